@@ -62,7 +62,8 @@ void dfk_clear(df_tensor *t) {
   dfc_mine(g, dfc_host->note(t));
   dfc_ok(
       g,
-      dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->data, 0, (size_t)(t->size * dfk_width(t->dtype)), dfc_stream(g)),
+      dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)t->data, 0, (size_t)(t->size * dfk_width(t->dtype)),
+                             dfc_stream(g)),
       "cuMemsetD8Async");
   dfc_leave(g);
 }

@@ -5,8 +5,8 @@
  * order. So every address is the same at each launch. Blocks are asked for in the order of the computing stream, where
  * the graph will be launched. Pinned memory that a copy reads stays with the graph, too.
  *
- * A graph that is captured again over the same shapes has the same form, and is changed where it is (cuGraphExecUpdate);
- * launches before that keep what they were.
+ * A graph that is captured again over the same shapes has the same form, and is changed where it is
+ * (cuGraphExecUpdate); launches before that keep what they were.
  */
 #include "plugin.h"
 #include <stdio.h>
@@ -160,7 +160,8 @@ void *dfc_capture(void *device, void *graph) {
   join(q->block);
   /* RELAXED: what this thread asks for beside (memory, code, pinned memory) is not part of the graph */
   const bool ok = !g->error[0] &&
-                  (q->stream || dfc_ok(g, dfc_cu.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate")) &&
+                  (q->stream ||
+                   dfc_ok(g, dfc_cu.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate")) &&
                   dfc_ok(g, dfc_cu.cuStreamBeginCapture(q->stream, CU_STREAM_CAPTURE_MODE_RELAXED),
                          "cuStreamBeginCapture");
   if (ok) dfc_capturing = q;

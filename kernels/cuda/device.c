@@ -66,7 +66,7 @@ static bool wait_for_other(dfc_gpu *g, CUstream stream, dfc_note *n) {
 
 bool dfc_mine(dfc_gpu *g, void *note) {
   dfc_note *n = note;
-  const bool ok = wait_for_other(g, g->compute, n);      /* a graph is launched there, too: never an event of a capture */
+  const bool ok = wait_for_other(g, g->compute, n);    /* graphs are launched there, too: never part of a capture */
   if (n && n->other) { dfc_event_give(g, n->other); n->other = NULL; }
   return ok;
 }
@@ -205,7 +205,8 @@ static bool from_host(void *device, void *to, void *to_note, const void *from, i
   dfc_gpu *g = device;
   dfc_enter(g);
   bool ok;
-  if (bytes < BESIDE_BYTES || dfc_capturing) ok = dfc_mine(g, to_note) && dfc_upload(g, (CUdeviceptr)(uintptr_t)to, from, bytes);
+  if (bytes < BESIDE_BYTES || dfc_capturing)
+    ok = dfc_mine(g, to_note) && dfc_upload(g, (CUdeviceptr)(uintptr_t)to, from, bytes);
   else
     ok = wait_for_other(g, g->in, to_note) && follow(g, g->in, g->compute) &&      /* its memory was asked for there */
          copy_in(g, (CUdeviceptr)(uintptr_t)to, from, bytes, g->in) && noted(g, g->in, to_note);

@@ -59,7 +59,9 @@ static inline void dfc_leave(dfc_gpu *g) { pthread_mutex_unlock(&g->lock); }
  * computes. */
 extern __thread struct dfc_graph *dfc_capturing __attribute__((tls_model("initial-exec")));
 CUstream dfc_captured_stream(const dfc_gpu *g);
-static inline CUstream dfc_stream(const dfc_gpu *g) { return dfc_capturing ? dfc_captured_stream(g) : g->compute; }
+static inline CUstream dfc_stream(const dfc_gpu *g) {
+  return dfc_capturing ? dfc_captured_stream(g) : g->compute;
+}
 /* An event after all that `stream` has been given, NULL: error is kept; and one that nobody waits for any more. */
 CUevent dfc_event_after(dfc_gpu *g, CUstream stream);
 void    dfc_event_give(dfc_gpu *g, CUevent e);
@@ -69,8 +71,8 @@ bool dfc_mine(dfc_gpu *g, void *note);
  * is kept. */
 CUdeviceptr dfc_alloc(dfc_gpu *g, int64_t bytes);
 void        dfc_release(dfc_gpu *g, CUdeviceptr p);
-/* capture.c: memory of the graph's own, 0: it is none of a graph, or there is no more; whose that is; pinned memory that
- * it reads at each launch; that something cannot be part of it, or went wrong. Under the lock. */
+/* capture.c: memory of the graph's own, 0: there is no more; it goes back, false: it is not of the graph; pinned memory
+ * that it reads at each launch; something cannot be part of it, or went wrong. Under the lock, but the last. */
 CUdeviceptr dfc_capture_alloc(dfc_gpu *g, int64_t bytes);
 bool dfc_capture_release(dfc_gpu *g, CUdeviceptr p);
 void dfc_capture_stage(dfc_gpu *g, dfc_stage *s);

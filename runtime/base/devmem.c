@@ -170,6 +170,20 @@ void *dfi_remote_alloc(dfi_devmem *a, int64_t bytes, void *note) {
   return NULL;
 }
 
+bool dfi_devmem_charge(dfi_devmem *a, int64_t bytes) {
+  pthread_mutex_lock(&a->lock);
+  const bool fits = room_for(a, bytes);
+  if (fits) count_in(a, bytes);
+  pthread_mutex_unlock(&a->lock);
+  return fits;
+}
+
+void dfi_devmem_discharge(dfi_devmem *a, int64_t bytes) {
+  pthread_mutex_lock(&a->lock);
+  a->in_use -= bytes;
+  let_go(a);
+}
+
 void dfi_remote_free(dfi_devmem *a, void *p, int64_t bytes, void *note) {
   a->remote->free(a->remote->device, p, note);
   pthread_mutex_lock(&a->lock);

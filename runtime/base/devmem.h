@@ -17,6 +17,9 @@ void  dfi_devmem_release(dfi_devmem *a);
 /* 64-byte aligned; NULL: past the limit, or the system has none. */
 void *dfi_devmem_alloc(dfi_devmem *a, int64_t bytes);
 void  dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes);
+/* Memory that a device takes beside its tensors counts, too; false: it would be past the limit. */
+bool  dfi_devmem_charge(dfi_devmem *a, int64_t bytes);
+void  dfi_devmem_discharge(dfi_devmem *a, int64_t bytes);
 /* Bytes that an allocation of this size takes. */
 int64_t dfi_devmem_takes(int64_t bytes);
 void  dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out);

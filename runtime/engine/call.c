@@ -345,6 +345,25 @@ void dfi_call_late(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   call_free(c);
 }
 
+int32_t dfi_call_alone(dfi_exec *x, dfi_record *r, dfi_pnode *p, df_error *err) {
+  call_space space;
+  dfi_call *c = call_make(x, r, p, &space);
+  c->kernel.error = err;
+  err->code = 0; err->message[0] = err->op[0] = err->frame[0] = err->source[0] = 0;
+  int32_t status = run_on_device(x, c);
+  df_value *out = c->kernel.out;
+  if (status < 0) status = dfi_fail(err, DF_UNIMPLEMENTED, NULL, "it does not end at once");
+  for (uint32_t i = 0; i < p->nout && !status; i++)
+    if (out[i].kind == DF_EMPTY) status = dfi_fail(err, DF_INTERNAL, NULL, "the kernel made no output %u", i);
+  for (uint32_t i = 0; i < p->nout; i++) {
+    if (status) { dfi_value_drop(&out[i]); out[i].kind = DF_EMPTY; }
+    else slot_filled(r, &out[i], r->frame->scope->uses[p->out + i]);
+  }
+  if (!status) drop_inputs(x, r, p);
+  call_free(c);
+  return status;
+}
+
 /* Does somebody want the owner to come by? */
 static bool called(const dfi_exec *x) { return dfi_watch_wanted(x) || dfi_team_failed(x); }
 

@@ -200,8 +200,7 @@ static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, cons
   return false;
 }
 
-/* All members have been put off. False: it cannot be done in one pass. */
-static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
+bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g) {
   dfk_chain_run run;
   df_tensor *out[DFI_GROUP_MEMBERS];
   const df_tensor *whole = whole_of(r, g);
@@ -226,6 +225,12 @@ static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
     slot_filled(r, slot, r->frame->scope->uses[p->out] - g->member[i].reads);
   }
   *state_of(r, g) = (df_value){ 0 };
+  return true;
+}
+
+/* All members have been put off. False: it cannot be done in one pass. */
+static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  if (!dfi_group_values(x, r, g)) return false;
   for (int32_t i = 0; i < g->n; i++) {
     const dfi_pnode *p = r->nodes + g->member[i].node;
     dfi_exec_send(x, r, p->inside, p->edge[1], 0);

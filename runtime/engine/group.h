@@ -8,6 +8,9 @@
 bool dfi_group_fire(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* A member is dead: sends that on. */
 void dfi_group_dead(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* All inputs of the group are there: its members' values are made, and no tokens sent. False: not in one pass, and
+   nothing has changed. */
+bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g);
 /* Somebody is going to look: what members of groups have put off is computed, in all that is open. */
 void dfi_groups_apart(dfi_exec *x);
 /* A record begins an iteration. */
@@ -17,4 +20,7 @@ static inline void dfi_groups_begin(const dfi_exec *x, dfi_record *r, const dfi_
 }
 /* call.c: computes a member that had been put off; its tokens inside the group have been sent. */
 void dfi_call_late(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* call.c: calls p's kernel here and now, and sends no tokens: its outputs are in their slots. Else the error, and the
+   run goes on. */
+int32_t dfi_call_alone(dfi_exec *x, dfi_record *r, dfi_pnode *p, df_error *err);
 #endif

@@ -219,6 +219,7 @@ typedef struct dfi_plan {
   df_graph    *graph;
   const struct dfi_turner *turner;             /* of all its loops; NULL: none */
   struct dfi_units *native;                    /* its loops as machine code, that turner's; NULL until one is wanted */
+  struct dfi_graphed *graphed;                 /* its loops as graphs of a GPU, that turner's; NULL: it has none */
   dfi_remat_plan *remat;                       /* NULL: nothing is computed a second time */
   /* where it runs */
   dfi_devices *devices;      /* the session's; NULL: the host alone */

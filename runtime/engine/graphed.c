@@ -1,0 +1,320 @@
+/* graphed.c: loops that run as graphs are entered, launched and left. See graphed.h. */
+#include "engine/graphed.h"
+#include "base/clock.h"
+#include "base/processor.h"
+#include "base/remote.h"
+#include "engine/engine.h"
+#include "engine/token.h"
+#include "engine/transfer.h"
+#include "engine/watch.h"
+#include <stdio.h>
+#include <time.h>
+
+enum {
+  MANY = 16,               /* iterations of a graph, where the body is short */
+  NODES = 512,             /* about so many nodes a graph has at most */
+  AHEAD = 4,               /* launches that are not over: no more, so that who stops need not wait long */
+  SLICES = 64,             /* launches before other tokens have their turn */
+  HOT = 2                  /* looks, of 256 tokens each */
+};
+
+static dfi_graphed_loop *loop_of(const dfi_exec *x, const dfi_scope *s) {
+  struct dfi_graphed *all = x->plan->graphed;
+  return all && s->id < all->n && all->loop[s->id].scope == s ? &all->loop[s->id] : NULL;
+}
+
+static uint64_t dice(dfi_exec *x) {
+  uint64_t s = x->osr;
+  s ^= s << 13; s ^= s >> 7; s ^= s << 17;
+  return (x->osr = s) >> 11;
+}
+
+/* ---- what is kept from run to run ------------------------------------------------------------------------------- */
+
+static dfi_graphed_made *made_take(dfi_graphed_loop *l) {
+  pthread_mutex_lock(&l->lock);
+  dfi_graphed_made *m = l->idle;
+  if (m) l->idle = m->next;
+  pthread_mutex_unlock(&l->lock);
+  return m ? m : dfi_xcalloc(1, sizeof *m);
+}
+
+static void made_give(dfi_graphed_loop *l, dfi_graphed_made *m) {
+  pthread_mutex_lock(&l->lock);
+  m->next = l->idle;
+  l->idle = m;
+  pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- in and out ------------------------------------------------------------------------------------------------- */
+
+static df_value *slot_of(const dfi_record *r, const dfi_graphed_loop *l, int32_t k) {
+  return r->base[DFI_ITERATION] + l->var[k].enter->out;
+}
+
+static bool copy(df_tensor *to, const df_tensor *from) {
+  return dfi_bytes_copy(to->data, to->buffer, from->data, from->buffer, to->size * dfi_dtype_size[to->dtype]);
+}
+
+/* The slot holds another tensor. Owned. */
+static void put(df_value *slot, df_tensor *t) {
+  df_tensor *was = slot->as.tensor;
+  slot->as.tensor = t;
+  df_tensor_release(was);
+}
+
+static void device_failed(dfi_exec *x, const dfi_graphed_loop *l, const dfi_record *r) {
+  const dfi_device *d = x->plan->devices->at[l->device];
+  const char *why = d->remote->error(d->remote->device);
+  char message[600];
+  snprintf(message, sizeof message, "%s failed: %s; the CPU goes on being usable", d->name,
+           *why ? why : "it does not take a graph");
+  dfi_exec_fail(x, r, l->kernel, DF_UNAVAILABLE, message);
+}
+
+/* The iteration's variables become the graph's. */
+static bool enter(const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r) {
+  bool ok = true;
+  for (int32_t k = 0; k < l->nvars && ok; k++) {
+    df_value *slot = slot_of(r, l, k);
+    if (slot->kind != DF_TENSOR) continue;
+    ok = copy(m->state[k].as.tensor, slot->as.tensor);
+    put(slot, df_tensor_retain(m->state[k].as.tensor));
+  }
+  return ok;
+}
+
+/* And are the iteration's own again. Where there is no memory for a tensor, the graph's own is given away, and the
+   graph is not used again: false. */
+static bool leave(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r,
+                  const df_value *number) {
+  bool whole = true;
+  for (int32_t k = 0; k < l->nvars; k++) {
+    df_value *slot = slot_of(r, l, k);
+    if (m->host[l->var[k].enter->out]) {
+      const uint32_t uses = slot->uses;
+      *slot = number[l->var[k].enter->out];
+      slot->uses = uses;
+    }
+    if (slot->kind != DF_TENSOR) continue;
+    df_tensor *t = dfi_tensor_copy_in(slot->as.tensor, x->plan->devices->at[l->device]->arena);
+    if (t == slot->as.tensor) { df_tensor_release(t); t = NULL; }
+    if (t) put(slot, t);
+    else whole = false;
+  }
+  return whole;
+}
+
+/* ---- launching -------------------------------------------------------------------------------------------------- */
+
+static void count(dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, int64_t n) {
+  x->count.taken += n * l->taken;
+  x->count.merged += n * l->merged;
+  x->count.iterations += n;
+  for (uint32_t i = 0; i < l->scope->n; i++) {
+    const dfi_pnode *p = x->plan->node + l->scope->first + i;
+    if (p->kind != DFI_K_TRANSFER) continue;
+    x->traffic[p->child].messages += n;
+    x->traffic[p->child].bytes += n * m->message[i];
+  }
+  atomic_fetch_add_explicit(&l->iterations, n, memory_order_relaxed);
+}
+
+/* Until there is room for one more launch. False: somebody wants to stop, or the device failed. */
+static bool has_room(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r) {
+  const dfi_remote *d = x->plan->devices->at[l->device]->remote;
+  for (int32_t tries = 0;; tries++) {
+    const int32_t n = d->replays_left(d->device, m->graph);
+    if (n < 0) { device_failed(x, l, r); return false; }
+    if (dfi_engine_stops(x)) return false;
+    if (n < AHEAD) return true;
+    if (tries < 100) dfi_relax();
+    else nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+  }
+}
+
+/* The numbers of the next `many` iterations. False: the loop does not go on for as long. */
+static bool look_ahead(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
+                       df_value *v, int32_t many) {
+  for (int32_t i = 0; i < many; i++) if (!dfi_graphed_numbers(x, l, m, r, v)) return false;
+  return true;
+}
+
+static void start_numbers(const dfi_graphed_loop *l, const dfi_record *r, df_value *v) {
+  for (int32_t k = 0; k < l->nvars; k++) v[l->var[k].enter->out] = *slot_of(r, l, k);
+}
+
+/* Launches as long as the loop goes on and nobody wants anything else. Gives how many iterations that were; `number`
+   is where their numbers have come. */
+static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number) {
+  const dfi_remote *d = x->plan->devices->at[l->device]->remote;
+  const size_t bytes = sizeof *number * l->scope->nslots;
+  df_value *ahead = dfi_xmalloc(bytes + 1);
+  int64_t n = 0;
+  memcpy(ahead, number, bytes);
+  for (int32_t slice = 0; look_ahead(x, l, m, r, ahead, m->many) && has_room(x, l, m, r); slice++) {
+    if (!d->replay(d->device, m->graph)) { device_failed(x, l, r); break; }
+    memcpy(number, ahead, bytes);
+    n += m->many;
+    count(x, l, m, m->many);
+    atomic_fetch_add_explicit(&l->launches, 1, memory_order_relaxed);
+    if (x->live) dfi_exec_publish(x);
+    const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
+    if ((others && slice >= SLICES) || (x->osr && dice(x) % 3 == 0)) { x->patience = 0; break; }
+  }
+  dfi_free(ahead);
+  return n;
+}
+
+/* Runs the graph from r on. */
+static void run(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame *f, dfi_record *r, df_value *number) {
+  atomic_store_explicit(&x->at, l->kernel->node->id, memory_order_relaxed);
+  start_numbers(l, r, number);
+  const bool entered = enter(l, m, r);
+  if (!entered) device_failed(x, l, r);
+  const int64_t n = entered ? launch(x, l, m, r, number) : 0;
+  dfi_graphed_let_go(m);
+  dfi_engine_renumber(f, r, r->number + n);
+  if (leave(x, l, m, r, number)) made_give(l, m);
+  else dfi_graphed_drop(x->plan, l, m);
+  f->window = f->scope->parallel_iterations;
+}
+
+/* How many iterations a graph of this loop has. */
+static int32_t many_of(dfi_exec *x, const dfi_graphed_loop *l) {
+  if (x->osr) return 1 + (int32_t)(dice(x) % 3);
+  const int32_t n = NODES / (l->nsteps + 1);
+  return n < 1 ? 1 : n < MANY ? n : MANY;
+}
+
+static void refused(dfi_graphed_loop *l) { atomic_store(&l->state, DFI_GRAPHED_REFUSED); }
+
+/* Is there a graph for what is at hand, and does the loop go on for long enough? */
+static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame *f, dfi_record *r,
+                               df_value *number) {
+  const int32_t many = many_of(x, l);
+  const bool fits = (!x->osr || m->many == many) && dfi_graphed_fits(l, m, r);
+  if (!fits) {
+    const dfi_graphed_ready can = dfi_graphed_prepare(x, l, m, r);
+    if (can != DFI_GRAPHED_READY) return can;
+  }
+  start_numbers(l, r, number);
+  /* making a graph is worth some launches of it */
+  if (!look_ahead(x, l, m, r, number, fits ? m->many : x->osr ? many : 2 * many)) {
+    f->tokens_only = !x->osr;              /* its end is near */
+    return DFI_GRAPHED_NOT_NOW;
+  }
+  return fits ? DFI_GRAPHED_READY : dfi_graphed_capture(x, l, m, r, many);
+}
+
+/* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then
+   somebody wants to see them. */
+static bool wants_many(const dfi_exec *x, const dfi_frame *f) {
+  enum { USUAL = 32 };
+  if (!x->watch || x->engine != DFI_ENGINE_AUTO) return false;
+  for (; f->origin; f = f->parent) if (f->scope->parallel_iterations > USUAL) return true;
+  return false;
+}
+
+static bool may_run(dfi_exec *x, const dfi_frame *f) {
+  return !f->tokens_only && !f->call && !x->team && !x->faults && dfi_engine_unwatched(x) && !wants_many(x, f);
+}
+
+static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
+  dfi_graphed_loop *l = loop_of(x, f->scope);
+  if (!l || !may_run(x, f) || dfi_engine_stops(x)) return false;
+  if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&l->state) == DFI_GRAPHED_COLD)
+    atomic_store(&l->state, DFI_GRAPHED_WANTED);
+  if (atomic_load(&l->state) != DFI_GRAPHED_WANTED || (x->osr && dice(x) % 2)) return false;
+  pthread_mutex_lock(&l->lock);
+  const bool can = dfi_graphed_look(x->plan, l);
+  pthread_mutex_unlock(&l->lock);
+  if (!can) { refused(l); return false; }
+  dfi_graphed_made *m = made_take(l);
+  df_value *number = dfi_xcalloc(l->scope->nslots + 1, sizeof *number);
+  const dfi_graphed_ready now = ready(x, l, m, f, r, number);
+  if (now == DFI_GRAPHED_READY) run(x, l, m, f, r, number);
+  else { dfi_graphed_let_go(m); made_give(l, m); }
+  if (now == DFI_GRAPHED_NEVER) refused(l);
+  if (now == DFI_GRAPHED_NOT_NOW && r->number == 0) f->window = 1;      /* perhaps after the first */
+  dfi_free(number);
+  return false;                            /* the iteration that ends the loop is the tokens' */
+}
+
+/* ---- which loops are hot --------------------------------------------------------------------------------------- */
+
+static void look(dfi_exec *x) {
+  if (x->head == x->tail) return;
+  dfi_frame *f = x->queue[x->head & x->queue_mask].record->frame;
+  dfi_graphed_loop *l = f->origin ? loop_of(x, f->scope) : NULL;
+  if (!l || !may_run(x, f)) return;
+  if (atomic_load(&l->state) == DFI_GRAPHED_COLD &&
+      (x->engine == DFI_ENGINE_NATIVE || atomic_fetch_add(&l->heat, 1) >= HOT))
+    atomic_store(&l->state, DFI_GRAPHED_WANTED);
+  if (atomic_load(&l->state) == DFI_GRAPHED_WANTED && (!x->osr || dice(x) % 2)) f->window = 1;
+}
+
+static bool replay(dfi_exec *x, dfi_record *r, dfi_pnode *p) { return false; }
+static const dfi_turner graphed = { turn, look, replay };
+
+/* ---- a plan's loops -------------------------------------------------------------------------------------------- */
+
+static bool on_gpu(const dfi_plan *p, const dfi_scope *s) {
+  for (uint32_t i = 0; i < s->n; i++) {
+    const dfi_device *d = p->devices->at[(p->node + s->first + i)->device];
+    if (d->remote && d->remote->capture) return true;
+  }
+  return false;
+}
+
+void dfi_graphed_attach(dfi_plan *p) {
+  for (int32_t i = 1; i < p->nscopes; i++) {
+    dfi_scope *s = &p->scope[i];
+    if (s->parent < 0 || s->remat || !on_gpu(p, s)) continue;
+    if (!p->graphed) {
+      p->graphed = dfi_xcalloc(1, sizeof *p->graphed + sizeof *p->graphed->loop * (size_t)p->nscopes);
+      p->graphed->n = p->nscopes;
+      p->turner = &graphed;
+    }
+    p->graphed->loop[i].scope = s;
+    pthread_mutex_init(&p->graphed->loop[i].lock, NULL);
+    s->turner = &graphed;
+  }
+}
+
+void dfi_graphed_forget(dfi_plan *p) {
+  for (int32_t i = 0; p->graphed && i < p->graphed->n; i++) {
+    dfi_graphed_loop *l = &p->graphed->loop[i];
+    if (!l->scope) continue;
+    for (dfi_graphed_made *m = l->idle, *next; m; m = next) { next = m->next; dfi_graphed_drop(p, l, m); }
+    dfi_free(l->step); dfi_free(l->var); dfi_free(l->reason);
+    pthread_mutex_destroy(&l->lock);
+  }
+  dfi_free(p->graphed);
+  p->graphed = NULL;
+}
+
+static void tell_loop(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
+  pthread_mutex_lock(&l->lock);
+  dfi_text_add(t, "%s  ", l->scope->name);
+  const long long launches = atomic_load(&l->launches), captures = atomic_load(&l->captures);
+  if (l->reason) dfi_text_add(t, "tokens: %s", l->reason);
+  else if (launches)
+    dfi_text_add(t, "a graph of %s: %lld iterations in %lld launches, captured %lld time%s",
+                 p->devices->at[l->device]->name, (long long)atomic_load(&l->iterations), launches, captures,
+                 captures == 1 ? "" : "s");
+  else if (atomic_load(&l->state) == DFI_GRAPHED_COLD) dfi_text_add(t, "tokens: it has not become hot");
+  else dfi_text_add(t, "tokens: it ends before a graph of it would be worth making");
+  if (l->scope->where && l->scope->where[0]) dfi_text_add(t, "  %s", l->scope->where);
+  dfi_text_add(t, "\n");
+  pthread_mutex_unlock(&l->lock);
+}
+
+void dfi_graphed_tell(const dfi_plan *p, const char *loop, dfi_text *t) {
+  for (int32_t i = 1; i < p->nscopes; i++) {
+    const dfi_scope *s = &p->scope[i];
+    if (s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
+    if (p->graphed->loop[i].scope) { tell_loop(p, &p->graphed->loop[i], t); continue; }
+    dfi_text_add(t, "%s  tokens: it is on several devices, and not on a GPU\n", s->name);
+  }
+}

@@ -1,0 +1,458 @@
+/* graphed_capture.c: a graph of a loop's iterations. See graphed.h.
+ *
+ * The body's nodes run in their order, with their own kernels, in the slots of the iteration at hand; only what they
+ * enqueue does not run but becomes the graph. What lay in the slots is put back.
+ */
+#include "engine/graphed.h"
+#include "base/remote.h"
+#include "engine/group.h"
+#include "engine/token.h"
+#include "resource/variable.h"
+#include <stdio.h>
+
+static df_value *slot_of(const dfi_record *r, const dfi_graphed_loop *l, int32_t k) {
+  return r->base[DFI_ITERATION] + l->var[k].enter->out;
+}
+static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l) {
+  return x->plan->devices->at[l->device];
+}
+
+/* ---- what the graph was made for ------------------------------------------------------------------------------- */
+
+static bool same_dims(const df_tensor *a, const df_tensor *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank) return false;
+  for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
+  return true;
+}
+
+static bool same_variable(const df_value *is, const df_value *was) {
+  if (is->kind != was->kind) return false;
+  if (is->kind == DF_TENSOR) return !dfi_readable(is->as.tensor) && same_dims(is->as.tensor, was->as.tensor);
+  return is->kind == DF_EMPTY || is->dtype == was->dtype;
+}
+
+/* What lies at f's place now. Owned. EMPTY: a variable that has no value. */
+static df_value value_at(const dfi_record *r, const dfi_graphed_fixed *f) {
+  df_value v = { 0 };
+  if (!f->read) return dfi_value_copy(operand(r, f->at));
+  if (!dfi_variable_peek(operand(r, f->at), &v)) v.kind = DF_EMPTY;
+  return v;
+}
+
+static bool same_fixed(const df_value *is, const dfi_graphed_fixed *f) {
+  if (is->kind != f->value.kind || is->dtype != f->value.dtype) return false;
+  if (is->kind != DF_TENSOR) return !memcmp(&is->as, &f->value.as, sizeof is->as);
+  /* what lies on the host was copied, and may hold something else by now */
+  if (dfi_readable(is->as.tensor) && DFI_SPACE(f->at) != DFI_CONSTANT) return false;
+  return is->as.tensor->data == f->shape.data && same_dims(is->as.tensor, &f->shape);
+}
+
+bool dfi_graphed_fits(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
+  if (!m->graph) return false;
+  for (int32_t k = 0; k < l->nvars; k++) if (!same_variable(slot_of(r, l, k), &m->state[k])) return false;
+  bool same = true;
+  for (int32_t i = 0; i < m->nfixed && same; i++) {
+    dfi_graphed_fixed *f = &m->fixed[i];
+    df_value v = value_at(r, f);
+    same = same_fixed(&v, f);
+    if (same && f->read && v.kind == DF_TENSOR) { f->value = v; f->held = true; }
+    else dfi_value_drop(&v);
+  }
+  if (!same) dfi_graphed_let_go(m);
+  return same;
+}
+
+void dfi_graphed_let_go(dfi_graphed_made *m) {
+  for (int32_t i = 0; i < m->nfixed; i++) {
+    dfi_graphed_fixed *f = &m->fixed[i];
+    if (!f->read || !f->held) continue;
+    dfi_value_drop(&f->value);
+    f->held = false;
+  }
+}
+
+static void forget_fixed(dfi_graphed_made *m) {
+  for (int32_t i = 0; i < m->nfixed; i++) if (m->fixed[i].held) dfi_value_drop(&m->fixed[i].value);
+  m->nfixed = 0;
+}
+
+/* The graph reads what lies there now. Tensors of the host's are kept, so that no other one comes to lie there, and
+   values of variables while it runs. */
+static void fix(dfi_graphed_made *m, const dfi_record *r, dfi_operand o, bool read) {
+  if (DFI_SPACE(o) == DFI_ITERATION) return;
+  for (int32_t i = 0; i < m->nfixed; i++) if (m->fixed[i].at == o && m->fixed[i].read == read) return;
+  dfi_graphed_fixed *f = &m->fixed[m->nfixed++];
+  *f = (dfi_graphed_fixed){ .at = o, .read = read };
+  df_value v = value_at(r, f);
+  f->value = v;
+  if (v.kind == DF_TENSOR) {
+    f->shape = *v.as.tensor;
+    f->held = read || dfi_readable(v.as.tensor);
+  }
+  if (!f->held) dfi_value_drop(&v);
+}
+
+static void fix_all(const dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
+  const dfi_scope *s = l->scope;
+  uint32_t n = 0;
+  forget_fixed(m);
+  for (uint32_t i = 0; i < s->n; i++) n += (r->nodes + i)->nin;
+  for (uint32_t i = 0; i < s->ngroups; i++) n += (uint32_t)x->plan->group[s->groups[i]].chain.ninputs;
+  dfi_free(m->fixed);
+  m->fixed = dfi_xcalloc(n + 1, sizeof *m->fixed);
+  for (uint32_t i = 0; i < s->n; i++) {
+    const dfi_pnode *p = r->nodes + i;
+    for (uint32_t k = 0; k < p->nin; k++) fix(m, r, x->plan->operand[p->in + k], p->kind == DFI_K_READ);
+  }
+  for (uint32_t i = 0; i < s->ngroups; i++) {
+    const dfi_group *g = &x->plan->group[s->groups[i]];
+    for (int32_t k = 0; k < g->chain.ninputs; k++) fix(m, r, g->input[k].at, false);
+  }
+}
+
+enum { COMPUTED = 1, HELD = 2 };         /* of m->host: in each iteration; it is one that every record holds */
+
+/* ---- which numbers are the host's ------------------------------------------------------------------------------ */
+
+static bool on_host(const dfi_graphed_made *m, const dfi_record *r, dfi_operand o) {
+  if (DFI_SPACE(o) == DFI_ITERATION && m->host[DFI_INDEX(o)]) return true;
+  return DFI_SPACE(o) != DFI_ITERATION && operand(r, o)->kind == DF_SCALAR;
+}
+static bool varies(const dfi_graphed_made *m, dfi_operand o) {
+  return DFI_SPACE(o) == DFI_ITERATION && m->varies[DFI_INDEX(o)];
+}
+
+static bool all_on_host(const dfi_exec *x, const dfi_graphed_made *m, const dfi_record *r, const dfi_pnode *p) {
+  for (uint32_t i = 0; i < p->nin; i++) if (!on_host(m, r, x->plan->operand[p->in + i])) return false;
+  return true;
+}
+
+/* Is an input of the node, or of the group, another number in each iteration? */
+static bool takes_varying(const dfi_exec *x, const dfi_graphed_made *m, const dfi_pnode *p, int32_t group) {
+  if (group >= 0) {
+    const dfi_group *g = &x->plan->group[group];
+    for (int32_t i = 0; i < g->chain.ninputs; i++) if (varies(m, g->input[i].at)) return true;
+    return false;
+  }
+  for (uint32_t i = 0; i < p->nin; i++) if (varies(m, x->plan->operand[p->in + i])) return true;
+  return false;
+}
+
+static bool find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
+  const dfi_scope *s = l->scope;
+  memset(m->host, 0, s->nslots);
+  memset(m->varies, 0, s->nslots);
+  for (uint32_t i = 0; i < s->ncopies; i++) m->host[s->copies[i].slot] = HELD;
+  for (int32_t k = 0; k < l->nvars; k++)
+    if (slot_of(r, l, k)->kind == DF_SCALAR) m->host[l->var[k].enter->out] = m->varies[l->var[k].enter->out] = COMPUTED;
+  for (int32_t i = 0; i < l->nsteps; i++) {
+    const dfi_pnode *p = r->nodes + l->step[i].node;
+    const dfi_operand first = p->nin ? x->plan->operand[p->in] : 0;
+    const uint32_t out = p->out + (p->kind == DFI_K_SWITCH);
+    const bool passes = p->kind == DFI_K_SWITCH || p->kind == DFI_K_TRANSFER || p->kind == DFI_K_CONST;
+    const bool counts = p->kind == DFI_K_SCALAR && l->step[i].group < 0 && all_on_host(x, m, r, p);
+    if (passes ? on_host(m, r, first) : counts) {
+      m->host[out] = COMPUTED;
+      m->varies[out] = passes ? varies(m, first) : takes_varying(x, m, p, -1);
+    } else if (!passes && p->nout && takes_varying(x, m, p, l->step[i].group))
+      return dfi_graphed_refuse(l, p, "it takes a number of the host's that is another one in each iteration");
+  }
+  int32_t numbers = 0;
+  for (int32_t k = 0; k < l->nvars; k++) numbers += m->host[l->var[k].enter->out] != 0;
+  if (numbers > DFI_GRAPHED_NUMBERS) return dfi_graphed_refuse(l, NULL, "it has more than %d numbers",
+                                                               DFI_GRAPHED_NUMBERS);
+  return on_host(m, r, l->pred) || dfi_graphed_refuse(l, NULL, "its predicate is computed on %s",
+                                                      device_of(x, l)->name);
+}
+
+/* ---- capturing ------------------------------------------------------------------------------------------------- */
+
+/* A node that hands its input on. */
+static bool pass_on(const dfi_exec *x, const dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
+                    const dfi_device *d, df_error *err) {
+  const dfi_scope *s = r->frame->scope;
+  df_value v = operand_take(r, x->plan->operand[p->in]), *out = r->base[DFI_ITERATION] + p->out;
+  if (p->kind == DFI_K_SWITCH) *++out = v;
+  else if (p->kind == DFI_K_CONST) *out = v;
+  else {
+    m->message[p - r->nodes] = dfi_value_bytes(&v);
+    const bool there = dfi_value_in(&v, p->constant ? NULL : d->arena, out);
+    dfi_value_drop(&v);
+    if (!there) {
+      dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "a value cannot be brought to where it is read");
+      return false;
+    }
+    out->uses = 0;
+  }
+  slot_filled(r, out, s->uses[out - r->base[DFI_ITERATION]]);
+  if (p->kind == DFI_K_SWITCH) operand_used(r, x->plan->operand[p->in + 1]);
+  return true;
+}
+
+static bool read_variable(const dfi_exec *x, dfi_record *r, const dfi_pnode *p, df_error *err) {
+  df_value *out = r->base[DFI_ITERATION] + p->out;
+  if (!dfi_variable_peek(operand(r, x->plan->operand[p->in]), out))
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the variable has no value"), false;
+  slot_filled(r, out, r->frame->scope->uses[p->out]);
+  drop_inputs((dfi_exec *)x, r, p);
+  return true;
+}
+
+static bool run_step(dfi_exec *x, const dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t, const dfi_device *d,
+                     df_error *err) {
+  dfi_pnode *p = r->nodes + t.node;
+  if (t.group >= 0) {
+    dfi_group *g = &x->plan->group[t.group];
+    if (dfi_group_values(x, r, g)) return true;
+    for (int32_t i = 0; i < g->n; i++) if (dfi_call_alone(x, r, r->nodes + g->member[i].node, err)) return false;
+    return true;
+  }
+  switch ((dfi_kind)p->kind) {
+  case DFI_K_NOOP: return true;
+  case DFI_K_READ: return read_variable(x, r, p, err);
+  case DFI_K_SWITCH: case DFI_K_TRANSFER: case DFI_K_CONST: return pass_on(x, m, r, p, d, err);
+  case DFI_K_SCALAR:
+    if (m->host[p->out]) {
+      df_value *out = r->base[DFI_ITERATION] + p->out;
+      const dfi_operand *in = x->plan->operand + p->in;
+      if (!p->scalar(out, operand(r, in[0]), operand(r, in[1]), operand(r, in[2])))
+        return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "its numbers are wrong"), false;
+      out->kind = DF_SCALAR;
+      out->dtype = p->out_dtype;
+      return true;
+    }
+    /* fall through */
+  default: return dfi_call_alone(x, r, p, err) == DF_OK;
+  }
+}
+
+/* What an iteration left, when it stopped in the middle. */
+static void clear_slots(dfi_record *r) {
+  for (uint32_t i = 0; i < r->frame->scope->nslots; i++) {
+    df_value *v = r->base[DFI_ITERATION] + i;
+    if (v->kind < DF_TENSOR) continue;
+    df_value_release(v);
+    v->kind = DF_EMPTY;
+    r->held--;
+  }
+}
+
+static bool run_iteration(dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r, df_error *err,
+                          const dfi_pnode **where) {
+  const dfi_device *d = device_of(x, l);
+  df_value *next = dfi_xcalloc((size_t)l->nvars + 1, sizeof *next);
+  bool ok = true;
+  for (int32_t i = 0; i < l->nsteps && ok; i++) {
+    *where = r->nodes + l->step[i].node;
+    ok = run_step(x, m, r, l->step[i], d, err);
+  }
+  for (int32_t k = 0; k < l->nvars && ok; k++)
+    if (l->var[k].next) next[k] = operand_take(r, x->plan->operand[l->var[k].next->in]);
+  if (!ok) clear_slots(r);
+  for (int32_t k = 0; k < l->nvars && ok; k++) {
+    df_value *slot = slot_of(r, l, k);
+    *slot = next[k];
+    slot_filled(r, slot, l->scope->uses[l->var[k].enter->out]);
+  }
+  dfi_free(next);
+  return ok;
+}
+
+static bool copy(df_tensor *to, const df_tensor *from) {
+  return dfi_bytes_copy(to->data, to->buffer, from->data, from->buffer, to->size * dfi_dtype_size[to->dtype]);
+}
+
+/* Does the value lie where some variable of the graph does? Then it is read before those are written. */
+static bool lies_in_state(const dfi_graphed_loop *l, const dfi_graphed_made *m, const df_tensor *t) {
+  for (int32_t k = 0; k < l->nvars; k++)
+    if (m->state[k].kind == DF_TENSOR && m->state[k].as.tensor->buffer == t->buffer) return true;
+  return false;
+}
+
+/* The variables that the iterations end with become those that the next launch begins with. */
+static bool close_circle(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r) {
+  const dfi_device *d = device_of(x, l);
+  bool ok = true;
+  for (int32_t k = 0; k < l->nvars && ok; k++) {
+    df_value *is = slot_of(r, l, k);
+    if (is->kind != DF_TENSOR || !lies_in_state(l, m, is->as.tensor) ||
+        m->state[k].as.tensor->data == is->as.tensor->data)
+      continue;
+    df_tensor *apart = dfi_tensor_copy_in(is->as.tensor, d->arena);
+    if (apart == NULL) { ok = false; break; }
+    const uint32_t uses = is->uses;
+    df_value_release(is);
+    *is = (df_value){ .kind = DF_TENSOR, .dtype = apart->dtype, .as.tensor = apart };
+    is->uses = uses;
+  }
+  for (int32_t k = 0; k < l->nvars && ok; k++) {
+    const df_value *is = slot_of(r, l, k);
+    if (is->kind == DF_TENSOR && is->as.tensor->data != m->state[k].as.tensor->data)
+      ok = copy(m->state[k].as.tensor, is->as.tensor);
+  }
+  return ok;
+}
+
+static bool same_variables(const dfi_record *r, const dfi_graphed_loop *l, const dfi_graphed_made *m) {
+  for (int32_t k = 0; k < l->nvars; k++) if (!same_variable(slot_of(r, l, k), &m->state[k])) return false;
+  return true;
+}
+
+/* Tensors for the variables, as they are in r. */
+static bool make_state(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
+  const dfi_device *d = device_of(x, l);
+  bool ok = true;
+  for (int32_t k = 0; k < l->nvars; k++) {
+    const df_value *is = slot_of(r, l, k);
+    if (same_variable(is, &m->state[k])) continue;
+    dfi_value_drop(&m->state[k]);
+    m->state[k] = (df_value){ .kind = is->kind, .dtype = is->dtype };
+    if (is->kind != DF_TENSOR) continue;
+    dfi_devmem_use(d->arena);
+    m->state[k].as.tensor = dfi_tensor_make(is->dtype, is->as.tensor->rank, is->as.tensor->dims);
+    dfi_devmem_use(NULL);
+    if (!m->state[k].as.tensor) { m->state[k].kind = DF_EMPTY; ok = false; }
+  }
+  return ok;
+}
+
+static void drop_graph(const dfi_device *d, dfi_graphed_made *m) {
+  if (m->graph) d->remote->graph_free(d->remote->device, m->graph);
+  if (m->bytes) dfi_devmem_discharge(d->arena, m->bytes);
+  m->graph = NULL;
+  m->bytes = 0;
+}
+
+/* Are r's variables such that iterations could be captured? */
+static dfi_graphed_ready variables_ready(dfi_graphed_loop *l, const dfi_device *d, const dfi_record *r) {
+  for (int32_t k = 0; k < l->nvars; k++) {
+    const df_value *v = slot_of(r, l, k);
+    if (v->kind == DF_HANDLE) {
+      dfi_graphed_refuse(l, l->var[k].enter, "a variable of the loop is an array or a list");
+      return DFI_GRAPHED_NEVER;
+    }
+    if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena == d->arena) continue;
+    if (r->number == 0) return DFI_GRAPHED_NOT_NOW;
+    dfi_graphed_refuse(l, l->var[k].enter, "a variable of the loop does not lie on %s", d->name);
+    return DFI_GRAPHED_NEVER;
+  }
+  return DFI_GRAPHED_READY;
+}
+
+/* The iterations are gone through, from the state of m on; r's slots hold what they end with. */
+static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t many,
+                       bool *changed) {
+  df_error err = { 0 };
+  const dfi_pnode *where = NULL;
+  for (int32_t i = 0; i < many; i++) {
+    if (!run_iteration(x, l, m, r, &err, &where)) {
+      dfi_graphed_refuse(l, where, "%s", err.message);
+      return false;
+    }
+    if (!same_variables(r, l, m)) { *changed = true; return false; }
+  }
+  return close_circle(x, l, m, r) || dfi_graphed_refuse(l, NULL, "there is no memory for a copy of its variables");
+}
+
+/* Between `capture` and `captured`. */
+static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t many,
+                          bool *changed) {
+  df_value *kept = dfi_xcalloc((size_t)l->nvars + 1, sizeof *kept);
+  for (int32_t k = 0; k < l->nvars; k++) {
+    df_value *slot = slot_of(r, l, k);
+    kept[k] = *slot;
+    if (slot->kind != DF_TENSOR) continue;
+    slot->as.tensor = df_tensor_retain(m->state[k].as.tensor);
+  }
+  const bool ok = go_through(x, l, m, r, many, changed);
+  clear_slots(r);
+  for (int32_t k = 0; k < l->nvars; k++) {
+    *slot_of(r, l, k) = kept[k];
+    r->held += kept[k].kind >= DF_TENSOR;
+  }
+  dfi_free(kept);
+  return ok;
+}
+
+dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
+                                      const dfi_record *r) {
+  const dfi_graphed_ready ready = variables_ready(l, device_of(x, l), r);
+  if (ready != DFI_GRAPHED_READY) return ready;
+  if (!m->state) {
+    m->state = dfi_xcalloc((size_t)l->nvars + 1, sizeof *m->state);
+    m->host = dfi_xcalloc(l->scope->nslots + 1, 1);
+    m->varies = dfi_xcalloc(l->scope->nslots + 1, 1);
+    m->message = dfi_xcalloc(l->scope->n + 1, sizeof *m->message);
+  }
+  return find_numbers(x, l, m, r) ? DFI_GRAPHED_READY : DFI_GRAPHED_NEVER;
+}
+
+dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
+                                      int32_t many) {
+  const dfi_device *d = device_of(x, l);
+  if (!make_state(x, l, m, r)) {
+    dfi_graphed_refuse(l, NULL, "there is no memory on %s for its variables", d->name);
+    return DFI_GRAPHED_NEVER;
+  }
+  fix_all(x, l, m, r);
+  if (m->bytes) dfi_devmem_discharge(d->arena, m->bytes);
+  m->bytes = 0;
+  m->graph = d->remote->capture(d->remote->device, m->graph);
+  bool changed = false, ok = m->graph && under_capture(x, l, m, r, many, &changed);
+  char why[300] = "the device does not begin to capture";
+  if (m->graph) m->graph = d->remote->captured(d->remote->device, m->graph, &m->bytes, why, sizeof why);
+  if (!m->graph) m->bytes = 0;
+  if (m->graph && !dfi_devmem_charge(d->arena, m->bytes)) {
+    dfi_graphed_refuse(l, NULL, "there is no room on %s for the %lld bytes of the graph", d->name, (long long)m->bytes);
+    m->bytes = 0;
+    ok = false;
+  }
+  m->many = many;
+  atomic_fetch_add(&l->captures, 1);
+  if (ok && m->graph) return DFI_GRAPHED_READY;
+  drop_graph(d, m);
+  if (changed && r->number == 0) return DFI_GRAPHED_NOT_NOW;
+  if (changed) dfi_graphed_refuse(l, NULL, "the shape or the place of a variable changes");
+  dfi_graphed_refuse(l, l->kernel, "%s", why);
+  return DFI_GRAPHED_NEVER;
+}
+
+void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_made *m) {
+  drop_graph(p->devices->at[l->device], m);
+  for (int32_t k = 0; m->state && k < l->nvars; k++) dfi_value_drop(&m->state[k]);
+  forget_fixed(m);
+  dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->fixed); dfi_free(m->message);
+  dfi_free(m);
+}
+
+/* ---- the host's part of an iteration --------------------------------------------------------------------------- */
+
+/* Numbers that every record holds lie there; others in v. */
+static const df_value *number_at(const dfi_graphed_made *m, const dfi_record *r, const df_value *v, dfi_operand o) {
+  return DFI_SPACE(o) == DFI_ITERATION && m->host[DFI_INDEX(o)] == COMPUTED ? &v[DFI_INDEX(o)] : operand(r, o);
+}
+
+bool dfi_graphed_numbers(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
+                         df_value *v) {
+  df_value next[DFI_GRAPHED_NUMBERS];
+  int32_t n = 0;
+  for (int32_t i = 0; i < l->nsteps; i++) {
+    const dfi_pnode *p = r->nodes + l->step[i].node;
+    const uint32_t to = p->out + (p->kind == DFI_K_SWITCH);
+    if (l->step[i].group >= 0 || !p->nout || m->host[to] != COMPUTED) continue;
+    const dfi_operand *in = x->plan->operand + p->in;
+    const df_value *a = number_at(m, r, v, in[0]);
+    if (p->kind != DFI_K_SCALAR) { v[to] = *a; continue; }
+    if (!p->scalar(&v[to], a, number_at(m, r, v, in[1]), number_at(m, r, v, in[2]))) return false;
+    v[to].kind = DF_SCALAR;
+    v[to].dtype = p->out_dtype;
+  }
+  if (!number_at(m, r, v, l->pred)->as.u8) return false;
+  for (int32_t k = 0; k < l->nvars; k++)                 /* all are read before one is written */
+    if (m->host[l->var[k].enter->out] && l->var[k].next)
+      next[n++] = *number_at(m, r, v, x->plan->operand[l->var[k].next->in]);
+  n = 0;
+  for (int32_t k = 0; k < l->nvars; k++)
+    if (m->host[l->var[k].enter->out] && l->var[k].next) v[l->var[k].enter->out] = next[n++];
+  return true;
+}

@@ -1,0 +1,204 @@
+-- gpu_loops_spec.lua: loops that gpu:0 runs as graphs: the numbers, counts and errors of the token engine, on the strict driver of spec/cuda, which
+-- runs a graph's nodes in any order that its edges allow and reports memory that is not the graph's any more.
+
+local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
+local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
+local sentence = here and it or pending
+
+-- Every program begins with this: `loop` builds a while_loop of `trips` on gpu:0, `both` runs it under tokens and as a graph and compares bits and
+-- counts, and says how the loop ran.
+local prelude = [[
+local support = require 'spec.support'
+local w = df.constant({ { 0.5, -0.3 }, { 0.2, 0.8 } })
+local x0 = df.constant({ { 1.0, 2.0 } })
+local one = df.device('gpu:0', function() return df.placeholder('float32', { 1, 1 }) end)        -- so that what it goes into is there
+local fed = df.run(df.constant({ { 1.0 } }))
+local y0, z0 = df.device('gpu:0', function() return x0 * one, x0 * one * 3 end)
+local function loop(trips, body, vars, options)
+  return df.device('gpu:0', function()
+    return { df.while_loop(function(i) return i:lt(trips) end, body, vars, options) }
+  end)
+end
+local function under(engine, fetches, feeds, runs)
+  local s = df.Session{ engine = engine }
+  local found
+  feeds = feeds or {}
+  feeds[one] = fed
+  for _ = 1, runs or 1 do found = s:run(fetches, feeds) end
+  local c, how = s:stats(), s:native()
+  local moved = {}
+  for _, l in ipairs(c.links or {}) do moved[#moved + 1] = ('%s %d %d'):format(l.from, l.messages, l.bytes) end
+  s:close()
+  return support.bits(found), ('%d nodes, %d dead, %d frames, %d iterations; %s'):format(c.nodes_run, c.dead_tokens, c.frames, c.iterations,
+    table.concat(moved, ', ')), how
+end
+local function same(a, b)
+  if type(a) ~= 'table' then return a == b end
+  for k, v in pairs(a) do if not same(v, b[k]) then return false end end
+  return true
+end
+local function both(name, fetches, feeds, runs)
+  local a, counts, _ = under('tokens', fetches, feeds, runs)
+  local b, counted, how = under('native', fetches, feeds, runs)
+  if not same(a, b) then print(name .. ': other bits') end
+  if counts ~= counted then print(name .. ': ' .. counts .. ' but ' .. counted) end
+  return how
+end
+local function says(how, what) if not how:find(what) then print('not `' .. what .. '`: ' .. how) end end
+local AS_GRAPH = 'a graph of gpu:0: %d+ iterations in %d+ launches'
+]]
+
+--- Runs Lua code in the program; gives what it wrote.
+local function program(code, env)
+  local path = os.tmpname()
+  local f = assert(io.open(path, 'w'))
+  f:write(prelude, code)
+  f:close()
+  local p = assert(io.popen(('DFLOW_CUDA_DRIVER=strict %s timeout 300 %s/dflow %s 2>&1'):format(env or '', build, path)))
+  local out = p:read('*a')
+  p:close()
+  os.remove(path)
+  return (out:gsub('%s+$', ''))
+end
+
+describe('a loop on gpu:0', function()
+  sentence('runs as a graph: with the bits and the counts of tokens, whatever its trips, variables and shapes', function()
+    for seed = 1, 2 do
+      assert.equal('', program([[
+        local n = df.placeholder('int32', {})
+        local step = function(i, x) return i + 1, df.tanh(x:matmul(w)) + x * 0.25 end
+        local out = loop(n, step, { df.int32(0), x0 })
+        for _, trips in ipairs{ 0, 1, 2, 17, 33, 100, 1000 } do
+          local how = both('trips ' .. trips, out, { [n] = trips })
+          if trips >= 100 then says(how, AS_GRAPH) end
+        end
+        says(both('thrice', out, { [n] = 200 }, 3), AS_GRAPH)
+        says(both('exchanged', loop(n, function(i, a, b) return i + 1, b, a + b * 0.5 end, { df.int32(0), y0, z0 }), { [n] = 101 }), AS_GRAPH)
+        says(both('turned', loop(n, function(i, a, b, c) return i + 1, c * 0.5, a, b * 2 end, { df.int32(0), y0, z0, z0 * 2 }), { [n] = 101 }), AS_GRAPH)
+        says(both('passed on', loop(n, function(i, a, b) return i + 1, a * 0.9 + b, b end, { df.int32(0), x0, z0 }), { [n] = 101 }), AS_GRAPH)
+        says(both('numbers there', loop(n, function(i, a, s) return i + 1, a * 0.9, s * 0.5 + a:reduce_sum() end,
+          { df.int32(0), x0, df.constant(1.0) }), { [n] = 101 }), AS_GRAPH)
+        says(both('numbers here', loop(n, function(i, k, a) return i + 1, k * 3 + i, a * 0.9 end, { df.int32(0), df.int32(1), x0 }), { [n] = 101 }),
+          AS_GRAPH)
+        says(both('a row, moved', loop(n, function(i, a) return i + 1, df.transpose(df.reshape(df.transpose(a) * 0.9, { 2, 1 })):reverse{ 1 } end,
+          { df.int32(0), x0 }), { [n] = 101 }), AS_GRAPH)
+        says(both('float64 and int32', loop(n, function(i, a, b) return i + 1, df.sqrt(a + 1), b * 3 + 1 end,
+          { df.int32(0), df.cast(x0, 'float64'), df.cast(x0, 'int32') }), { [n] = 101 }), AS_GRAPH)
+        says(both('reduced and chosen', loop(n, function(i, a) return i + 1, df.softmax(df.where(a:gt(0.3), a, a * 0.5)) + a:reduce_max() end,
+          { df.int32(0), x0 }), { [n] = 101 }), AS_GRAPH)
+      ]], 'DFLOW_STRICT_SEED=' .. seed))
+    end
+  end)
+
+  sentence('is captured anew where its constants lie elsewhere, and reads what they are now', function()
+    assert.equal('', program[[
+      local v, scale
+      df.device('gpu:0', function() v = df.Variable(df.constant({ { 0.5, 0.25 } }), { name = 'v' }) scale = df.placeholder('float32', { 1, 2 }) end)
+      local out = loop(df.int32(150), function(i, x) return i + 1, x * scale + v end, { df.int32(0), x0 })
+      local add = v:assign_add(df.constant({ { 1.0, 1.0 } }))
+      local found = {}
+      for _, engine in ipairs{ 'tokens', 'native' } do
+        local s = df.Session{ engine = engine }
+        local all = {}
+        for k = 1, 4 do
+          all[k] = support.bits(s:run(out, { [scale] = df.run(df.constant({ { 0.5, 0.125 * k } })) }))
+          s:run(add)
+        end
+        found[engine] = all
+        if engine == 'native' then says(s:native(), AS_GRAPH) end
+        s:close()
+      end
+      if not same(found.tokens, found.native) then print 'other bits' end
+    ]])
+  end)
+
+  sentence('says why it cannot be a graph', function()
+    assert.equal('', program[[
+      local n = df.int32(60)
+      local function why(name, what, body, vars) says(both(name, loop(n, body, vars or { df.int32(0), x0 })), what) end
+      why('a cond', 'tokens: .*a cond: not every iteration does the same', function(i, x)
+        return i + 1, df.cond((i % 2):eq(0), function() return x * 0.5 end, function() return df.tanh(x) end)
+      end)
+      why('a varying number', 'a number of the host\'s that is another one in each iteration', function(i, x) return i + 1, x * df.cast(i, 'float32') end)
+      why('random numbers', 'random', function(i, x) return i + 1, x + df.random_uniform({ 1, 2 }, { seed = 3 }) end)
+      why('a loop inside', 'a loop or a call is inside', function(i, x)
+        local _, y = df.while_loop(function(j) return j:lt(2) end, function(j, y) return j + 1, y * 0.9 end, { df.int32(0), x })
+        return i + 1, y
+      end)
+      local ta = df.device('gpu:0', function() return df.TensorArray('float32', 60) end)
+      says(both('an array', { loop(n, function(i, x, a) return i + 1, x * 0.5, a:write(i, x) end, { df.int32(0), x0, ta })[3]:stack() }),
+        'a variable, an array or a list')
+      local grown = df.device('gpu:0', function()
+        return { df.while_loop(function(x) return x:reduce_sum():lt(1e6) end, function(x) return x * 1.5 end, { x0 }) }
+      end)
+      says(both('a predicate there', grown), 'its predicate is computed on gpu:0')
+      local s = df.Session{ engine = 'tokens' }
+      s:run(grown)
+      says(s:native(), 'the session\'s engine is tokens')
+      s:close()
+    ]])
+  end)
+
+  sentence('agrees where engines change at random iterations', function()
+    for seed = 1, 3 do
+      assert.equal('', program([[
+        local n = df.placeholder('int32', {})
+        local out = loop(n, function(i, a, b, s) return i + 1, df.tanh(b:matmul(w)), a + b * 0.5, s * 0.5 + a:reduce_sum() end,
+          { df.int32(0), x0, x0 * 2, df.constant(1.0) })
+        for _, trips in ipairs{ 3, 10, 47 } do both('trips ' .. trips, out, { [n] = trips }, 2) end
+      ]], ('DFLOW_STRESS=osr:%d DFLOW_STRICT_SEED=%d'):format(seed, seed)))
+    end
+  end)
+
+  sentence('stands still where it is when somebody looks, and is stepped, cancelled and too late as ever', function()
+    assert.equal('', program[[
+      local out = loop(df.int32(2000000000), function(i, x) return i + 1, df.tanh(x:matmul(w)) + x * 0.25 end, { df.int32(0), x0 }, { name = 'long' })
+      local s = df.Session{ engine = 'native' }
+      local h = s:start(out)
+      while not s:native():find 'launches' do os.execute 'sleep 0.02' end
+      h:pause()
+      local f = h:frames()
+      if #f < 2 or f[2].name ~= 'long' or f[2].iteration and f[2].iteration < 16 then print('frames', #f, f[2] and f[2].name) end
+      local first = h:step(1, 'iteration')
+      local stop = h:step(3, 'iteration')
+      if stop.frame ~= 'long' or stop.iteration ~= first.iteration + 3 then print('stepped', first.tag, stop.tag) end
+      h:resume()
+      h:cancel()
+      local ok, err = pcall(h.wait, h)
+      if ok or err.code ~= 'cancelled' then print('cancelled', err) end
+      s:close()
+      s = df.Session{ engine = 'native', timeout = 1 }
+      ok, err = pcall(s.run, s, out)
+      if ok or err.code ~= 'deadline_exceeded' or not tostring(err.frame):find '^long:%d+$' then print('too late', ok, err) end
+      s:close()
+    ]])
+  end)
+
+  sentence('tells of a device that fails while a graph runs, with node, frame and iteration', function()
+    local out = program([[
+      local out = loop(df.int32(100000), function(i, x) return i + 1, df.tanh(x:matmul(w)) end, { df.int32(0), x0 }, { name = 'doomed' })
+      local s = df.Session{ engine = 'native' }
+      local ok, err = pcall(s.run, s, out)
+      print(ok, err.code, err.frame, err.message, err.source)
+      print(df.run(df.device('cpu:0', function() return df.constant(2) * 21 end)))
+    ]], 'DFLOW_STRICT_QUIET=1 DFLOW_STRICT_FAULT=illegal:10')
+    assert.matches('^false\tunavailable\tdoomed:%d+\t.*gpu:0 failed: .*ILLEGAL_ADDRESS.*the CPU goes on being usable.*%.?lua.*\n42$', out)
+  end)
+
+  sentence('gives its memory back when its session closes, and counts it until then', function()
+    assert.equal('', program[[
+      local out = loop(df.int32(100), function(i, x) return i + 1, df.tanh(x:matmul(w)) end, { df.int32(0), x0 })
+      local s = df.Session{ engine = 'native' }
+      s:run(out)
+      local first = s:stats().memory['gpu:0'].in_use
+      for _ = 1, 5 do s:run(out) end
+      local later = s:stats().memory['gpu:0'].in_use
+      if first < 65536 or later ~= first then print(first, later) end
+      s:close()
+      s = df.Session{ engine = 'native', devices = { 'cpu:0', { 'gpu:0', memory = '40KB' } } }
+      s:run(out)
+      says(s:native(), 'tokens: there is no room on gpu:0 for the 65536 bytes of the graph')
+      s:close()
+    ]])
+  end)
+end)
