@@ -235,3 +235,19 @@ record('constants', [h.make_node('Constant', [], [key + '_'], **{key: value}) fo
         h.make_node('ConstantOfShape', ['shape'], ['sevens'], value=const('', np.int16([7])))], [v('shape', I, [2])],
        [v('value_float'), v('value_floats', F, [2]), v('value_int', I), v('value_ints', I, [2]), v('value', T.INT8, [2, 1]), v('same', B, [2]),
         v('zeros', F, [None] * 2), v('sevens', T.INT16, [None] * 2)], {'shape': np.int64([2, 3])}, opset=19)
+
+# Heads, masks and a cache; boxes of two pictures and two classes.
+record('attention', [h.make_node('Attention', ['q', 'k', 'v', 'mask', 'past_k', 'past_v'], ['y', 'keys', 'values'], is_causal=1, softcap=2.0),
+                     h.make_node('Attention', ['q3', 'k3', 'v3'], ['y3'], q_num_heads=4, kv_num_heads=2, scale=0.7)],
+       [v('q', F, [1, 2, 3, 4]), v('k', F, [1, 2, 3, 4]), v('v', F, [1, 2, 3, 5]), v('past_k', F, [1, 2, 2, 4]), v('past_v', F, [1, 2, 2, 5]),
+        v('q3', F, ['b', 's', 12]), v('k3', F, ['b', 't', 6]), v('v3', F, ['b', 't', 10])],
+       [v('y', F, [None] * 4), v('keys', F, [None] * 4), v('values', F, [None] * 4), v('y3', F, [None] * 3)],
+       {'q': x(1, 2, 3, 4), 'k': x(1, 2, 3, 4), 'v': x(1, 2, 3, 5), 'past_k': x(1, 2, 2, 4), 'past_v': x(1, 2, 2, 5),
+        'q3': x(2, 3, 12), 'k3': x(2, 4, 6), 'v3': x(2, 4, 10)},
+       [const('mask', np.array([[1, 1, 1, 1, 1], [0, 1, 1, 1, 1], [1, 0, 1, 1, 1]], bool))], opset=23)
+BOXES = np.float32([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]])
+record('boxes', [h.make_node('NonMaxSuppression', ['boxes', 'scores', 'most', 'overlap', 'least'], ['left']),
+                 h.make_node('NonMaxSuppression', ['boxes', 'scores', 'most'], ['centred'], center_point_box=1)],
+       [v('boxes', F, [2, 6, 4]), v('scores', F, [2, 2, 6])], [v('left', I, [None, 3]), v('centred', I, [None, 3])],
+       {'boxes': np.concatenate([BOXES, BOXES[:, ::-1]]), 'scores': np.abs(x(2, 2, 6))},
+       [const('most', np.int64([3])), const('overlap', np.float32([0.5])), const('least', np.float32([0.1]))])

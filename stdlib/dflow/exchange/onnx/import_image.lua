@@ -1,4 +1,4 @@
---- ONNX's operators of pictures in dflow's words: Resize, Upsample, GridSample, AffineGrid, CenterCropPad.
+--- ONNX's operators of pictures in dflow's words: Resize, Upsample, GridSample, AffineGrid, CenterCropPad, NonMaxSuppression.
 --
 -- Resizing takes each axis apart: an output is a sum of a few neighbours along the axis, with weights that only sizes and attributes say.
 -- What runs are gathers, products and sums, which have gradients.
@@ -297,6 +297,30 @@ function ops.CenterCropPad(n, x, wanted)
   local before = df.floor_div(more, df.constant(2, 'int32'))
   local cut = df.slice(x, df.floor_div(less, df.constant(2, 'int32')), have - less)
   return df.pad(cut, df.stack({ before, more - before }, { axis = 1 }))
+end
+
+-- ---- NonMaxSuppression --------------------------------------------------------------------------------------------------
+--- For each picture and each class the boxes that are left: rows (picture, class, box).
+function ops.NonMaxSuppression(n, boxes, scores, most, overlap, least)
+  local pictures, classes = scores.shape and scores.shape[1] or -1, scores.shape and scores.shape[2] or -1
+  if pictures < 0 or classes < 0 then n:refuse 'the number of pictures or of classes is known only when it runs' end
+  local function one(x, dtype, otherwise)
+    return x and df.reshape(df.cast(x, dtype), df.constant({}, 'int32', { 0 })) or df.constant(otherwise, dtype)
+  end
+  most = df.cast(df.minimum(one(most, 'int64', 0), df.constant(2147483647, 'int64')), 'int32')
+  overlap, least = one(overlap, 'float32', 0), one(least, 'float32', -math.huge)
+  if n.attr('center_point_box', 0) == 1 then
+    local middle, half = df.slice(boxes, { 0, 0, 0 }, { -1, -1, 2 }), df.slice(boxes, { 0, 0, 2 }, { -1, -1, 2 }) / 2
+    boxes = df.concat({ middle - half, middle + half }, 2)
+  end
+  local rows = { df.zeros({ 0, 3 }, 'int64') }
+  for b = 0, pictures - 1 do
+    for c = 0, classes - 1 do
+      local left = df.cast(df.non_max_suppression(boxes[b], scores[b][c], most, overlap, least), 'int64')
+      rows[#rows + 1] = df.stack({ df.fill(df.shape(left), df.constant(b, 'int64')), df.fill(df.shape(left), df.constant(c, 'int64')), left }, { axis = 1 })
+    end
+  end
+  return df.concat(rows, 0)
 end
 
 return import_nn
