@@ -33,24 +33,26 @@ end
 --- What program `seed` computes: outputs, feeds.
 function M.build(df, seed)
   local pick = dice(seed)
-  local whole, n, width = pick(3) == 1, ({ 3, 17, 40, 130, 700 })[pick(5)], pick(4) == 1 and 3 or nil
+  local whole, n, width = pick(3) == 1, ({ 3, 17, 40, 130, 700 })[pick(5)], ({ false, false, 3, 96 })[pick(4)]
   local dtype = whole and 'int32' or 'float32'
   local x = df.placeholder(dtype, width and { -1, width } or { -1 })
   local function number() return whole and pick(2000) - 1000 or (pick(2000) - 1000) / 256 end
   local rows = {}
   for i = 1, n do
-    if width then rows[i] = { number(), number(), number() } else rows[i] = number() end
+    rows[i] = width and {} or number()
+    for k = 1, width or 0 do rows[i][k] = number() end
   end
+  local w = df.Variable(width and df.cast(df.range(width), dtype) or df.cast(3, dtype))
   local depth, how = pick(3), pick(4)
   local out
-  if how == 1 then out = df.map_fn(function(v) return expression(df, pick, { v, v * 2 }, depth) end, x)
+  if how == 1 then out = df.map_fn(function(v) return expression(df, pick, { v, v * 2, w }, depth) end, x)
   elseif how == 2 then out = df.scan(function(a, v) return expression(df, pick, { a, v }, depth) end, x, nil, { reverse = pick(2) == 1 })
   elseif how == 3 then out = df.map_fn(function(u, v) return expression(df, pick, { u, v }, depth) end, { x, x + x })
   else
     local ta = df.TensorArray(dtype, n, { clear_after_read = pick(2) == 1 }):unstack(x)
     local most = pick(n)
     local _, s, last = df.while_loop(function(i, s) return i:lt(most) end, function(i, s, last)
-      local y = expression(df, pick, { s, ta:read(i) }, depth)
+      local y = expression(df, pick, { s, ta:read(i), w + 1 }, depth)
       return i + 1, y, last:write(most - 1 - i, y)
     end, { df.int32(0), x[0], df.TensorArray(dtype, n, { dynamic_size = pick(2) == 1 }) })
     out = s + last:gather(df.range(most))

@@ -75,6 +75,7 @@ static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space 
   c->away_link = NULL;
   c->stop = NULL;
   c->what = NULL;
+  c->place = NULL;
   c->kernel = (df_kernel){ .attrs = p->node->attrs, .nin = (int32_t)nin, .nout = (int32_t)nout, .in = in, .raw = raw,
     .out = r->base[DFI_ITERATION] + p->out, .out_dtype = p->out_dtypes, .scratch = scratch, .run = c,
     .error = &c->error };

@@ -113,6 +113,7 @@ typedef struct dfi_call {
   bool        heap, message; /* message: a dfi_flight, which a stream copies */
   df_error    error;             /* of a call that is not the owner's own */
   struct dfi_call *next;         /* in the inbox */
+  df_tensor  *place;             /* nout: where results may go that are like these; NULL: there is none */
   df_value   *read;              /* nin: what references among the inputs referred to; NULL where there are none */
   /* a call that waits: see dfk_on_stop */
   dfk_stop_fn stop;

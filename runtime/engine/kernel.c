@@ -34,12 +34,27 @@ static bool makes_remote(const df_kernel *k, int32_t i) {
   return !p || i >= 32 || !((p->gpu ? p->gpu->host_out : p->op->host_out) >> i & 1);
 }
 
+static bool same_dims(const df_tensor *t, int32_t rank, const int64_t *dims) {
+  if (t->rank != rank) return false;
+  for (int32_t d = 0; d < rank; d++) if (t->dims[d] != dims[d]) return false;
+  return true;
+}
+
+/* The caller's place for output i, if it has one for such a tensor. */
+static df_tensor *place_of(const df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims) {
+  const dfi_call *c = k->run;
+  if (DFI_LIKELY(!c || !c->place)) return NULL;
+  df_tensor *t = &c->place[i];
+  return t->dtype == dtype && same_dims(t, rank, dims) ? df_tensor_retain(t) : NULL;
+}
+
 df_tensor *dfk_out(df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims) {
   const bool remote = makes_remote(k, i);
   if (rank == 0 && dfi_unboxed((uint8_t)dtype) && !remote) return scalar_out(k, i, dtype);
   dfi_devmem *here = dfi_devmem_here;
   if (DFI_UNLIKELY(here && !remote && dfi_devmem_remote(here))) dfi_devmem_use(NULL);
-  df_tensor *t = dfi_tensor_make((uint8_t)dtype, rank, dims);
+  df_tensor *t = place_of(k, i, dtype, rank, dims);
+  if (!t) t = dfi_tensor_make((uint8_t)dtype, rank, dims);
   dfi_devmem_here = here;
   if (DFI_UNLIKELY(!t)) { out_of_memory(k, dtype, rank, dims); return NULL; }
   return tensor_out(k, i, t);
@@ -47,12 +62,6 @@ df_tensor *dfk_out(df_kernel *k, int32_t i, int32_t dtype, int32_t rank, const i
 
 df_tensor *dfk_out_like(df_kernel *k, int32_t i, const df_tensor *like) {
   return dfk_out(k, i, like->dtype, like->rank, like->dims);
-}
-
-static bool same_dims(const df_tensor *t, int32_t rank, const int64_t *dims) {
-  if (t->rank != rank) return false;
-  for (int32_t d = 0; d < rank; d++) if (t->dims[d] != dims[d]) return false;
-  return true;
 }
 
 df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims) {

@@ -192,6 +192,13 @@ static bool same_shape(const dfi_shape *want, int32_t rank, const int64_t *dims)
   return true;
 }
 
+/* Does the unit write to the array, whatever it goes by? */
+static bool is_written(const dfi_native_frame *c, const dfi_tensor_array *t) {
+  for (uint32_t k = 0; k < c->unit->narrays; k++)
+    if (c->access[k].array == t && c->unit->root[c->unit->access[k].root].written) return true;
+  return false;
+}
+
 /* As much of the array as lies in one piece around location i becomes the access's window; none where every access must
    be asked. */
 static void open_window(dfi_native_frame *c, dfi_access *a, int64_t i) {
@@ -202,6 +209,7 @@ static void open_window(dfi_native_frame *c, dfi_access *a, int64_t i) {
   const bool reads = p->out_dtypes[0] != DF_RESOURCE;
   const dfi_shape *tensor = c->unit->access[a - c->access].shape;
   a->n = 0;
+  if (tensor && reads && t->accumulates && is_written(c, t)) return;     /* rows are read where they lie */
   if (!reads && p->node->attrs[0].i) return;  /* `again`: the runtime looks whether it was written before */
   if (t->whole && i < t->whole->dims[0]) {
     if (!reads || !same_shape(tensor, t->whole->rank - 1, t->whole->dims + 1) || (t->accumulates && writes)) return;
@@ -395,6 +403,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   int64_t *in = u->ncells <= ROOM ? in_room : dfi_xmalloc(sizeof *in * u->ncells),
           *out = u->nout <= ROOM ? out_room : dfi_xmalloc(sizeof *out * u->nout);
   dfi_access *access = u->narrays <= ARRAYS ? access_room : dfi_xmalloc(sizeof *access * u->narrays);
+  df_value *held = u->npeeks ? dfi_xcalloc(u->npeeks, sizeof *held) : NULL;
   bool over = false;
   if (fill_cells(x, u, f, r, in) && fill_accesses(u, in, access) && check_variables(u, in)) {
     dfi_native_frame c = { .in = in,
@@ -403,6 +412,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .access = access,
                            .exec = x,
                            .unit = u,
+                           .held = held,
                            .address = u->address,
                            .record = r,
                            .number = r->number,
@@ -423,6 +433,8 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
       dfi_engine_renumber(f, r, c.number);
     } else leave(x, u, f, r, &c, &u->site[site - 1]);
   } else f->tokens_only = true;
+  for (uint32_t k = 0; k < u->npeeks; k++) dfi_value_drop(&held[k]);
+  dfi_free(held);
   if (in != in_room) dfi_free(in);
   if (out != out_room) dfi_free(out);
   if (access != access_room) dfi_free(access);

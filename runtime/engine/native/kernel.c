@@ -9,7 +9,7 @@ enum { LENT = 1 << 20 };         /* references of what is the caller's: it is ne
 
 typedef struct lent { df_buffer buffer; df_tensor head; df_value value; } lent;
 
-/* What lies at `data`, as the kernel's input: a number, or a tensor for as long as the call lasts. */
+/* What lies at `data`, as the kernel's operand: a number, or a tensor for as long as the call lasts. */
 static void lend(lent *l, uint8_t dtype, const dfi_shape *s, void *data) {
   l->buffer = (df_buffer){ .refs = LENT, .data = data };
   l->head = (df_tensor){ .refs = LENT, .dtype = dtype, .rank = s->rank, .size = dfi_shape_size(s), .data = data,
@@ -40,17 +40,37 @@ static bool hand_over(df_value *v, uint8_t dtype, const dfi_shape *s, void *to) 
     const df_tensor *t = v->as.tensor;
     const dfi_shape found = dfi_shape_of(t->rank, t->dims);
     good = dfi_shape_equal(&found, s) && dfi_readable(t);
-    if (good) memcpy(to, t->data, (size_t)(t->size * dfi_dtype_size[dtype]));
+    if (good && t->data != to) memcpy(to, t->data, (size_t)(t->size * dfi_dtype_size[dtype]));
   } else if (good) memcpy(to, &v->as, dfi_dtype_size[dtype]);
   dfi_value_drop(v);
   return good;
 }
 
+static df_value handle_of(const dfi_native_frame *c, int64_t peek) {
+  return (df_value){ .kind = DF_HANDLE, .as.handle = (void *)(uintptr_t)c->in[c->unit->peek[peek].cell] };
+}
+
 int32_t dfi_native_peek(dfi_native_frame *c, int64_t peek, void *to) {
   const dfi_pnode *p = c->unit->peek[peek].node;
-  const df_value handle = { .kind = DF_HANDLE, .as.handle = (void *)(uintptr_t)c->in[c->unit->peek[peek].cell] };
+  const df_value handle = handle_of(c, peek);
   df_value v;
   return dfi_variable_peek(&handle, &v) && hand_over(&v, p->out_dtypes[0], &p->node->out[0].shape, to);
+}
+
+const void *dfi_native_hold(dfi_native_frame *c, int64_t peek) {
+  const dfi_pnode *p = c->unit->peek[peek].node;
+  const df_value handle = handle_of(c, peek);
+  df_value v;
+  if (!dfi_variable_peek(&handle, &v)) return NULL;
+  const dfi_shape found = v.kind == DF_TENSOR ? dfi_shape_of(v.as.tensor->rank, v.as.tensor->dims) : dfi_shape_scalar();
+  if (v.kind == DF_TENSOR && v.dtype == p->out_dtypes[0] && dfi_shape_equal(&found, &p->node->out[0].shape) &&
+      dfi_readable(v.as.tensor)) {
+    dfi_value_drop(&c->held[peek]);
+    c->held[peek] = v;
+    return v.as.tensor->data;
+  }
+  dfi_value_drop(&v);
+  return NULL;
 }
 
 /* Frames and iterations of the loops around the call, as far as a random number's position depends on them. */
@@ -76,17 +96,22 @@ static int32_t level_of(const dfi_unit *u, int32_t loop) {
 
 static int32_t call(dfi_native_frame *c, const dfi_kernel_call *t, dfi_record *r, void *const *in, void *const *out) {
   dfi_pnode *p = (dfi_pnode *)t->node;
-  lent from[DFI_CALL_INPUTS];
+  lent from[DFI_CALL_INPUTS], result[DFI_CALL_OUTPUTS];
   const df_tensor *tensor[DFI_CALL_INPUTS];
   const df_value *value[DFI_CALL_INPUTS];
   df_value made[DFI_CALL_OUTPUTS] = { 0 };
-  df_tensor scratch[DFI_CALL_OUTPUTS];
+  df_tensor scratch[DFI_CALL_OUTPUTS], place[DFI_CALL_OUTPUTS];
   for (uint32_t i = 0; i < p->nin; i++) {
     lend(&from[i], t->dtype[i], &t->shape[i], in[i]);
     tensor[i] = &from[i].head;
     value[i] = &from[i].value;
   }
+  for (uint32_t i = 0; i < p->nout; i++) {
+    lend(&result[i], p->out_dtypes[i], &t->shape[p->nin + i], out[i]);
+    place[i] = result[i].head;
+  }
   dfi_call k;
+  k.place = place;
   k.exec = c->exec; k.record = r; k.node = p; k.status = DF_OK; k.heap = k.message = false;
   k.size = 0; k.read = NULL; k.away_link = NULL; k.stop = NULL; k.what = NULL;
   k.error.code = 0; k.error.message[0] = k.error.op[0] = k.error.frame[0] = k.error.source[0] = 0;
@@ -97,6 +122,10 @@ static int32_t call(dfi_native_frame *c, const dfi_kernel_call *t, dfi_record *r
   for (uint32_t i = 0; i < p->nout; i++)
     good = hand_over(&made[i], p->out_dtypes[i], &t->shape[p->nin + i], out[i]) && good;
   for (uint32_t i = 0; i < p->nin; i++) take_back(&from[i]);
+  for (uint32_t i = 0; i < p->nout; i++) {
+    result[i].head.refs = place[i].refs;
+    take_back(&result[i]);
+  }
   return good;
 }
 

@@ -143,6 +143,7 @@ struct dfi_native_frame {
   dfi_unit *unit;
   dfi_record *record;
   int64_t   slice;               /* polls so far */
+  df_value *held;                /* npeeks: tensors that variables had when they were read */
 };
 enum {
   DFI_COUNT_TAKEN = 0,
@@ -192,6 +193,8 @@ void dfi_native_burst_done(dfi_native_frame *c, int64_t access, int64_t n, const
    outermost first. 0: it failed, or made something else than was expected. */
 /* The variable's value as it is now, to `to`. 0: it is not what was expected, or there is none. */
 int32_t dfi_native_peek(dfi_native_frame *c, int64_t peek, void *to);
+/* The same of a tensor: where its elements lie, which the frame holds until it asks again. NULL: as above. */
+const void *dfi_native_hold(dfi_native_frame *c, int64_t peek);
 int32_t dfi_native_call(dfi_native_frame *c, int64_t call, void *const *in, void *const *out, const int64_t *number);
 
 typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */

@@ -88,7 +88,7 @@ static const struct { const char *name; const void *at; } function[] = {
   { "do.poll", (const void *)dfi_native_poll },   { "do.read", (const void *)dfi_native_read },
   { "do.write", (const void *)dfi_native_write }, { "do.call", (const void *)dfi_native_call },
   { "do.peek", (const void *)dfi_native_peek },   { "do.burst", (const void *)dfi_native_burst },
-  { "do.burst.done", (const void *)dfi_native_burst_done },
+  { "do.burst.done", (const void *)dfi_native_burst_done }, { "do.hold", (const void *)dfi_native_hold },
 };
 enum { FUNCTIONS = sizeof function / sizeof *function };
 

@@ -23,6 +23,8 @@ typedef struct dfi_writer {
   char      type[8][32]; int32_t ntypes;      /* dfi_lanes' answers */
 } dfi_writer;
 
+enum { DFI_DIRECT = 64 };           /* elements of a tensor that is not worth registers: calls take it where it lies */
+
 #define SAY(w, ...)  dfi_text_add(&(w)->body, __VA_ARGS__)
 #define DECL(w, ...) dfi_text_add(&(w)->decl, __VA_ARGS__)
 #define TAIL(w, ...) dfi_text_add(&(w)->tail, __VA_ARGS__)
@@ -46,6 +48,8 @@ void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, con
 dfi_name dfi_write_load(dfi_writer *w, uint8_t dtype, const char *cell);
 /* What the place of a slot is called, whatever lies there. */
 dfi_name dfi_write_place(int32_t loop, uint32_t slot);
+/* Where a slot's value lies: there, or where a tensor was found that it is another name for. */
+dfi_name dfi_write_where(const dfi_writer *w, int32_t loop, uint32_t slot);
 /* The slot of `loop` gets a copy of v, a number or a small tensor. */
 void dfi_write_store(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot);
 /* The same where what v is, a tensor, does not change while the slot can be read: another name for it. */

@@ -57,6 +57,13 @@ static void write_slow(dfi_writer *w, int32_t i, uint32_t k, const dfi_name inde
       low.s, first.s, type, data.s, minus.s, first.s, k);
 }
 
+/* Are rows of access k, of so many bytes, read where they lie? Nobody writes to the array, and they are aligned as
+   kernels want them. */
+static bool reads_in_place(const dfi_writer *w, uint32_t k, const dfi_shape *tensor, int64_t bytes) {
+  return tensor && dfi_shape_size(tensor) > DFI_DIRECT && bytes % 64 == 0 &&
+         !w->unit->root[w->unit->access[k].root].written;
+}
+
 void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (w->burst) { dfi_write_burst_array(w, i, p); return; }
   const bool reads = dfi_is_read(p), again = !reads && p->node->attrs[0].i;
@@ -80,6 +87,9 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
     w->unit->access[k].shape = reads ? &p->node->out[0].shape : dfi_shape_at(p->node->in[2]);
     DECL(w, "  %%a%u.far = alloca %s, align 64\n", k, type);   /* calls see this alone: the rest can be registers */
   }
+  const int64_t bytes = tensor ? dfi_shape_size(tensor) * dfi_dtype_size[dtype] : 0;
+  const bool in_place = reads && reads_in_place(w, k, tensor, bytes);
+  if (in_place) DECL(w, "  %%a%u.row = alloca ptr\n", k);
   const dfi_name rel = dfi_temp(w), inside = dfi_temp(w), masked = dfi_temp(w), at = dfi_temp(w), state = dfi_temp(w),
                  good = dfi_temp(w), cell = dfi_temp(w);
   const dfi_name low = window_field(w, k, 0), n = window_field(w, k, 1), data = window_field(w, k, 2),
@@ -96,7 +106,8 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
       good.s, b, b, b, cell.s, type, data.s, index.s);
   if (reads) {
     const dfi_name after = window_field(w, k, 5), byte = dfi_temp(w);
-    dfi_write_store(w, dtype, tensor ? cell : dfi_write_load(w, dtype, cell.s), i, p->out);
+    if (in_place) SAY(w, "  store ptr %s, ptr %%a%u.row\n", cell.s, k);
+    else dfi_write_store(w, dtype, tensor ? cell : dfi_write_load(w, dtype, cell.s), i, p->out);
     SAY(w, "  %s = trunc i64 %s to i8\n  store i8 %s, ptr %s\n", byte.s, after.s, byte.s, at.s);
   } else {
     const dfi_name size = dfi_temp(w), more = dfi_temp(w), grows = dfi_temp(w), now = dfi_temp(w);
@@ -115,9 +126,15 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (tensor) SAY(w, "  store ptr %s, ptr %%value\n", far);
   else if (!reads) SAY(w, "  store %s %s, ptr %%value\n", type, value.s);
   write_slow(w, i, k, index, type, reads);
-  if (reads && tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), dfi_write_place(i, p->out).s, far);
+  if (in_place) SAY(w, "  store ptr %s, ptr %%a%u.row\n", far, k);
+  else if (reads && tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), dfi_write_place(i, p->out).s, far);
   else if (reads) dfi_write_store(w, dtype, dfi_write_load(w, dtype, "%value"), i, p->out);
   SAY(w, "  br label %%had%d\nhad%d:\n", b, b);
+  if (in_place) {
+    const dfi_name row = dfi_temp(w);
+    SAY(w, "  %s = load ptr, ptr %%a%u.row\n", row.s, k);
+    w->look->loop[i].slot_alias[p->out] = row;
+  }
   if (!again) {
     const dfi_name was = dfi_temp(w), is = dfi_temp(w);
     const char *cells = reads ? "%pops" : "%pushes";

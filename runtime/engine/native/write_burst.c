@@ -246,7 +246,10 @@ void dfi_write_burst_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   SAY(w, "  %s = load i64, ptr %%done%d\n  %s = mul nsw i64 %s, %lld\n", j.s, i, by.s, j.s,
       (long long)w->unit->access[k].step);
   SAY(w, "  %s = getelementptr %s, ptr %%a%u.first, i64 %s\n", at.s, type, k, by.s);
-  if (reads && tensor) dfi_write_store(w, dtype, at, i, p->out);
+  if (reads && tensor) {
+    *w->look->loop[i].slot_alias[p->out].s = 0;
+    dfi_write_store(w, dtype, at, i, p->out);
+  }
   else if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), at.s, value.s);
   else if (reads) {
     const dfi_name v = dfi_temp(w);

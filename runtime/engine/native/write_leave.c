@@ -137,7 +137,7 @@ int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing) {
       const dfi_pnode *p = e->loop < 0 ? e->node : u->loop[e->loop].scope->exits[k];
       const uint8_t dtype = w->look->loop[parent].slot_dtype[p->out];
       const dfi_shape *tensor = w->look->loop[parent].slot_shape[p->out];
-      if (dtype != DF_RESOURCE) save_cell(w, dtype, tensor, dfi_write_place(parent, p->out).s, at);
+      if (dtype != DF_RESOURCE) save_cell(w, dtype, tensor, dfi_write_where(w, parent, p->out).s, at);
       if (e->loop < 0) e->shape = tensor;
       at += dfi_cells(dtype, tensor);
     }

@@ -157,6 +157,11 @@ dfi_name dfi_write_place(int32_t loop, uint32_t slot) {
   return n;
 }
 
+dfi_name dfi_write_where(const dfi_writer *w, int32_t loop, uint32_t slot) {
+  const dfi_look_loop *l = &w->look->loop[loop];
+  return l->slot_shape[slot] && *l->slot_alias[slot].s ? l->slot_alias[slot] : dfi_write_place(loop, slot);
+}
+
 void dfi_write_store(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot) {
   const dfi_shape *tensor = w->look->loop[loop].slot_shape[slot];
   if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), dfi_write_place(loop, slot).s, v.s);

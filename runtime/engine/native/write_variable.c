@@ -37,6 +37,17 @@ static void write_number(dfi_writer *w, int32_t i, uint32_t which, uint32_t cell
   dfi_write_store(w, p->out_dtypes[0], dfi_write_load(w, p->out_dtypes[0], from), i, p->out);
 }
 
+/* A tensor is read where it lies: whoever assigns meanwhile makes another. A few elements go to registers. */
+static void write_held(dfi_writer *w, int32_t i, uint32_t which, const dfi_pnode *p) {
+  const int64_t n = dfi_shape_size(w->look->loop[i].slot_shape[p->out]);
+  const dfi_name at = dfi_temp(w), bad = dfi_temp(w), there = dfi_temp(w);
+  SAY(w, "  %s = call ptr %%do.hold(ptr %%c, i64 %u)\n  %s = icmp eq ptr %s, null\n", at.s, which, bad.s, at.s);
+  dfi_write_fail(w, i, bad);
+  SAY(w, "  %s = select i1 %s, ptr %s, ptr %s\n", there.s, bad.s, dfi_write_place(i, p->out).s, at.s);
+  if (n > DFI_DIRECT) w->look->loop[i].slot_alias[p->out] = there;
+  else dfi_write_copy(w, p->out_dtypes[0], n, dfi_write_place(i, p->out).s, there.s);
+}
+
 void dfi_write_peek(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   dfi_unit *u = w->unit;
   dfi_operand o;
@@ -47,11 +58,7 @@ void dfi_write_peek(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   u->peek[which].node = p;
   u->peek[which].cell = u->scope->nenters + u->scope->nconsts + given;
   if (tensor) {
-    char to[32];
-    snprintf(to, sizeof to, "%%peek%u", which);      /* calls see this alone: the rest can be registers */
-    DECL(w, "  %s = alloca [%lld x %s], align 64\n", to, (long long)dfi_shape_size(tensor), dfi_type(p->out_dtypes[0]));
-    write_asked(w, i, which, to);
-    dfi_write_copy(w, p->out_dtypes[0], dfi_shape_size(tensor), dfi_write_place(i, p->out).s, to);
+    write_held(w, i, which, p);
   } else {
     DECL(w, "  %%peek%u = alloca i64\n", which);
     write_number(w, i, which, u->peek[which].cell, p);
