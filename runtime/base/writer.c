@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 16, NAME = 48, MAX_LINKS = 40, DIRECT = 1 << 14, PIECE = 1 << 23, BEHIND = 8 };
+enum { BUFFER = 1 << 16, NAME = 48, MAX_LINKS = 40, DIRECT = 1 << 14, PIECE = 1 << 23, BEHIND = 32 };
 
 struct df_file {
   char    path[PATH_MAX];       /* as it was given, for messages */
