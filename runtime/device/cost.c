@@ -71,6 +71,18 @@ void dfi_work_cell(const df_kernel *k, double *flops, double *bytes) {
   *flops *= dim_of(k, 0, 0) > 1 ? dim_of(k, 0, 0) : 1;
 }
 
+void dfi_work_step(const df_kernel *k, double *flops, double *bytes) {
+  int32_t vars = 0, grad = -1;
+  while (vars < k->nin && (!k->in[vars] || (k->in[0] && k->in[vars]->size == k->in[0]->size))) vars++;
+  if (vars == k->nin) vars = 1;                             /* of numbers, all of which look alike */
+  for (int32_t i = vars; i < k->nin; i++)
+    if (k->in[i] && (grad < 0 || k->in[i]->size > k->in[grad]->size)) grad = i;
+  if (grad < 0) return;
+  const double n = size_of(k, grad);
+  *flops = 10 * n;
+  *bytes = n * (1 + 2 * vars) * df_dtype_bytes(k->in[grad]->dtype);
+}
+
 void dfi_kernel_work(dfi_work *of, const df_kernel *k, double *flops, double *bytes) {
   double elements = 0;
   *bytes = 0;

@@ -16,6 +16,9 @@ dfi_work dfi_work_product;
 dfi_work dfi_work_convolution, dfi_work_depthwise;
 /* A cell of a recurrent network: each of its matrices once for each row of the batch. */
 dfi_work dfi_work_cell;
+/* A step of an optimizer: its variables come first, handles or references; each is read and written as far as the
+   gradient, the largest of what follows, goes, at some ten operations an element. */
+dfi_work dfi_work_step;
 /* A matrix taken apart, inverted or solved for. */
 dfi_work dfi_work_factors;
 

@@ -366,6 +366,7 @@ const char *df_op_about(int32_t op, const char *what) {
   if (!strcmp(what, "primitive")) return o->flow < sizeof primitive / sizeof *primitive ? text(primitive[o->flow]) : "";
   if (!strcmp(what, "variable")) return o->traits & DFO_VARIABLE ? "its output" : "";
   if (!strcmp(what, "passes")) return o->traits & DFO_PASSES ? "its input" : "";
+  if (!strcmp(what, "random")) return o->traits & DFO_RANDOM ? "another value each time" : "";
   if (!strcmp(what, "reads")) return o->traits & DFO_READS_VARIABLE ? "a variable" : "";
   return "";
 }

@@ -166,7 +166,8 @@ static int32_t shape_out(dfi_infer *c) {
 #define ENTRY(TYPE, IN, OUT, TYPES, ATTRS, FN, ...) \
   { .type = TYPE, __VA_ARGS__ .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, \
     .doc = "one step of the optimizer; see TensorFlow's " TYPE, \
-    .stateful = true, .effect = true, .no_grad = true, .shape = shape_out, .kernel = { [DF_REF] = FN } }
+    .stateful = true, .effect = true, .no_grad = true, .work = dfi_work_step, .shape = shape_out, \
+    .kernel = { [DF_REF] = FN } }
 #define T_ONLY "T=float"
 #define T_ROWS "T=float Tindices=int32|int64"
 /* Variables as references with REF, as handles with HANDLE. */

@@ -327,6 +327,43 @@ describe('the virtual clock', function()
     end
   end)
 
+  it('has a step of an optimizer read and write its variables as far as the gradient goes', function()
+    local function seconds(build)
+      df.reset()
+      local step, feeds = on('sim:0', build)
+      local s = df.Session{ devices = { 'cpu:0', { 'sim:0', speed = 1e-3, bandwidth = '100000GB/s', latency = '0s' } }, clock = 'virtual' }
+      s:run(step, feeds)
+      local h = s:start(step, feeds)
+      h:wait()
+      local took = h:stats().seconds * 1e-3
+      s:close()
+      return took - 1e-6
+    end
+    local registry = require 'dflow.front.registry'
+    local n = 200000
+    local function variables(count)
+      local list = {}
+      for i = 1, count do list[i] = df.Variable(df.zeros{ n / 100, 100 }) end
+      return list
+    end
+    local function dense(name, vars, numbers)
+      return function()
+        local list, grad = variables(vars), df.placeholder('float32', { n / 100, 100 })
+        for _, v in ipairs(numbers) do list[#list + 1] = v == 'grad' and grad or df.float32(v) end
+        return registry.op(name, list), { [grad] = df.run(df.ones{ n / 100, 100 }) }
+      end
+    end
+    local near = require('spec.support').near
+    near(seconds(dense('ResourceApplyGradientDescent', 1, { 0.1, 'grad' })), 3 * 4 * n / 20e9, { rtol = 0.02 })
+    near(seconds(dense('ResourceApplyPowerSign', 2, { 0.1, 1, 1, 0.9, 'grad' })), 5 * 4 * n / 20e9, { rtol = 0.02 })
+    near(seconds(dense('ResourceApplyAdam', 3, { 0.9, 0.9, 0.1, 0.9, 0.9, 1e-8, 'grad' })), 7 * 4 * n / 20e9, { rtol = 0.02 })
+    near(seconds(function()
+      local list, grad = variables(2), df.placeholder('float32', { 50, 100 })
+      return registry.op('ResourceSparseApplyMomentum', { list[1], list[2], df.float32(0.1), grad, df.range(50), df.float32(0.9) }),
+             { [grad] = df.run(df.ones{ 50, 100 }) }
+    end), 5 * 4 * 5000 / 20e9, { rtol = 0.1 })
+  end)
+
   it('gives the same seconds every time, whatever the owners and threads', function()
     local seconds = {}
     for _, options in ipairs{ {}, { owners = 4 }, { threads = 1 }, { owners = 2, threads = 2 } } do

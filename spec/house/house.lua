@@ -1,5 +1,5 @@
 --- What holds of every file of runtime/, besides the floors (spec/floors.lua): who may name an op, and who may touch the
--- elements of a tensor. A name or a line that is not here fails; so does one here that the code no longer has.
+-- elements of a tensor; and who of stdlib/ may name an op. A name or a line that is not here fails; so does one here that the code no longer has.
 local core = require 'dflow.backend'
 local M = {}
 
@@ -60,6 +60,48 @@ function M.names()
     end
   end
   for path in pairs(M.named) do if not used[path] then wrong[#wrong + 1] = path .. ' names no op' end end
+  table.sort(wrong)
+  return wrong
+end
+
+-- Files of stdlib/ that compare the type of a node with a name, with the reason. All others ask the entry: registry.primitive, registry.about.
+local FILE_OF_OTHERS = 'says each op in the words of a format of others, or finds it there'
+M.lua_named = {
+  ['stdlib/dflow/check.lua'] = 'a custom gradient is the user\'s function, which is no part of the input that is looked at',
+  ['stdlib/dflow/check/nodes.lua'] = 'how an op is tried whose gradient shows by its rows, or belongs to the user; and the check\'s own Trace',
+  ['stdlib/dflow/command/inspect.lua'] = 'an input that may be left out, and a variable whose shape is an attribute',
+  ['stdlib/dflow/draw/read.lua'] = 'calls and results of functions, whose bodies are drawn by themselves',
+  ['stdlib/dflow/draw/svg.lua'] = 'a TensorArray is drawn as one that saves',
+  ['stdlib/dflow/exchange/graphdef.lua'] = FILE_OF_OTHERS, ['stdlib/dflow/exchange/onnx.lua'] = FILE_OF_OTHERS,
+  ['stdlib/dflow/exchange/onnx/forms.lua'] = FILE_OF_OTHERS, ['stdlib/dflow/exchange/onnx/ops.lua'] = FILE_OF_OTHERS,
+  ['stdlib/dflow/front/intern.lua'] = 'below the registry: an input that is given, or may be left out, is itself',
+  ['stdlib/dflow/front/queue.lua'] = 'the kind of queue that the function of that name makes',
+  ['stdlib/dflow/inspect/saved.lua'] = 'a shape is told as that of its tensor; an input that may be left out',
+  ['stdlib/dflow/repl/progress.lua'] = 'reads a predicate: what is compared, and what a trip adds',
+}
+
+--- Lines of stdlib/ that compare with the name of an op in a file that gives no reason. And files of `lua_named` that do not.
+function M.lua_names()
+  local wrong, used = {}, {}
+  local pipe = assert(io.popen "find stdlib -name '*.lua' | sort")
+  for path in pipe:lines() do
+    local number = 0
+    local script = path:find 'report/script%.lua$' or path:find '/docs/'          -- a page's JavaScript; examples, as a user writes them
+    for line in io.lines(path) do
+      number = number + 1
+      local text = line:gsub('%-%-.*', ''):gsub("primitive%b() [=~]= '%a+'", ''):gsub('luacats', '')
+      for word in text:gmatch "%f[%w_%.][%w_%.]+%)? [=~]= '(%u%w+)'" do
+        local of_node = text:find('[tT]ype[%w_]* [=~]= ') or text:find('%f[%w]op [=~]= ') or text:find('node_type%b() [=~]= ')
+                        or text:find('%f[%w]kind [=~]= ') or text:find('%f[%w]t [=~]= ') or text:find('plain [=~]= ')
+        if ops[word] and of_node and not script then
+          used[path] = true
+          if not M.lua_named[path] then wrong[#wrong + 1] = ('%s:%d: compares with %s'):format(path, number, word) end
+        end
+      end
+    end
+  end
+  pipe:close()
+  for path in pairs(M.lua_named) do if not used[path] then wrong[#wrong + 1] = path .. ' compares with no op' end end
   table.sort(wrong)
   return wrong
 end

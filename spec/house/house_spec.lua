@@ -20,6 +20,10 @@ describe('runtime/', function()
     assert.are.same({}, house.names())
   end)
 
+  it('is not asked for the name of a node by Lua either, but for a reason', function()
+    assert.are.same({}, house.lua_names())
+  end)
+
   it('touches elements only where they are the host\'s, and says why they are', function()
     assert.are.same({}, house.touching())
   end)

@@ -87,7 +87,7 @@ local function mover(c, x, y, feeds)
   for _, node in ipairs(core.graph_needs(handle, { y.node, y.index })) do
     for i = 0, core.node_inputs(handle, node) - 1 do
       if core.node_input_of(handle, node, i) == x.handle.node then
-        if core.node_type(handle, node) == 'ReadVariableOp' then list[#list + 1] = graph.output(g, node, 0) else assigned = true end
+        if registry.about(core.node_type(handle, node), 'reads') then list[#list + 1] = graph.output(g, node, 0) else assigned = true end
       end
     end
   end
@@ -186,7 +186,7 @@ end
 local function entrances(c, total)
   local list, seen, handle = {}, {}, c.g.handle
   for _, node in ipairs(core.graph_needs(handle, { total.node, total.index })) do
-    local kind = core.node_type(handle, node)
+    local kind = registry.primitive(core.node_type(handle, node))
     if (kind == 'Enter' or kind == 'Switch') and core.node_context(handle, node) ~= 0 then
       local from, index = core.node_input_of(handle, node, 0)
       local key = from * 64 + index
@@ -215,7 +215,7 @@ local function wrong_construct(c, total)
     local a = numbers(c.s:run(convert.to_output(found[i]), c.feeds))
     local b = numbers(c.s:run(convert.to_output(expected[i]), c.feeds))
     if #a ~= #b or unlike({ xs = { e.o } }, { a }, { b }, 1e-7, 'float64') then
-      local kind = core.node_type(c.g.handle, e.node) == 'Enter' and 'while_loop' or 'cond'
+      local kind = registry.primitive(core.node_type(c.g.handle, e.node)) == 'Enter' and 'while_loop' or 'cond'
       local name, line = core.node_name_of(c.g.handle, e.node):match('^(.*)/[^/]*$'), core.node_where(c.g.handle, e.node)
       return ('\n  each node by itself is right: the fault lies in the gradient of the %s%s%s, by what it takes in from %s'):format(
         kind, name and (' `%s`'):format(name) or '', line ~= '' and (' built at %s'):format(line) or '', tostring(e.o))
@@ -294,7 +294,7 @@ local function check_level(c, level, order)
   end
 end
 
-local function is_random(kind) return kind:find('^Random') or kind == 'TruncatedNormal' or kind == 'Multinomial' end
+local function is_random(kind) return registry.about(kind, 'random') end
 
 local function any(g, o, what)
   for _, node in ipairs(core.graph_needs(g.handle, { o.node, o.index })) do
@@ -378,7 +378,7 @@ local function run_way(g, y, xs, opts, values, order, shapes, way)
 end
 
 local function check_ways(g, y, xs, opts, values, order, shapes)
-  local loops = any(g, y, function(kind) return kind == 'LoopCond' end)
+  local loops = any(g, y, function(kind) return registry.primitive(kind) == 'LoopCond' end)
   local base = run_way(g, y, xs, opts, values, order, shapes, plain)
   local c, results = { xs = xs }, {}
   for _, way in ipairs(ways) do

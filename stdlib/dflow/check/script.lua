@@ -3,6 +3,7 @@
 -- Calls of gradients at the top level are noted, those of optimizers among them, and what each run was fed. A gradient is then checked
 -- with the feeds of the last run that fed all the placeholders it needs, and with the values that variables have in that run's session.
 local core = require 'dflow.backend'
+local registry = require 'dflow.front.registry'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local gradients = require 'dflow.front.gradients'
@@ -78,7 +79,7 @@ end
 local function run_for(y)
   local g, needs = y.graph, {}
   for _, node in ipairs(core.graph_needs(g.handle, { y.node, y.index })) do
-    if core.node_type(g.handle, node) == 'Placeholder' then needs[#needs + 1] = graph.output(g, node, 0) end
+    if registry.primitive(core.node_type(g.handle, node)) == 'Placeholder' then needs[#needs + 1] = graph.output(g, node, 0) end
   end
   local list, missing = fed[g] or {}, nil
   for i = #list, 1, -1 do

@@ -45,7 +45,7 @@ end
 
 
 --- Does an op of this type name a variable?
-local function variable(type) return registry.has(type) and core.op_about(registry.need(type).id, 'variable') ~= nil end
+local function variable(type) return registry.about(type, 'variable') ~= nil end
 
 --- The tensors at the top level that no node takes, in the graph's order, by name.
 function M.outputs(g)
@@ -55,8 +55,8 @@ function M.outputs(g)
     for i = 0, core.node_inputs(g.handle, op.node) - 1 do used[(core.node_input_of(g.handle, op.node, i))] = true end
   end
   for _, op in ipairs(ops) do
-    if not used[op.node] and core.node_outputs(g.handle, op.node) > 0 and core.node_context(g.handle, op.node) == 0 and op.type ~= 'Const'
-       and not variable(op.type) then
+    if not used[op.node] and core.node_outputs(g.handle, op.node) > 0 and core.node_context(g.handle, op.node) == 0
+       and registry.primitive(op.type) ~= 'Const' and not variable(op.type) then
       names[#names + 1] = op.name .. ':0'
     end
   end
@@ -111,7 +111,7 @@ end
 local function count_structures(g, ops)
   local seen, loops, conds = {}, 0, 0
   for _, op in ipairs(ops) do
-    local t = op.type
+    local t = registry.primitive(op.type)
     local about = (t == 'Exit' or t == 'Merge') and core.flow_describe(g.handle, op.node)
     if about then
       local key = about[1] .. ':' .. about[2]
@@ -129,7 +129,7 @@ local function show(g, path, opts)
   local inputs, vars, constant_bytes, variable_bytes, resources = {}, {}, 0, 0, {}
   for _, op in ipairs(ops) do
     local t = op.type
-    if t == 'Placeholder' or t == 'PlaceholderV2' or t == 'PlaceholderWithDefault' then
+    if registry.primitive(t) == 'Placeholder' or t == 'PlaceholderWithDefault' then
       inputs[#inputs + 1] = describe(op.outputs[1])
     elseif variable(t) then
       local size = size_of(op.outputs[1])
@@ -139,7 +139,7 @@ local function show(g, path, opts)
       end
       variable_bytes = variable_bytes + (size or 0)
       vars[#vars + 1] = ('%s  %s%s'):format(op.name, (dtype or op.outputs[1].dtype) .. (shape or ''), size and ', ' .. bytes_text(size) or '')
-    elseif t == 'Const' then
+    elseif registry.primitive(t) == 'Const' then
       constant_bytes = constant_bytes + (size_of(op.outputs[1]) or 0)
     elseif t:match('Queue') and not t:match('^Queue') then
       resources[#resources + 1] = ('%s  %s'):format(op.name, t)

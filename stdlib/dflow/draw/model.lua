@@ -11,6 +11,7 @@
 -- An edge: {from, to, kind, text}: kind is 'data', 'back' (a loop's way back), 'control', 'saved' (from a loop to its gradient) or
 -- 'sent' (to another device).
 local errors = require 'dflow.front.errors'
+local registry = require 'dflow.front.registry'
 local read = require 'dflow.draw.read'
 
 local M = {}
@@ -73,7 +74,7 @@ local function operand(r, pair)
   if n.literal and not n.shown then return { text = n.literal, literal = true } end
   if not name then
     name = n.variable or n.name
-    local one = n.role == 'result' or n.role == 'variable' or (n.op == 'Merge' and index == 0)
+    local one = n.role == 'result' or n.role == 'variable' or (registry.primitive(n.op) == 'Merge' and index == 0)
     if #n.outs > 1 and not one then name = name .. ':' .. index end
   end
   return { node = n, index = index, text = name, type = n.outs[index + 1] }
@@ -196,7 +197,7 @@ local function built(model, r, home)
   for _, n in ipairs(shown) do
     n.args = args_of(r, n)
     for _, a in ipairs(n.args) do
-      if a.node then edge(model, a.node, n, (a.kind == 'back' or a.node.op == 'NextIteration') and 'back' or 'data', a.type) end
+      if a.node then edge(model, a.node, n, (a.kind == 'back' or registry.primitive(a.node.op) == 'NextIteration') and 'back' or 'data', a.type) end
     end
     n.after = {}
     for _, id in ipairs(n.controls) do
@@ -232,10 +233,10 @@ local function lowered(model, r, home)
     n.args, n.after = {}, {}
     for i, pair in ipairs(n.ins) do
       local from = r.by_id[pair[1]]
-      local name = from.name .. ((#from.outs > 1 and not (from.op == 'Merge' and pair[2] == 0)) and ':' .. pair[2] or '')
+      local name = from.name .. ((#from.outs > 1 and not (registry.primitive(from.op) == 'Merge' and pair[2] == 0)) and ':' .. pair[2] or '')
       local a = { node = from, index = pair[2], text = name, type = from.outs[pair[2] + 1] }
-      a.kind = from.op:find 'NextIteration$' and 'back' or nil
-      a.side = from.op:find 'Switch$' and (pair[2] == 1 and 'true' or 'false') or nil
+      a.kind = registry.primitive(from.op) == 'NextIteration' and 'back' or nil
+      a.side = registry.primitive(from.op) == 'Switch' and (pair[2] == 1 and 'true' or 'false') or nil
       n.args[i] = a
       edge(model, from, n, a.kind or 'data', a.type)
       model.edges[#model.edges].side = a.side
@@ -247,7 +248,7 @@ local function lowered(model, r, home)
   end
   for i, pair in ipairs(r.asked) do
     local n = r.by_id[pair[1]]
-    model.results[i] = n.name .. (pair[2] >= 0 and #n.outs > 1 and n.op ~= 'Merge' and ':' .. pair[2] or '')
+    model.results[i] = n.name .. (pair[2] >= 0 and #n.outs > 1 and registry.primitive(n.op) ~= 'Merge' and ':' .. pair[2] or '')
   end
 end
 
@@ -569,7 +570,7 @@ function M.make(g, asked, stage, devices, placed)
     built(model, r, home)
     for _, e in ipairs(model.edges) do
       local from, to = e.from.group, e.to.group
-      local handle = e.text and e.text:find '^resource' and e.from.op ~= 'VarHandleOp'
+      local handle = e.text and e.text:find '^resource' and not registry.about(e.from.op, 'variable')
       if from and to and from ~= to and handle then e.kind = 'saved' end
     end
   else

@@ -1,6 +1,7 @@
 --- What a picture is made of, read out of the graph: the nodes that lead to what was asked for, and the conds, loops and frames around
 -- them. Plain tables: the graph may go while they stay.
 local core = require 'dflow.backend'
+local registry = require 'dflow.front.registry'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -63,7 +64,7 @@ end
 
 --- A small constant as it is written; nil for other nodes.
 local function literal(g, node, op)
-  if op ~= 'Const' then return nil end
+  if registry.primitive(op) ~= 'Const' then return nil end
   local t = core.output_constant(g, node, 0)
   if not t or t.size > SMALL then return nil end
   return (text.array(t):gsub('\n%s*', ' '))
@@ -119,13 +120,13 @@ local function find_frames(g, nodes, by_id)
     local key = (parent and parent.key or '') .. '/' .. name
     if not frames[key] then
       frames[key] = { key = key, name = name, parent = parent, where = n.where,
-                      parallel_iterations = n.op:find 'Enter$' and core.node_attr(g, n.id, 'parallel_iterations') or nil }
+                      parallel_iterations = registry.primitive(n.op) == 'Enter' and core.node_attr(g, n.id, 'parallel_iterations') or nil }
     end
     return frames[key]
   end
   local function arrive(n, frame)
     if around[n] ~= nil then return end
-    if n.op:find 'Enter$' then frame = child(frame or nil, core.node_attr(g, n.id, 'frame_name') or '?', n) end
+    if registry.primitive(n.op) == 'Enter' then frame = child(frame or nil, core.node_attr(g, n.id, 'frame_name') or '?', n) end
     around[n] = frame or false
     ready[#ready + 1] = n
   end
@@ -133,7 +134,7 @@ local function find_frames(g, nodes, by_id)
     local own = {}
     for _, pair in ipairs(n.ins) do own[#own + 1] = by_id[pair[1]] end
     for _, id in ipairs(n.controls) do own[#own + 1] = by_id[id] end
-    waiting[n] = (n.op == 'Merge' or n.op == 'RefMerge') and math.min(1, #own) or #own
+    waiting[n] = registry.primitive(n.op) == 'Merge' and math.min(1, #own) or #own
     for _, from in ipairs(own) do
       users[from] = users[from] or {}
       table.insert(users[from], n)
@@ -150,7 +151,7 @@ local function find_frames(g, nodes, by_id)
     local n = ready[at]
     at = at + 1
     local frame = around[n]
-    if n.op:find 'Exit$' and frame then frame = frame.parent or false end
+    if registry.primitive(n.op) == 'Exit' and frame then frame = frame.parent or false end
     for _, user in ipairs(users[n] or {}) do
       waiting[user] = waiting[user] - 1
       if waiting[user] == 0 or (frame and around[user] == nil) then arrive(user, frame) end
@@ -192,7 +193,7 @@ function M.lowered(g, r)
   for _, pair in ipairs(r.asked) do
     local handle = pair[2] >= 0 and dtypes.name[core.output_dtype(g, pair[1], pair[2])] == 'resource'
     local n = r.by_id[pair[1]]
-    local inside = n.frame and not (n.op:find 'Exit$' and not n.frame.parent)
+    local inside = n.frame and not (registry.primitive(n.op) == 'Exit' and not n.frame.parent)
     if not (r.asked.whole and inside) then flat[#flat + 1], flat[#flat + 2] = pair[1], handle and -1 or pair[2] end
   end
   local ok, tokens, list = pcall(core.plan_describe, g, flat, {})

@@ -123,7 +123,7 @@ local function prepare(n, with_source)
   local function add(text, class) lines[#lines + 1] = { text = cut(text, LONGEST), class = class } end
   local types = table.concat(n.outs, ', ')
   n.class = n.kind
-  n.first, n.last, n.rank = n.kind == 'variable' or n.op == 'Enter', n.kind == 'result', n.kind ~= 'op' and n.which or nil
+  n.first, n.last, n.rank = n.kind == 'variable' or registry.primitive(n.op) == 'Enter', n.kind == 'result', n.kind ~= 'op' and n.which or nil
   if n.kind == 'test' then
     add(n.op, 'op')
     local a = n.args[1]

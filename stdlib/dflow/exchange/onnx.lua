@@ -712,7 +712,7 @@ function M.export_onnx(path, opts)
   self:mark(outputs)
   for node = 0, core.graph_nodes(g.handle) - 1 do
     local type_name = self.live[node] and core.node_type(g.handle, node)
-    if type_name == 'Placeholder' or type_name == 'PlaceholderV2' then
+    if registry.primitive(type_name) == 'Placeholder' then
       if opts.inputs ~= nil then errors.bad('export_onnx: the outputs need the placeholder %s, which is not among the inputs', core.node_name_of(g.handle, node)) end
       feed(graph.output(g, node, 0), core.node_name_of(g.handle, node))
     end

@@ -102,9 +102,23 @@ end
 
 --- Which primitive ops of a type are: 'Switch', 'Merge', 'Enter', 'Exit', 'NextIteration', 'LoopCond', 'Const', 'Placeholder', 'NoOp' or
 -- 'ControlTrigger'; so a RefSwitch is a 'Switch'. Nil for all that have a kernel.
-function M.primitive(name)
-  local info = by_type[name]
-  return info and core.op_about(info.id, 'primitive')
+function M.primitive(name) return M.about(name, 'primitive') end
+
+local about = {}
+
+--- What the entry of a type says when it is asked for one thing (df_op_about in dflow.h): a text; nil where it says nothing of it, or there
+-- is no such op.
+function M.about(name, what)
+  local known = about[what]
+  if not known then
+    known = setmetatable({}, { __index = function(t, type)
+      local info = by_type[type]
+      t[type] = info and core.op_about(info.id, what) or false
+      return t[type]
+    end })
+    about[what] = known
+  end
+  return known[name] or nil
 end
 
 function M.has(name) return by_type[name] ~= nil end

@@ -3,6 +3,7 @@
 -- the Lua source beside it. What the page looks like is in report/page.lua, what it does in report/script.lua, where things stand in
 -- report/layout.lua.
 local core = require 'dflow.backend'
+local registry = require 'dflow.front.registry'
 local json = require 'dflow.exchange.json'
 local writer = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
@@ -85,7 +86,7 @@ end
 
 -- ---- the log ---------------------------------------------------------------------------------------------------------
 local function literal(g, o)
-  if o.op.type ~= 'Const' then return nil end
+  if registry.primitive(o.op.type) ~= 'Const' then return nil end
   local t = core.output_constant(g.handle, o.node, 0)
   if not t or t.size > SMALL then return nil end
   return (text.array(t):gsub('\n%s*', ' '):gsub('^(-?%d+)%.$', '%1'))
@@ -110,10 +111,9 @@ local function planned(h, loop, fn)
   if not ok then return end
   for i = 1, #list, 2 do
     local node, lowered, scope = (i - 1) / 2, list[i], list[i + 1]
-    local kind = scope > 0 and core.node_type(g.handle, node)
-    if kind == 'Merge' or kind == 'RefMerge' then                  -- a loop's begins with what an Enter brings from around it
+    if scope > 0 and registry.primitive(core.node_type(g.handle, node)) == 'Merge' then      -- a loop's begins with what an Enter brings from around it
       local enter = graph.operation(g, node).inputs[1].op
-      if enter.type:find 'Enter$' then loop(scope, list[2 * enter.node + 2]) end
+      if registry.primitive(enter.type) == 'Enter' then loop(scope, list[2 * enter.node + 2]) end
     end
     if scope >= 0 and (lowered == enums.DF_LOWERED_KERNEL or lowered == enums.DF_LOWERED_SCALAR or lowered == enums.DF_LOWERED_FLOW) then fn(node, scope) end
   end

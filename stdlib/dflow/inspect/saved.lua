@@ -1,5 +1,6 @@
 --- df.saved: what gradients save of loops and conds, why, and what they compute again instead.
 local core = require 'dflow.backend'
+local registry = require 'dflow.front.registry'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -43,7 +44,7 @@ local function value_of(g, flow, how, node, index, asks)
   local h, op = g.handle, core.node_type(g.handle, node)
   local v = { how = how, name = o.name, op = op, line = core.node_where(h, node), dtype = dtypes.name[dtype], shape = shape,
               bytes = how ~= 'constant' and bytes_of(dtype, shape) or nil, array = dtype == dtypes.RESOURCE }
-  if op == 'Switch' then v.variable = variable_of(g, flow, node) end
+  if registry.primitive(op) == 'Switch' then v.variable = variable_of(g, flow, node) end
   if op == 'Shape' then v.shape_of = graph.output(g, core.node_input_of(h, node, 0)).name end
   if asks ~= node then v.wanted_by, v.wanted_op, v.wanted_line = core.node_name_of(h, asks), core.node_type(h, asks), core.node_where(h, asks) end
   return v
@@ -123,7 +124,7 @@ local function report(g, node)
     local flow, policy, how, value, index, asks = rows[i], rows[i + 1], rows[i + 2], rows[i + 3], rows[i + 4], rows[i + 5]
     local loop = at[flow]
     if not loop then
-      local kind = core.node_type(g.handle, flow) == 'Exit' and 'while_loop' or 'cond'
+      local kind = registry.primitive(core.node_type(g.handle, flow)) == 'Exit' and 'while_loop' or 'cond'
       loop = { kind = kind, name = core.flow_name(g.handle, flow), line = core.node_where(g.handle, flow), save = policies[policy] }
       at[flow] = loop
       out[#out + 1] = loop
@@ -158,8 +159,9 @@ function M.sources(g, y)
   while #stack > 0 do
     local n = table.remove(stack)
     local op = core.node_type(h, n)
-    local x = (op == 'Placeholder' or op == 'PlaceholderWithDefault' or op == 'VarHandleOp') and graph.output(g, n, 0)
-    if x and (op == 'VarHandleOp' or dtypes.is_float(graph.dtype(x))) then list[#list + 1] = x end
+    local variable = registry.about(op, 'variable')
+    local x = (variable or registry.primitive(op) == 'Placeholder' or op == 'PlaceholderWithDefault') and graph.output(g, n, 0)
+    if x and (variable or dtypes.is_float(graph.dtype(x))) then list[#list + 1] = x end
     for i = 0, core.node_inputs(h, n) - 1 do
       local from = core.node_input_of(h, n, i)
       if not seen[from] then

@@ -7,14 +7,9 @@ local registry = require 'dflow.front.registry'
 
 local M = {}
 
-local passes = setmetatable({}, { __index = function(t, type)
-  t[type] = registry.has(type) and core.op_about(registry.need(type).id, 'passes') ~= nil
-  return t[type]
-end })
-
 --- The output whose value this one is: past what only hands it on, which has no token.
 function M.origin(o)
-  while passes[o.op.type] do o = o.op.inputs[1] end
+  while registry.about(o.op.type, 'passes') do o = o.op.inputs[1] end
   return o
 end
 

@@ -65,7 +65,7 @@ end
 --- Is the value of an output there, or was it, at the place where it is made?
 function Place:arrived(o)
   local _, how = self:value(o)
-  return how ~= 'unknown' or self:state(o) == RAN or (o.op.type:find 'Enter$' ~= nil and self:has_come(o))
+  return how ~= 'unknown' or self:state(o) == RAN or (primitive(o.op.type) == 'Enter' and self:has_come(o))
 end
 
 function Place:before() return new_place(self.look, self.frame, self.iteration - 1) end

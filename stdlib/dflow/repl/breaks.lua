@@ -99,7 +99,7 @@ end
 --- Has a graph a loop of that name, or with that as the last part of it?
 local function has_loop(g, name)
   for _, op in ipairs(g:ops()) do
-    local loop = op.type == 'LoopCond' and op.name:match('^(.*)/[^/]*$')
+    local loop = registry.primitive(op.type) == 'LoopCond' and op.name:match('^(.*)/[^/]*$')
     if loop and (loop == name or loop:sub(-#name - 1) == '/' .. name) then return true end
   end
   return false

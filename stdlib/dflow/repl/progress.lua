@@ -3,6 +3,7 @@
 -- A loop whose predicate compares a counter with something that stays the same says how many trips it will make, once one has seen where
 -- the counter stands in one of its iterations; so it is with a bound that was fed, or computed before the loop, and with gradient loops too.
 local core = require 'dflow.backend'
+local registry = require 'dflow.front.registry'
 local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
 
@@ -26,7 +27,7 @@ end
 
 -- ---- how many trips ----------------------------------------------------------------------------------------------------
 local function through(o)
-  while o.op.type == 'Identity' or o.op.type == 'LoopCond' do o = o.op.inputs[1] end
+  while registry.about(o.op.type, 'passes') or registry.primitive(o.op.type) == 'LoopCond' do o = o.op.inputs[1] end
   return o
 end
 
@@ -37,7 +38,7 @@ local function loop_cond(g, frame)
   local imported = around and around .. '/LoopCond'
   local other
   for _, op in ipairs(g:ops()) do
-    if op.type == 'LoopCond' then
+    if registry.primitive(op.type) == 'LoopCond' then
       if op.name == own then return op end
       if op.name == imported then other = op end
     end
@@ -46,7 +47,7 @@ local function loop_cond(g, frame)
 end
 
 local function constant(g, o)
-  if o.op.type ~= 'Const' then return nil end
+  if registry.primitive(o.op.type) ~= 'Const' then return nil end
   local t = core.output_constant(g.handle, o.node, 0)
   local v = t and t.size == 1 and t:item()
   return type(v) == 'number' and v or nil
@@ -54,12 +55,13 @@ end
 
 --- Is this what a loop's counter is? The number that each trip adds to it.
 local function step_of(g, merge)
-  if merge.type ~= 'Merge' or #merge.inputs ~= 2 or merge.inputs[2].op.type ~= 'NextIteration' then return nil end
+  if registry.primitive(merge.type) ~= 'Merge' or #merge.inputs ~= 2 then return nil end
+  if registry.primitive(merge.inputs[2].op.type) ~= 'NextIteration' then return nil end
   local sum = through(merge.inputs[2].op.inputs[1]).op
   if #sum.inputs ~= 2 then return nil end
   local function counter(o)
     o = through(o)
-    return o.op.type == 'Switch' and o.op.inputs[1].op == merge
+    return registry.primitive(o.op.type) == 'Switch' and o.op.inputs[1].op == merge
   end
   local a, b = sum.inputs[1], sum.inputs[2]
   if sum.type == 'Add' or sum.type == 'AddV2' then return counter(a) and constant(g, through(b)) or counter(b) and constant(g, through(a)) or nil end
@@ -82,7 +84,7 @@ local function bounds(g, pred)
   local up = rising[pred.type]
   if up == nil then return nil end
   local a, b = through(pred.inputs[1]), through(pred.inputs[2])
-  if a.op.type ~= 'Merge' then a, b, up = b, a, not up end
+  if registry.primitive(a.op.type) ~= 'Merge' then a, b, up = b, a, not up end
   local step = step_of(g, a.op)
   if not step or step == 0 or (step > 0) ~= up then return nil end
   return { { counter = a, step = step, bound = b, last = pred.type:find('Equal$') ~= nil } }
@@ -95,7 +97,7 @@ local function value(h, o, frame, iteration)
   if v then return v end
   local ok, found, dead = pcall(core.run_value, h.handle, o.node, o.index, frame.id, iteration)
   if ok and not dead and type(found) == 'number' then return found end
-  if o.op.type == 'Enter' and frame.parent then return value(h, o.op.inputs[1], frame.parent, frame.parent_iteration or 0) end
+  if registry.primitive(o.op.type) == 'Enter' and frame.parent then return value(h, o.op.inputs[1], frame.parent, frame.parent_iteration or 0) end
 end
 
 --- How many trips the loop of a frame makes in all: a number; false when its predicate does not say; nil when it cannot be seen just now.

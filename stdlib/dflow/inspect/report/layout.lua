@@ -3,6 +3,7 @@
 -- A node stands below all that ran before it and feeds it; an edge to something that ran earlier is the way back of a loop. Large graphs
 -- are laid out more simply, by grid.lua.
 local grid = require 'dflow.inspect.report.grid'
+local registry = require 'dflow.front.registry'
 local draw = require 'dflow.draw.layout'
 
 local M = {}
@@ -34,7 +35,7 @@ function M.place(data)
   local nodes, edges = {}, {}
   for i, n in ipairs(data.nodes) do
     local box = box_of(n.scope)
-    nodes[i] = { w = width_of(label(n)), h = HEIGHT, box = box, first = n.type == 'Enter' }
+    nodes[i] = { w = width_of(label(n)), h = HEIGHT, box = box, first = registry.primitive(n.type) == 'Enter' }
     table.insert(box.items, nodes[i])
   end
   local taken = {}                                       -- how many come into each node
@@ -42,7 +43,7 @@ function M.place(data)
     local from, to = data.nodes[e[1] + 1], nodes[e[2] + 1]
     taken[to] = (taken[to] or 0) + 1
     edges[i] = { from = nodes[e[1] + 1], to = to, kind = e[1] >= e[2] and 'back' or 'data', slot = taken[to] }
-    if from.type == 'Switch' then edges[i].side = e[3] == 1 and 'true' or 'false' end
+    if registry.primitive(from.type) == 'Switch' then edges[i].side = e[3] == 1 and 'true' or 'false' end
   end
   for _, e in ipairs(edges) do e.slots = taken[e.to] end
   local large = #nodes > M.many
