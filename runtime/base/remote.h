@@ -23,6 +23,7 @@ static inline bool dfi_readable(const df_tensor *t) { return !t->buffer || !t->b
 /* What the device notes beside the head of a tensor there; NULL: the host can read it. */
 void *dfi_note_of(struct df_buffer *b);
 
+/* As dfi_bytes_copy and dfi_bytes_zero, where one of the buffers is remote. False: the device has failed. */
 bool dfi_remote_copy(void *to, struct df_buffer *to_in, const void *from, struct df_buffer *from_in, int64_t bytes);
 bool dfi_remote_zero(void *to, struct df_buffer *in, int64_t bytes);
 bool dfi_remote_update(dfk_update_op op, int32_t dtype, int64_t n, void *to, struct df_buffer *to_in, const void *a,

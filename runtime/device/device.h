@@ -73,6 +73,7 @@ typedef struct dfi_devices {
   pthread_mutex_t lock;            /* guards n and at[] while a device is added */
 } dfi_devices;
 
+/* cpu:0 alone; and what the list owns. */
 void dfi_devices_init(dfi_devices *d);
 void dfi_devices_free(dfi_devices *d);
 /* Takes a device string apart: 'sim:1', 'cpu', '/device:SIM:1', '/job:worker/task:0/device:GPU:1'. *kind and *number

@@ -5,6 +5,7 @@
 #include "engine/executor.h"
 
 typedef struct dfi_recorder dfi_recorder;
+/* Records one run, whose tokens it is told. */
 dfi_recorder *dfi_recorder_new(void);
 void dfi_recorder_free(dfi_recorder *w);
 /* For the engine and timed.c: the run begins; the token of a node of r runs now; it sends one to a node of r; it

@@ -25,6 +25,7 @@ typedef struct dfi_timed {
   struct dfi_recorder *recorder;   /* record.c; NULL: nobody wants the run again */
 } dfi_timed;
 
+/* The clocks of a run of p, all at 0. */
 dfi_timed *dfi_timed_new(const dfi_plan *p);
 void   dfi_timed_free(dfi_timed *t);
 /* The run begins: all clocks at 0. */

@@ -5,7 +5,7 @@
 #define DFLOW_BUILD_H
 #include "op/op.h"
 
-const char *dfi_intern(df_graph *g, const char *s);
+const char *dfi_intern(df_graph *g, const char *s);  /* s, once in g, which owns it: the same text, the same pointer */
 const char *dfi_current_scope(const df_graph *g);              /* interned; "" or "a/b/" */
 /* Sets the pushed control dependencies aside (while nodes are added to loops built earlier) and puts them back. */
 void       *dfi_controls_suspend(df_graph *g);

@@ -82,6 +82,7 @@ for i in df.progress(1000, {label = 'epoch'}) do
   if i == 30 then break end
 end
 print 'over'
+io.read()
 for i in df.progress(1000, {label = 'epoch'}) do
   local till = os.clock() + 0.05
   while os.clock() < till do end
@@ -91,6 +92,7 @@ end
     sees('epoch  %d+/1000')
     t:wait('over')
     assert.not_matches('epoch', t:screen())
+    t:keys('Enter')
     t:wait('status 1')
     assert.not_matches('epoch  %d', t:screen())
   end)

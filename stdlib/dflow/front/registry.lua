@@ -107,7 +107,7 @@ function M.primitive(name) return M.about(name, 'primitive') end
 local about = {}
 
 --- What the entry of a type says when it is asked for one thing (df_op_about in dflow.h): a text; nil where it says nothing of it, or there
--- is no such op.
+-- is no such op. A name of nil is none.
 function M.about(name, what)
   local known = about[what]
   if not known then
@@ -118,7 +118,7 @@ function M.about(name, what)
     end })
     about[what] = known
   end
-  return known[name] or nil
+  return name and known[name] or nil
 end
 
 function M.has(name) return by_type[name] ~= nil end
