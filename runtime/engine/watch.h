@@ -54,7 +54,7 @@ typedef struct dfi_watch {
 /* 400 MB unless fewer are asked for; after that events are only counted */
 enum { DFI_CHUNK_EVENTS = 4096, DFI_CHUNKS = 2048 };
 
-/* options: as df_run_start takes them. NULL: err is filled. */
+/* options: as df_session_start takes them. NULL: err is filled. */
 dfi_watch *dfi_watch_new(const char *options, df_error *err);
 void dfi_watch_free(dfi_watch *w);
 /* For the owner: the run begins and ends; it comes by; a token is next (false: the engine has to look again); a frame

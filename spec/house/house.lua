@@ -133,6 +133,7 @@ M.elements = {
   ['runtime/engine/group.c'] = 'groups are made of nodes that no remote device has (plan/group.c)',
   ['runtime/engine/kernel.c'] = 'compares places, and numbers that scalar_out laid on the host',
   ['runtime/engine/executor.c'] = 'a predicate that dfi_remote_number has brought to the host',
+  ['runtime/engine/graphed_capture.c'] = 'compares places; nothing is read',
   ['runtime/engine/call.c'] = 'a view of a number in a slot',
   ['runtime/session/measure.c'] = 'a tensor of its own, made outside of any run',
   ['runtime/resource/variable.c'] = 'says where; nothing is read', ['runtime/resource/variable.h'] = 'says where; nothing is read',
