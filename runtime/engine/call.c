@@ -441,15 +441,15 @@ size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes) {
 /* Every run of the session that is in progress counts itself as stuck when all its calls wait and its inbox is empty;
  * whoever completes one of its calls counts it out again, under the same lock. So when all are counted, no call can be
  * completed but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
-bool dfi_calls_all_stuck(const dfi_exec *x, int moving) {
+bool dfi_calls_all_stuck(const dfi_exec *x) {
   const int in_progress = atomic_load(&x->shared->in_progress);
-  return x->foreground && !x->deadline && atomic_load(&x->shared->stuck) + moving == in_progress;
+  return x->foreground && !x->deadline && atomic_load(&x->shared->stuck) == in_progress;
 }
 
 /* Is it for x to give up? */
 static bool gives_up(dfi_exec *x) {
-  if (!x->team) return dfi_calls_all_stuck(x, 0);
-  if (x->place == 0) dfi_team_stall(x, 0);
+  if (!x->team) return dfi_calls_all_stuck(x);
+  if (x->place == 0) dfi_team_stall(x);
   return dfi_team_stalled(x);
 }
 
@@ -465,7 +465,7 @@ bool dfi_calls_stuck(dfi_exec *x) {
   }
   const bool all = x->stuck && gives_up(x);
   pthread_mutex_unlock(&x->inbox_lock);
-  if (newly && x->watch) {
+  if (newly && x->watch && !x->team) {
     pthread_mutex_lock(&x->watch->lock);
     x->watch->waits = true;
     pthread_cond_broadcast(&x->watch->changed);

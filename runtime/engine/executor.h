@@ -146,6 +146,14 @@ typedef struct dfi_flight {
   dfi_letter at;             /* of a Recv that waits */
 } dfi_flight;
 
+/* What watch.c knows of the token that ran last, and of the next one. */
+typedef struct dfi_looker {
+  bool      pass;            /* the next token was stopped at already */
+  bool      has_last;
+  int32_t   hit;             /* a nan or inf breakpoint that the last token met; 0: none */
+  dfi_token last;
+} dfi_looker;
+
 /* What the engine counts. The queue counts the tokens itself: `taken` is brought up to its head now and then, so a
    token costs nothing. */
 typedef struct dfi_counters {
@@ -179,6 +187,7 @@ struct dfi_exec {
   dfi_frame_history    *history;
   struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
   uint8_t      watched;          /* dfi_watched: what watch.c wants of the engine */
+  dfi_looker   look;
   bool         logs;             /* tokens are logged: those from `logged` to head lie in the queue and are not yet */
   uint32_t     logged;
   struct dfi_made *made;         /* a ring of what nodes made; NULL: not wanted */
@@ -190,6 +199,7 @@ struct dfi_exec {
   df_error    *error;            /* the caller's */
   dfi_counters count;
   df_stats    *live;             /* where others may read the counters while the run goes on; may be NULL */
+  df_stats     told;             /* of an owner among several: what of them it has added there */
   int64_t      run_number;
   /* to stop */
   atomic_int  *cancel;           /* the handle's flag; may be NULL */
@@ -223,6 +233,8 @@ struct dfi_exec {
   uint32_t     meeting_mask, nmeeting;
   int64_t      nodes_run;        /* of this owner, when the run is over */
   int64_t      guest_frames, guest_iterations;   /* that another owner counts */
+  int64_t      sent, received;   /* letters; those that have met their Recv */
+  bool         joint;            /* others of the team have not been added up yet */
   df_error     own_error;        /* of an owner but the first */
   struct dfi_fault *faults;      /* by device: fault.c; NULL: nothing is to fail */
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
@@ -271,8 +283,8 @@ void dfi_call_away(dfi_exec *x, dfi_call *c);
 void dfi_call_back(dfi_exec *x, dfi_call *c);
 /* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox. */
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
-/* Can no run of the session move, but for so many that are not counted as stuck? x is one that might give up. */
-bool dfi_calls_all_stuck(const dfi_exec *x, int moving);
+/* Can no run of the session move? x is one that might give up. */
+bool dfi_calls_all_stuck(const dfi_exec *x);
 /* Leaves a letter in the inbox of x. Any thread. */
 void dfi_letter_post(dfi_exec *x, dfi_letter *l);
 /* Has something come? Only a look: what others do shows sooner or later. */
@@ -294,8 +306,8 @@ void dfi_calls_stop(dfi_exec *x);
 
 /* The counters as others know them: nodes run are tokens taken but the dead ones, and Merges delivered for. */
 df_stats  dfi_exec_stats(const dfi_exec *x);
-/* Writes the counters to x->live. */
-void      dfi_exec_publish(const dfi_exec *x);
+/* Writes the counters to x->live; an owner among several adds what is new. */
+void      dfi_exec_publish(dfi_exec *x);
 /* The fetched value i, retained. */
 int32_t   dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err);
 /* Lets go of all values; the state can run again. */

@@ -59,8 +59,9 @@ df_stats dfi_exec_stats(const dfi_exec *x) {
   return (df_stats){ 1, taken - c->died + c->merged, c->died + c->ended, c->frames, c->iterations, c->pushes, c->pops };
 }
 
-void dfi_exec_publish(const dfi_exec *x) {
-  const df_stats d = dfi_exec_stats(x);
+void dfi_exec_publish(dfi_exec *x) {
+  df_stats d = dfi_exec_stats(x);
+  if (x->joint) { dfi_team_publish(x); return; }
   const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
   int64_t *to[] = { &x->live->runs, &x->live->nodes_run, &x->live->dead_tokens, &x->live->frames, &x->live->iterations,
                     &x->live->stack_pushes, &x->live->stack_pops };
@@ -174,7 +175,7 @@ static void begin(dfi_exec *x, df_error *err) {
   x->made = NULL;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
-  x->guest_frames = x->guest_iterations = 0;
+  x->guest_frames = x->guest_iterations = x->sent = x->received = 0;
   x->root = NULL;
   x->remat_iterations = 0;
   if (x->swapper) dfi_swap_begin(x);
@@ -191,12 +192,14 @@ static void turn(dfi_exec *x) {
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
   if (x->team && x->failed) dfi_team_fail(x);
   if (x->running || x->stuck) dfi_calls_stop(x);
+  if (x->team && x->watch) dfi_watch_leave(x);
 }
 
 void dfi_exec_part(dfi_exec *x) {
   const dfi_rescue rescue = dfi_swap_watch(x);
   begin(x, &x->own_error);
   memset(x->traffic, 0, sizeof *x->traffic * (size_t)(x->plan->nlinks + 1));
+  if (x->watch) dfi_watch_join(x);
   x->root = dfi_frame_open_at(x, x->scope, NULL, 0);
   turn(x);
   dfi_rescue_here = rescue;
@@ -207,10 +210,10 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   df_error local;
   begin(x, err ? err : &local);
   x->team = NULL;
-  if (x->watch) dfi_watch_begin(x);
   if (x->timed) dfi_timed_begin(x);
   if (x->timed && x->timed->recorder) dfi_record_begin(x);
   const bool several = DFI_UNLIKELY(x->plan->parts != NULL) && !dfi_team_refused(x) && dfi_team_gather(x);
+  if (x->watch) dfi_watch_begin(x);
   x->scope = several ? x->plan->parts->scope[0] : x->plan->scope;
   if (x->plan->cut) {
     if (x->plan->devices->faulty) dfi_faults_begin(x);

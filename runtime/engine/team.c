@@ -5,6 +5,7 @@
 #include "engine/swap.h"
 #include "engine/transfer.h"
 #include "engine/turn.h"
+#include "engine/watch.h"
 #include "resource/host.h"
 #include "base/clock.h"
 #include "base/processor.h"
@@ -37,8 +38,8 @@ const char *dfi_team_refused(const dfi_exec *x) {
   const dfi_plan *p = x->plan;
   if (!p->devices || p->devices->owners < 2) return NULL;
   if (dfi_plan_one_owner(p)) return dfi_plan_one_owner(p);
-  if (x->timed) return "the run is recorded, token by token";
-  if (x->watch) return "it runs in the background, where it may be watched";
+  if (x->timed || (x->watch && (x->watch->logs || x->watch->keeps || x->watch->records)))
+    return "the run is recorded, token by token";
   return NULL;
 }
 
@@ -110,6 +111,7 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
   l->due = due;
   l->dead = dead;
   l->value = v;
+  x->sent++;
   dfi_letter_post(x->team->member[x->plan->parts->owner[p->device]], l);
 }
 
@@ -134,7 +136,7 @@ dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   dfi_letter key;
   key_of(&key, r, p);
   dfi_letter *l = meet(x, &key);
-  if (l) return l;
+  if (l) { x->received++; return l; }
   dfi_flight *f = dfi_flight_new(x, r, p);
   f->call.stop = recv_stop;
   f->call.what = recv_text;
@@ -149,6 +151,7 @@ dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l) {
   dfi_letter *found = meet(x, l);
   if (!found) { wait_here(x, l); return NULL; }
   dfi_flight *f = found->recv;
+  x->received++;
   f->due = l->due;
   f->dead = l->dead;
   f->value = l->value;
@@ -157,6 +160,18 @@ dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l) {
   x->flying += dfi_value_bytes(&f->value);
   return f;
 }
+
+int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to) {
+  int64_t n = 0;
+  pthread_mutex_lock(&x->inbox_lock);
+  for (const dfi_letter *l = x->letters; l; l = l->next, n++) tell(to, l);
+  pthread_mutex_unlock(&x->inbox_lock);
+  for (uint32_t i = 0; i <= x->meeting_mask; i++)
+    for (const dfi_letter *l = x->meeting[i]; l; l = l->next) if (!l->recv) { tell(to, l); n++; }
+  return n;
+}
+
+bool dfi_team_awaits(const dfi_call *c) { return c->stop == recv_stop; }
 
 /* ---- failing together ---------------------------------------------------------------------------------------- */
 
@@ -193,6 +208,8 @@ static void enlist(dfi_exec *m, const dfi_exec *x) {
   m->interrupter = x->interrupter; m->interrupts = x->interrupts;
   m->deadline = x->deadline;
   m->run_number = x->run_number; m->engine = x->engine;
+  m->watch = x->watch; m->live = x->live; m->told = (df_stats){ 0 };
+  m->joint = true;
   m->foreground = x->foreground;
   m->shuffle = x->shuffle ? x->shuffle * 31 + (uint64_t)m->place : 0;
   m->late = x->late;
@@ -250,22 +267,24 @@ static void open_gate(struct dfi_team *t, int32_t gate) {
   pthread_mutex_unlock(&t->lock);
 }
 
-void dfi_team_stall(dfi_exec *x, int moving) {
-  if (dfi_calls_all_stuck(x, moving)) atomic_fetch_add(&x->team->stalled, 1);
+void dfi_team_stall(dfi_exec *x) {
+  if (dfi_calls_all_stuck(x)) atomic_fetch_add(&x->team->stalled, 1);
 }
 
-/* The first owner has nothing more to do; what it would do if it waited for the others' letters. */
+/* The first owner has nothing more to do; what it would do if it waited for the others' letters. It cannot move. */
 static void wait_for_all(struct dfi_team *t) {
   dfi_exec *x = t->member[0];
+  if (x->team) atomic_fetch_add(&x->shared->stuck, 1);
   pthread_mutex_lock(&t->lock);
   while (t->out) {
     const struct timespec until = dfi_after(0.01);
     if (pthread_cond_timedwait(&t->bell, &t->lock, &until) == 0) continue;
     pthread_mutex_unlock(&t->lock);
-    if (!(dfi_host_asked() && dfi_host_serve() > 0) && x->team) dfi_team_stall(x, 1);
+    if (!(dfi_host_asked() && dfi_host_serve() > 0) && x->team) dfi_team_stall(x);
     pthread_mutex_lock(&t->lock);
   }
   pthread_mutex_unlock(&t->lock);
+  if (x->team) atomic_fetch_sub(&x->shared->stuck, 1);
 }
 
 bool dfi_team_gather(dfi_exec *x) {
@@ -291,6 +310,8 @@ bool dfi_team_gather(dfi_exec *x) {
     return false;
   }
   x->team = t;
+  x->told = (df_stats){ 0 };
+  x->joint = true;
   return true;
 }
 
@@ -318,6 +339,43 @@ static void burn_letters(dfi_exec *x) {
   }
 }
 
+/* ---- for who looks on ------------------------------------------------------------------------------------------ */
+
+int32_t dfi_team_size(const dfi_exec *x) { return x->team ? x->team->n : 1; }
+
+dfi_exec *dfi_team_at(const dfi_exec *x, int32_t i) { return x->team ? x->team->member[i] : (dfi_exec *)(uintptr_t)x; }
+
+void dfi_team_call(const dfi_exec *x) {
+  for (int32_t i = 0; i < dfi_team_size(x); i++) {
+    dfi_exec *m = dfi_team_at(x, i);
+    pthread_mutex_lock(&m->inbox_lock);
+    pthread_cond_signal(&m->inbox_bell);
+    pthread_mutex_unlock(&m->inbox_lock);
+  }
+}
+
+bool dfi_team_counts(const dfi_exec *x, const dfi_scope *s) {
+  const uint16_t counter = x->plan->parts->counter[s->id];
+  return counter == x->place || counter == DFI_COUNTED_EVERYWHERE;
+}
+
+void dfi_team_publish(dfi_exec *x) {
+  df_stats d = dfi_exec_stats(x);
+  d.runs = x->place == 0;
+  d.frames -= x->guest_frames;
+  d.iterations -= x->guest_iterations;
+  const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
+  df_stats *t = &x->told, *l = x->live;
+  int64_t *told[] = { &t->runs, &t->nodes_run, &t->dead_tokens, &t->frames, &t->iterations, &t->stack_pushes,
+                      &t->stack_pops };
+  int64_t *to[] = { &l->runs, &l->nodes_run, &l->dead_tokens, &l->frames, &l->iterations, &l->stack_pushes,
+                    &l->stack_pops };
+  for (int32_t i = 0; i < 7; i++) __atomic_fetch_add(to[i], now[i] - *told[i], __ATOMIC_RELAXED);
+  *t = d;
+}
+
+/* ---- its end --------------------------------------------------------------------------------------------------- */
+
 int64_t dfi_team_ran(const dfi_exec *x, int32_t i) {
   if (x->team && x->place == 0) return i < x->team->n ? x->team->member[i]->nodes_run : -1;
   return i ? -1 : dfi_exec_stats(x).nodes_run;
@@ -343,8 +401,7 @@ static void add_up(dfi_exec *x, dfi_exec *m) {
 }
 
 void dfi_team_frame_done(dfi_exec *x, const dfi_frame *f) {
-  const uint16_t counter = x->plan->parts->counter[f->scope->id];
-  if (counter == x->place || counter == DFI_COUNTED_EVERYWHERE) return;
+  if (dfi_team_counts(x, f->scope)) return;
   x->guest_frames++;
   x->guest_iterations += f->next - 1;
 }
@@ -353,6 +410,7 @@ void dfi_team_end(dfi_exec *x) {
   struct dfi_team *t = x->team;
   if (x->failed) dfi_team_fail(x);
   wait_for_all(t);
+  x->joint = false;
   x->count.frames -= x->guest_frames;
   x->count.iterations -= x->guest_iterations;
   for (int32_t i = 0; i < t->n; i++) {

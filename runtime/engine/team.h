@@ -31,12 +31,26 @@ int64_t dfi_team_ran(const dfi_exec *x, int32_t i);
 const dfi_exec *dfi_team_first(const dfi_exec *x);
 /* How often to look for a letter before it is waited for: not at all where there are more owners than processors. */
 int dfi_team_spins(const dfi_exec *x);
-/* The first owner looks whether anything can move; `moving`: so many are not counted as stuck. If nothing can, one that
- * waits for what is outside is to say so. It looks alone: its thread calls the program's functions, which others may
- * wait for. */
-void dfi_team_stall(dfi_exec *x, int moving);
+/* The first owner looks whether anything can move. If nothing can, one that waits for what is outside is to say so. It
+ * looks alone: its thread calls the program's functions, which others may wait for. */
+void dfi_team_stall(dfi_exec *x);
 /* Is it x that has to? */
 bool dfi_team_stalled(const dfi_exec *x);
+/* ---- for who looks on ---- */
+/* How many owners turn x's run, and the i-th of them; the first is the run's own. */
+int32_t dfi_team_size(const dfi_exec *x);
+dfi_exec *dfi_team_at(const dfi_exec *x, int32_t i);
+/* Whoever of them waits is to come by. */
+void dfi_team_call(const dfi_exec *x);
+/* Tells of every message that has come to x and not met its Recv. How many. */
+int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to);
+/* Is it a Recv that waits for its message? */
+bool dfi_team_awaits(const dfi_call *c);
+/* Does x count the frames of this loop? */
+bool dfi_team_counts(const dfi_exec *x, const dfi_scope *s);
+/* Adds what x has counted since it last did to x->live. */
+void dfi_team_publish(dfi_exec *x);
+
 /* Has another owner failed? */
 bool dfi_team_failed(const dfi_exec *x);
 /* x has failed: the others are to know. */

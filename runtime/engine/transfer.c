@@ -72,6 +72,7 @@ static bool take_in(dfi_exec *x, dfi_record *r, const dfi_pnode *p, df_value *v)
 
 /* The message has arrived: its value is in the slot already. */
 static void arrived(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead) {
+  if (DFI_UNLIKELY(x->team != NULL)) r->counts[p - r->nodes] = dead;     /* who sent it has counted for it, elsewhere */
   if (p->nout && !dead) {
     df_value *slot = r->base[DFI_ITERATION] + p->out;
     if (DFI_UNLIKELY(x->made != NULL)) dfi_watch_keep_all(x, r, p);

@@ -1,7 +1,9 @@
 /* watch.c: a run is paused, stepped and broken into, and its tokens are logged. */
 #include "base/remote.h"
 #include "engine/watch.h"
+#include "engine/gather.h"
 #include "engine/group.h"
+#include "engine/team.h"
 #include "base/clock.h"
 #include "engine/token.h"
 #include "engine/record.h"
@@ -47,6 +49,7 @@ void dfi_watch_free(dfi_watch *w) {
   for (int32_t i = 0; i < w->nbreaks; i++) { dfi_free(w->breaks[i].match); dfi_free(w->breaks[i].frame); }
   for (int32_t i = 0; w->chunk && i < DFI_CHUNKS; i++) dfi_free(w->chunk[i]);
   dfi_free(w->breaks); dfi_free(w->chunk);
+  dfi_gather_free(w->gathered);
   dfi_recorder_free(w->recorder);
   pthread_mutex_destroy(&w->lock);
   pthread_cond_destroy(&w->changed);
@@ -57,18 +60,32 @@ static dfi_watched wanted(const dfi_watch *w) {
   return w->nbreaks || w->step ? DFI_EVERY_TOKEN : w->logs || w->keeps ? DFI_RECORDED : DFI_UNWATCHED;
 }
 
+/* Under the lock. */
+static void begin(dfi_exec *x) {
+  const dfi_watch *w = x->watch;
+  if (!x->history) x->history = dfi_xcalloc((size_t)1 << DFI_STAMP_SERIAL_BITS, sizeof *x->history);
+  x->look = (dfi_looker){ 0 };
+  x->watched = wanted(w);
+  if (atomic_load(&w->wanted)) x->patience = 0;
+}
+
+void dfi_watch_join(dfi_exec *x) {
+  pthread_mutex_lock(&x->watch->lock);
+  begin(x);
+  pthread_mutex_unlock(&x->watch->lock);
+}
+
 void dfi_watch_begin(dfi_exec *x) {
   dfi_watch *w = x->watch;
-  if (!x->history) x->history = dfi_xcalloc((size_t)1 << DFI_STAMP_SERIAL_BITS, sizeof *x->history);
   pthread_mutex_lock(&w->lock);
   w->exec = x;
+  w->members = dfi_team_size(x);
   w->state = DF_RUN_RUNNING;
   w->began = dfi_now();
-  x->watched = wanted(w);
+  begin(x);
   if ((x->logs = w->logs)) w->chunk = dfi_xcalloc(DFI_CHUNKS, sizeof *w->chunk);
   if (w->keeps) x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
   x->nmade = x->made_held = 0;
-  if (atomic_load(&w->wanted)) x->patience = 0;
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
 }
@@ -79,6 +96,12 @@ void dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, in
   const uint32_t serials = (1u << DFI_STAMP_SERIAL_BITS) - 1, stamp = t->mark & ~DFI_DEAD;
   const int64_t period = (int64_t)1 << DFI_STAMP_NUMBER_BITS;
   if (t->record->frame->scope->id == 0) { *serial = 0; *number = 0; return; }
+  const dfi_record *r = t->record;
+  if (r->stamp == stamp && dfi_stamp(r->frame->serial, r->number) == stamp) {
+    *serial = r->frame->serial;            /* they are these still, be the frame older than the history */
+    *number = r->number;
+    return;
+  }
   const dfi_frame_history *history = &x->history[stamp & serials];
   *serial = history->serial;
   int64_t next = history->next;
@@ -94,18 +117,70 @@ void dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, in
 /* ---- standing still ------------------------------------------------------------------------------ */
 
 static bool told_to_stop(const dfi_exec *x) {
-  return (x->cancel && atomic_load(x->cancel)) || (x->closing && atomic_load(x->closing)) || dfi_interrupted(x);
+  return dfi_team_failed(x) || (x->cancel && atomic_load(x->cancel)) || (x->closing && atomic_load(x->closing)) ||
+         dfi_interrupted(x);
 }
 
 static void say_where(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
   w->stop = (df_stop){ .reason = reason, .breakpoint = breakpoint, .node = -1 };
+  w->stop_serial = 0;
   if (!at && x->head != x->tail) at = &x->queue[x->head & x->queue_mask];
   if (!at) return;
   uint32_t serial;
   dfi_watch_place(x, at, &serial, &w->stop.iteration);
   w->stop.node = at->record->nodes[at->node].node->id;
   w->stop.frame = (int32_t)serial;
+  w->stop_serial = serial;
   w->stop.dead = (at->mark & DFI_DEAD) != 0;
+}
+
+/* Of several owners the last one stands still: others may look. Under the lock. */
+static void when_all_stand(dfi_watch *w) {
+  if (!w->halts || !w->standing || w->standing + w->ended < w->members || w->state == DF_RUN_PAUSED) return;
+  if (w->spent) dfi_watch_unbreak(w, w->spent);
+  w->spent = 0;
+  for (int32_t i = 0; w->stop.node < 0 && i < w->members; i++)
+    say_where(w->stopper = dfi_team_at(w->exec, i), w, w->stop.reason, w->stop.breakpoint, NULL);
+  w->gathered = dfi_gather(w->exec);
+  w->stop.frame = dfi_gathered_frame(w->gathered, w->stopper->place, w->stop_serial);
+  w->state = DF_RUN_PAUSED;
+  atomic_store(&w->wanted, 0);
+  pthread_cond_broadcast(&w->changed);
+}
+
+/* One of several owners stands still, and the others come to. Under the lock. */
+static void stand_together(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
+  const double since = dfi_now();
+  if (!w->halts) {
+    say_where(x, w, reason, breakpoint, at);
+    w->stopper = x;
+    w->want_pause = false;
+    w->stays |= reason != DF_STOP_ASKED;
+    w->step = DF_STEP_NONE;
+    w->halts = true;
+    atomic_store(&w->wanted, 1);
+    dfi_team_call(w->exec);
+  }
+  if (x->live) dfi_exec_publish(x);
+  w->standing++;
+  when_all_stand(w);
+  while (w->halts && !told_to_stop(x)) {
+    const struct timespec until = dfi_after(0.05);
+    pthread_cond_timedwait(&w->changed, &w->lock, &until);
+  }
+  w->standing--;
+  if (w->halts) dfi_watch_go_on(w);
+  if (x->deadline) x->deadline += dfi_now() - since;
+  x->watched = wanted(w);
+  x->patience = told_to_stop(x) ? 0 : 256;
+}
+
+void dfi_watch_go_on(dfi_watch *w) {
+  dfi_gather_free(w->gathered);
+  w->gathered = NULL;
+  w->halts = false;
+  if (w->state == DF_RUN_PAUSED) w->state = DF_RUN_RUNNING;
+  pthread_cond_broadcast(&w->changed);
 }
 
 /* The owner stands still until it is let go. Under the lock. `at`: the token it is about; NULL: the next one. */
@@ -135,6 +210,11 @@ void dfi_watch_look(dfi_exec *x) {
   if (!atomic_load_explicit(&w->wanted, memory_order_relaxed)) return;
   dfi_groups_apart(x);
   pthread_mutex_lock(&w->lock);
+  if (w->members > 1 && (w->want_pause || w->halts)) {
+    stand_together(x, w, DF_STOP_ASKED, 0, NULL);
+    pthread_mutex_unlock(&w->lock);
+    return;
+  }
   atomic_store(&w->wanted, 0);
   if (w->want_pause) stand_still(x, w, DF_STOP_ASKED, 0, NULL);
   x->watched = wanted(w);
@@ -222,8 +302,17 @@ bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   return elsewhere;
 }
 
+/* Is it x that says how far a step in a frame has come? */
+static bool steps_in_frame(const dfi_exec *x, const dfi_watch *w) { return !x->team || x == w->stopper; }
+
 void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
   dfi_watch *w = x->watch;
+  if (opened && x->team && dfi_team_counts(x, f->scope)) {
+    pthread_mutex_lock(&w->lock);
+    w->opened++;
+    pthread_mutex_unlock(&w->lock);
+  }
+  if (!opened && w->step && steps_in_frame(x, w) && f->serial == w->step_frame) w->step_ended = true;
   if (!x->logs || !f->origin) return;
   dfi_watch_flush(x);
   df_event e = { .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END,
@@ -321,7 +410,8 @@ static bool matches(const dfi_exec *x, const dfi_break *b, const dfi_token *t, c
 enum { AFTERWARDS = DF_IF_NAN | DF_IF_INF | DF_IF_MADE };      /* of a token that ran */
 
 /* What node p has made in iteration `number`: is it what a breakpoint waits for? */
-static void look_at_results(dfi_exec *x, dfi_watch *w, const dfi_token t, const dfi_pnode *p) {
+static void look_at_results(dfi_exec *x, const dfi_watch *w, const dfi_token t, const dfi_pnode *p) {
+  dfi_looker *k = &x->look;
   const df_value *out = t.record->base[DFI_ITERATION] + p->out;
   uint32_t i = 0, end = p->nout, serial = 0;
   int64_t number = -1;
@@ -329,20 +419,20 @@ static void look_at_results(dfi_exec *x, dfi_watch *w, const dfi_token t, const 
     i = operand(t.record, x->plan->operand[p->in + 1])->as.u8 != 0;
     end = i + 1;
   }
-  for (int32_t b = 0; b < w->nbreaks && !w->hit; b++) {
+  for (int32_t b = 0; b < w->nbreaks && !k->hit; b++) {
     if (!(w->breaks[b].conditions & AFTERWARDS)) continue;
     if (number < 0) dfi_watch_place(x, &t, &serial, &number);
     if (!matches(x, &w->breaks[b], &t, p, number)) continue;
-    for (uint32_t k = i; k < end; k++) if (holds(out + k, w->breaks[b].conditions)) w->hit = w->breaks[b].id;
+    for (uint32_t n = i; n < end; n++) if (holds(out + n, w->breaks[b].conditions)) k->hit = w->breaks[b].id;
   }
-  if (w->hit) w->last = t;
+  if (k->hit) k->last = t;
 }
 
 /* What the last token did, now that its outputs are there. */
-static void look_back(dfi_exec *x, dfi_watch *w) {
-  const dfi_token t = w->last;
+static void look_back(dfi_exec *x, const dfi_watch *w) {
+  const dfi_token t = x->look.last;
   const dfi_pnode *p = &t.record->nodes[t.node];
-  w->has_last = false;
+  x->look.has_last = false;
   if (t.mark & DFI_DEAD || p->kind == DFI_K_ENTER || dfi_is_exit(p->kind) || dfi_is_next(p->kind) ||
       t.record->stamp != (t.mark & ~DFI_DEAD))
     return;
@@ -354,7 +444,7 @@ static void look_back(dfi_exec *x, dfi_watch *w) {
 /* A call is over that was with a worker or waited. */
 void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   dfi_watch *w = x->watch;
-  if (w->has_last) look_back(x, w);
+  if (x->look.has_last) look_back(x, w);
   look_at_results(x, w, (dfi_token){ (dfi_record *)r, (uint32_t)(p - r->nodes), r->stamp }, p);
   if (!x->logs) return;
   dfi_watch_flush(x);
@@ -366,11 +456,14 @@ void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
 
 void dfi_watch_end(dfi_exec *x) {
   dfi_watch *w = x->watch;
-  if (w->has_last) look_back(x, w);
+  dfi_looker *k = &x->look;
+  if (k->has_last) look_back(x, w);
   if (x->logs) dfi_watch_flush(x);
   pthread_mutex_lock(&w->lock);
-  if (w->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, w->hit, &w->last);  /* the last token of all made a NaN */
+  if (w->halts) dfi_watch_go_on(w);
+  if (k->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, k->hit, &k->last);  /* the last token of all made a NaN */
   if (w->remains) {                        /* it is over when its results were fetched: df_run says so */
+    if (w->members > 1) w->gathered = dfi_gather(x);
     say_where(x, w, DF_STOP_ASKED, 0, x->head != x->begun ? &x->queue[(x->head - 1) & x->queue_mask] : NULL);
     pthread_mutex_unlock(&w->lock);
     return;
@@ -382,7 +475,22 @@ void dfi_watch_end(dfi_exec *x) {
   dfi_watch_forget(x);
 }
 
+void dfi_watch_leave(dfi_exec *x) {
+  dfi_watch *w = x->watch;
+  dfi_looker *k = &x->look;
+  if (k->has_last) look_back(x, w);
+  pthread_mutex_lock(&w->lock);
+  if (k->hit && !x->failed) stand_together(x, w, DF_STOP_BREAK, k->hit, &k->last);
+  k->hit = 0;
+  if (x->live) dfi_exec_publish(x);
+  w->ended++;
+  when_all_stand(w);
+  pthread_mutex_unlock(&w->lock);
+}
+
 void dfi_watch_forget(dfi_exec *x) {
+  dfi_gather_free(x->watch->gathered);
+  x->watch->gathered = NULL;
   for (int32_t i = 0; x->made && i < DFI_MADE; i++) dfi_value_drop(&x->made[i].value);
   dfi_free(x->made);
   x->made = NULL;
@@ -417,51 +525,88 @@ static int32_t broken_at(const dfi_exec *x, const dfi_watch *w, const dfi_token 
   return 0;
 }
 
-/* Has the step come to its end before t? */
+/* Has the step come to its end before t? Of several owners all take their tokens in one step, and the one that has
+   stood in a frame says how far that is. */
 static bool stepped(const dfi_exec *x, dfi_watch *w, const dfi_token *t, uint32_t serial, int64_t number) {
   switch (w->step) {
   case DF_STEP_TOKEN: return w->left-- <= 0;
   case DF_STEP_NODE: return !(t->mark & DFI_DEAD) && w->left-- <= 0;
   case DF_STEP_FRAME:
-    return x->count.frames - w->step_number >= w->left ||
-           x->history[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;
+    return (x->team ? w->opened : x->count.frames) - w->step_number >= w->left ||
+           (w->step_ended && steps_in_frame(x, w));
   case DF_STEP_ITERATION:
     if (!w->step_frame) return serial && number >= w->left;  /* at the top level: of the first loop that gets so far */
-    if (serial == w->step_frame && number >= w->step_number + w->left) return true;
-    return x->history[w->step_frame & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next >= 0;      /* the frame has ended */
+    return steps_in_frame(x, w) &&
+           (w->step_ended || (serial == w->step_frame && number >= w->step_number + w->left));
   default: return false;
   }
 }
 
+/* For one of several owners: all that they share is under the lock, also while it is only looked at. */
+static bool token_of_several(dfi_exec *x, dfi_watch *w) {
+  dfi_looker *k = &x->look;
+  const dfi_token t = x->queue[x->head & x->queue_mask];
+  const dfi_pnode *p = &t.record->nodes[t.node];
+  if (p->kind == DFI_K_TRANSFER && dfi_team_part(x, p) == DFI_RECEIVES) return true;   /* who sends it is asked */
+  uint32_t serial;
+  int64_t number;
+  dfi_watch_place(x, &t, &serial, &number);
+  int32_t reason = -1, breakpoint = k->hit;
+  if (k->hit) reason = DF_STOP_BREAK;
+  else if (!k->pass && (breakpoint = broken_at(x, w, &t, p, number))) reason = DF_STOP_BREAK;
+  else if (stepped(x, w, &t, serial, number)) reason = DF_STOP_STEP;
+  if (reason < 0) {
+    k->pass = false;
+    k->last = t;
+    k->has_last = true;
+    return true;
+  }
+  const bool about = k->hit != 0;
+  k->hit = 0;
+  if (reason == DF_STOP_BREAK && stops_once(w, breakpoint)) w->spent = breakpoint;
+  k->pass = reason == DF_STOP_BREAK && !about;
+  stand_together(x, w, reason, breakpoint, about ? &k->last : NULL);
+  return false;
+}
+
 bool dfi_watch_token(dfi_exec *x) {
   dfi_watch *w = x->watch;
-  if (w->has_last) look_back(x, w);
+  dfi_looker *k = &x->look;
+  if (DFI_UNLIKELY(x->team != NULL)) {
+    pthread_mutex_lock(&w->lock);
+    if (k->has_last) look_back(x, w);
+    const bool goes = !w->halts && token_of_several(x, w);
+    if (!goes && w->halts) stand_together(x, w, DF_STOP_ASKED, 0, NULL);
+    pthread_mutex_unlock(&w->lock);
+    return goes;
+  }
+  if (k->has_last) look_back(x, w);
   const dfi_token t = x->queue[x->head & x->queue_mask];
   const dfi_pnode *p = &t.record->nodes[t.node];
   uint32_t serial;
   int64_t number;
   dfi_watch_place(x, &t, &serial, &number);
-  if (!w->pass) {
-    int32_t reason = -1, breakpoint = w->hit;
+  if (!k->pass) {
+    int32_t reason = -1, breakpoint = k->hit;
     const dfi_token *about = NULL;
-    if (w->hit) { reason = DF_STOP_BREAK; about = &w->last; }
+    if (k->hit) { reason = DF_STOP_BREAK; about = &k->last; }
     else if ((breakpoint = broken_at(x, w, &t, p, number))) reason = DF_STOP_BREAK;
     else if (stepped(x, w, &t, serial, number)) reason = DF_STOP_STEP;
-    w->hit = 0;
+    k->hit = 0;
     if (reason >= 0) {
       pthread_mutex_lock(&w->lock);
       if (reason == DF_STOP_BREAK && stops_once(w, breakpoint)) dfi_watch_unbreak(w, breakpoint);
       stand_still(x, w, reason, breakpoint, about);
       pthread_mutex_unlock(&w->lock);
       if (about) return false;               /* t is looked at for itself */
-      w->pass = x->watched;
+      k->pass = x->watched;
       if (w->step == DF_STEP_TOKEN || (w->step == DF_STEP_NODE && !(t.mark & DFI_DEAD))) w->left--;
       return false;
     }
   }
-  w->pass = false;
-  w->last = t;
-  w->has_last = true;
+  k->pass = false;
+  k->last = t;
+  k->has_last = true;
   return true;
 }
 
@@ -469,10 +614,7 @@ bool dfi_watch_token(dfi_exec *x) {
 
 static void call_owner(dfi_watch *w) {
   atomic_store(&w->wanted, 1);
-  if (!w->exec) return;
-  pthread_mutex_lock(&w->exec->inbox_lock);
-  pthread_cond_signal(&w->exec->inbox_bell);
-  pthread_mutex_unlock(&w->exec->inbox_lock);
+  if (w->exec) dfi_team_call(w->exec);
 }
 
 bool dfi_watch_wait(dfi_watch *w, double until, int64_t interrupts) {
@@ -499,7 +641,10 @@ int32_t dfi_watch_hold(dfi_watch *w, bool *mine) {
   }
   if (w->state == DF_RUN_PAUSED || w->state == DF_RUN_OVER) return w->state;
   *mine = false;
-  if (!w->stays) w->want_pause = false;
+  if (!w->stays) {
+    w->want_pause = false;
+    if (w->halts) dfi_watch_go_on(w);      /* some of several stand already */
+  }
   return DF_RUN_RUNNING;
 }
 
@@ -514,9 +659,6 @@ int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error
 }
 
 void dfi_watch_let_go(dfi_watch *w, bool mine) {
-  if (mine && !w->stays && w->state == DF_RUN_PAUSED) {
-    w->state = DF_RUN_RUNNING;
-    pthread_cond_broadcast(&w->changed);
-  }
+  if (mine && !w->stays && w->state == DF_RUN_PAUSED) dfi_watch_go_on(w);
   pthread_mutex_unlock(&w->lock);
 }

@@ -2,6 +2,8 @@
  *
  * The owner of a run comes by when `wanted` is set, and before every token while the run is watched. While it stands
  * still it waits for `changed`, so whoever holds `lock` and finds `state` PAUSED may read all of the run's frames.
+ * Where several owners turn it, the first that has a reason to stop has all of them stand still (`halts`); when the
+ * last one does, messages between them lie where they are, and what others read is gathered from all (gather.h).
  * Lock order: watch->lock, then the run's inbox_lock.
  */
 #ifndef DFLOW_WATCH_H
@@ -30,13 +32,19 @@ typedef struct dfi_watch {
   bool         remains;      /* when it is over it stays as it is then, to be looked at */
   bool         at_once;      /* who started it does not wait until it has got going */
   df_stop      stop;
+  uint32_t     stop_serial;  /* of the frame it stands in, as the owner counts frames who has stopped */
   dfi_break   *breaks; int32_t nbreaks, break_serial;      /* changed only while the run stands still */
   int32_t      step; int64_t left;
   uint32_t     step_frame; int64_t step_number;            /* DF_STEP_ITERATION: where it began */
+  bool         step_ended;   /* and that frame has ended since */
+  /* of several owners */
+  int32_t      members, ended, standing;     /* how many; of them, those that have done their part; that stand still */
+  bool         halts;        /* all are to stand still, or do */
+  dfi_exec    *stopper;      /* who had the reason */
+  int32_t      spent;        /* a breakpoint to be taken away when all stand; 0: none */
+  int64_t      opened;       /* frames, while the run is watched */
+  dfi_exec    *gathered;     /* owned, while they stand: what there is to read */
   /* the owner's own */
-  bool         pass;         /* the next token was stopped at already */
-  int32_t      hit;          /* a nan or inf breakpoint that the last token met; 0: none */
-  dfi_token    last; bool has_last;                        /* the token that ran last */
   double       began;
   bool         records;      /* the run is written down, to be timed again: record.c */
   struct dfi_recorder *recorder;             /* owned */
@@ -61,6 +69,11 @@ void dfi_watch_free(dfi_watch *w);
  * opens or ends; a kernel came back. */
 void dfi_watch_begin(dfi_exec *x);
 void dfi_watch_end(dfi_exec *x);
+/* An owner but the first begins its part; any of several has done it. */
+void dfi_watch_join(dfi_exec *x);
+void dfi_watch_leave(dfi_exec *x);
+/* Lets it go on, for whoever stood still. Under the lock. */
+void dfi_watch_go_on(dfi_watch *w);
 /* Takes a breakpoint (0: all) away: was there one? Under the lock. */
 bool dfi_watch_unbreak(dfi_watch *w, int32_t breakpoint);
 /* The values that were kept go. */
@@ -87,6 +100,8 @@ void    dfi_watch_let_go(dfi_watch *w, bool mine);
 static inline bool dfi_watch_readable(const dfi_watch *w, int32_t state) {
   return state == DF_RUN_PAUSED || (state == DF_RUN_OVER && w->exec && w->remains);
 }
+/* The state to be read of a run that stands still or remains. */
+static inline const dfi_exec *dfi_watch_seen(const dfi_watch *w) { return w->gathered ? w->gathered : w->exec; }
 /* Why dfi_watch_hold gave RUNNING or OVER: fills err with what it stands for. Under the lock. */
 int32_t dfi_watch_refuse(dfi_watch *w, int32_t state, const char *over, df_error *err);
 /* For who waits for `changed` under the lock, at most until a time of dfi_now(), < 0: for ever. Comes back now and

@@ -7,6 +7,8 @@
 
 /* These take the watch's lock and see to it that the run stands still. */
 df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err);
+/* Of what x has, which nobody turns. */
+df_snapshot *dfi_snapshot_of(const dfi_exec *x);
 df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err);
 int32_t      dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err);
 /* For who holds the run already: see dfi_watch_hold. */

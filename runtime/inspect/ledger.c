@@ -12,10 +12,16 @@
  *       counted apart.
  *   (5) pending == owed + lost, the sums of (4)
  *
+ * Of a run that several owners turn each has books of its own, of the nodes that are its; a Recv is no token to them,
+ * as the one that sends has it in its books. Then
+ *
+ *   (6) messages sent to another owner == those that have met their Recv + those that are on their way
+ *
  * Nothing is changed but each record's `seen`. A graph that was imported and whose loops could not be raised may have
  * let a NextIteration die in an iteration that is over and not known any more; there (4) is what is possible.
  */
 #include "inspect/inspect.h"
+#include "engine/team.h"
 #include "engine/token.h"
 
 /* What the sources of a node in an iteration have sent it, or will. */
@@ -40,6 +46,23 @@ typedef struct book {
 
 #define WRONG(k, r, p, ...) do { if (!(k)->status) { (k)->status = dfi_fail((k)->err, DF_INTERNAL, NULL, __VA_ARGS__); \
   dfi_exec_blame(r, p, (k)->err); } } while (0)
+
+/* Where several owners turn the run: what p is to this one. */
+typedef enum whose { MINE, RECEIVED, NOT_MINE } whose;
+
+static bool of_function(const dfi_plan *p, int32_t scope) {
+  while (scope > 0) scope = p->scope[scope].parent;
+  return scope != 0;
+}
+
+static whose whose_is(const book *k, const dfi_pnode *p) {
+  const dfi_exec *x = k->x;
+  if (!x->team || of_function(x->plan, (int32_t)p->scope)) return MINE;
+  if (p->kind != DFI_K_TRANSFER) return x->plan->parts->owner[p->device] == x->place ? MINE : NOT_MINE;
+  const dfi_link *l = &x->plan->link[p->child];
+  const uint16_t *owner = x->plan->parts->owner;
+  return owner[l->from] == x->place ? MINE : owner[l->to] == x->place ? RECEIVED : NOT_MINE;
+}
 
 static bool started(const dfi_record *r) { return r->number > 0 || !r->frame->enters_missing; }
 
@@ -80,6 +103,10 @@ static void enter_in_vain(book *k, const dfi_pnode *p) {
 }
 
 static void from_node(book *k, const dfi_record *r, const dfi_pnode *p) {
+  const whose w = whose_is(k, p);
+  /* its value is read by who receives it */
+  if (w == NOT_MINE || (w == MINE && p->kind == DFI_K_TRANSFER && k->x->team && dfi_team_part(k->x, p) == DFI_SENDS))
+    return;
   if (!has_run(k, r, p)) { enter(k, p->edge[0], p->edge[3], OWED); return; }
   if (was_dead(r, p)) { enter(k, p->edge[0], p->edge[p->kind == DFI_K_SWITCH ? 3 : 1], SENT_DEAD); return; }
   if (p->kind == DFI_K_SWITCH) {
@@ -101,6 +128,7 @@ static void from_enter(book *k, const dfi_record *r, const dfi_pnode *p) {
 
 static void from_next(book *k, const dfi_record *r, const dfi_pnode *p) {
   const dfi_frame *f = r->frame;
+  if (whose_is(k, p) != MINE) return;
   if (!r->number) { enter_in_vain(k, p); return; }
   const dfi_record *before = r->number > f->first ? f->ring[(r->number - 1) & (f->capacity - 1)] : NULL;
   int32_t what = SENT_LIVE;                          /* a loop's NextIterations are all live or all dead */
@@ -116,7 +144,7 @@ static void from_exits(book *k, const dfi_record *r, const dfi_scope *loop) {
   for (uint32_t i = 0; over && i < loop->nenters; i++) over = has_run(k, r, loop->enters[i]);
   for (uint32_t i = 0; i < loop->nexits; i++)
     enter(k, loop->exits[i]->edge[0], loop->exits[i]->edge[1],
-          f      ? f->exit_fired[i] ? SENT_LIVE : OWED
+          f      ? f->exit_fired[loop->exits[i]->child] ? SENT_LIVE : OWED
           : over ? SENT_EITHER
                  : OWED);
 }
@@ -126,7 +154,7 @@ static void check_node(book *k, const dfi_record *r, const dfi_pnode *p) {
   const account a = k->account[i];
   const int32_t least = a.owed + a.lost, most = least + a.doubtful;
   int32_t waits;
-  if (dfi_is_exit(p->kind) && !p->node->ncontrol) return;
+  if ((dfi_is_exit(p->kind) && !p->node->ncontrol) || whose_is(k, p) != MINE) return;
   if (p->kind == DFI_K_MERGE) {
     /* inputs that came and were not dead */
     const int32_t none = (int32_t)DFI_MERGE_DEADS(c), live = none - (least - a.controls);
@@ -167,7 +195,7 @@ static void check_iteration(book *k, const dfi_record *r) {
   }
   for (uint32_t i = 0; i < s->nenters; i++) from_enter(k, r, s->enters[i]);
   for (int32_t i = 0; i < k->x->plan->nscopes; i++)
-    if (k->x->plan->scope[i].parent == s->id) from_exits(k, r, &k->x->plan->scope[i]);
+    if (k->x->scope[i].parent == s->id) from_exits(k, r, &k->x->scope[i]);
   for (uint32_t c = 0; c < s->nchildren; c++) outstanding += r->children[c] != NULL;
   if (outstanding != r->outstanding)
     WRONG(k, r, r->nodes, "the iteration has %d outstanding, but %d are found", r->outstanding, outstanding);
@@ -218,6 +246,7 @@ static void find_tokens(book *k) {
     find_token(k, c->record, (uint32_t)(c->node - c->record->nodes), AWAY);
 }
 
+/* The books of an owner. */
 static int32_t balance(const dfi_exec *x, df_ledger *sum, df_error *err) {
   book k = { .x = x, .sum = sum, .err = err };
   const df_stats counted = dfi_exec_stats(x);
@@ -244,13 +273,65 @@ static int32_t balance(const dfi_exec *x, df_ledger *sum, df_error *err) {
   return k.status;
 }
 
+/* ---- of several owners ------------------------------------------------------------------------------------------ */
+
+static void add(df_ledger *sum, const df_ledger *own) {
+  sum->sent += own->sent; sum->ran += own->ran; sum->died += own->died; sum->live += own->live; sum->dead += own->dead;
+  sum->running += own->running; sum->merged += own->merged; sum->ended += own->ended; sum->pending += own->pending;
+  sum->owed += own->owed; sum->lost += own->lost; sum->nodes_run += own->nodes_run;
+  sum->dead_tokens += own->dead_tokens;
+}
+
+/* Recvs are no tokens but those of who sends: they are taken out of the queue, and those that wait out of the calls. */
+static void leave_out_recvs(const dfi_exec *x, df_ledger *own) {
+  for (uint32_t i = x->head; i != x->tail; i++) {
+    const dfi_token *t = &x->queue[i & x->queue_mask];
+    const dfi_pnode *p = t->record->nodes + t->node;
+    if (p->kind != DFI_K_TRANSFER || dfi_team_part(x, p) != DFI_RECEIVES) continue;
+    own->sent--;
+    own->live--;
+  }
+  for (const dfi_call *c = x->away; c; c = c->away_next) own->running -= dfi_team_awaits(c);
+}
+
+static void count_letter(void *to, const dfi_letter *l) {
+  (void)l;
+  ++*(int64_t *)to;
+}
+
+static int32_t balance_all(const dfi_exec *first, const dfi_exec *gathered, df_ledger *sum, df_error *err) {
+  int64_t sent = 0, received = 0, under_way = 0;
+  int32_t status = DF_OK;
+  for (int32_t i = 0; i < dfi_team_size(first) && !status; i++) {
+    dfi_exec *x = dfi_team_at(first, i);
+    df_ledger own = { 0 };
+    status = balance(x, &own, err);
+    leave_out_recvs(x, &own);
+    add(sum, &own);
+    sent += x->sent;
+    received += x->received;
+    dfi_team_letters(x, count_letter, &under_way);
+  }
+  sum->running += under_way;
+  df_snapshot *all = dfi_snapshot_of(gathered);
+  sum->open_frames = all->nframes - 1;
+  sum->open_iterations = all->niterations;
+  df_snapshot_release(all);
+  if (!status && sent != received + under_way)
+    status = dfi_fail(err, DF_INTERNAL, NULL,
+                      "%lld messages went from owner to owner, but %lld have come and %lld are on their way",
+                      (long long)sent, (long long)received, (long long)under_way);
+  return status;
+}
+
 int32_t dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err) {
   bool mine;
   df_error local;
   *out = (df_ledger){ 0 };
   const int32_t state = dfi_watch_hold(w, &mine);
   int32_t status = state == DF_RUN_PAUSED
-                       ? balance(w->exec, out, err ? err : &local)
+                       ? w->gathered ? balance_all(w->exec, w->gathered, out, err ? err : &local)
+                                     : balance(w->exec, out, err ? err : &local)
                        : dfi_watch_refuse(w, state, "the run is over: it has no tokens any more", err);
   dfi_watch_let_go(w, mine);
   return dfi_check_memory(status, err, NULL, "a ledger");

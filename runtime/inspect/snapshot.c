@@ -185,7 +185,7 @@ static void add_frame(taker *k, dfi_frame *f) {
       add_array(k, f->ring[f->first & (f->capacity - 1)], &f->constants[i]);
 }
 
-static df_snapshot *take(const dfi_exec *x) {
+df_snapshot *dfi_snapshot_of(const dfi_exec *x) {
   taker k = { .s = dfi_xcalloc(1, sizeof(df_snapshot)), .x = x };
   df_snapshot *s = k.s;
   int32_t room = 0;
@@ -252,7 +252,10 @@ static df_snapshot *held(dfi_watch *w, int32_t frame, df_error *err) {
   bool mine;
   df_snapshot *s = NULL;
   const int32_t state = dfi_watch_hold(w, &mine);
-  if (dfi_watch_readable(w, state)) s = frame == EVERYTHING ? take(w->exec) : frames_alone(w->exec, frame);
+  if (dfi_watch_readable(w, state)) {
+    const dfi_exec *x = dfi_watch_seen(w);
+    s = frame == EVERYTHING ? dfi_snapshot_of(x) : frames_alone(x, frame);
+  }
   else dfi_watch_refuse(w, state, "the run is over: it has no frames any more", err);
   dfi_watch_let_go(w, mine);
   return s;
@@ -293,7 +296,7 @@ int32_t df_snapshot_sum(const df_snapshot *s, int32_t first, int32_t n, df_frame
 }
 
 int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out) {
-  const dfi_exec *x = w->exec;
+  const dfi_exec *x = dfi_watch_seen(w);
   uint32_t kept = x->queue_mask + 1 - (x->tail - x->head), ran = x->head - x->begun;
   if (ran < kept) kept = ran;
   if (n < 0) n = 0;
@@ -327,7 +330,7 @@ static int64_t bytes_in(const dfi_frame *f) {
 }
 
 int64_t dfi_snapshot_bytes(const dfi_watch *w) {
-  const dfi_exec *x = w->exec;
+  const dfi_exec *x = dfi_watch_seen(w);
   int64_t bytes = (int64_t)(x->queue_mask + 1) * (int64_t)sizeof *x->queue;
   if (x->root) bytes += bytes_in(x->root);
   for (int32_t i = 0; i < x->plan->nfeed; i++) bytes += bytes_of(&x->given[i]);
@@ -406,7 +409,7 @@ static bool find_kept(const dfi_exec *x, const dfi_scope *s, df_output o, int32_
 }
 
 int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t iteration, df_value *out, df_error *err) {
-  const dfi_exec *x = w->exec;
+  const dfi_exec *x = dfi_watch_seen(w);
   *out = (df_value){ 0 };
   dfi_record *r = find_record(x->root, (uint32_t)frame, iteration);
   const dfi_scope *s = r ? r->frame->scope : scope_of(x, frame);
@@ -454,7 +457,7 @@ int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t ite
 
 int32_t dfi_snapshot_waits_for(dfi_watch *w, df_node *n, int32_t frame, int64_t iteration, int32_t *state, int32_t room,
                                int32_t *out, df_error *err) {
-  const dfi_exec *x = w->exec;
+  const dfi_exec *x = dfi_watch_seen(w);
   dfi_record *r = find_record(x->root, (uint32_t)frame, iteration);
   if (!r) {
     dfi_fail(err, DF_NOT_FOUND, n->where, "iteration %lld of frame %d is not open", (long long)iteration, frame);

@@ -181,6 +181,20 @@ static bool built_by_while_loop(const loop *l) {
   return l->enter && l->merge && l->next && l->choice && !l->raw && l->variables == l->merged;
 }
 
+/* Is there a loop of several owners each iteration of which is to begin when the last one has ended? */
+static bool one_by_one(const maker *m, const uint16_t *owner, int32_t n) {
+  const dfi_plan *p = m->plan;
+  int16_t *at = who_takes_part(m, owner, n);
+  bool found = false;
+  for (int32_t s = 1; s < p->nscopes; s++) {
+    int32_t parts = 0;
+    for (int32_t o = 0; o < n; o++) parts += at[s * n + o] >= 0;
+    found |= of_loop(p, s) && parts > 1 && p->scope[s].parallel_iterations == 1;
+  }
+  dfi_free(at);
+  return found;
+}
+
 /* Does the first owner call all functions of the program? Those of a function's body are called by who calls it. */
 static bool calls_first(const maker *m, const uint16_t *owner) {
   for (int32_t i = 0; i < m->nneeded; i++) {
@@ -200,6 +214,8 @@ void dfi_plan_deal_owners(maker *m) {
   loop *l = find_loops(m);
   if (n < 2) p->one_owner = alone;
   else if (!calls_first(m, owner)) p->one_owner = "a function of the program is called elsewhere than on the host";
+  else if (one_by_one(m, owner, n))
+    p->one_owner = "a loop's iterations begin one after the other (parallel_iterations = 1)";
   for (int32_t s = 1; s < p->nscopes && !p->one_owner; s++)
     if (of_loop(p, s) && !built_by_while_loop(&l[s])) p->one_owner = "it has a loop that while_loop has not built";
   if (!p->one_owner) {

@@ -295,13 +295,14 @@ void df_run_resume(df_run *r, int32_t step, int64_t n) {
     const dfi_exec *x = w->exec;
     w->step = step;
     w->left = n > 0 ? n : 1;
-    w->step_frame = (uint32_t)w->stop.frame;
-    w->step_number = step == DF_STEP_FRAME ? x->count.frames : w->stop.iteration;
+    w->step_frame = w->stop_serial;
+    w->step_ended = false;
+    w->step_number = step != DF_STEP_FRAME ? w->stop.iteration : w->members > 1 ? w->opened : x->count.frames;
     w->stays = false;
-    w->state = DF_RUN_RUNNING;
-    pthread_cond_broadcast(&w->changed);
+    dfi_watch_go_on(w);
   } else if (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) {
     w->want_pause = w->stays = false;       /* it was asked to pause, and has not yet */
+    if (w->halts) dfi_watch_go_on(w);
   }
   pthread_mutex_unlock(&w->lock);
 }

@@ -105,12 +105,14 @@ static uint64_t stress(const char *kind) {
   return dfi_stress(kind, &seed) ? seed * 2 + 1 : 0;
 }
 
-/* DFLOW_DEFAULT_DEVICE and DFLOW_STRESS=devices:SEED. */
+/* DFLOW_DEFAULT_DEVICE and what DFLOW_STRESS says of devices. */
 static int32_t devices_of_environment(df_session *s, df_error *err) {
   const char *asked = getenv("DFLOW_DEFAULT_DEVICE");
   s->devices.scatter = stress("devices");
   s->devices.swap_always = dfi_stress("swap", NULL);
   s->devices.late = dfi_stress("late", NULL);
+  uint64_t owners;
+  if (s->devices.owners < 2 && dfi_stress("owners", &owners) && owners < 1024) s->devices.owners = (int32_t)owners;
   if (dfi_stress("recompute", NULL) && !s->devices.save) s->devices.save = DFI_SAVE_RECOMPUTE;
   if (!asked || !asked[0] || s->reference_kernels) return DF_OK;       /* the reference kernels are the host's */
   df_error unlisted;                       /* a session that lists other devices places on those */
@@ -572,7 +574,7 @@ void dfi_session_forget(dfi_watch *w) {
   dfi_session_let_go(p);
 }
 
-static void count_run(df_session *s, const dfi_exec *x, dfi_tally *tally) {
+static void count_run(df_session *s, dfi_exec *x, dfi_tally *tally) {
   const df_stats d = dfi_exec_stats(x);
   pthread_mutex_lock(&s->lock);
   df_stats *t = &s->stats;

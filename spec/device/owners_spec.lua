@@ -44,6 +44,18 @@ local function ring(n, opts)
   return x
 end
 
+--- Another one in its body, on both devices, and a sum on one of them.
+local function nested(n)
+  local _, x, total = df.while_loop(function(i) return i:lt(n) end, function(i, x, total)
+    local y = df.device('sim:0', function() return x * 0.5 + 1 end)
+    local _, w = df.while_loop(function(k) return k:lt(3) end, function(k, w)
+      return k + 1, df.device('sim:1', function() return df.tanh(w) end)
+    end, { df.int32(0), y }, { name = 'inner' })
+    return i + 1, df.device('sim:1', function() return w + x * 0.1 end), total + df.device('sim:0', function() return x end)
+  end, { df.int32(0), df.float32(1), df.float32(0) }, { name = 'outer' })
+  return { x, total }
+end
+
 describe('owners', function()
   before_each(function() df.reset() end)
 
@@ -62,10 +74,14 @@ describe('owners', function()
   end)
 
   it('do so whatever the window', function()
-    for _, window in ipairs{ 1, 2, 32 } do
+    for _, window in ipairs{ 2, 32 } do
       df.reset()
       alike(by_owners(ring(40, { parallel_iterations = window })))
     end
+    df.reset()                             -- an iteration begins after the last has ended, on all devices
+    local results, stats = by_owners(ring(40, { parallel_iterations = 1 }))
+    assert.equal(results[1], results[3])
+    assert.matches('one after the other', stats[3].owners.why)
   end)
 
   it('take part in a loop of which they have no variable, and in loops and conds within', function()
@@ -280,13 +296,116 @@ describe('owners', function()
     assert.equal(list.one_owner, why)
   end)
 
-  it('leave a run that is watched to one of them', function()
+  it('turn a run in the background, too, unless it is recorded token by token', function()
     local x = ring(30)
     local s = df.Session{ devices = TWO, owners = 3 }
     local h = s:start(x)
-    assert.equal(bits(s:run(x)), bits(h:wait()))
-    assert.equal(1, #h:stats().owners)
-    assert.matches('background', h:stats().owners.why)
+    local value = bits(h:wait())
+    assert.equal(bits(s:run(x)), value)
+    assert.equal(3, #h:stats().owners)
+    assert.equal(30, h:stats().iterations)
+    for _, option in ipairs{ 'log', 'values', 'record' } do
+      local r = s:start(x, nil, { [option] = true })
+      assert.equal(value, bits(r:wait()))
+      assert.matches('recorded', r:stats().owners.why)
+    end
     s:close()
+  end)
+
+  it('are stepped together, and stop together at a breakpoint of any of them', function()
+    local fetches = nested(3000)
+    local expected = bits(df.Session{ devices = { 'cpu:0' }, soft_placement = true }:run(fetches))
+    for owners = 2, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      local h = s:start(fetches, nil, { paused = true })
+      for _ = 1, 200 do
+        local before = h:ledger()
+        assert.is_truthy(h:step(1))
+        local after = h:ledger()
+        assert.equal(1, after.ran + after.died - before.ran - before.died)
+      end
+      assert.is_truthy(h:step(20, 'node'))
+      for _ = 1, 10 do assert.equal('outer', h:step(3, 'frame').frame:match '^%a+') end
+      local tanh = h:break_at{ op = 'Tanh', frame = 'outer/inner', iteration = 2 }
+      for _ = 1, 5 do
+        h:resume()
+        local stop = h:settle()
+        assert.equal('Tanh', stop.op.type)
+        assert.equal(2, stop.iteration)
+        assert.matches('^outer:%d+/outer/inner$', stop.frame)
+        assert.matches('is ready and runs soon', h:whynot(stop.op, stop.tag))
+      end
+      h:unbreak(tanh)
+      local there = h:break_at{ frame = 'outer', iteration = 2900 }
+      h:resume()
+      local stop = h:settle()
+      assert.equal('outer:2900', stop.tag)     -- more than two thousand frames after the loop's own
+      h:unbreak(there)
+      local loop = h:frames()[2]
+      assert.equal(3, #loop.partitions)
+      for _, p in ipairs(loop.partitions) do assert.is_true(p.iteration >= loop.first and p.iteration < loop.next) end
+      assert.is_true(#h:history(50) == 50)
+      h:resume()
+      assert.equal(expected, bits(h:wait()))
+      assert.equal(owners, #h:stats().owners)
+      s:close()
+    end
+  end)
+
+  it('stop behind a value that is none, and are cancelled or closed where they stand', function()
+    local x = df.placeholder('float32', {})
+    local _, y = df.while_loop(function(i) return i:lt(1000) end, function(i, y)
+      local z = df.device('sim:1', function() return df.log(y - 1) end)
+      return i + 1, df.device('sim:0', function() return z * 0 + y - 1 end)
+    end, { df.int32(0), x })
+    local s = df.Session{ devices = TWO, owners = 3 }
+    local ok, err = pcall(s.run, s, y, { [x] = 20.5 }, { check_numerics = true })
+    assert.is_false(ok)
+    assert.matches('Log', tostring(err))
+    assert.matches(':20', err.frame)
+    local h = s:start(ring(2 ^ 30))
+    h:pause()
+    h:cancel()
+    ok, err = pcall(h.wait, h)
+    assert.is_false(ok)
+    assert.equal('cancelled', err.code)
+    h = s:start(ring(2 ^ 30), nil, { timeout = 0.1 })
+    h:pause()
+    h:resume()
+    ok, err = pcall(h.wait, h)
+    assert.equal('deadline_exceeded', not ok and err.code)
+    h = s:start(y, { [x] = 3 }, { remains = true })
+    h:wait()
+    assert.is_truthy(h:frames()[1])
+    s:close()
+  end)
+
+  it('stand still together, however often, with balanced books', function()
+    local x = ring(20000)
+    for owners = 2, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      local h = s:start(x)
+      local looks = 0
+      for _ = 1, 40 do
+        if not h:pause() then break end
+        local books = h:ledger()
+        assert.equal(books.sent, books.ran + books.died + books.live + books.dead)
+        assert.equal(books.pending, books.owed + books.lost)
+        local frames = h:frames()
+        local loop = frames[2]
+        if loop then
+          assert.is_true(loop.first < loop.next)
+          assert.same({ 'cpu:0', 'sim:0', 'sim:1' }, loop.devices)
+          tostring(frames)
+        end
+        looks = looks + 1
+        h:resume()
+      end
+      assert.is_true(looks > 5)
+      assert.equal(bits(s:run(x)), bits(h:wait()))
+      assert.equal(owners, #h:stats().owners)
+      assert.equal(20000, h:stats().iterations)
+      s:close()
+    end
   end)
 end)

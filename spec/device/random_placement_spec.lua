@@ -39,11 +39,21 @@ describe(('%d random programs from seed %d, placed at random on 1 to 8 devices')
 end)
 
 describe('specs of conds, loops, arrays, queues and variables', function()
-  it('pass with every op sent to a random device', function()
+  --- Reads them in a process of its own.
+  local function read(stress, files)
+    local mode, lua = os.getenv 'DFLOW_MODE' or 'release', os.getenv 'DFLOW_LUA' or 'lua5.4'
+    local r = shell.run(("DFLOW_STRESS=%s SPECS='%s' spec/run.sh %s:%s"):format(stress, table.concat(files, ' '), lua, mode))
+    assert.are.equal(0, r.status, r.out:match 'Failure.*' or r.out)
+  end
+
+  it('pass with every op sent to a random device, turned by one owner or three', function()
     local files = { 'spec/graph/cond_spec.lua', 'spec/graph/while_loop_spec.lua', 'spec/resource/queue_spec.lua',
       'spec/resource/tensor_array_spec.lua', 'spec/resource/variables_spec.lua', 'spec/front/functional_spec.lua' }
-    local mode, lua = os.getenv 'DFLOW_MODE' or 'release', os.getenv 'DFLOW_LUA' or 'lua5.4'
-    local r = shell.run(("DFLOW_STRESS=devices:%d SPECS='%s' spec/run.sh %s:%s"):format(first, table.concat(files, ' '), lua, mode))
-    assert.are.equal(0, r.status, r.out:match 'Failure.*' or r.out)
+    read(('devices:%d'):format(first), files)
+    read(('devices:%d,owners:3'):format(first), files)
+  end)
+
+  it('balance their books with several owners, wherever they stand still', function()
+    read(('devices:%d,owners:3'):format(first), { 'spec/inspect/ledger_spec.lua' })
   end)
 end)

@@ -610,12 +610,14 @@ df.Session({…})
               what happens then, in each run: fail_at = n, the device is dead at its n-th kernel;
               link_fail_at = n, link_stall_at = n: the n-th message to or from it is lost, or never
               comes. The run ends with `unavailable`
-  option    owners: int = 1  how many threads turn the partitions of s:run: each has devices of its own
+  option    owners: int = 1  how many threads turn the partitions of a run: each has devices of its own
               and their frames, iterations and tokens, and sends the others messages. One turns any
-              number of devices, and is fastest where messages are many and kernels small. A run that
-              is watched (s:start), or has the virtual clock, faults, a GPU or values to be computed
-              again, has its books kept by one, and the others compute the large kernels of the
-              simulated devices. The results do not depend on it
+              number of devices, and is fastest where messages are many and kernels small. To be looked
+              at, stepped or stopped at a breakpoint they stand still together, with messages where
+              they are. A run that is recorded (log, values, trace, record), or has the virtual clock,
+              faults, a GPU, values to be computed again or loops with parallel_iterations = 1 over
+              several devices, has its books kept by one, which s:placement says, and the others
+              compute the large kernels of the simulated devices. The results do not depend on it
   option    clock: string = 'real'  'virtual': a clock of the simulated devices, by a cost model of
               flops and bytes: stats().seconds is what such hardware would take
   option    soft_placement: bool = false  true: what cannot run where it was asked to runs elsewhere
