@@ -111,6 +111,28 @@ describe('bursts of native code', function()
     same_under_both(y, { [x] = far })
   end)
 
+  it('turn angles with the bits of the kernels, small ones on a shorter way where each waits for the one before', function()
+    local n = 20000
+    local bits = df.placeholder('int32', { n })
+    local x = df.bitcast(bits, 'float32')
+    local differ = {}
+    for _, f in ipairs{ 'sin', 'cos' } do
+      local chained = df.scan(function(a, v) return df.select(v:gt(1e30), a, df[f](v)) end, df.concat({ df.zeros{ 1 }, x }, 0))
+      for _, y in ipairs{ df.slice(chained, { 1 }, { n }), df.map_fn(df[f], x) } do
+        differ[#differ + 1] = df.reduce_sum(df.cast(df.bitcast(y, 'int32'):ne(df.bitcast(df[f](x), 'int32')), 'int32'))
+      end
+    end
+    local s = df.Session{ engine = 'native' }
+    for _, begin in ipairs{ 0, 0x3f48f000, 0x3f490000, 0x3f49fd0b, 0x3c000000, 0x477fff00 } do
+      for _, sign in ipairs{ 0, -2147483648 } do
+        local t = {}
+        for i = 1, n do t[i] = begin + i - 1 + sign end
+        assert.same({ 0, 0, 0, 0 }, s:run(differ, { [bits] = t }))
+      end
+    end
+    s:close()
+  end)
+
   it('agree with tokens where engines change at random iterations', function()
     local r = shell.run(('DFLOW_STRESS=osr:5 %s -e %s'):format(shell.dflow, shell.quote[==[
       local arrays = require 'spec.random_arrays'

@@ -19,6 +19,7 @@ typedef struct dfi_writer {
   bool      dry;                    /* nothing is kept of what is written: can it be? */
   bool      calls;                  /* it met an op that is called by its address */
   bool      burst;                  /* it writes many iterations at once: write_burst.c */
+  bool      parallel;               /* nothing is carried from one iteration of the burst to the next */
   uint32_t  first_array;            /* of the loop that the burst is of */
   char      type[8][32]; int32_t ntypes;      /* dfi_lanes' answers */
 } dfi_writer;

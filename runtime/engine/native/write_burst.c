@@ -382,6 +382,15 @@ static void write_over(dfi_writer *w, int32_t i, uint32_t first, int32_t cost, b
   SAY(w, "  br i1 %s, label %%slow%d, label %%head%d\n", ends.s, i, i);
 }
 
+/* Are the variables counters, or arrays, all of them? */
+static bool is_parallel(const dfi_writer *w, int32_t i) {
+  const dfi_nloop *v = &w->unit->loop[i];
+  int64_t step;
+  for (int32_t k = 0; k < v->nvars; k++)
+    if (v->var[k].root < 0 && !step_of(w, i, DFI_OPERAND(DFI_ITERATION, v->var[k].enter->out), &step, 0)) return false;
+  return true;
+}
+
 void dfi_write_burst(dfi_writer *w, int32_t i, uint32_t first, int32_t cost) {
   const dfi_look_loop *l = &w->look->loop[i];
   const dfi_text before = w->body;
@@ -390,6 +399,7 @@ void dfi_write_burst(dfi_writer *w, int32_t i, uint32_t first, int32_t cost) {
   bool counted;
   w->body = (dfi_text){ 0 };
   w->burst = true;
+  w->parallel = is_parallel(w, i);
   w->first_array = first;
   write_question(w, i, first, cost, &counted);
   SAY(w, "  store i1 false, ptr %%spoilt%d\n", i);
