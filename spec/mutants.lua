@@ -258,7 +258,10 @@ function Workshop:built(what)
                    self.root, self.log:match '[^/]*$')) == 0
 end
 
---- Reads specs that take so many seconds, of the clock and of the processor; true where all hold. What takes far longer hangs.
+local hung = { [124] = true, [137] = true, [152] = true }    -- ended by timeout, or by the limit of the processor
+
+--- Reads specs that take so many seconds, of the clock and of the processor; true where all hold, false, and whether they hung: what
+-- takes far longer hangs.
 function Workshop:hold(specs, lua, clock, processor)
   local programs, files = {}, {}
   for _, spec in ipairs(specs) do
@@ -269,14 +272,16 @@ function Workshop:hold(specs, lua, clock, processor)
   local limits = ('ulimit -c 0 && ulimit -v 12000000 && ulimit -t %d && timeout -k 5 %d'):format(math.ceil(processor * 3 + 5), math.ceil(clock * 5 + 30))
   for _, spec in ipairs(programs) do
     local program = 'build/debug/' .. spec:gsub('%.c$', '')
-    if not self:built(program) or status_of(('cd %s && %s %s >%s 2>&1 </dev/null'):format(self.tree, limits, program, log)) ~= 0 then return false end
+    local status = self:built(program) and status_of(('cd %s && %s %s >%s 2>&1 </dev/null'):format(self.tree, limits, program, log)) or 1
+    if status ~= 0 then return false, hung[status] end
   end
   if #files == 0 then return true end
   local shell = ([[cd '%s' && export DFLOW_MODE=debug DFLOW_BUILD="$PWD/build/debug" DFLOW_LIB="$PWD/build/debug/libdflow.so" DFLOW_LUA=%s \
     LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" LUA_CPATH="$PWD/build/debug/lua/?.so;;" && \
     %s %s "$(command -v busted)" -f .busted --cpath="$PWD/build/debug/lua/?.so" --no-keep-going -o plainTerminal %s >%s 2>&1 </dev/null]])
     :format(self.root, lua, limits, lua, table.concat(files, ' '), log)
-  return status_of(shell) == 0
+  local status = status_of(shell)
+  return status == 0, hung[status]
 end
 
 local function now() return tonumber(lines_of('date +%s.%N')[1]) end
@@ -338,7 +343,9 @@ end
 function Workshop:notice(batch, lua, clock, processor)
   local specs = {}
   for i, spec in ipairs(batch) do specs[i] = spec.path end
-  if self:hold(specs, lua, clock, processor) then return nil end
+  local held, hangs = self:hold(specs, lua, clock, processor)
+  if held then return nil end
+  if hangs then return 'a hang' end
   local by = caught_by(read(self.told))
   local alone = by:match '^(.*):%d+$'
   if self:hold(alone and { alone } or specs, lua, clock, processor) then

@@ -50,6 +50,13 @@ describe('the search in the history', function()
       end
       assert.matches('^> ', menu[5])
     end
+    for _, text in ipairs{ 'needle ' .. ('é'):rep(200), ('-'):rep(100) .. 'needle ' .. ('é'):rep(200), 'needle ' .. ('e'):rep(200) } do      -- cut between letters
+      for columns = 40, 44 do
+        local row = search.menu(search.find({ text }, 'needle'), 'needle', 1, columns, 24)[3]
+        assert.matches('^> .*needle .*[^\128-\191] %.%.%.$', (row:gsub('é', 'e')))
+        assert.is_true(#row >= columns - 4 and #row <= columns, row)
+      end
+    end
     local many = {}
     for i = 1, 30 do many[i] = 'x' .. i end
     local menu = search.menu(search.find(many, 'x'), 'x', 20, 80, 24)
