@@ -85,13 +85,14 @@ local function row(found, chosen, columns)
   while from > 1 and found.text:sub(from - 1, from - 1) ~= '\n' do from = from - 1 end
   local to = (found.text:find('\n', from, true) or #found.text + 1) - 1
   local before, behind = from > 1 and '... ' or '', to < #found.text and ' ...' or ''
-  local room = math.max(8, columns - 4 - #before - #behind)
-  if first - from > room - math.min(24, math.floor(room * 0.7)) then         -- what fits is to be seen
-    from = first - math.min(10, math.floor(room / 4))
+  local function room() return math.max(8, columns - 4 - #before - #behind) end
+  if first - from > room() - math.min(24, math.floor(room() * 0.7)) then     -- what fits is to be seen
+    before, from = '... ', first - math.min(10, math.floor(room() / 8))
     while from < first and found.text:find('^[\128-\191]', from) do from = from + 1 end
   end
-  if to - from + 1 > room then
-    to, behind = from + room - 1, ' ...'
+  if to - from + 1 > room() then
+    behind = ' ...'
+    to = from + room() - 1
     while to > from and found.text:find('^[\128-\191]', to + 1) do to = to - 1 end
   end
   local text, styles = (chosen and '> ' or '  ') .. before, {}
