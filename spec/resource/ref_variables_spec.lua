@@ -147,16 +147,44 @@ describe('a reference variable', function()
     assert.equal('invalid_argument', (code_of(df.run, op('RefSelect', { df.placeholder_with_default(df.int32(2)), { v, w } }))))
   end)
 
-  it('passes through a cond and a loop of a graph of TensorFlow', function()
-    local function node(text) return 'node { ' .. text .. ' }\n' end
-    local T = 'attr { key: "T" value { type: DT_FLOAT } }'
-    local frame = 'attr { key: "frame_name" value { s: "f" } } attr { key: "is_constant" value { b: %s } } attr { key: "parallel_iterations" value { i: 10 } }'
-    local function const(name, dtype, field)
-      return node(('name: "%s" op: "Const" attr { key: "dtype" value { type: %s } } attr { key: "value" value { tensor { dtype: %s tensor_shape { } %s } } }')
-        :format(name, dtype, dtype, field))
+  local function node(text) return 'node { ' .. text .. ' }\n' end
+  local T = 'attr { key: "T" value { type: DT_FLOAT } }'
+  local frame = 'attr { key: "frame_name" value { s: "f" } } attr { key: "is_constant" value { b: %s } } attr { key: "parallel_iterations" value { i: 10 } }'
+  local function const(name, dtype, field)
+    return node(('name: "%s" op: "Const" attr { key: "dtype" value { type: %s } } attr { key: "value" value { tensor { dtype: %s tensor_shape { } %s } } }')
+      :format(name, dtype, dtype, field))
+  end
+  local variable = node 'name: "v" op: "VariableV2" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { } } }'
+
+  it('is read in each iteration of a loop of TensorFlow that changes it, although its value enters as a constant, wherever it stands', function()
+    local others = {
+      const('one', 'DT_FLOAT', 'float_val: 1'), const('limit', 'DT_FLOAT', 'float_val: 50'),
+      node('name: "init" op: "Assign" input: "v" input: "one" ' .. T),
+      node('name: "read" op: "Identity" input: "v" ' .. T),
+      node('name: "e" op: "RefEnter" input: "v" ' .. frame:format('false') .. T),
+      node('name: "by" op: "Enter" input: "read" ' .. frame:format('true') .. T),
+      node('name: "lim" op: "Enter" input: "limit" ' .. frame:format('true') .. T),
+      node('name: "lm" op: "RefMerge" input: "e" input: "next" attr { key: "N" value { i: 2 } } ' .. T),
+      node('name: "lt" op: "Less" input: "lm" input: "lim" ' .. T),
+      node 'name: "lc" op: "LoopCond" input: "lt"',
+      node('name: "ls" op: "RefSwitch" input: "lm" input: "lc" ' .. T),
+      node('name: "add" op: "AssignAdd" input: "ls:1" input: "by" ' .. T),
+      node('name: "next" op: "RefNextIteration" input: "add" ' .. T),
+      node('name: "exit" op: "RefExit" input: "ls" ' .. T),
+    }
+    for place = 1, #others + 1 do
+      local text = table.concat(others, '', 1, place - 1) .. variable .. table.concat(others, '', place)
+      local g = df.import_graph_def(text)
+      local s = df.Session{ graph = g }
+      s:run(g:op 'init')
+      same(s:run(g:output 'exit:0'), 64)                            -- 1 2 4 8 …, not 1 2 3 4 …
+      s:close()
     end
+  end)
+
+  it('passes through a cond and a loop of a graph of TensorFlow', function()
     local g = df.import_graph_def(table.concat{
-      node 'name: "v" op: "VariableV2" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { } } }',
+      variable,
       const('one', 'DT_FLOAT', 'float_val: 1'), const('ten', 'DT_FLOAT', 'float_val: 10'), const('limit', 'DT_FLOAT', 'float_val: 50'),
       node('name: "init" op: "Assign" input: "v" input: "one" ' .. T),
       node 'name: "p" op: "Placeholder" attr { key: "dtype" value { type: DT_BOOL } } attr { key: "shape" value { shape { } } }',
