@@ -17,7 +17,7 @@ static void says(const char *sentence, bool holds) {
 /* ---- the engine --------------------------------------------------------------------------------------- */
 
 enum { SLOTS = 64, POLL = 1000 };
-static int64_t turned, entered;    /* iterations that it ran, and how often it was let in */
+static _Atomic int64_t turned, entered;    /* iterations that it ran, and how often it was let in */
 
 /* What an iteration holds so far. */
 typedef struct line { df_value slot[SLOTS]; bool there[SLOTS]; } line;
@@ -225,7 +225,7 @@ int main(void) {
   trips.as.i32 = INT32_MAX;
   turned = 0;
   r = df_session_start(s, 1, fetch, 1, n, &trips, 0, NULL, &err);
-  while (!__atomic_load_n(&turned, __ATOMIC_RELAXED)) usleep(1000);
+  while (!turned) usleep(1000);
   df_run_cancel(r);
   says("a run that is cancelled ends while the engine turns it", df_run_wait(r, &result, &err) == DF_CANCELLED);
   df_run_release(r);

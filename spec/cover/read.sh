@@ -11,9 +11,18 @@ build=$PWD/build/cover
 export DFLOW_MODE=debug DFLOW_BUILD="$build" DFLOW_LIB="$build/libdflow.so" DFLOW_LUA=lua5.4
 export LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" LUA_CPATH="$build/lua/?.so;;"
 export DFLOW_COVER="$name.places" DFLOW_COVER_LINES="$name.lines" DFLOW_COVER_FILES="$folder/files" DFLOW_COVER_MODULE="$build/lua/dflow/lines.so"
-init='if _VERSION == "Lua 5.4" then local start = package.loadlib(os.getenv "DFLOW_COVER_MODULE", "dflow_cover_start"); if start then start() end end'
+# Who counts instructions takes the hook for a while.
+init='if _VERSION == "Lua 5.4" then
+  local start, set = package.loadlib(os.getenv "DFLOW_COVER_MODULE", "dflow_cover_start"), debug.sethook
+  if not start then return end
+  start()
+  function debug.sethook(...)
+    set(...)
+    if select("#", ...) == 0 then start() end
+  end
+end'
 busted=$(command -v busted)
 TIMEFORMAT='%R %U %S'
-took=$({ time LUA_INIT=$init timeout -k 5 1200 lua5.4 "$busted" -f .busted --cpath="$build/lua/?.so" -o plainTerminal "$spec" >"$name.log" 2>&1 </dev/null
+took=$({ time LD_PRELOAD=$DFLOW_COVER_MODULE LUA_INIT=$init timeout -k 5 1200 lua5.4 "$busted" -f .busted --cpath="$build/lua/?.so" -o plainTerminal "$spec" >"$name.log" 2>&1 </dev/null
          echo $? >"$name.status"; } 2>&1)
 echo "$(cat "$name.status") $took" | awk '{ print $1, $2, $3 + $4 }' >"$name.took"

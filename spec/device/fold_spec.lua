@@ -34,6 +34,19 @@ local function bits(v) return type(v) == 'number' and v or v:totable() end
 describe('what only constants go into', function()
   before_each(function() df.reset() end)
 
+  it('is told of as the node of the graph that it stands for, each of them', function()
+    local q = df.placeholder('int32', {}, 'q')
+    local parts = on('sim:0', function() return { df.matmul(df.int32{ { 2 } }, { { 0 } }, { name = 'first' }), df.matmul(df.int32{ { 3 } }, { { 0 } }, { name = 'second' }) } end)
+    local s = session()
+    for number, name in ipairs{ 'first', 'second' } do
+      local bad = df.floordiv(q, parts[number])
+      local h = s:start({ bad, parts[1], parts[2] }, { [q] = 7 }, { remains = true })
+      assert.is_false((pcall(h.wait, h)))
+      assert.matches('FloorDiv%(q = 7, ' .. name .. ' %(from sim:0%) = %[%[0%]%] int32%[1,1%]%)', h:why(bad))
+    end
+    s:close()
+  end)
+
   it('is computed when the plan is made, chains of it too, to the bits of a run', function()
     local function build(at)
       local x = df.placeholder('float32', { 2, 2 })

@@ -369,6 +369,20 @@ describe('export_graph_def', function()
     end
   end)
 
+  it('has a loop as a whole, whichever of its variables is asked for', function()
+    df.reset()
+    local x = df.placeholder('float32', {}, 'x')
+    local vars = { df.while_loop(function(a) return a:lt(9) end, function(a, b, c) return a + b, b + c, c + 1 end, { x, x + 1, x + 2 }) }
+    for number = 1, 3 do
+      local path = os.tmpname() .. '.pbtxt'
+      df.export_graph_def(path, { outputs = { vars[number] } })
+      local count = {}
+      for op in assert(require('spec.shell').read(path)):gmatch 'op: "(%w+)"' do count[op] = (count[op] or 0) + 1 end
+      os.remove(path)
+      assert.same({ 3, 3, 3, 3, 3 }, { count.Enter, count.Merge, count.Switch, count.NextIteration, count.Exit })
+    end
+  end)
+
   it('writes contexts that make an imported loop differentiable', function()
     df.reset()
     local x = df.placeholder('float32', {}, 'x')

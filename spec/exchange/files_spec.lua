@@ -250,6 +250,17 @@ describe('files that belong together', function()
     end
   end)
 
+  it('say why the data of a checkpoint cannot be opened', function()
+    df.save_checkpoint(path, { a = df.tensor{ 1 } })
+    local data = path .. '.data-00000-of-00001'
+    local function refused() return select(2, pcall(df.load_checkpoint, path)) end
+    assert.is_true(os.remove(data))
+    assert.equal('not_found', refused().code)
+    shell("ln -s '%s' '%s'", data, data)                                      -- a link to itself
+    assert.equal('unknown', refused().code)
+    assert.matches('cannot open ' .. data, refused().message, 1, true)
+  end)
+
   it('are read from what is there when an index is broken: a checkpoint is written anew', function()
     write(path .. '.index', 'no index')
     df.save_checkpoint(path, { a = df.tensor{ 1 } })

@@ -236,6 +236,17 @@ in cond/Merge]], drawn((choice())))
     assert.is_nil(gradient:find('?', 1, true), gradient)
   end)
 
+  it('shows the constants that a cond chooses from', function()
+    local p, x = df.placeholder('bool', {}, 'p'), df.placeholder('float32', {}, 'x')
+    local function two() return x * 2 end
+    local function three() return df.float32(3) end
+    for said, y in pairs{ ['· else 3.'] = df.cond(p, two, three), ['3. else ·'] = df.cond(p, three, two),
+                          ['5. else 3.'] = df.cond(p, function() return df.float32(5) end, three) } do
+      assert.matches('>' .. said .. '<', df.draw(y, { as = 'svg' }), 1, true)
+    end
+    assert.is_nil(df.draw(df.cond(p, two, function() return x end), { as = 'svg' }):find(' else ', 1, true))
+  end)
+
   it('shows what has an effect and no result, and what waits for it', function()
     local v = df.Variable(1.0, { name = 'v' })
     local i = df.while_loop(function(i) return i:lt(3) end, function(i)

@@ -133,4 +133,21 @@ return {
       local t = df.map_fn(function(v) return v * 2 end, df.range(30))
       return tostring(df.run(parts)) .. show(df.run(t:reduce_sum()))
     end) end },
+  { 'files of tensors', function() return alone(function()
+      local prefix = os.tmpname()
+      local tensors = { a = df.tensor{ 1, 2, 3 }, b = df.tensor({ { 0.5 } }, 'float16'), words = df.tensor{ 'x', 'longer' } }
+      local ok, e = pcall(function()
+        df.save_checkpoint(prefix, tensors)
+        df.save_npz(prefix .. '.npz', { a = tensors.a, b = tensors.b })
+        local list = {}
+        for _, file in ipairs{ df.load_checkpoint(prefix), df.load_npz(prefix .. '.npz') } do
+          for name, t in pairs(file) do list[#list + 1] = name .. tostring(t) end
+        end
+        table.sort(list)
+        return table.concat(list)
+      end)
+      os.execute(("rm -f '%s' '%s'.*"):format(prefix, prefix))
+      if not ok then error(e, 0) end
+      return e
+    end) end },
 }

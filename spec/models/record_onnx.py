@@ -251,3 +251,10 @@ record('boxes', [h.make_node('NonMaxSuppression', ['boxes', 'scores', 'most', 'o
        [v('boxes', F, [2, 6, 4]), v('scores', F, [2, 2, 6])], [v('left', I, [None, 3]), v('centred', I, [None, 3])],
        {'boxes': np.concatenate([BOXES, BOXES[:, ::-1]]), 'scores': np.abs(x(2, 2, 6))},
        [const('most', np.int64([3])), const('overlap', np.float32([0.5])), const('least', np.float32([0.1]))])
+# 0 in a shape: the dimension that was there, or none at all.
+record('zeros', [h.make_node('Reshape', ['x', 'kept'], ['a']), h.make_node('Reshape', ['x', 'shape'], ['b']), h.make_node('Reshape', ['none', 'empty'], ['c'], allowzero=1),
+                 h.make_node('Reshape', ['none', 'later'], ['d'], allowzero=1)],
+       [v('x', F, [2, 3, 4]), v('none', F, [0, 3]), v('shape', I, [2]), v('later', I, [2])],
+       [v('a', F, [None] * 3), v('b', F, [None] * 2), v('c', F, [None] * 2), v('d', F, [None] * 2)],
+       {'x': x(2, 3, 4), 'none': np.zeros((0, 3), np.float32), 'shape': np.int64([0, -1]), 'later': np.int64([0, 5])},
+       [const('kept', np.int64([0, 4, -1])), const('empty', np.int64([7, 0]))])
