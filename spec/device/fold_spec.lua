@@ -39,10 +39,12 @@ describe('what only constants go into', function()
     local parts = on('sim:0', function() return { df.matmul(df.int32{ { 2 } }, { { 0 } }, { name = 'first' }), df.matmul(df.int32{ { 3 } }, { { 0 } }, { name = 'second' }) } end)
     local s = session()
     for number, name in ipairs{ 'first', 'second' } do
-      local bad = df.floordiv(q, parts[number])
-      local h = s:start({ bad, parts[1], parts[2] }, { [q] = 7 }, { remains = true })
-      assert.is_false((pcall(h.wait, h)))
-      assert.matches('FloorDiv%(q = 7, ' .. name .. ' %(from sim:0%) = %[%[0%]%] int32%[1,1%]%)', h:why(bad))
+      for device, told in pairs{ ['cpu:0'] = 'q = 7, ' .. name .. ' %(from sim:0%)', ['sim:0'] = 'q %(from cpu:0%) = 7, ' .. name } do
+        local bad = on(device, function() return df.floordiv(q, parts[number]) end)
+        local h = s:start({ bad, parts[1], parts[2] }, { [q] = 7 }, { remains = true })
+        assert.is_false((pcall(h.wait, h)))
+        assert.matches('FloorDiv%(' .. told .. ' = %[%[0%]%] int32%[1,1%]%)', h:why(bad))
+      end
     end
     s:close()
   end)
