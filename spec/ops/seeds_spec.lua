@@ -26,6 +26,21 @@ describe('a seed', function()
     assert.are_not.same(r[1], r[3])
     assert.are_not.equal(r[1][1], r[1][3])
   end)
+  it('draws the same numbers on any number of threads, in iterations that run side by side too', function()
+    local n = 24
+    local _, sums = df.while_loop(function(i) return i:lt(n) end, function(i, sums)
+      local x = df.random_uniform({ 300, 300 }, { seed = 3 }):reduce_sum() + df.random_normal({ 200, 200 }, { seed = 4 }):reduce_sum()
+      return i + 1, sums:write(i, x)
+    end, { df.int32(0), df.TensorArray('float32', n) })
+    local y, first = sums:stack(), nil
+    for _, threads in ipairs{ 1, 4, 4, 4, 2 } do
+      local s = df.Session{ threads = threads }
+      local drawn = s:run(y):totable()
+      s:close()
+      first = first or drawn
+      assert.same(first, drawn)
+    end
+  end)
   it('is one of its own for each op that has none', function()
     local r = draws(loop(), loop(), df.random_uniform{ 6 }, df.random_uniform{ 6 })
     assert.are_not.same(r[1], r[2])
