@@ -49,7 +49,7 @@ ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-
               $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math
 # A number must not depend on the shape it came in, nor on what the compiler fused.
-$(BUILD)/kernels/cpu/elementwise%.o: KERNEL_CFLAGS += -ffp-contract=off
+$(BUILD)/kernels/cpu/elementwise%.o $(BUILD)/kernels/quantize.o: KERNEL_CFLAGS += -ffp-contract=off
 # A token is two words: put together in a vector register they take twice as many instructions. The engine is one large
 # function, in which GCC otherwise moves values from register to register at the borders of its loops (26 instructions a
 # trip of the counter loop); and it calls memcpy for a few words.

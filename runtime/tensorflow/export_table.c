@@ -107,6 +107,7 @@ const dfi_export_op dfi_export_table[] = {
   "data_format:s dilations:l" },
   { "DepthwiseConv2dNativeBackpropInput", "=3 T T", "T", "T:d! strides:l! padding:s! explicit_paddings:l "
   "data_format:s dilations:l" },
+  { "Dequantize", "T =1 =1", "dtype", "T:d! mode:s narrow_range:b axis:i dtype:d" },
   { "DeserializeManySparse", "=7", "=9 dtype =9", "dtype:d!" },
   { "DeserializeSparse", "Tserialized", "=9 dtype =9", "dtype:d! Tserialized:d" },
   { "DestroyResourceOp", "=20", "", "ignore_lookup_error:b" },
@@ -139,6 +140,10 @@ const dfi_export_op dfi_export_table[] = {
   { "FFT2D", "Tcomplex", "Tcomplex", "Tcomplex:d" },
   { "FIFOQueue", "", "=7", "component_types:y! shapes:p capacity:i container:s shared_name:s" },
   { "FIFOQueueV2", "", "=20", "component_types:y! shapes:p capacity:i container:s shared_name:s" },
+  { "FakeQuantWithMinMaxArgs", "=1", "=1", "min:f max:f num_bits:i narrow_range:b" },
+  { "FakeQuantWithMinMaxArgsGradient", "=1 =1", "=1", "min:f max:f num_bits:i narrow_range:b" },
+  { "FakeQuantWithMinMaxVars", "=1 =1 =1", "=1", "num_bits:i narrow_range:b" },
+  { "FakeQuantWithMinMaxVarsGradient", "=1 =1 =1 =1", "=1 =1 =1", "num_bits:i narrow_range:b" },
   { "Fill", "index_type T", "T", "T:d! index_type:d" },
   { "Floor", "T", "T", "T:d!" },
   { "FloorDiv", "T T", "T", "T:d!" },
@@ -271,6 +276,9 @@ const dfi_export_op dfi_export_table[] = {
   { "PriorityQueueV2", "", "=20", "component_types:y shapes:p! capacity:i container:s shared_name:s" },
   { "Prod", "T Tidx", "T", "keep_dims:b T:d! Tidx:d" },
   { "Qr", "T", "T T", "full_matrices:b T:d!" },
+  { "QuantizeV2", "=1 =1 =1", "T =1 =1", "T:d! mode:s round_mode:s narrow_range:b axis:i ensure_minimum_range:f" },
+  { "QuantizedMatMul", "T1 T2 =1 =1 =1 =1", "Toutput =1 =1", "T1:d! T2:d! Toutput:d transpose_a:b transpose_b:b "
+  "Tactivation:d" },
   { "QueueClose", "=7", "", "cancel_pending_enqueues:b" },
   { "QueueCloseV2", "=20", "", "cancel_pending_enqueues:b" },
   { "QueueDequeue", "=7", "@component_types", "component_types:y! timeout_ms:i" },

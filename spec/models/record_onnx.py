@@ -258,3 +258,13 @@ record('zeros', [h.make_node('Reshape', ['x', 'kept'], ['a']), h.make_node('Resh
        [v('a', F, [None] * 3), v('b', F, [None] * 2), v('c', F, [None] * 2), v('d', F, [None] * 2)],
        {'x': x(2, 3, 4), 'none': np.zeros((0, 3), np.float32), 'shape': np.int64([0, -1]), 'later': np.int64([0, 5])},
        [const('kept', np.int64([0, 4, -1])), const('empty', np.int64([7, 0]))])
+
+# Products of matrices of bytes: with numbers that stand for 0, without, and with one for each column.
+some = np.random.RandomState(7)
+SIDES = {'u': some.randint(0, 256, (5, 9)).astype(np.uint8), 's': some.randint(-128, 128, (9, 4)).astype(np.int8),
+         'w': some.randint(0, 256, (9, 4)).astype(np.uint8)}
+record('bytes', [h.make_node('MatMulInteger', ['u', 's', 'zu', 'zs'], ['us']), h.make_node('MatMulInteger', ['u', 'w', '', 'zw'], ['uw']),
+                 h.make_node('MatMulInteger', ['u', 's'], ['plain']), h.make_node('MatMulInteger', ['u', 's', 'zu', 'columns'], ['by_columns'])],
+       [v('u', T.UINT8, ['m', 'k']), v('s', T.INT8, ['k', 'n']), v('w', T.UINT8, ['k', 'n'])],
+       [v(name, T.INT32, [None] * 2) for name in ('us', 'uw', 'plain', 'by_columns')], SIDES,
+       [const('zu', np.uint8(200)), const('zs', np.int8(-90)), const('zw', np.uint8(17)), const('columns', np.int8([1, -2, 3, -128]))])

@@ -74,6 +74,8 @@ M.formulas = {
 
 --- The gradients that one says better in words.
 M.words = {
+  fake_quant_with_min_max_args = 'dy where inputs lie from min to max, zero beyond: as if nothing were rounded',
+  fake_quant_with_min_max_vars = 'dy where inputs lie from min to max; min gets the sum of dy below it, max of that above it',
   matrix_solve = 'rhs gets the solution of the transposed system for dy, matrix minus that times the solution transposed',
   matrix_triangular_solve = 'as of matrix_solve, within the triangle',
   matrix_inverse = 'minus the transposed inverse times dy times the transposed inverse',

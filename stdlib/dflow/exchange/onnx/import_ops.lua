@@ -490,7 +490,20 @@ function ops.Gemm(n, a, b, c)
 end
 function ops.Einsum(n, ...) return df.einsum((n.attr 'equation':gsub('%s', '')), { ... }) end
 function ops.Det(_, x) return registry.op('MatrixDeterminant', { x }, {}) end
+--- A matrix of bytes as the quantised dtype that has its integers, and the range in which `zero` stands for 0 and each stands for one more.
+local function quantised(v, zero)
+  local signed = v.dtype == 'int8'
+  local low = df.float32(signed and -128 or 0)
+  if zero then low = low - df.cast(zero, 'float32') end
+  return df.cast(v, signed and 'qint8' or 'quint8'), low, low + 255
+end
 function ops.MatMulInteger(n, a, b, za, zb)
+  local function one(z) return not z or rank_of(n, z) == 0 end
+  if rank_of(n, a) == 2 and rank_of(n, b) == 2 and one(za) and one(zb) then
+    local x, low_a, high_a = quantised(a, za)
+    local y, low_b, high_b = quantised(b, zb)
+    return df.cast((df.quantized_matmul(x, y, low_a, high_a, low_b, high_b)), 'int32')
+  end
   local x, y = df.cast(a, 'int32'), df.cast(b, 'int32')
   if za then x = x - df.cast(#(za.shape or {}) == 1 and df.expand_dims(za, -1) or za, 'int32') end
   if zb then y = y - df.cast(zb, 'int32') end

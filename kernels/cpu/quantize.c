@@ -1,0 +1,152 @@
+/* quantize.c: products of matrices of bytes, four of a row and a column at a time where the machine multiplies so
+ * (VNNI), else one at a time.
+ *
+ * The machine takes unsigned bytes of a and signed ones of b, so what is of the other kind is moved by 128, and what
+ * stands for 0 with it: (a - za)(b - zb) summed is ab - zb rows(a) - za columns(b) + k za zb. All of it wraps.
+ * b is packed by [panel of columns][four of k][column][4]; the sums are exact in any order.
+ */
+#include "../quantize.h"
+#include "vec.h"
+
+#if defined(__AVX512VNNI__) && defined(__AVX512F__)
+enum { WIDE = 32, HIGH = 8 };       /* columns of a panel: two registers; rows at a time: 16 sums, 18 registers */
+#else
+enum { WIDE = 16, HIGH = 1 };
+#endif
+
+typedef struct product {
+  const dfk_quantized *p;
+  const df_tensor *a, *b;
+  uint8_t  *rows;             /* m rows of a, moved, each `depth` bytes */
+  int8_t   *panels;           /* of b, moved */
+  uint32_t *row_sum, *column_sum;
+  uint32_t  za, zb;           /* moved as well */
+  uint32_t *y;
+  int64_t   depth;            /* k rounded up to fours */
+} product;
+
+static void pack_rows(void *arg, int64_t begin, int64_t end) {
+  const product *s = arg;
+  const uint8_t *a = s->a->data, move = s->a->dtype == DF_QINT8 ? 0x80 : 0;
+  const int64_t k = s->p->k, m = s->p->m, depth = s->depth;
+  for (int64_t l = 0; s->p->a_t && l < k; l++)
+    for (int64_t i = begin; i < end; i++) s->rows[i * depth + l] = a[l * m + i] ^ move;
+  for (int64_t i = begin; i < end; i++) {
+    uint8_t *to = s->rows + i * depth;
+    const uint8_t *from = a + i * k;
+    uint32_t sum = 0;
+    if (!s->p->a_t) for (int64_t l = 0; l < k; l++) to[l] = from[l] ^ move;
+    for (int64_t l = 0; l < k; l++) sum += to[l];
+    memset(to + k, 0, (size_t)(depth - k));
+    s->row_sum[i] = sum;
+  }
+}
+
+/* Four rows of b, side by side: row[f][j] becomes byte f of to[j]; where there are fewer rows, of zeros. */
+static void weave(const uint8_t *const row[4], uint32_t moves, int64_t columns, uint32_t *to, uint32_t *sum) {
+  const uint8_t *r = row[0], *s = row[1], *t = row[2], *u = row[3];
+  const uint8_t move = moves & 0xff;
+  for (int64_t j = 0; j < columns; j++) {
+    to[j] = ((uint32_t)r[j] | (uint32_t)s[j] << 8 | (uint32_t)t[j] << 16 | (uint32_t)u[j] << 24) ^ moves;
+    sum[j] += (uint32_t)((int8_t)(r[j] ^ move) + (int8_t)(s[j] ^ move) + (int8_t)(t[j] ^ move) + (int8_t)(u[j] ^ move));
+  }
+}
+
+/* What is beyond k is made 0 after moving: the byte that moves to it. */
+static void pack_panels(void *arg, int64_t begin, int64_t end) {
+  const product *s = arg;
+  const uint8_t *b = s->b->data, move = s->b->dtype == DF_QUINT8 ? 0x80 : 0;
+  const int64_t k = s->p->k, n = s->p->n;
+  uint8_t beyond[WIDE], turned[4][WIDE];
+  memset(beyond, move, sizeof beyond);
+  for (int64_t p = begin; p < end; p++) {
+    uint32_t *to = (uint32_t *)(s->panels + p * s->depth * WIDE), *sum = s->column_sum + p * WIDE;
+    const int64_t columns = n - p * WIDE < WIDE ? n - p * WIDE : WIDE;
+    memset(sum, 0, WIDE * sizeof *sum);
+    for (int64_t l = 0; l < s->depth; l += 4, to += WIDE) {
+      const uint8_t *row[4];
+      for (int64_t f = 0; f < 4; f++) {
+        row[f] = l + f >= k ? beyond : s->p->b_t ? turned[f] : b + (l + f) * n + p * WIDE;
+        if (s->p->b_t && l + f < k)
+          for (int64_t j = 0; j < columns; j++) turned[f][j] = b[(p * WIDE + j) * k + l + f];
+      }
+      weave(row, move * 0x01010101u, columns, to, sum);
+      memset(to + columns, 0, (size_t)(WIDE - columns) * sizeof *to);
+    }
+  }
+}
+
+/* Sums of `rows` rows (at most HIGH) with a panel. */
+#if defined(__AVX512VNNI__) && defined(__AVX512F__)
+static inline __attribute__((always_inline)) void sums(const uint8_t *a, int64_t depth, const int8_t *b, int rows,
+                                                       uint32_t sum[HIGH][WIDE]) {
+  __m512i low[HIGH], high[HIGH];
+  for (int r = 0; r < rows; r++) low[r] = high[r] = _mm512_setzero_si512();
+  for (int64_t l = 0; l < depth; l += 4, b += 4 * WIDE) {
+    const __m512i p = _mm512_loadu_si512(b), q = _mm512_loadu_si512(b + 64);
+    for (int r = 0; r < rows; r++) {
+      int32_t four;
+      memcpy(&four, a + r * depth + l, 4);
+      const __m512i v = _mm512_set1_epi32(four);
+      low[r] = _mm512_dpbusd_epi32(low[r], v, p);
+      high[r] = _mm512_dpbusd_epi32(high[r], v, q);
+    }
+  }
+  for (int r = 0; r < rows; r++) {
+    _mm512_storeu_si512(sum[r], low[r]);
+    _mm512_storeu_si512(sum[r] + 16, high[r]);
+  }
+}
+#else
+static inline void sums(const uint8_t *a, int64_t depth, const int8_t *b, int rows, uint32_t sum[HIGH][WIDE]) {
+  for (int r = 0; r < rows; r++) {
+    int32_t t[WIDE] = { 0 };
+    for (int64_t l = 0; l < depth; l += 4)
+      for (int j = 0; j < WIDE; j++)
+        for (int f = 0; f < 4; f++) t[j] += (int32_t)a[r * depth + l + f] * b[l * WIDE + j * 4 + f];
+    memcpy(sum[r], t, sizeof t);
+  }
+}
+#endif
+
+static void blocks(void *arg, int64_t begin, int64_t end) {
+  const product *s = arg;
+  const int64_t m = s->p->m, n = s->p->n, panels = (n + WIDE - 1) / WIDE;
+  const uint32_t both = (uint32_t)s->p->k * s->za * s->zb;
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t i = t / panels * HIGH, p = t % panels, rows = m - i < HIGH ? m - i : HIGH;
+    const int64_t columns = n - p * WIDE < WIDE ? n - p * WIDE : WIDE;
+    const uint8_t *a = s->rows + i * s->depth;
+    const int8_t *b = s->panels + p * s->depth * WIDE;
+    uint32_t sum[HIGH][WIDE];
+    if (rows == HIGH) sums(a, s->depth, b, HIGH, sum);
+    else for (int r = 0; r < rows; r++) sums(a + r * s->depth, s->depth, b, 1, sum + r);
+    for (int64_t r = 0; r < rows; r++) {
+      const uint32_t of_row = both - s->zb * s->row_sum[i + r];
+      uint32_t *y = s->y + (i + r) * n + p * WIDE;
+      for (int64_t j = 0; j < columns; j++) y[j] = sum[r][j] + of_row - s->za * s->column_sum[p * WIDE + j];
+    }
+  }
+}
+
+int32_t cpu_quantized_matmul(df_kernel *k) {
+  dfk_quantized p;
+  df_tensor *y = dfk_quantized_begin(k, &p);
+  if (!y) return k->error->code;
+  if (y->size == 0) return DF_OK;
+  const int64_t depth = (p.k + 3) / 4 * 4, panels = (p.n + WIDE - 1) / WIDE;
+  const int64_t row_bytes = (p.m * depth + 63) / 64 * 64, panel_bytes = panels * depth * WIDE;
+  char *room = dfk_scratch(k, row_bytes + panel_bytes + (p.m + panels * WIDE) * 4 + 64);
+  if (!room) return DF_RESOURCE_EXHAUSTED;
+  product s = { .p = &p, .a = k->in[0], .b = k->in[1], .rows = (uint8_t *)room, .panels = (int8_t *)room + row_bytes,
+                .row_sum = (uint32_t *)(room + row_bytes + panel_bytes), .y = y->data, .depth = depth };
+  s.column_sum = s.row_sum + p.m;
+  s.za = (uint32_t)(p.zero_a + (k->in[0]->dtype == DF_QINT8 ? 128 : 0));
+  s.zb = (uint32_t)(p.zero_b - (k->in[1]->dtype == DF_QUINT8 ? 128 : 0));
+  const int64_t each = (1 << 20) / (HIGH * WIDE * (depth + 1)) + 1;
+  dfk_parallel(k, p.m, 65536 / (depth + 1) + 1, pack_rows, &s);
+  dfk_parallel(k, panels, 65536 / (depth * WIDE + 1) + 1, pack_panels, &s);
+  dfk_parallel(k, (p.m + HIGH - 1) / HIGH * panels, each, blocks, &s);
+  dfk_free(room);
+  return DF_OK;
+}

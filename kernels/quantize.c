@@ -1,0 +1,373 @@
+/* quantize.c: see quantize.h. Compiled without fused multiply-add: numbers are on the border of two integers often, and
+ * have to fall on TensorFlow's side.
+ */
+#include "quantize.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PIECE = 1024, GRAIN = 16384 };
+
+/* The least and the greatest integer of a quantised dtype. */
+static void bounds(int32_t dtype, double *low, double *high) {
+  switch (dtype) {
+    case DF_QINT8:   *low = -128;        *high = 127; break;
+    case DF_QUINT8:  *low = 0;           *high = 255; break;
+    case DF_QINT16:  *low = -32768;      *high = 32767; break;
+    case DF_QUINT16: *low = 0;           *high = 65535; break;
+    default:         *low = -2147483648; *high = 2147483647; break;
+  }
+}
+
+int32_t dfk_quantize_mode(const char *mode) {
+  return !strcmp(mode, "MIN_COMBINED") ? DFK_MIN_COMBINED : !strcmp(mode, "MIN_FIRST") ? DFK_MIN_FIRST
+         : !strcmp(mode, "SCALED") ? DFK_SCALED : -1;
+}
+
+/* ---- along an axis ---------------------------------------------------------------------------------------- */
+
+/* Elements in runs of `inner`, which take the ranges in turns. */
+typedef struct runs { int64_t count, inner; } runs;
+
+static bool runs_of(df_kernel *k, int64_t axis, runs *r) {
+  const df_tensor *x = k->in[0];
+  char text[160];
+  *r = (runs){ 1, x->size };
+  if (axis >= 0) {
+    if (axis >= x->rank) {
+      dfk_fail(k, DF_INVALID_ARGUMENT, "axis is %lld, but input is %s", (long long)axis,
+               dfk_shape_text(x, text, sizeof text));
+      return false;
+    }
+    r->count = x->dims[axis];
+    r->inner = 1;
+    for (int32_t d = (int32_t)axis + 1; d < x->rank; d++) r->inner *= x->dims[d];
+  }
+  for (int32_t i = 1; i <= 2; i++) {
+    const df_tensor *t = k->in[i];
+    if (t->size == r->count && t->rank == (axis >= 0)) continue;
+    char expected[40] = "one number";
+    if (axis >= 0) snprintf(expected, sizeof expected, "float32[%lld]", (long long)r->count);
+    dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be %s, got %s", i == 1 ? "min_range" : "max_range", expected,
+             dfk_shape_text(t, text, sizeof text));
+    return false;
+  }
+  return true;
+}
+
+/* ---- quantising ---------------------------------------------------------------------------------------------- */
+
+/* q = round(within(x, low, high) * scale [- first] [...]), then within least and most. */
+typedef struct way { float low, high, scale, first, least, most; int32_t mode; bool even, is_signed; } way;
+
+typedef struct quantising { const float *x; char *y; const way *way; runs runs; int32_t dtype; } quantising;
+
+static inline float within(float x, float low, float high) {
+  const float y = x < high ? x : high;                 /* NaN: high, as for whoever compares so */
+  return y > low ? y : low;
+}
+
+static void quantise_some(const way *w, const float *x, float *q, int64_t n) {
+  const float low = w->low, high = w->high, scale = w->scale, first = w->first;
+  if (w->mode == DFK_MIN_FIRST) for (int64_t i = 0; i < n; i++) q[i] = roundf(x[i] * scale) - first;
+  else if (w->mode == DFK_SCALED && w->even)
+    for (int64_t i = 0; i < n; i++) q[i] = rintf(within(x[i], low, high) * scale);
+  else if (w->mode == DFK_SCALED) for (int64_t i = 0; i < n; i++) q[i] = roundf(within(x[i], low, high) * scale);
+  else if (w->is_signed)
+    for (int64_t i = 0; i < n; i++) q[i] = roundf((within(x[i], low, high) - low) * scale - first);
+  else for (int64_t i = 0; i < n; i++) q[i] = truncf((within(x[i], low, high) - low) * scale + 0.5f);
+  for (int64_t i = 0; i < n; i++) q[i] = within(q[i], w->least, w->most);
+}
+
+#define STORE(T) for (int64_t i = 0; i < n; i++) ((T *)to)[i] = (T)q[i]
+static void store_some(int32_t dtype, const float *q, void *to, int64_t n) {
+  switch (dtype) {
+    case DF_QINT8:   STORE(int8_t); break;
+    case DF_QUINT8:  STORE(uint8_t); break;
+    case DF_QINT16:  STORE(int16_t); break;
+    case DF_QUINT16: STORE(uint16_t); break;
+    default: for (int64_t i = 0; i < n; i++) ((int32_t *)to)[i] = q[i] >= 2147483648.f ? INT32_MAX : (int32_t)q[i];
+  }
+}
+
+static void quantise_range(void *arg, int64_t begin, int64_t end) {
+  const quantising *s = arg;
+  const int64_t bytes = df_dtype_bytes(s->dtype), inner = s->runs.inner;
+  float q[PIECE];
+  while (begin < end) {
+    int64_t n = end - begin < PIECE ? end - begin : PIECE;
+    if (n > inner - begin % inner) n = inner - begin % inner;
+    quantise_some(&s->way[begin / inner % s->runs.count], s->x + begin, q, n);
+    store_some(s->dtype, q, s->y + begin * bytes, n);
+    begin += n;
+  }
+}
+
+/* The way for one range, which becomes what the integers' bounds stand for. */
+static way way_of(int32_t mode, int32_t dtype, bool even, bool narrow, float *min, float *max) {
+  double low, high;
+  bounds(dtype, &low, &high);
+  way w = { .mode = mode, .even = even, .is_signed = low < 0, .least = (float)low, .most = (float)high };
+  if (mode == DFK_SCALED) {
+    const float least = (float)(low + narrow), most = (float)high;
+    const float from_min = least * *min > 0 ? least / *min : FLT_MAX;
+    const float from_max = most * *max > 0 ? most / *max : FLT_MAX;
+    w.scale = from_min < from_max ? from_min : from_max;
+    *min = least / w.scale;
+    *max = most / w.scale;
+  } else if (mode == DFK_MIN_COMBINED) {
+    w.scale = (float)(high - low) / (*max - *min);
+    w.first = w.is_signed ? ((float)high - (float)low + 1) / 2 : 0;
+  } else {
+    w.scale = *max == *min ? 0 : (float)((high - low) / (double)(*max - *min));
+    w.first = (*max == *min ? 0 : roundf(*min * w.scale)) - (float)low;
+    if (w.most > 2147483520.f) w.most = 2147483520.f;
+  }
+  w.low = *min;
+  w.high = *max;
+  return w;
+}
+
+int32_t ref_quantize(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  const int64_t axis = dfk_int(k, 4);
+  const int32_t mode = dfk_quantize_mode(dfk_string(k, 1)), dtype = k->out_dtype[0];
+  runs r;
+  if (!runs_of(k, axis, &r)) return k->error->code;
+  df_tensor *y = dfk_out(k, 0, dtype, x->rank, x->dims), *low = dfk_out_like(k, 1, k->in[1]),
+            *high = dfk_out_like(k, 2, k->in[2]);
+  if (!y || !low || !high) return DF_RESOURCE_EXHAUSTED;
+  way *ways = dfk_scratch(k, (r.count + 1) * (int64_t)sizeof *ways);
+  if (!ways) return DF_RESOURCE_EXHAUSTED;
+  for (int64_t i = 0; i < r.count; i++) {
+    const float least = ((const float *)k->in[1]->data)[i], most = ((const float *)k->in[2]->data)[i];
+    const float apart = fmaxf(1, fmaxf(fabsf(least), fabsf(most))) * (float)dfk_float(k, 5);
+    float *min = (float *)low->data + i, *max = (float *)high->data + i;
+    *min = least < 0 ? least : 0;
+    *max = fmaxf(0, fmaxf(most, *min + apart));
+    ways[i] = way_of(mode, dtype, !strcmp(dfk_string(k, 2), "HALF_TO_EVEN"), dfk_bool(k, 3), min, max);
+  }
+  quantising s = { x->data, y->data, ways, r, dtype };
+  dfk_parallel(k, x->size, GRAIN, quantise_range, &s);
+  dfk_free(ways);
+  return DF_OK;
+}
+
+/* ---- and back -------------------------------------------------------------------------------------------------- */
+
+typedef struct line { float before, scale, after; } line;        /* (x + before) scale + after */
+typedef struct returning { const char *x; float *y; const line *line; runs runs; int32_t dtype; } returning;
+
+#define LOAD(T) for (int64_t i = 0; i < n; i++) y[i] = ((float)((const T *)from)[i] + before) * scale + after
+static void return_range(void *arg, int64_t begin, int64_t end) {
+  const returning *s = arg;
+  const int64_t bytes = df_dtype_bytes(s->dtype), inner = s->runs.inner;
+  while (begin < end) {
+    const line *w = &s->line[begin / inner % s->runs.count];
+    const float before = w->before, scale = w->scale, after = w->after;
+    const int64_t n = end - begin < inner - begin % inner ? end - begin : inner - begin % inner;
+    const void *from = s->x + begin * bytes;
+    float *y = s->y + begin;
+    switch (s->dtype) {
+      case DF_QINT8:   LOAD(int8_t); break;
+      case DF_QUINT8:  LOAD(uint8_t); break;
+      case DF_QINT16:  LOAD(int16_t); break;
+      case DF_QUINT16: LOAD(uint16_t); break;
+      default:         LOAD(int32_t);
+    }
+    begin += n;
+  }
+}
+
+static line line_of(int32_t mode, int32_t dtype, bool narrow, float min, float max) {
+  double low, high;
+  bounds(dtype, &low, &high);
+  const float least = (float)(low + narrow), most = (float)high;
+  if (mode == DFK_SCALED)
+    return (line){ 0, low < 0 && min / least > max / most ? min / least : max / most, 0 };
+  if (mode == DFK_MIN_COMBINED)
+    return (line){ low < 0 ? ((float)high - (float)low + 1) / 2 : 0, (max - min) / ((float)high - (float)low), min };
+  const float scale = max == min ? 0 : (float)((double)(max - min) / (high - low));
+  const float first = max == min ? min : roundf(min / scale) * scale;
+  return (line){ 0, scale, first - (float)low * scale };
+}
+
+int32_t ref_dequantize(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  const int32_t mode = dfk_quantize_mode(dfk_string(k, 0));
+  runs r;
+  if (!runs_of(k, dfk_int(k, 2), &r)) return k->error->code;
+  df_tensor *y = dfk_out(k, 0, DF_FLOAT32, x->rank, x->dims);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  line *lines = dfk_scratch(k, (r.count + 1) * (int64_t)sizeof *lines);
+  if (!lines) return DF_RESOURCE_EXHAUSTED;
+  for (int64_t i = 0; i < r.count; i++)
+    lines[i] = line_of(mode, x->dtype, dfk_bool(k, 1), ((const float *)k->in[1]->data)[i],
+                       ((const float *)k->in[2]->data)[i]);
+  returning s = { x->data, y->data, lines, r, x->dtype };
+  dfk_parallel(k, x->size, GRAIN, return_range, &s);
+  dfk_free(lines);
+  return DF_OK;
+}
+
+/* ---- floats rounded as if they were quantised ------------------------------------------------------------------ */
+
+/* A range moved a little, so that one of the numbers is 0. */
+typedef struct nudged { float min, max, scale, inverse, zero; bool none; } nudged;
+
+static nudged nudge(float min, float max, int64_t bits, bool narrow) {
+  const float least = narrow, most = (float)(((int64_t)1 << bits) - 1);
+  nudged u = { .none = min == 0 && max == 0, .scale = (max - min) / (most - least) };
+  const float from_min = least - min / u.scale;
+  const float zero = from_min < least ? least : from_min > most ? most : roundf(from_min);
+  u.min = (least - zero) * u.scale;
+  u.max = (most - zero) * u.scale;
+  u.inverse = 1 / u.scale;
+  u.zero = roundf(-u.min * u.inverse);
+  return u;
+}
+
+/* What the attributes from `at` on, or inputs from `in` on (at below 0), say. */
+static bool nudge_by(df_kernel *k, int32_t at, int32_t in, nudged *u) {
+  const int32_t bits_at = at < 0 ? 0 : 2;
+  const int64_t bits = dfk_int(k, bits_at);
+  double min, max;
+  if (at >= 0) {
+    min = dfk_float(k, 0);
+    max = dfk_float(k, 1);
+  } else {
+    for (int32_t i = in; i < in + 2; i++)
+      if (k->in[i]->rank != 0) {
+        char text[160];
+        dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be one number, got %s", i == in ? "min" : "max",
+                 dfk_shape_text(k->in[i], text, sizeof text));
+        return false;
+      }
+    min = *(const float *)k->in[in]->data;
+    max = *(const float *)k->in[in + 1]->data;
+  }
+  *u = nudge((float)min, (float)max, bits, dfk_bool(k, bits_at + 1));
+  return true;
+}
+
+typedef struct faking { const float *dy, *x; float *y; nudged u; } faking;
+
+static void fake_range(void *arg, int64_t begin, int64_t end) {
+  const faking *s = arg;
+  const nudged u = s->u;
+  for (int64_t i = begin; i < end; i++)
+    s->y[i] = floorf((within(s->x[i], u.min, u.max) - u.min) * u.inverse - u.zero + 0.5f) * u.scale;
+}
+
+static void fake_grad_range(void *arg, int64_t begin, int64_t end) {
+  const faking *s = arg;
+  const nudged u = s->u;
+  for (int64_t i = begin; i < end; i++) s->y[i] = s->x[i] >= u.min && s->x[i] <= u.max ? s->dy[i] : 0;
+}
+
+static int32_t fake(df_kernel *k, int32_t at) {
+  faking s = { .x = k->in[0]->data };
+  if (!nudge_by(k, at, 1, &s.u)) return k->error->code;
+  df_tensor *y = dfk_out_reuse(k, 0, 0, DF_FLOAT32, k->in[0]->rank, k->in[0]->dims);
+  if (!y) return DF_RESOURCE_EXHAUSTED;
+  s.y = y->data;
+  if (s.u.none) memset(s.y, 0, (size_t)y->size * 4);
+  else dfk_parallel(k, y->size, GRAIN, fake_range, &s);
+  return DF_OK;
+}
+
+int32_t ref_fake_quant(df_kernel *k)      { return fake(k, 0); }
+int32_t ref_fake_quant_vars(df_kernel *k) { return fake(k, -1); }
+
+/* Output 0 and what it was made of. */
+static bool fake_grad(df_kernel *k, int32_t at, faking *s) {
+  const df_tensor *dy = k->in[0], *x = k->in[1];
+  char a[160], b[160];
+  bool same = dy->rank == x->rank;
+  for (int32_t d = 0; same && d < x->rank; d++) same = dy->dims[d] == x->dims[d];
+  if (!same) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "gradients are %s and inputs %s: they must have one shape",
+             dfk_shape_text(dy, a, sizeof a), dfk_shape_text(x, b, sizeof b));
+    return false;
+  }
+  *s = (faking){ .dy = dy->data, .x = x->data };
+  if (!nudge_by(k, at, 2, &s->u)) return false;
+  df_tensor *y = dfk_out_like(k, 0, x);
+  if (!y) return false;
+  s->y = y->data;
+  if (s->u.none) memcpy(s->y, s->dy, (size_t)y->size * 4);
+  else dfk_parallel(k, y->size, GRAIN, fake_grad_range, s);
+  return true;
+}
+
+int32_t ref_fake_quant_grad(df_kernel *k) {
+  faking s;
+  return fake_grad(k, 0, &s) ? DF_OK : k->error->code;
+}
+
+int32_t ref_fake_quant_vars_grad(df_kernel *k) {
+  faking s;
+  if (!fake_grad(k, -1, &s)) return k->error->code;
+  df_tensor *low = dfk_out(k, 1, DF_FLOAT32, 0, NULL), *high = dfk_out(k, 2, DF_FLOAT32, 0, NULL);
+  if (!low || !high) return DF_RESOURCE_EXHAUSTED;
+  double below = 0, above = 0;
+  for (int64_t i = 0; !s.u.none && i < k->in[0]->size; i++) {
+    if (s.x[i] < s.u.min) below += s.dy[i];
+    else if (s.x[i] > s.u.max) above += s.dy[i];
+  }
+  *(float *)low->data = (float)below;
+  *(float *)high->data = (float)above;
+  return DF_OK;
+}
+
+/* ---- products -------------------------------------------------------------------------------------------------- */
+
+/* The integer that stands for 0 in a range. */
+static int32_t zero_of(int32_t dtype, float min, float max) {
+  double low, high;
+  bounds(dtype, &low, &high);
+  if (min == max) return 0;
+  return (int32_t)(-round(min * ((high - low) / (double)(max - min))) + low);
+}
+
+/* What two integers that follow each other are apart. */
+static float level_of(int32_t dtype, float min, float max) {
+  double low, high;
+  bounds(dtype, &low, &high);
+  return (max - min) / (float)(high - low);
+}
+
+df_tensor *dfk_quantized_begin(df_kernel *k, dfk_quantized *p) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  char s[160], t[160];
+  p->a_t = dfk_bool(k, 0);
+  p->b_t = dfk_bool(k, 1);
+  if (a->rank != 2 || b->rank != 2 || a->dims[!p->a_t] != b->dims[p->b_t]) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "a %s%s and b %s%s have no product", dfk_shape_text(a, s, sizeof s),
+             p->a_t ? " transposed" : "", dfk_shape_text(b, t, sizeof t), p->b_t ? " transposed" : "");
+    return NULL;
+  }
+  float range[4];
+  for (int32_t i = 0; i < 4; i++) {
+    if (k->in[2 + i]->size != 1) {
+      static const char *const name[] = { "min_a", "max_a", "min_b", "max_b" };
+      dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be one number, got %s", name[i],
+               dfk_shape_text(k->in[2 + i], s, sizeof s));
+      return NULL;
+    }
+    range[i] = *(const float *)k->in[2 + i]->data;
+  }
+  p->m = a->dims[p->a_t];
+  p->n = b->dims[!p->b_t];
+  p->k = a->dims[!p->a_t];
+  p->zero_a = zero_of(a->dtype, range[0], range[1]);
+  p->zero_b = zero_of(b->dtype, range[2], range[3]);
+  df_tensor *y = dfk_out(k, 0, DF_QINT32, 2, (const int64_t[]){ p->m, p->n }),
+            *low = dfk_out(k, 1, DF_FLOAT32, 0, NULL), *high = dfk_out(k, 2, DF_FLOAT32, 0, NULL);
+  if (!y || !low || !high) return NULL;
+  const float level = level_of(a->dtype, range[0], range[1]) * level_of(b->dtype, range[2], range[3]);
+  *(float *)low->data = level * -2147483648.f;
+  *(float *)high->data = level * 2147483647.f;
+  return y;
+}

@@ -1,0 +1,176 @@
+--- Numbers in few bits: quantised as TensorFlow does and back, products of them, and floats rounded as if they were.
+local df = require 'dflow'
+local support = require 'spec.support'
+local values = require 'spec.ops.quantize_values'
+
+local list = { -7.3, -2.5, -1.0, -0.5, -0.02, 0, 0.02, 0.5, 1.0, 1.5, 2.49, 2.5, 3.0, 6.1, 100 }
+local steps = {}
+for i = 1, #list do steps[i] = i end
+
+local function raises(fn, pattern)
+  local message = support.message_of(fn)
+  assert.truthy(message:find(pattern), message)
+end
+local function numbers(t) return df.run(df.cast(t, 'int32')):totable() end
+local function bytes(shape, dtype, seed)
+  local low, high = dtype == 'qint8' and -128.49 or -0.49, dtype == 'qint8' and 127.49 or 255.49
+  return df.cast(df.rint(df.constant(support.tensor(shape, low, high, 'float32', seed))), dtype)
+end
+
+describe('quantize and dequantize', function()
+  before_each(df.reset)
+
+  it("give TensorFlow's integers, ranges and numbers, mode by mode", function()
+    assert.equal(48, #values)
+    for _, v in ipairs(values) do
+      local q, low, high = df.quantize(df.tensor(list, 'float32'), v.min, v.max,
+        { T = v.T, mode = v.mode, round_mode = v.round, narrow_range = v.narrow })
+      assert.equal(v.T, q.dtype)
+      assert.same(v.integers, numbers(q), v.T .. v.mode)
+      support.near({ df.run(low), df.run(high) }, { v.low, v.high })
+      support.near(df.run(df.dequantize(q, low, high, { mode = v.mode, narrow_range = v.narrow })):totable(), v.back)
+    end
+  end)
+
+  it('take a range for each place along an axis', function()
+    local x = df.constant(support.tensor({ 3, 4, 5 }, -3, 3, 'float32', 1))
+    local lows, highs = { -1, -2, -0.5, -4 }, { 1, 3, 2, 0.25 }
+    for _, mode in ipairs{ 'MIN_COMBINED', 'SCALED', 'MIN_FIRST' } do
+      local q, low, high = df.quantize(x, lows, highs, { T = 'qint8', mode = mode, axis = 1 })
+      local back = df.run(df.dequantize(q, low, high, { mode = mode, axis = 1 }))
+      for i = 1, 4 do
+        local one, l, h = df.quantize(df.gather(x, i - 1, { axis = 1 }), lows[i], highs[i], { T = 'qint8', mode = mode })
+        assert.same(numbers(df.gather(q, i - 1, { axis = 1 })), numbers(one))
+        assert.same(df.run(df.gather(back, i - 1, { axis = 1 })):totable(), df.run(df.dequantize(one, l, h, { mode = mode })):totable())
+      end
+    end
+  end)
+
+  it('keep what does not fit at the bounds, of qint32 too, where a float has no nearest integer', function()
+    local q = df.quantize({ -9, 0.0, 9 }, -1, 1, { T = 'qint32', mode = 'SCALED' })
+    assert.same({ -2147483648, 0, 2147483647 }, numbers(q))
+    assert.same({ -128, -128, 127 }, numbers((df.quantize({ -1 / 0, -1, 1 / 0 }, -1, 1, { T = 'qint8' }))))
+  end)
+
+  it('say what is wrong', function()
+    local x = df.placeholder('float32', { -1, -1 })
+    raises(function() df.quantize(x, 0, 1, { T = 'qint8', mode = 'FIRST' }) end, "mode is 'FIRST': expected")
+    raises(function() df.quantize(x, 0, 1, { T = 'qint8', round_mode = 'UP' }) end, "round_mode is 'UP'")
+    raises(function() df.quantize(x, 0, 1, { T = 'qint8', round_mode = 'HALF_TO_EVEN' }) end, "for mode 'SCALED'")
+    raises(function() df.quantize(x, { 0, 1 }, 1, { T = 'qint8' }) end, 'input 1 must be one number')
+    raises(function() df.quantize(x, 0, 1, { T = 'float32' }) end, 'float32')
+    raises(function() df.quantize(x, 0, 1, { T = 'qint8', axis = -2 }) end, 'axis is %-2')
+    local y = df.quantize(x, { 0, 0 }, { 1, 1 }, { T = 'qint8', axis = 1 })
+    raises(function() df.run(y, { [x] = { { 1, 2, 3 } } }) end, 'min_range must be float32%[3%], got float32%[2%]')
+  end)
+end)
+
+describe('quantized_matmul', function()
+  before_each(df.reset)
+
+  it("gives TensorFlow's integers and range", function()
+    local a, b = df.cast({ { 121, 131, 193 }, { 243, 8, 36 } }, 'quint8'), df.cast({ { 210, 242 }, { 63, 79 }, { 222, 108 } }, 'quint8')
+    local y, low, high = df.quantized_matmul(a, b, -1.0, 2.5, -0.3, 4.0)
+    assert.equal('qint32', y.dtype)
+    assert.same({ { 36306, 25090 }, { 22167, 30785 } }, numbers(y))
+    support.near({ df.run(low), df.run(high) }, { -497033.9375, 497033.9375 })
+  end)
+
+  it('is the integer product of both sides less what stands for 0, whatever the signs, sides and sizes', function()
+    local n = 0
+    for _, dims in ipairs{ { 1, 1, 1 }, { 3, 5, 2 }, { 8, 4, 32 }, { 9, 31, 33 }, { 17, 130, 65 }, { 64, 0, 3 }, { 0, 4, 3 }, { 40, 257, 100 } } do
+      for _, kinds in ipairs{ { 'quint8', 'qint8' }, { 'qint8', 'qint8' }, { 'quint8', 'quint8' }, { 'qint8', 'quint8' } } do
+        local m, k, c = dims[1], dims[2], dims[3]
+        local ta, tb = n % 2 == 1, n % 4 > 1
+        local a, b = bytes(ta and { k, m } or { m, k }, kinds[1], n), bytes(tb and { c, k } or { k, c }, kinds[2], n + 50)
+        local za, zb = kinds[1] == 'qint8' and -28 or 100, kinds[2] == 'qint8' and -77 or 51
+        local y = df.quantized_matmul(a, b, -1.0, 1.55, -0.51, 2.04, { transpose_a = ta, transpose_b = tb })
+        local plain = df.matmul(df.cast(a, 'int32') - za, df.cast(b, 'int32') - zb, { transpose_a = ta, transpose_b = tb })
+        assert.same(df.run(plain):totable(), numbers(y))
+        n = n + 1
+      end
+    end
+  end)
+
+  it('gives the same as its reference, and stands for what floats multiply to', function()
+    local x, w = df.constant(support.tensor({ 20, 64 }, -1, 1, 'float32', 1)), df.constant(support.tensor({ 64, 30 }, -1, 1, 'float32', 2))
+    local a, la, ha = df.quantize(x, -1, 1, { T = 'quint8', mode = 'MIN_FIRST' })
+    local b, lb, hb = df.quantize(w, -1, 1, { T = 'quint8', mode = 'MIN_FIRST' })
+    local y, low, high = df.quantized_matmul(a, b, la, ha, lb, hb)
+    support.cpu_equals_ref(function(p, q)
+      local c, l, h = df.quantized_matmul(df.cast(p, 'quint8'), df.cast(q, 'qint8'), -1.0, 2.0, -3.0, 1.0)
+      return df.cast(c, 'int32'), l, h
+    end, { support.tensor({ 12, 37 }, 0, 255.5, 'float32', 3), support.tensor({ 37, 40 }, -128, 127, 'float32', 4) })
+    local back = df.run(df.dequantize(y, low, high, { mode = 'SCALED' }))
+    assert.is_true(df.run(df.reduce_max(df.abs(back - df.matmul(x, w)))) < 0.08)
+  end)
+
+  it('says what is wrong', function()
+    local a, b = df.placeholder('quint8', { -1, -1 }), df.placeholder('qint8', { -1, 4 })
+    raises(function() df.quantized_matmul(a, { 1.0 }, 0, 1, 0, 1) end, 'float32')
+    local y = df.quantized_matmul(a, b, 0, 1, 0, 1)
+    local three, four = df.run(df.cast({ { 1, 2, 3 } }, 'quint8')), df.run(df.cast({ { 1, 2, 3, 4 } }, 'qint8'))
+    raises(function() df.run(y, { [a] = three, [b] = four }) end, 'quint8%[1,3%] and b qint8%[1,4%] have no product')
+  end)
+end)
+
+describe('fake_quant_with_min_max', function()
+  before_each(df.reset)
+  -- min, max, bits, narrow, and what TensorFlow gives: values at a few places, and the gradients for min and max
+  local rows = {
+    { -6, 6, 8, false, { -6.02352953, -2.49411774, -0.988235295, -0.517647088, 0, 0, 0, 0.517647088, 0.988235295, 1.50588238, 2.49411774,
+                         2.49411774, 3.01176476, 5.97647047, 5.97647047 }, 1, 29 },
+    { 0.5, 3, 8, false, { 0, 0, 0, 0, 0, 0, 0.0196078438, 0.5, 1, 1.5, 2.49019623, 2.5, 2.5, 2.5, 2.5 }, 15, 42 },
+    { -3, -1, 8, true, { -2, -2, -1, -0.496062994, -0.023622047, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 3, 99 },
+    { -1.5, 2, 4, true, { -1.5, -1.5, -1, -0.5, 0, 0, 0, 0.5, 1, 1.5, 2, 2, 2, 2, 2 }, 3, 65 },
+    { -0.1, 0.9, 2, false, { 0, 0, 0, 0, 0, 0, 0, 0.666666687, 1, 1, 1, 1, 1, 1, 1 }, 15, 75 },
+  }
+
+  it("rounds as TensorFlow does, and passes gradients on where TensorFlow does", function()
+    for _, r in ipairs(rows) do
+      local x, dy = df.constant(df.tensor(list, 'float32')), df.constant(df.tensor(steps, 'float32'))
+      local how = { num_bits = r[3], narrow_range = r[4] }
+      local low, high = df.Variable(df.float32(r[1])), df.Variable(df.float32(r[2]))
+      local y = df.fake_quant_with_min_max_args(x, { min = r[1], max = r[2], num_bits = r[3], narrow_range = r[4] })
+      local z = df.fake_quant_with_min_max_vars(x, low, high, how)
+      support.near(df.run(y):totable(), r[5])
+      assert.same(df.run(y):totable(), df.run(z):totable())
+      local dx = df.run(df.gradients(y * dy, x)):totable()
+      local of_x, of_low, of_high = df.unpack(df.run(df.gradients(z * dy, { x, low, high })))
+      assert.same(dx, of_x:totable())
+      support.near({ of_low, of_high }, { r[6], r[7] })
+      local total = of_low + of_high
+      for i = 1, #dx do
+        total = total + dx[i]
+        assert.is_true(dx[i] == 0 or dx[i] == i)
+      end
+      assert.equal(120, total)
+    end
+  end)
+
+  it('gives zeros where the range is none, and passes all gradients on, as TensorFlow does', function()
+    local x = df.constant(df.tensor(list, 'float32'))
+    local y = df.fake_quant_with_min_max_vars(x, 0, 0)
+    assert.equal(0, df.run(df.reduce_max(df.abs(y))))
+    assert.equal(15, df.run(df.reduce_sum(df.gradients(y, x))))
+  end)
+
+  it('learns: a range that is too narrow widens', function()
+    local x = df.constant(support.tensor({ 200 }, -2, 2, 'float32', 3))
+    local low, high = df.Variable(df.float32(-0.5)), df.Variable(df.float32(0.5))
+    local loss = df.reduce_mean(df.square(df.fake_quant_with_min_max_vars(x, low, high) - x))
+    local step = df.train.GradientDescentOptimizer(0.5):minimize(loss)
+    local s = df.Session()
+    local before = s:run(loss)
+    for _ = 1, 40 do s:run(step) end
+    assert.is_true(s:run(loss) < 0.1 * before)
+    assert.is_true(s:run(high) > 1.2 and s:run(low) < -1.2)
+  end)
+
+  it('say what is wrong', function()
+    local x = df.placeholder('float32', { -1 })
+    raises(function() df.fake_quant_with_min_max_args(x, { min = 1, max = 1 }) end, 'min is 1 and max 1: expected min below max')
+    raises(function() df.fake_quant_with_min_max_args(x, { num_bits = 1 }) end, 'num_bits is 1: expected 2 to 16')
+    raises(function() df.fake_quant_with_min_max_vars(x, { 1, 2 }, 3) end, 'input 1 must be one number')
+  end)
+end)
