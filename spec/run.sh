@@ -92,6 +92,7 @@ for pair in $pairs; do
   lua=${pair%%:*} mode=${pair#*:}
   build=$PWD/build/$mode
   export DFLOW_MODE="$mode" DFLOW_BUILD="$build" DFLOW_LIB="$build/libdflow.so" DFLOW_LUA="$lua"
+  DFLOW_INTERPRETER=$(interpreter "$lua" "$mode") && export DFLOW_INTERPRETER      # for sentences that run scripts
   export LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" LUA_CPATH="$build/lua/?.so;;"
   export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0:exitcode=99}"
   export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1:exitcode=99}"

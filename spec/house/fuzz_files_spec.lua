@@ -6,7 +6,7 @@ local here = shell.run('pwd').out:gsub('%s+$', '')
 local function fuzz(arguments, environment, files)
   local dir = shell.run('mktemp -d').out:gsub('%s+$', '')
   for name, text in pairs(files or {}) do shell.write(dir .. '/' .. name, text) end
-  local r = shell.run(('cd %s && %s timeout 300 ${DFLOW_LUA:-lua5.4} %s/spec/fuzz_files.lua %s 2>&1; echo status $?')
+  local r = shell.run(('cd %s && %s timeout 300 ${DFLOW_INTERPRETER:-lua5.4} %s/spec/fuzz_files.lua %s 2>&1; echo status $?')
                       :format(dir, environment or '', here, arguments))
   shell.run('rm -rf ' .. dir)
   return r.out

@@ -8,7 +8,7 @@ local function with(path, text)
   local dir = shell.run('mktemp -d').out:gsub('%s+$', '')
   shell.run(('mkdir -p %s/%s'):format(dir, path:match '^(.*)/'))
   shell.write(dir .. '/' .. path, text .. '\n')
-  local r = shell.run(([[cd %s && LUA_PATH='%s/?.lua;%s/stdlib/?.lua;;' ${DFLOW_LUA:-lua5.4} -e "
+  local r = shell.run(([[cd %s && LUA_PATH='%s/?.lua;%s/stdlib/?.lua;;' ${DFLOW_INTERPRETER:-lua5.4} -e "
     local house = dofile '%s/spec/house/house.lua'
     for _, list in ipairs{ house.names(), house.touching(), house.bare_names() } do print(table.concat(list, '\\n')) end"]]):format(dir, here, here, here))
   shell.run('rm -rf ' .. dir)
