@@ -47,13 +47,18 @@ static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
+/* The first location from i on, of a chunk's n, that is or was written; n: none. */
+static int64_t next_used(const uint8_t *state, int64_t i, int64_t n) {
+  return i + dfi_same_states(state + i, 1, n - i, DFI_SLOT_EMPTY);
+}
+
 static void drop_chunk(dfi_tensor_array *a, int64_t c) {
   if (!a->chunk[c]) return;
   int64_t n = dfi_chunk_slots(a, c);
   if (!dfi_packed(a)) {
     void **cell = a->chunk[c];
     const uint8_t *state = dfi_chunk_states(a, c);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; (i = next_used(state, i, n)) < n; i++) {
       if (state[i] == DFI_SLOT_CLEARED) dfi_free(cell[i]);                       /* the shape that was there, or NULL */
       else if (state[i] == DFI_SLOT_LET_GO) { if (cell[i] != a->shape_let_go) dfi_free(cell[i]); }
       else if (state[i] != DFI_SLOT_WRITTEN) continue;
@@ -545,10 +550,10 @@ static bool pack_rows(dfi_tensor_array *a, const dfi_shape *shape, int64_t bytes
     const int64_t n = dfi_chunk_slots(a, c);
     const uint8_t *state = dfi_chunk_states(a, c);
     void *const *cell = a->chunk[c];
-    for (int64_t i = 0; i < n && fits; i++) fits = fits_row(a, state[i], cell[i], shape);
+    for (int64_t i = 0; fits && (i = next_used(state, i, n)) < n; i++) fits = fits_row(a, state[i], cell[i], shape);
     if (!fits || !(fits = (to[c] = dfi_alloc(n * (bytes + 1))) != NULL)) continue;
     memcpy(to[c] + n * bytes, state, (size_t)n);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; (i = next_used(state, i, n)) < n; i++)
       if (state[i] == DFI_SLOT_WRITTEN) memcpy(to[c] + i * bytes, ((df_tensor *)cell[i])->data, (size_t)bytes);
   }
   for (int32_t c = 0; c < a->nchunks; c++) {
