@@ -1,5 +1,6 @@
 --- Building in a loop: what is built again, at the same line and of the same values, is run as what was there before.
 local df = require 'dflow'
+local shell = require 'spec.shell'
 local support = require 'spec.support'
 local near, same = support.near, support.same
 
@@ -176,6 +177,44 @@ describe('an op that is built again after a run', function()
     end
     for _, list in ipairs{ { 1, 2 }, { 1, 2, 3 }, { { 1, 2 } }, { 1, 2 } } do
       same(df.run(df.rank(df.identity(list))), type(list[1]) == 'table' and 2 or 1)
+    end
+  end)
+end)
+
+describe('a line that builds for each run', function()
+  --- What a program that has v, a variable, and its loss complains about.
+  local function complaints(text, environment)
+    local path = os.tmpname()
+    shell.write(path, "local v = df.Variable({ 1.0, 2.0 })\nlocal loss, opt = df.reduce_sum(df.square(v)), df.train.SGD(0.1)\n" .. text)
+    local r = shell.run(('%s %s %s'):format(environment or '', shell.dflow, path))
+    os.remove(path)
+    return r.err, r.status
+  end
+  local minimize = 'for _ = 1, 600 do\n  df.run(opt:minimize(loss))\nend'
+
+  it('is named once when the graph has grown by it for hundreds of runs', function()
+    for _, text in ipairs{ minimize, 'for _ = 1, 600 do\n  df.run(df.split(v, 2)[1])\nend',
+                           'for k = 1, 600 do\n  df.run(v * k)\nend',
+                           'for _ = 1, 600 do\n  df.run{ a = df.cond(loss:gt(0), function() return loss end, function() return -loss end) }\nend' } do
+      local err, status = complaints(text)
+      local _, n = err:gsub('warning: the graph has grown by %d+ operations in 256 runs', '')
+      same({ n, status }, { 1, 0 })
+      assert.matches(':4: warning', err, 1, true)
+    end
+  end)
+
+  it('is an error under DFLOW_STRICT=1', function()
+    local err, status = complaints(minimize, 'DFLOW_STRICT=1')
+    assert.are_not.equal(0, status)
+    assert.matches(':4: the graph has grown', err, 1, true)
+  end)
+
+  it('is not one that builds what is there, loads values, or builds now and then', function()
+    for _, text in ipairs{ 'local step = opt:minimize(loss) for _ = 1, 600 do df.run(step) end',
+                           'for i = 1, 600 do v:load{ i, 1.0 } df.run(loss) end', 'for i = 1, 600 do df.run(v * 2) df.run(v:assign_add{ 1.0, 1.0 }) end',
+                           'for i = 1, 1200 do df.run(i % 100 == 0 and v * i or loss) end',
+                           'for i = 1, 600 do df.reset() local w = df.Variable(1.0) df.run(w * i) end' } do
+      same({ complaints(text) }, { '', 0 })
     end
   end)
 end)

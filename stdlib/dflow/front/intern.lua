@@ -5,9 +5,11 @@
 -- with it (an input of something that is new, a feed, a gradient, a name) builds its node then. So nobody can tell, but by the
 -- graph, which stays as it is. The k-th of its kind since the last run stands for the k-th before it. What draws random numbers, makes a
 -- resource or has no inputs is always built; what has an effect stands for another only where that one's effect is not asked for besides.
--- What gradients are asked for again, they are given again.
+-- What gradients are asked for again, they are given again. What is none of this (a minimizer, a loop, a cond built for each run) makes the
+-- graph larger and its runs slower, and is told of once.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
+local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 
 local M = {}
@@ -264,6 +266,27 @@ function M.literal(g, v, dtype, make)
   known = make()
   g.literals[key] = known
   return known
+end
+
+local LOOK, PATIENCE = 64, 4        -- runs between two looks at a graph, and looks at which it must have grown
+local told = setmetatable({}, { __mode = 'k' })
+
+--- Called before each run of g. Has it grown at one line, by a node a run at least, for a good while?
+function M.note_growth(g)
+  if g.period % LOOK ~= 0 or told[g] then return end
+  local size, grows = core.graph_nodes(g.handle), g.grows
+  local where = size > 0 and core.node_where(g.handle, size - 1) or ''
+  if not grows or grows.where ~= where or where == '' or size - grows.size < LOOK then
+    g.grows = { where = where, size = size, since = size, looks = 0 }
+    return
+  end
+  grows.size, grows.looks = size, grows.looks + 1
+  if grows.looks < PATIENCE then return end
+  told[g] = true
+  local text = ('the graph has grown by %d operations in %d runs: what is built here is built anew for each run, which makes each slower; '
+    .. 'build it once, before the loop, and run that'):format(size - grows.since, LOOK * PATIENCE)
+  if os.getenv 'DFLOW_STRICT' == '1' then errors.bad('%s', text) end
+  io.stderr:write(where, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
 end
 
 return M

@@ -249,6 +249,7 @@ local function run(s, fetches, feeds, opts, here)
   end
   if opts ~= nil then timeout_of(opts) end
   s.graph.period = (s.graph.period or 0) + 1          -- what is built from now on may be what was built before
+  if s.graph.period % 64 == 0 then intern.note_growth(s.graph) end
   if opts and opts.check_numerics then return run_started(s, fetches, feeds, opts) end
   local foreground = M.foreground
   if foreground and not here then return foreground(s, fetches, feeds, opts) end
