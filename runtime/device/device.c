@@ -41,6 +41,7 @@ void dfi_devices_init(dfi_devices *d) {
 }
 
 void dfi_devices_free(dfi_devices *d) {
+  dfi_free(d->costs.seconds);
   for (int32_t i = 0; i < d->n; i++) device_free(d->at[i]);
   pthread_mutex_destroy(&d->lock);
 }

@@ -56,6 +56,9 @@ typedef struct dfi_device {
 typedef enum dfi_save { DFI_SAVE_KEEP = 0, DFI_SAVE_SWAP, DFI_SAVE_RECOMPUTE, DFI_SAVE_AUTO } dfi_save;
 
 enum { DFI_DEVICES_MOST = 1024 };
+/* What nodes of the graph took in runs that were measured, in seconds on a device of speed 1, by node; 0: not known. */
+typedef struct dfi_costs { double *seconds; int32_t n, runs; } dfi_costs;
+
 typedef struct dfi_devices {
   int32_t     n;                   /* at[0] is the host, always */
   dfi_device *at[DFI_DEVICES_MOST];    /* owned; they never move */
@@ -69,6 +72,7 @@ typedef struct dfi_devices {
   bool        late;                /* DFLOW_STRESS=late: copies as late and in as odd an order as may be */
   bool        swap_always;         /* DFLOW_STRESS=swap: at every write */
   int32_t     owners;
+  dfi_costs   costs;               /* guarded by the session's lock */
   uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */
   pthread_mutex_t lock;            /* guards n and at[] while a device is added */
 } dfi_devices;

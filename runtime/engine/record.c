@@ -156,6 +156,14 @@ void dfi_record_waits(dfi_exec *x, uint32_t event) {
 uint32_t dfi_record_current(const dfi_exec *x) { return of(x)->current; }
 void dfi_record_speak(dfi_exec *x, uint32_t event) { of(x)->current = event; }
 
+void dfi_recorder_costs(const dfi_recorder *w, void (*tell)(void *to, int32_t node, double seconds), void *to) {
+  const dfi_device unit = { .rates = dfi_model_rates, .speed = 1 };
+  for (uint32_t e = 1; e < w->nevents; e++) {
+    const event *v = &w->event[e];
+    if (v->link < 0 && v->flops >= 0 && v->node >= 0) tell(to, v->node, dfi_device_seconds(&unit, v->flops, v->bytes));
+  }
+}
+
 /* ---- once more ------------------------------------------------------------------------------------------------ */
 
 typedef struct replay {

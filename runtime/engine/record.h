@@ -27,6 +27,9 @@ void dfi_record_uses(dfi_exec *x, int32_t i);
 uint32_t dfi_record_current(const dfi_exec *x);
 void     dfi_record_speak(dfi_exec *x, uint32_t event);
 
+/* Tells of each event that took time which node it was of, and how long it takes at speed 1. */
+void dfi_recorder_costs(const dfi_recorder *w, void (*tell)(void *to, int32_t node, double seconds), void *to);
+
 /* What to change: < 0 or 0: as it was. */
 typedef struct dfi_whatif {
   double  bandwidth, latency, speed;

@@ -66,27 +66,9 @@ static char *why_not(const dfi_plan *p, const dfi_scope *s) {
 
 /* ---- what an iteration takes ------------------------------------------------------------------------------------ */
 
-/* A tensor of o's dtype and shape, 32 where a dimension is not known, without elements: for who asks for shapes. */
-static void shaped(df_tensor *t, df_value *v, df_output o) {
-  const dfi_shape *s = dfi_shape_at(o);
-  *t = (df_tensor){ .refs = 1, .dtype = dfi_dtype(o), .rank = s->rank < 0 ? 0 : s->rank, .size = 1 };
-  for (int32_t d = 0; d < t->rank; d++) t->size *= t->dims[d] = s->dims[d] < 0 ? 32 : s->dims[d];
-  *v = (df_value){ .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
-}
-
 static double node_seconds(const dfi_plan *p, const dfi_pnode *q) {
-  enum { MOST = 8 };
-  if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->nin > MOST || q->nout > MOST || q->has_handle)
-    return 0;
-  df_tensor in[MOST], out[MOST];
-  df_value value[MOST], made[MOST];
-  const df_tensor *at[MOST];
-  for (uint32_t i = 0; i < q->nin; i++) { shaped(&in[i], &value[i], q->node->in[i]); at[i] = &in[i]; }
-  for (uint32_t i = 0; i < q->nout; i++) shaped(&out[i], &made[i], (df_output){ q->node, (int32_t)i });
-  const df_kernel k = { .nin = (int32_t)q->nin, .nout = (int32_t)q->nout, .in = at, .out = made };
-  double flops, bytes;
-  dfi_kernel_work(q->op->work, &k, &flops, &bytes);
-  return dfi_device_seconds(p->devices->at[q->device], flops, bytes);
+  if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->has_handle) return 0;
+  return dfi_plan_seconds(q->node, p->devices->at[q->device]);
 }
 
 /* ---- the copies -------------------------------------------------------------------------------------------------- */

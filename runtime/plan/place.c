@@ -7,8 +7,9 @@
  *   3. control flow goes with its values: a Switch, an Exit and a constant Enter with what they take, a cond's Merge
  *   with what comes to it, and
  *      the Enter, Merge and NextIteration of a loop variable with what the body makes of it
- *   4. anything else where it takes the least time, as estimated: its own (cost.c), and that of what would cross to it
- *   and from it 5. what none of this decides, to the session's first device, or where DFLOW_DEFAULT_DEVICE says
+ *   4. anything else where it takes the least time, as estimated: its own (as a run has measured it, else by its
+ *   shapes: cost.c), and that of what would cross to it and from it: beside one of these, or where it computes faster
+ *   5. what none of this decides, to the session's first device, or where DFLOW_DEFAULT_DEVICE says
  *
  * A constant that nobody placed, and what is folded into one (fold.c), is wherever it is read. What is fed comes from
  * the host, and fetches go there.
@@ -336,6 +337,35 @@ static double bytes_of(df_output o) {
   return n * dfi_dtype_size[dfi_dtype(o)];
 }
 
+/* A tensor of o's dtype and shape, 32 where a dimension is not known, without elements: for who asks for shapes. */
+static void shaped(df_tensor *t, df_value *v, df_output o) {
+  const dfi_shape *s = dfi_shape_at(o);
+  *t = (df_tensor){ .refs = 1, .dtype = dfi_dtype(o), .rank = s->rank < 0 ? 0 : s->rank, .size = 1 };
+  for (int32_t d = 0; d < t->rank; d++) t->size *= t->dims[d] = s->dims[d] < 0 ? 32 : s->dims[d];
+  *v = (df_value){ .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
+}
+
+double dfi_plan_seconds(const df_node *n, const dfi_device *d) {
+  enum { MOST = 8 };
+  df_tensor in[MOST], out[MOST];
+  df_value value[MOST], made[MOST];
+  const df_tensor *at[MOST];
+  const int32_t nin = n->nin < MOST ? n->nin : MOST, nout = n->nout < MOST ? n->nout : MOST;
+  for (int32_t i = 0; i < nin; i++) { shaped(&in[i], &value[i], n->in[i]); at[i] = &in[i]; }
+  for (int32_t i = 0; i < nout; i++) shaped(&out[i], &made[i], (df_output){ (df_node *)(uintptr_t)n, i });
+  const df_kernel k = { .nin = nin, .nout = nout, .in = at, .out = made };
+  double flops, bytes;
+  dfi_kernel_work(op_of(n)->work, &k, &flops, &bytes);
+  return dfi_device_seconds(d, flops, bytes);
+}
+
+/* What n takes on a device: as measured, where it was. A GPU's own time is known of none. */
+static double own_seconds(const maker *m, const df_node *n, const dfi_device *d) {
+  const dfi_costs *c = &m->devices->costs;
+  if (d->remote || n->id >= c->n || c->seconds[n->id] <= 0) return dfi_plan_seconds(n, d);
+  return c->seconds[n->id] / (d->speed > 0 ? d->speed : 1);
+}
+
 static double crossing_seconds(const maker *m, int32_t from, int32_t to, double bytes) {
   double busy;
   return from == to
@@ -346,10 +376,9 @@ static double crossing_seconds(const maker *m, int32_t from, int32_t to, double 
 /* What it costs to run n on device d, and to bring it what it takes and give others what it makes, as far as these are
    placed. */
 static double seconds_on(const maker *m, const users *u, const df_node *n, int32_t d) {
-  double sum = 0, moved = 0, because = 0;
+  double sum = 0, because = 0;
   for (int32_t i = 0; i < n->nin; i++) {
     int32_t unused, at = device_at(m, n->in[i], &unused);
-    moved += bytes_of(n->in[i]);
     if (at != NOWHERE && !is_handle(n->in[i])) sum += crossing_seconds(m, at, d, bytes_of(n->in[i]));
   }
   for (int32_t i = 0; i < n->nout; i++) because += bytes_of((df_output){ (df_node *)n, i });
@@ -361,11 +390,24 @@ static double seconds_on(const maker *m, const users *u, const df_node *n, int32
     sum += crossing_seconds(m, d, at, because);
   }
   if (u->fetched[n->id] && !(seen & 1)) sum += crossing_seconds(m, d, 0, because);
-  return sum + dfi_device_seconds(m->devices->at[d], (moved + because) / 4, moved + because);
+  return sum + own_seconds(m, n, m->devices->at[d]);
+}
+
+enum { CANDIDATES = 16 };
+
+static bool is_candidate(const int32_t *candidate, int32_t nc, int32_t d) {
+  for (int32_t c = 0; c < nc; c++) if (candidate[c] == d) return true;
+  return false;
+}
+
+/* By the clock that the session has: simulated devices are as fast as the host is, in real time. */
+static bool is_faster(const maker *m, int32_t d, int32_t than) {
+  const dfi_device *a = m->devices->at[d], *b = m->devices->at[than];
+  return (m->devices->virtual_clock || a->kind != DFI_DEVICE_SIM) && a->speed > b->speed;
 }
 
 static bool place_cheapest(maker *m, const users *u, df_node *n) {
-  int32_t candidate[16], nc = 0, because[16], unused;
+  int32_t candidate[CANDIDATES], nc = 0, because[CANDIDATES], unused;
   candidate[nc] = m->devices->fallback; because[nc++] = -1;
   bool any = false;
   const int32_t nusers = u->first[n->id + 1] - u->first[n->id];
@@ -375,10 +417,16 @@ static bool place_cheapest(maker *m, const users *u, df_node *n) {
     else of = u->at[u->first[n->id] + i - n->nin], d = m->mark[of].device;
     if (d == NOWHERE) continue;
     any = true;
-    bool there = false;
-    for (int32_t c = 0; c < nc; c++) there |= candidate[c] == d;
-    if (!there && nc < 16 && has_kernel(m->devices->at[d], n)) { candidate[nc] = d; because[nc++] = of; }
+    if (nc < CANDIDATES && !is_candidate(candidate, nc, d) && has_kernel(m->devices->at[d], n)) {
+      candidate[nc] = d;
+      because[nc++] = of;
+    }
   }
+  for (int32_t d = 0; d < m->devices->n && m->devices->listed && nc < CANDIDATES; d++)
+    if (is_faster(m, d, candidate[0]) && !is_candidate(candidate, nc, d) && has_kernel(m->devices->at[d], n)) {
+      candidate[nc] = d;
+      because[nc++] = -1;
+    }
   if (!any) return false;
   if (!has_kernel(m->devices->at[candidate[0]], n)) { settle(m, n, 0, DFI_WHY_HOST, -1); return true; }
   int32_t best = 0;
@@ -387,8 +435,11 @@ static bool place_cheapest(maker *m, const users *u, df_node *n) {
     const double s = seconds_on(m, u, n, candidate[c]);
     if (s < least * 0.999) { least = s; best = c; }
   }
+  const dfi_costs *costs = &m->devices->costs;
+  const bool measured = n->id < costs->n && costs->seconds[n->id] > 0;
+  if (nc > 1) m->plan->chosen = costs->runs + 1;
   if (nc == 1) settle(m, n, candidate[0], DFI_WHY_DEFAULT, -1);
-  else settle(m, n, candidate[best], DFI_WHY_BYTES, because[best]);
+  else settle(m, n, candidate[best], measured ? DFI_WHY_MEASURED : DFI_WHY_BYTES, because[best]);
   return true;
 }
 

@@ -152,6 +152,7 @@ typedef enum dfi_why {
   DFI_WHY_RESOURCE,
   DFI_WHY_FLOW,
   DFI_WHY_BYTES,
+  DFI_WHY_MEASURED,          /* as BYTES, by what it took in a run */
   DFI_WHY_HOST,
   DFI_WHY_SOFT,
   DFI_WHY_CONSTANT,
@@ -224,6 +225,7 @@ typedef struct dfi_plan {
   /* where it runs */
   dfi_devices *devices;      /* the session's; NULL: the host alone */
   bool         cut;          /* it is on more devices than the host */
+  int32_t      chosen;       /* 1 + how many runs had been measured when its places were chosen; 0: none was */
   dfi_parts   *parts;        /* of several owners; NULL: one owner turns it all */
   const char  *one_owner;    /* why, where the session has several; NULL: it has not */
   dfi_link    *link; int32_t nlinks;
@@ -246,6 +248,8 @@ enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2 };
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
                         const int32_t *fetches, int32_t nfeed, const int32_t *feeds, uint32_t how, df_error *err);
 void dfi_plan_free(dfi_plan *p);
+/* What n takes on a device, by the shapes that are known of what it takes and makes. */
+double dfi_plan_seconds(const df_node *n, const dfi_device *d);
 /* Why one owner turns it, where the session has several; NULL: several do, or it has one. */
 const char *dfi_plan_one_owner(const dfi_plan *p);
 int64_t dfi_plan_bytes(const dfi_plan *p);      /* what it takes, about */

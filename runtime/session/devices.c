@@ -182,6 +182,13 @@ int32_t df_session_devices(df_session *s, int32_t room, char *out) {
 
 /* ---- where nodes are ------------------------------------------------------------------------------------------- */
 
+/* Where a node went that costs decided about. */
+static void say_beside(text *t, const dfi_plan *p, const struct dfi_place *at, const char *name) {
+  if (name[0]) say(t, "beside `%s`", name);
+  else if (at->device == p->devices->fallback) say(t, "with what it needs here");
+  else say(t, "on a device that computes faster");
+}
+
 static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
   const char *name = at->because >= 0 && at->because < p->graph->n ? dfi_node_name(p->graph->node[at->because]) : "";
   const char *asked = p->graph->node[at->node]->device;
@@ -191,8 +198,12 @@ static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
   case DFI_WHY_RESOURCE: say(t, "with the resource of `%s`", name); break;
   case DFI_WHY_FLOW: say(t, "control flow goes with its value, of `%s`", name); break;
   case DFI_WHY_BYTES:
-    say(t, "nothing asked for; it is estimated to take the least time, %s%s%s",
-        name[0] ? "beside `" : "with what it needs here", name, name[0] ? "`" : "");
+    say(t, "nothing asked for; it is estimated to take the least time, ");
+    say_beside(t, p, at, name);
+    break;
+  case DFI_WHY_MEASURED:
+    say(t, "nothing asked for; by what it took in a run it takes the least time, ");
+    say_beside(t, p, at, name);
     break;
   case DFI_WHY_HOST: say(t, "there is a kernel for it on the host alone"); break;
   case DFI_WHY_SOFT: say(t, "asked for %s, which cannot run it: soft placement", asked); break;

@@ -1,10 +1,13 @@
-/* measure.c: what this machine's kernels can do, for devices whose speed is 'measured'.
+/* measure.c: what this machine's kernels can do, for devices whose speed is 'measured'; and what nodes took in runs
+ * that were recorded or logged, for who places the nodes of the next plan.
  *
  * Three rates, as the cost model has them (device/cost.c): of products of matrices, of what streams through memory, and
  * of kernels that do next to nothing. One thread computes, as a device does. It takes some milliseconds, once a
  * process; the best of several tries counts, since whatever else runs makes a try longer, never shorter.
  */
 #include "session/session.h"
+#include "engine/record.h"
+#include "engine/watch.h"
 
 static dfi_rates measured;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -53,4 +56,44 @@ void dfi_devices_measure(dfi_devices *d) {
     pthread_once(&once, measure);
     d->at[i]->rates = measured;
   }
+}
+
+/* ---- what nodes took ------------------------------------------------------------------------------------------ */
+
+typedef struct sums { double *seconds; int32_t *calls, n; } sums;
+
+static void add(void *to, int32_t node, double seconds) {
+  sums *m = to;
+  if (node < 0 || node >= m->n) return;
+  m->seconds[node] += seconds;
+  m->calls[node]++;
+}
+
+/* What was logged: kernels by the clock. A GPU computes after its kernels have been called. */
+static void add_logged(sums *m, const dfi_plan *p, const dfi_watch *w) {
+  const int64_t n = atomic_load(&w->nevents);
+  for (int64_t i = 0; i < n; i++) {
+    const df_event *e = &w->chunk[i / DFI_CHUNK_EVENTS][i % DFI_CHUNK_EVENTS];
+    if (e->kind == DF_EVENT_TOKEN && !e->dead && e->device >= 0 && !p->devices->at[e->device]->remote)
+      add(m, e->node, 1e-9 * (double)e->took);
+  }
+}
+
+void dfi_session_learn(df_session *s, const dfi_plan *p, const dfi_watch *w) {
+  if (!p->devices || p->devices->n < 2) return;
+  const int32_t n = p->graph->n;
+  sums m = { dfi_xcalloc((size_t)n + 1, sizeof *m.seconds), dfi_xcalloc((size_t)n + 1, sizeof *m.calls), n };
+  if (w->recorder) dfi_recorder_costs(w->recorder, add, &m);
+  else add_logged(&m, p, w);
+  pthread_mutex_lock(&s->lock);
+  dfi_costs *c = &s->devices.costs;
+  if (c->n < n) {
+    c->seconds = dfi_xrealloc(c->seconds, sizeof *c->seconds * (size_t)n);
+    memset(c->seconds + c->n, 0, sizeof *c->seconds * (size_t)(n - c->n));
+    c->n = n;
+  }
+  for (int32_t i = 0; i < n; i++) if (m.calls[i]) c->seconds[i] = m.seconds[i] / m.calls[i];
+  c->runs++;
+  pthread_mutex_unlock(&s->lock);
+  dfi_free(m.seconds); dfi_free(m.calls);
 }

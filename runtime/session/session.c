@@ -486,6 +486,7 @@ dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches
   pthread_mutex_lock(&s->lock);
   for (p = s->plan[hash % DFI_PLAN_BUCKETS]; p; p = p->next)
     if (p->hash == hash && p->nfetch == nfetch && p->nfeed == nfeed &&
+        (!p->chosen || p->chosen == s->devices.costs.runs + 1) &&
         !memcmp(p->signature, fetches, sizeof *fetches * 2 * (size_t)nfetch) &&
         (!nfeed || !memcmp(p->signature + 2 * nfetch, feeds, sizeof *feeds * 2 * (size_t)nfeed))) break;
   if (!p && (p = new_plan(s, hash, nfetch, fetches, nfeed, feeds, &grown, err))) gone = past_limit(s);
@@ -651,6 +652,8 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
   if (records) x->timed->recorder = NULL;
+  /* who looks at it afterwards finds everything where it was */
+  if (watch && (records || watch->logs) && !watch->remains && !status) dfi_session_learn(s, p, watch);
   count_run(s, x, tally);
   if (!watch || !watch->remains) exec_give_back(p, x);
   return status;

@@ -64,4 +64,6 @@ int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *value
                                dfi_tally *tally, df_error *err);
 /* measure.c: gives those of the devices whose speed is 'measured' the rates of this machine's kernels. */
 void dfi_devices_measure(dfi_devices *d);
+/* A run of p that was recorded or logged is over: what its nodes took counts where plans are made from now on. */
+void dfi_session_learn(df_session *s, const dfi_plan *p, const dfi_watch *w);
 #endif

@@ -232,6 +232,53 @@ describe('a placement', function()
     assert.equal('sim:1', placed(df.Session{ devices = { 'cpu:0', 'sim:1' } }, b, 'Cos').device)
   end)
 
+  it('puts what computes much on a device that computes faster, where that pays for the way', function()
+    local x = df.placeholder('float32', { 512, 512 })
+    local y = df.tanh(x:matmul(x)):reduce_sum()
+    local function at(speed, bandwidth)
+      local s = df.Session{ devices = { 'cpu:0', { 'sim:0', speed = speed, bandwidth = bandwidth } }, clock = 'virtual' }
+      local p, seconds = placed(s, y, 'MatMul'), nil
+      s:run(y, { [x] = df.run(df.ones{ 512, 512 }) })
+      seconds = s:stats().seconds
+      s:close()
+      return p, seconds
+    end
+    local fast, soon = at(40, '10GB/s')
+    assert.equal('sim:0', fast.device)
+    assert.matches('a device that computes faster', fast.why)
+    local near, late = at(40, '10MB/s')
+    assert.equal('cpu:0', near.device)
+    assert.is_true(soon < late)
+    assert.equal('cpu:0', at(1, '10GB/s').device)
+  end)
+
+  it('goes by what nodes took in a run that was recorded, from the next one on', function()
+    local x = df.placeholder('float32', { -1, -1 })
+    local y = x:matmul(x):reduce_sum()
+    local feeds = { [x] = df.run(df.fill({ 600, 600 }, 1.5)) }
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', speed = 40, bandwidth = '1GB/s' } }, clock = 'virtual' }
+    assert.equal('cpu:0', placed(s, y, 'MatMul').device)      -- as if it were 32 by 32
+    local h = s:start(y, feeds, { record = true })
+    local value, before = h:wait(), h:stats().seconds
+    local p = placed(s, y, 'MatMul')
+    assert.equal('sim:0', p.device)
+    assert.matches('by what it took in a run', p.why)
+    h = s:start(y, feeds)
+    assert.equal(value, h:wait())
+    assert.is_true(h:stats().seconds < before / 2)
+    local made = s:stats().plans.made
+    s:run(y, feeds)
+    assert.equal(made, s:stats().plans.made)
+    s:close()
+    -- by the clock: a product measured is one that stays where it is
+    s = df.Session{ devices = { 'cpu:0', 'sim:0' } }
+    h = s:start(y, feeds, { log = true })
+    assert.equal(value, h:wait())
+    p = placed(s, y, 'MatMul')
+    assert.equal('cpu:0', p.device)
+    s:close()
+  end)
+
   it('puts what asked for nothing on the first device of the list', function()
     local x = df.placeholder('float32', {})
     local s = df.Session{ devices = { 'sim:0', 'cpu:0' } }
@@ -601,10 +648,10 @@ describe('frames of a run on several devices', function()
     s:close()
   end)
 
-  local function loop(owners)
+  local function loop(owners, n)
     df.reset()
     local x = df.placeholder('float32', { 4 })
-    local _, a, b = df.while_loop(function(i) return i:lt(12) end, function(i, a, b)
+    local _, a, b = df.while_loop(function(i) return i:lt(n or 12) end, function(i, a, b)
       local u = df.device('sim:0', function() return (a * 1.01):tanh() end)
       return i + 1, u, df.device('sim:1', function() return (u + b):sin() end)
     end, { df.int32(0), x, x }, { name = 'loop', parallel_iterations = 3 })
@@ -637,7 +684,7 @@ describe('frames of a run on several devices', function()
 
   it('stand still at one cut wherever a step or a breakpoint stops them: the books balance with messages on their way', function()
     for _, owners in ipairs{ 1, 3 } do
-      local s, h, right = loop(owners)
+      local s, h, right = loop(owners, 90)
       local wrong = {}
       local function look()
         local l = h:ledger()
@@ -649,7 +696,7 @@ describe('frames of a run on several devices', function()
           look()
         end
       end
-      h:break_at{ op = 'loop/Tanh', iteration = 10 }
+      h:break_at{ op = 'loop/Tanh', iteration = 80 }
       h:resume()
       h:settle()
       assert.equal('paused', h:state())

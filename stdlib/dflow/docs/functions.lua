@@ -604,7 +604,9 @@ df.Session({…})
               'primitives': as tokens, and every Merge and LoopCond fires
   option    timeout: number = nil  seconds that a run may take
   option    devices: list = nil  such as {'cpu:0', 'sim:0', {'sim:1', memory = '64MB', bandwidth =
-              '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device.
+              '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device,
+              unless it takes less time beside what it needs or on a faster one, by the shapes that are
+              known, or by what it took in a run that was recorded or logged.
               speed = 'measured': as fast as this machine's kernels are, and what is chosen by costs
               goes by the clock; df.devices() says what was measured. To try
               what happens then, in each run: fail_at = n, the device is dead at its n-th kernel;
