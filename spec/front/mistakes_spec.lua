@@ -311,6 +311,30 @@ describe('a beginner\'s mistake', function()
     assert.is_true(#mistakes >= 100 and #poor <= (has_integers and 0 or 0.08) * #mistakes, #poor .. ' of ' .. #mistakes .. ':\n' .. table.concat(poor, '\n'))
   end)
 
+  it('of who writes Python or JavaScript is answered in Lua', function()
+    local ways = {
+      { 'import numpy as np', "local df = require 'dflow'" }, { 'from math import sin', "local df = require 'dflow'" }, { 'def f(x): return x', 'function f(x) return x end' },
+      { 'x = True', 'Lua writes true' }, { 'x = None', 'Lua writes nil' }, { 'local x = 1 if x > 0: print(x)', 'if … then … end' }, { 'local x = 1 x++', 'x = x + 1' },
+      { 'for i in range(10): print(i)', 'for … do … end' }, { 'for i in range(10) do print(i) end', 'for i = 1, 10 do' }, { 'f = lambda x: x * 2', 'function(x) return x end' },
+      { 'x = [i for i in a]', '{1, 2, 3}' }, { "local x = 1 if x == 1 && x then print 'a' end", '`and`' }, { 'local x = 1 if x == 1 then f() elif x == 2 then f() end', 'elseif' },
+      { 'local x = 1 if x == 1 then x = 3 else if x == 2 then x = 4 end', 'in one word' }, { 'print(f"{x}")', '("%d of %d"):format' }, { "local s = 'a' + 'b'", "'a' .. 'b'" },
+      { 'local s = "n is " .. nil', 'a misspelt name' }, { 'local t = {1, 2, 3} print(t[0] + 1)', 'begin at 1' }, { 'local t = {1, 2, 3} print(len(t))', '#t counts' },
+      { 'local t = {1, 2, 3} t.append(4)', 'table.insert' }, { 'local t = {a: 1}', '{a = 1}' }, { 'const x = 1', 'local x = 1' }, { 'let x = 1', 'local x = 1' },
+      { 'function f(x) { return x }', 'no braces' }, { 'local f = (x) => x', 'function(x) return x end' }, { 'local x = df.ones{2} print(x[0, 1])', 'x[0][1]' },
+      { 'local x = df.ones{2} print(x[:1])', 'x:slice(' }, { 'tf.constant(1)', 'here it is df' }, { 'torch.ones(3)', 'here it is df' }, { "local np = require 'numpy'", 'no modules of Python' },
+      { 'local x = df.constant([1,2])', '{1, 2, 3}' }, { 'x: int = 3', 'annotations' }, { 'assert x == 3, "no"', 'assert(x == 3' }, { 'raise ValueError("x")', 'error("what is wrong")' },
+      { 'try: x = 1', 'pcall' }, { 'with df.Session() as s: pass', 'df.run(y) has a session' }, { 'class Net: pass', 'no classes' }, { 'local y = 5 print(y.shape)', 'a number of Lua' },
+      { 'local a = {1, 2} print(a * 2)', 'df.tensor(a)' },
+    }
+    local poor = {}
+    for _, m in ipairs(ways) do
+      typed = m[1]
+      local text = shown(m[1])
+      if not text:find(m[2], 1, true) or not text:find('lesson.lua:[12]') then poor[#poor + 1] = m[1] .. '\n' .. text end
+    end
+    assert.is_true(#poor == 0, #poor .. ' of ' .. #ways .. ':\n' .. table.concat(poor, '\n'))
+  end)
+
   local function after(code)
     typed = code
     return shown(code):gsub('^[^\n]*\n', '')

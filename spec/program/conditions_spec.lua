@@ -89,6 +89,13 @@ describe('dflow --check', function()
     assert.equal('2 ==', warnings "local x = df.placeholder('float32', {})\nif x == 3 then print(x) end")
   end)
 
+  it('finds constants of other languages, where nothing has their names', function()
+    assert.equal('1 True; 2 None', warnings 'local x = True\nif x ~= None then end')
+    for _, text in ipairs{ 'local True = 1 print(True)', 't.None = 3 print(t.None)', 'None = {} print(None)', 'x = { True = 1 }', 's = "None"' } do
+      assert.equal('', warnings(text), text)
+    end
+  end)
+
   it('finds steps of a script that nothing runs', function()
     local function dropped(text)
       local list = {}

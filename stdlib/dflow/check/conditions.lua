@@ -155,6 +155,23 @@ local function find_dropped(t, warn)
   end
 end
 
+local constants = { True = 'true', False = 'false', None = 'nil', null = 'nil', undefined = 'nil' }
+
+--- Python's and JavaScript's constants, where nothing of that name was set: nil to Lua.
+local function find_constants(t, warn)
+  local own = {}
+  for i = 1, #t - 1 do
+    local after = t[i + 1].text
+    if t[i].kind == 'name' and (after == '=' or t[i - 1] and (t[i - 1].text == 'local' or t[i - 1].text == 'function')) then own[t[i].text] = true end
+  end
+  for i = 1, #t do
+    local before, meant = t[i - 1] and t[i - 1].text, t[i].kind == 'name' and constants[t[i].text]
+    if meant and not own[t[i].text] and before ~= '.' and before ~= ':' and not (t[i + 1] and (t[i + 1].text == '.' or t[i + 1].text == '(')) then
+      warn(t[i], '`%s` is a variable that nobody set, nil: Lua writes %s', t[i].text, meant)
+    end
+  end
+end
+
 --- What a script's text is warned of before it runs, on stderr.
 function M.before(path)
   local file = io.open(path, 'rb')
@@ -260,6 +277,7 @@ function M.find(text, whole)
   find_conditions(t, named, warn)
   find_sure(t, find_in_bodies(t, named, warn), warn)
   if whole then find_dropped(t, warn) end
+  find_constants(t, warn)
   table.sort(found, function(a, b) if a.line ~= b.line then return a.line < b.line end return a.message < b.message end)
   return found
 end

@@ -226,7 +226,7 @@ local raw = {
   { "near '%+=?'", function(_, text) return text and text:find('%+=') and 'Lua has no +=: x = x + 1; of a variable df.run(v:assign_add(1))' or nil end },
   { "near '='", function(_, text) return text and text:find('[-+*/]=') and 'Lua has no ' .. text:match('[-+*/]=') .. ': x = x + 1 is written out' or nil end },
   { "attempt to perform arithmetic on a table value %(%w+ '([%w_]+)'%)",
-    function(word) return ("'%s' is a table of Lua; of a list the elements are %s[1], %s[2], …, and df.stack(%s) makes one tensor of them"):format(word, word, word, word) end },
+    function(word) return ("'%s' is a table of Lua: of a list the elements are %s[1], %s[2], …; df.tensor(%s) makes a value of numbers, df.stack(%s) a tensor of Outputs"):format(word, word, word, word, word) end },
   { "attempt to perform arithmetic on a nil value %(field '[^']+'%)", function(_, text)
     return text and text:find('shape%s*%[') and 'shapes are lists of Lua and begin at x.shape[1]; unknown ones are -1 there, df.dim(x, 0) in the graph' or nil
   end },
@@ -254,6 +254,9 @@ function M.explain(message)
   local source, says = message:match('^([^\n]-:%d+): ([^\n]*)')
   if not source or says:find('^interrupted!') then return message end
   local text = quote.line(source)
+  says = says:gsub("^(attempt to [%w ]-) (%w+) '([%w_]+)' %(a (%w+) value%)", "%1 a %4 value (%2 '%3')")       -- LuaJIT's words in Lua's order
+  local begun = says:match('at line (%d+)%) near') or (not text and says:find('near <eof>', 1, true) and source:match('%d+$') - 1)     -- what was never closed
+  local asked = begun and quote.line((source:gsub('%d+$', ('%d'):format(begun)))) or text or ''
   local advice
   for _, entry in ipairs(raw) do
     local found = { says:find(entry[1]) }
@@ -262,6 +265,8 @@ function M.explain(message)
       if advice then break end
     end
   end
+  local elsewhere = require('dflow.front.elsewhere').says(says, quote.masked(asked))
+  if elsewhere and (not advice or says:find("global '")) then advice = elsewhere end
   return message .. quote.text(source, says) .. (advice and '\n  help: ' .. advice or '')
 end
 
