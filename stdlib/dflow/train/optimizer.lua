@@ -267,13 +267,28 @@ function Optimizer:get_slot_names()
 end
 
 -- ---- making classes ----------------------------------------------------------------------------------------------
+--- What a rule does with one variable and its gradient, for apply_gradients alone.
+local function rule(name, fn, fits)
+  return function(o, v, x, before)
+    with_colon(o, name)
+    if getmetatable(v) ~= variable.Variable or not fits(x) or type(before) ~= 'table' then
+      errors.bad('%s is called by apply_gradients, with a variable, its gradient and what is made once per step: write optimizer:apply_gradients{{gradient, v}}',
+                 name)
+    end
+    return fn(o, v, x, before)
+  end
+end
+
 --- A constructor: takes its parameters by place, or one table with names.
 -- @param parameters  names, in the order they may be given by place
 -- @param more        further options
 -- @param defaults    by name
 -- @param methods     dense, sparse, prepare, finish; `check(o)` for what the numbers must be
 function M.class(name, parameters, more, defaults, methods)
-  methods.__index = methods
+  local check = methods.check
+  methods.__index, methods.check = methods, nil
+  methods.dense = rule('dense', methods.dense, function(x) return getmetatable(x) == graph.Output end)
+  methods.sparse = rule('sparse', methods.sparse, gradients.is_slices)
   methods.__tostring, methods.__name = Optimizer.__tostring, Optimizer.__name
   setmetatable(methods, { __index = Optimizer })
   local options = { 'clip_norm' }
@@ -296,7 +311,7 @@ function M.class(name, parameters, more, defaults, methods)
       end
     end
     o.slots, o.scalars, o.order, o.what = setmetatable({}, { __mode = 'k' }), {}, {}, name
-    if methods.check then methods.check(o) end
+    if check then check(o) end
     return setmetatable(o, methods)
   end
 end
