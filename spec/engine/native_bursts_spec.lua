@@ -12,6 +12,10 @@ describe('bursts of native code', function()
     local x = df.placeholder('float32', { -1 })
     local y = df.map_fn(function(v) return v * v + df.tanh(v) - df.maximum(v, 0.25) end, x)
     for _, n in ipairs{ 1, 15, 16, 17, 33, 4096, 4097, 8200, 20000 } do same_under_both(y, { [x] = range(n) }) end
+    local s = df.Session{ engine = 'native' }
+    s:run(y, { [x] = range(100) })
+    assert.matches('map_fn  native: variables int32, array; many iterations at once; ', s:native())
+    s:close()
     same_under_both(y, { [x] = { 0 / 0, 1 / 0, -1 / 0, 1e-42, -1e-42, 0, -0.0, 1e38, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 } })
   end)
 

@@ -4,7 +4,8 @@
 #include "engine/native/native.h"
 #include "resource/tensor_array.h"
 
-enum { LATER = 64 }; /* iterations until it is asked again */
+/* Iterations until it is asked again: where an array has had no window yet, and where there will be no bursts. */
+enum { SOON = 8, LATER = 4096 };
 
 static bool writes(const dfi_unit *u, int64_t access) { return u->access[access].node->out_dtypes[0] == DF_RESOURCE; }
 
@@ -21,10 +22,11 @@ int64_t dfi_native_burst(dfi_native_frame *c, int64_t access, int64_t n, const i
   for (int64_t k = 0; k < n; k++) {
     const dfi_access *a = &c->access[access + k];
     const int64_t step = c->unit->access[access + k].step, rel = index[k] - a->low;
+    if (!a->n) return -SOON;
     if (rel < 0 || rel >= a->n) return -1; /* the next access in its own right opens another window */
     const int64_t room = step > 0 ? a->n - rel : rel + 1;
     if (room < most) most = room;
-    if (!alone(c, access + k, access, n)) return -LATER * LATER;
+    if (!alone(c, access + k, access, n)) return -LATER;
     if (a->mask)
       most =
           dfi_same_states(a->state + rel, step, most, writes(c->unit, access + k) ? DFI_SLOT_EMPTY : DFI_SLOT_WRITTEN);

@@ -62,6 +62,7 @@ typedef struct dfi_site { dfi_level *level; int32_t nlevels; dfi_done *done; int
 typedef struct dfi_nloop {
   const dfi_scope *scope;
   int32_t  parent;
+  bool     bursts;               /* many iterations at once: write_burst.c */
   int32_t  nvars;
   struct {
     const dfi_pnode *enter, *next;

@@ -23,6 +23,12 @@ static void tell_types(const dfi_unit *u, dfi_text *t) {
   }
 }
 
+/* Does one of its loops run many iterations at once? */
+static bool bursts(const dfi_unit *u) {
+  for (int32_t i = 0; i < u->nloops; i++) if (u->loop[i].bursts) return true;
+  return false;
+}
+
 static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
   const dfi_scope *s = u->scope;
   const dfi_unit *outer = around(all, u->plan, s);
@@ -32,6 +38,7 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
       dfi_text_add(t, "native: variables ");
       tell_types(u, t);
       if (u->nloops > 1) dfi_text_add(t, "; %d loop%s inside", u->nloops - 1, u->nloops > 2 ? "s" : "");
+      if (bursts(u)) dfi_text_add(t, "; many iterations at once");
       dfi_text_add(t, "; %s in %.1f ms", u->shared ? "shared" : u->from_disk ? "from the disk" : "compiled",
                    u->compile_ms);
       break;

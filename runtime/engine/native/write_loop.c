@@ -113,7 +113,7 @@ static void write_try(dfi_writer *w, int32_t i) {
 void dfi_write_loop(dfi_writer *w, int32_t i) {
   const int32_t mark = w->ndone, go_on = w->look->loop[i].go_on, cost = cost_of(&w->look->loop[i]);
   const uint32_t narrays = w->unit->narrays;
-  const bool bursts = dfi_burst_known(w, i);
+  const bool bursts = w->unit->loop[i].bursts = dfi_burst_known(w, i);
   w->look->loop[i].written = true;
   if (i > 0) {
     SAY(w, "  store i64 0, ptr %%number%d\n  store i64 0, ptr %%since%d\n", i, i);
