@@ -406,11 +406,37 @@ static bool is_faster(const maker *m, int32_t d, int32_t than) {
   return (m->devices->virtual_clock || a->kind != DFI_DEVICE_SIM) && a->speed > b->speed;
 }
 
+/* What it takes besides to run n far from all that it has to do with: what is not placed yet is taken to be at home. */
+static double way_back(const maker *m, const df_node *n, int32_t d, int32_t home) {
+  double sum = 0, made = 0;
+  int32_t unused;
+  for (int32_t i = 0; i < n->nin; i++) {
+    const bool given = flow_of(dfi_plan_origin(m, n->in[i]).node) == DF_CONSTANT;
+    if (!given && device_at(m, n->in[i], &unused) == NOWHERE) sum += crossing_seconds(m, home, d, bytes_of(n->in[i]));
+  }
+  for (int32_t i = 0; i < n->nout; i++) made += bytes_of((df_output){ (df_node *)(uintptr_t)n, i });
+  return sum + crossing_seconds(m, d, home, made);
+}
+
+/* Does a loop go on by what n says? It is computed where the loop's variables are that it reads: to send them to where
+   it is read, and it back, would take each iteration the time of two messages. */
+static bool decides_loop(const maker *m, const users *u, const df_node *n) {
+  for (int32_t i = u->first[n->id]; i < u->first[n->id + 1]; i++) {
+    const df_node *user = dfi_plan_node(m, u->at[i]);
+    if (flow_of(user) == DF_LOOP_COND) return true;
+    if (flow_of(user) == DF_SWITCH && flow_of(user->in[1].node) == DF_LOOP_COND &&
+        dfi_plan_origin(m, user->in[1]).node == n)
+      return true;
+  }
+  return false;
+}
+
 static bool place_cheapest(maker *m, const users *u, df_node *n) {
   int32_t candidate[CANDIDATES], nc = 0, because[CANDIDATES], unused;
   candidate[nc] = m->devices->fallback; because[nc++] = -1;
   bool any = false;
-  const int32_t nusers = u->first[n->id + 1] - u->first[n->id];
+  const bool decides = decides_loop(m, u, n);
+  const int32_t nusers = decides ? 0 : u->first[n->id + 1] - u->first[n->id];
   for (int32_t i = 0; i < n->nin + nusers; i++) {
     int32_t d, of;
     if (i < n->nin) d = is_handle(n->in[i]) ? NOWHERE : device_at(m, n->in[i], &unused), of = n->in[i].node->id;
@@ -422,7 +448,7 @@ static bool place_cheapest(maker *m, const users *u, df_node *n) {
       because[nc++] = of;
     }
   }
-  for (int32_t d = 0; d < m->devices->n && m->devices->listed && nc < CANDIDATES; d++)
+  for (int32_t d = 0; d < m->devices->n && m->devices->listed && !decides && nc < CANDIDATES; d++)
     if (is_faster(m, d, candidate[0]) && !is_candidate(candidate, nc, d) && has_kernel(m->devices->at[d], n)) {
       candidate[nc] = d;
       because[nc++] = -1;
@@ -432,7 +458,8 @@ static bool place_cheapest(maker *m, const users *u, df_node *n) {
   int32_t best = 0;
   double least = seconds_on(m, u, n, candidate[0]);
   for (int32_t c = 1; c < nc; c++) {
-    const double s = seconds_on(m, u, n, candidate[c]);
+    const double far = because[c] < 0 ? way_back(m, n, candidate[c], candidate[0]) : 0;
+    const double s = seconds_on(m, u, n, candidate[c]) + far;
     if (s < least * 0.999) { least = s; best = c; }
   }
   const dfi_costs *costs = &m->devices->costs;

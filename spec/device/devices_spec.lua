@@ -252,6 +252,17 @@ describe('a placement', function()
     assert.equal('cpu:0', at(1, '10GB/s').device)
   end)
 
+  it('computes what a loop goes on by where its counter is, not where it is read', function()
+    local _, x = df.while_loop(function(i) return i:lt(60) end, function(i, x)
+      return i + 1, on('sim:0', function() return x + 1 end)
+    end, { df.int32(0), df.float32(0) })
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', latency = '50us', speed = 10 } }, clock = 'virtual' }
+    assert.equal('cpu:0', placed(s, x, 'Less').device)
+    s:run(x)
+    assert.is_true(s:stats().seconds < 60 * 50e-6)
+    s:close()
+  end)
+
   it('goes by what nodes took in a run that was recorded, from the next one on', function()
     local x = df.placeholder('float32', { -1, -1 })
     local y = x:matmul(x):reduce_sum()

@@ -2,6 +2,7 @@
 package.path = 'examples/paper/?.lua;' .. package.path
 local fig12, fig13, fig15 = require 'fig12', require 'fig13', require 'fig15'
 local lstm, hardware = require 'lstm', require 'hardware'
+local df = require 'dflow'
 
 local pipeline = { size = 512, scale = 32, trips = 48 }
 local layers = { units = 128, scale = 128, length = 80 }
@@ -23,6 +24,45 @@ describe('a pipeline over 8 devices (Fig. 12)', function()
     for _, recorded in ipairs{ 1, 32 } do
       local h = fig12.run(recorded, pipeline)
       for _, window in ipairs{ 1, 4, 16 } do near(h, { parallel_iterations = window }, fig12.run(window, pipeline)) end
+    end
+  end)
+end)
+
+describe('a loop over many devices (Fig. 11)', function()
+  --- By the virtual clock, recorded.
+  local function run(n, barrier, opts)
+    local g = df.Graph()
+    return g:as_default(function()
+      local begin = {}
+      for d = 1, n do begin[d] = df.float32(0) end
+      local _, ends = df.while_loop(function(i) return i:lt(60) end, function(i, x)
+        local after = {}
+        for d = 1, n do after[d] = df.device(('sim:%d'):format(d - 1), function() return x[d] + 1 end) end
+        if barrier then
+          local all = df.device('sim:0', function() return df.add_n(after) * 0 end)
+          for d = 1, n do after[d] = df.device(('sim:%d'):format(d - 1), function() return after[d] + all end) end
+        end
+        return i + 1, after
+      end, { df.int32(0), begin }, { parallel_iterations = opts.parallel_iterations or 32 })
+      local list = { 'cpu:0' }
+      for d = 1, n do
+        list[d + 1] = { ('sim:%d'):format(d - 1), bandwidth = '1GB/s', latency = opts.latency or '50us', speed = opts.speed or 1 }
+      end
+      local sum = df.device('cpu:0', function() return df.add_n(ends) end)          -- where it is, whatever computes fast
+      local h = df.Session{ graph = g, devices = list, clock = 'virtual' }:start(sum, nil, { record = true })
+      h:wait()
+      return h
+    end)
+  end
+
+  it('is told by what-if of other windows, links and devices, with a barrier and without', function()
+    for _, barrier in ipairs{ false, true } do
+      for _, n in ipairs{ 2, 8, 64 } do
+        local h = run(n, barrier, {})
+        for _, change in ipairs{ { parallel_iterations = 1 }, { parallel_iterations = 8 }, { latency = 5e-4 }, { speed = 10 } } do
+          near(h, change, run(n, barrier, change))
+        end
+      end
     end
   end)
 end)
@@ -50,8 +90,11 @@ end)
 
 describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig. 13)', function()
   local small = { units = 256, scale = 8, length = 40 }
-  local function train(save, memory)
-    local h = lstm.start{ kind = hardware.K40, units = small.units, scale = small.scale, length = small.length, save = save, memory = memory }
+  local function train(save, memory, change)
+    local kind = {}
+    for key, value in pairs(hardware.K40) do kind[key] = value end
+    for key, value in pairs(change or {}) do kind[key] = value end
+    local h = lstm.start{ kind = kind, units = small.units, scale = small.scale, length = small.length, save = save, memory = memory }
     local ok, err = pcall(h.wait, h)
     return h, ok, err
   end
@@ -66,6 +109,17 @@ describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig.
     assert.is_true(swapped:stats().swap.tensors_out > 0)
     local ratio = swapped:stats().seconds / whole:stats().seconds
     assert.is_true(ratio <= 1.01, ('%g times as long'):format(ratio))
+  end)
+
+  it('is told by what-if of other devices and links, keeping and swapping', function()
+    local memory = train 'keep':stats().memory['sim:0'].peak * small.scale * 0.6
+    for save, bytes in pairs{ keep = false, swap = memory } do
+      local h, k = train(save, bytes or nil), hardware.K40
+      for _, case in ipairs{ { 'speed', k.speed / 2 }, { 'bandwidth', k.bandwidth / 8 } } do
+        local real = train(save, bytes or nil, { [case[1]] = case[2] })
+        near(h, { [case[1]] = case[2] / small.scale }, real)
+      end
+    end
   end)
 
   it('copies under the compute', function()
