@@ -27,9 +27,32 @@ static inline vf64 load_part_f64(const double *p, int64_t n, double rest) {
   return v;
 }
 #endif
-/* The greater lanes; NaN where either is NaN. */
+/* The greater and the lesser lanes; NaN where either is NaN, a where both are zeros. A machine's instruction gives its
+ * second operand for zeros and NaN, so b alone has to be looked at: half the instructions of two comparisons. */
+#if defined(__AVX512F__)
+#define EXTREME(NAME, V, OP, CMP, BLEND, W) \
+  static inline V NAME(V a, V b) { \
+    return (V)BLEND(CMP((W)b, (W)b, _CMP_UNORD_Q), (W)OP((W)b, (W)a), (W)b); \
+  }
+EXTREME(max_f32, vf32, _mm512_max_ps, _mm512_cmp_ps_mask, _mm512_mask_blend_ps, __m512)
+EXTREME(min_f32, vf32, _mm512_min_ps, _mm512_cmp_ps_mask, _mm512_mask_blend_ps, __m512)
+EXTREME(max_f64, vf64, _mm512_max_pd, _mm512_cmp_pd_mask, _mm512_mask_blend_pd, __m512d)
+EXTREME(min_f64, vf64, _mm512_min_pd, _mm512_cmp_pd_mask, _mm512_mask_blend_pd, __m512d)
+#elif defined(__AVX2__) && VEC_BYTES == 32
+#define EXTREME(NAME, V, OP, CMP, BLEND, W) \
+  static inline V NAME(V a, V b) { \
+    return (V)BLEND((W)OP((W)b, (W)a), (W)b, CMP((W)b, (W)b, _CMP_UNORD_Q)); \
+  }
+EXTREME(max_f32, vf32, _mm256_max_ps, _mm256_cmp_ps, _mm256_blendv_ps, __m256)
+EXTREME(min_f32, vf32, _mm256_min_ps, _mm256_cmp_ps, _mm256_blendv_ps, __m256)
+EXTREME(max_f64, vf64, _mm256_max_pd, _mm256_cmp_pd, _mm256_blendv_pd, __m256d)
+EXTREME(min_f64, vf64, _mm256_min_pd, _mm256_cmp_pd, _mm256_blendv_pd, __m256d)
+#else
 static inline vf32 max_f32(vf32 a, vf32 b) { return pick_f32((b > a) | (b != b), b, a); }
+static inline vf32 min_f32(vf32 a, vf32 b) { return pick_f32((b < a) | (b != b), b, a); }
 static inline vf64 max_f64(vf64 a, vf64 b) { return pick_f64((b > a) | (b != b), b, a); }
+static inline vf64 min_f64(vf64 a, vf64 b) { return pick_f64((b < a) | (b != b), b, a); }
+#endif
 /* The greater lanes where neither is NaN. */
 #if defined(__AVX512F__)
 static inline vf32 greater_f32(vf32 a, vf32 b) { return (vf32)_mm512_max_ps((__m512)a, (__m512)b); }

@@ -60,22 +60,22 @@ typedef struct fold {
 #undef VFOLD
 
 #define FOLD(a, b)     ((b) > (a) || (b) != (b) ? (b) : (a))
-#define VFOLD(v, a, b) VPICK((b > a) | (b != b), b, a)
 #define PICK(v, m) static inline v pick_##v(m mask, v yes, v no) { return (v)(((m)yes & mask) | ((m)no & ~mask)); }
 typedef int8_t  vi8 __attribute__((vector_size(VEC_BYTES)));
 typedef uint8_t vu8 __attribute__((vector_size(VEC_BYTES)));
 PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi32, vi32) PICK(vi64, vi64)
 
+#define VFOLD(v, a, b) ((v)max_f32((vf32)(a), (vf32)(b)))
 #define T float
-#define VPICK pick_f32
 #define NAME(f) max_f32_##f
 #include "fold_body.h"
-#undef VPICK
+#undef VFOLD
+#define VFOLD(v, a, b) ((v)max_f64((vf64)(a), (vf64)(b)))
 #define T double
-#define VPICK pick_f64
 #define NAME(f) max_f64_##f
 #include "fold_body.h"
-#undef VPICK
+#undef VFOLD
+#define VFOLD(v, a, b) VPICK((b > a) | (b != b), b, a)
 #define T int8_t
 #define VPICK pick_vi8
 #define NAME(f) max_i8_##f
@@ -100,17 +100,17 @@ PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi32, vi32) PICK(vi64, vi64)
 #undef VFOLD
 
 #define FOLD(a, b)     ((b) < (a) || (b) != (b) ? (b) : (a))
-#define VFOLD(v, a, b) VPICK((b < a) | (b != b), b, a)
+#define VFOLD(v, a, b) ((v)min_f32((vf32)(a), (vf32)(b)))
 #define T float
-#define VPICK pick_f32
 #define NAME(f) min_f32_##f
 #include "fold_body.h"
-#undef VPICK
+#undef VFOLD
+#define VFOLD(v, a, b) ((v)min_f64((vf64)(a), (vf64)(b)))
 #define T double
-#define VPICK pick_f64
 #define NAME(f) min_f64_##f
 #include "fold_body.h"
-#undef VPICK
+#undef VFOLD
+#define VFOLD(v, a, b) VPICK((b < a) | (b != b), b, a)
 #define T int8_t
 #define VPICK pick_vi8
 #define NAME(f) min_i8_##f

@@ -106,6 +106,31 @@ describe('a reduction', function()
     has(message_of(df.run, df.reduce_mean(i32({}, { 0 }))), 'integer division by zero')
   end)
 
+  it('lets a NaN through max and min from any place of a row, and gives the first of two zeros', function()
+    for _, dtype in ipairs{ 'float32', 'float64' } do
+      for _, n in ipairs{ 5, 16, 31, 64, 200, 1100 } do
+        local list = support.numbers(n, -9, 9, n)
+        local x = df.placeholder(dtype, { 2, n })
+        local low, high = df.reduce_min(x, { axis = 1 }), df.reduce_max(x, { axis = 1 })
+        for at = 1, n, n > 100 and 37 or 3 do
+          local rows = {}
+          for i = 1, 2 * n do rows[i] = list[(i - 1) % n + 1] end
+          rows[at] = nan
+          local feed = { [x] = df.tensor(rows, dtype, { 2, n }) }
+          for _, y in ipairs(df.run({ low, high }, feed)) do
+            assert.is_true(y:at(0) ~= y:at(0))
+            assert.is_true(y:at(1) == y:at(1))
+          end
+          assert.equal(df.run(high, feed):at(1), df.run(df.reduce_max(df.tensor(list, dtype))))
+        end
+        local zeros = {}
+        for i = 1, 2 * n do zeros[i] = i <= n and -0.0 or 0.0 end
+        local both = df.run({ 1 / low, 1 / high }, { [x] = df.tensor(zeros, dtype, { 2, n }) })
+        assert.same({ -inf, inf, -inf, inf }, { both[1]:at(0), both[1]:at(1), both[2]:at(0), both[2]:at(1) })
+      end
+    end
+  end)
+
   it('lets NaN through max and min, and infinities everywhere', function()
     for place = 1, 40 do
       local v = {}
