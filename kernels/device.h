@@ -73,7 +73,7 @@ typedef struct dfi_remote {
   void  (*free)(void *device, void *p, void *note);             /* once what was enqueued has run */
   /* `from` may change when it returns */
   bool  (*from_host)(void *device, void *to, void *to_note, const void *from, int64_t bytes);
-  /* `to` is filled when it returns */
+  /* `to` is filled when it returns. False without an error: it took too long, and the run gives up */
   bool  (*to_host)(void *device, void *to, const void *from, void *from_note, int64_t bytes);
   bool  (*within)(void *device, void *to, void *to_note, const void *from, void *from_note, int64_t bytes);
   bool  (*fill)(void *device, void *to, void *to_note, int32_t byte, int64_t bytes);
@@ -133,6 +133,7 @@ typedef struct dfi_gpu_host {
   void       (*tensor_release)(df_tensor *t);
   void      *(*device)(const df_kernel *k);        /* dfi_remote.device of the device that the call runs on */
   void      *(*note)(const df_tensor *t);          /* of its elements; NULL: they are on the host */
+  bool      (*gives_up)(void);                     /* shall who waits for the device on this thread wait no longer? */
 } dfi_gpu_host;
 
 typedef struct dfi_gpu_about {
@@ -144,7 +145,7 @@ typedef struct dfi_gpu_about {
   char    libraries[640];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 5 };
+enum { DFI_GPU_VERSION = 6 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

@@ -105,7 +105,9 @@ static uint32_t hash_of(const key *k) {
 
 static bool good(dfc_gpu *g, cublasStatus_t status, const char *what) {
   if (status == CUBLAS_STATUS_SUCCESS) return true;
-  if (!g->error[0]) snprintf(g->error, sizeof g->error, "%s: %s", what, blas.cublasLtGetStatusString(status));
+  const char *why = blas.cublasLtGetStatusString(status);
+  if (!(dfc_capturing && dfc_capture_wrong(g, what, why)) && !g->said[0])
+    snprintf(g->said, sizeof g->said, "%s: %s", what, why);      /* the call has failed; the GPU need not have */
   return false;
 }
 #define GOOD(call, ...) good(g, blas.call(__VA_ARGS__), #call)

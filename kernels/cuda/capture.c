@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ALIGN = 256, FIRST_CHUNK = 64 << 10, REPLAYS = 8 };
 
@@ -121,14 +122,25 @@ static void stages_drop(dfc_graph *q) {
 
 /* ---- capturing --------------------------------------------------------------------------------------------------- */
 
-/* Under the lock. Its launches are waited for: CUDA wants to know them over. */
+static int32_t left(dfc_graph *q);
+
+/* Under the lock. Have its launches come to an end? CUDA wants to know that before the graph goes. What takes longer
+ * than seconds hangs. */
+static bool is_over(dfc_graph *q) {
+  enum { NAP_NS = 20000, NAPS = 50000 };
+  int32_t n = 0;
+  for (int32_t i = 0; (n = left(q)) > 0 && i < NAPS; i++) {
+    dfc_leave(q->gpu);
+    if (i > 100) nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+    dfc_enter(q->gpu);
+  }
+  return n == 0;
+}
+
+/* Under the lock. What hangs keeps its memory. */
 static void destroy(dfc_graph *q) {
   dfc_gpu *g = q->gpu;
-  for (; q->done < q->launched; q->done++) {
-    CUevent e = q->over[q->done % REPLAYS];
-    if (e) dfc_cu.cuEventSynchronize(e);
-    dfc_event_give(g, e);
-  }
+  if (!is_over(q)) return;
   if (q->exec) dfc_cu.cuGraphExecDestroy(q->exec);
   if (q->stream) dfc_cu.cuStreamDestroy(q->stream);
   stages_drop(q);
@@ -175,10 +187,7 @@ static bool make_exec(dfc_graph *q, CUgraph graph) {
   CUgraphExecUpdateResultInfo info;
   if (q->exec && !dfc_cu.cuGraphExecUpdate(q->exec, graph, &info)) return true;
   if (q->exec) {                                       /* of another form */
-    for (; q->done < q->launched; q->done++) {
-      dfc_cu.cuEventSynchronize(q->over[q->done % REPLAYS]);
-      dfc_event_give(q->gpu, q->over[q->done % REPLAYS]);
-    }
+    if (!is_over(q)) return false;
     dfc_cu.cuGraphExecDestroy(q->exec);
   }
   q->exec = NULL;
@@ -234,9 +243,10 @@ bool dfc_replay(void *device, void *graph) {
   dfc_graph *q = graph;
   dfc_enter(g);
   if (q->launched - q->done == REPLAYS) {              /* the oldest's place is wanted */
-    CUevent e = q->over[q->done++ % REPLAYS];
-    dfc_ok(g, dfc_cu.cuEventSynchronize(e), "cuGraphLaunch");
+    CUevent e = q->over[q->done % REPLAYS];
+    if (!dfc_wait_for(g, e, "cuGraphLaunch")) { dfc_leave(g); return false; }
     dfc_event_give(g, e);
+    q->done++;
   }
   bool ok = dfc_ok(g, dfc_cu.cuGraphLaunch(q->exec, g->compute), "cuGraphLaunch");
   CUevent e = ok ? dfc_event_after(g, g->compute) : NULL;

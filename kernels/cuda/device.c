@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { GPUS = 64 };
 static dfc_gpu *gpus[GPUS];
@@ -77,6 +78,19 @@ static bool noted(dfc_gpu *g, CUstream stream, dfc_note *n) {
   if (n->other) dfc_event_give(g, n->other);
   n->other = e;
   return e != NULL;
+}
+
+bool dfc_wait_for(dfc_gpu *g, CUevent e, const char *what) {
+  enum { SPINS = 400, ASKS = 50, NAP_NS = 20000 };
+  for (int32_t tries = 1;; tries++) {
+    const CUresult result = dfc_cu.cuEventQuery(e);
+    if (result != CUDA_ERROR_NOT_READY) return dfc_ok(g, result, what);
+    dfc_leave(g);
+    const bool ends = tries % ASKS == 0 && dfc_host->gives_up();
+    if (tries > SPINS) nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+    dfc_enter(g);
+    if (ends) return false;
+  }
 }
 
 /* ---- memory --------------------------------------------------------------------------------------------------- */
@@ -177,7 +191,8 @@ static dfc_stage *stage_take(dfc_gpu *g, int64_t bytes) {
 }
 
 bool dfc_stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream) {
-  if (!(s->over = dfc_event_after(g, stream))) { dfc_cu.cuStreamSynchronize(stream); stage_idle(g, s); return false; }
+  s->over = dfc_event_after(g, stream);
+  if (!s->over) { free(s); return false; }               /* the device failed: it keeps the memory */
   s->next = g->busy;
   g->busy = s;
   return true;
@@ -226,11 +241,11 @@ static bool to_host(void *device, void *to, const void *from, void *from_note, i
                   dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(s->at, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->out),
                          "cuMemcpyDtoHAsync") &&
                   noted(g, g->out, from_note) && (over = dfc_event_after(g, g->out)) &&
-                  dfc_ok(g, dfc_cu.cuEventSynchronize(over), "cuEventSynchronize") && !g->error[0];
+                  dfc_wait_for(g, over, "a copy to the host") && !g->error[0];
   if (ok) memcpy(to, s->at, (size_t)bytes);
-  if (over) dfc_event_give(g, over);
-  else if (s) dfc_cu.cuStreamSynchronize(g->out);
-  if (s) stage_idle(g, s);
+  if (ok) stage_idle(g, s);
+  else if (s) dfc_stage_away(g, s, g->out);              /* it may be under way still */
+  dfc_event_give(g, over);
   dfc_leave(g);
   return ok;
 }
@@ -262,8 +277,11 @@ static bool wait(void *device) {
   dfc_gpu *g = device;
   dfc_enter(g);
   bool ok = true;
-  for (int32_t i = 0; i < 3; i++) ok &= dfc_ok(g,
-      dfc_cu.cuStreamSynchronize(i == 0 ? g->in : i == 1 ? g->compute : g->out), "cuStreamSynchronize");
+  for (int32_t i = 0; i < 3 && ok; i++) {
+    CUevent e = dfc_event_after(g, i == 0 ? g->in : i == 1 ? g->compute : g->out);
+    ok = e && dfc_wait_for(g, e, "the wait for all of it");
+    dfc_event_give(g, e);
+  }
   stages_collect(g);
   dfc_leave(g);
   return ok;

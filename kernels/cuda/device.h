@@ -3,8 +3,8 @@
  * Three streams: one computes, one copies in and one copies out. Memory is asked for and given back in the order of
  * the stream that computes. So a kernel needs no event to read what another kernel made. What a copying stream does
  * with a tensor is noted beside the tensor's head: `other` is the event after which that is over, and whatever
- * touches the tensor next, or gives its memory back, waits for it first (dfc_mine). One lock for each GPU; nothing
- * waits for the device while it is held, but to_host, wait and the end of a read.
+ * touches the tensor next, or gives its memory back, waits for it first (dfc_mine). One lock for each GPU; nobody
+ * waits for the device while it is held.
  */
 #ifndef DFLOW_CUDA_DEVICE_H
 #define DFLOW_CUDA_DEVICE_H
@@ -44,6 +44,7 @@ typedef struct dfc_gpu {
   int64_t    graphs;                      /* launches of graphs: capture.c */
   int32_t    math;                        /* how it multiplies float32 */
   char       error[300];                  /* the first; "" */
+  char       said[300];                   /* what a library says of the call under way, the device being well; "" */
   pthread_mutex_t lock;                   /* guards all above but what never changes */
   dfi_remote remote;
 } dfc_gpu;
@@ -82,6 +83,8 @@ void *dfc_captured(void *device, void *graph, int64_t *bytes, char *why, size_t 
 bool  dfc_replay(void *device, void *graph);
 int32_t dfc_replays_left(void *device, void *graph);
 void  dfc_graph_free(void *device, void *graph);
+/* Until the event has come: the lock is let go meanwhile. False: the device failed, or whose run it is gives up. */
+bool dfc_wait_for(dfc_gpu *g, CUevent e, const char *what);
 /* Memory in the computing stream's order, whatever this thread captures. */
 CUdeviceptr dfc_alloc_apart(dfc_gpu *g, int64_t bytes);
 /* Pinned memory is idle again once `stream` has done what it was given. */

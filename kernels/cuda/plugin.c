@@ -108,10 +108,13 @@ void dfc_drop(dfc_call *c) {
 int32_t dfc_end(dfc_call *c) {
   dfc_drop(c);
   const bool broken = c->g->error[0] != 0;
-  char why[300];
+  char why[300], said[300];
   memcpy(why, c->g->error, sizeof why);
+  memcpy(said, c->g->said, sizeof said);
+  c->g->said[0] = 0;
   dfc_leave(c->g);
   if (c->ok && !broken) return DF_OK;
+  if (!broken && said[0]) return dfk_fail(c->k, DF_INTERNAL, "%s", said);
   return broken ? dfk_fail(c->k, DF_UNAVAILABLE, "%s", why)
                 : dfk_fail(c->k, DF_RESOURCE_EXHAUSTED, "out of memory for what the kernel needs beside its outputs");
 }

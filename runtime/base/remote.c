@@ -2,6 +2,8 @@
  * remote.h. */
 #include "base/remote.h"
 
+__thread dfi_waiter dfi_waiter_here __attribute__((tls_model("initial-exec")));
+
 typedef struct place { const dfi_remote *device; void *note; } place;      /* device NULL: the host's memory */
 
 static place place_of(struct df_buffer *b) {

@@ -23,6 +23,7 @@ static void *device_of(const df_kernel *k) {
   const dfi_remote *r = dfi_devmem_here ? dfi_devmem_remote(dfi_devmem_here) : NULL;
   return r ? r->device : NULL;
 }
+static bool gives_up(void) { return dfi_waiter_here.gives_up && dfi_waiter_here.gives_up(dfi_waiter_here.user); }
 static void *note_of(const df_tensor *t) { return dfi_note_of(t->buffer); }
 
 static const dfi_gpu_host services = {
@@ -31,7 +32,7 @@ static const dfi_gpu_host services = {
   .fail = dfk_fail, .shape_text = dfk_shape_text, .tag = dfk_tag, .graph_seed = dfk_graph_seed,
       .dtype_name = df_dtype_name,
   .dtype_bytes = df_dtype_bytes, .tensor_new = df_tensor_new,
-  .tensor_release = df_tensor_release, .device = device_of, .note = note_of,
+  .tensor_release = df_tensor_release, .device = device_of, .note = note_of, .gives_up = gives_up,
 };
 
 /* ---- the plug-in -------------------------------------------------------------------------------------------- */

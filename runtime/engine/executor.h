@@ -209,6 +209,8 @@ struct dfi_exec {
   int64_t      interrupts;       /* what it was when the run began */
   double       deadline;         /* seconds of the monotonic clock; 0: none */
   int32_t      patience;         /* tokens until the next look at the above */
+  /* whom and what this thread would wait for, should a device take long: see dfi_waits */
+  struct { const dfi_record *record; const dfi_pnode *node; const dfi_device *device; } wait;
   uint64_t     shuffle;          /* DFLOW_STRESS=shuffle: state of the generator; 0: off */
   /* workers */
   dfi_pool    *pool;
@@ -270,6 +272,10 @@ void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint3
    nothing. */
 dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number);
 void dfi_iteration_start(dfi_exec *x, dfi_record *r);
+/* What follows may wait for d, for p in r. */
+static inline void dfi_waits(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const dfi_device *d) {
+  x->wait.record = r; x->wait.node = p; x->wait.device = d;
+}
 /* What random numbers drawn in an iteration depend on, beside their op's seeds: the same in every order of events. */
 uint64_t dfi_tag_of(const dfi_record *r, uint64_t run);
 /* r has nothing outstanding: iterations, frames and in the end the run may be done. */

@@ -54,6 +54,7 @@ int32_t dfi_remote_run(dfi_call *c, const dfi_device *d) {
   const dfi_pnode *p = c->node;
   brought few[FEW], *all = k->nin <= FEW ? few : dfi_xmalloc(sizeof *all * (size_t)k->nin);
   int32_t nbrought = 0, status = DF_OK;
+  dfi_waits(c->exec, c->record, p, d);
   for (int32_t i = 0; i < k->nin && !status; i++) {
     const df_tensor *t = k->in[i];
     const wanted w = wants(p, i);
@@ -75,6 +76,7 @@ int32_t dfi_remote_run(dfi_call *c, const dfi_device *d) {
 bool dfi_remote_number(dfi_exec *x, dfi_record *r, const dfi_pnode *p, dfi_operand o) {
   df_value *v = operand(r, o), number;
   if (v->kind != DF_TENSOR || dfi_readable(v->as.tensor) || v->as.tensor->rank) return true;
+  dfi_waits(x, r, p, x->plan->devices->at[p->device]);
   if (!dfi_value_on_host(v, &number)) {
     dfi_exec_fail(x, r, p, DF_UNAVAILABLE, "a number could not be read from its device");
     return false;

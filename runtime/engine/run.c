@@ -92,6 +92,28 @@ bool dfi_engine_stops(dfi_exec *x) {
          dfi_watch_wanted(x) || (x->deadline && dfi_now() > x->deadline);
 }
 
+/* Why the run ends where it is, whoever else may fail in it; NULL: it goes on. */
+static const char *told_to_stop(const dfi_exec *x) {
+  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) return "the run was cancelled";
+  if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) return "the session was closed";
+  return dfi_interrupted(x) ? "the run was interrupted" : NULL;
+}
+
+/* The run waits for a device (x->wait): for as long as nobody wants it to end. */
+static bool gives_up(void *user) {
+  dfi_exec *x = user;
+  char message[300];
+  const char *why = told_to_stop(x);
+  if (x->failed) return true;
+  if (why) dfi_exec_fail(x, x->wait.record, x->wait.node, DF_CANCELLED, why);
+  else if (x->deadline && dfi_now() > x->deadline) {
+    snprintf(message, sizeof message, "the run took longer than its timeout: it waits for %s, where a kernel takes "
+             "long, or hangs", x->wait.device ? x->wait.device->name : "a device");
+    dfi_exec_fail(x, x->wait.record, x->wait.node, DF_DEADLINE_EXCEEDED, message);
+  }
+  return x->failed;
+}
+
 /* Every so many tokens: is the run to stop? */
 static void look_up(dfi_exec *x) {
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
@@ -99,12 +121,8 @@ static void look_up(dfi_exec *x) {
   x->count.taken += x->head - x->counted;
   x->counted = x->head;
   if (x->live) dfi_exec_publish(x);
-  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed))
-    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was cancelled");
-  else if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed))
-    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the session was closed");
-  else if (dfi_interrupted(x))
-    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "the run was interrupted");
+  const char *why = told_to_stop(x);
+  if (why) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, why);
   else if (dfi_team_failed(x))
     dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "another owner of the run has failed");
   else if (x->deadline && dfi_now() > x->deadline) too_late(x);
@@ -197,11 +215,14 @@ static void turn(dfi_exec *x) {
 
 void dfi_exec_part(dfi_exec *x) {
   const dfi_rescue rescue = dfi_swap_watch(x);
+  const dfi_waiter waiter = dfi_waiter_here;
+  dfi_waiter_here = (dfi_waiter){ gives_up, x };
   begin(x, &x->own_error);
   memset(x->traffic, 0, sizeof *x->traffic * (size_t)(x->plan->nlinks + 1));
   if (x->watch) dfi_watch_join(x);
   x->root = dfi_frame_open_at(x, x->scope, NULL, 0);
   turn(x);
+  dfi_waiter_here = waiter;
   dfi_rescue_here = rescue;
   if (!x->failed) dfi_audit_end(x);
 }
@@ -220,6 +241,9 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
     dfi_streams_begin(x);
   }
   const dfi_rescue rescue = dfi_swap_watch(x);
+  const dfi_waiter waiter = dfi_waiter_here;
+  dfi_waiter_here = (dfi_waiter){ gives_up, x };
+  dfi_waits(x, NULL, NULL, NULL);
   const double began = dfi_now();
   x->root = dfi_frame_open_at(x, x->scope, NULL, 0);
   if (x->plan->cut) dfi_transfer_begin(x);
@@ -227,6 +251,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   turn(x);
   if (several) dfi_team_end(x);
   if (x->streams) dfi_streams_end(x);
+  dfi_waiter_here = waiter;
   dfi_rescue_here = rescue;
   x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
   if (x->watch) dfi_watch_end(x);

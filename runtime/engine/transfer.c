@@ -62,6 +62,7 @@ void dfi_transfer_begin(dfi_exec *x) {
    has failed. */
 static bool take_in(dfi_exec *x, dfi_record *r, const dfi_pnode *p, df_value *v) {
   df_value *slot = r->base[DFI_ITERATION] + p->out;
+  dfi_waits(x, r, p, device_at(x, link_at(x, p->child)->from));
   const bool there = dfi_value_in(v, p->constant ? NULL : device_at(x, p->device)->arena, slot);
   if (!there) no_room(x, r, p, p->device, v, p->node);
   slot->uses = 0;

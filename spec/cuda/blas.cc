@@ -243,6 +243,7 @@ API cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const voi
                    const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
                    const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream) {
   static const char *const call = "cublasLtMatmul";
+  if (strict_product_fails()) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (!strict_has_context()) return wrong(call, "no context is current to this thread");
   if (!known(handle) || !known(c_layout) || !algo) return wrong(call, "no such handle, or no algorithm");
   const std::string why = misfit(desc, a_layout, b_layout, d_layout);

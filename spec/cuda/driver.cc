@@ -15,7 +15,8 @@
  * After a report every call fails with CUDA_ERROR_ILLEGAL_ADDRESS, as after a fault of real hardware.
  * DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS and DFLOW_STRICT_MEMORY (bytes) what there is,
  * DFLOW_STRICT_VERSION (12040) how old the driver is and DFLOW_STRICT_CAPABILITY (75) the GPU. DFLOW_STRICT_FAULT is
- * illegal:N, where the N-th kernel touches what is not its own, or lost:N, where the GPU is gone from there on. The kernels
+ * illegal:N, where the N-th kernel touches what is not its own, lost:N, where the GPU is gone from there on, hang:N, where
+ * it never comes to an end (and a call that would wait for that is reported), or product:N: the N-th fails. The kernels
  * are those of kernels/cuda/, compiled by the host's compiler.
  */
 #include "block.h"
@@ -62,6 +63,7 @@ struct operation {
   std::vector<std::pair<allocation *, int>> touches;     /* 1 reads, 2 writes, 3 either: found out by looking */
   std::function<std::string()> run;
   std::shared_ptr<nodes> graph;                            /* it is a launch of a graph */
+  bool hangs = false;                                    /* it never comes to an end */
 };
 struct capture;
 struct CUstream_st {
@@ -108,8 +110,9 @@ static struct {
   CUmemPoolHandle_st pool[64];
   clocks host;                                           /* what the host has waited for */
   CUresult sticky = CUDA_SUCCESS;
-  std::string fault;                                     /* "illegal" or "lost" */
+  std::string fault;                                     /* "illegal", "lost", "hang" or "product" */
   uint64_t fault_at = 0, launches = 0;
+  bool next_hangs = false;                               /* what is enqueued now */
 } d;
 static thread_local CUcontext current;
 
@@ -287,7 +290,7 @@ static void run_operation(operation &o) {
 
 #include "graphs.h"
 
-static bool ready(const operation &o) { return !o.waits || d.streams[o.wait_stream]->done >= o.wait_index; }
+static bool ready(const operation &o) { return !o.hangs && (!o.waits || d.streams[o.wait_stream]->done >= o.wait_index); }
 
 static void run_head(CUstream s) {
   operation o = std::move(s->queue.front());
@@ -306,8 +309,9 @@ static void run_something() {
 }
 /* Operation `index` of stream s is to be done: that, and what it hangs on. */
 static void force(CUstream s, uint64_t index) {
-  while (s->done < index && !s->queue.empty()) {
+  while (s->done < index && !s->queue.empty() && !d.sticky) {
     operation &head = s->queue.front();
+    if (head.hangs) { report("a call that waits for " + head.what + ", which hangs: it would never return"); return; }
     if (!ready(head)) force(d.streams[head.wait_stream], head.wait_index);
     if (chance() % 8 == 0) run_something();
     if (s->done < index && !s->queue.empty() && ready(s->queue.front())) run_head(s);
@@ -327,6 +331,7 @@ static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::
   o.before = s->now;
   o.touches = std::move(touches);
   o.run = std::move(run);
+  o.hangs = d.next_hangs;
   for (auto &t : o.touches) {
     touch mine;
     mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
@@ -358,6 +363,10 @@ static allocation *part_of(const char *call, CUdeviceptr p, size_t bytes) {
 /* ---- for the libraries ------------------------------------------------------------------------------------------- */
 
 bool strict_has_context() { return current != nullptr; }
+bool strict_product_fails() {
+  LOCK;
+  return d.fault == "product" && ++d.launches == d.fault_at;
+}
 void strict_misuse(const std::string &call, const std::string &what) {
   LOCK;
   misuse(call.c_str(), what, CUDA_ERROR_INVALID_VALUE);
@@ -756,7 +765,7 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
   if (!d.functions.count(f)) return misuse("cuLaunchKernel", "no such function", CUDA_ERROR_INVALID_HANDLE);
   if (!stream_of(stream)) return misuse("cuLaunchKernel", "no such stream", CUDA_ERROR_INVALID_HANDLE);
   const strict_kernel *k = f->kernel;
-  const bool fault = d.fault_at && ++d.launches == d.fault_at;
+  const bool fault = d.fault_at && d.fault != "product" && ++d.launches == d.fault_at;
   if (fault && d.fault == "lost") return d.sticky = CUDA_ERROR_UNKNOWN;
   if (!gx || !gy || !gz || !bx || !by || !bz || (uint64_t)bx * by * bz > 1024 || gy > 65535 || gz > 65535 ||
       gx > 0x7fffffff)
@@ -779,11 +788,13 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
   }
   const strict_dim blocks = { gx, gy, gz }, block = { bx, by, bz };
   const uint64_t random = chance();
+  d.next_hangs = fault && d.fault == "hang";
   enqueue_whole(stream, std::string("kernel `") + k->name + "`", touches, [=]() {
-    if (fault) return std::string("kernel `") + k->name + "` touched what is not its own: DFLOW_STRICT_FAULT";
+    if (fault && d.fault == "illegal") return std::string("kernel `") + k->name + "` touched what is not its own: DFLOW_STRICT_FAULT";
     const std::string wrong = strict_grid_run(k, bytes->data(), blocks, block, random);
     return wrong.empty() ? wrong : std::string("kernel `") + k->name + "`: " + wrong;
   });
+  d.next_hangs = false;
   return d.sticky;
 }
 

@@ -14,7 +14,7 @@ struct node {
   std::function<void()> launched;                        /* what it looks at when its graph is launched; may be empty */
   std::set<size_t> after;
 };
-struct nodes { std::vector<node> at; };
+struct nodes { std::vector<node> at; bool hangs = false; };
 struct CUgraph_st { std::shared_ptr<nodes> of; };
 struct CUgraphExec_st { std::shared_ptr<nodes> of; bool launched = false; uint64_t stream = 0, index = 0; };
 struct capture {
@@ -63,6 +63,7 @@ static void keep_node(CUstream s, const std::string &what, std::vector<std::pair
       report(n.what + " is given " + text_of(t.first) + " after it was freed by " + t.first->freed_by);
   s->tail = { at.size() };
   at.push_back(std::move(n));
+  s->capturing->of->hangs |= d.next_hangs;
 }
 
 static CUresult wait_in_capture(CUstream stream, CUevent event) {

@@ -109,6 +109,7 @@ API cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   set_clock(stream->now, o.stream, o.index);
   o.before = stream->now;
   o.graph = exec->of;
+  o.hangs = exec->of->hangs;
   touch mine;
   mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
   for (node &n : exec->of->at) {

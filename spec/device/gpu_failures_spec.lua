@@ -1,0 +1,89 @@
+-- gpu_failures_spec.lua: a GPU that hangs, a library that fails: errors that name the device, the op, the frame and the Lua line, and what goes on being
+-- usable. On the strict driver of spec/cuda, which fails where DFLOW_STRICT_FAULT says.
+
+local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
+local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
+local sentence = here and it or pending
+
+--- Runs Lua code in the program with such a fault; gives what it wrote.
+local function program(fault, code)
+  local path = os.tmpname()
+  local f = assert(io.open(path, 'w'))
+  f:write(code)
+  f:close()
+  local p = assert(io.popen(('DFLOW_CUDA_DRIVER=strict DFLOW_STRICT_QUIET=1 DFLOW_STRICT_FAULT=%s timeout 60 %s/dflow %s 2>&1'):format(fault, build, path)))
+  local out = p:read('*a')
+  p:close()
+  os.remove(path)
+  return (out:gsub('%s+$', ''))
+end
+
+describe('a GPU', function()
+  sentence('whose kernel hangs ends a run at its timeout, and the error says where', function()
+    local out = program('hang:1', [[
+      local p = df.device('gpu:0', function() return df.placeholder('float32', { 2 }) end)
+      local y = df.device('gpu:0', function() return df.sqrt(df.exp(p)) end)
+      local s = df.Session{ timeout = 0.3 }
+      local ok, err = pcall(s.run, s, y, { [p] = df.run(df.constant{ 1.0, 2.0 }) })
+      print(ok, err.code, err.message, err.op, err.source)
+      print(df.run(df.device('cpu:0', function() return df.constant(2) * 21 end)))
+      s:close()
+    ]])
+    assert.matches('^false\tdeadline_exceeded\tthe run took longer than its timeout: it waits for gpu:0, where a kernel takes long, or hangs', out)
+    assert.matches('\n42$', out)
+  end)
+
+  sentence('whose kernel hangs in a loop, as tokens and as a graph, is left at the timeout with its frame', function()
+    for _, engine in ipairs{ 'tokens', 'native' } do
+      local out = program('hang:5', ([[
+        local p = df.device('gpu:0', function() return df.placeholder('float32', { 2 }) end)
+        local out = df.device('gpu:0', function()
+          return { df.while_loop(function(i, x) return df.logical_and(i:lt(100000), x:reduce_sum():gt(-1)) end,
+            function(i, x) return i + 1, df.sqrt(df.exp(x)) end, { df.int32(0), p * 1 }, { name = 'stuck' }) }
+        end)
+        local s = df.Session{ timeout = 0.5, engine = '%s' }
+        local ok, err = pcall(s.run, s, out, { [p] = df.run(df.constant{ 1.0, 2.0 }) })
+        print(ok, err.code, err.frame, err.message)
+        s:close()
+      ]]):format(engine))
+      assert.matches('^false\tdeadline_exceeded\tstuck:%d+\tthe run took longer than its timeout: it waits for gpu:0', out)
+      out = program('hang:5', ([[
+        local p = df.device('gpu:0', function() return df.placeholder('float32', { 2 }) end)
+        local out = df.device('gpu:0', function()
+          return { df.while_loop(function(i) return i:lt(2000000000) end, function(i, x) return i + 1, df.sqrt(df.exp(x)) end, { df.int32(0), p * 1 },
+            { name = 'stuck' }) }
+        end)
+        local s = df.Session{ timeout = 0.5, engine = '%s' }
+        local ok, err = pcall(s.run, s, out, { [p] = df.run(df.constant{ 1.0, 2.0 }) })
+        print(ok, err.code, err.frame)
+        s:close()
+      ]]):format(engine))
+      assert.matches('^false\tdeadline_exceeded\tstuck:%d+$', out)
+    end
+  end)
+
+  sentence('that hangs does not keep a run from being cancelled', function()
+    assert.equal('false\tcancelled', program('hang:1', [[
+      local p = df.device('gpu:0', function() return df.placeholder('float32', { 2 }) end)
+      local y = df.device('gpu:0', function() return df.sqrt(df.exp(p)) end)
+      local h = df.start(y, { [p] = df.run(df.constant{ 1.0, 2.0 }) })
+      os.execute 'sleep 0.2'
+      h:cancel()
+      local ok, err = pcall(h.wait, h)
+      print(ok, err.code)
+    ]]))
+  end)
+
+  sentence('goes on being usable when a product fails', function()
+    local out = program('product:1', [[
+      local a = df.run(df.constant({ { 1.0, 2.0 }, { 3.0, 4.0 } }))
+      local p = df.device('gpu:0', function() return df.placeholder('float32', { 2, 2 }) end)
+      local y = df.device('gpu:0', function() return df.matmul(p, p) end)
+      local ok, err = pcall(df.run, y, { [p] = a })
+      print(ok, err.code, err.message, err.op)
+      print(df.run(y, { [p] = a }))
+    ]])
+    assert.matches('^false\tinternal\tcublasLtMatmul: .*MatMul', out)
+    assert.matches('%[%[ ?7%. 10%.%] %[15%. 22%.%]%]', (out:gsub('%s+', ' ')))
+  end)
+end)
