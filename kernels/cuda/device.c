@@ -241,7 +241,7 @@ static bool to_host(void *device, void *to, const void *from, void *from_note, i
                   dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(s->at, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->out),
                          "cuMemcpyDtoHAsync") &&
                   noted(g, g->out, from_note) && (over = dfc_event_after(g, g->out)) &&
-                  dfc_wait_for(g, over, "a copy to the host") && !g->error[0];
+                  dfc_wait_for(g, over, "cuMemcpyDtoHAsync") && !g->error[0];
   if (ok) memcpy(to, s->at, (size_t)bytes);
   if (ok) stage_idle(g, s);
   else if (s) dfc_stage_away(g, s, g->out);              /* it may be under way still */
@@ -279,7 +279,7 @@ static bool wait(void *device) {
   bool ok = true;
   for (int32_t i = 0; i < 3 && ok; i++) {
     CUevent e = dfc_event_after(g, i == 0 ? g->in : i == 1 ? g->compute : g->out);
-    ok = e && dfc_wait_for(g, e, "the wait for all of it");
+    ok = e && dfc_wait_for(g, e, "cuEventQuery");
     dfc_event_give(g, e);
   }
   stages_collect(g);
