@@ -125,4 +125,4 @@ end
 M.frame, M.masked = nil, nil
 M.pipeline = require('dflow.data.pipeline').pipeline
 
-return M
+return errors.strict(M, 'df.data')

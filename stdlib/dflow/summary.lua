@@ -238,4 +238,4 @@ function methods.close(w)
 end
 Writer.__close = methods.close
 
-return M
+return errors.strict(M, 'df.summary')

@@ -108,6 +108,7 @@ local entries = {
     return op ~= 'lua_func' and 'the function stands first: df.map_fn(function(row) return … end, rows)' or usage(op)
   end },
   { '^func takes a name', "as in df.func('square', {'float32'}, function(x) return x * x end)" },
+  { "^case has no option 'default'", 'it stands among the cases: df.case{{p, f}, {q, g}, default = h}' },
   { '^lua_func: its third argument', "as in df.lua_func(function(x) return x + 1 end, {x}, {'float32'})" },
   { ': its state is missing', nil },
   { '^restore: .- does not fit', 'was it saved by another model? {partial = true} takes what fits, {map = …} tells other names' },

@@ -183,6 +183,16 @@ function M.hint_of_others(word, names)
   return says and '; ' .. says or M.hint(word, names)
 end
 
+--- Makes a table of functions say so when somebody asks it for what it has not.
+function M.strict(of, what)
+  return setmetatable(of, { __index = function(_, name)
+    local names = {}
+    for known in pairs(of) do names[#names + 1] = known end
+    table.sort(names)
+    M.bad("%s has no '%s'%s (it has: %s)", what, tostring(name), M.hint_of_others(name, names), table.concat(names, ', '))
+  end })
+end
+
 -- What other libraries call an option, and what it may be called here.
 local options_elsewhere = {
   dim = { 'axis' }, axes = { 'axis' }, reduction_indices = { 'axis' }, keepdim = { 'keep_dims' }, keepdims = { 'keep_dims' }, stride = { 'strides' },
@@ -190,7 +200,9 @@ local options_elsewhere = {
   max_iterations = { 'maximum_iterations' }, max_iter = { 'maximum_iterations' }, parallel = { 'parallel_iterations' },
   type = { 'dtype' }, size = { 'shape' }, init = { 'kernel_initializer' }, low = { 'min' }, high = { 'max' },
   std = { 'stddev' }, k = { 'k' }, transpose = { 'transpose_a', 'transpose_b' }, gpu = { 'devices' }, device = { 'devices' }, var_list = { 'variables' },
-  sequence_length = { 'lengths' }, time_axis = { 'time_major' }, batch_first = { 'time_major' }, lr = { 'learning_rate' },
+  sequence_length = { 'lengths' }, time_axis = { 'time_major' }, batch_first = { 'time_major' }, lr = { 'learning_rate', 'optimizer' },
+  rate = { 'learning_rate', 'optimizer' }, learning_rate = { 'optimizer' }, verbose = { 'progress' }, callbacks = { 'progress' },
+  validation_data = { 'validation' }, batch = { 'batch_size' }, n_epochs = { 'epochs' }, steps = { 'epochs' },
 }
 
 --- As hint, of the names of options.
