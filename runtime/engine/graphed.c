@@ -133,15 +133,24 @@ static bool has_room(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_m
   }
 }
 
-/* The numbers of the next `many` iterations. False: the loop does not go on for as long. */
+/* The numbers of the next `many` iterations; to `fed` (NULL: nowhere) those that the GPU reads. False: the loop ends
+   before. */
 static bool look_ahead(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
-                       df_value *v, int32_t many) {
-  for (int32_t i = 0; i < many; i++) if (!dfi_graphed_numbers(x, l, m, r, v)) return false;
+                       df_value *v, int32_t many, uint64_t *fed) {
+  uint64_t spare[DFI_GRAPHED_NUMBERS];
+  for (int32_t i = 0; i < many; i++)
+    if (!dfi_graphed_numbers(x, l, m, r, v, fed ? fed + i * m->nfed : spare)) return false;
   return true;
 }
 
 static void start_numbers(const dfi_graphed_loop *l, const dfi_record *r, df_value *v) {
   for (int32_t k = 0; k < l->nvars; k++) v[l->var[k].enter->out] = *slot_of(r, l, k);
+}
+
+/* What the host counts and the GPU reads, to where it reads it, after the launches so far. */
+static bool write_numbers(const dfi_graphed_made *m) {
+  const int64_t bytes = (int64_t)sizeof *m->ahead * m->many * m->nfed;
+  return !bytes || dfi_bytes_copy(m->numbers->data, m->numbers->buffer, m->ahead, NULL, bytes);
 }
 
 /* Launches as long as the loop goes on and nobody wants anything else. Gives how many iterations that were; `number`
@@ -152,8 +161,8 @@ static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi
   df_value *ahead = dfi_xmalloc(bytes + 1);
   int64_t n = 0;
   memcpy(ahead, number, bytes);
-  for (int32_t slice = 0; look_ahead(x, l, m, r, ahead, m->many) && has_room(x, l, m, r); slice++) {
-    if (!d->replay(d->device, m->graph)) { device_failed(x, l, r); break; }
+  for (int32_t slice = 0; look_ahead(x, l, m, r, ahead, m->many, m->ahead) && has_room(x, l, m, r); slice++) {
+    if (!write_numbers(m) || !d->replay(d->device, m->graph)) { device_failed(x, l, r); break; }
     memcpy(number, ahead, bytes);
     n += m->many;
     count(x, l, m, m->many);
@@ -200,7 +209,7 @@ static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_mad
   }
   start_numbers(l, r, number);
   /* making a graph is worth some launches of it */
-  if (!look_ahead(x, l, m, r, number, fits ? m->many : x->osr ? many : 2 * many)) {
+  if (!look_ahead(x, l, m, r, number, fits ? m->many : x->osr ? many : 2 * many, NULL)) {
     f->tokens_only = !x->osr;              /* its end is near */
     return DFI_GRAPHED_NOT_NOW;
   }

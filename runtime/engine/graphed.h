@@ -46,6 +46,13 @@ typedef struct dfi_graphed_made {
   uint8_t    *host;              /* by slot: a number that the host computes */
   uint8_t    *varies;            /* by slot: a number of the host's that is another one in each iteration */
   dfi_graphed_fixed *fixed; int32_t nfixed;
+  /* Numbers of the host's that vary and that the GPU reads, `nfed` in each iteration: which slots; where they lie on
+     the GPU, and here before each launch. While it is captured: the iteration at hand, and what was in the slots */
+  uint32_t   *fed; int32_t nfed;
+  df_tensor  *numbers;
+  uint64_t   *ahead;
+  int32_t     at;
+  df_value   *kept;
 } dfi_graphed_made;
 
 typedef struct dfi_graphed_loop {
@@ -96,8 +103,9 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
 /* All of it goes. */
 void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_made *m);
 /* The numbers of one iteration, from those of the variables in v (by slot): into v, those of the next one. False: the
- * loop does not go on, or tokens are to say what is wrong; the variables in v are as they were. */
+ * loop does not go on, or tokens are to say what is wrong; the variables in v are as they were. fed[nfed]: those that
+ * the GPU reads in this one. */
 enum { DFI_GRAPHED_NUMBERS = 32 };       /* variables that are numbers of the host's, at most */
 bool dfi_graphed_numbers(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
-                         df_value *v);
+                         df_value *v, uint64_t *fed);
 #endif

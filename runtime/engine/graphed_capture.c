@@ -127,24 +127,53 @@ static bool all_on_host(const dfi_exec *x, const dfi_graphed_made *m, const dfi_
   return true;
 }
 
-/* Is an input of the node, or of the group, another number in each iteration? */
-static bool takes_varying(const dfi_exec *x, const dfi_graphed_made *m, const dfi_pnode *p, int32_t group) {
-  if (group >= 0) {
-    const dfi_group *g = &x->plan->group[group];
-    for (int32_t i = 0; i < g->chain.ninputs; i++) if (varies(m, g->input[i].at)) return true;
-    return false;
-  }
-  for (uint32_t i = 0; i < p->nin; i++) if (varies(m, x->plan->operand[p->in + i])) return true;
+/* Inputs of a step: of the node, or of its group. */
+static int32_t inputs_of(const dfi_exec *x, const dfi_record *r, dfi_graphed_step t) {
+  return t.group >= 0 ? x->plan->group[t.group].chain.ninputs : (int32_t)(r->nodes + t.node)->nin;
+}
+static dfi_operand input_at(const dfi_exec *x, const dfi_record *r, dfi_graphed_step t, int32_t i) {
+  return t.group >= 0 ? x->plan->group[t.group].input[i].at : x->plan->operand[(r->nodes + t.node)->in + (uint32_t)i];
+}
+
+/* Is an input another number in each iteration? */
+static bool takes_varying(const dfi_exec *x, const dfi_graphed_made *m, const dfi_record *r, dfi_graphed_step t) {
+  for (int32_t i = 0; i < inputs_of(x, r, t); i++) if (varies(m, input_at(x, r, t, i))) return true;
   return false;
+}
+
+/* Is input i of p read on the host: a shape, an axis, an index? */
+static bool for_the_host(const dfi_pnode *p, int32_t i) {
+  const uint32_t host = p->gpu ? p->gpu->host_in : p->op->host_in;
+  return (i < 30 && (host >> i & 1)) || (host & DFI_LAST_IN && i == (int32_t)p->nin - 1);
+}
+
+/* The GPU computes t: what varies of its inputs is to lie in its memory, written there before each launch. False: that
+   is of no use. */
+static bool feed(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
+                 dfi_graphed_step t) {
+  const dfi_pnode *p = r->nodes + t.node;
+  for (int32_t i = 0; i < inputs_of(x, r, t); i++) {
+    const dfi_operand o = input_at(x, r, t, i);
+    bool known = !varies(m, o);
+    if (!known && t.group < 0 && for_the_host(p, i))
+      return dfi_graphed_refuse(l, p, "a shape, an axis or an index that it takes is another one in each iteration");
+    for (int32_t q = 0; q < m->nfed; q++) known |= m->fed[q] == DFI_INDEX(o);
+    if (!known) m->fed[m->nfed++] = DFI_INDEX(o);
+  }
+  return true;
 }
 
 static bool find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
   const dfi_scope *s = l->scope;
   memset(m->host, 0, s->nslots);
   memset(m->varies, 0, s->nslots);
+  m->nfed = 0;
   for (uint32_t i = 0; i < s->ncopies; i++) m->host[s->copies[i].slot] = HELD;
   for (int32_t k = 0; k < l->nvars; k++)
-    if (slot_of(r, l, k)->kind == DF_SCALAR) m->host[l->var[k].enter->out] = m->varies[l->var[k].enter->out] = COMPUTED;
+    if (slot_of(r, l, k)->kind == DF_SCALAR) {
+      const uint32_t slot = l->var[k].enter->out;
+      m->host[slot] = m->varies[slot] = COMPUTED;
+    }
   for (int32_t i = 0; i < l->nsteps; i++) {
     const dfi_pnode *p = r->nodes + l->step[i].node;
     const dfi_operand first = p->nin ? x->plan->operand[p->in] : 0;
@@ -153,14 +182,13 @@ static bool find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_mad
     const bool counts = p->kind == DFI_K_SCALAR && l->step[i].group < 0 && all_on_host(x, m, r, p);
     if (passes ? on_host(m, r, first) : counts) {
       m->host[out] = COMPUTED;
-      m->varies[out] = passes ? varies(m, first) : takes_varying(x, m, p, -1);
-    } else if (!passes && p->nout && takes_varying(x, m, p, l->step[i].group))
-      return dfi_graphed_refuse(l, p, "it takes a number of the host's that is another one in each iteration");
+      m->varies[out] = passes ? varies(m, first) : takes_varying(x, m, r, l->step[i]);
+    } else if (!passes && !feed(x, l, m, r, l->step[i])) return false;
   }
   int32_t numbers = 0;
   for (int32_t k = 0; k < l->nvars; k++) numbers += m->host[l->var[k].enter->out] != 0;
-  if (numbers > DFI_GRAPHED_NUMBERS) return dfi_graphed_refuse(l, NULL, "it has more than %d numbers",
-                                                               DFI_GRAPHED_NUMBERS);
+  if (numbers > DFI_GRAPHED_NUMBERS || m->nfed > DFI_GRAPHED_NUMBERS)
+    return dfi_graphed_refuse(l, NULL, "it has more than %d numbers", DFI_GRAPHED_NUMBERS);
   return on_host(m, r, l->pred) || dfi_graphed_refuse(l, NULL, "its predicate is computed on %s",
                                                       device_of(x, l)->name);
 }
@@ -198,31 +226,67 @@ static bool read_variable(const dfi_exec *x, dfi_record *r, const dfi_pnode *p, 
   return true;
 }
 
-static bool run_step(dfi_exec *x, const dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t, const dfi_device *d,
-                     df_error *err) {
-  dfi_pnode *p = r->nodes + t.node;
-  if (t.group >= 0) {
-    dfi_group *g = &x->plan->group[t.group];
-    if (dfi_group_values(x, r, g)) return true;
-    for (int32_t i = 0; i < g->n; i++) if (dfi_call_alone(x, r, r->nodes + g->member[i].node, err)) return false;
-    return true;
+/* Inputs that vary become tensors of the GPU's, for the one call. */
+static bool put_numbers(const dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t) {
+  enum { MANY_READERS = 1 << 20 };         /* no call lets it go */
+  for (int32_t i = 0; i < inputs_of(x, r, t); i++) {
+    const dfi_operand o = input_at(x, r, t, i);
+    for (int32_t q = 0; q < m->nfed; q++) {
+      df_value *slot = operand(r, o);
+      if (!varies(m, o) || m->fed[q] != DFI_INDEX(o) || slot->kind != DF_SCALAR) continue;
+      df_tensor *view = dfi_tensor_view(m->numbers, m->at * m->nfed + q, 0, NULL);
+      if (!view) return false;
+      m->kept[q] = *slot;
+      view->dtype = slot->dtype;
+      *slot = (df_value){ .kind = DF_TENSOR, .dtype = slot->dtype, .as.tensor = view };
+      slot->uses = MANY_READERS;
+    }
   }
+  return true;
+}
+static void take_numbers_back(dfi_graphed_made *m, dfi_record *r) {
+  for (int32_t q = 0; q < m->nfed; q++) {
+    df_value *slot = r->base[DFI_ITERATION] + m->fed[q];
+    if (m->kept[q].kind == DF_EMPTY) continue;
+    df_value_release(slot);
+    *slot = m->kept[q];
+    m->kept[q].kind = DF_EMPTY;
+  }
+}
+
+/* By the GPU. */
+static bool run_there(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t, df_error *err) {
+  dfi_group *g = t.group >= 0 ? &x->plan->group[t.group] : NULL;
+  bool ok = put_numbers(x, m, r, t);
+  if (!ok) dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory");
+  else if (!g) ok = !dfi_call_alone(x, r, r->nodes + t.node, err);
+  else if (!dfi_group_values(x, r, g)) {
+    for (int32_t i = 0; i < g->n && ok; i++) ok = !dfi_call_alone(x, r, r->nodes + g->member[i].node, err);
+  }
+  take_numbers_back(m, r);
+  return ok;
+}
+
+static bool run_step(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t, const dfi_device *d,
+                     df_error *err) {
+  const dfi_pnode *p = r->nodes + t.node;
+  df_value *out = r->base[DFI_ITERATION] + p->out;
+  const dfi_operand *in = x->plan->operand + p->in;
+  if (t.group >= 0) return run_there(x, m, r, t, err);
   switch ((dfi_kind)p->kind) {
   case DFI_K_NOOP: return true;
   case DFI_K_READ: return read_variable(x, r, p, err);
   case DFI_K_SWITCH: case DFI_K_TRANSFER: case DFI_K_CONST: return pass_on(x, m, r, p, d, err);
   case DFI_K_SCALAR:
-    if (m->host[p->out]) {
-      df_value *out = r->base[DFI_ITERATION] + p->out;
-      const dfi_operand *in = x->plan->operand + p->in;
-      if (!p->scalar(out, operand(r, in[0]), operand(r, in[1]), operand(r, in[2])))
-        return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "its numbers are wrong"), false;
-      out->kind = DF_SCALAR;
-      out->dtype = p->out_dtype;
-      return true;
+    if (!m->host[p->out]) return run_there(x, m, r, t, err);
+    if (!p->scalar(out, operand(r, in[0]), operand(r, in[1]), operand(r, in[2]))) {
+      dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "its numbers are wrong");
+      return false;
     }
-    /* fall through */
-  default: return dfi_call_alone(x, r, p, err) == DF_OK;
+    out->kind = DF_SCALAR;
+    out->dtype = p->out_dtype;
+    return true;
+  default: return run_there(x, m, r, t, err);
   }
 }
 
@@ -237,7 +301,7 @@ static void clear_slots(dfi_record *r) {
   }
 }
 
-static bool run_iteration(dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r, df_error *err,
+static bool run_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_error *err,
                           const dfi_pnode **where) {
   const dfi_device *d = device_of(x, l);
   df_value *next = dfi_xcalloc((size_t)l->nvars + 1, sizeof *next);
@@ -298,6 +362,20 @@ static bool same_variables(const dfi_record *r, const dfi_graphed_loop *l, const
   return true;
 }
 
+/* Room for the numbers that are written before each launch. */
+static bool make_numbers(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t many) {
+  const int64_t n = (int64_t)many * m->nfed;
+  df_tensor_release(m->numbers);
+  m->numbers = NULL;
+  dfi_free(m->ahead);
+  m->ahead = dfi_xcalloc((size_t)n + 1, sizeof *m->ahead);
+  if (n == 0) return true;
+  dfi_devmem_use(device_of(x, l)->arena);
+  m->numbers = dfi_tensor_make(DF_INT64, 1, &n);
+  dfi_devmem_use(NULL);
+  return m->numbers != NULL;
+}
+
 /* Tensors for the variables, as they are in r. */
 static bool make_state(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
   const dfi_device *d = device_of(x, l);
@@ -339,24 +417,25 @@ static dfi_graphed_ready variables_ready(dfi_graphed_loop *l, const dfi_device *
   return DFI_GRAPHED_READY;
 }
 
+/* Where it ended, and what was said; changed: a variable became something else. */
+typedef struct failure { const dfi_pnode *where; df_error err; bool changed; } failure;
+
 /* The iterations are gone through, from the state of m on; r's slots hold what they end with. */
 static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t many,
-                       bool *changed) {
-  df_error err = { 0 };
-  const dfi_pnode *where = NULL;
+                       failure *why) {
   for (int32_t i = 0; i < many; i++) {
-    if (!run_iteration(x, l, m, r, &err, &where)) {
-      dfi_graphed_refuse(l, where, "%s", err.message);
-      return false;
-    }
-    if (!same_variables(r, l, m)) { *changed = true; return false; }
+    m->at = i;
+    if (!run_iteration(x, l, m, r, &why->err, &why->where)) return false;
+    if (!same_variables(r, l, m)) { why->changed = true; return false; }
   }
-  return close_circle(x, l, m, r) || dfi_graphed_refuse(l, NULL, "there is no memory for a copy of its variables");
+  why->where = NULL;
+  return close_circle(x, l, m, r) ||
+         dfi_fail(&why->err, DF_RESOURCE_EXHAUSTED, NULL, "there is no memory for a copy of its variables") == DF_OK;
 }
 
 /* Between `capture` and `captured`. */
 static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t many,
-                          bool *changed) {
+                          failure *why) {
   df_value *kept = dfi_xcalloc((size_t)l->nvars + 1, sizeof *kept);
   for (int32_t k = 0; k < l->nvars; k++) {
     df_value *slot = slot_of(r, l, k);
@@ -364,7 +443,7 @@ static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
     if (slot->kind != DF_TENSOR) continue;
     slot->as.tensor = df_tensor_retain(m->state[k].as.tensor);
   }
-  const bool ok = go_through(x, l, m, r, many, changed);
+  const bool ok = go_through(x, l, m, r, many, why);
   clear_slots(r);
   for (int32_t k = 0; k < l->nvars; k++) {
     *slot_of(r, l, k) = kept[k];
@@ -382,6 +461,8 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
     m->state = dfi_xcalloc((size_t)l->nvars + 1, sizeof *m->state);
     m->host = dfi_xcalloc(l->scope->nslots + 1, 1);
     m->varies = dfi_xcalloc(l->scope->nslots + 1, 1);
+    m->fed = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->fed);
+    m->kept = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->kept);
     m->message = dfi_xcalloc(l->scope->n + 1, sizeof *m->message);
   }
   return find_numbers(x, l, m, r) ? DFI_GRAPHED_READY : DFI_GRAPHED_NEVER;
@@ -390,7 +471,7 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
                                       int32_t many) {
   const dfi_device *d = device_of(x, l);
-  if (!make_state(x, l, m, r)) {
+  if (!make_state(x, l, m, r) || !make_numbers(x, l, m, many)) {
     dfi_graphed_refuse(l, NULL, "there is no memory on %s for its variables", d->name);
     return DFI_GRAPHED_NEVER;
   }
@@ -398,7 +479,8 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   if (m->bytes) dfi_devmem_discharge(d->arena, m->bytes);
   m->bytes = 0;
   m->graph = d->remote->capture(d->remote->device, m->graph);
-  bool changed = false, ok = m->graph && under_capture(x, l, m, r, many, &changed);
+  failure failed = { 0 };
+  bool ok = m->graph && under_capture(x, l, m, r, many, &failed);
   char why[300] = "the device does not begin to capture";
   if (m->graph) m->graph = d->remote->captured(d->remote->device, m->graph, &m->bytes, why, sizeof why);
   if (!m->graph) m->bytes = 0;
@@ -411,9 +493,9 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   atomic_fetch_add(&l->captures, 1);
   if (ok && m->graph) return DFI_GRAPHED_READY;
   drop_graph(d, m);
-  if (changed && r->number == 0) return DFI_GRAPHED_NOT_NOW;
-  if (changed) dfi_graphed_refuse(l, NULL, "the shape or the place of a variable changes");
-  dfi_graphed_refuse(l, l->kernel, "%s", why);
+  if (failed.changed && r->number == 0) return DFI_GRAPHED_NOT_NOW;
+  if (failed.changed) dfi_graphed_refuse(l, NULL, "the shape or the place of a variable changes");
+  else dfi_graphed_refuse(l, failed.where, "%s", why[0] ? why : failed.err.message);
   return DFI_GRAPHED_NEVER;
 }
 
@@ -422,6 +504,8 @@ void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_
   for (int32_t k = 0; m->state && k < l->nvars; k++) dfi_value_drop(&m->state[k]);
   forget_fixed(m);
   dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->fixed); dfi_free(m->message);
+  dfi_free(m->fed); dfi_free(m->kept); dfi_free(m->ahead);
+  df_tensor_release(m->numbers);
   dfi_free(m);
 }
 
@@ -433,7 +517,7 @@ static const df_value *number_at(const dfi_graphed_made *m, const dfi_record *r,
 }
 
 bool dfi_graphed_numbers(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
-                         df_value *v) {
+                         df_value *v, uint64_t *fed) {
   df_value next[DFI_GRAPHED_NUMBERS];
   int32_t n = 0;
   for (int32_t i = 0; i < l->nsteps; i++) {
@@ -448,6 +532,7 @@ bool dfi_graphed_numbers(const dfi_exec *x, const dfi_graphed_loop *l, const dfi
     v[to].dtype = p->out_dtype;
   }
   if (!number_at(m, r, v, l->pred)->as.u8) return false;
+  for (int32_t q = 0; q < m->nfed; q++) fed[q] = v[m->fed[q]].as.u64;
   for (int32_t k = 0; k < l->nvars; k++)                 /* all are read before one is written */
     if (m->host[l->var[k].enter->out] && l->var[k].next)
       next[n++] = *number_at(m, r, v, x->plan->operand[l->var[k].next->in]);

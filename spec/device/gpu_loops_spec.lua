@@ -80,6 +80,11 @@ describe('a loop on gpu:0', function()
           { df.int32(0), x0, df.constant(1.0) }), { [n] = 101 }), AS_GRAPH)
         says(both('numbers here', loop(n, function(i, k, a) return i + 1, k * 3 + i, a * 0.9 end, { df.int32(0), df.int32(1), x0 }), { [n] = 101 }),
           AS_GRAPH)
+        says(both('numbers that vary', loop(n, function(i, rate, a)
+          return i + 1, rate * 0.97, df.tanh(a - a * rate) + df.cast(i, 'float32') * 0.01 + rate
+        end, { df.int32(0), df.constant(0.5), x0 }), { [n] = 101 }, 2), AS_GRAPH)
+        says(both('integers that vary', loop(n, function(i, a) return i + 1, df.minimum(a + i, 1000) end, { df.int32(0), df.cast(x0, 'int32') }),
+          { [n] = 101 }), AS_GRAPH)
         says(both('a row, moved', loop(n, function(i, a) return i + 1, df.transpose(df.reshape(df.transpose(a) * 0.9, { 2, 1 })):reverse{ 1 } end,
           { df.int32(0), x0 }), { [n] = 101 }), AS_GRAPH)
         says(both('float64 and int32', loop(n, function(i, a, b) return i + 1, df.sqrt(a + 1), b * 3 + 1 end,
@@ -119,7 +124,9 @@ describe('a loop on gpu:0', function()
       why('a cond', 'tokens: .*a cond: not every iteration does the same', function(i, x)
         return i + 1, df.cond((i % 2):eq(0), function() return x * 0.5 end, function() return df.tanh(x) end)
       end)
-      why('a varying number', 'a number of the host\'s that is another one in each iteration', function(i, x) return i + 1, x * df.cast(i, 'float32') end)
+      why('an axis', 'an axis or an index that it takes is another one', function(i, x) return i + 1, df.cumsum(x, i % 2) end)
+      local wide = df.constant({ 1.0, 2.0, 3.0 })
+      why('a varying place', 'the host does not read what a graph computes', function(i, x) return i + 1, x + wide:slice({ i % 2 }, { 2 }) end)
       why('random numbers', 'random', function(i, x) return i + 1, x + df.random_uniform({ 1, 2 }, { seed = 3 }) end)
       why('a loop inside', 'a loop or a call is inside', function(i, x)
         local _, y = df.while_loop(function(j) return j:lt(2) end, function(j, y) return j + 1, y * 0.9 end, { df.int32(0), x })
@@ -143,7 +150,7 @@ describe('a loop on gpu:0', function()
     for seed = 1, 3 do
       assert.equal('', program([[
         local n = df.placeholder('int32', {})
-        local out = loop(n, function(i, a, b, s) return i + 1, df.tanh(b:matmul(w)), a + b * 0.5, s * 0.5 + a:reduce_sum() end,
+        local out = loop(n, function(i, a, b, s) return i + 1, df.tanh(b:matmul(w)), a + b * 0.5, s * df.cast(i, 'float32') + a:reduce_sum() end,
           { df.int32(0), x0, x0 * 2, df.constant(1.0) })
         for _, trips in ipairs{ 3, 10, 47 } do both('trips ' .. trips, out, { [n] = trips }, 2) end
       ]], ('DFLOW_STRESS=osr:%d DFLOW_STRICT_SEED=%d'):format(seed, seed)))
