@@ -47,4 +47,10 @@ int32_t ref_zeta(df_kernel *k);
 /* Is there a zero among the divisors in[1] of an integer division, or a negative exponent? Fills the error. */
 int32_t dfk_check_divisor(df_kernel *k);
 int32_t dfk_check_exponent(df_kernel *k);
+
+static inline bool dfk_same_dims(const df_tensor *a, const df_tensor *b) {
+  if (a->rank != b->rank) return false;
+  for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
+  return true;
+}
 #endif

@@ -188,13 +188,6 @@ static void merge_dims(task *t, const ew_view *v, int32_t rank, const int64_t *d
   for (int32_t i = 0; n && i < t->nin; i++) t->fixed |= (uint32_t)(stride[i][0] == 0) << i;
 }
 
-static bool same_dims(const df_tensor *a, const df_tensor *b) {
-  if (a->rank != b->rank || a->size != b->size) return false;
-  for (int32_t d = 0; d < a->rank; d++)
-    if (a->dims[d] != b->dims[d]) return false;
-  return true;
-}
-
 static int32_t no_broadcast(df_kernel *k) {
   char a[160], b[160], c[160];
   if (k->nin == 2)
@@ -228,7 +221,7 @@ static int32_t run_large(df_kernel *k, const ew_op *op, double param, const ew_v
   if (!t.loop) return dfk_fail(k, DF_UNIMPLEMENTED, "no kernel for %s", df_dtype_name(dtype));
 
   bool same = !views;
-  for (int32_t i = 1; same && i < t.nin; i++) same = same_dims(k->in[0], k->in[i]);
+  for (int32_t i = 1; same && i < t.nin; i++) same = dfk_same_dims(k->in[0], k->in[i]);
   int32_t rank = k->in[0]->rank;
   const int64_t *dims = k->in[0]->dims;
   int64_t broad[DF_MAX_RANK], size = k->in[0]->size;
@@ -269,7 +262,7 @@ int32_t cpu_ew_run(df_kernel *k, const ew_op *op, double param, const ew_view *v
     return DF_OK;
   }
   bool plain = loop && !views && k->nin <= 2;
-  if (plain && k->nin == 2 && !same_dims(like, other)) {
+  if (plain && k->nin == 2 && !dfk_same_dims(like, other)) {
     if (other->size == 1 && other->rank <= like->rank) fixed = 2;
     else if (like->size == 1 && like->rank <= other->rank) fixed = 1, like = other;
     else plain = false;

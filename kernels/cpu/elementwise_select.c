@@ -54,13 +54,9 @@ static const ew_op select_entry = { .grain = EW_LIGHT,
 /* Not one of the widths above. */
 static bool boxed(const df_tensor *t) { return !dfk_plain(t->dtype) || t->dtype == DF_COMPLEX128; }
 
-static bool same_dims(const df_tensor *a, const df_tensor *b) {
-  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
-}
-
 int32_t cpu_select_v2(df_kernel *k) {
   if (boxed(k->in[1])) return ref_select_v2(k);
-  if (k->in[0]->size == 1 && k->in[0]->rank <= k->in[1]->rank && same_dims(k->in[1], k->in[2]))
+  if (k->in[0]->size == 1 && k->in[0]->rank <= k->in[1]->rank && dfk_same_dims(k->in[1], k->in[2]))
     return dfk_out_forward(k, 0, *(const bool *)k->in[0]->data ? 1 : 2, k->in[1]->rank, NULL);
   return cpu_ew_run(k, &select_entry, 0, NULL);
 }
@@ -70,7 +66,7 @@ int32_t cpu_select(df_kernel *k) {
   char text[3][160];
   if (boxed(a)) return ref_select(k);
   bool rows = c->rank == 1 && a->rank > 1 && c->dims[0] == a->dims[0];
-  if (!same_dims(a, b) || !(c->rank == 0 || rows || same_dims(c, a)))
+  if (!dfk_same_dims(a, b) || !(c->rank == 0 || rows || dfk_same_dims(c, a)))
     return dfk_fail(k, DF_INVALID_ARGUMENT,
                     "condition %s does not choose between %s and %s: these must have one shape, and the "
                     "condition that shape, one element, or one for each row",
@@ -163,7 +159,7 @@ int32_t cpu_add_n(df_kernel *k) {
   char text[2][160];
   int32_t from = -1;
   for (int32_t i = 0; i < k->nin; i++) {
-    if (!same_dims(first, k->in[i]))
+    if (!dfk_same_dims(first, k->in[i]))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but input 0 is %s: they must have one shape", i,
                       dfk_shape_text(k->in[i], text[0], sizeof text[0]),
                       dfk_shape_text(first, text[1], sizeof text[1]));

@@ -364,13 +364,10 @@ int32_t ref_select_v2(df_kernel *k) {
   }
   return DF_OK;
 }
-static bool same_dims(const df_tensor *a, const df_tensor *b) {
-  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
-}
 int32_t ref_select(df_kernel *k) {
   const df_tensor *c = k->in[0], *a = k->in[1], *b = k->in[2];
   bool rows = c->rank == 1 && a->rank > 1 && c->dims[0] == a->dims[0];
-  if (!same_dims(a, b) || !(c->rank == 0 || rows || same_dims(c, a))) {
+  if (!dfk_same_dims(a, b) || !(c->rank == 0 || rows || dfk_same_dims(c, a))) {
     char text[3][160];
     return dfk_fail(k, DF_INVALID_ARGUMENT,
                     "condition %s does not choose between %s and %s: these must have one shape, and the "
@@ -410,7 +407,7 @@ int32_t ref_add_n(df_kernel *k) {
   const df_tensor *first = k->in[0];
   for (int32_t i = 1; i < k->nin; i++) {
     char a[160], b[160];
-    if (!same_dims(first, k->in[i]))
+    if (!dfk_same_dims(first, k->in[i]))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but input 0 is %s: they must have one shape", i,
                       dfk_shape_text(k->in[i], a, sizeof a), dfk_shape_text(first, b, sizeof b));
   }

@@ -3,62 +3,23 @@
  * at the end.
  */
 #include "../reduce.h"
-#include "element.h"
-#include <math.h>
+#include "fold.h"
 
-typedef enum fold { SUM, MEAN, PROD, MAX, MIN, ALL, ANY, LOG_SUM_EXP, NORM } fold;
-
-static double lowest_int(int32_t dtype, bool high) {
-  switch (dtype) {
-    case DF_INT8:  return high ? INT8_MAX : INT8_MIN;
-    case DF_UINT8: return high ? UINT8_MAX : 0;
-    case DF_INT16: return high ? INT16_MAX : INT16_MIN;
-    case DF_UINT16: return high ? UINT16_MAX : 0;
-    case DF_INT32: return high ? INT32_MAX : INT32_MIN;
-    case DF_UINT32: return high ? UINT32_MAX : 0;
-    default:       return 0;
-  }
-}
-
-static double start_float(fold f) {
+static double start_float(ref_fold f) {
   switch (f) {
-    case PROD: return 1;
-    case MAX: case LOG_SUM_EXP: return -INFINITY;
-    case MIN: return INFINITY;
+    case REF_PROD: return 1;
+    case REF_MAX: case REF_LOG_SUM_EXP: return -INFINITY;
+    case REF_MIN: return INFINITY;
     default: return 0;
   }
 }
 
-static int64_t start_int(fold f, int32_t dtype) {
+static int64_t start_int(ref_fold f, int32_t dtype) {
   switch (f) {
-    case PROD: case ALL: return 1;
-    case MAX: return dtype == DF_INT64 ? INT64_MIN : (int64_t)lowest_int(dtype, false);
-    case MIN: return dtype == DF_INT64 ? INT64_MAX : dtype == DF_UINT64 ? -1 : (int64_t)lowest_int(dtype, true);
+    case REF_PROD: case REF_ALL: return 1;
+    case REF_MAX: return ref_lowest(dtype, false);
+    case REF_MIN: return ref_lowest(dtype, true);
     default: return 0;
-  }
-}
-
-static double fold_float(fold f, double a, double x) {
-  switch (f) {
-    case SUM: case MEAN: return a + x;
-    case PROD: return a * x;
-    case MAX: case LOG_SUM_EXP: return x > a || isnan(x) ? x : a;
-    case MIN: return x < a || isnan(x) ? x : a;
-    case NORM: return a + x * x;
-    default: return a;
-  }
-}
-
-static int64_t fold_int(fold f, int32_t dtype, int64_t a, int64_t x) {
-  switch (f) {
-    case SUM: case MEAN: return (int64_t)((uint64_t)a + (uint64_t)x);
-    case PROD: return (int64_t)((uint64_t)a * (uint64_t)x);
-    case MAX: return ref_below(dtype, a, x) ? x : a;
-    case MIN: return ref_below(dtype, x, a) ? x : a;
-    case ALL: return a && x;
-    case ANY: return a || x;
-    case NORM: return (int64_t)((uint64_t)a + (uint64_t)x * (uint64_t)x);
-    default: return a;
   }
 }
 
@@ -73,13 +34,14 @@ static int64_t result_of(const dfk_reduction *r, int64_t i) {
   return out;
 }
 
-static void reduce_floats(const df_tensor *x, df_tensor *y, const dfk_reduction *r, fold f, double *acc, double *sum) {
+static void reduce_floats(const df_tensor *x, df_tensor *y, const dfk_reduction *r, ref_fold f, double *acc,
+                          double *sum) {
   for (int64_t o = 0; o < r->out_size; o++) acc[o] = start_float(f);
   for (int64_t i = 0; i < x->size; i++) {
     int64_t o = result_of(r, i);
-    acc[o] = fold_float(f, acc[o], ref_get(x, i));
+    acc[o] = ref_fold_float(f, acc[o], ref_get(x, i));
   }
-  if (f == LOG_SUM_EXP) {
+  if (f == REF_LOG_SUM_EXP) {
     for (int64_t o = 0; o < r->out_size; o++) sum[o] = 0;
     for (int64_t i = 0; i < x->size; i++) {
       int64_t o = result_of(r, i);
@@ -88,38 +50,38 @@ static void reduce_floats(const df_tensor *x, df_tensor *y, const dfk_reduction 
     for (int64_t o = 0; o < r->out_size; o++) acc[o] = (isfinite(acc[o]) ? acc[o] : 0) + log(sum[o]);
   }
   for (int64_t o = 0; o < r->out_size; o++)
-    ref_put(y, o, f == MEAN ? acc[o] / (double)r->count : f == NORM ? sqrt(acc[o]) : acc[o]);
+    ref_put(y, o, f == REF_MEAN ? acc[o] / (double)r->count : f == REF_NORM ? sqrt(acc[o]) : acc[o]);
 }
 
-static void reduce_ints(const df_tensor *x, df_tensor *y, const dfk_reduction *r, fold f, int64_t *acc) {
+static void reduce_ints(const df_tensor *x, df_tensor *y, const dfk_reduction *r, ref_fold f, int64_t *acc) {
   for (int64_t o = 0; o < r->out_size; o++) acc[o] = start_int(f, x->dtype);
   for (int64_t i = 0; i < x->size; i++) {
     int64_t o = result_of(r, i);
-    acc[o] = fold_int(f, x->dtype, acc[o], ref_get_int(x, i));
+    acc[o] = ref_fold_int(f, x->dtype, acc[o], ref_get_int(x, i));
   }
   for (int64_t o = 0; o < r->out_size; o++) {
     int64_t mean = x->dtype == DF_UINT64 ? (int64_t)((uint64_t)acc[o] / (uint64_t)(r->count ? r->count : 1))
                                          : acc[o] / (r->count ? r->count : 1);
-    ref_put_int(y, o, f == MEAN ? mean : acc[o]);
-    if (f != NORM) continue;
+    ref_put_int(y, o, f == REF_MEAN ? mean : acc[o]);
+    if (f != REF_NORM) continue;
     int64_t sum = ref_get_int(y, o);                     /* as the dtype holds it */
     double root = sqrt(x->dtype == DF_UINT64 ? (double)(uint64_t)sum : (double)sum);
     ref_put_int(y, o, root > 0 ? (int64_t)root : 0);
   }
 }
 
-static void reduce_complex(const df_tensor *x, df_tensor *y, const dfk_reduction *r, fold f, double complex *acc) {
-  for (int64_t o = 0; o < r->out_size; o++) acc[o] = f == PROD;
+static void reduce_complex(const df_tensor *x, df_tensor *y, const dfk_reduction *r, ref_fold f, double complex *acc) {
+  for (int64_t o = 0; o < r->out_size; o++) acc[o] = f == REF_PROD;
   for (int64_t i = 0; i < x->size; i++) {
     int64_t o = result_of(r, i);
     double complex v = ref_get_complex(x, i);
-    acc[o] = f == PROD ? acc[o] * v : f == NORM ? acc[o] + v * conj(v) : acc[o] + v;
+    acc[o] = f == REF_PROD ? acc[o] * v : f == REF_NORM ? acc[o] + v * conj(v) : acc[o] + v;
   }
   for (int64_t o = 0; o < r->out_size; o++)
-    ref_put_complex(y, o, f == MEAN ? acc[o] / (double)r->count : f == NORM ? csqrt(acc[o]) : acc[o]);
+    ref_put_complex(y, o, f == REF_MEAN ? acc[o] / (double)r->count : f == REF_NORM ? csqrt(acc[o]) : acc[o]);
 }
 
-static int32_t reduce(df_kernel *k, fold f) {
+static int32_t reduce(df_kernel *k, ref_fold f) {
   dfk_reduction r;
   int32_t code = dfk_reduction_of(k, &r);
   if (code) return code;
@@ -127,7 +89,7 @@ static int32_t reduce(df_kernel *k, fold f) {
   df_tensor *y = dfk_out(k, 0, x->dtype, r.out_rank, r.out_dims);
   if (!y) return DF_RESOURCE_EXHAUSTED;
   bool floats = ref_is_float(x->dtype), both = dfk_is_complex(x->dtype);
-  if (f == MEAN && !floats && !both && r.count == 0 && r.out_size > 0)
+  if (f == REF_MEAN && !floats && !both && r.count == 0 && r.out_size > 0)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the mean of no integers is not defined (integer division by zero)");
   double *acc = (double *)dfk_scratch(k, (2 * r.out_size + 1) * 8);
   if (!acc) return DF_RESOURCE_EXHAUSTED;
@@ -138,15 +100,15 @@ static int32_t reduce(df_kernel *k, fold f) {
   return DF_OK;
 }
 
-int32_t ref_sum(df_kernel *k)  { return reduce(k, SUM); }
-int32_t ref_mean(df_kernel *k) { return reduce(k, MEAN); }
-int32_t ref_prod(df_kernel *k) { return reduce(k, PROD); }
-int32_t ref_max(df_kernel *k)  { return reduce(k, MAX); }
-int32_t ref_min(df_kernel *k)  { return reduce(k, MIN); }
-int32_t ref_all(df_kernel *k)  { return reduce(k, ALL); }
-int32_t ref_any(df_kernel *k)  { return reduce(k, ANY); }
-int32_t ref_log_sum_exp(df_kernel *k)    { return reduce(k, LOG_SUM_EXP); }
-int32_t ref_euclidean_norm(df_kernel *k) { return reduce(k, NORM); }
+int32_t ref_sum(df_kernel *k)  { return reduce(k, REF_SUM); }
+int32_t ref_mean(df_kernel *k) { return reduce(k, REF_MEAN); }
+int32_t ref_prod(df_kernel *k) { return reduce(k, REF_PROD); }
+int32_t ref_max(df_kernel *k)  { return reduce(k, REF_MAX); }
+int32_t ref_min(df_kernel *k)  { return reduce(k, REF_MIN); }
+int32_t ref_all(df_kernel *k)  { return reduce(k, REF_ALL); }
+int32_t ref_any(df_kernel *k)  { return reduce(k, REF_ANY); }
+int32_t ref_log_sum_exp(df_kernel *k)    { return reduce(k, REF_LOG_SUM_EXP); }
+int32_t ref_euclidean_norm(df_kernel *k) { return reduce(k, REF_NORM); }
 
 /* ---- argmax ------------------------------------------------------------------------------------- */
 

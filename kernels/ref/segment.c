@@ -5,26 +5,10 @@
 #include "../move.h"
 #include "../reduce.h"
 #include "../segment.h"
-#include "element.h"
-#include <math.h>
+#include "fold.h"
 #include <string.h>
 
 /* ---- segments --------------------------------------------------------------------------------- */
-
-typedef enum fold { SUM, PROD, MAX, MIN } fold;
-
-static int64_t lowest(int32_t dtype, bool high) {
-  switch (dtype) {
-    case DF_INT8:  return high ? INT8_MAX : INT8_MIN;
-    case DF_UINT8: return high ? UINT8_MAX : 0;
-    case DF_INT16: return high ? INT16_MAX : INT16_MIN;
-    case DF_UINT16: return high ? UINT16_MAX : 0;
-    case DF_INT32: return high ? INT32_MAX : INT32_MIN;
-    case DF_UINT32: return high ? UINT32_MAX : 0;
-    case DF_UINT64: return high ? -1 : 0;
-    default:       return high ? INT64_MAX : INT64_MIN;
-  }
-}
 
 /* The greatest finite number of a float dtype: what an empty segment's min is, as in TensorFlow. */
 static double greatest(int32_t dtype) {
@@ -36,25 +20,7 @@ static double greatest(int32_t dtype) {
   }
 }
 
-static double fold_float(fold f, double a, double x) {
-  switch (f) {
-    case SUM:  return a + x;
-    case PROD: return a * x;
-    case MAX:  return x > a || isnan(x) ? x : a;
-    default:   return x < a || isnan(x) ? x : a;
-  }
-}
-
-static int64_t fold_int(fold f, int32_t dtype, int64_t a, int64_t x) {
-  switch (f) {
-    case SUM:  return (int64_t)((uint64_t)a + (uint64_t)x);
-    case PROD: return (int64_t)((uint64_t)a * (uint64_t)x);
-    case MAX:  return ref_below(dtype, a, x) ? x : a;
-    default:   return ref_below(dtype, x, a) ? x : a;
-  }
-}
-
-static int32_t unsorted(df_kernel *k, fold f) {
+static int32_t unsorted(df_kernel *k, ref_fold f) {
   const df_tensor *data = k->in[0], *ids = k->in[1];
   int64_t row;
   df_tensor *y = dfk_unsorted_begin(k, &row);
@@ -65,9 +31,10 @@ static int32_t unsorted(df_kernel *k, fold f) {
   int64_t *sums = (int64_t *)acc;
   double complex *pairs = (double complex *)acc;
   for (int64_t i = 0; i < y->size; i++) {
-    if (both) pairs[i] = f == PROD;
-    else if (floats) acc[i] = f == SUM ? 0 : f == PROD ? 1 : f == MAX ? -greatest(data->dtype) : greatest(data->dtype);
-    else sums[i] = f == SUM ? 0 : f == PROD ? 1 : lowest(data->dtype, f == MIN);
+    if (both) pairs[i] = f == REF_PROD;
+    else if (floats)
+      acc[i] = f == REF_SUM ? 0 : f == REF_PROD ? 1 : f == REF_MAX ? -greatest(data->dtype) : greatest(data->dtype);
+    else sums[i] = f == REF_SUM ? 0 : f == REF_PROD ? 1 : ref_lowest(data->dtype, f == REF_MIN);
   }
   for (int64_t i = 0; i < ids->size; i++) {
     int64_t id = dfk_index(ids, i);
@@ -75,9 +42,10 @@ static int32_t unsorted(df_kernel *k, fold f) {
       int64_t to = id * row + j;
       if (both)
         pairs[to] =
-            f == SUM ? pairs[to] + ref_get_complex(data, i * row + j) : pairs[to] * ref_get_complex(data, i * row + j);
-      else if (floats) acc[to] = fold_float(f, acc[to], ref_get(data, i * row + j));
-      else sums[to] = fold_int(f, data->dtype, sums[to], ref_get_int(data, i * row + j));
+            f == REF_SUM ? pairs[to] + ref_get_complex(data, i * row + j)
+                         : pairs[to] * ref_get_complex(data, i * row + j);
+      else if (floats) acc[to] = ref_fold_float(f, acc[to], ref_get(data, i * row + j));
+      else sums[to] = ref_fold_int(f, data->dtype, sums[to], ref_get_int(data, i * row + j));
     }
   }
   for (int64_t i = 0; i < y->size; i++) {
@@ -89,10 +57,10 @@ static int32_t unsorted(df_kernel *k, fold f) {
   return DF_OK;
 }
 
-int32_t ref_unsorted_segment_sum(df_kernel *k)  { return unsorted(k, SUM); }
-int32_t ref_unsorted_segment_prod(df_kernel *k) { return unsorted(k, PROD); }
-int32_t ref_unsorted_segment_max(df_kernel *k)  { return unsorted(k, MAX); }
-int32_t ref_unsorted_segment_min(df_kernel *k)  { return unsorted(k, MIN); }
+int32_t ref_unsorted_segment_sum(df_kernel *k)  { return unsorted(k, REF_SUM); }
+int32_t ref_unsorted_segment_prod(df_kernel *k) { return unsorted(k, REF_PROD); }
+int32_t ref_unsorted_segment_max(df_kernel *k)  { return unsorted(k, REF_MAX); }
+int32_t ref_unsorted_segment_min(df_kernel *k)  { return unsorted(k, REF_MIN); }
 
 int32_t ref_segment_sum(df_kernel *k) {
   const df_tensor *data = k->in[0], *ids = k->in[1];

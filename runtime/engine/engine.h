@@ -35,9 +35,32 @@ typedef struct dfi_turner {
   bool (*replay)(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 } dfi_turner;
 
+/* What a session or a run asks for. */
+typedef enum dfi_engine {
+  DFI_ENGINE_AUTO = 0,
+  DFI_ENGINE_TOKENS,
+  DFI_ENGINE_NATIVE, /* compiles before the first trip */
+  DFI_ENGINE_PRIMITIVES /* tokens, of plans made with DFI_PLAN_PRIMITIVES */
+} dfi_engine;
+
 /* May whoever turns go without tokens: does nobody watch them, or want them in another order? */
 static inline bool dfi_engine_unwatched(const dfi_exec *x) {
   return x->watched == DFI_UNWATCHED && !x->made && !x->shuffle;
+}
+
+/* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then
+   somebody wants to see them. */
+static inline bool dfi_engine_wants_many(const dfi_exec *x, const dfi_frame *f) {
+  enum { USUAL = 32 };
+  if (!x->watch || x->engine != DFI_ENGINE_AUTO) return false;
+  for (; f->origin; f = f->parent) if (f->scope->parallel_iterations > USUAL) return true;
+  return false;
+}
+/* DFLOW_STRESS=osr:SEED: the next number of its generator. x->osr is not 0. */
+static inline uint64_t dfi_engine_dice(dfi_exec *x) {
+  uint64_t s = x->osr;
+  s ^= s << 13; s ^= s >> 7; s ^= s << 17;
+  return (x->osr = s) >> 11;
 }
 
 /* The frame's only open iteration, r, becomes another one. Its variables are set by who calls: the `uses` of their

@@ -23,12 +23,6 @@ static dfi_graphed_loop *loop_of(const dfi_exec *x, const dfi_scope *s) {
   return all && s->id < all->n && all->loop[s->id].scope == s ? &all->loop[s->id] : NULL;
 }
 
-static uint64_t dice(dfi_exec *x) {
-  uint64_t s = x->osr;
-  s ^= s << 13; s ^= s >> 7; s ^= s << 17;
-  return (x->osr = s) >> 11;
-}
-
 /* ---- what is kept from run to run ------------------------------------------------------------------------------- */
 
 static dfi_graphed_made *made_take(dfi_graphed_loop *l) {
@@ -169,7 +163,7 @@ static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi
     atomic_fetch_add_explicit(&l->launches, 1, memory_order_relaxed);
     if (x->live) dfi_exec_publish(x);
     const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
-    if ((others && slice >= SLICES) || (x->osr && dice(x) % 3 == 0)) { x->patience = 0; break; }
+    if ((others && slice >= SLICES) || (x->osr && dfi_engine_dice(x) % 3 == 0)) { x->patience = 0; break; }
   }
   dfi_free(ahead);
   return n;
@@ -191,7 +185,7 @@ static void run(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame
 
 /* How many iterations a graph of this loop has. */
 static int32_t many_of(dfi_exec *x, const dfi_graphed_loop *l) {
-  if (x->osr) return 1 + (int32_t)(dice(x) % 3);
+  if (x->osr) return 1 + (int32_t)(dfi_engine_dice(x) % 3);
   const int32_t n = NODES / (l->nsteps + 1);
   return n < 1 ? 1 : n < MANY ? n : MANY;
 }
@@ -216,17 +210,9 @@ static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_mad
   return fits ? DFI_GRAPHED_READY : dfi_graphed_capture(x, l, m, r, many);
 }
 
-/* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then
-   somebody wants to see them. */
-static bool wants_many(const dfi_exec *x, const dfi_frame *f) {
-  enum { USUAL = 32 };
-  if (!x->watch || x->engine != DFI_ENGINE_AUTO) return false;
-  for (; f->origin; f = f->parent) if (f->scope->parallel_iterations > USUAL) return true;
-  return false;
-}
-
 static bool may_run(dfi_exec *x, const dfi_frame *f) {
-  return !f->tokens_only && !f->call && !x->team && !x->faults && dfi_engine_unwatched(x) && !wants_many(x, f);
+  return !f->tokens_only && !f->call && !x->team && !x->faults && dfi_engine_unwatched(x) &&
+         !dfi_engine_wants_many(x, f);
 }
 
 static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
@@ -234,7 +220,7 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   if (!l || !may_run(x, f) || dfi_engine_stops(x)) return false;
   if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&l->state) == DFI_GRAPHED_COLD)
     atomic_store(&l->state, DFI_GRAPHED_WANTED);
-  if (atomic_load(&l->state) != DFI_GRAPHED_WANTED || (x->osr && dice(x) % 2)) return false;
+  if (atomic_load(&l->state) != DFI_GRAPHED_WANTED || (x->osr && dfi_engine_dice(x) % 2)) return false;
   pthread_mutex_lock(&l->lock);
   const bool can = dfi_graphed_look(x->plan, l);
   pthread_mutex_unlock(&l->lock);
@@ -260,7 +246,7 @@ static void look(dfi_exec *x) {
   if (atomic_load(&l->state) == DFI_GRAPHED_COLD &&
       (x->engine == DFI_ENGINE_NATIVE || atomic_fetch_add(&l->heat, 1) >= HOT))
     atomic_store(&l->state, DFI_GRAPHED_WANTED);
-  if (atomic_load(&l->state) == DFI_GRAPHED_WANTED && (!x->osr || dice(x) % 2)) f->window = 1;
+  if (atomic_load(&l->state) == DFI_GRAPHED_WANTED && (!x->osr || dfi_engine_dice(x) % 2)) f->window = 1;
 }
 
 static bool replay(dfi_exec *x, dfi_record *r, dfi_pnode *p) { return false; }

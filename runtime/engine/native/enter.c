@@ -322,18 +322,12 @@ static void take_counts(dfi_exec *x, int64_t *n) {
   memset(n, 0, sizeof *n * DFI_COUNTS);
 }
 
-static uint64_t dice(dfi_exec *x) {
-  uint64_t s = x->osr;
-  s ^= s << 13; s ^= s >> 7; s ^= s << 17;
-  return (x->osr = s) >> 11;
-}
-
 int64_t dfi_native_poll(dfi_native_frame *c) {
   dfi_exec *x = c->exec;
   take_counts(x, c->count);
   if (x->live) dfi_exec_publish(x);
   if (dfi_engine_stops(x)) { x->patience = 0; return -1; }
-  if (x->osr) return dice(x) % 3 ? (int64_t)(dice(x) % 16) : -1;
+  if (x->osr) return dfi_engine_dice(x) % 3 ? (int64_t)(dfi_engine_dice(x) % 16) : -1;
   const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
   if (others && ++c->slice >= SLICES) { x->patience = 0; return -1; }
   return BUDGET;
@@ -417,7 +411,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .record = r,
                            .number = r->number,
                            .least = x->osr ? 1 : LEAST,
-                           .budget = x->osr ? (int64_t)(dice(x) % 16) : BUDGET };
+                           .budget = x->osr ? (int64_t)(dfi_engine_dice(x) % 16) : BUDGET };
     const int32_t site = u->run(&c);
     take_counts(x, counts);
     over = site == 0;
@@ -441,26 +435,18 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   return over;
 }
 
-/* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then
-   somebody wants to see them. */
-static bool wants_many(const dfi_exec *x, const dfi_frame *f) {
-  enum { USUAL = 32 };
-  if (!x->watch || x->engine != DFI_ENGINE_AUTO) return false;
-  for (; f->origin; f = f->parent) if (f->scope->parallel_iterations > USUAL) return true;
-  return false;
-}
-
 static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   if (DFI_UNLIKELY(x->replay != NULL)) {
     const resumed how = resume(x, f, r);
     if (how != NOT_RESUMED) return how == OVER;
   }
-  if (f->tokens_only || f->call || !dfi_engine_unwatched(x) || dfi_engine_stops(x) || wants_many(x, f)) return false;
+  if (f->tokens_only || f->call || !dfi_engine_unwatched(x) || dfi_engine_stops(x) || dfi_engine_wants_many(x, f))
+    return false;
   dfi_unit *u = dfi_unit_of(x, f->scope);
   if (!u) return false;
   if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&u->state) == DFI_UNIT_COLD) dfi_unit_want(u, true);
   if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) return false;
-  if (x->osr && dice(x) % 2) return false;
+  if (x->osr && dfi_engine_dice(x) % 2) return false;
   if (DFI_UNLIKELY(x->replay != NULL)) forget_frame(x, f);
   return run(x, u, f, r);
 }
@@ -469,7 +455,8 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
 
 static void look(dfi_exec *x) {
   enum { HOT = 200 /* looks, of 256 tokens each: half a millisecond */, DEEP = 64 };
-  if (x->head == x->tail || !dfi_engine_unwatched(x) || wants_many(x, x->queue[x->head & x->queue_mask].record->frame))
+  if (x->head == x->tail || !dfi_engine_unwatched(x) ||
+      dfi_engine_wants_many(x, x->queue[x->head & x->queue_mask].record->frame))
     return;
   dfi_frame *frame[DEEP];
   int32_t n = 0;
@@ -486,7 +473,8 @@ static void look(dfi_exec *x) {
     if (state == DFI_UNIT_REFUSED || (state == DFI_UNIT_READY && f->tokens_only)) continue;
     if (state == DFI_UNIT_WAITING) return;
     if (state == DFI_UNIT_READY) {
-      if (!x->osr || dice(x) % 2) f->window = 1;  /* its iterations come one by one, and after the next it is entered */
+      /* its iterations come one by one, and after the next it is entered */
+      if (!x->osr || dfi_engine_dice(x) % 2) f->window = 1;
       inside = true;
       continue;
     }

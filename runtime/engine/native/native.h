@@ -13,16 +13,9 @@
  */
 #ifndef DFLOW_NATIVE_H
 #define DFLOW_NATIVE_H
-#include "engine/executor.h"
+#include "engine/engine.h"
 
 /* ---- for the engine ----------------------------------------------------------------------------- */
-
-typedef enum dfi_engine {
-  DFI_ENGINE_AUTO = 0,
-  DFI_ENGINE_TOKENS,
-  DFI_ENGINE_NATIVE, /* compiles before the first trip */
-  DFI_ENGINE_PRIMITIVES /* tokens, of plans made with DFI_PLAN_PRIMITIVES */
-} dfi_engine;
 
 /* A plan's loops may be compiled from now on. */
 void dfi_native_attach(dfi_plan *p);
