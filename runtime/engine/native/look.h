@@ -47,7 +47,7 @@ typedef struct dfi_look {
   int64_t bytes;                 /* of the small tensors of an iteration, and of copies that calls and arrays take */
 } dfi_look;
 
-enum { DFI_SMALL = 1024, DFI_SMALL_ROOM = 256 << 10 };     /* elements of a tensor, and bytes of all, at most */
+enum { DFI_SMALL = 2048, DFI_SMALL_ROOM = 256 << 10 };     /* elements of a tensor, and bytes of all, at most */
 /* The shape, if a tensor of it is small and its dtype one that has vector loops; NULL. */
 const dfi_shape *dfi_small(uint8_t dtype, const dfi_shape *s);
 /* The shape of a small tensor that an operand of loop i is; NULL: a number, a handle, or something else. */

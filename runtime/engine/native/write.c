@@ -135,7 +135,8 @@ static void write_unit(dfi_writer *w) {
                w->decl.at ? w->decl.at : "");
   dfi_text_add(t, "%.*s%.*s}\n", (int)w->body.n, w->body.at, (int)w->tail.n, w->tail.at ? w->tail.at : "");
   if (w->outside.at) dfi_text_add(t, "%s", w->outside.at);
-  dfi_text_add(t, "attributes #0 = { nounwind \"denormal-fp-math\"=\"preserve-sign,preserve-sign\" }\n!0 = "
+  dfi_text_add(t, "attributes #0 = { nounwind \"denormal-fp-math\"=\"preserve-sign,preserve-sign\" "
+                  "\"min-legal-vector-width\"=\"512\" \"prefer-vector-width\"=\"512\" }\n!0 = "
                   "!{!\"branch_weights\", i32 1, i32 100000}\n");
   dfi_text_add(t, "!1 = !{!\"branch_weights\", i32 100000, i32 1}\n");
   if (w->scopes.at) dfi_text_add(t, "!2 = distinct !{!2}\n%s", w->scopes.at);

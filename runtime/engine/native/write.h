@@ -103,6 +103,9 @@ void dfi_write_done(dfi_writer *w, int32_t i, const dfi_pnode *p, int32_t loop);
 /* ---- a node's arithmetic ---- */
 /* write_tensor.c: a node of whose operands and result some are small tensors. */
 void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* The same, if it can be computed in one pass with the others of its group: that is written when all of them are there,
+   and then who waits for them is told. */
+bool dfi_write_in_group(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* write_kernel.c: the node's kernel is called. */
 void dfi_write_call(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* The node's result from its operands, which lie as dfi_type says, and so does the result. */

@@ -49,6 +49,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       if (l->node[number].called) { dfi_write_call(w, i, p); break; }
       if (works_on_tensors(w, i, p)) {
         if (dfi_is_alias(p)) dfi_write_alias(w, p->out_dtypes[0], dfi_write_operand(w, i, in[0], dtype), i, p->out);
+        else if (dfi_write_in_group(w, i, p)) return;
         else dfi_write_tensor_op(w, i, p);
         break;
       }

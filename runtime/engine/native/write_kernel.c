@@ -12,7 +12,7 @@ static dfi_operand operand_at(const dfi_look *l, const dfi_pnode *p, uint32_t k)
 }
 
 /* Elements of a call's operands and results. A random number costs more than its copy. */
-enum { FEW = 1024 };
+enum { FEW = 2048 };
 
 static bool is_few(const dfi_pnode *p, const dfi_shape *s) {
   return !s || (p->op->traits & DFO_RANDOM) || dfi_shape_size(s) <= FEW;

@@ -1,9 +1,10 @@
 /* write_tensor.c: elementwise math on small tensors whose shapes are known.
  *
  * Up to sixteen elements are one vector of LLVM's, more are written piece by piece, many as a loop over pieces; so each
- * element is computed as write_op.c has it, and small tensors live in registers. What a polynomial makes is called: the
- * loop that the kernel itself is made of, which gives an element the same bits wherever it begins. Operands that are
- * broadcast are first laid out in full.
+ * element is computed as write_op.c has it, and small tensors live in registers. Nodes of one group (plan/group.h) are
+ * one pass over pieces: values that nobody else sees stay in registers. What write_math.c has no polynomial for is
+ * called: the loop that the kernel itself is made of, which gives an element the same bits wherever it begins. Operands
+ * that are broadcast are first laid out in full.
  */
 #include "engine/native/write.h"
 #include "kernels/chain.h"
@@ -46,7 +47,8 @@ static dfk_loop loop_of(const dfi_pnode *p) {
 
 /* Can it be written of several elements at once? */
 static bool has_lanes(const dfi_pnode *p) {
-  if (p->kind != DFI_K_SCALAR) return false;
+  const bool of_group = p->group && p->op->scalar && p->kernel == p->op->kernel[DF_CPU];   /* its kind is KERNEL */
+  if (p->kind != DFI_K_SCALAR && !of_group) return false;
   dfi_writer dry = { .lanes = 4, .dry = true };
   const dfi_name x = { "%x" }, in[3] = { x, x, x };
   uint8_t dtype[3];
@@ -145,25 +147,51 @@ static dfi_name lanes_of(dfi_writer *w, const source *s, const char *index) {
   return v;
 }
 
-static void write_piece(dfi_writer *w, int32_t i, const dfi_pnode *p, const source *in, const char *to,
-                        const char *index, int32_t lanes) {
-  w->lanes = lanes;
-  dfi_name r = lanes_of(w, &in[0], index);
-  if (dfi_is_sum(p)) {
-    for (uint32_t k = 1; k < p->nin; k++) r = dfi_write_sum(w, in[0].dtype, r, lanes_of(w, &in[k], index));
-  } else {
-    dfi_name v[3] = { r, r, r };
-    uint8_t dtype[3] = { in[0].dtype, in[0].dtype, in[0].dtype };
-    for (uint32_t k = 1; k < p->nin; k++) { v[k] = lanes_of(w, &in[k], index); dtype[k] = in[k].dtype; }
-    r = dfi_write_op(w, i, p, v, dtype);
-  }
+/* w->lanes elements of p, of w->lanes elements of each operand. */
+static dfi_name write_lanes(dfi_writer *w, int32_t i, const dfi_pnode *p, const dfi_name *in, const uint8_t *dtype) {
+  if (!dfi_is_sum(p)) return dfi_write_op(w, i, p, in, dtype);
+  dfi_name r = in[0];
+  for (uint32_t k = 1; k < p->nin; k++) r = dfi_write_sum(w, dtype[0], r, in[k]);
+  return r;
+}
+
+static void store_lanes(dfi_writer *w, const dfi_pnode *p, dfi_name v, const char *to, const char *index) {
   const uint8_t dtype = p->out_dtypes[0];
-  SAY(w, "  store %s %s, ptr %s, align %d\n", dfi_lanes(w, dtype), r.s, element_at(w, dtype, to, index).s,
+  SAY(w, "  store %s %s, ptr %s, align %d\n", dfi_lanes(w, dtype), v.s, element_at(w, dtype, to, index).s,
       dfi_dtype_size[dtype]);
+}
+
+/* Nodes that are computed in one pass: of node m operand k is from[first[m] + k], or what node made[first[m] + k] made,
+   unless that is -1. */
+typedef struct pass {
+  int32_t n;
+  const dfi_pnode **node;
+  const bool *wanted;
+  const int32_t *first, *made;
+  const source *from;
+  dfi_name *value;               /* n: of these lanes */
+} pass;
+
+static void write_piece(dfi_writer *w, int32_t i, const pass *a, const char *index, int32_t lanes) {
+  w->lanes = lanes;
+  for (int32_t m = 0; m < a->n; m++) {
+    const dfi_pnode *p = a->node[m];
+    dfi_name *v = dfi_xmalloc(sizeof *v * (p->nin + 3));
+    uint8_t *dtype = dfi_xmalloc(p->nin + 3);
+    for (uint32_t k = 0; k < p->nin || k < 3; k++) {
+      const int32_t at = a->first[m] + (int32_t)(k < p->nin ? k : 0), made = a->made[at];
+      v[k] = k >= p->nin ? v[0] : made >= 0 ? a->value[made] : lanes_of(w, &a->from[at], index);
+      dtype[k] = made >= 0 ? a->node[made]->out_dtypes[0] : a->from[at].dtype;
+    }
+    a->value[m] = write_lanes(w, i, p, v, dtype);
+    if (a->wanted[m]) store_lanes(w, p, a->value[m], dfi_write_place(i, p->out).s, index);
+    dfi_free(v);
+    dfi_free(dtype);
+  }
   w->lanes = 0;
 }
 
-static void write_pieces(dfi_writer *w, int32_t i, const dfi_pnode *p, const source *in, const char *to, int64_t n) {
+static void write_pieces(dfi_writer *w, int32_t i, const pass *a, int64_t n) {
   int64_t at = 0;
   if (n > LANES * PIECES) {
     const int32_t b = w->nlabel++;
@@ -171,7 +199,7 @@ static void write_pieces(dfi_writer *w, int32_t i, const dfi_pnode *p, const sou
     at = n / LANES * LANES;
     DECL(w, "  %s = alloca i64\n", k.s);
     SAY(w, "  store i64 0, ptr %s\n  br label %%piece%d\npiece%d:\n  %s = load i64, ptr %s\n", k.s, b, b, e.s, k.s);
-    write_piece(w, i, p, in, to, e.s, LANES);
+    write_piece(w, i, a, e.s, LANES);
     SAY(w, "  %s = add i64 %s, %d\n  store i64 %s, ptr %s\n  %s = icmp ult i64 %s, %lld\n", next.s, e.s, LANES, next.s,
         k.s, more.s, next.s, (long long)at);
     SAY(w, "  br i1 %s, label %%piece%d, label %%pieces%d\npieces%d:\n", more.s, b, b, b);
@@ -179,8 +207,67 @@ static void write_pieces(dfi_writer *w, int32_t i, const dfi_pnode *p, const sou
   for (; at < n; at += LANES) {
     char index[24];
     snprintf(index, sizeof index, "%lld", (long long)at);
-    write_piece(w, i, p, in, to, index, n - at < LANES ? (int32_t)(n - at) : LANES);
+    write_piece(w, i, a, index, n - at < LANES ? (int32_t)(n - at) : LANES);
   }
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+/* Does node p, of several elements at once, belong to a pass over `whole`? */
+static bool may_join(const dfi_writer *w, int32_t i, const dfi_pnode *p, const dfi_shape *whole, int32_t guard) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_look_node *n = &l->node[p - l->nodes];
+  const dfi_shape *s = l->slot_shape[p->out];
+  return !n->called && n->guard == guard && s && dfi_shape_size(s) == dfi_shape_size(whole) && !dfi_is_alias(p) &&
+         (dfi_is_sum(p) || has_lanes(p));
+}
+
+static int32_t member_at(const dfi_group *g, const dfi_look_loop *l, dfi_operand o) {
+  for (int32_t m = 0; DFI_SPACE(o) == DFI_ITERATION && m < g->n; m++)
+    if (l->nodes[g->member[m].node].out == DFI_INDEX(o)) return m;
+  return -1;
+}
+
+static void write_group(dfi_writer *w, int32_t i, const dfi_group *g) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_pnode *node[DFI_GROUP_MEMBERS];
+  dfi_name value[DFI_GROUP_MEMBERS];
+  int32_t first[DFI_GROUP_MEMBERS], all = 0;
+  bool wanted[DFI_GROUP_MEMBERS];
+  for (int32_t m = 0; m < g->n; m++) {
+    node[m] = &l->nodes[g->member[m].node];
+    wanted[m] = g->member[m].wanted;
+    first[m] = all;
+    all += (int32_t)node[m]->nin;
+  }
+  source *from = dfi_xmalloc(sizeof *from * (size_t)(all + 1));
+  int32_t *made = dfi_xmalloc(sizeof *made * (size_t)(all + 1));
+  for (int32_t m = 0; m < g->n; m++)
+    for (uint32_t k = 0; k < node[m]->nin; k++) {
+      made[first[m] + (int32_t)k] = member_at(g, l, operand_at(w->look, node[m], k));
+      if (made[first[m] + (int32_t)k] < 0) from[first[m] + (int32_t)k] = source_of(w, i, node[m], k);
+    }
+  const pass a = { g->n, node, wanted, first, made, from, value };
+  write_pieces(w, i, &a, dfi_shape_size(l->slot_shape[node[0]->out]));
+  dfi_free(from);
+  dfi_free(made);
+}
+
+bool dfi_write_in_group(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_shape *whole = l->slot_shape[p->out];
+  if (!p->group || !whole || dfi_shape_size(whole) <= DFI_DIRECT) return false;
+  const dfi_group *g = &w->look->plan->group[p->group - 1];
+  for (int32_t m = 0; m < g->n; m++)
+    if (!may_join(w, i, &l->nodes[g->member[m].node], whole, l->node[p - l->nodes].guard)) return false;
+  dfi_write_deliver(w, i, p->edge[0], p->inside);
+  for (int32_t m = 0; m < g->n; m++) if (!l->node[g->member[m].node].written) return true;
+  write_group(w, i, g);
+  for (int32_t m = 0; m < g->n; m++) {
+    const dfi_pnode *q = &l->nodes[g->member[m].node];
+    dfi_write_deliver(w, i, q->inside, q->edge[1]);
+  }
+  return true;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
@@ -211,10 +298,15 @@ static void write_call(dfi_writer *w, const dfi_pnode *p, const source *in, cons
 void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const int64_t n = dfi_shape_size(w->look->loop[i].slot_shape[p->out]);
   source *in = dfi_xmalloc(sizeof *in * p->nin);
-  char to[48];
-  snprintf(to, sizeof to, "%%v%d_%u", i, p->out);
-  for (uint32_t k = 0; k < p->nin; k++) in[k] = source_of(w, i, p, k);
-  if (dfi_is_sum(p) || has_lanes(p)) write_pieces(w, i, p, in, to, n);
-  else write_call(w, p, in, to, n);
+  int32_t *made = dfi_xmalloc(sizeof *made * p->nin);
+  dfi_name value;
+  const pass one = { 1, &p, (bool[]){ true }, (int32_t[]){ 0 }, made, in, &value };
+  for (uint32_t k = 0; k < p->nin; k++) {
+    in[k] = source_of(w, i, p, k);
+    made[k] = -1;
+  }
+  if (dfi_is_sum(p) || has_lanes(p)) write_pieces(w, i, &one, n);
+  else write_call(w, p, in, dfi_write_place(i, p->out).s, n);
   dfi_free(in);
+  dfi_free(made);
 }
