@@ -5,6 +5,9 @@
 #include "kernel.h"
 
 int32_t ref_matmul(df_kernel *k), cpu_matmul(df_kernel *k);               /* (a, b; transpose_a, transpose_b) */
+/* c += a b of float32, on k's threads. False, and c as it was: shapes do not fit, or the bits would not be those of the
+ * product, added afterwards. */
+bool dfk_matmul_into(df_kernel *k, const df_tensor *a, const df_tensor *b, bool a_t, bool b_t, df_tensor *c);
 /* (x, y; adj_x, adj_y), batch axes broadcast */
 int32_t ref_batch_matmul(df_kernel *k), cpu_batch_matmul(df_kernel *k);
 int32_t ref_einsum(df_kernel *k), cpu_einsum(df_kernel *k);               /* (inputs...; equation) */

@@ -138,7 +138,7 @@ static void packed_b(df_kernel *k, const gemm *g, const way *w, job *s) {
  * is slower for thin products. */
 static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t,
-            .a = a, .b = b, .c = c };
+            .add = g->add, .a = a, .b = b, .c = c };
   bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX && g->lda < INT32_MAX && g->ldb < INT32_MAX;
   if (fits && g->m * g->n > UNSPLIT && dfk_blas()) {
     set_tiles(&s, 256, 512, 32, 64);
@@ -190,11 +190,18 @@ static bool is_near(const gemm *g) { return g->n * g->k <= 32768 && !g->b_t; }
 
 static int32_t rows(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
   job s = {
-    .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .a = a, .b = b, .c = c
+    .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .a = a, .b = b, .c = c,
+    .add = g->add
   };
   int64_t grain = 524288 / (MR * g->n * g->k);
   dfk_parallel(k, (g->m + MR - 1) / MR, grain < 1 ? 1 : grain, w->rows, &s);
   return DF_OK;
+}
+
+bool dfk_gemm_adds(const gemm *g) {
+  const bool alone = g->n * g->k <= ROOM && g->m * g->n * g->k <= 524288;
+  return g->m > 4 && g->n > 1 && g->k > 0 &&
+         (alone || is_near(g) || (g->k <= KC && g->m * g->n <= UNSPLIT));
 }
 
 #define GEMM(NAME, T, WAY, ALONE)                                                                                   \

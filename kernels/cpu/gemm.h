@@ -10,7 +10,12 @@ typedef struct gemm {
   bool    a_t, b_t;
   int64_t lda, ldb, ldc;
   const df_tensor *weights;   /* the tensor that b is, where it may be read again and again; NULL: not known */
+  bool    add;                /* to what c holds; only where dfk_gemm_adds */
 } gemm;
+
+/* Is c + a b, added at once, what adding the product to c afterwards gives, to the bit? So it is where an element of
+ * the product is summed in one register from end to end. */
+bool dfk_gemm_adds(const gemm *g);
 
 /* Uses dfk_parallel when it is large. Memory for packing is taken with dfk_scratch: DF_OK or DF_RESOURCE_EXHAUSTED. */
 int32_t dfk_gemm_f32(df_kernel *k, const gemm *g, const float *a, const float *b, float *c);

@@ -20,12 +20,12 @@
     ROWS(STORE)                                                                                                    \
   }                                                                                                                \
   static void S(block_##R)(int64_t n, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b, int64_t brs,    \
-                           T *c, int64_t ldc) {                                                                    \
+                           T *c, int64_t ldc, const bool add) {                                                    \
     int64_t j = 0;                                                                                                 \
-    for (; j + 2 * L <= n; j += 2 * L) S(kernel_##R)(2, false, L, k, a, ars, acs, b + j, brs, c + j, ldc, false);  \
-    if (n - j > L) S(kernel_##R)(2, true, n - j - L, k, a, ars, acs, b + j, brs, c + j, ldc, false);               \
-    else if (n - j == L) S(kernel_##R)(1, false, L, k, a, ars, acs, b + j, brs, c + j, ldc, false);                \
-    else if (n > j) S(kernel_##R)(1, true, n - j, k, a, ars, acs, b + j, brs, c + j, ldc, false);                  \
+    for (; j + 2 * L <= n; j += 2 * L) S(kernel_##R)(2, false, L, k, a, ars, acs, b + j, brs, c + j, ldc, add);    \
+    if (n - j > L) S(kernel_##R)(2, true, n - j - L, k, a, ars, acs, b + j, brs, c + j, ldc, add);                 \
+    else if (n - j == L) S(kernel_##R)(1, false, L, k, a, ars, acs, b + j, brs, c + j, ldc, add);                  \
+    else if (n > j) S(kernel_##R)(1, true, n - j, k, a, ars, acs, b + j, brs, c + j, ldc, add);                    \
   }
 #define DECLARE(i) V x##i = { 0 }, y##i = { 0 };
 #define STEP(i)                                                                                                    \
@@ -35,9 +35,11 @@
     if (nv == 2) y##i += s * b1;                                                                                   \
   }
 #define STORE(i)                                                                                                   \
-  if (nv == 1 && part) S(store_some)(c + i * ldc, x##i, last);                                                     \
+  if (nv == 1 && part)                                                                                             \
+    S(store_some)(c + i * ldc, add ? S(load_part)(c + i * ldc, last, 0) + x##i : x##i, last);                      \
   else S(store)(c + i * ldc, add ? S(load)(c + i * ldc) + x##i : x##i);                                            \
-  if (nv == 2 && part) S(store_some)(c + i * ldc + L, y##i, last);                                                 \
+  if (nv == 2 && part)                                                                                             \
+    S(store_some)(c + i * ldc + L, add ? S(load_part)(c + i * ldc + L, last, 0) + y##i : y##i, last);              \
   else if (nv == 2) S(store)(c + i * ldc + L, add ? S(load)(c + i * ldc + L) + y##i : y##i);
 
 #define ROWS1(X) X(0)
@@ -61,31 +63,31 @@ KERNEL(7, ROWS7)
 KERNEL(8, ROWS8)
 #endif
 
-/* b row-major; a as strides say. */
+/* b row-major; a as strides say. Added to c when `add`. */
 static void S(small)(int64_t m, int64_t n, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b, int64_t ldb,
-                     T *c, int64_t ldc) {
+                     T *c, int64_t ldc, const bool add) {
   int64_t i = 0;
 #if VEC_BYTES >= 64
-  for (; i + 8 <= m; i += 8) S(block_8)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc);
+  for (; i + 8 <= m; i += 8) S(block_8)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc, add);
 #elif VEC_BYTES >= 32
-  for (; i + 6 <= m; i += 6) S(block_6)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc);
+  for (; i + 6 <= m; i += 6) S(block_6)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc, add);
 #else
-  for (; i + 4 <= m; i += 4) S(block_4)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc);
+  for (; i + 4 <= m; i += 4) S(block_4)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc, add);
 #endif
   a += i * ars;
   c += i * ldc;
   switch (m - i) {
 #if VEC_BYTES >= 64
-    case 7: S(block_7)(n, k, a, ars, acs, b, ldb, c, ldc); break;
-    case 6: S(block_6)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+    case 7: S(block_7)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
+    case 6: S(block_6)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
 #endif
 #if VEC_BYTES >= 32
-    case 5: S(block_5)(n, k, a, ars, acs, b, ldb, c, ldc); break;
-    case 4: S(block_4)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+    case 5: S(block_5)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
+    case 4: S(block_4)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
 #endif
-    case 3: S(block_3)(n, k, a, ars, acs, b, ldb, c, ldc); break;
-    case 2: S(block_2)(n, k, a, ars, acs, b, ldb, c, ldc); break;
-    case 1: S(block_1)(n, k, a, ars, acs, b, ldb, c, ldc); break;
+    case 3: S(block_3)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
+    case 2: S(block_2)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
+    case 1: S(block_1)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
   }
 }
 
@@ -238,7 +240,8 @@ static void S(row_pieces)(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
   int64_t i = begin * MR, m = (end * MR < s->m ? end * MR : s->m) - i, ars = s->a_t ? 1 : s->lda,
           acs = s->a_t ? s->lda : 1;
-  S(small)(m, s->n, s->k, (const T *)s->a + i * ars, ars, acs, (const T *)s->b, s->ldb, (T *)s->c + i * s->ldc, s->ldc);
+  S(small)(m, s->n, s->k, (const T *)s->a + i * ars, ars, acs, (const T *)s->b, s->ldb, (T *)s->c + i * s->ldc, s->ldc,
+           s->add);
 }
 
 /* ---- large products: strips of c, as wide as the kernel --------------------------------------------------------- */
@@ -319,7 +322,7 @@ static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t 
     return;
   }
   T edge[MR * NR];
-  S(small)(rows, NR, kc, a, ars, acs, b, NR, edge, NR);
+  S(small)(rows, NR, kc, a, ars, acs, b, NR, edge, NR, false);
   for (int64_t r = 0; r < rows; r++)
     for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (add ? c[r * s->ldc + q] : 0);
 }
@@ -367,9 +370,11 @@ static void S(alone)(const gemm *g, const T *a, const T *b, T *c, T *room) {
     else S(matrix_vector)(g->m, g->k, a, g->lda, b, c);
   } else if (g->b_t) {
     S(transpose)(g->n, g->k, b, g->ldb, room, g->n);
-    S(small)(g->m, g->n, g->k, a, g->a_t ? 1 : g->lda, g->a_t ? g->lda : 1, room, g->n, c, g->ldc);
+    S(small)(g->m, g->n, g->k, a, g->a_t ? 1 : g->lda, g->a_t ? g->lda : 1, room, g->n, c, g->ldc,
+             g->add);
   } else {
-    S(small)(g->m, g->n, g->k, a, g->a_t ? 1 : g->lda, g->a_t ? g->lda : 1, b, g->ldb, c, g->ldc);
+    S(small)(g->m, g->n, g->k, a, g->a_t ? 1 : g->lda, g->a_t ? g->lda : 1, b, g->ldb, c, g->ldc,
+             g->add);
   }
 }
 #undef KERNEL

@@ -40,6 +40,15 @@ int32_t cpu_matmul(df_kernel *k) {
   }
 }
 
+bool dfk_matmul_into(df_kernel *k, const df_tensor *a, const df_tensor *b, bool a_t, bool b_t, df_tensor *c) {
+  if (a->rank != 2 || b->rank != 2 || c->rank != 2 || a->dims[!a_t] != b->dims[b_t]) return false;
+  const gemm g = { a->dims[a_t], b->dims[!b_t], a->dims[!a_t], a_t, b_t, a->dims[1], b->dims[1], b->dims[!b_t],
+                   .add = true };
+  if (a->dtype != DF_FLOAT32 || b->dtype != DF_FLOAT32 || c->dtype != DF_FLOAT32) return false;
+  return c->dims[0] == g.m && c->dims[1] == g.n && dfk_gemm_adds(&g) &&
+         !dfk_gemm_f32(k, &g, (const float *)a->data, (const float *)b->data, (float *)c->data);
+}
+
 int32_t cpu_batch_matmul(df_kernel *k) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   dfk_product p;

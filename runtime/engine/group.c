@@ -16,6 +16,7 @@
 #include "engine/token.h"
 #include "base/remote.h"
 #include "base/stress.h"
+#include "kernels/linalg.h"
 
 static df_value *state_of(const dfi_record *r, const dfi_group *g) { return r->base[DFI_ITERATION] + g->slot; }
 
@@ -200,9 +201,41 @@ static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, cons
   return false;
 }
 
+/* A member's value has its slot. */
+static void give(dfi_record *r, const dfi_member *m, df_tensor *t) {
+  const dfi_pnode *p = r->nodes + m->node;
+  df_value *slot = r->base[DFI_ITERATION] + p->out;
+  *slot = (df_value){ .kind = DF_TENSOR, .dtype = p->out_dtype, .as.tensor = t };
+  slot_filled(r, slot, r->frame->scope->uses[p->out] - m->reads);
+}
+
+/* A product is added where the sum's other operand lies, when nobody else will read that. */
+static bool add_product(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  const dfi_pnode *p = r->nodes + g->member[0].node;
+  const dfi_operand *in = x->plan->operand + p->in, into = g->input[0].at;
+  const df_value *a = operand(r, in[0]), *b = operand(r, in[1]), *c = operand(r, into);
+  if (a->kind != DF_TENSOR || b->kind != DF_TENSOR || c->kind != DF_TENSOR) return false;
+  df_tensor *t = c->as.tensor;
+  if (DFI_SPACE(into) != DFI_ITERATION || c->uses != 1 || t == a->as.tensor || t == b->as.tensor) return false;
+  if (t->view || t->data != t->buffer->data || !dfi_tensor_exclusive(t)) return false;
+  df_error error;
+  dfi_call call = { .exec = x };
+  df_kernel k = { .run = &call, .error = &error };
+  if (!dfk_matmul_into(&k, a->as.tensor, b->as.tensor, p->node->attrs[0].i, p->node->attrs[1].i, t)) return false;
+  atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
+  x->patience -= 4 + (int32_t)((a->as.tensor->size + b->as.tensor->size) >> 8 & 0xffff);
+  df_tensor_retain(t);
+  operand_used(r, into);
+  drop_inputs(x, r, p);
+  give(r, &g->member[1], t);
+  *state_of(r, g) = (df_value){ 0 };
+  return true;
+}
+
 bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g) {
   dfk_chain_run run;
   df_tensor *out[DFI_GROUP_MEMBERS];
+  if (g->product) return add_product(x, r, g);
   const df_tensor *whole = whole_of(r, g);
   run.chain = &g->chain;
   memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
@@ -217,13 +250,7 @@ bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g) {
   x->patience -= 4 + (int32_t)((whole->size * g->n) >> 12 & 0xffff);
   for (int32_t i = 0; i < g->chain.ninputs; i++)
     for (int32_t k = 0; k < g->input[i].reads; k++) operand_used(r, g->input[i].at);
-  for (int32_t i = 0; i < g->n; i++) {
-    if (!out[i]) continue;
-    const dfi_pnode *p = r->nodes + g->member[i].node;
-    df_value *slot = r->base[DFI_ITERATION] + p->out;
-    *slot = (df_value){ .kind = DF_TENSOR, .dtype = p->out_dtype, .as.tensor = out[i] };
-    slot_filled(r, slot, r->frame->scope->uses[p->out] - g->member[i].reads);
-  }
+  for (int32_t i = 0; i < g->n; i++) if (out[i]) give(r, &g->member[i], out[i]);
   *state_of(r, g) = (df_value){ 0 };
   return true;
 }

@@ -48,4 +48,6 @@ const char *dfi_group_element(const maker *m, const df_node *n);
 int32_t dfi_group_steps(const df_node *n);
 /* The nodes, in an order in which each comes after those that it reads, become a group. */
 void dfi_group_new(finder *f, df_node *const *node, int32_t n);
+/* group_product.c: products that are added at once; of nodes that have no group yet, on the host. */
+void dfi_group_products(maker *m);
 #endif

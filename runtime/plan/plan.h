@@ -116,6 +116,7 @@ typedef struct dfi_group {
   dfi_member *member;            /* n, each after those whose values it reads */
   uint32_t   slot;               /* of the iteration: how far the group is, see engine/group.c */
   uint16_t   device;             /* where its members run */
+  bool       product;            /* two members: a matrix product, and the sum of it and input 0; no chain */
   dfi_group_input *input;        /* chain.ninputs */
   dfk_chain  chain;
 } dfi_group;

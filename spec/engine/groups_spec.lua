@@ -296,3 +296,91 @@ describe('folds, softmax and elementwise ops of one set of rows', function()
     both{ a - top, df.softmax(a) * 2, df.log_softmax(a) + top, df.reduce_sum(a, { axis = 1 }) * 3, df.reduce_min(-a, { axis = 1 }) + 0 }
   end)
 end)
+
+describe('a product that is added to something', function()
+  before_each(df.reset)
+
+  --- sum over trips of a b, whose a or b may be stored transposed, and which is added to what `start` holds.
+  local function summed(m, n, k, how, start, first)
+    local seed = m + 3 * n + 7 * k
+    local a = df.Variable(support.tensor(how.transpose_a and { k, m } or { m, k }, -1, 1, 'float32', seed))
+    local b = df.Variable(support.tensor(how.transpose_b and { n, k } or { k, n }, -1, 1, 'float32', seed + 1))
+    local _, sum = df.while_loop(function(i) return i:lt(4) end, function(i, sum)
+      local f = df.cast(i, 'float32') + 0.5
+      return i + 1, first and df.matmul(a * f, b, how) + sum or sum + df.matmul(a * f, b, how)
+    end, { df.int32(0), start or df.Variable(support.tensor({ m, n }, -1, 1, 'float32', seed + 2)) })
+    return sum
+  end
+
+  it('gives the bits of the two ops, whatever the sizes and sides', function()
+    for _, d in ipairs{ { 5, 2, 1 }, { 8, 32, 16 }, { 9, 33, 7 }, { 31, 47, 90 }, { 64, 64, 64 }, { 256, 512, 32 }, { 130, 70, 191 }, { 130, 70, 193 },
+                        { 100, 500, 128 }, { 4, 8, 8 }, { 8, 1, 8 }, { 40, 300, 300 }, { 600, 500, 20 }, { 6, 5, 0 } } do
+      for which = 0, 7 do
+        df.reset()
+        both{ summed(d[1], d[2], d[3], { transpose_a = which % 2 == 1, transpose_b = which % 4 > 1 }, nil, which > 3) }
+      end
+    end
+  end)
+
+  it('so do the gradients of weights, with windows, conds and what else reads the product', function()
+    local x = df.placeholder('float32', { 24, 40 })
+    local w, n = df.Variable(support.tensor({ 40, 40 }, -0.3, 0.3, 'float32', 1)), df.placeholder('int32', {})
+    for _, window in ipairs{ 1, 10 } do
+      local _, h, seen = df.while_loop(function(i) return i:lt(n) end, function(i, h, seen)
+        local product = df.matmul(h, w)
+        local z = df.cond((i % 3):eq(1), function() return df.tanh(product) end, function() return h * 0.5 + df.matmul(h, w) end)
+        return i + 1, z, seen + product
+      end, { df.int32(0), x, df.zeros({ 24, 40 }) }, { parallel_iterations = window })
+      local g = df.gradients(df.reduce_sum(h * h) + df.reduce_sum(seen), { x, w })
+      for _, trips in ipairs{ 0, 1, 2, 7 } do both({ h, seen, g }, { [x] = support.tensor({ 24, 40 }, -1, 1, 'float32', 2), [n] = trips }) end
+    end
+  end)
+
+  it('leaves alone what others read, and what is not the sum of that shape', function()
+    local v = df.Variable(support.tensor({ 20, 30 }, -1, 1, 'float32', 3))
+    local a, b = df.Variable(support.tensor({ 20, 8 }, -1, 1, 'float32', 4)), df.Variable(support.tensor({ 8, 30 }, -1, 1, 'float32', 5))
+    local kept = df.reshape(v * 2, { 20, 30 })
+    local row = df.reduce_sum(v, { axis = 0 })
+    local before = df.run(v):totable()
+    both{ kept + df.matmul(a, b), kept, row + df.matmul(a, b), df.matmul(a, b) + df.matmul(a, b), v + df.matmul(a, b) }
+    assert.same(before, df.run(v):totable())
+    local square = df.matmul(df.reshape(v, { 30, 20 }), v)
+    both{ square + df.matmul(square, square) }
+  end)
+
+  host_it('takes no memory for the product', function()
+    local one = 256 * 512 * 4
+    local zero = df.fill({ 256, 512 }, df.float32(0.5))
+    local y = df.reduce_sum(summed(256, 512, 32, { transpose_a = true }, zero * 2))
+    local s = df.Session()
+    s:run(y)
+    local function needed(options)
+      df.reset_peak_memory()
+      local before = s:stats().memory['cpu:0'].in_use
+      s:start(y, nil, options):wait()
+      return s:stats().memory['cpu:0'].peak - before
+    end
+    assert.is_true(needed{} < 2.5 * one)
+  end)
+
+  it('is stopped between, and refuses shapes as the op alone does', function()
+    local y = summed(64, 48, 16, {})
+    local s = df.Session()
+    local whole = s:run(y)
+    for _, steps in ipairs{ 5, 11, 23 } do
+      local h = s:start(y, nil, { paused = true })
+      for _ = 1, steps do h:step() end
+      h:frames()
+      h:resume()
+      assert.same(bits(whole), bits(h:wait()))
+    end
+    local a, c = df.placeholder('float32', { -1, 8 }), df.placeholder('float32', { -1, 8 })
+    local z = (c * 2) + df.matmul(a, df.fill({ 8, 8 }, df.float32(1)))
+    local ok, e = pcall(s.run, s, z, { [a] = support.tensor({ 6, 8 }, -1, 1, 'float32'), [c] = support.tensor({ 7, 8 }, -1, 1, 'float32') })
+    assert.is_false(ok)
+    assert.truthy(tostring(e):find('do not broadcast', 1, true))
+    local ok2, e2 = pcall(df.run, df.matmul(a, c) + c, { [a] = support.tensor({ 6, 8 }, -1, 1, 'float32'), [c] = support.tensor({ 7, 8 }, -1, 1, 'float32') })
+    assert.is_false(ok2)
+    assert.truthy(tostring(e2):find('in op MatMul', 1, true))
+  end)
+end)

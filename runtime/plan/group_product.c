@@ -1,0 +1,62 @@
+/* group_product.c: products that are only added to something, as the gradients of weights in loops are.
+ *
+ * The two nodes are a group: the product is put off until the sum has its other operand, and then added in that
+ * operand's memory. Nobody else reads the product, so no way leads out of the group and back. Where the sums would not
+ * be the same to the bit, or the memory is not the sum's own, the engine takes the group apart as it does others.
+ */
+#include "plan/group.h"
+#include "kernels/linalg.h"
+
+/* The node whose product input i of q is and nobody else's; NULL: it is none. */
+static dfi_pnode *product_of(const maker *m, const dfi_pnode *q, int32_t i) {
+  const df_node *n = q->node;
+  dfi_plan *p = m->plan;
+  if (feed_of(m, n->in[i]) >= 0 || DFI_SPACE(p->operand[q->in + (uint32_t)i]) != DFI_ITERATION) return NULL;
+  const df_output from = dfi_plan_origin(m, n->in[i]);
+  const mark *k = &m->mark[from.node->id];
+  if (feed_of(m, from) >= 0 || k->number < 0 || k->scope != m->mark[n->id].scope) return NULL;
+  dfi_pnode *t = &p->node[k->number];
+  const bool plain = t->kind == DFI_K_KERNEL && t->kernel == cpu_matmul && !t->group && !t->reads && !t->has_handle;
+  if (!plain || t->out_dtype != DF_FLOAT32 || from.node->context != n->context) return NULL;
+  if (t->out != DFI_INDEX(p->operand[q->in + (uint32_t)i]) || p->scope[k->scope].uses[t->out] != 1) return NULL;
+  return t->edge[1] - t->edge[0] == 1 ? t : NULL;
+}
+
+static void pair(maker *m, dfi_pnode *product, dfi_pnode *sum, int32_t other) {
+  dfi_plan *p = m->plan;
+  dfi_scope *s = &p->scope[sum->scope];
+  p->group = dfi_xrealloc(p->group, sizeof *p->group * (size_t)(p->ngroups + 1));
+  dfi_group *g = &p->group[p->ngroups++];
+  *g = (dfi_group){ .n = 2, .product = true, .device = sum->device, .slot = s->nslots++ };
+  g->member = dfi_xcalloc(2, sizeof *g->member);
+  g->input = dfi_xcalloc(1, sizeof *g->input);
+  g->input[0] = (dfi_group_input){ .at = p->operand[sum->in + (uint32_t)other], .reads = 1 };
+  g->member[0] = (dfi_member){ .node = (uint32_t)(product - p->node) - s->first, .reads = 1 };
+  g->member[1] = (dfi_member){ .node = (uint32_t)(sum - p->node) - s->first, .step = 1, .wanted = true };
+  product->group = sum->group = (uint32_t)p->ngroups;
+  product->place = 0;
+  sum->place = 1;
+  product->inside = product->edge[1];
+  sum->inside = sum->edge[0];
+  sum->kind = DFI_K_KERNEL;
+  s->groups = dfi_xrealloc(s->groups, sizeof *s->groups * (s->ngroups + 1));
+  s->groups[s->ngroups++] = (uint32_t)p->ngroups - 1;
+}
+
+void dfi_group_products(maker *m) {
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const df_node *n = dfi_plan_node(m, m->needed[i]);
+    const mark *k = &m->mark[n->id];
+    if (k->number < 0 || n->nin != 2 || n->nout != 1 || !dfi_has_trait(n, DFO_ADDS)) continue;
+    dfi_pnode *q = &m->plan->node[k->number];
+    if (q->group || q->reads || q->has_handle || q->out_dtype != DF_FLOAT32 || op_of(n)->stateful) continue;
+    if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || n->out[0].shape.rank != 2) continue;
+    if (m->plan->scope[k->scope].parent == DFI_FUNCTION) continue;
+    for (int32_t at = 1; at >= 0; at--) {
+      dfi_pnode *t = product_of(m, q, at);
+      if (!t) continue;
+      pair(m, t, q, !at);
+      break;
+    }
+  }
+}
