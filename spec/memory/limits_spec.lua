@@ -25,8 +25,11 @@ local function limited(program)
   ]] .. program)
 end
 
+-- The address and the thread sanitizer take memory of their own, and end the process where there is none.
+local sanitizer = (os.getenv 'DFLOW_MODE' or ''):match '^[at]san$'
 local has_prlimit = shell.run('prlimit --version').status == 0
-local limits = has_prlimit and it or function(what) pending(what .. ' (there is no prlimit)') end
+local why = not has_prlimit and 'there is no prlimit' or sanitizer and 'a sanitizer ends the process itself'
+local limits = why and function(what) pending(('%s (%s)'):format(what, why)) end or it
 
 describe('a process whose memory ends', function()
   limits('gets an error from a run that wants too much, and goes on', function()
@@ -90,8 +93,10 @@ local function control_group(megabytes)
 end
 
 describe("a process in a container's limit", function()
-  local group = control_group(256)
-  local within = group and it or function(what) pending(what .. ' (no control group can be made)') end
+  local group = not sanitizer and control_group(256)
+  local within = group and it or function(what)
+    pending(('%s (%s)'):format(what, sanitizer and 'a sanitizer takes memory of its own' or 'no control group can be made'))
+  end
   teardown(function() if group then shell.run('rmdir ' .. group) end end)
   local function limited_by_group(program)
     local path = os.tmpname()
@@ -226,7 +231,7 @@ describe('the house', function()
   it('frees bookkeeping with dfi_free: the reserve may have given it', function()
     local free = { ['base/memory.c'] = true, ['base/bookkeeping.c'] = true, ['base/tensor.c'] = true, ['base/file.c'] = true,
                    ['base/writer.c'] = true, ['base/devmem.c'] = true, ['ops/print.c'] = true, ['engine/native/tell.c'] = true,
-                   ['engine/native/llvm/jit.c'] = true }
+                   ['engine/native/llvm/jit.c'] = true, ['engine/native/compile.c'] = true }      -- object files are malloc's
     local wrong = {}
     local calls = [=[grep -rnE '(^|[^_[:alnum:]])(free|malloc|calloc|realloc|strdup)\(' runtime --include='*.c']=]
     for line in shell.run(calls).out:gmatch '[^\n]+' do
