@@ -34,7 +34,7 @@ WORK += [("lenet_step", "ms", 1e3), ("mlp_adam_step", "us", 1e6), ("ewise_chain"
 WORK += [(n, "us", 1e6) for n in (
     "sum_all", "sum_axis0", "sum_axis1", "mean_axis0", "transpose", "softmax", "layer_norm", "gather", "scatter_add",
     "gemm_64", "gemm_256", "gemm_1024", "gemm_2048", "conv", "conv_grad", "max_pool", "max_pool_grad", "null_step", "feed_add_fetch")]
-WORK += [("build", "us/node", 1e6), ("chain_gradients", "ms", 1e3), ("chain_first_run", "ms", 1e3)]
+WORK += [("build", "us/node", 1e6), ("chain_gradients", "ms", 1e3), ("chain_first_run", "ms", 1e3), ("start", "ms", 1)]
 
 
 def arguments():
@@ -90,6 +90,38 @@ class Server:
         self.process.terminate()
 
 
+# The least program of each system: a sum, printed.
+LEAST = {
+    "dflow": ["-e", "print(df.run(df.constant{1, 2} + 1))"],
+    "tf1": ["-c", "import tensorflow.compat.v1 as tf; tf.disable_v2_behavior(); print(tf.Session().run(tf.constant([1, 2]) + 1))"],
+    "jax": ["-c", "import jax, jax.numpy as n; print(jax.jit(lambda x: x + 1)(n.array([1, 2])))"],
+    "torch": ["-c", "import torch; print(torch.tensor([1, 2]) + 1)"],
+    "ort": ["-c", "import numpy as n, onnxruntime as o; from onnx import TensorProto as T, helper as h; v = h.make_tensor_value_info; "
+                  "m = h.make_model(h.make_graph([h.make_node('Add', ['x', 'x'], ['y'])], 'g', [v('x', T.FLOAT, [2])], [v('y', T.FLOAT, [2])]), "
+                  "opset_imports=[h.make_opsetid('', 17)], ir_version=8); print(o.InferenceSession(m.SerializeToString(), "
+                  "providers=['CPUExecutionProvider']).run(None, {'x': n.float32([1, 2])}))"],
+}
+
+
+def measure_start(names, rounds):
+    """From nothing to the first result: a process each time."""
+    samples = {w: [] for w in names}
+    for _ in range(rounds):
+        for w in names:
+            begin = time.monotonic()
+            subprocess.run([SYSTEMS[w][0]] + LEAST[w], check=True, capture_output=True)
+            samples[w].append((time.monotonic() - begin) * 1e3)
+    return summary("start", "ms", samples, [])
+
+
+def summary(name, unit, samples, differ):
+    median = {w: statistics.median(s) for w, s in samples.items()}
+    peers = [median[w] for w in median if w != "dflow"]
+    return dict(work=name, unit=unit, median=median, samples=samples, load=os.getloadavg()[0],
+                spread={w: (max(s) - min(s)) / median[w] for w, s in samples.items()},
+                ratio=median["dflow"] / min(peers) if peers and "dflow" in median else None, differ=differ)
+
+
 def measure(servers, name, unit, scale, rounds):
     ready = {w: s.ask("prepare " + name) for w, s in servers.items()}
     for w, r in ready.items():
@@ -101,14 +133,9 @@ def measure(servers, name, unit, scale, rounds):
         for w in here:
             time.sleep(.01)
             samples[w].append(servers[w].ask("sample") / ready[w]["count"] * scale)
-    median = {w: statistics.median(samples[w]) for w in here}
-    peers = [median[w] for w in here if w != "dflow"]
     checks = {w: abs(ready[w]["check"]) for w in here if ready[w].get("check") is not None}
     middle = statistics.median(checks.values()) if checks else 0
-    return dict(work=name, unit=unit, median=median, samples=samples, load=os.getloadavg()[0],
-                spread={w: (max(samples[w]) - min(samples[w])) / median[w] for w in here},
-                ratio=median["dflow"] / min(peers) if peers and "dflow" in median else None,
-                differ=sorted(w for w, c in checks.items() if abs(c - middle) > 2e-3 * abs(middle)))
+    return summary(name, unit, samples, sorted(w for w, c in checks.items() if abs(c - middle) > 2e-3 * abs(middle)))
 
 
 def row(r, names):
@@ -148,7 +175,7 @@ def main():
             for name, unit, scale in WORK:
                 if a.work and not any(name.startswith(w) for w in a.work):
                     continue
-                rows.append(measure(servers, name, unit, scale, a.rounds))
+                rows.append(measure_start(names, a.rounds) if name == "start" else measure(servers, name, unit, scale, a.rounds))
                 print(row(rows[-1], names), flush=True)
         finally:
             for s in servers.values():
