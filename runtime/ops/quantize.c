@@ -151,7 +151,7 @@ static const df_op ops[] = {
     .doc = "float32[...] = dequantize(input T[...], min_range, max_range): the numbers that quantize's integers stand "
            "for, with its mode, narrow_range and axis.",
     .example = "df.dequantize(df.cast({-127, 0, 127}, 'qint8'), -1, 1, {mode = 'SCALED', narrow_range = true})",
-    .output = "[-1 0 1] float32[3]", .see = "quantize", .derivative = "none: integers have none",
+    .output = "[-1.  0.  1.] float32[3]", .see = "quantize", .derivative = "none: integers have none",
     .shape = shape_dequantize, .no_grad = true,
     .cost = cost_stream, .kernel = { [DF_REF] = ref_dequantize } },
   { .type = "QuantizedMatMul", .lua = "quantized_matmul",
