@@ -316,9 +316,18 @@ static void array_new(dfi_export *e) {
   dfi_lower_string(&e->l, def, "tensor_array_name", name->i ? name->s : e->name[n->id]);
 }
 
+/* Is it a gradient's array, or one of several that come by different ways and of which one is? */
+static bool is_gradients(const dfi_export *e, df_output o) {
+  const df_node *n = root(e, o);
+  if (array_op(n)) return is(n, "Grad");
+  for (int32_t k = 0; flow_kind(n) == DF_MERGE && k < n->nin; k++)
+    if (flow_kind(n->in[k].node) != DF_NEXT_ITERATION && is_gradients(e, n->in[k])) return true;
+  return false;
+}
+
 static void grad_op(dfi_export *e) {
   const df_node *n = e->current;
-  if (is(root(e, n->in[0]), "Grad") && array_op(root(e, n->in[0]))) {
+  if (is_gradients(e, n->in[0])) {
     dfi_export_refuse(e, "TensorFlow's arrays have no gradient of a gradient");
     return;
   }

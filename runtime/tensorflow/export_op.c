@@ -649,10 +649,18 @@ static void list_gather_grad(dfi_export *e) {
   dfi_lower_type(&e->l, def, "shape_type", DF_INT32);
 }
 
-/* TensorFlow's op of this name passes over bounds that are NaN; its function, as ours, gives NaN for them. */
+/* TensorFlow's ClipByValue takes bounds that are one number or of the shape of what is clipped, and passes over those
+   that are NaN, as ours does. Of other shapes it is two choices, which broadcast. */
+static bool is_bound(dfi_export *e, int32_t i) {
+  const dfi_shape *x = shape_in(e, 0), *bound = shape_in(e, i);
+  return bound->rank == 0 || (dfi_shape_known(x) && dfi_shape_equal(x, bound));
+}
 static void clip(dfi_export *e) {
   const uint8_t t = type_in(e, 0);
-  two(e, "Maximum", NULL, t, two(e, "Minimum", "below", t, in(e, 0), in(e, 2)), in(e, 1));
+  const char *x = in(e, 0), *low = in(e, 1), *high = in(e, 2);
+  if (is_bound(e, 1) && is_bound(e, 2)) { put_t(e, "ClipByValue", NULL, t, 3, x, low, high); return; }
+  const char *below = put_t(e, "SelectV2", "below", t, 3, two(e, "Greater", "above", t, x, high), high, x)->name;
+  put_t(e, "SelectV2", NULL, t, 3, two(e, "Less", "under", t, below, low), low, below);
 }
 
 /* Input i in the shape that both inputs are broadcast to. */

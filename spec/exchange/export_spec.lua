@@ -189,12 +189,21 @@ function programs.assigned_in_a_loop()
   return { s, i }, {}, {}
 end
 
---- What TensorFlow's ops of these names do otherwise: they broadcast nothing, and pass over bounds that are NaN.
+--- ApproximateEqual broadcasts nothing there. clip_by_value, the function, gives NaN for bounds that are NaN, and ClipByValue, the op, passes over them.
 function programs.bounds()
   local x, y = df.placeholder('float32', { -1, 3 }, 'x'), df.placeholder('float32', { 3 }, 'y')
   local none = df.constant(0 / 0)
   return { df.clip_by_value(x, -0.5, 0.5), df.approximate_equal(x, y, { tolerance = 0.25 }), df.approximate_equal(x, x),
            df.cast(df.is_nan(df.clip_by_value(x, none, 0.5)), 'float32'), df.cast(df.is_nan(df.clip_by_value(x, -0.5, none)), 'float32') },
+         { [x] = f32{ { 0.5, -1, 3 }, { 0.25, 0.1, -0.2 } }, [y] = f32{ 0.25, -1.5, 3 } }, { x }
+end
+
+function programs.bounds_passed_over()
+  local x, y = df.placeholder('float32', { -1, 3 }, 'x'), df.placeholder('float32', { 3 }, 'y')
+  local none = df.constant(0 / 0)
+  local function clip(low, high) return registry.op('ClipByValue', { x, low, high }) end
+  return { clip(none, df.constant(0.5)), clip(df.constant(-0.5), none), clip(df.constant(-0.5), x * none), clip(y * none, y),
+           clip(y, df.constant{ 0 / 0, 0.25, 1.0 }) },
          { [x] = f32{ { 0.5, -1, 3 }, { 0.25, 0.1, -0.2 } }, [y] = f32{ 0.25, -1.5, 3 } }, { x }
 end
 
@@ -427,6 +436,15 @@ describe('export_graph_def', function()
       assert.equal('unimplemented', err.code)
       assert.matches('arrays have no gradient of a gradient', err.message, 1, true)
     end
+  end)
+
+  it('refuses it where one of several arrays that come by different ways is a gradient\'s (program 183785647)', function()
+    df.reset()
+    local y, xs = random_program.build(df, random_program.make(183785647, 3))
+    local slopes = df.gradients(y, xs, { unconnected = 'zero' })
+    local ok, err = pcall(df.export_graph_def, folder .. '/ways.pb', { outputs = df.gradients(df.sin(slopes[1]), xs, { unconnected = 'zero' }) })
+    assert.is_false(ok)
+    assert.matches('arrays have no gradient of a gradient', err.message, 1, true)
   end)
 
   it('writes all of a graph when no outputs are named, its gradients and the results of its conds and loops that nobody uses included', function()

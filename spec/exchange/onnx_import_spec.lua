@@ -149,6 +149,26 @@ describe('import_onnx', function()
     assert.matches('not what its ops ask for', e.message)
   end)
 
+  it('gives back the bounds that ClipByValue passes over', function()
+    local registry = require 'dflow.front.registry'
+    for _, d in ipairs { 'float32', 'float64', 'int32', 'int8' } do
+      df.reset()
+      local x, low, high = df.placeholder(d, { 3 }, 'x'), df.placeholder(d, {}, 'low'), df.placeholder(d, { 3 }, 'high')
+      local y = registry.op('ClipByValue', { x, low, high })
+      local path = os.tmpname()
+      df.export_onnx(path, { outputs = { y } })
+      local nan = d:find 'float' and 0 / 0
+      local values = { x = { -1, 5, 9 }, low = nan or 0, high = { nan or 7, 4, nan or 8 } }
+      local here = df.run(y, { [x] = values.x, [low] = values.low, [high] = values.high })
+      local g = df.import_onnx(path)
+      os.remove(path)
+      local feeds = {}
+      for name, v in pairs(values) do feeds[g:output(name)] = df.tensor(v, d) end
+      assert.same(nan and { -1, 4, 9 } or { 0, 4, 8 }, here:totable())
+      assert.same(here:totable(), df.Session { graph = g }:run(g:output(y.op.name), feeds):totable())
+    end
+  end)
+
   local nodes = os.getenv 'ONNX_NODES'
   it('passes the tests of the standard itself', function()
     if not nodes then return pending 'ONNX_NODES names no folder' end

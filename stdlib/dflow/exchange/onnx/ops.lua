@@ -248,8 +248,13 @@ function M.Select(x, n)
   return where(x, c, n[2], n[3], n:d(2))
 end
 
+--- Bounds that are NaN are passed over: ONNX's Max and Min would give NaN.
 function M.ClipByValue(x, n)
-  return widened(x, n:d(1), { n[1], n[2], n[3] }, function(a) return x:op('Max', { x:op('Min', { a[1], a[3] }), a[2] }) end)
+  local d = n:d(1)
+  return widened(x, d, { n[1], n[2], n[3] }, function(a)
+    local below = where(x, x:op('Greater', { a[1], a[3] }), a[3], a[1], small[d] and INT32 or d)
+    return where(x, x:op('Less', { below, a[2] }), a[2], below, small[d] and INT32 or d)
+  end)
 end
 
 function M.AddN(x, n)
