@@ -241,6 +241,7 @@ function M.print(text)
   program = require 'dflow.program'
   M.program = program
   values.open(program.terminal())
+  errors.read_line = session.source_line
   session.journal.closed = true
   local ok = true
   for _, input in ipairs(require('dflow.repl.editor').inputs(text, 80)) do ok = ok and (not input:find('%S') or M.run(input).ok == true) end
