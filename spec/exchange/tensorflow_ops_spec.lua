@@ -99,6 +99,21 @@ describe('an op of TensorFlow', function()
 end)
 
 describe('strings', function()
+  it('are written to a file, at its end, with a line of their own or with what is asked for', function()
+    local registry, path = require 'dflow.front.registry', os.tmpname()
+    local function put(words, last) df.run(registry.op('PrintV2', { df.constant(words) }, { output_stream = 'file://' .. path, ['end'] = last })) end
+    put('first')
+    put('second', '')
+    put('third', '!\n')
+    put('', ' end')
+    assert.equal('first\nsecondthird!\n end', require('spec.shell').read(path))
+    os.remove(path)
+    local ok, e = pcall(df.run, registry.op('PrintV2', { df.constant 'x' }, { output_stream = 'nowhere' }))
+    assert.is_false(ok)
+    assert.equal('invalid_argument', e.code)
+    assert.matches("output_stream is 'nowhere' but must be stdout", e.message, 1, true)
+  end)
+
   before_each(function() df.reset() end)
 
   it('are made from numbers as printf makes them', function()
