@@ -30,6 +30,20 @@ print(df.run(gradients(y, x)))
 ]]
 
 describe('dflow --check-gradients', function()
+  it('says what each gradient was compared with', function()
+    local r = run([[
+local x, w = df.placeholder('float32', {3}), df.Variable({1.0, 2.0, 3.0}, {name = 'w'})
+local _, h = while_loop(function(i) return i:lt(3) end, function(i, h) return i + 1, df.tanh(h * w) end, {0, x})
+df.run(df.gradients(h, w), {[x] = {1, 2, 3}})
+df.run(df.gradients((w * x):reduce_sum(), w), {[x] = {1, 2, 3}})
+local narrow = {gradient = function(dy) return dy * 2 end, stateful = false, shapes = {{}}}     -- there is none of float64
+df.run(df.gradients(df.lua_func(function(v) return v * 2 end, {w[0]}, 'float32', narrow), w))
+]])
+    assert.matches('ok +SCRIPT:3  d [^\n]* by w: float64 differences, unrolled, ways of running\n', r.out)
+    assert.matches('ok +SCRIPT:4  d [^\n]* by w: float64 differences, ways of running\n', r.out)
+    assert.matches('ok +SCRIPT:6  d [^\n]* by w: differences, ways of running\n', r.out)
+  end)
+
   it('checks the gradients of an optimizer with the last feeds and the values that the variables end with', function()
     local r = run(training, 'argument')
     assert.equal('', r.err)
