@@ -104,6 +104,12 @@ static void memory(void) {
   more = df_tensor_new(DF_FLOAT32, 1, (int64_t[]){ 1 << 20 }, &err);
   says("and succeeds once memory is back", more != NULL);
   df_tensor_release(more);
+  df_tensor *small[16];
+  int32_t n = 0;
+  df_memory_set_limit(in_use() + (20 << 10));
+  while (n < 16 && (small[n] = df_tensor_new(DF_FLOAT32, 1, (int64_t[]){ 1 << 10 }, &err))) n++;
+  says("a limit is kept where tensors are small, too", n >= 1 && n <= 5);
+  while (n) df_tensor_release(small[--n]);
   df_memory_set_limit(0);
   df_memory_set_limit(1 << 30);
   dfi_memory_hold first, second;

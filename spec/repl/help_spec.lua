@@ -67,6 +67,15 @@ describe('help', function()
   teardown(function() errors.options = plain end)
   before_each(df.reset)
 
+  it('finds the arguments and the options of a signature, whatever stands in brackets', function()
+    local signature = 'df.f(x, list of {a, b}, {axis = {0, 1}, keep = false, shape = ({2}), last = [1, 2]})'
+    local arguments, options = help.parts(signature)
+    for i, a in ipairs(arguments) do arguments[i] = signature:sub(a[1], a[2]) end
+    assert.same({ 'x', 'list of {a, b}', '{axis = {0, 1}, keep = false, shape = ({2}), last = [1, 2]}' }, arguments)
+    for i, o in ipairs(options) do options[i] = o.name .. ':' .. signature:sub(o.first, o.last) end
+    assert.same({ 'axis:axis = {0, 1}', 'keep:keep = false', 'shape:shape = ({2})', 'last:last = [1, 2]' }, options)
+  end)
+
   it('has of every public name a signature, a sentence and an example', function()
     local n = 0
     for _, name in ipairs(public()) do
