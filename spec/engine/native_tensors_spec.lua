@@ -131,6 +131,18 @@ describe('small tensors in native code', function()
       [x] = df.reshape(df.constant(numbers(40 * 512, 2)), { 40, 16, 32 }):eval() })
   end)
 
+  it('are saved as they are where a variable had them, beside an array that is packed', function()
+    local w = df.Variable(df.constant(numbers(96, 0.3)))
+    local ta = df.TensorArray('float32', 50, { clear_after_read = false })
+    local other = df.TensorArray('float32', 50, { clear_after_read = false })
+    local _, s, a, b = df.while_loop(function(t) return t:lt(50) end, function(t, s, a, b)
+      s = s * 0.75 + w
+      return t + 1, s, a:write(t, w), b:write(t, df.select(t:lt(25), w, s))
+    end, { df.int32(0), df.zeros{ 96 }, ta, other })
+    local total = df.reduce_sum(a:stack() * b:stack()) + df.reduce_sum(s) + df.reduce_sum(a:read(7) * b:read(30))
+    compiled_and_same({ total, df.gradients(total, w) }, {})
+  end)
+
   it('are rows that are read where they lie, while gradients are added to others', function()
     local x = df.placeholder('float32', { 30, 96 })
     local rows = df.TensorArray('float32', 30, { clear_after_read = false }):unstack(x)

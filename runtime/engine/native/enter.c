@@ -307,6 +307,16 @@ int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i) {
   return 1;
 }
 
+int32_t dfi_native_write_held(dfi_native_frame *c, int64_t access, int64_t i, int64_t peek) {
+  const dfi_pnode *p = c->unit->access[access].node;
+  const df_value *v = &c->held[peek];
+  dfi_tensor_array *t = c->access[access].array;
+  df_error error;
+  if (v->kind != DF_TENSOR || v->dtype != t->dtype || !plain_array(t)) return 0;
+  if (unpacks(t, c->unit->access[access].shape)) return 0;
+  return !p->node->attrs[0].i && !dfi_tensor_array_write(t, i, v, &error);
+}
+
 /* ---- running ------------------------------------------------------------------------------------------------ */
 
 static void take_counts(dfi_exec *x, int64_t *n) {

@@ -64,6 +64,28 @@ static bool reads_in_place(const dfi_writer *w, uint32_t k, const dfi_shape *ten
          !w->unit->root[w->unit->access[k].root].written;
 }
 
+/* The read of a variable that gave this operand of loop i, a tensor that is not copied; -1: none did. */
+static int64_t held_of(const dfi_writer *w, int32_t i, dfi_operand o) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_shape *s = dfi_look_shape(w->look, i, o);
+  for (int64_t k = w->unit->npeeks; s && dfi_shape_size(s) > DFI_DIRECT && DFI_SPACE(o) == DFI_ITERATION && k--; ) {
+    const dfi_pnode *p = w->unit->peek[k].node;
+    if (p >= l->nodes && p < l->nodes + l->scope->n && p->out == DFI_INDEX(o)) return k;
+  }
+  return -1;
+}
+
+/* A variable's tensor is written as it is: it is the same in many iterations. */
+static void write_held(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k, dfi_name index, int64_t peek) {
+  const dfi_name good = dfi_temp(w), bad = dfi_temp(w), was = dfi_temp(w), is = dfi_temp(w);
+  SAY(w, "  %s = call i32 %%do.write.held(ptr %%c, i64 %u, i64 %s, i64 %lld)\n  %s = icmp eq i32 %s, 0\n", good.s, k,
+      index.s, (long long)peek, bad.s, good.s);
+  dfi_write_fail(w, i, bad);
+  SAY(w, "  %s = load i64, ptr %%pushes\n  %s = add i64 %s, %%a%u.counts\n  store i64 %s, ptr %%pushes\n", was.s, is.s,
+      was.s, k, is.s);
+  dfi_write_done(w, i, p, -1);
+}
+
 void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (w->burst) { dfi_write_burst_array(w, i, p); return; }
   const bool reads = dfi_is_read(p), again = !reads && p->node->attrs[0].i;
@@ -83,6 +105,12 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   char type[40];
   if (tensor) snprintf(type, sizeof type, "[%lld x %s]", (long long)dfi_shape_size(tensor), dfi_type(dtype));
   else snprintf(type, sizeof type, "%s", dfi_type(dtype));
+  const int64_t held = again || reads ? -1 : held_of(w, i, in[2]);
+  if (held >= 0) {
+    w->unit->access[k].shape = dfi_shape_at(p->node->in[2]);
+    write_held(w, i, p, k, index, held);
+    return;
+  }
   if (tensor) {
     w->unit->access[k].shape = reads ? &p->node->out[0].shape : dfi_shape_at(p->node->in[2]);
     DECL(w, "  %%a%u.far = alloca %s, align 64\n", k, type);   /* calls see this alone: the rest can be registers */
