@@ -423,72 +423,50 @@ static bool read_references(df_graph *g, const dfi_op_info *o, const dfi_node_sp
 
 static bool passes_tokens(df_flow f) { return f == DF_SWITCH || (f >= DF_MERGE && f <= DF_LOOP_COND); }
 
-static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err) {
+/* Is a node of this spec none that may be added here? Then err says why. */
+static bool refused(const df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
+  if (DFI_UNLIKELY(o->op->flow >= DF_MERGE && o->op->flow <= DF_LOOP_COND && !spec->raw))
+    return fail(err, o, spec, DF_INVALID_ARGUMENT, "nodes of this type are made by cond and while_loop only");
+  if (o->in_list ? o->in_pair ? spec->nin % 2 : spec->nin < o->nin - 1 : spec->nin != o->nin)
+    return fail_arity(err, o, spec);
+  if (spec->name && dfi_name_bad(spec->name))
+    return fail(err, o, spec, DF_INVALID_ARGUMENT, "a name must not be empty and must not contain spaces, `:` or `^`");
+  if (DFI_UNLIKELY(g->finalized))
+    return fail(err, o, spec, DF_FAILED_PRECONDITION,
+                "the graph is finalized and takes nothing more: build all of it before finalize, then run it");
+  return false;
+}
+
+/* The inputs of spec as a node in `context` can use them: captured, and read where a value is wanted of a reference.
+ * *usable is spec's own, or `few`, which has room for 16, or more. *reads: the node itself reads a reference. False:
+ * err is filled. */
+static bool usable_inputs(df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_context *context,
+                          df_output *few, df_output **usable, bool *reads, df_error *err) {
   dfi_builder *b = g->build;
-  const dfi_op_info *o = dfi_op_info_at(spec->op);
-  if (!o) {
-    dfi_fail(err, DF_NOT_FOUND, spec->where, "there is no op number %d", spec->op);
-    return NULL;
+  df_output *in = (df_output *)spec->in;
+  const size_t bytes = sizeof *in * (size_t)spec->nin;
+  for (int32_t i = 0; i < spec->nin && !spec->raw; i++) {        /* a capture adds nodes of its own */
+    if (DFI_LIKELY(spec->in[i].node->context == context)) continue;
+    if (in == spec->in) in = memcpy(spec->nin <= 16 ? few : dfi_arena_take(&b->nodes, bytes), spec->in, bytes);
+    in[i] = dfi_resolve(g, spec->in[i], context, err);
+    if (!in[i].node) { blame(err, o, spec); return false; }
   }
-  if (DFI_UNLIKELY(o->op->flow >= DF_MERGE && o->op->flow <= DF_LOOP_COND && !spec->raw)) {
-    fail(err, o, spec, DF_INVALID_ARGUMENT, "nodes of this type are made by cond and while_loop only");
-    return NULL;
-  }
-  if (o->in_list ? o->in_pair ? spec->nin % 2 : spec->nin < o->nin - 1 : spec->nin != o->nin) {
-    fail_arity(err, o, spec);
-    return NULL;
-  }
-  if (spec->name && dfi_name_bad(spec->name)) {
-    fail(err, o, spec, DF_INVALID_ARGUMENT, "a name must not be empty and must not contain spaces, `:` or `^`");
-    return NULL;
-  }
-  if (DFI_UNLIKELY(g->finalized)) {
-    fail(err, o, spec, DF_FAILED_PRECONDITION,
-         "the graph is finalized and takes nothing more: build all of it before finalize, then run it");
-    return NULL;
-  }
-  df_context *context = spec->raw && spec->context ? spec->context : g->current;
+  bool wanted = false;                                  /* some input is a reference that is wanted as a value */
+  for (int32_t i = 0; i < spec->nin && !spec->raw && context->kind != DFI_TOP; i++)
+    wanted |= in[i].node->out[in[i].index].ref && !dfi_op_takes_reference(o, spec->nin, i);
+  *reads = wanted && o->traits & DFO_READS_REFERENCE;
+  const bool others = (passes_tokens(o->op->flow) && !o->in[0].ref) || (wanted && !*reads);
+  if (DFI_UNLIKELY(others) && in == spec->in) in = memcpy(dfi_arena_take(&b->nodes, bytes + 1), in, bytes);
+  *usable = in;
+  return DFI_LIKELY(!others) || read_references(g, o, spec, in, err);
+}
 
-  bool inner = !spec->raw && context->kind != DFI_TOP;
-
-  /* Inputs as they can be used here; a capture adds nodes of its own first. */
-  df_output few[16], *in = (df_output *)spec->in;
-  if (!spec->raw)
-    for (int32_t i = 0; i < spec->nin; i++) {
-      if (DFI_LIKELY(spec->in[i].node->context == context)) continue;
-      if (in == spec->in) {
-        in = spec->nin <= 16 ? few : dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin);
-        memcpy(in, spec->in, sizeof *in * (size_t)spec->nin);
-      }
-      in[i] = dfi_resolve(g, spec->in[i], context, err);
-      if (!in[i].node) {
-        blame(err, o, spec);
-        return NULL;
-      }
-    }
-
-  bool reads = false;                                   /* some input is a reference that is wanted as a value */
-  for (int32_t i = 0; i < spec->nin && inner; i++)
-    reads |= in[i].node->out[in[i].index].ref && !dfi_op_takes_reference(o, spec->nin, i);
-  bool is_read = reads && o->traits & DFO_READS_REFERENCE;
-  if (DFI_UNLIKELY((passes_tokens(o->op->flow) && !o->in[0].ref) || (reads && !is_read))) {
-    if (in == spec->in)
-      in = memcpy(dfi_arena_take(&b->nodes, sizeof *in * (size_t)spec->nin + 1), in, sizeof *in * (size_t)spec->nin);
-    if (!read_references(g, o, spec, in, err)) return NULL;
-  }
-
-  bound var[8];
-  for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
-  if (check_inputs(o, spec, in, var, err) || ((o->needs_attr || o->nvar) && check_attrs(o, spec, var, err)))
-    return NULL;
-  if (o->in_types && check_listed(o, spec, in, err)) return NULL;
-  int32_t nout = count_outputs(o, spec, err);
-  if (nout < 0) return NULL;
-
-  dfi_arena mark = b->nodes;
-  char *piece = dfi_arena_take(&b->nodes, sizeof(df_node) + sizeof(dfi_out) * (size_t)nout +
-                                              sizeof(df_output) * (size_t)spec->nin);
-  df_node *n = (df_node *)piece;
+/* The node, with its inputs and what is known of its outputs by dtype alone; it is in no list and has no name. */
+static df_node *filled_node(df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_context *context,
+                            const df_output *in, int32_t nout, const bound *var, bool kept) {
+  dfi_builder *b = g->build;
+  df_node *n = dfi_arena_take(&b->nodes, sizeof(df_node) + sizeof(dfi_out) * (size_t)nout +
+                                             sizeof(df_output) * (size_t)spec->nin);
   *n =
       (df_node){ .op = spec->op, .nin = spec->nin, .nout = nout, .context = context, .graph = g, .attrs = o->defaults };
   n->out = (dfi_out *)(n + 1);
@@ -500,33 +478,67 @@ static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_
   n->where = dfi_where(g, spec->where);
   n->device = b->device[b->ndevice - 1];
   n->pass = g->gradient ? g->ngradients : 0;
+  return n;
+}
 
+/* Gives n the control edges that it is asked for and those that its context wants. */
+static int32_t order_node(df_graph *g, df_node *n, const dfi_node_spec *spec, df_error *err) {
+  dfi_waits w = { .node = w.few, .cap = 16 };
+  dfi_builder *b = g->build;
+  const int32_t code = dfi_order(g, n, spec, &w, err);
+  if (!code && w.n) {
+    n->control = dfi_arena_take(&b->nodes, sizeof *n->control * (size_t)w.n);
+    memcpy(n->control, w.node, sizeof *n->control * (size_t)w.n);
+    n->ncontrol = w.n;
+  }
+  if (w.node != w.few) dfi_free(w.node);
+  return code;
+}
+
+static bool name_node(df_graph *g, df_node *n, const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
+  if (!spec->exact) { dfi_names_add(g, n, spec->name); return true; }
+  if (dfi_names_claim(g, n, spec->name)) return true;
+  char text[400];
+  snprintf(text, sizeof text, "the graph has a node or scope named `%.200s` already", spec->name);
+  fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+  return false;
+}
+
+static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err) {
+  dfi_builder *b = g->build;
+  const dfi_op_info *o = dfi_op_info_at(spec->op);
+  if (!o) {
+    dfi_fail(err, DF_NOT_FOUND, spec->where, "there is no op number %d", spec->op);
+    return NULL;
+  }
+  if (refused(g, o, spec, err)) return NULL;
+  df_context *context = spec->raw && spec->context ? spec->context : g->current;
+  df_output few[16], *in;
+  bool reads;
+  if (!usable_inputs(g, o, spec, context, few, &in, &reads, err)) return NULL;
+
+  bound var[8];
+  for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
+  if (check_inputs(o, spec, in, var, err) || ((o->needs_attr || o->nvar) && check_attrs(o, spec, var, err)))
+    return NULL;
+  if (o->in_types && check_listed(o, spec, in, err)) return NULL;
+  const int32_t nout = count_outputs(o, spec, err);
+  if (nout < 0) return NULL;
+
+  dfi_arena mark = b->nodes;
+  df_node *n = filled_node(g, o, spec, context, in, nout, var, kept);
   if (infer(n, o, spec, err)) {
     drop(n, o);
     if (b->nodes.chunks == mark.chunks) b->nodes = mark;   /* nothing else was taken meanwhile */
     return NULL;
   }
   if (o->fold) dfi_fold_node(n, o);
-
-  if (spec->ncontrol || b->ncontrol || context->kind != DFI_TOP) {
-    dfi_waits w = { .node = w.few, .cap = 16 };
-    int32_t code = dfi_order(g, n, spec, &w, err);
-    if (!code && w.n) {
-      n->control = dfi_arena_take(&b->nodes, sizeof *n->control * (size_t)w.n);
-      memcpy(n->control, w.node, sizeof *n->control * (size_t)w.n);
-      n->ncontrol = w.n;
-    }
-    if (w.node != w.few) dfi_free(w.node);
-    if (code) { blame(err, o, spec); drop(n, o); return NULL; }
-  }
-  if (!spec->exact) dfi_names_add(g, n, spec->name);
-  else if (!dfi_names_claim(g, n, spec->name)) {
-    char text[400];
-    snprintf(text, sizeof text, "the graph has a node or scope named `%.200s` already", spec->name);
-    fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+  if ((spec->ncontrol || b->ncontrol || context->kind != DFI_TOP) && order_node(g, n, spec, err)) {
+    blame(err, o, spec);
     drop(n, o);
     return NULL;
   }
+  if (!name_node(g, n, o, spec, err)) { drop(n, o); return NULL; }
   if (DFI_UNLIKELY(!make_room(g)) || DFI_UNLIKELY(dfi_short)) {
     dfi_names_take_back(g, n);
     drop(n, o);
@@ -536,7 +548,7 @@ static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_
     return NULL;
   }
   publish(g, n);
-  if (inner && (o->op->stateful || is_read)) dfi_effect_after(g, n, is_read);
+  if (!spec->raw && context->kind != DFI_TOP && (o->op->stateful || reads)) dfi_effect_after(g, n, reads);
   return n;
 }
 
