@@ -12,7 +12,7 @@ local function told(loop, code)
 end
 
 commands.command('explain', function(rest) return told(rest) end,
-  [[explain [loop] - which loops ran as machine code, with variables of which types, and why others ran as tokens
+  [[explain [loop] - which loops ran as machine code or as graphs of a GPU, and why others ran as tokens
 A loop is named as :frames names it: while_1. It is compiled once it is hot; df.Session{engine = 'native'} compiles all that can be before
 their first trip.]])
 
