@@ -53,6 +53,7 @@ end
 local specs = { 'spec/ops/ops_math_spec.lua', 'spec/ops/ops_reduce_spec.lua', 'spec/ops/ops_array_spec.lua', 'spec/ops/ops_index_spec.lua',
   'spec/ops/ops_linalg_spec.lua', 'spec/ops/ops_nn_spec.lua', 'spec/ops/random_spec.lua', 'spec/ops/optimizer_ops_spec.lua',
   'spec/graph/cond_spec.lua', 'spec/graph/while_loop_spec.lua', 'spec/graph/control_flow_spec.lua', 'spec/gradient/gradients_spec.lua',
+  'spec/device/gpu_loops_spec.lua',
   'spec/resource/variables_spec.lua', 'spec/resource/tensor_array_spec.lua', 'spec/front/contract_spec.lua' }
 for _, path in ipairs(specs) do
   local text = output(('DFLOW_DEFAULT_DEVICE=gpu:0 timeout 120 %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s'):format(build, path))
@@ -70,12 +71,14 @@ for _, how in ipairs{ 'apart', 'groups' } do
 end
 
 -- ---- figures ----
-local function figure(name, unit, make, scale)
-  local row = { name = name, unit = unit }
+local function figure(name, unit, make, scale, engine)
+  local row, session = { name = name, unit = unit }, engine and df.Session{ engine = engine }
+  local function run(...) if session then return session:run(...) end return df.run(...) end
   for _, device in ipairs{ 'cpu:0', 'gpu:0' } do
     local fetch, feeds = df.device(device, make)
-    row[device] = scale(timed(function() df.run(fetch, feeds) end))
+    row[device] = scale(timed(function() run(fetch, feeds) end))
   end
+  if session then session:close() end
   report.figures[#report.figures + 1] = row
 end
 local sizes = report.strict and { 64 } or { 256, 1024, 4096 }
@@ -94,6 +97,13 @@ figure(('sum of %d fed floats'):format(big), 'GB/s', function()
   local x = df.placeholder('float32', { big })
   return x:reduce_sum(), { [x] = df.run(df.ones({ big })) }
 end, function(s) return 4 * big / s / 1e9 end)
+for _, how in ipairs{ { 'tokens', 'as tokens' }, { 'auto', 'as graphs and machine code' } } do
+  local trips = report.strict and 200 or 20000
+  figure('an iteration of a loop of two small kernels, ' .. how[2], 'us', function()
+    local _, x = df.while_loop(function(i) return i:lt(trips) end, function(i, x) return i + 1, (x * 0.999):sin() end, { df.int32(0), df.ones({ 8 }) })
+    return x
+  end, function(s) return s / trips * 1e6 end, how[1])
+end
 figure('a step of a loop of tanh(x w), 64 x 128, with its gradient, 100 trips', 'us', function()
   local w = df.constant(0.01, 'float32', { 128, 128 })
   local _, x = df.while_loop(function(i) return i:lt(100) end, function(i, x) return i + 1, df.tanh(x:matmul(w)) end,
