@@ -693,8 +693,8 @@ void df_session_stats(df_session *s, df_stats *out);
 void df_run_stats(df_run *r, df_stats *out);
 int32_t df_session_plans(df_session *s);            /* plans compiled so far */
 /* What became of the loops of the session's plans as machine code, or as graphs of a GPU: a line for each (with which
- * types of variables and how fast, in how many launches, or why not), or the code of those that were compiled. `loop` is the name of one, or NULL for
- * all. Writes at most room - 1 bytes and a 0, and returns how long the whole text is. */
+ * types of variables and how fast, in how many launches, or why not), or the code of those that were compiled. `loop`
+ * is the name of one, or NULL for all. Writes at most room - 1 bytes and a 0, and returns how long all of it is. */
 typedef enum df_native { DF_NATIVE_SUMMARY = 0, DF_NATIVE_LLVM, DF_NATIVE_MACHINE } df_native;
 int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int32_t room, char *out);
 
