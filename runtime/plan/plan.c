@@ -109,6 +109,50 @@ static int32_t check_frame(maker *m, df_node *n) {
                   dfi_node_name(n), op_of(n)->type, attr_of(n, "function")->s);
 }
 
+static void enter_node(maker *m, df_node *n, dfi_pnode *q) {
+  const mark *k = &m->mark[n->id];
+  dfi_scope *c = &m->plan->scope[k->child_scope];
+  q->kind = DFI_K_ENTER;
+  q->constant = dfi_plan_is_loop_constant(n);
+  q->child = (uint16_t)c->child;
+  q->target = k->child_scope;
+  q->enter = c->nenters++;
+  c->enters = dfi_xrealloc(c->enters, sizeof *c->enters * (c->nenters + 1));
+  c->enters[q->enter] = q;
+}
+
+/* A node that has a kernel: which one, and what the engine need know of its inputs. */
+static int32_t kernel_node(maker *m, df_node *n, dfi_pnode *q) {
+  const df_op *op = q->op;
+  q->kind = DFI_K_KERNEL;
+  bool reference = m->reference && op->kernel[DF_REF];
+  q->kernel = !reference && op->kernel[DF_CPU] ? op->kernel[DF_CPU] : op->kernel[DF_REF];
+  if (!q->kernel && op->flow == DF_LOOP_COND) { q->kernel = dfi_op_find("Identity")->op->kernel[DF_REF]; }
+  if (!q->kernel)
+    return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "op %s (`%s`) has no kernel for the CPU", op->type,
+                    dfi_node_name(n));
+  uint8_t types[4] = { 0 };
+  bool plain = n->nin >= 1 && n->nin <= 3 && n->nout == 1;
+  for (int32_t i = 0; i < n->nin; i++) {
+    uint8_t t = dfi_dtype(n->in[i]);
+    if (t == DF_RESOURCE) { q->has_handle = 1; plain = false; }
+    if (i < 4) types[i] = t;
+  }
+  for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_RESOURCE) q->has_handle = 1;
+  q->reads = references_read(n);
+  q->waits = op->waits;
+  const bool remote = m->devices && m->devices->at[m->mark[n->id].device]->remote;
+  if (remote && dfi_plan_gpu_kernel(n)) q->gpu = dfi_plan_gpu_kernel(n);
+  q->offload = !q->has_handle && !op->stateful && !q->reads && !remote;
+  if ((op->traits & DFO_READS_VARIABLE || (q->reads && op->traits & DFO_READS_REFERENCE)) && !reference)
+    q->kind = DFI_K_READ;
+  if (plain && op->scalar && !reference && !q->reads) {
+    q->scalar = op->scalar(types, q->out_dtype);
+    if (q->scalar) q->kind = DFI_K_SCALAR;
+  }
+  return DF_OK;
+}
+
 static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   const df_op *op = op_of(n);
   mark *k = &m->mark[n->id];
@@ -131,17 +175,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   switch (op->flow) {
   case DF_SWITCH: q->kind = DFI_K_SWITCH; return DF_OK;
   case DF_MERGE: q->kind = DFI_K_MERGE; return DF_OK;
-  case DF_ENTER: {
-    dfi_scope *c = &m->plan->scope[k->child_scope];
-    q->kind = DFI_K_ENTER;
-    q->constant = dfi_plan_is_loop_constant(n);
-    q->child = (uint16_t)c->child;
-    q->target = k->child_scope;
-    q->enter = c->nenters++;
-    c->enters = dfi_xrealloc(c->enters, sizeof *c->enters * (c->nenters + 1));
-    c->enters[q->enter] = q;
-    return DF_OK;
-  }
+  case DF_ENTER: enter_node(m, n, q); return DF_OK;
   case DF_EXIT:
     q->kind = DFI_K_EXIT;
     q->child = (uint16_t)s->nexits++;
@@ -177,33 +211,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
     return DF_OK;
   case DF_LOOP_COND: case DF_PLAIN: break;
   }
-  q->kind = DFI_K_KERNEL;
-  bool reference = m->reference && op->kernel[DF_REF];
-  q->kernel = !reference && op->kernel[DF_CPU] ? op->kernel[DF_CPU] : op->kernel[DF_REF];
-  if (!q->kernel && op->flow == DF_LOOP_COND) { q->kernel = dfi_op_find("Identity")->op->kernel[DF_REF]; }
-  if (!q->kernel)
-    return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "op %s (`%s`) has no kernel for the CPU", op->type,
-                    dfi_node_name(n));
-  uint8_t types[4] = { 0 };
-  bool plain = n->nin >= 1 && n->nin <= 3 && n->nout == 1;
-  for (int32_t i = 0; i < n->nin; i++) {
-    uint8_t t = dfi_dtype(n->in[i]);
-    if (t == DF_RESOURCE) { q->has_handle = 1; plain = false; }
-    if (i < 4) types[i] = t;
-  }
-  for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_RESOURCE) q->has_handle = 1;
-  q->reads = references_read(n);
-  q->waits = op->waits;
-  const bool remote = m->devices && m->devices->at[k->device]->remote;
-  if (remote && dfi_plan_gpu_kernel(n)) q->gpu = dfi_plan_gpu_kernel(n);
-  q->offload = !q->has_handle && !op->stateful && !q->reads && !remote;
-  if ((op->traits & DFO_READS_VARIABLE || (q->reads && op->traits & DFO_READS_REFERENCE)) && !reference)
-    q->kind = DFI_K_READ;
-  if (plain && op->scalar && !reference && !q->reads) {
-    q->scalar = op->scalar(types, q->out_dtype);
-    if (q->scalar) q->kind = DFI_K_SCALAR;
-  }
-  return DF_OK;
+  return kernel_node(m, n, q);
 }
 
 /* An edge while they are gathered. */

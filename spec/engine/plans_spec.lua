@@ -74,6 +74,7 @@ describe('a graph that grows between runs', function()
       local y = x * 2
       for _ = 1, 200 do df.run(y, {[x] = 1}) end
     ]])
-    assert.equal('', r.err)
+    same(r.status, 0)
+    assert.not_matches('has grown between runs', r.err)      -- the line that builds is named sooner: spec/front/intern_spec.lua
   end)
 end)
