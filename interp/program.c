@@ -145,13 +145,15 @@ static bool wants_color(int file) {
   return isatty(file) && term && term[0] && strcmp(term, "dumb") != 0;
 }
 
-/* terminal(): a table {editing, color, error_color, utf8, columns, rows} */
+/* terminal(): a table {editing, output, errors, color, error_color, utf8, columns, rows} */
 static int l_terminal(lua_State *L) {
   int columns, rows;
   paint_size(&columns, &rows);
-  lua_createtable(L, 0, 7);
+  lua_createtable(L, 0, 8);
   lua_pushboolean(L, editing);
   lua_setfield(L, -2, "editing");
+  lua_pushboolean(L, isatty(STDOUT_FILENO));
+  lua_setfield(L, -2, "output");
   lua_pushboolean(L, isatty(STDERR_FILENO));
   lua_setfield(L, -2, "errors");
   lua_pushboolean(L, wants_color(STDOUT_FILENO));

@@ -64,6 +64,18 @@ describe('a lesson', function()
     assert.matches('right: 30', out, 1, true)
   end)
 
+  it('breaks code and pictures at blanks, as wide as the terminal is', function()
+    local terminal = require 'spec.terminal'
+    if not terminal.available() then return pending('tmux is not there') end
+    if (os.getenv('DFLOW_MODE') or ''):find('san$') then return pending('the sanitizers are too slow for a person to type at') end
+    local t = terminal.open(72, 50, { command = terminal.program() .. ' learn 4', wait = 'your guess>' })
+    t:line('5')
+    local screen = t:wait('exercise 1>')
+    t:close()
+    assert.matches('function(i, x)\n      return i + 1, x * 2 end', screen, 1, true)
+    assert.matches('Merge(while/Enter,\n', screen, 1, true)
+  end)
+
   it('is left by q', function()
     assert.is_false(select(2, taken(1, { 'q' })))
     assert.is_false(select(2, taken(1, { '3', 'q' })))

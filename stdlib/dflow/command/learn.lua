@@ -17,7 +17,8 @@ return function(n, ...)
     return false
   end
   local program = require 'dflow.program'
-  local columns = program.terminal().columns or 80
+  local columns, seen = program.terminal().columns or 80, program.terminal().output
+  local wrapped = require('dflow.repl.values').wrapped
   local help = require 'dflow.docs.help'
   learn.run(number, function(prompt) return program.line(prompt) end, function(text)
     for line in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
@@ -25,7 +26,7 @@ return function(n, ...)
         help.width = math.max(40, math.min(100, columns))
         line = help.wrap(line, '')
       end
-      print(line)
+      print(seen and line:find('^ ') and wrapped(line, columns) or line)
     end
   end)
   return true

@@ -58,10 +58,11 @@ function M.resized(t)
   terminal.columns, terminal.rows = t.columns, t.rows
 end
 
---- A line at blanks, where a screen would break it anywhere; what is drawn or painted stays as it is.
-function M.wrapped(line)
-  local columns = terminal.columns
-  if not terminal.editing or #line <= columns or line:find('\27') or line:find('\226[\148-\151\160-\163]') then return line end
+--- A line at blanks, where a screen would break it anywhere; what is drawn or painted stays as it is. `columns`: nil, those
+-- of the prompt's window.
+function M.wrapped(line, columns)
+  columns = columns or terminal.editing and terminal.columns
+  if not columns or #line <= columns or line:find('\27') or line:find('\226[\148-\151\160-\163]') then return line end
   local indent, out, at = line:match('^%s*') .. '  ', {}, ''
   for blank, word in line:gmatch('(%s*)(%S+)') do
     if at:find('%S') and #(at .. blank .. word):gsub('[\128-\191]', '') > columns then
