@@ -195,4 +195,36 @@ function M.bare_names()
   return wrong
 end
 
+-- ---- length ------------------------------------------------------------------------------------------------------------
+
+-- Functions that are longer than others may be, with the reason.
+M.long = {
+  engine_body = 'what a token may come to, in one function, so that what is needed of a run stays in registers',
+}
+local LONGEST = 90
+
+--- Functions of more lines than can be looked at together, `file:line name: lines` each.
+function M.long_functions()
+  local wrong, used = {}, {}
+  for _, folder in ipairs{ 'runtime', 'kernels', 'interp' } do
+    for _, path in ipairs(files(folder)) do
+      local number, name, begun = 0, nil, nil
+      for line in io.lines(path) do
+        number = number + 1
+        local head = line:match '^%a[%w_ %*]-([%w_]+)%('
+        if head then name, begun = head, number end
+        if line == '}' and name then
+          local lines = number - begun + 1
+          if M.long[name] then used[name] = lines > LONGEST
+          elseif lines > LONGEST then wrong[#wrong + 1] = ('%s:%d %s: %d lines'):format(path, begun, name, lines) end
+          name = nil
+        end
+      end
+    end
+  end
+  for name in pairs(M.long) do if not used[name] then wrong[#wrong + 1] = name .. ' is not long' end end
+  table.sort(wrong)
+  return wrong
+end
+
 return M

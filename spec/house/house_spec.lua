@@ -10,7 +10,7 @@ local function with(path, text)
   shell.write(dir .. '/' .. path, text .. '\n')
   local r = shell.run(([[cd %s && LUA_PATH='%s/?.lua;%s/stdlib/?.lua;;' ${DFLOW_INTERPRETER:-lua5.4} -e "
     local house = dofile '%s/spec/house/house.lua'
-    for _, list in ipairs{ house.names(), house.touching(), house.bare_names() } do print(table.concat(list, '\\n')) end"]]):format(dir, here, here, here))
+    for _, list in ipairs{ house.names(), house.touching(), house.bare_names(), house.long_functions() } do print(table.concat(list, '\\n')) end"]]):format(dir, here, here, here))
   shell.run('rm -rf ' .. dir)
   return r.out .. r.err
 end
@@ -32,6 +32,10 @@ describe('runtime/', function()
     assert.are.same({}, house.bare_names())
   end)
 
+  it('has functions that can be looked at as a whole, as have kernels/ and interp/', function()
+    assert.are.same({}, house.long_functions())
+  end)
+
   it('is read by something that sees a name compared, a list of names, elements read and a bare name', function()
     assert.is_truthy(with('runtime/plan/find.c', 'static bool a(const df_node *n) { return !strcmp(op_of(n)->type, "AddN"); }')
       :find('runtime/plan/find.c:%d+: compares names'))
@@ -39,6 +43,8 @@ describe('runtime/', function()
     assert.is_truthy(with('runtime/plan/find.c', 'float f(df_tensor *t) { return *(float *)t->data; }'):find('touches elements'))
     assert.is_truthy(with('runtime/plan/find.c', 'df_node *value(df_node *n) { return n; }'):find('other files see value', 1, true))
     assert.is_nil(with('runtime/plan/find.c', 'static df_node *value(df_node *n) { return n; }'):find('other files see', 1, true))
+    local long = 'static void turn(int n) {\n' .. ('  n++;\n'):rep(100) .. '}'
+    assert.is_truthy(with('runtime/plan/find.c', long):find('find.c:1 turn: 102 lines', 1, true))
   end)
 end)
 
