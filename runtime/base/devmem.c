@@ -12,6 +12,8 @@ struct dfi_devmem {
   const dfi_remote *remote;        /* NULL: the host can read it */
 };
 
+_Atomic int64_t dfi_arena_bytes;
+
 __thread dfi_devmem *dfi_devmem_here __attribute__((tls_model("initial-exec")));
 
 dfi_devmem *dfi_devmem_new(int64_t limit) {
@@ -36,7 +38,20 @@ static void drop_kept(dfi_devmem *a) {
     for (block *b = a->free[c], *next; b; b = next) { next = b->next; free(b); }
     a->free[c] = NULL;
   }
+  atomic_fetch_sub_explicit(&dfi_arena_bytes, a->kept, memory_order_relaxed);
   a->kept = 0;
+}
+
+/* A block that is new; NULL: there is no memory, or a container's limit stands against it. Under the lock. */
+static void *from_system(dfi_devmem *a, int64_t bytes) {
+  void *p = NULL;
+  if (dfi_container_refuses(bytes, dfi_memory_given())) {
+    drop_kept(a);
+    if (dfi_container_refuses(bytes, dfi_memory_given())) return NULL;
+  }
+  if (bytes >= INT64_MAX / 2 || posix_memalign(&p, 64, (size_t)bytes)) return NULL;
+  atomic_fetch_add_explicit(&dfi_arena_bytes, bytes, memory_order_relaxed);
+  return p;
 }
 
 /* Under the lock, which it gives back. */
@@ -92,7 +107,7 @@ void *dfi_devmem_alloc(dfi_devmem *a, int64_t bytes) {
       p = b;
     } else {
       if (a->limit && a->in_use + a->kept + bytes > a->limit) drop_kept(a);
-      if (bytes >= INT64_MAX / 2 || posix_memalign(&p, 64, (size_t)bytes)) p = NULL;
+      p = from_system(a, bytes);
     }
   }
   if (p) count_in(a, bytes);
@@ -110,7 +125,10 @@ void dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes) {
     b->next = a->free[c];
     a->free[c] = b;
     a->kept += bytes;
-  } else free(p);
+  } else {
+    free(p);
+    atomic_fetch_sub_explicit(&dfi_arena_bytes, bytes, memory_order_relaxed);
+  }
   let_go(a);
 }
 

@@ -142,6 +142,11 @@ static int64_t in_use_now(void) {
   return sum;
 }
 
+int64_t dfi_memory_given(void) {
+  pthread_once(&once, begin);
+  return LOAD(shared.in_use) + LOAD(shared.kept) + atomic_load_explicit(&dfi_arena_bytes, memory_order_relaxed);
+}
+
 static __attribute__((noinline)) void *alloc_slow(int32_t c, int64_t bytes) {
   void *p = NULL;
   if (STOCKED && c < CLASSES && LOAD(shared.kept) > 0) {
@@ -151,7 +156,7 @@ static __attribute__((noinline)) void *alloc_slow(int32_t c, int64_t bytes) {
     pthread_mutex_unlock(&shared.lock);
     if (p) return p;
   }
-  const int64_t has = LOAD(shared.in_use);
+  const int64_t has = LOAD(shared.in_use) + atomic_load_explicit(&dfi_arena_bytes, memory_order_relaxed);
   if (dfi_container_refuses(bytes, has + LOAD(shared.kept))) {
     drop_kept();
     if (dfi_container_refuses(bytes, has)) return NULL;

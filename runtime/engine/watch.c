@@ -307,12 +307,10 @@ static bool steps_in_frame(const dfi_exec *x, const dfi_watch *w) { return !x->t
 
 void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
   dfi_watch *w = x->watch;
-  if (opened && x->team && dfi_team_counts(x, f->scope)) {
-    pthread_mutex_lock(&w->lock);
-    w->opened++;
-    pthread_mutex_unlock(&w->lock);
-  }
-  if (!opened && w->step && steps_in_frame(x, w) && f->serial == w->step_frame) w->step_ended = true;
+  if (x->team) pthread_mutex_lock(&w->lock);
+  w->opened += opened && x->team && dfi_team_counts(x, f->scope);
+  w->step_ended |= !opened && w->step && steps_in_frame(x, w) && f->serial == w->step_frame;
+  if (x->team) pthread_mutex_unlock(&w->lock);
   if (!x->logs || !f->origin) return;
   dfi_watch_flush(x);
   df_event e = { .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END,

@@ -127,6 +127,25 @@ describe("a process in a container's limit", function()
     assert.matches('^' .. ('false\tresource_exhausted\twhile:%d+\n'):rep(3) .. 'false\tresource_exhausted\n6%.?0?\ndone\n$', r.out)
   end)
 
+  within('gets it of a simulated device, too', function()
+    local r = limited_by_group [[
+      local df = require 'dflow'
+      local s = df.Session{ devices = { 'cpu:0', 'sim:0' } }
+      local x = df.placeholder('float32', {-1})
+      local _, y = df.while_loop(function(i) return i:lt(40) end, function(i, y)
+        return i + 1, df.device('sim:0', function() return df.concat({y, y}, 0) end)
+      end, {df.int32(0), x}, {shape_invariants = {{}, {-1}}})
+      for _ = 1, 3 do
+        local ok, e = pcall(s.run, s, y, {[x] = {1, 2}})
+        print(ok, e.code, e.frame)
+      end
+      print(s:run(df.device('sim:0', function() return (x * 2):reduce_sum() end), {[x] = {1, 2}}))
+    ]]
+    assert.equal('', r.err)
+    assert.equal(0, r.status)
+    assert.matches('^' .. ('false\tresource_exhausted\twhile:%d+\n'):rep(3) .. '6%.?0?\n$', r.out)
+  end)
+
   within('counts what tensors were given and have not touched yet', function()
     if not rawget(_G, 'jit') then return pending 'only LuaJIT calls the header' end
     local r = limited_by_group [[
