@@ -384,27 +384,30 @@ describe('owners', function()
     local x = ring(20000)
     for owners = 2, 3 do
       local s = df.Session{ devices = TWO, owners = owners }
-      local h = s:start(x)
-      local looks = 0
-      for _ = 1, 40 do
-        if not h:pause() then break end
-        local books = h:ledger()
-        assert.equal(books.sent, books.ran + books.died + books.live + books.dead)
-        assert.equal(books.pending, books.owed + books.lost)
-        local frames = h:frames()
-        local loop = frames[2]
-        if loop then
-          assert.is_true(loop.first < loop.next)
-          assert.same({ 'cpu:0', 'sim:0', 'sim:1' }, loop.devices)
-          tostring(frames)
+      local looks, runs, once = 0, 0, bits(s:run(x))
+      repeat                                               -- on a busy machine a run may be over before it is looked at
+        local h = s:start(x)
+        runs = runs + 1
+        for _ = 1, 40 do
+          if not h:pause() then break end
+          local books = h:ledger()
+          assert.equal(books.sent, books.ran + books.died + books.live + books.dead)
+          assert.equal(books.pending, books.owed + books.lost)
+          local frames = h:frames()
+          local loop = frames[2]
+          if loop then
+            assert.is_true(loop.first < loop.next)
+            assert.same({ 'cpu:0', 'sim:0', 'sim:1' }, loop.devices)
+            tostring(frames)
+          end
+          looks = looks + 1
+          h:resume()
         end
-        looks = looks + 1
-        h:resume()
-      end
+        assert.equal(once, bits(h:wait()))
+        assert.equal(owners, #h:stats().owners)
+        assert.equal(20000, h:stats().iterations)
+      until looks > 5 or runs == 100
       assert.is_true(looks > 5)
-      assert.equal(bits(s:run(x)), bits(h:wait()))
-      assert.equal(owners, #h:stats().owners)
-      assert.equal(20000, h:stats().iterations)
       s:close()
     end
   end)
