@@ -117,6 +117,19 @@ describe('import_onnx', function()
     end
   end)
 
+  it('reads edges that are asked for one by one as they were written', function()
+    df.reset()
+    local x = df.placeholder('float32', { 1, 4, 5, 2 }, 'x')
+    local y = df.conv2d(x, df.reshape(df.cast(df.range(24), 'float32') * 0.1, { 2, 3, 2, 2 }),
+                        { strides = { 1, 1, 1, 1 }, padding = 'EXPLICIT', explicit_paddings = { 0, 0, 1, 2, 3, 0, 0, 0 } })
+    local path = os.tmpname()
+    df.export_onnx(path, { outputs = { y = y } })
+    local g = df.import_onnx(path)
+    os.remove(path)
+    local fed = df.run(df.reshape(df.cast(df.range(40), 'float32'), { 1, 4, 5, 2 }))
+    support.near(df.Session{ graph = g }:run(g:output 'y', { [g:output 'x'] = fed }):list(), df.run(y, { [x] = fed }):list())
+  end)
+
   it('says what it cannot read', function()
     local function refused(...) return select(2, pcall(df.import_onnx, ...)) end
     assert.equal('invalid_argument', refused(7).code)

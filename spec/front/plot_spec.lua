@@ -44,6 +44,16 @@ describe('df.plot', function()
     assert.are.same({ 1, 2, 1, 1 }, p.counts)
     assert.are.same({ 3 }, df.plot.histogram(df.ones{ 3, 1 }, { bins = 1 }).counts)
   end)
+  it('draws bars in the colour of a first line', function()
+    local line = df.plot({ 1, 2 }):svg():match 'stroke="(#%x+)" [^>]*/>[^<]*</svg>' or df.plot({ 1, 2 }):svg():match '<poly[^>]*stroke="(#%x+)"'
+      or df.plot({ 1, 2 }):svg():match '<path[^>]*stroke="(#%x+)"'
+    local bars, n = df.plot.histogram({ 0, 1, 1, 2, 4 }, { bins = 4 }):svg(), 0
+    for colour in bars:gmatch '<rect[^>]*fill="(#%x+)" stroke="#ffffff"/>' do
+      assert.equal(line, colour)
+      n = n + 1
+    end
+    assert.equal(4, n)
+  end)
   it('shades a matrix and an image', function()
     assert.are.equal('0+  ..\n1+oo##\n +----\n  0  1', df.plot.heatmap{ { 0, 1.4 }, { 2.9, 4 } }:text{ columns = 4, rows = 2, ascii = true })
     assert.are.same({ { 2, 5 } }, df.plot.image(df.tensor{ { { 1, 2, 3 }, { 4, 5, 6 } } }).matrix)
