@@ -6,5 +6,6 @@
 
 int32_t ref_scalar_summary(df_kernel *k);      /* (tags, values of one shape) */
 int32_t ref_histogram_summary(df_kernel *k);   /* (tag, values) */
+int32_t ref_tensor_summary(df_kernel *k);      /* (tag, values, serialized metadata) */
 int32_t ref_merge_summary(df_kernel *k);       /* (summaries…): no tag twice */
 #endif

@@ -1,6 +1,8 @@
 /* summary.c: TensorFlow's Summary messages, byte by byte as TensorFlow writes them.
  *
- * Summary { repeated Value value = 1 }; Value { string tag = 1; float simple_value = 2; HistogramProto histo = 5 };
+ * Summary { repeated Value value = 1 }; Value { string tag = 1; float simple_value = 2; HistogramProto histo = 5;
+ * TensorProto tensor = 8; SummaryMetadata metadata = 9 }; TensorProto { dtype = 1; shape = 2; bytes content = 4;
+ * repeated string strings = 8 };
  * HistogramProto { double min = 1, max = 2, num = 3, sum = 4, sum_squares = 5; repeated double bucket_limit = 6,
  * bucket = 7, packed }. A number that is zero is left out, but for simple_value.
  */
@@ -143,6 +145,43 @@ int32_t ref_histogram_summary(df_kernel *k) {
   rest.failed |= histogram.failed;
   add_value(&b, text_at(tag, 0), &rest);
   free(histogram.at);
+  free(rest.at);
+  return give(k, &b);
+}
+
+/* The message of a tensor's shape: { repeated { int64 size = 1 } dim = 2 }. */
+static void add_shape(bytes *b, const df_tensor *t) {
+  bytes shape = { 0 };
+  for (int32_t d = 0; d < t->rank; d++) {
+    bytes dim = { 0 };
+    if (t->dims[d]) { add_varint(&dim, 1 << 3); add_varint(&dim, (uint64_t)t->dims[d]); }
+    add_text(&shape, 2, dim.at, dim.n);
+    shape.failed |= dim.failed;
+    free(dim.at);
+  }
+  add_text(b, 2, shape.at, shape.n);
+  b->failed |= shape.failed;
+  free(shape.at);
+}
+
+int32_t ref_tensor_summary(df_kernel *k) {
+  const df_tensor *tag = k->in[0], *values = k->in[1], *metadata = k->in[2];
+  if (tag->rank) return dfk_fail(k, DF_INVALID_ARGUMENT, "tag must be scalar");
+  if (metadata->rank) return dfk_fail(k, DF_INVALID_ARGUMENT, "serialized_summary_metadata must be scalar");
+  bytes tensor = { 0 }, rest = { 0 }, b = { 0 };
+  add_varint(&tensor, 1 << 3);
+  add_varint(&tensor, values->dtype);
+  add_shape(&tensor, values);
+  if (values->dtype != DF_STRING) {
+    if (values->size) add_text(&tensor, 4, values->data, (size_t)(values->size * df_dtype_bytes(values->dtype)));
+  } else for (int64_t i = 0; i < values->size; i++) {
+    add_text(&tensor, 8, text_at(values, i)->bytes, (size_t)text_at(values, i)->length);
+  }
+  add_text(&rest, 8, tensor.at, tensor.n);
+  add_text(&rest, 9, text_at(metadata, 0)->bytes, (size_t)text_at(metadata, 0)->length);
+  rest.failed |= tensor.failed;
+  add_value(&b, text_at(tag, 0), &rest);
+  free(tensor.at);
   free(rest.at);
   return give(k, &b);
 }

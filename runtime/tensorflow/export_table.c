@@ -548,6 +548,7 @@ const dfi_export_op dfi_export_table[] = {
   { "TensorScatterMin", "T Tindices T", "T", "T:d! Tindices:d!" },
   { "TensorScatterSub", "T Tindices T", "T", "T:d! Tindices:d!" },
   { "TensorScatterUpdate", "T Tindices T", "T", "T:d! Tindices:d!" },
+  { "TensorSummaryV2", "=7 T =7", "=7", "T:d!" },
   { "Tile", "T Tmultiples", "T", "T:d! Tmultiples:d" },
   { "ToBool", "T", "=10", "T:d!" },
   { "TopK", "T", "T =3", "k:i! sorted:b T:d!" },

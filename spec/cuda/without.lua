@@ -4,7 +4,7 @@ local M = {
   { why = 'works on strings, files or the terminal', [[
     AsString DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary MergeSummary MergeV2Checkpoints Print PrintV2 ReduceJoin
     RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename StaticRegexFullMatch StringFormat StringJoin
-    StringLength StringLower StringSplit StringStrip StringToNumber StringUpper Substr WriteWholeFile ]] },
+    StringLength StringLower StringSplit StringStrip StringToNumber StringUpper Substr TensorSummaryV2 WriteWholeFile ]] },
   { why = 'calls Lua, notes values for Lua, or is an error of the graph', 'Assert HostCall HostCallStateless Trace Unknown' },
   { why = 'a queue, a stack, a hash table or an optional: the host holds it and callers wait for each other there', [[
     FIFOQueue FIFOQueueV2 HashTableV2 InitializeTableV2 LookupTableExportV2 LookupTableFilled LookupTableFindV2 LookupTableImportV2

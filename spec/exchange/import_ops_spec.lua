@@ -27,6 +27,21 @@ describe('A summary of an imported graph', function()
     assert.same({ scalars, merged, empty }, { hex(found[1]), hex(found[2]), hex(found[3]) })
   end)
 
+  it('of a tensor is, too, whatever the tensor is of', function()
+    local wrote = {                      -- TensorFlow 2.15's bytes
+      { df.float32{ { 1, 2, 3 } }, '\18\1d', '0a260a03746167421a080112081202080112020803220c0000803f00000040000040404a03120164' },
+      { df.constant{ 'ab', '' }, '', '0a170a03746167420e08071204120208024202616242004a00' },
+      { df.constant(7, 'int64'), '', '0a170a03746167420e08091200220807000000000000004a00' },
+      { df.constant({}, 'float64', { 0, 2 }), '', '0a130a03746167420a080212061200120208024a00' },
+      { df.constant({ true, false }), '', '0a150a03746167420c080a120412020802220201004a00' },
+    }
+    for _, case in ipairs(wrote) do
+      assert.equal(case[3], hex(df.run(op('TensorSummaryV2', { df.constant 'tag', case[1], df.constant(case[2]) }, {}))))
+    end
+    local ok, e = pcall(df.run, (op('TensorSummaryV2', { df.constant{ 'a', 'b' }, df.float32(1), df.constant '' }, {})))
+    assert.matches('tag must be scalar', not ok and e.message)
+  end)
+
   it('refuses what is not finite, tags that do not fit and tags that are there twice', function()
     local function message(...) return select(2, pcall(df.run, (op(...)))).message end
     local one = op('ScalarSummary', { df.constant 'a', df.float32(1) }, {})
