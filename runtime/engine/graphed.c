@@ -159,11 +159,13 @@ static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi
     if (!write_numbers(m) || !d->replay(d->device, m->graph)) { device_failed(x, l, r); break; }
     memcpy(number, ahead, bytes);
     n += m->many;
+    m->launches++;
     count(x, l, m, m->many);
     atomic_fetch_add_explicit(&l->launches, 1, memory_order_relaxed);
     if (x->live) dfi_exec_publish(x);
     const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
-    if ((others && slice >= SLICES) || (x->osr && dfi_engine_dice(x) % 3 == 0)) { x->patience = 0; break; }
+    const bool enough = (others && slice >= SLICES) || dfi_graphed_stale(l, m);
+    if (enough || (x->osr && dfi_engine_dice(x) % 3 == 0)) { x->patience = 0; break; }
   }
   dfi_free(ahead);
   return n;

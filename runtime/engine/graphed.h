@@ -42,6 +42,8 @@ typedef struct dfi_graphed_made {
   int64_t     bytes;             /* that it takes, charged to the device's arena */
   int64_t    *message;           /* by node: of a Transfer, the bytes of its message */
   int32_t     many;              /* iterations */
+  int64_t     launches;          /* of it */
+  bool        compiled, compiles;/* its groups are kernels that were compiled for it, or shall be */
   df_value   *state;             /* by variable: a tensor of the graph's; kind and dtype of what the host has */
   uint8_t    *host;              /* by slot: a number that the host computes */
   uint8_t    *varies;            /* by slot: a number of the host's that is another one in each iteration */
@@ -100,6 +102,11 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
 /* Captures `many` iterations from r on, which stays as it is; after `prepare`. */
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
                                       int32_t many);
+/* Has the graph been launched so often that kernels for its groups are worth compiling? Then it is captured anew. */
+static inline bool dfi_graphed_stale(const dfi_graphed_loop *l, const dfi_graphed_made *m) {
+  enum { WORTH = 256 };
+  return !m->compiled && l->scope->ngroups && m->launches >= WORTH;
+}
 /* All of it goes. */
 void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_made *m);
 /* The numbers of one iteration, from those of the variables in v (by slot): into v, those of the next one. False: the

@@ -48,7 +48,7 @@ static bool same_fixed(const df_value *is, const dfi_graphed_fixed *f) {
 }
 
 bool dfi_graphed_fits(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
-  if (!m->graph) return false;
+  if (!m->graph || dfi_graphed_stale(l, m)) return false;
   for (int32_t k = 0; k < l->nvars; k++) if (!same_variable(slot_of(r, l, k), &m->state[k])) return false;
   bool same = true;
   for (int32_t i = 0; i < m->nfixed && same; i++) {
@@ -260,7 +260,7 @@ static bool run_there(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graph
   bool ok = put_numbers(x, m, r, t);
   if (!ok) dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory");
   else if (!g) ok = !dfi_call_alone(x, r, r->nodes + t.node, err);
-  else if (!dfi_group_values(x, r, g)) {
+  else if (!dfi_group_values(x, r, g, m->compiles)) {
     for (int32_t i = 0; i < g->n && ok; i++) ok = !dfi_call_alone(x, r, r->nodes + g->member[i].node, err);
   }
   take_numbers_back(m, r);
@@ -476,6 +476,7 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
     return DFI_GRAPHED_NEVER;
   }
   fix_all(x, l, m, r);
+  m->compiles = m->compiled || dfi_graphed_stale(l, m);
   if (m->bytes) dfi_devmem_discharge(d->arena, m->bytes);
   m->bytes = 0;
   m->graph = d->remote->capture(d->remote->device, m->graph);
@@ -490,6 +491,7 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
     ok = false;
   }
   m->many = many;
+  m->compiled = m->compiles;
   atomic_fetch_add(&l->captures, 1);
   if (ok && m->graph) return DFI_GRAPHED_READY;
   drop_graph(d, m);

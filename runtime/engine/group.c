@@ -176,7 +176,7 @@ static bool compute_here(dfi_exec *x, dfi_record *r, dfi_group *g, const df_tens
 
 /* As one kernel of a GPU, where it has such a kernel. What still lies on the host (constants) is brought there. */
 static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
-                          df_tensor **out) {
+                          df_tensor **out, bool at_once) {
   void *in_note[DFK_CHAIN_INPUTS] = { NULL }, *out_note[DFK_CHAIN_STEPS] = { NULL };
   uint64_t on_host = 0;
   if (!d->remote->fused || whole->size == 0) return false;
@@ -189,7 +189,7 @@ static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, cons
   }
   /* what is wanted has no place yet, and says by any address that it is */
   for (int32_t i = 0; i < g->n; i++) run->out[g->member[i].step] = g->member[i].wanted ? (char *)run : NULL;
-  void *kernel = d->remote->fused(d->remote->device, run, on_host, whole->size, dfi_stress("groups", NULL));
+  void *kernel = d->remote->fused(d->remote->device, run, on_host, whole->size, at_once);
   if (!kernel) return false;
   dfi_devmem_use(d->arena);
   const bool made = make_outputs(r, g, whole, run, out);
@@ -232,7 +232,7 @@ static bool add_product(dfi_exec *x, dfi_record *r, dfi_group *g) {
   return true;
 }
 
-bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g) {
+bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once) {
   dfk_chain_run run;
   df_tensor *out[DFI_GROUP_MEMBERS];
   if (g->product) return add_product(x, r, g);
@@ -243,7 +243,7 @@ bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g) {
       !steps_are_whole(&g->chain, &run))
     return false;
   const dfi_device *d = x->plan->cut ? x->plan->devices->at[g->device] : NULL;
-  const bool done = d && d->remote ? compute_there(d, r, g, whole, &run, out)
+  const bool done = d && d->remote ? compute_there(d, r, g, whole, &run, out, at_once || dfi_stress("groups", NULL))
                                    : compute_here(x, r, g, whole, &run, out);
   if (!done) return false;
   atomic_store_explicit(&x->at, r->nodes[g->member[g->n - 1].node].node->id, memory_order_relaxed);
@@ -257,7 +257,7 @@ bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g) {
 
 /* All members have been put off. False: it cannot be done in one pass. */
 static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
-  if (!dfi_group_values(x, r, g)) return false;
+  if (!dfi_group_values(x, r, g, false)) return false;
   for (int32_t i = 0; i < g->n; i++) {
     const dfi_pnode *p = r->nodes + g->member[i].node;
     dfi_exec_send(x, r, p->inside, p->edge[1], 0);

@@ -8,9 +8,9 @@
 bool dfi_group_fire(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* A member is dead: sends that on. */
 void dfi_group_dead(dfi_exec *x, dfi_record *r, dfi_pnode *p);
-/* All inputs of the group are there: its members' values are made, and no tokens sent. False: not in one pass, and
-   nothing has changed. */
-bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g);
+/* All inputs of the group are there: its members' values are made, and no tokens sent. at_once: a kernel of a
+   GPU for it is worth compiling now. False: not in one pass, and nothing has changed. */
+bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once);
 /* Somebody is going to look: what members of groups have put off is computed, in all that is open. */
 void dfi_groups_apart(dfi_exec *x);
 /* A record begins an iteration. */

@@ -149,6 +149,17 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
+  sentence('has kernels compiled for what hangs together in it once it has run for long, with the same bits', function()
+    assert.equal('', program[[
+      local n = df.placeholder('int32', {})
+      local out = loop(n, function(i, x) return i + 1, df.tanh(x * 1.001 + df.cast(i, 'float32') * 0.001) * 0.5 end, { df.int32(0), x0 })
+      local how = both('long', out, { [n] = 6000 })
+      says(how, 'captured 2 times')
+      local found = table.concat(df.devices()[2].libraries or {}, ' ')
+      if not found:find 'NVRTC' then print(found) end
+    ]])
+  end)
+
   sentence('agrees where engines change at random iterations', function()
     for seed = 1, 3 do
       assert.equal('', program([[
