@@ -142,7 +142,7 @@ static const df_op ops[] = {
            "other two results. mode 'SCALED': 0 stands for 0; 'MIN_FIRST': one integer stands for 0. axis: a range for "
            "each place along it.",
     .example = "df.cast(df.quantize({-1.0, 0.0, 1.0}, -1, 1, {T = 'qint8', mode = 'SCALED', narrow_range = true}), "
-               "'int32')", .output = "[-127 0 127] int32[3]", .see = "dequantize quantized_matmul",
+               "'int32')", .output = "[-127    0  127] int32[3]", .see = "dequantize quantized_matmul",
     .derivative = "none: it rises in steps, so its derivative is zero everywhere; fake_quant_with_min_max_vars has one",
     .shape = shape_quantize, .no_grad = true, .cost = cost_stream, .kernel = { [DF_REF] = ref_quantize } },
   { .type = "Dequantize", .lua = "dequantize", .in = "input:T min_range:float32 max_range:float32",
@@ -170,7 +170,7 @@ static const df_op ops[] = {
     .out = "outputs:float32", .attrs = "min:float=-6 max:float=6 num_bits:int=8 narrow_range:bool=false",
     .doc = "float32[...] = fake_quant_with_min_max_args(inputs float32[...]): " ROUNDS,
     .example = "df.fake_quant_with_min_max_args({-7.0, 0.3, 2.0}, {min = -1, max = 3, num_bits = 2})",
-    .output = "[-1.333 0 2.667] float32[3]", .see = "fake_quant_with_min_max_vars quantize",
+    .output = "[-1.3333  0.0000  2.6667] float32[3]", .see = "fake_quant_with_min_max_vars quantize",
     .shape = shape_fake_args,
     .grad = grad_fake_args, FAKE() },
   { .type = "FakeQuantWithMinMaxArgsGradient", .in = "gradients:float32 inputs:float32", .out = "backprops:float32",
@@ -183,7 +183,7 @@ static const df_op ops[] = {
     .doc = "float32[...] = fake_quant_with_min_max_vars(inputs float32[...], min, max): " ROUNDS " min and max may be "
            "learned: they get the gradients of what lies beyond them.",
     .example = "df.fake_quant_with_min_max_vars({-7.0, 0.3, 2.0}, -1, 3, {num_bits = 2})",
-    .output = "[-1.333 0 2.667] float32[3]", .see = "fake_quant_with_min_max_args quantize",
+    .output = "[-1.3333  0.0000  2.6667] float32[3]", .see = "fake_quant_with_min_max_args quantize",
     .shape = shape_fake_vars,
     .grad = grad_fake_vars, FAKE(_vars) },
   { .type = "FakeQuantWithMinMaxVarsGradient", .in = "gradients:float32 inputs:float32 min:float32 max:float32",
