@@ -32,10 +32,23 @@ function M.list(root, pattern)
   return out
 end
 
+--- Who overlaps a run whose values differed from recording to recording races with it, though its own were the same each time.
+local function mark_races(runs)
+  local found = {}
+  for _, run in ipairs(runs) do
+    for _, other in ipairs(runs) do
+      local apart = run.seq[2] < other.seq[1] or other.seq[2] < run.seq[1] or run.session ~= other.session
+      if other.racy and not apart then found[run] = true end
+    end
+  end
+  for run in pairs(found) do run.racy = true end
+end
+
 --- The recording in a folder: its case.json, with `dir` and `values` (key -> value, see `value`).
 function M.load(dir)
   local case = assert(json.decode(read(dir .. '/case.json'), 1, nil, nil, nil))
   case.dir = dir
+  mark_races(case.runs)
   local npz = next(case.arrays) and df.load_npz(dir .. '/case.npz') or {}
   case.values = {}
   for key, about in pairs(case.arrays) do case.values[key] = M.value(about, npz, key) end
