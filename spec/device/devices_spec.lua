@@ -237,9 +237,9 @@ describe('a placement', function()
     local y = df.tanh(x:matmul(x)):reduce_sum()
     local function at(speed, bandwidth)
       local s = df.Session{ devices = { 'cpu:0', { 'sim:0', speed = speed, bandwidth = bandwidth } }, clock = 'virtual' }
-      local p, seconds = placed(s, y, 'MatMul'), nil
+      local p = placed(s, y, 'MatMul')
       s:run(y, { [x] = df.run(df.ones{ 512, 512 }) })
-      seconds = s:stats().seconds
+      local seconds = s:stats().seconds
       s:close()
       return p, seconds
     end

@@ -326,9 +326,12 @@ describe('a beginner\'s mistake', function()
       { 'local s = "n is " .. nil', 'a misspelt name' }, { 'local t = {1, 2, 3} print(t[0] + 1)', 'begin at 1' }, { 'local t = {1, 2, 3} print(len(t))', '#t counts' },
       { 'local t = {1, 2, 3} t.append(4)', 'table.insert' }, { 'local t = {a: 1}', '{a = 1}' }, { 'const x = 1', 'local x = 1' }, { 'let x = 1', 'local x = 1' },
       { 'function f(x) { return x }', 'no braces' }, { 'local f = (x) => x', 'function(x) return x end' }, { 'local x = df.ones{2} print(x[0, 1])', 'x[0][1]' },
-      { 'local x = df.ones{2} print(x[:1])', 'x:slice(' }, { 'tf.constant(1)', 'here it is df' }, { 'torch.ones(3)', 'here it is df' }, { "local np = require 'numpy'", 'no modules of Python' },
-      { 'local x = df.constant([1,2])', '{1, 2, 3}' }, { 'x: int = 3', 'annotations' }, { 'assert x == 3, "no"', 'assert(x == 3' }, { 'raise ValueError("x")', 'error("what is wrong")' },
-      { 'try: x = 1', 'pcall' }, { 'with df.Session() as s: pass', 'df.run(y) has a session' }, { 'class Net: pass', 'no classes' }, { 'local y = 5 print(y.shape)', 'a number of Lua' },
+      { 'local x = df.ones{2} print(x[:1])', 'x:slice(' }, { 'tf.constant(1)', 'here it is df' }, { 'torch.ones(3)', 'here it is df' },
+      { "local np = require 'numpy'", 'no modules of Python' },
+      { 'local x = df.constant([1,2])', '{1, 2, 3}' }, { 'x: int = 3', 'annotations' }, { 'assert x == 3, "no"', 'assert(x == 3' },
+      { 'raise ValueError("x")', 'error("what is wrong")' },
+      { 'try: x = 1', 'pcall' }, { 'with df.Session() as s: pass', 'df.run(y) has a session' },
+      { 'class Net: pass', 'no classes' }, { 'local y = 5 print(y.shape)', 'a number of Lua' },
       { 'local a = {1, 2} print(a * 2)', 'df.tensor(a)' },
     }
     local poor = {}

@@ -40,8 +40,10 @@ local names = {
   range = 'for i = 1, 10 do … end counts; df.range(n) is a tensor', len = '#t counts the elements of a list; df.dim(x, 0) those of an Output',
   append = 't[#t + 1] = v, or table.insert(t, v)', enumerate = 'for i, v in ipairs(t) do … end', zip = 'for i = 1, #a do local x, y = a[i], b[i] … end',
   str = 'tostring(x)', int = 'math.floor(x); of an Output df.cast(x, \'int32\')', float = 'x + 0.0; of an Output df.cast(x, \'float32\')',
-  format = '("%d of %d"):format(i, n)', f = 'a text with values is ("%d of %d"):format(i, n)', items = 'for key, v in pairs(t) do … end', input = 'io.read()', open = 'io.open(path)',
-  isinstance = 'type(x)', join = 'table.concat(list, ", ")', console = 'print(x)', log = 'print(x), or math.log(x); of an Output df.log(x)', push = 't[#t + 1] = v, or table.insert(t, v)',
+  format = '("%d of %d"):format(i, n)', f = 'a text with values is ("%d of %d"):format(i, n)', items = 'for key, v in pairs(t) do … end', input = 'io.read()',
+  open = 'io.open(path)',
+  isinstance = 'type(x)', join = 'table.concat(list, ", ")', console = 'print(x)', log = 'print(x), or math.log(x); of an Output df.log(x)',
+  push = 't[#t + 1] = v, or table.insert(t, v)',
 }
 
 --- What is to be said of Lua's message about a line; nil where nobody knows. `code` is the line without its strings.

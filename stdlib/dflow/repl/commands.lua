@@ -1,7 +1,9 @@
 --- The commands of the prompt: what they have in common. `repl.command(name, fn, doc)` adds one.
 --
 -- A command is called as fn(rest, say, repl, path, seen): the rest of its line, a function that prints a line, the file that it goes to,
--- if any, and whether all that it says is shown to somebody as it is; what it returns as a string is printed too. `true` leaves the prompt. On every command: `:cmd?` shows its doc, `:cmd … ~pattern` keeps the lines
+-- if any, and whether all that it says is shown to somebody as it is; what it returns as a string is printed too. `true` leaves the
+-- prompt. On every command: `:cmd?` shows its
+-- doc, `:cmd … ~pattern` keeps the lines
 -- that match, `:cmd … > file` writes to a file. Any unique beginning of a name will do.
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'

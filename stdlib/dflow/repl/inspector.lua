@@ -392,7 +392,8 @@ command('pause', function(_, say)
   cursor[h] = 0
 end, 'pause - holds the run up at the next token')
 
-command('continue', function(_, say) return go_on(current(), say) end, 'continue - lets the run go on, to the next breakpoint or its end\nOf a run in the background, Ctrl-C gives the prompt back meanwhile.')
+command('continue', function(_, say) return go_on(current(), say) end,
+  'continue - lets the run go on, to the next breakpoint or its end\nOf a run in the background, Ctrl-C gives the prompt back meanwhile.')
 
 command('cancel', function()
   local h = current()
