@@ -88,6 +88,48 @@ describe('effects in native code', function()
     assert.same(found.tokens, found.native)
   end)
 
+  it('are not done twice where what only the last iteration computes fails, as a graph from elsewhere may have it', function()
+    local FRAME = ' attr { key: "frame_name" value { s: "w/frame" } }'
+    local function node(name, op, inputs, dtype, more)
+      local t = { ('node { name: "%s" op: "%s"'):format(name, op) }
+      for input in inputs:gmatch '%S+' do t[#t + 1] = ('input: "%s"'):format(input) end
+      if dtype then t[#t + 1] = ('attr { key: "%s" value { type: %s } }'):format(op:match 'Variable' and 'dtype' or 'T', dtype) end
+      return table.concat(t, ' ') .. (more or '') .. ' }\n'
+    end
+    local function number(name, n, control)
+      return node(name, 'Const', control or '', nil, (' attr { key: "dtype" value { type: DT_INT32 } } attr { key: "value" value { tensor {'
+        .. ' dtype: DT_INT32 tensor_shape { } int_val: %d } } }'):format(n))
+    end
+    local INT, CONSTANT = 'DT_INT32', FRAME .. ' attr { key: "is_constant" value { b: true } }'
+    local g = df.import_graph_def(number('zero', 0) .. number('limit', 500)
+      .. node('none', 'Placeholder', '', nil, ' attr { key: "dtype" value { type: DT_INT32 } } attr { key: "shape" value { shape { } } }')
+      .. node('v', 'VarHandleOp', '', nil, ' attr { key: "dtype" value { type: DT_INT32 } } attr { key: "shape" value { shape { } } }')
+      .. node('begin', 'AssignVariableOp', 'v zero', nil, ' attr { key: "dtype" value { type: DT_INT32 } }')
+      .. node('now', 'ReadVariableOp', 'v', nil, ' attr { key: "dtype" value { type: DT_INT32 } }')
+      .. node('w/Enter', 'Enter', 'zero', INT, FRAME) .. node('w/Limit', 'Enter', 'limit', INT, CONSTANT)
+      .. node('w/None', 'Enter', 'none', INT, CONSTANT) .. node('w/V', 'Enter', 'v', 'DT_RESOURCE', CONSTANT)
+      .. node('w/Merge', 'Merge', 'w/Enter w/Next', INT, ' attr { key: "N" value { i: 2 } }') .. number('w/one', 1, '^w/Merge')
+      .. node('w/add', 'AssignAddVariableOp', 'w/V w/one', nil, ' attr { key: "dtype" value { type: DT_INT32 } }')
+      .. node('w/read', 'ReadVariableOp', 'w/V ^w/add', nil, ' attr { key: "dtype" value { type: DT_INT32 } }')
+      .. node('w/Less', 'Less', 'w/read w/Limit', INT) .. node('w/LoopCond', 'LoopCond', 'w/Less')
+      .. node('w/Switch', 'Switch', 'w/Merge w/LoopCond', INT) .. node('w/plus', 'AddV2', 'w/Switch:1 w/one', INT)
+      .. node('w/Next', 'NextIteration', 'w/plus', INT) .. node('w/div', 'FloorDiv', 'w/Switch w/None', INT)
+      .. node('w/Exit', 'Exit', 'w/div', INT))
+    for _, engine in ipairs{ 'tokens', 'native' } do
+      local s = df.Session{ graph = g, engine = engine }
+      s:run(g:op 'begin')
+      assert.equal(166, s:run(g:output 'w/Exit', { ['none:0'] = 3 }))
+      if engine == 'native' then assert.is_nil(s:native():match '[^\n]*tokens:[^\n]*') end
+      assert.equal(500, s:run(g:output 'now'))
+      s:run(g:op 'begin')
+      local ok, err = pcall(s.run, s, g:output 'w/Exit', { ['none:0'] = 0 })
+      assert.is_false(ok)
+      assert.matches('w/frame:499', err.frame)
+      assert.equal(500, s:run(g:output 'now'))
+      s:close()
+    end
+  end)
+
   it('are not done twice where the variable has another shape than its handle says, as another handle may have given it', function()
     local function handle(name, shape)
       return ('node { name: "%s" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { %s } } } '

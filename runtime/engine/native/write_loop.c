@@ -126,6 +126,7 @@ void dfi_write_loop(dfi_writer *w, int32_t i) {
   for (int32_t k = 0; k < w->unit->loop[i].nvars; k++)
     dfi_write_deliver(w, i, w->unit->loop[i].var[k].enter->edge[0], w->unit->loop[i].var[k].enter->edge[1]);
   dfi_write_block(w, i, 0);
+  const int32_t head = w->ndone;
   const dfi_name t = dfi_write_truth(w, i, w->look->loop[i].guard[go_on].pred);
   SAY(w, "  br i1 %s, label %%body%d, label %%exit%d\nbody%d:\n", t.s, i, i, i);
   dfi_write_block(w, i, go_on);
@@ -148,6 +149,7 @@ void dfi_write_loop(dfi_writer *w, int32_t i) {
       "  %s = call i64 %%do.poll(ptr %%c)\n  store i64 %s, ptr %%budget\n  %s = icmp slt i64 %s, 0\n  br i1 %s, label "
       "%%site%d, label %%head%d\nexit%d:\n",
       more.s, more.s, leave.s, more.s, leave.s, site, i, i);
+  w->ndone = head;                  /* but of the last one its head */
   dfi_write_block(w, i, go_on - 1);
   write_exits(w, i);
   dfi_write_commit(w, i);
