@@ -191,7 +191,7 @@ int32_t ref_print_v2(df_kernel *k) {
   FILE *file = NULL, *to = stderr;
   if (is(stream, n, "stdout")) to = stdout;
   else if (n > 7 && !memcmp(stream, "file://", 7)) {
-    if (!(to = file = fopen(stream + 7, "a")))
+    if (!(to = file = fopen(stream + 7, "ae")))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "cannot write to %s", stream + 7);
   } else if (!is(stream, n, "stderr") && !is(stream, n, "log(info)") && !is(stream, n, "log(warning)") &&
              !is(stream, n, "log(error)"))
@@ -202,7 +202,9 @@ int32_t ref_print_v2(df_kernel *k) {
   if (s->length) fwrite(s->bytes, 1, (size_t)s->length, to);
   fwrite(dfk_string(k, 1), 1, (size_t)k->attrs[1].i, to);
   fflush(to);
+  const bool failed = file && ferror(file);
   funlockfile(to);
-  if (file) fclose(file);
+  if (file && (fclose(file) || failed))
+    return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "cannot write all of it to %s", stream + 7);
   return DF_OK;
 }

@@ -164,6 +164,62 @@ function M.touching()
   return wrong
 end
 
+-- ---- files ------------------------------------------------------------------------------------------------------------
+
+-- What is written goes through one writer, runtime/base/writer.c (stdlib: dflow.exchange.file), by which a file is whole or as it was. Who
+-- opens a file to write, or moves one, besides it, with the reason.
+M.writers = {
+  ['runtime/base/writer.c'] = 'the writer',
+  ['kernels/disk.c'] = 'code that is kept for the next process: what is not whole by its sum is none, and is made anew',
+  ['kernels/ref/string_text.c'] = 'PrintV2 adds a line to the file that the graph names, if files may be touched',
+  ['interp/prompt_history.c'] = 'a line more of the history; it is shortened through the writer',
+  ['interp/program.c'] = 'locks a journal, and writes nothing',
+  ['stdlib/dflow/repl/session.lua'] = 'an input more of the journal, which is read up to its last whole line',
+  ['stdlib/dflow/summary.lua'] = 'a record more of the event file, which readers read up to its last whole record; and a graph, by way of a file',
+  ['stdlib/dflow/repl/builtin.lua'] = 'a name for what an editor is to edit',
+  ['stdlib/dflow/plot/picture.lua'] = 'names for what rsvg-convert reads and writes',
+}
+
+local writes = {
+  c = { '%f[%w_]fopen%(.*, "[^"]*[wa+]', 'O_WRONLY', 'O_RDWR', 'O_CREAT', '%f[%w_]creat%(', '%f[%w_]freopen%(', '%f[%w_]mko?s?temps?%(', '%f[%w_]tmpfile%(',
+        '%f[%w_]rename[at2]*%(', '%f[%w_]linkat%(', '%f[%w_]f?truncate%(' },
+  lua = { "io%.open%([^)]*,%s*['\"][^'\"]*[wa+]", 'io%.output', 'io%.tmpfile', 'os%.rename', 'os%.tmpname', "io%.popen%([^)]*,%s*['\"]w" },
+}
+
+--- Lines that write files in those that give no reason. And files of `writers` that write none.
+function M.writing()
+  local wrong, used = {}, {}
+  local function look(path, line, number, list)
+    for _, pattern in ipairs(list) do
+      if line:find(pattern) then
+        used[path] = true
+        if not M.writers[path] then wrong[#wrong + 1] = ('%s:%d: writes a file: %s'):format(path, number, line) end
+      end
+    end
+  end
+  for _, folder in ipairs{ 'runtime', 'kernels', 'interp' } do
+    for _, path in ipairs(files(folder)) do
+      local number = 0
+      for line in code(path) do
+        number = number + 1
+        look(path, line, number, writes.c)
+      end
+    end
+  end
+  local pipe = assert(io.popen "find stdlib -name '*.lua' ! -path '*/docs/*' | sort")
+  for path in pipe:lines() do
+    local number = 0
+    for line in io.lines(path) do
+      number = number + 1
+      look(path, (line:gsub('%-%-.*', '')), number, writes.lua)
+    end
+  end
+  pipe:close()
+  for path in pairs(M.writers) do if not used[path] then wrong[#wrong + 1] = path .. ' writes no file' end end
+  table.sort(wrong)
+  return wrong
+end
+
 -- ---- names of functions ------------------------------------------------------------------------------------------------
 
 -- What begins the name of a function that other files see. runtime/style: df_ is the library's, dfi_ is shared within it, dfg_ is what

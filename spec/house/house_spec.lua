@@ -10,7 +10,8 @@ local function with(path, text)
   shell.write(dir .. '/' .. path, text .. '\n')
   local r = shell.run(([[cd %s && LUA_PATH='%s/?.lua;%s/stdlib/?.lua;;' ${DFLOW_INTERPRETER:-lua5.4} -e "
     local house = dofile '%s/spec/house/house.lua'
-    for _, list in ipairs{ house.names(), house.touching(), house.bare_names(), house.long_functions() } do print(table.concat(list, '\\n')) end"]]):format(dir, here, here, here))
+    for _, list in ipairs{ house.names(), house.touching(), house.bare_names(), house.long_functions(), house.writing() } do
+      print(table.concat(list, '\\n')) end"]]):format(dir, here, here, here))
   shell.run('rm -rf ' .. dir)
   return r.out .. r.err
 end
@@ -28,6 +29,10 @@ describe('runtime/', function()
     assert.are.same({}, house.touching())
   end)
 
+  it('writes files through its one writer, as do kernels/, interp/ and stdlib/, or says why not', function()
+    assert.are.same({}, house.writing())
+  end)
+
   it('gives what other files see a name that begins with its library, and kernels/ does so, too', function()
     assert.are.same({}, house.bare_names())
   end)
@@ -43,6 +48,11 @@ describe('runtime/', function()
     assert.is_truthy(with('runtime/plan/find.c', 'float f(df_tensor *t) { return *(float *)t->data; }'):find('touches elements'))
     assert.is_truthy(with('runtime/plan/find.c', 'df_node *value(df_node *n) { return n; }'):find('other files see value', 1, true))
     assert.is_nil(with('runtime/plan/find.c', 'static df_node *value(df_node *n) { return n; }'):find('other files see', 1, true))
+    assert.is_truthy(with('runtime/plan/find.c', 'FILE *f = fopen(path, "wb");'):find('find.c:1: writes a file', 1, true))
+    assert.is_truthy(with('runtime/plan/find.c', 'int f = open(path, O_CREAT | O_WRONLY, 0644);'):find('find.c:1: writes a file', 1, true))
+    assert.is_nil(with('runtime/plan/find.c', 'FILE *f = fopen(path, "re");'):find('find.c:1: writes a file', 1, true))
+    assert.is_truthy(with('stdlib/dflow/find.lua', "local f = io.open(path, 'wb')"):find('find.lua:1: writes a file', 1, true))
+    assert.is_nil(with('stdlib/dflow/find.lua', "local f = io.open(path, 'rb')"):find('find.lua:1: writes a file', 1, true))
     local long = 'static void turn(int n) {\n' .. ('  n++;\n'):rep(100) .. '}'
     assert.is_truthy(with('runtime/plan/find.c', long):find('find.c:1 turn: 102 lines', 1, true))
   end)

@@ -49,6 +49,26 @@ describe('an event file', function()
     assert.matches('tfevents', w.path)
   end)
 
+  host_it('is followed by another when there was no room for a record', function()
+    local script = folder .. '/script.lua'
+    require('spec.shell').write(script, ([[
+      local df = require 'dflow'
+      local w = df.summary.FileWriter('%s')
+      w:scalar('before', 1, 0)
+      local ok, e = pcall(w.text, w, 'long', ('x'):rep(3000), 1)
+      print(ok, e.code, e.message:find(w.path, 1, true) ~= nil)
+      local first = w.path
+      w:scalar('behind', 2, 2)
+      w:close()
+      local list = {}
+      for r in df.data.tfrecord(w.path) do list[#list + 1] = r end
+      print(#list, list[2]:find('behind', 1, true) ~= nil)
+      list = {}
+      print(pcall(function() for r in df.data.tfrecord(first) do list[#list + 1] = r end end), #list, list[2]:find('before', 1, true) ~= nil)]]):format(folder))
+    local r = require('spec.shell').run(("trap '' XFSZ; ulimit -f 1; exec %s %s"):format(require('spec.shell').dflow, script))
+    assert.matches('^false\tresource_exhausted\ttrue\n2\ttrue\nfalse.-\t2\ttrue\n$', r.out, nil, r.err)
+  end)
+
   it('holds pictures that are PNG files', function()
     local w = fill()
     local png

@@ -27,14 +27,34 @@ local function double(field, v) return wire.fixed64(field, doubles{ v }) end
 local function float(field, v) return wire.fixed32(field, core.tensor_bytes(core.tensor_new(dtypes.number.float32, { 1 }, { v }))) end
 
 -- ---- writing ---------------------------------------------------------------------------------------------------------
-local function put(w, event)
-  if not w.file then errors.raise('failed_precondition', 'summary: the file %s is closed', w.path) end
+local opened = 0
+
+--- Adds a record, whole: where there was no room for all of it, the half of it ends the file, as readers expect of one whose writer died,
+-- and what comes goes to another file of the folder.
+local function add(w, event)
   local ok, why = w.file:write(records.frame(double(1, os.time()) .. event))
-  if ok then ok, why = w.file:flush() end
-  if not ok then errors.raise('resource_exhausted', 'summary: cannot write %s', why or w.path) end
+  if ok then return end
+  w.file:close()
+  w.file = nil
+  errors.raise('resource_exhausted', 'summary: cannot write %s: %s', w.path, why)
 end
 
-local opened = 0
+--- Opens the next event file of a writer's folder.
+local function open(w)
+  opened = opened + 1
+  w.path = ('%s/events.out.tfevents.%010d.%06d.%d'):format(w.folder, os.time(), math.floor(core.clock() * 1e6) % 1e6, opened)
+  local file, why = io.open(w.path, 'wb')
+  if not file then errors.raise('permission_denied', 'FileWriter: cannot write %s', why) end
+  file:setvbuf 'no'                            -- a record is written at once
+  w.file = file
+  add(w, bytes(3, 'brain.Event:2'))
+end
+
+local function put(w, event)
+  if w.closed then errors.raise('failed_precondition', 'summary: the file %s is closed', w.path) end
+  if not w.file then open(w) end
+  add(w, event)
+end
 
 --- df.summary.FileWriter(folder, {graph =}): a writer of an event file in a folder, which is made if it is not there. A Graph in place of the
 -- options is the graph, as in TensorFlow's Python.
@@ -45,12 +65,8 @@ function M.FileWriter(folder, opts)
   if getmetatable(opts) == graph.Graph then opts = { graph = opts } end
   opts = errors.options(opts, 'FileWriter', { 'graph' })
   files.make_folder(folder)
-  opened = opened + 1
-  local path = ('%s/events.out.tfevents.%010d.%06d.%d'):format(folder:gsub('/+$', ''), os.time(), math.floor(core.clock() * 1e6) % 1e6, opened)
-  local file, why = io.open(path, 'wb')
-  if not file then errors.raise('permission_denied', 'FileWriter: cannot write %s', why) end
-  local w = setmetatable({ path = path, file = file }, Writer)
-  put(w, bytes(3, 'brain.Event:2'))
+  local w = setmetatable({ folder = (folder:gsub('/+$', '')), closed = false }, Writer)
+  open(w)
   if opts.graph then w:graph(opts.graph) end
   return w
 end
@@ -207,7 +223,7 @@ end
 function methods.flush(w) if w.file then w.file:flush() end end
 function methods.close(w)
   if w.file then w.file:close() end
-  w.file = nil
+  w.file, w.closed = nil, true
 end
 Writer.__close = methods.close
 

@@ -184,8 +184,8 @@ function journal.add(input, program)
     local names = list(program, at)
     for i = 1, #names - journal.kept do os.remove(at .. names[i]) end
   end
-  journal.file:write(MARK:format(input.seconds or 0), '\n', input.text, '\n')
-  journal.file:flush()
+  local written = journal.file:write(MARK:format(input.seconds or 0), '\n', input.text, '\n')
+  if not (written and journal.file:flush()) then journal.closed = true end      -- no room: what comes would stand behind half of it
 end
 
 --- The inputs of a journal's text: a list of {text, seconds}. A line that was not written to its end is none.
