@@ -35,6 +35,20 @@ function M.run(command, input)
   return { out = told '.out', err = told '.err', status = tonumber(told '.status') }
 end
 
+--- Runs `command -e chunk` and sends it a signal when the chunk has called `ready()`, however long that takes on this machine.
+-- @return as run
+function M.interrupted(signal, command, chunk)
+  local ready = os.tmpname()
+  os.remove(ready)
+  local text = ("local function ready() io.open('%s', 'w'):close() end %s"):format(ready, chunk)
+  local r = M.run(([[env --default-signal=%s %s -e %s <&0 & p=$!
+    until [ -e %s ] || ! kill -0 $p 2>/dev/null; do sleep 0.02; done
+    sleep 0.05; kill -%s $p 2>/dev/null
+    { wait $p; } 2>/dev/null]]):format(signal, command, M.quote(text), ready, signal))
+  os.remove(ready)
+  return r
+end
+
 --- A word of a shell command, quoted.
 function M.quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 

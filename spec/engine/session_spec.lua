@@ -242,21 +242,16 @@ describe('Ctrl-C', function()
   it('cancels the run that a plain Lua waits for, and the program goes on', function()
     local mode = os.getenv 'DFLOW_MODE'
     if mode == 'asan' or mode == 'tsan' or mode == 'ubsan' then return pending('a plain Lua cannot load a sanitized library') end
-    local path = os.tmpname()
-    local f = assert(io.open(path, 'w'))
-    f:write([[
+    local lua = os.getenv 'DFLOW_LUA' or (rawget(_G, 'jit') and 'luajit' or 'lua5.4')
+    local shell = require 'spec.shell'
+    local r = shell.interrupted('INT', ("env LUA_PATH='%s' LUA_CPATH='%s' %s"):format(package.path, package.cpath, lua), [[
       local df = require 'dflow'
       local i = df.while_loop(function(i) return i:ge(0) end, function(i) return (i + 1) % 100 end, { df.int32(0) })
+      ready()
       local ok, e = pcall(df.run, i)
       print(ok, e.code, df.run(df.constant('alive')))
     ]])
-    f:close()
-    local lua = os.getenv 'DFLOW_LUA' or (rawget(_G, 'jit') and 'luajit' or 'lua5.4')
-    local p = assert(io.popen(("LUA_PATH='%s' LUA_CPATH='%s' timeout --foreground -s INT 3 %s %s 2>&1"):format(package.path, package.cpath, lua, path)))
-    local text = p:read('*a')
-    p:close()
-    os.remove(path)
-    assert.equal('false\tcancelled\talive\n', text)
+    assert.equal('false\tcancelled\talive\n', r.out, r.err)
   end)
 end)
 

@@ -259,13 +259,10 @@ describe('while_loop', function()
   it('can be cancelled when it never ends', function()
     local i = df.while_loop(function(i) return i:ge(0) end, function() return df.int32(1) end, { df.int32(0) })
     local h = df.start(i)
-    local from = os.clock()
-    while os.clock() - from < 0.02 do end
+    while h:stats().iterations < 100 do assert(not h:done()) end
     h:cancel()
-    local asked = os.clock()
     local e = fails(function() h:wait() end)
     assert.are.equal('cancelled', e.code)
-    assert(os.clock() - asked < 2)          -- some ms on a quiet machine
   end)
 end)
 

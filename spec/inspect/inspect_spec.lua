@@ -51,9 +51,7 @@ describe('a run in the background', function()
   it('pauses in an endless loop, says where, and goes on', function()
     local fetches, feeds = endless()
     local h = df.start(fetches, feeds)
-    local clock = os.clock()
     local stop = h:pause()
-    assert.is_true(os.clock() - clock < 2)          -- some ms on a quiet machine
     assert.equal('paused', h:state())
     assert.equal('asked', stop.reason)
     local before = h:stats().nodes_run
@@ -98,10 +96,10 @@ describe('a run in the background', function()
   end)
 
   ordered_it('does not count the time it stands still against its timeout', function()
-    local h = df.start({ counting(1000) }, nil, { paused = true, timeout = 0.2 })
+    local h = df.start({ counting(1000) }, nil, { paused = true, timeout = 1 })
     h:settle()
     local clock = os.time()
-    while os.time() - clock < 1 do end
+    while os.time() - clock < 3 do end          -- twice its timeout, and leaves it nearly all of that
     h:resume()
     assert.equal(1000, h:wait()[1])
   end)

@@ -143,12 +143,10 @@ describe('Ctrl-C', function()
   -- Any graph that never ends, and Lua that never ends.
   local forever = [[local x = df.while_loop(function(i) return i:ge(0) end,
     function(i) return (i + 1) % 1000 end, {df.int32(0)}) ]]
-  local function interrupt(chunk)
-    return shell.run(('timeout --foreground --preserve-status -k 20 -s INT 1 %s -e %s'):format(dflow, shell.quote(chunk)))
-  end
+  local function interrupt(chunk) return shell.interrupted('INT', dflow, chunk) end
 
   it('cancels the graph that a script runs and ends it with status 130', function()
-    local r = interrupt(forever .. 'df.run(x) print "not reached"')
+    local r = interrupt(forever .. 'ready() df.run(x) print "not reached"')
     assert.are.equal(130, r.status)
     assert.are.equal('', r.out)
     assert.is_truthy(r.err:match('interrupted'), r.err)
@@ -156,14 +154,18 @@ describe('Ctrl-C', function()
 
   it('stops Lua code too', function()
     if os.getenv 'DFLOW_MODE' == 'tsan' then return pending('the thread sanitizer delivers a signal only at a system call') end
-    local r = interrupt('while true do end')
+    local r = interrupt('ready() while true do end')
     assert.are.equal(130, r.status)
     assert.is_truthy(r.err:match('interrupted!'))
   end)
 
   it('returns to the prompt, and variables live on', function()
-    local r = shell.run(('(echo %s; sleep 3; echo "df.run(v)") | timeout --foreground --preserve-status -k 20 -s INT 1.5 %s -i')
-      :format(shell.quote('v = df.Variable(41.5) ' .. forever .. 'df.run(v:assign_add(1)) df.run(x)'), dflow))
+    local ready = os.tmpname()
+    local chunk = ("v = df.Variable(41.5) %s df.run(v:assign_add(1)) local f = io.open('%s', 'w') f:write((io.open('/proc/self/stat'):read '*n')) f:close() df.run(x)")
+      :format(forever, ready)
+    local r = shell.run(('(echo %s; until [ -s %s ]; do sleep 0.02; done; sleep 0.1; kill -INT $(cat %s); echo "df.run(v)") | %s -i')
+      :format(shell.quote(chunk), ready, ready, dflow))
+    os.remove(ready)
     assert.is_truthy(r.out:match('42%.5'), r.out .. r.err)
     assert.are.equal(0, r.status)
   end)

@@ -12,7 +12,7 @@ describe('a script', function()
 
   --- What becomes of a chunk that a signal interrupts.
   local function interrupted(program, signal, chunk)
-    return shell.run(('timeout --foreground --preserve-status -k 10 -s %s 0.5 %s -e %s'):format(signal, program, shell.quote(FOREVER .. chunk .. ' print "not reached"')))
+    return shell.interrupted(signal, program, FOREVER .. 'ready() ' .. chunk .. ' print "not reached"')
   end
 
   local waits = { 'df.run(x)', 'df.start(x):wait()', 'df.start(x):settle()', 'coroutine.wrap(function() df.run(x) end)()',
