@@ -10,6 +10,7 @@
 #ifdef DFLOW_ONEDNN
 enum {
   LEAST_FLOATS = 512 * 512,            /* elements of a result from which on the library is faster than gemm.c */
+  FEW_ROWS = 256, KEPT = 1 << 23,      /* which for so few rows keeps a b of at most so many elements packed */
   LEAST_HALVES = 1 << 17,              /* multiplications that are worth a primitive of their own */
   TILE = 512, LEAST_TILE = 64,         /* rows and columns, at most; and where more tiles are wanted, at least */
   TILES = 16, TILE_WORK = 1 << 23,     /* so many are wanted, of so many multiplications each: 70 us */
@@ -99,7 +100,8 @@ static void choose_tiles(job *s, int64_t count) {
 static bool suits(const gemm *g, int32_t dtype) {
   const bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX;
   if (!fits || g->add || g->m * g->n == 0 || g->k == 0) return false;
-  if (dtype == DF_FLOAT32) return g->m * g->n > LEAST_FLOATS;
+  if (dtype == DF_FLOAT32)
+    return g->m * g->n > LEAST_FLOATS && !(g->weights && g->m <= FEW_ROWS && g->n * g->k <= KEPT);
 #if defined(__x86_64__)
   return g->m * g->n * g->k >= LEAST_HALVES && __builtin_cpu_supports("avx512bf16");
 #else
