@@ -345,7 +345,7 @@ $(BUILD)/cuda/headers.o: $(foreach h,$(CUDA_HEADERS),$(lastword $(subst =, ,$(h)
 	  printf '.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
 	$(Q)$(CC) -c $(@:.o=.s) -o $@
 # The driver for tests: the .cu files are C++ to it.
-STRICT_CXXFLAGS := -std=c++17 -O1 -g -fPIC -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -Wall -Wno-unused-parameter -Wno-type-limits -Wno-enum-compare -MMD -MP \
+STRICT_CXXFLAGS := -std=c++17 -O1 -g -fPIC -fsanitize=alignment -fsanitize-undefined-trap-on-error -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -Wall -Wno-unused-parameter -Wno-type-limits -Wno-enum-compare -MMD -MP \
   $(if $(CI),-Werror) -Ispec/cuda
 STRICT_OBJ := $(CUDA_CU:kernels/cuda/%.cu=$(BUILD)/strict/%.o) $(BUILD)/strict/driver.o $(BUILD)/strict/block.o
 $(BUILD)/strict/%.o: kernels/cuda/%.cu

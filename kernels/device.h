@@ -75,6 +75,8 @@ typedef struct dfi_remote {
   bool  (*from_host)(void *device, void *to, void *to_note, const void *from, int64_t bytes);
   /* `to` is filled when it returns. False without an error: it took too long, and the run gives up */
   bool  (*to_host)(void *device, void *to, const void *from, void *from_note, int64_t bytes);
+  /* From another GPU of the same plug-in, without the host's part. NULL: by way of the host */
+  bool  (*across)(void *device, void *to, void *to_note, void *other, const void *from, void *from_note, int64_t bytes);
   bool  (*within)(void *device, void *to, void *to_note, const void *from, void *from_note, int64_t bytes);
   bool  (*fill)(void *device, void *to, void *to_note, int32_t byte, int64_t bytes);
   bool  (*update)(void *device, dfk_update_op op, int32_t dtype, int64_t n, void *to, void *to_note, const void *a,
@@ -154,11 +156,12 @@ typedef struct dfi_gpu_about {
   int64_t memory_bytes, launches, copies_in, copies_out;
   int64_t fused;                         /* launches of kernels for several ops at once, among the launches */
   int64_t graphs;                        /* launches of graphs, beside these */
+  int64_t copies_across;                 /* from other GPUs */
   int32_t major, minor;
   char    libraries[960];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 7 };
+enum { DFI_GPU_VERSION = 8 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

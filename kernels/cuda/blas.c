@@ -130,6 +130,13 @@ static void forget(struct dfc_blas_plan *q) {
   memset(q, 0, sizeof *q);
 }
 
+/* The library has nothing for this shape, or says so when it is asked to do what it offered: our own kernel does it. */
+static void has_nothing(struct dfc_blas_plan *q) {
+  const key k = q->key;
+  forget(q);
+  q->key = k;
+}
+
 static bool describe(dfc_gpu *g, struct dfc_blas_plan *q, const dfc_blas_product *p) {
   const int type = type_of(p->dtype), t = CUBLAS_OP_T;
   const bool wide = p->dtype == DF_FLOAT64;
@@ -162,9 +169,7 @@ static bool choose(dfc_gpu *g, struct dfc_blas_plan *q) {
       q->algo = found.algo;
       q->workspace = found.workspaceSize;
     } else {
-      const key k = q->key;
-      forget(q);
-      q->key = k;
+      has_nothing(q);
     }
   }
   if (wish) blas.cublasLtMatmulPreferenceDestroy(wish);
@@ -197,10 +202,11 @@ bool dfc_blas_run(dfc_call *c, const dfc_blas_product *p) {
   const bool wide = p->dtype == DF_FLOAT64;
   void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
   if (!c->ok) return false;
-  g->launches++;
-  c->ok = GOOD(cublasLtMatmul, g->blas, q->desc, wide ? (const void *)&wide_one : &one, p->b, q->b, p->a, q->a,
-               wide ? (const void *)&wide_old : &old, p->c, q->c, p->c, q->c, &q->algo, workspace, q->workspace,
-               dfc_stream(g));
+  const cublasStatus_t status = blas.cublasLtMatmul(
+      g->blas, q->desc, wide ? (const void *)&wide_one : &one, p->b, q->b, p->a, q->a,
+      wide ? (const void *)&wide_old : &old, p->c, q->c, p->c, q->c, &q->algo, workspace, q->workspace, dfc_stream(g));
   if (workspace) dfc_release(g, c->temporary[--c->ntemporary]);
-  return c->ok;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) { has_nothing(q); return false; }
+  g->launches++;
+  return c->ok = good(g, status, "cublasLtMatmul");
 }

@@ -146,12 +146,12 @@ static void stage_idle(dfc_gpu *g, dfc_stage *s) {
 
 /* Pinned memory is the host's, and dear: what was not asked for in the last LOOK times goes back, the largest first,
  * until no more than KEPT lies idle. */
-enum { STAGES_LOOK = 256, STAGES_KEPT = 64 << 20 };
+enum { STAGES_LOOK = 256, STAGES_KEPT = 16 << 20 };
 
-static void stages_trim(dfc_gpu *g) {
+static void stages_trim(dfc_gpu *g, int64_t kept, int64_t look) {
   for (int32_t c = DFC_STAGES - 1; c >= 0; c--)
-    for (dfc_stage **at = &g->idle[c], *s; (s = *at) && g->idle_bytes > STAGES_KEPT;) {
-      if (g->stages_taken - s->used < STAGES_LOOK) { at = &s->next; continue; }
+    for (dfc_stage **at = &g->idle[c], *s; (s = *at) && g->idle_bytes > kept;) {
+      if (g->stages_taken - s->used < look) { at = &s->next; continue; }
       *at = s->next;
       g->idle_bytes -= s->bytes;
       dfc_ok(g, dfc_cu.cuMemFreeHost(s->at), "cuMemFreeHost");
@@ -170,11 +170,42 @@ static void stages_collect(dfc_gpu *g) {
   }
 }
 
-static dfc_stage *stage_take(dfc_gpu *g, int64_t bytes) {
+/* NULL: the host has no more that can be pinned. */
+static dfc_stage *stage_make(dfc_gpu *g, int64_t bytes) {
+  dfc_stage *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->bytes = bytes;
+  CUresult made = dfc_cu.cuMemHostAlloc(&s->at, (size_t)bytes, 0);
+  if (made == CUDA_ERROR_OUT_OF_MEMORY) {
+    stages_trim(g, 0, 0);
+    made = dfc_cu.cuMemHostAlloc(&s->at, (size_t)bytes, 0);
+  }
+  if (!made) return s;
+  free(s);
+  if (made != CUDA_ERROR_OUT_OF_MEMORY) dfc_ok(g, made, "cuMemHostAlloc");
+  return NULL;
+}
+
+/* Waits until one that is on its way is idle. False: there is none, or nobody waits any more. */
+static bool stages_come(dfc_gpu *g) {
+  enum { NAP_NS = 20000 };
+  while (g->busy && !g->idle_bytes && !g->error[0]) {
+    dfc_leave(g);
+    const bool ends = dfc_host->gives_up();
+    nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+    dfc_enter(g);
+    if (ends) return false;
+    stages_collect(g);
+  }
+  return g->idle_bytes > 0;
+}
+
+/* Of so many bytes, or fewer where the host has no more that can be pinned. NULL: it has none. */
+static dfc_stage *stage_try(dfc_gpu *g, int64_t bytes) {
   const int32_t c = stage_class(bytes);
   if (++g->stages_taken % STAGES_LOOK == 0) {
     stages_collect(g);
-    stages_trim(g);
+    stages_trim(g, STAGES_KEPT, STAGES_LOOK);
   } else if (!g->idle[c]) stages_collect(g);
   dfc_stage *s = g->idle[c];
   if (s) {
@@ -183,11 +214,18 @@ static dfc_stage *stage_take(dfc_gpu *g, int64_t bytes) {
     g->idle_bytes -= s->bytes;
     return s;
   }
-  if (!(s = calloc(1, sizeof *s))) return NULL;
-  s->bytes = (int64_t)4096 << c;
-  if (dfc_ok(g, dfc_cu.cuMemHostAlloc(&s->at, (size_t)s->bytes, 0), "cuMemHostAlloc")) return s;
-  free(s);
+  do
+    for (int32_t less = c; less >= 0; less--)
+      if ((s = stage_make(g, (int64_t)4096 << less)) || g->error[0]) return s;
+  while (stages_come(g));
   return NULL;
+}
+
+/* The same; NULL: error is kept. */
+static dfc_stage *stage_take(dfc_gpu *g, int64_t bytes) {
+  dfc_stage *s = stage_try(g, bytes);
+  if (!s) dfc_ok(g, CUDA_ERROR_OUT_OF_MEMORY, "cuMemHostAlloc: the host has no memory left that can be pinned");
+  return s;
 }
 
 bool dfc_stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream) {
@@ -200,14 +238,25 @@ bool dfc_stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream) {
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
+/* Pinned memory is taken for so much of a copy at a time: the host fills one part while another is on its way. */
+enum { PART_BYTES = 16 << 20, PARTS = 4 };
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static bool copy_in(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes, CUstream stream) {
-  dfc_stage *s = stage_take(g, bytes);
-  if (!s) return false;
-  memcpy(s->at, from, (size_t)bytes);
-  const bool ok = dfc_ok(g, dfc_cu.cuMemcpyHtoDAsync(to, s->at, (size_t)bytes, stream), "cuMemcpyHtoDAsync");
+  const bool captured = stream != g->compute && stream == dfc_stream(g);
   g->copies_in++;
-  if (stream != g->compute && stream == dfc_stream(g)) { dfc_capture_stage(g, s); return ok; }
-  return dfc_stage_away(g, s, stream) && ok;
+  for (int64_t n, done = 0; done < bytes; done += n) {
+    dfc_stage *s = stage_take(g, least(bytes - done, PART_BYTES));
+    if (!s) return false;
+    n = least(bytes - done, s->bytes);
+    memcpy(s->at, (const char *)from + done, (size_t)n);
+    const CUdeviceptr at = to + (CUdeviceptr)done;
+    const bool ok = dfc_ok(g, dfc_cu.cuMemcpyHtoDAsync(at, s->at, (size_t)n, stream), "cuMemcpyHtoDAsync");
+    if (captured) dfc_capture_stage(g, s);
+    else if (!dfc_stage_away(g, s, stream)) return false;
+    if (!ok) return false;
+  }
+  return true;
 }
 
 bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes) {
@@ -219,13 +268,34 @@ static bool from_host(void *device, void *to, void *to_note, const void *from, i
   enum { BESIDE_BYTES = 64 << 10 };
   dfc_gpu *g = device;
   dfc_enter(g);
+  const CUdeviceptr at = (CUdeviceptr)(uintptr_t)to;
   bool ok;
-  if (bytes < BESIDE_BYTES || dfc_capturing)
-    ok = dfc_mine(g, to_note) && dfc_upload(g, (CUdeviceptr)(uintptr_t)to, from, bytes);
-  else
-    ok = wait_for_other(g, g->in, to_note) && follow(g, g->in, g->compute) &&      /* its memory was asked for there */
-         copy_in(g, (CUdeviceptr)(uintptr_t)to, from, bytes, g->in) && noted(g, g->in, to_note);
+  if (bytes < BESIDE_BYTES || dfc_capturing) ok = dfc_mine(g, to_note) && dfc_upload(g, at, from, bytes);
+  else if ((ok = wait_for_other(g, g->in, to_note) && follow(g, g->in, g->compute))) {      /* where it was asked for */
+    ok = copy_in(g, at, from, bytes, g->in);
+    ok = noted(g, g->in, to_note) && ok;                 /* a part may be under way */
+  }
   dfc_leave(g);
+  return ok;
+}
+
+/* A part of a copy to the host, under way. */
+typedef struct part { dfc_stage *stage; CUevent over; int64_t bytes; } part;
+
+static bool part_out(dfc_gpu *g, part *p, dfc_stage *s, CUdeviceptr from, int64_t left) {
+  *p = (part){ .stage = s };
+  p->bytes = least(left, p->stage->bytes);
+  return dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(p->stage->at, from, (size_t)p->bytes, g->out), "cuMemcpyDtoHAsync") &&
+         (p->over = dfc_event_after(g, g->out));
+}
+
+/* Waits for it, where all was well so far. */
+static bool part_come(dfc_gpu *g, part *p, void *to, bool ok) {
+  ok = ok && dfc_wait_for(g, p->over, "cuMemcpyDtoHAsync") && !g->error[0];
+  if (ok) memcpy(to, p->stage->at, (size_t)p->bytes);
+  if (ok) stage_idle(g, p->stage);
+  else if (p->stage) dfc_stage_away(g, p->stage, g->out);        /* it may be under way still */
+  dfc_event_give(g, p->over);
   return ok;
 }
 
@@ -234,19 +304,58 @@ static bool to_host(void *device, void *to, const void *from, void *from_note, i
   if (dfc_capturing && dfc_capture_wrong(g, "a copy to the host", "the host does not read what a graph computes"))
     return false;
   dfc_enter(g);
-  dfc_stage *s = stage_take(g, bytes);
-  CUevent over = NULL;
-  if (s) g->copies_out++;
-  const bool ok = s && wait_for_other(g, g->out, from_note) && follow(g, g->out, g->compute) &&
-                  dfc_ok(g, dfc_cu.cuMemcpyDtoHAsync(s->at, (CUdeviceptr)(uintptr_t)from, (size_t)bytes, g->out),
-                         "cuMemcpyDtoHAsync") &&
-                  noted(g, g->out, from_note) && (over = dfc_event_after(g, g->out)) &&
-                  dfc_wait_for(g, over, "cuMemcpyDtoHAsync") && !g->error[0];
-  if (ok) memcpy(to, s->at, (size_t)bytes);
-  if (ok) stage_idle(g, s);
-  else if (s) dfc_stage_away(g, s, g->out);              /* it may be under way still */
-  dfc_event_give(g, over);
+  bool ok = wait_for_other(g, g->out, from_note) && follow(g, g->out, g->compute);
+  part parts[PARTS];                                     /* a ring: those of `first` on are under way */
+  int64_t begun = 0, done = 0, first = 0, next = 0;
+  g->copies_out++;
+  while (ok && done < bytes) {
+    for (dfc_stage *s; ok && next - first < PARTS && begun < bytes; next++) {
+      const int64_t wanted = least(bytes - begun, PART_BYTES);
+      if (!(s = next > first ? stage_try(g, wanted) : stage_take(g, wanted))) break;
+      part *p = &parts[next % PARTS];
+      ok = part_out(g, p, s, (CUdeviceptr)(uintptr_t)from + (CUdeviceptr)begun, bytes - begun) &&
+           noted(g, g->out, from_note);
+      begun += p->bytes;
+    }
+    if (!(ok = ok && next > first)) break;
+    part *p = &parts[first++ % PARTS];
+    ok = part_come(g, p, (char *)to + done, true);
+    done += p->bytes;
+  }
+  for (; first < next; first++) part_come(g, &parts[first % PARTS], NULL, false);
   dfc_leave(g);
+  return ok;
+}
+
+/* The two GPUs' locks, in the order of their numbers. */
+static void enter_both(dfc_gpu *a, dfc_gpu *b) {
+  pthread_mutex_lock(a->number < b->number ? &a->lock : &b->lock);
+  pthread_mutex_lock(a->number < b->number ? &b->lock : &a->lock);
+}
+
+/* Whose context is which: `first` does what its streams are given, then the other one. The sender's stream that copies
+ * out carries it, once the memory is the receiver's and what was there is over; who reads it waits for that. */
+static bool across(void *device, void *to, void *to_note, void *other, const void *from, void *from_note,
+                   int64_t bytes) {
+  dfc_gpu *t = device, *f = other;
+  if (dfc_capturing && (dfc_capture_wrong(t, "a copy from another GPU", "it is not part of this one's graph") ||
+                        dfc_capture_wrong(f, "a copy to another GPU", "it is not part of this one's graph")))
+    return false;
+  enter_both(t, f);
+  bool ok = be_current(t) && wait_for_other(t, t->in, to_note) && follow(t, t->in, t->compute);
+  CUevent there = ok ? dfc_event_after(t, t->in) : NULL;
+  ok = there && be_current(f) && wait_for_other(f, f->out, from_note) && follow(f, f->out, f->compute) &&
+       dfc_ok(f, dfc_cu.cuStreamWaitEvent(f->out, there, 0), "cuStreamWaitEvent") &&
+       dfc_ok(f, dfc_cu.cuMemcpyPeerAsync((CUdeviceptr)(uintptr_t)to, t->context, (CUdeviceptr)(uintptr_t)from,
+                                          f->context, (size_t)bytes, f->out), "cuMemcpyPeerAsync") &&
+       noted(f, f->out, from_note);
+  ok = ok && be_current(t) &&
+       dfc_ok(t, dfc_cu.cuStreamWaitEvent(t->in, ((dfc_note *)from_note)->other, 0), "cuStreamWaitEvent") &&
+       noted(t, t->in, to_note);
+  dfc_event_give(t, there);
+  t->copies_across += ok;
+  dfc_leave(t);
+  dfc_leave(f);
   return ok;
 }
 
@@ -390,8 +499,14 @@ static bool open_device(dfc_gpu *g, int32_t real) {
   }
   static const void *const none[] = { "no image", NULL };
   const void *const *image = dfc_images ? dfc_images : none;
-  for (int32_t i = 0; image[i] && i < DFC_MODULES; i++)
-    if (!dfc_ok(g, dfc_cu.cuModuleLoadData(&g->module[i], image[i]), "cuModuleLoadData")) return false;
+  for (int32_t i = 0; image[i] && i < DFC_MODULES; i++) {
+    const CUresult loaded = dfc_cu.cuModuleLoadData(&g->module[i], image[i]);
+    if (loaded == CUDA_ERROR_NO_BINARY_FOR_GPU)
+      snprintf(g->error, sizeof g->error,
+               "%s has compute capability %d.%d, for which this libdflow_cuda.so holds no code: build dflow with "
+               "`make CUDA_ARCHS=%d%d`, or CUDA_ARCHS=all", g->name, g->major, g->minor, g->major, g->minor);
+    if (!dfc_ok(g, loaded, "cuModuleLoadData")) return false;
+  }
   return open_streams(g);
 }
 
@@ -417,6 +532,7 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .free = remote_free,
                               .from_host = from_host,
                               .to_host = to_host,
+                              .across = across,
                               .within = within,
                               .fill = fill,
                               .update = dfc_update,

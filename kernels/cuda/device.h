@@ -30,7 +30,7 @@ typedef struct dfc_gpu {
   CUmodule   module[DFC_MODULES];
   int32_t    major, minor, processors;
   char       name[128];
-  int64_t    memory_bytes, launches, copies_in, copies_out;
+  int64_t    memory_bytes, launches, copies_in, copies_out, copies_across;
   dfc_stage *idle[DFC_STAGES], *busy;     /* by size, in doublings; those on their way */
   int64_t    stages_taken, idle_bytes;    /* how often; of those that are idle. A stage's `used` is such a count */
   CUevent    event[DFC_EVENTS];           /* idle ones */

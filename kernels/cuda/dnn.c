@@ -156,6 +156,14 @@ static bool choose(dfc_gpu *g, struct dfc_dnn_plan *q) {
   return false;
 }
 
+/* The library has nothing for this geometry, or says so (by a number of its own for each reason) when it is asked to do
+ * what it offered: our own kernel does it. */
+static void has_nothing(struct dfc_dnn_plan *q) {
+  const key k = q->key;
+  forget(q);
+  q->key = k;
+}
+
 static struct dfc_dnn_plan *plan_of(dfc_gpu *g, const key *k) {
   if (!g->dnn_plan && !(g->dnn_plan = calloc(PLANS, sizeof *g->dnn_plan))) return NULL;
   uint64_t words[sizeof *k / 8], h = 1469598103934665603ull;
@@ -166,10 +174,7 @@ static struct dfc_dnn_plan *plan_of(dfc_gpu *g, const key *k) {
   forget(q);
   q->key = *k;
   if (!describe(g, q)) { forget(q); return NULL; }
-  if (!choose(g, q)) {
-    forget(q);
-    q->key = *k;
-  }
+  if (!choose(g, q)) has_nothing(q);
   return q;
 }
 
@@ -217,25 +222,23 @@ static const void *framed(dfc_call *c, const key *k, const void *in) {
   return large;
 }
 
-static bool launch(dfc_call *c, const struct dfc_dnn_plan *q, const void *in, const void *filter, const void *out) {
+static cudnnStatus_t launch(dfc_call *c, const struct dfc_dnn_plan *q, void *workspace, const void *in,
+                            const void *filter, const void *out) {
   dfc_gpu *g = c->g;
   const float one = 1, none = 0;
   const double wide_one = 1, wide_none = 0;
   const bool wide = q->key.dtype == DF_FLOAT64;
   const void *alpha = wide ? (const void *)&wide_one : &one, *beta = wide ? (const void *)&wide_none : &none;
-  void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
-  if (!c->ok || !GOOD(cudnnSetStream, g->dnn, dfc_stream(g))) return false;
-  g->launches++;
   switch (q->key.side) {
     case DFK_OUTPUT:
-      return GOOD(cudnnConvolutionForward, g->dnn, alpha, q->in, in, q->filter, filter, q->how, q->algo, workspace,
-                  q->workspace, beta, q->out, (void *)(uintptr_t)out);
+      return dnn.cudnnConvolutionForward(g->dnn, alpha, q->in, in, q->filter, filter, q->how, q->algo, workspace,
+                                         q->workspace, beta, q->out, (void *)(uintptr_t)out);
     case DFK_INPUT:
-      return GOOD(cudnnConvolutionBackwardData, g->dnn, alpha, q->filter, filter, q->out, out, q->how, q->algo,
-                  workspace, q->workspace, beta, q->in, (void *)(uintptr_t)in);
+      return dnn.cudnnConvolutionBackwardData(g->dnn, alpha, q->filter, filter, q->out, out, q->how, q->algo, workspace,
+                                              q->workspace, beta, q->in, (void *)(uintptr_t)in);
     default:
-      return GOOD(cudnnConvolutionBackwardFilter, g->dnn, alpha, q->in, in, q->out, out, q->how, q->algo, workspace,
-                  q->workspace, beta, q->filter, (void *)(uintptr_t)filter);
+      return dnn.cudnnConvolutionBackwardFilter(g->dnn, alpha, q->in, in, q->out, out, q->how, q->algo, workspace,
+                                                q->workspace, beta, q->filter, (void *)(uintptr_t)filter);
   }
 }
 
@@ -251,7 +254,12 @@ bool dfc_dnn_run(dfc_call *c, const dfc_window *p, int32_t dtype) {
   const void *in = framed(c, &k, k.side == DFK_INPUT ? p->to : p->in), *out = k.side == DFK_OUTPUT ? p->to : p->out;
   void *filter = dfc_temporary(c, NULL, bytes_of(&k, weights));
   if (k.side != DFK_FILTER) turn_filter(c, &k, p->filter, filter, false);
-  c->ok = c->ok && launch(c, q, in, filter, out);
+  void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
+  if (!c->ok || !(c->ok = GOOD(cudnnSetStream, g->dnn, dfc_stream(g)))) return false;
+  const cudnnStatus_t status = launch(c, q, workspace, in, filter, out);
+  if (status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000) { has_nothing(q); return false; }
+  g->launches++;
+  c->ok = good(g, status, "a convolution by cuDNN");
   if (k.side == DFK_FILTER) turn_filter(c, &k, filter, p->to, true);
   if (k.side == DFK_INPUT && in != p->to) frame_image(c, &k, in, p->to, true);
   return c->ok;

@@ -39,7 +39,7 @@ typedef struct CUgraphExecUpdateResultInfo { int result; CUgraphNode errorNode, 
   X(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, 2) X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0) \
   X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) X(CU_STREAM_CAPTURE_MODE_RELAXED, 2) \
   X(CUDA_ERROR_NOT_FOUND, 500) X(CUDA_ERROR_NOT_READY, 600) X(CUDA_ERROR_ILLEGAL_ADDRESS, 700) \
-  X(CUDA_ERROR_LAUNCH_FAILED, 719) X(CUDA_ERROR_UNKNOWN, 999) \
+  X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701) X(CUDA_ERROR_LAUNCH_FAILED, 719) X(CUDA_ERROR_UNKNOWN, 999) \
   X(CU_STREAM_NON_BLOCKING, 1) X(CU_EVENT_DISABLE_TIMING, 2) X(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4) \
   X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75) X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76) \
   X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)
@@ -92,6 +92,8 @@ DFC_NUMBERS_OF_CUDA(NUMBER)
   X(CUresult, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t bytes, CUstream stream)) \
   X(CUresult, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, size_t bytes, \
       CUstream stream)) \
+  X(CUresult, cuMemcpyPeerAsync, "cuMemcpyPeerAsync", (CUdeviceptr to, CUcontext to_in, CUdeviceptr from, \
+      CUcontext from_in, size_t bytes, CUstream stream)) \
   X(CUresult, cuMemsetD8Async, "cuMemsetD8Async", (CUdeviceptr to, unsigned char value, size_t n, CUstream stream)) \
   X(CUresult, cuModuleLoadData, "cuModuleLoadData", (CUmodule *module, const void *image)) \
   X(CUresult, cuModuleGetFunction, "cuModuleGetFunction", (CUfunction *function, CUmodule module, const char *name)) \

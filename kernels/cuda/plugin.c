@@ -210,6 +210,7 @@ static void about(const dfi_remote *r, dfi_gpu_about *out) {
   memcpy(out->name, g->name, sizeof out->name);
   out->fused = g->fused;
   out->graphs = g->graphs;
+  out->copies_across = g->copies_across;
   char products[300], kernels[300], convolutions[300];
   dfc_blas_about(g, products, sizeof products);
   dfc_nvrtc_about(kernels, sizeof kernels);

@@ -17,6 +17,8 @@ bool dfi_remote_copy(void *to, struct df_buffer *to_in, const void *from, struct
   if (!t.device) return f.device->to_host(f.device->device, to, from, f.note, bytes);
   if (!f.device) return t.device->from_host(t.device->device, to, t.note, from, bytes);
   if (t.device->device == f.device->device) return t.device->within(t.device->device, to, t.note, from, f.note, bytes);
+  if (t.device->across && t.device->across == f.device->across)
+    return t.device->across(t.device->device, to, t.note, f.device->device, from, f.note, bytes);
   void *between = dfi_alloc(bytes);                    /* two devices: by way of the host */
   const bool ok = between && f.device->to_host(f.device->device, between, from, f.note, bytes) &&
                   t.device->from_host(t.device->device, to, t.note, between, bytes);

@@ -156,8 +156,8 @@ int32_t df_session_report(df_session *s, int32_t room, char *out) {
 static void say_gpu(text *t, const dfi_device *d) {
   dfi_gpu_about g;
   dfi_gpu_look(d->remote, &g);
-  say(t, "gpu %s %lld %lld %lld %s\n", d->name, (long long)g.launches, (long long)g.copies_in, (long long)g.copies_out,
-      g.name);
+  say(t, "gpu %s %lld %lld %lld %lld %s\n", d->name, (long long)g.launches, (long long)g.copies_in,
+      (long long)g.copies_out, (long long)g.copies_across, g.name);
   for (const char *line = g.libraries; *line;) {
     const int n = (int)strcspn(line, "\n");
     say(t, "library %s %.*s\n", d->name, n, line);

@@ -245,6 +245,7 @@ API cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const voi
                    const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
                    const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream) {
   static const char *const call = "cublasLtMatmul";
+  if (getenv("DFLOW_STRICT_REFUSES")) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (strict_product_fails()) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (!strict_has_context()) return wrong(call, "no context is current to this thread");
   if (!known(handle) || !known(c_layout) || !algo) return wrong(call, "no such handle, or no algorithm");

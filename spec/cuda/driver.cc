@@ -1,20 +1,26 @@
 /* driver.cc: a CUDA driver for tests: the part of the driver API that the plug-in uses, on the CPU, and as strict as
  * the rules of CUDA allow it to be.
  *
- * late nothing that is enqueued runs before something forces it (a synchronisation, a query that is asked again) or a
- * seeded chance lets it; then no more runs than what it hangs on, and now and then something else memory each
- * allocation has pages of its own, which nobody may touch but the operation that was given it, while that runs: the
- * host's reads, reads past the end, of what was freed, and of what the kernel was not given, fault, and are reported.
- * Fresh and freed memory holds 0xff bytes (NaN) order operations carry vector clocks (streams, events, what the host
- * has waited for). Two that touch one allocation, one of them writing, with no order between them, are reported with
- * both places; so is memory that is freed while an operation that is not before it still wants it, and anything after
- * that host pinned memory that a copy reads must not change before the copy runs; what it writes holds 0xff until
- * then; copies from and to memory that is not pinned are refused misuse unknown handles, no context, impossible
- * launches: an error that names the call; stream capture and graphs: graphs.h
+ *   late       nothing that is enqueued runs before something forces it (a synchronisation, a query that is asked
+ *              again) or a seeded chance lets it; then no more than what it hangs on, and now and then something else
+ *   memory     each allocation has pages of its own, which nobody may touch but the operation that was given it, while
+ *              that runs: the host's reads, reads past the end, of what was freed, and of what the kernel was not
+ *              given, fault, and are reported. Fresh and freed memory holds 0xff bytes (NaN)
+ *   order      operations carry vector clocks (streams, events, what the host has waited for). Two that touch one
+ *              allocation, one of them writing, with no order between them, are reported with both places; so is
+ *              memory that is freed while an operation that is not before it still wants it, and anything after that
+ *   host       pinned memory that a copy reads must not change before the copy runs; what it writes holds 0xff until
+ *              then; copies from and to memory that is not pinned are refused
+ *   GPUs       one has no way to the memory of another but cuMemcpyPeerAsync, and a stream, an event and a function
+ *              are of the GPU whose context was current
+ *   alignment  what lies at no multiple of its size is a fault, as GPUs have it
+ *   misuse     unknown handles, no context, impossible launches: an error that names the call
+ *   capture    and graphs: graphs.h
  *
  * After a report every call fails with CUDA_ERROR_ILLEGAL_ADDRESS, as after a fault of real hardware.
  * DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS and DFLOW_STRICT_MEMORY (bytes) what there is,
- * DFLOW_STRICT_VERSION (12040) how old the driver is and DFLOW_STRICT_CAPABILITY (75) the GPU. DFLOW_STRICT_FAULT is
+ * DFLOW_STRICT_PINNED (bytes) how much of the host's memory may be pinned, DFLOW_STRICT_VERSION (12040) how old the
+ * driver is and DFLOW_STRICT_CAPABILITY (75) the GPU, for which an image must hold code. DFLOW_STRICT_FAULT is
  * illegal:N, where the N-th kernel touches what is not its own, lost:N, where the GPU is gone from there on, hang:N, where
  * it never comes to an end (and a call that would wait for that is reported), or product:N: the N-th fails. The kernels
  * are those of kernels/cuda/, compiled by the host's compiler.
@@ -47,6 +53,7 @@ struct allocation {
   char *base;
   size_t bytes, number;
   char *page; size_t pages;
+  int device = 0;
   enum { COMING, LIVE, GONE } is = COMING;
   bool freed = false;                                    /* the free is enqueued at least */
   std::string freed_by;
@@ -68,6 +75,7 @@ struct operation {
 struct capture;
 struct CUstream_st {
   uint64_t number, given = 0, done = 0;
+  int device = 0;
   clocks now;
   std::deque<operation> queue;
   bool gone = false;                                     /* it was destroyed */
@@ -76,14 +84,15 @@ struct CUstream_st {
 };
 struct CUevent_st {
   bool recorded = false;
+  int device = 0;
   uint64_t stream = 0, index = 0;
   clocks at;
   uint64_t captured = 0;                                 /* number of the capture that it was recorded in; 0: none */
   std::set<size_t> tail;
 };
 struct CUctx_st { int device; };
-struct CUmod_st { strict_kernel *kernels = nullptr; std::map<std::string, CUfunction> by_name; };
-struct CUfunc_st { const strict_kernel *kernel; };
+struct CUmod_st { strict_kernel *kernels = nullptr; int device = 0; std::map<std::string, CUfunction> by_name; };
+struct CUfunc_st { const strict_kernel *kernel; int device; };
 struct CUmemPoolHandle_st { int device; };
 struct pinned { char *at; size_t bytes; };
 
@@ -91,7 +100,8 @@ static struct {
   std::recursive_mutex lock;
   bool started = false;
   int gpus = 1;
-  size_t memory = (size_t)1 << 30, in_use = 0, numbers = 0;
+  size_t memory = (size_t)1 << 30, numbers = 0, may_pin = SIZE_MAX, pinned_bytes = 0;
+  size_t in_use[64] = {};
   uint64_t random = 1;
   char *heap = nullptr, *heap_end = nullptr, *next = nullptr;
   std::map<char *, allocation *> at;                     /* by page */
@@ -106,7 +116,8 @@ static struct {
   std::map<char *, pinned> pins;
   std::vector<std::string> reports;
   CUctx_st context[64];
-  CUmod_st module;
+  CUmod_st module[64];                                   /* the driver's own kernels, as each GPU has them */
+  strict_kernel *own = nullptr;
   CUmemPoolHandle_st pool[64];
   clocks host;                                           /* what the host has waited for */
   CUresult sticky = CUDA_SUCCESS;
@@ -120,6 +131,14 @@ static thread_local CUcontext current;
 #define BEGIN LOCK; if (!d.started) return CUDA_ERROR_NOT_INITIALIZED; if (d.sticky) return d.sticky
 #define NEED_CONTEXT(call) \
   if (!current) return misuse(call, "no context is current to this thread", CUDA_ERROR_INVALID_CONTEXT)
+
+/* A call on a stream: there is one, and its GPU's context is this thread's. */
+#define NEED_STREAM(call, s) \
+  if (!stream_of(s)) return misuse(call, "no such stream", CUDA_ERROR_INVALID_HANDLE); \
+  NEED_CONTEXT(call); \
+  if ((s)->device != current->device) \
+    return misuse(call, "the stream is GPU " + std::to_string((s)->device) + "'s, and the context that is current GPU " + \
+                  std::to_string(current->device) + "'s", CUDA_ERROR_INVALID_CONTEXT)
 
 static uint64_t chance() {
   d.random ^= d.random << 13; d.random ^= d.random >> 7; d.random ^= d.random << 17;
@@ -186,7 +205,7 @@ static bool slack_is_whole(const allocation *a) {
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static thread_local bool executing;
-static thread_local const void *fault_at;
+static thread_local const void *fault_at;                /* NULL: at what is not aligned */
 static thread_local sigjmp_buf fault_back;
 static struct sigaction before_us;
 
@@ -202,7 +221,7 @@ static std::string text_of_address(const void *p) {
   return text;
 }
 static void on_fault(int number, siginfo_t *info, void *context) {
-  if (executing) { fault_at = info->si_addr; siglongjmp(fault_back, 1); }
+  if (executing) { fault_at = number == SIGILL ? nullptr : info->si_addr; siglongjmp(fault_back, 1); }
   if ((char *)info->si_addr >= d.heap && (char *)info->si_addr < d.heap_end) {
     fprintf(stderr, "strict CUDA driver: the host touched device memory: %s\n", text_of_address(info->si_addr).c_str());
     void *stack[32];
@@ -234,7 +253,8 @@ static std::string guarded(const operation &o, const std::function<std::string()
   if (sigsetjmp(fault_back, 1)) {
     executing = false;
     strict_abandon();
-    return o.what + " touches " + text_of_address(fault_at);
+    return o.what + " touches " + (fault_at ? text_of_address(fault_at)
+                                            : "an address that is no multiple of what lies there: a GPU cannot");
   }
   executing = true;
   std::string wrong = run();
@@ -352,9 +372,14 @@ static pinned *pinned_at(const void *p, size_t bytes) {
   pinned &b = std::prev(it)->second;
   return (char *)p + bytes <= b.at + b.bytes ? &b : nullptr;
 }
+static std::string of_another(const allocation *a, int device) {
+  return text_of(a) + " is GPU " + std::to_string(a->device) + "'s, and GPU " + std::to_string(device) +
+         " has no way to it";
+}
 /* The allocation that [p, p + bytes) is a part of; NULL: misuse, reported. */
-static allocation *part_of(const char *call, CUdeviceptr p, size_t bytes) {
+static allocation *part_of(const char *call, CUdeviceptr p, size_t bytes, int device) {
   allocation *a = allocation_at((void *)(uintptr_t)p);
+  if (a && a->device != device) { report(std::string(call) + ": " + of_another(a, device)); return nullptr; }
   if (a && (char *)(uintptr_t)p + bytes <= a->base + a->bytes && (char *)(uintptr_t)p >= a->base) return a;
   report(std::string(call) + ": " + std::to_string(bytes) + " bytes at " + text_of_address((void *)(uintptr_t)p) + " are not inside of one allocation");
   return nullptr;
@@ -374,10 +399,10 @@ void strict_misuse(const std::string &call, const std::string &what) {
 CUresult strict_enqueue(CUstream stream, const std::string &call, const std::vector<strict_range> &ranges,
                         std::function<std::string()> run) {
   BEGIN;
-  if (!stream_of(stream)) return misuse(call.c_str(), "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  NEED_STREAM(call.c_str(), stream);
   std::vector<std::pair<allocation *, int>> touches;
   for (const strict_range &r : ranges) {
-    allocation *a = part_of(call.c_str(), (CUdeviceptr)(uintptr_t)r.at, r.bytes);
+    allocation *a = part_of(call.c_str(), (CUdeviceptr)(uintptr_t)r.at, r.bytes, stream->device);
     if (!a) return d.sticky;
     auto known = std::find_if(touches.begin(), touches.end(), [&](const auto &t) { return t.first == a; });
     if (known == touches.end()) touches.push_back({ a, r.how });
@@ -385,6 +410,25 @@ CUresult strict_enqueue(CUstream stream, const std::string &call, const std::vec
   }
   enqueue_whole(stream, call, touches, run);
   return d.sticky;
+}
+
+static int capability() {
+  const char *asked = getenv("DFLOW_STRICT_CAPABILITY");
+  return asked ? atoi(asked) : 90;
+}
+/* Has an image of several codes one for that GPU: PTX of an older one, or machine code of its own generation? */
+static bool has_code(const unsigned char *image, int of) {
+  struct { uint32_t magic; uint16_t version, bytes; uint64_t size; } all;
+  struct { uint16_t kind, version; uint32_t bytes; uint64_t size; uint32_t unused[2]; uint16_t minor, major;
+      uint32_t capability; } one;
+  enum { PTX = 1 };
+  memcpy(&all, image, sizeof all);
+  for (uint64_t at = all.bytes; at + sizeof one <= all.bytes + all.size; at += one.bytes + one.size) {
+    memcpy(&one, image + at, sizeof one);
+    const int is = (int)one.capability;
+    if (is <= of && (one.kind == PTX || is / 10 == of / 10)) return true;
+  }
+  return false;
 }
 
 /* What NVRTC for tests made: a shared object, loaded from a file that is gone at once. */
@@ -411,6 +455,7 @@ API cuInit(unsigned int) {
   const char *e;
   if ((e = getenv("DFLOW_STRICT_GPUS"))) d.gpus = atoi(e);
   if ((e = getenv("DFLOW_STRICT_MEMORY"))) d.memory = (size_t)strtoull(e, nullptr, 10);
+  if ((e = getenv("DFLOW_STRICT_PINNED"))) d.may_pin = (size_t)strtoull(e, nullptr, 10);
   if ((e = getenv("DFLOW_STRICT_SEED"))) d.random = strtoull(e, nullptr, 10) * 2 + 1;
   if ((e = getenv("DFLOW_STRICT_FAULT")) && strchr(e, ':')) {
     d.fault = std::string(e, strchr(e, ':'));
@@ -420,12 +465,13 @@ API cuInit(unsigned int) {
   d.heap = d.next = (char *)mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (d.heap == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   d.heap_end = d.heap + room;
-  for (int i = 0; i < 64; i++) { d.context[i].device = i; d.pool[i].device = i; }
+  for (int i = 0; i < 64; i++) d.context[i].device = d.pool[i].device = d.module[i].device = i;
   struct sigaction s = {};
   s.sa_sigaction = on_fault;
   s.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigaction(SIGSEGV, &s, &before_us);
   sigaction(SIGBUS, &s, nullptr);
+  sigaction(SIGILL, &s, nullptr);                        /* what the compiler puts where an address is not aligned */
   d.started = true;
   return CUDA_SUCCESS;
 }
@@ -443,6 +489,8 @@ API cuGetErrorName(CUresult error, const char **text) {
     case CUDA_ERROR_NOT_READY: *text = "CUDA_ERROR_NOT_READY"; break;
     case CUDA_ERROR_INVALID_CONTEXT: *text = "CUDA_ERROR_INVALID_CONTEXT"; break;
     case CUDA_ERROR_INVALID_HANDLE: *text = "CUDA_ERROR_INVALID_HANDLE"; break;
+    case CUDA_ERROR_NO_BINARY_FOR_GPU: *text = "CUDA_ERROR_NO_BINARY_FOR_GPU"; break;
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: *text = "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"; break;
     case CUDA_ERROR_UNKNOWN: *text = "CUDA_ERROR_UNKNOWN"; break;
     case CUDA_ERROR_ILLEGAL_STATE: *text = "CUDA_ERROR_ILLEGAL_STATE"; break;
     case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: *text = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"; break;
@@ -473,10 +521,9 @@ API cuDeviceGet(CUdevice *device, int ordinal) {
 API cuDeviceGetName(char *name, int len, CUdevice) { snprintf(name, (size_t)len, "strict driver for tests");
     return CUDA_SUCCESS; }
 API cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
-  const char *asked = getenv("DFLOW_STRICT_CAPABILITY");
-  const int capability = asked ? atoi(asked) : 90;
-  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability / 10 :
-           attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability % 10 : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 2 : 0;
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability() / 10 :
+           attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability() % 10 :
+           attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 2 : 0;
   return CUDA_SUCCESS;
 }
 API cuDeviceTotalMem_v2(size_t *bytes, CUdevice) { LOCK; *bytes = d.memory; return CUDA_SUCCESS; }
@@ -489,6 +536,7 @@ API cuStreamCreate(CUstream *stream, unsigned int flags) {
   NEED_CONTEXT("cuStreamCreate");
   CUstream s = new CUstream_st;
   s->number = d.streams.size();
+  s->device = current->device;
   d.streams.push_back(s);
   *stream = s;
   return CUDA_SUCCESS;
@@ -527,12 +575,20 @@ API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   stream->queue.push_back(std::move(o));
   return CUDA_SUCCESS;
 }
-API cuEventCreate(CUevent *event, unsigned int) { BEGIN; NEED_CONTEXT("cuEventCreate"); *event = new CUevent_st;
-    d.events.insert(*event); return CUDA_SUCCESS; }
+API cuEventCreate(CUevent *event, unsigned int) {
+  BEGIN;
+  NEED_CONTEXT("cuEventCreate");
+  *event = new CUevent_st;
+  (*event)->device = current->device;
+  d.events.insert(*event);
+  return CUDA_SUCCESS;
+}
 API cuEventRecord(CUevent event, CUstream stream) {
   BEGIN;
   if (!stream_of(stream) || !d.events.count(event))
     return misuse("cuEventRecord", "no such stream or event", CUDA_ERROR_INVALID_HANDLE);
+  if (event->device != stream->device)
+    return misuse("cuEventRecord", "the event is another GPU's than the stream", CUDA_ERROR_INVALID_HANDLE);
   event->recorded = true;
   event->captured = stream->capturing ? stream->capturing->number : 0;
   event->tail = stream->tail;
@@ -569,13 +625,12 @@ API cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) { BEGIN; *poo
 API cuMemPoolSetAttribute(CUmemoryPool, int, void *) { return CUDA_SUCCESS; }
 API cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream) {
   BEGIN;
-  NEED_CONTEXT("cuMemAllocAsync");
-  if (!stream_of(stream)) return misuse("cuMemAllocAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  NEED_STREAM("cuMemAllocAsync", stream);
   if (!bytes) return misuse("cuMemAllocAsync", "0 bytes", CUDA_ERROR_INVALID_VALUE);
   if (stream->capturing)
     return breaks_capture(stream->capturing, "cuMemAllocAsync", "a graph is given its memory, and allocates none");
   const size_t page = page_bytes(), whole = (bytes + 63) / 64 * 64, pages = (whole + page - 1) / page * page;
-  if (d.in_use + bytes > d.memory || d.next + pages + page > d.heap_end) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (d.in_use[stream->device] + bytes > d.memory || d.next + pages + page > d.heap_end) return CUDA_ERROR_OUT_OF_MEMORY;
   allocation *a = new allocation;
   a->page = d.next;
   a->pages = pages;
@@ -583,7 +638,7 @@ API cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream) {
   a->bytes = bytes;
   a->number = ++d.numbers;
   d.next += pages + page;
-  d.in_use += bytes;
+  d.in_use[a->device = stream->device] += bytes;
   d.at[a->page] = a;
   *p = (CUdeviceptr)(uintptr_t)a->base;
   merge(stream->now, d.host);
@@ -630,7 +685,7 @@ API cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
         report(text_of(a) + " is freed too early: by " + o.what + ", while " + w.second.what + " is not known to be over"); return d.sticky; }
   a->freed = true;
   a->freed_by = o.what;
-  d.in_use -= a->bytes;
+  d.in_use[a->device] -= a->bytes;
   o.run = [a]() {
     madvise(a->page, a->pages, MADV_DONTNEED);
     a->is = allocation::GONE;
@@ -644,8 +699,10 @@ API cuMemHostAlloc(void **p, size_t bytes, unsigned int) {
   BEGIN;
   NEED_CONTEXT("cuMemHostAlloc");
   UNSAFE("cuMemHostAlloc");
+  if (d.pinned_bytes + bytes > d.may_pin) return CUDA_ERROR_OUT_OF_MEMORY;
   pinned b = { (char *)aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), bytes };
   if (!b.at) return CUDA_ERROR_OUT_OF_MEMORY;
+  d.pinned_bytes += bytes;
   d.pins[b.at] = b;
   *p = b.at;
   return CUDA_SUCCESS;
@@ -655,16 +712,17 @@ API cuMemFreeHost(void *p) {
   UNSAFE("cuMemFreeHost");
   auto it = d.pins.find((char *)p);
   if (it == d.pins.end()) return misuse("cuMemFreeHost", "no such memory", CUDA_ERROR_INVALID_VALUE);
+  d.pinned_bytes -= it->second.bytes;
   free(p);
   d.pins.erase(it);
   return CUDA_SUCCESS;
 }
 API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
   BEGIN;
-  if (!stream_of(stream)) return misuse("cuMemcpyHtoDAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  NEED_STREAM("cuMemcpyHtoDAsync", stream);
   if (!pinned_at(from, bytes)) return misuse("cuMemcpyHtoDAsync",
       "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
-  allocation *a = part_of("cuMemcpyHtoDAsync", to, bytes);
+  allocation *a = part_of("cuMemcpyHtoDAsync", to, bytes, stream->device);
   if (!a) return d.sticky;
   uint64_t was = 0;
   const auto look = [=]() { return sum_of((const char *)from, bytes); };
@@ -688,10 +746,10 @@ API cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstrea
 }
 API cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
   BEGIN;
-  if (!stream_of(stream)) return misuse("cuMemcpyDtoHAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  NEED_STREAM("cuMemcpyDtoHAsync", stream);
   if (!pinned_at(to, bytes)) return misuse("cuMemcpyDtoHAsync",
       "the host's memory is not pinned: the copy would not be asynchronous", CUDA_ERROR_INVALID_VALUE);
-  allocation *a = part_of("cuMemcpyDtoHAsync", from, bytes);
+  allocation *a = part_of("cuMemcpyDtoHAsync", from, bytes, stream->device);
   if (!a) return d.sticky;
   if (stream->capturing)
     return breaks_capture(stream->capturing, "cuMemcpyDtoHAsync", "what a graph computes is not for the host");
@@ -704,9 +762,10 @@ API cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stre
 }
 API cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   BEGIN;
-  if (!stream_of(stream)) return misuse("cuMemcpyDtoDAsync", "no such stream", CUDA_ERROR_INVALID_HANDLE);
-  allocation *a = part_of("cuMemcpyDtoDAsync", to, bytes), *b = part_of("cuMemcpyDtoDAsync", from, bytes);
-  if (!a || !b) return d.sticky;
+  NEED_STREAM("cuMemcpyDtoDAsync", stream);
+  allocation *a = part_of("cuMemcpyDtoDAsync", to, bytes, stream->device);
+  allocation *b = a ? part_of("cuMemcpyDtoDAsync", from, bytes, stream->device) : nullptr;
+  if (!b) return d.sticky;
   std::vector<std::pair<allocation *, int>> touches = { { a, 2 } };
   if (b != a) touches.push_back({ b, 1 });
   enqueue_whole(stream, "a copy of " + std::to_string(bytes) + " bytes on the device", touches, [=]() {
@@ -715,10 +774,28 @@ API cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstrea
   });
   return d.sticky;
 }
+API cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_in, CUdeviceptr from, CUcontext from_in, size_t bytes,
+                      CUstream stream) {
+  static const char *const call = "cuMemcpyPeerAsync";
+  BEGIN;
+  NEED_STREAM(call, stream);
+  if (!to_in || !from_in) return misuse(call, "no context of one of the two", CUDA_ERROR_INVALID_CONTEXT);
+  allocation *a = part_of(call, to, bytes, to_in->device);
+  allocation *b = a ? part_of(call, from, bytes, from_in->device) : nullptr;
+  if (!b) return d.sticky;
+  if (stream->capturing) return breaks_capture(stream->capturing, call, "another GPU's memory is not the graph's");
+  std::vector<std::pair<allocation *, int>> touches = { { a, 2 } };
+  if (b != a) touches.push_back({ b, 1 });
+  enqueue_whole(stream, "a copy of " + std::to_string(bytes) + " bytes from GPU to GPU", touches, [=]() {
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return std::string();
+  });
+  return d.sticky;
+}
 API cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream) {
   BEGIN;
-  if (!stream_of(stream)) return misuse("cuMemsetD8Async", "no such stream", CUDA_ERROR_INVALID_HANDLE);
-  allocation *a = part_of("cuMemsetD8Async", to, n);
+  NEED_STREAM("cuMemsetD8Async", stream);
+  allocation *a = part_of("cuMemsetD8Async", to, n, stream->device);
   if (!a) return d.sticky;
   enqueue_whole(stream, "a fill of " + std::to_string(n) + " bytes", { { a, 2 } }, [=]() {
     memset((void *)(uintptr_t)to, value, n);
@@ -734,9 +811,15 @@ API cuModuleLoadData(CUmodule *module, const void *image) {
   if (!image) return misuse("cuModuleLoadData", "no image", CUDA_ERROR_INVALID_VALUE);
   const unsigned char *bytes = (const unsigned char *)image;
   static const unsigned char fatbin[4] = { 0x50, 0xed, 0x55, 0xba };
-  if (!strcmp((const char *)image, "no image") || !memcmp(image, fatbin, sizeof fatbin)) {      /* the driver's own */
-    if (strict_kernel *own = strict_kernels_take()) d.module.kernels = own;
-    d.modules.insert(*module = &d.module);
+  const bool several = !memcmp(image, fatbin, sizeof fatbin);
+  if (several && !has_code(bytes, capability()))
+    return misuse("cuModuleLoadData", "the image has no code for capability " + std::to_string(capability()),
+                  CUDA_ERROR_NO_BINARY_FOR_GPU);
+  if (!strcmp((const char *)image, "no image") || several) {      /* the driver's own */
+    if (strict_kernel *own = strict_kernels_take()) d.own = own;
+    CUmodule m = &d.module[current->device];
+    m->kernels = d.own;
+    d.modules.insert(*module = m);
     return CUDA_SUCCESS;
   }
   if (memcmp(bytes, "\177ELF", 4))
@@ -744,9 +827,10 @@ API cuModuleLoadData(CUmodule *module, const void *image) {
   enum { OF_GPUS = 190 };                                /* EM_CUDA: what NVIDIA's own compiler makes */
   if (((const Elf64_Ehdr *)bytes)->e_machine == OF_GPUS)
     return misuse("cuModuleLoadData", "code for real GPUs", CUDA_ERROR_NO_BINARY_FOR_GPU);
-  if (strict_kernel *own = strict_kernels_take()) d.module.kernels = own;
+  if (strict_kernel *own = strict_kernels_take()) d.own = own;
   if (!load_shared(bytes)) return misuse("cuModuleLoadData", dlerror(), CUDA_ERROR_INVALID_IMAGE);
   CUmodule m = new CUmod_st;
+  m->device = current->device;
   m->kernels = strict_kernels_take();
   d.modules.insert(*module = m);
   return CUDA_SUCCESS;
@@ -757,16 +841,17 @@ API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
   const strict_kernel *k = strict_kernel_find(module->kernels, name);
   if (!k) return misuse("cuModuleGetFunction", std::string("there is no kernel `") + name + "`", CUDA_ERROR_NOT_FOUND);
   CUfunction &f = module->by_name[name];
-  if (!f) { f = new CUfunc_st; f->kernel = k; d.functions.insert(f); }
+  if (!f) { f = new CUfunc_st{ k, module->device }; d.functions.insert(f); }
   *function = f;
   return CUDA_SUCCESS;
 }
 API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
                    unsigned int bz, unsigned int shared_bytes, CUstream stream, void **params, void **extra) {
   BEGIN;
-  NEED_CONTEXT("cuLaunchKernel");
   if (!d.functions.count(f)) return misuse("cuLaunchKernel", "no such function", CUDA_ERROR_INVALID_HANDLE);
-  if (!stream_of(stream)) return misuse("cuLaunchKernel", "no such stream", CUDA_ERROR_INVALID_HANDLE);
+  NEED_STREAM("cuLaunchKernel", stream);
+  if (f->device != stream->device)
+    return misuse("cuLaunchKernel", "the function was loaded on another GPU than the stream's", CUDA_ERROR_INVALID_HANDLE);
   const strict_kernel *k = f->kernel;
   const bool fault = d.fault_at && d.fault != "product" && ++d.launches == d.fault_at;
   if (fault && d.fault == "lost") return d.sticky = CUDA_ERROR_UNKNOWN;
@@ -775,6 +860,10 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
     return misuse("cuLaunchKernel",
         std::string("`") + k->name + "` cannot have " + std::to_string(gx) + " x " + std::to_string(gy) + " x " + std::to_string(gz) +
                   " blocks of " + std::to_string(bx) + " x " + std::to_string(by) + " x " + std::to_string(bz) + " threads", CUDA_ERROR_INVALID_VALUE);
+  enum { REGISTERS = 65536, MAY_USE = 255 };             /* of a block; a thread, where nothing says it has fewer */
+  if ((uint64_t)bx * by * bz * MAY_USE > REGISTERS)
+    return misuse("cuLaunchKernel", std::string("`") + k->name + "` has " + std::to_string((uint64_t)bx * by * bz) +
+                  " threads, which may want more registers than a block has", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   if (!params || extra || shared_bytes) return misuse("cuLaunchKernel",
       "parameters must be given one by one, and shared memory is static", CUDA_ERROR_INVALID_VALUE);
   std::shared_ptr<std::vector<char>> bytes(new std::vector<char>((char *)params[0], (char *)params[0] + k->bytes));
@@ -785,6 +874,10 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
     if ((char *)word < d.heap || (char *)word >= d.heap_end) continue;
     allocation *a = allocation_at((void *)word);
     if (!a) { report(std::string("`") + k->name + "` is given " + text_of_address((void *)word)); return d.sticky; }
+    if (a->device != stream->device) {
+      report(std::string("`") + k->name + "` is given memory: " + of_another(a, stream->device));
+      return d.sticky;
+    }
     bool known = false;
     for (auto &t : touches) known |= t.first == a;
     if (!known) touches.push_back({ a, 3 });

@@ -81,7 +81,8 @@ static void compile(nvrtcProgram p, const std::string &folder) {
     write_file(made.back(), h.second);
   }
   const std::string out = folder + "/out.so", log = folder + "/log", root = STRICT_ROOT;
-  const bool ok = run({ STRICT_CXX, "-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", "-x", "c++",
+  const bool ok = run({ STRICT_CXX, "-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w",
+                        "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-x", "c++",
                         "-I" + folder + "/in", "-I" + root + "/spec/cuda", "-I" + root + "/kernels/cuda", made[0], "-x",
                         "none", beside_us("libcuda.so.1"), "-o", out }, log);
   p->log = read_file(log);

@@ -23,7 +23,8 @@ DFC_NVRTC(X)
 extern "C" size_t strict_reports(char *out, size_t room);
 extern "C" void strict_forget(uint64_t seed);
 
-static CUstream one, two;
+static CUstream one, two, far;                            /* far: a second GPU's */
+static CUcontext here, there;
 static CUmodule module;
 
 static CUdeviceptr get(size_t bytes, CUstream s = nullptr) { CUdeviceptr p = 0; symbol_cuMemAllocAsync(&p, bytes, s ? s : one); return p; }
@@ -43,6 +44,14 @@ static CUresult neg(CUdeviceptr x, CUdeviceptr z, int64_t n, CUstream s) {
   return launch("k_neg_f32", &p, s);
 }
 static void all_over() { symbol_cuStreamSynchronize(one); symbol_cuStreamSynchronize(two); }
+/* On the second GPU. */
+template <class F> static auto over_there(F f) {
+  symbol_cuCtxSetCurrent(there);
+  auto got = f();
+  symbol_cuCtxSetCurrent(here);
+  return got;
+}
+static CUdeviceptr get_there(size_t bytes) { return over_there([=]() { return get(bytes, far); }); }
 static void zero(CUdeviceptr p, size_t n, CUstream s = nullptr) { symbol_cuMemsetD8Async(p, 0, n, s ? s : one); }
 
 /* A product of 4 x 6 and 6 x 5 by columns, float32, as right as it can be; `spoil` makes it another one. */
@@ -254,6 +263,67 @@ static const beast zoo[] = {
     } },
   { "a kernel that nobody has", "there is no kernel", [] { launch("k_nothing", "", one); } },
   { "no blocks", "cannot have", [] { dfc_unary p = {}; launch("k_neg_f32", &p, one, 0, 32); } },
+  { "more threads than there are registers for", "more registers than a block has", [] {
+      dfc_unary p = {};
+      launch("k_neg_f32", &p, one, 1, 512);
+    } },
+  { "a number that lies between two places for numbers", "no multiple of what lies there", [] {
+      CUdeviceptr x = get(72);
+      zero(x, 72);
+      neg(x + 2, x + 2, 16, one);
+      all_over();
+    } },
+  { "a copy from GPU to GPU", "", [] {
+      float *h = (float *)pin(64), *back = (float *)pin(64);
+      h[5] = 5;
+      CUdeviceptr x = get(64), y = get_there(64);
+      symbol_cuMemcpyHtoDAsync(x, h, 64, one);
+      CUevent e = event();
+      symbol_cuEventRecord(e, one);
+      over_there([=]() {
+        symbol_cuStreamWaitEvent(far, e, 0);
+        symbol_cuMemcpyPeerAsync(y, there, x, here, 64, far);
+        symbol_cuMemcpyDtoHAsync(back, y, 64, far);
+        return symbol_cuStreamSynchronize(far);
+      });
+      drop(x);
+      all_over();
+      if (back[5] != 5) abort();
+    } },
+  { "a copy from GPU to GPU that does not wait for what it reads", "an event is missing", [] {
+      CUdeviceptr x = get(64), y = get_there(64);
+      symbol_cuStreamSynchronize(one);
+      zero(x, 64);
+      over_there([=]() {
+        symbol_cuMemcpyPeerAsync(y, there, x, here, 64, far);
+        return symbol_cuStreamSynchronize(far);
+      });
+      all_over();
+    } },
+  { "a copy from GPU to GPU that names the wrong one", "has no way to it", [] {
+      symbol_cuMemcpyPeerAsync(get(64), here, get_there(64), here, 64, one);
+    } },
+  { "a kernel that is given another GPU's memory", "has no way to it", [] {
+      CUdeviceptr y = get_there(64);
+      neg(y, y, 16, one);
+      all_over();
+    } },
+  { "a stream of a GPU whose context is not current", "the context that is current", [] { zero(get(64), 64, far); } },
+  { "an event of another GPU than its stream", "another GPU's than the stream", [] {
+      symbol_cuEventRecord(over_there(event), one);
+    } },
+  { "a function of another GPU than its stream", "loaded on another GPU", [] {
+      dfc_unary p = {};
+      over_there([=]() { return launch("k_neg_f32", &p, far); });
+    } },
+  { "an image for other GPUs than this", "no code for capability 80", [] {
+      unsigned char image[128] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 64, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 1, 64 };
+      image[16 + 28] = 90;
+      CUmodule m;
+      setenv("DFLOW_STRICT_CAPABILITY", "80", 1);
+      symbol_cuModuleLoadData(&m, image);
+      unsetenv("DFLOW_STRICT_CAPABILITY");
+    } },
   { "too many threads", "cannot have", [] { dfc_unary p = {}; launch("k_neg_f32", &p, one, 1, 2048); } },
   { "an unknown stream", "no such stream", [] { symbol_cuStreamSynchronize((CUstream)(uintptr_t)16); } },
   { "an unknown event", "no such", [] { symbol_cuStreamWaitEvent(one, (CUevent)(uintptr_t)16, 0); } },
@@ -609,11 +679,15 @@ static bool fresh_memory_is_poisoned() {
 int main() {
   setenv("DFLOW_STRICT_QUIET", "1", 1);
   CUdevice device;
-  CUcontext context;
+  setenv("DFLOW_STRICT_GPUS", "2", 1);
   symbol_cuInit(0);
+  symbol_cuDeviceGet(&device, 1);
+  symbol_cuDevicePrimaryCtxRetain(&there, device);
+  symbol_cuCtxSetCurrent(there);
+  symbol_cuStreamCreate(&far, CU_STREAM_NON_BLOCKING);
   symbol_cuDeviceGet(&device, 0);
-  symbol_cuDevicePrimaryCtxRetain(&context, device);
-  symbol_cuCtxSetCurrent(context);
+  symbol_cuDevicePrimaryCtxRetain(&here, device);
+  symbol_cuCtxSetCurrent(here);
   symbol_cuStreamCreate(&one, CU_STREAM_NON_BLOCKING);
   symbol_cuStreamCreate(&two, CU_STREAM_NON_BLOCKING);
   symbol_cuModuleLoadData(&module, "no image");
@@ -622,14 +696,14 @@ int main() {
     for (uint64_t seed = 1; seed <= 5; seed++) {         /* in several orders */
       static char said[4096];
       strict_forget(seed);
-      symbol_cuCtxSetCurrent(context);
+      symbol_cuCtxSetCurrent(here);
       b.run();
       const size_t n = strict_reports(said, sizeof said);
       const bool right = *b.says ? n > 0 && strstr(said, b.says) : n == 0;
       if (right) passed++; else { failed++; printf("%s, seed %d: reported %s\n", b.name, (int)seed, n ? said : "nothing"); }
     }
   strict_forget(1);
-  symbol_cuCtxSetCurrent(context);
+  symbol_cuCtxSetCurrent(here);
   if (early_read_is_seen()) passed++; else { failed++; printf("an early read of a copy is not seen\n"); }
   if (fresh_memory_is_poisoned()) passed++; else { failed++; printf("fresh memory is not poisoned\n"); }
   if (another_form_is_refused()) passed++; else { failed++; printf("a graph becomes one of another form\n"); }

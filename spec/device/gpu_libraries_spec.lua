@@ -133,6 +133,13 @@ describe('a GPU that cannot go on', function()
     out = gpu(code, 'DFLOW_STRICT_CAPABILITY=75')
     assert.matches('strict driver for tests has compute capability 7.5, 8.0 is the least', out)
     assert.matches('\n6.0$', out)
+    local f = io.open('build/cuda/cells.fatbin', 'rb')              -- where nvcc is: for GPUs of 9.0 alone, unless it was told otherwise
+    if f and f:read(45):byte(45) == 90 then
+      out = gpu(code, 'DFLOW_STRICT_CAPABILITY=86')
+      assert.matches('compute capability 8.6, for which this libdflow_cuda.so holds no code: build dflow with `make CUDA_ARCHS=86`', out)
+      assert.matches('\n6.0$', out)
+    end
+    if f then f:close() end
   end)
 end)
 
@@ -317,6 +324,21 @@ describe('the libraries of gpu:0', function()
     with_driver({ 'libcublasLt.so.13' }, function(env)
       assert.matches("^true\tconvolutions: dflow's own kernel, as there is no cuDNN %(.*libcudnn.so.9: cannot open", gpu(code, env))
     end)
+  end)
+
+  sentence('are done without where they refuse what they offered', function()
+    local out = gpu([[
+      local a, c = df.placeholder('float32', { 2, 2 }), df.placeholder('float32', { 1, 4, 4, 1 })
+      local y, z = df.device('gpu:0', function()
+        return df.matmul(a, a), df.conv2d(c, df.reshape(a, { 2, 2, 1, 1 }), { strides = { 1, 1, 1, 1 }, padding = 'SAME' })
+      end)
+      local feeds = { [a] = df.run(df.constant{ { 1., 2. }, { 3., 4. } }), [c] = df.run(df.ones{ 1, 4, 4, 1 }) }
+      for _ = 1, 2 do
+        local found = df.run({ y, df.reduce_sum(z) }, feeds)
+        print(found[1]:at(0, 0), found[1]:at(1, 1), found[2])
+      end
+    ]], 'DFLOW_STRICT_REFUSES=1')
+    assert.equal('7.0\t22.0\t112.0\n7.0\t22.0\t112.0', out)
   end)
 
   sentence('are done without where they are missing, which is one line of s:devices()', function()

@@ -311,6 +311,48 @@ describe('gpu:0', function()
     ]], 'DFLOW_VIRTUAL_GPUS=2'))
   end)
 
+  sentence('has what another GPU made without the host\'s part, in loops and their gradients, too', function()
+    for seed = 1, 2 do
+      for _, gpus in ipairs{ 'DFLOW_STRICT_GPUS=2', 'DFLOW_VIRTUAL_GPUS=2' } do
+        assert.equal('true 0 1\ntrue true true', gpu([[
+          local x, feed = df.placeholder('float32', { 3, 4 }), df.run(df.random_uniform({ 3, 4 }, { seed = 2 }))
+          local s = df.Session{ devices = { 'cpu:0', 'gpu:0', 'gpu:1' } }
+          local function near(a, b) return math.abs(a - b) < 1e-4 end
+          local function chain(one, other)
+            local a = df.device(one, function() return df.exp(x) * 2 end)
+            return df.device(other, function() return df.reduce_sum(a * a) end)
+          end
+          local there = near(df.run(chain('cpu:0', 'cpu:0'), { [x] = feed }), s:run(chain('gpu:0', 'gpu:1'), { [x] = feed }))
+          local d = s:devices()
+          print(tostring(there) .. ' ' .. d[2].copies_out .. ' ' .. d[3].copies_across)
+          local w = df.constant(0.1, 'float32', { 4, 4 })
+          local function program(one, other)
+            local _, y = df.while_loop(function(i) return i:lt(9) end, function(i, y)
+              local h = df.device(one, function() return df.tanh(y:matmul(w)) end)
+              return i + 1, df.device(other, function() return h * 1.5 + y end)
+            end, { df.int32(0), x * 1 })
+            return { y:reduce_sum(), df.reduce_sum(df.gradients(y:reduce_sum(), x)) }
+          end
+          local a, b = df.run(program('cpu:0', 'cpu:0'), { [x] = feed }), s:run(program('gpu:1', 'gpu:0'), { [x] = feed })
+          print(tostring(near(a[1], b[1])) .. ' ' .. tostring(near(a[2], b[2])) .. ' ' .. tostring(s:devices()[3].copies_across > 5))
+        ]], gpus .. ' DFLOW_STRICT_SEED=' .. seed))
+      end
+    end
+  end)
+
+  sentence('copies what is large in parts, with as much pinned memory as the host has', function()
+    local code = [[
+      local n = 10 * 2 ^ 20
+      local x, right = df.placeholder('float32', { n }), true
+      local y = df.run(df.device('gpu:0', function() return x * 2 end), { [x] = df.run(df.cast(df.range(n), 'float32')) })
+      for _, i in ipairs{ 0, 1, 4194303, 4194304, 4194305, 8388607, 8388608, n - 1 } do right = right and y:at(i) == 2 * i end
+      print(right)
+    ]]
+    assert.equal('true', gpu(code))
+    assert.equal('true', gpu(code, 'DFLOW_STRICT_PINNED=3000000'))
+    assert.matches('gpu:0 failed: cuMemHostAlloc: the host has no memory left that can be pinned', gpu(code, 'DFLOW_STRICT_PINNED=1000'))
+  end)
+
   sentence('is a clear error where there is no driver', function()
     local out = gpu([[print(select(2, pcall(df.run, df.device('gpu:0', function() return df.constant{ 1. } + 1 end))))]], 'DFLOW_CUDA_DRIVER=/nowhere/libcuda.so.1')
     assert.matches("there is no device 'gpu:0'", out)

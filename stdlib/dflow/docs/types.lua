@@ -390,8 +390,8 @@ s:stats()
 
 s:devices()
   Its devices: {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}, in bytes, the host first. Of
-  a GPU also what it is called, launches, copies_in, copies_out, and libraries: lines that say what
-  computes with which of CUDA's libraries, and which is missing.
+  a GPU also what it is called, launches, copies_in, copies_out, copies_across (from other GPUs), and
+  libraries: lines that say what computes with which of CUDA's libraries, and which is missing.
   example   return #df.Session{devices = {'cpu:0', 'sim:0'}}:devices()
 
 s:placement(fetches)

@@ -179,8 +179,8 @@ function M.read_report(text, stats)
 end
 
 --- {{name =, kind =, memory =, rates =}, …} of a session; rates, where the speed is 'measured': flops and bytes a second, and the seconds
--- that a kernel takes to begin with. Of a GPU: what it is called, its launches, copies_in and copies_out, and libraries: lines that say
--- what computes with which of CUDA's libraries, and which is missing.
+-- that a kernel takes to begin with. Of a GPU: what it is called, its launches, copies_in, copies_out and copies_across (from
+-- other GPUs), and libraries: lines that say what computes with which of CUDA's libraries, and which is missing.
 function M.list(handle)
   local list, told = {}, core.session_devices(handle)
   for kind, name, in_use, peak, limit in told:gmatch '(%S+) memory (%S+) (%S+) (%S+) (%S+)\n' do
@@ -190,9 +190,10 @@ function M.list(handle)
   for name, flops, bytes, begin in told:gmatch 'rates (%S+) (%S+) (%S+) (%S+)\n' do
     list[name].rates = { flops = tonumber(flops), bytes = tonumber(bytes), begin = tonumber(begin) }
   end
-  for name, launches, copies_in, copies_out, called in told:gmatch 'gpu (gpu:%d+) (%d+) (%d+) (%d+) ([^\n]*)\n' do
+  for name, launches, copies_in, copies_out, copies_across, called in told:gmatch 'gpu (gpu:%d+) (%d+) (%d+) (%d+) (%d+) ([^\n]*)\n' do
     local d = list[name]
-    d.called, d.launches, d.copies_in, d.copies_out, d.libraries = called, tonumber(launches), tonumber(copies_in), tonumber(copies_out), {}
+    d.called, d.libraries, d.launches = called, {}, tonumber(launches)
+    d.copies_in, d.copies_out, d.copies_across = tonumber(copies_in), tonumber(copies_out), tonumber(copies_across)
   end
   for name, line in told:gmatch 'library (%S+) ([^\n]*)\n' do table.insert(list[name].libraries, line) end
   for _, d in ipairs(list) do list[d.name] = nil end
