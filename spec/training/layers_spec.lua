@@ -61,6 +61,8 @@ describe('a layer', function()
       local m = df.nn.Dense(2, { kernel_initializer = init, bias_initializer = 'ones' })
       near(df.run(m(df.float32{ { 1, 2 } })), { { 7, 7 } })
     end
+    local l3 = df.nn.Dense(50, { kernel_initializer = df.nn.initializers.ones })      -- the maker for what it makes
+    near(df.run(l3(df.ones{ 1, 3 })[0][0]), 3)
     local function deviation(name, shape)
       local x = df.nn.initializers[name]{ seed = 3 }(shape, 'float32')
       return df.run(df.sqrt(df.reduce_mean(df.square(x))))

@@ -50,6 +50,7 @@ describe('embedding_lookup', function()
   end)
 
   it('says what is wrong', function()
+    assert.matches('takes a table or a list of them, not an empty one', message_of(df.embedding_lookup, {}, { 1 }))
     local t = df.ones{ 3, 2 }
     assert.matches("partition_strategy is 'mod' or 'div'", message_of(df.embedding_lookup, { t, t }, { 1 }, { partition_strategy = 'hash' }))
     assert.matches('the ids are float32, int32 or int64 is expected', message_of(df.embedding_lookup, t, df.ones{ 2 }))

@@ -22,10 +22,10 @@ describe('df.train', function()
 
   for n, case in ipairs(values) do
     local name, options, kind, who, expected = case[1], case[2], case[3], case[4], case[5]
-    it(('%s gives what %s gives after 20 %s steps (%d)'):format(name, who, kind, n), function()
+    it(('%s gives what %s gives after 100 %s steps (%d)'):format(name, who, kind, n), function()
       local loss, w = setup_loss(kind)
       local step = df.train[name](options):minimize(loss)
-      for _ = 1, 20 do df.run(step) end
+      for _ = 1, 100 do df.run(step) end
       -- TensorFlow rounds its numbers (rates, decays) to float32 first
       near(df.run(w), expected, who == 'TensorFlow' and { rtol = 1e-5, atol = 1e-6 } or { rtol = 1e-9, atol = 1e-10 })
     end)
@@ -233,6 +233,11 @@ describe('a learning rate', function()
 end)
 
 describe('df.train.ExponentialMovingAverage', function()
+  it('says what its decay is to be', function()
+    assert.matches('decay is a number from 0 to below 1, not the string "x"', message_of(df.train.ExponentialMovingAverage, 'x'))
+    assert.matches('zero_debias is', message_of(df.train.ExponentialMovingAverage, 0.5, { zero_debias = 1 }))
+  end)
+
   before_each(df.reset)
 
   it('moves a shadow of each variable towards it', function()

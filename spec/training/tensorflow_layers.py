@@ -105,8 +105,8 @@ case('causal', {'y': y}, [(v, numbers([6, 6] if 'kernel' in v.name else [6], 10 
 x = tf.constant(numbers([7], 1, 3.0))
 case('gelu', {'exact': tf.nn.gelu(x), 'fast': tf.nn.gelu(x, approximate=True)})
 
-exec(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'tensorflow_rnn.py')).read())
-exec(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'tensorflow_losses.py')).read())
+for part in ('rnn', 'losses', 'more', 'algebra'):
+    exec(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'tensorflow_%s.py' % part)).read())
 print('--- What TensorFlow %s computed; made by spec/training/tensorflow_layers.py.\nreturn {' % tf.__version__)
 print('\n'.join(results))
 print('}')

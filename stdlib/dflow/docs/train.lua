@@ -160,6 +160,7 @@ df.train.ExponentialMovingAverage(decay, num_updates, {…})
   Averages of variables: :apply(vars) gives the operation that moves them once, shadow = decay *
   shadow + (1 - decay) * value; :average(v) the Variable that holds one. num_updates may be a step
   count: early averages move faster then. :variables_to_restore(vars) is a map for df.restore.
+  option    zero_debias: bool = false  averages of outputs, which begin with zeros, are corrected for that
 @name
   example   local v = df.Variable(1.0)
             local average = df.train.ExponentialMovingAverage(0.9)

@@ -262,7 +262,10 @@ function f.embedding_lookup(tables, ids, opts)
   if tables == nil then errors.bad('%s: the tables are missing', what) end
   if ids == nil then errors.bad('%s: the ids are missing', what) end
   local list = errors.is_data(tables) and nest.is_structure(tables) and tables or { tables }
-  if (errors.is_data(tables) and #tables == 0) or nest.has_names(list) then errors.bad('%s takes a table or a list of them, not %s', what, errors.describe(tables)) end
+  local empty = errors.is_data(tables) and #tables == 0
+  if empty or nest.has_names(list) then
+    errors.bad('%s takes a table or a list of them, not %s', what, empty and 'an empty one' or errors.describe(tables))
+  end
   local d = typed(ids)
   if d and d ~= dtypes.INT32 and d ~= dtypes.INT64 then
     errors.bad("%s: the ids are %s, int32 or int64 is expected: cast them, as in df.cast(ids, 'int32')", what, dtypes.name[d])

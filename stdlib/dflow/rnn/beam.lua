@@ -104,6 +104,10 @@ function M.beam_search(opts)
         errors.bad('beam_search: step gives log-probabilities %s, [batch * width, vocabulary] of a known vocabulary is expected', tensor.shape_text(l.dtype, l.shape))
       end
       local n = l.shape[2]
+      if type(batch) == 'number' and l.shape[1] >= 0 and l.shape[1] ~= batch * width then
+        errors.bad('beam_search: step gives log-probabilities %s for %d examples with %d beams each: %d rows are expected', tensor.shape_text(l.dtype, l.shape),
+                   batch, width, batch * width)
+      end
       if stop >= n or start >= n then
         errors.bad('beam_search: %s is %d, but step gives %d log-probabilities', stop >= n and 'stop' or 'start', math.max(start, stop), n)
       end

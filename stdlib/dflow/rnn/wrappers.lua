@@ -49,7 +49,9 @@ local Multi = cells.class{
 --- df.rnn.MultiRNNCell{cell, …}: each gets what the one before gave; the state is the list of their states.
 function M.MultiRNNCell(list, opts)
   opts = errors.options(opts, 'MultiRNNCell', { 'name' })
-  if not errors.is_data(list) or #list == 0 then errors.bad('MultiRNNCell takes a list of cells, not %s', errors.describe(list)) end
+  if not errors.is_data(list) or #list == 0 then
+    errors.bad('MultiRNNCell takes a list of cells, not %s', errors.is_data(list) and 'an empty one' or errors.describe(list))
+  end
   local inner, sizes = {}, {}
   for i, cell in ipairs(list) do
     inner[i], sizes[i] = check_cell(cell, 'MultiRNNCell', 'cell ' .. i), cell.state_size

@@ -7,6 +7,7 @@ local ops = require 'dflow.front.ops'
 local arguments = require 'dflow.front.arguments'
 local variable = require 'dflow.front.variable'
 local optimizer = require 'dflow.train.optimizer'
+local layer = require 'dflow.nn.layer'
 
 local M = {}
 local f = ops.functions
@@ -15,17 +16,19 @@ local methods = {}
 Average.__index = methods
 Average.__tostring = function(a) return ('%s(%s)'):format(a.name, tostring(a.decay)) end
 
---- df.train.ExponentialMovingAverage(decay, {num_updates =, name =}): shadow = decay * shadow + (1 - decay) * value.
+--- df.train.ExponentialMovingAverage(decay, {num_updates =, zero_debias = false, name =}): shadow = decay * shadow + (1 - decay) * value.
 -- @param decay        a number or Output below 1
 -- @param num_updates  a step count: the decay is min(decay, (1 + n) / (10 + n)), so that early averages move fast
+-- @param zero_debias  averages of outputs, which begin with zeros, are divided by the weight that is not the zeros': 1 - decay ^ times
 function M.ExponentialMovingAverage(...)
-  local o = arguments.take('ExponentialMovingAverage', { 'decay', 'num_updates' }, {}, ...)
+  local o = arguments.take('ExponentialMovingAverage', { 'decay', 'num_updates', 'zero_debias' }, {}, ...)
   arguments.required('ExponentialMovingAverage', o, 'decay')
-  if type(o.decay) == 'number' and not (o.decay >= 0 and o.decay < 1) then
-    errors.bad('ExponentialMovingAverage: decay is a number from 0 to below 1, not %s', tostring(o.decay))
+  if type(o.decay) == 'number' and not (o.decay >= 0 and o.decay < 1) or type(o.decay) ~= 'number' and not convert.typed(o.decay) then
+    errors.bad('ExponentialMovingAverage: decay is a number from 0 to below 1, not %s', errors.describe(o.decay))
   end
   return setmetatable({ decay = o.decay, num_updates = o.num_updates, name = o.name or 'ExponentialMovingAverage',
-                        shadows = setmetatable({}, { __mode = 'k' }), list = {} }, Average)
+                        zero_debias = layer.flag(o.zero_debias, 'ExponentialMovingAverage', 'zero_debias', false),
+                        shadows = setmetatable({}, { __mode = 'k' }), sums = setmetatable({}, { __mode = 'k' }), list = {} }, Average)
 end
 
 local function list_of(vars, what)
@@ -59,6 +62,19 @@ local function shadow_of(a, v)
   return a.shadows[v]
 end
 
+--- The operation that moves a shadow which began with zeros: what was summed up, by how much of it is no zeros after so many times.
+local function move_debiased(a, v, shadow, lost)
+  if not a.sums[v] then
+    a.sums[v] = {
+      biased = variable.new(function() return f.zeros(v.shape, v.dtype) end, { name = shadow.name .. '/biased', trainable = false }),
+      times = variable.new(function() return f.constant(0, v.dtype) end, { name = shadow.name .. '/local_step', trainable = false }),
+    }
+  end
+  local sums = a.sums[v]
+  local biased = sums.biased:assign_sub(lost * (sums.biased:value() - v))
+  return shadow:assign(biased / (1 - f.pow(1 - lost, sums.times:assign_add(1))))
+end
+
 --- a:apply(vars?): the operation that moves the averages once; they are made when first needed. nil: all trainable variables.
 function methods.apply(a, vars)
   vars = list_of(vars, 'apply')
@@ -73,8 +89,13 @@ function methods.apply(a, vars)
     for i, v in ipairs(vars) do
       local shadow = shadow_of(a, v)
       local lost = 1 - optimizer.hyper(shadow, decay)
-      local now = getmetatable(v) == variable.Variable and v:value() or v
-      updates[i] = shadow:assign_sub(lost * (shadow:value() - now))
+      if getmetatable(v) == variable.Variable then
+        updates[i] = shadow:assign_sub(lost * (shadow:value() - v:value()))
+      elseif a.zero_debias then
+        updates[i] = move_debiased(a, v, shadow, lost)
+      else
+        updates[i] = shadow:assign_sub(lost * (shadow:value() - v))
+      end
     end
   end)
   return graph.with(vars[1].graph, f.group, updates)
