@@ -1,36 +1,22 @@
 /* blas.c: products by cuBLASLt. See blas.h. Matrices here lie by rows and there by columns, so what is asked for is the
  * transposed product: c' = b' a'. */
 #include "blas.h"
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
-  pthread_mutex_t lock;                   /* guards all */
-  bool looked, there;
-  char why[300];
 #define X(result, name, params) result (*name) params;
   DFC_BLAS(X)
 #undef X
-} blas = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} blas;
+static dfc_library library = DFC_LIBRARY("libcublasLt.so.13");
 
 static bool open_blas(void) {
-  pthread_mutex_lock(&blas.lock);
-  if (!blas.looked) {
-    blas.looked = true;
-    void *library = dfc_library_open("libcublasLt.so.13", blas.why, sizeof blas.why);
-    blas.there = library != NULL;
-#define X(result, name, params) \
-    if (blas.there && !(*(void **)&blas.name = dlsym(library, #name))) { \
-      snprintf(blas.why, sizeof blas.why, "libcublasLt.so.13 has no %s", #name); \
-      blas.there = false; \
-    }
-    DFC_BLAS(X)
+#define X(result, name, params) { #name, (void **)&blas.name },
+  static const dfc_symbol symbols[] = { DFC_BLAS(X) { NULL, NULL } };
 #undef X
-  }
-  pthread_mutex_unlock(&blas.lock);
-  return blas.there;
+  return dfc_library_open(&library, symbols);
 }
 
 /* ---- how float32 is multiplied ----------------------------------------------------------------------------------- */
@@ -56,8 +42,9 @@ const char *dfc_blas_math_wrong(void) {
 }
 
 void dfc_blas_about(dfc_gpu *g, char *out, size_t room) {
-  if (!blas.looked) snprintf(out, room, "products: none was asked for yet");
-  else if (!blas.there) snprintf(out, room, "products: dflow's own kernel, as there is no cuBLASLt (%s)", blas.why);
+  if (!library.looked) snprintf(out, room, "products: none was asked for yet");
+  else if (!library.there)
+    snprintf(out, room, "products: dflow's own kernel, as there is no cuBLASLt (%s)", library.why);
   else {
     const size_t v = blas.cublasLtGetVersion();
     snprintf(out, room, "products: cuBLASLt %d.%d.%d, float32 as %s", (int)(v / 10000), (int)(v / 100 % 100),

@@ -2,42 +2,29 @@
 #include "dnn.h"
 #include "blas.h"
 #include "../window.h"
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
-  pthread_mutex_t lock;                   /* guards all */
-  bool looked, there;
-  char why[300];
 #define X(result, name, params) result (*name) params;
   DFC_DNN(X)
 #undef X
-} dnn = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} dnn;
+static dfc_library library = DFC_LIBRARY("libcudnn.so.9");
 
 static bool open_dnn(void) {
-  pthread_mutex_lock(&dnn.lock);
-  if (!dnn.looked) {
-    dnn.looked = true;
-    void *library = dfc_library_open("libcudnn.so.9", dnn.why, sizeof dnn.why);
-    dnn.there = library != NULL;
-#define X(result, name, params) \
-    if (dnn.there && !(*(void **)&dnn.name = dlsym(library, #name))) { \
-      snprintf(dnn.why, sizeof dnn.why, "libcudnn.so.9 has no %s", #name); \
-      dnn.there = false; \
-    }
-    DFC_DNN(X)
+#define X(result, name, params) { #name, (void **)&dnn.name },
+  static const dfc_symbol symbols[] = { DFC_DNN(X) { NULL, NULL } };
 #undef X
-  }
-  pthread_mutex_unlock(&dnn.lock);
-  return dnn.there;
+  return dfc_library_open(&library, symbols);
 }
 
 void dfc_dnn_about(dfc_gpu *g, char *out, size_t room) {
-  if (!dnn.looked) snprintf(out, room, "convolutions: none was asked for yet");
-  else if (!dnn.there) snprintf(out, room, "convolutions: dflow's own kernel, as there is no cuDNN (%s)", dnn.why);
+  if (!library.looked) snprintf(out, room, "convolutions: none was asked for yet");
+  else if (!library.there)
+    snprintf(out, room, "convolutions: dflow's own kernel, as there is no cuDNN (%s)", library.why);
   else {
     const size_t v = dnn.cudnnGetVersion();
     snprintf(out, room, "convolutions: cuDNN %d.%d.%d, float32 as %s", (int)(v / 10000), (int)(v / 100 % 100),

@@ -38,30 +38,46 @@ static void driver_path(char *path, size_t room) {
   }
 }
 
-void *dfc_library_open(const char *soname, char *why, size_t room) {
-  char driver[PATH], path[2 * PATH];
-  driver_path(driver, sizeof driver);
-  snprintf(path, sizeof path, "%.*s%s", folder_of(driver), driver, soname);
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!library) snprintf(why, room, "%s", dlerror());
-  return library;
+/* The name of the first that the library has not; NULL: it has all. */
+static const char *find_symbols(void *library, const dfc_symbol *s) {
+  for (; s->name; s++) if (!(*s->at = dlsym(library, s->name))) return s->name;
+  return NULL;
+}
+
+bool dfc_library_open(dfc_library *l, const dfc_symbol *symbols) {
+  pthread_mutex_lock(&l->lock);
+  if (!l->looked) {
+    char driver[PATH], path[2 * PATH];
+    driver_path(driver, sizeof driver);
+    snprintf(path, sizeof path, "%.*s%s", folder_of(driver), driver, l->soname);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const char *missing = library ? find_symbols(library, symbols) : NULL;
+    if (!library) snprintf(l->why, sizeof l->why, "%s", dlerror());
+    else if (missing) snprintf(l->why, sizeof l->why, "%s has no %s", l->soname, missing);
+    l->looked = true;
+    l->there = library && !missing;
+  }
+  const bool there = l->there;
+  pthread_mutex_unlock(&l->lock);
+  return there;
 }
 
 const char *dfc_driver_open(void) {
   static char why[400], path[PATH];
+#define X(result, name, symbol, params) { symbol, (void **)&dfc_cu.name },
+  static const dfc_symbol symbols[] = { DFC_DRIVER(X) { NULL, NULL } };
+#undef X
   driver_path(path, sizeof path);
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     snprintf(why, sizeof why, "no CUDA driver: %s; install NVIDIA's driver, 580 or newer", dlerror());
     return why;
   }
-#define X(result, name, symbol, params) \
-  if (!(*(void **)&dfc_cu.name = dlsym(library, symbol))) { \
-    snprintf(why, sizeof why, "%s has no %s: the driver is too old, 580 or newer is needed", path, symbol); \
-    return why; \
+  const char *missing = find_symbols(library, symbols);
+  if (missing) {
+    snprintf(why, sizeof why, "%s has no %s: the driver is too old, 580 or newer is needed", path, missing);
+    return why;
   }
-  DFC_DRIVER(X)
-#undef X
   enum { NEEDED = 13000 };                /* what nvcc of toolkit 13 makes is not for older drivers */
   int version = 0;
   if (!dfc_cu.cuDriverGetVersion(&version) && version < NEEDED) {

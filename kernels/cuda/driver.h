@@ -4,6 +4,7 @@
  */
 #ifndef DFLOW_CUDA_DRIVER_H
 #define DFLOW_CUDA_DRIVER_H
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -111,9 +112,18 @@ extern dfc_driver dfc_cu;                 /* filled by dfc_driver_open */
 
 /* NULL: it is there. Else why not and what to do, one line in static memory. */
 const char *dfc_driver_open(void);
-/* Another library of CUDA's, by its soname: the system's, or what lies beside the driver that DFLOW_CUDA_DRIVER names.
- * NULL: why says so. */
-void *dfc_library_open(const char *soname, char *why, size_t room);
+/* Another library of CUDA's: the system's, or what lies beside the driver that DFLOW_CUDA_DRIVER names. */
+typedef struct dfc_library {
+  const char *soname;
+  pthread_mutex_t lock;                   /* guards the rest */
+  bool looked, there;                     /* looked, and not there: why says so */
+  char why[300];
+} dfc_library;
+#define DFC_LIBRARY(name) { .soname = (name), .lock = PTHREAD_MUTEX_INITIALIZER }
+/* A function of a library, and where its address goes. */
+typedef struct dfc_symbol { const char *name; void **at; } dfc_symbol;
+/* Opens it, and finds the symbols up to one without a name, when it is first called. Is it there? Any thread. */
+bool dfc_library_open(dfc_library *l, const dfc_symbol *symbols);
 /* "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)"; static or of this thread. */
 const char *dfc_error_text(CUresult error);
 #endif

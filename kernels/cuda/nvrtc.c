@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "nvrtc.h"
 #include "../disk.h"
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,14 @@
 static struct {
   pthread_mutex_t lock;                   /* guards all but what never changes once it is there */
   pthread_mutex_t compiler;               /* it takes one program at a time. Taken before the lock */
-  bool    looked, there;
   int     major, minor;
-  char    why[300];
+  char    why[300];                       /* what the compiler last said */
   int64_t compiled, loaded;
 #define X(result, name, params) result (*name) params;
   DFC_NVRTC(X)
 #undef X
 } nvrtc = { .lock = PTHREAD_MUTEX_INITIALIZER, .compiler = PTHREAD_MUTEX_INITIALIZER };
+static dfc_library library = DFC_LIBRARY("libnvrtc.so.13");
 
 /* The headers that kernels written at run time include, as they were when this was built (the Makefile puts them
  * here), and those of the C library, which NVRTC has no use for but the names. */
@@ -31,26 +30,19 @@ enum { HEADERS = 16 };
 
 /* Under the lock. */
 static bool open_nvrtc(void) {
-  if (nvrtc.looked) return nvrtc.there;
-  nvrtc.looked = true;
-  void *library = dfc_library_open("libnvrtc.so.13", nvrtc.why, sizeof nvrtc.why);
-  nvrtc.there = library != NULL;
-#define X(result, name, params) \
-  if (nvrtc.there && !(*(void **)&nvrtc.name = dlsym(library, #name))) { \
-    snprintf(nvrtc.why, sizeof nvrtc.why, "libnvrtc.so.13 has no %s", #name); \
-    nvrtc.there = false; \
-  }
-  DFC_NVRTC(X)
+#define X(result, name, params) { #name, (void **)&nvrtc.name },
+  static const dfc_symbol symbols[] = { DFC_NVRTC(X) { NULL, NULL } };
 #undef X
-  if (nvrtc.there) nvrtc.nvrtcVersion(&nvrtc.major, &nvrtc.minor);
-  return nvrtc.there;
+  const bool there = dfc_library_open(&library, symbols);
+  if (there && !nvrtc.major) nvrtc.nvrtcVersion(&nvrtc.major, &nvrtc.minor);
+  return there;
 }
 
 void dfc_nvrtc_about(char *out, size_t room) {
   pthread_mutex_lock(&nvrtc.lock);
-  if (!nvrtc.looked) snprintf(out, room, "fused kernels: none was worth compiling yet");
-  else if (!nvrtc.there)
-    snprintf(out, room, "fused kernels: none, as there is no NVRTC (%s): each op by its own kernel", nvrtc.why);
+  if (!library.looked) snprintf(out, room, "fused kernels: none was worth compiling yet");
+  else if (!library.there)
+    snprintf(out, room, "fused kernels: none, as there is no NVRTC (%s): each op by its own kernel", library.why);
   else
     snprintf(out, room, "fused kernels: NVRTC %d.%d, %lld compiled, %lld from the disk%s%s", nvrtc.major, nvrtc.minor,
              (long long)nvrtc.compiled, (long long)nvrtc.loaded, nvrtc.why[0] ? "; " : "", nvrtc.why);
@@ -131,7 +123,7 @@ void *dfc_nvrtc_code(const dfc_gpu *g, const char *source, bool may_compile, siz
   why[0] = 0;
   pthread_mutex_lock(&nvrtc.lock);
   const bool there = open_nvrtc();
-  if (!there) snprintf(why, room, "%s", nvrtc.why);
+  if (!there) snprintf(why, room, "%s", library.why);
   pthread_mutex_unlock(&nvrtc.lock);
   if (!there) return NULL;
   const dfk_disk_key key = key_of(g, source, options);
