@@ -285,6 +285,7 @@ static int push_text(lua_State *L, int32_t n, int32_t (*fill)(void *of, int32_t 
   return 1;
 }
 static int32_t fill_devices(void *s, int32_t room, char *out) { return df_session_devices(s, room, out); }
+static int32_t fill_names(void *unused, int32_t room, char *out) { return df_device_names(room, out); }
 static int32_t fill_session(void *s, int32_t room, char *out) { return df_session_report(s, room, out); }
 static int32_t fill_run(void *r, int32_t room, char *out)     { return df_run_report(r, room, out); }
 
@@ -292,6 +293,7 @@ static int core_session_devices(lua_State *L) {
   df_session *s = session_arg(L);
   return push_text(L, df_session_devices(s, 0, NULL), fill_devices, s);
 }
+static int core_device_names(lua_State *L) { return push_text(L, df_device_names(0, NULL), fill_names, NULL); }
 static int core_session_report(lua_State *L) {
   df_session *s = session_arg(L);
   return push_text(L, df_session_report(s, 0, NULL) + 200, fill_session, s);
@@ -350,6 +352,7 @@ static int core_run_whatif(lua_State *L) {
 
 const luaL_Reg dfb_run_functions[] = {
   { "run_whatif", core_run_whatif },
+  { "device_names", core_device_names },
   { "session_devices", core_session_devices }, { "session_report", core_session_report },
   { "session_placement", core_session_placement }, { "run_report", core_run_report },
   { "host", core_host },

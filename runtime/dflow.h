@@ -708,6 +708,9 @@ int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int
  *            each value that a gradient needs `saved value TAB line TAB policy TAB tensors TAB bytes TAB swapped TAB
  *            let go TAB why`, of a run that is over or of the session since it began */
 int32_t df_session_devices(df_session *s, int32_t room, char *out);
+/* Names that a graph may give a device without a word of its session's, a blank after each: the host's first, then
+ * simulated and real accelerators. Its length, as above. */
+int32_t df_device_names(int32_t room, char *out);
 int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out,
                              df_error *err);
 int32_t df_session_report(df_session *s, int32_t room, char *out);

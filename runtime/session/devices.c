@@ -180,6 +180,15 @@ int32_t df_session_devices(df_session *s, int32_t room, char *out) {
   return (int32_t)t.n;
 }
 
+int32_t df_device_names(int32_t room, char *out) {
+  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  for (int32_t kind = DFI_DEVICE_CPU; kind <= DFI_DEVICE_GPU; kind++) {
+    const int32_t n = kind == DFI_DEVICE_GPU ? dfi_gpu_count() : 1;
+    for (int32_t i = 0; i < n; i++) say(&t, "%s:%d ", dfi_device_kind_name(kind), i);
+  }
+  return (int32_t)t.n;
+}
+
 /* ---- where nodes are ------------------------------------------------------------------------------------------- */
 
 /* Where a node went that costs decided about. */

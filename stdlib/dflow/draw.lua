@@ -18,11 +18,10 @@ local writers = {
 }
 M.forms = { 'tree', 'let', 'dot', 'svg' }
 M.stages = model.stages
-local DEVICES = { 'cpu:0' }      -- what a session has
 
 --- The model at gradient of a graph that has the gradient: boxes say what is saved of them.
 local function model_of_gradient(asked, g)
-  local m = model.make(g.handle, asked, 'gradient', DEVICES)
+  local m = model.make(g.handle, asked, 'gradient')
   for _, pair in ipairs(asked) do
     local saved = require('dflow.inspect.saved').by_name(g, pair[1])
     for _, box in ipairs(m.flows) do
@@ -86,7 +85,7 @@ function M.model(what, stage)
   model.check_stage(stage)
   local asked, g = read.roots(what)
   if stage == 'gradient' then return with_gradient(asked, g) end
-  return model.make(g.handle, asked, stage, DEVICES, stage == 'partitioned' and placed(asked, g) or nil)
+  return model.make(g.handle, asked, stage, stage == 'partitioned' and placed(asked, g) or nil)
 end
 
 --- df.draw(x, {as = 'svg', at = 'built', path = nil, lines = nil, source = true})

@@ -208,6 +208,7 @@ return function(core, C, own)
     local p = open(s, 'session')
     return text_of(function(room, out) return C.df_session_devices(p, room, out) end)
   end
+  function core.device_names() return text_of(function(room, out) return C.df_device_names(room, out) end) end
   function core.session_report(s)
     local p = open(s, 'session')
     return text_of(function(room, out) return C.df_session_report(p, room, out) end)

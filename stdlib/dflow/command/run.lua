@@ -17,7 +17,7 @@ Runs a TensorFlow graph, a GraphDef (binary or text, gzipped or not), a MetaGrap
   --threads N         workers
   --timeout S         seconds a run may take
   --trace FILE        a timeline of the last run
-  --device SPEC       where it runs: cpu:0
+  --device SPEC       where it runs: cpu:0, sim:0, gpu:0
   --help              shows this text
 
   dflow run graph.pb --feed x=x.npy --feed n=3 --fetch y:0 --out y.npz

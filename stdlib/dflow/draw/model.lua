@@ -10,6 +10,7 @@
 -- A box: {kind, title, where, items, parent, ...}; its items are nodes and boxes in an order in which they could run.
 -- An edge: {from, to, kind, text}: kind is 'data', 'back' (a loop's way back), 'control', 'saved' (from a loop to its gradient) or
 -- 'sent' (to another device).
+local devices = require 'dflow.front.devices'
 local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
 local read = require 'dflow.draw.read'
@@ -483,18 +484,17 @@ local function find_groups(r)
   return groups
 end
 
---- Where a node is placed: where its session says, else on the device that was asked for where there is such a one, else on the first, which has kernels for all; then
--- what was asked for is the second result.
-local function device_for(n, devices, placed)
+--- Where a node is placed: where its session says, else on the host's device, the first, which has kernels for all. What was asked for and did not come about is the
+-- second result.
+local function device_for(n, host, placed)
   local asked, wanted = n.asked, n.asked:lower():match '%a+:%d+$'
   if placed and placed[n.id] then return placed[n.id], asked ~= '' and wanted ~= placed[n.id] and asked or nil end
-  for _, d in ipairs(devices) do if d == wanted then return d end end
-  return devices[1], asked ~= '' and asked or nil
+  return host, asked ~= '' and wanted ~= host and asked or nil
 end
 
 --- Gives each device a number, in the order of their names with the host's 0: node.colour and box.colour. Before a graph is partitioned a node has the
 -- device that was asked for.
-local function colour_devices(model)
+local function colour_devices(model, host)
   local number, names = {}, {}
   for _, n in ipairs(model.nodes) do
     local name = n.device or (n.asked or ''):lower():match '%a+:%d+$'
@@ -507,7 +507,7 @@ local function colour_devices(model)
   table.sort(names)
   local last = 0
   for _, name in ipairs(names) do
-    if name:find '^cpu' then number[name] = 0
+    if name == host then number[name] = 0
     else
       number[name] = last % M.colours + 1
       last = last + 1
@@ -524,17 +524,16 @@ end
 --- @param g        the graph's handle
 -- @param asked    pairs of node and index
 -- @param stage    one of M.stages
--- @param devices  those of the session: {'cpu:0'}
 -- @param placed   by node: the device that it is on in a run, or nil
-function M.make(g, asked, stage, devices, placed)
-  local model = new_model(stage)
+function M.make(g, asked, stage, placed)
+  local model, host = new_model(stage), devices.names()[1]
   local r = read.graph(g, asked)
   if stage == 'lowered' or stage == 'partitioned' then
     model.lowered, model.no_run = read.lowered(g, r)
     local boxes = {}
     local function home(n)
       if stage == 'lowered' then return model.top end
-      n.device, n.requested = device_for(n, devices, placed)
+      n.device, n.requested = device_for(n, host, placed)
       local box = boxes[n.device]
       if not box then
         box = new_box(model.top, 'device', n.device)
@@ -576,7 +575,7 @@ function M.make(g, asked, stage, devices, placed)
   else
     built(model, r, function() return model.top end)
   end
-  colour_devices(model)
+  colour_devices(model, host)
   if asked.whole then model.results = { ('a graph of %d operations'):format(r.total) } end
   sort_items(model)
   return model

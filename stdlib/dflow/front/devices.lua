@@ -14,6 +14,13 @@ function M.canonical(spec)
   return last:find(':', 1, true) and last or last .. ':0'
 end
 
+--- The devices that every session has, or makes when a graph names them; the host's is the first.
+function M.names()
+  local list = {}
+  for name in core.device_names():gmatch '%S+' do list[#list + 1] = name end
+  return list
+end
+
 -- ---- amounts ------------------------------------------------------------------------------------------------------------
 local sizes = { B = 1, KB = 1024, MB = 1024 ^ 2, GB = 1024 ^ 3, TB = 1024 ^ 4, KIB = 1024, MIB = 1024 ^ 2, GIB = 1024 ^ 3, TIB = 1024 ^ 4, [''] = 1 }
 local times = { s = 1, ms = 1e-3, us = 1e-6, ns = 1e-9, [''] = 1 }
@@ -86,7 +93,7 @@ local function device_word(d, i)
     errors.bad("Session: devices[%d] is a name such as 'sim:0', or a table that begins with one, not %s", i, errors.describe(d))
   end
   local own = M.canonical(name)
-  if not own or own:find '[^%w:]' then errors.bad("Session: there is no device '%s' (devices are: cpu:0, and sim:0, sim:1, …)", name) end
+  if not own or own:find '[^%w:]' then errors.bad("Session: there is no device '%s' (devices are: %s, and sim:0, sim:1, …)", name, M.names()[1]) end
   for key in pairs(t) do
     if key ~= 1 and not fields[key] then
       errors.bad("Session: device %s has no option '%s' (options are: %s)", own, tostring(key), table.concat(order, ', '))
@@ -144,7 +151,7 @@ function M.session_words(opts, words)
 end
 
 -- ---- what the core tells -------------------------------------------------------------------------------------------------
---- Puts memory, transfers, swap and seconds into a table of counters.
+--- Puts memory, transfers, swap and seconds into a table of counters; and `host`, the name of the host's device.
 function M.read_report(text, stats)
   stats.memory, stats.transfers, stats.saved = {}, {}, {}
   for line in text:gmatch '[^\n]+' do
@@ -152,6 +159,7 @@ function M.read_report(text, stats)
     if kind == 'seconds' then stats.seconds = tonumber(rest)
     elseif kind == 'memory' then
       local name, in_use, peak, limit = rest:match '^(%S+) (%S+) (%S+) (%S+)$'
+      stats.host = stats.host or name
       stats.memory[name] = { in_use = tonumber(in_use), peak = tonumber(peak), limit = tonumber(limit) }
     elseif kind == 'transfer' then
       local link, messages, bytes, dead = rest:match '^(%S+ %-> %S+) (%S+) (%S+) (%S+)$'

@@ -102,7 +102,7 @@ function M.write_to(h, file)
     uuid = uuid + 1
     return uuid
   end
-  file:write(packet(bytes(60, number(1, PROCESS) .. bytes(3, number(1, 1) .. bytes(6, 'dflow')))), track(MEMORY, 'memory of cpu:0', PROCESS, bytes(8, number(3, 3))),
+  file:write(packet(bytes(60, number(1, PROCESS) .. bytes(3, number(1, 1) .. bytes(6, 'dflow')))), track(MEMORY, 'memory of ' .. trace.places_of(h)[1], PROCESS, bytes(8, number(3, 3))),
     track(TOP, 'top level', PROCESS))
   local tracks, lanes, lane_of, workers, worker_of = {}, {}, {}, {}, {}
   local open, now, last_memory, i = {}, 0, nil, 0

@@ -9,20 +9,20 @@ local M = {}
 local format, quote = string.format, json.quote
 
 --- The track of an event.
-local function track_of(e)
+local function track_of(e, host)
   if e.kind == 'work' then return e.device end
   if e.kind == 'copy' then
-    if e.to == 'cpu:0' then return e.device .. ' copies to the host' end
+    if e.to == host then return e.device .. ' copies to the host' end
     return e.to .. ' copies from the host'
   end
   return format('%s to %s', e.device, e.to)
 end
 
 --- Tracks in the order of their names, with their numbers; messages of a link may overlap by its latency, so each gets lanes.
-local function tracks_of(timeline)
+local function tracks_of(timeline, host)
   local names, thread, lanes, lane_of = {}, {}, {}, {}
   for _, e in ipairs(timeline) do
-    local track = track_of(e)
+    local track = track_of(e, host)
     if not lanes[track] then
       lanes[track] = {}
       names[#names + 1] = track
@@ -40,13 +40,13 @@ local function tracks_of(timeline)
       list[n] = #lanes[name] > 1 and format('%s %d', name, lane) or name
     end
   end
-  return list, function(e) return thread[track_of(e) .. '#' .. lane_of[e]] end
+  return list, function(e) return thread[track_of(e, host) .. '#' .. lane_of[e]] end
 end
 
 --- Writes the lines of the file, in the order of their times.
 function M.write_to(h, file)
   local timeline = h:whatif{ timeline = true }.timeline
-  local names, thread = tracks_of(timeline)
+  local names, thread = tracks_of(timeline, trace.places_of(h)[1])
   local by_id, lines = {}, {}
   for _, e in ipairs(timeline) do by_id[e.id] = e end
   local function at(seconds, text) lines[#lines + 1] = { math.floor(seconds * 1e9 + 0.5), #lines, text } end

@@ -138,6 +138,7 @@ function M.write_to(h, file)
   file:write('{"displayTimeUnit":"ns","traceEvents":[\n')
   put('{"ph":"M","pid":1,"name":"process_name","args":{"name":"dflow"}}')
   local devices, links = M.places_of(h)
+  local host = quote(devices[1])
   local cut, thread = #links > 0, {}
   for i, name in ipairs(devices) do
     thread[name] = DEVICE + i - 1
@@ -200,7 +201,7 @@ function M.write_to(h, file)
       put('{"ph":"e","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s}', frame, at / 1000, quote(names.frame(frame).tag))
     end
     if memory ~= last_memory then
-      put('{"ph":"C","pid":1,"name":"memory","ts":%.3f,"args":{"cpu:0":%.0f}}', now / 1000, memory)
+      put('{"ph":"C","pid":1,"name":"memory","ts":%.3f,"args":{%s:%.0f}}', now / 1000, host, memory)
       last_memory = memory
     end
   end)

@@ -4,6 +4,7 @@
 -- Nothing is called for it: a table is read with rawget and next, and of its metatable only an __index that is a table is
 -- followed. What dflow's own types have is known from their modules.
 local df = require 'dflow'
+local devices = require 'dflow.front.devices'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local help = require 'dflow.docs.help'
@@ -144,7 +145,7 @@ local function add_dtypes(add)
 end
 
 local function add_devices(add)
-  add('cpu:0', 'device')
+  for _, name in ipairs(devices.names()) do add(name, 'device') end
 end
 
 local takes_path = { open = true, lines = true, dofile = true, loadfile = true, load_npy = true, save_npy = true, load_npz = true,

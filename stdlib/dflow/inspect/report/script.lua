@@ -385,7 +385,7 @@ function draw() {
   make('path', { class: 'live', d: curve(open, Math.max(1, busiest), high2, low2) }, chart);
   if (N) {
     make('circle', { class: 'peak', cx: timeX(at[best]), cy: low - memory[best] / most * (low - top), r: 3 }, chart);
-    make('text', { x: 0, y: top + 12 }, chart, 'memory in use, cpu:0');
+    make('text', { x: 0, y: top + 12 }, chart, `memory in use, ${run.host}`);
     make('text', { x: 0, y: top + 27 }, chart, `peak ${bytes(run.peak)}${run.peak > memory[best] ? ', inside a kernel' : ''}`);
     make('text', { class: 'live', x: 0, y: low2 - 4 }, chart, `iterations open, at most ${busiest}`);
     const s = run.swap, moved = s.bytes_out + s.bytes_in;
