@@ -53,75 +53,93 @@ static bool spell(dfk_einsum *e, const part *p, int32_t hidden, int32_t dots, in
   return true;
 }
 
-bool dfk_einsum_parse(const char *equation, int32_t n, const int32_t *ranks, dfk_einsum *e, bool *unknown, char *why,
-                      size_t bytes) {
-  part in[DFK_EINSUM_INPUTS], out = { .n = 0 };
-  const char *s = equation, *error = NULL;
-  int32_t found = 0, dots = 0, hidden[DFK_EINSUM_INPUTS] = { 0 };
-  bool arrow = false;
-  *unknown = false;
-  memset(e, 0, sizeof *e);
-  if (n < 1 || n > DFK_EINSUM_INPUTS) return wrong(why, bytes, equation, "takes 1 to 16 inputs");
+/* The parts of an equation as they are written, before anything is known of the inputs. */
+typedef struct equation { part in[DFK_EINSUM_INPUTS], out; int32_t found; bool arrow; } equation;
+
+/* What is wrong; NULL: nothing. */
+static const char *read_equation(const char *s, int32_t n, equation *q) {
+  const char *error = NULL;
+  memset(q, 0, sizeof *q);
   for (;;) {
     part p;
     s = read_part(s, &p, &error);
-    if (error) return wrong(why, bytes, equation, error);
-    if (found < n) in[found] = p;
-    found++;
+    if (error) return error;
+    if (q->found < n) q->in[q->found] = p;
+    q->found++;
     if (*s != ',') break;
     s++;
   }
-  if (*s) {
-    arrow = true;
-    s = read_part(s + 2, &out, &error);
-    if (error || *s) return wrong(why, bytes, equation, error ? error : "expected one output after '->'");
-  }
-  if (found != n) {
-    snprintf(why, bytes, "einsum equation '%s' names %d operands, got %d inputs", equation, found, n);
-    return false;
-  }
+  if (!*s) return NULL;
+  q->arrow = true;
+  s = read_part(s + 2, &q->out, &error);
+  return error ? error : *s ? "expected one output after '->'" : NULL;
+}
+
+/* hidden[i]: the axes of input i that its ellipsis stands for. Where a rank is not known they are 0, and *unknown. */
+static bool fit_ranks(const equation *q, int32_t n, const int32_t *ranks, int32_t *hidden, bool *unknown,
+                      const char *text, char *why, size_t bytes) {
   for (int32_t i = 0; i < n; i++) {
-    bool fits = in[i].ellipsis ? ranks[i] >= in[i].n : ranks[i] == in[i].n;
-    if (ranks[i] >= 0 && !fits) {
-      snprintf(why, bytes, "einsum equation '%s' gives operand %d %s%d axes, got rank %d", equation, i,
-               in[i].ellipsis ? "at least " : "", in[i].n, ranks[i]);
+    const part *p = &q->in[i];
+    hidden[i] = 0;
+    if (ranks[i] >= 0 && !(p->ellipsis ? ranks[i] >= p->n : ranks[i] == p->n)) {
+      snprintf(why, bytes, "einsum equation '%s' gives operand %d %s%d axes, got rank %d", text, i,
+               p->ellipsis ? "at least " : "", p->n, ranks[i]);
       return false;
     }
-    if (!in[i].ellipsis) continue;
-    if (ranks[i] < 0) *unknown = true;
-    else hidden[i] = ranks[i] - in[i].n;
-    if (hidden[i] > dots) dots = hidden[i];
+    if (p->ellipsis && ranks[i] < 0) *unknown = true;
+    else if (p->ellipsis) hidden[i] = ranks[i] - p->n;
   }
+  return true;
+}
+
+/* The output of an equation that says none: the labels that occur once, in their order. False: too many. */
+static bool imply_output(equation *q, int32_t n, int32_t dots) {
+  int32_t times[128] = { 0 };
+  for (int32_t i = 0; i < n; i++)
+    for (int32_t j = 0; j < q->in[i].n; j++) times[(uint8_t)q->in[i].name[j]]++;
+  q->out.ellipsis = dots > 0;
+  for (int32_t c = '0'; c <= 'z'; c++) {
+    if (times[c] != 1) continue;
+    if (q->out.n == DFK_EINSUM_RANK) return false;
+    q->out.name[q->out.n++] = (char)c;
+  }
+  return true;
+}
+
+bool dfk_einsum_parse(const char *text, int32_t n, const int32_t *ranks, dfk_einsum *e, bool *unknown, char *why,
+                      size_t bytes) {
+  equation q;
+  int32_t dots = 0, hidden[DFK_EINSUM_INPUTS];
+  *unknown = false;
+  memset(e, 0, sizeof *e);
+  if (n < 1 || n > DFK_EINSUM_INPUTS) return wrong(why, bytes, text, "takes 1 to 16 inputs");
+  const char *error = read_equation(text, n, &q);
+  if (error) return wrong(why, bytes, text, error);
+  if (q.found != n) {
+    snprintf(why, bytes, "einsum equation '%s' names %d operands, got %d inputs", text, q.found, n);
+    return false;
+  }
+  if (!fit_ranks(&q, n, ranks, hidden, unknown, text, why, bytes)) return false;
   if (*unknown) return true;
+  for (int32_t i = 0; i < n; i++) if (hidden[i] > dots) dots = hidden[i];
   e->n = n;
   e->nlabels = dots;
   for (int32_t d = 0; d < dots; d++) {
     e->name[d] = '.';
     e->broadcasts[d] = true;
   }
-  for (int32_t i = 0; i < n; i++) spell(e, &in[i], hidden[i], dots, e->label[i], &e->rank[i]);
-  if (!arrow) {
-    int32_t times[128] = { 0 };
-    for (int32_t i = 0; i < n; i++)
-      for (int32_t j = 0; j < in[i].n; j++) times[(uint8_t)in[i].name[j]]++;
-    out.ellipsis = dots > 0;
-    for (int32_t c = '0'; c <= 'z'; c++) {
-      if (times[c] != 1) continue;
-      if (out.n == DFK_EINSUM_RANK) return wrong(why, bytes, equation, "the output has more than 8 axes");
-      out.name[out.n++] = (char)c;
-    }
-  }
-  int32_t known = e->nlabels;
-  if (!spell(e, &out, out.ellipsis ? dots : 0, dots, e->out, &e->out_rank))
-    return wrong(why, bytes, equation, "the output has more than 8 axes");
+  for (int32_t i = 0; i < n; i++) spell(e, &q.in[i], hidden[i], dots, e->label[i], &e->rank[i]);
+  const int32_t known = e->nlabels;
+  if ((!q.arrow && !imply_output(&q, n, dots)) ||
+      !spell(e, &q.out, q.out.ellipsis ? dots : 0, dots, e->out, &e->out_rank))
+    return wrong(why, bytes, text, "the output has more than 8 axes");
   for (int32_t j = 0; j < e->out_rank; j++) {
     if (e->out[j] >= known) {
-      snprintf(why, bytes, "einsum equation '%s': output label '%c' is in no operand", equation,
-               e->name[(int)e->out[j]]);
+      snprintf(why, bytes, "einsum equation '%s': output label '%c' is in no operand", text, e->name[(int)e->out[j]]);
       return false;
     }
     for (int32_t i = 0; i < j; i++)
-      if (e->out[i] == e->out[j]) return wrong(why, bytes, equation, "a label occurs twice in the output");
+      if (e->out[i] == e->out[j]) return wrong(why, bytes, text, "a label occurs twice in the output");
   }
   return true;
 }

@@ -166,6 +166,7 @@ void dfi_recorder_costs(const dfi_recorder *w, void (*tell)(void *to, int32_t no
 
 /* ---- once more ------------------------------------------------------------------------------------------------ */
 
+enum { REPLAY_TABLES = 24 };
 typedef struct replay {
   const dfi_recorder *w;
   const dfi_whatif *how;
@@ -182,7 +183,15 @@ typedef struct replay {
   uint32_t *open;                        /* by frame: iterations that are not over */
   dfi_agenda agenda;
   uint64_t  serial;
+  void     *table[REPLAY_TABLES];        /* owned: all of those above */
+  int32_t   ntables;
 } replay;
+
+/* A table of n zeros and one more, which is the replay's. */
+static void *table(replay *k, int64_t n, size_t bytes) {
+  df_assert(k->ntables < REPLAY_TABLES);
+  return k->table[k->ntables++] = dfi_xcalloc((size_t)n + 1, bytes);
+}
 
 /* All that event e waits for is there, but perhaps its iteration may not begin yet. */
 static void may_run(replay *k, uint32_t e) {
@@ -309,7 +318,7 @@ static void link_events(replay *k) {
       k->missing[e]++;
     }
   for (uint32_t e = 0; e < w->nevents; e++) k->user_first[e + 1] += k->user_first[e];
-  k->user = dfi_xmalloc(sizeof *k->user * ((size_t)k->user_first[w->nevents] + 1));
+  k->user = table(k, k->user_first[w->nevents], sizeof *k->user);
   uint32_t *at = dfi_xmalloc(sizeof *at * ((size_t)w->nevents + 1));
   memcpy(at, k->user_first, sizeof *at * ((size_t)w->nevents));
   for (uint32_t e = 1; e < w->nevents; e++)
@@ -369,40 +378,50 @@ static size_t say_timeline(const replay *k, char *out, size_t room) {
   return n;
 }
 
-size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room) {
-  const size_t ne = (size_t)w->nevents + 2, ni = (size_t)w->niterations + 1;
-  replay k = { .w = w,
-               .how = how,
-               .device = dfi_xcalloc((size_t)w->ndevices + 1, sizeof *k.device),
-               .ready = dfi_xcalloc(ne, 8),
-    .place = dfi_xcalloc((size_t)w->ndevices + 1, 4), .way = dfi_xcalloc((size_t)w->nlinks + 1, 4),
-    .begin = dfi_xcalloc(ne, 8),
-               .end = dfi_xcalloc(ne, 8),
-               .device_free = dfi_xcalloc((size_t)w->ndevices + 1, 8),
-               .line = dfi_xcalloc((size_t)w->nlinks + 1, 8),
-               .missing = dfi_xcalloc(ne, 4),
-               .because = dfi_xcalloc(ne, 4),
-               .device_last = dfi_xcalloc((size_t)w->ndevices + 1, 4),
-               .line_last = dfi_xcalloc((size_t)w->nlinks + 1, 4),
-               .user_first = dfi_xcalloc(ne, 4),
-               .pending = dfi_xcalloc(ni, 4),
-               .ends_with = dfi_xcalloc(ni, 4),
-               .waits_first = dfi_xcalloc(ni, 4),
-               .waits_next = dfi_xcalloc(ne, 4),
-               .done = dfi_xcalloc(ni, 8),
-               .before = dfi_xcalloc(ni, 4),
-               .gate = dfi_xcalloc(ni, 4),
-               .after = dfi_xcalloc(ni, 4),
-               .lets = dfi_xcalloc(ni, 4),
-               .open = dfi_xcalloc((size_t)w->nframes + 1, 4) };
-  for (int32_t d = 0; d < w->ndevices; d++) {
-    k.device[d] = w->device[d];
-    if (w->device[d].kind != DFI_DEVICE_SIM) continue;
-    if (how->bandwidth > 0) k.device[d].bandwidth = how->bandwidth;
-    if (how->latency >= 0) k.device[d].latency = how->latency;
-    if (how->speed > 0) { k.device[d].speed = how->speed; k.device[d].rates = dfi_model_rates; }
+static void replay_begin(replay *k, const dfi_recorder *w, const dfi_whatif *how) {
+  const int64_t ne = (int64_t)w->nevents + 1, ni = w->niterations;
+  *k = (replay){ .w = w, .how = how };
+  k->device = table(k, w->ndevices, sizeof *k->device);
+  k->place = table(k, w->ndevices, sizeof *k->place);
+  k->device_free = table(k, w->ndevices, sizeof *k->device_free);
+  k->device_last = table(k, w->ndevices, sizeof *k->device_last);
+  k->way = table(k, w->nlinks, sizeof *k->way);
+  k->line = table(k, w->nlinks, sizeof *k->line);
+  k->line_last = table(k, w->nlinks, sizeof *k->line_last);
+  double **const times[] = { &k->ready, &k->begin, &k->end };
+  for (int32_t i = 0; i < 3; i++) *times[i] = table(k, ne, sizeof **times[i]);
+  uint32_t **const by_event[] = { &k->missing, &k->because, &k->user_first, &k->waits_next };
+  for (int32_t i = 0; i < 4; i++) *by_event[i] = table(k, ne, sizeof **by_event[i]);
+  uint32_t **const by_iteration[] = { &k->pending, &k->ends_with, &k->waits_first, &k->before, &k->gate, &k->after,
+                                      &k->lets };
+  for (int32_t i = 0; i < 7; i++) *by_iteration[i] = table(k, ni, sizeof **by_iteration[i]);
+  k->done = table(k, ni, sizeof *k->done);
+  for (int64_t i = 0; i <= ni; i++) k->done[i] = -1;
+  k->open = table(k, w->nframes, sizeof *k->open);
+}
+
+static void replay_end(replay *k) {
+  while (k->ntables) dfi_free(k->table[--k->ntables]);
+  dfi_free(k->agenda.due);
+}
+
+/* The devices as they were, with what is asked for. */
+static void change_devices(replay *k) {
+  const dfi_whatif *how = k->how;
+  for (int32_t d = 0; d < k->w->ndevices; d++) {
+    dfi_device *v = &k->device[d];
+    *v = k->w->device[d];
+    if (v->kind != DFI_DEVICE_SIM) continue;
+    if (how->bandwidth > 0) v->bandwidth = how->bandwidth;
+    if (how->latency >= 0) v->latency = how->latency;
+    if (how->speed > 0) { v->speed = how->speed; v->rates = dfi_model_rates; }
   }
-  for (size_t i = 0; i < ni; i++) k.done[i] = -1;
+}
+
+size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room) {
+  replay k;
+  replay_begin(&k, w, how);
+  change_devices(&k);
   fold_devices(&k);
   link_iterations(&k);
   link_events(&k);
@@ -411,27 +430,6 @@ size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out
   while (k.agenda.n) run_event(&k, dfi_agenda_take(&k.agenda).place);
   size_t n = say(&k, out, room);
   if (how->timeline) n += say_timeline(&k, n < room ? out + n : NULL, n < room ? room - n : 0);
-  dfi_free(k.device);
-  dfi_free(k.place);
-  dfi_free(k.way);
-  dfi_free(k.begin);
-  dfi_free(k.ready);
-  dfi_free(k.end);
-  dfi_free(k.device_free);
-  dfi_free(k.line);
-  dfi_free(k.missing);
-  dfi_free(k.because);
-  dfi_free(k.device_last);
-  dfi_free(k.line_last);
-  dfi_free(k.user_first);
-  dfi_free(k.user);
-  dfi_free(k.pending);
-  dfi_free(k.ends_with);
-  dfi_free(k.waits_first);
-  dfi_free(k.waits_next);
-  dfi_free(k.done);
-  dfi_free(k.before);
-  dfi_free(k.gate);
-  dfi_free(k.after); dfi_free(k.lets); dfi_free(k.open); dfi_free(k.agenda.due);
+  replay_end(&k);
   return n;
 }

@@ -82,75 +82,87 @@ static int64_t one(df_output o, int32_t depth) {
   return -1;
 }
 
-static dfi_shape partly(df_output o, int32_t depth) {
-  const df_tensor *t = constant(o);
-  const dfi_shape *s = dfi_shape_at(o);
+/* A vector of n elements of which nothing is known. */
+static dfi_shape unknown_elements(int32_t n) {
   dfi_shape r = dfi_shape_unknown();
-  if (t) {
-    if (t->rank > 1 || t->size > DF_MAX_RANK || (t->dtype != DF_INT32 && t->dtype != DF_INT64)) return r;
-    r.rank = (int8_t)t->size;
-    for (int32_t i = 0; i < r.rank; i++) {
-      int64_t d = df_tensor_get_int(t, i);
-      r.dims[i] = d < 0 ? -1 : d;
-    }
-    return r;
+  r.rank = (int8_t)n;
+  for (int32_t i = 0; i < n; i++) r.dims[i] = -1;
+  return r;
+}
+
+static dfi_shape of_constant(const df_tensor *t) {
+  if (t->rank > 1 || t->size > DF_MAX_RANK || (t->dtype != DF_INT32 && t->dtype != DF_INT64))
+    return dfi_shape_unknown();
+  dfi_shape r = unknown_elements((int32_t)t->size);
+  for (int32_t i = 0; i < r.rank; i++) {
+    const int64_t d = df_tensor_get_int(t, i);
+    r.dims[i] = d < 0 ? -1 : d;
   }
+  return r;
+}
+
+/* One element of each of the first n inputs. */
+static dfi_shape of_scalars(const df_node *node, int32_t n, int32_t depth) {
+  dfi_shape r = unknown_elements(n);
+  for (int32_t i = 0; i < n; i++) {
+    const int64_t d = one(node->in[i], depth + 1);
+    r.dims[i] = d < 0 ? -1 : d;
+  }
+  return r;
+}
+
+static dfi_shape of_concat(const df_node *n, int32_t depth) {
+  dfi_shape r = unknown_elements(0);
+  for (int32_t i = 0; i < n->nin - 1; i++) {
+    const dfi_shape v = partly(n->in[i], depth + 1);
+    if (v.rank < 0 || r.rank + v.rank > DF_MAX_RANK) return dfi_shape_unknown();
+    memcpy(r.dims + r.rank, v.dims, sizeof *v.dims * (size_t)v.rank);
+    r.rank = (int8_t)(r.rank + v.rank);
+  }
+  return r;
+}
+
+static dfi_shape of_strided_slice(df_output o, int32_t depth) {
+  const dfi_shape v = partly(o.node->in[0], depth + 1);
+  int64_t begin, step, count;
+  if (v.rank < 0 || !strided(o, v.rank, &begin, &step, &count) || count < 0) return dfi_shape_unknown();
+  dfi_shape r = unknown_elements((int32_t)count);
+  for (int32_t i = 0; i < r.rank; i++) r.dims[i] = v.dims[begin + i * step];
+  return r;
+}
+
+static dfi_shape of_slice(const df_node *n, int32_t depth) {
+  const dfi_shape v = partly(n->in[0], depth + 1);
+  const int64_t begin = v.rank >= 0 ? one(n->in[1], depth + 1) : -1;
+  const df_tensor *size = constant(n->in[2]);
+  if (begin < 0 || !size || size->size != 1) return dfi_shape_unknown();
+  int64_t count = df_tensor_get_int(size, 0);
+  if (count < 0) count = v.rank - begin;
+  if (count < 0 || begin + count > v.rank) return dfi_shape_unknown();
+  dfi_shape r = unknown_elements((int32_t)count);
+  memcpy(r.dims, v.dims + begin, sizeof *v.dims * (size_t)count);
+  return r;
+}
+
+/* What is known of the elements of a vector, as a shape: of unknown rank where not even their number is. */
+static dfi_shape partly(df_output o, int32_t depth) {
+  const dfi_shape *s = dfi_shape_at(o);
+  if (constant(o)) return of_constant(constant(o));
+  dfi_shape r = dfi_shape_unknown();
   if (depth <= DEEPEST) {
-    df_node *n = o.node;
+    const df_node *n = o.node;
     if (passes(o)) return partly(n->in[0], depth + 1);
     if (is(o, "Shape") || is(o, "ShapeN")) return *dfi_shape_at(n->in[o.index]);
-    if (is(o, "Pack") && n->nin <= DF_MAX_RANK && dfi_shape_at(n->in[0])->rank == 0) {
-      r.rank = (int8_t)n->nin;
-      for (int32_t i = 0; i < n->nin; i++) {
-        int64_t d = one(n->in[i], depth + 1);
-        r.dims[i] = d < 0 ? -1 : d;
-      }
-      return r;
-    }
-    if (is(o, "ConcatV2")) {
-      r.rank = 0;
-      for (int32_t i = 0; i < n->nin - 1; i++) {
-        dfi_shape v = partly(n->in[i], depth + 1);
-        if (v.rank < 0 || r.rank + v.rank > DF_MAX_RANK) { r.rank = -1; break; }
-        memcpy(r.dims + r.rank, v.dims, sizeof *v.dims * (size_t)v.rank);
-        r.rank = (int8_t)(r.rank + v.rank);
-      }
-      if (r.rank >= 0) return r;
-    }
-    if (is(o, "StridedSlice")) {
-      dfi_shape v = partly(n->in[0], depth + 1);
-      int64_t begin, step, count;
-      if (v.rank >= 0 && strided(o, v.rank, &begin, &step, &count) && count >= 0) {
-        r.rank = (int8_t)count;
-        for (int32_t i = 0; i < r.rank; i++) r.dims[i] = v.dims[begin + i * step];
-        return r;
-      }
-    }
-    if (is(o, "Slice")) {
-      dfi_shape v = partly(n->in[0], depth + 1);
-      int64_t begin = v.rank >= 0 ? one(n->in[1], depth + 1) : -1;
-      const df_tensor *size = constant(n->in[2]);
-      if (begin >= 0 && size && size->size == 1) {
-        int64_t count = df_tensor_get_int(size, 0);
-        if (count < 0) count = v.rank - begin;
-        if (count >= 0 && begin + count <= v.rank) {
-          r.rank = (int8_t)count;
-          memcpy(r.dims, v.dims + begin, sizeof *v.dims * (size_t)count);
-          return r;
-        }
-      }
-    }
-    if ((is(o, "ExpandDims") || is(o, "Reshape")) && s->rank == 1 && s->dims[0] == 1) {
-      int64_t d = one(n->in[0], depth + 1);
-      r.rank = 1;
-      r.dims[0] = d < 0 ? -1 : d;
-      return r;
-    }
+    if (is(o, "Pack") && n->nin <= DF_MAX_RANK && dfi_shape_at(n->in[0])->rank == 0)
+      return of_scalars(n, n->nin, depth);
+    if (is(o, "ConcatV2")) r = of_concat(n, depth);
+    else if (is(o, "StridedSlice")) r = of_strided_slice(o, depth);
+    else if (is(o, "Slice")) r = of_slice(n, depth);
+    else if ((is(o, "ExpandDims") || is(o, "Reshape")) && s->rank == 1 && s->dims[0] == 1)
+      return of_scalars(n, 1, depth);
   }
-  if (s->rank == 1 && s->dims[0] >= 0 && s->dims[0] <= DF_MAX_RANK) {   /* at least so many dimensions */
-    r.rank = (int8_t)s->dims[0];
-    for (int32_t i = 0; i < r.rank; i++) r.dims[i] = -1;
-  }
+  if (r.rank < 0 && s->rank == 1 && s->dims[0] >= 0 && s->dims[0] <= DF_MAX_RANK)
+    return unknown_elements((int32_t)s->dims[0]);
   return r;
 }
 

@@ -232,45 +232,54 @@ static int32_t kernel_gather(df_kernel *k) {
 /* Element i of a vector, or the scalar. */
 static double element(const df_tensor *t, int64_t i) { return df_tensor_get(t, t->rank ? i : 0); }
 
-/* starts limits deltas: a row from each. Integers are counted as such. */
-static int32_t kernel_range(df_kernel *k) {
+/* A whole number of such a vector. */
+static int64_t whole_element(const df_tensor *t, int64_t i) { return dfk_index(t, t->rank ? i : 0); }
+
+/* How many rows starts, limits and deltas tell of. */
+static int32_t count_ranges(df_kernel *k, int64_t *rows) {
   static const char *const name[] = { "starts", "limits", "deltas" };
-  const bool whole = k->in[0]->dtype == DF_INT32 || k->in[0]->dtype == DF_INT64;
-  int64_t rows = -1, total = 0;
+  *rows = -1;
   for (int32_t i = 0; i < 3; i++) {
     const df_tensor *t = k->in[i];
     if (t->rank > 1)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has rank %d: expected a scalar or a vector", name[i], t->rank);
     if (t->rank == 0) continue;
-    if (rows >= 0 && rows != t->size)
+    if (*rows >= 0 && *rows != t->size)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld elements, those before %lld: expected vectors of one length",
-                      name[i], (long long)t->size, (long long)rows);
-    rows = t->size;
+                      name[i], (long long)t->size, (long long)*rows);
+    *rows = t->size;
   }
-  if (rows < 0) rows = 1;
+  if (*rows < 0) *rows = 1;
+  return DF_OK;
+}
+
+/* How many elements row r has, by whole numbers and by others; delta is not 0. */
+static double whole_steps(const df_kernel *k, int64_t r) {
+  const int64_t start = whole_element(k->in[0], r), limit = whole_element(k->in[1], r),
+                delta = whole_element(k->in[2], r);
+  if (delta > 0 ? start >= limit : start <= limit) return 0;
+  const uint64_t span = delta > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+  const uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
+  return (double)(span / step + (span % step != 0));
+}
+static double steps(const df_kernel *k, int64_t r) {
+  const double start = element(k->in[0], r), limit = element(k->in[1], r), delta = element(k->in[2], r);
+  return (delta > 0 ? start >= limit : start <= limit) ? 0 : ceil(fabs((limit - start) / delta));
+}
+
+/* starts limits deltas: a row from each. Integers are counted as such. */
+static int32_t kernel_range(df_kernel *k) {
+  const bool whole = k->in[0]->dtype == DF_INT32 || k->in[0]->dtype == DF_INT64;
+  int64_t rows, total = 0;
+  if (count_ranges(k, &rows)) return k->error->code;
   int64_t n = rows + 1;
   df_tensor *splits = dfk_out(k, 0, k->out_dtype[0], 1, &n);
   if (!splits) return k->error->code;
   df_tensor_set_int(splits, 0, 0);
   for (int64_t r = 0; r < rows; r++) {
-    double size;
-    if (whole) {
-      const int64_t at[3] = { dfk_index(k->in[0], k->in[0]->rank ? r : 0), dfk_index(k->in[1], k->in[1]->rank ? r : 0),
-                              dfk_index(k->in[2], k->in[2]->rank ? r : 0) };
-      if (at[2] == 0)
-        return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
-      const bool none = at[2] > 0 ? at[0] >= at[1] : at[0] <= at[1];
-      const uint64_t span = at[2] > 0 ? (uint64_t)at[1] - (uint64_t)at[0] : (uint64_t)at[0] - (uint64_t)at[1];
-      const uint64_t step = at[2] > 0 ? (uint64_t)at[2] : 0 - (uint64_t)at[2];
-      size = none ? 0 : (double)(span / step + (span % step != 0));
-    } else {
-      const double delta = element(k->in[2], r);
-      if (delta == 0)
-        return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
-      size = ceil(fabs((element(k->in[1], r) - element(k->in[0], r)) / delta));
-      if (delta > 0 ? element(k->in[0], r) >= element(k->in[1], r) : element(k->in[0], r) <= element(k->in[1], r))
-        size = 0;
-    }
+    if (whole ? whole_element(k->in[2], r) == 0 : element(k->in[2], r) == 0)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "deltas[%lld] is 0: the row would never end", (long long)r);
+    const double size = whole ? whole_steps(k, r) : steps(k, r);
     if (!(size + (double)total <= (k->out_dtype[0] == DF_INT32 ? INT32_MAX : 1e15)))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "row %lld has more elements than %s splits count", (long long)r,
                       df_dtype_name(k->out_dtype[0]));
@@ -282,8 +291,7 @@ static int32_t kernel_range(df_kernel *k) {
   for (int64_t r = 0, at = 0; r < rows; r++) {
     const int64_t end = dfk_index(splits, r + 1);
     if (whole) {
-      uint64_t v = (uint64_t)dfk_index(k->in[0], k->in[0]->rank ? r : 0),
-               by = (uint64_t)dfk_index(k->in[2], k->in[2]->rank ? r : 0);
+      uint64_t v = (uint64_t)whole_element(k->in[0], r), by = (uint64_t)whole_element(k->in[2], r);
       for (; at < end; at++, v += by) df_tensor_set_int(values, at, (int64_t)v);
     } else if (values->dtype == DF_FLOAT64) {
       for (double v = element(k->in[0], r); at < end; at++, v += element(k->in[2], r)) df_tensor_set(values, at, v);

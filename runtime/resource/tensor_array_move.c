@@ -140,65 +140,82 @@ static void clear_all(dfi_tensor_array *a, int64_t n, const df_tensor *index) {
     for (int64_t i = 0; i < n; i++) dfi_element_clear(a, index ? dfk_index(index, i) : i);
 }
 
+/* All elements of an array that lie as they are to be stacked; *t NULL: an error. False: something is missing. */
+static bool stack_packed(dfi_tensor_array *a, int64_t n, df_tensor **t, df_error *err) {
+  const bool rows = a->store == DFI_STORE_ROWS;
+  int64_t dims[DF_MAX_RANK] = { n };
+  for (int32_t d = 0; rows && d < a->row.rank; d++) dims[d + 1] = a->row.dims[d];
+  *t = dfi_tensor_make(a->dtype, rows ? a->row.rank + 1 : 1, dims);
+  if (!*t) return no_memory(a, err), true;
+  if (gather_packed(a, n, *t)) return clear_packed(a, n), true;
+  df_tensor_release(*t);
+  return false;
+}
+
+/* The shape that the elements to be stacked have in common. */
+static int32_t shape_of_elements(dfi_tensor_array *a, int64_t n, const df_tensor *index, const dfi_shape *hint,
+                                 dfi_shape *shape, df_error *err) {
+  char title[128], x[160];
+  shape->rank = -1;
+  for (int64_t i = 0; i < n; i++) {
+    dfi_element e;
+    int64_t at = index ? dfk_index(index, i) : i;
+    const int32_t status = element_at(a, at, &e, err);
+    if (status) return status;
+    dfi_shape s;
+    if (e.data) s = dfi_shape_of(e.rank, e.dims);
+    else if (!dfi_element_shape(a, at, &s)) return dfi_element_missing(a, at, e.state, err);
+    if (shape->rank < 0) *shape = s;
+    else if (!dfi_shape_equal(shape, &s)) return differ(a, shape, at, &s, "stacked", err);
+  }
+  if (n == 0 && (!dfi_shape_merge(&a->element, hint, shape) || !dfi_shape_known(shape)))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                    "%s has nothing to stack, and its element shape (%s) is not known in full; give element_shape",
+                    dfi_tensor_array_title(a, title), dfi_shape_text(hint->rank < 0 ? &a->element : hint, x));
+  if (shape->rank == DF_MAX_RANK)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: its elements have rank %d already and cannot be stacked",
+                    dfi_tensor_array_title(a, title), DF_MAX_RANK);
+  return DF_OK;
+}
+
+/* Elements into t, a row each. False: there is no memory. */
+static bool gather_into(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *index, df_tensor *t,
+                        int64_t row) {
+  gathering g = { a, index, t, row };
+  const int64_t bytes = row * dfi_dtype_size[a->dtype];
+  if (dfk_plain(a->dtype)) {
+    dfk_parallel(k, n, bytes >= GRAIN_BYTES ? 1 : GRAIN_BYTES / (bytes + 1) + 1, gather_rows, &g);
+    return true;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    dfi_element e;
+    dfi_element_look(a, index ? dfk_index(index, i) : i, &e);
+    if (e.data && !copy_elements(t, i * row, t, e.data, e.in, row)) return false;
+  }
+  return true;
+}
+
 df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n, const df_tensor *index,
                                    const dfi_shape *hint) {
   df_error *err = k->error;
   if (a->dtype == DF_RESOURCE) return no_stack_of_arrays(a, err), NULL;
   if (a->whole && !index && n == a->whole->dims[0]) return df_tensor_retain(a->whole);
-  const bool rows = a->store == DFI_STORE_ROWS;
-  bool packed = dfi_packed(a) && !a->whole && !index && n > 0 && !(rows && a->row.rank == DF_MAX_RANK);
-  if (packed && n > dfi_tensor_array_size(a)) return dfi_index_fail(a, dfi_tensor_array_size(a), false, err), NULL;
-  if (packed) {
-    int64_t dims[DF_MAX_RANK] = { n };
-    for (int32_t d = 0; rows && d < a->row.rank; d++) dims[d + 1] = a->row.dims[d];
-    df_tensor *t = dfi_tensor_make(a->dtype, rows ? a->row.rank + 1 : 1, dims);
-    if (!t) return no_memory(a, err), NULL;
-    if (gather_packed(a, n, t)) return clear_packed(a, n), t;
-    df_tensor_release(t);                    /* something is missing; below it is found out what */
+  if (dfi_packed(a) && !a->whole && !index && n > 0 && !(a->store == DFI_STORE_ROWS && a->row.rank == DF_MAX_RANK)) {
+    if (n > dfi_tensor_array_size(a)) return dfi_index_fail(a, dfi_tensor_array_size(a), false, err), NULL;
+    df_tensor *t;
+    if (stack_packed(a, n, &t, err)) return t;
   }
-
-  dfi_shape shape = { .rank = -1 };
-  for (int64_t i = 0; i < n; i++) {
-    dfi_element e;
-    int64_t at = index ? dfk_index(index, i) : i;
-    if (element_at(a, at, &e, err)) return NULL;
-    dfi_shape s;
-    if (e.data) s = dfi_shape_of(e.rank, e.dims);
-    else if (!dfi_element_shape(a, at, &s)) return dfi_element_missing(a, at, e.state, err), NULL;
-    if (shape.rank < 0) shape = s;
-    else if (!dfi_shape_equal(&shape, &s)) return differ(a, &shape, at, &s, "stacked", err), NULL;
-  }
-  if (n == 0 && (!dfi_shape_merge(&a->element, hint, &shape) || !dfi_shape_known(&shape))) {
-    char title[128], x[160];
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-             "%s has nothing to stack, and its element shape (%s) is not known in full; give element_shape",
-             dfi_tensor_array_title(a, title), dfi_shape_text(hint->rank < 0 ? &a->element : hint, x));
-    return NULL;
-  }
-  if (shape.rank == DF_MAX_RANK) {
-    char title[128];
-    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: its elements have rank %d already and cannot be stacked",
-             dfi_tensor_array_title(a, title), DF_MAX_RANK);
-    return NULL;
-  }
+  dfi_shape shape;
+  if (shape_of_elements(a, n, index, hint, &shape, err)) return NULL;
   int64_t dims[DF_MAX_RANK] = { n }, row = 1;
   for (int32_t i = 0; i < shape.rank; i++) row *= dims[i + 1] = shape.dims[i];
   df_tensor *t = !index && n > 0 ? shared_rows(a, n, shape.rank + 1, dims) : NULL;
   if (!t) {
     if (!(t = dfi_tensor_make(a->dtype, shape.rank + 1, dims))) return no_memory(a, err), NULL;
-    gathering g = { a, index, t, row };
-    int64_t bytes = row * dfi_dtype_size[a->dtype];
-    if (dfk_plain(a->dtype))
-      dfk_parallel(k, n, bytes >= GRAIN_BYTES ? 1 : GRAIN_BYTES / (bytes + 1) + 1, gather_rows, &g);
-    else
-      for (int64_t i = 0; i < n; i++) {
-        dfi_element e;
-        dfi_element_look(a, index ? dfk_index(index, i) : i, &e);
-        if (e.data && !copy_elements(t, i * row, t, e.data, e.in, row)) {
-          df_tensor_release(t);
-          return no_memory(a, err), NULL;
-        }
-      }
+    if (!gather_into(a, k, n, index, t, row)) {
+      df_tensor_release(t);
+      return no_memory(a, err), NULL;
+    }
   }
   clear_all(a, n, index);
   return t;

@@ -3,7 +3,6 @@
  * A run looks its plan up (or makes it), sees to it that the variables it needs are initialised, takes an idle
  * executor state of that plan (or makes one), and runs it on the calling thread. Runs of one session may overlap.
  */
-#include "base/stress.h"
 #include "session/session.h"
 #include "base/processor.h"
 #include "graph/build.h"
@@ -16,131 +15,18 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* ---- options and life ----------------------------------------------------------------------- */
-
-static int32_t read_option(df_session *s, const char *key, const char *value, df_error *err) {
-  char *end;
-  if (!strcmp(key, "threads")) {
-    long n = strtol(value, &end, 10);
-    if (*end || n < 1 || n > 1024)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "threads = %s, but it must be a number from 1 to 1024", value);
-    s->threads = (int32_t)n;
-  } else if (!strcmp(key, "timeout")) {
-    double t = strtod(value, &end);
-    if (*end || !(t >= 0))
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "timeout = %s, but it must be a number of seconds", value);
-    s->timeout = t;
-  } else if (!strcmp(key, "kernels")) {
-    if (strcmp(value, "ref") && strcmp(value, "cpu"))
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "kernels = %s, but it must be cpu or ref", value);
-    s->reference_kernels = !strcmp(value, "ref");
-  } else if (!strcmp(key, "engine")) {
-    if (!strcmp(value, "auto")) s->engine = DFI_ENGINE_AUTO;
-    else if (!strcmp(value, "tokens")) s->engine = DFI_ENGINE_TOKENS;
-    else if (!strcmp(value, "native")) s->engine = DFI_ENGINE_NATIVE;
-    else if (!strcmp(value, "primitives")) s->engine = DFI_ENGINE_PRIMITIVES;
-    else
-      return dfi_fail(err, strcmp(value, "program") ? DF_INVALID_ARGUMENT : DF_UNIMPLEMENTED, NULL,
-                      "engine = %s, but it must be auto, tokens, native or primitives", value);
-  } else if (!strcmp(key, "lone")) {
-    s->lone = !strcmp(value, "yes");
-  } else if (!strcmp(key, "device")) {
-    const int32_t at = dfi_device_add(&s->devices, value, err);
-    if (at < 0) return DF_INVALID_ARGUMENT;
-    dfi_devices_measure(&s->devices);
-    if (!s->devices.listed) { s->devices.fallback = at; s->devices.fallback_asked = at > 0; }
-    s->devices.listed = true;
-  } else if (!strcmp(key, "soft")) {
-    s->devices.soft = !strcmp(value, "yes");
-  } else if (!strcmp(key, "clock")) {
-    if (strcmp(value, "real") && strcmp(value, "virtual"))
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "clock = %s, but it must be real or virtual", value);
-    s->devices.virtual_clock = !strcmp(value, "virtual");
-  } else if (!strcmp(key, "save")) {
-    static const char *const names[] = { [DFI_SAVE_KEEP] = "keep", [DFI_SAVE_SWAP] = "swap",
-                                         [DFI_SAVE_RECOMPUTE] = "recompute", [DFI_SAVE_AUTO] = "auto" };
-    int32_t policy = 0;
-    while (policy < 4 && strcmp(value, names[policy])) policy++;
-    if (policy == 4)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "save = %s, but it must be keep, swap, recompute or auto", value);
-    s->devices.save = (uint8_t)policy;
-  } else if (!strcmp(key, "owners")) {
-    long n = strtol(value, &end, 10);
-    if (*end || n < 1 || n > 1024)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "owners = %s, but it must be a number from 1 to 1024", value);
-    s->devices.owners = (int32_t)n;
-  } else if (!strcmp(key, "memory")) {
-    const double bytes = strtod(value, &end);
-    if (*end || !(bytes >= 1 && bytes <= DFI_ADDRESSES))
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                      "memory = %s, but it must be a number of bytes, at most the 128 TB that a process can address",
-                      value);
-    s->memory_limit = (int64_t)bytes;
-  } else if (!strcmp(key, "plans")) {
-    s->plan_limit = (int64_t)strtod(value, &end);
-    if (*end || s->plan_limit < 0)
-      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "plans = %s, but it must be a number of bytes", value);
-  } else
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                    "there is no session option `%s`; there are threads, timeout, kernels, engine, lone, device, soft, "
-                    "clock, save, owners, memory and plans", key);
-  return DF_OK;
-}
-
-static int32_t read_options(df_session *s, const char *text, df_error *err) {
-  char *copy = dfi_xstrdup(text ? text : ""), *save = NULL;
-  int32_t status = DF_OK;
-  for (char *w = strtok_r(copy, " ", &save); w && !status; w = strtok_r(NULL, " ", &save)) {
-    char *eq = strchr(w, '=');
-    if (!eq) status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "session option `%s` has no value", w);
-    else { *eq = 0; status = read_option(s, w, eq + 1, err); }
-  }
-  dfi_free(copy);
-  return status;
-}
-
-/* The seed of a kind of stress, odd; 0: it is not wanted. */
-static uint64_t stress(const char *kind) {
-  uint64_t seed;
-  return dfi_stress(kind, &seed) ? seed * 2 + 1 : 0;
-}
-
-/* DFLOW_DEFAULT_DEVICE and what DFLOW_STRESS says of devices. */
-static int32_t devices_of_environment(df_session *s, df_error *err) {
-  const char *asked = getenv("DFLOW_DEFAULT_DEVICE");
-  s->devices.scatter = stress("devices");
-  s->devices.swap_always = dfi_stress("swap", NULL);
-  s->devices.late = dfi_stress("late", NULL);
-  uint64_t owners;
-  if (s->devices.owners < 2 && dfi_stress("owners", &owners) && owners < 1024) s->devices.owners = (int32_t)owners;
-  if (dfi_stress("recompute", NULL) && !s->devices.save) s->devices.save = DFI_SAVE_RECOMPUTE;
-  if (!asked || !asked[0] || s->reference_kernels) return DF_OK;       /* the reference kernels are the host's */
-  df_error unlisted;                       /* a session that lists other devices places on those */
-  const int32_t at = dfi_device_of(&s->devices, asked, NULL, s->devices.listed ? &unlisted : err);
-  if (at == -1) return s->devices.listed ? DF_OK : DF_INVALID_ARGUMENT;
-  if (at >= 0) { s->devices.fallback = at; s->devices.fallback_asked = true; }
-  return DF_OK;
-}
+/* ---- life ----------------------------------------------------------------------- */
 
 df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   dfi_short = false;
   df_session *s = dfi_xcalloc(1, sizeof *s);
-  long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  s->threads = cores > 0 ? (int32_t)cores : 1;
-  s->plan_limit = (int64_t)DFI_PLAN_LIMIT;
   dfi_devices_init(&s->devices);
-  const char *engine = getenv("DFLOW_ENGINE");
-  if ((engine && engine[0] && read_option(s, "engine", engine, err)) || read_options(s, options, err) ||
-      devices_of_environment(s, err)) {
+  if (dfi_session_options(s, options, err)) {
     dfi_devices_free(&s->devices);
     dfi_free(s);
     return NULL;
   }
   s->graph = df_graph_retain(g);
-  s->shuffle = stress("shuffle");
-  s->osr = stress("osr");
-  if (s->engine == DFI_ENGINE_TOKENS) s->osr = 0;          /* asked for by name: what others are compared with */
-  if (s->osr && s->engine != DFI_ENGINE_PRIMITIVES) s->engine = DFI_ENGINE_NATIVE;
   s->pool = dfi_pool_get(s->threads - 1);
   s->epoch = 1;
   pthread_mutex_init(&s->lock, NULL);
@@ -598,27 +484,54 @@ static int32_t settle_variables(df_session *s, const dfi_plan *p, df_error *err)
   return DF_OK;
 }
 
+/* What is fed, as the run's own values: numbers out of their boxes. */
+static void take_feeds(dfi_exec *x, const dfi_plan *p, const df_value *values) {
+  for (int32_t i = 0; i < p->nfeed; i++) {
+    x->given[i] = dfi_value_copy(&values[i]);
+    x->given[i].dead = 0;
+    if (values[i].kind == DF_TENSOR && values[i].as.tensor->rank == 0 && dfi_unboxed(values[i].dtype))
+      dfi_value_from_tensor(&x->given[i], x->given[i].as.tensor);
+  }
+}
+
+/* The recorder of a run that is to be recorded, and the clock that this or its session asks for. */
+static void set_clock(const df_session *s, dfi_exec *x, dfi_watch *watch, bool records) {
+  x->timed = NULL;
+  if (!s->devices.virtual_clock && !records) return;
+  if (!x->clock) x->clock = dfi_timed_new(x->plan);
+  x->timed = x->clock;
+  if (records) x->timed->recorder = watch->recorder = dfi_recorder_new();
+}
+
+/* Runs to the end, by the floating point mode and within the memory that runs have. */
+static int32_t turn(df_session *s, dfi_exec *x, df_error *err) {
+  const uint32_t mode = dfi_float_mode();
+  dfi_set_float_mode(mode | DFI_NO_DENORMALS);
+  /* one in the background has been counted since it was started */
+  if (!x->cancel) atomic_fetch_add(&s->shared.in_progress, 1);
+  dfi_memory_hold hold;
+  if (DFI_UNLIKELY(s->memory_limit)) dfi_memory_hold_begin(&hold, s->memory_limit);
+  const int32_t status = dfi_exec_run(x, err);
+  if (DFI_UNLIKELY(s->memory_limit)) dfi_memory_hold_end(&hold);
+  if (!x->cancel) atomic_fetch_sub(&s->shared.in_progress, 1);
+  dfi_set_float_mode(mode);
+  if (x->timed) x->timed->recorder = NULL;
+  return status;
+}
+
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
                         atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally,
                         df_error *err) {
   for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
   const _Atomic int64_t *interrupter = cancel ? &dfi_interrupts : &dfi_calls_interrupted;
   int64_t interrupts = atomic_load(interrupter);
-  for (int32_t i = 0; i < p->nfeed; i++) {
-    int32_t status = dfi_session_check_feed(p->feed[i], &values[i], err);
-    if (status) return status;
-  }
-  int32_t status = p->nvariables ? initialise_variables(s, p, cancel, err) : DF_OK;
+  int32_t status = DF_OK;
+  for (int32_t i = 0; i < p->nfeed && !status; i++) status = dfi_session_check_feed(p->feed[i], &values[i], err);
+  if (!status && p->nvariables) status = initialise_variables(s, p, cancel, err);
   if (!status && p->cut) status = settle_variables(s, p, err);
   if (status) return status;
   dfi_exec *x = exec_take(s, p);
-  for (int32_t i = 0; i < p->nfeed; i++) {
-    x->given[i] = dfi_value_copy(&values[i]);
-    x->given[i].dead = 0;
-    if (values[i].kind == DF_TENSOR && values[i].as.tensor->rank == 0 && dfi_unboxed(values[i].dtype)) {
-      dfi_value_from_tensor(&x->given[i], x->given[i].as.tensor);
-    }
-  }
+  take_feeds(x, p, values);
   if (DFI_UNLIKELY(dfi_short)) {
     exec_give_back(p, x);
     return dfi_short_fail(err, NULL, "a run");
@@ -628,9 +541,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->watch = watch;
   x->live = stats;
   const bool records = watch && watch->records;
-  if ((s->devices.virtual_clock || records) && !x->clock) x->clock = dfi_timed_new(p);
-  x->timed = s->devices.virtual_clock || records ? x->clock : NULL;
-  if (records) x->timed->recorder = watch->recorder = dfi_recorder_new();
+  set_clock(s, x, watch, records);
   x->interrupter = interrupter;
   x->interrupts = interrupts;
   atomic_store_explicit(&x->at, -1, memory_order_relaxed);
@@ -640,19 +551,9 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->engine = s->engine;
   x->osr = s->osr ? s->osr * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
   x->foreground = s->lone && !cancel;
-  const uint32_t mode = dfi_float_mode();
-  dfi_set_float_mode(mode | DFI_NO_DENORMALS);
-  /* one in the background has been counted since it was started */
-  if (!cancel) atomic_fetch_add(&s->shared.in_progress, 1);
-  dfi_memory_hold hold;
-  if (DFI_UNLIKELY(s->memory_limit)) dfi_memory_hold_begin(&hold, s->memory_limit);
-  status = dfi_exec_run(x, err);
-  if (DFI_UNLIKELY(s->memory_limit)) dfi_memory_hold_end(&hold);
-  if (!cancel) atomic_fetch_sub(&s->shared.in_progress, 1);
-  dfi_set_float_mode(mode);
+  status = turn(s, x, err);
   for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
-  if (records) x->timed->recorder = NULL;
   /* who looks at it afterwards finds everything where it was */
   if (watch && (records || watch->logs) && !watch->remains && !status) dfi_session_learn(s, p, watch);
   count_run(s, x, tally);

@@ -46,6 +46,8 @@ struct df_session {
   struct df_run *remaining;    /* runs that are over and still hold what they were; guarded by lock */
 };
 
+/* options.c: what a new session is told, by `threads=2 engine=tokens …` (NULL: nothing) and by the environment. */
+int32_t dfi_session_options(df_session *s, const char *text, df_error *err);
 
 /* A run that is over and remains is forgotten: what it holds goes back to its plan. */
 void dfi_session_forget(dfi_watch *w);

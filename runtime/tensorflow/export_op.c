@@ -402,39 +402,21 @@ static void gather_nd_last(dfi_export *e) {
 
 /* ---- scans ------------------------------------------------------------------------------------------------------- */
 
-/* s and what stands beside it as products with the matrix of x[j + 1] … x[i], which is 0 where j > i. It has n x n
- * elements for an axis of n: TensorFlow has no scan of this kind but a loop, which its gradients would want to know. */
-static void linear_recurrence(dfi_export *e) {
-  const df_node *n = e->current;
-  const uint8_t t = type_in(e, 0);
-  const bool reverse = n->attrs[0].i != 0;
-  const int32_t rank = shape_in(e, 0)->rank;
-  int64_t axis, order[DF_MAX_RANK], pads[2 * DF_MAX_RANK] = { 0 }, begin[DF_MAX_RANK] = { 0 };
-  if (rank < 1 || !constant_int(n->in[2], &axis)) {
-    dfi_export_refuse(e, "its axis or its rank is not known before it runs");
-    return;
-  }
-  if (dfi_is_complex(t) || t == DF_FLOAT16 || t == DF_BFLOAT16) {
-    dfi_export_refuse(e, "it is of a dtype that TensorFlow has no such products for");
-    return;
-  }
-  if (axis < 0) axis += rank;
-  const bool turn = axis != rank - 1;
-  for (int32_t d = 0; d < rank; d++) order[d] = d;
-  order[axis] = rank - 1;
-  order[rank - 1] = axis;
-  const char *last = number(e, "last", DF_INT32, -1), *column[2];
-  for (int32_t i = 0; i < 2; i++) {                    /* x and d as columns along the axis */
-    const char *v = turn ? transposed(e, i ? "d" : "x", t, in(e, i), rank, order) : in(e, i);
-    Pb__NodeDef *wide = put_t(e, "ExpandDims", i ? "d_column" : "x_column", t, 2, v, last, NULL);
-    dfi_lower_type(&e->l, wide, "Tdim", DF_INT32);
-    column[i] = wide->name;
-  }
-  Pb__NodeDef *row =
-      put_t(e, "ExpandDims", "row", t, 2, turn ? transposed(e, "x_again", t, in(e, 0), rank, order) : in(e, 0),
-            number(e, "second", DF_INT32, -2), NULL);
-  dfi_lower_type(&e->l, row, "Tdim", DF_INT32);
-  const char *square = two(e, "AddV2", "square", t, column[0], one(e, "ZerosLike", "zeros", t, row->name));
+/* x, or x with its axes in that order; each use needs a word of its own. */
+static const char *along(dfi_export *e, const char *word, int32_t i, const int64_t *order) {
+  return order ? transposed(e, word, type_in(e, i), in(e, i), shape_in(e, 0)->rank, order) : in(e, i);
+}
+
+/* x as a column (axis -1) or as a row (-2) of its last axis. */
+static const char *widened(dfi_export *e, const char *word, uint8_t t, const char *x, const char *axis) {
+  Pb__NodeDef *wide = put_t(e, "ExpandDims", word, t, 2, x, axis, NULL);
+  dfi_lower_type(&e->l, wide, "Tdim", DF_INT32);
+  return wide->name;
+}
+
+/* The matrix of the products of x[j + 1] … x[i], of x as a column and as a row; 0 where j > i. */
+static const char *product_matrix(dfi_export *e, uint8_t t, const char *column, const char *row) {
+  const char *square = two(e, "AddV2", "square", t, column, one(e, "ZerosLike", "zeros", t, row));
   const char *ones = one(e, "OnesLike", "ones", t, square), *part[2];
   for (int32_t i = 0; i < 2; i++) {                    /* x below the diagonal, ones elsewhere */
     Pb__NodeDef *p = put(e, "MatrixBandPart", i ? "upper" : "lower_ones", 3, ones,
@@ -447,17 +429,15 @@ static void linear_recurrence(dfi_export *e) {
   const char *factors = put_t(e, "SelectV2", "factors", t, 3, above, ones, square)->name;
   Pb__NodeDef *products = put_t(e, "Cumprod", "products", t, 2, factors, number(e, "down", DF_INT32, -2), NULL);
   dfi_lower_type(&e->l, products, "Tidx", DF_INT32);
-  const char *matrix = two(e, "Mul", "matrix", t, products->name, part[0]);
-  Pb__NodeDef *product = put_t(e, "BatchMatMulV2", "product", t, 2, matrix, column[1], NULL);
-  dfi_lower_bool(&e->l, product, "adj_x", reverse);
-  const char *s = reshape(
-      e, "sum", t, product->name,
-      shape_of(e, "shape", t, turn ? transposed(e, "like", t, in(e, 0), rank, order) : in(e, 0), DF_INT32), DF_INT32);
-  if (turn) s = transposed(e, "s", t, s, rank, order);
+  return two(e, "Mul", "matrix", t, products->name, part[0]);
+}
+
+/* s one place on along the axis, back where `reverse`: a zero comes in, and the last goes. */
+static const char *shifted(dfi_export *e, uint8_t t, const char *s, int32_t rank, int64_t axis, bool reverse) {
+  int64_t pads[2 * DF_MAX_RANK] = { 0 }, begin[DF_MAX_RANK] = { 0 }, dims[2] = { rank, 2 };
   pads[2 * axis + reverse] = 1;
   begin[axis] = reverse;
   const char *paddings = dfi_export_name(e, "%s/paddings", own(e));
-  int64_t dims[2] = { rank, 2 };
   df_tensor *table = df_tensor_new(DF_INT32, 2, dims, NULL);
   for (int32_t i = 0; i < 2 * rank; i++) df_tensor_set_int(table, i, pads[i]);
   Pb__NodeDef *padding = dfi_export_node(e, "Const", paddings, 1);
@@ -471,7 +451,40 @@ static void linear_recurrence(dfi_export *e) {
       put(e, "Slice", "beside", 3, padded->name, ints(e, "begin", rank, begin), shape_of(e, "size", t, s, DF_INT32));
   dfi_lower_type(&e->l, beside, "T", t);
   dfi_lower_type(&e->l, beside, "Index", DF_INT32);
-  pass(e, 2, (const char *[]){ s, beside->name }, NULL, t);
+  return beside->name;
+}
+
+/* s and what stands beside it as products with the matrix of x[j + 1] … x[i], which is 0 where j > i. It has n x n
+ * elements for an axis of n: TensorFlow has no scan of this kind but a loop, which its gradients would want to know. */
+static void linear_recurrence(dfi_export *e) {
+  const df_node *n = e->current;
+  const uint8_t t = type_in(e, 0);
+  const bool reverse = n->attrs[0].i != 0;
+  const int32_t rank = shape_in(e, 0)->rank;
+  int64_t axis, order[DF_MAX_RANK];
+  if (rank < 1 || !constant_int(n->in[2], &axis)) {
+    dfi_export_refuse(e, "its axis or its rank is not known before it runs");
+    return;
+  }
+  if (dfi_is_complex(t) || t == DF_FLOAT16 || t == DF_BFLOAT16) {
+    dfi_export_refuse(e, "it is of a dtype that TensorFlow has no such products for");
+    return;
+  }
+  if (axis < 0) axis += rank;
+  for (int32_t d = 0; d < rank; d++) order[d] = d;
+  order[axis] = rank - 1;
+  order[rank - 1] = axis;
+  const int64_t *turn = axis != rank - 1 ? order : NULL;
+  const char *last = number(e, "last", DF_INT32, -1);
+  const char *x = widened(e, "x_column", t, along(e, "x", 0, turn), last);
+  const char *d = widened(e, "d_column", t, along(e, "d", 1, turn), last);
+  const char *row = widened(e, "row", t, along(e, "x_again", 0, turn), number(e, "second", DF_INT32, -2));
+  Pb__NodeDef *product = put_t(e, "BatchMatMulV2", "product", t, 2, product_matrix(e, t, x, row), d, NULL);
+  dfi_lower_bool(&e->l, product, "adj_x", reverse);
+  const char *s = reshape(e, "sum", t, product->name,
+                          shape_of(e, "shape", t, along(e, "like", 0, turn), DF_INT32), DF_INT32);
+  if (turn) s = transposed(e, "s", t, s, rank, order);
+  pass(e, 2, (const char *[]){ s, shifted(e, t, s, rank, axis, reverse) }, NULL, t);
 }
 
 /* ---- einsum ------------------------------------------------------------------------------------------------------ */

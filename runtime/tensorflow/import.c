@@ -338,9 +338,10 @@ static bool asked_beside(const Pb__NodeDef *def, const char *prefix, char *text,
   return false;
 }
 
-static int32_t make_node(importer *m, item *it) {
+/* m->in and m->control: what the item's inputs and control edges are in the graph. What comes back from a NextIteration
+ * is what came in first, until the loop is closed. */
+static int32_t node_inputs(importer *m, const item *it) {
   const dfi_op_info *o = it->op;
-  df_flow flow = o->op->flow;
   if ((size_t)it->nin >= m->in_cap) m->in = dfi_xrealloc(m->in, sizeof *m->in * (m->in_cap = (size_t)it->nin * 2 + 16));
   if ((size_t)it->ncontrol >= m->control_cap)
     m->control = dfi_xrealloc(m->control, sizeof *m->control * (m->control_cap = (size_t)it->ncontrol * 2 + 16));
@@ -354,7 +355,7 @@ static int32_t make_node(importer *m, item *it) {
     if (comes_back(m, it, m->source[it->first + (uint32_t)i])) continue;
     m->in[i] = output_of(m, it, i);
     if (!m->in[i].node) return DF_INVALID_ARGUMENT;
-    if (m->in[i].node->out[m->in[i].index].ref && passes_tokens(flow) && !o->in[i < o->nin ? i : 0].ref) {
+    if (m->in[i].node->out[m->in[i].index].ref && passes_tokens(o->op->flow) && !o->in[i < o->nin ? i : 0].ref) {
       m->in[i] = read_reference(m, it, m->in[i]);
       if (!m->in[i].node) return m->err->code;
     }
@@ -366,38 +367,53 @@ static int32_t make_node(importer *m, item *it) {
         return fail(m, "the Merge `%s` has no input but from NextIterations, so nothing ever begins", it->def->name);
       m->in[i] = entered;
     }
-  dfi_attrs attrs;
-  int32_t code = DF_OK;
+  return DF_OK;
+}
+
+/* The item's attributes, to be dropped also where they are wrong. */
+static int32_t node_attrs(importer *m, const item *it, dfi_attrs *attrs) {
+  const dfi_op_info *o = it->op;
   if (it->unknown) {
-    attrs.given = 1;
-    dfi_unknown_attrs(it->unknown, &m->arena, it->def, attrs.value);
-  } else {
-    code = dfi_attrs_take(&attrs, o, it->def, &m->arena, &m->def->unpack, m->err);
+    attrs->given = 1;
+    dfi_unknown_attrs(it->unknown, &m->arena, it->def, attrs->value);
+    return DF_OK;
   }
-  if (!code && !it->unknown) code = dfi_attrs_check(o, it->def, it->nin, m->in, m->err);
-  if (!code && flow == DF_ENTER) {
-    df_attr *name = &attrs.value[dfi_op_attr_index(o, "frame_name")];
+  int32_t code = dfi_attrs_take(attrs, o, it->def, &m->arena, &m->def->unpack, m->err);
+  if (!code) code = dfi_attrs_check(o, it->def, it->nin, m->in, m->err);
+  if (!code && o->op->flow == DF_ENTER) {
+    df_attr *name = &attrs->value[dfi_op_attr_index(o, "frame_name")];
     name->s = frame_name(m, name->s);
     name->i = (int64_t)strlen(name->s);
   }
-  if (!code && flow == DF_FEED && m->def->graph->versions && m->def->graph->versions->producer < 24) {
+  if (!code && o->op->flow == DF_FEED && m->def->graph->versions && m->def->graph->versions->producer < 24) {
     int32_t shape = dfi_op_attr_index(o, "shape");        /* TensorFlow wrote "not known" like a scalar then */
-    if (shape >= 0 && attrs.value[shape].i == 0) attrs.value[shape].i = -1;
+    if (shape >= 0 && attrs->value[shape].i == 0) attrs->value[shape].i = -1;
   }
-  if (!code) {
-    size_t bytes = strlen(m->prefix) + strlen(it->def->name) + 1;
-    char few[256], *name = !*m->prefix ? (char *)it->def->name : bytes <= sizeof few ? few : dfi_xmalloc(bytes);
-    if (name != it->def->name) snprintf(name, bytes, "%s%s", m->prefix, it->def->name);
-    it->node = dfi_node_add(m->graph, &(dfi_node_spec){
-      .op = o->id, .nin = it->nin, .in = m->in, .ncontrol = it->ncontrol, .control = m->control, .attrs = attrs.given
-      ? attrs.value : NULL, .name = name,
-      .where = m->where, .raw = true, .exact = true, .lenient = true, .context = m->graph->top }, m->err);
-    if (name != few && name != it->def->name) dfi_free(name);
-    if (!it->node) code = m->err->code;
-    else if (*it->def->device) it->node->device = dfi_intern(m->graph, it->def->device);
-    else if (asked_beside(it->def, m->prefix, few, sizeof few)) it->node->device = dfi_intern(m->graph, few);
-  }
-  dfi_attrs_drop(&attrs, o);
+  return code;
+}
+
+static int32_t add_node(importer *m, item *it, const dfi_attrs *attrs) {
+  const size_t bytes = strlen(m->prefix) + strlen(it->def->name) + 1;
+  char few[256], *name = !*m->prefix ? (char *)it->def->name : bytes <= sizeof few ? few : dfi_xmalloc(bytes);
+  if (name != it->def->name) snprintf(name, bytes, "%s%s", m->prefix, it->def->name);
+  it->node = dfi_node_add(m->graph, &(dfi_node_spec){
+    .op = it->op->id, .nin = it->nin, .in = m->in, .ncontrol = it->ncontrol, .control = m->control,
+    .attrs = attrs->given ? attrs->value : NULL, .name = name, .where = m->where, .raw = true, .exact = true,
+    .lenient = true, .context = m->graph->top }, m->err);
+  if (name != few && name != it->def->name) dfi_free(name);
+  if (!it->node) return m->err->code;
+  if (*it->def->device) it->node->device = dfi_intern(m->graph, it->def->device);
+  else if (asked_beside(it->def, m->prefix, few, sizeof few)) it->node->device = dfi_intern(m->graph, few);
+  return DF_OK;
+}
+
+static int32_t make_node(importer *m, item *it) {
+  dfi_attrs attrs;
+  int32_t code = node_inputs(m, it);
+  if (code) return code;
+  code = node_attrs(m, it, &attrs);
+  if (!code) code = add_node(m, it, &attrs);
+  dfi_attrs_drop(&attrs, it->op);
   return code;
 }
 

@@ -10,7 +10,8 @@ local function with(path, text)
   shell.write(dir .. '/' .. path, text .. '\n')
   local r = shell.run(([[cd %s && LUA_PATH='%s/?.lua;%s/stdlib/?.lua;;' ${DFLOW_INTERPRETER:-lua5.4} -e "
     local house = dofile '%s/spec/house/house.lua'
-    for _, list in ipairs{ house.names(), house.touching(), house.bare_names(), house.long_functions(), house.writing() } do
+    for _, list in ipairs{ house.names(), house.touching(), house.bare_names(), house.long_functions(), house.writing(),
+                          house.host_names() } do
       print(table.concat(list, '\\n')) end"]]):format(dir, here, here, here))
   shell.run('rm -rf ' .. dir)
   return r.out .. r.err
@@ -23,6 +24,10 @@ describe('runtime/', function()
 
   it('is not asked for the name of a node by Lua either, but for a reason', function()
     assert.are.same({}, house.lua_names())
+  end)
+
+  it('tells Lua what the host\'s device is called: it says cpu:0 nowhere by itself', function()
+    assert.are.same({}, house.host_names())
   end)
 
   it('touches elements only where they are the host\'s, and says why they are', function()
@@ -53,8 +58,11 @@ describe('runtime/', function()
     assert.is_nil(with('runtime/plan/find.c', 'FILE *f = fopen(path, "re");'):find('find.c:1: writes a file', 1, true))
     assert.is_truthy(with('stdlib/dflow/find.lua', "local f = io.open(path, 'wb')"):find('find.lua:1: writes a file', 1, true))
     assert.is_nil(with('stdlib/dflow/find.lua', "local f = io.open(path, 'rb')"):find('find.lua:1: writes a file', 1, true))
-    local long = 'static void turn(int n) {\n' .. ('  n++;\n'):rep(100) .. '}'
-    assert.is_truthy(with('runtime/plan/find.c', long):find('find.c:1 turn: 102 lines', 1, true))
+    assert.is_truthy(with('stdlib/dflow/find.lua', "return stats.memory['cpu:0']"):find('find.lua:1: says cpu:0', 1, true))
+    assert.is_nil(with('stdlib/dflow/find.lua', '-- such as cpu:0'):find('says cpu:0', 1, true))
+    local long = 'static void turn(int n) {\n' .. ('  n++;\n'):rep(59) .. '}'
+    assert.is_truthy(with('runtime/plan/find.c', long):find('find.c:1 turn: 61 lines', 1, true))
+    assert.is_nil(with('runtime/plan/find.c', (long:gsub('  n%+%+;\n', '', 1))):find('find.c:1 turn', 1, true))
   end)
 end)
 

@@ -58,13 +58,6 @@ static void write_slow(dfi_writer *w, int32_t i, uint32_t k, const dfi_name inde
       low.s, first.s, type, data.s, minus.s, first.s, k);
 }
 
-/* Are rows of access k, of so many bytes, read where they lie? Nobody writes to the array, and they are aligned as
-   kernels want them. */
-static bool reads_in_place(const dfi_writer *w, uint32_t k, const dfi_shape *tensor, int64_t bytes) {
-  return tensor && dfi_shape_size(tensor) > DFI_DIRECT && bytes % 64 == 0 &&
-         !w->unit->root[w->unit->access[k].root].written;
-}
-
 /* The read of a variable that gave this operand of loop i, a tensor that is not copied; -1: none did. */
 static int64_t held_of(const dfi_writer *w, int32_t i, dfi_operand o) {
   const dfi_look_loop *l = &w->look->loop[i];
@@ -93,89 +86,134 @@ static dfi_name load_pointer(dfi_writer *w, const char *from) {
   return p;
 }
 
-void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
-  if (w->burst) { dfi_write_burst_array(w, i, p); return; }
-  const bool reads = dfi_is_read(p), again = !reads && p->node->attrs[0].i;
-  const uint32_t k = access_new(w, i, p);
-  const int32_t b = w->nlabel++;
+/* An access while it is written. */
+typedef struct cell {
+  int32_t i;                   /* of its loop */
+  const dfi_pnode *p;
+  uint32_t k;                  /* of the unit's accesses */
+  int32_t  label;
+  bool     reads, in_place;
+  uint8_t  dtype;
+  const dfi_shape *tensor;     /* NULL: elements are numbers */
+  int64_t  size;               /* of a tensor: its elements */
+  char     type[40];
+  dfi_name index, value;       /* value: what is written */
+} cell;
+
+/* Are rows read where they lie? Nobody writes to the array, and they are aligned as kernels want them. */
+static bool reads_in_place(const dfi_writer *w, const cell *c) {
+  return c->tensor && c->size > DFI_DIRECT && c->size * dfi_dtype_size[c->dtype] % 64 == 0 &&
+         !w->unit->root[w->unit->access[c->k].root].written;
+}
+
+static cell cell_of(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const dfi_operand *in = w->look->plan->operand + p->in;
-  uint8_t dtype, index_dtype;
-  dfi_name index = dfi_write_operand(w, i, in[1], &index_dtype), value = { "" };
+  cell c = { .i = i, .p = p, .k = access_new(w, i, p), .label = w->nlabel++, .reads = dfi_is_read(p) };
+  uint8_t index_dtype;
+  c.index = dfi_write_operand(w, i, in[1], &index_dtype);
   if (index_dtype == DF_INT32) {
     const dfi_name wide = dfi_temp(w);
-    SAY(w, "  %s = sext i32 %s to i64\n", wide.s, index.s);
-    index = wide;
+    SAY(w, "  %s = sext i32 %s to i64\n", wide.s, c.index.s);
+    c.index = wide;
   }
-  if (reads) dtype = p->out_dtypes[0];
-  else value = dfi_write_operand(w, i, in[2], &dtype);
-  const dfi_shape *tensor = reads ? w->look->loop[i].slot_shape[p->out] : dfi_look_shape(w->look, i, in[2]);
-  char type[40];
-  if (tensor) snprintf(type, sizeof type, "[%lld x %s]", (long long)dfi_shape_size(tensor), dfi_type(dtype));
-  else snprintf(type, sizeof type, "%s", dfi_type(dtype));
-  const int64_t held = again || reads ? -1 : held_of(w, i, in[2]);
-  if (held >= 0) {
-    w->unit->access[k].shape = dfi_shape_at(p->node->in[2]);
-    write_held(w, i, p, k, index, held);
-    return;
-  }
-  if (tensor) {
-    w->unit->access[k].shape = reads ? &p->node->out[0].shape : dfi_shape_at(p->node->in[2]);
-    DECL(w, "  %%a%u.far = alloca %s, align 64\n", k, type);   /* calls see this alone: the rest can be registers */
-  }
-  const int64_t bytes = tensor ? dfi_shape_size(tensor) * dfi_dtype_size[dtype] : 0;
-  const bool in_place = w->unit->access[k].in_place =
-      reads && !dfi_in_branch(&w->look->loop[i], p) && reads_in_place(w, k, tensor, bytes);
-  if (in_place) DECL(w, "  %%a%u.row = alloca ptr\n", k);
-  const dfi_name rel = dfi_temp(w), inside = dfi_temp(w), masked = dfi_temp(w), at = dfi_temp(w), state = dfi_temp(w),
-                 good = dfi_temp(w), cell = dfi_temp(w);
-  const dfi_name low = window_field(w, k, 0), n = window_field(w, k, 1), data = window_field(w, k, 2),
-                 states = window_field(w, k, 3), mask = window_field(w, k, 4);
+  if (c.reads) c.dtype = p->out_dtypes[0];
+  else c.value = dfi_write_operand(w, i, in[2], &c.dtype);
+  c.tensor = c.reads ? w->look->loop[i].slot_shape[p->out] : dfi_look_shape(w->look, i, in[2]);
+  c.size = c.tensor ? dfi_shape_size(c.tensor) : 0;
+  if (c.tensor) snprintf(c.type, sizeof c.type, "[%lld x %s]", (long long)c.size, dfi_type(c.dtype));
+  else snprintf(c.type, sizeof c.type, "%s", dfi_type(c.dtype));
+  return c;
+}
+
+/* The element that lies in the window: `at` is its state, `place` where it lies. Others go to the label far. */
+static void write_near(dfi_writer *w, const cell *c, dfi_name *at, dfi_name *place) {
+  const dfi_name rel = dfi_temp(w), inside = dfi_temp(w), masked = dfi_temp(w), state = dfi_temp(w),
+                 good = dfi_temp(w);
+  const dfi_name low = window_field(w, c->k, 0), n = window_field(w, c->k, 1), data = window_field(w, c->k, 2),
+                 states = window_field(w, c->k, 3), mask = window_field(w, c->k, 4);
+  *at = dfi_temp(w);
+  *place = dfi_temp(w);
   SAY(w,
       "  %s = sub i64 %s, %s\n  %s = icmp ult i64 %s, %s\n  br i1 %s, label %%near%d, label %%far%d, !prof "
       "!1\nnear%d:\n",
-      rel.s, index.s, low.s, inside.s, rel.s, n.s, inside.s, b, b, b);
+      rel.s, c->index.s, low.s, inside.s, rel.s, n.s, inside.s, c->label, c->label, c->label);
   SAY(w,
       "  %s = and i64 %s, %s\n  %s = getelementptr i8, ptr %s, i64 %s\n  %s = load i8, ptr %s\n  %s = icmp eq i8 %s, "
       "%d\n",
-      masked.s, rel.s, mask.s, at.s, states.s, masked.s, state.s, at.s, good.s, state.s, reads ? 1 : 0);
+      masked.s, rel.s, mask.s, at->s, states.s, masked.s, state.s, at->s, good.s, state.s, c->reads ? 1 : 0);
   SAY(w, "  br i1 %s, label %%hit%d, label %%far%d, !prof !1\nhit%d:\n  %s = getelementptr %s, ptr %s, i64 %s\n",
-      good.s, b, b, b, cell.s, type, data.s, index.s);
-  if (reads) {
-    const dfi_name after = window_field(w, k, 5), byte = dfi_temp(w);
-    if (in_place) SAY(w, "  store ptr %s, ptr %%a%u.row\n", cell.s, k);
-    else dfi_write_store(w, dtype, tensor ? cell : dfi_write_load(w, dtype, cell.s), i, p->out);
-    SAY(w, "  %s = trunc i64 %s to i8\n  store i8 %s, ptr %s\n", byte.s, after.s, byte.s, at.s);
-  } else {
-    const dfi_name size = dfi_temp(w), more = dfi_temp(w), grows = dfi_temp(w), now = dfi_temp(w);
-    if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), cell.s, value.s);
-    else SAY(w, "  store %s %s, ptr %s\n", type, value.s, cell.s);
-    SAY(w, "  store i8 1, ptr %s\n", at.s);
-    SAY(w,
-        "  %s = load i64, ptr %%a%u.size\n  %s = add i64 %s, 1\n  %s = icmp sgt i64 %s, %s\n  %s = select i1 %s, i64 "
-        "%s, i64 %s\n  store i64 %s, ptr %%a%u.size\n",
-        size.s, k, more.s, index.s, grows.s, more.s, size.s, now.s, grows.s, more.s, size.s, now.s, k);
-  }
-  SAY(w, "  br label %%had%d\nfar%d:\n", b, b);
+      good.s, c->label, c->label, c->label, place->s, c->type, data.s, c->index.s);
+}
+
+static void write_read(dfi_writer *w, const cell *c, dfi_name at, dfi_name place) {
+  const dfi_name after = window_field(w, c->k, 5), byte = dfi_temp(w);
+  if (c->in_place) SAY(w, "  store ptr %s, ptr %%a%u.row\n", place.s, c->k);
+  else dfi_write_store(w, c->dtype, c->tensor ? place : dfi_write_load(w, c->dtype, place.s), c->i, c->p->out);
+  SAY(w, "  %s = trunc i64 %s to i8\n  store i8 %s, ptr %s\n", byte.s, after.s, byte.s, at.s);
+}
+
+static void write_write(dfi_writer *w, const cell *c, dfi_name at, dfi_name place) {
+  const dfi_name size = dfi_temp(w), more = dfi_temp(w), grows = dfi_temp(w), now = dfi_temp(w);
+  if (c->tensor) dfi_write_copy(w, c->dtype, c->size, place.s, c->value.s);
+  else SAY(w, "  store %s %s, ptr %s\n", c->type, c->value.s, place.s);
+  SAY(w, "  store i8 1, ptr %s\n", at.s);
+  SAY(w,
+      "  %s = load i64, ptr %%a%u.size\n  %s = add i64 %s, 1\n  %s = icmp sgt i64 %s, %s\n  %s = select i1 %s, i64 "
+      "%s, i64 %s\n  store i64 %s, ptr %%a%u.size\n",
+      size.s, c->k, more.s, c->index.s, grows.s, more.s, size.s, now.s, grows.s, more.s, size.s, now.s, c->k);
+}
+
+/* The same by the runtime, where the window does not have the element. */
+static void write_far(dfi_writer *w, const cell *c) {
   char far[32];
-  snprintf(far, sizeof far, "%%a%u.far", k);
-  if (tensor && !reads) dfi_write_copy(w, dtype, dfi_shape_size(tensor), far, value.s);
-  if (tensor) SAY(w, "  store ptr %s, ptr %%value\n", far);
-  else if (!reads) SAY(w, "  store %s %s, ptr %%value\n", type, value.s);
-  write_slow(w, i, k, index, type, reads);
-  if (in_place) SAY(w, "  store ptr %s, ptr %%a%u.row\n", load_pointer(w, "%value").s, k);
-  else if (reads && tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), dfi_write_place(i, p->out).s, far);
-  else if (reads) dfi_write_store(w, dtype, dfi_write_load(w, dtype, "%value"), i, p->out);
-  SAY(w, "  br label %%had%d\nhad%d:\n", b, b);
-  if (in_place) {
-    const dfi_name row = dfi_temp(w);
-    SAY(w, "  %s = load ptr, ptr %%a%u.row\n", row.s, k);
-    w->look->loop[i].slot_alias[p->out] = row;
+  snprintf(far, sizeof far, "%%a%u.far", c->k);
+  SAY(w, "far%d:\n", c->label);
+  if (c->tensor && !c->reads) dfi_write_copy(w, c->dtype, c->size, far, c->value.s);
+  if (c->tensor) SAY(w, "  store ptr %s, ptr %%value\n", far);
+  else if (!c->reads) SAY(w, "  store %s %s, ptr %%value\n", c->type, c->value.s);
+  write_slow(w, c->i, c->k, c->index, c->type, c->reads);
+  if (c->in_place) SAY(w, "  store ptr %s, ptr %%a%u.row\n", load_pointer(w, "%value").s, c->k);
+  else if (c->reads && c->tensor)
+    dfi_write_copy(w, c->dtype, c->size, dfi_write_place(c->i, c->p->out).s, far);
+  else if (c->reads) dfi_write_store(w, c->dtype, dfi_write_load(w, c->dtype, "%value"), c->i, c->p->out);
+}
+
+static void write_count(dfi_writer *w, const cell *c) {
+  const dfi_name was = dfi_temp(w), is = dfi_temp(w);
+  const char *cells = c->reads ? "%pops" : "%pushes";
+  SAY(w, "  %s = load i64, ptr %s\n  %s = add i64 %s, %%a%u.counts\n  store i64 %s, ptr %s\n", was.s, cells, is.s,
+      was.s, c->k, is.s, cells);
+}
+
+void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  if (w->burst) { dfi_write_burst_array(w, i, p); return; }
+  cell c = cell_of(w, i, p);
+  const bool again = !c.reads && p->node->attrs[0].i;
+  const int64_t held = again || c.reads ? -1 : held_of(w, i, w->look->plan->operand[p->in + 2]);
+  if (held >= 0) {
+    w->unit->access[c.k].shape = dfi_shape_at(p->node->in[2]);
+    write_held(w, i, p, c.k, c.index, held);
+    return;
   }
-  if (!again) {
-    const dfi_name was = dfi_temp(w), is = dfi_temp(w);
-    const char *cells = reads ? "%pops" : "%pushes";
-    SAY(w, "  %s = load i64, ptr %s\n  %s = add i64 %s, %%a%u.counts\n  store i64 %s, ptr %s\n", was.s, cells, is.s,
-        was.s, k, is.s, cells);
+  if (c.tensor) {
+    w->unit->access[c.k].shape = c.reads ? &p->node->out[0].shape : dfi_shape_at(p->node->in[2]);
+    /* Calls see this alone: the rest can be registers. */
+    DECL(w, "  %%a%u.far = alloca %s, align 64\n", c.k, c.type);
   }
+  c.in_place = c.reads && !dfi_in_branch(&w->look->loop[i], p) && reads_in_place(w, &c);
+  w->unit->access[c.k].in_place = c.in_place;
+  if (c.in_place) DECL(w, "  %%a%u.row = alloca ptr\n", c.k);
+  dfi_name at, place;
+  write_near(w, &c, &at, &place);
+  (c.reads ? write_read : write_write)(w, &c, at, place);
+  SAY(w, "  br label %%had%d\n", c.label);
+  write_far(w, &c);
+  SAY(w, "  br label %%had%d\nhad%d:\n", c.label, c.label);
+  if (c.in_place) {
+    char row[32];
+    snprintf(row, sizeof row, "%%a%u.row", c.k);
+    w->look->loop[i].slot_alias[p->out] = load_pointer(w, row);
+  }
+  if (!again) write_count(w, &c);
   dfi_write_done(w, i, p, -1);
 }
