@@ -21,7 +21,8 @@ local function with_driver(libraries, fn)
   os.remove(folder)
   os.execute('mkdir ' .. folder)
   for _, name in ipairs{ 'libcuda.so.1', unpack and unpack(libraries) or table.unpack(libraries) } do
-    os.execute(('ln -s "$(realpath %s/strict/%s)" %s/%s'):format(build, name, folder, name))
+    local path = name:find '/' and name or build .. '/strict/' .. name
+    os.execute(('ln -s "$(realpath %s)" %s/%s'):format(path, folder, name:match '[^/]*$'))
   end
   local ok, e = pcall(fn, 'DFLOW_CUDA_DRIVER=' .. folder .. '/libcuda.so.1')
   os.execute('rm -r ' .. folder)
@@ -323,6 +324,19 @@ describe('the libraries of gpu:0', function()
     assert.equal('true\tconvolutions: cuDNN 9.19.0, float32 as float32', gpu(code, 'DFLOW_STRICT_NO_ALGORITHM=1'))
     with_driver({ 'libcublasLt.so.13' }, function(env)
       assert.matches("^true\tconvolutions: dflow's own kernel, as there is no cuDNN %(.*libcudnn.so.9: cannot open", gpu(code, env))
+    end)
+  end)
+
+  -- CUDA's own, where the toolkit is. The driver for tests cannot run what it makes, so that each op runs alone.
+  local nvrtc = '/usr/local/cuda/lib64/libnvrtc.so.13'
+  local real = here and io.open(nvrtc) and it or pending
+  real('take what is written at run time for code, all of them', function()
+    with_driver({ nvrtc }, function(env)
+      local out = gpu(chains, 'DFLOW_STRICT_QUIET=1 DFLOW_GPU_CACHE= DFLOW_STRESS=groups ' .. env)
+      local compiled, said = out:match 'fused kernels: NVRTC %d+%.%d+, (%d+) compiled, 0 from the disk([^\n]*)'
+      assert.equal('', said, out)
+      assert.is_true(tonumber(compiled) > 4, compiled)
+      assert.equal(gpu(chains, 'DFLOW_STRESS=apart'):match '^[^\n]*', (out:match '^[^\n]*'))
     end)
   end)
 

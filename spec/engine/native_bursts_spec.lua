@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local same_under_both = require 'spec.engines'.same_under_both
+local it = require('spec.support').host_it(it, pending)        -- loops are compiled on the host
 
 local function range(n, scale) local t = {} for i = 1, n do t[i] = math.sin(i * 1.7) * (scale or 1) end return t end
 
