@@ -14,6 +14,8 @@ typedef struct program_options {
 
 /* Set by SIGINT, cleared by whoever dealt with it. */
 extern volatile sig_atomic_t program_interrupted;
+/* How often Ctrl-C was pressed while Lua code ran. */
+extern volatile sig_atomic_t program_signals;
 /* Set while Ctrl-C shall only set program_interrupted: the prompt waits for a run and deals with it. */
 extern volatile sig_atomic_t program_holds;
 /* Lua's own message on top of the stack becomes one with the line that it is about. */

@@ -11,6 +11,7 @@
 #include "program.h"
 
 volatile sig_atomic_t program_interrupted;
+volatile sig_atomic_t program_signals;
 volatile sig_atomic_t program_holds;
 bool program_interactive;
 static lua_State *volatile running;        /* the thread that Ctrl-C stops */
@@ -59,8 +60,7 @@ static void stop(lua_State *L, lua_Debug *ar) {
 
 /* A cancelled run raises its own error, which knows node and iteration: the hook leaves it 10,000 instructions to
  * reach the top before Lua code that was not in a run is stopped. */
-static void on_interrupt(int number) {
-  if (!program_interactive) signal(number, SIG_DFL);   /* a second one ends a script at once */
+static void interrupt(void) {
   program_interrupted = 1;
   if (program_interactive) df_interrupt_calls();       /* runs in the background are not what one waits for */
   else df_interrupt();
@@ -68,6 +68,12 @@ static void on_interrupt(int number) {
   if (stopped == 1) stopped = 2;
   armed = 1;
   lua_sethook(running, stop, LUA_MASKCOUNT, stopped ? 1 : 10000);
+}
+
+static void on_interrupt(int number) {
+  if (!program_interactive) signal(number, SIG_DFL);   /* a second one ends a script at once */
+  program_signals = (program_signals + 1) & 0xFFFF;
+  interrupt();
 }
 
 void program_hold(bool yes) {
@@ -99,7 +105,7 @@ int program_call(lua_State *L, int nargs, int nresults) {
   armed = stopped = 0;
   program_holds = 0;
   void (*before)(int) = signal(SIGINT, on_interrupt);
-  if (program_interrupted && program_interactive) on_interrupt(SIGINT);      /* it came between Enter and here */
+  if (program_interrupted && program_interactive) interrupt();      /* it came between Enter and here */
   int status = lua_pcall(L, nargs, nresults, base);
   signal(SIGINT, before);
   lua_sethook(L, NULL, 0, 0);

@@ -33,8 +33,6 @@ static char *accepted;                /* what readline handed over; malloced */
 static bool  accepted_done, dropped;  /* dropped: it was ended by Ctrl-C */
 static bool  idled;                   /* since this prompt is there Lua was told that nobody types */
 static double idle_again;             /* seconds until it wants to be told again; 0: not at this prompt */
-static char *pushed;                  /* bytes that came after a paste, still to be read; malloced */
-static size_t pushed_n, pushed_at;
 
 bool prompt_ask(const char *name, int nargs, int nresults) {
   lua_State *L = prompt_lua;
@@ -235,35 +233,6 @@ static int command_tab(int count, int key) {
   return rl_complete(count, key);
 }
 
-static int read_pushed(FILE *in) {
-  if (pushed_at < pushed_n) return (unsigned char)pushed[pushed_at++];
-  return rl_getc(in);
-}
-
-static int pushed_available(void) {
-  if (pushed_at < pushed_n) return 1;
-  rl_input_available_hook = NULL;
-  struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
-  return poll(&in, 1, 0) > 0;
-}
-
-int prompt_key(void) { return read_pushed(rl_instream); }
-bool prompt_pushed(void) { return pushed_at < pushed_n; }
-
-/* These bytes are read before all others. */
-void prompt_push_back(const char *bytes, size_t n) {
-  size_t left = pushed_n - pushed_at;
-  char *all = malloc(n + left);
-  if (all == NULL) return;
-  memcpy(all, bytes, n);
-  if (left) memcpy(all + n, pushed + pushed_at, left);
-  free(pushed);
-  pushed = all;
-  pushed_at = 0;
-  pushed_n = n + left;
-  rl_input_available_hook = pushed_available;
-}
-
 /* Reads what is pasted, in large pieces, up to the mark that ends it. What came behind the mark is read later. */
 static int command_paste(int count, int key) {
   static const char mark[] = "\033[201~";
@@ -276,8 +245,8 @@ static int command_paste(int count, int key) {
       if (grown == NULL) break;
       text = grown;
     }
-    if (pushed_at < pushed_n) {
-      text[n++] = pushed[pushed_at++];
+    if (prompt_pushed()) {
+      text[n++] = (char)prompt_key();
     } else {
       ssize_t got = read(STDIN_FILENO, text + n, 4096);
       if (got < 0 && errno == EINTR) continue;
@@ -464,7 +433,8 @@ static int command_reread(int count, int key) {
   return status;
 }
 
-enum { INTERRUPT = 3 };                /* Ctrl-C */
+enum { INTERRUPT = 3 };                 /* Ctrl-C */
+static int interrupts;                  /* the key that does where the terminal is itself; 0: none, or it is */
 #define IDLE_AFTER 0.05                 /* seconds without a key until Lua is told that nobody types */
 
 /* Makes the key that interrupts an ordinary one. */
@@ -472,14 +442,22 @@ static void prepare_terminal(int meta) {
   struct termios now;
   rl_prep_terminal(meta);
   if (tcgetattr(STDIN_FILENO, &now) != 0) return;
-  int key = now.c_cc[VINTR];
+  const int key = now.c_cc[VINTR];
+  interrupts = key == _POSIX_VDISABLE ? 0 : key;
   Keymap maps[] = { emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap };
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
     rl_bind_key_in_map(INTERRUPT, command_interrupt, maps[i]);
-    if (key != _POSIX_VDISABLE && key > 0 && key < 128) rl_bind_key_in_map(key, command_interrupt, maps[i]);
+    if (interrupts > 0 && key < 128) rl_bind_key_in_map(key, command_interrupt, maps[i]);
   }
   now.c_cc[VINTR] = _POSIX_VDISABLE;
   tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
+}
+
+/* Readline calls it when a line is entered, and again when that is taken. */
+static void restore_terminal(void) {
+  if (interrupts && !dropped) prompt_hear(interrupts);
+  interrupts = 0;
+  rl_deprep_terminal();
 }
 
 /* Defaults go in before the user's inputrc is read, so that it has the last word. */
@@ -489,8 +467,9 @@ void prompt_open(lua_State *L) {
   rl_outstream = stdout;
   rl_catch_signals = 0;
   rl_catch_sigwinch = 0;
-  rl_getc_function = read_pushed;
+  prompt_ahead_open();
   rl_prep_term_function = prepare_terminal;
+  rl_deprep_term_function = restore_terminal;
   rl_attempted_completion_function = complete;
   rl_completion_display_matches_hook = show_matches;
   rl_completer_quote_characters = "";
@@ -618,13 +597,14 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
   fflush(stdout);
   paint_begin(prompt, more);
   rl_callback_handler_install("", on_line);
+  prompt_take_back();
   while (!accepted_done) {
     sigprocmask(SIG_BLOCK, &blocked, &mask);
     handle_signals();
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
     const double wait = idled ? idle_again : IDLE_AFTER;
     const struct timespec moment = { .tv_sec = (time_t)wait, .tv_nsec = (long)((wait - (double)(time_t)wait) * 1e9) };
-    int ready = pushed_at < pushed_n ? 1 : ppoll(&in, 1, wait > 0 ? &moment : NULL, &mask);
+    int ready = prompt_pushed() ? 1 : ppoll(&in, 1, wait > 0 ? &moment : NULL, &mask);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     if (ready == 0) tell_idle();
     if (ready <= 0) continue;

@@ -1,5 +1,6 @@
-/* prompt.h: the editor of the prompt: readline's keys (prompt.c), our painter (prompt_paint.c), history
- * (prompt_history.c), the search in it (prompt_search.c). Everything here runs on the main thread.
+/* prompt.h: the editor of the prompt: readline's keys (prompt.c), what was typed and not read yet (prompt_ahead.c), our
+ * painter (prompt_paint.c), history (prompt_history.c), the search in it (prompt_search.c). Everything here runs on the
+ * main thread.
  *
  * What the text means is Lua's business. The editor asks a table of functions, stdlib/dflow/repl/editor.lua, always
  * through prompt_ask, so that an error in Lua never jumps over readline's frames. Lines and columns count bytes from 0.
@@ -38,9 +39,6 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
 /* Calls editor function `name` with the `nargs` values on top of `L`, popping them. False, with nothing on the stack,
  * when it failed; the message then stands under the input. */
 bool prompt_ask(const char *name, int nargs, int nresults);
-int  prompt_key(void);                             /* the next byte that was typed or pushed back; < 0: none comes */
-bool prompt_pushed(void);                          /* is there one that was pushed back? */
-void prompt_push_back(const char *bytes, size_t n);         /* these bytes are read before all others */
 void prompt_menu(void);                            /* pops a list of rows, and puts them below the input */
 extern lua_State *prompt_lua;               /* where the editor table lives */
 extern const char prompt_editor_key;        /* its key in the registry */
@@ -61,6 +59,14 @@ void paint_theme(char style, const char *sgr);            /* "" for none */
 paint_place paint_place_of(int point);                    /* of a byte of rl_line_buffer */
 int  paint_line_start(int line);                          /* byte where the line begins */
 void paint_size(int *columns, int *rows);
+
+/* ---- prompt_ahead.c: bytes that were typed and not read yet ---- */
+void prompt_ahead_open(void);               /* readline reads keys from here */
+int  prompt_key(void);                      /* the next byte that was typed or pushed back; < 0: none comes */
+bool prompt_pushed(void);                   /* is there one that was pushed back? */
+void prompt_push_back(const char *bytes, size_t n);         /* these bytes are read before all others */
+void prompt_hear(int key);                  /* a line was entered: `key` interrupts, if it was typed since */
+void prompt_take_back(void);                /* a prompt is there: what was typed behind the last line is for it */
 
 /* ---- prompt_search.c: Ctrl-R ---- */
 int  search_begin(int count, int key);      /* a command of readline's */

@@ -99,7 +99,7 @@ local function show_live(h) if M.live then M.live(h) end end
 --- What the run is doing that cannot be stopped in the middle.
 local function busy_with(h)
   local at = core.run_at(h.handle)
-  if at < 0 then return 'its variables are being initialised' end
+  if at < 0 then return 'none of its ops has begun, its variables are initialised first' end
   local op = graph.operation(h.session.graph, at)
   return ('%s (%s)%s is being computed'):format(op.name, op.type, op.source and '  ' .. op.source or '')
 end

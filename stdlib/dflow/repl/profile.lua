@@ -9,39 +9,62 @@ local M = {}
 local enums = require 'dflow.backend.enums'
 local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EVENT_FRAME_OPEN
 
+--- The tokens that were computed elsewhere, which came back to the run's owner: a set of nodes, and one of tokens.
+local function elsewhere(h)
+  local nodes, tokens = {}, {}
+  trace.each(h, function(_, _, iteration, _, node, frame, _, kind, _, device)
+    if kind ~= DONE then return end
+    nodes[node] = true
+    tokens[trace.token(node, frame, iteration, device)] = true
+  end)
+  return nodes, tokens
+end
+
+--- A function count(node, frame, took, dead, device) that adds a token to the sums `all`: to the rows of its op, line and frame, which are
+--- looked up once for each node and scope, as a log may have a million tokens.
+local function counter(all, names)
+  local of_node, of_transfer, of_scope = {}, {}, {}
+  local function row(kind, name)
+    local r = all[kind][name] or { name = name, n = 0, ns = 0, dead = 0 }
+    all[kind][name] = r
+    return r
+  end
+  local function rows_of(node, frame, device)
+    local n, scope, of = names.node(node), names.frame(frame).scope, device < 0 and of_transfer or of_node
+    of[node] = of[node] or { row('ops', device < 0 and 'Transfer' or n.type), row('lines', n.source ~= '' and n.source or '?') }
+    of_scope[scope or 0] = row('frames', scope and names.scope(scope).name or 'top level')
+    return of[node]
+  end
+  return function(node, frame, took, dead, device)
+    local rows = (device < 0 and of_transfer or of_node)[node]
+    local scope = names.frame(frame).scope or 0
+    if not (rows and of_scope[scope]) then rows = rows_of(node, frame, device) end
+    local op, line, of, n, gone = rows[1], rows[2], of_scope[scope], dead == nil and 0 or 1, dead and 1 or 0
+    op.n, op.ns, op.dead = op.n + n, op.ns + took, op.dead + gone
+    line.n, line.ns, line.dead = line.n + n, line.ns + took, line.dead + gone
+    of.n, of.ns, of.dead = of.n + n, of.ns + took, of.dead + gone
+    all.kernels, all.tokens, all.dead = all.kernels + took, all.tokens + n, all.dead + gone
+  end
+end
+
 --- Adds a run's log to the sums; the ns in which something of it was running.
 local function add_run(all, h)
-  local names, away = trace.names(h), trace.look_ahead(h)
-  local begun, open, busy, until_, i = {}, 0, 0, 0, 0
-  local function add(kind, name, took, dead)
-    local row = all[kind][name]
-    if not row then
-      row = { name = name, n = 0, ns = 0, dead = 0 }
-      all[kind][name] = row
-    end
-    row.n, row.ns, row.dead = row.n + (dead == nil and 0 or 1), row.ns + took, row.dead + (dead and 1 or 0)
-  end
-  local function count(node, frame, took, dead, device)
-    local n = names.node(node)
-    add('ops', device < 0 and 'Transfer' or n.type, took, dead)
-    add('lines', n.source ~= '' and n.source or '?', took, dead)
-    local scope = names.frame(frame).scope
-    add('frames', scope and names.scope(scope).name or 'top level', took, dead)
-    all.kernels, all.tokens, all.dead = all.kernels + took, all.tokens + (dead == nil and 0 or 1), all.dead + (dead and 1 or 0)
-  end
+  local names, away, done = trace.names(h), elsewhere(h)
+  local begun, open, busy, until_ = {}, 0, 0, 0
+  local count = counter(all, names)
   local function covered(from, to)                  -- while a worker has something, all of the time is covered
     from = math.max(from, until_)
     if to > from then busy, until_ = busy + to - from, to end
   end
   trace.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead, device)
-    i = i + 1
     if open > 0 then covered(until_, at) end
     if kind == OPEN then names.open(frame, node, iteration, scope)
     elseif kind == TOKEN then
       covered(at, at + took)
       count(node, frame, took, dead, device)
-      if away[i] then
-        begun[trace.token(node, frame, iteration, device)] = at
+      local key = away[node] and trace.token(node, frame, iteration, device)
+      if key and done[key] then
+        begun[key] = at
         open, until_ = open + 1, math.max(until_, at)
       end
     elseif kind == DONE then
