@@ -85,6 +85,8 @@ PAGES    := $(shell pkg-config --exists 'libmicrohttpd >= 0.9.71' 2>/dev/null &&
 # Native code for hot loops: a plug-in, where LLVM is.
 LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15,$(shell command -v llvm-config-$(v) 2>/dev/null)))
 JIT      := $(BUILD)/libdflow_jit.so
+# What was compiled is known by the version without asking it.
+$(BUILD)/runtime/engine/native/compile.o: ALL_CFLAGS += $(if $(LLVM_CONFIG),-DDFLOW_LLVM='"$(shell $(LLVM_CONFIG) --version)"')
 
 # GPUs: a plug-in. Its own part is plain C, built everywhere; its kernels need nvcc. The driver for tests (spec/cuda) runs the same kernels,
 # compiled by the host's compiler. CUDA_ARCHS=all builds for every GPU from sm_80 to sm_100 (code for sm_80 is that of 86 and 89, too); PTX for

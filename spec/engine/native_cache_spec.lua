@@ -40,6 +40,19 @@ describe('the cache of native code', function()
     assert.equal(2, files())
   end)
 
+  host_it('needs no compiler for what it has', function()
+    local text = program .. [==[
+      local maps, n = io.open '/proc/self/maps', 0
+      for line in maps:lines() do if line:find('LLVM', 1, true) or line:find('libdflow_jit', 1, true) then n = n + 1 end end
+      print(n > 0 and 'the compiler is there' or 'no compiler')]==]
+    local machine = command 'uname -m'
+    local first = run(text)
+    assert.matches('^compiled 50 .*\nthe compiler is there$', first)
+    local again = first:gsub('compiled', 'from the disk')
+    if machine == 'x86_64' then again = again:gsub('the compiler is there', 'no compiler') end
+    assert.equal(again, run(text))
+  end)
+
   host_it('makes it once for all plans with the same loop', function()
     local first, second = run(program .. 'print(run(1.25))'):match('^(.-)\n(.*)$')
     assert.equal((first:gsub('compiled', 'from the disk')), second)

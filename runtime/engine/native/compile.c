@@ -1,6 +1,6 @@
 /* compile.c: the plug-in is found and loaded, and units are compiled: by a thread of their own, one after the other,
  * or at once by who asks. What was compiled lies in memory once for all units with the same text, and on the disk for
- * other processes.
+ * other processes, which need the plug-in for what is not there.
  *
  * Units belong to their plan, which waits for the compiler before it goes.
  */
@@ -8,6 +8,7 @@
 #include "engine/native/native.h"
 #include "base/plugin.h"
 #include "engine/native/look.h"
+#include "engine/native/object.h"
 #include "engine/native/plugin.h"
 #include "kernels/disk.h"
 #include <dlfcn.h>
@@ -31,7 +32,8 @@ static struct {
 
 /* ---- the plug-in -------------------------------------------------------------------------------------- */
 
-/* The compiler's thread must not stand in LLVM while the process takes that down. */
+/* The compiler's thread must not stand in LLVM while the process takes that down: neither in one that is just being
+   loaded, which is why it is said when the thread begins, nor in one that was loaded later. */
 static void at_exit(void) {
   pthread_mutex_lock(&jit.lock);
   jit.leaving = true;
@@ -91,27 +93,47 @@ struct dfi_code {
   char     symbol[sizeof DFI_SYMBOL];    /* its key */
   int32_t  refs;
   int32_t (*run)(dfi_native_frame *);
-  void    *loaded;                       /* the plug-in's */
+  dfi_object object;
+  void    *loaded;                       /* the plug-in's, where that has laid it into memory */
 };
 
 static const dfk_disk disk = { "DFLOW_NATIVE_CACHE", "native", "o", "dflowjit", 64u << 20 };
 
-/* Of the text, but for the line that names the loop, and of all else that its code depends on. */
-static dfk_disk_key key_of(const dfi_unit *u) {
-  dfk_disk_key key = DFK_DISK_KEY;
-  dfk_disk_hash_text(&key, jit.api->depends());
-  dfk_disk_hash_text(&key, strchr(u->text.at, '\n'));
-  return key;
+/* Can what is on the disk be found, and run, without the plug-in? */
+static bool is_known_without(dfk_disk_key *key) {
+#ifdef DFLOW_LLVM
+  dfk_disk_hash_text(key, DFLOW_LLVM);
+  return dfi_object_machine(key);
+#else
+  (void)key;
+  return false;
+#endif
+}
+
+/* Of the text, but for the line that names the loop, and of all else that its code depends on. False: there is no
+   plug-in to ask for that. */
+static bool key_of(const dfi_unit *u, dfk_disk_key *key) {
+  const int32_t version = DFI_JIT_VERSION;
+  *key = DFK_DISK_KEY;
+  dfk_disk_hash(key, &version, sizeof version);
+  if (!is_known_without(key)) {
+    if (!plugin()) return false;
+    dfk_disk_hash_text(key, jit.api->depends());
+  }
+  dfk_disk_hash_text(key, strchr(u->text.at, '\n'));
+  return true;
 }
 
 /* The object file, from the disk or the compiler; malloc's, or NULL. */
 static void *object_of(dfi_unit *u, const dfk_disk_key *key, size_t *bytes, char *error, size_t room) {
   void *object = dfk_disk_read(&disk, key, bytes);
   u->from_disk = object != NULL;
-  if (!object && (object = jit.api->compile(u->text.at, u->text.n, bytes, error, room)))
+  if (!object && plugin() && (object = jit.api->compile(u->text.at, u->text.n, bytes, error, room)))
     dfk_disk_write(&disk, key, object, *bytes);
   return object;
 }
+
+typedef int32_t (*unit_fn)(dfi_native_frame *);
 
 static struct dfi_code *code_new(dfi_unit *u, const dfk_disk_key *key, const char *symbol, char *error, size_t room) {
   size_t bytes;
@@ -119,7 +141,8 @@ static struct dfi_code *code_new(dfi_unit *u, const dfk_disk_key *key, const cha
   if (!object) return NULL;
   struct dfi_code *c = dfi_xcalloc(1, sizeof *c);
   memcpy(c->symbol, symbol, sizeof c->symbol);
-  c->run = (int32_t(*)(dfi_native_frame *))jit.api->load(object, bytes, symbol, &c->loaded, error, room);
+  c->run = (unit_fn)dfi_object_load(&c->object, object, bytes, symbol);
+  if (!c->run && plugin()) c->run = (unit_fn)jit.api->load(object, bytes, symbol, &c->loaded, error, room);
   free(object);
   if (c->run) {
     c->next = jit.codes;
@@ -131,8 +154,9 @@ static struct dfi_code *code_new(dfi_unit *u, const dfk_disk_key *key, const cha
 
 /* The code of a unit that has been written. Under `compiling`. */
 static struct dfi_code *code_of(dfi_unit *u, char *error, size_t room) {
-  const dfk_disk_key key = key_of(u);
+  dfk_disk_key key;
   char symbol[sizeof DFI_SYMBOL];
+  if (!key_of(u, &key)) return NULL;
   snprintf(symbol, sizeof symbol, "dflow_%016llx%016llx", (unsigned long long)key.half[0],
            (unsigned long long)key.half[1]);
   memcpy(strstr(strchr(u->text.at, '\n'), DFI_SYMBOL), symbol, strlen(symbol));
@@ -149,7 +173,8 @@ static void code_drop(struct dfi_code *c) {
   struct dfi_code **at = &jit.codes;
   while (*at != c) at = &(*at)->next;
   *at = c->next;
-  jit.api->drop(c->loaded);
+  dfi_object_drop(&c->object);
+  if (c->loaded) jit.api->drop(c->loaded);
   dfi_free(c);
 }
 
@@ -157,9 +182,9 @@ static void compile(dfi_unit *u) {
   char error[500] = "";
   const double began = dfi_now();
   pthread_mutex_lock(&jit.compiling);
-  if (!plugin()) dfi_unit_refuse(u, NULL, "%s", jit.why);
-  else if (dfi_unit_write(u)) {
+  if (dfi_unit_write(u)) {
     if ((u->code = code_of(u, error, sizeof error))) u->run = u->code->run;
+    else if (!jit.api) dfi_unit_refuse(u, NULL, "%s", jit.why);
     else dfi_unit_refuse(u, NULL, "LLVM: %s", error);
   }
   pthread_mutex_unlock(&jit.compiling);
@@ -184,6 +209,9 @@ static void *work(void *unused) {
 
 /* Under `lock`. */
 static void start(void) {
+  static bool told;
+  if (!told) atexit(at_exit);
+  told = true;
   pthread_t thread;
   pthread_attr_t detached;
   pthread_attr_init(&detached);
@@ -229,7 +257,7 @@ dfi_unit *dfi_unit_of(dfi_exec *x, const dfi_scope *s) {
 
 char *dfi_native_assembly(const dfi_unit *u) {
   pthread_mutex_lock(&jit.compiling);
-  char *text = jit.api->assembly(u->text.at, u->text.n);
+  char *text = plugin() ? jit.api->assembly(u->text.at, u->text.n) : NULL;
   pthread_mutex_unlock(&jit.compiling);
   return text;
 }

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DFI_JIT_VERSION = 2 };
+/* Of the table and of what compile makes: files on the disk are those of the same version. */
+enum { DFI_JIT_VERSION = 3 };
 typedef struct dfi_jit_api {
   int32_t version;
   /* Makes the compiler for this machine. NULL: it is ready. Else why it is not, in static memory. Called once. */

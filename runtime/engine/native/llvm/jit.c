@@ -47,19 +47,24 @@ static LLVMTargetMachineRef machine_new(const char **why) {
 }
 
 static const char *jit_open(void) {
-  static char why[400];
   const char *reason = "LLVM has no code generator for this machine";
   if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() || LLVMInitializeNativeAsmParser())
     return reason;
-  LLVMTargetMachineRef for_jit = machine_new(&reason);
   machine = machine_new(&reason);
-  if (!for_jit || !machine) return reason;
+  return machine ? NULL : reason;
+}
+
+/* Made when it is first needed, which it seldom is: libdflow lays most files into memory itself. */
+static bool linker_open(char *error, size_t room) {
+  const char *reason = "LLVM has no linker for this machine";
+  if (jit) return true;
+  LLVMTargetMachineRef for_jit = machine_new(&reason);
+  if (!for_jit) return snprintf(error, room, "%s", reason), false;
   LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
   LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(for_jit));
   LLVMErrorRef e = LLVMOrcCreateLLJIT(&jit, b);
-  if (!e) return NULL;
-  tell(e, why, sizeof why);
-  return why;
+  if (e) tell(e, error, room);
+  return !e;
 }
 
 /* The text as an optimised module of the context; NULL: error says why. */
@@ -114,6 +119,7 @@ static void *jit_compile(const char *text, size_t bytes, size_t *size, char *err
 }
 
 static void *jit_load(const void *object, size_t size, const char *symbol, void **code, char *error, size_t room) {
+  if (!linker_open(error, room)) return NULL;
   LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(object, size, symbol);
   LLVMOrcResourceTrackerRef tracker = LLVMOrcJITDylibCreateResourceTracker(LLVMOrcLLJITGetMainJITDylib(jit));
   LLVMErrorRef e = LLVMOrcLLJITAddObjectFileWithRT(jit, tracker, buffer);
