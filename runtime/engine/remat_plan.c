@@ -4,19 +4,19 @@
 #include <stdio.h>
 
 /* How a node runs in the copy. */
-typedef enum how { AGAIN, LOGGED, FILLS, TAKES, MAKES } how;
+typedef enum how { RERUN, LOGGED, FILLS, TAKES, MAKES } how;
 
 static bool has_trait(const dfi_pnode *p, uint32_t traits) { return (p->op->traits & traits) != 0; }
 
 static how how_of(const dfi_pnode *p) {
   if (p->kind == DFI_K_READ || p->reads) return LOGGED;
-  if (p->kind != DFI_K_KERNEL) return AGAIN;
+  if (p->kind != DFI_K_KERNEL) return RERUN;
   if (has_trait(p, DFO_ARRAY_NEW | DFO_ARRAY_GRAD)) return MAKES;
   if (has_trait(p, DFO_ARRAY_FILLS)) return FILLS;
   if (has_trait(p, DFO_ARRAY_TAKES | DFO_ARRAY_WHOLE)) return TAKES;
-  if (!p->op->stateful || has_trait(p, DFO_REPEATS | DFO_RANDOM)) return AGAIN;
-  if (has_trait(p, DFO_VARIABLE) && p->nout && p->out_dtypes[0] == DF_RESOURCE) return AGAIN;
-  return has_trait(p, DFO_TAPE) ? AGAIN : LOGGED;        /* a call's tape is made anew with the call */
+  if (!p->op->stateful || has_trait(p, DFO_REPEATS | DFO_RANDOM)) return RERUN;
+  if (has_trait(p, DFO_VARIABLE) && p->nout && p->out_dtypes[0] == DF_RESOURCE) return RERUN;
+  return has_trait(p, DFO_TAPE) ? RERUN : LOGGED;        /* a call's tape is made anew with the call */
 }
 
 /* ---- may the loop's iterations run again? --------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ static void mark_node(dfi_plan *p, int32_t i) {
   if (c->kind == DFI_K_ENTER || c->kind == DFI_K_CALL) c->target += (uint32_t)m->nscopes;
   if (c->kind == DFI_K_EXIT) c->kind = DFI_K_EXIT_REMAT;
   if (c->kind == DFI_K_NEXT) c->kind = DFI_K_NEXT_REMAT;
-  if (h == AGAIN) return;
+  if (h == RERUN) return;
   c->kernel = second[h];
   c->kind = DFI_K_KERNEL;
   c->offload = 0;

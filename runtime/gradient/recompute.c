@@ -454,7 +454,7 @@ static df_output unrolled_value(dfi_replay *copy, df_output v, bool *bad) {
 /* What is written a second time is left as it is. */
 static void retouch(dfi_replay *copy, df_node *n, df_attr *attrs) {
   if (dfi_has_trait(n, DFO_OWN_GRADIENT)) ((recompute *)copy->user)->custom = true;
-  int32_t a = dfi_has_trait(n, DFO_ARRAY) ? dfi_op_attr_index(dfi_op_info_at(n->op), "again") : -1;
+  int32_t a = dfi_has_trait(n, DFO_ARRAY) ? dfi_op_attr_index(dfi_op_info_at(n->op), "recomputed") : -1;
   if (a >= 0) attrs[a].i = 1;
 }
 
@@ -521,7 +521,8 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   df_output end = dfi_op(b, "Minimum", dfi_op(b, "Add", dfi_op(b, "Add", first, c->b->index), one), trips);
   if (dfi_pass_failed(p)) return false;
   var[0] = first.node->id; var[1] = first.index;
-  if (df_while_begin(g, 1, var, l->parallel_iterations, -1, true, "keep", "again", l->where, var, p->err)) return false;
+  if (df_while_begin(g, 1, var, l->parallel_iterations, -1, true, "keep", "recompute", l->where, var, p->err))
+    return false;
   c->replay = l->replay = dfi_flow_top(g)->loop;
   df_output more = dfi_op(b, "Less", (df_output){ g->node[var[0]], var[1] }, end);
   if (dfi_pass_failed(p) || df_while_pred_end(g, more.node->id, more.index, var, p->err)) return false;

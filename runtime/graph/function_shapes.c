@@ -43,22 +43,22 @@ static void infer(df_node *n) {
     n->out[i].shape = dfi_shape_merge(&n->out[i].shape, &was[i], &both) ? both : was[i];
 }
 
-typedef struct kept { df_node *node; int32_t index; dfi_shape shape; bool constant; } kept;
+typedef struct told { df_node *node; int32_t index; dfi_shape shape; bool constant; } told;
 
-static kept *keep_all(df_graph *g, int32_t first, int32_t *n) {
+static told *keep_all(df_graph *g, int32_t first, int32_t *n) {
   int32_t count = 0;
   for (int32_t id = first; id < g->n; id++) count += g->node[id]->nout;
-  kept *k = dfi_xcalloc((size_t)count + 1, sizeof *k);
+  told *k = dfi_xcalloc((size_t)count + 1, sizeof *k);
   *n = 0;
   for (int32_t id = first; id < g->n; id++)
     for (int32_t i = 0; i < g->node[id]->nout; i++) {
       const dfi_out *o = &g->node[id]->out[i];
-      k[(*n)++] = (kept){ g->node[id], i, o->shape, o->constant != NULL };
+      k[(*n)++] = (told){ g->node[id], i, o->shape, o->constant != NULL };
     }
   return k;
 }
 
-static void restore_all(const kept *k, int32_t n) {
+static void restore_all(const told *k, int32_t n) {
   for (int32_t i = 0; i < n; i++) {
     dfi_out *o = &k[i].node->out[k[i].index];
     o->shape = k[i].shape;
@@ -106,7 +106,7 @@ void dfi_flow_functions_infer(df_graph *g) {
     any |= assumed[i] != NULL;
   }
   if (any) {
-    kept *before = keep_all(g, first, &n);
+    told *before = keep_all(g, first, &n);
     for (int32_t i = 0; i < fl->nfunction; i++)
       for (int32_t c = 0; assumed[i] && c < fl->function[i]->ncall; c++)
         for (int32_t k = 0; k < fl->function[i]->nresults; k++) {

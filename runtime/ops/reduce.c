@@ -211,7 +211,7 @@ static bool reduced_axes(const df_node *n, bool *reduced) {
 }
 
 /* t, which has the shape of n's result, with ones where n reduced: it broadcasts against the input. */
-static df_output kept(dfi_grad *g, df_node *n, df_output t) {
+static df_output with_axes(dfi_grad *g, df_node *n, df_output t) {
   dfi_build *b = dfg_build(g);
   const dfi_shape *x = dfi_shape_at(n->in[0]);
   bool reduced[DF_MAX_RANK], leading = true, none = true, zero = false;
@@ -236,7 +236,7 @@ static df_output kept(dfi_grad *g, df_node *n, df_output t) {
 /* t in the shape of n's input: every reduced element gets a copy. */
 static df_output spread(dfi_grad *g, df_node *n, df_output t) {
   const dfi_shape *x = dfi_shape_at(n->in[0]);
-  t = kept(g, n, t);
+  t = with_axes(g, n, t);
   if (!t.node) return t;
   if (dfi_shape_known(x) && dfi_shape_equal(x, dfi_shape_at(t))) return t;
   return dfi_op(dfg_build(g), "BroadcastTo", t, dfg_in_shape(g, n, 0));
@@ -271,13 +271,13 @@ static int32_t grad_mean(dfi_grad *g, df_node *n, const df_output *dy, df_output
 /* The elements equal to the result share its gradient evenly, as in TensorFlow. */
 static int32_t grad_extreme(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
-  df_output equal = dfi_op(b, "Equal", dfg_in(g, n, 0), kept(g, n, dfg_out(g, n, 0)));
+  df_output equal = dfi_op(b, "Equal", dfg_in(g, n, 0), with_axes(g, n, dfg_out(g, n, 0)));
   dfi_attr_int(b, "DstT", n->out[0].dtype);
   df_output chosen = dfi_op(b, "Cast", equal);
   df_output axes = dfg_in(g, n, 1);
   dfi_attr_int(b, "keep_dims", n->attrs[0].i);
   df_output count = dfi_op(b, "Sum", chosen, axes);
-  dx[0] = dfi_op(b, "Mul", chosen, kept(g, n, dfi_op(b, "RealDiv", dy[0], count)));
+  dx[0] = dfi_op(b, "Mul", chosen, with_axes(g, n, dfi_op(b, "RealDiv", dy[0], count)));
   return dfg_end(g);
 }
 
@@ -304,7 +304,8 @@ static int32_t grad_prod_any(dfi_grad *g, df_node *n, const df_output *dy, df_ou
   dfi_attr_int(b, "reverse", true);
   df_output factor = dfi_op(b, "Mul", before, dfi_op(b, "Cumprod", column, zero));
   factor = dfi_op(b, "Reshape", factor, dfi_op(b, "Shape", turned));
-  dx[0] = dfi_op(b, "Mul", dfi_op(b, "Transpose", factor, dfi_op(b, "InvertPermutation", order)), kept(g, n, dy[0]));
+  factor = dfi_op(b, "Transpose", factor, dfi_op(b, "InvertPermutation", order));
+  dx[0] = dfi_op(b, "Mul", factor, with_axes(g, n, dy[0]));
   return dfg_end(g);
 }
 
@@ -316,7 +317,7 @@ static int32_t grad_prod(dfi_grad *g, df_node *n, const df_output *dy, df_output
   int32_t rank = dfi_shape_at(n->in[0])->rank, count = 0, axis[DF_MAX_RANK];
   if (!reduced_axes(n, reduced)) return grad_prod_any(g, n, dy, dx);
   for (int32_t i = rank - 1; i >= 0; i--) if (reduced[i]) axis[count++] = i;
-  df_output part[DF_MAX_RANK + 1], d = kept(g, n, dy[0]);
+  df_output part[DF_MAX_RANK + 1], d = with_axes(g, n, dy[0]);
   part[0] = dfg_conj(g, dfg_in(g, n, 0));
   for (int32_t i = 0; i + 1 < count; i++) {
     int64_t a = axis[i];
@@ -338,14 +339,14 @@ static int32_t grad_prod(dfi_grad *g, df_node *n, const df_output *dy, df_output
 
 static int32_t grad_log_sum_exp(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
-  df_output share = dfi_op(b, "Exp", dfi_op(b, "Sub", dfg_in(g, n, 0), kept(g, n, dfg_out(g, n, 0))));
-  dx[0] = dfi_op(b, "Mul", share, kept(g, n, dy[0]));
+  df_output share = dfi_op(b, "Exp", dfi_op(b, "Sub", dfg_in(g, n, 0), with_axes(g, n, dfg_out(g, n, 0))));
+  dx[0] = dfi_op(b, "Mul", share, with_axes(g, n, dy[0]));
   return dfg_end(g);
 }
 
 static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
-  dx[0] = dfi_op(b, "Mul", dfg_in(g, n, 0), kept(g, n, dfi_op(b, "RealDiv", dy[0], dfg_out(g, n, 0))));
+  dx[0] = dfi_op(b, "Mul", dfg_in(g, n, 0), with_axes(g, n, dfi_op(b, "RealDiv", dy[0], dfg_out(g, n, 0))));
   return dfg_end(g);
 }
 

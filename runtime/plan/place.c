@@ -406,16 +406,16 @@ static bool is_faster(const maker *m, int32_t d, int32_t than) {
   return (m->devices->virtual_clock || a->kind != DFI_DEVICE_SIM) && a->speed > b->speed;
 }
 
-/* What it takes besides to run n far from all that it has to do with: what is not placed yet is taken to be at home. */
-static double way_back(const maker *m, const df_node *n, int32_t d, int32_t home) {
+/* What it takes besides to run n far from all that it has to do with: what is not placed yet is taken to be `near`. */
+static double way_back(const maker *m, const df_node *n, int32_t d, int32_t near) {
   double sum = 0, made = 0;
   int32_t unused;
   for (int32_t i = 0; i < n->nin; i++) {
     const bool given = flow_of(dfi_plan_origin(m, n->in[i]).node) == DF_CONSTANT;
-    if (!given && device_at(m, n->in[i], &unused) == NOWHERE) sum += crossing_seconds(m, home, d, bytes_of(n->in[i]));
+    if (!given && device_at(m, n->in[i], &unused) == NOWHERE) sum += crossing_seconds(m, near, d, bytes_of(n->in[i]));
   }
   for (int32_t i = 0; i < n->nout; i++) made += bytes_of((df_output){ (df_node *)(uintptr_t)n, i });
-  return sum + crossing_seconds(m, d, home, made);
+  return sum + crossing_seconds(m, d, near, made);
 }
 
 /* Does a loop go on by what n says? It is computed where the loop's variables are that it reads: to send them to where

@@ -57,7 +57,7 @@ static void saved_add(dfi_tally *t, const dfi_exec *x) {
 void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   const dfi_plan *p = x->plan;
   t->seconds += x->seconds;
-  t->again += x->remat_iterations;
+  t->recomputed += x->remat_iterations;
   t->swap.resident_bytes = 0;
   saved_add(t, x);
   const dfi_exec *other;
@@ -127,7 +127,7 @@ size_t dfi_tally_text(const dfi_tally *tally, char *out, size_t room) {
   const dfi_swap *s = &tally->swap;
   say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in,
       (long long)s->tensors_out, (long long)s->tensors_in, (long long)s->resident_bytes, s->stall_seconds);
-  say(&t, "again %lld\n", (long long)tally->again);
+  say(&t, "again %lld\n", (long long)tally->recomputed);
   say(&t, "owners ");
   for (int32_t i = 0; i < tally->nowners; i++) say(&t, "%lld ", (long long)tally->owner[i]);
   say(&t, "\n");

@@ -12,7 +12,7 @@ typedef struct dfi_tally {
   dfi_tally_link *link; int32_t nlinks;
   dfi_swap swap;
   dfi_choices saved;         /* by value */
-  int64_t  again;            /* iterations that ran a second time */
+  int64_t  recomputed;       /* iterations that ran a second time */
   int64_t *owner; int32_t nowners;   /* nodes that each owner ran */
   const char *one_owner;     /* why the last run had one, where the session has several; NULL: it had several */
 } dfi_tally;

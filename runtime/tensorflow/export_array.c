@@ -59,13 +59,13 @@ static df_node *root(const dfi_export *e, df_output o) {
 }
 
 void dfi_export_arrays_meet(dfi_export *e) {
-  for (bool again = true; again; ) {
-    again = false;
+  for (bool changed = true; changed; ) {
+    changed = false;
     for (int32_t i = 0; i < e->nneed; i++) {
       df_node *n = e->need[i];
       if (flow_kind(n) != DF_MERGE || e->moves[n->id] || !dfi_export_is_array(e, (df_output){ n, 0 })) continue;
       for (int32_t k = 1; k < n->nin && !e->moves[n->id]; k++)
-        if (root(e, n->in[k]) != root(e, n->in[0])) again = e->moves[n->id] = true;
+        if (root(e, n->in[k]) != root(e, n->in[0])) changed = e->moves[n->id] = true;
     }
   }
   for (int32_t i = 0; i < e->nneed; i++) {                            /* and what brings them to the Merge */
@@ -373,8 +373,8 @@ bool dfi_export_array_node(dfi_export *e, const df_node *n) {
     write_primitive(e, n);
     return true;
   }
-  const df_attr *again = attr(n, "again");
-  if (again && again->i) dfi_export_refuse(e, "it writes again what a recomputed iteration wrote");
+  const df_attr *recomputed = attr(n, "recomputed");
+  if (recomputed && recomputed->i) dfi_export_refuse(e, "it writes what a recomputed iteration wrote before");
   else if (is(n, "")) array_new(e);
   else if (is(n, "Write")) write_op(e);
   else if (is(n, "Read")) read_op(e);

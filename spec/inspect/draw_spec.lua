@@ -378,7 +378,8 @@ in cond/Merge]], drawn((choice())))
       node { name: "x" op: "Placeholder" device: "/device:CPU:0" attr { key: "dtype" value { type: DT_FLOAT } } }
       node { name: "y" op: "Neg" input: "x" device: "/device:CPU:1" attr { key: "T" value { type: DT_FLOAT } } }]]
     local model = require 'dflow.draw.model'
-    local function made() return model.make(g.handle, { { g:output('y').node, 0 } }, 'partitioned', { 'cpu:0', 'cpu:1' }) end
+    local x, y = g:output('x').node, g:output('y').node
+    local function made() return model.make(g.handle, { { y, 0 } }, 'partitioned', { [x] = 'cpu:0', [y] = 'cpu:1' }) end
     local text = require('dflow.draw.text').let(made(), { source = false })
     assert.is_truthy(text:find('2 partitions', 1, true), text)
     assert.is_truthy(text:find('y: float32[...] = Neg(Recv(cpu:0, x))', 1, true), text)

@@ -215,7 +215,7 @@ static void open_window(dfi_native_frame *c, dfi_access *a, int64_t i) {
   const dfi_shape *tensor = c->unit->access[a - c->access].shape;
   a->n = 0;
   if (tensor && reads && t->accumulates && is_written(c, t)) return;     /* rows are read where they lie */
-  if (!reads && p->node->attrs[0].i) return;  /* `again`: the runtime looks whether it was written before */
+  if (!reads && p->node->attrs[0].i) return;  /* `recomputed`: the runtime looks whether it was written before */
   if (t->whole && i < t->whole->dims[0]) {
     if (!reads || !same_shape(tensor, t->whole->rank - 1, t->whole->dims + 1) || (t->accumulates && writes)) return;
     a->low = 0;

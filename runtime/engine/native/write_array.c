@@ -188,8 +188,8 @@ static void write_count(dfi_writer *w, const cell *c) {
 void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (w->burst) { dfi_write_burst_array(w, i, p); return; }
   cell c = cell_of(w, i, p);
-  const bool again = !c.reads && p->node->attrs[0].i;
-  const int64_t held = again || c.reads ? -1 : held_of(w, i, w->look->plan->operand[p->in + 2]);
+  const bool recomputed = !c.reads && p->node->attrs[0].i;
+  const int64_t held = recomputed || c.reads ? -1 : held_of(w, i, w->look->plan->operand[p->in + 2]);
   if (held >= 0) {
     w->unit->access[c.k].shape = dfi_shape_at(p->node->in[2]);
     write_held(w, i, p, c.k, c.index, held);
@@ -214,6 +214,6 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
     snprintf(row, sizeof row, "%%a%u.row", c.k);
     w->look->loop[i].slot_alias[p->out] = load_pointer(w, row);
   }
-  if (!again) write_count(w, &c);
+  if (!recomputed) write_count(w, &c);
   dfi_write_done(w, i, p, -1);
 }

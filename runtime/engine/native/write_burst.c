@@ -127,7 +127,7 @@ static bool known_array(const dfi_writer *w, int32_t i, uint32_t n) {
   const dfi_pnode *p = &l->nodes[n];
   const dfi_operand *in = w->look->plan->operand + p->in;
   int64_t step;
-  if (dfi_is_write(p) && p->node->attrs[0].i) return false; /* `again` */
+  if (dfi_is_write(p) && p->node->attrs[0].i) return false; /* `recomputed` */
   if (l->node[n].guard != 0 && l->node[n].guard != l->go_on) return false;
   return step_of(w, i, in[1], &step, 0) && (step == 1 || step == -1);
 }
@@ -341,7 +341,7 @@ static void write_iterations(dfi_writer *w, int32_t i, bool counted) {
   const dfi_look_loop *l = &w->look->loop[i];
   const dfi_nloop *v = &w->unit->loop[i];
   begin_again(w, i);
-  SAY(w, "  store i64 0, ptr %%done%d\n  br label %%again%d\nagain%d:\n", i, i, i);
+  SAY(w, "  store i64 0, ptr %%done%d\n  br label %%next%d\nnext%d:\n", i, i, i);
   dfi_write_begin(w, i);
   for (int32_t k = 0; k < v->nvars; k++) dfi_write_deliver(w, i, v->var[k].enter->edge[0], v->var[k].enter->edge[1]);
   dfi_write_block(w, i, 0);
@@ -356,7 +356,7 @@ static void write_iterations(dfi_writer *w, int32_t i, bool counted) {
   SAY(w, "  %s = load i64, ptr %%done%d\n  %s = add nuw nsw i64 %s, 1\n  store i64 %s, ptr %%done%d\n", was.s, i, is.s,
       was.s, is.s, i);
   SAY(w, "  %s = load i64, ptr %%most%d\n  %s = icmp ult i64 %s, %s\n", most.s, i, more.s, is.s, most.s);
-  SAY(w, "  br i1 %s, label %%again%d, label %%burst.over%d\nburst.over%d:\n", more.s, i, i, i);
+  SAY(w, "  br i1 %s, label %%next%d, label %%burst.over%d\nburst.over%d:\n", more.s, i, i, i);
 }
 
 /* What has been done is told, and the budget is less. Where the predicate did not hold any more the loop ends. */

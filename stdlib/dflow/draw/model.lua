@@ -82,7 +82,7 @@ local function operand(r, pair)
 end
 
 --- Boxes for conds, loops and the contexts in them, each made when it is first asked for.
-local function context_boxes(model, r, home)
+local function context_boxes(model, r, box_of)
   local boxes, of_context = {}, {}
   for _, kind in ipairs{ 'cond', 'loop' } do
     for number, f in pairs(r.flows[kind]) do
@@ -95,7 +95,7 @@ local function context_boxes(model, r, home)
     local box = boxes[key]
     if not box then
       local f = r.flows[kind][number]
-      box = new_box(f.parent > 0 and context_box(f.parent) or home(f), kind == 'cond' and 'cond' or 'while', f.name, f.where)
+      box = new_box(f.parent > 0 and context_box(f.parent) or box_of(f), kind == 'cond' and 'cond' or 'while', f.name, f.where)
       box.flow, box.pass = f, f.pass
       if kind == 'loop' then note_window(box, f.parallel_iterations) end
       if kind == 'loop' and f.save ~= 'keep' then box.notes[#box.notes + 1] = ("save = '%s'"):format(f.save) end
@@ -122,11 +122,11 @@ local function context_boxes(model, r, home)
 end
 
 --- Frames of primitives that belong to no loop known: those of imported graphs that could not be raised.
-local function frame_box(boxes, model, frame, home)
-  if not frame then return home end
-  local key = frame.key .. (home.device or '')
+local function frame_box(boxes, model, frame, outer)
+  if not frame then return outer end
+  local key = frame.key .. (outer.device or '')
   if not boxes[key] then
-    local box = new_box(frame_box(boxes, model, frame.parent, home), 'frame', frame.name, frame.where)
+    local box = new_box(frame_box(boxes, model, frame.parent, outer), 'frame', frame.name, frame.where)
     note_window(box, frame.parallel_iterations)
     boxes[key] = box
   end
@@ -174,9 +174,9 @@ local function args_of(r, n)
   return args
 end
 
-local function built(model, r, home)
+local function built(model, r, box_of)
   local frames = {}
-  local context_box, flow_box = context_boxes(model, r, home)
+  local context_box, flow_box = context_boxes(model, r, box_of)
   for _, pair in ipairs(r.asked) do r.by_id[pair[1]].shown = true end
   local shown = {}
   for _, n in ipairs(r.nodes) do
@@ -188,7 +188,7 @@ local function built(model, r, home)
       if n.kind == 'variable' then box = flow_box('loop', n.flow)
       elseif n.kind == 'result' then box = flow_box('cond', n.flow)
       elseif n.context > 0 then box = context_box(n.context)
-      else box = frame_box(frames, model, n.frame, home(n)) end
+      else box = frame_box(frames, model, n.frame, box_of(n)) end
       put(model, box, n)
       if n.kind ~= 'op' then n.outs = { n.outs[1] } end      -- which input its Merge took is of no interest here
       if n.kind == 'variable' then n.label, n.exit = n.variable, r.exits[n.flow] and r.exits[n.flow][n.which] end
@@ -222,13 +222,13 @@ local said = { ['in place'] = 'read in place', passed = 'handed on: no token', s
                merged = 'merged: Enter and NextIteration deliver for it', duplicate = 'as another Switch: no token',
                unused = 'not run: nothing waits for it' }
 
-local function lowered(model, r, home)
+local function lowered(model, r, box_of)
   local frames = {}
   for _, n in ipairs(r.nodes) do
     n.kind = 'op'
     n.lowering = model.lowered and model.lowered[n.id]
     n.note = said[n.lowering]
-    put(model, frame_box(frames, model, n.frame, home(n)), n)
+    put(model, frame_box(frames, model, n.frame, box_of(n)), n)
   end
   for _, n in ipairs(r.nodes) do
     n.args, n.after = {}, {}
@@ -531,7 +531,7 @@ function M.make(g, asked, stage, placed)
   if stage == 'lowered' or stage == 'partitioned' then
     model.lowered, model.no_run = read.lowered(g, r)
     local boxes = {}
-    local function home(n)
+    local function box_of(n)
       if stage == 'lowered' then return model.top end
       n.device, n.requested = device_for(n, host, placed)
       local box = boxes[n.device]
@@ -541,7 +541,7 @@ function M.make(g, asked, stage, placed)
       end
       return box
     end
-    lowered(model, r, home)
+    lowered(model, r, box_of)
     if stage == 'lowered' then lowering_notes(model, r) end
     if stage == 'partitioned' then
       local many = 0
@@ -559,14 +559,14 @@ function M.make(g, asked, stage, placed)
         names[group] = passes > 1 and 'gradient ' .. k or 'gradient'
       elseif group > 0 then names[group] = passes > 1 and 'made of gradient ' .. k or 'made of the gradient' end
     end
-    local function home(n)
+    local function box_of(n)
       local pass = n.group                     -- of a node, or of a cond or loop
       if not boxes[pass] then
         boxes[pass] = new_box(model.top, pass % 1 == 0 and pass > 0 and 'gradient' or 'forward', names[pass])
       end
       return boxes[pass]
     end
-    built(model, r, home)
+    built(model, r, box_of)
     for _, e in ipairs(model.edges) do
       local from, to = e.from.group, e.to.group
       local handle = e.text and e.text:find '^resource' and not registry.about(e.from.op, 'variable')
