@@ -16,4 +16,6 @@ int32_t ref_string_upper(df_kernel *k);
 int32_t ref_string_strip(df_kernel *k);
 int32_t ref_string_split(df_kernel *k);     /* (input, delimiter; skip_empty) */
 int32_t ref_decode_raw(df_kernel *k);       /* (bytes; out_type, little_endian) */
+/* ref/string_hash.c: (input; num_buckets) -> int64, and (input; num_buckets, key) */
+int32_t ref_hash_bucket_fast(df_kernel *k), ref_hash_bucket(df_kernel *k), ref_hash_bucket_strong(df_kernel *k);
 #endif

@@ -36,6 +36,11 @@ static int32_t shape_decode(dfi_infer *c) {
   return DF_OK;
 }
 
+#define BUCKET(TYPE, LUA, KERNEL, DOC) \
+  { .type = TYPE, .lua = LUA, .in = "input:string", .out = "output:int64", .attrs = "num_buckets:int", \
+    .doc = DOC, .example = "df." LUA "({'a', 'b'}, {num_buckets = 10})", \
+    .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = KERNEL } }
+
 static const df_op ops[] = {
   { .type = "AsString", .lua = "as_string", .in = "input:T", .out = "output:string",
     .types = "T=number|bool|complex|string",
@@ -112,6 +117,18 @@ static const df_op ops[] = {
            "bytes of delimiter, as a sparse matrix; without a delimiter every byte is a part",
     .example = "df.string_split({'a b', 'c'}, ' ')",
     .shape = shape_split, .no_grad = true, .kernel = { [DF_REF] = ref_string_split } },
+  BUCKET("StringToHashBucketFast", "string_to_hash_bucket_fast", ref_hash_bucket_fast,
+         "int64[...] = string_to_hash_bucket_fast(input string[...]; num_buckets): FarmHash's fingerprint of each "
+         "string, modulo num_buckets: TensorFlow's numbers"),
+  { .type = "StringToHashBucketStrong", .lua = "string_to_hash_bucket_strong", .in = "input:string",
+    .out = "output:int64", .attrs = "num_buckets:int key:ints",
+    .doc = "int64[...] = string_to_hash_bucket_strong(input string[...]; num_buckets, key): SipHash of each string "
+    "under a key of two integers, modulo num_buckets: nobody who has not the key can fill one bucket",
+    .example = "df.string_to_hash_bucket_strong({'a', 'b'}, {num_buckets = 10, key = {1, 2}})",
+    .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_hash_bucket_strong } },
+  BUCKET("StringToHashBucket", "string_to_hash_bucket", ref_hash_bucket,
+         "int64[...] = string_to_hash_bucket(input string[...]; num_buckets): TensorFlow's first hash of each string, "
+         "modulo num_buckets; string_to_hash_bucket_fast is the better one"),
   { .type = "DecodeRaw", .lua = "decode_raw", .in = "bytes:string", .out = "output:out_type",
     .types = "out_type=number|bool|complex",
     .attrs = "out_type:dtype little_endian:bool=true",
