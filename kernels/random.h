@@ -37,6 +37,8 @@ int32_t ref_multinomial(df_kernel *k);
    -> sampled int64[num_sampled], expected counts float32[batch, num_true] and float32[num_sampled] */
 int32_t ref_uniform_candidates(df_kernel *k), ref_log_uniform_candidates(df_kernel *k);
 int32_t ref_all_candidates(df_kernel *k);
+/* With vocab_file, distortion, num_reserved_ids, num_shards, shard and unigrams float32[n] besides. */
+int32_t ref_unigram_candidates(df_kernel *k);
 /* (true_classes, sampled_candidates; num_true) -> indices int32[n], ids int64[n], weights float32[n] */
 int32_t ref_accidental_hits(df_kernel *k);
 /* The dims that input 0 (a shape) asks for; false: error is filled. */
@@ -51,4 +53,6 @@ int32_t ref_stateless_gamma(df_kernel *k), ref_stateless_poisson(df_kernel *k), 
     ref_stateless_multinomial(df_kernel *k);
 /* (shape, alpha or rate; seed) -> numbers of this shape for each parameter, which the last dimensions count */
 int32_t ref_random_gamma(df_kernel *k), ref_random_poisson(df_kernel *k);
+/* (shape, means, stdevs, minvals, maxvals; seed): rows of normal numbers between two bounds. ref/truncated.c */
+int32_t ref_parameterized_truncated_normal(df_kernel *k);
 #endif

@@ -7,23 +7,41 @@
 #include "../random.h"
 #include <stdlib.h>
 
-enum { NUM_TRUE, NUM_SAMPLED, UNIQUE, RANGE_MAX, SEED };
+enum { NUM_TRUE, NUM_SAMPLED, UNIQUE, RANGE_MAX, SEED, VOCAB_FILE, DISTORTION, RESERVED, SHARDS, SHARD, UNIGRAMS };
 
 /* How classes 0 to range - 1 are drawn. */
 typedef struct sampler {
-  int64_t (*draw)(double u, int64_t range);             /* u in [0, 1) */
-  double (*probability)(int64_t class, int64_t range);
+  int64_t (*draw)(double u, const struct sampler *s);   /* u in [0, 1) */
+  double (*probability)(int64_t class, const struct sampler *s);
+  int64_t range;
+  const double *sum;                                    /* of weights: of the classes up to each; or NULL */
 } sampler;
 
-static int64_t draw_uniform(double u, int64_t range) { return (int64_t)(u * (double)range); }
-static double chance_uniform(int64_t class, int64_t range) {
+static int64_t draw_uniform(double u, const sampler *s) { return (int64_t)(u * (double)s->range); }
+static double chance_uniform(int64_t class, const sampler *s) {
   (void)class;
-  return 1 / (double)range;
+  return 1 / (double)s->range;
 }
 /* Zipf's law, for classes in falling order of frequency. */
-static int64_t draw_log_uniform(double u, int64_t range) { return (int64_t)exp(u * log1p((double)range)) - 1; }
-static double chance_log_uniform(int64_t class, int64_t range) {
-  return log(((double)class + 2) / ((double)class + 1)) / log1p((double)range);
+static int64_t draw_log_uniform(double u, const sampler *s) {
+  return (int64_t)exp(u * log1p((double)s->range)) - 1;
+}
+static double chance_log_uniform(int64_t class, const sampler *s) {
+  return log(((double)class + 2) / ((double)class + 1)) / log1p((double)s->range);
+}
+/* By weights that are given: the first class whose sum is above. */
+static int64_t draw_weighted(double u, const sampler *s) {
+  const double at = u * s->sum[s->range - 1];
+  int64_t low = 0, high = s->range - 1;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (s->sum[middle] <= at) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+static double chance_weighted(int64_t class, const sampler *s) {
+  if (class < 0 || class >= s->range) return 0;
+  return (s->sum[class] - (class ? s->sum[class - 1] : 0)) / s->sum[s->range - 1];
 }
 
 static float expected(double p, int64_t sampled, int64_t tries) {
@@ -38,16 +56,16 @@ static bool is_new(int64_t *table, uint64_t mask, int64_t class) {
   return true;
 }
 
-static int64_t draw_all(df_kernel *k, const sampler *how, int64_t *out, int64_t n, int64_t range, bool unique,
-                        int64_t *table, uint64_t mask) {
+static int64_t draw_all(df_kernel *k, const sampler *how, int64_t *out, int64_t n, bool unique, int64_t *table,
+                        uint64_t mask) {
   const dfk_stream s = dfk_stream_of(k, dfk_int(k, SEED));
   int64_t tries = 0;
   for (uint64_t i = 0; unique && i <= mask; i++) table[i] = -1;
   for (int64_t found = 0; found < n; tries++) {
     uint32_t w[4];
     dfk_philox(&s, (uint64_t)tries / 2, 0, w);
-    int64_t class = how->draw(dfk_unit_double(w[2 * (tries % 2)], w[2 * (tries % 2) + 1]), range);
-    if (class >= range) class = range - 1;              /* rounding */
+    int64_t class = how->draw(dfk_unit_double(w[2 * (tries % 2)], w[2 * (tries % 2) + 1]), how);
+    if (class >= how->range) class = how->range - 1;              /* rounding */
     if (!unique || is_new(table, mask, class)) out[found++] = class;
   }
   return tries;
@@ -78,20 +96,69 @@ static int32_t candidates(df_kernel *k, const sampler *how) {
   int64_t *classes = sampled->data, tries = n;
   const int64_t *true_class = given->data;
   float *p = of_true->data, *q = of_sampled->data;
-  if (how) tries = draw_all(k, how, classes, n, range, unique, table, size - 1);
+  if (how) tries = draw_all(k, how, classes, n, unique, table, size - 1);
   else for (int64_t i = 0; i < n; i++) classes[i] = i;
   for (int64_t i = 0; i < given->size; i++)
-    p[i] = how ? expected(how->probability(true_class[i], range), n, tries) : 1;
-  for (int64_t i = 0; i < n; i++) q[i] = how ? expected(how->probability(classes[i], range), n, tries) : 1;
+    p[i] = how ? expected(how->probability(true_class[i], how), n, tries) : 1;
+  for (int64_t i = 0; i < n; i++) q[i] = how ? expected(how->probability(classes[i], how), n, tries) : 1;
   dfk_free(table);
   return DF_OK;
 }
 
 int32_t ref_uniform_candidates(df_kernel *k) {
-  return candidates(k, &(sampler){ draw_uniform, chance_uniform });
+  return candidates(k, &(sampler){ draw_uniform, chance_uniform, dfk_int(k, RANGE_MAX), NULL });
 }
 int32_t ref_log_uniform_candidates(df_kernel *k) {
-  return candidates(k, &(sampler){ draw_log_uniform, chance_log_uniform });
+  return candidates(k, &(sampler){ draw_log_uniform, chance_log_uniform, dfk_int(k, RANGE_MAX), NULL });
+}
+
+/* The weights of this shard's classes, one upon the other: reserved ones have none, the others are those of the list,
+   to the power of the distortion. So many classes have a weight above 0; -1: error is filled. */
+static int64_t sum_weights(df_kernel *k, const df_tensor *unigrams, double *sum, int64_t range) {
+  const int64_t reserved = dfk_int(k, RESERVED), shards = dfk_int(k, SHARDS), shard = dfk_int(k, SHARD);
+  int64_t n = 0, some = 0;
+  double total = 0;
+  for (int64_t i = 0; i < reserved + unigrams->size; i++) {
+    if (i % shards != shard) continue;
+    const float weight = i < reserved ? 0 : powf(((const float *)unigrams->data)[i - reserved],
+                                                 (float)dfk_float(k, DISTORTION));
+    if (!(weight >= 0)) {
+      dfk_fail(k, DF_INVALID_ARGUMENT, "unigram %lld has the weight %g: expected 0 or more", (long long)(i - reserved),
+               weight);
+      return -1;
+    }
+    some += weight > 0;
+    if (n < range) sum[n] = total += weight;
+    n++;
+  }
+  if (n == range && some) return some;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "range_max is %lld, but there are %lld classes (num_reserved_ids %lld and %lld "
+           "unigrams, shard %lld of %lld), %lld with a weight", (long long)range, (long long)n, (long long)reserved,
+           (long long)unigrams->size, (long long)shard, (long long)shards, (long long)some);
+  return -1;
+}
+
+int32_t ref_unigram_candidates(df_kernel *k) {
+  const df_tensor *unigrams = k->attrs[UNIGRAMS].tensor;
+  const int64_t range = dfk_int(k, RANGE_MAX), shards = dfk_int(k, SHARDS), shard = dfk_int(k, SHARD);
+  if (k->attrs[VOCAB_FILE].i)
+    return dfk_fail(k, DF_UNIMPLEMENTED, "vocab_file is '%s': the weights must stand in `unigrams`",
+                    dfk_string(k, VOCAB_FILE));
+  if (!unigrams || unigrams->dtype != DF_FLOAT32 || unigrams->rank != 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "unigrams must list the weights of the classes");
+  if (range < 1 || shards < 1 || shard < 0 || shard >= shards || dfk_int(k, RESERVED) < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "range_max is %lld, num_reserved_ids %lld, shard %lld of %lld",
+                    (long long)range, (long long)dfk_int(k, RESERVED), (long long)shard, (long long)shards);
+  double *sum = dfk_scratch(k, range * (int64_t)sizeof *sum);
+  if (!sum) return k->error->code;
+  const int64_t some = sum_weights(k, unigrams, sum, range);
+  int32_t code = some < 0 ? k->error->code : DF_OK;
+  if (!code && dfk_bool(k, UNIQUE) && dfk_int(k, NUM_SAMPLED) > some)
+    code = dfk_fail(k, DF_INVALID_ARGUMENT, "%lld different classes are to be sampled, but %lld have a weight",
+                    (long long)dfk_int(k, NUM_SAMPLED), (long long)some);
+  if (!code) code = candidates(k, &(sampler){ draw_weighted, chance_weighted, range, sum });
+  dfk_free(sum);
+  return code;
 }
 int32_t ref_all_candidates(df_kernel *k) { return candidates(k, NULL); }
 

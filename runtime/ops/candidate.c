@@ -35,6 +35,12 @@ static const df_op ops[] = {
     .attrs = "num_true:int num_sampled:int unique:bool range_max:int seed:int=-1",
     .doc = "the same with probabilities log((class + 2) / (class + 1)) / log(range_max + 1)",
     .kernel = { [DF_REF] = ref_log_uniform_candidates } },
+  { .type = "FixedUnigramCandidateSampler", .work = dfi_work_curve, SAMPLER,
+    .attrs = "num_true:int num_sampled:int unique:bool range_max:int seed:int=-1 vocab_file:string='' "
+    "distortion:float=1 num_reserved_ids:int=0 num_shards:int=1 shard:int=0 unigrams:tensor=none",
+    .doc = "the same with probabilities in proportion to the weights of the list unigrams, to the power of the "
+    "distortion",
+    .kernel = { [DF_REF] = ref_unigram_candidates } },
   { .type = "AllCandidateSampler", SAMPLER, .attrs = "num_true:int num_sampled:int unique:bool",
     .doc = "all of the classes 0 to num_sampled - 1", .kernel = { [DF_REF] = ref_all_candidates } },
   { .type = "ComputeAccidentalHits", .in = "true_classes:int64 sampled_candidates:int64",

@@ -39,6 +39,12 @@ static int32_t shape_random(dfi_infer *c) {
   return check_shape_input(c);
 }
 
+/* the same where the seed is the first attribute */
+static int32_t shape_drawn(dfi_infer *c) {
+  seed_by_place(c, 0);
+  return check_shape_input(c);
+}
+
 static int32_t shape_random_int(dfi_infer *c) {
   seed_by_place(c, 0);
   const df_tensor *low = dfi_in_const(c, 1), *high = dfi_in_const(c, 2);
@@ -171,6 +177,12 @@ static const df_op ops[] = {
     .doc = "Poisson numbers, as many of each rate as `shape` says: dtype[shape..., rate.shape...]." SEEDED,
     .stateful = true, .no_grad = true, .shape = shape_for_each, .cost = cost_normal,
     .kernel = { [DF_REF] = ref_random_poisson } },
+  { .type = "ParameterizedTruncatedNormal", .traits = DFO_RANDOM, .in = "shape:S means:dtype stdevs:dtype "
+    "minvals:dtype maxvals:dtype", .out = "output:dtype", .types = "dtype=float S=int32|int64", .attrs = "seed:int=-1",
+    .doc = "normal numbers between minvals and maxvals, a mean, a deviation and bounds for each row of the shape."
+    SEEDED,
+    .stateful = true, .no_grad = true, .shape = shape_drawn, .cost = cost_normal,
+    .kernel = { [DF_REF] = ref_parameterized_truncated_normal } },
 #define DRAWN(in_, types_, attrs_, kernel_) .in = in_, .out = "output:dtype", .types = types_, .attrs = attrs_, \
   .no_grad = true, .shape = shape_stateless, .cost = cost_uniform, .kernel = { [DF_REF] = kernel_ }
 #define KEYED " key:uint64 counter:uint64 alg:int32"

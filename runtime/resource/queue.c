@@ -10,7 +10,7 @@
 #include "resource/tensor_array.h"
 #include <stdio.h>
 
-typedef enum errand { ENQUEUE, CLOSE, DEQUEUE } errand;
+typedef enum errand { ENQUEUE, CLOSE, DEQUEUE, PEEK } errand;
 
 struct dfi_waiter {
   dfi_waiter *next;
@@ -25,15 +25,19 @@ struct dfi_waiter {
 };
 
 static const char *kind_name(dfi_queue_kind kind) {
-  static const char *const name[] = { "FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue" };
+  static const char *const name[] = { "FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue",
+                                      "staging area" };
   return name[kind];
 }
+static const char *noun(const dfi_queue *q) { return q->kind == DFI_QUEUE_STAGING ? "staging area" : "queue"; }
+/* The first input of who puts in that is a component. */
+static int32_t inputs_from(const dfi_queue *q) { return q->kind != DFI_QUEUE_STAGING; }
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
 static void destroy(dfi_handle *h) {
   dfi_queue *q = (dfi_queue *)h;
-  df_assert(!q->producers.first && !q->consumers.first);
+  df_assert(!q->producers.first && !q->consumers.first && !q->lookers.first);
   dfi_cells_free(q);
   pthread_mutex_destroy(&q->lock);
   dfi_free(q->name);
@@ -80,6 +84,7 @@ dfi_queue *dfi_queue_new(const dfi_queue_spec *s, df_error *err) {
   pthread_mutex_init(&q->lock, NULL);
   q->producers.last = &q->producers.first;
   q->consumers.last = &q->consumers.first;
+  q->lookers.last = &q->lookers.first;
   return q;
 }
 
@@ -152,7 +157,7 @@ static int64_t ready(const dfi_queue *q) {                 /* elements that may 
 static bool make_cell(const dfi_queue *q, dfi_waiter *w, df_value *cell) {
   df_kernel *k = w->kernel;
   for (int32_t c = 0; c < q->n; c++) {
-    const df_value *v = k->raw[c + 1];
+    const df_value *v = k->raw[c + inputs_from(q)];
     if (!w->many) cell[c] = dfi_value_copy(v);
     else if (!dfi_row_value(v->as.tensor, w->done, &cell[c])) {
       while (c-- > 0) dfi_value_drop(&cell[c]);
@@ -238,12 +243,29 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
   return true;
 }
 
-/* Moves both lines on; who is done goes to the end of `done`. */
+/* As produce. */
+static bool look(dfi_queue *q, dfi_waiter *w) {
+  if (q->count < w->wanted) return false;
+  keep(q, w, 1);
+  dfi_cells_copy(q, w->wanted - 1, w->taken);
+  w->done = 1;
+  return true;
+}
+
+static void move_lookers(dfi_queue *q, dfi_line *done) {
+  for (dfi_waiter **at = &q->lookers.first; *at;) {
+    if (look(q, *at)) line_add(done, line_take(&q->lookers, at));
+    else at = &(*at)->next;
+  }
+}
+
+/* Moves the lines on; who is done goes to the end of `done`. */
 static void move_on(dfi_queue *q, dfi_line *done) {
   for (bool moved = true; moved;) {
     moved = false;
     while (q->producers.first && produce(q, q->producers.first, &moved))
       line_add(done, line_take(&q->producers, &q->producers.first));
+    move_lookers(q, done);
     while (q->consumers.first && consume(q, q->consumers.first, &moved))
       line_add(done, line_take(&q->consumers, &q->consumers.first));
   }
@@ -268,7 +290,7 @@ static int32_t deliver(const dfi_queue *q, dfi_waiter *w) {
 /* What the kernel has to return; the waiter is gone. */
 static int32_t finish(const dfi_queue *q, dfi_waiter *w) {
   int32_t code = w->status;
-  if (w->errand == DEQUEUE) {
+  if (w->errand == DEQUEUE || w->errand == PEEK) {
     if (!code) code = deliver(q, w);
     for (int64_t i = 0; i < w->done; i++)
       for (int32_t c = 0; c < q->n; c++) dfi_value_drop(&w->taken[i * q->stride + c]);
@@ -300,12 +322,13 @@ static void stop(df_kernel *k, void *user) {
   pthread_mutex_lock(&q->lock);
   dfi_waiter *w = leave(&q->producers, k);
   if (!w) w = leave(&q->consumers, k);
+  if (!w) w = leave(&q->lookers, k);
   if (w && w->errand == DEQUEUE) give_back(q, w);
   if (w) move_on(q, &done);                                /* the next in line may want what it held up */
   pthread_mutex_unlock(&q->lock);
   complete(q, &done);
   if (!w) return;                                          /* somebody is completing it */
-  w->status = dfk_fail(k, DF_CANCELLED, "the call to queue '%s' was cancelled", q->name);
+  w->status = dfk_fail(k, DF_CANCELLED, "the call to %s '%s' was cancelled", noun(q), q->name);
   dfk_complete(k, finish(q, w));
 }
 
@@ -315,15 +338,17 @@ static void describe(df_kernel *k, void *user, char *text, size_t bytes) {
   const dfi_waiter *w = q->producers.first;
   while (w && w->kernel != k) w = w->next;
   if (!w) for (w = q->consumers.first; w && w->kernel != k; ) w = w->next;
+  if (!w) for (w = q->lookers.first; w && w->kernel != k; ) w = w->next;
   char bound[48] = "";
   if (q->capacity != INT64_MAX) snprintf(bound, sizeof bound, " of at most %lld", (long long)q->capacity);
-  if (!w) snprintf(text, bytes, "has just got what it waited for from queue '%s'", q->name);
+  if (!w) snprintf(text, bytes, "has just got what it waited for from %s '%s'", noun(q), q->name);
   else if (w->errand == CLOSE)
     snprintf(text, bytes, "waits to close queue '%s' behind the enqueues that wait for room in it", q->name);
   else
-    snprintf(text, bytes, "waits for %s%lld%s element%s %s queue '%s', which holds %lld%s%s",
+    snprintf(text, bytes, "waits for %s%lld%s element%s %s %s '%s', which holds %lld%s%s",
              w->errand == ENQUEUE ? "room for " : "", (long long)w->wanted, w->done ? " more" : "",
-             w->wanted == 1 ? "" : "s", w->errand == ENQUEUE ? "in" : "from", q->name, (long long)q->count, bound,
+             w->wanted == 1 ? "" : "s", w->errand == ENQUEUE || w->errand == PEEK ? "in" : "from", noun(q), q->name,
+             (long long)q->count, bound,
              w->errand == DEQUEUE && q->min_after_dequeue && !q->closed ? " and keeps min_after_dequeue back" : "");
   pthread_mutex_unlock(&q->lock);
 }
@@ -334,7 +359,7 @@ static int32_t join(dfi_queue *q, df_kernel *k, errand e, int64_t wanted, bool m
   *w = (dfi_waiter){ .kernel = k, .errand = e, .wanted = wanted, .many = many, .up_to = up_to };
   dfi_line done = { NULL, &done.first };
   pthread_mutex_lock(&q->lock);
-  line_add(e == DEQUEUE ? &q->consumers : &q->producers, w);
+  line_add(e == DEQUEUE ? &q->consumers : e == PEEK ? &q->lookers : &q->producers, w);
   move_on(q, &done);
   dfi_waiter **mine = &done.first;
   while (*mine && *mine != w) mine = &(*mine)->next;
@@ -350,15 +375,16 @@ static int32_t join(dfi_queue *q, df_kernel *k, errand e, int64_t wanted, bool m
 
 /* Do the components fit the queue? `many`: along axis 0, and of one length, which is given back. */
 static int32_t check_components(const dfi_queue *q, df_kernel *k, bool many, int64_t *length) {
-  if (k->nin - 1 != q->n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s' has %d component%s but %d value%s given", q->name, q->n,
-                    q->n == 1 ? "" : "s", k->nin - 1, k->nin == 2 ? " was" : "s were");
+  const int32_t from = inputs_from(q);
+  if (k->nin - from != q->n)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s '%s' has %d component%s but %d value%s given", noun(q), q->name, q->n,
+                    q->n == 1 ? "" : "s", k->nin - from, k->nin == from + 1 ? " was" : "s were");
   for (int32_t c = 0; c < q->n; c++) {
-    const df_value *v = k->raw[c + 1];
+    const df_value *v = k->raw[c + from];
     dfi_shape given = dfi_value_shape(v), want = q->shape ? q->shape[c] : dfi_shape_unknown(), merged;
     char a[160], b[160];
     if (v->dtype != q->dtype[c])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of queue '%s' is %s but %s was given", c, q->name,
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of %s '%s' is %s but %s was given", c, noun(q), q->name,
                       df_dtype_name(q->dtype[c]), df_dtype_name(v->dtype));
     if (many && given.rank == 0)
       return dfk_fail(k, DF_INVALID_ARGUMENT,
@@ -398,7 +424,7 @@ static int32_t check_outputs(const dfi_queue *q, df_kernel *k) {
   for (int32_t c = 0; same && c < q->n; c++) same = k->out_dtype[c] == q->dtype[c];
   if (same) return DF_OK;
   char has[400], asked[400];
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s' has the components %s but %s is asked for", q->name,
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s '%s' has the components %s but %s is asked for", noun(q), q->name,
                   components_text(q->n, q->dtype, q->shape, has, sizeof has),
                   components_text(k->nout, k->out_dtype, NULL, asked, sizeof asked));
 }
@@ -435,6 +461,24 @@ int32_t dfi_queue_close(dfi_queue *q, df_kernel *k, bool cancel_pending) {
   pthread_mutex_unlock(&q->lock);
   complete(q, &done);
   return DF_OK;
+}
+
+int32_t dfi_queue_peek(dfi_queue *q, df_kernel *k, int64_t index) {
+  const int32_t code = check_outputs(q, k);
+  if (code) return code;
+  if (index < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld of %s '%s' was asked for", (long long)index, noun(q),
+                    q->name);
+  return join(q, k, PEEK, index + 1, false, false);
+}
+
+void dfi_queue_clear(dfi_queue *q) {
+  dfi_line done = { NULL, &done.first };
+  pthread_mutex_lock(&q->lock);
+  dfi_cells_clear(q);
+  move_on(q, &done);
+  pthread_mutex_unlock(&q->lock);
+  complete(q, &done);
 }
 
 int64_t dfi_queue_size(dfi_queue *q) {

@@ -15,7 +15,8 @@ typedef enum dfi_queue_kind {
   DFI_QUEUE_FIFO = 0,
   DFI_QUEUE_PADDING,
   DFI_QUEUE_SHUFFLE,
-  DFI_QUEUE_PRIORITY
+  DFI_QUEUE_PRIORITY,
+  DFI_QUEUE_STAGING                  /* a FIFO that is found by its name: its calls have no handle for input 0 */
 } dfi_queue_kind;
 typedef struct dfi_waiter dfi_waiter;
 typedef struct dfi_line { dfi_waiter *first, **last; } dfi_line;
@@ -33,6 +34,7 @@ typedef struct dfi_queue {
   pthread_mutex_t lock;              /* guards what follows; taken before a run's inbox_lock */
   bool            closed;
   dfi_line        producers, consumers;
+  dfi_line        lookers;           /* who waits for an element to look at; they hold up nobody */
   /* The elements lie in a ring of `room` cells of `stride` values. A FIFO begins at `first`; the others begin at 0: a
    * shuffling queue in no order, a priority queue as a heap by (component 0, the serial number in the cell's last
    * value). */
@@ -70,6 +72,10 @@ int32_t dfi_queue_dequeue(dfi_queue *q, df_kernel *k);
 int32_t dfi_queue_dequeue_many(dfi_queue *q, df_kernel *k, int64_t wanted, bool up_to);
 /* Waits behind the producers in line, or with cancel_pending sends them away with DF_CANCELLED. */
 int32_t dfi_queue_close(dfi_queue *q, df_kernel *k, bool cancel_pending);
+/* The element that would be the `index`-th to be taken, which stays: waits until it is there. */
+int32_t dfi_queue_peek(dfi_queue *q, df_kernel *k, int64_t index);
+/* Takes all elements out and lets them go: who waits for room goes on. */
+void    dfi_queue_clear(dfi_queue *q);
 int64_t dfi_queue_size(dfi_queue *q);
 bool    dfi_queue_closed(dfi_queue *q);
 
@@ -81,6 +87,10 @@ void dfi_cells_push(dfi_queue *q, df_value *cell);
 void dfi_cells_take(dfi_queue *q, df_value *cell);
 /* The cells of a call that goes without them, in the order they were taken. */
 void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n);
+/* A copy of the i-th element of a FIFO. */
+void dfi_cells_copy(const dfi_queue *q, int64_t i, df_value *cell);
+/* Lets all of them go. */
+void dfi_cells_clear(dfi_queue *q);
 void dfi_cells_free(dfi_queue *q);
 /* Component c of n cells along a new axis 0, as output c of the kernel. No lock. */
 int32_t dfi_cells_stack(const dfi_queue *q, df_kernel *k, int32_t c, const df_value *cells, int64_t n);

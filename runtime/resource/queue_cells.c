@@ -6,6 +6,9 @@
 static inline df_value *cell_at(const dfi_queue *q, int64_t i) {
   return q->cells + (q->first + i) % q->room * q->stride;
 }
+static inline bool in_order(const dfi_queue *q) {
+  return q->kind != DFI_QUEUE_SHUFFLE && q->kind != DFI_QUEUE_PRIORITY;
+}
 static inline size_t cell_bytes(const dfi_queue *q) { return sizeof(df_value) * (size_t)q->stride; }
 
 /* The cells lie in tensor memory, so a limit on that holds for them too. */
@@ -76,7 +79,7 @@ void dfi_cells_take(dfi_queue *q, df_value *cell) {
   memcpy(cell, cell_at(q, at), cell_bytes(q));
   q->count--;
   q->lent++;
-  if (q->kind == DFI_QUEUE_FIFO || q->kind == DFI_QUEUE_PADDING) {
+  if (in_order(q)) {
     q->first = (q->first + 1) % q->room;
     return;
   }
@@ -86,7 +89,7 @@ void dfi_cells_take(dfi_queue *q, df_value *cell) {
 
 void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n) {
   q->lent -= n;
-  bool in_front = q->kind == DFI_QUEUE_FIFO || q->kind == DFI_QUEUE_PADDING;
+  bool in_front = in_order(q);
   for (int64_t i = n - 1; i >= 0; i--) {
     if (!in_front) { append(q, cells + i * q->stride); continue; }
     df_assert(q->count < q->room);
@@ -96,9 +99,18 @@ void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n) {
   }
 }
 
-void dfi_cells_free(dfi_queue *q) {
+void dfi_cells_copy(const dfi_queue *q, int64_t i, df_value *cell) {
+  for (int32_t c = 0; c < q->n; c++) cell[c] = dfi_value_copy(&cell_at(q, i)[c]);
+}
+
+void dfi_cells_clear(dfi_queue *q) {
   for (int64_t i = 0; i < q->count; i++)
     for (int32_t c = 0; c < q->n; c++) dfi_value_drop(&cell_at(q, i)[c]);
+  q->count = 0;
+}
+
+void dfi_cells_free(dfi_queue *q) {
+  dfi_cells_clear(q);
   dfi_release(q->cells, ring_bytes(q, q->room));
 }
 

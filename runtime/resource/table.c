@@ -26,6 +26,7 @@ static void clear(dfi_table *t) {
 static void destroy(dfi_handle *h) {
   dfi_table *t = (dfi_table *)h;
   clear(t);
+  for (int32_t i = 0; i < 2; i++) df_tensor_release(t->refused[i]);
   dfi_free(t->name); dfi_free(t->hash); dfi_free(t->text); dfi_free(t->number); dfi_free(t->data); dfi_free(t->slot);
   pthread_mutex_destroy(&t->lock);
   dfi_free(t);
@@ -169,10 +170,48 @@ static void take_out(dfi_table *t, const key *k) {
 
 /* ---- kernels ------------------------------------------------------------------------------------------------ */
 
+static bool same_key(const key *a, const key *b) {
+  if (a->hash != b->hash || !a->text != !b->text) return false;
+  if (!a->text) return a->number == b->number;
+  return a->text->length == b->text->length &&
+         (!a->text->length || !memcmp(a->text->bytes, b->text->bytes, (size_t)a->text->length));
+}
+
 static int32_t check_keys(const dfi_table *t, df_kernel *k) {
-  if (k->in[1]->dtype == t->key) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "the keys of table '%s' are %s, not %s", t->name, df_dtype_name(t->key),
-                  df_dtype_name(k->in[1]->dtype));
+  const df_tensor *keys = k->in[1];
+  if (keys->dtype != t->key)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the keys of table '%s' are %s, not %s", t->name, df_dtype_name(t->key),
+                    df_dtype_name(keys->dtype));
+  for (int32_t r = 0; r < 2 && t->refused[r]; r++) {
+    const key no = key_at(t->refused[r], 0);
+    for (int64_t i = 0; i < keys->size; i++) {
+      const key at = key_at(keys, i);
+      if (same_key(&at, &no))
+        return dfk_fail(k, DF_INVALID_ARGUMENT, "key %lld is the %s of table '%s', which can be no key", (long long)i,
+                        r ? "deleted_key" : "empty_key", t->name);
+    }
+  }
+  return DF_OK;
+}
+
+int32_t dfi_table_refuse(dfi_table *t, df_kernel *k, const df_tensor *empty, const df_tensor *deleted) {
+  const key a = key_at(empty, 0), b = key_at(deleted, 0);
+  if (same_key(&a, &b))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "empty_key and deleted_key of table '%s' are the same key", t->name);
+  int32_t code = DF_OK;
+  pthread_mutex_lock(&t->lock);
+  if (!t->refused[0]) {
+    t->refused[0] = dfk_own(k, 0);
+    t->refused[1] = t->refused[0] ? dfk_own(k, 1) : NULL;
+    if (!t->refused[1]) code = k->error->code;
+  } else {
+    const key c = key_at(t->refused[0], 0), d = key_at(t->refused[1], 0);
+    if (!same_key(&a, &c) || !same_key(&b, &d))
+      code = dfk_fail(k, DF_INVALID_ARGUMENT, "the session has a table '%s' already, with another empty_key or "
+                      "deleted_key", t->name);
+  }
+  pthread_mutex_unlock(&t->lock);
+  return code;
 }
 
 /* Are the values those of the keys: of their shape, then that of a value? */

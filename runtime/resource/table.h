@@ -22,6 +22,7 @@ typedef struct dfi_table {
   bool            grows;             /* entries may come and go; else it is filled once */
   pthread_mutex_t lock;              /* guards what follows */
   bool            filled;            /* of one that does not grow */
+  df_tensor      *refused[2];        /* scalars that are no keys; owned; or NULL */
   int64_t         n, room;           /* entries */
   uint64_t       *hash;              /* room; owned */
   df_str         *text;              /* room; of string keys; owned with their bytes */
@@ -32,6 +33,9 @@ typedef struct dfi_table {
 
 /* One reference, owned. NULL: err is filled. */
 dfi_table *dfi_table_new(const dfi_table_spec *s, df_error *err);
+
+/* These two scalars are no keys of the table from now on. */
+int32_t dfi_table_refuse(dfi_table *t, df_kernel *k, const df_tensor *empty, const df_tensor *deleted);
 
 /* Calls of kernels; inputs are those of the ops (ops/table.c). values of keys that are not there: of default. */
 int32_t dfi_table_find(dfi_table *t, df_kernel *k);

@@ -1,0 +1,254 @@
+--- Ops of imported graphs that keep things in the session (staging areas, accumulators, tables), and hashes, sets and samplers:
+-- what TensorFlow 2.15 gave for the graphs of spec/graphs/session, and what waits.
+local df = require 'dflow'
+local registry = require 'dflow.front.registry'
+local support = require 'spec.support'
+local message_of = support.message_of
+local cases = dofile 'spec/graphs/session/values.lua'
+
+local function op(type, inputs, attrs) return registry.op(type, inputs, attrs or {}) end
+--- An operation of a type without outputs.
+local function effect(g, type, inputs, attrs)
+  local n = g:size()
+  op(type, inputs, attrs)
+  return g:ops()[n + 1]
+end
+
+local function text(v)
+  if type(v) == 'number' and v % 1 == 0 then return ('%d'):format(v) end
+  return (tostring(v):gsub('LL$', ''))
+end
+
+describe('an imported graph', function()
+  for name, steps in pairs(cases) do
+    it('of ' .. name .. ' gives what it gave in TensorFlow', function()
+      local g = df.import_graph_def('spec/graphs/session/' .. name .. '.pb')
+      local s = df.Session{ graph = g }
+      for i, step in ipairs(steps) do
+        local where = name .. ', step ' .. i .. ', ' .. step[1]
+        local ok, found = pcall(s.run, s, step[1]:find ':' and g:output(step[1]) or g:op(step[1]), step.feeds or {}, { timeout = 20 })
+        if step.error then
+          assert.equal(step.error, not ok and found.code, where)
+        elseif not ok then
+          error(where .. ': ' .. tostring(found), 0)
+        elseif step[2] then
+          local list = type(found) == 'table' and found:list() or { found }
+          assert.equal(#step[2], #list, where)
+          for k, v in ipairs(list) do
+            local want = step[2][k]
+            if type(want) == 'number' and want % 1 ~= 0 then assert.is_true(math.abs(v - want) <= 1e-6 * math.abs(want), where)
+            else assert.equal(text(want), text(v), where) end
+          end
+        end
+      end
+      s:close()
+    end)
+  end
+end)
+
+describe('a staging area', function()
+  before_each(function() df.reset() end)
+  local about = { shared_name = 'a', dtypes = { 'float32' }, capacity = 1 }
+  local function put(x) return df.control_dependencies({}, function() return effect(df.default_graph(), 'Stage', { { x } }, about) end) end
+
+  it('holds back who puts in more than it has room for, and who takes from nothing', function()
+    local x = df.placeholder('float32', {})
+    local stage, got = put(x), op('Unstage', {}, about)[1]
+    local taker = df.start(got)
+    assert.is_false(taker:done())
+    df.run(stage, { [x] = 1 })
+    assert.equal(1, taker:wait())
+    df.run(stage, { [x] = 2 })
+    local giver = df.start(stage, { [x] = 3 })
+    assert.is_false(giver:done())
+    assert.equal(2, df.run(got))
+    giver:wait()
+    assert.equal(3, df.run(got))
+  end)
+
+  it('lets who only looks wait for a later element, and holds up nobody meanwhile', function()
+    local many = { shared_name = 'b', dtypes = { 'float32' } }
+    local x = df.placeholder('float32', {})
+    local stage, got = effect(df.default_graph(), 'Stage', { { x } }, many), op('Unstage', {}, many)[1]
+    local second = df.start(op('StagePeek', { df.int32(1) }, many)[1])
+    df.run(stage, { [x] = 1 })
+    assert.is_false(second:done())
+    assert.equal(1, df.run(got))
+    df.run(stage, { [x] = 2 })
+    df.run(stage, { [x] = 3 })
+    assert.equal(3, second:wait())
+    assert.equal(2, df.run(op('StageSize', {}, many)))
+    assert.matches('element -1 of staging area', message_of(df.run, op('StagePeek', { df.int32(-1) }, many)[1]), 1, true)
+  end)
+
+  it('gives room to who waits when it is cleared', function()
+    local x = df.placeholder('float32', {})
+    local stage, clear = put(x), effect(df.default_graph(), 'StageClear', {}, about)
+    df.run(stage, { [x] = 1 })
+    local giver = df.start(stage, { [x] = 2 })
+    assert.is_false(giver:done())
+    df.run(clear)
+    giver:wait()
+    assert.equal(2, df.run(op('Unstage', {}, about)[1]))
+  end)
+
+  it('lets go who waits when the run is cancelled or its time is over', function()
+    local got = op('Unstage', {}, about)[1]
+    local h = df.start(got)
+    h:cancel()
+    local ok, e = pcall(h.wait, h)
+    assert.is_false(ok)
+    assert.equal('cancelled', e.code)
+    ok, e = pcall(df.run, got, {}, { timeout = 0.05 })
+    assert.is_false(ok)
+    assert.equal('deadline_exceeded', e.code)
+    assert.matches("waits for 1 element from staging area 'a', which holds 0", e.message, 1, true)
+    local look = op('StagePeek', { df.int32(2) }, about)[1]
+    ok, e = pcall(df.run, look, {}, { timeout = 0.05 })
+    assert.is_false(ok)
+    assert.matches("waits for 3 elements in staging area 'a'", e.message, 1, true)
+  end)
+
+  it('has one capacity and one list of dtypes for all who name it', function()
+    local x = df.placeholder('float32', {})
+    df.run(put(x), { [x] = 1 })
+    local other = op('Unstage', {}, { shared_name = 'a', dtypes = { 'int32' }, capacity = 1 })[1]
+    assert.matches('float32', message_of(df.run, other), 1, true)
+    local bounded = op('Unstage', {}, { shared_name = 'c', dtypes = { 'int32' }, memory_limit = 100 })[1]
+    assert.matches('memory_limit is 100', message_of(df.run, bounded), 1, true)
+  end)
+end)
+
+describe('an accumulator', function()
+  before_each(function() df.reset() end)
+  local function accumulator(attrs)
+    attrs.dtype = attrs.dtype or 'float32'
+    local h = op('ConditionalAccumulator', {}, attrs)
+    local g = df.default_graph()
+    return function(step, x) return effect(g, 'AccumulatorApplyGradient', { h, df.int64(step), x }) end,
+           function(n) return op('AccumulatorTakeGradient', { h, df.int32(n) }, { dtype = attrs.dtype }) end,
+           op('AccumulatorNumAccumulated', { h })
+  end
+
+  it('lets who takes wait for as many gradients as it requires, and the next one for the next', function()
+    local x = df.placeholder('float32', { 2 })
+    local apply, take, count = accumulator{ shape = { 2 } }
+    local give, later = apply(0, x), apply(1, x)
+    local mean = take(2)
+    local first, second = df.start(mean), df.start(mean)
+    df.run(give, { [x] = { 1, 2 } })
+    assert.is_false(first:done())
+    df.run(give, { [x] = { 3, 6 } })
+    support.same(first:wait(), { 2, 4 })
+    df.run(give, { [x] = { 9, 9 } })                             -- of the step before: left out
+    assert.equal(0, df.run(count))
+    df.run(later, { [x] = { 5, 5 } })
+    df.run(later, { [x] = { 7, 9 } })
+    support.same(second:wait(), { 6, 7 })
+  end)
+
+  it('says what is waited for, and lets go who is cancelled', function()
+    local apply, take = accumulator{ shape = {}, shared_name = 'g' }
+    local ok, e = pcall(df.run, take(3), {}, { timeout = 0.05 })
+    assert.is_false(ok)
+    assert.equal('deadline_exceeded', e.code)
+    assert.matches("waits for 3 gradients in accumulator 'g', which has 0 of step 0", e.message, 1, true)
+    local h = df.start(take(1))
+    h:cancel()
+    assert.equal('cancelled', (select(2, pcall(h.wait, h))).code)
+    df.run(apply(0, df.float32(4)))
+    assert.equal(4, df.run(take(1)))
+  end)
+
+  it('sums, in float16 and float64 too', function()
+    for _, d in ipairs{ 'float16', 'float64' } do
+      local apply, take = accumulator{ dtype = d, shape = {}, reduction_type = 'SUM' }
+      local give = apply(0, df.cast(df.float32(1.5), d))
+      for _ = 1, 3 do df.run(give) end
+      assert.equal(4.5, df.run(take(3)))
+    end
+    local apply, take = accumulator{ dtype = 'float16', shape = { 2 } }
+    df.run(apply(0, df.float16{ 1, 2 }))
+    df.run(apply(0, df.float16{ 2, 2 }))
+    support.same(df.run(take(2)), { 1.5, 2 })
+  end)
+
+  it('of an unknown shape keeps to that of the first gradient', function()
+    local x = df.placeholder 'float32'
+    local apply, take = accumulator{ shape = { -1 } }
+    local give = apply(0, x)
+    df.run(give, { [x] = { 1, 2, 3 } })
+    assert.matches('adds up float32[3] but is given float32[2]', message_of(df.run, give, { [x] = { 1, 2 } }), 1, true)
+    support.same(df.run(take(1)), { 1, 2, 3 })
+    df.run(apply(1, x), { [x] = { 1 } })
+    assert.matches("reduction_type is 'MAX'", message_of(df.run, op('AccumulatorNumAccumulated',
+      { op('ConditionalAccumulator', {}, { dtype = 'float32', shape = {}, reduction_type = 'MAX' }) })), 1, true)
+  end)
+end)
+
+describe('sets', function()
+  local function operate(how, a, b) return op('DenseToDenseSetOperation', { a, b }, { set_operation = how }) end
+  it('that are empty, or of which nothing is left', function()
+    local _, values, shape = operate('intersection', df.int32{ { 1, 2 } }, df.int32{ { 3, 4 } })
+    assert.same({ 0 }, df.run(values).shape)
+    support.same(df.run(shape), { 1, 0 })
+    _, values, shape = operate('union', df.zeros({ 2, 0 }, 'int32'), df.int32{ { 3, 3 }, { 4, 3 } })
+    support.same(df.run(values), { 3, 3, 4 })
+    support.same(df.run(shape), { 2, 2 })
+  end)
+  it('say what is wrong with them', function()
+    assert.matches("set_operation is 'xor'", message_of(df.run, (operate('xor', df.int32{ { 1 } }, df.int32{ { 1 } }))), 1, true)
+    assert.matches('counted by different dimensions', message_of(df.run, (operate('a-b', df.int32{ { 1 } }, df.int32{ { 1 }, { 2 } }))), 1, true)
+    assert.matches('a set has rank 1', message_of(df.run, (operate('a-b', df.int32{ 1 }, df.int32{ 1 }))), 1, true)
+    local function size(indices, values, shape) return op('SetSize', { df.int64(indices), df.int32(values), df.int64(shape) }) end
+    assert.matches('out of order', message_of(df.run, size({ { 1, 0 }, { 0, 0 } }, { 1, 2 }, { 2, 2 })), 1, true)
+    assert.matches('which has 2', message_of(df.run, size({ { 2, 0 } }, { 1 }, { 2, 2 })), 1, true)
+    assert.matches('are no sparse sets', message_of(df.run, size({ { 0, 0 } }, { 1, 2 }, { 2, 2 })), 1, true)
+  end)
+end)
+
+describe('strings in buckets', function()
+  it('say what is wrong', function()
+    assert.matches('num_buckets is 0', message_of(df.run, df.string_to_hash_bucket_fast({ 'a' }, { num_buckets = 0 })), 1, true)
+    assert.matches('key has 1 numbers', message_of(df.run, df.string_to_hash_bucket_strong({ 'a' }, { num_buckets = 3, key = { 1 } })), 1, true)
+  end)
+end)
+
+describe('normal numbers between bounds', function()
+  before_each(function() df.reset() end)
+  local function drawn(shape, ...)
+    local inputs = { df.int32(shape), ... }
+    for i = 2, 5 do inputs[i] = df.float64(inputs[i]) end
+    return df.run(op('ParameterizedTruncatedNormal', inputs, { seed = 7 }))
+  end
+  --- Mean and variance of a normal distribution between two bounds, by sums over its density.
+  local function moments(mean, deviation, low, high)
+    local n, sum, first, second = 20000, 0, 0, 0
+    for i = 0, n - 1 do
+      local x = low + (high - low) * (i + 0.5) / n
+      local p = math.exp(-((x - mean) / deviation) ^ 2 / 2 + ((math.max(low, math.min(high, mean)) - mean) / deviation) ^ 2 / 2)
+      sum, first, second = sum + p, first + p * x, second + p * x * x
+    end
+    return first / sum, second / sum - (first / sum) ^ 2
+  end
+  for _, c in ipairs{ { 0, 1, -1, 2 }, { 0, 1, 0.1, 0.3 }, { 0, 1, 3, 9 }, { 0, 1, -9, -3 }, { 5, 2, 4.5, 5.5 }, { 0, 1, 20, 30 }, { 0, 1, -0.2, 30 } } do
+    it(('lie between %g and %g and have their moments'):format(c[3], c[4]), function()
+      local x = drawn({ 1, 20000 }, c[1], c[2], c[3], c[4]):list()
+      local mean, square = 0, 0
+      for _, v in ipairs(x) do
+        assert.is_true(v >= c[3] and v <= c[4])
+        mean, square = mean + v / #x, square + v * v / #x
+      end
+      local m, v = moments(c[1], c[2], c[3], math.min(c[4], c[1] + 12 * c[2] + math.max(c[3], 0)))
+      assert.is_true(math.abs(mean - m) < 4 * math.sqrt(v / #x), mean .. ' ' .. m)
+      assert.is_true(math.abs(square - mean * mean - v) < 0.06 * v, (square - mean * mean) .. ' ' .. v)
+    end)
+  end
+  it('have parameters for each row, and refuse those of no distribution', function()
+    local t = drawn({ 2, 50 }, { 0, 100 }, { 1, 0.1 }, { -1, 99 }, { 1, 99.5 })
+    for i = 0, 49 do assert.is_true(math.abs(t:at(0, i)) <= 1 and t:at(1, i) >= 99 and t:at(1, i) <= 99.5) end
+    assert.matches('batch 0 has the mean 0, the deviation -1', message_of(drawn, { 2 }, 0, -1, 0, 1), 1, true)
+    assert.matches('bounds 1 and 1', message_of(drawn, { 2 }, 0, 1, 1, 1), 1, true)
+    assert.matches('means is float64[3]', message_of(drawn, { 2 }, { 0, 0, 0 }, 1, 0, 1), 1, true)
+  end)
+end)
