@@ -162,6 +162,19 @@ M.families = {
     'data data.idx data.batches data.read data.permutation data.pipeline', 'data.csv data.text data.tfrecord data.idx',
     'data.tfrecord data.write_tfrecord data.example', 'data.image data.images data.pipeline', 'data.pipeline data.batches', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',
+  'assert assert_equal assert_none_equal assert_near assert_type', 'assert_less assert_less_equal assert_greater assert_greater_equal assert',
+    'assert_positive assert_negative assert_non_negative assert_non_positive assert_less', 'assert_rank assert_rank_at_least assert_scalar '
+    .. 'assert_type assert_integer ensure_shape', 'verify_tensor_all_finite check_numerics is_finite',
+  'is_non_decreasing is_strictly_increasing searchsorted', 'meshgrid range broadcast_to', 'unravel_index gather_nd argmax',
+    'batch_gather gather gather_nd', 'confusion_matrix bincount scatter_nd', 'histogram_fixed_width_bins histogram_fixed_width',
+  'unsorted_segment_mean unsorted_segment_sqrt_n unsorted_segment_sum', 'random_crop slice random_uniform',
+    'space_to_batch batch_to_space space_to_batch_nd', 'reciprocal_no_nan multiply_no_nan divide_no_nan div_no_nan',
+  'polyval pow', 'lbeta lgamma', 'clip_by_average_norm clip_by_norm', 'to_complex64 to_complex128 cast complex',
+  'weighted_cross_entropy_with_logits log_poisson_loss sigmoid_cross_entropy_with_logits',
+    'sufficient_statistics normalize_moments weighted_moments moments', 'relu_layer relu matmul',
+  'embedding_lookup_sparse embedding_lookup segment_sum', 'conv2d_transpose depthwise_conv2d separable_conv2d atrous_conv2d conv2d',
+    'matrix_transpose adjoint trace matvec transpose', 'logdet log_matrix_determinant cholesky',
+  'string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_hash_bucket string_length',
 }
 M.each_about('see', function(name, text) M.families[#M.families + 1] = name .. ' ' .. text end)
 

@@ -88,6 +88,11 @@ local macros = {
   option    gamma_initializer: any = nil  ones otherwise
   option    beta_initializer: any = nil  zeros otherwise
   option    name: string = nil  what the layer is called; one is found without it]],
+  told = [[
+  option    message: string = nil  what stands before the error
+  option    data: list = nil  what the error tells: x and y otherwise
+  option    summarize: int = 3  elements of each, at most
+  option    name: string = nil  what the operation is called; one is found without it]],
   queue = [[
   option    shapes: list = nil  a shape for each component; without them elements come out one
               by one only
@@ -792,6 +797,319 @@ df.zero_fraction(x)
   Which part of the elements is zero, as a float32; NaN of nothing.
   gradient  none: bools have no derivative
   example   df.zero_fraction({0.0, 2.0, 0.0, 0.0})
+
+df.assert_equal(x, y, {…})
+  An operation that stops the run unless x == y for every element. What is built under
+  df.control_dependencies of it runs after it.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_equal(df.int32{1, 2}, {1, 2}))
+
+df.assert_none_equal(x, y, {…})
+  An operation that stops the run unless x ~= y for every element. What is built under
+  df.control_dependencies of it runs after it.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_none_equal(df.int32{1, 2}, {2, 1}))
+
+df.assert_less(x, y, {…})
+  An operation that stops the run unless x < y for every element. What is built under
+  df.control_dependencies of it runs after it.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_less(df.int32{1, 2}, 3))
+
+df.assert_less_equal(x, y, {…})
+  An operation that stops the run unless x <= y for every element. What is built under
+  df.control_dependencies of it runs after it.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_less_equal(df.int32{1, 2}, 2))
+
+df.assert_greater(x, y, {…})
+  An operation that stops the run unless x > y for every element. What is built under
+  df.control_dependencies of it runs after it.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_greater(df.int32{1, 2}, 0))
+
+df.assert_greater_equal(x, y, {…})
+  An operation that stops the run unless x >= y for every element. What is built under
+  df.control_dependencies of it runs after it.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_greater_equal(df.int32{1, 2}, 1))
+
+df.assert_positive(x, {…})
+  An operation that stops the run unless x > 0 for every element.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_positive{1.0, 2.0})
+
+df.assert_negative(x, {…})
+  An operation that stops the run unless x < 0 for every element.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_negative{-1.0})
+
+df.assert_non_negative(x, {…})
+  An operation that stops the run unless x >= 0 for every element.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_non_negative{0.0, 2.0})
+
+df.assert_non_positive(x, {…})
+  An operation that stops the run unless x <= 0 for every element.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_non_positive{0.0, -2.0})
+
+df.assert_near(x, y, rtol?, atol?, {…})
+  An operation that stops the run unless |x - y| <= atol + rtol * |y| for every element. Both are
+  ten times the least step at 1 of the dtype unless they are given.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_near({1.0, 2.0}, {1.01, 2.0}, 0.1))
+
+df.assert_rank(x, rank, {…})
+  An error while building where x is known to have another rank; an operation that stops the run
+  where it shows then.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_rank({1.0, 2.0}, 1))
+
+df.assert_rank_at_least(x, rank, {…})
+  As df.assert_rank, of x that may have a higher one.
+@told
+  gradient  none: an operation has no value
+  example   df.run(df.assert_rank_at_least({1.0, 2.0}, 1))
+
+df.assert_scalar(x, {…})
+  x; an error while building where it is known to be no scalar.
+  option    message: string = nil  what stands before the error
+@name
+  gradient  that of x
+  example   df.assert_scalar(df.float32(3))
+
+df.assert_type(x, dtype, {…})
+  An error while building where x has another dtype.
+  option    message: string = nil  what stands before the error
+@name
+  gradient  none: an operation has no value
+  example   df.run(df.assert_type({1.0}, 'float32'))
+
+df.assert_integer(x, {…})
+  An error while building where the dtype of x is no integer one.
+  option    message: string = nil  what stands before the error
+@name
+  gradient  none: an operation has no value
+  example   df.run(df.assert_integer(df.int32{1}))
+
+df.verify_tensor_all_finite(x, message?)
+  x, once it is known that no element is NaN or infinite; else the run stops with the message.
+  gradient  x: dy
+  example   df.verify_tensor_all_finite({1.0, 2.0}, 'of the loss')
+
+df.is_non_decreasing(x)
+  Whether no element is less than the one before it, row by row.
+  gradient  none: bools have no derivative
+  example   df.is_non_decreasing{1, 1, 2}
+
+df.is_strictly_increasing(x)
+  Whether each element is more than the one before it, row by row.
+  gradient  none: bools have no derivative
+  example   df.is_strictly_increasing{1, 1, 2}
+
+df.meshgrid(x, y, …, {…})
+  Each of the vectors, repeated along the dimensions of the others: as many results as vectors.
+  option    indexing: string = 'xy'  the first vector goes along the columns; 'ij': along the rows
+@name
+  gradient  that of the ops it is made of
+  example   df.meshgrid({1, 2, 3}, {4, 5})
+
+df.unravel_index(indices, dims)
+  [rank, …]: where elements that are counted row by row lie in an array of these dimensions.
+  gradient  none: indices have no derivative
+  example   df.unravel_index({22, 41, 37}, {7, 6})
+
+df.batch_gather(params, indices)
+  df.gather along the last dimension of indices, in which those before it go together.
+  gradient  params: dy, added up where it came from
+  example   df.batch_gather({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}}, {{2, 0}, {1, 1}})
+
+df.confusion_matrix(labels, predictions, num_classes?, {…})
+  [classes, classes]: how often each label, a row, was taken for each prediction, a column. The
+  classes are counted unless their number is given; a label beyond it stops the run.
+  option    dtype: string = 'int32'  of the counts
+  option    weights: number = nil  of each label
+@name
+  gradient  weights: dy where each was added
+  example   df.confusion_matrix({1, 2, 2}, {2, 2, 1}, 3)
+
+df.histogram_fixed_width_bins(values, value_range, nbins?, {…})
+  In which of nbins (100) equal parts of the range {low, high} each value falls; those beyond it in
+  the first or the last.
+  option    dtype: string = 'int32'  of the numbers
+@name
+  gradient  none: indices have no derivative
+  example   df.histogram_fixed_width_bins({-1.0, 0.0, 1.5, 15.0}, {0.0, 5.0}, 5)
+
+df.unsorted_segment_mean(data, segment_ids, num_segments)
+  The mean of the rows of each segment; zero where there are none.
+  gradient  that of the ops it is made of
+  example   df.unsorted_segment_mean({1.0, 3.0, 5.0}, {0, 2, 0}, 3)
+
+df.unsorted_segment_sqrt_n(data, segment_ids, num_segments)
+  The sum of the rows of each segment, divided by the square root of their number.
+  gradient  that of the ops it is made of
+  example   df.unsorted_segment_sqrt_n({1.0, 3.0, 5.0}, {0, 2, 0}, 3)
+
+df.random_crop(value, size, {…})
+  A part of this size, from a place that is drawn anew in each run. A value that is smaller stops
+  it.
+@seed
+@name
+  gradient  value: dy, where the part was
+  example   df.random_crop({{1, 2, 3}, {4, 5, 6}}, {1, 2}, {seed = 3})
+
+df.space_to_batch(x, paddings, block_size)
+  df.space_to_batch_nd of two dimensions and one block size.
+  gradient  that of the ops it is made of
+  example   df.space_to_batch({{{{1}, {2}}, {{3}, {4}}}}, {{0, 0}, {0, 0}}, 2)
+
+df.batch_to_space(x, crops, block_size)
+  df.batch_to_space_nd of two dimensions and one block size.
+  gradient  that of the ops it is made of
+  example   df.batch_to_space({{{{1}}}, {{{2}}}, {{{3}}}, {{{4}}}}, {{0, 0}, {0, 0}}, 2)
+
+df.reciprocal_no_nan(x)
+  1 / x, and 0 where x is 0.
+  gradient  that of the quotient, 0 where x is 0
+  example   df.reciprocal_no_nan{2.0, 0.0}
+
+df.multiply_no_nan(x, y)
+  x * y, and 0 where y is 0, even if x is infinite or NaN.
+  gradient  x: dy * y, y: dy * x, made in the same way
+  example   df.multiply_no_nan({3.0, 1 / 0}, {2.0, 0.0})
+
+df.divide_no_nan(x, y)
+  x / y, and 0 where y is 0: df.div_no_nan.
+  gradient  that of df.div_no_nan
+  example   df.divide_no_nan({1.0, 1.0}, {2.0, 0.0})
+
+df.polyval(coeffs, x)
+  The polynomial of x whose coefficients are the list, that of the highest power first.
+  gradient  x: dy times the derivative; coeffs: dy times the powers
+  example   df.polyval({1, 2, 3}, df.float32{2, 0})
+
+df.lbeta(x)
+  The logarithm of the beta function of the last dimension.
+  gradient  that of the df.lgamma it is made of
+  example   df.lbeta{1.0, 2.0, 3.0}
+
+df.clip_by_average_norm(x, clip_norm)
+  x, made smaller where its norm divided by the number of its elements is more than clip_norm.
+  gradient  that of the ops it is made of
+  example   df.clip_by_average_norm({3.0, 4.0}, 1.0)
+
+df.to_complex64(x)
+  df.cast(x, 'complex64').
+  gradient  that of df.cast
+  example   df.to_complex64{1.0}
+
+df.to_complex128(x)
+  df.cast(x, 'complex128').
+  gradient  that of df.cast
+  example   df.to_complex128{1.0}
+
+df.weighted_cross_entropy_with_logits(labels, logits, pos_weight)
+  The cross entropy of sigmoid(logits), in which positive examples count pos_weight times.
+  gradient  that of the ops it is made of
+  example   df.weighted_cross_entropy_with_logits({1.0, 0.0}, {1.5, -2.0}, 2.0)
+
+df.log_poisson_loss(targets, log_input, compute_full_loss?)
+  exp(log_input) - log_input * targets; with compute_full_loss also Stirling's approximation of the
+  logarithm of the targets' factorials.
+  gradient  that of the ops it is made of
+  example   df.log_poisson_loss({0.0, 3.0}, {0.5, 2.0}, true)
+
+df.sufficient_statistics(x, axes, shift?, keep_dims?)
+  count, sum and sum of squares along the axes of x, less shift: what df.normalize_moments takes.
+  gradient  that of the ops it is made of
+  example   df.sufficient_statistics({{1.0, 2.0}, {3.0, 5.0}}, {0})
+
+df.normalize_moments(counts, mean_ss, variance_ss, shift?)
+  Mean and variance of what df.sufficient_statistics found.
+  gradient  that of the ops it is made of
+  example   df.normalize_moments(2.0, df.float32{4, 7}, df.float32{10, 29})
+
+df.weighted_moments(x, axes, frequency_weights, keep_dims?)
+  Mean and variance along the axes, each element as often as its weight says.
+  gradient  that of the ops it is made of
+  example   df.weighted_moments({{1.0, 2.0}, {3.0, 5.0}}, {0}, {{1.0}, {3.0}})
+
+df.relu_layer(x, weights, biases)
+  relu(x weights + biases).
+  gradient  that of the ops it is made of
+  example   df.relu_layer({{1.0, -2.0}}, {{1.0}, {1.0}}, {3.0})
+
+df.embedding_lookup_sparse(tables, ids, weights?, {…})
+  The rows that each example's ids name, as one row. ids, and weights, are {indices =, values =,
+  dense_shape =}: row i of the indices says which example value i belongs to; the examples are in
+  order.
+  option    combiner: string = 'mean'  or 'sum', 'sqrtn': by the root of the sum of squared weights
+  option    partition_strategy: string = 'mod'  as of df.embedding_lookup
+@name
+  gradient  tables: dy, sparse, weighted
+  example   df.embedding_lookup_sparse({{1.0, 2.0}, {3.0, 4.0}}, {indices = {{0, 0}, {0, 1}, {1, 0}}, values = {0, 1, 1}, dense_shape = {2, 2}})
+
+df.conv2d_transpose(value, filter, output_shape, strides, padding?, {…})
+  What df.conv2d does to its input's gradient: [batch, h, w, in] becomes output_shape. filter is [h,
+  w, out, in].
+  option    data_format: string = 'NHWC'  or 'NCHW'
+@name
+  gradient  that of the convolution
+  example   df.shape(df.conv2d_transpose(df.ones{1, 2, 2, 1}, df.ones{2, 2, 3, 1}, {1, 4, 4, 3}, {1, 2, 2, 1}))
+
+df.depthwise_conv2d(input, filter, strides, padding, rate?)
+  df.depthwise_conv2d_native whose taps are `rate` apart in either direction.
+  gradient  that of the convolution
+  example   df.shape(df.depthwise_conv2d(df.ones{1, 5, 5, 2}, df.ones{2, 2, 2, 1}, {1, 1, 1, 1}, 'VALID', {2, 2}))
+
+df.separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding, rate?)
+  df.depthwise_conv2d, then a convolution of 1 by 1.
+  gradient  that of the convolutions
+  example   df.shape(df.separable_conv2d(df.ones{1, 3, 3, 2}, df.ones{2, 2, 2, 1}, df.ones{1, 1, 2, 3}, {1, 1, 1, 1}, 'VALID'))
+
+df.atrous_conv2d(value, filters, rate, padding)
+  df.conv2d whose taps are `rate` apart.
+  gradient  that of the convolution
+  example   df.shape(df.atrous_conv2d(df.ones{1, 5, 5, 1}, df.ones{2, 2, 1, 1}, 2, 'VALID'))
+
+df.matrix_transpose(x)
+  The last two dimensions exchanged.
+  gradient  x: dy with its last two dimensions exchanged
+  example   df.matrix_transpose{{1, 2}, {3, 4}}
+
+df.adjoint(x)
+  The last two dimensions exchanged, and conjugated where x is complex.
+  gradient  x: the adjoint of dy
+  example   df.adjoint{{1.0, 2.0}, {3.0, 4.0}}
+
+df.trace(x)
+  The sum of the diagonal of each matrix.
+  gradient  x: dy along the diagonal
+  example   df.trace{{1.0, 2.0}, {3.0, 4.0}}
+
+df.matvec(a, b)
+  A matrix, or a batch of them, times a vector each.
+  gradient  that of df.matmul
+  example   df.matvec({{1.0, 2.0}, {3.0, 4.0}}, {1.0, 1.0})
+
+df.logdet(x)
+  The logarithm of the determinant of a symmetric, positive matrix, by its Cholesky factor.
+  gradient  that of df.cholesky
+  example   df.logdet{{2.0, 1.0}, {1.0, 3.0}}
 
 df.l2_normalize(x, axis, {…})
   x divided by its norm along the axis.

@@ -12,6 +12,7 @@ local arguments = require 'dflow.front.arguments'
 require 'dflow.front.ops_array'
 require 'dflow.front.ops_make'
 require 'dflow.front.ops_linalg'
+require 'dflow.front.ops_composed'
 
 for name, adapter in pairs(arguments.functions) do arguments.functions[name] = convert.whole(adapter) end
 
@@ -27,7 +28,10 @@ local aliases = { lt = 'less', le = 'less_equal', gt = 'greater', ge = 'greater_
                   neg = 'negative', multiply = 'mul', subtract = 'sub', mod = 'floormod', floor_mod = 'floormod', floor_div = 'floordiv',
                   reverse_v2 = 'reverse',
                   negative = 'neg', mul = 'multiply', sub = 'subtract', floormod = 'floor_mod', floordiv = 'floor_div',
-                  batch_matmul = 'matmul', logsumexp = 'reduce_logsumexp' }
+                  batch_matmul = 'matmul', logsumexp = 'reduce_logsumexp',
+                  arg_max = 'argmax', arg_min = 'argmin', parallel_stack = 'stack', slogdet = 'log_matrix_determinant', where_v2 = 'where',
+                  tensor_scatter_nd_update = 'tensor_scatter_update', tensor_scatter_nd_add = 'tensor_scatter_add',
+                  tensor_scatter_nd_sub = 'tensor_scatter_sub' }
 
 M.aliases = aliases
 
