@@ -449,13 +449,14 @@ bool dfi_calls_all_stuck(const dfi_exec *x) {
 /* Is it for x to give up? */
 static bool gives_up(dfi_exec *x) {
   if (!x->team) return dfi_calls_all_stuck(x);
+  if (x->flights) return atomic_load(&x->shared->stuck) == atomic_load(&x->shared->in_progress);  /* held up for ever */
   if (x->place == 0) dfi_team_stall(x);
   return dfi_team_stalled(x);
 }
 
 bool dfi_calls_stuck(dfi_exec *x) {
   if (dfi_host_asked() && dfi_host_serve() > 0) return false;      /* another run waits for this thread */
-  if (x->waiting < x->running) return false;
+  if (x->waiting + dfi_transfers_held(x) < x->running) return false;
   dfi_shared *s = x->shared;
   bool newly = false;
   pthread_mutex_lock(&x->inbox_lock);
@@ -472,6 +473,10 @@ bool dfi_calls_stuck(dfi_exec *x) {
     pthread_mutex_unlock(&x->watch->lock);
   }
   if (!all) return false;
+  if (x->flights) {
+    dfi_fault_stalled(x, x->flights->call.record, x->flights->call.node);
+    return true;
+  }
   char message[900];
   size_t at = (size_t)snprintf(message, sizeof message, "nothing can move: ");
   at += dfi_calls_text(x, message + at, sizeof message - at);

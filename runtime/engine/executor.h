@@ -56,6 +56,7 @@ struct dfi_frame {
   int64_t      capacity;
   int64_t      first, next;  /* open iterations are first … next - 1 */
   int64_t      window;       /* how many may be open: the scope's parallel_iterations, or fewer */
+  int64_t      told;         /* the iteration whose end the other owners are told of, where they want to know; -1 */
   bool         tokens_only;  /* another engine could not run it */
   df_value    *constants;    /* nconsts */
   uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */

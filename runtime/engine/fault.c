@@ -1,4 +1,5 @@
-/* fault.c: see fault.h. Each run counts for itself, so what fails is the same in every run of a session. */
+/* fault.c: see fault.h. Each run counts for itself, so what fails is the same in every run of a session that one owner
+ * turns. Several count together, in the order in which things happen. */
 #include "engine/fault.h"
 #include <stdio.h>
 
@@ -19,9 +20,11 @@ void dfi_faults_begin(dfi_exec *x) {
   memset(x->faults, 0, sizeof *x->faults * n);
 }
 
+static int64_t count(int64_t *n) { return __atomic_add_fetch(n, 1, __ATOMIC_RELAXED); }
+
 bool dfi_fault_kernel(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   const dfi_device *d = device_at(x, p->device);
-  if (!d->fails_at || ++x->faults[p->device].kernels < d->fails_at) return false;
+  if (!d->fails_at || count(&x->faults[p->device].kernels) < d->fails_at) return false;
   char message[120];
   snprintf(message, sizeof message, "the device %s was lost at its kernel %lld", d->name, (long long)d->fails_at);
   dfi_exec_fail(x, r, p, DF_UNAVAILABLE, message);
@@ -33,7 +36,7 @@ dfi_delivery dfi_fault_message(dfi_exec *x, const dfi_record *r, const dfi_pnode
   const int32_t ends[2] = { x->plan->link[link].from, x->plan->link[link].to };
   for (int32_t i = 0; i < 2; i++) {
     const dfi_device *d = device_at(x, ends[i]);
-    const int64_t n = ++x->faults[ends[i]].messages;
+    const int64_t n = count(&x->faults[ends[i]].messages);
     const bool stalls = d->link_stalls_at && n == d->link_stalls_at;
     if (stalls && p) return DFI_STALLS;
     if (!stalls && !(d->link_fails_at && n >= d->link_fails_at)) continue;

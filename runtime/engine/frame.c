@@ -109,6 +109,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->origin = origin;
   f->first = f->next = number;
   f->window = s->parallel_iterations;
+  f->told = -1;
   f->tokens_only = false;
   f->enters_missing = (int32_t)s->nenters;
   f->some_dead = false;
@@ -236,6 +237,17 @@ static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
   return true;
 }
 
+/* r has nothing outstanding but what the owners tell each other at its end: that gets its tokens. False: it has had
+   them. */
+static __attribute__((noinline, cold)) bool tells_end(dfi_exec *x, dfi_record *r) {
+  dfi_frame *f = r->frame;
+  const dfi_scope *s = f->scope;
+  if (f->told == r->number || (f->some_dead && entered_dead(f))) return false;
+  f->told = r->number;
+  for (uint32_t i = 0; i < s->nends; i++) push(x, r, s->ends[i], 0);
+  return true;
+}
+
 /* r has nothing outstanding: iterations, frames and in the end the run may be done. */
 void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
   if (DFI_UNLIKELY(x->failed)) return;         /* what failed stays open, to be looked at: see dfi_exec_reset */
@@ -243,6 +255,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     dfi_frame *f = r->frame;
     if (!f->origin) { x->finished = true; x->patience = 0; return; }
     if (r->number != f->first || f->enters_missing) return;
+    if (DFI_UNLIKELY(f->scope->nends) && tells_end(x, r)) return;
     dfi_audit_iteration(x, r);
     dfi_audit_queue(x, r);
     f->first++;

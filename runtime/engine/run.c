@@ -233,13 +233,11 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->team = NULL;
   if (x->timed) dfi_timed_begin(x);
   if (x->timed && x->timed->recorder) dfi_record_begin(x);
+  if (x->plan->cut && x->plan->devices->faulty) dfi_faults_begin(x);
   const bool several = DFI_UNLIKELY(x->plan->parts != NULL) && !dfi_team_refused(x) && dfi_team_gather(x);
   if (x->watch) dfi_watch_begin(x);
   x->scope = several ? x->plan->parts->scope[0] : x->plan->scope;
-  if (x->plan->cut) {
-    if (x->plan->devices->faulty) dfi_faults_begin(x);
-    dfi_streams_begin(x);
-  }
+  if (x->plan->cut) dfi_streams_begin(x);
   const dfi_rescue rescue = dfi_swap_watch(x);
   const dfi_waiter waiter = dfi_waiter_here;
   dfi_waiter_here = (dfi_waiter){ gives_up, x };
@@ -298,7 +296,7 @@ void dfi_exec_free(dfi_exec *x) {
   dfi_timed_free(x->clock);
   dfi_swapper_free(x->swapper);
   dfi_streams_free(x);
-  dfi_free(x->faults);
+  if (!x->place) dfi_free(x->faults);      /* of several owners they are the first one's */
   dfi_free(x->traffic); dfi_free(x->line); dfi_free(x->meeting);
   for (dfi_flight *f = x->spare_flights, *next; f; f = next) {
     next = f->next;

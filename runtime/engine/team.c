@@ -9,6 +9,7 @@
 #include "resource/host.h"
 #include "base/clock.h"
 #include "base/processor.h"
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ enum { WAITS = 0, GOES, GOES_HOME };
 struct dfi_team {
   int32_t     n;
   atomic_int  failed;        /* 1 + the member that failed first; 0: none has */
+  atomic_int  held;          /* a message was sent that never comes */
   atomic_int  stalled;       /* how often the first owner has found that nothing can move */
   pthread_mutex_t lock;      /* guards gate and out */
   pthread_cond_t  bell;
@@ -111,6 +113,7 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
   l->due = due;
   l->dead = dead;
   l->value = v;
+  if (DFI_UNLIKELY(isinf(due))) atomic_store(&x->team->held, 1);
   x->sent++;
   dfi_letter_post(x->team->member[x->plan->parts->owner[p->device]], l);
 }
@@ -179,10 +182,11 @@ bool dfi_team_failed(const dfi_exec *x) {
   return x->team && atomic_load_explicit(&x->team->failed, memory_order_relaxed);
 }
 
-/* Who waits for other owners alone lets those say what the matter is, who for a second have not. */
+/* Who waits for other owners alone lets those say what the matter is, who for a second have not; so do all where a
+   message is held up, whose Recv says it. */
 bool dfi_team_stalled(const dfi_exec *x) {
   const int stalled = atomic_load_explicit(&x->team->stalled, memory_order_relaxed);
-  if (!stalled || stalled > 100) return stalled;
+  if (!stalled || stalled > 100 || atomic_load(&x->team->held)) return stalled > 100;
   for (const dfi_call *c = x->away; c; c = c->away_next) if (c->node->kind != DFI_K_TRANSFER) return true;
   return false;
 }
@@ -206,7 +210,7 @@ static void enlist(dfi_exec *m, const dfi_exec *x) {
   m->session = x->session; m->shared = x->shared; m->pool = x->pool;
   m->cancel = x->cancel; m->closing = x->closing;
   m->interrupter = x->interrupter; m->interrupts = x->interrupts;
-  m->deadline = x->deadline;
+  m->deadline = x->deadline; m->faults = x->faults;
   m->run_number = x->run_number; m->engine = x->engine;
   m->watch = x->watch; m->live = x->live; m->told = (df_stats){ 0 };
   m->joint = true;
@@ -295,6 +299,7 @@ bool dfi_team_gather(dfi_exec *x) {
   t->out = 0;
   atomic_store(&t->failed, 0);
   atomic_store(&t->stalled, 0);
+  atomic_store(&t->held, 0);
   t->mode = dfi_float_mode();
   for (int32_t i = 1; i < t->n; i++) {
     enlist(t->member[i], x);

@@ -169,7 +169,10 @@ static void arrives_when_due(dfi_exec *x, dfi_flight *f) {
 
 void dfi_transfer_letter(dfi_exec *x, dfi_letter *l) {
   dfi_flight *f = dfi_team_letter(x, l);
-  if (f) arrives_when_due(x, f);
+  if (!f) return;
+  f->call.stop = flight_stop;                /* it waits for its time now, not for the letter */
+  f->call.what = flight_text;
+  arrives_when_due(x, f);
 }
 
 /* A Recv has its turn. True: it waits, or its message does, and comes back by itself. */
@@ -220,10 +223,15 @@ double dfi_transfer_arrivals(dfi_exec *x) {
   return x->flights ? x->flights->due - now : -1;
 }
 
-bool dfi_transfer_stalled(dfi_exec *x) {
+int32_t dfi_transfers_held(const dfi_exec *x) {
   int32_t n = 0;
-  for (const dfi_flight *f = x->flights; f; f = f->next, n++) if (!isinf(f->due)) return false;
-  if (n != x->running) return false;
+  for (const dfi_flight *f = x->flights; f; f = f->next) n += isinf(f->due);
+  return n;
+}
+
+bool dfi_transfer_stalled(dfi_exec *x) {
+  for (const dfi_flight *f = x->flights; f; f = f->next) if (!isinf(f->due)) return false;
+  if (x->team || dfi_transfers_held(x) != x->running) return dfi_calls_stuck(x);
   dfi_fault_stalled(x, x->flights->call.record, x->flights->call.node);
   return true;
 }
@@ -257,6 +265,9 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
   dfi_traffic *t = &x->traffic[p->child];
   df_value v = { 0 };
   t->messages++;
+  const dfi_delivery delivery =
+      DFI_UNLIKELY(x->faults != NULL) ? dfi_fault_message(x, r, p, (int32_t)p->child, p->node) : DFI_ARRIVES;
+  if (delivery == DFI_LOST) return false;
   if (dead) {
     t->dead++;
     x->count.died++;
@@ -264,7 +275,8 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
   } else if (p->nin) v = operand_take(r, x->plan->operand[p->in]);
   const int64_t bytes = dfi_value_bytes(&v);
   t->bytes += bytes;
-  dfi_team_send(x, r, p, dead, due(x, p->child, bytes), v);
+  const double when = delivery == DFI_STALLS ? (double)INFINITY : due(x, p->child, bytes);
+  dfi_team_send(x, r, p, dead, when, v);
   return false;
 }
 

@@ -27,4 +27,6 @@ dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 void   dfi_flight_list(dfi_exec *x, dfi_flight *f);
 /* There are flights. Is nothing else on its way than what never comes? Then the run has failed. */
 bool   dfi_transfer_stalled(dfi_exec *x);
+/* How many messages never come. */
+int32_t dfi_transfers_held(const dfi_exec *x);
 #endif

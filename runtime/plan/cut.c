@@ -82,6 +82,16 @@ static int32_t read_scope(const maker *m, const df_node *n) {
                                   : k->scope;
 }
 
+static void becomes_transfer(maker *m, df_node *n, const char *name, int32_t scope, int32_t source, int32_t to) {
+  n->name = dfi_xstrdup(name);
+  n->op = dfi_op_find("Transfer")->id;
+  n->attrs = dfi_op_find("Transfer")->defaults;
+  mark *k = &m->mark[n->id];
+  k->scope = scope;
+  k->device = (int16_t)source;
+  k->child_scope = (uint32_t)dfi_plan_link(m->plan, source, to);         /* make_node reads it there */
+}
+
 static void transfer_new(maker *m, df_output from, int32_t index, int32_t source, int32_t to) {
   if (known(m, from.node->id, index, to)) return;
   const bool value = index != CONTROL;
@@ -92,20 +102,22 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
   snprintf(name, sizeof name, "%s:%d to %s%s", dfi_node_name(from.node), value ? index : 0,
       m->devices->at[device]->name,
            host ? " (read on the host)" : "");
-  n->name = dfi_xstrdup(name);
-  n->op = dfi_op_find("Transfer")->id;
-  n->attrs = dfi_op_find("Transfer")->defaults;
+  becomes_transfer(m, n, name, read_scope(m, from.node), source, device);
   if (value) {
     n->in[0] = from;
     n->out[0] = from.node->out[from.index];
     n->out[0].constant = NULL;
   } else n->control[0] = from.node;
-  mark *k = &m->mark[n->id];
-  k->scope = read_scope(m, from.node);
-  k->device = (int16_t)source;
-  k->asked = host;
-  k->child_scope = (uint32_t)dfi_plan_link(m->plan, source, device);     /* make_node reads it there */
+  m->mark[n->id].asked = host;
   remember(m, from.node->id, index, to, n->id);
+}
+
+void dfi_plan_cut_end(maker *m, df_node *like, int32_t scope, int32_t from, int32_t to) {
+  char name[400];
+  df_node *n = dfi_plan_extra(m, like, 0, 0, 0);
+  n->in[0].node = like;                     /* no input: whose name it goes by */
+  snprintf(name, sizeof name, "end of %s to %s", m->plan->scope[scope].name, m->devices->at[to]->name);
+  becomes_transfer(m, n, name, scope, from, to);
 }
 
 void dfi_plan_cut_control(maker *m, df_node *from, int32_t to) {

@@ -52,7 +52,6 @@ static const char *asks_for_one(const maker *m) {
   const dfi_devices *d = m->devices;
   if (!m->cut) return alone;
   if (d->virtual_clock) return "the virtual clock runs all tokens in the order of their times";
-  if (d->faulty) return "faults are counted in the order of one owner";
   if (m->primitives) return "every Merge and LoopCond fires, for who looks at them";
   if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO)
     return second_time;
@@ -181,20 +180,6 @@ static bool built_by_while_loop(const loop *l) {
   return l->enter && l->merge && l->next && l->choice && !l->raw && l->variables == l->merged;
 }
 
-/* Is there a loop of several owners each iteration of which is to begin when the last one has ended? */
-static bool one_by_one(const maker *m, const uint16_t *owner, int32_t n) {
-  const dfi_plan *p = m->plan;
-  int16_t *at = who_takes_part(m, owner, n);
-  bool found = false;
-  for (int32_t s = 1; s < p->nscopes; s++) {
-    int32_t parts = 0;
-    for (int32_t o = 0; o < n; o++) parts += at[s * n + o] >= 0;
-    found |= of_loop(p, s) && parts > 1 && p->scope[s].parallel_iterations == 1;
-  }
-  dfi_free(at);
-  return found;
-}
-
 /* Does the first owner call all functions of the program? Those of a function's body are called by who calls it. */
 static bool calls_first(const maker *m, const uint16_t *owner) {
   for (int32_t i = 0; i < m->nneeded; i++) {
@@ -214,8 +199,6 @@ void dfi_plan_deal_owners(maker *m) {
   loop *l = find_loops(m);
   if (n < 2) p->one_owner = alone;
   else if (!calls_first(m, owner)) p->one_owner = "a function of the program is called elsewhere than on the host";
-  else if (one_by_one(m, owner, n))
-    p->one_owner = "a loop's iterations begin one after the other (parallel_iterations = 1)";
   for (int32_t s = 1; s < p->nscopes && !p->one_owner; s++)
     if (of_loop(p, s) && !built_by_while_loop(&l[s])) p->one_owner = "it has a loop that while_loop has not built";
   if (!p->one_owner) {
@@ -232,9 +215,8 @@ void dfi_plan_deal_owners(maker *m) {
 /* An owner that only sends to another one in a loop would run ahead as far as its own data lets it, and all it sends
  * would lie there. So it is told, by a token that nobody reads, that the other one has begun the iteration too: then
  * its own is not over before, and the two are no further apart than their windows. */
-void dfi_plan_pace_owners(maker *m) {
+static void keep_pace(maker *m) {
   dfi_plan *p = m->plan;
-  if (!p->parts) return;
   const size_t n = (size_t)p->parts->n, cells = (size_t)p->nscopes * n * n;
   const uint16_t *owner = p->parts->owner;
   int16_t *sends = dfi_xmalloc(sizeof *sends * (cells + 1));           /* by scope, sender, receiver: its device; -1 */
@@ -257,6 +239,30 @@ void dfi_plan_pace_owners(maker *m) {
         if (sends[(s * n + a) * n + b] >= 0 && sends[(s * n + b) * n + a] < 0 && choice[s * n + b])
           dfi_plan_cut_control(m, choice[s * n + b], sends[(s * n + a) * n + b]);
   dfi_free(sends); dfi_free(choice);
+}
+
+/* Iterations that begin one after the other (parallel_iterations = 1) do so on all devices: when an owner has nothing
+ * more to do in one it tells each of the others, and its own ends when all of them have told it. These messages wait
+ * for nothing and are no roots (ends_only): the engine sends and awaits them at the iteration's end. */
+static void meet_at_ends(maker *m) {
+  dfi_plan *p = m->plan;
+  const int32_t n = p->parts->n;
+  int16_t *at = who_takes_part(m, p->parts->owner, n);
+  loop *l = find_loops(m);
+  for (int32_t s = 1; s < p->nscopes; s++) {
+    if (!of_loop(p, s) || p->scope[s].parallel_iterations != 1) continue;
+    for (int32_t a = 0; a < n; a++)
+      for (int32_t b = 0; b < n; b++)
+        if (a != b && at[s * n + a] >= 0 && at[s * n + b] >= 0)
+          dfi_plan_cut_end(m, l[s].choice, s, at[s * n + a], at[s * n + b]);
+  }
+  dfi_free(at); dfi_free(l);
+}
+
+void dfi_plan_pace_owners(maker *m) {
+  if (!m->plan->parts) return;
+  keep_pace(m);
+  meet_at_ends(m);
 }
 
 /* ---- each owner's scopes -------------------------------------------------------------------------------------- */
@@ -290,18 +296,34 @@ static bool keeps_to_itself(const dfi_plan *p, const dfi_pnode *q) {
   return true;
 }
 
+/* Is it a message that is sent, or awaited, at the end of an iteration? */
+static bool ends_only(const dfi_scope *s, const dfi_pnode *q, uint32_t i) {
+  return q->kind == DFI_K_TRANSFER && !s->counts[i];
+}
+
+/* One owner that turns all of it after all sends none. */
+static void leave_out_ends(const dfi_plan *p, dfi_scope *s) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < s->nroots; i++)
+    if (!ends_only(s, p->node + s->first + s->roots[i], s->roots[i])) s->roots[n++] = s->roots[i];
+  s->nroots = n;
+}
+
 static dfi_scope scope_of(const dfi_plan *p, const dfi_scope *all, int32_t owner, uint32_t *nrecvs) {
   dfi_scope s = *all;
-  s.nroots = s.nenters = s.nexits = 0;
+  s.nroots = s.nenters = s.nexits = s.nends = 0;
   s.roots = dfi_xmalloc(sizeof *s.roots * (all->n + 1));
+  s.ends = dfi_xmalloc(sizeof *s.ends * (all->n + 1));
   s.enters = dfi_xmalloc(sizeof *s.enters * (all->nenters + 1));
   s.exits = dfi_xmalloc(sizeof *s.exits * (all->nexits + 1));
   const bool shared = of_loop(p, all->id);
   for (uint32_t i = 0; i < all->n && shared; i++) {
     const dfi_pnode *q = p->node + all->first + i;
-    if (owner_of(p, q) != owner && receiver_of(p, q) == owner) s.roots[s.nroots++] = i;
+    const bool sends = owner_of(p, q) == owner, receives = receiver_of(p, q) == owner;
+    if (ends_only(all, q, i)) { if (sends || receives) s.ends[s.nends++] = i; }
+    else if (receives && !sends) s.roots[s.nroots++] = i;
   }
-  if (s.nroots > *nrecvs) *nrecvs = s.nroots;
+  if (s.nroots + s.nends > *nrecvs) *nrecvs = s.nroots + s.nends;
   for (uint32_t i = 0; i < all->nroots; i++)
     if (!shared || owner_of(p, p->node + all->first + all->roots[i]) == owner) s.roots[s.nroots++] = all->roots[i];
   for (uint32_t i = 0; i < all->nenters; i++)
@@ -338,6 +360,7 @@ void dfi_plan_lay_owners(maker *m) {
   dfi_parts *a = p->parts;
   if (!a) return;
   uint32_t nrecvs = 0;
+  for (int32_t s = 0; s < p->nscopes; s++) leave_out_ends(p, &p->scope[s]);
   if ((p->one_owner = not_shared(p))) { dfi_plan_owners_free(p); return; }
   a->nscopes = p->nscopes;
   a->scope = dfi_xcalloc((size_t)a->n, sizeof *a->scope);
@@ -358,6 +381,7 @@ void dfi_plan_owners_free(dfi_plan *p) {
   for (int32_t o = 0; a->scope && o < a->n; o++) {
     for (int32_t s = 0; s < a->nscopes; s++) {
       dfi_free(a->scope[o][s].roots);
+      dfi_free(a->scope[o][s].ends);
       dfi_free(a->scope[o][s].enters);
       dfi_free(a->scope[o][s].exits);
     }

@@ -20,6 +20,8 @@ int32_t dfi_plan_link(dfi_plan *p, int32_t from, int32_t to);
 void dfi_plan_cut(maker *m);
 /* A token that says no more than that a node has run, sent to a device. */
 void dfi_plan_cut_control(maker *m, df_node *from, int32_t to);
+/* One that waits for nothing and is read by nothing, from device to device; it is where `like` was written. */
+void dfi_plan_cut_end(maker *m, df_node *like, int32_t scope, int32_t from, int32_t to);
 /* What a reader on device d reads instead of `from` (index -1: a control token of its node): itself where it does not
  * cross. *given: a place among what is given and crosses when the run begins, or -1. */
 df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t d, int32_t *given);

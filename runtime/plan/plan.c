@@ -333,7 +333,7 @@ static void name_extras(dfi_plan *p) {
   for (int32_t i = 0; i < p->nextra; i++) {
     df_node *n = p->extra[i];
     if (flow_of(n) == DF_CONSTANT) continue;
-    n->id = flow_of(n) == DF_TRANSFER ? n->nin ? n->in[0].node->id : n->control[0]->id : n->in[0].node->id;
+    n->id = n->ncontrol && !n->nin ? n->control[0]->id : n->in[0].node->id;
   }
 }
 

@@ -81,6 +81,40 @@ describe('a link', function()
     end
   end)
 
+  it('is held to by several owners, whichever of them notices, in the foreground and in the background', function()
+    local fetches, feeds = program()
+    for n = 3, 40 do
+      for owners = 2, 3 do
+        local fault = ({ { link_fail_at = n }, { link_stall_at = n }, { fail_at = n } })[n % 3 + 1]
+        local s = session(fault, { owners = owners })
+        local err = ends(s, fetches, feeds)
+        assert.matches(({ 'was lost at message', 'has stalled', 'was lost at its kernel' })[n % 3 + 1], err.message)
+        assert.matches('sim:0', err.message)
+        assert.equal(owners, #s:stats().owners)
+        local h = s:start(fetches, feeds)
+        local ok, again = pcall(h.wait, h)
+        assert.is_false(ok)
+        assert.equal('unavailable', again.code)
+        s:close()
+      end
+    end
+  end)
+
+  it('that holds up what a queue would give says so, and does not wait for the queue', function()
+    df.reset()
+    local q = df.FIFOQueue(4, { 'float32' })
+    local x = df.placeholder('float32', {})
+    local put = q:enqueue(df.device('sim:0', function() return x + 1 end))
+    for owners = 1, 3 do
+      local s = session({ link_stall_at = 2 }, { owners = owners })
+      local ok, err = pcall(s.run, s, { put, df.device('sim:1', function() return q:dequeue() * 2 end) }, { [x] = 1 })
+      assert.is_false(ok)
+      assert.equal('unavailable', err.code)
+      assert.matches('the link sim:0 %-> sim:1 has stalled', err.message)
+      s:close()
+    end
+  end)
+
   it('may fail as the run begins', function()
     local fetches, feeds = program()
     local s = session{ link_fail_at = 1 }
