@@ -153,11 +153,16 @@ local function tokens_text(f)
     .. counted(f.deferred, 'value held back by the window', 'values held back by the window')
 end
 
+--- How many iterations are open, of how many that may be. Owners that are not in the same ones have more open together than each may.
+function M.window_text(f)
+  return (f.in_flight > f.limit and '%d; %d at most on each device' or '%d of %d'):format(f.in_flight, f.limit)
+end
+
 function M.frame_text(f)
   local name = f.parent and f.tag or 'top level'
   local text = name
   if f.parent and f.enters_missing > 0 then text = ('%s  has not begun: %d of its inputs have not come'):format(name, f.enters_missing)
-  elseif f.parent then text = ('%s  iterations %d-%d in flight (%d of %d)'):format(name, f.first, f.next - 1, f.in_flight, f.limit) end
+  elseif f.parent then text = ('%s  iterations %d-%d in flight (%s)'):format(name, f.first, f.next - 1, M.window_text(f)) end
   text = text .. tokens_text(f) .. counted(#f.stacks, 'stack')
   return f.where and text .. '  ' .. f.where or text
 end

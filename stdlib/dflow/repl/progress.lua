@@ -156,7 +156,7 @@ function Line:text(seconds, rate, outer, columns)
     return fit(parts, columns)
   end
   parts[3] = ('%s:%d'):format(outer.name, outer.first)
-  parts[4] = ('%d of %d iterations open'):format(outer.in_flight, outer.limit)
+  parts[4] = (outer.in_flight > outer.limit and '%d iterations open' or '%d of %d iterations open'):format(outer.in_flight, outer.limit)
   if self.loop ~= outer.name then self.loop, self.total, self.tries = outer.name, nil, 0 end
   if self.total == nil and self.tries < 20 then
     local ok, n = pcall(trips, self.h, outer)
