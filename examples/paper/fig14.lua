@@ -4,8 +4,8 @@ local df = require 'dflow'
 
 local M = { title = 'Fig. 14: dynamic against static unrolling', clock = 'real', batches = { 16, 32, 64, 128, 256 } }
 
---- Loss and gradients of an LSTM over `length` frames, as a loop or unrolled; its input.
-local function network(how, batch, units, length)
+--- Loss and gradients of an LSTM over `length` frames, as a loop or unrolled; its input. `window` is of the loop.
+function M.network(how, batch, units, length, window)
   local cell = df.rnn.LSTMCell(units)
   local x = df.placeholder('float32', { batch, units })
   local state = cell:zero_state(batch, 'float32')
@@ -19,7 +19,7 @@ local function network(how, batch, units, length)
     _, state = df.while_loop(function(t) return t:lt(length) end, function(t, s)
       local _, after = cell(x, s)
       return t + 1, after
-    end, { df.int32(0), state }, { save = how == 'swap' and 'swap' or 'keep' })
+    end, { df.int32(0), state }, { save = how == 'swap' and 'swap' or 'keep', parallel_iterations = window })
   end
   local sums = {}
   for i, slope in ipairs(df.gradients(state.h:reduce_sum(), cell:parameters())) do sums[i] = slope:reduce_sum() end
@@ -33,7 +33,7 @@ function M.seconds(batch, opts)
   for _, how in ipairs{ 'dynamic', 'static' } do
     local g = df.Graph()
     g:as_default(function()
-      local sums, x = network(how, batch, units, length)
+      local sums, x = M.network(how, batch, units, length)
       local s, feeds = df.Session{ graph = g, threads = 1 }, { [x] = df.run(df.random_normal({ batch, units }, { seed = 1 })) }
       run[how] = function()
         local began = os.clock()
@@ -55,7 +55,7 @@ end
 local function fits(how, length, memory)
   local g = df.Graph()
   return g:as_default(function()
-    local sums, x = df.device('sim:0', function() return network(how, 32, 32, length) end)
+    local sums, x = df.device('sim:0', function() return M.network(how, 32, 32, length) end)
     local s = df.Session{ graph = g, clock = 'virtual', devices = { 'cpu:0', { 'sim:0', memory = memory, speed = 10, bandwidth = '10GB/s' } } }
     local ok, err = pcall(s.run, s, sums, { [x] = df.run(df.zeros{ 32, 32 }) })
     s:close()

@@ -59,8 +59,8 @@ end
 
 -- ---- both ways -----------------------------------------------------------------------------------------------------------
 
---- A function that makes n steps, in one run.
-local function in_graph(units)
+--- What makes n steps, in one run, and the placeholder of n. `window` is of the loop.
+function M.in_graph(units, window)
   local a, n = agent(units), df.placeholder('int32', {})
   a.q(df.zeros{ 1, 4 })
   a.target(df.zeros{ 1, 4 })
@@ -75,7 +75,12 @@ local function in_graph(units)
     state:assign(df.cond(stands, function() return after end, function() return df.random_uniform({ 4 }, { min = -0.05, max = 0.05 }) end))
     when((i % TRAIN_EVERY):eq(TRAIN_EVERY - 1), function() train(a, i) end)
     when((i % COPY_EVERY):eq(0), function() copy(a) end)
-  end)
+  end, { parallel_iterations = window })
+  return last, n
+end
+
+local function graph_run(units)
+  local last, n = M.in_graph(units)
   return function(s, steps) s:run(last, { [n] = steps }) end
 end
 
@@ -123,7 +128,7 @@ end
 function M.measure(opts)
   local rows, steps = {}, opts.steps or 2000
   for i, units in ipairs(opts.units or M.units) do
-    local graph, driven = rate(in_graph, steps, units), rate(step_by_step, steps, units)
+    local graph, driven = rate(graph_run, steps, units), rate(step_by_step, steps, units)
     rows[i] = { units, graph, driven, graph / driven }
   end
   return { columns = { 'hidden_units', 'in_graph_steps_per_second', 'driven_steps_per_second', 'ratio' }, rows = rows }

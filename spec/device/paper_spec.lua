@@ -88,6 +88,55 @@ describe('an LSTM of 8 layers (Fig. 15)', function()
   end)
 end)
 
+describe('a loop over time and the same without a loop (Fig. 14)', function()
+  local fig14 = require 'fig14'
+  local function run(how, change)
+    local g = df.Graph()
+    return g:as_default(function()
+      local sums, x = df.device('sim:0', function() return fig14.network(how, 16, 64, 30, change.parallel_iterations) end)
+      local devices = { 'cpu:0', { 'sim:0', speed = change.speed or 10, bandwidth = change.bandwidth or 1e9, latency = '10us' } }
+      local h = df.Session{ graph = g, devices = devices, clock = 'virtual' }:start(sums, { [x] = df.run(df.ones{ 16, 64 }) }, { record = true })
+      h:wait()
+      return h
+    end)
+  end
+
+  it('is told by what-if of other windows, devices and links', function()
+    for _, how in ipairs{ 'dynamic', 'static' } do
+      local h = run(how, {})
+      for _, change in ipairs{ { speed = 1 }, { speed = 100 }, { bandwidth = 1e7 }, how == 'dynamic' and { parallel_iterations = 1 } or nil } do
+        near(h, change, run(how, change))
+      end
+    end
+  end)
+end)
+
+describe('deep Q-learning in the graph (Fig. 16)', function()
+  local fig16 = require 'fig16'
+  local function run(change)
+    local g = df.Graph()
+    return g:as_default(function()
+      df.set_random_seed(7)
+      local last, n = df.device('sim:0', function() return fig16.in_graph(32, change.parallel_iterations) end)
+      local devices = { 'cpu:0', { 'sim:0', speed = change.speed or 10, bandwidth = '1GB/s', latency = change.latency or '10us' } }
+      local s = df.Session{ graph = g, devices = devices, clock = 'virtual' }
+      s:run(last, { [n] = 1 })                 -- variables have their first values
+      local h = s:start(last, { [n] = 120 }, { record = true })
+      h:wait()
+      return h
+    end)
+  end
+
+  it('is told by what-if of other windows, devices and links', function()
+    local h = run{ parallel_iterations = 4 }
+    for _, change in ipairs{ { speed = 1 }, { speed = 100 }, { latency = 1e-4 }, { parallel_iterations = 1 } } do
+      local all = { parallel_iterations = 4 }
+      for key, value in pairs(change) do all[key] = value end
+      near(h, change, run(all))
+    end
+  end)
+end)
+
 describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig. 13)', function()
   local small = { units = 256, scale = 8, length = 40 }
   local function train(save, memory, change)
