@@ -1,5 +1,6 @@
 -- Names of variables, and variables by name.
 local df = require 'dflow'
+local near = require('spec.support').near
 
 local function fails(fn, words)
   local ok, e = pcall(fn)
@@ -104,6 +105,10 @@ describe('get_variable', function()
       for _, x in ipairs(row) do most = math.max(most, math.abs(x)) end
     end
     assert.is_true(most <= limit and most > 0.9 * limit)
+    near(df.run(df.get_variable('g', { 2 }, { initializer = 'ones' })), { 1, 1 })
+    near(df.run(df.cast(df.get_variable('h', { 2 }, { initializer = df.nn.initializers.ones, dtype = 'bfloat16' }), 'float32')), { 1, 1 })
+    assert.equal('text', df.run(df.get_variable('s', {}, { initializer = 'text', dtype = 'string' })))
+    fails(function() df.get_variable('i', { 2 }, { initializer = 'zeroes', dtype = 'float32' }) end, "there is no initializer 'zeroes'")
     local frozen = df.get_variable('f', {}, { trainable = false })
     for _, v in ipairs(df.trainable_variables()) do assert.are_not.equal(frozen, v) end
   end)

@@ -146,6 +146,21 @@ describe('a loss over samples', function()
     end)
   end
 
+  it('is finite in halves, also where a true class is drawn or is hardly ever expected', function()
+    local labels, x = df.int64{ { 0 }, { 3 } }, constant({ 2, 3 }, 1)
+    local opts = { sampled_values = { df.int64{ 3, 5 }, df.float32{ { 0.3 }, { 1e-9 } }, df.float32{ 1e-9, 0.2 } } }
+    for _, fn in ipairs{ df.sampled_softmax_loss, df.nce_loss } do
+      local w, b = constant({ 6, 3 }, 2), constant({ 6 }, 3)
+      local whole = df.run(fn(w, b, labels, x, 2, 6, opts)):totable()
+      for _, dtype in ipairs{ 'float16', 'bfloat16' } do
+        local y = fn(df.cast(w, dtype), df.cast(b, dtype), labels, df.cast(x, dtype), 2, 6, opts)
+        assert.equal(dtype, y.dtype)
+        near(df.run(df.cast(y, 'float32')), whole, { rtol = 0.02, atol = 0.05 })
+        assert.is_true(df.run(df.reduce_all(df.is_finite(df.gradients(df.reduce_sum(fn(df.cast(w, dtype), df.cast(b, dtype), labels, x:cast(dtype), 2, 6, opts)), x)))))
+      end
+    end
+  end)
+
   it('draws for itself, and trains only the rows that it met', function()
     df.set_random_seed(3)
     local w, b = df.Variable(df.zeros{ 50, 4 }), df.Variable(df.zeros{ 50 })

@@ -94,6 +94,23 @@ describe('training in half precision', function()
     assert.matches('above 0', message_of(df.train.MixedPrecision, df.train.SGD(1), { loss_scale = -1 }))
   end)
 
+  it('goes with accumulated gradients, whichever is around the other: they are added up as float32', function()
+    for _, dtype in ipairs{ 'float16', 'bfloat16' } do
+      local found = {}
+      for k, wrap in ipairs{ function(o) return df.train.Accumulate(df.train.MixedPrecision(o, { loss_scale = 128 }), 2) end,
+                             function(o) return df.train.MixedPrecision(df.train.Accumulate(o, 2), { loss_scale = 128 }) end } do
+        local w, loss = bowl(dtype)
+        local step = wrap(df.train.Adam(0.01)):minimize(loss)
+        df.run(step)
+        near(df.run(df.cast(w, 'float32')), { 1, -2, 3 })
+        for _ = 1, 9 do df.run(step) end
+        found[k] = df.run(df.cast(w, 'float32'))
+        near(found[k], { 0.95, -1.95, 2.95 }, { atol = 0.02 })
+      end
+      near(found[1], found[2], { rtol = 1e-2 })
+    end
+  end)
+
   it('takes sparse gradients', function()
     local t = df.Variable(df.ones({ 4, 2 }, 'float16'))
     local loss = df.reduce_sum(df.square(df.gather(t, { 1, 3, 1 })))

@@ -388,8 +388,8 @@ df.variable_scope(name, {reuse}, fn)
             return a == b, a.name
 
 df.get_variable(name, shape, {initializer, dtype = 'float32', trainable = true})
-  The variable of that name in the current variable scope. An initializer is a value or a function(shape, dtype); without one Glorot's uniform is
-  drawn. Loops, branches and name scopes have no part in the name.
+  The variable of that name in the current variable scope. An initializer is a value, a function(shape, dtype) or the name of one of
+  df.nn.initializers; without one Glorot's uniform is drawn. Loops, branches and name scopes have no part in the name.
   example   df.get_variable('w', {2, 3}, {initializer = 0}):eval()
 
 df.func(name, {dtypes}, fn, {returns, shapes, result_shapes})

@@ -106,8 +106,18 @@ local function share(v, name, shape, dtype)
   return v
 end
 
+--- An initializer by its name, as layers take it; a string that names none is a value where strings are.
+local function by_name(init, dtype)
+  local initializers = require 'dflow.nn.initializers'
+  if type(init) == 'function' or (type(init) == 'string' and dtype ~= 'string' and (dtype or rawget(initializers, init))) then
+    return initializers.check(init, nil, 'get_variable: initializer')
+  end
+  return init
+end
+
 --- The initial value, built when the variable is made.
 local function initial(name, init, shape, dtype)
+  init = by_name(init, dtype)
   if init == nil then
     if not shape then errors.bad('get_variable: %s needs a shape, or an initializer that is a value', name) end
     return function() return default_value(shape, dtype or 'float32') end
@@ -134,7 +144,7 @@ end
 
 --- df.get_variable(name, shape, {initializer, dtype = 'float32', trainable = true}): the variable of that name in the current variable scope.
 -- @param shape        a list of whole numbers; may be left out when the initializer is a value
--- @param initializer  a value, or a function(shape, dtype) that gives one; nil: Glorot's uniform (zeros where the dtype is no float)
+-- @param initializer  a value, a function(shape, dtype) that gives one, or the name of one of df.nn.initializers; nil: Glorot's uniform (zeros where the dtype is no float)
 -- @return             a Variable: made, or where the scope says `reuse` the one that is there
 function M.get_variable(name, shape, opts)
   if errors.is_data(shape) and next(shape) ~= nil and type(next(shape)) == 'string' and opts == nil then shape, opts = shape.shape, shape end

@@ -11,7 +11,8 @@ local samplers = require 'dflow.nn.samplers'
 local M = {}
 local f = ops.functions
 local names = { 'num_true', 'sampled_values', 'remove_accidental_hits', 'partition_strategy', 'seed', 'name' }
-local FLOAT_MAX = 3.4028234663852886e38
+-- What is taken off the logit of a class that was drawn though it is true: the largest number; of halves one that leaves room for a logit.
+local MOST = { float64 = 3.4028234663852886e38, float32 = 3.4028234663852886e38, bfloat16 = 1e38, float16 = 6e4 }
 
 --- The sampled values as {ids int64 [n], expected counts of the true classes [batch, num_true], of the ids [n]}.
 local function sampled_values(what, given, labels, num_true, num_sampled, num_classes, seed)
@@ -57,9 +58,12 @@ local function sampled_logits(what, weights, biases, labels, inputs, num_sampled
   local ids_logits = f.matmul(inputs, w_ids, { transpose_b = true }) + b_ids
   if hits then
     local hit = f.reduce_any(f.equal(f.expand_dims(labels, 2), f.reshape(ids, { 1, 1, -1 })), { axis = 1 })
-    ids_logits = ids_logits - f.cast(hit, inputs.dtype) * FLOAT_MAX
+    ids_logits = ids_logits - f.cast(hit, inputs.dtype) * MOST[inputs.dtype]
   end
-  local function log_of(v) return f.log(v.dtype == inputs.dtype and v or f.cast(v, inputs.dtype)) end
+  local function log_of(v)                 -- before it is a half, of which small counts would be zeros
+    local log = f.log(v)
+    return log.dtype == inputs.dtype and log or f.cast(log, inputs.dtype)
+  end
   true_logits, ids_logits = true_logits - log_of(of_true), ids_logits - log_of(of_ids)
   return f.concat({ true_logits, ids_logits }, 1), f.concat({ f.ones_like(true_logits) / num_true, f.zeros_like(ids_logits) }, 1)
 end

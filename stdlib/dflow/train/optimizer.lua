@@ -34,8 +34,8 @@ function M.hyper(v, x)
   return convert.to_output(x, v.d, v.graph)
 end
 
---- A variable beside v, made once per optimizer; it begins with `value` (0) everywhere.
-function M.slot(optimizer, v, name, value)
+--- A variable beside v, made once per optimizer; it begins with `value` (0) everywhere. Its dtype is v's unless another is given.
+function M.slot(optimizer, v, name, value, dtype)
   local slots = optimizer.slots[v]
   if not slots then
     slots = {}
@@ -49,8 +49,9 @@ function M.slot(optimizer, v, name, value)
     end
     slots[name] = graph.with(v.graph, function()
       return variable.new(function()
-        if static then return f.fill(static, f.constant(value or 0, v.dtype)) end
-        return value and f.zeros_like(v.initial) + value or f.zeros_like(v.initial)
+        if static then return f.fill(static, f.constant(value or 0, dtype or v.dtype)) end
+        local zeros = f.cast(f.zeros_like(v.initial), dtype or v.dtype)
+        return value and zeros + value or zeros
       end, { name = v.name .. '/' .. name, trainable = false })
     end)
   end

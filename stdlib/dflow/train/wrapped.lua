@@ -85,8 +85,8 @@ function Accumulate:apply_gradients(list, opts)
   local g = found[1][2].graph
   return graph.with(g, function()
     local waits, sums, updates = values_of(found), {}, {}
+    for i, pair in ipairs(found) do sums[i] = optimizer.slot(self, pair[2], 'gradient_sum', nil, waits[i].dtype) end     -- MixedPrecision's are wider
     if opts.after then waits[#waits + 1] = opts.after end
-    for i, pair in ipairs(found) do sums[i] = optimizer.slot(self, pair[2], 'gradient_sum') end
     local taken = optimizer.scalar(self, g, dtypes.INT32, 'accumulated', 0)
     local count
     graph.control_dependencies(waits, function()
