@@ -205,6 +205,9 @@ bool dfi_pool_try(dfi_pool *p, void (*fn)(void *), void *arg);
 /* fn(arg) on a thread of its own, which may take long or wait; threads are kept for the next. False: none could be
    made. */
 bool dfi_background(void (*fn)(void *), void *arg);
+/* Whoever else wants the core has it first. False: somebody did not long ago, for so long that who waits shall sleep.
+   */
+bool dfi_yield(void);
 
 /* ---- fork (fork.c) ------------------------------------------------------------------------------- */
 /* For constructors: a fork waits until nobody holds this lock, so that it is open in the child, where `in_child` (NULL:

@@ -58,6 +58,18 @@ static int64_t now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+bool dfi_yield(void) {
+  static _Atomic int64_t wanted;           /* when somebody else last wanted the core */
+  enum { TAKEN_NS = 50000, REMEMBERED_NS = 50000000 };
+  const int64_t before = now_ns();
+  if (before - atomic_load_explicit(&wanted, memory_order_relaxed) < REMEMBERED_NS) return false;
+  sched_yield();
+  const int64_t after = now_ns();
+  if (after - before < TAKEN_NS) return true;
+  atomic_store_explicit(&wanted, after, memory_order_relaxed);
+  return false;
+}
+
 static task *wait_for_task(worker *w) {
   task *t;
   for (;;) {
@@ -242,7 +254,10 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
 
 /* A thread that has done its work waits for more, spinning a moment first: a run that follows another begins in a
  * microsecond, where making a thread takes twenty. There are as many as there were runs at a time; IDLE of them stay.
- * Where other processes keep the cores busy it shares one with whoever starts runs, and lets that one go on at once. */
+ * Where other processes keep the cores busy it shares one with whoever starts runs, and lets that one go on at once;
+ * and where these take the core for long whenever it is given away, it sleeps: who wakes gets a core sooner than who
+ * never slept. With 16 busy processes on each core df.start took 35 ms, the median of four seconds' starts, and takes
+ * 80 us. */
 enum { IDLE = 16, HAND_SPIN_NS = 50000, HAND_SPINS = 8 };
 typedef struct hand {
   _Atomic(void *) fn;                /* NULL: idle */
@@ -262,7 +277,7 @@ static void wait_for_work(hand *h) {
       if (atomic_load_explicit(&h->fn, memory_order_acquire)) return;
       dfi_relax();
     }
-    sched_yield();
+    if (!dfi_yield()) break;
     now = now_ns();
   } while (now - begin < HAND_SPIN_NS);
   /* Whoever brings work takes `parked` back before the wake, so one who looked for work just before it came does not go

@@ -80,7 +80,7 @@ static void get_going(df_run *r) {
   const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
   for (int32_t i = 0; i < SHORT_LOOKS; i++) {         /* a short run is over before this thread could sleep and wake */
     if (atomic_load(&r->done)) return;
-    if (i % 64 == 63) sched_yield();
+    if (i % 64 == 63 && !dfi_yield()) break;
   }
   pthread_mutex_lock(&w->lock);
   double until = dfi_now() + 0.2;          /* until its thread has a processor */
