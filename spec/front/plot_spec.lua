@@ -42,6 +42,12 @@ describe('df.plot', function()
     local svg = df.plot({ loss = { 3, 2, 1 }, ['a<b'] = { 1, 2, 3 } }):svg()
     assert.is_truthy(svg:find('>loss<', 1, true))
     assert.is_truthy(svg:find('>a&lt;b<', 1, true))
+    -- Names stay within the picture however long they are, and in the corner where no line goes.
+    local long = ('x'):rep(40)
+    for _, c in ipairs{ { { 1, 2, 3 }, 'right', 'low' }, { { 3, 2, 1 }, 'right', 'high' } } do
+      local x, y = df.plot({ [long] = c[1] }):svg{ width = 700, height = 400 }:match('<text x="([%d.]+)" y="([%d.]+)" fill="#222222">' .. long)
+      assert.is_true(tonumber(x) + 6.5 * 40 < 700 and (tonumber(y) < 200) == (c[3] == 'high'), x .. ' ' .. y)
+    end
   end)
   it('leaves a gap where there is no number, and does not stop at infinities', function()
     local svg = df.plot({ 1, 0 / 0, 3, 1 / 0, 2 }):svg()

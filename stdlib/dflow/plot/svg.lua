@@ -39,16 +39,66 @@ local function axes(out, plot, box, across, up)
   end
 end
 
+-- ---- the names of series ---------------------------------------------------------------------------------------------
+--- How wide the names are, about: of sans-serif letters of this size each takes 7.
+local function width_of_names(plot)
+  local most = 0
+  for _, s in ipairs(plot.series) do most = math.max(most, #tostring(s.name or ''):gsub('[\128-\191]', '')) end
+  return 15 + 7 * most
+end
+
+--- The corner in which the fewest places are taken; of alike ones the first of the list.
+local function emptiest(box, w, h, taken, zero)
+  local left, right, top, bottom = box.x + 6, box.x + box.w - w - 4, box.y + 4, box.y + box.h - h - 4
+  local corners = { { right, top }, { right, bottom }, { left, top }, { left, bottom } }
+  if zero then corners[1], corners[2] = corners[2], corners[1] end
+  local best, fewest
+  for _, c in ipairs(corners) do
+    local n = 0
+    for _, p in ipairs(taken) do
+      if p[1] > c[1] - 4 and p[1] < c[1] + w + 4 and p[2] > c[2] - 4 and p[2] < c[2] + h + 4 then n = n + 1 end
+    end
+    if not fewest or n < fewest then best, fewest = c, n end
+  end
+  return best[1], best[2]
+end
+
+local function legend(out, plot, box, taken)
+  local n = 0
+  for _, s in ipairs(plot.series) do n = n + (s.name and 1 or 0) end
+  if n == 0 then return end
+  local w, h = width_of_names(plot), 14 * #plot.series
+  local x, y = emptiest(box, w, h, taken, plot.zero)
+  out[#out + 1] = ('<rect x="%g" y="%g" width="%g" height="%g" fill="#ffffff" fill-opacity="0.8"/>'):format(x - 3, y, w + 3, h)
+  for k, s in ipairs(plot.series) do
+    if s.name then
+      out[#out + 1] = ('<rect x="%g" y="%g" width="10" height="10" fill="%s"/>'):format(x, y + 14 * k - 12, COLOURS[(k - 1) % #COLOURS + 1])
+      out[#out + 1] = ('<text x="%g" y="%g" fill="#222222">%s</text>'):format(x + 15, y + 14 * k - 3, escaped(s.name))
+    end
+  end
+end
+
+--- Notes where a line goes from the place before, every few units.
+local function note(taken, before, x, y)
+  local steps = before and math.max(1, math.floor(math.max(math.abs(x - before[1]), math.abs(y - before[2])) / 8)) or 1
+  for i = 1, steps do
+    taken[#taken + 1] = before and { before[1] + (x - before[1]) * i / steps, before[2] + (y - before[2]) * i / steps } or { x, y }
+  end
+  return { x, y }
+end
+
 local function points(out, plot, box)
   local xs, ys = {}, {}
   for i, s in ipairs(plot.series) do xs[i], ys[i] = s.x, s.y end
   local across, up = scale.axis(xs, plot.log and plot.log:find 'x'), scale.axis(ys, plot.log and plot.log:find 'y', plot.zero)
   axes(out, plot, box, across, up)
+  local taken = {}
   for k, s in ipairs(plot.series) do
-    local colour, way = COLOURS[(k - 1) % #COLOURS + 1], {}
+    local colour, way, before = COLOURS[(k - 1) % #COLOURS + 1], {}, nil
     for i = 1, #s.y do
       local x, y = across.share(s.x[i]) * box.w + box.x, box.y + box.h - up.share(s.y[i]) * box.h
       local fine = x == x and y == y and math.abs(x) < 1e9 and math.abs(y) < 1e9
+      before = fine and note(taken, plot.kind == 'line' and before or nil, x, y) or nil
       if plot.kind == 'scatter' or plot.points then
         if fine then out[#out + 1] = ('<circle cx="%.2f" cy="%.2f" r="2.5" fill="%s"/>'):format(x, y, colour) end
       end
@@ -57,12 +107,8 @@ local function points(out, plot, box)
       end
     end
     if #way > 0 then out[#out + 1] = ('<path d="%s" fill="none" stroke="%s" stroke-width="1.5"/>'):format(table.concat(way, ' '), colour) end
-    if s.name then
-      local y = plot.zero and box.y + box.h - 14 * (#plot.series - k) - 10 or box.y + 14 * k      -- where there is most room
-      out[#out + 1] = ('<rect x="%g" y="%g" width="10" height="10" fill="%s"/>'):format(box.x + box.w - 110, y - 9, colour)
-      out[#out + 1] = ('<text x="%g" y="%g" fill="#222222">%s</text>'):format(box.x + box.w - 95, y, escaped(s.name))
-    end
   end
+  legend(out, plot, box, taken)
 end
 
 local function bars(out, plot, box)
