@@ -4,7 +4,7 @@
 -- at are conditions that hold a comparison which builds a node, and, in the functions that are given to cond, while_loop and
 -- their like, comparisons and logic on the functions' parameters and on comparisons; anywhere, comparisons of what is a local that holds an
 -- Output and nothing else, and `x:gt(0) and a or b`. In whole scripts also steps that are built and never run: `v:assign(3)` as a statement
--- outside of functions. It is a search among tokens, not a proof: it says nothing where it is not sure.
+-- outside of functions, `df.print(x)`, `q:enqueue(v)`. It is a search among tokens, not a proof: it says nothing where it is not sure.
 local lexer = require 'dflow.front.lexer'
 
 local M = {}
@@ -26,6 +26,9 @@ local opens, closes = set '( { [', set ') } ]'
 --- Calls that give an Output or a Variable, whatever they are given; and methods that build what has to be run.
 local outputs = set 'placeholder constant Variable get_variable float32 float64 int32 int64 zeros ones fill random_normal random_uniform'
 local steps = set 'assign assign_add assign_sub minimize apply_gradients scatter_update'
+--- Functions of df whose effect is all that a statement can want of them; methods of a queue.
+local effects = { print = 'go on with what it gives, y = df.print(x)', assert = 'df.control_dependencies({a}, fn), which builds what waits for it' }
+local queued = set 'enqueue enqueue_many'
 local comparisons = { ['=='] = 'eq', ['~='] = 'ne' }
 
 --- Place of the bracket that closes the one at i, or the last token.
@@ -190,11 +193,29 @@ local function is_named(t, i)
   return false
 end
 
+--- Names that the text gives a queue: `q = df.FIFOQueue(`.
+local function queues(t)
+  local names = {}
+  for i = 3, #t - 1 do
+    if t[i].kind == 'name' and t[i].text:find('Queue$') and t[i - 1].text == '.' and t[i - 3] and t[i - 3].text == '=' then names[t[i - 4] and t[i - 4].text or ''] = true end
+  end
+  return names
+end
+
 local ends_statement = set '; ) ] } do then else end repeat'
+
+--- Is the call whose name stands at i, with its bracket behind it, a statement by itself?
+local function is_statement(t, i)
+  local k = i - 2
+  while t[k] and t[k].kind == 'name' and t[k - 1] and t[k - 1].text == '.' do k = k - 2 end
+  local before, behind = t[k - 1], t[close_of(t, i + 1) + 1]
+  local begins = not before or ends_statement[before.text] or before.kind == 'name' or before.kind == 'number' or before.kind == 'string'
+  return t[k] and t[k].kind == 'name' and begins and not (behind and (behind.kind == 'op' and behind.text ~= ';' and behind.text ~= '('))
+end
 
 --- Statements outside of functions that build a step and drop it: warn(token, …) of each.
 local function find_dropped(t, warn)
-  local depth, functions, own = 0, {}, own_methods(t)
+  local depth, functions, own, queue = 0, {}, own_methods(t), queues(t)
   for i = 1, #t do
     local word = (t[i].kind == 'keyword' or t[i].kind == 'op') and t[i].text
     if word == 'function' then
@@ -204,14 +225,13 @@ local function find_dropped(t, warn)
     elseif word == 'end' or word == 'until' then
       if functions[#functions] == depth then functions[#functions] = nil end
       depth = depth - 1
-    elseif #functions == 0 and t[i].kind == 'name' and steps[t[i].text] and not own[t[i].text] and t[i - 1] and t[i - 1].text == ':'
-           and t[i + 1] and opens[t[i + 1].text] and not is_named(t, i + 1) then
-      local k = i - 2
-      while t[k] and t[k].kind == 'name' and t[k - 1] and t[k - 1].text == '.' do k = k - 2 end
-      local before, behind = t[k - 1], t[close_of(t, i + 1) + 1]
-      local begins = not before or ends_statement[before.text] or before.kind == 'name' or before.kind == 'number' or before.kind == 'string'
-      if t[k] and t[k].kind == 'name' and begins and not (behind and (behind.kind == 'op' and behind.text ~= ';' and behind.text ~= '(')) then
-        warn(t[i], '`%s` builds an operation that nothing runs: keep it, and df.run(it) as often as it is to happen', t[i].text)
+    elseif #functions == 0 and t[i].kind == 'name' and t[i - 2] and t[i + 1] and opens[t[i + 1].text] and not is_named(t, i + 1) then
+      local name, of, point = t[i].text, t[i - 2].text, t[i - 1].text
+      local step = point == ':' and (steps[name] and not own[name] or queued[name] and queue[of])
+      local effect = point == '.' and of == 'df' and effects[name]
+      if (step or effect) and is_statement(t, i) then
+        warn(t[i], effect and '`df.%s` builds an operation that nothing runs: df.run(it), or ' .. effect
+          or '`%s` builds an operation that nothing runs: keep it, and df.run(it) as often as it is to happen', name)
       end
     end
   end

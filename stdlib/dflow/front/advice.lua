@@ -117,6 +117,25 @@ local entries = {
     return text and text:find('df%.run') and is_value and 'what df.run gives is a value, which has forgotten its graph: give gradients the Output' or nil
   end },
   -- calls
+  { '^while_loop: its options are a table, not [OTV]%a', 'the loop variables are one list: while_loop(pred, body, {i, x})' },
+  { '^gradients: its options are a table, not [OV]%a', 'what it is differentiated by is one list: gradients(loss, {w, b})' },
+  { '^Reshape: shape is %w+%[%]: expected a vector', 'a shape is a list: x:reshape{-1} makes a vector of everything' },
+  { '^Tile: multiples is', 'how often along each axis: df.tile(x, {2, 1})' },
+  { '^Pad: paddings is', 'two numbers for each axis, before and behind: df.pad(x, {{1, 1}, {0, 2}})' },
+  { '^Range: limit is .-: expected a scalar', 'its bounds are numbers, not a list: df.range(0, 10)' },
+  { '^loop variable .- enters as (%w+)%[%] but the body returns (%w+)%[1%]', function(_, entered, returned)
+    return entered == returned and 'are they in braces? The body returns the values themselves: return i + 1, x' or nil
+  end },
+  { "^run has no option 'Output'", 'feeds are one table: df.run(y, {[x] = 3, [z] = 4})' },
+  { '^argument 1 is not a Tensor', function(text)
+    local method = text and text:match('%f[%w_][%w_]+%.([%a_][%w_]*)%s*%(')
+    return method and ('a method is called with a colon: t:%s()'):format(method) or nil
+  end },
+  { '^switch_case takes an index', 'as in df.switch_case(i, {f, g}, h): f for 0, g for 1, h for all else' },
+  { '^custom_gradient takes a function', 'as in df.custom_gradient(function(x) return y, function(dy) return dx end end), which gives a function' },
+  { '^name_scope takes a function', "what is built in it is called after it: df.name_scope('layer1', function() … end)" },
+  { '^variable_scope takes a function', "what is built in it is called after it: df.variable_scope('layer1', function() … end)" },
+  { '^write: a path is expected, not', "the path stands first: df.save_npy('x.npy', t), df.save_npz('all.npz', {x = t})" },
   { "; the variables? '", nil },      -- that is what is wrong
   { "run: feeds is a table {%[x%] = value}, not Session", 's:run(x, feeds) runs in the session s' },
   { "run has no option 'session'", 's:run(x, feeds) runs in the session s' },
@@ -240,8 +259,18 @@ local entries = {
   { 'the field \'requires_grad\'', 'not needed: gradients(y, x) goes by any x' },
 }
 
+--- A function of df that was called as a method of it, `df:ones{2}`: its first argument is df then.
+local function called_of_df(text)
+  local name = text and text:match('%f[%w_]df:([%a_][%w_]*)%s*[%(%{\'"]')
+  for _, known in ipairs(name and df_names() or {}) do
+    if known == name then return ('the functions of df are called with a point: df.%s(…)'):format(name) end
+  end
+end
+
 --- How the error is mended; nil where the message says it, or nobody knows.
 function M.advice(message, text)
+  local of_df = called_of_df(text)
+  if of_df then return of_df end
   for _, entry in ipairs(entries) do
     local found = { message:find(entry[1]) }
     if found[1] then
@@ -279,6 +308,17 @@ local raw = {
   { 'attempt to compare dflow%.Tensor with number', function() return 'a Tensor is compared element by element: t:lt(1); t:item() is its one number' end },
   { "bad argument #%d+ to 'format' %(n?u?m?b?e?r?s?t?r?i?n?g? ?e?x?p?e?c?t?e?d?, got dflow%.Output%)",
     function() return 'an Output has no value yet: df.run(x) gives one, df.print(x) shows it while the graph runs' end },
+  { "bad argument #%d+ to '%w+' %([%w ]+, got dflow%.Tensor%)",
+    function() return 't:item() is the number of a Tensor of one element, t:at(0) that of a vector; tostring(t) shows all of them' end },
+  { "bad argument #%d+ to 'write' %(string expected, got dflow%.Output%)",
+    function() return 'an Output has no value yet: df.run(x) gives one, df.print(x) shows it while the graph runs' end },
+  { "attempt to index a function value %(field '(%w+)'%)", function(word, text)
+    local made = text and text:match('(df%.[%w_.]*' .. word .. ')%s*[:.]')
+    return made and ('%s is a function, and what it gives has methods: %s(…)'):format(made, made) or nil
+  end },
+  { 'attempt to perform arithmetic on a nil value', function(_, text)
+    return text and text:find('tonumber%s*%(') and 'tonumber gives nil of what is no text of a number; df.run(x) gives the number of a scalar Output' or nil
+  end },
   { "'%]' expected near ':'", function() return 'a part of a tensor is x:slice({1}, {2}), which begins at 1 and has 2 elements, or df.strided_slice' end },
   { "function arguments expected near '?<eof>", function(_, text)
     local word = text and text:match(':([%a_][%w_]*)%s*$')

@@ -267,7 +267,7 @@ function M.options(opts, what, known)
       if known[i] == key then found = true break end
     end
     if not found then
-      M.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(key), M.hint_of_option(key, known),
+      M.bad("%s has no option '%s'%s (it knows: %s)", what, type(key) == 'table' and M.describe(key) or tostring(key), M.hint_of_option(key, known),
             #known > 0 and table.concat(known, ', ') or 'none')
     end
   end

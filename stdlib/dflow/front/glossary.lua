@@ -51,6 +51,7 @@ local words = {
   flip = { 'NumPy', 'df.reverse(x, {axis})' }, swapaxes = { 'NumPy', 'df.transpose(x, perm)' }, moveaxis = { 'NumPy', 'df.transpose(x, perm)' },
   append = { 'NumPy', 'df.concat({a, b}, axis)' }, random = { 'NumPy', 'df.random_normal(shape) and df.random_uniform(shape)' },
   value = { 'Keras', 'df.run(x), which gives a Tensor or a number' }, losses = { 'TensorFlow', 'df.nn, such as df.nn.huber_loss' },
+  result = { 'Python', 'h:wait(), which gives what the run was to compute' },
   forward = { 'PyTorch', 'the call of the layer itself: l(x)' },
   ndim = { 'NumPy', '#x.shape, or df.rank(x) in the graph' },
   len = { 'Python', 'df.dim(x, 0)' }, parameters = { 'PyTorch', 'df.trainable_variables(), or l:parameters() of a layer' },

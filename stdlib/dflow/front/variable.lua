@@ -160,6 +160,9 @@ errors.with_colons(methods, Variable, 'a variable', 'v')
 --              that needs the variable. In a body or under control dependencies give a function: it is called outside them
 function M.new(init, opts)
   opts = errors.options(opts, 'Variable', { 'name', 'trainable', 'dtype', 'shape' })
+  if opts.trainable ~= nil and type(opts.trainable) ~= 'boolean' then
+    errors.bad('Variable: trainable is true or false, not %s', errors.describe(opts.trainable))
+  end
   if init == nil then errors.bad('Variable: the initial value is missing') end
   local d = opts.dtype and dtypes.of(opts.dtype)
   local g = convert.graph_of(init) or graph.current()
