@@ -1,0 +1,107 @@
+--- What models say that no exporter of ours writes and the standard's own tests leave out: read as the standard has it.
+local df = require 'dflow'
+local model = require 'spec.onnx_model'
+
+local function list(t) return df.type(t) == 'tensor' and t:totable() or t end
+local function refused(g)
+  local ok, e = pcall(df.import_onnx, model.bytes(g))
+  assert.is_false(ok)
+  return e.message
+end
+
+describe('a model in ONNX', function()
+  it('writes rows into a cache from its beginning where it does not say from where: TensorScatter', function()
+    local g = { inputs = { cache = { 'float', { 2, 4, 1 } }, update = { 'float', { 2, 2, 1 } }, at = { 'int64', { 2 } } }, outputs = { 'y' },
+                { 'TensorScatter', { 'cache', 'update' }, { 'y' } } }
+    local feeds = { cache = df.tensor({ { { 1 }, { 2 }, { 3 }, { 4 } }, { { 5 }, { 6 }, { 7 }, { 8 } } }, 'float32'),
+                    update = df.tensor({ { { 10 }, { 20 } }, { { 30 }, { 40 } } }, 'float32') }
+    assert.same({ { { 10 }, { 20 }, { 3 }, { 4 } }, { { 30 }, { 40 }, { 7 }, { 8 } } }, list(model.run(g, feeds)))
+    feeds.at = df.tensor({ 1, 2 }, 'int64')
+    g[1] = { 'TensorScatter', { 'cache', 'update', 'at' }, { 'y' }, { axis = -2 } }
+    assert.same({ { { 1 }, { 10 }, { 20 }, { 4 } }, { { 5 }, { 6 }, { 30 }, { 40 } } }, list(model.run(g, feeds)))
+    feeds.at = df.tensor({ 3, 2 }, 'int64')
+    g[1][4] = { axis = 1, mode = 'circular' }
+    assert.same({ { { 20 }, { 2 }, { 3 }, { 10 } }, { { 5 }, { 6 }, { 30 }, { 40 } } }, list(model.run(g, feeds)))
+    g[1][4] = { axis = 0 }
+    assert.matches('its axis is that of the batch', refused(g), 1, true)
+  end)
+
+  it('takes bits for those of another type, a bool being a byte: BitCast', function()
+    local function cast(from, to, v) return list(model.run({ inputs = { x = { from, { 3 } } }, outputs = { 'y' }, { 'BitCast', { 'x' }, { 'y' }, { to = to } } }, { x = v })) end
+    assert.same({ 1065353216, 0, -1082130432 }, cast('float', 6, df.tensor({ 1, 0, -1 }, 'float32')))
+    assert.same({ true, false, true }, cast('uint8', 9, df.tensor({ 1, 0, 255 }, 'uint8')))
+    assert.same({ 1, 0, 1 }, cast('bool', 2, df.tensor{ true, false, true }))
+    assert.same({ 255, 0, 2 }, cast('int8', 2, df.tensor({ -1, 0, 2 }, 'int8')))
+    assert.matches('dflow has not the type 99', refused{ inputs = { x = { 'float', { 3 } } }, outputs = { 'y' }, { 'BitCast', { 'x' }, { 'y' }, { to = 99 } } }, 1, true)
+  end)
+
+  describe('with a sequence', function()
+    local function at(position, how)
+      local g = { inputs = { a = { 'float', {} }, b = { 'float', {} }, c = { 'float', {} }, k = { 'int64', {} } }, outputs = { 'y' },
+                  constants = { p = { 'int64', {}, require('dflow.exchange.wire').little(position, 8) } },
+                  { 'SequenceConstruct', { 'a', 'b', 'c' }, { 's' } }, { 'SequenceAt', { 's', how or 'p' }, { 'y' } } }
+      local feeds = { a = df.tensor(1, 'float32'), b = df.tensor(2, 'float32'), c = df.tensor(3, 'float32') }
+      if how then feeds.k = df.tensor(position, 'int64') end
+      return g, feeds
+    end
+
+    it('counts from its beginning, or from its end where the position is negative, known or told when it runs', function()
+      for position, value in pairs{ [0] = 1, [1] = 2, [2] = 3, [-1] = 3, [-2] = 2, [-3] = 1 } do
+        assert.equal(value, model.run(at(position)))
+        assert.equal(value, model.run(at(position, 'k')))
+      end
+    end)
+
+    it('refuses positions outside of it', function()
+      assert.matches('the position 3 is outside of a sequence of 3', refused((at(3))), 1, true)
+      assert.matches('the position -1 is outside of a sequence of 3', refused((at(-4))), 1, true)
+      for _, position in ipairs{ 3, -4 } do
+        local ok, e = pcall(model.run, at(position, 'k'))
+        assert.is_false(ok)
+        assert.equal('invalid_argument', e.code)
+      end
+    end)
+
+    it('puts in and takes out where it is told, else at its end', function()
+      local function after(...)
+        local g = { inputs = { a = { 'float', { 1 } }, b = { 'float', { 1 } } }, outputs = { 'y', 'n' },
+                    constants = { zero = model.int64(0), last = model.int64(-1), two = model.int64(2) }, { 'SequenceConstruct', { 'a', 'b' }, { 's0' } } }
+        local steps = { ... }
+        for i, step in ipairs(steps) do
+          table.insert(step[2], 1, 's' .. i - 1)
+          g[#g + 1] = { step[1], step[2], { 's' .. i } }
+        end
+        g[#g + 1] = { 'ConcatFromSequence', { 's' .. #steps }, { 'y' }, { axis = 0 } }
+        g[#g + 1] = { 'SequenceLength', { 's' .. #steps }, { 'n' } }
+        local r = model.run(g, { a = df.tensor({ 1 }, 'float32'), b = df.tensor({ 2 }, 'float32') })
+        assert.equal(#r[1]:totable(), r[2])
+        return table.concat(r[1]:totable(), ' '):gsub('%.0', '')
+      end
+      assert.equal('1 2 1', (after({ 'SequenceInsert', { 'a' } })))
+      assert.equal('2 1 2', (after({ 'SequenceInsert', { 'b', 'zero' } })))
+      assert.equal('1 1 2', (after({ 'SequenceInsert', { 'a', 'last' } })))
+      assert.equal('1 2 1', (after({ 'SequenceInsert', { 'a', 'two' } })))
+      assert.equal('1', (after({ 'SequenceErase', {} })))
+      assert.equal('2', (after({ 'SequenceErase', { 'zero' } })))
+      assert.equal('1', (after({ 'SequenceErase', { 'last' } })))
+      assert.matches('the position 2 is outside of a sequence of 2', select(2, pcall(after, { 'SequenceErase', { 'two' } })).message, 1, true)
+    end)
+
+    it('is what a tensor is split into, by ones, by a size that leaves a rest, or by sizes', function()
+      local function parts(sizes, attributes)
+        local g = { inputs = { x = { 'float', { 5, 2 } } }, outputs = { 'n', 'first', 'last' }, constants = { sizes = sizes, p = model.int64(0), q = model.int64(-1) },
+                    { 'SplitToSequence', sizes and { 'x', 'sizes' } or { 'x' }, { 's' }, attributes }, { 'SequenceLength', { 's' }, { 'n' } },
+                    { 'SequenceAt', { 's', 'p' }, { 'first' } }, { 'SequenceAt', { 's', 'q' }, { 'last' } } }
+        local r = model.run(g, { x = df.tensor({ { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 }, { 9, 10 } }, 'float32') })
+        return { r[1], r[2]:totable(), r[3]:totable() }
+      end
+      local little = require('dflow.exchange.wire').little
+      assert.same({ 5, { { 1, 2 } }, { { 9, 10 } } }, parts())
+      assert.same({ 5, { 1, 2 }, { 9, 10 } }, parts(nil, { keepdims = 0 }))
+      assert.same({ 3, { { 1, 2 }, { 3, 4 } }, { { 9, 10 } } }, parts({ 'int64', {}, little(2, 8) }))
+      assert.same({ 2, { { 1, 2 } }, { { 3, 4 }, { 5, 6 }, { 7, 8 }, { 9, 10 } } }, parts(model.int64(1, 4)))
+      assert.same({ 2, { { 1 }, { 3 }, { 5 }, { 7 }, { 9 } }, { { 2 }, { 4 }, { 6 }, { 8 }, { 10 } } }, parts(nil, { axis = 1 }))
+      assert.same({ 2, { 1, 3, 5, 7, 9 }, { 2, 4, 6, 8, 10 } }, parts(nil, { axis = -1, keepdims = 0 }))
+    end)
+  end)
+end)
