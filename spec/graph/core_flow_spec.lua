@@ -1,0 +1,105 @@
+--- Conds and loops as dflow.core, and the header, have them: one call after another. A call out of its turn, or of what is not there, is an error,
+-- after which the next one may be the right one.
+local df = require 'dflow'
+local core = require 'dflow.backend'
+local graph = require 'dflow.front.graph'
+local unpack = table.unpack or unpack
+
+describe('the calls that build', function()
+  local g
+  before_each(function()
+    df.reset()
+    g = df.default_graph()
+  end)
+
+  --- The error's code, a space, and its message.
+  local function refused(fn, ...)
+    local ok, e = pcall(fn, ...)
+    assert.is_false(ok)
+    return e.code .. ' ' .. e.message
+  end
+
+  local function flat(...)
+    local list = {}
+    for _, o in ipairs{ ... } do list[#list + 1], list[#list + 2] = o.node, o.index end
+    return list
+  end
+
+  describe('a loop', function()
+    local function begin(init) return core.while_begin(g.handle, flat(unpack(init)), 10, -1, true, 'keep', nil, 'here') end
+    local function output(list, i) return graph.output(g, list[2 * i - 1], list[2 * i]) end
+
+    it('come one after the other', function()
+      local zero = df.int32(0)
+      assert.matches('^failed_precondition df_while_pred_end without df_while_begin', refused(core.while_pred_end, g.handle, zero.node, 0, 1))
+      assert.matches('^failed_precondition df_while_end before df_while_pred_end', refused(core.while_end, g.handle, {}))
+      local at = begin{ zero }
+      assert.matches('^failed_precondition df_while_end before df_while_pred_end', refused(core.while_end, g.handle, at))
+      assert.matches('^failed_precondition df_cond_end before both branches have ended', refused(core.cond_end, g.handle, 1))
+      assert.matches('^failed_precondition df_cond_branch_end without a branch', refused(core.cond_branch_end, g.handle, {}))
+      assert.matches('^failed_precondition df_cond_turn without a cond', refused(core.cond_turn, g.handle, true))
+      local more = output(at, 1):lt(3)
+      at = core.while_pred_end(g.handle, more.node, more.index, 1)
+      assert.matches('^failed_precondition df_while_pred_end without df_while_begin', refused(core.while_pred_end, g.handle, more.node, more.index, 1))
+      local exits = core.while_end(g.handle, flat(output(at, 1) + 1))
+      assert.matches('^failed_precondition df_while_end before df_while_pred_end', refused(core.while_end, g.handle, exits))
+      assert.equal(3, df.run(output(exits, 1)))
+    end)
+
+    it('take outputs of the graph, as many as there are variables, and may be asked again', function()
+      local at = begin{ df.int32(0), df.float32(1) }
+      for _, no in ipairs{ { -1, 0 }, { 100000, 0 }, { at[1], 2 }, { at[1], -1 } } do
+        assert.matches('^invalid_argument while_loop: there is no output .- to be the predicate', refused(core.while_pred_end, g.handle, no[1], no[2], 2))
+      end
+      local i = output(at, 1)
+      assert.matches('^invalid_argument the predicate of while_loop `while` must be a scalar bool, but is int32', refused(core.while_pred_end, g.handle, i.node, i.index, 2))
+      local more = i:lt(3)
+      at = core.while_pred_end(g.handle, more.node, more.index, 2)
+      local next_i, x = output(at, 1) + 1, output(at, 2) * 2
+      assert.matches('has 2 loop variables, but its body returns 1 value$', refused(core.while_end, g.handle, flat(next_i)))
+      assert.matches('has 2 loop variables, but its body returns 3 values$', refused(core.while_end, g.handle, flat(next_i, x, x)))
+      for _, no in ipairs{ { -1, 0 }, { 100000, 0 }, { x.node, 1 }, { x.node, -1 } } do
+        assert.matches('^invalid_argument while_loop: result 2 of the body is no output of this graph',
+                       refused(core.while_end, g.handle, { next_i.node, next_i.index, no[1], no[2] }))
+      end
+      local exits = core.while_end(g.handle, flat(next_i, x))
+      assert.same({ 3, 8 }, df.run{ output(exits, 1), output(exits, 2) })
+    end)
+
+    it('refuse what a loop cannot be', function()
+      local zero = df.int32(0)
+      local function begun(list, parallel, save) return refused(core.while_begin, g.handle, list, parallel, -1, true, save or 'keep', nil, 'here') end
+      assert.matches('^invalid_argument while_loop needs at least one loop variable, but has none', begun({}, 10))
+      assert.matches('^invalid_argument parallel_iterations must be 1 or more, but is 0', begun(flat(zero), 0))
+      assert.matches("^invalid_argument save must be 'keep', 'swap' or 'recompute', but is 'lose'", begun(flat(zero), 1, 'lose'))
+      assert.matches('save = .auto.', begun(flat(zero), 1, 'auto'))
+      assert.equal(0, df.run(zero))
+      assert.equal('again', df.identity(zero, { name = 'again' }).op.name)               -- at the top: no scope is open
+    end)
+  end)
+
+  describe('a cond', function()
+    it('come one after the other, and the true branch gives as much as the false one', function()
+      local p, one, two = df.constant(true), df.float32(1), df.float32(2)
+      core.cond_begin(g.handle, p.node, p.index, nil, 'here')
+      assert.matches('^failed_precondition df_while_pred_end', refused(core.while_pred_end, g.handle, p.node, 0, 1))
+      assert.matches('^failed_precondition df_while_end', refused(core.while_end, g.handle, {}))
+      assert.matches('^failed_precondition df_cond_end before both branches have ended', refused(core.cond_end, g.handle, 1))
+      for _, no in ipairs{ { -1, 0 }, { 100000, 0 }, { one.node, 1 }, { one.node, -1 } } do
+        assert.matches('^invalid_argument cond: result 1 of the true branch is no output of this graph', refused(core.cond_branch_end, g.handle, no))
+      end
+      core.cond_branch_end(g.handle, flat(one))
+      assert.matches('^failed_precondition df_cond_end before both branches have ended', refused(core.cond_end, g.handle, 1))
+      assert.matches('^failed_precondition df_cond_turn without a cond whose branches are open', refused(core.cond_turn, g.handle, true))
+      assert.matches('returns 1 value, but the false branch returns 2', refused(core.cond_branch_end, g.handle, flat(one, two)))
+      for _, no in ipairs{ { -1, 0 }, { 100000, 0 }, { two.node, 1 } } do
+        assert.matches('cond: result 1 of the false branch is no output', refused(core.cond_branch_end, g.handle, no))
+      end
+      core.cond_branch_end(g.handle, flat(two))
+      assert.matches('^failed_precondition df_cond_branch_end', refused(core.cond_branch_end, g.handle, flat(two)))
+      local _, out = core.cond_end(g.handle, 1)
+      assert.matches('^failed_precondition df_cond_end', refused(core.cond_end, g.handle, 1))
+      assert.equal(1, df.run(graph.output(g, out[1], out[2])))
+    end)
+  end)
+end)
