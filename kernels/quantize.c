@@ -64,7 +64,7 @@ typedef struct way { float low, high, scale, first, least, most; int32_t mode; b
 typedef struct quantising { const float *x; char *y; const way *way; runs runs; int32_t dtype; } quantising;
 
 static inline float within(float x, float low, float high) {
-  const float y = x < high ? x : high;                 /* NaN: high, as for whoever compares so */
+  const float y = x < high ? x : high;
   return y > low ? y : low;
 }
 
@@ -77,7 +77,8 @@ static void quantise_some(const way *w, const float *x, float *q, int64_t n) {
   else if (w->is_signed)
     for (int64_t i = 0; i < n; i++) q[i] = roundf((within(x[i], low, high) - low) * scale - first);
   else for (int64_t i = 0; i < n; i++) q[i] = truncf((within(x[i], low, high) - low) * scale + 0.5f);
-  for (int64_t i = 0; i < n; i++) q[i] = within(q[i], w->least, w->most);
+  /* NaN is 0: TensorFlow gives that or the least integer, by where the element lies */
+  for (int64_t i = 0; i < n; i++) q[i] = x[i] != x[i] ? 0 : within(q[i], w->least, w->most);
 }
 
 #define STORE(T) for (int64_t i = 0; i < n; i++) ((T *)to)[i] = (T)q[i]

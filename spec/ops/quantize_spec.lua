@@ -193,6 +193,16 @@ describe('fake_quant_with_min_max', function()
     assert.equal(15, df.run(df.reduce_sum(df.gradients(y, x))))
   end)
 
+  it('makes 0 of NaN, in every mode', function()
+    for _, d in ipairs{ 'quint8', 'qint8', 'qint16', 'qint32' } do
+      for _, mode in ipairs{ 'MIN_COMBINED', 'SCALED' } do
+        local list = df.run((df.quantize({ 0 / 0, 0 / 0, 0 / 0, 0 / 0, 0 / 0, 0 / 0, 0 / 0, 0 / 0, 1.0 }, -1.0, 1.0, { T = d, mode = mode }))):list()
+        for i = 1, 8 do assert.equal(0, tonumber(list[i]), d .. mode) end
+        assert.is_true(tonumber(list[9]) > 100)
+      end
+    end
+  end)
+
   it('keeps a NaN, whose gradient is none, as TensorFlow does', function()
     local x = df.placeholder('float32', { -1 })
     for n = 1, 40, 13 do
