@@ -9,7 +9,7 @@ local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local read = require 'dflow.exchange.onnx.read'
 
-local M = {}
+local M = { domain = {} }       -- domain: operator -> the domain that it is of, where that is not the standard's own
 local unpack = graph.unpack
 local NEWEST = 28
 
@@ -91,7 +91,8 @@ local function where_text(node) return node.name and node.name ~= '' and node.na
 function Importer:build(node, env)
   local fn = self.ops[node.op]
   local own = self.functions[(node.domain or '') .. ':' .. (node.op or '')]
-  if node.domain and node.domain ~= '' and node.domain ~= 'ai.onnx' and not own then fn = nil end
+  local domain = node.domain or ''
+  if not own and (domain == 'ai.onnx' and '' or domain) ~= (M.domain[node.op] or '') then fn = nil end
   local inputs, count = {}, #node.inputs
   for i, name in ipairs(node.inputs) do
     if name ~= '' then

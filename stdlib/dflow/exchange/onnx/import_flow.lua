@@ -5,6 +5,7 @@ local import_nn = require 'dflow.exchange.onnx.import_nn'
 require 'dflow.exchange.onnx.import_loss'
 require 'dflow.exchange.onnx.import_image'
 require 'dflow.exchange.onnx.import_newer'
+require 'dflow.exchange.onnx.import_older'
 require 'dflow.exchange.onnx.import_attention'
 local import = require 'dflow.exchange.onnx_import'
 
