@@ -18,6 +18,11 @@ static int core_session_new(lua_State *L) {
   return 1;
 }
 
+static int core_session_told_growth(lua_State *L) {
+  df_session_told_growth(session_arg(L));
+  return 0;
+}
+
 static int core_session_reset(lua_State *L) {
   df_session_reset(session_arg(L));
   return 0;
@@ -357,6 +362,7 @@ const luaL_Reg dfb_run_functions[] = {
   { "session_placement", core_session_placement }, { "run_report", core_run_report },
   { "host", core_host },
   { "session_new", core_session_new },     { "session_reset", core_session_reset },
+  { "session_told_growth", core_session_told_growth },
   { "session_run_one", core_session_run_one },
   { "session_run", core_session_run },     { "session_start", core_session_start },
   { "run_wait", core_run_wait },           { "run_done", core_run_done },

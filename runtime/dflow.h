@@ -493,6 +493,8 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err);
 void        df_session_release(df_session *s);      /* cancels what runs, waits for it */
 /* variables uninitialised again: the next run that needs them sets them */
 void        df_session_reset(df_session *s);
+/* Who builds was told that the graph grows from run to run: the session does not warn of it besides. */
+void        df_session_told_growth(df_session *s);
 /* Runs what the fetches need. A fetch {node, -1} is an operation: it only has to run, and its result is empty.
  *   feeds    nfeed pairs; values borrowed (a scalar may come unboxed)
  *   results  nfetch values, owned (df_value_release); all empty when the run fails

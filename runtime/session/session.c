@@ -321,6 +321,12 @@ static bool grows(df_session *s) {
   return before && n > before && ++s->grown == DFI_GROWN_OFTEN;
 }
 
+void df_session_told_growth(df_session *s) {
+  pthread_mutex_lock(&s->lock);
+  s->grown = DFI_GROWN_OFTEN;
+  pthread_mutex_unlock(&s->lock);
+}
+
 static void warn_grown(const df_session *s) {
   const char *where = s->graph->n ? s->graph->node[s->graph->n - 1]->where : "";
   fprintf(stderr,

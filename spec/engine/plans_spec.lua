@@ -79,12 +79,16 @@ describe('a graph that grows between runs', function()
     local r = shell.run(shell.lua .. " - ", [[
       local df = require 'dflow'
       local x = df.placeholder('float32', {})
-      for i = 1, 1010 do df.run(x + i, {[x] = 1}) end
+      for i = 1, 1010 do
+        local odd = math.floor(i / 64) % 2 == 1              -- no line builds for long: the session counts, and not the lines
+        if odd then df.run(x + i, {[x] = 1}) else
+          df.run(x * i, {[x] = 1}) end
+      end
     ]])
     same(r.status, 0)
     local _, times = r.err:gsub('has grown between runs', '')
     same(times, 1)
-    assert.matches('1000 times.*stdin:3.*finalize', r.err)
+    assert.matches('1000 times.*stdin:[56].*finalize', r.err)
   end)
 
   it('is not warned of when it stops growing', function()

@@ -216,6 +216,12 @@ describe('a line that builds for each run', function()
     end
   end)
 
+  it('is named once, however long it goes on', function()
+    local err = complaints('for k = 1, 1300 do\n  df.run(v * k)\nend')
+    local _, n = err:gsub('has grown', '')
+    same(n, 1)
+  end)
+
   it('is an error under DFLOW_STRICT=1', function()
     local err, status = complaints(minimize, 'DFLOW_STRICT=1')
     assert.are_not.equal(0, status)

@@ -112,6 +112,7 @@ local mistakes = {
   { "local x = df.placeholder('float32', {3}) print(df.run(x, {x = {1,2,3}}))", "no operation 'x'", 'write {[x] = value}' },
   { "local x = df.placeholder('float32', {3}) print(df.run(x, {[x] = {1,2}}))", 'was fed float32[2]', 'takes any size' },
   { "local x = df.placeholder('float32', {3}) print(df.run(x, {feed_dict = {[x] = {1,2,3}}}))", "'feed_dict'", '{[x] = value}' },
+  { "local v = df.Variable(1.0, {name = 'w'}) print(df.run(v * 2, {[v] = 5}))", 'a variable has its value from the session', 'w:load(x)' },
   { "local x = df.placeholder('int32', {}) print(df.run(x, {[x] = 1.5}))", 'the number 1.5', 'feed a whole number' },
   { 'local x, y = df.ones{2}, df.ones{3} print(df.run(x, y))', 'feeds is a table', 'df.run{x, y}' },
   { 'df.run(df.global_variables_initializer())', "'global_variables_initializer'", 'not needed' },

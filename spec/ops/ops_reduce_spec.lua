@@ -456,6 +456,19 @@ end)
 
 describe('counting zeros', function()
   before_each(df.reset)
+  it('says once for a line that {} is a list of no axes, and reduces nothing then', function()
+    local r = require('spec.shell').run(require('spec.shell').lua .. ' - ', [[
+      local df = require 'dflow'
+      local x, axis = df.float32{ 1, 2 }, nil
+      for _ = 1, 3 do print(df.run(x:reduce_sum{ axis = axis })) end
+      print(df.run(df.reduce_max(x, { axis = {} })), df.run(df.reduce_max(x, {}, true)), df.run(df.reduce_max(x)))
+    ]])
+    local _, n = r.err:gsub('warning', '')
+    assert.same({ 1, 0 }, { n, r.status })
+    assert.matches('stdin:3: warning: reduce_sum is given {}, a list of no axes, which reduces nothing', r.err, 1, true)
+    assert.matches('[1. 2.] float32[2]\n', r.out, 1, true)
+  end)
+
   it('count_nonzero and zero_fraction count zeros, falsehoods and empty strings', function()
     local x = f32{ { 0, 3, 0 }, { 1, -2, 0 } }
     assert.equal('int64', df.count_nonzero(x).dtype)

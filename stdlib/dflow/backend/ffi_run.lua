@@ -29,6 +29,7 @@ return function(core, C, own)
   end
 
   function core.session_reset(s) C.df_session_reset(open(s, 'session')) end
+  function core.session_told_growth(s) C.df_session_told_growth(open(s, 'session')) end
 
   local room = 16
   local fetch_buffer, feed_buffer = new('int32_t[?]', 2 * room), new('int32_t[?]', 2 * room)

@@ -63,6 +63,16 @@ function M.bad(text, ...)
   error(setmetatable({ code = 'invalid_argument', message = M.shown(named(text)), source = core.where() }, Error), 0)
 end
 
+local warned = {}
+--- Writes a warning about the user's line, once for each line; under DFLOW_STRICT=1 it is an error.
+function M.warn(text)
+  if os.getenv 'DFLOW_STRICT' == '1' then M.bad('%s', text) end
+  local line = core.where() or '?'
+  if warned[line .. text] then return end
+  warned[line .. text] = true
+  io.stderr:write(line, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
+end
+
 --- Set by the prompt: a function (file, line) -> the text of what was typed, or nil; and one that gives the columns of its window.
 M.read_line, M.columns = nil, nil
 

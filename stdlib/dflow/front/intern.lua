@@ -274,7 +274,7 @@ local LOOK, PATIENCE = 64, 4        -- runs between two looks at a graph, and lo
 local told = setmetatable({}, { __mode = 'k' })
 
 --- Called before each run of g. Has it grown at one line, by a node a run at least, for a good while?
-function M.note_growth(g)
+function M.note_growth(g, session)
   if g.period % LOOK ~= 0 or told[g] then return end
   local size, grows = core.graph_nodes(g.handle), g.grows
   local where = size > 0 and core.node_where(g.handle, size - 1) or ''
@@ -285,6 +285,7 @@ function M.note_growth(g)
   grows.size, grows.looks = size, grows.looks + 1
   if grows.looks < PATIENCE then return end
   told[g] = true
+  core.session_told_growth(session)
   local text = ('the graph has grown by %d operations in %d runs: what is built here is built anew for each run, which makes each slower; '
     .. 'build it once, before the loop, and run that'):format(size - grows.since, LOOK * PATIENCE)
   if os.getenv 'DFLOW_STRICT' == '1' then errors.bad('%s', text) end

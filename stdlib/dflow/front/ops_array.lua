@@ -22,6 +22,16 @@ for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_
     local x = to_output(o.x, bool and 10 or nil, nil, name)
     return op(type_name, { x, axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
   end)
+  -- {axis = nil} is {}, which Lua cannot tell from a list of no axes: that reduces nothing, as in TensorFlow
+  local reduce = functions[name]
+  functions[name] = function(...)
+    local _, last = ...
+    if select('#', ...) == 2 and type(last) == 'table' and next(last) == nil and getmetatable(last) == nil then
+      errors.warn(name .. ' is given {}, a list of no axes, which reduces nothing; leave it out to reduce all ({axis = nil} is {}), '
+        .. 'or write {axis = {}} if it is meant')
+    end
+    return reduce(...)
+  end
 end
 
 for name, type_name in pairs { argmax = 'ArgMax', argmin = 'ArgMin' } do

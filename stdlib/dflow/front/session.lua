@@ -95,6 +95,9 @@ local function feed_key(s, k)
     return k
   end
   if type(k) == 'string' then return s.graph:output(k) end
+  if type(mt) == 'table' and rawget(mt, '__name') == 'dflow.Variable' then
+    errors.bad('feed: a variable has its value from the session, and is not fed: %s:load(x) sets it, and a placeholder is what is fed', k.name)
+  end
   errors.bad('feed: the keys of the feeds are Outputs, this is %s: write {[x] = value}, x being the placeholder', errors.describe(k))
 end
 
@@ -249,7 +252,7 @@ local function run(s, fetches, feeds, opts, here)
   end
   if opts ~= nil then timeout_of(opts) end
   s.graph.period = (s.graph.period or 0) + 1          -- what is built from now on may be what was built before
-  if s.graph.period % 64 == 0 then intern.note_growth(s.graph) end
+  if s.graph.period % 64 == 0 then intern.note_growth(s.graph, s.handle) end
   if opts and opts.check_numerics then return run_started(s, fetches, feeds, opts) end
   local foreground = M.foreground
   if foreground and fetches ~= nil and not here then return foreground(s, fetches, feeds, opts) end
