@@ -232,6 +232,32 @@ describe('effects in native code', function()
     assert.are.equal('done\n', r.out, r.err)
   end)
 
+  it('choose between tensors by where they lie, also where variables change places and a branch has loops and branches', function()
+    local x = df.constant(df.run(df.cast(df.range(304), 'float32') * 0.01))
+    local v, w = df.Variable(df.fill({ 304 }, df.float32(0.1))), df.Variable(df.fill({ 304 }, df.float32(0.2)))
+    local rows = df.TensorArray('float32', 60):unstack(df.tile(df.reshape(x, { 1, 304 }), { 60, 1 }))
+    local out = df.TensorArray('float32', 60)
+    local function even(i) return (i % 2):eq(0) end
+    local i, a, b, c, out_last = df.while_loop(function(i) return i:lt(60) end, function(i, a, b, c, out)
+      local p = df.cond(even(i), function() return b end, function() return a end)                  -- variables, passed on
+      local q = df.cond((i % 3):eq(0), function() return v:read_value() end, function()
+        return df.cond(even(i), function() return w:read_value() end, function() return a * 0.5 end)
+      end)
+      local r = df.cond((i % 5):lt(2), function()                                                  -- a row, in a loop's constants
+        local row = rows:read(i)
+        local _, t = df.while_loop(function(k) return k:lt(3) end, function(k, t)
+          return k + 1, df.cond(even(k), function() return t + row end, function() return row end)
+        end, { df.int32(0), q })
+        return df.reshape(df.identity(t), { 304 })
+      end, function() return df.identity(q) end)
+      v:assign(df.cond((i % 7):eq(6), function() return p * 0.25 end, function() return r end) * 0.5)
+      return i + 1, b, df.cond((i % 4):eq(1), function() return a end, function() return p - q end), df.tanh(r + c), out:write(i, p + q)
+    end, { df.int32(0), x, x * 0.5, x * 0.25, out })
+    local all = { i, a, b, c, out_last:stack(), df.unpack(after({ i, a }, { v, w })) }
+    native(all)
+    same_under_both(all)
+  end)
+
   it('left after a branch know what it read, and read nothing where it was not taken', function()
     local r = shell.run(('for n in 1 2 3 4; do DFLOW_STRESS=osr:$n %s -e %s; done'):format(shell.dflow, shell.quote[==[
       local function last(engine)

@@ -34,7 +34,8 @@ typedef struct dfi_look_loop {
   const dfi_shape **slot_shape;  /* nslots; of a small tensor; NULL: it is a number or a handle */
   uint8_t *const_dtype; int32_t *const_root;     /* nconsts */
   const dfi_shape **const_shape;
-  /* write.c: what a tensor's elements are called where that is not the name of its own place; else "" */
+  /* write.c: what a tensor's elements are called where that is not the name of its own place; else "". After a `*`: the
+     cell that says where they lie */
   dfi_name *slot_alias, *const_alias;
 } dfi_look_loop;
 

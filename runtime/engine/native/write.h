@@ -49,12 +49,16 @@ void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, con
 dfi_name dfi_write_load(dfi_writer *w, uint8_t dtype, const char *cell);
 /* What the place of a slot is called, whatever lies there. */
 dfi_name dfi_write_place(int32_t loop, uint32_t slot);
-/* Where a slot's value lies: there, or where a tensor was found that it is another name for. */
-dfi_name dfi_write_where(const dfi_writer *w, int32_t loop, uint32_t slot);
+/* For a way out: where a slot's value lies, there, or where a tensor was found that it is another name for. */
+dfi_name dfi_write_where(dfi_writer *w, int32_t loop, uint32_t slot);
 /* The slot of `loop` gets a copy of v, a number or a small tensor. */
 void dfi_write_store(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot);
 /* The same where what v is, a tensor, does not change while the slot can be read: another name for it. */
 void dfi_write_alias(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot);
+/* What another name for the operand is; also what dfi_write_operand says, where it is a number. */
+dfi_name dfi_write_name(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype);
+/* From here on the slot's value, a tensor, lies at `where`: another side of a cond may say otherwise. */
+void dfi_write_point(dfi_writer *w, int32_t loop, uint32_t slot, dfi_name where);
 
 /* ---- write_loop.c, write_block.c, write_array.c, write_burst.c ---- */
 /* The cells of loop i. */
@@ -66,6 +70,8 @@ void dfi_write_begin(dfi_writer *w, int32_t i);
 void dfi_write_commit(dfi_writer *w, int32_t i);
 /* The next iteration's variables. */
 void dfi_write_next(dfi_writer *w, int32_t i);
+/* Is it the place of a variable of loop i, which the next iteration's value is put to? */
+bool dfi_is_loop_variable(const dfi_nloop *v, int32_t i, dfi_name name);
 /* Can many iterations of the loop be run at once? Its accesses to arrays are to be those from `first` on. They are
    written, as the block burst<i>, which is tried from head<i>; it goes on at head<i> or poll<i>. */
 bool dfi_burst_known(const dfi_writer *w, int32_t i);

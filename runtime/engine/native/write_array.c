@@ -200,7 +200,7 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
     /* Calls see this alone: the rest can be registers. */
     DECL(w, "  %%a%u.far = alloca %s, align 64\n", c.k, c.type);
   }
-  c.in_place = c.reads && !dfi_in_branch(&w->look->loop[i], p) && reads_in_place(w, &c);
+  c.in_place = c.reads && reads_in_place(w, &c);
   w->unit->access[c.k].in_place = c.in_place;
   if (c.in_place) DECL(w, "  %%a%u.row = alloca ptr\n", c.k);
   dfi_name at, place;
@@ -212,7 +212,9 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (c.in_place) {
     char row[32];
     snprintf(row, sizeof row, "%%a%u.row", c.k);
-    w->look->loop[i].slot_alias[p->out] = load_pointer(w, row);
+    const dfi_name where = load_pointer(w, row);
+    if (dfi_in_branch(&w->look->loop[i], p)) dfi_write_point(w, i, p->out, where);
+    else w->look->loop[i].slot_alias[p->out] = where;
   }
   if (!recomputed) write_count(w, &c);
   dfi_write_done(w, i, p, -1);

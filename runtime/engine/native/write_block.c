@@ -30,14 +30,14 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
   l->node[number].written = true;
   switch ((dfi_kind)p->kind) {
     case DFI_K_SWITCH:
-      v[0] = dfi_write_operand(w, i, in[0], dtype);
+      v[0] = dfi_write_name(w, i, in[0], dtype);
       dfi_write_alias(w, dtype[0], v[0], i, p->out);
       dfi_write_alias(w, dtype[0], v[0], i, p->out + 1);
       dfi_write_deliver(w, i, p->edge[0], p->edge[3]);
       return;
     case DFI_K_ENTER: {
       const int32_t inner = dfi_loop_of(w->look, p->target);
-      v[0] = dfi_write_operand(w, i, in[0], dtype);
+      v[0] = (p->constant ? dfi_write_name : dfi_write_operand)(w, i, in[0], dtype);
       if (!p->constant) dfi_write_store(w, dtype[0], v[0], inner, p->out);
       else if (w->look->loop[inner].const_shape[p->out]) w->look->loop[inner].const_alias[p->out] = v[0];
       else if (w->look->loop[inner].const_dtype[p->out] && dtype[0] != DF_RESOURCE)
@@ -46,7 +46,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       return;
     }
     case DFI_K_CONST:
-      v[0] = dfi_write_operand(w, i, in[0], dtype);
+      v[0] = dfi_write_name(w, i, in[0], dtype);
       dfi_write_alias(w, p->out_dtypes[0], v[0], i, p->out);
       break;
     case DFI_K_NOOP: break;
@@ -56,7 +56,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       if (dfi_is_demand(p)) { write_demand(w, i, p); break; }
       if (l->node[number].called) { dfi_write_call(w, i, p); break; }
       if (works_on_tensors(w, i, p)) {
-        if (dfi_is_alias(p)) dfi_write_alias(w, p->out_dtypes[0], dfi_write_operand(w, i, in[0], dtype), i, p->out);
+        if (dfi_is_alias(p)) dfi_write_alias(w, p->out_dtypes[0], dfi_write_name(w, i, in[0], dtype), i, p->out);
         else if (dfi_write_in_group(w, i, p)) return;
         else dfi_write_tensor_op(w, i, p);
         break;
@@ -114,6 +114,18 @@ dfi_name dfi_write_truth(dfi_writer *w, int32_t i, dfi_operand pred) {
   return t;
 }
 
+/* A Merge gets what this side gives it: many elements stay where they lie, unless the next iteration writes there. */
+static void give(dfi_writer *w, int32_t i, const dfi_pnode *m, int32_t side) {
+  uint8_t dtype;
+  const dfi_name v = dfi_write_operand(w, i, w->look->plan->operand[m->in + (uint32_t)side], &dtype);
+  const dfi_shape *tensor = w->look->loop[i].slot_shape[m->out];
+  const bool stays = tensor && dfi_shape_size(tensor) > DFI_DIRECT && !dfi_is_loop_variable(&w->unit->loop[i], i, v);
+  if (!stays) dfi_write_store(w, dtype, v, i, m->out);
+  if (tensor && dfi_shape_size(tensor) > DFI_DIRECT)
+    dfi_write_point(w, i, m->out, stays ? v : dfi_write_place(i, m->out));
+  SAY(w, "  store i32 %d, ptr %%v%d_%u\n", side, i, m->out + 1);
+}
+
 /* One side of a condition: what is alive there, and what it gives to Merges. */
 static void write_side(dfi_writer *w, int32_t i, int32_t g, bool first) {
   if (first) {
@@ -126,11 +138,7 @@ static void write_side(dfi_writer *w, int32_t i, int32_t g, bool first) {
   for (uint32_t n = 0; n < l->scope->n; n++) {
     const int32_t k = can_give(l, n, g);
     if (k < 0) continue;
-    const dfi_pnode *m = &l->nodes[n];
-    uint8_t dtype;
-    const dfi_name v = dfi_write_operand(w, i, w->look->plan->operand[m->in + (uint32_t)k], &dtype);
-    dfi_write_store(w, dtype, v, i, m->out);
-    SAY(w, "  store i32 %d, ptr %%v%d_%u\n", k, i, m->out + 1);
+    give(w, i, &l->nodes[n], k);
     l->node[n].sides |= (uint8_t)(1 << k);
   }
 }

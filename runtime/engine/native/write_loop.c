@@ -36,8 +36,7 @@ void dfi_write_commit(dfi_writer *w, int32_t i) {
   }
 }
 
-/* Is it the place of a variable, which the next iteration's values go to one by one? */
-static bool is_variable(const dfi_nloop *v, int32_t i, dfi_name name) {
+bool dfi_is_loop_variable(const dfi_nloop *v, int32_t i, dfi_name name) {
   for (int32_t k = 0; k < v->nvars; k++) if (!strcmp(name.s, dfi_write_place(i, v->var[k].enter->out).s)) return true;
   return false;
 }
@@ -48,19 +47,30 @@ static dfi_name set_aside(dfi_writer *w, uint8_t dtype, const dfi_shape *s, dfi_
   return to;
 }
 
+/* A row that a branch has read may be gone when the next iteration, which does not read it, is left. */
+static void forget_rows(dfi_writer *w, int32_t i) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  for (uint32_t n = 0; n < l->scope->n; n++) {
+    const dfi_pnode *p = &l->nodes[n];
+    if (!dfi_is_read(p) || !l->slot_shape[p->out] || *l->slot_alias[p->out].s != '*') continue;
+    SAY(w, "  store ptr %s, ptr %s\n", dfi_write_place(i, p->out).s, l->slot_alias[p->out].s + 1);
+  }
+}
+
 void dfi_write_next(dfi_writer *w, int32_t i) {
   const dfi_nloop *v = &w->unit->loop[i];
   dfi_name *value = dfi_xmalloc(sizeof *value * (size_t)(v->nvars + 1));
   uint8_t dtype;
   for (int32_t k = 0; k < v->nvars; k++) {
     value[k] = dfi_write_operand(w, i, w->look->plan->operand[v->var[k].next->in], &dtype);
-    if (v->var[k].shape && is_variable(v, i, value[k]) &&
+    if (v->var[k].shape && dfi_is_loop_variable(v, i, value[k]) &&
         strcmp(value[k].s, dfi_write_place(i, v->var[k].enter->out).s))
       value[k] = set_aside(w, dtype, v->var[k].shape, value[k]);
   }
   for (int32_t k = 0; k < v->nvars; k++)
     dfi_write_store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
   dfi_free(value);
+  forget_rows(w, i);
 }
 
 static void write_exits(dfi_writer *w, int32_t i) {

@@ -105,6 +105,14 @@ dfi_name dfi_write_load(dfi_writer *w, uint8_t dtype, const char *cell) {
   return n;
 }
 
+/* Where a tensor lies by its other name. */
+static dfi_name other_name(dfi_text *t, dfi_writer *w, dfi_name alias) {
+  if (*alias.s != '*') return alias;
+  const dfi_name at = dfi_temp(w);
+  dfi_text_add(t, "  %s = load ptr, ptr %s\n", at.s, alias.s + 1);
+  return at;
+}
+
 /* The value of an operand of loop i, and its dtype. */
 dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype) {
   const dfi_look_loop *l = &w->look->loop[i];
@@ -114,7 +122,7 @@ dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
   switch (DFI_SPACE(o)) {
     case DFI_ITERATION:
       *dtype = l->slot_dtype[at];
-      if (tensor && *l->slot_alias[at].s) return l->slot_alias[at];
+      if (tensor && *l->slot_alias[at].s) return other_name(&w->body, w, l->slot_alias[at]);
       if (l->slot_copy[at] >= 0) return literal(w, &w->look->plan->constant[l->slot_copy[at]]);
       snprintf(cell, sizeof cell, "%%v%d_%u", i, at);
       break;
@@ -123,7 +131,7 @@ dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
       if (!*dtype)
         dfi_unit_refuse(w->unit, NULL, "the loop `%s` reads a loop constant that is no number", l->scope->name);
       if (i == 0) w->unit->cell[l->scope->nenters + at].used = 1;
-      if (tensor && *l->const_alias[at].s) return l->const_alias[at];
+      if (tensor && *l->const_alias[at].s) return other_name(&w->body, w, l->const_alias[at]);
       snprintf(cell, sizeof cell, "%%c%d_%u", i, at);
       break;
     case DFI_CONSTANT:
@@ -157,9 +165,35 @@ dfi_name dfi_write_place(int32_t loop, uint32_t slot) {
   return n;
 }
 
-dfi_name dfi_write_where(const dfi_writer *w, int32_t loop, uint32_t slot) {
+dfi_name dfi_write_where(dfi_writer *w, int32_t loop, uint32_t slot) {
   const dfi_look_loop *l = &w->look->loop[loop];
-  return l->slot_shape[slot] && *l->slot_alias[slot].s ? l->slot_alias[slot] : dfi_write_place(loop, slot);
+  return l->slot_shape[slot] && *l->slot_alias[slot].s ? other_name(&w->tail, w, l->slot_alias[slot])
+                                                       : dfi_write_place(loop, slot);
+}
+
+void dfi_write_point(dfi_writer *w, int32_t loop, uint32_t slot, dfi_name where) {
+  dfi_name *alias = &w->look->loop[loop].slot_alias[slot];
+  if (*alias->s != '*') {
+    snprintf(alias->s, sizeof alias->s, "*%%p%d_%u", loop, slot);
+    DECL(w, "  %s = alloca ptr\n  store ptr %s, ptr %s\n", alias->s + 1, dfi_write_place(loop, slot).s, alias->s + 1);
+  }
+  SAY(w, "  store ptr %s, ptr %s\n", where.s, alias->s + 1);
+}
+
+dfi_name dfi_write_name(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  const uint32_t at = DFI_INDEX(o);
+  if (dfi_look_shape(w->look, i, o)) {
+    if (DFI_SPACE(o) == DFI_ITERATION && *l->slot_alias[at].s == '*') {
+      *dtype = l->slot_dtype[at];
+      return l->slot_alias[at];
+    }
+    if (DFI_SPACE(o) == DFI_FRAME && *l->const_alias[at].s == '*') {
+      *dtype = l->const_dtype[at];
+      return l->const_alias[at];
+    }
+  }
+  return dfi_write_operand(w, i, o, dtype);
 }
 
 void dfi_write_store(dfi_writer *w, uint8_t dtype, dfi_name v, int32_t loop, uint32_t slot) {

@@ -37,15 +37,16 @@ static void write_number(dfi_writer *w, int32_t i, uint32_t which, uint32_t cell
   dfi_write_store(w, p->out_dtypes[0], dfi_write_load(w, p->out_dtypes[0], from), i, p->out);
 }
 
-/* A tensor is read where it lies: whoever assigns meanwhile makes another. A few elements go to registers, and what a
-   branch reads is copied: who comes after the branch, which may not have been taken, does not know where it lies. */
+/* A tensor is read where it lies: whoever assigns meanwhile makes another. A few elements go to registers. Where a
+   branch reads it a cell says where it lies: who comes after the branch, which may not have been taken, asks that. */
 static void write_held(dfi_writer *w, int32_t i, uint32_t which, const dfi_pnode *p) {
   const int64_t n = dfi_shape_size(w->look->loop[i].slot_shape[p->out]);
   const dfi_name at = dfi_temp(w), bad = dfi_temp(w), there = dfi_temp(w);
   SAY(w, "  %s = call ptr %%do.hold(ptr %%c, i64 %u)\n  %s = icmp eq ptr %s, null\n", at.s, which, bad.s, at.s);
   dfi_write_fail(w, i, bad);
   SAY(w, "  %s = select i1 %s, ptr %s, ptr %s\n", there.s, bad.s, dfi_write_place(i, p->out).s, at.s);
-  if (n > DFI_DIRECT && !dfi_in_branch(&w->look->loop[i], p)) w->look->loop[i].slot_alias[p->out] = there;
+  if (n > DFI_DIRECT && dfi_in_branch(&w->look->loop[i], p)) dfi_write_point(w, i, p->out, there);
+  else if (n > DFI_DIRECT) w->look->loop[i].slot_alias[p->out] = there;
   else dfi_write_copy(w, p->out_dtypes[0], n, dfi_write_place(i, p->out).s, there.s);
 }
 
