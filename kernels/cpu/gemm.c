@@ -56,33 +56,22 @@ typedef struct job {
 
 /* ---- tiles by OpenBLAS, a call each ---------------------------------------------------------------------- */
 
-static void blas_tiles_f32(void *arg, int64_t begin, int64_t end) {
-  const job *s = (const job *)arg;
-  int64_t across = (s->n + s->tile_columns - 1) / s->tile_columns;
-  for (int64_t t = begin; t < end; t++) {
-    int64_t i = t / across * s->tile_rows, j = t % across * s->tile_columns;
-    int64_t m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows,
-            n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;
-    dfk_blas()->sgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m,
-                      (int)n, (int)s->k, 1, (const float *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
-                      (const float *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (float *)s->c + i * s->ldc + j,
-                      (int)s->ldc);
+#define BLAS_TILES(name, T, gemm)                                                                                     \
+  static void name(void *arg, int64_t begin, int64_t end) {                                                          \
+    const job *s = (const job *)arg;                                                                                 \
+    const int64_t across = (s->n + s->tile_columns - 1) / s->tile_columns;                                           \
+    for (int64_t t = begin; t < end; t++) {                                                                          \
+      const int64_t i = t / across * s->tile_rows, j = t % across * s->tile_columns,                                 \
+                    m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows,                                           \
+                    n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;                                     \
+      dfk_blas()->gemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans,        \
+                       (int)m, (int)n, (int)s->k, 1, (const T *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,       \
+                       (const T *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (T *)s->c + i * s->ldc + j,      \
+                       (int)s->ldc);                                                                                 \
+    }                                                                                                                \
   }
-}
-
-static void blas_tiles_f64(void *arg, int64_t begin, int64_t end) {
-  const job *s = (const job *)arg;
-  int64_t across = (s->n + s->tile_columns - 1) / s->tile_columns;
-  for (int64_t t = begin; t < end; t++) {
-    int64_t i = t / across * s->tile_rows, j = t % across * s->tile_columns;
-    int64_t m = s->m - i < s->tile_rows ? s->m - i : s->tile_rows,
-            n = s->n - j < s->tile_columns ? s->n - j : s->tile_columns;
-    dfk_blas()->dgemm(CblasRowMajor, s->a_t ? CblasTrans : CblasNoTrans, s->b_t ? CblasTrans : CblasNoTrans, (int)m,
-                      (int)n, (int)s->k, 1, (const double *)s->a + (s->a_t ? i : i * s->lda), (int)s->lda,
-                      (const double *)s->b + (s->b_t ? j * s->ldb : j), (int)s->ldb, 0, (double *)s->c + i * s->ldc + j,
-                      (int)s->ldc);
-  }
-}
+BLAS_TILES(blas_tiles_f32, float, sgemm)
+BLAS_TILES(blas_tiles_f64, double, dgemm)
 
 /* ---- which way -------------------------------------------------------------------------------------------- */
 

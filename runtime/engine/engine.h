@@ -21,6 +21,7 @@
 #ifndef DFLOW_ENGINE_H
 #define DFLOW_ENGINE_H
 #include "engine/executor.h"
+#include <stdarg.h>
 
 /* A loop's other engine. Called on the owner's thread.
  *   turn     r has no token yet, and is the only open iteration of f. True: the loop has ended, its Exits have been
@@ -73,6 +74,8 @@ static inline void dfi_engine_renumber(dfi_frame *f, dfi_record *r, int64_t numb
   r->stamp = dfi_stamp(f->serial, number);
 }
 
+/* Why an engine cannot take a loop, because of node p (NULL: of none): "`name` (Type): …". Owned. */
+char *dfi_engine_reason(const dfi_pnode *p, const char *format, va_list more);
 /* Shall who turns the run return to the token engine: cancelled, closed, interrupted, too late, or somebody wants to
  * look? Cheap, but it may read the clock. */
 bool dfi_engine_stops(dfi_exec *x);

@@ -37,12 +37,8 @@ static void kill_readers(dfi_record *r) {
         r->counts[s->const_users[u]] |= DFI_DEAD;
 }
 
-/* A record of f that never was: what all its iterations have in common. */
-dfi_record *dfi_iteration_make(dfi_exec *x, dfi_frame *f, int64_t number) {
+void dfi_iteration_begin(const dfi_exec *x, dfi_frame *f, int64_t number, dfi_record *r, char *at) {
   const dfi_scope *s = f->scope;
-  dfi_record *r = dfi_xcalloc(1, s->record_bytes);
-  x->bytes += (int64_t)s->record_bytes + 16;
-  char *at = (char *)r + RECORD_HEAD;
   r->base[DFI_ITERATION] = (df_value *)at; at += sizeof(df_value) * s->nslots;
   r->children = (dfi_frame **)at;          at += sizeof(dfi_frame *) * s->nchildren;
   r->counts = (uint32_t *)at;
@@ -54,6 +50,12 @@ dfi_record *dfi_iteration_make(dfi_exec *x, dfi_frame *f, int64_t number) {
     r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
   r->frame = f;
   r->number = number;
+}
+
+dfi_record *dfi_iteration_make(dfi_exec *x, dfi_frame *f, int64_t number) {
+  dfi_record *r = dfi_xcalloc(1, f->scope->record_bytes);
+  x->bytes += (int64_t)f->scope->record_bytes + 16;
+  dfi_iteration_begin(x, f, number, r, (char *)r + RECORD_HEAD);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, r, "an iteration");
   return r;
 }

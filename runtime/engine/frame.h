@@ -8,6 +8,9 @@
 #include "engine/send.h"
 #include "engine/timed.h"
 
+/* A record of f: where its slots, the frames inside it and its counts lie, one after the other from `at`, and what its
+ * nodes find there from the start. */
+void dfi_iteration_begin(const dfi_exec *x, dfi_frame *f, int64_t number, dfi_record *r, char *at);
 /* A record of f that never was: what all its iterations have in common. */
 dfi_record *dfi_iteration_make(dfi_exec *x, dfi_frame *f, int64_t number);
 /* What only some frames' iterations begin with. */

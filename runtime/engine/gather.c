@@ -5,6 +5,7 @@
  * get new numbers, parents first.
  */
 #include "engine/gather.h"
+#include "engine/frame.h"
 #include "engine/team.h"
 #include "engine/watch.h"
 
@@ -216,23 +217,11 @@ static void copy_received(const gathering *g, const whole *w, dfi_record *to) {
   }
 }
 
-static dfi_record *record_new(gathering *g, dfi_frame *f, int64_t number) {
-  const dfi_exec *x = g->first;
+static dfi_record *gathered_record(gathering *g, dfi_frame *f, int64_t number) {
   const dfi_scope *s = f->scope;
-  const size_t slots = sizeof(df_value) * s->nslots, children = sizeof(dfi_frame *) * s->nchildren;
-  dfi_record *r = dfi_xcalloc(1, sizeof *r + 16 + slots + children + sizeof *r->counts * (s->n + 1u));
-  char *at = (char *)(r + 1) + (16 - sizeof *r % 16) % 16;
-  r->base[DFI_ITERATION] = (df_value *)at;
-  r->children = (dfi_frame **)(at + slots);
-  r->counts = (uint32_t *)(at + slots + children);
-  r->nodes = x->plan->node + s->first;
-  r->base[DFI_FRAME] = f->constants;
-  r->base[DFI_CONSTANT] = x->plan->constant;
-  r->base[DFI_GIVEN] = x->given;
-  for (uint32_t i = 0; i < s->ncopies; i++)
-    r->base[DFI_ITERATION][s->copies[i].slot] = x->plan->constant[s->copies[i].constant];
-  r->frame = f;
-  r->number = number;
+  dfi_record *r = dfi_xcalloc(1, sizeof *r + 16 + sizeof(df_value) * s->nslots + sizeof(dfi_frame *) * s->nchildren +
+                                     sizeof *r->counts * (s->n + 1u));
+  dfi_iteration_begin(g->first, f, number, r, (char *)(r + 1) + (16 - sizeof *r % 16) % 16);
   r->stamp = dfi_stamp(f->serial, number);
   f->ring[number & (f->capacity - 1)] = r;
   return r;
@@ -292,7 +281,7 @@ static void find_child(gathering *g, int32_t in, dfi_record *r, uint32_t c) {
 static void fill_iterations(gathering *g, int32_t in) {
   dfi_frame *f = g->whole[in].frame;
   for (int64_t n = f->first; n < f->next; n++) {
-    dfi_record *r = record_new(g, f, n);
+    dfi_record *r = gathered_record(g, f, n);
     copy_counts(g, &g->whole[in], r);
     copy_slots(g, &g->whole[in], r);
     copy_received(g, &g->whole[in], r);
@@ -402,7 +391,7 @@ static dfi_frame *ended_frame(gathering *g, int32_t o, uint32_t serial, const df
   DFI_GROW(g->ended, g->nended, g->ended_room);
   dfi_frame *f = frame_new(g, s, NULL, 0, 1);
   g->ended[g->nended++] = (ended){ o, serial, f };
-  record_new(g, f, 0);
+  gathered_record(g, f, 0);
   history_of(g, f, member(g, o)->history[serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next);
   return f;
 }

@@ -8,14 +8,10 @@
 #include <stdio.h>
 
 bool dfi_graphed_refuse(dfi_graphed_loop *l, const dfi_pnode *p, const char *format, ...) {
-  char text[600], *none = NULL;
-  size_t at = 0;
-  if (p) at = (size_t)snprintf(text, sizeof text, "`%.200s` (%s): ", dfi_node_name(p->node), p->op->type);
   va_list more;
   va_start(more, format);
-  vsnprintf(text + at, sizeof text - at, format, more);
+  char *mine = dfi_engine_reason(p, format, more), *none = NULL;
   va_end(more);
-  char *mine = dfi_xstrdup(text);
   if (!atomic_compare_exchange_strong(&l->reason, &none, mine)) dfi_free(mine);
   return false;
 }

@@ -86,6 +86,14 @@ static void too_late(dfi_exec *x) {
   }
 }
 
+char *dfi_engine_reason(const dfi_pnode *p, const char *format, va_list more) {
+  char text[600];
+  size_t at = 0;
+  if (p) at = (size_t)snprintf(text, sizeof text, "`%.200s` (%s): ", dfi_node_name(p->node), p->op->type);
+  vsnprintf(text + at, sizeof text - at, format, more);
+  return dfi_xstrdup(text);
+}
+
 bool dfi_engine_stops(dfi_exec *x) {
   return x->failed || (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) ||
          (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) || dfi_interrupted(x) ||

@@ -12,14 +12,10 @@
 
 bool dfi_unit_refuse(dfi_unit *u, const dfi_pnode *p, const char *format, ...) {
   if (u->reason) return false;
-  char text[600];
-  size_t at = 0;
-  if (p) at = (size_t)snprintf(text, sizeof text, "`%.200s` (%s): ", dfi_node_name(p->node), p->op->type);
   va_list more;
   va_start(more, format);
-  vsnprintf(text + at, sizeof text - at, format, more);
+  u->reason = dfi_engine_reason(p, format, more);
   va_end(more);
-  u->reason = dfi_xstrdup(text);
   return false;
 }
 
