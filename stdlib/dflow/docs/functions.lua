@@ -672,8 +672,7 @@ df.default_session()
 
 df.stats()
   Counters of the default session since it began: runs, nodes_run, dead_tokens, frames,
-  iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, host (the name of
-  the host's device), swap, seconds,
+  iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap, seconds,
   transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}, plans = {made, kept, bytes, limit},
   owners = {{nodes_run}, …}: what each of a Session's owners turned; owners.why: why one turned the last run.
   Where a Session's save says more than 'keep': saved = {{value, line, save, why, tensors, bytes,

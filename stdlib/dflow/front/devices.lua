@@ -151,7 +151,7 @@ function M.session_words(opts, words)
 end
 
 -- ---- what the core tells -------------------------------------------------------------------------------------------------
---- Puts memory, transfers, swap and seconds into a table of counters; and `host`, the name of the host's device.
+--- Puts memory, transfers, swap and seconds into a table of counters.
 function M.read_report(text, stats)
   stats.memory, stats.transfers, stats.saved = {}, {}, {}
   for line in text:gmatch '[^\n]+' do
@@ -159,7 +159,6 @@ function M.read_report(text, stats)
     if kind == 'seconds' then stats.seconds = tonumber(rest)
     elseif kind == 'memory' then
       local name, in_use, peak, limit = rest:match '^(%S+) (%S+) (%S+) (%S+)$'
-      stats.host = stats.host or name
       stats.memory[name] = { in_use = tonumber(in_use), peak = tonumber(peak), limit = tonumber(limit) }
     elseif kind == 'transfer' then
       local link, messages, bytes, dead = rest:match '^(%S+ %-> %S+) (%S+) (%S+) (%S+)$'

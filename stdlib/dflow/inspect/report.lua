@@ -274,7 +274,7 @@ function M.text(h, live)
                   node = c.node, frame = steps(c.frame), iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
                   dead = table.concat(c.dead), values = texts, value = of_token, ok = ok,
                   fail = not ok and failure(h, data) or nil,
-                  live = live and { said = live.said, unlogged = data.total == 0 and stats.nodes_run > 0 } or nil, swap = stats.swap, host = stats.host,
+                  live = live and { said = live.said, unlogged = data.total == 0 and stats.nodes_run > 0 } or nil, swap = stats.swap, host = trace.places_of(h)[1],
                   peak = peak > (h.peak_before or peak) and peak or data.most }
   for i, n in ipairs(data.nodes) do
     local at = where.nodes[i]

@@ -5,6 +5,7 @@
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
+local trace = require 'dflow.inspect.trace'
 
 local M = {}
 local PERIOD = 0.1
@@ -109,7 +110,8 @@ end
 -- @param clock  a function that gives seconds; where it is left out every picture looks anew
 function M.lines(h, state, columns, rows, utf8, now, clock)
   local stats = h:stats()
-  local memory, swap = stats.memory[stats.host], stats.swap
+  local host = trace.places_of(h)[1]
+  local memory, swap = stats.memory[host], stats.swap
   local lines = {}
   local function add(text) if #lines < rows - 1 then lines[#lines + 1] = cut(text, columns) end end
   if state.at then
@@ -131,7 +133,7 @@ function M.lines(h, state, columns, rows, utf8, now, clock)
   if roomy then add('') end
   row(columns >= 60 and 'iterations' or 'iter', short(state.rates[#state.rates] or 0) .. '/s', state.rates)
   row('nodes', short(state.nodes[#state.nodes] or 0) .. '/s', state.nodes)
-  row(stats.host, bytes(memory.in_use), state.memory)
+  row(host, bytes(memory.in_use), state.memory)
   if rows >= 12 then
     if swap.bytes_out + swap.bytes_in > 0 then row('swapped out', bytes(swap.resident_bytes), state.swap)
     else add(cut(('%-' .. name_width .. 's %10s  nothing is swapped on this device'):format('swap', '0 B'), columns)) end
