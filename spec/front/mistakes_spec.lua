@@ -433,6 +433,20 @@ describe('a beginner\'s mistake', function()
     assert.is_true(#poor == 0, #poor .. ' of ' .. #ways .. ':\n' .. table.concat(poor, '\n'))
   end)
 
+  it('is marked where it stands, behind letters that are two columns wide and those that take none; none is cut in two', function()
+    local columns = errors.columns
+    errors.columns = function() return 44 end
+    typed = 'local y = df.ones{3} * "日本語のテキスト" .. "日本語のテキスト"'
+    assert.matches('\n    1 | …= df.ones{3} * "日本語のテキ…\n      |               ^\n', shown(typed), 1, true)
+    typed = 'local s, x = "日本e\204\129", 1 + wieght'
+    local text = shown(typed)
+    errors.columns = columns
+    assert.matches('\n      | ' .. (' '):rep(25) .. '^^^^^^', text, 1, true)
+    if not has_integers then return end                   -- LuaJIT takes such names
+    typed = 'local größe = 1'
+    assert.matches('a to z', shown(typed), 1, true)
+  end)
+
   it('is not answered with what is true of another', function()
     for code, wrong in pairs{
       ['local x = df.ones{2} print(df.run(df.gradients(df.floor(x), x)))'] = 'what df.run gives',

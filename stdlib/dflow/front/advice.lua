@@ -326,6 +326,7 @@ local raw = {
                      or ('a method is called with parentheses, x:%s(); a field has a point, x.%s'):format(word, word)) or nil
   end },
   { "near '%*'", function(_, text) return text and text:find('%*%*') and 'a power is written with ^: x ^ 2' or nil end },
+  { "near '<\\%d+>'", function() return 'the letters of names are a to z and A to Z; others stand in quotes' end },
   { "near '@'", function() return 'the product of matrices is df.matmul(a, b)' end },
   { "near '!'", function() return 'Lua writes ~= for "is not equal" and not for "not"; in the graph x:ne(y), df.logical_not(p)' end },
   { "near '[-+*/]'", function(_, text)

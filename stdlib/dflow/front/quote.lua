@@ -225,21 +225,22 @@ function M.text(source, message, op)
   local room = columns and math.max(24, math.min(SHOWN, columns() - 10)) or SHOWN
   if #text > room then                                       -- the part around the caret
     local from = math.max(1, math.min((first or 1) - math.floor(room * 0.4), #text - room + 1))
-    local cut = text:sub(from, from + room - 1)
-    if from > 1 then cut = '…' .. cut end
-    if from + room - 1 < #text then cut = cut .. '…' end
+    while text:find('^[\128-\191]', from) do from = from + 1 end             -- whole letters
+    local to = math.min(#text, from + room - 1)
+    while text:find('^[\128-\191]', to + 1) do to = to - 1 end
+    local cut = (from > 1 and '…' or '') .. text:sub(from, to) .. (to < #text and '…' or '')
     if first then
-      local shift = from - 1 - (from > 1 and 1 or 0)
-      first, last = first - shift, math.min(last - shift, room + 1)
+      local shift = from - 1 - (from > 1 and #'…' or 0)
+      first, last = first - shift, math.min(last, to) - shift
     end
     text = cut
   end
   local lead = ('%5d | '):format(number)
   local out = '\n' .. lead .. text
   if first and first >= 1 then
-    local before = text:sub(1, first - 1):gsub('[\128-\191]', '')          -- columns, not bytes
-    local under = text:sub(first, last):gsub('[\128-\191]', '')
-    out = out .. '\n' .. (' '):rep(#lead - 2) .. '| ' .. (' '):rep(#before) .. ('^'):rep(math.max(1, #under))
+    local width = require('dflow.front.text').columns                        -- columns, not bytes
+    local before, under = width(text:sub(1, first - 1)), width(text:sub(first, last))
+    out = out .. '\n' .. (' '):rep(#lead - 2) .. '| ' .. (' '):rep(before) .. ('^'):rep(math.max(1, under))
   end
   return out
 end

@@ -25,7 +25,7 @@ function M.quoted(s)
   return (('%q'):format(s):gsub('\\\n', '\\n'):gsub('\r', '\\r'):gsub('%z', '\\0'))
 end
 
---- Columns that a text of UTF-8 takes, a wide letter of East Asia two.
+--- Columns that a text of UTF-8 takes: a wide letter of East Asia two, an accent that stands above the letter before it none.
 local function columns(s)
   if not s:find('[\128-\255]') then return #s end
   local n = 0
@@ -33,10 +33,12 @@ local function columns(s)
     local first, second = lead:byte(1, 2)
     second = second or 0                          -- bytes that are no UTF-8
     local wide = first >= 0xe3 and first <= 0xed or (first == 0xe2 and second >= 0xba) or (first == 0xef and second >= 0xbc and second <= 0xbd) or first == 0xf0
-    n = n + (wide and 2 or 1)
+    local above = first == 0xcc or (first == 0xcd and second < 0xb0)
+    n = n + (wide and 2 or above and 0 or 1)
   end
   return n
 end
+M.columns = columns
 
 local function not_finite(v)
   if v ~= v then return 'nan' end

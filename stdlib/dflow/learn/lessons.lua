@@ -82,8 +82,7 @@ y = cond(p:gt(0), function() return p * 10 end, function() return p - 1 end)]],
   { title = 'Deadness',
     text = [[The side that a Switch does not take gets a token, too: a dead one. A node that gets a dead token on any input does not
 compute; it sends dead tokens on. So everything behind the wrong side is told that nothing comes. A Merge is dead only if all of its inputs are.]],
-    code = [[q = df.constant(true)
-x = df.placeholder_with_default(df.float32(1), {})
+    code = [[x = df.placeholder_with_default(df.float32(1), {})
 y = cond(x:gt(0), function() return x + 1 end, function() return ((x * 2) - 3):exp() end)]],
     ask = 'x is 1. How many nodes of the branch that is not taken get a dead token (Mul, Sub, Exp)?',
     answer = function(e) return fired(e.y, 'Mul', true) + fired(e.y, 'Sub', true) + fired(e.y, 'Exp', true) end,

@@ -66,7 +66,7 @@ function M.wrapped(line, columns)
   if not columns or #line <= columns or line:find('\27') or line:find('\226[\148-\151\160-\163]') then return line end
   local indent, out, at = line:match('^%s*') .. '  ', {}, ''
   for blank, word in line:gmatch('(%s*)(%S+)') do
-    if at:find('%S') and #(at .. blank .. word):gsub('[\128-\191]', '') > columns then
+    if at:find('%S') and text.columns(at .. blank .. word) > columns then
       out[#out + 1], at = at, indent .. word
     else
       at = at .. blank .. word
