@@ -98,6 +98,12 @@ typedef struct dfi_remote {
   void *(*capture)(void *device, void *graph);                   /* NULL: it cannot be; the graph is gone */
   void *(*captured)(void *device, void *graph, int64_t *bytes, char *why, size_t room);
   bool  (*replay)(void *device, void *graph);
+  /* A loop whose predicate is the device's, within a graph. `tally`: two int64 there: does it go on, and how many
+   * iterations there were. decide: where *pred is false it goes on no longer; else there is one more. keep: `to`
+   * becomes what `from` is, where it goes on. NULL functions: there are no such graphs. */
+  bool  (*decide)(void *device, void *tally, void *tally_note, const void *pred, void *pred_note);
+  bool  (*keep)(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
+                void *from_note, int64_t bytes);
   bool  (*await)(void *device, void *note);      /* what is enqueued from now on comes after copies to this tensor */
   int32_t (*replays_left)(void *device, void *graph);
   void  (*graph_free)(void *device, void *graph);
@@ -161,7 +167,7 @@ typedef struct dfi_gpu_about {
   char    libraries[960];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 8 };
+enum { DFI_GPU_VERSION = 9 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

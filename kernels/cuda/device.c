@@ -455,6 +455,9 @@ extern bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n,
 extern bool dfc_step(void *device, const dfi_remote_step *s);
 extern bool dfc_train(void *device, const dfi_remote_train *t);
 extern bool dfc_place(void *device, const dfi_remote_place *p);
+extern bool dfc_decide(void *device, void *tally, void *tally_note, const void *pred, void *pred_note);
+extern bool dfc_keep(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
+                     void *from_note, int64_t bytes);
 
 static bool open_streams(dfc_gpu *g) {
   return dfc_ok(g, dfc_cu.cuStreamCreate(&g->compute, CU_STREAM_NON_BLOCKING), "cuStreamCreate") &&
@@ -544,6 +547,8 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .capture = dfc_capture,
                               .captured = dfc_captured,
                               .replay = dfc_replay,
+                              .decide = dfc_decide,
+                              .keep = dfc_keep,
                               .await = await,
                               .replays_left = dfc_replays_left,
                               .graph_free = dfc_graph_free,

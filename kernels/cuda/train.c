@@ -1,5 +1,6 @@
 /* train.c: what the runtime asks of a device beside kernels: sums where arrays' and variables' values lie, slices of
  * them that change, and steps of optimizers. */
+#include "loop.h"
 #include "plugin.h"
 #include "../train.h"
 #include <string.h>
@@ -43,6 +44,28 @@ bool dfc_train(void *device, const dfi_remote_train *t) {
   dfc_release(g, row);
   dfc_release(g, begin);
   dfc_release(g, order);
+  dfc_leave(g);
+  return ok;
+}
+
+bool dfc_decide(void *device, void *tally, void *tally_note, const void *pred, void *pred_note) {
+  dfc_gpu *g = device;
+  const dfc_deciding p = { .pred = pred, .tally = tally };
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, pred_note) && dfc_launch(g, "k_decide", 1, 32, &p);
+  dfc_leave(g);
+  return ok;
+}
+
+bool dfc_keep(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
+              void *from_note, int64_t bytes) {
+  dfc_gpu *g = device;
+  const bool words = (((uintptr_t)to | (uintptr_t)from | (uintptr_t)bytes) & 7) == 0;
+  const dfc_keeping p = { .from = from, .to = to, .tally = tally, .n = words ? bytes / 8 : bytes };
+  if (!bytes) return true;
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, to_note) && dfc_mine(g, from_note) &&
+                  run(g, dfc_width_name("keep", words ? 8 : 1), p.n, &p);
   dfc_leave(g);
   return ok;
 }

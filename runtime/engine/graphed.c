@@ -15,6 +15,7 @@ enum {
   NODES = 512,             /* about so many nodes a graph has at most */
   AHEAD = 4,               /* launches that are not over: no more, so that who stops need not wait long */
   SLICES = 64,             /* launches before other tokens have their turn */
+  VAIN = 8,                /* iterations of a graph that may be in vain, where the GPU computes the predicate */
   FEW = 16,                /* launches for which capturing was not worth it */
   HOT = 2                  /* looks, of 256 tokens each */
 };
@@ -178,13 +179,47 @@ static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi
   return n;
 }
 
+/* The same where the GPU computes the predicate: after each launch it says how many iterations there were. */
+static int64_t launch_there(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number) {
+  const dfi_remote *d = x->plan->devices->at[l->device]->remote;
+  const size_t bytes = sizeof *number * l->scope->nslots;
+  df_value *ahead = dfi_xmalloc(bytes + 1);
+  int64_t n = 0;
+  memcpy(ahead, number, bytes);
+  for (int32_t slice = 0; look_ahead(x, l, m, r, ahead, m->many, m->ahead) && has_room(x, l, m, r); slice++) {
+    int64_t tally[2] = { 1, 0 };
+    if (!dfi_graphed_current(m, r)) {
+      r->frame->tokens_only = slice < FEW;
+      break;
+    }
+    const bool ok = dfi_bytes_copy(m->tally->data, m->tally->buffer, tally, NULL, sizeof tally) && write_numbers(m) &&
+                    d->replay(d->device, m->graph) &&
+                    dfi_bytes_copy(tally, NULL, m->tally->data, m->tally->buffer, sizeof tally);
+    if (!ok && !x->failed) device_failed(x, l, r);
+    if (!ok) break;
+    if (tally[1] == m->many) memcpy(number, ahead, bytes);
+    else look_ahead(x, l, m, r, number, (int32_t)tally[1], NULL);
+    n += tally[1];
+    m->launches++;
+    count(x, l, m, tally[1]);
+    atomic_fetch_add_explicit(&l->launches, 1, memory_order_relaxed);
+    if (x->live) dfi_exec_publish(x);
+    if (tally[1] < m->many) { r->frame->tokens_only = true; break; }      /* its last iteration is the tokens' */
+    const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
+    if ((others && slice >= SLICES) || dfi_graphed_stale(l, m) || (x->osr && dfi_engine_dice(x) % 3 == 0)) break;
+  }
+  x->patience = 0;
+  dfi_free(ahead);
+  return n;
+}
+
 /* Runs the graph from r on. */
 static void run(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame *f, dfi_record *r, df_value *number) {
   atomic_store_explicit(&x->at, l->kernel->node->id, memory_order_relaxed);
   start_numbers(l, r, number);
   const bool entered = enter(l, m, r) && dfi_graphed_await(x, l, m, r);
   if (!entered) device_failed(x, l, r);
-  const int64_t n = entered ? launch(x, l, m, r, number) : 0;
+  const int64_t n = !entered ? 0 : m->there ? launch_there(x, l, m, r, number) : launch(x, l, m, r, number);
   dfi_graphed_let_go(m);
   dfi_engine_renumber(f, r, r->number + n);
   if (leave(x, l, m, r, number)) made_give(l, m);
@@ -203,11 +238,12 @@ static bool refused(dfi_graphed_loop *l) { atomic_store(&l->state, DFI_GRAPHED_R
 /* Is there a graph for what is at hand, and does the loop go on for long enough? */
 static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame *f, dfi_record *r,
                                df_value *number) {
-  const int32_t many = many_of(x, l);
+  int32_t many = many_of(x, l);
   const bool fits = (!x->osr || m->many == many) && dfi_graphed_fits(l, m, r);
   if (!fits) {
     const dfi_graphed_ready can = dfi_graphed_prepare(x, l, m, r);
     if (can != DFI_GRAPHED_READY) return can;
+    if (m->there && many > VAIN) many = VAIN;
   }
   start_numbers(l, r, number);
   /* making a graph is worth some launches of it */
@@ -308,9 +344,9 @@ static void tell_loop(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
   const char *reason = atomic_load(&l->reason);
   if (reason) dfi_text_add(t, "tokens: %s", reason);
   else if (launches)
-    dfi_text_add(t, "a graph of %s: %lld iterations in %lld launches, captured %lld time%s",
+    dfi_text_add(t, "a graph of %s: %lld iterations in %lld launches, captured %lld time%s%s",
                  p->devices->at[l->device]->name, (long long)atomic_load(&l->iterations), launches, captures,
-                 captures == 1 ? "" : "s");
+                 captures == 1 ? "" : "s", atomic_load(&l->there) ? "; it computes the predicate" : "");
   else if (atomic_load(&l->state) == DFI_GRAPHED_COLD) dfi_text_add(t, "tokens: it has not become hot");
   else dfi_text_add(t, "tokens: it ends before a graph of it would be worth making");
   if (l->scope->where && l->scope->where[0]) dfi_text_add(t, "  %s", l->scope->where);

@@ -6,6 +6,10 @@
  * of them. Variables lie in tensors of the graph's own meanwhile; they become the iteration's again when tokens take
  * over, which they do at any boundary between two launches.
  *
+ * Where the predicate is the GPU's, the host does not know how many iterations there will be: after it has said no, the
+ * rest of a graph's iterations leave the variables as they are, and the host reads how many counted. So nothing is
+ * wanted of CUDA but kernels, as its own WHILE nodes would; a few iterations are computed in vain.
+ *
  *   graphed_look.c      can a loop be captured, and in which order do its nodes run? Once for each loop
  *   graphed_capture.c   a graph of it is made, or made anew where what it reads lies elsewhere
  *   graphed.c           launching; what became of each loop, in words
@@ -43,6 +47,8 @@ typedef struct dfi_graphed_made {
   int64_t    *message;           /* by node: of a Transfer, the bytes of its message */
   int32_t     many;              /* iterations */
   int64_t     launches;          /* of it */
+  bool        there;             /* the GPU computes the predicate */
+  df_tensor  *tally;             /* then: dfi_remote.decide's */
   bool        compiled, compiles;/* its groups are kernels that were compiled for it, or shall be */
   bool        settled;           /* what follows is as the graph was captured with */
   df_value   *state;             /* by variable: a tensor of the graph's; kind and dtype of what the host has */
@@ -71,6 +77,7 @@ typedef struct dfi_graphed_loop {
   const dfi_pnode *kernel;       /* a node there: errors of a launch name it */
   int64_t     taken, merged;     /* tokens of an iteration */
   atomic_int  state, heat;
+  atomic_bool there;             /* its predicate is the GPU's */
   atomic_llong launches, iterations, captures;
 } dfi_graphed_loop;
 

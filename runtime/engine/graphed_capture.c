@@ -189,6 +189,28 @@ static bool feed(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, co
   return true;
 }
 
+/* Does the node bring the predicate, which the GPU computes, to the host? */
+static bool brings_predicate(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_pnode *p) {
+  return p->kind == DFI_K_TRANSFER && p->constant && x->plan->operand[p->in] == l->pred;
+}
+
+/* The GPU computes the predicate. Can that be so in a graph: is it on the host for the loop's own Switches alone? */
+static bool predicate_there(const dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r) {
+  const dfi_device *d = device_of(x, l);
+  bool ok = d->remote->keep && DFI_SPACE(l->pred) == DFI_ITERATION;
+  for (int32_t i = 0; i < l->nsteps && ok; i++) {
+    const dfi_pnode *from = r->nodes + l->step[i].node;
+    if (!brings_predicate(x, l, from)) continue;
+    for (int32_t q = 0; q < l->nsteps && ok; q++)
+      for (int32_t k = 0; k < inputs_of(x, r, l->step[q]) && ok; k++) {
+        const dfi_operand o = input_at(x, r, l->step[q], k);
+        if (DFI_SPACE(o) != DFI_ITERATION || DFI_INDEX(o) != from->out) continue;
+        ok = (r->nodes + l->step[q].node)->kind == DFI_K_SWITCH && k == 1;
+      }
+  }
+  return ok || dfi_graphed_refuse(l, NULL, "its predicate is computed on %s", d->name);
+}
+
 static bool find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
   const dfi_scope *s = l->scope;
   memset(m->host, 0, s->nslots);
@@ -215,23 +237,26 @@ static bool find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_mad
   for (int32_t k = 0; k < l->nvars; k++) numbers += m->host[l->var[k].enter->out] != 0;
   if (numbers > DFI_GRAPHED_NUMBERS || m->nfed > DFI_GRAPHED_NUMBERS)
     return dfi_graphed_refuse(l, NULL, "it has more than %d numbers", DFI_GRAPHED_NUMBERS);
-  return on_host(m, r, l->pred) || dfi_graphed_refuse(l, NULL, "its predicate is computed on %s",
-                                                      device_of(x, l)->name);
+  m->there = !on_host(m, r, l->pred);
+  atomic_store(&l->there, m->there);
+  return !m->there || predicate_there(x, l, m, r);
 }
 
 /* ---- capturing ------------------------------------------------------------------------------------------------- */
 
 /* A node that hands its input on. */
-static bool pass_on(const dfi_exec *x, const dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
-                    const dfi_device *d, df_error *err) {
+static bool pass_on(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r,
+                    const dfi_pnode *p, const dfi_device *d, df_error *err) {
   const dfi_scope *s = r->frame->scope;
   df_value v = operand_take(r, x->plan->operand[p->in]), *out = r->base[DFI_ITERATION] + p->out;
   if (p->kind == DFI_K_SWITCH) *++out = v;
   else if (p->kind == DFI_K_CONST) *out = v;
   else {
     m->message[p - r->nodes] = dfi_value_bytes(&v);
-    const bool there = dfi_value_in(&v, p->constant ? NULL : d->arena, out);
-    dfi_value_drop(&v);
+    const bool stays = m->there && brings_predicate(x, l, p);
+    const bool there = stays || dfi_value_in(&v, p->constant ? NULL : d->arena, out);
+    if (stays) *out = v;
+    else dfi_value_drop(&v);
     if (!there) {
       dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "a value cannot be brought to where it is read");
       return false;
@@ -293,8 +318,8 @@ static bool run_there(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graph
   return ok;
 }
 
-static bool run_step(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t, const dfi_device *d,
-                     df_error *err) {
+static bool run_step(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
+                     const dfi_device *d, df_error *err) {
   const dfi_pnode *p = r->nodes + t.node;
   df_value *out = r->base[DFI_ITERATION] + p->out;
   const dfi_operand *in = x->plan->operand + p->in;
@@ -302,7 +327,7 @@ static bool run_step(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graphe
   switch ((dfi_kind)p->kind) {
   case DFI_K_NOOP: return true;
   case DFI_K_READ: return read_variable(x, r, p, err);
-  case DFI_K_SWITCH: case DFI_K_TRANSFER: case DFI_K_CONST: return pass_on(x, m, r, p, d, err);
+  case DFI_K_SWITCH: case DFI_K_TRANSFER: case DFI_K_CONST: return pass_on(x, l, m, r, p, d, err);
   case DFI_K_SCALAR:
     if (!m->host[p->out]) return run_there(x, m, r, t, err);
     if (!p->scalar(out, operand(r, in[0]), operand(r, in[1]), operand(r, in[2]))) {
@@ -327,14 +352,25 @@ static void clear_slots(dfi_record *r) {
   }
 }
 
+/* As soon as the predicate is there the GPU counts the iteration, or no more. */
+static bool decide(const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r, const dfi_device *d,
+                   bool *decided, df_error *err) {
+  const df_value *pred = *decided ? NULL : r->base[DFI_ITERATION] + DFI_INDEX(l->pred);
+  if (!pred || pred->kind != DF_TENSOR) return true;
+  *decided = true;
+  return d->remote->decide(d->remote->device, m->tally->data, dfi_note_of(m->tally->buffer), pred->as.tensor->data,
+                           dfi_note_of(pred->as.tensor->buffer)) ||
+         dfi_fail(err, DF_UNAVAILABLE, NULL, "the predicate cannot be looked at") == DF_OK;
+}
+
 static bool run_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_error *err,
                           const dfi_pnode **where) {
   const dfi_device *d = device_of(x, l);
   df_value *next = dfi_xcalloc((size_t)l->nvars + 1, sizeof *next);
-  bool ok = true;
+  bool decided = !m->there, ok = decide(l, m, r, d, &decided, err);
   for (int32_t i = 0; i < l->nsteps && ok; i++) {
     *where = r->nodes + l->step[i].node;
-    ok = run_step(x, m, r, l->step[i], d, err);
+    ok = run_step(x, l, m, r, l->step[i], d, err) && decide(l, m, r, d, &decided, err);
   }
   for (int32_t k = 0; k < l->nvars && ok; k++)
     if (l->var[k].next) next[k] = operand_take(r, x->plan->operand[l->var[k].next->in]);
@@ -359,8 +395,8 @@ static bool lies_in_state(const dfi_graphed_loop *l, const dfi_graphed_made *m, 
   return false;
 }
 
-/* The variables that the iterations end with become those that the next launch begins with. */
-static bool close_circle(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r) {
+/* What of the variables lies where others are to lie is copied before they are written. */
+static bool bring_apart(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r) {
   const dfi_device *d = device_of(x, l);
   bool ok = true;
   for (int32_t k = 0; k < l->nvars && ok; k++) {
@@ -375,10 +411,34 @@ static bool close_circle(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, 
     *is = (df_value){ .kind = DF_TENSOR, .dtype = apart->dtype, .as.tensor = apart };
     is->uses = uses;
   }
+  return ok;
+}
+
+static bool is_elsewhere(const df_value *is, const df_value *state) {
+  return is->kind == DF_TENSOR && is->as.tensor->data != state->as.tensor->data;
+}
+
+/* The variables that the iterations end with become those that the next launch begins with. */
+static bool close_circle(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r) {
+  bool ok = bring_apart(x, l, m, r);
+  for (int32_t k = 0; k < l->nvars && ok; k++)
+    if (is_elsewhere(slot_of(r, l, k), &m->state[k]))
+      ok = copy(m->state[k].as.tensor, slot_of(r, l, k)->as.tensor);
+  return ok;
+}
+
+/* The same after each iteration, where the GPU's predicate says that there was one. */
+static bool keep_state(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r) {
+  const dfi_remote *d = device_of(x, l)->remote;
+  bool ok = bring_apart(x, l, m, r);
   for (int32_t k = 0; k < l->nvars && ok; k++) {
-    const df_value *is = slot_of(r, l, k);
-    if (is->kind == DF_TENSOR && is->as.tensor->data != m->state[k].as.tensor->data)
-      ok = copy(m->state[k].as.tensor, is->as.tensor);
+    df_value *is = slot_of(r, l, k);
+    if (!is_elsewhere(is, &m->state[k])) continue;
+    df_tensor *to = m->state[k].as.tensor, *from = is->as.tensor;
+    ok = d->keep(d->device, m->tally->data, dfi_note_of(m->tally->buffer), to->data, dfi_note_of(to->buffer),
+                 from->data, dfi_note_of(from->buffer), to->size * dfi_dtype_size[to->dtype]);
+    is->as.tensor = df_tensor_retain(to);
+    df_tensor_release(from);
   }
   return ok;
 }
@@ -400,6 +460,15 @@ static bool make_numbers(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_mad
   m->numbers = dfi_tensor_make(DF_INT64, 1, &n);
   dfi_devmem_use(NULL);
   return m->numbers != NULL;
+}
+
+static bool make_tally(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m) {
+  const int64_t two = 2;
+  if (!m->there || m->tally) return true;
+  dfi_devmem_use(device_of(x, l)->arena);
+  m->tally = dfi_tensor_make(DF_INT64, 1, &two);
+  dfi_devmem_use(NULL);
+  return m->tally != NULL;
 }
 
 /* Tensors for the variables, as they are in r. */
@@ -453,6 +522,7 @@ static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
     m->at = i;
     if (!run_iteration(x, l, m, r, &why->err, &why->where)) return false;
     if (!same_variables(r, l, m)) { why->changed = true; return false; }
+    if (m->there && !keep_state(x, l, m, r)) break;
   }
   why->where = NULL;
   return close_circle(x, l, m, r) ||
@@ -498,7 +568,7 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
                                       int32_t many) {
   const dfi_device *d = device_of(x, l);
-  if (!make_state(x, l, m, r) || !make_numbers(x, l, m, many)) {
+  if (!make_state(x, l, m, r) || !make_numbers(x, l, m, many) || !make_tally(x, l, m)) {
     dfi_graphed_refuse(l, NULL, "there is no memory on %s for its variables", d->name);
     return DFI_GRAPHED_NEVER;
   }
@@ -536,6 +606,7 @@ void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_
   dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->fixed); dfi_free(m->message);
   dfi_free(m->fed); dfi_free(m->kept); dfi_free(m->ahead);
   df_tensor_release(m->numbers);
+  df_tensor_release(m->tally);
   dfi_free(m);
 }
 
@@ -561,7 +632,7 @@ bool dfi_graphed_numbers(const dfi_exec *x, const dfi_graphed_loop *l, const dfi
     v[to].kind = DF_SCALAR;
     v[to].dtype = p->out_dtype;
   }
-  if (!number_at(m, r, v, l->pred)->as.u8) return false;
+  if (!m->there && !number_at(m, r, v, l->pred)->as.u8) return false;
   for (int32_t q = 0; q < m->nfed; q++) fed[q] = v[m->fed[q]].as.u64;
   for (int32_t k = 0; k < l->nvars; k++)                 /* all are read before one is written */
     if (m->host[l->var[k].enter->out] && l->var[k].next)

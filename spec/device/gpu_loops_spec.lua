@@ -98,6 +98,24 @@ describe('a loop on gpu:0', function()
     end
   end)
 
+  sentence('runs as a graph where the GPU computes the predicate, too: it ends at the iteration at which tokens do', function()
+    for seed = 1, 2 do
+      assert.equal('', program([[
+        local limit = df.placeholder('float32', {})
+        local function loop_while(pred, body, vars) return df.device('gpu:0', function() return { df.while_loop(pred, body, vars) } end) end
+        local THERE = AS_GRAPH .. ', captured %d time.*; it computes the predicate'
+        says(both('one variable', loop_while(function(x) return df.reduce_sum(x):gt(0.001) end, function(x) return x * 0.99 end, { y0 }), {}, 2), THERE)
+        local either = loop_while(function(i, x) return df.logical_and(i:lt(300), df.reduce_sum(x):gt(limit)) end,
+          function(i, x) return i + 1, df.tanh(x:matmul(w)) * 0.5 + x * 0.5 end, { df.int32(0), y0 })
+        for _, at in ipairs{ 0.5, 0.1, 0.001, 100, -100 } do says(both('until ' .. at, either, { [limit] = at }, 2), THERE) end
+        says(both('exchanged', loop_while(function(i, a) return df.reduce_sum(a):gt(0.01) end,
+          function(i, a, b) return i + 1, b * 0.9, a * 0.99 + df.cast(i, 'float32') * 1e-6 end, { df.int32(0), y0, z0 }), {}, 2), THERE)
+        says(both('bytes', loop_while(function(n, b) return df.reduce_sum(n):lt(40) end,
+          function(n, b) return n + 1, df.logical_not(b) end, { y0, y0:gt(1.5) }), {}, 2), THERE)
+      ]], 'DFLOW_STRICT_SEED=' .. seed))
+    end
+  end)
+
   sentence('is captured anew where its constants lie elsewhere, and reads what they are now', function()
     assert.equal('', program[[
       local v, scale
@@ -221,9 +239,10 @@ describe('a loop on gpu:0', function()
       says(both('an array', { loop(n, function(i, x, a) return i + 1, x * 0.5, a:write(i, x) end, { df.int32(0), x0, ta })[3]:stack() }),
         'a variable, an array or a list')
       local grown = df.device('gpu:0', function()
-        return { df.while_loop(function(x) return x:reduce_sum():lt(1e6) end, function(x) return x * 1.5 end, { x0 }) }
+        return { df.while_loop(function(x) return df.device('cpu:0', function() return df.logical_or(x:reduce_sum():lt(1e6), x:reduce_sum():lt(1)) end) end,
+          function(x) return x * 1.5 end, { x0 }) }
       end)
-      says(both('a predicate there', grown), 'its predicate is computed on gpu:0')
+      says(both('a predicate that the host computes of it', grown), 'tokens: ')
       local s = df.Session{ engine = 'tokens' }
       s:run(grown)
       says(s:native(), 'the session\'s engine is tokens')
@@ -249,6 +268,12 @@ describe('a loop on gpu:0', function()
         local out = loop(n, function(i, a, b, s) return i + 1, df.tanh(b:matmul(w)), a + b * 0.5, s * df.cast(i, 'float32') + a:reduce_sum() end,
           { df.int32(0), x0, x0 * 2, df.constant(1.0) })
         for _, trips in ipairs{ 3, 10, 47 } do both('trips ' .. trips, out, { [n] = trips }, 2) end
+        local limit = df.placeholder('float32', {})
+        out = df.device('gpu:0', function()
+          return { df.while_loop(function(i, x) return df.logical_and(i:lt(90), df.reduce_sum(x):gt(limit)) end,
+            function(i, x, y) return i + 1, x * 0.97, y + df.cast(i, 'float32') end, { df.int32(0), y0, z0 }) }
+        end)
+        for _, at in ipairs{ 2.9, 1, 0.01 } do both('until ' .. at, out, { [limit] = at }, 2) end
       ]], ('DFLOW_STRESS=osr:%d DFLOW_STRICT_SEED=%d'):format(seed, seed)))
     end
   end)
