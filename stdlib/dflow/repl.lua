@@ -216,35 +216,52 @@ local function has_commands(text)
   return false
 end
 
---- The inputs of a text with commands, one by one as the prompt would take them. Was all well?
-local function each_input(text)
-  local ok, input = true, nil
+--- The inputs that the prompt would take, one by one, of a text that is typed line by line.
+local function pieces(text)
+  local list, input = {}, nil
   for line in (text:gsub('\n+$', '') .. '\n'):gmatch('([^\n]*)\n') do
     input = input and input .. '\n' .. line or line
-    if session.complete(input) then
-      local fine, leave = M.input(input)
-      ok, input = ok and fine, nil
-      if leave then return ok end
-    end
+    if session.complete(input) then list[#list + 1], input = input, nil end
   end
-  if input then ok = M.input(input) and ok end                -- it ends in the middle
+  list[#list + 1] = input                                     -- it ends in the middle
+  return list
+end
+
+--- Runs inputs, some of which are commands. Was all well?
+local function each_input(list)
+  local ok = true
+  for _, input in ipairs(list) do
+    local fine, leave = M.input(input)
+    ok = ok and fine
+    if leave then break end
+  end
   return ok
 end
 
---- `dflow -p`: runs what comes in as one input, and shows what it gives; one by one where there are commands (`:graph y`, `?matmul`). Was all well?
+local function all_compile(list)
+  for _, input in ipairs(list) do if not session.compile(input) then return false end end
+  return true
+end
+
+--- `dflow -p`: runs what comes in as one input, and shows what it gives; one by one, as the prompt would take them, where there are
+--- commands (`:graph y`, `?matmul`) or several expressions. Was all well?
 function M.print(text)
   if has_commands(text) then
     M.open()
     session.journal.closed = true
-    return each_input(text)
+    return each_input(pieces(text))
   end
   program = require 'dflow.program'
   M.program = program
   values.open(program.terminal())
   errors.read_line = session.source_line
   session.journal.closed = true
-  local ok = true
-  for _, input in ipairs(require('dflow.repl.editor').inputs(text, 80)) do ok = ok and (not input:find('%S') or M.run(input).ok == true) end
+  local inputs, ok = require('dflow.repl.editor').inputs(text, 80), true
+  if not all_compile(inputs) and all_compile(pieces(text)) then inputs = pieces(text) end
+  for _, input in ipairs(inputs) do
+    local fine = not input:find('%S') or M.run(input).ok == true
+    ok = ok and fine
+  end
   return ok
 end
 
