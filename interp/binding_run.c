@@ -282,12 +282,14 @@ static int core_session_variable(lua_State *L) {
   return 1;
 }
 
-/* Lines of text whose length is not known before. */
-static int push_text(lua_State *L, int32_t n, int32_t (*fill)(void *of, int32_t room, char *out), void *of) {
-  char *out = lua_newuserdatauv(L, (size_t)n + 1, 0);
-  int32_t m = fill(of, n + 1, out);
-  lua_pushlstring(L, out, (size_t)(m < n ? m : n));
-  return 1;
+/* Lines of text whose length is not known before, and may grow from one look to the next. */
+static int push_text(lua_State *L, int32_t (*fill)(void *of, int32_t room, char *out), void *of) {
+  for (int32_t room = 800, n;; room = n + n / 2) {
+    char *out = lua_newuserdatauv(L, (size_t)room + 1, 0);
+    if ((n = fill(of, room + 1, out)) > room) continue;
+    lua_pushlstring(L, out, (size_t)n);
+    return 1;
+  }
 }
 static int32_t fill_devices(void *s, int32_t room, char *out) { return df_session_devices(s, room, out); }
 static int32_t fill_names(void *unused, int32_t room, char *out) { return df_device_names(room, out); }
@@ -296,16 +298,16 @@ static int32_t fill_run(void *r, int32_t room, char *out)     { return df_run_re
 
 static int core_session_devices(lua_State *L) {
   df_session *s = session_arg(L);
-  return push_text(L, df_session_devices(s, 0, NULL), fill_devices, s);
+  return push_text(L, fill_devices, s);
 }
-static int core_device_names(lua_State *L) { return push_text(L, df_device_names(0, NULL), fill_names, NULL); }
+static int core_device_names(lua_State *L) { return push_text(L, fill_names, NULL); }
 static int core_session_report(lua_State *L) {
   df_session *s = session_arg(L);
-  return push_text(L, df_session_report(s, 0, NULL) + 200, fill_session, s);
+  return push_text(L, fill_session, s);
 }
 static int core_run_report(lua_State *L) {
   df_run *r = run_arg(L);
-  return push_text(L, df_run_report(r, 0, NULL) + 200, fill_run, r);
+  return push_text(L, fill_run, r);
 }
 
 /* session_placement(s, fetches) */

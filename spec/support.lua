@@ -237,7 +237,8 @@ function M.host_it(it, pending)
   return (os.getenv('DFLOW_DEFAULT_DEVICE') or ''):find('^gpu') and pending or M.ordered_it(it, pending)
 end
 
---- `it`, of a sentence about the order of tokens, or about which device has what: pending where ops are sent to random ones.
+--- `it`, of a sentence about the order of tokens, how many there are or how many lines are shown of them, or which device has what: pending where ops are
+-- sent to random ones. A graph that is cut has messages besides, and without what only constants go into.
 function M.ordered_it(it, pending)
   return (os.getenv('DFLOW_STRESS') or ''):find('devices:') and pending or it
 end

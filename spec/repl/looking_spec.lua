@@ -1,6 +1,7 @@
 -- What the prompt offers besides Lua: the way in and out, :inputs, :src, :watch, :diff, pasted expressions, -p, df.progress.
 local df = require 'dflow'
 local shell = require 'spec.shell'
+local ordered_it = require('spec.support').ordered_it(it, pending)
 
 local function prompt(text) return shell.run(shell.dflow .. ' -E -i 2>&1', text).out end
 local LOOP = [[
@@ -29,7 +30,7 @@ describe('the prompt', function()
     assert.matches('dflow> Sum (Sum)  float32[]  In[2]:1\n  Mul (Mul)  float32[2]  In[2]:1\n    Const (Const)  float32[2]  In[1]:1\n', out, 1, true)
   end)
 
-  it('shows the lines that built what ran, with tokens and dead ones', function()
+  ordered_it('shows the lines that built what ran, with tokens and dead ones', function()
     local out = prompt(LOOP .. ':src y\n')
     assert.matches('In%[1%]\n +%d+ +12 +[%d.]+ +1 | step = function', out)
     assert.matches('In%[2%]\n +%d+ +2 +[%d.]+ +1 | i, y = while_loop', out)
@@ -98,7 +99,7 @@ describe('dflow -p', function()
     assert.equal('2\nstatus 1\n', r.out)
     assert.equal('2.0 float32[]', shell.run(shell.dflow .. ' -p', 'df.float32{1, 1}\n:reduce_sum()\n').out:match('\n([^\n]*)\n$'))
   end)
-  it('says what a number of a command can be', function()
+  ordered_it('says what a number of a command can be', function()
     local r = shell.run(shell.dflow .. ' -p', 'x = df.float32(2)\nh = df.start(x * x)\nh:wait();\n:back 1.5\n:back x\n:forward 0\n:unbreak 1.5\n:back 1e308\n')
     assert.equal((':back [n]: n is a whole number from 1 up, not %s\n'):rep(2):format('1.5', 'x')
       .. ':forward [n]: n is a whole number from 1 up, not 0\n', r.err)

@@ -200,9 +200,12 @@ return function(core, C, own)
   local function text_of(fill)
     local n = fill(0, nil)
     if n < 0 then raise() end
-    n = n + 200                      -- it may have grown meanwhile
-    local buffer = new('char[?]', n + 1)
-    return str(buffer, math.min(fill(n + 1, buffer), n))
+    while true do
+      local room = n + 200           -- it may have grown meanwhile
+      local buffer = new('char[?]', room + 1)
+      n = fill(room + 1, buffer)
+      if n <= room then return str(buffer, n) end
+    end
   end
 
   function core.session_devices(s)

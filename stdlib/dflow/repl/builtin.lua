@@ -440,15 +440,12 @@ command('stats', function(_, say)
   local h = require('dflow.repl.inspector').in_progress()
   local stats, own, names = df.stats(), h and h:stats(), {}
   if h then say(('%-16s %12s %12s'):format('', 'this run', 'before it')) end
-  for name in pairs(stats) do names[#names + 1] = name end
+  for name, v in pairs(stats) do names[#names + 1] = type(v) == 'number' and name or nil end
   table.sort(names)
   for _, name in ipairs(names) do
     local form = name == 'seconds' and '%12.6f' or '%12.0f'
-    if type(stats[name]) ~= 'table' and h then
-      if name ~= 'runs' then say(('%-16s ' .. form .. ' ' .. form):format(name, own[name], stats[name])) end
-    elseif type(stats[name]) ~= 'table' then
-      say(('%-16s ' .. form):format(name, stats[name]))
-    end
+    if not h then say(('%-16s ' .. form):format(name, stats[name]))
+    elseif name ~= 'runs' then say(('%-16s ' .. form .. ' ' .. form):format(name, own[name], stats[name])) end
   end
 end, 'stats - counters of the default session, and of the run in progress')
 
