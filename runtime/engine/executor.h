@@ -64,6 +64,7 @@ struct dfi_frame {
   uint32_t     nexits;       /* of the loop, whoever's they are */
   int32_t      enters_missing;
   bool         some_dead;    /* some Enter was dead */
+  uint8_t      counts;       /* 1: its iterations are this owner's to count; 0: another one's */
   bool         prepares;     /* a new iteration is more than its counts: some_dead, groups, the virtual clock */
   bool         returned;     /* of a call: its results are in the caller's slots */
   int32_t      depth;        /* frames around it */
@@ -235,7 +236,7 @@ struct dfi_exec {
   dfi_flight  *spare_flights;    /* owned */
   uint32_t     meeting_mask, nmeeting;
   int64_t      nodes_run;        /* of this owner, when the run is over */
-  int64_t      guest_frames, guest_iterations;   /* that another owner counts */
+  int64_t      guest_frames;     /* that another owner counts */
   int64_t      sent, received;   /* letters; those that have met their Recv */
   bool         joint;            /* others of the team have not been added up yet */
   df_error     own_error;        /* of an owner but the first */

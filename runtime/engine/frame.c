@@ -112,6 +112,8 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->first = f->next = number;
   f->window = s->parallel_iterations;
   f->told = -1;
+  f->counts = !x->team || !origin || dfi_team_counts(x, s);
+  x->guest_frames += !f->counts;
   f->tokens_only = false;
   f->enters_missing = (int32_t)s->nenters;
   f->some_dead = false;
@@ -196,7 +198,6 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *origin = f->origin;
   if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_frame_done(x, f);
-  if (DFI_UNLIKELY(x->team != NULL)) dfi_team_frame_done(x, f);
   if (DFI_UNLIKELY(f->call != NULL)) call_done(x, f);
   else if (DFI_LIKELY(f->second == NULL)) {
     for (uint32_t i = 0; i < s->nexits; i++)
@@ -225,7 +226,7 @@ static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
   if (n != variables || f->some_dead) return false;
   dfi_record *r = record_new(x, f, f->next);
   ring_put(x, f, r);
-  x->count.iterations++;
+  x->count.iterations += f->counts;
   for (int32_t i = 0; i < n; i++) {
     const dfi_pnode *p = f->deferred[i].node;
     df_value *slot = r->base[DFI_ITERATION] + p->out;

@@ -68,7 +68,7 @@ static inline void deliver_next(dfi_exec *x, dfi_record *r, const dfi_pnode *p, 
 static inline __attribute__((always_inline)) dfi_record *iteration_open(dfi_exec *x, dfi_frame *f) {
   dfi_record *r = record_new(x, f, f->next);
   ring_put(x, f, r);
-  x->count.iterations++;
+  x->count.iterations += f->counts;
   record_start(x, f->scope, r);
   return r;
 }

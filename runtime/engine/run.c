@@ -201,7 +201,7 @@ static void begin(dfi_exec *x, df_error *err) {
   x->made = NULL;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
-  x->guest_frames = x->guest_iterations = x->sent = x->received = 0;
+  x->guest_frames = x->sent = x->received = 0;
   x->root = NULL;
   x->remat_iterations = 0;
   if (x->swapper) dfi_swap_begin(x);

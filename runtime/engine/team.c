@@ -368,7 +368,6 @@ void dfi_team_publish(dfi_exec *x) {
   df_stats d = dfi_exec_stats(x);
   d.runs = x->place == 0;
   d.frames -= x->guest_frames;
-  d.iterations -= x->guest_iterations;
   const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
   df_stats *t = &x->told, *l = x->live;
   int64_t *told[] = { &t->runs, &t->nodes_run, &t->dead_tokens, &t->frames, &t->iterations, &t->stack_pushes,
@@ -393,7 +392,7 @@ static void add_up(dfi_exec *x, dfi_exec *m) {
   x->count.merged += m->count.merged;
   x->count.ended += m->count.ended;
   x->count.frames += m->count.frames - m->guest_frames;
-  x->count.iterations += m->count.iterations - m->guest_iterations;
+  x->count.iterations += m->count.iterations;
   x->count.pushes += m->count.pushes;
   x->count.pops += m->count.pops;
   x->bytes += m->bytes - m->bytes_told;
@@ -405,19 +404,12 @@ static void add_up(dfi_exec *x, dfi_exec *m) {
   }
 }
 
-void dfi_team_frame_done(dfi_exec *x, const dfi_frame *f) {
-  if (dfi_team_counts(x, f->scope)) return;
-  x->guest_frames++;
-  x->guest_iterations += f->next - 1;
-}
-
 void dfi_team_end(dfi_exec *x) {
   struct dfi_team *t = x->team;
   if (x->failed) dfi_team_fail(x);
   wait_for_all(t);
   x->joint = false;
   x->count.frames -= x->guest_frames;
-  x->count.iterations -= x->guest_iterations;
   for (int32_t i = 0; i < t->n; i++) {
     burn_letters(t->member[i]);
     t->member[i]->nodes_run = dfi_exec_stats(t->member[i]).nodes_run;

@@ -64,6 +64,4 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
 dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* A letter is taken out of the inbox: the flight of the Recv that waited for it, to be listed; NULL: none did. */
 dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l);
-/* A frame is done: is it somebody else's to count? */
-void dfi_team_frame_done(dfi_exec *x, const dfi_frame *f);
 #endif

@@ -357,6 +357,29 @@ describe('owners', function()
     s:close()
   end)
 
+  it('count each frame and iteration once, also while the run goes on', function()
+    local fetches = nested(50)
+    local one = df.Session{ devices = TWO }
+    one:run(fetches)
+    local s = df.Session{ devices = TWO, owners = 3 }
+    local h = s:start(fetches, nil, { paused = true })
+    for _ = 1, 40 do
+      h:step(37)
+      local stats, started, frames = h:stats(), 0, 1
+      for _, f in ipairs(h:frames()) do
+        if f.name == 'outer' then started, frames = f.next - 1, 2 + f.next end
+      end
+      assert.is_true(stats.frames <= frames, ('%d frames'):format(stats.frames))
+      assert.is_true(stats.iterations <= started + 3 * (started + 1), ('%d iterations, %d of them outer ones'):format(stats.iterations, started))
+    end
+    h:resume()
+    h:wait()
+    assert.equal(one:stats().frames, h:stats().frames)
+    assert.equal(200, h:stats().iterations)
+    one:close()
+    s:close()
+  end)
+
   it('are stepped together, and stop together at a breakpoint of any of them', function()
     local fetches = nested(3000)
     local expected = bits(df.Session{ devices = { 'cpu:0' }, soft_placement = true }:run(fetches))

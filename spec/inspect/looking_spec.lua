@@ -51,7 +51,8 @@ local function cancel(h)
 end
 
 describe('a run of 10,000 live frames', function()
-  local n = 10000
+  -- while the frames open those that are open take turns; where each turn is a message between threads that is 10,000 ^ 2 messages
+  local n = (os.getenv('DFLOW_STRESS') or ''):find('owners:', 1, true) and 500 or 10000
   local h
   setup(function() h = many_frames(n) end)
   teardown(function() cancel(h) end)
@@ -92,7 +93,7 @@ describe('a run of 10,000 live frames', function()
     local frames = h:frames()
     assert.equal('', frames[1].tag)
     assert.equal(n, #frames[2].children)
-    for _, i in ipairs{ 3, 17, 5000, n + 2 } do
+    for _, i in ipairs{ 3, 17, n / 2, n + 2 } do
       local f = frames[i]
       assert.equal(frames[2], f.parent)
       assert.equal(f, frames.by_id[f.id])
