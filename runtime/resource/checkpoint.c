@@ -489,7 +489,10 @@ static int32_t written_commit(written *w, const char *prefix, df_error *err) {
     if (*file[i]) code = df_file_commit(*file[i], err);
     *file[i] = NULL;
   }
-  if (code && w->before) remove_shards(prefix, w->shards);     /* which are not those of the old index */
+  /* The index may have its name, though the folder could not be written down: then the new files stay. */
+  int32_t named = 0;
+  df_error why = { 0 };
+  if (code && w->before && !shards_of(prefix, &named, &why) && named == w->before) remove_shards(prefix, w->shards);
   return code;
 }
 

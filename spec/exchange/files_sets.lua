@@ -75,7 +75,30 @@ for name, opts in pairs{ saver = { max_to_keep = 2 }, saver_of_shards = { max_to
   }
 end
 
-if arg and arg[0] and arg[0]:match 'files_sets%.lua$' then       -- dflow files_sets.lua KIND PATH FIRST [for ever]
+--- Writes states while a sector is bad, the first that is written to, then the second, … (sectors.c): each time the state before it, or it,
+-- is there, whole, and the next one can be written. Gives how often one was met until one was not.
+local function bad_sectors(kind, path, least)
+  local folder, met, k, n = path:match '^(.*)/', 0, 0, 0
+  repeat
+    n = n + 1
+    kind.write(path, k + 1)
+    io.open(('%s/bad-%d'):format(folder, n))
+    local ok, e = pcall(kind.write, path, k + 2)
+    io.open(folder .. '/bad-0')
+    local now = kind.read(path)
+    assert(now == k + 2 or (not ok and now == k + 1), ('sector %d: %s, and state %d of %d is there'):format(n, ok and 'no error' or tostring(e), now, k + 2))
+    assert(ok or (e.code == 'data_loss' and tostring(e):find(folder, 1, true)), tostring(e))
+    assert(n > 1 or not ok, 'no sector was met')
+    kind.write(path, k + 3)
+    assert(kind.read(path) == k + 3)
+    k, met, n = k + 3, met + (ok and 0 or 1), ok and 0 or n
+  until ok and met >= least
+  return met
+end
+
+if arg and arg[0] and arg[0]:match 'files_sets%.lua$' and arg[3] == 'bad' then     -- dflow files_sets.lua KIND PATH bad HOW_OFTEN
+  print('met', bad_sectors(M[arg[1]], arg[2], tonumber(arg[4])))
+elseif arg and arg[0] and arg[0]:match 'files_sets%.lua$' then       -- dflow files_sets.lua KIND PATH FIRST [for ever]
   local kind, path, k, forever = M[arg[1]], arg[2], tonumber(arg[3]), arg[4]
   repeat
     local ok, e = pcall(kind.write, path, k)

@@ -221,6 +221,14 @@ describe('files that belong together', function()
       assert.is_true(changed > 0, 'no kill came while they were written')
     end)
 
+    it(('are of one moment when a sector of the disk is bad, wherever it is, and the next ones are written: %s'):format(name), function()
+      local library = folder .. '.so'
+      if shell('cc -shared -fPIC -O1 spec/exchange/sectors.c -o %s -ldl', library):find '%S' then return pending 'there is no compiler' end
+      local said = shell('SECTOR_FOLDER=%s LD_PRELOAD=%s ' .. sets_program .. '%s %s bad %d; rm %s', folder, library, name, path, kills, library)
+      assert.is_true(tonumber(said:match '^met%s+(%d+)\n$' or 0) >= kills, said)
+      assert.is_falsy(left_in(folder):find('.dflow-', 1, true))
+    end)
+
     it(('are as they were when there is no room for new ones, or nothing may be written: %s'):format(name), function()
       assert.matches('^ok', shell(sets_program .. '%s %s 1', name, path))
       local there = left_in(folder)

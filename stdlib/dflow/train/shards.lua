@@ -58,6 +58,17 @@ function M.remove(path)
   for _, file in ipairs(ok and files_of(index) or {}) do os.remove(folder .. file) end
 end
 
+--- Does the index name one of these files? It may though writing it failed: it had its name, but the disk did not say that it keeps that.
+local function names_any(path, list)
+  local ok, index = pcall(read_index, path)
+  local named = {}
+  for _, file in ipairs(ok and files_of(index) or {}) do named[file] = true end
+  for _, file in ipairs(list) do
+    if named[file] then return true end
+  end
+  return false
+end
+
 --- Writes {name = Tensor} to files of at most `bytes` each (a larger tensor has one by itself) and path .. '.index.json'.
 function M.write(path, list, metadata, bytes)
   if type(bytes) ~= 'number' or bytes < 1 then errors.bad('save: shard_bytes is a number of bytes, not %s', errors.describe(bytes)) end
@@ -91,7 +102,9 @@ function M.write(path, list, metadata, bytes)
     files.write(index_path, ('{\n  "metadata": {"total_size": %.0f},\n  "weight_map": {\n'):format(total), table.concat(lines, ',\n'), '\n  }\n}\n')
   end)
   if not ok then
-    for _, file in ipairs(written) do os.remove(folder .. file) end
+    if not names_any(index_path, written) then
+      for _, file in ipairs(written) do os.remove(folder .. file) end
+    end
     error(why, 0)
   end
   if type(before) == 'table' and before.weight_map then
