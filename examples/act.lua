@@ -5,7 +5,7 @@
 -- TAU times the ponder cost (how often it ran, and what was left), so while the answers become right, thinking becomes short.
 -- Look at how often it `ran`: the longest of a batch is how many trips the inner loop made, fewer and fewer.
 --
---   dflow examples/act.lua [steps]
+--   dflow examples/act.lua [steps] [curve.svg]
 local df = require 'dflow'
 local STEPS, BATCH, TIME, BITS, HIDDEN, TAU = tonumber((...)) or 1200, 64, 4, 4, 32, 0.03
 df.set_random_seed(2)
@@ -28,11 +28,12 @@ local train = df.train.Adam{ learning_rate = 0.005, clip_norm = 1 }:minimize(wro
 local right = df.reduce_mean(df.cast(df.equal(logits:gt(0), odd:gt(0.5)), 'float32'))
 local longest = df.reduce_max(last.steps) / TIME
 
-local sums, n, most, now = { right = 0, ponder = 0, ran = 0, longest = 0 }, 0, 0, nil
+local sums, n, most, now, curve = { right = 0, ponder = 0, ran = 0, longest = 0 }, 0, 0, nil, {}
 for step = 1, STEPS do
   local r = df.run{ right = right, ponder = ponder, ran = ran, longest = longest, train = train }
   for name in pairs(sums) do sums[name] = sums[name] + r[name] end
   n = n + 1
+  curve[step] = 0.95 * (curve[step - 1] or r.ponder) + 0.05 * r.ponder
   if step % 150 == 0 or step == STEPS then
     now = {}
     for name, v in pairs(sums) do now[name], sums[name] = v / n, 0 end
@@ -42,4 +43,7 @@ for step = 1, STEPS do
       now.ponder, bar))
   end
 end
+local plot = df.plot(curve, { title = 'ponder cost', xlabel = 'step' })
+print(plot:text{ columns = 72, rows = 12 })
+if select(2, ...) then plot:save((select(2, ...))) end
 print(('%.1f %% right; the ponder cost fell from %.2f to %.2f'):format(100 * now.right, most, now.ponder))

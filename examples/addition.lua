@@ -3,7 +3,7 @@
 -- Encoder and decoder are while_loops of as many trips as the longest example needs: in training the true digits come in, afterwards
 -- the network's own, until each answer has ended. Look at `ends after` below, and at what it looks at while it writes.
 --
---   dflow examples/addition.lua [steps]
+--   dflow examples/addition.lua [steps] [curve.svg]
 local df = require 'dflow'
 local STEPS, BATCH, HIDDEN, LONGEST, ANSWER, PLUS, END = tonumber((...)) or 2000, 64, 64, 5, 4, 10, 11
 df.set_random_seed(4)
@@ -71,15 +71,20 @@ local function share(list)
 end
 
 print(('%d sums to learn from, %d held out'):format(#learned, #held))
+local curve = {}
 for step = 1, STEPS do
   local x, nx, y, ny = batch(learned, nil, BATCH)
   local now = df.run({ loss = loss, train = train },
                      { [text] = x, [text_lengths] = nx, [answer] = y, [answer_lengths] = ny, [rate] = 0.005 * 0.1 ^ (step / STEPS) })
+  curve[step] = 0.95 * (curve[step - 1] or now.loss) + 0.05 * now.loss
   if step % 250 == 0 or step == STEPS then
     local right, trips = share(held)
     print(('step %5d  loss %.3f  held out %5.1f %%  ends after %d digits  %5.1f s'):format(step, now.loss, right, trips, os.clock()))
   end
 end
+local plot = df.plot(curve, { title = 'nats per digit', xlabel = 'step' })
+print(plot:text{ columns = 72, rows = 12 })
+if select(2, ...) then plot:save((select(2, ...))) end
 for _, sum in ipairs{ '7+8', '38+57', '99+1' } do
   local r = df.run(written.ids, { [text] = { ids(sum, LONGEST) }, [text_lengths] = { #sum } }):totable()[1]
   local digits = {}

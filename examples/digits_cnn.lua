@@ -4,13 +4,13 @@
 -- training call. No loop is in it: look at what workload.lua says of such a net beside one that loops.
 -- The data are 8×8 digits (examples/data); MNIST's files work the same:
 --
---   dflow examples/digits_cnn.lua [train-images train-labels test-images test-labels] [epochs=N]
+--   dflow examples/digits_cnn.lua [train-images train-labels test-images test-labels] [epochs=N] [curve.svg]
 local df = require 'dflow'
 local here = debug.getinfo(1, 'S').source:match('^@(.*)/') or '.'
-local files, EPOCHS, BATCH = {}, 40, 32
+local files, EPOCHS, BATCH, SVG = {}, 40, 32, nil
 for _, a in ipairs{ ... } do
   local n = a:match('^epochs=(%d+)$')
-  if n then EPOCHS = tonumber(n) else files[#files + 1] = a end
+  if n then EPOCHS = tonumber(n) elseif a:find '%.svg$' then SVG = a else files[#files + 1] = a end
 end
 local function read(i, name) return df.data.idx(files[i] or here .. '/data/' .. name .. '-ubyte.gz') end
 local train_x, train_y = read(1, 'train-images-idx3'), read(2, 'train-labels-idx1')
@@ -38,6 +38,7 @@ local right, so_far, anew = df.nn.metrics.accuracy(df.cast(df.constant(test_y), 
 print(net)
 
 print(('%d digits to learn from, %d held out, %d×%d pixels'):format(COUNT, test_x.shape[1], ROWS, COLUMNS))
+local curve = {}
 for epoch = 1, EPOCHS do
   local total, steps = 0, 0
   for n, x, y in df.data.batches({ train_x, train_y }, BATCH, { seed = epoch }) do
@@ -46,8 +47,12 @@ for epoch = 1, EPOCHS do
   end
   df.run(anew)                -- the accuracy of this epoch alone
   df.run(so_far)
+  curve[epoch] = 100 * df.run(right)
   if epoch % 5 == 0 or epoch == EPOCHS then
-    print(('epoch %2d  loss %.4f  held out %5.1f %%  %5.1f s'):format(epoch, total / steps, 100 * df.run(right), os.clock()))
+    print(('epoch %2d  loss %.4f  held out %5.1f %%  %5.1f s'):format(epoch, total / steps, curve[epoch], os.clock()))
   end
 end
-print(('%.1f %% of the held-out digits named right'):format(100 * df.run(right)))
+local plot = df.plot(curve, { title = '% of the held-out digits', xlabel = 'epoch' })
+print(plot:text{ columns = 72, rows = 12 })
+if SVG then plot:save(SVG) end
+print(('%.1f %% of the held-out digits named right'):format(curve[EPOCHS]))

@@ -4,14 +4,14 @@
 -- signal is the gradient through that loop. The data are 8×8 digits (examples/data); MNIST's files work the same.
 -- Look at :frames while it learns: the loop and the loop of its gradient, and with :stacks at what the one saved for the other:
 --
---   dflow examples/digits_rnn.lua [train-images train-labels test-images test-labels] [epochs=N]
+--   dflow examples/digits_rnn.lua [train-images train-labels test-images test-labels] [epochs=N] [curve.svg]
 local df = require 'dflow'
 
 local here = debug.getinfo(1, 'S').source:match('^@(.*)/') or '.'
-local files, EPOCHS = {}, 30
+local files, EPOCHS, SVG = {}, 30, nil
 for _, a in ipairs{ ... } do
   local n = a:match('^epochs=(%d+)$')
-  if n then EPOCHS = tonumber(n) else files[#files + 1] = a end
+  if n then EPOCHS = tonumber(n) elseif a:find '%.svg$' then SVG = a else files[#files + 1] = a end
 end
 local function read(i, name) return df.data.idx(files[i] or here .. '/data/' .. name .. '-ubyte.gz') end
 local train_x, train_y = read(1, 'train-images-idx3'), read(2, 'train-labels-idx1')
@@ -63,14 +63,19 @@ local right = df.equal(df.cast(guesses, 'uint8'), df.constant(test_y))
 local accuracy = df.reduce_mean(df.cast(right, 'float32'))
 
 print(('%d digits to learn from, %d held out, %d×%d pixels'):format(COUNT, test_x.shape[1], ROWS, COLUMNS))
+local curve = {}
 for epoch = 1, EPOCHS do
   local total, steps = 0, 0
   for n, x, y in df.data.batches({ train_x, train_y }, BATCH, { seed = epoch }) do
     local now = df.run({ loss = loss, step = step }, { [images] = x, [labels] = y, [rate] = 0.01 * 0.9 ^ (epoch - 1) })
     total, steps = total + now.loss, n
   end
-  print(('epoch %2d  loss %.4f  held out %5.1f %%  %5.1f s'):format(epoch, total / steps, 100 * df.run(accuracy), os.clock()))
+  curve[epoch] = 100 * df.run(accuracy)
+  print(('epoch %2d  loss %.4f  held out %5.1f %%  %5.1f s'):format(epoch, total / steps, curve[epoch], os.clock()))
 end
+local plot = df.plot(curve, { title = '% of the held-out digits', xlabel = 'epoch' })
+print(plot:text{ columns = 72, rows = 12 })
+if SVG then plot:save(SVG) end
 
 -- ---- a look at some ----
 local SHOWN = 6
@@ -91,4 +96,4 @@ for k = 0, SHOWN - 1 do
   verdicts[#verdicts + 1] = ('%-16s'):format(('   a %d? (%d)'):format(named:at(k), test_y:at(k)))
 end
 print(table.concat(verdicts))
-print(('\n%.1f %% of the held-out digits named right'):format(100 * df.run(accuracy)))
+print(('\n%.1f %% of the held-out digits named right'):format(curve[EPOCHS]))

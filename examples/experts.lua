@@ -4,7 +4,7 @@
 -- experts (dynamic_partition), each expert works in a cond on those it was given, if any, and dynamic_stitch puts the parts together. What
 -- is in the branch that is not taken becomes dead tokens: they are counted below, and `how often an expert ran` with them.
 --
---   dflow examples/experts.lua [steps]
+--   dflow examples/experts.lua [steps] [curve.svg]
 local df = require 'dflow'
 local STEPS, BATCH, TIME, MOVES, EXPERTS, SIZE = tonumber((...)) or 3000, 4, 6, 4, 4, 2
 df.set_random_seed(6)
@@ -49,11 +49,16 @@ local loss = total / TIME
 local rate = df.placeholder('float32', {})
 local train = df.train.Adam{ learning_rate = rate, clip_norm = 1 }:minimize(loss + 0.01 * balance / TIME)
 
+local curve = {}
 for step = 1, STEPS do
   local left = 1 - step / STEPS
   local now = df.run({ loss = loss, train = train }, { [rate] = 0.02 * left + 1e-4, [noise] = left })
+  curve[step] = 0.95 * (curve[step - 1] or now.loss) + 0.05 * now.loss
   if step % 300 == 0 or step == STEPS then print(('step %5d  squared error %.5f  %5.1f s'):format(step, now.loss, os.clock())) end
 end
+local plot = df.plot(curve, { title = 'squared error', xlabel = 'step', log = 'y' })
+print(plot:text{ columns = 72, rows = 12 })
+if select(2, ...) then plot:save((select(2, ...))) end
 
 -- ---- who runs ----
 df.run(runs:assign(df.zeros{ EXPERTS }))

@@ -4,7 +4,7 @@
 -- knows when that will be.
 -- Look at the nats per letter, and at the dreams: each took as many trips as it has letters, as h:stats().iterations would say.
 --
---   dflow examples/names_rnn.lua [steps]
+--   dflow examples/names_rnn.lua [steps] [curve.svg]
 local df = require 'dflow'
 local here = debug.getinfo(1, 'S').source:match('^@(.*)/') or '.'
 local STEPS, BATCH, HIDDEN, LETTERS, LONGEST, END = tonumber((...)) or 2000, 64, 128, 27, 16, 0
@@ -49,14 +49,19 @@ local function batch(list, first, n)
 end
 local unseen = batch(held, 1, #held)
 
+local curve = {}
 for step = 1, STEPS do
   local feeds = batch(names, nil, BATCH)
   feeds[rate], feeds[keep] = 0.005 * 0.05 ^ (step / STEPS), 0.75
   local now = df.run({ loss = loss, train = train }, feeds)
+  curve[step] = 0.95 * (curve[step - 1] or now.loss) + 0.05 * now.loss
   if step % 250 == 0 or step == STEPS then
     print(('step %4d  loss %.3f  held out %.3f nats per letter  %5.1f s'):format(step, now.loss, df.run(loss, unseen), os.clock()))
   end
 end
+local plot = df.plot(curve, { title = 'nats per letter', xlabel = 'step' })
+print(plot:text{ columns = 72, rows = 12 })
+if select(2, ...) then plot:save((select(2, ...))) end
 print(('%.3f nats per letter of %d held-out names'):format(df.run(loss, unseen), #held))
 local spelled = dream:stack()
 for _ = 1, 20 do

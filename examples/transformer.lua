@@ -4,7 +4,7 @@
 -- keys and values of the letters so far are loop variables that get longer (shape_invariants say so), so a trip looks at one letter only.
 -- Look at df.saved(loss), which has no loop, and at :stacks while it dreams: the cache grows by a row per trip.
 --
---   dflow examples/transformer.lua [steps]
+--   dflow examples/transformer.lua [steps] [curve.svg]
 local df = require 'dflow'
 local here = debug.getinfo(1, 'S').source:match('^@(.*)/') or '.'
 local STEPS, BATCH, SIZE, HEADS, LETTERS, LONGEST, END = tonumber((...)) or 1500, 64, 48, 4, 27, 16, 0
@@ -64,14 +64,19 @@ end
 local unseen = batch(held, 1, #held)
 
 print(('%d names to learn from, %d held out; %s'):format(#names, #held, tostring(blocks[1]):match('[^\n]*')))
+local curve = {}
 for step = 1, STEPS do
   local feeds = batch(names, nil, BATCH)
   feeds[rate] = 0.004 * math.min(1, step / 50) * 0.05 ^ (step / STEPS)
   local now = df.run({ loss = thinned, train = train }, feeds)
+  curve[step] = 0.95 * (curve[step - 1] or now.loss) + 0.05 * now.loss
   if step % 150 == 0 or step == STEPS then
     print(('step %5d  loss %.3f  held out %.3f nats per letter  %5.1f s'):format(step, now.loss, df.run(loss, unseen), os.clock()))
   end
 end
+local plot = df.plot(curve, { title = 'nats per letter', xlabel = 'step' })
+print(plot:text{ columns = 72, rows = 12 })
+if select(2, ...) then plot:save((select(2, ...))) end
 local spelled, words = dream:stack(), {}
 for i = 1, 16 do
   local word = {}

@@ -5,7 +5,7 @@
 -- It learns on small expressions and is asked about larger ones.
 -- Look at the last lines: a tree of so many nodes took so many frames; in between, :frames shows calls in calls, left and right at once.
 --
---   dflow examples/trees.lua [steps]
+--   dflow examples/trees.lua [steps] [curve.svg]
 local df = require 'dflow'
 local STEPS, SIZE = tonumber((...)) or 1500, 24
 df.set_random_seed(5)
@@ -73,18 +73,23 @@ local function share(leaves, count)
   return 100 * right_ones / count
 end
 
-local sum = 0
+local sum, curve = 0, {}
 for step = 1, STEPS do
   local t, v = tree(math.random(6))
   local given = feeds(t, v)
   given[rate] = 0.01 * 0.05 ^ (step / STEPS)
-  sum = sum + df.run({ loss = loss, train = train }, given).loss
+  local now = df.run({ loss = loss, train = train }, given)
+  sum = sum + now.loss
+  curve[step] = 0.95 * (curve[step - 1] or now.loss) + 0.05 * now.loss
   if step % 250 == 0 then
     print(('step %5d  loss %.3f  of trees with 5 leaves %5.1f %% right, with 12 leaves %5.1f %%  %5.1f s'):format(step, sum / 250, share(5, 200),
       share(12, 200), os.clock()))
     sum = 0
   end
 end
+local plot = df.plot(curve, { title = 'nats per tree', xlabel = 'step' })
+print(plot:text{ columns = 72, rows = 12 })
+if select(2, ...) then plot:save((select(2, ...))) end
 local t, v, text = tree(7)
 print(('%s is %s: %d'):format(text, df.run(logit, feeds(t, v)) > 0 and 'true' or 'false', v))
 local before = df.stats().frames

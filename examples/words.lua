@@ -4,16 +4,16 @@
 -- sampled_softmax_loss looks at the true ones and SAMPLED others, and only the rows that were met are read, differentiated and changed.
 -- Look at the neighbours at the end, and at what a pair of neighbours costs in nats beside the words' frequencies alone.
 --
---   dflow examples/words.lua [steps] [text]                             the text is what help says of every function, without one
+--   dflow examples/words.lua [steps] [text or ''] [curve.svg]               the text is what help says of every function, without one
 local df = require 'dflow'
-local STEPS, PATH = tonumber((...)) or 3000, (select(2, ...))
+local STEPS, PATH, SVG = tonumber((...)) or 3000, select(2, ...)
 local BATCH, SIZE, SAMPLED, WINDOW, LEAST = 64, 24, 16, 2, 8
 df.set_random_seed(1)
 math.randomseed(1)
 
 -- ---- the text: words that come LEAST times, the frequent ones first (as the log-uniform sampler expects) ----
 local pages, text, counts, words = {}, {}, {}, {}
-if PATH then
+if PATH and PATH ~= '' then
   for line in io.lines(PATH) do pages[#pages + 1] = line end
 else
   local help = require 'dflow.docs.help'
@@ -69,14 +69,19 @@ for _, pair in ipairs(learned) do times[pair[2]] = (times[pair[2]] or 0) + 1 end
 for _, pair in ipairs(held) do by_frequency = by_frequency - math.log((times[pair[2]] or 0.5) / #learned) / #held end
 
 print(('%d words, %d pairs to learn from, %d held out; by frequency %.3f nats'):format(#words, #learned, #held, by_frequency))
+local curve = {}
 for step = 1, STEPS do
   local given = feeds(learned, nil, BATCH)
   given[rate] = 0.3 * (1 - step / STEPS) + 0.01
   local now = df.run({ loss = loss, train = train }, given)
+  curve[step] = 0.95 * (curve[step - 1] or now.loss) + 0.05 * now.loss
   if step % 500 == 0 or step == STEPS then
     print(('step %5d  sampled loss %.3f  held out %.3f nats  %5.1f s'):format(step, now.loss, df.run(exact, unseen), os.clock()))
   end
 end
+local plot = df.plot(curve, { title = 'nats of a sampled softmax', xlabel = 'step' })
+print(plot:text{ columns = 72, rows = 12 })
+if SVG then plot:save(SVG) end
 for _, name in ipairs{ 'sum', 'rows', 'weights', 'one', words[1] } do
   if id[name] then
     local _, best = df.top_k(near[0], 5)

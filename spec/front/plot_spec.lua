@@ -219,6 +219,8 @@ describe('df.plot', function()
   it('has logarithmic axes, and such as begin at 0', function()
     local p = df.plot.line({ 1, 10, 100, 1000 }, { 1, 10, 100, 1000 }, { log = 'xy' })
     assert.are.equal('1000+   *\n 100+  *\n  10+ *\n   1+*\n    +----\n     1 1000', p:text{ columns = 4, rows = 4, ascii = true })
+    -- A range in which no power of ten lies, nor twice or five times one, has ticks all the same.
+    assert.matches('0%.62┤', df.plot({ 0.61, 0.66, 0.63 }, { log = 'y' }):text{ columns = 60, rows = 12 })
     local svg = df.plot.line({ 1, 2, 0, 64 }, { 1, 2, 3, 4 }, { log = 'x', points = true }):svg()
     for _, tick in ipairs{ 1, 2, 5, 10, 20, 50 } do assert.is_truthy(svg:find(('>%d</text>'):format(tick), 1, true)) end
     assert.are.equal(3, select(2, svg:gsub('<circle', '')))      -- 0 has no place

@@ -41,8 +41,9 @@ function M.ticks(low, high, n)
   return list
 end
 
---- Ticks of a logarithmic range: powers of ten, and between them 2 and 5 times these where the range is short.
-local function log_ticks(low, high)
+--- Ticks of a logarithmic range: powers of ten, and between them 2 and 5 times these where the range is short; where it has hardly any of
+-- these, those of any range.
+local function log_ticks(low, high, n)
   local list, short = {}, high / low < 200
   for power = math.floor(math.log(low) / math.log(10) - 1e-9), math.ceil(math.log(high) / math.log(10) + 1e-9) do
     for _, digit in ipairs(short and { 1, 2, 5 } or { 1 }) do
@@ -50,7 +51,7 @@ local function log_ticks(low, high)
       if at >= low * (1 - 1e-9) and at <= high * (1 + 1e-9) then list[#list + 1] = { at, ('%.4g'):format(at) } end
     end
   end
-  return list
+  return #list < 2 and M.ticks(low, high, n) or list
 end
 
 --- An axis over lists of numbers: its ends, share(v) from 0 to 1 along it (NaN where v has no place), and ticks(n).
@@ -75,7 +76,7 @@ function M.axis(lists, log, zero)
   end
   if low <= 0 then low, high = 1, 10 end
   local wide = math.log(high / low)
-  return { low = low, high = high, share = function(v) return v > 0 and math.log(v / low) / wide or 0 / 0 end, ticks = function() return log_ticks(low, high) end }
+  return { low = low, high = high, share = function(v) return v > 0 and math.log(v / low) / wide or 0 / 0 end, ticks = function(n) return log_ticks(low, high, n) end }
 end
 
 return M
