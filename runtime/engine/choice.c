@@ -49,8 +49,11 @@ void dfi_choice_wanted(const dfi_exec *x, dfi_choice *h, dfi_save policy, bool c
 
 static char *time_text(double seconds, char text[32]) {
   if (seconds >= 1) snprintf(text, 32, "%.2g s", seconds);
-  else if (seconds >= 1e-3) snprintf(text, 32, "%.2g ms", seconds * 1e3);
-  else snprintf(text, 32, "%.2g us", seconds * 1e6);
+  else {
+    const bool ms = seconds >= 1e-3;
+    const double n = seconds * (ms ? 1e3 : 1e6);
+    snprintf(text, 32, "%.*f %s", n < 9.95 ? 1 : 0, n, ms ? "ms" : "us");
+  }
   return text;
 }
 

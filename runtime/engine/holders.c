@@ -100,7 +100,7 @@ static void walk(holders *h, const dfi_exec *x, const dfi_frame *f) {
       add_value(h, x, f->scope->enters[i]->node, &f->constants[f->scope->enters[i]->out]);
 }
 
-static char *size_text(int64_t bytes, char text[32]) {
+char *dfi_size_text(int64_t bytes, char text[32]) {
   static const char *const units[] = { "B", "KB", "MB", "GB" };
   double n = (double)bytes;
   int32_t u = 0;
@@ -130,7 +130,7 @@ static size_t advice(const holders *h, char *text, size_t bytes) {
     char size[32];
     if (!way[i].bytes) continue;
     at += (size_t)snprintf(text + at, bytes - at, "%s%s%s%s", at ? ", " : "; ", way[i].how,
-                           size_text(way[i].bytes, size), way[i].rest);
+                           dfi_size_text(way[i].bytes, size), way[i].rest);
   }
   return at;
 }
@@ -151,7 +151,8 @@ char *dfi_holders_text(const dfi_exec *x, int32_t device, char *text, size_t byt
     dfi_devmem_stats s;
     dfi_devmem_look((dfi_devmem *)h.arena, &s);
     char limit[32];
-    at += (size_t)snprintf(text, bytes, " (%s of %s in use)", size_text(s.in_use, size), size_text(s.limit, limit));
+    at += (size_t)snprintf(text, bytes, " (%s of %s in use)", dfi_size_text(s.in_use, size),
+                           dfi_size_text(s.limit, limit));
   }
   if (x->root) walk(&h, x, x->root);
   for (int32_t i = 0; i < x->plan->nvariables; i++)
@@ -169,7 +170,7 @@ char *dfi_holders_text(const dfi_exec *x, int32_t device, char *text, size_t byt
     const char *where = o.node->where && o.node->where[0] ? o.node->where : NULL;
     at += (size_t)snprintf(text + at, bytes - at, "%s`%s`%s%s, %s%s", shown ? "; " : "; the largest holders are ",
                            name_of(&o), where ? " at " : "", where ? where : "",
-                           size_text(o.bytes, size), said[o.as]);
+                           dfi_size_text(o.bytes, size), said[o.as]);
   }
   if (at < bytes) advice(&h, text + at, bytes - at);
   dfi_free(h.at); dfi_free(h.seen);

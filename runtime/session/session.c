@@ -12,6 +12,7 @@
 #include "engine/record.h"
 #include "engine/remat.h"
 #include "engine/fault.h"
+#include "engine/holders.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -480,12 +481,28 @@ static void count_run(df_session *s, dfi_exec *x, dfi_tally *tally) {
   if (x->live) dfi_exec_publish(x);
 }
 
+/* The plan's i-th variable has no room where it is to lie: which device that is, and how full. */
+static int32_t no_room_there(const df_session *s, const dfi_plan *p, int32_t i, df_error *err) {
+  const dfi_device *d = s->devices.at[p->variable_device[i]];
+  char told[300], used[32], limit[32];
+  dfi_devmem_stats now;
+  int32_t n = 0;
+  if (!err || !d->arena) return DF_RESOURCE_EXHAUSTED;
+  dfi_devmem_look(d->arena, &now);
+  for (int32_t k = 0; k < p->nvariables; k++) n += p->variable_device[k] == p->variable_device[i];
+  snprintf(told, sizeof told, "%.290s", err->message);
+  return dfi_fail(err, DF_RESOURCE_EXHAUSTED, p->variable[i]->where,
+                  "%s, on %s (%s of %s in use), where %d variable%s of this run lie%s", told, d->name,
+                  dfi_size_text(now.in_use, used), dfi_size_text(now.limit, limit), n, n == 1 ? "" : "s",
+                  n == 1 ? "s" : "");
+}
+
 /* The plan's variables lie where their devices keep them. */
 static int32_t settle_variables(df_session *s, const dfi_plan *p, df_error *err) {
   for (int32_t i = 0; i < p->nvariables; i++) {
     dfi_devmem *a = s->devices.at[p->variable_device[i]]->arena;
     const int32_t status = dfi_variable_settle(variable_of(s, p->variable[i]), a, err);
-    if (status) return status;
+    if (status) return status == DF_RESOURCE_EXHAUSTED ? no_room_there(s, p, i, err) : status;
   }
   return DF_OK;
 }

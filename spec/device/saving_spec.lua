@@ -325,3 +325,21 @@ describe("a device with speed = 'measured'", function()
     assert.matches("speed of sim:0 is a positive number, 1 for the built%-in cost model, or 'measured', not the string \"fast\"", tostring(e))
   end)
 end)
+
+describe('variables that do not fit where they are to lie', function()
+  it('are told with the device, how full it is, and how many are to lie there', function()
+    df.reset()
+    local y = df.device('sim:0', function()
+      local h = df.ones{ 64, 64 }
+      for l = 1, 4 do h = h:matmul(df.Variable(df.fill({ 64, 64 }, 0.1), { name = 'w' .. l })) end
+      return h:reduce_sum()
+    end)
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = '40KB' } } }
+    local ok, err = pcall(s.run, s, y)
+    assert.is_false(ok)
+    assert.equal('resource_exhausted', err.code)
+    assert.matches("variable 'w%d', float32%[64,64%], on sim:0 %(%d+ KB of 40 KB in use%), where 4 variables of this run lie", tostring(err))
+    assert.matches('saving_spec.lua:%d+', err.source)
+    s:close()
+  end)
+end)

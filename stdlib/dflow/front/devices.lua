@@ -117,7 +117,7 @@ function M.session_words(opts, words)
   if opts.devices ~= nil then
     local list = type(opts.devices) == 'string' and { opts.devices } or opts.devices
     if type(list) ~= 'table' or #list == 0 then
-      errors.bad("Session: devices is a list such as {'cpu:0', 'sim:0'}, not %s", errors.describe(opts.devices))
+      errors.bad("Session: devices is a list such as {'cpu:0', 'sim:0'}, not %s", type(list) == 'table' and next(list) == nil and 'an empty one' or errors.describe(opts.devices))
     end
     local seen = {}
     for i, d in ipairs(list) do
