@@ -35,7 +35,7 @@ FLOAT2(xlog1py, x == 0 ? 0 : x * log1p(y))
 FLOAT2(pow__, y == 2 ? x * x : pow(x, y))
 
 /* The slope was rounded to float32, as TensorFlow's attribute is. NaN stays NaN when it is clipped; where the bounds
- * cross, the upper one wins. */
+ * cross, the lower one wins. */
 #define DFC_SLOPED(s, T) \
   DFK_ELEMENT T leaky_relu_##s(T x, T slope) { return x > 0 ? x : slope * x; } \
   DFK_ELEMENT T leaky_relu_grad_##s(T dy, T x, T slope) { return x > 0 ? dy : slope * dy; }
@@ -43,8 +43,8 @@ DFC_SLOPED(f32, float)
 DFC_SLOPED(f64, double)
 #define DFC_CLIP(s, T) \
   DFK_ELEMENT T clip_##s(T x, T low, T high) { \
-    const T up = x < low ? low : x; \
-    return up > high ? high : up; \
+    const T down = x > high ? high : x; \
+    return down < low ? low : down; \
   }
 DFC_CLIP(f32, float)
 DFC_CLIP(f64, double)

@@ -68,6 +68,8 @@ describe('gpu:0', function()
       check('half', 0, function() return df.cast(df.cast(x, 'float16') * 3, 'float32') end)
       check('where', 0, function() return df.where(x:gt(0), x, v + x) end)
       check('clip', 0, function() return df.clip_by_value(x, -0.5, 0.5) end)
+      check('bounds that have passed each other', 0, function() return df.clip_by_value(x * 1, v, v - 1) end)
+      check('such bounds of integers', 0, function() return df.clip_by_value(ints * 1, df.constant(4, 'int32'), df.constant(2, 'int32')) end)
       check('add_n', 0, function() return df.add_n{ x, x, x } end)
       for _, op in ipairs{ 'sum', 'mean', 'prod', 'max', 'min' } do
         check(op, 1e-6, function() return df['reduce_' .. op](x, { axis = 0 }) end)

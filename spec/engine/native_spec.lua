@@ -203,7 +203,7 @@ describe('native code', function()
     assert.are.equal('done\n', r.out, r.err)
   end)
 
-  it('is not what runs a session of tokens, where engines change at random in others', function()
+  host_it('is not what runs a session of tokens, where engines change at random in others', function()
     local r = shell.run(('DFLOW_STRESS=osr:3 %s -e %s'):format(shell.dflow, shell.quote[[
       local i = df.while_loop(function(i) return i:lt(1000) end, function(i) return i + 1 end, { df.int32(0) }, { name = 'counts' })
       for _, engine in ipairs{ 'tokens', 'auto' } do

@@ -53,7 +53,7 @@ describe('a profile', function()
     assert.is_true(names['rnn'] > 50 and names['gradients/rnn'] > 50 and names['top level'] > 5)
   end)
 
-  it('stands in columns of 80, whose per cents add up to a hundred', function()
+  host_it('stands in columns of 80, whose per cents add up to a hundred', function()
     local h = logged(training())
     local text = profile.text({ h }, 0.01)
     for line in text:gmatch('[^\n]+') do assert.is_true(#line <= 80, line) end
