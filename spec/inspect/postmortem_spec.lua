@@ -70,7 +70,7 @@ describe('a run that ended well and remains', function()
     assert.matches('while/Mul:0 @ while:2 is 8 = Mul', h:why('while/Mul', 'while:2'))
     h = df.start(x, nil, { remains = true })
     h:wait()
-    assert.matches('only if it was told to: {values = true}', h:why('while/Mul', 'while:2'))
+    assert.matches('that it kept, if it was told to: {values = true}', h:why('while/Mul', 'while:2'))
   end)
 
   it('changes no result, and runs after it go on as ever', function()

@@ -62,7 +62,11 @@ describe('the prompt', function()
 
   it('says where two runs first differ', function()
     local out = prompt(":record on\np = df.placeholder('float32', {})\nw = cond(p:gt(0), function() return p * 2 end, function() return p - 1 end)\n"
-      .. 'df.run(w, {[p] = 1})\ndf.run(w, {[p] = -1})\ndf.run(w, {[p] = 1})\n:diff 1 2\n:diff 1 3\n:diff 1 99\n')
+      .. 'df.run(w, {[p] = 1})\n:diff\ndf.run(w, {[p] = -1})\n:diff\ndf.run(w, {[p] = 1})\n:diff 1 2\n:diff 1 3\n:diff 1 99\n:diff 1\n:draw w\n')
+    assert.matches('there are no two runs to compare', out, 1, true)
+    assert.equal(2, select(2, out:gsub('dflow> Greater: true and false', '')))
+    assert.matches('usage: :diff [n m]', out, 1, true)
+    assert.matches("no command ':draw'; it is :graph", out, 1, true)
     assert.matches('dflow> Greater: true and false  In[2]:1\n', out, 1, true)
     assert.matches('dflow> no difference in the last', out, 1, true)
     assert.matches('run 99 is not there', out, 1, true)

@@ -269,6 +269,10 @@ local function place(r, tag, s)
   end
   local known = {}
   for _, f in ipairs(frames) do known[#known + 1] = f.tag == '' and "''" or f.tag end
+  if over(r) then
+    errors.raise('not_found', "the run is over, and of '%s' nothing is left: values of iterations that ended are kept where the run is told to, "
+      .. '{values = true}, or :record on at the prompt', tostring(tag))
+  end
   errors.raise('not_found', "there is no open frame '%s' (open: %s)", tostring(tag), table.concat(known, ', '))
 end
 M.place, M.node_of, M.must_pause, M.tree, M.outlines = place, node_of, must_pause, tree, outlines

@@ -7,6 +7,8 @@ local graph = require 'dflow.front.graph'
 local primitive = require('dflow.front.registry').primitive
 local inspect = require 'dflow.inspect'
 local whereabouts = require 'dflow.inspect.whereabouts'
+
+local OVER = 'the run is over; of iterations that ended it knows the values that it kept, if it was told to: {values = true}, :record on'
 local origin = whereabouts.origin
 
 local signs = { Less = '<', LessEqual = '<=', Greater = '>', GreaterEqual = '>=', Equal = '==', NotEqual = '~=', LogicalAnd = 'and', LogicalOr = 'or' }
@@ -248,7 +250,7 @@ local function why(r, x, tag)
     local loop = place.look.loops.exit(o.node)
     local open = loop and child_of(place, loop)
     if open then return ('%s has not come: the loop %s goes on, %s'):format(head, open.tag, whereabouts.flight(open)) end
-    if place.frame.ended then message = 'the run is over, and keeps values of ended iterations only if it was told to: {values = true}, :record on' end
+    if place.frame.ended then message = OVER end
     return ('%s: %s'):format(head, whereabouts.closed(place.frame, place.iteration) or message)
   end
   if how == 'dead' then
@@ -432,7 +434,7 @@ function whynot_lines(place, o, lines, indent, seen)
   end
   if not state then
     if #o.op.inputs == 0 and primitive(type) ~= 'Placeholder' then return say 'it is known before the run begins' end
-    if place.frame.ended then return say 'the run is over, and what has ended is known only of one that kept its values: {values = true}, :record on' end
+    if place.frame.ended then return say(OVER) end
     return say(whereabouts.closed(place.frame, place.iteration) or ('`%s` is not part of this run: its fetches do not need it'):format(o.op.name))
   end
   if #missing == 0 then whynot_inputs(place, o, lines, indent, seen) end

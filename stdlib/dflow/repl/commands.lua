@@ -38,6 +38,10 @@ end
 
 function M.doc(name) return commands[name] and commands[name].doc end
 
+--- What other debuggers and people call commands that have another name here.
+local meant = { draw = 'graph', picture = 'graph', next = 'step', n = 'step', where = 'frames', bt = 'frames', backtrace = 'frames', print = 'value',
+                p = 'value', profile = 'prof', memory = 'mem', delete = 'unbreak', display = 'watch', list = 'src', clear = 'unbreak' }
+
 --- The command that a word begins; nil and why there is none.
 function M.find(word)
   if commands[word] then return commands[word] end
@@ -46,6 +50,7 @@ function M.find(word)
     if name:sub(1, #word) == word then found[#found + 1] = name end
   end
   if #found == 1 then return commands[found[1]] end
+  if #found == 0 and commands[meant[word]] then return nil, ("there is no command ':%s'; it is :%s"):format(word, meant[word]) end
   if #found == 0 then return nil, ("there is no command ':%s'%s; :help lists them"):format(word, errors.hint(word, order)) end
   return nil, (':%s may be :%s'):format(word, table.concat(found, ' or :'))
 end

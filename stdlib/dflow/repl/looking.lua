@@ -195,16 +195,19 @@ end
 command('diff', function(rest)
   local inspector = require 'dflow.repl.inspector'
   local a, b = rest:match('^(%d+)%s+(%d+)$')
-  local function run(n)
-    local h = inspector.handles[tonumber(n)]
-    if not h or h:state() ~= 'done' or core.run_remains(h.handle) < 0 then
-      error(('run %s is not there to be looked at; :runs lists those that are'):format(n), 0)
-    end
-    return h
+  local function there(n)
+    local h = inspector.handles[n]
+    return h and h:state() == 'done' and core.run_remains(h.handle) >= 0 and h
   end
-  if not a then error('usage: :diff n m, with numbers of :runs; :record on before them keeps their values too', 0) end
+  local function run(n) return there(tonumber(n)) or error(('run %s is not there to be looked at; :runs lists those that are'):format(n), 0) end
+  for n = inspector.count, rest == '' and 1 or math.huge, -1 do        -- the last two
+    if there(n) and b then a = a or n else b = there(n) and n or b end
+  end
+  if not a then
+    error(rest == '' and 'there are no two runs to compare' or 'usage: :diff [n m], with numbers of :runs; :record on before them keeps their values too', 0)
+  end
   return M.difference(run(a), run(b))
-end, [[diff n m - where two runs, by their numbers in :runs, first differ: a token that died, a value, a node that did not run
+end, [[diff [n m] - where two runs, the last two or by their numbers in :runs, first differ: a token that died, a value, a node that did not run
 Compared are the tokens that are remembered of each, and the values that were kept: say :record on before the runs.]])
 
 return M
