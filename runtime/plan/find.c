@@ -160,7 +160,7 @@ static int32_t check_entered_once(maker *m, df_node *n) {
 }
 
 /* What only an imported graph can have: a frame that is entered from two frames, that has two LoopConds, or that loops
-   without a Switch. */
+   without a Switch. A NextIteration that no Merge takes goes on to one more iteration and does not loop. */
 static int32_t check_frames(maker *m) {
   dfi_plan *p = m->plan;
   df_node **loop_cond = dfi_xcalloc((size_t)p->nscopes, sizeof *loop_cond),
@@ -170,7 +170,9 @@ static int32_t check_frames(maker *m) {
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     if (flow_of(n) == DF_SWITCH) ends[m->mark[n->id].scope] = true;
-    if (flow_of(n) == DF_NEXT_ITERATION) loops[m->mark[n->id].scope] = n;
+    if (flow_of(n) == DF_NEXT_ITERATION && !m->mark[n->id].scope) loops[0] = n;
+    for (int32_t k = 0; flow_of(n) == DF_MERGE && k < n->nin; k++)
+      if (flow_of(n->in[k].node) == DF_NEXT_ITERATION) loops[m->mark[n->id].scope] = n->in[k].node;
     if (flow_of(n) == DF_LOOP_COND) {
       df_node **other = &loop_cond[m->mark[n->id].scope];
       if (*other)

@@ -200,6 +200,29 @@ describe('import_graph_def', function()
     assert.matches('the fetch `x:0` is dead: the Switch `s` .* took true', err.message)
   end)
 
+  it('lets a value leave a frame that does not loop: by way of a loop constant, and after one iteration more or two', function()
+    local ENTER = { T = 'type: DT_FLOAT', frame_name = 's: "f"' }
+    local CONSTANT = { T = 'type: DT_FLOAT', frame_name = 's: "f"', is_constant = 'b: true' }
+    local g = import(placeholder('x'), node('e', 'Enter', { 'x' }, ENTER), node('c', 'Enter', { 'x' }, CONSTANT), node('square', 'Square', { 'c' }, FLOAT),
+                     node('a', 'Exit', { 'c' }, FLOAT), node('b', 'Exit', { 'square' }, FLOAT), node('plain', 'Exit', { 'e' }, FLOAT),
+                     node('product', 'Mul', { 'e', 'c' }, FLOAT), node('one', 'NextIteration', { 'product' }, FLOAT), node('later', 'Exit', { 'one' }, FLOAT),
+                     node('sum', 'Add', { 'one', 'c' }, FLOAT), node('two', 'NextIteration', { 'sum' }, FLOAT), node('latest', 'Exit', { 'two' }, FLOAT))
+    for _, engine in ipairs{ 'tokens', 'native', 'primitives' } do
+      local s = df.Session{ graph = g, engine = engine }
+      assert.same({ 3, 9, 3, 9, 12 }, s:run({ 'a:0', 'b:0', 'plain:0', 'later:0', 'latest:0' }, { ['x:0'] = 3 }))
+      s:close()
+    end
+  end)
+
+  it('refuses a frame that goes round and has no Switch', function()
+    local g = import(placeholder('x'), node('e', 'Enter', { 'x' }, { T = 'type: DT_FLOAT', frame_name = 's: "f"' }),
+                     node('m', 'Merge', { 'e', 'n' }, { T = 'type: DT_FLOAT', N = 'i: 2' }), node('n', 'NextIteration', { 'm' }, FLOAT),
+                     node('y', 'Exit', { 'm' }, FLOAT))
+    local ok, e = pcall(df.Session{ graph = g }.run, df.Session{ graph = g }, 'y:0', { ['x:0'] = 3 })
+    assert.is_false(ok)
+    assert.matches('the frame `f` has the NextIteration `n` and no Switch: it would never end', e.message, 1, true)
+  end)
+
   it('reads a reference before a Switch takes it as a value', function()
     local g = import(node('v', 'VariableV2', {}, { dtype = 'type: DT_FLOAT', shape = 'shape { }' }), constant('c', 'DT_FLOAT', 'float_val', 3),
                      node('set', 'Assign', { 'v', 'c' }, FLOAT), constant('p', 'DT_BOOL', 'bool_val', 'true'),
