@@ -210,6 +210,15 @@ local ops = {
   LinSpace = function(b) local x, y = b.x{}, b.x{} return df.linspace(x, y, 4), { x, y } end,
   Diag = function(b) local x = b.x{ 3 } return df.diag(x), { x } end,
   DiagPart = function(b) local x = b.x{ 3, 3 } return df.diag_part(x), { x } end,
+  MatrixDiagV2 = function(b) local x = b.x{ 2, 3 } return b.op('MatrixDiagV2', { x, df.int32{ 0, 1 }, df.int32(3), df.int32(3), df.float64(0) }), { x } end,
+  MatrixDiagV3 = function(b)
+    local x = b.x{ 3, 2 }
+    return b.op('MatrixDiagV3', { x, df.int32{ -1, 1 }, df.int32(2), df.int32(3), df.float64(0) }, { align = 'LEFT_RIGHT' }), { x }
+  end,
+  MatrixDiagPartV2 = function(b) local x = b.x{ 2, 3, 3 } return b.op('MatrixDiagPartV2', { x, df.int32(-1), df.float64(0) }), { x } end,
+  MatrixDiagPartV3 = function(b) local x = b.x{ 3, 4 } return b.op('MatrixDiagPartV3', { x, df.int32{ -1, 2 }, df.float64(0) }), { x } end,
+  MatrixSetDiagV2 = function(b) local x, y = b.x{ 3, 3 }, b.x{ 2, 3 } return b.op('MatrixSetDiagV2', { x, y, df.int32{ 0, 1 } }), { x, y } end,
+  MatrixSetDiagV3 = function(b) local x, y = b.x{ 3, 3 }, b.x{ 2 } return b.op('MatrixSetDiagV3', { x, y, df.int32(1) }), { x, y } end,
   MatrixSetDiag = function(b) local x, y = b.x{ 2, 2 }, b.x{ 2 } return df.matrix_set_diag(x, y), { x, y } end,
   CheckNumerics = function(b) local x = b.x{ 3 } return df.check_numerics(x, { message = 'x' }), { x } end,
   GatherV2 = function(b) local x = b.x{ 3, 2 } return df.gather(x, { 2, 0, 2 }), { x } end,
