@@ -16,7 +16,7 @@ end
 if arg[1] == 'write' then
   local f = assert(io.open(FILE, 'w'))
   f:write('--- Instructions per iteration of the loops of loops.lua, as `make bench-quick COUNTS=write` wrote them down.\nreturn {\n')
-  for _, name in ipairs(count.names) do f:write(('  [%q] = %.0f,\n'):format(name, now[name])) end
+  for _, name in ipairs(count.names) do f:write(('  [%q] = %.0f,%s\n'):format(name, now[name], count.why[name] and '   -- ' .. count.why[name] or '')) end
   f:write('}\n')
   f:close()
 elseif worse then
