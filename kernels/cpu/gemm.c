@@ -9,16 +9,18 @@
 #include "onednn_matmul.h"
 #include "lanes.h"
 
-#if VEC_BYTES >= 64
-enum { MR = 8 };
+/* Rows of c that an inner kernel holds, two vectors each, in 32 registers or 16; an element's sum is the same. */
+#if VEC_BYTES >= 64 || defined(__aarch64__)
+#define MOST_ROWS 8
 #define WHOLE kernel_8
 #elif VEC_BYTES >= 32
-enum { MR = 6 };
+#define MOST_ROWS 6
 #define WHOLE kernel_6
 #else
-enum { MR = 4 };
+#define MOST_ROWS 4
 #define WHOLE kernel_4
 #endif
+enum { MR = MOST_ROWS };
 
 enum {
   ROOM = 4096,                    /* elements of b that a small product keeps on the stack */

@@ -50,13 +50,13 @@ KERNEL(1, ROWS1)
 KERNEL(2, ROWS2)
 KERNEL(3, ROWS3)
 KERNEL(4, ROWS4)
-#if VEC_BYTES >= 32
+#if MOST_ROWS >= 6
 #define ROWS5(X) ROWS4(X) X(4)
 #define ROWS6(X) ROWS5(X) X(5)
 KERNEL(5, ROWS5)
 KERNEL(6, ROWS6)
 #endif
-#if VEC_BYTES >= 64
+#if MOST_ROWS >= 8
 #define ROWS7(X) ROWS6(X) X(6)
 #define ROWS8(X) ROWS7(X) X(7)
 KERNEL(7, ROWS7)
@@ -67,9 +67,9 @@ KERNEL(8, ROWS8)
 static void S(small)(int64_t m, int64_t n, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b, int64_t ldb,
                      T *c, int64_t ldc, const bool add) {
   int64_t i = 0;
-#if VEC_BYTES >= 64
+#if MOST_ROWS >= 8
   for (; i + 8 <= m; i += 8) S(block_8)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc, add);
-#elif VEC_BYTES >= 32
+#elif MOST_ROWS >= 6
   for (; i + 6 <= m; i += 6) S(block_6)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc, add);
 #else
   for (; i + 4 <= m; i += 4) S(block_4)(n, k, a + i * ars, ars, acs, b, ldb, c + i * ldc, ldc, add);
@@ -77,11 +77,11 @@ static void S(small)(int64_t m, int64_t n, int64_t k, const T *a, int64_t ars, i
   a += i * ars;
   c += i * ldc;
   switch (m - i) {
-#if VEC_BYTES >= 64
+#if MOST_ROWS >= 8
     case 7: S(block_7)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
     case 6: S(block_6)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
 #endif
-#if VEC_BYTES >= 32
+#if MOST_ROWS >= 6
     case 5: S(block_5)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
     case 4: S(block_4)(n, k, a, ars, acs, b, ldb, c, ldc, add); break;
 #endif
