@@ -127,7 +127,7 @@ run:                    ## the prompt; without a terminal, a guided tour (instal
 
 test:                   ## read every sentence in spec/ aloud, assertions on (installs what is missing)
 	$(Q).ci/deps build test
-	$(Q).ci/deps extra || echo 'dflow: some specs are pending without it' >&2
+	$(Q).ci/deps extra
 	$(Q)$(SUBMAKE) MODE=release all cspec
 	$(Q)$(SUBMAKE) MODE=debug all cspec
 	$(Q)spec/run.sh lua5.4:debug luajit:release
