@@ -32,7 +32,12 @@ describe('a picture', function()
     assert.same(df.data.image(here .. 'gray.pgm'):totable(), df.data.image(here .. 'gray.png'):totable())
     assert.same({ 3, 4, 1 }, df.data.image(here .. 'bits.pbm').shape)
     assert.same({ 3, 4, 3 }, df.data.image(here .. 'gray.png', { channels = 3 }).shape)
-    assert.same({ 3, 4, 1 }, df.data.image(here .. 'rgb.ppm', { channels = 1 }).shape)
+    local colours, grays = df.data.image(here .. 'rgb.ppm'):list(), df.data.image(here .. 'rgb.ppm', { channels = 1 })
+    assert.same({ 3, 4, 1 }, grays.shape)
+    for i, gray in ipairs(grays:list()) do                       -- as luminance is made of red, green and blue (ITU-R BT.601)
+      local k = 3 * i - 2
+      assert.equal(math.floor((colours[k] * 299 + colours[k + 1] * 587 + colours[k + 2] * 114 + 500) / 1000), gray)
+    end
   end)
 
   it('is read from JPEG', function()

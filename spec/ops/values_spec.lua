@@ -15,6 +15,7 @@ end }
 
 local DTYPES = { 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'int16', 'int32', 'int64', 'uint8', 'uint16', 'uint32', 'uint64', 'bool', 'string',
                  'complex64', 'complex128' }
+
 --- The dtypes that the inputs of the first type variable may be: for each the dtypes by their places.
 local function dtypes_of(op)
   local var

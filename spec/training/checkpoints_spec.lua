@@ -43,6 +43,20 @@ describe('checkpoints', function()
     near(go_on(), first, { rtol = 0, atol = 0 })
   end)
 
+  it('hold hundreds of variables of long names, each found by its name', function()
+    local all = {}
+    for i = 1, 400 do all[('layer_%03d/%s/kernel_%d'):format(i, ('inner/'):rep(i % 7), i)] = df.tensor({ i, -i }, i % 2 == 0 and 'float32' or 'int32') end
+    local prefix = folder .. '/many'
+    df.save_checkpoint(prefix, all)
+    local back, n = df.load_checkpoint(prefix), 0
+    for name, t in pairs(back) do
+      n = n + 1
+      assert.same(all[name]:totable(), t:totable())
+      assert.equal(all[name].dtype, t.dtype)
+    end
+    assert.equal(400, n)
+  end)
+
   it('keep every dtype and rank', function()
     local vars, values = {}, {}
     for _, d in ipairs{ 'float64', 'float32', 'float16', 'bfloat16', 'int64', 'int32', 'int8', 'uint8', 'bool' } do

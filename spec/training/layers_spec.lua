@@ -326,6 +326,16 @@ describe('attention', function()
     return l
   end
 
+  it('of several heads drops weights in training alone, and says what causal is', function()
+    local x = fed({ 2, 3, 6 }, 1)
+    local l = df.nn.MultiHeadAttention(2, 6, { dropout = 0.5 })
+    local still, trained = l(x), l(x, { training = true })
+    local a, b, c = df.run(still):totable(), df.run(still):totable(), df.run(trained):totable()
+    assert.same(a, b)
+    assert.not_same(a, c)
+    assert.matches('causal is true or false, not the number 1', message_of(l, x, { causal = 1 }), 1, true)
+  end)
+
   it('of several heads is what TensorFlow makes it', function()
     local mask = df.bool{ { { true, true, false, true }, { false, true, true, true }, { true, false, false, false } },
                           { { true, false, true, false }, { true, true, false, false }, { false, true, true, true } } }
