@@ -244,8 +244,13 @@ end
 local Workshop = {}
 Workshop.__index = Workshop
 
+--- Copies the sources; what was built there before, and belongs to what is copied, stays.
 local function copy(tree)
-  assert(status_of(('rm -rf %s && mkdir -p %s/build'):format(tree, tree)) == 0)
+  assert(status_of(('mkdir -p %s/build && cd %s && rm -rf build/unchanged build/debug/libdflow.so && find . -maxdepth 1 ! -name build ! -name . -exec rm -rf {} +')
+    :format(tree, tree)) == 0)
+  for _, kept in ipairs(lines_of(('find %s/build -name "*.kept"'):format(tree))) do
+    assert(status_of(('mv %s %s'):format(kept, (kept:gsub('%.kept$', '')))) == 0)        -- of a run that was ended amid a mutant
+  end
   assert(status_of(('git ls-files -z -co --exclude-standard | tar -c --null -T - | tar -x -C %s'):format(tree)) == 0)
   status_of(('[ ! -d build/cuda ] || cp -a build/cuda %s/build/'):format(tree))
 end
@@ -270,6 +275,7 @@ function M.workshop(o)
   w.root = lines_of('cd ' .. w.tree .. ' && pwd')[1]
   assert(w:built 'all build/debug/pty', 'mutants.lua: the tree does not build: see ' .. w.log)
   assert(status_of(('cp -a %s/build/debug %s/build/unchanged'):format(w.tree, w.tree)) == 0)
+  w.commands, w.link = w:how_built()
   for line in (read(o.folder .. '/catches') or ''):gmatch '[^\n]+' do w.catches[line] = (w.catches[line] or 0) + 1 end
   for line in (read(o.folder .. '/alone') or ''):gmatch '[^\n]+' do w.alone[line:sub(3)] = line:sub(1, 1) == '+' end
   return w
@@ -277,8 +283,38 @@ end
 
 --- Nobody reads a mutant in a debugger.
 function Workshop:built(what)
-  return status_of(("cd %s && %s --no-print-directory MODE=debug CFLAGS=-g0 %s >%s/../%s 2>&1"):format(self.tree, self.make, what or 'lib core program',
+  return status_of(("cd %s && %s --no-print-directory MODE=debug %s >%s/../%s 2>&1"):format(self.tree, self.make, what or 'lib',
                    self.root, self.log:match '[^/]*$')) == 0
+end
+
+--- The command that makes the object of each C file, { object =, command = } by path, and the one that links the library: make itself takes
+--- longer to find out that they are all.
+function Workshop:how_built()
+  local commands, link = {}, nil
+  local printed = table.concat(lines_of(("cd %s && %s --no-print-directory -n -B V=1 MODE=debug lib 2>/dev/null"):format(self.tree, self.make)), '\n')
+  for line in printed:gsub('\\\n', ' '):gmatch '[^\n]+' do
+    local path, object = line:match ' %-c ([%w_/]+%.c) %-o (%S+)$'
+    if path then commands[path] = { object = object, command = (line:gsub('^ccache ', '', 1)) } end
+    if line:find ' %-shared .*%-o %S+/libdflow%.so$' then link = line end
+  end
+  return commands, assert(link, 'mutants.lua: make does not say how the library is linked')
+end
+
+--- Builds the library with that file as it is now; false where it does not compile. What `mend` is to put back is kept.
+function Workshop:compiled(path)
+  local c = self.commands[path]
+  if not c then return self:built() end
+  local function at_tree(command) return status_of(("cd %s && { %s; } >%s/../%s 2>&1"):format(self.tree, command, self.root, self.log:match '[^/]*$')) == 0 end
+  assert(at_tree(('cp -p %s %s.kept'):format(c.object, c.object)))
+  return at_tree(c.command) and at_tree(self.link)
+end
+
+--- The library as it is where nothing is changed; the sources are already.
+function Workshop:mend(path)
+  local c = self.commands[path]
+  if not c then return self:built() end
+  assert(status_of(('cd %s && mv %s.kept %s && touch %s && cp build/unchanged/libdflow.so build/debug/libdflow.so')
+    :format(self.tree, c.object, c.object, c.object)) == 0)
 end
 
 local hung = { [124] = true, [137] = true, [152] = true }    -- ended by timeout, or by the limit of the processor
@@ -293,7 +329,7 @@ local function wanted(specs)
 end
 
 --- Reads specs that take so many seconds, of the clock and of the processor, with `build`; true where all hold, false, and whether they
--- hung: what takes far longer hangs.
+-- hung: what takes far more of the processor hangs; by the clock, which says little on a busy machine, minutes more.
 function Workshop:hold(specs, lua, clock, processor, build)
   local programs, files = {}, {}
   for _, spec in ipairs(specs) do
@@ -301,7 +337,7 @@ function Workshop:hold(specs, lua, clock, processor, build)
     list[#list + 1] = spec.path
   end
   local log, only = self.root .. '/../' .. self.told:match '[^/]*$', self.root .. '.only'
-  local limits = ('ulimit -c 0 && ulimit -v 12000000 && ulimit -t %d && timeout -k 5 %d'):format(math.ceil(processor * 3 + 5), math.ceil(clock * 5 + 30))
+  local limits = ('ulimit -c 0 && ulimit -v 12000000 && ulimit -t %d && timeout -k 5 %d'):format(math.ceil(processor * 3 + 5), math.ceil(clock * 10 + 180))
   for _, spec in ipairs(programs) do
     local program = 'build/debug/' .. spec:gsub('%.c$', '')
     local status = self:built(program) and status_of(('cd %s && %s %s >%s 2>&1 </dev/null'):format(self.tree, limits, program, log)) or 1
@@ -359,6 +395,7 @@ function Workshop:files(place, text)
     self.whole[path] = { path = path, clock = known.clock, processor = known.processor }
     local spec = self:part(self.whole[path], sentences)
     if known.part and not spec.sentences then return end     -- nobody has seen all of it hold
+    if spec.clock > self.patience then return end
     list[path], list[#list + 1] = true, spec
     list[#list].hope = hope
     list[#list].price = self:price(list[#list], place.path)
@@ -446,12 +483,11 @@ function Workshop:try(place)
   local files, lua = self:files(place, text)
   local changed = M.changed(text, place)
   if place.path:find '%.lua$' and not load(changed) then return nil end
-  if place.path:find '%.lua$' and self.stale then self:built() end       -- the change before this one is gone from the library, too
-  self.stale = not place.path:find '%.lua$'
+  local of_c = not place.path:find '%.lua$'
   write(path, changed)
   self.changed = { path = path, before = text, after = changed }
   local verdict, by
-  if not self.stale or self:built() then
+  if not of_c or self:compiled(place.path) then
     local i, left = 1, self.patience
     while i <= #files and left > 0 and verdict ~= 'caught' do
       local batch, behind, clock, processor = next_batch(files, i)
@@ -464,6 +500,7 @@ function Workshop:try(place)
     if not verdict then verdict, by = 'survived', ('%d of %d specs that read it were asked'):format(i - 1, #files) end
   end
   write(path, text)
+  if of_c then self:mend(place.path) end
   return verdict, by
 end
 
@@ -509,7 +546,6 @@ function M.main(words)
       end
     end
   end
-  w:built()
   local share = 100 * caught / math.max(1, caught + survived)
   print(('%d mutants: %d caught, %d survived, %d with a reason; %.1f %% caught'):format(made, caught, survived, excused, share))
   return share >= 95

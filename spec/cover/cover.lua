@@ -44,21 +44,28 @@ local function marks(map)
   end
 end
 
---- The lines of the library's places: place -> 'runtime/x/y.c:12'. A call returns behind itself, so the byte before is asked for.
+--- The lines of the library's places: place -> { path =, line = }. A call returns behind itself, so the byte before is asked for. What was found lies in
+-- `folder`, so that only what is new is looked for.
 local function lines_of_places(folder, tree, places)
-  local list = {}
-  for place in pairs(places) do list[#list + 1] = place end
+  local lines, list, words = {}, {}, {}
+  for place, path, line in (shell.read(folder .. '/found') or ''):gmatch '(%d+) (%S+) (%d+)\n' do lines[tonumber(place)] = { path = path, line = tonumber(line) } end
+  for place in pairs(places) do if not lines[place] then list[#list + 1] = place end end
   table.sort(list)
-  local words = {}
   for i, place in ipairs(list) do words[i] = ('%x'):format(place - 1) end
-  shell.write(folder .. '/asked', table.concat(words, '\n') .. '\n')
-  local root, lines = lines_of('cd ' .. tree .. ' && pwd -P')[1] .. '/', {}
-  for i, line in ipairs(lines_of(('addr2line -e %s/build/cover/libdflow.so <%s/asked'):format(tree, folder))) do
+  local asked = os.tmpname()
+  shell.write(asked, table.concat(words, '\n') .. '\n')
+  local root, told = lines_of('cd ' .. tree .. ' && pwd -P')[1] .. '/', {}
+  for i, line in ipairs(#list > 0 and lines_of(('addr2line -e %s/build/cover/libdflow.so <%s'):format(tree, asked)) or {}) do
     local path, number = line:match '^(.-):(%d+)'
     local at = path:find('/kernels/', 1, true) or path:find('/runtime/', 1, true)
     if path:sub(1, #root) == root then path = path:sub(#root + 1) elseif at then path = path:sub(at + 1) end
-    lines[list[i]] = { path = path:gsub('/%./', '/'), line = tonumber(number) }
+    lines[list[i]] = { path = path:gsub('/%./', '/'), line = tonumber(number) or 0 }
+    told[i] = ('%d %s %d\n'):format(list[i], lines[list[i]].path, lines[list[i]].line)
   end
+  os.remove(asked)
+  local f = assert(io.open(folder .. '/found', 'a'))
+  f:write(table.concat(told))
+  f:close()
   return lines
 end
 
@@ -73,40 +80,49 @@ local function file_name(spec) return (spec.path:match '^spec/(.*)%.lua$':gsub('
 
 --- What the readings have left in `folder`.
 function M.load(folder, tree)
-  local c, places, maps = setmetatable({ at = {}, specs = {}, folder = folder, values = {} }, Cover), {}, {}
+  local c = setmetatable({ at = {}, specs = {}, folder = folder, tree = tree, values = {} }, Cover)
   for _, took in ipairs(lines_of('ls ' .. folder .. '/*.took')) do
     local status, clock, processor = shell.read(took):match '^(%S+) (%S+) (%S+)'
     local name = took:match '([^/]+)%.took$'
-    local spec = { path = 'spec/' .. name:gsub('%.', '/') .. '.lua', clock = tonumber(clock), processor = tonumber(processor),
-                   holds = status == '0' or status == '124', part = status == '124' }
-    c.specs[#c.specs + 1] = spec
-    maps[spec] = marks(shell.read(folder .. '/' .. name .. '.places') or '')
-    for _, place in ipairs(maps[spec]) do places[place] = true end
+    c.specs[#c.specs + 1] = { path = 'spec/' .. name:gsub('%.', '/') .. '.lua', clock = tonumber(clock), processor = tonumber(processor),
+                              holds = status == '0' or status == '124', part = status == '124' }
   end
-  local lines = lines_of_places(folder, tree, places)
   local files = {}
   for path in shell.read(folder .. '/files'):gmatch '[^\n]+' do
     files[#files + 1] = path
     c.values[path] = (#files - 1) * LINES                   -- what stands for its line 0 in a map
   end
-  for place, line in pairs(lines) do
-    if line.line then
-      local key = line.path .. ':' .. line.line
-      c.values[key] = c.values[key] or {}
-      table.insert(c.values[key], place)
-    end
-  end
   for _, spec in ipairs(c.specs) do
-    for _, place in ipairs(maps[spec]) do
-      local line = lines[place]
-      if line and line.line then c:mark(line.path, line.line, spec) end
-    end
-    local name = file_name(spec)
-    for _, at in ipairs(marks(shell.read(folder .. '/' .. name .. '.lines') or '')) do
+    for _, at in ipairs(marks(shell.read(folder .. '/' .. file_name(spec) .. '.lines') or '')) do
       c:mark(files[at // LINES + 1], at % LINES, spec)
     end
   end
   return c
+end
+
+--- The lines of the library's files, which take a minute to be found; whoever asks for those of Lua goes without.
+function Cover:with_library()
+  if self.has_library then return end
+  self.has_library = true
+  local places, maps = {}, {}
+  for _, spec in ipairs(self.specs) do
+    maps[spec] = marks(shell.read(self.folder .. '/' .. file_name(spec) .. '.places') or '')
+    for _, place in ipairs(maps[spec]) do places[place] = true end
+  end
+  local lines = lines_of_places(self.folder, self.tree, places)
+  for place, line in pairs(lines) do
+    if places[place] then
+      local key = line.path .. ':' .. line.line
+      self.values[key] = self.values[key] or {}
+      table.insert(self.values[key], place)
+    end
+  end
+  for spec, map in pairs(maps) do
+    for _, place in ipairs(map) do
+      local line = lines[place]
+      if line then self:mark(line.path, line.line, spec) end
+    end
+  end
 end
 
 --- How many of the lines from..to any spec has read, and how many each has.
@@ -164,6 +180,7 @@ end
 --- Who has read a line: { spec =, share = how much of what stands around it, of = how much of its file, sentences = }; all of who read the function
 -- (then the file) where the line itself is nobody's, which `nobody` tells.
 function Cover:readers(path, text, line)
+  if type(self.values[path]) ~= 'number' then self:with_library() end
   local lines = self.at[path]
   if not lines then return {}, true end
   local from, to = M.item(text, line)
