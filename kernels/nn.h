@@ -37,6 +37,8 @@ typedef struct dfk_norm {
   bool    training, moving;              /* moving: the mean and variance given take a part of the batch's */
   df_tensor *out[6];                     /* borrowed; NULL where there is none */
 } dfk_norm;
+/* (x[batch, rows, columns, depth]; depth_radius, bias, alpha, beta): ref/nn.c */
+int32_t ref_lrn(df_kernel *k);
 int32_t ref_batch_norm(df_kernel *k);          /* (x, scale, offset, mean, variance) */
 int32_t ref_batch_norm_grad(df_kernel *k);     /* (y_backprop, x, scale, reserve_1, reserve_2[, reserve_3]) */
 /* Arguments checked, outputs made. DF_OK, or a code. */

@@ -210,6 +210,7 @@ local ops = {
   LinSpace = function(b) local x, y = b.x{}, b.x{} return df.linspace(x, y, 4), { x, y } end,
   Diag = function(b) local x = b.x{ 3 } return df.diag(x), { x } end,
   DiagPart = function(b) local x = b.x{ 3, 3 } return df.diag_part(x), { x } end,
+  LRN = function(b) local x = b.x{ 1, 1, 2, 4 } return df.lrn(x, { depth_radius = 1, bias = 2, alpha = 0.3, beta = 0.75 }), { x } end,
   MatrixDiagV2 = function(b) local x = b.x{ 2, 3 } return b.op('MatrixDiagV2', { x, df.int32{ 0, 1 }, df.int32(3), df.int32(3), df.float64(0) }), { x } end,
   MatrixDiagV3 = function(b)
     local x = b.x{ 3, 2 }

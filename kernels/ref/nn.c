@@ -112,3 +112,26 @@ int32_t ref_l2_loss(df_kernel *k) {
   ref_put(y, 0, sum / 2);
   return DF_OK;
 }
+
+/* x / (bias + alpha * the sum of squares of the channels within the radius) ^ beta. */
+int32_t ref_lrn(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  char text[160];
+  const int64_t radius = dfk_int(k, 0);
+  if (x->rank != 4)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be [batch, rows, columns, depth]",
+                    dfk_shape_text(x, text, sizeof text));
+  if (radius < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "depth_radius is %lld but must not be negative", (long long)radius);
+  df_tensor *y = dfk_out_like(k, 0, x);
+  if (!y) return k->error->code;
+  const int64_t depth = x->dims[3];
+  for (int64_t e = 0; e < x->size; e++) {
+    const int64_t c = e % depth, first = c > radius ? c - radius : 0;
+    const int64_t last = radius < depth - 1 - c ? c + radius : depth - 1;
+    double sum = 0;
+    for (int64_t i = first; i <= last; i++) sum += ref_get(x, e - c + i) * ref_get(x, e - c + i);
+    ref_put(y, e, ref_get(x, e) * pow(dfk_float(k, 1) + dfk_float(k, 2) * sum, -dfk_float(k, 3)));
+  }
+  return DF_OK;
+}

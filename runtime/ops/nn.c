@@ -182,7 +182,40 @@ static double cost_stream(const df_kernel *k)  { return 30 + 0.2 * (double)k->in
 
 #define KERNELS(name) .kernel = { [DF_REF] = ref_##name, [DF_CPU] = cpu_##name }
 
+static int32_t shape_lrn(dfi_infer *c) {
+  const dfi_shape *x = dfi_in_shape(c, 0);
+  if (x->rank < 0 || x->rank == 4) return dfi_shape_same(c);
+  return dfi_infer_fail(c, "the input has rank %d but must be [batch, rows, columns, depth]", x->rank);
+}
+
+/* With S the sum over the channels within the radius (a product with a band of ones) and n = bias + alpha S(x^2):
+   dx = dy n^-beta - 2 alpha beta x S(dy x n^(-beta - 1)). */
+static int32_t grad_lrn(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output x = dfg_in(g, n, 0);
+  const uint8_t dtype = dfi_dtype(x);
+  const double alpha = n->attrs[2].f, beta = n->attrs[3].f;
+  const df_output depth = dfi_op(b, "Gather", dfi_op(b, "Shape", x), dfi_const_int(b, 3));
+  const df_output ones = dfi_op(b, "Fill", dfi_op(b, "Pack", depth, depth), dfi_const(b, dtype, 1));
+  const df_output radius = dfi_const_int(b, n->attrs[0].i);
+  const df_output band = dfi_op(b, "MatrixBandPart", ones, radius, radius);
+  const df_output squares = dfi_op(b, "BatchMatMulV2", dfi_op(b, "Square", x), band);
+  const df_output norm = dfi_op(b, "Add", dfi_op(b, "Mul", squares, dfi_const(b, dtype, alpha)),
+                                dfi_const(b, dtype, n->attrs[1].f));
+  const df_output scaled = dfi_op(b, "Mul", dy[0], dfi_op(b, "Pow", norm, dfi_const(b, dtype, -beta)));
+  const df_output inner = dfi_op(b, "RealDiv", dfi_op(b, "Mul", scaled, x), norm);
+  const df_output others = dfi_op(b, "Mul", x, dfi_op(b, "BatchMatMulV2", inner, band));
+  dx[0] = dfi_op(b, "Sub", scaled, dfi_op(b, "Mul", others, dfi_const(b, dtype, 2 * alpha * beta)));
+  return dfg_end(g);
+}
+
 static const df_op ops[] = {
+  { .type = "LRN", .lua = "lrn", .in = "input:T", .out = "output:T", .types = "T=float",
+    .attrs = "depth_radius:int=5 bias:float=1 alpha:float=1 beta:float=0.5",
+    .doc = "T[batch, rows, columns, depth] = lrn(input; depth_radius, bias, alpha, beta): each element divided by "
+    "(bias + alpha * the sum of squares of the channels within depth_radius) ^ beta: local response normalization",
+    .example = "df.lrn({{{{1.0, 2.0, 3.0}}}}, {depth_radius = 1})",
+    .shape = shape_lrn, .grad = grad_lrn, .kernel = { [DF_REF] = ref_lrn } },
   { .type = "Softmax", .lua = "softmax", .in = "logits:T", .out = "softmax:T", .types = "T=float",
     .doc = "exp(x) / sum(exp(x)) along the last axis, without overflow. A row that is all -inf, or holds +inf or NaN, "
     "gives NaN.",

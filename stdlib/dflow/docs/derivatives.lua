@@ -116,6 +116,7 @@ M.words = {
   imag = 'dy becomes the imaginary part', linspace = 'start and stop get the sums of dy, '
     .. 'weighted by how near each value is to them',
   matrix_set_diag = 'input gets dy with zeros on the diagonal, diagonal gets the diagonal of dy',
+  lrn = 'dy n^-beta - 2 alpha beta x S(dy x n^(-beta - 1)), where S sums over the channels within the radius and n = bias + alpha S(x^2)',
   max_pool = 'the greatest element of each window gets dy, the first of equals',
   maximum = 'the greater operand gets dy; x where both are equal',
     minimum = 'the lesser operand gets dy; x where both are equal',

@@ -224,9 +224,9 @@ local words = {
   limit_epochs = { 'TensorFlow', 'df.data.pipeline{x, y}:shuffle(1000):batch(32):each()' },
   list_variables = { 'TensorFlow', 'df.load_checkpoint(path), a table of Tensors by name' },
   load_variable = { 'TensorFlow', 'df.load_checkpoint(path), a table of Tensors by name' },
-  local_response_normalization = { 'TensorFlow', 'a sum of squares over the channels: df.nn.BatchNorm() or df.nn.LayerNorm() today' },
+
   lower = { 'TensorFlow', 'df.string_lower(x)' },
-  lrn = { 'TensorFlow', 'a sum of squares over the channels: df.nn.BatchNorm() or df.nn.LayerNorm() today' },
+
   lu_solve = { 'TensorFlow', 'df.matrix_solve(a, b)' },
   make_initializable_iterator = { 'TensorFlow', 'df.data.pipeline{x, y}:shuffle(1000):batch(32):each()' },
   make_ndarray = { 'TensorFlow', 'df.tensor(v)' }, make_tensor_proto = { 'TensorFlow', 'df.constant(v)' },

@@ -29,7 +29,7 @@ local aliases = { lt = 'less', le = 'less_equal', gt = 'greater', ge = 'greater_
                   reverse_v2 = 'reverse',
                   negative = 'neg', mul = 'multiply', sub = 'subtract', floormod = 'floor_mod', floordiv = 'floor_div',
                   batch_matmul = 'matmul', logsumexp = 'reduce_logsumexp',
-                  arg_max = 'argmax', arg_min = 'argmin', parallel_stack = 'stack', slogdet = 'log_matrix_determinant', where_v2 = 'where',
+                  arg_max = 'argmax', local_response_normalization = 'lrn', arg_min = 'argmin', parallel_stack = 'stack', slogdet = 'log_matrix_determinant', where_v2 = 'where',
                   tensor_scatter_nd_update = 'tensor_scatter_update', tensor_scatter_nd_add = 'tensor_scatter_add',
                   tensor_scatter_nd_sub = 'tensor_scatter_sub' }
 
