@@ -10,10 +10,21 @@
 enum { GPUS = 64 };
 static dfc_gpu *gpus[GPUS];
 
+/* What a fault leaves to be done. One of a kernel is told to whoever asks the GPU next. */
+static const char *advice(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS: case CUDA_ERROR_MISALIGNED_ADDRESS: case CUDA_ERROR_LAUNCH_FAILED:
+      return ", of a kernel before it (with DFLOW_CUDA_DRIVER=strict the driver for tests says which); the GPU is of "
+             "use again when the program starts anew";
+    case CUDA_ERROR_OUT_OF_MEMORY: case CUDA_ERROR_INVALID_VALUE: case CUDA_ERROR_NOT_FOUND: return "";
+    default: return "; nvidia-smi says how the GPU is, which is of use again when the program starts anew";
+  }
+}
+
 bool dfc_ok(dfc_gpu *g, CUresult result, const char *what) {
   if (result == CUDA_SUCCESS) return true;
   if (dfc_capturing && dfc_capture_wrong(g, what, dfc_error_text(result))) return false;
-  if (!g->error[0]) snprintf(g->error, sizeof g->error, "%s: %s", what, dfc_error_text(result));
+  if (!g->error[0]) snprintf(g->error, sizeof g->error, "%s: %s%s", what, dfc_error_text(result), advice(result));
   return false;
 }
 

@@ -45,7 +45,7 @@ typedef struct dfc_gpu {
   int64_t    fused;                       /* launches of kernels that were written at run time: fuse.c */
   int64_t    graphs;                      /* launches of graphs: capture.c */
   int32_t    math;                        /* how it multiplies float32 */
-  char       error[300];                  /* the first; "" */
+  char       error[500];                  /* the first; "" */
   char       said[300];                   /* what a library says of the call under way, the device being well; "" */
   pthread_mutex_t lock;                   /* guards all above but what never changes */
   dfi_remote remote;

@@ -109,7 +109,7 @@ void dfc_drop(dfc_call *c) {
 int32_t dfc_end(dfc_call *c) {
   dfc_drop(c);
   const bool broken = c->g->error[0] != 0;
-  char why[300], said[300];
+  char why[500], said[300];
   memcpy(why, c->g->error, sizeof why);
   memcpy(said, c->g->said, sizeof said);
   c->g->said[0] = 0;

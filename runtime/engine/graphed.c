@@ -62,7 +62,7 @@ static void put(df_value *slot, df_tensor *t) {
 static void device_failed(dfi_exec *x, const dfi_graphed_loop *l, const dfi_record *r) {
   const dfi_device *d = x->plan->devices->at[l->device];
   const char *why = d->remote->error(d->remote->device);
-  char message[600];
+  char message[700];
   snprintf(message, sizeof message, "%s failed: %s; the CPU goes on being usable", d->name,
            *why ? why : "it does not take a graph");
   dfi_exec_fail(x, r, l->kernel, DF_UNAVAILABLE, message);

@@ -151,8 +151,9 @@ char *dfi_holders_text(const dfi_exec *x, int32_t device, char *text, size_t byt
     dfi_devmem_stats s;
     dfi_devmem_look((dfi_devmem *)h.arena, &s);
     char limit[32];
-    at += (size_t)snprintf(text, bytes, " (%s of %s in use)", dfi_size_text(s.in_use, size),
-                           dfi_size_text(s.limit, limit));
+    dfi_size_text(s.in_use, size);
+    if (s.limit) at += (size_t)snprintf(text, bytes, " (%s of %s in use)", size, dfi_size_text(s.limit, limit));
+    else at += (size_t)snprintf(text, bytes, " (%s in use; it has no more)", size);
   }
   if (x->root) walk(&h, x, x->root);
   for (int32_t i = 0; i < x->plan->nvariables; i++)

@@ -286,6 +286,11 @@ describe('gpu:0', function()
     assert.matches('has no kernel for gpu:0', out)
     assert.matches('indices%[0%] = 5 is not in %[0, 3%)', out)
     assert.matches('out of memory for float32%[1024,1024%] on gpu:0', out)
+    -- without a limit of its own the GPU's own memory is one
+    assert.matches('out of memory for float32%[3000,1000%] on gpu:0 %(12 MB in use; it has no more%); the largest holders are `Mul`', gpu([[
+      local x = df.device('gpu:0', function() return df.fill({ 3000, 1000 }, 2.0) * 3 end)
+      print(select(2, pcall(df.run, df.device('gpu:0', function() return df.reduce_sum(x * x) end))))
+    ]], 'DFLOW_STRICT_MEMORY=20000000'))
     assert.matches('6.0$', out)
   end)
 
