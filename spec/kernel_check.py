@@ -81,6 +81,11 @@ try:
         run(':serve off')
     reply, seen = run('7;')
     check('a muted value', 'execute_result' not in seen)
+    reply, seen = run('local z = df.float32{1, 2}\nz * 2\n:inputs z\nz + 1\n')
+    check('several expressions in a cell, and a command', '[2. 4.]' in seen['display_data'][0]['data']['text/plain']
+          and '[2. 3.]' in seen['execute_result'][0]['data']['text/plain'] and '(Const)' in seen['stream'][0]['text'])
+    reply, seen = run('print(1)\nx = = 2\n3')
+    check('what is no Lua at all is not run in part', reply['status'] == 'error' and 'stream' not in seen)
     def ask(request, *args):
         msg = request(*args)
         while True:

@@ -208,25 +208,6 @@ function M.open()
   end
 end
 
---- Is there a line with a command, and is the text no Lua without it (a method on a line of its own)?
-local function has_commands(text)
-  for line in text:gmatch('[^\n]+') do
-    if session.is_command(line) then return not session.compile(text) end
-  end
-  return false
-end
-
---- The inputs that the prompt would take, one by one, of a text that is typed line by line.
-local function pieces(text)
-  local list, input = {}, nil
-  for line in (text:gsub('\n+$', '') .. '\n'):gmatch('([^\n]*)\n') do
-    input = input and input .. '\n' .. line or line
-    if session.complete(input) then list[#list + 1], input = input, nil end
-  end
-  list[#list + 1] = input                                     -- it ends in the middle
-  return list
-end
-
 --- Runs inputs, some of which are commands. Was all well?
 local function each_input(list)
   local ok = true
@@ -238,27 +219,22 @@ local function each_input(list)
   return ok
 end
 
-local function all_compile(list)
-  for _, input in ipairs(list) do if not session.compile(input) then return false end end
-  return true
-end
-
 --- `dflow -p`: runs what comes in as one input, and shows what it gives; one by one, as the prompt would take them, where there are
 --- commands (`:graph y`, `?matmul`) or several expressions. Was all well?
 function M.print(text)
-  if has_commands(text) then
+  local several, commanded = session.pieces(text)
+  if commanded then
     M.open()
     session.journal.closed = true
-    return each_input(pieces(text))
+    return each_input(several or { text })
   end
   program = require 'dflow.program'
   M.program = program
   values.open(program.terminal())
   errors.read_line = session.source_line
   session.journal.closed = true
-  local inputs, ok = require('dflow.repl.editor').inputs(text, 80), true
-  if not all_compile(inputs) and all_compile(pieces(text)) then inputs = pieces(text) end
-  for _, input in ipairs(inputs) do
+  local ok = true
+  for _, input in ipairs(several or require('dflow.repl.editor').inputs(text, 80)) do
     local fine = not input:find('%S') or M.run(input).ok == true
     ok = ok and fine
   end

@@ -120,6 +120,26 @@ function Kernel:ask(prompt)
   end
 end
 
+--- Runs one input of a cell. Gives what it shows; what went wrong is noted in the reply, or raised.
+function Kernel:run(code, reply)
+  if session.is_command(code) then
+    local fine, why, err = self.repl.call(require('dflow.repl.commands').run, code)
+    if not fine then error(type(err) == 'string' and err or why, 0) end
+    return nil
+  end
+  local input = session.run(code, self.repl.call)
+  if not input.kind then input.message = errors.explain(input.message) end
+  if not input.ok then
+    reply.status, reply.ename, reply.evalue = 'error', type(input.error) == 'table' and input.error.code or 'error', tostring(input.message):match('^[^\n]*')
+    reply.traceback = json.list{}
+    for line in (self.repl.message_of(input.message) .. '\n'):gmatch('([^\n]*)\n') do reply.traceback[#reply.traceback + 1] = stripped(line) end
+  elseif input.n > 0 and not input.muted and input.results[1] ~= nil then
+    local fine, made, err = self.repl.call(bundle, input.results[1])
+    if not fine then error(err or made, 0) end
+    return made
+  end
+end
+
 function Kernel:execute(message)
   local code, silent = message.content.code or '', message.content.silent == true
   local reply = { status = 'ok', user_expressions = {}, payload = json.list{} }
@@ -131,22 +151,13 @@ function Kernel:execute(message)
   self.repl.program.interrupted()                              -- one that came before means nothing to this one
   sockets.capture()
   local ok, why = pcall(function()
-    if code:find('%S') == nil then return end
-    if session.is_command(code) then
-      local fine, _, err = self.repl.call(require('dflow.repl.commands').run, code)
-      if not fine then error(type(err) == 'string' and err or _, 0) end
-      return
-    end
-    local input = session.run(code, self.repl.call)
-    if not input.kind then input.message = errors.explain(input.message) end
-    if not input.ok then
-      reply.status, reply.ename, reply.evalue = 'error', type(input.error) == 'table' and input.error.code or 'error', tostring(input.message):match('^[^\n]*')
-      reply.traceback = json.list{}
-      for line in (self.repl.message_of(input.message) .. '\n'):gmatch('([^\n]*)\n') do reply.traceback[#reply.traceback + 1] = stripped(line) end
-    elseif input.n > 0 and not input.muted and input.results[1] ~= nil then
-      local fine, made, err = self.repl.call(bundle, input.results[1])
-      if not fine then error(err or made, 0) end
-      shown = { execution_count = #session.inputs, data = made, metadata = {} }
+    for _, piece in ipairs(session.pieces(code) or { code }) do
+      if shown and self.now then                               -- another follows it
+        self:stream()
+        self:publish('display_data', { data = shown, metadata = {} }, message)
+      end
+      shown = piece:find('%S') and self:run(piece, reply) or nil
+      if reply.status == 'error' then return end
     end
   end)
   self:stream(sockets.captured())
@@ -156,7 +167,7 @@ function Kernel:execute(message)
   end
   reply.execution_count = math.max(1, #session.inputs)
   if not silent then
-    if shown then self:publish('execute_result', shown, message) end
+    if shown then self:publish('execute_result', { execution_count = #session.inputs, data = shown, metadata = {} }, message) end
     if reply.status == 'error' then self:publish('error', { ename = reply.ename, evalue = reply.evalue, traceback = reply.traceback }, message) end
   end
   return reply

@@ -223,4 +223,23 @@ function journal.last(program)
 end
 
 M.unpack = unpack
+--- The inputs, one by one as the prompt would take them, of a text that came in one piece and is more than one: a notebook's cell, or what is
+-- piped in. Nil where it is one, or no Lua and no commands at all; and whether there are commands among them.
+function M.pieces(text)
+  if not text:find('\n%s*%S') or M.compile(text) then return nil, M.is_command(text) end
+  local list, input, commands = {}, nil, false
+  for line in (text:gsub('\n+$', '') .. '\n'):gmatch('([^\n]*)\n') do
+    input = input and input .. '\n' .. line or line
+    if M.complete(input) then list[#list + 1], input = input, nil end
+  end
+  list[#list + 1] = input                                     -- it ends in the middle
+  local lua = true
+  for _, piece in ipairs(list) do
+    local command = M.is_command(piece)
+    commands, lua = commands or command, lua and (command or M.compile(piece) ~= nil)
+  end
+  if not (lua or commands) then return nil, false end
+  return list, commands
+end
+
 return M
