@@ -25,6 +25,10 @@ describe('a README', function()
       assert.is_true(lines <= 120, lines .. ' lines')
     end)
 
+    it('of ' .. room .. ' has one picture', function()
+      assert.are.equal(2, select(2, text:gsub('\n```', '')))
+    end)
+
     it('of ' .. room .. ' names files and folders that are there', function()
       local missing = {}
       for path in text:gmatch('`([%w_/%.]+%.%l+)`') do
@@ -55,4 +59,10 @@ describe('a README', function()
       assert.are.same({}, missing)
     end)
   end
+
+  it('of runtime explains at most thirty words of its own', function()
+    local words, n = contents('runtime/README.md'):match '\n| word | means |\n|%-%-%-|%-%-%-|\n(.-)\n\n', 0
+    for _ in words:gmatch '[^\n]+' do n = n + 1 end
+    assert.is_true(n >= 10 and n <= 30, n .. ' words')
+  end)
 end)
