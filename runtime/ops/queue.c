@@ -179,6 +179,17 @@ static int32_t kernel_close(df_kernel *k) {
   dfi_queue *q = queue_in(k);
   return q ? dfi_queue_close(q, k, dfk_bool(k, 0)) : k->error->code;
 }
+static int32_t kernel_peek(df_kernel *k) {
+  int64_t index;
+  dfi_queue *q = patient_queue_in(k);
+  return q && dfk_integer(k, 1, "index", &index) ? dfi_queue_peek(q, k, index) : k->error->code;
+}
+static int32_t kernel_clear(df_kernel *k) {
+  dfi_queue *q = queue_in(k);
+  if (!q) return k->error->code;
+  dfi_queue_clear(q);
+  return DF_OK;
+}
 static int32_t kernel_size(df_kernel *k) {
   dfi_queue *q = queue_in(k);
   if (!q) return k->error->code;
@@ -269,6 +280,9 @@ static const df_op ops[] = {
   BOTH(CALL, "QueueClose", "handle:handle", "", "cancel_pending_enqueues:bool=false", NULL, kernel_close,
        "nothing more is put into the queue: at once, with cancel_pending_enqueues, or after what waits for room "
        "already"),
+  CALL("QueuePeek", "handle:handle index:int32", "components:component_types*", GET, shape_dequeue, kernel_peek,
+       "the element that is `index` places from the next one, which stays; waits for it"),
+  CALL("QueueClear", "handle:handle", "", "", NULL, kernel_clear, "lets all elements of the queue go"),
   BOTH(ASK, "QueueSize", "size:int32", kernel_size, "how many elements the queue holds"),
   BOTH(ASK, "QueueIsClosed", "is_closed:bool", kernel_is_closed, "whether the queue is closed"),
   { .type = "PackHandles",

@@ -247,6 +247,7 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
 static bool look(dfi_queue *q, dfi_waiter *w) {
   if (q->count < w->wanted) return false;
   keep(q, w, 1);
+  dfi_cells_order(q);
   dfi_cells_copy(q, w->wanted - 1, w->taken);
   w->done = 1;
   return true;

@@ -89,6 +89,7 @@ void dfi_cells_take(dfi_queue *q, df_value *cell);
 void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n);
 /* A copy of the i-th element of a FIFO. */
 void dfi_cells_copy(const dfi_queue *q, int64_t i, df_value *cell);
+void dfi_cells_order(dfi_queue *q);                                  /* a priority queue's: as they will come out */
 /* Lets all of them go. */
 void dfi_cells_clear(dfi_queue *q);
 void dfi_cells_free(dfi_queue *q);

@@ -103,6 +103,12 @@ void dfi_cells_copy(const dfi_queue *q, int64_t i, df_value *cell) {
   for (int32_t c = 0; c < q->n; c++) cell[c] = dfi_value_copy(&cell_at(q, i)[c]);
 }
 
+void dfi_cells_order(dfi_queue *q) {         /* what is sorted is a heap, too */
+  for (int64_t i = 1; q->kind == DFI_QUEUE_PRIORITY && i < q->count; i++)
+    for (int64_t at = i; at > 0 && before(q, cell_at(q, at), cell_at(q, at - 1)); at--)
+      swap_cells(q, cell_at(q, at), cell_at(q, at - 1));
+}
+
 void dfi_cells_clear(dfi_queue *q) {
   for (int64_t i = 0; i < q->count; i++)
     for (int32_t c = 0; c < q->n; c++) dfi_value_drop(&cell_at(q, i)[c]);

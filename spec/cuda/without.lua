@@ -9,9 +9,9 @@ local M = {
   { why = 'a queue, a stack, a hash table or an optional: the host holds it and callers wait for each other there', [[
     FIFOQueue FIFOQueueV2 HashTableV2 InitializeTableV2 LookupTableExportV2 LookupTableFilled LookupTableFindV2 LookupTableImportV2
     LookupTableInsertV2 LookupTableRemoveV2 LookupTableSizeV2 MutableHashTableOfTensorsV2 MutableHashTableV2 OptionalFromValue
-    OptionalGetValue OptionalHasValue OptionalNone PaddingFIFOQueue PaddingFIFOQueueV2 PriorityQueue PriorityQueueV2 QueueClose
+    OptionalGetValue OptionalHasValue OptionalNone PaddingFIFOQueue PaddingFIFOQueueV2 PriorityQueue PriorityQueueV2 QueueClear QueueClose
     QueueCloseV2 QueueDequeue QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 QueueDequeueV2 QueueEnqueue
-    QueueEnqueueMany QueueEnqueueManyV2 QueueEnqueueV2 QueueIsClosed QueueIsClosedV2 QueueSize QueueSizeV2 RandomShuffleQueue
+    QueueEnqueueMany QueueEnqueueManyV2 QueueEnqueueV2 QueueIsClosed QueueIsClosedV2 QueuePeek QueueSize QueueSizeV2 RandomShuffleQueue
     RandomShuffleQueueV2 Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush StackPushV2 StackV2 ]] },
   { why = 'TensorFlow\'s own arrays and lists in imported graphs, whose elements the host holds', [[
     EmptyTensorList RaggedTensorFromVariant RaggedTensorToVariant TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayConcatV2

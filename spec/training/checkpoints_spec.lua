@@ -287,6 +287,63 @@ describe('checkpoints', function()
     assert.is_true(seen > 0)
   end)
 
+  it('hold what queues hold, in order, when asked to', function()
+    local fifo = df.FIFOQueue(10, { 'float32', 'int32' }, { shapes = { { 2 }, {} }, name = 'jobs' })
+    local ragged = df.PaddingFIFOQueue(-1, { 'float32' }, { shapes = { { -1 } }, name = 'ragged' })
+    local best = df.PriorityQueue(-1, { 'int32' }, { shapes = { {} }, name = 'best' })
+    local any = df.RandomShuffleQueue(-1, { 'int32' }, { shapes = { {} }, min_after_dequeue = 3, seed = 1, name = 'any' })
+    local none = df.FIFOQueue(2, { 'string' }, { name = 'none' })
+    df.Variable(1.0, { name = 'w' })
+    local noise = df.random_uniform({}, { seed = 3 })
+    for _, opts in ipairs{ {}, { background = true }, { shard_bytes = 20 } } do
+      local s, t = df.Session{}, df.Session{}
+      for i = 1, 4 do s:run{ fifo:enqueue({ i, i * 2 }, i), ragged:enqueue(df.ones{ i }), best:enqueue(df.int64(i % 2), i), any:enqueue(i) } end
+      opts.queues = { fifo, ragged, best, any, none }
+      local saver = df.train.Saver(opts)
+      local at = saver:save(path, { session = s, step = 1 })
+      saver:wait()
+      t:run(fifo:enqueue({ 9, 9 }, 9))                          -- what was in it makes room
+      saver:restore(at, { session = t })
+      assert.equal(s:run(noise), t:run(noise))                  -- looking and filling count for no runs
+      for _, now in ipairs{ s, t } do                           -- nothing was taken out
+        local seen, all = {}, {}
+        for i = 1, 4 do seen[i] = { now:run({ fifo:dequeue() })[2], now:run(ragged:dequeue()).size, now:run({ best:dequeue() })[2] } end
+        assert.same({ { 1, 1, 2 }, { 2, 2, 4 }, { 3, 3, 1 }, { 4, 4, 3 } }, seen)
+        now:run(any:close())
+        for i = 1, 4 do all[i] = now:run(any:dequeue()) end
+        table.sort(all)
+        assert.same({ 1, 2, 3, 4 }, all)
+        assert.equal(0, now:run(none:size()))
+      end
+      s:close()
+      t:close()
+    end
+    df.save(path, { queues = fifo })
+    assert.equal('not_found', error_of(df.restore, path, { queues = { ragged } }).code)
+    assert.matches('element 1 is the number 3', error_of(df.save, path, { queues = { 3 } }).message)
+    df.run(none:enqueue('text'))
+    assert.matches("the queue 'none' holds strings", error_of(df.save, path, { queues = { none } }).message)
+    df.run(fifo:close())
+    assert.equal('failed_precondition', error_of(df.restore, path, { queues = { fifo } }).code)
+    local small = df.Graph()
+    small:as_default(function()
+      df.Variable(1.0, { name = 'w' })
+      local q = df.FIFOQueue(10, { 'float32', 'float32' }, { shapes = { { 2 }, {} }, name = 'jobs' })
+      local s = df.Session{ graph = small }
+      for i = 1, 2 do s:run(q:enqueue({ i, i }, i)) end
+      df.save(path, { session = s, queues = { q } })
+      s:close()
+    end)
+    df.reset()
+    df.Variable(1.0, { name = 'w' })
+    assert.matches('component 1 of the queue .jobs. is int32, in .* it is float32', error_of(df.restore, path,
+      { queues = { df.FIFOQueue(10, { 'float32', 'int32' }, { shapes = { { 2 }, {} }, name = 'jobs' }) } }).message)
+    df.reset()
+    df.Variable(1.0, { name = 'w' })
+    assert.matches('2 elements of the queue .jobs., which holds 1', error_of(df.restore, path,
+      { queues = { df.FIFOQueue(1, { 'float32', 'float32' }, { shapes = { { 2 }, {} }, name = 'jobs' }) } }).message)
+  end)
+
   it('say what they are asked wrongly', function()
     local w = df.Variable(1.0, { name = 'w' })
     assert.matches('path is expected', message_of(df.save, 3))

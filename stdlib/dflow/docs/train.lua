@@ -298,6 +298,7 @@ df.train.Saver({…})
   :restore(path) reads one; :checkpoints(prefix) lists them; :wait() waits for the disk.
   option    max_to_keep: int = 5  how many are kept; 0: all
   option    variables: list = nil  what is saved; all variables otherwise, with optimizers' slots
+  option    queues: list = nil  queues whose elements are saved and restored, too
   option    best: string = nil  'min' or 'max': the one with the best metric is kept besides
   option    shard_bytes: int = nil  as for df.save
   option    background: bool = false  :save returns at once; it is written while training goes on
@@ -334,6 +335,7 @@ df.save(path, {…})
   option    session: Session = nil  the default session otherwise
   option    metadata: table = nil  {string = string}, which df.restore gives back
   option    shard_bytes: int = nil  several files, none larger, and an index of them
+  option    queues: list = nil  queues whose elements are written, too
   example   local path = os.tmpname()
             local v = df.Variable(1.0, {name = 'v'})
             df.save(path)
@@ -350,6 +352,7 @@ df.restore(path, {…})
   option    session: Session = nil  the default session otherwise
   option    map: table or function = nil  name in the file -> Variable or its name; false: left out
   option    partial: bool = false  true: variables that the file does not have keep their values
+  option    queues: list = nil  queues that are to hold what they held then
   example   local path = os.tmpname()
             local v = df.Variable(1.0, {name = 'v'})
             df.save_safetensors(path, {old = df.tensor(5.0)})

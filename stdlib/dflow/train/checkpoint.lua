@@ -12,6 +12,7 @@ local variable = require 'dflow.front.variable'
 local files = require 'dflow.exchange.file'
 local safetensors = require 'dflow.exchange.safetensors'
 local shards = require 'dflow.train.shards'
+local queues = require 'dflow.train.queues'
 
 local M = {}
 local POSITION = 'dflow.position'
@@ -66,9 +67,10 @@ local function values_of(s, vars, names)
   return out
 end
 
---- df.save(path, {variables =, session =, metadata =, shard_bytes =}): writes the variables' values in a session.
+--- df.save(path, {variables =, session =, metadata =, shard_bytes =, queues =}): writes the variables' values in a session.
 -- @param variables    a list, or {name = Variable} to save under other names; nil: all of the default graph
 -- @param metadata     {string = string} that df.restore gives back
+-- @param queues       queues whose elements are written, too
 -- @param shard_bytes  no file is larger than this: several are written, and <path>.index.json, which says what is where
 function M.save(path, opts) return M.save_now_or_later(path, opts, false) end
 
@@ -76,7 +78,7 @@ function M.save(path, opts) return M.save_now_or_later(path, opts, false) end
 function M.save_later(path, opts) return M.save_now_or_later(path, opts, true) end
 
 function M.save_now_or_later(path, opts, later)
-  opts = errors.options(opts, 'save', { 'variables', 'session', 'metadata', 'shard_bytes' })
+  opts = errors.options(opts, 'save', { 'variables', 'session', 'metadata', 'shard_bytes', 'queues' })
   files.path(path, 'save')
   local s = opts.session and session_of(opts.session, nil, 'save')
   local vars, names, g = M.variables_of(opts.variables, s and s.graph, 'save')
@@ -84,6 +86,7 @@ function M.save_now_or_later(path, opts, later)
   local metadata = { format = 'dflow' }
   for key, v in pairs(opts.metadata or {}) do metadata[key] = v end
   local values = values_of(s, vars, names)
+  queues.save(queues.check(opts.queues, 'save'), s, values, metadata)
   metadata[POSITION] = ('%.0f'):format(core.session_position(s.handle))
   if opts.shard_bytes ~= nil then return shards.write(path, values, metadata, opts.shard_bytes) end
   if not later then return safetensors.write(path, values, metadata) end
@@ -174,7 +177,7 @@ function M.apply(sources, path, vars, names, s, opts, what)
   local from, wrong, extra, taken = {}, {}, {}, {}
   for _, file in ipairs(sources) do
     for _, name in ipairs(file.names) do
-      local v = target(name)
+      local v = not queues.is_part(name) and target(name)
       if v then
         if v.graph ~= s.graph then errors.bad('%s: the variable %s belongs to another graph than the session', what, v.name) end
         if taken[v] then errors.bad("%s: both '%s' and '%s' of %s are for the variable %s", what, taken[v], name, path, v.name) end
@@ -185,7 +188,7 @@ function M.apply(sources, path, vars, names, s, opts, what)
                                                                                      tensor.shape_text(v.dtype, v.shape))
         end
         from[#from + 1] = { v = v, file = file, name = name }
-      else
+      elseif not queues.is_part(name) then
         extra[#extra + 1] = "'" .. name .. "'"
       end
     end
@@ -213,19 +216,24 @@ function M.apply(sources, path, vars, names, s, opts, what)
   return restored, sources[1].metadata
 end
 
---- df.restore(path, {variables =, session =, map =, partial =}): sets variables to what a file holds, all of them or none.
+--- df.restore(path, {variables =, session =, map =, partial =, queues =}): sets variables to what a file holds, all of them or none.
 -- @param map      {name in the file = Variable or its name}, or a function of the name; false leaves that tensor out
 -- @param partial  true: variables that the file does not have keep their values
+-- @param queues   queues that are to hold what they held then, and nothing else
 -- @return         the names of the variables that were set, and the file's metadata
 function M.restore(path, opts)
-  opts = errors.options(opts, 'restore', { 'variables', 'session', 'map', 'partial' })
+  opts = errors.options(opts, 'restore', { 'variables', 'session', 'map', 'partial', 'queues' })
   if opts.map ~= nil and type(opts.map) ~= 'function' and not errors.is_data(opts.map) then
     errors.bad('restore: map is a table {name in the file = Variable}, not %s', errors.describe(opts.map))
   end
   local s = opts.session and session_of(opts.session, nil, 'restore')
   local vars, names, g = M.variables_of(opts.variables, s and s.graph, 'restore')
   s = s or session_of(nil, g, 'restore')
-  return M.apply({ M.open(path, 'restore') }, path, vars, names, s, opts, 'restore')
+  local file = M.open(path, 'restore')
+  local fill = queues.restore(queues.check(opts.queues, 'restore'), file, path, s)
+  local restored, metadata = M.apply({ file }, path, vars, names, s, opts, 'restore')
+  fill()
+  return restored, metadata
 end
 
 M.session_of = session_of

@@ -9,6 +9,7 @@ local convert = require 'dflow.front.convert'
 local variable = require 'dflow.front.variable'
 local checkpoint = require 'dflow.train.checkpoint'
 local shards = require 'dflow.train.shards'
+local queues = require 'dflow.train.queues'
 local files = require 'dflow.exchange.file'
 
 local M = {}
@@ -19,16 +20,17 @@ Saver.__tostring = function(s) return s.max_to_keep and ('Saver that keeps %d'):
 local session_of_runs = require('dflow.front.session').Session
 local ENDINGS = { '.safetensors', '.safetensors.index.json' }
 
---- df.train.Saver{max_to_keep = 5, variables =, best =, shard_bytes =, background =}
+--- df.train.Saver{max_to_keep = 5, variables =, queues =, best =, shard_bytes =, background =}
 -- @param max_to_keep  0: all are kept
 -- @param variables    as for df.save; nil: all of the graph, each time
+-- @param queues       queues whose elements are saved and restored, too
 -- @param best         'min' or 'max': the checkpoint with the best `metric` is kept besides
 -- @param background   true: save returns at once, and the values that the variables had then are written while training goes on. What goes
 --                     wrong is raised by the next call of a method; saver:wait() waits for the disk
 function M.Saver(opts)
   if opts ~= nil and not errors.is_data(opts) then errors.bad('Saver takes a table of options, not %s', errors.describe(opts)) end
   if opts and getmetatable(opts[1]) == variable.Variable then opts = { variables = opts } end
-  opts = errors.options(opts, 'Saver', { 'max_to_keep', 'variables', 'best', 'shard_bytes', 'background' })
+  opts = errors.options(opts, 'Saver', { 'max_to_keep', 'variables', 'queues', 'best', 'shard_bytes', 'background' })
   local keep = opts.max_to_keep
   if keep == nil then keep = 5 end
   if type(keep) ~= 'number' or keep < 0 or not dtypes.is_whole(keep) then
@@ -41,8 +43,9 @@ function M.Saver(opts)
     errors.bad('Saver: background is true or false, not %s', errors.describe(opts.background))
   end
   if opts.background and opts.shard_bytes then errors.bad('Saver: what is written in the background is one file: leave shard_bytes away') end
-  return setmetatable({ background = opts.background, max_to_keep = keep > 0 and keep or nil, variables = opts.variables, direction = opts.best, shard_bytes = opts.shard_bytes,
-                        kept = {} }, Saver)
+  local held = queues.check(opts.queues, 'Saver')
+  return setmetatable({ queues = held, background = opts.background, max_to_keep = keep > 0 and keep or nil, variables = opts.variables,
+                        direction = opts.best, shard_bytes = opts.shard_bytes, kept = {} }, Saver)
 end
 
 --- The checkpoints of a prefix that lie in its folder: {path, step}, the lowest step first.
@@ -151,7 +154,7 @@ function methods.save(s, prefix, opts, ...)
   for key, v in pairs(opts.metadata or {}) do metadata[key] = v end
   if step then metadata['dflow.step'] = ('%.0f'):format(step) end
   if opts.metric then metadata['dflow.metric'] = ('%.17g'):format(opts.metric) end
-  local what = { variables = vars, session = session, metadata = metadata, shard_bytes = s.shard_bytes }
+  local what = { variables = vars, session = session, metadata = metadata, shard_bytes = s.shard_bytes, queues = s.queues }
   if s.background then
     s.writing = { done = checkpoint.save_later(path, what), list = list, path = path, step = step, metric = opts.metric }
   else
@@ -203,7 +206,7 @@ function methods.restore(s, path, opts)
   for _, ending in ipairs(ENDINGS) do
     if not pcall(core.file_size, path) and pcall(core.file_size, path .. ending) then path = path .. ending end
   end
-  return checkpoint.restore(path, { variables = s.variables, session = opts.session, map = opts.map, partial = opts.partial })
+  return checkpoint.restore(path, { variables = s.variables, session = opts.session, map = opts.map, partial = opts.partial, queues = s.queues })
 end
 
 errors.with_colons(methods, Saver, 'a Saver', 'saver')
