@@ -142,7 +142,7 @@ static int32_t place(df_kernel *k, df_tensor *to, const df_tensor *indices, cons
   dfk_places at;
   char text[160];
   at.offset = NULL;
-  if (!dfk_places_of(k, indices, to->rank, to->dims, "tensor", &at)) return k->error->code;
+  if (!dfk_places_of(k, indices, to->rank, to->dims, "result", &at)) return k->error->code;
   if (updates->size != at.picks * at.row) {
     dfk_free(at.offset);
     return dfk_fail(k, DF_INVALID_ARGUMENT, "updates is %s: expected %lld slices of %lld elements",

@@ -9,6 +9,8 @@ local function example(name, arguments)
   return r.out
 end
 
+local host_it = require('spec.support').host_it(it, pending)       -- long trainings: the driver for tests is a hundred times as slow
+
 describe('the example', function()
   it('mandelbrot draws the set', function()
     local out = example('mandelbrot')
@@ -60,12 +62,12 @@ describe('the example', function()
     assert.is_true(mode ~= 'release' or tonumber(out:match('\n([%d.]+) nats per letter of 500')) <= 1.95, out)
   end)
 
-  it('digits_cnn reads at least 98 % of the held-out digits', function()
+  host_it('digits_cnn reads at least 98 % of the held-out digits', function()
     local out = example('digits_cnn', mode == 'release' and '' or 'epochs=2')
     assert.is_true(mode ~= 'release' or tonumber(out:match('([%d.]+) %% of the held%-out digits')) >= 98, out)
   end)
 
-  it('digits_rnn reads at least 96 % of the held-out digits', function()
+  host_it('digits_rnn reads at least 96 % of the held-out digits', function()
     if mode ~= 'release' then
       local out = example('digits_rnn', 'epochs=2')
       assert.is_truthy(out:match('epoch  2'), out)
@@ -75,7 +77,7 @@ describe('the example', function()
     assert.is_true(tonumber(out:match('([%d.]+) %% of the held%-out digits')) >= 96, out)
   end)
 
-  it('digits_rnn takes other files', function()
+  host_it('digits_rnn takes other files', function()
     local d = 'examples/data/'
     local out = example('digits_rnn', ('%st10k-images-idx3-ubyte.gz %st10k-labels-idx1-ubyte.gz '
       .. '%strain-images-idx3-ubyte.gz %strain-labels-idx1-ubyte.gz epochs=1'):format(d, d, d, d))

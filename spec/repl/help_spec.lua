@@ -8,6 +8,7 @@ local ops = require 'dflow.front.ops'
 local registry = require 'dflow.front.registry'
 local sessions = require 'dflow.front.session'
 local examples = require 'spec.help_examples'
+local host_it = require('spec.support').host_it(it, pending)       -- examples that say where a node runs
 
 --- The table of methods that an __index function of a type keeps to itself.
 local function methods_of(object, name)
@@ -122,7 +123,7 @@ describe('help', function()
     end
   end)
 
-  it('shows an example of every name that runs, and what it gives', function()
+  host_it('shows an example of every name that runs, and what it gives', function()
     local n = 0
     for _, name in ipairs(help.names()) do
       if name ~= 'variant' then
