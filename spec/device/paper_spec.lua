@@ -179,3 +179,17 @@ describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig.
     assert.is_truthy(svg:find('copy to the host', 1, true) and svg:find('copy from the host', 1, true))
   end)
 end)
+
+describe('examples/paper/numbers.lua', function()
+  it('measures what was to be reached; what is virtual time is reached on any machine', function()
+    local shell = require 'spec.shell'
+    local r = shell.run(shell.dflow .. ' examples/paper/numbers.lua')
+    assert.equal('', r.err)
+    local rows = 0
+    for line in r.out:gmatch '[^\n]+' do
+      rows = rows + 1
+      if line:find('^Fig') or line:find('^swapping') then assert.is_nil(line:find('not reached', 1, true), line) end
+    end
+    assert.equal(12, rows)
+  end)
+end)
