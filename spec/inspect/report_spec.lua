@@ -222,6 +222,14 @@ describe('a report in a browser', function()
       && iteration[j] - iteration[i] !== (run.nodes[w.a].type === 'NextIteration' ? 1 : 0)).length]==])
   end)
 
+  it('says by which side of a Switch each value comes out', function()
+    open(program())
+    local sides = b:eval [==[[...document.querySelectorAll('text.side')].map(t => t.textContent).sort().join('')]==]
+    local wanted = b:eval [==[run.edges.filter(e => /Switch$/.test(run.nodes[e[0]].type)).map(e => e[2] === 1 ? 'T' : 'F').sort().join('')]==]
+    assert.matches('^F+T+$', sides)
+    assert.equal(wanted, sides)
+  end)
+
   it('marks dead tokens with more than a colour', function()
     open(program())
     b:key('End')

@@ -122,6 +122,9 @@ wires.forEach((w, i) => {
   w.plain = w.back ? 'edge back' : 'edge';
   w.shown = w.plain;
   w.path = make('path', { class: w.plain, d }, world);
+  if (large || !/Switch$/.test(run.nodes[w.a].type)) return;
+  const p = w.path.getPointAtLength(0);                      // by which side a Switch lets it out
+  make('text', { class: 'side', x: p.x + 4, y: p.y + 11 }, world, w.port === 1 ? 'T' : 'F');
 });
 const roomOn = w => {                                        // how many chips have room on an edge
   w.length = w.length || w.path.getTotalLength();
