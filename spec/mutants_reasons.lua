@@ -51,4 +51,8 @@ return {
     after = 'for (; at > 1 && magnitude(to[at - 1]) < magnitude(box->to[d]); at--) {', reason = 'the same elements in an order that is dearer' },
   { file = 'runtime/tensorflow/import.c', before = 'size_t bytes = strlen(m->prefix) + strlen(name) + 1;',
     after = 'size_t bytes = strlen(m->prefix) + strlen(name) + 2;', reason = 'the same: a byte more than is used' },
+  { file = 'stdlib/dflow/draw/svg.lua',
+    before = [[say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 7, n.y + LINE - 1, escaped(n.beside))]],
+    after = [[say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 8, n.y + LINE - 1, escaped(n.beside))]],
+    reason = 'a pixel to the left' },
 }

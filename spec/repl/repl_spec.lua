@@ -64,7 +64,8 @@ describe('the lexer', function()
   it('blanks out strings and comments where words are looked for, byte for byte', function()
     local masked = require('dflow.front.quote').masked
     for text, expected in pairs{
-      ['f("x", y)'] = 'f(   , y)', ["g('a\\'b') -- x"] = 'g(      )     ', ['h([=[ ]] x ]=], z)'] = 'h(            , z)',
+      ['f("x", y)'] = 'f(   , y)', ['f("x", y, "zz", w)'] = 'f(   , y,     , w)',
+      ["g('a\\'b') -- x"] = 'g(      )     ', ['h([=[ ]] x ]=], z)'] = 'h(            , z)',
       ['a --[[ x ]] + b'] = 'a           + b', ['k("no end'] = 'k(       ', ['x[1] .. y'] = 'x[1] .. y' } do
       assert.equal(expected, masked(text))
     end

@@ -223,7 +223,9 @@ describe('a learning rate', function()
   it('is constant by pieces, each of which ends on its boundary', function()
     local function piece(x) return df.run(df.train.piecewise_constant(x, { 5, 10 }, { 1.0, 0.5, 0.1 })) end
     near({ piece(df.int64(0)), piece(df.int64(5)), piece(df.int64(6)), piece(df.int64(10)), piece(df.int64(11)) }, { 1, 1, 0.5, 0.5, 0.1 })
-    assert.matches('one longer', message_of(df.train.piecewise_constant, df.int32(1), { 5 }, { 1.0 }))
+    assert.matches('one longer; they have 1 and 1 entries$', message_of(df.train.piecewise_constant, df.int32(1), { 5 }, { 1.0 }))
+    assert.matches('one longer; they have ? and 2 entries', message_of(df.train.piecewise_constant, df.int32(1), 5, { 1.0, 2.0 }), 1, true)
+    assert.matches('one longer; they have 1 and ? entries', message_of(df.train.piecewise_constant, df.int32(1), { 5 }, 2.0), 1, true)
     assert.matches('numbers that rise', message_of(df.train.piecewise_constant, df.int32(1), { 5, 5 }, { 1.0, 2.0, 3.0 }))
   end)
 
