@@ -240,6 +240,7 @@ struct dfi_exec {
   int64_t      sent, received;   /* letters; those that have met their Recv */
   bool         joint;            /* others of the team have not been added up yet */
   df_error     own_error;        /* of an owner but the first */
+  int64_t      vain_at; uint32_t vain;   /* how many tokens had run, and how often since they were no more: run.c */
   struct dfi_fault *faults;      /* by device: fault.c; NULL: nothing is to fail */
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
   struct dfi_timed *clock;       /* owned; what timed is when it is wanted */

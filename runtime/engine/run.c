@@ -139,6 +139,14 @@ static void look_up(dfi_exec *x) {
   if (x->running && dfi_inbox_filled(x)) dfi_inbox_take(x, false);
 }
 
+/* Does all that is ready have its turn again and again, and wait for what a message that never comes would bring? Then
+   the run has failed. */
+static bool turns_in_vain(dfi_exec *x) {
+  const int64_t ran = x->count.taken + (x->head - x->counted);
+  if (ran != x->vain_at) { x->vain_at = ran; x->vain = 0; return false; }
+  return ++x->vain > x->tail - x->head + 64 && dfi_transfer_stalled(x);
+}
+
 /* What happens only now and then: false when the engine has to stop. */
 bool dfi_exec_pause(dfi_exec *x) {
   if (x->finished || x->failed) return false;
@@ -152,6 +160,7 @@ bool dfi_exec_pause(dfi_exec *x) {
       return !x->failed;
     }
     if (x->head == x->tail && !x->finished) return true;
+    if (DFI_UNLIKELY(x->faults != NULL) && x->flights && turns_in_vain(x)) return false;
   }
   if (x->head == x->tail) {
     if (!x->running) {

@@ -115,6 +115,17 @@ describe('a link', function()
     end
   end)
 
+  it('is told of, too, where what it holds up is to be computed a second time', function()
+    local fetches, feeds = program()
+    for _, n in ipairs{ 35, 38, 41, 44 } do
+      for _, save in ipairs{ 'recompute', 'auto', 'swap' } do
+        local s = df.Session{ devices = { 'cpu:0', { 'sim:0', link_stall_at = n }, 'sim:1' }, save = save, owners = 2 }
+        assert.matches('has stalled', ends(s, fetches, feeds).message)
+        s:close()
+      end
+    end
+  end)
+
   it('may fail as the run begins', function()
     local fetches, feeds = program()
     local s = session{ link_fail_at = 1 }
