@@ -136,11 +136,17 @@ void dfi_transfer_copy(dfi_call *c) {
 
 static void land(dfi_exec *x, dfi_flight *f) {
   dfi_record *r = f->call.record;
+  const dfi_pnode *p = f->call.node;
+  if (DFI_UNLIKELY(x->failed) && p->nout) {  /* what was copied when it was sent lies there, and is not counted */
+    df_value *slot = r->base[DFI_ITERATION] + p->out;
+    dfi_value_drop(slot);
+    slot->kind = DF_EMPTY;
+  }
   x->waiting++;
   dfi_call_back(x, &f->call);
   x->flying -= dfi_value_bytes(&f->value);
-  const bool there = x->failed || f->value.kind == DF_EMPTY || take_in(x, r, f->call.node, &f->value);
-  if (there && !x->failed) arrived(x, r, f->call.node, f->dead);
+  const bool there = x->failed || f->value.kind == DF_EMPTY || take_in(x, r, p, &f->value);
+  if (there && !x->failed) arrived(x, r, p, f->dead);
   dfi_value_drop(&f->value);
   f->next = x->spare_flights;
   x->spare_flights = f;

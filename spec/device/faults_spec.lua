@@ -148,6 +148,18 @@ describe('a link', function()
     assert.is_true(df.stats().memory['cpu:0'].in_use <= before + 65536)
   end)
 
+  it('leaves nothing of what was on its way', function()
+    local fetches, feeds = program()
+    for n = 18, 70, 3 do
+      for _, fault in ipairs{ { link_fail_at = n }, { fail_at = n } } do
+        local s = session(fault, { latency = '5us' })
+        pcall(s.run, s, fetches, feeds)
+        for name, m in pairs(s:stats().memory) do if name ~= 'cpu:0' then assert.equal(0, m.in_use) end end
+        s:close()
+      end
+    end
+  end)
+
   it('is told what fails by whole numbers', function()
     for key, v in pairs{ fail_at = 0, link_fail_at = 1.5, link_stall_at = 'soon' } do
       local ok, err = pcall(df.Session, { devices = { 'cpu:0', { 'sim:0', [key] = v } } })
