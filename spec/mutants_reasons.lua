@@ -55,4 +55,7 @@ return {
     before = [[say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 7, n.y + LINE - 1, escaped(n.beside))]],
     after = [[say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 8, n.y + LINE - 1, escaped(n.beside))]],
     reason = 'a pixel to the left' },
+  { file = 'runtime/base/tensor.c', before = 'return __builtin_mul_overflow(n, (int64_t)dfi_dtype_size[dtype], &bytes) || bytes > INT64_MAX / 4 ? -1 : n;',
+    after = 'return __builtin_mul_overflow(n, (int64_t)dfi_dtype_size[dtype], &bytes) || bytes > INT64_MAX / 5 ? -1 : n;',
+    reason = 'two bounds that no machine has the memory to tell apart' },
 }
