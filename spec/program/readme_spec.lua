@@ -8,6 +8,8 @@ local function readme()
   return text
 end
 
+local host_it = require('spec.support').host_it(it, pending)       -- elsewhere its screens name devices
+
 describe('the README', function()
   local function is_real(shown)
     local input = {}
@@ -38,7 +40,7 @@ describe('the README', function()
     assert.are.equal(shown .. 'dflow> \n', table.concat(real), r.err)
   end
 
-  it('shows sessions that are real', function()
+  host_it('shows sessions that are real', function()
     local n = 0
     for shown in readme():gmatch('```\n(dflow> .-)```') do
       is_real(shown)
