@@ -4,47 +4,57 @@ local M = {
   { why = 'works on strings, files or the terminal', [[
     AsString DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary MergeSummary MergeV2Checkpoints PrintV2 ReduceJoin
     RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename StaticRegexFullMatch StringFormat StringJoin
-    StringLength StringLower StringSplit StringStrip StringToNumber StringUpper Substr TensorSummaryV2 WriteWholeFile ]] },
+    StringLength StringLower StringSplit StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
+    StringUpper Substr TensorSummaryV2 WriteWholeFile ]] },
   { why = 'calls Lua, notes values for Lua, or is unknown', 'HostCall HostCallStateless Trace Unknown' },
-  { why = 'a queue, a stack, a hash table or an optional: the host holds it and callers wait for each other there', [[
-    FIFOQueue FIFOQueueV2 HashTableV2 InitializeTableV2 LookupTableExportV2 LookupTableFilled LookupTableFindV2 LookupTableImportV2
-    LookupTableInsertV2 LookupTableRemoveV2 LookupTableSizeV2 MutableHashTableOfTensorsV2 MutableHashTableV2 OptionalFromValue
-    OptionalGetValue OptionalHasValue OptionalNone PaddingFIFOQueue PaddingFIFOQueueV2 PriorityQueue PriorityQueueV2 QueueClear QueueClose
-    QueueCloseV2 QueueDequeue QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 QueueDequeueV2 QueueEnqueue
-    QueueEnqueueMany QueueEnqueueManyV2 QueueEnqueueV2 QueueIsClosed QueueIsClosedV2 QueuePeek QueueSize QueueSizeV2 RandomShuffleQueue
-    RandomShuffleQueueV2 Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush StackPushV2 StackV2 ]] },
+  { why = 'a queue, a stack, a hash table, an accumulator, a staging area or an optional: the host holds it and callers wait there', [[
+    AccumulatorApplyGradient AccumulatorNumAccumulated AccumulatorSetGlobalStep AccumulatorTakeGradient ConditionalAccumulator
+    FIFOQueue FIFOQueueV2 HashTable HashTableV2 InitializeTable InitializeTableV2 LookupTableExport LookupTableExportV2
+    LookupTableFilled LookupTableFind LookupTableFindV2 LookupTableImport LookupTableImportV2 LookupTableInsert LookupTableInsertV2
+    LookupTableRemoveV2 LookupTableSize LookupTableSizeV2 MutableDenseHashTableV2 MutableHashTable MutableHashTableOfTensors
+    MutableHashTableOfTensorsV2 MutableHashTableV2 OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone PaddingFIFOQueue
+    PaddingFIFOQueueV2 PriorityQueue PriorityQueueV2 QueueClear QueueClose QueueCloseV2 QueueDequeue QueueDequeueMany
+    QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 QueueDequeueV2 QueueEnqueue QueueEnqueueMany QueueEnqueueManyV2
+    QueueEnqueueV2 QueueIsClosed QueueIsClosedV2 QueuePeek QueueSize QueueSizeV2 RandomShuffleQueue RandomShuffleQueueV2
+    ResourceAccumulatorApplyGradient ResourceAccumulatorNumAccumulated ResourceAccumulatorSetGlobalStep
+    ResourceAccumulatorTakeGradient ResourceConditionalAccumulator Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush
+    StackPushV2 StackV2 Stage StageClear StagePeek StageSize Unstage ]] },
   { why = 'TensorFlow\'s own arrays and lists in imported graphs, whose elements the host holds', [[
     EmptyTensorList RaggedTensorFromVariant RaggedTensorToVariant TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayConcatV2
     TensorArrayConcatV3 TensorArrayGatherV2 TensorArrayGatherV3 TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape
-    TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySizeV2 TensorArraySizeV3 TensorArraySplitV2
-    TensorArraySplitV3 TensorArrayV2 TensorArrayV3 TensorArrayWriteV2 TensorArrayWriteV3 TensorListConcat TensorListConcatLists
-    TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather TensorListGatherGrad TensorListGetItem
-    TensorListLength TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListReserve TensorListResize TensorListScatter
-    TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack ]] },
+    TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySizeV2 TensorArraySizeV3
+    TensorArraySplitV2 TensorArraySplitV3 TensorArrayV2 TensorArrayV3 TensorArrayWriteV2 TensorArrayWriteV3 TensorListConcat
+    TensorListConcatLists TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather TensorListGatherGrad
+    TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListReserve TensorListResize
+    TensorListScatter TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack ]] },
   { why = 'variables of TensorFlow 1 that are passed by reference, read by the host at the moment they are used', [[
-    ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam ApplyAddSign ApplyCenteredRMSProp ApplyFtrl ApplyFtrlV2
-    ApplyGradientDescent ApplyMomentum ApplyPowerSign ApplyProximalAdagrad ApplyProximalGradientDescent ApplyRMSProp Assign AssignAdd
-    AssignSub CountUpTo DestroyTemporaryVariable IsVariableInitialized ReadReferenceSaved RefIdentity RefSelect ScatterAdd ScatterDiv
-    ScatterMax ScatterMin ScatterMul ScatterNdAdd ScatterNdSub ScatterNdUpdate ScatterSub ScatterUpdate SparseApplyAdadelta
-    SparseApplyAdagrad SparseApplyAdagradDA SparseApplyAdagradV2 SparseApplyCenteredRMSProp SparseApplyFtrl SparseApplyFtrlV2
-    SparseApplyMomentum SparseApplyProximalAdagrad SparseApplyProximalGradientDescent SparseApplyRMSProp StridedSliceAssign
-    TemporaryVariable Variable VariableV2 ]] },
+    ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam ApplyAddSign ApplyCenteredRMSProp ApplyFtrl
+    ApplyFtrlV2 ApplyGradientDescent ApplyMomentum ApplyPowerSign ApplyProximalAdagrad ApplyProximalGradientDescent ApplyRMSProp
+    Assign AssignAdd AssignSub CountUpTo DestroyTemporaryVariable IsVariableInitialized ReadReferenceSaved RefIdentity RefSelect
+    ScatterAdd ScatterDiv ScatterMax ScatterMin ScatterMul ScatterNdAdd ScatterNdSub ScatterNdUpdate ScatterSub ScatterUpdate
+    SparseApplyAdadelta SparseApplyAdagrad SparseApplyAdagradDA SparseApplyAdagradV2 SparseApplyCenteredRMSProp SparseApplyFtrl
+    SparseApplyFtrlV2 SparseApplyMomentum SparseApplyProximalAdagrad SparseApplyProximalGradientDescent SparseApplyRMSProp
+    StridedSliceAssign TemporaryVariable Variable VariableV2 ]] },
   { why = 'shapes, handles and counts, which lie on the host', [[
     BroadcastArgs BroadcastGradientArgs ConcatOffset DestroyResourceOp DisableCopyOnRead GatherHandle InvertPermutation PackHandles
     PlaceholderWithDefault RaggedRange ReducedCount ReducedShape ResourceCountUpTo ToBool ]] },
   { why = 'how much it gives depends on the values', [[
-    ComputeAccidentalHits ListDiff NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3 NonMaxSuppressionV4
-    RaggedGather Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Where ]] },
+    ComputeAccidentalHits DenseToDenseSetOperation DenseToSparseSetOperation ListDiff NonMaxSuppression NonMaxSuppressionV2
+    NonMaxSuppressionV3 NonMaxSuppressionV4 RaggedGather SetSize SparseToSparseSetOperation Unique UniqueV2 UniqueWithCounts
+    UniqueWithCountsV2 Where ]] },
   { why = 'numbers in few bits, which are for machines without a GPU', [[
     Dequantize FakeQuantWithMinMaxArgs FakeQuantWithMinMaxArgsGradient FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsGradient
-    FakeQuantWithMinMaxVarsPerChannel FakeQuantWithMinMaxVarsPerChannelGradient QuantizeV2
-    QuantizedMatMul ]] },
+    FakeQuantWithMinMaxVarsPerChannel FakeQuantWithMinMaxVarsPerChannelGradient QuantizeV2 QuantizedMatMul ]] },
+  { why = 'bands of diagonals, which imported graphs alone hold: what df.matrix_diag and its kind build has kernels',
+    'MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixSetDiagV2 MatrixSetDiagV3' },
+  { why = 'normalisation from before there was one by batches: its few layers are the host\'s', 'LRN' },
   { why = 'complex numbers', 'Angle Complex ComplexAbs Conj ConjugateTranspose FFT FFT2D IFFT IFFT2D IRFFT IRFFTGrad Imag RFFT RFFTGrad Real' },
   { why = 'factorisations: LAPACK\'s, on the host', [[
     Cholesky LogMatrixDeterminant MatrixDeterminant MatrixInverse MatrixSolve MatrixTriangularSolve Qr SelfAdjointEigV2 Svd
     TridiagonalSolve ]] },
   { why = 'draws one after the other from a generator', [[
-    AllCandidateSampler LogUniformCandidateSampler Multinomial RandomGamma RandomPoissonV2 RandomShuffle UniformCandidateSampler ]] },
+    AllCandidateSampler FixedUnigramCandidateSampler LogUniformCandidateSampler Multinomial ParameterizedTruncatedNormal RandomGamma
+    RandomPoissonV2 RandomShuffle UniformCandidateSampler ]] },
   { why = 'TensorFlow\'s bits, which its samplers for the host draw one after the other', [[
     StatelessMultinomial StatelessRandomBinomial StatelessRandomGammaV2 StatelessRandomGammaV3 StatelessRandomNormalV2
     StatelessRandomPoisson StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt
