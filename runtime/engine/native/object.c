@@ -2,6 +2,7 @@
  */
 #define _GNU_SOURCE
 #include "engine/native/object.h"
+#include "base/internal.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <dlfcn.h>
@@ -87,7 +88,7 @@ static const char *name_of(const loader *l, const Elf64_Sym *s) {
 
 /* Gives each section that is code or constants its place. */
 static bool lay_out(loader *l) {
-  if (!(l->at = malloc(sizeof *l->at * l->nsections))) return false;
+  if (!(l->at = dfi_malloc(sizeof *l->at * l->nsections))) return false;
   for (size_t i = 0; i < l->nsections; i++) {
     const Elf64_Shdr *s = &l->section[i];
     l->at[i] = SIZE_MAX;
@@ -179,7 +180,7 @@ static void *lay(loader *l, const char *symbol) {
 void *dfi_object_load(dfi_object *o, const void *file, size_t bytes, const char *symbol) {
   loader l = { .file = file, .bytes = bytes };
   void *entry = lay(&l, symbol);
-  free(l.at);
+  dfi_free(l.at);
   if (!entry && l.memory) munmap(l.memory, l.size);
   if (entry) *o = (dfi_object){ l.memory, l.size };
   return entry;
