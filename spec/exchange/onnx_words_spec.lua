@@ -35,6 +35,37 @@ describe('a model in ONNX', function()
     assert.matches('dflow has not the type 99', refused{ inputs = { x = { 'float', { 3 } } }, outputs = { 'y' }, { 'BitCast', { 'x' }, { 'y' }, { to = 99 } } }, 1, true)
   end)
 
+  it('takes a step of training by the rates that the standard has where it says none: Adagrad, Momentum, Adam', function()
+    --- What becomes of x = {1, 2} and its states at step t, for the gradient {0.5, 0}, whose states are zeros.
+    local function step(op, t, states, attributes)
+      local g = { inputs = { rate = { 'float', {} }, t = { 'int64', {} }, x = { 'float', { 2 } }, g = { 'float', { 2 } } }, outputs = { 'y' } }
+      local feeds = { rate = df.tensor(0.1, 'float32'), t = df.tensor(t, 'int64'), x = df.tensor({ 1, 2 }, 'float32'), g = df.tensor({ 0.5, 0 }, 'float32') }
+      local given = { 'rate', 't', 'x', 'g' }
+      for i = 1, states do
+        local name = 's' .. i
+        given[#given + 1], g.outputs[i + 1] = name, name .. '_new'
+        g.inputs[name], feeds[name] = { 'float', { 2 } }, df.tensor({ 0, 0 }, 'float32')
+      end
+      g[1] = { op, given, g.outputs, attributes, domain = 'ai.onnx.preview.training' }
+      local r = model.run(g, feeds)
+      for i, v in ipairs(r) do r[i] = v:totable() end
+      return r
+    end
+    local near = require('spec.support').near
+    near(step('Adagrad', 0, 1), { { 1 - 0.1 * 0.5 / (0.5 + 1e-6), 2 }, { 0.25, 0 } })           -- 0 / (0 + epsilon)
+    near(step('Adagrad', 3, 1, { decay_factor = { float = 0.5 }, norm_coefficient = { float = 0.1 }, epsilon = { float = 1 } }),
+      { { 1 - 0.04 * 0.6 / 1.6, 2 - 0.04 * 0.2 / 1.2 }, { 0.36, 0.04 } })
+    local kinds = { alpha = { float = 0.9 }, beta = { float = 0.5 }, norm_coefficient = { float = 0 }, mode = 'standard' }
+    near(step('Momentum', 0, 1, kinds), { { 0.95, 2 }, { 0.5, 0 } })
+    near(step('Momentum', 1, 1, kinds), { { 0.975, 2 }, { 0.25, 0 } })
+    kinds.mode = 'nesterov'
+    near(step('Momentum', 1, 1, kinds), { { 1 - 0.1 * (0.5 + 0.9 * 0.25), 2 }, { 0.25, 0 } })
+    local v, h = 0.1 * 0.5, 0.001 * 0.25
+    near(step('Adam', 0, 2), { { 1 - 0.1 * v / (math.sqrt(h) + 1e-6), 2 }, { v, 0 }, { h, 0 } })
+    near(step('Adam', 1, 2, { norm_coefficient_post = { float = 0.5 } }),
+      { { (1 - 0.1 * math.sqrt(0.001) / 0.1 * v / (math.sqrt(h) + 1e-6)) / 2, 1 }, { v, 0 }, { h, 0 } })
+  end)
+
   describe('with a sequence', function()
     local function at(position, how)
       local g = { inputs = { a = { 'float', {} }, b = { 'float', {} }, c = { 'float', {} }, k = { 'int64', {} } }, outputs = { 'y' },

@@ -192,7 +192,7 @@ end
 ops.Adagrad = optimizer(1, function(n, rate, t, x, g, h)
   local r = rate / (df.cast(t, rate.dtype) * same(rate, n.attr('decay_factor', 0)) + 1)
   h = h + df.square(g)
-  return x - r * g / (df.sqrt(h) + same(x, n.attr('epsilon', 0))), h
+  return x - r * g / (df.sqrt(h) + same(x, n.attr('epsilon', 1e-6))), h
 end)
 ops.Momentum = optimizer(1, function(n, rate, t, x, g, v)
   local alpha, beta = same(x, n.attr 'alpha'), same(x, n.attr 'beta')
