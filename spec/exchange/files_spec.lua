@@ -33,6 +33,21 @@ describe('a file that dflow writes', function()
     shell('chmod 755 %s; rm -rf %s', folder, folder)
   end)
 
+  it('is as it was where what writes it raises: what it raised is raised on as it is', function()
+    local path, own = folder .. '/file', {}
+    write(path, 'old')
+    for _, raised in ipairs{ 'a string', own } do
+      local ok, why = pcall(files.with, path, function(f)
+        f:write('half of it')
+        error(raised, 0)
+      end)
+      assert.is_false(ok)
+      assert.equal(raised, why)
+      assert.equal('old', read(path))
+      assert.equal('file', left_in(folder))
+    end
+  end)
+
   it('is of one of these kinds', function()
     assert.is_true(#kinds >= 10, table.concat(kinds, ' '))
   end)
