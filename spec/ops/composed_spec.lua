@@ -58,6 +58,7 @@ describe('an assertion on values', function()
     assert.matches('is float32, int32 is expected', message_of(df.assert_type, x, 'int32'), 1, true)
     assert.matches('an integer dtype is expected', message_of(df.assert_integer, x), 1, true)
     assert.matches('a scalar is expected', message_of(df.assert_scalar, x), 1, true)
+    assert.matches('the rate: assert_scalar', message_of(df.assert_scalar, x, { message = 'the rate' }), 1, true)
     local any = df.placeholder 'float32'
     assert.equal(true, df.run(df.assert_rank(any, 1), { [any] = { 1 } }))
     assert.is_false((pcall(df.run, df.assert_rank(any, 2), { [any] = { 1 } })))
@@ -193,6 +194,7 @@ describe('what is made of ops', function()
     assert.same({ 1, 6, 6, 1 }, y.shape)
     values({ { -0.075, -0.025, -0.425, -0.175, -0.775, -0.325 }, { 0.325, 1.575, 0.375, 1.825, 0.425, 2.075 } },
            df.reshape(y, { 6, 6 })[0], df.reshape(y, { 6, 6 })[5])
+    assert.matches('rate is the number 2, {height, width} is expected', message_of(df.depthwise_conv2d, x, filter, { 1, 1, 1, 1 }, 'SAME', 2), 1, true)
   end)
 
   it('matrices transposed, traced, applied', function()

@@ -172,6 +172,9 @@ describe('a loss over samples', function()
     assert.equal(7, r[2].size)
     assert.matches('sampled_values is Output', message_of(df.nce_loss, w, b, { 1 }, df.ones{ 1, 4 }, 3, 50, { sampled_values = df.ones{ 1 } }))
     assert.matches('the inputs are float32%[4%]', message_of(df.nce_loss, w, b, { 1 }, df.ones{ 4 }, 3, 50))
+    for _, fn in ipairs{ df.sampled_softmax_loss, df.nce_loss } do
+      assert.matches('the inputs are int32, floats are expected', message_of(fn, w, b, { 1 }, df.ones({ 1, 4 }, 'int32'), 3, 50))
+    end
     assert.matches('the true classes are float32', message_of(df.nce_loss, w, b, df.ones{ 1 }, df.ones{ 1, 4 }, 3, 50))
     assert.matches('51 different classes are asked for', message_of(df.sampled_softmax_loss, w, b, { 1 }, df.ones{ 1, 4 }, 51, 50))
   end)

@@ -84,7 +84,9 @@ end)
 def('assert_scalar', { 'x' }, { 'message' }, function(o)
   required('assert_scalar', o, 'x')
   local x = to_output(o.x, nil, nil, 'assert_scalar')
-  if (graph.rank(x) or 0) ~= 0 then errors.bad('assert_scalar: `%s` has rank %d, a scalar is expected', x.name, graph.rank(x)) end
+  if (graph.rank(x) or 0) ~= 0 then
+    errors.bad('%sassert_scalar: `%s` has rank %d, a scalar is expected', o.message and o.message .. ': ' or '', x.name, graph.rank(x))
+  end
   return x
 end)
 
@@ -399,6 +401,7 @@ end)
 def('depthwise_conv2d', { 'input', 'filter', 'strides', 'padding', 'rate' }, {}, function(o)
   required('depthwise_conv2d', o, 'input', 'filter', 'strides', 'padding')
   local rate = o.rate or { 1, 1 }
+  if not nest.is_plain(rate) or #rate ~= 2 then errors.bad('depthwise_conv2d: rate is %s, {height, width} is expected', errors.describe(rate)) end
   return f.depthwise_conv2d_native(o.input, o.filter, { strides = o.strides, padding = o.padding,
                                                         dilations = { 1, rate[1], rate[2], 1 }, name = o.name })
 end)

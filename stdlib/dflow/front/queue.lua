@@ -177,6 +177,7 @@ local function fits(want, found)
   end
   return true
 end
+M.fits = fits
 
 local function values_of(q, what, many, n, given)
   if n ~= #q.types then

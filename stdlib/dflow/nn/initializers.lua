@@ -123,9 +123,11 @@ function M.identity(opts)
   end
 end
 
+local no_names = { check = true, value = true, constant = true }     -- functions of this module that make no initializer from nothing
+
 local function names()
   local list = {}
-  for name in pairs(M) do list[#list + 1] = name end
+  for name in pairs(M) do list[#list + 1] = not no_names[name] and name or nil end
   table.sort(list)
   return list
 end
@@ -135,13 +137,13 @@ end
 function M.check(given, default, what)
   if given == nil then return default end
   if type(given) == 'string' then
-    if given == 'check' or given == 'value' or not rawget(M, given) or given == 'constant' then
+    if no_names[given] or not rawget(M, given) then
       errors.bad("%s: there is no initializer '%s'%s", what, given, errors.hint(given, names()))
     end
     return M[given]()
   end
   for name, make in pairs(M) do      -- the maker in place of what it makes: he_normal for he_normal()
-    if given == make and name ~= 'check' and name ~= 'value' and name ~= 'constant' then return make() end
+    if given == make and not no_names[name] then return make() end
   end
   if type(given) == 'boolean' or type(given) == 'thread' or type(given) == 'userdata' then
     errors.bad('%s is a function(shape, dtype), a name, or a value, not %s', what, errors.describe(given))

@@ -39,6 +39,7 @@ local function sampled_logits(what, weights, biases, labels, inputs, num_sampled
   if graph.rank(inputs) ~= 2 then
     errors.bad('%s: the inputs are %s, [batch, size] is expected', what, tensor.shape_text(inputs.dtype, inputs.shape))
   end
+  if not MOST[inputs.dtype] then errors.bad('%s: the inputs are %s, floats are expected', what, inputs.dtype) end
   labels = samplers.classes(labels, num_true, what)
   local values = sampled_values(what, opts.sampled_values, labels, num_true, num_sampled, num_classes, opts.seed)
   local ids, of_true, of_ids = values[1], values[2], values[3]

@@ -39,8 +39,8 @@ end
 function M.doc(name) return commands[name] and commands[name].doc end
 
 --- What other debuggers and people call commands that have another name here.
-local meant = { draw = 'graph', picture = 'graph', next = 'step', n = 'step', where = 'frames', bt = 'frames', backtrace = 'frames', print = 'value',
-                p = 'value', profile = 'prof', memory = 'mem', delete = 'unbreak', display = 'watch', list = 'src', clear = 'unbreak' }
+local meant = { draw = 'graph', picture = 'graph', next = 'step', n = 'step', bt = 'frames', backtrace = 'frames', print = 'value',
+                profile = 'prof', memory = 'mem', delete = 'unbreak', display = 'watch', list = 'src', clear = 'unbreak' }
 
 --- The command that a word begins; nil and why there is none.
 function M.find(word)

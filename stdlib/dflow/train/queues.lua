@@ -6,6 +6,7 @@ local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local shapes = require 'dflow.front.shape'
+local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local registry = require 'dflow.front.registry'
 local ops = require 'dflow.front.ops'
@@ -94,8 +95,11 @@ local function elements(q, file, path)
   if q.capacity >= 0 and count > q.capacity then
     errors.bad("restore: %s has %d elements of the queue '%s', which holds %d", path, count, q.name, q.capacity)
   end
-  local found = {}
+  local found, more = {}, #q.types + 1
   for i = 1, count do found[i] = {} end
+  if file.about(key_of(q, more)) or file.about(key_of(q, more, 1)) then
+    errors.bad("restore: elements of the queue '%s' have %d components, in %s they have more", q.name, #q.types, path)
+  end
   for c, d in ipairs(q.types) do
     local name, together = dtypes.name[d], file.about(key_of(q, c)) and file.tensor(key_of(q, c))
     for i = 1, count do
@@ -110,7 +114,11 @@ local function elements(q, file, path)
         if not file.about(key_of(q, c, i)) then errors.raise('data_loss', "%s: '%s' is missing", path, key_of(q, c, i)) end
         t = file.tensor(key_of(q, c, i))
       end
-      if t.dtype ~= name then errors.bad("restore: component %d of the queue '%s' is %s, in %s it is %s", c - 1, q.name, name, path, t.dtype) end
+      local want = q.shapes and q.shapes[c]
+      if t.dtype ~= name or not queue.fits(want, t.shape) then
+        errors.bad("restore: component %d of the queue '%s' is %s, in %s it is %s", c, q.name, tensor.shape_text(name, want), path,
+                   tensor.shape_text(t.dtype, t.shape))
+      end
       found[i][c] = t
     end
   end
