@@ -245,6 +245,11 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
 
 /* As produce. */
 static bool look(dfi_queue *q, dfi_waiter *w) {
+  if (q->closed && q->count + q->lent < w->wanted) {       /* there will never be so many */
+    w->status = dfk_fail(w->kernel, DF_OUT_OF_RANGE, "queue '%s' is closed and has no element %lld (%lld there)",
+                         q->name, (long long)w->wanted - 1, (long long)q->count);
+    return true;
+  }
   if (q->count < w->wanted) return false;
   keep(q, w, 1);
   dfi_cells_order(q);
