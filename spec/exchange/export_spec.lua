@@ -418,6 +418,29 @@ describe('export_graph_def', function()
     assert.matches('export_spec.lua:%d+', err.message)
   end)
 
+  it('refuses what it numbers the rows of where their number is not known, and writes it for no rows', function()
+    df.reset()
+    local x, at = df.placeholder('float32', { -1 }, 'x'), df.placeholder('int32', { -1 }, 'at')
+    for _, y in ipairs{ df.dynamic_stitch({ at }, { x }), df.dynamic_stitch({ df.int32{ 0 }, at }, { df.slice(x, { 0 }, { 1 }), x }) } do
+      local message = support.message_of(df.export_graph_def, folder .. '/rows.pb', { outputs = df.gradients(df.reduce_sum(y * y), x) })
+      assert.matches('DynamicStitchGrad .-%(.-export_spec.lua:%d+%): its shapes are not known before it runs', message)
+    end
+    local function last(params, indices) return require('dflow.front.registry').op('GatherNdLast', { params, indices }) end
+    for _, indices in ipairs{ df.placeholder('int32', { -1, 1 }), df.placeholder('int32', { 2, -1 }) } do
+      local message = support.message_of(df.export_graph_def, folder .. '/rows.pb', { outputs = last(x, indices) })
+      assert.matches('GatherNdLast .-%(.-export_spec.lua:%d+%): its shapes are not known before it runs', message)
+    end
+    local pair = df.placeholder('float32', { 2 }, 'pair')
+    local y = df.dynamic_stitch({ df.int32{ 1, 1 }, df.zeros({ 0 }, 'int32') }, { pair, df.zeros{ 0 } })
+    local slope, none = df.gradients(df.reduce_sum(y * y), pair), last(x, df.zeros({ 0, 1 }, 'int32'))
+    df.export_graph_def(folder .. '/rows.pb', { outputs = { slope, none } })
+    local s = df.Session{ graph = df.import_graph_def(folder .. '/rows.pb') }
+    local found = s:run({ slope.name, none.name }, { pair = { 3, 4 }, x = { 5, 6 } })
+    s:close()
+    support.same(found[1], { 0, 8 })
+    assert.same({ 0 }, { found[2].shape[1] })
+  end)
+
   it('refuses the second derivative of what goes through arrays, which TensorFlow does not have', function()
     for _, through in ipairs{
       function(x)
@@ -528,7 +551,16 @@ describe('export_graph_def', function()
     assert.has_error(function() df.export_graph_def(7) end)
     assert.has_error(function() df.export_graph_def('') end)
     assert.has_error(function() df.export_graph_def(folder .. '/x.pb', { output = 1 }) end)
-    assert.has_error(function() df.export_graph_def(folder .. '/x.pb', { outputs = { 7 } }) end)
+    local x = df.float32(1)
+    for told, v in pairs{ ['the number 7'] = 7, ['the string "words"'] = 'words', ['the boolean true'] = true, Tensor = df.tensor{ 1, 2 } } do
+      for _, outputs in ipairs{ v, { v }, { x, { v } }, { v, x } } do
+        local message = support.message_of(df.export_graph_def, folder .. '/x.pb', { outputs = outputs })
+        assert.matches('outputs has ' .. told, message, 1, true)
+        assert.matches('an Output, an operation or a Variable is expected', message, 1, true)
+      end
+    end
+    df.reset()
+    assert.matches('outputs has ' .. x.name .. ', which belongs to another graph', support.message_of(df.export_graph_def, folder .. '/x.pb', { outputs = { df.float32(2), x } }), 1, true)
     assert.has_error(function() df.export_graph_def('/nowhere/at/all/x.pb', { outputs = df.float32(1) }) end)
     if io.open('/dev/full') then
       local ok, err = pcall(df.export_graph_def, '/dev/full', { outputs = df.float32(1) })

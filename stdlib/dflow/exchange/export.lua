@@ -13,6 +13,9 @@ local known = { 'outputs', 'with_context', 'graph', 'session', 'frozen', 'clear_
 local enums = require 'dflow.backend.enums'
 local CONTEXT, TEXT, FROZEN, CLEAR = enums.DF_EXPORT_CONTEXT, enums.DF_EXPORT_TEXT, enums.DF_EXPORT_FROZEN, enums.DF_EXPORT_CLEAR_DEVICES
 
+--- What has this metatable and is no output itself, but gives one: a Variable, rows.
+local function gives_output(mt) return type(mt) == 'table' and mt ~= Output and mt ~= Operation and rawget(mt, 'as_output') ~= nil end
+
 local function add(g, x, flat, depth)
   local mt = getmetatable(x)
   if nest.is_plain(x) then
@@ -20,7 +23,7 @@ local function add(g, x, flat, depth)
     for _, v in pairs(x) do add(g, v, flat, depth) end
     return
   end
-  if mt ~= Output and mt ~= Operation and type(mt) == 'table' and rawget(mt, 'as_output') then
+  if gives_output(mt) then
     x = mt.as_output(x)
     mt = getmetatable(x)
   end
@@ -33,7 +36,8 @@ end
 
 --- The graph of the first output in a table of them.
 local function graph_of(x, depth)
-  if not nest.is_plain(x) then return type(x) == 'table' and x.graph end
+  local mt = getmetatable(x)
+  if not nest.is_plain(x) then return (mt == Output or mt == Operation or gives_output(mt)) and x.graph end
   depth = errors.deeper(depth)
   for _, v in pairs(x) do
     local g = graph_of(v, depth)
