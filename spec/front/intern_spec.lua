@@ -34,6 +34,21 @@ describe('an op that is built again after a run', function()
     same(df.run(v), 14)
   end)
 
+  it('adds its node each time when it draws random numbers, is a default or has several outputs', function()
+    for what, fn in pairs{ uniform = function() return df.random_uniform{ 2 } end, shuffle = function() return df.random_shuffle{ 1, 2, 3 } end,
+                           default = function() return df.placeholder_with_default(v * 2, {}) end,
+                           parts = function() return df.split(df.expand_dims(v, 0), 1)[1] end } do
+      local gained = growth(function() df.run(fn()) end)
+      assert.is_true(gained >= 10, what .. ' ' .. gained)
+    end
+  end)
+
+  it('adds no node where no line asks for it, since a function of dflow is a coroutine', function()
+    same(growth(function() df.run(coroutine.wrap(v.assign_add)(v, 1)) end), 0)
+    same(growth(function() df.run{ coroutine.wrap(df.add)(v, 1), coroutine.wrap(df.multiply)(v, 2) } end), 0)
+    same({ df.run(v), df.run(coroutine.wrap(df.add)(v, 1)), df.run(coroutine.wrap(df.add)(v, 2)) }, { 12, 13, 14 })
+  end)
+
   it('adds no node when a shape stands in it, and has the shape as it is then', function()
     local m, of = df.Variable(df.zeros{ 2, 3 }), df.zeros{ 2, 3 }.shape
     df.run(m)

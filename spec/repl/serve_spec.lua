@@ -95,6 +95,16 @@ describe(':serve', function()
     assert.not_equal(secret, select(3, address(p.say(':serve 0'))))
   end)
 
+  it('says that no run is there yet until there is one', function()
+    local p = prompt()
+    finally(p.close)
+    local _, port, secret = address(p.say(':serve'))
+    local function now() return select(2, ask(port, '/' .. secret .. '/next?after=0')) end
+    assert.matches('{"page":0,"said":"no run yet: what the prompt runs next is shown here","state":"waiting"}', now(), 1, true)
+    p.say('=df.run(df.float32(1) + 1)')
+    assert.matches('"page":1,"said":"the run is over: %d+ nodes?, 0 iterations","state":"done"', now())
+  end)
+
   it('tells where the run stands, after each step and at its end', function()
     local p = prompt()
     finally(p.close)

@@ -81,8 +81,8 @@ end
 
 --- What such a node is found by; nil where it cannot be.
 local function key_of(e, where, inputs, attrs, bound)
-  if not may(e) or where == '' then return nil end
-  local parts = { e.id, where }
+  if not may(e) then return nil end
+  local parts = { e.id, where or '' }                         -- no line: a function of dflow's is a coroutine's
   for _, o in ipairs(inputs) do
     local same = not rawget(o, 'node') and rawget(o, 'same')
     if same and o.effect then same = nil end
