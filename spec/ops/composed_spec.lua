@@ -92,6 +92,7 @@ describe('what is made of ops', function()
 
   it('unravel_index tells places, batch_gather takes rows by rows', function()
     values({ { { 3, 6, 6 }, { 4, 5, 1 } }, { 3, 1, 4, 1 } }, df.unravel_index({ 22, 41, 37 }, { 7, 6 }), df.unravel_index(1621, { 6, 7, 8, 9 }))
+    for _, wrong in ipairs{ 42, -1 } do assert.matches('unravel_index: assert_', message_of(df.run, df.unravel_index({ 3, wrong }, { 7, 6 })), 1, true) end
     values({ { { 3, 1 }, { 5, 5 } } }, df.batch_gather({ { 1.0, 2, 3 }, { 4, 5, 6 } }, { { 2, 0 }, { 1, 1 } }))
   end)
 
@@ -130,6 +131,8 @@ describe('what is made of ops', function()
     for _ in pairs(seen) do n = n + 1 end
     assert.equal(12, n)                                     -- 3 rows and 4 columns to begin in
     local any = df.placeholder('float32', { -1 })
+    local n = df.placeholder('int32', {})
+    assert.same({ 2 }, df.run(df.random_crop(df.range(5), { n }), { [n] = 2 }).shape)      -- a size that is known when it runs
     assert.matches('the value is smaller than size', message_of(df.run, df.random_crop(any, { 3 }), { [any] = { 1, 2 } }), 1, true)
   end)
 
@@ -162,6 +165,8 @@ describe('what is made of ops', function()
     local c, m, v = df.sufficient_statistics(x, { 0 })
     values({ 2, { 4, 7 }, { 10, 29 } }, c, m, v)
     values({ { 2, 3.5 }, { 1, 2.25 } }, df.normalize_moments(c, m, v))
+    local rows, columns = df.sufficient_statistics({ { 1.0, 2 }, { 3, 4 }, { 5, 6 } }, { -2 })
+    values({ 3, { 9, 12 } }, rows, columns)
     local n, sum, squares, shift = df.sufficient_statistics(x, { 0, 1 }, 2.0, true)
     values({ 4, { { 3 } }, { { 11 } } }, n, sum, squares)
     values({ { { 2.75 } }, { { 2.1875 } } }, df.normalize_moments(n, sum, squares, shift))

@@ -156,10 +156,13 @@ def('unravel_index', { 'indices', 'dims' }, {}, function(o)
   required('unravel_index', o, 'indices', 'dims')
   local indices = to_output(o.indices, typed(o.indices) or dtypes.INT32, nil, 'unravel_index')
   local dims = to_output(o.dims, graph.dtype(indices), indices.graph, 'unravel_index')
-  local behind = f.cumprod(dims, 0, { exclusive = true, reverse = true })           -- elements of a step in each dimension
-  local column = f.reshape(behind, f.concat({ f.shape(behind), f.fill(f.stack{ f.rank(indices) }, f.int32(1)) }, 0))
-  local wide = f.reshape(dims, f.shape(column))
-  return f.floormod(f.floordiv(f.expand_dims(indices, 0), column), wide)
+  local checks = { f.assert_non_negative(indices, { message = 'unravel_index' }), f.assert_less(indices, f.reduce_prod(dims), { message = 'unravel_index' }) }
+  return graph.control_dependencies(checks, function()
+    local behind = f.cumprod(dims, 0, { exclusive = true, reverse = true })           -- elements of a step in each dimension
+    local column = f.reshape(behind, f.concat({ f.shape(behind), f.fill(f.stack{ f.rank(indices) }, f.int32(1)) }, 0))
+    local wide = f.reshape(dims, f.shape(column))
+    return f.floormod(f.floordiv(f.expand_dims(indices, 0), column), wide)
+  end)
 end)
 
 def('batch_gather', { 'params', 'indices' }, {}, function(o)
@@ -231,7 +234,7 @@ def('random_crop', { 'value', 'size' }, { 'seed' }, function(o)
     local part = f.random_uniform(f.shape(room), { dtype = 'float64', seed = o.seed })
     local begin = f.cast(f.floor(part * f.cast(room + 1, 'float64')), 'int32')
     local out = f.slice(value, begin, size)
-    if nest.is_plain(o.size) then out:set_shape(o.size) end
+    if nest.is_plain(o.size) and not nest.is_structure(o.size) then out:set_shape(o.size) end
     return out
   end)
 end)
@@ -319,7 +322,7 @@ def('sufficient_statistics', { 'x', 'axes', 'shift', 'keep_dims' }, {}, function
   local x = to_output(o.x, nil, nil, 'sufficient_statistics')
   local how = { axis = o.axes, keep_dims = o.keep_dims or false }
   local axes = nest.is_plain(o.axes) and o.axes or { o.axes }
-  local counts = f.cast(f.reduce_prod(f.gather(f.shape(x), axes)), x.dtype)
+  local counts = f.cast(f.reduce_prod(f.gather(f.shape(x), f.floormod(axes, f.rank(x)))), x.dtype)      -- -1 is the last
   local apart = x
   if o.shift ~= nil then apart = x - to_output(o.shift, graph.dtype(x), x.graph, 'sufficient_statistics') end
   return counts, f.reduce_sum(apart, how), f.reduce_sum(f.square(apart), how), o.shift
