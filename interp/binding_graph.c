@@ -84,10 +84,15 @@ static int core_node_tensor(lua_State *L) {
 static int core_node_ints(lua_State *L) {
   df_graph *g = graph_arg(L);
   const char *attr = luaL_checkstring(L, 2);
-  int32_t n = 0, buffer[64], *v = dfb_ints_arg(L, 3, &n, buffer, 64);
-  int64_t *wide = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *wide, 0);
-  for (int32_t i = 0; i < n; i++) wide[i] = v[i];
-  df_node_ints(g, attr, n, wide);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  const int32_t n = (int32_t)lua_rawlen(L, 3);
+  int64_t *v = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *v, 0);
+  for (int32_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 3, i + 1);
+    v[i] = (int64_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  df_node_ints(g, attr, n, v);
   return 0;
 }
 

@@ -48,12 +48,14 @@ static bool begin(df_kernel *k, int32_t at, bool left, band *b) {
   return false;
 }
 
+/* Has a matrix of this size diagonal d? Each has a main one, be it empty. */
+static bool has(int64_t d, int64_t rows, int64_t cols) { return d == 0 || (d > -rows && d < cols); }
+
 /* Of matrices of this size: do its diagonals lie in them? */
 static bool fit(df_kernel *k, band *b, int64_t rows, int64_t cols) {
   b->rows = rows;
   b->cols = cols;
-  const bool empty = rows == 0 || cols == 0;
-  if (!empty && (b->low <= -rows || b->low >= cols || b->high <= -rows || b->high >= cols)) {
+  if (!has(b->low, rows, cols) || !has(b->high, rows, cols)) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "k is [%lld, %lld]: a matrix of %lld rows and %lld columns has the diagonals %lld "
              "to %lld", (long long)b->low, (long long)b->high, (long long)rows, (long long)cols, (long long)(1 - rows),
              (long long)(cols - 1));
@@ -151,7 +153,7 @@ static int32_t set(df_kernel *k, bool left) {
   const df_tensor *x = k->in[0], *packed = k->in[1];
   band b;
   int64_t dims[DF_MAX_RANK + 1];
-  char has[160], want[160];
+  char whole[160], given[160];
   if (!matrices(k, x) || !begin(k, 2, left, &b) || !fit(k, &b, x->dims[x->rank - 2], x->dims[x->rank - 1]))
     return k->error->code;
   memcpy(dims, x->dims, sizeof *dims * (size_t)x->rank);
@@ -160,7 +162,8 @@ static int32_t set(df_kernel *k, bool left) {
   for (int32_t d = 0; fits && d < rank; d++) fits = packed->dims[d] == dims[d];
   if (!fits)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the diagonals %lld to %lld of %s are given as %s", (long long)b.low,
-                    (long long)b.high, dfk_shape_text(x, has, sizeof has), dfk_shape_text(packed, want, sizeof want));
+                    (long long)b.high, dfk_shape_text(x, whole, sizeof whole),
+                    dfk_shape_text(packed, given, sizeof given));
   df_tensor *out = dfk_out_like(k, 0, x);
   return out ? fill(k, &b, out, packed, x) : k->error->code;
 }

@@ -56,17 +56,27 @@ static bool is_new(int64_t *table, uint64_t mask, int64_t class) {
   return true;
 }
 
+enum { IN_VAIN = 1 << 26 };              /* so many draws in a row by weights without a new class: a second or two */
+
+/* How often it drew; -1: what is left of the classes is never drawn, and error is filled. */
 static int64_t draw_all(df_kernel *k, const sampler *how, int64_t *out, int64_t n, bool unique, int64_t *table,
                         uint64_t mask) {
   const dfk_stream s = dfk_stream_of(k, dfk_int(k, SEED));
-  int64_t tries = 0;
+  int64_t tries = 0, last = 0;
   for (uint64_t i = 0; unique && i <= mask; i++) table[i] = -1;
   for (int64_t found = 0; found < n; tries++) {
     uint32_t w[4];
     dfk_philox(&s, (uint64_t)tries / 2, 0, w);
     int64_t class = how->draw(dfk_unit_double(w[2 * (tries % 2)], w[2 * (tries % 2) + 1]), how);
     if (class >= how->range) class = how->range - 1;              /* rounding */
-    if (!unique || is_new(table, mask, class)) out[found++] = class;
+    if (!unique || is_new(table, mask, class)) {
+      out[found++] = class;
+      last = tries;
+    } else if (how->sum && tries - last >= IN_VAIN) {
+      dfk_fail(k, DF_INVALID_ARGUMENT, "%lld different classes are to be sampled, but after %lld the others have too "
+               "little weight: %d draws in a row gave none of them", (long long)n, (long long)found, IN_VAIN);
+      return -1;
+    }
   }
   return tries;
 }
@@ -89,20 +99,22 @@ static int32_t candidates(df_kernel *k, const sampler *how) {
   df_tensor *sampled = dfk_out(k, 0, DF_INT64, 1, &n);
   df_tensor *of_true = sampled ? dfk_out(k, 1, DF_FLOAT32, 2, given->dims) : NULL;
   df_tensor *of_sampled = of_true ? dfk_out(k, 2, DF_FLOAT32, 1, &n) : NULL;
+  if (!of_sampled) return k->error->code;
   uint64_t size = 1;
   while (size < 2 * (uint64_t)n) size *= 2;
-  int64_t *table = of_sampled ? dfk_scratch(k, unique ? (int64_t)size * 8 : 8) : NULL;
+  int64_t *table = dfk_scratch(k, unique ? (int64_t)size * 8 : 8);
   if (!table) return k->error->code;
   int64_t *classes = sampled->data, tries = n;
   const int64_t *true_class = given->data;
   float *p = of_true->data, *q = of_sampled->data;
   if (how) tries = draw_all(k, how, classes, n, unique, table, size - 1);
   else for (int64_t i = 0; i < n; i++) classes[i] = i;
-  for (int64_t i = 0; i < given->size; i++)
+  for (int64_t i = 0; tries > 0 && i < given->size; i++)
     p[i] = how ? expected(how->probability(true_class[i], how), n, tries) : 1;
-  for (int64_t i = 0; i < n; i++) q[i] = how ? expected(how->probability(classes[i], how), n, tries) : 1;
+  for (int64_t i = 0; tries > 0 && i < n; i++)
+    q[i] = how ? expected(how->probability(classes[i], how), n, tries) : 1;
   dfk_free(table);
-  return DF_OK;
+  return tries > 0 ? DF_OK : k->error->code;
 }
 
 int32_t ref_uniform_candidates(df_kernel *k) {
@@ -116,26 +128,28 @@ int32_t ref_log_uniform_candidates(df_kernel *k) {
    to the power of the distortion. So many classes have a weight above 0; -1: error is filled. */
 static int64_t sum_weights(df_kernel *k, const df_tensor *unigrams, double *sum, int64_t range) {
   const int64_t reserved = dfk_int(k, RESERVED), shards = dfk_int(k, SHARDS), shard = dfk_int(k, SHARD);
-  int64_t n = 0, some = 0;
+  int64_t some = 0;
   double total = 0;
-  for (int64_t i = 0; i < reserved + unigrams->size; i++) {
-    if (i % shards != shard) continue;
-    const float weight = i < reserved ? 0 : powf(((const float *)unigrams->data)[i - reserved],
-                                                 (float)dfk_float(k, DISTORTION));
-    if (!(weight >= 0)) {
-      dfk_fail(k, DF_INVALID_ARGUMENT, "unigram %lld has the weight %g: expected 0 or more", (long long)(i - reserved),
-               weight);
+  for (int64_t c = 0; c < range; c++) {
+    const int64_t i = shard + c * shards - reserved;
+    const float weight = i < 0 ? 0 : powf(((const float *)unigrams->data)[i], (float)dfk_float(k, DISTORTION));
+    if (!(weight >= 0 && isfinite(weight))) {
+      dfk_fail(k, DF_INVALID_ARGUMENT, "unigram %lld has the weight %g: expected a finite number, 0 or more",
+               (long long)i, weight);
       return -1;
     }
     some += weight > 0;
-    if (n < range) sum[n] = total += weight;
-    n++;
+    sum[c] = total += weight;
   }
-  if (n == range && some) return some;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "range_max is %lld, but there are %lld classes (num_reserved_ids %lld and %lld "
-           "unigrams, shard %lld of %lld), %lld with a weight", (long long)range, (long long)n, (long long)reserved,
-           (long long)unigrams->size, (long long)shard, (long long)shards, (long long)some);
+  if (some) return some;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "none of the %lld classes has a weight", (long long)range);
   return -1;
+}
+
+/* How many classes this shard has: of the reserved ones and the list, each that leaves `shard` modulo shards. */
+static int64_t classes_of(const df_kernel *k, int64_t unigrams) {
+  const int64_t left = dfk_int(k, RESERVED) + unigrams - dfk_int(k, SHARD);
+  return left > 0 ? (left - 1) / dfk_int(k, SHARDS) + 1 : 0;
 }
 
 int32_t ref_unigram_candidates(df_kernel *k) {
@@ -146,9 +160,15 @@ int32_t ref_unigram_candidates(df_kernel *k) {
                     dfk_string(k, VOCAB_FILE));
   if (!unigrams || unigrams->dtype != DF_FLOAT32 || unigrams->rank != 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "unigrams must list the weights of the classes");
-  if (range < 1 || shards < 1 || shard < 0 || shard >= shards || dfk_int(k, RESERVED) < 0)
+  const int64_t reserved = dfk_int(k, RESERVED);
+  if (range < 1 || shards < 1 || shard < 0 || shard >= shards || reserved < 0 || reserved > INT32_MAX)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "range_max is %lld, num_reserved_ids %lld, shard %lld of %lld",
-                    (long long)range, (long long)dfk_int(k, RESERVED), (long long)shard, (long long)shards);
+                    (long long)range, (long long)reserved, (long long)shard, (long long)shards);
+  const int64_t classes = classes_of(k, unigrams->size);
+  if (range != classes)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "range_max is %lld, but there are %lld classes (num_reserved_ids %lld and "
+                    "%lld unigrams, shard %lld of %lld)", (long long)range, (long long)classes, (long long)reserved,
+                    (long long)unigrams->size, (long long)shard, (long long)shards);
   double *sum = dfk_scratch(k, range * (int64_t)sizeof *sum);
   if (!sum) return k->error->code;
   const int64_t some = sum_weights(k, unigrams, sum, range);

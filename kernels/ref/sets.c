@@ -45,18 +45,31 @@ static int64_t sorted(const df_tensor *t, int64_t from, int64_t to, int64_t *pla
 }
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
+/* The operand's n and room for its starts, by its dims. */
+static bool count_sets(df_kernel *k, operand *o) {
+  o->n = 1;
+  for (int32_t d = 0; d < o->rank - 1; d++) {
+    if (o->dims[d] >= 0 && o->dims[d] <= INT32_MAX) o->n *= o->dims[d];
+    if (o->dims[d] >= 0 && o->dims[d] <= INT32_MAX && o->n <= INT32_MAX) continue;
+    dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %d of the sets is %lld: there can be %d sets", d, (long long)o->dims[d],
+             INT32_MAX);
+    return false;
+  }
+  o->start = dfk_scratch(k, (o->n + 1) * (int64_t)sizeof *o->start);
+  return o->start != NULL;
+}
+
 static bool begin_dense(df_kernel *k, int32_t i, operand *o) {
   const df_tensor *t = k->in[i];
   if (t->rank < 2) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "a set has rank %d but must have 2 or more: sets, then elements", t->rank);
     return false;
   }
-  *o = (operand){ .rank = t->rank, .values = t, .n = 1 };
+  *o = (operand){ .rank = t->rank, .values = t };
   memcpy(o->dims, t->dims, sizeof *t->dims * (size_t)t->rank);
-  for (int32_t d = 0; d < t->rank - 1; d++) o->n *= t->dims[d];
-  o->start = dfk_scratch(k, (o->n + 1) * (int64_t)sizeof *o->start);
-  for (int64_t s = 0; o->start && s <= o->n; s++) o->start[s] = s * t->dims[t->rank - 1];
-  return o->start != NULL;
+  if (!count_sets(k, o)) return false;
+  for (int64_t s = 0; s <= o->n; s++) o->start[s] = s * t->dims[t->rank - 1];
+  return true;
 }
 
 /* The number of the set that row i of the indices is in; -1: it lies outside, and error is filled. */
@@ -85,16 +98,9 @@ static bool begin_sparse(df_kernel *k, int32_t i, operand *o) {
              dfk_shape_text(shape, c, sizeof c));
     return false;
   }
-  *o = (operand){ .rank = (int32_t)shape->size, .values = values, .n = 1 };
-  for (int32_t d = 0; d < o->rank; d++) {
-    o->dims[d] = dfk_index(shape, d);
-    if (d < o->rank - 1) o->n *= o->dims[d];
-    if (o->dims[d] >= 0 && o->n >= 0 && o->n <= INT32_MAX) continue;
-    dfk_fail(k, DF_INVALID_ARGUMENT, "dimension %d of the sets is %lld", d, (long long)o->dims[d]);
-    return false;
-  }
-  o->start = dfk_scratch(k, (o->n + 1) * (int64_t)sizeof *o->start);
-  if (!o->start) return false;
+  *o = (operand){ .rank = (int32_t)shape->size, .values = values };
+  for (int32_t d = 0; d < o->rank; d++) o->dims[d] = dfk_index(shape, d);
+  if (!count_sets(k, o)) return false;
   int64_t set = 0;
   o->start[0] = 0;
   for (int64_t r = 0; r < values->size; r++) {
@@ -123,7 +129,7 @@ static what what_of(df_kernel *k) {
 typedef struct element { const df_tensor *of; int64_t place, set; } element;
 typedef struct result { element *at; int64_t n, most; } result;
 
-/* Set s of both operands as one; room has four times the elements of a set. */
+/* Set s of both operands as one; room has three times the elements of a set. */
 static void combine(what w, const operand *a, const operand *b, int64_t s, int64_t *room, int64_t width, result *r) {
   int64_t *x = room, *y = room + width, *spare = room + 2 * width, i = 0, j = 0;
   const int64_t n = sorted(a->values, a->start[s], a->start[s + 1], x, spare),

@@ -55,6 +55,7 @@ static double tail(const dfk_stream *s, int64_t e, bounds b) {
 }
 
 static double between(const dfk_stream *s, int64_t e, bounds b) {
+  if (!(b.low < b.high)) return b.low;             /* deviations so great, or so small, that the bounds are one */
   if (b.high <= 0) return -between(s, e, (bounds){ -b.high, -b.low });
   if (b.low <= 0) return b.high - b.low > 1.25 ? around(s, e, b) : close_together(s, e, b);
   return (b.high - b.low) * b.low < 1.25 && b.high - b.low < 1.25 ? close_together(s, e, b) : tail(s, e, b);
@@ -84,10 +85,10 @@ int32_t ref_parameterized_truncated_normal(df_kernel *k) {
   for (int64_t i = 0; i < dims[0]; i++) {
     double p[4];
     for (int32_t j = 0; j < 4; j++) p[j] = ref_get(k->in[j + 1], k->in[j + 1]->size == 1 ? 0 : i);
-    if (!(p[1] > 0) || !(p[2] < p[3]) || !isfinite(p[0]))
+    if (!(p[1] > 0) || !(p[2] < p[3]) || !isfinite(p[0]) || !isfinite(p[1]))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "batch %lld has the mean %g, the deviation %g and the bounds %g and %g: "
-                      "the deviation must be above 0, the first bound below the second", (long long)i, p[0], p[1], p[2],
-                      p[3]);
+                      "the mean and the deviation must be finite, the deviation above 0, the first bound below the "
+                      "second", (long long)i, p[0], p[1], p[2], p[3]);
     const bounds b = { (p[2] - p[0]) / p[1], (p[3] - p[0]) / p[1] };
     for (int64_t e = i * each; e < (i + 1) * each; e++)
       ref_put(out, e, fmin(fmax(p[0] + p[1] * between(&s, e, b), p[2]), p[3]));

@@ -24,7 +24,7 @@ static int32_t shape_part(dfi_infer *c) {
   const int64_t rows = x->dims[x->rank - 2], cols = x->dims[x->rank - 1];
   const int64_t down = rows + (high < 0 ? high : 0), across = cols - (low > 0 ? low : 0);
   if (n > 1) s.dims[s.rank++] = n;
-  s.dims[s.rank++] = rows < 0 || cols < 0 ? -1 : down < across ? down : across;
+  s.dims[s.rank++] = rows < 0 || cols < 0 || down < 0 || across < 0 ? -1 : down < across ? down : across;
   *dfi_set_shape(c, 0) = s;
   return DF_OK;
 }
@@ -38,7 +38,8 @@ static int32_t shape_matrix(dfi_infer *c) {
   if (x->rank < 1 || n < 1 || batch < 0 || batch + 2 > DF_MAX_RANK) return DF_OK;
   dfi_shape s = dfi_shape_of(batch + 1, x->dims);
   const int64_t width = x->dims[x->rank - 1];
-  int64_t r = rows ? df_tensor_get_int(rows, 0) : -2, k = cols ? df_tensor_get_int(cols, 0) : -2;
+  int64_t r = rows && rows->size == 1 ? df_tensor_get_int(rows, 0) : -2,
+          k = cols && cols->size == 1 ? df_tensor_get_int(cols, 0) : -2;
   const int64_t least_r = width - (high < 0 ? high : 0), least_k = width + (low > 0 ? low : 0);
   if (r == -1 && k == -1) r = k = least_r > least_k ? least_r : least_k;
   if (r == -1) r = least_r;

@@ -197,7 +197,8 @@ static int32_t grad_lrn(dfi_grad *g, df_node *n, const df_output *dy, df_output 
   const double alpha = n->attrs[2].f, beta = n->attrs[3].f;
   const df_output depth = dfi_op(b, "Gather", dfi_op(b, "Shape", x), dfi_const_int(b, 3));
   const df_output ones = dfi_op(b, "Fill", dfi_op(b, "Pack", depth, depth), dfi_const(b, dtype, 1));
-  const df_output radius = dfi_const_int(b, n->attrs[0].i);
+  const int64_t given = n->attrs[0].i < INT32_MAX ? n->attrs[0].i : INT32_MAX;
+  const df_output radius = dfi_op(b, "Minimum", dfi_const_int(b, given), depth);    /* at most its matrix wide */
   const df_output band = dfi_op(b, "MatrixBandPart", ones, radius, radius);
   const df_output squares = dfi_op(b, "BatchMatMulV2", dfi_op(b, "Square", x), band);
   const df_output norm = dfi_op(b, "Add", dfi_op(b, "Mul", squares, dfi_const(b, dtype, alpha)),

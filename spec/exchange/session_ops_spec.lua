@@ -204,6 +204,10 @@ describe('sets', function()
     assert.matches('out of order', message_of(df.run, size({ { 1, 0 }, { 0, 0 } }, { 1, 2 }, { 2, 2 })), 1, true)
     assert.matches('which has 2', message_of(df.run, size({ { 2, 0 } }, { 1 }, { 2, 2 })), 1, true)
     assert.matches('are no sparse sets', message_of(df.run, size({ { 0, 0 } }, { 1, 2 }, { 2, 2 })), 1, true)
+    -- more sets than a number of 64 bits counts
+    assert.matches('dimension 1 of the sets is', message_of(df.run, size({ { 1, 2 ^ 52, 0 } }, { 1 }, { 4096, 2 ^ 52, 1 })), 1, true)
+    local none = df.zeros({ 2 ^ 40, 2 ^ 40, 0 }, 'int32')
+    assert.matches('dimension 0 of the sets is 1099511627776', message_of(df.run, (operate('union', none, none))), 1, true)
   end)
 end)
 
@@ -232,6 +236,10 @@ describe('strings in buckets', function()
         3777851802363716, 1098433396801707, 1811071112620573, 8379182332143832, 1055652501214192, 2598872223021915, 3543171293994305,
         6895278345501016, 3170851494719301, 1222202322327992, 2205372871105062, 3681925167017395, 234865474120862, 6350415502964343,
         3327454854396923, 8825800185677066 })
+    -- a key has all 64 bits
+    support.same(df.run(df.string_to_hash_bucket_strong({ 'a', 'bcd' }, { num_buckets = 2 ^ 53, key = { 1, 2 ^ 40 } })), { 952874496811897, 7746120180565180 })
+    support.same(df.run(df.string_to_hash_bucket_strong({ 'a', 'bcd' }, { num_buckets = 2 ^ 53, key = { -2 ^ 62, 2 ^ 62 + 2 ^ 50 } })),
+                 { 7067099727758758, 3536818800097963 })
     support.same(df.run(op('StringToHashBucket', { words }, { num_buckets = buckets })), {
         6355319372472064, 8995128928520085, 1572387216753396, 4964954685997180, 3446052574520952, 7286730577089339, 2633825115258751,
         3342230861149603, 3184808331645916, 3095397799730746, 6189956530901041, 1002025090508338, 8697686205605891, 5093137096863699,
@@ -243,6 +251,7 @@ describe('strings in buckets', function()
   it('say what is wrong', function()
     assert.matches('num_buckets is 0', message_of(df.run, df.string_to_hash_bucket_fast({ 'a' }, { num_buckets = 0 })), 1, true)
     assert.matches('key has 1 numbers', message_of(df.run, df.string_to_hash_bucket_strong({ 'a' }, { num_buckets = 3, key = { 1 } })), 1, true)
+    assert.matches('an integer is expected', message_of(df.string_to_hash_bucket_strong, { 'a' }, { num_buckets = 3, key = { 1, 2 ^ 63 } }), 1, true)
   end)
 end)
 
@@ -282,5 +291,31 @@ describe('normal numbers between bounds', function()
     assert.matches('batch 0 has the mean 0, the deviation -1', message_of(drawn, { 2 }, 0, -1, 0, 1), 1, true)
     assert.matches('bounds 1 and 1', message_of(drawn, { 2 }, 0, 1, 1, 1), 1, true)
     assert.matches('means is float64[3]', message_of(drawn, { 2 }, { 0, 0, 0 }, 1, 0, 1), 1, true)
+  end)
+  it('know deviations of any size', function()
+    support.same(drawn({ 2 }, 0, 1e300, -1e-300, 1e-300), { 0, 0 })
+    assert.matches('the deviation inf', message_of(drawn, { 2 }, 0, math.huge, -1, 1), 1, true)
+  end)
+end)
+
+describe('a sampler by weights', function()
+  before_each(function() df.reset() end)
+  local function sample(weights, attrs)
+    attrs.num_true, attrs.num_sampled, attrs.unigrams = 1, attrs.num_sampled or 2, df.tensor(weights, 'float32')
+    attrs.range_max, attrs.unique = attrs.range_max or #weights, attrs.unique or false
+    return df.run((op('FixedUnigramCandidateSampler', { df.constant({ { 0 } }, 'int64') }, attrs)))
+  end
+  it('draws those that have one', function()
+    support.same(sample({ 0, 3, 0 }, {}), { 1, 1 })
+    support.same(sample({ 0, 3, 5, 7 }, { num_shards = 2, shard = 1, num_reserved_ids = 2, range_max = 3, num_sampled = 3 }).shape, { 3 })
+  end)
+  it('says what is wrong, and ends where no class is left to be drawn', function()
+    assert.matches('range_max is 4503599627370496, but there are 2 classes', message_of(sample, { 1, 2 }, { range_max = 2 ^ 52 }), 1, true)
+    assert.matches('num_reserved_ids 4503599627370496', message_of(sample, { 1, 2 }, { num_reserved_ids = 2 ^ 52 }), 1, true)
+    assert.matches('unigram 1 has the weight inf', message_of(sample, { 1, math.huge }, {}), 1, true)
+    assert.matches('none of the 2 classes has a weight', message_of(sample, { 0, 0 }, {}), 1, true)
+    assert.matches('2 different classes are to be sampled, but 1 have a weight', message_of(sample, { 0, 1 }, { unique = true }), 1, true)
+    assert.matches('the others have too little weight', message_of(sample, { 1, 1e-30 }, { unique = true }), 1, true)
+    assert.matches('out of memory', message_of(sample, { 1, 1 }, { num_sampled = 2 ^ 62 + 2 ^ 61 }), 1, true)
   end)
 end)

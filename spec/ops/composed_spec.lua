@@ -107,6 +107,9 @@ describe('what is made of ops', function()
 
   it('histogram_fixed_width_bins says in which bin each value falls', function()
     values({ { 0, 0, 1, 2, 4, 4 } }, df.histogram_fixed_width_bins({ -1.0, 0, 1.5, 2, 5, 15 }, { 0.0, 5 }, 5))
+    -- an edge is where the values' dtype has it
+    values({ { 7, 3, 1, 9, 6, 2, 5 } }, df.histogram_fixed_width_bins(df.float32{ 0.7, 0.3, 0.1, 0.9, 0.6, 0.29, 0.58 }, { 0.0, 1 }, 10))
+    values({ { 1, 2, 3 } }, df.histogram_fixed_width_bins(df.int32{ 1, 2, 3 }, { 0, 5 }, 5))
   end)
 
   it('unsorted_segment_mean and _sqrt_n leave empty segments zero and negative ids out', function()
@@ -145,6 +148,9 @@ describe('what is made of ops', function()
   it('arithmetic that is 0 instead of NaN, polynomials, norms', function()
     values({ { 0.5, 0 }, { 0, 6 }, { 0 }, { 11, 3 } }, df.reciprocal_no_nan{ 2.0, 0 }, df.multiply_no_nan({ 1 / 0, 3.0 }, { 0.0, 2 }),
            df.divide_no_nan({ 1.0 }, { 0.0 }), df.polyval({ 1, 2, 3 }, df.float32{ 2, 0 }))
+    -- no power of x comes before the first coefficient
+    values({ { math.huge, 3 }, 3, { 0, 0 } }, df.polyval({ 1, 2 }, df.float32{ math.huge, 1 }), df.polyval({ 3 }, df.float32{ math.huge, 1 }),
+           df.polyval({}, df.float32{ 2, 3 }))
     values({ -4.094344615936279, { 1.2000000476837158, 1.600000023841858 }, { 0.30000001192092896, 0.4000000059604645 } },
            df.lbeta{ 1.0, 2, 3 }, df.clip_by_average_norm({ 3.0, 4 }, 1), df.clip_by_average_norm({ 0.3, 0.4 }, 1))
     assert.equal('complex64', df.to_complex64{ 1.0 }.dtype)

@@ -24,6 +24,13 @@ describe('local response normalization', function()
     end
     assert.is_false((pcall(df.lrn, df.zeros{ 2, 3 })))
   end)
+  it('has a gradient where there are fewer channels than the radius reaches', function()
+    local df = require 'dflow'
+    local x = df.constant({ { { { 1.5, -2, 3 } } } }, 'float64')
+    for _, radius in ipairs{ 0, 1, 2, 3, 5, 2 ^ 40 } do
+      assert.is_true(df.check_gradients(df.reduce_sum(df.square(df.lrn(x, { depth_radius = radius, alpha = 0.7, beta = 0.75 }))), { x }))
+    end
+  end)
 end)
 
 describe('df.nn', function()

@@ -203,8 +203,9 @@ def('histogram_fixed_width_bins', { 'values', 'value_range', 'nbins' }, { 'dtype
   local values = to_output(o.values, nil, nil, 'histogram_fixed_width_bins')
   local range = to_output(o.value_range, graph.dtype(values), values.graph, 'histogram_fixed_width_bins')
   local n, low = o.nbins or 100, f.gather(range, 0)
-  local part = f.truediv(f.cast(values - low, 'float64'), f.cast(f.gather(range, 1) - low, 'float64'))
-  return f.cast(f.clip_by_value(f.floor(part * n), 0, n - 1), o.dtype or 'int32')
+  local above, width = values - low, f.gather(range, 1) - low
+  if not values.dtype:find 'float' then above, width = f.cast(above, 'float64'), f.cast(width, 'float64') end
+  return f.cast(f.clip_by_value(f.floor(above / width * n), 0, n - 1), o.dtype or 'int32')      -- in the values' dtype
 end)
 
 for name, gathered in pairs{ unsorted_segment_mean = false, unsorted_segment_sqrt_n = true } do
@@ -267,8 +268,9 @@ def('polyval', { 'coeffs', 'x' }, {}, function(o)
   required('polyval', o, 'coeffs', 'x')
   if not nest.is_plain(o.coeffs) then errors.bad('polyval: coeffs is %s, a list is expected', errors.describe(o.coeffs)) end
   local x = to_output(o.x, nil, nil, 'polyval')
-  local sum = f.zeros_like(x)
-  for _, a in ipairs(o.coeffs) do sum = sum * x + a end
+  if #o.coeffs == 0 then return f.zeros_like(x) end
+  local sum = to_output(o.coeffs[1], graph.dtype(x), x.graph, 'polyval')
+  for i = 2, #o.coeffs do sum = sum * x + o.coeffs[i] end
   return sum
 end)
 

@@ -184,6 +184,9 @@ local function mismatch(e, a, first, da, db)
 end
 
 -- ---- attributes ------------------------------------------------------------------------------------------------
+--- Ops whose lists hold numbers of 64 bits; those of others are places and sizes.
+local wide = { StringToHashBucketStrong = true }
+
 local setters = {
   int = function(g, name, v, e)
     if type(v) ~= 'number' or not dtypes.is_whole(v) or math.abs(v) >= 2^63 then
@@ -224,8 +227,9 @@ local setters = {
     if type(v) ~= 'table' then
       errors.bad('%s: the option %s is a list of integers, not %s', e.lua or e.type, name, errors.describe(v))
     end
+    local most = wide[e.type] and 2^63 or 2^31
     for _, x in ipairs(v) do
-      if type(x) ~= 'number' or not dtypes.is_whole(x) or math.abs(x) >= 2^31 then
+      if type(x) ~= 'number' or not dtypes.is_whole(x) or math.abs(x) >= most then
         errors.bad('%s: the option %s holds %s, an integer is expected', e.lua or e.type, name, errors.describe(x))
       end
     end
