@@ -8,6 +8,7 @@ local dtypes = require 'dflow.front.dtypes'
 local shapes = require 'dflow.front.shape'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
+local nest = require 'dflow.front.nest'
 local registry = require 'dflow.front.registry'
 local ops = require 'dflow.front.ops'
 local queue = require 'dflow.front.queue'
@@ -21,6 +22,7 @@ function M.check(list, what)
   if list == nil then return {} end
   if getmetatable(list) == queue.Queue then list = { list } end
   if not errors.is_data(list) then errors.bad('%s: queues is a list of queues, not %s', what, errors.describe(list)) end
+  if nest.has_names(list) then errors.bad('%s: queues is a list of queues, not a table with names: queues have names of their own', what) end
   for i, q in ipairs(list) do
     if getmetatable(q) ~= queue.Queue then errors.bad('%s: queues is a list of queues, element %d is %s', what, i, errors.describe(q)) end
   end
@@ -56,6 +58,10 @@ local function aside(s, fn)
   if not ok then error(why, 0) end
 end
 
+local function check_graph(q, s, what)
+  if q.graph ~= s.graph then errors.bad("%s: the queue '%s' belongs to another graph than the session", what, q.name) end
+end
+
 --- Adds what a queue holds to values and metadata of a checkpoint.
 local function look(q, s, values, metadata)
   local n = nodes_of(q)
@@ -83,6 +89,7 @@ end
 --- What queues hold in a session goes to the values and metadata of a checkpoint.
 function M.save(list, s, values, metadata)
   if #list == 0 then return end
+  for _, q in ipairs(list) do check_graph(q, s, 'save') end
   aside(s, function()
     for _, q in ipairs(list) do look(q, s, values, metadata) end
   end)
@@ -129,7 +136,7 @@ end
 function M.restore(list, file, path, s)
   local all = {}
   for i, q in ipairs(list) do
-    if q.graph ~= s.graph then errors.bad("restore: the queue '%s' belongs to another graph than the session", q.name) end
+    check_graph(q, s, 'restore')
     all[i] = elements(q, file, path)
   end
   aside(s, function()
