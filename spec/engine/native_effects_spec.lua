@@ -213,7 +213,7 @@ describe('effects in native code', function()
       end
       for seed = 1, tonumber(os.getenv 'DFLOW_NATIVE_PROGRAMS') or 25 do
         df.reset()
-        local width = seed % 2 == 0 and 40 or nil
+        local width = ({ [0] = 40, [2] = 72 })[seed % 4]       -- 72 are too many for registers: they stay where they lie
         local y, xs, memories = program.build(df, program.make(seed, 3, true), nil, { width = width })
         local feeds, found = {}, {}
         for k, x in ipairs(xs) do
