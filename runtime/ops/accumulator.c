@@ -130,12 +130,23 @@ static taker *leave(accumulator *a, const df_kernel *k) {
   return NULL;
 }
 
-/* The run of this call stops. */
+/* Completes who has left the line with what it takes; no lock is held. */
+static void hand(taker *t, df_tensor *mine) {
+  df_kernel *k = t->kernel;
+  dfi_free(t);
+  dfk_out_tensor(k, 0, mine);
+  dfk_complete(k, DF_OK);
+}
+
+/* The run of this call stops; the next in line may require less. */
 static void stop(df_kernel *k, void *user) {
   accumulator *a = user;
   pthread_mutex_lock(&a->lock);
   taker *t = leave(a, k);
+  df_tensor *next = t ? taken(a) : NULL;
+  taker *who = next ? leave(a, NULL) : NULL;
   pthread_mutex_unlock(&a->lock);
+  if (who) hand(who, next);
   if (!t) return;                                          /* somebody is completing it */
   dfi_free(t);
   dfk_complete(k, dfk_fail(k, DF_CANCELLED, "the call to accumulator '%s' was cancelled", a->name));
@@ -214,11 +225,7 @@ static int32_t kernel_apply(df_kernel *k) {
   df_tensor *mine = code ? NULL : taken(a);
   taker *t = mine ? leave(a, NULL) : NULL;
   pthread_mutex_unlock(&a->lock);
-  if (!t) return code;
-  df_kernel *who = t->kernel;
-  dfi_free(t);
-  dfk_out_tensor(who, 0, mine);
-  dfk_complete(who, DF_OK);
+  if (t) hand(t, mine);
   return code;
 }
 

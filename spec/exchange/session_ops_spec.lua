@@ -160,6 +160,22 @@ describe('an accumulator', function()
     assert.equal(4, df.run(take(1)))
   end)
 
+  it('gives the next in line what one who is cancelled held up', function()
+    local apply, take = accumulator{ shape = {}, shared_name = 'h' }
+    local first = df.start(take(2))
+    local second = df.start(take(1))
+    df.run(apply(0, df.float32(3)))
+    assert.is_false(second:done())
+    first:cancel()
+    assert.equal('cancelled', (select(2, pcall(first.wait, first))).code)
+    for _ = 1, 1000 do
+      if second:done() then break end
+      df.run(df.no_op())
+    end
+    assert.is_true(second:done())
+    assert.equal(3, second:wait())
+  end)
+
   it('sums, in float16 and float64 too', function()
     for _, d in ipairs{ 'float16', 'float64' } do
       local apply, take = accumulator{ dtype = d, shape = {}, reduction_type = 'SUM' }
