@@ -178,6 +178,8 @@ describe('what is made of ops', function()
     values({ { { 2.75 } }, { { 2.1875 } } }, df.normalize_moments(n, sum, squares, shift))
     values({ { 2.5, 4.25 }, { 0.75, 1.6875 } }, df.weighted_moments(x, { 0 }, { { 1.0 }, { 3 } }))
     values({ { { 3.375 } }, { { 1.984375 } } }, df.weighted_moments(x, { 0, 1 }, { { 1.0 }, { 3 } }, true))
+    -- either stretches to the other's shape
+    values({ { 1, 2, 4 }, { 0, 0, 0 } }, df.weighted_moments(df.float32{ { 1, 2, 4 } }, { 0 }, { { 1.0 }, { 3 } }))
   end)
 
   it('embedding_lookup_sparse joins the rows of each example', function()

@@ -339,7 +339,7 @@ end)
 def('weighted_moments', { 'x', 'axes', 'frequency_weights', 'keep_dims' }, {}, function(o)
   required('weighted_moments', o, 'x', 'axes', 'frequency_weights')
   local x = to_output(o.x, nil, nil, 'weighted_moments')
-  local w = f.broadcast_to(f.cast(to_output(o.frequency_weights, typed(o.frequency_weights) or graph.dtype(x), x.graph), x.dtype), f.shape(x))
+  local w = f.cast(to_output(o.frequency_weights, typed(o.frequency_weights) or graph.dtype(x), x.graph), x.dtype) + f.zeros_like(x)
   local all = { axis = o.axes, keep_dims = true }
   local sum = f.reduce_sum(w, all)
   local mean = f.reduce_sum(w * x, all) / sum
