@@ -278,6 +278,17 @@ describe('the gradient of an imported graph', function()
     it('is there beside TensorFlow\'s own: ' .. name, function() check(name, name .. '.full.pb') end)
   end
 
+  it('saves of an imported loop what it saves of one that is built here: counters are counted, by whatever Identity they are read', function()
+    for name, bytes in pairs{ loop = 12, cond_in_loop = 12, scan = 36, gather = 0 } do
+      local g = df.import_graph_def(graphs .. 'gradients/' .. name .. '.pb')
+      local r = g:as_default(function() return df.saved(g:output 'y:0', { g:output 'x0:0' }) end)
+      assert.equal(bytes, r[1].bytes, name .. ': ' .. tostring(r))
+      local counted = 0
+      for _, v in ipairs(r[1]) do counted = counted + (v.how == 'counted' and 1 or 0) end
+      assert.equal(name ~= 'loop', counted > 0, name .. ': ' .. tostring(r))
+    end
+  end)
+
   it('is an error where no cond or loop could be found', function()
     local g = import(placeholder('x'), placeholder('p', 'DT_BOOL'), placeholder('q', 'DT_BOOL'), node('s', 'Switch', { 'x', 'p' }, FLOAT),
                      node('r', 'Switch', { 'x', 'q' }, FLOAT), node('y', 'Merge', { 's', 'r:1' }, { T = 'type: DT_FLOAT', N = 'i: 2' }))
