@@ -1,6 +1,7 @@
 /* audit.c: see audit.h. */
 #include "engine/audit.h"
 #ifdef DFLOW_DEBUG
+#include "engine/remat.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -19,6 +20,12 @@ static void wrong(const dfi_record *r, const char *format, ...) {
   abort();
 }
 
+/* Two counts of one thing. */
+static void over_is(const char *what, int64_t counted, int64_t found) {
+  if (counted != found)
+    wrong(NULL, "it counts %lld %s, but what is over had %lld", (long long)counted, what, (long long)found);
+}
+
 void dfi_audit_iteration(const dfi_exec *x, const dfi_record *r) {
   const dfi_scope *s = r->frame->scope;
   const df_value *v = r->base[DFI_ITERATION];
@@ -34,6 +41,14 @@ void dfi_audit_iteration(const dfi_exec *x, const dfi_record *r) {
       wrong(r, "slot %u holds a %s that nobody will read", i, v[i].kind == DF_TENSOR ? "tensor" : "handle");
   }
   if (held != r->held) wrong(r, "it holds %d tensors and handles, and counts %d", held, r->held);
+}
+
+void dfi_audit_token(const dfi_record *r, dfi_token t) {
+  const dfi_frame *f = r->frame;
+  if ((t.mark & ~DFI_DEAD) != r->stamp) wrong(r, "a token of node %u is one of an iteration that is over", t.node);
+  if (r->outstanding <= 0)
+    wrong(r, "it counts %d outstanding, but a token of node %u is there", r->outstanding, t.node);
+  if (r->number < f->first || r->number >= f->next) wrong(r, "a token of node %u comes when it is over", t.node);
 }
 
 void dfi_audit_queue(const dfi_exec *x, const dfi_record *r) {
@@ -59,6 +74,77 @@ void dfi_audit_frame(const dfi_exec *x, const dfi_frame *f) {
     wrong(at, "the oldest iteration of the loop `%s` should be %lld", f->scope->name, (long long)f->first);
   if (f->parent && (f->depth != f->parent->depth + 1 || f->origin->frame != f->parent))
     wrong(f->origin, "the loop `%s` is not in its parent", f->scope->name);
+}
+
+/* ---- the ledger's other side ------------------------------------------------------------------------------------ */
+
+void dfi_books_begin(dfi_exec *x) { x->books = (dfi_books){ 0 }; }
+
+void dfi_books_open(dfi_exec *x, const dfi_frame *f) {
+  if (f->origin) x->books.over.iterations -= f->counts * f->next;
+}
+
+void dfi_books_idle(dfi_exec *x, const dfi_record *r) { x->books.idle = r; }
+
+void dfi_books_iteration(dfi_exec *x, const dfi_record *r) {
+  const dfi_frame *f = r->frame;
+  dfi_counters *over = &x->books.over;
+  const bool idle = x->books.idle == r;
+  x->books.idle = NULL;
+  if (idle || x->team) return;             /* among several owners it has nodes that are others' */
+  for (uint32_t i = 0; i < f->scope->n; i++) {
+    const dfi_pnode *p = r->nodes + i;
+    const uint32_t c = r->counts[i];
+    if (p->kind == DFI_K_MERGE) over->died += c & DFI_MERGE_FIRED && !(c & DFI_MERGE_LIVE);
+    else if (c == DFI_DEAD) over->died += p->kind != DFI_K_TRIGGER;
+    else if (!c && p->merges && dfi_is_next(p->kind))
+      over->merged += !f->second || r->number + 1 < f->second->end;      /* those past its end are let go */
+  }
+}
+
+void dfi_books_frame(dfi_exec *x, const dfi_frame *f) {
+  const dfi_scope *s = f->scope;
+  dfi_counters *over = &x->books.over;
+  over->frames++;
+  over->iterations += f->counts * f->next;
+  if (x->team) return;
+  for (uint32_t i = 0; i < s->nenters; i++) {
+    const dfi_pnode *p = s->enters[i];
+    over->merged += !p->constant && (f->second || (p->merges && !f->enter_dead[p->enter]));
+  }
+  if (f->call) over->ended += !f->returned;
+  else
+    for (uint32_t i = 0; i < s->nexits && !f->second; i++) over->ended += !f->exit_fired[s->exits[i]->child];
+}
+
+void dfi_books_turn(dfi_exec *x, const dfi_frame *f) {
+  x->books.before = x->count;
+  x->books.next = f->next;
+}
+
+void dfi_books_turned(dfi_exec *x, const dfi_frame *f, const dfi_record *r) {
+  const dfi_counters before = x->books.before;
+  dfi_counters *over = &x->books.over;
+  x->books.idle = r;
+  over->died += x->count.died - before.died;
+  over->merged += x->count.merged - before.merged;
+  over->ended += x->count.ended - before.ended;
+  over->frames += x->count.frames - before.frames;
+  over->iterations += x->count.iterations - before.iterations - f->counts * (f->next - x->books.next);
+}
+
+void dfi_books_balance(dfi_exec *x) {
+  const dfi_counters *over = &x->books.over, *c = &x->count;
+  const dfi_record *top = x->root->ring[0];
+  for (uint32_t i = 0; i < top->frame->scope->nchildren; i++)
+    if (top->children[i]) return;          /* it waits for Enters that never come: dfi_frame_waits */
+  dfi_books_iteration(x, top);
+  over_is("frames", c->frames, over->frames);
+  over_is("iterations", c->iterations, over->iterations);
+  if (x->team) return;
+  over_is("dead tokens", c->died, over->died);
+  over_is("values delivered for a loop's Merge", c->merged, over->merged);
+  over_is("Exits and calls found dead by a frame's end", c->ended, over->ended);
 }
 
 void dfi_audit_end(const dfi_exec *x) {

@@ -73,6 +73,7 @@ ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
   if (!f->ring[second & (f->capacity - 1)]->outstanding) return false;
   df_assert(!f->enters_missing);           /* or its second iteration would not be there */
   dfi_audit_iteration(x, r);
+  dfi_books_iteration(x, r);
   dfi_audit_frame(x, f);
   f->first = second;
   r->next_free = f->spare;
@@ -137,6 +138,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     const dfi_token t = x->queue[x->head++ & x->queue_mask];
     dfi_record *r = t.record;
     dfi_pnode *p = r->nodes + t.node;
+    dfi_audit_token(r, t);
     if (timed && x->timed->recorder) dfi_record_token(x, r, t.node);
     if (DFI_UNLIKELY(t.mark & DFI_DEAD) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER &&
         p->kind != DFI_K_TRANSFER) {

@@ -166,6 +166,16 @@ typedef struct dfi_counters {
   int64_t frames, iterations, pushes, pops;
 } dfi_counters;
 
+#ifdef DFLOW_DEBUG
+/* The other side of these counts, kept by audit.c from what iterations and frames are when they end. */
+typedef struct dfi_books {
+  dfi_counters over;             /* of what is over; `taken`, pushes and pops are not kept */
+  dfi_counters before;           /* another engine turned a loop, whose iterations went to `next` - 1 */
+  int64_t next;
+  const dfi_record *idle;        /* an iteration that ends without having had tokens; NULL: none */
+} dfi_books;
+#endif
+
 /* What the runs of one session share; the session's. */
 typedef struct dfi_shared {
   atomic_int in_progress, stuck;  /* runs begun and not over, and those of them that cannot move: see dfi_calls_stuck */
@@ -200,6 +210,9 @@ struct dfi_exec {
   bool         finished, failed;
   df_error    *error;            /* the caller's */
   dfi_counters count;
+#ifdef DFLOW_DEBUG
+  dfi_books    books;
+#endif
   df_stats    *live;             /* where others may read the counters while the run goes on; may be NULL */
   df_stats     told;             /* of an owner among several: what of them it has added there */
   int64_t      run_number;

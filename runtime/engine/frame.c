@@ -128,6 +128,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
                              origin ? origin->number : 0, -1 };
   if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, true);
   ring_put(x, f, record_new(x, f, number));
+  dfi_books_open(x, f);
   return f;
 }
 
@@ -159,11 +160,13 @@ static bool entered_dead(const dfi_frame *f) {
 void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *r = f->ring[0];
-  if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) return;
+  if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) { dfi_books_idle(x, r); return; }
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
   if (DFI_UNLIKELY(s->remat)) dfi_remat_begin(x, f);
   if (DFI_UNLIKELY(s->turner != NULL) && !f->some_dead && !x->timed) {
+    dfi_books_turn(x, f);
     const bool ended = s->turner->turn(x, f, r);
+    dfi_books_turned(x, f, ended ? r : NULL);
     if (x->failed) return;
     if (ended) {
       for (uint32_t i = 0; i < s->nenters; i++) x->count.merged += !s->enters[i]->constant && s->enters[i]->merges;
@@ -234,7 +237,10 @@ static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
     slot_filled(r, slot, s->uses[p->out]);
     x->count.merged += p->merges;
   }
-  if (s->turner->turn(x, f, r) || x->failed) return true;
+  dfi_books_turn(x, f);
+  const bool ended = s->turner->turn(x, f, r);
+  dfi_books_turned(x, f, ended ? r : NULL);
+  if (ended || x->failed) return true;
   record_start(x, s, r);
   for (int32_t i = 0; i < n; i++) dfi_exec_send(x, r, f->deferred[i].node->edge[0], f->deferred[i].node->edge[1], 0);
   return true;
@@ -261,6 +267,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     if (DFI_UNLIKELY(f->scope->nends) && tells_end(x, r)) return;
     dfi_audit_iteration(x, r);
     dfi_audit_queue(x, r);
+    dfi_books_iteration(x, r);
     f->first++;
     if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_iteration_done(x, f, r);
     record_free(r);
@@ -284,6 +291,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
       continue;
     }
     dfi_audit_frame(x, f);
+    dfi_books_frame(x, f);
     r = frame_done(x, f);
     if (--r->outstanding) return;
   }

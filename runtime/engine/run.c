@@ -210,6 +210,7 @@ static void begin(dfi_exec *x, df_error *err) {
   x->made = NULL;
   x->edge = x->plan->edge;
   x->count = (dfi_counters){ 0 };
+  dfi_books_begin(x);
   x->guest_frames = x->sent = x->received = 0;
   x->root = NULL;
   x->remat_iterations = 0;
@@ -224,6 +225,7 @@ static void turn(dfi_exec *x) {
   if (x->failed) { }
   else if (r->outstanding) dfi_exec_turn(x);
   else x->finished = true;
+  if (x->finished && !x->failed) dfi_books_balance(x);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
   if (x->team && x->failed) dfi_team_fail(x);
   if (x->running || x->stuck) dfi_calls_stop(x);
