@@ -122,6 +122,10 @@ static bool gives_up(void *user) {
   return x->failed;
 }
 
+static void fail_with_others(dfi_exec *x) {
+  dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "another owner of the run has failed");
+}
+
 /* Every so many tokens: is the run to stop? */
 static void look_up(dfi_exec *x) {
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
@@ -131,8 +135,7 @@ static void look_up(dfi_exec *x) {
   if (x->live) dfi_exec_publish(x);
   const char *why = told_to_stop(x);
   if (why) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, why);
-  else if (dfi_team_failed(x))
-    dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "another owner of the run has failed");
+  else if (dfi_team_failed(x)) fail_with_others(x);
   else if (x->deadline && dfi_now() > x->deadline) too_late(x);
   if (x->watch && !x->failed) dfi_watch_look(x);
   if (x->plan->turner && !x->failed) x->plan->turner->look(x);
@@ -223,6 +226,7 @@ static void turn(dfi_exec *x) {
   record_start(x, x->root->scope, r);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
   if (x->failed) { }
+  else if (dfi_team_failed(x)) fail_with_others(x);      /* where what crosses first did not, it is not there */
   else if (r->outstanding) dfi_exec_turn(x);
   else x->finished = true;
   if (x->finished && !x->failed) dfi_books_balance(x);

@@ -321,6 +321,7 @@ bool dfi_team_gather(dfi_exec *x) {
 }
 
 void dfi_team_go(dfi_exec *x) {
+  if (x->failed) dfi_team_fail(x);
   atomic_fetch_add(&x->shared->in_progress, x->team->n - 1);
   open_gate(x->team, GOES);
 }

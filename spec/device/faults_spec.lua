@@ -133,6 +133,25 @@ describe('a link', function()
     s:close()
   end)
 
+  it('may fail as the run begins, before the owners have what they are to read', function()
+    local x, y, xs = df.placeholder('float32', { 1000 }), {}, {}
+    for i = 1, 1000 do xs[i] = i end
+    for i = 0, 1 do y[i + 1] = df.device('sim:' .. i, function() return df.reduce_sum(df.tanh(x) * (x - 1)) end) end
+    local function fails(device, owners, code)
+      local s = df.Session{ devices = { 'cpu:0', device, 'sim:1' }, owners = owners }
+      for _ = 1, 20 do
+        local ok, err = pcall(s.run, s, y, { [x] = xs })
+        assert.is_false(ok)
+        assert.equal(code, err.code)
+      end
+      s:close()
+    end
+    for owners = 1, 3 do
+      fails({ 'sim:0', link_fail_at = 1 }, owners, 'unavailable')
+      fails({ 'sim:0', memory = '1KB' }, owners, 'resource_exhausted')
+    end
+  end)
+
   it('may fail at any message, and at any kernel of a device, and nothing is left behind', function()
     local fetches, feeds = program()
     local before
