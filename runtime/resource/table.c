@@ -201,9 +201,14 @@ int32_t dfi_table_refuse(dfi_table *t, df_kernel *k, const df_tensor *empty, con
   int32_t code = DF_OK;
   pthread_mutex_lock(&t->lock);
   if (!t->refused[0]) {
-    t->refused[0] = dfk_own(k, 0);
-    t->refused[1] = t->refused[0] ? dfk_own(k, 1) : NULL;
-    if (!t->refused[1]) code = k->error->code;
+    df_tensor *first = dfk_own(k, 0), *second = first ? dfk_own(k, 1) : NULL;
+    if (second) {
+      t->refused[0] = first;
+      t->refused[1] = second;
+    } else {
+      df_tensor_release(first);
+      code = k->error->code;
+    }
   } else {
     const key c = key_at(t->refused[0], 0), d = key_at(t->refused[1], 0);
     if (!same_key(&a, &c) || !same_key(&b, &d))

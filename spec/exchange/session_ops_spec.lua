@@ -330,3 +330,23 @@ describe('a sampler by weights', function()
     assert.matches('out of memory', message_of(sample, { 1, 1 }, { num_sampled = 2 ^ 62 + 2 ^ 61 }), 1, true)
   end)
 end)
+
+describe('a dense table', function()
+  it('is made whole, or not, where memory ends', function()
+    df.reset()
+    local core = require 'dflow.backend'
+    local x = df.placeholder('int64', {})
+    local handle = op('MutableDenseHashTableV2', { x * 1, x * 2 }, { key_dtype = 'int64', value_dtype = 'float32' })
+    local size, refused = op('LookupTableSizeV2', { handle }), 0
+    for i = 1, 100 do                                              -- the allocation that fails
+      local s = df.Session{ graph = df.default_graph() }
+      core.memory_fail(i, 1)
+      local _, e = pcall(s.run, s, size, { [x] = -1 })
+      core.memory_fail(-1)
+      if tostring(e):find('MutableDenseHashTableV2', 1, true) then refused = refused + 1 end
+      assert.equal(0, s:run(size, { [x] = -1 }))
+      s:close()
+    end
+    assert.is_true(refused >= 1)
+  end)
+end)
