@@ -97,3 +97,13 @@ describe('an entry', function()
     assert.are.equal('', r.out)
   end)
 end)
+
+describe('a reason why a change cannot be noticed', function()
+  it('is of a line that its file has, and says what it becomes and why', function()
+    for _, r in ipairs(dofile 'spec/mutants_reasons.lua') do
+      assert.is_truthy(shell.read(r.file):find(r.before, 1, true), r.file .. ' has no line any more: ' .. r.before)
+      assert.are_not.equal(r.before, r.after)
+      assert.is_truthy(#r.reason > 0)
+    end
+  end)
+end)
