@@ -145,32 +145,35 @@ static __attribute__((constructor)) void begin(void) {
 
 /* ---- taking and giving ----------------------------------------------------------------------------------------- */
 
-static inline bool refused(void) { return DFI_UNLIKELY(test.on) && dfi_bookkeeping_refuses(); }
+/* By who tests, or by a container's limit: malloc would give it, and the system end the process when it is touched. */
+static inline bool refused(size_t bytes) {
+  return (DFI_UNLIKELY(test.on) && dfi_bookkeeping_refuses()) || dfi_container_refuses_more(bytes);
+}
 
 void *dfi_malloc(size_t bytes) {
-  void *p = refused() ? NULL : malloc(bytes ? bytes : 1);
+  void *p = refused(bytes) ? NULL : malloc(bytes ? bytes : 1);
   if (p) COUNT(1);
   return p;
 }
 
 void *dfi_xmalloc(size_t bytes) {
-  void *p = refused() ? NULL : malloc(bytes ? bytes : 1);
+  void *p = refused(bytes) ? NULL : malloc(bytes ? bytes : 1);
   COUNT(1);
   return DFI_LIKELY(p != NULL) ? p : from_reserve(bytes, 16);
 }
 
 void *dfi_xcalloc(size_t n, size_t bytes) {
-  void *p = refused() ? NULL : calloc(n ? n : 1, bytes ? bytes : 1);
-  COUNT(1);
-  if (DFI_LIKELY(p != NULL)) return p;
   size_t all;
   if (__builtin_mul_overflow(n, bytes, &all)) all = SIZE_MAX;
+  void *p = refused(all) ? NULL : calloc(n ? n : 1, bytes ? bytes : 1);
+  COUNT(1);
+  if (DFI_LIKELY(p != NULL)) return p;
   return memset(from_reserve(all, 16), 0, all);
 }
 
 void *dfi_xaligned(size_t align, size_t bytes) {
   void *p;
-  if (refused() || posix_memalign(&p, align, bytes ? bytes : 1)) p = from_reserve(bytes, align);
+  if (refused(bytes) || posix_memalign(&p, align, bytes ? bytes : 1)) p = from_reserve(bytes, align);
   COUNT(1);
   return p;
 }
@@ -181,7 +184,7 @@ static __attribute__((noinline)) void *moved(void *p, size_t bytes) {
   pthread_mutex_unlock(&kept.lock);
   if (!own) return NULL;
   const size_t had = *(size_t *)((char *)p - HEAD);
-  char *more = refused() ? NULL : malloc(bytes);
+  char *more = refused(bytes) ? NULL : malloc(bytes);
   if (!more) more = from_reserve(bytes, 16);
   memcpy(more, p, had < bytes ? had : bytes);
   to_reserve(p);
@@ -195,7 +198,7 @@ void *dfi_xrealloc(void *p, size_t bytes) {
     void *more = moved(p, bytes);
     if (more) return more;
   }
-  void *more = refused() ? NULL : realloc(p, bytes);
+  void *more = refused(bytes) ? NULL : realloc(p, bytes);
   if (DFI_LIKELY(more != NULL)) return more;
   const size_t had = malloc_usable_size(p);
   more = from_reserve(bytes, 16);

@@ -1,8 +1,8 @@
 /* container.c: the memory that a control group leaves this process: a container's limit.
  *
  * Linux gives address space freely and ends without a word who touches more than the group may have. So where there is
- * such a limit, memory for tensors is asked for here first, and refused while the group still lives. Version 1 and 2 of
- * control groups, and the tightest limit on the way up from the group to the root.
+ * such a limit, memory for tensors and bookkeeping is asked for here first, and refused while the group still lives.
+ * Version 1 and 2 of control groups, and the tightest limit on the way up from the group to the root.
  *
  * What was given and has not been touched is not in the group's account yet, and will be. How much that is cannot be
  * asked; it is at most what tensors have of address space beyond what the process has come to occupy since it began.
@@ -95,4 +95,9 @@ bool dfi_container_refuses(int64_t bytes, int64_t has) {
   if (used >= 0 && bytes > group.limit - used - step - (untouched > 0 ? untouched : 0)) return true;
   atomic_store_explicit(&group.given, 0, memory_order_relaxed);
   return false;
+}
+
+bool dfi_container_refuses_more(size_t bytes) {
+  if (DFI_LIKELY(!group.limit)) return false;
+  return dfi_container_refuses(bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX, dfi_memory_given());
 }

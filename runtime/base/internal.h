@@ -52,6 +52,7 @@ void *dfi_alloc(int64_t bytes);        /* 64-byte aligned tensor memory; NULL wh
 void  dfi_container_begin(void);       /* finds the limit of the control group, if there is one */
 /* So much more, where tensors have `has`, would be the end of the process. Any thread. */
 bool  dfi_container_refuses(int64_t bytes, int64_t has);
+bool  dfi_container_refuses_more(size_t bytes);        /* the same of bookkeeping */
 /* Bytes of tensors and of what is kept for them, on the host and in arenas. */
 int64_t dfi_memory_given(void);
 extern _Atomic int64_t dfi_arena_bytes;      /* of these, in arenas: devmem.c */
