@@ -43,10 +43,16 @@ dfi_table *dfi_table_new(const dfi_table_spec *s, df_error *err) {
              s->element.rank);
     return NULL;
   }
+  const int64_t cells = dfi_shape_size(&s->element);
+  if (cells > (int64_t)DFI_ADDRESSES) {
+    char text[160];
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the values of a table are %s: no memory holds one",
+             dfi_shape_text(&s->element, text));
+    return NULL;
+  }
   dfi_table *t = dfi_xcalloc(1, sizeof *t);
   *t = (dfi_table){ .base = { .refs = 1, .type = DFI_TABLE, .destroy = destroy }, .name = dfi_xstrdup(s->name),
-                    .key = s->key, .value = s->value, .element = s->element, .cells = 1, .grows = s->grows };
-  for (int32_t i = 0; i < s->element.rank; i++) t->cells *= s->element.dims[i];
+                    .key = s->key, .value = s->value, .element = s->element, .cells = cells, .grows = s->grows };
   pthread_mutex_init(&t->lock, NULL);
   return t;
 }

@@ -35,6 +35,11 @@ describe('a hash table', function()
     assert.truthy(message_of(of_rank, 8):find('a rank of at most 7, not 8', 1, true))
   end)
 
+  it('has values that memory can hold', function()
+    local t = df.MutableHashTable('int64', 'float32', df.placeholder('float32', { -1 }), { shape = { 2 ^ 40, 2 ^ 40 } })
+    assert.truthy(message_of(function() return df.run(t:size()) end):find('[1099511627776,1099511627776]: no memory holds one', 1, true))
+  end)
+
   it('changes in program order, where it may', function()
     local t = df.MutableHashTable('int64', 'float32', 0, { shape = { 2 } })
     df.run(t:insert({ 5, 7 }, { { 1, 2 }, { 3, 4 } }))
