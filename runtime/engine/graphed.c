@@ -149,11 +149,29 @@ static bool write_numbers(const dfi_graphed_made *m) {
   return !bytes || dfi_bytes_copy(m->numbers->data, m->numbers->buffer, m->ahead, NULL, bytes);
 }
 
+/* Launches once, from `number` on to what it is `ahead`. Gives how many iterations that were; -1: it failed. Where the
+   GPU computes the predicate it says so itself, and what comes after its no is not done. */
+static int64_t launch_once(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number,
+                           const df_value *ahead) {
+  const dfi_remote *d = x->plan->devices->at[l->device]->remote;
+  int64_t tally[2] = { 1, 0 };
+  bool ok = !m->there || dfi_bytes_copy(m->tally->data, m->tally->buffer, tally, NULL, sizeof tally);
+  ok = ok && write_numbers(m) && d->replay(d->device, m->graph) &&
+       (!m->there || dfi_bytes_copy(tally, NULL, m->tally->data, m->tally->buffer, sizeof tally));
+  if (!ok) {
+    if (!x->failed) device_failed(x, l, r);
+    return -1;
+  }
+  const int64_t n = m->there ? tally[1] : m->many;
+  if (n == m->many) memcpy(number, ahead, sizeof *number * l->scope->nslots);
+  else look_ahead(x, l, m, r, number, (int32_t)n, NULL);
+  return n;
+}
+
 /* Launches as long as the loop goes on and nobody wants anything else. Gives how many iterations that were; `number`
    is where their numbers have come. */
 static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number) {
   dfi_frame *f = r->frame;
-  const dfi_remote *d = x->plan->devices->at[l->device]->remote;
   const size_t bytes = sizeof *number * l->scope->nslots;
   df_value *ahead = dfi_xmalloc(bytes + 1);
   int64_t n = 0;
@@ -164,51 +182,19 @@ static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi
       x->patience = 0;
       break;
     }
-    if (!write_numbers(m) || !d->replay(d->device, m->graph)) { device_failed(x, l, r); break; }
-    memcpy(number, ahead, bytes);
-    n += m->many;
+    const int64_t ran = launch_once(x, l, m, r, number, ahead);
+    if (ran < 0) break;
+    n += ran;
     m->launches++;
-    count(x, l, m, m->many);
+    count(x, l, m, ran);
     atomic_fetch_add_explicit(&l->launches, 1, memory_order_relaxed);
     if (x->live) dfi_exec_publish(x);
+    if (ran < m->many) { f->tokens_only = true; break; }     /* its last iteration is the tokens' */
     const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
     const bool enough = (others && slice >= SLICES) || dfi_graphed_stale(l, m);
     if (enough || (x->osr && dfi_engine_dice(x) % 3 == 0)) { x->patience = 0; break; }
   }
-  dfi_free(ahead);
-  return n;
-}
-
-/* The same where the GPU computes the predicate: after each launch it says how many iterations there were. */
-static int64_t launch_there(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number) {
-  const dfi_remote *d = x->plan->devices->at[l->device]->remote;
-  const size_t bytes = sizeof *number * l->scope->nslots;
-  df_value *ahead = dfi_xmalloc(bytes + 1);
-  int64_t n = 0;
-  memcpy(ahead, number, bytes);
-  for (int32_t slice = 0; look_ahead(x, l, m, r, ahead, m->many, m->ahead) && has_room(x, l, m, r); slice++) {
-    int64_t tally[2] = { 1, 0 };
-    if (!dfi_graphed_current(m, r)) {
-      r->frame->tokens_only = slice < FEW;
-      break;
-    }
-    const bool ok = dfi_bytes_copy(m->tally->data, m->tally->buffer, tally, NULL, sizeof tally) && write_numbers(m) &&
-                    d->replay(d->device, m->graph) &&
-                    dfi_bytes_copy(tally, NULL, m->tally->data, m->tally->buffer, sizeof tally);
-    if (!ok && !x->failed) device_failed(x, l, r);
-    if (!ok) break;
-    if (tally[1] == m->many) memcpy(number, ahead, bytes);
-    else look_ahead(x, l, m, r, number, (int32_t)tally[1], NULL);
-    n += tally[1];
-    m->launches++;
-    count(x, l, m, tally[1]);
-    atomic_fetch_add_explicit(&l->launches, 1, memory_order_relaxed);
-    if (x->live) dfi_exec_publish(x);
-    if (tally[1] < m->many) { r->frame->tokens_only = true; break; }      /* its last iteration is the tokens' */
-    const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
-    if ((others && slice >= SLICES) || dfi_graphed_stale(l, m) || (x->osr && dfi_engine_dice(x) % 3 == 0)) break;
-  }
-  x->patience = 0;
+  if (m->there) x->patience = 0;
   dfi_free(ahead);
   return n;
 }
@@ -219,7 +205,7 @@ static void run(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame
   start_numbers(l, r, number);
   const bool entered = enter(l, m, r) && dfi_graphed_await(x, l, m, r);
   if (!entered) device_failed(x, l, r);
-  const int64_t n = !entered ? 0 : m->there ? launch_there(x, l, m, r, number) : launch(x, l, m, r, number);
+  const int64_t n = entered ? launch(x, l, m, r, number) : 0;
   dfi_graphed_let_go(m);
   dfi_engine_renumber(f, r, r->number + n);
   if (leave(x, l, m, r, number)) made_give(l, m);

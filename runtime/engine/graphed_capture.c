@@ -515,6 +515,13 @@ static dfi_graphed_ready variables_ready(dfi_graphed_loop *l, const dfi_device *
 /* Where it ended, and what was said; changed: a variable became something else. */
 typedef struct failure { const dfi_pnode *where; df_error err; bool changed; } failure;
 
+/* The failure where memory has ended; false. */
+static bool no_copy(failure *why) {
+  why->where = NULL;
+  dfi_fail(&why->err, DF_RESOURCE_EXHAUSTED, NULL, "there is no memory for a copy of its variables");
+  return false;
+}
+
 /* The iterations are gone through, from the state of m on; r's slots hold what they end with. */
 static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t many,
                        failure *why) {
@@ -522,11 +529,10 @@ static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
     m->at = i;
     if (!run_iteration(x, l, m, r, &why->err, &why->where)) return false;
     if (!same_variables(r, l, m)) { why->changed = true; return false; }
-    if (m->there && !keep_state(x, l, m, r)) break;
+    if (m->there && !keep_state(x, l, m, r)) return no_copy(why);
   }
   why->where = NULL;
-  return close_circle(x, l, m, r) ||
-         dfi_fail(&why->err, DF_RESOURCE_EXHAUSTED, NULL, "there is no memory for a copy of its variables") == DF_OK;
+  return close_circle(x, l, m, r) || no_copy(why);
 }
 
 /* Between `capture` and `captured`. */
