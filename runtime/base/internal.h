@@ -153,7 +153,9 @@ enum {
   DFI_BOX = 18,
   DFI_RAGGED = 19,
   DFI_OPTIONAL = 20,
-  DFI_TAPE = 21
+  DFI_TAPE = 21,
+  DFI_TABLE = 32,
+  DFI_ACCUMULATOR = 33
 };
 static inline void *dfi_handle_retain(void *h) {
   __atomic_add_fetch(&((dfi_handle *)h)->refs, 1, __ATOMIC_RELAXED);

@@ -12,7 +12,6 @@
 #include "kernels/half.h"
 #include <stdio.h>
 
-enum { DFI_ACCUMULATOR = 33 };       /* a dfi_handle's type */
 enum { DTYPE, SHAPE, CONTAINER, SHARED_NAME, REDUCTION };
 
 typedef struct taker { struct taker *next; df_kernel *kernel; int64_t required; } taker;

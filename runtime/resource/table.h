@@ -9,8 +9,6 @@
 #define DFLOW_TABLE_H
 #include "op/op.h"
 
-enum { DFI_TABLE = 32 };             /* a dfi_handle's type */
-
 typedef struct dfi_table_spec { const char *name; uint8_t key, value; dfi_shape element; bool grows; } dfi_table_spec;
 
 typedef struct dfi_table {
