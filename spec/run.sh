@@ -14,9 +14,8 @@ cd "$(dirname "$0")/.." || exit 1
 busted=$(command -v busted) || { echo 'run.sh: busted was not found (make deps)' >&2; exit 1; }
 work=$(mktemp -d) || exit 1
 export DFLOW_NATIVE_CACHE="${DFLOW_NATIVE_CACHE-$PWD/build/native}"      # the same loops in every reading
-trap 'rm -rf "$work"' EXIT INT TERM
+trap 'rm -rf "${whole:-$work}"' EXIT
 passed=0 failed=0
-: > "$work/told"
 
 # Under a sanitizer the interpreter must be built with it too, and ours is: the program is a Lua 5.4.
 interpreter() { # lua mode
@@ -88,8 +87,9 @@ for word in "$@"; do
   esac
 done
 
-for pair in $pairs; do
-  lua=${pair%%:*} mode=${pair#*:}
+# Reads one pair to its end; what it counted goes to $work/counts, what failed to $work/told.
+read_pair() { # lua:mode
+  lua=${1%%:*} mode=${1#*:}
   build=$PWD/build/$mode
   export DFLOW_MODE="$mode" DFLOW_BUILD="$build" DFLOW_LIB="$build/libdflow.so" DFLOW_LUA="$lua"
   DFLOW_INTERPRETER=$(interpreter "$lua" "$mode") && export DFLOW_INTERPRETER      # for sentences that run scripts
@@ -122,9 +122,30 @@ for pair in $pairs; do
       -o plainTerminal
     grep -q '^[0-9]* success' "$work/log" || echo "ended early under $lua with build/$mode: exit status $ended" >> "$work/told"
   fi
+  echo "$passed $failed" > "$work/counts"
+}
+
+# Every pair in a folder of its own, side by side: the sentences wait (for clocks, terminals, other programs) more than they compute. The
+# first is heard while it reads, the others when it is their turn.
+whole=$work n=0
+end() { for child in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do end "$child"; done; [ "$1" = $$ ] || kill "$1" 2>/dev/null; }
+trap 'trap - INT TERM; end $$; exit 1' INT TERM
+for pair in $pairs; do
+  n=$((n + 1)) work=$whole/$n
+  mkdir "$work"
+  : > "$work/told"
+  if [ "$n" = 1 ]; then read_pair "$pair" & else read_pair "$pair" > "$work/heard" 2>&1 & fi
+  echo $! > "$work/reader"
+done
+for n in $(seq 1 "$n"); do
+  work=$whole/$n
+  wait "$(cat "$work/reader")"
+  [ "$n" = 1 ] || cat "$work/heard"
+  read -r p f < "$work/counts" || { p=0 f=1; echo "pair $n ended without a count" >> "$work/told"; }
+  passed=$((passed + p)) failed=$((failed + f))
 done
 
 echo
-cat "$work/told"
+cat "$whole"/*/told
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" != 0 ]
