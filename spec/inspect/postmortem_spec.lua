@@ -100,6 +100,16 @@ describe('the prompt', function()
     assert.matches('dflow> no run is in progress', out, 1, true)
   end)
 
+  ordered_it('steps into an expression: a run of it that stands still', function()
+    local out = prompt(LOOP .. ':step nothing\n:step\n:step y\n:step i\n:step df.gradients(y, y)\n:cancel\n:step df.gradients(y * 2, y)\n:step 99\n:step y + nowhere\n')
+    assert.matches('dflow> no run is in progress: :step x begins one of x and holds it', out, 1, true)
+    assert.matches('dflow> a run of its own; :step goes on, [^\n]+\nstepped before [^\n]+ %(', out)
+    assert.matches('stepped before [^\n]+ in while:1', out)            -- i is a unit while a run is in progress
+    assert.matches('dflow> usage: :step [n] [token|node|iteration|frame], or :step x', out, 1, true)
+    assert.matches('\nthe run is over\n', out, 1, true)
+    assert.matches('add: the input y (number 2) is missing', out, 1, true)
+  end)
+
   ordered_it('walks back to the oldest token, and says that it is; stops once at an iteration; lists a run as cancelled', function()
     local out = prompt('i, y = while_loop(function(i) return i:lt(100) end, function(i, y) return i + 1, y * 2 end, {df.int32(0), df.float32(1)})\n'
       .. 'h = df.start({i, y}, nil, {paused = true})\n:back\n:step 8\n:back 20\n:back 3\n:forward 2\n'

@@ -33,7 +33,8 @@ end
 local function current()
   local h = M.in_progress()
   if h then return h end
-  error('no run is in progress: begin one with df.start(…), or press Ctrl-C while one runs', 0)
+  error('no run is in progress: :step x begins one of x and holds it, df.start(x, feeds, {paused = true}) one with feeds;\n'
+    .. 'Ctrl-C holds up one that runs', 0)
 end
 
 --- The same for who only looks: nil when there is none.
@@ -307,6 +308,14 @@ command('attach', function(rest)
 end, 'attach n - the commands speak of run n of :runs from now on')
 
 -- ---- commands: why --------------------------------------------------------------------------------------------------
+--- What an expression names of the graph, an Output or an Operation; nil when it is none, and the error that it raised.
+local function named(expression)
+  local chunk = expression ~= '' and repl.session.compile(expression)
+  local fine, v = pcall(chunk or function() end)
+  if fine and (getmetatable(v) == graph.Output or getmetatable(v) == graph.Operation) then return v end
+  return nil, not fine and tostring(v) or nil
+end
+
 --- `x@while:17`, `x while:17`, `x`; x is a node's name or a Lua expression that gives an Output.
 local function asked(h, rest, usage)
   local what, tag = rest:match('^(.-)%s*@%s*(%S+)$')
@@ -315,9 +324,8 @@ local function asked(h, rest, usage)
   if what == '' then error('usage: ' .. usage, 0) end
   local ok, x = pcall(function() return h.session.graph:output(what) end)
   if ok then return x, tag end
-  local chunk = repl.session.compile(what)
-  local fine, v = pcall(chunk or function() end)
-  if fine and (getmetatable(v) == graph.Output or getmetatable(v) == graph.Operation) then return v, tag end
+  local v = named(what)
+  if v then return v, tag end
   error(x, 0)
 end
 
@@ -403,15 +411,27 @@ command('cancel', function()
   if M.depth > 0 then return true end
 end, 'cancel - stops the run for good; variables are as before or fully assigned')
 
+--- A run of x that stands still before its first token, and is what the commands speak of.
+local function begin_held(x, say)
+  local h = runs.start(x, nil, { paused = true, values = true })
+  M.current, M.attached = h, h
+  say('a run of its own; :step goes on, :frames and :why look, :continue lets it go')
+  return h
+end
+
 command('step', function(rest, say)
-  local h = standing()
+  local x, why
+  if not M.in_progress() then x, why = named(rest) end
+  if x then rest = '' end
   local n, unit = rest:match('^(%d*)%s*(%a*)$')
-  if not n then error('usage: :step [n] [token|node|iteration|frame]', 0) end
+  if not n and why then error(why, 0) end
+  local h = x and begin_held(x, say) or standing()
+  if not n then error('usage: :step [n] [token|node|iteration|frame], or :step x when no run is in progress', 0) end
   cursor[h] = 0
   unit = unit ~= '' and unit or 'token'
   for _, full in ipairs{ 'token', 'node', 'iteration', 'frame' } do if full:sub(1, #unit) == unit or full .. 's' == unit then unit = full break end end
   if not show_stop(h:step(n ~= '' and tonumber(n) or 1, unit), say, h) and M.depth > 0 then return true end
-end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\nOther iterations keep their windows: what is computed does not change.')
+end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\n:step x, when no run is in progress, begins one of x that stands still. Other iterations keep their windows: what is computed does not change.')
 
 command('break', function(rest, say)
   local h = M.in_progress()
