@@ -65,7 +65,7 @@ local function series_of(x, y)
     if #xs ~= #values then errors.bad('plot: x has %d numbers and y has %d', #xs, #values) end
     list[#list + 1] = { name = name, x = xs, y = values }
   end
-  local plain = type(y) == 'table' and getmetatable(y) == nil
+  local plain = errors.is_data(y)
   if plain and type(next(y)) == 'string' then
     local names = {}
     for name in pairs(y) do names[#names + 1] = tostring(name) end
@@ -81,7 +81,7 @@ end
 
 --- df.plot.line(y, opts), df.plot.line(x, y, opts): lines. y is numbers, a list of such, or {name = numbers}.
 function M.line(x, y, opts)
-  local is_options = type(y) == 'table' and getmetatable(y) == nil and y[1] == nil and next(y) ~= nil
+  local is_options = errors.is_data(y) and y[1] == nil and next(y) ~= nil
   for _, v in pairs(is_options and y or {}) do is_options = is_options and (type(v) == 'string' or type(v) == 'boolean') end
   if y == nil or is_options then x, y, opts = nil, x, y end
   return made('line', series_of(x, y), opts, AXES)

@@ -3,6 +3,7 @@
 -- Calls of gradients at the top level are noted, those of optimizers among them, and what each run was fed. A gradient is then checked
 -- with the feeds of the last run that fed all the placeholders it needs, and with the values that variables have in that run's session.
 local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -46,7 +47,7 @@ end
 local function note_run(s, feeds)
   if busy or s.closed then return end
   local kept, key = {}, {}
-  for k, v in pairs(type(feeds) == 'table' and getmetatable(feeds) == nil and feeds or {}) do
+  for k, v in pairs(errors.is_data(feeds) and feeds or {}) do
     if type(k) == 'string' then
       local ok, o = pcall(function() return s.graph:output(k) end)
       if ok then k = o end

@@ -118,7 +118,7 @@ function Importer:build(node, env)
       error(results, 0)
     end
   end
-  if type(results) ~= 'table' or getmetatable(results) ~= nil then results = { results } end
+  if not errors.is_data(results) then results = { results } end
   for i, name in ipairs(node.outputs) do
     if name ~= '' then
       if results[i] == nil then errors.raise('unimplemented', "the ONNX node %s (%s): its output %d is not made here", where_text(node), node.op, i) end

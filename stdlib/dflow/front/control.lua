@@ -45,7 +45,7 @@ local function guarded(g, fn, say)
 end
 
 local function is_typed(v)
-  return type(v) == 'table' and (getmetatable(v) ~= nil or convert.typed(v) ~= nil)
+  return type(v) == 'table' and (not errors.is_data(v) or convert.typed(v) ~= nil)
 end
 
 --- A predicate that Lua computed is the same whatever runs: an error, for it was meant otherwise.

@@ -87,7 +87,7 @@ local fields = { memory = M.bytes, bandwidth = M.bandwidth, latency = M.seconds,
 local order = { 'memory', 'bandwidth', 'latency', 'speed', 'fail_at', 'link_fail_at', 'link_stall_at' }
 
 local function device_word(d, i)
-  local t = type(d) == 'table' and getmetatable(d) == nil and d or { d }
+  local t = errors.is_data(d) and d or { d }
   local name = t[1]
   if type(name) ~= 'string' then
     errors.bad("Session: devices[%d] is a name such as 'sim:0', or a table that begins with one, not %s", i, errors.describe(d))

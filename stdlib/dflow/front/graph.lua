@@ -537,7 +537,7 @@ end
 --- df.colocate_with(x, fn): what fn builds is placed where x is.
 function M.colocate_with(x, fn)
   check_function(fn, 'colocate_with')
-  if type(x) ~= 'table' or getmetatable(x) == nil then
+  if type(x) ~= 'table' or errors.is_data(x) then
     errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x))
   end
   if rawget(getmetatable(x), 'as_output') then x = getmetatable(x).as_output(x) end

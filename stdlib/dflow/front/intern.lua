@@ -11,7 +11,6 @@ local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
-local shapes = require 'dflow.front.shape'
 local Tensor = require('dflow.front.tensor').Tensor
 
 local M = {}
@@ -42,7 +41,7 @@ end
 local function content(v, into, left)
   local kind = type(v)
   if kind == 'table' then
-    if getmetatable(v) ~= nil and not shapes.is(v) then return nil end
+    if not errors.is_data(v) then return nil end
     into[#into + 1] = '{'
     for i = 1, #v do
       left = content(v[i], into, left)

@@ -77,7 +77,7 @@ function M.operators(mt)
     local f
     return function(a, b)
       f = f or functions[name]
-      if type(b) == 'table' and getmetatable(b) == nil and nest.has_names(b) and not dtypes.is_complex_value(b) then   -- it has no options
+      if errors.is_data(b) and nest.has_names(b) and not dtypes.is_complex_value(b) then   -- it has no options
         errors.bad("%s: a table with the key '%s' was given where an Output is expected", name, tostring(next(b)))
       end
       return f(a, b)

@@ -26,7 +26,7 @@ for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_
   local reduce = functions[name]
   functions[name] = function(...)
     local _, last = ...
-    if select('#', ...) == 2 and type(last) == 'table' and next(last) == nil and getmetatable(last) == nil then
+    if select('#', ...) == 2 and errors.is_data(last) and next(last) == nil then
       errors.warn(name .. ' is given {}, a list of no axes, which reduces nothing; leave it out to reduce all ({axis = nil} is {}), '
         .. 'or write {axis = {}} if it is meant')
     end

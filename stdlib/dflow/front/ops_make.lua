@@ -252,7 +252,7 @@ end
 local function without_empty(o, ...)
   for _, key in ipairs { ... } do
     local v = o[key]
-    if type(v) == 'table' and getmetatable(v) == nil and next(v) == nil then o[key] = nil end
+    if errors.is_data(v) and next(v) == nil then o[key] = nil end
   end
 end
 
@@ -350,7 +350,7 @@ for _, name in ipairs { 'random_uniform', 'random_normal', 'truncated_normal' } 
 def('print', { 'x', 'data' }, { 'message', 'summarize', 'first_n' }, function(o)
   required('print', o, 'x')
   local data = o.data
-  if data == nil then data = { o.x } elseif getmetatable(data) ~= nil or type(data) ~= 'table' then data = { data } end
+  if data == nil then data = { o.x } elseif not errors.is_data(data) then data = { data } end
   local x = to_output(o.x, nil, nil, 'print')
   if o.data == nil then data = { x } end
   return op('Print', { x, data }, { message = o.message, summarize = o.summarize, first_n = o.first_n, name = o.name })
@@ -359,7 +359,7 @@ end)
 def('assert', { 'condition', 'data' }, { 'message', 'summarize' }, function(o)
   required('assert', o, 'condition')
   local data = o.data or {}
-  if getmetatable(data) ~= nil or type(data) ~= 'table' then data = { data } end
+  if not errors.is_data(data) then data = { data } end
   return op('Assert', { o.condition, data }, { message = o.message, summarize = o.summarize, name = o.name })
 end)
 

@@ -49,14 +49,14 @@ end
 
 --- An iterator over the batches of an epoch.
 local function batches(data, o, epoch)
-  if getmetatable(data) then return data:each() end
+  if not errors.is_data(data) then return data:each() end
   local p = pipeline.pipeline(data)
   if o.shuffle and epoch then p = p:shuffle(data[1].shape[1], o.seed + epoch) end
   return p:batch(o.batch_size):each()
 end
 
 local function first_batch(data, o)
-  if not getmetatable(data) then return data[1], data[2] end
+  if errors.is_data(data) then return data[1], data[2] end
   local x, y = batches(data, o)()
   if getmetatable(x) ~= Tensor or getmetatable(y) ~= Tensor then
     errors.bad('fit: the pipeline gives %s and %s, batches of x and y are expected: two Tensors', errors.describe(x), errors.describe(y))

@@ -1,5 +1,6 @@
 --- ONNX's If, Loop, Scan and sequences.
 local df = require 'dflow'
+local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
 local import_nn = require 'dflow.exchange.onnx.import_nn'
 require 'dflow.exchange.onnx.import_loss'
@@ -108,7 +109,7 @@ function ops.ConcatFromSequence(n, s)
   if axis ~= 0 then n:refuse 'it joins a sequence of unknown length along another axis than the first' end
   if new then return registry.op('TensorListStack', { s.handle, anything }, { element_dtype = s.dtype }) end
   local joined = registry.op('TensorListConcat', { s.handle }, { element_dtype = s.dtype })
-  return type(joined) == 'table' and getmetatable(joined) == nil and joined[1] or joined
+  return errors.is_data(joined) and joined[1] or joined
 end
 function ops.SequenceMap(n, s, ...)
   if not s.list then n:refuse 'the length of its sequence is known only when it runs' end

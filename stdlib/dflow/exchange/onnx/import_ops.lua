@@ -4,6 +4,7 @@
 -- attribute, n.opset the version of the operators, n.count the number of outputs, n:refuse(why) an error that names the node.
 local df = require 'dflow'
 local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
 local tensor = require 'dflow.front.tensor'
 local read = require 'dflow.exchange.onnx.read'
@@ -459,7 +460,7 @@ function ops.TopK(n, x, k)
   local smallest = n.attr('largest', 1) == 0
   k = k and df.cast(df.reshape(k, vector({}, 'int32')), 'int32') or df.int32(n.attr 'k')
   local values, i = registry.op('TopKV2', { smallest and df.negative(x) or x, k }, {})
-  if type(values) == 'table' and getmetatable(values) == nil then values, i = values[1], values[2] end
+  if errors.is_data(values) then values, i = values[1], values[2] end
   if smallest then values = df.negative(values) end
   if back then values, i = df.transpose(values, turn), df.transpose(i, turn) end
   return { values, df.cast(i, 'int64') }
