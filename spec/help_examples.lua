@@ -42,7 +42,7 @@ local function shown(v)
     return ('%.6g'):format(v)
   elseif type(v) == 'string' then
     return ('%q'):format(v)
-  elseif type(v) == 'table' and not getmetatable(v) then
+  elseif require('dflow.front.errors').is_data(v) then
     local parts, names = {}, {}
     for i, x in ipairs(v) do parts[i] = shown(x) end
     for name in pairs(v) do if type(name) == 'string' then names[#names + 1] = name end end

@@ -29,7 +29,7 @@ end
 --- Every number of a run, as exactly as it is.
 local function digits(v, out)
   if type(v) == 'number' then out[#out + 1] = ('%.17g'):format(v)
-  elseif type(v) == 'table' and not getmetatable(v) then for _, e in ipairs(v) do digits(e, out) end
+  elseif require('dflow.front.errors').is_data(v) then for _, e in ipairs(v) do digits(e, out) end
   else digits(v:totable(), out) end
   return out
 end

@@ -131,7 +131,7 @@ end
 
 local function list_of(...)
   local n, first = select('#', ...), (...)
-  if n == 1 and type(first) == 'table' and getmetatable(first) == nil then return first end
+  if n == 1 and require('dflow.front.errors').is_data(first) then return first end
   return { ... }
 end
 

@@ -194,7 +194,7 @@ describe('FusedBatchNormV3', function()
         local results = {}
         for i, fn in ipairs{ fused, plain } do
           local y = fn(x, scale, offset)
-          y = type(y) == 'table' and getmetatable(y) == nil and y[1] or y
+          y = df.type(y) == nil and y[1] or y
           results[i] = df.run{ y, df.gradients(df.square(y):reduce_sum() + (y * x):reduce_sum(), { x, scale, offset }) }
         end
         support.near(results[1][1], results[2][1]:totable(), { rtol = 1e-3, atol = 1e-4 })

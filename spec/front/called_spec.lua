@@ -52,7 +52,7 @@ end
 local function word(v)
   local kind = df.type(v) or type(v)
   if kind == 'output' or kind == 'tensor' then return v.dtype .. (v.shape and '[' .. table.concat(v.shape, ',') .. ']' or '?') end
-  if type(v) == 'table' and not getmetatable(v) then return '{' .. (v[1] ~= nil and word(v[1]) or '') .. '}' end
+  if require('dflow.front.errors').is_data(v) then return '{' .. (v[1] ~= nil and word(v[1]) or '') .. '}' end
   return kind
 end
 

@@ -27,7 +27,7 @@ end
 local function flat(v, out)
   out = out or {}
   if type(v) == 'number' then out[#out + 1] = v return out end
-  for _, e in ipairs(getmetatable(v) and v:totable() or v) do flat(e, out) end
+  for _, e in ipairs(df.type(v) == 'tensor' and v:totable() or v) do flat(e, out) end
   return out
 end
 --- What `build(save)` gives under both policies: the value and the first derivative to the bit, the others up to rounding. A second

@@ -1,6 +1,7 @@
 --- Structures: nested tables of Outputs, values, TensorArrays. Flattened in a fixed order: 1, 2, ... and then sorted keys.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
+local listing = require 'dflow.front.listing'
 
 local M = {}
 
@@ -69,7 +70,7 @@ function M.map(v, is_inner, leaf, path, depth)
     for _, k in ipairs(M.keys(v)) do
       out[k] = M.map(v[k], is_inner, leaf, path and (path .. '.' .. tostring(k)) or tostring(k), depth)
     end
-    return out
+    return listing.of(out)
   end
   return leaf(v, path)
 end

@@ -7,6 +7,7 @@ local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
+local listing = require 'dflow.front.listing'
 local convert = require 'dflow.front.convert'
 local intern = require 'dflow.front.intern'
 
@@ -443,7 +444,7 @@ local function results(e, g, node)
   local n, list = core.node_outputs(g.handle, node), {}
   for i = 1, n do list[i] = graph.output(g, node, i - 1) end
   if e.has_list_output then
-    if e.noutputs == 1 then return list end
+    if e.noutputs == 1 then return listing.of(list) end
     return unpack(list, 1, n)
   end
   return unpack(list, 1, n)

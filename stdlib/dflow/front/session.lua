@@ -6,6 +6,7 @@ local protect = require 'dflow.front.protect'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
+local listing = require 'dflow.front.listing'
 local intern = require 'dflow.front.intern'
 local convert = require 'dflow.front.convert'
 local gradients = require 'dflow.front.gradients'
@@ -169,20 +170,22 @@ local function timeout_of(opts)
   return t
 end
 
+--- A plan (places, functions and false, in tables) with the results in it.
+local function filled(plan, results)
+  if type(plan) == 'number' then return results[plan] end
+  if type(plan) ~= 'table' then return plan and plan(results) end
+  local out = {}
+  for k, part in pairs(plan) do out[k] = filled(part, results) end
+  return listing.of(out)
+end
+
 --- Flattens any fetch; returns the flat list {node, index, …} and a function that puts the results together.
 local function prepare(s, fetches, feeds)
   local flat = {}
   if nest.is_plain(fetches) then
-    local plan = nest.map(fetches, is_fetch_table, function(x) return { add_fetch(s, x, flat) } end)
+    local plan = nest.map(fetches, is_fetch_table, function(x) return add_fetch(s, x, flat) end)
     local n = #flat / 2
-    return intern.settle(flat, feeds), function(results)
-      if n == 1 then results = { results } end
-      return (nest.map(plan, function(t) return type(t[1]) == 'table' or t[1] == nil or nest.has_names(t) end, function(leaf)
-        local at = leaf[1]
-        if type(at) == 'number' then return results[at] end
-        return at and at(results)
-      end))
-    end
+    return intern.settle(flat, feeds), function(results) return filled(plan, n == 1 and { results } or results) end
   end
   local at = add_fetch(s, fetches, flat)
   local n = #flat / 2
@@ -290,10 +293,10 @@ local function run(s, fetches, feeds, opts, here)
   drop_feeds()
   if not ok then error(result, 0) end
   if finish then return finish(result) end
-  if n == 1 then return { [keys[1]] = result } end
+  if n == 1 then return listing.of{ [keys[1]] = result } end
   local out = {}
   for i = 1, n do out[keys[i]] = result[i] end
-  return out
+  return listing.of(out)
 end
 
 methods.run = run

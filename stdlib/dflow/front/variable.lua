@@ -9,6 +9,7 @@ local dtypes = require 'dflow.front.dtypes'
 local protect = require 'dflow.front.protect'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
+local listing = require 'dflow.front.listing'
 local convert = require 'dflow.front.convert'
 local registry = require 'dflow.front.registry'
 local ops = require 'dflow.front.ops'
@@ -207,13 +208,13 @@ function M.trainable()
   for _, v in ipairs(graph.current().variables) do
     if v.trainable then list[#list + 1] = v end
   end
-  return list
+  return listing.of(list)
 end
 
 function M.all()
   local list = {}
   for i, v in ipairs(graph.current().variables) do list[i] = v end
-  return list
+  return listing.of(list)
 end
 
 return M

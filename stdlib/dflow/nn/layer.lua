@@ -7,6 +7,7 @@ local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
+local listing = require 'dflow.front.listing'
 local convert = require 'dflow.front.convert'
 local variable_scope = require 'dflow.front.variable_scope'
 local ops = require 'dflow.front.ops'
@@ -121,14 +122,14 @@ end
 function methods.parameters(l)
   local list = {}
   collect(l, list, {}, true)
-  return list
+  return listing.of(list)
 end
 
 --- l:variables(): all of them, running averages too.
 function methods.variables(l)
   local list = {}
   collect(l, list, {}, false)
-  return list
+  return listing.of(list)
 end
 
 -- ---- modes -----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ local graph = require 'dflow.front.graph'
 local registry = require 'dflow.front.registry'
 local tensor = require 'dflow.front.tensor'
 local text = require 'dflow.front.text'
+local listing = require 'dflow.front.listing'
 
 local M = {}
 
@@ -202,25 +203,9 @@ local function graph_text(g)
 end
 
 -- ---- everything -----------------------------------------------------------------------------------------------------
-local function key_text(key, show)
-  if type(key) == 'string' and key:find('^[%a_][%w_]*$') then return key end
-  return '[' .. show(key) .. ']'
-end
-
---- Keys in an order that a reader expects: numbers first, then names.
-local function sorted(keys)
-  table.sort(keys, function(a, b)
-    local ta, tb = type(a), type(b)
-    if ta ~= tb then return ta == 'number' or (tb ~= 'number' and ta < tb) end
-    if ta == 'number' or ta == 'string' then return a < b end
-    return tostring(a) < tostring(b)
-  end)
-  return keys
-end
-
 local function has_text(v)
   local mt = getmetatable(v)
-  return mt ~= nil and (type(mt) ~= 'table' or rawget(mt, '__tostring') ~= nil or rawget(mt, '__name') ~= nil)
+  return mt ~= nil and not listing.is(v) and (type(mt) ~= 'table' or rawget(mt, '__tostring') ~= nil or rawget(mt, '__name') ~= nil)
 end
 
 --- A value that has no parts. A function says where it was written; a number that is none, `nan`, whatever its sign.
@@ -235,24 +220,6 @@ end
 local function own_text(v)
   local ok, said = pcall(tostring, v)
   return ok and said or ('<its __tostring failed: %s>'):format(tostring(said):gsub('\n.*', ''))
-end
-
---- Short words in as many columns as fit, for a list of many numbers; nil when they are not short.
-local function in_rows(words)
-  local width = 0
-  for i, word in ipairs(words) do
-    if word:find('\n', 1, true) then return nil end
-    if i < #words then width = math.max(width, #word) end
-  end
-  local columns = math.floor((terminal.columns - 4) / (width + 2))
-  if columns < 4 then return nil end
-  local rows = {}
-  for at = 1, #words, columns do
-    local row = {}
-    for i = at, math.min(at + columns - 1, #words) do row[#row + 1] = (' '):rep(i < #words and width - #words[i] or 0) .. words[i] end
-    rows[#rows + 1] = table.concat(row, ', ')
-  end
-  return '{\n  ' .. table.concat(rows, ',\n  ') .. '\n}'
 end
 
 --- What a plot is shown by: 'kitty', 'sixel' or 'text', as the setting says or the terminal can.
@@ -285,34 +252,7 @@ local function text_of(v, depth, open)
   if mt == graph.Graph and depth == 0 then return graph_text(v) end
   if depth == 0 and type(mt) == 'table' and rawget(mt, '__name') == 'dflow.Plot' then return M.plot(v) end
   if has_text(v) then return own_text(v) end
-  if open[v] then return '<cycle>' end
-  if depth == M.options.depth then return next(v) == nil and '{}' or '{…}' end
-  open[v] = true
-  local words, keys, listed = {}, {}, 0
-  while rawget(v, listed + 1) ~= nil do listed = listed + 1 end
-  for i = 1, math.min(listed, M.options.entries) do words[i] = text_of(rawget(v, i), depth + 1, open) end
-  local left = listed - #words
-  for key in next, v do
-    if not (type(key) == 'number' and key >= 1 and key <= listed and key == math.floor(key)) then keys[#keys + 1] = key end
-  end
-  for _, key in ipairs(sorted(keys)) do
-    if #words >= M.options.entries then
-      left = left + 1
-    else
-      words[#words + 1] = key_text(key, function(k) return text_of(k, depth + 1, open) end) .. ' = ' .. text_of(rawget(v, key), depth + 1, open)
-    end
-  end
-  open[v] = nil
-  if left > 0 then words[#words + 1] = ('… %d more'):format(left) end
-  local line = table.concat(words, ', ')
-  if not line:find('\n') and #line < terminal.columns - 10 then return '{' .. line .. '}' end
-  local rows = #keys == 0 and in_rows(words)
-  if rows then return rows end
-  for i = 1, #words - 1 do           -- the comma stands before a comment
-    local what, where = words[i]:match('^(.*)(  %-%- [^\n]*)$')
-    words[i] = what and what .. ',' .. where or words[i] .. ','
-  end
-  return '{\n  ' .. table.concat(words, '\n'):gsub('\n', '\n  ') .. '\n}'
+  return listing.text(v, depth, open, text_of, { depth = M.options.depth, entries = M.options.entries, columns = terminal.columns })
 end
 
 --- A value as the prompt shows it.
