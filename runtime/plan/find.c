@@ -261,6 +261,7 @@ int32_t dfi_plan_find_scopes(maker *m) {
 /* Is this value there before the run's first token, in every frame? */
 bool dfi_plan_is_given(const maker *m, df_output o) {
   if (feed_of(m, o) >= 0) return true;
+  if (m->primitives && flow_of(o.node) == DF_CONSTANT) return false;
   return o.node->ncontrol == 0 && m->mark[o.node->id].scope == 0 &&
          (flow_of(o.node) == DF_CONSTANT || dfi_is_variable(o.node));
 }
@@ -291,8 +292,8 @@ df_output dfi_plan_origin(const maker *m, df_output o) {
 }
 
 /* May consumer n read the constant c where it lies, with no token from c? */
-static bool reads_constant(const df_node *n, const df_node *c) {
-  if (flow_of(c) != DF_CONSTANT) return false;
+static bool reads_constant(const maker *m, const df_node *n, const df_node *c) {
+  if (flow_of(c) != DF_CONSTANT || m->primitives) return false;
   df_flow f = flow_of(n);
   if (!c->context || c->context->kind == DFI_TOP || c->ncontrol != 1 || c->control[0] != c->context->pivot)
     return false;
@@ -331,7 +332,7 @@ dfi_comes dfi_plan_comes(const maker *m, const df_node *reader, df_output from) 
   if (given_as_token(m, reader, from)) return DFI_COMES_TOKEN;
   if (feed_of(m, from) >= 0) return DFI_COMES_FED;
   if (dfi_plan_is_given(m, from)) return dfi_is_variable(from.node) ? DFI_COMES_VARIABLE : DFI_COMES_GIVEN;
-  if (reader && reads_constant(reader, from.node)) return DFI_COMES_CONSTANT;
+  if (reader && reads_constant(m, reader, from.node)) return DFI_COMES_CONSTANT;
   return dfi_plan_is_loop_constant(from.node) ? DFI_COMES_LOOP_CONSTANT : DFI_COMES_TOKEN;
 }
 
@@ -371,7 +372,7 @@ bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output 
     return true;
   }
   if (feed_of(m, *from) >= 0 || dfi_plan_is_given(m, *from)) return false;
-  if (n && reads_constant(n, from->node)) { *gate = from->node; return false; }
+  if (n && reads_constant(m, n, from->node)) { *gate = from->node; return false; }
   return true;
 }
 

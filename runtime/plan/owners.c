@@ -52,7 +52,7 @@ static const char *asks_for_one(const maker *m) {
   const dfi_devices *d = m->devices;
   if (!m->cut) return alone;
   if (d->virtual_clock) return "the virtual clock runs all tokens in the order of their times";
-  if (m->primitives) return "every Merge and LoopCond fires, for who looks at them";
+  if (m->primitives) return "every node fires on its own, for who looks at them";
   if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO)
     return second_time;
   for (int32_t i = 0; i < d->n; i++) if (d->at[i]->remote) return "a GPU is in the session";

@@ -561,8 +561,8 @@ static bool nothing_to_place(const maker *m) {
 
 int32_t dfi_plan_place_nodes(maker *m) {
   if (nothing_to_place(m)) return DF_OK;
-  dfi_plan_fold(m);
-  dfi_plan_find_equal(m);
+  if (!m->primitives) dfi_plan_fold(m);
+  if (!m->primitives) dfi_plan_find_equal(m);
   const size_t ids = (size_t)dfi_plan_ids(m);
   int32_t *asked = dfi_xmalloc(sizeof *asked * (ids + 1)), *owner = dfi_xmalloc(sizeof *owner * (ids + 1)),
           status = DF_OK;
@@ -595,7 +595,7 @@ int32_t dfi_plan_place_nodes(maker *m) {
       if (!dfi_plan_passes_on(n) || !k->asked || k->why != DFI_WHY_ASKED) continue;
       int32_t because, at = device_at(m, n->in[0], &because);
       if (flow_of(n) == DF_LOOP_COND) continue;
-      k->stays = at != NOWHERE && at != k->device && !is_handle(n->in[0]);
+      k->stays |= at != NOWHERE && at != k->device && !is_handle(n->in[0]);
     }
     for (int32_t i = 0; i < m->nneeded; i++) {           /* what has no token is where its value is */
       df_node *n = dfi_plan_node(m, m->needed[i]);

@@ -431,7 +431,7 @@ static int32_t find_needed(maker *m, const int32_t *fetches, const int32_t *feed
   dfi_plan_prune(m, p->nfetch, fetches);
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
-    if (m->primitives) m->mark[n->id].stays = flow_of(n) == DF_LOOP_COND;
+    m->mark[n->id].stays = m->primitives && dfi_plan_passes_on(n) && n->out[0].dtype != DF_RESOURCE && !n->out[0].ref;
     if (flow_of(n) == DF_CALL && !dfi_plan_function_of(m, n))
       return dfi_fail(m->err, DF_NOT_FOUND, n->where, "`%s` calls a function `%s`, which the graph does not have",
                       dfi_node_name(n), attr_of(n, "function")->s);

@@ -241,9 +241,10 @@ typedef struct dfi_plan {
   struct dfi_place { int32_t node, device; uint8_t why; int32_t because; } *place; int32_t nplaces;
 } dfi_plan;
 
-/* How a plan is made. REFERENCE: with the reference kernels. PRIMITIVES: every Merge, LoopCond and Switch of the graph
- * is a node of its own that fires; otherwise Enter and NextIteration deliver for a loop's Merge, a LoopCond passes its
- * input on, and equal Switches are one. */
+/* How a plan is made. REFERENCE: with the reference kernels. PRIMITIVES: every node of the graph that is needed fires
+ * on its own, each Merge, LoopCond, Switch, constant and Identity; otherwise Enter and NextIteration deliver for a
+ * loop's Merge, LoopConds and Identities pass their input on, constants are read where they lie, and equal Switches
+ * are one. Handles of variables and what is fed are there without a token in both. */
 enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2 };
 
 /* Makes the plan for a signature. Pairs as in df_session_run; how: DFI_PLAN_ flags. NULL: err is filled. */

@@ -1,4 +1,4 @@
--- engine = 'primitives': every Merge, LoopCond and Switch of the graph fires, as in the paper's figures, and the rest is the same.
+-- engine = 'primitives': every node of the graph fires, as in the paper's figures, and the rest is the same.
 local df = require 'dflow'
 local shell = require 'spec.shell'
 
@@ -35,6 +35,61 @@ describe('the engine that fires every primitive', function()
     local tokens = fired(df.Session{ engine = 'tokens' }, { i, x })
     assert.is_nil(tokens.LoopCond)
     assert.equal(5, tokens.Merge)
+  end)
+
+  it('fires constants and Identities, at the top level once and in a body in each iteration', function()
+    local k = df.identity(df.constant(3.0, { name = 'three' }), { name = 'k' })
+    local i, x = df.while_loop(function(i) return i:lt(4) end, function(i, x)
+      return i + 1, df.stop_gradient(df.identity(x * df.constant(2.0, { name = 'two' }), { name = 'same' }), { name = 'stop' }) + k
+    end, { df.int32(0), df.float32(1) })
+    local function firings(engine, name)
+      local h = df.Session{ engine = engine }:start({ i, x }, nil, { log = true })
+      assert.same({ 4, 61 }, h:wait())
+      local ops, live, dead = df.default_graph():ops(), 0, 0
+      require('dflow.inspect.trace').each(h, function(_, _, _, _, node, _, _, kind, is_dead)
+        if kind == 0 and ops[node + 1].name == name then
+          if is_dead then dead = dead + 1 else live = live + 1 end
+        end
+      end)
+      return live, dead
+    end
+    for name, n in pairs{ three = { 1, 0 }, k = { 1, 0 }, ['while/two'] = { 4, 1 }, ['while/same'] = { 4, 1 }, ['while/stop'] = { 4, 1 } } do
+      assert.same(n, { firings('primitives', name) }, name)
+      assert.same({ 0, 0 }, { firings('tokens', name) }, name)
+    end
+  end)
+
+  it('can be stopped at a constant and an Identity, and tells why these are dead', function()
+    local p = df.placeholder('float32', {})
+    local y = df.cond(p:gt(0), function() return df.identity(p, { name = 'same' }) + df.constant(1.0, { name = 'one' }) end, function() return p end)
+    local h = df.Session{ engine = 'primitives' }:start(y, { [p] = -2 }, { paused = true })
+    h:break_at{ op = 'Const' }
+    h:resume()
+    local seen = {}
+    while true do
+      local stop = h:settle()
+      if not stop or h:state() ~= 'paused' then break end
+      seen[#seen + 1] = stop.op.name
+      h:resume()
+    end
+    table.sort(seen)
+    assert.same({ 'Const', 'cond/one' }, seen)
+    assert.equal(-2, h:wait())
+    h = df.Session{ engine = 'primitives' }:start(y, { [p] = -2 }, { remains = true })
+    h:wait()
+    assert.matches('cond/same:0 is dead', h:why('cond/same'), 1, true)
+  end)
+
+  it('gives what one device gives, where constants and Identities are on another', function()
+    local x = df.constant{ 1.0, 2.0 }
+    local y = df.device('sim:0', function() return df.identity(x * 2) + df.constant{ 1.0, 1.0 } end)
+    local _, z = df.while_loop(function(i) return i:lt(3) end, function(i, z) return i + 1, df.device('sim:0', function() return df.identity(z) * 2 + 1 end) end,
+                               { df.int32(0), y })
+    local g = df.gradients(z, x)
+    local here = df.Session{ engine = 'tokens' }:run{ y, z, g }
+    local s = df.Session{ engine = 'primitives', devices = { 'cpu:0', 'sim:0' } }
+    assert.same({ here[1]:totable(), here[2]:totable(), here[3]:totable() }, (function(r) return { r[1]:totable(), r[2]:totable(), r[3]:totable() } end)(s:run{ y, z, g }))
+    s:close()
   end)
 
   it('gives what the other engines give, of nested loops and gradients, too', function()

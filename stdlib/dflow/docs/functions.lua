@@ -633,7 +633,8 @@ df.Session({…})
   option    engine: string = 'auto'  'tokens': every node by tagged tokens; 'native': loops of
               numbers and small tensors as machine code from their first iteration on; 'auto': once
               they have become hot, compiled meanwhile. The results are the same, bit for bit;
-              'primitives': as tokens, and every Merge and LoopCond fires
+              'primitives': as tokens, and every node of the graph fires on its own: each
+              Merge, LoopCond, Switch, constant and Identity
   option    timeout: number = nil  seconds that a run may take
   option    devices: list = nil  such as {'cpu:0', 'sim:0', {'sim:1', memory = '64MB', bandwidth =
               '1GB/s', latency = '5us', speed = 2}}; the first takes what asks for no device,

@@ -254,7 +254,7 @@ end, function(v)
   if not known then error('engine is auto, tokens, native or primitives', 0) end
   require('dflow.front.session').renew(df.default_graph(), { engine = v })
 end, engines }
-settings.primitives = { 'every Merge and LoopCond fires and can be stopped at', function()
+settings.primitives = { 'every node fires and can be stopped at: Merge, LoopCond, constants, Identities, too', function()
   return settings.engine[2]() == 'primitives' and 'on' or 'off'
 end, function(v)
   if v ~= 'on' and v ~= 'off' then error('primitives is on or off', 0) end
