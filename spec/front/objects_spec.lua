@@ -82,6 +82,26 @@ describe('a value', function()
   end)
 end)
 
+describe('two Tensors', function()
+  it('are equal where dtype, shape and elements are', function()
+    local t = df.tensor
+    assert.is_true(t{ 1, 2 } == t{ 1, 2 })
+    assert.is_true(t{ { 'a' }, { 'b' } } == t{ { 'a' }, { 'b' } })
+    assert.is_true(t{ 0.5, 0.0 } == t{ 0.5, -0.0 })
+    assert.is_true(df.run(df.ones{ 3, 2 }) == df.run(df.ones{ 3, 2 }))
+    for _, other in ipairs{ t{ 2, 1 }, t{ { 1, 2 } }, t{ 1 }, t({ 1, 2 }, 'int64'), t{ '1', '2' }, t{ true, false } } do
+      assert.is_false(t({ 1, 2 }, 'int32') == other)
+      assert.is_true(t({ 1, 2 }, 'int32') ~= other)
+    end
+    assert.is_false(t{ 'a' } == t{ 'b' })
+    local x = df.random_uniform{ 3 }
+    assert.is_false(df.run(x) == df.run(x))
+    assert.is_false(t{ 1 } == df.constant{ 1 })
+    local by = { [t{ 1 }] = true }
+    assert.is_nil(by[t{ 1 }])                     -- a table's keys are objects
+  end)
+end)
+
 describe('a shape', function()
   before_each(df.reset)
   local function places()

@@ -120,7 +120,7 @@ op:run(feeds?, {…})
 
 Tensor (tensor, t)
   A concrete dense array on the host: what runs and loaders give, and what may be fed. df.tensor
-  makes one. Its indices count from 0, tables from 1.
+  makes one. Its indices count from 0, tables from 1. a == b: the same dtype, shape and elements.
   field     dtype  its dtype, a string
   field     shape  a list of dimensions
   field     rank  the number of dimensions

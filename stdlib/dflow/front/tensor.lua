@@ -66,6 +66,19 @@ for event, name in pairs{ add = 'add', sub = 'sub', mul = 'mul', div = 'div', mo
 end
 Tensor.__unm = function(t) return require('dflow.front.eager').apply('neg', t) end
 
+--- a == b: the same dtype, shape and elements. A number is no Tensor: Lua does not ask, and says false.
+Tensor.__eq = function(a, b)
+  if getmetatable(a) ~= Tensor or getmetatable(b) ~= Tensor then return false end
+  local d, _, size = core.tensor_info(a)
+  if core.tensor_info(b) ~= d or not shapes.same(core.tensor_shape(a), core.tensor_shape(b)) then return false end
+  if not dtypes.is_boxed(d) and core.tensor_bytes(a) == core.tensor_bytes(b) then return true end
+  local x, y = core.tensor_list(a), core.tensor_list(b)      -- 0 and -0 have other bits
+  for i = 1, size do
+    if x[i] ~= y[i] then return false end
+  end
+  return true
+end
+
 local function no_order()
   errors.bad('a Tensor is compared element by element: write t:lt(1), t:le(1), t:gt(1) or t:ge(1); t:item() is the one number of a small one')
 end
