@@ -209,5 +209,5 @@ end
 Plot.__tostring = function(p) return p:text() end
 
 return setmetatable(M, { __call = function(_, ...) return M.line(...) end, __index = function(_, name)
-  errors.bad("df.plot has no '%s'%s", tostring(name), errors.hint(name, { 'line', 'scatter', 'histogram', 'heatmap', 'image' }))
+  errors.bad("df.plot has no '%s'%s", tostring(name), errors.hint_or_all(name, { 'line', 'scatter', 'histogram', 'heatmap', 'image' }))
 end })

@@ -28,6 +28,8 @@ local outputs = set 'placeholder constant Variable get_variable float32 float64 
 local steps = set 'assign assign_add assign_sub minimize apply_gradients scatter_update'
 --- Functions of df whose effect is all that a statement can want of them; methods of a queue.
 local effects = { print = 'go on with what it gives, y = df.print(x)', assert = 'df.control_dependencies({a}, fn), which builds what waits for it' }
+--- Kinds of plots, which are made and not shown.
+local plots = set 'plot line scatter histogram heatmap image'
 local queued = set 'enqueue enqueue_many'
 local comparisons = { ['=='] = 'eq', ['~='] = 'ne' }
 
@@ -139,18 +141,29 @@ local function times_set(t)
   return times
 end
 
+--- Place of what is behind the call at k that gives an Output and is a value of its own; nil where none stands there.
+local function behind_output(t, k)
+  if t[k] and t[k].text == 'df' and t[k + 1] and t[k + 1].text == '.' then k = k + 2 end
+  if not (t[k] and outputs[t[k].text] and t[k + 1] and opens[t[k + 1].text]) then return nil end
+  local last = close_of(t, k + 1) + 1
+  local behind = t[last]
+  return (not behind or behind.kind ~= 'op' or behind.text == ';' or behind.text == ',') and last or nil
+end
+
 --- Locals that are declared once, as one call that gives an Output, and never set again.
 local function locals_of(t)
   local names = {}
   for i = 1, #t do
-    local after = t[i + 1]
-    if t[i].text == 'local' and after and after.kind == 'name' and t[i + 2] and t[i + 2].text == '=' then
-      local k = i + 3
-      if t[k] and t[k].text == 'df' and t[k + 1] and t[k + 1].text == '.' then k = k + 2 end
-      if t[k] and outputs[t[k].text] and t[k + 1] and opens[t[k + 1].text] then
-        local behind = t[close_of(t, k + 1) + 1]
-        if not behind or (behind.kind ~= 'op' or behind.text == ';') then names[after.text] = true end
-      end
+    local declared, k = {}, i + 1
+    while t[i].text == 'local' and t[k] and t[k].kind == 'name' do
+      declared[#declared + 1] = t[k].text
+      k = t[k + 1] and t[k + 1].text == ',' and k + 2 or k + 1
+    end
+    local at = #declared > 0 and t[k] and t[k].text == '=' and k + 1 or nil
+    for _, name in ipairs(declared) do
+      at = at and behind_output(t, at)
+      if at then names[name] = true end
+      at = at and t[at] and t[at].text == ',' and at + 1 or nil
     end
   end
   for name in pairs(parameters(t, 1, #t, true)) do names[name] = nil end
@@ -207,7 +220,9 @@ local ends_statement = set '; ) ] } do then else end repeat'
 --- Is the call whose name stands at i, with its bracket behind it, a statement by itself?
 local function is_statement(t, i)
   local k = i - 2
-  while t[k] and t[k].kind == 'name' and t[k - 1] and t[k - 1].text == '.' do k = k - 2 end
+  while t[k] and t[k - 1] and (t[k].text == ')' or t[k].kind == 'name' and (t[k - 1].text == '.' or t[k - 1].text == ':')) do
+    k = t[k].text == ')' and open_of(t, k) - 1 or k - 2             -- `df.train.SGD(0.1):minimize(`
+  end
   local before, behind = t[k - 1], t[close_of(t, i + 1) + 1]
   local begins = not before or ends_statement[before.text] or before.kind == 'name' or before.kind == 'number' or before.kind == 'string'
   return t[k] and t[k].kind == 'name' and begins and not (behind and (behind.kind == 'op' and behind.text ~= ';' and behind.text ~= '('))
@@ -229,7 +244,10 @@ local function find_dropped(t, warn)
       local name, of, point = t[i].text, t[i - 2].text, t[i - 1].text
       local step = point == ':' and (steps[name] and not own[name] or queued[name] and queue[of])
       local effect = point == '.' and of == 'df' and effects[name]
-      if (step or effect) and is_statement(t, i) then
+      local of_plot = point == '.' and plots[name] and (of == 'plot' or name == 'plot' and of == 'df')
+      if of_plot and is_statement(t, i) then
+        warn(t[i], '`%s` makes a plot that nobody shows: print(df.plot(y)) draws it in the terminal, p:save(path) writes it', name)
+      elseif (step or effect) and is_statement(t, i) then
         warn(t[i], effect and '`df.%s` builds an operation that nothing runs: df.run(it), or ' .. effect
           or '`%s` builds an operation that nothing runs: keep it, and df.run(it) as often as it is to happen', name)
       end
@@ -323,6 +341,8 @@ local function find_sure(t, inside, warn)
       if name and other.kind == 'number' then
         warn(t[i], '`%s` on an Output is decided while the graph is built: use %s:%s(…)', word, name, comparisons[word])
       end
+    elseif kind == 'keyword' and (word == 'and' or word == 'or') and is_name(t, i - 1, sure) and is_name(t, i + 1, sure) then
+      warn(t[i], '`%s` on Outputs gives one of them while the graph is built: use df.logical_%s(…), or df.where(p, a, b)', word, word)
     elseif kind == 'keyword' and word == 'and' and not inside[i] and ends_predicate(t, i - 1) then
       local first = open_of(t, i - 1) - 1
       while t[first - 1] and (t[first - 1].text == ':' or t[first - 1].text == '.') do first = first - 2 end

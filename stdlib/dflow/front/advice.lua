@@ -87,6 +87,9 @@ local entries = {
   { '^OneHot: depth is .-: expected a scalar', 'the indices stand first, then how many there are: df.one_hot({0, 2}, 3)' },
   { '^concat takes a list of values, not the number', 'the list stands first, then the axis: df.concat({a, b}, 0)' },
   { "^Variable has no option '1'", "the value stands first, then options by name: df.Variable(df.zeros{2}, {name = 'w'})" },
+  { '^S%w*SoftmaxCrossEntropyWithLogits: input 0 %(features%) is int', function(text)
+    return text and text:find('%f[%w]fit%f[%W]') and "fit calls its loss as loss(labels, predictions): {loss = 'sparse_softmax_cross_entropy'}" or nil
+  end },
   { '^S%w*SoftmaxCrossEntropyWithLogits: input 0 %(features%) is int', 'logits stand first, labels second: df.sparse_softmax_cross_entropy_with_logits(logits, labels)' },
   -- dtypes
   { 'condition is %w+%S*, bool is expected', 'a comparison makes a bool: x:gt(0), x:ne(0)' },
@@ -117,6 +120,23 @@ local entries = {
     return text and text:find('df%.run') and is_value and 'what df.run gives is a value, which has forgotten its graph: give gradients the Output' or nil
   end },
   -- calls
+  { "^an Output has no field or method 'run'", 'as in x:eval(feeds), or df.run(x, feeds)' },
+  { "^apply_gradients has no option '1'", 'its pairs are one list, {{gradient, variable}, …}, as optimizer:compute_gradients(loss) gives it; minimize does both' },
+  { '^as_default takes a function', 'it is in effect while that runs: s:as_default(function() … end); without, s:run(y) runs in s' },
+  { '^map_fn: its options are a table, not [OTV]%a', 'what is gone through together is one list: df.map_fn(function(a, b) return a * b end, {x, y})' },
+  { '^Variable: a table with names was given', 'what it begins with stands first: df.Variable(df.zeros{2, 1})' },
+  { 'a table with names was given where an Output is expected', 'one of its values is meant, by its name: state.h of an LSTM, for example' },
+  { 'gradients: xs holds Layer', 'the variables of a layer are layer:parameters()' },
+  { 'gradients: xs holds function', 'a method is called, with a colon: layer:parameters()' },
+  { '^save: its options are a table, not Layer', 'as in df.save(path, {variables = layer:parameters()})' },
+  { '^Assert: the condition is bool%[.-%] but must be a scalar', 'df.reduce_all(p) is true where all of them are' },
+  { '^Conv%w*: strides has %d', 'as in {strides = {1, 1, 1, 1}}: batch, height, width, channels; df.nn.Conv2D(filters, size, {strides = 2}) is a layer' },
+  { '^lua_func: .*attempt to index a number value', 'a scalar comes as a number of Lua, everything else as a Tensor' },
+  { 'belongs to another graph$', 'what is built together is built in one: g:as_default(function() … end); df.default_graph() is where all else is' },
+  { '^TensorArray: the size of a TensorArray is %-1', 'a size that is known when the graph runs only is df.dim(x, 0); {dynamic_size = true} lets an array grow' },
+  { '^# of an Output', function(text)
+    return text and text:find('table%.insert') and 'table.insert is for lists of Lua; a list in the graph is a TensorArray: ta = ta:write(i, v)' or nil
+  end },
   { '^while_loop: its options are a table, not [OTV]%a', 'the loop variables are one list: while_loop(pred, body, {i, x})' },
   { '^gradients: its options are a table, not [OV]%a', 'what it is differentiated by is one list: gradients(loss, {w, b})' },
   { '^Reshape: shape is %w+%[%]: expected a vector', 'a shape is a list: x:reshape{-1} makes a vector of everything' },
@@ -144,7 +164,10 @@ local entries = {
            or 'a function is called, and what it gives is fetched'
   end },
   { "run: feeds is a table {%[x%] = value}, not", 'what is fetched together is one list: df.run{x, y}' },
-  { 'an Output cannot be called', 'df.run(x, feeds) and x:eval(feeds) compute its value' },
+  { 'an Output cannot be called', function(text)
+    return text and text:find('%f[%w]for%f[%W].-%f[%w]in%f[%W]') and 'its rows are ipairs(df.unstack(x)); for i = 0, 9 do … end counts in Lua, while_loop in the graph'
+      or 'df.run(x, feeds) and x:eval(feeds) compute its value'
+  end },
   { "a table with the key '.-' was given where an Output", 'options go with functions, not with operators: df.add(x, y, {name = …})' },
   { 'Queue: the dtypes are missing', "as in df.FIFOQueue(10, {'float32'})" },
   { '^([%w_]+): [%a_][%w_, ]* is missing', function(text, op)
@@ -205,7 +228,9 @@ local entries = {
   { '^Sequential: its options are a table', 'the layers are one list: df.nn.Sequential{df.nn.Dense(64), df.nn.Dense(10)}' },
   { '^Saver:save: its options are a table, not the number', 'as in saver:save(path, {step = n})' },
   { '^([%w_.]+): its options are a table, not', function(_, name) return usage(name) end },
-  { '^(%u%w+): units is a whole number from 1 up', function(_, layer) return ('the count stands first, by itself: df.nn.%s(64)'):format(layer) end },
+  { '^(%u%w+): units is a whole number from 1 up', function(_, layer)
+    return ('the count stands first, by itself: df.%s.%s(64)'):format(layer:find('Cell$') and 'rnn' or 'nn', layer)
+  end },
   { "^GradientDescentOptimizer has no option 'momentum'", 'that is df.train.Momentum(0.1, 0.9)' },
   { "Optimizer has no option 'l[re]", 'the learning rate comes first, by itself: df.train.Adam(1e-3)' },
   { "Optimizer has no option 'learning_rate'", 'the learning rate comes first, by itself: df.train.Adam(1e-3)' },
@@ -218,6 +243,9 @@ local entries = {
   { 'keys that are numbers or strings, not Output', 'feeds come second: df.run(y, {[x] = value})' },
   { "the graph has no operation 'feed_dict'", 'feeds are the table itself: df.run(y, {[x] = value})' },
   { "the graph has no operation '([^/']+)'", function(text, name)
+    if name == 'timeout' or name == 'trace' or name == 'report' or name == 'paused' then
+      return ('options of a run are its third argument, behind the feeds: df.run(y, nil, {%s = …})'):format(name)
+    end
     if text and (text:find('[{,]%s*' .. name:gsub('%p', '%%%0') .. '%s*=[^=]')) then
       return ('in braces a bare name is a string: write {[%s] = value}, with brackets, for the placeholder itself'):format(name)
     end
@@ -294,6 +322,21 @@ end
 local dflow_fields = { shape = 'x.shape, and x.shape[1] for its first dimension', dtype = 'x.dtype', name = 'x.name', op = 'x.op', graph = 'x.graph' }
 
 local raw = {
+  { "attempt to call a number value %(method '(%w+)'%)", function(word)
+    return word == 'size' and 't.size is how many elements there are, t.shape[1] the first dimension' or word == 'rank' and 't.rank is a field, with a point' or nil
+  end },
+  { 'attempt to index a nil value %(field \'shape\'%)', function()
+    return "its shape is not known, and x.shape nil; df.placeholder('float32', {-1, 3}) has one, and df.dim(x, 0) is a dimension in the graph"
+  end },
+  { 'attempt to index .*a? ?number value', function(_, text)
+    return text and text:find('shape%s*%[') and 'a shape is one list: x.shape[1] is the first dimension, x.shape[2] the second' or nil
+  end },
+  { 'attempt to perform arithmetic on a dflow%.Run', function() return 'a run in the background: h:wait() gives its results' end },
+  { 'attempt to compare %w+ with %w+', function(_, text, says)
+    return says:find('table') and 'of a list the elements are l[1], l[2], …; what df.run{x, y} gives is one, df.run(x) gives a scalar as a number' or nil
+  end },
+  { "bad argument #%d+ to 'format' %(%w+ expected, got table%)",
+    function() return 'of a list the elements are l[1], l[2], …; what df.run{x, y} gives is one, df.run(x) gives a scalar as a number' end },
   { "attempt to call a %w+ value %(%w+ '(%w+)'%)", function(word)
     if word == 'Tensor' then return 'df.tensor{1, 2} makes a Tensor; df.Tensor is the type' end
     return dflow_fields[word] and ('%s is a field and needs no parentheses: %s'):format(word, dflow_fields[word]) or nil
@@ -337,8 +380,8 @@ local raw = {
   { "near '='", function(_, text) return text and text:find('[-+*/]=') and 'Lua has no ' .. text:match('[-+*/]=') .. ': x = x + 1 is written out' or nil end },
   { "attempt to perform arithmetic on a table value %(%w+ '([%w_]+)'%)",
     function(word)
-      return ("'%s' is a table of Lua: of a list the elements are %s[1], %s[2], …; df.tensor(%s) makes a value of numbers, df.stack(%s) a tensor of Outputs")
-        :format(word, word, word, word, word)
+      return ("'%s' is a table of Lua: of a list the elements are %s[1], %s[2], …, and df.unpack(list) gives them to `local a, b`; "
+        .. 'df.tensor(%s) makes a value of numbers, df.stack(%s) a tensor of Outputs'):format(word, word, word, word, word)
     end },
   { "attempt to perform arithmetic on a nil value %(field '[^']+'%)", function(_, text)
     return text and text:find('shape%s*%[') and 'shapes are lists of Lua and begin at x.shape[1]; unknown ones are -1 there, df.dim(x, 0) in the graph' or nil
@@ -374,7 +417,7 @@ function M.explain(message)
   for _, entry in ipairs(raw) do
     local found = { says:find(entry[1]) }
     if found[1] then
-      advice = entry[2](found[3], text)
+      advice = entry[2](found[3], text, says)
       if advice then break end
     end
   end

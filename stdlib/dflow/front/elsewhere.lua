@@ -79,7 +79,9 @@ function M.says(message, code)
     return ("'%s' is nil there%s"):format(name, looping or ': a misspelt name, or one that is not known in this place')
   end
   if message:find('attempt to concatenate a nil', 1, true) then return 'something there is nil: a misspelt name, or a function that returned nothing; tostring(x) shows it' end
-  if message:find("module '%w+' not found") then return "there are no modules of Python: what NumPy and TensorFlow have is in df; ?name tells of it at the prompt" end
+  local module = message:match("module '([%w_.]+)' not found")
+  if module and module:lower():find('^d%-?flow') then return "the module is called 'dflow', in small letters: local df = require 'dflow'" end
+  if module and not module:find('.', 1, true) then return "there are no modules of Python: what NumPy and TensorFlow have is in df; ?name tells of it at the prompt" end
   if message:find('arithmetic on a nil value', 1, true) and code:find('[%w_]%[%s*0%s*%]') then return 'lists of Lua begin at 1: t[1]' end
   if not (message:find('near', 1, true) or message:find('expected', 1, true)) then return nil end
   for _, way in ipairs(ways) do

@@ -365,6 +365,7 @@ local words = {
   sub_ = { 'PyTorch', 'v:assign_sub(x)' }, copy_ = { 'PyTorch', 'v:assign(x)' }, repeat_interleave = { 'PyTorch', 'df.repeat_(x, n, {axis = 0})' },
   tril = { 'PyTorch', 'df.matrix_band_part(x, -1, 0)' }, triu = { 'PyTorch', 'df.matrix_band_part(x, 0, -1)' },
   is_available = { 'PyTorch', 'df.devices(), which lists every gpu' }, device_count = { 'PyTorch', 'df.devices(), a list in which the CPU is one' },
+  set = { 'NumPy', 'not there: a Tensor never changes, df.tensor(list) makes another' },
   nan_to_num = { 'PyTorch', 'df.where(df.is_nan(x), df.zeros_like(x), x)' },
 
   GradientTape = { 'TensorFlow 2', 'gradients(y, x)' }, ['function'] = { 'TensorFlow 2', 'df.func(name, dtypes, fn, {returns = …}); plain code is a graph already' },

@@ -105,6 +105,7 @@ function M.element(x, i)
     if not mt then
       errors.bad('x[i] takes a number or a scalar Output, not %s; x:gather, x:slice and x:strided_slice take lists', errors.describe(i))
     end
+    if typed(i) == dtypes.BOOL then errors.bad('x[i] takes a whole number, not bool: df.boolean_mask(x, mask) gives the elements where mask is true') end
     return functions.gather(x, i)
   end
   if not dtypes.is_whole(i) then errors.bad('x[%s]: an index is a whole number', tostring(i)) end

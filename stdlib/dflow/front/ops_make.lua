@@ -137,6 +137,9 @@ end)
 
 def('linspace', { 'start', 'stop', 'num' }, {}, function(o)
   required('linspace', o, 'start', 'stop', 'num')
+  if type(o.num) == 'number' and not dtypes.is_whole(o.num) then
+    errors.bad('linspace: num is how many numbers there are, not %s; df.range(start, stop, step) goes by a step', tostring(o.num))
+  end
   local d = typed(o.start) or typed(o.stop) or dtypes.FLOAT32
   local g = convert.graph_of(o.start) or convert.graph_of(o.stop) or convert.graph_of(o.num)
   return op('LinSpace', { to_output(o.start, d, g, 'linspace'), to_output(o.stop, d, g, 'linspace'), int32(o.num, g) }, { name = o.name })

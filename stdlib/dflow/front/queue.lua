@@ -245,7 +245,10 @@ local function count_of(q, n, what)
 end
 
 --- q:dequeue(): the components of the next element; waits for one.
-function methods.dequeue(q) return take(q, 'QueueDequeueV2', { q }) end
+function methods.dequeue(q, n)
+  if n ~= nil then errors.bad('dequeue gives one element and takes nothing, %s was given: q:dequeue_many(n) gives several', errors.describe(n)) end
+  return take(q, 'QueueDequeueV2', { q })
+end
 
 --- q:dequeue_many(n): n elements, stacked along a new axis 0; waits for all of them.
 function methods.dequeue_many(q, n) return take(q, 'QueueDequeueManyV2', { q, count_of(q, n, 'dequeue_many') }) end

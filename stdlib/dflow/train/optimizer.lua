@@ -213,8 +213,11 @@ function M.minimize_options(vars)
 end
 
 --- o:minimize(loss, {variables =, global_step =, name =}): the operation that does one step. A list of variables will do, too.
-function Optimizer:minimize(loss, vars)
+function Optimizer:minimize(loss, vars, ...)
   with_colon(self, 'minimize')
+  if select('#', ...) > 0 then
+    errors.bad('minimize takes a loss and its options, 3 values were given: minimize(loss, {variables = {w}, global_step = step})')
+  end
   local opts = M.minimize_options(vars)
   local list = self:compute_gradients(loss, opts.variables)
   local any = false
