@@ -148,7 +148,8 @@ static void shrink(const dfk_disk *d, const char *folder) {
 }
 
 /* One file in so many has the folder looked at: of some thousand files that takes 10 ms, longer than a loop is
- * compiled. As keys are hashes it is as good as any, and needs no count that processes would have to share. */
+ * compiled. As keys are hashes it is as good as any, and needs no count that processes would have to share; their
+ * lowest bits are a few bits of each byte, though, and may be the same for all. */
 enum { LOOKS = 16 };
 
 /* Others may write the same file: it is whole or not there. */
@@ -163,5 +164,5 @@ void dfk_disk_write(const dfk_disk *d, const dfk_disk_key *key, const void *code
   if (fd < 0) return;
   const bool ok = write(fd, &p, sizeof p) == (ssize_t)sizeof p && write(fd, code, bytes) == (ssize_t)bytes;
   if (close(fd) || !ok || rename(draft, path)) unlink(draft);
-  if (key->half[0] % LOOKS == 0) shrink(d, folder);
+  if ((key->half[0] >> 40) % LOOKS == 0) shrink(d, folder);
 }
