@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Of the table and of what compile makes: files on the disk are those of the same version. */
-enum { DFI_JIT_VERSION = 3 };
+enum { DFI_JIT_VERSION = 4 };
 typedef struct dfi_jit_api {
   int32_t version;
   /* Makes the compiler for this machine. NULL: it is ready. Else why it is not, in static memory. Called once. */
@@ -27,4 +27,5 @@ typedef struct dfi_jit_api {
   const char *(*depends)(void);         /* all that an object file depends on but the text; static */
 } dfi_jit_api;
 #define DFI_JIT_SYMBOL "dflow_jit"      /* of type dfi_jit_api */
+#define DFI_JIT_VECTORS "dflow.vectors" /* metadata of a module: it has a loop to make vectors of */
 #endif

@@ -13,6 +13,7 @@
  * everywhere. Here is the frame around it: cells that are read when the unit is entered, and its text put together.
  */
 #include "engine/native/write.h"
+#include "engine/native/plugin.h"
 #include <stdio.h>
 
 /* A variable's first value is copied to its place. */
@@ -96,17 +97,22 @@ static const struct { const char *name; const void *at; } function[] = {
 };
 enum { FUNCTIONS = sizeof function / sizeof *function };
 
-static void write_functions(dfi_writer *w) {
+static bool says(const dfi_text *t, const char *word) { return t->at && strstr(t->at, word); }
+
+/* Those that are called. */
+static void write_functions(dfi_writer *head, const dfi_writer *w) {
   for (int32_t k = 0; k < FUNCTIONS; k++)
-    DECL(w, "  %%%s.at = getelementptr ptr, ptr %%address, i64 %d\n  %%%s = load ptr, ptr %%%s.at\n", function[k].name,
-         k, function[k].name, function[k].name);
+    if (says(&w->body, function[k].name) || says(&w->tail, function[k].name))
+      DECL(head, "  %%%s.at = getelementptr ptr, ptr %%address, i64 %d\n  %%%s = load ptr, ptr %%%s.at\n",
+           function[k].name, k, function[k].name, function[k].name);
 }
 
 static void write_unit(dfi_writer *w) {
   dfi_unit *u = w->unit;
   const dfi_scope *s = u->scope;
   for (int32_t i = 0; i < w->look->nloops; i++) dfi_write_declare(w, i);
-  dfi_write_loop(w, 0);
+  if (s->id) dfi_write_loop(w, 0);
+  else dfi_write_top(w);
   u->ncells = s->nenters + s->nconsts + w->look->ngiven;
   u->cell = dfi_xrealloc(u->cell, sizeof *u->cell * (u->ncells + 1));
   memset(u->cell + s->nenters + s->nconsts, 0, sizeof *u->cell * (w->look->ngiven + 1));
@@ -126,7 +132,7 @@ static void write_unit(dfi_writer *w) {
   write_field(&head, "first", DFI_AT_NUMBER, "i64");
   write_field(&head, "least", DFI_AT_LEAST, "i64");
   write_field(&head, "address", DFI_AT_ADDRESS, "ptr");
-  write_functions(&head);
+  write_functions(&head, w);
   dfi_text_add(t, "%.*s%.*s", (int)head.decl.n, head.decl.at, (int)w->first.n, w->first.at ? w->first.at : "");
   dfi_free(head.decl.at);
   dfi_text_add(
@@ -145,6 +151,7 @@ static void write_unit(dfi_writer *w) {
                   "\"min-legal-vector-width\"=\"512\" \"prefer-vector-width\"=\"512\" }\n!0 = "
                   "!{!\"branch_weights\", i32 1, i32 100000}\n");
   dfi_text_add(t, "!1 = !{!\"branch_weights\", i32 100000, i32 1}\n");
+  if (w->wide) dfi_text_add(t, "!" DFI_JIT_VECTORS " = !{!1}\n");
   if (w->scopes.at) dfi_text_add(t, "!2 = distinct !{!2}\n%s", w->scopes.at);
 }
 
@@ -171,7 +178,7 @@ bool dfi_unit_write(dfi_unit *u) {
       u->address[u->naddresses] = function[u->naddresses].at;
     begin_again(&w);
     write_unit(&w);
-    u->nout = w.nout;
+    if (w.nout > u->nout) u->nout = w.nout;
     u->given = look.given; u->ngiven = look.ngiven;
     look.given = NULL;
     dfi_free(w.decl.at); dfi_free(w.body.at); dfi_free(w.tail.at); dfi_free(w.outside.at); dfi_free(w.scopes.at);
@@ -192,6 +199,7 @@ void dfi_unit_free(dfi_unit *u) {
     dfi_free(u->loop[i].exit_root);
     dfi_free(u->loop[i].exit_shape);
   }
+  dfi_free(u->result);
   dfi_free(u->site);
   dfi_free(u->loop);
   dfi_free(u->cell);

@@ -19,7 +19,9 @@ typedef struct dfi_writer {
   bool      dry;                    /* nothing is kept of what is written: can it be? */
   bool      calls;                  /* it met an op that is called by its address */
   bool      burst;                  /* it writes many iterations at once: write_burst.c */
+  bool      spoils;                 /* something in the burst may fail */
   bool      parallel;               /* nothing is carried from one iteration of the burst to the next */
+  bool      wide;                   /* there is a burst over arrays that is parallel */
   uint32_t  first_array;            /* of the loop that the burst is of */
   char      type[8][32]; int32_t ntypes;      /* dfi_lanes' answers */
 } dfi_writer;
@@ -63,8 +65,9 @@ void dfi_write_point(dfi_writer *w, int32_t loop, uint32_t slot, dfi_name where)
 /* ---- write_loop.c, write_block.c, write_array.c, write_burst.c ---- */
 /* The cells of loop i. */
 void dfi_write_declare(dfi_writer *w, int32_t i);
-/* The loop, from its head to its Exits. */
+/* The loop, from its head to its Exits; a plan's top level. */
 void dfi_write_loop(dfi_writer *w, int32_t i);
+void dfi_write_top(dfi_writer *w);
 /* What dead tokens there were is counted from here on; this iteration is done, and they count. */
 void dfi_write_begin(dfi_writer *w, int32_t i);
 void dfi_write_commit(dfi_writer *w, int32_t i);
@@ -96,9 +99,14 @@ int64_t dfi_dead_tokens(const dfi_look_loop *l, int32_t g);
 int64_t dfi_dead_exits(const dfi_writer *w, int32_t loop, int32_t g);
 /* n more of `cell` (died, merged, ended) in this iteration of loop i. */
 void dfi_write_add(dfi_writer *w, const char *cell, int32_t i, int64_t n);
+/* Does it depend on what happens in an iteration how many tokens it has: on conds, or on loops inside? */
+bool dfi_tokens_vary(const dfi_writer *w, int32_t i);
 /* Adds to t: what loop i has done since it was last said, and the last iteration where it is over. */
 void dfi_write_counts(dfi_writer *w, dfi_text *t, int32_t i, bool last);
-/* A block (label site<k>) that leaves the unit from inside loop i. Returns k. */
+/* The same of a top level, at its end. */
+void dfi_write_top_counts(dfi_writer *w);
+/* A block (label site<k>) that leaves the unit from inside loop i, whose counts have been told unless something fails.
+   Returns k. */
 int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing);
 /* Leaves the unit where `condition` (an i1) holds: the node of loop i that comes next is about to fail. Of many
    iterations at once: none of them counts then, and what comes next is computed all the same. */

@@ -8,6 +8,9 @@
  * failed.
  *
  * Variables (of the graph) are read once for a burst: nobody can tell that from a burst between two assignments.
+ *
+ * A loop without arrays is written so where its predicate tells how many trips there are: LLVM then makes vectors of
+ * its sums, or finds what a counter comes to, and one by one nothing runs but what a burst was spoilt by.
  */
 #include "engine/native/write.h"
 #include "kernels/elementwise.h"
@@ -145,42 +148,52 @@ static bool apart(const dfi_writer *w, int32_t i) {
   return true;
 }
 
+/* A predicate that compares what goes up or down by one with what stays. */
+typedef struct counted { const dfi_pnode *p; bool up, last; } counted;
+
+static bool is_counted(const dfi_writer *w, int32_t i, counted *c) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_operand pred = l->guard[l->go_on].pred;
+  int64_t a, b;
+  const dfi_pnode *p = DFI_SPACE(pred) == DFI_ITERATION ? maker_of(l, DFI_INDEX(pred)) : NULL;
+  while (p && p->kind != DFI_K_SWITCH && passes_on(p) && DFI_SPACE(w->look->plan->operand[p->in]) == DFI_ITERATION)
+    p = maker_of(l, DFI_INDEX(w->look->plan->operand[p->in]));
+  if (!p || p->kind != DFI_K_SCALAR || p->nin != 2 || !is_whole(dfi_dtype(p->node->in[0]))) return false;
+  const dfi_operand *in = w->look->plan->operand + p->in;
+  const bool up = p->op->scalar == scalar_less || p->op->scalar == scalar_less_equal;
+  const bool down = p->op->scalar == scalar_greater || p->op->scalar == scalar_greater_equal;
+  const bool last = p->op->scalar == scalar_less_equal || p->op->scalar == scalar_greater_equal;
+  if ((!up && !down) || !step_of(w, i, in[0], &a, 0) || !step_of(w, i, in[1], &b, 0)) return false;
+  *c = (counted){ p, up, last };
+  return !(a && b) && a - b == (up ? 1 : -1);
+}
+
 bool dfi_burst_known(const dfi_writer *w, int32_t i) {
   const dfi_look_loop *l = &w->look->loop[i];
   uint32_t arrays = 0;
+  counted c;
   if (l->calls || l->scope->n > NODES_AT_MOST) return false;
-  for (int32_t c = 0; c < w->look->nloops; c++)
-    if (w->look->loop[c].parent == i) return false;
+  for (int32_t k = 0; k < w->look->nloops; k++)
+    if (w->look->loop[k].parent == i) return false;
   for (uint32_t n = 0; n < l->scope->n; n++) {
     const dfi_pnode *p = &l->nodes[n];
     if (!dfi_is_read(p) && !dfi_is_write(p)) continue;
     if (!known_array(w, i, n)) return false;
     arrays++;
   }
-  return arrays && apart(w, i);
+  return arrays ? apart(w, i) : is_counted(w, i, &c);
 }
 
-/* How long the predicate goes on to hold, where it compares what goes up or down by one with what stays; else "". */
+/* How long the predicate goes on to hold, where that is known; else "". */
 static dfi_name write_trips(dfi_writer *w, int32_t i) {
-  const dfi_look_loop *l = &w->look->loop[i];
-  const dfi_operand pred = l->guard[l->go_on].pred;
-  const dfi_name none = { "" };
-  int64_t a, b;
-  const dfi_pnode *p = DFI_SPACE(pred) == DFI_ITERATION ? maker_of(l, DFI_INDEX(pred)) : NULL;
-  while (p && p->kind != DFI_K_SWITCH && passes_on(p) && DFI_SPACE(w->look->plan->operand[p->in]) == DFI_ITERATION)
-    p = maker_of(l, DFI_INDEX(w->look->plan->operand[p->in]));
-  if (!p || p->kind != DFI_K_SCALAR || p->nin != 2 || !is_whole(dfi_dtype(p->node->in[0]))) return none;
-  const dfi_operand *in = w->look->plan->operand + p->in;
-  const bool up = p->op->scalar == scalar_less || p->op->scalar == scalar_less_equal;
-  const bool down = p->op->scalar == scalar_greater || p->op->scalar == scalar_greater_equal;
-  const bool last = p->op->scalar == scalar_less_equal || p->op->scalar == scalar_greater_equal;
-  if ((!up && !down) || !step_of(w, i, in[0], &a, 0) || !step_of(w, i, in[1], &b, 0)) return none;
-  if (a && b) return none;
-  if (a - b != (up ? 1 : -1)) return none;
+  counted c;
+  if (!is_counted(w, i, &c)) return (dfi_name){ "" };
+  const dfi_operand *in = w->look->plan->operand + c.p->in;
   const dfi_name x = wide_value_of(w, i, in[0]), y = wide_value_of(w, i, in[1]), far = dfi_temp(w), n = dfi_temp(w);
   dfi_declare(w, "declare i64 @llvm.ssub.sat.i64(i64, i64)");      /* what lies behind does not wrap to far ahead */
-  SAY(w, "  %s = call i64 @llvm.ssub.sat.i64(i64 %s, i64 %s)\n  %s = add i64 %s, %d\n", far.s, up ? y.s : x.s,
-      up ? x.s : y.s, n.s, far.s, last);
+  dfi_declare(w, "declare i64 @llvm.sadd.sat.i64(i64, i64)");
+  SAY(w, "  %s = call i64 @llvm.ssub.sat.i64(i64 %s, i64 %s)\n  %s = call i64 @llvm.sadd.sat.i64(i64 %s, i64 %d)\n",
+      far.s, c.up ? y.s : x.s, c.up ? x.s : y.s, n.s, far.s, c.last);
   return n;
 }
 
@@ -262,27 +275,10 @@ void dfi_write_burst_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
 
 /* ---- the block --------------------------------------------------------------------------------------------------- */
 
-/* For how many iterations can it run? To `wait` where it cannot; else their number lies in %most<i>. */
-static void write_question(dfi_writer *w, int32_t i, uint32_t first, int32_t cost, bool *counted) {
-  const dfi_name budget = dfi_temp(w), trips = dfi_temp(w), most = dfi_temp(w), few = dfi_temp(w), n = dfi_temp(w),
-                 none = dfi_temp(w), wait = dfi_temp(w);
-  SAY(w, "burst%d:\n  %s = load i64, ptr %%budget\n  %s = sdiv i64 %s, %d\n  %s = add i64 %s, 1\n", i, budget.s,
-      trips.s, budget.s, cost, most.s, trips.s);
-  const dfi_name held = write_trips(w, i);
-  dfi_name limit = most;
-  *counted = *held.s != 0;
-  if (*counted) {
-    const dfi_name less = dfi_temp(w);
-    limit = dfi_temp(w);
-    SAY(w, "  %s = icmp slt i64 %s, %s\n  %s = select i1 %s, i64 %s, i64 %s\n", less.s, held.s, most.s, limit.s, less.s,
-        held.s, most.s);
-  }
-  SAY(w, "  %s = icmp slt i64 %s, %%least\n  br i1 %s, label %%short%d, label %%ask%d\nshort%d:\n", few.s, limit.s,
-      few.s, i, i, i);
-  SAY(w, "  store i64 %%least, ptr %%wait%d\n  br label %%slow%d\nask%d:\n", i, i, i);
-  DECL(w,
-       "  %%index%d = alloca [%u x i64]\n  %%done%d = alloca i64\n  %%most%d = alloca i64\n  %%spoilt%d = alloca i1\n",
-       i, w->unit->narrays - first, i, i, i);
+/* For how many iterations, `limit` at most, are the arrays ready? Asks later where they are not. */
+static dfi_name write_asked(dfi_writer *w, int32_t i, uint32_t first, dfi_name limit) {
+  const dfi_name n = dfi_temp(w), none = dfi_temp(w), wait = dfi_temp(w);
+  DECL(w, "  %%index%d = alloca [%u x i64]\n", i, w->unit->narrays - first);
   for (uint32_t k = first; k < w->unit->narrays; k++) {
     const dfi_operand *in = w->look->plan->operand + w->unit->access[k].node->in;
     const dfi_name index = wide_value_of(w, i, in[1]), at = dfi_temp(w);
@@ -294,8 +290,32 @@ static void write_question(dfi_writer *w, int32_t i, uint32_t first, int32_t cos
       w->unit->narrays - first, i, limit.s);
   SAY(w, "  %s = icmp slt i64 %s, 0\n  br i1 %s, label %%not%d, label %%yes%d\nnot%d:\n  %s = sub i64 0, %s\n", none.s,
       n.s, none.s, i, i, i, wait.s, n.s);
-  SAY(w, "  store i64 %s, ptr %%wait%d\n  br label %%slow%d\nyes%d:\n  store i64 %s, ptr %%most%d\n", wait.s, i, i, i,
-      n.s, i);
+  SAY(w, "  store i64 %s, ptr %%wait%d\n  br label %%slow%d\nyes%d:\n", wait.s, i, i, i);
+  return n;
+}
+
+/* For how many iterations can it run? To slow<i> where it cannot; else their number lies in %most<i>. */
+static void write_question(dfi_writer *w, int32_t i, uint32_t first, int32_t cost, bool *counted) {
+  const dfi_name budget = dfi_temp(w), trips = dfi_temp(w), most = dfi_temp(w), few = dfi_temp(w);
+  SAY(w, "burst%d:\n  %s = load i64, ptr %%budget\n  %s = sdiv i64 %s, %d\n  %s = add i64 %s, 1\n", i, budget.s,
+      trips.s, budget.s, cost, most.s, trips.s);
+  const dfi_name held = write_trips(w, i);
+  dfi_name limit = most;
+  *counted = *held.s != 0;
+  if (*counted) {
+    const dfi_name less = dfi_temp(w);
+    limit = dfi_temp(w);
+    SAY(w, "  %s = icmp slt i64 %s, %s\n  %s = select i1 %s, i64 %s, i64 %s\n", less.s, held.s, most.s, limit.s, less.s,
+        held.s, most.s);
+  }
+  const bool arrays = w->unit->narrays > first;
+  SAY(w, "  %s = icmp slt i64 %s, %s\n  br i1 %s, label %%short%d, label %%ask%d\nshort%d:\n", few.s, limit.s,
+      arrays ? "%least" : "1", few.s, i, i, i);
+  if (arrays) SAY(w, "  store i64 %%least, ptr %%wait%d\n", i);
+  SAY(w, "  br label %%slow%d\nask%d:\n", i, i);
+  DECL(w, "  %%done%d = alloca i64\n  %%most%d = alloca i64\n  %%spoilt%d = alloca i1\n", i, i, i);
+  const dfi_name n = arrays ? write_asked(w, i, first, limit) : limit;
+  SAY(w, "  store i64 %s, ptr %%most%d\n", n.s, i);
 }
 
 /* Variables as they are before the burst, and after one that was spoilt. */
@@ -316,7 +336,7 @@ static void write_saved(dfi_writer *w, int32_t i, dfi_name *saved, bool back) {
         dfi_write_copy(w, dtype, dfi_shape_size(tensor), saved[k].s, place.s);
       } else saved[k] = dfi_write_load(w, dtype, place.s);
     }
-  for (int32_t k = 0; k < 3; k++) {
+  for (int32_t k = 0; k < 3 && dfi_tokens_vary(w, i); k++) {
     char at[32];
     snprintf(at, sizeof at, "%%all.%s%d", kind[k], i);
     if (back) SAY(w, "  store i64 %s, ptr %s\n", saved[v->nvars + k].s, at);
@@ -364,8 +384,9 @@ static void write_over(dfi_writer *w, int32_t i, uint32_t first, int32_t cost, b
   const dfi_name done = dfi_temp(w), number = dfi_temp(w), now = dfi_temp(w), spent = dfi_temp(w), budget = dfi_temp(w),
                  left = dfi_temp(w), poll = dfi_temp(w);
   SAY(w, "  %s = load i64, ptr %%done%d\n", done.s, i);
-  SAY(w, "  call void %%do.burst.done(ptr %%c, i64 %u, i64 %u, ptr %%index%d, i64 %s)\n", first,
-      w->unit->narrays - first, i, done.s);
+  if (w->unit->narrays > first)
+    SAY(w, "  call void %%do.burst.done(ptr %%c, i64 %u, i64 %u, ptr %%index%d, i64 %s)\n", first,
+        w->unit->narrays - first, i, done.s);
   for (uint32_t k = first; k < w->unit->narrays; k++) {
     const char *cells = dfi_is_read(w->unit->access[k].node) ? "%pops" : "%pushes";
     const dfi_name n = dfi_temp(w), was = dfi_temp(w), is = dfi_temp(w);
@@ -401,7 +422,9 @@ void dfi_write_burst(dfi_writer *w, int32_t i, uint32_t first, int32_t cost) {
   bool counted;
   w->body = (dfi_text){ 0 };
   w->burst = true;
+  w->spoils = false;
   w->parallel = is_parallel(w, i);
+  w->wide |= w->parallel && w->unit->narrays > first;
   w->first_array = first;
   write_question(w, i, first, cost, &counted);
   SAY(w, "  store i1 false, ptr %%spoilt%d\n", i);
@@ -419,6 +442,7 @@ void dfi_write_burst(dfi_writer *w, int32_t i, uint32_t first, int32_t cost) {
       "%%slow%d\ntold%d:\n",
       most.s, i, wait.s, most.s, wait.s, i, i, i);
   write_over(w, i, first, cost, counted);
+  DECL(w, "  %%alone%d = or i1 false, %s\n", i, w->spoils || w->unit->narrays > first ? "true" : "false");
   dfi_text_add(&w->tail, "%.*s", (int)w->body.n, w->body.at);
   dfi_free(w->body.at);
   dfi_free(saved);

@@ -33,34 +33,49 @@ void dfi_write_add(dfi_writer *w, const char *cell, int32_t i, int64_t n) {
       is.s, was.s, (long long)n, is.s, cell, i);
 }
 
-/* counter += n * each + more + *cell, and the cell is 0 again. */
+bool dfi_tokens_vary(const dfi_writer *w, int32_t i) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  return l->nguards > (l->go_on < 0 ? 1 : 3) || children_of(w, i);
+}
+
+/* counter += n * each + more + *cell, and the cell is 0 again. n: NULL: none. */
 static void count(dfi_writer *w, dfi_text *t, int32_t counter, const char *n, int64_t each, int64_t more,
                   const char *cell) {
   if (!each && !more && !cell) return;
-  const int32_t k = w->ntemp;
-  w->ntemp += 6;
-  dfi_text_add(t, "  %%t%d = mul i64 %s, %lld\n  %%t%d = add i64 %%t%d, %lld\n", k, n, (long long)each, k + 1, k,
-               (long long)more);
-  dfi_text_add(t, "  %%t%d = getelementptr i64, ptr %%count, i64 %d\n  %%t%d = load i64, ptr %%t%d\n", k + 2, counter,
-               k + 3, k + 2);
-  dfi_text_add(t, "  %%t%d = add i64 %%t%d, %%t%d\n", k + 4, k + 3, k + 1);
+  const dfi_name at = dfi_temp(w), was = dfi_temp(w);
+  dfi_name is = was;
+  dfi_text_add(t, "  %s = getelementptr i64, ptr %%count, i64 %d\n  %s = load i64, ptr %s\n", at.s, counter, was.s,
+               at.s);
+  if (each) {
+    const dfi_name by = dfi_temp(w), sum = dfi_temp(w);
+    dfi_text_add(t, "  %s = mul i64 %s, %lld\n  %s = add i64 %s, %s\n", by.s, n, (long long)each, sum.s, is.s, by.s);
+    is = sum;
+  }
+  if (more) {
+    const dfi_name sum = dfi_temp(w);
+    dfi_text_add(t, "  %s = add i64 %s, %lld\n", sum.s, is.s, (long long)more);
+    is = sum;
+  }
   if (cell) {
-    const int32_t m = w->ntemp;
-    w->ntemp += 2;
-    dfi_text_add(t,
-                 "  %%t%d = load i64, ptr %s\n  %%t%d = add i64 %%t%d, %%t%d\n  store i64 0, ptr %s\n  store i64 "
-                 "%%t%d, ptr %%t%d\n",
-                 m, cell, m + 1, k + 4, m, cell, m + 1, k + 2);
-  } else dfi_text_add(t, "  store i64 %%t%d, ptr %%t%d\n", k + 4, k + 2);
+    const dfi_name had = dfi_temp(w), sum = dfi_temp(w);
+    dfi_text_add(t, "  %s = load i64, ptr %s\n  %s = add i64 %s, %s\n  store i64 0, ptr %s\n", had.s, cell, sum.s, is.s,
+                 had.s, cell);
+    is = sum;
+  }
+  dfi_text_add(t, "  store i64 %s, ptr %s\n", is.s, at.s);
 }
 
 /* What loop i has done since it was last said, and the last iteration where it is over. */
 void dfi_write_counts(dfi_writer *w, dfi_text *t, int32_t i, bool last) {
   const dfi_look_loop *l = &w->look->loop[i];
   const int64_t children = children_of(w, i);
-  char n[32], cell[3][32];
+  char n[32], room[3][32];
+  const char *cell[3] = { NULL };
   static const char *const kind[] = { "died", "merged", "ended" };
-  for (int32_t k = 0; k < 3; k++) snprintf(cell[k], sizeof cell[k], "%%all.%s%d", kind[k], i);
+  for (int32_t k = 0; k < 3 && dfi_tokens_vary(w, i); k++) {
+    snprintf(room[k], sizeof room[k], "%%all.%s%d", kind[k], i);
+    cell[k] = room[k];
+  }
   const int32_t k = w->ntemp;
   w->ntemp += 3;
   dfi_text_add(t,
@@ -76,10 +91,15 @@ void dfi_write_counts(dfi_writer *w, dfi_text *t, int32_t i, bool last) {
         last ? dfi_dead_exits(w, i, (int32_t)on) : 0, cell[2]);
   count(w, t, DFI_COUNT_FRAMES, n, children, last ? children : 0, NULL);
   count(w, t, DFI_COUNT_ITERATIONS, n, 1, 0, NULL);
-  if (i == 0 || !last) {
-    count(w, t, DFI_COUNT_PUSHES, "0", 0, 0, "%pushes");
-    count(w, t, DFI_COUNT_POPS, "0", 0, 0, "%pops");
+  if ((i == 0 || !last) && w->unit->nroots) {
+    count(w, t, DFI_COUNT_PUSHES, NULL, 0, 0, "%pushes");
+    count(w, t, DFI_COUNT_POPS, NULL, 0, 0, "%pops");
   }
+}
+
+void dfi_write_top_counts(dfi_writer *w) {
+  count(w, &w->body, DFI_COUNT_TAKEN, NULL, 0, w->look->loop[0].scope->n, NULL);
+  if (dfi_tokens_vary(w, 0)) count(w, &w->body, DFI_COUNT_DIED, NULL, 0, 0, "%now.died0");
 }
 
 static void save(dfi_writer *w, const char *type, const char *value, uint32_t cell) {
@@ -105,6 +125,10 @@ int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing) {
   u->site = dfi_xrealloc(u->site, sizeof *u->site * (size_t)(u->nsites + 1));
   dfi_site *s = &u->site[u->nsites];
   *s = (dfi_site){ .failing = failing };
+  if (!u->scope->id) {                   /* of a top level nothing is told: it is begun again */
+    TAIL(w, "site%d:\n  ret i32 1\n", u->nsites);
+    return u->nsites++;
+  }
   for (int32_t l = i; l >= 0; l = w->look->loop[l].parent) s->nlevels++;
   s->level = dfi_xcalloc((size_t)s->nlevels, sizeof *s->level);
   for (int32_t l = i, k = s->nlevels; l >= 0; l = w->look->loop[l].parent) s->level[--k].loop = l;
@@ -114,7 +138,7 @@ int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing) {
     const int32_t l = s->level[k].loop;
     const dfi_nloop *v = &u->loop[l];
     char cell[48];
-    dfi_write_counts(w, &w->tail, l, false);
+    if (failing || l != i) dfi_write_counts(w, &w->tail, l, false);      /* else they have been told */
     s->level[k].number = at++;
     snprintf(cell, sizeof cell, "%%number%d", l);
     save_cell(w, DF_INT64, NULL, cell, s->level[k].number);
@@ -150,6 +174,7 @@ int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing) {
 void dfi_write_fail(dfi_writer *w, int32_t i, dfi_name condition) {
   if (w->dry) return;
   if (w->burst) {
+    w->spoils = true;
     const dfi_name was = dfi_temp(w), is = dfi_temp(w);
     SAY(w, "  %s = load i1, ptr %%spoilt%d\n  %s = or i1 %s, %s\n  store i1 %s, ptr %%spoilt%d\n", was.s, i, is.s,
         was.s, condition.s, is.s, i);

@@ -15,18 +15,18 @@ void dfi_write_declare(dfi_writer *w, int32_t i) {
     if (l->const_dtype[s] && l->const_dtype[s] != DF_RESOURCE && !l->const_shape[s])
       DECL(w, "  %%c%d_%u = alloca %s\n", i, s, dfi_type(l->const_dtype[s]));
   DECL(w, "  %%number%d = alloca i64\n  %%since%d = alloca i64\n", i, i);
-  for (int32_t k = 0; k < 3; k++)
+  for (int32_t k = 0; k < 3 && dfi_tokens_vary(w, i); k++)
     DECL(w, "  %%all.%s%d = alloca i64\n  store i64 0, ptr %%all.%s%d\n  %%now.%s%d = alloca i64\n", kind[k], i,
          kind[k], i, kind[k], i);
 }
 
 void dfi_write_begin(dfi_writer *w, int32_t i) {
-  for (int32_t k = 0; k < 3; k++) SAY(w, "  store i64 0, ptr %%now.%s%d\n", kind[k], i);
+  for (int32_t k = 0; k < 3 && dfi_tokens_vary(w, i); k++) SAY(w, "  store i64 0, ptr %%now.%s%d\n", kind[k], i);
 }
 
 /* This iteration's dead tokens are counted now that it is done. */
 void dfi_write_commit(dfi_writer *w, int32_t i) {
-  for (int32_t k = 0; k < 3; k++) {
+  for (int32_t k = 0; k < 3 && dfi_tokens_vary(w, i); k++) {
     const int32_t t = w->ntemp;
     w->ntemp += 3;
     SAY(w,
@@ -137,7 +137,12 @@ void dfi_write_loop(dfi_writer *w, int32_t i) {
     dfi_write_deliver(w, i, w->unit->loop[i].var[k].enter->edge[0], w->unit->loop[i].var[k].enter->edge[1]);
   dfi_write_block(w, i, 0);
   const int32_t head = w->ndone;
-  const dfi_name t = dfi_write_truth(w, i, w->look->loop[i].guard[go_on].pred);
+  dfi_name t = dfi_write_truth(w, i, w->look->loop[i].guard[go_on].pred);
+  if (bursts) {                    /* where no burst was possible, and none is ever spoilt, the predicate is false */
+    const dfi_name holds = t;
+    t = dfi_temp(w);
+    SAY(w, "  %s = and i1 %s, %%alone%d\n", t.s, holds.s, i);
+  }
   SAY(w, "  br i1 %s, label %%body%d, label %%exit%d\nbody%d:\n", t.s, i, i, i);
   dfi_write_block(w, i, go_on);
   dfi_write_next(w, i);
@@ -179,4 +184,21 @@ void dfi_write_loop(dfi_writer *w, int32_t i) {
   for (uint32_t e = 0; e < w->look->loop[i].scope->nexits; e++)
     dfi_write_deliver(w, parent, w->look->loop[i].scope->exits[e]->edge[0], w->look->loop[i].scope->exits[e]->edge[1]);
   dfi_write_done(w, parent, NULL, i);
+}
+
+void dfi_write_top(dfi_writer *w) {
+  const dfi_unit *u = w->unit;
+  dfi_write_begin(w, 0);
+  dfi_write_block(w, 0, 0);
+  check_written(w, 0);
+  for (uint32_t k = 0; k < u->nresults; k++) {
+    const dfi_result *r = &u->result[k];
+    uint8_t dtype;
+    const dfi_name v = dfi_write_operand(w, 0, DFI_OPERAND(DFI_ITERATION, r->slot), &dtype), to = dfi_temp(w);
+    SAY(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n", to.s, r->cell);
+    if (r->shape) dfi_write_copy(w, dtype, dfi_shape_size(r->shape), to.s, v.s);
+    else SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s, to.s);
+  }
+  dfi_write_top_counts(w);
+  SAY(w, "  ret i32 0\n");
 }

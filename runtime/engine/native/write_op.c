@@ -28,7 +28,7 @@ static const struct { chooser op; const char *name; } intrinsic[] = {
 
 /* By 0: the kernel reports it. By -1: the quotient is 0 - x, which wraps, and nothing remains. */
 static dfi_name divide(const op *o, int32_t loop, dfi_name x, dfi_name y, bool floors, bool remainder) {
-  dfi_write_fail(o->w, loop, two(o, "icmp eq", y, plain(o, "0")));
+  if (*y.s == '%' || !strcmp(y.s, "0")) dfi_write_fail(o->w, loop, two(o, "icmp eq", y, plain(o, "0")));
   const dfi_name minus = two(o, "icmp eq", y, plain(o, "-1"));
   dfi_name one = minus;
   if (o->w->burst) one = bits(o, "or", minus, two(o, "icmp eq", y, plain(o, "0")));      /* what fails goes on */

@@ -14,7 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PASSES "default<O2>"
+/* What pays on a unit's text, which has no calls to inline and no global variables: half the time of default<O2>, and
+   as fast code. WIDE: of one that says (by DFI_JIT_VECTORS) that there is something to make vectors of. */
+#define SIMPLIFY "instcombine<no-verify-fixpoint>"
+#define PASSES "sroa,early-cse<memssa>,simplifycfg," SIMPLIFY ",loop-mssa(loop-rotate,licm),simplifycfg," SIMPLIFY \
+               ",loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),sroa,gvn," SIMPLIFY ",dse,adce,simplifycfg"
+#define WIDE ",loop-vectorize," SIMPLIFY ",simplifycfg,loop-unroll," SIMPLIFY ",loop-mssa(licm),simplifycfg"
 
 static LLVMOrcLLJITRef jit;
 static LLVMTargetMachineRef machine;
@@ -41,7 +46,7 @@ static LLVMTargetMachineRef machine_new(const char **why) {
   unsigned major = 0, minor = 0, patch = 0;
   LLVMGetVersion(&major, &minor, &patch);
   snprintf(title, sizeof title, "%s %s, LLVM %u.%u", triple, cpu, major, minor);
-  snprintf(whole_title, sizeof whole_title, "%s.%u " PASSES " %s", title, patch, features);
+  snprintf(whole_title, sizeof whole_title, "%s.%u " PASSES WIDE " %s", title, patch, features);
   LLVMDisposeMessage(triple); LLVMDisposeMessage(cpu); LLVMDisposeMessage(features);
   return m;
 }
@@ -92,7 +97,8 @@ static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes,
   LLVMSetModuleDataLayout(m, layout);
   LLVMDisposeTargetData(layout);
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef e = LLVMRunPasses(m, PASSES, machine, options);
+  const bool wide = LLVMGetNamedMetadata(m, DFI_JIT_VECTORS, strlen(DFI_JIT_VECTORS)) != NULL;
+  LLVMErrorRef e = LLVMRunPasses(m, wide ? "function(" PASSES WIDE ")" : "function(" PASSES ")", machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (!e) return m;
   tell(e, error, room);
