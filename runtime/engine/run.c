@@ -220,9 +220,20 @@ static void begin(dfi_exec *x, df_error *err) {
   if (x->swapper) dfi_swap_begin(x);
 }
 
+/* Has another engine run all of the top level? */
+static bool by_another_engine(dfi_exec *x, dfi_record *r) {
+  dfi_books_turn(x, x->root);
+  x->finished = x->root->scope->turner->turn(x, x->root, r);
+  dfi_books_turned(x, x->root, x->finished ? r : NULL);
+  if (x->finished && !x->failed) dfi_books_balance(x);
+  if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
+  return x->finished;
+}
+
 /* From the first token to the last one, of what this thread owns. */
 static void turn(dfi_exec *x) {
   dfi_record *r = x->root->ring[0];
+  if (DFI_UNLIKELY(x->root->scope->turner != NULL) && by_another_engine(x, r)) return;
   record_start(x, x->root->scope, r);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
   if (x->failed) { }

@@ -156,6 +156,72 @@ describe('bursts of native code', function()
     end
   end)
 
+  it('run loops of numbers whose predicate counts, upwards and downwards, to the largest number there is', function()
+    local n, k = df.placeholder('int32', {}), df.placeholder('int64', {})
+    local function sums(first, more, step)
+      return { df.while_loop(more, function(i, s, t, x)
+        return step(i), s * 31 + i, df.cond((i % 2):eq(0), function() return t + 1 end, function() return t * 0.5 end), x + df.cast(i, x.dtype)
+      end, { first, first, df.float32(0), df.float64(0) }) }
+    end
+    local up = sums(df.int32(-3), function(i) return i:lt(n) end, function(i) return i + 1 end)
+    local down = sums(df.int32(70), function(i) return i:ge(n) end, function(i) return i - 1 end)
+    for _, m in ipairs{ -2147483648, -5, -3, -2, 0, 1, 17, 70, 71, 100000 } do
+      same_under_both(up, { [n] = m })
+      if m > -100 then same_under_both(down, { [n] = m }) end
+    end
+    local most = df.constant(2 ^ 62, { dtype = 'int64' }) * 2 - 1
+    local near = sums(most - 40, function(i) return i:lt(most - k) end, function(i) return i + 1 end)
+    for _, m in ipairs{ 0, 1, 39, 40, 41, -1, -100 } do same_under_both(near, { [k] = m }) end
+    local s = df.Session{ engine = 'native' }
+    s:run(up, { [n] = 100 })
+    assert.matches('native: variables int32, int32, float32, float64; many iterations at once; ', s:native())
+    s:close()
+  end)
+
+  it('go on past the largest number, where the predicate always holds, and stop within a moment', function()
+    local i, s = df.while_loop(function(i) return i:le(2147483647) end, function(i, s) return i + 1, s + 1 end,
+      { df.int32(2147483000), df.constant(0, { dtype = 'int64' }) })
+    local session = df.Session{ engine = 'native' }
+    local h = session:start({ i, s }, nil, { paused = true })
+    h:resume()
+    local n
+    repeat n = h:stats().iterations until n > 5e9
+    h:pause()
+    assert.is_true(h:frames()[2].first >= n)
+    h:cancel()
+    assert.is_false((pcall(h.wait, h)))
+    session:close()
+  end)
+
+  it('stop at any iteration with what tokens would have', function()
+    local r = shell.run(('DFLOW_STRESS=osr:7 %s -e %s'):format(shell.dflow, shell.quote[==[
+      local n = df.placeholder('int32', {})
+      local fetches = { df.while_loop(function(i) return i:lt(n) end, function(i, s, x, y)
+        return i + 1, s * 3 + i, x * 1.0001 + 1, df.cond((s % 3):eq(0), function() return y + x end, function() return y - 1 end)
+      end, { df.int32(0), df.int32(7), df.float32(1), df.float32(0) }) }
+      local function under(engine)
+        local s = df.Session{ engine = engine }
+        local found = s:run(fetches, { [n] = 3000 })
+        local c = s:stats()
+        s:close()
+        return ('%d %d %a %a %d %d'):format(found[1], found[2], found[3], found[4], c.nodes_run, c.dead_tokens)
+      end
+      local expected, differ = under 'tokens', 0
+      for _ = 1, 20 do if under 'native' ~= expected then differ = differ + 1 end end
+      print(differ)]==]))
+    assert.are.equal('0\n', r.out, r.err)
+  end)
+
+  it('leave a division by zero in a loop without arrays to the tokens', function()
+    local k = df.placeholder('int32', {})
+    local i, y = df.while_loop(function(i) return i:lt(9000) end, function(i, y) return i + 1, y * 3 + df.int32(100000):floor_mod(k - i) end,
+      { df.int32(0), df.int32(0) }, { name = 'divides' })
+    local r = same_under_both({ i, y }, { [k] = 7001 })
+    assert.equal('divides:7001', r.frame)
+    same_under_both({ i, y }, { [k] = 9000 })
+    same_under_both({ i, y }, { [k] = 0 })
+  end)
+
   it('agree with tokens where engines change at random iterations', function()
     local r = shell.run(('DFLOW_STRESS=osr:5 %s -e %s'):format(shell.dflow, shell.quote[==[
       local arrays = require 'spec.random_arrays'

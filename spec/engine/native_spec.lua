@@ -258,7 +258,7 @@ describe('native code', function()
     local s = df.Session{ engine = 'native' }
     s:run({ i, y, k, p }, { [n] = 4 })
     local text = s:native()
-    assert.matches('outer  native: variables int32, float32; 1 loop inside; [%l ]+ in [%d.]+ ms  [^\n]*native_spec.lua:%d+\n', text)
+    assert.matches('outer  native: variables int32, float32; 1 loop inside; many iterations at once; [%l ]+ in [%d.]+ ms  [^\n]*native_spec.lua:%d+\n', text)
     local again = (os.getenv 'DFLOW_STRESS' or ''):find 'osr'      -- the inner loop is left, and then it is hot itself
     assert.matches(again and 'outer/inner  native: ' or 'outer/inner  native: part of outer', text)
     assert.matches('counts  tokens: `[^`]+` %([%w]+%): it has effects, or reads what others change', text)

@@ -24,8 +24,8 @@ static df_value number_of(uint8_t dtype, int64_t cell) {
   return v;
 }
 /* What the unit left in these cells; owned. A tensor for which there is no memory fails the run. */
-static df_value value_of(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, uint8_t dtype, const dfi_shape *tensor,
-                         const int64_t *cell) {
+df_value dfi_native_value(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, uint8_t dtype, const dfi_shape *tensor,
+                          const int64_t *cell) {
   if (!tensor) return number_of(dtype, *cell);
   df_tensor *t = dfi_tensor_make(dtype, tensor->rank, tensor->dims);
   if (t) {
@@ -107,7 +107,7 @@ static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, 
     to->var = dfi_xcalloc((size_t)l->nvars + 1, sizeof *to->var);
     for (int32_t k = 0; k < l->nvars; k++)
       if (l->var[k].root < 0 && i > 0)                  /* the outermost loop's are in their slots */
-        to->var[k] = value_of(x, r, l->var[k].enter, l->var[k].enter->out_dtypes[0], l->var[k].shape,
+        to->var[k] = dfi_native_value(x, r, l->var[k].enter, l->var[k].enter->out_dtypes[0], l->var[k].shape,
                               c->out + s->level[i].number + l->var[k].at);
   }
   p->done = dfi_xcalloc((size_t)s->ndone + 1, sizeof *p->done);
@@ -125,7 +125,8 @@ static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, 
     for (int32_t k = 0; k < to->nvalues; k++) {
       const dfi_pnode *n = l ? l->scope->exits[k] : d->node;
       const dfi_shape *tensor = l ? l->exit_shape[k] : d->shape;
-      if (n->out_dtypes[0] != DF_RESOURCE) to->value[k] = value_of(x, r, n, n->out_dtypes[0], tensor, c->out + cell);
+      if (n->out_dtypes[0] != DF_RESOURCE)
+        to->value[k] = dfi_native_value(x, r, n, n->out_dtypes[0], tensor, c->out + cell);
       cell += dfi_cells(n->out_dtypes[0], tensor);
       if (n->out_dtypes[0] != DF_RESOURCE) continue;
       if (l && l->exit_root[k] >= 0) to->value[k] = array_of(c->in[u->root[l->exit_root[k]].cell]);
@@ -336,7 +337,7 @@ int32_t dfi_native_write_held(dfi_native_frame *c, int64_t access, int64_t i, in
 
 /* ---- running ------------------------------------------------------------------------------------------------ */
 
-static void take_counts(dfi_exec *x, int64_t *n) {
+void dfi_native_count(dfi_exec *x, int64_t *n) {
   dfi_counters *c = &x->count;
   c->taken += n[DFI_COUNT_TAKEN];
   c->died += n[DFI_COUNT_DIED];
@@ -351,7 +352,7 @@ static void take_counts(dfi_exec *x, int64_t *n) {
 
 int64_t dfi_native_poll(dfi_native_frame *c) {
   dfi_exec *x = c->exec;
-  take_counts(x, c->count);
+  dfi_native_count(x, c->count);
   if (x->live) dfi_exec_publish(x);
   if (dfi_engine_stops(x)) { x->patience = 0; return -1; }
   if (x->osr) return dfi_engine_dice(x) % 3 ? (int64_t)(dfi_engine_dice(x) % 16) : -1;
@@ -360,7 +361,6 @@ int64_t dfi_native_poll(dfi_native_frame *c) {
   return BUDGET;
 }
 
-/* Fills the cells that the unit reads. False: something is not what it was compiled for. */
 static bool fill_cells(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_record *r, int64_t *in) {
   const dfi_scope *s = f->scope;
   for (uint32_t k = 0; k < u->ncells; k++) {
@@ -396,6 +396,10 @@ static bool check_variables(const dfi_unit *u, const int64_t *in) {
   return true;
 }
 
+bool dfi_native_fill(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_record *r, int64_t *in) {
+  return fill_cells(x, u, f, r, in) && check_variables(u, in);
+}
+
 /* It was left: the frame stands before the iteration that goes on with tokens. */
 static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const dfi_native_frame *c, const dfi_site *s) {
   const dfi_nloop *l = &u->loop[0];
@@ -403,7 +407,7 @@ static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const d
   df_value *v = dfi_xcalloc((size_t)l->nvars + 1, sizeof *v);
   for (int32_t k = 0; k < l->nvars; k++)
     if (l->var[k].root < 0)
-      v[k] = value_of(x, r, l->var[k].enter, l->var[k].enter->out_dtypes[0], l->var[k].shape,
+      v[k] = dfi_native_value(x, r, l->var[k].enter, l->var[k].enter->out_dtypes[0], l->var[k].shape,
                       c->out + at + l->var[k].at);
   if (s->failing) {
     f->tokens_only = true;
@@ -426,7 +430,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   const uint32_t nheld = u->npeeks + u->narrays;
   df_value *held = nheld ? dfi_xcalloc(nheld, sizeof *held) : NULL;
   bool over = false;
-  if (fill_cells(x, u, f, r, in) && fill_accesses(u, in, access) && check_variables(u, in)) {
+  if (dfi_native_fill(x, u, f, r, in) && fill_accesses(u, in, access)) {
     dfi_native_frame c = { .in = in,
                            .out = out,
                            .count = counts,
@@ -441,15 +445,15 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .least = x->osr ? 1 : LEAST,
                            .budget = x->osr ? (int64_t)(dfi_engine_dice(x) % 16) : BUDGET };
     const int32_t site = u->run(&c);
-    take_counts(x, counts);
+    dfi_native_count(x, counts);
     over = site == 0;
     if (over) {
       const dfi_nloop *l = &u->loop[0];
       for (uint32_t k = 0, at = 0; k < f->scope->nexits; k++) {
         const dfi_pnode *p = f->scope->exits[k];
-        send_exit(x, f, p,
-                  p->out_dtypes[0] == DF_RESOURCE ? array_of(in[u->root[l->exit_root[k]].cell])
-                                                  : value_of(x, r, p, p->out_dtypes[0], l->exit_shape[k], out + at));
+        const bool array = p->out_dtypes[0] == DF_RESOURCE;
+        send_exit(x, f, p, array ? array_of(in[u->root[l->exit_root[k]].cell])
+                                 : dfi_native_value(x, r, p, p->out_dtypes[0], l->exit_shape[k], out + at));
         at += dfi_cells(p->out_dtypes[0], l->exit_shape[k]);
       }
       dfi_engine_renumber(f, r, c.number);
@@ -522,6 +526,7 @@ static void look(dfi_exec *x) {
 static const dfi_turner native = { turn, look, replays };
 
 void dfi_native_attach(dfi_plan *p) {
+  dfi_straight_attach(p);
   for (int32_t i = 1; i < p->nscopes; i++)
     if (p->scope[i].parent >= 0) {
       p->scope[i].turner = &native;

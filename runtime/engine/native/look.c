@@ -451,6 +451,36 @@ static bool look_ends(dfi_look *l, int32_t at) {
   return true;
 }
 
+static bool is_result(const dfi_unit *u, uint32_t slot) {
+  for (uint32_t k = 0; k < u->nresults; k++) if (u->result[k].slot == slot) return true;
+  return false;
+}
+
+/* What a plan's top level hands back is there in each run. */
+static bool look_top(dfi_look *l) {
+  dfi_unit *u = l->unit;
+  const dfi_look_loop *c = &l->loop[0];
+  uint32_t cell = 0;
+  u->loop = dfi_xcalloc(1, sizeof *u->loop);
+  u->loop[u->nloops++] = (dfi_nloop){ .scope = c->scope, .parent = -1 };
+  u->result = dfi_xcalloc((size_t)l->plan->nfetch + 1, sizeof *u->result);
+  for (int32_t i = 0; i < l->plan->nfetch; i++) {
+    const dfi_pnode *p = l->plan->fetch_node[i];
+    const dfi_operand o = l->plan->fetch[i];
+    if (!p || o == ~0u || DFI_SPACE(o) != DFI_ITERATION) continue;
+    const uint32_t slot = DFI_INDEX(o);
+    if (is_result(u, slot)) continue;
+    if (p->kind == DFI_K_SWITCH || c->node[p - c->nodes].guard != 0)
+      return dfi_unit_refuse(u, p, "it is fetched, and may be dead");
+    const uint8_t dtype = c->slot_dtype[slot];
+    if (!dtype || dtype == DF_RESOURCE) return dfi_unit_refuse(u, p, "it is fetched, and is neither number nor tensor");
+    u->result[u->nresults++] = (dfi_result){ p, slot, cell, dtype, c->slot_shape[slot] };
+    cell += dfi_cells(dtype, c->slot_shape[slot]);
+  }
+  u->nout = cell;
+  return true;
+}
+
 static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scope *s) {
   const int32_t at = loop_new(l, parent, guard, s);
   if (l->nloops > 64) return dfi_unit_refuse(l->unit, NULL, "it has more than 64 loops inside each other");
@@ -464,7 +494,7 @@ static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scop
   while (w.nready && ok) ok = look_node(&w, w.ready[--w.nready]);
   dfi_free(w.ready);
   if (ok && w.ndone < s->n) ok = dfi_unit_refuse(l->unit, NULL, "some of its nodes wait for what never comes");
-  return ok && look_ends(l, at);
+  return ok && (s->id ? look_ends(l, at) : look_top(l));
 }
 
 /* The plan's constants that are small tensors, and lie on the host. */

@@ -17,7 +17,7 @@
 
 /* ---- for the engine ----------------------------------------------------------------------------- */
 
-/* A plan's loops may be compiled from now on. */
+/* A plan's loops, and its top level where that is straight, may be compiled from now on. */
 void dfi_native_attach(dfi_plan *p);
 /* The run is over. */
 void dfi_native_forget_replays(dfi_exec *x);
@@ -70,6 +70,14 @@ typedef struct dfi_nloop {
 /* An array that flows through the unit under many names. */
 typedef struct dfi_root { uint32_t cell; bool written; } dfi_root;
 
+/* What a plan's top level hands back: the value in `slot`, which node makes, as it lies from `cell` on. */
+typedef struct dfi_result {
+  const dfi_pnode *node;
+  uint32_t slot, cell;
+  uint8_t dtype;
+  const dfi_shape *shape;        /* of a tensor, or NULL */
+} dfi_result;
+
 /* A kernel that the unit calls. dtype: of its operands; shape: of operands and results, owned; rank 0: a number. cell:
    of an operand that is a variable's handle. */
 enum { DFI_CALL_INPUTS = 12, DFI_CALL_OUTPUTS = 4 };
@@ -101,7 +109,8 @@ typedef struct dfi_unit {
   dfi_cell *cell; uint32_t ncells;
   dfi_operand *given; uint32_t ngiven;
   uint32_t nout;                 /* cells that it writes when left or at its end, at most */
-  dfi_nloop *loop; int32_t nloops;
+  dfi_nloop *loop; int32_t nloops;     /* of a top level one, which has no variables */
+  dfi_result *result; uint32_t nresults;       /* of a top level */
   dfi_root *root; int32_t nroots;
   dfi_site *site; int32_t nsites;      /* it returns 0 at its end, 1 + site where it is left */
   uint32_t narrays;              /* places that read or write an array: see dfi_access */
@@ -199,6 +208,15 @@ const void *dfi_native_hold(dfi_native_frame *c, int64_t peek);
 int32_t dfi_native_call(dfi_native_frame *c, int64_t call, void *const *in, void *const *out, const int64_t *number);
 
 typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */
+
+/* ---- enter.c, for straight.c: fills the cells that the unit reads (false: something is not what it was compiled for);
+   what it left in these cells, owned (where there is no memory for it the run has failed); its counts are the run's. */
+bool dfi_native_fill(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_record *r, int64_t *in);
+df_value dfi_native_value(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, uint8_t dtype, const dfi_shape *tensor,
+                          const int64_t *cell);
+void dfi_native_count(dfi_exec *x, int64_t *n);
+/* straight.c: the plan's top level may be compiled from now on, where it is straight. */
+void dfi_straight_attach(dfi_plan *p);
 
 /* ---- tell.c: what became of the plan's loops (of `loop` alone unless it is NULL) is added to the text. what:
    df_native. */

@@ -29,6 +29,22 @@ static bool bursts(const dfi_unit *u) {
   return false;
 }
 
+/* A plan's top level. */
+static void tell_top(const dfi_unit *u, dfi_text *t) {
+  dfi_text_add(t, "top level  ");
+  switch ((dfi_unit_state)atomic_load_explicit(&u->state, memory_order_acquire)) {
+    case DFI_UNIT_READY:
+      dfi_text_add(t, "native: %u nodes; %s in %.1f ms\n", u->scope->n,
+                   u->shared ? "shared" : u->from_disk ? "from the disk" : "compiled", u->compile_ms);
+      break;
+    case DFI_UNIT_REFUSED:
+      dfi_text_add(t, "tokens: %s\n", u->reason ? u->reason : "what it reads is not what it was compiled for");
+      break;
+    case DFI_UNIT_WAITING: dfi_text_add(t, "tokens: it is being compiled\n"); break;
+    case DFI_UNIT_COLD: dfi_text_add(t, "tokens: it has not become hot\n");
+  }
+}
+
 static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
   const dfi_scope *s = u->scope;
   const dfi_unit *outer = around(all, u->plan, s);
@@ -54,8 +70,18 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
   dfi_text_add(t, "\n");
 }
 
+static void tell_code(const dfi_unit *u, int32_t what, dfi_text *t) {
+  if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) return;
+  char *machine = what == DF_NATIVE_MACHINE ? dfi_native_assembly(u) : NULL;
+  dfi_text_add(t, "%s", machine ? machine : what == DF_NATIVE_LLVM ? u->text.at : "");
+  free(machine);
+}
+
 void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
   dfi_units *units = __atomic_load_n(&p->native, __ATOMIC_ACQUIRE);
+  const dfi_unit *top = p->scope[0].turner && units && !loop ? units->unit : NULL;
+  if (top && what == DF_NATIVE_SUMMARY) tell_top(top, t);
+  else if (top) tell_code(top, what, t);
   for (int32_t i = 1; i < p->nscopes; i++) {
     const dfi_scope *s = &p->scope[i];
     if (s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
@@ -66,10 +92,6 @@ void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
     }
     const dfi_unit *u = &units->unit[i];
     if (what == DF_NATIVE_SUMMARY) tell_unit(units->unit, u, t);
-    else if (atomic_load_explicit(&u->state, memory_order_acquire) == DFI_UNIT_READY) {
-      char *machine = what == DF_NATIVE_MACHINE ? dfi_native_assembly(u) : NULL;
-      dfi_text_add(t, "%s", machine ? machine : what == DF_NATIVE_LLVM ? u->text.at : "");
-      free(machine);
-    }
+    else tell_code(u, what, t);
   }
 }
