@@ -1,8 +1,8 @@
 /* gemm.c: matrix products.
  *
- * Three ways, by size alone: small products run at once on the matrices as they lie; larger ones whose b is near are
- * cut into rows over the worker threads; the largest into tiles by a library (onednn_matmul.h, else blas.h), or into
- * strips of our own.
+ * Four ways, by size alone: small products run at once on the matrices as they lie; larger ones whose b is near are cut
+ * into rows over the worker threads; then come strips of our own, and the largest are cut into blocks of our own where
+ * vectors are wide, else into tiles by a library (onednn_matmul.h, blas.h), as those are that are large but thin.
  */
 #include "gemm.h"
 #include "blas.h"
@@ -29,6 +29,9 @@ enum {
   FAR_BYTES = 1 << 19, MANY_ROWS = 512,                /* from here on packing b weighs nothing */
   A_PAYS = 256, A_ROWS = 32,     /* from so many columns and rows on a is packed */
   FEW = 8 * MR, STRIP = 16 * FEW, PANELS = 8, STRIPS = 16,   /* see strips(); the least number of strips wanted */
+  BLOCK_PANELS = 16, BLOCK_ROWS = 1024,               /* of a block, see block(): 384 KB of b; rows at most */
+  TILE_ROWS = BLOCK_ROWS / 2, TILES = 4,              /* rows of a tile at most, and how many tiles are wanted */
+  LEAST_BLOCK = 256, MOST_KEPT = 1 << 23,             /* rows and columns at least; a b that is kept, see large() */
 };
 
 /* A product in pieces. Of vectors with a matrix: m vectors, `vector` apart in a, their elements lda apart; n results
@@ -78,13 +81,13 @@ BLAS_TILES(blas_tiles_f64, double, dgemm)
 /* ---- which way -------------------------------------------------------------------------------------------- */
 
 typedef struct way {
-  df_range_fn vectors, rows, pack_a, turn_a, pack_all_b, strips, blas;
+  df_range_fn vectors, rows, pack_a, turn_a, pack_all_b, strips, blocks, blas;
   int64_t     width, nr;
 } way;
 static const way way_f32 = { vector_pieces_f32, row_pieces_f32, pack_a_f32, turn_a_f32,   pack_all_b_f32,
-                             strips_f32,        blas_tiles_f32, 4,          2 * LANES_f32 };
+                             strips_f32,        blocks_f32, blas_tiles_f32, 4, 2 * LANES_f32 };
 static const way way_f64 = { vector_pieces_f64, row_pieces_f64, pack_a_f64, turn_a_f64,   pack_all_b_f64,
-                             strips_f64,        blas_tiles_f64, 8,          2 * LANES_f64 };
+                             strips_f64,        blocks_f64, blas_tiles_f64, 8, 2 * LANES_f64 };
 
 static void set_tiles(job *s, int64_t rows, int64_t columns, int64_t unit_rows, int64_t unit_columns) {
   s->tile_rows = rows;
@@ -126,17 +129,49 @@ static void packed_b(df_kernel *k, const gemm *g, const way *w, job *s) {
   dfk_packed_done(g->weights, room);
 }
 
+/* n in equal parts of `most` at most, multiples of `unit`. */
+static int64_t part_of(int64_t n, int64_t most, int64_t unit) {
+  const int64_t parts = (n + most - 1) / most, each = (n + parts - 1) / parts;
+  return (each + unit - 1) / unit * unit;
+}
+
+/* How a result is cut shows in no number: each of its elements is summed in the same order. */
+static void in_blocks(df_kernel *k, const way *w, job *s) {
+  int64_t rows = TILE_ROWS, columns = BLOCK_PANELS * w->nr, down, across;
+  for (;; rows /= 2) {
+    s->tile_rows = part_of(s->m, rows, MR);
+    s->tile_columns = part_of(s->n, columns, w->nr);
+    down = (s->m + s->tile_rows - 1) / s->tile_rows;
+    across = (s->n + s->tile_columns - 1) / s->tile_columns;
+    if (down * across >= TILES || rows <= FEW) break;
+  }
+  dfk_parallel(k, down * across, 1, w->blocks, s);
+}
+
+/* As wide vectors have them, large enough, and not so few rows that a kept b is faster: there a library's tiles are
+ * slower, since they pack b anew for each. 1024^3 takes 9.7 ms on one thread and 4.9 on two, in tiles 10.6 and 5.3;
+ * 512 x 1024 x 2048 takes 9.8 instead of 11.8, and with b transposed 9.9 instead of 12.9. */
+static bool suit_blocks(const gemm *g) {
+  const bool kept = g->weights && g->m <= LEAST_BLOCK && g->n * g->k <= MOST_KEPT;
+  return VEC_BYTES >= 64 && g->m * g->n > UNSPLIT && g->m >= LEAST_BLOCK && g->n >= LEAST_BLOCK && !kept;
+}
+
 /* Packing a costs 8 % of a product of 512 x 512 matrices and gains nothing there: eight rows stream well. From A_PAYS
  * columns on it pays, since rows that lie a page apart crowd one set of the first-level cache. Tried and no faster:
  * kernels of 12 and of 14 rows (at 256 rows their ends halve the speed), chunks of 256. b packed as a whole beforehand
  * is slower for thin products. */
 static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
-  const dfk_done done = w->width == 4 ? dfk_dnn_products(k, g, DF_FLOAT32, 1, a, NULL, b, NULL, c) : DFK_NOT_DONE;
-  if (done != DFK_NOT_DONE) return done == DFK_DONE ? DF_OK : DF_RESOURCE_EXHAUSTED;
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t,
             .add = g->add, .a = a, .b = b, .c = c };
   bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX && g->lda < INT32_MAX && g->ldb < INT32_MAX;
-  if (fits && g->m * g->n > UNSPLIT && dfk_blas()) {
+  const bool by_blas = fits && g->m * g->n > UNSPLIT && dfk_blas();
+  if (suit_blocks(g) && (w->width == 4 || !by_blas)) {
+    in_blocks(k, w, &s);
+    return DF_OK;
+  }
+  const dfk_done done = w->width == 4 ? dfk_dnn_products(k, g, DF_FLOAT32, 1, a, NULL, b, NULL, c) : DFK_NOT_DONE;
+  if (done != DFK_NOT_DONE) return done == DFK_DONE ? DF_OK : DF_RESOURCE_EXHAUSTED;
+  if (by_blas) {
     set_tiles(&s, 256, 512, 32, 64);
     dfk_parallel(k, (g->m + s.tile_rows - 1) / s.tile_rows * ((g->n + s.tile_columns - 1) / s.tile_columns), 1, w->blas,
                  &s);

@@ -141,6 +141,30 @@ static void S(corner)(int64_t rows, int64_t columns, const T *from, int64_t ld, 
   }
 }
 
+/* to[p MR + j] = from[j][p]: MR rows of L = 2 MR elements, so that a vector of the result has two columns. After the
+ * exchanges its lanes are (row, column); then they are (column, row). */
+static inline __attribute__((always_inline)) void S(half_square)(const T *from, int64_t ld, T *to) {
+  V r[MR];
+  I lane;
+#pragma GCC unroll 16
+  for (int i = 0; i < L; i++) lane[i] = i;
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; i++) r[i] = S(load)(from + i * ld);
+#pragma GCC unroll 4
+  for (int s = MR / 2; s; s /= 2) {
+    I up = (lane & 2 * s) != 0, low = lane + (up & (L - 2 * s)), high = lane + (up & L) + (~up & 2 * s);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; i++) {
+      if (i & s) continue;
+      V a = r[i], b = r[i + s];
+      r[i] = S(shuffle)(a, b, low);
+      r[i + s] = S(shuffle)(a, b, high);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; i++) S(store)(to + i * L, S(shuffle)(r[i], r[i], lane % MR * 2 + lane / MR));
+}
+
 static void S(transpose)(int64_t rows, int64_t columns, const T *from, int64_t ld, T *to, int64_t ldt) {
   for (int64_t j = 0; j < rows; j += L)
     for (int64_t p = 0; p < columns; p += L) {
@@ -267,15 +291,21 @@ static void S(pack_a)(void *arg, int64_t begin, int64_t end) {
   }
 }
 
+/* MR rows of kc elements as [kc][MR]; rows that are missing are 0. */
+static inline void S(turn)(int64_t rows, int64_t kc, const T *from, int64_t ld, T *to) {
+  int64_t p = 0;
+  if (rows < MR) memset(to, 0, (size_t)(kc * MR) * sizeof(T));
+  if (rows == MR && L == 2 * MR) for (; p + L <= kc; p += L) S(half_square)(from + p, ld, to + p * MR);
+  S(transpose)(rows, kc - p, from + p, ld, to + p * MR, MR);
+}
+
 static void S(turn_a)(void *arg, int64_t begin, int64_t end) {     /* where not a_t: panels of MR rows */
   const job *s = (const job *)arg;
   int64_t mp = (s->m + MR - 1) / MR * MR;
   for (int64_t i = begin * MR; i < end * MR && i < s->m; i += MR)
     for (int64_t p = 0; p < s->k; p += KC) {
       int64_t kc = s->k - p < KC ? s->k - p : KC, rows = s->m - i < MR ? s->m - i : MR;
-      T *to = (T *)s->pa + p * mp + i * kc;
-      if (rows < MR) memset(to, 0, (size_t)(kc * MR) * sizeof(T));
-      S(transpose)(rows, kc, (const T *)s->a + i * s->lda + p, s->lda, to, MR);
+      S(turn)(rows, kc, (const T *)s->a + i * s->lda + p, s->lda, (T *)s->pa + p * mp + i * kc);
     }
 }
 
@@ -307,24 +337,23 @@ static void S(pack_all_b)(void *arg, int64_t begin, int64_t end) {  /* chunks of
     S(pack_b)(s, p, s->k - p < KC ? s->k - p : KC, 0, s->n, (T *)s->pb + p * np);
 }
 
-/* c[rows of MR at i, columns of the panel at j] = or += a times the panel b. */
+/* c[rows of MR at i, columns of the panel at j] = or += a times the panel b, where c has fewer of them. */
+static __attribute__((noinline)) void S(edge)(const job *s, int64_t i, int64_t j, int64_t p, int64_t kc, const T *a,
+                                              int64_t ars, int64_t acs, const T *b) {
+  enum { NR = 2 * L };
+  const int64_t rows = s->m - i < MR ? s->m - i : MR, columns = s->n - j < NR ? s->n - j : NR;
+  S(small)(rows, columns, kc, a, ars, acs, b, NR, (T *)s->c + i * s->ldc + j, s->ldc, p || s->add);
+}
+
 static inline __attribute__((always_inline)) void S(cell)(const job *s, int64_t i, int64_t j, int64_t p, int64_t kc,
                                                           int64_t mp, const T *b) {
   enum { NR = 2 * L };
-  int64_t rows = s->m - i < MR ? s->m - i : MR, columns = s->n - j < NR ? s->n - j : NR;
-  int64_t ars = s->pa ? 1 : s->lda, acs = s->pa ? MR : 1;
+  const int64_t ars = s->pa ? 1 : s->lda, acs = s->pa ? MR : 1;
   const T *a = s->pa ? (const T *)s->pa + p * mp + i * kc : (const T *)s->a + i * s->lda + p;
   T *c = (T *)s->c + i * s->ldc + j;
-  const bool add = p || s->add;
-  if (rows == MR && columns == NR) {
-    if (add) S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, true);
-    else     S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, false);
-    return;
-  }
-  T edge[MR * NR];
-  S(small)(rows, NR, kc, a, ars, acs, b, NR, edge, NR, false);
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t q = 0; q < columns; q++) c[r * s->ldc + q] = edge[r * NR + q] + (add ? c[r * s->ldc + q] : 0);
+  if (i + MR > s->m || j + NR > s->n) S(edge)(s, i, j, p, kc, a, ars, acs, b);
+  else if (p || s->add) S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, true);
+  else                  S(WHOLE)(2, false, L, kc, a, ars, acs, b, NR, c, s->ldc, false);
 }
 
 /* An eighth of a panel is on its way into the second-level cache while the one before it is used: kept panels lie in
@@ -356,6 +385,73 @@ static void S(strips)(void *arg, int64_t begin, int64_t end) {
             if (s->far && few == i0) S(come)(b + (j - j0 + NR) * KC, (i - few) / MR);
             S(cell)(s, i, j, p, kc, mp, b + (j - j0) * KC);
           }
+    }
+  }
+}
+
+/* ---- the largest: blocks of c ------------------------------------------------------------------------------------ */
+
+/* MR rows of a, KC columns from p on. */
+static inline void S(few_rows)(const job *s, int64_t i, int64_t p, int64_t kc, T *to) {
+  const int64_t rows = s->m - i < MR ? s->m - i : MR;
+  if (!s->a_t) {
+    S(turn)(rows, kc, (const T *)s->a + i * s->lda + p, s->lda, to);
+    return;
+  }
+  const T *from = (const T *)s->a + p * s->lda + i;
+  if (rows < MR) memset(to, 0, (size_t)(kc * MR) * sizeof(T));
+  if (rows < MR) for (int64_t q = 0; q < kc; q++) memcpy(to + q * MR, from + q * s->lda, (size_t)rows * sizeof(T));
+  else           for (int64_t q = 0; q < kc; q++) memcpy(to + q * MR, from + q * s->lda, MR * sizeof(T));
+}
+
+/* A whole cell, both sides packed. Functions of their own, so that all registers are theirs. */
+static __attribute__((noinline)) void S(cell_set)(int64_t kc, const T *a, const T *b, T *c, int64_t ldc) {
+  S(WHOLE)(2, false, L, kc, a, 1, MR, b, 2 * L, c, ldc, false);
+}
+static __attribute__((noinline)) void S(cell_add)(int64_t kc, const T *a, const T *b, T *c, int64_t ldc) {
+  S(WHOLE)(2, false, L, kc, a, 1, MR, b, 2 * L, c, ldc, true);
+}
+
+/* c[i0 … i1 - 1, j0 … j1 - 1]. A chunk of b's panels, at most BLOCK_PANELS, stays in the second-level cache while all
+ * rows pass by, MR at a time: these are packed into the first-level cache just before, and the next ones are on their
+ * way. So each is packed once for all columns here, and neither packed whole, to be fetched from memory again. */
+static void S(block)(const job *s, int64_t i0, int64_t i1, int64_t j0, int64_t j1, T *panels) {
+  enum { NR = 2 * L, LINE = 64 / sizeof(T) };
+  T few[MR * KC] __attribute__((aligned(64)));
+  for (int64_t p = 0; p < s->k; p += KC) {
+    const int64_t kc = s->k - p < KC ? s->k - p : KC;
+    S(pack_b)(s, p, kc, j0, j1, panels);
+    for (int64_t i = i0; i < i1; i += MR) {
+      S(few_rows)(s, i, p, kc, few);
+      const int64_t lines = i + 2 * MR > i1 ? 0 : s->a_t ? kc : MR * (kc / LINE);
+      const int64_t each = (lines * NR + j1 - j0 - 1) / (j1 - j0), down = s->a_t ? lines : MR;
+      const T *next = (const T *)s->a + (s->a_t ? p * s->lda + i + MR : (i + MR) * s->lda + p);
+      for (int64_t j = j0, at = 0; j < j1; j += NR) {
+        for (const int64_t to = at + each < lines ? at + each : lines; at < to; at++)
+          __builtin_prefetch(next + at % down * s->lda + at / down * LINE, 0, 3);
+        const T *b = panels + (j - j0) * KC;
+        T *c = (T *)s->c + i * s->ldc + j;
+        if (i + MR > s->m || j + NR > s->n) S(edge)(s, i, j, p, kc, few, 1, MR, b);
+        else if (p || s->add) S(cell_add)(kc, few, b, c, s->ldc);
+        else S(cell_set)(kc, few, b, c, s->ldc);
+      }
+    }
+  }
+}
+
+/* Tiles, those of a row one after the other. Whole rows of tiles in one range are one row of higher ones. */
+static void S(blocks)(void *arg, int64_t begin, int64_t end) {
+  const job *s = (const job *)arg;
+  enum { NR = 2 * L };
+  T panels[BLOCK_PANELS * KC * NR] __attribute__((aligned(64)));
+  const int64_t across = (s->n + s->tile_columns - 1) / s->tile_columns, most = BLOCK_ROWS / s->tile_rows;
+  for (int64_t t = begin, rows; t < end; t += rows ? rows * across : 1) {
+    const int64_t x = t % across, i0 = t / across * s->tile_rows;
+    rows = x ? 0 : (end - t) / across < most ? (end - t) / across : most;
+    const int64_t i1 = i0 + (rows ? rows : 1) * s->tile_rows, last = rows ? across : x + 1;
+    for (int64_t y = x; y < last; y++) {
+      const int64_t j0 = y * s->tile_columns, j1 = j0 + s->tile_columns;
+      S(block)(s, i0, i1 < s->m ? i1 : s->m, j0, j1 < s->n ? j1 : s->n, panels);
     }
   }
 }

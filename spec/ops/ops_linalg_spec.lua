@@ -81,7 +81,7 @@ describe('matmul', function()
   end)
 
   it('agrees with the reference where results are large, and of many small ones in bfloat16', function()
-    local sizes = { float32 = { { 520, 530, 40 }, { 5, 54000, 7 } },
+    local sizes = { float32 = { { 520, 530, 40 }, { 5, 54000, 7 }, { 261, 1031, 397 }, { 1203, 259, 193 } }, float64 = { { 531, 517, 211 } },
                     bfloat16 = { { 70, 200, 210 }, { 130, 33, 401 }, { 1000, 65, 20 }, { 3, 1030, 100 } } }
     for dtype, list in pairs(sizes) do
       for _, size in ipairs(list) do
@@ -112,13 +112,19 @@ describe('matmul', function()
       local a, b = df.constant(small({ 150, 220 }, 'float32', 1)), df.constant(small({ 220, 230 }, 'float32', 2))
       local c, d = df.constant(small({ 600, 300 }, 'float32', 3)), df.constant(small({ 300, 700 }, 'float32', 4))
       local ys = { df.matmul(a, b), df.matmul(b, a, { transpose_a = true, transpose_b = true }), df.matmul(a, b:slice({ 0, 0 }, { 220, 1 })),
-                   df.matmul(c, d), df.cast(df.matmul(df.cast(c, 'bfloat16'), df.cast(d, 'bfloat16')), 'float32') }
+                   df.matmul(c, d), df.matmul(df.transpose(c), df.transpose(d), { transpose_a = true, transpose_b = true }), df.cast(df.matmul(df.cast(c, 'bfloat16'), df.cast(d, 'bfloat16')), 'float32') }
       local one, four = df.Session{ graph = g, threads = 1 }, df.Session{ graph = g, threads = 4 }
       local expected = one:run(ys)
       for _ = 1, 5 do same(four:run(ys), expected) end
       one:close()
       four:close()
     end)
+  end)
+
+  it('gives rows of a large product the bits that they have among others', function()
+    local a, b = df.constant(small({ 900, 400 }, 'float32', 5)), df.constant(small({ 400, 600 }, 'float32', 6))
+    local all = df.run(df.matmul(a, b))
+    same(df.run(df.matmul(a:slice({ 300, 0 }, { 480, 400 }), b)), df.run(df.constant(all):slice({ 300, 0 }, { 480, 600 })))
   end)
 
   it('broadcasts batches', function()
