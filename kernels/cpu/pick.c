@@ -1,14 +1,12 @@
-/* pick.c: argmax, argmin and top_k. Lines are independent of each other; each is searched in order, so the first of
- * equals wins on any number of threads. */
+/* pick.c: argmax and argmin. Lines are independent of each other; each is searched in order, so the first of equals
+ * wins on any number of threads. */
 #include "../reduce.h"
 #include "../half.h"
 #include "lanes.h"
 
-/* ---- argmax and argmin ----------------------------------------------------------------------------- */
-
 typedef struct search {
   const void *x;
-  int64_t     n, inner, k;
+  int64_t     n, inner;
   bool        least, wide;      /* wide: int64 results */
   void       *y;
 } search;
@@ -115,62 +113,20 @@ FEW(arg_f64, double, __m512d, __mmask8, _mm512_mask_loadu_pd, _mm512_cmp_pd_mask
 #define arg_f64_few arg_f64
 #endif
 
-/* ---- top_k: a heap of the k best seen, its worst at the root ------------------------------------------ */
-
-#define TOP_K(NAME, T)                                                                                             \
-  static inline bool NAME##_above(const T *x, int32_t a, int32_t b) {                                              \
-    T p = x[a], q = x[b];                                                                                          \
-    bool nan_p = p != p, nan_q = q != q;                                                                           \
-    if (nan_p || nan_q) return nan_p != nan_q ? nan_p : a < b;                                                     \
-    return p != q ? p > q : a < b;                                                                                 \
-  }                                                                                                                \
-  static void NAME##_sink(const T *x, int32_t *h, int64_t n, int64_t i) {                                          \
-    int32_t v = h[i];                                                                                              \
-    for (int64_t c; (c = 2 * i + 1) < n; i = c) {                                                                  \
-      if (c + 1 < n && NAME##_above(x, h[c], h[c + 1])) c++;                                                       \
-      if (!NAME##_above(x, v, h[c])) break;                                                                        \
-      h[i] = h[c];                                                                                                 \
-    }                                                                                                              \
-    h[i] = v;                                                                                                      \
-  }                                                                                                                \
-  static void NAME(void *arg, int64_t begin, int64_t end) {                                                        \
-    const search *s = (const search *)arg;                                                                         \
-    for (int64_t line = begin; line < end; line++) {                                                               \
-      const T *x = (const T *)s->x + line * s->n;                                                                  \
-      int32_t *h = (int32_t *)s->y + line * s->k;                                                                  \
-      for (int64_t i = 0; i < s->k; i++) h[i] = (int32_t)i;                                                        \
-      for (int64_t i = s->k / 2 - 1; i >= 0; i--) NAME##_sink(x, h, s->k, i);                                      \
-      for (int64_t i = s->k; i < s->n; i++)                                                                        \
-        if (NAME##_above(x, (int32_t)i, h[0])) { h[0] = (int32_t)i; NAME##_sink(x, h, s->k, 0); }                  \
-      for (int64_t left = s->k - 1; left > 0; left--) {                                                            \
-        int32_t worst = h[0];                                                                                      \
-        h[0] = h[left];                                                                                            \
-        h[left] = worst;                                                                                           \
-        NAME##_sink(x, h, left, 0);                                                                                \
-      }                                                                                                            \
-    }                                                                                                              \
-  }
-TOP_K(top_f32, float)
-TOP_K(top_f64, double)
-TOP_K(top_i8, int8_t)
-TOP_K(top_u8, uint8_t)
-TOP_K(top_i32, int32_t)
-TOP_K(top_i64, int64_t)
-
-static df_range_fn search_of(uint8_t dtype, bool top, const search *s) {
+static df_range_fn search_of(uint8_t dtype, const search *s) {
   const bool few = s->inner == 1 && s->n <= (dtype == DF_FLOAT64 ? LANES_f64 : LANES_f32);
   switch (dtype) {
-    case DF_FLOAT64: return top ? top_f64 : few ? arg_f64_few : arg_f64;
-    case DF_INT8:    return top ? top_i8 : arg_i8;
-    case DF_UINT8:   return top ? top_u8 : arg_u8;
-    case DF_INT32:   return top ? top_i32 : arg_i32;
-    case DF_INT64:   return top ? top_i64 : arg_i64;
-    default:         return top ? top_f32 : few ? arg_f32_few : arg_f32;
+    case DF_FLOAT64: return few ? arg_f64_few : arg_f64;
+    case DF_INT8:    return arg_i8;
+    case DF_UINT8:   return arg_u8;
+    case DF_INT32:   return arg_i32;
+    case DF_INT64:   return arg_i64;
+    default:         return few ? arg_f32_few : arg_f32;
   }
 }
 
 /* Runs the search over all lines, float16 and bfloat16 as floats. */
-static int32_t run(df_kernel *k, search *s, const df_tensor *x, int64_t lines, bool top) {
+static int32_t run(df_kernel *k, search *s, const df_tensor *x, int64_t lines) {
   float *f = NULL;
   s->x = x->data;
   if (dfk_is_half(x->dtype)) {
@@ -178,8 +134,7 @@ static int32_t run(df_kernel *k, search *s, const df_tensor *x, int64_t lines, b
     if (!f) return DF_RESOURCE_EXHAUSTED;
     dfk_half_to_floats(x->dtype, f, (const uint16_t *)x->data, x->size);
   }
-  if (lines > 0) dfk_parallel(k, lines, s->n >= 32768 ? 1 : 32768 / s->n, search_of(x->dtype, top, s),
-                              s);
+  if (lines > 0) dfk_parallel(k, lines, s->n >= 32768 ? 1 : 32768 / s->n, search_of(x->dtype, s), s);
   dfk_free(f);
   return DF_OK;
 }
@@ -203,33 +158,8 @@ static int32_t arg(df_kernel *k, bool least) {
   df_tensor *y = dfk_out(k, 0, k->out_dtype[0], rank, dims);
   if (!y) return DF_RESOURCE_EXHAUSTED;
   s.y = y->data;
-  return run(k, &s, x, lines, false);
+  return run(k, &s, x, lines);
 }
 
 int32_t cpu_arg_max(df_kernel *k) { return arg(k, false); }
 int32_t cpu_arg_min(df_kernel *k) { return arg(k, true); }
-
-int32_t cpu_top_k(df_kernel *k) {
-  const df_tensor *x = k->in[0];
-  if (dfk_is_rare(x->dtype)) return ref_top_k(k);
-  char text[160];
-  if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k needs at least one axis, got a scalar");
-  search s = { .n = x->dims[x->rank - 1], .inner = 1 };
-  if (!dfk_integer(k, 1, "k", &s.k)) return k->error->code;
-  if (s.k < 0 || s.k > s.n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld",
-                    (long long)s.k, dfk_shape_text(x, text, sizeof text), (long long)s.n);
-  int64_t dims[DF_MAX_RANK], lines = 1;
-  for (int32_t i = 0; i < x->rank - 1; i++) lines *= dims[i] = x->dims[i];
-  dims[x->rank - 1] = s.k;
-  df_tensor *values = dfk_out(k, 0, x->dtype, x->rank, dims), *indices = dfk_out(k, 1, DF_INT32, x->rank, dims);
-  if (!values || !indices) return DF_RESOURCE_EXHAUSTED;
-  if (values->size == 0) return DF_OK;
-  s.y = indices->data;
-  int32_t code = run(k, &s, x, lines, true);
-  size_t width = (size_t)df_dtype_bytes(x->dtype);
-  for (int64_t i = 0; i < values->size && !code; i++)
-    memcpy((char *)values->data + (size_t)i * width,
-           (const char *)x->data + (size_t)(i / s.k * s.n + ((int32_t *)indices->data)[i]) * width, width);
-  return code;
-}

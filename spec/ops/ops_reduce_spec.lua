@@ -380,6 +380,39 @@ describe('top_k', function()
     end
   end)
 
+  it('agrees with the reference where lines are long, of few and of many values', function()
+    for _, dtype in ipairs(numbers) do
+      local span = (dtype == 'int8' or dtype == 'uint8') and 100 or 30000
+      support.cpu_equals_ref(function(x, y, z)
+        local ys = {}
+        for _, k in ipairs{ 6, 7, 60 } do ys[#ys + 1], ys[#ys + 2] = df.top_k(x, k) end
+        for _, k in ipairs{ 1, 300, 2100 } do ys[#ys + 1], ys[#ys + 2] = df.top_k(y, k) end
+        ys[#ys + 1], ys[#ys + 2] = df.top_k(z, 9000)
+        return ys
+      end, { support.tensor({ 4, 60 }, 0, 5, dtype, 1), support.tensor({ 3, 2100 }, 0, span, dtype, 2), support.tensor({ 9000 }, 0, span, dtype, 3) })
+    end
+  end)
+
+  it('has NaN first, zeros of both signs in their order, and negative numbers, in a line that is sorted as a whole', function()
+    local x = {}
+    for i = 1, 96 do x[i] = i % 3 - 1.5 * (i % 2) end
+    x[10], x[20], x[30], x[40], x[50], x[60] = nan, -0.0, 0.0, -inf, inf, nan
+    for _, dtype in ipairs{ 'float32', 'float64' } do
+      local values, places = df.top_k(df.constant(x, dtype), 96)
+      values, places = unpack(df.run{ 1 / values, places })
+      values, places = values:totable(), places:totable()
+      same({ places[1], places[2], places[3], places[96] }, { 9, 59, 49, 39 })
+      assert.is_true(values[1] ~= values[1] and values[2] ~= values[2])
+      local before
+      for i, place in ipairs(places) do
+        local v = x[place + 1]
+        if before and v == before then assert.is_true(place > places[i - 1]) elseif before == before and before then assert.is_true(v < before) end
+        if v == 0 then same(values[i] > 0, 1 / v > 0) end
+        before = v
+      end
+    end
+  end)
+
   it('has derivatives', function()
     support.check_gradient(function(x) return (df.top_k(df.sin(x), 2)) end, { support.tensor({ 3, 5 }, -1, 1, 'float64', 5) }, { order = 2 })
   end)
