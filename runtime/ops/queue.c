@@ -137,14 +137,15 @@ static int32_t kernel_padding(df_kernel *k)  { return queue_of_kind(k, DFI_QUEUE
 static int32_t kernel_shuffle(df_kernel *k)  { return queue_of_kind(k, DFI_QUEUE_SHUFFLE); }
 static int32_t kernel_priority(df_kernel *k) { return queue_of_kind(k, DFI_QUEUE_PRIORITY); }
 
-/* Input 0 of a kernel, borrowed; NULL where it is no queue (error is filled). */
-static dfi_queue *queue_in(df_kernel *k) {
-  dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
+/* An input of a kernel, borrowed; NULL where it is no queue (error is filled). */
+static dfi_queue *queue_at(df_kernel *k, int32_t input) {
+  dfi_handle *h = k->raw[input]->kind == DF_HANDLE ? k->raw[input]->as.handle : NULL;
   if (h && h->type == DFI_QUEUE) return (dfi_queue *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a queue",
+  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a queue", input,
            h ? "a handle of something else" : "not a handle");
   return NULL;
 }
+static dfi_queue *queue_in(df_kernel *k) { return queue_at(k, 0); }
 
 /* As queue_in, for those with the attributes (types, timeout_ms). */
 static dfi_queue *patient_queue_in(df_kernel *k) {
@@ -189,6 +190,10 @@ static int32_t kernel_clear(df_kernel *k) {
   if (!q) return k->error->code;
   dfi_queue_clear(q);
   return DF_OK;
+}
+static int32_t kernel_replace(df_kernel *k) {
+  dfi_queue *q = queue_in(k), *from = q ? queue_at(k, 1) : NULL;
+  return from ? dfi_queue_replace(q, from, k) : k->error->code;
 }
 static int32_t kernel_size(df_kernel *k) {
   dfi_queue *q = queue_in(k);
@@ -283,6 +288,9 @@ static const df_op ops[] = {
   CALL("QueuePeek", "handle:handle index:int32", "components:component_types*", GET, shape_dequeue, kernel_peek,
        "the element that is `index` places from the next one, which stays; waits for it"),
   CALL("QueueClear", "handle:handle", "", "", NULL, kernel_clear, "lets all elements of the queue go"),
+  CALL("QueueReplace", "handle:handle from:handle", "", "", NULL, kernel_replace,
+       "in one step the queue lets its elements go and holds those of the other, which is empty then; who waits goes "
+       "on behind them"),
   BOTH(ASK, "QueueSize", "size:int32", kernel_size, "how many elements the queue holds"),
   BOTH(ASK, "QueueIsClosed", "is_closed:bool", kernel_is_closed, "whether the queue is closed"),
   { .type = "PackHandles",

@@ -183,7 +183,7 @@ static bool produce(dfi_queue *q, dfi_waiter *w, bool *moved) {
   }
   df_value few[8], *cell = q->stride <= 8 ? few : dfi_xmalloc(sizeof *cell * (size_t)q->stride);
   while (w->wanted && q->count < q->capacity) {
-    if (!dfi_cells_room(q)) {
+    if (!dfi_cells_room(q, 1)) {
       w->status = dfk_fail(w->kernel, DF_RESOURCE_EXHAUSTED,
                            "out of memory for another element of queue '%s', which holds %lld", q->name,
                            (long long)q->count);
@@ -379,38 +379,46 @@ static int32_t join(dfi_queue *q, df_kernel *k, errand e, int64_t wanted, bool m
 
 /* ---- the calls --------------------------------------------------------------------------------------------- */
 
+/* Does a value of that dtype and shape fit component c? `each` is said behind the shape. */
+static int32_t check_component(const dfi_queue *q, df_kernel *k, int32_t c, int32_t dtype, const dfi_shape *given,
+                               const char *each) {
+  dfi_shape want = q->shape ? q->shape[c] : dfi_shape_unknown(), merged;
+  char a[160], b[160];
+  if (dtype != q->dtype[c])
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of %s '%s' is %s but %s was given", c, noun(q), q->name,
+                    df_dtype_name(q->dtype[c]), df_dtype_name(dtype));
+  if (!dfi_shape_merge(&want, given, &merged))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of queue '%s' is %s but %s%s was given", c, q->name,
+                    dfi_typed_shape_text(q->dtype[c], &want, a), dfi_typed_shape_text(dtype, given, b), each);
+  if (c == 0 && q->kind == DFI_QUEUE_PRIORITY && given->rank)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the priority for queue '%s' must be a scalar but is %s", q->name,
+                    dfi_typed_shape_text(dtype, given, a));
+  return DF_OK;
+}
+
 /* Do the components fit the queue? `many`: along axis 0, and of one length, which is given back. */
 static int32_t check_components(const dfi_queue *q, df_kernel *k, bool many, int64_t *length) {
   const int32_t from = inputs_from(q);
+  int32_t code = DF_OK;
   if (k->nin - from != q->n)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s '%s' has %d component%s but %d value%s given", noun(q), q->name, q->n,
                     q->n == 1 ? "" : "s", k->nin - from, k->nin == from + 1 ? " was" : "s were");
-  for (int32_t c = 0; c < q->n; c++) {
+  for (int32_t c = 0; c < q->n && !code; c++) {
     const df_value *v = k->raw[c + from];
-    dfi_shape given = dfi_value_shape(v), want = q->shape ? q->shape[c] : dfi_shape_unknown(), merged;
-    char a[160], b[160];
-    if (v->dtype != q->dtype[c])
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of %s '%s' is %s but %s was given", c, noun(q), q->name,
-                      df_dtype_name(q->dtype[c]), df_dtype_name(v->dtype));
-    if (many && given.rank == 0)
-      return dfk_fail(k, DF_INVALID_ARGUMENT,
-                      "component %d for queue '%s' is a scalar: enqueue_many takes rows along axis 0", c, q->name);
-    if (many) {
+    dfi_shape given = dfi_value_shape(v);
+    if (many && v->dtype == q->dtype[c]) {
+      if (given.rank == 0)
+        return dfk_fail(k, DF_INVALID_ARGUMENT,
+                        "component %d for queue '%s' is a scalar: enqueue_many takes rows along axis 0", c, q->name);
       if (c == 0) *length = given.dims[0];
       if (given.dims[0] != *length)
         return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d for queue '%s' has %lld rows but component 0 has %lld", c,
                         q->name, (long long)given.dims[0], (long long)*length);
       given = dfi_shape_of(given.rank - 1, given.dims + 1);
     }
-    if (!dfi_shape_merge(&want, &given, &merged))
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of queue '%s' is %s but %s%s was given", c, q->name,
-                      dfi_typed_shape_text(q->dtype[c], &want, a), dfi_typed_shape_text(v->dtype, &given, b),
-                      many ? " in each row" : "");
-    if (c == 0 && q->kind == DFI_QUEUE_PRIORITY && given.rank)
-      return dfk_fail(k, DF_INVALID_ARGUMENT, "the priority for queue '%s' must be a scalar but is %s", q->name,
-                      dfi_typed_shape_text(v->dtype, &given, a));
+    code = check_component(q, k, c, v->dtype, &given, many ? " in each row" : "");
   }
-  return DF_OK;
+  return code;
 }
 
 int32_t dfi_queue_enqueue(dfi_queue *q, df_kernel *k) {
@@ -485,6 +493,49 @@ void dfi_queue_clear(dfi_queue *q) {
   move_on(q, &done);
   pthread_mutex_unlock(&q->lock);
   complete(q, &done);
+}
+
+/* May q hold what `from` holds, and is there room? Both locks are held. */
+static int32_t check_replacement(dfi_queue *q, const dfi_queue *from, df_kernel *k) {
+  int32_t code = DF_OK;
+  if (q->closed) return dfk_fail(k, DF_FAILED_PRECONDITION, "queue '%s' is closed", q->name);
+  if (from->n != q->n)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s' has %d component%s but %d in '%s'", q->name, q->n,
+                    q->n == 1 ? "" : "s", from->n, from->name);
+  if (from->count > q->capacity)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s' holds at most %lld elements but there are %lld in '%s'",
+                    q->name, (long long)q->capacity, (long long)from->count, from->name);
+  for (int64_t i = 0; i < from->count; i++)
+    for (int32_t c = 0; c < q->n && !code; c++) {
+      const df_value *v = &dfi_cells_at(from, i)[c];
+      const dfi_shape given = dfi_value_shape(v);
+      code = check_component(q, k, c, v->dtype, &given, "");
+    }
+  if (!code && !dfi_cells_room(q, from->count))
+    code = dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for %lld elements of queue '%s'", (long long)from->count,
+                    q->name);
+  return code;
+}
+
+int32_t dfi_queue_replace(dfi_queue *q, dfi_queue *from, df_kernel *k) {
+  dfi_line done = { NULL, &done.first }, done_from = { NULL, &done_from.first };
+  if (q == from) return dfk_fail(k, DF_INVALID_ARGUMENT, "queue '%s' was to hold what it holds itself", q->name);
+  dfi_queue *low = q < from ? q : from, *high = q < from ? from : q;          /* two locks, always in this order */
+  pthread_mutex_lock(&low->lock);
+  pthread_mutex_lock(&high->lock);
+  const int32_t code = check_replacement(q, from, k);
+  if (!code) {
+    dfi_cells_order(from);
+    dfi_cells_clear(q);
+    dfi_cells_move(q, from);
+    move_on(q, &done);
+    move_on(from, &done_from);
+  }
+  pthread_mutex_unlock(&high->lock);
+  pthread_mutex_unlock(&low->lock);
+  complete(q, &done);
+  complete(from, &done_from);
+  return code;
 }
 
 int64_t dfi_queue_size(dfi_queue *q) {

@@ -76,20 +76,28 @@ int32_t dfi_queue_close(dfi_queue *q, df_kernel *k, bool cancel_pending);
 int32_t dfi_queue_peek(dfi_queue *q, df_kernel *k, int64_t index);
 /* Takes all elements out and lets them go: who waits for room goes on. */
 void    dfi_queue_clear(dfi_queue *q);
+/* In one step: the queue lets its elements go and holds those of `from` instead, in their order, and `from` none. Who
+ * waits goes on behind that, for room or with the new elements. What does not fit, or a closed queue, is an error that
+ * changes neither. */
+int32_t dfi_queue_replace(dfi_queue *q, dfi_queue *from, df_kernel *k);
 int64_t dfi_queue_size(dfi_queue *q);
 bool    dfi_queue_closed(dfi_queue *q);
 
 /* ---- queue_cells.c: the elements, under the lock --------------------------------------------------- */
 /* A cell is `stride` values: the components, and in a priority queue the serial number, which push gives. push and
  * give_back take the values over; take hands them over: those of the next element in the queue's order. */
-bool dfi_cells_room(dfi_queue *q);             /* for one more; false: out of memory */
+bool dfi_cells_room(dfi_queue *q, int64_t n);  /* for n more; false: out of memory */
 void dfi_cells_push(dfi_queue *q, df_value *cell);
 void dfi_cells_take(dfi_queue *q, df_value *cell);
 /* The cells of a call that goes without them, in the order they were taken. */
 void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n);
-/* A copy of the i-th element of a FIFO. */
+/* The i-th element of a FIFO, borrowed. */
+const df_value *dfi_cells_at(const dfi_queue *q, int64_t i);
+/* A copy of it. */
 void dfi_cells_copy(const dfi_queue *q, int64_t i, df_value *cell);
 void dfi_cells_order(dfi_queue *q);                                  /* a priority queue's: as they will come out */
+/* All elements of `from` become those of q, which holds none and has room. */
+void dfi_cells_move(dfi_queue *q, dfi_queue *from);
 /* Lets all of them go. */
 void dfi_cells_clear(dfi_queue *q);
 void dfi_cells_free(dfi_queue *q);

@@ -14,9 +14,10 @@ static inline size_t cell_bytes(const dfi_queue *q) { return sizeof(df_value) * 
 /* The cells lie in tensor memory, so a limit on that holds for them too. */
 static int64_t ring_bytes(const dfi_queue *q, int64_t room) { return (int64_t)cell_bytes(q) * room; }
 
-bool dfi_cells_room(dfi_queue *q) {
-  if (q->count + q->lent < q->room) return true;
-  int64_t room = q->room ? 2 * q->room : 16;
+bool dfi_cells_room(dfi_queue *q, int64_t n) {
+  int64_t room = q->room ? q->room : 16;
+  while (room < q->count + q->lent + n) room *= 2;
+  if (room == q->room) return true;
   df_value *cells = dfi_alloc(ring_bytes(q, room));
   if (!cells) return false;
   for (int64_t i = 0; i < q->count; i++) memcpy(cells + i * q->stride, cell_at(q, i), cell_bytes(q));
@@ -56,16 +57,25 @@ static void sink(dfi_queue *q, int64_t i) {
 
 /* ---- in and out ------------------------------------------------------------------------------------------ */
 
-static void append(dfi_queue *q, const df_value *cell) {
+/* The cell behind the last one has been written. */
+static void appended(dfi_queue *q) {
   df_assert(q->count < q->room);
-  memcpy(cell_at(q, q->count), cell, cell_bytes(q));
   q->count++;
   if (q->kind == DFI_QUEUE_PRIORITY) rise(q, q->count - 1);
 }
 
-void dfi_cells_push(dfi_queue *q, df_value *cell) {
+static void append(dfi_queue *q, const df_value *cell) {
+  memcpy(cell_at(q, q->count), cell, cell_bytes(q));
+  appended(q);
+}
+
+static void number(dfi_queue *q, df_value *cell) {
   if (q->kind == DFI_QUEUE_PRIORITY)
     cell[q->n] = (df_value){ .kind = DF_SCALAR, .dtype = DF_INT64, .as.i64 = q->serial++ };
+}
+
+void dfi_cells_push(dfi_queue *q, df_value *cell) {
+  number(q, cell);
   append(q, cell);
 }
 
@@ -99,6 +109,8 @@ void dfi_cells_give_back(dfi_queue *q, const df_value *cells, int64_t n) {
   }
 }
 
+const df_value *dfi_cells_at(const dfi_queue *q, int64_t i) { return cell_at(q, i); }
+
 void dfi_cells_copy(const dfi_queue *q, int64_t i, df_value *cell) {
   for (int32_t c = 0; c < q->n; c++) cell[c] = dfi_value_copy(&cell_at(q, i)[c]);
 }
@@ -107,6 +119,15 @@ void dfi_cells_order(dfi_queue *q) {         /* what is sorted is a heap, too */
   for (int64_t i = 1; q->kind == DFI_QUEUE_PRIORITY && i < q->count; i++)
     for (int64_t at = i; at > 0 && before(q, cell_at(q, at), cell_at(q, at - 1)); at--)
       swap_cells(q, cell_at(q, at), cell_at(q, at - 1));
+}
+
+void dfi_cells_move(dfi_queue *q, dfi_queue *from) {
+  for (int64_t i = 0; i < from->count; i++) {
+    memcpy(cell_at(q, q->count), cell_at(from, i), sizeof(df_value) * (size_t)q->n);
+    number(q, cell_at(q, q->count));
+    appended(q);
+  }
+  from->count = 0;
 }
 
 void dfi_cells_clear(dfi_queue *q) {

@@ -15,7 +15,7 @@ local M = {
     MutableHashTableOfTensorsV2 MutableHashTableV2 OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone PaddingFIFOQueue
     PaddingFIFOQueueV2 PriorityQueue PriorityQueueV2 QueueClear QueueClose QueueCloseV2 QueueDequeue QueueDequeueMany
     QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 QueueDequeueV2 QueueEnqueue QueueEnqueueMany QueueEnqueueManyV2
-    QueueEnqueueV2 QueueIsClosed QueueIsClosedV2 QueuePeek QueueSize QueueSizeV2 RandomShuffleQueue RandomShuffleQueueV2
+    QueueEnqueueV2 QueueIsClosed QueueIsClosedV2 QueuePeek QueueReplace QueueSize QueueSizeV2 RandomShuffleQueue RandomShuffleQueueV2
     ResourceAccumulatorApplyGradient ResourceAccumulatorNumAccumulated ResourceAccumulatorSetGlobalStep
     ResourceAccumulatorTakeGradient ResourceConditionalAccumulator Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush
     StackPushV2 StackV2 Stage StageClear StagePeek StageSize Unstage ]] },

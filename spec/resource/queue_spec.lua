@@ -683,4 +683,33 @@ describe('making a queue', function()
     assert.equal('out_of_range', code_of(batch.wait, batch))
     assert.matches('is closed and has no element 2 %(2 there%)', message_of(df.run, look, { [at] = 2 }))
   end)
+
+  it('hold in one step what another held, or what they held before', function()
+    local registry = require 'dflow.front.registry'
+    local q = df.FIFOQueue(3, 'int32', { shapes = {}, name = 'full' })
+    local function beside(types, ...)
+      local from = df.FIFOQueue(-1, types, { name = 'beside' })
+      for i = 1, select('#', ...) do df.run(from:enqueue(df.constant((select(i, ...)), type(types) == 'table' and types[1] or types))) end
+      return from
+    end
+    local function replace(from, to) return registry.op('QueueReplace', { to or q, from }) end
+    df.run(q:enqueue(1))
+    local two = beside('int32', 5, 6)
+    df.run(replace(two))
+    same({ df.run(q:size()), df.run(two:size()) }, { 2, 0 })
+    assert.matches("holds at most 3 elements but there are 4 in 'beside", message_of(df.run, replace(beside('int32', 1, 2, 3, 4))))
+    assert.matches("component 0 of queue 'full' is int32 but float32 was given", message_of(df.run, replace(beside('float32', 1))))
+    assert.matches("component 0 of queue 'full' is int32%[%] but int32%[2%] was given", message_of(df.run, replace(beside('int32', 7, { 1, 2 }))))
+    assert.matches("queue 'full' has 1 component but 2 in 'beside", message_of(df.run, replace(df.FIFOQueue(-1, { 'int32', 'int32' }, { name = 'beside' }))))
+    assert.matches("queue 'full' was to hold what it holds itself", message_of(df.run, replace(q)))
+    assert.matches('input 1 is a handle of something else but must be a queue', message_of(df.run, replace(df.HashTable({ 'a' }, { 1 }, 0))))
+    same({ df.run(q:size()), df.run(q:dequeue()), df.run(q:dequeue()) }, { 2, 5, 6 })
+    local best = df.PriorityQueue(-1, 'int32', { shapes = {} })
+    local heap = df.PriorityQueue(-1, 'int32', { shapes = {} })
+    for _, p in ipairs{ 2, 1, 3 } do df.run(heap:enqueue(df.int64(p), p)) end
+    df.run(replace(heap, best))
+    for p = 1, 3 do assert.equal(p, (df.run{ best:dequeue() })[2]) end
+    df.run(q:close())
+    assert.equal('failed_precondition', code_of(df.run, replace(two)))
+  end)
 end)

@@ -1,7 +1,7 @@
 --- Checkpoints: df.save, df.restore, df.train.Saver, safetensors as such, and results that stay Tensors.
 local df = require 'dflow'
 local support = require 'spec.support'
-local near, message_of = support.near, support.message_of
+local near, same, message_of = support.near, support.same, support.message_of
 
 local function shell(line) local p = io.popen(line) local s = p:read '*a' p:close() return s end
 local function write(path, bytes) local f = assert(io.open(path, 'wb')) f:write(bytes) f:close() end
@@ -10,6 +10,11 @@ local function error_of(fn, ...)
   local ok, e = pcall(fn, ...)
   assert.is_false(ok)
   return e
+end
+
+local function pause()
+  local idle = df.FIFOQueue(1, 'int32')
+  pcall(df.run, idle:dequeue(), nil, { timeout = 0.05 })
 end
 
 describe('checkpoints', function()
@@ -355,6 +360,50 @@ describe('checkpoints', function()
     df.Variable(1.0, { name = 'w' })
     assert.matches('2 elements of the queue .jobs., which holds 1', error_of(df.restore, path,
       { queues = { df.FIFOQueue(1, { 'float32', 'float32' }, { shapes = { { 2 }, {} }, name = 'jobs' }) } }).message)
+  end)
+
+  it('restore a queue in one step: who waits for room or for elements goes on with what was restored', function()
+    df.Variable(1.0, { name = 'w' })
+    local q = df.FIFOQueue(2, 'int32', { shapes = {}, name = 'full' })
+    local take, size = q:dequeue(), q:size()
+    df.run(q:enqueue_many{ 1, 2 })
+    df.save(path, { queues = q })
+    for _ = 1, 2 do df.run(take) end
+    local many = df.start(q:enqueue_many{ 7, 8, 9 })                -- two of them have room
+    for _ = 1, 1000 do if df.run(size) == 2 then break end pause() end
+    local one = df.start(q:enqueue(10))
+    pause()
+    df.restore(path, { queues = q })
+    assert.is_false(many:done() or one:done())
+    assert.same({ 1, 2 }, { df.run(take), df.run(take) })           -- not 7, which was in it
+    assert.same({ 9, 10 }, { df.run(take), df.run(take) })
+    many:wait()
+    one:wait()
+    local batch = df.start(q:dequeue_many(3))
+    pause()
+    df.restore(path, { queues = q })
+    pause()
+    assert.is_false(batch:done())
+    df.run(q:enqueue(5))
+    same(batch:wait(), { 1, 2, 5 })
+  end)
+
+  it('restore a queue that lies on another device, and of a graph that nothing is added to any more', function()
+    df.Variable(1.0, { name = 'w' })
+    local q = df.device('sim:1', function() return df.PriorityQueue(4, 'float32', { shapes = { {} }, name = 'far' }) end)
+    local first = df.placeholder('int64', {})
+    local put, take = q:enqueue(first, 2.5), { q:dequeue() }
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' } }
+    local saver = df.train.Saver{ queues = q }
+    q.graph:finalize()
+    for _, p in ipairs{ 3, 1, 2 } do s:run(put, { [first] = p }) end
+    local at = saver:save(path, { session = s })
+    s:run(take)
+    saver:restore(at, { session = s })
+    local seen = {}
+    for i = 1, 3 do seen[i] = s:run(take)[1] end
+    assert.same({ 1, 2, 3 }, seen)
+    s:close()
   end)
 
   it('say what they are asked wrongly', function()

@@ -352,7 +352,7 @@ df.restore(path, {…})
   option    session: Session = nil  the default session otherwise
   option    map: table or function = nil  name in the file -> Variable or its name; false: left out
   option    partial: bool = false  true: variables that the file does not have keep their values
-  option    queues: list = nil  queues that are to hold what they held then
+  option    queues: list = nil  queues that are to hold what they held then, in one step: calls that wait go on with that
   example   local path = os.tmpname()
             local v = df.Variable(1.0, {name = 'v'})
             df.save_safetensors(path, {old = df.tensor(5.0)})

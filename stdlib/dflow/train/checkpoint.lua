@@ -219,7 +219,7 @@ end
 --- df.restore(path, {variables =, session =, map =, partial =, queues =}): sets variables to what a file holds, all of them or none.
 -- @param map      {name in the file = Variable or its name}, or a function of the name; false leaves that tensor out
 -- @param partial  true: variables that the file does not have keep their values
--- @param queues   queues that are to hold what they held then, and nothing else
+-- @param queues   queues that are to hold what they held then, and nothing else, in one step: calls that wait go on with that
 -- @return         the names of the variables that were set, and the file's metadata
 function M.restore(path, opts)
   opts = errors.options(opts, 'restore', { 'variables', 'session', 'map', 'partial', 'queues' })

@@ -1,7 +1,8 @@
 --- Queues in checkpoints: what they hold in a session, a tensor for each component of all elements, or one for each element where shapes differ.
 --
--- A queue is looked at by QueuePeek, so nothing is taken out of it; to look and to fill it again are runs, after which the session's random ops
--- are where they were.
+-- A queue is looked at by QueuePeek, so nothing is taken out of it. What it is to hold is put together in a queue beside it, and takes its
+-- place in one step, as an import replaces what a table holds: who waits for room, or for elements, goes on with what is there then. To look
+-- and to fill are runs, after which the session's random ops are where they were.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -35,13 +36,21 @@ local function nodes_of(q)
       local f, n = ops.functions, { given = {} }
       n.index = f.placeholder('int32', {})
       n.values = registry.op('QueuePeek', { q, n.index }, { component_types = q.types })
-      n.size, n.closed, n.clear = q:size(), q:is_closed(), registry.op('QueueClear', { q })
+      n.size, n.closed = q:size(), q:is_closed()
+      local beside = queue.FIFOQueue(-1, q.types, { name = q.name .. '/restored' })
       for c, d in ipairs(q.types) do n.given[c] = f.placeholder(dtypes.name[d], q.shapes and q.shapes[c] or nil) end
-      n.put = q:enqueue(unpack(n.given))
+      n.clear, n.put = registry.op('QueueClear', { beside }), beside:enqueue(unpack(n.given))
+      n.replace = registry.op('QueueReplace', { q, beside })
       return n
     end)
   end
   return built[q]
+end
+
+--- Builds what looks at queues and fills them, for a graph that may be finalized by the time it is needed.
+function M.prepare(list)
+  for _, q in ipairs(list) do nodes_of(q) end
+  return list
 end
 
 local function key_of(q, c, i) return ('dflow.queue/%s/%d%s'):format(q.name, c - 1, i and '/' .. i - 1 or '') end
@@ -132,30 +141,33 @@ local function elements(q, file, path)
   return found
 end
 
+--- Puts the elements of a file into the queue beside one.
+local function lay_beside(n, list, s)
+  s:run(n.clear)
+  for _, e in ipairs(list) do
+    local feeds = {}
+    for c, t in ipairs(e) do feeds[n.given[c]] = t end
+    s:run(n.put, feeds)
+  end
+end
+
 --- Looks whether the queues can be filled from an opened file, and gives the function that does.
 function M.restore(list, file, path, s)
+  if #list == 0 then return function() end end
   local all = {}
   for i, q in ipairs(list) do
     check_graph(q, s, 'restore')
     all[i] = elements(q, file, path)
   end
   aside(s, function()
-    for _, q in ipairs(list) do
+    for i, q in ipairs(list) do
       if s:run(nodes_of(q).closed) then errors.raise('failed_precondition', "restore: the queue '%s' is closed", q.name) end
+      lay_beside(nodes_of(q), all[i], s)
     end
   end)
   return function()
-    if #list == 0 then return end
     aside(s, function()
-      for i, q in ipairs(list) do
-        local n = nodes_of(q)
-        s:run(n.clear)
-        for _, e in ipairs(all[i]) do
-          local feeds = {}
-          for c, t in ipairs(e) do feeds[n.given[c]] = t end
-          s:run(n.put, feeds)
-        end
-      end
+      for _, q in ipairs(list) do s:run(nodes_of(q).replace) end
     end)
   end
 end

@@ -43,7 +43,7 @@ function M.Saver(opts)
     errors.bad('Saver: background is true or false, not %s', errors.describe(opts.background))
   end
   if opts.background and opts.shard_bytes then errors.bad('Saver: what is written in the background is one file: leave shard_bytes away') end
-  local held = queues.check(opts.queues, 'Saver')
+  local held = queues.prepare(queues.check(opts.queues, 'Saver'))
   return setmetatable({ queues = held, background = opts.background, max_to_keep = keep > 0 and keep or nil, variables = opts.variables,
                         direction = opts.best, shard_bytes = opts.shard_bytes, kept = {} }, Saver)
 end
