@@ -62,18 +62,20 @@ local function take(what, names, more, ...)
   while n > 0 and (select(n, ...)) == nil do n = n - 1 end
   local last = n > 0 and (select(n, ...)) or nil
   if n > 0 and nest.is_plain(last) and (nest.has_names(last) or (n > #names and next(last) == nil)) then
+    local unknown                       -- of several the first by name, in every process
     for key, v in pairs(last) do
       local known = key == 'name'
       for i = 1, #names do known = known or names[i] == key end
       for i = 1, #more do known = known or more[i] == key end
-      if not known then
-        local all = {}
-        for i = 1, #names do if i > 1 then all[#all + 1] = names[i] end end
-        for i = 1, #more do all[#all + 1] = more[i] end
-        all[#all + 1] = 'name'
-        errors.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(key), errors.hint_of_option(key, all), table.concat(all, ', '))
-      end
+      if not known and (unknown == nil or tostring(key) < tostring(unknown)) then unknown = key end
       out[key] = v
+    end
+    if unknown ~= nil then
+      local all = {}
+      for i = 1, #names do if i > 1 then all[#all + 1] = names[i] end end
+      for i = 1, #more do all[#all + 1] = more[i] end
+      all[#all + 1] = 'name'
+      errors.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(unknown), errors.hint_of_option(unknown, all), table.concat(all, ', '))
     end
     n = n - 1
   end

@@ -271,15 +271,17 @@ function M.options(opts, what, known)
   if not M.is_data(opts) then
     M.bad('%s: its options are a table, not %s', what, M.describe(opts))
   end
+  local unknown                         -- of several the first by name, in every process
   for key in pairs(opts) do
     local found = false
     for i = 1, #known do
       if known[i] == key then found = true break end
     end
-    if not found then
-      M.bad("%s has no option '%s'%s (it knows: %s)", what, type(key) == 'table' and M.describe(key) or tostring(key), M.hint_of_option(key, known),
-            #known > 0 and table.concat(known, ', ') or 'none')
-    end
+    if not found and (unknown == nil or tostring(key) < tostring(unknown)) then unknown = key end
+  end
+  if unknown ~= nil then
+    M.bad("%s has no option '%s'%s (it knows: %s)", what, type(unknown) == 'table' and M.describe(unknown) or tostring(unknown),
+          M.hint_of_option(unknown, known), #known > 0 and table.concat(known, ', ') or 'none')
   end
   return opts
 end

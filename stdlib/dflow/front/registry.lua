@@ -344,26 +344,31 @@ local function bind(e, args, attrs)
   return g, bound, first, bare
 end
 
+--- Attributes and the name of the node that is being built, in the entry's order: of several wrong ones the first is told, in every process.
+local function set_attributes(e, handle, attrs, what)
+  local unknown
+  for key in pairs(attrs) do
+    if key ~= 'name' and not e.attr[key] and not e.types[key] and (not unknown or tostring(key) < tostring(unknown)) then unknown = key end
+  end
+  if unknown ~= nil then unknown_option(e, unknown) end
+  local name = attrs.name
+  if name ~= nil then
+    if type(name) ~= 'string' then errors.bad('%s: the option name is a string, not %s', what, errors.describe(name)) end
+    core.node_name(handle, name)
+  end
+  for i = 1, #e.attrs do
+    local a = e.attrs[i]
+    local v = attrs[a.name]
+    if v ~= nil and a.name ~= 'name' then setters[a.kind](handle, a.name, v, e) end
+  end
+end
+
 --- The node, of ids of nodes and indices of their outputs.
 local function add(e, g, where, nodes, indices, attrs, bound)
   local what, handle = e.lua or e.type, g.handle
   core.node_begin(handle, e.id, where)
   for i = 1, #nodes do core.node_input(handle, nodes[i], indices[i]) end
-  if attrs then
-    for key, v in pairs(attrs) do
-      local a = e.attr[key]
-      if key == 'name' then
-        if type(v) ~= 'string' then
-          errors.bad('%s: the option name is a string, not %s', what, errors.describe(v))
-        end
-        core.node_name(handle, v)
-      elseif a then
-        setters[a.kind](handle, key, v, e)
-      elseif not e.types[key] then
-        unknown_option(e, key)
-      end
-    end
-  end
+  if attrs then set_attributes(e, handle, attrs, what) end
   for name, d in pairs(bound or {}) do       -- a type variable that is an attribute, too
     if e.attr[name] and not (attrs and attrs[name] ~= nil) then core.node_dtype(handle, name, d) end
   end

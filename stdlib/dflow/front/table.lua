@@ -73,8 +73,8 @@ end
 function M.HashTable(keys, values, default, opts)
   local what = 'HashTable'
   opts = errors.options(opts, what, { 'name', 'shared_name' })
-  for name, v in pairs{ keys = keys or false, values = values or false } do
-    if not v then errors.bad('%s: the %s are missing', what, name) end
+  for _, given in ipairs{ { 'keys', keys }, { 'values', values } } do
+    if not given[2] then errors.bad('%s: the %s are missing', what, given[1]) end
   end
   if default == nil then errors.bad('%s: the default, what a key that is not there has, is missing', what) end
   local whole = errors.is_data(keys) and type(keys[1]) == 'number'       -- LuaJIT would take them for float32

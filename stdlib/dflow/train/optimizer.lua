@@ -293,6 +293,10 @@ function M.class(name, parameters, more, defaults, methods)
   setmetatable(methods, { __index = Optimizer })
   local options = { 'clip_norm' }
   for _, key in ipairs(more) do options[#options + 1] = key end
+  local all = {}
+  for _, list in ipairs{ parameters, options } do
+    for _, key in ipairs(list) do all[#all + 1] = key end
+  end
   return function(...)
     local n = select('#', ...)
     local last = n > 0 and select(n, ...) or nil
@@ -303,9 +307,9 @@ function M.class(name, parameters, more, defaults, methods)
       if o[key] == nil then o[key] = v end
     end
     if o.learning_rate == nil then errors.bad('%s: the learning rate is missing', name) end
-    for key, v in pairs(o) do
-      local wanted = type(defaults[key]) == 'boolean' and 'boolean' or 'number'
-      if key ~= 'name' and type(v) ~= wanted and not (wanted == 'number' and convert.typed(v)) then
+    for _, key in ipairs(all) do
+      local v, wanted = o[key], type(defaults[key]) == 'boolean' and 'boolean' or 'number'
+      if v ~= nil and type(v) ~= wanted and not (wanted == 'number' and convert.typed(v)) then
         errors.bad('%s: %s is %s, %s is expected', name, key, errors.describe(v),
                    wanted == 'number' and 'a number or an Output' or 'true or false')
       end
