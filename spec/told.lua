@@ -8,6 +8,7 @@
 -- of an input is, the line has the elements of the results, too, to three digits.
 local df = require 'dflow'
 local dtypes = require 'dflow.front.dtypes'
+local elements_of = require 'spec.elements'
 local pages = require 'spec.pages'
 local registry = require 'dflow.front.registry'
 
@@ -87,32 +88,6 @@ local function types_of(list)
   local out = {}
   for i, x in ipairs(list) do out[i] = (df.type(x) == 'output' or df.type(x) == 'tensor') and x.dtype .. shown(x.shape) or df.type(x) or type(x) end
   return table.concat(out, ' ')
-end
-
-local element_text
-
-function element_text(v)
-  if type(v) == 'string' then return ('%q'):format(v):gsub('\\?\n', '\\n') end
-  if type(v) == 'table' then return element_text(v.re) .. ',' .. element_text(v.im) end              -- complex
-  if type(v) == 'boolean' then return tostring(v) end
-  v = tonumber(v)                                      -- LuaJIT has large uint64s as what is no number
-  if v ~= v then return 'nan' end
-  if math.abs(v) < 1e-6 then return '0' end           -- what is left of a difference
-  return (('%.3g'):format(v * 1.00001):gsub('e([+-])0+', 'e%1'))       -- halves are rounded to one side, however they were computed
-end
-
---- The first elements of each result.
-local function elements_of(list)
-  local out = {}
-  for i, t in ipairs(list) do
-    local some = {}
-    if df.type(t) == 'tensor' and t.dtype ~= 'resource' and t.dtype ~= 'variant' then
-      local ok, all = pcall(t.list, t)
-      for k = 1, ok and math.min(#all, 9) or 0 do some[k] = element_text(all[k]) end
-    end
-    out[i] = table.concat(some, ' ')
-  end
-  return ' = ' .. table.concat(out, ' | ')
 end
 
 --- What an op makes of these inputs: built, and run where its inputs say what they are. `as` has other dtypes for its inputs, by their places.

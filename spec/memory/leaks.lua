@@ -1,0 +1,64 @@
+--- Builds, runs and lets go of each op again and again, and looks whether all the memory has come back: the library's own pieces, and the tensors'.
+--   [dflow|luajit] spec/memory/leaks.lua ops|gradients [pattern of op types]         with a debug build, which counts its pieces
+local df = require 'dflow'
+local core = require 'dflow.backend'
+
+local kind, pattern = arg[1], arg[2] or ''
+local ROUNDS = 4           -- what is made once, when it is first needed, is made in the first of them
+
+--- Pieces and bytes of tensors that are there when everything has been let go.
+local function held()
+  df.reset()
+  collectgarbage()
+  collectgarbage()
+  return (select(2, core.memory_fail(-1))), (core.memory())
+end
+
+local seen, leaks = 0, 0
+
+--- Does fn, done again and again, leave more and more behind?
+local function look(name, fn)
+  local pieces, bytes, grown = nil, nil, { pieces = true, bytes = true }
+  for round = 1, ROUNDS do
+    fn()
+    local p, b = held()
+    if round > 1 then grown.pieces, grown.bytes = grown.pieces and p > pieces, grown.bytes and b > bytes end
+    pieces, bytes = p, b
+  end
+  seen = seen + 1
+  if not grown.pieces and not grown.bytes then return end
+  leaks = leaks + 1
+  print(('%s leaves %s behind each time'):format(name, grown.pieces and 'pieces of memory' or 'tensors'))
+end
+
+if kind == 'ops' then
+  local told = require 'spec.told' { floats = { {}, { 3 }, { 2, 3 }, { 2, 2, 2 }, { 1, 4, 4, 2 }, { 3, 3 }, false },
+                                    numbers = { 1, { 1 }, { 2, 1 }, { { 0, 1 }, { 1, 0 } }, { 1, 2, 2, 1 }, -1, false }, most = 9 }
+  for _, op in ipairs(told:ops 'ops.txt') do
+    if op.type:find(pattern) then
+      look(op.type, function()
+        for _, choice in ipairs(told:choices(#op.entry.inputs)) do told:line(op, choice) end
+        for _, a in ipairs(op.entry.attrs) do
+          local choice = {}
+          for i = 1, #op.entry.inputs do choice[i] = 3 end
+          local other = ({ int = 0, bool = true, string = 'SAME', ints = { 1, 2, 2, 1 } })[a.kind]
+          if other ~= nil then told:line(op, choice, a.name, other) end
+        end
+      end)
+    end
+  end
+else
+  local graphs = require 'spec.op_gradients'
+  for _, name in ipairs(graphs.types()) do
+    if name:find(pattern) then
+      look(name, function()
+        df.reset()
+        local b = graphs.builder()
+        local y, xs = graphs.build(name, b)
+        pcall(df.run, df.gradients(df.reduce_sum(df.cast(y, 'float64')), xs, { unconnected = 'zero' }), b.feeds)
+      end)
+    end
+  end
+end
+print(('%d looked at, %d leaks%s'):format(seen, leaks, held() == 0 and ', of tensors alone: this build counts no pieces' or ''))
+os.exit(leaks == 0 and seen > 0)
