@@ -14,7 +14,7 @@ local unpack = graph.unpack
 local NEWEST = 28
 
 -- ---- sequences --------------------------------------------------------------------------------------------------------
-local Sequence = {}
+local Sequence = { __name = 'dflow.onnx.Sequence' }
 Sequence.__index = Sequence
 local function sequence(list) return setmetatable({ list = list }, Sequence) end
 
