@@ -84,6 +84,12 @@ try:
     reply, seen = run('local z = df.float32{1, 2}\nz * 2\n:inputs z\nz + 1\n')
     check('several expressions in a cell, and a command', '[2. 4.]' in seen['display_data'][0]['data']['text/plain']
           and '[2. 3.]' in seen['execute_result'][0]['data']['text/plain'] and '(Const)' in seen['stream'][0]['text'])
+    n = reply['execution_count']
+    reply, seen = run('x\n:inputs x\nx + nobody')
+    check('they are one input, whose lines errors name', reply['execution_count'] == n + 1 == seen['execute_input'][0]['execution_count']
+          and 'In[%d]:3' % (n + 1) in reply['evalue'])
+    reply, seen = run('if x:gt(0) then z = 1 end')
+    check('a warning of a condition', ('In[%d]:1: warning: `if` on an Output' % (n + 2)) in seen['stream'][0]['text'] and seen['stream'][0]['name'] == 'stderr')
     reply, seen = run('print(1)\nx = = 2\n3')
     check('what is no Lua at all is not run in part', reply['status'] == 'error' and 'stream' not in seen)
     def ask(request, *args):

@@ -120,14 +120,23 @@ function Kernel:ask(prompt)
   end
 end
 
+--- What the cell is warned of before it runs: conditions that are decided while the graph is built, and their like.
+function Kernel:warn(code)
+  if not self.now or session.is_command(code) then return end
+  for _, w in ipairs(require('dflow.check.conditions').find(code)) do
+    io.stderr:write(('In[%d]:%d: warning: %s\n'):format(session.next_number(), w.line, w.message))
+  end
+end
+
 --- Runs one input of a cell. Gives what it shows; what went wrong is noted in the reply, or raised.
-function Kernel:run(code, reply)
+-- @param cell  {text =, line =, number = nil until one of its inputs has run}
+function Kernel:run(code, reply, cell)
   if session.is_command(code) then
     local fine, why, err = self.repl.call(require('dflow.repl.commands').run, code)
     if not fine then error(type(err) == 'string' and err or why, 0) end
     return nil
   end
-  local input = session.run(code, self.repl.call)
+  local input = session.run(code, self.repl.call, cell)
   if not input.kind then input.message = errors.explain(input.message) end
   if not input.ok then
     reply.status, reply.ename, reply.evalue = 'error', type(input.error) == 'table' and input.error.code or 'error', tostring(input.message):match('^[^\n]*')
@@ -146,18 +155,25 @@ function Kernel:execute(message)
   local shown
   -- An interrupt asks where somebody can answer; elsewhere it cancels.
   require('dflow.front.session').foreground = message.content.allow_stdin and self.asks or nil
-  if not silent then self:publish('execute_input', { code = code, execution_count = math.max(1, #session.inputs + (session.is_command(code) and 0 or 1)) }, message) end
+  local pieces = session.pieces(code) or { code }
+  local cell, number = { text = code, line = 0 }, #session.inputs
+  for _, piece in ipairs(pieces) do
+    if not session.is_command(piece) then number = session.next_number() end
+  end
+  if not silent then self:publish('execute_input', { code = code, execution_count = math.max(1, number) }, message) end
   self.now, self.streamed = not silent and message or nil, self.clock()
   self.repl.program.interrupted()                              -- one that came before means nothing to this one
   sockets.capture()
   local ok, why = pcall(function()
-    for _, piece in ipairs(session.pieces(code) or { code }) do
+    self:warn(code)
+    for _, piece in ipairs(pieces) do
       if shown and self.now then                               -- another follows it
         self:stream()
         self:publish('display_data', { data = shown, metadata = {} }, message)
       end
-      shown = piece:find('%S') and self:run(piece, reply) or nil
+      shown = piece:find('%S') and self:run(piece, reply, cell) or nil
       if reply.status == 'error' then return end
+      cell.line = cell.line + select(2, piece:gsub('\n', '')) + 1
     end
   end)
   self:stream(sockets.captured())

@@ -105,10 +105,15 @@ function M.next_number() return #M.inputs + 1 end
 
 --- Runs an input.
 -- @param call  call(f): true and the results, or false, a message and the error: a pcall that minds Ctrl-C
+-- @param cell  nil, or the notebook's cell of which this is a part, {text =, line = lines of it before this}: all parts are one input
 -- @return      the input's record: {ok, kind, muted, n = number of results, results = {…}} or {message, error}
-function M.run(text, call)
-  local input = { text = text, number = #M.inputs + 1 }
+function M.run(text, call, cell)
+  local input = { text = cell and cell.text or text, number = cell and cell.number or #M.inputs + 1 }
   M.inputs[input.number] = input
+  if cell then
+    cell.number = input.number
+    text = ('\n'):rep(cell.line) .. text                        -- errors and nodes name lines of the cell
+  end
   local chunk, kind = M.compile(text, input.number)
   if not chunk then
     input.message = kind
