@@ -106,6 +106,16 @@ describe('a lesson', function()
     assert.matches('answer:1: attempt to index', out, 1, true)
   end)
 
+  it('names what nobody set in a wrong answer, in lists and calls, too, and quotes the line', function()
+    local out = taken(1, { '3', 'df.run({y, zz}, {[a] = 3})', 'df.run(yy)', 'y + nobody', 'for i = 1, 2 do local j = i end', 'y + df.ones{', 'skip', 'skip' })
+    assert.matches("'zz' is nil: nobody set it", out, 1, true)
+    assert.matches("'yy' is nil: nobody set it", out, 1, true)
+    assert.matches("the variable 'nobody' is nil\n    1 | y + nobody\n      |     ^^^^^^", out, 1, true)
+    assert.is_nil(out:find("'nobody' is nil: ", 1, true))            -- it has been named
+    assert.is_nil(out:find("'[ij]' is nil"))
+    assert.matches('answer:1: [^\n]*<eof>', out)
+  end)
+
   it('names its lines after itself', function()
     assert.matches('-- lesson:4', (taken(1, { '3', 'q' })), 1, true)
   end)

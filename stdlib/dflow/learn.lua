@@ -10,15 +10,31 @@ local TRIES = 3
 --- The lessons' data.
 function M.lessons() return require 'dflow.learn.lessons' end
 
+-- What was typed, by what its lines are called in messages: errors quote it.
+local texts = {}
+errors.read_line = errors.read_line or function(file, line)
+  local at = 0
+  for row in ((texts[file] or '') .. '\n'):gmatch '([^\n]*)\n' do
+    at = at + 1
+    if texts[file] and at == line then return row end
+  end
+end
+
+-- Where a variable waits to be closed a call is no tail call, so what an expression calls knows the line that it was typed at.
+local STAY = load 'local __here <close> = nil' and 'local __here <close> = nil ' or ''
+
 --- A chunk that sees the names of a lesson and those of the program, and sets names of its own; and whether it is an expression.
 -- @param what  what lines of it are called in messages and pictures: 'lesson', 'answer'
 local function compile(text, env, what)
   local make = rawget(_G, 'loadstring') or load
-  for _, source in ipairs{ 'return ' .. text, text } do
+  texts[what] = text
+  local unfinished
+  for _, source in ipairs{ STAY .. 'return ' .. text, text } do
     local chunk, why = make(source, '=' .. what, 't', env)
     if chunk and rawget(_G, 'setfenv') then _G.setfenv(chunk, env) end
     if chunk then return chunk, source ~= text end
-    if source == text then return nil, why end
+    unfinished = unfinished or (why and why:find "<eof>'?$" and why)         -- of `y +`: more is missing, not that y begins no statement
+    if source == text then return nil, unfinished or why end
   end
 end
 
@@ -88,6 +104,16 @@ local function not_yet(v, right)
   return 'not yet: ' .. (right:find '^that is' and right or ('that is %s; %s'):format(text, right))
 end
 
+--- What is said of names in a wrong answer that nobody set: Lua takes them for nil, and drops them at the end of a list.
+local function unknown(line, env, said)
+  local list = {}
+  for _, name in ipairs(require('dflow.front.quote').names_read(line)) do
+    if env[name] == nil and not said:find("'" .. name .. "'", 1, true) then list[#list + 1] = "'" .. name .. "'" end
+  end
+  if #list == 0 then return nil end
+  return ('%s %s nil: nobody set %s'):format(table.concat(list, ', '), #list > 1 and 'are' or 'is', #list > 1 and 'them' or 'it')
+end
+
 --- One exercise: true when it is over, false when the learner leaves.
 local function exercise(n, task, env, lesson, ask, say)
   say('')
@@ -105,11 +131,15 @@ local function exercise(n, task, env, lesson, ask, say)
         say('right: ' .. shown(v))
         return true
       end
+      local said = ''
       if not ok then
-        say(tostring(v))
+        said = tostring(v)
       elseif v ~= nil or (is_expression and not line:find '^%s*print%s*[%(\'"%[]') then
-        say(not_yet(v, right))
+        said = not_yet(v, right)
       end
+      if said ~= '' then say(said) end
+      local nobody = is_expression == true and unknown(line, env, said)
+      if nobody then say(nobody) end
       if try >= TRIES then say('(skip shows one way to do it, help what else there is)') end
     end
   end

@@ -252,7 +252,7 @@ for word in ('and break do else elseif end false for function goto if in local n
 end
 
 --- Names that the line reads: no fields, no keys, no parameters, not what it declares.
-local function names_read(text)
+function M.names_read(text)
   local masked, own = M.masked(text), {}
   for list in masked:gmatch('function%s*[%w_.:]*%s*(%b())') do for word in list:gmatch('[%a_][%w_]*') do own[word] = true end end
   for list in masked:gmatch('local%s+([%a_][%w_,%s]*)=') do
@@ -317,7 +317,7 @@ function M.nil_names()
       local text = M.line(file .. ':' .. info.currentline)
       if not text then return {} end
       local list, known = {}, {}
-      for _, name in ipairs(names_read(text)) do
+      for _, name in ipairs(M.names_read(text)) do
         known = {}
         if value_of(level, info.func, name, known) == nil then list[#list + 1] = name end
       end
