@@ -26,6 +26,16 @@ describe('the prompt', function()
     for _, name in ipairs{ 'frames', 'time', 'history' } do assert.matches(':' .. name, prompt(':help all\n'), 1, true) end
   end)
 
+  it('tells of a command that an op or a method is called like, too, and where the other is told of', function()
+    local out = prompt(':help graph\n?graph\n:help matmul\n')
+    assert.matches('dflow> :graph x %[as form%] %[at stage%]\n.-%?graph tells of what else is called so\ndflow> w:graph%(g%).-dflow> df%.matmul%(a, b', out)
+  end)
+
+  it('says of what is printed or asserted in the graph that a run has to fetch it', function()
+    local out = prompt('df.print(df.ones{2})\ndf.assert(df.constant(true), {1})\n')
+    assert.equal(2, select(2, out:gsub('it happens in a run that fetches it: df%.run%(_%)', '')))
+  end)
+
   it('shows what a value comes from', function()
     local out = prompt('x = df.float32{1, 2}\ny = (x * x):reduce_sum()\n:inputs y\n')
     assert.matches('dflow> Sum (Sum)  float32[]  In[2]:1\n  Mul (Mul)  float32[2]  In[2]:1\n    Const (Const)  float32[2]  In[1]:1\n', out, 1, true)

@@ -108,7 +108,14 @@ function M.run(line)
       end
     end
   end
-  local ok, result = pcall(command.fn, rest, say, repl, path, not (path or pattern))
+  local ok, result
+  if command.name == 'help' and line:sub(1, 1) == ':' and commands[rest] then
+    print_doc(commands[rest], say)
+    ok = true
+    if require('dflow.docs.help').help(rest) then say(('?%s tells of what else is called so'):format(rest)) end
+  else
+    ok, result = pcall(command.fn, rest, say, repl, path, not (path or pattern))
+  end
   if ok and type(result) == 'string' then say(result) end
   if not ok then
     if file then file:discard() end

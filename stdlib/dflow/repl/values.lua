@@ -122,10 +122,11 @@ local function own_line(o)
   return (line:gsub('  %-%- [^\n]*$', function(where) return (narrow and '\n' or '') .. paint(where, 'D') end))
 end
 
---- Does the op change a variable, or put something into a queue?
+--- Does the op change a variable, put something into a queue, or print?
 local function has_effect(op)
   local type = op.type
-  return type:find '^Assign' ~= nil or type:find '^ResourceScatter' ~= nil or type:find '^QueueEnqueue' ~= nil or registry.primitive(type) == 'NoOp'
+  return type:find '^Assign' ~= nil or type:find '^ResourceScatter' ~= nil or type:find '^QueueEnqueue' ~= nil
+    or type == 'Print' or type == 'Assert' or registry.primitive(type) == 'NoOp'
 end
 
 local EFFECT = 'it happens in a run that fetches it: df.run(_)'
