@@ -246,6 +246,28 @@ describe('native code', function()
     s:close()
   end)
 
+  host_it('is made in little time at first, and better where it is used again and again, with the same bits', function()
+    local r = shell.run(('DFLOW_NATIVE_CACHE=off DFLOW_STRESS= %s -e %s'):format(shell.dflow, shell.quote[==[
+      local x = df.placeholder('float32', {})
+      local i, y, z = df.while_loop(function(i) return i:lt(60000) end, function(i, y, z)
+        return i + 1, df.sin(y) * 1.5 + x, df.cond((i % 3):eq(0), function() return z + y end, function() return df.tanh(z) end)
+      end, { df.int32(0), x, x })
+      local map = df.map_fn(function(v) return df.tanh(v) * v + 1 end, df.cast(df.range(60000), 'float32') * 1e-4)
+      local fetches = { i, y, z, df.reduce_sum(map), map }
+      local function run(s)
+        local r = s:run(fetches, { [x] = 0.3 })
+        return ('%d %a %a %a %s'):format(r[1], r[2], r[3], r[4], table.concat(r[5]:totable(), ' '))
+      end
+      local tokens, s, differ, till = df.Session{ engine = 'tokens' }, df.Session(), 0, os.time() + 60
+      local expected = run(tokens)
+      repeat
+        if run(s) ~= expected then differ = differ + 1 end
+        local _, improved = s:native():gsub('compiled in [%d.]+ ms and improved in [%d.]+', '')
+      until improved == 2 or os.time() > till
+      print(differ, select(2, s:native():gsub('and improved in', '')))]==]))
+    assert.are.equal('0\t2\n', r.out, r.err)
+  end)
+
   host_it('tells what it did with each loop, and shows the code', function()
     local n = df.placeholder('int32', {})
     local i, y = df.while_loop(function(i) return i:lt(n) end, function(i, y)

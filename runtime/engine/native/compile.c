@@ -90,9 +90,11 @@ static __attribute__((constructor)) void begin(void) { pthread_atfork(before_for
 /* Machine code in memory: of all units with the same text. */
 struct dfi_code {
   struct dfi_code *next;
-  char     symbol[sizeof DFI_SYMBOL];    /* its key */
+  dfk_disk_key key;
+  char     symbol[sizeof DFI_SYMBOL];    /* the key, as its function is called */
   int32_t  refs;
-  int32_t (*run)(dfi_native_frame *);
+  bool     quick;                        /* one unit's, and not among the others */
+  dfi_native_fn run;
   dfi_object object;
   void    *loaded;                       /* the plug-in's, where that has laid it into memory */
 };
@@ -124,26 +126,29 @@ static bool key_of(const dfi_unit *u, dfk_disk_key *key) {
   return true;
 }
 
-/* The object file, from the disk or the compiler; malloc's, or NULL. */
-static void *object_of(dfi_unit *u, const dfk_disk_key *key, size_t *bytes, char *error, size_t room) {
+/* The object file, from the disk or the compiler; malloc's, or NULL. quick: if he is to hurry; then whether he did. */
+static void *object_of(dfi_unit *u, const dfk_disk_key *key, bool *quick, size_t *bytes, char *error, size_t room) {
   void *object = dfk_disk_read(&disk, key, bytes);
-  u->from_disk = object != NULL;
-  if (!object && plugin() && (object = jit.api->compile(u->text.at, u->text.n, bytes, error, room)))
+  if (!u->code) u->from_disk = object != NULL;
+  if (object) *quick = false;
+  else if (plugin() && (object = jit.api->compile(u->text.at, u->text.n, *quick, bytes, error, room)) && !*quick)
     dfk_disk_write(&disk, key, object, *bytes);
   return object;
 }
 
-typedef int32_t (*unit_fn)(dfi_native_frame *);
-
-static struct dfi_code *code_new(dfi_unit *u, const dfk_disk_key *key, const char *symbol, char *error, size_t room) {
+static struct dfi_code *code_new(dfi_unit *u, const dfk_disk_key *key, const char *symbol, bool quick, char *error,
+                                 size_t room) {
   size_t bytes;
-  void *object = object_of(u, key, &bytes, error, room);
+  void *object = object_of(u, key, &quick, &bytes, error, room);
   if (!object) return NULL;
   struct dfi_code *c = dfi_xcalloc(1, sizeof *c);
+  c->key = *key;
+  c->quick = quick;
   memcpy(c->symbol, symbol, sizeof c->symbol);
-  c->run = (unit_fn)dfi_object_load(&c->object, object, bytes, symbol);
-  if (!c->run && plugin()) c->run = (unit_fn)jit.api->load(object, bytes, symbol, &c->loaded, error, room);
+  c->run = (dfi_native_fn)dfi_object_load(&c->object, object, bytes, symbol);
+  if (!c->run && plugin()) c->run = (dfi_native_fn)jit.api->load(object, bytes, symbol, &c->loaded, error, room);
   free(object);
+  if (c->run && quick) return c;
   if (c->run) {
     c->next = jit.codes;
     return jit.codes = c;
@@ -152,18 +157,23 @@ static struct dfi_code *code_new(dfi_unit *u, const dfk_disk_key *key, const cha
   return NULL;
 }
 
+static struct dfi_code *code_known(const char *symbol) {
+  struct dfi_code *c = jit.codes;
+  while (c && strcmp(c->symbol, symbol)) c = c->next;
+  return c;
+}
+
 /* The code of a unit that has been written. Under `compiling`. */
-static struct dfi_code *code_of(dfi_unit *u, char *error, size_t room) {
+static struct dfi_code *code_of(dfi_unit *u, bool quick, char *error, size_t room) {
   dfk_disk_key key;
   char symbol[sizeof DFI_SYMBOL];
   if (!key_of(u, &key)) return NULL;
   snprintf(symbol, sizeof symbol, "dflow_%016llx%016llx", (unsigned long long)key.half[0],
            (unsigned long long)key.half[1]);
   memcpy(strstr(strchr(u->text.at, '\n'), DFI_SYMBOL), symbol, strlen(symbol));
-  struct dfi_code *c = jit.codes;
-  while (c && strcmp(c->symbol, symbol)) c = c->next;
+  struct dfi_code *c = code_known(symbol);
   u->shared = c != NULL;
-  if (!c) c = code_new(u, &key, symbol, error, room);
+  if (!c) c = code_new(u, &key, symbol, quick, error, room);
   if (c) c->refs++;
   return c;
 }
@@ -171,25 +181,42 @@ static struct dfi_code *code_of(dfi_unit *u, char *error, size_t room) {
 static void code_drop(struct dfi_code *c) {
   if (!c || --c->refs) return;
   struct dfi_code **at = &jit.codes;
-  while (*at != c) at = &(*at)->next;
-  *at = c->next;
+  while (!c->quick && *at != c) at = &(*at)->next;
+  if (!c->quick) *at = c->next;
   dfi_object_drop(&c->object);
   if (c->loaded) jit.api->drop(c->loaded);
   dfi_free(c);
 }
 
-static void compile(dfi_unit *u) {
+static void compile(dfi_unit *u, bool quick) {
   char error[500] = "";
   const double began = dfi_now();
   pthread_mutex_lock(&jit.compiling);
   if (dfi_unit_write(u)) {
-    if ((u->code = code_of(u, error, sizeof error))) u->run = u->code->run;
+    if ((u->code = code_of(u, quick, error, sizeof error))) u->run = u->code->run;
     else if (!jit.api) dfi_unit_refuse(u, NULL, "%s", jit.why);
     else dfi_unit_refuse(u, NULL, "LLVM: %s", error);
   }
   pthread_mutex_unlock(&jit.compiling);
   u->compile_ms = (dfi_now() - began) * 1e3;
+  u->tier = u->code && u->code->quick ? DFI_TIER_QUICK : DFI_TIER_FINE;
   atomic_store_explicit(&u->state, u->run ? DFI_UNIT_READY : DFI_UNIT_REFUSED, memory_order_release);
+}
+
+/* Better code for one that has some. */
+static void improve(dfi_unit *u) {
+  char error[500];
+  const struct dfi_code *first = u->code;
+  const double began = dfi_now();
+  pthread_mutex_lock(&jit.compiling);
+  struct dfi_code *c = code_known(first->symbol);
+  if (!c) c = code_new(u, &first->key, first->symbol, false, error, sizeof error);
+  if (c) c->refs++;
+  u->better = c;
+  pthread_mutex_unlock(&jit.compiling);
+  u->better_ms = (dfi_now() - began) * 1e3;
+  if (c) atomic_store_explicit(&u->run, c->run, memory_order_release);
+  atomic_store_explicit(&u->tier, c ? DFI_TIER_BETTER : DFI_TIER_FINE, memory_order_release);
 }
 
 static void *work(void *unused) {
@@ -199,7 +226,8 @@ static void *work(void *unused) {
     jit.now = jit.first;
     jit.first = jit.now->next;
     pthread_mutex_unlock(&jit.lock);
-    compile(jit.now);
+    if (jit.now->tier == DFI_TIER_WANTED) improve(jit.now);
+    else compile(jit.now, true);
     pthread_mutex_lock(&jit.lock);
     jit.now = NULL;
     pthread_cond_broadcast(&jit.changed);
@@ -221,10 +249,7 @@ static void start(void) {
   pthread_attr_destroy(&detached);
 }
 
-void dfi_unit_want(dfi_unit *u, bool now) {
-  int32_t cold = DFI_UNIT_COLD;
-  if (!atomic_compare_exchange_strong(&u->state, &cold, DFI_UNIT_WAITING)) return;
-  if (now) { compile(u); return; }
+static void queue(dfi_unit *u) {
   pthread_mutex_lock(&jit.lock);
   if (!jit.running) start();
   dfi_unit **at = &jit.first;
@@ -233,6 +258,18 @@ void dfi_unit_want(dfi_unit *u, bool now) {
   *at = u;
   pthread_cond_broadcast(&jit.changed);
   pthread_mutex_unlock(&jit.lock);
+}
+
+void dfi_unit_want(dfi_unit *u, dfi_wanted when) {
+  int32_t cold = DFI_UNIT_COLD;
+  if (!atomic_compare_exchange_strong(&u->state, &cold, DFI_UNIT_WAITING)) return;
+  if (when == DFI_SOON) queue(u);
+  else compile(u, when == DFI_NOW_QUICK);
+}
+
+void dfi_unit_improve(dfi_unit *u) {
+  int32_t quick = DFI_TIER_QUICK;
+  if (atomic_compare_exchange_strong(&u->tier, &quick, DFI_TIER_WANTED)) queue(u);
 }
 
 /* ---- a plan's units ----------------------------------------------------------------------------------------- */
@@ -272,6 +309,7 @@ void dfi_native_forget(dfi_plan *p) {
   pthread_mutex_lock(&jit.compiling);
   for (int32_t i = 0; i < all->n; i++) {
     code_drop(all->unit[i].code);
+    code_drop(all->unit[i].better);
     dfi_unit_free(&all->unit[i]);
   }
   pthread_mutex_unlock(&jit.compiling);

@@ -356,6 +356,8 @@ int64_t dfi_native_poll(dfi_native_frame *c) {
   if (x->live) dfi_exec_publish(x);
   if (dfi_engine_stops(x)) { x->patience = 0; return -1; }
   if (x->osr) return dfi_engine_dice(x) % 3 ? (int64_t)(dfi_engine_dice(x) % 16) : -1;
+  dfi_unit_used(c->unit, DFI_LONG);
+  if (c->run != atomic_load_explicit(&c->unit->run, memory_order_relaxed)) { x->patience = 0; return -1; }
   const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
   if (others && ++c->slice >= SLICES) { x->patience = 0; return -1; }
   return BUDGET;
@@ -441,10 +443,12 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .row = held ? held + u->npeeks : NULL,
                            .address = u->address,
                            .record = r,
+                           .run = atomic_load_explicit(&u->run, memory_order_acquire),
                            .number = r->number,
                            .least = x->osr ? 1 : LEAST,
                            .budget = x->osr ? (int64_t)(dfi_engine_dice(x) % 16) : BUDGET };
-    const int32_t site = u->run(&c);
+    dfi_unit_used(u, 1);
+    const int32_t site = c.run(&c);
     dfi_native_count(x, counts);
     over = site == 0;
     if (over) {
@@ -482,7 +486,7 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
     return by_tokens(f);
   dfi_unit *u = dfi_unit_of(x, f->scope);
   if (!u) return by_tokens(f);
-  if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&u->state) == DFI_UNIT_COLD) dfi_unit_want(u, true);
+  if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&u->state) == DFI_UNIT_COLD) dfi_unit_want_now(x, u);
   if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) return by_tokens(f);
   if (x->osr && dfi_engine_dice(x) % 2) return by_tokens(f);
   if (DFI_UNLIKELY(x->replay != NULL)) forget_frame(x, f);
@@ -516,9 +520,9 @@ static void look(dfi_exec *x) {
       inside = true;
       continue;
     }
-    if (atomic_fetch_add_explicit(&u->heat, 1, memory_order_relaxed) >= (inside ? 4 * HOT : HOT) ||
-        x->engine == DFI_ENGINE_NATIVE)
-      dfi_unit_want(u, x->engine == DFI_ENGINE_NATIVE);
+    if (x->engine == DFI_ENGINE_NATIVE) dfi_unit_want_now(x, u);
+    else if (atomic_fetch_add_explicit(&u->heat, 1, memory_order_relaxed) >= (inside ? 4 * HOT : HOT))
+      dfi_unit_want(u, DFI_SOON);
     return;
   }
 }

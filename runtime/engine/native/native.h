@@ -91,7 +91,12 @@ typedef struct dfi_kernel_call {
 
 typedef enum dfi_unit_state { DFI_UNIT_COLD = 0, DFI_UNIT_WAITING, DFI_UNIT_READY, DFI_UNIT_REFUSED } dfi_unit_state;
 
+/* FINE: as good as it gets. QUICK: made in little time; it is made better when it is used again and again: that is
+   WANTED, and then there (BETTER), or nothing comes of it (FINE). */
+typedef enum dfi_unit_tier { DFI_TIER_FINE = 0, DFI_TIER_QUICK, DFI_TIER_WANTED, DFI_TIER_BETTER } dfi_unit_tier;
+
 typedef struct dfi_native_frame dfi_native_frame;
+typedef int32_t (*dfi_native_fn)(dfi_native_frame *);
 typedef struct dfi_unit {
   const dfi_plan *plan;
   const dfi_scope *scope;
@@ -101,9 +106,11 @@ typedef struct dfi_unit {
   char    *reason;               /* REFUSED: why */
   dfi_text text;                 /* LLVM assembly, the same for the same loop in every process */
   const void **address; uint32_t naddresses;   /* of functions and constants that it uses */
-  int32_t (*run)(dfi_native_frame *);
-  struct dfi_code *code;         /* compile.c's */
-  double   compile_ms;
+  _Atomic(dfi_native_fn) run;    /* of the better code, where that is there; the other stays: somebody may be in it */
+  struct dfi_code *code, *better;      /* compile.c's; better: NULL until it was worth it */
+  _Atomic int32_t tier;          /* dfi_unit_tier */
+  _Atomic int32_t use;           /* of quick code: see dfi_unit_used */
+  double   compile_ms, better_ms;
   bool     from_disk, shared;    /* its code was there before */
   /* the cells that it reads when entered: the outermost loop's variables, its constants, then what is given */
   dfi_cell *cell; uint32_t ncells;
@@ -149,6 +156,7 @@ struct dfi_native_frame {
   dfi_unit *unit;
   dfi_record *record;
   int64_t   slice;               /* polls so far */
+  dfi_native_fn run;             /* that it is given to */
   df_value *held;                /* npeeks: tensors that variables had when they were read */
   df_value *row;                 /* narrays: the same of tensors that arrays had */
 };
@@ -226,8 +234,22 @@ void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t);
 
 /* The unit of a scope; NULL: there is no native code (the plug-in is missing, or the session wants none). */
 dfi_unit *dfi_unit_of(dfi_exec *x, const dfi_scope *s);
-/* Has it compiled: in the background, or here and now. */
-void dfi_unit_want(dfi_unit *u, bool now);
+/* Has it compiled: in the background, quickly, or here and now. */
+typedef enum dfi_wanted { DFI_SOON, DFI_NOW, DFI_NOW_QUICK } dfi_wanted;
+void dfi_unit_want(dfi_unit *u, dfi_wanted when);
+/* The same for a run whose engine is native. Where engines change at random, so does how good the code is at first. */
+static inline void dfi_unit_want_now(dfi_exec *x, dfi_unit *u) {
+  dfi_unit_want(u, x->osr && dfi_engine_dice(x) % 2 ? DFI_NOW_QUICK : DFI_NOW);
+}
+/* Has it compiled once more, in the background, for better code. */
+void dfi_unit_improve(dfi_unit *u);
+/* It has been entered (1), or has been inside for long (DFI_LONG). */
+enum { DFI_LONG = 32, DFI_USED = 64 };
+static inline void dfi_unit_used(dfi_unit *u, int32_t n) {
+  if (atomic_load_explicit(&u->tier, memory_order_relaxed) == DFI_TIER_QUICK &&
+      atomic_fetch_add_explicit(&u->use, n, memory_order_relaxed) >= DFI_USED)
+    dfi_unit_improve(u);
+}
 /* The machine's assembly of a unit that is ready; malloc's, or NULL. */
 char *dfi_native_assembly(const dfi_unit *u);
 

@@ -4,18 +4,20 @@
  */
 #ifndef DFLOW_PLUGIN_H
 #define DFLOW_PLUGIN_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Of the table and of what compile makes: files on the disk are those of the same version. */
-enum { DFI_JIT_VERSION = 4 };
+enum { DFI_JIT_VERSION = 5 };
 typedef struct dfi_jit_api {
   int32_t version;
   /* Makes the compiler for this machine. NULL: it is ready. Else why it is not, in static memory. Called once. */
   const char *(*open)(void);
-  /* Compiles `text` (`bytes` long, with a 0 behind it) to an object file: malloc's, *size bytes. NULL: error, at most
-   * `room` bytes, says why. One call at a time. */
-  void *(*compile)(const char *text, size_t bytes, size_t *size, char *error, size_t room);
+  /* Compiles `text` (`bytes` long, with a 0 behind it) to an object file: malloc's, *size bytes. quick: in less than
+   * half the time, to code that takes longer, and gives the same bits. NULL: error, at most `room` bytes, says why. One
+   * call at a time. */
+  void *(*compile)(const char *text, size_t bytes, bool quick, size_t *size, char *error, size_t room);
   /* Lays an object file that `compile` made into memory and finds `symbol` in it, which no other has that is there.
    * Returns its address, and in *code what `drop` wants; NULL: error says why. One call at a time. */
   void *(*load)(const void *object, size_t size, const char *symbol, void **code, char *error, size_t room);

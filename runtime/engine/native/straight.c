@@ -28,8 +28,10 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_record *r) {
   int64_t *cells = dfi_xmalloc(sizeof *cells * (u->ncells + u->nout + 1)), counts[DFI_COUNTS] = { 0 };
   df_value *held = dfi_xcalloc(u->npeeks + 1, sizeof *held);
   dfi_native_frame c = { .in = cells, .out = cells + u->ncells, .count = counts, .exec = x, .unit = u, .held = held,
-                         .address = u->address, .record = r };
-  const bool fits = dfi_native_fill(x, u, x->root, r, cells), done = fits && u->run(&c) == 0;
+                         .address = u->address, .record = r,
+                         .run = atomic_load_explicit(&u->run, memory_order_acquire) };
+  const bool fits = dfi_native_fill(x, u, x->root, r, cells), done = fits && c.run(&c) == 0;
+  dfi_unit_used(u, 1);
   if (done) {
     dfi_native_count(x, counts);
     for (uint32_t i = 0; i < u->nresults; i++) {
@@ -52,8 +54,8 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   const int32_t state = atomic_load_explicit(&u->state, memory_order_acquire);
   if (state == DFI_UNIT_COLD) {
     const int32_t n = (int32_t)f->scope->n;
-    if (x->engine == DFI_ENGINE_NATIVE) dfi_unit_want(u, true);
-    else if (atomic_fetch_add_explicit(&u->heat, n, memory_order_relaxed) >= HOT) dfi_unit_want(u, false);
+    if (x->engine == DFI_ENGINE_NATIVE) dfi_unit_want_now(x, u);
+    else if (atomic_fetch_add_explicit(&u->heat, n, memory_order_relaxed) >= HOT) dfi_unit_want(u, DFI_SOON);
   }
   if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) return false;
   return !(x->osr && dfi_engine_dice(x) % 2) && run(x, u, r);

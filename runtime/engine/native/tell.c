@@ -29,13 +29,22 @@ static bool bursts(const dfi_unit *u) {
   return false;
 }
 
+/* How its code came to be there. */
+static void tell_time(const dfi_unit *u, dfi_text *t) {
+  const char *how = u->shared ? "shared" : u->from_disk ? "from the disk" : "compiled";
+  dfi_text_add(t, "; %s in %.1f ms", how, u->compile_ms);
+  if (atomic_load_explicit(&u->tier, memory_order_acquire) == DFI_TIER_BETTER)
+    dfi_text_add(t, " and improved in %.1f", u->better_ms);
+}
+
 /* A plan's top level. */
 static void tell_top(const dfi_unit *u, dfi_text *t) {
   dfi_text_add(t, "top level  ");
   switch ((dfi_unit_state)atomic_load_explicit(&u->state, memory_order_acquire)) {
     case DFI_UNIT_READY:
-      dfi_text_add(t, "native: %u nodes; %s in %.1f ms\n", u->scope->n,
-                   u->shared ? "shared" : u->from_disk ? "from the disk" : "compiled", u->compile_ms);
+      dfi_text_add(t, "native: %u nodes", u->scope->n);
+      tell_time(u, t);
+      dfi_text_add(t, "\n");
       break;
     case DFI_UNIT_REFUSED:
       dfi_text_add(t, "tokens: %s\n", u->reason ? u->reason : "what it reads is not what it was compiled for");
@@ -55,8 +64,7 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
       tell_types(u, t);
       if (u->nloops > 1) dfi_text_add(t, "; %d loop%s inside", u->nloops - 1, u->nloops > 2 ? "s" : "");
       if (bursts(u)) dfi_text_add(t, "; many iterations at once");
-      dfi_text_add(t, "; %s in %.1f ms", u->shared ? "shared" : u->from_disk ? "from the disk" : "compiled",
-                   u->compile_ms);
+      tell_time(u, t);
       break;
     case DFI_UNIT_REFUSED:
       dfi_text_add(t, "tokens: %s", u->reason ? u->reason : "what it reads is not what it was compiled for");

@@ -19,10 +19,11 @@
 #define SIMPLIFY "instcombine<no-verify-fixpoint>"
 #define PASSES "sroa,early-cse<memssa>,simplifycfg," SIMPLIFY ",loop-mssa(loop-rotate,licm),simplifycfg," SIMPLIFY \
                ",loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),sroa,gvn," SIMPLIFY ",dse,adce,simplifycfg"
+#define QUICK "sroa,early-cse,simplifycfg,loop-mssa(loop-rotate,licm),adce,simplifycfg"
 #define WIDE ",loop-vectorize," SIMPLIFY ",simplifycfg,loop-unroll," SIMPLIFY ",loop-mssa(licm),simplifycfg"
 
 static LLVMOrcLLJITRef jit;
-static LLVMTargetMachineRef machine;
+static LLVMTargetMachineRef machine, quick_machine;
 static char title[200], whole_title[8000];      /* the latter with what the processor can do */
 
 /* LLVM's error as text; consumes it. */
@@ -32,7 +33,7 @@ static void tell(LLVMErrorRef e, char *error, size_t room) {
   LLVMDisposeErrorMessage(text);
 }
 
-static LLVMTargetMachineRef machine_new(const char **why) {
+static LLVMTargetMachineRef machine_new(LLVMCodeGenOptLevel level, const char **why) {
   char *triple = LLVMGetDefaultTargetTriple(), *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures(),
        *text = NULL;
   LLVMTargetRef target;
@@ -41,8 +42,7 @@ static LLVMTargetMachineRef machine_new(const char **why) {
     *why = "LLVM knows no such machine";
     LLVMDisposeMessage(text);
   } else
-    m = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
-                                LLVMCodeModelDefault);
+    m = LLVMCreateTargetMachine(target, triple, cpu, features, level, LLVMRelocPIC, LLVMCodeModelDefault);
   unsigned major = 0, minor = 0, patch = 0;
   LLVMGetVersion(&major, &minor, &patch);
   snprintf(title, sizeof title, "%s %s, LLVM %u.%u", triple, cpu, major, minor);
@@ -55,15 +55,16 @@ static const char *jit_open(void) {
   const char *reason = "LLVM has no code generator for this machine";
   if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() || LLVMInitializeNativeAsmParser())
     return reason;
-  machine = machine_new(&reason);
-  return machine ? NULL : reason;
+  machine = machine_new(LLVMCodeGenLevelDefault, &reason);
+  quick_machine = machine_new(LLVMCodeGenLevelNone, &reason);
+  return machine && quick_machine ? NULL : reason;
 }
 
 /* Made when it is first needed, which it seldom is: libdflow lays most files into memory itself. */
 static bool linker_open(char *error, size_t room) {
   const char *reason = "LLVM has no linker for this machine";
   if (jit) return true;
-  LLVMTargetMachineRef for_jit = machine_new(&reason);
+  LLVMTargetMachineRef for_jit = machine_new(LLVMCodeGenLevelDefault, &reason);
   if (!for_jit) return snprintf(error, room, "%s", reason), false;
   LLVMOrcLLJITBuilderRef b = LLVMOrcCreateLLJITBuilder();
   LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(b, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(for_jit));
@@ -73,7 +74,8 @@ static bool linker_open(char *error, size_t room) {
 }
 
 /* The text as an optimised module of the context; NULL: error says why. */
-static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes, char *error, size_t room) {
+static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes, bool quick, char *error,
+                               size_t room) {
   LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, bytes, "loop");
   LLVMModuleRef m = NULL;
   char *message = NULL;
@@ -98,7 +100,8 @@ static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes,
   LLVMDisposeTargetData(layout);
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   const bool wide = LLVMGetNamedMetadata(m, DFI_JIT_VECTORS, strlen(DFI_JIT_VECTORS)) != NULL;
-  LLVMErrorRef e = LLVMRunPasses(m, wide ? "function(" PASSES WIDE ")" : "function(" PASSES ")", machine, options);
+  const char *passes = quick ? "function(" QUICK ")" : wide ? "function(" PASSES WIDE ")" : "function(" PASSES ")";
+  LLVMErrorRef e = LLVMRunPasses(m, passes, machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (!e) return m;
   tell(e, error, room);
@@ -106,13 +109,14 @@ static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes,
   return NULL;
 }
 
-static void *jit_compile(const char *text, size_t bytes, size_t *size, char *error, size_t room) {
+static void *jit_compile(const char *text, size_t bytes, bool quick, size_t *size, char *error, size_t room) {
   LLVMContextRef c = LLVMContextCreate();
-  LLVMModuleRef m = optimised(c, text, bytes, error, room);
+  LLVMModuleRef m = optimised(c, text, bytes, quick, error, room);
+  const LLVMTargetMachineRef by = quick ? quick_machine : machine;
   LLVMMemoryBufferRef buffer;
   char *message = NULL;
   void *object = NULL;
-  if (m && !LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMObjectFile, &message, &buffer)) {
+  if (m && !LLVMTargetMachineEmitToMemoryBuffer(by, m, LLVMObjectFile, &message, &buffer)) {
     *size = LLVMGetBufferSize(buffer);
     if ((object = malloc(*size))) memcpy(object, LLVMGetBufferStart(buffer), *size);
     else snprintf(error, room, "out of memory");
@@ -146,7 +150,7 @@ static void jit_drop(void *code) {
 static char *jit_assembly(const char *text, size_t bytes) {
   char error[200], *message = NULL, *out = NULL;
   LLVMContextRef c = LLVMContextCreate();
-  LLVMModuleRef m = optimised(c, text, bytes, error, sizeof error);
+  LLVMModuleRef m = optimised(c, text, bytes, false, error, sizeof error);
   LLVMMemoryBufferRef buffer;
   if (m && !LLVMTargetMachineEmitToMemoryBuffer(machine, m, LLVMAssemblyFile, &message, &buffer)) {
     out = strndup(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
