@@ -92,7 +92,7 @@ local function functions_of(list, prefix, t, depth)
   for k, v in pairs(t) do
     if type(k) == 'string' and not spared[k] and k:sub(1, 1) ~= '_' then
       if type(v) == 'function' then list[#list + 1] = { prefix .. k, v }
-      elseif type(v) == 'table' and depth > 0 and (k == 'nn' or k == 'rnn' or k == 'train' or k == 'data' or k == 'summary' or k == 'metrics') then
+      elseif type(v) == 'table' and depth > 0 and (k == 'nn' or k == 'rnn' or k == 'train' or k == 'data' or k == 'summary' or k == 'metrics' or k == 'image' or k == 'signal') then
         functions_of(list, prefix .. k .. '.', v, depth - 1)
       elseif type(v) == 'table' and getmetatable(v) and getmetatable(v).__call then
         list[#list + 1] = { prefix .. k, v }
@@ -105,9 +105,9 @@ local list = {}
 if which == 'core' then
   functions_of(list, 'core.', core, 0)
 else
-  for _, room in ipairs{ 'nn', 'rnn', 'train', 'data', 'summary', 'metrics' } do pcall(function() return df[room] end) end
+  for _, room in ipairs{ 'nn', 'rnn', 'train', 'data', 'summary', 'metrics', 'image', 'signal' } do pcall(function() return df[room] end) end
   functions_of(list, 'df.', df, 1)
-  for _, room in ipairs{ 'nn', 'rnn', 'train', 'data' } do
+  for _, room in ipairs{ 'nn', 'rnn', 'train', 'data', 'image', 'signal' } do
     local ok, t = pcall(function() return df[room] end)
     if ok and type(t) == 'table' and not rawget(df, room) then functions_of(list, 'df.' .. room .. '.', t, 0) end
   end

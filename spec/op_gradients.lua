@@ -49,6 +49,8 @@ function M.builder(kind)
     return kind == 'computed' and x * 1 or x
   end
   function b.x(shape, low, high) return make(shape, low or 0.3, high or 1.7, 'float64') end
+  --- The same of float32, for ops that know no float64.
+  function b.single(shape) return make(shape, 0.3, 1.7, 'float32') end
   --- Inputs of a recurrent cell of two units, of which some knows no float64: x, c, h, weights, peepholes, biases.
   function b.cell(columns)
     local function make_one(shape) return make(shape, -0.8, 0.8, 'float32') end
@@ -210,6 +212,24 @@ local ops = {
   LinSpace = function(b) local x, y = b.x{}, b.x{} return df.linspace(x, y, 4), { x, y } end,
   Diag = function(b) local x = b.x{ 3 } return df.diag(x), { x } end,
   DiagPart = function(b) local x = b.x{ 3, 3 } return df.diag_part(x), { x } end,
+  ResizeNearestNeighbor = function(b) local x = b.x{ 1, 2, 3, 1 } return df.resize_nearest_neighbor(x, { 3, 4 }), { x } end,
+  ResizeNearestNeighborGrad = function(b) local x = b.x{ 1, 3, 4, 1 } return b.op('ResizeNearestNeighborGrad', { x, df.int32{ 2, 3 } }), { x } end,
+  ResizeBilinear = function(b) local x = b.single{ 1, 2, 3, 1 } return df.resize_bilinear(x, { 3, 4 }, { align_corners = true }), { x } end,
+  ResizeBilinearGrad = function(b)
+    local x = b.single{ 1, 3, 4, 1 }
+    return b.op('ResizeBilinearGrad', { x, df.zeros({ 1, 2, 3, 1 }, 'float32') }), { x }
+  end,
+  ResizeBicubic = function(b) local x = b.single{ 1, 2, 3, 1 } return df.resize_bicubic(x, { 3, 4 }, { half_pixel_centers = true }), { x } end,
+  ResizeBicubicGrad = function(b)
+    local x = b.single{ 1, 3, 4, 1 }
+    return b.op('ResizeBicubicGrad', { x, df.zeros({ 1, 2, 3, 1 }, 'float32') }), { x }
+  end,
+  CropAndResize = function(b) local x = b.single{ 1, 3, 3, 1 } return df.crop_and_resize(x, { { 0.1, 0.2, 0.8, 0.9 } }, { 0 }, { 2, 2 }), { x } end,
+  CropAndResizeGradImage = function(b)
+    local x = b.single{ 1, 2, 2, 1 }
+    return b.op('CropAndResizeGradImage', { x, df.float32{ { 0.1, 0.2, 0.8, 0.9 } }, df.int32{ 0 }, df.int32{ 1, 3, 3, 1 } }, { T = 'float32' }), { x }
+  end,
+  AdjustContrastv2 = function(b) local x = b.single{ 2, 3, 1 } return b.op('AdjustContrastv2', { x, df.float32(1.5) }), { x } end,
   LRN = function(b) local x = b.x{ 1, 1, 2, 4 } return df.lrn(x, { depth_radius = 1, bias = 2, alpha = 0.3, beta = 0.75 }), { x } end,
   MatrixDiagV2 = function(b) local x = b.x{ 2, 3 } return b.op('MatrixDiagV2', { x, df.int32{ 0, 1 }, df.int32(3), df.int32(3), df.float64(0) }), { x } end,
   MatrixDiagV3 = function(b)
@@ -446,7 +466,10 @@ M.unnamed = { FusedBatchNorm = true, FusedBatchNormV2 = true, FusedBatchNormV3 =
 function M.has(kind) return (unary[kind] or binary[kind] or ops[kind] or not_here[kind]) ~= nil end
 
 --- How wrong its gradient is made: those that know no float64 are compared with coarser differences.
-function M.factor(kind) return kind:find('Block') and 1.5 or 1.01 end
+function M.factor(kind)
+  local coarse = kind:find 'Block' or kind:find '^ResizeBi' or kind:find '^CropAndResize' or kind == 'AdjustContrastv2'
+  return coarse and 1.5 or 1.01
+end
 
 --- The graph of a type: y, xs, feeds, and the orders that can be checked.
 -- @param b  a builder; a new one when it is left out

@@ -87,7 +87,8 @@ local function part(name)
   return module
 end
 local parts = {
-  train = 'dflow.train', data = 'dflow.data', summary = 'dflow.summary', nn = 'dflow.nn', plot = 'dflow.plot', rnn = 'dflow.rnn',
+  train = 'dflow.train', data = 'dflow.data', summary = 'dflow.summary', nn = 'dflow.nn', plot = 'dflow.plot', rnn = 'dflow.rnn', image = 'dflow.image',
+  signal = 'dflow.signal',
 }
 local inside = {
   sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',

@@ -181,6 +181,9 @@ int32_t ref_unigram_candidates(df_kernel *k) {
   return code;
 }
 int32_t ref_all_candidates(df_kernel *k) { return candidates(k, NULL); }
+int32_t ref_weighted_candidates(df_kernel *k, const double *sum) {
+  return candidates(k, &(sampler){ draw_weighted, chance_weighted, dfk_int(k, RANGE_MAX), sum });
+}
 
 int32_t ref_accidental_hits(df_kernel *k) {
   const df_tensor *given = k->in[0], *sampled = k->in[1];

@@ -155,7 +155,12 @@ enum {
   DFI_OPTIONAL = 20,
   DFI_TAPE = 21,
   DFI_TABLE = 32,
-  DFI_ACCUMULATOR = 33
+  DFI_ACCUMULATOR = 33,
+  DFI_SAMPLER = 34,
+  DFI_BARRIER = 35,
+  DFI_MUTEX = 36,
+  DFI_LOCK = 37,
+  DFI_EVENTS = 38
 };
 static inline void *dfi_handle_retain(void *h) {
   __atomic_add_fetch(&((dfi_handle *)h)->refs, 1, __ATOMIC_RELAXED);

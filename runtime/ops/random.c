@@ -114,6 +114,17 @@ static int32_t shape_key_counter(dfi_infer *c) {
   return DF_OK;
 }
 
+static int32_t shape_index_shuffle(dfi_infer *c) {
+  const dfi_shape *index = dfi_in_shape(c, 0), *seed = dfi_in_shape(c, 1), *most = dfi_in_shape(c, 2);
+  if (index->rank > 1 || most->rank > 1 || seed->rank == 0 || seed->rank > 2)
+    return dfi_infer_fail(c, "index and max_index have ranks %d and %d, seed %d: expected one or [n], and [3] or "
+                          "[n, 3]", index->rank, most->rank, seed->rank);
+  if (index->rank < 0 || most->rank < 0 || seed->rank < 0) return DF_OK;
+  const int64_t n = index->rank ? index->dims[0] : most->rank ? most->dims[0] : seed->rank == 2 ? seed->dims[0] : 1;
+  *dfi_set_shape(c, 0) = index->rank || most->rank || seed->rank == 2 ? dfi_shape_vector(n) : dfi_shape_scalar();
+  return DF_OK;
+}
+
 static double cost_uniform(const df_kernel *k) {
   double n = 1;
   for (int64_t i = 0; i < k->in[0]->size; i++) n *= (double)dfk_index(k->in[0], i);
@@ -236,6 +247,11 @@ static const df_op ops[] = {
   { .type = "StatelessRandomGetKeyCounter", .in = "seed:Tseed", .out = "key:uint64 counter:uint64",
     .types = "Tseed=int32|int64", .doc = "uint64[1] and uint64[2]: what a generator begins with that has this seed",
     .no_grad = true, .shape = shape_key_counter, .kernel = { [DF_REF] = ref_stateless_key_counter } },
+  { .type = "RandomIndexShuffle", .in = "index:dtype seed:Tseed max_index:dtype", .out = "output:dtype",
+    .types = "dtype=int32|uint32|int64|uint64 Tseed=int32|uint32|int64|uint64", .attrs = "rounds:int=4",
+    .doc = "where each index comes to lie when all from 0 to max_index are shuffled: a function of these and the "
+    "seed[3], TensorFlow's",
+    .no_grad = true, .shape = shape_index_shuffle, .kernel = { [DF_REF] = ref_index_shuffle } },
   { .type = "StatelessRandomGetAlg", .in = "", .out = "alg:int32", .doc = "1: Philox", .no_grad = true,
     .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = ref_stateless_algorithm } },
 };

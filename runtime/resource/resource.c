@@ -21,6 +21,12 @@ static const char *noun(int32_t type) {
     case DFI_TENSOR_ARRAY: return "a TensorArray";
     case DFI_QUEUE:        return "a queue";
     case DFI_STACK:        return "a stack";
+    case DFI_TABLE:        return "a table";
+    case DFI_ACCUMULATOR:  return "an accumulator";
+    case DFI_SAMPLER:      return "a sampler";
+    case DFI_BARRIER:      return "a barrier";
+    case DFI_MUTEX:        return "a mutex";
+    case DFI_EVENTS:       return "a writer of summaries";
     default:               return "something else";
   }
 }

@@ -47,16 +47,20 @@ local M = {
     FakeQuantWithMinMaxVarsPerChannel FakeQuantWithMinMaxVarsPerChannelGradient QuantizeV2 QuantizedMatMul ]] },
   { why = 'bands of diagonals, which imported graphs alone hold: what df.matrix_diag and its kind build has kernels',
     'MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixSetDiagV2 MatrixSetDiagV3' },
+  { why = 'pictures and their colours, which the host reads and makes larger or smaller before a GPU sees them', [[
+    AdjustContrastv2 AdjustHue AdjustSaturation CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage HSVToRGB RGBToHSV
+    ResizeArea ResizeBicubic ResizeBicubicGrad ResizeBilinear ResizeBilinearGrad ResizeNearestNeighbor ResizeNearestNeighborGrad ]] },
   { why = 'normalisation from before there was one by batches: its few layers are the host\'s', 'LRN' },
   { why = 'complex numbers', 'Angle Complex ComplexAbs Conj ConjugateTranspose FFT FFT2D IFFT IFFT2D IRFFT IRFFTGrad Imag RFFT RFFTGrad Real' },
   { why = 'factorisations: LAPACK\'s, on the host', [[
     Cholesky LogMatrixDeterminant MatrixDeterminant MatrixInverse MatrixSolve MatrixTriangularSolve Qr SelfAdjointEigV2 Svd
     TridiagonalSolve ]] },
   { why = 'draws one after the other from a generator', [[
-    AllCandidateSampler FixedUnigramCandidateSampler LogUniformCandidateSampler Multinomial ParameterizedTruncatedNormal RandomGamma
-    RandomPoissonV2 RandomShuffle UniformCandidateSampler ]] },
+    AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler LogUniformCandidateSampler Multinomial
+    ParameterizedTruncatedNormal RandomGamma RandomPoissonV2 RandomShuffle ThreadUnsafeUnigramCandidateSampler
+    UniformCandidateSampler ]] },
   { why = 'TensorFlow\'s bits, which its samplers for the host draw one after the other', [[
-    StatelessMultinomial StatelessRandomBinomial StatelessRandomGammaV2 StatelessRandomGammaV3 StatelessRandomNormalV2
+    RandomIndexShuffle StatelessMultinomial StatelessRandomBinomial StatelessRandomGammaV2 StatelessRandomGammaV3 StatelessRandomNormalV2
     StatelessRandomPoisson StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2 StatelessRandomUniformInt
     StatelessRandomUniformIntV2 StatelessRandomUniformV2 StatelessTruncatedNormalV2 ]] },
   { why = 'which generator, and its key and counter, are asked for once', 'StatelessRandomGetAlg StatelessRandomGetKeyCounter' },

@@ -350,3 +350,49 @@ describe('a dense table', function()
     assert.is_true(refused >= 1)
   end)
 end)
+
+describe('a sampler that learns', function()
+  before_each(function() df.reset() end)
+  for _, name in ipairs{ 'LearnedUnigramCandidateSampler', 'ThreadUnsafeUnigramCandidateSampler' } do
+    it('draws by how often a class was true in earlier runs of the session: ' .. name, function()
+      local seen = df.placeholder('int64', { -1, 1 })
+      local function sampler(n, unique) return { num_true = 1, num_sampled = n, unique = unique, range_max = 4, seed = 5 } end
+      local drawn, of_true, of_drawn = df.unpack{ op(name, { seen }, sampler(2000, false)) }
+      local function draw(v)
+        local r = df.run({ drawn, of_true, of_drawn }, { [seen] = v })
+        local count = { [0] = 0, 0, 0, 0 }
+        for i, class in ipairs(r[1]:totable()) do
+          class = tonumber(class)
+          count[class] = count[class] + 1
+          assert.is_true(math.abs(r[3]:totable()[i] - r.expected[class]) < 1e-3)
+        end
+        return count, r[2]:totable()
+      end
+      local plain = df.run
+      local weights = { [0] = 1, 1, 1, 1 }
+      df.run = function(...)
+        local r, all = plain(...), 0
+        for c = 0, 3 do all = all + weights[c] end
+        r.expected = {}
+        for c = 0, 3 do r.expected[c] = 2000 * weights[c] / all end
+        return r
+      end
+      local ok, why = pcall(function()
+        local count, expected = draw{ { 2 }, { 2 }, { 2 }, { 0 } }
+        for c = 0, 3 do assert.is_true(math.abs(count[c] - 500) < 100, count[c]) end
+        assert.same({ { 500 }, { 500 }, { 500 }, { 500 } }, expected)
+        weights = { [0] = 2, 1, 4, 1 }                                   -- 1, and 1 more for each time
+        count, expected = draw{ { 2 }, { 3 } }
+        assert.same({ { 1000 }, { 250 } }, expected)
+        assert.is_true(math.abs(count[2] - 1000) < 120 and math.abs(count[1] - 250) < 80)
+      end)
+      df.run = plain
+      assert(ok, why)
+      assert.matches('true class 4 is not among those from 0 to 3', message_of(df.run, drawn, { [seen] = { { 4 } } }))
+      local few = op(name, { seen }, sampler(4, true))
+      local all = df.run(few, { [seen] = { { 0 } } }):totable()
+      table.sort(all, function(a, b) return tonumber(a) < tonumber(b) end)
+      for i, class in ipairs(all) do assert.equal(i - 1, tonumber(class)) end
+    end)
+  end
+end)

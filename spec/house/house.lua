@@ -121,6 +121,7 @@ M.elements = {
   ['runtime/ops/array.h'] = 'axes and sizes: .host_in',
   ['runtime/ops/array_v3.c'] = HOST_OP, ['runtime/ops/sparse.c'] = HOST_OP, ['runtime/ops/optional.c'] = HOST_OP, ['runtime/ops/variant.c'] = HOST_OP,
   ['runtime/ops/ref.c'] = HOST_OP, ['runtime/ops/ragged.c'] = HOST_OP, ['runtime/ops/list.c'] = HOST_OP, ['runtime/ops/queue.c'] = HOST_OP, ['runtime/ops/accumulator.c'] = HOST_OP,
+  ['runtime/ops/candidate.c'] = HOST_OP,
   ['runtime/ops/print.c'] = HOST_OP, ['runtime/ops/train.c'] = HOST_OP,
   ['runtime/ops/checkpoint.c'] = FILE, ['runtime/resource/checkpoint.c'] = FILE,
   ['runtime/ops/tensor_proto.c'] = FILE, ['runtime/tensorflow/functions_gradient.c'] = FILE, ['runtime/tensorflow/export.c'] = FILE,

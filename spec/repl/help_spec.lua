@@ -57,7 +57,7 @@ local function public()
   local list = {}
   for _, name in ipairs(df.names()) do list[#list + 1] = name end
   for name in pairs(ops.aliases) do list[#list + 1] = name end
-  for _, part in ipairs{ 'train', 'nn', 'rnn', 'data', 'plot' } do
+  for _, part in ipairs{ 'train', 'nn', 'rnn', 'data', 'plot', 'image', 'signal' } do
     for name, v in pairs(df[part]) do
       if type(v) == 'function' and not ops.find(name) then list[#list + 1] = part .. '.' .. name end
     end

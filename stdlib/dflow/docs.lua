@@ -172,6 +172,7 @@ M.families = {
   'polyval pow', 'lbeta lgamma', 'clip_by_average_norm clip_by_norm', 'to_complex64 to_complex128 cast complex',
   'weighted_cross_entropy_with_logits log_poisson_loss sigmoid_cross_entropy_with_logits',
     'sufficient_statistics normalize_moments weighted_moments moments', 'relu_layer relu matmul', 'lrn l2_normalize nn.BatchNorm',
+    'resize_bilinear resize_nearest_neighbor resize_bicubic resize_area crop_and_resize image.resize', 'rgb_to_hsv hsv_to_rgb image.adjust_hue',
   'embedding_lookup_sparse embedding_lookup segment_sum', 'conv2d_transpose depthwise_conv2d separable_conv2d atrous_conv2d conv2d',
     'matrix_transpose adjoint trace matvec transpose', 'logdet log_matrix_determinant cholesky',
   'string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_hash_bucket string_length',

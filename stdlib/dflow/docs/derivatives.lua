@@ -116,6 +116,9 @@ M.words = {
   imag = 'dy becomes the imaginary part', linspace = 'start and stop get the sums of dy, '
     .. 'weighted by how near each value is to them',
   matrix_set_diag = 'input gets dy with zeros on the diagonal, diagonal gets the diagonal of dy',
+  resize_nearest_neighbor = 'each pixel gets the sum of dy where it was put', resize_bilinear = 'each pixel gets dy as it gave to the resized pictures',
+  resize_bicubic = 'each pixel gets dy as it gave to the resized pictures',
+  crop_and_resize = 'each pixel gets dy as it gave to the crops; the boxes get how fast these change as their edges move',
   lrn = 'dy n^-beta - 2 alpha beta x S(dy x n^(-beta - 1)), where S sums over the channels within the radius and n = bias + alpha S(x^2)',
   max_pool = 'the greatest element of each window gets dy, the first of equals',
   maximum = 'the greater operand gets dy; x where both are equal',
@@ -164,6 +167,7 @@ local drawn = 'the numbers are drawn, and do not depend on the inputs smoothly'
 local change = 'it changes a variable in place; gradients whose way leads through it end with '
   .. 'an error that names it'
 M.none = {
+  resize_area = 'TensorFlow has none, and exports would not run', rgb_to_hsv = 'the sextants of hue are not smooth', hsv_to_rgb = 'the sextants of hue are not smooth',
   bitcast = 'the same bytes seen as another dtype are no smooth function', ceil = stairs,
     floor = stairs, rint = stairs, round = stairs, sign = stairs,
   floordiv = stairs, truncatediv = stairs, constant = 'it has no inputs; one asks for '

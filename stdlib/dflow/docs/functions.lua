@@ -1254,7 +1254,7 @@ M.macros = macros
 --- By name: a page.
 M.functions = {}
 for _, part in ipairs{ text, (require 'dflow.docs.layers'), (require 'dflow.docs.recurrent'), (require 'dflow.docs.losses'), (require 'dflow.docs.metrics'),
-                        (require 'dflow.docs.plots') } do
+                        (require 'dflow.docs.plots'), (require 'dflow.docs.images'), (require 'dflow.docs.signals') } do
   for _, page in ipairs(pages.read(part, macros)) do
     M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
   end

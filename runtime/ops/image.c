@@ -1,0 +1,227 @@
+/* image.c: entries of what is done to pictures [batch, height, width, channels]: other sizes, parts, colours, with
+ * TensorFlow's names and attributes. Kernels are in kernels/ref/resize.c, crop.c and colour.c; the other functions of
+ * df.image are made of these and of array ops.
+ */
+#include "ops/array.h"
+#include "kernels/image.h"
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+
+/* The pictures of input 0, in the size that input 1 says. */
+static int32_t shape_resize(dfi_infer *c) {
+  const dfi_shape *x = dfi_in_shape(c, 0), size = dfi_in_as_shape(c, 1);
+  int32_t code = dfi_infer_rank(c, 0, 4, "the pictures");
+  if (!code) code = dfi_infer_rank(c, 1, 1, "size");
+  if (code) return code;
+  if (size.rank >= 0 && size.rank != 2)
+    return dfi_infer_fail(c, "size has %d numbers, a height and a width are expected", size.rank);
+  const bool known = size.rank == 2, of = x->rank == 4;
+  *dfi_set_shape(c, 0) = dfi_shape_of(4, (int64_t[]){ of ? x->dims[0] : -1, known ? size.dims[0] : -1,
+                                                      known ? size.dims[1] : -1, of ? x->dims[3] : -1 });
+  return DF_OK;
+}
+static int32_t shape_second(dfi_infer *c) {
+  *dfi_set_shape(c, 0) = *dfi_in_shape(c, 1);
+  return DF_OK;
+}
+
+static int32_t shape_crop(dfi_infer *c) {
+  const dfi_shape *x = dfi_in_shape(c, 0), *boxes = dfi_in_shape(c, 1), size = dfi_in_as_shape(c, 3);
+  int32_t code = dfi_infer_rank(c, 0, 4, "the pictures");
+  if (!code) code = dfi_infer_rank(c, 1, 2, "boxes");
+  if (!code) code = dfi_infer_rank(c, 2, 1, "box_ind");
+  if (code) return code;
+  if (size.rank >= 0 && size.rank != 2)
+    return dfi_infer_fail(c, "crop_size has %d numbers, a height and a width are expected", size.rank);
+  const bool known = size.rank == 2;
+  *dfi_set_shape(c, 0) = dfi_shape_of(4, (int64_t[]){ boxes->rank < 0 ? -1 : boxes->dims[0],
+                                                      known ? size.dims[0] : -1, known ? size.dims[1] : -1,
+                                                      x->rank < 0 ? -1 : x->dims[3] });
+  return DF_OK;
+}
+static int32_t shape_crop_image(dfi_infer *c) {
+  const dfi_shape size = dfi_in_as_shape(c, 3);
+  if (size.rank >= 0 && size.rank != 4)
+    return dfi_infer_fail(c, "image_size has %d numbers: expected 4", size.rank);
+  *dfi_set_shape(c, 0) = size.rank < 0 ? dfi_shape_of(4, (int64_t[]){ -1, -1, -1, -1 }) : size;
+  return DF_OK;
+}
+static int32_t shape_crop_boxes(dfi_infer *c) {
+  *dfi_set_shape(c, 0) = *dfi_in_shape(c, 2);
+  return DF_OK;
+}
+
+static int32_t shape_colours(dfi_infer *c) {
+  const dfi_shape *x = dfi_in_shape(c, 0);
+  if (x->rank == 0 || (x->rank > 0 && x->dims[x->rank - 1] >= 0 && x->dims[x->rank - 1] != 3))
+    return dfi_infer_fail(c, "the last axis of the pictures must have 3 channels: red, green and blue");
+  return dfi_shape_same(c);
+}
+static int32_t shape_contrast(dfi_infer *c) {
+  const dfi_shape *x = dfi_in_shape(c, 0);
+  if (x->rank >= 0 && x->rank < 3)
+    return dfi_infer_fail(c, "images has rank %d but must be [..., height, width, channels]", x->rank);
+  return dfi_shape_same(c);
+}
+
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+
+/* An op of the same family, with n's two attributes. */
+static df_output like(dfi_build *b, const df_node *n, const char *type, df_output x, df_output y) {
+  dfi_attr_int(b, "align_corners", n->attrs[0].i);
+  dfi_attr_int(b, "half_pixel_centers", n->attrs[1].i);
+  return dfi_op(b, type, x, y);
+}
+/* The height and width of input 0. */
+static df_output size_of(dfi_grad *g, df_node *n) {
+  const df_output height = dfg_in_dim(g, n, 0, 1), width = dfg_in_dim(g, n, 0, 2);
+  return dfi_op(dfg_build(g), "Pack", height, width);
+}
+
+static int32_t grad_nearest(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  const df_output size = size_of(g, n);
+  dx[0] = like(dfg_build(g), n, "ResizeNearestNeighborGrad", dy[0], size);
+  return dfg_end(g);
+}
+static int32_t grad_bilinear(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  const df_output images = dfg_in(g, n, 0);
+  dx[0] = like(dfg_build(g), n, "ResizeBilinearGrad", dy[0], images);
+  return dfg_end(g);
+}
+static int32_t grad_bicubic(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  const df_output images = dfg_in(g, n, 0);
+  dx[0] = like(dfg_build(g), n, "ResizeBicubicGrad", dy[0], images);
+  return dfg_end(g);
+}
+/* These are linear in the gradient that they take back, and what takes it there is the forward op. */
+#define GRAD_BACK(name, TYPE) \
+  static int32_t grad_##name##_back(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) { \
+    const df_output size = size_of(g, n); \
+    dx[0] = like(dfg_build(g), n, TYPE, dy[0], size); \
+    return dfg_end(g); \
+  }
+GRAD_BACK(nearest, "ResizeNearestNeighbor")
+GRAD_BACK(bilinear, "ResizeBilinear")
+GRAD_BACK(bicubic, "ResizeBicubic")
+
+static int32_t grad_crop(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output boxes = dfg_in(g, n, 1), of = dfg_in(g, n, 2);
+  const uint8_t dtype = dfi_dtype(n->in[0]);
+  if (dfg_wants(g, n, 0) && dtype != DF_BFLOAT16) {
+    const df_output size = dfg_in_shape(g, n, 0);
+    dfi_attr_int(b, "T", dtype);
+    dfi_attr_string(b, "method", n->attrs[0].s);
+    dx[0] = dfi_op(b, "CropAndResizeGradImage", dy[0], boxes, of, size);
+  }
+  if (dfg_wants(g, n, 1)) {
+    const df_output images = dfg_in(g, n, 0);
+    dx[1] = dfi_op(b, "CropAndResizeGradBoxes", dy[0], images, boxes, of);
+  }
+  return dfg_end(g);
+}
+static int32_t grad_crop_image(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output boxes = dfg_in(g, n, 1), of = dfg_in(g, n, 2);
+  if (dfg_wants(g, n, 0)) {
+    const df_output size = size_of(g, n);
+    dfi_attr_string(b, "method", n->attrs[1].s);
+    dx[0] = dfi_op(b, "CropAndResize", dy[0], boxes, of, size);
+  }
+  if (dfg_wants(g, n, 1)) {
+    const df_output grads = dfg_in(g, n, 0);
+    dx[1] = dfi_op(b, "CropAndResizeGradBoxes", grads, dy[0], boxes, of);
+  }
+  return dfg_end(g);
+}
+
+static int32_t grad_contrast(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output factor = dfg_in(g, n, 1), axes = dfi_const_ints(b, 2, (int64_t[]){ -3, -2 });
+  dx[0] = dfi_op(b, "AdjustContrastv2", dy[0], factor);
+  if (!dfg_wants(g, n, 1)) return dfg_end(g);
+  const df_output images = dfg_in(g, n, 0);
+  dfi_attr_int(b, "keep_dims", 1);
+  const df_output mean = dfi_op(b, "Mean", images, axes);
+  const df_output all = dfi_op(b, "Mul", dy[0], dfi_op(b, "Sub", images, mean));
+  dfi_attr_int(b, "DstT", DF_FLOAT32);
+  const df_output each = dfi_op(b, "Cast", all);
+  dx[1] = dfi_op(b, "Sum", each, dfi_op(b, "Range", dfi_const_int(b, 0), dfi_op(b, "Rank", each), dfi_const_int(b, 1)));
+  return dfg_end(g);
+}
+
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
+
+#define HOW "align_corners:bool=false half_pixel_centers:bool=false"
+#define SIZES "; align_corners, half_pixel_centers): the pictures in this height and width"
+#define BACK(TYPE, IN, TYPES, SHAPE, GRAD, KERNEL, OF) \
+  { .type = TYPE, .in = IN, .out = "output:T", .types = TYPES, .attrs = HOW, \
+    .doc = "the gradient of " OF ": what each pixel gave to those of the resized pictures, added up", \
+    .shape = SHAPE, .grad = GRAD, .kernel = { [DF_REF] = KERNEL } }
+
+static const df_op ops[] = {
+  { .type = "ResizeNearestNeighbor", .lua = "resize_nearest_neighbor", .in = "images:T size:int32",
+    .out = "resized_images:T", .types = "T=number", .attrs = HOW,
+    .doc = "T[batch, new_height, new_width, channels] = resize_nearest_neighbor(images T[batch, height, width, "
+    "channels], size int32[2]" SIZES ", each pixel one of the old ones",
+    .example = "df.resize_nearest_neighbor(df.constant({{{{1}, {2}}}}, 'float32'), {1, 4})",
+    .shape = shape_resize, .grad = grad_nearest, .kernel = { [DF_REF] = ref_resize_nearest } },
+  { .type = "ResizeBilinear", .lua = "resize_bilinear", .in = "images:T size:int32", .out = "resized_images:float32",
+    .types = "T=number", .attrs = HOW,
+    .doc = "float32[batch, new_height, new_width, channels] = resize_bilinear(images T[batch, height, width, "
+    "channels], size int32[2]" SIZES ", each pixel of the four around its place",
+    .example = "df.resize_bilinear(df.constant({{{{1}, {2}}}}, 'float32'), {1, 4})",
+    .shape = shape_resize, .grad = grad_bilinear, .kernel = { [DF_REF] = ref_resize_bilinear } },
+  { .type = "ResizeBicubic", .lua = "resize_bicubic", .in = "images:T size:int32", .out = "resized_images:float32",
+    .types = "T=number", .attrs = HOW,
+    .doc = "float32[batch, new_height, new_width, channels] = resize_bicubic(images T[batch, height, width, "
+    "channels], size int32[2]" SIZES ", each pixel of the sixteen around its place, by cubic polynomials",
+    .example = "df.resize_bicubic(df.constant({{{{1}, {2}}}}, 'float32'), {1, 4})",
+    .shape = shape_resize, .grad = grad_bicubic, .kernel = { [DF_REF] = ref_resize_bicubic } },
+  { .type = "ResizeArea", .lua = "resize_area", .in = "images:T size:int32", .out = "resized_images:float32",
+    .types = "T=number", .attrs = "align_corners:bool=false",
+    .doc = "float32[batch, new_height, new_width, channels] = resize_area(images T[batch, height, width, channels], "
+    "size int32[2]; align_corners): the pictures in this height and width, each pixel the mean of what it covers",
+    .example = "df.resize_area(df.constant({{{{1}, {2}, {6}}}}, 'float32'), {1, 2})",
+    .shape = shape_resize, .kernel = { [DF_REF] = ref_resize_area } },
+  BACK("ResizeNearestNeighborGrad", "grads:T size:int32", "T=number", shape_resize, grad_nearest_back,
+       ref_resize_nearest_grad, "ResizeNearestNeighbor"),
+  BACK("ResizeBilinearGrad", "grads:float32 original_image:T", "T=float", shape_second, grad_bilinear_back,
+       ref_resize_bilinear_grad, "ResizeBilinear"),
+  BACK("ResizeBicubicGrad", "grads:float32 original_image:T", "T=float", shape_second, grad_bicubic_back,
+       ref_resize_bicubic_grad, "ResizeBicubic"),
+  { .type = "CropAndResize", .lua = "crop_and_resize",
+    .in = "image:T boxes:float32 box_ind:int32 crop_size:int32", .out = "crops:float32",
+    .types = "T=number", .attrs = "method:string='bilinear' extrapolation_value:float=0",
+    .doc = "float32[n, crop_height, crop_width, channels] = crop_and_resize(image T[batch, height, width, channels], "
+    "boxes float32[n, 4], box_ind int32[n], crop_size int32[2]; method, extrapolation_value): what lies in each box "
+    "{y1, x1, y2, x2} (0 is the first row or column, 1 the last) of picture box_ind, all in one size. method is "
+    "'bilinear' or 'nearest'. Error: box_ind names no picture",
+    .example = "df.crop_and_resize(df.constant({{{{1}, {2}, {3}}}}, 'float32'), {{0, 0, 0, 0.5}}, {0}, {1, 3})",
+    .shape = shape_crop, .grad = grad_crop, .kernel = { [DF_REF] = ref_crop_and_resize } },
+  { .type = "CropAndResizeGradImage", .in = "grads:float32 boxes:float32 box_ind:int32 image_size:int32",
+    .out = "output:T", .types = "T=float16|float32|float64", .attrs = "T:dtype method:string='bilinear'",
+    .doc = "the gradient of CropAndResize by the pictures", .shape = shape_crop_image, .grad = grad_crop_image,
+    .kernel = { [DF_REF] = ref_crop_and_resize_grad_image } },
+  { .type = "CropAndResizeGradBoxes", .in = "grads:float32 image:T boxes:float32 box_ind:int32",
+    .out = "output:float32", .types = "T=number", .attrs = "method:string='bilinear'",
+    .doc = "the gradient of CropAndResize by the boxes", .shape = shape_crop_boxes,
+    .kernel = { [DF_REF] = ref_crop_and_resize_grad_boxes } },
+  { .type = "RGBToHSV", .lua = "rgb_to_hsv", .in = "images:T", .out = "output:T", .types = "T=float",
+    .doc = "T[..., 3] = rgb_to_hsv(images T[..., 3]): red, green and blue as hue, saturation and value, all in [0, 1]",
+    .example = "df.rgb_to_hsv({0.0, 1.0, 0.5})", .shape = shape_colours, .kernel = { [DF_REF] = ref_rgb_to_hsv } },
+  { .type = "HSVToRGB", .lua = "hsv_to_rgb", .in = "images:T", .out = "output:T", .types = "T=float",
+    .doc = "T[..., 3] = hsv_to_rgb(images T[..., 3]): hue, saturation and value as red, green and blue",
+    .example = "df.hsv_to_rgb({0.25, 1.0, 0.5})", .shape = shape_colours, .kernel = { [DF_REF] = ref_hsv_to_rgb } },
+  { .type = "AdjustHue", .in = "images:T delta:float32", .out = "output:T", .types = "T=float16|float32",
+    .doc = "the pictures with the hue of each pixel turned by delta, of which 1 is all the way round",
+    .shape = shape_colours, .kernel = { [DF_REF] = ref_adjust_hue } },
+  { .type = "AdjustSaturation", .in = "images:T scale:float32", .out = "output:T", .types = "T=float16|float32",
+    .doc = "the pictures with the saturation of each pixel times scale, within [0, 1]",
+    .shape = shape_colours, .kernel = { [DF_REF] = ref_adjust_saturation } },
+  { .type = "AdjustContrastv2", .in = "images:T contrast_factor:float32", .out = "output:T",
+    .types = "T=float16|float32",
+    .doc = "(x - mean) * contrast_factor + mean, where mean is that of the channel of the picture",
+    .shape = shape_contrast, .grad = grad_contrast, .kernel = { [DF_REF] = ref_adjust_contrast } },
+};
+const dfi_op_table dfi_ops_image = { ops, (int32_t)(sizeof ops / sizeof *ops) };
