@@ -47,6 +47,16 @@ void dfi_choice_wanted(const dfi_exec *x, dfi_choice *h, dfi_save policy, bool c
   else snprintf(h->why, sizeof h->why, "%s", cannot ? cannot : "it is small, or no iteration of a loop makes it");
 }
 
+dfi_save dfi_choice_outcome(const dfi_choice *h, const char **why) {
+  *why = h->why;
+  if (h->policy == DFI_SAVE_AUTO) return DFI_SAVE_KEEP;
+  if (h->policy != DFI_SAVE_SWAP || h->swapped) return (dfi_save)h->policy;
+  *why = h->held    ? "something else holds it, and it stays alive anyway: moving it would free nothing"
+         : h->small ? "it is too small to be worth moving"
+                    : "all of it fits";
+  return DFI_SAVE_KEEP;
+}
+
 static char *time_text(double seconds, char text[32]) {
   if (seconds >= 1) snprintf(text, 32, "%.2g s", seconds);
   else {

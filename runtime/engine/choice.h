@@ -14,6 +14,7 @@ typedef struct dfi_choice {
   int64_t  elements, bytes;  /* saved */
   double   since;            /* when its first element was saved, on a device whose costs are measured; or 0 */
   int64_t  swapped, let_go;  /* elements that were moved out; that were let go, to be computed again */
+  bool     held, small;      /* some did not go, though memory was short: others held them; there is little in them */
   char     why[160];
 } dfi_choice;
 typedef struct dfi_choices { dfi_choice *at; int32_t n, room; } dfi_choices;
@@ -24,6 +25,8 @@ dfi_save    dfi_choice_policy(const dfi_exec *x, const struct dfi_tensor_array *
 dfi_choice *dfi_choice_of(dfi_choices *l, const struct dfi_tensor_array *a, const dfi_call *c);
 /* The loop or the session said what becomes of it; `can`: it is possible. */
 void        dfi_choice_wanted(const dfi_exec *x, dfi_choice *h, dfi_save policy, bool can);
+/* What became of it in the end: its policy, but KEEP where nothing of it had to go, or could. */
+dfi_save    dfi_choice_outcome(const dfi_choice *h, const char **why);
 /* Decides for a value of which memory has run short on a device (NULL: the host). */
 void        dfi_choice_decide(dfi_exec *x, dfi_choices *l, dfi_choice *h, const dfi_device *d,
                               const struct dfi_tensor_array *a);

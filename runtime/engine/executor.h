@@ -49,6 +49,7 @@ struct dfi_frame {
   const dfi_scope *scope;
   dfi_loan    *loan;         /* its run's */
   uint32_t     serial;       /* how many frames the run had opened before it; the top level is 0 */
+  uint32_t     logged_as;    /* where several owners log the run: its number there, the same for all of them */
   dfi_frame   *parent;
   dfi_record  *origin;       /* the iteration of the parent that opened it, and that its Exits return to */
   dfi_record **ring;         /* records of the open iterations, at number & (capacity - 1) */
@@ -56,6 +57,7 @@ struct dfi_frame {
   int64_t      capacity;
   int64_t      first, next;  /* open iterations are first … next - 1 */
   int64_t      window;       /* how many may be open: the scope's parallel_iterations, or fewer */
+  int64_t      paced;        /* the last iteration with which swap.c widened the window; -1: none */
   int64_t      told;         /* the iteration whose end the other owners are told of, where they want to know; -1 */
   bool         tokens_only;  /* another engine could not run it */
   df_value    *constants;    /* nconsts */
@@ -94,7 +96,7 @@ static inline uint32_t dfi_stamp(uint32_t serial, int64_t number) {
 
 /* A frame that was opened, for as long as the history may mention it. */
 typedef struct dfi_frame_history {
-  uint32_t serial, scope, parent;
+  uint32_t serial, scope, parent, logged_as;
   int64_t number, next; /* of the parent's iteration; iterations it had in the end */
 } dfi_frame_history;
 
@@ -202,6 +204,7 @@ struct dfi_exec {
   dfi_looker   look;
   bool         logs;             /* tokens are logged: those from `logged` to head lie in the queue and are not yet */
   uint32_t     logged;
+  int64_t      flushed;          /* ns since the run began, when its part of the log was up to date */
   struct dfi_made *made;         /* a ring of what nodes made; NULL: not wanted */
   uint32_t     nmade, made_held; /* filled so far; of those that are there, tensors */
   uint8_t      engine;           /* dfi_engine: which one the session wants */

@@ -111,7 +111,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->origin = origin;
   f->first = f->next = number;
   f->window = s->parallel_iterations;
-  f->told = -1;
+  f->told = f->paced = -1;
   f->counts = !x->team || !origin || dfi_team_counts(x, s);
   x->guest_frames += !f->counts;
   f->tokens_only = false;
@@ -124,7 +124,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->serial = (uint32_t)x->count.frames;
   if (DFI_UNLIKELY(x->history != NULL))
     x->history[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)] =
-        (dfi_frame_history){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0,
+        (dfi_frame_history){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0, 0,
                              origin ? origin->number : 0, -1 };
   if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, true);
   ring_put(x, f, record_new(x, f, number));
@@ -219,14 +219,16 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
   return origin;
 }
 
-/* No iteration of f is open, and n values wait for the next one. If these are all its variables it is at a boundary:
+/* No iteration of f is open, and values wait for the next one. If these are all its variables it is at a boundary:
  * the iteration opens with its values in place, the other engine may take it further, and then it gets its tokens.
  * False: it is not. */
-static bool boundary(dfi_exec *x, dfi_frame *f, int32_t n) {
+static bool boundary(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
+  const int32_t n = f->ndeferred;
   int32_t variables = 0;
   for (uint32_t i = 0; i < s->nenters; i++) variables += !s->enters[i]->constant;
   if (n != variables || f->some_dead) return false;
+  f->ndeferred = 0;
   dfi_record *r = record_new(x, f, f->next);
   ring_put(x, f, r);
   x->count.iterations += f->counts;
@@ -257,6 +259,28 @@ static __attribute__((noinline, cold)) bool tells_end(dfi_exec *x, dfi_record *r
   return true;
 }
 
+/* An iteration opens with the values that waited for the window to move. */
+static void open_waiting(dfi_exec *x, dfi_frame *f) {
+  const int32_t n = f->ndeferred;
+  f->ndeferred = 0;
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_gate(x, f, f->next);
+  dfi_record *fresh = iteration_open(x, f);
+  for (int32_t i = 0; i < n; i++) {
+    if (DFI_UNLIKELY(x->timed != NULL) && x->timed->recorder) dfi_record_speak(x, f->deferred[i].event);
+    deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
+  }
+}
+
+void dfi_frame_widen(dfi_exec *x, dfi_frame *f) {
+  const double now = x->timed ? x->timed->now : 0;
+  const uint32_t speaks = x->timed && x->timed->recorder ? dfi_record_current(x) : 0;
+  f->window++;
+  if (!f->ndeferred || f->next - f->first >= f->window) return;
+  open_waiting(x, f);
+  if (x->timed) x->timed->now = now;                     /* of the token that runs */
+  if (x->timed && x->timed->recorder) dfi_record_speak(x, speaks);
+}
+
 /* r has nothing outstanding: iterations, frames and in the end the run may be done. */
 void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
   if (DFI_UNLIKELY(x->failed)) return;         /* what failed stays open, to be looked at: see dfi_exec_reset */
@@ -272,18 +296,9 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_iteration_done(x, f, r);
     record_free(r);
     if (f->ndeferred && f->next - f->first < f->window) {      /* the window has moved */
-      const int32_t n = f->ndeferred;
-      f->ndeferred = 0;
-      if (DFI_UNLIKELY(f->scope->turner != NULL) && !x->timed && f->first == f->next && boundary(x, f, n)) {
+      if (DFI_UNLIKELY(f->scope->turner != NULL) && !x->timed && f->first == f->next && boundary(x, f)) {
         if (x->failed) return;
-      } else {
-        if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_gate(x, f, f->next);
-        dfi_record *fresh = iteration_open(x, f);
-        for (int32_t i = 0; i < n; i++) {
-          if (DFI_UNLIKELY(x->timed != NULL) && x->timed->recorder) dfi_record_speak(x, f->deferred[i].event);
-          deliver_next(x, fresh, f->deferred[i].node, f->deferred[i].value);
-        }
-      }
+      } else open_waiting(x, f);
     }
     if (f->first < f->next) {
       r = f->ring[f->first & (f->capacity - 1)];

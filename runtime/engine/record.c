@@ -86,7 +86,7 @@ static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f) {
   for (uint32_t i = w->nframes; i-- > 0;) if (w->frame[i].serial == f->serial) return i;
   const uint32_t parent = f->origin ? iteration_of(w, f->origin) : UINT32_MAX;
   DFI_GROW(w->frame, w->nframes, w->frame_room);
-  w->frame[w->nframes] = (frame){ parent, 0, 0, f->window, f->serial };
+  w->frame[w->nframes] = (frame){ parent, 0, 0, f->scope->parallel_iterations, f->serial };
   return w->nframes++;
 }
 

@@ -1,6 +1,7 @@
 /* remat.c: what is kept of a loop's frames, and frames that run a segment a second time. See remat.h. */
 #include "engine/remat.h"
 #include "engine/choice.h"
+#include "engine/swap.h"
 #include "engine/token.h"
 #include "op/run.h"
 #include "resource/tensor_array.h"
@@ -248,9 +249,10 @@ int32_t dfi_remat_fill(df_kernel *k) {
   if (a && a->saved && a->remat && dfi_writes_array(c->node->op)) {
     const df_value *at = k->raw[1];
     const int64_t i = at->kind != DF_SCALAR ? -1 : at->dtype == DF_INT32 ? at->as.i32 : at->as.i64;
-    if (i >= 0 && i < dfi_tensor_array_size(a) && dfi_tensor_array_state(a, i) == DFI_SLOT_LET_GO &&
-        !dfi_tensor_array_put_back(a, i, k->raw[2]))
+    const bool gone = i >= 0 && i < dfi_tensor_array_size(a) && dfi_tensor_array_state(a, i) == DFI_SLOT_LET_GO;
+    if (gone && !dfi_tensor_array_put_back(a, i, k->raw[2]))
       return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for an element that is computed again");
+    if (gone) dfi_swap_again(c, a, i);
   }
   k->out[0] = dfi_value_copy(k->raw[0]);
   return DF_OK;
@@ -293,19 +295,56 @@ static void segment_let_go(dfi_remat *s, int64_t segment) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Value i of those that s keeps: the loop's constants, then its variables, segment by segment; NULL: there are no more.
+   */
+static df_value *kept(const dfi_remat *s, int64_t i) {
+  const int64_t variables = i - s->scope->nconsts, n = s->scope->nenters;
+  if (i < s->scope->nconsts) return s->constant ? &s->constant[i] : NULL;
+  return variables < s->ncheckpoints * n ? &s->checkpoint[variables / n].variable[variables % n] : NULL;
+}
+
+int32_t dfi_remat_holds(const dfi_exec *x, const df_tensor *t) {
+  int32_t n = 0;
+  const df_value *v;
+  for (const dfi_remat *s = x->remats; s; s = s->next)
+    for (int64_t i = 0; (v = kept(s, i)); i++) n += v->kind == DF_TENSOR && v->as.tensor == t;
+  return n;
+}
+
+int32_t dfi_remat_moved(const dfi_exec *x, df_tensor *t, df_tensor *to) {
+  int32_t n = 0;
+  df_value *v;
+  for (const dfi_remat *s = x->remats; s; s = s->next)
+    for (int64_t i = 0; (v = kept(s, i)); i++) {
+      if (v->kind != DF_TENSOR || v->as.tensor != t) continue;
+      v->as.tensor = df_tensor_retain(to);
+      df_tensor_release(t);
+      n++;
+    }
+  return n;
+}
+
+/* A tensor of the arena that nothing but what is kept holds, by one or several. */
+static bool may_leave(const dfi_exec *x, const df_value *v, const dfi_devmem *arena) {
+  if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena != arena || !dfk_plain(v->dtype)) return false;
+  const df_tensor *t = v->as.tensor;
+  const int32_t refs = __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE);
+  return __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) == 1 && (refs == 1 || refs == dfi_remat_holds(x, t));
+}
+
 bool dfi_remat_spill(dfi_exec *x, dfi_devmem *arena, int64_t bytes) {
   int64_t freed = 0;
+  df_value *v, host;
   for (dfi_remat *s = x->remats; s; s = s->next)
-    for (int32_t i = 0; i < s->ncheckpoints; i++)
-      for (uint32_t k = 0; k < s->scope->nenters; k++) {
-        df_value *v = &s->checkpoint[i].variable[k], host;
-        if (freed >= bytes) return true;
-        if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena != arena || !dfi_tensor_exclusive(v->as.tensor) ||
-            !dfk_plain(v->dtype) || !dfi_value_in(v, NULL, &host)) continue;
-        freed += v->as.tensor->buffer->bytes;
-        dfi_value_drop(v);
-        *v = host;
-      }
+    for (int64_t i = 0; (v = kept(s, i)); i++) {
+      if (freed >= bytes) return true;
+      if (!may_leave(x, v, arena) || !dfi_value_in(v, NULL, &host)) continue;
+      df_tensor *t = df_tensor_retain(v->as.tensor);
+      freed += t->buffer->bytes;
+      dfi_remat_moved(x, t, host.as.tensor);
+      df_tensor_release(t);
+      dfi_value_drop(&host);
+    }
   return freed >= bytes;
 }
 
@@ -328,12 +367,13 @@ static bool place_of(const dfi_exec *x, uint32_t *child) {
   return false;
 }
 
-/* What was kept for the segment, where the loop's nodes expect it. False: there is no room. */
+/* What was kept for the segment, and the constants, where the loop's nodes expect it. False: there is no room. */
 static bool fetch_checkpoint(const dfi_exec *x, dfi_remat *s, int64_t segment) {
   for (uint32_t k = 0; x->plan->cut && k < s->scope->nenters; k++) {
-    df_value *v = &s->checkpoint[segment].variable[k], there;
+    const dfi_pnode *enter = s->scope->enters[k];
+    df_value *v = enter->constant ? &s->constant[enter->out] : &s->checkpoint[segment].variable[k], there;
     if (v->kind != DF_TENSOR) continue;
-    if (!dfi_value_in(v, x->plan->devices->at[s->scope->enters[k]->device]->arena, &there)) return false;
+    if (!dfi_value_in(v, x->plan->devices->at[enter->device]->arena, &there)) return false;
     dfi_value_drop(v);
     *v = there;
   }

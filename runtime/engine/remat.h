@@ -66,6 +66,9 @@ void     dfi_remat_want(const dfi_call *c, struct dfi_tensor_array *a, int64_t i
 /* Moves what is kept to the host, until so many bytes of the arena are free; all that is kept, with the variable's
    Enter. */
 bool     dfi_remat_spill(dfi_exec *x, dfi_devmem *arena, int64_t bytes);
+/* How many of the values that are kept are t; to takes the place of each. */
+int32_t  dfi_remat_holds(const dfi_exec *x, const df_tensor *t);
+int32_t  dfi_remat_moved(const dfi_exec *x, df_tensor *t, df_tensor *to);
 void     dfi_remat_walk(const dfi_exec *x, void (*fn)(void *user, const df_node *node, const df_value *v), void *user);
 
 /* ---- what remat.c and remat_plan.c share: kernels in the place of those that the second time must not run */

@@ -8,10 +8,13 @@
  * reads had to wait. By the virtual clock copies out and in go over the device's link to and from the host, each
  * direction one after the other, beside what the device computes; a read that comes before its copy waits.
  *
+ * While memory is short fewer iterations of a loop are open, as each holds what it has made.
+ *
  * All of this is done by the run's owner, for its own values: runs that share a device do not touch each other's.
  */
 #include "engine/swap.h"
 #include "engine/choice.h"
+#include "engine/frame.h"
 #include "engine/remat.h"
 #include "engine/timed.h"
 #include "engine/transfer.h"
@@ -21,7 +24,8 @@
 
 enum { AHEAD_AT_MOST = 16 };
 
-typedef struct noted { dfi_tensor_array *array; int64_t index; } noted;                         /* array: retained */
+/* array: retained; again: it was let go, and has been computed again */
+typedef struct noted { dfi_tensor_array *array; int64_t index; bool again; } noted;
 /* tensor: owned, on the device */
 typedef struct ahead { dfi_tensor_array *array; int64_t index; df_tensor *tensor; double at; uint32_t event; } ahead;
 
@@ -85,12 +89,46 @@ static dfi_devmem_stats memory_of(const swap_device *s) {
   return now;
 }
 
+/* Bytes that an iteration of the loop saves which has written to a. */
+static int64_t saved_each(const dfi_choices *l, const dfi_choice *h) {
+  int64_t bytes = 1;
+  for (int32_t i = 0; i < l->n; i++)
+    if (l->at[i].scope == h->scope && l->at[i].elements) bytes += l->at[i].bytes / l->at[i].elements;
+  return bytes;
+}
+
+/* Iterations that run ahead hold memory. A loop that begins while its values have filled the device has as many of them
+ * open as have room, if each takes some times what it saves; fewer when memory is short all the same, and one more with
+ * each new one while it is not. */
+static void pace(dfi_swapper *w, const swap_device *s, const dfi_call *c, const dfi_tensor_array *a) {
+  enum { TIMES = 3 };
+  dfi_frame *f = c->record->frame;
+  const int64_t number = c->record->number, first = f->second ? f->second->end - f->second->segment - 1 : 0;
+  const dfi_devmem_stats now = memory_of(s);
+  if (!now.limit || !f->origin) return;
+  if (number == first && f->paced < 0 && now.in_use > now.limit / 8 * 3) {
+    const int64_t room = now.limit / 8 * 7 - now.in_use,
+                  each = TIMES * saved_each(&w->choices, dfi_choice_of(&w->choices, a, c));
+    if (f->window > room / each) f->window = room > each ? room / each : 1;
+    f->paced = number;
+  } else if (number != f->next - 1 || number == f->paced) return;
+  else if (now.in_use > now.limit / 4 * 3) { f->paced = number; f->window = (f->window + 1) / 2; }
+  else if (f->window < f->scope->parallel_iterations) { f->paced = number; dfi_frame_widen(c->exec, f); }
+}
+
+/* Is a read of an iteration that was opened before the window was closed so far? */
+static bool before_its_time(dfi_swapper *w, const swap_device *s, const dfi_call *c, const dfi_tensor_array *a) {
+  const dfi_frame *f = c->record->frame;
+  pace(w, s, c, a);
+  return c->record->number - f->first >= f->window;
+}
+
 /* ---- out -------------------------------------------------------------------------------------------------- */
 
 enum { NEIGHBOURS = 64 };
 
-/* Is t held by nobody but elements that are noted near entry i of the list? *same: how many of them. */
-static bool held_here_alone(const swap_device *s, int64_t i, const df_tensor *t) {
+/* Is t held by nobody but elements that are noted near entry i of the list, and what remat.c keeps? */
+static bool held_here_alone(const dfi_exec *x, const swap_device *s, int64_t i, const df_tensor *t) {
   const int32_t refs = __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE);
   if (__atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) != 1) return false;
   int32_t found = 1;
@@ -98,19 +136,23 @@ static bool held_here_alone(const swap_device *s, int64_t i, const df_tensor *t)
     df_tensor **at = dfi_tensor_array_element(s->list[k].array, s->list[k].index);
     found += at && *at == t;
   }
-  return found == refs;
+  return found == refs || (x->remats && found + dfi_remat_holds(x, t) == refs);
 }
 
 /* Moves the element out. *over: it need not be noted any more. False: somebody holds it, or it is too small, or the
    host has no room. */
 static bool move_out(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
   df_tensor **at = dfi_tensor_array_element(s->list[i].array, s->list[i].index), *t = at ? *at : NULL;
+  dfi_choice *h = dfi_choice_of(&w->choices, s->list[i].array, NULL);
   *over = !t || t->buffer->arena != s->device->arena || t->buffer->bytes < DFI_SMALL_BYTES;
-  if (*over || !held_here_alone(s, i, t)) return false;
+  h->small |= *over && t;
+  if (*over) return false;
+  if (!held_here_alone(w->exec, s, i, t)) { h->held = true; return false; }
   df_tensor *host = moved(t, NULL);
   if (!host) return false;
   host->buffer->swapped = 1;
   const int64_t bytes = t->size * dfi_dtype_size[t->dtype];
+  dfi_remat_moved(w->exec, t, host);
   int32_t holders = t->refs;
   for (int64_t k = i; holders; k++) {
     df_tensor **same = dfi_tensor_array_element(s->list[k].array, s->list[k].index);
@@ -143,7 +185,8 @@ static bool send_away(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
   dfi_choice *h = dfi_choice_of(&w->choices, e->array, NULL);
   if (h->policy == DFI_SAVE_AUTO) dfi_choice_decide(w->exec, &w->choices, h, s->device, e->array);
   bool gone = false;
-  if (h->policy == DFI_SAVE_SWAP && s->device->arena) { gone = move_out(w, s, i, over); h->swapped += gone; }
+  const bool moves = (h->policy == DFI_SAVE_SWAP || e->again) && s->device->arena;
+  if (moves) { gone = move_out(w, s, i, over); h->swapped += gone; }
   else if (h->policy == DFI_SAVE_RECOMPUTE) { gone = let_go(e, over); h->let_go += gone; }
   else *over = true;
   return gone;
@@ -195,7 +238,8 @@ static dfi_swapper *swapper_of(dfi_exec *x) {
 
 static swap_device *swap_device_of(dfi_exec *x, int32_t device) {
   dfi_device *d = x->plan->devices ? x->plan->devices->at[device] : NULL;
-  if (!d || (!d->arena && x->plan->devices->save != DFI_SAVE_AUTO)) return NULL;
+  const uint8_t save = x->plan->devices ? (uint8_t)x->plan->devices->save : DFI_SAVE_KEEP;
+  if (!d || (!d->arena && save != DFI_SAVE_AUTO && save != DFI_SAVE_RECOMPUTE)) return NULL;
   dfi_swapper *w = swapper_of(x);
   swap_device *s = w->at[device];
   if (!s) {
@@ -206,7 +250,7 @@ static swap_device *swap_device_of(dfi_exec *x, int32_t device) {
   return s;
 }
 
-static void note(swap_device *s, dfi_tensor_array *a, int64_t i) {
+static void note(swap_device *s, dfi_tensor_array *a, int64_t i, bool again) {
   if (s->n == s->room) {
     if (s->first) memmove(s->list, s->list + s->first, sizeof *s->list * (size_t)(s->n - s->first));
     s->n -= s->first;
@@ -214,7 +258,23 @@ static void note(swap_device *s, dfi_tensor_array *a, int64_t i) {
     if (s->n * 2 >= s->room)
       s->list = dfi_xrealloc(s->list, sizeof *s->list * (size_t)(s->room = s->room * 2 + 64));
   }
-  s->list[s->n++] = (noted){ dfi_handle_retain(a), i };
+  s->list[s->n++] = (noted){ dfi_handle_retain(a), i, again };
+}
+
+/* Memory is filled past half: the oldest ones go, or all where the tests want that. */
+static void half_is_enough(dfi_swapper *w, swap_device *s) {
+  const dfi_devmem_stats now = memory_of(s);
+  if (w->exec->plan->devices->swap_always && s->device->arena) make_room(w, s, now.in_use);
+  else if (now.limit && now.in_use > now.limit / 2) make_room(w, s, now.in_use - now.limit / 2);
+}
+
+/* What was let go was computed again. Where a stretch of iterations does not fit it goes to the host meanwhile. */
+void dfi_swap_again(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
+  swap_device *s = swap_device_of(c->exec, c->node->device);
+  if (!s || !s->device->arena) return;
+  note(s, a, i, true);
+  half_is_enough(c->exec->swapper, s);
+  pace(c->exec->swapper, s, c, a);
 }
 
 /* An array whose elements may go has received one. */
@@ -229,18 +289,18 @@ void dfi_run_swap_written(void *run, void *array, int64_t i) {
   h->elements++;
   h->bytes += (*at)->size * dfi_dtype_size[(*at)->dtype];
   const bool again = dfi_remat_can(c, a, i);
+  swap_device *s = swap_device_of(x, c->node->device);
   if (policy == DFI_SAVE_RECOMPUTE) {
     if (h->policy == DFI_SAVE_AUTO) dfi_choice_wanted(x, h, policy, again);
     if (again) { dfi_remat_let_go(a, i); h->let_go++; }
+    if (s) pace(x->swapper, s, c, a);
     return;
   }
-  swap_device *s = swap_device_of(x, c->node->device);
   if (policy == DFI_SAVE_SWAP && h->policy == DFI_SAVE_AUTO) dfi_choice_wanted(x, h, policy, s && s->device->arena);
   if (!s) return;
-  note(s, a, i);
-  const dfi_devmem_stats now = memory_of(s);
-  if (x->plan->devices->swap_always && s->device->arena) make_room(x->swapper, s, now.in_use);
-  else if (now.limit && now.in_use > now.limit / 2) make_room(x->swapper, s, now.in_use - now.limit / 2);
+  note(s, a, i, false);
+  half_is_enough(x->swapper, s);
+  pace(x->swapper, s, c, a);
 }
 
 /* ---- in ----------------------------------------------------------------------------------------------------- */
@@ -304,6 +364,8 @@ bool dfi_run_swap_later(void *run, void *array, int64_t i) {
   const dfi_call *c = run;
   dfi_tensor_array *a = array;
   dfi_exec *x = c ? c->exec : NULL;
+  const swap_device *s = x && x->swapper ? swap_device_of(x, c->node->device) : NULL;
+  if (s && before_its_time(x->swapper, s, c, a)) return true;
   if (x && i >= 0 && i < dfi_tensor_array_size(a) && dfi_tensor_array_state(a, i) == DFI_SLOT_LET_GO) {
     dfi_remat_want(c, a, i);
     return true;

@@ -167,11 +167,12 @@ void dfi_timed_record(dfi_record *r, bool recorded) {
 void dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
   (void)x;
   if (r->ends > f->ends) f->ends = r->ends;            /* it is not done before the one before it */
-  if (f->window > GATES_AT_MOST) return;
-  if (f->ngates != f->window) {
+  const int64_t window = f->scope->parallel_iterations;      /* fewer may be open: swap.c */
+  if (window > GATES_AT_MOST) return;
+  if (f->ngates != window) {
     dfi_free(f->gate);
-    f->gate = dfi_xcalloc((size_t)f->window, sizeof *f->gate);
-    f->ngates = f->window;
+    f->gate = dfi_xcalloc((size_t)window, sizeof *f->gate);
+    f->ngates = window;
   }
   f->gate[r->number % f->ngates] = f->ends;
 }
@@ -182,7 +183,8 @@ void dfi_timed_frame_done(dfi_exec *x, dfi_frame *f) {
 }
 
 void dfi_timed_gate(dfi_exec *x, const dfi_frame *f, int64_t n) {
-  if (n < f->window || f->ngates != f->window) return;
-  const double begins = f->gate[(n - f->window) % f->ngates];
+  const int64_t window = f->scope->parallel_iterations;
+  if (n < window || f->ngates != window) return;
+  const double begins = f->gate[(n - window) % f->ngates];
   if (begins > x->timed->now) x->timed->now = begins;
 }

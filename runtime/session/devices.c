@@ -40,6 +40,7 @@ static void choice_add(dfi_choices *l, const dfi_choice *h) {
   dfi_choice sum = *h;
   sum.elements += l->at[i].elements; sum.bytes += l->at[i].bytes;
   sum.swapped += l->at[i].swapped; sum.let_go += l->at[i].let_go;
+  sum.held |= l->at[i].held; sum.small |= l->at[i].small;
   l->at[i] = sum;
 }
 
@@ -103,12 +104,14 @@ void dfi_tally_free(dfi_tally *t) {
 /* `saved value\twhere\tpolicy\telements\tbytes\tswapped\tlet go\twhy` */
 static void say_saved(text *t, const dfi_choice *h) {
   static const char *const policies[] = { [DFI_SAVE_KEEP] = "keep", [DFI_SAVE_SWAP] = "swap",
-                                          [DFI_SAVE_RECOMPUTE] = "recompute", [DFI_SAVE_AUTO] = "keep" };
+                                          [DFI_SAVE_RECOMPUTE] = "recompute" };
+  const char *why;
+  const dfi_save outcome = dfi_choice_outcome(h, &why);
   const int32_t name = dfi_op_attr_index(dfi_op_info_at(h->node->op), "tensor_array_name");
   const char *value = name >= 0 ? h->node->attrs[name].s : NULL;
   say(t, "saved %s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%s\n", value && value[0] ? value : dfi_node_name(h->node),
-      h->node->where ? h->node->where : "", policies[h->policy], (long long)h->elements, (long long)h->bytes,
-      (long long)h->swapped, (long long)h->let_go, h->why);
+      h->node->where ? h->node->where : "", policies[outcome], (long long)h->elements, (long long)h->bytes,
+      (long long)h->swapped, (long long)h->let_go, why);
 }
 
 static void say_memory(text *t, const dfi_tally_device *d) {

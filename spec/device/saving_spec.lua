@@ -273,6 +273,65 @@ describe("a session with save = 'auto'", function()
     end
   end)
 
+  --- Loops of 64 x 64 floats: what a body makes of y and x.
+  local bodies = {
+    ['of products'] = function(y, x) return y:matmul(x):tanh() end,
+    ['of elements alone'] = function(y, x) return (y * x + 0.1):tanh() * y end,
+    ['with a cond'] = function(y, x, i)
+      return df.cond((i % 3):eq(0), function() return y:matmul(x) end, function() return y:exp() * 0.1 end):tanh()
+    end,
+    ['with a loop inside'] = function(y, x)
+      local _, z = df.while_loop(function(j) return j:lt(8) end, function(j, z) return j + 1, (z:matmul(x) + y):sin() * 0.1 end, { df.int32(0), y })
+      return (z * y):tanh()
+    end,
+  }
+  for name, body in pairs(bodies) do
+    host_it('goes through with a quarter of what keeping takes, whatever runs ahead, in a loop ' .. name, function()
+      df.reset()
+      local x = df.constant{ { 0.1 } } + df.zeros{ 64, 64 }
+      local y = df.device('sim:0', function()
+        local _, y = df.while_loop(function(i) return i:lt(40) end, function(i, y) return i + 1, body(y, x, i) end, { df.int32(0), x + 0.5 })
+        return y
+      end)
+      local g = df.gradients(y:reduce_sum(), x)
+      local function run(save, memory, bandwidth)
+        local s = df.Session{ save = save, devices = { 'cpu:0', { 'sim:0', memory = memory, bandwidth = bandwidth or '5GB/s' } } }
+        local r = s:run(g):totable()
+        local peak = s:stats().memory['sim:0'].peak
+        s:close()
+        return r, peak
+      end
+      local whole, peak = run 'keep'
+      assert.is_false((pcall(run, 'keep', math.floor(peak / 4))))
+      for _, save in ipairs{ 'swap', 'recompute', 'auto' } do assert.same(whole, (run(save, math.floor(peak / 4)))) end
+      assert.same(whole, (run('auto', math.floor(peak / 4), '100MB/s')))
+    end)
+  end
+
+  host_it('swaps nothing that stays alive anyway, and says so', function()
+    df.reset()
+    local v = df.device('sim:0', function() return df.Variable(df.zeros{ 32, 32 } + 0.01) end)
+    local y = df.device('sim:0', function()
+      local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, y:matmul(v):tanh() end, { df.int32(0), df.ones{ 32, 32 } })
+      return y
+    end)
+    local s = df.Session{ save = 'swap', devices = { 'cpu:0', { 'sim:0', memory = '160KB', bandwidth = '5GB/s' } } }
+    s:run(df.gradients(y:reduce_sum(), v))
+    local kept, moved = 0, 0
+    for _, value in ipairs(s:stats().saved) do
+      if value.swapped == 0 then
+        kept = kept + 1
+        assert.equal('keep', value.save)
+        assert.matches('stays alive anyway', value.why)
+      else
+        moved = moved + 1
+        assert.equal('swap', value.save)
+      end
+    end
+    assert.same({ 1, 1 }, { kept, moved })
+    s:close()
+  end)
+
   it('is one of four policies', function()
     local ok, err = pcall(df.Session, { save = 'forget' })
     assert.is_false(ok)
