@@ -17,6 +17,7 @@
 #include "engine/remote.h"
 #include "engine/transfer.h"
 #include "engine/turn.h"
+#include "engine/log.h"
 #include "engine/watch.h"
 #include <stdio.h>
 
@@ -180,7 +181,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     kernel:
     case DFI_K_KERNEL: {
       x->tail = tail;
-      bool elsewhere = logs ? dfi_watch_call(x, r, p) : dfi_call_run(x, r, p);
+      bool elsewhere = logs ? dfi_log_call(x, r, p) : dfi_call_run(x, r, p);
       tail = x->tail;
       if (elsewhere) continue;              /* outstanding until the worker is done */
       break;

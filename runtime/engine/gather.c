@@ -6,6 +6,7 @@
  */
 #include "engine/gather.h"
 #include "engine/frame.h"
+#include "engine/log.h"
 #include "engine/team.h"
 #include "engine/watch.h"
 
@@ -81,12 +82,6 @@ static void find_slot_owners(gathering *g) {
 
 /* ---- frames ------------------------------------------------------------------------------------------------- */
 
-static bool takes_part(const gathering *g, int32_t o, int32_t scope) {
-  const dfi_scope *s = scope_of_owner(g, o, scope);
-  for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) return true;
-  return false;
-}
-
 static bool in_queue(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   for (uint32_t i = x->head; i != x->tail; i++) {
     const dfi_token *t = &x->queue[i & x->queue_mask];
@@ -114,14 +109,16 @@ static dfi_record *part_at(const whole *w, int32_t o, int64_t number, stage *at)
 
 static void history_of(gathering *g, const dfi_frame *f, int64_t next) {
   g->x.history[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)] =
-      (dfi_frame_history){ f->serial, (uint32_t)f->scope->id, f->parent ? f->parent->serial : 0,
+      (dfi_frame_history){ f->serial, (uint32_t)f->scope->id, f->parent ? f->parent->serial : 0, 0,
                            f->origin ? f->origin->number : 0, next };
 }
 
-static dfi_frame *frame_new(gathering *g, const dfi_scope *s, dfi_record *origin, int64_t first, int64_t next) {
+/* serial: what its number is in the run's log; where there is none it gets the next one. */
+static dfi_frame *frame_new(gathering *g, const dfi_scope *s, dfi_record *origin, uint32_t serial, int64_t first,
+                            int64_t next) {
   dfi_frame *f = dfi_xcalloc(1, sizeof *f);
   f->scope = s;
-  f->serial = (uint32_t)(g->nwholes + g->nended);
+  f->serial = g->first->logs ? serial : (uint32_t)(g->nwholes + g->nended);
   f->parent = origin ? origin->frame : NULL;
   f->origin = origin;
   f->depth = origin ? origin->frame->depth + 1 : 0;
@@ -252,6 +249,7 @@ static void find_child(gathering *g, int32_t in, dfi_record *r, uint32_t c) {
   const dfi_scope *s = loop_at(p, around->frame->scope, c);
   int64_t first = INT64_MAX, next = 0;
   bool open = false, over = false, to_come = false;
+  uint32_t logged_as = 0;
   dfi_pnode *call = NULL;
   for (int32_t o = 0; o < g->n; o++) {
     const dfi_record *own = part_at(around, o, r->number, &w->stage[o]);
@@ -260,17 +258,19 @@ static void find_child(gathering *g, int32_t in, dfi_record *r, uint32_t c) {
     if (f) {
       if (f->call) { call = f->call; s = &p->scope[f->scope->id]; }
       w->stage[o] = OPEN;
+      logged_as = f->logged_as;
       first = f->first < first ? f->first : first;
       next = f->next > next ? f->next : next;
       open = true;
-    } else if (!s || call || !takes_part(g, o, s->id)) { w->stage[o] = NO_PART; continue; }
+    } else if (!s || call || !dfi_team_takes_part(g->first, o, s->id)) { w->stage[o] = NO_PART; continue; }
     else if (own) w->stage[o] = entered(g, o, own, s->id) ? OVER : TO_COME;
     over |= w->stage[o] == OVER;
     to_come |= w->stage[o] == TO_COME;
   }
   if (to_come) first = 0;
   if (!open && !(over && to_come)) { whole_drop(w); return; }
-  w->frame = frame_new(g, s, r, first, next > first ? next : first + 1);
+  if (!open && g->first->logs) logged_as = dfi_log_number(g->first->watch, s, r);
+  w->frame = frame_new(g, s, r, logged_as, first, next > first ? next : first + 1);
   w->frame->call = call;
   w->lone = call || around->lone;
   r->children[c] = w->frame;
@@ -303,7 +303,7 @@ static void gather_frames(gathering *g) {
     top->part[o] = member(g, o)->root;
     top->stage[o] = top->part[o] ? OPEN : TO_COME;
   }
-  top->frame = g->x.root = frame_new(g, g->first->plan->scope, NULL, 0, 1);
+  top->frame = g->x.root = frame_new(g, g->first->plan->scope, NULL, 0, 0, 1);
   history_of(g, top->frame, -1);
   g->nwholes++;
   for (int32_t i = 0; i < g->nwholes; i++) {
@@ -378,22 +378,48 @@ static void gather_tokens(gathering *g) {
 
 /* ---- the last tokens that ran ----------------------------------------------------------------------------------- */
 
+static const dfi_frame_history *history_at(const gathering *g, int32_t o, uint32_t serial) {
+  return &member(g, o)->history[serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)];
+}
+
+/* The frame by its number in the run's log, which is every owner's. */
+static dfi_frame *logged_frame(const gathering *g, uint32_t logged_as) {
+  for (int32_t i = 0; i < g->nwholes; i++) if (g->whole[i].frame->serial == logged_as) return g->whole[i].frame;
+  for (int32_t i = 0; i < g->nended; i++) if (g->ended[i].frame->serial == logged_as) return g->ended[i].frame;
+  return NULL;
+}
+
 static dfi_frame *frame_by(const gathering *g, int32_t o, uint32_t serial) {
   for (int32_t i = 0; i < g->nwholes; i++)
     if (g->whole[i].part[o] && g->whole[i].part[o]->serial == serial) return g->whole[i].frame;
   for (int32_t i = 0; i < g->nended; i++)
     if (g->ended[i].member == o && g->ended[i].serial == serial) return g->ended[i].frame;
-  return NULL;
+  const dfi_frame_history *history = g->first->logs ? history_at(g, o, serial) : NULL;
+  return history && history->serial == serial ? logged_frame(g, history->logged_as) : NULL;
 }
 
 /* A frame that has ended: what a token of it needs to tell where it was. */
 static dfi_frame *ended_frame(gathering *g, int32_t o, uint32_t serial, const dfi_scope *s) {
   DFI_GROW(g->ended, g->nended, g->ended_room);
-  dfi_frame *f = frame_new(g, s, NULL, 0, 1);
+  const dfi_frame_history *history = history_at(g, o, serial);
+  dfi_frame *f = frame_new(g, s, NULL, history->logged_as, 0, 1);
   g->ended[g->nended++] = (ended){ o, serial, f };
   gathered_record(g, f, 0);
-  history_of(g, f, member(g, o)->history[serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].next);
+  history_of(g, f, history->next);
   return f;
+}
+
+/* A token that ran, or what it made, as others see it. */
+static dfi_token seen_token(gathering *g, int32_t o, const dfi_token *t) {
+  const dfi_exec *m = member(g, o);
+  const dfi_scope *s = &m->plan->scope[t->record->frame->scope->id];
+  uint32_t serial;
+  int64_t number;
+  dfi_watch_place(m, t, &serial, &number);
+  dfi_frame *f = frame_by(g, o, serial);
+  if (!f || f->scope != s) f = ended_frame(g, o, serial, s);
+  return (dfi_token){ f->ring[f->first & (f->capacity - 1)], t->node,
+                      (t->mark & DFI_DEAD) | dfi_stamp(f->serial, number) };
 }
 
 /* Of each owner as many, in turn, the oldest first. */
@@ -404,18 +430,26 @@ static void gather_history(gathering *g) {
       const dfi_exec *m = member(g, o);
       if (!m->history || m->head - m->begun < back || m->queue_mask + 1 - (m->tail - m->head) < back) continue;
       const dfi_token *t = &m->queue[(m->head - back) & m->queue_mask];
-      const dfi_scope *s = &m->plan->scope[t->record->frame->scope->id];
       if (is_recv(m, t->record->nodes + t->node)) continue;
-      uint32_t serial;
-      int64_t number;
-      dfi_watch_place(m, t, &serial, &number);
-      dfi_frame *f = frame_by(g, o, serial);
-      if (!f || f->scope != s) f = ended_frame(g, o, serial, s);
-      dfi_record *r = f->ring[f->first & (f->capacity - 1)];
-      put(g, r, t->node, t->mark);
-      g->x.queue[g->x.tail - 1].mark = (t->mark & DFI_DEAD) | dfi_stamp(f->serial, number);
+      const dfi_token seen = seen_token(g, o, t);
+      put(g, seen.record, seen.node, seen.mark);
+      g->x.queue[g->x.tail - 1].mark = seen.mark;
     }
   g->x.head = g->x.tail;
+}
+
+/* What was kept of what they made: as much of each. The values stay its owner's. */
+static void gather_made(gathering *g) {
+  dfi_exec *x = &g->x;
+  if (!g->first->made) return;
+  x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
+  for (uint32_t back = DFI_MADE / (uint32_t)g->n; back >= 1; back--)
+    for (int32_t o = 0; o < g->n; o++) {
+      const dfi_exec *m = member(g, o);
+      if (!m->made || m->nmade < back) continue;
+      const dfi_made *k = &m->made[(m->nmade - back) & (DFI_MADE - 1)];
+      x->made[x->nmade++] = (dfi_made){ seen_token(g, o, &k->token), k->value };
+    }
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
@@ -436,6 +470,7 @@ dfi_exec *dfi_gather(dfi_exec *first) {
   find_slot_owners(g);
   gather_frames(g);
   gather_history(g);
+  gather_made(g);
   gather_tokens(g);
   gather_calls(g);
   for (uint32_t i = x->head; i != x->tail; i++) x->queue[i].record->outstanding++;
@@ -463,6 +498,6 @@ void dfi_gather_free(dfi_exec *x) {
   for (int32_t i = 0; i < g->nended; i++) frame_free(g->ended[i].frame);
   dfi_free(g->whole); dfi_free(g->record); dfi_free(g->ended); dfi_free(g->call);
   dfi_free(g->slot_owner); dfi_free(g->constant_owner);
-  dfi_free(x->queue); dfi_free(x->history);
+  dfi_free(x->queue); dfi_free(x->history); dfi_free(x->made);
   dfi_free(g);
 }

@@ -5,6 +5,7 @@
 #include "engine/send.h"
 #include "engine/turn.h"
 #include "engine/timed.h"
+#include "engine/log.h"
 #include "engine/watch.h"
 
 static void queue_grow(dfi_exec *x) {
@@ -22,7 +23,7 @@ static void queue_grow(dfi_exec *x) {
 
 /* Nothing is written over before it ran, and before it is logged. */
 void dfi_queue_room(dfi_exec *x, uint32_t more) {
-  if (x->logs) dfi_watch_flush(x);
+  if (x->logs) dfi_log_flush(x);
   while (x->tail - x->head + more > x->queue_mask) queue_grow(x);
 }
 

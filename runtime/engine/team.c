@@ -40,8 +40,7 @@ const char *dfi_team_refused(const dfi_exec *x) {
   const dfi_plan *p = x->plan;
   if (!p->devices || p->devices->owners < 2) return NULL;
   if (dfi_plan_one_owner(p)) return dfi_plan_one_owner(p);
-  if (x->timed || (x->watch && (x->watch->logs || x->watch->keeps || x->watch->records)))
-    return "the run is recorded, token by token";
+  if (x->timed) return "the run is recorded, to be timed again";
   return NULL;
 }
 
@@ -162,6 +161,12 @@ dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l) {
   x->waiting--;                            /* it comes by itself, now */
   x->flying += dfi_value_bytes(&f->value);
   return f;
+}
+
+bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope) {
+  const dfi_scope *s = &x->plan->parts->scope[o][scope];
+  for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) return true;
+  return false;
 }
 
 int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to) {

@@ -44,6 +44,8 @@ dfi_exec *dfi_team_at(const dfi_exec *x, int32_t i);
 void dfi_team_call(const dfi_exec *x);
 /* Tells of every message that has come to x and not met its Recv. How many. */
 int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to);
+/* Has owner o a part of this loop, which is none of a function's? */
+bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope);
 /* Is it a Recv that waits for its message? */
 bool dfi_team_awaits(const dfi_call *c);
 /* Does x count the frames of this loop? */

@@ -13,6 +13,7 @@
 #include "resource/variable.h"
 #include "engine/timed.h"
 #include "engine/record.h"
+#include "engine/log.h"
 #include "engine/watch.h"
 #include <math.h>
 #include <stdio.h>
@@ -144,6 +145,7 @@ static void land(dfi_exec *x, dfi_flight *f) {
   }
   x->waiting++;
   dfi_call_back(x, &f->call);
+  if (DFI_UNLIKELY(x->logs) && !x->failed) dfi_log_done(x, r, p);
   x->flying -= dfi_value_bytes(&f->value);
   const bool there = x->failed || f->value.kind == DF_EMPTY || take_in(x, r, p, &f->value);
   if (there && !x->failed) arrived(x, r, p, f->dead);
@@ -196,6 +198,7 @@ static bool receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     arrives_when_due(x, f);
     return true;
   }
+  if (DFI_UNLIKELY(x->logs)) dfi_log_done(x, r, p);
   if (l->value.kind == DF_EMPTY || take_in(x, r, p, &l->value)) arrived(x, r, p, l->dead);
   dfi_value_drop(&l->value);
   dfi_free(l);
@@ -282,6 +285,7 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
   const int64_t bytes = dfi_value_bytes(&v);
   t->bytes += bytes;
   const double when = delivery == DFI_STALLS ? (double)INFINITY : due(x, p->child, bytes);
+  if (DFI_UNLIKELY(x->logs)) dfi_log_flush(x);         /* it is sent before it arrives, by the log too */
   dfi_team_send(x, r, p, dead, when, v);
   return false;
 }

@@ -3,6 +3,7 @@
 #include "engine/watch.h"
 #include "engine/gather.h"
 #include "engine/group.h"
+#include "engine/log.h"
 #include "engine/team.h"
 #include "base/clock.h"
 #include "engine/token.h"
@@ -18,6 +19,7 @@
 dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   dfi_watch *w = dfi_xcalloc(1, sizeof *w);
   pthread_mutex_init(&w->lock, NULL);
+  pthread_mutex_init(&w->log_lock, NULL);
   dfi_cond_init(&w->changed);
   w->most = (int64_t)DFI_CHUNKS * DFI_CHUNK_EVENTS;
   w->patience = -1;
@@ -48,10 +50,11 @@ void dfi_watch_free(dfi_watch *w) {
   if (!w) return;
   for (int32_t i = 0; i < w->nbreaks; i++) { dfi_free(w->breaks[i].match); dfi_free(w->breaks[i].frame); }
   for (int32_t i = 0; w->chunk && i < DFI_CHUNKS; i++) dfi_free(w->chunk[i]);
-  dfi_free(w->breaks); dfi_free(w->chunk);
+  dfi_free(w->breaks); dfi_free(w->chunk); dfi_free(w->open);
   dfi_gather_free(w->gathered);
   dfi_recorder_free(w->recorder);
   pthread_mutex_destroy(&w->lock);
+  pthread_mutex_destroy(&w->log_lock);
   pthread_cond_destroy(&w->changed);
   dfi_free(w);
 }
@@ -67,6 +70,9 @@ static void begin(dfi_exec *x) {
   x->look = (dfi_looker){ 0 };
   x->watched = wanted(w);
   if (atomic_load(&w->wanted)) x->patience = 0;
+  dfi_log_begin(x);
+  if (w->keeps) x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
+  x->nmade = x->made_held = 0;
 }
 
 void dfi_watch_join(dfi_exec *x) {
@@ -83,9 +89,7 @@ void dfi_watch_begin(dfi_exec *x) {
   w->state = DF_RUN_RUNNING;
   w->began = dfi_now();
   begin(x);
-  if ((x->logs = w->logs)) w->chunk = dfi_xcalloc(DFI_CHUNKS, sizeof *w->chunk);
-  if (w->keeps) x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
-  x->nmade = x->made_held = 0;
+  if (w->logs) w->chunk = dfi_xcalloc(DFI_CHUNKS, sizeof *w->chunk);
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
 }
@@ -163,6 +167,7 @@ static void stand_together(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t br
     dfi_team_call(w->exec);
   }
   if (x->live) dfi_exec_publish(x);
+  if (x->logs) dfi_log_flush(x);
   w->standing++;
   when_all_stand(w);
   while (w->halts && !told_to_stop(x)) {
@@ -187,7 +192,7 @@ void dfi_watch_go_on(dfi_watch *w) {
 /* The owner stands still until it is let go. Under the lock. `at`: the token it is about; NULL: the next one. */
 static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
   double since = dfi_now();
-  if (x->logs) dfi_watch_flush(x);
+  if (x->logs) dfi_log_flush(x);
   say_where(x, w, reason, breakpoint, at);
   w->want_pause = false;
   w->stays |= reason != DF_STOP_ASKED;
@@ -222,86 +227,7 @@ void dfi_watch_look(dfi_exec *x) {
   pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- the log ---------------------------------------------------------------------------------------- */
-
-static int64_t since_begin(const dfi_watch *w) { return (int64_t)((dfi_now() - w->began) * 1e9); }
-
-/* Where the next event goes, of `n` (the events behind the last one published) that are not yet; NULL: there is no
-   room. */
-static df_event *event_at(dfi_watch *w, int64_t n) {
-  int64_t i = atomic_load_explicit(&w->nevents, memory_order_relaxed) + n, c = i / DFI_CHUNK_EVENTS;
-  if (DFI_UNLIKELY(i >= w->most)) return NULL;
-  if (DFI_UNLIKELY(!w->chunk[c])) w->chunk[c] = dfi_xmalloc(sizeof(df_event) * DFI_CHUNK_EVENTS);
-  return &w->chunk[c][i % DFI_CHUNK_EVENTS];
-}
-
-static void publish(dfi_watch *w, int64_t n) { atomic_fetch_add_explicit(&w->nevents, n, memory_order_release); }
-
-static void log_event(dfi_watch *w, df_event e) {
-  df_event *to = event_at(w, 0);
-  if (!to) { atomic_fetch_add_explicit(&w->dropped, 1, memory_order_relaxed); return; }
-  *to = e;
-  publish(w, 1);
-}
-
-/* A node's device, or a message's link. */
-static int16_t where(const dfi_pnode *p) {
-  return p->kind == DFI_K_TRANSFER ? (int16_t)(-1 - (int32_t)p->child) : (int16_t)p->device;
-}
-
-static void log_tokens(dfi_exec *x, uint32_t to, int64_t now, int64_t memory) {
-  dfi_watch *w = x->watch;
-  const uint32_t n = to - x->logged;
-  if (!n) return;
-  const int64_t each = (now - w->flushed) / n;
-  uint32_t i = 0;
-  for (df_event *e; i < n && (e = event_at(w, i)); i++) {
-    const dfi_token *t = &x->queue[(x->logged + i) & x->queue_mask];
-    const dfi_record *r = t->record;
-    uint32_t serial;
-    dfi_watch_place(x, t, &serial, &e->iteration);
-    e->at = w->flushed + each * i;
-    e->took = each;
-    e->memory = memory;
-    e->node = r->nodes[t->node].node->id;
-    e->frame = (int32_t)serial;
-    e->scope = r->frame->scope->id;
-    e->kind = DF_EVENT_TOKEN;
-    e->dead = (t->mark & DFI_DEAD) != 0;
-    e->device = where(r->nodes + t->node);
-  }
-  publish(w, i);
-  if (i < n) atomic_fetch_add_explicit(&w->dropped, n - i, memory_order_relaxed);
-  x->logged = to;
-}
-
-void dfi_watch_flush(dfi_exec *x) {
-  int64_t memory, now = since_begin(x->watch);
-  df_memory(&memory, NULL, NULL, NULL);
-  log_tokens(x, x->head, now, memory);
-  x->watch->flushed = now;
-}
-
-bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
-  dfi_watch *w = x->watch;
-  const dfi_frame *f = r->frame;
-  df_event e = { .kind = DF_EVENT_TOKEN,
-                 .node = p->node->id,
-                 .frame = (int32_t)f->serial,
-                 .iteration = r->number,
-                 .scope = f->scope->id,
-                 .device = where(p) };
-  e.at = since_begin(w);
-  df_memory(&e.memory, NULL, NULL, NULL);
-  log_tokens(x, x->head - 1, e.at, e.memory);
-  x->logged = x->head;
-  bool elsewhere = dfi_call_run(x, r, p);
-  w->flushed = since_begin(w);
-  df_memory(&e.memory, NULL, NULL, NULL);
-  if (!elsewhere) e.took = w->flushed - e.at;
-  log_event(w, e);
-  return elsewhere;
-}
+/* ---- frames ------------------------------------------------------------------------------------------ */
 
 /* Is it x that says how far a step in a frame has come? */
 static bool steps_in_frame(const dfi_exec *x, const dfi_watch *w) { return !x->team || x == w->stopper; }
@@ -312,16 +238,7 @@ void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
   w->opened += opened && x->team && dfi_team_counts(x, f->scope);
   w->step_ended |= !opened && w->step && steps_in_frame(x, w) && f->serial == w->step_frame;
   if (x->team) pthread_mutex_unlock(&w->lock);
-  if (!x->logs || !f->origin) return;
-  dfi_watch_flush(x);
-  df_event e = { .kind = opened ? DF_EVENT_FRAME_OPEN : DF_EVENT_FRAME_END,
-                 .frame = (int32_t)f->serial,
-                 .at = w->flushed,
-                 .scope = f->scope->id,
-                 .node = (int32_t)f->origin->frame->serial,
-                 .iteration = f->origin->number };
-  df_memory(&e.memory, NULL, NULL, NULL);
-  log_event(w, e);
+  if (x->logs && f->origin) dfi_log_frame(x, (dfi_frame *)(uintptr_t)f, opened);
 }
 
 /* ---- values that are kept ---------------------------------------------------------------------------- */
@@ -446,19 +363,14 @@ void dfi_watch_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   dfi_watch *w = x->watch;
   if (x->look.has_last) look_back(x, w);
   look_at_results(x, w, (dfi_token){ (dfi_record *)r, (uint32_t)(p - r->nodes), r->stamp }, p);
-  if (!x->logs) return;
-  dfi_watch_flush(x);
-  df_event e = { .kind = DF_EVENT_DONE, .node = p->node->id, .frame = (int32_t)r->frame->serial, .at = w->flushed,
-    .iteration = r->number, .scope = r->frame->scope->id, .device = where(p) };
-  df_memory(&e.memory, NULL, NULL, NULL);
-  log_event(w, e);
+  if (x->logs) dfi_log_done(x, r, p);
 }
 
 void dfi_watch_end(dfi_exec *x) {
   dfi_watch *w = x->watch;
   dfi_looker *k = &x->look;
   if (k->has_last) look_back(x, w);
-  if (x->logs) dfi_watch_flush(x);
+  if (x->logs) dfi_log_end(x);
   pthread_mutex_lock(&w->lock);
   if (w->halts) dfi_watch_go_on(w);
   if (k->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, k->hit, &k->last);  /* the last token of all made a NaN */
@@ -479,6 +391,7 @@ void dfi_watch_leave(dfi_exec *x) {
   dfi_watch *w = x->watch;
   dfi_looker *k = &x->look;
   if (k->has_last) look_back(x, w);
+  if (x->logs) dfi_log_flush(x);
   pthread_mutex_lock(&w->lock);
   if (k->hit && !x->failed) stand_together(x, w, DF_STOP_BREAK, k->hit, &k->last);
   k->hit = 0;
@@ -491,9 +404,12 @@ void dfi_watch_leave(dfi_exec *x) {
 void dfi_watch_forget(dfi_exec *x) {
   dfi_gather_free(x->watch->gathered);
   x->watch->gathered = NULL;
-  for (int32_t i = 0; x->made && i < DFI_MADE; i++) dfi_value_drop(&x->made[i].value);
-  dfi_free(x->made);
-  x->made = NULL;
+  for (int32_t o = 0; o < dfi_team_size(x); o++) {
+    dfi_exec *m = dfi_team_at(x, o);
+    for (int32_t i = 0; m->made && i < DFI_MADE; i++) dfi_value_drop(&m->made[i].value);
+    dfi_free(m->made);
+    m->made = NULL;
+  }
 }
 
 bool dfi_watch_unbreak(dfi_watch *w, int32_t breakpoint) {

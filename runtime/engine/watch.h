@@ -4,7 +4,7 @@
  * still it waits for `changed`, so whoever holds `lock` and finds `state` PAUSED may read all of the run's frames.
  * Where several owners turn it, the first that has a reason to stop has all of them stand still (`halts`); when the
  * last one does, messages between them lie where they are, and what others read is gathered from all (gather.h).
- * Lock order: watch->lock, then the run's inbox_lock.
+ * Lock order: watch->lock, then the run's inbox_lock or log_lock.
  */
 #ifndef DFLOW_WATCH_H
 #define DFLOW_WATCH_H
@@ -50,13 +50,16 @@ typedef struct dfi_watch {
   struct dfi_recorder *recorder;             /* owned */
   bool         keeps;        /* values are kept: dfi_exec's ring */
   int32_t      finally;      /* the node that the session runs when the run has ended; -1: none */
-  /* the log: written by the owner alone, in chunks that never move; others read as many events as nevents says */
+  /* the log (log.h): written by the owner, in chunks that never move; others read as many events as nevents says */
   bool         logs;
+  pthread_mutex_t log_lock;  /* guards it, while several owners write it; and what follows */
+  struct dfi_logged_frame *open;         /* owned; frames that are open anywhere */
+  int32_t      nopen, open_room;
+  uint32_t     logged_frames;            /* opened so far */
   df_event   **chunk;        /* DFI_CHUNKS */
   atomic_llong nevents;
   int64_t      most;         /* events that it may hold */
   atomic_llong dropped;      /* events that found no room any more */
-  int64_t      flushed;      /* ns since the run began, when the log was up to date */
 } dfi_watch;
 
 /* 400 MB unless fewer are asked for; after that events are only counted */
@@ -81,10 +84,6 @@ void dfi_watch_forget(dfi_exec *x);
 void dfi_watch_look(dfi_exec *x);
 bool dfi_watch_token(dfi_exec *x);
 void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened);
-/* Tokens that ran are written to the log; their times are between this flush and the last one. */
-void dfi_watch_flush(dfi_exec *x);
-/* dfi_call_run for the token that ran last, with times of its own in the log. */
-bool dfi_watch_call(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* A value is kept, or all that p has made in r; x->made is there. */
 void dfi_watch_keep(dfi_exec *x, dfi_token t, uint32_t index, const df_value *v);
 void dfi_watch_keep_all(dfi_exec *x, dfi_record *r, const dfi_pnode *p);

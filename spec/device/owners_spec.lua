@@ -341,7 +341,7 @@ describe('owners', function()
     assert.equal(list.one_owner, why)
   end)
 
-  it('turn a run in the background, too, unless it is recorded token by token', function()
+  it('turn a run in the background, too, and one that is logged or keeps its values, but one if it is to be timed again', function()
     local x = ring(30)
     local s = df.Session{ devices = TWO, owners = 3 }
     local h = s:start(x)
@@ -349,11 +349,112 @@ describe('owners', function()
     assert.equal(bits(s:run(x)), value)
     assert.equal(3, #h:stats().owners)
     assert.equal(30, h:stats().iterations)
-    for _, option in ipairs{ 'log', 'values', 'record' } do
+    for _, option in ipairs{ 'log', 'values' } do
       local r = s:start(x, nil, { [option] = true })
       assert.equal(value, bits(r:wait()))
-      assert.matches('recorded', r:stats().owners.why)
+      assert.equal(3, #r:stats().owners)
     end
+    local r = s:start(x, nil, { record = true })
+    assert.equal(value, bits(r:wait()))
+    assert.matches('recorded, to be timed again', r:stats().owners.why)
+    s:close()
+  end)
+
+  --- What a run logged: its tokens by node and tag, in no order; how many frames it opened and ended; messages and their arrivals.
+  local function logged(h)
+    local trace, enums = require 'dflow.inspect.trace', require 'dflow.backend.enums'
+    local names, list, frames, last, kinds = trace.names(h), {}, {}, 0, { sent = 0, came = 0, opened = 0, ended = 0 }
+    trace.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead, device)
+      assert.is_true(at >= last and took >= 0)
+      last = at
+      if kind == enums.DF_EVENT_FRAME_OPEN then
+        assert.is_nil(frames[frame])
+        frames[frame], kinds.opened = 'open', kinds.opened + 1
+        names.open(frame, node, iteration, scope)
+      elseif kind == enums.DF_EVENT_FRAME_END then
+        assert.equal('open', frames[frame])
+        frames[frame], kinds.ended = 'over', kinds.ended + 1
+      else
+        assert.is_true(frame == 0 or frames[frame] == 'open', 'a token of a frame that is not open')
+        if kind == enums.DF_EVENT_DONE then kinds.came = kinds.came + (device < 0 and 1 or 0)
+        else
+          kinds.sent = kinds.sent + (device < 0 and 1 or 0)
+          list[#list + 1] = ('%s %s %s %d'):format(names.node(node).name, names.tag(frame, iteration), dead, device)
+        end
+      end
+    end)
+    table.sort(list)
+    return list, kinds
+  end
+
+  it('write one log of what they do, in the order of time, with the tokens, the frames and the messages of one owner', function()
+    local fetches, tokens, kinds = nested(30), {}, {}
+    fetches[3] = ring(30)
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      local h = s:start(fetches, nil, { log = true })
+      h:wait()
+      tokens[owners], kinds[owners] = logged(h)
+      assert.equal(kinds[owners].opened, kinds[owners].ended)
+      assert.equal(kinds[1].opened, kinds[owners].opened)
+      if owners > 1 then
+        assert.equal(owners, #h:stats().owners, h:stats().owners.why)
+        assert.is_true(kinds[owners].came > 50 and kinds[owners].came <= kinds[owners].sent)
+      end
+      s:close()
+    end
+    local function of_ring(list)
+      local some = {}
+      for _, t in ipairs(list) do if t:find '^while/' then some[#some + 1] = t end end
+      return table.concat(some, '\n')
+    end
+    assert.equal(of_ring(tokens[1]), of_ring(tokens[2]))     -- two owners need no control loop for that one
+  end)
+
+  it('keep the values that they made, and frames go by the same numbers in the log and to who looks on', function()
+    local fetches = nested(12)
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      local h = s:start(fetches, nil, { log = true, values = true, paused = true })
+      h:break_at{ op = 'Tanh', frame = 'outer/inner', iteration = 2 }
+      h:resume()
+      local stop = h:settle()
+      local known, names = {}, require 'dflow.inspect.trace'.names(h)
+      require 'dflow.inspect.trace'.each(h, function(_, _, iteration, _, node, frame, scope, kind)
+        if kind == require 'dflow.backend.enums'.DF_EVENT_FRAME_OPEN then
+          names.open(frame, node, iteration, scope)
+          known[frame] = names.frame(frame).tag
+        end
+      end)
+      for _, f in ipairs(h:frames()) do if f.id ~= 0 then assert.equal(known[f.id], f.tag) end end
+      assert.matches('is %-?%d+%.%d+ = Tanh%(', h:why('outer/inner/Tanh', stop.frame .. ':1'))
+      h:unbreak()
+      h:resume()
+      h:wait()
+      if owners > 1 then assert.equal(owners, #h:stats().owners) end
+      s:close()
+    end
+  end)
+
+  it('write traces of either format, and pages with values', function()
+    local s, path = df.Session{ devices = TWO, owners = 3 }, os.tmpname()
+    for _, ending in ipairs{ '.json', '.pftrace' } do
+      s:run(nested(20), nil, { trace = path .. ending })
+      assert.is_nil(s:stats().owners.why)
+      local f = assert(io.open(path .. ending, 'rb'))
+      assert.is_true(#f:read('*a') > 10000)
+      f:close()
+      os.remove(path .. ending)
+    end
+    s:run(nested(5), nil, { report = path .. '.html' })
+    assert.is_nil(s:stats().owners.why)
+    local f = assert(io.open(path .. '.html'))
+    local page = f:read('*a')
+    f:close()
+    os.remove(path .. '.html')
+    os.remove(path)
+    local _, values = (page:match('"values":(%b[])') or page:match('values:(%b[])')):gsub('"%-?%d+%.%d+"', '')
+    assert.is_true(values > 20, ('%d values'):format(values))
     s:close()
   end)
 

@@ -1,8 +1,8 @@
 --- What a run logged, as a Perfetto trace: opts.trace = 'run.pftrace'. The format is protobuf, perfetto/trace/trace.proto.
 --
 -- A track for each frame, below it a lane for each iteration in flight (the lowest that is free, so that iterations that overlap lie
--- side by side), and in a lane the nodes that ran there; kernels that workers have are on tracks of their own. An arrow goes
--- from a node to each that used what it made. Memory is a counter in bytes, times are nanoseconds.
+-- side by side), and in a lane the nodes that ran there; kernels that workers have are on tracks of their own, and where several owners
+-- turned the run an iteration has a lane for each device. An arrow goes from a node to each that used what it made. Memory is a counter in bytes, times are nanoseconds.
 local core = require 'dflow.backend'
 local wire = require 'dflow.exchange.wire'
 local files = require 'dflow.exchange.file'
@@ -96,30 +96,37 @@ end
 
 function M.write_to(h, file)
   local names, flows = trace.names(h), arrows(h)
-  local away, ends = trace.look_ahead(h)
   local uuid = TOP
   local function fresh()
     uuid = uuid + 1
     return uuid
   end
-  file:write(packet(bytes(60, number(1, PROCESS) .. bytes(3, number(1, 1) .. bytes(6, 'dflow')))), track(MEMORY, 'memory of ' .. trace.places_of(h)[1], PROCESS, bytes(8, number(3, 3))),
-    track(TOP, 'top level', PROCESS))
   local tracks, lanes, lane_of, workers, worker_of = {}, {}, {}, {}, {}
+  local devices, links, owners = trace.places_of(h)
+  file:write(packet(bytes(60, number(1, PROCESS) .. bytes(3, number(1, 1) .. bytes(6, 'dflow')))),
+    track(MEMORY, 'memory of ' .. devices[1], PROCESS, bytes(8, number(3, 3))), track(TOP, 'top level', PROCESS))
   local open, now, last_memory, i = {}, 0, nil, 0
   local about = {}
 
+  --- The device that a token ran on, by name, where each has lanes of its own; else nil.
+  local function place(device) return owners > 1 and (device < 0 and links[-device][1] or devices[device + 1]) or nil end
+
+  local away, ends = trace.look_ahead(h, place)
+
   --- The lane of an iteration; the lowest of its frame that is free.
-  local function lane(frame, iteration)
-    if frame == 0 then return TOP end
-    local key = frame .. ':' .. iteration
+  local function lane(frame, iteration, device)
+    local on = place(device)
+    if frame == 0 and not on then return TOP end
+    local key, all = ('%s:%s@%s'):format(frame, iteration, on or ''), ('%s@%s'):format(frame, on or '')
     if lane_of[key] then return lane_of[key].uuid end
-    local list = lanes[frame] or {}
-    lanes[frame] = list
+    local list = lanes[all] or {}
+    lanes[all] = list
     local k = 1
     while list[k] and list[k].busy do k = k + 1 end
     if not list[k] then
       list[k] = { uuid = fresh() }
-      file:write(track(list[k].uuid, ('lane %d'):format(k), tracks[frame] or TOP))
+      local name = on and frame == 0 and on or ('lane %d%s'):format(k, on and ' on ' .. on or '')
+      file:write(track(list[k].uuid, name, tracks[frame] or TOP))
     end
     list[k].busy = true
     lane_of[key] = list[k]
@@ -135,7 +142,7 @@ function M.write_to(h, file)
   end
 
   local begun = {}
-  trace.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead)
+  trace.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead, device)
     i = i + 1
     now = at + took
     if kind == OPEN then
@@ -146,15 +153,15 @@ function M.write_to(h, file)
       file:write(event(at, 1, tracks[frame], bytes(22, 'frame') .. bytes(23, f.tag) .. annotation('source', names.scope(scope).where)))
       open[frame] = true
     elseif kind == TOKEN then
-      local w, where = words(node), lane(frame, iteration)
-      local key = frame .. ':' .. iteration
+      local w, where = words(node), lane(frame, iteration, device)
+      local key = ('%s:%s@%s'):format(frame, iteration, place(device) or '')
       if frame ~= 0 and not begun[key] then
         begun[key] = true
         file:write(event(at, 1, where, bytes(22, 'iteration') .. bytes(23, names.tag(frame, iteration))))
       end
       local arrow = {}
       for k, id in ipairs(flows[i] or {}) do arrow[k] = fixed64(47, id) end
-      if away[i] then
+      if away[i] and device >= 0 then
         local k = 1
         while workers[k] and workers[k].busy do k = k + 1 end
         if not workers[k] then
@@ -162,7 +169,7 @@ function M.write_to(h, file)
           file:write(track(workers[k].uuid, ('worker %d'):format(k), PROCESS))
         end
         workers[k].busy = true
-        worker_of[node .. '@' .. key] = workers[k]
+        worker_of[node .. '@' .. frame .. ':' .. iteration] = workers[k]
         file:write(event(at, 1, workers[k].uuid, bytes(22, 'node') .. w[1] .. w[3] .. annotation('tag', names.tag(frame, iteration)) .. concat(arrow)))
       else
         file:write(event(at, 1, where, bytes(22, dead and 'dead' or 'node') .. w[dead and 2 or 1] .. w[3] .. concat(arrow)), event(now, 2, where))
@@ -173,7 +180,7 @@ function M.write_to(h, file)
         lane_of[key], begun[key] = nil, nil
       end
     elseif kind == DONE then
-      local w = worker_of[node .. '@' .. frame .. ':' .. iteration]
+      local w = device >= 0 and worker_of[node .. '@' .. frame .. ':' .. iteration]
       if w then
         worker_of[node .. '@' .. frame .. ':' .. iteration], w.busy = nil, false
         file:write(event(at, 2, w.uuid))

@@ -1,8 +1,8 @@
 --- What a run logged, as a timeline that Perfetto and chrome://tracing open: opts.trace = 'run.json' of df.run and df.start.
 --
 -- Nodes are slices of the thread that ran them: one after the other on the run's own, overlapping ones on lanes of the workers. A graph that is cut has a track for each
--- device instead, and an arrow for each message from the device that sent it to the one that got it; by the virtual clock also a track for each device's copies, and for
--- each link, and the times are that clock's.
+-- device instead, and an arrow for each message from the device that sent it to the one that got it, when it did; by the virtual clock also a track for each device's
+-- copies, and for each link, and the times are that clock's. Where several owners turn the run their devices' slices lie beside each other, as they ran.
 -- Iterations and frames overlap freely, so they are async spans, an id each. Memory is a counter. Times are microseconds, and the
 -- lines of the file are in their order.
 local core = require 'dflow.backend'
@@ -16,6 +16,7 @@ local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EV
 local FIELDS = 10
 local quote = json.quote
 local format, concat = string.format, table.concat
+local unpack = table.unpack or unpack
 
 --- Calls fn(at, took, iteration, memory, node, frame, scope, kind, dead, device) for every event of a run that is over, or so far.
 function M.each(h, fn)
@@ -72,17 +73,34 @@ local META = '{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":"%s
 function M.token(node, frame, iteration, device) return format('%d@%d@%.0f@%d', node, frame, iteration, device) end
 local token = M.token
 
+--- Tokens by name: M.token of each, and what was put there, until it is taken. Two messages may have one name: the first that was put is the first taken.
+local function by_name()
+  local q = {}
+  function q.put(name, device, v)
+    if device >= 0 then q[name] = v return end
+    q[name] = q[name] or {}
+    table.insert(q[name], v)
+  end
+  function q.take(name, device)
+    local v = q[name]
+    if device >= 0 then q[name] = nil return v end
+    return v and table.remove(v, 1)
+  end
+  return q
+end
+
 --- What has to be known before the first line is written, since all lines stand in the order of their times: which nodes ran
 --- elsewhere, and with which of its tokens an iteration ends. Both by event number.
-function M.look_ahead(h)
-  local away, last, begun, i = {}, {}, {}, 0
+-- @param place  nil, or function(device): an iteration ends on each place by itself
+function M.look_ahead(h, place)
+  local away, last, begun, i = {}, {}, by_name(), 0
   M.each(h, function(_, _, iteration, _, node, frame, _, kind, _, device)
     i = i + 1
     if kind == TOKEN then
-      if frame ~= 0 then last[frame .. ':' .. iteration] = i end
-      begun[token(node, frame, iteration, device)] = i
+      if frame ~= 0 then last[('%s:%s%s'):format(frame, iteration, place and place(device) or '')] = i end
+      begun.put(token(node, frame, iteration, device), device, i)
     elseif kind == DONE then
-      away[begun[token(node, frame, iteration, device)] or 0] = true
+      away[begun.take(token(node, frame, iteration, device), device) or 0] = true
     end
   end)
   local ends = {}
@@ -97,16 +115,17 @@ function M.write(h, path)
   return files.with(path, function(file) write(h, file) end, 'trace')
 end
 
---- The devices of a run and the links between them, in the order in which events number them: names, {from, to}.
+--- The devices of a run and the links between them, in the order in which events number them: names, {from, to}; and how many owners turned it.
 function M.places_of(h)
-  local devices, links = {}, {}
+  local devices, links, owners = {}, {}, 0
   for line in core.run_report(h.handle):gmatch '[^\n]+' do
     local name = line:match '^memory (%S+)'
     local from, to = line:match '^transfer (%S+) %-> (%S+)'
     if name then devices[#devices + 1] = name end
     if from then links[#links + 1] = { from, to } end
+    for _ in (line:match '^owners (.*)' or ''):gmatch '%d+' do owners = owners + 1 end
   end
-  return devices, links
+  return devices, links, owners
 end
 
 local DEVICE, LANE = 1, 2000          -- the first threads of devices and of what runs elsewhere, where a graph is cut
@@ -124,6 +143,15 @@ function M.write_to(h, file)
       file:write(concat(lines))
       lines = {}
     end
+  end
+  local later = {}                                   -- lines whose time is the end of what ran, while others ran beside it: {time, …}
+  local function put_at(time, ...)
+    local k = #later
+    while k > 0 and later[k][1] > time do k = k - 1 end
+    table.insert(later, k + 1, { time, ... })
+  end
+  local function come_to(time)
+    while later[1] and later[1][1] <= time do put(unpack(table.remove(later, 1), 2)) end
   end
   local quoted = {}                                  -- by node: name, the same when dead, op and source
   local function words(id)
@@ -146,12 +174,13 @@ function M.write_to(h, file)
   end
   if not cut then put(META, 1, 'tokens') end
   local first_lane = cut and LANE or 2
-  local arrow, arrows = {}, 0                        -- by place of a message on its way: its number
-  local open, iterations, lane_of, busy, lanes = {}, {}, {}, {}, first_lane - 1
+  local arrow, arrows = by_name(), 0                 -- by place of a message on its way: its number
+  local open, iterations, lane_of, busy, lanes = {}, {}, by_name(), {}, first_lane - 1
   local i, now, last_memory = 0, 0, nil
   M.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead, device)
     i = i + 1
-    now = at + took
+    now = math.max(now, at + took)
+    come_to(at)
     local link = cut and device < 0 and links[-device]
     local tid = link and thread[link[1]] or cut and DEVICE + math.max(device, 0) or 1
     if kind == OPEN then
@@ -171,10 +200,10 @@ function M.write_to(h, file)
       if link then
         arrows = arrows + 1
         put('{"ph":"s","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', tid, arrows, at / 1000)
-        if away[i] then arrow[token(node, frame, iteration, device)] = arrows
-        else put('{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], arrows, now / 1000) end
+        if away[i] then arrow.put(token(node, frame, iteration, device), device, arrows)
+        else put_at(at + took, '{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], arrows, (at + took) / 1000) end
       end
-      if ends[i] then put('{"ph":"e","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}', key, now / 1000, tag) end
+      if ends[i] then put_at(at + took, '{"ph":"e","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}', key, (at + took) / 1000, tag) end
       if away[i] then
         local lane = first_lane
         while busy[lane] do lane = lane + 1 end
@@ -182,18 +211,17 @@ function M.write_to(h, file)
           put(META, lane, (cut and 'on its way %d' or 'worker %d'):format(lane - first_lane + 1))
           lanes = lane
         end
-        busy[lane], lane_of[token(node, frame, iteration, device)] = true, lane
+        busy[lane] = true
+        lane_of.put(token(node, frame, iteration, device), device, lane)
         put('{"ph":"B","cat":"away","pid":1,"tid":%d,"ts":%.3f,"name":%s,"args":{%s,"tag":%s}}', lane, at / 1000, q.name, q.about, tag)
       end
     elseif kind == DONE then
       local key = token(node, frame, iteration, device)
-      if arrow[key] then
-        put('{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], arrow[key], at / 1000)
-        arrow[key] = nil
-      end
-      local lane = lane_of[key]
+      local id = arrow.take(key, device)
+      if id then put('{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], id, at / 1000) end
+      local lane = lane_of.take(key, device)
       if lane then
-        busy[lane], lane_of[key] = nil, nil
+        busy[lane] = nil
         put('{"ph":"E","cat":"away","pid":1,"tid":%d,"ts":%.3f}', lane, at / 1000)
       end
     else
@@ -201,10 +229,11 @@ function M.write_to(h, file)
       put('{"ph":"e","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s}', frame, at / 1000, quote(names.frame(frame).tag))
     end
     if memory ~= last_memory then
-      put('{"ph":"C","pid":1,"name":"memory","ts":%.3f,"args":{%s:%.0f}}', now / 1000, host, memory)
+      put_at(at + took, '{"ph":"C","pid":1,"name":"memory","ts":%.3f,"args":{%s:%.0f}}', (at + took) / 1000, host, memory)
       last_memory = memory
     end
   end)
+  come_to(now)
   -- What a run that failed or was stopped left open, innermost first; and what the log had no room for.
   for lane = first_lane, lanes do
     if busy[lane] then put('{"ph":"E","cat":"away","pid":1,"tid":%d,"ts":%.3f}', lane, now / 1000) end

@@ -9,11 +9,11 @@ local M = {}
 local enums = require 'dflow.backend.enums'
 local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EVENT_FRAME_OPEN
 
---- The tokens that were computed elsewhere, which came back to the run's owner: a set of nodes, and one of tokens.
+--- The tokens that were computed elsewhere, which came back to the run's owner: a set of nodes, and one of tokens. A message on its way computes nothing.
 local function elsewhere(h)
   local nodes, tokens = {}, {}
   trace.each(h, function(_, _, iteration, _, node, frame, _, kind, _, device)
-    if kind ~= DONE then return end
+    if kind ~= DONE or device < 0 then return end
     nodes[node] = true
     tokens[trace.token(node, frame, iteration, device)] = true
   end)
