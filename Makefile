@@ -355,10 +355,12 @@ $(BUILD)/cuda/headers.o: $(foreach h,$(CUDA_HEADERS),$(lastword $(subst =, ,$(h)
 # The driver for tests: the .cu files are C++ to it.
 STRICT_CXXFLAGS := -std=c++17 -O1 -g -fPIC -fsanitize=alignment -fsanitize-undefined-trap-on-error -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -Wall -Wno-unused-parameter -Wno-type-limits -Wno-enum-compare -MMD -MP \
   $(if $(CI),-Werror) -Ispec/cuda
-STRICT_OBJ := $(CUDA_CU:kernels/cuda/%.cu=$(BUILD)/strict/%.o) $(BUILD)/strict/driver.o $(BUILD)/strict/block.o
+STRICT_OBJ := $(CUDA_CU:kernels/cuda/%.cu=$(BUILD)/strict/%.o) $(addprefix $(BUILD)/strict/,driver.o block.o races.o)
+# The compiler tells spec/cuda/races.cc of every place that a kernel touches.
+STRICT_TOLD := -fsanitize=thread $(if $(findstring clang,$(CXX)),-mllvm -tsan-instrument-func-entry-exit=0,--param=tsan-instrument-func-entry-exit=0)
 $(BUILD)/strict/%.o: kernels/cuda/%.cu
 	@mkdir -p $(@D)
-	$(Q)$(CCACHE) $(CXX) $(STRICT_CXXFLAGS) -x c++ -c $< -o $@
+	$(Q)$(CCACHE) $(CXX) $(STRICT_CXXFLAGS) $(STRICT_TOLD) -x c++ -c $< -o $@
 $(BUILD)/strict/%.o: spec/cuda/%.cc
 	@mkdir -p $(@D)
 	$(Q)$(CCACHE) $(CXX) $(STRICT_CXXFLAGS) -c $< -o $@
@@ -374,9 +376,11 @@ $(STRICT_LIBS): $(STRICT)
 	$(Q)$(CXX) -shared -Wl,-soname,$(@F) $(filter-out $(STRICT),$^) $(STRICT) -Wl,-rpath,'$$ORIGIN' -o $@
 $(BUILD)/strict/nvrtc.o: STRICT_CXXFLAGS += -DSTRICT_CXX='"$(lastword $(CXX))"' -DSTRICT_ROOT='"$(CURDIR)"'
 # Small wrong programs that the driver must catch.
-$(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(STRICT) $(STRICT_LIBS)
+$(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(BUILD)/strict/zoo_kernels.o $(STRICT) $(STRICT_LIBS)
 	@mkdir -p $(@D)
-	$(Q)$(CCACHE) $(CXX) -std=c++17 -O1 -g -Wall $(if $(CI),-Werror) $< $(STRICT) $(STRICT_LIBS) -Wl,-rpath,'$$ORIGIN/../strict' -o $@
+	$(Q)$(CCACHE) $(CXX) -std=c++17 -O1 -g -Wall $(if $(CI),-Werror) $< $(BUILD)/strict/zoo_kernels.o $(STRICT) $(STRICT_LIBS) \
+	  -Wl,-rpath,'$$ORIGIN/../strict' -o $@
+$(BUILD)/strict/zoo_kernels.o: STRICT_CXXFLAGS += $(STRICT_TOLD)
 .PHONY: cuda cuda-abi gpu-check gpu-strict
 -include $(STRICT_OBJ:.o=.d) $(BUILD)/strict/blas.d $(BUILD)/strict/nvrtc.d $(BUILD)/strict/dnn.d $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.

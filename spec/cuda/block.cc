@@ -1,12 +1,14 @@
 /* block.cc: runs a kernel as a grid of blocks of threads that are fibres. See strict.h. */
 #include "block.h"
 #include "fibre.h"
+#include "races.h"
 
 strict_place strict_here;
 static strict_kernel *kernels;
 
-strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *))
-    : name(name), bytes(bytes), body(body), next(kernels) {
+strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *), char *shared,
+                             char *shared_end)
+    : name(name), bytes(bytes), body(body), shared(shared), shared_end(shared_end), next(kernels) {
   kernels = this;
 }
 
@@ -28,29 +30,26 @@ struct thread {
 };
 static std::vector<thread> threads;
 static std::vector<fibre::stack *> idle;
-static unsigned running;                    /* which thread */
 static const strict_kernel *kernel;
 static const void *params;
 
-extern char __start_strict_shared[] __attribute__((weak)), __stop_strict_shared[] __attribute__((weak));
-
 static void body(void *) {
   kernel->body(params);
-  threads[running].is = ENDED;
+  threads[strict_running].is = ENDED;
 }
 
 void strict_barrier() {
-  threads[running].is = AT_BARRIER;
+  threads[strict_running].is = AT_BARRIER;
   fibre::leave();
 }
-int strict_lane() { return (int)(running & 31); }
+int strict_lane() { return (int)(strict_running & 31); }
 uint64_t strict_exchange(uint64_t mine, int lane) {
-  threads[running].given = mine;
-  threads[running].is = AT_EXCHANGE;
-  const unsigned other = (running & ~31u) + (unsigned)lane;
+  threads[strict_running].given = mine;
+  threads[strict_running].is = AT_EXCHANGE;
+  const unsigned other = (strict_running & ~31u) + (unsigned)lane;
   fibre::leave();
   const uint64_t got = other < threads.size() ? threads[other].given : 0;
-  threads[running].is = AT_EXCHANGE;        /* nobody gives anew before all have taken */
+  threads[strict_running].is = AT_EXCHANGE;        /* nobody gives anew before all have taken */
   fibre::leave();
   return got;
 }
@@ -62,7 +61,7 @@ static void resume(unsigned t) {
     it.stack = idle.back();
     idle.pop_back();
   }
-  running = t;
+  strict_running = t;
   strict_here.thread = { t % strict_here.threads.x, t / strict_here.threads.x % strict_here.threads.y,
                          t / strict_here.threads.x / strict_here.threads.y };
   it.is = READY;
@@ -80,8 +79,8 @@ static bool warp_waits(unsigned t) {
 /* One block. Empty: all is well. */
 static std::string run_block(uint64_t random) {
   const unsigned n = (unsigned)threads.size();
-  if (__start_strict_shared) memset(__start_strict_shared, 0xff,
-      (size_t)(__stop_strict_shared - __start_strict_shared));
+  if (kernel->shared) memset(kernel->shared, 0xff, (size_t)(kernel->shared_end - kernel->shared));
+  strict_races_block();
   for (thread &t : threads) t = thread();
   for (unsigned round = 0;; round++) {
     /* forwards or backwards, from anywhere */
@@ -104,6 +103,7 @@ static std::string run_block(uint64_t random) {
     if (waiting + ended == n) {
       if (ended) return "a barrier (__syncthreads) that " + std::to_string(waiting) + " threads of the block reached and " + std::to_string(ended) + " did not";
       for (thread &it : threads) it.is = READY;
+      strict_races_barrier();
       continue;
     }
     if (!moved) return "threads of a warp wait for each other: a shuffle that not all of them reached";
@@ -121,6 +121,9 @@ std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim bl
   params = p;
   strict_here.blocks = blocks;
   strict_here.threads = block;
+  strict_shared_at = k->shared;
+  strict_shared_end = k->shared_end;
+  strict_races_begin();
   threads.assign((size_t)block.x * block.y * block.z, thread());
   const uint64_t from = random % n, step = (random >> 32 & 1) ? 1 : n - 1;
   uint64_t b = from;
@@ -130,5 +133,5 @@ std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim bl
     const std::string wrong = run_block(random * 0x9e3779b97f4a7c15u + i);
     if (!wrong.empty()) return wrong;
   }
-  return "";
+  return strict_race();
 }

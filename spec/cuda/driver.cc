@@ -27,6 +27,7 @@
  */
 #include "block.h"
 #include "enqueue.h"
+#include "races.h"
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -476,6 +477,8 @@ API cuInit(unsigned int) {
   if (d.heap == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   d.heap_end = d.heap + room;
   for (int i = 0; i < 64; i++) d.context[i].device = d.pool[i].device = d.module[i].device = i;
+  strict_heap_at = d.heap;
+  strict_heap_end = d.heap_end;
   struct sigaction s = {};
   s.sa_sigaction = on_fault;
   s.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;

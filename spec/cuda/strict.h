@@ -44,12 +44,16 @@ struct STRICT_SHOWN strict_kernel {
   const char *name;
   size_t bytes;                             /* of its one parameter */
   void (*body)(const void *p);
+  char *shared, *shared_end;                /* shared memory of all kernels that were made with it; NULL: none */
   strict_kernel *next;
-  strict_kernel(const char *name, size_t bytes, void (*body)(const void *));
+  strict_kernel(const char *name, size_t bytes, void (*body)(const void *), char *shared, char *shared_end);
 };
+extern char __start_strict_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_strict_shared[] __attribute__((weak, visibility("hidden")));
 #define DFC_KERNEL(name, P) \
   static void name(const P &p); \
-  static strict_kernel name##_entry(#name, sizeof(P), [](const void *p) { name(*(const P *)p); }); \
+  static strict_kernel name##_entry(#name, sizeof(P), [](const void *p) { name(*(const P *)p); }, \
+                                     __start_strict_shared, __stop_strict_shared); \
   static void name(const P &p)
 /* One block runs at a time, so shared memory is static; it is poisoned before each block. */
 #define DFC_SHARED static __attribute__((section("strict_shared")))
