@@ -371,7 +371,7 @@ endif
 # The libraries beside it, for tests as it is.
 $(BUILD)/strict/libcublasLt.so.13: $(BUILD)/strict/blas.o
 $(BUILD)/strict/libnvrtc.so.13: $(BUILD)/strict/nvrtc.o
-$(BUILD)/strict/libcudnn.so.9: $(BUILD)/strict/dnn.o
+$(BUILD)/strict/libcudnn.so.9: $(BUILD)/strict/dnn.o $(BUILD)/strict/dnn_layers.o
 $(STRICT_LIBS): $(STRICT)
 	$(Q)$(CXX) -shared -Wl,-soname,$(@F) $(filter-out $(STRICT),$^) $(STRICT) -Wl,-rpath,'$$ORIGIN' -o $@
 $(BUILD)/strict/nvrtc.o: STRICT_CXXFLAGS += -DSTRICT_CXX='"$(lastword $(CXX))"' -DSTRICT_ROOT='"$(CURDIR)"'
@@ -382,7 +382,7 @@ $(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(BUILD)/strict/zoo_kernels.o $(STRIC
 	  -Wl,-rpath,'$$ORIGIN/../strict' -o $@
 $(BUILD)/strict/zoo_kernels.o: STRICT_CXXFLAGS += $(STRICT_TOLD)
 .PHONY: cuda cuda-abi gpu-check gpu-strict
--include $(STRICT_OBJ:.o=.d) $(BUILD)/strict/blas.d $(BUILD)/strict/nvrtc.d $(BUILD)/strict/dnn.d $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
+-include $(STRICT_OBJ:.o=.d) $(BUILD)/strict/blas.d $(BUILD)/strict/nvrtc.d $(BUILD)/strict/dnn.d $(BUILD)/strict/dnn_layers.d $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 	@mkdir -p $(@D)

@@ -40,8 +40,9 @@ typedef struct dfc_gpu {
   struct cublasLtContext *blas;           /* NULL: no product was asked for yet */
   struct dfc_blas_plan *blas_plan;        /* by shape: blas.c */
   int64_t    blas_plans;                  /* how many were made */
-  struct cudnnContext *dnn;               /* NULL: no convolution was asked for yet */
+  struct cudnnContext *dnn;               /* NULL: no convolution or layer was asked for yet */
   struct dfc_dnn_plan *dnn_plan;          /* by geometry: dnn.c */
+  struct dfc_dnn_layers *dnn_layers;      /* descriptions, written anew for each call: dnn_layers.c */
   int64_t    fused;                       /* launches of kernels that were written at run time: fuse.c */
   int64_t    graphs;                      /* launches of graphs: capture.c */
   int32_t    math;                        /* how it multiplies float32 */

@@ -1,4 +1,4 @@
-/* dnn.c: convolutions by cuDNN. See dnn.h. */
+/* dnn.c: cuDNN, opened, and its convolutions. See dnn.h. */
 #include "dnn.h"
 #include "blas.h"
 #include "../window.h"
@@ -7,27 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct {
-#define X(result, name, params) result (*name) params;
-  DFC_DNN(X)
-#undef X
-} dnn;
+dfc_dnn_calls dfc_dnn;
 static dfc_library library = DFC_LIBRARY("libcudnn.so.9");
 
-static bool open_dnn(void) {
-#define X(result, name, params) { #name, (void **)&dnn.name },
+bool dfc_dnn_open(void) {
+#define X(result, name, params) { #name, (void **)&dfc_dnn.name },
   static const dfc_symbol symbols[] = { DFC_DNN(X) { NULL, NULL } };
 #undef X
   return dfc_library_open(&library, symbols);
 }
 
+#define DFC_DNN_DOES "convolutions, pooling, softmax, batch norms: "
 void dfc_dnn_about(dfc_gpu *g, char *out, size_t room) {
-  if (!library.looked) snprintf(out, room, "convolutions: none was asked for yet");
+  if (!library.looked) snprintf(out, room, DFC_DNN_DOES "none was asked for yet");
   else if (!library.there)
-    snprintf(out, room, "convolutions: dflow's own kernel, as there is no cuDNN (%s)", library.why);
+    snprintf(out, room, DFC_DNN_DOES "dflow's own kernels, as there is no cuDNN (%s)", library.why);
   else {
-    const size_t v = dnn.cudnnGetVersion();
-    snprintf(out, room, "convolutions: cuDNN %d.%d.%d, float32 as %s", (int)(v / 10000), (int)(v / 100 % 100),
+    const size_t v = dfc_dnn.cudnnGetVersion();
+    snprintf(out, room, DFC_DNN_DOES "cuDNN %d.%d.%d, float32 as %s", (int)(v / 10000), (int)(v / 100 % 100),
              (int)(v % 100), g->math ? "tf32" : "float32");
   }
 }
@@ -48,7 +45,7 @@ struct dfc_dnn_plan {
 enum { PLANS = 128, ALGORITHMS = 8 };
 static const size_t WORKSPACE_MOST = (size_t)256 << 20;
 
-static int type_of(int32_t dtype) {
+int dfc_dnn_type(int32_t dtype) {
   return dtype == DF_FLOAT32 ? CUDNN_DATA_FLOAT : dtype == DF_FLOAT64 ? CUDNN_DATA_DOUBLE
          : dtype == DF_FLOAT16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
@@ -69,40 +66,45 @@ static key key_of(const dfc_window *p, int32_t dtype) {
 }
 
 /* The library counts places as this does, and elements in int. */
-static bool axis_fits(const dfc_axis *a, int64_t more) {
+bool dfc_dnn_axis_fits(const dfc_axis *a, int64_t more) {
   const int64_t reach = (a->window - 1) * a->dilation + 1;
   if (a->stride > INT_MAX || a->dilation > INT_MAX || a->before > INT_MAX || a->in + more > INT_MAX) return false;
   return a->before >= 0 && a->out > 0 && (a->in + more + 2 * a->before - reach) / a->stride + 1 == a->out;
 }
 static bool fits(const key *k) {
-  if (k->n <= 0 || k->ci <= 0 || k->co <= 0 || !axis_fits(&k->y, k->behind_y) || !axis_fits(&k->x, k->behind_x))
-    return false;
+  if (k->n <= 0 || k->ci <= 0 || k->co <= 0) return false;
+  if (!dfc_dnn_axis_fits(&k->y, k->behind_y) || !dfc_dnn_axis_fits(&k->x, k->behind_x)) return false;
   const double in = (double)k->n * (double)(k->y.in + k->behind_y) * (double)(k->x.in + k->behind_x) * (double)k->ci,
                out = (double)k->n * (double)k->y.out * (double)k->x.out * (double)k->co,
                filter = (double)k->y.window * (double)k->x.window * (double)k->ci * (double)k->co;
   return in <= INT_MAX && out <= INT_MAX && filter <= INT_MAX;
 }
 
-static bool good(dfc_gpu *g, cudnnStatus_t status, const char *what) {
+bool dfc_dnn_good(dfc_gpu *g, cudnnStatus_t status, const char *what) {
   if (status == CUDNN_STATUS_SUCCESS) return true;
-  const char *why = dnn.cudnnGetErrorString(status);
+  const char *why = dfc_dnn.cudnnGetErrorString(status);
   if (!(dfc_capturing && dfc_capture_wrong(g, what, why)) && !g->said[0])
     snprintf(g->said, sizeof g->said, "%s: %s", what, why);
   return false;
 }
-#define GOOD(call, ...) good(g, dnn.call(__VA_ARGS__), #call)
+#define GOOD(call, ...) dfc_dnn_good(g, dfc_dnn.call(__VA_ARGS__), #call)
+
+bool dfc_dnn_ready(dfc_call *c) {
+  dfc_gpu *g = c->g;
+  return c->ok = (g->dnn || GOOD(cudnnCreate, &g->dnn)) && GOOD(cudnnSetStream, g->dnn, dfc_stream(g));
+}
 
 static void forget(struct dfc_dnn_plan *q) {
-  if (q->in) dnn.cudnnDestroyTensorDescriptor(q->in);
-  if (q->out) dnn.cudnnDestroyTensorDescriptor(q->out);
-  if (q->filter) dnn.cudnnDestroyFilterDescriptor(q->filter);
-  if (q->how) dnn.cudnnDestroyConvolutionDescriptor(q->how);
+  if (q->in) dfc_dnn.cudnnDestroyTensorDescriptor(q->in);
+  if (q->out) dfc_dnn.cudnnDestroyTensorDescriptor(q->out);
+  if (q->filter) dfc_dnn.cudnnDestroyFilterDescriptor(q->filter);
+  if (q->how) dfc_dnn.cudnnDestroyConvolutionDescriptor(q->how);
   memset(q, 0, sizeof *q);
 }
 
 static bool describe(dfc_gpu *g, struct dfc_dnn_plan *q) {
   const key *k = &q->key;
-  const int type = type_of(k->dtype), compute = k->dtype == DF_FLOAT64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  const int type = dfc_dnn_type(k->dtype), compute = k->dtype == DF_FLOAT64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
   const bool half = k->dtype == DF_FLOAT16 || k->dtype == DF_BFLOAT16;
   const int math = half ? CUDNN_TENSOR_OP_MATH : g->math ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
   return GOOD(cudnnCreateTensorDescriptor, &q->in) && GOOD(cudnnCreateTensorDescriptor, &q->out) &&
@@ -123,12 +125,13 @@ static bool describe(dfc_gpu *g, struct dfc_dnn_plan *q) {
 static bool choose(dfc_gpu *g, struct dfc_dnn_plan *q) {
   cudnnConvolutionFwdAlgoPerf_t found[ALGORITHMS];
   int n = 0;
+  const dfc_dnn_calls *of = &dfc_dnn;
   const cudnnStatus_t status =
-      q->key.side == DFK_OUTPUT ? dnn.cudnnGetConvolutionForwardAlgorithm_v7(g->dnn, q->in, q->filter, q->how, q->out,
+      q->key.side == DFK_OUTPUT ? of->cudnnGetConvolutionForwardAlgorithm_v7(g->dnn, q->in, q->filter, q->how, q->out,
                                                                              ALGORITHMS, &n, found)
-      : q->key.side == DFK_INPUT ? dnn.cudnnGetConvolutionBackwardDataAlgorithm_v7(g->dnn, q->filter, q->out, q->how,
+      : q->key.side == DFK_INPUT ? of->cudnnGetConvolutionBackwardDataAlgorithm_v7(g->dnn, q->filter, q->out, q->how,
                                                                                    q->in, ALGORITHMS, &n, found)
-                                 : dnn.cudnnGetConvolutionBackwardFilterAlgorithm_v7(g->dnn, q->in, q->out, q->how,
+                                 : of->cudnnGetConvolutionBackwardFilterAlgorithm_v7(g->dnn, q->in, q->out, q->how,
                                                                                      q->filter, ALGORITHMS, &n, found);
   for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < n; i++) {
     if (found[i].status != CUDNN_STATUS_SUCCESS || found[i].determinism != CUDNN_DETERMINISTIC ||
@@ -218,22 +221,21 @@ static cudnnStatus_t launch(dfc_call *c, const struct dfc_dnn_plan *q, void *wor
   const void *alpha = wide ? (const void *)&wide_one : &one, *beta = wide ? (const void *)&wide_none : &none;
   switch (q->key.side) {
     case DFK_OUTPUT:
-      return dnn.cudnnConvolutionForward(g->dnn, alpha, q->in, in, q->filter, filter, q->how, q->algo, workspace,
-                                         q->workspace, beta, q->out, (void *)(uintptr_t)out);
+      return dfc_dnn.cudnnConvolutionForward(g->dnn, alpha, q->in, in, q->filter, filter, q->how, q->algo, workspace,
+                                             q->workspace, beta, q->out, (void *)(uintptr_t)out);
     case DFK_INPUT:
-      return dnn.cudnnConvolutionBackwardData(g->dnn, alpha, q->filter, filter, q->out, out, q->how, q->algo, workspace,
-                                              q->workspace, beta, q->in, (void *)(uintptr_t)in);
+      return dfc_dnn.cudnnConvolutionBackwardData(g->dnn, alpha, q->filter, filter, q->out, out, q->how, q->algo,
+                                                  workspace, q->workspace, beta, q->in, (void *)(uintptr_t)in);
     default:
-      return dnn.cudnnConvolutionBackwardFilter(g->dnn, alpha, q->in, in, q->out, out, q->how, q->algo, workspace,
-                                                q->workspace, beta, q->filter, (void *)(uintptr_t)filter);
+      return dfc_dnn.cudnnConvolutionBackwardFilter(g->dnn, alpha, q->in, in, q->out, out, q->how, q->algo, workspace,
+                                                    q->workspace, beta, q->filter, (void *)(uintptr_t)filter);
   }
 }
 
 bool dfc_dnn_run(dfc_call *c, const dfc_window *p, int32_t dtype) {
   dfc_gpu *g = c->g;
   const key k = key_of(p, dtype);
-  if (!(DFC_FLOATS >> dtype & 1) || !c->ok || !fits(&k) || !open_dnn()) return false;
-  if (!g->dnn && !GOOD(cudnnCreate, &g->dnn)) return c->ok = false;
+  if (!(DFC_FLOATS >> dtype & 1) || !c->ok || !fits(&k) || !dfc_dnn_open() || !dfc_dnn_ready(c)) return false;
   struct dfc_dnn_plan *q = plan_of(g, &k);
   if (!q) return c->ok = false;
   if (!q->how) return false;
@@ -242,11 +244,11 @@ bool dfc_dnn_run(dfc_call *c, const dfc_window *p, int32_t dtype) {
   void *filter = dfc_temporary(c, NULL, bytes_of(&k, weights));
   if (k.side != DFK_FILTER) turn_filter(c, &k, p->filter, filter, false);
   void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
-  if (!c->ok || !(c->ok = GOOD(cudnnSetStream, g->dnn, dfc_stream(g)))) return false;
+  if (!c->ok) return false;
   const cudnnStatus_t status = launch(c, q, workspace, in, filter, out);
   if (status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000) { has_nothing(q); return false; }
   g->launches++;
-  c->ok = good(g, status, "a convolution by cuDNN");
+  c->ok = dfc_dnn_good(g, status, "a convolution by cuDNN");
   if (k.side == DFK_FILTER) turn_filter(c, &k, filter, p->to, true);
   if (k.side == DFK_INPUT && in != p->to) frame_image(c, &k, in, p->to, true);
   return c->ok;

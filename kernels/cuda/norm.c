@@ -1,5 +1,5 @@
-/* norm.c: launchers of batch normalisation. */
-#include "plugin.h"
+/* norm.c: launchers of batch normalisation: kernels of our own, for what cuDNN (dnn_layers.c) does not take. */
+#include "dnn.h"
 #include "../nn.h"
 #include "../move.h"
 #include <string.h>
@@ -29,7 +29,8 @@ static int32_t run_norm(df_kernel *k) {
   p.variance = dfc_read(&c, k->in[4]);
   p.z = dfc_write(&c, b.out[0]);
   for (int32_t i = 0; i < 4; i++) p.out[i] = dfc_write(&c, b.out[i + 1]);
-  dfc_run_blocks(&c, dfc_name("batch_norm", k->in[0]->dtype), b.channels, BLOCK, &p);
+  if (!dfc_dnn_norm(&c, &p, k->in[0]))
+    dfc_run_blocks(&c, dfc_name("batch_norm", k->in[0]->dtype), b.channels, BLOCK, &p);
   return dfc_end(&c);
 }
 
@@ -46,7 +47,8 @@ static int32_t run_norm_grad(df_kernel *k) {
   p.variance = dfc_read(&c, k->in[4]);
   p.z = dfc_write(&c, b.out[0]);
   for (int32_t i = 0; i < 2; i++) p.out[i] = dfc_write(&c, b.out[i + 1]);
-  dfc_run_blocks(&c, dfc_name("batch_norm_grad", k->in[1]->dtype), b.channels, BLOCK, &p);
+  if (!dfc_dnn_norm_back(&c, &p, k->in[1]))
+    dfc_run_blocks(&c, dfc_name("batch_norm_grad", k->in[1]->dtype), b.channels, BLOCK, &p);
   return dfc_end(&c);
 }
 

@@ -9,6 +9,16 @@ DFC_INLINE int64_t element(const dfc_norm &p, int64_t c, int64_t i) {
   return (i / p.inner * p.channels + c) * p.inner + i % p.inner;
 }
 
+/* What is told of a channel beside the result. */
+template <class T>
+DFC_INLINE void tell(const dfc_norm &p, int64_t c, double mean, double unbiased, double variance) {
+  const double f = p.factor;
+  ((T *)p.out[0])[c] = (T)(p.moving ? (1 - f) * (double)((const T *)p.mean)[c] + f * mean : mean);
+  ((T *)p.out[1])[c] = (T)(p.moving ? (1 - f) * (double)((const T *)p.variance)[c] + f * unbiased : unbiased);
+  ((T *)p.out[2])[c] = (T)mean;
+  ((T *)p.out[3])[c] = (T)variance;
+}
+
 template <class T> DFC_INLINE void normalise(const dfc_norm &p, double *part) {
   const T *x = (const T *)p.x;
   const int64_t n = p.outer * p.inner;
@@ -35,12 +45,7 @@ template <class T> DFC_INLINE void normalise(const dfc_norm &p, double *part) {
       const int64_t at = element(p, c, i);
       ((T *)p.z)[at] = (T)((double)x[at] * by + shift);
     }
-    if (threadIdx.x) continue;
-    const double f = p.factor;
-    ((T *)p.out[0])[c] = (T)(p.moving ? (1 - f) * (double)((const T *)p.mean)[c] + f * mean : mean);
-    ((T *)p.out[1])[c] = (T)(p.moving ? (1 - f) * (double)((const T *)p.variance)[c] + f * unbiased : unbiased);
-    ((T *)p.out[2])[c] = (T)mean;
-    ((T *)p.out[3])[c] = (T)variance;
+    if (threadIdx.x == 0) tell<T>(p, c, mean, unbiased, variance);
   }
 }
 
@@ -69,7 +74,22 @@ template <class T> DFC_INLINE void normalise_back(const dfc_norm &p, double *par
     ((T *)p.out[1])[c] = (T)sum;
   }
 }
+/* Where a library has normalised: x are the means that it found, or was given, dy the variances, unbiased in training.
+ * One thread for each channel. */
+template <class T> DFC_INLINE void told(const dfc_norm &p) {
+  const double n = (double)(p.outer * p.inner);
+  DFC_EACH(c, p.channels) {
+    const double unbiased = (double)((const T *)p.dy)[c];
+    tell<T>(p, c, (double)((const T *)p.x)[c], unbiased, p.training ? unbiased * (n - 1) / n : unbiased);
+  }
+}
+/* 1 / deviation, as it wants it on the way back. */
+template <class T> DFC_INLINE void inverse(const dfc_norm &p) {
+  DFC_EACH(c, p.channels) ((T *)p.z)[c] = (T)(1 / sqrt((double)((const T *)p.variance)[c] + p.epsilon));
+}
 #define NORM(s, T) \
+  DFC_KERNEL(k_batch_norm_told_##s, dfc_norm) { told<T>(p); } \
+  DFC_KERNEL(k_batch_norm_inverse_##s, dfc_norm) { inverse<T>(p); } \
   DFC_KERNEL(k_batch_norm_##s, dfc_norm) { \
     DFC_SHARED double part[BLOCK]; \
     normalise<T>(p, part); \

@@ -1,6 +1,6 @@
 /* reduce.c: launchers of folds, scans and rows. A fold over axes that do not lie side by side is one over the last
  * dims of a transposed copy. */
-#include "plugin.h"
+#include "dnn.h"
 #include "../move.h"
 #include "../nn.h"
 #include "../reduce.h"
@@ -207,18 +207,21 @@ static int32_t run_recurrence(df_kernel *k) {
 static int32_t softmax(df_kernel *k, int32_t what) {
   const df_tensor *x = k->in[0];
   if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "softmax needs at least one axis, got a scalar");
-  df_tensor *z = dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
+  const int64_t n = x->dims[x->rank - 1], rows = n ? x->size / n : 0;
+  df_tensor *z = dfc_dnn_softens(dfc_host->device(k), rows, n, x->dtype)
+                     ? dfk_out(k, 0, x->dtype, x->rank, x->dims)
+                     : dfk_out_reuse(k, 0, 0, x->dtype, x->rank, x->dims);
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
   dfc_call c = dfc_begin(k);
   dfc_rows p;
   memset(&p, 0, sizeof p);
-  p.n = x->dims[x->rank - 1];
-  p.rows = x->size / p.n;
+  p.n = n;
+  p.rows = rows;
   p.x = dfc_read(&c, x);
   p.z = dfc_write(&c, z);
   p.what = what;
-  dfc_run_blocks(&c, dfc_name("rows", x->dtype), p.rows, BLOCK, &p);
+  if (!dfc_dnn_softmax(&c, &p, x->dtype)) dfc_run_blocks(&c, dfc_name("rows", x->dtype), p.rows, BLOCK, &p);
   return dfc_end(&c);
 }
 static int32_t run_softmax(df_kernel *k)     { return softmax(k, DFC_SOFTMAX); }

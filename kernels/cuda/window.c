@@ -1,4 +1,5 @@
-/* window.c: launchers of convolutions and pooling: kernels of our own, for what cuDNN (dnn.c) does not take. */
+/* window.c: launchers of convolutions and pooling: kernels of our own, for what cuDNN (dnn.c,
+ * dnn_layers.c) does not take. */
 #include "dnn.h"
 #include "../window.h"
 #include <string.h>
@@ -57,9 +58,10 @@ static int32_t run_depthwise(df_kernel *k)        { return dfk_depthwise_conv2d(
 static int32_t run_depthwise_input(df_kernel *k)  { return dfk_depthwise_backprop_input(k, depthwise); }
 static int32_t run_depthwise_filter(df_kernel *k) { return dfk_depthwise_backprop_filter(k, depthwise); }
 
-/* Output 0, of dims `made`, by the kernel of that prefix. */
-static int32_t pool(df_kernel *k, const char *prefix, const dfk_pool *g, const df_tensor *in, const df_tensor *out,
-                    const df_tensor *dy, const int64_t *made) {
+/* Output 0, of dims `made`, by the library, where `how` is what it has for it, or by the kernel of that prefix. */
+enum { OURS = -1 };
+static int32_t pool(df_kernel *k, const char *prefix, int how, const dfk_pool *g, const df_tensor *in,
+                    const df_tensor *out, const df_tensor *dy, const int64_t *made) {
   df_tensor *z = dfk_out(k, 0, k->out_dtype[0], 4, made);
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
@@ -73,19 +75,20 @@ static int32_t pool(df_kernel *k, const char *prefix, const dfk_pool *g, const d
   p.out = out ? dfc_read(&c, out) : NULL;
   p.dy = dy ? dfc_read(&c, dy) : NULL;
   p.to = dfc_write(&c, z);
-  dfc_run(&c, dfc_name(prefix, z->dtype), z->size, &p);
+  if (how == OURS || !dfc_dnn_pool(&c, &p, z->dtype, (dfc_dnn_pooling)how))
+    dfc_run(&c, dfc_name(prefix, z->dtype), z->size, &p);
   return dfc_end(&c);
 }
-#define POOL(name) \
+#define POOL(name, how) \
   static int32_t pool_##name(df_kernel *k, const dfk_pool *g, const df_tensor *in, const df_tensor *out, \
                              const df_tensor *dy, const int64_t *made) { \
-    return pool(k, #name, g, in, out, dy, made); \
+    return pool(k, #name, how, g, in, out, dy, made); \
   }
-POOL(max_pool)
-POOL(avg_pool)
-POOL(max_pool_grad)
-POOL(max_pool_grad_grad)
-POOL(avg_pool_grad)
+POOL(max_pool, DFC_DNN_MAX)
+POOL(avg_pool, DFC_DNN_AVERAGE)
+POOL(max_pool_grad, OURS)
+POOL(max_pool_grad_grad, OURS)
+POOL(avg_pool_grad, DFC_DNN_AVERAGE_BACK)
 static int32_t run_max_pool(df_kernel *k)           { return dfk_pooled(k, pool_max_pool); }
 static int32_t run_avg_pool(df_kernel *k)           { return dfk_pooled(k, pool_avg_pool); }
 static int32_t run_max_pool_grad(df_kernel *k)      { return dfk_max_pool_grad(k, pool_max_pool_grad); }

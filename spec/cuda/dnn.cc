@@ -1,46 +1,17 @@
 /* dnn.cc: cuDNN for tests: the part of it that the plug-in uses, as late as the driver for tests and as strict as the
- * library's documentation. Convolutions are loops over all places. Of algorithms it offers one that it does not take,
+ * library's documentation; dnn_layers.cc has pooling and its like. Convolutions are loops over all places. Of algorithms it offers one that it does not take,
  * one whose sums come in any order, and one that serves, with a workspace that it fills with what is of no use. It
  * reports shapes that do not fit, algorithms of other geometries, and handles that are none of its own. */
-#include "enqueue.h"
-#include "../../kernels/cuda/dnn.h"
-#include "../../kernels/half.h"
-#include <cstdlib>
-#include <cstring>
-#include <mutex>
-#include <set>
+#include "dnn_handles.h"
 
-struct cudnnContext { CUstream stream; };
-struct cudnnTensorStruct { int type = -1, n = 0, c = 0, h = 0, w = 0; };
-struct cudnnFilterStruct { int type = -1, k = 0, c = 0, h = 0, w = 0; };
-struct cudnnConvolutionStruct { int pad[2], stride[2], dilation[2], compute = -1, math = CUDNN_DEFAULT_MATH; };
-
-static std::mutex lock;                                  /* guards what follows */
-static std::set<const void *> handles;
-
-static bool known(const void *h) {
-  std::lock_guard<std::mutex> guard(lock);
-  return handles.count(h) > 0;
-}
-template <class T> static cudnnStatus_t make(T **to) {
-  std::lock_guard<std::mutex> guard(lock);
-  handles.insert(*to = new T());
-  return CUDNN_STATUS_SUCCESS;
-}
-static cudnnStatus_t wrong(const char *call, const std::string &what) {
-  strict_misuse(call, what);
-  return CUDNN_STATUS_BAD_PARAM;
-}
 template <class T> static cudnnStatus_t drop(const char *call, T *h) {
   {
-    std::lock_guard<std::mutex> guard(lock);
-    if (handles.erase(h)) { delete h; return CUDNN_STATUS_SUCCESS; }
+    std::lock_guard<std::mutex> guard(strict_dnn_lock);
+    if (strict_dnn_handles.erase(h)) { delete h; return CUDNN_STATUS_SUCCESS; }
   }
   return wrong(call, "no such handle");
 }
 
-static size_t width(int type) { return type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2; }
-static size_t bytes_of(const cudnnTensorStruct &t) { return (size_t)t.n * t.c * t.h * t.w * width(t.type); }
 static size_t bytes_of(const cudnnFilterStruct &f) { return (size_t)f.k * f.c * f.h * f.w * width(f.type); }
 static int places(int in, int pad, int window, int stride, int dilation) {
   return (in + 2 * pad - (window - 1) * dilation - 1) / stride + 1;
@@ -51,9 +22,12 @@ typedef cudnnTensorDescriptor_t tensor;
 typedef cudnnFilterDescriptor_t filter;
 typedef cudnnConvolutionDescriptor_t how;
 static std::string misfit(cudnnHandle_t handle, tensor x, filter w, how c, tensor y) {
-  if (!known(handle) || !known(x) || !known(w) || !known(c) || !known(y)) return "a handle that is none, or was destroyed";
+  if (!known(handle) || !known(x) || !known(w) || !known(c) || !known(y))
+    return "a handle that is none, or was destroyed";
   if (x->type < 0 || w->type < 0 || y->type < 0 || c->compute < 0) return "a description that nothing was written to";
   if (x->type != w->type || x->type != y->type) return "types that differ";
+  if (x->format != CUDNN_TENSOR_NHWC || y->format != CUDNN_TENSOR_NHWC)
+    return "a format that differs from the filter's";
   if (x->c != w->c || y->c != w->k || x->n != y->n)
     return std::to_string(x->c) + " channels for a filter of " + std::to_string(w->c) + ", or " + std::to_string(y->c) +
            " made by one of " + std::to_string(w->k);
@@ -77,23 +51,6 @@ enum { SERVES = 2 };
 static size_t workspace_of(tensor x, filter w, how c, tensor y, int side) { return 128 + mark_of(x, w, c, y, side) % 8 * 64; }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
-
-static double load(const char *p, int type, int64_t i) {
-  switch (type) {
-    case CUDNN_DATA_DOUBLE: return ((const double *)p)[i];
-    case CUDNN_DATA_HALF: return dfk_f16_to_float(((const uint16_t *)p)[i]);
-    case CUDNN_DATA_BFLOAT16: return dfk_bf16_to_float(((const uint16_t *)p)[i]);
-    default: return ((const float *)p)[i];
-  }
-}
-static void store(char *p, int type, int64_t i, double x) {
-  switch (type) {
-    case CUDNN_DATA_DOUBLE: ((double *)p)[i] = x; break;
-    case CUDNN_DATA_HALF: ((uint16_t *)p)[i] = dfk_f16_from_float((float)x); break;
-    case CUDNN_DATA_BFLOAT16: ((uint16_t *)p)[i] = dfk_bf16_from_float((float)x); break;
-    default: ((float *)p)[i] = (float)x;
-  }
-}
 
 struct job {
   cudnnTensorStruct x, y;
@@ -159,9 +116,7 @@ static cudnnStatus_t run(const char *call, cudnnHandle_t handle, const void *alp
   if (j.workspace_bytes < need || !j.workspace)
     return wrong(call, "a workspace of " + std::to_string(j.workspace ? j.workspace_bytes : 0) + " bytes, where " +
                  std::to_string(need) + " were asked for");
-  const bool wide = x->type == CUDNN_DATA_DOUBLE;
-  if ((wide ? *(const double *)alpha : *(const float *)alpha) != 1 || (wide ? *(const double *)beta : *(const float *)beta) != 0)
-    return CUDNN_STATUS_NOT_SUPPORTED;
+  if (!plain(x->type, alpha, beta)) return CUDNN_STATUS_NOT_SUPPORTED;
   if (getenv("DFLOW_STRICT_REFUSES")) return CUDNN_STATUS_NOT_SUPPORTED + 3;      /* a reason of its own */
   j.x = *x; j.w = *w; j.c = *c; j.y = *y;
   j.workspace_bytes = need;
@@ -182,8 +137,6 @@ static cudnnStatus_t run(const char *call, cudnnHandle_t handle, const void *alp
 /* ---- the API ----------------------------------------------------------------------------------------------------- */
 
 extern "C" {
-#define API STRICT_API cudnnStatus_t
-
 STRICT_API size_t cudnnGetVersion(void) { return 91900; }
 STRICT_API const char *cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {
@@ -206,9 +159,9 @@ API cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *t) { return make(t); }
 API cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t t) { return drop("cudnnDestroyTensorDescriptor", t); }
 API cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t t, cudnnTensorFormat_t format, cudnnDataType_t type, int n, int c,
                                int h, int w) {
-  if (!known(t) || format != CUDNN_TENSOR_NHWC || n < 1 || c < 1 || h < 1 || w < 1)
+  if (!known(t) || (format != CUDNN_TENSOR_NHWC && format != CUDNN_TENSOR_NCHW) || n < 1 || c < 1 || h < 1 || w < 1)
     return wrong("cudnnSetTensor4dDescriptor", "no such tensor, another format, or a size below 1");
-  *t = { type, n, c, h, w };
+  *t = { type, n, c, h, w, format };
   return CUDNN_STATUS_SUCCESS;
 }
 API cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *f) { return make(f); }
@@ -253,7 +206,6 @@ API cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle, const te
                                                   cudnnConvolutionBwdFilterAlgoPerf_t *found) {
   return algorithms("cudnnGetConvolutionBackwardFilterAlgorithm_v7", handle, x, dw, c, dy, FILTER, wanted, count, found);
 }
-#define AT(p) (char *)(uintptr_t)(p)
 API cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, const tensor x, const void *x_at, const filter w,
                             const void *w_at, const how c, cudnnConvolutionFwdAlgo_t algo, void *workspace,
                             size_t bytes, const void *beta, const tensor y, void *y_at) {

@@ -419,6 +419,7 @@ CUresult strict_enqueue(CUstream stream, const std::string &call, const std::vec
     if (known == touches.end()) touches.push_back({ a, r.how });
     else known->second = std::max(known->second, r.how);
   }
+  if (getenv("DFLOW_STRICT_SAYS")) fprintf(stderr, "library: %s\n", call.c_str());
   enqueue_whole(stream, call, touches, run);
   return d.sticky;
 }
@@ -476,9 +477,9 @@ API cuInit(unsigned int) {
   d.heap = d.next = (char *)mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (d.heap == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   d.heap_end = d.heap + room;
-  for (int i = 0; i < 64; i++) d.context[i].device = d.pool[i].device = d.module[i].device = i;
   strict_heap_at = d.heap;
   strict_heap_end = d.heap_end;
+  for (int i = 0; i < 64; i++) d.context[i].device = d.pool[i].device = d.module[i].device = i;
   struct sigaction s = {};
   s.sa_sigaction = on_fault;
   s.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;

@@ -148,6 +148,49 @@ static float first_of(CUdeviceptr x) {
   float *back = (float *)pin(64);
   symbol_cuMemcpyDtoHAsync(back, x, 64, one);
   symbol_cuStreamSynchronize(one);
+/* Pooling of 4 x 4 pixels of 2 channels by windows of 2 x 2, a softmax of 4 rows of 8, and a batch normalisation of 16
+ * pixels of 2 channels, as right as they can be: each reads at[0] and writes at[1]. */
+struct layering {
+  cudnnHandle_t handle = nullptr;
+  cudnnPoolingDescriptor_t window = nullptr;
+  cudnnTensorDescriptor_t x = nullptr, y = nullptr, rows = nullptr, channels = nullptr;
+  CUdeviceptr at[2] = {}, scale = 0, running[2] = {};
+};
+static layering layers() {
+  layering l;
+  cudnnCreate(&l.handle);
+  cudnnSetStream(l.handle, one);
+  for (cudnnTensorDescriptor_t *t : { &l.x, &l.y, &l.rows, &l.channels }) cudnnCreateTensorDescriptor(t);
+  cudnnCreatePoolingDescriptor(&l.window);
+  cudnnSetTensor4dDescriptor(l.x, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, 2, 4, 4);
+  cudnnSetTensor4dDescriptor(l.y, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, 2, 2, 2);
+  cudnnSetTensor4dDescriptor(l.rows, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 4, 8, 1, 1);
+  cudnnSetTensor4dDescriptor(l.channels, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 2, 1, 1);
+  cudnnSetPooling2dDescriptor(l.window, CUDNN_POOLING_MAX, CUDNN_PROPAGATE_NAN, 2, 2, 0, 0, 2, 2);
+  for (CUdeviceptr *p : { &l.at[0], &l.at[1] }) { *p = get(128); zero(*p, 128); }
+  for (CUdeviceptr *p : { &l.scale, &l.running[0], &l.running[1] }) { *p = get(8); zero(*p, 8); }
+  return l;
+}
+static void *address(CUdeviceptr p) { return (void *)(uintptr_t)p; }
+static const float as_is = 1, anew = 0;
+static cudnnStatus_t pool(const layering &l) {
+  return cudnnPoolingForward(l.handle, l.window, &as_is, l.x, address(l.at[0]), &anew, l.y, address(l.at[1]));
+}
+static cudnnStatus_t pool_back(const layering &l) {
+  return cudnnPoolingBackward(l.handle, l.window, &as_is, l.y, address(l.at[0]), l.y, address(l.at[0]), l.x,
+                              address(l.at[1]), &anew, l.x, address(l.at[1]));
+}
+static cudnnStatus_t soften(const layering &l, int how = CUDNN_SOFTMAX_ACCURATE) {
+  return cudnnSoftmaxForward(l.handle, how, CUDNN_SOFTMAX_MODE_INSTANCE, &as_is, l.rows, address(l.at[0]), &anew,
+                             l.rows, address(l.at[1]));
+}
+static cudnnStatus_t normalise(const layering &l, double epsilon = 1e-3) {
+  return cudnnBatchNormalizationForwardTraining(l.handle, CUDNN_BATCHNORM_SPATIAL, &as_is, &anew, l.x, address(l.at[0]),
+                                                l.x, address(l.at[1]), l.channels, address(l.scale), address(l.scale),
+                                                1, address(l.running[0]), address(l.running[1]), epsilon, nullptr,
+                                                nullptr);
+}
+
   return back[0];
 }
 
@@ -166,6 +209,15 @@ static const beast zoo[] = {
       drop(x);
       drop(z);
       symbol_cuStreamSynchronize(two);
+/* A kernel of zoo_kernels.cc, of blocks of 32 threads, on memory for 64 numbers. */
+static void touch(const char *name, unsigned blocks = 1) {
+  CUdeviceptr z = get(256);
+  zero(z, 256);
+  dfc_unary p = { nullptr, (void *)(uintptr_t)z, 64, 0 };
+  launch(name, &p, one, blocks);
+  all_over();
+}
+
       if (back[5] != -5) abort();
       all_over();
     } },
@@ -467,6 +519,79 @@ static const beast zoo[] = {
       symbol_cuGraphLaunch(e, one);
       if (first_of(x) != -2) abort();
       symbol_cuGraphLaunch(e, one);
+  { "pooling, a softmax and a batch normalisation", "", [] {
+      const layering l = layers();
+      pool(l);
+      soften(l);
+      normalise(l);
+      cudnnSetPooling2dDescriptor(l.window, CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING, CUDNN_PROPAGATE_NAN, 2, 2, 0,
+                                  0, 2, 2);
+      pool_back(l);
+      all_over();
+    } },
+  { "pooling to another number of places", "where there are 2 x 2 places", [] {
+      layering l = layers();
+      l.y = l.x;
+      pool(l);
+    } },
+  { "pooling by windows that see no pixel", "in the padding of 2 x 0 alone", [] {
+      cudnnSetPooling2dDescriptor(layers().window, CUDNN_POOLING_MAX, CUDNN_PROPAGATE_NAN, 2, 2, 2, 0, 2, 2);
+    } },
+  { "pooling that loses what is no number", "would be lost", [] {
+      cudnnSetPooling2dDescriptor(layers().window, CUDNN_POOLING_MAX, 0, 2, 2, 0, 0, 2, 2);
+    } },
+  { "the gradient of a maximum", "whose bits change", [] { pool_back(layers()); } },
+  { "pooling on a stream that knows nothing of its operands", "an event is missing", [] {
+      const layering l = layers();
+      cudnnSetStream(l.handle, two);
+      pool(l);
+      all_over();
+    } },
+  { "pooling past the end", "not inside of one allocation", [] {
+      layering l = layers();
+      l.at[1] = get(28);
+      pool(l);
+      all_over();
+    } },
+  { "a softmax where its input lies", "where the input lies", [] {
+      layering l = layers();
+      l.at[1] = l.at[0];
+      soften(l);
+    } },
+  { "a softmax that loses great numbers", "loses great numbers", [] { soften(layers(), 0); } },
+  { "a softmax of a description that was not written", "nothing was written to", [] {
+      layering l = layers();
+      cudnnCreateTensorDescriptor(&l.rows);
+      soften(l);
+    } },
+  { "a batch normalisation with the moments of other channels", "moments of 3 channels", [] {
+      const layering l = layers();
+      cudnnSetTensor4dDescriptor(l.channels, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 3, 1, 1);
+      normalise(l);
+    } },
+  { "a batch normalisation with one moment of two", "one of two moments is missing", [] {
+      layering l = layers();
+      l.running[1] = 0;
+      normalise(l);
+    } },
+  { "a batch normalisation with an epsilon below 0", "an epsilon below 0", [] { normalise(layers(), -1); } },
+  { "a batch normalisation of freed moments", "after it was freed", [] {
+      const layering l = layers();
+      drop(l.running[0]);
+      normalise(l);
+      all_over();
+    } },
+  { "threads that give to each other, and wait", "", [] {
+      touch("k_zoo_neighbours", 2);
+      touch("k_zoo_leader", 2);
+      touch("k_zoo_through");
+    } },
+  { "a thread that takes what another may not have given yet", "of shared memory by threads", [] { touch("k_zoo_hasty"); } },
+  { "a thread that gives anew what another may not have taken", "of shared memory by threads", [] { touch("k_zoo_twice"); } },
+  { "threads that write one place", "two writes of byte", [] { touch("k_zoo_crowd"); } },
+  { "the same through device memory", "of device memory at", [] { touch("k_zoo_through_hastily"); } },
+  { "a block that takes what another gives", "by threads of two blocks", [] { touch("k_zoo_blocks", 3); } },
+  { "a block that writes what the others read", "by threads of two blocks", [] { touch("k_zoo_one_for_all", 3); } },
       order(one, two);
       symbol_cuGraphLaunch(e, two);                      /* after the one before it, on whatever stream */
       order(two, one);

@@ -10,7 +10,7 @@ DFC_KERNEL(k_zoo_neighbours, dfc_unary) {
   const int t = (int)threadIdx.x;
   part[t] = (float)t;
   __syncthreads();
-  ((float *)p.z)[t] = part[(t + 1) % THREADS];
+  ((float *)p.z)[blockIdx.x * THREADS + t] = part[(t + 1) % THREADS];
 }
 /* The same, without waiting for it. */
 DFC_KERNEL(k_zoo_hasty, dfc_unary) {
@@ -43,7 +43,7 @@ DFC_KERNEL(k_zoo_leader, dfc_unary) {
   DFC_SHARED float one;
   if (threadIdx.x == 0) one = 1;
   __syncthreads();
-  ((float *)p.z)[threadIdx.x] = one;
+  ((float *)p.z)[blockIdx.x * THREADS + threadIdx.x] = one;
 }
 /* Through device memory, with a barrier and without. */
 DFC_KERNEL(k_zoo_through, dfc_unary) {

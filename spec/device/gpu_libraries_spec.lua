@@ -319,13 +319,99 @@ describe('the libraries of gpu:0', function()
       end
       for _, d in ipairs(df.devices()) do if d.libraries then print(d.launches > 0, d.libraries[3]) end end
     ]]
-    assert.equal('true\tconvolutions: cuDNN 9.19.0, float32 as float32', gpu(code))
-    assert.equal('true\tconvolutions: cuDNN 9.19.0, float32 as tf32', gpu(code, 'DFLOW_GPU_MATH=tf32'))
+    assert.equal('true\tconvolutions, pooling, softmax, batch norms: cuDNN 9.19.0, float32 as float32', gpu(code))
+    assert.equal('true\tconvolutions, pooling, softmax, batch norms: cuDNN 9.19.0, float32 as tf32', gpu(code, 'DFLOW_GPU_MATH=tf32'))
     -- it has no algorithm for them, or is not there: our own kernel
-    assert.equal('true\tconvolutions: cuDNN 9.19.0, float32 as float32', gpu(code, 'DFLOW_STRICT_NO_ALGORITHM=1'))
+    assert.equal('true\tconvolutions, pooling, softmax, batch norms: cuDNN 9.19.0, float32 as float32', gpu(code, 'DFLOW_STRICT_NO_ALGORITHM=1'))
     with_driver({ 'libcublasLt.so.13' }, function(env)
-      assert.matches("^true\tconvolutions: dflow's own kernel, as there is no cuDNN %(.*libcudnn.so.9: cannot open", gpu(code, env))
+      assert.matches("^true\tconvolutions, pooling, softmax, batch norms: dflow's own kernels, as there is no cuDNN %(.*libcudnn.so.9: cannot open", gpu(code, env))
     end)
+  end)
+
+  sentence('pool, soften and normalise where cuDNN does, as the host does; the rest is for our own kernels', function()
+    local code = [[
+      local unpack = table.unpack or unpack
+      local function ramp(shape, by)
+        local n, t = 1, {}
+        for _, d in ipairs(shape) do n = n * d end
+        for i = 1, n do t[i] = math.sin(i * by) + 1.5 end
+        return df.tensor(t, 'float32'):reshape(shape)
+      end
+      local function values(device, dtype)
+        local said = {}
+        local function say(make, ...)
+          df.reset()
+          local xs, feeds = {}, {}
+          for i, t in ipairs{ ... } do
+            xs[i] = df.placeholder('float32', t.shape)
+            feeds[xs[i] ] = t
+          end
+          local out = df.device(device, function()
+            local typed = {}
+            for i, x in ipairs(xs) do typed[i] = df.cast(x, dtype) end
+            local y, all = make(unpack(typed)), {}
+            for i, v in ipairs(y) do all[i] = df.cast(v, 'float64') end
+            local g = y.last and {} or df.gradients(df.reduce_sum(df.cast(y[1] * y[1], 'float32')), xs, { unconnected = 'zero' })
+            for _, v in ipairs(g) do all[#all + 1] = df.cast(v, 'float64') end
+            return all
+          end)
+          local function flat(v)
+            if type(v) == 'number' then said[#said + 1] = v else for _, e in ipairs(v) do flat(e) end end
+          end
+          for _, v in ipairs(df.run(out, feeds)) do flat(v:totable()) end
+        end
+        for _, how in ipairs{ { 6, 5, 2, 2, 'VALID' }, { 7, 7, 2, 3, 'SAME' }, { 8, 6, 2, 3, 'SAME' }, { 5, 5, 1, 3, 'SAME' } } do
+          local pool = { ksize = { 1, how[4], how[4], 1 }, strides = { 1, how[3], how[3], 1 }, padding = how[5] }
+          say(function(x) return { df.max_pool(x, pool) } end, ramp({ 2, how[1], how[2], 3 }, 0.7))
+          say(function(x) return { df.avg_pool(x, pool) } end, ramp({ 2, how[1], how[2], 3 }, 0.7))
+        end
+        say(function(x) return { df.nn.softmax(x) } end, ramp({ 3, 4, 5 }, 0.7))
+        say(function(x) return { df.nn.log_softmax(x) } end, ramp({ 7, 33 }, 0.3))
+        say(function(x) return { df.nn.softmax(df.exp(x)) } end, ramp({ 2, 6 }, 0.3))      -- what nobody else reads
+        if dtype ~= 'float32' and dtype ~= 'float64' then return said end
+        local op = require 'dflow.front.registry'.op
+        for _, format in ipairs{ 'NHWC', 'NCHW' } do
+          local c = format == 'NHWC' and 5 or 4
+          for _, training in ipairs{ true, false } do
+            say(function(dy, x, scale, mean, variance)
+              local y = { op('FusedBatchNormGradV3', { dy, x, scale, mean, variance, df.zeros({ 0 }, dtype) }, { data_format = format, is_training = training }) }
+              return { y[1], y[2], y[3], last = true }
+            end, ramp({ 3, 4, 6, 5 }, 0.9), ramp({ 3, 4, 6, 5 }, 0.7), ramp({ c }, 0.9), ramp({ c }, 0.2), ramp({ c }, 0.4))
+            for _, factor in ipairs{ 1, 0.25 } do
+              say(function(...)
+                local y = { op('FusedBatchNormV3', { ... }, { data_format = format, is_training = training, exponential_avg_factor = factor }) }
+                return { y[1], y[2], y[3], y[4], y[5] }
+              end, ramp({ 3, 4, 6, 5 }, 0.7), ramp({ c }, 0.9), ramp({ c }, 0.2), ramp({ c }, 0.4), ramp({ c }, 0.5))
+            end
+          end
+        end
+        return said
+      end
+      for dtype, near in pairs{ float32 = 2e-5, float64 = 2e-6, float16 = 1e-2, bfloat16 = 1e-1 } do
+        local a, b, worst = values('cpu:0', dtype), values('gpu:0', dtype), 0
+        for i, v in ipairs(a) do
+          local d = math.abs(v - b[i]) / math.max(1, math.abs(v))
+          if d > worst or d ~= d then worst = d end
+        end
+        if #a ~= #b or not (worst <= near) then print(dtype, #a, #b, worst) end
+      end
+      local nan = df.placeholder('float32', { 1, 2, 2, 1 })
+      local kept = df.device('gpu:0', function() return df.max_pool(nan, { ksize = { 1, 2, 2, 1 }, strides = { 1, 1, 1, 1 }, padding = 'VALID' }) end)
+      local v = df.run(df.reshape(kept, {}), { [nan] = df.run(df.reshape(df.float32{ 3, 0 / 0, 2, 1 }, { 1, 2, 2, 1 })) })
+      print('done', v ~= v)
+    ]]
+    local out, calls = gpu(code, 'DFLOW_STRICT_SAYS=1'), {}
+    out = out:gsub('library: (%w+)\n', function(call) calls[call] = (calls[call] or 0) + 1 return '' end)
+    assert.equal('done\ttrue', out)
+    -- of each of four floats: three of four windows (the other is padded more behind), their maximum and their mean; and that of NaN
+    assert.equal(13, calls.cudnnPoolingForward - calls.cudnnPoolingBackward)
+    assert.equal(12, calls.cudnnPoolingBackward)
+    assert.equal(12, calls.cudnnSoftmaxForward)
+    assert.equal(8, calls.cudnnBatchNormalizationForwardTraining)
+    assert.equal(8, calls.cudnnBatchNormalizationForwardInference)
+    assert.equal(4, calls.cudnnBatchNormalizationBackward)          -- in training
+    assert.equal('done\ttrue', gpu(code, 'DFLOW_STRICT_REFUSES=1'))
+    with_driver({}, function(env) assert.equal('done\ttrue', gpu(code, env)) end)
   end)
 
   -- CUDA's own, where the toolkit is. The driver for tests cannot run what it makes, so that each op runs alone.
