@@ -56,6 +56,16 @@ typedef struct dfi_remote_place {
   void   *from_note;
 } dfi_remote_place;
 
+/* A product of two matrices of one float dtype, to each row of which a vector is added. */
+typedef struct dfi_remote_biased {
+  int32_t dtype;
+  bool    a_t, b_t;                       /* that side lies transposed */
+  int64_t m, n, k;                        /* rows and columns of the result, and what is summed over */
+  const void *a, *b, *bias;
+  void   *a_note, *b_note, *bias_note;
+  void   *to, *to_note;
+} dfi_remote_biased;
+
 /* Dtypes of which a device changes parts. */
 static inline bool dfi_places(int32_t dtype) {
   switch (dtype) {
@@ -89,6 +99,8 @@ typedef struct dfi_remote {
   void *(*fused)(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once);
   bool  (*fused_run)(void *device, void *kernel, const dfk_chain_run *run, int64_t n, void *const *in_note,
                      void *const *out_note);
+  /* In one, with the bits of the two ops. False: it cannot; each op runs alone. NULL: as if false. */
+  bool  (*biased)(void *device, const dfi_remote_biased *l);
   bool  (*train)(void *device, const dfi_remote_train *t);
   bool  (*place)(void *device, const dfi_remote_place *p);       /* of a dtype that dfi_places */
   /* Graphs. From `capture` to `captured` what this thread enqueues is kept, not run: it becomes the graph (NULL: a new
@@ -167,7 +179,7 @@ typedef struct dfi_gpu_about {
   char    libraries[960];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 9 };
+enum { DFI_GPU_VERSION = 10 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

@@ -54,7 +54,8 @@ void dfc_blas_about(dfc_gpu *g, char *out, size_t room) {
 
 /* ---- what is kept by shape --------------------------------------------------------------------------------------- */
 
-typedef struct key { int64_t m, n, k, count, step_a, step_b; int32_t dtype, transposed, aligned, used; } key;
+typedef struct key { int64_t m, n, k, count, step_a, step_b; int32_t dtype, transposed, aligned, used;
+  int64_t biased; } key;
 struct dfc_blas_plan {
   key key;                                /* used 0: empty */
   cublasLtMatmulDesc_t desc;              /* NULL: the library has nothing for it */
@@ -80,6 +81,7 @@ static key key_of(const dfc_blas_product *p) {
   memset(&k, 0, sizeof k);
   k.m = p->m; k.n = p->n; k.k = p->k; k.count = p->count; k.step_a = p->step_a; k.step_b = p->step_b;
   k.dtype = p->dtype; k.transposed = p->a_t | p->b_t << 1; k.aligned = alignment(p); k.used = 1;
+  k.biased = p->bias != NULL;
   return k;
 }
 
@@ -163,6 +165,25 @@ static bool choose(dfc_gpu *g, struct dfc_blas_plan *q) {
   return ok;
 }
 
+static bool set_bias(dfc_gpu *g, const struct dfc_blas_plan *q, const void *bias) {
+  return GOOD(cublasLtMatmulDescSetAttribute, q->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+}
+
+/* Can the algorithm that was chosen add a vector, too? As `choose`. */
+static bool choose_biased(dfc_gpu *g, struct dfc_blas_plan *q, const dfc_blas_product *p) {
+  const uint32_t ends = CUBLASLT_EPILOGUE_BIAS;
+  cublasLtMatmulHeuristicResult_t found;
+  if (!q->desc) return true;
+  if (!GOOD(cublasLtMatmulDescSetAttribute, q->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &ends, sizeof ends) ||
+      !set_bias(g, q, p->bias))
+    return false;
+  const cublasStatus_t status =
+      blas.cublasLtMatmulAlgoCheck(g->blas, q->desc, q->b, q->a, q->c, q->c, &q->algo, &found);
+  if (status == CUBLAS_STATUS_SUCCESS && found.workspaceSize <= WORKSPACE_BYTES) q->workspace = found.workspaceSize;
+  else has_nothing(q);
+  return true;
+}
+
 /* The plan of a shape, made when it first comes; a newer one may take its place. NULL: the device's error says why. */
 static struct dfc_blas_plan *plan_of(dfc_gpu *g, const dfc_blas_product *p) {
   if (!g->blas_plan && !(g->blas_plan = calloc(PLANS, sizeof *g->blas_plan))) return NULL;
@@ -172,7 +193,7 @@ static struct dfc_blas_plan *plan_of(dfc_gpu *g, const dfc_blas_product *p) {
   forget(q);
   g->blas_plans++;
   q->key = k;
-  if (describe(g, q, p) && choose(g, q)) return q;
+  if (describe(g, q, p) && choose(g, q) && (!p->bias || choose_biased(g, q, p))) return q;
   forget(q);
   return NULL;
 }
@@ -184,6 +205,7 @@ bool dfc_blas_run(dfc_call *c, const dfc_blas_product *p) {
   struct dfc_blas_plan *q = plan_of(g, p);
   if (!q) return c->ok = false;
   if (!q->desc) return false;
+  if (p->bias && !set_bias(g, q, p->bias)) return c->ok = false;
   const float one = 1, old = p->add;
   const double wide_one = 1, wide_old = p->add;
   const bool wide = p->dtype == DF_FLOAT64;

@@ -2,7 +2,10 @@
  *
  * What the library chose for a shape (its algorithm and the workspace that it wants) is kept by shape. float32 is
  * computed in float32; DFLOW_GPU_MATH=tf32 or bfloat16 lets the library round what is multiplied, and what tells of
- * the device names it. Without the library, or for what it does not take, products are our own kernel's.
+ * the device names it. A vector that is added to each row is added as the result is written, by the algorithm of the
+ * product alone, so that the bits are those of a sum after it; where that algorithm cannot, it is not done. What is
+ * below 0 is not made 0 there, though the library could: it does not say what becomes of NaN. Without the library, or
+ * for what it does not take, products are our own kernel's.
  */
 #ifndef DFLOW_CUDA_BLAS_H
 #define DFLOW_CUDA_BLAS_H
@@ -34,6 +37,8 @@ typedef CUstream cudaStream_t;
   X(CUBLAS_COMPUTE_64F, 70) X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1) \
   X(CUDA_R_32F, 0) X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14) \
   X(CUBLASLT_MATMUL_DESC_TRANSA, 3) X(CUBLASLT_MATMUL_DESC_TRANSB, 4) \
+  X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7) X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8) X(CUBLASLT_EPILOGUE_DEFAULT, 1) \
+  X(CUBLASLT_EPILOGUE_BIAS, 4) \
   X(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 5) X(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 6) \
   X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5) \
   X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7) \
@@ -68,6 +73,10 @@ DFC_NUMBERS_OF_BLAS(NUMBER)
     (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, \
       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int wanted, \
       cublasLtMatmulHeuristicResult_t found[], int *count)) \
+  X(cublasStatus_t, cublasLtMatmulAlgoCheck, \
+    (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, \
+      cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo, \
+      cublasLtMatmulHeuristicResult_t *result)) \
   X(cublasStatus_t, cublasLtMatmul, \
     (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a, \
       cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta, \
@@ -76,11 +85,12 @@ DFC_NUMBERS_OF_BLAS(NUMBER)
 
 #if !defined(CUBLASAPI) && !defined(__cplusplus)
 #include "plugin.h"
-/* c = a b for p->count matrices, enqueued; a_t, b_t: that side lies transposed; add: c += a b. False: it is for our own
- * kernel (no library, a dtype or a batch that it does not take), and nothing was enqueued; or the device failed, and
- * says so. */
+/* c = a b for p->count matrices, enqueued; a_t, b_t: that side lies transposed; add: c += a b; bias, of n, not NULL:
+ * is added to each row of one matrix. False: it is for our own kernel (no library, a dtype or a batch that it does not
+ * take), and nothing was enqueued; or the device failed, and says so. */
 typedef struct dfc_blas_product {
   const void *a, *b; void *c;
+  const void *bias;
   int64_t m, n, k, count;
   int64_t step_a, step_b;                 /* between the matrices of the batch, in elements; 0: repeated */
   int32_t dtype;

@@ -553,6 +553,7 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .step = dfc_step,
                               .fused = dfc_fused,
                               .fused_run = dfc_fused_run,
+                              .biased = dfc_biased,
                               .train = dfc_train,
                               .place = dfc_place,
                               .capture = dfc_capture,

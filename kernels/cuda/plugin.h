@@ -60,6 +60,9 @@ bool dfc_fused_run(void *device, void *kernel, const dfk_chain_run *run, int64_t
                    void *const *out_note);
 bool dfc_fused_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element, int32_t *attr);
 
+/* product.c: dfi_remote.biased. */
+bool dfc_biased(void *device, const dfi_remote_biased *l);
+
 /* Ready-made .takes: of the first input, or of the first output, one of these. */
 bool dfc_takes_numbers(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);
 bool dfc_takes_floats(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out);

@@ -233,10 +233,54 @@ static bool add_product(dfi_exec *x, dfi_record *r, dfi_group *g) {
   return true;
 }
 
+/* What is asked of the GPU: all lies there, and fits. */
+static bool find_biased(const dfi_record *r, const dfi_group *g, const dfi_device *d, dfi_remote_biased *l) {
+  const dfi_pnode *p = r->nodes + g->member[0].node;
+  const df_tensor *in[3];
+  for (int32_t i = 0; i < 3; i++) {
+    const df_value *v = operand(r, g->input[i].at);
+    if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena != d->arena) return false;
+    in[i] = v->as.tensor;
+  }
+  const df_tensor *a = in[0], *b = in[1];
+  if (a->rank != 2 || b->rank != 2 || in[2]->rank != 1) return false;
+  *l = (dfi_remote_biased){ .dtype = p->out_dtype, .a_t = p->node->attrs[0].i, .b_t = p->node->attrs[1].i };
+  l->m = a->dims[l->a_t];
+  l->k = a->dims[!l->a_t];
+  l->n = b->dims[!l->b_t];
+  l->a = a->data; l->b = b->data; l->bias = in[2]->data;
+  l->a_note = dfi_note_of(a->buffer);
+  l->b_note = dfi_note_of(b->buffer);
+  l->bias_note = dfi_note_of(in[2]->buffer);
+  return b->dims[l->b_t] == l->k && in[2]->size == l->n && l->m && l->n && l->k;
+}
+
+/* A product to whose rows a vector is added, by one call of a GPU's library. */
+static bool add_vector(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  const dfi_device *d = x->plan->devices->at[g->device];
+  const dfi_pnode *p = r->nodes + g->member[0].node;
+  dfi_remote_biased l;
+  if (!d->remote->biased || !find_biased(r, g, d, &l)) return false;
+  dfi_devmem_use(d->arena);
+  df_tensor *t = dfi_tensor_make(p->out_dtype, 2, (int64_t[]){ l.m, l.n });
+  dfi_devmem_use(NULL);
+  if (!t) return false;
+  l.to = t->data;
+  l.to_note = dfi_note_of(t->buffer);
+  if (!d->remote->biased(d->remote->device, &l)) { df_tensor_release(t); return false; }
+  atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
+  x->patience -= 4;
+  for (int32_t i = 0; i < 3; i++) operand_used(r, g->input[i].at);
+  give(r, &g->member[1], t);
+  *state_of(r, g) = (df_value){ 0 };
+  return true;
+}
+
 bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once) {
   dfk_chain_run run;
   df_tensor *out[DFI_GROUP_MEMBERS];
   if (g->product) return add_product(x, r, g);
+  if (g->biased) return add_vector(x, r, g);
   const df_tensor *whole = whole_of(r, g);
   run.chain = &g->chain;
   memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);

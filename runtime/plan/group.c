@@ -269,6 +269,7 @@ void dfi_plan_group(maker *m) {
     join(&f);
     find_groups(&f);
   }
-  if (!m->cut) dfi_group_products(m);
+  if (m->cut) dfi_group_biased(m);
+  else dfi_group_products(m);
   dfi_free(f.known); dfi_free(f.at); dfi_free(f.scope_level); dfi_free(f.class); dfi_free(f.table);
 }

@@ -50,4 +50,6 @@ int32_t dfi_group_steps(const df_node *n);
 void dfi_group_new(finder *f, df_node *const *node, int32_t n);
 /* group_product.c: products that are added at once; of nodes that have no group yet, on the host. */
 void dfi_group_products(maker *m);
+/* The same of products to whose rows a vector is added, on GPUs. */
+void dfi_group_biased(maker *m);
 #endif

@@ -117,7 +117,8 @@ typedef struct dfi_group {
   uint32_t   slot;               /* of the iteration: how far the group is, see engine/group.c */
   uint16_t   device;             /* where its members run */
   bool       product;            /* two members: a matrix product, and the sum of it and input 0; no chain */
-  dfi_group_input *input;        /* chain.ninputs */
+  bool       biased;             /* the same on a GPU, of inputs 0 and 1, and a vector, input 2; no chain */
+  dfi_group_input *input;        /* chain.ninputs, or of a product 1 */
   dfk_chain  chain;
 } dfi_group;
 

@@ -11,7 +11,11 @@
 #include <set>
 
 struct cublasLtContext { int unused; };
-struct cublasLtMatmulDescOpaque { int compute, scale, op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N; };
+struct cublasLtMatmulDescOpaque {
+  int compute, scale, op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N;
+  uint32_t ends = CUBLASLT_EPILOGUE_DEFAULT;
+  const char *bias = nullptr;
+};
 struct cublasLtMatrixLayoutOpaque { int type; uint64_t rows, columns; int64_t step, between = 0; int32_t count = 1; };
 struct cublasLtMatmulPreferenceOpaque { uint64_t workspace = 0; uint32_t aligned[4] = { 256, 256, 256, 256 }; };
 
@@ -42,7 +46,8 @@ static size_t bytes_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_
 static std::string text(uint64_t a, uint64_t b) { return std::to_string(a) + " x " + std::to_string(b); }
 
 /* What a heuristic says of a product, and what the product must then be like. */
-struct choice { uint64_t mark, shape; uint32_t aligned[4]; uint64_t workspace; };
+struct choice { uint64_t mark, shape; uint32_t aligned[4]; uint64_t workspace, ends; };
+static std::set<std::pair<uint64_t, uint64_t>> checked;  /* shapes and how they end that an algorithm was checked with */
 static const uint64_t MARK = 0x646c7473747269ull;
 static_assert(sizeof(choice) <= sizeof(cublasLtMatmulAlgo_t), "it has its place in an algorithm");
 
@@ -139,7 +144,8 @@ static void multiply(const product &p, int64_t matrix) {
       }
       const int64_t at = j * p.d.step + i;
       const double old = p.beta != 0 ? p.beta * load(d, p.d.type, at, CUBLAS_COMPUTE_64F) : 0;
-      store(d, p.d.type, at, p.alpha * (wide ? sum : narrow) + old);
+      const double bias = p.o.ends == CUBLASLT_EPILOGUE_BIAS ? load(p.o.bias, p.d.type, i, CUBLAS_COMPUTE_64F) : 0;
+      store(d, p.d.type, at, p.alpha * (wide ? sum : narrow) + old + bias);
     }
 }
 
@@ -175,6 +181,16 @@ API cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return drop("cublasLt
 API cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t which, const void *value,
                                    size_t bytes) {
   if (!known(desc)) return wrong("cublasLtMatmulDescSetAttribute", "no such description");
+  if (which == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof desc->bias) {
+    memcpy(&desc->bias, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  if (which == CUBLASLT_MATMUL_DESC_EPILOGUE && bytes == sizeof desc->ends) {
+    memcpy(&desc->ends, value, bytes);
+    return desc->ends == CUBLASLT_EPILOGUE_DEFAULT || desc->ends == CUBLASLT_EPILOGUE_BIAS
+               ? CUBLAS_STATUS_SUCCESS
+               : wrong("cublasLtMatmulDescSetAttribute", "an epilogue that is not offered");
+  }
   int op;
   if (bytes != sizeof op || (which != CUBLASLT_MATMUL_DESC_TRANSA && which != CUBLASLT_MATMUL_DESC_TRANSB))
     return wrong("cublasLtMatmulDescSetAttribute", "attribute " + std::to_string(which) + " of " +
@@ -229,7 +245,7 @@ API cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t
   if (!known(handle) || !known(preference) || requested < 1 || !known(c)) return wrong(call, "no such handle");
   const std::string why = misfit(desc, a, b, d);
   if (!why.empty()) return wrong(call, why);
-  choice one = { MARK, shape_of(desc, a, b, d), {}, 64 + 8 * d->rows };
+  choice one = { MARK, shape_of(desc, a, b, d), {}, 64 + 8 * d->rows, desc->ends };
   memcpy(one.aligned, preference->aligned, sizeof one.aligned);
   if (one.workspace > preference->workspace) one.workspace = 0;
   memset(found, 0, sizeof *found);
@@ -238,6 +254,33 @@ API cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t
   found->state = CUBLAS_STATUS_SUCCESS;
   *count = 1;
   return CUBLAS_STATUS_SUCCESS;
+}
+
+API cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                            cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                            const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result) {
+  static const char *const call = "cublasLtMatmulAlgoCheck";
+  if (!known(handle) || !known(c) || !algo) return wrong(call, "no such handle, or no algorithm");
+  const std::string why = misfit(desc, a, b, d);
+  if (!why.empty()) return wrong(call, why);
+  choice one;
+  memcpy(&one, algo, sizeof one);
+  if (one.mark != MARK || one.shape != shape_of(desc, a, b, d))
+    return wrong(call, "an algorithm that was chosen for another product");
+  if (getenv("DFLOW_STRICT_NO_EPILOGUE")) return CUBLAS_STATUS_NOT_SUPPORTED;
+  std::lock_guard<std::mutex> guard(lock);
+  checked.insert({ one.shape, desc->ends });
+  memset(result, 0, sizeof *result);
+  result->workspaceSize = one.workspace;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Does the algorithm end so, as it was chosen or checked to? Empty: it does, and has what it adds. */
+static std::string misend(const choice &one, cublasLtMatmulDesc_t desc) {
+  if (desc->ends == CUBLASLT_EPILOGUE_BIAS && !desc->bias) return "no bias, where one is added";
+  std::lock_guard<std::mutex> guard(lock);
+  return one.ends == desc->ends || checked.count({ one.shape, desc->ends })
+             ? "" : "an algorithm that was not checked with what is done at the end";
 }
 
 API cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
@@ -255,6 +298,8 @@ API cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const voi
   memcpy(&one, algo, sizeof one);
   if (one.mark != MARK || one.shape != shape_of(desc, a_layout, b_layout, d_layout))
     return wrong(call, "an algorithm that was chosen for another product");
+  const std::string end = misend(one, desc);
+  if (!end.empty()) return wrong(call, end);
   if (workspace_bytes < one.workspace || (one.workspace && !workspace))
     return wrong(call, "a workspace of " + std::to_string(workspace ? workspace_bytes : 0) + " bytes, where " +
                  std::to_string(one.workspace) + " were asked for");
@@ -271,6 +316,8 @@ API cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const voi
                       (char *)workspace, one.workspace };
   std::vector<strict_range> ranges = { { a, extent(p.a), STRICT_READS }, { b, extent(p.b), STRICT_READS },
                                        { d, extent(p.d), old != 0 ? STRICT_READS | STRICT_WRITES : STRICT_WRITES } };
+  if (desc->ends == CUBLASLT_EPILOGUE_BIAS)
+    ranges.push_back({ desc->bias, (size_t)d_layout->rows * bytes_of(d_layout->type), STRICT_READS });
   if (one.workspace) ranges.push_back({ workspace, one.workspace, STRICT_WRITES });
   const CUresult error = strict_enqueue(stream, call, ranges, [p]() {
     if (p.workspace) memset(p.workspace, 0xff, p.workspace_bytes);

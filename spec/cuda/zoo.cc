@@ -63,26 +63,41 @@ struct multiplying {
   CUdeviceptr at[3] = {}, workspace = 0;
   CUstream stream = one;
 };
-static multiplying product_of(uint32_t aligned = 64) {
-  multiplying p;
+static void choose(multiplying &p, uint32_t aligned = 64) {
   cublasLtMatmulPreference_t wish;
   const size_t most = 1 << 20;
   int count = 0;
-  cublasLtCreate(&p.handle);
-  cublasLtMatmulDescCreate(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-  cublasLtMatrixLayoutCreate(&p.a, CUDA_R_32F, 4, 6, 4);
-  cublasLtMatrixLayoutCreate(&p.b, CUDA_R_32F, 6, 5, 6);
-  cublasLtMatrixLayoutCreate(&p.d, CUDA_R_32F, 4, 5, 4);
   cublasLtMatmulPreferenceCreate(&wish);
   cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
   for (int i = 0; i < 4; i++)
     cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, &aligned, sizeof aligned);
   cublasLtMatmulAlgoGetHeuristic(p.handle, p.desc, p.a, p.b, p.d, p.d, wish, 1, &p.found, &count);
+}
+static multiplying product_of() {
+  multiplying p;
+  cublasLtCreate(&p.handle);
+  cublasLtMatmulDescCreate(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasLtMatrixLayoutCreate(&p.a, CUDA_R_32F, 4, 6, 4);
+  cublasLtMatrixLayoutCreate(&p.b, CUDA_R_32F, 6, 5, 6);
+  cublasLtMatrixLayoutCreate(&p.d, CUDA_R_32F, 4, 5, 4);
+  choose(p);
   p.at[0] = get(96); p.at[1] = get(120); p.at[2] = get(80);
   p.workspace = get(p.found.workspaceSize);
   zero(p.at[0], 96);
   zero(p.at[1], 120);
   return p;
+}
+static multiplying with_bias(multiplying p, CUdeviceptr bias) {
+  const uint32_t ends = CUBLASLT_EPILOGUE_BIAS;
+  cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &ends, sizeof ends);
+  cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+  if (bias) zero(bias, 4);
+  return p;
+}
+static multiplying biased(CUdeviceptr bias) { return with_bias(product_of(), bias); }
+static void check(const multiplying &p) {
+  cublasLtMatmulHeuristicResult_t found;
+  cublasLtMatmulAlgoCheck(p.handle, p.desc, p.a, p.b, p.d, p.d, &p.found.algo, &found);
 }
 static cublasStatus_t multiply(const multiplying &p) {
   const float alpha = 1, beta = 0;
@@ -133,21 +148,6 @@ static cudnnStatus_t convolve(const convolving &c) {
                                  (void *)(uintptr_t)c.at[2]);
 }
 
-/* What `fill` gives stream one becomes a graph that can be launched; NULL: the capture was broken. */
-static CUgraphExec graph_of(void (*fill)(CUdeviceptr x), CUdeviceptr x, int mode = CU_STREAM_CAPTURE_MODE_RELAXED) {
-  CUgraph g = nullptr;
-  CUgraphExec e = nullptr;
-  symbol_cuStreamBeginCapture(one, mode);
-  fill(x);
-  symbol_cuStreamEndCapture(one, &g);
-  if (g) symbol_cuGraphInstantiate(&e, g, 0);
-  return e;
-}
-static void negate(CUdeviceptr x) { neg(x, x, 16, one); }
-static float first_of(CUdeviceptr x) {
-  float *back = (float *)pin(64);
-  symbol_cuMemcpyDtoHAsync(back, x, 64, one);
-  symbol_cuStreamSynchronize(one);
 /* Pooling of 4 x 4 pixels of 2 channels by windows of 2 x 2, a softmax of 4 rows of 8, and a batch normalisation of 16
  * pixels of 2 channels, as right as they can be: each reads at[0] and writes at[1]. */
 struct layering {
@@ -191,7 +191,31 @@ static cudnnStatus_t normalise(const layering &l, double epsilon = 1e-3) {
                                                 nullptr);
 }
 
+/* What `fill` gives stream one becomes a graph that can be launched; NULL: the capture was broken. */
+static CUgraphExec graph_of(void (*fill)(CUdeviceptr x), CUdeviceptr x, int mode = CU_STREAM_CAPTURE_MODE_RELAXED) {
+  CUgraph g = nullptr;
+  CUgraphExec e = nullptr;
+  symbol_cuStreamBeginCapture(one, mode);
+  fill(x);
+  symbol_cuStreamEndCapture(one, &g);
+  if (g) symbol_cuGraphInstantiate(&e, g, 0);
+  return e;
+}
+static void negate(CUdeviceptr x) { neg(x, x, 16, one); }
+static float first_of(CUdeviceptr x) {
+  float *back = (float *)pin(64);
+  symbol_cuMemcpyDtoHAsync(back, x, 64, one);
+  symbol_cuStreamSynchronize(one);
   return back[0];
+}
+
+/* A kernel of zoo_kernels.cc, of blocks of 32 threads, on memory for 64 numbers. */
+static void touch(const char *name, unsigned blocks = 1) {
+  CUdeviceptr z = get(256);
+  zero(z, 256);
+  dfc_unary p = { nullptr, (void *)(uintptr_t)z, 64, 0 };
+  launch(name, &p, one, blocks);
+  all_over();
 }
 
 struct beast { const char *name, *says; void (*run)(); };        /* says "": it is a right program */
@@ -209,15 +233,6 @@ static const beast zoo[] = {
       drop(x);
       drop(z);
       symbol_cuStreamSynchronize(two);
-/* A kernel of zoo_kernels.cc, of blocks of 32 threads, on memory for 64 numbers. */
-static void touch(const char *name, unsigned blocks = 1) {
-  CUdeviceptr z = get(256);
-  zero(z, 256);
-  dfc_unary p = { nullptr, (void *)(uintptr_t)z, 64, 0 };
-  launch(name, &p, one, blocks);
-  all_over();
-}
-
       if (back[5] != -5) abort();
       all_over();
     } },
@@ -446,6 +461,31 @@ static void touch(const char *name, unsigned blocks = 1) {
       cublasLtMatrixLayoutCreate(&p.a, CUDA_R_32F, 6, 4, 6);
       multiply(p);
     } },
+  { "a product to which a vector is added", "", [] {
+      const multiplying p = biased(get(16));
+      check(p);
+      multiply(p);
+      all_over();
+    } },
+  { "a product to which nothing is added, though it is said to be", "no bias", [] {
+      const multiplying p = biased(0);
+      check(p);
+      multiply(p);
+    } },
+  { "a product that adds a vector by an algorithm that may not", "was not checked", [] {
+      multiplying p = product_of();
+      const uint32_t plain = CUBLASLT_EPILOGUE_DEFAULT;
+      cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &plain, sizeof plain);
+      cublasLtMatrixLayoutCreate(&p.d, CUDA_R_32F, 4, 5, 7 /* a shape that nobody else checks */);
+      choose(p);
+      multiply(with_bias(p, get(16)));
+    } },
+  { "a product to which too short a vector is added", "not inside of one allocation", [] {
+      const multiplying p = biased(get(12));
+      check(p);
+      multiply(p);
+      all_over();
+    } },
   { "a convolution", "", [] { convolve(convolution_of()); all_over(); } },
   { "a convolution by an algorithm whose bits change", "whose bits change", [] {
       convolving c = convolution_of();
@@ -479,46 +519,6 @@ static void touch(const char *name, unsigned blocks = 1) {
       cudnnDestroyFilterDescriptor(c.w);
       convolve(c);
     } },
-  { "code that is none", "neither code for this GPU", [] { CUmodule m; symbol_cuModuleLoadData(&m, "PTX or so"); } },
-  { "a program that is compiled with an option that is none", "unknown option", [] {
-      nvrtcProgram p = nullptr;
-      const char *const options[] = { "--fast" };
-      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
-      nvrtcCompileProgram(p, 1, options);
-    } },
-  { "a program that may fuse what it multiplies and adds", "--fmad=false", [] {
-      nvrtcProgram p = nullptr;
-      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
-      nvrtcCompileProgram(p, 0, nullptr);
-    } },
-  { "the code of a program that was not compiled", "was not compiled", [] {
-      nvrtcProgram p = nullptr;
-      size_t n;
-      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
-      nvrtcGetCUBINSize(p, &n);
-    } },
-  { "a program that was destroyed", "no such program", [] {
-      nvrtcProgram p = nullptr;
-      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
-      nvrtcProgram gone = p;
-      nvrtcDestroyProgram(&p);
-      nvrtcDestroyProgram(&gone);
-    } },
-  { "a description that was destroyed", "was destroyed", [] {
-      const multiplying p = product_of();
-      cublasLtMatmulDescDestroy(p.desc);
-      multiply(p);
-    } },
-  { "a graph that is captured, launched and launched again", "", [] {
-      float *h = (float *)pin(64);
-      CUdeviceptr x = get(64);
-      for (int i = 0; i < 16; i++) h[i] = 2;
-      symbol_cuMemcpyHtoDAsync(x, h, 64, one);
-      CUgraphExec e = graph_of(negate, x);
-      if (first_of(x) != 2) abort();                     /* what is captured does not run */
-      symbol_cuGraphLaunch(e, one);
-      if (first_of(x) != -2) abort();
-      symbol_cuGraphLaunch(e, one);
   { "pooling, a softmax and a batch normalisation", "", [] {
       const layering l = layers();
       pool(l);
@@ -592,6 +592,46 @@ static void touch(const char *name, unsigned blocks = 1) {
   { "the same through device memory", "of device memory at", [] { touch("k_zoo_through_hastily"); } },
   { "a block that takes what another gives", "by threads of two blocks", [] { touch("k_zoo_blocks", 3); } },
   { "a block that writes what the others read", "by threads of two blocks", [] { touch("k_zoo_one_for_all", 3); } },
+  { "code that is none", "neither code for this GPU", [] { CUmodule m; symbol_cuModuleLoadData(&m, "PTX or so"); } },
+  { "a program that is compiled with an option that is none", "unknown option", [] {
+      nvrtcProgram p = nullptr;
+      const char *const options[] = { "--fast" };
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcCompileProgram(p, 1, options);
+    } },
+  { "a program that may fuse what it multiplies and adds", "--fmad=false", [] {
+      nvrtcProgram p = nullptr;
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcCompileProgram(p, 0, nullptr);
+    } },
+  { "the code of a program that was not compiled", "was not compiled", [] {
+      nvrtcProgram p = nullptr;
+      size_t n;
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcGetCUBINSize(p, &n);
+    } },
+  { "a program that was destroyed", "no such program", [] {
+      nvrtcProgram p = nullptr;
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcProgram gone = p;
+      nvrtcDestroyProgram(&p);
+      nvrtcDestroyProgram(&gone);
+    } },
+  { "a description that was destroyed", "was destroyed", [] {
+      const multiplying p = product_of();
+      cublasLtMatmulDescDestroy(p.desc);
+      multiply(p);
+    } },
+  { "a graph that is captured, launched and launched again", "", [] {
+      float *h = (float *)pin(64);
+      CUdeviceptr x = get(64);
+      for (int i = 0; i < 16; i++) h[i] = 2;
+      symbol_cuMemcpyHtoDAsync(x, h, 64, one);
+      CUgraphExec e = graph_of(negate, x);
+      if (first_of(x) != 2) abort();                     /* what is captured does not run */
+      symbol_cuGraphLaunch(e, one);
+      if (first_of(x) != -2) abort();
+      symbol_cuGraphLaunch(e, one);
       order(one, two);
       symbol_cuGraphLaunch(e, two);                      /* after the one before it, on whatever stream */
       order(two, one);

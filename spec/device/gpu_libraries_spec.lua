@@ -414,6 +414,48 @@ describe('the libraries of gpu:0', function()
     with_driver({}, function(env) assert.equal('done\ttrue', gpu(code, env)) end)
   end)
 
+  sentence('add a bias as they write the product, with the bits of the two ops, where nobody looks', function()
+    local code = [[
+      local function program(dtype)
+        local x, w, b = df.placeholder(dtype, { -1, 3 }), df.placeholder(dtype, { 3, 4 }), df.placeholder(dtype, { 4 })
+        local y = df.device('gpu:0', function()
+          local a, c, v = x * 1, w * 1, b * 1
+          local one, two = df.bias_add(df.matmul(a, c), v), df.matmul(c, a, { transpose_a = true, transpose_b = true })
+          local sum = v + df.matmul(a * 2, c)
+          local shared = df.matmul(a * 3, c)                                        -- two read it
+          return { one, two, sum, df.bias_add(shared, v) * shared, df.gradients(df.reduce_sum(one * one), { x, w, b }) }
+        end)
+        return y, { [x] = { { 0.3, -1.2, 2.5 }, { 0.1, 0.7, -0.4 } }, [w] = { { 1, 2, 3, 4 }, { 0.1, 0.2, 0.3, 0.4 }, { -1, 1, -1, 1.5 } }, [b] = { 0.7, -0.1, 1e-3, 5 } }
+      end
+      local said = {}
+      local function say(v)
+        if type(v) == 'table' and not v.dtype then for _, e in ipairs(v) do say(e) end return end
+        for _, e in ipairs(df.run(df.reshape(df.cast(v, 'float64'), { -1 })):totable()) do said[#said + 1] = ('%a'):format(e) end
+      end
+      for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'bfloat16' } do
+        local y, feeds = program(dtype)
+        say(df.run(y, feeds))
+      end
+      print(table.concat(said, ' '))
+      for _, d in ipairs(df.devices()) do if d.libraries then print(d.launches) end end
+    ]]
+    local function parts(env)
+      local numbers, launches = gpu(code, 'DFLOW_GPU_CACHE= ' .. env):match '^([^\n]*)\n(%d+)$'
+      return numbers, tonumber(launches)
+    end
+    local alone, many = parts 'DFLOW_STRESS=apart'
+    local one, few = parts ''
+    assert.is_string(alone)
+    assert.equal(alone, one)
+    assert.equal(4, many - few)                                    -- two of either float; halves would be rounded once less
+    for _, env in ipairs{ 'DFLOW_STRICT_NO_EPILOGUE=1', 'DFLOW_STRICT_REFUSES=1' } do
+      local other, more = parts(env)
+      assert.equal(alone, other)
+      assert.equal(many, more)
+    end
+    with_driver({}, function(env) assert.equal((parts('DFLOW_STRESS=apart ' .. env)), (parts(env))) end)
+  end)
+
   -- CUDA's own, where the toolkit is. The driver for tests cannot run what it makes, so that each op runs alone.
   local nvrtc = '/usr/local/cuda/lib64/libnvrtc.so.13'
   local real = here and io.open(nvrtc) and it or pending
