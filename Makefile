@@ -382,7 +382,7 @@ $(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(BUILD)/strict/zoo_kernels.o $(STRIC
 	  -Wl,-rpath,'$$ORIGIN/../strict' -o $@
 $(BUILD)/strict/zoo_kernels.o: STRICT_CXXFLAGS += $(STRICT_TOLD)
 .PHONY: cuda cuda-abi gpu-check gpu-strict
--include $(STRICT_OBJ:.o=.d) $(BUILD)/strict/blas.d $(BUILD)/strict/nvrtc.d $(BUILD)/strict/dnn.d $(BUILD)/strict/dnn_layers.d $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
+-include $(STRICT_OBJ:.o=.d) $(BUILD)/strict/blas.d $(BUILD)/strict/nvrtc.d $(BUILD)/strict/dnn.d $(BUILD)/strict/dnn_layers.d $(BUILD)/strict/zoo_kernels.d $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.d)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 	@mkdir -p $(@D)

@@ -2,15 +2,18 @@
 #include "block.h"
 #include "fibre.h"
 #include "races.h"
+#include <dlfcn.h>
 
 strict_place strict_here;
 static strict_kernel *kernels;
 
-strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *), char *shared,
-                             char *shared_end)
-    : name(name), bytes(bytes), body(body), shared(shared), shared_end(shared_end), next(kernels) {
+strict_kernel::strict_kernel(const char *name, size_t bytes, void (*body)(const void *))
+    : name(name), bytes(bytes), body(body), next(kernels) {
   kernels = this;
 }
+
+static strict_section *sections;
+strict_section::strict_section(char *at, char *end) : at(at), end(end), next(sections) { sections = this; }
 
 strict_kernel *strict_kernels_take() {
   strict_kernel *list = kernels;
@@ -79,7 +82,7 @@ static bool warp_waits(unsigned t) {
 /* One block. Empty: all is well. */
 static std::string run_block(uint64_t random) {
   const unsigned n = (unsigned)threads.size();
-  if (kernel->shared) memset(kernel->shared, 0xff, (size_t)(kernel->shared_end - kernel->shared));
+  if (strict_shared_at) memset(strict_shared_at, 0xff, (size_t)(strict_shared_end - strict_shared_at));
   strict_races_block();
   for (thread &t : threads) t = thread();
   for (unsigned round = 0;; round++) {
@@ -110,6 +113,21 @@ static std::string run_block(uint64_t random) {
   }
 }
 
+/* The section that lies in the same program or library as the kernel. */
+static void find_shared(const strict_kernel *k) {
+  static const strict_kernel *last;
+  Dl_info of_kernel, of_section;
+  if (k == last) return;
+  last = k;
+  strict_shared_at = strict_shared_end = nullptr;
+  if (!dladdr((void *)k->body, &of_kernel)) return;
+  for (const strict_section *s = sections; s; s = s->next)
+    if (s->at && dladdr(s->at, &of_section) && of_section.dli_fbase == of_kernel.dli_fbase) {
+      strict_shared_at = s->at;
+      strict_shared_end = s->end;
+    }
+}
+
 void strict_abandon() {                     /* a kernel was left by a fault: its stacks are not to be used again */
   for (thread &t : threads) t.stack = nullptr;
 }
@@ -121,8 +139,7 @@ std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim bl
   params = p;
   strict_here.blocks = blocks;
   strict_here.threads = block;
-  strict_shared_at = k->shared;
-  strict_shared_end = k->shared_end;
+  find_shared(k);
   strict_races_begin();
   threads.assign((size_t)block.x * block.y * block.z, thread());
   const uint64_t from = random % n, step = (random >> 32 & 1) ? 1 : n - 1;

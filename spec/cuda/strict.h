@@ -44,17 +44,22 @@ struct STRICT_SHOWN strict_kernel {
   const char *name;
   size_t bytes;                             /* of its one parameter */
   void (*body)(const void *p);
-  char *shared, *shared_end;                /* shared memory of all kernels that were made with it; NULL: none */
   strict_kernel *next;
-  strict_kernel(const char *name, size_t bytes, void (*body)(const void *), char *shared, char *shared_end);
+  strict_kernel(const char *name, size_t bytes, void (*body)(const void *));
 };
-extern char __start_strict_shared[] __attribute__((weak, visibility("hidden")));
-extern char __stop_strict_shared[] __attribute__((weak, visibility("hidden")));
 #define DFC_KERNEL(name, P) \
   static void name(const P &p); \
-  static strict_kernel name##_entry(#name, sizeof(P), [](const void *p) { name(*(const P *)p); }, \
-                                     __start_strict_shared, __stop_strict_shared); \
+  static strict_kernel name##_entry(#name, sizeof(P), [](const void *p) { name(*(const P *)p); }); \
   static void name(const P &p)
-/* One block runs at a time, so shared memory is static; it is poisoned before each block. */
+/* One block runs at a time, so shared memory is static; it is poisoned before each block. Each program or library has a
+ * section of it, and says where. */
+extern char __start_strict_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_strict_shared[] __attribute__((weak, visibility("hidden")));
+struct STRICT_SHOWN strict_section {
+  char *at, *end;
+  strict_section *next;
+  strict_section(char *at, char *end);
+};
+static strict_section strict_section_here(__start_strict_shared, __stop_strict_shared);
 #define DFC_SHARED static __attribute__((section("strict_shared")))
 #endif
