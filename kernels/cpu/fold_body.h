@@ -2,15 +2,30 @@
  *   T           the element type
  *   NAME(f)     f's name for this fold and type
  *   FOLD(a, b)  of two elements;  VFOLD(v, a, b) of two vectors of type v
+ *   LANES(a)    of a vector's lanes, where there is something faster that folds them in the same order
  */
 typedef T NAME(v) __attribute__((vector_size(VEC_BYTES)));
+
+/* The lanes of a vector folded, the upper half onto the lower again and again. */
+static inline T NAME(lanes)(NAME(v) a) {
+#ifdef LANES
+  return LANES(a);
+#undef LANES
+#else
+  enum { L = (int)(VEC_BYTES / sizeof(T)) };
+  T lane[L];
+  memcpy(lane, &a, sizeof a);
+  for (int w = L / 2; w; w /= 2) for (int l = 0; l < w; l++) lane[l] = FOLD(lane[l], lane[l + w]);
+  return lane[0];
+#endif
+}
 
 /* n >= 1 elements side by side. Floats are summed in blocks, each over 4 vectors, so that errors stay small and the
  * order depends on n alone. */
 static void NAME(row)(const void *from, int64_t n, void *to) {
   enum { L = (int)(VEC_BYTES / sizeof(T)), STEP = 4 * L, BLOCK = 32 * STEP };
   const T *x = (const T *)from;
-  T total = x[0], lane[L];
+  T total = x[0];
   int64_t i = 1;
   if (n >= L && n < STEP) {
     NAME(v) a, p;
@@ -19,9 +34,7 @@ static void NAME(row)(const void *from, int64_t n, void *to) {
       memcpy(&p, x + i, sizeof p);
       a = VFOLD(NAME(v), a, p);
     }
-    memcpy(lane, &a, sizeof a);
-    for (int w = L / 2; w; w /= 2) for (int l = 0; l < w; l++) lane[l] = FOLD(lane[l], lane[l + w]);
-    total = lane[0];
+    total = NAME(lanes)(a);
   }
   if (n >= STEP) {
     for (i = 0; i + STEP <= n; ) {
@@ -35,9 +48,8 @@ static void NAME(row)(const void *from, int64_t n, void *to) {
         a = VFOLD(NAME(v), a, p); b = VFOLD(NAME(v), b, q); c = VFOLD(NAME(v), c, r); d = VFOLD(NAME(v), d, s);
       }
       a = VFOLD(NAME(v), a, b); c = VFOLD(NAME(v), c, d); a = VFOLD(NAME(v), a, c);
-      memcpy(lane, &a, sizeof a);
-      for (int w = L / 2; w; w /= 2) for (int l = 0; l < w; l++) lane[l] = FOLD(lane[l], lane[l + w]);
-      total = begin == 0 ? lane[0] : FOLD(total, lane[0]);
+      const T sum = NAME(lanes)(a);
+      total = begin == 0 ? sum : FOLD(total, sum);
     }
   }
   for (; i < n; i++) total = FOLD(total, x[i]);

@@ -458,7 +458,9 @@ static void S(blocks)(void *arg, int64_t begin, int64_t end) {
 
 /* A product with a near b on one thread. room holds n k elements when b_t; it may be NULL for a vector. */
 static void S(alone)(const gemm *g, const T *a, const T *b, T *c, T *room) {
-  if (g->m == 1 && (!g->b_t || !g->a_t || g->lda == 1)) {
+  if (g->m == 1 && g->n == 1 && (!g->a_t || g->lda == 1) && (g->b_t || g->ldb == 1)) {
+    S(matrix_vector)(1, g->k, a, g->lda, b, c);
+  } else if (g->m == 1 && (!g->b_t || !g->a_t || g->lda == 1)) {
     if (g->b_t) S(matrix_vector)(g->n, g->k, b, g->ldb, a, c);
     else S(vector_matrix)(g->n, g->k, a, g->a_t ? g->lda : 1, b, g->ldb, c);
   } else if (g->n == 1 && g->ldc == 1 && (g->a_t || g->b_t || g->ldb == 1)) {

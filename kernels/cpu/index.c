@@ -34,6 +34,8 @@ static void gather_rows(void *arg, int64_t begin, int64_t end) {
       for (; i < stop; i++, to += 4) *(uint32_t *)to = ((const uint32_t *)from)[wide ? i64[base + i] : i32[base + i]];
     } else if (bytes == 8) {
       for (; i < stop; i++, to += 8) *(uint64_t *)to = ((const uint64_t *)from)[wide ? i64[base + i] : i32[base + i]];
+    } else if (bytes == 16) {
+      for (; i < stop; i++, to += 16) memcpy(to, from + (wide ? i64[base + i] : i32[base + i]) * 16, 16);
     } else {
       for (; i < stop; i++, to += bytes)
         memcpy(to, from + (wide ? i64[base + i] : i32[base + i]) * bytes, (size_t)bytes);

@@ -19,6 +19,13 @@ static inline void put(const search *s, int64_t i, int64_t v) {
 /* Does b come before a, which was found earlier? NaN comes before everything. */
 #define BEATS(a, b, least) (((least) ? (b) < (a) : (b) > (a)) || ((b) != (b) && (a) == (a)))
 
+/* best = v in the lanes where v beats it: a NaN stays, or another takes its place. */
+#define BETTER(best, v)                                                                                            \
+  do {                                                                                                             \
+    const __typeof__(v > best) m = (least ? v < best : v > best) | (v != v);                                       \
+    best = (__typeof__(v))(((__typeof__(m))v & m) | ((__typeof__(m))best & ~m));                                  \
+  } while (0)
+
 /* Lines side by side in memory are searched together, a block of WIDTH; a line of its own is searched for its best
  * element, and then for where that is. N is an integer as wide as T. ANY(mask): is any lane set? */
 enum { WIDTH = 128 };
@@ -28,17 +35,22 @@ enum { WIDTH = 128 };
     T top = x[0];                                                                                                  \
     int64_t i = 0, whole = n / L * L;                                                                              \
     if (whole) {                                                                                                   \
-      V best, v;                                                                                                   \
-      memcpy(&best, x, sizeof best);                                                                               \
-      for (i = L; i < whole; i += L) {                                                                             \
+      V best[4], v;                                                                                                \
+      for (int q = 0; q < 4; q++) memcpy(&best[q], x, sizeof v);                                                   \
+      for (; i + 4 * L <= whole; i += 4 * L)                                                                       \
+        for (int q = 0; q < 4; q++) {                                                                              \
+          memcpy(&v, x + i + q * L, sizeof v);                                                                     \
+          BETTER(best[q], v);                                                                                      \
+        }                                                                                                          \
+      for (; i < whole; i += L) {                                                                                  \
         memcpy(&v, x + i, sizeof v);                                                                               \
-        __typeof__(v > best) m = (least ? v < best : v > best) | (v != v);                                         \
-        best = (V)(((__typeof__(m))v & m) | ((__typeof__(m))best & ~m));                                           \
+        BETTER(best[0], v);                                                                                        \
       }                                                                                                            \
+      for (int q = 1; q < 4; q++) BETTER(best[0], best[q]);                                                        \
       T lane[L];                                                                                                   \
-      memcpy(lane, &best, sizeof best);                                                                            \
+      memcpy(lane, best, sizeof lane);                                                                             \
       top = lane[0];                                                                                               \
-      for (int q = 1; q < L; q++) top = BEATS(top, lane[q], least) ? lane[q] : top;                                \
+      for (int q = 1; q < L; q++) top = BEATS(top, lane[q], least) ? lane[q] : top;                            \
     }                                                                                                              \
     for (; i < n; i++) top = BEATS(top, x[i], least) ? x[i] : top;                                                 \
     bool none = top != top;                                                                                        \

@@ -23,9 +23,11 @@ typedef struct fold {
 #define VFOLD(v, a, b) ((a) + (b))
 #define T float
 #define NAME(f) sum_f32_##f
+#define LANES(a) sum_lanes_f32((vf32)(a))
 #include "fold_body.h"
 #define T double
 #define NAME(f) sum_f64_##f
+#define LANES(a) sum_lanes_f64((vf64)(a))
 #include "fold_body.h"
 #define T uint8_t
 #define NAME(f) sum_u8_##f
@@ -59,7 +61,7 @@ typedef struct fold {
 #undef FOLD
 #undef VFOLD
 
-#define FOLD(a, b)     ((b) > (a) || (b) != (b) ? (b) : (a))
+#define FOLD(a, b)     ((b) != (b) ? (b) : (b) > (a) ? (b) : (a))
 #define PICK(v, m) static inline v pick_##v(m mask, v yes, v no) { return (v)(((m)yes & mask) | ((m)no & ~mask)); }
 typedef int8_t  vi8 __attribute__((vector_size(VEC_BYTES)));
 typedef uint8_t vu8 __attribute__((vector_size(VEC_BYTES)));
@@ -99,7 +101,7 @@ PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi32, vi32) PICK(vi64, vi64)
 #undef FOLD
 #undef VFOLD
 
-#define FOLD(a, b)     ((b) < (a) || (b) != (b) ? (b) : (a))
+#define FOLD(a, b)     ((b) != (b) ? (b) : (b) < (a) ? (b) : (a))
 #define VFOLD(v, a, b) ((v)min_f32((vf32)(a), (vf32)(b)))
 #define T float
 #define NAME(f) min_f32_##f
