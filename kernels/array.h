@@ -33,6 +33,7 @@ int32_t cpu_tile(df_kernel *k);
 int32_t ref_pad(df_kernel *k);                  /* Pad and PadV2 */
 int32_t cpu_pad(df_kernel *k);
 int32_t ref_mirror_pad(df_kernel *k);
+int32_t cpu_mirror_pad(df_kernel *k);
 int32_t ref_mirror_pad_grad(df_kernel *k);
 int32_t ref_reverse(df_kernel *k);
 int32_t cpu_reverse(df_kernel *k);
@@ -48,6 +49,7 @@ int32_t cpu_fill(df_kernel *k);
 int32_t ref_zeros_like(df_kernel *k);
 int32_t ref_ones_like(df_kernel *k);
 int32_t ref_range(df_kernel *k);
+int32_t cpu_range(df_kernel *k);
 int32_t ref_lin_space(df_kernel *k);
 int32_t ref_invert_permutation(df_kernel *k);
 int32_t ref_diag(df_kernel *k);
@@ -57,7 +59,7 @@ int32_t cpu_diag_part(df_kernel *k);
 int32_t ref_matrix_set_diag(df_kernel *k);
 int32_t cpu_matrix_set_diag(df_kernel *k);
 int32_t ref_where(df_kernel *k), cpu_where(df_kernel *k);
-int32_t ref_unique(df_kernel *k);               /* Unique and UniqueWithCounts */
+int32_t ref_unique(df_kernel *k), cpu_unique(df_kernel *k);      /* Unique and UniqueWithCounts */
 int32_t ref_check_numerics(df_kernel *k);
 
 /* ---- what the shape functions share with the kernels, and the kernels with each other (kernels/array.c) ---- */

@@ -3,8 +3,8 @@
  * A box is first made small: dims of 1 go, the others are ordered by their stride on the writing side, and neighbours
  * that are contiguous on both sides become one. What is left is a 2-D copy inside a few outer loops, and the 2-D copy
  * is one of five: rows to rows (memcpy), one element to a row (fill), rows back to front, columns to rows (a transpose
- * in 8 x 8 tiles held in registers), or anything (a plain loop). Large boxes are split over the workers by blocks of rows, each written by
- * one worker, so the result does not depend on the split.
+ * in 8 x 8 tiles held in registers), or anything (a plain loop). Large boxes are split over the workers by blocks of
+ * rows, each written by one worker, so the result does not depend on the split.
  */
 #include "move.h"
 #include <stdio.h>

@@ -58,7 +58,7 @@ int32_t ref_unsorted_segment_max(df_kernel *k),  cpu_unsorted_segment_max(df_ker
 int32_t ref_unsorted_segment_min(df_kernel *k),  cpu_unsorted_segment_min(df_kernel *k);
 int32_t ref_segment_sum(df_kernel *k);                    /* (data, segment_ids): ids ascend from 0 */
 int32_t ref_segment_gather(df_kernel *k);                 /* (rows, ids): rows[ids], zeros for negative ids */
-int32_t ref_bincount(df_kernel *k);                       /* (arr, size, weights) */
+int32_t ref_bincount(df_kernel *k), cpu_bincount(df_kernel *k);      /* (arr, size, weights) */
 
 int32_t ref_reduced_shape(df_kernel *k);                  /* (shape, axes): the shape with ones at the axes */
 int32_t ref_reduced_count(df_kernel *k);  /* (shape, axes): the product of the dims at the axes, int64 */

@@ -80,6 +80,13 @@ df_tensor *dfk_segment_gather_begin(df_kernel *k, int64_t *row) {
   return dfk_out(k, 0, rows->dtype, rank, dims);
 }
 
+static bool any_negative(const df_tensor *t) {
+  int64_t bits = 0;
+  if (t->dtype == DF_INT64) for (int64_t i = 0; i < t->size; i++) bits |= ((const int64_t *)t->data)[i];
+  else                      for (int64_t i = 0; i < t->size; i++) bits |= ((const int32_t *)t->data)[i];
+  return bits < 0;
+}
+
 df_tensor *dfk_bincount_begin(df_kernel *k) {
   const df_tensor *values = k->in[0], *weights = k->in[2];
   int64_t n;
@@ -89,7 +96,8 @@ df_tensor *dfk_bincount_begin(df_kernel *k) {
   if (weights->size != values->size && weights->size != 0)
     return FAIL(k, "weights must be empty or one per value: arr is %s, weights %s",
                 dfk_shape_text(values, a, sizeof a), dfk_shape_text(weights, b, sizeof b));
-  for (int64_t i = 0; i < values->size; i++)
+  const bool refused = any_negative(values);
+  for (int64_t i = 0; refused && i < values->size; i++)
     if (dfk_index(values, i) < 0)
       return FAIL(k, "arr[%lld] is %lld: expected no negative values", (long long)i, (long long)dfk_index(values, i));
   return dfk_out(k, 0, weights->dtype, 1, &n);

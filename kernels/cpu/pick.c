@@ -104,36 +104,48 @@ ARG(arg_u8, uint8_t, vu8, int64_t, any_i8)
 ARG(arg_i32, int32_t, vi32, int32_t, any_i32)
 ARG(arg_i64, int64_t, vi64, int64_t, any_i64)
 
-/* Lines that fit into one register, as the scores of a few classes do: 2 ns each, by the above 27. */
+/* Lines that fit into one register, as the scores of a few classes do: 2 ns each, by the above 27. NONE(v): the lanes
+ * that are not numbers. */
 #if defined(__AVX512F__)
-#define FEW(NAME, T, V, M, LOAD, CMP, SPLAT, MAX, MIN)                                                             \
+#define FEW(NAME, T, V, M, K, LOW, HIGH, NONE)                                                                     \
   static void NAME##_few(void *arg, int64_t begin, int64_t end) {                                                  \
     const search *s = arg;                                                                                         \
     const M some = (M)((1u << s->n) - 1);                                                                          \
+    const V rest = _mm512_set1_##K(s->least ? HIGH : LOW);                                                         \
     for (int64_t line = begin; line < end; line++) {                                                               \
-      const V v = LOAD(SPLAT(s->least ? INFINITY : -INFINITY), some, (const T *)s->x + line * s->n);               \
-      const M none = CMP(v, v, _CMP_UNORD_Q), best = CMP(v, SPLAT(s->least ? MIN(v) : MAX(v)), _CMP_EQ_OQ);        \
-      put(s, line, __builtin_ctz(none ? none : best));                                                             \
+      const V v = _mm512_mask_loadu_##K(rest, some, (const T *)s->x + line * s->n);                                \
+      const M none = NONE(v);                                                                                      \
+      const V best = _mm512_set1_##K(s->least ? _mm512_reduce_min_##K(v) : _mm512_reduce_max_##K(v));              \
+      put(s, line, __builtin_ctz(none ? none : EQUAL_##K(v, best)));                                               \
     }                                                                                                              \
   }
-FEW(arg_f32, float, __m512, __mmask16, _mm512_mask_loadu_ps, _mm512_cmp_ps_mask, _mm512_set1_ps, _mm512_reduce_max_ps,
-    _mm512_reduce_min_ps)
-FEW(arg_f64, double, __m512d, __mmask8, _mm512_mask_loadu_pd, _mm512_cmp_pd_mask, _mm512_set1_pd, _mm512_reduce_max_pd,
-    _mm512_reduce_min_pd)
+#define EQUAL_ps(a, b)    _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ)
+#define EQUAL_pd(a, b)    _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ)
+#define EQUAL_epi32(a, b) _mm512_cmpeq_epi32_mask(a, b)
+#define EQUAL_epi64(a, b) _mm512_cmpeq_epi64_mask(a, b)
+#define NONE_ps(v)        _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q)
+#define NONE_pd(v)        _mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q)
+#define NONE_int(v)       0
+FEW(arg_f32, float, __m512, __mmask16, ps, -INFINITY, INFINITY, NONE_ps)
+FEW(arg_f64, double, __m512d, __mmask8, pd, -INFINITY, INFINITY, NONE_pd)
+FEW(arg_i32, int32_t, __m512i, __mmask16, epi32, INT32_MIN, INT32_MAX, NONE_int)
+FEW(arg_i64, int64_t, __m512i, __mmask8, epi64, INT64_MIN, INT64_MAX, NONE_int)
 #else
 #define arg_f32_few arg_f32
 #define arg_f64_few arg_f64
+#define arg_i32_few arg_i32
+#define arg_i64_few arg_i64
 #endif
 
 static df_range_fn search_of(uint8_t dtype, const search *s) {
-  const bool few = s->inner == 1 && s->n <= (dtype == DF_FLOAT64 ? LANES_f64 : LANES_f32);
+  const bool few = s->inner == 1 && s->n <= VEC_BYTES / df_dtype_bytes(dtype);
   switch (dtype) {
     case DF_FLOAT64: return few ? arg_f64_few : arg_f64;
     case DF_INT8:    return arg_i8;
     case DF_UINT8:   return arg_u8;
-    case DF_INT32:   return arg_i32;
-    case DF_INT64:   return arg_i64;
-    default:         return few ? arg_f32_few : arg_f32;
+    case DF_INT32:   return few ? arg_i32_few : arg_i32;
+    case DF_INT64:   return few ? arg_i64_few : arg_i64;
+    default:         return s->inner == 1 && s->n <= LANES_f32 ? arg_f32_few : arg_f32;     /* half types, too */
   }
 }
 

@@ -203,7 +203,7 @@ static const df_op ops[] = {
            "'SYMMETRIC' repeats it",
     .example = "df.pad(x, {{1, 1}, {0, 2}}, {mode = 'reflect'})",
     .shape = dfi_infer_mirror_pad, .grad = dfi_grad_mirror_pad, .cost = cost_walk,
-    .kernel = { [DF_REF] = ref_mirror_pad } },
+    .kernel = { [DF_REF] = ref_mirror_pad, [DF_CPU] = cpu_mirror_pad } },
   { .type = "MirrorPadGrad", .in = "input:T paddings:Tpaddings", .out = "output:T",
     .types = "T=number|complex Tpaddings=int32|int64",
     .attrs = "mode:string='REFLECT'", .doc = "every padded element added to the one that it mirrored",
@@ -271,7 +271,8 @@ static const df_op ops[] = {
     .doc = "Tidx[n] = range(start, limit, delta): start, start + delta, ... before limit. Error: delta is 0, or leads "
     "away from limit",
     .example = "df.range(0, 10, 2)",
-    .shape = dfi_infer_range, .grad = dfi_grad_range, .cost = cost_nothing, .kernel = { [DF_REF] = ref_range } },
+    .shape = dfi_infer_range, .grad = dfi_grad_range, .cost = cost_nothing,
+    .kernel = { [DF_REF] = ref_range, [DF_CPU] = cpu_range } },
   { .type = "LinSpace", .lua = "linspace", .in = "start:T stop:T num:Tidx", .out = "output:T",
     .types = "T=float32|float64 Tidx=int32|int64",
     .doc = "T[num] = linspace(start T, stop T, num int): num values evenly spaced from start to stop, both included",
@@ -306,13 +307,13 @@ static const df_op ops[] = {
     "where each of x is "
            "among them. A NaN is equal to nothing",
     .example = "y, idx = df.unique(df.int32{3, 1, 3})  -- {3, 1}, {0, 1, 0}",
-    .shape = dfi_infer_unique, .cost = cost_walk, .kernel = { [DF_REF] = ref_unique } },
+    .shape = dfi_infer_unique, .cost = cost_walk, .kernel = { [DF_REF] = ref_unique, [DF_CPU] = cpu_unique } },
   { .type = "UniqueWithCounts", .lua = "unique_with_counts", .in = "x:T", .out = "y:T idx:out_idx count:out_idx",
     .types = "T=any out_idx=int32|int64", .attrs = "out_idx:dtype=int32",
     .doc = "y T[m], idx out_idx[n], count out_idx[m] = unique_with_counts(x T[n]): as unique, and how often each one "
     "appears",
     .example = "y, idx, count = df.unique_with_counts(df.int32{3, 1, 3})",
-    .shape = dfi_infer_unique, .cost = cost_walk, .kernel = { [DF_REF] = ref_unique } },
+    .shape = dfi_infer_unique, .cost = cost_walk, .kernel = { [DF_REF] = ref_unique, [DF_CPU] = cpu_unique } },
   { .type = "CheckNumerics", .lua = "check_numerics", .in = "tensor:T", .out = "output:T", .types = "T=float",
     .attrs = "message:string",
     .doc = "T[...] = check_numerics(tensor T[...]; message): the tensor itself, and an error where it has a NaN or an "

@@ -641,7 +641,7 @@ static const df_op ops[] = {
     "size or more are left "
            "out; negative ones are an error.",
     .example = "df.bincount({1, 2, 1}, 3, df.int32({}))  --> {0, 2, 1}", .shape = shape_bincount, .grad = grad_bincount,
-    KERNEL(bincount) },
+    KERNELS(bincount) },
   { .type = "ReducedShape",
     .in = "shape:T axes:Tidx", .out = "output:T", .types = "T=int32|int64 Tidx=int32|int64",
     .doc = "A shape with ones at the axes.", .shape = dfi_shape_same, .no_grad = true, KERNEL(reduced_shape) },

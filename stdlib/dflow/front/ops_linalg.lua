@@ -222,7 +222,8 @@ def('bincount', { 'arr', 'weights', 'minlength', 'maxlength', 'dtype' }, {}, fun
   if type(weights) == 'number' then size, weights = weights, o.minlength end
   if size == nil then
     local flat = functions.reshape(arr, { -1 })
-    size = functions.reduce_max(functions.concat({ flat, convert.constant(arr.graph, { -1 }, dtypes.INT32, { 1 }) }, 0)) + 1
+    local none = convert.constant(arr.graph, { -1 }, graph.dtype(arr), { 1 })
+    size = functions.cast(functions.reduce_max(functions.concat({ flat, none }, 0)), 'int32') + 1
     if o.minlength ~= nil then size = functions.maximum(size, o.minlength) end
     if o.maxlength ~= nil then size = functions.minimum(size, o.maxlength) end
   end
