@@ -50,7 +50,7 @@ ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-
               $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math
 # A number must not depend on the shape it came in, nor on what the compiler fused.
-$(BUILD)/kernels/cpu/elementwise%.o $(BUILD)/kernels/quantize.o: KERNEL_CFLAGS += -ffp-contract=off
+$(BUILD)/kernels/cpu/elementwise%.o $(BUILD)/kernels/quantize.o $(BUILD)/kernels/resize.o: KERNEL_CFLAGS += -ffp-contract=off
 # A token is two words: put together in a vector register they take twice as many instructions. The engine is one large
 # function, in which GCC otherwise moves values from register to register at the borders of its loops (26 instructions a
 # trip of the counter loop); and it calls memcpy for a few words.
@@ -99,7 +99,7 @@ $(BUILD)/runtime/engine/native/compile.o: ALL_CFLAGS += $(if $(LLVM_CONFIG),-DDF
 NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_ARCHS ?= 90
 CUDA_SMS := $(if $(filter all,$(CUDA_ARCHS)),80 90 100,$(CUDA_ARCHS))
-CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index random reduce nn linalg einsum window walk diagonal blocks segment v1 cells disk,kernels/$(f).c)
+CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index random reduce nn linalg einsum window walk diagonal blocks segment v1 cells disk resize,kernels/$(f).c)
 CUDA_CU  := $(wildcard kernels/cuda/*.cu)
 CUDA     := $(BUILD)/libdflow_cuda.so
 CUDA_IMG := $(if $(NVCC),$(BUILD)/cuda/images.o)

@@ -151,6 +151,13 @@ typedef struct dfc_gru {
   int64_t state, units;
   int32_t what, pad;
 } dfc_gru;
+/* Pictures [batch, rows, columns, depth] as sums over taps: see resize.h. `from` is x's, `to` is z's. */
+typedef struct dfc_resizing {
+  const void *x; void *z;
+  const int64_t *row_first, *row_at, *column_first, *column_at;
+  const float *row_weight, *column_weight;
+  int64_t n, rows_from, rows_to, columns_from, columns_to, depth;
+} dfc_resizing;
 enum { DFC_SEGMENT_SUM = 0, DFC_SEGMENT_MEAN, DFC_SEGMENT_SQRT_N, DFC_SEGMENT_PROD, DFC_SEGMENT_MAX, DFC_SEGMENT_MIN,
   DFC_SEGMENT_SPARSE = 16 /* or-ed: where a segment has no rows, products are 1 and all else 0 */ };
 enum { DFC_LOWER = 0, DFC_UPPER };

@@ -184,7 +184,7 @@ static const dfi_gpu_kernel *all_kernels(int32_t *n) {
   const dfc_table *const tables[] = {
     &dfc_elementwise, &dfc_array, &dfc_reduce, &dfc_index, &dfc_products, &dfc_random,
     &dfc_windows, &dfc_makers, &dfc_by_segment, &dfc_searches, &dfc_norms, &dfc_einsums,
-    &dfc_cells
+    &dfc_cells, &dfc_resizes
   };
   static dfi_gpu_kernel *all;
   static int32_t count;

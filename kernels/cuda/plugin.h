@@ -52,7 +52,7 @@ void dfc_sum_rows(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t ro
 typedef struct dfc_table { const dfi_gpu_kernel *at; int32_t n; } dfc_table;
 extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_products, dfc_random,
     dfc_windows, dfc_makers,
-    dfc_by_segment, dfc_searches, dfc_norms, dfc_einsums, dfc_cells;
+    dfc_by_segment, dfc_searches, dfc_norms, dfc_einsums, dfc_cells, dfc_resizes;
 
 /* fuse.c: dfi_remote.fused, .fused_run and dfi_gpu_api.fuses. */
 void *dfc_fused(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once);

@@ -112,6 +112,22 @@ for _, dtype in ipairs(numbers) do
       df.depth_to_space(df.space_to_depth(a, { block_size = 2 }), { block_size = 2 })
   end)
 end
+for _, dtype in ipairs(numbers) do
+  for _, s in ipairs{ { 1, 1, 1, 1, 3, 2 }, { 2, 5, 7, 3, 10, 4 }, { 3, 8, 6, 2, 3, 13 } } do
+    for _, how in ipairs{ {}, { align_corners = true }, { half_pixel_centers = true } } do
+      local x, size = tensor({ s[1], s[2], s[3], s[4] }, dtype), { s[5], s[6] }
+      check('resizing', dtype, { x }, function(a)
+        local z = { op('ResizeNearestNeighbor', { a, df.int32(size) }, how), op('ResizeBilinear', { a, df.int32(size) }, how),
+                    op('ResizeBicubic', { a, df.int32(size) }, how), op('ResizeArea', { a, df.int32(size) }, { align_corners = how.align_corners }) }
+        z[5] = op('ResizeNearestNeighborGrad', { z[1], df.int32{ s[2], s[3] } }, how)
+        if nears[dtype] or dtype == 'float32' then
+          z[6], z[7] = op('ResizeBilinearGrad', { z[2], a }, how), op('ResizeBicubicGrad', { z[3], a }, how)
+        end
+        return unpack(z)
+      end)
+    end
+  end
+end
 for _, dtype in ipairs(floats) do
   for _, s in ipairs{ { 1, 5, 5, 1, 2, 1, 1 }, { 2, 7, 6, 3, 5, 2, 1 }, { 3, 9, 4, 17, 18, 1, 2 }, { 0, 4, 4, 2, 2, 1, 1 } } do
     for _, padding in ipairs{ 'SAME', 'VALID' } do

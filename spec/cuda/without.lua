@@ -47,9 +47,8 @@ local M = {
     FakeQuantWithMinMaxVarsPerChannel FakeQuantWithMinMaxVarsPerChannelGradient QuantizeV2 QuantizedMatMul ]] },
   { why = 'bands of diagonals, which imported graphs alone hold: what df.matrix_diag and its kind build has kernels',
     'MatrixDiagPartV2 MatrixDiagPartV3 MatrixDiagV2 MatrixDiagV3 MatrixSetDiagV2 MatrixSetDiagV3' },
-  { why = 'pictures and their colours, which the host reads and makes larger or smaller before a GPU sees them', [[
-    AdjustContrastv2 AdjustHue AdjustSaturation CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage HSVToRGB RGBToHSV
-    ResizeArea ResizeBicubic ResizeBicubicGrad ResizeBilinear ResizeBilinearGrad ResizeNearestNeighbor ResizeNearestNeighborGrad ]] },
+  { why = 'colours and parts of pictures, which the host reads and prepares before a GPU sees them', [[
+    AdjustContrastv2 AdjustHue AdjustSaturation CropAndResize CropAndResizeGradBoxes CropAndResizeGradImage HSVToRGB RGBToHSV ]] },
   { why = 'normalisation from before there was one by batches: its few layers are the host\'s', 'LRN' },
   { why = 'complex numbers', 'Angle Complex ComplexAbs Conj ConjugateTranspose FFT FFT2D IFFT IFFT2D IRFFT IRFFTGrad Imag RFFT RFFTGrad Real' },
   { why = 'factorisations: LAPACK\'s, on the host', [[

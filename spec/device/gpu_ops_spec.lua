@@ -19,7 +19,7 @@ describe('ops on gpu:0', function()
   end)
 
   sentence('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
-    assert.equal('836 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
+    assert.equal('908 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
   end)
 
   sentence('let a recurrent net over examples of any length run there, with its gradient: what is copied does not grow with the steps', function()
