@@ -188,6 +188,25 @@ describe('df.plot', function()
     assert.matches('\27_Gm=0;[^\27]*\27\\$', kitty)
   end)
 
+  it('says which colour of a heat map is which number', function()
+    local svg = df.plot.heatmap{ { 1.5, 2 }, { 3, 8 } }:svg()
+    assert.matches('>1.5</text>\n<rect [^>]-fill="#ffffff"/>.-fill="#08306b"/>\n<rect [^>]->\n<text [^>]->8</text>', svg)
+  end)
+
+  it('has forty greys as sixels, so that fine lines and photographs are seen', function()
+    local picture = require 'dflow.plot.picture'
+    local ramp = {}
+    for i = 1, 64 do ramp[i] = { 4 * (i - 1) } end
+    local text = picture.shown(df.plot.image(df.tensor({ ramp }, 'uint8')), 'sixel', 64, 1)
+    local _, greys = text:gsub('#%d+;2;(%d+);%1;%1', '')
+    assert.is_true(greys >= 38, greys)
+    local last = -1
+    for grey in text:gmatch '#%d+;2;(%d+);' do
+      assert.is_true(tonumber(grey) > last)
+      last = tonumber(grey)
+    end
+  end)
+
   it('is no larger in a terminal than there is room, however large the image', function()
     local picture = require 'dflow.plot.picture'
     local halves = df.run(df.tile(df.tensor({ { { 255, 0, 0 }, { 0, 0, 255 } } }, 'uint8'), { 200, 1, 1 }):reshape{ 200, 2, 1, 3 } * df.ones({ 1, 1, 150, 1 }, 'uint8'))

@@ -36,6 +36,13 @@ describe('the prompt', function()
     assert.equal(2, select(2, out:gsub('it happens in a run that fetches it: df%.run%(_%)', '')))
   end)
 
+  it('breaks the lines of a Tensor in a table where the window ends', function()
+    local out = prompt(':set width 40\n{{df.run(df.ones{3, 12})}}\n')
+    assert.matches('%[%[1%. 1%.', out)
+    for line in out:gmatch '[^\n]*1%. 1%.[^\n]*' do assert.is_true(#line <= 40, line) end
+    assert.matches('%]%] float32%[3,12%]\n', out)
+  end)
+
   it('shows what a value comes from', function()
     local out = prompt('x = df.float32{1, 2}\ny = (x * x):reduce_sum()\n:inputs y\n')
     assert.matches('dflow> Sum (Sum)  float32[]  In[2]:1\n  Mul (Mul)  float32[2]  In[2]:1\n    Const (Const)  float32[2]  In[1]:1\n', out, 1, true)

@@ -78,10 +78,14 @@ local function kitty(bytes)
   return table.concat(out)
 end
 
---- A colour of 216: red, green and blue in six steps each.
+local CUBE, GREYS = 216, 40           -- colours of sixel: red, green and blue in six steps each, and what lies between black and white
+
+--- The number of a pixel's colour.
 local function colour_at(bytes, at, channels)
   local r, g, b = bytes:byte(at, at + 2)
   if channels < 3 then g, b = r, r end
+  local low, high = math.min(r, g, b), math.max(r, g, b)
+  if high - low <= 8 and low > 0 and high < 255 then return CUBE + math.floor((low + high) / 2 / 255 * (GREYS - 1) + 0.5) end
   return math.floor(r / 51 + 0.5) * 36 + math.floor(g / 51 + 0.5) * 6 + math.floor(b / 51 + 0.5)
 end
 
@@ -115,7 +119,9 @@ local function sixel(height, width, channels, bytes)
     end
     for _, c in ipairs(order) do
       if not defined[c] then
-        out[#out + 1] = ('#%d;2;%d;%d;%d'):format(c, math.floor(c / 36) * 20, math.floor(c / 6) % 6 * 20, c % 6 * 20)
+        local grey = math.floor((c - CUBE) / (GREYS - 1) * 100 + 0.5)
+        if c >= CUBE then out[#out + 1] = ('#%d;2;%d;%d;%d'):format(c, grey, grey, grey)
+        else out[#out + 1] = ('#%d;2;%d;%d;%d'):format(c, math.floor(c / 36) * 20, math.floor(c / 6) % 6 * 20, c % 6 * 20) end
         defined[c] = true
       end
       out[#out + 1] = ('#%d%s$'):format(c, band_text(colours[c], width))

@@ -129,6 +129,17 @@ local function colour(v, low, high)
   return ('#%02x%02x%02x'):format(255 - math.floor(share * 247), 255 - math.floor(share * 207), 255 - math.floor(share * 148))
 end
 
+--- Which colour is which number: from the least to the greatest.
+local function ramp(out, x, y, low, high)
+  local STEPS, WIDE, FROM = 24, 5, 72
+  out[#out + 1] = ('<text x="%g" y="%g" fill="#444444">%.4g</text>'):format(x, y, low)
+  for i = 0, STEPS - 1 do
+    out[#out + 1] = ('<rect x="%g" y="%g" width="%g" height="10" fill="%s"/>'):format(x + FROM + i * WIDE, y - 9, WIDE + 0.3, colour(i, 0, STEPS - 1))
+  end
+  out[#out + 1] = ('<rect x="%g" y="%g" width="%g" height="10" fill="none" stroke="#444444"/>'):format(x + FROM, y - 9, STEPS * WIDE)
+  out[#out + 1] = ('<text x="%g" y="%g" fill="#444444">%.4g</text>'):format(x + FROM + STEPS * WIDE + 8, y, high)
+end
+
 local function cells(out, plot, box)
   local m = plot.matrix
   local low, high = scale.range(m)
@@ -139,7 +150,7 @@ local function cells(out, plot, box)
         :format(box.x + (x - 1) * wide, box.y + (y - 1) * tall, wide + 0.3, tall + 0.3, colour(v, low, high))
     end
   end
-  out[#out + 1] = ('<text x="%g" y="%g" fill="#444444">%.4g … %.4g</text>'):format(box.x, box.y + box.h + 16, low, high)
+  ramp(out, box.x, box.y + box.h + 16, low, high)
   out[#out + 1] = ('<rect x="%g" y="%g" width="%g" height="%g" fill="none" stroke="#444444"/>'):format(box.x, box.y, box.w, box.h)
 end
 

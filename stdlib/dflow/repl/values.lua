@@ -240,13 +240,23 @@ function M.plot(p)
                  ascii = not terminal.utf8, colour = terminal.color and M.theme ~= 'mono' }
 end
 
+--- A Tensor that is in so many tables, whose lines begin further right.
+local function nested_text(v, depth)
+  local width = text.options.width
+  text.options.width = math.max(20, width - 2 * depth)
+  local ok, s = pcall(tensor_text, v)
+  text.options.width = width
+  if not ok then error(s, 0) end
+  return s
+end
+
 --- What a run gives back, tables included: {256.0, name = 3}. Tables with a word of their own say that; a table that is inside of
 -- itself is marked.
 local function text_of(v, depth, open)
   if type(v) == 'string' then return depth > 0 and text.quoted(v) or v end
   if type(v) ~= 'table' then return plain_text(v) end
   local mt = getmetatable(v)
-  if mt == tensor.Tensor then return tensor_text(v) end
+  if mt == tensor.Tensor then return nested_text(v, depth) end
   if mt == graph.Output and depth == 0 then return output_text(v) end
   if mt == graph.Operation and depth == 0 then return own_line(v) .. (has_effect(v) and '\n' .. paint(EFFECT, 'D') or '') end
   if depth == 0 and type(mt) == 'table' and rawget(mt, '__name') == 'dflow.Variable' then return variable_text(v) end
