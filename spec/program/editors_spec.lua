@@ -72,6 +72,9 @@ describe('the completions of shells', function()
     if shell.run('command -v fish').status ~= 0 then return pending('fish is not there') end
     local r = shell.run([[fish -c "source interp/completions/dflow.fish; complete -C 'dflow run --f'; complete -C 'dflow --che'"]])
     for _, word in ipairs{ '--feed', '--fetch', '--check', '--check-gradients' } do assert.matches(word .. '\t', r.out, 1, true) end
+    local inspect = shell.run([[fish -c "source interp/completions/dflow.fish; complete -C 'dflow inspect --'"]]).out
+    assert.matches('--nodes\t', inspect, 1, true)
+    assert.is_nil(inspect:find('--check', 1, true))                 -- the program's own options stand before a command
   end)
 
   it('complete at a prompt of bash', function()
