@@ -370,7 +370,7 @@ local mistakes = {
   { 'for i in df.range(0, 10) do print(i) end', 'an Output cannot be called', 'ipairs(df.unstack(x))' },
   { 'local s = df.Session() s:as_default() print(df.run(df.ones{1}))', 'takes a function to call, not nil', 's:as_default(function() … end)' },
   { 'local g = df.Graph() g:as_default() local x = df.ones{2}', 'takes a function to call, not nil', 'it is in effect while that runs' },
-  { 'local a, b = df.split(df.ones{4}, 2, 0) print(df.run(a + b))', 'arithmetic on', 'df.unpack(list)' },
+  { 'local a, b = df.split(df.ones{4}, 2, 0) print(df.run(a + b))', 'arithmetic on', 'local a, b = df.unpack(list)' },
   { 'local l = df.run{df.float32(1)} if l < 0.5 then print(1) end', 'compare table with number', 'l[1], l[2]' },
   { "local l = df.run{df.float32(1)} print(string.format('%.2f', l))", "to 'format'", 'l[1], l[2]' },
   { "local d = require 'Dflow'", "module 'Dflow' not found", 'in small letters' },

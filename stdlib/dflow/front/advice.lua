@@ -379,9 +379,10 @@ local raw = {
   { "near '%+=?'", function(_, text) return text and text:find('%+=') and 'Lua has no +=: x = x + 1; of a variable df.run(v:assign_add(1))' or nil end },
   { "near '='", function(_, text) return text and text:find('[-+*/]=') and 'Lua has no ' .. text:match('[-+*/]=') .. ': x = x + 1 is written out' or nil end },
   { "attempt to perform arithmetic on a table value %(%w+ '([%w_]+)'%)",
-    function(word)
-      return ("'%s' is a table of Lua: of a list the elements are %s[1], %s[2], …, and df.unpack(list) gives them to `local a, b`; "
-        .. 'df.tensor(%s) makes a value of numbers, df.stack(%s) a tensor of Outputs'):format(word, word, word, word, word)
+    function(word, text)
+      if text and text:find('%f[%w_]' .. word .. '%s*,.-=') then return ("'%s' is the whole list: local a, b = df.unpack(list) gives its elements"):format(word) end
+      return ("'%s' is a table of Lua: of a list the elements are %s[1], %s[2], …; df.tensor(%s) makes a value of numbers, df.stack(%s) a tensor of Outputs")
+        :format(word, word, word, word, word)
     end },
   { "attempt to perform arithmetic on a nil value %(field '[^']+'%)", function(_, text)
     return text and text:find('shape%s*%[') and 'shapes are lists of Lua and begin at x.shape[1]; unknown ones are -1 there, df.dim(x, 0) in the graph' or nil
