@@ -120,6 +120,15 @@ static void write_try(dfi_writer *w, int32_t i) {
       i, i);
 }
 
+/* Does it go on, one by one? Where no burst was possible, and none is ever spoilt, the predicate is false. */
+static dfi_name write_predicate(dfi_writer *w, int32_t i) {
+  const dfi_name holds = dfi_write_truth(w, i, w->look->loop[i].guard[w->look->loop[i].go_on].pred);
+  if (!w->unit->loop[i].bursts) return holds;
+  const dfi_name t = dfi_temp(w);
+  SAY(w, "  %s = and i1 %s, %%alone%d\n", t.s, holds.s, i);
+  return t;
+}
+
 void dfi_write_loop(dfi_writer *w, int32_t i) {
   const int32_t mark = w->ndone, go_on = w->look->loop[i].go_on, cost = cost_of(&w->look->loop[i]);
   const uint32_t narrays = w->unit->narrays;
@@ -137,12 +146,7 @@ void dfi_write_loop(dfi_writer *w, int32_t i) {
     dfi_write_deliver(w, i, w->unit->loop[i].var[k].enter->edge[0], w->unit->loop[i].var[k].enter->edge[1]);
   dfi_write_block(w, i, 0);
   const int32_t head = w->ndone;
-  dfi_name t = dfi_write_truth(w, i, w->look->loop[i].guard[go_on].pred);
-  if (bursts) {                    /* where no burst was possible, and none is ever spoilt, the predicate is false */
-    const dfi_name holds = t;
-    t = dfi_temp(w);
-    SAY(w, "  %s = and i1 %s, %%alone%d\n", t.s, holds.s, i);
-  }
+  const dfi_name t = write_predicate(w, i);
   SAY(w, "  br i1 %s, label %%body%d, label %%exit%d\nbody%d:\n", t.s, i, i, i);
   dfi_write_block(w, i, go_on);
   dfi_write_next(w, i);

@@ -14,7 +14,8 @@ end
 commands.command('explain', function(rest) return told(rest) end,
   [[explain [loop] - which loops ran as machine code or as graphs of a GPU, and why others ran as tokens
 A loop is named as :frames names it: while_1. It is compiled once it is hot; df.Session{engine = 'native'} compiles all that can be before
-their first trip.]])
+their first trip. `top level` is what df.run computes of numbers and small tensors without effects, from 16 nodes on, once it has been run
+again and again.]])
 
 commands.command('disasm', function(rest) return told(rest, 'machine') end,
   'disasm [loop] - the assembly of the loops that were compiled; :disasm > loop.s writes it to a file')
