@@ -380,7 +380,9 @@ local raw = {
   { "near '='", function(_, text) return text and text:find('[-+*/]=') and 'Lua has no ' .. text:match('[-+*/]=') .. ': x = x + 1 is written out' or nil end },
   { "attempt to perform arithmetic on a table value %(%w+ '([%w_]+)'%)",
     function(word, text)
-      if text and text:find('%f[%w_]' .. word .. '%s*,.-=') then return ("'%s' is the whole list: local a, b = df.unpack(list) gives its elements"):format(word) end
+      if text and text:find('%f[%w_]' .. word .. '%s*,.-=') then
+        return ("'%s' is the whole list, and the elements are %s[1], %s[2], …: local a, b = df.unpack(list)"):format(word, word, word)
+      end
       return ("'%s' is a table of Lua: of a list the elements are %s[1], %s[2], …; df.tensor(%s) makes a value of numbers, df.stack(%s) a tensor of Outputs")
         :format(word, word, word, word, word)
     end },
