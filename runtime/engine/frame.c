@@ -156,12 +156,28 @@ static bool entered_dead(const dfi_frame *f) {
   return some;
 }
 
+/* Several owners: all variables of this one's part entered dead, perhaps not those of another's. What it has to send is
+ * sent dead, and what is sent to it is awaited; nothing else of its part runs. */
+static void start_dead_part(dfi_exec *x, const dfi_frame *f, dfi_record *r) {
+  const dfi_scope *s = f->scope;
+  for (uint32_t i = 0; i < s->nroots; i++) {
+    const dfi_pnode *p = r->nodes + s->roots[i];
+    const bool awaited = p->kind == DFI_K_TRANSFER && dfi_team_part(x, p) == DFI_RECEIVES;
+    if (!awaited) r->counts[s->roots[i]] |= DFI_DEAD;
+    push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
+  }
+  for (uint32_t i = 0; i < s->nenters; i++)
+    if (!s->enters[i]->constant) dfi_exec_send(x, r, s->enters[i]->edge[0], s->enters[i]->edge[1], DFI_DEAD);
+}
+
 /* All Enters have come: iteration 0 gets its tokens. */
 void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   const dfi_scope *s = f->scope;
   dfi_record *r = f->ring[0];
-  if (DFI_UNLIKELY(f->some_dead) && entered_dead(f)) { dfi_books_idle(x, r); return; }
+  const bool dead = DFI_UNLIKELY(f->some_dead) && entered_dead(f);
+  if (dead && !x->team) { dfi_books_idle(x, r); return; }
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
+  if (dead) { start_dead_part(x, f, r); return; }
   if (DFI_UNLIKELY(s->remat)) dfi_remat_begin(x, f);
   if (DFI_UNLIKELY(s->turner != NULL) && !f->some_dead && !x->timed) {
     dfi_books_turn(x, f);
@@ -177,9 +193,11 @@ void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   for (uint32_t i = 0; i < s->nenters; i++) {
     const dfi_pnode *p = s->enters[i];
     if (p->constant) continue;
-    if (p->merges && f->enter_dead[p->enter]) continue;     /* its Merge still hopes for the NextIteration, in vain */
-    x->count.merged += p->merges;
-    dfi_exec_send(x, r, p->edge[0], p->edge[1], f->enter_dead[p->enter] ? DFI_DEAD : 0);
+    const bool gone = f->enter_dead[p->enter];
+    /* its Merge still hopes for the NextIteration, in vain; another owner that waits for what it gives is told */
+    if (p->merges && gone && !x->team) continue;
+    x->count.merged += p->merges && !gone;
+    dfi_exec_send(x, r, p->edge[0], p->edge[1], gone ? DFI_DEAD : 0);
   }
 }
 
@@ -253,7 +271,7 @@ static bool boundary(dfi_exec *x, dfi_frame *f) {
 static __attribute__((noinline, cold)) bool tells_end(dfi_exec *x, dfi_record *r) {
   dfi_frame *f = r->frame;
   const dfi_scope *s = f->scope;
-  if (f->told == r->number || (f->some_dead && entered_dead(f))) return false;
+  if (f->told == r->number) return false;
   f->told = r->number;
   for (uint32_t i = 0; i < s->nends; i++) push(x, r, s->ends[i], 0);
   return true;

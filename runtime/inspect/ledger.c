@@ -123,7 +123,7 @@ static void from_enter(book *k, const dfi_record *r, const dfi_pnode *p) {
   if (p->constant) return;
   if (r->number) enter_in_vain(k, p);
   else if (!started(r)) enter(k, p->edge[0], p->edge[1], OWED);
-  else enter(k, p->edge[0], p->edge[1], dead && p->merges ? LOST : dead ? SENT_DEAD : SENT_LIVE);
+  else enter(k, p->edge[0], p->edge[1], dead && p->merges && !k->x->team ? LOST : dead ? SENT_DEAD : SENT_LIVE);
 }
 
 static void from_next(book *k, const dfi_record *r, const dfi_pnode *p) {
