@@ -71,9 +71,10 @@ static bool is_float(int32_t dtype) { return dtype < 32 && (DFC_FLOATS >> dtype 
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
-/* The library's windows begin inside of the image. */
+/* Windows that see more than all of the image are ours: the library may go over all of a window that has a place for
+ * each of a billion pixels beside it. */
 static bool axis_fits(const dfc_axis *a) {
-  return a->dilation == 1 && a->before < a->window && dfc_dnn_axis_fits(a, 0);
+  return a->dilation == 1 && a->window <= a->in && a->before < a->window && dfc_dnn_axis_fits(a, 0);
 }
 static bool pools(const dfc_window *p, int32_t dtype) {
   const double in = (double)p->n * (double)p->y.in * (double)p->x.in * (double)p->ci,
