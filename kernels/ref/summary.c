@@ -8,55 +8,14 @@
  */
 #include "../summary.h"
 #include "element.h"
+#include "summary_bytes.h"
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-/* ---- bytes ------------------------------------------------------------------------------------------------------ */
-typedef struct bytes { uint8_t *at; size_t n, cap; bool failed; } bytes;
-
-static void add(bytes *b, const void *from, size_t n) {
-  if (b->n + n > b->cap && !b->failed) {
-    const size_t cap = 2 * (b->n + n) + 64;
-    uint8_t *more = realloc(b->at, cap);
-    if (more) { b->at = more; b->cap = cap; } else b->failed = true;
-  }
-  if (b->failed) return;
-  if (n) memcpy(b->at + b->n, from, n);
-  b->n += n;
-}
-static void add_varint(bytes *b, uint64_t v) {
-  for (; v >= 128; v >>= 7) add(b, &(uint8_t){ (uint8_t)(v | 128) }, 1);
-  add(b, &(uint8_t){ (uint8_t)v }, 1);
-}
-static void add_text(bytes *b, uint32_t field, const void *text, size_t n) {
-  add_varint(b, field << 3 | 2);
-  add_varint(b, n);
-  add(b, text, n);
-}
 static void add_double(bytes *b, uint32_t field, double v) {
   if (v == 0) return;
-  add_varint(b, field << 3 | 1);
-  add(b, &v, sizeof v);
-}
-
-/* One value of a summary: what follows its tag. */
-static void add_value(bytes *b, const df_str *tag, const bytes *rest) {
-  bytes value = { 0 };
-  if (tag->length) add_text(&value, 1, tag->bytes, (size_t)tag->length);
-  add(&value, rest->at, rest->n);
-  add_text(b, 1, value.at, value.n);
-  b->failed |= value.failed || rest->failed;
-  free(value.at);
-}
-
-static int32_t give(df_kernel *k, bytes *b) {
-  df_tensor *out = b->failed ? NULL : dfk_out(k, 0, DF_STRING, 0, NULL);
-  if (b->failed) dfk_fail(k, DF_RESOURCE_EXHAUSTED, "no memory for a summary");
-  const bool ok = out && dfk_set_string(k, out, 0, b->n ? (const char *)b->at : "", (int64_t)b->n);
-  free(b->at);
-  return ok ? DF_OK : k->error->code;
+  bytes_add_varint(b, field << 3 | 1);
+  bytes_add(b, &v, sizeof v);
 }
 
 static const df_str *text_at(const df_tensor *t, int64_t i) { return (const df_str *)t->data + i; }
@@ -76,12 +35,12 @@ int32_t ref_scalar_summary(df_kernel *k) {
   for (int64_t i = 0; i < tags->size; i++) {
     bytes rest = { 0 };
     const float v = (float)number_at(values, i);
-    add_varint(&rest, 2 << 3 | 5);
-    add(&rest, &v, sizeof v);
-    add_value(&b, text_at(tags, i), &rest);
+    bytes_add_varint(&rest, 2 << 3 | 5);
+    bytes_add(&rest, &v, sizeof v);
+    bytes_add_value(&b, text_at(tags, i), &rest);
     free(rest.at);
   }
-  return give(k, &b);
+  return bytes_give(k, &b);
 }
 
 /* Limits that grow by a tenth from 1e-12 to 1e20 on both sides of 0: each bucket ends below its limit. */
@@ -102,11 +61,11 @@ static void add_buckets(bytes *b, int32_t n, const double *limit, const double *
   bytes ends = { 0 }, counts = { 0 };
   for (int32_t i = 0; i < n; i++) {
     if (count[i] == 0) while (i + 1 < n && count[i + 1] == 0) i++;
-    add(&ends, &limit[i], sizeof *limit);
-    add(&counts, &count[i], sizeof *count);
+    bytes_add(&ends, &limit[i], sizeof *limit);
+    bytes_add(&counts, &count[i], sizeof *count);
   }
-  add_text(b, 6, ends.at, ends.n);
-  add_text(b, 7, counts.at, counts.n);
+  bytes_add_text(b, 6, ends.at, ends.n);
+  bytes_add_text(b, 7, counts.at, counts.n);
   b->failed |= ends.failed || counts.failed;
   free(ends.at);
   free(counts.at);
@@ -141,12 +100,12 @@ int32_t ref_histogram_summary(df_kernel *k) {
   add_double(&histogram, 4, sum);
   add_double(&histogram, 5, squares);
   add_buckets(&histogram, n, limit, count);
-  add_text(&rest, 5, histogram.at, histogram.n);
+  bytes_add_text(&rest, 5, histogram.at, histogram.n);
   rest.failed |= histogram.failed;
-  add_value(&b, text_at(tag, 0), &rest);
+  bytes_add_value(&b, text_at(tag, 0), &rest);
   free(histogram.at);
   free(rest.at);
-  return give(k, &b);
+  return bytes_give(k, &b);
 }
 
 /* The message of a tensor's shape: { repeated { int64 size = 1 } dim = 2 }. */
@@ -154,12 +113,12 @@ static void add_shape(bytes *b, const df_tensor *t) {
   bytes shape = { 0 };
   for (int32_t d = 0; d < t->rank; d++) {
     bytes dim = { 0 };
-    if (t->dims[d]) { add_varint(&dim, 1 << 3); add_varint(&dim, (uint64_t)t->dims[d]); }
-    add_text(&shape, 2, dim.at, dim.n);
+    if (t->dims[d]) { bytes_add_varint(&dim, 1 << 3); bytes_add_varint(&dim, (uint64_t)t->dims[d]); }
+    bytes_add_text(&shape, 2, dim.at, dim.n);
     shape.failed |= dim.failed;
     free(dim.at);
   }
-  add_text(b, 2, shape.at, shape.n);
+  bytes_add_text(b, 2, shape.at, shape.n);
   b->failed |= shape.failed;
   free(shape.at);
 }
@@ -169,21 +128,21 @@ int32_t ref_tensor_summary(df_kernel *k) {
   if (tag->rank) return dfk_fail(k, DF_INVALID_ARGUMENT, "tag must be scalar");
   if (metadata->rank) return dfk_fail(k, DF_INVALID_ARGUMENT, "serialized_summary_metadata must be scalar");
   bytes tensor = { 0 }, rest = { 0 }, b = { 0 };
-  add_varint(&tensor, 1 << 3);
-  add_varint(&tensor, values->dtype);
+  bytes_add_varint(&tensor, 1 << 3);
+  bytes_add_varint(&tensor, values->dtype);
   add_shape(&tensor, values);
   if (values->dtype != DF_STRING) {
-    if (values->size) add_text(&tensor, 4, values->data, (size_t)(values->size * df_dtype_bytes(values->dtype)));
+    if (values->size) bytes_add_text(&tensor, 4, values->data, (size_t)(values->size * df_dtype_bytes(values->dtype)));
   } else for (int64_t i = 0; i < values->size; i++) {
-    add_text(&tensor, 8, text_at(values, i)->bytes, (size_t)text_at(values, i)->length);
+    bytes_add_text(&tensor, 8, text_at(values, i)->bytes, (size_t)text_at(values, i)->length);
   }
-  add_text(&rest, 8, tensor.at, tensor.n);
-  add_text(&rest, 9, text_at(metadata, 0)->bytes, (size_t)text_at(metadata, 0)->length);
+  bytes_add_text(&rest, 8, tensor.at, tensor.n);
+  bytes_add_text(&rest, 9, text_at(metadata, 0)->bytes, (size_t)text_at(metadata, 0)->length);
   rest.failed |= tensor.failed;
-  add_value(&b, text_at(tag, 0), &rest);
+  bytes_add_value(&b, text_at(tag, 0), &rest);
   free(tensor.at);
   free(rest.at);
-  return give(k, &b);
+  return bytes_give(k, &b);
 }
 
 /* ---- merging -------------------------------------------------------------------------------------------------- */
@@ -228,13 +187,13 @@ int32_t ref_merge_summary(df_kernel *k) {
           free(tags.at);
           return dfk_fail(k, DF_INVALID_ARGUMENT, "duplicate tag %.*s found in summary inputs", (int)t.n, t.text);
         }
-        add(&tags, &t, sizeof t);
+        bytes_add(&tags, &t, sizeof t);
         p += n;
       }
-      add(&b, s->bytes, (size_t)s->length);
+      bytes_add(&b, s->bytes, (size_t)s->length);
     }
   }
   b.failed |= tags.failed;
   free(tags.at);
-  return give(k, &b);
+  return bytes_give(k, &b);
 }

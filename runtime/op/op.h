@@ -147,7 +147,8 @@ typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
   X(function) X(host) X(array_v3) X(ref) X(train) X(resource) X(lstm) \
   X(list) X(sparse) X(ragged) X(optional) X(unknown) X(batch_norm) X(checkpoint) X(queue) \
   X(stack) X(table) X(trace) X(elementwise) X(candidate) X(summary) X(quantize) X(accumulator) \
-  X(staging) X(sets) X(bands) X(image)
+  X(staging) X(sets) X(bands) X(image) \
+  X(barrier) X(mutex)
 #define X(name) extern const dfi_op_table dfi_ops_##name;
 DFI_OP_TABLES(X)
 #undef X

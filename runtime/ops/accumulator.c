@@ -5,7 +5,7 @@
  * requires; taking empties the accumulator and counts its step on. The types of TensorFlow's first version
  * (ConditionalAccumulator) and of its second (ResourceConditionalAccumulator) differ in name only.
  */
-#include "op/op.h"
+#include "ops/accumulator.h"
 #include "op/run.h"
 #include "resource/resource.h"
 #include "resource/variable.h"
@@ -14,19 +14,7 @@
 
 enum { DTYPE, SHAPE, CONTAINER, SHARED_NAME, REDUCTION };
 
-typedef struct taker { struct taker *next; df_kernel *kernel; int64_t required; } taker;
-
-typedef struct accumulator {
-  dfi_handle      base;
-  char           *name;              /* owned */
-  uint8_t         dtype;             /* float16, float32 or float64 */
-  dfi_shape       shape;             /* of a gradient; may be unknown in part */
-  bool            mean;              /* what is taken is the sum divided by how many there are */
-  pthread_mutex_t lock;              /* guards what follows; taken before a run's inbox_lock */
-  int64_t         step, count;       /* gradients of this step and later ones count; so many are in `sum` */
-  df_tensor      *sum;               /* owned; NULL: count is 0 */
-  taker          *first, **last;     /* who waits, in line */
-} accumulator;
+typedef dfi_accumulator accumulator;
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
@@ -34,6 +22,8 @@ static void destroy(dfi_handle *h) {
   accumulator *a = (accumulator *)h;
   df_assert(!a->first);
   df_tensor_release(a->sum);
+  df_tensor_release(a->indices);
+  df_tensor_release(a->counts);
   pthread_mutex_destroy(&a->lock);
   dfi_free(a->name);
   dfi_free(a);
@@ -51,17 +41,20 @@ static dfi_handle *make(void *user, df_error *err) {
   return &a->base;
 }
 
-static int32_t kernel_accumulator(df_kernel *k) {
+static int32_t make_accumulator(df_kernel *k, bool sparse) {
   const char *shared = dfk_string(k, SHARED_NAME), *reduction = dfk_string(k, REDUCTION);
   const bool mean = !strcmp(reduction, "MEAN");
   if (!mean && strcmp(reduction, "SUM"))
     return dfk_fail(k, DF_INVALID_ARGUMENT, "reduction_type is '%s' but must be MEAN or SUM", reduction);
   const df_attr *shape = &k->attrs[SHAPE];
   accumulator like = { .name = (char *)(shared[0] ? shared : dfi_node_name(dfi_run_node(k->run))),
-                       .dtype = (uint8_t)dfk_int(k, DTYPE), .mean = mean,
+                       .dtype = (uint8_t)dfk_int(k, DTYPE), .mean = mean, .sparse = sparse,
                        .shape = shape->i < 0 ? dfi_shape_unknown() : dfi_shape_of((int32_t)shape->i, shape->ints) };
   accumulator *a = dfi_resource_get(k->run, DFI_ACCUMULATOR, dfk_string(k, CONTAINER), shared, make, &like, k->error);
   if (!a) return k->error->code;
+  if (a->sparse != sparse)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the session has an accumulator '%s' already, of %s gradients", a->name,
+                    a->sparse ? "sparse" : "dense");
   if (a->dtype != like.dtype || a->mean != mean || !dfi_shape_equal(&a->shape, &like.shape)) {
     char has[160], asked[160];
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the session has an accumulator '%s' already, the %s of %s, not the %s of "
@@ -72,55 +65,70 @@ static int32_t kernel_accumulator(df_kernel *k) {
   return DF_OK;
 }
 
+static int32_t kernel_accumulator(df_kernel *k) { return make_accumulator(k, false); }
+static int32_t kernel_sparse_accumulator(df_kernel *k) { return make_accumulator(k, true); }
+
 /* Input 0 of a kernel, borrowed; NULL where it is none (error is filled). */
-static accumulator *accumulator_in(df_kernel *k) {
+static accumulator *any_accumulator_in(df_kernel *k) {
   dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (h && h->type == DFI_ACCUMULATOR) return (accumulator *)h;
   dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be an accumulator",
            h ? "a handle of something else" : "not a handle");
   return NULL;
 }
+static accumulator *accumulator_in(df_kernel *k, bool sparse) {
+  accumulator *a = any_accumulator_in(k);
+  if (!a || a->sparse == sparse) return a;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "accumulator '%s' adds up %s gradients, not %s ones", a->name,
+           a->sparse ? "sparse" : "dense", sparse ? "sparse" : "dense");
+  return NULL;
+}
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-static void add(df_tensor *sum, const df_tensor *x) {
-  for (int64_t i = 0; i < x->size; i++) {
-    if (x->dtype == DF_FLOAT32) ((float *)sum->data)[i] += ((const float *)x->data)[i];
-    else if (x->dtype == DF_FLOAT64) ((double *)sum->data)[i] += ((const double *)x->data)[i];
+void dfi_accumulator_add(uint8_t dtype, void *to, const void *from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    if (dtype == DF_FLOAT32) ((float *)to)[i] += ((const float *)from)[i];
+    else if (dtype == DF_FLOAT64) ((double *)to)[i] += ((const double *)from)[i];
     else {
-      uint16_t *to = (uint16_t *)sum->data + i;
-      *to = dfk_f16_from_float(dfk_f16_to_float(*to) + dfk_f16_to_float(((const uint16_t *)x->data)[i]));
+      uint16_t *at = (uint16_t *)to + i;
+      *at = dfk_f16_from_float(dfk_f16_to_float(*at) + dfk_f16_to_float(((const uint16_t *)from)[i]));
     }
   }
 }
 
-static void divide(df_tensor *sum, int64_t by) {
-  for (int64_t i = 0; i < sum->size; i++) {
-    if (sum->dtype == DF_FLOAT32) ((float *)sum->data)[i] /= (float)by;
-    else if (sum->dtype == DF_FLOAT64) ((double *)sum->data)[i] /= (double)by;
+void dfi_accumulator_divide(uint8_t dtype, void *to, int64_t n, int64_t by) {
+  for (int64_t i = 0; i < n; i++) {
+    if (dtype == DF_FLOAT32) ((float *)to)[i] /= (float)by;
+    else if (dtype == DF_FLOAT64) ((double *)to)[i] /= (double)by;
     else {
-      uint16_t *to = (uint16_t *)sum->data + i;
-      *to = dfk_f16_from_float(dfk_f16_to_float(*to) / (float)by);
+      uint16_t *at = (uint16_t *)to + i;
+      *at = dfk_f16_from_float(dfk_f16_to_float(*at) / (float)by);
     }
   }
 }
 
 /* ---- who takes --------------------------------------------------------------------------------------------------- */
 
-/* What the first in line takes, owned; the accumulator begins anew. NULL: there is not enough yet, or nobody. */
-static df_tensor *taken(accumulator *a) {
-  if (!a->first || a->count < a->first->required) return NULL;
-  df_tensor *t = a->sum;
-  if (a->mean) divide(t, a->count);
-  a->sum = NULL;
+/* What somebody takes, owned. sum NULL: nothing. */
+typedef struct haul { df_tensor *sum, *indices; } haul;
+
+/* What the first in line takes; the accumulator begins anew. Nothing: there is not enough yet, or nobody. */
+static haul taken(accumulator *a) {
+  if (!a->first || a->count < a->first->required) return (haul){ 0 };
+  const haul h = { a->sum, a->indices };
+  if (a->mean && a->sparse) dfi_sparse_divide(a);
+  else if (a->mean) dfi_accumulator_divide(a->dtype, h.sum->data, h.sum->size, a->count);
+  df_tensor_release(a->counts);
+  a->sum = a->indices = a->counts = NULL;
   a->count = 0;
   a->step++;
-  return t;
+  return h;
 }
 
-static taker *leave(accumulator *a, const df_kernel *k) {
-  for (taker **at = &a->first; *at; at = &(*at)->next) {
-    taker *t = *at;
+static dfi_taker *leave(accumulator *a, const df_kernel *k) {
+  for (dfi_taker **at = &a->first; *at; at = &(*at)->next) {
+    dfi_taker *t = *at;
     if (k && t->kernel != k) continue;
     *at = t->next;
     if (a->last == &t->next) a->last = at;
@@ -129,23 +137,28 @@ static taker *leave(accumulator *a, const df_kernel *k) {
   return NULL;
 }
 
+static int32_t give(const accumulator *a, df_kernel *k, haul mine) {
+  if (a->sparse) return dfi_sparse_give(a, k, mine.indices, mine.sum);
+  dfk_out_tensor(k, 0, mine.sum);
+  return DF_OK;
+}
+
 /* Completes who has left the line with what it takes; no lock is held. */
-static void hand(taker *t, df_tensor *mine) {
+static void hand(const accumulator *a, dfi_taker *t, haul mine) {
   df_kernel *k = t->kernel;
   dfi_free(t);
-  dfk_out_tensor(k, 0, mine);
-  dfk_complete(k, DF_OK);
+  dfk_complete(k, give(a, k, mine));
 }
 
 /* The run of this call stops; the next in line may require less. */
 static void stop(df_kernel *k, void *user) {
   accumulator *a = user;
   pthread_mutex_lock(&a->lock);
-  taker *t = leave(a, k);
-  df_tensor *next = t ? taken(a) : NULL;
-  taker *who = next ? leave(a, NULL) : NULL;
+  dfi_taker *t = leave(a, k);
+  const haul next = t ? taken(a) : (haul){ 0 };
+  dfi_taker *who = next.sum ? leave(a, NULL) : NULL;
   pthread_mutex_unlock(&a->lock);
-  if (who) hand(who, next);
+  if (who) hand(a, who, next);
   if (!t) return;                                          /* somebody is completing it */
   dfi_free(t);
   dfk_complete(k, dfk_fail(k, DF_CANCELLED, "the call to accumulator '%s' was cancelled", a->name));
@@ -154,7 +167,7 @@ static void stop(df_kernel *k, void *user) {
 static void describe(df_kernel *k, void *user, char *text, size_t bytes) {
   accumulator *a = user;
   pthread_mutex_lock(&a->lock);
-  const taker *t = a->first;
+  const dfi_taker *t = a->first;
   while (t && t->kernel != k) t = t->next;
   if (t) snprintf(text, bytes, "waits for %lld gradients in accumulator '%s', which has %lld of step %lld",
                   (long long)t->required, a->name, (long long)a->count, (long long)a->step);
@@ -162,29 +175,29 @@ static void describe(df_kernel *k, void *user, char *text, size_t bytes) {
   pthread_mutex_unlock(&a->lock);
 }
 
-static int32_t kernel_take(df_kernel *k) {
-  accumulator *a = accumulator_in(k);
+static int32_t take(df_kernel *k, accumulator *a, uint8_t dtype) {
   int64_t required;
   if (!a || !dfk_integer(k, 1, "num_required", &required)) return k->error->code;
-  if (k->out_dtype[0] != a->dtype)
+  if (dtype != a->dtype)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "accumulator '%s' holds %s but %s is asked for", a->name,
-                    df_dtype_name(a->dtype), df_dtype_name(k->out_dtype[0]));
+                    df_dtype_name(a->dtype), df_dtype_name(dtype));
   if (required < 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "num_required is %lld but must be at least 1", (long long)required);
-  taker *t = dfi_xcalloc(1, sizeof *t);
-  *t = (taker){ .kernel = k, .required = required };
+  dfi_taker *t = dfi_xcalloc(1, sizeof *t);
+  *t = (dfi_taker){ .kernel = k, .required = required };
   pthread_mutex_lock(&a->lock);
   *a->last = t;
   a->last = &t->next;
-  df_tensor *mine = a->first == t ? taken(a) : NULL;
-  if (mine) leave(a, k);
+  const haul mine = a->first == t ? taken(a) : (haul){ 0 };
+  if (mine.sum) leave(a, k);
   else dfk_on_stop(k, stop, describe, a);
   pthread_mutex_unlock(&a->lock);
-  if (!mine) return DFK_PENDING;
+  if (!mine.sum) return DFK_PENDING;
   dfi_free(t);
-  dfk_out_tensor(k, 0, mine);
-  return DF_OK;
+  return give(a, k, mine);
 }
+static int32_t kernel_take(df_kernel *k) { return take(k, accumulator_in(k, false), k->out_dtype[0]); }
+static int32_t kernel_sparse_take(df_kernel *k) { return take(k, accumulator_in(k, true), k->out_dtype[1]); }
 
 /* ---- who gives --------------------------------------------------------------------------------------------------- */
 
@@ -210,26 +223,27 @@ static int32_t put(accumulator *a, df_kernel *k) {
     a->sum = dfi_tensor_make(x->dtype, x->rank, x->dims);
     if (!a->sum) return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for the sum of accumulator '%s'", a->name);
     if (x->size) memcpy(a->sum->data, x->data, (size_t)(x->size * df_dtype_bytes(x->dtype)));
-  } else add(a->sum, x);
+  } else dfi_accumulator_add(x->dtype, a->sum->data, x->data, x->size);
   a->count++;
   return DF_OK;
 }
 
-static int32_t kernel_apply(df_kernel *k) {
-  accumulator *a = accumulator_in(k);
+static int32_t apply(df_kernel *k, accumulator *a) {
   int64_t step;
   if (!a || !dfk_integer(k, 1, "local_step", &step)) return k->error->code;
   pthread_mutex_lock(&a->lock);
-  const int32_t code = step < a->step ? DF_OK : put(a, k);
-  df_tensor *mine = code ? NULL : taken(a);
-  taker *t = mine ? leave(a, NULL) : NULL;
+  const int32_t code = step < a->step ? DF_OK : a->sparse ? dfi_sparse_put(a, k) : put(a, k);
+  const haul mine = code ? (haul){ 0 } : taken(a);
+  dfi_taker *t = mine.sum ? leave(a, NULL) : NULL;
   pthread_mutex_unlock(&a->lock);
-  if (t) hand(t, mine);
+  if (t) hand(a, t, mine);
   return code;
 }
+static int32_t kernel_apply(df_kernel *k) { return apply(k, accumulator_in(k, false)); }
+static int32_t kernel_sparse_apply(df_kernel *k) { return apply(k, accumulator_in(k, true)); }
 
 static int32_t kernel_set_step(df_kernel *k) {
-  accumulator *a = accumulator_in(k);
+  accumulator *a = any_accumulator_in(k);
   int64_t step;
   if (!a || !dfk_integer(k, 1, "new_global_step", &step)) return k->error->code;
   pthread_mutex_lock(&a->lock);
@@ -239,7 +253,7 @@ static int32_t kernel_set_step(df_kernel *k) {
 }
 
 static int32_t kernel_count(df_kernel *k) {
-  accumulator *a = accumulator_in(k);
+  accumulator *a = any_accumulator_in(k);
   if (!a) return k->error->code;
   pthread_mutex_lock(&a->lock);
   k->out[0] = (df_value){ .kind = DF_SCALAR, .dtype = DF_INT32, .as.i32 = (int32_t)a->count };
@@ -260,20 +274,28 @@ static int32_t shape_take(dfi_infer *c) {
 }
 
 #define FLOATS "dtype=float16|float32|float64"
-#define ACCUMULATOR(TYPE) \
+#define ACCUMULATOR(TYPE, KERNEL, WHAT) \
   { .type = TYPE, .in = "", .out = "handle:handle", \
     .attrs = "dtype:dtype shape:shape container:string='' shared_name:string='' reduction_type:string='MEAN'", \
-    .doc = "a handle of the session's accumulator: gradients of dtype[shape] are added up until their mean, or SUM, " \
+    .doc = "a handle of the session's accumulator: " WHAT " of dtype[shape] are added up until their mean, or SUM, " \
            "is taken", \
-    .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_accumulator } }
+    .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = KERNEL } }
 #define CALL(TYPE, IN, OUT, ATTRS, TYPES, WAITS, SHAPE_, KERNEL, DOC) \
   { .type = TYPE, .in = "handle:handle" IN, .out = OUT, .attrs = ATTRS, .types = TYPES, .doc = DOC, .stateful = true, \
     .effect = true, .waits = WAITS, .no_grad = true, .shape = SHAPE_, .kernel = { [DF_REF] = KERNEL } }
 #define BOTH(TYPE, ...) CALL("Accumulator" TYPE, __VA_ARGS__), CALL("ResourceAccumulator" TYPE, __VA_ARGS__)
 
 static const df_op ops[] = {
-  ACCUMULATOR("ConditionalAccumulator"),
-  ACCUMULATOR("ResourceConditionalAccumulator"),
+  ACCUMULATOR("ConditionalAccumulator", kernel_accumulator, "gradients"),
+  ACCUMULATOR("ResourceConditionalAccumulator", kernel_accumulator, "gradients"),
+  ACCUMULATOR("SparseConditionalAccumulator", kernel_sparse_accumulator, "rows of gradients"),
+  CALL("SparseAccumulatorApplyGradient",
+       " local_step:int64 gradient_indices:int64 gradient_values:dtype gradient_shape:int64", "",
+       "has_known_shape:bool", FLOATS, false, NULL, kernel_sparse_apply,
+       "adds the rows of a gradient at their indices, which rise, unless its step is older than the accumulator's"),
+  CALL("SparseAccumulatorTakeGradient", " num_required:int32", "indices:int64 values:dtype shape:int64", "dtype:dtype",
+       FLOATS, true, NULL, kernel_sparse_take,
+       "the rows that gradients had, each the mean, or the sum, of those that had it, once num_required are there"),
   BOTH("ApplyGradient", " local_step:int64 gradient:dtype", "", "", FLOATS, false, NULL, kernel_apply,
        "adds a gradient, unless its step is older than the accumulator's"),
   BOTH("TakeGradient", " num_required:int32", "average:dtype", "dtype:dtype", FLOATS, true, shape_take, kernel_take,

@@ -486,6 +486,29 @@ int32_t dfi_queue_peek(dfi_queue *q, df_kernel *k, int64_t index) {
   return join(q, k, PEEK, index + 1, false, false);
 }
 
+bool dfi_queue_put(dfi_queue *q, df_value *cell) {
+  dfi_line done = { NULL, &done.first };
+  df_assert(q->capacity == INT64_MAX);
+  pthread_mutex_lock(&q->lock);
+  const bool room = dfi_cells_room(q, 1);
+  if (room) {
+    dfi_cells_push(q, cell);
+    move_on(q, &done);
+  }
+  pthread_mutex_unlock(&q->lock);
+  complete(q, &done);
+  return room;
+}
+
+void dfi_queue_shut(dfi_queue *q) {
+  dfi_line done = { NULL, &done.first };
+  pthread_mutex_lock(&q->lock);
+  q->closed = true;
+  move_on(q, &done);
+  pthread_mutex_unlock(&q->lock);
+  complete(q, &done);
+}
+
 void dfi_queue_clear(dfi_queue *q) {
   dfi_line done = { NULL, &done.first };
   pthread_mutex_lock(&q->lock);

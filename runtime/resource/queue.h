@@ -74,6 +74,11 @@ int32_t dfi_queue_dequeue_many(dfi_queue *q, df_kernel *k, int64_t wanted, bool 
 int32_t dfi_queue_close(dfi_queue *q, df_kernel *k, bool cancel_pending);
 /* The element that would be the `index`-th to be taken, which stays: waits until it is there. */
 int32_t dfi_queue_peek(dfi_queue *q, df_kernel *k, int64_t index);
+/* An element from inside the library, for a queue without a bound, also where it is closed: n values, and room for one
+ * more where the queue numbers its elements; consumed when it is there. False: out of memory. */
+bool    dfi_queue_put(dfi_queue *q, df_value *cell);
+/* Closes it, also again. */
+void    dfi_queue_shut(dfi_queue *q);
 /* Takes all elements out and lets them go: who waits for room goes on. */
 void    dfi_queue_clear(dfi_queue *q);
 /* In one step: the queue lets its elements go and holds those of `from` instead, in their order, and `from` none. Who

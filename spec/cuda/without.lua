@@ -2,13 +2,15 @@
 --- the host under soft placement. spec/device/gpu_ops_spec.lua reads the list: each op without a kernel is here, and none that has one.
 local M = {
   { why = 'works on strings, files or the terminal', [[
-    AsString DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary MergeSummary MergeV2Checkpoints PrintV2 ReduceJoin
+    AsString AudioSummary AudioSummaryV2 DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary ImageSummary MergeSummary MergeV2Checkpoints PrintV2 ReduceJoin
     RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename StaticRegexFullMatch StringFormat StringJoin
     StringLength StringLower StringSplit StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
     StringUpper Substr TensorSummaryV2 WriteWholeFile ]] },
   { why = 'calls Lua, notes values for Lua, or is unknown', 'HostCall HostCallStateless Trace Unknown' },
   { why = 'a queue, a stack, a hash table, an accumulator, a staging area or an optional: the host holds it and callers wait there', [[
-    AccumulatorApplyGradient AccumulatorNumAccumulated AccumulatorSetGlobalStep AccumulatorTakeGradient ConditionalAccumulator
+    AccumulatorApplyGradient AccumulatorNumAccumulated AccumulatorSetGlobalStep AccumulatorTakeGradient Barrier BarrierClose
+    BarrierIncompleteSize BarrierInsertMany BarrierReadySize BarrierTakeMany ConditionalAccumulator ConsumeMutexLock MutexLock MutexV2
+    SparseAccumulatorApplyGradient SparseAccumulatorTakeGradient SparseConditionalAccumulator
     FIFOQueue FIFOQueueV2 HashTable HashTableV2 InitializeTable InitializeTableV2 LookupTableExport LookupTableExportV2
     LookupTableFilled LookupTableFind LookupTableFindV2 LookupTableImport LookupTableImportV2 LookupTableInsert LookupTableInsertV2
     LookupTableRemoveV2 LookupTableSize LookupTableSizeV2 MutableDenseHashTableV2 MutableHashTable MutableHashTableOfTensors

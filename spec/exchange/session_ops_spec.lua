@@ -396,3 +396,226 @@ describe('a sampler that learns', function()
     end)
   end
 end)
+
+describe('a sparse accumulator', function()
+  before_each(function() df.reset() end)
+  local function accumulator(reduction, dtype, shape)
+    return op('SparseConditionalAccumulator', {}, { dtype = dtype or 'float32', shape = shape, reduction_type = reduction, shared_name = reduction .. (dtype or '') })
+  end
+  local function put(a, step, indices, values, shape)
+    return effect(df.default_graph(), 'SparseAccumulatorApplyGradient',
+                  { a, df.int64(step), df.constant(indices, 'int64'), values, df.constant(shape or {}, 'int64', { shape and #shape or 0 }) },
+                  { has_known_shape = shape ~= nil })
+  end
+  local function take(a, n, dtype)
+    return { op('SparseAccumulatorTakeGradient', { a, df.int32(n) }, { dtype = dtype or 'float32' }) }
+  end
+  local function rows(r)
+    local list = {}
+    for i, v in ipairs(r[1]:list()) do list[i] = tonumber((text(v))) end
+    return list, r[2]:totable()
+  end
+
+  for reduction, values in pairs{ MEAN = { { 1, 2 }, { 1, 1 }, { 5, 26 / 3 }, { 5, 5 } }, SUM = { { 1, 2 }, { 1, 1 }, { 15, 26 }, { 5, 5 } } } do
+    it('gives what TensorFlow gives: each row by how many had it, and the rest: ' .. reduction, function()
+      local a = accumulator(reduction, nil, { 5, 2 })
+      for _, one in ipairs{ put(a, 0, { 0, 2 }, df.float32{ { 1, 2 }, { 3, 4 } }), put(a, 0, { 1, 2, 4 }, df.float32{ { 1, 1 }, { 2, 2 }, { 5, 5 } }),
+                            put(a, 0, { 2 }, df.float32{ { 10, 20 } }, { 5, 2 }) } do df.run(one) end
+      assert.equal(3, df.run(op('AccumulatorNumAccumulated', { a })))
+      local r = df.run(take(a, 2))
+      local indices, found = rows(r)
+      assert.same({ 0, 1, 2, 4 }, indices)
+      for i, row in ipairs(values) do for j, v in ipairs(row) do assert.is_true(math.abs(v - found[i][j]) < 1e-5) end end
+      assert.equal('5 2', table.concat({ text(r[3]:list()[1]), text(r[3]:list()[2]) }, ' '))
+      df.run(put(a, 0, { 0 }, df.float32{ { 9, 9 } }))                                    -- of an older step
+      assert.equal(0, df.run(op('AccumulatorNumAccumulated', { a })))
+      df.run(put(a, 1, { 3, 1 }, df.float32{ { 9, 9 }, { 7, 7 } }))
+      df.run(put(a, 1, { 1, 3 }, df.float32{ { 1, 1 }, { 2, 2 } }))
+      indices, found = rows(df.run(take(a, 1)))
+      assert.same({ 1, 3, 1 }, indices)
+      local both = reduction == 'MEAN' and 5.5 or 11
+      assert.same({ { 1, 1 }, { both, both }, { 7, 7 } }, found)
+    end)
+  end
+
+  it('refuses rows that are not its own, and dense gradients', function()
+    local a = accumulator('MEAN', nil, { 5, 2 })
+    local function says(what, ...) assert.matches(what, message_of(df.run, put(a, ...))) end
+    says('gradient_indices%[0%] is 5, not a row', 0, { 5 }, df.float32{ { 9, 9 } })
+    says('gradient_indices%[1%] is %-1, not a row', 0, { 1, -1 }, df.float32{ { 9, 9 }, { 9, 9 } })
+    says('rows of float32%[5,2%] but is given those of float32%[1,3%]', 0, { 1 }, df.float32{ { 9, 9, 9 } })
+    says('but is given those of', 0, { 1 }, df.float32{ { 9, 9 } }, { 4, 2 })
+    says('but is given those of', 0, { 1 }, df.float32{ { 9, 9 } }, { 5, 3 })
+    says('expected %[n%] and %[n, ...%]', 0, { 1, 2 }, df.float32{ { 9, 9 } })
+    local dense = effect(df.default_graph(), 'AccumulatorApplyGradient', { a, df.int64(0), df.float32{ { 1, 2 } } })
+    assert.matches('adds up sparse gradients, not dense ones', message_of(df.run, dense))
+    local other = op('ConditionalAccumulator', {}, { dtype = 'float32', shape = { 5, 2 }, shared_name = 'MEAN' })
+    df.run(put(a, 0, { 1 }, df.float32{ { 9, 9 } }))
+    assert.matches("'MEAN' already, of sparse gradients", message_of(df.run, op('AccumulatorNumAccumulated', { other })))
+  end)
+
+  it('lets who takes wait, and takes any shape where it has none', function()
+    local a = accumulator('MEAN', 'float64', { -1 })
+    local h = df.start(take(a, 2, 'float64'))
+    assert.is_false(h:done())
+    df.run(put(a, 0, { 7 }, df.float64{ 1.5 }))
+    assert.is_false(h:done())
+    df.run(put(a, 0, { 8 }, df.float64{ 2.5 }))
+    local r = h:wait()
+    assert.same({ 7, 8 }, (rows(r)))
+    assert.same({ 1.5, 2.5 }, r[2]:totable())
+    assert.equal('-1', text(r[3]:list()[1]))
+  end)
+end)
+
+describe('a barrier', function()
+  before_each(function() df.reset() end)
+  local function barrier(name) return op('Barrier', {}, { component_types = { 'float32', 'int32' }, shapes = { { 2 }, {} }, shared_name = name or 'b' }) end
+  local function put(b, keys, values, component)
+    return effect(df.default_graph(), 'BarrierInsertMany', { b, df.constant(keys, 'string', { #keys }), values }, { component_index = component })
+  end
+  local function take(b, n, few)
+    local outputs = { op('BarrierTakeMany', { b, df.int32(n) }, { component_types = { 'float32', 'int32' }, allow_small_batch = few }) }
+    return outputs
+  end
+  local function sizes(b) return df.run(op('BarrierReadySize', { b })) .. ' ' .. df.run(op('BarrierIncompleteSize', { b })) end
+  local function keys_of(r) return table.concat(r[2]:totable(), ' ') end
+
+  it('gives whole elements, by the calls that brought their keys, as TensorFlow does', function()
+    local b = barrier()
+    df.run(put(b, { 'a', 'b', 'c' }, df.float32{ { 1, 2 }, { 3, 4 }, { 5, 6 } }, 0))
+    assert.equal('0 3', sizes(b))
+    df.run(put(b, { 'c', 'a' }, df.int32{ 30, 10 }, 1))
+    assert.equal('2 1', sizes(b))
+    local r = df.run(take(b, 1))
+    assert.equal('c', keys_of(r))
+    assert.same({ { 5, 6 } }, r[3]:totable())
+    assert.same({ 30 }, r[4]:totable())
+    assert.equal('-9223372036854775808', text(r[1]:list()[1]))
+    df.run(put(b, { 'z' }, df.int32{ 9 }, 1))                               -- a later call: a later place
+    df.run(put(b, { 'z' }, df.float32{ { 9, 9 } }, 0))
+    df.run(put(b, { 'b' }, df.int32{ 20 }, 1))
+    r = df.run(take(b, 3))
+    assert.equal('a b z', keys_of(r))
+    assert.equal('-9223372036854775807', text(r[1]:list()[3]))
+  end)
+
+  it('that is closed takes no new keys, gives what becomes whole, and then nothing', function()
+    local b = barrier()
+    df.run(put(b, { 'a', 'b' }, df.float32{ { 1, 2 }, { 3, 4 } }, 0))
+    df.run(put(b, { 'a' }, df.int32{ 10 }, 1))
+    assert.matches("key 'b' of barrier 'b' has component 0 already", message_of(df.run, put(b, { 'b' }, df.float32{ { 0, 0 } }, 0)))
+    local close = effect(df.default_graph(), 'BarrierClose', { b })
+    df.run(close)
+    assert.equal('cancelled', select(2, pcall(df.run, close)).code)
+    assert.equal('cancelled', select(2, pcall(df.run, put(b, { 'n' }, df.int32{ 1 }, 1))).code)
+    assert.equal('out_of_range', select(2, pcall(df.run, take(b, 5))).code)
+    assert.equal('a', keys_of(df.run(take(b, 5, true))))
+    local h = df.start(take(b, 1))
+    assert.is_false(h:done())                                                -- b may yet come
+    df.run(put(b, { 'b' }, df.int32{ 20 }, 1))
+    assert.equal('b', keys_of(h:wait()))
+    assert.equal('0 0', sizes(b))
+    assert.equal('out_of_range', select(2, pcall(df.run, take(b, 1))).code)
+    assert.equal('out_of_range', select(2, pcall(df.run, take(b, 1, true))).code)
+  end)
+
+  it('that is closed for good lets go what is incomplete, and who waits for it', function()
+    local b = barrier()
+    df.run(put(b, { 'a' }, df.float32{ { 1, 2 } }, 0))
+    local h = df.start(take(b, 1))
+    df.run(effect(df.default_graph(), 'BarrierClose', { b }, { cancel_pending_enqueues = true }))
+    assert.equal('out_of_range', select(2, pcall(h.wait, h)).code)
+    assert.equal('0 0', sizes(b))
+    assert.equal('cancelled', select(2, pcall(df.run, put(b, { 'a' }, df.int32{ 1 }, 1))).code)
+  end)
+
+  it('says what does not fit it', function()
+    local b = barrier()
+    assert.matches('component_index is 2', message_of(df.run, put(b, { 'a' }, df.int32{ 1 }, 2)))
+    assert.matches('component 1 of barrier .b. is int32%[%] but float32%[%] was given', message_of(df.run, put(b, { 'a' }, df.float32{ 1 }, 1)))
+    assert.matches('expected %[n%] and %[n, ...%]', message_of(df.run, put(b, { 'a', 'b' }, df.int32{ 1 }, 1)))
+    assert.matches('num_elements is 0', message_of(df.run, take(b, 0)))
+    assert.matches('2 component_types and 0 shapes', message_of(df.run, op('BarrierReadySize', { op('Barrier', {}, { component_types = { 'int32', 'int32' } }) })))
+    assert.matches('capacity is 4', message_of(df.run, op('BarrierReadySize', { op('Barrier', {}, { component_types = { 'int32' }, shapes = { {} }, capacity = 4 }) })))
+  end)
+end)
+
+describe('a mutex', function()
+  before_each(function() df.reset() end)
+  local function critical(fn)
+    local lock = op('MutexLock', { op('MutexV2', {}, { shared_name = 'm' }) })
+    local result = df.control_dependencies({ lock }, fn)
+    return df.control_dependencies({ result }, function()
+      local consumed = effect(df.default_graph(), 'ConsumeMutexLock', { lock })
+      return df.control_dependencies({ consumed }, function() return df.identity(result) end)
+    end), lock
+  end
+
+  it('is held by one run at a time, and goes to the next in line', function()
+    local q = df.FIFOQueue(1, { 'float32' }, { shapes = { {} } })
+    local x = df.placeholder('float32', {})
+    local inside = critical(function() return q:dequeue() * x end)
+    local first, second = df.start(inside, { [x] = 2 }), df.start(inside, { [x] = 3 })
+    local put = q:enqueue(df.float32(5))
+    df.run(put)
+    assert.equal(10, first:wait())
+    assert.is_false(second:done())
+    df.run(put)
+    assert.equal(15, second:wait())
+    df.run(put)
+    assert.equal(20, df.run(inside, { [x] = 4 }))
+  end)
+
+  it('goes on where a run that holds it or waits for it ends early, or lets its lock go', function()
+    local q = df.FIFOQueue(1, { 'float32' }, { shapes = { {} } })
+    local inside, lock = critical(function() return q:dequeue() end)
+    local first, second, third = df.start(inside), df.start(inside), df.start(inside)
+    second:cancel()
+    assert.equal('cancelled', select(2, pcall(second.wait, second)).code)
+    first:cancel()
+    assert.equal('cancelled', select(2, pcall(first.wait, first)).code)
+    df.run(q:enqueue(df.float32(7)))
+    assert.equal(7, third:wait())
+    df.run(lock.op)                                                        -- its value ends with the run
+    df.run(q:enqueue(df.float32(8)))
+    assert.equal(8, df.run(inside, {}, { timeout = 20 }))
+  end)
+end)
+
+describe('a summary of pictures or sounds', function()
+  before_each(function() df.reset() end)
+  local function pixels(summary)
+    local png = summary:sub((assert(summary:find('\137PNG', 1, true))), (select(2, assert(summary:find('IEND....', 1)))))
+    local path = os.tmpname()
+    local f = assert(io.open(path, 'wb'))
+    f:write(png)
+    f:close()
+    local picture = df.data.image(path)
+    os.remove(path)
+    return picture
+  end
+
+  it('has the bytes that TensorFlow writes of a sound', function()
+    local sound = df.constant({ { { 0.5, -0.5 }, { 1, -1 }, { 2, 1e-5 } } }, 'float32')
+    local hex = df.run(op('AudioSummaryV2', { df.constant 'a', sound, df.float32(8000) })):gsub('.', function(c) return ('%02x'):format(c:byte()) end)
+    assert.equal('0a5b0a09612f617564696f2f30324e0d0000fa45100218032238524946463000000057415645666d74201000000001000200401f0000007d0000' ..
+                 '04001000646174610c000000004000c0ff7f0080ff7f00002a09617564696f2f776176', hex)
+    local one = df.run(op('AudioSummary', { df.constant 'a', df.ones{ 3, 4 } }, { sample_rate = 8000, max_outputs = 1 }))
+    assert.is_truthy(one:find('a/audio2', 1, true))                           -- without a number
+    assert.matches('sample_rate is 0', message_of(df.run, op('AudioSummaryV2', { df.constant 'a', sound, df.float32(0) })))
+    assert.matches('expected %[batch, frames%]', message_of(df.run, op('AudioSummaryV2', { df.constant 'a', df.ones{ 3 }, df.float32(8) })))
+  end)
+
+  it('has pictures in bytes, the greatest white, what is not finite red', function()
+    local x = df.constant({ { { { -1.5, 0.25, 1 } }, { { 0, 2, 3 } } }, { { { 0 / 0, 0, 0 } }, { { 1, 2, 3 } } } }, 'float32')
+    local s = df.run(op('ImageSummary', { df.constant 't', x }))
+    assert.is_truthy(s:find('t/image/0', 1, true) and s:find('t/image/1', 1, true))
+    assert.same({ 64, 138, 170, 128, 212, 255 }, pixels(s):reshape{ 6 }:totable())
+    assert.same({ 255, 0, 0, 85, 170, 255 }, pixels(s:sub((s:find('t/image/1', 1, true)))):reshape{ 6 }:totable())
+    s = df.run(op('ImageSummary', { df.constant 'u', df.constant({ { { { 0 }, { 30 } }, { { 60 }, { 210 } } } }, 'uint8') }, { max_images = 1 }))
+    assert.is_nil(s:find('u/image/', 1, true))
+    assert.matches('1, 3 or 4 channels', message_of(df.run, op('ImageSummary', { df.constant 't', df.ones{ 1, 2, 2, 2 } })))
+    assert.matches('max_images is 0', message_of(df.run, op('ImageSummary', { df.constant 't', df.ones{ 1, 2, 2, 3 } }, { max_images = 0 })))
+  end)
+end)

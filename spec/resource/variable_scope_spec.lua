@@ -109,6 +109,8 @@ describe('get_variable', function()
     near(df.run(df.cast(df.get_variable('h', { 2 }, { initializer = df.nn.initializers.ones, dtype = 'bfloat16' }), 'float32')), { 1, 1 })
     assert.equal('text', df.run(df.get_variable('s', {}, { initializer = 'text', dtype = 'string' })))
     fails(function() df.get_variable('i', { 2 }, { initializer = 'zeroes', dtype = 'float32' }) end, "there is no initializer 'zeroes'")
+    fails(function() df.get_variable('nope', { initializer = 'nope' }) end, "there is no initializer 'nope'; a variable of strings has dtype = 'string'")
+    fails(function() df.get_variable('near', { 2 }, { initializer = 'zero' }) end, "did you mean 'zeros'?")
     local none = select(2, pcall(df.get_variable, 'j', { 2 }, { initializer = 'values', dtype = 'float32' })).message
     assert.is_nil(none:find("'value'", 1, true))                       -- no hint at what is no initializer either
     local frozen = df.get_variable('f', {}, { trainable = false })

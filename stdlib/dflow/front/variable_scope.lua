@@ -106,11 +106,16 @@ local function share(v, name, shape, dtype)
   return v
 end
 
---- An initializer by its name, as layers take it; a string that names none is a value where strings are.
+--- An initializer by its name, as layers take it; a string is a value where the dtype says so alone.
 local function by_name(init, dtype)
   local initializers = require 'dflow.nn.initializers'
-  if type(init) == 'function' or (type(init) == 'string' and dtype ~= 'string' and (dtype or rawget(initializers, init))) then
-    return initializers.check(init, nil, 'get_variable: initializer')
+  if type(init) == 'function' or (type(init) == 'string' and dtype ~= 'string') then
+    local ok, found = pcall(initializers.check, init, nil, 'get_variable: initializer')
+    if ok then return found end
+    if not dtype and type(init) == 'string' and type(found) == 'table' then
+      found.message = found.message .. "; a variable of strings has dtype = 'string'"
+    end
+    error(found, 0)
   end
   return init
 end
