@@ -13,8 +13,28 @@
 struct dfi_chunk { struct dfi_chunk *next; size_t bytes; };
 enum { CHUNK_BYTES = 256 << 10, FIRST_CHUNK_BYTES = 8 << 10 };
 
+/* In the debug build one stands behind each piece: who wrote past its end is found when the arena goes. */
+struct dfi_fence { struct dfi_fence *before; uint64_t mark; };
+#ifdef DFLOW_DEBUG
+enum { FENCE = sizeof(struct dfi_fence) };
+#define FENCE_MARK 0x5afe5afe5afe5afeu
+
+static void fence_put(dfi_arena *a, char *at) {
+  struct dfi_fence *f = (struct dfi_fence *)(void *)at;
+  *f = (struct dfi_fence){ a->last, FENCE_MARK };
+  a->last = f;
+}
+static void fences_check(const dfi_arena *a, const struct dfi_fence *until) {
+  for (const struct dfi_fence *f = a->last; f != until; f = f->before) df_assert(f->mark == FENCE_MARK);
+}
+#else
+enum { FENCE = 0 };
+static inline void fence_put(dfi_arena *a, char *at) {}
+static inline void fences_check(const dfi_arena *a, const struct dfi_fence *until) {}
+#endif
+
 void *dfi_arena_take(dfi_arena *a, size_t bytes) {
-  bytes = (bytes + 7) & ~(size_t)7;
+  bytes = ((bytes + 7) & ~(size_t)7) + FENCE;
   if (DFI_UNLIKELY((size_t)(a->end - a->at) < bytes)) {
     size_t chunk = a->chunks ? CHUNK_BYTES : FIRST_CHUNK_BYTES;
     if (chunk < bytes + 64) chunk = bytes + 64;
@@ -26,13 +46,16 @@ void *dfi_arena_take(dfi_arena *a, size_t bytes) {
   }
   void *p = a->at;
   a->at += bytes;
+  fence_put(a, a->at - FENCE);
   return p;
 }
 void dfi_arena_free(dfi_arena *a) {
+  fences_check(a, NULL);
   for (struct dfi_chunk *c = a->chunks, *next; c; c = next) { next = c->next; dfi_free(c); }
   *a = (dfi_arena){ 0 };
 }
 void dfi_arena_cut(dfi_arena *a, const dfi_arena *to) {
+  fences_check(a, to->last);
   for (struct dfi_chunk *c = a->chunks, *next; c != to->chunks; c = next) { next = c->next; dfi_free(c); }
   *a = *to;
 }

@@ -5,7 +5,7 @@
 #include "graph/build.h"
 
 /* A bump allocator: nothing is freed before all of it is. */
-typedef struct dfi_arena { char *at, *end; struct dfi_chunk *chunks; } dfi_arena;
+typedef struct dfi_arena { char *at, *end; struct dfi_chunk *chunks; struct dfi_fence *last; } dfi_arena;
 void *dfi_arena_take(dfi_arena *a, size_t bytes);   /* 8-byte aligned, not cleared */
 void  dfi_arena_free(dfi_arena *a);
 
