@@ -513,13 +513,17 @@ local function rest_of(batch, path, name)
   return list
 end
 
---- Does what failed fail again, and hold where nothing is changed? Otherwise, says why it has noticed nothing.
+--- Does what failed fail again, and hold where nothing is changed? Otherwise, says why it has noticed nothing. Where all of a batch ended and nobody
+--- said at which sentence, each of it is asked alone.
 function Workshop:is_sure(again, by, lua, clock, processor)
-  if self:hold(again, lua, clock, processor) then return false, 'failed once, and held when read again: ' .. by end
+  local why = 'failed once, and held when read again: ' .. by
   for _, spec in ipairs(again) do
-    if not self:holds_unchanged(spec, lua, clock, processor) then return false, 'does not hold by itself: ' .. by end
+    if not self:hold({ spec }, lua, clock, processor) then
+      if self:holds_unchanged(spec, lua, clock, processor) then return true end
+      why = 'does not hold by itself: ' .. by
+    end
   end
-  return true
+  return false, why
 end
 
 --- Do these specs notice, and which? What fails only beside others, or once, has noticed nothing, and the others are read without it.
@@ -549,7 +553,7 @@ local function next_batch(files, i)
   repeat
     local spec = files[i]
     batch[#batch + 1], clock, processor, all, i = spec, clock + spec.clock, processor + spec.processor, all + cost(spec), i + 1
-  until i > #files or all + cost(files[i]) > 2 * i or (files[i].path:find '%.c$' or spec.path:find '%.c$')
+  until i > #files or all + cost(files[i]) > math.min(2 * i, 10) or (files[i].path:find '%.c$' or spec.path:find '%.c$')
   return batch, i, clock, processor, all
 end
 

@@ -26,6 +26,26 @@ describe('a model in ONNX', function()
     assert.matches('its axis is that of the batch', refused(g), 1, true)
   end)
 
+  it('drops with the ratio that it gives, or one half, where it is in training: Dropout', function()
+    local function dropped(constants, inputs)
+      constants.train = { 'bool', {}, '\1' }
+      local r = model.run({ inputs = { x = { 'float', { 400 } } }, outputs = { 'y', 'mask' }, constants = constants, { 'Dropout', inputs, { 'y', 'mask' } } },
+                          { x = df.ones{ 400 }:eval() })
+      local y, mask, kept = r[1]:totable(), r[2]:totable(), {}
+      for i = 1, 400 do
+        if mask[i] then kept[#kept + 1] = y[i] else assert.equal(0, y[i]) end
+      end
+      for i = 2, #kept do assert.equal(kept[1], kept[i]) end
+      return kept[1], #kept / 400
+    end
+    local scale, share = dropped({ ratio = { 'float', {}, ('<f'):pack(0.75) } }, { 'x', 'ratio', 'train' })
+    assert.equal(4, scale)
+    assert.is_true(share > 0.1 and share < 0.4, share)
+    scale, share = dropped({}, { 'x', '', 'train' })
+    assert.equal(2, scale)
+    assert.is_true(share > 0.35 and share < 0.65, share)
+  end)
+
   it('takes bits for those of another type, a bool being a byte: BitCast', function()
     local function cast(from, to, v) return list(model.run({ inputs = { x = { from, { 3 } } }, outputs = { 'y' }, { 'BitCast', { 'x' }, { 'y' }, { to = to } } }, { x = v })) end
     assert.same({ 1065353216, 0, -1082130432 }, cast('float', 6, df.tensor({ 1, 0, -1 }, 'float32')))

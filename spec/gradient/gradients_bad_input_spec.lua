@@ -56,6 +56,10 @@ describe('a gradient that does not exist', function()
     fails(z * 2, x, 'does not depend on x', 'y is not computed from it')
     fails(df.cast(df.cast(df.sin(x), 'int32'), 'float64'), x, '`Cast` %(Cast%) at .-spec.lua:%d+, whose dtype is int32',
           'the way from y to x is `Cast_1` %(.-spec.lua:%d+%) ← `Cast` ← `Sin` ← `Const`')
+    local y = df.cast(x, 'int32')
+    for _ = 1, 4 do y = y * 2 end
+    fails(df.cast(y, 'float64'), x, '`Mul_%d` [^←]*← `Mul_%d` ← `Mul_%d` ← `Mul_%d` ← `Cast')             -- seven of them
+    fails(df.cast(y * 2, 'float64'), x, '← … %(2 more%) ← `Mul_%d` ← `Cast')
     fails(df.floor(x) * 2, x, '%(Floor%) at .-, whose gradient is zero everywhere')
     fails(df.stop_gradient(x) * 2, x, '%(StopGradient%) at .-, which stops it')
     fails(df.cond(x:gt(0), function() return z end, function() return z * 2 end), x, 'only through a predicate')
