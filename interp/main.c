@@ -483,8 +483,19 @@ static int protected_main(lua_State *L) {
   return 1;
 }
 
+/* What was printed and is not written anywhere, as on a full disk, is no success. */
+static void close_stdout(void) {
+  const bool failed = ferror(stdout) != 0;
+  errno = 0;
+  if (fflush(stdout) == 0 && !failed) return;
+  const int number = errno;
+  fprintf(stderr, "dflow: cannot write what was printed%s%s\n", number ? ": " : "", number ? strerror(number) : "");
+  _exit(EXIT_FAILURE);
+}
+
 int main(int argc, char **argv) {
   if (argv[0] && argv[0][0]) progname = argv[0];
+  atexit(close_stdout);
   lua_State *L = luaL_newstate();
   if (L == NULL) {
     message("cannot create state: not enough memory");

@@ -21,7 +21,8 @@ int64_t dfi_unpack_budget(int64_t bytes) {
 
 df_tensor *df_read_file(const char *path, df_error *err) {
   struct stat facts;
-  const int64_t budget = dfi_unpack_budget(stat(path, &facts) == 0 ? facts.st_size : 0);
+  const bool regular = stat(path, &facts) == 0 && S_ISREG(facts.st_mode);    /* others, as pipes, say no size */
+  const int64_t budget = dfi_unpack_budget(regular ? facts.st_size : 0);
   unsigned char *bytes = NULL;
   int64_t size = 0, room = 1 << 16;
   df_tensor *t = NULL;
@@ -55,10 +56,9 @@ df_tensor *df_read_file(const char *path, df_error *err) {
     }
     if (got == 0) break;
     size += got;
-    if (size > budget && !gzdirect(f)) {
-      dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL,
-               "%s unpacks to more than %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken", path,
-               (long long)budget);
+    if (size > budget && (!gzdirect(f) || !regular)) {
+      dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s %s %lld bytes; DFLOW_UNPACK_LIMIT says how many are taken", path,
+               gzdirect(f) ? "does not end after" : "unpacks to more than", (long long)budget);
       goto done;
     }
   }

@@ -52,6 +52,26 @@ describe('a machine that gives little', function()
     assert.are.equal('20\nnumber\ntrue\n42\n', behind('env HOME=/proc TMPDIR=/proc').out)
   end)
 
+  it('of a disk for what is printed: that it is full is said, and no success', function()
+    for _, ended in ipairs{ 'print(1)', 'print(1) os.exit(0)', 'for i = 1, 9999 do print(i) end' } do
+      local r = shell.run(('%s -e %s >/dev/full'):format(program, shell.quote(ended)))
+      assert.are.equal(1, r.status)
+      assert.matches('dflow: cannot write what was printed', r.err)
+    end
+    assert.are.equal(0, shell.run(program .. ' -e "local x = 1" >/dev/full').status)
+    assert.are.equal(0, shell.run(program .. ' -e "local x = 1" >&-').status)
+  end)
+
+  it('of patience: what never ends is read as far as a file may unpack', function()
+    local r = behind('ulimit -v 8000000; DFLOW_UNPACK_LIMIT=3000000', [[
+      local df = require 'dflow'
+      for _, fn in ipairs{ df.load_npy, df.load_npz, df.import_onnx, df.data.csv, df.import_graph_def } do
+        local ok, e = pcall(fn, '/dev/zero')
+        print(ok, e.code, e.message:match 'does not end after 3000000 bytes; DFLOW_UNPACK_LIMIT')
+      end]])
+    assert.are.equal(('false\tresource_exhausted\tdoes not end after 3000000 bytes; DFLOW_UNPACK_LIMIT\n'):rep(5), r.out, r.err)
+  end)
+
   it('of an environment: an empty one is enough', function()
     assert.are.equal('20\nnumber\ntrue\n42\n', behind('env -i').out)
   end)
