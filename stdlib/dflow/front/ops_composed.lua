@@ -331,9 +331,12 @@ def('sufficient_statistics', { 'x', 'axes', 'shift', 'keep_dims' }, {}, function
 end)
 def('normalize_moments', { 'counts', 'mean_ss', 'variance_ss', 'shift' }, {}, function(o)
   required('normalize_moments', o, 'counts', 'mean_ss', 'variance_ss')
-  local mean = o.mean_ss / o.counts
-  local variance = o.variance_ss / o.counts - f.square(mean)
-  if o.shift ~= nil then mean = mean + o.shift end
+  local function output(v, like) return to_output(v, convert.typed(v) or like, nil, 'normalize_moments') end
+  local counts = output(o.counts, convert.typed(o.mean_ss) or convert.typed(o.variance_ss))
+  local d = graph.dtype(counts)
+  local mean = output(o.mean_ss, d) / counts
+  local variance = output(o.variance_ss, d) / counts - f.square(mean)
+  if o.shift ~= nil then mean = mean + output(o.shift, d) end
   return mean, variance
 end)
 def('weighted_moments', { 'x', 'axes', 'frequency_weights', 'keep_dims' }, {}, function(o)
