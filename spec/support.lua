@@ -243,6 +243,11 @@ function M.ordered_it(it, pending)
   return (os.getenv('DFLOW_STRESS') or ''):find('devices:') and pending or it
 end
 
+--- `host_it`, of a sentence about native code: pending, too, where tokens run in a random order, as no other engine takes a loop over then.
+function M.native_it(it, pending)
+  return (os.getenv('DFLOW_STRESS') or ''):find('shuffle:') and pending or M.host_it(it, pending)
+end
+
 --- How many thousands of Lua's instructions fn takes: what it costs on any machine, however busy. What C does for it is not counted.
 function M.effort(fn)
   local jit, n = rawget(_G, 'jit'), 0

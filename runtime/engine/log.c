@@ -226,12 +226,13 @@ static void follow(const dfi_watch *w, order *by, int64_t i) {
 /* What several owners wrote, some tokens at a time, goes by the time. */
 static void sort(dfi_watch *w) {
   const int64_t n = atomic_load(&w->nevents);
-  order *by = malloc(sizeof *by * (size_t)(n + 1));
+  const int64_t bytes = (int64_t)sizeof(order) * (n + 1);
+  order *by = dfi_alloc(bytes);
   if (!by) return;
   for (int64_t i = 0; i < n; i++) by[i] = (order){ event_of(w, i)->at, i };
   qsort(by, (size_t)n, sizeof *by, by_time);
   for (int64_t i = 0; i < n; i++) if (by[i].event != i) follow(w, by, i);
-  free(by);
+  dfi_release(by, bytes);
 }
 
 void dfi_log_end(dfi_exec *x) {

@@ -1,5 +1,6 @@
 --- Graphs and loops cut over devices: placement, transfers, memory, the virtual clock.
 local df = require 'dflow'
+local ordered_it = require('spec.support').ordered_it(it, pending)
 
 local function on(spec, fn) return df.device(spec, fn) end
 
@@ -148,7 +149,7 @@ describe('what crosses', function()
     assert.same({}, stats.transfers)
   end)
 
-  it('may be dead: a signal for each destination', function()
+  ordered_it('may be dead: a signal for each destination', function()
     local p, x = df.placeholder('bool', {}), df.placeholder('float32', { 2 })
     local a = on('sim:0', function() return x * 2 end)
     local y = df.cond(p, function() return on('sim:1', function() return a + 1 end) end, function() return on('sim:2', function() return a - 1 end) end)
@@ -161,7 +162,7 @@ describe('what crosses', function()
     assert.equal(1, stats.transfers['sim:0 -> sim:1'].dead)
   end)
 
-  it('of a loop is the predicate, once an iteration for each device that takes part; a loop constant once', function()
+  ordered_it('of a loop is the predicate, once an iteration for each device that takes part; a loop constant once', function()
     local w = df.placeholder('float32', { 8 })
     local _, y = df.while_loop(function(i) return i:lt(10) end, function(i, y)
       return i + 1, on('sim:0', function() return y * w + w end)
@@ -232,7 +233,7 @@ describe('a placement', function()
     assert.equal('sim:1', placed(df.Session{ devices = { 'cpu:0', 'sim:1' } }, b, 'Cos').device)
   end)
 
-  it('puts what computes much on a device that computes faster, where that pays for the way', function()
+  ordered_it('puts what computes much on a device that computes faster, where that pays for the way', function()
     local x = df.placeholder('float32', { 512, 512 })
     local y = df.tanh(x:matmul(x)):reduce_sum()
     local function at(speed, bandwidth)
@@ -252,7 +253,7 @@ describe('a placement', function()
     assert.equal('cpu:0', at(1, '10GB/s').device)
   end)
 
-  it('computes what a loop goes on by where its counter is, not where it is read', function()
+  ordered_it('computes what a loop goes on by where its counter is, not where it is read', function()
     local _, x = df.while_loop(function(i) return i:lt(60) end, function(i, x)
       return i + 1, on('sim:0', function() return x + 1 end)
     end, { df.int32(0), df.float32(0) })
@@ -263,7 +264,7 @@ describe('a placement', function()
     s:close()
   end)
 
-  it('goes by what nodes took in a run that was recorded, from the next one on', function()
+  ordered_it('goes by what nodes took in a run that was recorded, from the next one on', function()
     local x = df.placeholder('float32', { -1, -1 })
     local y = x:matmul(x):reduce_sum()
     local feeds = { [x] = df.run(df.fill({ 600, 600 }, 1.5)) }

@@ -1,5 +1,6 @@
 --- Before a graph is cut: nodes that compute the same are merged, and what is to be together is.
 local df = require 'dflow'
+local ordered_it = require('spec.support').ordered_it(it, pending)
 
 local function on(spec, fn) return df.device(spec, fn) end
 local function session() return df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' } } end
@@ -87,7 +88,7 @@ end)
 describe('what is to be with another node', function()
   before_each(function() df.reset() end)
 
-  it('is where that one is, wherever the placer put it', function()
+  ordered_it('is where that one is, wherever the placer put it', function()
     local x = df.placeholder('float32', { 64, 64 })
     local a = on('sim:1', function() return x:matmul(x) end)
     local b = a:tanh()

@@ -1,5 +1,6 @@
 --- Before a graph is cut: what only constants go into is computed when the plan is made.
 local df = require 'dflow'
+local ordered_it = require('spec.support').ordered_it(it, pending)
 
 local function on(spec, fn) return df.device(spec, fn) end
 local function session(options)
@@ -49,7 +50,7 @@ describe('what only constants go into', function()
     s:close()
   end)
 
-  it('is computed when the plan is made, chains of it too, to the bits of a run', function()
+  ordered_it('is computed when the plan is made, chains of it too, to the bits of a run', function()
     local function build(at)
       local x = df.placeholder('float32', { 2, 2 })
       local w = at('sim:0', function()
@@ -73,7 +74,7 @@ describe('what only constants go into', function()
     s:close()
   end)
 
-  it('leaves fewer nodes to run, in a loop in every iteration', function()
+  ordered_it('leaves fewer nodes to run, in a loop in every iteration', function()
     local function program(at, of_constants)
       local x = df.placeholder('float32', {})
       local _, y = df.while_loop(function(i) return i:lt(10) end, function(i, y)
@@ -98,7 +99,7 @@ describe('what only constants go into', function()
     assert.is_true(nodes(false) >= n + 10)
   end)
 
-  it('is dead in a branch that is not taken, and never folded across contexts', function()
+  ordered_it('is dead in a branch that is not taken, and never folded across contexts', function()
     local inner, outer
     local function build(at, taken)
       local p, a, b = df.placeholder('bool', {}), df.constant(2.0), df.constant(5.0)
@@ -162,7 +163,7 @@ describe('what only constants go into', function()
     s:close()
   end)
 
-  it('does not change gradients, nor imported graphs', function()
+  ordered_it('does not change gradients, nor imported graphs', function()
     local x, y
     local function build(at)
       x = df.placeholder('float32', { 2 })

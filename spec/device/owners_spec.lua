@@ -1,5 +1,6 @@
 --- Several owners turn the partitions of one run: what they compute, how they end, how far apart they are.
 local df = require 'dflow'
+local ordered_it = require('spec.support').ordered_it(it, pending)
 
 local TWO = { 'cpu:0', 'sim:0', 'sim:1' }
 
@@ -59,7 +60,7 @@ end
 describe('owners', function()
   before_each(function() df.reset() end)
 
-  it('turn a loop over their devices, each of them some, with the bits and the counts of one', function()
+  ordered_it('turn a loop over their devices, each of them some, with the bits and the counts of one', function()
     local results, stats = by_owners(ring(50))
     alike(results, stats)
     for owners = 2, 3 do
@@ -291,7 +292,7 @@ describe('owners', function()
     s:close()
   end)
 
-  it('wait for each other where what one has sent fills its memory, as one owner would', function()
+  ordered_it('wait for each other where what one has sent fills its memory, as one owner would', function()
     local width = 65536
     local row = df.device('sim:0', function() return df.ones{ width } end)
     local _, _, total = df.while_loop(function(i) return i:lt(100) end, function(i, a, t)
@@ -310,7 +311,7 @@ describe('owners', function()
     end
   end)
 
-  it('are told of by the placement, and so is why one turns it all', function()
+  ordered_it('are told of by the placement, and so is why one turns it all', function()
     local x = ring(3)
     local function told(options, fetch)
       options.devices, options.owners = options.devices or TWO, options.owners or 2

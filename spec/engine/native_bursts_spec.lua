@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local same_under_both = require 'spec.engines'.same_under_both
+local native_it = require('spec.support').native_it(it, pending)
 local it = require('spec.support').host_it(it, pending)        -- loops are compiled on the host
 
 local function range(n, scale) local t = {} for i = 1, n do t[i] = math.sin(i * 1.7) * (scale or 1) end return t end
@@ -9,7 +10,7 @@ local function range(n, scale) local t = {} for i = 1, n do t[i] = math.sin(i * 
 describe('bursts of native code', function()
   before_each(df.reset)
 
-  it('map each element, whatever the length', function()
+  native_it('map each element, whatever the length', function()
     local x = df.placeholder('float32', { -1 })
     local y = df.map_fn(function(v) return v * v + df.tanh(v) - df.maximum(v, 0.25) end, x)
     for _, n in ipairs{ 1, 15, 16, 17, 33, 4096, 4097, 8200, 20000 } do same_under_both(y, { [x] = range(n) }) end

@@ -1,6 +1,6 @@
 --- Native code on the disk: made once, and never trusted further than it can be.
 local shell = require 'spec.shell'
-local host_it = require('spec.support').host_it(it, pending)
+local native_it = require('spec.support').native_it(it, pending)
 
 local program = [==[
   local function run(k)
@@ -31,7 +31,7 @@ describe('the cache of native code', function()
   local function command(text) return (shell.run(text:gsub('FOLDER', folder)).out:gsub('\n$', '')) end
   local function files() return tonumber(command 'ls FOLDER | wc -l') end
 
-  host_it('keeps what one process compiled for the next, which gets the same bits', function()
+  native_it('keeps what one process compiled for the next, which gets the same bits', function()
     local first = run()
     assert.matches('^compiled 50 ', first)
     assert.equal(1, files())
@@ -40,7 +40,7 @@ describe('the cache of native code', function()
     assert.equal(2, files())
   end)
 
-  host_it('needs no compiler for what it has', function()
+  native_it('needs no compiler for what it has', function()
     local text = program .. [==[
       local maps, n = io.open '/proc/self/maps', 0
       for line in maps:lines() do if line:find('LLVM', 1, true) or line:find('libdflow_jit', 1, true) then n = n + 1 end end
@@ -54,7 +54,7 @@ describe('the cache of native code', function()
     assert.matches('; from the disk in .*\n[^\n]*ret', run((program:gsub("local r = s:run{ i, y }", "%0 print(s:native()) print((s:native{ code = 'machine' }:match '[^\\n]*retq?'))"))))
   end)
 
-  host_it('makes it once for all plans with the same loop', function()
+  native_it('makes it once for all plans with the same loop', function()
     local first, second = run(program .. 'print(run(1.25))'):match('^(.-)\n(.*)$')
     assert.equal((first:gsub('compiled', 'from the disk')), second)
     assert.matches('^compiled.*\nshared', run(program:gsub('print.*', '') .. [==[
@@ -66,13 +66,13 @@ describe('the cache of native code', function()
       for how in s:native():gmatch('; ([%l ]+) in [%d.]+ ms') do print(how) end]==]))
   end)
 
-  host_it('keeps nothing where it is told to', function()
+  native_it('keeps nothing where it is told to', function()
     assert.matches('^compiled', run(nil, "''"))
     assert.matches('^compiled', run(nil, 'a/relative/path'))
     assert.equal('', command 'ls FOLDER 2>/dev/null; ls a 2>/dev/null')
   end)
 
-  host_it('ignores files that are cut, damaged, of another key, a link, or somebody else can write', function()
+  native_it('ignores files that are cut, damaged, of another key, a link, or somebody else can write', function()
     local first = run()
     local from_disk = first:gsub('compiled', 'from the disk')
     local function mend() assert.equal(from_disk, run()) end
@@ -88,7 +88,7 @@ describe('the cache of native code', function()
     assert.equal(first, run())
   end)
 
-  host_it('lets what was not used for longest go where there is too much', function()
+  native_it('lets what was not used for longest go where there is too much', function()
     run()
     local kept = command 'ls FOLDER'
     command [[cd FOLDER && for i in 1 2 3; do truncate -s 30M 0000000000000000000000000000000$i.o && touch -d "$i hours ago" 0000000000000000000000000000000$i.o; done;

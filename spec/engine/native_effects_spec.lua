@@ -2,7 +2,7 @@
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local same_under_both = require 'spec.engines'.same_under_both
-local it = require('spec.support').host_it(it, pending)        -- loops are compiled on the host
+local it = require('spec.support').native_it(it, pending)        -- loops are compiled on the host
 
 describe('effects in native code', function()
   before_each(df.reset)

@@ -6,6 +6,7 @@ local support = require 'spec.support'
 local same_under_both = require 'spec.engines'.same_under_both
 
 local host_it = require('spec.support').host_it(it, pending)
+local native_it = require('spec.support').native_it(it, pending)
 
 describe('native code', function()
   before_each(df.reset)
@@ -16,7 +17,7 @@ describe('native code', function()
     for _, trips in ipairs{ 0, 1, 2, 1000, 100000 } do same_under_both({ i, y }, { [n] = trips }) end
   end)
 
-  host_it('takes a loop whatever it is called', function()
+  native_it('takes a loop whatever it is called', function()
     for _, name in ipairs{ 'two\nlines', 'dflow_' .. ('0'):rep(32), '%s %d; }\r\n}' } do
       df.reset()
       local i = df.while_loop(function(i) return i:lt(300) end, function(i) return i + 1 end, { df.int32(0) }, { name = name })
@@ -92,7 +93,7 @@ describe('native code', function()
     end
   end)
 
-  host_it('reads variables of every dtype, numbers and small tensors, in branches and in loops within', function()
+  native_it('reads variables of every dtype, numbers and small tensors, in branches and in loops within', function()
     for _, t in ipairs{ 'float32', 'float64', 'int32', 'int64' } do
       df.reset()
       local v, w, flag = df.Variable(df.cast(3, t)), df.Variable(df.cast(df.constant{ { 1, -2, 3 }, { 4, 5, 6 } }, t)), df.Variable(df.bool(true))
@@ -109,7 +110,7 @@ describe('native code', function()
     end
   end)
 
-  host_it('gives the iteration that fails what it read, and sees what other runs assign', function()
+  native_it('gives the iteration that fails what it read, and sees what other runs assign', function()
     local v = df.Variable(df.int32(7))
     local i, y = df.while_loop(function(i) return i:lt(100) end, function(i, y) return i + 1, y + (v * 100):floor_div(v * 8 - i) end,
       { df.int32(0), df.int32(0) }, { name = 'divides' })
@@ -268,7 +269,7 @@ describe('native code', function()
     assert.are.equal('0\t2\n', r.out, r.err)
   end)
 
-  host_it('tells what it did with each loop, and shows the code', function()
+  native_it('tells what it did with each loop, and shows the code', function()
     local n = df.placeholder('int32', {})
     local i, y = df.while_loop(function(i) return i:lt(n) end, function(i, y)
       local _, z = df.while_loop(function(j) return j:lt(3) end, function(j, z) return j + 1, z + 1.0 end, { df.int32(0), y }, { name = 'inner' })

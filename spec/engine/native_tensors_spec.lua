@@ -18,7 +18,7 @@ local function numbers(n, scale)
   return t
 end
 
-local it = require('spec.support').host_it(it, pending)        -- loops are compiled on the host
+local it = require('spec.support').native_it(it, pending)        -- loops are compiled on the host
 
 describe('small tensors in native code', function()
   before_each(df.reset)

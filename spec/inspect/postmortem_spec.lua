@@ -141,7 +141,7 @@ describe('the prompt', function()
     assert.is_true(n >= 1 and n <= 3, out)
   end)
 
-  it('sets breakpoints before a run, lists, counts and limits them', function()
+  ordered_it('sets breakpoints before a run, lists, counts and limits them', function()
     local out = prompt(LOOP .. ':break nan limit 2\n:break dead limit 1\n:break\ndf.run(y)\n:continue\n:continue\n:break\n:continue\ndf.run(y)\n:break lin 1\n')
     assert.matches('breakpoint 1, of every run from now on\n', out, 1, true)
     assert.matches('breakpoint 1: nan limit 2\nbreakpoint 2: dead limit 1\n', out, 1, true)
