@@ -99,7 +99,8 @@ int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) __attribut
 char   *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes);
 
 /* Splits [0, n) over the worker threads in pieces of at least `grain`; runs fn(arg, begin, end). Runs here and now when
- * n <= grain or nobody is idle. fn must not fail. Results must not depend on how it was split. */
+ * n <= grain or nobody is idle. grain 0: each of the n takes so long that a thread that sleeps is woken for it. fn
+ * must not fail. Results must not depend on how it was split. */
 typedef void (*df_range_fn)(void *arg, int64_t begin, int64_t end);
 void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *arg);
 

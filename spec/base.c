@@ -188,6 +188,16 @@ static void *many_ranges(void *arg) {
   free(a);
   return NULL;
 }
+/* Two pieces that wait for each other, ten seconds at most. */
+static _Atomic int32_t came, met;
+static void meet(void *arg, int64_t begin, int64_t end) {
+  (void)arg;
+  for (int64_t i = begin; i < end; i++) {
+    came++;
+    for (int32_t n = 0; came < 2 && n < 10000; n++) usleep(1000);
+    met += came == 2 && end - begin == 1;
+  }
+}
 static void workers(void) {
   pthread_t thread[4];
   bool exact[4] = { true, true, true, true };
@@ -203,6 +213,10 @@ static void workers(void) {
   for (int32_t i = 0; i < 100 * 200; i++) sum += rows[i];
   says("a task runs once on a worker, and ranges inside it run there", sum == 100 * 200 && !strayed);
   free(rows);
+  dfi_pool *asleep = dfi_pool_get(1);
+  usleep(300000);                               /* its worker has gone to sleep */
+  dfi_pool_range(asleep, 2, 0, meet, NULL);
+  says("a worker that sleeps is woken for two pieces that take long", met == 2);
   says("a pool of no workers has nobody to give a task to", !dfi_pool_try(dfi_pool_get(0), ring, NULL));
 }
 

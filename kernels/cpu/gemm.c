@@ -32,6 +32,7 @@ enum {
   BLOCK_PANELS = 16, BLOCK_ROWS = 1024,               /* of a block, see block(): 384 KB of b; rows at most */
   TILE_ROWS = BLOCK_ROWS / 2, TILES = 4,              /* rows of a tile at most, and how many tiles are wanted */
   LEAST_BLOCK = 256, MOST_KEPT = 1 << 23,             /* rows and columns at least; a b that is kept, see large() */
+  HEAVY = 1 << 25,                                    /* multiplications of a tile that takes 0.3 ms */
 };
 
 /* A product in pieces. Of vectors with a matrix: m vectors, `vector` apart in a, their elements lda apart; n results
@@ -145,7 +146,7 @@ static void in_blocks(df_kernel *k, const way *w, job *s) {
     across = (s->n + s->tile_columns - 1) / s->tile_columns;
     if (down * across >= TILES || rows <= FEW) break;
   }
-  dfk_parallel(k, down * across, 1, w->blocks, s);
+  dfk_parallel(k, down * across, s->tile_rows * s->tile_columns * s->k >= HEAVY ? 0 : 1, w->blocks, s);
 }
 
 /* As wide vectors have them, large enough, and not so few rows that a kept b is faster: there a library's tiles are

@@ -209,7 +209,8 @@ static bool worth_waking(dfi_pool *p, int64_t pieces) {
 
 void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void *arg) {
   if (n <= 0) return;
-  if (grain < 1) grain = 1;
+  const bool heavy = grain < 1;
+  if (heavy) grain = 1;
   int64_t pieces = n / grain;
   if (!p || p->n == 0 || in_worker || pieces < 2) { fn(arg, 0, n); return; }
   int64_t wanted = pieces - 1 < p->n ? pieces - 1 : p->n;
@@ -219,7 +220,8 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
   uint32_t at = atomic_load_explicit(&p->next, memory_order_relaxed);
   for (int32_t i = 0; i < p->n && r.nshares <= wanted; i++) {
     worker *w = &p->workers[(at + (uint32_t)i) % (uint32_t)p->n];
-    if ((!atomic_load_explicit(&w->parked, memory_order_relaxed) || worth_waking(p, pieces)) && claim(w))
+    const bool parked = atomic_load_explicit(&w->parked, memory_order_relaxed);
+    if ((!parked || heavy || worth_waking(p, pieces)) && claim(w))
       helper[r.nshares++] = w;
   }
   if (r.nshares == 1) { fn(arg, 0, n); return; }
