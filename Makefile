@@ -334,12 +334,19 @@ build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cud
 	@mkdir -p $(@D)
 	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	  -gencode arch=compute_$(firstword $(CUDA_SMS)),code=compute_$(firstword $(CUDA_SMS)) $< -o $@.new && mv $@.new $@
+# What tells conditional nodes where to go calls NVIDIA's device runtime, which it is linked with.
+build/cuda/again.fatbin: kernels/cuda/again.cu $(wildcard kernels/cuda/*.cuh) kernels/cuda/params.h kernels/cuda/loop.h
+	@mkdir -p $(@D)
+	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -rdc=true -c \
+	  $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) $< -o $(@:.fatbin=.o)
+	$(Q)nice $(NVCC) -dlink -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) $(@:.fatbin=.o) -lcudadevrt -o $@.new && mv $@.new $@
 $(BUILD)/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
 	@mkdir -p $(@D)
 	$(Q){ for f in $^; do n=$$(basename $$f .fatbin); \
 	  printf '.section .rodata\n.balign 64\nimage_%s: .incbin "%s"\n.byte 0\n' $$n $$f; done; \
 	  printf '.section .data.rel.ro,"aw"\n.balign 8\n.globl dfc_images\n.hidden dfc_images\ndfc_images:\n'; \
-	  for f in $^; do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
+	  for f in $(filter-out %/again.fatbin,$^); do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n'; \
+	  printf '.globl dfc_image_again\n.hidden dfc_image_again\ndfc_image_again: .quad image_again\n.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
 	$(Q)$(CC) -c $(@:.o=.s) -o $@
 # What kernels that are written at run time include, under the names by which they do.
 CUDA_HEADERS := functions.cuh=kernels/cuda/functions.cuh special.cuh=kernels/cuda/special.cuh kernel.cuh=kernels/cuda/kernel.cuh params.h=kernels/cuda/params.h ../expressions.h=kernels/expressions.h formulas.h=kernels/formulas.h

@@ -75,6 +75,10 @@ static inline bool dfi_places(int32_t dtype) {
   }
 }
 
+/* What is counted of a loop within a graph: does it go on, how many iterations there were, how many there may be; and
+ * for each node that chooses a side, how often that was the first. */
+enum { DFI_TALLY_ON = 0, DFI_TALLY_COUNT, DFI_TALLY_MOST, DFI_TALLY_SIDES };
+
 /* Memory that the host cannot read, and what works on it. `note` and its like are NULL for memory of the host's.
  * False: the device failed, and `error` says how. Any thread. */
 typedef struct dfi_remote {
@@ -110,12 +114,25 @@ typedef struct dfi_remote {
   void *(*capture)(void *device, void *graph);                   /* NULL: it cannot be; the graph is gone */
   void *(*captured)(void *device, void *graph, int64_t *bytes, char *why, size_t room);
   bool  (*replay)(void *device, void *graph);
-  /* A loop whose predicate is the device's, within a graph. `tally`: two int64 there: does it go on, and how many
-   * iterations there were. decide: where *pred is false it goes on no longer; else there is one more. keep: `to`
-   * becomes what `from` is, where it goes on. NULL functions: there are no such graphs. */
-  bool  (*decide)(void *device, void *tally, void *tally_note, const void *pred, void *pred_note);
+  /* A loop whose predicate is the device's, within a graph. `tally`: of int64 there, as DFI_TALLY_ says. decide: where
+   * *pred is false it goes on no longer; else there is one more. keep: `to` becomes what `from` is, where it goes on.
+   * turn: `to` becomes the n words of `from` that are of the iteration at hand. NULL functions: there are no such
+   * graphs. */
+  bool  (*decide)(void *device, void *tally, void *tally_note, const void *pred, void *pred_note, uint64_t condition);
+  bool  (*turn)(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
+                void *from_note, int64_t n);
   bool  (*keep)(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
                 void *from_note, int64_t bytes);
+  /* Conditional nodes of such a graph. condition: what one goes by, 0: there are none; `again`: it goes on at first.
+   * open: what is captured from here on is what the node does, again and again, or where its condition holds;
+   * otherwise: where it does not; close: and behind the node. decide is given a node's condition, or 0. choose: *pred
+   * is the condition's, and counted beside the tally where it is true. After false the graph cannot be. */
+  uint64_t (*condition)(void *device, bool again);
+  bool  (*open)(void *device, uint64_t condition, bool again);
+  bool  (*otherwise)(void *device);
+  bool  (*close)(void *device);
+  bool  (*choose)(void *device, void *tally, void *tally_note, const void *pred, void *pred_note, uint64_t condition,
+                  int32_t which);
   bool  (*await)(void *device, void *note);      /* what is enqueued from now on comes after copies to this tensor */
   int32_t (*replays_left)(void *device, void *graph);
   void  (*graph_free)(void *device, void *graph);

@@ -6,7 +6,10 @@
  * the graph will be launched. Pinned memory that a copy reads stays with the graph, too.
  *
  * A graph that is captured again over the same shapes has the same form, and is changed where it is
- * (cuGraphExecUpdate); launches before that keep what they were.
+ * (cuGraphExecUpdate); launches before that keep what they were. One with conditional nodes is made anew: what its
+ * kernels tell these nodes by belongs to the one graph.
+ *
+ * The body of a conditional node is a graph of its own, which another stream is captured into, one for each depth.
  */
 #include "plugin.h"
 #include <stdio.h>
@@ -14,14 +17,24 @@
 #include <string.h>
 #include <time.h>
 
-enum { ALIGN = 256, FIRST_CHUNK = 64 << 10, REPLAYS = 8 };
+enum { ALIGN = 256, FIRST_CHUNK = 64 << 10, REPLAYS = 8, DEPTHS = 6 };
 
 /* A part of a chunk; in the order of addresses within one. */
 typedef struct block { CUdeviceptr at; int64_t bytes; bool used, first /* of its chunk */; struct block *next; } block;
 
+/* What is captured at one depth: into the graph, or into the body of a node of the depth before. */
+typedef struct depth {
+  CUstream    stream;
+  CUgraphNode node;                        /* whose body it is */
+  CUgraph     body[2];
+} depth;
+
 typedef struct dfc_graph {
   dfc_gpu    *gpu;
-  CUstream    stream;
+  depth       depth[DEPTHS];
+  int32_t     at;                          /* the depth at hand */
+  CUgraph     made;                        /* owned; with conditional nodes: it stays as long as what is launched */
+  bool        conditional;
   CUgraphExec exec;
   block      *block;
   int64_t     bytes;                       /* of all chunks */
@@ -35,7 +48,8 @@ typedef struct dfc_graph {
 __thread dfc_graph *dfc_capturing __attribute__((tls_model("initial-exec")));
 
 CUstream dfc_captured_stream(const dfc_gpu *g) {
-  return dfc_capturing->gpu == g ? dfc_capturing->stream : g->compute;
+  const dfc_graph *q = dfc_capturing;
+  return q->gpu == g ? q->depth[q->at].stream : g->compute;
 }
 
 bool dfc_capture_wrong(const dfc_gpu *g, const char *what, const char *why) {
@@ -137,12 +151,19 @@ static bool is_over(dfc_graph *q) {
   return n == 0;
 }
 
+static void exec_drop(dfc_graph *q) {
+  if (q->exec) dfc_cu.cuGraphExecDestroy(q->exec);
+  if (q->made) dfc_cu.cuGraphDestroy(q->made);
+  q->exec = NULL;
+  q->made = NULL;
+}
+
 /* Under the lock. What hangs keeps its memory. */
 static void destroy(dfc_graph *q) {
   dfc_gpu *g = q->gpu;
   if (!is_over(q)) return;
-  if (q->exec) dfc_cu.cuGraphExecDestroy(q->exec);
-  if (q->stream) dfc_cu.cuStreamDestroy(q->stream);
+  exec_drop(q);
+  for (int32_t i = 0; i < DEPTHS; i++) if (q->depth[i].stream) dfc_cu.cuStreamDestroy(q->depth[i].stream);
   stages_drop(q);
   for (block *b = q->block, *next; b; b = next) {
     next = b->next;
@@ -159,22 +180,26 @@ void dfc_graph_free(void *device, void *graph) {
   dfc_leave(g);
 }
 
+static bool has_stream(dfc_gpu *g, depth *d) {
+  return d->stream || dfc_ok(g, dfc_cu.cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+}
+
 void *dfc_capture(void *device, void *graph) {
   dfc_gpu *g = device;
   dfc_graph *q = graph ? graph : calloc(1, sizeof *q);
   if (!q) return NULL;
   q->gpu = g;
-  q->wrong = false;
+  q->wrong = q->conditional = false;
   q->why[0] = 0;
+  q->at = 0;
   dfc_enter(g);
   stages_drop(q);
   for (block *b = q->block; b; b = b->next) b->used = false;
   join(q->block);
   /* RELAXED: what this thread asks for beside (memory, code, pinned memory) is not part of the graph */
   const bool ok = !g->error[0] &&
-                  (q->stream ||
-                   dfc_ok(g, dfc_cu.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate")) &&
-                  dfc_ok(g, dfc_cu.cuStreamBeginCapture(q->stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+                  has_stream(g, &q->depth[0]) &&
+                  dfc_ok(g, dfc_cu.cuStreamBeginCapture(q->depth[0].stream, CU_STREAM_CAPTURE_MODE_RELAXED),
                          "cuStreamBeginCapture");
   if (ok) dfc_capturing = q;
   else destroy(q);
@@ -182,17 +207,118 @@ void *dfc_capture(void *device, void *graph) {
   return ok ? q : NULL;
 }
 
-/* The graph becomes what can be launched. Under the lock. */
+/* ---- conditional nodes ------------------------------------------------------------------------------------------ */
+
+/* The graph that the depth at hand is captured into, and the nodes that what comes next comes after. */
+static bool where(dfc_graph *q, CUgraph *graph, const CUgraphNode **after, size_t *nafter) {
+  CUstreamCaptureStatus status = 0;
+  cuuint64_t id;
+  const CUgraphEdgeData *edges = NULL;
+  return dfc_ok(q->gpu, dfc_cu.cuStreamGetCaptureInfo(q->depth[q->at].stream, &status, &id, graph, after, &edges,
+                                                      nafter), "cuStreamGetCaptureInfo") &&
+         (status == CU_STREAM_CAPTURE_STATUS_ACTIVE || dfc_capture_wrong(q->gpu, "the graph", "its capture is broken"));
+}
+
+uint64_t dfc_condition(void *device, bool again) {
+  dfc_gpu *g = device;
+  dfc_graph *q = dfc_capturing;
+  CUgraphConditionalHandle handle = 0;
+  CUgraph graph;
+  const CUgraphNode *after;
+  size_t nafter;
+  dfc_enter(g);
+  if (g->conditional && q->at + 1 < DEPTHS && where(q, &graph, &after, &nafter) && !q->wrong) {
+    const CUresult made = dfc_cu.cuGraphConditionalHandleCreate(&handle, graph, g->context, again,
+                                                                again ? CU_GRAPH_COND_ASSIGN_DEFAULT : 0);
+    if (made) handle = 0;
+    if (made != CUDA_ERROR_NOT_SUPPORTED) dfc_ok(g, made, "cuGraphConditionalHandleCreate");
+  }
+  dfc_leave(g);
+  return handle;
+}
+
+/* Under the lock. */
+static bool into(dfc_graph *q, CUgraph body) {
+  return has_stream(q->gpu, &q->depth[q->at]) &&
+         dfc_ok(q->gpu, dfc_cu.cuStreamBeginCaptureToGraph(q->depth[q->at].stream, body, NULL, NULL, 0,
+                                                           CU_STREAM_CAPTURE_MODE_RELAXED),
+                "cuStreamBeginCaptureToGraph");
+}
+
+bool dfc_open(void *device, uint64_t condition, bool again) {
+  dfc_gpu *g = device;
+  dfc_graph *q = dfc_capturing;
+  depth *d = &q->depth[q->at + 1];
+  CUgraphNodeParams p;
+  CUgraph graph;
+  const CUgraphNode *after;
+  size_t nafter;
+  memset(&p, 0, sizeof p);
+  p.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  p.conditional.handle = condition;
+  p.conditional.type = again ? CU_GRAPH_COND_TYPE_WHILE : CU_GRAPH_COND_TYPE_IF;
+  p.conditional.size = again ? 1 : 2;
+  p.conditional.ctx = g->context;
+  dfc_enter(g);
+  bool ok = where(q, &graph, &after, &nafter) &&
+            dfc_ok(g, dfc_cu.cuGraphAddNode(&d->node, graph, after, NULL, nafter, &p), "cuGraphAddNode");
+  if (ok) {
+    q->conditional = true;
+    d->body[0] = p.conditional.phGraph_out[0];
+    d->body[1] = again ? NULL : p.conditional.phGraph_out[1];
+    q->at++;
+    if (!(ok = into(q, d->body[0]))) q->at--;
+  }
+  dfc_leave(g);
+  return ok;
+}
+
+/* The capture into a body is over. Under the lock. */
+static bool body_ends(dfc_graph *q) {
+  CUgraph same = NULL;
+  return dfc_ok(q->gpu, dfc_cu.cuStreamEndCapture(q->depth[q->at].stream, &same), "cuStreamEndCapture");
+}
+
+bool dfc_otherwise(void *device) {
+  dfc_gpu *g = device;
+  dfc_graph *q = dfc_capturing;
+  dfc_enter(g);
+  const bool ok = body_ends(q) && into(q, q->depth[q->at].body[1]);
+  if (!ok) q->at--;
+  dfc_leave(g);
+  return ok;
+}
+
+bool dfc_close(void *device) {
+  dfc_gpu *g = device;
+  dfc_graph *q = dfc_capturing;
+  dfc_enter(g);
+  bool ok = body_ends(q);
+  CUgraphNode node = q->depth[q->at--].node;
+  ok = ok && dfc_ok(g, dfc_cu.cuStreamUpdateCaptureDependencies(q->depth[q->at].stream, &node, NULL, 1,
+                                                                CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+                    "cuStreamUpdateCaptureDependencies");
+  dfc_leave(g);
+  return ok;
+}
+
+/* ---- the graph is whole ------------------------------------------------------------------------------------------ */
+
+/* It becomes what can be launched; consumes `graph`. Under the lock. */
 static bool make_exec(dfc_graph *q, CUgraph graph) {
   CUgraphExecUpdateResultInfo info;
-  if (q->exec && !dfc_cu.cuGraphExecUpdate(q->exec, graph, &info)) return true;
-  if (q->exec) {                                       /* of another form */
-    if (!is_over(q)) return false;
-    dfc_cu.cuGraphExecDestroy(q->exec);
+  const bool plain = !q->conditional && !q->made;
+  if (q->exec && plain && !dfc_cu.cuGraphExecUpdate(q->exec, graph, &info)) {
+    dfc_cu.cuGraphDestroy(graph);
+    return true;
   }
-  q->exec = NULL;
+  if (q->exec && !is_over(q)) { dfc_cu.cuGraphDestroy(graph); return false; }      /* of another form */
+  exec_drop(q);
   const CUresult result = dfc_cu.cuGraphInstantiate(&q->exec, graph, 0);
   if (result) snprintf(q->why, sizeof q->why, "cuGraphInstantiate: %s", dfc_error_text(result));
+  if (result || !q->conditional) dfc_cu.cuGraphDestroy(graph);
+  else q->made = graph;
+  if (result) q->exec = NULL;
   return !result;
 }
 
@@ -201,12 +327,13 @@ void *dfc_captured(void *device, void *graph, int64_t *bytes, char *why, size_t 
   dfc_graph *q = graph;
   CUgraph made = NULL;
   dfc_enter(g);
-  const CUresult result = dfc_cu.cuStreamEndCapture(q->stream, &made);
+  for (; q->at > 0; q->at--) { q->wrong = true; body_ends(q); }        /* it was left in the middle */
+  const CUresult result = dfc_cu.cuStreamEndCapture(q->depth[0].stream, &made);
   dfc_capturing = NULL;
   bool ok = !result && !q->wrong;
   if (result && !q->wrong) snprintf(q->why, sizeof q->why, "cuStreamEndCapture: %s", dfc_error_text(result));
+  if (made && !ok) dfc_cu.cuGraphDestroy(made);
   ok = ok && make_exec(q, made);
-  if (made) dfc_cu.cuGraphDestroy(made);
   *bytes = q->bytes;
   snprintf(why, room, "%s", q->why);
   if (!ok) destroy(q);

@@ -466,7 +466,12 @@ extern bool dfc_update(void *device, dfk_update_op op, int32_t dtype, int64_t n,
 extern bool dfc_step(void *device, const dfi_remote_step *s);
 extern bool dfc_train(void *device, const dfi_remote_train *t);
 extern bool dfc_place(void *device, const dfi_remote_place *p);
-extern bool dfc_decide(void *device, void *tally, void *tally_note, const void *pred, void *pred_note);
+extern bool dfc_decide(void *device, void *tally, void *tally_note, const void *pred, void *pred_note,
+                       uint64_t condition);
+extern bool dfc_choose(void *device, void *tally, void *tally_note, const void *pred, void *pred_note,
+                       uint64_t condition, int32_t which);
+extern bool dfc_turn(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
+                     void *from_note, int64_t n);
 extern bool dfc_keep(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
                      void *from_note, int64_t bytes);
 
@@ -513,14 +518,18 @@ static bool open_device(dfc_gpu *g, int32_t real) {
   }
   static const void *const none[] = { "no image", NULL };
   const void *const *image = dfc_images ? dfc_images : none;
-  for (int32_t i = 0; image[i] && i < DFC_MODULES; i++) {
+  int32_t modules = 0;
+  for (int32_t i = 0; image[i] && i + 1 < DFC_MODULES; i++) {
     const CUresult loaded = dfc_cu.cuModuleLoadData(&g->module[i], image[i]);
     if (loaded == CUDA_ERROR_NO_BINARY_FOR_GPU)
       snprintf(g->error, sizeof g->error,
                "%s has compute capability %d.%d, for which this libdflow_cuda.so holds no code: build dflow with "
                "`make CUDA_ARCHS=%d%d`, or CUDA_ARCHS=all", g->name, g->major, g->minor, g->major, g->minor);
     if (!dfc_ok(g, loaded, "cuModuleLoadData")) return false;
+    modules++;
   }
+  /* without it the GPU has no conditional nodes, and is of use all the same */
+  g->conditional = !dfc_images || !dfc_cu.cuModuleLoadData(&g->module[modules], dfc_image_again);
   return open_streams(g);
 }
 
@@ -561,6 +570,12 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .replay = dfc_replay,
                               .decide = dfc_decide,
                               .keep = dfc_keep,
+                              .condition = dfc_condition,
+                              .open = dfc_open,
+                              .otherwise = dfc_otherwise,
+                              .close = dfc_close,
+                              .choose = dfc_choose,
+                              .turn = dfc_turn,
                               .await = await,
                               .replays_left = dfc_replays_left,
                               .graph_free = dfc_graph_free,

@@ -45,6 +45,7 @@ typedef struct dfc_gpu {
   struct dfc_dnn_layers *dnn_layers;      /* descriptions, written anew for each call: dnn_layers.c */
   int64_t    fused;                       /* launches of kernels that were written at run time: fuse.c */
   int64_t    graphs;                      /* launches of graphs: capture.c */
+  bool       conditional;                 /* its graphs have conditional nodes */
   int32_t    math;                        /* how it multiplies float32 */
   char       error[500];                  /* the first; "" */
   char       said[300];                   /* what a library says of the call under way, the device being well; "" */
@@ -83,6 +84,10 @@ void dfc_capture_stage(dfc_gpu *g, dfc_stage *s);
 bool dfc_capture_wrong(const dfc_gpu *g, const char *what, const char *why);
 void *dfc_capture(void *device, void *graph);
 void *dfc_captured(void *device, void *graph, int64_t *bytes, char *why, size_t room);
+uint64_t dfc_condition(void *device, bool again);
+bool  dfc_open(void *device, uint64_t condition, bool again);
+bool  dfc_otherwise(void *device);
+bool  dfc_close(void *device);
 bool  dfc_replay(void *device, void *graph);
 int32_t dfc_replays_left(void *device, void *graph);
 void  dfc_graph_free(void *device, void *graph);
@@ -99,6 +104,8 @@ bool dfc_launch(dfc_gpu *g, const char *name, int64_t blocks, int32_t threads, c
 /* The kernels for the GPUs that the build knows, an image for each file, then NULL (the Makefile makes it). None: it
  * had no nvcc. */
 extern const void *const dfc_images[] __attribute__((weak));
+/* That of again.cu, for no other GPUs than those that the build names. */
+extern const void *const dfc_image_again __attribute__((weak));
 
 const dfi_remote *dfc_device(int32_t number, char *error, size_t room);
 int32_t dfc_count(void);

@@ -24,6 +24,22 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef int CUdevice_attribute, CUmemPool_attribute, CUstreamCaptureMode;
 typedef struct CUgraphExecUpdateResultInfo { int result; CUgraphNode errorNode, errorFromNode; }
     CUgraphExecUpdateResultInfo;
+typedef int CUstreamCaptureStatus;
+typedef cuuint64_t CUgraphConditionalHandle;
+typedef struct CUgraphEdgeData { unsigned char from_port, to_port, type, reserved[5]; } CUgraphEdgeData;
+/* phGraph_out: as many as `size`, the driver's own */
+typedef struct CUDA_CONDITIONAL_NODE_PARAMS {
+  CUgraphConditionalHandle handle;
+  int type;
+  unsigned int size;
+  CUgraph *phGraph_out;
+  CUcontext ctx;
+} CUDA_CONDITIONAL_NODE_PARAMS;
+typedef struct CUgraphNodeParams {
+  int type, reserved0[3];
+  union { long long reserved1[29]; CUDA_CONDITIONAL_NODE_PARAMS conditional; };
+  long long reserved2;
+} CUgraphNodeParams;
 #define NUMBER(name, number) enum { name = number };
 #endif
 
@@ -39,6 +55,9 @@ typedef struct CUgraphExecUpdateResultInfo { int result; CUgraphNode errorNode, 
   X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, 910) X(CU_GRAPH_EXEC_UPDATE_SUCCESS, 0) \
   X(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, 2) X(CU_STREAM_CAPTURE_MODE_GLOBAL, 0) \
   X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) X(CU_STREAM_CAPTURE_MODE_RELAXED, 2) \
+  X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1) X(CU_STREAM_SET_CAPTURE_DEPENDENCIES, 1) \
+  X(CU_GRAPH_NODE_TYPE_CONDITIONAL, 13) X(CU_GRAPH_COND_TYPE_IF, 0) X(CU_GRAPH_COND_TYPE_WHILE, 1) \
+  X(CU_GRAPH_COND_ASSIGN_DEFAULT, 1) X(CUDA_ERROR_NOT_SUPPORTED, 801) \
   X(CUDA_ERROR_NOT_FOUND, 500) X(CUDA_ERROR_NOT_READY, 600) X(CUDA_ERROR_ILLEGAL_ADDRESS, 700) \
   X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 701) X(CUDA_ERROR_MISALIGNED_ADDRESS, 716) \
   X(CUDA_ERROR_LAUNCH_FAILED, 719) X(CUDA_ERROR_UNKNOWN, 999) \
@@ -68,6 +87,16 @@ DFC_NUMBERS_OF_CUDA(NUMBER)
   X(CUresult, cuStreamDestroy, "cuStreamDestroy_v2", (CUstream stream)) \
   X(CUresult, cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, CUstreamCaptureMode mode)) \
   X(CUresult, cuStreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph *graph)) \
+  X(CUresult, cuStreamBeginCaptureToGraph, "cuStreamBeginCaptureToGraph", (CUstream stream, CUgraph graph, \
+      const CUgraphNode *after, const CUgraphEdgeData *edges, size_t nafter, CUstreamCaptureMode mode)) \
+  X(CUresult, cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v3", (CUstream stream, CUstreamCaptureStatus *status, \
+      cuuint64_t *id, CUgraph *graph, const CUgraphNode **after, const CUgraphEdgeData **edges, size_t *nafter)) \
+  X(CUresult, cuStreamUpdateCaptureDependencies, "cuStreamUpdateCaptureDependencies_v2", (CUstream stream, \
+      CUgraphNode *after, const CUgraphEdgeData *edges, size_t nafter, unsigned int flags)) \
+  X(CUresult, cuGraphConditionalHandleCreate, "cuGraphConditionalHandleCreate", (CUgraphConditionalHandle *handle, \
+      CUgraph graph, CUcontext context, unsigned int value, unsigned int flags)) \
+  X(CUresult, cuGraphAddNode, "cuGraphAddNode_v2", (CUgraphNode *node, CUgraph graph, const CUgraphNode *after, \
+      const CUgraphEdgeData *edges, size_t nafter, CUgraphNodeParams *params)) \
   X(CUresult, cuGraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec *exec, CUgraph graph, \
       unsigned long long flags)) \
   X(CUresult, cuGraphExecUpdate, "cuGraphExecUpdate_v2", (CUgraphExec exec, CUgraph graph, \

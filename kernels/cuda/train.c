@@ -8,6 +8,9 @@
 _Static_assert((int)DFC_POWER_SIGN == (int)DFK_POWER_SIGN && (int)DFC_ADAM == (int)DFK_ADAM &&
                    (int)DFC_TRAIN_VARS == (int)DFK_TRAIN_VARS && (int)DFC_TRAIN_NUMBERS >= (int)DFK_TRAIN_NUMBERS,
                "the rules have one order");
+_Static_assert((int)DFC_TALLY_ON == (int)DFI_TALLY_ON && (int)DFC_TALLY_COUNT == (int)DFI_TALLY_COUNT &&
+                   (int)DFC_TALLY_MOST == (int)DFI_TALLY_MOST && (int)DFC_TALLY_SIDES == (int)DFI_TALLY_SIDES,
+               "a tally has one order");
 
 /* A list of the host's, there; 0 where there is none. */
 static CUdeviceptr list(dfc_gpu *g, const int64_t *from, int64_t n, bool *ok) {
@@ -48,11 +51,32 @@ bool dfc_train(void *device, const dfi_remote_train *t) {
   return ok;
 }
 
-bool dfc_decide(void *device, void *tally, void *tally_note, const void *pred, void *pred_note) {
+bool dfc_decide(void *device, void *tally, void *tally_note, const void *pred, void *pred_note, uint64_t condition) {
   dfc_gpu *g = device;
-  const dfc_deciding p = { .pred = pred, .tally = tally };
+  const dfc_deciding p = { .pred = pred, .tally = tally, .handle = condition };
   dfc_enter(g);
-  const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, pred_note) && dfc_launch(g, "k_decide", 1, 32, &p);
+  const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, pred_note) &&
+                  dfc_launch(g, condition ? "k_go_on" : "k_decide", 1, 32, &p);
+  dfc_leave(g);
+  return ok;
+}
+
+bool dfc_choose(void *device, void *tally, void *tally_note, const void *pred, void *pred_note, uint64_t condition,
+                int32_t which) {
+  dfc_gpu *g = device;
+  const dfc_choosing p = { .pred = pred, .tally = tally, .handle = condition, .which = DFC_TALLY_SIDES + which };
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, pred_note) && dfc_launch(g, "k_choose", 1, 32, &p);
+  dfc_leave(g);
+  return ok;
+}
+
+bool dfc_turn(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
+              void *from_note, int64_t n) {
+  dfc_gpu *g = device;
+  const dfc_turning p = { .from = from, .to = to, .tally = tally, .n = n };
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, to_note) && dfc_mine(g, from_note) && run(g, "k_turn", n, &p);
   dfc_leave(g);
   return ok;
 }

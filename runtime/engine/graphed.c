@@ -16,6 +16,9 @@ enum {
   AHEAD = 4,               /* launches that are not over: no more, so that who stops need not wait long */
   SLICES = 64,             /* launches before other tokens have their turn */
   VAIN = 8,                /* iterations of a graph that may be in vain, where the GPU computes the predicate */
+  AGAIN = 1024,            /* of a launch of a WHILE node, at most, where the host counts numbers for each; */
+  ENDLESS = 1 << 20,       /* or none */
+  FIRST = 16,              /* of its first launch, and of any other at least */
   FEW = 16,                /* launches for which capturing was not worth it */
   HOT = 2                  /* looks, of 256 tokens each */
 };
@@ -111,9 +114,23 @@ static void count(dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, i
     const dfi_pnode *p = x->plan->node + l->scope->first + i;
     if (p->kind != DFI_K_TRANSFER) continue;
     x->traffic[p->child].messages += n;
-    x->traffic[p->child].bytes += n * m->message[i];
+    if (l->guard_of[i] <= 0) x->traffic[p->child].bytes += n * m->message[i];
   }
   atomic_fetch_add_explicit(&l->iterations, n, memory_order_relaxed);
+}
+
+/* The same of the nodes of conds, once it is known which sides were taken. */
+static void count_sides(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const int64_t *tally,
+                        int64_t n) {
+  for (int32_t g = 1; g < l->nguards; g++)
+    x->count.died += l->guard[g].nodes * (n - dfi_graphed_alive(l, m, tally, g, n));
+  for (uint32_t i = 0; i < l->scope->n; i++) {
+    const dfi_pnode *p = x->plan->node + l->scope->first + i;
+    if (p->kind != DFI_K_TRANSFER || l->guard_of[i] <= 0) continue;
+    const int64_t alive = dfi_graphed_alive(l, m, tally, l->guard_of[i], n);
+    x->traffic[p->child].bytes += alive * m->message[i];
+    x->traffic[p->child].dead += n - alive;
+  }
 }
 
 /* Until there is room for one more launch. False: somebody wants to stop, or the device failed. */
@@ -129,14 +146,14 @@ static bool has_room(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_m
   }
 }
 
-/* The numbers of the next `many` iterations; to `fed` (NULL: nowhere) those that the GPU reads. False: the loop ends
-   before. */
-static bool look_ahead(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
-                       df_value *v, int32_t many, uint64_t *fed) {
+/* The numbers of the next `many` iterations; to `fed` (NULL: nowhere) those that the GPU reads. Gives how many
+   iterations that were: fewer where the loop ends before. */
+static int32_t look_ahead(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
+                          df_value *v, int32_t many, uint64_t *fed) {
   uint64_t spare[DFI_GRAPHED_NUMBERS];
   for (int32_t i = 0; i < many; i++)
-    if (!dfi_graphed_numbers(x, l, m, r, v, fed ? fed + i * m->nfed : spare)) return false;
-  return true;
+    if (!dfi_graphed_numbers(x, l, m, r, v, fed ? fed + i * m->nfed : spare)) return i;
+  return many;
 }
 
 static void start_numbers(const dfi_graphed_loop *l, const dfi_record *r, df_value *v) {
@@ -144,57 +161,100 @@ static void start_numbers(const dfi_graphed_loop *l, const dfi_record *r, df_val
 }
 
 /* What the host counts and the GPU reads, to where it reads it, after the launches so far. */
-static bool write_numbers(const dfi_graphed_made *m) {
-  const int64_t bytes = (int64_t)sizeof *m->ahead * m->many * m->nfed;
+static bool write_numbers(const dfi_graphed_made *m, int32_t most) {
+  const int64_t bytes = (int64_t)sizeof *m->ahead * most * m->nfed;
   return !bytes || dfi_bytes_copy(m->numbers->data, m->numbers->buffer, m->ahead, NULL, bytes);
 }
 
-/* Launches once, from `number` on to what it is `ahead`. Gives how many iterations that were; -1: it failed. Where the
-   GPU computes the predicate it says so itself, and what comes after its no is not done. */
+/* What the GPU counts begins at nothing, for `most` iterations. */
+static bool write_tally(const dfi_graphed_made *m, int64_t *tally, int32_t most) {
+  memset(tally, 0, sizeof *tally * (size_t)m->ntally);
+  tally[DFI_TALLY_ON] = 1;
+  tally[DFI_TALLY_MOST] = most;
+  return !m->tally || dfi_bytes_copy(m->tally->data, m->tally->buffer, tally, NULL,
+                                     (int64_t)sizeof *tally * m->ntally);
+}
+static bool read_tally(const dfi_graphed_made *m, int64_t *tally) {
+  return !m->tally || dfi_bytes_copy(tally, NULL, m->tally->data, m->tally->buffer,
+                                     (int64_t)sizeof *tally * m->ntally);
+}
+
+/* A launch is to take about as long as may pass until somebody who wants to stop is heard. */
+static void fit_most(dfi_graphed_made *m, double seconds) {
+  const int32_t limit = m->many;
+  if (seconds < 5e-3 && m->most < limit) m->most = 2 * m->most < limit ? 2 * m->most : limit;
+  else if (seconds > 20e-3 && m->most > FIRST) m->most /= 2;
+}
+
+/* Launches once, from `number` on to what it is `ahead`, `most` iterations. Gives how many iterations that were; -1: it
+   failed. Where the GPU computes the predicate it says so itself, and what comes after its no is not done. */
 static int64_t launch_once(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number,
-                           const df_value *ahead) {
+                           const df_value *ahead, int32_t most, int64_t *tally) {
   const dfi_remote *d = x->plan->devices->at[l->device]->remote;
-  int64_t tally[2] = { 1, 0 };
-  bool ok = !m->there || dfi_bytes_copy(m->tally->data, m->tally->buffer, tally, NULL, sizeof tally);
-  ok = ok && write_numbers(m) && d->replay(d->device, m->graph) &&
-       (!m->there || dfi_bytes_copy(tally, NULL, m->tally->data, m->tally->buffer, sizeof tally));
+  const double began = m->again ? dfi_now() : 0;
+  bool ok = !m->there || write_tally(m, tally, most);
+  ok = ok && write_numbers(m, most) && d->replay(d->device, m->graph) && (!m->there || read_tally(m, tally));
   if (!ok) {
     if (!x->failed) device_failed(x, l, r);
     return -1;
   }
-  const int64_t n = m->there ? tally[1] : m->many;
-  if (n == m->many) memcpy(number, ahead, sizeof *number * l->scope->nslots);
+  const int64_t n = m->there ? tally[DFI_TALLY_COUNT] : most;
+  if (n == most) memcpy(number, ahead, sizeof *number * l->scope->nslots);
   else look_ahead(x, l, m, r, number, (int32_t)n, NULL);
+  if (m->there) count_sides(x, l, m, tally, n);
+  if (m->again && n == most) fit_most(m, dfi_now() - began);
   return n;
+}
+
+/* How many iterations the next launch has; 0: the loop does not go on for so many. */
+static int32_t next_most(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
+                         df_value *ahead) {
+  if (m->again && x->osr) m->most = 1 + (int32_t)(dfi_engine_dice(x) % 7);
+  const int32_t wanted = m->again ? m->most : m->many, most = look_ahead(x, l, m, r, ahead, wanted, m->ahead);
+  return m->again || most == wanted ? most : 0;
 }
 
 /* Launches as long as the loop goes on and nobody wants anything else. Gives how many iterations that were; `number`
    is where their numbers have come. */
-static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number) {
+static int64_t launch_all(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number,
+                          df_value *ahead, int64_t *tally) {
   dfi_frame *f = r->frame;
-  const size_t bytes = sizeof *number * l->scope->nslots;
-  df_value *ahead = dfi_xmalloc(bytes + 1);
   int64_t n = 0;
-  memcpy(ahead, number, bytes);
-  for (int32_t slice = 0; look_ahead(x, l, m, r, ahead, m->many, m->ahead) && has_room(x, l, m, r); slice++) {
+  for (int32_t slice = 0;; slice++) {
+    const int32_t most = next_most(x, l, m, r, ahead);
+    if (!most || !has_room(x, l, m, r)) break;
     if (!dfi_graphed_current(m, r)) {      /* a variable was assigned: the graph reads what it was before */
       f->tokens_only = slice < FEW;
       x->patience = 0;
       break;
     }
-    const int64_t ran = launch_once(x, l, m, r, number, ahead);
+    const int64_t ran = launch_once(x, l, m, r, number, ahead, most, tally);
     if (ran < 0) break;
     n += ran;
-    m->launches++;
+    m->launches += m->again ? 1 + ran / MANY : 1;
     count(x, l, m, ran);
     atomic_fetch_add_explicit(&l->launches, 1, memory_order_relaxed);
     if (x->live) dfi_exec_publish(x);
-    if (ran < m->many) { f->tokens_only = true; break; }     /* its last iteration is the tokens' */
+    if (ran < most) { f->tokens_only = true; break; }        /* its last iteration is the tokens' */
     const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
     const bool enough = (others && slice >= SLICES) || dfi_graphed_stale(l, m);
     if (enough || (x->osr && dfi_engine_dice(x) % 3 == 0)) { x->patience = 0; break; }
   }
+  return n;
+}
+
+static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number) {
+  const size_t bytes = sizeof *number * l->scope->nslots;
+  df_value *ahead = dfi_xmalloc(bytes + 1);
+  int64_t *tally = dfi_xcalloc((size_t)m->ntally + 1, sizeof *tally), n = 0;
+  memcpy(ahead, number, bytes);
+  if (m->there || write_tally(m, tally, 0)) n = launch_all(x, l, m, r, number, ahead, tally);
+  if (!m->there && n) {                    /* the predicate is the host's: what the GPU counted is asked for once */
+    if (read_tally(m, tally)) count_sides(x, l, m, tally, n);
+    else if (!x->failed) device_failed(x, l, r);
+  }
   if (m->there) x->patience = 0;
+  dfi_free(tally);
   dfi_free(ahead);
   return n;
 }
@@ -225,7 +285,7 @@ static bool refused(dfi_graphed_loop *l) { atomic_store(&l->state, DFI_GRAPHED_R
 static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame *f, dfi_record *r,
                                df_value *number) {
   int32_t many = many_of(x, l);
-  const bool fits = (!x->osr || m->many == many) && dfi_graphed_fits(l, m, r);
+  const bool fits = (!x->osr || m->many == many || m->again) && dfi_graphed_fits(l, m, r);
   if (!fits) {
     const dfi_graphed_ready can = dfi_graphed_prepare(x, l, m, r);
     if (can != DFI_GRAPHED_READY) return can;
@@ -233,11 +293,14 @@ static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_mad
   }
   start_numbers(l, r, number);
   /* making a graph is worth some launches of it */
-  if (!look_ahead(x, l, m, r, number, fits ? m->many : x->osr ? many : 2 * many, NULL)) {
+  const int32_t enough = x->osr ? 1 : fits && m->again ? VAIN : fits ? m->many : 2 * many;
+  if (look_ahead(x, l, m, r, number, enough, NULL) < enough) {
     f->tokens_only = !x->osr;              /* its end is near */
     return DFI_GRAPHED_NOT_NOW;
   }
-  return fits ? DFI_GRAPHED_READY : dfi_graphed_capture(x, l, m, r, many);
+  if (fits) return DFI_GRAPHED_READY;
+  if (m->again) { many = m->nfed ? AGAIN : ENDLESS; m->most = FIRST; }
+  return dfi_graphed_capture(x, l, m, r, many);
 }
 
 static bool may_run(dfi_exec *x, const dfi_frame *f) {
@@ -317,22 +380,34 @@ void dfi_graphed_forget(dfi_plan *p) {
     if (!l->scope) continue;
     for (dfi_graphed_made *m = l->idle, *next; m; m = next) { next = m->next; dfi_graphed_drop(p, l, m); }
     dfi_free(l->step); dfi_free(l->var); dfi_free(l->reason);
+    dfi_free(l->guard); dfi_free(l->guard_of); dfi_free(l->pair_of); dfi_free(l->first_side); dfi_free(l->decides);
     pthread_mutex_destroy(&l->lock);
   }
   dfi_free(p->graphed);
   p->graphed = NULL;
 }
 
+static void tell_graph(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
+  const long long captures = atomic_load(&l->captures);
+  const int32_t sides = atomic_load(&l->sides);
+  dfi_text_add(t, "a graph of %s: %lld iterations in %lld launches, captured %lld time%s",
+               p->devices->at[l->device]->name, (long long)atomic_load(&l->iterations),
+               (long long)atomic_load(&l->launches), captures, captures == 1 ? "" : "s");
+  if (atomic_load(&l->there))
+    dfi_text_add(t, "; it computes the predicate, %s",
+                 atomic_load(&l->again) ? "for a WHILE node"
+                                        : "and has no conditional nodes: some iterations are in vain");
+  if (sides) dfi_text_add(t, "; %d IF node%s an iteration", sides, sides == 1 ? "" : "s");
+}
+
 static void tell_loop(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
   pthread_mutex_lock(&l->lock);
   dfi_text_add(t, "%s  ", l->scope->name);
-  const long long launches = atomic_load(&l->launches), captures = atomic_load(&l->captures);
+  const long long launches = atomic_load(&l->launches);
   const char *reason = atomic_load(&l->reason);
   if (reason) dfi_text_add(t, "tokens: %s", reason);
   else if (launches)
-    dfi_text_add(t, "a graph of %s: %lld iterations in %lld launches, captured %lld time%s%s",
-                 p->devices->at[l->device]->name, (long long)atomic_load(&l->iterations), launches, captures,
-                 captures == 1 ? "" : "s", atomic_load(&l->there) ? "; it computes the predicate" : "");
+    tell_graph(p, l, t);
   else if (atomic_load(&l->state) == DFI_GRAPHED_COLD) dfi_text_add(t, "tokens: it has not become hot");
   else dfi_text_add(t, "tokens: it ends before a graph of it would be worth making");
   if (l->scope->where && l->scope->where[0]) dfi_text_add(t, "  %s", l->scope->where);

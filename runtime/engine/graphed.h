@@ -6,11 +6,17 @@
  * of them. Variables lie in tensors of the graph's own meanwhile; they become the iteration's again when tokens take
  * over, which they do at any boundary between two launches.
  *
- * Where the predicate is the GPU's, the host does not know how many iterations there will be: after it has said no, the
- * rest of a graph's iterations leave the variables as they are, and the host reads how many counted. So nothing is
- * wanted of CUDA but kernels, as its own WHILE nodes would; a few iterations are computed in vain.
+ * Where the predicate is the GPU's, the host does not know how many iterations there will be. The graph then holds one
+ * iteration, in a WHILE node that goes on until the predicate says no, or for as many iterations as one launch may
+ * take; the host reads how many there were. A device that has no such nodes gets some iterations in a row: after the no
+ * the rest of them leave the variables as they are.
+ *
+ * A cond of the body is an IF node, whose two sides write to one place what the Merge gives on; one whose predicate is
+ * the same in all iterations is no more than the side that it takes.
  *
  *   graphed_look.c      can a loop be captured, and in which order do its nodes run? Once for each loop
+ *   graphed_numbers.c   which numbers are the host's, and what they are in each iteration
+ *   graphed_sides.c     conds: the sides of IF nodes
  *   graphed_capture.c   a graph of it is made, or made anew where what it reads lies elsewhere
  *   graphed.c           launching; what became of each loop, in words
  */
@@ -25,8 +31,20 @@ typedef enum dfi_graphed_state {
   DFI_GRAPHED_REFUSED
 } dfi_graphed_state;
 
-/* A node of the body in its turn, or a group in that of its last member (group < 0: none). */
-typedef struct dfi_graphed_step { uint32_t node; int32_t group; } dfi_graphed_step;
+/* What is to be done in its turn. RUN: a node of the body, or a group in the turn of its last member (group < 0: none).
+ * OPEN … OTHERWISE … CLOSE: the steps of a cond's sides; `node` is its first guard, side 0. A cond may come in several
+ * such parts. JOIN: the side at hand gives a Merge its value; `group` is the input. */
+typedef enum dfi_graphed_do {
+  DFI_GRAPHED_RUN,
+  DFI_GRAPHED_OPEN,
+  DFI_GRAPHED_OTHERWISE,
+  DFI_GRAPHED_CLOSE,
+  DFI_GRAPHED_JOIN
+} dfi_graphed_do;
+typedef struct dfi_graphed_step { uint32_t node; int32_t group; dfi_graphed_do what; } dfi_graphed_step;
+/* Where pred is `side`, and the guard `parent` holds. Guard 0 always holds; the others come in pairs, side 0 first.
+ * nodes: those that are alive under it and under none inside it, Transfers among them. */
+typedef struct dfi_graphed_guard { int32_t parent; uint8_t side; dfi_operand pred; int64_t nodes; } dfi_graphed_guard;
 /* next NULL: it is not kept on */
 typedef struct dfi_graphed_var { const dfi_pnode *enter, *next; } dfi_graphed_var;
 
@@ -48,7 +66,12 @@ typedef struct dfi_graphed_made {
   int32_t     many;              /* iterations */
   int64_t     launches;          /* of it */
   bool        there;             /* the GPU computes the predicate */
-  df_tensor  *tally;             /* then: dfi_remote.decide's */
+  bool        again;             /* and a WHILE node goes by it: `many` is what a launch may have at most */
+  int32_t     most;              /* iterations that the next launch may have: then */
+  df_tensor  *tally;             /* of a loop with `there` or conds: dfi_remote.decide's */
+  int32_t     ntally;
+  struct dfi_graphed_side *side; /* by pair of guards: graphed_sides.c */
+  df_value   *joined;            /* by slot: what the sides of a cond give its Merge, while it is captured */
   bool        compiled, compiles;/* its groups are kernels that were compiled for it, or shall be */
   bool        settled;           /* what follows is as the graph was captured with */
   df_value   *state;             /* by variable: a tensor of the graph's; kind and dtype of what the host has */
@@ -60,6 +83,7 @@ typedef struct dfi_graphed_made {
   uint32_t   *fed; int32_t nfed;
   df_tensor  *numbers;
   uint64_t   *ahead;
+  df_tensor  *row;               /* under a WHILE: those of the iteration at hand */
   int32_t     at;
   df_value   *kept;
 } dfi_graphed_made;
@@ -73,11 +97,19 @@ typedef struct dfi_graphed_loop {
   dfi_graphed_step *step; int32_t nsteps;
   dfi_graphed_var *var; int32_t nvars;
   dfi_operand pred;              /* the loop's predicate, where it is computed */
+  dfi_graphed_guard *guard; int32_t nguards;
+  int32_t    *guard_of;          /* by node */
+  int32_t    *pair_of;           /* by node, of a cond's Switch or Merge: its first guard; else -1 */
+  uint8_t    *first_side;        /* by node, of a Merge: the side that its first input comes from */
+  uint8_t    *decides;           /* by node, of a Transfer: Switches alone read on the host what it brings */
   uint16_t    device;            /* the GPU */
   const dfi_pnode *kernel;       /* a node there: errors of a launch name it */
   int64_t     taken, merged;     /* tokens of an iteration */
   atomic_int  state, heat;
   atomic_bool there;             /* its predicate is the GPU's */
+  atomic_bool again;             /* which a WHILE node goes by */
+  atomic_bool unconditional;     /* the device has no conditional nodes */
+  atomic_int  sides;             /* IF nodes of an iteration */
   atomic_llong launches, iterations, captures;
 } dfi_graphed_loop;
 
@@ -115,6 +147,58 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
 /* Captures `many` iterations from r on, which stays as it is; after `prepare`. */
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
                                       int32_t many);
+/* ---- graphed_numbers.c ---- */
+enum { DFI_GRAPHED_COMPUTED = 1, DFI_GRAPHED_HELD = 2 };   /* of m->host: in each iteration; it is one that every record
+                                                              holds */
+bool dfi_graphed_find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r);
+/* Inputs of a step that RUNs: of the node, or of its group. */
+int32_t dfi_graphed_inputs(const dfi_exec *x, const dfi_record *r, dfi_graphed_step t);
+dfi_operand dfi_graphed_input(const dfi_exec *x, const dfi_record *r, dfi_graphed_step t, int32_t i);
+bool dfi_graphed_on_host(const dfi_graphed_made *m, const dfi_record *r, dfi_operand o);
+static inline bool dfi_graphed_varies(const dfi_graphed_made *m, dfi_operand o) {
+  return DFI_SPACE(o) == DFI_ITERATION && m->varies[DFI_INDEX(o)];
+}
+/* Which of the numbers that the GPU reads it is; -1: none. */
+static inline int32_t dfi_graphed_fed(const dfi_graphed_made *m, dfi_operand o) {
+  for (int32_t q = 0; q < m->nfed; q++) if (DFI_SPACE(o) == DFI_ITERATION && m->fed[q] == DFI_INDEX(o)) return q;
+  return -1;
+}
+
+/* ---- graphed_sides.c ---- */
+/* A cond, as it is captured. known: its predicate is the same in all iterations: side `taken` is all there is of it. */
+typedef struct dfi_graphed_side {
+  bool        known, taken;
+  df_value    pred;              /* owned while an iteration is captured: the GPU's predicate */
+} dfi_graphed_side;
+/* Finds out which conds are known. */
+void dfi_graphed_sides(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r);
+/* Which pair of guards the Switch decides about; -1: it is the loop's own. Of a Merge; and its input from that side. */
+int32_t dfi_graphed_pair(const dfi_graphed_loop *l, const dfi_plan *plan, const dfi_pnode *p);
+int32_t dfi_graphed_pair_of_merge(const dfi_graphed_loop *l, uint32_t node);
+int32_t dfi_graphed_merge_input(const dfi_graphed_loop *l, uint32_t node, bool side);
+static inline dfi_graphed_side *dfi_graphed_side_of(const dfi_graphed_made *m, int32_t pair) {
+  return &m->side[(pair - 1) / 2];
+}
+/* Does the cond become an IF node? */
+static inline bool dfi_graphed_chooses(const dfi_graphed_made *m, int32_t pair) {
+  return !dfi_graphed_side_of(m, pair)->known;
+}
+/* The step with which the side ends that begins with step i; where the side is known not to be taken, and i else. */
+int32_t dfi_graphed_side_ends(const dfi_graphed_loop *l, int32_t i);
+int32_t dfi_graphed_skip(const dfi_graphed_loop *l, const dfi_graphed_made *m, int32_t i);
+/* Captures a step that is none of RUN. `decided`: the loop's own predicate has been looked at in this iteration. */
+bool dfi_graphed_side_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
+                           bool decided, df_error *err);
+/* A cond's Switch passes its data on, to both sides where it becomes an IF node. */
+void dfi_graphed_switch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
+                        int32_t pair);
+void dfi_graphed_merge(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p);
+/* The iteration has been captured, or given up. */
+void dfi_graphed_sides_end(dfi_graphed_loop *l, dfi_graphed_made *m);
+/* In n iterations, of which the tally says how often each IF node took its side 1: how often does guard g hold? */
+int64_t dfi_graphed_alive(const dfi_graphed_loop *l, const dfi_graphed_made *m, const int64_t *tally, int32_t g,
+                          int64_t n);
+
 /* Has the graph been launched so often that kernels for its groups are worth compiling? Then it is captured anew. */
 static inline bool dfi_graphed_stale(const dfi_graphed_loop *l, const dfi_graphed_made *m) {
   enum { WORTH = 256 };

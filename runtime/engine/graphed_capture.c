@@ -136,133 +136,35 @@ static void fix_all(const dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_ma
   }
 }
 
-enum { COMPUTED = 1, HELD = 2 };         /* of m->host: in each iteration; it is one that every record holds */
-
-/* ---- which numbers are the host's ------------------------------------------------------------------------------ */
-
-static bool on_host(const dfi_graphed_made *m, const dfi_record *r, dfi_operand o) {
-  if (DFI_SPACE(o) == DFI_ITERATION && m->host[DFI_INDEX(o)]) return true;
-  return DFI_SPACE(o) != DFI_ITERATION && operand(r, o)->kind == DF_SCALAR;
-}
-static bool varies(const dfi_graphed_made *m, dfi_operand o) {
-  return DFI_SPACE(o) == DFI_ITERATION && m->varies[DFI_INDEX(o)];
-}
-
-static bool all_on_host(const dfi_exec *x, const dfi_graphed_made *m, const dfi_record *r, const dfi_pnode *p) {
-  for (uint32_t i = 0; i < p->nin; i++) if (!on_host(m, r, x->plan->operand[p->in + i])) return false;
-  return true;
-}
-
-/* Inputs of a step: of the node, or of its group. */
-static int32_t inputs_of(const dfi_exec *x, const dfi_record *r, dfi_graphed_step t) {
-  return t.group >= 0 ? x->plan->group[t.group].chain.ninputs : (int32_t)(r->nodes + t.node)->nin;
-}
-static dfi_operand input_at(const dfi_exec *x, const dfi_record *r, dfi_graphed_step t, int32_t i) {
-  return t.group >= 0 ? x->plan->group[t.group].input[i].at : x->plan->operand[(r->nodes + t.node)->in + (uint32_t)i];
-}
-
-/* Is an input another number in each iteration? */
-static bool takes_varying(const dfi_exec *x, const dfi_graphed_made *m, const dfi_record *r, dfi_graphed_step t) {
-  for (int32_t i = 0; i < inputs_of(x, r, t); i++) if (varies(m, input_at(x, r, t, i))) return true;
-  return false;
-}
-
-/* Is input i of p read on the host: a shape, an axis, an index? */
-static bool for_the_host(const dfi_pnode *p, int32_t i) {
-  const uint32_t host = p->gpu ? p->gpu->host_in : p->op->host_in;
-  return dfi_on_host(host, i, (int32_t)p->nin);
-}
-
-/* The GPU computes t: what varies of its inputs is to lie in its memory, written there before each launch. False: that
-   is of no use. */
-static bool feed(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
-                 dfi_graphed_step t) {
-  const dfi_pnode *p = r->nodes + t.node;
-  for (int32_t i = 0; i < inputs_of(x, r, t); i++) {
-    const dfi_operand o = input_at(x, r, t, i);
-    bool known = !varies(m, o);
-    if (!known && t.group < 0 && for_the_host(p, i))
-      return dfi_graphed_refuse(l, p, "a shape, an axis or an index that it takes is another one in each iteration");
-    for (int32_t q = 0; q < m->nfed; q++) known |= m->fed[q] == DFI_INDEX(o);
-    if (!known) m->fed[m->nfed++] = DFI_INDEX(o);
-  }
-  return true;
-}
-
-/* Does the node bring the predicate, which the GPU computes, to the host? */
-static bool brings_predicate(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_pnode *p) {
-  return p->kind == DFI_K_TRANSFER && p->constant && x->plan->operand[p->in] == l->pred;
-}
-
-/* The GPU computes the predicate. Can that be so in a graph: is it on the host for the loop's own Switches alone? */
-static bool predicate_there(const dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r) {
-  const dfi_device *d = device_of(x, l);
-  bool ok = d->remote->keep && DFI_SPACE(l->pred) == DFI_ITERATION;
-  for (int32_t i = 0; i < l->nsteps && ok; i++) {
-    const dfi_pnode *from = r->nodes + l->step[i].node;
-    if (!brings_predicate(x, l, from)) continue;
-    for (int32_t q = 0; q < l->nsteps && ok; q++)
-      for (int32_t k = 0; k < inputs_of(x, r, l->step[q]) && ok; k++) {
-        const dfi_operand o = input_at(x, r, l->step[q], k);
-        if (DFI_SPACE(o) != DFI_ITERATION || DFI_INDEX(o) != from->out) continue;
-        ok = (r->nodes + l->step[q].node)->kind == DFI_K_SWITCH && k == 1;
-      }
-  }
-  return ok || dfi_graphed_refuse(l, NULL, "its predicate is computed on %s", d->name);
-}
-
-static bool find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
-  const dfi_scope *s = l->scope;
-  memset(m->host, 0, s->nslots);
-  memset(m->varies, 0, s->nslots);
-  m->nfed = 0;
-  for (uint32_t i = 0; i < s->ncopies; i++) m->host[s->copies[i].slot] = HELD;
-  for (int32_t k = 0; k < l->nvars; k++)
-    if (slot_of(r, l, k)->kind == DF_SCALAR) {
-      const uint32_t slot = l->var[k].enter->out;
-      m->host[slot] = m->varies[slot] = COMPUTED;
-    }
-  for (int32_t i = 0; i < l->nsteps; i++) {
-    const dfi_pnode *p = r->nodes + l->step[i].node;
-    const dfi_operand first = p->nin ? x->plan->operand[p->in] : 0;
-    const uint32_t out = p->out + (p->kind == DFI_K_SWITCH);
-    const bool passes = p->kind == DFI_K_SWITCH || p->kind == DFI_K_TRANSFER || p->kind == DFI_K_CONST;
-    const bool counts = p->kind == DFI_K_SCALAR && l->step[i].group < 0 && all_on_host(x, m, r, p);
-    if (passes ? on_host(m, r, first) : counts) {
-      m->host[out] = COMPUTED;
-      m->varies[out] = passes ? varies(m, first) : takes_varying(x, m, r, l->step[i]);
-    } else if (!passes && !feed(x, l, m, r, l->step[i])) return false;
-  }
-  int32_t numbers = 0;
-  for (int32_t k = 0; k < l->nvars; k++) numbers += m->host[l->var[k].enter->out] != 0;
-  if (numbers > DFI_GRAPHED_NUMBERS || m->nfed > DFI_GRAPHED_NUMBERS)
-    return dfi_graphed_refuse(l, NULL, "it has more than %d numbers", DFI_GRAPHED_NUMBERS);
-  m->there = !on_host(m, r, l->pred);
-  atomic_store(&l->there, m->there);
-  return !m->there || predicate_there(x, l, m, r);
-}
-
 /* ---- capturing ------------------------------------------------------------------------------------------------- */
 
-/* A node that hands its input on. */
-static bool pass_on(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r,
-                    const dfi_pnode *p, const dfi_device *d, df_error *err) {
-  const dfi_scope *s = r->frame->scope;
+/* A Transfer brings its input to where it is read; what a node of the graph decides stays. */
+static bool transfer(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r,
+                     const dfi_pnode *p, const dfi_device *d, df_error *err) {
   df_value v = operand_take(r, x->plan->operand[p->in]), *out = r->base[DFI_ITERATION] + p->out;
-  if (p->kind == DFI_K_SWITCH) *++out = v;
-  else if (p->kind == DFI_K_CONST) *out = v;
-  else {
-    m->message[p - r->nodes] = dfi_value_bytes(&v);
-    const bool stays = m->there && brings_predicate(x, l, p);
-    const bool there = stays || dfi_value_in(&v, p->constant ? NULL : d->arena, out);
-    if (stays) *out = v;
-    else dfi_value_drop(&v);
-    if (!there) {
-      dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "a value cannot be brought to where it is read");
-      return false;
-    }
-    out->uses = 0;
+  m->message[p - r->nodes] = dfi_value_bytes(&v);
+  const bool stays = l->decides[p - r->nodes] && v.kind == DF_TENSOR && !dfi_readable(v.as.tensor);
+  const bool there = stays || dfi_value_in(&v, p->constant ? NULL : d->arena, out);
+  if (stays) *out = v;
+  else dfi_value_drop(&v);
+  if (!there) {
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "a value cannot be brought to where it is read");
+    return false;
   }
+  out->uses = 0;
+  slot_filled(r, out, r->frame->scope->uses[p->out]);
+  return true;
+}
+
+/* A node that hands its input on. */
+static bool pass_on(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
+                    const dfi_device *d, df_error *err) {
+  const dfi_scope *s = r->frame->scope;
+  if (p->kind == DFI_K_TRANSFER) return transfer(x, l, m, r, p, d, err);
+  const int32_t pair = p->kind == DFI_K_SWITCH ? dfi_graphed_pair(l, x->plan, p) : -1;
+  if (pair >= 0) { dfi_graphed_switch(x, l, m, r, p, pair); return true; }
+  df_value *out = r->base[DFI_ITERATION] + p->out + (p->kind == DFI_K_SWITCH);
+  *out = operand_take(r, x->plan->operand[p->in]);
   slot_filled(r, out, s->uses[out - r->base[DFI_ITERATION]]);
   if (p->kind == DFI_K_SWITCH) operand_used(r, x->plan->operand[p->in + 1]);
   return true;
@@ -280,12 +182,13 @@ static bool read_variable(const dfi_exec *x, dfi_record *r, const dfi_pnode *p, 
 /* Inputs that vary become tensors of the GPU's, for the one call. */
 static bool put_numbers(const dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t) {
   enum { MANY_READERS = 1 << 20 };         /* no call lets it go */
-  for (int32_t i = 0; i < inputs_of(x, r, t); i++) {
-    const dfi_operand o = input_at(x, r, t, i);
+  for (int32_t i = 0; i < dfi_graphed_inputs(x, r, t); i++) {
+    const dfi_operand o = dfi_graphed_input(x, r, t, i);
     for (int32_t q = 0; q < m->nfed; q++) {
       df_value *slot = operand(r, o);
-      if (!varies(m, o) || m->fed[q] != DFI_INDEX(o) || slot->kind != DF_SCALAR) continue;
-      df_tensor *view = dfi_tensor_view(m->numbers, m->at * m->nfed + q, 0, NULL);
+      if (!dfi_graphed_varies(m, o) || m->fed[q] != DFI_INDEX(o) || slot->kind != DF_SCALAR) continue;
+      df_tensor *view = m->again ? dfi_tensor_view(m->row, q, 0, NULL)
+                                 : dfi_tensor_view(m->numbers, m->at * m->nfed + q, 0, NULL);
       if (!view) return false;
       m->kept[q] = *slot;
       view->dtype = slot->dtype;
@@ -318,7 +221,7 @@ static bool run_there(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graph
   return ok;
 }
 
-static bool run_step(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
+static bool run_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
                      const dfi_device *d, df_error *err) {
   const dfi_pnode *p = r->nodes + t.node;
   df_value *out = r->base[DFI_ITERATION] + p->out;
@@ -328,9 +231,14 @@ static bool run_step(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m
   case DFI_K_NOOP: return true;
   case DFI_K_READ: return read_variable(x, r, p, err);
   case DFI_K_SWITCH: case DFI_K_TRANSFER: case DFI_K_CONST: return pass_on(x, l, m, r, p, d, err);
+  case DFI_K_MERGE: dfi_graphed_merge(x, l, m, r, p); return true;
   case DFI_K_SCALAR:
     if (!m->host[p->out]) return run_there(x, m, r, t, err);
     if (!p->scalar(out, operand(r, in[0]), operand(r, in[1]), operand(r, in[2]))) {
+      out->as.u64 = 0;                     /* where it counts, dfi_graphed_numbers leaves it to the tokens */
+      out->kind = DF_SCALAR;
+      out->dtype = p->out_dtype;
+      if (l->guard_of[t.node] > 0) return true;
       dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "its numbers are wrong");
       return false;
     }
@@ -352,28 +260,33 @@ static void clear_slots(dfi_record *r) {
   }
 }
 
-/* As soon as the predicate is there the GPU counts the iteration, or no more. */
+/* As soon as the predicate is there the GPU counts the iteration, or no more. `again`: which WHILE node is told. */
 static bool decide(const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r, const dfi_device *d,
-                   bool *decided, df_error *err) {
+                   uint64_t again, bool *decided, df_error *err) {
   const df_value *pred = *decided ? NULL : r->base[DFI_ITERATION] + DFI_INDEX(l->pred);
   if (!pred || pred->kind != DF_TENSOR) return true;
   *decided = true;
   return d->remote->decide(d->remote->device, m->tally->data, dfi_note_of(m->tally->buffer), pred->as.tensor->data,
-                           dfi_note_of(pred->as.tensor->buffer)) ||
+                           dfi_note_of(pred->as.tensor->buffer), again) ||
          dfi_fail(err, DF_UNAVAILABLE, NULL, "the predicate cannot be looked at") == DF_OK;
 }
 
-static bool run_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_error *err,
-                          const dfi_pnode **where) {
+static bool run_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, uint64_t again,
+                          df_error *err, const dfi_pnode **where) {
   const dfi_device *d = device_of(x, l);
   df_value *next = dfi_xcalloc((size_t)l->nvars + 1, sizeof *next);
-  bool decided = !m->there, ok = decide(l, m, r, d, &decided, err);
+  bool decided = !m->there, ok = decide(l, m, r, d, again, &decided, err);
   for (int32_t i = 0; i < l->nsteps && ok; i++) {
-    *where = r->nodes + l->step[i].node;
-    ok = run_step(x, l, m, r, l->step[i], d, err) && decide(l, m, r, d, &decided, err);
+    const dfi_graphed_step t = l->step[i];
+    const int32_t to = dfi_graphed_skip(l, m, i);
+    if (to > i) { i = to - 1; continue; }
+    if (t.what != DFI_GRAPHED_RUN) { ok = dfi_graphed_side_step(x, l, m, r, t, decided, err); continue; }
+    *where = r->nodes + t.node;
+    ok = run_step(x, l, m, r, t, d, err) && decide(l, m, r, d, again, &decided, err);
   }
   for (int32_t k = 0; k < l->nvars && ok; k++)
     if (l->var[k].next) next[k] = operand_take(r, x->plan->operand[l->var[k].next->in]);
+  dfi_graphed_sides_end(l, m);
   if (!ok) clear_slots(r);
   for (int32_t k = 0; k < l->nvars && ok; k++) {
     df_value *slot = slot_of(r, l, k);
@@ -448,27 +361,33 @@ static bool same_variables(const dfi_record *r, const dfi_graphed_loop *l, const
   return true;
 }
 
+/* n int64 on the GPU. */
+static df_tensor *words_new(const dfi_device *d, int64_t n) {
+  dfi_devmem_use(d->arena);
+  df_tensor *t = dfi_tensor_make(DF_INT64, 1, &n);
+  dfi_devmem_use(NULL);
+  return t;
+}
+
 /* Room for the numbers that are written before each launch. */
 static bool make_numbers(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t many) {
   const int64_t n = (int64_t)many * m->nfed;
   df_tensor_release(m->numbers);
-  m->numbers = NULL;
+  df_tensor_release(m->row);
+  m->numbers = m->row = NULL;
   dfi_free(m->ahead);
   m->ahead = dfi_xcalloc((size_t)n + 1, sizeof *m->ahead);
   if (n == 0) return true;
-  dfi_devmem_use(device_of(x, l)->arena);
-  m->numbers = dfi_tensor_make(DF_INT64, 1, &n);
-  dfi_devmem_use(NULL);
-  return m->numbers != NULL;
+  m->numbers = words_new(device_of(x, l), n);
+  if (m->again) m->row = words_new(device_of(x, l), m->nfed);
+  return m->numbers && (m->row || !m->again);
 }
 
 static bool make_tally(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m) {
-  const int64_t two = 2;
-  if (!m->there || m->tally) return true;
-  dfi_devmem_use(device_of(x, l)->arena);
-  m->tally = dfi_tensor_make(DF_INT64, 1, &two);
-  dfi_devmem_use(NULL);
-  return m->tally != NULL;
+  const bool wanted = m->there || l->nguards > 1;
+  m->ntally = DFI_TALLY_SIDES + (l->nguards - 1) / 2;
+  if (wanted && !m->tally) m->tally = words_new(device_of(x, l), m->ntally);
+  return m->tally || !wanted;
 }
 
 /* Tensors for the variables, as they are in r. */
@@ -522,12 +441,34 @@ static bool no_copy(failure *why) {
   return false;
 }
 
+/* The one iteration of a WHILE node, which goes on until the predicate says no. */
+static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, failure *why) {
+  const dfi_device *d = device_of(x, l);
+  const dfi_remote *g = d->remote;
+  const uint64_t again = g->condition(g->device, true);
+  if (!again) {
+    atomic_store(&l->unconditional, true);
+    return false;
+  }
+  bool ok = g->open(g->device, again, true) &&
+            (!m->nfed || g->turn(g->device, m->tally->data, dfi_note_of(m->tally->buffer), m->row->data,
+                                 dfi_note_of(m->row->buffer), m->numbers->data, dfi_note_of(m->numbers->buffer),
+                                 m->nfed));
+  m->at = 0;
+  ok = ok && run_iteration(x, l, m, r, again, &why->err, &why->where);
+  why->changed = ok && !same_variables(r, l, m);
+  if (!ok || why->changed) return false;
+  if (!keep_state(x, l, m, r)) return no_copy(why);
+  return g->close(g->device);
+}
+
 /* The iterations are gone through, from the state of m on; r's slots hold what they end with. */
 static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t many,
                        failure *why) {
+  if (m->again) return go_again(x, l, m, r, why);
   for (int32_t i = 0; i < many; i++) {
     m->at = i;
-    if (!run_iteration(x, l, m, r, &why->err, &why->where)) return false;
+    if (!run_iteration(x, l, m, r, 0, &why->err, &why->where)) return false;
     if (!same_variables(r, l, m)) { why->changed = true; return false; }
     if (m->there && !keep_state(x, l, m, r)) return no_copy(why);
   }
@@ -566,9 +507,14 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
     m->fed = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->fed);
     m->kept = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->kept);
     m->message = dfi_xcalloc(l->scope->n + 1, sizeof *m->message);
+    m->side = dfi_xcalloc((size_t)l->nguards + 1, sizeof *m->side);
+    m->joined = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->joined);
   }
   m->settled = false;
-  return find_numbers(x, l, m, r) ? DFI_GRAPHED_READY : DFI_GRAPHED_NEVER;
+  dfi_graphed_sides(l, m, r);
+  if (!dfi_graphed_find_numbers(x, l, m, r)) return DFI_GRAPHED_NEVER;
+  m->again = m->there && device_of(x, l)->remote->condition && !atomic_load(&l->unconditional);
+  return DFI_GRAPHED_READY;
 }
 
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
@@ -596,9 +542,13 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   m->many = many;
   m->settled = true;
   m->compiled = m->compiles;
-  atomic_fetch_add(&l->captures, 1);
-  if (ok && m->graph) return DFI_GRAPHED_READY;
+  if (ok && m->graph) {
+    atomic_fetch_add(&l->captures, 1);
+    atomic_store(&l->again, m->again);
+    return DFI_GRAPHED_READY;
+  }
   drop_graph(d, m);
+  if (m->again && atomic_load(&l->unconditional)) return DFI_GRAPHED_NOT_NOW;      /* the next time without */
   if (failed.changed && r->number == 0) return DFI_GRAPHED_NOT_NOW;
   if (failed.changed) dfi_graphed_refuse(l, NULL, "the shape or the place of a variable changes");
   else dfi_graphed_refuse(l, failed.where, "%s", why[0] ? why : failed.err.message);
@@ -612,39 +562,8 @@ void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_
   dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->fixed); dfi_free(m->message);
   dfi_free(m->fed); dfi_free(m->kept); dfi_free(m->ahead);
   df_tensor_release(m->numbers);
+  df_tensor_release(m->row);
   df_tensor_release(m->tally);
+  dfi_free(m->side); dfi_free(m->joined);
   dfi_free(m);
-}
-
-/* ---- the host's part of an iteration --------------------------------------------------------------------------- */
-
-/* Numbers that every record holds lie there; others in v. */
-static const df_value *number_at(const dfi_graphed_made *m, const dfi_record *r, const df_value *v, dfi_operand o) {
-  return DFI_SPACE(o) == DFI_ITERATION && m->host[DFI_INDEX(o)] == COMPUTED ? &v[DFI_INDEX(o)] : operand(r, o);
-}
-
-bool dfi_graphed_numbers(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
-                         df_value *v, uint64_t *fed) {
-  df_value next[DFI_GRAPHED_NUMBERS];
-  int32_t n = 0;
-  for (int32_t i = 0; i < l->nsteps; i++) {
-    const dfi_pnode *p = r->nodes + l->step[i].node;
-    const uint32_t to = p->out + (p->kind == DFI_K_SWITCH);
-    if (l->step[i].group >= 0 || !p->nout || m->host[to] != COMPUTED) continue;
-    const dfi_operand *in = x->plan->operand + p->in;
-    const df_value *a = number_at(m, r, v, in[0]);
-    if (p->kind != DFI_K_SCALAR) { v[to] = *a; continue; }
-    if (!p->scalar(&v[to], a, number_at(m, r, v, in[1]), number_at(m, r, v, in[2]))) return false;
-    v[to].kind = DF_SCALAR;
-    v[to].dtype = p->out_dtype;
-  }
-  if (!m->there && !number_at(m, r, v, l->pred)->as.u8) return false;
-  for (int32_t q = 0; q < m->nfed; q++) fed[q] = v[m->fed[q]].as.u64;
-  for (int32_t k = 0; k < l->nvars; k++)                 /* all are read before one is written */
-    if (m->host[l->var[k].enter->out] && l->var[k].next)
-      next[n++] = *number_at(m, r, v, x->plan->operand[l->var[k].next->in]);
-  n = 0;
-  for (int32_t k = 0; k < l->nvars; k++)
-    if (m->host[l->var[k].enter->out] && l->var[k].next) v[l->var[k].enter->out] = next[n++];
-  return true;
 }

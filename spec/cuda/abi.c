@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cublasLt.h>
 #include <nvrtc.h>
+#include <stddef.h>
 #include "../../kernels/cuda/driver.h"
 #include "../../kernels/cuda/blas.h"
 #include "../../kernels/cuda/nvrtc.h"
@@ -33,3 +34,9 @@ DFC_DNN(X)
 DFC_NUMBERS_OF_CUDA(SAME)
 DFC_NUMBERS_OF_BLAS(SAME)
 DFC_NUMBERS_OF_DNN(SAME)
+
+/* driver.h has its own declarations of these where cuda.h is not: the same places. */
+_Static_assert(sizeof(CUgraphNodeParams) == 256 && offsetof(CUgraphNodeParams, conditional) == 16 &&
+               offsetof(CUgraphNodeParams, conditional.phGraph_out) == 32 &&
+               offsetof(CUgraphNodeParams, conditional.ctx) == 40 && sizeof(CUgraphEdgeData) == 8,
+               "a conditional node's parameters lie elsewhere");

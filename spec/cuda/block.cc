@@ -57,6 +57,20 @@ uint64_t strict_exchange(uint64_t mine, int lane) {
   return got;
 }
 
+static std::vector<strict_setting> settings;
+const std::vector<strict_setting> &strict_settings() { return settings; }
+void strict_set_condition(uint64_t handle, unsigned value) {
+  const strict_dim &b = strict_here.block, &of = strict_here.blocks;
+  const uint64_t mine = (((uint64_t)b.z * of.y + b.y) * of.x + b.x) * threads.size() + strict_running;
+  for (strict_setting &s : settings)
+    if (s.handle == handle) {
+      s.raced |= s.thread != mine;
+      s.value = value;
+      return;
+    }
+  settings.push_back({ handle, value, false, mine });
+}
+
 static void resume(unsigned t) {
   thread &it = threads[t];
   if (!it.stack) {
@@ -137,6 +151,7 @@ std::string strict_grid_run(const strict_kernel *k, const void *p, strict_dim bl
   const uint64_t n = (uint64_t)blocks.x * blocks.y * blocks.z;
   kernel = k;
   params = p;
+  settings.clear();
   strict_here.blocks = blocks;
   strict_here.threads = block;
   find_shared(k);

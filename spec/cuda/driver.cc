@@ -20,7 +20,8 @@
  * After a report every call fails with CUDA_ERROR_ILLEGAL_ADDRESS, as after a fault of real hardware.
  * DFLOW_STRICT_SEED chooses the order, DFLOW_STRICT_GPUS and DFLOW_STRICT_MEMORY (bytes) what there is,
  * DFLOW_STRICT_PINNED (bytes) how much of the host's memory may be pinned, DFLOW_STRICT_VERSION (12040) how old the
- * driver is and DFLOW_STRICT_CAPABILITY (75) the GPU, for which an image must hold code. DFLOW_STRICT_FAULT is
+ * driver is, DFLOW_STRICT_UNCONDITIONAL that its graphs have no conditional nodes, and DFLOW_STRICT_CAPABILITY (75) the
+ * GPU, for which an image must hold code. DFLOW_STRICT_FAULT is
  * illegal:N, where the N-th kernel touches what is not its own, lost:N, where the GPU is gone from there on, hang:N, where
  * it never comes to an end (and a call that would wait for that is reported), or product:N: the N-th fails. The kernels
  * are those of kernels/cuda/, compiled by the host's compiler.
@@ -51,9 +52,10 @@ typedef std::vector<uint64_t> clocks;                    /* by stream: its opera
 
 struct touch { uint64_t stream = ~0ull, index = 0; std::string what; };
 struct allocation {
-  char *base;
-  size_t bytes, number;
-  char *page; size_t pages;
+  char *base = nullptr;
+  size_t bytes = 0, number = 0;
+  char *page = nullptr; size_t pages = 0;
+  uint64_t condition = 0;                                /* it is no memory: what a conditional node goes by */
   int device = 0;
   enum { COMING, LIVE, GONE } is = COMING;
   bool freed = false;                                    /* the free is enqueued at least */
@@ -74,6 +76,7 @@ struct operation {
   bool hangs = false;                                    /* it never comes to an end */
 };
 struct capture;
+struct condition;
 struct CUstream_st {
   uint64_t number, given = 0, done = 0;
   int device = 0;
@@ -82,6 +85,7 @@ struct CUstream_st {
   bool gone = false;                                     /* it was destroyed */
   capture *capturing = nullptr;                          /* what it is given is kept */
   std::set<size_t> tail;                                 /* nodes that the next one comes after */
+  std::vector<CUgraphNode> told;                         /* the same, as somebody was told of them */
 };
 struct CUevent_st {
   bool recorded = false;
@@ -113,6 +117,7 @@ static struct {
   std::set<capture *> captures;
   std::set<CUgraph> graphs;
   std::set<CUgraphExec> execs;
+  std::map<uint64_t, condition *> conditions;
   CUevent asked = nullptr;                               /* the last one whose query said that it is not there yet */
   uint64_t captures_begun = 0;
   std::map<char *, pinned> pins;
@@ -184,6 +189,7 @@ static allocation *allocation_at(const void *p) {
   return (char *)p < a->page + a->pages + page_bytes() ? a : nullptr;
 }
 static std::string text_of(const allocation *a) {
+  if (a->condition) return "a condition";
   return "allocation " + std::to_string(a->number) + " of " + std::to_string(a->bytes) + " bytes";
 }
 static void allow(allocation *a, bool yes) { mprotect(a->page, a->pages, yes ? PROT_READ | PROT_WRITE : PROT_NONE); }
@@ -904,11 +910,13 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
   }
   const strict_dim blocks = { gx, gy, gz }, block = { bx, by, bz };
   const uint64_t random = chance();
+  const int device = stream->device;
   d.next_hangs = fault && d.fault == "hang";
   enqueue_whole(stream, std::string("kernel `") + k->name + "`", touches, [=]() {
     if (fault && d.fault == "illegal") return std::string("kernel `") + k->name + "` touched what is not its own: DFLOW_STRICT_FAULT";
     const std::string wrong = strict_grid_run(k, bytes->data(), blocks, block, random);
-    return wrong.empty() ? wrong : std::string("kernel `") + k->name + "`: " + wrong;
+    if (wrong.empty()) return settle(std::string("kernel `") + k->name + "`", device);
+    return std::string("kernel `") + k->name + "`: " + wrong;
   });
   d.next_hangs = false;
   return d.sticky;

@@ -39,6 +39,10 @@ template <class T> static inline T __shfl_down_sync(unsigned, T v, int by) {
   return strict_shuffle(v, strict_lane() + by < 32 ? strict_lane() + by : strict_lane());
 }
 
+/* A conditional node of the graph that runs goes by this from now on: see graphs.h. */
+STRICT_SHOWN void strict_set_condition(uint64_t handle, unsigned value);
+static inline void cudaGraphSetConditional(uint64_t handle, unsigned value) { strict_set_condition(handle, value); }
+
 /* A kernel, found by its name. */
 struct STRICT_SHOWN strict_kernel {
   const char *name;

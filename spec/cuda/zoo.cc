@@ -3,6 +3,7 @@
 #include "../../kernels/cuda/driver.h"
 #include "../../kernels/cuda/blas.h"
 #include "../../kernels/cuda/dnn.h"
+#include "../../kernels/cuda/loop.h"
 #include "../../kernels/cuda/nvrtc.h"
 #include "../../kernels/cuda/params.h"
 #include <algorithm>
@@ -216,6 +217,78 @@ static void touch(const char *name, unsigned blocks = 1) {
   dfc_unary p = { nullptr, (void *)(uintptr_t)z, 64, 0 };
   launch(name, &p, one, blocks);
   all_over();
+}
+
+/* A condition of what stream s is captured into; and a node that goes by one, in the place where s is. Its bodies are
+ * handed[]. */
+static CUgraphConditionalHandle condition_of(CUstream s, unsigned value, unsigned flags) {
+  CUgraph g; const CUgraphNode *after; const CUgraphEdgeData *edges; size_t n; int status; cuuint64_t id;
+  CUgraphConditionalHandle h = 0;
+  symbol_cuStreamGetCaptureInfo(s, &status, &id, &g, &after, &edges, &n);
+  symbol_cuGraphConditionalHandleCreate(&h, g, here, value, flags);
+  return h;
+}
+static CUgraph *handed;
+static CUresult add_node(CUstream s, CUgraphNodeParams p) {
+  CUgraph g; const CUgraphNode *after; const CUgraphEdgeData *edges; size_t n; int status; cuuint64_t id;
+  CUgraphNode node;
+  symbol_cuStreamGetCaptureInfo(s, &status, &id, &g, &after, &edges, &n);
+  const CUresult added = symbol_cuGraphAddNode(&node, g, after, nullptr, n, &p);
+  handed = p.conditional.phGraph_out;
+  return added ? added : symbol_cuStreamUpdateCaptureDependencies(s, &node, nullptr, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+}
+static CUgraphNodeParams node_by(CUgraphConditionalHandle h, int type, unsigned size = 1) {
+  CUgraphNodeParams p;
+  memset(&p, 0, sizeof p);
+  p.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+  p.conditional.handle = h;
+  p.conditional.type = type;
+  p.conditional.size = size;
+  p.conditional.ctx = here;
+  return p;
+}
+/* What `fill` gives stream two becomes the body. */
+template <class F> static void body_of(CUgraph body, F fill) {
+  CUgraph same;
+  if (symbol_cuStreamBeginCaptureToGraph(two, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED)) return;
+  fill();
+  symbol_cuStreamEndCapture(two, &same);
+}
+/* A tally that allows `most` iterations, behind it a predicate that is `pred`; and the kernels that decide by these. */
+static CUdeviceptr tally_of(int64_t most, bool pred) {
+  int64_t *h = (int64_t *)pin(64);
+  memset(h, 0, 64);
+  h[DFC_TALLY_ON] = 1;
+  h[DFC_TALLY_MOST] = most;
+  h[6] = pred;
+  CUdeviceptr t = get(64);
+  symbol_cuMemcpyHtoDAsync(t, h, 64, one);
+  return t;
+}
+static void go_on(CUdeviceptr t, CUgraphConditionalHandle h, CUstream s) {
+  const dfc_deciding p = { (const void *)(uintptr_t)(t + 48), (int64_t *)(uintptr_t)t, h };
+  launch("k_go_on", &p, s);
+}
+static void choose(CUdeviceptr t, CUgraphConditionalHandle h, CUstream s) {
+  const dfc_choosing p = { (const void *)(uintptr_t)(t + 48), (int64_t *)(uintptr_t)t, h, DFC_TALLY_SIDES };
+  launch("k_choose", &p, s);
+}
+/* x is negated as often as its tally allows. */
+static CUdeviceptr again_tally;
+static CUgraphExec again(int64_t most, CUdeviceptr x) {
+  again_tally = tally_of(most, true);
+  return graph_of([](CUdeviceptr x) {
+    const CUgraphConditionalHandle h = condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+    add_node(one, node_by(h, CU_GRAPH_COND_TYPE_WHILE));
+    body_of(handed[0], [=]() { neg(x, x, 16, two); go_on(again_tally, h, two); });
+  }, x);
+}
+static CUdeviceptr twos() {
+  float *h = (float *)pin(64);
+  for (int i = 0; i < 16; i++) h[i] = 2;
+  CUdeviceptr x = get(64);
+  symbol_cuMemcpyHtoDAsync(x, h, 64, one);
+  return x;
 }
 
 struct beast { const char *name, *says; void (*run)(); };        /* says "": it is a right program */
@@ -801,6 +874,211 @@ static const beast zoo[] = {
       CUgraphExec e = graph_of(negate, x);
       symbol_cuGraphLaunch(e, one);
       symbol_cuGraphExecDestroy(e);
+    } },
+  { "a graph that goes on as long as its kernel says", "", [] {
+      CUdeviceptr x = twos();
+      CUgraphExec e = again(3, x);
+      symbol_cuGraphLaunch(e, one);
+      if (first_of(x) != -2) abort();
+      CUdeviceptr other = tally_of(2, true);             /* launched again it begins again */
+      symbol_cuMemcpyDtoDAsync(again_tally, other, 64, one);
+      symbol_cuGraphLaunch(e, one);
+      if (first_of(x) != -2) abort();
+      symbol_cuGraphExecDestroy(e);
+      all_over();
+    } },
+  { "a graph that takes one of two sides", "", [] {
+      for (int yes = 0; yes < 2; yes++) {
+        CUdeviceptr x = twos();
+        again_tally = tally_of(1, yes);
+        CUgraphExec e = graph_of([](CUdeviceptr x) {
+          const CUgraphConditionalHandle h = condition_of(one, 0, 0);
+          choose(again_tally, h, one);
+          add_node(one, node_by(h, CU_GRAPH_COND_TYPE_IF, 2));
+          body_of(handed[0], [=]() { neg(x, x, 16, two); });
+          body_of(handed[1], [=]() { zero(x, 64, two); });
+        }, x);
+        symbol_cuGraphLaunch(e, one);
+        if (first_of(x) != (yes ? -2 : 0)) abort();
+        all_over();
+      }
+    } },
+  { "a side inside of what goes on", "", [] {
+      CUdeviceptr x = twos();
+      again_tally = tally_of(4, true);
+      CUgraphExec e = graph_of([](CUdeviceptr x) {
+        const CUgraphConditionalHandle h = condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+        add_node(one, node_by(h, CU_GRAPH_COND_TYPE_WHILE));
+        CUgraph body = handed[0], same;
+        symbol_cuStreamBeginCaptureToGraph(two, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED);
+        const CUgraphConditionalHandle inner = condition_of(two, 0, 0);
+        choose(again_tally, inner, two);
+        add_node(two, node_by(inner, CU_GRAPH_COND_TYPE_IF));
+        static CUstream three;
+        if (!three) symbol_cuStreamCreate(&three, CU_STREAM_NON_BLOCKING);
+        symbol_cuStreamBeginCaptureToGraph(three, handed[0], nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED);
+        neg(x, x, 16, three);
+        symbol_cuStreamEndCapture(three, &same);
+        go_on(again_tally, h, two);
+        symbol_cuStreamEndCapture(two, &same);
+      }, x);
+      symbol_cuGraphLaunch(e, one);
+      if (first_of(x) != 2) abort();
+      all_over();
+    } },
+  { "a WHILE whose body does not set its condition", "never ends", [] {
+      CUdeviceptr x = twos();
+      CUgraphExec e = graph_of([](CUdeviceptr x) {
+        add_node(one, node_by(condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT), CU_GRAPH_COND_TYPE_WHILE));
+        body_of(handed[0], [=]() { neg(x, x, 16, two); });
+      }, x);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "a condition that nothing has set", "has no value", [] {
+      CUdeviceptr x = twos();
+      CUgraphExec e = graph_of([](CUdeviceptr x) {
+        add_node(one, node_by(condition_of(one, 1, 0), CU_GRAPH_COND_TYPE_IF));
+        body_of(handed[0], [=]() { neg(x, x, 16, two); });
+      }, x);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "a condition that is set beside its node, not before it", "no order between them in the graph", [] {
+      again_tally = tally_of(1, true);
+      CUgraphExec e = graph_of([](CUdeviceptr x) {
+        const CUgraphConditionalHandle h = condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+        zero(x, 64);
+        order(one, two);
+        add_node(one, node_by(h, CU_GRAPH_COND_TYPE_IF));
+        CUgraph body = handed[0], same;
+        static CUstream three;
+        if (!three) symbol_cuStreamCreate(&three, CU_STREAM_NON_BLOCKING);
+        symbol_cuStreamBeginCaptureToGraph(three, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED);
+        neg(x, x, 16, three);
+        symbol_cuStreamEndCapture(three, &same);
+        choose(again_tally, h, two);
+        order(two, one);
+      }, twos());
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "two sides that write what others read beside them", "no order between them in the graph", [] {
+      again_tally = tally_of(1, true);
+      CUgraphExec e = graph_of([](CUdeviceptr x) {
+        const CUgraphConditionalHandle h = condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+        order(one, two);
+        add_node(one, node_by(h, CU_GRAPH_COND_TYPE_IF));
+        CUgraph body = handed[0], same;
+        static CUstream three;
+        if (!three) symbol_cuStreamCreate(&three, CU_STREAM_NON_BLOCKING);
+        symbol_cuStreamBeginCaptureToGraph(three, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED);
+        neg(x, x, 16, three);
+        symbol_cuStreamEndCapture(three, &same);
+        zero(x, 64, two);
+        order(two, one);
+      }, twos());
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "a kernel of no graph that sets a condition", "of a graph that it is not part of", [] {
+      static CUgraphConditionalHandle h;
+      graph_of([](CUdeviceptr x) {
+        h = condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+        add_node(one, node_by(h, CU_GRAPH_COND_TYPE_IF));
+      }, get(64));
+      choose(tally_of(1, true), h, one);
+      all_over();
+    } },
+  { "a condition that several threads set", "by several threads at once", [] {
+      CUdeviceptr x = twos();
+      CUgraphExec e = graph_of([](CUdeviceptr x) {
+        const CUgraphConditionalHandle h = condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+        const dfc_unary p = { nullptr, nullptr, (int64_t)h, 0 };
+        launch("k_zoo_all_decide", &p, one);
+        add_node(one, node_by(h, CU_GRAPH_COND_TYPE_IF));
+        body_of(handed[0], [=]() { neg(x, x, 16, two); });
+      }, x);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "a condition that there is not", "a condition that there is not", [] { choose(tally_of(1, true), 77, one); all_over(); } },
+  { "a node by a condition that there is not", "no such condition", [] {
+      graph_of([](CUdeviceptr x) { add_node(one, node_by(77, CU_GRAPH_COND_TYPE_IF)); }, get(64));
+    } },
+  { "a condition of two nodes", "another node has the condition", [] {
+      graph_of([](CUdeviceptr x) {
+        const CUgraphConditionalHandle h = condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
+        add_node(one, node_by(h, CU_GRAPH_COND_TYPE_IF));
+        add_node(one, node_by(h, CU_GRAPH_COND_TYPE_IF));
+      }, get(64));
+    } },
+  { "a condition of another graph", "the condition is of another graph", [] {
+      static CUgraphConditionalHandle h;
+      graph_of([](CUdeviceptr x) { negate(x); h = condition_of(one, 1, 0); }, get(64));
+      graph_of([](CUdeviceptr x) { add_node(one, node_by(h, CU_GRAPH_COND_TYPE_IF)); }, get(64));
+    } },
+  { "a condition that no node has", "no node has one of its conditions", [] {
+      graph_of([](CUdeviceptr x) { negate(x); condition_of(one, 1, 0); }, get(64));
+    } },
+  { "a WHILE of two bodies", "cannot have 2 bodies", [] {
+      graph_of([](CUdeviceptr x) {
+        add_node(one, node_by(condition_of(one, 1, 1), CU_GRAPH_COND_TYPE_WHILE, 2));
+      }, get(64));
+    } },
+  { "a conditional node of another context", "another context than its condition", [] {
+      graph_of([](CUdeviceptr x) {
+        CUgraphNodeParams p = node_by(condition_of(one, 1, 1), CU_GRAPH_COND_TYPE_IF);
+        p.conditional.ctx = there;
+        add_node(one, p);
+      }, get(64));
+    } },
+  { "a conditional node whose reserved words are not zero", "reserved is not zero", [] {
+      graph_of([](CUdeviceptr x) {
+        CUgraphNodeParams p = node_by(condition_of(one, 1, 1), CU_GRAPH_COND_TYPE_IF);
+        p.reserved1[20] = 1;
+        add_node(one, p);
+      }, get(64));
+    } },
+  { "memory asked for in a body", "allocates none", [] {
+      graph_of([](CUdeviceptr x) {
+        add_node(one, node_by(condition_of(one, 1, 1), CU_GRAPH_COND_TYPE_IF));
+        body_of(handed[0], [] { get(64, two); });
+      }, get(64));
+    } },
+  { "a body of another GPU's", "and the stream GPU 1's", [] {
+      graph_of([](CUdeviceptr x) {
+        add_node(one, node_by(condition_of(one, 1, 1), CU_GRAPH_COND_TYPE_IF));
+        CUgraph body = handed[0];
+        over_there([=]() { return symbol_cuStreamBeginCaptureToGraph(far, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_RELAXED); });
+      }, get(64));
+    } },
+  { "a body that is made a graph of its own", "a conditional node's body", [] {
+      graph_of([](CUdeviceptr x) {
+        CUgraphExec e;
+        add_node(one, node_by(condition_of(one, 1, 1), CU_GRAPH_COND_TYPE_IF));
+        symbol_cuGraphInstantiate(&e, handed[0], 0);
+      }, get(64));
+    } },
+  { "a graph with conditional nodes that is instantiated twice", "one instance at a time", [] {
+      CUgraph g = nullptr;
+      CUgraphExec e;
+      symbol_cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED);
+      add_node(one, node_by(condition_of(one, 1, 1), CU_GRAPH_COND_TYPE_IF));
+      symbol_cuStreamEndCapture(one, &g);
+      symbol_cuGraphInstantiate(&e, g, 0);
+      symbol_cuGraphInstantiate(&e, g, 0);
+    } },
+  { "a capture that goes on after a node of another graph", "a node of another graph", [] {
+      graph_of([](CUdeviceptr x) {
+        add_node(one, node_by(condition_of(one, 1, 1), CU_GRAPH_COND_TYPE_IF));
+        body_of(handed[0], [=]() {
+          CUgraph g; const CUgraphNode *after; const CUgraphEdgeData *edges; size_t n; int status; cuuint64_t id;
+          symbol_cuStreamGetCaptureInfo(one, &status, &id, &g, &after, &edges, &n);
+          CUgraphNode of_another = after[0];
+          symbol_cuStreamUpdateCaptureDependencies(two, &of_another, nullptr, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+        });
+      }, get(64));
     } },
   { "a stream that was destroyed", "no such stream", [] {
       CUstream s = nullptr;

@@ -73,3 +73,5 @@ DFC_KERNEL(k_zoo_one_for_all, dfc_unary) {
   __syncthreads();
   if (threadIdx.x == 0 && blockIdx.x == 0) z[0] = was + 1;
 }
+/* Each of them says where a conditional node is to go. */
+DFC_KERNEL(k_zoo_all_decide, dfc_unary) { cudaGraphSetConditional((uint64_t)p.n, threadIdx.x); }

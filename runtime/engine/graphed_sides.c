@@ -1,0 +1,213 @@
+/* graphed_sides.c: the conds of a body, as IF nodes of its graph. See graphed.h.
+ *
+ * Both sides are captured, one after the other, each with what the Switches pass on. What a side gives to a Merge is
+ * copied to a tensor of the graph's, the same for both. A predicate that the host counts lies with the numbers that the
+ * GPU reads; how often it was true the GPU counts, so that it is known which tokens would have been dead.
+ */
+#include "engine/graphed.h"
+#include "base/remote.h"
+#include "engine/token.h"
+
+static const dfi_remote *remote_of(const dfi_exec *x, const dfi_graphed_loop *l) {
+  return x->plan->devices->at[l->device]->remote;
+}
+
+/* ---- which cond ------------------------------------------------------------------------------------------------ */
+
+int32_t dfi_graphed_pair(const dfi_graphed_loop *l, const dfi_plan *plan, const dfi_pnode *p) {
+  return l->pair_of[p - (plan->node + l->scope->first)];
+}
+
+int32_t dfi_graphed_pair_of_merge(const dfi_graphed_loop *l, uint32_t node) { return l->pair_of[node]; }
+
+int32_t dfi_graphed_merge_input(const dfi_graphed_loop *l, uint32_t node, bool side) {
+  return l->first_side[node] == side ? 0 : 1;
+}
+
+void dfi_graphed_sides(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
+  for (int32_t q = 1; q < l->nguards; q += 2) {
+    dfi_graphed_side *s = dfi_graphed_side_of(m, q);
+    const dfi_operand pred = l->guard[q].pred;
+    const df_value *v = DFI_SPACE(pred) == DFI_ITERATION ? NULL : operand(r, pred);
+    s->known = v && v->kind == DF_SCALAR;
+    s->taken = s->known && v->as.u8 != 0;
+  }
+}
+
+int32_t dfi_graphed_side_ends(const dfi_graphed_loop *l, int32_t i) {
+  const uint32_t pair = l->step[i].node;
+  const dfi_graphed_do end = l->step[i].what == DFI_GRAPHED_OPEN ? DFI_GRAPHED_OTHERWISE : DFI_GRAPHED_CLOSE;
+  while (l->step[i].what != end || l->step[i].node != pair) i++;
+  return i;
+}
+
+int32_t dfi_graphed_skip(const dfi_graphed_loop *l, const dfi_graphed_made *m, int32_t i) {
+  const dfi_graphed_step t = l->step[i];
+  if (t.what != DFI_GRAPHED_OPEN && t.what != DFI_GRAPHED_OTHERWISE) return i;
+  const dfi_graphed_side *s = dfi_graphed_side_of(m, (int32_t)t.node);
+  return !s->known || s->taken == (t.what == DFI_GRAPHED_OPEN) ? i : dfi_graphed_side_ends(l, i);
+}
+
+/* ---- capturing ------------------------------------------------------------------------------------------------- */
+
+void dfi_graphed_switch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
+                        int32_t pair) {
+  const dfi_operand *in = x->plan->operand + p->in;
+  const uint32_t *uses = r->frame->scope->uses;
+  dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
+  df_value *out = r->base[DFI_ITERATION] + p->out;
+  const df_value *pred = operand(r, in[1]);
+  if (!s->known && s->pred.kind == DF_EMPTY && pred->kind == DF_TENSOR) s->pred = dfi_value_copy(pred);
+  const df_value v = operand_take(r, in[0]);
+  if (s->known) {
+    out[s->taken] = v;
+    slot_filled(r, &out[s->taken], uses[p->out + s->taken]);
+  } else {
+    out[0] = dfi_value_copy(&v);
+    out[1] = v;
+    for (int32_t k = 0; k < 2; k++) slot_filled(r, &out[k], uses[p->out + (uint32_t)k]);
+  }
+  operand_used(r, in[1]);
+}
+
+static bool refused(df_error *err, const char *why) {
+  dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s", why);
+  return false;
+}
+
+/* The node by which the GPU takes a side. */
+static bool open_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t pair,
+                       df_error *err) {
+  const dfi_remote *g = remote_of(x, l);
+  const dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
+  const dfi_operand pred = l->guard[pair].pred;
+  const int32_t q = dfi_graphed_fed(m, pred);
+  const df_tensor *at = m->again ? m->row : m->numbers;
+  const void *data = NULL;
+  void *note = NULL;
+  if (dfi_graphed_on_host(m, r, pred) && q >= 0) {
+    data = (const int64_t *)at->data + (m->again ? q : (int64_t)m->at * m->nfed + q);
+    note = dfi_note_of(at->buffer);
+  } else if (s->pred.kind == DF_TENSOR && !s->pred.as.tensor->rank && !dfi_readable(s->pred.as.tensor)) {
+    data = s->pred.as.tensor->data;
+    note = dfi_note_of(s->pred.as.tensor->buffer);
+  }
+  if (!data) return refused(err, "a cond whose predicate is not where a graph reads it");
+  const uint64_t c = g->condition ? g->condition(g->device, false) : 0;
+  if (!c) return refused(err, "a cond, and the device's graphs have no conditional nodes");
+  return (g->choose(g->device, m->tally->data, dfi_note_of(m->tally->buffer), data, note, c, (pair - 1) / 2) &&
+          g->open(g->device, c, false)) || refused(err, "the predicate cannot be looked at");
+}
+
+/* A tensor of the GPU's, of rank 0, of what lies on the host; NULL. */
+static df_tensor *sent(const dfi_exec *x, const dfi_graphed_loop *l, const df_value *v) {
+  dfi_devmem_use(x->plan->devices->at[l->device]->arena);
+  df_tensor *t = dfi_tensor_make(v->dtype, 0, NULL);
+  dfi_devmem_use(NULL);
+  const void *from = v->kind == DF_TENSOR ? v->as.tensor->data : &v->as;
+  if (!t || dfi_bytes_copy(t->data, t->buffer, from, NULL, dfi_dtype_size[v->dtype])) return t;
+  df_tensor_release(t);
+  return NULL;
+}
+
+/* A number becomes a tensor of the GPU's: one that varies, a part of those that it reads. */
+static bool bring(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_operand from,
+                  df_value *v) {
+  const int32_t q = dfi_graphed_varies(m, from) ? dfi_graphed_fed(m, from) : -1;
+  df_tensor *t = q < 0 ? sent(x, l, v)
+                       : dfi_tensor_view(m->again ? m->row : m->numbers, m->again ? q : (int64_t)m->at * m->nfed + q, 0,
+                                         NULL);
+  if (!t) return false;
+  t->dtype = v->dtype;
+  dfi_value_drop(v);
+  *v = (df_value){ .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
+  return true;
+}
+
+static bool same_form(const df_tensor *a, const df_tensor *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank) return false;
+  for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
+  return true;
+}
+
+/* The side at hand gives v to the Merge; both sides write to one place. Consumes v. */
+static bool give(dfi_exec *x, const dfi_graphed_loop *l, df_value *joined, df_value v, df_error *err) {
+  bool ok = true;
+  if (joined->kind == DF_EMPTY) {
+    dfi_devmem_use(x->plan->devices->at[l->device]->arena);
+    *joined = (df_value){ .kind = DF_TENSOR, .dtype = v.dtype };
+    joined->as.tensor = dfi_tensor_make(v.dtype, v.as.tensor->rank, v.as.tensor->dims);
+    dfi_devmem_use(NULL);
+    if (!joined->as.tensor) joined->kind = DF_EMPTY;
+  }
+  df_tensor *to = joined->kind == DF_TENSOR ? joined->as.tensor : NULL, *from = v.as.tensor;
+  if (!to) ok = refused(err, "there is no memory for what a cond gives");
+  else if (!same_form(to, from)) ok = refused(err, "a cond whose sides have two shapes");
+  else if (!dfi_bytes_copy(to->data, to->buffer, from->data, from->buffer, to->size * dfi_dtype_size[to->dtype]))
+    ok = refused(err, "a value cannot be copied");
+  dfi_value_drop(&v);
+  return ok;
+}
+
+static bool join(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
+                 df_error *err) {
+  const dfi_pnode *p = r->nodes + t.node;
+  const dfi_operand from = x->plan->operand[p->in + (uint32_t)t.group];
+  df_value *joined = &m->joined[p->out], v = operand_take(r, from);
+  if (dfi_graphed_side_of(m, l->pair_of[t.node])->known) { *joined = v; return true; }
+  if (m->host[p->out]) {                   /* two numbers */
+    const bool side = t.group ? !l->first_side[t.node] : l->first_side[t.node];
+    if (side == (operand(r, l->guard[l->pair_of[t.node]].pred)->as.u8 != 0)) *joined = v;
+    return true;
+  }
+  const bool here = v.kind != DF_TENSOR || dfi_readable(v.as.tensor);
+  const char *why = NULL;
+  if (v.kind == DF_HANDLE) why = "a cond that gives an array or a list";
+  else if (here && v.kind == DF_TENSOR && v.as.tensor->rank) why = "a cond whose value lies on the host";
+  else if (here && !bring(x, l, m, from, &v)) why = "there is no memory for what a cond gives";
+  if (why) { dfi_value_drop(&v); return refused(err, why); }
+  return give(x, l, joined, v, err);
+}
+
+void dfi_graphed_merge(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p) {
+  df_value *out = r->base[DFI_ITERATION] + p->out, *joined = &m->joined[p->out];
+  *out = *joined;
+  *joined = (df_value){ 0 };
+  out->uses = 0;
+  slot_filled(r, out, r->frame->scope->uses[p->out]);
+}
+
+bool dfi_graphed_side_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
+                           bool decided, df_error *err) {
+  const dfi_remote *g = remote_of(x, l);
+  if (t.what == DFI_GRAPHED_JOIN) return join(x, l, m, r, t, err);
+  if (!dfi_graphed_chooses(m, (int32_t)t.node)) return true;
+  if (!decided) return refused(err, "a cond in its predicate");
+  if (t.what == DFI_GRAPHED_OPEN) return open_sides(x, l, m, r, (int32_t)t.node, err);
+  return (t.what == DFI_GRAPHED_OTHERWISE ? g->otherwise(g->device) : g->close(g->device)) ||
+         refused(err, "a side cannot be captured");
+}
+
+void dfi_graphed_sides_end(dfi_graphed_loop *l, dfi_graphed_made *m) {
+  for (int32_t q = 1; q < l->nguards; q += 2) {
+    df_value *pred = &dfi_graphed_side_of(m, q)->pred;
+    dfi_value_drop(pred);
+    *pred = (df_value){ 0 };
+  }
+  for (uint32_t i = 0; i < l->scope->nslots && l->nguards > 1; i++) {
+    dfi_value_drop(&m->joined[i]);
+    m->joined[i] = (df_value){ 0 };
+  }
+}
+
+/* ---- counting -------------------------------------------------------------------------------------------------- */
+
+int64_t dfi_graphed_alive(const dfi_graphed_loop *l, const dfi_graphed_made *m, const int64_t *tally, int32_t g,
+                          int64_t n) {
+  if (g == 0) return n;
+  const int32_t pair = (g - 1) | 1;
+  const dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
+  const int64_t outer = dfi_graphed_alive(l, m, tally, l->guard[g].parent, n);
+  const int64_t yes = s->known ? (s->taken ? outer : 0) : tally[DFI_TALLY_SIDES + (pair - 1) / 2];
+  return l->guard[g].side ? yes : outer - yes;
+}
