@@ -456,6 +456,40 @@ describe('the libraries of gpu:0', function()
     with_driver({}, function(env) assert.equal((parts('DFLOW_STRESS=apart ' .. env)), (parts(env))) end)
   end)
 
+  sentence('add a bias so in loops that become graphs, in branches and where gradients are computed', function()
+    local code = [[
+      local w, b, x0 = df.placeholder('float32', { 3, 3 }), df.placeholder('float32', { 3 }), df.placeholder('float32', { 2, 3 })
+      local y = df.device('gpu:0', function()
+        local W, B, X = w * 1, b * 1, x0 * 1
+        local _, h = while_loop(function(i) return i:lt(30) end, function(i, h)
+          local z = df.tanh(df.bias_add(h:matmul(W), B))
+          return i + 1, cond((i % 3):eq(0), function() return df.bias_add(z:matmul(W), B) end, function() return z end)
+        end, { df.int32(0), X })
+        local _, k = while_loop(function(i) return i:lt(30) end, function(i, h) return i + 1, df.bias_add(h:matmul(W), B) * 0.9 end, { df.int32(0), X })
+        return { h, k, df.gradients(df.reduce_sum(h * h), { w, b, x0 }) }
+      end)
+      local s = df.Session{ devices = { 'cpu:0', 'gpu:0' }, soft_placement = true }
+      local said = {}
+      local function flat(v)
+        if type(v) == 'number' then said[#said + 1] = ('%a'):format(v)
+        elseif type(v) == 'table' and not v.dtype then for _, e in ipairs(v) do flat(e) end
+        else flat(v:totable()) end
+      end
+      local feeds = { [w] = { { 0.1, 0.2, 0.3 }, { -0.2, 0.5, 0.1 }, { 0.3, 0.3, -0.4 } }, [b] = { 0.1, -0.1, 0.05 }, [x0] = { { 1, 2, 3 }, { -1, 0, 1 } } }
+      flat(s:run(y, feeds))
+      print(table.concat(said, ' '))
+      print(s:devices()[2].launches)
+    ]]
+    local function parts(env)
+      local numbers, launches = gpu(code, 'DFLOW_GPU_CACHE= ' .. env):match '^([^\n]*)\n(%d+)$'
+      return numbers, tonumber(launches)
+    end
+    local alone, many = parts 'DFLOW_STRESS=apart'
+    assert.is_string(alone)
+    for _, env in ipairs{ '', 'DFLOW_STRESS=shuffle:7', 'DFLOW_STRICT_NO_EPILOGUE=1' } do assert.equal(alone, (parts(env))) end
+    assert.is_true(select(2, parts '') < many - 50)
+  end)
+
   -- CUDA's own, where the toolkit is. The driver for tests cannot run what it makes, so that each op runs alone.
   local nvrtc = '/usr/local/cuda/lib64/libnvrtc.so.13'
   local real = here and io.open(nvrtc) and it or pending
