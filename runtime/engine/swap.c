@@ -101,7 +101,7 @@ static int64_t saved_each(const dfi_choices *l, const dfi_choice *h) {
  * open as have room, if each takes some times what it saves; fewer when memory is short all the same, and one more with
  * each new one while it is not. */
 static void pace(dfi_swapper *w, const swap_device *s, const dfi_call *c, const dfi_tensor_array *a) {
-  enum { TIMES = 3 };
+  enum { TIMES = 4 };
   dfi_frame *f = c->record->frame;
   const int64_t number = c->record->number, first = f->second ? f->second->end - f->second->segment - 1 : 0;
   const dfi_devmem_stats now = memory_of(s);
@@ -112,7 +112,7 @@ static void pace(dfi_swapper *w, const swap_device *s, const dfi_call *c, const 
     if (f->window > room / each) f->window = room > each ? room / each : 1;
     f->paced = number;
   } else if (number != f->next - 1 || number == f->paced) return;
-  else if (now.in_use > now.limit / 4 * 3) { f->paced = number; f->window = (f->window + 1) / 2; }
+  else if (now.in_use > now.limit / 8 * 5) { f->paced = number; f->window = (f->window + 1) / 2; }
   else if (f->window < f->scope->parallel_iterations) { f->paced = number; dfi_frame_widen(c->exec, f); }
 }
 
