@@ -431,7 +431,8 @@ command('step', function(rest, say)
   unit = unit ~= '' and unit or 'token'
   for _, full in ipairs{ 'token', 'node', 'iteration', 'frame' } do if full:sub(1, #unit) == unit or full .. 's' == unit then unit = full break end end
   if not show_stop(h:step(n ~= '' and tonumber(n) or 1, unit), say, h) and M.depth > 0 then return true end
-end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\n:step x, when no run is in progress, begins one of x that stands still. Other iterations keep their windows: what is computed does not change.')
+end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\n'
+  .. ':step x, when no run is in progress, begins one of x that stands still. Other iterations keep their windows: what is computed does not change.')
 
 command('break', function(rest, say)
   local h = M.in_progress()
