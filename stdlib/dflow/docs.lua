@@ -174,6 +174,9 @@ M.families = {
     'sufficient_statistics normalize_moments weighted_moments moments', 'relu_layer relu matmul', 'lrn l2_normalize nn.BatchNorm',
     'resize_bilinear resize_nearest_neighbor resize_bicubic resize_area crop_and_resize image.resize', 'rgb_to_hsv hsv_to_rgb image.adjust_hue',
   'embedding_lookup_sparse embedding_lookup segment_sum', 'conv2d_transpose depthwise_conv2d separable_conv2d atrous_conv2d conv2d',
+    'conv1d conv1d_transpose convolution conv2d nn.Conv1D', 'conv_transpose atrous_conv2d_transpose conv2d_backprop_input conv2d_backprop_filter '
+    .. 'conv2d_transpose', 'pool max_pool1d avg_pool1d max_pool2d avg_pool2d max_pool', 'batch_normalization batch_norm_with_global_normalization '
+    .. 'fused_batch_norm moments nn.BatchNorm', 'swish silu crelu sigmoid relu', 'xw_plus_b relu_layer',
     'matrix_transpose adjoint trace matvec transpose', 'logdet log_matrix_determinant cholesky',
   'string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_hash_bucket string_length',
 }

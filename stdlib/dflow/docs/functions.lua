@@ -1063,29 +1063,6 @@ df.embedding_lookup_sparse(tables, ids, weights?, {…})
   gradient  tables: dy, sparse, weighted
   example   df.embedding_lookup_sparse({{1.0, 2.0}, {3.0, 4.0}}, {indices = {{0, 0}, {0, 1}, {1, 0}}, values = {0, 1, 1}, dense_shape = {2, 2}})
 
-df.conv2d_transpose(value, filter, output_shape, strides, padding?, {…})
-  What df.conv2d does to its input's gradient: [batch, h, w, in] becomes output_shape. filter is [h,
-  w, out, in].
-  option    data_format: string = 'NHWC'  or 'NCHW'
-@name
-  gradient  that of the convolution
-  example   df.shape(df.conv2d_transpose(df.ones{1, 2, 2, 1}, df.ones{2, 2, 3, 1}, {1, 4, 4, 3}, {1, 2, 2, 1}))
-
-df.depthwise_conv2d(input, filter, strides, padding, rate?)
-  df.depthwise_conv2d_native whose taps are `rate` apart in either direction.
-  gradient  that of the convolution
-  example   df.shape(df.depthwise_conv2d(df.ones{1, 5, 5, 2}, df.ones{2, 2, 2, 1}, {1, 1, 1, 1}, 'VALID', {2, 2}))
-
-df.separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding, rate?)
-  df.depthwise_conv2d, then a convolution of 1 by 1.
-  gradient  that of the convolutions
-  example   df.shape(df.separable_conv2d(df.ones{1, 3, 3, 2}, df.ones{2, 2, 2, 1}, df.ones{1, 1, 2, 3}, {1, 1, 1, 1}, 'VALID'))
-
-df.atrous_conv2d(value, filters, rate, padding)
-  df.conv2d whose taps are `rate` apart.
-  gradient  that of the convolution
-  example   df.shape(df.atrous_conv2d(df.ones{1, 5, 5, 1}, df.ones{2, 2, 1, 1}, 2, 'VALID'))
-
 df.matrix_transpose(x)
   The last two dimensions exchanged.
   gradient  x: dy with its last two dimensions exchanged
@@ -1254,7 +1231,8 @@ M.macros = macros
 --- By name: a page.
 M.functions = {}
 for _, part in ipairs{ text, (require 'dflow.docs.layers'), (require 'dflow.docs.recurrent'), (require 'dflow.docs.losses'), (require 'dflow.docs.metrics'),
-                        (require 'dflow.docs.plots'), (require 'dflow.docs.images'), (require 'dflow.docs.signals') } do
+                        (require 'dflow.docs.plots'), (require 'dflow.docs.images'), (require 'dflow.docs.signals'),
+                        (require 'dflow.docs.windows') } do
   for _, page in ipairs(pages.read(part, macros)) do
     M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
   end

@@ -13,6 +13,7 @@ require 'dflow.front.ops_array'
 require 'dflow.front.ops_make'
 require 'dflow.front.ops_linalg'
 require 'dflow.front.ops_composed'
+require 'dflow.front.ops_window'
 
 for name, adapter in pairs(arguments.functions) do arguments.functions[name] = convert.whole(adapter) end
 

@@ -397,32 +397,6 @@ function f.embedding_lookup_sparse(...)
   return lookup_sparse(graph.unpack(args, 1, n))
 end
 
--- ---- convolutions under the names of tf.nn ---------------------------------------------------------------------------
-
-def('conv2d_transpose', { 'value', 'filter', 'output_shape', 'strides', 'padding' }, { 'data_format' }, function(o)
-  required('conv2d_transpose', o, 'value', 'filter', 'output_shape', 'strides')
-  local value = to_output(o.value, nil, nil, 'conv2d_transpose')
-  local shape = to_output(o.output_shape, dtypes.INT32, value.graph, 'conv2d_transpose')
-  return op('Conv2DBackpropInput', { shape, o.filter, value },
-            { strides = o.strides, padding = o.padding or 'SAME', data_format = o.data_format, name = o.name })
-end)
-def('depthwise_conv2d', { 'input', 'filter', 'strides', 'padding', 'rate' }, {}, function(o)
-  required('depthwise_conv2d', o, 'input', 'filter', 'strides', 'padding')
-  local rate = o.rate or { 1, 1 }
-  if not nest.is_plain(rate) or #rate ~= 2 then errors.bad('depthwise_conv2d: rate is %s, {height, width} is expected', errors.describe(rate)) end
-  return f.depthwise_conv2d_native(o.input, o.filter, { strides = o.strides, padding = o.padding,
-                                                        dilations = { 1, rate[1], rate[2], 1 }, name = o.name })
-end)
-def('separable_conv2d', { 'input', 'depthwise_filter', 'pointwise_filter', 'strides', 'padding', 'rate' }, {}, function(o)
-  required('separable_conv2d', o, 'input', 'depthwise_filter', 'pointwise_filter', 'strides', 'padding')
-  local deep = f.depthwise_conv2d(o.input, o.depthwise_filter, o.strides, o.padding, o.rate)
-  return f.conv2d(deep, o.pointwise_filter, { strides = { 1, 1, 1, 1 }, padding = 'VALID', name = o.name })
-end)
-def('atrous_conv2d', { 'value', 'filters', 'rate', 'padding' }, {}, function(o)
-  required('atrous_conv2d', o, 'value', 'filters', 'rate', 'padding')
-  return f.conv2d(o.value, o.filters, { strides = { 1, 1, 1, 1 }, padding = o.padding, dilations = { 1, o.rate, o.rate, 1 }, name = o.name })
-end)
-
 -- ---- matrices --------------------------------------------------------------------------------------------------------
 
 --- The last two dimensions exchanged.

@@ -10,6 +10,7 @@ local graph = require 'dflow.front.graph'
 local listing = require 'dflow.front.listing'
 local convert = require 'dflow.front.convert'
 local intern = require 'dflow.front.intern'
+local windows = require 'dflow.front.windows'
 
 local M = {}
 local Output = graph.Output
@@ -482,7 +483,7 @@ end
 
 --- The generic function of an entry: inputs in place, options by name or (after the inputs) by place.
 local function general(e)
-  local nin = e.ninputs
+  local nin, over_images = e.ninputs, e.attr.strides and e.attr.padding
   return function(...)
     local n, args = select('#', ...), { ... }
     while n > nin and args[n] == nil do n = n - 1 end
@@ -510,6 +511,7 @@ local function general(e)
         args[i] = nil
       end
     end
+    if over_images and attrs then windows.widen(attrs) end
     local g, node, stands = build(e, args, attrs)
     if stands then return stands end
     return results(e, g, node)

@@ -1,0 +1,98 @@
+--- Convolutions, pools and normalisations under the names of tf.nn. The shapes and sums are TensorFlow 2.15's: of each result the sum of
+--- its elements times cos(1), cos(2), … (so that places count), and of their sizes.
+local df = require 'dflow'
+local message_of = require('spec.support').message_of
+local nn = df.nn
+
+local function ramp(n, shape, by, from) return df.reshape(df.range(n):cast('float32') * by + (from or 0), shape) end
+
+--- Holds where a result has this shape and these two sums.
+local function gives(y, shape, turned, size)
+  assert.same(shape, df.run(df.shape(y)):totable())
+  local a, b = 0, 0
+  for i, v in ipairs(df.run(df.reshape(y, { -1 })):totable()) do a, b = a + v * math.cos(i), b + math.abs(v) end
+  assert.near(turned, a, 2e-6 * size)
+  assert.near(size, b, 2e-6 * size)
+end
+
+describe('of tf.nn', function()
+  local x, w, y, x1, w1, y1, m, v, off, sc
+  before_each(function()
+    df.reset()
+    x, w, y = ramp(120, { 2, 5, 6, 2 }, 0.01, -0.5), ramp(54, { 3, 3, 2, 3 }, 0.02, -0.4), ramp(54, { 2, 3, 3, 3 }, 0.01)
+    x1, w1, y1 = ramp(28, { 2, 7, 2 }, 0.05, -0.5), ramp(18, { 3, 2, 3 }, 0.1, -0.5), ramp(24, { 2, 4, 3 }, 0.1)
+    m, v, off, sc = df.constant{ 0.1, -0.2 }, df.constant{ 0.5, 0.3 }, df.constant{ 0.2, 0.1 }, df.constant{ 1.5, -0.5 }
+  end)
+
+  it('the gradients of conv2d are ops of their own', function()
+    gives(nn.conv2d_transpose(y, w, { 2, 5, 6, 2 }, { strides = 2, padding = 'SAME' }), { 2, 5, 6, 2 }, 1.713318, 16.3128)
+    gives(nn.conv2d_backprop_input({ 2, 5, 6, 2 }, w, y, { 1, 2, 2, 1 }, 'SAME'), { 2, 5, 6, 2 }, 1.713318, 16.3128)
+    gives(nn.conv2d_backprop_filter(x, { 3, 3, 2, 3 }, y, { 2, 2 }, 'SAME'), { 3, 3, 2, 3 }, -1.799373, 50.98859)
+    gives(nn.atrous_conv2d_transpose(ramp(12, { 2, 1, 2, 3 }, 0.1), w, { 2, 5, 6, 2 }, 2, 'VALID'), { 2, 5, 6, 2 }, 0.4030126, 33.988)
+  end)
+
+  it('windows move along one axis', function()
+    gives(nn.conv1d(x1, w1, 2, 'SAME'), { 2, 4, 3 }, 1.534541, 16.03)
+    gives(nn.conv1d(x1, w1, { 1, 2, 1 }, 'SAME'), { 2, 4, 3 }, 1.534541, 16.03)
+    gives(nn.conv1d(x1, w1, 1, 'VALID', { dilations = { 2 } }), { 2, 3, 3 }, 0.1392493, 16.29)
+    gives(nn.conv1d_transpose(y1, w1, { 2, 7, 2 }, 2, 'SAME'), { 2, 7, 2 }, 0.4802066, 43.02)
+    gives(nn.max_pool1d(x1, 3, 2, 'SAME'), { 2, 4, 2 }, -0.4575276, 6.2)
+    gives(nn.avg_pool1d(x1, 3, 2, 'SAME'), { 2, 4, 2 }, -0.470044, 5.9)
+  end)
+
+  it('the rank says along how many axes', function()
+    gives(nn.convolution(x1, w1, 'SAME', { strides = { 2 } }), { 2, 4, 3 }, 1.534541, 16.03)
+    gives(nn.convolution(x, w, { dilation_rate = { 2, 2 } }), { 2, 1, 2, 3 }, -0.7023838, 15.8328)
+    gives(nn.conv_transpose(y1, w1, { 2, 7, 2 }, 2), { 2, 7, 2 }, 0.4802066, 43.02)
+    gives(nn.pool(x, { 2, 3 }, 'AVG', { strides = { 2, 1 } }), { 2, 2, 4, 2 }, 0.8381696, 9.6)
+    gives(nn.pool(x1, 2, 'MAX', 'SAME'), { 2, 7, 2 }, -0.08236755, 10.9)
+    gives(nn.max_pool2d(x, 2, 2, 'VALID') - nn.max_pool(x, { ksize = 2, strides = { 1, 2, 2, 1 }, padding = 'VALID' }), { 2, 2, 3, 2 }, 0, 0)
+    gives(nn.avg_pool2d(x, { 2, 3 }, { 2, 1 }, 'VALID'), { 2, 2, 4, 2 }, 0.8381696, 9.6)
+  end)
+
+  it('what is given is normalised by what is given', function()
+    gives(nn.batch_normalization(x, m, v, off, sc, 1e-3), { 2, 5, 6, 2 }, -0.1132417, 56.94773)
+    gives(nn.batch_normalization(x, m, v, false, false, 1e-3), { 2, 5, 6, 2 }, 1.529471, 66.44131)
+    gives(nn.batch_norm_with_global_normalization(x, m, v, off, sc, 1e-3, true), { 2, 5, 6, 2 }, -0.1132417, 56.94773)
+    gives(nn.batch_norm_with_global_normalization(x, m, v, off, sc, 1e-3, false), { 2, 5, 6, 2 }, 1.60782, 70.93089)
+    local a, mean, variance = nn.fused_batch_norm(x, sc, off)
+    gives(a, { 2, 5, 6, 2 }, 0.02806199, 104.3032)
+    gives(mean, { 2 }, 0.007012514, 0.19)
+    gives(variance, { 2 }, 0.01514697, 0.244)
+    gives((nn.fused_batch_norm(x, sc, off, m, v, { is_training = false })), { 2, 5, 6, 2 }, -0.1132417, 56.94773)
+  end)
+
+  it('activations have the names that users know', function()
+    gives(nn.swish(x1), { 2, 7, 2 }, -0.09755544, 6.037802)
+    gives(nn.silu(x1, 2.0), { 2, 7, 2 }, -0.1573907, 6.69358)
+    gives(nn.crelu(x1), { 2, 7, 4 }, -1.217227, 10.4)
+    gives(nn.crelu(x1, 1), { 2, 14, 2 }, -1.246687, 10.4)
+    gives(nn.xw_plus_b(x1[0], w1[0], { 1, 2, 3 }), { 7, 3 }, -1.619817, 43.995)
+  end)
+
+  it('gradients flow through all of them', function()
+    local filter = df.Variable(df.ones{ 3, 2, 3 })
+    local loss = df.reduce_sum(nn.swish(nn.batch_normalization(nn.conv1d(x1, filter, 2, 'SAME'), 0.1, 2, false, { 1, 2, 3 }, 0.001)))
+    local g = df.gradients(loss, { x1, filter })
+    assert.same({ { 2, 7, 2 }, { 3, 2, 3 } }, { g[1].shape, g[2].shape })
+    assert.is_true(df.run(df.reduce_sum(df.abs(g[2]))) > 1)
+  end)
+
+  it('a window, a stride and a dilation is one number, two, or four', function()
+    local expected = df.run(df.conv2d(x, w, { strides = { 1, 2, 2, 1 }, padding = 'SAME' })):totable()
+    for _, strides in ipairs{ 2, { 2 }, { 2, 2 } } do
+      assert.same(expected, df.run(df.conv2d(x, w, { strides = strides, padding = 'SAME' })):totable())
+      assert.same(expected, df.run(df.conv2d(x, w, strides, 'SAME')):totable())
+    end
+    assert.same({ 2, 1, 2, 3 }, df.conv2d(x, w, { strides = 1, dilations = 2, padding = 'VALID' }).shape)
+    assert.matches('strides has 3 numbers', message_of(df.conv2d, x, w, { strides = { 1, 2, 3 }, padding = 'SAME' }), 1, true)
+  end)
+
+  it('what is wrong is told', function()
+    assert.matches('conv1d: the input is of rank 4, [batch, width, channels] are expected', message_of(nn.conv1d, x, w1, 1, 'SAME'), 1, true)
+    assert.matches('conv1d: stride is table, a whole number is expected', message_of(nn.conv1d, x1, w1, { 1, 2 }, 'SAME'), 1, true)
+    assert.matches("pooling_type is the string \"MIN\", 'MAX' or 'AVG' is expected", message_of(nn.pool, x, 2, 'MIN'), 1, true)
+    assert.matches('is of rank 1, [batch, width, channels] or', message_of(nn.pool, { 1.0 }, 2, 'MAX'), 1, true)
+    assert.matches('mean is missing', message_of(nn.fused_batch_norm, x, sc, off, { is_training = false }), 1, true)
+  end)
+end)
