@@ -126,7 +126,7 @@ end
 local function has_effect(op)
   local type = op.type
   return type:find '^Assign' ~= nil or type:find '^ResourceScatter' ~= nil or type:find '^QueueEnqueue' ~= nil
-    or type == 'Print' or type == 'Assert' or registry.primitive(type) == 'NoOp'
+    or type:find '^Print' ~= nil or type:find '^Assert' ~= nil or registry.primitive(type) == 'NoOp'
 end
 
 local EFFECT = 'it happens in a run that fetches it: df.run(_)'
