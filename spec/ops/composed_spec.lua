@@ -171,6 +171,9 @@ describe('what is made of ops', function()
     local c, m, v = df.sufficient_statistics(x, { 0 })
     values({ 2, { 4, 7 }, { 10, 29 } }, c, m, v)
     values({ { 2, 3.5 }, { 1, 2.25 } }, df.normalize_moments(c, m, v))
+    for _, o in ipairs{ { keep_prob = 1.5 }, { keep_prob = 0 }, { rate = 1 }, { rate = -0.5 } } do
+      assert.matches('dropout: the rate is at least 0 and below 1', select(2, pcall(df.dropout, df.ones{ 3 }, o)).message)
+    end
     assert.equal('invalid_argument', select(2, pcall(df.normalize_moments, 9e15, df.FIFOQueue(1, 'int32'), print, 1e300)).code)
     local rows, columns = df.sufficient_statistics({ { 1.0, 2 }, { 3, 4 }, { 5, 6 } }, { -2 })
     values({ 3, { 9, 12 } }, rows, columns)
@@ -226,5 +229,20 @@ describe('what is made of ops', function()
     values({ { 1 }, { 6, 2 }, { { 2 } } }, df.arg_max({ { 1.0, 3, 2 } }, 1), df.tensor_scatter_nd_add({ 1.0, 2 }, { { 0 } }, { 5.0 }),
            df.relu_layer({ { 1.0, -2 } }, { { 1.0 }, { 1.0 } }, { 3.0 }))
     values({ { { 1, 2 } } }, df.parallel_stack{ { 1, 2 } })
+  end)
+
+  it('brings back what was quantized in lines with scales of their own, in two bytes and four, too', function()
+    local registry = require 'dflow.front.registry'
+    local x = { { 1, -2, 0.5 }, { 10, 20, -30 }, { 100, 0, 50 } }
+    for _, d in ipairs{ 'qint16', 'qint32' } do
+      local q = { registry.op('QuantizeV2', { df.float32(x), df.float32{ -2, -30, -100 }, df.float32{ 2, 30, 100 } }, { T = d, mode = 'SCALED', axis = 0 }) }
+      support.near(df.run(registry.op('Dequantize', { q[1], q[2], q[3] }, { mode = 'SCALED', axis = 0 })), x, { rtol = 1e-3, atol = 1e-3 })
+    end
+  end)
+
+  it('prints halves of both kinds', function()
+    local shell = require 'spec.shell'
+    local r = shell.run(shell.dflow .. [[ -e "for _, d in ipairs{'float16', 'bfloat16'} do df.run(df.print(df.cast(df.float32{1.5, -2}, d), {message = d .. ' '})) end"]])
+    assert.equal('float16 [1.5 -2]\nbfloat16 [1.5 -2]\n', r.err)
   end)
 end)
