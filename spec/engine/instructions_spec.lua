@@ -8,7 +8,7 @@ local SLACK = 1.10
 
 describe('the token engine #instructions', function()
   local why = (os.getenv('DFLOW_LUA') or 'lua5.4') ~= 'lua5.4' and 'counted under lua5.4'
-    or os.getenv('LD_PRELOAD') and os.getenv('LD_PRELOAD') ~= '' and 'not under a sanitizer'
+    or ((os.getenv 'LD_PRELOAD' or '') ~= '' or (os.getenv 'DFLOW_MODE' or ''):find 'san$') and 'not under a sanitizer'
     or (os.getenv 'DFLOW_DEFAULT_DEVICE' or ''):find '^gpu' and 'of the host alone'
     or count.read('command -v valgrind') == '' and 'valgrind is not installed'
     or not count.read('uname -m'):match('x86_64') and 'the counts are those of x86-64'
