@@ -113,8 +113,8 @@ end
 function ops.StringSplit(n, x)
   local delimiter, most = n.attr('delimiter', ''), n.attr('maxsplit', math.huge)
   local function split(words)
-    local list, shape = words, {}
-    if type(words) == 'string' then list = { words } else list, shape = words:list(), words.shape end
+    local list, shape = { words }, {}
+    if type(words) ~= 'string' then list, shape = words:list(), words.shape end
     local rows, width, counts, flat = {}, 0, {}, {}
     for i, s in ipairs(list) do
       rows[i] = parts_of(s, delimiter, most)
