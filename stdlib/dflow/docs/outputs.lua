@@ -673,7 +673,7 @@ return {
   ["signal.inverse_stft"] = "{64}",
   ["signal.inverse_stft_window_fn"] = "[0. 1. 1. 1.] float32[4]",
   ["signal.kaiser_window"] = "[0.0885 0.6334 1.0000 0.6334 0.0885] float32[5]",
-  ["signal.linear_to_mel_weight_matrix"] = "[[0.0000 0.0000 0.0000]\n [0.2953 0.7047 0.0000]\n [0.0000 0.2045 0.7955]\n [0.0000 0.0000 0.4615]\n [0.0000 0.0000 0.0000]] float32[5,3]",
+  ["signal.linear_to_mel_weight_matrix"] = "[[0.0000 0.0000]\n [0.4048 0.5952]\n [0.0000 0.5131]\n [0.0000 0.0000]] float32[4,2]",
   ["signal.mfccs_from_log_mel_spectrograms"] = "[[1.2247 0.3536 0.6124]] float32[1,3]",
   ["signal.overlap_and_add"] = "[1. 1. 3. 2. 2.] float32[5]",
   ["signal.stft"] = "{11, 9}",

@@ -73,7 +73,7 @@ df.signal.idct(input, type?, n?, axis?, norm?)
 df.signal.linear_to_mel_weight_matrix(num_mel_bins, num_spectrogram_bins?, sample_rate?, lower_edge_hertz?, upper_edge_hertz?, dtype?)
   [num_spectrogram_bins, num_mel_bins]: what turns the bins of a transform into bands as wide as they
   sound. 129 bins, 8000, 125 and 3800 unless they are given.
-  example   df.signal.linear_to_mel_weight_matrix(3, 5)
+  example   df.signal.linear_to_mel_weight_matrix(2, 4)
 
 df.signal.mfccs_from_log_mel_spectrograms(log_mel_spectrograms)
   The cepstrum of logarithms of mel bands.
