@@ -341,6 +341,9 @@ static int32_t depth_of(const dfi_plan *p, int32_t scope) {
 
 /* Why it cannot be shared as it has been cut; NULL: it can. */
 static const char *not_shared(const dfi_plan *p) {
+  for (int32_t i = 0; i < p->nfetch; i++)              /* a reference is fetched where its variable is */
+    if (p->fetch_node[i] && receiver_of(p, p->fetch_node[i]))
+      return "a reference is fetched that lies with another owner";
   for (int32_t i = 0; i < p->nnodes; i++) {
     if (!keeps_to_itself(p, &p->node[i])) return "something in it has values of two owners that cannot be sent";
     if (depth_of(p, (int32_t)p->node[i].scope) > DFI_TAG_DEPTH) return "its loops are nested more than six deep";

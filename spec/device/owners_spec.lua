@@ -459,6 +459,17 @@ describe('owners', function()
     s:close()
   end)
 
+  it('leave the run to one where a reference is fetched that lies with another', function()
+    local op = require('dflow.front.registry').op
+    local x = df.placeholder('float32', {})
+    local v = df.device('sim:1', function() return op('VariableV2', {}, { dtype = 'float32', shape = {} }) end)
+    local assign = df.device('sim:1', function() return op('Assign', { v, df.device('sim:0', function() return x * 2 end) }) end)
+    local s = df.Session{ devices = TWO, owners = 3 }
+    assert.equal(6, s:run(assign, { [x] = 3 }))
+    assert.matches('a reference is fetched', s:stats().owners.why)
+    s:close()
+  end)
+
   it('count each frame and iteration once, also while the run goes on', function()
     local fetches = nested(50)
     local one = df.Session{ devices = TWO }
