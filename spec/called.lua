@@ -1,7 +1,8 @@
 --- The public functions, and arguments that they may or may not take: for spec/front/called_spec.lua and spec/front/said_spec.lua.
 local df = require 'dflow'
 
-local rooms = { [''] = df, ['nn.'] = df.nn, ['rnn.'] = df.rnn, ['train.'] = df.train, ['data.'] = df.data, ['plot.'] = df.plot, ['image.'] = df.image, ['signal.'] = df.signal, ['nn.metrics.'] = df.nn.metrics,
+local rooms = { [''] = df, ['nn.'] = df.nn, ['rnn.'] = df.rnn, ['train.'] = df.train, ['data.'] = df.data, ['plot.'] = df.plot,
+                ['image.'] = df.image, ['signal.'] = df.signal, ['nn.metrics.'] = df.nn.metrics,
                 ['nn.initializers.'] = df.nn.initializers }
 -- What ends the program, waits for somebody, writes, or tells what the program has or when it is.
 local spared = { exit = true, repl = true, prompt = true, serve = true, learn = true, kernel = true, debug = true, init_repl = true, save = true, names = true,

@@ -51,7 +51,8 @@ describe('the cache of native code', function()
     local again = first:gsub('compiled', 'from the disk')
     if machine == 'x86_64' then again = again:gsub('the compiler is there', 'no compiler') end
     assert.equal(again, run(text))
-    assert.matches('; from the disk in .*\n[^\n]*ret', run((program:gsub("local r = s:run{ i, y }", "%0 print(s:native()) print((s:native{ code = 'machine' }:match '[^\\n]*retq?'))"))))
+    assert.matches('; from the disk in .*\n[^\n]*ret', run((program:gsub("local r = s:run{ i, y }",
+      "%0 print(s:native()) print((s:native{ code = 'machine' }:match '[^\\n]*retq?'))"))))
   end)
 
   native_it('makes it once for all plans with the same loop', function()

@@ -560,7 +560,8 @@ describe('export_graph_def', function()
       end
     end
     df.reset()
-    assert.matches('outputs has ' .. x.name .. ', which belongs to another graph', support.message_of(df.export_graph_def, folder .. '/x.pb', { outputs = { df.float32(2), x } }), 1, true)
+    assert.matches('outputs has ' .. x.name .. ', which belongs to another graph',
+                   support.message_of(df.export_graph_def, folder .. '/x.pb', { outputs = { df.float32(2), x } }), 1, true)
     assert.has_error(function() df.export_graph_def('/nowhere/at/all/x.pb', { outputs = df.float32(1) }) end)
     if io.open('/dev/full') then
       local ok, err = pcall(df.export_graph_def, '/dev/full', { outputs = df.float32(1) })

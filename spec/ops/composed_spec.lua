@@ -130,9 +130,9 @@ describe('what is made of ops', function()
       assert.same({ { first, first + 1, first + 2 }, { first + 6, first + 7, first + 8 } }, t:totable())
       seen[first] = true
     end
-    local n = 0
-    for _ in pairs(seen) do n = n + 1 end
-    assert.equal(12, n)                                     -- 3 rows and 4 columns to begin in
+    local places = 0
+    for _ in pairs(seen) do places = places + 1 end
+    assert.equal(12, places)                                     -- 3 rows and 4 columns to begin in
     local any = df.placeholder('float32', { -1 })
     local n = df.placeholder('int32', {})
     assert.same({ 2 }, df.run(df.random_crop(df.range(5), { n }), { [n] = 2 }).shape)      -- a size that is known when it runs

@@ -112,7 +112,8 @@ describe('matmul', function()
       local a, b = df.constant(small({ 150, 220 }, 'float32', 1)), df.constant(small({ 220, 230 }, 'float32', 2))
       local c, d = df.constant(small({ 600, 300 }, 'float32', 3)), df.constant(small({ 300, 700 }, 'float32', 4))
       local ys = { df.matmul(a, b), df.matmul(b, a, { transpose_a = true, transpose_b = true }), df.matmul(a, b:slice({ 0, 0 }, { 220, 1 })),
-                   df.matmul(c, d), df.matmul(df.transpose(c), df.transpose(d), { transpose_a = true, transpose_b = true }), df.cast(df.matmul(df.cast(c, 'bfloat16'), df.cast(d, 'bfloat16')), 'float32') }
+                   df.matmul(c, d), df.matmul(df.transpose(c), df.transpose(d), { transpose_a = true, transpose_b = true }),
+                   df.cast(df.matmul(df.cast(c, 'bfloat16'), df.cast(d, 'bfloat16')), 'float32') }
       local one, four = df.Session{ graph = g, threads = 1 }, df.Session{ graph = g, threads = 4 }
       local expected = one:run(ys)
       for _ = 1, 5 do same(four:run(ys), expected) end
