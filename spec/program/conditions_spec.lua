@@ -138,6 +138,14 @@ describe('dflow --check', function()
     } do assert.equal('', warnings(text), text) end
   end)
 
+  it('knows the names that several predicates are given at once', function()
+    local text = 'local p, q = i:lt(3), i:gt(1)\nlocal c = df.cond(p and q, f, g)\nif q then end\nlocal a, b = i:lt(3), 5\nif b then end\nlocal t = {}\n'
+      .. 't.p, u = i:lt(3), i:gt(1)\nif u then end\n'
+    local lines = {}
+    for _, w in ipairs(conditions.find(text)) do lines[#lines + 1] = w.line end
+    assert.same({ 2, 3 }, lines)
+  end)
+
   it('says nothing of the examples', function()
     local paths = shell.run('ls examples/*.lua').out
     assert(shell.run(shell.dflow .. ' --check ' .. paths:gsub('\n', ' ')).status == 0)

@@ -72,14 +72,15 @@ local function is_name(t, i, names)
   return before ~= '.' and before ~= ':' and after ~= '.' and after ~= ':' and after ~= '[' and after ~= '('
 end
 
---- Does an operand that is a predicate's result begin at i, as in `x:gt(0)` or `df.less(x, y)`?
+--- Where an operand ends that is a predicate's result and begins at i, as `x:gt(0)` or `df.less(x, y)`; nil where none begins there.
 local function begins_predicate(t, i)
   local k = i
-  if not t[k] or t[k].kind ~= 'name' then return false end
+  if not t[k] or t[k].kind ~= 'name' then return nil end
   while t[k] and t[k].kind == 'name' and t[k + 1] and (t[k + 1].text == ':' or t[k + 1].text == '.') do k = k + 2 end
-  if not (t[k] and is_predicate(t, k)) then return false end
-  local after = t[close_of(t, k + 1) + 1]
-  return not (after and (after.text == ':' or after.text == '.'))
+  if not (t[k] and is_predicate(t, k)) then return nil end
+  local last = close_of(t, k + 1)
+  local after = t[last + 1]
+  return not (after and (after.text == ':' or after.text == '.')) and last or nil
 end
 
 --- Does one end at i, a closing bracket?
@@ -171,12 +172,27 @@ local function locals_of(t)
   return names
 end
 
---- Names that were given predicates and nothing else: `local p = x:gt(0)`.
+--- The names in front of a `=` at i, in order: of `local p, q =` both. None where one of them is a field.
+local function assigned(t, i)
+  local names, k = {}, i - 1
+  while t[k] and t[k].kind == 'name' do
+    local before = t[k - 1] and t[k - 1].text
+    if before == '.' or before == ':' then return {} end
+    table.insert(names, 1, t[k].text)
+    k = before == ',' and k - 2 or 0
+  end
+  return k == 0 and names or {}
+end
+
+--- Names that were given predicates and nothing else: `local p, q = x:gt(0), y:lt(1)`.
 local function named_predicates(t)
   local given, names = {}, {}
-  for i = 1, #t - 2 do
-    if t[i].kind == 'name' and t[i + 1].text == '=' and begins_predicate(t, i + 2) and (t[i - 1] == nil or (t[i - 1].text ~= '.' and t[i - 1].text ~= ',')) then
-      given[t[i].text] = (given[t[i].text] or 0) + 1
+  for i = 2, #t - 1 do
+    local at = t[i].text == '=' and t[i].kind == 'op' and i + 1 or nil
+    for _, name in ipairs(at and assigned(t, i) or {}) do
+      local last = at and begins_predicate(t, at)
+      if last then given[name] = (given[name] or 0) + 1 end
+      at = last and t[last + 1] and t[last + 1].text == ',' and last + 2 or nil
     end
   end
   local times, bound = times_set(t), parameters(t, 1, #t, true)
