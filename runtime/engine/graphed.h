@@ -167,7 +167,7 @@ static inline int32_t dfi_graphed_fed(const dfi_graphed_made *m, dfi_operand o) 
 /* ---- graphed_sides.c ---- */
 /* A cond, as it is captured. known: its predicate is the same in all iterations: side `taken` is all there is of it. */
 typedef struct dfi_graphed_side {
-  bool        known, taken;
+  bool        known, taken, counted;       /* counted: an IF node of the iteration at hand says how often it was true */
   df_value    pred;              /* owned while an iteration is captured: the GPU's predicate */
 } dfi_graphed_side;
 /* Finds out which conds are known. */

@@ -385,7 +385,7 @@ static bool make_numbers(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_mad
 
 static bool make_tally(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m) {
   const bool wanted = m->there || l->nguards > 1;
-  m->ntally = DFI_TALLY_SIDES + (l->nguards - 1) / 2;
+  m->ntally = DFI_TALLY_SIDES + (l->nguards - 1) / 2 + 1;        /* the last: of IF nodes that count no cond */
   if (wanted && !m->tally) m->tally = words_new(device_of(x, l), m->ntally);
   return m->tally || !wanted;
 }

@@ -75,11 +75,11 @@ static bool refused(df_error *err, const char *why) {
   return false;
 }
 
-/* The node by which the GPU takes a side. */
+/* The node by which the GPU takes a side. Of a cond in several parts the first counts. */
 static bool open_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t pair,
                        df_error *err) {
   const dfi_remote *g = remote_of(x, l);
-  const dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
+  dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
   const dfi_operand pred = l->guard[pair].pred;
   const int32_t q = dfi_graphed_fed(m, pred);
   const df_tensor *at = m->again ? m->row : m->numbers;
@@ -95,7 +95,9 @@ static bool open_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
   if (!data) return refused(err, "a cond whose predicate is not where a graph reads it");
   const uint64_t c = g->condition ? g->condition(g->device, false) : 0;
   if (!c) return refused(err, "a cond, and the device's graphs have no conditional nodes");
-  return (g->choose(g->device, m->tally->data, dfi_note_of(m->tally->buffer), data, note, c, (pair - 1) / 2) &&
+  const int32_t which = (s->counted ? l->nguards - 1 : pair - 1) / 2;
+  s->counted = true;
+  return (g->choose(g->device, m->tally->data, dfi_note_of(m->tally->buffer), data, note, c, which) &&
           g->open(g->device, c, false)) || refused(err, "the predicate cannot be looked at");
 }
 
@@ -190,9 +192,10 @@ bool dfi_graphed_side_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m
 
 void dfi_graphed_sides_end(dfi_graphed_loop *l, dfi_graphed_made *m) {
   for (int32_t q = 1; q < l->nguards; q += 2) {
-    df_value *pred = &dfi_graphed_side_of(m, q)->pred;
-    dfi_value_drop(pred);
-    *pred = (df_value){ 0 };
+    dfi_graphed_side *s = dfi_graphed_side_of(m, q);
+    dfi_value_drop(&s->pred);
+    s->pred = (df_value){ 0 };
+    s->counted = false;
   }
   for (uint32_t i = 0; i < l->scope->nslots && l->nguards > 1; i++) {
     dfi_value_drop(&m->joined[i]);

@@ -179,6 +179,9 @@ describe('a loop on gpu:0', function()
         local a = df.cond(p, function() return x * 0.5 end, function() return x + 1 end)
         local b = df.tanh(a)
         return i + 1, df.cond(p, function() return a + b end, function() return b * 0.5 end) end },
+      ['a side that waits for another cond'] = { { df.int32(0), y0, z0 }, function(i, x, y)
+        local a = df.cond(df.tanh(df.tanh(x)):reduce_sum():gt(0.4), function() return x * 0.5 end, function() return x + 0.75 end)
+        return i + 1, a, df.cond(y:reduce_sum():gt(2.5), function() return df.tanh(y) + a * 0.25 end, function() return y + 0.5 end) end },
       ['products in the sides'] = { { df.int32(0), y0 }, function(i, x)
         return i + 1, df.cond(mixed(x), function() return df.tanh(x:matmul(w)) * 0.3 end, function() return x:matmul(w) + x + 0.1 end) end },
     }
