@@ -131,8 +131,8 @@ bool dfc_dnn_softmax(dfc_call *c, const dfc_rows *p, int32_t dtype) {
 /* ---- batch normalisation ----------------------------------------------------------------------------------------- */
 
 static bool normalises(const dfc_norm *p, const df_tensor *x) {
-  return (x->dtype == DF_FLOAT32 || x->dtype == DF_FLOAT64) && p->outer * p->inner > 1 && x->size <= INT_MAX &&
-         p->epsilon >= 0;
+  return (x->dtype == DF_FLOAT32 || x->dtype == DF_FLOAT64) && p->outer * p->inner > 1 && p->channels > 0 &&
+         x->size <= INT_MAX && p->epsilon >= 0;
 }
 static uint64_t mark_of_norm(const dfc_norm *p, const df_tensor *x, int64_t what) {
   return MARK(what, x->dtype, x->dims[0], p->outer, p->channels, p->inner);

@@ -398,6 +398,13 @@ describe('the libraries of gpu:0', function()
       local nan = df.placeholder('float32', { 1, 2, 2, 1 })
       local kept = df.device('gpu:0', function() return df.max_pool(nan, { ksize = { 1, 2, 2, 1 }, strides = { 1, 1, 1, 1 }, padding = 'VALID' }) end)
       local v = df.run(df.reshape(kept, {}), { [nan] = df.run(df.reshape(df.float32{ 3, 0 / 0, 2, 1 }, { 1, 2, 2, 1 })) })
+      local op, x, none = require 'dflow.front.registry'.op, df.placeholder('float32', { 2, 3, 3, -1 }), df.placeholder('float32', { -1 })
+      local empty = df.device('gpu:0', function()                  -- of no channels: nothing for a library
+        return { (op('FusedBatchNormV3', { x, none, none, none, none }, {})), (op('FusedBatchNormGradV3', { x, x, none, none, none, none }, {})) }
+      end)
+      for _, t in ipairs(df.run(empty, { [x] = df.run(df.zeros{ 2, 3, 3, 0 }), [none] = df.run(df.zeros{ 0 }) })) do
+        if t.size ~= 0 or t.shape[2] ~= 3 then print(t) end
+      end
       print('done', v ~= v)
     ]]
     local out, calls = gpu(code, 'DFLOW_STRICT_SAYS=1'), {}
