@@ -72,6 +72,20 @@ describe('native code of the top level', function()
     s:close() t:close()
   end)
 
+  it('is given up where its runs fail again and again, and says so', function()
+    local a, b = df.placeholder('int32', {}), df.placeholder('int32', {})
+    local y = a
+    for k = 1, 20 do y = y * 3 + k end
+    y = y:floor_div(b)
+    local s = df.Session{ engine = 'native' }
+    local expected = s:run(y, { [a] = 5, [b] = 7 })
+    assert.matches('^top level  native: ', s:native())
+    for _ = 1, 20 do assert.matches('zero', select(2, pcall(s.run, s, y, { [a] = 5, [b] = 0 })).message) end
+    assert.matches('^top level  tokens: again and again it failed, or met what it was not compiled for\n', s:native())
+    assert.equal(expected, s:run(y, { [a] = 5, [b] = 7 }))
+    s:close()
+  end)
+
   it('reads variables as they are in each run', function()
     local w, x = df.Variable(df.float32(2)), df.placeholder('float32', {})
     local y = chain(x * w, 20) + w

@@ -37,6 +37,11 @@ static void tell_time(const dfi_unit *u, dfi_text *t) {
     dfi_text_add(t, " and improved in %.1f", u->better_ms);
 }
 
+/* Why a unit that was refused is the tokens'. */
+static const char *why_tokens(const dfi_unit *u) {
+  return u->reason ? u->reason : "again and again it failed, or met what it was not compiled for";
+}
+
 /* A plan's top level. */
 static void tell_top(const dfi_unit *u, dfi_text *t) {
   dfi_text_add(t, "top level  ");
@@ -47,7 +52,7 @@ static void tell_top(const dfi_unit *u, dfi_text *t) {
       dfi_text_add(t, "\n");
       break;
     case DFI_UNIT_REFUSED:
-      dfi_text_add(t, "tokens: %s\n", u->reason ? u->reason : "what it reads is not what it was compiled for");
+      dfi_text_add(t, "tokens: %s\n", why_tokens(u));
       break;
     case DFI_UNIT_WAITING: dfi_text_add(t, "tokens: it is being compiled\n"); break;
     case DFI_UNIT_COLD: dfi_text_add(t, "tokens: it has not become hot\n");
@@ -67,7 +72,7 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
       tell_time(u, t);
       break;
     case DFI_UNIT_REFUSED:
-      dfi_text_add(t, "tokens: %s", u->reason ? u->reason : "what it reads is not what it was compiled for");
+      dfi_text_add(t, "tokens: %s", why_tokens(u));
       break;
     case DFI_UNIT_WAITING: dfi_text_add(t, "tokens: it is being compiled"); break;
     case DFI_UNIT_COLD:
