@@ -64,7 +64,7 @@ local function forget_nodes(g, count)
   for _, list in pairs(g.more) do
     for node in pairs(list) do if node >= count then list[node] = nil end end
   end
-  for _, list in ipairs{ g.first, g.operations } do
+  for _, list in ipairs{ g.first, g.operation_of } do
     for node in pairs(list) do if node >= count then list[node] = nil end end
   end
   for _, v in ipairs(g.variables) do

@@ -26,7 +26,7 @@ local base           -- the default graph below them
 --- A new, empty graph.
 function M.new_graph()
   local g = setmetatable({ handle = core.graph_new(), first = setmetatable({}, weak_values), more = {},
-                           operations = setmetatable({}, weak_values), variables = {} }, Graph)
+                           operation_of = setmetatable({}, weak_values), variables = {} }, Graph)
   all[g] = true
   return g
 end
@@ -117,7 +117,7 @@ function M.undo(g, mark)
       end
     end
     forget(g.first)
-    forget(g.operations)
+    forget(g.operation_of)
     for _, list in pairs(g.more) do forget(list) end
   end
 end
@@ -165,10 +165,10 @@ function M.fresh(g, node)
 end
 
 function M.operation(g, node)
-  local o = g.operations[node]
+  local o = g.operation_of[node]
   if not o then
     o = setmetatable({ graph = g, node = node }, Operation)
-    g.operations[node] = o
+    g.operation_of[node] = o
   end
   return o
 end

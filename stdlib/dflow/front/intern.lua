@@ -138,7 +138,7 @@ function graph.hooks.materialise(o)
   if not ok then error(node, 0) end
   rawset(o, 'node', node)
   rawset(o, 'build', nil)
-  if getmetatable(o) == Operation then g.operations[node] = o else g.first[node] = o end
+  if getmetatable(o) == Operation then g.operation_of[node] = o else g.first[node] = o end
   return node
 end
 
