@@ -115,7 +115,7 @@ bool dfk_taps_turn(df_kernel *k, const dfk_taps *a, dfk_taps *back) {
 
 static bool is_pictures(df_kernel *k, const df_tensor *t, const char *what) {
   char text[160];
-  if (t->rank == 4 && t->size) return true;
+  if (t->rank == 4 && t->dims[1] > 0 && t->dims[2] > 0 && t->dims[3] > 0) return true;      /* maybe of no batch */
   dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected [batch, height, width, channels], and one element at least",
            what, dfk_shape_text(t, text, sizeof text));
   return false;

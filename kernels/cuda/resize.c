@@ -13,6 +13,7 @@ static void bring(dfc_call *c, const dfk_taps *a, const int64_t **first, const i
 
 static int32_t run(df_kernel *k, const char *name, const dfk_pictures *p, const dfk_taps *rows,
                    const dfk_taps *columns) {
+  if (!p->out->size) return DF_OK;
   dfc_call c = dfc_begin(k);
   dfc_resizing r;
   memset(&r, 0, sizeof r);

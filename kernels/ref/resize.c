@@ -54,7 +54,7 @@ static int32_t back(df_kernel *k, dfk_resizing h) {
   dfk_pictures p;
   const df_tensor *dy = k->in[0];
   const bool begun = dfk_resize_back_begin(k, h, &p), whole = !ref_is_float(dy->dtype);
-  double *sum = begun ? dfk_scratch(k, p.out->size * 8) : NULL;
+  double *sum = begun ? dfk_scratch(k, p.out->size * 8 + 8) : NULL;
   const dfk_taps *rows = &p.rows, *columns = &p.columns;
   for (int64_t i = 0; sum && i < p.out->size; i++) sum[i] = 0;
   for (int64_t at = 0; sum && at < dy->size; at++) {

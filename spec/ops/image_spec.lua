@@ -56,6 +56,18 @@ local function close(want, found, tolerance, what)
 end
 
 describe('df.image and df.signal', function()
+  it('give a batch of no pictures another size, and what comes back of it', function()
+    df.reset()
+    local x = df.placeholder('float32', { -1, 3, 3, 2 })
+    for _, method in ipairs{ 'nearest', 'bilinear', 'bicubic', 'area' } do
+      local y = df.image.resize(x, { 4, 5 }, { method = method })
+      local back = method ~= 'area' and df.gradients(df.reduce_sum(y), { x })[1]
+      local found = df.run({ y, back or y }, { [x] = df.run(df.zeros{ 0, 3, 3, 2 }) })
+      assert.same({ 0, 4, 5, 2 }, found[1].shape, method)
+      if back then assert.same({ 0, 3, 3, 2 }, found[2].shape, method) end
+    end
+  end)
+
   for _, case in ipairs(cases) do
     local expression, values, shape, gradient, dtype = case[1], case[2], case[3], case[4], case[5]
     it('give what TensorFlow gives: ' .. expression, function()
