@@ -94,6 +94,12 @@ describe('two Tensors', function()
       assert.is_true(t({ 1, 2 }, 'int32') ~= other)
     end
     assert.is_false(t{ 'a' } == t{ 'b' })
+    local nan = 0 / 0
+    assert.is_true(t{ nan, 0.0 } == t{ -nan, -0.0 })  -- as where their bits are the same
+    assert.is_false(t{ nan } == t{ 0.0 })
+    local function imaginary(re, im) return df.run(df.complex({ re }, { im })) end
+    assert.is_true(imaginary(0.0, 1.0) == imaginary(-0.0, 1.0))
+    assert.is_false(imaginary(0.0, 1.0) == imaginary(-0.0, 2.0))
     local x = df.random_uniform{ 3 }
     assert.is_false(df.run(x) == df.run(x))
     assert.is_false(t{ 1 } == df.constant{ 1 })

@@ -66,6 +66,12 @@ for event, name in pairs{ add = 'add', sub = 'sub', mul = 'mul', div = 'div', mo
 end
 Tensor.__unm = function(t) return require('dflow.front.eager').apply('neg', t) end
 
+--- Is one element the other: 0 is -0, and what is not a number is alike, whatever its sign.
+local function alike(x, y)
+  if type(x) == 'table' then return alike(x.re, y.re) and alike(x.im, y.im) end
+  return x == y or (x ~= x and y ~= y)
+end
+
 --- a == b: the same dtype, shape and elements. A number is no Tensor: Lua does not ask, and says false.
 Tensor.__eq = function(a, b)
   if getmetatable(a) ~= Tensor or getmetatable(b) ~= Tensor then return false end
@@ -74,7 +80,7 @@ Tensor.__eq = function(a, b)
   if not dtypes.is_boxed(d) and core.tensor_bytes(a) == core.tensor_bytes(b) then return true end
   local x, y = core.tensor_list(a), core.tensor_list(b)      -- 0 and -0 have other bits
   for i = 1, size do
-    if x[i] ~= y[i] then return false end
+    if not alike(x[i], y[i]) then return false end
   end
   return true
 end
