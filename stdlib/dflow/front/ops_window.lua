@@ -168,9 +168,11 @@ function(o)
   required('fused_batch_norm', o, 'x', 'scale', 'offset')
   local x, training = to_output(o.x, nil, nil, 'fused_batch_norm'), o.is_training ~= false
   if not training then required('fused_batch_norm', o, 'mean', 'variance') end
+  local epsilon = o.epsilon or 0.001
+  if type(epsilon) ~= 'number' then errors.bad('fused_batch_norm: epsilon is %s, a number is expected', errors.describe(epsilon)) end
   local none = (o.mean == nil or o.variance == nil) and f.zeros_like(to_output(o.scale, dtypes.FLOAT32, x.graph, 'fused_batch_norm'))
   local y, mean, variance = op('FusedBatchNormV3', { x, o.scale, o.offset, o.mean or none, o.variance or none },
-    { epsilon = math.max(o.epsilon or 0.001, 1.001e-5), data_format = o.data_format, is_training = training,
+    { epsilon = math.max(epsilon, 1.001e-5), data_format = o.data_format, is_training = training,
       exponential_avg_factor = o.exponential_avg_factor, name = o.name })
   return y, mean, variance
 end)
