@@ -110,6 +110,15 @@ describe('the prompt', function()
     assert.matches('add: the input y (number 2) is missing', out, 1, true)
   end)
 
+  ordered_it('steps into a list, a variable, what fails', function()
+    local out = prompt('v = df.Variable(df.float32(1), {name = "v"})\np = df.placeholder("float32", {})\n'
+      .. ':step {v, s = {v + 1}}\n:cancel\n:step v\n:step p + 1\n:step {1}\n:step v:assign(3)\nv\n')
+    assert.matches('dflow> a run of its own; [^\n]+\nstepped before [^\n]+\ndflow> dflow> a run of its own; [^\n]+\nthe run is over\n', out)
+    assert.matches('\nthe run failed: [^\n]+: the placeholder `Placeholder`, float32%[%], was not fed\n', out)
+    assert.matches('fetch: the number 1 cannot be fetched', out, 1, true)
+    assert.matches('\n3.0 float32[]\n', out, 1, true)
+  end)
+
   ordered_it('walks back to the oldest token, and says that it is; stops once at an iteration; lists a run as cancelled', function()
     local out = prompt('i, y = while_loop(function(i) return i:lt(100) end, function(i, y) return i + 1, y * 2 end, {df.int32(0), df.float32(1)})\n'
       .. 'h = df.start({i, y}, nil, {paused = true})\n:back\n:step 8\n:back 20\n:back 3\n:forward 2\n'

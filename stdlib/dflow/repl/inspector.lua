@@ -50,7 +50,8 @@ local function show_stop(stop, say, h)
     say(values.paint(tostring(stop), stop.dead and 'D' or 'H'))
     return true
   end
-  say('the run is over')
+  local failed = h and M.depth == 0 and not h.cancelled and not pcall(h.wait, h)      -- nobody else waits who would say why
+  say(failed and 'the run failed: ' .. tostring(h.result) or 'the run is over')
   return false
 end
 
@@ -308,12 +309,20 @@ command('attach', function(rest)
 end, 'attach n - the commands speak of run n of :runs from now on')
 
 -- ---- commands: why --------------------------------------------------------------------------------------------------
---- What an expression names of the graph, an Output or an Operation; nil when it is none, and the error that it raised.
-local function named(expression)
+--- What an expression gives; nil and the error when it raised one.
+local function evaluated(expression)
   local chunk = expression ~= '' and repl.session.compile(expression)
   local fine, v = pcall(chunk or function() end)
-  if fine and (getmetatable(v) == graph.Output or getmetatable(v) == graph.Operation) then return v end
-  return nil, not fine and tostring(v) or nil
+  if fine then return v end
+  return nil, tostring(v)
+end
+
+local function is_named(v) return getmetatable(v) == graph.Output or getmetatable(v) == graph.Operation end
+
+--- Can a run fetch it: an Output, an Operation, a Variable, a table with something in it?
+local function is_fetch(v)
+  local mt = getmetatable(v)
+  return is_named(v) or (type(mt) == 'table' and rawget(mt, 'as_output') ~= nil) or (errors.is_data(v) and next(v) ~= nil)
 end
 
 --- `x@while:17`, `x while:17`, `x`; x is a node's name or a Lua expression that gives an Output.
@@ -324,8 +333,8 @@ local function asked(h, rest, usage)
   if what == '' then error('usage: ' .. usage, 0) end
   local ok, x = pcall(function() return h.session.graph:output(what) end)
   if ok then return x, tag end
-  local v = named(what)
-  if v then return v, tag end
+  local v = evaluated(what)
+  if is_named(v) then return v, tag end
   error(x, 0)
 end
 
@@ -421,7 +430,8 @@ end
 
 command('step', function(rest, say)
   local x, why
-  if not M.in_progress() then x, why = named(rest) end
+  if not M.in_progress() then x, why = evaluated(rest) end
+  x = is_fetch(x) and x or nil
   if x then rest = '' end
   local n, unit = rest:match('^(%d*)%s*(%a*)$')
   if not n and why then error(why, 0) end
