@@ -94,7 +94,7 @@ static bool open_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
   }
   if (!data) return refused(err, "a cond whose predicate is not where a graph reads it");
   const uint64_t c = g->condition ? g->condition(g->device, false) : 0;
-  if (!c) return refused(err, "a cond, and the device's graphs have no conditional nodes");
+  if (!c) return refused(err, "a cond, and the device's graphs have no conditional nodes, or none so deep");
   const int32_t which = (s->counted ? l->nguards - 1 : pair - 1) / 2;
   s->counted = true;
   return (g->choose(g->device, m->tally->data, dfi_note_of(m->tally->buffer), data, note, c, which) &&

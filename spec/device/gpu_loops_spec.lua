@@ -244,6 +244,10 @@ describe('a loop on gpu:0', function()
         return i + 1, df.reshape(df.reduce_sum(y, 0), { 1, 2 }) * 0.3 + 0.1
       end, { df.int32(0), y0 })
       says(both('two shapes', shapes, { [n] = 60 }), 'tokens: .*a cond whose sides have two shapes')
+      local function deep(x, d)
+        return d == 0 and x + 0.1 or df.cond(x:reduce_sum():gt(0.3 * d), function() return deep(x * 0.75, d - 1) end, function() return x + 0.1 * d end)
+      end
+      says(both('eight deep', loop(n, function(i, x) return i + 1, deep(x, 8) end, { df.int32(0), y0 }), { [n] = 60 }), 'tokens: .*or none so deep')
     ]]))
   end)
 
