@@ -5,11 +5,11 @@
 #include "onednn_matmul.h"
 
 /* The half types: both sides as floats, the result rounded once; bfloat16 as it is, where the machine has products of
-   it. */
+   it, which take pairs: a library adds a 0 to an odd k, and 0 times an infinity is no number. */
 static int32_t half_product(df_kernel *k, const dfk_product *p, const gemm *g, df_tensor *c, const int64_t *at_a,
                             const int64_t *at_b) {
   const df_tensor *a = k->in[0], *b = k->in[1];
-  const dfk_done done = a->dtype != DF_BFLOAT16 ? DFK_NOT_DONE
+  const dfk_done done = a->dtype != DF_BFLOAT16 || g->k % 2 ? DFK_NOT_DONE
                         : dfk_dnn_products(k, g, DF_BFLOAT16, p->count, a->data, at_a, b->data, at_b, c->data);
   if (done != DFK_NOT_DONE) return done == DFK_DONE ? DF_OK : DF_RESOURCE_EXHAUSTED;
   float *fa = (float *)dfk_scratch(k, (a->size + b->size + c->size) * 4 + 4);

@@ -98,6 +98,16 @@ describe('matmul', function()
     end, { small({ 5, 50, 60 }, 'bfloat16', 1), small({ 5, 60, 70 }, 'bfloat16', 2) }, opts_of('bfloat16', 'batch'))
   end)
 
+  it('keeps an infinity in the last of an odd number of columns of bfloat16', function()
+    for _, k in ipairs{ 3, 4, 15 } do
+      local a = df.tensor_scatter_update(df.ones({ k, 600 }, 'bfloat16'), { { k - 1, 7 } }, df.cast(df.float32{ math.huge }, 'bfloat16'))
+      local b = df.ones({ k, 600 }, 'bfloat16')
+      local turned, plain = df.matmul(a, b, { transpose_a = true }), df.matmul(df.transpose(a), b)
+      local rows = df.run(df.cast(df.stack{ turned[7], plain[7], turned[8] }, 'float32')):totable()
+      for j = 1, 600 do same({ rows[1][j], rows[2][j], rows[3][j] }, { math.huge, math.huge, k }) end
+    end
+  end)
+
   it('lets NaN and infinities through in bfloat16, also next to zeros', function()
     local a = df.tensor_scatter_update(df.zeros({ 64, 64 }, 'bfloat16'), { { 3, 5 }, { 4, 6 } }, df.cast(df.float32{ 0 / 0, math.huge }, 'bfloat16'))
     local y = df.cast(df.matmul(a, df.ones({ 64, 64 }, 'bfloat16')), 'float32')
