@@ -92,7 +92,9 @@ df_tensor *dfk_bincount_begin(df_kernel *k) {
   int64_t n;
   char a[160], b[160];
   if (!dfk_integer(k, 1, "size", &n)) return NULL;
-  if (n < 0) return FAIL(k, "size must not be negative, got %lld", (long long)n);
+  if (n < 0)
+    return FAIL(k, "size must not be negative, got %lld%s", (long long)n,
+                n == INT32_MIN ? ": as large a number as arr's wants a size or a maxlength" : "");
   if (weights->size != values->size && weights->size != 0)
     return FAIL(k, "weights must be empty or one per value: arr is %s, weights %s",
                 dfk_shape_text(values, a, sizeof a), dfk_shape_text(weights, b, sizeof b));

@@ -156,4 +156,13 @@ describe('sorting and counting', function()
     assert.are.same({ 0, 4, 2 }, df.run(df.bincount({ 1, 2, 1 }, { 1.0, 2.0, 3.0 })):totable())
     assert.are.same({ 0, 2, 1 }, df.run(df.bincount({ 1, 2, 1 }, 3, df.int32{})):totable())
   end)
+
+  it('refuse to count numbers that are too large for a size, and count those below one that was given', function()
+    for _, most in ipairs{ 2147483647, 2147483648, 4294967296, 9007199254740992 } do
+      local arr = df.constant({ 1, most }, most > 2147483647 and 'int64' or 'int32')
+      fails(function() df.run(df.bincount(arr)) end, 'invalid_argument', 'wants a size or a maxlength')
+      fails(function() df.run(df.bincount(arr, { minlength = 9 })) end, 'invalid_argument', 'wants a size or a maxlength')
+      assert.are.same({ 0, 1, 0 }, df.run(df.bincount(arr, { maxlength = 3 })):totable())
+    end
+  end)
 end)

@@ -223,9 +223,12 @@ def('bincount', { 'arr', 'weights', 'minlength', 'maxlength', 'dtype' }, {}, fun
   if size == nil then
     local flat = functions.reshape(arr, { -1 })
     local none = convert.constant(arr.graph, { -1 }, graph.dtype(arr), { 1 })
-    size = functions.cast(functions.reduce_max(functions.concat({ flat, none }, 0)), 'int32') + 1
-    if o.minlength ~= nil then size = functions.maximum(size, o.minlength) end
-    if o.maxlength ~= nil then size = functions.minimum(size, o.maxlength) end
+    local function wide(x) return functions.cast(x, 'int64') end
+    -- 2^31 at most, which is no int32 and so refused, not left out
+    size = functions.minimum(wide(functions.reduce_max(functions.concat({ flat, none }, 0))), 2147483647) + 1
+    if o.minlength ~= nil then size = functions.maximum(size, wide(o.minlength)) end
+    if o.maxlength ~= nil then size = functions.minimum(size, wide(o.maxlength)) end
+    size = functions.cast(size, 'int32')
   end
   if weights == nil then weights = functions.zeros({ 0 }, o.dtype or 'int32') end
   return op('Bincount', { arr, size, weights }, { name = o.name })
