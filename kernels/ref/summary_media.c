@@ -72,6 +72,11 @@ static void add_png(bytes *b, const uint8_t *pixels, int64_t height, int64_t wid
 
 enum { MAX_IMAGES, BAD_COLOR };
 
+/* v as a number of the dtype: each step of a picture's colours is one. */
+static double rounded(uint8_t dtype, double v) {
+  return dtype == DF_FLOAT16 ? dfk_f16_to_float(dfk_f16_from_double(v)) : dtype == DF_FLOAT32 ? (float)v : v;
+}
+
 /* The n pixels of a picture of floats as bytes: the greatest is white and 0 black, or, where some are negative, 0 is
    gray; a pixel that is not finite has the colour `bad`. */
 static void to_bytes(const df_tensor *t, int64_t from, int64_t n, int64_t channels, const uint8_t *bad, uint8_t *out) {
@@ -88,14 +93,15 @@ static void to_bytes(const df_tensor *t, int64_t from, int64_t n, int64_t channe
     low = fmin(low, least);
     high = fmax(high, most);
   }
-  const double top = low < 0 ? fmax(fabs(low), fabs(high)) : high, offset = low < 0 ? 128 : 0;
-  const float scale = !(top >= 1e-6) ? 0 : (float)((low < 0 ? 127 : 255) / top);
+  const float top = (float)(low < 0 ? fmax(fabs(low), fabs(high)) : high);
+  const double offset = low < 0 ? 128 : 0, scale = rounded(t->dtype, top < 1e-6f ? 0 : (low < 0 ? 127.f : 255.f) / top);
   for (int64_t p = 0; p < n; p++) {
     bool finite = true;
     for (int64_t c = 0; c < channels; c++) finite &= isfinite(ref_get(t, from + p * channels + c)) != 0;
-    for (int64_t c = 0; c < channels; c++)
-      out[p * channels + c] =
-          finite ? (uint8_t)((float)ref_get(t, from + p * channels + c) * scale + (float)offset) : bad[c];
+    for (int64_t c = 0; c < channels; c++) {
+      const double v = finite ? rounded(t->dtype, ref_get(t, from + p * channels + c) * scale) : 0;
+      out[p * channels + c] = finite ? (uint8_t)rounded(t->dtype, v + offset) : bad[c];
+    }
   }
 }
 
@@ -176,21 +182,22 @@ static int32_t audio(df_kernel *k, double rate, int64_t most) {
     return dfk_fail(k, DF_INVALID_ARGUMENT, "tensor is %s: expected [batch, frames] or [batch, frames, channels]",
                     dfk_shape_text(t, text, sizeof text));
   const int64_t frames = t->dims[1], channels = t->rank == 3 ? t->dims[2] : 1;
-  if (!(rate >= 1 && rate < 4294967296.0) || most < 1)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "sample_rate is %g and max_outputs %lld: both must be 1 at least", rate,
-                    (long long)most);
-  if (frames < 1 || channels < 1 || channels > 65535 || frames > (1 << 30) / channels)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a sound is %s: it has no samples, or too many",
+  const float in_hertz = (float)rate;
+  if (!(in_hertz > 0 && in_hertz < 4294967296.f) || most < 1)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "sample_rate is %g and max_outputs %lld: expected more than 0, and 1 at "
+                    "least", rate, (long long)most);
+  const uint32_t whole_rate = in_hertz < 1 ? 1 : (uint32_t)llrintf(in_hertz);
+  if (channels < 1 || channels > 65535 || frames > (1 << 30) / channels)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a sound is %s: it has no channels, or too many samples",
                     dfk_shape_text(t, text, sizeof text));
   bytes b = { 0 };
   for (int64_t i = 0; i < t->dims[0] && i < most; i++) {
     bytes message = { 0 }, wav = { 0 }, rest = { 0 };
-    const float in_hertz = (float)rate;
     bytes_add(&message, &(uint8_t){ 1 << 3 | 5 }, 1);
     bytes_add(&message, &in_hertz, sizeof in_hertz);
     bytes_add_number(&message, 2, channels);
     bytes_add_number(&message, 3, frames);
-    add_wav(&wav, (const float *)t->data + i * frames * channels, (uint32_t)frames, (uint32_t)channels, (uint32_t)rate);
+    add_wav(&wav, (const float *)t->data + i * frames * channels, (uint32_t)frames, (uint32_t)channels, whole_rate);
     bytes_add_text(&message, 4, wav.at, wav.n);
     bytes_add_text(&message, 5, "audio/wav", 9);
     bytes_add_text(&rest, 6, message.at, message.n);

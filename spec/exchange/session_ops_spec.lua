@@ -603,6 +603,10 @@ describe('a summary of pictures or sounds', function()
                  '04001000646174610c000000004000c0ff7f0080ff7f00002a09617564696f2f776176', hex)
     local one = df.run(op('AudioSummary', { df.constant 'a', df.ones{ 3, 4 } }, { sample_rate = 8000, max_outputs = 1 }))
     assert.is_truthy(one:find('a/audio2', 1, true))                           -- without a number
+    local function rate_of(hertz)
+      return df.run(op('AudioSummaryV2', { df.constant 'r', df.zeros{ 1, 0 }, df.float32(hertz) })):match('WAVE.-fmt ........(..)')
+    end
+    for hertz, whole in pairs{ [0.3] = 1, [2.5] = 2, [3.5] = 4 } do assert.equal(string.char(whole, 0), rate_of(hertz)) end     -- and no frames
     assert.matches('sample_rate is 0', message_of(df.run, op('AudioSummaryV2', { df.constant 'a', sound, df.float32(0) })))
     assert.matches('expected %[batch, frames%]', message_of(df.run, op('AudioSummaryV2', { df.constant 'a', df.ones{ 3 }, df.float32(8) })))
   end)
@@ -615,6 +619,12 @@ describe('a summary of pictures or sounds', function()
     assert.same({ 255, 0, 0, 85, 170, 255 }, pixels(s:sub((s:find('t/image/1', 1, true)))):reshape{ 6 }:totable())
     s = df.run(op('ImageSummary', { df.constant 'u', df.constant({ { { { 0 }, { 30 } }, { { 60 }, { 210 } } } }, 'uint8') }, { max_images = 1 }))
     assert.is_nil(s:find('u/image/', 1, true))
+    local function row_of(dtype, list)                                        -- each step is rounded to the dtype, as in TensorFlow
+      local picture = df.constant(list, dtype):reshape{ 1, 1, #list, 1 }
+      return pixels(df.run(op('ImageSummary', { df.constant 'h', picture }))):reshape{ #list }:totable()
+    end
+    assert.same({ 28, 85, 155, 240, 254, 184, 2 }, row_of('float16', { 0.1, 0.3, 0.55, 0.85, 0.9, 0.65, 0.0101 }))
+    assert.same({ 84, 254 }, row_of('float64', { 0.2, 0.6 }))
     assert.matches('1, 3 or 4 channels', message_of(df.run, op('ImageSummary', { df.constant 't', df.ones{ 1, 2, 2, 2 } })))
     assert.matches('max_images is 0', message_of(df.run, op('ImageSummary', { df.constant 't', df.ones{ 1, 2, 2, 3 } }, { max_images = 0 })))
   end)
