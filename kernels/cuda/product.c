@@ -46,7 +46,7 @@ bool dfc_biased(void *device, const dfi_remote_biased *l) {
   const dfc_blas_product p = { .a = l->a, .b = l->b, .c = l->to, .bias = l->bias, .m = l->m, .n = l->n, .k = l->k,
                                .count = 1, .dtype = l->dtype, .a_t = l->a_t, .b_t = l->b_t };
   dfc_enter(g);
-  c.ok = dfc_mine(g, l->a_note) & dfc_mine(g, l->b_note) & dfc_mine(g, l->bias_note) & dfc_mine(g, l->to_note);
+  c.ok = dfc_mine(g, l->a_note) && dfc_mine(g, l->b_note) && dfc_mine(g, l->bias_note) && dfc_mine(g, l->to_note);
   const bool done = dfc_blas_run(&c, &p);
   dfc_drop(&c);
   g->said[0] = 0;                         /* the op alone says it again, and of which it is */

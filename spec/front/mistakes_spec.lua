@@ -403,7 +403,7 @@ local mistakes = {
   { 'local p = df.plot.plot{1, 2}', "df.plot has no 'plot'", 'it has: line' },
   { "local a = df.assert(df.ones{2}:gt(0), 'all positive')", 'must be a scalar bool', 'df.reduce_all(p)' },
   { 'local y = df.linspace(0, 1, 0.1)', 'num is how many numbers there are', 'df.range(start, stop, step)' },
-  { "local y = df.conv2d(df.ones{1, 4, 4, 1}, df.ones{3, 3, 1, 2}, 1, 'SAME')", 'strides has 1 numbers', '{strides = {1, 1, 1, 1}}' },
+  { "local y = df.conv2d(df.ones{1, 4, 4, 1}, df.ones{3, 3, 1, 2}, {1, 1, 1}, 'SAME')", 'strides has 3 numbers', '{strides = {1, 1, 1, 1}}' },
   { 'local m = df.nn.Sequential{df.nn.Dense(3), df.nn.Dropout(0.5)} m.eval()', 'a method of a layer', 'with a colon' },
 }
 
