@@ -6,6 +6,7 @@
  * cancels the graph that is running, which ends a script with status 130.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <lauxlib.h>
 #include <lualib.h>
@@ -483,8 +484,10 @@ static int protected_main(lua_State *L) {
   return 1;
 }
 
-/* What was printed and is not written anywhere, as on a full disk, is no success. */
+/* What was printed and is not written anywhere, as on a full disk, is no success. Of an output that was closed before we began nothing is
+ * expected, as of lua(1). */
 static void close_stdout(void) {
+  if (fcntl(STDOUT_FILENO, F_GETFD) < 0) return;
   const bool failed = ferror(stdout) != 0;
   errno = 0;
   if (fflush(stdout) == 0 && !failed) return;

@@ -35,6 +35,8 @@ local GROUPS = {
   { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set serve learn quit' },
 }
 
+for _, g in ipairs(GROUPS) do commands.groups[g[1]] = true end
+
 --- {name, title, {commands}} of all commands.
 local function groups()
   local left, list = {}, {}

@@ -8,7 +8,7 @@
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
 
-local M = {}
+local M = { groups = {} }          -- groups: by the names that :help knows, of builtin.lua
 local commands, order, repl = {}, {}, nil
 
 --- @param name  a word
@@ -109,7 +109,7 @@ function M.run(line)
     end
   end
   local ok, result
-  if command.name == 'help' and line:sub(1, 1) == ':' and commands[rest] then
+  if command.name == 'help' and line:sub(1, 1) == ':' and commands[rest] and not M.groups[rest] then
     print_doc(commands[rest], say)
     ok = true
     if require('dflow.docs.help').help(rest) then say(('?%s tells of what else is called so'):format(rest)) end
