@@ -484,8 +484,8 @@ static int protected_main(lua_State *L) {
   return 1;
 }
 
-/* What was printed and is not written anywhere, as on a full disk, is no success. Of an output that was closed before we began nothing is
- * expected, as of lua(1). */
+/* What was printed and is not written anywhere, as on a full disk, is no success. Of an output that was closed before
+ * we began nothing is expected, as of lua(1). */
 static void close_stdout(void) {
   if (fcntl(STDOUT_FILENO, F_GETFD) < 0) return;
   const bool failed = ferror(stdout) != 0;
