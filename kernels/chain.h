@@ -84,6 +84,9 @@ void dfk_chain_range(void *arg, int64_t begin, int64_t end);
  * shorter than they are. */
 void dfk_chain_row_range(void *arg, int64_t begin, int64_t end);
 bool dfk_chain_long(int64_t row);
+/* The steps, none of which knows of rows, of n elements that all lie somewhere: in[i], a single one where fixed[i], and
+   result[s]. */
+void dfk_chain_steps(const dfk_chain *c, const char *const *in, const uint8_t *fixed, char *const *result, int64_t n);
 /* How an input of these dims meets the elements of a whole. False: in another way than those above. */
 bool dfk_chain_meets(int32_t rank, const int64_t *dims, int32_t whole_rank, const int64_t *whole, dfk_meets *how,
                      int64_t *period);

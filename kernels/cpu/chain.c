@@ -108,20 +108,23 @@ static void place_result(block *b, int32_t s, int64_t at) {
   b->result[s] = b->run->out[s] ? b->run->out[s] + at * step->bytes : b->room + step->buffer * b->stride;
 }
 
-static void run_steps(block *b, int64_t at, int64_t n) {
-  const dfk_chain *c = b->run->chain;
+void dfk_chain_steps(const dfk_chain *c, const char *const *in, const uint8_t *fixed, char *const *result, int64_t n) {
   for (int32_t s = 0; s < c->nsteps; s++) {
     const dfk_step *step = &c->step[s];
-    const void *in[3] = { 0 };
-    uint32_t fixed = 0;
+    const void *operand[3] = { 0 };
+    uint32_t single = 0;
     for (int32_t i = 0; i < step->nin; i++) {
       const int32_t from = step->in[i];
-      in[i] = from >= 0 ? b->result[from] : b->in[-1 - from];
-      if (from < 0) fixed |= (uint32_t)b->fixed[-1 - from] << i;
+      operand[i] = from >= 0 ? result[from] : in[-1 - from];
+      if (from < 0) single |= (uint32_t)fixed[-1 - from] << i;
     }
-    place_result(b, s, at);
-    step->fn(b->result[s], in, n == 1 ? 0 : fixed, n, step->param);
+    step->fn(result[s], operand, n == 1 ? 0 : single, n, step->param);
   }
+}
+
+static void run_steps(block *b, int64_t at, int64_t n) {
+  for (int32_t s = 0; s < b->run->chain->nsteps; s++) place_result(b, s, at);
+  dfk_chain_steps(b->run->chain, b->in, b->fixed, b->result, n);
 }
 
 /* Where the inputs of a block lie. */

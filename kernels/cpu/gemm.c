@@ -271,6 +271,81 @@ GEMM(dfk_gemm_f64, double, way_f64, alone_f64)
 PIECE(dfk_gemm_piece_f32, float, way_f32)
 PIECE(dfk_gemm_piece_f64, double, way_f64)
 
+/* ---- parts side by side, in pieces ----------------------------------------------------------------------------- */
+
+enum { GATE_COLUMNS = 2 * LANES_f32 };               /* of a block: as wide as a kernel */
+
+/* Chunks of KC, or all of k at once, in one register: is that dfk_gemm_f32's order? Its library's tiles have their own,
+   and vectors. */
+static bool sums_in_chunks(const gemm *g) {
+  if (g->m <= 4 || g->n < 2 || g->k < 1 || g->m * g->n > UNSPLIT || g->a_t) return false;
+  return g->k <= KC || !(dfk_gemm_alone(g->m, g->n, g->k) || is_near(g));
+}
+
+typedef struct gates_job { const gemm_gates *s; job b; float *to; } gates_job;
+
+static void pack_gates(void *arg, int64_t begin, int64_t end) {       /* blocks of chunks */
+  const gates_job *w = (const gates_job *)arg;
+  const gemm_gates *s = w->s;
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t p = t / s->blocks * KC, kc = s->g.k - p < KC ? s->g.k - p : KC, j = t % s->blocks * GATE_COLUMNS;
+    const int64_t wide = s->units - j < GATE_COLUMNS ? s->units - j : GATE_COLUMNS;
+    for (int64_t i = 0; i < s->gates; i++)
+      pack_b_f32(&w->b, p, kc, i * s->units + j, i * s->units + j + wide,
+                 w->to + (t * s->gates + i) * KC * GATE_COLUMNS);
+  }
+}
+
+bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t gates) {
+  if (!g->weights || g->n % gates || !sums_in_chunks(g)) return false;
+  const int64_t units = g->n / gates, blocks = (units + GATE_COLUMNS - 1) / GATE_COLUMNS;
+  const int64_t chunks = (g->k + KC - 1) / KC, bytes = chunks * blocks * gates * KC * GATE_COLUMNS * 4;
+  const dfk_packing how = { { 'G' | g->b_t << 8 | gates << 16, g->n, g->k, g->ldb } };
+  void *room;
+  *s = (gemm_gates){ *g, gates, units, GATE_COLUMNS, blocks, bytes > FAR_BYTES, NULL };
+  s->panels = (const float *)dfk_packed(g->weights, &how, bytes, &room);
+  if (!room) return s->panels != NULL;
+  gates_job w = { s, { .k = g->k, .n = g->n, .ldb = g->ldb, .b_t = g->b_t, .b = g->weights->data }, (float *)room };
+  dfk_parallel(k, chunks * blocks, 1 + (1 << 17) / (KC * GATE_COLUMNS * gates), pack_gates, &w);
+  dfk_packed_done(g->weights, room);
+  s->panels = (const float *)room;
+  return true;
+}
+
+int64_t dfk_gemm_turned(int64_t rows, int64_t k) { return (rows + MR - 1) / MR * MR * k; }
+
+/* Of each chunk, panels of MR rows, as turn_a has them. */
+void dfk_gemm_turn(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld, float *to) {
+  const int64_t all = (rows + MR - 1) / MR * MR;
+  while (n > 0) {
+    const int64_t chunk = p / KC * KC, kc = s->g.k - chunk < KC ? s->g.k - chunk : KC;
+    const int64_t some = chunk + kc - p < n ? chunk + kc - p : n;
+    for (int64_t i = 0; i < rows; i += MR)
+      turn_f32(rows - i < MR ? rows - i : MR, some, from + i * ld, ld, to + chunk * all + i * kc + (p - chunk) * MR);
+    p += some;
+    n -= some;
+    from += some;
+  }
+}
+
+void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, float *c) {
+  enum { NR = GATE_COLUMNS, PANEL = KC * NR };
+  const int64_t all = (rows + MR - 1) / MR * MR, j = block * NR, w = s->units - j < NR ? s->units - j : NR;
+  for (int64_t p = 0; p < s->g.k; p += KC) {
+    const int64_t kc = s->g.k - p < KC ? s->g.k - p : KC;
+    const float *b = s->panels + (p / KC * s->blocks + block) * s->gates * PANEL;
+    for (int64_t gate = 0; gate < s->gates; gate++, b += PANEL)
+      for (int64_t i = 0; i < rows; i += MR) {
+        const float *a = turned + p * all + i * kc;
+        float *to = c + (gate * rows + i) * w;
+        if (s->far) come_f32(b + PANEL, i / MR);
+        if (i + MR > rows || w < NR) small_f32(rows - i < MR ? rows - i : MR, w, kc, a, 1, MR, b, NR, to, w, p > 0);
+        else if (p) cell_add_f32(kc, a, b, to, NR);
+        else cell_set_f32(kc, a, b, to, NR);
+      }
+  }
+}
+
 /* ---- integers: rows of b added to rows of c ----------------------------------------------------------------- */
 
 #define INTEGER(NAME, T)                                                                                            \

@@ -30,6 +30,25 @@ void dfk_gemm_piece_f64(const gemm *g, const double *a, const double *b, double 
 int32_t dfk_gemm_i32(df_kernel *k, const gemm *g, const uint32_t *a, const uint32_t *b, uint32_t *c);
 int32_t dfk_gemm_i64(df_kernel *k, const gemm *g, const uint64_t *a, const uint64_t *b, uint64_t *c);
 
+/* A product of float32 whose n columns are `gates` equal parts, in pieces for one who goes on with each at once:
+ * cell.c. A block is `columns` columns of every part, the last one fewer. Sums are those of dfk_gemm_f32, to the bit.
+ */
+typedef struct gemm_gates {
+  gemm    g;                          /* neither a_t nor add; its weights are known */
+  int64_t gates, units, columns, blocks;      /* units: columns of a part */
+  bool    far;                        /* b is past the second-level cache */
+  const float *panels;                /* b, kept in the order of blocks */
+} gemm_gates;
+enum { DFK_GATE_ROWS = 64 };          /* of a at a time, at most */
+/* False: dfk_gemm_f32 sums in another order, or b is not kept, or not yet. */
+bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t gates);
+/* How many floats so many rows of a take when they are turned. */
+int64_t dfk_gemm_turned(int64_t rows, int64_t k);
+/* Turns columns [p, p + n) of some rows of a; these columns lie at `from`. */
+void dfk_gemm_turn(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld, float *to);
+/* Turned rows times a block's columns: c is [gates][rows][columns of the block]. */
+void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, float *c);
+
 /* count products of one shape: c[i] = a[at_a[i]] b[at_b[i]], where offsets count elements. dtype DF_FLOAT32,
  * DF_FLOAT64, DF_INT32 or DF_INT64. at_a or at_b NULL: every product reads offset 0. c[i] begins at i m n (ldc = n). */
 int32_t dfk_gemm_batch(df_kernel *k, const gemm *g, int32_t dtype, int64_t count, const void *a, const int64_t *at_a,

@@ -22,14 +22,19 @@ static df_value *state_of(const dfi_record *r, const dfi_group *g) { return r->b
 
 static dfi_group *group_of(const dfi_exec *x, const dfi_pnode *p) { return &x->plan->group[p->group - 1]; }
 
-static void take_apart(dfi_exec *x, dfi_record *r, dfi_group *g) {
+/* Those of the first n members that were put off are computed, one by one. */
+static void compute_alone(dfi_exec *x, dfi_record *r, dfi_group *g, int32_t n) {
   df_value *s = state_of(r, g);
-  s->flags = 1;
-  for (int32_t i = 0; i < g->n && s->as.u64 && !x->failed; i++) {
+  for (int32_t i = 0; i < n && s->as.u64 && !x->failed; i++) {
     if (!(s->as.u64 >> i & 1)) continue;
     s->as.u64 &= ~((uint64_t)1 << i);
     dfi_call_late(x, r, r->nodes + g->member[i].node);
   }
+}
+
+static void take_apart(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  state_of(r, g)->flags = 1;
+  compute_alone(x, r, g, g->n);
 }
 
 static void fired(df_value *s, const dfi_group *g) {
@@ -65,12 +70,15 @@ static bool meets_rows(const dfk_chain *c, const df_tensor *t, const df_tensor *
   return is_folded(c, t, whole);
 }
 
-static bool find_inputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run) {
+/* gates: of a cell, that are not made before; NULL: all inputs are. */
+static bool find_inputs(const dfi_record *r, const dfi_group *g, const dfi_gates *gates, const df_tensor *whole,
+                        dfk_chain_run *run) {
   const dfk_chain *c = &g->chain;
   for (int32_t i = 0; i < c->ninputs; i++) {
     const df_value *v = operand(r, g->input[i].at);
     run->input[i].how = DFK_NUMBER;
     run->input[i].period = 0;
+    if (gates && gates->of[i] >= 0) { run->input[i].how = DFK_ALL; run->input[i].data = NULL; continue; }
     if (v->kind == DF_SCALAR) { run->input[i].data = (const char *)&v->as; continue; }
     if (v->kind != DF_TENSOR) return false;
     const df_tensor *t = v->as.tensor;
@@ -118,6 +126,7 @@ static df_tensor *in_place(const dfi_record *r, const dfi_group *g, const df_ten
   for (int32_t i = 0; i < g->chain.ninputs; i++) {
     const dfi_group_input *in = &g->input[i];
     if (in->last > to->step || run->input[i].how != DFK_ALL || g->chain.input_bytes[i] != bytes) continue;
+    if (!run->input[i].data) continue;               /* a gate */
     if (*taken >> i & 1) continue;
     const df_value *v = operand(r, in->at);
     if (DFI_SPACE(in->at) != DFI_ITERATION || v->uses != (uint32_t)in->reads) continue;
@@ -276,15 +285,95 @@ static bool add_vector(dfi_exec *x, dfi_record *r, dfi_group *g) {
   return true;
 }
 
+/* ---- recurrent cells --------------------------------------------------------------------------------------------- */
+
+/* A matrix of floats that lies in one piece; NULL: the value is none. */
+static const df_tensor *matrix(const dfi_record *r, dfi_operand o) {
+  const df_value *v = operand(r, o);
+  const df_tensor *t = v->kind == DF_TENSOR ? v->as.tensor : NULL;
+  return t && t->dtype == DF_FLOAT32 && t->rank == 2 ? t : NULL;
+}
+
+/* What is multiplied with what, and its sizes. False: shapes do not fit. */
+static bool find_product(const dfi_record *r, const dfi_gates *g, dfk_cell *c) {
+  int64_t inner = 0;
+  for (int32_t i = 0; i < g->nparts; i++) {
+    const df_tensor *t = matrix(r, g->part[i]);
+    if (!t || (i && t->dims[0] != c->rows)) return false;
+    c->rows = t->dims[0];
+    c->part[i].data = t->data;
+    c->part[i].width = t->dims[1];
+    inner += t->dims[1];
+  }
+  c->weights = matrix(r, g->weights);
+  if (!c->weights || c->weights->dims[g->turned] != inner) return false;
+  const int64_t n = c->weights->dims[!g->turned];
+  c->gates = g->n;
+  c->units = n / g->n;
+  if (n % g->n || !c->units || !c->rows) return false;
+  c->nparts = g->nparts;
+  c->turned = g->turned;
+  c->bias = NULL;
+  if (!g->has_bias) return true;
+  const df_value *v = operand(r, g->bias);
+  const df_tensor *b = v->kind == DF_TENSOR ? v->as.tensor : NULL;
+  if (!b || b->rank != 1 || b->size != n || b->dtype != DF_FLOAT32) return false;
+  c->bias = b->data;
+  return true;
+}
+
+static void let_go(dfi_record *r, const dfi_group *g) {
+  const dfi_gates *p = g->gates;
+  for (int32_t i = 0; i < p->nparts; i++) operand_used(r, p->part[i]);
+  operand_used(r, p->weights);
+  if (p->has_bias) operand_used(r, p->bias);
+  for (int32_t i = 0; i < g->chain.ninputs; i++)
+    for (int32_t k = 0; p->of[i] < 0 && k < g->input[i].reads; k++) operand_used(r, g->input[i].at);
+}
+
+/* The product and the chain in one pass. False: it cannot be done so, and nothing has changed. */
+static bool compute_cell(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  char room[DFK_CELL_ROOM] __attribute__((aligned(16)));
+  df_tensor *out[DFI_GROUP_MEMBERS];
+  df_error error;
+  dfi_call call = { .exec = x };
+  df_kernel k = { .run = &call, .error = &error };
+  dfk_chain_run run;
+  dfk_cell c = { .run = &run };
+  if (!find_product(r, g->gates, &c)) return false;
+  const df_tensor whole = { .dtype = DF_FLOAT32, .rank = 2, .size = c.rows * c.units, .dims = { c.rows, c.units } };
+  run.chain = &g->chain;
+  memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
+  memcpy(c.gate, g->gates->of, sizeof c.gate);
+  if (!find_inputs(r, g, g->gates, &whole, &run) || !steps_are_whole(&g->chain, &run) ||
+      !dfk_cell_begin(&k, &c, room) || !make_outputs(r, g, &whole, &run, out))
+    return false;
+  if (dfk_cell_run(&k, &c)) {
+    drop_outputs(out, g->n);
+    return false;
+  }
+  atomic_store_explicit(&x->at, r->nodes[g->member[g->n - 1].node].node->id, memory_order_relaxed);
+  x->patience -= 4 + (int32_t)((whole.size * (g->n + g->gates->n)) >> 10 & 0xffff);
+  let_go(r, g);
+  for (int32_t i = 0; i < g->n; i++) if (out[i]) give(r, &g->member[i], out[i]);
+  *state_of(r, g) = (df_value){ 0 };
+  return true;
+}
+
 bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once) {
   dfk_chain_run run;
   df_tensor *out[DFI_GROUP_MEMBERS];
   if (g->product) return add_product(x, r, g);
   if (g->biased) return add_vector(x, r, g);
+  if (g->gates) {
+    if (compute_cell(x, r, g)) return true;
+    compute_alone(x, r, g, g->first);
+    if (x->failed) return false;
+  }
   const df_tensor *whole = whole_of(r, g);
   run.chain = &g->chain;
   memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
-  if (!whole || whole->rank == 0 || !has_rows(&g->chain, whole) || !find_inputs(r, g, whole, &run) ||
+  if (!whole || whole->rank == 0 || !has_rows(&g->chain, whole) || !find_inputs(r, g, NULL, whole, &run) ||
       !steps_are_whole(&g->chain, &run))
     return false;
   const dfi_device *d = x->plan->cut ? x->plan->devices->at[g->device] : NULL;

@@ -1,5 +1,5 @@
 /* group.h: what is known while a plan's groups are found; shared by plan/group.c (which nodes hang together),
- * group_rows.c (what has to do with rows) and group_make.c (a group, laid out).
+ * group_rows.c (what has to do with rows), group_make.c (a group, laid out) and group_cell.c (the product before it).
  */
 #ifndef DFLOW_PLAN_GROUP_H
 #define DFLOW_PLAN_GROUP_H
@@ -48,6 +48,10 @@ const char *dfi_group_element(const maker *m, const df_node *n, int32_t *attr);
 int32_t dfi_group_steps(const df_node *n);
 /* The nodes, in an order in which each comes after those that it reads, become a group. */
 void dfi_group_new(finder *f, df_node *const *node, int32_t n);
+/* The edges that stay in q's group come first. */
+void dfi_group_sort_edges(dfi_plan *p, const dfi_pnode *nodes, dfi_pnode *q);
+/* group_cell.c: the group of scope s, which is laid out, gets the product before it, if there is one. */
+void dfi_group_cell(maker *m, dfi_group *g, const dfi_scope *s);
 /* group_product.c: products that are added at once; of nodes that have no group yet, on the host. */
 void dfi_group_products(maker *m);
 /* The same of products to whose rows a vector is added, on GPUs. */

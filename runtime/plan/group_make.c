@@ -140,8 +140,7 @@ static void give_buffers(dfi_group *g) {
   }
 }
 
-/* The edges that stay in the group come first. */
-static void sort_edges(dfi_plan *p, const dfi_pnode *nodes, dfi_pnode *q) {
+void dfi_group_sort_edges(dfi_plan *p, const dfi_pnode *nodes, dfi_pnode *q) {
   dfi_edge *e = p->edge + q->edge[0];
   const uint32_t n = q->edge[1] - q->edge[0];
   dfi_edge *outside = dfi_xmalloc(sizeof *outside * (n + 1));
@@ -181,10 +180,11 @@ void dfi_group_new(finder *f, df_node *const *node, int32_t n) {
   }
   dfi_pnode *nodes = p->node + s->first;
   for (int32_t i = 0; i < n; i++) g->member[i].wanted = s->uses[nodes[g->member[i].node].out] > g->member[i].reads;
-  for (int32_t i = 0; i < n; i++) sort_edges(p, nodes, nodes + g->member[i].node);
+  for (int32_t i = 0; i < n; i++) dfi_group_sort_edges(p, nodes, nodes + g->member[i].node);
   g->chain.grain = GRAIN / (g->chain.grain ? g->chain.grain : 1) / BLOCK * BLOCK;
   if (g->chain.grain < 2 * BLOCK) g->chain.grain = 2 * BLOCK;
   give_buffers(g);
+  dfi_group_cell(m, g, s);
   g->slot = s->nslots++;
   s->groups = dfi_xrealloc(s->groups, sizeof *s->groups * (s->ngroups + 1));
   s->groups[s->ngroups++] = (uint32_t)p->ngroups - 1;
@@ -193,7 +193,7 @@ void dfi_group_new(finder *f, df_node *const *node, int32_t n) {
 void dfi_plan_groups_free(dfi_plan *p) {
   for (int32_t i = 0; i < p->ngroups; i++) {
     dfi_group *g = &p->group[i];
-    dfi_free(g->member); dfi_free(g->input);
+    dfi_free(g->member); dfi_free(g->input); dfi_free(g->gates);
     dfi_free(g->chain.step); dfi_free(g->chain.input_bytes); dfi_free(g->chain.input_dtype);
   }
   dfi_free(p->group);

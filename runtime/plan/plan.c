@@ -477,7 +477,7 @@ int64_t dfi_plan_bytes(const dfi_plan *p) {
   for (int32_t i = 0; i < p->nnodes; i++)
     n += sizeof *p->edge * (p->node[i].edge[3] - p->node[i].edge[0]) + p->node[i].nout + 32;
   for (int32_t i = 0; i < p->ngroups; i++)
-    n += sizeof *p->group + sizeof *p->group->member * (size_t)p->group[i].n +
+    n += sizeof *p->group + sizeof *p->group->gates + sizeof *p->group->member * (size_t)p->group[i].n +
          sizeof *p->group->chain.step * (size_t)p->group[i].chain.nsteps +
          (sizeof *p->group->input + 1) * DFK_CHAIN_INPUTS;
   for (int32_t i = 0; i < p->nfolded; i++) {

@@ -21,7 +21,7 @@
 #include "base/internal.h"
 #include "op/op.h"
 #include "device/device.h"
-#include "kernels/chain.h"
+#include "kernels/cell.h"
 
 enum { DFI_ITERATION = 0, DFI_FRAME = 1, DFI_CONSTANT = 2, DFI_GIVEN = 3 };
 typedef uint32_t dfi_operand;
@@ -111,8 +111,19 @@ typedef struct dfi_member {
 } dfi_member;
 /* reads: by members; last: the last step that does; narrow: a step does that has one element a row */
 typedef struct dfi_group_input { dfi_operand at; int32_t reads, last; bool narrow; } dfi_group_input;
+/* What is computed before a group's chain, in the same pass: a product, of values side by side, and a bias, whose parts
+   are the chain's inputs. kernels/cell.h */
+typedef struct dfi_gates {
+  int32_t     nparts;            /* what is multiplied */
+  dfi_operand part[DFK_CELL_PARTS], weights, bias;
+  bool        has_bias, turned;
+  int32_t     n;                 /* gates: parts of the product */
+  int8_t      of[DFK_CHAIN_INPUTS];  /* by input: which one it is; -1: none */
+} dfi_gates;
 typedef struct dfi_group {
   int32_t    n;
+  int32_t    first;              /* members before this one make the chain's gates */
+  dfi_gates *gates;              /* of a recurrent cell; NULL */
   dfi_member *member;            /* n, each after those whose values it reads */
   uint32_t   slot;               /* of the iteration: how far the group is, see engine/group.c */
   uint16_t   device;             /* where its members run */

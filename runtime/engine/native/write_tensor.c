@@ -222,32 +222,36 @@ static bool may_join(const dfi_writer *w, int32_t i, const dfi_pnode *p, const d
          (dfi_is_sum(p) || has_lanes(p));
 }
 
-static int32_t member_at(const dfi_group *g, const dfi_look_loop *l, dfi_operand o) {
-  for (int32_t m = 0; DFI_SPACE(o) == DFI_ITERATION && m < g->n; m++)
-    if (l->nodes[g->member[m].node].out == DFI_INDEX(o)) return m;
+/* Those of a group that make its chain: what makes the gates of a cell is written by itself. */
+typedef struct members { const dfi_member *at; int32_t n; } members;
+static members members_of(const dfi_group *g) { return (members){ g->member + g->first, g->n - g->first }; }
+
+static int32_t member_at(members g, const dfi_look_loop *l, dfi_operand o) {
+  for (int32_t m = 0; DFI_SPACE(o) == DFI_ITERATION && m < g.n; m++)
+    if (l->nodes[g.at[m].node].out == DFI_INDEX(o)) return m;
   return -1;
 }
 
-static void write_group(dfi_writer *w, int32_t i, const dfi_group *g) {
+static void write_group(dfi_writer *w, int32_t i, members g) {
   const dfi_look_loop *l = &w->look->loop[i];
   const dfi_pnode *node[DFI_GROUP_MEMBERS];
   dfi_name value[DFI_GROUP_MEMBERS];
   int32_t first[DFI_GROUP_MEMBERS], all = 0;
   bool wanted[DFI_GROUP_MEMBERS];
-  for (int32_t m = 0; m < g->n; m++) {
-    node[m] = &l->nodes[g->member[m].node];
-    wanted[m] = g->member[m].wanted;
+  for (int32_t m = 0; m < g.n; m++) {
+    node[m] = &l->nodes[g.at[m].node];
+    wanted[m] = g.at[m].wanted;
     first[m] = all;
     all += (int32_t)node[m]->nin;
   }
   source *from = dfi_xmalloc(sizeof *from * (size_t)(all + 1));
   int32_t *made = dfi_xmalloc(sizeof *made * (size_t)(all + 1));
-  for (int32_t m = 0; m < g->n; m++)
+  for (int32_t m = 0; m < g.n; m++)
     for (uint32_t k = 0; k < node[m]->nin; k++) {
       made[first[m] + (int32_t)k] = member_at(g, l, operand_at(w->look, node[m], k));
       if (made[first[m] + (int32_t)k] < 0) from[first[m] + (int32_t)k] = source_of(w, i, node[m], k);
     }
-  const pass a = { g->n, node, wanted, first, made, from, value };
+  const pass a = { g.n, node, wanted, first, made, from, value };
   write_pieces(w, i, &a, dfi_shape_size(l->slot_shape[node[0]->out]));
   dfi_free(from);
   dfi_free(made);
@@ -257,14 +261,16 @@ bool dfi_write_in_group(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const dfi_look_loop *l = &w->look->loop[i];
   const dfi_shape *whole = l->slot_shape[p->out];
   if (!p->group || !whole || dfi_shape_size(whole) <= DFI_DIRECT) return false;
-  const dfi_group *g = &w->look->plan->group[p->group - 1];
-  for (int32_t m = 0; m < g->n; m++)
-    if (!may_join(w, i, &l->nodes[g->member[m].node], whole, l->node[p - l->nodes].guard)) return false;
+  const dfi_group *group = &w->look->plan->group[p->group - 1];
+  const members g = members_of(group);
+  if (p->place < (uint32_t)group->first) return false;
+  for (int32_t m = 0; m < g.n; m++)
+    if (!may_join(w, i, &l->nodes[g.at[m].node], whole, l->node[p - l->nodes].guard)) return false;
   dfi_write_deliver(w, i, p->edge[0], p->inside);
-  for (int32_t m = 0; m < g->n; m++) if (!l->node[g->member[m].node].written) return true;
+  for (int32_t m = 0; m < g.n; m++) if (!l->node[g.at[m].node].written) return true;
   write_group(w, i, g);
-  for (int32_t m = 0; m < g->n; m++) {
-    const dfi_pnode *q = &l->nodes[g->member[m].node];
+  for (int32_t m = 0; m < g.n; m++) {
+    const dfi_pnode *q = &l->nodes[g.at[m].node];
     dfi_write_deliver(w, i, q->inside, q->edge[1]);
   }
   return true;
