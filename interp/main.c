@@ -333,6 +333,21 @@ static void warn_of(lua_State *L, const char *path) {
   lua_settop(L, top);
 }
 
+/* Under mpirun each copy of a script runs by itself, and the first says so. */
+static void warn_of_copies(void) {
+  static const char *const launchers[][2] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" },
+                                              { "PMI_SIZE", "PMI_RANK" } };
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    const char *size = getenv(launchers[i][0]), *rank = getenv(launchers[i][1]);
+    if (!size || !rank || atoi(size) < 2) continue;
+    if (atoi(rank) == 0)
+      fprintf(stderr,
+              "dflow: note: %s copies of this script were started, and each runs by itself: "
+              "a graph is not cut over processes yet\n", size);
+    return;
+  }
+}
+
 static int do_script(lua_State *L, char **argv) {
   const char *name = argv[0];
   if (strcmp(name, "-") == 0 && strcmp(argv[-1], "--") != 0) name = NULL;
@@ -340,6 +355,7 @@ static int do_script(lua_State *L, char **argv) {
   if (status == LUA_OK) {
     int n = 0;
     if (name) warn_of(L, name);
+    warn_of_copies();
     if (lua_getglobal(L, "arg") != LUA_TTABLE) luaL_error(L, "'arg' is not a table");
     n = (int)luaL_len(L, -1);
     luaL_checkstack(L, n + 3, "too many arguments to script");

@@ -137,6 +137,16 @@ describe('the dflow program', function()
     local r = shell.run(dflow .. ' -i', '1 + 1\nerror("x")\n?matmul\n:help\n')
     assert.is_nil((r.out .. r.err):match('\27'))
   end)
+
+  it('says under mpirun, once, that each copy of a script runs by itself', function()
+    local function copy(environment) return shell.run(('%s %s %s'):format(environment, dflow, script)).err end
+    for _, names in ipairs{ { 'OMPI_COMM_WORLD_SIZE', 'OMPI_COMM_WORLD_RANK' }, { 'PMI_SIZE', 'PMI_RANK' } } do
+      local first = copy(('%s=4 %s=0'):format(names[1], names[2]))
+      assert.is_truthy(first:find('note: 4 copies of this script were started, and each runs by itself', 1, true), first)
+      assert.are.equal('', copy(('%s=4 %s=3'):format(names[1], names[2])))
+      assert.are.equal('', copy(('%s=1 %s=0'):format(names[1], names[2])))
+    end
+  end)
 end)
 
 describe('Ctrl-C', function()
