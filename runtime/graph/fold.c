@@ -8,6 +8,7 @@
  * A constant is the value of a live token: the output of a Switch still may be dead.
  */
 #include "graph/graph.h"
+#include "base/processor.h"
 
 enum { SMALL = 64 };
 
@@ -54,7 +55,10 @@ static void by_kernel(df_node *n, const dfi_op_info *o) {
                   .out_dtype = dtype,
                   .scratch = scratch,
                   .error = &error };
+  const uint32_t mode = dfi_float_mode();
+  dfi_set_float_mode(mode | DFI_NO_DENORMALS);             /* as in a run */
   int32_t code = o->op->kernel[DF_REF](&k);
+  dfi_set_float_mode(mode);
   for (int32_t i = 0; i < n->nout; i++) {
     df_tensor *t = code ? NULL : out[i].kind == DF_SCALAR ? dfi_tensor_from_scalar(&out[i])
                  : out[i].kind == DF_TENSOR ? df_tensor_retain(out[i].as.tensor) : NULL;

@@ -9,6 +9,7 @@
  * devices is folded, as only there equal nodes are merged; a GPU's own kernels may round otherwise.
  */
 #include "plan/place.h"
+#include "base/processor.h"
 
 enum { MOST_INPUTS = 64 };
 static const int64_t most_bytes = 16 << 10, most_bytes_in_all = 4 << 20;
@@ -125,6 +126,8 @@ void dfi_plan_fold(maker *m) {
   folding f = { 0 };
   const int32_t n_of_graph = m->nneeded;
   for (int32_t i = 0; i < m->devices->n; i++) if (m->devices->at[i]->remote) return;
+  const uint32_t mode = dfi_float_mode();
+  dfi_set_float_mode(mode | DFI_NO_DENORMALS);             /* as in a run */
   for (int32_t i = 0; i < n_of_graph; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     if (!may_fold(m, n)) continue;
@@ -136,4 +139,5 @@ void dfi_plan_fold(maker *m) {
       p->folded = dfi_xrealloc(p->folded, sizeof *p->folded * (size_t)(2 * p->nfolded + 1));
     p->folded[p->nfolded++] = (struct dfi_folded){ n->id, c };
   }
+  dfi_set_float_mode(mode);
 }

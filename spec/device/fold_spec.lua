@@ -74,6 +74,20 @@ describe('what only constants go into', function()
     s:close()
   end)
 
+  it('takes denormals for zero, as a run does', function()
+    local fetches = on('sim:1', function()
+      local tiny = df.constant({ 1e-40, 1, -1e-39 }, 'float32')
+      return { df.bitcast(tiny * df.constant{ 2, 2, 2 }, { type = 'int32' }), df.not_equal(tiny, 0), df.where(tiny) }
+    end)
+    assert.same({ 1, 1 }, fetches[3].shape)                    -- what is known when it is built, too
+    for _, devices in ipairs{ { 'cpu:0' }, { 'cpu:0', 'sim:1' } } do
+      local s = df.Session{ devices = devices, soft_placement = true }
+      local r = s:run(fetches)
+      assert.same({ { 0, 0x40000000, -0x80000000 }, { false, true, false }, { { 1 } } }, { bits(r[1]), bits(r[2]), bits(r[3]) })
+      s:close()
+    end
+  end)
+
   ordered_it('leaves fewer nodes to run, in a loop in every iteration', function()
     local function program(at, of_constants)
       local x = df.placeholder('float32', {})
