@@ -32,6 +32,19 @@ describe('a run that failed and remains', function()
     assert.equal(0, h:value('while/cond/Sub', 'while:5'))
   end)
 
+  it('tells it though nothing else was left of that iteration and the next one is busy', function()
+    local q = df.FIFOQueue(1, 'int32', { shapes = { {} } })
+    local _, x = df.while_loop(function(i) return i:lt(9) end, function(i, x)
+      for k = 1, 40 do x = x + k end
+      local taken = df.cond(i:gt(5), function() return q:dequeue() end, function() return df.int32(0) end)      -- who runs ahead waits there
+      return i + 1, df.floordiv(x, 5 - i, { name = 'share' }), taken
+    end, { df.int32(0), df.int32(100), df.int32(0) })
+    local h = df.start(x, nil, { remains = true })
+    assert.is_false((pcall(h.wait, h)))
+    assert.matches('integer division by zero: FloorDiv%(.* = %d+, .* = 0%)', h:why('while/share', 'while:5'))
+    assert.equal(5, h:frames()[2].first)
+  end)
+
   it('tells why a value is dead and what has not come', function()
     local h = run()
     assert.matches('the Switch while/cond/Switch_3 took true, since .* > .* was 5 > 2', h:why('while/cond/Add', 'while:5'))
