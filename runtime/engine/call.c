@@ -425,16 +425,32 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
 
 /* ---- calls that wait ------------------------------------------------------------------------------- */
 
-size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes) {
-  size_t at = 0;
-  int32_t shown = 0;
-  for (dfi_call *c = x->away; c && at < bytes; c = c->away_next, shown++) {
+const dfi_call *dfi_calls_first(const dfi_exec *x) {
+  for (const dfi_call *c = x->away; c; c = c->away_next) if (!dfi_team_awaits(c)) return c;
+  return x->away;
+}
+
+enum { TOLD = 3 };             /* calls that a message says more of than how many they are */
+
+/* Writes of the first of them at text + at, either of those that wait for other owners or of the rest; how long it is
+   then. */
+static size_t tell_calls(const dfi_exec *x, bool others, int32_t *told, char *text, size_t at, size_t bytes) {
+  for (dfi_call *c = x->away; c && *told < TOLD && at < bytes; c = c->away_next) {
     char what[300] = "runs";
-    if (shown == 3) { at += (size_t)snprintf(text + at, bytes - at, "; and %d more", x->running - 3); break; }
+    if (dfi_team_awaits(c) != others) continue;
     if (c->what) c->what(&c->kernel, c->user, what, sizeof what);
-    at += (size_t)snprintf(text + at, bytes - at, "%s`%s`%s%s %s", shown ? "; " : "", dfi_node_name(c->node->node),
+    at += (size_t)snprintf(text + at, bytes - at, "%s`%s`%s%s %s", *told ? "; " : "", dfi_node_name(c->node->node),
                            c->node->node->where[0] ? " at " : "", c->node->node->where, what);
+    ++*told;
   }
+  return at;
+}
+
+size_t dfi_calls_text(const dfi_exec *x, char *text, size_t bytes) {
+  int32_t told = 0;
+  size_t at = tell_calls(x, true, &told, text, tell_calls(x, false, &told, text, 0, bytes), bytes);
+  if (x->running > told && told && at < bytes)
+    at += (size_t)snprintf(text + at, bytes - at, "; and %d more", x->running - told);
   return at < bytes ? at : bytes;
 }
 
@@ -481,7 +497,8 @@ bool dfi_calls_stuck(dfi_exec *x) {
   size_t at = (size_t)snprintf(message, sizeof message, "nothing can move: ");
   at += dfi_calls_text(x, message + at, sizeof message - at);
   if (at < sizeof message) snprintf(message + at, sizeof message - at, "; and no other run of this session can move");
-  dfi_exec_fail(x, x->away->record, x->away->node, DF_FAILED_PRECONDITION, message);
+  const dfi_call *c = dfi_calls_first(x);
+  dfi_exec_fail(x, c->record, c->node, DF_FAILED_PRECONDITION, message);
   return true;
 }
 

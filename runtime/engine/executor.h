@@ -322,8 +322,11 @@ void dfi_call_work(void *call);
 void dfi_inbox_take(dfi_exec *x, bool wait);
 /* Waits so many seconds, or until something is in the inbox or somebody wants to look; and takes it. */
 void dfi_inbox_wait(dfi_exec *x, double seconds);
-/* Writes what the calls in progress wait for; how long that is, at most bytes. */
-size_t dfi_calls_text(dfi_exec *x, char *text, size_t bytes);
+/* Of the calls in progress the one to be named where nothing goes on: the latest that does not wait for another owner's
+   value, as that follows from what the other waits for. NULL: there is none. */
+const dfi_call *dfi_calls_first(const dfi_exec *x);
+/* Writes what the calls in progress wait for, that one first; how long that is, at most bytes. */
+size_t dfi_calls_text(const dfi_exec *x, char *text, size_t bytes);
 /* All calls in progress are waiting and no run of the session can move: fails the run with what waits for what. */
 bool dfi_calls_stuck(dfi_exec *x);
 /* After an error: whoever waits is told to stop, and all calls are seen to their end. */

@@ -199,18 +199,17 @@ static void copy_slots(const gathering *g, const whole *w, dfi_record *to) {
   }
 }
 
-/* What an owner has sent in an iteration that is over there is with who received it. */
+/* What an owner has sent and does not keep, as all that read it there have, is with who received it. */
 static void copy_received(const gathering *g, const whole *w, dfi_record *to) {
   const dfi_plan *plan = g->first->plan;
   const dfi_scope *s = w->frame->scope;
   for (uint32_t i = 0; i < s->n && !w->lone; i++) {
     const dfi_pnode *p = to->nodes + i;
     if (p->kind != DFI_K_TRANSFER || !p->nin || DFI_SPACE(plan->operand[p->in]) != DFI_ITERATION) continue;
-    const uint32_t from = DFI_INDEX(plan->operand[p->in]);
-    stage sent, come;
-    if (part_at(w, g->slot_owner[s->id][from], to->number, &sent) || sent != OVER) continue;
-    const dfi_record *r = part_at(w, has_value(plan, p), to->number, &come);
-    if (r && !r->counts[i]) to->base[DFI_ITERATION][from] = r->base[DFI_ITERATION][p->out];
+    df_value *sent = to->base[DFI_ITERATION] + DFI_INDEX(plan->operand[p->in]);
+    stage come;
+    const dfi_record *r = sent->kind == DF_EMPTY ? part_at(w, has_value(plan, p), to->number, &come) : NULL;
+    if (r && !r->counts[i]) *sent = r->base[DFI_ITERATION][p->out];
   }
 }
 

@@ -77,7 +77,7 @@ static void too_late(dfi_exec *x) {
   if (x->away) {
     at += (size_t)snprintf(message + at, sizeof message - at, ": ");
     dfi_calls_text(x, message + at, sizeof message - at);
-    dfi_exec_fail(x, x->away->record, x->away->node, DF_DEADLINE_EXCEEDED, message);
+    dfi_exec_fail(x, dfi_calls_first(x)->record, dfi_calls_first(x)->node, DF_DEADLINE_EXCEEDED, message);
   } else if (x->head != x->tail) {
     const dfi_token *next = &x->queue[x->head & x->queue_mask];
     dfi_exec_fail(x, next->record, next->record->nodes + next->node, DF_DEADLINE_EXCEEDED, message);

@@ -561,6 +561,25 @@ describe('owners', function()
     s:close()
   end)
 
+  it('name the iteration in which something waits for what is outside, not those that wait for it', function()
+    local q = df.device('sim:1', function() return df.FIFOQueue(3, 'int32') end)
+    local i, y = df.while_loop(function(i) return i:lt(9) end, function(i, y)
+      local next = df.device('sim:0', function() return i + 1 end)
+      return next, df.device('sim:1', function()
+        q:enqueue(i)
+        return y + i
+      end)
+    end, { df.int32(0), df.int32(0) })
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      local ok, e = pcall(s.run, s, { i, y })
+      assert.is_false(ok)
+      assert.equal('while:3', e.frame)
+      assert.matches('nothing can move: `while/[^;]* waits for room', e.message)
+      s:close()
+    end
+  end)
+
   it('tell what the node was given that failed, though who sent it has gone on', function()
     local _, y = df.while_loop(function(i) return i:lt(9) end, function(i, y)
       local left = df.device('sim:0', function() return df.subtract(5, i, { name = 'left' }) end)
@@ -575,6 +594,20 @@ describe('owners', function()
       assert.is_false((pcall(h.wait, h)))
       assert.matches('failed, integer division by zero: FloorDiv%(.*= %d+, .*left %(from sim:0%) = 0%) on sim:1', h:why('while/share', 'while:5'))
     end
+    s:close()
+  end)
+
+  it('tell it though who sent it has let it go and is still busy', function()
+    local q = df.device('sim:0', function() return df.FIFOQueue(1, 'int32', { shapes = { {} } }) end)
+    local _, y = df.while_loop(function(i) return i:lt(9) end, function(i, y, taken)
+      local left = df.device('sim:0', function() return df.fill({ 2 }, 5 - i, { name = 'left' }) end)
+      taken = df.device('sim:0', function() return df.cond(i:gt(4), function() return q:dequeue() end, function() return taken end) end)
+      return i + 1, df.device('sim:1', function() return df.floordiv(y, left, { name = 'share' }) end), taken
+    end, { df.int32(0), df.int32{ 100, 200 }, df.int32(0) })
+    local s = df.Session{ devices = TWO, owners = 3 }
+    local h = s:start(y, nil, { remains = true })
+    assert.is_false((pcall(h.wait, h)))
+    assert.matches('FloorDiv%(.*= %[%d+ %d+%] int32%[2%], while/left %(from sim:0%) = %[0 0%] int32%[2%]%) on sim:1', h:why('while/share', 'while:5'))
     s:close()
   end)
 
