@@ -137,6 +137,8 @@ typedef struct dfi_letter {
   uint32_t   dead;
   int64_t    number[DFI_TAG_DEPTH];  /* innermost first */
   double     due;
+  double     came;           /* of a run that is recorded: when it has come, by the virtual clock */
+  uint32_t   event;          /* and what sent it: record.c */
   df_value   value;          /* owned */
 } dfi_letter;
 
@@ -146,6 +148,8 @@ typedef struct dfi_flight {
   double     due;            /* INFINITY: never */
   uint32_t   dead;
   df_value   value;          /* owned; as it lies where it comes from. EMPTY: it has none, or it has been copied */
+  double     came;           /* of a letter: as there; the event that sent it, and its Recv's */
+  uint32_t   event, recv;
   struct dfi_flight *next;
   dfi_letter at;             /* of a Recv that waits */
 } dfi_flight;
@@ -287,9 +291,9 @@ void      dfi_exec_part(dfi_exec *x);
 /* ---- what the files of the engine and call.c ask of each other (and turn.h) ---- */
 /* Sends a token along edges [from, to) inside r; `dead` is 0 or DFI_DEAD. */
 void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead);
-/* Opens a frame, whose first iteration has that number; and gives an iteration the tokens of nodes that wait for
-   nothing. */
-dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number);
+/* Opens a frame, of a loop or of a call (else NULL), whose first iteration has that number; and gives an iteration the
+   tokens of nodes that wait for nothing. */
+dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, dfi_pnode *call, int64_t number);
 void dfi_iteration_start(dfi_exec *x, dfi_record *r);
 /* What follows may wait for d, for p in r. */
 static inline void dfi_waits(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const dfi_device *d) {

@@ -89,7 +89,7 @@ void dfi_ring_widen(dfi_exec *x, dfi_frame *f, const dfi_record *r) {
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, r, "iterations");
 }
 
-dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, int64_t number) {
+dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, dfi_pnode *call, int64_t number) {
   dfi_frame *f = x->free_frames[s->id];
   if (f) x->free_frames[s->id] = f->next_free;
   else {
@@ -107,7 +107,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   f->loan = x->loan;
   f->parent = origin ? origin->frame : NULL;
   f->depth = origin ? origin->frame->depth + 1 : 0;
-  f->call = NULL;
+  f->call = call;
   f->origin = origin;
   f->first = f->next = number;
   f->window = s->parallel_iterations;
@@ -164,7 +164,7 @@ static void start_dead_part(dfi_exec *x, const dfi_frame *f, dfi_record *r) {
     const dfi_pnode *p = r->nodes + s->roots[i];
     const bool awaited = p->kind == DFI_K_TRANSFER && dfi_team_part(x, p) == DFI_RECEIVES;
     if (!awaited) r->counts[s->roots[i]] |= DFI_DEAD;
-    push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
+    root_push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
   }
   for (uint32_t i = 0; i < s->nenters; i++)
     if (!s->enters[i]->constant) dfi_exec_send(x, r, s->enters[i]->edge[0], s->enters[i]->edge[1], DFI_DEAD);
@@ -273,7 +273,7 @@ static __attribute__((noinline, cold)) bool tells_end(dfi_exec *x, dfi_record *r
   const dfi_scope *s = f->scope;
   if (f->told == r->number) return false;
   f->told = r->number;
-  for (uint32_t i = 0; i < s->nends; i++) push(x, r, s->ends[i], 0);
+  for (uint32_t i = 0; i < s->nends; i++) root_push(x, r, s->ends[i], 0);
   return true;
 }
 

@@ -44,13 +44,16 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
   return r;
 }
 
-/* Nodes of a new iteration that wait for nothing. */
+/* A node that waits for nothing has its turn. */
+static inline void root_push(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead) {
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_arrive(x, r, node);
+  push(x, r, node, dead);
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_queued(x, x->tail - 1, r, node);
+}
+
+/* Those of a new iteration. */
 static inline void record_start(dfi_exec *x, const dfi_scope *s, dfi_record *r) {
-  for (uint32_t i = 0; i < s->nroots; i++) {
-    if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_arrive(x, r, s->roots[i]);
-    push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
-    if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_queued(x, x->tail - 1, r, s->roots[i]);
-  }
+  for (uint32_t i = 0; i < s->nroots; i++) root_push(x, r, s->roots[i], r->counts[s->roots[i]] & DFI_DEAD);
 }
 
 static inline void ring_put(dfi_exec *x, dfi_frame *f, dfi_record *r) {

@@ -19,7 +19,7 @@ static inline bool bring_count(dfi_exec *x, dfi_record *r, const dfi_pnode *p, d
 void dfi_do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead) {
   dfi_frame *f = r->children[p->child];
   if (!f) {
-    f = r->children[p->child] = dfi_frame_open_at(x, &x->scope[p->target], r, 0);
+    f = r->children[p->child] = dfi_frame_open_at(x, &x->scope[p->target], r, NULL, 0);
     r->outstanding++;
   }
   dfi_operand in = x->plan->operand[p->in];
@@ -65,8 +65,7 @@ void dfi_do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, "functions call each other more than 20000 deep");
     return;
   }
-  dfi_frame *f = r->children[p->child] = dfi_frame_open_at(x, &x->scope[p->target], r, 0);
-  f->call = p;
+  dfi_frame *f = r->children[p->child] = dfi_frame_open_at(x, &x->scope[p->target], r, p, 0);
   f->returned = false;
   r->outstanding++;
   record_start(x, f->scope, f->ring[0]);

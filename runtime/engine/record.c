@@ -21,21 +21,26 @@ typedef struct iteration { uint32_t frame, own; int64_t number; } iteration;    
 typedef struct frame {
   uint32_t parent /* iteration */, first /* iteration */;
   int64_t n, window;
-  uint32_t serial;
+  int32_t  scope, call;                      /* its loop; the node that called it, -1: none */
+  uint32_t second;                           /* of a loop that is run a second time: which one; else 0 */
 } frame;
 
 struct dfi_recorder {
+  pthread_mutex_t lock;                        /* guards all of it while the run goes on: its owners write one record */
   event     *event;     uint32_t nevents, event_room;         /* [0] is the run itself */
   edge      *edge;      uint32_t nedges, edge_room;           /* [0] is none */
   iteration *iteration; uint32_t niterations, iteration_room;
-  frame     *frame;     uint32_t nframes, frame_room;         /* by serial */
+  frame     *frame;     uint32_t nframes, frame_room;         /* of several owners' parts, one */
   dfi_device *device;   int32_t ndevices;
   dfi_link  *link;      int32_t nlinks, planned;              /* the plan's, then those of copies */
   uint32_t  *crossing;                    /* by crossing of the plan: its event */
-  uint32_t   current;
 };
 
-dfi_recorder *dfi_recorder_new(void) { return dfi_xcalloc(1, sizeof(dfi_recorder)); }
+dfi_recorder *dfi_recorder_new(void) {
+  dfi_recorder *w = dfi_xcalloc(1, sizeof *w);
+  pthread_mutex_init(&w->lock, NULL);
+  return w;
+}
 
 void dfi_recorder_free(dfi_recorder *w) {
   if (!w) return;
@@ -46,10 +51,32 @@ void dfi_recorder_free(dfi_recorder *w) {
   dfi_free(w->device);
   dfi_free(w->link);
   dfi_free(w->crossing);
+  pthread_mutex_destroy(&w->lock);
   dfi_free(w);
 }
 
 static dfi_recorder *of(const dfi_exec *x) { return x->timed->recorder; }
+
+static dfi_recorder *locked(const dfi_exec *x) {
+  pthread_mutex_lock(&of(x)->lock);
+  return of(x);
+}
+
+static void unlock(dfi_recorder *w) { pthread_mutex_unlock(&w->lock); }
+
+/* Writes an event down: which one it is. */
+static uint32_t append(dfi_recorder *w, event e) {
+  DFI_GROW(w->event, w->nevents, w->event_room);
+  w->event[w->nevents] = e;
+  return w->nevents++;
+}
+
+/* An edge from an event, before those of a list: the list. */
+static uint32_t behind(dfi_recorder *w, uint32_t from, uint32_t list) {
+  DFI_GROW(w->edge, w->nedges, w->edge_room);
+  w->edge[w->nedges] = (edge){ from, list };
+  return w->nedges++;
+}
 
 void dfi_record_begin(dfi_exec *x) {
   dfi_recorder *w = of(x);
@@ -61,10 +88,8 @@ void dfi_record_begin(dfi_exec *x) {
   w->link = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *w->link);
   if (p->nlinks) memcpy(w->link, p->link, sizeof *w->link * (size_t)p->nlinks);
   w->crossing = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *w->crossing);
-  DFI_GROW(w->event, w->nevents, w->event_room);
-  w->event[w->nevents++] = (event){ .node = -1, .link = -1, .flops = -1, .op = "" };
-  DFI_GROW(w->edge, w->nedges, w->edge_room);
-  w->edge[w->nedges++] = (edge){ 0, 0 };
+  append(w, (event){ .node = -1, .link = -1, .flops = -1, .op = "" });
+  behind(w, 0, 0);
 }
 
 static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f);
@@ -82,57 +107,65 @@ static uint32_t iteration_of(dfi_recorder *w, const dfi_record *r) {
   return w->niterations++;
 }
 
+/* Each owner has a part of a frame, and numbers of its own for them; where it stands is the same for all. */
 static uint32_t frame_of(dfi_recorder *w, const dfi_frame *f) {
-  for (uint32_t i = w->nframes; i-- > 0;) if (w->frame[i].serial == f->serial) return i;
-  const uint32_t parent = f->origin ? iteration_of(w, f->origin) : UINT32_MAX;
+  const dfi_record *origin = f->origin;
+  const uint32_t parent = !origin ? UINT32_MAX : origin->place ? origin->place - 1 : iteration_of(w, origin);
+  const uint32_t second = f->second ? f->serial : 0;
+  const int32_t scope = f->scope->id, call = f->call ? f->call->node->id : -1;
+  for (uint32_t i = w->nframes; i-- > 0;) {
+    const frame *g = &w->frame[i];
+    if (g->parent == parent && g->scope == scope && g->call == call && g->second == second) return i;
+  }
   DFI_GROW(w->frame, w->nframes, w->frame_room);
-  w->frame[w->nframes] = (frame){ parent, 0, 0, f->scope->parallel_iterations, f->serial };
+  w->frame[w->nframes] = (frame){ parent, 0, 0, f->scope->parallel_iterations, scope, call, second };
   return w->nframes++;
 }
 
 void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node) {
-  dfi_recorder *w = of(x);
+  dfi_recorder *w = locked(x);
   const dfi_pnode *p = r->nodes + node;
   if (!r->place) r->place = 1 + iteration_of(w, r);
-  DFI_GROW(w->event, w->nevents, w->event_room);
-  w->current = w->nevents;
-  w->event[w->nevents++] = (event){ p->node->id, p->device, -1, r->place - 1, r->sources[node], -1, 0, p->op->type };
+  x->timed->current =
+      append(w, (event){ p->node->id, p->device, -1, r->place - 1, r->sources[node], -1, 0, p->op->type });
   w->iteration[r->place - 1].own++;
+  unlock(w);
 }
 
 void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device) {
   dfi_recorder *w = of(x);
   const uint32_t top = iteration_of(w, x->root->ring[0]);
   x->root->ring[0]->place = 1 + top;
-  DFI_GROW(w->event, w->nevents, w->event_room);
-  w->current = w->crossing[i] = w->nevents;
-  w->event[w->nevents++] = (event){ node->id, device, -1, top, 0, -1, 0, "Transfer" };
+  x->timed->current = w->crossing[i] = append(w, (event){ node->id, device, -1, top, 0, -1, 0, "Transfer" });
   w->iteration[top].own++;
 }
 
 void dfi_record_uses(dfi_exec *x, int32_t i) { dfi_record_waits(x, of(x)->crossing[i]); }
 
 void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node) {
-  dfi_recorder *w = of(x);
-  DFI_GROW(w->edge, w->nedges, w->edge_room);
-  w->edge[w->nedges] = (edge){ w->current, r->sources[node] };
-  r->sources[node] = w->nedges++;
+  dfi_recorder *w = locked(x);
+  r->sources[node] = behind(w, x->timed->current, r->sources[node]);
+  unlock(w);
 }
 
 void dfi_record_work(dfi_exec *x, double flops, double bytes) {
-  event *e = &of(x)->event[of(x)->current];
+  dfi_recorder *w = locked(x);
+  event *e = &w->event[x->timed->current];
   e->flops = flops;
   e->bytes = bytes;
+  unlock(w);
 }
 
 void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes) {
-  event *e = &of(x)->event[of(x)->current];
+  dfi_recorder *w = locked(x);
+  event *e = &w->event[x->timed->current];
   e->link = link;
   e->bytes = (double)bytes;
+  unlock(w);
 }
 
 uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes) {
-  dfi_recorder *w = of(x);
+  dfi_recorder *w = locked(x);
   const dfi_link way = { .from = (uint16_t)(out ? device : 0), .to = (uint16_t)(out ? 0 : device) };
   int32_t line = w->planned;
   while (line < w->nlinks && (w->link[line].from != way.from || w->link[line].to != way.to)) line++;
@@ -140,21 +173,22 @@ uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes) {
     w->link = dfi_xrealloc(w->link, sizeof *w->link * (size_t)(w->nlinks + 1));
     w->link[w->nlinks++] = way;
   }
-  DFI_GROW(w->event, w->nevents, w->event_room);
-  const event *now = &w->event[w->current];
-  w->event[w->nevents] = (event){ now->node, device, line, now->iteration, now->sources, -1, (double)bytes, "Copy" };
-  return w->nevents++;
+  const event now = w->event[x->timed->current];
+  const uint32_t made =
+      append(w, (event){ now.node, device, line, now.iteration, now.sources, -1, (double)bytes, "Copy" });
+  unlock(w);
+  return made;
 }
 
 void dfi_record_waits(dfi_exec *x, uint32_t event) {
-  dfi_recorder *w = of(x);
-  DFI_GROW(w->edge, w->nedges, w->edge_room);
-  w->edge[w->nedges] = (edge){ event, w->event[w->current].sources };
-  w->event[w->current].sources = w->nedges++;
+  dfi_recorder *w = locked(x);
+  uint32_t *sources = &w->event[x->timed->current].sources;
+  *sources = behind(w, event, *sources);
+  unlock(w);
 }
 
-uint32_t dfi_record_current(const dfi_exec *x) { return of(x)->current; }
-void dfi_record_speak(dfi_exec *x, uint32_t event) { of(x)->current = event; }
+uint32_t dfi_record_current(const dfi_exec *x) { return x->timed->current; }
+void dfi_record_speak(dfi_exec *x, uint32_t event) { x->timed->current = event; }
 
 void dfi_recorder_costs(const dfi_recorder *w, void (*tell)(void *to, int32_t node, double seconds), void *to) {
   const dfi_device unit = { .rates = dfi_model_rates, .speed = 1 };
@@ -371,8 +405,8 @@ static size_t say_timeline(const replay *k, char *out, size_t room) {
                           "event\t%u\t%s\t%d\t%s\t%s\t%u\t%lld\t%.17g\t%.17g\t%.0f\t%u\n", e,
                           is_copy(w, e) ? "copy" : l ? "message" : "work", v->node,
                           w->device[k->place[l ? l->from : v->device]].name,
-                          w->device[k->place[l ? l->to : v->device]].name, w->frame[t->frame].serial,
-                          (long long)t->number, k->begin[e], k->end[e], v->bytes, cause(k, e));
+                          w->device[k->place[l ? l->to : v->device]].name, t->frame, (long long)t->number, k->begin[e],
+                          k->end[e], v->bytes, cause(k, e));
   }
   dfi_free(list);
   return n;

@@ -1,5 +1,7 @@
-/* record.h: a run by the virtual clock is written down, token by token, so that it can be timed again as if on other
-   devices. */
+/* record.h: a run is written down, token by token, so that it can be timed again as if on other devices. Where several
+ * owners turn it they write one record: a frame's parts are one frame there, and a message between two of them is the
+ * event that sends it, for which the Recv's waits.
+ */
 #ifndef DFLOW_RECORD_H
 #define DFLOW_RECORD_H
 #include "engine/executor.h"

@@ -402,7 +402,7 @@ static void run_again(dfi_exec *x, dfi_remat *s, int64_t segment, const dfi_call
   const dfi_plan *p = x->plan;
   const dfi_scope *copy = &p->scope[p->remat->nscopes + s->scope->id];
   dfi_record *top = x->root->ring[0];
-  dfi_frame *f = top->children[child] = dfi_frame_open_at(x, copy, top, begin_of(segment));
+  dfi_frame *f = top->children[child] = dfi_frame_open_at(x, copy, top, NULL, begin_of(segment));
   top->outstanding++;
   dfi_second *m = f->second = dfi_xcalloc(1, sizeof *m);
   *m = (dfi_second){ s, child, segment, begin_of(segment + 1) };

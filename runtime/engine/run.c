@@ -252,9 +252,10 @@ void dfi_exec_part(dfi_exec *x) {
   const dfi_waiter waiter = dfi_waiter_here;
   dfi_waiter_here = (dfi_waiter){ gives_up, x };
   begin(x, &x->own_error);
+  dfi_timed_join(x, dfi_team_first(x));
   memset(x->traffic, 0, sizeof *x->traffic * (size_t)(x->plan->nlinks + 1));
   if (x->watch) dfi_watch_join(x);
-  x->root = dfi_frame_open_at(x, x->scope, NULL, 0);
+  x->root = dfi_frame_open_at(x, x->scope, NULL, NULL, 0);
   turn(x);
   dfi_waiter_here = waiter;
   dfi_rescue_here = rescue;
@@ -277,7 +278,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   dfi_waiter_here = (dfi_waiter){ gives_up, x };
   dfi_waits(x, NULL, NULL, NULL);
   const double began = dfi_now();
-  x->root = dfi_frame_open_at(x, x->scope, NULL, 0);
+  x->root = dfi_frame_open_at(x, x->scope, NULL, NULL, 0);
   if (x->plan->cut) dfi_transfer_begin(x);
   if (several) dfi_team_go(x);
   turn(x);

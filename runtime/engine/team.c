@@ -3,6 +3,7 @@
 #include "engine/audit.h"
 #include "engine/frame.h"
 #include "engine/swap.h"
+#include "engine/timed.h"
 #include "engine/transfer.h"
 #include "engine/turn.h"
 #include "engine/watch.h"
@@ -38,10 +39,7 @@ const dfi_exec *dfi_team_first(const dfi_exec *x) { return x->team->member[0]; }
 
 const char *dfi_team_refused(const dfi_exec *x) {
   const dfi_plan *p = x->plan;
-  if (!p->devices || p->devices->owners < 2) return NULL;
-  if (dfi_plan_one_owner(p)) return dfi_plan_one_owner(p);
-  if (x->timed) return "the run is recorded, to be timed again";
-  return NULL;
+  return p->devices && p->devices->owners >= 2 ? dfi_plan_one_owner(p) : NULL;
 }
 
 /* ---- rendezvous ------------------------------------------------------------------------------------------ */
@@ -49,7 +47,7 @@ const char *dfi_team_refused(const dfi_exec *x) {
 dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p) {
   const dfi_link *l = &x->plan->link[p->child];
   const uint16_t *owner = x->plan->parts->owner;
-  if (owner[l->from] == owner[l->to]) return DFI_INSIDE;
+  if (owner[l->from] == owner[l->to] || x->plan->parts->called[p->scope]) return DFI_INSIDE;
   return owner[l->to] == x->place ? DFI_RECEIVES : DFI_SENDS;
 }
 
@@ -105,11 +103,14 @@ static dfi_letter *meet(dfi_exec *x, const dfi_letter *l) {
   return NULL;
 }
 
-void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, df_value v) {
+void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, double came,
+                   df_value v) {
   dfi_letter *l = dfi_xmalloc(sizeof *l);
   key_of(l, r, p);
   l->recv = NULL;
   l->due = due;
+  l->came = came;
+  l->event = x->timed ? x->timed->current : 0;
   l->dead = dead;
   l->value = v;
   if (DFI_UNLIKELY(isinf(due))) atomic_store(&x->team->held, 1);
@@ -144,6 +145,7 @@ dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   f->call.what = recv_text;
   f->at = key;
   f->at.recv = f;
+  f->recv = x->timed ? x->timed->current : 0;
   dfi_call_away(x, &f->call);
   wait_here(x, &f->at);
   return NULL;
@@ -154,9 +156,7 @@ dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l) {
   if (!found) { wait_here(x, l); return NULL; }
   dfi_flight *f = found->recv;
   x->received++;
-  f->due = l->due;
-  f->dead = l->dead;
-  f->value = l->value;
+  dfi_flight_takes(f, l);
   dfi_free(l);
   x->waiting--;                            /* it comes by itself, now */
   x->flying += dfi_value_bytes(&f->value);

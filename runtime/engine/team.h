@@ -60,8 +60,9 @@ void dfi_team_fail(dfi_exec *x);
 /* A Transfer between two owners: what p is to x. */
 typedef enum dfi_part_in { DFI_INSIDE, DFI_SENDS, DFI_RECEIVES } dfi_part_in;
 dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p);
-/* Sends v, which is consumed, to be there at `due`. */
-void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, df_value v);
+/* Sends v, which is consumed, to be there at `due`; by the virtual clock of a run that is recorded, at `came`. */
+void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, double came,
+                   df_value v);
 /* A Recv has its turn: the letter, owned, if it is there; NULL: it waits for it, and comes back by itself. */
 dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* A letter is taken out of the inbox: the flight of the Recv that waited for it, to be listed; NULL: none did. */

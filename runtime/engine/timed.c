@@ -28,9 +28,20 @@ void dfi_timed_begin(dfi_exec *x) {
   t->now = t->last = 0;
   t->queue.n = 0;
   t->serial = 0;
+  t->current = 0;
   memset(t->device, 0, sizeof *t->device * DFI_DEVICES_MOST);
   memset(t->line, 0, sizeof *t->line * (size_t)(x->plan->nlinks + 1));
   dfi_timed_grown(x);
+}
+
+void dfi_timed_join(dfi_exec *x, const dfi_exec *first) {
+  const dfi_timed *t = first->timed;
+  if (t && !x->clock) x->clock = dfi_timed_new(x->plan);
+  x->timed = t ? x->clock : NULL;
+  if (!t) return;
+  dfi_timed_begin(x);
+  x->timed->recorder = t->recorder;
+  memcpy(x->timed->given, t->given, sizeof *t->given * (size_t)x->plan->ncrossings);
 }
 
 void dfi_timed_given(dfi_exec *x, int32_t i, double at) {

@@ -23,6 +23,7 @@ typedef struct dfi_timed {
   dfi_agenda queue;          /* the tokens in the queue, by their place in its ring */
   uint64_t  serial;
   struct dfi_recorder *recorder;   /* record.c; NULL: nobody wants the run again */
+  uint32_t  current;         /* there: the event that runs now, or in whose name is spoken */
 } dfi_timed;
 
 /* The clocks of a run of p, all at 0. */
@@ -30,6 +31,8 @@ dfi_timed *dfi_timed_new(const dfi_plan *p);
 void   dfi_timed_free(dfi_timed *t);
 /* The run begins: all clocks at 0. */
 void   dfi_timed_begin(dfi_exec *x);
+/* An owner but the first begins its part of a run that is recorded, or of none: its clocks are its own. */
+void   dfi_timed_join(dfi_exec *x, const dfi_exec *first);
 /* What is given to crossing i has come at that time. */
 void   dfi_timed_given(dfi_exec *x, int32_t i, double at);
 /* A message of so many bytes is sent at `from`: when it has come. */

@@ -83,6 +83,13 @@ static void arrived(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dea
   dfi_exec_send(x, r, p->edge[0], p->edge[1], dead);
 }
 
+/* The run is recorded: the Recv's event waits for that which sent the message, and is over when it has come. */
+static void recorded_recv(dfi_exec *x, uint32_t recv, uint32_t event, double came) {
+  dfi_record_speak(x, recv);
+  dfi_record_waits(x, event);
+  if (came > x->timed->now) x->timed->now = came;
+}
+
 /* ---- messages on their way ------------------------------------------------------------------------------- */
 
 /* It arrives at once, where nobody waits any more. */
@@ -107,7 +114,16 @@ dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   f->call.heap = f->call.message = true;
   f->call.stop = flight_stop; f->call.what = flight_text; f->call.user = f;
   f->value = (df_value){ 0 };
+  f->recv = 0;
   return f;
+}
+
+void dfi_flight_takes(dfi_flight *f, const dfi_letter *l) {
+  f->due = l->due;
+  f->dead = l->dead;
+  f->value = l->value;
+  f->came = l->came;
+  f->event = l->event;
 }
 
 static bool worth_a_stream(const dfi_exec *x, const dfi_pnode *p, const df_value *v) {
@@ -148,7 +164,13 @@ static void land(dfi_exec *x, dfi_flight *f) {
   if (DFI_UNLIKELY(x->logs) && !x->failed) dfi_log_done(x, r, p);
   x->flying -= dfi_value_bytes(&f->value);
   const bool there = x->failed || f->value.kind == DF_EMPTY || take_in(x, r, p, &f->value);
+  const bool recorded = there && !x->failed && x->timed && f->recv;
+  if (DFI_UNLIKELY(recorded)) {
+    x->timed->now = r->when[p - r->nodes];
+    recorded_recv(x, f->recv, f->event, f->came);
+  }
   if (there && !x->failed) arrived(x, r, p, f->dead);
+  if (DFI_UNLIKELY(recorded)) dfi_timed_ended(x, r);
   dfi_value_drop(&f->value);
   f->next = x->spare_flights;
   x->spare_flights = f;
@@ -190,7 +212,8 @@ static bool receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   if (!l) return true;
   if (l->due > 0 || x->plan->devices->late) {
     dfi_flight *f = dfi_flight_new(x, r, p);
-    f->due = l->due; f->dead = l->dead; f->value = l->value;
+    dfi_flight_takes(f, l);
+    f->recv = x->timed ? x->timed->current : 0;
     x->flying += dfi_value_bytes(&f->value);
     dfi_call_away(x, &f->call);
     x->waiting--;
@@ -199,6 +222,7 @@ static bool receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     return true;
   }
   if (DFI_UNLIKELY(x->logs)) dfi_log_done(x, r, p);
+  if (DFI_UNLIKELY(x->timed != NULL)) recorded_recv(x, x->timed->current, l->event, l->came);
   if (l->value.kind == DF_EMPTY || take_in(x, r, p, &l->value)) arrived(x, r, p, l->dead);
   dfi_value_drop(&l->value);
   dfi_free(l);
@@ -284,9 +308,12 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
   } else if (p->nin) v = operand_take(r, x->plan->operand[p->in]);
   const int64_t bytes = dfi_value_bytes(&v);
   t->bytes += bytes;
-  const double when = delivery == DFI_STALLS ? (double)INFINITY : due(x, p->child, bytes);
+  const double when = delivery == DFI_STALLS ? (double)INFINITY : x->timed ? 0 : due(x, p->child, bytes);
+  double came = 0;
+  if (DFI_UNLIKELY(x->timed != NULL))      /* what nobody reads keeps the owners together, for nothing: owners.c */
+    came = p->edge[0] == p->edge[1] ? x->timed->now : dfi_timed_message(x, (int32_t)p->child, x->timed->now, bytes);
   if (DFI_UNLIKELY(x->logs)) dfi_log_flush(x);         /* it is sent before it arrives, by the log too */
-  dfi_team_send(x, r, p, dead, when, v);
+  dfi_team_send(x, r, p, dead, when, came, v);
   return false;
 }
 

@@ -23,6 +23,8 @@ void   dfi_transfer_copied(dfi_exec *x, dfi_call *c);
 void   dfi_transfer_letter(dfi_exec *x, dfi_letter *l);
 /* One with nothing in it but the record and the node; it goes back when it has landed. */
 dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* f has what is in the letter, which has nothing any more. */
+void   dfi_flight_takes(dfi_flight *f, const dfi_letter *l);
 /* The message waits for its time, with its record known, and is among those away. */
 void   dfi_flight_list(dfi_exec *x, dfi_flight *f);
 /* There are flights. Is nothing else on its way than what never comes? Then the run has failed. */

@@ -10,9 +10,13 @@
  * is not over before all that is sent to it has come, and an owner is done when its top level is. Nobody has to ask the
  * others whether they are.
  *
+ * A graph function belongs to who calls it, on whatever devices its body is: its frames are that owner's, and messages
+ * within are its own. A function of the program is called by the first owner, whose thread is most often that
+ * function's: where one is placed, or a graph function is called that might call one, is among its devices. So is
+ * where the tape of a call lies, which is handed about.
+ *
  * A graph whose loops are none that while_loop builds is turned by one owner, and so is one where something with two
- * resources would have them of two owners, or where another owner than the first would call a function of the program:
- * that function's thread is most often the first owner's, which would have to come by for each call.
+ * resources would have them of two owners.
  */
 #include "plan/place.h"
 #include <stdio.h>
@@ -26,25 +30,50 @@ typedef struct loop {
 
 /* ---- who has which device ------------------------------------------------------------------------------ */
 
-/* The nodes' devices in order, the host first, dealt out in runs of the same length. Returns how many owners there is
-   work for. */
-static int32_t deal(const maker *m, uint16_t *owner) {
-  const int32_t devices = m->devices->n;
-  bool *used = dfi_xcalloc((size_t)devices + 1, sizeof *used);
-  int32_t n = 0, at = 0;
-  used[0] = true;
+/* Is the scope one of a loop of the top level, or of a loop in such a one? Those of functions belong to who calls. */
+static bool of_loop(const dfi_plan *p, int32_t scope) {
+  while (scope > 0) scope = p->scope[scope].parent;
+  return scope == 0;
+}
+
+/* Has some graph function to be called by the first owner? It calls a function of the program, or has a tape. */
+static bool functions_are_first(const maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
-    const int32_t d = m->mark[m->needed[i]].device;
-    if (d >= 0 && d < devices) used[d] = true;
+    const df_node *n = dfi_plan_node(m, m->needed[i]);
+    if (dfi_has_trait(n, DFO_TAPE) || (dfi_has_trait(n, DFO_HOST) && !of_loop(m->plan, m->mark[n->id].scope)))
+      return true;
   }
-  for (int32_t d = 0; d < devices; d++) n += used[d];
+  return false;
+}
+
+/* The nodes' devices in order, dealt out in runs of the same length: first, as if they were one, those that have to be
+   the first owner's. Returns how many owners there is work for. */
+static int32_t deal(const maker *m, uint16_t *owner) {
+  enum { UNUSED, USED, FIRST };
+  const int32_t devices = m->devices->n;
+  const bool functions = functions_are_first(m);
+  uint8_t *use = dfi_xcalloc((size_t)devices + 1, sizeof *use);
+  int32_t n = 1, at = 0;
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const df_node *node = dfi_plan_node(m, m->needed[i]);
+    const mark *k = &m->mark[node->id];
+    if (k->device < 0 || k->device >= devices) continue;
+    const bool inside = !of_loop(m->plan, k->scope);        /* of a function: it is on whatever device it is */
+    if (dfi_has_trait(node, DFO_TAPE)) use[k->device] = FIRST;
+    else if (inside) continue;
+    else if (dfi_has_trait(node, DFO_HOST) || (functions && flow_of(node) == DF_CALL)) use[k->device] = FIRST;
+    else if (!use[k->device]) use[k->device] = USED;
+  }
+  use[0] = FIRST;
+  for (int32_t d = 0; d < devices; d++) n += use[d] == USED;
   const int32_t owners = m->devices->owners < n ? m->devices->owners : n;
-  for (int32_t d = 0; d < devices; d++) if (used[d]) owner[d] = (uint16_t)((int64_t)at++ * owners / n);
-  dfi_free(used);
+  for (int32_t d = 0; d < devices; d++) if (use[d] == USED) owner[d] = (uint16_t)((int64_t)++at * owners / n);
+  dfi_free(use);
   return owners;
 }
 
 static const char alone[] = "all of it is on one device",
+                  functions_only[] = "the first owner has all its devices, for what functions on them do",
                   second_time[] = "iterations may be run a second time, on all their devices at once (save)";
 
 /* Why one owner turns the run, whatever there is in it; NULL: nothing speaks for that. */
@@ -60,12 +89,6 @@ static const char *asks_for_one(const maker *m) {
 }
 
 /* ---- control loops ------------------------------------------------------------------------------------------ */
-
-/* Is the scope one of a loop of the top level, or of a loop in such a one? Those of functions belong to who calls. */
-static bool of_loop(const dfi_plan *p, int32_t scope) {
-  while (scope > 0) scope = p->scope[scope].parent;
-  return scope == 0;
-}
 
 static bool plain_number(df_output o) {
   const dfi_out *out = &o.node->out[o.index];
@@ -180,25 +203,13 @@ static bool built_by_while_loop(const loop *l) {
   return l->enter && l->merge && l->next && l->choice && !l->raw && l->variables == l->merged;
 }
 
-/* Does the first owner call all functions of the program? Those of a function's body are called by who calls it. */
-static bool calls_first(const maker *m, const uint16_t *owner) {
-  for (int32_t i = 0; i < m->nneeded; i++) {
-    const df_node *n = dfi_plan_node(m, m->needed[i]);
-    const mark *k = &m->mark[n->id];
-    if (!dfi_has_trait(n, DFO_HOST)) continue;
-    if (!of_loop(m->plan, k->scope) || (k->device >= 0 && owner[k->device])) return false;
-  }
-  return true;
-}
-
 void dfi_plan_deal_owners(maker *m) {
   dfi_plan *p = m->plan;
   if (!m->devices || m->devices->owners < 2 || (p->one_owner = asks_for_one(m))) return;
   uint16_t *owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *owner);
   const int32_t n = deal(m, owner);
   loop *l = find_loops(m);
-  if (n < 2) p->one_owner = alone;
-  else if (!calls_first(m, owner)) p->one_owner = "a function of the program is called elsewhere than on the host";
+  if (n < 2) p->one_owner = functions_only;
   for (int32_t s = 1; s < p->nscopes && !p->one_owner; s++)
     if (of_loop(p, s) && !built_by_while_loop(&l[s])) p->one_owner = "it has a loop that while_loop has not built";
   if (!p->one_owner) {
@@ -225,7 +236,7 @@ static void keep_pace(maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *node = dfi_plan_node(m, m->needed[i]);
     const mark *k = &m->mark[node->id];
-    if (k->scope <= 0 || k->device < 0) continue;
+    if (k->scope <= 0 || k->device < 0 || !of_loop(p, k->scope)) continue;
     if (flow_of(node) == DF_TRANSFER) {
       const dfi_link *l = &p->link[k->child_scope];
       if (owner[l->from] != owner[l->to])
@@ -287,7 +298,7 @@ static const dfi_scope *reads_in(const dfi_plan *p, const dfi_pnode *q) {
 static bool keeps_to_itself(const dfi_plan *p, const dfi_pnode *q) {
   const int32_t to = receiver_of(p, q);
   const dfi_scope *s = reads_in(p, q);
-  if (!of_loop(p, (int32_t)q->scope)) return q->kind != DFI_K_TRANSFER;
+  if (!of_loop(p, (int32_t)q->scope)) return true;
   for (uint32_t e = q->edge[0]; e < q->edge[3]; e++)
     if (owner_of(p, p->node + s->first + p->edge[e].node) != to) return false;
   if (q->kind != DFI_K_ENTER || !q->constant) return true;
@@ -368,7 +379,11 @@ void dfi_plan_lay_owners(maker *m) {
   a->nscopes = p->nscopes;
   a->scope = dfi_xcalloc((size_t)a->n, sizeof *a->scope);
   a->counter = dfi_xcalloc((size_t)p->nscopes, sizeof *a->counter);
-  for (int32_t s = 0; s < p->nscopes; s++) a->counter[s] = counter_of(p, &p->scope[s]);
+  a->called = dfi_xcalloc((size_t)p->nscopes, sizeof *a->called);
+  for (int32_t s = 0; s < p->nscopes; s++) {
+    a->counter[s] = counter_of(p, &p->scope[s]);
+    a->called[s] = !of_loop(p, s);
+  }
   for (int32_t o = 0; o < a->n; o++) {
     a->scope[o] = dfi_xcalloc((size_t)p->nscopes, sizeof **a->scope);
     for (int32_t s = 0; s < p->nscopes; s++) a->scope[o][s] = scope_of(p, &p->scope[s], o, &nrecvs);
@@ -390,6 +405,6 @@ void dfi_plan_owners_free(dfi_plan *p) {
     }
     dfi_free(a->scope[o]);
   }
-  dfi_free(a->scope); dfi_free(a->counter); dfi_free(a->owner); dfi_free(a);
+  dfi_free(a->scope); dfi_free(a->counter); dfi_free(a->called); dfi_free(a->owner); dfi_free(a);
   p->parts = NULL;
 }

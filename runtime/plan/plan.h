@@ -201,6 +201,7 @@ typedef struct dfi_parts {
   int32_t      n, nscopes;   /* owners */
   uint16_t    *owner;        /* by device */
   uint16_t    *counter;      /* by scope: who counts its frames and iterations */
+  bool        *called;       /* by scope: it is of a graph function, or in one, and all of it belongs to who calls */
   dfi_scope  **scope;        /* by owner: the plan's scopes, with its own roots, Recvs among them, Enters and Exits */
 } dfi_parts;
 

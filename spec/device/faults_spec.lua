@@ -129,7 +129,10 @@ describe('a link', function()
   it('may fail as the run begins', function()
     local fetches, feeds = program()
     local s = session{ link_fail_at = 1 }
-    assert.matches('cpu:0 %-> sim:0', ends(s, fetches, feeds).message)
+    assert.matches('the link cpu:0 %-> sim:0 was lost at message 1 of sim:0', ends(s, fetches, feeds).message)
+    s:close()
+    s = session{ link_stall_at = 1 }
+    assert.matches('the link cpu:0 %-> sim:0 has stalled as the run began, at message 1 of sim:0', ends(s, fetches, feeds).message)
     s:close()
   end)
 

@@ -649,10 +649,10 @@ df.Session({…})
               and their frames, iterations and tokens, and sends the others messages. One turns any
               number of devices, and is fastest where messages are many and kernels small. To be looked
               at, stepped or stopped at a breakpoint they stand still together, with messages where
-              they are. A run that is recorded (log, values, trace, record), or has the virtual clock,
-              faults, a GPU, values to be computed again or loops with parallel_iterations = 1 over
-              several devices, has its books kept by one, which s:placement says, and the others
-              compute the large kernels of the simulated devices. The results do not depend on it
+              they are. A run by the virtual clock, with a GPU or with values to be computed again has
+              its books kept by one, which s:placement says, and the others compute the large
+              kernels of the simulated devices. A graph function belongs to who calls it. The results
+              do not depend on it
   option    clock: string = 'real'  'virtual': a clock of the simulated devices, by a cost model of
               flops and bytes: stats().seconds is what such hardware would take
   option    soft_placement: bool = false  true: what cannot run where it was asked to runs elsewhere
