@@ -103,6 +103,8 @@ char   *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes);
  * must not fail. Results must not depend on how it was split. */
 typedef void (*df_range_fn)(void *arg, int64_t begin, int64_t end);
 void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *arg);
+/* How many threads share such work, at most: for who cuts it so that they have as much each. */
+int32_t dfk_threads(const df_kernel *k);
 
 /* A kernel that waits (a full or empty queue). The op's entry says .waits; then k outlives the call, and the kernel may
  * put it into a list of its resource, call dfk_on_stop, and return DFK_PENDING. Nobody is blocked meanwhile.

@@ -302,7 +302,7 @@ bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t ga
   const int64_t chunks = (g->k + KC - 1) / KC, bytes = chunks * blocks * gates * KC * GATE_COLUMNS * 4;
   const dfk_packing how = { { 'G' | g->b_t << 8 | gates << 16, g->n, g->k, g->ldb } };
   void *room;
-  *s = (gemm_gates){ *g, gates, units, GATE_COLUMNS, blocks, bytes > FAR_BYTES, NULL };
+  *s = (gemm_gates){ *g, gates, units, GATE_COLUMNS, blocks, bytes > 2 * FAR_BYTES, NULL };
   s->panels = (const float *)dfk_packed(g->weights, &how, bytes, &room);
   if (!room) return s->panels != NULL;
   gates_job w = { s, { .k = g->k, .n = g->n, .ldb = g->ldb, .b_t = g->b_t, .b = g->weights->data }, (float *)room };
@@ -328,7 +328,13 @@ void dfk_gemm_turn(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, cons
   }
 }
 
-void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, float *c) {
+/* c[rows, w] += what every row gets. */
+static inline void add_vector_f32(int64_t rows, int64_t w, const float *bias, float *c, int64_t ldc) {
+  for (int64_t i = 0; i < rows; i++, c += ldc) for (int64_t j = 0; j < w; j++) c[j] += bias[j];
+}
+
+void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, const float *bias,
+                         float *c, int64_t ldc, int64_t apart) {
   enum { NR = GATE_COLUMNS, PANEL = KC * NR };
   const int64_t all = (rows + MR - 1) / MR * MR, j = block * NR, w = s->units - j < NR ? s->units - j : NR;
   for (int64_t p = 0; p < s->g.k; p += KC) {
@@ -337,11 +343,15 @@ void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned,
     for (int64_t gate = 0; gate < s->gates; gate++, b += PANEL)
       for (int64_t i = 0; i < rows; i += MR) {
         const float *a = turned + p * all + i * kc;
-        float *to = c + (gate * rows + i) * w;
+        float *to = c + gate * apart + i * ldc;
+        const int64_t high = rows - i < MR ? rows - i : MR;
         if (s->far) come_f32(b + PANEL, i / MR);
-        if (i + MR > rows || w < NR) small_f32(rows - i < MR ? rows - i : MR, w, kc, a, 1, MR, b, NR, to, w, p > 0);
-        else if (p) cell_add_f32(kc, a, b, to, NR);
-        else cell_set_f32(kc, a, b, to, NR);
+        if (high < MR || w < NR) small_f32(high, w, kc, a, 1, MR, b, NR, to, ldc, p > 0);
+        else if (p) cell_add_f32(kc, a, b, to, ldc);
+        else cell_set_f32(kc, a, b, to, ldc);
+        if (!bias || p + kc < s->g.k) continue;
+        if (w == NR) add_vector_f32(high, NR, bias + gate * s->units + j, to, ldc);
+        else add_vector_f32(high, w, bias + gate * s->units + j, to, ldc);
       }
   }
 }

@@ -46,8 +46,10 @@ bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t ga
 int64_t dfk_gemm_turned(int64_t rows, int64_t k);
 /* Turns columns [p, p + n) of some rows of a; these columns lie at `from`. */
 void dfk_gemm_turn(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld, float *to);
-/* Turned rows times a block's columns: c is [gates][rows][columns of the block]. */
-void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, float *c);
+/* Turned rows times a block's columns, and the bias (NULL: none, else of n numbers): gate g, row i of c begins at
+   g apart + i ldc. */
+void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, const float *bias,
+                         float *c, int64_t ldc, int64_t apart);
 
 /* count products of one shape: c[i] = a[at_a[i]] b[at_b[i]], where offsets count elements. dtype DF_FLOAT32,
  * DF_FLOAT64, DF_INT32 or DF_INT64. at_a or at_b NULL: every product reads offset 0. c[i] begins at i m n (ldc = n). */

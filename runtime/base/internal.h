@@ -207,6 +207,7 @@ dfi_shape dfi_shapes_at(const df_attr *a, int32_t i);
 /* ---- worker threads (pool.c) ------------------------------------------------------------------ */
 typedef struct dfi_pool dfi_pool;
 dfi_pool *dfi_pool_get(int32_t threads);  /* borrowed, for ever; the pool with that many workers beside the caller */
+int32_t dfi_pool_threads(const dfi_pool *p);     /* its workers and the caller */
 void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void *arg);   /* as dfk_parallel */
 /* Runs fn(arg) on a worker when one is idle: true. Otherwise false, and nothing happened. */
 bool dfi_pool_try(dfi_pool *p, void (*fn)(void *), void *arg);

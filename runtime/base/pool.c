@@ -199,6 +199,8 @@ static void range_run(task *t) {
   atomic_fetch_add_explicit(&r->finished, 1, memory_order_release);
 }
 
+int32_t dfi_pool_threads(const dfi_pool *p) { return p && !in_worker ? p->n + 1 : 1; }
+
 static bool worth_waking(dfi_pool *p, int64_t pieces) {
   if (pieces < WAKE_PIECES &&
       atomic_fetch_add_explicit(&p->missed, pieces, memory_order_relaxed) + pieces < WAKE_PIECES)

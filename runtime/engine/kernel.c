@@ -174,6 +174,8 @@ void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *
   else dfi_pool_range(call_of(k)->exec->pool, n, grain, fn, arg);
 }
 
+int32_t dfk_threads(const df_kernel *k) { return k->run ? dfi_pool_threads(call_of(k)->exec->pool) : 1; }
+
 static uint64_t mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * 0x9e3779b97f4a7c15u;
   h ^= h >> 29; h *= 0xbf58476d1ce4e5b9u; h ^= h >> 32;

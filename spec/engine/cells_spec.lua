@@ -64,6 +64,20 @@ describe('a recurrent cell', function()
     end
   end)
 
+  it('has the same bits on one thread and on many, however large its steps are', function()
+    for _, d in ipairs{ { 16, 30, 64 }, { 70, 40, 72 }, { 128, 100, 256 }, { 90, 330, 200 } } do      -- rows, inputs, units
+      df.reset()
+      local out = over(df.constant(normal({ 3, d[1], d[2] }, d[1])), d[3], (lstm(d[2], d[3])))
+      local alone
+      for _, threads in ipairs{ 1, 2, 3, 6 } do
+        local s = df.Session{ threads = threads }
+        alone = alone or bits(s:start(out, nil, { values = true }):wait())
+        for _ = 1, 3 do assert.same(alone, bits(s:run(out))) end
+        s:close()
+      end
+    end
+  end)
+
   it('is one however it is written', function()
     for _, how in ipairs{ { bias = 'first' }, { bias = 'op' }, { bias = 'none' }, { turned = true }, { axis = -1 }, { peepholes = true } } do
       df.reset()
