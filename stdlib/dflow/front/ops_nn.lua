@@ -86,12 +86,13 @@ def('sigmoid_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
 end)
 
 -- ---- statistics ------------------------------------------------------------------------------------------------------
---- moments(x, axes, {keep_dims}): mean and variance.
+--- moments(x, axes, {keep_dims}): mean and variance. TensorFlow's variance holds the mean still for gradients, so that its
+-- second derivatives lack a term; ours have it.
 def('moments', { 'x', 'axes' }, { 'keep_dims' }, function(o)
   required('moments', o, 'x')
   local x = to_output(o.x, nil, nil, 'moments')
   local mean = f.reduce_mean(x, { axis = o.axes, keep_dims = true })
-  local variance = f.reduce_mean(f.squared_difference(x, f.stop_gradient(mean)), { axis = o.axes, keep_dims = o.keep_dims or false })
+  local variance = f.reduce_mean(f.squared_difference(x, mean), { axis = o.axes, keep_dims = o.keep_dims or false })
   if not o.keep_dims then mean = f.reduce_mean(x, { axis = o.axes, keep_dims = false }) end
   return mean, variance
 end)
