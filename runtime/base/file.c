@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -19,18 +21,56 @@ int64_t dfi_unpack_budget(int64_t bytes) {
   return times > least ? times : least;
 }
 
+static int32_t cannot(df_error *err, const char *what, const char *path, int number) {
+  return dfi_fail(err, dfi_errno_code(number), NULL, "cannot %s %s: %s", what, path, strerror(number));
+}
+
+/* What is there that has no bytes of its own, and is no folder; NULL: a file. */
+static const char *other_than_file(mode_t mode) {
+  return S_ISREG(mode)    ? NULL
+         : S_ISFIFO(mode) ? "a pipe"
+         : S_ISSOCK(mode) ? "a socket"
+                          : "a device";
+}
+
+/* A path with a pipe or a socket behind it: nobody might ever write into that. What a process was given by its parent, as
+ * standard input or as a shell's <(...), has no name of its own and somebody at its other end. */
+static bool is_named_pipe(int fd, const struct stat *s) {
+  struct statfs at;
+  return S_ISFIFO(s->st_mode) && (fstatfs(fd, &at) || at.f_type != PIPEFS_MAGIC);
+}
+
+/* Opens without waiting for anybody. -1: err is filled. */
+static int open_file(const char *path, struct stat *s, df_error *err) {
+  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0 && errno == ENXIO && !stat(path, s) && S_ISSOCK(s->st_mode))
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "cannot read %s: it is a socket, not a file", path), -1;
+  if (fd < 0 || fstat(fd, s)) cannot(err, "open", path, errno);
+  else if (is_named_pipe(fd, s))
+    dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "cannot read %s: it is a pipe, not a file, and nobody may ever write into it",
+             path);
+  else if (S_ISDIR(s->st_mode)) cannot(err, "read", path, EISDIR);
+  else {
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    return fd;
+  }
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
 df_tensor *df_read_file(const char *path, df_error *err) {
   struct stat facts;
-  const bool regular = stat(path, &facts) == 0 && S_ISREG(facts.st_mode);    /* others, as pipes, say no size */
+  const int fd = open_file(path, &facts, err);
+  if (fd < 0) return NULL;
+  const bool regular = S_ISREG(facts.st_mode);    /* others, as pipes, say no size */
   const int64_t budget = dfi_unpack_budget(regular ? facts.st_size : 0);
   unsigned char *bytes = NULL;
   int64_t size = 0, room = 1 << 16;
   df_tensor *t = NULL;
-  errno = 0;
-  gzFile f = gzopen(path, "rb");
+  gzFile f = gzdopen(fd, "rb");
   if (!f) {
-    dfi_fail(err, errno ? dfi_errno_code(errno) : DF_RESOURCE_EXHAUSTED, NULL, "cannot open %s: %s", path,
-             errno ? strerror(errno) : "out of memory");
+    close(fd);
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "cannot open %s: out of memory", path);
     return NULL;
   }
   gzbuffer(f, 1 << 17);
@@ -76,14 +116,12 @@ done:
   return t;
 }
 
-static int32_t cannot(df_error *err, const char *what, const char *path, int number) {
-  return dfi_fail(err, dfi_errno_code(number), NULL, "cannot %s %s: %s", what, path, strerror(number));
-}
-
 int64_t df_file_size(const char *path, df_error *err) {
   struct stat s;
   if (stat(path, &s) != 0) return cannot(err, "open", path, errno), -1;
-  if (!S_ISREG(s.st_mode)) return cannot(err, "read", path, S_ISDIR(s.st_mode) ? EISDIR : ESPIPE), -1;
+  if (S_ISDIR(s.st_mode)) return cannot(err, "read", path, EISDIR), -1;
+  const char *what = other_than_file(s.st_mode);
+  if (what) return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "cannot read %s: it is %s, not a file", path, what), -1;
   return s.st_size;
 }
 
@@ -93,12 +131,12 @@ df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s cannot be read as they lie in a file", df_dtype_name(dtype));
     return NULL;
   }
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return cannot(err, "open", path, errno), NULL;
   struct stat s;
+  const int file = open_file(path, &s, err);
+  if (file < 0) return NULL;
   df_tensor *t = NULL;
   int64_t size = df_dtype_bytes(dtype), at = 0;  /* asked before the tensor is made: a size that lies costs nothing */
-  bool fits = fstat(file, &s) == 0;
+  bool fits = true;
   for (int32_t i = 0; fits && i < rank; i++) fits = dims[i] >= 0 && !__builtin_mul_overflow(size, dims[i], &size);
   if (!fits || offset < 0 || offset > s.st_size || size > s.st_size - offset) {
     dfi_fail(err, DF_DATA_LOSS, NULL, "%s ends before the %lld bytes from byte %lld on: it has %lld", path,

@@ -287,9 +287,9 @@ local function find_constants(t, warn)
   end
 end
 
---- What a script's text is warned of before it runs, on stderr.
+--- What a script's text is warned of before it runs, on stderr. Lua has read it: what came through a pipe is gone.
 function M.before(path)
-  local file = io.open(path, 'rb')
+  local file = require('dflow.front.quote').open(path)
   local text = file and file:read('*a')
   if file then file:close() end
   if not text or not text:find('%f[%w_]df%f[^%w_]') then return end

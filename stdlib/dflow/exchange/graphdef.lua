@@ -19,9 +19,12 @@ local function read(source)
   local ok, bytes = pcall(core.read_file, source)
   if ok then return bytes, source end
   local folder = source:gsub('/+$', '')
+  if not pcall(core.folder_list, folder) then error(bytes, 0) end
   for _, name in ipairs{ 'saved_model.pb', 'saved_model.pbtxt' } do
-    local there, model = pcall(core.read_file, folder .. '/' .. name)
-    if there then return model, folder .. '/' .. name, folder end
+    local model = folder .. '/' .. name
+    local there, why = pcall(core.file_size, model)           -- a pipe, say, is none
+    if there then return core.read_file(model), model, folder end
+    if why.code ~= 'not_found' then error(why, 0) end
   end
   error(bytes, 0)
 end

@@ -7,6 +7,9 @@ local lexer = require 'dflow.front.lexer'
 local M = {}
 local LONGEST, SHOWN = 4000, 110        -- bytes of a line that are looked at, columns that are shown
 
+--- The file, open to be read; nil where there is none, and for a pipe, which has been read and would be waited for.
+function M.open(path) return pcall(require('dflow.backend').file_size, path) and io.open(path, 'rb') or nil end
+
 --- The text of `file:line`; nil where it cannot be read.
 function M.line(source)
   local file, number = tostring(source):match('^(.*):(%d+)$')
@@ -15,19 +18,17 @@ function M.line(source)
   local read = require('dflow.front.errors').read_line
   local typed = read and read(file, number)
   if typed then return typed, number, true end
-  local f = file ~= '' and not file:find('[%z\n]') and io.open(file)
+  local f = file ~= '' and not file:find('[%z\n]') and M.open(file)
   if not f then return nil end
   local text
-  pcall(function()                                         -- a folder opens, and cannot be read
-    local n = 0
-    for row in f:lines() do
-      n = n + 1
-      if n == number then
-        text = row
-        break
-      end
+  local n = 0
+  for row in f:lines() do
+    n = n + 1
+    if n == number then
+      text = row
+      break
     end
-  end)
+  end
   f:close()
   if not text or #text > LONGEST or text:find('%z') then return nil end
   return text:gsub('\r$', ''):gsub('[%c]', ' '), number

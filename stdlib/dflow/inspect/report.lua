@@ -10,6 +10,7 @@ local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local trace = require 'dflow.inspect.trace'
 local text = require 'dflow.front.text'
+local quote = require 'dflow.front.quote'
 local layout = require 'dflow.inspect.report.layout'
 local page = require 'dflow.inspect.report.page'
 local script = require 'dflow.inspect.report.script'
@@ -46,7 +47,7 @@ local function lines_of(path)
     for line in (input.text .. '\n'):gmatch('(.-)\n') do lines[#lines + 1] = line end
     return lines
   end
-  local file = io.open(path)
+  local file = quote.open(path)
   if not file then return nil end
   for line in file:lines() do
     lines[#lines + 1] = line

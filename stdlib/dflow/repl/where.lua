@@ -7,6 +7,7 @@ local docs = require 'dflow.docs'
 local graph = require 'dflow.front.graph'
 local sources = require 'dflow.docs.sources'
 local errors = require 'dflow.front.errors'
+local quote = require 'dflow.front.quote'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local hints = require 'dflow.repl.hints'
@@ -23,7 +24,7 @@ local function lines_of(source, first, last)
     for i = first, last do out[#out + 1] = session.source_line(source, i) end
     return #out > 0 and out or nil
   end
-  local file = source:sub(1, 1) == '@' and io.open(source:sub(2))
+  local file = source:sub(1, 1) == '@' and quote.open(source:sub(2))
   if not file then return nil end
   local at = 0
   for line in file:lines() do

@@ -99,7 +99,7 @@ end
 -- ---- restoring -------------------------------------------------------------------------------------------------------
 --- What is in a file of either kind: names, a function that gives the dtype and shape of one, one that gives its tensor, metadata.
 function M.open(path, what)
-  files.path(path, what)
+  core.file_size(files.path(path, what))                      -- a file, and no pipe that would be waited for
   local f = io.open(path, 'rb')
   local mark = f and f:read(4)
   if f then f:close() end

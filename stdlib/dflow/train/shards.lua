@@ -16,11 +16,7 @@ local function split_path(path)
   return folder or '', base or path
 end
 
-local function is_there(path)
-  local f = io.open(path, 'rb')
-  if f then f:close() end
-  return f ~= nil
-end
+local function is_there(path) return (pcall(core.file_size, path)) end
 
 --- The index as a table, or an error that names it.
 local function read_index(path)
