@@ -118,6 +118,9 @@ typedef void (*dfk_stop_fn)(df_kernel *k, void *user);
 typedef void (*dfk_what_fn)(df_kernel *k, void *user, char *text, size_t bytes);
 void dfk_on_stop(df_kernel *k, dfk_stop_fn fn, dfk_what_fn what, void *user);
 void dfk_complete(df_kernel *k, int32_t status);
+/* Has the run of this call been told to end (fn has not been called yet, or is about to be)? Who asks from then on gets
+ * nothing that would be lost with the run. From any thread, while the call has not been completed. */
+bool dfk_stopping(const df_kernel *k);
 
 /* The tag of this call as a number: equal for the same (run number, frame path, iterations) and nothing else, whatever
  * the threads. Random ops make their Philox counter of it. `seed` is the graph's. */

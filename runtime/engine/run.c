@@ -107,6 +107,11 @@ static const char *told_to_stop(const dfi_exec *x) {
   return dfi_interrupted(x) ? "the run was interrupted" : NULL;
 }
 
+bool dfk_stopping(const df_kernel *k) {
+  const dfi_call *c = k->run;
+  return told_to_stop(c->exec) != NULL;
+}
+
 /* The run waits for a device (x->wait): for as long as nobody wants it to end. */
 static bool gives_up(void *user) {
   dfi_exec *x = user;

@@ -113,9 +113,24 @@ void dfi_accumulator_divide(uint8_t dtype, void *to, int64_t n, int64_t by) {
 /* What somebody takes, owned. sum NULL: nothing. */
 typedef struct haul { df_tensor *sum, *indices; } haul;
 
-/* What the first in line takes; the accumulator begins anew. Nothing: there is not enough yet, or nobody. */
-static haul taken(accumulator *a) {
-  if (!a->first || a->count < a->first->required) return (haul){ 0 };
+static dfi_taker *leave(accumulator *a, const df_kernel *k) {
+  for (dfi_taker **at = &a->first; *at; at = &(*at)->next) {
+    dfi_taker *t = *at;
+    if (t->kernel != k) continue;
+    *at = t->next;
+    if (a->last == &t->next) a->last = at;
+    return t;
+  }
+  return NULL;
+}
+
+/* What the first in line takes whose run goes on, and who that is, out of the line; the accumulator begins anew.
+ * Nothing: there is not enough yet, or nobody. */
+static haul taken(accumulator *a, dfi_taker **who) {
+  *who = a->first;
+  while (*who && dfk_stopping((*who)->kernel)) *who = (*who)->next;
+  if (!*who || a->count < (*who)->required) return (haul){ 0 };
+  leave(a, (*who)->kernel);
   const haul h = { a->sum, a->indices };
   if (a->mean && a->sparse) dfi_sparse_divide(a);
   else if (a->mean) dfi_accumulator_divide(a->dtype, h.sum->data, h.sum->size, a->count);
@@ -124,17 +139,6 @@ static haul taken(accumulator *a) {
   a->count = 0;
   a->step++;
   return h;
-}
-
-static dfi_taker *leave(accumulator *a, const df_kernel *k) {
-  for (dfi_taker **at = &a->first; *at; at = &(*at)->next) {
-    dfi_taker *t = *at;
-    if (k && t->kernel != k) continue;
-    *at = t->next;
-    if (a->last == &t->next) a->last = at;
-    return t;
-  }
-  return NULL;
 }
 
 static int32_t give(const accumulator *a, df_kernel *k, haul mine) {
@@ -155,10 +159,10 @@ static void stop(df_kernel *k, void *user) {
   accumulator *a = user;
   pthread_mutex_lock(&a->lock);
   dfi_taker *t = leave(a, k);
-  const haul next = t ? taken(a) : (haul){ 0 };
-  dfi_taker *who = next.sum ? leave(a, NULL) : NULL;
+  dfi_taker *who = NULL;
+  const haul next = t ? taken(a, &who) : (haul){ 0 };
   pthread_mutex_unlock(&a->lock);
-  if (who) hand(a, who, next);
+  if (next.sum) hand(a, who, next);
   if (!t) return;                                          /* somebody is completing it */
   dfi_free(t);
   dfk_complete(k, dfk_fail(k, DF_CANCELLED, "the call to accumulator '%s' was cancelled", a->name));
@@ -188,9 +192,9 @@ static int32_t take(df_kernel *k, accumulator *a, uint8_t dtype) {
   pthread_mutex_lock(&a->lock);
   *a->last = t;
   a->last = &t->next;
-  const haul mine = a->first == t ? taken(a) : (haul){ 0 };
-  if (mine.sum) leave(a, k);
-  else dfk_on_stop(k, stop, describe, a);
+  dfi_taker *who;
+  const haul mine = a->first == t ? taken(a, &who) : (haul){ 0 };
+  if (!mine.sum) dfk_on_stop(k, stop, describe, a);
   pthread_mutex_unlock(&a->lock);
   if (!mine.sum) return DFK_PENDING;
   dfi_free(t);
@@ -233,10 +237,10 @@ static int32_t apply(df_kernel *k, accumulator *a) {
   if (!a || !dfk_integer(k, 1, "local_step", &step)) return k->error->code;
   pthread_mutex_lock(&a->lock);
   const int32_t code = step < a->step ? DF_OK : a->sparse ? dfi_sparse_put(a, k) : put(a, k);
-  const haul mine = code ? (haul){ 0 } : taken(a);
-  dfi_taker *t = mine.sum ? leave(a, NULL) : NULL;
+  dfi_taker *who = NULL;
+  const haul theirs = code ? (haul){ 0 } : taken(a, &who);
   pthread_mutex_unlock(&a->lock);
-  if (t) hand(a, t, mine);
+  if (theirs.sum) hand(a, who, theirs);
   return code;
 }
 static int32_t kernel_apply(df_kernel *k) { return apply(k, accumulator_in(k, false)); }

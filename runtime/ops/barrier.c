@@ -92,7 +92,7 @@ static int32_t kernel_barrier(df_kernel *k) {
     shape[c + FIRST] = dfi_shapes_at(shapes, c);
   }
   const dfi_queue_spec spec = { .kind = DFI_QUEUE_PRIORITY, .n = (int32_t)types->i + FIRST, .dtype = dtype,
-                                .shape = shape, .capacity = INT64_MAX,
+                                .shape = shape, .capacity = INT64_MAX, .noun = "barrier", .hidden = FIRST,
                                 .name = shared[0] ? shared : dfi_node_name(dfi_run_node(k->run)) };
   barrier *b = dfi_resource_get(k->run, DFI_BARRIER, dfk_string(k, CONTAINER), shared, make, (void *)&spec, k->error);
   if (!b || dfi_queue_check(b->whole, &spec, k->error)) return k->error->code;

@@ -29,7 +29,6 @@ static const char *kind_name(dfi_queue_kind kind) {
                                       "staging area" };
   return name[kind];
 }
-static const char *noun(const dfi_queue *q) { return q->kind == DFI_QUEUE_STAGING ? "staging area" : "queue"; }
 /* The first input of who puts in that is a component. */
 static int32_t inputs_from(const dfi_queue *q) { return q->kind != DFI_QUEUE_STAGING; }
 
@@ -63,6 +62,8 @@ dfi_queue *dfi_queue_new(const dfi_queue_spec *s, df_error *err) {
   q->base = (dfi_handle){ .refs = 1, .type = DFI_QUEUE, .destroy = destroy };
   q->kind = s->kind;
   q->name = dfi_xstrdup(s->name);
+  q->noun = s->noun ? s->noun : "queue";
+  q->hidden = s->hidden;
   q->n = s->n;
   q->stride = s->n + (s->kind == DFI_QUEUE_PRIORITY);
   q->dtype = dfi_xcalloc((size_t)s->n, sizeof *q->dtype);
@@ -89,8 +90,8 @@ dfi_queue *dfi_queue_new(const dfi_queue_spec *s, df_error *err) {
 }
 
 static int32_t differ(const dfi_queue *q, df_error *err, const char *what, const char *has, const char *asked) {
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the shared queue '%s' has %s %s but %s is asked for", q->name, what,
-                  has, asked);
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "the shared %s '%s' has %s %s but %s is asked for", q->noun, q->name,
+                  what, has, asked);
 }
 
 static int32_t differ_in_number(const dfi_queue *q, df_error *err, const char *what, int64_t has, int64_t asked) {
@@ -100,14 +101,15 @@ static int32_t differ_in_number(const dfi_queue *q, df_error *err, const char *w
   return differ(q, err, what, a, b);
 }
 
-/* "float32[2], int64[]", with question marks where no shape was given. */
-static char *components_text(int32_t n, const uint8_t *dtype, const dfi_shape *shape, char *text, size_t bytes) {
+/* "float32[2], int64[]", with question marks where no shape was given, from component `first` on. */
+static char *components_text(int32_t first, int32_t n, const uint8_t *dtype, const dfi_shape *shape, char *text,
+                             size_t bytes) {
   size_t at = 0;
   text[0] = 0;
-  for (int32_t c = 0; c < n && at < bytes; c++) {
+  for (int32_t c = first; c < n && at < bytes; c++) {
     char one[160];
     dfi_shape s = shape ? shape[c] : dfi_shape_unknown();
-    at += (size_t)snprintf(text + at, bytes - at, "%s%s", c ? ", " : "", dfi_typed_shape_text(dtype[c], &s, one));
+    at += (size_t)snprintf(text + at, bytes - at, "%s%s", c > first ? ", " : "", dfi_typed_shape_text(dtype[c], &s, one));
   }
   return text;
 }
@@ -120,8 +122,8 @@ int32_t dfi_queue_check(const dfi_queue *q, const dfi_queue_spec *s, df_error *e
     same = q->dtype[c] == s->dtype[c] && (!q->shape || dfi_shape_equal(&q->shape[c], &s->shape[c]));
   if (!same) {
     char a[400], b[400];
-    return differ(q, err, "components", components_text(q->n, q->dtype, q->shape, a, sizeof a),
-                  components_text(s->n, s->dtype, s->shape, b, sizeof b));
+    return differ(q, err, "components", components_text(q->hidden, q->n, q->dtype, q->shape, a, sizeof a),
+                  components_text(s->hidden, s->n, s->dtype, s->shape, b, sizeof b));
   }
   if (q->kind != DFI_QUEUE_SHUFFLE) return DF_OK;
   if (q->min_after_dequeue != s->min_after_dequeue)
@@ -161,7 +163,7 @@ static bool make_cell(const dfi_queue *q, dfi_waiter *w, df_value *cell) {
     if (!w->many) cell[c] = dfi_value_copy(v);
     else if (!dfi_row_value(v->as.tensor, w->done, &cell[c])) {
       while (c-- > 0) dfi_value_drop(&cell[c]);
-      w->status = dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for an element of queue '%s'", q->name);
+      w->status = dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for an element of %s '%s'", q->noun, q->name);
       return false;
     }
     cell[c].dead = cell[c].flags = 0;
@@ -185,7 +187,7 @@ static bool produce(dfi_queue *q, dfi_waiter *w, bool *moved) {
   while (w->wanted && q->count < q->capacity) {
     if (!dfi_cells_room(q, 1)) {
       w->status = dfk_fail(w->kernel, DF_RESOURCE_EXHAUSTED,
-                           "out of memory for another element of queue '%s', which holds %lld", q->name,
+                           "out of memory for another element of %s '%s', which holds %lld", q->noun, q->name,
                            (long long)q->count);
       break;
     }
@@ -219,8 +221,8 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
     if (w->up_to && q->count) w->wanted = q->count;
     else {
       w->status = dfk_fail(w->kernel, DF_OUT_OF_RANGE,
-                           "queue '%s' is closed and has insufficient elements (%lld asked for, %lld there)", q->name,
-                           (long long)w->wanted, (long long)q->count);
+                           "%s '%s' is closed and has insufficient elements (%lld asked for, %lld there)", q->noun,
+                           q->name, (long long)w->wanted, (long long)q->count);
       return true;
     }
   }
@@ -229,8 +231,8 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
   if (!n) return false;
   if (!dfi_memory_for(2 * sizeof *w->taken * (size_t)((w->done + n) * q->stride))) {
     give_back(q, w);
-    w->status = dfk_fail(w->kernel, DF_RESOURCE_EXHAUSTED, "out of memory for %lld elements of queue '%s'",
-                         (long long)n, q->name);
+    w->status = dfk_fail(w->kernel, DF_RESOURCE_EXHAUSTED, "out of memory for %lld elements of %s '%s'",
+                         (long long)n, q->noun, q->name);
     return true;
   }
   keep(q, w, n);
@@ -246,8 +248,8 @@ static bool consume(dfi_queue *q, dfi_waiter *w, bool *moved) {
 /* As produce. */
 static bool look(dfi_queue *q, dfi_waiter *w) {
   if (q->closed && q->count + q->lent < w->wanted) {       /* there will never be so many */
-    w->status = dfk_fail(w->kernel, DF_OUT_OF_RANGE, "queue '%s' is closed and has no element %lld (%lld there)",
-                         q->name, (long long)w->wanted - 1, (long long)q->count);
+    w->status = dfk_fail(w->kernel, DF_OUT_OF_RANGE, "%s '%s' is closed and has no element %lld (%lld there)",
+                         q->noun, q->name, (long long)w->wanted - 1, (long long)q->count);
     return true;
   }
   if (q->count < w->wanted) return false;
@@ -265,15 +267,22 @@ static void move_lookers(dfi_queue *q, dfi_line *done) {
   }
 }
 
+/* The first in line whose run goes on. Those before it are told to end: until somebody calls `stop` they get and give
+ * nothing, and what they have taken goes back. NULL at the end: nobody. */
+static dfi_waiter **front(dfi_queue *q, dfi_line *l) {
+  dfi_waiter **at = &l->first;
+  for (; *at && dfk_stopping((*at)->kernel); at = &(*at)->next) if ((*at)->taken) give_back(q, *at);
+  return at;
+}
+
 /* Moves the lines on; who is done goes to the end of `done`. */
 static void move_on(dfi_queue *q, dfi_line *done) {
+  dfi_waiter **at;
   for (bool moved = true; moved;) {
     moved = false;
-    while (q->producers.first && produce(q, q->producers.first, &moved))
-      line_add(done, line_take(&q->producers, &q->producers.first));
+    while (*(at = front(q, &q->producers)) && produce(q, *at, &moved)) line_add(done, line_take(&q->producers, at));
     move_lookers(q, done);
-    while (q->consumers.first && consume(q, q->consumers.first, &moved))
-      line_add(done, line_take(&q->consumers, &q->consumers.first));
+    while (*(at = front(q, &q->consumers)) && consume(q, *at, &moved)) line_add(done, line_take(&q->consumers, at));
   }
 }
 
@@ -334,7 +343,7 @@ static void stop(df_kernel *k, void *user) {
   pthread_mutex_unlock(&q->lock);
   complete(q, &done);
   if (!w) return;                                          /* somebody is completing it */
-  w->status = dfk_fail(k, DF_CANCELLED, "the call to %s '%s' was cancelled", noun(q), q->name);
+  w->status = dfk_fail(k, DF_CANCELLED, "the call to %s '%s' was cancelled", q->noun, q->name);
   dfk_complete(k, finish(q, w));
 }
 
@@ -347,13 +356,13 @@ static void describe(df_kernel *k, void *user, char *text, size_t bytes) {
   if (!w) for (w = q->lookers.first; w && w->kernel != k; ) w = w->next;
   char bound[48] = "";
   if (q->capacity != INT64_MAX) snprintf(bound, sizeof bound, " of at most %lld", (long long)q->capacity);
-  if (!w) snprintf(text, bytes, "has just got what it waited for from %s '%s'", noun(q), q->name);
+  if (!w) snprintf(text, bytes, "has just got what it waited for from %s '%s'", q->noun, q->name);
   else if (w->errand == CLOSE)
     snprintf(text, bytes, "waits to close queue '%s' behind the enqueues that wait for room in it", q->name);
   else
     snprintf(text, bytes, "waits for %s%lld%s element%s %s %s '%s', which holds %lld%s%s",
              w->errand == ENQUEUE ? "room for " : "", (long long)w->wanted, w->done ? " more" : "",
-             w->wanted == 1 ? "" : "s", w->errand == ENQUEUE || w->errand == PEEK ? "in" : "from", noun(q), q->name,
+             w->wanted == 1 ? "" : "s", w->errand == ENQUEUE || w->errand == PEEK ? "in" : "from", q->noun, q->name,
              (long long)q->count, bound,
              w->errand == DEQUEUE && q->min_after_dequeue && !q->closed ? " and keeps min_after_dequeue back" : "");
   pthread_mutex_unlock(&q->lock);
@@ -385,7 +394,7 @@ static int32_t check_component(const dfi_queue *q, df_kernel *k, int32_t c, int3
   dfi_shape want = q->shape ? q->shape[c] : dfi_shape_unknown(), merged;
   char a[160], b[160];
   if (dtype != q->dtype[c])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of %s '%s' is %s but %s was given", c, noun(q), q->name,
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of %s '%s' is %s but %s was given", c, q->noun, q->name,
                     df_dtype_name(q->dtype[c]), df_dtype_name(dtype));
   if (!dfi_shape_merge(&want, given, &merged))
     return dfk_fail(k, DF_INVALID_ARGUMENT, "component %d of queue '%s' is %s but %s%s was given", c, q->name,
@@ -401,7 +410,7 @@ static int32_t check_components(const dfi_queue *q, df_kernel *k, bool many, int
   const int32_t from = inputs_from(q);
   int32_t code = DF_OK;
   if (k->nin - from != q->n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s '%s' has %d component%s but %d value%s given", noun(q), q->name, q->n,
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s '%s' has %d component%s but %d value%s given", q->noun, q->name, q->n,
                     q->n == 1 ? "" : "s", k->nin - from, k->nin == from + 1 ? " was" : "s were");
   for (int32_t c = 0; c < q->n && !code; c++) {
     const df_value *v = k->raw[c + from];
@@ -438,9 +447,9 @@ static int32_t check_outputs(const dfi_queue *q, df_kernel *k) {
   for (int32_t c = 0; same && c < q->n; c++) same = k->out_dtype[c] == q->dtype[c];
   if (same) return DF_OK;
   char has[400], asked[400];
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s '%s' has the components %s but %s is asked for", noun(q), q->name,
-                  components_text(q->n, q->dtype, q->shape, has, sizeof has),
-                  components_text(k->nout, k->out_dtype, NULL, asked, sizeof asked));
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s '%s' has the components %s but %s is asked for", q->noun, q->name,
+                  components_text(0, q->n, q->dtype, q->shape, has, sizeof has),
+                  components_text(0, k->nout, k->out_dtype, NULL, asked, sizeof asked));
 }
 
 int32_t dfi_queue_dequeue(dfi_queue *q, df_kernel *k) {
@@ -481,7 +490,7 @@ int32_t dfi_queue_peek(dfi_queue *q, df_kernel *k, int64_t index) {
   const int32_t code = check_outputs(q, k);
   if (code) return code;
   if (index < 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld of %s '%s' was asked for", (long long)index, noun(q),
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "element %lld of %s '%s' was asked for", (long long)index, q->noun,
                     q->name);
   return join(q, k, PEEK, index + 1, false, false);
 }

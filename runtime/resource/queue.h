@@ -25,7 +25,9 @@ typedef struct dfi_queue {
   dfi_handle      base;
   dfi_queue_kind  kind;
   char           *name;              /* owned */
+  const char     *noun;              /* what messages call it */
   int32_t         n;                 /* components */
+  int32_t         hidden;            /* the first of them that are nobody's business */
   uint8_t        *dtype;             /* n; owned */
   dfi_shape      *shape;             /* n; owned. NULL: elements may have any shapes, and are taken one by one only */
   int64_t         capacity;          /* INT64_MAX: no bound */
@@ -50,8 +52,8 @@ typedef struct dfi_queue {
 /* What a queue is to be. */
 typedef struct dfi_queue_spec {
   dfi_queue_kind kind;
-  const char    *name;
-  int32_t        n;
+  const char    *name, *noun;        /* noun NULL: "queue" */
+  int32_t        n, hidden;
   const uint8_t *dtype;
   const dfi_shape *shape;            /* NULL: not given */
   int64_t        capacity, min_after_dequeue, seed, seed2;

@@ -176,8 +176,8 @@ int32_t dfi_cells_stack(const dfi_queue *q, df_kernel *k, int32_t c, const df_va
   }
   if (shape.rank == DF_MAX_RANK)
     return dfk_fail(k, DF_INVALID_ARGUMENT,
-                    "queue '%s': its elements have rank %d already and cannot be taken in a batch", q->name,
-                    DF_MAX_RANK);
+                    "%s '%s': its elements have rank %d already and cannot be taken in a batch", q->noun,
+                    q->name, DF_MAX_RANK);
   for (int32_t d = 0; d < shape.rank; d++) dims[d + 1] = shape.dims[d] < 0 ? 0 : shape.dims[d];
   df_tensor *t = dfk_out(k, c, q->dtype[c], shape.rank + 1, dims);
   if (!t) return k->error->code;

@@ -160,6 +160,18 @@ describe('an accumulator', function()
     assert.equal(4, df.run(take(1)))
   end)
 
+  it('gives nothing to who is cancelled, whenever its run notices', function()
+    local apply, take = accumulator{ shape = {}, shared_name = 'c' }
+    for n = 1, 20 do
+      local h = df.start(take(1))
+      if n % 4 == 0 then pcall(df.run, op('Unstage', {}, { shared_name = 'never', dtypes = { 'float32' } })[1], {}, { timeout = 0.05 }) end
+      h:cancel()
+      df.run(apply(n, df.float32(n)))
+      assert.equal('cancelled', (select(2, pcall(h.wait, h))).code)
+      assert.equal(n, df.run(take(1), {}, { timeout = 60 }))
+    end
+  end)
+
   it('gives the next in line what one who is cancelled held up', function()
     local apply, take = accumulator{ shape = {}, shared_name = 'h' }
     local first = df.start(take(2))
@@ -394,6 +406,16 @@ describe('a sampler that learns', function()
       table.sort(all, function(a, b) return tonumber(a) < tonumber(b) end)
       for i, class in ipairs(all) do assert.equal(i - 1, tonumber(class)) end
     end)
+
+    it('has one class at least: ' .. name, function()
+      local function draw(classes, true_class)
+        return df.run((op(name, { df.constant({ { true_class } }, 'int64') }, { num_true = 1, num_sampled = 3, unique = false, range_max = classes, seed = 5 })))
+      end
+      assert.same({ 0, 0, 0 }, df.tensor(draw(1, 0), 'int32'):totable())
+      assert.matches('range_max is 0: expected a positive number', message_of(draw, 0, 0))
+      assert.matches('true class %-1 is not among those from 0 to 1', message_of(draw, 2, -1))
+      assert.matches('true class 2 is not among those from 0 to 1', message_of(draw, 2, 2))
+    end)
   end
 end)
 
@@ -518,6 +540,14 @@ describe('a barrier', function()
     assert.equal('0 0', sizes(b))
     assert.equal('out_of_range', select(2, pcall(df.run, take(b, 1))).code)
     assert.equal('out_of_range', select(2, pcall(df.run, take(b, 1, true))).code)
+  end)
+
+  it('is called a barrier by what is said of it', function()
+    local b = barrier()
+    assert.matches("waits for 3 elements from barrier 'b', which holds 0", message_of(df.run, take(b, 3)))
+    local other = op('Barrier', {}, { component_types = { 'float32', 'int64' }, shapes = { { 2 }, {} }, shared_name = 'b' })
+    local message = message_of(df.run, { op('BarrierReadySize', { b }), op('BarrierReadySize', { other }) })
+    assert.matches("the shared barrier 'b' has components float32[2], int32[] but float32[2], int64[] is asked for", message, 1, true)
   end)
 
   it('that is closed for good lets go what is incomplete, and who waits for it', function()

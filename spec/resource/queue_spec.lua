@@ -255,6 +255,37 @@ describe('a call that waits on a queue', function()
     assert.same({ 1, 2, 3 }, drain(q))
   end)
 
+  it('takes nothing and puts in nothing from when it is cancelled on, whenever its run notices', function()
+    local q, full = df.FIFOQueue(-1, 'int32', { shapes = {} }), df.FIFOQueue(1, 'int32', { shapes = {}, name = 'full' })
+    local put, one, many, more = q:enqueue(df.int32(5)), q:dequeue(), q:dequeue_many(2), full:enqueue(df.int32(2))
+    df.run(full:enqueue(1))
+    for n = 0, 19 do
+      local waits = { df.start(one), df.start(many), df.start(more) }
+      if n % 4 == 0 then pause() end
+      for _, h in ipairs(waits) do h:cancel() end
+      df.run(put)
+      assert.equal(1, df.run(full:dequeue()))
+      for _, h in ipairs(waits) do assert.equal('cancelled', code_of(h.wait, h)) end
+      assert.equal(5, df.run(one))
+      assert.equal(0, df.run(q:size()))
+      assert.equal(0, df.run(full:size()))
+      df.run(full:enqueue(1))
+    end
+  end)
+
+  it('that is cancelled gives what it had taken to the next in line at once', function()
+    local q = df.FIFOQueue(-1, 'int32', { shapes = {} })
+    local next_one = q:dequeue_many(3)
+    df.run(q:enqueue_many{ 1, 2 })
+    local big = df.start(q:dequeue_many(9))
+    pause()
+    local h = df.start(next_one)
+    big:cancel()
+    df.run(q:enqueue(3))
+    same(h:wait(), { 1, 2, 3 })
+    assert.equal('cancelled', code_of(big.wait, big))
+  end)
+
   it('does not stand in the way of those behind it once it is cancelled', function()
     local q = df.FIFOQueue(10, 'int32', { shapes = {} })
     local big = df.start(q:dequeue_many(5))
