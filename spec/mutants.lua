@@ -204,6 +204,18 @@ M.readers = {
   { '^stdlib/dflow/inspect', 'spec/inspect spec/repl/looking_spec.lua', alone = true },
   { '^stdlib/dflow/learn', 'spec/program/learn_spec.lua', alone = true },
   { '^stdlib/dflow/repl', 'spec/repl spec/program spec/inspect', alone = true },
+  { '^interp/main', 'spec/program/lua_program_spec.lua spec/program/program_spec.lua spec/program/signals_spec.lua spec/program/limits_spec.lua '
+    .. 'spec/program/command_spec.lua' },
+  { '^interp/p[ar][go][eg][sr]', 'spec/program spec/repl' },                                       -- pages, program
+  { '^interp/prompt', 'spec/repl' },
+  { '^interp/kernel', 'spec/program/kernel_spec.lua' },
+  { '^interp/binding_check', 'spec/gradient/check_gradients_program_spec.lua spec/gradient' },
+  { '^interp/binding_draw', 'spec/inspect spec/program' },
+  { '^interp/binding_file', 'spec/exchange spec/data spec/training' },
+  { '^interp/binding_import', 'spec/exchange' },
+  { '^interp/binding_run', 'spec/engine/session_spec.lua spec/inspect/run_handles_spec.lua spec/resource spec/front spec/training' },
+  { '^interp/binding_watch', 'spec/inspect' },
+  { '^interp/', 'spec/front spec/graph spec/engine/session_spec.lua spec/exchange/import_spec.lua spec/inspect' },
   { '^runtime/base/', 'spec/base.c spec/runs.c' },
   { '^runtime/device/', 'spec/runs.c spec/counter.c' },
   { '^runtime/engine/native/', 'spec/audit.c' },
@@ -259,7 +271,7 @@ end
 --- Every place of the sources, in seeded order.
 function M.all_places(seed, inside)
   local list, draw = {}, M.generator(seed)
-  for _, path in ipairs(lines_of "git ls-files 'runtime/*.c' 'kernels/*.c' 'kernels/cpu/*.h' 'stdlib/*.lua' | LC_ALL=C sort") do
+  for _, path in ipairs(lines_of "git ls-files 'runtime/*.c' 'interp/*.c' 'kernels/*.c' 'kernels/cpu/*.h' 'stdlib/*.lua' | LC_ALL=C sort") do
     if path:find(inside, 1, true) == 1 and not path:find '^kernels/cuda/' and not path:find '/llvm/' then
       local text = read(path)
       for _, place in ipairs(M.places(text, path:find '%.lua$' and 'lua' or 'c')) do
@@ -348,7 +360,7 @@ end
 --- Builds the library with that file as it is now; false where it does not compile. What `mend` is to put back is kept.
 function Workshop:compiled(path)
   local c = self.commands[path]
-  if not c then return self:built() end
+  if not c then return self:built 'all' end
   local function at_tree(command) return status_of(("cd %s && { %s; } >%s/../%s 2>&1"):format(self.tree, command, self.root, self.log:match '[^/]*$')) == 0 end
   assert(at_tree(('cp -p %s %s.kept'):format(c.object, c.object)))
   return at_tree(c.command) and at_tree(self.link)
@@ -357,7 +369,7 @@ end
 --- The library as it is where nothing is changed; the sources are already.
 function Workshop:mend(path)
   local c = self.commands[path]
-  if not c then return self:built() end
+  if not c then return self:built 'all' end
   assert(status_of(('cd %s && mv %s.kept %s && touch %s && cp build/unchanged/libdflow.so build/debug/libdflow.so')
     :format(self.tree, c.object, c.object, c.object)) == 0)
 end
@@ -383,7 +395,8 @@ function Workshop:hold(specs, lua, clock, processor, build)
     list[#list + 1] = spec.path
   end
   local log, only = self.root .. '/../' .. self.told:match '[^/]*$', self.root .. '.only'
-  local limits = ('export MALLOC_PERTURB_=165 && ulimit -c 0 && ulimit -v 12000000 && ulimit -t %d && timeout -k 5 %d')
+  -- Of memory what may be written counts (-d): a browser, and what stands for a GPU, only reserve a hundred times as many addresses.
+  local limits = ('export MALLOC_PERTURB_=165 && ulimit -c 0 && ulimit -d 12000000 && ulimit -t %d && timeout -k 5 %d')
     :format(math.ceil(processor * 3 + 5), math.ceil(clock * 10 + 180))
   for _, spec in ipairs(programs) do
     local program = 'build/debug/' .. spec:gsub('%.c$', '')
