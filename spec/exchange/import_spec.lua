@@ -139,6 +139,40 @@ describe('import_graph_def', function()
     end)
   end)
 
+  it('takes whole names and outputs for what input_map names, and no beginnings of them', function()
+    local function value(map, ...)
+      local g, text = df.Graph(), table.concat{ ... }
+      return g:as_default(function()
+        local to, ran = {}, df.Variable(0, { dtype = 'int32' })
+        for name, v in pairs(map) do to[name] = v == 'op' and ran:assign_add(1).op or df.float32{ v } end
+        local ok, e = pcall(df.import_graph_def, text, { into = g, input_map = to })
+        if not ok then return e.message end
+        return g:output('sum'):eval(), df.run(ran)
+      end)
+    end
+    local function split(name) return node(name, 'Split', { 'axis', 'x' }, { T = 'type: DT_FLOAT', num_split = 'i: 2' }) end
+    local x = constant('axis', 'DT_INT32', 'int_val', 0)
+      .. node('x', 'Const', {}, { dtype = 'type: DT_FLOAT', value = 'tensor { dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1 float_val: 2 }' })
+    local function sum(...) return node('sum', 'AddN', { ... }, { T = 'type: DT_FLOAT', N = ('i: %d'):format(select('#', ...)) }) end
+    local two = x .. split 'a' .. split 'ab'
+    assert.same({ 6 }, value({}, two, sum('a', 'a:1', 'ab', 'ab:1')):totable())
+    local function mapped(map) return value(map, two, sum('a', 'a:1', 'ab', 'ab:1')) end
+    assert.same({ 105 }, df.tensor(mapped{ ['a:0'] = 100 }, 'float32', { 1 }):totable())
+    assert.same({ 105 }, df.tensor(mapped{ ['a'] = 100 }, 'float32', { 1 }):totable())
+    assert.same({ 104 }, df.tensor(mapped{ ['ab:1'] = 100 }, 'float32', { 1 }):totable())
+    assert.same({ 1103 }, df.tensor(mapped{ ['a:1'] = 100, ['ab:1'] = 1000, ['ab'] = 1, ['a:0'] = 2 }, 'float32', { 1 }):totable())
+    assert.matches('input_map has `b`', mapped{ ['b'] = 1 })
+    assert.matches('input_map has `a:10`', mapped{ ['a:10'] = 1 })
+    assert.matches('input_map has `a:`', mapped{ ['a:'] = 1 })
+    assert.matches('input_map has `a:1x`', mapped{ ['a:1x'] = 1 })
+    assert.matches('input_map has `%^a`', mapped{ ['^a'] = 'op' })
+    local late = node('p', 'NoOp') .. node('pq', 'NoOp') .. constant('one', 'DT_FLOAT', 'float_val', 1, '^p')
+    local v, ran = value({ ['^p'] = 'op' }, late, sum('one'))
+    assert.same({ 1, 1 }, { v, ran })
+    assert.matches('input_map has `%^pq`', (value({ ['^pq'] = 'op' }, late, sum('one'))))
+    assert.matches('input_map has `%^`', (value({ ['^'] = 'op' }, late, sum('one'))))
+  end)
+
   it('takes nodes in any order', function()
     local lines = {}
     for line in loop():gmatch('[^\n]+') do table.insert(lines, 1, line) end

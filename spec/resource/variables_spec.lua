@@ -30,6 +30,19 @@ describe('a variable', function()
     df.init()
     near(df.run(v), 1)
   end)
+  it('is initialised once, however many runs need it at once', function()
+    for _ = 1, 4 do
+      df.reset()
+      local _, first = df.while_loop(function(i) return i:lt(400) end, function(i, x) return i + 1, x + df.random_uniform({}) end,
+                                     { df.int32(0), df.float32(0) })
+      local v, runs, seen = df.Variable(first), {}, {}
+      for i = 1, 8 do runs[i] = df.start(v + 0) end
+      for i = 1, 8 do seen[i] = runs[i]:wait() end
+      for i = 2, 8 do assert.equal(seen[1], seen[i]) end
+      assert.equal(seen[1], df.run(v))
+    end
+  end)
+
   it('has a value of its own in each session', function()
     local v = df.Variable(df.int32(1))
     local a, b = df.Session {}, df.Session {}
