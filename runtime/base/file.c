@@ -33,8 +33,8 @@ static const char *other_than_file(mode_t mode) {
                           : "a device";
 }
 
-/* A path with a pipe or a socket behind it: nobody might ever write into that. What a process was given by its parent, as
- * standard input or as a shell's <(...), has no name of its own and somebody at its other end. */
+/* A path with a pipe behind it: nobody might ever write into that. What a process was given by its parent, as standard
+ * input or as a shell's <(...), has no name of its own and somebody at its other end. */
 static bool is_named_pipe(int fd, const struct stat *s) {
   struct statfs at;
   return S_ISFIFO(s->st_mode) && (fstatfs(fd, &at) || at.f_type != PIPEFS_MAGIC);
@@ -47,8 +47,8 @@ static int open_file(const char *path, struct stat *s, df_error *err) {
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "cannot read %s: it is a socket, not a file", path), -1;
   if (fd < 0 || fstat(fd, s)) cannot(err, "open", path, errno);
   else if (is_named_pipe(fd, s))
-    dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "cannot read %s: it is a pipe, not a file, and nobody may ever write into it",
-             path);
+    dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
+             "cannot read %s: it is a pipe, not a file, and nobody may ever write into it", path);
   else if (S_ISDIR(s->st_mode)) cannot(err, "read", path, EISDIR);
   else {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);

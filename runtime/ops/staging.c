@@ -29,7 +29,8 @@ static dfi_queue *area_of(df_kernel *k) {
   for (int64_t i = 0; i < types->i; i++) dtype[i] = (uint8_t)types->ints[i];
   const char *shared = dfk_string(k, SHARED_NAME);
   const int64_t capacity = dfk_int(k, CAPACITY);
-  const dfi_queue_spec spec = { .kind = DFI_QUEUE_STAGING, .noun = "staging area", .n = (int32_t)types->i, .dtype = dtype,
+  const dfi_queue_spec spec = { .kind = DFI_QUEUE_STAGING, .noun = "staging area", .n = (int32_t)types->i,
+                                .dtype = dtype,
                                 .name = shared[0] ? shared : dfi_node_name(dfi_run_node(k->run)),
                                 .capacity = capacity > 0 ? capacity : INT64_MAX };
   dfi_queue *q = dfi_resource_get(k->run, DFI_QUEUE, dfk_string(k, CONTAINER), shared, make, (void *)&spec, k->error);

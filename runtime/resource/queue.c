@@ -109,7 +109,8 @@ static char *components_text(int32_t first, int32_t n, const uint8_t *dtype, con
   for (int32_t c = first; c < n && at < bytes; c++) {
     char one[160];
     dfi_shape s = shape ? shape[c] : dfi_shape_unknown();
-    at += (size_t)snprintf(text + at, bytes - at, "%s%s", c > first ? ", " : "", dfi_typed_shape_text(dtype[c], &s, one));
+    at += (size_t)snprintf(text + at, bytes - at, "%s%s", c > first ? ", " : "",
+                           dfi_typed_shape_text(dtype[c], &s, one));
   }
   return text;
 }
