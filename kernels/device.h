@@ -79,6 +79,20 @@ static inline bool dfi_places(int32_t dtype) {
  * for each node that chooses a side, how often that was the first. */
 enum { DFI_TALLY_ON = 0, DFI_TALLY_COUNT, DFI_TALLY_MOST, DFI_TALLY_SIDES };
 
+/* Which sides were taken: word `at` * width + which is 1 where the first was. at < 0: the iteration that the tally
+ * counts. */
+typedef struct dfi_remote_sides { void *to, *note; int64_t at, width; } dfi_remote_sides;
+/* An element of an array: n words of `width` bytes. sum, tally: NULL: there is none. */
+typedef struct dfi_remote_element {
+  const void *where;
+  void       *where_note;
+  void       *own, *own_note;
+  const void *sum, *tally;
+  void       *sum_note, *tally_note;
+  int32_t     width;
+  int64_t     n;
+} dfi_remote_element;
+
 /* Memory that the host cannot read, and what works on it. `note` and its like are NULL for memory of the host's.
  * False: the device failed, and `error` says how. Any thread. */
 typedef struct dfi_remote {
@@ -132,7 +146,12 @@ typedef struct dfi_remote {
   bool  (*otherwise)(void *device);
   bool  (*close)(void *device);
   bool  (*choose)(void *device, void *tally, void *tally_note, const void *pred, void *pred_note, uint64_t condition,
-                  int32_t which);
+                  int32_t which, const dfi_remote_sides *sides);
+  /* Elements of arrays, within such a graph: *e->where is the address of one, which the host writes before a launch.
+   * fetch: e->own becomes the element. store: the element becomes e->own, or e->sum where the word behind the address
+   * is not 0; nothing, where a tally says that the loop goes on no longer. */
+  bool  (*fetch)(void *device, const dfi_remote_element *e);
+  bool  (*store)(void *device, const dfi_remote_element *e);
   bool  (*await)(void *device, void *note);      /* what is enqueued from now on comes after copies to this tensor */
   int32_t (*replays_left)(void *device, void *graph);
   void  (*graph_free)(void *device, void *graph);
@@ -196,7 +215,7 @@ typedef struct dfi_gpu_about {
   char    libraries[960];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 10 };
+enum { DFI_GPU_VERSION = 11 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

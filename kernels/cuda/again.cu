@@ -12,10 +12,14 @@ DFC_KERNEL(k_go_on, dfc_deciding) {
   p.tally[DFC_TALLY_COUNT] += on;
   cudaGraphSetConditional(p.handle, on && p.tally[DFC_TALLY_COUNT] < p.tally[DFC_TALLY_MOST]);
 }
-/* An IF node takes the side that the predicate names; how often that was the first is counted. */
+/* An IF node takes the side that the predicate names; how often that was the first is counted, and
+ * in which iterations, where that is asked for. */
 DFC_KERNEL(k_choose, dfc_choosing) {
   if (blockIdx.x || threadIdx.x) return;
   const bool yes = *(const bool *)p.pred;
-  p.tally[p.which] += yes && p.tally[DFC_TALLY_ON];
+  const bool on = p.tally[DFC_TALLY_ON] != 0;
+  p.tally[p.which] += yes && on;
+  if (p.sides && on)
+    p.sides[(p.at < 0 ? p.tally[DFC_TALLY_COUNT] - 1 : p.at) * p.width + p.which - DFC_TALLY_SIDES] = yes;
   cudaGraphSetConditional(p.handle, yes);
 }

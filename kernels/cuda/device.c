@@ -469,7 +469,9 @@ extern bool dfc_place(void *device, const dfi_remote_place *p);
 extern bool dfc_decide(void *device, void *tally, void *tally_note, const void *pred, void *pred_note,
                        uint64_t condition);
 extern bool dfc_choose(void *device, void *tally, void *tally_note, const void *pred, void *pred_note,
-                       uint64_t condition, int32_t which);
+                       uint64_t condition, int32_t which, const dfi_remote_sides *sides);
+extern bool dfc_fetch(void *device, const dfi_remote_element *e);
+extern bool dfc_store(void *device, const dfi_remote_element *e);
 extern bool dfc_turn(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
                      void *from_note, int64_t n);
 extern bool dfc_keep(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
@@ -575,6 +577,8 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .otherwise = dfc_otherwise,
                               .close = dfc_close,
                               .choose = dfc_choose,
+                              .fetch = dfc_fetch,
+                              .store = dfc_store,
                               .turn = dfc_turn,
                               .await = await,
                               .replays_left = dfc_replays_left,

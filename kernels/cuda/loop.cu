@@ -14,4 +14,20 @@ DFC_KERNEL(k_decide, dfc_deciding) {
 KEEP(8, uint8_t)
 KEEP(64, uint64_t)
 
+#define ELEMENT(bits, T) \
+  DFC_KERNEL(k_fetch_##bits, dfc_element) { \
+    const T *from = (const T *)(uintptr_t)p.where[0]; \
+    DFC_EACH(i, p.n) ((T *)p.to)[i] = from[i]; \
+  } \
+  DFC_KERNEL(k_store_##bits, dfc_element) { \
+    if (p.tally && !p.tally[DFC_TALLY_ON]) return; \
+    T *to = (T *)(uintptr_t)p.where[0]; \
+    const T *from = (const T *)(p.sum && p.where[1] ? p.sum : p.from); \
+    DFC_EACH(i, p.n) to[i] = from[i]; \
+  }
+ELEMENT(8, uint8_t)
+ELEMENT(16, uint16_t)
+ELEMENT(32, uint32_t)
+ELEMENT(64, uint64_t)
+
 DFC_KERNEL(k_turn, dfc_turning) { DFC_EACH(i, p.n) p.to[i] = p.from[p.tally[DFC_TALLY_COUNT] * p.n + i]; }

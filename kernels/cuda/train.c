@@ -62,14 +62,31 @@ bool dfc_decide(void *device, void *tally, void *tally_note, const void *pred, v
 }
 
 bool dfc_choose(void *device, void *tally, void *tally_note, const void *pred, void *pred_note, uint64_t condition,
-                int32_t which) {
+                int32_t which, const dfi_remote_sides *sides) {
   dfc_gpu *g = device;
-  const dfc_choosing p = { .pred = pred, .tally = tally, .handle = condition, .which = DFC_TALLY_SIDES + which };
+  dfc_choosing p = { .pred = pred, .tally = tally, .handle = condition, .which = DFC_TALLY_SIDES + which };
+  if (sides) { p.sides = sides->to; p.at = sides->at; p.width = sides->width; }
   dfc_enter(g);
-  const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, pred_note) && dfc_launch(g, "k_choose", 1, 32, &p);
+  const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, pred_note) && (!sides || dfc_mine(g, sides->note)) &&
+                  dfc_launch(g, "k_choose", 1, 32, &p);
   dfc_leave(g);
   return ok;
 }
+
+/* Elements are moved word by word: as wide as what they consist of, so that any of their addresses will do. */
+static bool element(dfc_gpu *g, const char *what, const dfi_remote_element *e, bool fetches) {
+  const int32_t width = e->width > 8 ? 8 : e->width;
+  const dfc_element p = { .where = e->where, .from = fetches ? NULL : e->own, .to = fetches ? e->own : NULL,
+                          .sum = e->sum, .tally = e->tally, .n = e->n * (e->width / width) };
+  if (!p.n) return true;
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, e->where_note) && dfc_mine(g, e->own_note) && dfc_mine(g, e->sum_note) &&
+                  dfc_mine(g, e->tally_note) && run(g, dfc_width_name(what, width), p.n, &p);
+  dfc_leave(g);
+  return ok;
+}
+bool dfc_fetch(void *device, const dfi_remote_element *e) { return element(device, "fetch", e, true); }
+bool dfc_store(void *device, const dfi_remote_element *e) { return element(device, "store", e, false); }
 
 bool dfc_turn(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
               void *from_note, int64_t n) {

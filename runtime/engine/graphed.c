@@ -148,12 +148,15 @@ static bool has_room(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_m
 
 /* The numbers of the next `many` iterations; to `fed` (NULL: nowhere) those that the GPU reads. Gives how many
    iterations that were: fewer where the loop ends before. */
-static int32_t look_ahead(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
-                          df_value *v, int32_t many, uint64_t *fed) {
-  uint64_t spare[DFI_GRAPHED_NUMBERS];
-  for (int32_t i = 0; i < many; i++)
-    if (!dfi_graphed_numbers(x, l, m, r, v, fed ? fed + i * m->nfed : spare)) return i;
-  return many;
+static int32_t look_ahead(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r, df_value *v,
+                          int32_t many, uint64_t *fed) {
+  for (m->ahead_at = 0; m->ahead_at < many; m->ahead_at++) {
+    const int32_t done = m->njournal;
+    if (dfi_graphed_numbers(x, l, m, r, v, fed ? fed + (int64_t)m->ahead_at * m->nrow : m->spare)) continue;
+    dfi_graphed_undo(m, done);
+    break;
+  }
+  return m->ahead_at;
 }
 
 static void start_numbers(const dfi_graphed_loop *l, const dfi_record *r, df_value *v) {
@@ -162,7 +165,7 @@ static void start_numbers(const dfi_graphed_loop *l, const dfi_record *r, df_val
 
 /* What the host counts and the GPU reads, to where it reads it, after the launches so far. */
 static bool write_numbers(const dfi_graphed_made *m, int32_t most) {
-  const int64_t bytes = (int64_t)sizeof *m->ahead * most * m->nfed;
+  const int64_t bytes = (int64_t)sizeof *m->ahead * most * m->nrow;
   return !bytes || dfi_bytes_copy(m->numbers->data, m->numbers->buffer, m->ahead, NULL, bytes);
 }
 
@@ -186,28 +189,32 @@ static void fit_most(dfi_graphed_made *m, double seconds) {
   else if (seconds > 20e-3 && m->most > FIRST) m->most /= 2;
 }
 
-/* Launches once, from `number` on to what it is `ahead`, `most` iterations. Gives how many iterations that were; -1: it
-   failed. Where the GPU computes the predicate it says so itself, and what comes after its no is not done. */
+/* Launches once, from `number` on to what it is `ahead`, `most` iterations, after `before` others. Gives how many
+   that were; -1: it failed. Where the GPU computes the predicate it says so itself, and what comes after its no is not
+   done. */
 static int64_t launch_once(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number,
-                           const df_value *ahead, int32_t most, int64_t *tally) {
+                           const df_value *ahead, int32_t most, int64_t before, int64_t *tally) {
   const dfi_remote *d = x->plan->devices->at[l->device]->remote;
   const double began = m->again ? dfi_now() : 0;
   bool ok = !m->there || write_tally(m, tally, most);
   ok = ok && write_numbers(m, most) && d->replay(d->device, m->graph) && (!m->there || read_tally(m, tally));
-  if (!ok) {
+  const int64_t n = m->there && ok ? tally[DFI_TALLY_COUNT] : most;
+  if (n == most) memcpy(number, ahead, sizeof *number * l->scope->nslots);
+  else {
+    dfi_graphed_undo(m, 0);
+    look_ahead(x, l, m, r, number, (int32_t)n, NULL);
+  }
+  if (!ok || !dfi_graphed_settle(x, l, m, r, before, n)) {
     if (!x->failed) device_failed(x, l, r);
     return -1;
   }
-  const int64_t n = m->there ? tally[DFI_TALLY_COUNT] : most;
-  if (n == most) memcpy(number, ahead, sizeof *number * l->scope->nslots);
-  else look_ahead(x, l, m, r, number, (int32_t)n, NULL);
   if (m->there) count_sides(x, l, m, tally, n);
   if (m->again && n == most) fit_most(m, dfi_now() - began);
   return n;
 }
 
 /* How many iterations the next launch has; 0: the loop does not go on for so many. */
-static int32_t next_most(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
+static int32_t next_most(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
                          df_value *ahead) {
   if (m->again && x->osr) m->most = 1 + (int32_t)(dfi_engine_dice(x) % 7);
   const int32_t wanted = m->again ? m->most : m->many, most = look_ahead(x, l, m, r, ahead, wanted, m->ahead);
@@ -228,7 +235,7 @@ static int64_t launch_all(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
       x->patience = 0;
       break;
     }
-    const int64_t ran = launch_once(x, l, m, r, number, ahead, most, tally);
+    const int64_t ran = launch_once(x, l, m, r, number, ahead, most, n, tally);
     if (ran < 0) break;
     n += ran;
     m->launches += m->again ? 1 + ran / MANY : 1;
@@ -240,6 +247,7 @@ static int64_t launch_all(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
     const bool enough = (others && slice >= SLICES) || dfi_graphed_stale(l, m);
     if (enough || (x->osr && dfi_engine_dice(x) % 3 == 0)) { x->patience = 0; break; }
   }
+  dfi_graphed_undo(m, 0);
   return n;
 }
 
@@ -294,12 +302,14 @@ static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_mad
   start_numbers(l, r, number);
   /* making a graph is worth some launches of it */
   const int32_t enough = x->osr ? 1 : fits && m->again ? VAIN : fits ? m->many : 2 * many;
-  if (look_ahead(x, l, m, r, number, enough, NULL) < enough) {
+  const int32_t goes_on = look_ahead(x, l, m, r, number, enough, NULL);
+  dfi_graphed_undo(m, 0);
+  if (goes_on < enough) {
     f->tokens_only = !x->osr;              /* its end is near */
     return DFI_GRAPHED_NOT_NOW;
   }
   if (fits) return DFI_GRAPHED_READY;
-  if (m->again) { many = m->nfed ? AGAIN : ENDLESS; m->most = FIRST; }
+  if (m->again) { many = m->nrow ? AGAIN : ENDLESS; m->most = FIRST; }
   return dfi_graphed_capture(x, l, m, r, many);
 }
 
@@ -380,6 +390,7 @@ void dfi_graphed_forget(dfi_plan *p) {
     if (!l->scope) continue;
     for (dfi_graphed_made *m = l->idle, *next; m; m = next) { next = m->next; dfi_graphed_drop(p, l, m); }
     dfi_free(l->step); dfi_free(l->var); dfi_free(l->reason);
+    dfi_free(l->access); dfi_free(l->access_of);
     dfi_free(l->guard); dfi_free(l->guard_of); dfi_free(l->pair_of); dfi_free(l->first_side); dfi_free(l->decides);
     pthread_mutex_destroy(&l->lock);
   }
@@ -397,6 +408,8 @@ static void tell_graph(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
     dfi_text_add(t, "; it computes the predicate, %s",
                  atomic_load(&l->again) ? "for a WHILE node"
                                         : "and has no conditional nodes: some iterations are in vain");
+  const int32_t arrays = atomic_load(&l->arrays);
+  if (arrays) dfi_text_add(t, "; it reads or writes %d element%s an iteration", arrays, arrays == 1 ? "" : "s");
   if (sides) dfi_text_add(t, "; %d IF node%s an iteration", sides, sides == 1 ? "" : "s");
 }
 
@@ -409,6 +422,7 @@ static void tell_loop(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
   else if (launches)
     tell_graph(p, l, t);
   else if (atomic_load(&l->state) == DFI_GRAPHED_COLD) dfi_text_add(t, "tokens: it has not become hot");
+  else if (atomic_load(&l->hindered)) dfi_text_add(t, "tokens: %s", atomic_load(&l->hindered));
   else dfi_text_add(t, "tokens: it ends before a graph of it would be worth making");
   if (l->scope->where && l->scope->where[0]) dfi_text_add(t, "  %s", l->scope->where);
   dfi_text_add(t, "\n");

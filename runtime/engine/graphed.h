@@ -11,12 +11,16 @@
  * take; the host reads how many there were. A device that has no such nodes gets some iterations in a row: after the no
  * the rest of them leave the variables as they are.
  *
+ * TensorArrays are read and written by kernels that are told each iteration's addresses with its numbers.
+ *
  * A cond of the body is an IF node, whose two sides write to one place what the Merge gives on; one whose predicate is
  * the same in all iterations is no more than the side that it takes.
  *
  *   graphed_look.c      can a loop be captured, and in which order do its nodes run? Once for each loop
  *   graphed_numbers.c   which numbers are the host's, and what they are in each iteration
  *   graphed_sides.c     conds: the sides of IF nodes
+ *   graphed_arrays.c    TensorArrays: elements whose addresses the host writes ahead of each launch
+ *   graphed_journal.c   which elements these are, and what does not come to pass
  *   graphed_capture.c   a graph of it is made, or made anew where what it reads lies elsewhere
  *   graphed.c           launching; what became of each loop, in words
  */
@@ -45,6 +49,24 @@ typedef struct dfi_graphed_step { uint32_t node; int32_t group; dfi_graphed_do w
 /* Where pred is `side`, and the guard `parent` holds. Guard 0 always holds; the others come in pairs, side 0 first.
  * nodes: those that are alive under it and under none inside it, Transfers among them. */
 typedef struct dfi_graphed_guard { int32_t parent; uint8_t side; dfi_operand pred; int64_t nodes; } dfi_graphed_guard;
+/* A node that reads or writes one location of an array, which is a variable of the loop, or does not change in it. */
+typedef struct dfi_graphed_access {
+  uint32_t    node;
+  bool        writes;
+  dfi_operand root;
+  atomic_bool adds;              /* to a gradient array, where something was already */
+} dfi_graphed_access;
+/* The same, as it is captured. OFF: it is not. NUMBER: the elements are numbers of the host's. */
+enum { DFI_GRAPHED_OFF = 0, DFI_GRAPHED_NUMBER, DFI_GRAPHED_ELEMENT };
+typedef struct dfi_graphed_site {
+  uint8_t     how, dtype;
+  bool        loose;             /* the GPU alone knows whether it takes place */
+  bool        accumulates, adds;
+  bool        formed;            /* `form` is known: the shape of its elements */
+  dfi_shape   form;
+  int32_t     word;              /* where its words begin, behind the numbers of an iteration */
+  df_tensor  *zeros;             /* owned, or NULL */
+} dfi_graphed_site;
 /* next NULL: it is not kept on */
 typedef struct dfi_graphed_var { const dfi_pnode *enter, *next; } dfi_graphed_var;
 
@@ -84,6 +106,13 @@ typedef struct dfi_graphed_made {
   df_tensor  *numbers;
   uint64_t   *ahead;
   df_tensor  *row;               /* under a WHILE: those of the iteration at hand */
+  dfi_graphed_site *site;        /* by access */
+  int32_t    nwords, nrow;       /* of an iteration: of its accesses; of these and its numbers */
+  uint64_t   *spare;             /* a row that nobody reads */
+  bool        loose;             /* some site is: `sides` says which sides the GPU took, by iteration and pair */
+  df_tensor  *sides;
+  struct dfi_graphed_entry *journal; int32_t njournal, journal_room;   /* what arrays were given ahead of time */
+  int32_t     ahead_at;          /* the iteration, of those ahead, that is looked at */
   int32_t     at;
   df_value   *kept;
 } dfi_graphed_made;
@@ -101,6 +130,9 @@ typedef struct dfi_graphed_loop {
   int32_t    *guard_of;          /* by node */
   int32_t    *pair_of;           /* by node, of a cond's Switch or Merge: its first guard; else -1 */
   uint8_t    *first_side;        /* by node, of a Merge: the side that its first input comes from */
+  dfi_graphed_access *access; int32_t naccess;
+  int32_t    *access_of;         /* by node; -1: none */
+  _Atomic(const char *) hindered;          /* why an iteration was left to the tokens; static */
   uint8_t    *decides;           /* by node, of a Transfer: Switches alone read on the host what it brings */
   uint16_t    device;            /* the GPU */
   const dfi_pnode *kernel;       /* a node there: errors of a launch name it */
@@ -110,6 +142,7 @@ typedef struct dfi_graphed_loop {
   atomic_bool again;             /* which a WHILE node goes by */
   atomic_bool unconditional;     /* the device has no conditional nodes */
   atomic_int  sides;             /* IF nodes of an iteration */
+  atomic_int  arrays;            /* accesses of an iteration */
   atomic_llong launches, iterations, captures;
 } dfi_graphed_loop;
 
@@ -164,7 +197,42 @@ static inline int32_t dfi_graphed_fed(const dfi_graphed_made *m, dfi_operand o) 
   return -1;
 }
 
+/* Where a number is of the iteration whose numbers are in v. */
+const df_value *dfi_graphed_number_at(const dfi_graphed_made *m, const dfi_record *r, const df_value *v, dfi_operand o);
+
+/* ---- graphed_arrays.c ---- */
+/* Does the op read or write one location of an array? */
+static inline bool dfi_graphed_accesses(const df_op *op) {
+  return op->traits & DFO_ARRAY_READS || dfi_writes_array(op);
+}
+/* With `look`: which arrays they are. */
+bool dfi_graphed_find_arrays(const dfi_plan *plan, dfi_graphed_loop *l);
+/* With find_numbers, before all steps, and in the turn of each access: is it the host's, or the GPU's? */
+void dfi_graphed_arrays_begin(const dfi_graphed_loop *l, dfi_graphed_made *m);
+bool dfi_graphed_find_access(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
+                             int32_t which);
+bool dfi_graphed_arrays_fit(const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r);
+struct dfi_tensor_array *dfi_graphed_array(const dfi_record *r, const dfi_graphed_access *a);      /* borrowed */
+/* One of the site's elements has this shape. Is that what it was captured with? Else nothing is known of it yet. */
+bool dfi_graphed_form(dfi_graphed_site *s, int32_t rank, const int64_t *dims);
+bool dfi_graphed_access_captured(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
+                                 int32_t which, df_error *err);
+
+/* ---- graphed_journal.c ---- */
+/* In the turn of access `which`, of iteration m->ahead_at of those ahead: does to the array what tokens would. words:
+ * behind the iteration's numbers. False: tokens are to do the iteration. */
+bool dfi_graphed_access_ahead(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
+                              df_value *v, int32_t which, uint64_t *words);
+/* Takes back what was done ahead, all but the first `to` entries of the journal. */
+void dfi_graphed_undo(dfi_graphed_made *m, int32_t to);
+/* The n iterations have been launched, after `before` others: what was done ahead has come to pass, but for what the
+ * GPU did not do. False: the run has failed, or the device has. */
+bool dfi_graphed_settle(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int64_t before,
+                        int64_t n);
+
 /* ---- graphed_sides.c ---- */
+/* Pairs of guards, and one more for IF nodes that count no cond. */
+static inline int32_t dfi_graphed_pairs(const dfi_graphed_loop *l) { return (l->nguards - 1) / 2 + 1; }
 /* A cond, as it is captured. known: its predicate is the same in all iterations: side `taken` is all there is of it. */
 typedef struct dfi_graphed_side {
   bool        known, taken, counted;       /* counted: an IF node of the iteration at hand says how often it was true */
@@ -207,9 +275,9 @@ static inline bool dfi_graphed_stale(const dfi_graphed_loop *l, const dfi_graphe
 /* All of it goes. */
 void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_made *m);
 /* The numbers of one iteration, from those of the variables in v (by slot): into v, those of the next one. False: the
- * loop does not go on, or tokens are to say what is wrong; the variables in v are as they were. fed[nfed]: those that
- * the GPU reads in this one. */
+ * loop does not go on, or tokens are to say what is wrong; the variables in v are as they were. fed[nrow]: those that
+ * the GPU reads in this one, and where the elements lie that it does. */
 enum { DFI_GRAPHED_NUMBERS = 32 };       /* variables that are numbers of the host's, at most */
-bool dfi_graphed_numbers(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
-                         df_value *v, uint64_t *fed);
+bool dfi_graphed_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r, df_value *v,
+                         uint64_t *fed);
 #endif

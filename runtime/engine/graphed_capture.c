@@ -41,6 +41,7 @@ static df_value value_at(const dfi_record *r, const dfi_graphed_fixed *f) {
 
 static bool same_fixed(const df_value *is, const dfi_graphed_fixed *f) {
   if (is->kind != f->value.kind || is->dtype != f->value.dtype) return false;
+  if (is->kind == DF_HANDLE) return true;  /* an array: dfi_graphed_arrays_fit */
   if (is->kind != DF_TENSOR) return !memcmp(&is->as, &f->value.as, sizeof is->as);
   /* what lies on the host was copied, and may hold something else by now */
   if (dfi_readable(is->as.tensor) && DFI_SPACE(f->at) != DFI_CONSTANT) return false;
@@ -50,7 +51,7 @@ static bool same_fixed(const df_value *is, const dfi_graphed_fixed *f) {
 bool dfi_graphed_fits(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
   if (!m->graph || !m->settled || dfi_graphed_stale(l, m)) return false;
   for (int32_t k = 0; k < l->nvars; k++) if (!same_variable(slot_of(r, l, k), &m->state[k])) return false;
-  bool same = true;
+  bool same = dfi_graphed_arrays_fit(l, m, r);
   for (int32_t i = 0; i < m->nfixed && same; i++) {
     dfi_graphed_fixed *f = &m->fixed[i];
     df_value v = value_at(r, f);
@@ -188,7 +189,7 @@ static bool put_numbers(const dfi_exec *x, dfi_graphed_made *m, dfi_record *r, d
       df_value *slot = operand(r, o);
       if (!dfi_graphed_varies(m, o) || m->fed[q] != DFI_INDEX(o) || slot->kind != DF_SCALAR) continue;
       df_tensor *view = m->again ? dfi_tensor_view(m->row, q, 0, NULL)
-                                 : dfi_tensor_view(m->numbers, m->at * m->nfed + q, 0, NULL);
+                                 : dfi_tensor_view(m->numbers, (int64_t)m->at * m->nrow + q, 0, NULL);
       if (!view) return false;
       m->kept[q] = *slot;
       view->dtype = slot->dtype;
@@ -227,6 +228,7 @@ static bool run_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
   df_value *out = r->base[DFI_ITERATION] + p->out;
   const dfi_operand *in = x->plan->operand + p->in;
   if (t.group >= 0) return run_there(x, m, r, t, err);
+  if (l->access_of[t.node] >= 0) return dfi_graphed_access_captured(x, l, m, r, l->access_of[t.node], err);
   switch ((dfi_kind)p->kind) {
   case DFI_K_NOOP: return true;
   case DFI_K_READ: return read_variable(x, r, p, err);
@@ -371,7 +373,7 @@ static df_tensor *words_new(const dfi_device *d, int64_t n) {
 
 /* Room for the numbers that are written before each launch. */
 static bool make_numbers(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t many) {
-  const int64_t n = (int64_t)many * m->nfed;
+  const int64_t n = (int64_t)many * m->nrow;
   df_tensor_release(m->numbers);
   df_tensor_release(m->row);
   m->numbers = m->row = NULL;
@@ -379,15 +381,28 @@ static bool make_numbers(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_mad
   m->ahead = dfi_xcalloc((size_t)n + 1, sizeof *m->ahead);
   if (n == 0) return true;
   m->numbers = words_new(device_of(x, l), n);
-  if (m->again) m->row = words_new(device_of(x, l), m->nfed);
+  if (m->again) m->row = words_new(device_of(x, l), m->nrow);
   return m->numbers && (m->row || !m->again);
+}
+
+/* And for the sides that the GPU takes, where that decides about arrays. */
+static bool make_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, int32_t many) {
+  df_tensor_release(m->sides);
+  m->sides = m->loose ? words_new(device_of(x, l), (int64_t)many * dfi_graphed_pairs(l)) : NULL;
+  return m->sides || !m->loose;
 }
 
 static bool make_tally(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m) {
   const bool wanted = m->there || l->nguards > 1;
-  m->ntally = DFI_TALLY_SIDES + (l->nguards - 1) / 2 + 1;        /* the last: of IF nodes that count no cond */
+  m->ntally = DFI_TALLY_SIDES + dfi_graphed_pairs(l);            /* the last: of IF nodes that count no cond */
   if (wanted && !m->tally) m->tally = words_new(device_of(x, l), m->ntally);
   return m->tally || !wanted;
+}
+
+/* Of an array it is known only that it is one. */
+static void drop_state(df_value *v) {
+  if (v->kind == DF_TENSOR) dfi_value_drop(v);
+  *v = (df_value){ 0 };
 }
 
 /* Tensors for the variables, as they are in r. */
@@ -397,7 +412,7 @@ static bool make_state(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, co
   for (int32_t k = 0; k < l->nvars; k++) {
     const df_value *is = slot_of(r, l, k);
     if (same_variable(is, &m->state[k])) continue;
-    dfi_value_drop(&m->state[k]);
+    drop_state(&m->state[k]);
     m->state[k] = (df_value){ .kind = is->kind, .dtype = is->dtype };
     if (is->kind != DF_TENSOR) continue;
     dfi_devmem_use(d->arena);
@@ -419,10 +434,6 @@ static void drop_graph(const dfi_device *d, dfi_graphed_made *m) {
 static dfi_graphed_ready variables_ready(dfi_graphed_loop *l, const dfi_device *d, const dfi_record *r) {
   for (int32_t k = 0; k < l->nvars; k++) {
     const df_value *v = slot_of(r, l, k);
-    if (v->kind == DF_HANDLE) {
-      dfi_graphed_refuse(l, l->var[k].enter, "a variable of the loop is an array or a list");
-      return DFI_GRAPHED_NEVER;
-    }
     if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena == d->arena) continue;
     if (r->number == 0) return DFI_GRAPHED_NOT_NOW;
     dfi_graphed_refuse(l, l->var[k].enter, "a variable of the loop does not lie on %s", d->name);
@@ -451,9 +462,9 @@ static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
     return false;
   }
   bool ok = g->open(g->device, again, true) &&
-            (!m->nfed || g->turn(g->device, m->tally->data, dfi_note_of(m->tally->buffer), m->row->data,
+            (!m->nrow || g->turn(g->device, m->tally->data, dfi_note_of(m->tally->buffer), m->row->data,
                                  dfi_note_of(m->row->buffer), m->numbers->data, dfi_note_of(m->numbers->buffer),
-                                 m->nfed));
+                                 m->nrow));
   m->at = 0;
   ok = ok && run_iteration(x, l, m, r, again, &why->err, &why->where);
   why->changed = ok && !same_variables(r, l, m);
@@ -483,6 +494,7 @@ static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
   for (int32_t k = 0; k < l->nvars; k++) {
     df_value *slot = slot_of(r, l, k);
     kept[k] = *slot;
+    if (slot->kind == DF_HANDLE) dfi_handle_retain(slot->as.handle);
     if (slot->kind != DF_TENSOR) continue;
     slot->as.tensor = df_tensor_retain(m->state[k].as.tensor);
   }
@@ -509,10 +521,12 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
     m->message = dfi_xcalloc(l->scope->n + 1, sizeof *m->message);
     m->side = dfi_xcalloc((size_t)l->nguards + 1, sizeof *m->side);
     m->joined = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->joined);
+    m->site = dfi_xcalloc((size_t)l->naccess + 1, sizeof *m->site);
   }
   m->settled = false;
   dfi_graphed_sides(l, m, r);
   if (!dfi_graphed_find_numbers(x, l, m, r)) return DFI_GRAPHED_NEVER;
+  m->spare = dfi_xrealloc(m->spare, sizeof *m->spare * ((size_t)m->nrow + 1));
   m->again = m->there && device_of(x, l)->remote->condition && !atomic_load(&l->unconditional);
   return DFI_GRAPHED_READY;
 }
@@ -520,7 +534,8 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
                                       int32_t many) {
   const dfi_device *d = device_of(x, l);
-  if (!make_state(x, l, m, r) || !make_numbers(x, l, m, many) || !make_tally(x, l, m)) {
+  if (!make_state(x, l, m, r) || !make_numbers(x, l, m, many) || !make_tally(x, l, m) ||
+      !make_sides(x, l, m, many)) {
     dfi_graphed_refuse(l, NULL, "there is no memory on %s for its variables", d->name);
     return DFI_GRAPHED_NEVER;
   }
@@ -557,7 +572,11 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
 
 void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_made *m) {
   drop_graph(p->devices->at[l->device], m);
-  for (int32_t k = 0; m->state && k < l->nvars; k++) dfi_value_drop(&m->state[k]);
+  for (int32_t k = 0; m->state && k < l->nvars; k++) drop_state(&m->state[k]);
+  if (m->site) dfi_graphed_arrays_begin(l, m);
+  df_assert(!m->njournal);
+  dfi_free(m->site); dfi_free(m->spare); dfi_free(m->journal);
+  df_tensor_release(m->sides);
   forget_fixed(m);
   dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->fixed); dfi_free(m->message);
   dfi_free(m->fed); dfi_free(m->kept); dfi_free(m->ahead);

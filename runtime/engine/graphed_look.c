@@ -24,7 +24,8 @@ static const dfi_device *device_of(const dfi_plan *p, const dfi_pnode *n) { retu
 static bool computes(const dfi_plan *plan, dfi_graphed_loop *l, const dfi_pnode *p) {
   const df_op *op = p->op;
   const dfi_device *d = device_of(plan, p);
-  if (p->has_handle || p->reads) return dfi_graphed_refuse(l, p, "it works on a variable, an array or a list");
+  if (dfi_graphed_accesses(op) && (d->remote ? d->remote->capture != NULL : !d->arena)) return true;
+  if (p->has_handle || p->reads) return dfi_graphed_refuse(l, p, "it works on a variable, a list or a whole array");
   if (op->stateful || op->effect || op->ordered || op->waits || (op->traits & (DFO_RANDOM | DFO_HOST | DFO_TELLS)))
     return dfi_graphed_refuse(l, p, op->traits & DFO_RANDOM ? "it draws random numbers"
                                                             : "it has effects, or reads what others change");
@@ -328,11 +329,12 @@ bool dfi_graphed_look(const dfi_plan *plan, dfi_graphed_loop *l) {
   l->first_side = dfi_xcalloc(s->n + 1, sizeof *l->first_side);
   l->decides = dfi_xcalloc(s->n + 1, sizeof *l->decides);
   find_variables(l, plan);
+  bool ok = dfi_graphed_find_arrays(plan, l);
   for (int32_t k = 0; k < l->nvars; k++) w.there[l->var[k].enter->out] = true;
   for (uint32_t i = 0; i < s->ncopies; i++) w.there[s->copies[i].slot] = true;
   find_makers(&w);
   find_deciding(&w);
-  const bool ok = find_predicate(&w) && find_guards(&w) && in_order(&w);
+  ok = ok && find_predicate(&w) && find_guards(&w) && in_order(&w);
   dfi_free(w.there); dfi_free(w.ran); dfi_free(w.maker); dfi_free(w.missing);
   dfi_free(w.arrived); dfi_free(w.ready); dfi_free(w.joined);
   return ok;

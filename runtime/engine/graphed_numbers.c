@@ -72,6 +72,7 @@ static bool find_number(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made
   const dfi_pnode *p = r->nodes + t.node;
   const dfi_operand *in = x->plan->operand + p->in;
   const int32_t pair = p->kind == DFI_K_SWITCH ? dfi_graphed_pair(l, x->plan, p) : -1;
+  if (l->access_of[t.node] >= 0) return dfi_graphed_find_access(x, l, m, r, l->access_of[t.node]);
   const bool passes = p->kind == DFI_K_SWITCH || p->kind == DFI_K_TRANSFER || p->kind == DFI_K_CONST;
   const bool counts = p->kind == DFI_K_SCALAR && t.group < 0 && all_on_host(x, m, r, p);
   if (passes ? p->nin && dfi_graphed_on_host(m, r, in[0]) : counts) {
@@ -111,6 +112,7 @@ bool dfi_graphed_find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
   memset(m->host, 0, s->nslots);
   memset(m->varies, 0, s->nslots);
   m->nfed = 0;
+  dfi_graphed_arrays_begin(l, m);
   for (uint32_t i = 0; i < s->ncopies; i++) m->host[s->copies[i].slot] = DFI_GRAPHED_HELD;
   for (int32_t k = 0; k < l->nvars; k++)
     if (slot_of(r, l, k)->kind == DF_SCALAR) {
@@ -130,12 +132,16 @@ bool dfi_graphed_find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
     const bool merges = t.group < 0 && (r->nodes + t.node)->kind == DFI_K_MERGE;
     if (!(merges ? find_merged(x, l, m, r, t) : find_number(x, l, m, r, t))) return false;
   }
+  m->nrow = m->nfed + m->nwords;
   int32_t numbers = 0;
   for (int32_t k = 0; k < l->nvars; k++) numbers += m->host[l->var[k].enter->out] != 0;
   if (numbers > DFI_GRAPHED_NUMBERS || m->nfed > DFI_GRAPHED_NUMBERS)
     return dfi_graphed_refuse(l, NULL, "it has more than %d numbers", DFI_GRAPHED_NUMBERS);
   m->there = !dfi_graphed_on_host(m, r, l->pred);
   atomic_store(&l->there, m->there);
+  int32_t arrays = 0;
+  for (int32_t i = 0; i < l->naccess; i++) arrays += m->site[i].how == DFI_GRAPHED_ELEMENT;
+  atomic_store(&l->arrays, arrays);
   atomic_store(&l->sides, sides);
   return !m->there || predicate_there(x, l, r);
 }
@@ -143,7 +149,8 @@ bool dfi_graphed_find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
 /* ---- what they are -------------------------------------------------------------------------------------------- */
 
 /* Numbers that every record holds lie there; others in v. */
-static const df_value *number_at(const dfi_graphed_made *m, const dfi_record *r, const df_value *v, dfi_operand o) {
+const df_value *dfi_graphed_number_at(const dfi_graphed_made *m, const dfi_record *r, const df_value *v,
+                                      dfi_operand o) {
   return DFI_SPACE(o) == DFI_ITERATION && m->host[DFI_INDEX(o)] == DFI_GRAPHED_COMPUTED ? &v[DFI_INDEX(o)]
                                                                                         : operand(r, o);
 }
@@ -158,17 +165,17 @@ static bool compute(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_grap
   if (p->kind == DFI_K_MERGE) {
     const int32_t pair = dfi_graphed_pair_of_merge(l, t.node);
     const dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
-    const bool side = s->known ? s->taken : number_at(m, r, v, l->guard[pair].pred)->as.u8 != 0;
-    v[to] = *number_at(m, r, v, in[dfi_graphed_merge_input(l, t.node, side)]);
+    const bool side = s->known ? s->taken : dfi_graphed_number_at(m, r, v, l->guard[pair].pred)->as.u8 != 0;
+    v[to] = *dfi_graphed_number_at(m, r, v, in[dfi_graphed_merge_input(l, t.node, side)]);
     return true;
   }
-  const df_value *a = number_at(m, r, v, in[0]);
+  const df_value *a = dfi_graphed_number_at(m, r, v, in[0]);
   if (p->kind != DFI_K_SCALAR) {
     v[to] = *a;
     if (p->kind == DFI_K_SWITCH) v[p->out] = *a;
     return true;
   }
-  if (!p->scalar(&v[to], a, number_at(m, r, v, in[1]), number_at(m, r, v, in[2]))) return false;
+  if (!p->scalar(&v[to], a, dfi_graphed_number_at(m, r, v, in[1]), dfi_graphed_number_at(m, r, v, in[2]))) return false;
   v[to].kind = DF_SCALAR;
   v[to].dtype = p->out_dtype;
   return true;
@@ -182,24 +189,36 @@ static int32_t skip(const dfi_graphed_loop *l, const dfi_graphed_made *m, const 
   if (known > i || (t.what != DFI_GRAPHED_OPEN && t.what != DFI_GRAPHED_OTHERWISE)) return known;
   const dfi_operand pred = l->guard[t.node].pred;
   if (!dfi_graphed_on_host(m, r, pred)) return i;
-  const bool yes = number_at(m, r, v, pred)->as.u8 != 0;
+  const bool yes = dfi_graphed_number_at(m, r, v, pred)->as.u8 != 0;
   return yes == (t.what == DFI_GRAPHED_OPEN) ? i : dfi_graphed_side_ends(l, i);
 }
 
-bool dfi_graphed_numbers(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r,
-                         df_value *v, uint64_t *fed) {
+/* Has step i just found that the loop does not go on? */
+static bool ends(const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r, const df_value *v,
+                 int32_t i) {
+  const dfi_pnode *p = r->nodes + l->step[i].node;
+  return !m->there && l->step[i].group < 0 && p->nout && p->out == l->pred && !v[p->out].as.u8 &&
+         m->host[p->out] == DFI_GRAPHED_COMPUTED;
+}
+
+bool dfi_graphed_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r, df_value *v,
+                         uint64_t *fed) {
   df_value next[DFI_GRAPHED_NUMBERS];
   int32_t n = 0;
   for (int32_t i = 0; i < l->nsteps; i++) {
     const int32_t to = skip(l, m, r, v, i);
     if (to > i) { i = to - 1; continue; }
-    if (l->step[i].what == DFI_GRAPHED_RUN && !compute(x, l, m, r, v, l->step[i])) return false;
+    if (l->step[i].what != DFI_GRAPHED_RUN) continue;
+    const int32_t a = l->access_of[l->step[i].node];
+    if (!(a < 0 ? compute(x, l, m, r, v, l->step[i]) : dfi_graphed_access_ahead(x, l, m, r, v, a, fed + m->nfed)) ||
+        ends(l, m, r, v, i))
+      return false;
   }
-  if (!m->there && !number_at(m, r, v, l->pred)->as.u8) return false;
-  for (int32_t q = 0; q < m->nfed; q++) fed[q] = number_at(m, r, v, m->fed[q])->as.u64;
+  if (!m->there && !dfi_graphed_number_at(m, r, v, l->pred)->as.u8) return false;
+  for (int32_t q = 0; q < m->nfed; q++) fed[q] = dfi_graphed_number_at(m, r, v, m->fed[q])->as.u64;
   for (int32_t k = 0; k < l->nvars; k++)                 /* all are read before one is written */
     if (m->host[l->var[k].enter->out] && l->var[k].next)
-      next[n++] = *number_at(m, r, v, x->plan->operand[l->var[k].next->in]);
+      next[n++] = *dfi_graphed_number_at(m, r, v, x->plan->operand[l->var[k].next->in]);
   n = 0;
   for (int32_t k = 0; k < l->nvars; k++)
     if (m->host[l->var[k].enter->out] && l->var[k].next) v[l->var[k].enter->out] = next[n++];

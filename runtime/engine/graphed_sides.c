@@ -86,7 +86,7 @@ static bool open_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
   const void *data = NULL;
   void *note = NULL;
   if (dfi_graphed_on_host(m, r, pred) && q >= 0) {
-    data = (const int64_t *)at->data + (m->again ? q : (int64_t)m->at * m->nfed + q);
+    data = (const int64_t *)at->data + (m->again ? q : (int64_t)m->at * m->nrow + q);
     note = dfi_note_of(at->buffer);
   } else if (s->pred.kind == DF_TENSOR && !s->pred.as.tensor->rank && !dfi_readable(s->pred.as.tensor)) {
     data = s->pred.as.tensor->data;
@@ -96,8 +96,12 @@ static bool open_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
   const uint64_t c = g->condition ? g->condition(g->device, false) : 0;
   if (!c) return refused(err, "a cond, and the device's graphs have no conditional nodes, or none so deep");
   const int32_t which = (s->counted ? l->nguards - 1 : pair - 1) / 2;
+  const dfi_remote_sides sides = { .to = m->loose ? m->sides->data : NULL, .at = m->again ? -1 : m->at,
+                                   .note = m->loose ? dfi_note_of(m->sides->buffer) : NULL,
+                                   .width = dfi_graphed_pairs(l) };
   s->counted = true;
-  return (g->choose(g->device, m->tally->data, dfi_note_of(m->tally->buffer), data, note, c, which) &&
+  return (g->choose(g->device, m->tally->data, dfi_note_of(m->tally->buffer), data, note, c, which,
+                    m->loose ? &sides : NULL) &&
           g->open(g->device, c, false)) || refused(err, "the predicate cannot be looked at");
 }
 
@@ -117,7 +121,7 @@ static bool bring(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphe
                   df_value *v) {
   const int32_t q = dfi_graphed_varies(m, from) ? dfi_graphed_fed(m, from) : -1;
   df_tensor *t = q < 0 ? sent(x, l, v)
-                       : dfi_tensor_view(m->again ? m->row : m->numbers, m->again ? q : (int64_t)m->at * m->nfed + q, 0,
+                       : dfi_tensor_view(m->again ? m->row : m->numbers, m->again ? q : (int64_t)m->at * m->nrow + q, 0,
                                          NULL);
   if (!t) return false;
   t->dtype = v->dtype;
@@ -151,6 +155,14 @@ static bool give(dfi_exec *x, const dfi_graphed_loop *l, df_value *joined, df_va
   return ok;
 }
 
+/* The same for an array, which both sides hand on. */
+static bool give_array(df_value *joined, df_value v, df_error *err) {
+  const bool same = joined->kind == DF_EMPTY || (joined->kind == DF_HANDLE && joined->as.handle == v.as.handle);
+  if (joined->kind == DF_EMPTY) *joined = v;
+  else dfi_value_drop(&v);
+  return same || refused(err, "a cond that chooses between arrays");
+}
+
 static bool join(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
                  df_error *err) {
   const dfi_pnode *p = r->nodes + t.node;
@@ -164,8 +176,8 @@ static bool join(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_reco
   }
   const bool here = v.kind != DF_TENSOR || dfi_readable(v.as.tensor);
   const char *why = NULL;
-  if (v.kind == DF_HANDLE) why = "a cond that gives an array or a list";
-  else if (here && v.kind == DF_TENSOR && v.as.tensor->rank) why = "a cond whose value lies on the host";
+  if (v.kind == DF_HANDLE) return give_array(joined, v, err);
+  if (here && v.kind == DF_TENSOR && v.as.tensor->rank) why = "a cond whose value lies on the host";
   else if (here && !bring(x, l, m, from, &v)) why = "there is no memory for what a cond gives";
   if (why) { dfi_value_drop(&v); return refused(err, why); }
   return give(x, l, joined, v, err);

@@ -73,6 +73,7 @@ static void drop_chunk(dfi_tensor_array *a, int64_t c) {
 static void end(dfi_tensor_array *a) {
   for (int32_t c = 0; c < a->nchunks; c++) drop_chunk(a, c);
   df_tensor_release(a->whole);
+  df_tensor_release(a->flat);
   for (dfi_tensor_array *g = a->gradients, *next; g; g = next) {
     next = g->next;
     df_assert(g->base.refs == 0);
@@ -327,6 +328,95 @@ bool dfi_tensor_array_put_back(dfi_tensor_array *a, int64_t i, const df_value *v
   return true;
 }
 
+void dfi_tensor_array_unwrite(dfi_tensor_array *a, int64_t i, int64_t size) {
+  void *cell;
+  uint8_t *state = slot_find(a, i, &cell);
+  df_assert(state && *state == DFI_SLOT_WRITTEN);
+  if (a->store == DFI_STORE_TENSORS) df_tensor_release(*(df_tensor **)cell);
+  *state = DFI_SLOT_EMPTY;
+  a->size = size;
+}
+
+void dfi_tensor_array_unclear(dfi_tensor_array *a, int64_t i, df_tensor *t) {
+  void *cell;
+  uint8_t *state = slot_find(a, i, &cell);
+  df_assert(state && *state == DFI_SLOT_CLEARED && (t == NULL) == dfi_packed(a));
+  if (t) {
+    dfi_free(*(dfi_shape **)cell);
+    *(df_tensor **)cell = t;
+  }
+  *state = DFI_SLOT_WRITTEN;
+}
+
+/* ---- side by side ------------------------------------------------------------------------------ */
+
+enum { FLAT_ROWS = 64, FLAT_ALIGN = 64 };
+
+/* Elements from one row to the next: rows of 64 bytes and more are aligned as kernel.h promises. */
+static int64_t flat_step(const dfi_tensor_array *a, int64_t size) {
+  const int64_t width = dfi_dtype_size[a->dtype], bytes = size * width;
+  return bytes < FLAT_ALIGN || FLAT_ALIGN % width ? size : (bytes + FLAT_ALIGN - 1) / FLAT_ALIGN * FLAT_ALIGN / width;
+}
+
+static df_tensor *flat_row(const dfi_tensor_array *a, int64_t i, int32_t rank, const int64_t *dims) {
+  return dfi_tensor_view(a->flat, (i - a->flat_first) * a->flat->dims[1], rank, dims);
+}
+static bool in_flat(const dfi_tensor_array *a, int64_t i, int64_t size) {
+  return a->flat && i >= a->flat_first && i - a->flat_first < a->flat->dims[0] &&
+         a->flat->dims[1] == flat_step(a, size);
+}
+
+/* As t, where the array has room for it; NULL: it has none, or t is not such a tensor. Owned. */
+static df_tensor *flattened(const dfi_tensor_array *a, int64_t i, const df_tensor *t) {
+  if (!in_flat(a, i, t->size) || t->buffer->arena != a->flat->buffer->arena || t->buffer == a->flat->buffer)
+    return NULL;
+  df_tensor *to = flat_row(a, i, t->rank, t->dims);
+  if (to && dfi_bytes_copy(to->data, to->buffer, t->data, t->buffer, t->size * dfi_dtype_size[t->dtype])) return to;
+  df_tensor_release(to);
+  return NULL;
+}
+
+void dfi_tensor_array_together(dfi_tensor_array *a) {
+  if (!a->scattered) return;
+  a->scattered = false;
+  for (int32_t c = 0; c < a->nchunks && a->store == DFI_STORE_TENSORS; c++) {
+    if (!a->chunk[c]) continue;
+    const int64_t n = dfi_chunk_slots(a, c), begin = dfi_chunk_begin(a, c);
+    const uint8_t *state = dfi_chunk_states(a, c);
+    for (int64_t i = 0; (i = next_used(state, i, n)) < n; i++) {
+      df_tensor **cell = (df_tensor **)a->chunk[c] + i;
+      df_tensor *t = state[i] == DFI_SLOT_WRITTEN ? flattened(a, begin + i, *cell) : NULL;
+      if (!t) continue;
+      df_tensor_release(*cell);
+      *cell = t;
+    }
+  }
+}
+
+static bool flat_make(dfi_tensor_array *a, int64_t first, int64_t rows, int64_t step) {
+  df_tensor *t = dfi_tensor_make(a->dtype, 2, (int64_t[]){ rows, step });
+  if (!t) return false;
+  df_tensor_release(a->flat);
+  a->flat = t;
+  a->flat_first = first;
+  return true;
+}
+
+df_tensor *dfi_tensor_array_place(dfi_tensor_array *a, int64_t i, const dfi_shape *shape) {
+  const int64_t size = dfi_shape_size(shape), step = flat_step(a, size), all = dfi_tensor_array_size(a);
+  if (!size) return dfi_tensor_make(a->dtype, shape->rank, shape->dims);
+  if (!in_flat(a, i, size)) {
+    const bool first = !a->flat && (!a->dynamic || a->accumulates) && i < all;
+    if (first && flat_make(a, 0, all, step)) a->scattered = true;
+    else {
+      const int64_t had = a->flat ? a->flat->dims[0] : 0, rows = had < FLAT_ROWS / 2 ? FLAT_ROWS : 2 * had;
+      const int64_t from = a->flat && i < a->flat_first ? i - rows + 1 : i;
+      if (!flat_make(a, from > 0 ? from : 0, rows, step)) return NULL;
+    }
+  }
+  return flat_row(a, i, shape->rank, shape->dims);
+}
+
 /* ---- writing ----------------------------------------------------------------------------------- */
 
 static dfi_shape value_shape(const df_value *v) {
@@ -516,7 +606,8 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
     if (!t) return no_memory(a, err);
     *(df_tensor **)cell = t;
   } else if (v->kind == DF_TENSOR) {
-    *(df_tensor **)cell = df_tensor_retain(v->as.tensor);
+    df_tensor *beside = DFI_UNLIKELY(a->flat) && v->as.tensor->buffer ? flattened(a, i, v->as.tensor) : NULL;
+    *(df_tensor **)cell = beside ? beside : df_tensor_retain(v->as.tensor);
   } else {
     *(void **)cell = dfi_handle_retain(v->as.handle);
   }

@@ -6,6 +6,7 @@
  *   tensors  references
  *   handles  other arrays
  *   whole    locations 0 … rows - 1 are the rows of one tensor that was unstacked; no copy was made
+ *   flat     tensors, one behind the other in one piece of a device's memory: where graphs write (engine/graphed.h)
  * Packed elements and references lie in chunks that never move: a few small ones first, then 4096 locations each.
  *
  * A gradient array belongs to a forward array. It is as long as that one, adds up what is written to a location, and
@@ -49,6 +50,9 @@ struct dfi_tensor_array {
   void      **chunk;             /* `few`, or owned; NULL where nothing was written yet */
   void       *few[10];           /* chunks of the first 8192 locations at least: most arrays need no more */
   df_tensor  *whole;             /* owned, or NULL */
+  df_tensor  *flat;              /* owned, or NULL: [rows, elements] of a device's: dfi_tensor_array_place */
+  int64_t     flat_first;        /* the location of its row 0 */
+  bool        scattered;         /* it has room for elements that lie elsewhere: dfi_tensor_array_together */
   const char *name;              /* borrowed from the graph; "" for none */
   df_node    *node;              /* the TensorArray op that made it, whose name stands in for `name`; may be NULL */
   dfi_tensor_array *forward;     /* of a gradient array: one reference while this one has any */
@@ -84,6 +88,15 @@ int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_sha
 /* out owned. */
 int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err);
 
+/* Where element i, a tensor of this shape, is to lie in the arena that is this thread's: in memory that the array has
+ * for many of them, row by row, so that they need not be copied to be stacked. Owned; NULL: no memory. */
+df_tensor *dfi_tensor_array_place(dfi_tensor_array *a, int64_t i, const dfi_shape *shape);
+/* Elements that were written before come to lie there, too, unless that has been done. */
+void dfi_tensor_array_together(dfi_tensor_array *a);
+/* For who looks ahead (engine/graphed_arrays.c). A write to location i is taken back, of an array that had `size`
+ * locations; a read that cleared it, of t (consumed; NULL: a number); a tensor is put in the place of another one. */
+void dfi_tensor_array_unwrite(dfi_tensor_array *a, int64_t i, int64_t size);
+void dfi_tensor_array_unclear(dfi_tensor_array *a, int64_t i, df_tensor *t);
 /* What location i, one of the array's, is: DFI_SLOT_… */
 uint8_t dfi_tensor_array_state(const dfi_tensor_array *a, int64_t i);
 

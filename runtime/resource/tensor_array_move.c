@@ -102,14 +102,31 @@ static df_tensor *shared_rows(const dfi_tensor_array *a, int64_t n, int32_t rank
 
 typedef struct gathering { const dfi_tensor_array *a; const df_tensor *index; df_tensor *to; int64_t row; } gathering;
 
+static void look_at(const gathering *g, int64_t i, dfi_element *e) {
+  dfi_element_look(g->a, g->index ? dfk_index(g->index, i) : i, e);
+}
+
+/* Elements from i on, before `end`, that lie one behind the other as they are to lie: how many? At least the first, e.
+   */
+static int64_t in_one_piece(const gathering *g, const dfi_element *e, int64_t i, int64_t end, int64_t bytes) {
+  int64_t n = 1;
+  dfi_element next;
+  for (; i + n < end; n++) {
+    look_at(g, i + n, &next);
+    if (next.in != e->in || next.data != (const char *)e->data + n * bytes) break;
+  }
+  return n;
+}
+
 static void gather_rows(void *arg, int64_t begin, int64_t end) {
   const gathering *g = arg;
   int64_t bytes = g->row * dfi_dtype_size[g->to->dtype];
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin, n = 1; i < end; i += n) {
     dfi_element e;
     char *at = (char *)g->to->data + i * bytes;
-    dfi_element_look(g->a, g->index ? dfk_index(g->index, i) : i, &e);
-    if (e.data) dfi_bytes_copy(at, g->to->buffer, e.data, e.in, bytes);
+    look_at(g, i, &e);
+    n = e.data && e.in ? in_one_piece(g, &e, i, end, bytes) : 1;
+    if (e.data) dfi_bytes_copy(at, g->to->buffer, e.data, e.in, n * bytes);
     else dfi_bytes_zero(at, g->to->buffer, bytes);
   }
 }

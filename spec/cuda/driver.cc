@@ -5,7 +5,8 @@
  *              again) or a seeded chance lets it; then no more than what it hangs on, and now and then something else
  *   memory     each allocation has pages of its own, which nobody may touch but the operation that was given it, while
  *              that runs: the host's reads, reads past the end, of what was freed, and of what the kernel was not
- *              given, fault, and are reported. Fresh and freed memory holds 0xff bytes (NaN)
+ *              given, fault, and are reported. Fresh and freed memory holds 0xff bytes (NaN). What k_fetch_ and k_store_
+ *              kernels are given besides is what the first word of their first argument leads to when they run
  *   order      operations carry vector clocks (streams, events, what the host has waited for). Two that touch one
  *              allocation, one of them writing, with no order between them, are reported with both places; so is
  *              memory that is freed while an operation that is not before it still wants it, and anything after that
@@ -74,6 +75,7 @@ struct operation {
   std::function<std::string()> run;
   std::shared_ptr<nodes> graph;                            /* it is a launch of a graph */
   bool hangs = false;                                    /* it never comes to an end */
+  const uint64_t *through = nullptr;                     /* where the address of more that it touches will lie */
 };
 struct capture;
 struct condition;
@@ -131,6 +133,7 @@ static struct {
   std::string fault;                                     /* "illegal", "lost", "hang" or "product" */
   uint64_t fault_at = 0, launches = 0;
   bool next_hangs = false;                               /* what is enqueued now */
+  const uint64_t *next_through = nullptr;
 } d;
 static thread_local CUcontext current;
 
@@ -191,6 +194,10 @@ static allocation *allocation_at(const void *p) {
 static std::string text_of(const allocation *a) {
   if (a->condition) return "a condition";
   return "allocation " + std::to_string(a->number) + " of " + std::to_string(a->bytes) + " bytes";
+}
+static std::string of_another(const allocation *a, int device) {
+  return text_of(a) + " is GPU " + std::to_string(a->device) + "'s, and GPU " + std::to_string(device) +
+         " has no way to it";
 }
 static void allow(allocation *a, bool yes) { mprotect(a->page, a->pages, yes ? PROT_READ | PROT_WRITE : PROT_NONE); }
 
@@ -299,9 +306,24 @@ static void note_touch(operation &o, allocation *a, bool writes) {
   }
 }
 
+/* The operation's turn has come: what the address leads to that it finds in memory is its own, too. */
+static std::string follow(operation &o) {
+  allocation *a = allocation_at(o.through);
+  if (!a || a->is != allocation::LIVE) return "";        /* told of below */
+  allow(a, true);
+  void *p = (void *)*o.through;
+  allow(a, false);
+  allocation *led = (char *)p < d.heap || (char *)p >= d.heap_end ? nullptr : allocation_at(p);
+  if (!led) return o.what + " is led to " + text_of_address(p);
+  if (led->device != a->device) return o.what + " is led to memory: " + of_another(led, a->device);
+  for (auto &t : o.touches) if (t.first == led) return "";
+  o.touches.push_back({ led, 3 });
+  return "";
+}
+
 static void run_operation(operation &o) {
   if (d.sticky) return;
-  std::string wrong;
+  std::string wrong = o.through ? follow(o) : "";
   std::vector<uint64_t> sums;
   for (auto &t : o.touches) {
     if (t.first->is == allocation::GONE) wrong = o.what + " uses " + text_of(t.first) + " after it was freed by " + t.first->freed_by;
@@ -369,6 +391,7 @@ static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::
   o.touches = std::move(touches);
   o.run = std::move(run);
   o.hangs = d.next_hangs;
+  o.through = d.next_through;
   for (auto &t : o.touches) {
     touch mine;
     mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
@@ -388,10 +411,6 @@ static pinned *pinned_at(const void *p, size_t bytes) {
   if (it == d.pins.begin()) return nullptr;
   pinned &b = std::prev(it)->second;
   return (char *)p + bytes <= b.at + b.bytes ? &b : nullptr;
-}
-static std::string of_another(const allocation *a, int device) {
-  return text_of(a) + " is GPU " + std::to_string(a->device) + "'s, and GPU " + std::to_string(device) +
-         " has no way to it";
 }
 /* The allocation that [p, p + bytes) is a part of; NULL: misuse, reported. */
 static allocation *part_of(const char *call, CUdeviceptr p, size_t bytes, int device) {
@@ -912,6 +931,7 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
   const uint64_t random = chance();
   const int device = stream->device;
   d.next_hangs = fault && d.fault == "hang";
+  if (!strncmp(k->name, "k_fetch_", 8) || !strncmp(k->name, "k_store_", 8)) memcpy(&d.next_through, bytes->data(), 8);
   enqueue_whole(stream, std::string("kernel `") + k->name + "`", touches, [=]() {
     if (fault && d.fault == "illegal") return std::string("kernel `") + k->name + "` touched what is not its own: DFLOW_STRICT_FAULT";
     const std::string wrong = strict_grid_run(k, bytes->data(), blocks, block, random);
@@ -919,6 +939,7 @@ API cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int 
     return std::string("kernel `") + k->name + "`: " + wrong;
   });
   d.next_hangs = false;
+  d.next_through = nullptr;
   return d.sticky;
 }
 

@@ -30,6 +30,7 @@ struct node {
   std::vector<std::pair<allocation *, int>> touches;
   std::function<std::string()> run;
   std::function<void()> launched;                        /* what it looks at when its graph is launched; may be empty */
+  const uint64_t *through = nullptr;                     /* see operation */
   std::set<size_t> after;
   std::shared_ptr<conditional> chooses;                  /* it is a conditional node */
 };
@@ -103,6 +104,7 @@ static void keep_node(CUstream s, const std::string &what, std::vector<std::pair
   n.run = std::move(run);
   n.launched = std::move(launched);
   n.after = s->tail;
+  n.through = d.next_through;
   for (auto &t : n.touches)
     if (t.first->freed)
       report(n.what + " is given " + text_of(t.first) + " after it was freed by " + t.first->freed_by);
@@ -194,6 +196,7 @@ static touched run_node(operation &o, const node &n) {
   part.what = n.what + ", launched by " + o.what;
   part.touches = n.touches;
   part.run = n.run;
+  part.through = n.through;
   conditions_set.clear();
   run_operation(part);
   add_touched(part.touches, conditions_set);

@@ -291,6 +291,21 @@ static CUdeviceptr twos() {
   return x;
 }
 
+/* 16 floats at `own`, behind which lies the address of an element, are brought from there, or there. */
+static void lead(CUdeviceptr own, CUdeviceptr to) {
+  uint64_t *word = (uint64_t *)pin(16);
+  word[0] = to; word[1] = 0;
+  symbol_cuMemcpyHtoDAsync(own + 64, word, 16, one);
+}
+static void element(const char *kernel, CUdeviceptr own) {
+  dfc_element p;
+  memset(&p, 0, sizeof p);
+  p.where = (const uint64_t *)(uintptr_t)(own + 64);
+  p.from = p.to = (void *)(uintptr_t)own;
+  p.n = 16;
+  launch(kernel, &p, one);
+}
+
 struct beast { const char *name, *says; void (*run)(); };        /* says "": it is a right program */
 static const beast zoo[] = {
   { "a right program", "", [] {
@@ -924,6 +939,52 @@ static const beast zoo[] = {
       }, x);
       symbol_cuGraphLaunch(e, one);
       if (first_of(x) != 2) abort();
+      all_over();
+    } },
+  { "elements whose addresses are read when the graph runs", "", [] {
+      CUdeviceptr x = twos(), y = get(128);
+      CUgraphExec e = graph_of([](CUdeviceptr y) { element("k_fetch_32", y); element("k_store_32", y); }, y);
+      lead(y, x);
+      symbol_cuGraphLaunch(e, one);
+      if (first_of(y) != 2) abort();
+      all_over();
+    } },
+  { "an element whose address nobody wrote", "is led to address 0xffffffffffffffff", [] {
+      CUdeviceptr y = get(128);
+      CUgraphExec e = graph_of([](CUdeviceptr y) { element("k_fetch_32", y); }, y);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "an element that was freed", "after it was freed", [] {
+      CUdeviceptr x = twos(), y = get(128);
+      CUgraphExec e = graph_of([](CUdeviceptr y) { element("k_fetch_32", y); }, y);
+      lead(y, x);
+      drop(x);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "an element of another GPU's", "has no way to it", [] {
+      CUdeviceptr x = get_there(64), y = get(128);
+      CUgraphExec e = graph_of([](CUdeviceptr y) { element("k_fetch_32", y); }, y);
+      lead(y, x);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "an element that another stream still writes", "an event is missing", [] {
+      CUdeviceptr x = twos(), y = get(128);
+      CUgraphExec e = graph_of([](CUdeviceptr y) { element("k_fetch_32", y); }, y);
+      lead(y, x);
+      order(one, two);
+      neg(x, x, 16, two);
+      symbol_cuGraphLaunch(e, one);
+      all_over();
+    } },
+  { "an element past the end of its memory", "touches", [] {
+      CUdeviceptr x = twos(), y = get(128);
+      CUgraphExec e = graph_of([](CUdeviceptr y) { element("k_store_32", y); }, y);
+      zero(y, 64);
+      lead(y, x + 4096 - 32);
+      symbol_cuGraphLaunch(e, one);
       all_over();
     } },
   { "a WHILE whose body does not set its condition", "never ends", [] {

@@ -1,68 +1,8 @@
 -- gpu_loops_spec.lua: loops that gpu:0 runs as graphs: the numbers, counts and errors of the token engine, on the strict driver of spec/cuda, which
 -- runs a graph's nodes in any order that its edges allow and reports memory that is not the graph's any more.
 
-local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
-local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
-local sentence = here and it or pending
--- gpu-check reads this file too, on the GPU that there is
-local hardware = os.getenv 'DFLOW_DEFAULT_DEVICE' == 'gpu:0' and (os.getenv 'DFLOW_CUDA_DRIVER' or '') == ''
-local driver = hardware and '' or 'DFLOW_CUDA_DRIVER=strict '
-
--- Every program begins with this: `loop` builds a while_loop of `trips` on gpu:0, `both` runs it under tokens and as a graph and compares bits and
--- counts, and says how the loop ran.
-local prelude = [[
-local support = require 'spec.support'
-local w = df.constant({ { 0.5, -0.3 }, { 0.2, 0.8 } })
-local x0 = df.constant({ { 1.0, 2.0 } })
-local one = df.device('gpu:0', function() return df.placeholder('float32', { 1, 1 }) end)        -- so that what it goes into is there
-local fed = df.run(df.constant({ { 1.0 } }))
-local y0, z0 = df.device('gpu:0', function() return x0 * one, x0 * one * 3 end)
-local function loop(trips, body, vars, options)
-  return df.device('gpu:0', function()
-    return { df.while_loop(function(i) return i:lt(trips) end, body, vars, options) }
-  end)
-end
-local function under(engine, fetches, feeds, runs)
-  local s = df.Session{ engine = engine }
-  local found
-  feeds = feeds or {}
-  feeds[one] = fed
-  for _ = 1, runs or 1 do found = s:run(fetches, feeds) end
-  local c, how = s:stats(), s:native()
-  local moved = {}
-  for _, l in ipairs(c.links or {}) do moved[#moved + 1] = ('%s %d %d'):format(l.from, l.messages, l.bytes) end
-  s:close()
-  return support.bits(found), ('%d nodes, %d dead, %d frames, %d iterations; %s'):format(c.nodes_run, c.dead_tokens, c.frames, c.iterations,
-    table.concat(moved, ', ')), how
-end
-local function same(a, b)
-  if type(a) ~= 'table' then return a == b end
-  for k, v in pairs(a) do if not same(v, b[k]) then return false end end
-  return true
-end
-local function both(name, fetches, feeds, runs)
-  local a, counts, _ = under('tokens', fetches, feeds, runs)
-  local b, counted, how = under('native', fetches, feeds, runs)
-  if not same(a, b) then print(name .. ': other bits') end
-  if counts ~= counted then print(name .. ': ' .. counts .. ' but ' .. counted) end
-  return how
-end
-local function says(how, what) if not how:find(what) then print('not `' .. what .. '`: ' .. how) end end
-local AS_GRAPH = 'a graph of gpu:0: %d+ iterations in %d+ launches'
-]]
-
---- Runs Lua code in the program; gives what it wrote.
-local function program(code, env)
-  local path = os.tmpname()
-  local f = assert(io.open(path, 'w'))
-  f:write(prelude, code)
-  f:close()
-  local p = assert(io.popen(('%s%s timeout 300 %s/dflow %s 2>&1'):format(driver, env or '', build, path)))
-  local out = p:read('*a')
-  p:close()
-  os.remove(path)
-  return (out:gsub('%s+$', ''))
-end
+local graphed = require 'spec.graphed'
+local sentence, program, hardware = graphed.here and it or pending, graphed.program, graphed.hardware
 
 describe('a loop on gpu:0', function()
   sentence('runs as a graph: with the bits and the counts of tokens, whatever its trips, variables and shapes', function()
@@ -366,9 +306,6 @@ describe('a loop on gpu:0', function()
         local _, y = df.while_loop(function(j) return j:lt(2) end, function(j, y) return j + 1, y * 0.9 end, { df.int32(0), x })
         return i + 1, y
       end)
-      local ta = df.device('gpu:0', function() return df.TensorArray('float32', 60) end)
-      says(both('an array', { loop(n, function(i, x, a) return i + 1, x * 0.5, a:write(i, x) end, { df.int32(0), x0, ta })[3]:stack() }),
-        'a variable, an array or a list')
       local grown = df.device('gpu:0', function()
         return { df.while_loop(function(x) return df.device('cpu:0', function() return df.logical_or(x:reduce_sum():lt(1e6), x:reduce_sum():lt(1)) end) end,
           function(x) return x * 1.5 end, { x0 }) }

@@ -137,6 +137,7 @@ M.elements = {
   ['runtime/engine/kernel.c'] = 'compares places, and numbers that scalar_out laid on the host',
   ['runtime/engine/executor.c'] = 'a predicate that dfi_remote_number has brought to the host',
   ['runtime/engine/graphed_capture.c'] = 'compares places; nothing is read',
+  ['runtime/engine/graphed_arrays.c'] = 'says where, to the device', ['runtime/engine/graphed_journal.c'] = 'says where, to the device',
   ['runtime/engine/graphed_sides.c'] = 'says where; what dfi_readable says the host can read is copied by dfi_bytes_copy',
   ['runtime/engine/call.c'] = 'a view of a number in a slot',
   ['runtime/session/measure.c'] = 'a tensor of its own, made outside of any run',

@@ -1,0 +1,120 @@
+-- gpu_arrays_spec.lua: TensorArrays of loops that gpu:0 runs as graphs: elements, counts and errors are those of tokens, and an RNN with its gradient
+-- is two graphs.
+
+local graphed = require 'spec.graphed'
+local sentence, program = graphed.here and it or pending, graphed.program
+
+-- `xs` are rows on the GPU, `ta` an array of them.
+local prelude = [[
+local n = df.placeholder('int32', {})
+local function rows(count, width)
+  local x = df.cast(df.reshape(df.range(count * width), { count, 1, width }), 'float32') * 0.01
+  return df.device('gpu:0', function() return x * one end)
+end
+local function array(size, options) return df.device('gpu:0', function() return df.TensorArray('float32', size, options) end) end
+local function on(fn) return df.device('gpu:0', fn) end
+]]
+
+describe('an array in a loop on gpu:0', function()
+  sentence('is read and written in a graph: an RNN with its gradient is two of them', function()
+    for seed = 1, 2 do
+      assert.equal('', program(prelude .. [[
+        for _, width in ipairs{ 2, 16, 17, 32 } do
+          for _, clears in ipairs{ false, true } do
+            local T, x, wv = 100, rows(100, width), on(function() return df.fill({ width, width }, 0.3) * df.reshape(one, {}) end)
+            local fetches = on(function()
+              local ta = df.TensorArray('float32', T, { clear_after_read = clears }):unstack(x)
+              local h0 = df.fill({ 1, width }, 0.25) * df.reshape(one, {})
+              local _, h, out = df.while_loop(function(i) return i:lt(T) end, function(i, h, out)
+                local h2 = df.tanh(h:matmul(wv) + ta:read(i))
+                return i + 1, h2, out:write(i, h2 * 2)
+              end, { df.int32(0), h0, df.TensorArray('float32', T) })
+              local y = out:stack()
+              local loss = df.reduce_sum(y * y) + df.reduce_sum(h)
+              return { y, loss, df.unpack(df.gradients(loss, { x, wv, h0 })) }
+            end)
+            local how = both('width ' .. width, fetches, {}, 2)
+            for line in how:gmatch '[^\n]+' do says(line, AS_GRAPH .. '.*reads or writes [23] elements') end
+          end
+        end
+      ]], 'DFLOW_STRICT_SEED=' .. seed))
+    end
+  end)
+
+  local programs = [[
+    local unpack = table.unpack or unpack
+    local x = rows(90, 3)
+    local function over(trips, body, vars) return on(function() return { df.while_loop(function(i) return i:lt(trips) end, body, vars) } end) end
+    local a = on(function() return df.TensorArray('float32', 90):unstack(x) end)
+    local h0 = on(function() return df.fill({ 1, 3 }, 0.25) * one end)
+    local programs = {
+      ['written'] = function() return over(n, function(i, h, o) return i + 1, h * 0.9, o:write(i, h) end, { df.int32(0), h0, array(90) })[3] end,
+      ['grown'] = function() return over(n, function(i, h, o) return i + 1, h * 0.9, o:write(i, h) end,
+        { df.int32(0), h0, array(0, { dynamic_size = true }) })[3] end,
+      ['written backwards'] = function() return over(n, function(i, h, o) return i + 1, h * 0.9, o:write(n - 1 - i, h + a:read(89 - i)) end,
+        { df.int32(0), h0, array(90) })[3] end,
+      ['chained'] = function() return over(n - 1, function(i, o) return i + 1, o:write(i + 1, df.tanh(o:read(i)) + a:read(i)) end,
+        { df.int32(0), array(90):write(0, h0) })[2] end,
+      ['read twice and cleared'] = function()
+        local c = on(function() return df.TensorArray('float32', 90, { clear_after_read = true }):unstack(x) end)
+        return over(n, function(i, h, c, o) return i + 1, h * 0.9 + c:read(i), c, o:write(i, h * a:read(i)) end, { df.int32(0), h0, c, array(90) })[4] end,
+      ['two arrays'] = function() return over(n, function(i, h, o, p) return i + 1, h * 0.9, o:write(i, h), p:write(i, h + a:read(i)) end,
+        { df.int32(0), h0, array(90), array(90) })[4] end,
+      ['float64 numbers of the GPU'] = function() return over(n, function(i, h, o)
+          return i + 1, h * 0.9, o:write(i, df.cast(h:reduce_sum(), 'float64')) end,
+        { df.int32(0), h0, on(function() return df.TensorArray('float64', 90) end) })[3] end,
+      ['bytes'] = function() return over(n, function(i, h, o) return i + 1, h * -0.9, o:write(i, h:gt(0)) end,
+        { df.int32(0), h0, on(function() return df.TensorArray('bool', 90) end) })[3] end,
+      ['numbers of the host'] = function()
+        local k = df.TensorArray('float32', 90):unstack(df.cast(df.range(90), 'float32'))
+        return over(n, function(i, h, o) return i + 1, h * 0.9 + k:read(i), o:write(i, h) end, { df.int32(0), h0, array(90) })[3] end,
+      ['numbers that are written'] = function() local out = over(n, function(i, k, h, o)
+          return i + 1, k * 0.5 + 1, h * 0.9 + k, o:write(i, k) end, { df.int32(0), df.constant(1.0), h0, array(90) })
+        return out[4], out[3] end,
+      ['by a cond of the host'] = function() return over(n, function(i, h, o)
+          return i + 1, h * 0.9, df.cond((i % 3):eq(0), function() return o:write(i, h) end, function() return o:write(i, h * 2 + a:read(i)) end) end,
+        { df.int32(0), h0, array(90) })[3] end,
+    }
+  ]]
+
+  sentence('has the elements that tokens give it, however it is read and written', function()
+    for seed = 1, 2 do
+      assert.equal('', program(prelude .. programs .. [[
+        for name, build in pairs(programs) do
+          local o, more = build()
+          local fetches = { on(function() return o:stack() end), more }
+          for _, trips in ipairs{ 40, 90 } do
+            if trips == 90 or name == 'grown' or name == 'two arrays' then
+              local y = trips == 90 and fetches[1] or on(function() return o:read(trips - 1) end)
+              local how = both(name .. ' ' .. trips, { y, more }, { [n] = trips }, 2)
+              if trips == 90 then says(how, AS_GRAPH) end
+            end
+          end
+        end
+      ]], 'DFLOW_STRICT_SEED=' .. seed))
+    end
+  end)
+
+  sentence('is differentiated as tokens do it, where locations are read again, or never', function()
+    assert.equal('', program(prelude .. programs .. [[
+      for _, name in ipairs{ 'written', 'grown', 'written backwards', 'chained', 'two arrays', 'by a cond of the host' } do
+        local o = programs[name]()
+        local f = on(function()
+          local y = o:stack()
+          return { y, df.unpack(df.gradients(df.reduce_sum(y * y), { x, h0 }, { unconnected = 'zero' })) }
+        end)
+        local how = both(name, f, { [n] = 90 }, 2)
+        local graphs = 0
+        for _ in how:gmatch 'a graph of' do graphs = graphs + 1 end
+        if graphs < 2 then print(name, how) end
+      end
+      -- a location that several iterations read gets the sum of what comes to it
+      local f = on(function()
+        local out = over(n, function(i, h, o) return i + 1, h * 0.9 + a:read(i % 7) * a:read(3), o:write(i, h) end, { df.int32(0), h0, array(90) })
+        return { df.unpack(df.gradients(df.reduce_sum(out[3]:stack()), { x, h0 })) }
+      end)
+      local how = both('added up', f, { [n] = 90 }, 3)
+      says(how:match 'gradients[^\n]+', AS_GRAPH)
+    ]]))
+  end)
+end)
