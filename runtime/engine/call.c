@@ -293,13 +293,25 @@ static int32_t run_on_device(dfi_exec *x, dfi_call *c) {
   return status;
 }
 
+/* Memory may be full of what goes again: values that are saved, and move; values that were sent, until the other owner
+   takes them. Iterations that run ahead are not to fill the rest of it: the oldest one may need some values as large as
+   what p reads. */
+static __attribute__((noinline)) bool runs_ahead(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  int64_t most = 0;
+  if (!x->plan->devices || !x->plan->devices->at[p->device]->arena) return false;
+  for (uint32_t i = 0; i < p->nin; i++) {
+    const int64_t bytes = dfi_value_bytes(operand(r, x->plan->operand[p->in + i]));
+    if (bytes > most) most = bytes;
+  }
+  if (!dfi_held_back(x, r, x->plan->devices->at[p->device], 0, DFI_HELD_FOR * most)) return false;
+  dfi_exec_again(x, r, p);
+  return true;
+}
+
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  if (DFI_UNLIKELY(x->swapper != NULL || x->team != NULL) && runs_ahead(x, r, p)) return true;
   if (p->group && dfi_group_fire(x, r, p)) return false;
   if (DFI_UNLIKELY(x->replay != NULL) && x->plan->turner->replay(x, r, p)) return false;
-  if (DFI_UNLIKELY(x->team != NULL) && dfi_held_back(x, r, x->plan->devices->at[p->device], 0)) {
-    dfi_exec_again(x, r, p);               /* what it has sent is in its memory until the other owner takes it */
-    return true;
-  }
   call_space space;
   df_error error;
   dfi_call *c = call_make(x, r, p, p->waits ? NULL : &space);

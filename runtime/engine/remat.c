@@ -279,6 +279,7 @@ bool dfi_remat_can(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
 void dfi_remat_let_go(dfi_tensor_array *a, int64_t i) {
   dfi_tensor_array_let_go(a, i);
   a->remat->last = -1;
+  if (a->remat->running) a->remat->running->in_vain = true;
 }
 
 /* Lets go what the iterations of a segment had saved, once more. */
@@ -405,7 +406,7 @@ static void run_again(dfi_exec *x, dfi_remat *s, int64_t segment, const dfi_call
   dfi_frame *f = top->children[child] = dfi_frame_open_at(x, copy, top, NULL, begin_of(segment));
   top->outstanding++;
   dfi_second *m = f->second = dfi_xcalloc(1, sizeof *m);
-  *m = (dfi_second){ s, child, segment, begin_of(segment + 1) };
+  *m = (dfi_second){ s, child, segment, begin_of(segment + 1), false };
   s->refs++;
   s->running = m;
   f->enters_missing = 0;
@@ -435,7 +436,7 @@ void dfi_remat_over(dfi_exec *x, dfi_frame *f) {
   dfi_remat *s = m->of;
   x->remat_iterations += f->next - begin_of(m->segment);
   s->running = NULL;
-  s->last = m->segment;
+  s->last = m->in_vain ? -1 : m->segment;
   f->origin->children[m->child] = NULL;
   f->second = NULL;
   dfi_free(m);

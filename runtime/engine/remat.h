@@ -35,6 +35,7 @@ typedef struct dfi_second {
   dfi_remat *of;             /* retained */
   uint32_t   child;          /* its place in the top level's record */
   int64_t    segment, end;   /* iterations before `end` */
+  bool       in_vain;        /* something has been let go meanwhile, which may have been passed already */
 } dfi_second;
 
 /* remat_plan.c: makes the copies, where the session's policy may want them. Before the plan is shared. */

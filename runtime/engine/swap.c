@@ -355,7 +355,8 @@ static bool waits_for_room(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
   swap_device *s = at && !(*at)->buffer->arena ? swap_device_of(x, c->node->device) : NULL;
   if (!s || !s->device->arena || r->number == r->frame->first) return false;
   for (int32_t k = 0; k < s->nahead; k++) if (s->ahead[k].array == a && s->ahead[k].index == i) return false;
-  if (dfi_held_back(x, r, s->device, (*at)->size * dfi_dtype_size[(*at)->dtype])) return true;
+  const int64_t bytes = (*at)->size * dfi_dtype_size[(*at)->dtype];
+  if (dfi_held_back(x, r, s->device, bytes, DFI_HELD_FOR * bytes)) return true;
   return (x->head != x->tail || x->running) && not_its_turn(x->swapper, r->frame, r->number);
 }
 

@@ -280,16 +280,25 @@ static inline __attribute__((always_inline)) double due(dfi_exec *x, int32_t lin
   return begins + takes;
 }
 
-bool dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_t bytes) {
+/* It, and those around it, are the oldest ones that are open in their loops. */
+static bool is_oldest(const dfi_record *r) {
+  while (r->frame->origin && r->number == r->frame->first) r = r->frame->origin;
+  return !r->frame->origin;
+}
+
+bool dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_t bytes, int64_t spare) {
   dfi_devmem_stats now;
   /* the oldest iteration always goes on, so that something does */
-  if (!d->arena || r->number == r->frame->first || (x->head == x->tail && !x->running)) return false;
+  if (!d->arena || (x->head == x->tail && !x->running) || is_oldest(r)) return false;
   dfi_devmem_look(d->arena, &now);
-  if (!now.limit || now.in_use + x->flying + dfi_devmem_takes(bytes + 128) <= now.limit / 8 * 5) return false;
+  if (!now.limit) return false;
+  const int64_t least = now.limit / 8 * 3, most = now.limit / 8 * 5;
+  const int64_t stays = spare < least ? least : spare > most ? most : spare;
+  if (now.in_use + x->flying + dfi_devmem_takes(bytes + 128) <= now.limit - stays) return false;
   const int64_t ran = x->count.taken + (x->head - x->counted) - 1;      /* but this one */
   if (x->held_at != ran) { x->held_at = ran; x->held_tries = 0; }
-  /* all that is ready waits like this: one of them goes on */
-  return x->running || x->held_tries++ <= 8 * (x->tail - x->head + 1);
+  /* all that is ready waits like this, and for nobody else who works: one of them goes on */
+  return x->running > (x->team ? 0 : x->waiting) || x->held_tries++ <= 8 * (x->tail - x->head + 1);
 }
 
 /* A Transfer between two owners, at this end of it. */
@@ -325,7 +334,10 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   int64_t bytes = 0;
   if (!dead && p->nin) {
     bytes = dfi_value_bytes(operand(r, in));
-    if (bytes >= 4096 && dfi_held_back(x, r, device_at(x, p->device), bytes)) { dfi_exec_again(x, r, p); return true; }
+    if (bytes >= 4096 && dfi_held_back(x, r, device_at(x, p->device), bytes, 0)) {
+      dfi_exec_again(x, r, p);
+      return true;
+    }
   }
   t->messages++;
   if (dead) {

@@ -13,9 +13,11 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead);
 /* Takes the messages that have arrived; seconds until the next one, < 0: there is none. */
 double dfi_transfer_arrivals(dfi_exec *x);
 /* Shall something of so many bytes come to the device later, because it would fill it before it is used? Messages and
-   reads of what was saved are ready long before others need them: past five eighths they wait, as long as something
-   else can move. Who is told so comes again (dfi_exec_again). */
-bool   dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_t bytes);
+   reads of what was saved are ready long before others need them, and so is some of what runs ahead: while so much is
+   not spare (three eighths at least, five at most) they wait, as long as something else can move. Who is told so comes
+   again (dfi_exec_again). */
+bool   dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_t bytes, int64_t spare);
+enum { DFI_HELD_FOR = 16 };    /* values that the oldest iteration may need to have room for */
 /* A stream copies the value of a message, and has: c is the call of a dfi_flight. */
 void   dfi_transfer_copy(dfi_call *c);
 void   dfi_transfer_copied(dfi_exec *x, dfi_call *c);

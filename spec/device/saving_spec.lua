@@ -308,6 +308,39 @@ describe("a session with save = 'auto'", function()
     end)
   end
 
+  host_it('goes through with a quarter in loops so short that all iterations could be open at once', function()
+    --- Some of it waits for the iteration before, some for nothing but the loop's predicate.
+    local short = {
+      function(y, x) return ((y:matmul(x) * 0.02):tanh() * 0.5 + (x * 0.3):sin() * 0.4) * 0.5 + (y * 0.3):sigmoid():square() * 0.4 end,
+      function(y, x) return (((x * 0.3):sin():matmul(x) * 0.02):sin() * 0.5 + (y * 0.3):tanh() * 0.4):matmul(y) * 0.02 end,
+      function(y, x, i)
+        local z = (x * 0.3):tanh():matmul(y) * 0.02
+        return df.cond((i % 2):eq(0), function() return (z * 0.3):sin() * 0.5 + (y * 0.3):square() * 0.4 end, function() return z:tanh() end)
+      end,
+    }
+    for _, body in ipairs(short) do
+      for _, n in ipairs{ 14, 18 } do
+        df.reset()
+        local x = df.constant{ { 0.1 } } + df.zeros{ 64, 64 }
+        local y = df.device('sim:0', function()
+          local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, body(y, x, i) end, { df.int32(0), x + 0.5 })
+          return y
+        end)
+        local g = df.gradients(y:reduce_sum(), x)
+        local function run(save, memory, bandwidth)
+          local s = df.Session{ save = save, devices = { 'cpu:0', { 'sim:0', memory = memory, bandwidth = bandwidth or '5GB/s' } } }
+          local r = s:run(g):totable()
+          local peak = s:stats().memory['sim:0'].peak
+          s:close()
+          return r, peak
+        end
+        local whole, peak = run 'keep'
+        for _, save in ipairs{ 'swap', 'recompute', 'auto' } do assert.same(whole, (run(save, math.floor(peak / 4)))) end
+        assert.same(whole, (run('auto', math.floor(peak / 4), '100MB/s')))
+      end
+    end
+  end)
+
   host_it('swaps nothing that stays alive anyway, and says so', function()
     df.reset()
     local v = df.device('sim:0', function() return df.Variable(df.zeros{ 32, 32 } + 0.01) end)
