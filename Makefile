@@ -321,6 +321,7 @@ $(JIT): $(BUILD)/runtime/engine/native/llvm/jit.o
 	$(Q)$(call link-jit,$(JIT_STATIC)) 2>/dev/null || $(call link-jit,$(shell $(LLVM_CONFIG) --ldflags --libs))
 link-jit = $(CC) $(ALL_CFLAGS) -shared $(LDFLAGS) $< $(1) -o $@
 $(BUILD)/runtime/engine/native/llvm/jit.o: ALL_CFLAGS += -fvisibility=hidden $(shell $(LLVM_CONFIG) --cflags)
+$(BUILD)/runtime/engine/native/llvm/jit.o: TRACED_cover :=
 -include $(BUILD)/runtime/engine/native/llvm/jit.d
 # It links to nothing of libdflow and to nothing of CUDA: kernels/device.h. DFK_DEVICE: kernels/move.h.
 $(BUILD)/cuda/%.o: kernels/%.c $(BUILD)/flags

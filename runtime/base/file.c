@@ -89,9 +89,9 @@ df_tensor *df_read_file(const char *path, df_error *err) {
     int got = gzread(f, bytes + size, (unsigned)(want < INT_MAX ? want : INT_MAX));
     if (got < 0) {
       int code = 0;
-      const char *why = gzerror(f, &code);
+      const char *why = gzerror(f, &code), *what = strstr(why, ": ");     /* behind zlib's name for it, "<fd:5>" */
       dfi_fail(err, code == Z_ERRNO ? dfi_errno_code(errno) : DF_DATA_LOSS, NULL, "cannot read %s: %s", path,
-               code == Z_ERRNO ? strerror(errno) : why);
+               code == Z_ERRNO ? strerror(errno) : what ? what + 2 : why);
       goto done;
     }
     if (got == 0) break;
