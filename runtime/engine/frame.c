@@ -278,7 +278,7 @@ static __attribute__((noinline, cold)) bool tells_end(dfi_exec *x, dfi_record *r
 }
 
 /* An iteration opens with the values that waited for the window to move. */
-static void open_waiting(dfi_exec *x, dfi_frame *f) {
+static inline __attribute__((always_inline)) void open_waiting(dfi_exec *x, dfi_frame *f) {
   const int32_t n = f->ndeferred;
   f->ndeferred = 0;
   if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_gate(x, f, f->next);
@@ -289,7 +289,7 @@ static void open_waiting(dfi_exec *x, dfi_frame *f) {
   }
 }
 
-void dfi_frame_widen(dfi_exec *x, dfi_frame *f) {
+__attribute__((noinline, cold)) void dfi_frame_widen(dfi_exec *x, dfi_frame *f) {
   const double now = x->timed ? x->timed->now : 0;
   const uint32_t speaks = x->timed && x->timed->recorder ? dfi_record_current(x) : 0;
   f->window++;

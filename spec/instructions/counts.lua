@@ -2,7 +2,7 @@
 return {
   ["counter"] = 497,
   ["nested"] = 829,
-  ["cond_in_loop"] = 1665,   -- 1636 before what waits for the window has a function of its own, which swapping calls, too (engine/frame.c)
+  ["cond_in_loop"] = 1643,   -- 1636 before what waits for the window was opened by swapping, too (engine/frame.c)
   ["rnn"] = 10485,
   ["counter values"] = 632,   -- 625 before reads of variables were lent (engine/loan.c), which is code in the same function
   ["rnn values"] = 11475,
