@@ -8,6 +8,9 @@
  * Where some of the steps take rows (the last axes, as sums and softmax do) a block is whole rows, and a value that
  * has one element a row goes through the steps as any other: a layer norm reads its input and writes its result, once.
  * A row is folded by the function that the reduction alone calls, in an order that depends on its length.
+ *
+ * A fold over the axes in front ends its line: each block is added to what the rows above it have left, in the order of
+ * the reduction alone, by blocks of rows that threads take apart and that are joined at the end.
  */
 #ifndef DFLOW_CHAIN_H
 #define DFLOW_CHAIN_H
@@ -24,11 +27,19 @@ typedef struct dfk_loop { dfk_loop_fn fn; double param; int64_t grain; /* elemen
 typedef void (*dfk_rows_fn)(const void *x, int64_t rows, int64_t n, void *y);
 typedef struct dfk_rows { dfk_rows_fn fn; bool folds; /* to one element */ } dfk_rows;
 
-/* ROW: elements of a row at most; ROOM: bytes of all buffers of a block. */
-enum { DFK_CHAIN_STEPS = 96, DFK_CHAIN_INPUTS = 64, DFK_CHAIN_ROW = 8192, DFK_CHAIN_ROOM = 96 * 512 * 8 };
+/* Rows of w elements, `stride` apart, folded into y one after the other. */
+typedef void (*dfk_add_fn)(const void *x, int64_t rows, int64_t stride, int64_t w, void *y);
+/* A fold over axes in front; add is NULL where there is none. what, dtype: for the kernel that has it. */
+typedef struct dfk_over { dfk_add_fn add; uint8_t what, dtype; } dfk_over;
 
-/* What a step's result has: the whole's shape; one element a row, the last axes being 1; the same without these. */
-typedef enum dfk_form { DFK_FULL, DFK_KEPT, DFK_GONE } dfk_form;
+/* ROW: elements of a row at most; ROOM: bytes of all buffers of a block. FOLD_BLOCK: rows that a fold over axes in
+   front takes one after the other; FOLD_LEAD: of how many elements at least. */
+enum { DFK_CHAIN_STEPS = 96, DFK_CHAIN_INPUTS = 64, DFK_CHAIN_ROW = 8192, DFK_CHAIN_ROOM = 96 * 512 * 8,
+       DFK_FOLD_BLOCK = 128, DFK_FOLD_LEAD = 32 };
+
+/* What a step's result has: the whole's shape; one element a row, the last axes being 1; the same without these; a row,
+   the axes in front being 1; the same without these. */
+typedef enum dfk_form { DFK_FULL, DFK_KEPT, DFK_GONE, DFK_OVER_KEPT, DFK_OVER_GONE } dfk_form;
 
 /* in[i]: the result of that earlier step, or below 0 input -1 - in[i]. */
 typedef struct dfk_step {
@@ -43,6 +54,7 @@ typedef struct dfk_step {
   const char *element;           /* what a GPU's code calls it; NULL: the chain is the host's */
   bool        with_param;        /* there: `param` is its last operand */
   bool        alike;             /* its op wants all operands of one shape */
+  dfk_over    over;              /* it folds the axes in front of operand 0, and no step reads that */
 } dfk_step;
 
 typedef struct dfk_chain {
@@ -50,6 +62,8 @@ typedef struct dfk_chain {
   int64_t   grain;               /* elements worth a thread */
   int64_t   row;                 /* elements of a row; 0: no step knows of rows. A row of each buffer fits ROOM */
   int32_t   lead;                /* axes before those of a row */
+  int32_t   over;                /* axes that are folded in front; 0: no step does */
+  int64_t   width;               /* elements of what these leave; where there are rows, of a row */
   dfk_step *step;
   uint8_t  *input_bytes;         /* of an element of each input; 1, 2, 4 or 8 */
   uint8_t  *input_dtype;
@@ -63,6 +77,9 @@ typedef struct dfk_chain_run {
   const dfk_chain *chain;
   struct { const char *data; dfk_meets how; int64_t period; } input[DFK_CHAIN_INPUTS];
   char *out[DFK_CHAIN_STEPS];    /* where a step's result goes; NULL: nowhere */
+  char *part[DFK_CHAIN_STEPS];   /* of steps that fold in front: a row for each block of rows; NULL: not folded */
+  int64_t rows, piece;           /* of these: rows of the whole, rows of a piece */
+  int64_t strips;                /* that columns are cut into */
 } dfk_chain_run;
 
 /* Has this dtype loops of its own? Halves pass through blocks already. */
@@ -74,6 +91,8 @@ bool dfk_chain_has(df_kernel_fn kernel);
 dfk_loop dfk_chain_loop(df_kernel_fn kernel, df_kernel *k);
 /* What such a kernel does with rows of this dtype; fn is NULL where it does not go by rows. */
 dfk_rows dfk_chain_rows(df_kernel_fn kernel, int32_t dtype);
+/* How such a kernel folds axes in front; add is NULL where it does not. */
+dfk_over dfk_chain_over(df_kernel_fn kernel, int32_t dtype);
 /* Does it give its result copies of its operand's elements, as broadcasting would? */
 bool dfk_chain_spreads(df_kernel_fn kernel);
 /* The loop that copies elements of so many bytes. */
@@ -87,6 +106,9 @@ bool dfk_chain_long(int64_t row);
 /* The steps, none of which knows of rows, of n elements that all lie somewhere: in[i], a single one where fixed[i], and
    result[s]. */
 void dfk_chain_steps(const dfk_chain *c, const char *const *in, const uint8_t *fixed, char *const *result, int64_t n);
+/* All of a chain with folds over axes in front, `rows` rows of chain->width elements; run's outputs are there. Where
+   it fails nothing has been read or written. */
+int32_t dfk_chain_fold(df_kernel *k, dfk_chain_run *run, int64_t rows);
 /* How an input of these dims meets the elements of a whole. False: in another way than those above. */
 bool dfk_chain_meets(int32_t rank, const int64_t *dims, int32_t whole_rank, const int64_t *whole, dfk_meets *how,
                      int64_t *period);

@@ -59,6 +59,8 @@ function M.build(df, seed)
   local dtype = ({ 'float32', 'float32', 'float64', 'int32' })[pick(4)]
   local x, y = fed(df, pick, feeds, dims, dtype, lead, seed), fed(df, pick, feeds, dims, dtype, lead, seed + 1)
   local axis, shape = two and { -2, -1 } or { -1 }, shapes_of(df, pick, feeds, rank)
+  local front = {}
+  for d = 1, lead do front[d] = d - 1 end
   local low = fed(df, pick, feeds, row, dtype, 0, seed + 2)
   local whole, fetch = dtype == 'int32', {}
 
@@ -83,19 +85,20 @@ function M.build(df, seed)
     function(s) return df.expand_dims(s, -1) end,
     function(s) return whole and s % 7 or df.softmax(s) end,
   }
+  local function total(v) return df.reduce_sum(df.reshape(v, { -1 }), { axis = 0 }) end
+  local function fold() return df[({ 'reduce_sum', 'reduce_max', 'reduce_mean', 'reduce_min' })[pick(4)]] end
   local function body(v)
     local f = whole and v * y or df.tanh(v) * y
-    local fold = df[({ 'reduce_sum', 'reduce_max', 'reduce_mean', 'reduce_min' })[pick(4)]]
-    local s = fold(f, { axis = axis, keep_dims = pick(2) == 1 })
+    local s = fold()(f, { axis = axis, keep_dims = pick(2) == 1 })
     for _ = 1, pick(5) do
       local ok, r = pcall(step[pick(#step)], s, f)
       if ok then s = r end
       if pick(4) == 1 then fetch.more = s end
     end
+    if pick(3) == 1 then s = s + total(fold()(pick(2) == 1 and f or f * 2 - y, { axis = front, keep_dims = pick(2) == 1 })) end
     return s
   end
 
-  local function total(v) return df.reduce_sum(df.reshape(v, { -1 }), { axis = 0 }) end
   local how = pick(4)
   if how == 1 then
     local p = df.placeholder('bool', {})

@@ -43,6 +43,10 @@ dfk_rows dfk_chain_rows(df_kernel_fn kernel, int32_t dtype) {
   return rows;
 }
 
+dfk_over dfk_chain_over(df_kernel_fn kernel, int32_t dtype) {
+  return dfk_chain_plain(dtype) ? dfk_fold_over(kernel, dtype) : (dfk_over){ 0 };
+}
+
 bool dfk_chain_spreads(df_kernel_fn kernel) { return kernel == cpu_broadcast_to; }
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
@@ -100,6 +104,8 @@ typedef struct block {
   char       *room, *extra;                    /* of buffers; for tiles and spread columns, a place for each input */
   int64_t     length, stride, place;           /* elements of a block; bytes from buffer to buffer, place to place */
   char       *wide;                            /* of a chain of rows: for an operand that is spread */
+  int64_t     unit;                            /* elements, or rows, at whose multiples a block ends; 0: anywhere */
+  int64_t     part, first;                     /* what folds in front fill now, and the row that it begins with */
   bool        tiled[DFK_CHAIN_INPUTS];
 } block;
 
@@ -108,7 +114,26 @@ static void place_result(block *b, int32_t s, int64_t at) {
   b->result[s] = b->run->out[s] ? b->run->out[s] + at * step->bytes : b->room + step->buffer * b->stride;
 }
 
-void dfk_chain_steps(const dfk_chain *c, const char *const *in, const uint8_t *fixed, char *const *result, int64_t n) {
+/* Elements [at, at + n) of the whole are added to what the rows above them have left. */
+static void fold_over(const block *b, int32_t s, const char *from, int64_t at, int64_t n) {
+  const dfk_step *step = &b->run->chain->step[s];
+  const int64_t width = b->run->chain->width, bytes = step->bytes;
+  if (!b->run->part[s]) return;
+  while (n > 0) {
+    const int64_t column = at % width, left = width - column, w = left < n ? left : n;
+    const int64_t rows = w == width ? n / width : 1, begun = at / width == b->first;
+    char *to = b->run->part[s] + (b->part * width + column) * bytes;
+    if (begun) memcpy(to, from, (size_t)(w * bytes));
+    if (rows > begun) step->over.add(from + begun * w * bytes, rows - begun, width, w, to);
+    from += rows * w * bytes;
+    at += rows * w;
+    n -= rows * w;
+  }
+}
+
+/* folder: of which block the elements are, from `at` on; NULL: no step folds in front. */
+static void all_steps(const dfk_chain *c, const char *const *in, const uint8_t *fixed, char *const *result, int64_t n,
+                      const block *folder, int64_t at) {
   for (int32_t s = 0; s < c->nsteps; s++) {
     const dfk_step *step = &c->step[s];
     const void *operand[3] = { 0 };
@@ -118,13 +143,19 @@ void dfk_chain_steps(const dfk_chain *c, const char *const *in, const uint8_t *f
       operand[i] = from >= 0 ? result[from] : in[-1 - from];
       if (from < 0) single |= (uint32_t)fixed[-1 - from] << i;
     }
-    step->fn(result[s], operand, n == 1 ? 0 : single, n, step->param);
+    if (step->over.add) fold_over(folder, s, operand[0], at, n);
+    else step->fn(result[s], operand, n == 1 ? 0 : single, n, step->param);
   }
 }
 
+void dfk_chain_steps(const dfk_chain *c, const char *const *in, const uint8_t *fixed, char *const *result, int64_t n) {
+  all_steps(c, in, fixed, result, n, NULL, 0);
+}
+
 static void run_steps(block *b, int64_t at, int64_t n) {
-  for (int32_t s = 0; s < b->run->chain->nsteps; s++) place_result(b, s, at);
-  dfk_chain_steps(b->run->chain, b->in, b->fixed, b->result, n);
+  const dfk_chain *c = b->run->chain;
+  for (int32_t s = 0; s < c->nsteps; s++) if (!c->step[s].over.add) place_result(b, s, at);
+  all_steps(c, b->in, b->fixed, b->result, n, b, at);
 }
 
 /* Where the inputs of a block lie. */
@@ -179,26 +210,33 @@ static bool any_laid_out(const dfk_chain_run *r) {
   return any;
 }
 
-void dfk_chain_range(void *arg, int64_t begin, int64_t end) {
-  const dfk_chain_run *r = arg;
+typedef void (*blocks_fn)(block *b, int64_t begin, int64_t end);
+
+static void elements(block *b, int64_t begin, int64_t end) {
+  while (begin < end) {
+    int64_t n = end - begin < b->length ? end - begin : b->length;
+    if (b->unit && n > b->unit - begin % b->unit) n = b->unit - begin % b->unit;
+    find_inputs(b, begin, n);
+    run_steps(b, begin, n);
+    begin += n;
+  }
+}
+
+static void by_elements(const dfk_chain_run *r, blocks_fn fn, int64_t begin, int64_t end) {
   const dfk_chain *c = r->chain;
   char room[DFK_CHAIN_ROOM] __attribute__((aligned(64)));
   char extra[4 * (BLOCK + SHORT) * 8] __attribute__((aligned(64)));
   block b = { .run = r, .room = room, .extra = extra, .length = c->nbuffers <= FEW_BUFFERS ? BLOCK : CROWDED,
               .place = (BLOCK + SHORT) * 8 };
   b.stride = b.length * 8;
-  const int64_t unit = unit_of(r, SHORT);
+  b.unit = unit_of(r, SHORT);
   char many[c->ninputs > 4 && any_laid_out(r) ? c->ninputs * b.place : 1];
   if (c->ninputs > 4) b.extra = many;
   begin_inputs(&b, SHORT);
-  while (begin < end) {
-    int64_t n = end - begin < b.length ? end - begin : b.length;
-    if (unit && n > unit - begin % unit) n = unit - begin % unit;
-    find_inputs(&b, begin, n);
-    run_steps(&b, begin, n);
-    begin += n;
-  }
+  fn(&b, begin, end);
 }
+
+void dfk_chain_range(void *arg, int64_t begin, int64_t end) { by_elements(arg, elements, begin, end); }
 
 /* ---- by rows -------------------------------------------------------------------------------------------------- */
 
@@ -271,9 +309,13 @@ static void run_row_steps(block *b, int64_t at, int64_t rows) {
   const dfk_chain *c = b->run->chain;
   for (int32_t s = 0; s < c->nsteps; s++) {
     const dfk_step *step = &c->step[s];
+    const int32_t from = step->in[0];
+    if (step->over.add) {
+      fold_over(b, s, from >= 0 ? b->result[from] : b->in[-1 - from], at * c->row, rows * c->row);
+      continue;
+    }
     place_result(b, s, step->form == DFK_FULL ? at * c->row : at);
     char *to = b->result[s];
-    const int32_t from = step->in[0];
     if (step->rows) step->rows(from >= 0 ? b->result[from] : b->in[-1 - from], rows, c->row, to);
     else if (!step->fn) run_spread(b, step, to, rows);
     else if (step->form != DFK_FULL) run_narrow(b, step, to, at, rows);
@@ -281,29 +323,123 @@ static void run_row_steps(block *b, int64_t at, int64_t rows) {
   }
 }
 
-void dfk_chain_row_range(void *arg, int64_t begin, int64_t end) {
-  const dfk_chain_run *r = arg;
+static void rows(block *b, int64_t begin, int64_t end) {
+  const int64_t row = b->run->chain->row, most = b->length / row;
+  while (begin < end) {
+    int64_t n = end - begin < most ? end - begin : most;
+    if (b->unit && n > b->unit - begin % b->unit) n = b->unit - begin % b->unit;
+    find_inputs(b, begin * row, n * row);
+    run_row_steps(b, begin, n);
+    begin += n;
+  }
+}
+
+static void by_rows(const dfk_chain_run *r, blocks_fn fn, int64_t begin, int64_t end) {
   const dfk_chain *c = r->chain;
   char room[DFK_CHAIN_ROOM + DFK_CHAIN_STEPS * 64] __attribute__((aligned(64)));
   char wide[3 * SEVERAL * 8] __attribute__((aligned(64)));
-  int64_t rows = dfk_chain_long(c->row) ? 1 : SEVERAL / c->row;
-  while (rows > 1 && c->nbuffers * rows * c->row > FEW_BUFFERS * BLOCK) rows /= 2;
-  block b = { .run = r, .room = room, .wide = wide, .length = rows * c->row };
+  int64_t several = dfk_chain_long(c->row) ? 1 : SEVERAL / c->row;
+  while (several > 1 && c->nbuffers * several * c->row > FEW_BUFFERS * BLOCK) several /= 2;
+  block b = { .run = r, .room = room, .wide = wide, .length = several * c->row };
   b.stride = (b.length * 8 + 63) / 64 * 64;
   b.place = dfk_chain_long(c->row) ? 0 : b.stride;
   if (c->nbuffers * b.stride > DFK_CHAIN_ROOM) b.stride = (b.length * 4 + 63) / 64 * 64;
   char extra[b.place && any_laid_out(r) ? c->ninputs * b.place : 1] __attribute__((aligned(64)));
   b.extra = extra;
-  const int64_t unit = unit_of(r, c->row + 1) / c->row;
+  b.unit = unit_of(r, c->row + 1) / c->row;
   begin_inputs(&b, b.place ? c->row + 1 : 0);
-  while (begin < end) {
-    int64_t n = end - begin < rows ? end - begin : rows;
-    if (unit && n > unit - begin % unit) n = unit - begin % unit;
-    find_inputs(&b, begin * c->row, n * c->row);
-    run_row_steps(&b, begin, n);
-    begin += n;
+  fn(&b, begin, end);
+}
+
+void dfk_chain_row_range(void *arg, int64_t begin, int64_t end) { by_rows(arg, rows, begin, end); }
+
+/* ---- with folds in front -------------------------------------------------------------------------------------- */
+
+enum { STRIP = 2048, NARROW = 512, FEW_UNITS = 8 };      /* columns of a strip at most, at least; units to share out */
+
+/* The rows of a piece are cut into parts of DFK_FOLD_BLOCK, which are folded by themselves. */
+static int64_t parts_of(const dfk_chain_run *r) { return (r->piece + DFK_FOLD_BLOCK - 1) / DFK_FOLD_BLOCK; }
+static int64_t pieces_of(const dfk_chain_run *r) { return (r->rows + r->piece - 1) / r->piece; }
+
+/* The rows of a part; none, at the end of the last piece. */
+static int64_t part_begin(const dfk_chain_run *r, int64_t part) {
+  const int64_t at = part / parts_of(r) * r->piece + part % parts_of(r) * DFK_FOLD_BLOCK;
+  return at < r->rows ? at : r->rows;
+}
+static int64_t part_end(const dfk_chain_run *r, int64_t part) {
+  const int64_t at = part_begin(r, part) + DFK_FOLD_BLOCK, last = (part / parts_of(r) + 1) * r->piece;
+  return at < last ? at < r->rows ? at : r->rows : last < r->rows ? last : r->rows;
+}
+
+/* Units: of each part its strips of columns. */
+static void element_units(block *b, int64_t begin, int64_t end) {
+  const dfk_chain_run *r = b->run;
+  const int64_t width = r->chain->width;
+  for (int64_t i = begin; i < end; i++) {
+    b->part = i / r->strips;
+    b->first = part_begin(r, b->part);
+    const int64_t last = part_end(r, b->part), strip = i % r->strips;
+    const int64_t left = width * strip / r->strips, right = width * (strip + 1) / r->strips;
+    if (r->strips == 1) elements(b, b->first * width, last * width);
+    else for (int64_t row = b->first; row < last; row++) elements(b, row * width + left, row * width + right);
   }
 }
+static void row_units(block *b, int64_t begin, int64_t end) {
+  for (b->part = begin; b->part < end; b->part++) {
+    b->first = part_begin(b->run, b->part);
+    rows(b, b->first, part_end(b->run, b->part));
+  }
+}
+static void fold_elements(void *arg, int64_t begin, int64_t end) { by_elements(arg, element_units, begin, end); }
+static void fold_rows(void *arg, int64_t begin, int64_t end) { by_rows(arg, row_units, begin, end); }
+
+/* What is folded is in the parts. */
+static void join_parts(const dfk_chain_run *r, int32_t s) {
+  const dfk_step *step = &r->chain->step[s];
+  const int64_t width = r->chain->width, bytes = width * step->bytes;
+  char *part = r->part[s];
+  for (int64_t p = 0; p < pieces_of(r); p++) {
+    char *first = part + p * parts_of(r) * bytes;
+    int64_t n = 1;
+    while (n < parts_of(r) && part_begin(r, p * parts_of(r) + n) < part_end(r, p * parts_of(r) + n)) n++;
+    step->over.add(first + bytes, n - 1, width, width, first);
+    if (p) memmove(part + p * bytes, first, (size_t)bytes);
+  }
+  dfk_fold_join(step->over, part, pieces_of(r), width);
+  memcpy(r->out[s], part, (size_t)bytes);
+  dfk_fold_finish(step->over, r->out[s], width, r->rows);
+}
+
+static bool folds(const dfk_chain_run *r, int32_t s) { return r->chain->step[s].over.add && r->out[s]; }
+
+/* Bytes of a step's parts. */
+static int64_t part_bytes(const dfk_chain_run *r, int32_t s) {
+  return pieces_of(r) * parts_of(r) * r->chain->width * r->chain->step[s].bytes;
+}
+
+int32_t dfk_chain_fold(df_kernel *k, dfk_chain_run *r, int64_t rows) {
+  const dfk_chain *c = r->chain;
+  r->rows = rows;
+  r->piece = dfk_fold_piece(rows, c->width);
+  const int64_t parts = pieces_of(r) * parts_of(r), deep = rows < DFK_FOLD_BLOCK ? rows : DFK_FOLD_BLOCK;
+  r->strips = c->row ? 1 : (c->width + STRIP - 1) / STRIP;
+  while (!c->row && parts * r->strips < FEW_UNITS && c->width / (2 * r->strips) >= NARROW) r->strips *= 2;
+  int64_t bytes = 0;
+  for (int32_t s = 0; s < c->nsteps; s++) if (folds(r, s)) bytes += part_bytes(r, s);
+  char *memory = dfk_scratch(k, bytes), *next = memory;
+  if (!memory) return DF_RESOURCE_EXHAUSTED;
+  for (int32_t s = 0; s < c->nsteps; s++) {
+    r->part[s] = folds(r, s) ? next : NULL;
+    if (r->part[s]) next += part_bytes(r, s);
+  }
+  const int64_t grain = c->grain / (deep * c->width / r->strips);
+  dfk_parallel(k, parts * r->strips, grain < 1 ? 1 : grain, c->row ? fold_rows : fold_elements, r);
+  for (int32_t s = 0; s < c->nsteps; s++) if (r->part[s]) join_parts(r, s);
+  dfk_free(memory);
+  return DF_OK;
+}
+
+/* ---- how inputs meet the whole -------------------------------------------------------------------------------- */
 
 bool dfk_chain_meets(int32_t rank, const int64_t *dims, int32_t whole_rank, const int64_t *whole, dfk_meets *how,
                      int64_t *period) {

@@ -72,33 +72,41 @@ static void NAME(rows)(const void *from, int64_t rows, int64_t n, void *to) {
   for (; r < rows; r++) NAME(row)(x + r * n, n, y + r);
 }
 
-/* rows >= 1 rows of w elements, `stride` apart, folded into one row. Blocks of 128 rows at a time, for the same reason.
-   */
-static void NAME(columns)(const void *from, int64_t rows, int64_t stride, int64_t w, void *to) {
+/* Rows of w elements, `stride` apart, folded into y one after the other. */
+static void NAME(add)(const void *from, int64_t rows, int64_t stride, int64_t w, void *to) {
   const T *x = (const T *)from;
   T *restrict y = (T *)to;
-  T block[FOLD_WIDTH];
-  for (int64_t begin = 0; begin < rows; begin += 128) {
-    int64_t end = begin + 128 < rows ? begin + 128 : rows, r = begin + 1;
-    T *restrict b = begin ? block : y;
-    memcpy(b, x + begin * stride, (size_t)w * sizeof(T));
-    for (; r + 4 <= end; r += 4) {
-      const T *p = x + r * stride, *q = p + stride, *s = q + stride, *t = s + stride;
-      for (int64_t j = 0; j < w; j++) {
-        T u = FOLD(b[j], p[j]);
-        u = FOLD(u, q[j]);
-        u = FOLD(u, s[j]);
-        b[j] = FOLD(u, t[j]);
-      }
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    const T *p = x + r * stride, *q = p + stride, *s = q + stride, *t = s + stride;
+    for (int64_t j = 0; j < w; j++) {
+      T u = FOLD(y[j], p[j]);
+      u = FOLD(u, q[j]);
+      u = FOLD(u, s[j]);
+      y[j] = FOLD(u, t[j]);
     }
-    for (; r < end; r++) {
-      const T *p = x + r * stride;
-      for (int64_t j = 0; j < w; j++) b[j] = FOLD(b[j], p[j]);
-    }
-    if (begin) for (int64_t j = 0; j < w; j++) y[j] = FOLD(y[j], block[j]);
+  }
+  for (; r < rows; r++) {
+    const T *p = x + r * stride;
+    for (int64_t j = 0; j < w; j++) y[j] = FOLD(y[j], p[j]);
   }
 }
 
-static const fold NAME(fold) = { NAME(row), NAME(rows), NAME(columns), sizeof(T) };
+/* rows >= 1 rows of w elements, `stride` apart, folded into one row. Blocks of DFK_FOLD_BLOCK rows at a time, for the
+ * same reason. */
+static void NAME(columns)(const void *from, int64_t rows, int64_t stride, int64_t w, void *to) {
+  const T *x = (const T *)from;
+  T *y = (T *)to;
+  T block[FOLD_WIDTH];
+  for (int64_t begin = 0; begin < rows; begin += DFK_FOLD_BLOCK) {
+    const int64_t end = begin + DFK_FOLD_BLOCK < rows ? begin + DFK_FOLD_BLOCK : rows;
+    T *b = begin ? block : y;
+    memcpy(b, x + begin * stride, (size_t)w * sizeof(T));
+    NAME(add)(x + (begin + 1) * stride, end - begin - 1, stride, w, b);
+    if (begin) NAME(add)(block, 1, w, w, y);
+  }
+}
+
+static const fold NAME(fold) = { NAME(row), NAME(rows), NAME(columns), NAME(add), sizeof(T) };
 #undef T
 #undef NAME

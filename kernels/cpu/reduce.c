@@ -16,6 +16,7 @@ typedef struct fold {
   void (*row)(const void *x, int64_t n, void *y);
   void (*rows)(const void *x, int64_t rows, int64_t n, void *y);
   void (*columns)(const void *x, int64_t rows, int64_t stride, int64_t w, void *y);
+  dfk_add_fn add;
   int64_t width;
 } fold;
 
@@ -182,7 +183,7 @@ static void fold_pieces(void *arg, int64_t begin, int64_t end) {
     const char *x = s->x + ((a * s->r + row) * s->b + column) * w;
     char *y = s->y + ((a * s->row_pieces + p) * s->b + column) * w;
     if (s->b == 1) { s->fold->row(x, rows, y); continue; }
-    int64_t group = columns == s->b && columns < 32 ? 64 / columns : 1;
+    int64_t group = columns == s->b && columns < DFK_FOLD_LEAD ? 64 / columns : 1;
     if (rows < 2 * group) group = 1;
     if (group == 1) { s->fold->columns(x, rows, s->b, columns, y); continue; }
     /* Few columns: several rows are taken as one wide row, and then the wide row is folded. */
@@ -197,15 +198,18 @@ static void fold_pieces(void *arg, int64_t begin, int64_t end) {
   }
 }
 
+/* Rows of a piece, where r rows of b elements are folded into one. */
+static int64_t piece_rows(int64_t r, int64_t b) {
+  if (r <= 256 || r * b <= 2 * PIECE) return r;
+  return PIECE / b < DFK_FOLD_BLOCK ? DFK_FOLD_BLOCK : PIECE / b;
+}
+
 static int32_t fold_stage(df_kernel *k, const fold *f, const char *x, char *y, int64_t a, int64_t r, int64_t b) {
   stage s = {
-    .fold = f, .x = x, .y = y, .a = a, .r = r, .b = b, .rows = r, .row_pieces = 1, .columns = b, .column_pieces = 1
+    .fold = f, .x = x, .y = y, .a = a, .r = r, .b = b, .rows = piece_rows(r, b), .columns = b, .column_pieces = 1
   };
+  s.row_pieces = r ? (r + s.rows - 1) / s.rows : 1;
   if (b > FOLD_WIDTH) { s.columns = FOLD_WIDTH; s.column_pieces = (b + FOLD_WIDTH - 1) / FOLD_WIDTH; }
-  if (r > 256 && r * b > 2 * PIECE) {
-    s.rows = PIECE / b < 128 ? 128 : PIECE / b;
-    s.row_pieces = (r + s.rows - 1) / s.rows;
-  }
   char *part = NULL;
   if (s.row_pieces > 1) {
     part = (char *)dfk_scratch(k, a * s.row_pieces * b * f->width);
@@ -515,6 +519,44 @@ dfk_rows_fn dfk_fold_rows(df_kernel_fn kernel, int32_t dtype) {
   if (kernel == cpu_mean) return wide ? mean_rows_f64 : mean_rows_f32;
   if (kernel == cpu_log_sum_exp) return wide ? lse_some_f64 : lse_some_f32;
   return NULL;
+}
+
+/* ---- axes in front, for chains -------------------------------------------------------------------------------- */
+
+dfk_over dfk_fold_over(df_kernel_fn kernel, int32_t dtype) {
+  static const struct { df_kernel_fn kernel; kind what; } known[] = {
+    { cpu_sum, SUM }, { cpu_mean, MEAN }, { cpu_prod, PROD }, { cpu_max, MAX }, { cpu_min, MIN }, { cpu_all, MIN },
+    { cpu_any, MAX }, { cpu_bias_add_grad, SUM }
+  };
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    if (kernel != known[i].kernel) continue;
+    if (known[i].what == MEAN && dtype != DF_FLOAT32 && dtype != DF_FLOAT64) break;
+    return (dfk_over){ fold_of(known[i].what, dtype)->add, (uint8_t)known[i].what, (uint8_t)dtype };
+  }
+  return (dfk_over){ 0 };
+}
+
+int64_t dfk_fold_piece(int64_t rows, int64_t width) { return piece_rows(rows, width); }
+
+void dfk_fold_join(dfk_over over, void *x, int64_t rows, int64_t width) {
+  const int64_t bytes = width * fold_of((kind)over.what, over.dtype)->width;
+  while (rows > 1) {
+    const int64_t piece = piece_rows(rows, width), pieces = (rows + piece - 1) / piece;
+    for (int64_t p = 0; p < pieces; p++) {
+      const int64_t begin = p * piece, end = begin + piece < rows ? begin + piece : rows;
+      for (int64_t at = begin; at < end; at += DFK_FOLD_BLOCK) {
+        const int64_t n = at + DFK_FOLD_BLOCK < end ? DFK_FOLD_BLOCK : end - at;
+        over.add((char *)x + (at + 1) * bytes, n - 1, width, width, (char *)x + at * bytes);
+        if (at > begin) over.add((char *)x + at * bytes, 1, width, width, (char *)x + begin * bytes);
+      }
+      if (p) memmove((char *)x + p * bytes, (char *)x + begin * bytes, (size_t)bytes);
+    }
+    rows = pieces;
+  }
+}
+
+void dfk_fold_finish(dfk_over over, void *y, int64_t width, int64_t count) {
+  finish((kind)over.what, over.dtype, y, y, over.dtype, width, count);
 }
 
 /* (dy; data_format): all axes summed but the channels'. */

@@ -91,10 +91,12 @@ static bool find_inputs(const dfi_record *r, const dfi_group *g, const dfi_gates
   return true;
 }
 
-/* Is the whole rows of the length that the plan was made for? */
+/* Is the whole rows of the length that the plan was made for, and wide enough for what folds axes in front? */
 static bool has_rows(const dfk_chain *c, const df_tensor *whole) {
-  int64_t row = 1;
+  int64_t row = 1, width = 1;
   for (int32_t d = c->lead; d < whole->rank; d++) row *= whole->dims[d];
+  for (int32_t d = c->over; d < whole->rank; d++) width *= whole->dims[d];
+  if (c->over && (c->width != width || whole->rank <= c->over || whole->size == 0)) return false;
   return !c->row || (c->row == row && whole->rank > c->lead);
 }
 
@@ -103,7 +105,7 @@ static bool has_rows(const dfk_chain *c, const df_tensor *whole) {
 static bool steps_are_whole(const dfk_chain *c, const dfk_chain_run *run) {
   for (int32_t s = 0; s < c->nsteps; s++) {
     const dfk_step *step = &c->step[s];
-    const bool narrow = step->form != DFK_FULL && !step->rows;
+    const bool narrow = step->form != DFK_FULL && !step->rows && !step->over.add;
     bool some = false, all = true;
     for (int32_t k = 0; k < step->nin; k++) {
       const int32_t from = step->in[k];
@@ -112,7 +114,7 @@ static bool steps_are_whole(const dfk_chain *c, const dfk_chain_run *run) {
       some |= one;
       all &= one;
     }
-    const bool spreads = !step->fn && !step->rows && !step->element;
+    const bool spreads = !step->fn && !step->rows && !step->element && !step->over.add;
     if ((!some && !spreads) || (step->alike && !all)) return false;
   }
   return true;
@@ -148,7 +150,10 @@ static void drop_outputs(df_tensor **out, int32_t n) {
 static df_tensor *make_output(const dfk_chain *c, uint8_t form, uint8_t dtype, const df_tensor *whole) {
   int64_t dims[DF_MAX_RANK];
   if (form == DFK_FULL) return dfi_tensor_make(dtype, whole->rank, whole->dims);
-  for (int32_t d = 0; d < whole->rank; d++) dims[d] = d < c->lead ? whole->dims[d] : 1;
+  if (form == DFK_OVER_GONE) return dfi_tensor_make(dtype, whole->rank - c->over, whole->dims + c->over);
+  for (int32_t d = 0; d < whole->rank; d++)
+    dims[d] = form == DFK_OVER_KEPT ? d < c->over ? 1 : whole->dims[d] : d < c->lead ? whole->dims[d] : 1;
+  if (form == DFK_OVER_KEPT) form = DFK_KEPT;
   return dfi_tensor_make(dtype, form == DFK_KEPT ? whole->rank : c->lead, dims);
 }
 
@@ -179,6 +184,14 @@ static bool compute_here(dfi_exec *x, dfi_record *r, dfi_group *g, const df_tens
   const int64_t n = c->row ? whole->size / c->row : whole->size, grain = c->row ? c->grain / c->row : c->grain;
   const df_range_fn range = c->row ? dfk_chain_row_range : dfk_chain_range;
   if (!make_outputs(r, g, whole, run, out)) return false;
+  if (c->over) {
+    df_error error;
+    dfi_call call = { .exec = x };
+    df_kernel k = { .run = &call, .error = &error };
+    if (!dfk_chain_fold(&k, run, whole->size / c->width)) return true;
+    drop_outputs(out, g->n);
+    return false;
+  }
   if (n <= grain) range(run, 0, n);
   else dfi_pool_range(x->pool, n, grain < 1 ? 1 : grain, range, run);
   return true;

@@ -1,7 +1,7 @@
 /* group.c: which elementwise nodes are computed in one pass.
  *
  * A group is a set of elementwise nodes of one scope, context and shape that hang together, with what goes by rows of
- * that shape (group_rows.c). Tokens move through it as
+ * that shape, and folds over its axes in front (group_rows.c). Tokens move through it as
  * ever; its values are computed when its last member has fired, and only then does anybody outside hear of them. So no
  * way may lead out of a group and back into it: everything has a level, which rises along every edge but those inside
  * a group, and a group's members are of one level. All that a group has to wait for is on its way before it, except
@@ -36,7 +36,7 @@ static uint32_t hash_of(const class *c) {
 }
 
 int32_t dfi_group_class(finder *f, const df_node *n, const dfi_shape *shape) {
-  const class c = { n->context, shape, f->m->mark[n->id].scope, f->m->mark[n->id].device, -1, 0 };
+  const class c = { n->context, shape, f->m->mark[n->id].scope, f->m->mark[n->id].device, -1, 0, 0, 0 };
   for (uint32_t i = hash_of(&c);; i++) {
     int32_t *at = &f->table[i & f->mask];
     if (!*at) {
@@ -55,7 +55,8 @@ static int known(finder *f, const df_node *n, const dfi_pnode *q) {
   if (*k) return *k;
   if (dfi_group_is_sum(n) || dfk_chain_has(q->kernel)) return *k = ELEMENTWISE;
   const bool rows = dfk_chain_rows(q->kernel, DF_FLOAT32).fn || dfk_chain_rows(q->kernel, DF_BOOL).fn ||
-                    dfk_chain_spreads(q->kernel) || dfi_has_trait(n, DFO_RESHAPES);
+                    dfk_chain_over(q->kernel, DF_FLOAT32).add || dfk_chain_spreads(q->kernel) ||
+                    dfi_has_trait(n, DFO_RESHAPES);
   return *k = rows ? ROWS : NOTHING;
 }
 
@@ -113,7 +114,7 @@ static bool raise_node(finder *f, const df_node *n) {
     const df_output from = dfi_plan_origin(m, n->in[i]);
     if (feed_of(m, from) >= 0) continue;
     const place *p = &f->at[from.node->id];
-    const int32_t level = p->level + !(own->class && p->class == own->class);
+    const int32_t level = p->level + !(own->class && p->class == own->class && !dfi_group_ends(p));
     if (level > to) to = level;
   }
   to = after_controls(f, n, to);
@@ -153,7 +154,7 @@ static df_node *before(const finder *f, const df_node *n, int32_t i) {
   const df_output from = dfi_plan_origin(f->m, n->in[i]);
   if (feed_of(f->m, from) >= 0 || !f->at[from.node->id].class) return NULL;
   const place *a = &f->at[from.node->id], *b = &f->at[n->id];
-  return a->class == b->class && a->level == b->level ? from.node : NULL;
+  return a->class == b->class && a->level == b->level && !dfi_group_ends(a) ? from.node : NULL;
 }
 
 static void join(finder *f) {

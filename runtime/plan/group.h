@@ -14,12 +14,13 @@ typedef struct place {
   uint8_t form;                   /* of its result, beside the class's shape: dfk_form */
 } place;
 
-/* Of a class's members some may take rows: all axes from `lead` on are a row, of `row` elements. lead -1: none does. */
+/* Of a class's members some may take rows: all axes from `lead` on are a row, of `row` elements. lead -1: none does.
+   Some may fold the `over` axes in front, to `width` elements; 0: none does. */
 typedef struct class {
   const df_context *context;
   const dfi_shape  *shape;
-  int32_t scope, device, lead;
-  int64_t row;
+  int32_t scope, device, lead, over;
+  int64_t row, width;
 } class;
 
 typedef struct finder {
@@ -34,12 +35,15 @@ typedef struct finder {
 
 /* The class of what has n's context and device and this shape. */
 int32_t dfi_group_class(finder *f, const df_node *n, const dfi_shape *shape);
-/* group_rows.c: n is a member: it takes rows, or passes on one element a row. Class and form are written. */
+/* group_rows.c: n is a member: it takes rows, folds the axes in front, or passes on one element a row. Class and form
+   are written. */
 bool dfi_group_fits_rows(finder *f, const df_node *n, const dfi_pnode *q);
 /* The same of an elementwise op whose result has one element a row. */
 bool dfi_group_fits_narrow(finder *f, const df_node *n, const dfi_pnode *q);
 /* Must n, one of elementwise ops, stay away from the class of its own shape? */
 bool dfi_group_crosses_rows(const finder *f, const df_node *n, int32_t class);
+/* Is what the member gives what a fold over axes in front leaves? Then no member reads it. */
+static inline bool dfi_group_ends(const place *p) { return p->form == DFK_OVER_KEPT || p->form == DFK_OVER_GONE; }
 /* group_make.c: is it a sum of a list? How a node computes (fn is NULL where it has no loop), and on a GPU. */
 bool dfi_group_is_sum(const df_node *n);
 dfk_loop dfi_group_loop(const df_node *n, df_kernel_fn kernel);

@@ -67,6 +67,20 @@ static int16_t source(maker *m, dfi_group *g, const dfi_pnode *q, int32_t i, int
   return (int16_t)(-1 - at);
 }
 
+/* A fold over the axes in front. */
+static int64_t add_fold(maker *m, dfi_group *g, const dfi_pnode *q, const class *k, uint8_t form) {
+  const df_node *n = q->node;
+  const uint8_t dtype = n->out[0].dtype;
+  dfk_chain *c = &g->chain;
+  dfk_step s = { .over = dfk_chain_over(q->kernel, dtype), .form = form, .nin = 1, .bytes = dfi_dtype_size[dtype],
+                 .in_dtype = dtype, .dtype = dtype };
+  c->over = k->over;
+  c->width = k->width;
+  s.in[0] = source(m, g, q, 0, c->nsteps, false);
+  c->step[c->nsteps++] = s;
+  return CHEAP;
+}
+
 /* One step of what has to do with rows; its grain. */
 static int64_t add_row_step(maker *m, dfi_group *g, const dfi_pnode *q, uint8_t form) {
   const df_node *n = q->node;
@@ -111,9 +125,12 @@ static void add_steps(finder *f, dfi_group *g, dfi_member *to, const dfi_pnode *
   const class *k = &f->class[at->class];
   const bool rows = !gpu_of(f->m, q->node) && !dfi_group_is_sum(q->node) && !dfk_chain_has(q->kernel);
   dfk_chain *c = &g->chain;
-  const int64_t grain = rows ? add_row_step(f->m, g, q, at->form) : add_elementwise(f->m, g, q, at->form);
+  const bool ends = dfi_group_ends(at);
+  const int64_t grain = ends   ? add_fold(f->m, g, q, k, at->form)
+                        : rows ? add_row_step(f->m, g, q, at->form)
+                               : add_elementwise(f->m, g, q, at->form);
   if (at->form == DFK_FULL || rows) c->grain += GRAIN / grain;   /* what an element costs: group_new turns it round */
-  if (at->form != DFK_FULL || rows) {
+  if ((at->form != DFK_FULL || rows) && !ends) {
     c->row = k->row;
     c->lead = k->lead;
   }

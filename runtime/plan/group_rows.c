@@ -6,6 +6,9 @@
  * norm, a softmax or a loss that is written out, and its gradient, are one group, and its rows are read once.
  *
  * The length of a row has to be known: it says whether a block of whole rows stays in the cache.
+ *
+ * A fold over the axes in front (a bias's gradient, the statistics of a batch) is a member that nothing in the group
+ * reads: what it leaves is there when the whole has been read.
  */
 #include "plan/group.h"
 
@@ -15,7 +18,7 @@ static const place *member_of(const finder *f, const df_node *n, df_output o) {
   const df_output from = dfi_plan_origin(f->m, o);
   if (feed_of(f->m, from) >= 0) return NULL;
   const place *p = &f->at[from.node->id];
-  if (!p->class) return NULL;
+  if (!p->class || dfi_group_ends(p)) return NULL;
   const class *c = &f->class[p->class];
   return c->context == n->context && c->scope == f->m->mark[n->id].scope ? p : NULL;
 }
@@ -25,16 +28,24 @@ static bool is_there(const finder *f, const df_node *n, const dfi_pnode *q, int3
   return DFI_SPACE(f->m->plan->operand[q->in + (uint32_t)i]) != DFI_ITERATION || dfi_shape_at(n->in[i])->rank == 0;
 }
 
-/* The first of the last axes that n reduces; -1: it is not known, or not these. */
-static int32_t lead_of(const finder *f, const df_node *n, const dfi_pnode *q) {
+/* Which axes n reduces; false: it is not known. */
+static bool find_reduced(const finder *f, const df_node *n, const dfi_pnode *q, bool *reduced) {
   const dfi_shape *x = dfi_shape_at(n->in[0]);
   const df_tensor *axes = n->in[1].node->out[n->in[1].index].constant;
-  bool reduced[DF_MAX_RANK] = { 0 };
-  if (!axes || feed_of(f->m, n->in[1]) >= 0 || !is_there(f, n, q, 1)) return -1;
+  for (int32_t d = 0; d < x->rank; d++) reduced[d] = false;
+  if (!axes || feed_of(f->m, n->in[1]) >= 0 || !is_there(f, n, q, 1)) return false;
   for (int64_t i = 0; i < axes->size; i++) {
     const int64_t a = dfk_index(axes, i);
     reduced[a < 0 ? a + x->rank : a] = true;
   }
+  return true;
+}
+
+/* The first of the last axes that n reduces; -1: it is not known, or not these. */
+static int32_t lead_of(const finder *f, const df_node *n, const dfi_pnode *q) {
+  const dfi_shape *x = dfi_shape_at(n->in[0]);
+  bool reduced[DF_MAX_RANK];
+  if (!find_reduced(f, n, q, reduced)) return -1;
   int32_t lead = x->rank;
   while (lead > 0 && reduced[lead - 1]) lead--;
   for (int32_t d = 0; d < lead; d++) if (reduced[d]) return -1;
@@ -64,11 +75,45 @@ static bool takes_rows(finder *f, const df_node *n, const dfi_pnode *q) {
   if (row < 2 || (size >= 0 && size < f->small)) return false;
   const int32_t at = dfi_group_class(f, n, x);
   class *c = &f->class[at];
+  if (c->over && c->over != lead) return false;
   if (c->lead < 0) {
     c->lead = lead;
     c->row = row;
   }
   return c->lead == lead && enter(f, n, at, form);
+}
+
+/* How many axes in front n folds, and no others; 0: not these. */
+static int32_t over_of(const finder *f, const df_node *n, const dfi_pnode *q) {
+  const dfi_shape *x = dfi_shape_at(n->in[0]);
+  bool reduced[DF_MAX_RANK];
+  if (n->nin == 1) return strcmp(n->attrs[0].s, "NHWC") == 0 ? x->rank - 1 : 0;      /* a bias's gradient */
+  if (!find_reduced(f, n, q, reduced)) return 0;
+  int32_t over = 0;
+  while (over < x->rank && reduced[over]) over++;
+  for (int32_t d = over; d < x->rank; d++) if (reduced[d]) return 0;
+  return over;
+}
+
+static bool folds_over(finder *f, const df_node *n, const dfi_pnode *q) {
+  const dfi_shape *x = dfi_shape_at(n->in[0]);
+  if (x->rank < 2 || n->nin > 2 || !dfk_chain_over(q->kernel, dfi_dtype(n->in[0])).add) return false;
+  const int32_t over = over_of(f, n, q);
+  const int64_t size = dfi_shape_size(x);
+  int64_t width = 1;
+  for (int32_t d = over; d < x->rank; d++) {
+    if (x->dims[d] < 0) return false;
+    width *= x->dims[d];
+  }
+  if (!over || over == x->rank || width < DFK_FOLD_LEAD || (size >= 0 && size < f->small)) return false;
+  const int32_t at = dfi_group_class(f, n, x);
+  class *c = &f->class[at];
+  if (c->lead >= 0 && c->lead != over) return false;
+  if (!c->over) {
+    c->over = over;
+    c->width = width;
+  }
+  return c->over == over && enter(f, n, at, n->nin == 2 && n->attrs[0].i ? DFK_OVER_KEPT : DFK_OVER_GONE);
 }
 
 /* Is s what a fold of the class's rows leaves, in this form? */
@@ -125,7 +170,7 @@ static bool passes(finder *f, const df_node *n, const dfi_pnode *q) {
 }
 
 bool dfi_group_fits_rows(finder *f, const df_node *n, const dfi_pnode *q) {
-  return takes_rows(f, n, q) || passes(f, n, q);
+  return takes_rows(f, n, q) || folds_over(f, n, q) || passes(f, n, q);
 }
 
 bool dfi_group_crosses_rows(const finder *f, const df_node *n, int32_t class) {

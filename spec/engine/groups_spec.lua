@@ -356,6 +356,103 @@ describe('folds, softmax and elementwise ops of one set of rows', function()
   end)
 end)
 
+describe('folds over axes in front, and elementwise ops before them', function()
+  before_each(df.reset)
+
+  it('give the bits of the ops one by one, whatever the shapes', function()
+    for i, dims in ipairs{ { 1, 300 }, { 2, 128 }, { 127, 32 }, { 128, 33 }, { 129, 100 }, { 255, 1024 }, { 256, 257 }, { 257, 256 },
+                           { 700, 33 }, { 3000, 40 }, { 40, 5000 }, { 3, 9, 64 }, { 33, 5, 7, 40 }, { 5, 30, 1, 32 }, { 300, 2500 },
+                           { 40, 31 }, { 9000, 300 } } do
+      local dtype = i % 2 == 0 and i < 10 and 'float64' or 'float32'
+      local x = df.Variable(support.tensor(dims, -3, 3, dtype, i))
+      local row = df.constant(support.tensor({ dims[#dims] }, -1, 1, dtype, i + 1))
+      local a = df.tanh(x) * row + x
+      local axes = {}
+      for d = 1, #dims - 1 do axes[d] = d - 1 end
+      both{ df.reduce_sum(a, { axis = axes }), df.reduce_mean(a * x, { axis = axes, keep_dims = true }),
+            df.reduce_max(a - row, { axis = axes }) * 2, df.reduce_min(df.square(x) + 1, { axis = 0 }),
+            df.reduce_sum(a * 2, { axis = 0, keep_dims = true }) + 1 }
+    end
+  end)
+
+  it('of other dtypes and special numbers', function()
+    for _, dtype in ipairs{ 'int32', 'int64', 'float32', 'float64' } do
+      local x = df.cast(df.constant(support.tensor({ 300, 45 }, -9, 9, 'float32', 6)), dtype)
+      both{ df.reduce_sum(x * 2, { axis = 0 }), df.reduce_prod(x + 1, { axis = 0 }), df.reduce_min(x * x - 3, { axis = 0 }),
+            df.reduce_all((x + 1):gt(-20), { axis = 0 }), df.reduce_any((x * 3):lt(-26), { axis = 0, keep_dims = true }),
+            df.reduce_max(-x, { axis = 0 }) }
+    end
+    local list = {}
+    for i = 1, 9000 do list[i] = ({ 0, -0.0, 1 / 0, -1 / 0, 0 / 0, 1e38, -1e-40, 3 })[(i * i + math.floor(i / 100)) % 8 + 1] end
+    local x = df.reshape(df.constant(df.tensor(list, 'float32')), { 150, 60 })
+    both{ df.reduce_sum(x * 2, { axis = 0 }), df.reduce_max(x + 1, { axis = 0 }), df.reduce_mean(-x, { axis = 0 }) }
+  end)
+
+  it('are the gradients of biases and the statistics of batches', function()
+    for _, rows in ipairs{ 5, 64, 300 } do
+      df.reset()
+      local x, w = df.Variable(support.tensor({ rows, 20 }, -1, 1, 'float32', 1)), df.Variable(support.tensor({ 20, 96 }, -1, 1, 'float32', 2))
+      local b, scale = df.Variable(support.tensor({ 96 }, -1, 1, 'float32', 3)), df.Variable(support.tensor({ 96 }, 0.5, 2, 'float32', 4))
+      local h = df.matmul(x, w) + b
+      local mean = df.reduce_mean(h, { axis = 0 })
+      local d = h - mean
+      local y = d * df.rsqrt(df.reduce_mean(df.square(d), { axis = 0, keep_dims = true }) + 1e-5) * scale + b
+      local z = df.relu(df.bias_add(y, b))
+      both{ y, df.gradients(df.reduce_sum(df.square(z) * z), { b, scale, w, x }) }
+    end
+  end)
+
+  it('beside folds of rows, as in the gradient of a layer norm', function()
+    for i, dims in ipairs{ { 40, 300 }, { 130, 64 }, { 700, 33 }, { 9, 30, 50 }, { 500, 1500 }, { 3, 8000 } } do
+      df.reset()
+      local x = df.Variable(support.tensor(dims, -1, 1, i % 2 == 0 and 'float64' or 'float32', 1))
+      local scale = df.Variable(support.tensor({ dims[#dims] }, 0.5, 2, i % 2 == 0 and 'float64' or 'float32', 4))
+      local d = x - df.reduce_mean(x, { axis = -1, keep_dims = true })
+      local y = d * df.rsqrt(df.reduce_mean(df.square(d), { axis = -1, keep_dims = true }) + 1e-5) * scale + scale * 0.5
+      both{ y, df.gradients(df.reduce_sum(df.tanh(y) * y), { x, scale }) }
+    end
+  end)
+
+  it('with a batch that is not known, none in it, and what broadcasts otherwise than it looked', function()
+    local x, y = df.placeholder('float32', { -1, 64 }), df.placeholder('float32', { -1, 64 })
+    local sum, top = df.reduce_sum(df.tanh(x) * y, { axis = 0 }), df.reduce_max(df.exp(x), { axis = 0, keep_dims = true })
+    local s = df.Session{ threads = 2 }
+    for _, n in ipairs{ 1, 2, 128, 129, 1000, 0 } do
+      local feed = { [x] = support.tensor({ n, 64 }, -2, 2, 'float32', 4), [y] = support.tensor({ n, 64 }, -2, 2, 'float32', 5) }
+      both({ sum, top, sum * 2 + top }, feed, s)
+      feed[y] = support.tensor({ 1, 64 }, -2, 2, 'float32', 5)
+      if n > 0 then both({ sum, top }, feed, s) end
+    end
+  end)
+
+  host_it('write nothing between what they read and what they make', function()
+    local x = df.Variable(df.random_uniform({ 2000, 200 }))
+    local y = df.reduce_sum(df.square(df.tanh(x) * 2 - 1), { axis = 0 })
+    local s, one = df.Session(), 2000 * 200 * 4
+    s:run(y)
+    local function peak(options)
+      df.reset_peak_memory()
+      local before = s:stats().memory['cpu:0'].in_use
+      s:start(y, nil, options):wait()
+      return s:stats().memory['cpu:0'].peak - before
+    end
+    assert.is_true(peak{} < 0.1 * one)
+    assert.is_true(peak{ values = true } > 2 * one)
+  end)
+
+  it('in loops, conds and their gradients', function()
+    local x, n = df.Variable(support.tensor({ 20, 40 }, -1, 1, 'float32', 7)), df.placeholder('int32', {})
+    local w, b = df.Variable(support.tensor({ 40, 40 }, -0.3, 0.3, 'float32', 8)), df.Variable(support.tensor({ 40 }, -1, 1, 'float32', 9))
+    local _, h, s = df.while_loop(function(i) return i:lt(n) end, function(i, h, s)
+      local z = df.tanh(df.matmul(h, w) + b)
+      local top = df.cond((i % 2):eq(0), function() return df.reduce_max(df.exp(z) * 2, { axis = 0 }) end, function() return s end)
+      return i + 1, z * 0.5 + x, s * 0.5 + top
+    end, { df.int32(0), x, df.zeros({ 40 }) })
+    local g = df.gradients(df.reduce_sum(h * h) + df.reduce_sum(s), { x, w, b })
+    for _, trips in ipairs{ 0, 1, 2, 9, 60 } do both({ h, s, g }, { [n] = trips }) end
+  end)
+end)
+
 describe('a product that is added to something', function()
   before_each(df.reset)
 

@@ -222,9 +222,12 @@ static bool may_join(const dfi_writer *w, int32_t i, const dfi_pnode *p, const d
          (dfi_is_sum(p) || has_lanes(p));
 }
 
-/* Those of a group that make its chain: what makes the gates of a cell is written by itself. */
-typedef struct members { const dfi_member *at; int32_t n; } members;
-static members members_of(const dfi_group *g) { return (members){ g->member + g->first, g->n - g->first }; }
+/* Those of a group that make its chain: what makes the gates of a cell is written by itself. step: where some fold axes
+   in front; NULL: none does. */
+typedef struct members { const dfi_member *at; const dfk_step *step; int32_t n; } members;
+static members members_of(const dfi_group *g) {
+  return (members){ g->member + g->first, g->chain.over ? g->chain.step : NULL, g->n - g->first };
+}
 
 static int32_t member_at(members g, const dfi_look_loop *l, dfi_operand o) {
   for (int32_t m = 0; DFI_SPACE(o) == DFI_ITERATION && m < g.n; m++)
@@ -232,29 +235,48 @@ static int32_t member_at(members g, const dfi_look_loop *l, dfi_operand o) {
   return -1;
 }
 
+/* Is member m a fold over axes in front? That is written by itself, after the pass. */
+static bool folds(members g, int32_t m) { return g.step && g.step[g.at[m].step].over.add; }
+
 static void write_group(dfi_writer *w, int32_t i, members g) {
   const dfi_look_loop *l = &w->look->loop[i];
   const dfi_pnode *node[DFI_GROUP_MEMBERS];
   dfi_name value[DFI_GROUP_MEMBERS];
-  int32_t first[DFI_GROUP_MEMBERS], all = 0;
+  int32_t first[DFI_GROUP_MEMBERS], place[DFI_GROUP_MEMBERS], n = 0, all = 0;
   bool wanted[DFI_GROUP_MEMBERS];
   for (int32_t m = 0; m < g.n; m++) {
-    node[m] = &l->nodes[g.at[m].node];
-    wanted[m] = g.at[m].wanted;
-    first[m] = all;
-    all += (int32_t)node[m]->nin;
+    if (folds(g, m)) {
+      const int32_t folded = member_at(g, l, operand_at(w->look, &l->nodes[g.at[m].node], 0));
+      if (folded >= 0) wanted[place[folded]] = true;
+      continue;
+    }
+    place[m] = n;
+    node[n] = &l->nodes[g.at[m].node];
+    wanted[n] = g.at[m].wanted;
+    first[n] = all;
+    all += (int32_t)node[n++]->nin;
   }
   source *from = dfi_xmalloc(sizeof *from * (size_t)(all + 1));
   int32_t *made = dfi_xmalloc(sizeof *made * (size_t)(all + 1));
-  for (int32_t m = 0; m < g.n; m++)
+  for (int32_t m = 0; m < n; m++)
     for (uint32_t k = 0; k < node[m]->nin; k++) {
-      made[first[m] + (int32_t)k] = member_at(g, l, operand_at(w->look, node[m], k));
-      if (made[first[m] + (int32_t)k] < 0) from[first[m] + (int32_t)k] = source_of(w, i, node[m], k);
+      const int32_t by = member_at(g, l, operand_at(w->look, node[m], k));
+      made[first[m] + (int32_t)k] = by < 0 ? by : place[by];
+      if (by < 0) from[first[m] + (int32_t)k] = source_of(w, i, node[m], k);
     }
-  const pass a = { g.n, node, wanted, first, made, from, value };
+  const pass a = { n, node, wanted, first, made, from, value };
   write_pieces(w, i, &a, dfi_shape_size(l->slot_shape[node[0]->out]));
   dfi_free(from);
   dfi_free(made);
+}
+
+/* The edges of q that stay in the group: those to folds, or the others. */
+static void deliver_inside(dfi_writer *w, int32_t i, const dfi_group *g, const dfi_pnode *q, bool to_folds) {
+  const dfi_look_loop *l = &w->look->loop[i];
+  for (uint32_t e = q->edge[0]; e < q->inside; e++) {
+    const dfi_pnode *to = &l->nodes[w->look->plan->edge[e].node];
+    if (folds(members_of(g), (int32_t)to->place - g->first) == to_folds) dfi_write_deliver(w, i, e, e + 1);
+  }
 }
 
 bool dfi_write_in_group(dfi_writer *w, int32_t i, const dfi_pnode *p) {
@@ -263,14 +285,16 @@ bool dfi_write_in_group(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (!p->group || !whole || dfi_shape_size(whole) <= DFI_DIRECT) return false;
   const dfi_group *group = &w->look->plan->group[p->group - 1];
   const members g = members_of(group);
-  if (p->place < (uint32_t)group->first) return false;
+  if (p->place < (uint32_t)group->first || folds(g, (int32_t)p->place - group->first)) return false;
   for (int32_t m = 0; m < g.n; m++)
-    if (!may_join(w, i, &l->nodes[g.at[m].node], whole, l->node[p - l->nodes].guard)) return false;
-  dfi_write_deliver(w, i, p->edge[0], p->inside);
-  for (int32_t m = 0; m < g.n; m++) if (!l->node[g.at[m].node].written) return true;
+    if (!folds(g, m) && !may_join(w, i, &l->nodes[g.at[m].node], whole, l->node[p - l->nodes].guard)) return false;
+  deliver_inside(w, i, group, p, false);
+  for (int32_t m = 0; m < g.n; m++) if (!folds(g, m) && !l->node[g.at[m].node].written) return true;
   write_group(w, i, g);
   for (int32_t m = 0; m < g.n; m++) {
     const dfi_pnode *q = &l->nodes[g.at[m].node];
+    if (folds(g, m)) continue;
+    deliver_inside(w, i, group, q, true);
     dfi_write_deliver(w, i, q->inside, q->edge[1]);
   }
   return true;
