@@ -18,5 +18,13 @@ int32_t ref_tridiagonal_solve(df_kernel *k);          /* (diagonals[..., 3, n], 
 int32_t ref_fft(df_kernel *k), ref_ifft(df_kernel *k), ref_fft2d(df_kernel *k), ref_ifft2d(df_kernel *k);
 int32_t ref_rfft(df_kernel *k), ref_irfft(df_kernel *k);                  /* (input, fft_length[1]) */
 int32_t ref_rfft_grad(df_kernel *k), ref_irfft_grad(df_kernel *k);        /* (dy, fft_length[1], length) */
+int32_t cpu_fft(df_kernel *k), cpu_ifft(df_kernel *k), cpu_fft2d(df_kernel *k), cpu_ifft2d(df_kernel *k);
+int32_t cpu_rfft(df_kernel *k), cpu_irfft(df_kernel *k), cpu_rfft_grad(df_kernel *k), cpu_irfft_grad(df_kernel *k);
+
+/* How these begin (kernels/fourier.c): checked, outputs made. NULL or false: error is filled. axes: 1 or 2 */
+df_tensor *dfk_fourier_begin(df_kernel *k, int32_t axes);
+/* Of real numbers, or to them: lines of n, of rows of `given` numbers, to `made`. */
+typedef struct dfk_real_lines { int64_t n, given, made, rows; df_tensor *out; } dfk_real_lines;
+bool dfk_real_fourier_begin(df_kernel *k, bool from_real, bool adjoint, dfk_real_lines *f);
 int32_t ref_histogram_fixed_width(df_kernel *k);      /* (values, value_range[2], nbins; dtype) */
 #endif

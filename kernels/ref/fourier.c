@@ -84,12 +84,8 @@ static void transform(const plan *p, double complex *x) {
 
 static int32_t complex_transform(df_kernel *k, int32_t axes, int sign) {
   const df_tensor *in = k->in[0];
-  char text[160];
-  if (in->rank < axes)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input must have rank of at least %d but got: %s", axes,
-                    dfk_shape_text(in, text, sizeof text));
-  df_tensor *out = dfk_out_like(k, 0, in);
-  if (!out) return DF_RESOURCE_EXHAUSTED;
+  df_tensor *out = dfk_fourier_begin(k, axes);
+  if (!out) return k->error->code;
   const int64_t n = in->dims[in->rank - 1], m = axes == 2 ? in->dims[in->rank - 2] : 1, per = n * m;
   double complex *x = dfk_scratch(k, (per + m + room_of(n) + room_of(m) + 1) * (int64_t)sizeof *x);
   if (!x) return DF_RESOURCE_EXHAUSTED;
@@ -116,23 +112,15 @@ int32_t ref_ifft2d(df_kernel *k) { return complex_transform(k, 2, 1); }
 /* Between n real numbers and the n/2 + 1 first of their transform; input is cut or filled up with zeros to what n asks
    for. */
 static int32_t real_transform(df_kernel *k, bool forward) {
-  const df_tensor *in = k->in[0], *length = k->in[1];
-  char text[160];
-  if (in->rank < 1)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input must have rank of at least 1 but got: %s",
-                    dfk_shape_text(in, text, sizeof text));
-  if (length->rank != 1 || length->size != 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "fft_length must have shape [1]");
-  const int64_t n = dfk_index(length, 0), half = n / 2 + 1, given = in->dims[in->rank - 1], made = forward ? half : n;
-  if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "fft_length[0] must >= 0, but got: %lld", (long long)n);
-  int64_t dims[DF_MAX_RANK];
-  memcpy(dims, in->dims, sizeof *dims * (size_t)in->rank);
-  dims[in->rank - 1] = n ? made : 0;
-  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], in->rank, dims);
-  double complex *x = out ? dfk_scratch(k, (n + room_of(n) + 1) * (int64_t)sizeof *x) : NULL;
+  const df_tensor *in = k->in[0];
+  dfk_real_lines f;
+  if (!dfk_real_fourier_begin(k, forward, false, &f)) return k->error->code;
+  const int64_t n = f.n, half = n / 2 + 1, given = f.given, made = f.made;
+  df_tensor *out = f.out;
+  double complex *x = dfk_scratch(k, (n + room_of(n) + 1) * (int64_t)sizeof *x);
   if (!x) return DF_RESOURCE_EXHAUSTED;
-  const int64_t rows = n && made ? out->size / made : 0;
   const plan p = plan_of(n, forward ? -1 : 1, x + n);
-  for (int64_t r = 0; r < rows; r++) {
+  for (int64_t r = 0; r < f.rows; r++) {
     for (int64_t i = 0; i < n; i++) x[i] = 0;
     for (int64_t i = 0; i < given && i < (forward ? n : half); i++) {
       x[i] = forward ? ref_get(in, r * given + i) : ref_get_complex(in, r * given + i);
@@ -152,20 +140,15 @@ int32_t ref_irfft(df_kernel *k) { return real_transform(k, false); }
 /* The adjoints: what each input has to do with all outputs. dy is cut to what the transform gave, the result to what it
    was given. */
 static int32_t real_adjoint(df_kernel *k, bool forward) {
-  const df_tensor *in = k->in[0], *length = k->in[1];
-  int64_t made;
-  if (!dfk_integer(k, 2, "length", &made)) return DF_INVALID_ARGUMENT;
-  if (in->rank < 1 || length->size != 1 || made < 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "dy of rank 1 at least, fft_length of shape [1] and a length are expected");
-  const int64_t n = dfk_index(length, 0), half = n / 2 + 1, given = in->dims[in->rank - 1];
-  int64_t dims[DF_MAX_RANK];
-  memcpy(dims, in->dims, sizeof *dims * (size_t)in->rank);
-  dims[in->rank - 1] = made;
-  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], in->rank, dims);
-  double complex *x = out ? dfk_scratch(k, (n + room_of(n) + 1) * (int64_t)sizeof *x) : NULL;
+  const df_tensor *in = k->in[0];
+  dfk_real_lines f;
+  if (!dfk_real_fourier_begin(k, !forward, true, &f)) return k->error->code;
+  const int64_t n = f.n, half = n / 2 + 1, given = f.given, made = f.made;
+  df_tensor *out = f.out;
+  double complex *x = dfk_scratch(k, (n + room_of(n) + 1) * (int64_t)sizeof *x);
   if (!x) return DF_RESOURCE_EXHAUSTED;
   const plan p = plan_of(n, forward ? 1 : -1, x + n);
-  for (int64_t r = 0; made && r < out->size / made; r++) {
+  for (int64_t r = 0; r < f.rows; r++) {
     for (int64_t i = 0; i < n; i++) x[i] = 0;
     for (int64_t i = 0; i < given && i < (forward ? half : n); i++)
       x[i] = forward ? ref_get_complex(in, r * given + i) : ref_get(in, r * given + i);

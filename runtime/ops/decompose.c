@@ -418,7 +418,7 @@ static int32_t shape_real_fft_grad(dfi_infer *c) {
   .shape = shape_square, .kernel = { [DF_REF] = ref_##name }
 #define FOURIER(text, name) .in = "input:Tcomplex", .out = "output:Tcomplex", \
   .types = "Tcomplex=complex64|complex128", .doc = text, .shape = dfi_shape_same, \
-  .kernel = { [DF_REF] = ref_##name }
+  .kernel = { [DF_REF] = ref_##name, [DF_CPU] = cpu_##name }
 
 static const df_op ops[] = {
   { .type = "MatrixSolve", .work = dfi_work_factors,
@@ -568,7 +568,7 @@ static const df_op ops[] = {
     .doc = "the fft of real numbers: its first fft_length / 2 + 1 elements",
     .shape = shape_rfft,
     .grad = grad_rfft,
-    .kernel = { [DF_REF] = ref_rfft } },
+    .kernel = { [DF_REF] = ref_rfft, [DF_CPU] = cpu_rfft } },
   { .type = "IRFFT",
     .in = "input:Tcomplex fft_length:int32",
     .out = "output:Treal",
@@ -577,7 +577,7 @@ static const df_op ops[] = {
     .doc = "the inverse of RFFT",
     .shape = shape_irfft,
     .grad = grad_irfft,
-    .kernel = { [DF_REF] = ref_irfft } },
+    .kernel = { [DF_REF] = ref_irfft, [DF_CPU] = cpu_irfft } },
   { .type = "RFFTGrad",
     .in = "dy:Tcomplex fft_length:int32 length:int32",
     .out = "output:Treal",
@@ -586,7 +586,7 @@ static const df_op ops[] = {
     .doc = "the gradient of RFFT of that many numbers",
     .shape = shape_real_fft_grad,
     .grad = grad_rfft_grad,
-    .kernel = { [DF_REF] = ref_rfft_grad } },
+    .kernel = { [DF_REF] = ref_rfft_grad, [DF_CPU] = cpu_rfft_grad } },
   { .type = "IRFFTGrad",
     .in = "dy:Treal fft_length:int32 length:int32",
     .out = "output:Tcomplex",
@@ -595,7 +595,7 @@ static const df_op ops[] = {
     .doc = "the gradient of IRFFT of that many numbers",
     .shape = shape_real_fft_grad,
     .grad = grad_irfft_grad,
-    .kernel = { [DF_REF] = ref_irfft_grad } },
+    .kernel = { [DF_REF] = ref_irfft_grad, [DF_CPU] = cpu_irfft_grad } },
   { .type = "HistogramFixedWidth",
     .in = "values:T value_range:T nbins:int32",
     .out = "out:dtype",

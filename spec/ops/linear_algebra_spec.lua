@@ -120,6 +120,59 @@ describe('a Fourier transform', function()
       close(df.run(df.irfft(df.rfft(x), { n })), x)
     end
   end)
+  --- The largest difference from the reference's, beside the largest element.
+  local function off(f)
+    df.reset()
+    local y = f()
+    local parts = y.dtype:find('complex', 1, true) and { df.real(y), df.imag(y) } or { y }
+    local expected, found = df.Session{ kernels = 'ref' }:run(parts), df.Session{ kernels = 'cpu' }:run(parts)
+    local worst, largest = 0, 1e-300
+    for i, e in ipairs(expected) do
+      e = df.constant(e)
+      local sizes = df.run{ df.reduce_max(df.abs(e - found[i])), df.reduce_max(df.abs(e)) }
+      worst, largest = math.max(worst, sizes[1]), math.max(largest, sizes[2])
+    end
+    return worst / largest
+  end
+
+  it('of many and long lines is the reference\'s, to the last digits', function()
+    for i, dims in ipairs{ { 1 }, { 3, 2 }, { 16 }, { 9, 27 }, { 64 }, { 200 }, { 13, 60 }, { 2, 5, 49 }, { 33, 61 }, { 3, 67 }, { 1009 }, { 4093 }, { 4096 },
+                           { 2, 5000 }, { 10000 }, { 8191 }, { 2, 17, 97 }, { 1, 30030 } } do
+      local function z(dtype)
+        local x = df.complex(support.tensor(dims, -1, 1, 'float64', i), support.tensor(dims, -1, 1, 'float64', i + 40))
+        return df.cast(x, dtype)
+      end
+      for _, name in ipairs{ 'fft', 'ifft', #dims > 1 and 'fft2d' or 'fft', #dims > 1 and 'ifft2d' or 'ifft' } do
+        assert.is_true(off(function() return df[name](z('complex128')) end) < 4e-15)
+        assert.is_true(off(function() return df[name](z('complex64')) end) < 2e-7)
+      end
+    end
+  end)
+
+  it('of real numbers, and its gradient, is the reference\'s, whatever is cut or filled up', function()
+    for i, dims in ipairs{ { 1 }, { 3, 2 }, { 9, 30 }, { 2, 67 }, { 5000 }, { 20, 101 } } do
+      for _, more in ipairs{ 0, 1, 7, -1, -30 } do
+        local n = math.max(dims[#dims] + more, 1)
+        local function x(dtype) return df.constant(support.tensor(dims, -1, 1, dtype, i)) end
+        for _, dtype in ipairs{ 'float64', 'float32' } do
+          local near = dtype == 'float64' and 4e-15 or 2e-7
+          local function square(y) return y.dtype:find('complex', 1, true) and df.square(df.real(y)) + df.imag(y) or df.square(y) end
+          local function half() return df.complex(x(dtype), x(dtype) * 0.5 + 1) end
+          assert.is_true(off(function() return df.rfft(x(dtype), { n }) end) < near)
+          assert.is_true(off(function() return df.irfft(half(), { n }) end) < near)
+          assert.is_true(off(function()
+            local v = x(dtype)
+            return df.gradients(df.reduce_sum(square(df.rfft(v, { n }))), v)
+          end) < near)
+          assert.is_true(off(function()
+            local v = x(dtype)
+            return df.gradients(df.reduce_sum(square(df.irfft(df.complex(v, v * 0.5 + 1), { n }))), v)
+          end) < near)
+        end
+      end
+    end
+  end)
+
   it('of two axes, and of real numbers cut or filled up', function()
     local x = df.float32{ { 1, 2, 3 }, { 4, 5, 6 } }
     close(df.run(df.real(df.ifft2d(df.fft2d(df.cast(x, 'complex64'))))), { { 1, 2, 3 }, { 4, 5, 6 } })
