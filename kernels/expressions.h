@@ -64,6 +64,7 @@ INT1(relu, x > 0 ? x : 0)
 FLOAT1(relu6, !(x <= 0) ? (x >= 6 ? 6 : x) : 0)
 INT1(relu6, x > 0 ? (x > 6 ? 6 : x) : 0)
 DFK_FORMULAS1(FLOAT1)
+FLOAT1(erfinv, dfk_erfinv(x))                        /* of a device; the host has vectors of it (cpu/elements.h) */
 INT1(invert, ~x)
 BOOL1(logical_not, !x)
 TEST1(is_nan, x != x)

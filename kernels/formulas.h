@@ -43,7 +43,6 @@ DFK_ELEMENT double dfk_erfinv_of_tail(double p) {
 /* Of one operand. */
 #define DFK_FORMULAS1(X) \
   X(softsign, x / (1 + fabs(x))) \
-  X(erfinv, dfk_erfinv(x)) \
   X(ndtri, 1.4142135623730950488 * dfk_erfinv_of_tail(x))
 
 /* Of two operands. The gradients take theirs in TensorFlow's order. */
