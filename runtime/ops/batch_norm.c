@@ -78,7 +78,7 @@ static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output
     .out = "y:T batch_mean:T batch_variance:T reserve_space_1:T reserve_space_2:T" MORE, .types = "T=float32|float64", \
     .attrs = "epsilon:float=0.0001 exponential_avg_factor:float=1 data_format:string='NHWC' is_training:bool=true", \
     .doc = "batch normalisation of x [n, h, w, c] (or [n, c, h, w]), with the batch's mean and variance in training", \
-    .shape = shape_norm, .grad = grad_norm, .kernel = { [DF_REF] = ref_batch_norm } }
+    .shape = shape_norm, .grad = grad_norm, .kernel = { [DF_REF] = ref_batch_norm, [DF_CPU] = cpu_batch_norm } }
 #define NORM_GRAD(TYPE, MORE) \
   { .type = TYPE, .in = "y_backprop:T x:T scale:T reserve_space_1:T reserve_space_2:T" MORE, \
     .out = "x_backprop:T scale_backprop:T offset_backprop:T reserve_space_3:T reserve_space_4:T", \

@@ -1,7 +1,8 @@
 --- Convolutions, pools and normalisations under the names of tf.nn. The shapes and sums are TensorFlow 2.15's: of each result the sum of
 --- its elements times cos(1), cos(2), … (so that places count), and of their sizes.
 local df = require 'dflow'
-local message_of = require('spec.support').message_of
+local support = require 'spec.support'
+local message_of = support.message_of
 local nn = df.nn
 
 local function ramp(n, shape, by, from) return df.reshape(df.range(n):cast('float32') * by + (from or 0), shape) end
@@ -62,6 +63,38 @@ describe('of tf.nn', function()
     gives((nn.fused_batch_norm(x, sc, off, m, v, { is_training = false })), { 2, 5, 6, 2 }, -0.1132417, 56.94773)
   end)
 
+  it('a batch is normalised as the reference does it, in both layouts, of any size', function()
+    for i, dims in ipairs{ { 2, 5, 6, 2 }, { 3, 4, 4, 70 }, { 300, 3, 3, 33 }, { 5, 7, 9, 16 }, { 1, 1, 1, 3 }, { 70, 16, 16, 3 }, { 0, 2, 2, 3 } } do
+      for _, format in ipairs{ 'NHWC', 'NCHW' } do
+        for _, dtype in ipairs{ 'float32', 'float64' } do
+          local n = dims[format == 'NHWC' and 4 or 2]
+          local function of(seed) return support.tensor({ n }, 0.5, 2, dtype, seed) end
+          for _, how in ipairs{ { true, 1 }, { true, 0.25 }, { false, 1 } } do
+            support.cpu_equals_ref(function(images, scale, offset, mean, variance)
+              return { nn.fused_batch_norm(images, scale, offset, mean, variance,
+                                           { is_training = how[1], data_format = format, exponential_avg_factor = how[2] }) }
+            end, { support.tensor(dims, -2, 3, dtype, i), of(1), of(2), of(3), of(4) },
+              { rtol = dtype == 'float32' and 3e-7 or 1e-14, atol = dtype == 'float32' and 3e-7 or 1e-14 })
+          end
+        end
+      end
+    end
+  end)
+
+  it('halves are normalised by channels of float32, and their gradients are halves', function()
+    for _, dtype in ipairs{ 'float16', 'bfloat16' } do
+      local h, scale = df.cast(x, dtype), df.constant(df.run(df.cast(sc, 'float32')))
+      local y, mean, variance = nn.fused_batch_norm(h, scale, off)
+      local expected, of, other = nn.fused_batch_norm(df.cast(h, 'float32'), scale, off)
+      assert.same({ dtype, 'float32', 'float32' }, { y.dtype, mean.dtype, variance.dtype })
+      local found = df.run{ df.cast(y, 'float32'), df.cast(df.cast(expected, dtype), 'float32'), mean, of, variance, other }
+      for i = 1, 6, 2 do assert.same(found[i + 1]:totable(), found[i]:totable()) end
+      local g = df.gradients(df.reduce_sum(df.square(df.cast(y, 'float32'))), { h, scale })
+      assert.same({ dtype, 'float32' }, { g[1].dtype, g[2].dtype })
+      assert.equal(dtype, (nn.fused_batch_norm(h, scale, off, m, v, { is_training = false })).dtype)
+    end
+  end)
+
   it('activations have the names that users know', function()
     gives(nn.swish(x1), { 2, 7, 2 }, -0.09755544, 6.037802)
     gives(nn.silu(x1, 2.0), { 2, 7, 2 }, -0.1573907, 6.69358)
@@ -94,6 +127,8 @@ describe('of tf.nn', function()
     assert.matches("pooling_type is the string \"MIN\", 'MAX' or 'AVG' is expected", message_of(nn.pool, x, 2, 'MIN'), 1, true)
     assert.matches('is of rank 1, [batch, width, channels] or', message_of(nn.pool, { 1.0 }, 2, 'MAX'), 1, true)
     assert.matches('mean is missing', message_of(nn.fused_batch_norm, x, sc, off, { is_training = false }), 1, true)
+    assert.matches('conv1d_transpose: output_shape is table, three numbers are expected: [batch, width, channels]',
+                   message_of(nn.conv1d_transpose, x1, w1, { 2, 7 }, 2), 1, true)
     assert.matches('epsilon is the string "a", a number is expected', message_of(nn.fused_batch_norm, x, sc, off, { epsilon = 'a' }), 1, true)
   end)
 end)
