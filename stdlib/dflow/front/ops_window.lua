@@ -90,6 +90,10 @@ def('conv1d_transpose', { 'input', 'filters', 'output_shape', 'strides', 'paddin
   local x = of_rank('conv1d_transpose', o.input, 3, '[batch, width, channels]')
   local stride, dilation = one('conv1d_transpose', 'strides', o.strides), one('conv1d_transpose', 'dilations', o.dilations or 1)
   local shape = to_output(o.output_shape, dtypes.INT32, x.graph, 'conv1d_transpose')
+  local dims = shape.shape
+  if dims and (#dims ~= 1 or dims[1] >= 0 and dims[1] ~= 3) then
+    errors.bad('conv1d_transpose: output_shape is %s, three numbers are expected: [batch, width, channels]', errors.describe(o.output_shape))
+  end
   shape = f.concat({ f.slice(shape, { 0 }, { 1 }), f.int32{ 1 }, f.slice(shape, { 1 }, { 2 }) }, 0)
   return flat(backwards('conv1d_transpose', shape, f.expand_dims(to_output(o.filters, graph.dtype(x), x.graph, 'conv1d_transpose'), 0), tall(x),
                         { strides = { 1, 1, stride, 1 }, dilations = { 1, 1, dilation, 1 }, padding = o.padding or 'SAME' }), o.name)
@@ -170,11 +174,17 @@ function(o)
   if not training then required('fused_batch_norm', o, 'mean', 'variance') end
   local epsilon = o.epsilon or 0.001
   if type(epsilon) ~= 'number' then errors.bad('fused_batch_norm: epsilon is %s, a number is expected', errors.describe(epsilon)) end
-  local none = (o.mean == nil or o.variance == nil) and f.zeros_like(to_output(o.scale, dtypes.FLOAT32, x.graph, 'fused_batch_norm'))
-  local y, mean, variance = op('FusedBatchNormV3', { x, o.scale, o.offset, o.mean or none, o.variance or none },
+  local dtype = graph.dtype(x)
+  local half = dtype == dtypes.FLOAT16 or dtype == dtypes.BFLOAT16      -- what is of channels is float32 then, as in TensorFlow
+  local function channels(v) return half and f.cast(to_output(v, nil, x.graph, 'fused_batch_norm'), 'float32') or v end
+  local scale = channels(o.scale)
+  local none = (o.mean == nil or o.variance == nil) and f.zeros_like(to_output(scale, dtypes.FLOAT32, x.graph, 'fused_batch_norm'))
+  local y, mean, variance = op('FusedBatchNormV3',
+    { half and f.cast(x, 'float32') or x, scale, channels(o.offset), o.mean and channels(o.mean) or none,
+      o.variance and channels(o.variance) or none },
     { epsilon = math.max(epsilon, 1.001e-5), data_format = o.data_format, is_training = training,
       exponential_avg_factor = o.exponential_avg_factor, name = o.name })
-  return y, mean, variance
+  return half and f.cast(y, dtypes.name[dtype]) or y, mean, variance
 end)
 
 -- ---- activations and losses ---------------------------------------------------------------------------------------------------
