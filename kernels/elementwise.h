@@ -9,9 +9,9 @@
 /* One operand. */
 #define DFK_UNARY(X) \
   X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) \
-  X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(erfinv) X(lgamma) X(floor) \
-  X(ceil) X(round) X(rint) X(is_nan) X(is_inf) X(is_finite) X(sigmoid) X(softplus) X(relu) X(relu6) X(elu) X(selu) \
-  X(logical_not) X(invert)
+  X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(erfinv) X(lgamma) \
+  X(floor) X(ceil) X(round) X(rint) X(is_nan) X(is_inf) X(is_finite) X(sigmoid) X(softplus) X(relu) X(relu6) X(elu) \
+  X(selu) X(logical_not) X(invert)
 /* Two operands. The gradients take theirs in TensorFlow's order. */
 #define DFK_BINARY(X) \
   X(add) X(sub) X(mul) X(real_div) X(div_no_nan) X(floor_div) X(floor_mod) X(truncate_div) X(truncate_mod) X(pow) \

@@ -21,7 +21,8 @@ static inline double term(double v, double mean, bool squared) { return squared 
   static double sum_##s(const T *x, int64_t n, double mean, bool squared) { \
     double lane[LANES] = { 0 }; \
     int64_t i = 0; \
-    for (; i + LANES <= n; i += LANES) for (int l = 0; l < LANES; l++) lane[l] += term((double)x[i + l], mean, squared); \
+    for (; i + LANES <= n; i += LANES) \
+      for (int l = 0; l < LANES; l++) lane[l] += term((double)x[i + l], mean, squared); \
     for (; i < n; i++) lane[0] += term((double)x[i], mean, squared); \
     for (int w = LANES / 2; w; w /= 2) for (int l = 0; l < w; l++) lane[l] += lane[l + w]; \
     return lane[0]; \

@@ -272,7 +272,10 @@ static void make_chirp(df_kernel *k, plan *p) {
     vf64 at;
     for (int l = 0; l < L; l++) at[l] = (double)((j + l) * (j + l) % (2 * p->n));
     const pair u = unit_at(at, 2 * p->n, p->sign);
-    for (int l = 0; l < L && j + l < p->n; l++) { p->chirp[2 * (j + l)] = u.re[l]; p->chirp[2 * (j + l) + 1] = u.im[l]; }
+    for (int l = 0; l < L && j + l < p->n; l++) {
+      p->chirp[2 * (j + l)] = u.re[l];
+      p->chirp[2 * (j + l) + 1] = u.im[l];
+    }
   }
   memset(x, 0, (size_t)p->length * 16);
   for (int64_t j = 0; j < p->n; j++)
