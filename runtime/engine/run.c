@@ -86,6 +86,15 @@ static void too_late(dfi_exec *x) {
   }
 }
 
+/* Has the deadline passed? Who waits for other owners alone gives them a moment to say what the matter is. */
+static bool is_late(const dfi_exec *x) {
+  const double moment = 0.2;
+  if (!x->deadline) return false;
+  const double late = dfi_now() - x->deadline;
+  const bool waits = x->team && x->away && x->head == x->tail && dfi_team_awaits(dfi_calls_first(x));
+  return late > (waits ? moment : 0);
+}
+
 char *dfi_engine_reason(const dfi_pnode *p, const char *format, va_list more) {
   char text[600];
   size_t at = 0;
@@ -141,7 +150,7 @@ static void look_up(dfi_exec *x) {
   const char *why = told_to_stop(x);
   if (why) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, why);
   else if (dfi_team_failed(x)) fail_with_others(x);
-  else if (x->deadline && dfi_now() > x->deadline) too_late(x);
+  else if (is_late(x)) too_late(x);
   if (x->watch && !x->failed) dfi_watch_look(x);
   if (x->plan->turner && !x->failed) x->plan->turner->look(x);
   if (x->running && dfi_inbox_filled(x)) dfi_inbox_take(x, false);

@@ -705,6 +705,23 @@ describe('owners', function()
     end
   end)
 
+  it('say at the timeout what is waited for outside, not who waits for whom', function()
+    local q = df.device('sim:1', function() return df.FIFOQueue(3, 'int32') end)
+    local x = df.placeholder('int32', {})
+    local y = df.device('sim:1', function() return q:dequeue() + 1 end)
+    local fetches = { df.device('sim:0', function() return y * x end), y + x }
+    for owners = 1, 3 do
+      local s = df.Session{ devices = TWO, owners = owners }
+      for _ = 1, 3 do
+        local ok, e = pcall(s.run, s, fetches, { [x] = 2 }, { timeout = 0.05 })
+        assert.is_false(ok)
+        assert.equal('deadline_exceeded', e.code)
+        assert.matches('timeout: `[^;]* waits for 1 element', e.message)
+      end
+      s:close()
+    end
+  end)
+
   it('tell what the node was given that failed, though who sent it has gone on', function()
     local _, y = df.while_loop(function(i) return i:lt(9) end, function(i, y)
       local left = df.device('sim:0', function() return df.subtract(5, i, { name = 'left' }) end)

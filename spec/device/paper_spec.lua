@@ -3,6 +3,7 @@ package.path = 'examples/paper/?.lua;' .. package.path
 local fig12, fig13, fig15 = require 'fig12', require 'fig13', require 'fig15'
 local lstm, hardware = require 'lstm', require 'hardware'
 local df = require 'dflow'
+local ordered_it = require('spec.support').ordered_it(it, pending)       -- figures of a placement that the experiment chose
 
 local pipeline = { size = 512, scale = 32, trips = 48 }
 local layers = { units = 128, scale = 128, length = 80 }
@@ -20,7 +21,7 @@ describe('a pipeline over 8 devices (Fig. 12)', function()
     for i = 2, #rows do assert.is_true(rows[i][2] <= rows[i - 1][2]) end
   end)
 
-  it('is told by what-if of one recorded run, whatever its window', function()
+  ordered_it('is told by what-if of one recorded run, whatever its window', function()
     for _, recorded in ipairs{ 1, 32 } do
       local h = fig12.run(recorded, pipeline)
       for _, window in ipairs{ 1, 4, 16 } do near(h, { parallel_iterations = window }, fig12.run(window, pipeline)) end
@@ -68,7 +69,7 @@ describe('a loop over many devices (Fig. 11)', function()
 end)
 
 describe('an LSTM of 8 layers (Fig. 15)', function()
-  it('is at least 5.5 times as fast on 8 devices as on 1, and what-if tells of fewer devices', function()
+  ordered_it('is at least 5.5 times as fast on 8 devices as on 1, and what-if tells of fewer devices', function()
     local eight, one = fig15.run(8, layers), fig15.run(1, layers)
     local ratio = one:stats().seconds / eight:stats().seconds
     assert.is_true(ratio >= 5.5 and ratio <= 8, ratio)
@@ -148,7 +149,7 @@ describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig.
     return h, ok, err
   end
 
-  it('swaps them at most 1 % slower than a larger device keeps them', function()
+  ordered_it('swaps them at most 1 % slower than a larger device keeps them', function()
     local whole = train 'keep'
     local memory = whole:stats().memory['sim:0'].peak * small.scale * 0.6
     local _, ok, err = train('keep', memory)
@@ -160,7 +161,7 @@ describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig.
     assert.is_true(ratio <= 1.01, ('%g times as long'):format(ratio))
   end)
 
-  it('is told by what-if of other devices and links, keeping and swapping', function()
+  ordered_it('is told by what-if of other devices and links, keeping and swapping', function()
     local memory = train 'keep':stats().memory['sim:0'].peak * small.scale * 0.6
     for save, bytes in pairs{ keep = false, swap = memory } do
       local h, k = train(save, bytes or nil), hardware.K40
@@ -171,7 +172,7 @@ describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig.
     end
   end)
 
-  it('copies under the compute', function()
+  ordered_it('copies under the compute', function()
     local result = fig13.measure{ units = 256, scale = 8, length = 40, memory = 150 * 2 ^ 20 }
     assert.is_true(result.hidden > 0.95, result.hidden)
     assert.is_true(result.rows[2][2] > 0 and result.rows[3][2] > 0)
@@ -181,7 +182,7 @@ describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig.
 end)
 
 describe('examples/paper/numbers.lua', function()
-  it('measures what was to be reached; what is virtual time is reached on any machine', function()
+  ordered_it('measures what was to be reached; what is virtual time is reached on any machine', function()
     local shell = require 'spec.shell'
     local r = shell.run(shell.dflow .. ' examples/paper/numbers.lua')
     assert.equal('', r.err)

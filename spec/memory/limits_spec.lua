@@ -3,7 +3,7 @@ local df = require 'dflow'
 local shell = require 'spec.shell'
 local support = require 'spec.support'
 local same = support.same
-local host_it = support.host_it(it, pending)         -- the driver for tests has the host's memory for a GPU's, and asks for no leave
+local host_it = support.host_it(it, pending)         -- what lies on another device is not the host's; the driver for tests asks for no leave
 
 --- Runs a program under `ulimit -v` of so many megabytes above what it has when it begins.
 local function limited(program)
@@ -225,7 +225,7 @@ describe("a session's memory", function()
     return most, nil, s
   end
 
-  it('limits tensors and what queues hold of them together', function()
+  host_it('limits tensors and what queues hold of them together', function()      -- on the host
     local q = df.FIFOQueue(1e6, { 'float32' }, { shapes = { { 25000 } } })
     local n, e, s = fill(q:enqueue(df.zeros{ 25000 } + df.placeholder_with_default(1.0)), 100)
     assert.is_true(n >= 20 and n <= 42, n .. ' elements of 100 KB in 4 MB')
