@@ -44,6 +44,8 @@ void dfi_do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead)
 
 void dfi_do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   dfi_record *origin = r->frame->origin;
+  /* it has left in an earlier iteration: the Exit reads nothing but constants of a frame that was imported */
+  if (DFI_UNLIKELY(r->frame->exit_fired[p->child])) { operand_used(r, x->plan->operand[p->in]); return; }
   r->frame->exit_fired[p->child] = 1;
   df_value *slot = origin->base[DFI_ITERATION] + p->out;
   *slot = operand_take(r, x->plan->operand[p->in]);

@@ -248,6 +248,19 @@ describe('import_graph_def', function()
     end
   end)
 
+  it('lets a constant leave a frame once, though the frame goes on', function()
+    local ENTER = { T = 'type: DT_FLOAT', frame_name = 's: "f"' }
+    local CONSTANT = { T = 'type: DT_FLOAT', frame_name = 's: "f"', is_constant = 'b: true' }
+    local g = import(placeholder('x'), node('e', 'Enter', { 'x' }, ENTER), node('c', 'Enter', { 'x' }, CONSTANT), node('a', 'Exit', { 'c' }, FLOAT),
+                     node('one', 'NextIteration', { 'e' }, FLOAT), node('two', 'NextIteration', { 'one' }, FLOAT), node('later', 'Exit', { 'two' }, FLOAT),
+                     node('minus', 'Neg', { 'a' }, FLOAT), node('both', 'Add', { 'minus', 'later' }, FLOAT), node('twice', 'Add', { 'minus', 'a' }, FLOAT))
+    for _, engine in ipairs{ 'tokens', 'native', 'primitives' } do
+      local s = df.Session{ graph = g, engine = engine }
+      assert.same({ -3, 0, 0, 3 }, s:run({ 'minus:0', 'both:0', 'twice:0', 'later:0' }, { ['x:0'] = 3 }))
+      s:close()
+    end
+  end)
+
   it('refuses a frame that goes round and has no Switch', function()
     local g = import(placeholder('x'), node('e', 'Enter', { 'x' }, { T = 'type: DT_FLOAT', frame_name = 's: "f"' }),
                      node('m', 'Merge', { 'e', 'n' }, { T = 'type: DT_FLOAT', N = 'i: 2' }), node('n', 'NextIteration', { 'm' }, FLOAT),
