@@ -113,11 +113,11 @@ static int32_t no_kernel(maker *m, const df_node *n, const dfi_device *d) {
                   m->devices->soft ? "" : "; soft_placement = true runs it elsewhere");
 }
 
-/* A device of DFLOW_STRESS=devices: any of those that the session lists, else the host or one of four simulated ones.
-   */
-static int32_t scattered(maker *m, const df_node *n, dfi_why *why) {
+/* A device of DFLOW_STRESS=devices: any of those that the session lists, else the host or one of four simulated ones;
+   the same for n as for the node that it is to be with. */
+static int32_t scattered(maker *m, const df_node *n, const df_node *with, dfi_why *why) {
   dfi_devices *d = m->devices;
-  const uint64_t h = mix(d->scatter + (uint64_t)n->id * 0x9e3779b97f4a7c15u);
+  const uint64_t h = mix(d->scatter + (uint64_t)with->id * 0x9e3779b97f4a7c15u);
   char name[16] = "";
   snprintf(name, sizeof name, "sim:%d", (int)(h % 5) - 1);
   *why = DFI_WHY_SCATTERED;
@@ -141,8 +141,9 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
   dfi_devices *d = m->devices;
   *why = DFI_WHY_ASKED;
   const char *spec = n->device ? n->device : "";
+  const df_node *other = NULL;
   if (spec[0] == '@') {                                /* where another node is */
-    const df_node *other = beside(m, n);
+    other = beside(m, n);
     *why = DFI_WHY_COLOCATED;
     spec = other ? other->device : "";
   }
@@ -156,7 +157,7 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
       return d->fallback;
     }
   }
-  if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) return scattered(m, n, why);
+  if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) return scattered(m, n, other ? other : n, why);
   if (at < 0) return NOWHERE;
   if (has_kernel(d->at[at], n)) return at;
   if (!d->soft) return no_kernel(m, n, d->at[at]), -2;

@@ -226,6 +226,21 @@ describe('a placement', function()
     for _, p in ipairs(s:placement(g)) do if p.op == 'MatMul' then assert.equal('sim:1', p.device) end end
   end)
 
+  it('takes a variable, an array or a queue for where it lies', function()
+    local made = df.device('sim:1', function()
+      return { df.Variable(1.0), df.TensorArray('float32', 2), df.FIFOQueue(2, 'float32') }
+    end)
+    local x = df.placeholder('float32', {})
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' } }
+    for i, what in ipairs(made) do
+      local y = df.colocate_with(what, function() return x:cos{ name = 'y' .. i } end)
+      for _, p in ipairs(s:placement(y)) do
+        if p.node == 'y' .. i then assert.same({ 'sim:1', true }, { p.device, p.why:find('asked to be with', 1, true) ~= nil }) end
+      end
+    end
+    s:close()
+  end)
+
   it('takes colocate_with at its word', function()
     local x = df.placeholder('float32', {})
     local a = on('sim:1', function() return x + 1 end)

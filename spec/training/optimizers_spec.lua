@@ -114,6 +114,25 @@ describe('df.train', function()
     end
   end)
 
+  it('keeps what it keeps beside a variable where that lies, so that a step takes nothing of it elsewhere', function()
+    for _, name in ipairs(all) do
+      df.reset()
+      local w = df.device('sim:1', function() return df.Variable(function() return df.zeros{ 5000, 4 } end) end)
+      local step = df.train[name](0.1):minimize(df.reduce_sum((df.gather(w, { 3, 7 }) - 1) ^ 2))
+      local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' } }
+      for _, p in ipairs(s:placement(step)) do
+        if p.node:find '^Variable' then assert.equal('sim:1', p.device, p.node .. ' of ' .. name) end
+      end
+      s:run(step)
+      local h = s:start(step)
+      h:wait()
+      local bytes = 0
+      for _, link in pairs(h:stats().transfers) do bytes = bytes + link.bytes end
+      assert.is_true(bytes < 5000, ('%s brings %d bytes to other devices'):format(name, bytes))
+      s:close()
+    end
+  end)
+
   it('takes variables, var_list and global_step, and a learning rate that is an output', function()
     for _, name in ipairs(all) do
       df.reset()

@@ -540,7 +540,8 @@ function M.colocate_with(x, fn)
   if type(x) ~= 'table' or errors.is_data(x) then
     errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x))
   end
-  if rawget(getmetatable(x), 'as_output') then x = getmetatable(x).as_output(x) end
+  local mt = getmetatable(x)
+  if rawget(mt, 'handle_of') then x = mt.handle_of(x) elseif rawget(mt, 'as_output') then x = mt.as_output(x) end      -- a variable is where it lies
   if x.node == nil or x.graph == nil then errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x)) end
   return under_device(x.graph, '@' .. core.node_name_of(x.graph.handle, x.node), fn)
 end

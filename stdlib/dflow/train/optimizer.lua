@@ -34,7 +34,7 @@ function M.hyper(v, x)
   return convert.to_output(x, v.d, v.graph)
 end
 
---- A variable beside v, made once per optimizer; it begins with `value` (0) everywhere. Its dtype is v's unless another is given.
+--- A variable beside v, on its device, made once per optimizer; it begins with `value` (0) everywhere. Its dtype is v's unless another is given.
 function M.slot(optimizer, v, name, value, dtype)
   local slots = optimizer.slots[v]
   if not slots then
@@ -47,13 +47,14 @@ function M.slot(optimizer, v, name, value, dtype)
     for _, d in ipairs(static or { -1 }) do
       if d < 0 then static = nil end
     end
-    slots[name] = graph.with(v.graph, function()
+    local function beside()
       return variable.new(function()
         if static then return f.fill(static, f.constant(value or 0, dtype or v.dtype)) end
         local zeros = f.cast(f.zeros_like(v.initial), dtype or v.dtype)
         return value and zeros + value or zeros
       end, { name = v.name .. '/' .. name, trainable = false })
-    end)
+    end
+    slots[name] = graph.with(v.graph, function() return graph.colocate_with(v, beside) end)
   end
   return slots[name]
 end
