@@ -278,8 +278,10 @@ enum { GATE_COLUMNS = 2 * LANES_f32 };               /* of a block: as wide as a
 /* Chunks of KC, or all of k at once, in one register: is that dfk_gemm_f32's order? Its library's tiles have their own,
    and vectors. */
 static bool sums_in_chunks(const gemm *g) {
-  if (g->m <= 4 || g->n < 2 || g->k < 1 || g->m * g->n > UNSPLIT || g->a_t) return false;
-  return g->k <= KC || !(dfk_gemm_alone(g->m, g->n, g->k) || is_near(g));
+  return g->m > 4 && g->n > 1 && g->k > 0 && g->m * g->n <= UNSPLIT && !g->a_t;
+}
+static int64_t chunk_of(const gemm *g) {
+  return dfk_gemm_alone(g->m, g->n, g->k) || is_near(g) || g->k < KC ? g->k : KC;
 }
 
 typedef struct gates_job { const gemm_gates *s; job b; float *to; } gates_job;
@@ -288,25 +290,28 @@ static void pack_gates(void *arg, int64_t begin, int64_t end) {       /* blocks 
   const gates_job *w = (const gates_job *)arg;
   const gemm_gates *s = w->s;
   for (int64_t t = begin; t < end; t++) {
-    const int64_t p = t / s->blocks * KC, kc = s->g.k - p < KC ? s->g.k - p : KC, j = t % s->blocks * GATE_COLUMNS;
+    const int64_t p = t / s->blocks * s->chunk, kc = s->g.k - p < s->chunk ? s->g.k - p : s->chunk;
+    const int64_t j = t % s->blocks * GATE_COLUMNS;
     const int64_t wide = s->units - j < GATE_COLUMNS ? s->units - j : GATE_COLUMNS;
     for (int64_t i = 0; i < s->gates; i++)
       pack_b_f32(&w->b, p, kc, i * s->units + j, i * s->units + j + wide,
-                 w->to + (t * s->gates + i) * KC * GATE_COLUMNS);
+                 w->to + (t * s->gates + i) * s->chunk * GATE_COLUMNS);
   }
 }
 
 bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t gates) {
   if (!g->weights || g->n % gates || !sums_in_chunks(g)) return false;
   const int64_t units = g->n / gates, blocks = (units + GATE_COLUMNS - 1) / GATE_COLUMNS;
-  const int64_t chunks = (g->k + KC - 1) / KC, bytes = chunks * blocks * gates * KC * GATE_COLUMNS * 4;
-  const dfk_packing how = { { 'G' | g->b_t << 8 | gates << 16, g->n, g->k, g->ldb } };
+  const int64_t chunk = chunk_of(g), chunks = (g->k + chunk - 1) / chunk, panel = chunk * GATE_COLUMNS;
+  const int64_t bytes = chunks * blocks * gates * panel * 4;
+  const dfk_packing how = { { 'G' | g->b_t << 8 | gates << 16, g->n | chunk << 32, g->k, g->ldb } };
   void *room;
-  *s = (gemm_gates){ *g, gates, units, GATE_COLUMNS, blocks, bytes > 2 * FAR_BYTES, NULL };
+  *s = (gemm_gates){ *g, gates, units, GATE_COLUMNS, blocks, chunk, bytes > 2 * FAR_BYTES,
+                      g->n >= A_PAYS && g->m >= A_ROWS, NULL };
   s->panels = (const float *)dfk_packed(g->weights, &how, bytes, &room);
   if (!room) return s->panels != NULL;
   gates_job w = { s, { .k = g->k, .n = g->n, .ldb = g->ldb, .b_t = g->b_t, .b = g->weights->data }, (float *)room };
-  dfk_parallel(k, chunks * blocks, 1 + (1 << 17) / (KC * GATE_COLUMNS * gates), pack_gates, &w);
+  dfk_parallel(k, chunks * blocks, 1 + (1 << 17) / (panel * gates), pack_gates, &w);
   dfk_packed_done(g->weights, room);
   s->panels = (const float *)room;
   return true;
@@ -314,11 +319,12 @@ bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t ga
 
 int64_t dfk_gemm_turned(int64_t rows, int64_t k) { return (rows + MR - 1) / MR * MR * k; }
 
-/* Of each chunk, panels of MR rows, as turn_a has them. */
 void dfk_gemm_turn(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld, float *to) {
   const int64_t all = (rows + MR - 1) / MR * MR;
-  while (n > 0) {
-    const int64_t chunk = p / KC * KC, kc = s->g.k - chunk < KC ? s->g.k - chunk : KC;
+  if (!s->turns)
+    for (int64_t i = 0; i < rows; i++) memcpy(to + i * s->g.k + p, from + i * ld, (size_t)n * sizeof *to);
+  while (n > 0 && s->turns) {
+    const int64_t chunk = p / s->chunk * s->chunk, kc = s->g.k - chunk < s->chunk ? s->g.k - chunk : s->chunk;
     const int64_t some = chunk + kc - p < n ? chunk + kc - p : n;
     for (int64_t i = 0; i < rows; i += MR)
       turn_f32(rows - i < MR ? rows - i : MR, some, from + i * ld, ld, to + chunk * all + i * kc + (p - chunk) * MR);
@@ -333,21 +339,24 @@ static inline void add_vector_f32(int64_t rows, int64_t w, const float *bias, fl
   for (int64_t i = 0; i < rows; i++, c += ldc) for (int64_t j = 0; j < w; j++) c[j] += bias[j];
 }
 
-void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, const float *bias,
-                         float *c, int64_t ldc, int64_t apart) {
-  enum { NR = GATE_COLUMNS, PANEL = KC * NR };
-  const int64_t all = (rows + MR - 1) / MR * MR, j = block * NR, w = s->units - j < NR ? s->units - j : NR;
-  for (int64_t p = 0; p < s->g.k; p += KC) {
-    const int64_t kc = s->g.k - p < KC ? s->g.k - p : KC;
-    const float *b = s->panels + (p / KC * s->blocks + block) * s->gates * PANEL;
-    for (int64_t gate = 0; gate < s->gates; gate++, b += PANEL)
+bool dfk_gemm_gates_add(const gemm_gates *s) { return s->g.k <= s->chunk; }
+
+void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, bool add,
+                         const float *bias, float *c, int64_t ldc, int64_t apart) {
+  enum { NR = GATE_COLUMNS };
+  const int64_t panel = s->chunk * NR, all = (rows + MR - 1) / MR * MR, j = block * NR;
+  const int64_t w = s->units - j < NR ? s->units - j : NR, ars = s->turns ? 1 : s->g.k, acs = s->turns ? MR : 1;
+  for (int64_t p = 0; p < s->g.k; p += s->chunk) {
+    const int64_t kc = s->g.k - p < s->chunk ? s->g.k - p : s->chunk;
+    const float *b = s->panels + (p / s->chunk * s->blocks + block) * s->gates * panel;
+    for (int64_t gate = 0; gate < s->gates; gate++, b += panel)
       for (int64_t i = 0; i < rows; i += MR) {
-        const float *a = turned + p * all + i * kc;
+        const float *a = turned + (s->turns ? p * all + i * kc : i * s->g.k + p);
         float *to = c + gate * apart + i * ldc;
         const int64_t high = rows - i < MR ? rows - i : MR;
-        if (s->far) come_f32(b + PANEL, i / MR);
-        if (high < MR || w < NR) small_f32(high, w, kc, a, 1, MR, b, NR, to, ldc, p > 0);
-        else if (p) cell_add_f32(kc, a, b, to, ldc);
+        if (s->far) come_f32(b + panel, i / MR);
+        if (high < MR || w < NR || !s->turns) small_f32(high, w, kc, a, ars, acs, b, NR, to, ldc, p > 0 || add);
+        else if (p || add) cell_add_f32(kc, a, b, to, ldc);
         else cell_set_f32(kc, a, b, to, ldc);
         if (!bias || p + kc < s->g.k) continue;
         if (w == NR) add_vector_f32(high, NR, bias + gate * s->units + j, to, ldc);

@@ -35,8 +35,8 @@ int32_t dfk_gemm_i64(df_kernel *k, const gemm *g, const uint64_t *a, const uint6
  */
 typedef struct gemm_gates {
   gemm    g;                          /* neither a_t nor add; its weights are known */
-  int64_t gates, units, columns, blocks;      /* units: columns of a part */
-  bool    far;                        /* b is past the second-level cache */
+  int64_t gates, units, columns, blocks, chunk;       /* units: columns of a part; chunk: of k, summed in a register */
+  bool    far, turns;                 /* b is past the second-level cache; turning rows pays */
   const float *panels;                /* b, kept in the order of blocks */
 } gemm_gates;
 enum { DFK_GATE_ROWS = 64 };          /* of a at a time, at most */
@@ -44,12 +44,14 @@ enum { DFK_GATE_ROWS = 64 };          /* of a at a time, at most */
 bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t gates);
 /* How many floats so many rows of a take when they are turned. */
 int64_t dfk_gemm_turned(int64_t rows, int64_t k);
-/* Turns columns [p, p + n) of some rows of a; these columns lie at `from`. */
+/* Turns columns [p, p + n) of some rows of a, where that pays; these columns lie at `from`. */
 void dfk_gemm_turn(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld, float *to);
-/* Turned rows times a block's columns, and the bias (NULL: none, else of n numbers): gate g, row i of c begins at
-   g apart + i ldc. */
-void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, const float *bias,
-                         float *c, int64_t ldc, int64_t apart);
+/* Is all of k summed in one register, so that the product may be added at once to something? */
+bool dfk_gemm_gates_add(const gemm_gates *s);
+/* Turned rows times a block's columns, added to what is there where `add`, and the bias (NULL: none, else of n
+   numbers): gate g, row i of c begins at g apart + i ldc. */
+void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned, int64_t block, bool add,
+                         const float *bias, float *c, int64_t ldc, int64_t apart);
 
 /* count products of one shape: c[i] = a[at_a[i]] b[at_b[i]], where offsets count elements. dtype DF_FLOAT32,
  * DF_FLOAT64, DF_INT32 or DF_INT64. at_a or at_b NULL: every product reads offset 0. c[i] begins at i m n (ldc = n). */

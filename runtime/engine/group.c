@@ -307,44 +307,68 @@ static const df_tensor *matrix(const dfi_record *r, dfi_operand o) {
   return t && t->dtype == DF_FLOAT32 && t->rank == 2 ? t : NULL;
 }
 
-/* What is multiplied with what, and its sizes. False: shapes do not fit. */
-static bool find_product(const dfi_record *r, const dfi_gates *g, dfk_cell *c) {
+static bool find_product(const dfi_record *r, const dfi_term *g, dfk_cell *c, int64_t *n, dfk_term *t) {
   int64_t inner = 0;
   for (int32_t i = 0; i < g->nparts; i++) {
-    const df_tensor *t = matrix(r, g->part[i]);
-    if (!t || (i && t->dims[0] != c->rows)) return false;
-    c->rows = t->dims[0];
-    c->part[i].data = t->data;
-    c->part[i].width = t->dims[1];
-    inner += t->dims[1];
+    const df_tensor *a = matrix(r, g->part[i]);
+    if (!a || (c->rows && a->dims[0] != c->rows)) return false;
+    c->rows = a->dims[0];
+    t->part[i].data = a->data;
+    t->part[i].width = a->dims[1];
+    inner += a->dims[1];
   }
-  c->weights = matrix(r, g->weights);
-  if (!c->weights || c->weights->dims[g->turned] != inner) return false;
-  const int64_t n = c->weights->dims[!g->turned];
-  c->gates = g->n;
-  c->units = n / g->n;
-  if (n % g->n || !c->units || !c->rows) return false;
-  c->nparts = g->nparts;
-  c->turned = g->turned;
-  c->bias = NULL;
-  if (!g->has_bias) return true;
-  const df_value *v = operand(r, g->bias);
-  const df_tensor *b = v->kind == DF_TENSOR ? v->as.tensor : NULL;
-  if (!b || b->rank != 1 || b->size != n || b->dtype != DF_FLOAT32) return false;
-  c->bias = b->data;
+  t->weights = matrix(r, g->at);
+  t->nparts = g->nparts;
+  t->turned = g->turned;
+  if (!t->weights || t->weights->dims[g->turned] != inner || !c->rows) return false;
+  if (!*n) *n = t->weights->dims[!g->turned];
+  return *n == t->weights->dims[!g->turned];
+}
+
+/* What is added to a product with so many columns. */
+static bool find_addend(const dfi_record *r, const dfi_term *g, const dfk_cell *c, int64_t n, dfk_term *t) {
+  const df_value *v = operand(r, g->at);
+  const df_tensor *a = v->kind == DF_TENSOR ? v->as.tensor : NULL;
+  if (!a || a->dtype != DF_FLOAT32) return false;
+  t->data = a->data;
+  if (g->kind == DFK_VECTOR) return a->rank == 1 && a->size == n;
+  return a->rank == 2 && a->dims[0] == c->rows && a->dims[1] == n;
+}
+
+/* What is added up, and its sizes. False: shapes do not fit. */
+static bool find_sources(const dfi_record *r, const dfi_gates *g, dfk_cell *c) {
+  c->rows = c->units = 0;
+  c->nsources = g->nsources;
+  for (int32_t i = 0; i < g->nsources; i++) {
+    dfk_source *s = &c->source[i];
+    int64_t n = 0;
+    s->gates = g->source[i].gates;
+    s->nterms = g->source[i].nterms;
+    for (int32_t j = 0; j < s->nterms; j++) {
+      const dfi_term *t = &g->source[i].term[j];
+      s->term[j].kind = t->kind;
+      if (t->kind == DFK_PRODUCT ? !find_product(r, t, c, &n, &s->term[j]) : !find_addend(r, t, c, n, &s->term[j]))
+        return false;
+    }
+    if (!n || n % s->gates || (c->units && c->units != n / s->gates)) return false;
+    c->units = n / s->gates;
+  }
   return true;
 }
 
 static void let_go(dfi_record *r, const dfi_group *g) {
   const dfi_gates *p = g->gates;
-  for (int32_t i = 0; i < p->nparts; i++) operand_used(r, p->part[i]);
-  operand_used(r, p->weights);
-  if (p->has_bias) operand_used(r, p->bias);
+  for (int32_t i = 0; i < p->nsources; i++)
+    for (int32_t j = 0; j < p->source[i].nterms; j++) {
+      const dfi_term *t = &p->source[i].term[j];
+      for (int32_t k = 0; k < t->nparts; k++) operand_used(r, t->part[k]);
+      operand_used(r, t->at);
+    }
   for (int32_t i = 0; i < g->chain.ninputs; i++)
     for (int32_t k = 0; p->of[i] < 0 && k < g->input[i].reads; k++) operand_used(r, g->input[i].at);
 }
 
-/* The product and the chain in one pass. False: it cannot be done so, and nothing has changed. */
+/* The products and the chain in one pass. False: it cannot be done so, and nothing has changed. */
 static bool compute_cell(dfi_exec *x, dfi_record *r, dfi_group *g) {
   char room[DFK_CELL_ROOM] __attribute__((aligned(16)));
   df_tensor *out[DFI_GROUP_MEMBERS];
@@ -352,8 +376,9 @@ static bool compute_cell(dfi_exec *x, dfi_record *r, dfi_group *g) {
   dfi_call call = { .exec = x };
   df_kernel k = { .run = &call, .error = &error };
   dfk_chain_run run;
-  dfk_cell c = { .run = &run };
-  if (!find_product(r, g->gates, &c)) return false;
+  dfk_cell c;
+  c.run = &run;
+  if (!find_sources(r, g->gates, &c)) return false;
   const df_tensor whole = { .dtype = DF_FLOAT32, .rank = 2, .size = c.rows * c.units, .dims = { c.rows, c.units } };
   run.chain = &g->chain;
   memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);

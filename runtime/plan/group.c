@@ -77,6 +77,7 @@ static bool fits(finder *f, const df_node *n) {
   const int how = known(f, n, q);
   if (how != ELEMENTWISE) return how == ROWS && dfi_group_fits_rows(f, n, q);
   if (dfi_group_fits_narrow(f, n, q)) return true;
+  if (dfi_group_becomes_gates(f->m, q)) return false;
   const int64_t size = dfi_shape_size(s);
   if ((size >= 0 && size < f->small) || !dfi_group_loop(n, q->kernel).fn) return false;
   const int32_t class = dfi_group_class(f, n, s);

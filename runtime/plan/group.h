@@ -54,7 +54,9 @@ int32_t dfi_group_steps(const df_node *n);
 void dfi_group_new(finder *f, df_node *const *node, int32_t n);
 /* The edges that stay in q's group come first. */
 void dfi_group_sort_edges(dfi_plan *p, const dfi_pnode *nodes, dfi_pnode *q);
-/* group_cell.c: the group of scope s, which is laid out, gets the product before it, if there is one. */
+/* group_cell.c: is q a sum that a Split cuts into gates, so that the group behind that should have it, not another
+   one? The group of scope s, which is laid out, gets the product before it, if there is one. */
+bool dfi_group_becomes_gates(const maker *m, const dfi_pnode *q);
 void dfi_group_cell(maker *m, dfi_group *g, const dfi_scope *s);
 /* group_product.c: products that are added at once; of nodes that have no group yet, on the host. */
 void dfi_group_products(maker *m);

@@ -1,10 +1,11 @@
-/* group_cell.c: recurrent cells: groups whose inputs are the parts of a product.
+/* group_cell.c: recurrent cells: groups whose inputs are the parts of products.
  *
- * LSTMs, GRUs and their kind, however they are written, multiply their input and state, side by side, with a matrix,
- * add a bias, cut the sum into gates, and go on element by element, which is a group. The nodes before the group that
+ * LSTMs, GRUs and their kind, however they are written, multiply their input and state, side by side or each by
+ * itself, with matrices, add it all up and a bias, cut the sum into gates, and go on element by element, which is a
+ * group. The nodes before the group that
  * nobody else reads become members of it, in front of the others, so that all is computed in one pass (kernels/cell.h).
  * They lie at lower levels than the group, and all that depends on it at higher ones; so it is waited for nothing more.
- * Where the product is of another kind or size than that pass can do, the engine computes these members one by one
+ * Where a product is of another kind or size than that pass can do, the engine computes these members one by one
  * first, and the group as it does others.
  */
 #include "plan/group.h"
@@ -13,10 +14,15 @@
 #include "kernels/elementwise.h"
 #include "kernels/nn.h"
 
-enum { MOST = 4 };               /* of them: what puts side by side, product, sum, what cuts */
+/* Nodes before a group for one of its sources: sums, products and what puts side by side, and what cuts. */
+enum { MOST = 3 * DFK_CELL_TERMS };
 
-/* From what is multiplied to what the group reads. */
-typedef struct line { dfi_pnode *node[MOST]; int32_t n; } line;
+/* From what the group reads to what is multiplied, and the terms, the last one first. */
+typedef struct line {
+  dfi_pnode *node[MOST];
+  int32_t    n, nterms;
+  dfi_term   term[DFK_CELL_TERMS];
+} line;
 
 /* The node that makes input i of q, which is one of q's context; *out: which of its outputs that is. NULL: there is
    none that could be a member. */
@@ -55,35 +61,87 @@ static dfi_operand operand_of(const maker *m, const dfi_pnode *q, int32_t i) {
   return m->plan->operand[q->in + (uint32_t)i];
 }
 
-/* The product that makes input i of q, alone or in a sum with a vector, and what is multiplied put side by side. */
-static bool find_product(const maker *m, const dfi_pnode *q, int32_t i, dfi_gates *g, line *l) {
+static bool is_sum(const dfi_pnode *t) {
+  return t && (t->kernel == cpu_add || t->kernel == cpu_bias_add) && t->nin == 2 && t->out_dtype == DF_FLOAT32 &&
+         t->node->out[0].shape.rank == 2;
+}
+static bool is_product(const dfi_pnode *t) {
+  return t && t->kernel == cpu_matmul && t->out_dtype == DF_FLOAT32 && !t->node->attrs[0].i;
+}
+
+static bool add_term(line *l, dfi_term t) {
+  if (l->nterms == DFK_CELL_TERMS) return false;
+  l->term[l->nterms++] = t;
+  return true;
+}
+
+static bool add_product(const maker *m, dfi_pnode *t, line *l) {
   int32_t out;
-  dfi_pnode *t = maker_of(m, q, i, &out), *sum = NULL;
-  if (t && (t->kernel == cpu_add || t->kernel == cpu_bias_add) && t->nin == 2) {
-    const dfi_shape *b[2] = { dfi_shape_at(t->node->in[0]), dfi_shape_at(t->node->in[1]) };
-    const int32_t at = b[1]->rank == 1 ? 1 : 0;
-    if (b[at]->rank != 1 || b[!at]->rank != 2) return false;
-    sum = t;
-    g->has_bias = true;
-    g->bias = operand_of(m, sum, at);
-    t = maker_of(m, sum, !at, &out);
-    if (t && !is_its_own(m, t, sum)) return false;
-  }
-  if (!t || t->kernel != cpu_matmul || t->out_dtype != DF_FLOAT32 || t->node->attrs[0].i) return false;
-  g->turned = t->node->attrs[1].i;
-  g->weights = operand_of(m, t, 1);
-  g->part[0] = operand_of(m, t, 0);
-  g->nparts = 1;
+  dfi_term to = { .kind = DFK_PRODUCT, .nparts = 1, .turned = t->node->attrs[1].i, .at = operand_of(m, t, 1) };
+  to.part[0] = operand_of(m, t, 0);
+  l->node[l->n++] = t;
   dfi_pnode *side = maker_of(m, t, 0, &out);
   if (side && side->kernel == cpu_concat && is_its_own(m, side, t) && side->nin <= DFK_CELL_PARTS + 1 &&
       is_last_axis(m, side->node, (int32_t)side->nin - 1)) {
-    g->nparts = (int32_t)side->nin - 1;
-    for (int32_t k = 0; k < g->nparts; k++) g->part[k] = operand_of(m, side, k);
+    to.nparts = (int32_t)side->nin - 1;
+    for (int32_t k = 0; k < to.nparts; k++) to.part[k] = operand_of(m, side, k);
     l->node[l->n++] = side;
   }
-  l->node[l->n++] = t;
-  if (sum) l->node[l->n++] = sum;
-  return true;
+  return add_term(l, to);
+}
+
+/* What is added: a product of its own, or what others have made. */
+static bool add_other(const maker *m, const dfi_pnode *sum, int32_t i, line *l) {
+  int32_t out;
+  const int32_t rank = dfi_shape_at(sum->node->in[i])->rank;
+  dfi_pnode *t = maker_of(m, sum, i, &out);
+  if (is_product(t) && is_its_own(m, t, sum)) return add_product(m, t, l);
+  if (rank != 1 && rank != 2) return false;
+  return add_term(l, (dfi_term){ .kind = rank == 1 ? DFK_VECTOR : DFK_MATRIX, .at = operand_of(m, sum, i) });
+}
+
+/* Input i of q as a sum that begins with a product: one side of each sum goes on, and what the other side is comes
+   behind it. */
+static bool find_sum(const maker *m, const dfi_pnode *q, int32_t i, line *l) {
+  int32_t out;
+  dfi_pnode *t = maker_of(m, q, i, &out);
+  while (is_sum(t)) {
+    dfi_pnode *side[2];
+    if (l->n + 2 >= MOST) return false;
+    l->node[l->n++] = t;
+    for (int32_t k = 0; k < 2; k++) {
+      side[k] = maker_of(m, t, k, &out);
+      if (side[k] && !is_its_own(m, side[k], t)) side[k] = NULL;
+    }
+    const int32_t on = is_sum(side[0]) ? 0 : is_sum(side[1]) ? 1 : is_product(side[0]) ? 0 : 1;
+    if (!add_other(m, t, !on, l)) return false;
+    t = side[on];
+  }
+  return is_product(t) && l->n + 2 < MOST && add_product(m, t, l);
+}
+
+/* Is a product of its own among what t adds up? */
+static bool adds_product(const maker *m, const dfi_pnode *t, int32_t depth) {
+  for (int32_t i = 0; i < 2; i++) {
+    int32_t out;
+    const dfi_pnode *side = maker_of(m, t, i, &out);
+    if (!side || !is_its_own(m, side, t)) continue;
+    if (is_product(side) || (is_sum(side) && depth && adds_product(m, side, depth - 1))) return true;
+  }
+  return false;
+}
+
+bool dfi_group_becomes_gates(const maker *m, const dfi_pnode *q) {
+  const dfi_plan *p = m->plan;
+  const dfi_scope *s = &p->scope[q->scope];
+  const dfi_pnode *t = q;
+  for (int32_t i = 0; i < DFK_CELL_TERMS && is_sum(t); i++) {
+    if (s->uses[t->out] != 1 || t->edge[1] - t->edge[0] != 1) return false;
+    const dfi_pnode *next = p->node + s->first + p->edge[t->edge[0]].node;
+    if (next->kernel == cpu_split) return is_last_axis(m, next->node, 0) && adds_product(m, q, DFK_CELL_TERMS);
+    t = next;
+  }
+  return false;
 }
 
 /* Do all that wait for t belong to the group? */
@@ -98,62 +156,77 @@ static bool stays_inside(const maker *m, const dfi_pnode *t, uint32_t group) {
 static bool find_gates(const maker *m, const dfi_group *g, const dfi_pnode *t, dfi_gates *to) {
   const dfi_scope *s = &m->plan->scope[t->scope];
   uint32_t reads[DFK_CELL_GATES] = { 0 };
-  to->n = (int32_t)t->nout;
   for (int32_t i = 0; i < g->chain.ninputs; i++) {
     const dfi_operand o = g->input[i].at;
     const bool one = DFI_SPACE(o) == DFI_ITERATION && DFI_INDEX(o) >= t->out && DFI_INDEX(o) < t->out + t->nout;
-    to->of[i] = one ? (int8_t)(DFI_INDEX(o) - t->out) : -1;
-    if (one && g->input[i].narrow) return false;
-    if (one) reads[to->of[i]] += (uint32_t)g->input[i].reads;
+    if (!one) continue;
+    if (g->input[i].narrow) return false;
+    to->of[i] = (int8_t)(to->n + (int32_t)(DFI_INDEX(o) - t->out));
+    reads[DFI_INDEX(o) - t->out] += (uint32_t)g->input[i].reads;
   }
   for (uint32_t i = 0; i < t->nout; i++) if (reads[i] != s->uses[t->out + i]) return false;
   return true;
 }
 
-/* They become members, in front of the others. */
+/* They become members, in front of the others, the last one first. */
 static void put_before(maker *m, dfi_group *g, const line *l) {
   dfi_plan *p = m->plan;
   dfi_pnode *nodes = p->node + p->scope[l->node[0]->scope].first;
   g->member = dfi_xrealloc(g->member, sizeof *g->member * (size_t)(g->n + l->n));
   memmove(g->member + l->n, g->member, sizeof *g->member * (size_t)g->n);
   g->n += l->n;
-  g->first = l->n;
+  g->first += l->n;
   for (int32_t i = 0; i < l->n; i++) {
-    g->member[i] = (dfi_member){ .node = (uint32_t)(l->node[i] - nodes), .step = -1 };
-    l->node[i]->group = (uint32_t)p->ngroups;
-    l->node[i]->kind = DFI_K_KERNEL;
+    dfi_pnode *t = l->node[l->n - 1 - i];
+    g->member[i] = (dfi_member){ .node = (uint32_t)(t - nodes), .step = -1 };
+    t->group = (uint32_t)p->ngroups;
+    t->kind = DFI_K_KERNEL;
   }
   for (int32_t i = 0; i < g->n; i++) nodes[g->member[i].node].place = (uint32_t)i;
-  for (int32_t i = 0; i < l->n; i++) dfi_group_sort_edges(p, nodes, l->node[i]);
+  for (int32_t i = 0; i < g->n; i++) dfi_group_sort_edges(p, nodes, nodes + g->member[i].node);
 }
 
-/* Where input i of q, a member, is a gate. */
-static bool cell_from(maker *m, dfi_group *g, const dfi_pnode *q, int32_t i) {
-  dfi_gates gates = { 0 };
+/* Is input i of q, a member, a gate? Then what makes it becomes a source. */
+static bool add_source(maker *m, dfi_group *g, const dfi_pnode *q, int32_t i, dfi_gates *to) {
+  dfi_gates with = *to;
   line l = { .n = 0 };
   int32_t out;
   dfi_pnode *t = maker_of(m, q, i, &out);
-  if (!t || t->out_dtype != DF_FLOAT32) return false;
+  if (!t || t->out_dtype != DF_FLOAT32 || to->nsources == DFK_CELL_SOURCES) return false;
   if (t->kernel == cpu_split) {
-    if (t->nout > DFK_CELL_GATES || !is_last_axis(m, t->node, 0) || !find_product(m, t, 1, &gates, &l)) return false;
-    if (!is_its_own(m, l.node[l.n - 1], t)) return false;
+    if (to->n + (int32_t)t->nout > DFK_CELL_GATES || !is_last_axis(m, t->node, 0)) return false;
     l.node[l.n++] = t;
-  } else if (m->plan->scope[t->scope].parent < 0 || !find_product(m, q, i, &gates, &l)) {
+    dfi_pnode *sum = maker_of(m, t, 1, &out);
+    if (!sum || !is_its_own(m, sum, t) || !find_sum(m, t, 1, &l)) return false;
+  } else if (m->plan->scope[t->scope].parent < 0 || to->n == DFK_CELL_GATES || !find_sum(m, q, i, &l)) {
     return false;
   }
-  const dfi_pnode *last = l.node[l.n - 1];
-  if (last != t || !stays_inside(m, last, q->group) || !find_gates(m, g, last, &gates)) return false;
+  if (g->n + l.n > DFI_GROUP_MEMBERS || !stays_inside(m, t, q->group) || !find_gates(m, g, t, &with)) return false;
   put_before(m, g, &l);
-  g->gates = dfi_xmalloc(sizeof *g->gates);
-  *g->gates = gates;
+  with.source[with.nsources].gates = (int32_t)t->nout;
+  with.source[with.nsources].nterms = l.nterms;
+  for (int32_t k = 0; k < l.nterms; k++) with.source[with.nsources].term[k] = l.term[l.nterms - 1 - k];
+  with.nsources++;
+  with.n += (int32_t)t->nout;
+  *to = with;
   return true;
 }
 
-void dfi_group_cell(maker *m, dfi_group *g, const dfi_scope *s) {
-  if (m->cut || !dfk_cell_fits(&g->chain) || g->n + MOST > DFI_GROUP_MEMBERS) return;
-  const dfi_pnode *nodes = m->plan->node + s->first;
-  for (int32_t k = 0; k < g->n; k++) {
+/* The input of one of its own members that is a gate still to be found. */
+static bool add_any(maker *m, dfi_group *g, const dfi_pnode *nodes, dfi_gates *to) {
+  for (int32_t k = g->first; k < g->n; k++) {
     const dfi_pnode *q = nodes + g->member[k].node;
-    for (uint32_t i = 0; i < q->nin; i++) if (cell_from(m, g, q, (int32_t)i)) return;
+    for (uint32_t i = 0; i < q->nin; i++) if (add_source(m, g, q, (int32_t)i, to)) return true;
   }
+  return false;
+}
+
+void dfi_group_cell(maker *m, dfi_group *g, const dfi_scope *s) {
+  dfi_gates gates = { 0 };
+  if (m->cut || !dfk_cell_fits(&g->chain)) return;
+  memset(gates.of, -1, sizeof gates.of);
+  while (add_any(m, g, m->plan->node + s->first, &gates)) { }
+  if (!gates.nsources) return;
+  g->gates = dfi_xmalloc(sizeof *g->gates);
+  *g->gates = gates;
 }

@@ -111,13 +111,17 @@ typedef struct dfi_member {
 } dfi_member;
 /* reads: by members; last: the last step that does; narrow: a step does that has one element a row */
 typedef struct dfi_group_input { dfi_operand at; int32_t reads, last; bool narrow; } dfi_group_input;
-/* What is computed before a group's chain, in the same pass: a product, of values side by side, and a bias, whose parts
-   are the chain's inputs. kernels/cell.h */
+/* What is computed before a group's chain, in the same pass: sums of products and other terms, whose parts are inputs
+   of the chain. kernels/cell.h. at: weights, vector or matrix. */
+typedef struct dfi_term {
+  dfk_term_kind kind;
+  int32_t     nparts;
+  bool        turned;
+  dfi_operand part[DFK_CELL_PARTS], at;
+} dfi_term;
 typedef struct dfi_gates {
-  int32_t     nparts;            /* what is multiplied */
-  dfi_operand part[DFK_CELL_PARTS], weights, bias;
-  bool        has_bias, turned;
-  int32_t     n;                 /* gates: parts of the product */
+  int32_t     nsources, n;       /* n: gates of all */
+  struct { int32_t gates, nterms; dfi_term term[DFK_CELL_TERMS]; } source[DFK_CELL_SOURCES];
   int8_t      of[DFK_CHAIN_INPUTS];  /* by input: which one it is; -1: none */
 } dfi_gates;
 typedef struct dfi_group {

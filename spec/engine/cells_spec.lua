@@ -87,6 +87,53 @@ describe('a recurrent cell', function()
     end
   end)
 
+  --- What is added up to gates, in so many ways; x has 24 columns, h has as many as there are units.
+  local ways = {
+    function(x, h, w, r, b) return df.matmul(x, w) + df.matmul(h, r) + b end,
+    function(x, h, w, r, b) return b + (df.matmul(h, r) + df.matmul(x, w)) end,
+    function(x, h, w, r, b) return df.matmul(x, w) + (df.matmul(h, r) + b) end,
+    function(x, h, w, r, b) return (df.matmul(x, w) + b) + (df.matmul(h, r) + b) end,
+    function(x, h, w, r, b) return df.matmul(h, r) + df.tanh(df.matmul(x, w)) end,
+    function(x, h, w, r, b) return df.matmul(df.concat({ x, h * 2 }, 1), df.concat({ w, r }, 0)) + df.matmul(h, r) + b + b end,
+  }
+
+  it('adds up products of its own, however they are bracketed, and what others have made', function()
+    for n, way in ipairs(ways) do
+      for _, units in ipairs{ 40, 200 } do               -- 200: a product is summed in two parts
+        df.reset()
+        local w, r, b = variable({ 24, 4 * units }, 1), variable({ units, 4 * units }, 2, 0.1), variable({ 4 * units }, 3)
+        local x = df.constant(normal({ 4, 20, 24 }, 7))
+        local out, c = over(x, units, function(v, c, h)
+          local i, j, f, o = unpack(df.split(way(v, h, w, r, b), 4, { axis = 1 }))
+          c = c * df.sigmoid(f + 1) + df.sigmoid(i) * df.tanh(j)
+          return c, df.tanh(c) * df.sigmoid(o)
+        end)
+        local ok, e = pcall(both, { out, c, df.gradients(df.reduce_sum(out), { w, r }) })
+        assert.is_true(ok, ('way %d of %d units: %s'):format(n, units, tostring(e)))
+      end
+    end
+  end)
+
+  it('may be of several products whose gates are cut by themselves, or of one gate', function()
+    for units = 40, 200, 160 do
+      df.reset()
+      local w, r, u = variable({ 24, 3 * units }, 1), variable({ units, 2 * units }, 2, 0.1), variable({ units, units }, 3, 0.1)
+      local b = variable({ units }, 4)
+      local x = df.constant(normal({ 4, 20, 24 }, 7))
+      local gru = over(x, units, function(v, c, h)
+        local z, reset, n = unpack(df.split(df.matmul(v, w), 3, { axis = 1 }))
+        local rz, rr = unpack(df.split(df.matmul(h, r), 2, { axis = 1 }))
+        z, reset = df.sigmoid(z + rz), df.sigmoid(reset + rr)
+        n = df.tanh(n + reset * (df.matmul(h, u) + b))
+        return c + 1, (1 - z) * n + z * h
+      end)
+      local first = df.slice(w, { 0, 0 }, { -1, units })
+      local rnn = over(x, units, function(v, c, h) return c, df.tanh(df.matmul(v, first) + df.matmul(h, u) + b) end)
+      local rows = over(x, units, function(v, c, h) return c, df.relu(df.matmul(df.concat({ v, h }, 1), df.concat({ first, u }, 0)) * b) end)
+      both{ gru, rnn, rows, df.gradients(df.reduce_sum(gru) + df.reduce_sum(rnn * rnn), { w, r, u }) }
+    end
+  end)
+
   it('takes masks, of rows and of numbers, and lets a state pass', function()
     for _, mask in ipairs{ df.fill({ 20, 1 }, df.bool(true)), 'rows', 'number' } do
       df.reset()
