@@ -130,6 +130,37 @@ local function greater_is_same(line)
   return list
 end
 
+--- The argument number n of the call whose bracket opens at `open`: where it begins and ends.
+local function argument(line, open, n)
+  local from, depth = open + 1, 0
+  for at = open + 1, #line do
+    local c = line:sub(at, at)
+    if c:find '[%(%[{]' then depth = depth + 1
+    elseif depth > 0 and c:find '[%)%]}]' then depth = depth - 1
+    elseif c == ',' and depth == 0 or c == ')' then
+      n = n - 1
+      if n == 0 then return from, at - 1 end
+      if c == ')' then return end
+      from = at + 1
+    end
+  end
+end
+
+--- What of a line of C decides how fast it is and nothing else, as { from, to } pairs: how much is worth a thread, whether it is asked whether
+-- there is one, what a processor may expect. Results do not depend on how work is split; that is held by specs of their own.
+local function only_speed(line, following)
+  local list = {}
+  local function add(from, to) if from then list[#list + 1] = { from, to } end end
+  for open in line:gmatch 'dfk_parallel()%(' do add(argument(line, open, 3)) end
+  for open in line:gmatch '__builtin_expect()%(' do add(argument(line, open, 2)) end
+  for from, to in line:gmatch '%f[%w]grain =()[^,;]*()' do add(from, to - 1) end
+  for from, to in line:gmatch '%f[%w][%u_]*GRAIN[%u_]* = ()%d+()' do add(from, to - 1) end
+  for from, to in line:gmatch 'EW_%u+ = ()%d+()' do add(from, to - 1) end
+  local fn = line:match '^%s*if %b() ([%w_]+)%(.*, 0, [%w_]+%);'
+  if fn and following:find('^%s*else dfk_parallel%(.*, ' .. fn .. ', .*;') then add(1, #line) end
+  return list
+end
+
 --- Does a minus that is a sign stand before the digits there? -1 and one more is 0.
 local function is_negative(line, at)
   local before = line:sub(1, at - 1)
@@ -140,12 +171,15 @@ end
 --- Every change that can be made: {at =, to =, with =, kind =, line =}; bytes at..to become `with`.
 function M.places(text, language)
   local masked, list = M.masked(text, language), {}
-  local number = 0
+  local number, idle = 0, {}
   local function add(kind, at, to, with)
+    for _, range in ipairs(idle) do if at >= range[1] and at <= range[2] then return end end
     if text:sub(at, to) ~= with then list[#list + 1] = { kind = kind, at = at, to = to, with = with, line = number } end
   end
   for from, line in masked:gmatch '()([^\n]*)\n?' do
     number = number + 1
+    idle = language == 'c' and only_speed(line, masked:match('^[^\n]*', from + #line + 1)) or {}
+    for _, range in ipairs(idle) do range[1], range[2] = from + range[1] - 1, from + range[2] - 1 end
     local skip = line:find 'assert' or line:find '^#' or line:find '__attribute__' or line:find 'require ' or line:find '__builtin_prefetch'
     if not skip then
       for at, operator, to in line:gmatch '%f[^%s]()(%S+)()%f[%s\0]' do
