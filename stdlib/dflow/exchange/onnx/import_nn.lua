@@ -182,11 +182,16 @@ local function pad_as_known_later(x, rows, value, mode, rank)
   local y = df.pad_v2(x, df.maximum(rows, 0), value)
   return df.slice(y, cut:slice({ 0, 0 }, { rank, 1 }):reshape{ rank }, df.shape(y) - df.reduce_sum(cut, { axis = 1 }))
 end
+--- What is padded with where nothing is said: zero, false, no letters.
+local function fill_of(n, x)
+  if x.dtype == 'bool' then return df.constant(n.attr('value', 0) ~= 0) end
+  return x.dtype == 'string' and df.constant '' or same(x, n.attr('value', 0))
+end
 function ops.Pad(n, x, pads, value, axes)
   local rank, mode = rank_of(n, x), n.attr('mode', 'constant')
   local list = pads and help.known(pads) or n.attr 'pads'
   local on = not axes and from(0, rank) or help.known(axes)
-  value = value and df.reshape(value, vector({}, 'int32')) or same(x, n.attr('value', 0))
+  value = value and df.reshape(value, vector({}, 'int32')) or fill_of(n, x)
   if not list or not on then
     local rows = df.transpose(df.reshape(pads and df.cast(pads, 'int32') or vector(list, 'int32'), { 2, -1 }))
     return pad_as_known_later(x, axes and help.spread(df.zeros({ rank, 2 }, 'int32'), axes, rows, rank) or rows, value, mode, rank)

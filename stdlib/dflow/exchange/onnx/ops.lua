@@ -295,7 +295,8 @@ local function reduced(x, n, onnx, v, attribute)
     if not axes then n:refuse('its axes are known only when it runs') end
     return x:op(onnx, { v }, { axes = L(axes), keepdims = keep })
   end
-  return x:op(onnx, { v, axes and x:ints(axes) or x:cast(n[2], INT64, n:d(2)) }, { keepdims = keep })
+  if axes then return x:op(onnx, { v, x:ints(axes) }, { keepdims = keep }) end
+  return x:op(onnx, { v, x:cast(n[2], INT64, n:d(2)) }, { keepdims = keep, noop_with_empty_axes = I(1) })      -- there may be none
 end
 
 for type, onnx in pairs { Mean = 'ReduceMean', Prod = 'ReduceProd', Max = 'ReduceMax', Min = 'ReduceMin', LogSumExp = 'ReduceLogSumExp' } do
