@@ -18,7 +18,7 @@ local function difference(name, wanted, found)
 end
 
 local function write(path, text)
-  os.execute('mkdir -p ' .. path:match '^.*/')
+  if not shell.read(path) then os.execute('mkdir -p ' .. path:match '^.*/') end
   shell.write(path, text)
 end
 
@@ -44,8 +44,18 @@ end
 --- Has spec/pages/NAME that section, or will it have?
 function M.has(name, key) return writes or sections_of('spec/pages/' .. name)[key] ~= nil end
 
---- Is the text, of whole lines, what the section of spec/pages/NAME has?
-function M.section(name, key, text)
+--- The text with each line that is `alike` the one it is compared with as that one is.
+local function settled(wanted, text, alike)
+  local was, number = wanted:gmatch '[^\n]*\n?', 0
+  return (text:gsub('[^\n]+', function(line)
+    number = number + 1
+    local old = (was() or ''):gsub('\n$', '')
+    return alike(old, line, number) and old or line
+  end))
+end
+
+--- Is the text, of whole lines, what the section of spec/pages/NAME has? Are lines compared by more than their bytes: alike(was, is, number).
+function M.section(name, key, text, alike)
   local path = 'spec/pages/' .. name
   local list = sections_of(path)
   text = text:gsub('\n$', '')
@@ -57,6 +67,7 @@ function M.section(name, key, text)
     write(path, table.concat(all))
   end
   local wanted = assert(list[key], ('%s has no section %s: DFLOW_PAGES=write makes it'):format(path, key))
+  if alike then text = settled(wanted, text, alike) end
   if text ~= wanted then error(difference(('%s, %s'):format(path, key), wanted .. '\n\1', text .. '\n\1'), 2) end
 end
 
