@@ -220,6 +220,66 @@ describe('a recurrent cell', function()
     both{ (over(x, 40, (lstm(24, 40)))) }
   end)
 
+  --- A cell by lot: sources of products, vectors and what others made, cut or not, and what is computed of their gates and the state.
+  local function by_lot(seed)
+    local state = seed * 7919 % 2147483647
+    local function any(n)
+      state = state * 16807 % 2147483647
+      return state % n + 1
+    end
+    local rows, inputs, units, seeds = any(70), any(60), any(90), seed * 100
+    local function weights(high, wide) seeds = seeds + 1 return variable({ high, wide }, seeds, 0.2) end
+    local vector, column = weights(1, units), df.constant(normal({ rows, 1 }, seed))
+    local made = {}
+    local function made_once(key, make) made[key] = made[key] or make() return made[key] end
+    local outputs = {}
+    local function product(k, x, h, wide)
+      local which = any(4)
+      local a = which == 1 and x or which == 2 and h or which == 3 and df.concat({ x, h }, 1) or df.concat({ h, df.tanh(x), x }, 1)
+      local high = ({ inputs, units, inputs + units, units + 2 * inputs })[which]
+      if any(3) == 1 then return df.matmul(a, made_once(k, function() return weights(wide, high) end), { transpose_b = true }) end
+      return df.matmul(a, made_once(k, function() return weights(high, wide) end))
+    end
+    local function step(x, c, h)
+      local values, k = { c, h, vector, column }, 0
+      for _ = 1, any(3) do
+        local gates = any(4)
+        local sum
+        for _ = 1, any(3) do
+          k = k + 1
+          local which = any(4)
+          local term = sum and which == 1 and df.reshape(made_once(k, function() return weights(1, gates * units) end), { gates * units })
+            or which == 2 and df.tanh(product(k, x, h, gates * units)) or product(k, x, h, gates * units)
+          sum = sum and (any(2) == 1 and sum + term or term + sum) or term
+        end
+        if any(8) == 1 then outputs[#outputs + 1] = df.reduce_sum(sum) end
+        local parts = gates == 1 and { sum } or { unpack(df.split(sum, gates, { axis = 1 })) }
+        for i = 1, #parts do values[#values + 1] = parts[i] end
+      end
+      for _ = 1, 4 + any(8) do
+        local a, b = values[any(#values)], values[any(#values)]
+        local which = any(6)
+        values[#values + 1] = which == 1 and df.sigmoid(a) or which == 2 and df.tanh(a) or which == 3 and a * b or which == 4 and a + b
+          or which == 5 and df.where(column:gt(0.1), a + c, b + c) or a - b
+      end
+      local all = c
+      for i = 5, #values do if values[i].shape[2] == units then all = df.tanh(all + values[i] * 0.5) end end
+      return all, df.sigmoid(all * 2) + (outputs[1] or 0) * 1e-4
+    end
+    return df.constant(normal({ 3, rows, inputs }, seed + 1)), units, step
+  end
+
+  it('made by lot has the bits of its ops', function()
+    local first, n = tonumber(os.getenv 'DFLOW_SEED') or 1, tonumber(os.getenv 'DFLOW_PROGRAMS') or 40
+    for seed = first, first + n - 1 do
+      df.reset()
+      local x, units, step = by_lot(seed)
+      local out, c = over(x, units, step)
+      local ok, e = pcall(both, { out, c, df.gradients(df.reduce_sum(out * out), x, { unconnected = 'zero' }) })
+      assert.is_true(ok, ('cell %d: %s'):format(seed, tostring(e)))
+    end
+  end)
+
   host_it('writes neither gates nor sums nor what is put side by side', function()
     local x = df.constant(normal({ 8, 128, 64 }, 1))
     local out = df.reduce_sum(select(3, over(x, 256, (lstm(64, 256)), { parallel_iterations = 1 })))
