@@ -79,4 +79,6 @@ return {
   { file = 'runtime/tensorflow/raise_build.c', before = 'return in.index == 1 && is_loop_variable(in.node) ? in : o;',
     after = 'return in.index == 1 || is_loop_variable(in.node) ? in : o;',
     reason = 'the same values: an Identity more is seen through' },
+  { file = 'stdlib/dflow/front/errors.lua', before = "if not found and (unknown == nil or tostring(key) < tostring(unknown)) then unknown = key end",
+    after = "if not found and (unknown == nil or tostring(key) <= tostring(unknown)) then unknown = key end", reason = 'the same: keys of one text are told alike' },
 }
