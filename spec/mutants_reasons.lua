@@ -8,8 +8,6 @@ return {
   { file = 'kernels/window.c', before = '!dfk_slide_of(&c->x, dfk_string(k, PADDING), given ? pads->ints[4] : 0, given ? pads->ints[5] : 0, why,',
     after = '!dfk_slide_of(&c->x, dfk_string(k, PADDING), given ? pads->ints[4] : 0, given ? pads->ints[5] : 1, why,',
     reason = 'the same: the paddings are looked at where they are given' },
-  { file = 'kernels/cpu/reduce.c', before = 's.rows = PIECE / b < 128 ? 128 : PIECE / b;', after = 's.rows = PIECE / b < 129 ? 128 : PIECE / b;',
-    reason = 'the same: where it is 128 both give 128' },
   { file = 'kernels/ref/string.c', before = 'return a->i == (int64_t)strlen(what) && !memcmp(a->s, what, strlen(what));',
     after = 'return a->i == (int64_t)strlen(what) || !memcmp(a->s, what, strlen(what));', reason = 'the same: it is BYTE or UTF8_CHAR' },
   { file = 'runtime/tensorflow/import.c',

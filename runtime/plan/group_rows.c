@@ -87,7 +87,7 @@ static bool takes_rows(finder *f, const df_node *n, const dfi_pnode *q) {
 static int32_t over_of(const finder *f, const df_node *n, const dfi_pnode *q) {
   const dfi_shape *x = dfi_shape_at(n->in[0]);
   bool reduced[DF_MAX_RANK];
-  if (n->nin == 1) return strcmp(n->attrs[0].s, "NHWC") == 0 ? x->rank - 1 : 0;      /* a bias's gradient */
+  if (n->nin == 1) return n->attrs[0].s[1] == 'H' ? x->rank - 1 : 0;      /* a bias's gradient: of NHWC or NCHW */
   if (!find_reduced(f, n, q, reduced)) return 0;
   int32_t over = 0;
   while (over < x->rank && reduced[over]) over++;
