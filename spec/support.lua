@@ -243,10 +243,10 @@ function M.ordered_it(it, pending)
   return (os.getenv('DFLOW_STRESS') or ''):find('devices:') and pending or it
 end
 
---- `ordered_it`, of a sentence that knows which of several ready tokens is next, or that two runs have theirs in one order: pending, too, where these are
--- drawn.
+--- `it` (or another of these), of a sentence that knows which of several ready tokens is next, or that two runs have theirs in one order: pending where
+-- these are drawn.
 function M.next_it(it, pending)
-  return (os.getenv('DFLOW_STRESS') or ''):find('shuffle:') and pending or M.ordered_it(it, pending)
+  return (os.getenv('DFLOW_STRESS') or ''):find('shuffle:') and pending or it
 end
 
 --- `host_it`, of a sentence about native code: pending, too, where tokens run in a random order, as no other engine takes a loop over then.

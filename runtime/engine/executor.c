@@ -21,8 +21,11 @@
 #include "engine/watch.h"
 #include <stdio.h>
 
+/* Draws the token that is next, once: where the run stood still before it, it still is. */
 static void shuffle_head(dfi_exec *x) {
   uint64_t s = x->shuffle;
+  if (x->drawn == x->head + 1) return;
+  x->drawn = x->head + 1;
   s ^= s << 13; s ^= s >> 7; s ^= s << 17;
   x->shuffle = s;
   uint32_t n = x->tail - x->head, k = (uint32_t)(s % n);

@@ -234,6 +234,7 @@ struct dfi_exec {
   /* whom and what this thread would wait for, should a device take long: see dfi_waits */
   struct { const dfi_record *record; const dfi_pnode *node; const dfi_device *device; } wait;
   uint64_t     shuffle;          /* DFLOW_STRESS=shuffle: state of the generator; 0: off */
+  uint32_t     drawn;            /* 1 + where the head was when it was drawn last */
   /* workers */
   dfi_pool    *pool;
   _Atomic int32_t at;            /* the node whose kernel was called last; -1: none yet. Others may read it */

@@ -220,7 +220,7 @@ dfi_exec *dfi_exec_new(dfi_plan *p) {
 static void begin(dfi_exec *x, df_error *err) {
   x->error = err;
   x->finished = x->failed = false;
-  x->head = x->tail = x->begun = x->counted = x->logged = 0;
+  x->head = x->tail = x->begun = x->counted = x->logged = x->drawn = 0;
   x->patience = 256;
   x->watched = DFI_UNWATCHED;
   x->logs = false;

@@ -66,6 +66,22 @@ describe('a run', function()
     assert.matches('executor_spec.lua:%d+', e.source)
   end)
 
+  it('stands once before a token where ready ones are drawn, and draws anew after it', function()
+    local r = stressed('shuffle:7', [[
+      local df = require 'dflow'
+      local i, y = df.while_loop(function(i) return i:lt(40) end, function(i, y) return i + 1, y * 2 + df.cast(i, 'float32') end, { df.int32(0), df.float32(1) })
+      local h, stops = df.start({ i, y }, nil, { paused = true }), 0
+      h:break_at{ op = 'Mul' }
+      h:resume()
+      while h:settle() do
+        stops = stops + 1
+        h:resume()
+      end
+      print(stops, h:wait()[1])
+    ]])
+    assert.equal('41\t40\n', r.out, r.err)                      -- it is dead in the last one
+  end)
+
   it('stops at the first error, names its iteration, and leaves the session usable', function()
     local n = df.placeholder('int32', {})
     local _, q = df.while_loop(function(i) return i:lt(20) end, function(i, _) return i + 1, df.floor_div(100, i - n) end,

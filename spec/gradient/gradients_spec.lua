@@ -97,9 +97,10 @@ describe('gradients', function()
       local g = gradient(y, x)
       return os.clock() - from, g
     end
-    local small = math.min((seconds(10000)), (seconds(10000)), (seconds(10000)))
+    local small = 0
+    for _ = 1, 10 do small = small + seconds(10000) end      -- as many nodes in all: a clock that ticks seldom is good enough
     local large, g = seconds(100000)
-    assert(large < 40 * small + 0.05, ('%g s for 10,000 nodes, %g s for 100,000'):format(small, large))
+    assert(large < 4 * small + 0.05, ('%g s for ten times 10,000 nodes, %g s for 100,000'):format(small, large))
     assert(df.run(g) ~= nil)
   end)
 end)

@@ -2,7 +2,6 @@
 local df = require 'dflow'
 local random_program = require 'spec.random_program'
 local ordered_it = require('spec.support').ordered_it(it, pending)
-local next_it = require('spec.support').next_it(it, pending)
 
 local function endless()
   df.reset()
@@ -105,7 +104,7 @@ describe('a run in the background', function()
     assert.equal(1000, h:wait()[1])
   end)
 
-  next_it('is stepped token by token, and what ran is its history', function()
+  ordered_it('is stepped token by token, and what ran is its history', function()
     local h = df.start({ counting(3) }, nil, { paused = true })
     assert.equal('asked', h:settle().reason)
     local seen = {}

@@ -5,7 +5,7 @@ local graph = require 'dflow.front.graph'
 local sampling = require 'spec.sampling'
 local host_it = require('spec.support').host_it(it, pending)       -- where messages are tokens of the name of what they carry
 local ordered_it = require('spec.support').ordered_it(it, pending)
-local next_it = require('spec.support').next_it(it, pending)
+local next_it = require('spec.support').next_it(ordered_it, pending)
 
 local function start(seed, opts)
   local fetches, feeds = sampling.build(seed, { depth = 2, gradients = true })
@@ -356,7 +356,7 @@ describe('breakpoints of random programs', function()
     ['where a value fits an expression'] = { spec = { op = '.*Mul.*', when = function(v) return type(v) == 'number' and v > 0.1 end },
       fits = function(v) return v > 0.1 end, pattern = 'Mul' },
   } do
-    host_it(what .. ' are met where the values say, in gradient loops too', function()
+    require('spec.support').next_it(host_it, pending)(what .. ' are met where the values say, in gradient loops too', function()
       local n, backward = 0, 0
       for _, seed in ipairs(seeds) do
         local list, expected = made(seed, c.p), {}

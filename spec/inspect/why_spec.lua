@@ -2,7 +2,6 @@
 local df = require 'dflow'
 local cond, while_loop = df.cond, df.while_loop
 local ordered_it = require('spec.support').ordered_it(it, pending)
-local next_it = require('spec.support').next_it(it, pending)
 
 describe('why and whynot', function()
   local h
@@ -56,7 +55,7 @@ describe('why and whynot', function()
     assert.matches('this run has no frame `otter` %(it has .*outer, .*outer/inner', e.message)
   end)
 
-  next_it('are asked where a breakpoint stopped: of an inner node in one iteration of the outer loop, or in one of the inner loop there', function()
+  it('are asked where a breakpoint stopped: of an inner node in one iteration of the outer loop, or in one of the inner loop there', function()
     nested()
     h:break_at{ op = 'outer/inner/Less', frame = 'outer', iteration = 5 }
     h:resume()

@@ -1,6 +1,7 @@
 --- df.train's optimizers: step for step beside TensorFlow 1 and PyTorch, dense and on rows.
 local df = require 'dflow'
 local support = require 'spec.support'
+local ordered_it = support.ordered_it(it, pending)
 local near, message_of = support.near, support.message_of
 local values = require 'spec.training.optimizer_values'
 
@@ -114,7 +115,7 @@ describe('df.train', function()
     end
   end)
 
-  it('keeps what it keeps beside a variable where that lies, so that a step takes nothing of it elsewhere', function()
+  ordered_it('keeps what it keeps beside a variable where that lies, so that a step takes nothing of it elsewhere', function()
     for _, name in ipairs(all) do
       df.reset()
       local w = df.device('sim:1', function() return df.Variable(function() return df.zeros{ 5000, 4 } end) end)
