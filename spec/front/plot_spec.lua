@@ -227,6 +227,16 @@ describe('df.plot', function()
     assert.equal('text\n', shown 'TERM=xterm-kitty TMUX=/tmp/tmux')
   end)
 
+  it('leaves the label of the y axis beside what is written at its ticks, however long that is', function()
+    for _, most in ipairs{ 9, 143010, 1.5e-7, 98765432 } do
+      local svg, n = df.plot.line({ 1, 2 }, { 0, most }, { ylabel = 'steps a second' }):svg(), 0
+      for x, label in svg:gmatch 'x="([%d.]+)" y="[%d.]+" text%-anchor="end"[^>]*>([^<]*)<' do
+        n = n + 1
+        assert.is_true(tonumber(x) - 7 * #label >= 20, label)           -- the label is a column of 14 +- 6
+      end
+      assert.is_true(n >= 2)
+    end
+  end)
   it('writes SVG with plain colours, whole or not at all', function()
     local path = os.tmpname() .. '.svg'
     df.plot({ 1, 2 }, { title = 'a & b' }):save(path)

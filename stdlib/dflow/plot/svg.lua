@@ -18,7 +18,15 @@ local function begun(plot, width, height)
   return out
 end
 
+--- What is beside the axis does not lie on what is written at it.
+local function make_room(plot, box, ticks)
+  local left = box.x
+  for _, tick in ipairs(ticks) do if plot.ylabel then left = math.max(left, 28 + 7 * #tick[2]) end end
+  box.x, box.w = left, box.w - (left - box.x)
+end
+
 local function axes(out, plot, box, across, up)
+  make_room(plot, box, up.ticks(5))
   for _, tick in ipairs(up.ticks(5)) do
     local y = box.y + box.h - up.share(tick[1]) * box.h
     out[#out + 1] = ('<line x1="%g" y1="%.2f" x2="%g" y2="%.2f" stroke="#dddddd"/>'):format(box.x, y, box.x + box.w, y)
