@@ -100,6 +100,26 @@ nodes that ran lately
 any key leaves, p pauses]],
 }
 
+describe('the rows of :top', function()
+  it('are of each device that holds something, where there is room, and of the host alone where there is not', function()
+    local df, top = require 'dflow', require 'dflow.repl.top'
+    df.reset()
+    local _, x = df.while_loop(function(i) return i:lt(1000) end, function(i, x)
+      return i + 1, df.device('sim:1', function() return df.device('sim:0', function() return df.tanh(x) end) + 1 end)
+    end, { df.int32(0), df.zeros{ 64, 64 } })
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1', 'sim:2' } }
+    local h = s:start(x, nil, { paused = true })
+    h:step(300)
+    local whole, small = table.concat(top.lines(h, top.new(0), 120, 40, true, 1), '\n'), table.concat(top.lines(h, top.new(0), 40, 10, true, 1), '\n')
+    for _, name in ipairs{ 'cpu:0', 'sim:0', 'sim:1' } do assert.matches('\n' .. name .. ' +[%d.]+ K?i?B', whole) end
+    assert.is_nil(whole:find 'sim:2')
+    assert.is_nil(small:find 'sim:1 ')
+    assert.matches('cpu:0', small)
+    h:cancel()
+    s:close()
+  end)
+end)
+
 describe(':top', function()
   if not terminal.available() then return pending('tmux is not there') end
   if (os.getenv('DFLOW_MODE') or ''):find('san$') then return pending('the sanitizers are too slow for a person to type at') end

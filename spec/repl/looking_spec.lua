@@ -26,6 +26,12 @@ describe('the prompt', function()
     for _, name in ipairs{ 'frames', 'time', 'history' } do assert.matches(':' .. name, prompt(':help all\n'), 1, true) end
   end)
 
+  it('tells the memory of the run in progress, whichever session it is of', function()
+    local out = prompt("s = df.Session{devices = {'cpu:0', {'sim:3', memory = '3MB'}}}\nh = s:start(df.device('sim:3', function() return df.placeholder_with_default(2.0) + 1 end), nil, {paused = true})\n:mem\nh:cancel()\n")
+    assert.matches('sim:3 +[%d.]+ [KM]?i?B in use, [%d.]+ [KM]?i?B at the peak, limit 3 MiB', out)
+    assert.is_nil(prompt(':mem\n'):find 'sim:3')
+  end)
+
   it('tells of a command that an op or a method is called like, too, and where the other is told of', function()
     local out = prompt(':help graph\n?graph\n:help matmul\n')
     assert.matches('dflow> :graph x %[as form%] %[at stage%]\n.-%?graph tells of what else is called so\ndflow> w:graph%(g%).-dflow> df%.matmul%(a, b', out)

@@ -426,7 +426,8 @@ local function bytes(n)
 end
 
 command('mem', function(_, say)
-  local devices, names = df.stats().memory, {}
+  local h, names = require('dflow.repl.inspector').in_progress(), {}
+  local devices = (h and h:stats() or df.stats()).memory
   for name in pairs(devices) do names[#names + 1] = name end
   table.sort(names)
   for _, name in ipairs(names) do
@@ -436,7 +437,7 @@ command('mem', function(_, say)
   end
   say(('%-10s %s'):format('Lua', bytes(collectgarbage('count') * 1024)))
   for _, v in ipairs(df.global_variables()) do say(('  %s'):format(values.brief(v))) end
-end, 'mem - memory of each device and of Lua, and the variables of the default graph')
+end, 'mem - memory of each device, of the run in progress or of the default session, and of Lua; the variables of the default graph')
 
 command('stats', function(_, say)
   local h = require('dflow.repl.inspector').in_progress()

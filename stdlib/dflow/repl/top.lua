@@ -10,6 +10,7 @@ local trace = require 'dflow.inspect.trace'
 local M = {}
 local PERIOD = 0.1
 local SHARE = 0.004           -- of a core, for looking at frames and tokens
+local DEVICES = 4             -- at most, each a row, where there is room
 local SAMPLE = 128            -- tokens of the history that are looked at each time
 local BARS = { ' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█' }
 local PLAIN = { ' ', '.', ':', '-', '=', '+', '*', '#', '@' }
@@ -106,12 +107,21 @@ local function look_again(h, state, room, now, clock)
   state.next_look = now + math.max(PERIOD / 2, ((clock and clock() or 0) - began) / SHARE)
 end
 
+--- The host, and the other devices that have had something in their memory, in order.
+local function in_use(memory, host)
+  local names = {}
+  for name, m in pairs(memory) do if name ~= host and m.peak > 0 then names[#names + 1] = name end end
+  table.sort(names)
+  table.insert(names, 1, host)
+  return names
+end
+
 --- The lines of the screen, at most rows - 1. `state` keeps what is needed from one picture to the next.
 -- @param clock  a function that gives seconds; where it is left out every picture looks anew
 function M.lines(h, state, columns, rows, utf8, now, clock)
   local stats = h:stats()
   local host = trace.places_of(h)[1]
-  local memory, swap = stats.memory[host], stats.swap
+  local swap, devices = stats.swap, in_use(stats.memory, host)
   local lines = {}
   local function add(text) if #lines < rows - 1 then lines[#lines + 1] = cut(text, columns) end end
   if state.at then
@@ -119,7 +129,10 @@ function M.lines(h, state, columns, rows, utf8, now, clock)
     push(state.rates, (stats.iterations - state.iterations) / dt)
     push(state.nodes, (stats.nodes_run - state.nodes_run) / dt)
   end
-  push(state.memory, memory.in_use)
+  for _, name in ipairs(devices) do
+    state.memory[name] = state.memory[name] or {}
+    push(state.memory[name], stats.memory[name].in_use)
+  end
   push(state.swap, swap.resident_bytes)
   state.at, state.iterations, state.nodes_run = now, stats.iterations, stats.nodes_run
   local roomy = rows >= 16                                  -- empty lines between the parts
@@ -133,7 +146,7 @@ function M.lines(h, state, columns, rows, utf8, now, clock)
   if roomy then add('') end
   row(columns >= 60 and 'iterations' or 'iter', short(state.rates[#state.rates] or 0) .. '/s', state.rates)
   row('nodes', short(state.nodes[#state.nodes] or 0) .. '/s', state.nodes)
-  row(host, bytes(memory.in_use), state.memory)
+  for i = 1, math.min(#devices, rows >= 24 and DEVICES or 1) do row(devices[i], bytes(stats.memory[devices[i]].in_use), state.memory[devices[i]]) end
   if rows >= 12 then
     if swap.bytes_out + swap.bytes_in > 0 then row('swapped out', bytes(swap.resident_bytes), state.swap)
     else add(cut(('%-' .. name_width .. 's %10s  nothing is swapped on this device'):format('swap', '0 B'), columns)) end
