@@ -140,7 +140,8 @@ typedef struct dfi_remote {
   /* Conditional nodes of such a graph. condition: what one goes by, 0: there are none; `again`: it goes on at first.
    * open: what is captured from here on is what the node does, again and again, or where its condition holds;
    * otherwise: where it does not; close: and behind the node. decide is given a node's condition, or 0. choose: *pred
-   * is the condition's, and counted beside the tally where it is true. After false the graph cannot be. */
+   * is the condition's (0: of none), and counted beside the tally where it is true. After false the graph cannot
+   * be. */
   uint64_t (*condition)(void *device, bool again);
   bool  (*open)(void *device, uint64_t condition, bool again);
   bool  (*otherwise)(void *device);

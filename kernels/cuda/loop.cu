@@ -9,6 +9,13 @@ DFC_KERNEL(k_decide, dfc_deciding) {
   p.tally[DFC_TALLY_ON] = on;
   p.tally[DFC_TALLY_COUNT] += on;
 }
+/* How often a predicate was true is counted, and in which iterations: what k_choose does beside choosing. */
+DFC_KERNEL(k_count, dfc_choosing) {
+  if (blockIdx.x || threadIdx.x || !p.tally[DFC_TALLY_ON]) return;
+  const bool yes = *(const bool *)p.pred;
+  p.tally[p.which] += yes;
+  if (p.sides) p.sides[(p.at < 0 ? p.tally[DFC_TALLY_COUNT] - 1 : p.at) * p.width + p.which - DFC_TALLY_SIDES] = yes;
+}
 #define KEEP(bits, T) \
   DFC_KERNEL(k_keep_##bits, dfc_keeping) { if (*p.tally) DFC_EACH(i, p.n) ((T *)p.to)[i] = ((const T *)p.from)[i]; }
 KEEP(8, uint8_t)

@@ -68,7 +68,7 @@ bool dfc_choose(void *device, void *tally, void *tally_note, const void *pred, v
   if (sides) { p.sides = sides->to; p.at = sides->at; p.width = sides->width; }
   dfc_enter(g);
   const bool ok = dfc_mine(g, tally_note) && dfc_mine(g, pred_note) && (!sides || dfc_mine(g, sides->note)) &&
-                  dfc_launch(g, "k_choose", 1, 32, &p);
+                  dfc_launch(g, condition ? "k_choose" : "k_count", 1, 32, &p);
   dfc_leave(g);
   return ok;
 }

@@ -236,7 +236,9 @@ static inline int32_t dfi_graphed_pairs(const dfi_graphed_loop *l) { return (l->
 /* A cond, as it is captured. known: its predicate is the same in all iterations: side `taken` is all there is of it. */
 typedef struct dfi_graphed_side {
   bool        known, taken, counted;       /* counted: an IF node of the iteration at hand says how often it was true */
+  bool        late;              /* it is to be counted once it is known that there is an iteration */
   df_value    pred;              /* owned while an iteration is captured: the GPU's predicate */
+  const void *where; void *note; /* where it is read */
 } dfi_graphed_side;
 /* Finds out which conds are known. */
 void dfi_graphed_sides(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r);
@@ -257,6 +259,8 @@ int32_t dfi_graphed_skip(const dfi_graphed_loop *l, const dfi_graphed_made *m, i
 /* Captures a step that is none of RUN. `decided`: the loop's own predicate has been looked at in this iteration. */
 bool dfi_graphed_side_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
                            bool decided, df_error *err);
+/* The loop's own predicate has been looked at: conds in that are counted. */
+bool dfi_graphed_count_late(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m);
 /* A cond's Switch passes its data on, to both sides where it becomes an IF node. */
 void dfi_graphed_switch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
                         int32_t pair);

@@ -27,7 +27,7 @@ static bool same_dims(const df_tensor *a, const df_tensor *b) {
 
 static bool same_variable(const df_value *is, const df_value *was) {
   if (is->kind != was->kind) return false;
-  if (is->kind == DF_TENSOR) return !dfi_readable(is->as.tensor) && same_dims(is->as.tensor, was->as.tensor);
+  if (is->kind == DF_TENSOR) return same_dims(is->as.tensor, was->as.tensor);
   return is->kind == DF_EMPTY || is->dtype == was->dtype;
 }
 
@@ -284,7 +284,9 @@ static bool run_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
     if (to > i) { i = to - 1; continue; }
     if (t.what != DFI_GRAPHED_RUN) { ok = dfi_graphed_side_step(x, l, m, r, t, decided, err); continue; }
     *where = r->nodes + t.node;
-    ok = run_step(x, l, m, r, t, d, err) && decide(l, m, r, d, again, &decided, err);
+    const bool was = decided;
+    ok = run_step(x, l, m, r, t, d, err) && decide(l, m, r, d, again, &decided, err) &&
+         (was || !decided || dfi_graphed_count_late(x, l, m));
   }
   for (int32_t k = 0; k < l->nvars && ok; k++)
     if (l->var[k].next) next[k] = operand_take(r, x->plan->operand[l->var[k].next->in]);
@@ -430,11 +432,31 @@ static void drop_graph(const dfi_device *d, dfi_graphed_made *m) {
   m->bytes = 0;
 }
 
+/* Is the variable the GPU's, and so far a constant that the host has? It is brought there. */
+static bool is_constant_there(const dfi_graphed_loop *l, int32_t k, const df_value *v) {
+  return dfi_readable(v->as.tensor) && !v->as.tensor->buffer->arena && dfk_plain(v->dtype) &&
+         l->var[k].enter->device == l->device && (!l->var[k].next || l->var[k].next->device == l->device);
+}
+
+/* The iteration has given variables constants of the host's: these become the GPU's. */
+static bool bring_constants(dfi_exec *x, const dfi_graphed_loop *l, dfi_record *r) {
+  for (int32_t k = 0; k < l->nvars; k++) {
+    df_value *is = slot_of(r, l, k);
+    if (is->kind != DF_TENSOR || !dfi_readable(is->as.tensor)) continue;
+    df_tensor *there = is_constant_there(l, k, is) ? dfi_tensor_copy_in(is->as.tensor, device_of(x, l)->arena) : NULL;
+    if (!there) return false;
+    df_tensor_release(is->as.tensor);
+    is->as.tensor = there;
+  }
+  return true;
+}
+
 /* Are r's variables such that iterations could be captured? */
 static dfi_graphed_ready variables_ready(dfi_graphed_loop *l, const dfi_device *d, const dfi_record *r) {
   for (int32_t k = 0; k < l->nvars; k++) {
     const df_value *v = slot_of(r, l, k);
     if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena == d->arena) continue;
+    if (is_constant_there(l, k, v)) continue;
     if (r->number == 0) return DFI_GRAPHED_NOT_NOW;
     dfi_graphed_refuse(l, l->var[k].enter, "a variable of the loop does not lie on %s", d->name);
     return DFI_GRAPHED_NEVER;
@@ -467,7 +489,7 @@ static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
                                  m->nrow));
   m->at = 0;
   ok = ok && run_iteration(x, l, m, r, again, &why->err, &why->where);
-  why->changed = ok && !same_variables(r, l, m);
+  why->changed = ok && (!bring_constants(x, l, r) || !same_variables(r, l, m));
   if (!ok || why->changed) return false;
   if (!keep_state(x, l, m, r)) return no_copy(why);
   return g->close(g->device);
@@ -480,7 +502,7 @@ static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
   for (int32_t i = 0; i < many; i++) {
     m->at = i;
     if (!run_iteration(x, l, m, r, 0, &why->err, &why->where)) return false;
-    if (!same_variables(r, l, m)) { why->changed = true; return false; }
+    if (!bring_constants(x, l, r) || !same_variables(r, l, m)) { why->changed = true; return false; }
     if (m->there && !keep_state(x, l, m, r)) return no_copy(why);
   }
   why->where = NULL;

@@ -158,6 +158,16 @@ static entry *other_side(const dfi_graphed_loop *l, dfi_graphed_made *m, const d
   return NULL;
 }
 
+/* Is it the GPU that says whether there is something at the location, since an iteration of the same launch? */
+static bool is_open(const dfi_graphed_made *m, const dfi_tensor_array *a, int64_t i) {
+  for (int32_t k = m->loose ? m->njournal - 1 : -1; k >= 0; k--) {
+    const entry *e = &m->journal[k];
+    if (e->array == a && e->index == i && (e->kind == WROTE || e->kind == REPLACED) && m->site[e->access].loose)
+      return true;
+  }
+  return false;
+}
+
 /* The array has v at location i from now on. */
 static bool write_value(const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t which, dfi_tensor_array *a, int64_t i,
                         const df_value *v) {
@@ -224,6 +234,7 @@ static bool write_element(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_ma
     return t->size == dfi_shape_size(&s->form);
   }
   if (!a->accumulates || state != DFI_SLOT_WRITTEN) return false;
+  if (is_open(m, a, i)) return stop(l, "the GPU alone knows what is added up there");
   if (s->adds) return add_to(d, l, m, which, a, i, word);
   atomic_store(&l->access[which].adds, true);
   return false;

@@ -75,48 +75,78 @@ static bool refused(df_error *err, const char *why) {
   return false;
 }
 
-/* The node by which the GPU takes a side. Of a cond in several parts the first counts. */
-static bool open_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t pair,
-                       df_error *err) {
-  const dfi_remote *g = remote_of(x, l);
+/* Where the GPU reads the predicate of a cond. False: nowhere. */
+static bool find_predicate(const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r, int32_t pair) {
   dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
   const dfi_operand pred = l->guard[pair].pred;
   const int32_t q = dfi_graphed_fed(m, pred);
   const df_tensor *at = m->again ? m->row : m->numbers;
-  const void *data = NULL;
-  void *note = NULL;
   if (dfi_graphed_on_host(m, r, pred) && q >= 0) {
-    data = (const int64_t *)at->data + (m->again ? q : (int64_t)m->at * m->nrow + q);
-    note = dfi_note_of(at->buffer);
-  } else if (s->pred.kind == DF_TENSOR && !s->pred.as.tensor->rank && !dfi_readable(s->pred.as.tensor)) {
-    data = s->pred.as.tensor->data;
-    note = dfi_note_of(s->pred.as.tensor->buffer);
+    s->where = (const int64_t *)at->data + (m->again ? q : (int64_t)m->at * m->nrow + q);
+    s->note = dfi_note_of(at->buffer);
+    return true;
   }
-  if (!data) return refused(err, "a cond whose predicate is not where a graph reads it");
-  const uint64_t c = g->condition ? g->condition(g->device, false) : 0;
-  if (!c) return refused(err, "a cond, and the device's graphs have no conditional nodes, or none so deep");
-  const int32_t which = (s->counted ? l->nguards - 1 : pair - 1) / 2;
-  const dfi_remote_sides sides = { .to = m->loose ? m->sides->data : NULL, .at = m->again ? -1 : m->at,
-                                   .note = m->loose ? dfi_note_of(m->sides->buffer) : NULL,
-                                   .width = dfi_graphed_pairs(l) };
-  s->counted = true;
-  return (g->choose(g->device, m->tally->data, dfi_note_of(m->tally->buffer), data, note, c, which,
-                    m->loose ? &sides : NULL) &&
-          g->open(g->device, c, false)) || refused(err, "the predicate cannot be looked at");
+  if (s->pred.kind != DF_TENSOR || s->pred.as.tensor->rank || dfi_readable(s->pred.as.tensor)) return false;
+  s->where = s->pred.as.tensor->data;
+  s->note = dfi_note_of(s->pred.as.tensor->buffer);
+  return true;
 }
 
-/* A tensor of the GPU's, of rank 0, of what lies on the host; NULL. */
+/* Looks at it for a condition, and counts it as that of IF node `which`; condition 0: counts it alone. */
+static bool choose(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t pair, uint64_t condition,
+                   int32_t which, bool tells) {
+  const dfi_remote *g = remote_of(x, l);
+  const dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
+  const bool loose = m->loose && tells;
+  const dfi_remote_sides sides = { .to = loose ? m->sides->data : NULL, .at = m->again ? -1 : m->at,
+                                   .note = loose ? dfi_note_of(m->sides->buffer) : NULL,
+                                   .width = dfi_graphed_pairs(l) };
+  return g->choose(g->device, m->tally->data, dfi_note_of(m->tally->buffer), s->where, s->note, condition, which,
+                   loose ? &sides : NULL);
+}
+
+/* The node by which the GPU takes a side. Of a cond in several parts the first counts; one in the loop's own predicate
+ * when that is known, since it is not part of an iteration where that says no. */
+static bool open_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t pair,
+                       bool decided, df_error *err) {
+  const dfi_remote *g = remote_of(x, l);
+  dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
+  if (!decided && l->guard[pair].parent) return refused(err, "a cond inside another one, in its predicate");
+  if (!find_predicate(l, m, r, pair)) return refused(err, "a cond whose predicate is not where a graph reads it");
+  const uint64_t c = g->condition ? g->condition(g->device, false) : 0;
+  if (!c) return refused(err, "a cond, and the device's graphs have no conditional nodes, or none so deep");
+  const bool counts = decided && !s->counted;
+  s->late = s->late || (!decided && !s->counted);
+  s->counted = true;
+  return (choose(x, l, m, pair, c, (counts ? pair - 1 : l->nguards - 1) / 2, counts) && g->open(g->device, c, false)) ||
+         refused(err, "the predicate cannot be looked at");
+}
+
+bool dfi_graphed_count_late(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m) {
+  bool ok = true;
+  for (int32_t pair = 1; pair < l->nguards && ok; pair += 2) {
+    dfi_graphed_side *s = dfi_graphed_side_of(m, pair);
+    if (!s->late) continue;
+    s->late = false;
+    ok = choose(x, l, m, pair, 0, (pair - 1) / 2, true);
+  }
+  return ok;
+}
+
+/* A tensor of the GPU's, of what lies on the host and does not vary; NULL. */
 static df_tensor *sent(const dfi_exec *x, const dfi_graphed_loop *l, const df_value *v) {
+  const df_tensor *here = v->kind == DF_TENSOR ? v->as.tensor : NULL;
+  if (!dfk_plain(v->dtype)) return NULL;
   dfi_devmem_use(x->plan->devices->at[l->device]->arena);
-  df_tensor *t = dfi_tensor_make(v->dtype, 0, NULL);
+  df_tensor *t = dfi_tensor_make(v->dtype, here ? here->rank : 0, here ? here->dims : NULL);
   dfi_devmem_use(NULL);
-  const void *from = v->kind == DF_TENSOR ? v->as.tensor->data : &v->as;
-  if (!t || dfi_bytes_copy(t->data, t->buffer, from, NULL, dfi_dtype_size[v->dtype])) return t;
+  const void *from = here ? here->data : &v->as;
+  if (!t || dfi_bytes_copy(t->data, t->buffer, from, NULL, t->size * dfi_dtype_size[v->dtype])) return t;
   df_tensor_release(t);
   return NULL;
 }
 
-/* A number becomes a tensor of the GPU's: one that varies, a part of those that it reads. */
+/* A number, or a constant, becomes a tensor of the GPU's: one that varies, a part of those that it reads. */
 static bool bring(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_operand from,
                   df_value *v) {
   const int32_t q = dfi_graphed_varies(m, from) ? dfi_graphed_fed(m, from) : -1;
@@ -177,8 +207,7 @@ static bool join(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_reco
   const bool here = v.kind != DF_TENSOR || dfi_readable(v.as.tensor);
   const char *why = NULL;
   if (v.kind == DF_HANDLE) return give_array(joined, v, err);
-  if (here && v.kind == DF_TENSOR && v.as.tensor->rank) why = "a cond whose value lies on the host";
-  else if (here && !bring(x, l, m, from, &v)) why = "there is no memory for what a cond gives";
+  if (here && !bring(x, l, m, from, &v)) why = "there is no memory for what a cond gives";
   if (why) { dfi_value_drop(&v); return refused(err, why); }
   return give(x, l, joined, v, err);
 }
@@ -196,8 +225,7 @@ bool dfi_graphed_side_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m
   const dfi_remote *g = remote_of(x, l);
   if (t.what == DFI_GRAPHED_JOIN) return join(x, l, m, r, t, err);
   if (!dfi_graphed_chooses(m, (int32_t)t.node)) return true;
-  if (!decided) return refused(err, "a cond in its predicate");
-  if (t.what == DFI_GRAPHED_OPEN) return open_sides(x, l, m, r, (int32_t)t.node, err);
+  if (t.what == DFI_GRAPHED_OPEN) return open_sides(x, l, m, r, (int32_t)t.node, decided, err);
   return (t.what == DFI_GRAPHED_OTHERWISE ? g->otherwise(g->device) : g->close(g->device)) ||
          refused(err, "a side cannot be captured");
 }
@@ -207,7 +235,7 @@ void dfi_graphed_sides_end(dfi_graphed_loop *l, dfi_graphed_made *m) {
     dfi_graphed_side *s = dfi_graphed_side_of(m, q);
     dfi_value_drop(&s->pred);
     s->pred = (df_value){ 0 };
-    s->counted = false;
+    s->counted = s->late = false;
   }
   for (uint32_t i = 0; i < l->scope->nslots && l->nguards > 1; i++) {
     dfi_value_drop(&m->joined[i]);

@@ -117,4 +117,34 @@ describe('an array in a loop on gpu:0', function()
       says(how:match 'gradients[^\n]+', AS_GRAPH)
     ]]))
   end)
+
+  sentence('adds up what comes to a location by the GPU\'s word, and by others', function()
+    assert.equal('', program([[
+      local random = require 'spec.random_device_loops'
+      for _, seed in ipairs{ 85 } do
+        local wrong = random.check(df, seed)
+        if wrong then print(wrong) end
+      end
+    ]], 'DFLOW_STRESS=osr:7 DFLOW_STRICT_SEED=3'))
+  end)
+end)
+
+describe('random loops on gpu:0, of arrays, conds by whose word ever, and their gradients', function()
+  -- DFLOW_PROGRAMS sets how many, DFLOW_SEED where the seeds begin
+  local count, first = tonumber(os.getenv 'DFLOW_PROGRAMS') or 16, tonumber(os.getenv 'DFLOW_SEED') or 1
+  local sample = ([[
+    local wrong, seen = require('spec.random_device_loops').differences(df, %d, %d)
+    if wrong ~= '' then print(wrong) end
+    if %d >= 16 then
+      for _, what in ipairs{ 'graphs', 'arrays', 'WHILE', 'IF' } do if seen[what] == 0 then print('none with ' .. what) end end
+    end
+  ]])
+
+  sentence('have the bits and the counts of tokens, and of the host where what they do is exact', function()
+    assert.equal('', program(sample:format(first, count, count)))
+  end)
+
+  sentence('have them where engines change at random iterations, and the GPU does everything late', function()
+    assert.equal('', program(sample:format(first + 1000, count, count), ('DFLOW_STRESS=osr:%d DFLOW_STRICT_SEED=%d'):format(first, first + 2)))
+  end)
 end)

@@ -167,6 +167,25 @@ describe('a loop on gpu:0', function()
     ]]))
   end)
 
+  sentence('has conds in what the GPU computes as its predicate, which are counted where there is an iteration', function()
+    for seed = 1, 2 do
+      assert.equal('', program(conds .. [[
+        local function pred(x, y)
+          return df.cond(x:reduce_sum():lt(0.6), function() return y:reduce_sum():lt(limit) end, function() return (y * 0.5):reduce_sum():lt(limit * 0.5) end)
+        end
+        local out = df.device('gpu:0', function()
+          return { df.while_loop(function(x, y) return pred(x, y) end, function(x, y)
+            return df.cond(mixed(x), function() return x * 0.5 end, function() return x + 1 end), y + 1
+          end, { y0, one }) }
+        end)
+        for _, at in ipairs{ 0, 1, 2, 30, 70 } do
+          local how = both('until ' .. at, out, { [limit] = at }, 2)
+          if at == 70 then says(how, 'for a WHILE node; 2 IF nodes') end
+        end
+      ]], 'DFLOW_STRICT_SEED=' .. seed))
+    end
+  end)
+
   sentence('is captured anew where a cond by what is fed takes the other side, and says which conds it cannot take', function()
     assert.equal('', program(conds .. [[
       local out = loop(n, programs['by what is fed'][2], { df.int32(0), y0 })
