@@ -38,7 +38,8 @@
 #define KERNEL_CHECKED(op, work, check, ...) \
   int32_t cpu_##op(df_kernel *k) { \
     static const ew_op entry = { .grain = work, .loop = { __VA_ARGS__ } }; \
-    if (dfk_is_rare(k->in[0]->dtype) || k->in[0]->dtype == DF_STRING) return ref_##op(k); \
+    const int32_t dtype = k->in[0]->dtype; \
+    if ((dfk_is_rare(dtype) && !entry.loop[dtype]) || dtype == DF_STRING) return ref_##op(k); \
     int32_t bad = check(k); \
     return bad ? bad : cpu_ew_run(k, &entry, 0, NULL); \
   }
@@ -108,14 +109,35 @@ MOD_LOOPS(floor_mod, floor_up_f32, floor_up_f64)
 FLOAT_LOOP_SET(floor_div)
 FLOAT_LOOP_SET(truncate_div)
 #define TESTS(op)   TEST_LOOP_SET(op) KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op), INT_LOOPS(op))
+/* Short and unsigned integers, computed in `w`: int32, which holds the result, or what wraps. */
+#define RARE_LOOP(op, s, T, W, R, ...) \
+  static inline R op##_##s(T x, T y) { typedef W w; return (R)(__VA_ARGS__); } \
+  LOOP2(op, s, T, R)
+#define RARE_LOOP_SET(op, ...) \
+  RARE_LOOP(op, i16, int16_t, int32_t, int16_t, __VA_ARGS__) \
+  RARE_LOOP(op, u16, uint16_t, uint32_t, uint16_t, __VA_ARGS__) \
+  RARE_LOOP(op, u32, uint32_t, uint32_t, uint32_t, __VA_ARGS__) \
+  RARE_LOOP(op, u64, uint64_t, uint64_t, uint64_t, __VA_ARGS__)
+#define RARE_TEST_SET(op, ...) \
+  RARE_LOOP(op, i16, int16_t, int32_t, bool, __VA_ARGS__) RARE_LOOP(op, u16, uint16_t, uint32_t, bool, __VA_ARGS__) \
+  RARE_LOOP(op, u32, uint32_t, uint32_t, bool, __VA_ARGS__) \
+  RARE_LOOP(op, u64, uint64_t, uint64_t, bool, __VA_ARGS__)
+#define RARE_LOOPS(name) [DF_INT16] = name##_i16_loop, [DF_UINT16] = name##_u16_loop, \
+  [DF_UINT32] = name##_u32_loop, [DF_UINT64] = name##_u64_loop
+#define ALL_NUMBERS(op, ...) \
+  FLOAT_LOOP_SET(op) INT_LOOP_SET(op) RARE_LOOP_SET(op, __VA_ARGS__) \
+  KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op), INT_LOOPS(op), RARE_LOOPS(op))
+#define ALL_TESTS(op, ...) \
+  TEST_LOOP_SET(op) RARE_TEST_SET(op, __VA_ARGS__) \
+  KERNEL(op, EW_LIGHT, FLOAT_LOOPS(op), INT_LOOPS(op), RARE_LOOPS(op))
 #define BOOLS(op)   LOOP2(op, b, bool, bool) KERNEL(op, EW_LIGHT, [DF_BOOL] = op##_b_loop)
 #define VECTORS(op, name) VLOOP2(name, f32, float) VLOOP2(name, f64, double) KERNEL(op, EW_HEAVY, FLOAT_LOOPS(name))
 
-NUMBERS(add)
-NUMBERS(sub)
-NUMBERS(mul)
-NUMBERS(maximum)
-NUMBERS(minimum)
+ALL_NUMBERS(add, (w)x + (w)y)
+ALL_NUMBERS(sub, (w)x - (w)y)
+ALL_NUMBERS(mul, (w)x * (w)y)
+ALL_NUMBERS(maximum, (w)x > (w)y ? x : y)
+ALL_NUMBERS(minimum, (w)x < (w)y ? x : y)
 NUMBERS(squared_difference)
 DIVIDES(floor_div, floor_div)
 DIVIDES(floor_mod, near_floor_mod)
@@ -128,10 +150,10 @@ FLOATS(xdivy)
 VECTORS(xlogy, xlogy)
 VECTORS(xlog1py, xlog1py)
 VECTORS(atan2, atan2_)
-TESTS(less)
-TESTS(less_equal)
-TESTS(greater)
-TESTS(greater_equal)
+ALL_TESTS(less, (w)x < (w)y)
+ALL_TESTS(less_equal, (w)x <= (w)y)
+ALL_TESTS(greater, (w)x > (w)y)
+ALL_TESTS(greater_equal, (w)x >= (w)y)
 BOOLS(logical_and)
 BOOLS(logical_or)
 BOOLS(logical_xor)
