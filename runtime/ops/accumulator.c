@@ -73,7 +73,7 @@ static accumulator *any_accumulator_in(df_kernel *k) {
   dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (h && h->type == DFI_ACCUMULATOR) return (accumulator *)h;
   dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be an accumulator",
-           h ? "a handle of something else" : "not a handle");
+           dfi_handle_noun(h));
   return NULL;
 }
 static accumulator *accumulator_in(df_kernel *k, bool sparse) {
@@ -173,8 +173,9 @@ static void describe(df_kernel *k, void *user, char *text, size_t bytes) {
   pthread_mutex_lock(&a->lock);
   const dfi_taker *t = a->first;
   while (t && t->kernel != k) t = t->next;
-  if (t) snprintf(text, bytes, "waits for %lld gradients in accumulator '%s', which has %lld of step %lld",
-                  (long long)t->required, a->name, (long long)a->count, (long long)a->step);
+  if (t) snprintf(text, bytes, "waits for %lld gradient%s in accumulator '%s', which has %lld of step %lld",
+                  (long long)t->required, t->required == 1 ? "" : "s", a->name,
+                  (long long)a->count, (long long)a->step);
   else snprintf(text, bytes, "has just got what it waited for from accumulator '%s'", a->name);
   pthread_mutex_unlock(&a->lock);
 }

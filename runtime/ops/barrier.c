@@ -105,7 +105,7 @@ static barrier *barrier_in(df_kernel *k) {
   dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (h && h->type == DFI_BARRIER) return (barrier *)h;
   dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a barrier",
-           h ? "a handle of something else" : "not a handle");
+           dfi_handle_noun(h));
   return NULL;
 }
 

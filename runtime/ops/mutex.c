@@ -114,7 +114,7 @@ static int32_t kernel_lock(df_kernel *k) {
   dfi_handle *handle = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (!handle || handle->type != DFI_MUTEX)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a mutex",
-                    handle ? "a handle of something else" : "not a handle");
+                    dfi_handle_noun(handle));
   mutex *m = (mutex *)handle;
   waiter *w = dfi_xcalloc(1, sizeof *w);
   w->kernel = k;

@@ -142,7 +142,7 @@ static dfi_queue *queue_at(df_kernel *k, int32_t input) {
   dfi_handle *h = k->raw[input]->kind == DF_HANDLE ? k->raw[input]->as.handle : NULL;
   if (h && h->type == DFI_QUEUE) return (dfi_queue *)h;
   dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a queue", input,
-           h ? "a handle of something else" : "not a handle");
+           dfi_handle_noun(h));
   return NULL;
 }
 static dfi_queue *queue_in(df_kernel *k) { return queue_at(k, 0); }

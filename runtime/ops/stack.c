@@ -3,6 +3,7 @@
  */
 #include "op/op.h"
 #include "op/run.h"
+#include "resource/resource.h"
 #include "resource/tensor_array.h"
 #include <stdio.h>
 
@@ -36,7 +37,7 @@ static stack *stack_in(df_kernel *k) {
   dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (h && h->type == DFI_STACK) return (stack *)h;
   dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a stack",
-           h ? "a handle of something else" : "not a handle");
+           dfi_handle_noun(h));
   return NULL;
 }
 

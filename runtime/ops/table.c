@@ -86,7 +86,7 @@ static dfi_table *table_in(df_kernel *k) {
   dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
   if (h && h->type == DFI_TABLE) return (dfi_table *)h;
   dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a table",
-           h ? "a handle of something else" : "not a handle");
+           dfi_handle_noun(h));
   return NULL;
 }
 

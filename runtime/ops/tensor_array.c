@@ -9,6 +9,7 @@
 #include "op/run.h"
 #include "graph/grad.h"
 #include "resource/tape.h"
+#include "resource/resource.h"
 #include "resource/tensor_array.h"
 #include <stdio.h>
 
@@ -329,7 +330,7 @@ static int32_t grad_join(dfi_grad *g, df_node *n, const df_output *dy, df_output
 
 static __attribute__((noinline)) dfi_tensor_array *no_array(df_kernel *k, int32_t i) {
   dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a TensorArray", i,
-           k->raw[i]->kind == DF_HANDLE ? "a variable" : "no handle");
+           dfi_handle_noun(k->raw[i]->kind == DF_HANDLE ? k->raw[i]->as.handle : NULL));
   return NULL;
 }
 

@@ -18,7 +18,8 @@ void dfi_resources_free(dfi_resources *r) {
 static const char *noun(int32_t type) {
   switch (type) {
     case DFI_VARIABLE:     return "a variable";
-    case DFI_TENSOR_ARRAY: return "a TensorArray";
+    case DFI_TENSOR_ARRAY:
+    case DFI_ARRAY_V3:     return "a TensorArray";
     case DFI_QUEUE:        return "a queue";
     case DFI_STACK:        return "a stack";
     case DFI_TABLE:        return "a table";
@@ -30,6 +31,8 @@ static const char *noun(int32_t type) {
     default:               return "something else";
   }
 }
+
+const char *dfi_handle_noun(const dfi_handle *h) { return h ? noun(h->type) : "no handle"; }
 
 static dfi_resource *find(dfi_resources *r, const char *container, const char *name) {
   for (int32_t i = 0; i < r->n; i++)

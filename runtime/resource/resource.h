@@ -25,4 +25,7 @@ void  dfi_resources_free(dfi_resources *r);
  * the name is taken by something of another type or begins with an underscore. Any thread. */
 void *dfi_resource_get(void *run, int32_t type, const char *container, const char *name,
                        dfi_handle *(*make)(void *user, df_error *err), void *user, df_error *err);
+
+/* What a handle is of, for messages: "a queue"; "no handle" of NULL. */
+const char *dfi_handle_noun(const dfi_handle *h);
 #endif

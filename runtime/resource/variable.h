@@ -15,6 +15,7 @@
 #include "op/op.h"
 #include "base/devmem.h"
 #include "kernels/update.h"
+#include "resource/resource.h"
 #include <sched.h>
 
 typedef struct dfi_variable {
@@ -116,7 +117,7 @@ void   *dfi_variable_writable(dfi_variable *v, df_error *err);
 static inline dfi_variable *dfi_variable_in(df_kernel *k, int32_t i) {
   dfi_handle *h = k->raw[i]->kind == DF_HANDLE ? k->raw[i]->as.handle : NULL;
   if (DFI_LIKELY(h && h->type == DFI_VARIABLE)) return (dfi_variable *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a variable", i, h ? "a TensorArray" : "not a handle");
+  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a variable", i, dfi_handle_noun(h));
   return NULL;
 }
 

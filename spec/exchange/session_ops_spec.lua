@@ -46,6 +46,44 @@ describe('an imported graph', function()
   end
 end)
 
+describe('a handle', function()
+  before_each(function() df.reset() end)
+  local made = {
+    queue = function() return op('FIFOQueueV2', {}, { component_types = { 'float32' } }) end,
+    barrier = function() return op('Barrier', {}, { component_types = { 'float32' }, shapes = { {} } }) end,
+    mutex = function() return op('MutexV2', {}) end,
+    accumulator = function() return op('ConditionalAccumulator', {}, { dtype = 'float32', shape = {} }) end,
+    TensorArray = function() return (op('TensorArrayV3', { 2 }, { dtype = 'float32' })) end,
+    table = function() return op('MutableHashTableV2', {}, { key_dtype = 'int64', value_dtype = 'float32' }) end,
+    variable = function() return op('VarHandleOp', {}, { dtype = 'float32', shape = {} }) end,
+    stack = function() return op('StackV2', { 3 }, { elem_type = 'float32' }) end,
+  }
+  local takes = {
+    queue = { { 'QueueSizeV2' }, { 'QueueIsClosedV2' }, { 'QueueDequeueV2', { component_types = { 'float32' } } },
+              { 'QueueDequeueManyV2', { component_types = { 'float32' } }, 1 } },
+    barrier = { { 'BarrierReadySize' }, { 'BarrierIncompleteSize' }, { 'BarrierTakeMany', { component_types = { 'float32' } }, 1 } },
+    mutex = { { 'MutexLock' } },
+    accumulator = { { 'AccumulatorNumAccumulated' }, { 'AccumulatorTakeGradient', { dtype = 'float32' }, 1 }, { 'SparseAccumulatorTakeGradient', { dtype = 'float32' }, 1 } },
+    table = { { 'LookupTableSizeV2' }, { 'LookupTableExportV2', { Tkeys = 'int64', Tvalues = 'float32' } } },
+    variable = { { 'ReadVariableOp', { dtype = 'float32' } }, { 'VarIsInitializedOp' } },
+    stack = { { 'StackPopV2', { elem_type = 'float32' } } },
+  }
+  for kind, calls in pairs(takes) do
+    it(('of something else is refused by what takes a %s'):format(kind), function()
+      for _, call in ipairs(calls) do
+        for other, make in pairs(made) do
+          local y = op(call[1], { make(), call[3] }, call[2])
+          if type(y) == 'table' and not y.op then y = y[1] end
+          if other ~= kind then
+            local found = ('input 0 is %s %s but must be %s %s'):format(other == 'accumulator' and 'an' or 'a', other, kind == 'accumulator' and 'an' or 'a', kind)
+            assert.matches(found, message_of(df.run, y), 1, true)
+          end
+        end
+      end
+    end)
+  end
+end)
+
 describe('a staging area', function()
   before_each(function() df.reset() end)
   local about = { shared_name = 'a', dtypes = { 'float32' }, capacity = 1 }

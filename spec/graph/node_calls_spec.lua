@@ -144,8 +144,8 @@ describe('the calls that make nodes', function()
     assert.matches('this graph has no function number %-1', message_of(core.function_call, h, -1, { x, 0 }, 'f', 'here.lua:1'))
     for _, wrong in ipairs{ { 9, 0 }, { -1, 0 }, { x, 1 }, { x, -1 } } do
       assert.matches('the initial value of loop variable 1 is no output of this graph',
-                     message_of(core.while_begin, h, wrong, 32, -1, true, nil, 'loop', 'here.lua:1'))
+                     message_of(core.while_begin, h, wrong, 32, -1, true, '', 'loop', 'here.lua:1'))
     end
-    assert.matches('while_loop needs at least one loop variable', message_of(core.while_begin, h, {}, 32, -1, true, nil, 'loop', 'here.lua:1'))
+    assert.matches('while_loop needs at least one loop variable', message_of(core.while_begin, h, {}, 32, -1, true, '', 'loop', 'here.lua:1'))
   end)
 end)
