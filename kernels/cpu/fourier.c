@@ -63,10 +63,15 @@ static void by_four(const line *l, int64_t many, int64_t apart, const pair *x, p
 }
 
 /* An odd prime r: elements k and r - k of the results have the same two sums in them. */
-static void by_prime(const line *l, int32_t r, int64_t many, int64_t apart, const pair *x, pair *y) {
-  const int64_t root = l->n / r;
+static inline __attribute__((always_inline)) void by_odd(const line *l, int32_t r, int64_t many, int64_t apart,
+                                                         const pair *x, pair *y) {
   const int32_t half = (r - 1) / 2;
   pair sum[PRIME / 2 + 1], difference[PRIME / 2 + 1];
+  double cosine[PRIME], sine[PRIME];
+  for (int32_t j = 0; j < r; j++) {
+    cosine[j] = l->turn[2 * (l->n / r) * j];
+    sine[j] = l->turn[2 * (l->n / r) * j + 1];
+  }
   for (int64_t p = 0; p < many; p++)
     for (int64_t q = 0; q < apart; q++) {
       const pair *at = x + q + apart * p;
@@ -81,14 +86,23 @@ static void by_prime(const line *l, int32_t r, int64_t many, int64_t apart, cons
       for (int32_t k = 1; k <= half; k++) {
         pair even = at[0], odd = { { 0 }, { 0 } };
         for (int32_t j = 1, jk = k; j <= half; j++, jk = jk + k < r ? jk + k : jk + k - r) {
-          const double c = l->turn[2 * root * jk], s = l->turn[2 * root * jk + 1];
-          even = (pair){ even.re + sum[j].re * c, even.im + sum[j].im * c };
-          odd = (pair){ odd.re + difference[j].re * s, odd.im + difference[j].im * s };
+          even = (pair){ even.re + sum[j].re * cosine[jk], even.im + sum[j].im * cosine[jk] };
+          odd = (pair){ odd.re + difference[j].re * sine[jk], odd.im + difference[j].im * sine[jk] };
         }
         to[apart * k] = turned(plus(even, odd), l->turn + 2 * p * k * apart);
         to[apart * (r - k)] = turned(minus(even, odd), l->turn + 2 * p * (r - k) * apart);
       }
     }
+}
+
+static void by_three(const line *l, int64_t many, int64_t apart, const pair *x, pair *y) {
+  by_odd(l, 3, many, apart, x, y);
+}
+static void by_five(const line *l, int64_t many, int64_t apart, const pair *x, pair *y) {
+  by_odd(l, 5, many, apart, x, y);
+}
+static void by_prime(const line *l, int32_t r, int64_t many, int64_t apart, const pair *x, pair *y) {
+  by_odd(l, r, many, apart, x, y);
 }
 
 /* From a to one of both, which is returned. */
@@ -99,6 +113,8 @@ static pair *passes(const line *l, pair *a, pair *b) {
     left /= r;
     if (r == 4) by_four(l, left, apart, a, b);
     else if (r == 2) by_two(l, left, apart, a, b);
+    else if (r == 3) by_three(l, left, apart, a, b);
+    else if (r == 5) by_five(l, left, apart, a, b);
     else by_prime(l, r, left, apart, a, b);
     apart *= r;
     pair *t = a; a = b; b = t;
@@ -141,9 +157,69 @@ typedef struct lines {
   pair         *room;             /* for each chunk twice a line */
 } lines;
 
+/* Where lines lie in one piece, or all first elements do, vectors are read and written; else number by number. */
+#if defined(__AVX512F__)
+static inline vf64 of_two(vf64 a, vf64 b, vi64 at) {
+  return (vf64)_mm512_permutex2var_pd((__m512d)a, (__m512i)at, (__m512d)b);
+}
+static inline void transpose_lanes(vf64 *r) {
+  static const vi64 low[] = { { 0, 8, 2, 10, 4, 12, 6, 14 }, { 0, 1, 8, 9, 4, 5, 12, 13 },
+                              { 0, 1, 2, 3, 8, 9, 10, 11 } },
+                    high[] = { { 1, 9, 3, 11, 5, 13, 7, 15 }, { 2, 3, 10, 11, 6, 7, 14, 15 },
+                               { 4, 5, 6, 7, 12, 13, 14, 15 } };
+#pragma GCC unroll 3
+  for (int s = 0; s < 3; s++)
+#pragma GCC unroll 8
+    for (int i = 0; i < L; i++) {
+      if (i >> s & 1) continue;
+      const vf64 a = r[i], b = r[i + (1 << s)];
+      r[i] = of_two(a, b, low[s]);
+      r[i + (1 << s)] = of_two(a, b, high[s]);
+    }
+}
+/* How many elements of each line are done so. */
+static int64_t load_vectors(const lines *s, const double *x, pair *to) {
+  int64_t i = 0;
+  if (s->in_lane == 1)
+    for (; i < s->line->n; i++, x += 2 * s->in_step) {
+      const vf64 a = load_f64(x), b = load_f64(x + L);
+      to[i].re = of_two(a, b, (vi64){ 0, 2, 4, 6, 8, 10, 12, 14 });
+      to[i].im = of_two(a, b, (vi64){ 1, 3, 5, 7, 9, 11, 13, 15 });
+    }
+  else if (s->in_step == 1)
+    for (; i + L / 2 <= s->line->n; i += L / 2) {
+      vf64 r[L];
+      for (int l = 0; l < L; l++) r[l] = load_f64(x + 2 * (l * s->in_lane + i));
+      transpose_lanes(r);
+      for (int l = 0; l < L / 2; l++) to[i + l] = (pair){ r[2 * l], r[2 * l + 1] };
+    }
+  return i;
+}
+static int64_t store_vectors(const lines *s, double *y, const pair *from) {
+  int64_t i = 0;
+  if (s->out_lane == 1)
+    for (; i < s->line->n; i++, y += 2 * s->out_step) {
+      store_f64(y, of_two(from[i].re, from[i].im, (vi64){ 0, 8, 1, 9, 2, 10, 3, 11 }));
+      store_f64(y + L, of_two(from[i].re, from[i].im, (vi64){ 4, 12, 5, 13, 6, 14, 7, 15 }));
+    }
+  else if (s->out_step == 1)
+    for (; i + L / 2 <= s->line->n; i += L / 2) {
+      vf64 r[L];
+      for (int l = 0; l < L / 2; l++) { r[2 * l] = from[i + l].re; r[2 * l + 1] = from[i + l].im; }
+      transpose_lanes(r);
+      for (int l = 0; l < L; l++) store_f64(y + 2 * (l * s->out_lane + i), r[l]);
+    }
+  return i;
+}
+#else
+static int64_t load_vectors(const lines *s, const double *x, pair *to) { return 0; }
+static int64_t store_vectors(const lines *s, double *y, const pair *from) { return 0; }
+#endif
+
 static void load(const lines *s, int64_t first, int64_t lanes, pair *to) {
   const double *x = s->in + 2 * first * s->in_lane;
-  for (int64_t i = 0; i < s->line->n; i++, x += 2 * s->in_step) {
+  int64_t i = lanes == L ? load_vectors(s, x, to) : 0;
+  for (x += 2 * i * s->in_step; i < s->line->n; i++, x += 2 * s->in_step) {
     double re[L] = { 0 }, im[L] = { 0 };
     for (int64_t l = 0; l < lanes; l++) { re[l] = x[2 * l * s->in_lane]; im[l] = x[2 * l * s->in_lane + 1]; }
     to[i] = (pair){ load_f64(re), load_f64(im) };
@@ -152,7 +228,8 @@ static void load(const lines *s, int64_t first, int64_t lanes, pair *to) {
 
 static void store(const lines *s, int64_t first, int64_t lanes, const pair *from) {
   double *y = s->out + 2 * first * s->out_lane;
-  for (int64_t i = 0; i < s->line->n; i++, y += 2 * s->out_step) {
+  int64_t i = lanes == L ? store_vectors(s, y, from) : 0;
+  for (y += 2 * i * s->out_step; i < s->line->n; i++, y += 2 * s->out_step) {
     double re[L], im[L];
     store_f64(re, from[i].re);
     store_f64(im, from[i].im);
