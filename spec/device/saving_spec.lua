@@ -343,6 +343,27 @@ describe("a session with save = 'auto'", function()
     end
   end)
 
+  host_it('goes through with the room of sixteen values, however long the loop is', function()
+    for _, n in ipairs{ 50, 2000 } do
+      df.reset()
+      local x = df.constant{ { 0.1 } } + df.zeros{ 32, 32 }
+      local y = df.device('sim:0', function()
+        local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y)
+          return i + 1, (y:matmul(x) * 0.05):tanh() * y + (y * 0.3):sin()
+        end, { df.int32(0), x + 0.5 })
+        return y
+      end)
+      local g, whole = df.gradients(y:reduce_sum(), x), nil
+      for _, save in ipairs{ 'keep', 'swap', 'recompute', 'auto' } do
+        local s = df.Session{ save = save, devices = { 'cpu:0', { 'sim:0', memory = save == 'keep' and '1GB' or 16 * 32 * 32 * 4, bandwidth = '5GB/s' } } }
+        local found = s:run(g):totable()
+        whole = whole or found
+        assert.same(whole, found)
+        s:close()
+      end
+    end
+  end)
+
   host_it('swaps nothing that stays alive anyway, and says so', function()
     df.reset()
     local v = df.device('sim:0', function() return df.Variable(df.zeros{ 32, 32 } + 0.01) end)

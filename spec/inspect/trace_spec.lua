@@ -258,6 +258,21 @@ describe('the trace of a graph that is cut', function()
     end
   end)
 
+  it('has the same tracks, and an arrow for each message, where several owners turn the run', function()
+    for owners = 2, 3 do
+      for _, latency in ipairs{ '0us', '200us' } do
+        local _, ways, tracks, sent = traced{ owners = owners, devices = { 'cpu:0', { 'sim:0', latency = latency }, { 'sim:1', latency = latency } } }
+        for _, name in ipairs{ 'cpu:0', 'sim:0', 'sim:1' } do assert.is_true(tracks[name]) end
+        assert.is_true(ways['sim:0 > sim:1'] > 0)
+        for link, n in pairs(sent) do
+          local from, to = link:match '^(%S+) %-> (%S+)$'
+          local feed = from == 'cpu:0' and 1 or 0                   -- crosses before it
+          assert.are.equal(n.messages - feed, ways[from .. ' > ' .. to] or 0, link)
+        end
+      end
+    end
+  end)
+
   ordered_it('is of the times of the virtual clock, where a session has that', function()
     local list, ways, tracks = traced{ clock = 'virtual', devices = { 'cpu:0', { 'sim:0', bandwidth = '1GB/s', latency = '1s' }, { 'sim:1', bandwidth = '1GB/s' } } }
     assert.is_true(tracks['sim:0'] and tracks['sim:1'] and tracks['sim:0 to sim:1'] ~= nil)
