@@ -360,6 +360,7 @@ function M.workshop(o)
   end
   w.cover = cover.load(root .. '/cover', root .. '/covertree')
   for _, spec in ipairs(w.cover.specs) do
+    for _, name in ipairs(spec.except or {}) do print(('holds not even unchanged, and is left out: %s: %s'):format(spec.path, name)) end
     if not spec.holds then print('holds not even unchanged, and is left out: ' .. spec.path) end
   end
   copy(w.tree)
@@ -490,7 +491,9 @@ function Workshop:files(place, text)
     local known = specs[path] or { clock = 6, processor = 6, holds = true }
     if not known.holds or list[path] then return end
     self.whole[path] = { path = path, clock = known.clock, processor = known.processor }
+    self.whole[path].except = known.except
     local spec = self:part(self.whole[path], sentences)
+    spec.except = known.except
     if known.part and not spec.sentences then return end     -- nobody has seen all of it hold
     if cost(spec) > self.patience then return end
     list[path], list[#list + 1] = true, spec
@@ -587,7 +590,8 @@ function Workshop:notice(batch, lua, clock, processor)
     local spec = again[1]
     if again == batch then return nil end
     if why:find '^does not hold' and spec.sentences then        -- it may need the sentences before it
-      local whole = { path = spec.path, clock = self.whole[spec.path].clock, processor = self.whole[spec.path].processor }
+      local whole = { path = spec.path, clock = self.whole[spec.path].clock, processor = self.whole[spec.path].processor,
+                        except = spec.except }
       if not self:hold({ whole }, lua, whole.clock, whole.processor) and self:holds_unchanged(whole, lua, whole.clock, whole.processor) then return by end
     end
     batch = rest_of(batch, spec.path, name)

@@ -76,6 +76,17 @@ function Cover:mark(path, line, spec)
   lines[line][spec] = true
 end
 
+--- The sentences that a log of busted has as failed, by their full names; nil where something else went wrong.
+local function failures(log)
+  local list, failed = {}, false
+  for line in log:gmatch '[^\n]+' do
+    if failed then list[#list + 1] = line end
+    failed = line:find '^Failure %-> ' ~= nil or line:find '^Error %-> %S+ @ %d+$' ~= nil
+    if line:find '^Error %-> ' and not failed then return nil end
+  end
+  return #list > 0 and list or nil
+end
+
 local function file_name(spec) return (spec.path:match '^spec/(.*)%.lua$':gsub('/', '.')) end
 
 --- What the readings have left in `folder`.
@@ -84,8 +95,10 @@ function M.load(folder, tree)
   for _, took in ipairs(lines_of('ls ' .. folder .. '/*.took')) do
     local status, clock, processor = shell.read(took):match '^(%S+) (%S+) (%S+)'
     local name = took:match '([^/]+)%.took$'
+    local failed = tonumber(status) < 100 and failures(shell.read((took:gsub('%.took$', '.log'))) or '')      -- so many as its status says
+    local known = failed and #failed == tonumber(status)
     c.specs[#c.specs + 1] = { path = 'spec/' .. name:gsub('%.', '/') .. '.lua', clock = tonumber(clock), processor = tonumber(processor),
-                              holds = status == '0' or status == '124', part = status == '124' }
+                              holds = status == '0' or status == '124' or known, part = status == '124', except = known and failed or nil }
   end
   local files = {}
   for path in shell.read(folder .. '/files'):gmatch '[^\n]+' do
