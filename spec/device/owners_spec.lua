@@ -57,6 +57,11 @@ local function nested(n)
   return { x, total }
 end
 
+--- So many owners turned a run, where the environment does not say how many there are and on which devices.
+local function turned_by(n, stats)
+  if not (os.getenv 'DFLOW_STRESS' or ''):find 'devices:' then assert.equal(n, #stats.owners, stats.owners.why) end
+end
+
 describe('owners', function()
   before_each(function() df.reset() end)
 
@@ -258,7 +263,7 @@ describe('owners', function()
       calls = 0
       assert.equal(1, s:run(x))
       assert.equal(50, calls)
-      assert.equal(math.min(owners, 2), #s:stats().owners)
+      turned_by(math.min(owners, 2), s:stats())
       assert.equal(1.5, s:run(far))
       s:close()
     end
@@ -431,7 +436,7 @@ describe('owners', function()
       local results, stats = by_owners(fetches, { [x] = 0.3 }, { 'cpu:0', 'sim:0', 'sim:1', 'sim:2' })
       for owners = 2, 3 do
         assert.equal(results[1], results[owners])
-        assert.equal(math.min(owners, 4 - n), #stats[owners].owners, stats[owners].owners.why)
+        turned_by(math.min(owners, 4 - n), stats[owners])
         for _, o in ipairs(stats[owners].owners) do assert.is_true(o.nodes_run > 0) end
       end
     end
@@ -458,7 +463,7 @@ describe('owners', function()
         expected = expected or found
         assert.equal(expected, found)
         assert.equal(expected, bits(s:start({ x, z }):wait()))
-        assert.equal(math.min(owners, 2), #s:stats().owners, s:stats().owners.why)
+        turned_by(math.min(owners, 2), s:stats())
         s:close()
       end
     end
