@@ -20,7 +20,7 @@
 #define KERNEL(op, work, ...) \
   int32_t cpu_##op(df_kernel *k) { \
     static const ew_op entry = { .grain = work, .loop = { __VA_ARGS__ } }; \
-    if (dfk_is_rare(k->in[0]->dtype)) return ref_##op(k); \
+    if (dfk_is_rare(k->in[0]->dtype) && !entry.loop[k->in[0]->dtype]) return ref_##op(k); \
     return cpu_ew_run(k, &entry, 0, NULL); \
   }
 #define FLOAT_LOOPS(name) [DF_FLOAT32] = name##_f32_loop, [DF_FLOAT64] = name##_f64_loop
@@ -39,12 +39,24 @@
   LOOP1(name, f32, float, float) LOOP1(name, f64, double, double) INT_LOOP_SET(name) \
   KERNEL(op, EW_LIGHT, FLOAT_LOOPS(name), INT_LOOPS(name))
 
-NUMBERS(neg, neg)
-NUMBERS(abs, abs_)
+/* Short and unsigned integers, computed in `w`: int32, which holds the result, or what wraps. */
+#define RARE_LOOP(name, s, T, W, ...) \
+  static inline T name##_##s(T x) { typedef W w; return (T)(__VA_ARGS__); } \
+  LOOP1(name, s, T, T)
+#define ALL_NUMBERS(op, name, ...) \
+  LOOP1(name, f32, float, float) LOOP1(name, f64, double, double) INT_LOOP_SET(name) \
+  RARE_LOOP(name, i16, int16_t, int32_t, __VA_ARGS__) RARE_LOOP(name, u16, uint16_t, uint32_t, __VA_ARGS__) \
+  RARE_LOOP(name, u32, uint32_t, uint32_t, __VA_ARGS__) RARE_LOOP(name, u64, uint64_t, uint64_t, __VA_ARGS__) \
+  KERNEL(op, EW_LIGHT, FLOAT_LOOPS(name), INT_LOOPS(name), [DF_INT16] = name##_i16_loop, \
+         [DF_UINT16] = name##_u16_loop, [DF_UINT32] = name##_u32_loop, [DF_UINT64] = name##_u64_loop)
+#define SIZE_OF(x) ((w)-1 < 0 && (x) < 0 ? 0 - (w)(x) : (w)(x))
+
+ALL_NUMBERS(neg, neg, 0 - (w)x)
+ALL_NUMBERS(abs, abs_, SIZE_OF(x))
 NUMBERS(sign, sign)
-NUMBERS(square, square)
+ALL_NUMBERS(square, square, (w)x * (w)x)
 NUMBERS(round, round_)
-NUMBERS(relu, relu)
+ALL_NUMBERS(relu, relu, (w)x > 0 ? x : 0)
 NUMBERS(relu6, relu6)
 FLOATS(sqrt, sqrt_)
 FLOATS(rsqrt, rsqrt)

@@ -33,6 +33,9 @@ typedef struct fold {
 #define T uint8_t
 #define NAME(f) sum_u8_##f
 #include "fold_body.h"
+#define T uint16_t
+#define NAME(f) sum_u16_##f
+#include "fold_body.h"
 #define T uint32_t
 #define NAME(f) sum_u32_##f
 #include "fold_body.h"
@@ -52,6 +55,9 @@ typedef struct fold {
 #include "fold_body.h"
 #define T uint8_t
 #define NAME(f) prod_u8_##f
+#include "fold_body.h"
+#define T uint16_t
+#define NAME(f) prod_u16_##f
 #include "fold_body.h"
 #define T uint32_t
 #define NAME(f) prod_u32_##f
@@ -141,9 +147,9 @@ typedef enum kind { SUM, MEAN, PROD, MAX, MIN, LOG_SUM_EXP, NORM } kind;
 
 static const fold *fold_of(kind f, int32_t dtype) {
   static const fold *const sums[] = { &sum_f32_fold, &sum_f64_fold, &sum_u8_fold,
-                                      &sum_u8_fold,  &sum_u32_fold, &sum_u64_fold };
+                                      &sum_u8_fold,  &sum_u32_fold, &sum_u64_fold, &sum_u16_fold };
   static const fold *const prods[] = { &prod_f32_fold, &prod_f64_fold, &prod_u8_fold,
-                                       &prod_u8_fold,  &prod_u32_fold, &prod_u64_fold };
+                                       &prod_u8_fold,  &prod_u32_fold, &prod_u64_fold, &prod_u16_fold };
   static const fold *const maxs[] = { &max_f32_fold, &max_f64_fold, &max_i8_fold,
                                       &max_u8_fold,  &max_i32_fold, &max_i64_fold };
   static const fold *const mins[] = { &min_f32_fold, &min_f64_fold, &min_i8_fold,
@@ -151,9 +157,10 @@ static const fold *fold_of(kind f, int32_t dtype) {
   int i = dtype == DF_FLOAT32   ? 0
           : dtype == DF_FLOAT64 ? 1
           : dtype == DF_INT8    ? 2
-          : dtype == DF_INT32   ? 4
-          : dtype == DF_INT64   ? 5
-                                : 3;
+          : dtype == DF_INT32 || dtype == DF_UINT32 ? 4
+          : dtype == DF_INT64 || dtype == DF_UINT64 ? 5
+          : dtype == DF_INT16 || dtype == DF_UINT16 ? 6
+                                                    : 3;
   return f == PROD ? prods[i] : f == MAX ? maxs[i] : f == MIN ? mins[i] : sums[i];
 }
 
@@ -441,7 +448,8 @@ static int32_t reduce(df_kernel *k, kind what) {
     [SUM] = ref_sum, [PROD] = ref_prod, [MAX] = ref_max, [MIN] = ref_min, [MEAN] = ref_mean, [NORM] = ref_euclidean_norm
   };
   dfk_reduction r;
-  if (dfk_is_rare(k->in[0]->dtype)) return reference[what](k);
+  const bool wraps = (what == SUM || what == PROD) && k->in[0]->size && !dfk_is_complex(k->in[0]->dtype);
+  if (dfk_is_rare(k->in[0]->dtype) && !wraps) return reference[what](k);
   int32_t code = dfk_reduction_of(k, &r);
   if (code) return code;
   const df_tensor *x = k->in[0];
