@@ -59,7 +59,7 @@ end
 local specs = { 'spec/ops/ops_math_spec.lua', 'spec/ops/ops_reduce_spec.lua', 'spec/ops/ops_array_spec.lua', 'spec/ops/ops_index_spec.lua',
   'spec/ops/ops_linalg_spec.lua', 'spec/ops/ops_nn_spec.lua', 'spec/ops/random_spec.lua', 'spec/ops/optimizer_ops_spec.lua',
   'spec/graph/cond_spec.lua', 'spec/graph/while_loop_spec.lua', 'spec/graph/control_flow_spec.lua', 'spec/gradient/gradients_spec.lua',
-  'spec/device/gpu_loops_spec.lua',
+  'spec/device/gpu_loops_spec.lua', 'spec/device/gpu_arrays_spec.lua',
   'spec/resource/variables_spec.lua', 'spec/resource/tensor_array_spec.lua', 'spec/front/contract_spec.lua' }
 for _, path in ipairs(specs) do
   local text = output(limited(120, ('DFLOW_DEFAULT_DEVICE=gpu:0 %%s %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s'):format(build, path)))
