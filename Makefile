@@ -50,7 +50,7 @@ ALL_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-
               $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CFLAGS)
 KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math
 # A number must not depend on the shape it came in, nor on what the compiler fused.
-$(BUILD)/kernels/cpu/elementwise%.o $(BUILD)/kernels/quantize.o $(BUILD)/kernels/resize.o: KERNEL_CFLAGS += -ffp-contract=off
+$(BUILD)/kernels/cpu/elementwise%.o $(BUILD)/kernels/quantize.o $(BUILD)/kernels/resize.o $(BUILD)/kernels/ref/crop.o: KERNEL_CFLAGS += -ffp-contract=off
 # A token is two words: put together in a vector register they take twice as many instructions. The engine is one large
 # function, in which GCC otherwise moves values from register to register at the borders of its loops (26 instructions a
 # trip of the counter loop); and it calls memcpy for a few words.
@@ -99,7 +99,7 @@ $(BUILD)/runtime/engine/native/compile.o: ALL_CFLAGS += $(if $(LLVM_CONFIG),-DDF
 NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_ARCHS ?= 90
 CUDA_SMS := $(if $(filter all,$(CUDA_ARCHS)),80 90 100,$(CUDA_ARCHS))
-CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index random reduce nn linalg einsum window walk diagonal blocks segment v1 cells disk resize,kernels/$(f).c)
+CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index random reduce nn linalg einsum window walk diagonal blocks segment v1 cells disk resize fake image bands,kernels/$(f).c)
 CUDA_CU  := $(wildcard kernels/cuda/*.cu)
 CUDA     := $(BUILD)/libdflow_cuda.so
 CUDA_IMG := $(if $(NVCC),$(BUILD)/cuda/images.o)
@@ -350,7 +350,7 @@ $(BUILD)/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
 	  printf '.globl dfc_image_again\n.hidden dfc_image_again\ndfc_image_again: .quad image_again\n.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
 	$(Q)$(CC) -c $(@:.o=.s) -o $@
 # What kernels that are written at run time include, under the names by which they do.
-CUDA_HEADERS := functions.cuh=kernels/cuda/functions.cuh special.cuh=kernels/cuda/special.cuh kernel.cuh=kernels/cuda/kernel.cuh params.h=kernels/cuda/params.h ../expressions.h=kernels/expressions.h formulas.h=kernels/formulas.h
+CUDA_HEADERS := functions.cuh=kernels/cuda/functions.cuh fold.cuh=kernels/cuda/fold.cuh special.cuh=kernels/cuda/special.cuh kernel.cuh=kernels/cuda/kernel.cuh params.h=kernels/cuda/params.h ../expressions.h=kernels/expressions.h formulas.h=kernels/formulas.h
 $(BUILD)/cuda/headers.o: $(foreach h,$(CUDA_HEADERS),$(lastword $(subst =, ,$(h)))) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q){ printf '.section .rodata\n'; i=0; for h in $(CUDA_HEADERS); do \

@@ -9,6 +9,14 @@ typedef struct dfk_align { bool left_above, left_below; } dfk_align;
 /* "RIGHT_LEFT" and its kind: above, then below. False: it is none of these. */
 bool dfk_align_of(const char *text, dfk_align *a);
 
+/* A band of matrices of rows x cols: its diagonals, and how long the longest is. */
+typedef struct dfk_bands { int64_t low, high, rows, cols, width; dfk_align align; } dfk_bands;
+/* How the kernels begin; left: without the attribute. Output 0; NULL: the error is filled. The elements are not read,
+ * but for k's and sizes. */
+df_tensor *dfk_bands_part_begin(df_kernel *k, bool left, dfk_bands *b);
+df_tensor *dfk_bands_matrix_begin(df_kernel *k, bool left, dfk_bands *b);
+df_tensor *dfk_bands_set_begin(df_kernel *k, bool left, dfk_bands *b);
+
 /* (input, k, padding; align) -> the band */
 int32_t ref_band_part(df_kernel *k), ref_band_part_left(df_kernel *k);
 /* (band, k, num_rows, num_cols, padding; align) -> matrices */

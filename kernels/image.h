@@ -21,4 +21,20 @@ int32_t ref_rgb_to_hsv(df_kernel *k), ref_hsv_to_rgb(df_kernel *k);
 int32_t ref_adjust_hue(df_kernel *k);                     /* (images, delta) */
 int32_t ref_adjust_saturation(df_kernel *k);              /* (images, scale) */
 int32_t ref_adjust_contrast(df_kernel *k);                /* (images [..., height, width, channels], contrast_factor) */
+
+/* image.c: are these colours; is input 1 one number? How contrast begins. False, NULL: the error is filled. */
+bool dfk_colours(df_kernel *k, const df_tensor *t);
+bool dfk_colour_amount(df_kernel *k, const char *what);
+df_tensor *dfk_contrast_begin(df_kernel *k);
+
+/* Parts of pictures: n of them [height, width, depth], each of the picture `of` it, `batch` of [rows, columns, depth].
+ * How the three kernels begin, of which `of` is read, and the boxes are not: output 0; NULL: the error is filled. */
+typedef struct dfk_crop {
+  const df_tensor *boxes, *of;
+  int64_t n, height, width, depth, batch, rows, columns;
+  bool nearest;
+} dfk_crop;
+df_tensor *dfk_crop_begin(df_kernel *k, dfk_crop *c);
+df_tensor *dfk_crop_image_begin(df_kernel *k, dfk_crop *c);
+df_tensor *dfk_crop_boxes_begin(df_kernel *k, dfk_crop *c);
 #endif

@@ -141,3 +141,16 @@ int32_t dfk_norm_grad_begin(df_kernel *k, dfk_norm *b) {
   }
   return DF_OK;
 }
+
+df_tensor *dfk_lrn_begin(df_kernel *k) {
+  const df_tensor *x = k->in[0];
+  char text[160];
+  if (x->rank != 4)
+    dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be [batch, rows, columns, depth]",
+             dfk_shape_text(x, text, sizeof text));
+  else if (dfk_int(k, 0) < 0)
+    dfk_fail(k, DF_INVALID_ARGUMENT, "depth_radius is %lld but must not be negative", (long long)dfk_int(k, 0));
+  else
+    return dfk_out_like(k, 0, x);
+  return NULL;
+}

@@ -39,6 +39,7 @@ typedef struct dfk_norm {
 } dfk_norm;
 /* (x[batch, rows, columns, depth]; depth_radius, bias, alpha, beta): ref/nn.c */
 int32_t ref_lrn(df_kernel *k);
+df_tensor *dfk_lrn_begin(df_kernel *k);               /* how it begins; NULL: the error is filled */
 int32_t ref_batch_norm(df_kernel *k), cpu_batch_norm(df_kernel *k);      /* (x, scale, offset, mean, variance) */
 int32_t ref_batch_norm_grad(df_kernel *k);     /* (y_backprop, x, scale, reserve_1, reserve_2[, reserve_3]) */
 /* Arguments checked, outputs made. DF_OK, or a code. */

@@ -243,13 +243,7 @@ static bool nudge_by(df_kernel *k, int32_t at, int32_t in, nudged *u) {
     min = dfk_float(k, 0);
     max = dfk_float(k, 1);
   } else {
-    for (int32_t i = in; i < in + 2; i++)
-      if (k->in[i]->rank != 0) {
-        char text[160];
-        dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be one number, got %s", i == in ? "min" : "max",
-                 dfk_shape_text(k->in[i], text, sizeof text));
-        return false;
-      }
+    if (!dfk_fake_range(k, in)) return false;
     min = *(const float *)k->in[in]->data;
     max = *(const float *)k->in[in + 1]->data;
   }
@@ -290,20 +284,10 @@ static int32_t fake(df_kernel *k, int32_t at) {
 int32_t ref_fake_quant(df_kernel *k)      { return fake(k, 0); }
 int32_t ref_fake_quant_vars(df_kernel *k) { return fake(k, -1); }
 
-static bool same_shape(df_kernel *k, const df_tensor *dy, const df_tensor *x) {
-  char a[160], b[160];
-  bool same = dy->rank == x->rank;
-  for (int32_t d = 0; same && d < x->rank; d++) same = dy->dims[d] == x->dims[d];
-  if (!same)
-    dfk_fail(k, DF_INVALID_ARGUMENT, "gradients are %s and inputs %s: they must have one shape",
-             dfk_shape_text(dy, a, sizeof a), dfk_shape_text(x, b, sizeof b));
-  return same;
-}
-
 /* Output 0 and what it was made of. */
 static bool fake_grad(df_kernel *k, int32_t at, faking *s) {
   const df_tensor *dy = k->in[0], *x = k->in[1];
-  if (!same_shape(k, dy, x)) return false;
+  if (!dfk_fake_one_shape(k, dy, x)) return false;
   *s = (faking){ .dy = dy->data, .x = x->data };
   if (!nudge_by(k, at, 2, &s->u)) return false;
   df_tensor *y = dfk_out_like(k, 0, x);
@@ -339,15 +323,8 @@ int32_t ref_fake_quant_vars_grad(df_kernel *k) {
 /* Of the ranges in inputs `in` and `in` + 1, one for each place of x's last axis; NULL: the error is filled. For
  * dfk_free. */
 static nudged *nudge_channels(df_kernel *k, int32_t in, const df_tensor *x) {
-  char a[160], b[160];
-  const int64_t n = x->rank ? x->dims[x->rank - 1] : -1;
-  for (int32_t i = in; i < in + 2; i++)
-    if (n < 0 || k->in[i]->rank != 1 || k->in[i]->dims[0] != n) {
-      dfk_fail(k, DF_INVALID_ARGUMENT,
-               "%s is %s and inputs %s: it must have a number for each place of their last axis",
-               i == in ? "min" : "max", dfk_shape_text(k->in[i], a, sizeof a), dfk_shape_text(x, b, sizeof b));
-      return NULL;
-    }
+  const int64_t n = dfk_fake_ranges(k, in, x);
+  if (n < 0) return NULL;
   nudged *u = dfk_scratch(k, (n + 1) * (int64_t)sizeof *u);
   for (int64_t i = 0; u && i < n; i++)
     u[i] = nudge(((const float *)k->in[in]->data)[i], ((const float *)k->in[in + 1]->data)[i], dfk_int(k, 0),
@@ -389,7 +366,7 @@ int32_t ref_fake_quant_channels(df_kernel *k) {
 
 int32_t ref_fake_quant_channels_grad(df_kernel *k) {
   const df_tensor *dy = k->in[0], *x = k->in[1];
-  if (!same_shape(k, dy, x)) return k->error->code;
+  if (!dfk_fake_one_shape(k, dy, x)) return k->error->code;
   nudged *of = nudge_channels(k, 2, x);
   if (!of) return k->error->code ? k->error->code : DF_RESOURCE_EXHAUSTED;
   const int64_t n = x->dims[x->rank - 1];

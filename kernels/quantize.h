@@ -22,6 +22,11 @@ int32_t ref_fake_quant_grad(df_kernel *k);         /* (gradients, inputs; as abo
 int32_t ref_fake_quant_vars_grad(df_kernel *k);    /* (gradients, inputs, min, max; …) -> for inputs, min, max */
 int32_t ref_fake_quant_channels(df_kernel *k);     /* the same, with a range for each place of the last axis */
 int32_t ref_fake_quant_channels_grad(df_kernel *k);
+/* fake.c: have gradients the inputs' shape? Are inputs `in` and `in` + 1 a number each, or have they one for each place
+ * of x's last axis (how many there are)? False, or below 0: the error is filled. */
+bool dfk_fake_one_shape(df_kernel *k, const df_tensor *dy, const df_tensor *x);
+bool dfk_fake_range(df_kernel *k, int32_t in);
+int64_t dfk_fake_ranges(df_kernel *k, int32_t in, const df_tensor *x);
 
 /* (a, b, min_a, max_a, min_b, max_b; transpose_a, transpose_b) -> out, min_out, max_out: sums of products of the
  * integers less those that stand for 0; they wrap. */

@@ -2,6 +2,7 @@
  * ones, and of a few ops of their kind. Most call the newer op's kernel with the inputs as that one wants them.
  */
 #include "v1.h"
+#include "half.h"
 #include "array.h"
 #include "convert_ops.h"
 #include "index.h"
@@ -110,8 +111,22 @@ int32_t ref_v1_top_k(df_kernel *k)    { return dfk_v1_top_k(k, ref_top_k); }
 int32_t cpu_v1_top_k(df_kernel *k)    { return dfk_v1_top_k(k, cpu_top_k); }
 int32_t ref_v1_in_top_k(df_kernel *k) { return dfk_v1_in_top_k(k, ref_in_top_k); }
 
+/* Floats by value: 0 is -0, and a NaN is equal to nothing. */
 static bool same_element(const df_tensor *a, int64_t i, const df_tensor *b, int64_t j) {
   int64_t w = dfk_width(a->dtype);
+  if (a->dtype == DF_FLOAT32) return ((const float *)a->data)[i] == ((const float *)b->data)[j];
+  if (a->dtype == DF_FLOAT64) return ((const double *)a->data)[i] == ((const double *)b->data)[j];
+  if (dfk_is_half(a->dtype)) {
+    const uint16_t x = ((const uint16_t *)a->data)[i], y = ((const uint16_t *)b->data)[j];
+    const uint16_t most = a->dtype == DF_FLOAT16 ? 0x7c00 : 0x7f80;
+    return (x & 0x7fff) <= most && (x == y || !((x | y) & 0x7fff));
+  }
+  if (dfk_is_complex(a->dtype)) {
+    const int64_t half = w / 2;
+    df_tensor p = *a, q = *b;
+    p.dtype = q.dtype = half == 4 ? DF_FLOAT32 : DF_FLOAT64;
+    return same_element(&p, 2 * i, &q, 2 * j) && same_element(&p, 2 * i + 1, &q, 2 * j + 1);
+  }
   if (a->dtype != DF_STRING) return !memcmp((const char *)a->data + i * w, (const char *)b->data + j * w, (size_t)w);
   const df_str *s = (const df_str *)a->data + i, *t = (const df_str *)b->data + j;
   return s->length == t->length && (!s->length || !memcmp(s->bytes, t->bytes, (size_t)s->length));

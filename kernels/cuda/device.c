@@ -310,6 +310,14 @@ static bool part_come(dfc_gpu *g, part *p, void *to, bool ok) {
   return ok;
 }
 
+bool dfc_download(dfc_gpu *g, void *to, CUdeviceptr from, int64_t bytes) {
+  part p = { 0 };
+  dfc_stage *s = NULL;
+  g->copies_out++;
+  const bool begun = follow(g, g->out, g->compute) && (s = stage_take(g, bytes)) && part_out(g, &p, s, from, bytes);
+  return part_come(g, &p, to, begun);
+}
+
 static bool to_host(void *device, void *to, const void *from, void *from_note, int64_t bytes) {
   dfc_gpu *g = device;
   if (dfc_capturing && dfc_capture_wrong(g, "a copy to the host", "the host does not read what a graph computes"))

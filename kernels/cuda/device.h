@@ -99,6 +99,9 @@ CUdeviceptr dfc_alloc_apart(dfc_gpu *g, int64_t bytes);
 bool dfc_stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream);
 /* Copies from the host in the computing stream's order; `from` may change when it returns. Under the lock. */
 bool dfc_upload(dfc_gpu *g, CUdeviceptr to, const void *from, int64_t bytes);
+/* Copies a little to the host and waits for it; nothing that a graph holds. False: the device failed, or whose run it
+ * is gives up. Under the lock, which is let go meanwhile. */
+bool dfc_download(dfc_gpu *g, void *to, CUdeviceptr from, int64_t bytes);
 /* Enqueues a kernel of kernels/cuda/ *.cu: `blocks` of `threads`, `args` is its one parameter. Under the lock. */
 bool dfc_launch(dfc_gpu *g, const char *name, int64_t blocks, int32_t threads, const void *args);
 /* The kernels for the GPUs that the build knows, an image for each file, then NULL (the Makefile makes it). None: it

@@ -171,6 +171,17 @@ static int32_t run_clip(df_kernel *k) {
 
 /* ---- casts, copies of a value ------------------------------------------------------------------------------------ */
 
+/* To these nothing else has kernels. */
+static const char *cast_name(int32_t to) {
+  switch (to) {
+    case DF_INT16:  return "k_cast_i16";
+    case DF_UINT16: return "k_cast_u16";
+    case DF_UINT32: return "k_cast_u32";
+    case DF_UINT64: return "k_cast_u64";
+    default:        return dfc_name("cast", to);
+  }
+}
+
 static int32_t run_cast(df_kernel *k) {
   const df_tensor *x = k->in[0];
   const int32_t to = k->out_dtype[0];
@@ -185,7 +196,7 @@ static int32_t run_cast(df_kernel *k) {
   p.z = dfc_write(&c, z);
   p.n = z->size;
   p.from = x->dtype;
-  dfc_run(&c, dfc_name("cast", to), p.n, &p);
+  dfc_run(&c, cast_name(to), p.n, &p);
   return dfc_end(&c);
 }
 
@@ -217,7 +228,9 @@ static int32_t run_add_n(df_kernel *k) {
 }
 
 static bool takes_castable(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return in[0] < 32 && out[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1) && (DFC_ALL_TYPES >> out[0] & 1);
+  const uint32_t rare = DFC_BIT(DF_INT16) | DFC_BIT(DF_UINT16) | DFC_BIT(DF_UINT32) | DFC_BIT(DF_UINT64);
+  const uint32_t types = DFC_ALL_TYPES | rare;
+  return in[0] < 32 && out[0] < 32 && (types >> in[0] & 1) && (types >> out[0] & 1);
 }
 static bool takes_select(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return dfk_plain(in[1]) && in[1] != DF_RESOURCE && in[1] != DF_COMPLEX128;

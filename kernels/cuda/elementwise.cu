@@ -124,11 +124,15 @@ enum {
   FROM_F64 = 2,
   FROM_I32 = 3,
   FROM_U8 = 4,
+  FROM_I16 = 5,
   FROM_I8 = 6,
   FROM_I64 = 9,
   FROM_BOOL = 10,
   FROM_B16 = 14,
-  FROM_F16 = 19
+  FROM_U16 = 17,
+  FROM_F16 = 19,
+  FROM_U32 = 22,
+  FROM_U64 = 23
 };
 DFK_ELEMENT double float_at(const dfc_cast &p, int64_t i) {
   switch (p.from) {
@@ -143,6 +147,9 @@ DFK_ELEMENT int64_t int_at(const dfc_cast &p, int64_t i) {
     case FROM_I32:  return ((const int32_t *)p.x)[i];
     case FROM_I64:  return ((const int64_t *)p.x)[i];
     case FROM_I8:   return ((const int8_t *)p.x)[i];
+    case FROM_I16:  return ((const int16_t *)p.x)[i];
+    case FROM_U16:  return ((const uint16_t *)p.x)[i];
+    case FROM_U32:  return ((const uint32_t *)p.x)[i];
     default:        return ((const uint8_t *)p.x)[i];
   }
 }
@@ -153,6 +160,7 @@ DFK_ELEMENT bool from_float(const dfc_cast &p) {
   DFC_KERNEL(k_cast_##s, dfc_cast) { \
     T *out = (T *)p.z; \
     if (from_float(p)) DFC_EACH(i, p.n) out[i] = cast_##s(float_at(p, i)); \
+    else if (p.from == FROM_U64) DFC_EACH(i, p.n) out[i] = cast_large_##s(((const uint64_t *)p.x)[i]); \
     else DFC_EACH(i, p.n) out[i] = cast_##s(int_at(p, i)); \
   }
 CAST(f32, float)
@@ -164,3 +172,7 @@ CAST(i64, int64_t)
 CAST(i32, int32_t)
 CAST(i8, int8_t)
 CAST(u8, uint8_t)
+CAST(i16, int16_t)
+CAST(u16, uint16_t)
+CAST(u32, uint32_t)
+CAST(u64, uint64_t)

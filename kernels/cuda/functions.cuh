@@ -53,7 +53,7 @@ DFC_CLIP(i64, int64_t)
 DFC_CLIP(i8, int8_t)
 DFC_CLIP(u8, uint8_t)
 
-/* ---- casts, of floats as double and of integers as int64: what does not fit becomes the nearest that does ---------- */
+/* ---- casts, of floats as double and of integers as int64 (uint64: cast_large): what does not fit becomes the nearest that does ---------- */
 template <class T> DFC_INLINE T whole_of(double v) {
   return v != v ? (T)0 : v <= (double)lowest_of<T>() ? lowest_of<T>() : v >= (double)highest_of<T>() ? highest_of<T>()
                                                                                                      : (T)v;
@@ -69,14 +69,16 @@ DFK_ELEMENT float odd(double v) {
 }
 /* Of an integer: exact as a double but for the 16 bits that no half keeps, of which it matters only whether there are
  * any. */
-DFK_ELEMENT float odd_int(int64_t v) {
-  uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+DFK_ELEMENT float odd_whole(uint64_t u) {
   if (u >> 40) u = (u & ~(uint64_t)0xffff) | (uint64_t)((u & 0xffff) != 0) << 16;
-  return v < 0 ? -odd((double)u) : odd((double)u);
+  return odd((double)u);
 }
+DFK_ELEMENT float odd_int(uint64_t u) { return odd_whole(u); }
+DFK_ELEMENT float odd_int(int64_t v) { return v < 0 ? -odd_whole(0 - (uint64_t)v) : odd_whole((uint64_t)v); }
 #define DFC_CAST(s, T, OF_FLOAT, OF_INT) \
   DFK_ELEMENT T cast_##s(double v) { return OF_FLOAT; } \
-  DFK_ELEMENT T cast_##s(int64_t v) { return OF_INT; }
+  DFK_ELEMENT T cast_##s(int64_t v) { return OF_INT; } \
+  DFK_ELEMENT T cast_large_##s(uint64_t v) { return OF_INT; }
 DFC_CAST(f32, float, (float)v, (float)v)
 DFC_CAST(f64, double, v, (double)v)
 DFC_CAST(f16, f16, f16(odd(v)), f16(odd_int(v)))
@@ -86,4 +88,8 @@ DFC_CAST(i64, int64_t, whole_of<int64_t>(v), v)
 DFC_CAST(i32, int32_t, whole_of<int32_t>(v), (int32_t)v)
 DFC_CAST(i8, int8_t, whole_of<int8_t>(v), (int8_t)v)
 DFC_CAST(u8, uint8_t, whole_of<uint8_t>(v), (uint8_t)v)
+DFC_CAST(i16, int16_t, whole_of<int16_t>(v), (int16_t)v)
+DFC_CAST(u16, uint16_t, whole_of<uint16_t>(v), (uint16_t)v)
+DFC_CAST(u32, uint32_t, whole_of<uint32_t>(v), (uint32_t)v)
+DFC_CAST(u64, uint64_t, whole_of<uint64_t>(v), (uint64_t)v)
 #endif

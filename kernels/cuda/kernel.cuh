@@ -99,6 +99,10 @@ DFC_ENDS(int64_t, -9223372036854775807ll - 1, 9223372036854775807ll)
 DFC_ENDS(int32_t, -2147483647 - 1, 2147483647)
 DFC_ENDS(int8_t, -128, 127)
 DFC_ENDS(uint8_t, 0, 255)
+DFC_ENDS(int16_t, -32768, 32767)
+DFC_ENDS(uint16_t, 0, 65535)
+DFC_ENDS(uint32_t, 0, 4294967295u)
+DFC_ENDS(uint64_t, 0, 18446744073709551615ull)
 DFC_ENDS(bool, false, true)
 
 template <class T> DFC_INLINE T from_bits(uint64_t bits) {

@@ -89,7 +89,9 @@ typedef struct dfc_norm {
 enum { DFC_EINSUM_INPUTS = 16 };
 typedef struct dfc_einsum { const void *in[DFC_EINSUM_INPUTS]; void *z; const int64_t *table; int64_t n, terms;
     int32_t inputs, labels, kept, pad; } dfc_einsum;
-typedef struct dfc_drawing { void *z; int64_t n; uint32_t key[2], tag[2]; int64_t low; uint64_t range; } dfc_drawing;
+/* start: of TensorFlow's streams, the lower half of the first counter */
+typedef struct dfc_drawing { void *z; int64_t n; uint32_t key[2], tag[2]; int64_t low; uint64_t range, start;
+} dfc_drawing;
 /* to[i] = a[i] op b[i]: dfk_update */
 typedef struct dfc_updating { void *to; const void *a, *b; int64_t n; int32_t op, one_b; } dfc_updating;
 typedef struct dfc_stepping {
@@ -158,6 +160,59 @@ typedef struct dfc_resizing {
   const float *row_weight, *column_weight;
   int64_t n, rows_from, rows_to, columns_from, columns_to, depth;
 } dfc_resizing;
+/* Threads that fold a row together, and the length up to which one does it alone: see fold.cuh. */
+enum { DFC_FOLD_BLOCK = 128, DFC_FOLD_SHORT = 64 };
+/* Floats rounded as if they were quantised to 0 … most (narrow: 1 … most): by one range, or one for each of the
+ * channels that the last axis has (many). low, high: what comes back to the ranges' ends. */
+typedef struct dfc_faking {
+  const void *x, *dy; void *y, *low, *high;
+  dfc_operand min, max;
+  int64_t n, channels;
+  float   most;
+  int32_t narrow, many, pad;
+} dfc_faking;
+/* Bands of diagonals: see bands.h. whole: `rest` has an element for each of the result, not one. */
+typedef struct dfc_packing {
+  const void *x; void *z;
+  dfc_operand rest;
+  int64_t n, low, high, rows, cols, width;
+  int32_t left_above, left_below, whole, pad;
+} dfc_packing;
+enum { DFC_TO_HSV = 0, DFC_TO_RGB, DFC_TURN_HUE, DFC_SATURATE };
+/* n pixels of three colours; of contrast: n pictures of `pixels` of `depth` channels. */
+typedef struct dfc_colouring { const void *x; void *z; dfc_operand amount; int64_t n, pixels, depth; int32_t what, pad;
+} dfc_colouring;
+typedef struct dfc_neighbours { const void *x; void *z; int64_t n, depth, radius; double bias, alpha, beta;
+} dfc_neighbours;
+/* See dfk_crop; x: the pictures, dy: what came back to the crops, outside: what lies where no picture is. */
+typedef struct dfc_cropping {
+  const void *x, *dy, *boxes; void *z; const int64_t *of;
+  int64_t n, height, width, depth, batch, rows, columns;
+  float   outside;
+  int32_t nearest;
+} dfc_cropping;
+/* A flag for each of n elements, and how many are before each; chunks: how many are before each chunk. */
+typedef struct dfc_flagging { const uint8_t *flags; int64_t *chunks, *places; int64_t n; } dfc_flagging;
+/* The indices, in an array of these dims, of what is flagged. */
+typedef struct dfc_indexing {
+  const uint8_t *flags; const int64_t *places; void *z;
+  int64_t n, rank, dims[DFC_BOX_RANK];
+} dfc_indexing;
+/* Elements, n of x and m of y, to be flagged; order: how they lie sorted, greatest first, NULL: one element. */
+typedef struct dfc_telling { const void *x, *y; const int32_t *order; uint8_t *flags, *heads; int64_t n, m;
+} dfc_telling;
+/* n elements in their order as m groups of equal ones, which begin at heads; group: how many heads are before, place:
+ * how many first elements lie before. */
+typedef struct dfc_grouping {
+  const int32_t *order; const uint8_t *heads; const int64_t *group, *place;
+  int64_t *begin; void *idx, *count;
+  int64_t n, m;
+  int32_t wide, pad;
+} dfc_grouping;
+typedef struct dfc_chosen { const void *x; const uint8_t *flags; const int64_t *places; void *z, *idx; int64_t n;
+  int32_t wide, pad; } dfc_chosen;
+/* first: of each block the first NaN and the first infinity */
+typedef struct dfc_checking { const void *x; int64_t *first; int64_t n, blocks; } dfc_checking;
 enum { DFC_SEGMENT_SUM = 0, DFC_SEGMENT_MEAN, DFC_SEGMENT_SQRT_N, DFC_SEGMENT_PROD, DFC_SEGMENT_MAX, DFC_SEGMENT_MIN,
   DFC_SEGMENT_SPARSE = 16 /* or-ed: where a segment has no rows, products are 1 and all else 0 */ };
 enum { DFC_LOWER = 0, DFC_UPPER };

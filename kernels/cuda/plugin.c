@@ -115,9 +115,26 @@ int32_t dfc_end(dfc_call *c) {
   c->g->said[0] = 0;
   dfc_leave(c->g);
   if (c->ok && !broken) return DF_OK;
+  if (c->said && !broken) return c->k->error->code;
   if (!broken && said[0]) return dfk_fail(c->k, DF_INTERNAL, "%s", said);
   return broken ? dfk_fail(c->k, DF_UNAVAILABLE, "%s", why)
                 : dfk_fail(c->k, DF_RESOURCE_EXHAUSTED, "out of memory for what the kernel needs beside its outputs");
+}
+
+df_tensor *dfc_out(dfc_call *c, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims) {
+  dfc_leave(c->g);                                       /* which who finds memory for it takes */
+  df_tensor *t = dfk_out(c->k, i, dtype, rank, dims);
+  dfc_enter(c->g);
+  if (!t) { c->ok = false; c->said = true; }
+  return t;
+}
+
+void dfc_bring(dfc_call *c, void *to, const void *from, int64_t bytes) {
+  if (!c->ok || dfc_download(c->g, to, (CUdeviceptr)(uintptr_t)from, bytes)) return;
+  c->ok = false;
+  if (c->g->error[0]) return;
+  c->said = true;
+  dfk_fail(c->k, DF_CANCELLED, "the run gave up waiting for what gpu:%d computes", c->g->number);
 }
 
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes) {
@@ -184,7 +201,7 @@ static const dfi_gpu_kernel *all_kernels(int32_t *n) {
   const dfc_table *const tables[] = {
     &dfc_elementwise, &dfc_array, &dfc_reduce, &dfc_index, &dfc_products, &dfc_random,
     &dfc_windows, &dfc_makers, &dfc_by_segment, &dfc_searches, &dfc_norms, &dfc_einsums,
-    &dfc_cells, &dfc_resizes
+    &dfc_cells, &dfc_resizes, &dfc_fakes, &dfc_pictures, &dfc_bands, &dfc_choices
   };
   static dfi_gpu_kernel *all;
   static int32_t count;

@@ -24,7 +24,7 @@ typedef struct dfc_call {
   dfc_gpu    *g;
   CUdeviceptr temporary[DFC_TEMPORARIES];
   int32_t     ntemporary;
-  bool        ok;
+  bool        ok, said;                   /* said: the kernel's error is filled */
 } dfc_call;
 dfc_call dfc_begin(df_kernel *k);
 int32_t  dfc_end(dfc_call *c);
@@ -36,6 +36,10 @@ dfc_operand dfc_operand_of(dfc_call *c, const df_tensor *t);
 void *dfc_write(dfc_call *c, const df_tensor *t);
 /* Integers of the host's, as int64, brought over for the call. */
 const int64_t *dfc_indices(dfc_call *c, const df_tensor *t);
+/* Output i, made while the call is under way: its size follows from what the device computed. NULL: said. */
+df_tensor *dfc_out(dfc_call *c, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims);
+/* Waits for what the device computed, `from`, to be the host's. */
+void dfc_bring(dfc_call *c, void *to, const void *from, int64_t bytes);
 /* Memory for the call; of the host's bytes, or (from NULL) as it comes. */
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes);
 /* Gives back what was made for the call so far, once what was enqueued has read it: for loops over many inputs. */
@@ -48,11 +52,16 @@ void dfc_run_blocks(dfc_call *c, const char *name, int64_t blocks, int32_t threa
 /* reduce.c: z[columns], the sum of the rows of x. */
 void dfc_sum_rows(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t rows, int64_t columns);
 
+/* search.c: the indices of each row of n elements, greatest first and NaN before all, of equal ones the first first.
+ * NULL: each row has one element. */
+const int32_t *dfc_sorted(dfc_call *c, int32_t dtype, const void *x, int64_t rows, int64_t n);
+
 /* The tables, one for each file of launchers. */
 typedef struct dfc_table { const dfi_gpu_kernel *at; int32_t n; } dfc_table;
 extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_products, dfc_random,
     dfc_windows, dfc_makers,
-    dfc_by_segment, dfc_searches, dfc_norms, dfc_einsums, dfc_cells, dfc_resizes;
+    dfc_by_segment, dfc_searches, dfc_norms, dfc_einsums, dfc_cells, dfc_resizes, dfc_fakes, dfc_pictures,
+    dfc_bands, dfc_choices;
 
 /* fuse.c: dfi_remote.fused, .fused_run and dfi_gpu_api.fuses. */
 void *dfc_fused(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once);

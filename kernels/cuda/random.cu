@@ -80,9 +80,20 @@ WHOLE(i32, int32_t)
 WHOLE(i64, int64_t)
 
 /* ---- TensorFlow's stateless numbers: words one after the other, four to a block ---------------------------------- */
-DFK_ELEMENT uint32_t word(const dfk_stream &s, uint64_t i) {
+/* Word i of those from the counter p.tag, p.start on, which is of 128 bits. */
+struct dealt { dfk_stream s; uint64_t start; };
+DFK_ELEMENT dealt dealt_of(const dfc_drawing &p) {
+  dealt d;
+  d.s = stream_of(p);
+  d.start = p.start;
+  return d;
+}
+DFK_ELEMENT uint32_t word(const dealt &d, uint64_t i) {
+  dfk_stream s = d.s;
   uint32_t w[4];
-  dfk_philox(&s, i / 4, 0, w);
+  const uint64_t block = d.start + i / 4;
+  if (block < d.start && ++s.tag[0] == 0) ++s.tag[1];
+  dfk_philox(&s, block, 0, w);
   return w[i % 4];
 }
 DFK_ELEMENT float one_to_two(uint32_t w) {
@@ -98,11 +109,13 @@ DFK_ELEMENT double one_to_two(uint32_t high, uint32_t low) {
 /* How many words a number takes, and the number that begins at word i. */
 template <class T> struct words { enum { each = 1 }; };
 template <> struct words<double> { enum { each = 2 }; };
-template <class T> DFC_INLINE T whole(const dfk_stream &s, uint64_t i);
-template <> DFC_INLINE float whole<float>(const dfk_stream &s, uint64_t i) { return one_to_two(word(s, i)) - 1.0f; }
-template <> DFC_INLINE double whole<double>(const dfk_stream &s, uint64_t i) {
+template <class T> DFC_INLINE T whole(const dealt &s, uint64_t i);
+template <> DFC_INLINE float whole<float>(const dealt &s, uint64_t i) { return one_to_two(word(s, i)) - 1.0f; }
+template <> DFC_INLINE double whole<double>(const dealt &s, uint64_t i) {
   return one_to_two(word(s, i), word(s, i + 1)) - 1.0;
 }
+template <> DFC_INLINE f16 whole<f16>(const dealt &s, uint64_t i) { return f16((float)(word(s, i) & 0x3ffu) / 1024); }
+template <> DFC_INLINE b16 whole<b16>(const dealt &s, uint64_t i) { return b16((float)(word(s, i) & 0x7fu) / 128); }
 /* Box and Muller's pair from the two numbers that begin at word i: the first or the second of it. */
 DFK_ELEMENT float of_pair(float u, float v, bool second) {
   u = u < 1e-7f ? 1e-7f : u;
@@ -116,34 +129,49 @@ DFK_ELEMENT double of_pair(double u, double v, bool second) {
   const double r = sqrt(-2 * log(u));
   return (second ? cos(v) : sin(v)) * r;
 }
-template <class T> DFC_INLINE T stateless_normal(const dfk_stream &s, uint64_t i, bool second) {
-  return of_pair(whole<T>(s, i), whole<T>(s, i + words<T>::each), second);
+template <class T> DFC_INLINE typename wide_of<T>::type stateless_normal(const dealt &s, uint64_t i, bool second) {
+  typedef typename wide_of<T>::type W;
+  return of_pair(whole<W>(s, i), whole<W>(s, i + words<W>::each), second);
 }
 /* A group of numbers begins 256 blocks for each of its own after the one before: number e of it is the one that comes
  * after e that lie within two deviations. */
-template <class T> DFC_INLINE T stateless_truncated(const dfk_stream &s, int64_t i) {
+template <class T> DFC_INLINE T stateless_truncated(const dealt &s, int64_t i) {
   const int64_t group = 4 / words<T>::each;
   uint64_t at = (uint64_t)(i / group) * (uint64_t)group * 256;
   int64_t before = i % group;
   for (;; at += 2 * words<T>::each)
     for (int second = 0; second < 2; second++) {
-      const T v = stateless_normal<T>(s, at, second != 0);
-      if (fabs(v) < 2 && before-- == 0) return v;
+      const typename wide_of<T>::type v = stateless_normal<T>(s, at, second != 0);
+      if (fabs(v) < 2 && before-- == 0) return (T)v;
     }
 }
 #define STATELESS(s, T) \
   DFC_KERNEL(k_stateless_uniform_##s, dfc_drawing) { \
-    const dfk_stream stream = stream_of(p); \
+    const dealt stream = dealt_of(p); \
     DFC_EACH(i, p.n) ((T *)p.z)[i] = whole<T>(stream, (uint64_t)i * words<T>::each); \
   } \
   DFC_KERNEL(k_stateless_normal_##s, dfc_drawing) { \
-    const dfk_stream stream = stream_of(p); \
+    const dealt stream = dealt_of(p); \
     DFC_EACH(i, p.n) \
-      ((T *)p.z)[i] = stateless_normal<T>(stream, (uint64_t)(i / 2) * 2 * words<T>::each, (i & 1) != 0); \
+      ((T *)p.z)[i] = (T)stateless_normal<T>(stream, (uint64_t)(i / 2) * 2 * words<T>::each, (i & 1) != 0); \
   } \
   DFC_KERNEL(k_stateless_truncated_##s, dfc_drawing) { \
-    const dfk_stream stream = stream_of(p); \
+    const dealt stream = dealt_of(p); \
     DFC_EACH(i, p.n) ((T *)p.z)[i] = stateless_truncated<T>(stream, i); \
   }
 STATELESS(f32, float)
 STATELESS(f64, double)
+STATELESS(f16, f16)
+STATELESS(b16, b16)
+
+/* Integers of random bits, or p.low and what these leave of p.range. */
+#define WORDS(bits, T, BITS) \
+  DFC_KERNEL(k_bits_##bits, dfc_drawing) { \
+    const dealt stream = dealt_of(p); \
+    DFC_EACH(i, p.n) { \
+      const uint64_t at = (uint64_t)i, b = BITS; \
+      ((T *)p.z)[i] = (T)(p.range ? (uint64_t)p.low + b % p.range : b); \
+    } \
+  }
+WORDS(32, uint32_t, word(stream, at))
+WORDS(64, uint64_t, word(stream, 2 * at) | (uint64_t)word(stream, 2 * at + 1) << 32)

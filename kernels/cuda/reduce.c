@@ -6,16 +6,17 @@
 #include "../reduce.h"
 #include <string.h>
 
-enum { BLOCK = 128, MANY = 4096, SHORT = 64 };
+enum { BLOCK = DFC_FOLD_BLOCK, MANY = 4096 };
 
-/* z[outer, inner] of x[outer, n, inner]. One thread for each result where there are many or each has little to do. */
+/* z[outer, inner] of x[outer, n, inner]. One thread for each result where each has little to do, or there are many
+ * whose elements lie side by side. How rows (inner = 1) are folded follows from their length alone. */
 static void fold(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t outer, int64_t n, int64_t inner,
                  int32_t what) {
   dfc_fold p;
   memset(&p, 0, sizeof p);
   p.x = x; p.z = z; p.outer = outer; p.n = n; p.inner = inner; p.what = what;
   const int64_t results = outer * inner;
-  if (results >= MANY || n <= SHORT) dfc_run(c, dfc_name("fold_each", dtype), results, &p);
+  if (n <= DFC_FOLD_SHORT || (results >= MANY && inner > 1)) dfc_run(c, dfc_name("fold_each", dtype), results, &p);
   else dfc_run_blocks(c, dfc_name("fold_block", dtype), results, BLOCK, &p);
 }
 

@@ -9,8 +9,7 @@
 
 enum { BLOCK = 128 };
 
-/* The indices of each row, greatest element first; NULL: each row has one element. */
-static const int32_t *sorted(dfc_call *c, int32_t dtype, const void *x, int64_t rows, int64_t n) {
+const int32_t *dfc_sorted(dfc_call *c, int32_t dtype, const void *x, int64_t rows, int64_t n) {
   const int64_t bytes = rows * n * (int64_t)sizeof(int32_t);
   int32_t *side[2] = { n > 1 ? dfc_temporary(c, NULL, bytes) : NULL, n > 2 ? dfc_temporary(c, NULL, bytes) : NULL };
   dfc_merging p;
@@ -33,7 +32,7 @@ static int32_t run_top_k(df_kernel *k) {
   dfc_topping p;
   memset(&p, 0, sizeof p);
   p.x = dfc_read(&c, k->in[0]);
-  p.order = sorted(&c, k->in[0]->dtype, p.x, t.rows, t.n);
+  p.order = dfc_sorted(&c, k->in[0]->dtype, p.x, t.rows, t.n);
   p.values = dfc_write(&c, t.values);
   p.indices = dfc_write(&c, t.indices);
   p.rows = t.rows; p.n = t.n; p.count = t.count;

@@ -3,14 +3,6 @@
 #include "element.h"
 #include <math.h>
 
-static bool are_colours(df_kernel *k, const df_tensor *t) {
-  char text[160];
-  if (t->rank >= 1 && t->dims[t->rank - 1] == 3) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "images is %s: its last axis must have red, green and blue",
-           dfk_shape_text(t, text, sizeof text));
-  return false;
-}
-
 static double least(double a, double b, double c) { return fmin(a, fmin(b, c)); }
 static double most(double a, double b, double c) { return fmax(a, fmax(b, c)); }
 
@@ -54,7 +46,7 @@ static void saturate(const double *rgb, double scale, double *out) {
 
 static int32_t each(df_kernel *k, void (*fn)(const double *, double, double *), double amount) {
   const df_tensor *x = k->in[0];
-  if (!are_colours(k, x)) return k->error->code;
+  if (!dfk_colours(k, x)) return k->error->code;
   df_tensor *y = dfk_out_like(k, 0, x);
   if (!y) return k->error->code;
   for (int64_t i = 0; i < x->size; i += 3) {
@@ -66,35 +58,20 @@ static int32_t each(df_kernel *k, void (*fn)(const double *, double, double *), 
   return DF_OK;
 }
 
-static bool amount_of(df_kernel *k, const char *what, double *amount) {
-  const df_tensor *t = k->in[1];
-  char text[160];
-  if (t->rank == 0) { *amount = ref_get(t, 0); return true; }
-  dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected one number", what, dfk_shape_text(t, text, sizeof text));
-  return false;
+static int32_t each_by(df_kernel *k, const char *what, void (*fn)(const double *, double, double *)) {
+  return dfk_colour_amount(k, what) ? each(k, fn, ref_get(k->in[1], 0)) : k->error->code;
 }
 
 int32_t ref_rgb_to_hsv(df_kernel *k) { return each(k, to_hsv, 0); }
 int32_t ref_hsv_to_rgb(df_kernel *k) { return each(k, to_rgb, 0); }
-int32_t ref_adjust_hue(df_kernel *k) {
-  double delta;
-  return amount_of(k, "delta", &delta) ? each(k, turn_hue, delta) : k->error->code;
-}
-int32_t ref_adjust_saturation(df_kernel *k) {
-  double scale;
-  return amount_of(k, "scale", &scale) ? each(k, saturate, scale) : k->error->code;
-}
+int32_t ref_adjust_hue(df_kernel *k)        { return each_by(k, "delta", turn_hue); }
+int32_t ref_adjust_saturation(df_kernel *k) { return each_by(k, "scale", saturate); }
 
 int32_t ref_adjust_contrast(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  double factor;
-  char text[160];
-  if (!amount_of(k, "contrast_factor", &factor)) return k->error->code;
-  if (x->rank < 3)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "images is %s: expected [..., height, width, channels]",
-                    dfk_shape_text(x, text, sizeof text));
-  df_tensor *y = dfk_out_like(k, 0, x);
+  df_tensor *y = dfk_contrast_begin(k);
   if (!y) return k->error->code;
+  const double factor = ref_get(k->in[1], 0);
   const int64_t depth = x->dims[x->rank - 1], pixels = x->dims[x->rank - 3] * x->dims[x->rank - 2];
   for (int64_t at = 0; at < x->size; at += pixels * depth)
     for (int64_t c = at; c < at + depth; c++) {

@@ -116,14 +116,8 @@ int32_t ref_l2_loss(df_kernel *k) {
 /* x / (bias + alpha * the sum of squares of the channels within the radius) ^ beta. */
 int32_t ref_lrn(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  char text[160];
   const int64_t radius = dfk_int(k, 0);
-  if (x->rank != 4)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input is %s but must be [batch, rows, columns, depth]",
-                    dfk_shape_text(x, text, sizeof text));
-  if (radius < 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "depth_radius is %lld but must not be negative", (long long)radius);
-  df_tensor *y = dfk_out_like(k, 0, x);
+  df_tensor *y = dfk_lrn_begin(k);
   if (!y) return k->error->code;
   const int64_t depth = x->dims[3];
   for (int64_t e = 0; e < x->size; e++) {

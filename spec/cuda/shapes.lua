@@ -232,4 +232,124 @@ for _, dtype in ipairs{ 'float32', 'float64', 'bfloat16', 'int64', 'uint8', 'boo
       op('SparseToDense', { df.zeros({ 0, 2 }, 'int32'), ints{ 2, 2 }, df.slice(v, { 0 }, { 0 }), none }, {})
   end)
 end
+-- What rounds as if it were quantised, bands of diagonals, colours, parts of pictures, what is chosen by its values, TensorFlow's streams.
+for _, size in ipairs{ { 0, 3 }, { 1, 1 }, { 7, 300 }, { 4, 5, 6 } } do
+  local x, dy, n = tensor(size, 'float32', -3, 5), tensor(size, 'float32', -1, 1), size[#size]
+  for _, narrow in ipairs{ false, true } do
+    for _, ends in ipairs{ { -2, 3 }, { 0, 0 }, { 1, 4 }, { -0.3, 0.1 } } do
+      check('fake quantisation', 'float32', { x, dy, tensor({}, 'float32', ends[1], ends[1]), tensor({}, 'float32', ends[2], ends[2]) }, function(a, d, low, high)
+        local how = { num_bits = narrow and 4 or 8, narrow_range = narrow }
+        local args = { min = ends[1], max = ends[1] < ends[2] and ends[2] or 1, num_bits = how.num_bits, narrow_range = narrow }
+        local lows, highs = df.fill({ n }, low), df.fill({ n }, high)
+        return op('FakeQuantWithMinMaxVars', { a, low, high }, how), op('FakeQuantWithMinMaxArgs', { a }, args),
+          op('FakeQuantWithMinMaxArgsGradient', { d, a }, args), op('FakeQuantWithMinMaxVarsPerChannel', { a, lows, highs }, how),
+          unpack(all_of({ op('FakeQuantWithMinMaxVarsGradient', { d, a, low, high }, how) },
+                        { op('FakeQuantWithMinMaxVarsPerChannelGradient', { d, a, lows, highs }, how) }))
+      end)
+    end
+  end
+end
+for _, dtype in ipairs{ 'float32', 'float64', 'bfloat16', 'int32', 'int64', 'uint8', 'bool' } do
+  for _, shape in ipairs{ { 1, 1 }, { 4, 6 }, { 7, 3 }, { 2, 3, 5, 5 } } do
+    local x, rows, cols = tensor(shape, dtype == 'bool' and 'int32' or dtype), shape[#shape - 1], shape[#shape]
+    for _, k in ipairs{ { 0, 0 }, { -1, 2 }, { 1, 2 }, { -2, -1 } } do
+      if k[1] > -rows and k[2] < cols then
+        for _, align in ipairs{ 'LEFT_LEFT', 'RIGHT_LEFT', 'LEFT_RIGHT', 'RIGHT_RIGHT' } do
+          check('band ' .. align, dtype, { x }, function(a)
+            if dtype == 'bool' then a = df.greater(a, 1) end
+            local pad = dtype == 'bool' and df.constant(true) or df.cast(7, dtype)
+            local band = op('MatrixDiagPartV3', { a, ints(k), pad }, { align = align })
+            return band, op('MatrixDiagV3', { band, ints(k), df.int32(rows), df.int32(cols), pad }, { align = align }),
+              op('MatrixSetDiagV3', { a, band, ints(k) }, { align = align }),
+              op('MatrixSetDiagV2', { a, op('MatrixDiagPartV2', { a, ints(k), pad }), ints(k) }),
+              op('MatrixDiagV2', { band, ints(k), df.int32(rows), df.int32(cols), pad })
+          end)
+        end
+      end
+    end
+  end
+end
+for _, dtype in ipairs(floats) do
+  for _, shape in ipairs{ { 0, 3 }, { 3 }, { 5, 3 }, { 2, 9, 11, 3 } } do
+    check('colours', dtype, { tensor(shape, dtype, 0, 1) }, function(a)
+      local hsv = op('RGBToHSV', { a })
+      if dtype == 'bfloat16' or dtype == 'float64' then return hsv, op('HSVToRGB', { hsv }) end
+      return hsv, op('HSVToRGB', { hsv }), op('AdjustHue', { a, df.float32(0.3) }), op('AdjustHue', { a, df.float32(-0.7) }),
+        op('AdjustSaturation', { a, df.float32(1.5) }), unpack(#shape > 2 and { (op('AdjustContrastv2', { a, df.float32(1.7) })) } or {})
+    end)
+  end
+  for _, radius in ipairs{ 0, 1, 5 } do
+    check('lrn', dtype, { tensor({ 2, 3, 4, 7 }, dtype) }, function(a)
+      return op('LRN', { a }, { depth_radius = radius, bias = 1.5, alpha = 0.3, beta = 0.6 })
+    end)
+  end
+end
+for _, dtype in ipairs(numbers) do
+  local gives = dtype ~= 'bfloat16' and nears[dtype] or dtype == 'float32'
+  for _, method in ipairs{ 'bilinear', 'nearest' } do
+    local boxes = df.tensor({ { 0, 0, 1, 1 }, { -0.2, 0.3, 0.6, 1.4 }, { 0.8, 0.1, 0.2, 0.9 }, { 0.5, 0.5, 0.5, 0.5 } }, 'float32')
+    for _, size in ipairs{ { 1, 1 }, { 3, 5 }, { 9, 2 } } do
+      check('crops of ' .. dtype, 'float32', { tensor({ 2, 6, 7, 3 }, dtype), boxes }, function(a, b)
+        local of = ints{ 1, 0, 1, 0 }
+        local crops = op('CropAndResize', { a, b, of, ints(size) }, { method = method, extrapolation_value = 2.5 })
+        return crops, op('CropAndResizeGradBoxes', { crops, a, b, of }, { method = 'bilinear' }),
+          unpack(gives and { (op('CropAndResizeGradImage', { crops, b, of, ints{ 2, 6, 7, 3 } }, { method = method, T = dtype })) } or {})
+      end)
+    end
+  end
+  for _, n in ipairs{ 0, 1, 2, 3, 777, 3000 } do
+    local x, y = tensor({ n }, dtype, 0, 40), tensor({ 60 }, dtype, 20, 90)
+    local whole = function(a) return df.cast(df.floor(df.cast(a, 'float32')), dtype) end
+    check('unique', dtype, { x }, function(a)
+      local z, idx, count = op('UniqueWithCounts', { whole(a) }, { out_idx = 'int64' })
+      return z, idx, count, op('Unique', { whole(a) })
+    end)
+    check('list difference', dtype, { x, y }, function(a, b)
+      local z, idx = op('ListDiff', { whole(a), whole(b) })
+      return z, idx, op('ListDiff', { whole(a), df.slice(b, { 0 }, { 0 }) }), op('ListDiff', { whole(a), df.slice(b, { 0 }, { 1 }) })
+    end)
+    check('where', dtype, { x }, function(a)
+      local some = whole(a) * df.cast(df.greater(whole(a), df.cast(15, dtype)), dtype)
+      return df.where(some), df.where(df.reshape(some, { n, 1, 1 })), df.where(df.equal(some, some)), df.where(df.not_equal(some, some))
+    end)
+  end
+end
+local every = all_of(numbers, { 'bool', 'int16', 'uint16', 'uint32', 'uint64' })
+for _, from in ipairs(every) do
+  check('casts from ' .. from, 'float32', { df.run(df.cast(df.float64{ -3e9, -70000, -300, -1, -0.5, 0, 1.75, 77, 255, 40000, 70000, 3e9 }, from)) }, function(a)
+    local out = {}
+    for i, to in ipairs(every) do out[i] = df.cast(df.cast(a, to), 'float64') end
+    return unpack(out)
+  end)
+end
+check('casts of uint64', 'float64', { ints({ -1, -2 ^ 62, 2 ^ 53 + 2, 0 }, 'int64') }, function(a)
+  local u = df.cast(a, 'uint64')
+  return df.cast(u, 'float64'), df.cast(u, 'float32'), df.cast(u, 'float16'), df.cast(u, 'bfloat16'), df.cast(u, 'int32'), df.cast(u, 'bool')
+end)
+check('distinct NaN', 'float32', { ints({ 0 / 0, 1, -0.0, 0 / 0, 0, 1 / 0, 1, -1 / 0, 1 / 0 }, 'float32') }, function(a)
+  local z, idx, count = op('UniqueWithCounts', { a })
+  return z, idx, count, op('ListDiff', { a, df.float32{ 0 / 0, 1 / 0, 0 } })
+end)
+for _, dtype in ipairs(floats) do
+  for _, n in ipairs{ 0, 1, 2, 5, 1001 } do
+    for _, kind in ipairs{ 'StatelessRandomUniform', 'StatelessRandomNormal', 'StatelessTruncatedNormal' } do
+      for _, counter in ipairs{ { 5, 9 }, { -2, 7 }, { -1, -1 } } do
+        check(kind, dtype, {}, function()
+          local key, start = df.cast(df.int64{ 77 }, 'uint64'), df.cast(df.int64(counter), 'uint64')
+          return op(kind .. 'V2', { df.int32{ n }, key, start, df.int32(1) }, { dtype = dtype }), op(kind, { df.int32{ n }, df.int64{ 3, -7 } }, { dtype = dtype })
+        end)
+      end
+    end
+  end
+end
+for _, dtype in ipairs{ 'int32', 'int64', 'uint32', 'uint64' } do
+  check('stateless integers', dtype, {}, function()
+    local key, start = df.cast(df.int64{ 77 }, 'uint64'), df.cast(df.int64{ -2, 3 }, 'uint64')
+    local low, high = df.cast(df.int32(dtype:sub(1, 1) == 'u' and 3 or -30), dtype), df.cast(df.int32(1000), dtype)
+    return op('StatelessRandomUniformFullInt', { df.int32{ 101 }, df.int64{ 3, 4 } }, { dtype = dtype }),
+      op('StatelessRandomUniformFullIntV2', { df.int32{ 101 }, key, start, df.int32(1) }, { dtype = dtype }),
+      op('StatelessRandomUniformInt', { df.int32{ 101 }, df.int64{ 3, 4 }, low, high }),
+      op('StatelessRandomUniformIntV2', { df.int32{ 101 }, key, start, df.int32(3), low, high })
+  end)
+end
 print(('%d agree, %d do not'):format(agreeing, wrong))

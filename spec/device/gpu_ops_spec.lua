@@ -19,7 +19,7 @@ describe('ops on gpu:0', function()
   end)
 
   sentence('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
-    assert.equal('908 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
+    assert.equal('1723 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
   end)
 
   sentence('let a recurrent net over examples of any length run there, with its gradient: what is copied does not grow with the steps', function()
@@ -63,6 +63,31 @@ describe('ops on gpu:0', function()
       end)
       print(pcall(df.run, y, { [x] = { 1, 2 } }))
       print(pcall(df.run, y, { [x] = { 1, -2 } }))"]]):gsub('^true[^\n]*', 'true'))
+  end)
+
+  sentence('say which number is not finite, and go on after it', function()
+    assert.equal(([[
+true
+false	x : Tensor had NaN values, the first at [1,2]
+false	x : Tensor had Inf and NaN values, the first at [0,1]
+true
+false	h : Tensor had Inf values, the first at [4999] ]]):gsub(' $', ''), (dflow([[-e "
+      local x = df.placeholder('float32', { 2, 3 })
+      local h = df.placeholder('float16', { 6000 })
+      local y = df.device('gpu:0', function() return df.check_numerics(x, { message = 'x' }) end)
+      local z = df.device('gpu:0', function() return df.check_numerics(h, { message = 'h' }) end)
+      local function says(y, feeds)
+        local ok, e = pcall(df.run, y, feeds)
+        print(ok and true or 'false\\t' .. tostring(e):match '%a+ : Tensor had [^\\n]*')
+      end
+      local nan, inf, many = 0 / 0, 1 / 0, {}
+      says(y, { [x] = { { 1, 2, 3 }, { 4, 5, 6 } } })
+      says(y, { [x] = { { 1, 2, 3 }, { 4, 5, nan } } })
+      says(y, { [x] = { { 1, inf, 3 }, { nan, 5, 6 } } })
+      for i = 1, 6000 do many[i] = i end
+      says(z, { [h] = df.run(df.cast(df.float32(many), 'float16')) })
+      many[5000] = -inf
+      says(z, { [h] = df.run(df.cast(df.float32(many), 'float16')) })"]])))
   end)
 
   sentence('are told of by print there, which gives on what lies on the device', function()

@@ -113,6 +113,18 @@ describe('a picture', function()
     assert.matches("df.image has no 'resize_lanczos'", message_of(function() return df.image.resize_lanczos end))
   end)
 
+  it('begins where a box does, computed without fused multiplications, as TensorFlow does: -0.2 * 5 + 2 * 0.5 is 0, not a little less', function()
+    local x, list = df.placeholder('float32', { 1, 6, 7, 1 }), {}
+    for i = 1, 42 do list[i] = i - 1 end
+    local y = df.crop_and_resize(x, { { -0.2, 0.3, 0.6, 1.4 } }, { 0 }, { 9, 2 }, { extrapolation_value = 2.5 })
+    local r = df.run(df.reshape(y, { 9, 2 }), { [x] = df.float32(list):eval():reshape{ 1, 6, 7, 1 } })
+    local function near(v, i, j) assert.is_true(math.abs(r:at(i, j) - v) < 1e-5, ('[%d,%d] is %s'):format(i, j, r:at(i, j))) end
+    near(2.5, 1, 0)
+    near(1.8, 2, 0)
+    near(5.3, 3, 0)
+    near(2.5, 2, 1)
+  end)
+
   it('has boxes that name one of the pictures, and are four numbers each', function()
     local x = df.ones{ 2, 3, 3, 1 }
     local of = df.placeholder('int32', { -1 })

@@ -263,6 +263,17 @@ describe('diagonals', function()
 end)
 
 describe('where, unique and check_numerics', function()
+  it('setdiff1d compares floats by value, as TensorFlow does: a NaN is never found, and -0 is 0', function()
+    for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'bfloat16' } do
+      local x = df.cast(df.float32{ 0 / 0, 1, -0.0, 0 / 0, 0, 1 / 0, 1, -1 / 0, 1 / 0 }, dtype)
+      local _, at = df.setdiff1d(x, df.cast(df.float32{ 0 / 0, 1 / 0, 0 }, dtype))
+      assert.same({ 0, 1, 3, 6, 7 }, df.run(at):totable(), dtype)
+    end
+    local z = df.complex({ 0, 1, 1, 0 / 0 }, { -0.0, 2, 3, 0 })
+    local _, at = df.setdiff1d(z, df.complex({ -0.0, 1, 0 / 0 }, { 0, 2, 0 }))
+    assert.same({ 2, 3 }, df.run(at):totable())
+  end)
+
   it('find elements', function()
     same(df.run(df.where(df.constant({ { true, false }, { false, true } }, 'bool'))), { { 0, 0 }, { 1, 1 } })
     assert.same({ 0, 1 }, shape_of(df.where(df.constant({ false }, 'bool'))))
