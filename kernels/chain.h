@@ -50,7 +50,9 @@ typedef struct dfk_step {
   uint8_t     nin, bytes;        /* of an element of its result */
   uint8_t     in_dtype, dtype;   /* of its operands and its result */
   uint8_t     form;              /* dfk_form */
-  dfk_rows_fn rows;              /* it takes rows of operand 0; with fn NULL too: it spreads one element a row */
+  dfk_rows_fn rows;              /* by_rows: what takes them; NULL: a GPU does */
+  bool        by_rows;           /* it takes rows of operand 0. Not so, and neither fn nor element: it spreads one
+                                    element a row */
   const char *element;           /* what a GPU's code calls it; NULL: the chain is the host's */
   bool        with_param;        /* there: `param` is its last operand */
   bool        alike;             /* its op wants all operands of one shape */

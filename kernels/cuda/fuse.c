@@ -1,18 +1,15 @@
 /* fuse.c: elementwise ops that hang together, as one kernel.
  *
  * The runtime groups them (plan/group.c) as it does for the CPU, and a chain says what each step computes of what.
- * Here a chain becomes the source of one kernel, whose steps are the expressions of kernels/expressions.h that the
- * single kernels are made of, each rounded to its own type: so the numbers are those of the ops one by one.
+ * Here a chain becomes the source of one kernel (fuse_source.c), whose numbers are those of the ops one by one.
  *
  * Compiling takes as long as a tenth of a second: a chain is compiled once the launches that it would have saved come
  * to that, by a thread of its own, unless the code lies on the disk. Until it is there, and for good where there is no
  * NVRTC, each op runs alone.
  */
+#include "fuse.h"
 #include "nvrtc.h"
-#include "plugin.h"
-#include "../chain.h"
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,130 +32,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;      /* guards it, what
 static struct { pthread_t thread; pthread_cond_t more; fused *first, *last; bool runs, ends; } compiler = {
   .more = PTHREAD_COND_INITIALIZER
 };
-
-/* ---- the source -------------------------------------------------------------------------------------------------- */
-
-typedef struct text { char *at; size_t n, room; bool ok; } text;
-
-static void __attribute__((format(printf, 2, 3))) say(text *t, const char *format, ...) {
-  va_list a;
-  va_start(a, format);
-  va_list b;
-  va_copy(b, a);
-  const int n = vsnprintf(t->at ? t->at + t->n : NULL, t->at ? t->room - t->n : 0, format, a);
-  va_end(a);
-  if (n >= 0 && t->ok && (!t->at || t->n + (size_t)n >= t->room)) {
-    const size_t room = 2 * (t->n + (size_t)n) + 1024;
-    char *more = realloc(t->at, room);
-    if (!more) t->ok = false;
-    else { t->at = more; t->room = room; vsnprintf(t->at + t->n, t->room - t->n, format, b); }
-  }
-  va_end(b);
-  if (n > 0 && t->ok) t->n += (size_t)n;
-}
-
-static const char *type_of(int32_t dtype) {
-  switch (dtype) {
-    case DF_FLOAT32: return "float";
-    case DF_FLOAT64: return "double";
-    case DF_FLOAT16: return "f16";
-    case DF_BFLOAT16: return "b16";
-    case DF_INT32: return "int32_t";
-    case DF_INT64: return "int64_t";
-    case DF_INT8: return "int8_t";
-    case DF_UINT8: return "uint8_t";
-    default: return "bool";
-  }
-}
-/* The end of the name of the expression that computes with a dtype: halves are computed in float. */
-static const char *expression_of(int32_t dtype) {
-  switch (dtype) {
-    case DF_FLOAT32: case DF_FLOAT16: case DF_BFLOAT16: return "f32";
-    case DF_FLOAT64: return "f64";
-    case DF_INT32: return "i32";
-    case DF_INT64: return "i64";
-    case DF_INT8: return "i8";
-    case DF_UINT8: return "u8";
-    default: return "b";
-  }
-}
-static bool is_half(int32_t dtype) { return dtype == DF_FLOAT16 || dtype == DF_BFLOAT16; }
-
-/* Input i, as it meets the elements; on_host: a number that comes with the launch. */
-static void say_input(text *t, const dfk_chain *c, const dfk_chain_run *r, int32_t i, bool on_host) {
-  const char *type = type_of(c->input_dtype[i]);
-  say(t, "    const %s x%d = ", type, i);
-  if (on_host) { say(t, "from_bits<%s>(p.in%d);\n", type, i); return; }
-  const char *const index[] = { [DFK_ALL] = "i", [DFK_NUMBER] = "0", [DFK_ROWS] = "i %", [DFK_COLUMN] = "i /" };
-  say(t, "((const %s *)p.in%d)[%s", type, i, index[r->input[i].how]);
-  if (r->input[i].how == DFK_ROWS || r->input[i].how == DFK_COLUMN) say(t, " p.period%d", i);
-  say(t, "];\n");
-}
-
-/* An operand of a step, by its name. */
-static void say_operand(text *t, const dfk_step *k, int32_t i) {
-  say(t, "%c%d", k->in[i] < 0 ? 'x' : 'v', k->in[i] < 0 ? -1 - k->in[i] : k->in[i]);
-}
-
-/* Elements whose operands are of several types: these are told apart by their addresses. */
-static const char cast[] = "cast", chosen[] = "select";
-
-static void say_cast(text *t, const dfk_step *k) {
-  const bool floats = DFC_FLOATS >> k->in_dtype & 1;
-  say(t, "cast_%s((%s)%s", k->dtype == DF_BOOL ? "bool" : k->dtype == DF_FLOAT16 ? "f16"
-                               : k->dtype == DF_BFLOAT16 ? "b16" : expression_of(k->dtype),
-      floats ? "double" : "int64_t", is_half(k->in_dtype) ? "(float)" : "");
-  say_operand(t, k, 0);
-  say(t, ");\n");
-}
-
-static void say_choice(text *t, const dfk_step *k) {
-  for (int32_t i = 0; i < 3; i++) {
-    say(t, i == 0 ? "" : i == 1 ? " ? " : " : ");
-    say_operand(t, k, i);
-  }
-  say(t, ";\n");
-}
-
-static void say_step(text *t, const dfk_chain *c, int32_t s) {
-  const dfk_step *k = &c->step[s];
-  const char *type = type_of(k->dtype);
-  say(t, "    const %s v%d = ", type, s);
-  if (k->element == cast) { say_cast(t, k); return; }
-  if (k->element == chosen) { say_choice(t, k); return; }
-  say(t, "(%s)%s_%s(", type, k->element, expression_of(k->in_dtype));
-  for (int32_t i = 0; i < k->nin; i++) {
-    say(t, "%s%s", i ? ", " : "", is_half(k->in_dtype) ? "(float)" : "");
-    say_operand(t, k, i);
-  }
-  if (k->with_param) say(t, ", %a", k->param);
-  say(t, ");\n");
-}
-
-/* All words of the parameters, in the order in which `arguments` gives them. */
-static void say_parameters(text *t, const dfk_chain *c, const dfk_chain_run *r, uint64_t on_host) {
-  say(t, "#include \"functions.cuh\"\nstruct fused_params {\n");
-  for (int32_t i = 0; i < c->ninputs; i++) {
-    say(t, on_host >> i & 1 ? "  uint64_t in%d;\n" : "  const void *in%d;\n", i);
-    if (r->input[i].how == DFK_ROWS || r->input[i].how == DFK_COLUMN) say(t, "  int64_t period%d;\n", i);
-  }
-  for (int32_t s = 0; s < c->nsteps; s++) if (r->out[s]) say(t, "  void *out%d;\n", s);
-  say(t, "  int64_t n;\n};\n");
-}
-
-static char *source_of(const dfk_chain_run *r, uint64_t on_host) {
-  const dfk_chain *c = r->chain;
-  text t = { .ok = true };
-  say_parameters(&t, c, r, on_host);
-  say(&t, "DFC_KERNEL(k_fused, fused_params) {\n  DFC_EACH(i, p.n) {\n");
-  for (int32_t i = 0; i < c->ninputs; i++) say_input(&t, c, r, i, on_host >> i & 1);
-  for (int32_t s = 0; s < c->nsteps; s++) say_step(&t, c, s);
-  for (int32_t s = 0; s < c->nsteps; s++) if (r->out[s]) say(&t, "    ((%s *)p.out%d)[i] = v%d;\n",
-                                                             type_of(c->step[s].dtype), s, s);
-  say(&t, "  }\n}\n");
-  if (!t.ok) { free(t.at); return NULL; }
-  return t.at;
-}
 
 /* ---- what there is already --------------------------------------------------------------------------------------- */
 
@@ -248,50 +121,8 @@ static void compile_later(fused *f) {
   pthread_cond_signal(&compiler.more);
 }
 
-static bool of_several_types(int32_t nin, const uint8_t *in, int32_t out, const char **element) {
-  *element = nin == 1 ? cast : chosen;
-  if (out >= 32 || !(DFC_ALL_TYPES >> out & 1)) return false;
-  return nin == 1 ? in[0] != out && in[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1)
-                  : nin == 3 && in[0] == DF_BOOL && in[1] == out && in[2] == out;
-}
-
-bool dfc_fused_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element, int32_t *attr) {
-  static const struct { const char *op, *element; int32_t nin; uint32_t kinds; bool param; } rows[] = {
-#define NUMBERS DFC_NUMBERS
-#define FLOATS DFC_FLOATS
-#define INTS DFC_INTS
-#define BOOLS DFC_BOOLS
-#define EQUALS (DFC_NUMBERS | DFC_BOOLS)
-#define WIDE (DFC_BIT(DF_FLOAT32) | DFC_BIT(DF_FLOAT64))
-#define X(type, kinds, fn, name) { type, #name, 1, kinds },
-#define TESTS DFC_FLOATS
-#include "unary.inc"
-#undef X
-#undef TESTS
-#define TESTS DFC_NUMBERS
-#define X(type, kinds, fn, name) { type, #name, 2, kinds },
-#include "binary.inc"
-#undef X
-    { "Add", "add", 2, DFC_NUMBERS }, { "Div", "real_div", 2, DFC_FLOATS },
-    { "AddN", "add", 2, DFC_NUMBERS }, { "AccumulateNV2", "add", 2, DFC_NUMBERS },
-    { "ClipByValue", "clip", 3, DFC_NUMBERS }, { "LeakyRelu", "leaky_relu", 1, WIDE, true },
-    { "LeakyReluGrad", "leaky_relu_grad", 2, WIDE, true },
-  };
-  *attr = -1;
-  if (!strcmp(op, "Cast") || !strcmp(op, "SelectV2")) return of_several_types(nin, in, out, element);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (rows[i].nin != nin || strcmp(rows[i].op, op)) continue;
-    *element = rows[i].element;
-    if (rows[i].param) *attr = 0;
-    bool all_of = type_of(out) && in[0] < 32 && (rows[i].kinds >> in[0] & 1);
-    for (int32_t k = 1; k < nin; k++) all_of &= in[k] == in[0];
-    return all_of && out < 32 && (DFC_ALL_TYPES >> out & 1);
-  }
-  return false;
-}
-
 void *dfc_fused(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once) {
-  char *source = source_of(run, on_host);
+  char *source = dfc_fused_source(run, on_host);
   if (!source) return NULL;
   pthread_mutex_lock(&lock);
   fused *f = entry_of(device, source);
@@ -345,11 +176,15 @@ bool dfc_fused_run(void *device, void *kernel, const dfk_chain_run *r, int64_t n
   }
   words[at++] = (uint64_t)n;
   void *params[] = { words };
-  const int64_t wanted = (n + THREADS - 1) / THREADS, most = (int64_t)g->processors * 64;
+  const bool blocks = c->row > DFC_FOLD_SHORT;           /* one for each row; else a thread for each, or each element */
+  const int32_t threads = blocks ? DFC_FOLD_BLOCK : THREADS;
+  const int64_t rows = c->row ? n / c->row : n, wanted = blocks ? rows : (rows + THREADS - 1) / THREADS;
+  const int64_t most = blocks ? 1 << 30 : (int64_t)g->processors * 64;
   g->launches++;
   g->fused++;
-  ok = ok && dfc_ok(g, dfc_cu.cuLaunchKernel(f->function, (unsigned)(wanted < most ? wanted : most), 1, 1, THREADS, 1,
-                                             1, 0, dfc_stream(g), params, NULL), "a fused kernel");
+  ok = ok && dfc_ok(g, dfc_cu.cuLaunchKernel(f->function, (unsigned)(wanted < most ? wanted : most), 1, 1,
+                                             (unsigned)threads, 1, 1, 0, dfc_stream(g), params, NULL),
+                   "a fused kernel");
   for (int32_t i = 0; i < c->ninputs; i++) dfc_release(g, copy[i]);
   dfc_leave(g);
   return ok;

@@ -105,7 +105,7 @@ static bool has_rows(const dfk_chain *c, const df_tensor *whole) {
 static bool steps_are_whole(const dfk_chain *c, const dfk_chain_run *run) {
   for (int32_t s = 0; s < c->nsteps; s++) {
     const dfk_step *step = &c->step[s];
-    const bool narrow = step->form != DFK_FULL && !step->rows && !step->over.add;
+    const bool narrow = step->form != DFK_FULL && !step->by_rows && !step->over.add;
     bool some = false, all = true;
     for (int32_t k = 0; k < step->nin; k++) {
       const int32_t from = step->in[k];
@@ -114,7 +114,7 @@ static bool steps_are_whole(const dfk_chain *c, const dfk_chain_run *run) {
       some |= one;
       all &= one;
     }
-    const bool spreads = !step->fn && !step->rows && !step->element && !step->over.add;
+    const bool spreads = !step->fn && !step->by_rows && !step->element && !step->over.add;
     if ((!some && !spreads) || (step->alike && !all)) return false;
   }
   return true;

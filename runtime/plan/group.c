@@ -23,12 +23,6 @@ enum { NOTHING = 1, ELEMENTWISE, ROWS };      /* of finder.known */
 
 /* ---- which nodes -------------------------------------------------------------------------------------------- */
 
-static bool fits_gpu(const finder *f, const df_node *n, const dfi_pnode *q) {
-  int32_t attr;
-  return q->gpu && !q->reads && !q->has_handle && n->out[0].shape.rank >= 1 &&
-         f->m->plan->scope[f->m->mark[n->id].scope].parent != DFI_FUNCTION && dfi_group_element(f->m, n, &attr);
-}
-
 static uint32_t hash_of(const class *c) {
   uint64_t h = (uint64_t)(uintptr_t)c->context * 0x9e3779b97f4a7c15u + (uint64_t)c->scope;
   for (int32_t d = 0; d < c->shape->rank; d++) h = (h ^ (uint64_t)c->shape->dims[d]) * 0xbf58476d1ce4e5b9u;
@@ -60,16 +54,26 @@ static int known(finder *f, const df_node *n, const dfi_pnode *q) {
   return *k = rows ? ROWS : NOTHING;
 }
 
+/* On a GPU it is worth it at any size. */
+static bool fits_gpu(finder *f, const df_node *n, const dfi_pnode *q) {
+  int32_t attr;
+  if (!q->gpu || q->reads || q->has_handle || n->out[0].shape.rank < 1) return false;
+  if (f->m->plan->scope[f->m->mark[n->id].scope].parent == DFI_FUNCTION) return false;
+  if (!dfi_group_element(f->m, n, &attr)) return dfi_group_fits_rows(f, n, q);
+  if (dfi_group_fits_narrow(f, n, q)) return true;
+  const int32_t class = dfi_group_class(f, n, &n->out[0].shape);
+  if (dfi_group_crosses_rows(f, n, class)) return false;
+  f->at[n->id].class = class;
+  return true;
+}
+
 /* A member gets its class. */
 static bool fits(finder *f, const df_node *n) {
   const mark *k = &f->m->mark[n->id];
   if (k->number < 0 || n->nout != 1 || n->nin < 1 || f->known[n->op] == NOTHING) return false;
   const dfi_pnode *q = &f->m->plan->node[k->number];
   const dfi_shape *s = &n->out[0].shape;
-  if (f->m->cut) {
-    if (fits_gpu(f, n, q)) f->at[n->id].class = dfi_group_class(f, n, s);
-    return f->at[n->id].class;
-  }
+  if (f->m->cut) return fits_gpu(f, n, q);
   if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->reads || q->has_handle || op_of(n)->stateful)
     return false;
   if (s->rank < 1 || (n->nin > 3 && !dfi_group_is_sum(n)) || n->nin > DFK_CHAIN_STEPS / 2) return false;
@@ -184,7 +188,8 @@ static int64_t most_steps(const finder *f, df_node *const *node, int32_t n) {
   int64_t widest = 1;
   for (int32_t i = 0; i < n; i++)
     if (dfi_dtype_size[node[i]->out[0].dtype] > widest) widest = dfi_dtype_size[node[i]->out[0].dtype];
-  const int64_t fit = c->lead < 0 ? DFK_CHAIN_STEPS : DFK_CHAIN_ROOM / (widest * c->row);
+  if (c->lead < 0 || dfi_group_on_gpu(f->m, node[0])) return DFK_CHAIN_STEPS;
+  const int64_t fit = DFK_CHAIN_ROOM / (widest * c->row);
   return fit < DFK_CHAIN_STEPS ? fit : DFK_CHAIN_STEPS;
 }
 

@@ -48,6 +48,9 @@ static inline bool dfi_group_ends(const place *p) { return p->form == DFK_OVER_K
 bool dfi_group_is_sum(const df_node *n);
 dfk_loop dfi_group_loop(const df_node *n, df_kernel_fn kernel);
 const char *dfi_group_element(const maker *m, const df_node *n, int32_t *attr);
+bool dfi_group_on_gpu(const maker *m, const df_node *n);
+/* Does it go by rows of its first input? What takes them: a function, or what a GPU's code calls the fold. */
+bool dfi_group_by_rows(const maker *m, const df_node *n, df_kernel_fn kernel, dfk_rows *rows, const char **element);
 /* Steps that a node takes. */
 int32_t dfi_group_steps(const df_node *n);
 /* The nodes, in an order in which each comes after those that it reads, become a group. */

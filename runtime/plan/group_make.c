@@ -23,18 +23,28 @@ dfk_loop dfi_group_loop(const df_node *n, df_kernel_fn kernel) {
   return dfk_chain_loop(kernel, &k);
 }
 
-static const dfi_device *gpu_of(const maker *m, const df_node *n) {
+bool dfi_group_on_gpu(const maker *m, const df_node *n) {
   const dfi_device *d = m->cut ? m->devices->at[m->mark[n->id].device] : NULL;
-  return d && d->remote ? d : NULL;
+  return d && d->remote;
 }
 
 /* What the GPU's code calls the op of a node there, and the attribute that it takes; NULL: it has no expression. */
 const char *dfi_group_element(const maker *m, const df_node *n, int32_t *attr) {
   uint8_t in[3];
   const int32_t nin = dfi_group_is_sum(n) ? 2 : n->nin;
-  if (!gpu_of(m, n) || nin > 3 || n->nin < nin || n->nin > DFK_CHAIN_STEPS / 2) return NULL;
+  if (!dfi_group_on_gpu(m, n) || nin > 3 || n->nin < nin || n->nin > DFK_CHAIN_STEPS / 2) return NULL;
   for (int32_t i = 0; i < nin; i++) in[i] = dfi_dtype(n->in[i]);
   return dfi_gpu_fuses(op_of(n)->type, nin, in, n->out[0].dtype, attr);
+}
+
+bool dfi_group_by_rows(const maker *m, const df_node *n, df_kernel_fn kernel, dfk_rows *rows, const char **element) {
+  const uint8_t dtype = dfi_dtype(n->in[0]);
+  int32_t attr;
+  *element = NULL;
+  *rows = (dfk_rows){ .folds = true };
+  if (!dfi_group_on_gpu(m, n)) return (*rows = dfk_chain_rows(kernel, dtype)).fn;
+  if (n->nin != 2 || n->out[0].dtype != dtype) return false;
+  return (*element = dfi_gpu_fuses(op_of(n)->type, 1, &dtype, dtype, &attr));
 }
 
 int32_t dfi_group_steps(const df_node *n) {
@@ -85,13 +95,16 @@ static int64_t add_fold(maker *m, dfi_group *g, const dfi_pnode *q, const class 
 static int64_t add_row_step(maker *m, dfi_group *g, const dfi_pnode *q, uint8_t form) {
   const df_node *n = q->node;
   dfk_chain *c = &g->chain;
-  const dfk_rows rows = dfk_chain_rows(q->kernel, dfi_dtype(n->in[0]));
-  dfk_step s = { .rows = rows.fn, .form = form, .nin = 1, .bytes = dfi_dtype_size[n->out[0].dtype],
-                 .in_dtype = dfi_dtype(n->in[0]), .dtype = n->out[0].dtype };
-  if (dfi_has_trait(n, DFO_RESHAPES)) s.fn = dfk_chain_copy(s.bytes);
-  s.in[0] = source(m, g, q, 0, c->nsteps, s.fn != NULL);
+  const char *element;
+  dfk_rows rows;
+  const bool by_rows = dfi_group_by_rows(m, n, q->kernel, &rows, &element);
+  dfk_step s = { .rows = rows.fn, .by_rows = by_rows, .element = element, .form = form, .nin = 1,
+                 .bytes = dfi_dtype_size[n->out[0].dtype], .in_dtype = dfi_dtype(n->in[0]), .dtype = n->out[0].dtype };
+  const bool reshapes = dfi_has_trait(n, DFO_RESHAPES);
+  if (reshapes) s.fn = dfk_chain_copy(s.bytes);
+  s.in[0] = source(m, g, q, 0, c->nsteps, reshapes);
   c->step[c->nsteps++] = s;
-  return rows.fn && !rows.folds ? DEAR : CHEAP;
+  return by_rows && !rows.folds ? DEAR : CHEAP;
 }
 
 static int64_t add_elementwise(maker *m, dfi_group *g, const dfi_pnode *q, uint8_t form) {
@@ -123,7 +136,9 @@ static int64_t add_elementwise(maker *m, dfi_group *g, const dfi_pnode *q, uint8
 static void add_steps(finder *f, dfi_group *g, dfi_member *to, const dfi_pnode *q) {
   const place *at = &f->at[q->node->id];
   const class *k = &f->class[at->class];
-  const bool rows = !gpu_of(f->m, q->node) && !dfi_group_is_sum(q->node) && !dfk_chain_has(q->kernel);
+  int32_t attr;
+  const bool rows = dfi_group_on_gpu(f->m, q->node) ? !dfi_group_element(f->m, q->node, &attr)
+                                                    : !dfi_group_is_sum(q->node) && !dfk_chain_has(q->kernel);
   dfk_chain *c = &g->chain;
   const bool ends = dfi_group_ends(at);
   const int64_t grain = ends   ? add_fold(f->m, g, q, k, at->form)

@@ -5,12 +5,14 @@
  * of such values, other shapes of them and their spreading to whole rows are members of the class, too. So a layer
  * norm, a softmax or a loss that is written out, and its gradient, are one group, and its rows are read once.
  *
- * The length of a row has to be known: it says whether a block of whole rows stays in the cache.
+ * The length of a row has to be known: it says whether a block of whole rows stays in the cache, and how a GPU's
+ * threads share it. There softmax is no member: cuDNN's has bits of its own.
  *
  * A fold over the axes in front (a bias's gradient, the statistics of a batch) is a member that nothing in the group
  * reads: what it leaves is there when the whole has been read.
  */
 #include "plan/group.h"
+#include "kernels/device.h"
 
 /* The member that makes o, of n's own scope and context; NULL: none does. */
 static const place *member_of(const finder *f, const df_node *n, df_output o) {
@@ -20,7 +22,8 @@ static const place *member_of(const finder *f, const df_node *n, df_output o) {
   const place *p = &f->at[from.node->id];
   if (!p->class || dfi_group_ends(p)) return NULL;
   const class *c = &f->class[p->class];
-  return c->context == n->context && c->scope == f->m->mark[n->id].scope ? p : NULL;
+  const mark *k = &f->m->mark[n->id];
+  return c->context == n->context && c->scope == k->scope && c->device == k->device ? p : NULL;
 }
 
 /* Is input i there before the node, or an unboxed number? The group then has nothing to let go for it. */
@@ -60,8 +63,9 @@ static bool enter(finder *f, const df_node *n, int32_t class, dfk_form form) {
 
 static bool takes_rows(finder *f, const df_node *n, const dfi_pnode *q) {
   const dfi_shape *x = dfi_shape_at(n->in[0]);
-  const dfk_rows rows = dfk_chain_rows(q->kernel, dfi_dtype(n->in[0]));
-  if (!rows.fn || x->rank < 1) return false;
+  const char *element;
+  dfk_rows rows;
+  if (!dfi_group_by_rows(f->m, n, q->kernel, &rows, &element) || x->rank < 1) return false;
   const int32_t lead = rows.folds ? lead_of(f, n, q) : x->rank - 1;
   const dfk_form form = !rows.folds ? DFK_FULL : n->attrs[0].i ? DFK_KEPT : DFK_GONE;
   if (lead < 0 || (form == DFK_GONE && lead == 0)) return false;
@@ -72,7 +76,7 @@ static bool takes_rows(finder *f, const df_node *n, const dfi_pnode *q) {
     if (row > DFK_CHAIN_ROW) return false;
   }
   const int64_t size = dfi_shape_size(x);
-  if (row < 2 || (size >= 0 && size < f->small)) return false;
+  if (row < 2 || (size >= 0 && size < f->small && !element)) return false;
   const int32_t at = dfi_group_class(f, n, x);
   class *c = &f->class[at];
   if (c->over && c->over != lead) return false;
@@ -97,7 +101,8 @@ static int32_t over_of(const finder *f, const df_node *n, const dfi_pnode *q) {
 
 static bool folds_over(finder *f, const df_node *n, const dfi_pnode *q) {
   const dfi_shape *x = dfi_shape_at(n->in[0]);
-  if (x->rank < 2 || n->nin > 2 || !dfk_chain_over(q->kernel, dfi_dtype(n->in[0])).add) return false;
+  if (x->rank < 2 || n->nin > 2 || dfi_group_on_gpu(f->m, n)) return false;
+  if (!dfk_chain_over(q->kernel, dfi_dtype(n->in[0])).add) return false;
   const int32_t over = over_of(f, n, q);
   const int64_t size = dfi_shape_size(x);
   int64_t width = 1;
@@ -129,7 +134,7 @@ bool dfi_group_fits_narrow(finder *f, const df_node *n, const dfi_pnode *q) {
     p = member_of(f, n, n->in[i]);
     if (p && p->form == DFK_FULL) p = NULL;
   }
-  if (!p || !dfi_group_loop(n, q->kernel).fn) return false;
+  if (!p || (!dfi_group_on_gpu(f->m, n) && !dfi_group_loop(n, q->kernel).fn)) return false;
   const class *c = &f->class[p->class];
   if (!is_folded(c, &n->out[0].shape, p->form)) return false;
   for (int32_t i = 0; i < n->nin; i++) {
@@ -157,7 +162,9 @@ static bool may_differ(const finder *f, const df_node *n, const class *c) {
 /* One element a row, given to all of the row, or in the other form. */
 static bool passes(finder *f, const df_node *n, const dfi_pnode *q) {
   const bool spreads = dfk_chain_spreads(q->kernel);
-  if ((!spreads && !dfi_has_trait(n, DFO_RESHAPES)) || n->nin > 2 || !dfk_chain_plain(n->out[0].dtype)) return false;
+  const uint8_t dtype = n->out[0].dtype;
+  if ((!spreads && !dfi_has_trait(n, DFO_RESHAPES)) || n->nin > 2) return false;
+  if (dfi_group_on_gpu(f->m, n) ? !dfi_places(dtype) && dtype != DF_BOOL : !dfk_chain_plain(dtype)) return false;
   const place *p = member_of(f, n, n->in[0]);
   if (!p || p->form == DFK_FULL || (n->nin == 2 && !is_there(f, n, q, 1))) return false;
   const class *c = &f->class[p->class];

@@ -233,6 +233,47 @@ describe('the libraries of gpu:0', function()
     end)
   end)
 
+  sentence('make one kernel of a layer norm that is written out, and one of a softmax, with the bits of each op alone', function()
+    local code = [[
+      local launches = {}
+      for _, case in ipairs{ { 'float32', 9 }, { 'float32', 65 }, { 'float16', 130 }, { 'int32', 70 } } do
+        local dtype, n = case[1], case[2]
+        df.reset()
+        local x = df.placeholder(dtype, { 5, n })
+        local function keep(fold, v) return fold(v, -1, { keep_dims = true }) end
+        local out = df.device('gpu:0', function()
+          local top = keep(df.reduce_max, x)
+          if dtype == 'int32' then return { (x - top) * keep(df.reduce_sum, x), df.reduce_min(x * top, 1), df.reduce_prod(x, 1) } end
+          local apart = x - keep(df.reduce_mean, x)
+          local norm = apart * df.rsqrt(keep(df.reduce_mean, apart * apart) + df.cast(1e-3, dtype)) * df.cast(0.7, dtype)
+          local e = df.exp(x - top)
+          return { norm, e / keep(df.reduce_sum, e), df.reduce_sum(norm * norm, 1), gradients(norm, x) }
+        end)
+        local s, list = df.Session{}, {}
+        for i = 1, 5 * n do list[i] = math.sin(i) * 3 end
+        local feeds = { [x] = df.run(df.cast(df.reshape(df.float32(list), { 5, n }), dtype)) }
+        s:run(out, feeds)
+        local was = s:devices()[2].launches
+        for _, v in ipairs(s:run(out, feeds)) do
+          local bits = {}
+          for i, each in ipairs(v:reshape{ -1 }:totable()) do bits[i] = ('%a'):format(each) end
+          print(table.concat(bits, ' '))
+        end
+        launches[#launches + 1] = s:devices()[2].launches - was
+        s:close()
+      end
+      print(table.concat(launches, ' '))
+    ]]
+    with_folder(function(folder)
+      local function parts(out) return out:match '^(.*)\n(%d+ %d+ %d+ %d+)$' end
+      local apart, many = parts(gpu(code, 'DFLOW_STRESS=apart'))
+      local together, few = parts(gpu(code, 'DFLOW_STRESS=groups DFLOW_GPU_CACHE=' .. folder))
+      assert.is_true(#apart > 10000)
+      assert.equal(apart, together)
+      assert.same({ many, few }, { '30 31 33 7', '2 4 6 2' })
+    end)
+  end)
+
   sentence('are compiled for what runs often, by a thread of its own: runs go on meanwhile, and give the same bits', function()
     local code = [[
       local x = df.placeholder('float32', { 5 })

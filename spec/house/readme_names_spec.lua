@@ -23,7 +23,7 @@ describe('a README', function()
     end)
   end
 
-  for _, room in ipairs{ 'runtime', 'runtime/ops', 'runtime/device', 'runtime/engine', 'kernels', 'stdlib', 'spec' } do
+  for _, room in ipairs{ 'runtime', 'runtime/ops', 'runtime/device', 'runtime/engine', 'kernels', 'kernels/cuda', 'stdlib', 'spec' } do
     local text = contents(room .. '/README.md')
 
     it('of ' .. room .. ' fits on two pages', function()
