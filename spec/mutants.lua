@@ -230,6 +230,7 @@ end
 -- are read by LuaJIT. What `alone` says are asked where nobody is known to read the line: a program that was begun with -E tells
 -- nobody where it has been, nor does code that was inlined without a branch of its own.
 M.readers = {
+  { '^stdlib/dflow/backend/ffi_watch', 'spec/inspect', luajit = true },
   { '^stdlib/dflow/backend/ffi', 'spec/front spec/engine/session_spec.lua spec/resource spec/exchange/npy_spec.lua spec/inspect spec/device', luajit = true },
   { '^stdlib/dflow/check', 'spec/gradient/check_gradients_program_spec.lua spec/program/conditions_spec.lua', alone = true },
   { '^stdlib/dflow/command', 'spec/program', alone = true },

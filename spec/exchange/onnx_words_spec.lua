@@ -55,6 +55,13 @@ describe('a model in ONNX', function()
     assert.matches('dflow has not the type 99', refused{ inputs = { x = { 'float', { 3 } } }, outputs = { 'y' }, { 'BitCast', { 'x' }, { 'y' }, { to = 99 } } }, 1, true)
   end)
 
+  it('refuses the places of the maxima, which nothing here gives: MaxPool', function()
+    local g = { inputs = { x = { 'float', { 1, 1, 4 } } }, outputs = { 'y' }, { 'MaxPool', { 'x' }, { 'y', 'places' }, { kernel_shape = { 2 } } } }
+    assert.matches('it gives the places of the maxima', refused(g), 1, true)
+    g[1][3] = { 'y' }
+    assert.same({ { { 3, 3, 2 } } }, list(model.run(g, { x = df.tensor({ { { 1, 3, 2, 0 } } }, 'float32') })))
+  end)
+
   it('takes a step of training by the rates that the standard has where it says none: Adagrad, Momentum, Adam', function()
     --- What becomes of x = {1, 2} and its states at step t, for the gradient {0.5, 0}, whose states are zeros.
     local function step(op, t, states, attributes)
