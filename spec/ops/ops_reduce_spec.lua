@@ -537,3 +537,36 @@ describe('the variance and the standard deviation', function()
     same({ nans:at(0) ~= nans:at(0), nans:at(1) ~= nans:at(1) }, { true, true })
   end)
 end)
+
+describe('a reduction', function()
+  local registry = require 'dflow.front.registry'
+  it('whose axes are told late has as many axes as are left', function()
+    df.reset()
+    local x = df.placeholder('float32', { 2, 3, 4 })
+    local function shape(axes, keep, of) return registry.op('Sum', { of or x, df.placeholder('int32', axes) }, { keep_dims = keep }).shape end
+    assert.same({ -1, -1 }, shape{})
+    assert.same({ -1, -1 }, shape{ 1 })
+    assert.same({ -1 }, shape{ 2 })
+    assert.same({}, shape{ 3 })
+    assert.same({ -1, -1, -1 }, shape{ 0 })
+    assert.same({ -1, -1, -1 }, shape({}, true))
+    assert.same({ -1, -1, -1 }, shape({ -1 }, true))
+    assert.is_nil(shape{ -1 })
+    assert.is_nil(shape(nil))
+    assert.matches('4 reduction axes for float32%[2,3,4%]', select(2, pcall(shape, { 4 })).message)
+    assert.matches('1 reduction axes for float32%[%]', select(2, pcall(shape, {}, false, df.placeholder('float32', {}))).message)
+    assert.matches('must be a scalar or a vector', select(2, pcall(shape, { 1, 1 })).message)
+  end)
+
+  it('is the same with as many threads as share work, and a few more', function()
+    df.reset()
+    local x = df.range(0, 300000)
+    local y = df.reduce_sum(df.cast(x % 1000, 'float32') * 0.5)
+    local want = df.run(y)
+    for _, threads in ipairs{ 1, 63, 64, 65, 66, 67 } do
+      local s = df.Session{ threads = threads }
+      for _ = 1, 3 do assert.equal(want, s:run(y)) end
+      s:close()
+    end
+  end)
+end)

@@ -31,16 +31,15 @@ describe('a variable', function()
     near(df.run(v), 1)
   end)
   it('is initialised once, however many runs need it at once', function()
-    for _ = 1, 4 do
-      df.reset()
-      local _, first = df.while_loop(function(i) return i:lt(400) end, function(i, x) return i + 1, x + df.random_uniform({}) end,
-                                     { df.int32(0), df.float32(0) })
-      local v, runs, seen = df.Variable(first), {}, {}
-      for i = 1, 8 do runs[i] = df.start(v + 0) end
-      for i = 1, 8 do seen[i] = runs[i]:wait() end
-      for i = 2, 8 do assert.equal(seen[1], seen[i]) end
-      assert.equal(seen[1], df.run(v))
-    end
+    df.reset()
+    local q = df.FIFOQueue(-1, 'float32', { shapes = {} })
+    local v, runs = df.Variable(q:dequeue(), { name = 'from_queue' }), {}
+    for i = 1, 8 do runs[i] = df.start(v + 0) end
+    local idle = df.FIFOQueue(1, 'int32')
+    pcall(df.run, idle:dequeue(), nil, { timeout = 0.1 })                     -- all of them are at it
+    df.run(q:enqueue_many{ 1, 2, 3, 4, 5, 6, 7, 8 })
+    for i = 1, 8 do assert.equal(1, runs[i]:wait()) end
+    assert.equal(7, df.run(q:size()))
   end)
 
   it('has a value of its own in each session', function()
