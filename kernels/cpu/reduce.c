@@ -72,7 +72,12 @@ typedef struct fold {
 #define PICK(v, m) static inline v pick_##v(m mask, v yes, v no) { return (v)(((m)yes & mask) | ((m)no & ~mask)); }
 typedef int8_t  vi8 __attribute__((vector_size(VEC_BYTES)));
 typedef uint8_t vu8 __attribute__((vector_size(VEC_BYTES)));
-PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi32, vi32) PICK(vi64, vi64)
+typedef int16_t  vi16 __attribute__((vector_size(VEC_BYTES)));
+typedef uint16_t vu16 __attribute__((vector_size(VEC_BYTES)));
+typedef uint32_t vu32 __attribute__((vector_size(VEC_BYTES)));
+typedef uint64_t vu64 __attribute__((vector_size(VEC_BYTES)));
+PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi16, vi16) PICK(vu16, vi16)
+PICK(vi32, vi32) PICK(vu32, vi32) PICK(vi64, vi64) PICK(vu64, vi64)
 
 #define VFOLD(v, a, b) ((v)max_f32((vf32)(a), (vf32)(b)))
 #define T float
@@ -93,6 +98,26 @@ PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi32, vi32) PICK(vi64, vi64)
 #define T uint8_t
 #define VPICK pick_vu8
 #define NAME(f) max_u8_##f
+#include "fold_body.h"
+#undef VPICK
+#define T int16_t
+#define VPICK pick_vi16
+#define NAME(f) max_i16_##f
+#include "fold_body.h"
+#undef VPICK
+#define T uint16_t
+#define VPICK pick_vu16
+#define NAME(f) max_u16_##f
+#include "fold_body.h"
+#undef VPICK
+#define T uint32_t
+#define VPICK pick_vu32
+#define NAME(f) max_u32_##f
+#include "fold_body.h"
+#undef VPICK
+#define T uint64_t
+#define VPICK pick_vu64
+#define NAME(f) max_u64_##f
 #include "fold_body.h"
 #undef VPICK
 #define T int32_t
@@ -130,6 +155,26 @@ PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi32, vi32) PICK(vi64, vi64)
 #define NAME(f) min_u8_##f
 #include "fold_body.h"
 #undef VPICK
+#define T int16_t
+#define VPICK pick_vi16
+#define NAME(f) min_i16_##f
+#include "fold_body.h"
+#undef VPICK
+#define T uint16_t
+#define VPICK pick_vu16
+#define NAME(f) min_u16_##f
+#include "fold_body.h"
+#undef VPICK
+#define T uint32_t
+#define VPICK pick_vu32
+#define NAME(f) min_u32_##f
+#include "fold_body.h"
+#undef VPICK
+#define T uint64_t
+#define VPICK pick_vu64
+#define NAME(f) min_u64_##f
+#include "fold_body.h"
+#undef VPICK
 #define T int32_t
 #define VPICK pick_vi32
 #define NAME(f) min_i32_##f
@@ -146,21 +191,26 @@ PICK(vi8, vi8) PICK(vu8, vi8) PICK(vi32, vi32) PICK(vi64, vi64)
 typedef enum kind { SUM, MEAN, PROD, MAX, MIN, LOG_SUM_EXP, NORM } kind;
 
 static const fold *fold_of(kind f, int32_t dtype) {
-  static const fold *const sums[] = { &sum_f32_fold, &sum_f64_fold, &sum_u8_fold,
-                                      &sum_u8_fold,  &sum_u32_fold, &sum_u64_fold, &sum_u16_fold };
-  static const fold *const prods[] = { &prod_f32_fold, &prod_f64_fold, &prod_u8_fold,
-                                       &prod_u8_fold,  &prod_u32_fold, &prod_u64_fold, &prod_u16_fold };
-  static const fold *const maxs[] = { &max_f32_fold, &max_f64_fold, &max_i8_fold,
-                                      &max_u8_fold,  &max_i32_fold, &max_i64_fold };
-  static const fold *const mins[] = { &min_f32_fold, &min_f64_fold, &min_i8_fold,
-                                      &min_u8_fold,  &min_i32_fold, &min_i64_fold };
-  int i = dtype == DF_FLOAT32   ? 0
-          : dtype == DF_FLOAT64 ? 1
-          : dtype == DF_INT8    ? 2
-          : dtype == DF_INT32 || dtype == DF_UINT32 ? 4
-          : dtype == DF_INT64 || dtype == DF_UINT64 ? 5
-          : dtype == DF_INT16 || dtype == DF_UINT16 ? 6
-                                                    : 3;
+  static const fold *const sums[] = { &sum_f32_fold, &sum_f64_fold, &sum_u8_fold,  &sum_u8_fold,  &sum_u16_fold,
+                                      &sum_u16_fold, &sum_u32_fold, &sum_u32_fold, &sum_u64_fold, &sum_u64_fold };
+  static const fold *const prods[] = { &prod_f32_fold, &prod_f64_fold, &prod_u8_fold,  &prod_u8_fold,  &prod_u16_fold,
+                                       &prod_u16_fold, &prod_u32_fold, &prod_u32_fold, &prod_u64_fold, &prod_u64_fold };
+  static const fold *const maxs[] = { &max_f32_fold, &max_f64_fold, &max_i8_fold,  &max_u8_fold,  &max_i16_fold,
+                                      &max_u16_fold, &max_i32_fold, &max_u32_fold, &max_i64_fold, &max_u64_fold };
+  static const fold *const mins[] = { &min_f32_fold, &min_f64_fold, &min_i8_fold,  &min_u8_fold,  &min_i16_fold,
+                                      &min_u16_fold, &min_i32_fold, &min_u32_fold, &min_i64_fold, &min_u64_fold };
+  int i = 3;                                             /* uint8 and bool */
+  switch (dtype) {
+    case DF_FLOAT32: i = 0; break;
+    case DF_FLOAT64: i = 1; break;
+    case DF_INT8:    i = 2; break;
+    case DF_INT16:   i = 4; break;
+    case DF_UINT16:  i = 5; break;
+    case DF_INT32:   i = 6; break;
+    case DF_UINT32:  i = 7; break;
+    case DF_INT64:   i = 8; break;
+    case DF_UINT64:  i = 9; break;
+  }
   return f == PROD ? prods[i] : f == MAX ? maxs[i] : f == MIN ? mins[i] : sums[i];
 }
 
@@ -448,8 +498,8 @@ static int32_t reduce(df_kernel *k, kind what) {
     [SUM] = ref_sum, [PROD] = ref_prod, [MAX] = ref_max, [MIN] = ref_min, [MEAN] = ref_mean, [NORM] = ref_euclidean_norm
   };
   dfk_reduction r;
-  const bool wraps = (what == SUM || what == PROD) && k->in[0]->size && !dfk_is_complex(k->in[0]->dtype);
-  if (dfk_is_rare(k->in[0]->dtype) && !wraps) return reference[what](k);
+  const bool folds = what != MEAN && what != NORM && k->in[0]->size && !dfk_is_complex(k->in[0]->dtype);
+  if (dfk_is_rare(k->in[0]->dtype) && !folds) return reference[what](k);
   int32_t code = dfk_reduction_of(k, &r);
   if (code) return code;
   const df_tensor *x = k->in[0];

@@ -11,6 +11,9 @@ typedef struct scan {
   bool        exclusive, reverse;
 } scan;
 
+/* Products of two uint16_t would be those of two ints, which overflow. */
+#define UNSIGNED(x) _Generic((x), uint16_t: (uint32_t)(x), default: (x))
+
 /* One step adds (multiplies) a row of `inner` elements to the row before. A line of its own accumulates in A. */
 #define SCAN(NAME, T, A, FIRST, OP)                                                                               \
   static void NAME(void *arg, int64_t begin, int64_t end) {                                                       \
@@ -31,7 +34,7 @@ typedef struct scan {
       for (int64_t i = 0; i < n; i++, x += step, y += step) {                                                     \
         T *restrict to = y;                                                                                       \
         const T *before = y - step, *with = s->exclusive ? x - step : x;                                          \
-        if (i) for (int64_t j = 0; j < inner; j++) to[j] = before[j] OP with[j];                                  \
+        if (i) for (int64_t j = 0; j < inner; j++) to[j] = (T)(UNSIGNED(before[j]) OP with[j]);                   \
         else if (s->exclusive) for (int64_t j = 0; j < inner; j++) to[j] = FIRST;                                 \
         else memcpy(to, x, (size_t)inner * sizeof(T));                                                            \
       }                                                                                                           \
@@ -40,19 +43,22 @@ typedef struct scan {
 SCAN(sum_f32, float, double, 0, +)
 SCAN(sum_f64, double, double, 0, +)
 SCAN(sum_i8, uint8_t, uint8_t, 0, +)
+SCAN(sum_i16, uint16_t, uint16_t, 0, +)
 SCAN(sum_i32, uint32_t, uint32_t, 0, +)
 SCAN(sum_i64, uint64_t, uint64_t, 0, +)
 SCAN(prod_f32, float, double, 1, *)
 SCAN(prod_f64, double, double, 1, *)
 SCAN(prod_i8, uint8_t, uint8_t, 1, *)
+SCAN(prod_i16, uint16_t, uint32_t, 1, *)
 SCAN(prod_i32, uint32_t, uint32_t, 1, *)
 SCAN(prod_i64, uint64_t, uint64_t, 1, *)
 
 static df_range_fn scan_of(uint8_t dtype, bool product) {
   switch (dtype) {
     case DF_FLOAT64: return product ? prod_f64 : sum_f64;
-    case DF_INT32:   return product ? prod_i32 : sum_i32;
-    case DF_INT64:   return product ? prod_i64 : sum_i64;
+    case DF_INT16: case DF_UINT16: return product ? prod_i16 : sum_i16;
+    case DF_INT32: case DF_UINT32: return product ? prod_i32 : sum_i32;
+    case DF_INT64: case DF_UINT64: return product ? prod_i64 : sum_i64;
     case DF_INT8: case DF_UINT8: return product ? prod_i8 : sum_i8;
     default:         return product ? prod_f32 : sum_f32;
   }
@@ -60,7 +66,7 @@ static df_range_fn scan_of(uint8_t dtype, bool product) {
 
 static int32_t run(df_kernel *k, bool product) {
   const df_tensor *x = k->in[0];
-  if (dfk_is_rare(x->dtype)) return product ? ref_cumprod(k) : ref_cumsum(k);
+  if (dfk_is_complex(x->dtype)) return product ? ref_cumprod(k) : ref_cumsum(k);
   int32_t axis = dfk_scalar_axis_of(k, k->in[1], x);
   if (axis < 0) return DF_INVALID_ARGUMENT;
   df_tensor *y = dfk_out_like(k, 0, x);
