@@ -365,22 +365,47 @@ void dfk_gemm_gate_block(const gemm_gates *s, int64_t rows, const float *turned,
   }
 }
 
-/* ---- integers: rows of b added to rows of c ----------------------------------------------------------------- */
+/* ---- integers ------------------------------------------------------------------------------------------------- */
 
+/* As KERNEL has it: INT_ROWS rows by two vectors of c in registers; what is left at the ends, rows of b added to c. */
+enum { INT_ROWS = 4 };
 #define INTEGER(NAME, T)                                                                                            \
-  static void NAME##_rows(void *arg, int64_t begin, int64_t end) {                                                  \
-    const job *s = (const job *)arg;                                                                                \
-    for (int64_t i = begin; i < end; i++) {                                                                         \
-      T *restrict c = (T *)s->c + i * s->ldc;                                                                       \
-      const T *a = (const T *)s->a + (s->a_t ? i : i * s->lda);                                                     \
-      int64_t step = s->a_t ? s->lda : 1;                                                                           \
-      memset(c, 0, (size_t)s->n * sizeof(T));                                                                       \
-      for (int64_t p = 0; p < s->k; p++) {                                                                          \
-        T x = a[p * step];                                                                                          \
-        const T *b = (const T *)s->b + p * s->ldb;                                                                  \
-        for (int64_t j = 0; j < s->n; j++) c[j] += x * b[j];                                                        \
+  typedef T NAME##_v __attribute__((vector_size(VEC_BYTES)));                                                       \
+  static void NAME##_tile(const job *s, const T *a, int64_t row, int64_t step, const T *b, T *c) {                  \
+    NAME##_v x[INT_ROWS] = { 0 }, y[INT_ROWS] = { 0 }, p, q;                                                        \
+    for (int64_t n = s->k; n; n--, a += step, b += s->ldb) {                                                        \
+      memcpy(&p, b, sizeof p);                                                                                      \
+      memcpy(&q, (const char *)b + sizeof p, sizeof q);                                                             \
+      _Pragma("GCC unroll 4") for (int i = 0; i < INT_ROWS; i++) {                                                  \
+        x[i] += a[i * row] * p;                                                                                     \
+        y[i] += a[i * row] * q;                                                                                     \
       }                                                                                                             \
     }                                                                                                               \
+    _Pragma("GCC unroll 4") for (int i = 0; i < INT_ROWS; i++) {                                                    \
+      memcpy(c + i * s->ldc, &x[i], sizeof p);                                                                      \
+      memcpy((char *)(c + i * s->ldc) + sizeof p, &y[i], sizeof q);                                                 \
+    }                                                                                                               \
+  }                                                                                                                 \
+  static void NAME##_end(const job *s, int64_t i, int64_t j, int64_t n) {                                           \
+    T *restrict c = (T *)s->c + i * s->ldc + j;                                                                     \
+    const T *a = (const T *)s->a + (s->a_t ? i : i * s->lda);                                                       \
+    const int64_t step = s->a_t ? s->lda : 1;                                                                       \
+    memset(c, 0, (size_t)n * sizeof(T));                                                                            \
+    for (int64_t p = 0; p < s->k; p++) {                                                                            \
+      const T x = a[p * step], *b = (const T *)s->b + p * s->ldb + j;                                               \
+      for (int64_t q = 0; q < n; q++) c[q] += x * b[q];                                                             \
+    }                                                                                                               \
+  }                                                                                                                 \
+  static void NAME##_rows(void *arg, int64_t begin, int64_t end) {                                                  \
+    enum { WIDE = 2 * VEC_BYTES / sizeof(T) };                                                                      \
+    const job *s = (const job *)arg;                                                                                \
+    const int64_t row = s->a_t ? 1 : s->lda, step = s->a_t ? s->lda : 1, whole = s->n / WIDE * WIDE;                \
+    const int64_t last = begin + (end - begin) / INT_ROWS * INT_ROWS;                                               \
+    for (int64_t j = 0; j < whole; j += WIDE)                                                                       \
+      for (int64_t i = begin; i < last; i += INT_ROWS)                                                              \
+        NAME##_tile(s, (const T *)s->a + i * row, row, step, (const T *)s->b + j, (T *)s->c + i * s->ldc + j);      \
+    for (int64_t i = begin; i < last && whole < s->n; i++) NAME##_end(s, i, whole, s->n - whole);                   \
+    for (int64_t i = last; i < end; i++) NAME##_end(s, i, 0, s->n);                                                 \
   }                                                                                                                 \
   int32_t NAME(df_kernel *k, const gemm *g, const T *a, const T *b, T *c) {                                         \
     job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t,          \

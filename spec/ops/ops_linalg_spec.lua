@@ -27,6 +27,21 @@ describe('matmul', function()
     same(df.run(df.matmul(df.transpose(a), df.transpose(b), { transpose_a = true, transpose_b = true })), expected)
   end)
 
+  it('of integers wraps as the reference says at every size, transposed or not', function()
+    for _, dtype in ipairs{ 'int32', 'int64' } do
+      for _, mnk in ipairs{ { 1, 1, 1 }, { 3, 70, 5 }, { 4, 16, 9 }, { 5, 33, 1 }, { 9, 31, 40 }, { 13, 65, 17 }, { 37, 47, 53 } } do
+        local m, n, k = mnk[1], mnk[2], mnk[3]
+        for how = 0, 3 do
+          local at, bt = how % 2 == 1, how > 1
+          local a = support.tensor(at and { k, m } or { m, k }, -2e9, 2e9, dtype, 3)
+          local b = support.tensor(bt and { n, k } or { k, n }, -2e9, 2e9, dtype, 4)
+          support.cpu_equals_ref(function(x, y) return df.matmul(x, y, { transpose_a = at, transpose_b = bt }) end, { a, b },
+            { rtol = 0, atol = 0, what = ('%s %d %d %d %d'):format(dtype, m, n, k, how) })
+        end
+      end
+    end
+  end)
+
   it('gives zeros for an empty inner dimension, and empty results', function()
     same(df.run(df.matmul(f32({}, { 2, 0 }), f32({}, { 0, 3 }))), { { 0, 0, 0 }, { 0, 0, 0 } })
     same(df.run(df.matmul(f32({}, { 0, 2 }), f32({ 1, 2 }, { 2, 1 }))).shape, { 0, 1 })
