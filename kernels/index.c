@@ -86,6 +86,18 @@ df_tensor *dfk_gather_begin(df_kernel *k, dfk_gather *g) {
                                                                         : NULL;
 }
 
+/* The places of indices of one number each, up to the first that is out of range. Returns how many. */
+static int64_t leading_places(const df_tensor *indices, int64_t limit, int64_t stride, int64_t *offset) {
+  const int64_t *i64 = indices->data, n = indices->size;
+  const int32_t *i32 = indices->data;
+  int64_t i = 0;
+  if (indices->dtype == DF_INT64)
+    for (; i < n && (uint64_t)i64[i] < (uint64_t)limit; i++) offset[i] = i64[i] * stride;
+  else if (indices->dtype == DF_INT32)
+    for (; i < n && (uint64_t)(int64_t)i32[i] < (uint64_t)limit; i++) offset[i] = i32[i] * stride;
+  return i;
+}
+
 bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const int64_t *dims, const char *what,
                    dfk_places *p) {
   char text[160], at[160];
@@ -102,7 +114,7 @@ bool dfk_places_of(df_kernel *k, const df_tensor *indices, int32_t rank, const i
   p->offset = dfk_scratch(k, (int64_t)sizeof(int64_t) * p->picks);
   if (!p->offset) return false;
   dfk_strides(rank, dims, strides);
-  for (int64_t i = 0; i < p->picks; i++) {
+  for (int64_t i = depth == 1 ? leading_places(indices, dims[0], strides[0], p->offset) : 0; i < p->picks; i++) {
     p->offset[i] = 0;
     for (int32_t d = 0; d < p->depth; d++) {
       int64_t v = dfk_index(indices, i * depth + d);

@@ -67,6 +67,23 @@ describe('gather_nd and scatter_nd', function()
     for _, dtype in ipairs{ 'float32', 'float64', 'int32' } do
       local rows = df.run(df.cast(df.random_uniform({ 5000 }, -9, 9, { seed = 4 }), dtype))
       support.cpu_equals_ref(function(at, x) return df.scatter_nd(at, x, { 300 }) end, { places, rows }, { rtol = 0, atol = 0, what = dtype })
+      support.cpu_equals_ref(function(at, x) return df.scatter_nd(df.cast(at, 'int64'), x, { 300 }) end, { places, rows }, { rtol = 0, atol = 0, what = dtype })
+    end
+  end)
+
+  it('name the first of many indices that is out of range', function()
+    for _, dtype in ipairs{ 'int32', 'int64' } do
+      local list = {}
+      for i = 1, 100 do list[i] = { i % 7 } end
+      list[61][1], list[90][1] = -1, 7
+      local at = df.placeholder(dtype, { 100, 1 })
+      fails('invalid_argument', 'indices[60,0] = -1 is not in [0, 7)', function()
+        return df.run(df.scatter_nd(at, df.ones{ 100 }, { 7 }), { [at] = df.tensor(list, dtype) })
+      end)
+      list[61][1] = 0
+      fails('invalid_argument', 'indices[89,0] = 7 is not in [0, 7)', function()
+        return df.run(df.gather_nd(df.zeros{ 7 }, at), { [at] = df.tensor(list, dtype) })
+      end)
     end
   end)
 
