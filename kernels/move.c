@@ -23,6 +23,9 @@ bool dfk_copy_owned(df_kernel *k, df_tensor *to, int64_t to_at, const df_tensor 
 /* ---- the 2-D copies: to[i * t0 + j * t1] = from[i * f0 + j * f1], i < n0, j < n1, in elements -------------- */
 typedef struct plane { int64_t n0, n1, t0, t1, f0, f1; } plane;
 
+/* Short rows of a number of elements that is known here: loads and stores, where a loop becomes a call for each. */
+#define ROWS_OF(n, T) for (int64_t i = 0; i < p->n0; i++) memcpy(to + i * p->t0, from + i * p->f0, n * sizeof(T));
+
 #define DEFINE_COPIES(T)                                                                                     \
   static void fill_rows_##T(T *to, const T *from, const plane *p) {                                          \
     for (int64_t i = 0; i < p->n0; i++) {                                                                    \
@@ -34,6 +37,13 @@ typedef struct plane { int64_t n0, n1, t0, t1, f0, f1; } plane;
     if (p->n1 * sizeof(T) > 48) {                                                                            \
       for (int64_t i = 0; i < p->n0; i++) memcpy(to + i * p->t0, from + i * p->f0, (size_t)p->n1 * sizeof(T)); \
       return;                                                                                                \
+    }                                                                                                        \
+    switch (p->n1) {                                                                                         \
+      case 2: ROWS_OF(2, T) return;                                                                          \
+      case 3: ROWS_OF(3, T) return;                                                                          \
+      case 4: ROWS_OF(4, T) return;                                                                          \
+      case 6: ROWS_OF(6, T) return;                                                                          \
+      case 8: ROWS_OF(8, T) return;                                                                          \
     }                                                                                                        \
     for (int64_t i = 0; i < p->n0; i++)                                                                      \
       for (int64_t j = 0; j < p->n1; j++) to[i * p->t0 + j] = from[i * p->f0 + j];                           \

@@ -423,6 +423,16 @@ describe('the CPU kernels agree with the reference', function()
       end
     end)
   end
+  it('of short rows, each as it is', function()
+    for _, dtype in ipairs { 'float32', 'float64', 'int8', 'float16', 'complex128' } do
+      for width = 1, 9 do
+        support.cpu_equals_ref(function(x)
+          x = df.cast(x, dtype)
+          return { df.reverse(x, { 1 }), df.transpose(x, { 1, 0, 2 }), df.concat({ x, x }, 2) }
+        end, { sequence({ 3, 5, width }, 'float32') }, { rtol = 0, atol = 0, what = ('%s, %d'):format(dtype, width) })
+      end
+    end
+  end)
   it('on arrays large enough to be split over threads', function()
     for _, perm in ipairs { { 1, 0, 2 }, { 2, 1, 0 }, { 0, 2, 1 } } do
       local found = support.cpu_equals_ref(function(x)
