@@ -6,6 +6,9 @@
 #include "../index.h"
 #include "../array.h"
 #include "../move.h"
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 typedef struct rows {
   char          *to;
@@ -109,16 +112,43 @@ int32_t cpu_one_hot(df_kernel *k) {
 
 /* ---- where ------------------------------------------------------------------------------------------------------- */
 
-/* The places of those of n bytes that are set, at most `left` of them, without a branch that would be guessed wrong:
-   1.5 ns an element instead of 8. Returns how many there were. */
-enum { LINE = 1024 };
-static int64_t set_places(const uint8_t *x, int64_t n, int64_t left, int32_t *to) {
-  int64_t found = 0;
-  for (int64_t i = 0; i < n && found < left; i++) {
+/* The places of those of n bytes that are set, without a branch that would be guessed wrong; sixteen at a time where
+   the machine can press lanes together. Returns how many there were. */
+enum { LINE = 1024, AT_ONCE = 16 };
+static int64_t set_places(const uint8_t *x, int64_t n, int32_t *to) {
+  int64_t found = 0, i = 0;
+#if defined(__AVX512F__)
+  __m512i place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (; i + AT_ONCE <= n; i += AT_ONCE) {
+    const __m128i none = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(x + i)), _mm_setzero_si128());
+    const uint32_t set = 0xffff & ~(uint32_t)_mm_movemask_epi8(none);
+    _mm512_storeu_si512(to + found, _mm512_maskz_compress_epi32((__mmask16)set, place));
+    found += __builtin_popcount(set);
+    place = _mm512_add_epi32(place, _mm512_set1_epi32(AT_ONCE));
+  }
+#endif
+  for (; i < n; i++) {
     to[found] = (int32_t)i;
     found += x[i] != 0;
   }
   return found;
+}
+
+/* How many of n <= LINE bytes are set. */
+static int64_t set_of(const uint8_t *x, int64_t n) {
+  uint16_t set = 0;
+  for (int64_t i = 0; i < n; i++) set = (uint16_t)(set + (x[i] != 0));
+  return set;
+}
+
+/* A row of the result for each place: the numbers of the outer dims, and j + place. */
+static void write_places(int64_t *row, int32_t last, const int64_t *at, int64_t j, const int32_t *place, int64_t n) {
+  if (!last) for (int64_t i = 0; i < n; i++) row[i] = j + place[i];
+  else
+    for (int64_t i = 0; i < n; i++, row += last + 1) {
+      for (int32_t d = 0; d < last; d++) row[d] = at[d];
+      row[last] = j + place[i];
+    }
 }
 
 int32_t cpu_where(df_kernel *k) {
@@ -127,18 +157,16 @@ int32_t cpu_where(df_kernel *k) {
   const uint8_t *from = x->data;
   const int32_t last = x->rank - 1;
   int64_t dims[2] = { 0, x->rank }, at[DF_MAX_RANK] = { 0 };
-  for (int64_t i = 0; i < x->size; i++) dims[0] += from[i] != 0;
+  for (int64_t i = 0; i < x->size; i += LINE) dims[0] += set_of(from + i, x->size - i < LINE ? x->size - i : LINE);
   df_tensor *out = dfk_out(k, 0, DF_INT64, 2, dims);
   if (!out) return k->error->code;
   int64_t *row = out->data, left = dims[0];
   for (; left; dfk_next(last, x->dims, at))                    /* a line of the last axis after the other */
     for (int64_t j = 0; j < x->dims[last] && left; j += LINE) {
-      int32_t place[LINE];
-      const int64_t n = x->dims[last] - j < LINE ? x->dims[last] - j : LINE, found = set_places(from, n, left, place);
-      for (int64_t i = 0; i < found; i++, row += x->rank) {
-        for (int32_t d = 0; d < last; d++) row[d] = at[d];
-        row[last] = j + place[i];
-      }
+      int32_t place[LINE + AT_ONCE];
+      const int64_t n = x->dims[last] - j < LINE ? x->dims[last] - j : LINE, found = set_places(from, n, place);
+      write_places(row, last, at, j, place, found);
+      row += found * x->rank;
       from += n;
       left -= found;
     }
