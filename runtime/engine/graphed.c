@@ -201,8 +201,10 @@ static int64_t launch_once(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m
   const int64_t n = m->there && ok ? tally[DFI_TALLY_COUNT] : most;
   if (n == most) memcpy(number, ahead, sizeof *number * l->scope->nslots);
   else {
-    dfi_graphed_undo(m, 0);
+    dfi_graphed_undo_from(m, (int32_t)n);
+    m->again_ahead = true;
     look_ahead(x, l, m, r, number, (int32_t)n, NULL);
+    m->again_ahead = false;
   }
   if (!ok || !dfi_graphed_settle(x, l, m, r, before, n)) {
     if (!x->failed) device_failed(x, l, r);

@@ -113,6 +113,7 @@ typedef struct dfi_graphed_made {
   df_tensor  *sides;
   struct dfi_graphed_entry *journal; int32_t njournal, journal_room;   /* what arrays were given ahead of time */
   int32_t     ahead_at;          /* the iteration, of those ahead, that is looked at */
+  bool        again_ahead;       /* for its numbers alone: arrays have been given what is theirs */
   int32_t     at;
   df_value   *kept;
 } dfi_graphed_made;
@@ -225,6 +226,8 @@ bool dfi_graphed_access_ahead(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
                               df_value *v, int32_t which, uint64_t *words);
 /* Takes back what was done ahead, all but the first `to` entries of the journal. */
 void dfi_graphed_undo(dfi_graphed_made *m, int32_t to);
+/* The same from iteration `at` on. What was done before stays where it is: the graph has written there. */
+void dfi_graphed_undo_from(dfi_graphed_made *m, int32_t at);
 /* The n iterations have been launched, after `before` others: what was done ahead has come to pass, but for what the
  * GPU did not do. False: the run has failed, or the device has. */
 bool dfi_graphed_settle(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int64_t before,

@@ -54,6 +54,10 @@ void dfi_graphed_undo(dfi_graphed_made *m, int32_t to) {
   while (m->njournal > to) take_back(&m->journal[--m->njournal]);
 }
 
+void dfi_graphed_undo_from(dfi_graphed_made *m, int32_t at) {
+  while (m->njournal && m->journal[m->njournal - 1].at >= at) dfi_graphed_undo(m, m->njournal - 1);
+}
+
 /* The next iteration is the tokens'. */
 static bool stop(dfi_graphed_loop *l, const char *why) {
   atomic_store(&l->hindered, why);
@@ -141,6 +145,13 @@ static bool read_number(const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t 
   return true;
 }
 
+/* The same once more, of an iteration that has read it. */
+static bool read_again(dfi_tensor_array *a, int64_t i, df_value *out) {
+  df_error none = { 0 };
+  if (dfi_tensor_array_state(a, i) == DFI_SLOT_CLEARED) dfi_tensor_array_unclear(a, i, NULL);
+  return !dfi_tensor_array_read(a, i, out, &none);
+}
+
 /* Is there no iteration in which both guards hold? */
 static bool exclude(const dfi_graphed_loop *l, int32_t a, int32_t b) {
   for (; a > 0; a = l->guard[a].parent)
@@ -221,7 +232,7 @@ static bool write_element(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_ma
   const dfi_graphed_site *s = &m->site[which];
   const int32_t guard = l->guard_of[l->access[which].node];
   if (!s->formed) return true;             /* its shape is known once it has been captured */
-  if (i < 0 || i >= INT32_MAX) return false;
+  if (i < 0 || i >= (a->dynamic ? INT32_MAX : dfi_tensor_array_size(a))) return false;
   if (a->saved) note(m, a, COUNTED, which, guard, i);
   const uint8_t state = i < dfi_tensor_array_size(a) ? dfi_tensor_array_state(a, i) : DFI_SLOT_EMPTY;
   if (state == DFI_SLOT_EMPTY) return write_new(d, l, m, which, a, i, word);
@@ -248,6 +259,7 @@ bool dfi_graphed_access_ahead(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
   const dfi_graphed_site *s = &m->site[which];
   dfi_tensor_array *a = dfi_graphed_array(r, at);
   const int64_t i = index_of(dfi_graphed_number_at(m, r, v, in[1]));
+  if (m->again_ahead) return at->writes || s->how == DFI_GRAPHED_ELEMENT || read_again(a, i, &v[p->out]);
   if (s->how == DFI_GRAPHED_ELEMENT)
     return at->writes ? write_element(x, l, m, which, a, i, words + s->word)
                       : read_element(x, l, m, which, a, i, words + s->word);

@@ -95,6 +95,26 @@ describe('an array in a loop on gpu:0', function()
     end
   end)
 
+  sentence('keeps what was written where the GPU ends the loop before the array is full', function()
+    assert.equal('', program(prelude .. [[
+      local limit = on(function() return df.placeholder('float32', {}) end)
+      for _, trips in ipairs{ 60, 69, 70, 100, 130 } do
+        for _, room in ipairs{ 1, 3, 30, false } do
+          local k = df.TensorArray('float32', 200, { clear_after_read = true }):unstack(df.cast(df.range(200), 'float32'))
+          local places = df.range(trips)
+          local y = on(function()
+            local o = df.TensorArray('float32', room and trips + room or 0, { dynamic_size = not room })
+            local _, c, number, o = df.while_loop(function(i, c) return c:reduce_sum():lt(limit) end,
+              function(i, c, number, o, k) return i + 1, c + one, number + k:read(i), o:write(i, c * 0.5 + number), k end,
+              { df.int32(0), one * 0, df.constant(0.0), o, k })
+            return { c, number, o:gather(places) }
+          end)
+          says(both(trips .. ' of ' .. tostring(room), y, { [limit] = df.run(df.constant(trips + 0.0)) }, 2), AS_GRAPH)
+        end
+      end
+    ]]))
+  end)
+
   sentence('is differentiated as tokens do it, where locations are read again, or never', function()
     assert.equal('', program(prelude .. programs .. [[
       for _, name in ipairs{ 'written', 'grown', 'written backwards', 'chained', 'two arrays', 'by a cond of the host' } do
