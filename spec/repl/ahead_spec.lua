@@ -6,7 +6,7 @@ function forever() while true do end end
 e = while_loop(function(i) return i:ge(0) end, function(i) return (i + 1) % 9 end, { df.int32(0) })
 ]]
 
-local STANDS = { 'paused before', 'not paused yet' }         -- where the machine is busy
+local STANDS = { 'paused before', 'not paused yet', 'paused: no token is ready' }   -- where the machine is busy; where messages are under way
 
 describe('what is typed ahead', function()
   if not typist.available() then return pending('there is no terminal to type at') end
