@@ -2,6 +2,7 @@
  * what each op is, elementwise.c how it goes over a tensor. */
 #include "elementwise.h"
 #include "elements.h"
+#include "../half.h"
 
 #define LOOP1(name, s, T, R) \
   static void name##_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
@@ -86,7 +87,26 @@ VECTORS(tanh, tanh_)
 VECTORS(asinh, asinh_)
 VECTORS(acosh, acosh_)
 VECTORS(atanh, atanh_)
-VECTORS(erf, erf_)
+VLOOP1(erf_, f32, float)
+VLOOP1(erf_, f64, double)
+#if DFLOW_FUSED_F32
+#define HALF_LOOP(name, s, dtype) \
+  static void name##_##s##_loop(void *out, const void *const *in, uint32_t fixed, int64_t n, double param) { \
+    enum { BLOCK = 512 };                              /* a whole number of vectors */ \
+    float some[BLOCK] __attribute__((aligned(64))) = { 0 }; \
+    for (int64_t done = 0, m; done < n; done += m) { \
+      m = n - done < BLOCK ? n - done : BLOCK; \
+      dfk_half_to_floats(dtype, some, (const uint16_t *)in[0] + done, m); \
+      for (int64_t i = 0; i < m; i += LANES_f32) store_f32(some + i, name##_for_half(load_f32(some + i))); \
+      dfk_half_from_floats(dtype, (uint16_t *)out + done, some, m); \
+    } \
+  }
+HALF_LOOP(erf, f16, DF_FLOAT16)
+HALF_LOOP(erf, bf16, DF_BFLOAT16)
+KERNEL(erf, EW_HEAVY, FLOAT_LOOPS(erf_), [DF_FLOAT16] = erf_f16_loop, [DF_BFLOAT16] = erf_bf16_loop)
+#else
+KERNEL(erf, EW_HEAVY, FLOAT_LOOPS(erf_))
+#endif
 VECTORS(erfc, erfc_)
 VECTORS(erfinv, erfinv_)
 VECTORS(lgamma, lgamma_)

@@ -13,6 +13,25 @@ local function agrees(name, low, high, ...)
   end
 end
 
+describe('erf', function()
+  it('of every half is the half nearest to it', function()
+    local bits = df.cast(df.range(65536), 'uint16')
+    for _, dtype in ipairs{ 'float16', 'bfloat16' } do
+      support.cpu_equals_ref(function(x)
+        local y = df.erf(df.bitcast(x, { type = dtype }))
+        return { y, df.cast(1 / y, 'float32') }                          -- -0, too
+      end, { df.run(bits) }, { rtol = 0, atol = 0, what = dtype })
+    end
+  end)
+  it('of halves does not depend on the shape', function()
+    for _, dtype in ipairs{ 'float16', 'bfloat16' } do
+      local x = support.tensor({ 531 }, -3, 3, dtype, 2)
+      local all = df.run(df.erf(x))
+      for _, i in ipairs{ 0, 17, 511, 512, 530 } do assert.are.equal(all:at(i), df.run(df.erf(df.constant(x:at(i), dtype)))) end
+    end
+  end)
+end)
+
 describe('erfinv', function()
   it('undoes erf', function()
     local x = df.float64{ -0.999999, -0.5, -1e-12, 0, 1e-5, 0.3, 0.9, 0.99999 }
