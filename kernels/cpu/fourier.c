@@ -3,7 +3,8 @@
  * Everything is in double, as in the reference. Lines of numbers that lie beside each other are transformed together,
  * one in each lane of a vector, by Stockham's passes of radix 4, 2 and odd primes, between two buffers. A line that is
  * alone, or too long for the cache, is taken as a matrix: its columns are transformed, turned, and then its rows.
- * A length with a large prime factor becomes a convolution of another length (Bluestein).
+ * A length with a large prime factor becomes a convolution of another length (Bluestein). An even number of real ones
+ * is taken as half as many complex numbers.
  */
 #include "../decompose.h"
 #include "vec.h"
@@ -477,8 +478,8 @@ int32_t cpu_ifft(df_kernel *k)   { return one_axis(k, 1); }
 int32_t cpu_fft2d(df_kernel *k)  { return two_axes(k, -1); }
 int32_t cpu_ifft2d(df_kernel *k) { return two_axes(k, 1); }
 
-/* A line of n complex numbers, of a row of real ones, or of the first half of a transform whose other half is its
-   conjugate (whole) or nothing. */
+/* A line of n complex numbers, n odd, of a row of real ones, or of the first half of a transform whose other half is
+   its conjugate (whole) or nothing. */
 static void fill(const df_tensor *in, int64_t at, int64_t given, int64_t n, bool real, bool whole, double *x) {
   const int64_t half = n / 2 + 1, most = real ? n : half;
   memset(x, 0, (size_t)n * 16);
@@ -487,7 +488,7 @@ static void fill(const df_tensor *in, int64_t at, int64_t given, int64_t n, bool
     x[2 * i] = in->dtype == DF_FLOAT64 ? ((const double *)in->data)[at + i] : (double)((const float *)in->data)[at + i];
   for (int64_t i = 0; whole && i < given && i < most; i++) {
     if (i && i < n - i) { x[2 * (n - i)] = x[2 * i]; x[2 * (n - i) + 1] = -x[2 * i + 1]; }
-    if (i == 0 || 2 * i == n) x[2 * i + 1] = 0;
+    if (i == 0) x[2 * i + 1] = 0;
   }
 }
 
@@ -513,6 +514,100 @@ static void give(const double *x, int64_t known, int64_t n, double by, bool twic
   }
 }
 
+/* ---- an even number of real numbers ------------------------------------------------------------------------------
+ * as half as many complex ones, x[2j] + i x[2j + 1]. With h = n / 2, Z their transform, and w = exp(sign 2 pi i / n),
+ * the first half of the transform of x is X[k] = (Z[k] + Z'[h - k]) / 2 - i w^k (Z[k] - Z'[h - k]) / 2, where ' is the
+ * conjugate and Z[h] is Z[0]; and back, Z[k] = X[k] + X'[h - k] + i w^k (X[k] - X'[h - k]). */
+
+/* w^k of k < count, most of them as products of two. */
+static void powers(double *to, int64_t count, int64_t n, int sign) {
+  enum { FEW = 256 };
+  units(to, count < FEW ? count : FEW, n, sign);
+  for (int64_t j = FEW; j < count; j += FEW) {
+    const pair u = unit_at(splat_f64((double)j), n, sign);
+    const double re = u.re[0], im = u.im[0];
+    const int64_t some = count - j < FEW ? count - j : FEW;
+    double *w = to + 2 * j;
+    for (int64_t i = 0; i < some; i++) {
+      w[2 * i] = to[2 * i] * re - to[2 * i + 1] * im;
+      w[2 * i + 1] = to[2 * i] * im + to[2 * i + 1] * re;
+    }
+  }
+}
+
+/* turn: w^k of k < h. x has h + 1 numbers. */
+static void unfold(const double *restrict z, int64_t h, const double *restrict turn, double *restrict x) {
+  x[0] = z[0] + z[1];
+  x[2 * h] = z[0] - z[1];
+  x[1] = x[2 * h + 1] = 0;
+  for (int64_t k = 1; k < h; k++) {
+    const double *a = z + 2 * k, *b = z + 2 * (h - k), *w = turn + 2 * k;
+    const double re = (a[0] - b[0]) / 2, im = (a[1] + b[1]) / 2;
+    x[2 * k] = (a[0] + b[0]) / 2 + (im * w[0] + re * w[1]);
+    x[2 * k + 1] = (a[1] - b[1]) / 2 + (im * w[1] - re * w[0]);
+  }
+}
+static void fold(const double *restrict x, int64_t h, const double *restrict turn, double *restrict z) {
+  for (int64_t k = 0; k < h; k++) {
+    const double *a = x + 2 * k, *b = x + 2 * (h - k), *w = turn + 2 * k;
+    const double re = a[0] - b[0], im = a[1] + b[1];
+    z[2 * k] = a[0] + b[0] - (im * w[0] + re * w[1]);
+    z[2 * k + 1] = a[1] - b[1] + (re * w[0] - im * w[1]);
+  }
+}
+
+/* The first `given` of n real numbers. */
+static void fill_reals(const df_tensor *in, int64_t at, int64_t given, int64_t n, double *x) {
+  const int64_t there = given < n ? given : n;
+  if (in->dtype == DF_FLOAT64) memcpy(x, (const double *)in->data + at, (size_t)there * 8);
+  else for (int64_t i = 0; i < there; i++) x[i] = ((const float *)in->data)[at + i];
+  memset(x + there, 0, (size_t)(n - there) * 8);
+}
+/* The first `given` of h + 1 complex ones, the ends of which are real; those between are multiplied by `by`. */
+static void fill_half(const df_tensor *in, int64_t at, int64_t given, int64_t h, double by, double *x) {
+  const int64_t there = given < h + 1 ? given : h + 1;
+  widen(in, at, there, x);
+  memset(x + 2 * there, 0, (size_t)(h + 1 - there) * 16);
+  x[1] = x[2 * h + 1] = 0;
+  for (int64_t i = 2; by != 1 && i < 2 * h; i++) x[i] *= by;
+}
+static void give_reals(const double *x, int64_t n, double by, df_tensor *out, int64_t at, int64_t made) {
+  for (int64_t i = 0; i < made; i++) {
+    const double v = i < n ? x[i] / by : 0;
+    if (out->dtype == DF_FLOAT64) ((double *)out->data)[at + i] = v;
+    else ((float *)out->data)[at + i] = (float)v;
+  }
+}
+
+static int32_t with_pairs(df_kernel *k, const dfk_real_lines *f, bool from_real, bool adjoint) {
+  const df_tensor *in = k->in[0];
+  const int64_t n = f->n, h = n / 2, most = batch_of(f->rows, h);
+  const int sign = from_real ? -1 : 1;
+  const double by = adjoint == from_real ? (double)n : 1;
+  plan p;
+  double *x = dfk_scratch(k, most * h * 32 + (2 * h + 1) * 16);
+  if (!x || !plan_begin(k, &p, h, sign, f->rows)) { dfk_free(x); return DF_RESOURCE_EXHAUSTED; }
+  double *y = x + 2 * most * h, *half = y + 2 * most * h, *turn = half + 2 * (h + 1);
+  powers(turn, h, n, sign);
+  for (int64_t r = 0; r < f->rows; r += most) {
+    const int64_t some = f->rows - r < most ? f->rows - r : most;
+    for (int64_t i = 0, at = r * f->given; i < some; i++, at += f->given) {
+      if (from_real) { fill_reals(in, at, f->given, n, x + i * n); continue; }
+      fill_half(in, at, f->given, h, adjoint ? 0.5 : 1, half);
+      fold(half, h, turn, x + i * n);
+    }
+    transform(k, &p, x, y, some);
+    for (int64_t i = 0, at = r * f->made; i < some; i++, at += f->made) {
+      if (!from_real) { give_reals(y + i * n, n, by, f->out, at, f->made); continue; }
+      unfold(y + i * n, h, turn, half);
+      give(half, h + 1, n, by, adjoint, f->out, at, f->made);
+    }
+  }
+  dfk_free(p.memory);
+  dfk_free(x);
+  return DF_OK;
+}
+
 /* Between real numbers and the first half of their transform, and the adjoints of both. */
 static int32_t with_real(df_kernel *k, bool from_real, bool adjoint) {
   const df_tensor *in = k->in[0];
@@ -520,6 +615,7 @@ static int32_t with_real(df_kernel *k, bool from_real, bool adjoint) {
   if (!dfk_real_fourier_begin(k, from_real, adjoint, &f)) return k->error->code;
   for (int64_t r = 0; !f.n && r < f.rows; r++) give(NULL, 0, 0, 1, false, f.out, r * f.made, f.made);
   if (!f.rows || !f.n) return DF_OK;
+  if (f.n % 2 == 0) return with_pairs(k, &f, from_real, adjoint);
   const int64_t n = f.n, half = n / 2 + 1, most = batch_of(f.rows, n);
   const int sign = from_real ? -1 : 1;
   plan p;
