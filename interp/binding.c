@@ -6,6 +6,29 @@
 #include <string.h>
 #include <time.h>
 
+/* ---- the collector's account ----------------------------------------------------------------- */
+enum { CHARGE_MIN = 16 << 20 };
+
+/* All that nobody holds is let go; when the account asks next depends on what is left. */
+static void collect(lua_State *L) {
+  dfb_state *s = dfb_state_of(L);
+  s->charged = 0;
+  lua_gc(L, LUA_GCCOLLECT);
+  int64_t in_use, peak, limit, allocated;
+  df_memory(&in_use, &peak, &limit, &allocated);
+  int64_t heap = (int64_t)lua_gc(L, LUA_GCCOUNT) * 1024;   /* what a collection costs grows with it */
+  s->threshold = in_use > heap ? in_use : heap;
+  if (s->threshold < CHARGE_MIN) s->threshold = CHARGE_MIN;
+}
+
+/* Lua counts its own bytes only. We count those behind its back, and ask for a full collection when as much was made
+ * since the last one as was then alive: so the memory in use stays within twice what is reachable. */
+void dfb_charge(lua_State *L, int64_t bytes) {
+  dfb_state *s = dfb_state_of(L);
+  s->charged += bytes;
+  if (s->charged >= s->threshold) collect(L);
+}
+
 /* ---- errors ---------------------------------------------------------------------------------- */
 static bool push_where(lua_State *L);
 
@@ -26,6 +49,7 @@ int dfb_raise(lua_State *L, const df_error *err) {
   if (!err->source[0] && push_where(L)) lua_setfield(L, -2, "source");
   lua_pushvalue(L, lua_upvalueindex(DFB_UP_ERROR));
   lua_setmetatable(L, -2);
+  if (err->code == DF_RESOURCE_EXHAUSTED) collect(L);      /* the next call has the room of what nobody holds */
   return lua_error(L);
 }
 
@@ -76,24 +100,6 @@ dfb_box *dfb_push_box(lua_State *L, uint32_t magic) {
   lua_pushvalue(L, lua_upvalueindex(DFB_UP_BOX));
   lua_setmetatable(L, -2);
   return b;
-}
-
-/* ---- the collector's account ----------------------------------------------------------------- */
-enum { CHARGE_MIN = 16 << 20 };
-
-/* Lua counts its own bytes only. We count those behind its back, and ask for a full collection when as much was made
- * since the last one as was then alive: so the memory in use stays within twice what is reachable. */
-void dfb_charge(lua_State *L, int64_t bytes) {
-  dfb_state *s = dfb_state_of(L);
-  s->charged += bytes;
-  if (s->charged < s->threshold) return;
-  s->charged = 0;
-  lua_gc(L, LUA_GCCOLLECT);
-  int64_t in_use, peak, limit, allocated;
-  df_memory(&in_use, &peak, &limit, &allocated);
-  int64_t heap = (int64_t)lua_gc(L, LUA_GCCOUNT) * 1024;   /* what a collection costs grows with it */
-  s->threshold = in_use > heap ? in_use : heap;
-  if (s->threshold < CHARGE_MIN) s->threshold = CHARGE_MIN;
 }
 
 /* ---- tensors as Lua values -------------------------------------------------------------------- */

@@ -45,28 +45,6 @@ local new, str, gc = ffi.new, ffi.string, ffi.gc
 local err = new('df_error')
 local floor = math.floor
 
--- ---- errors and boxes ---------------------------------------------------------------------------------------
-local function text_or_nil(p)
-  local s = str(p)
-  if s ~= '' then return s end
-end
-
-local function raise()
-  local source = text_or_nil(err.source) or core.where()
-  error(setmetatable({ code = str(C.df_code_name(err.code)), message = str(err.message), op = text_or_nil(err.op),
-                       frame = text_or_nil(err.frame), source = source }, core.Error), 0)
-end
-
-local function fail(code, message)
-  error(setmetatable({ code = code, message = message, source = core.where() }, core.Error), 0)
-end
-
-local function open(box, kind)
-  local p = type(box) == 'table' and box.p
-  if p then return p end
-  fail('failed_precondition', 'the ' .. kind .. ' is closed')
-end
-
 -- ---- the collector's account: see dfb_charge in interp/binding.c -----------------------------------------------
 local CHARGE_MIN = 16 * 2^20
 local charged, threshold = 0, CHARGE_MIN
@@ -82,6 +60,30 @@ end
 local function charge(bytes)
   charged = charged + bytes
   if charged >= threshold then collect() end
+end
+
+-- ---- errors and boxes ---------------------------------------------------------------------------------------
+local function text_or_nil(p)
+  local s = str(p)
+  if s ~= '' then return s end
+end
+
+local function raise()
+  local source = text_or_nil(err.source) or core.where()
+  local e = setmetatable({ code = str(C.df_code_name(err.code)), message = str(err.message), op = text_or_nil(err.op),
+                           frame = text_or_nil(err.frame), source = source }, core.Error)
+  if e.code == 'resource_exhausted' then collect() end       -- the next call has the room of what nobody holds
+  error(e, 0)
+end
+
+local function fail(code, message)
+  error(setmetatable({ code = code, message = message, source = core.where() }, core.Error), 0)
+end
+
+local function open(box, kind)
+  local p = type(box) == 'table' and box.p
+  if p then return p end
+  fail('failed_precondition', 'the ' .. kind .. ' is closed')
 end
 
 -- ---- tensors and lists -------------------------------------------------------------------------------------------
