@@ -138,12 +138,19 @@ static void stages_drop(dfc_graph *q) {
 
 static int32_t left(dfc_graph *q);
 
+static double seconds_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* Under the lock. Have its launches come to an end? CUDA wants to know that before the graph goes. What takes longer
  * than seconds hangs. */
 static bool is_over(dfc_graph *q) {
-  enum { NAP_NS = 20000, NAPS = 50000 };
+  enum { NAP_NS = 20000, SECONDS = 2 };
+  const double began = seconds_now();
   int32_t n = 0;
-  for (int32_t i = 0; (n = left(q)) > 0 && i < NAPS; i++) {
+  for (int32_t i = 0; (n = left(q)) > 0 && seconds_now() - began < SECONDS; i++) {
     dfc_leave(q->gpu);
     if (i > 100) nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
     dfc_enter(q->gpu);
