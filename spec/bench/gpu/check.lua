@@ -61,8 +61,11 @@ local specs = { 'spec/ops/ops_math_spec.lua', 'spec/ops/ops_reduce_spec.lua', 's
   'spec/graph/cond_spec.lua', 'spec/graph/while_loop_spec.lua', 'spec/graph/control_flow_spec.lua', 'spec/gradient/gradients_spec.lua',
   'spec/device/gpu_loops_spec.lua', 'spec/device/gpu_arrays_spec.lua',
   'spec/resource/variables_spec.lua', 'spec/resource/tensor_array_spec.lua', 'spec/front/contract_spec.lua' }
+-- whole paths, as the program's own: where an error comes from is said of files that are not dflow's
+local lpath = '--lpath="$PWD/?.lua;$PWD/stdlib/?.lua;$PWD/stdlib/?/init.lua"'
 for _, path in ipairs(specs) do
-  local text = output(limited(120, ('DFLOW_DEFAULT_DEVICE=gpu:0 %%s %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s'):format(build, path)))
+  local text = output(limited(120, ('DFLOW_DEFAULT_DEVICE=gpu:0 %%s %s/dflow "$(command -v busted)" -f .busted %s -o plainTerminal %s')
+    :format(build, lpath, path)))
   local passed, failed, errors = text:match('(%d+) success%S* / (%d+) failure%S* / (%d+) error')
   local first = text:match('\nFailure %-> ([^\n]+)') or text:match('\nError %-> ([^\n]+)') or not passed and text:match('ended after [^\n]*$')
   report.specs[#report.specs + 1] = { file = path, passed = tonumber(passed) or 0, failed = (tonumber(failed) or 1) + (tonumber(errors) or 0), first = first }
