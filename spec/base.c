@@ -65,6 +65,8 @@ static void tensors(void) {
   const char *s = df_tensor_string(t, 1, &n);
   says("a string owns its bytes, zeros among them", n == 7 && !memcmp(s, "one\0two", 7));
   says("a fresh string is empty", *df_tensor_string(t, 0, &n) == 0 && n == 0);
+  df_tensor_set_string(t, 0, "7", 1, &err);
+  says("a string is no number, whatever its letters are", df_tensor_get_int(t, 0) == 0 && df_tensor_get(t, 0) == 0);
   df_tensor_release(t);
 
   says("a tensor that no machine could hold is an error",

@@ -29,6 +29,21 @@ describe('native code', function()
     end
   end)
 
+  native_it('has the truth tables of the ops of booleans', function()
+    local a, b = df.placeholder('bool', {}), df.placeholder('bool', {})
+    for name, truths in pairs{ logical_and = 'true false false false', logical_or = 'true true true false', logical_xor = 'false true true false',
+                               not_equal = 'false true true false', equal = 'true false false true' } do
+      local i, p = df.while_loop(function(i) return i:lt(301) end, function(i, p) return i + 1, df[name](p, b) end, { df.int32(0), a })
+      local s, said = df.Session{ engine = 'native' }, {}
+      for _, x in ipairs{ true, false } do
+        for _, y in ipairs{ true, false } do said[#said + 1] = tostring(s:run({ i, p }, { [a] = x, [b] = y })[2]) end
+      end
+      assert.equal(truths, table.concat(said, ' '), name)
+      assert.matches('native: variables int32, bool; ', s:native())
+      s:close()
+    end
+  end)
+
   it('wraps integers, and divides them as TensorFlow does', function()
     local a, b = df.placeholder('int32', {}), df.placeholder('int32', {})
     local function more(i) return i:lt(3) end

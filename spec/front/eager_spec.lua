@@ -104,6 +104,18 @@ describe('arithmetic of Tensors', function()
     near(t, { 101, 102 })
   end)
 
+  it('is not built anew for a call with options that comes again', function()
+    local core, t, built = require 'dflow.backend', df.tensor{ { 1.0, 2.0 }, { 3, 4 } }, 0
+    local new, sums = core.graph_new, {}
+    core.graph_new = function(...) built = built + 1 return new(...) end
+    local ok, why = pcall(function() for k = 1, 50 do sums[k] = t:reduce_sum{ axis = 1, keep_dims = k % 2 == 0 } end end)
+    core.graph_new = new
+    assert.is_true(ok, why)
+    assert.is_true(built <= 8, built)
+    assert.same({ 2 }, sums[49].shape)
+    assert.same({ 2, 1 }, sums[50].shape)
+  end)
+
   it('builds a node between a Tensor and an Output, on whichever side it stands', function()
     local t, o = df.tensor({ 7, 8 }, 'float32'), df.float32{ 2, 3 } * 1
     for name, fn in pairs{ add = function(a, b) return a + b end, sub = function(a, b) return a - b end, mul = function(a, b) return a * b end,

@@ -24,6 +24,19 @@ local function curve(f, x, h) h = h or 1e-4 return (f(x + h) - 2 * f(x) + f(x - 
 describe('the gradient of a while_loop', function()
   before_each(function() df.reset() end)
 
+  it('leaves what has to run first to the nodes that are made after it', function()
+    local v, x = df.Variable(0.0), F(2)
+    local loops = { df.while_loop(function(u) return u:lt(100) end, function(u) return u * u end, { x }), (trips(3, function(_, u) return u * u end, x)) }
+    for k, y in ipairs(loops) do
+      local after = df.control_dependencies({ v:assign_add(1) }, function()
+        df.gradients(y, x)
+        return F(5) + 0
+      end)
+      assert.equal(5, df.run(after))
+      assert.equal(k, df.run(v))
+    end
+  end)
+
   it('that squares until 100 is 1024, then 3584, then 10752', function()
     local v = F(2)
     local y = df.while_loop(function(u) return u:lt(100) end, function(u) return u * u end, { v })

@@ -33,6 +33,14 @@ describe('a serialized sparse tensor', function()
     assert.equal('\8\9\18\4\18\2\8\2"\16\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0', shape)
   end)
 
+  it('says how long its shape is, however many bytes a dimension takes', function()
+    for d, head in pairs{ [127] = '\8\3\18\4\18\2\8\127"\252\3', [128] = '\8\3\18\5\18\3\8\128\1"\128\4',
+                          [16383] = '\8\3\18\5\18\3\8\255\127"\252\255\3', [16384] = '\8\3\18\6\18\4\8\128\128\1"\128\128\4' } do
+      local s = serialize(false, { df.zeros({ d, 1 }, 'int64'), df.zeros({ d }, 'int32'), df.int64{ 70000 } }, 'string')
+      assert.equal(head .. ('\0'):rep(4 * d), df.run(df.gather(s, 1)))
+    end
+  end)
+
   it('is put below others that may be smaller', function()
     local a = serialize(false, { df.int64{ { 1 } }, df.int32{ 5 }, df.int64{ 2 } }, 'string')
     local b = serialize(false, { df.int64{ { 0 }, { 3 } }, df.int32{ 6, 7 }, df.int64{ 4 } }, 'string')

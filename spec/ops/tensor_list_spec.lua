@@ -29,6 +29,12 @@ end
 describe('a TensorList', function()
   before_each(df.reset)
 
+  it('does not know how many pieces there are until it runs', function()
+    local joined, lengths = concat(list(2))
+    assert.same({ -1 }, lengths.shape)
+    assert.is_nil(joined.shape)
+  end)
+
   it('is a value: who changes it has another one', function()
     local l = from{ 1, 2 }
     local a, b = set(l, 0, 10), push(l, 3)
