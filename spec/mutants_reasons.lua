@@ -79,4 +79,7 @@ return {
     reason = 'the same values: an Identity more is seen through' },
   { file = 'stdlib/dflow/front/errors.lua', before = "if not found and (unknown == nil or tostring(key) < tostring(unknown)) then unknown = key end",
     after = "if not found and (unknown == nil or tostring(key) <= tostring(unknown)) then unknown = key end", reason = 'the same: keys of one text are told alike' },
+  { file = 'runtime/plan/group.c', before = 'if (dfi_dtype_size[node[i]->out[0].dtype] > widest) widest = dfi_dtype_size[node[i]->out[0].dtype];',
+    after = 'if (dfi_dtype_size[node[i]->out[0].dtype] >= widest) widest = dfi_dtype_size[node[i]->out[0].dtype];',
+    reason = 'the same: of two that are as wide either will do' },
 }
