@@ -57,6 +57,19 @@ describe('a path that is no file', function()
     assert.matches('cannot read ./model: Is a directory', inside [[mkdir model; $dflow -e "df.import_graph_def './model'"]])
   end)
 
+  it('ends at no zero byte: what is before one is another path', function()
+    local df = require 'dflow'
+    local path = os.tmpname()
+    df.save_npy(path, df.tensor({ 1, 2 }, 'float32'))
+    for _, read in ipairs{ df.load_npy, df.load_npz, df.data.csv, df.data.read } do
+      local ok, e = pcall(read, path .. '\0x')
+      assert.is_false(ok)
+      assert.equal('invalid_argument', e.code)
+      assert.matches('holds a zero byte', e.message)
+    end
+    os.remove(path)
+  end)
+
   it('is read where the process was given it: standard input, and what a shell puts in its place', function()
     assert.equal('6\n6\n6', inside [[printf 'a\n6\n' > there.csv
       echo "print(df.data.csv(arg[1]).a:totable()[1])" > read.lua

@@ -3,6 +3,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
+local files = require 'dflow.exchange.file'
 local tensor = require 'dflow.front.tensor'
 local nest = require 'dflow.front.nest'
 local order = require 'dflow.data.order'
@@ -12,7 +13,7 @@ local M = {}
 --- A file's bytes as a string; a gzip file comes unpacked.
 function M.read(path)
   if type(path) ~= 'string' then errors.bad('read takes a path, not %s', errors.describe(path)) end
-  return core.tensor_bytes(core.read_file(path))
+  return core.tensor_bytes(core.read_file(files.path(path, 'read')))
 end
 
 local function big_endian(bytes, at)

@@ -2,6 +2,7 @@
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
+local files = require 'dflow.exchange.file'
 
 local M = {}
 
@@ -99,7 +100,7 @@ function M.csv(path, opts)
   if type(types) == 'string' then dtypes.of(types) elseif types ~= nil and not errors.is_data(types) then
     errors.bad('csv: types is a dtype, a list or {name = dtype}, not %s', errors.describe(types))
   end
-  local text = core.tensor_bytes(core.read_file(path))
+  local text = core.tensor_bytes(core.read_file(files.path(path, 'csv')))
   local names = type(header) == 'table' and header or nil
   local columns, quotes, lines, count = nil, nil, {}, 0
   for line, fields, quoted in records(text, separator, path) do

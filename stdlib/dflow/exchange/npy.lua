@@ -14,7 +14,7 @@ local write_file = files.write
 
 local function read_file(path)
   if type(path) ~= 'string' then errors.bad('a path is expected, not %s', errors.describe(path)) end
-  return core.tensor_bytes(core.read_file(path))
+  return core.tensor_bytes(core.read_file(files.path(path, 'read')))
 end
 
 -- ---- .npy ---------------------------------------------------------------------------------------------------------
