@@ -4,6 +4,7 @@
 -- that is meant, `DFLOW_SCREENS=write` writes them anew: look at their diff.
 local shell = require 'spec.shell'
 local terminal = require 'spec.terminal'
+local ordered_it = require('spec.support').ordered_it(it, pending)
 
 local writes = os.getenv 'DFLOW_SCREENS' == 'write'
 local sizes = { { 80, 24 }, { 120, 40 } }
@@ -49,9 +50,9 @@ describe('the screen', function()
   end
 
   --- A sentence for each size; type_at(t) types, and gives the text that stands there at the end.
-  local function screen(name, sentence, opts, type_at)
+  local function screen(name, sentence, opts, type_at, sentence_it)
     for _, size in ipairs(sizes) do
-      it(('%s, at %d by %d'):format(sentence, size[1], size[2]), function()
+      (sentence_it or it)(('%s, at %d by %d'):format(sentence, size[1], size[2]), function()
         t = terminal.open(size[1], size[2], opts)
         shows(('%s-%dx%d'):format(name, size[1], size[2]), type_at(t) or 'dflow>')
       end)
@@ -121,7 +122,7 @@ describe('the screen', function()
     t:wait(function(s) return select(2, s:gsub('paused>', '')) == 2 end)
     t:line('nonsense(')
     return function(s) return s:find('%.%.%.$') end
-  end)
+  end, ordered_it)
 
   screen('search', 'of the history that is searched', nil, function()
     lines('alpha = 1', 'function beta()', 'return alpha', 'end', 'gamma = 3')

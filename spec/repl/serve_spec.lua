@@ -2,6 +2,7 @@
 local shell = require 'spec.shell'
 local browser = require 'spec.browser'
 local terminal = require 'spec.terminal'
+local ordered_it = require('spec.support').ordered_it(it, pending)
 
 local there = shell.run(shell.dflow .. [[ -E -e "print(package.searchpath('dflow.pages', package.cpath) and 1 or 0)"]]).out == '1\n'
 
@@ -105,7 +106,7 @@ describe(':serve', function()
     assert.matches('"page":1,"said":"the run is over: %d+ nodes?, 0 iterations","state":"done"', now())
   end)
 
-  it('tells where the run stands, after each step and at its end', function()
+  ordered_it('tells where the run stands, after each step and at its end', function()
     local p = prompt()
     finally(p.close)
     local _, port, secret = address(p.say(GRAPH .. ':serve'))
@@ -155,7 +156,7 @@ describe(':serve', function()
   end)
 
   if not browser.available() then return pending('follows the prompt in a browser (there is no chromium)') end
-  it('follows the prompt in a browser: what is next is marked, tokens lie where nobody has used them, nothing else is asked for', function()
+  ordered_it('follows the prompt in a browser: what is next is marked, tokens lie where nobody has used them, nothing else is asked for', function()
     local p = prompt()
     finally(p.close)
     local b = browser.open((address(p.say(GRAPH .. ':serve'))))
