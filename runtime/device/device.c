@@ -167,7 +167,7 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
         dfi_devmem_release(v->arena);
         v->arena = v->remote ? dfi_devmem_new_remote(v->remote, (int64_t)value) : dfi_devmem_new((int64_t)value);
       }
-      else df_memory_set_limit((int64_t)value);
+      else d->host_memory = (int64_t)value;
     } else if (!strncmp(w, "bandwidth=", 10)) v->bandwidth = value;
     else if (!strncmp(w, "latency=", 8)) v->latency = value;
     else if (!strncmp(w, "speed=", 6)) v->speed = value;

@@ -71,6 +71,7 @@ typedef struct dfi_devices {
   bool        faulty;              /* some device or link is to fail */
   bool        late;                /* DFLOW_STRESS=late: copies as late and in as odd an order as may be */
   bool        swap_always;         /* DFLOW_STRESS=swap: at every write */
+  int64_t     host_memory;         /* bytes, a limit for the runs on it; 0: it has none of its own */
   int32_t     owners;
   dfi_costs   costs;               /* guarded by the session's lock */
   uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */

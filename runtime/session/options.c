@@ -55,10 +55,14 @@ static bool take_save(df_session *s, const char *value) {
   if (at >= 0) s->devices.save = (uint8_t)at;
   return at >= 0;
 }
+/* `memory` of the session and of its device cpu:0 are one limit: the smaller. */
+static void limit_memory(df_session *s, int64_t bytes) {
+  if (bytes && (!s->memory_limit || bytes < s->memory_limit)) s->memory_limit = bytes;
+}
 static bool take_memory(df_session *s, const char *value) {
   const double bytes = amount_of(value, 1);
   if (!(bytes >= 1 && bytes <= DFI_ADDRESSES)) return false;
-  s->memory_limit = (int64_t)bytes;
+  limit_memory(s, (int64_t)bytes);
   return true;
 }
 static bool take_plans(df_session *s, const char *value) {
@@ -97,6 +101,7 @@ static const struct {
 static int32_t take_device(df_session *s, const char *value, df_error *err) {
   const int32_t at = dfi_device_add(&s->devices, value, err);
   if (at < 0) return DF_INVALID_ARGUMENT;
+  limit_memory(s, s->devices.host_memory);
   dfi_devices_measure(&s->devices);
   if (!s->devices.listed) { s->devices.fallback = at; s->devices.fallback_asked = at > 0; }
   s->devices.listed = true;

@@ -245,6 +245,19 @@ describe("a session's memory", function()
     same(s:run(y:reduce_sum()), 250000)
   end)
 
+  host_it('is the session\'s own, whether it is said of it or of its cpu:0: others have what they had', function()
+    local x = df.reduce_sum(df.random_normal({ 1000, 1000 }))
+    for _, opts in ipairs{ { memory = '1MB' }, { devices = { { 'cpu:0', memory = '1MB' } } },
+                           { devices = { { 'cpu:0', memory = '1MB' } }, memory = '1GB' },
+                           { devices = { { 'cpu:0', memory = '1GB' } }, memory = '1MB' } } do
+      local s = df.Session(opts)
+      assert.equal('resource_exhausted', select(2, pcall(s.run, s, x)).code)
+      assert.is_number(df.run(x))
+      s:close()
+      assert.is_number(df.run(x))
+    end
+  end)
+
   it('limits the numbers that a queue holds', function()
     local q = df.FIFOQueue(1e7, { 'int32' }, { shapes = { {} } })
     local n, e, s = fill(q:enqueue_many(df.zeros({ 4096 }, 'int32')), 200)
