@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "graph/undo.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- texts; all under names_lock ----------------------------------------------------------- */
 
@@ -282,11 +283,22 @@ static bool last_counted(dfi_builder *b, const df_node *n, dfi_scope **scope) {
          prefix == strlen(n->scope);
 }
 
+/* The number that made a given name unique, when it is the last that was given, is given again. */
+static void take_back_suffix(dfi_builder *b, const char *name) {
+  char base[256];
+  const char *at = name ? strrchr(name, '_') : NULL;
+  if (!at || (size_t)(at - name) >= sizeof base) return;
+  snprintf(base, sizeof base, "%.*s", (int)(at - name), name);
+  dfi_text *first = text_find(b, base);
+  if (first && first->next_suffix && strtoul(at + 1, NULL, 10) == first->next_suffix) first->next_suffix--;
+}
+
 void dfi_names_take_back(df_graph *g, df_node *n) {
   dfi_builder *b = g->build;
   dfi_scope *s;
   dfi_names_drop(g, n);
   pthread_mutex_lock(&b->names_lock);
+  take_back_suffix(b, n->name);
   if (last_counted(b, n, &s)) s->count[n->op]--;
   pthread_mutex_unlock(&b->names_lock);
 }

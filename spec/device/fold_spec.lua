@@ -77,7 +77,7 @@ describe('what only constants go into', function()
   it('takes denormals for zero, as a run does', function()
     local fetches = on('sim:1', function()
       local tiny = df.constant({ 1e-40, 1, -1e-39 }, 'float32')
-      return { df.bitcast(tiny * df.constant{ 2, 2, 2 }, { type = 'int32' }), df.not_equal(tiny, 0), df.where(tiny) }
+      return { df.bitcast(tiny * df.constant({ 2, 2, 2 }, 'float32'), { type = 'int32' }), df.not_equal(tiny, 0), df.where(tiny) }
     end)
     assert.same({ 1, 1 }, fetches[3].shape)                    -- what is known when it is built, too
     for _, devices in ipairs{ { 'cpu:0' }, { 'cpu:0', 'sim:1' } } do

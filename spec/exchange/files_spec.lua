@@ -281,7 +281,7 @@ describe('files that belong together', function()
     assert.is_true(os.remove(data))
     assert.equal('not_found', refused().code)
     shell("ln -s '%s' '%s'", data, data)                                      -- a link to itself
-    assert.equal('unknown', refused().code)
+    assert.equal('invalid_argument', refused().code)                          -- as where one is to be written to
     assert.matches('cannot open ' .. data, refused().message, 1, true)
   end)
 

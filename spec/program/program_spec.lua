@@ -1,6 +1,7 @@
 -- The dflow program: lua(1)'s options to the letter, dflow's globals, the prompt, Ctrl-C.
 local shell = require 'spec.shell'
 local dflow = shell.dflow
+local ordered_it = require('spec.support').ordered_it(it, pending)
 
 --- The same command line given to lua5.4 and to dflow, as seen from outside; program names are made the same.
 local function both(arguments, input, environment)
@@ -307,7 +308,7 @@ describe('the prompt', function()
     assert.is_truthy(err:match('In%[3%]:1: MatMul') and err:match('In%[4%]:1: index 5'), err)
   end)
 
-  it('walks back and forward and stays; counts the run in progress', function()
+  ordered_it('walks back and forward and stays; counts the run in progress', function()
     local out = session('v = df.placeholder("float32", {})', 'i, y = while_loop(function(i) return i:lt(20) end, function(i, y) return i + 1, y * v end, {0, 1.0})',
       'h = df.start({y, gradients(y, v)}, {[v] = 2}, {paused = true})', ':break Mul while:3', ':continue', 'h:settle()',
       ':back 2', ':forward 5', ':stats', ':tokens', ':stacks', 'h:cancel()')

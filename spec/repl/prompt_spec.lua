@@ -137,7 +137,9 @@ dflow>]]
   end)
 
   it('moves up and down within the buffer', function()
-    open(80, 24):line('if true then'):type('x = 5'):keys('Up', 'C-a'):type('do end '):keys('Down', 'C-e'):line(' end'):line('x')
+    open(80, 24):line('if true then'):type('x = 5'):keys('Up', 'C-a'):type('do end '):keys('Down', 'C-e'):line(' end')
+    t:wait('x = 5 end\ndflow>')
+    t:line('x')
     assert.is_truthy(t:wait('\n5\n'):find('dflow> do end if true then\n   ...   x = 5 end\ndflow> x\n5\n', 1, true), t:screen())
   end)
 
