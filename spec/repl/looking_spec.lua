@@ -27,7 +27,8 @@ describe('the prompt', function()
   end)
 
   it('tells the memory of the run in progress, whichever session it is of', function()
-    local out = prompt("s = df.Session{devices = {'cpu:0', {'sim:3', memory = '3MB'}}}\nh = s:start(df.device('sim:3', function() return df.placeholder_with_default(2.0) + 1 end), nil, {paused = true})\n:mem\nh:cancel()\n")
+    local out = prompt("s = df.Session{devices = {'cpu:0', {'sim:3', memory = '3MB'}}}\n"
+      .. "h = s:start(df.device('sim:3', function() return df.placeholder_with_default(2.0) + 1 end), nil, {paused = true})\n:mem\nh:cancel()\n")
     assert.matches('sim:3 +[%d.]+ [KM]?i?B in use, [%d.]+ [KM]?i?B at the peak, limit 3 MiB', out)
     assert.is_nil(prompt(':mem\n'):find 'sim:3')
   end)
