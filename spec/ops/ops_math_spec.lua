@@ -214,7 +214,8 @@ describe('integers', function()
         end
         return df.tensor(list, dtype):reshape(dims)
       end
-      for _, dims in ipairs{ { { 70 }, { 70 } }, { { 5, 33 }, { 33 } }, { { 40, 1 }, { 1, 21 } }, { { 3, 150 }, { 150 } }, { { 3, 1, 50 }, { 4, 1 } }, { { 9 }, { 1 } }, { { 0, 3 }, { 3 } } } do
+      for _, dims in ipairs{ { { 70 }, { 70 } }, { { 5, 33 }, { 33 } }, { { 40, 1 }, { 1, 21 } }, { { 3, 150 }, { 150 } },
+                             { { 3, 1, 50 }, { 4, 1 } }, { { 9 }, { 1 } }, { { 0, 3 }, { 3 } } } do
         local a, b = t(dims[1], 5), t(dims[2], 11)
         for _, op in ipairs{ 'negative', 'abs', 'square', 'relu' } do
           local ok = pcall(df[op], a)                  -- TensorFlow's take not all unsigned ones
@@ -223,12 +224,14 @@ describe('integers', function()
         end
         for _, op in ipairs{ 'reduce_sum', 'reduce_prod', 'reduce_max', 'reduce_min' } do
           for axis = 0, #dims[1] - 1 do
-            support.cpu_equals_ref(function(x) return { df[op](x, { axis = axis }), df[op](x) } end, { a }, { rtol = 0, atol = 0, what = op .. ' of ' .. dtype })
+            support.cpu_equals_ref(function(x) return { df[op](x, { axis = axis }), df[op](x) } end, { a },
+              { rtol = 0, atol = 0, what = op .. ' of ' .. dtype })
           end
         end
         for _, op in ipairs{ 'cumsum', 'cumprod' } do
           for axis = 0, #dims[1] - 1 do
-            support.cpu_equals_ref(function(x) return { df[op](x, axis), df[op](x, axis, { exclusive = true, reverse = true }) } end, { a }, { rtol = 0, atol = 0, what = op .. ' of ' .. dtype })
+            support.cpu_equals_ref(function(x) return { df[op](x, axis), df[op](x, axis, { exclusive = true, reverse = true }) } end, { a },
+              { rtol = 0, atol = 0, what = op .. ' of ' .. dtype })
           end
         end
         for _, op in ipairs{ 'add', 'subtract', 'multiply', 'maximum', 'minimum', 'less', 'less_equal', 'greater', 'greater_equal' } do
