@@ -316,7 +316,12 @@ static void run_init_file(lua_State *L) {
   else return;
   const char *path = lua_tostring(L, -1);
   if (access(path, R_OK) == 0) {
-    int status = luaL_loadfile(L, path);
+    struct stat s;
+    int status = LUA_ERRFILE;
+    if (stat(path, &s) == 0 && S_ISFIFO(s.st_mode))         /* the prompt would wait for who writes into it */
+      lua_pushfstring(L, "cannot read %s: it is a pipe, not a file", path);
+    else
+      status = luaL_loadfile(L, path);
     if (status == LUA_OK) status = program_call(L, 0, 0);
     program_report(L, status);
   }

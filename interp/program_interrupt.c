@@ -104,10 +104,11 @@ int program_call(lua_State *L, int nargs, int nresults) {
   running = L;
   armed = stopped = 0;
   program_holds = 0;
-  void (*before)(int) = signal(SIGINT, on_interrupt);
+  struct sigaction ours = { .sa_handler = on_interrupt }, before;      /* no SA_RESTART: who waits for a pipe goes on */
+  sigaction(SIGINT, &ours, &before);
   if (program_interrupted && program_interactive) interrupt();      /* it came between Enter and here */
   int status = lua_pcall(L, nargs, nresults, base);
-  signal(SIGINT, before);
+  sigaction(SIGINT, &before, NULL);
   lua_sethook(L, NULL, 0, 0);
   /* a script that ends before its hook comes was interrupted all the same */
   if (status == LUA_OK && armed && !program_interactive) {

@@ -40,8 +40,7 @@ static bool is_named_pipe(int fd, const struct stat *s) {
   return S_ISFIFO(s->st_mode) && (fstatfs(fd, &at) || at.f_type != PIPEFS_MAGIC);
 }
 
-/* Opens without waiting for anybody. -1: err is filled. */
-static int open_file(const char *path, struct stat *s, df_error *err) {
+int dfi_file_open(const char *path, struct stat *s, df_error *err) {
   const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (fd < 0 && errno == ENXIO && !stat(path, s) && S_ISSOCK(s->st_mode))
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "cannot read %s: it is a socket, not a file", path), -1;
@@ -60,7 +59,7 @@ static int open_file(const char *path, struct stat *s, df_error *err) {
 
 df_tensor *df_read_file(const char *path, df_error *err) {
   struct stat facts;
-  const int fd = open_file(path, &facts, err);
+  const int fd = dfi_file_open(path, &facts, err);
   if (fd < 0) return NULL;
   const bool regular = S_ISREG(facts.st_mode);    /* others, as pipes, say no size */
   const int64_t budget = dfi_unpack_budget(regular ? facts.st_size : 0);
@@ -132,7 +131,7 @@ df_tensor *df_file_read(const char *path, int64_t offset, int32_t dtype, int32_t
     return NULL;
   }
   struct stat s;
-  const int file = open_file(path, &s, err);
+  const int file = dfi_file_open(path, &s, err);
   if (file < 0) return NULL;
   df_tensor *t = NULL;
   int64_t size = df_dtype_bytes(dtype), at = 0;  /* asked before the tensor is made: a size that lies costs nothing */

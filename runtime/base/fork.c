@@ -34,7 +34,7 @@ static void behind(void) {
 
 static void in_child(void) {
   for (int32_t i = 0; i < guards; i++) if (guard[i].in_child) guard[i].in_child();
-  behind();
+  for (int32_t i = 0; i < guards; i++) pthread_mutex_init(guard[i].lock, NULL);   /* another thread took it */
 }
 
 /* Early, so that these are taken last, when whoever else takes locks before a fork has got them: under those, memory

@@ -4,8 +4,8 @@
 #define DFLOW_INTERNAL_H
 #include "dflow.h"
 #include "kernels/kernel.h"
+#include "base/locks.h"
 #include <assert.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,10 @@ static inline bool dfi_same(df_output a, df_output b) { return a.node == b.node 
 /* ---- errors (error.c) ---------------------------------------------------------------------- */
 /* Fills err (may be NULL) and returns code. `where` may be NULL. */
 int32_t dfi_errno_code(int number);           /* the df_code of an errno */
+/* Opens for reading, waiting for nobody: pipes with a path, sockets and folders are refused. *s is what is there; the
+ * caller closes it. -1: err is filled. */
+struct stat;
+int dfi_file_open(const char *path, struct stat *s, df_error *err);
 /* Before its commit: all of the file is on the disk, under a name of its own. For files that take theirs together. */
 int32_t dfi_file_settle(df_file *f, df_error *err);
 /* Gives it the permissions of the file at that path, if there is one: it takes its place under another name. */
@@ -49,6 +53,8 @@ uint32_t dfi_crc32c(uint32_t sum, const void *bytes, size_t n);
 /* ---- memory (memory.c): aligned, counted, cached, with stress switches ----------------------- */
 void *dfi_alloc(int64_t bytes);        /* 64-byte aligned tensor memory; NULL when out of memory or past the limit */
 #define DFI_ADDRESSES ((double)((int64_t)1 << 47))      /* no more bytes than these does a process address */
+void *dfi_fence_alloc(int64_t bytes);  /* the same, behind a fence (fence.c); for memory.c */
+void  dfi_fence_release(void *p, int64_t bytes);
 void  dfi_container_begin(void);       /* finds the limit of the control group, if there is one */
 /* So much more, where tensors have `has`, would be the end of the process. Any thread. */
 bool  dfi_container_refuses(int64_t bytes, int64_t has);

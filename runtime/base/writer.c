@@ -7,20 +7,23 @@
  *
  * Links are followed: the file they lead to is replaced, they stay. A target that was there keeps its permissions and,
  * where the system lets us, its owner; one that we may not write is not replaced, though its folder would allow it.
- * What is no plain file (a terminal, a pipe, /dev/null) has no whole to keep: it is written as it comes.
+ * What is no plain file (a terminal, a pipe, /dev/null) has no whole to keep: it is written as it comes. A pipe that
+ * nobody reads from is refused, and who waits for a slow reader can be interrupted.
  */
 #define _GNU_SOURCE 1    /* O_TMPFILE */
 #include "base/internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 16, NAME = 48, MAX_LINKS = 40, DIRECT = 1 << 14, PIECE = 1 << 23, BEHIND = 32, LARGE = 1 << 24 };
+enum { BUFFER = 1 << 16, NAME = 48, MAX_LINKS = 40, DIRECT = 1 << 14, PIECE = 1 << 23, BEHIND = 32, LARGE = 1 << 24,
+       LOOK_MS = 100 };         /* how often who waits for a reader looks for an interrupt */
 
 struct df_file {
   char    path[PATH_MAX];       /* as it was given, for messages */
@@ -30,6 +33,7 @@ struct df_file {
   bool    in_place;             /* the target is no plain file */
   int64_t used;                 /* bytes in the buffer */
   int64_t sent;                 /* bytes that the file has */
+  int64_t interrupts;           /* dfi_calls_interrupted when it was opened */
   char    buffer[BUFFER];
 };
 
@@ -42,6 +46,7 @@ int32_t dfi_errno_code(int number) {
     case EINVAL: case ENAMETOOLONG: case ELOOP: return DF_INVALID_ARGUMENT;
     case EEXIST: return DF_ALREADY_EXISTS;
     case EIO: return DF_DATA_LOSS;
+    case ECANCELED: return DF_CANCELLED;
     default: return DF_UNKNOWN;
   }
 }
@@ -50,9 +55,26 @@ static int32_t fail(const df_file *f, df_error *err, int number) {
   return dfi_fail(err, dfi_errno_code(number), NULL, "cannot write %s: %s", f->path, strerror(number));
 }
 
-/* The path at the end of the links that begin at f->path, whether it is there or not. */
+/* Opens what is no plain file; a pipe only where somebody has it open to read. The errno, 0: it is open. */
+static int open_in_place(df_file *f, mode_t mode) {
+  f->in_place = true;
+  f->file = open(f->target, O_WRONLY | O_CLOEXEC | O_NOCTTY | (S_ISFIFO(mode) ? O_NONBLOCK : 0));
+  return f->file < 0 ? errno : 0;
+}
+
+/* The pipe is full: waits until there is room, for a moment, or for ECANCELED. */
+static int await_reader(const df_file *f) {
+  struct pollfd room = { .fd = f->file, .events = POLLOUT };
+  poll(&room, 1, LOOK_MS);
+  return atomic_load(&dfi_calls_interrupted) != f->interrupts ? ECANCELED : 0;
+}
+
+/* The path at the end of the links that begin at f->path, whether it is there or not. Where a pipe without a name is at
+ * their end, as behind /dev/stdout, they say nothing that could be opened: the path stands for itself. */
 static int follow(df_file *f) {
+  struct stat s;
   memcpy(f->target, f->path, sizeof f->target);
+  if (stat(f->path, &s) == 0 && !S_ISREG(s.st_mode)) return 0;
   for (int hops = 0; hops < MAX_LINKS; hops++) {
     char to[PATH_MAX];
     ssize_t n = readlink(f->target, to, sizeof to - 1);
@@ -120,6 +142,7 @@ df_file *df_file_create(const char *path, df_error *err) {
     return NULL;
   }
   f->folder = f->file = -1;
+  f->interrupts = atomic_load(&dfi_calls_interrupted);
   struct stat s;
   int code = 0;
   if (strlen(path) >= sizeof f->path) {
@@ -133,15 +156,15 @@ df_file *df_file_create(const char *path, df_error *err) {
     bool there = stat(f->target, &s) == 0;
     if (!there && errno != ENOENT) code = errno;
     else if (there && S_ISDIR(s.st_mode)) code = EISDIR;
-    else if (there && !S_ISREG(s.st_mode)) {
-      f->in_place = true;
-      f->file = open(f->target, O_WRONLY | O_CLOEXEC);
-      if (f->file < 0) code = errno;
-    } else if (there && faccessat(AT_FDCWD, f->target, W_OK, AT_EACCESS) != 0) code = errno;
+    else if (there && !S_ISREG(s.st_mode)) code = open_in_place(f, s.st_mode);
+    else if (there && faccessat(AT_FDCWD, f->target, W_OK, AT_EACCESS) != 0) code = errno;
     else code = open_beside(f, there ? &s : NULL);
   }
   if (!code) return f;
-  fail(f, err, code);
+  if (code == ENXIO && f->in_place && S_ISFIFO(s.st_mode))
+    dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "cannot write %s: it is a pipe, and nobody reads from it", path);
+  else
+    fail(f, err, code);
   df_file_discard(f);
   return NULL;
 }
@@ -170,7 +193,8 @@ static int put(df_file *f, const char *bytes, int64_t n) {
   while (n > 0 && !code) {
     ssize_t done = write(f->file, bytes, (size_t)(n < PIECE ? n : PIECE));
     if (done < 0) {
-      if (errno != EINTR) code = errno;
+      if (errno == EAGAIN) code = await_reader(f);
+      else if (errno != EINTR) code = errno;
       continue;
     }
     bytes += done;

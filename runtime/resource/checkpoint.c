@@ -12,7 +12,6 @@
 #include "resource/checkpoint.h"
 #include "graphdef.pb-c.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -183,10 +182,8 @@ static char *shard_path(const char *prefix, int32_t shard, int32_t shards) {
 static int open_shard(dfi_checkpoint *c, int32_t shard, df_error *err) {
   if (c->file[shard] >= 0) return c->file[shard];
   char *path = shard_path(c->prefix, shard, c->shards);
-  if (df_file_size(path, err) >= 0) {                      /* no pipe, which would be waited for */
-    c->file[shard] = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (c->file[shard] < 0) dfi_fail(err, dfi_errno_code(errno), NULL, "cannot open %s: %s", path, strerror(errno));
-  }
+  struct stat s;
+  c->file[shard] = dfi_file_open(path, &s, err);
   dfi_free(path);
   return c->file[shard];
 }

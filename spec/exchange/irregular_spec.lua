@@ -81,4 +81,33 @@ describe('a path that is no file', function()
     local said = inside [[mkfifo script; printf 'local df = require "dflow"\ndf.matmul(1, 2, 3)\n' > script & $dflow script; echo $?]]
     assert.matches('script:2: .*1$', said)
   end)
+
+  it('is not written where it is a pipe that nobody reads from', function()
+    for _, call in ipairs{ "df.save_npy('there', df.tensor{1})", "df.save_npz('there', {a = df.tensor{1}})", "df.save('there')", "df.draw(w, {path = 'there'})",
+                           "df.export_graph_def('there', {outputs = {w + 1}})", "df.run(w + 1, nil, {trace = 'there'})" } do
+      assert.matches('cannot write there: it is a pipe, and nobody reads from it',
+                     (inside(([[mkfifo there; echo "local w = df.Variable(1.0) print(select(2, pcall(function() %s end)).message)" > a.lua; $dflow -l df=dflow a.lua]])
+                       :format(call))), call)
+    end
+    assert.equal('136', inside [[mkfifo there; wc -c < there & sleep 0.3; $dflow -e "df.save_npy('there', df.tensor{1, 2})"; wait]])
+    assert.equal('136\n136', inside [[$dflow -e "df.save_npy('/dev/stdout', df.tensor{1, 2})" | wc -c
+      bash -c "$dflow -e \"df.save_npy('/dev/fd/63', df.tensor{1, 2})\" 63> >(wc -c); sleep 0.5"]])
+  end)
+
+  it('is written until Ctrl-C where nobody takes it out', function()
+    assert.equal('130', inside [[mkfifo there; sleep 50 < there & slow=$!; sleep 0.3
+      timeout -k 10 60 "${dflow#timeout 100 }" -e "local t = df.run(df.zeros{100000}) io.open('ready', 'w'):close() df.save_npy('there', t)" 2> said & run=$!
+      while [ ! -e ready ]; do sleep 0.1; done; sleep 1; pkill -INT -P $run; wait $run; echo $?; kill $slow; grep -q 'cannot write there: Operation canceled' said || cat said]])
+  end)
+
+  it("is not waited for as the user's init.lua, and as another chunk until Ctrl-C", function()
+    local said = inside [[mkdir -p here/dflow; mkfifo here/dflow/init.lua; echo '3 * 4' | XDG_CONFIG_HOME=$PWD/here $dflow -i]]
+    assert.matches('init.lua: it is a pipe, not a file', said)
+    assert.matches('12', said)
+    said = inside [[mkfifo there
+      (echo "io.open('ready', 'w'):close() dofile 'there'"; while [ ! -e sent ]; do sleep 0.1; done; echo '3 * 4') | timeout -k 10 60 "${dflow#timeout 100 }" -i & run=$!
+      while [ ! -e ready ]; do sleep 0.1; done; sleep 1; pkill -INT -P $run; touch sent; wait $run]]
+    assert.matches('cannot open there: Interrupted', said)
+    assert.matches('12', said)
+  end)
 end)
