@@ -5,6 +5,7 @@
 #include "op/op.h"
 #include "kernels/half.h"
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,6 +92,31 @@ static void stress(void) {
   if (before) setenv("DFLOW_STRESS", before, 1); else unsetenv("DFLOW_STRESS");
   free(before);
 }
+
+#ifdef DFLOW_DEBUG
+/* The same program under DFLOW_STRESS=fence, told to do `what` with three elements: did a signal end it? */
+static bool ended_by(const char *program, const char *what) {
+  char command[4200];
+  snprintf(command, sizeof command, "DFLOW_STRESS=fence '%s' %s 2>/dev/null", program, what);
+  const int status = system(command);
+  return status != -1 && (WIFSIGNALED(status) || WEXITSTATUS(status) > 128);
+}
+
+static int touch(const char *what) {
+  volatile float *x = dfi_alloc(3 * sizeof *x), sum = x[0] + x[1] + x[2];
+  if (!strcmp(what, "behind")) sum += x[3];
+  if (!strcmp(what, "past")) x[3] = 1;
+  dfi_release((void *)(uintptr_t)x, 3 * sizeof *x);
+  if (!strcmp(what, "after")) sum += x[0];
+  return sum == 0;
+}
+
+static void fences(const char *program) {
+  says("behind a fence what is its own may be touched", !ended_by(program, "inside"));
+  says("an element behind a fence that is read or written ends the process, as does one that was given back",
+       ended_by(program, "behind") && ended_by(program, "past") && ended_by(program, "after"));
+}
+#endif
 
 static void memory(void) {
   df_error err = { 0 };
@@ -278,6 +304,34 @@ static void maps(void) {
   dfi_map_free(m);
 }
 
+#ifdef DFLOW_DEBUG
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static void taken_twice(void) { pthread_mutex_lock(&lock); pthread_mutex_lock(&lock); }
+static void let_go_untaken(void) { pthread_mutex_unlock(&lock); }
+static void waited_untaken(void) { pthread_cond_wait(&changed, &lock); }
+static void made_and_let_go(void) { pthread_mutex_t m; pthread_mutex_init(&m, NULL); pthread_mutex_unlock(&m); }
+
+/* Does that end the process by abort()? */
+static bool aborts(void (*f)(void)) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!freopen("/dev/null", "w", stderr)) _exit(1);
+    f();
+    _exit(0);
+  }
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void locks(void) {
+  says("in the debug build a lock that is taken twice by one thread ends the process", aborts(taken_twice));
+  says("in the debug build a lock that is let go but not taken ends the process",
+       aborts(let_go_untaken) && aborts(made_and_let_go));
+  says("in the debug build waiting under a lock that is not taken ends the process", aborts(waited_untaken));
+}
+#endif
+
 static void registry(void) {
   bool documented = true, found = true;
   for (int32_t i = 0; i < df_op_count(); i++) {
@@ -292,7 +346,11 @@ static void registry(void) {
        df_op_find("Nothing") == -1 && *df_op_doc(-1) == 0 && *df_op_type(1 << 20) == 0);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+#ifdef DFLOW_DEBUG
+  if (argc > 1) return touch(argv[1]);
+  fences(argv[0]);
+#endif
   tensors();
   stress();
   memory();
@@ -301,6 +359,9 @@ int main(void) {
   workers();
   forks();
   maps();
+#ifdef DFLOW_DEBUG
+  locks();
+#endif
   registry();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

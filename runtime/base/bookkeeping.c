@@ -150,14 +150,45 @@ static inline bool refused(size_t bytes) {
   return (DFI_UNLIKELY(test.on) && dfi_bookkeeping_refuses()) || dfi_container_refuses_more(bytes);
 }
 
+/* In the debug build a fence stands behind each piece of the system's: who wrote past its end is found when it goes.
+ * How long the piece is stands at the end of what malloc gave. */
+#ifdef DFLOW_DEBUG
+enum { FENCE = 2 * sizeof(size_t) };
+static const size_t fence_mark = (size_t)0x5afe5afe5afe5afeu;
+
+static char *length_at(void *p) { return (char *)p + malloc_usable_size(p) - sizeof(size_t); }
+static void *fenced(void *p, size_t bytes) {
+  if (!p) return NULL;
+  memcpy((char *)p + bytes, &fence_mark, sizeof fence_mark);
+  memcpy(length_at(p), &bytes, sizeof bytes);
+  return p;
+}
+static void fence_check(void *p) {
+  size_t bytes, mark = 0;
+  memcpy(&bytes, length_at(p), sizeof bytes);
+  if (bytes <= malloc_usable_size(p) - FENCE) memcpy(&mark, (char *)p + bytes, sizeof mark);
+  df_assert(mark == fence_mark);
+}
+#else
+enum { FENCE = 0 };
+static inline void *fenced(void *p, size_t bytes) { return p; }
+static inline void fence_check(void *p) {}
+#endif
+
+/* What the system gives, or NULL. */
+static void *taken(size_t bytes) {
+  const size_t room = (bytes ? bytes : 1) + FENCE;
+  return refused(bytes) || room < bytes ? NULL : fenced(malloc(room), room - FENCE);
+}
+
 void *dfi_malloc(size_t bytes) {
-  void *p = refused(bytes) ? NULL : malloc(bytes ? bytes : 1);
+  void *p = taken(bytes);
   if (p) COUNT(1);
   return p;
 }
 
 void *dfi_xmalloc(size_t bytes) {
-  void *p = refused(bytes) ? NULL : malloc(bytes ? bytes : 1);
+  void *p = taken(bytes);
   COUNT(1);
   return DFI_LIKELY(p != NULL) ? p : from_reserve(bytes, 16);
 }
@@ -165,7 +196,8 @@ void *dfi_xmalloc(size_t bytes) {
 void *dfi_xcalloc(size_t n, size_t bytes) {
   size_t all;
   if (__builtin_mul_overflow(n, bytes, &all)) all = SIZE_MAX;
-  void *p = refused(all) ? NULL : calloc(n ? n : 1, bytes ? bytes : 1);
+  if (!all) all = 1;
+  void *p = refused(all) || all > SIZE_MAX - FENCE ? NULL : fenced(calloc(1, all + FENCE), all);
   COUNT(1);
   if (DFI_LIKELY(p != NULL)) return p;
   return memset(from_reserve(all, 16), 0, all);
@@ -173,9 +205,9 @@ void *dfi_xcalloc(size_t n, size_t bytes) {
 
 void *dfi_xaligned(size_t align, size_t bytes) {
   void *p;
-  if (refused(bytes) || posix_memalign(&p, align, bytes ? bytes : 1)) p = from_reserve(bytes, align);
+  const bool none = refused(bytes) || posix_memalign(&p, align, (bytes ? bytes : 1) + FENCE);
   COUNT(1);
-  return p;
+  return none ? from_reserve(bytes, align) : fenced(p, bytes ? bytes : 1);
 }
 
 static __attribute__((noinline)) void *moved(void *p, size_t bytes) {
@@ -184,7 +216,7 @@ static __attribute__((noinline)) void *moved(void *p, size_t bytes) {
   pthread_mutex_unlock(&kept.lock);
   if (!own) return NULL;
   const size_t had = *(size_t *)((char *)p - HEAD);
-  char *more = refused(bytes) ? NULL : malloc(bytes);
+  char *more = taken(bytes);
   if (!more) more = from_reserve(bytes, 16);
   memcpy(more, p, had < bytes ? had : bytes);
   to_reserve(p);
@@ -198,7 +230,8 @@ void *dfi_xrealloc(void *p, size_t bytes) {
     void *more = moved(p, bytes);
     if (more) return more;
   }
-  void *more = refused(bytes) ? NULL : realloc(p, bytes);
+  fence_check(p);
+  void *more = refused(bytes) ? NULL : fenced(realloc(p, bytes + FENCE), bytes);
   if (DFI_LIKELY(more != NULL)) return more;
   const size_t had = malloc_usable_size(p);
   more = from_reserve(bytes, 16);
@@ -211,6 +244,7 @@ void dfi_free(void *p) {
   if (!p) return;
   COUNT(-1);
   if (DFI_UNLIKELY(__atomic_load_n(&kept.pieces, __ATOMIC_RELAXED)) && to_reserve(p)) return;
+  fence_check(p);
   free(p);
 }
 

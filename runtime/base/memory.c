@@ -15,10 +15,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifdef DFLOW_DEBUG
+#define FENCED shared.fenced    /* fence.c */
+#define BARE   shared.bare
+#else
+#define FENCED false
+#define BARE   false
+#endif
+
 #if defined(__SANITIZE_ADDRESS__)
 #define STOCKED false   /* a stock would hide use after release from the sanitizer */
 #else
-#define STOCKED true
+#define STOCKED (!BARE)
 #endif
 
 enum {
@@ -48,6 +56,7 @@ static struct {
   int64_t  limit_of_all;          /* as df_memory_set_limit said; guarded by lock, as the list */
   dfi_memory_hold *holds;
   int64_t  fail_at, count;        /* DFLOW_STRESS=oom:N; fail_at 0: off */
+  bool     fenced, bare;          /* DFLOW_STRESS=fence; =bare: without a stock, which hides who lost a block */
 } shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static pthread_key_t  stock_key;
@@ -110,6 +119,8 @@ static void begin(void) {
   dfi_container_begin();
   uint64_t oom;
   if (dfi_stress("oom", &oom)) shared.fail_at = (int64_t)oom;
+  shared.fenced = dfi_stress("fence", NULL);
+  shared.bare = dfi_stress("bare", NULL);
 }
 
 static __attribute__((constructor)) void guard(void) { dfi_fork_guard(&shared.lock, NULL); }
@@ -201,7 +212,8 @@ static __attribute__((noinline)) bool refused(stock *s, int64_t bytes) {
 
 void *dfi_alloc(int64_t bytes) {
   stock *s = DFI_LIKELY(mine != NULL) ? mine : stock_begin();
-  int32_t c = class_of(bytes);
+  const int64_t asked = bytes;
+  const int32_t c = class_of(bytes);
   if (c < CLASSES) bytes = class_bytes(c);
   if (DFI_UNLIKELY(shared.fail_at | LOAD(shared.limit) | dfi_bookkeeping_tested()) && refused(s, bytes)) return NULL;
   void *p;
@@ -210,7 +222,7 @@ void *dfi_alloc(int64_t bytes) {
     s->free[c] = b->next;
     s->kept -= bytes;
     p = b;
-  } else if (!(p = alloc_slow(c, bytes))) {
+  } else if (!(p = FENCED ? dfi_fence_alloc(asked) : alloc_slow(c, bytes))) {
     return NULL;
   }
   int64_t use = LOAD(s->in_use) + bytes;
@@ -223,13 +235,16 @@ void *dfi_alloc(int64_t bytes) {
 void dfi_release(void *p, int64_t bytes) {
   if (!p) return;
   stock *s = DFI_LIKELY(mine != NULL) ? mine : stock_begin();
-  int32_t c = class_of(bytes);
+  const int64_t asked = bytes;
+  const int32_t c = class_of(bytes);
   if (c < CLASSES) bytes = class_bytes(c);
   int64_t use = LOAD(s->in_use) - bytes;
   STORE(s->in_use, use);
   if (DFI_UNLIKELY(use < -STEP_BYTES)) settle(s);
   block *b = p;
-  if (!STOCKED || c >= CLASSES) {
+  if (FENCED) {
+    dfi_fence_release(p, asked);
+  } else if (!STOCKED || c >= CLASSES) {
     free(p);
   } else if (c < OWN_CLASSES && s->kept + bytes <= OWN_BYTES) {
     b->next = s->free[c];

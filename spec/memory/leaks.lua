@@ -1,5 +1,6 @@
 --- Builds, runs and lets go of each op again and again, and looks whether all the memory has come back: the library's own pieces, and the tensors'.
 --   [dflow|luajit] spec/memory/leaks.lua ops|gradients [pattern of op types]         with a debug build, which counts its pieces
+--   [dflow|luajit] spec/memory/leaks.lua programs [pattern of names]                 those of let_go.lua
 local df = require 'dflow'
 local core = require 'dflow.backend'
 
@@ -44,6 +45,15 @@ if kind == 'ops' then
           local other = ({ int = 0, bool = true, string = 'SAME', ints = { 1, 2, 2, 1 } })[a.kind]
           if other ~= nil then told:line(op, choice, a.name, other) end
         end
+      end)
+    end
+  end
+elseif kind == 'programs' then
+  for _, program in ipairs(require 'spec.memory.let_go') do
+    if program[1]:find(pattern) then
+      look(program[1], function()
+        df.reset()
+        program[2]()
       end)
     end
   end
