@@ -75,8 +75,47 @@ int64_t dfi_devmem_takes(int64_t bytes) {
   return c < CLASSES ? dfi_size_class_bytes(c) : bytes;
 }
 
+/* ---- who keeps memory for later ---------------------------------------------------------------------------------- */
+
+static struct { pthread_mutex_t lock; dfi_keeper *first; } keepers = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void dfi_keeper_add(dfi_keeper *k) {
+  pthread_mutex_lock(&keepers.lock);
+  k->next = keepers.first;
+  keepers.first = k;
+  pthread_mutex_unlock(&keepers.lock);
+}
+
+void dfi_keeper_remove(dfi_keeper *k) {
+  pthread_mutex_lock(&keepers.lock);
+  dfi_keeper **at = &keepers.first;
+  while (*at && *at != k) at = &(*at)->next;
+  if (*at) *at = k->next;
+  pthread_mutex_unlock(&keepers.lock);
+}
+
+bool dfi_keepers_let_go(dfi_devmem *a) {
+  bool some = false;
+  pthread_mutex_lock(&keepers.lock);
+  for (dfi_keeper *k = keepers.first; k && !some; k = k->next) some = k->let_go(k, a);
+  pthread_mutex_unlock(&keepers.lock);
+  return some;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+/* Until so many bytes are free, or nobody keeps any. Under the lock, which it gives back meanwhile. */
+static void take_back(dfi_devmem *a, int64_t bytes) {
+  for (bool some = true; some && a->in_use + bytes > a->limit;) {
+    pthread_mutex_unlock(&a->lock);
+    some = dfi_keepers_let_go(a);
+    pthread_mutex_lock(&a->lock);
+  }
+}
+
 /* Is there room for so many bytes? Under the lock, but for the time in which somebody makes it. */
 static bool room_for(dfi_devmem *a, int64_t bytes) {
+  if (a->limit && a->in_use + bytes > a->limit) take_back(a, bytes);
   if (a->limit && a->in_use + bytes > a->limit && dfi_rescue_here.fn) {
     const int64_t missing = a->in_use + bytes - a->limit;
     pthread_mutex_unlock(&a->lock);                    /* making room gives memory back */
@@ -180,7 +219,9 @@ void *dfi_remote_alloc(dfi_devmem *a, int64_t bytes, void *note) {
   if (fits) count_in(a, takes);
   pthread_mutex_unlock(&a->lock);
   if (!fits) return NULL;
-  void *p = a->remote->alloc(a->remote->device, bytes > 0 ? bytes : 1, note);
+  void *p;
+  do p = a->remote->alloc(a->remote->device, bytes > 0 ? bytes : 1, note);
+  while (!p && !*a->remote->error(a->remote->device) && dfi_keepers_let_go(a));    /* the device itself has no more */
   if (p) return p;
   pthread_mutex_lock(&a->lock);
   a->in_use -= takes;
