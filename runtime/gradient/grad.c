@@ -15,28 +15,16 @@
 
 /* ---- the pass's own things ------------------------------------------------------------------ */
 
-struct chunk { struct chunk *next; };
-enum { CHUNK_BYTES = 64 << 10 };
-
 void *dfi_pass_alloc(pass *p, size_t bytes) {
-  bytes = (bytes + 15) & ~(size_t)15;
-  if ((size_t)(p->end - p->at) < bytes) {
-    size_t size = bytes + 16 > CHUNK_BYTES ? bytes + 16 : CHUNK_BYTES;
-    struct chunk *c = dfi_xmalloc(size);
-    c->next = p->chunks;
-    p->chunks = c;
-    p->at = (char *)c + 16;
-    p->end = (char *)c + size;
-  }
-  void *at = p->at;
-  p->at += bytes;
+  char *at = dfi_arena_take(&p->memory, bytes + 15);
+  at += -(uintptr_t)at & 15;
   return memset(at, 0, bytes);
 }
 
 void dfi_pass_end(pass *p) {
   dfi_marks_end(p);
   dfi_map_free(p->stops);
-  for (struct chunk *c = p->chunks, *next; c; c = next) { next = c->next; dfi_free(c); }
+  dfi_arena_free(&p->memory);
 }
 
 bool dfi_pass_failed(pass *p) { return p->b.failed || p->err->code; }

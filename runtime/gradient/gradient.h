@@ -71,8 +71,7 @@ struct dfi_grad {
   gather     **gather;       /* the same; one per output */
   int32_t     *from, *toward;/* the same: the node that led here from a y; the next on the way to an x */
   struct dfi_map *stops;     /* outputs that are constants for this call */
-  struct chunk *chunks;      /* memory of the pass */
-  char        *at, *end;
+  dfi_arena    memory;       /* of the pass */
   region      *now;
   df_node     *node;         /* whose gradient function runs */
   df_node     *asks;         /* whose gradient is being built; of a loop an Exit, of a cond a Merge */
