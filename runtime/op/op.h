@@ -118,6 +118,9 @@ typedef struct df_op {
   bool     expensive;     /* may run long whatever its inputs' size */
   bool     waits;         /* its kernel may return DFK_PENDING, see kernel.h */
   uint8_t  remote;        /* dfi_remote_use */
+  /* all that it touches is the host's, in TensorFlow's kernel for GPUs, too: where it is asked to run on one, the host
+     runs it */
+  bool     hosted;
   uint32_t host_in;       /* bit i, DFI_ALL_IN: input i is read on the host even so (a shape, an axis, an index) */
   uint32_t host_out;      /* bit i: output i is written on the host even so (a count, a length) */
   int32_t  (*shape)(dfi_infer *c);                                                 /* NULL: shapes unknown */
@@ -148,7 +151,7 @@ typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
   X(list) X(sparse) X(ragged) X(optional) X(unknown) X(batch_norm) X(checkpoint) X(queue) \
   X(stack) X(table) X(trace) X(elementwise) X(candidate) X(summary) X(quantize) X(accumulator) \
   X(staging) X(sets) X(bands) X(image) \
-  X(barrier) X(mutex)
+  X(barrier) X(mutex) X(attention)
 #define X(name) extern const dfi_op_table dfi_ops_##name;
 DFI_OP_TABLES(X)
 #undef X

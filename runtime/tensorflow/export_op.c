@@ -6,6 +6,7 @@
 #include "tensorflow/export.h"
 #include <ctype.h>
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -707,8 +708,92 @@ static void array_gradient(dfi_export *e) {
   else dfi_export_plain(e, dfi_export_find(strcmp(type, "TensorArrayGradV2") ? type : "TensorArrayGradV3"), own(e));
 }
 
+/* ---- attention, in TensorFlow's ops ------------------------------------------------------------------------------ */
+
+static const char *product(dfi_export *e, const char *word, uint8_t t, const char *a, const char *b, bool a_t,
+                           bool b_t) {
+  Pb__NodeDef *n = put_t(e, "BatchMatMulV2", word, t, 2, a, b, NULL);
+  dfi_lower_bool(&e->l, n, "adj_x", a_t);
+  dfi_lower_bool(&e->l, n, "adj_y", b_t);
+  return n->name;
+}
+static const char *column(dfi_export *e, const char *word, uint8_t t, const char *x) {
+  Pb__NodeDef *n = put_t(e, "ExpandDims", word, t, 2, x, number(e, "column", DF_INT32, -1), NULL);
+  dfi_lower_type(&e->l, n, "Tdim", DF_INT32);
+  return n->name;
+}
+/* Input i in the dtype of the sums. */
+static const char *wide_in(dfi_export *e, const char *word, int32_t i, uint8_t t) {
+  return cast(e, word, in(e, i), type_in(e, i), t);
+}
+
+/* Scores of inputs `first` and on, -infinity where a query may not look. NULL: refused. */
+static const char *scores_of(dfi_export *e, int32_t first, int32_t mask, uint8_t t, double *scale) {
+  const df_node *n = e->current;
+  const dfi_shape *q = shape_in(e, first);
+  *scale = n->attrs[1].f;
+  if (*scale == 0 && (q->rank < 1 || q->dims[q->rank - 1] < 0)) {
+    dfi_export_refuse(e, "the depth of its query is known only when it runs, and its scale follows from that");
+    return NULL;
+  }
+  if (*scale == 0) *scale = q->dims[q->rank - 1] ? 1 / sqrt((double)q->dims[q->rank - 1]) : 1;
+  const char *query = wide_in(e, "query", first, t), *key = wide_in(e, "key", first + 1, t);
+  const char *s = product(e, "products", t, query, key, false, true);
+  s = two(e, "Mul", "scores", t, s, number(e, "scale", t, *scale));
+  const char *far = n->nin > mask || n->attrs[0].i ? number(e, "far", t, -INFINITY) : NULL;
+  if (n->nin > mask && type_in(e, mask) == DF_BOOL) s = put_t(e, "SelectV2", "masked", t, 3, in(e, mask), s, far)->name;
+  else if (n->nin > mask) s = two(e, "AddV2", "biased", t, s, wide_in(e, "bias", mask, t));
+  if (!n->attrs[0].i) return s;
+  Pb__NodeDef *band = put_t(e, "MatrixBandPart", "band", t, 3, one(e, "OnesLike", "ones", t, s),
+                            number(e, "lower", DF_INT32, -1), number(e, "upper", DF_INT32, 0));
+  dfi_lower_type(&e->l, band, "Tindex", DF_INT32);
+  const char *seen = two(e, "Greater", "seen", t, band->name, number(e, "zero", t, 0));
+  return put_t(e, "SelectV2", "causal", t, 3, seen, s, far)->name;
+}
+
+static void attention(dfi_export *e) {
+  const df_node *n = e->current;
+  const uint8_t t = n->out[1].dtype;
+  const int64_t last = -1;
+  double scale;
+  const char *s = scores_of(e, 0, 3, t, &scale);
+  if (!s) return;
+  const char *axes = ints(e, "last", 1, &last), *most = reduce(e, "Max", "max", t, DF_INT32, s, axes, true);
+  const char *empty = two(e, "Equal", "empty", t, most, number(e, "none", t, -INFINITY));
+  const char *shift = put_t(e, "SelectV2", "shift", t, 3, empty, one(e, "ZerosLike", "zeros", t, most), most)->name;
+  const char *p = one(e, "Exp", "exp", t, two(e, "Sub", "sub", t, s, shift));
+  const char *sum = reduce(e, "Sum", "sum", t, DF_INT32, p, axes, true);
+  const char *mix = product(e, "values", t, p, wide_in(e, "value", 2, t), false, false);
+  const char *y = two(e, "DivNoNan", "mix", t, mix, sum);
+  const char *log = two(e, "AddV2", "log_sum", t, shift, one(e, "Log", "log", t, sum));
+  log = put_t(e, "SelectV2", "sums", t, 3, empty, number(e, "infinity", t, INFINITY), log)->name;
+  const char *out[2] = { cast(e, "output", y, t, n->out[0].dtype),
+                         reduce(e, "Max", "log_sum_exp", t, DF_INT32, log, axes, false) };
+  const df_output from[2] = { { (df_node *)n, 0 }, { (df_node *)n, 1 } };
+  pass(e, 2, out, from, t);
+}
+
+static void attention_grad(dfi_export *e) {
+  const df_node *n = e->current;
+  const uint8_t t = type_in(e, 4), own_type = n->out[0].dtype;
+  double scale;
+  const char *s = scores_of(e, 1, 6, t, &scale);
+  if (!s) return;
+  const char *p = one(e, "Exp", "weights", t, two(e, "Sub", "sub", t, s, column(e, "sums", t, in(e, 4))));
+  const char *dy = wide_in(e, "dy", 0, t), *q = wide_in(e, "query_again", 1, t), *k = wide_in(e, "key_again", 2, t);
+  const char *dp = product(e, "dp", t, dy, wide_in(e, "value", 3, t), false, true);
+  dp = two(e, "Sub", "less", t, dp, column(e, "delta", t, in(e, 5)));
+  const char *ds = two(e, "Mul", "ds", t, two(e, "Mul", "weighted", t, p, dp), number(e, "scale_again", t, scale));
+  const char *out[3] = { product(e, "dq", t, ds, k, false, false), product(e, "dk", t, ds, q, true, false),
+                         product(e, "dv", t, p, dy, true, false) };
+  static const char *const word[3] = { "query_backprop", "key_backprop", "value_backprop" };
+  for (int32_t i = 0; i < 3; i++) out[i] = cast(e, word[i], out[i], t, own_type);
+  pass(e, 3, out, NULL, own_type);
+}
+
 bool dfi_export_special(dfi_export *e, const df_node *n) {
   static const struct { const char *type; void (*write)(dfi_export *); } own_ops[] = {
+    { "ScaledDotProductAttention", attention }, { "ScaledDotProductAttentionGrad", attention_grad },
     { "LogicalXor", logical_xor }, { "LogSumExp", log_sum_exp }, { "SumToShape", sum_to_shape },
     { "ReducedShape", reduced_shape },
     { "ReducedCount", reduced_count }, { "GatherGrad", gather_grad }, { "TakeAlong", take_along },

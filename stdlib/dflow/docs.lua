@@ -158,7 +158,7 @@ M.families = {
   'nn.softmax_cross_entropy nn.sparse_softmax_cross_entropy nn.sigmoid_cross_entropy '
     .. 'softmax_cross_entropy_with_logits', 'ctc_loss while_loop rnn.dynamic_rnn', 'nn.metrics nn',
   'nn.BatchNorm nn.LayerNorm nn.GroupNorm nn.RMSNorm',
-  'nn.attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock nn.gelu',
+  'nn.attention scaled_dot_product_attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock nn.gelu',
     'data data.idx data.batches data.read data.permutation data.pipeline', 'data.csv data.text data.tfrecord data.idx',
     'data.tfrecord data.write_tfrecord data.example', 'data.image data.images data.pipeline', 'data.pipeline data.batches', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',

@@ -409,6 +409,18 @@ df.lua_func(fn, inputs, out_dtypes, {gradient, stateful = true, shapes, name})
             local y = df.lua_func(function(x, t) seen[#seen + 1] = x return x * t:at(1) end, {df.float32(2), df.float32{3, 4}}, {'float32'})
             return df.run(y), seen
 
+df.scaled_dot_product_attention(query, key, value, {…})
+  softmax(scale query key' + bias) value as one op, which keeps no matrix of all scores, nor does its
+  gradient: memory grows with the times, not with their product. query is [..., tq, d], key
+  [..., tk, d], value [..., tk, dv]. Keys are taken in blocks, so sums are in another order than
+  those of matmul and softmax. A query that may see no key gives 0. What may not be seen should
+  be finite: 0 times infinity is NaN. df.nn.attention is the same by ops, and gives the weights.
+  option    mask: bool = nil  broadcasts to [..., tq, tk]: true where a query may look
+  option    bias: float = nil  broadcasts likewise and is added to the scores; it has a gradient
+  option    causal: bool = false  query i sees keys 0 to i only, however many there are
+  option    scale: number = nil  d ^ -0.5 otherwise
+  example   df.scaled_dot_product_attention({{1.0, 0.0}}, {{1.0, 0.0}, {0.0, 1.0}}, {{1.0}, {3.0}})
+
 df.svd(tensor, {full_matrices = false, compute_uv = true})
   s, u, v of matrices: tensor is u diag(s) v^T, and s falls; s alone without compute_uv.
   example   df.svd({{3.0, 0.0}, {0.0, 2.0}}, {compute_uv = false})
@@ -677,7 +689,9 @@ df.stats()
   transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}, plans = {made, kept, bytes, limit},
   owners = {{nodes_run}, …}: what each of a Session's owners turned; owners.why: why one turned the last run.
   Where a Session's save says more than 'keep': saved = {{value, line, save, why, tensors, bytes,
-  swapped, recomputed}, …} and iterations_again, those that ran a second time.
+  swapped, recomputed}, …} and iterations_again, those that ran a second time. Where a GPU ran
+  loops: graph_captures, graph_entries (without one), graph_launches, graph_iterations, and of loops
+  that are one kernel whole_launches, whole_iterations.
   example   df.run(df.float32(2) * 3) return df.stats().runs
 
 df.init()

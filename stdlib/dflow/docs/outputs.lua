@@ -633,6 +633,7 @@ return {
   ["save_npz"] = "[0.5] float32[1]",
   ["save_safetensors"] = "[1. 2.] float32[2]",
   ["saved"] = "1",
+  ["scaled_dot_product_attention"] = "[[1.6605]] float32[1,1]",
   ["scan"] = "[1. 3. 6.] float32[3]",
   ["scatter_add"] = "[[11.  3.]\n [ 3.  4.]\n [ 7. 16.]] float32[3,2]",
   ["scatter_div"] = "[[0.1 2.0]\n [3.0 4.0]\n [2.5 0.6]] float32[3,2]",

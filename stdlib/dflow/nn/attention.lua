@@ -17,7 +17,7 @@ local f = ops.functions
 function M.gelu(x, opts)
   opts = errors.options(opts, 'gelu', { 'approximate' })
   x = convert.to_output(x, convert.typed(x) or dtypes.FLOAT32, nil, 'gelu')
-  if opts.approximate then return x * 0.5 * (f.tanh((x + f.pow(x, 3) * 0.044715) * math.sqrt(2 / math.pi)) + 1) end
+  if errors.flag(opts.approximate, 'gelu', 'approximate') then return x * 0.5 * (f.tanh((x + f.pow(x, 3) * 0.044715) * math.sqrt(2 / math.pi)) + 1) end
   return x * 0.5 * (f.erf(x * math.sqrt(0.5)) + 1)
 end
 
@@ -60,7 +60,7 @@ end
 
 --- The weights: softmax of the scores that may count.
 local function weights_of(scores, o, offset, what)
-  if o.causal then
+  if errors.flag(o.causal, what, 'causal') then
     local mask = causal_mask(f.dim(scores, -2), f.dim(scores, -1), offset)
     scores = f.where(f.logical_and(f.ones_like(scores):gt(0), mask), scores, f.ones_like(scores) * minus(scores.dtype))
   end
@@ -176,7 +176,6 @@ local MultiHead = layer.class{
     if query.shape[1] >= 0 and keys.shape[1] >= 0 and query.shape[1] ~= keys.shape[1] then
       l:bad('its query %s and keys %s have different numbers of examples', shown(query), shown(keys))
     end
-    if opts.causal ~= nil and type(opts.causal) ~= 'boolean' then l:bad('causal is true or false, not %s', errors.describe(opts.causal)) end
     l:prepare(query)
     local d = math.floor(l.width / l.heads)
     local q, k, v = split_heads(l, l.query(query) * d ^ -0.5), split_heads(l, l.key(keys)), split_heads(l, l.value(values))
