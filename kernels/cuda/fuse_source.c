@@ -13,9 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct text { char *at; size_t n, room; bool ok; } text;
-
-static void __attribute__((format(printf, 2, 3))) say(text *t, const char *format, ...) {
+void dfc_say(dfc_text *t, const char *format, ...) {
   va_list a;
   va_start(a, format);
   va_list b;
@@ -32,7 +30,7 @@ static void __attribute__((format(printf, 2, 3))) say(text *t, const char *forma
   if (n > 0 && t->ok) t->n += (size_t)n;
 }
 
-static const char *type_of(int32_t dtype) {
+const char *dfc_type_of(int32_t dtype) {
   switch (dtype) {
     case DF_FLOAT32: return "float";
     case DF_FLOAT64: return "double";
@@ -61,7 +59,7 @@ static bool is_half(int32_t dtype) { return dtype == DF_FLOAT16 || dtype == DF_B
 
 /* What is written, and of what: `level` says after how many loops over a row a step's result is known. */
 typedef struct writer {
-  text t;
+  dfc_text t;
   const dfk_chain *c;
   const dfk_chain_run *r;
   uint64_t on_host;
@@ -70,80 +68,81 @@ typedef struct writer {
 
 /* Input x, as it meets element i of the whole. */
 static void say_input(writer *w, int32_t x) {
-  const char *type = type_of(w->c->input_dtype[x]);
-  text *t = &w->t;
-  say(t, "    const %s x%d = ", type, x);
-  if (w->on_host >> x & 1) { say(t, "from_bits<%s>(p.in%d);\n", type, x); return; }
+  const char *type = dfc_type_of(w->c->input_dtype[x]);
+  dfc_text *t = &w->t;
+  dfc_say(t, "    const %s x%d = ", type, x);
+  if (w->on_host >> x & 1) { dfc_say(t, "from_bits<%s>(p.in%d);\n", type, x); return; }
   const char *const index[] = { [DFK_ALL] = "i", [DFK_NUMBER] = "0", [DFK_ROWS] = "i %", [DFK_COLUMN] = "i /" };
   const dfk_meets how = w->r->input[x].how;
-  say(t, "((const %s *)p.in%d)[%s", type, x, index[how]);
-  if (how == DFK_ROWS || how == DFK_COLUMN) say(t, " p.period%d", x);
-  say(t, "];\n");
-}
-
-/* An operand of a step, by its name. */
-static void say_operand(text *t, const dfk_step *k, int32_t i) {
-  say(t, "%c%d", k->in[i] < 0 ? 'x' : 'v', k->in[i] < 0 ? -1 - k->in[i] : k->in[i]);
+  dfc_say(t, "((const %s *)p.in%d)[%s", type, x, index[how]);
+  if (how == DFK_ROWS || how == DFK_COLUMN) dfc_say(t, " p.period%d", x);
+  dfc_say(t, "];\n");
 }
 
 /* Elements whose operands are of several types: these are told apart by their addresses. */
 static const char cast[] = "cast", chosen[] = "select";
 
-static void say_cast(text *t, const dfk_step *k) {
+static void say_cast(dfc_text *t, const dfk_step *k, const char *x) {
   const bool floats = DFC_FLOATS >> k->in_dtype & 1;
-  say(t, "cast_%s((%s)%s", k->dtype == DF_BOOL ? "bool" : k->dtype == DF_FLOAT16 ? "f16"
-                               : k->dtype == DF_BFLOAT16 ? "b16" : expression_of(k->dtype),
-      floats ? "double" : "int64_t", is_half(k->in_dtype) ? "(float)" : "");
-  say_operand(t, k, 0);
-  say(t, ");\n");
+  dfc_say(t, "cast_%s((%s)%s%s)", k->dtype == DF_BOOL ? "bool" : k->dtype == DF_FLOAT16 ? "f16"
+                                    : k->dtype == DF_BFLOAT16 ? "b16" : expression_of(k->dtype),
+          floats ? "double" : "int64_t", is_half(k->in_dtype) ? "(float)" : "", x);
 }
 
-static void say_choice(text *t, const dfk_step *k) {
-  for (int32_t i = 0; i < 3; i++) {
-    say(t, i == 0 ? "" : i == 1 ? " ? " : " : ");
-    say_operand(t, k, i);
-  }
-  say(t, ";\n");
+void dfc_say_element(dfc_text *t, const dfk_step *k, const char *const *operand) {
+  if (k->element == cast) { say_cast(t, k, operand[0]); return; }
+  if (k->element == chosen) { dfc_say(t, "%s ? %s : %s", operand[0], operand[1], operand[2]); return; }
+  dfc_say(t, "(%s)%s_%s(", dfc_type_of(k->dtype), k->element, expression_of(k->in_dtype));
+  for (int32_t i = 0; i < k->nin; i++)
+    dfc_say(t, "%s%s%s", i ? ", " : "", is_half(k->in_dtype) ? "(float)" : "", operand[i]);
+  if (k->with_param) dfc_say(t, ", %a", k->param);
+  dfc_say(t, ")");
+}
+
+enum { NAME = 16 };
+/* An operand of a step, by its name. */
+static const char *operand_name(const dfk_step *k, int32_t i, char *name) {
+  snprintf(name, NAME, "%c%d", k->in[i] < 0 ? 'x' : 'v', k->in[i] < 0 ? -1 - k->in[i] : k->in[i]);
+  return name;
+}
+
+static void say_operand(dfc_text *t, const dfk_step *k, int32_t i) {
+  char name[NAME];
+  dfc_say(t, "%s", operand_name(k, i, name));
 }
 
 static void say_step(writer *w, int32_t s) {
   const dfk_step *k = &w->c->step[s];
-  const char *type = type_of(k->dtype);
-  text *t = &w->t;
-  say(t, "    const %s v%d = ", type, s);
-  if (k->element == cast) { say_cast(t, k); return; }
-  if (k->element == chosen) { say_choice(t, k); return; }
-  if (!k->element) { say_operand(t, k, 0); say(t, ";\n"); return; }      /* one element a row, passed on */
-  say(t, "(%s)%s_%s(", type, k->element, expression_of(k->in_dtype));
-  for (int32_t i = 0; i < k->nin; i++) {
-    say(t, "%s%s", i ? ", " : "", is_half(k->in_dtype) ? "(float)" : "");
-    say_operand(t, k, i);
-  }
-  if (k->with_param) say(t, ", %a", k->param);
-  say(t, ");\n");
+  char name[3][NAME];
+  const char *operand[3];
+  for (int32_t i = 0; i < k->nin; i++) operand[i] = operand_name(k, i, name[i]);
+  dfc_say(&w->t, "    const %s v%d = ", dfc_type_of(k->dtype), s);
+  if (k->element) dfc_say_element(&w->t, k, operand);
+  else dfc_say(&w->t, "%s", operand[0]);                 /* one element a row, passed on */
+  dfc_say(&w->t, ";\n");
 }
 
 /* All words of the parameters, in the order in which `arguments` gives them. */
-static void say_parameters(text *t, const dfk_chain *c, const dfk_chain_run *r, uint64_t on_host) {
-  say(t, "#include \"functions.cuh\"\n%sstruct fused_params {\n", c->row ? "#include \"fold.cuh\"\n" : "");
+static void say_parameters(dfc_text *t, const dfk_chain *c, const dfk_chain_run *r, uint64_t on_host) {
+  dfc_say(t, "#include \"functions.cuh\"\n%sstruct fused_params {\n", c->row ? "#include \"fold.cuh\"\n" : "");
   for (int32_t i = 0; i < c->ninputs; i++) {
-    say(t, on_host >> i & 1 ? "  uint64_t in%d;\n" : "  const void *in%d;\n", i);
-    if (r->input[i].how == DFK_ROWS || r->input[i].how == DFK_COLUMN) say(t, "  int64_t period%d;\n", i);
+    dfc_say(t, on_host >> i & 1 ? "  uint64_t in%d;\n" : "  const void *in%d;\n", i);
+    if (r->input[i].how == DFK_ROWS || r->input[i].how == DFK_COLUMN) dfc_say(t, "  int64_t period%d;\n", i);
   }
-  for (int32_t s = 0; s < c->nsteps; s++) if (r->out[s]) say(t, "  void *out%d;\n", s);
-  say(t, "  int64_t n;\n};\n");
+  for (int32_t s = 0; s < c->nsteps; s++) if (r->out[s]) dfc_say(t, "  void *out%d;\n", s);
+  dfc_say(t, "  int64_t n;\n};\n");
 }
 
 /* ---- elements ---------------------------------------------------------------------------------------------------- */
 
 static void say_elements(writer *w) {
   const dfk_chain *c = w->c;
-  say(&w->t, "DFC_KERNEL(k_fused, fused_params) {\n  DFC_EACH(i, p.n) {\n");
+  dfc_say(&w->t, "DFC_KERNEL(k_fused, fused_params) {\n  DFC_EACH(i, p.n) {\n");
   for (int32_t x = 0; x < c->ninputs; x++) say_input(w, x);
   for (int32_t s = 0; s < c->nsteps; s++) say_step(w, s);
   for (int32_t s = 0; s < c->nsteps; s++)
-    if (w->r->out[s]) say(&w->t, "    ((%s *)p.out%d)[i] = v%d;\n", type_of(c->step[s].dtype), s, s);
-  say(&w->t, "  }\n}\n");
+    if (w->r->out[s]) dfc_say(&w->t, "    ((%s *)p.out%d)[i] = v%d;\n", dfc_type_of(c->step[s].dtype), s, s);
+  dfc_say(&w->t, "  }\n}\n");
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -192,40 +191,40 @@ static void say_loop(writer *w, int32_t level, bool blocks) {
       if (k->in[i] >= 0 && c->step[k->in[i]].form == DFK_FULL) needed[k->in[i]] = true;
   }
   if (!any) return;
-  text *t = &w->t;
+  dfc_text *t = &w->t;
   for (int32_t s = 0; s < c->nsteps && !last; s++) {
     if (!needed[s] || !c->step[s].by_rows) continue;
-    const char *type = type_of(c->step[s].in_dtype);
-    say(t, "    acc_of<%s>::type a%d = neutral<%s>(%s);\n", type, s, type, c->step[s].element);
+    const char *type = dfc_type_of(c->step[s].in_dtype);
+    dfc_say(t, "    acc_of<%s>::type a%d = neutral<%s>(%s);\n", type, s, type, c->step[s].element);
   }
-  say(t, "    for (int64_t j = %s; j < %lld; j += %s) {\n    const int64_t i = r * %lld + j;\n",
+  dfc_say(t, "    for (int64_t j = %s; j < %lld; j += %s) {\n    const int64_t i = r * %lld + j;\n",
       blocks ? "threadIdx.x" : "0", (long long)c->row, blocks ? "DFC_FOLD_BLOCK" : "1", (long long)c->row);
   say_inputs(w, needed, 0);
   for (int32_t s = 0; s < c->nsteps; s++) if (needed[s] && !c->step[s].by_rows) say_step(w, s);
   for (int32_t s = 0; s < c->nsteps; s++) {
     const dfk_step *k = &c->step[s];
-    if (last && needed[s] && w->r->out[s]) say(t, "    ((%s *)p.out%d)[i] = v%d;\n", type_of(k->dtype), s, s);
+    if (last && needed[s] && w->r->out[s]) dfc_say(t, "    ((%s *)p.out%d)[i] = v%d;\n", dfc_type_of(k->dtype), s, s);
     if (last || !needed[s] || !k->by_rows) continue;
-    say(t, "    a%d = both(%s, a%d, of_element(%s, (acc_of<%s>::type)", s, k->element, s, k->element,
-        type_of(k->in_dtype));
+    dfc_say(t, "    a%d = both(%s, a%d, of_element(%s, (acc_of<%s>::type)", s, k->element, s, k->element,
+        dfc_type_of(k->in_dtype));
     say_operand(t, k, 0);
-    say(t, "));\n");
+    dfc_say(t, "));\n");
   }
-  say(t, "    }\n");
+  dfc_say(t, "    }\n");
 }
 
 /* Between two loops: the folds that the first gave, then what has one element a row and is known with them. */
 static void say_between(writer *w, int32_t level, bool blocks, uint64_t *known) {
   const dfk_chain *c = w->c;
   bool narrow[DFK_CHAIN_STEPS] = { 0 };
-  text *t = &w->t;
+  dfc_text *t = &w->t;
   for (int32_t s = 0; s < c->nsteps; s++) {
     const dfk_step *k = &c->step[s];
     narrow[s] = k->form != DFK_FULL && !k->by_rows && w->level[s] == level;
     if (!is_fold_of(w, s, level)) continue;
-    if (blocks) say(t, "    a%d = block_fold(%s, a%d, part_%c);\n", s, k->element, s, part_of(k->in_dtype));
-    say(t, "    const %s v%d = (%s)finished(%s, a%d, %lld);\n", type_of(k->dtype), s, type_of(k->dtype), k->element, s,
-        (long long)c->row);
+    if (blocks) dfc_say(t, "    a%d = block_fold(%s, a%d, part_%c);\n", s, k->element, s, part_of(k->in_dtype));
+    dfc_say(t, "    const %s v%d = (%s)finished(%s, a%d, %lld);\n", dfc_type_of(k->dtype), s, dfc_type_of(k->dtype),
+            k->element, s, (long long)c->row);
   }
   say_inputs(w, narrow, *known);
   for (int32_t s = 0; s < c->nsteps; s++) {
@@ -239,28 +238,28 @@ static void say_rows(writer *w) {
   const dfk_chain *c = w->c;
   const bool blocks = c->row > DFC_FOLD_SHORT;
   uint64_t known = 0;
-  text *t = &w->t;
+  dfc_text *t = &w->t;
   find_levels(w);
-  say(t, "DFC_KERNEL(k_fused, fused_params) {\n");
+  dfc_say(t, "DFC_KERNEL(k_fused, fused_params) {\n");
   static const char *const parts[] = { "double part_d", "float part_f", "int64_t part_i" };
   for (int32_t part = 0; part < 3 && blocks; part++) {
     bool used = false;
     for (int32_t s = 0; s < c->nsteps; s++)
       used |= c->step[s].by_rows && part_of(c->step[s].in_dtype) == parts[part][strlen(parts[part]) - 1];
-    if (used) say(t, "  DFC_SHARED %s[DFC_FOLD_BLOCK];\n", parts[part]);
+    if (used) dfc_say(t, "  DFC_SHARED %s[DFC_FOLD_BLOCK];\n", parts[part]);
   }
-  if (blocks) say(t, "  for (int64_t r = blockIdx.x; r < p.n / %lld; r += gridDim.x) {\n", (long long)c->row);
-  else say(t, "  DFC_EACH(r, p.n / %lld) {\n", (long long)c->row);
-  say(t, "    const int64_t i = r * %lld;\n", (long long)c->row);
+  if (blocks) dfc_say(t, "  for (int64_t r = blockIdx.x; r < p.n / %lld; r += gridDim.x) {\n", (long long)c->row);
+  else dfc_say(t, "  DFC_EACH(r, p.n / %lld) {\n", (long long)c->row);
+  dfc_say(t, "    const int64_t i = r * %lld;\n", (long long)c->row);
   for (int32_t level = 0; level <= w->levels; level++) {
     say_between(w, level, blocks, &known);
     say_loop(w, level, blocks);
   }
   for (int32_t s = 0; s < c->nsteps; s++)
     if (c->step[s].form != DFK_FULL && w->r->out[s])
-      say(t, "    %s((%s *)p.out%d)[r] = v%d;\n", blocks ? "if (threadIdx.x == 0) " : "", type_of(c->step[s].dtype), s,
-          s);
-  say(t, "    (void)i;\n  }\n}\n");
+      dfc_say(t, "    %s((%s *)p.out%d)[r] = v%d;\n", blocks ? "if (threadIdx.x == 0) " : "",
+              dfc_type_of(c->step[s].dtype), s, s);
+  dfc_say(t, "    (void)i;\n  }\n}\n");
 }
 
 char *dfc_fused_source(const dfk_chain_run *run, uint64_t on_host) {
@@ -284,6 +283,8 @@ bool dfc_fused_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, 
   static const struct { const char *op, *element; int32_t nin; uint32_t kinds; bool param; } rows[] = {
 #define NUMBERS DFC_NUMBERS
 #define FLOATS DFC_FLOATS
+#define RING DFC_NUMBERS                /* complex numbers run alone */
+#define FIELD DFC_FLOATS
 #define INTS DFC_INTS
 #define BOOLS DFC_BOOLS
 #define EQUALS (DFC_NUMBERS | DFC_BOOLS)
@@ -312,7 +313,7 @@ bool dfc_fused_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, 
     if (rows[i].nin != nin || strcmp(rows[i].op, op)) continue;
     *element = rows[i].element;
     if (rows[i].param) *attr = 0;
-    bool all_of = type_of(out) && in[0] < 32 && (rows[i].kinds >> in[0] & 1);
+    bool all_of = dfc_type_of(out) && in[0] < 32 && (rows[i].kinds >> in[0] & 1);
     for (int32_t k = 1; k < nin; k++) all_of &= in[k] == in[0];
     return all_of && out < 32 && (DFC_ALL_TYPES >> out & 1);
   }

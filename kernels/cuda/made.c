@@ -1,0 +1,132 @@
+/* made.c: kernels whose source was written while the program runs. See made.h.
+ *
+ * Compiling takes as long as a tenth of a second: a kernel is compiled once what it would have saved comes to that, by
+ * a thread of its own, unless the code lies on the disk. Until it is there, and for good where there is no NVRTC, its
+ * caller does without.
+ */
+#include "made.h"
+#include "nvrtc.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMPILE_NS = 100000000, MADE = 4096 };
+
+struct dfc_made {
+  char      *source;
+  uint64_t   hash;
+  bool       looked, failed;              /* on the disk; there is no code and will be none */
+  bool       waits;                       /* for the thread that compiles */
+  int64_t    saved_ns;                    /* what it would have saved so far */
+  CUfunction function;                    /* NULL: not yet */
+  dfc_gpu   *g;
+  dfc_made  *next;                        /* of those that wait */
+};
+static dfc_made *all[MADE];               /* open addressing */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;      /* guards it, what the entries hold, and this: */
+static struct { pthread_t thread; pthread_cond_t more; dfc_made *first, *last; bool runs, ends; } compiler = {
+  .more = PTHREAD_COND_INITIALIZER
+};
+
+/* ---- what there is already --------------------------------------------------------------------------------------- */
+
+/* Under the lock. Takes the source. NULL: there is no room. */
+static dfc_made *entry_of(dfc_gpu *g, char *source) {
+  uint64_t h = (uint64_t)g->number + 1469598103934665603ull;
+  for (const char *s = source; *s; s++) h = (h ^ (unsigned char)*s) * 1099511628211ull;
+  for (int32_t tries = 0; tries < MADE; tries++) {
+    dfc_made **at = &all[(h + (uint64_t)tries) % MADE], *f = *at;
+    if (f && (f->hash != h || f->g != g || strcmp(f->source, source))) continue;
+    if (f) { free(source); return f; }
+    if (!(f = calloc(1, sizeof *f))) break;
+    *f = (dfc_made){ .source = source, .hash = h, .g = g };
+    return *at = f;
+  }
+  free(source);
+  return NULL;
+}
+
+/* Under the lock. The code, which is freed, becomes the entry's; NULL: there is none, for good where `why` says so. */
+static void take(dfc_made *f, void *code, const char *why) {
+  f->looked = true;
+  f->failed = !code && why[0];
+  if (!code || f->function) { free(code); return; }
+  CUmodule module = NULL;
+  dfc_enter(f->g);
+  if (dfc_cu.cuModuleLoadData(&module, code) || dfc_cu.cuModuleGetFunction(&f->function, module, "k_fused")) {
+    f->function = NULL;
+    f->failed = true;
+  }
+  dfc_leave(f->g);
+  free(code);
+}
+
+/* Under the lock, here and now: from the disk or, where `compile` says so, compiled. */
+static void load(dfc_made *f, bool compile) {
+  size_t bytes = 0;
+  char why[300];
+  void *code = dfc_nvrtc_code(f->g, f->source, compile, &bytes, why, sizeof why);
+  take(f, code, why);
+}
+
+/* The thread that compiles: one after the other, while the runs go on. */
+static void *compile_all(void *unused) {
+  pthread_mutex_lock(&lock);
+  for (;;) {
+    while (!compiler.first && !compiler.ends) pthread_cond_wait(&compiler.more, &lock);
+    dfc_made *f = compiler.first;
+    if (compiler.ends) break;
+    if (!(compiler.first = f->next)) compiler.last = NULL;
+    pthread_mutex_unlock(&lock);
+    size_t bytes = 0;
+    char why[300];
+    void *code = dfc_nvrtc_code(f->g, f->source, true, &bytes, why, sizeof why);
+    pthread_mutex_lock(&lock);
+    take(f, code, why);
+    f->waits = false;
+  }
+  pthread_mutex_unlock(&lock);
+  return unused;
+}
+
+/* At the program's end nobody may stand in a library that goes. */
+static void stop_compiling(void) {
+  pthread_mutex_lock(&lock);
+  compiler.ends = true;
+  pthread_cond_signal(&compiler.more);
+  pthread_mutex_unlock(&lock);
+  pthread_join(compiler.thread, NULL);
+}
+
+/* Under the lock. */
+static void compile_later(dfc_made *f) {
+  if (!compiler.runs) {
+    sigset_t every, was;
+    sigfillset(&every);
+    pthread_sigmask(SIG_BLOCK, &every, &was);            /* signals are for the program's own threads */
+    compiler.runs = !pthread_create(&compiler.thread, NULL, compile_all, NULL);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    if (compiler.runs) atexit(stop_compiling);
+  }
+  if (!compiler.runs) { load(f, true); return; }         /* no thread to be had */
+  f->waits = true;
+  f->next = NULL;
+  *(compiler.last ? &compiler.last->next : &compiler.first) = f;
+  compiler.last = f;
+  pthread_cond_signal(&compiler.more);
+}
+
+dfc_made *dfc_made_of(dfc_gpu *g, char *source, int64_t saved_ns, bool more, bool at_once) {
+  if (!source) return NULL;
+  pthread_mutex_lock(&lock);
+  dfc_made *f = entry_of(g, source);
+  if (f && !f->function && !f->failed) {
+    f->saved_ns = saved_ns + (more ? f->saved_ns : 0);
+    if (!f->looked || at_once) load(f, at_once);
+    if (!f->function && !f->failed && !f->waits && f->saved_ns > COMPILE_NS) compile_later(f);
+  }
+  pthread_mutex_unlock(&lock);
+  return f && f->function ? f : NULL;
+}
+
+CUfunction dfc_made_function(const dfc_made *f) { return f->function; }
