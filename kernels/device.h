@@ -13,6 +13,8 @@
 #include "chain.h"
 #include "kernel.h"
 #include "update.h"
+#include "whole.h"
+#include "window.h"
 
 enum { DFI_NOTE_BYTES = 64 };
 
@@ -66,6 +68,17 @@ typedef struct dfi_remote_biased {
   void   *to, *to_note;
 } dfi_remote_biased;
 
+/* A convolution of images, to whose channels a vector is added, of one float dtype; relu: and of that what is above 0.
+ * `how` has no tensors. */
+typedef struct dfi_remote_convolved {
+  int32_t  dtype;
+  bool     relu;
+  dfk_conv how;
+  const void *in, *filter, *bias;
+  void    *in_note, *filter_note, *bias_note;
+  void    *to, *to_note;
+} dfi_remote_convolved;
+
 /* Dtypes of which a device changes parts. */
 static inline bool dfi_places(int32_t dtype) {
   switch (dtype) {
@@ -75,9 +88,9 @@ static inline bool dfi_places(int32_t dtype) {
   }
 }
 
-/* What is counted of a loop within a graph: does it go on, how many iterations there were, how many there may be; and
- * for each node that chooses a side, how often that was the first. */
-enum { DFI_TALLY_ON = 0, DFI_TALLY_COUNT, DFI_TALLY_MOST, DFI_TALLY_SIDES };
+/* What is counted of a loop within a graph: does it go on, how many iterations there were, how many there may be, was a
+ * loop inside cut off; and for each node that chooses a side, how often that was the first. */
+enum { DFI_TALLY_ON = 0, DFI_TALLY_COUNT, DFI_TALLY_MOST, DFI_TALLY_CUT, DFI_TALLY_SIDES };
 
 /* Which sides were taken: word `at` * width + which is 1 where the first was. at < 0: the iteration that the tally
  * counts. */
@@ -92,6 +105,16 @@ typedef struct dfi_remote_element {
   int32_t     width;
   int64_t     n;
 } dfi_remote_element;
+
+/* One launch of a loop that is one kernel. A number is its bits, a tensor its address, with its note. */
+typedef struct dfi_remote_whole {
+  uint64_t *in; void **in_note;           /* by variable, then by input; a variable's number becomes what it is then */
+  void    **to, **to_note;                /* by variable: where a tensor goes, perhaps where it lay */
+  int64_t   most;                         /* iterations */
+  int64_t   ran;                          /* set: how many there were */
+  dfk_whole_end end;                      /* set: why no more */
+  int64_t  *yes;                          /* set, by cond: how often it was true */
+} dfi_remote_whole;
 
 /* Memory that the host cannot read, and what works on it. `note` and its like are NULL for memory of the host's.
  * False: the device failed, and `error` says how. Any thread. */
@@ -117,16 +140,22 @@ typedef struct dfi_remote {
   void *(*fused)(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once);
   bool  (*fused_run)(void *device, void *kernel, const dfk_chain_run *run, int64_t n, void *const *in_note,
                      void *const *out_note);
+  /* A loop as one kernel, in two steps. It would have saved saved_ns by now; at_once as above. NULL: not yet, or none.
+   * whole_run: when it returns the launch is over. NULL functions: it has no such kernels. */
+  void *(*whole)(void *device, const dfk_whole *w, int64_t saved_ns, bool at_once);
+  bool  (*whole_run)(void *device, void *kernel, const dfk_whole *w, dfi_remote_whole *run);
   /* In one, with the bits of the two ops. False: it cannot; each op runs alone. NULL: as if false. */
   bool  (*biased)(void *device, const dfi_remote_biased *l);
+  bool  (*convolved)(void *device, const dfi_remote_convolved *l);       /* as biased */
   bool  (*train)(void *device, const dfi_remote_train *t);
   bool  (*place)(void *device, const dfi_remote_place *p);       /* of a dtype that dfi_places */
   /* Graphs. From `capture` to `captured` what this thread enqueues is kept, not run: it becomes the graph (NULL: a new
    * one), in place of what that was, with memory of its own for what is made and let go meanwhile. NULL functions:
-   * there are none. `captured`: NULL: it cannot be, `why` says the reason, and the graph is gone. `replay` runs it, in
+   * there are none. `captured`: NULL: it cannot be, `why` says the reason, and the graph is gone; *changed: what there
+   * was has been changed, and is not made anew. `replay` runs it, in
    * order with all else; replays_left: how many of its replays are not over, -1: the device failed. */
   void *(*capture)(void *device, void *graph);                   /* NULL: it cannot be; the graph is gone */
-  void *(*captured)(void *device, void *graph, int64_t *bytes, char *why, size_t room);
+  void *(*captured)(void *device, void *graph, int64_t *bytes, bool *changed, char *why, size_t room);
   bool  (*replay)(void *device, void *graph);
   /* A loop whose predicate is the device's, within a graph. `tally`: of int64 there, as DFI_TALLY_ says. decide: where
    * *pred is false it goes on no longer; else there is one more. keep: `to` becomes what `from` is, where it goes on.
@@ -148,6 +177,11 @@ typedef struct dfi_remote {
   bool  (*close)(void *device);
   bool  (*choose)(void *device, void *tally, void *tally_note, const void *pred, void *pred_note, uint64_t condition,
                   int32_t which, const dfi_remote_sides *sides);
+  /* A loop inside such a loop, with tallies of their own, in one buffer. begin: it goes on where the one around it
+   * does, for as many iterations as it may have; so does the node of the condition (0: there is none). end: where it
+   * still goes on it was cut off, and what is around it goes on no longer. */
+  bool  (*begin)(void *device, void *tally, const void *around, void *note, uint64_t condition);
+  bool  (*end)(void *device, const void *tally, void *around, void *note);
   /* Elements of arrays, within such a graph: *e->where is the address of one, which the host writes before a launch.
    * fetch: e->own becomes the element. store: the element becomes e->own, or e->sum where the word behind the address
    * is not 0; nothing, where a tally says that the loop goes on no longer. */
@@ -204,6 +238,7 @@ typedef struct dfi_gpu_host {
   void      *(*device)(const df_kernel *k);        /* dfi_remote.device of the device that the call runs on */
   void      *(*note)(const df_tensor *t);          /* of its elements; NULL: they are on the host */
   bool      (*gives_up)(void);                     /* shall who waits for the device on this thread wait no longer? */
+  bool      (*makes_room)(void);                   /* has somebody given memory of the call's device back just now? */
 } dfi_gpu_host;
 
 typedef struct dfi_gpu_about {
@@ -216,7 +251,7 @@ typedef struct dfi_gpu_about {
   char    libraries[960];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 11 };
+enum { DFI_GPU_VERSION = 14 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */
@@ -231,6 +266,10 @@ typedef struct dfi_gpu_api {
    * none. */
   bool        (*fuses)(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element,
                        int32_t *attr);
+  /* The same of an op on numbers that the host computes elsewhere, in a loop that is one kernel: may it have this, with
+   * the host's bits? *care: what the host would refuse. NULL: none. */
+  bool        (*counts)(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element,
+                        dfk_whole_care *care);
 } dfi_gpu_api;
 #define DFI_GPU_SYMBOL "dflow_gpu"       /* of type dfi_gpu_api */
 #endif

@@ -1,4 +1,5 @@
 --- Programs whose loops gpu:0 runs as graphs, and who reads them: what the specs of that share.
+local support = require 'spec.support'
 local M = {}
 
 local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
@@ -48,11 +49,15 @@ local function both(name, fetches, feeds, runs)
   return how
 end
 local function says(how, what) if not how:find(what) then print('not `' .. what .. '`: ' .. how) end end
+local AS_KERNEL = 'one kernel of gpu:0: %d+ iterations in %d+ launches'
 local AS_GRAPH = 'a graph of gpu:0: %d+ iterations in %d+ launches'
 ]]
 
---- Runs Lua code in the program; gives what it wrote.
-function M.program(code, env)
+--- `it`, of such a loop: pending without the driver, and where ops are sent to random devices, as a graph is one device's.
+function M.sentence(it, pending) return M.here and support.ordered_it(it, pending) or pending end
+
+--- Runs Lua code in the program; gives what it wrote. Loops are one kernel where they can be.
+function M.whole(code, env)
   local path = os.tmpname()
   local f = assert(io.open(path, 'w'))
   f:write(prelude, code)
@@ -62,6 +67,12 @@ function M.program(code, env)
   p:close()
   os.remove(path)
   return (out:gsub('%s+$', ''))
+end
+
+--- The same; loops are graphs, and never one kernel.
+function M.program(code, env)
+  local words, n = (env or ''):gsub('DFLOW_STRESS=%S+', '%0,graphs')
+  return M.whole(code, n == 0 and words .. ' DFLOW_STRESS=graphs ' or words)
 end
 
 return M

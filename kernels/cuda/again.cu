@@ -12,6 +12,14 @@ DFC_KERNEL(k_go_on, dfc_deciding) {
   p.tally[DFC_TALLY_COUNT] += on;
   cudaGraphSetConditional(p.handle, on && p.tally[DFC_TALLY_COUNT] < p.tally[DFC_TALLY_MOST]);
 }
+/* A loop inside another one begins: its WHILE node has iterations where the loop around it goes on. */
+DFC_KERNEL(k_begin_again, dfc_inside) {
+  if (blockIdx.x || threadIdx.x) return;
+  const bool on = p.around[DFC_TALLY_ON] != 0;
+  p.tally[DFC_TALLY_ON] = on;
+  p.tally[DFC_TALLY_CUT] = 0;
+  cudaGraphSetConditional(p.handle, on && p.tally[DFC_TALLY_COUNT] < p.tally[DFC_TALLY_MOST]);
+}
 /* An IF node takes the side that the predicate names; how often that was the first is counted, and
  * in which iterations, where that is asked for. */
 DFC_KERNEL(k_choose, dfc_choosing) {

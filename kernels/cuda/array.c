@@ -82,8 +82,8 @@ static int32_t ones_like(df_kernel *k) {
   if (!z) return k->error->code;
   uint64_t bits = 1;
   switch (x->dtype) {
-    case DF_FLOAT32: { float one = 1; memcpy(&bits, &one, sizeof one); break; }
-    case DF_FLOAT64: { double one = 1; memcpy(&bits, &one, sizeof one); break; }
+    case DF_FLOAT32: case DF_COMPLEX64: { float one = 1; memcpy(&bits, &one, sizeof one); break; }
+    case DF_FLOAT64: case DF_COMPLEX128: { double one = 1; memcpy(&bits, &one, sizeof one); break; }
     case DF_FLOAT16: bits = 0x3c00; break;
     case DF_BFLOAT16: bits = 0x3f80; break;
     default: break;
@@ -101,7 +101,7 @@ static int32_t ones_like(df_kernel *k) {
 }
 
 static bool takes_ones(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return in[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1);
+  return in[0] < 32 && ((DFC_ALL_TYPES | DFC_COMPLEX) >> in[0] & 1);
 }
 
 #define MOVER(type, fn, host) { .op = type, .run = fn, .host_in = host, .takes = dfc_takes_plain }

@@ -99,7 +99,7 @@ CUdeviceptr dfc_capture_alloc(dfc_gpu *g, int64_t bytes) {
   const int64_t whole = bytes > 0 ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
   CUdeviceptr p = cut(q, whole);
   if (!p && chunk_add(q, whole)) p = cut(q, whole);
-  if (!p) dfc_capture_wrong(g, "the graph's memory", "the device has no more");
+  (void)g;
   return p;
 }
 
@@ -311,13 +311,13 @@ bool dfc_close(void *device) {
 
 /* ---- the graph is whole ------------------------------------------------------------------------------------------ */
 
-/* It becomes what can be launched; consumes `graph`. Under the lock. */
-static bool make_exec(dfc_graph *q, CUgraph graph) {
+/* It becomes what can be launched; consumes `graph`. *changed: what there was has been changed. Under the lock. */
+static bool make_exec(dfc_graph *q, CUgraph graph, bool *changed) {
   CUgraphExecUpdateResultInfo info;
   const bool plain = !q->conditional && !q->made;
   if (q->exec && plain && !dfc_cu.cuGraphExecUpdate(q->exec, graph, &info)) {
     dfc_cu.cuGraphDestroy(graph);
-    return true;
+    return *changed = true;
   }
   if (q->exec && !is_over(q)) { dfc_cu.cuGraphDestroy(graph); return false; }      /* of another form */
   exec_drop(q);
@@ -329,7 +329,7 @@ static bool make_exec(dfc_graph *q, CUgraph graph) {
   return !result;
 }
 
-void *dfc_captured(void *device, void *graph, int64_t *bytes, char *why, size_t room) {
+void *dfc_captured(void *device, void *graph, int64_t *bytes, bool *changed, char *why, size_t room) {
   dfc_gpu *g = device;
   dfc_graph *q = graph;
   CUgraph made = NULL;
@@ -340,7 +340,8 @@ void *dfc_captured(void *device, void *graph, int64_t *bytes, char *why, size_t 
   bool ok = !result && !q->wrong;
   if (result && !q->wrong) snprintf(q->why, sizeof q->why, "cuStreamEndCapture: %s", dfc_error_text(result));
   if (made && !ok) dfc_cu.cuGraphDestroy(made);
-  ok = ok && make_exec(q, made);
+  *changed = false;
+  ok = ok && make_exec(q, made, changed);
   *bytes = q->bytes;
   snprintf(why, room, "%s", q->why);
   if (!ok) destroy(q);

@@ -9,6 +9,17 @@ DFC_KERNEL(k_decide, dfc_deciding) {
   p.tally[DFC_TALLY_ON] = on;
   p.tally[DFC_TALLY_COUNT] += on;
 }
+/* A loop inside another one begins, beside no node; and is over: what still goes on has been cut off. */
+DFC_KERNEL(k_begin, dfc_inside) {
+  if (blockIdx.x || threadIdx.x) return;
+  p.tally[DFC_TALLY_ON] = p.around[DFC_TALLY_ON];
+  p.tally[DFC_TALLY_CUT] = 0;
+}
+DFC_KERNEL(k_end, dfc_inside) {
+  if (blockIdx.x || threadIdx.x || !(p.tally[DFC_TALLY_ON] || p.tally[DFC_TALLY_CUT])) return;
+  p.around[DFC_TALLY_ON] = 0;
+  p.around[DFC_TALLY_CUT] = 1;
+}
 /* How often a predicate was true is counted, and in which iterations: what k_choose does beside choosing. */
 DFC_KERNEL(k_count, dfc_choosing) {
   if (blockIdx.x || threadIdx.x || !p.tally[DFC_TALLY_ON]) return;

@@ -4,9 +4,11 @@
 #include <stdint.h>
 
 /* kernels/device.h has the same: dfi_remote.decide */
-enum { DFC_TALLY_ON = 0, DFC_TALLY_COUNT, DFC_TALLY_MOST, DFC_TALLY_SIDES };
+enum { DFC_TALLY_ON = 0, DFC_TALLY_COUNT, DFC_TALLY_MOST, DFC_TALLY_CUT, DFC_TALLY_SIDES };
 /* handle: of the node that the predicate decides for; 0: of none */
 typedef struct dfc_deciding { const void *pred; int64_t *tally; uint64_t handle; } dfc_deciding;
+/* A loop inside another one. */
+typedef struct dfc_inside { int64_t *tally, *around; uint64_t handle; } dfc_inside;
 /* sides: NULL, or a word of each node and iteration, as dfi_remote_sides has it */
 typedef struct dfc_choosing {
   const void *pred; int64_t *tally; uint64_t handle; int64_t which;

@@ -103,6 +103,9 @@ const dfi_gpu_kernel *dfi_gpu_kernel_of(const char *op);
 /* What the code of a GPU calls an elementwise op with these dtypes, where a fused kernel can have it; NULL: none.
    *attr: the attribute that is its last operand; -1: none. */
 const char *dfi_gpu_fuses(const char *op, int32_t nin, const uint8_t *in, int32_t out, int32_t *attr);
+/* The same of an op on numbers that the host computes, where the GPU's numbers are the host's; *care: what is looked at
+   first. */
+const char *dfi_gpu_counts(const char *op, int32_t nin, const uint8_t *in, int32_t out, dfk_whole_care *care);
 /* Adds every GPU to a list that is open. */
 void dfi_devices_add_gpus(dfi_devices *d);
 /* 'sim:1' as a static text of the kind. */

@@ -24,6 +24,7 @@ static void *device_of(const df_kernel *k) {
   return r ? r->device : NULL;
 }
 static bool gives_up(void) { return dfi_waiter_here.gives_up && dfi_waiter_here.gives_up(dfi_waiter_here.user); }
+static bool makes_room(void) { return dfi_devmem_here && dfi_keepers_let_go(dfi_devmem_here); }
 static void *note_of(const df_tensor *t) { return dfi_note_of(t->buffer); }
 
 static const dfi_gpu_host services = {
@@ -33,6 +34,7 @@ static const dfi_gpu_host services = {
       .dtype_name = df_dtype_name,
   .dtype_bytes = df_dtype_bytes, .tensor_new = df_tensor_new,
   .tensor_release = df_tensor_release, .device = device_of, .note = note_of, .gives_up = gives_up,
+  .makes_room = makes_room,
 };
 
 /* ---- the plug-in -------------------------------------------------------------------------------------------- */
@@ -83,6 +85,14 @@ const char *dfi_gpu_fuses(const char *op, int32_t nin, const uint8_t *in, int32_
   const dfi_gpu_api *api = gpu.api;
   pthread_mutex_unlock(&gpu.lock);
   return api && api->fuses && api->fuses(op, nin, in, out, &element, attr) ? element : NULL;
+}
+
+const char *dfi_gpu_counts(const char *op, int32_t nin, const uint8_t *in, int32_t out, dfk_whole_care *care) {
+  const char *element = NULL;
+  pthread_mutex_lock(&gpu.lock);
+  const dfi_gpu_api *api = gpu.api;
+  pthread_mutex_unlock(&gpu.lock);
+  return api && api->counts && api->counts(op, nin, in, out, &element, care) ? element : NULL;
 }
 
 void dfi_gpu_look(const dfi_remote *r, dfi_gpu_about *out) {

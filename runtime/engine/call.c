@@ -31,12 +31,20 @@ typedef struct call_space {
   df_tensor        scratch[CALL_OUTPUTS];
 } call_space;
 
-/* The value that a reference refers to now. */
-static const df_value *read_reference(dfi_call *c, const df_value *v, df_value *out) {
+/* The value that a reference refers to now, where p can read it: its variable may be another device's. */
+static const df_value *read_reference(dfi_call *c, const dfi_exec *x, const dfi_pnode *p, const df_value *v,
+                                      df_value *out) {
   dfi_handle *h = v->as.handle;
   if (h->type != DFI_VARIABLE) return v;
   int32_t code = dfi_variable_read((dfi_variable *)h, out, &c->error);
   if (code) c->status = code;
+  const bool hidden = !code && out->kind == DF_TENSOR && !dfi_readable(out->as.tensor);
+  if (!hidden || x->plan->devices->at[p->device]->remote) return out;
+  const df_value there = *out;
+  if (!dfi_value_in(&there, NULL, out))
+    c->status = dfi_fail(&c->error, DF_RESOURCE_EXHAUSTED, NULL,
+                         "the value of a variable could not be brought to the host");
+  dfi_value_drop((df_value *)&there);
   return out;
 }
 
@@ -83,7 +91,7 @@ static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space 
   const dfi_operand *op = x->plan->operand + p->in;
   for (uint32_t i = 0; i < nin; i++) {
     const df_value *v = operand(r, op[i]);
-    if (DFI_UNLIKELY(c->read && p->reads[i] && v->kind == DF_HANDLE)) v = read_reference(c, v, &c->read[i]);
+    if (DFI_UNLIKELY(c->read && p->reads[i] && v->kind == DF_HANDLE)) v = read_reference(c, x, p, v, &c->read[i]);
     raw[i] = v;
     if (v->kind == DF_TENSOR) {
       in[i] = v->as.tensor;

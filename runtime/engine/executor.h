@@ -172,6 +172,12 @@ typedef struct dfi_counters {
   int64_t frames, iterations, pushes, pops;
 } dfi_counters;
 
+/* Loops that a GPU ran: graphs that were captured; entered as they were; launched, for so many iterations; loops that
+   are one kernel: launched, for so many. */
+typedef struct dfi_gpu_loops {
+  int64_t captures, entries, launches, iterations, whole_launches, whole_iterations;
+} dfi_gpu_loops;
+
 #ifdef DFLOW_DEBUG
 /* The other side of these counts, kept by audit.c from what iterations and frames are when they end. */
 typedef struct dfi_books {
@@ -268,6 +274,7 @@ struct dfi_exec {
   double       seconds;          /* how long the run took */
   struct dfi_remat *remats;      /* the list of what its frames keep to be run a second time: remat.c */
   int64_t      remat_iterations; /* that were */
+  dfi_gpu_loops gpu_loops;
   struct dfi_swapper *swapper;   /* swap.c; NULL: nothing was moved */
   bool         foreground;       /* nobody can start another run before this one ends */
   /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */

@@ -7,6 +7,7 @@
 #include "engine/token.h"
 #include "engine/transfer.h"
 #include "engine/watch.h"
+#include "engine/whole.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -18,9 +19,12 @@ enum {
   VAIN = 8,                /* iterations of a graph that may be in vain, where the GPU computes the predicate */
   AGAIN = 1024,            /* of a launch of a WHILE node, at most, where the host counts numbers for each; */
   ENDLESS = 1 << 20,       /* or none */
+  INNER = 1 << 10,         /* that a loop inside may have in a launch, at first */
   FIRST = 16,              /* of its first launch, and of any other at least */
   FEW = 16,                /* launches for which capturing was not worth it */
-  HOT = 2                  /* looks, of 256 tokens each */
+  HOT = 2,                 /* looks, of 256 tokens each */
+  UNROLLED = 2,            /* dfi_graphed_loop.within */
+  KEPT = 4                 /* graphs of a loop, for several shapes: as long as no more runs go on at once */
 };
 
 static dfi_graphed_loop *loop_of(const dfi_exec *x, const dfi_scope *s) {
@@ -30,10 +34,19 @@ static dfi_graphed_loop *loop_of(const dfi_exec *x, const dfi_scope *s) {
 
 /* ---- what is kept from run to run ------------------------------------------------------------------------------- */
 
-static dfi_graphed_made *made_take(dfi_graphed_loop *l) {
+/* Takes a graph that is kept: one that fits (*fits), or one of the same form, or one that has to be another one. */
+static dfi_graphed_made *made_take(dfi_exec *x, dfi_graphed_loop *l, const dfi_record *r, int32_t many, bool *fits) {
+  dfi_graphed_made **at = NULL, **p;
+  *fits = false;
   pthread_mutex_lock(&l->lock);
-  dfi_graphed_made *m = l->idle;
-  if (m) l->idle = m->next;
+  for (p = &l->idle; *p && !at; p = &(*p)->next)
+    if ((!x->osr || (*p)->many == many || (*p)->again) && dfi_graphed_fits(l, *p, r)) { at = p; *fits = true; }
+  for (p = &l->idle; *p && !at; p = &(*p)->next) if (dfi_graphed_resembles(l, *p, r)) at = p;
+  for (p = &l->idle; *p && !at; p = &(*p)->next) if (!(*p)->graph) at = p;
+  if (!at && l->idle && l->nmade >= KEPT) for (at = &l->idle; (*at)->next; at = &(*at)->next) {}
+  dfi_graphed_made *m = at ? *at : NULL;
+  if (m) *at = m->next;
+  else l->nmade++;
   pthread_mutex_unlock(&l->lock);
   return m ? m : dfi_xcalloc(1, sizeof *m);
 }
@@ -43,6 +56,32 @@ static void made_give(dfi_graphed_loop *l, dfi_graphed_made *m) {
   m->next = l->idle;
   l->idle = m;
   pthread_mutex_unlock(&l->lock);
+}
+
+static void made_drop(const dfi_plan *p, dfi_graphed_loop *l, dfi_graphed_made *m) {
+  pthread_mutex_lock(&l->lock);
+  l->nmade--;
+  pthread_mutex_unlock(&l->lock);
+  dfi_graphed_drop(p, l, m);
+}
+
+/* The graph that has not been used for longest goes, of a loop on the arena's GPU: memory is short. */
+static bool let_one_go(dfi_keeper *k, dfi_devmem *a) {
+  dfi_graphed *all = (dfi_graphed *)k;
+  dfi_graphed_made *m = NULL;
+  for (int32_t i = 1; i < all->n && !m; i++) {
+    dfi_graphed_loop *l = &all->loop[i];
+    if (!l->scope || pthread_mutex_trylock(&l->lock)) continue;
+    const bool there = l->idle && all->plan->devices->at[l->device]->arena == a;
+    dfi_graphed_made **at = &l->idle;
+    while (there && (*at)->next) at = &(*at)->next;
+    if (there) { m = *at; *at = NULL; l->nmade--; }
+    pthread_mutex_unlock(&l->lock);
+    if (!m) continue;
+    atomic_fetch_add_explicit(&l->let_go, m->graph != NULL, memory_order_relaxed);
+    dfi_graphed_drop(all->plan, l, m);
+  }
+  return m != NULL;
 }
 
 /* ---- in and out ------------------------------------------------------------------------------------------------- */
@@ -117,6 +156,7 @@ static void count(dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, i
     if (l->guard_of[i] <= 0) x->traffic[p->child].bytes += n * m->message[i];
   }
   atomic_fetch_add_explicit(&l->iterations, n, memory_order_relaxed);
+  x->gpu_loops.iterations += n;
 }
 
 /* The same of the nodes of conds, once it is known which sides were taken. */
@@ -131,6 +171,7 @@ static void count_sides(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphe
     x->traffic[p->child].bytes += alive * m->message[i];
     x->traffic[p->child].dead += n - alive;
   }
+  dfi_graphed_count_inner(x, l, m, tally, n, 0);
 }
 
 /* Until there is room for one more launch. False: somebody wants to stop, or the device failed. */
@@ -169,17 +210,27 @@ static bool write_numbers(const dfi_graphed_made *m, int32_t most) {
   return !bytes || dfi_bytes_copy(m->numbers->data, m->numbers->buffer, m->ahead, NULL, bytes);
 }
 
+static int32_t words_of(const dfi_graphed_loop *l, const dfi_graphed_made *m) {
+  return l->ninner ? 2 * m->ntally : m->ntally;
+}
+
 /* What the GPU counts begins at nothing, for `most` iterations. */
-static bool write_tally(const dfi_graphed_made *m, int64_t *tally, int32_t most) {
-  memset(tally, 0, sizeof *tally * (size_t)m->ntally);
+static bool write_tally(const dfi_graphed_loop *l, const dfi_graphed_made *m, int64_t *tally, int32_t most) {
+  memset(tally, 0, sizeof *tally * (size_t)words_of(l, m));
   tally[DFI_TALLY_ON] = 1;
   tally[DFI_TALLY_MOST] = most;
+  dfi_graphed_allow(l, m, tally);
   return !m->tally || dfi_bytes_copy(m->tally->data, m->tally->buffer, tally, NULL,
-                                     (int64_t)sizeof *tally * m->ntally);
+                                     (int64_t)sizeof *tally * words_of(l, m));
 }
-static bool read_tally(const dfi_graphed_made *m, int64_t *tally) {
-  return !m->tally || dfi_bytes_copy(tally, NULL, m->tally->data, m->tally->buffer,
-                                     (int64_t)sizeof *tally * m->ntally);
+/* What has come to pass, that is; and whether a loop inside was cut off. */
+static bool read_tally(const dfi_graphed_loop *l, dfi_graphed_made *m, int64_t *tally) {
+  if (m->tally && !dfi_bytes_copy(tally, NULL, m->tally->data, m->tally->buffer,
+                                  (int64_t)sizeof *tally * words_of(l, m)))
+    return false;
+  m->cut = l->ninner && tally[DFI_TALLY_CUT];
+  if (l->ninner) memcpy(tally, tally + m->ntally, sizeof *tally * (size_t)m->ntally);
+  return true;
 }
 
 /* A launch is to take about as long as may pass until somebody who wants to stop is heard. */
@@ -189,6 +240,16 @@ static void fit_most(dfi_graphed_made *m, double seconds) {
   else if (seconds > 20e-3 && m->most > FIRST) m->most /= 2;
 }
 
+/* A loop inside was cut off. If that did not take long it may have more. False: an iteration is the tokens' that cannot
+   be had in one launch. */
+static bool allows_more(dfi_graphed_loop *l, dfi_graphed_made *m, int64_t ran, double seconds) {
+  enum { LIMIT = 1 << 22 };
+  if (seconds < 20e-3 && m->inner_most < LIMIT) { m->inner_most *= 4; return true; }
+  if (ran) return true;
+  atomic_store(&l->hindered, "a loop inside has more iterations than a launch may take");
+  return false;
+}
+
 /* Launches once, from `number` on to what it is `ahead`, `most` iterations, after `before` others. Gives how many
    that were; -1: it failed. Where the GPU computes the predicate it says so itself, and what comes after its no is not
    done. */
@@ -196,9 +257,9 @@ static int64_t launch_once(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m
                            const df_value *ahead, int32_t most, int64_t before, int64_t *tally) {
   const dfi_remote *d = x->plan->devices->at[l->device]->remote;
   const double began = m->again ? dfi_now() : 0;
-  bool ok = !m->there || write_tally(m, tally, most);
-  ok = ok && write_numbers(m, most) && d->replay(d->device, m->graph) && (!m->there || read_tally(m, tally));
-  const int64_t n = m->there && ok ? tally[DFI_TALLY_COUNT] : most;
+  bool ok = !m->masked || write_tally(l, m, tally, most);
+  ok = ok && write_numbers(m, most) && d->replay(d->device, m->graph) && (!m->masked || read_tally(l, m, tally));
+  const int64_t n = m->masked && ok ? tally[DFI_TALLY_COUNT] : most;
   if (n == most) memcpy(number, ahead, sizeof *number * l->scope->nslots);
   else {
     dfi_graphed_undo_from(m, (int32_t)n);
@@ -210,7 +271,7 @@ static int64_t launch_once(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m
     if (!x->failed) device_failed(x, l, r);
     return -1;
   }
-  if (m->there) count_sides(x, l, m, tally, n);
+  if (m->masked) count_sides(x, l, m, tally, n);
   if (m->again && n == most) fit_most(m, dfi_now() - began);
   return n;
 }
@@ -232,21 +293,28 @@ static int64_t launch_all(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
   for (int32_t slice = 0;; slice++) {
     const int32_t most = next_most(x, l, m, r, ahead);
     if (!most || !has_room(x, l, m, r)) break;
-    if (!dfi_graphed_current(m, r)) {      /* a variable was assigned: the graph reads what it was before */
-      f->tokens_only = slice < FEW;
+    bool anew = false;
+    if (!dfi_graphed_current(m, r, &anew)) {        /* a variable was assigned: the graph reads what it was before */
+      f->tokens_only = anew && slice < FEW;
       x->patience = 0;
       break;
     }
+    const double began = l->ninner ? dfi_now() : 0;
     const int64_t ran = launch_once(x, l, m, r, number, ahead, most, n, tally);
     if (ran < 0) break;
     n += ran;
     m->launches += m->again ? 1 + ran / MANY : 1;
     count(x, l, m, ran);
     atomic_fetch_add_explicit(&l->launches, 1, memory_order_relaxed);
+    x->gpu_loops.launches++;
     if (x->live) dfi_exec_publish(x);
+    if (m->cut && allows_more(l, m, ran, dfi_now() - began)) {
+      memcpy(ahead, number, sizeof *number * l->scope->nslots);
+      continue;
+    }
     if (ran < most) { f->tokens_only = true; break; }        /* its last iteration is the tokens' */
     const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
-    const bool enough = (others && slice >= SLICES) || dfi_graphed_stale(l, m);
+    const bool enough = (others && slice >= SLICES) || dfi_graphed_stale(l, m) || dfi_whole_calls(x, l, n);
     if (enough || (x->osr && dfi_engine_dice(x) % 3 == 0)) { x->patience = 0; break; }
   }
   dfi_graphed_undo(m, 0);
@@ -256,14 +324,14 @@ static int64_t launch_all(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
 static int64_t launch(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, df_value *number) {
   const size_t bytes = sizeof *number * l->scope->nslots;
   df_value *ahead = dfi_xmalloc(bytes + 1);
-  int64_t *tally = dfi_xcalloc((size_t)m->ntally + 1, sizeof *tally), n = 0;
+  int64_t *tally = dfi_xcalloc((size_t)words_of(l, m) + 1, sizeof *tally), n = 0;
   memcpy(ahead, number, bytes);
-  if (m->there || write_tally(m, tally, 0)) n = launch_all(x, l, m, r, number, ahead, tally);
-  if (!m->there && n) {                    /* the predicate is the host's: what the GPU counted is asked for once */
-    if (read_tally(m, tally)) count_sides(x, l, m, tally, n);
+  if (m->masked || write_tally(l, m, tally, 0)) n = launch_all(x, l, m, r, number, ahead, tally);
+  if (!m->masked && n) {                   /* the predicate is the host's: what the GPU counted is asked for once */
+    if (read_tally(l, m, tally)) count_sides(x, l, m, tally, n);
     else if (!x->failed) device_failed(x, l, r);
   }
-  if (m->there) x->patience = 0;
+  if (m->masked) x->patience = 0;
   dfi_free(tally);
   dfi_free(ahead);
   return n;
@@ -279,23 +347,25 @@ static void run(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame
   dfi_graphed_let_go(m);
   dfi_engine_renumber(f, r, r->number + n);
   if (leave(x, l, m, r, number)) made_give(l, m);
-  else dfi_graphed_drop(x->plan, l, m);
+  else made_drop(x->plan, l, m);
 }
 
 /* How many iterations a graph of this loop has. */
 static int32_t many_of(dfi_exec *x, const dfi_graphed_loop *l) {
   if (x->osr) return 1 + (int32_t)(dfi_engine_dice(x) % 3);
-  const int32_t n = NODES / (l->nsteps + 1);
+  const int32_t n = NODES / (dfi_graphed_steps(l) + 1);
   return n < 1 ? 1 : n < MANY ? n : MANY;
 }
 
-static bool refused(dfi_graphed_loop *l) { atomic_store(&l->state, DFI_GRAPHED_REFUSED); return false; }
+static bool refused(dfi_graphed_loop *l) {
+  if (dfi_whole_hopes(l)) atomic_store(&l->hopeless, true);
+  else atomic_store(&l->state, DFI_GRAPHED_REFUSED);
+  return false;
+}
 
 /* Is there a graph for what is at hand, and does the loop go on for long enough? */
 static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_frame *f, dfi_record *r,
-                               df_value *number) {
-  int32_t many = many_of(x, l);
-  const bool fits = (!x->osr || m->many == many || m->again) && dfi_graphed_fits(l, m, r);
+                               int32_t many, bool fits, df_value *number) {
   if (!fits) {
     const dfi_graphed_ready can = dfi_graphed_prepare(x, l, m, r);
     if (can != DFI_GRAPHED_READY) return can;
@@ -310,8 +380,13 @@ static dfi_graphed_ready ready(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_mad
     f->tokens_only = !x->osr;              /* its end is near */
     return DFI_GRAPHED_NOT_NOW;
   }
-  if (fits) return DFI_GRAPHED_READY;
+  if (fits) {
+    atomic_fetch_add_explicit(&l->reuses, 1, memory_order_relaxed);
+    x->gpu_loops.entries++;
+    return DFI_GRAPHED_READY;
+  }
   if (m->again) { many = m->nrow ? AGAIN : ENDLESS; m->most = FIRST; }
+  m->inner_most = x->osr ? 1 + (int64_t)(dfi_engine_dice(x) % 64) : INNER;
   return dfi_graphed_capture(x, l, m, r, many);
 }
 
@@ -329,10 +404,15 @@ static bool try(dfi_exec *x, dfi_graphed_loop *l, dfi_frame *f, dfi_record *r) {
   pthread_mutex_lock(&l->lock);
   const bool can = dfi_graphed_look(x->plan, l);
   pthread_mutex_unlock(&l->lock);
-  if (!can) return refused(l);
-  dfi_graphed_made *m = made_take(l);
+  const bool hopeless = atomic_load(&l->hopeless);
+  if (!can && !hopeless) return refused(l);
+  if (dfi_whole_turn(x, l, f, r)) return false;
+  if (hopeless) return dfi_whole_hopes(l) ? false : refused(l);
+  const int32_t many = many_of(x, l);
+  bool fits;
+  dfi_graphed_made *m = made_take(x, l, r, many, &fits);
   df_value *number = dfi_xcalloc(l->scope->nslots + 1, sizeof *number);
-  const dfi_graphed_ready now = ready(x, l, m, f, r, number);
+  const dfi_graphed_ready now = ready(x, l, m, f, r, many, fits, number);
   if (now == DFI_GRAPHED_READY) run(x, l, m, f, r, number);
   else { dfi_graphed_let_go(m); made_give(l, m); }
   if (now == DFI_GRAPHED_NEVER) refused(l);
@@ -378,21 +458,27 @@ void dfi_graphed_attach(dfi_plan *p) {
     if (!p->graphed) {
       p->graphed = dfi_xcalloc(1, sizeof *p->graphed + sizeof *p->graphed->loop * (size_t)p->nscopes);
       p->graphed->n = p->nscopes;
+      p->graphed->plan = p;
+      p->graphed->keeper.let_go = let_one_go;
       p->turner = &graphed;
     }
     p->graphed->loop[i].scope = s;
     pthread_mutex_init(&p->graphed->loop[i].lock, NULL);
     s->turner = &graphed;
   }
+  if (p->graphed) dfi_keeper_add(&p->graphed->keeper);
 }
 
 void dfi_graphed_forget(dfi_plan *p) {
+  if (p->graphed) dfi_keeper_remove(&p->graphed->keeper);
   for (int32_t i = 0; p->graphed && i < p->graphed->n; i++) {
     dfi_graphed_loop *l = &p->graphed->loop[i];
     if (!l->scope) continue;
     for (dfi_graphed_made *m = l->idle, *next; m; m = next) { next = m->next; dfi_graphed_drop(p, l, m); }
+    dfi_whole_forget(l);
     dfi_free(l->step); dfi_free(l->var); dfi_free(l->reason);
-    dfi_free(l->access); dfi_free(l->access_of);
+    dfi_free(l->access); dfi_free(l->access_of); dfi_free(l->moved);
+    dfi_free(l->inner); dfi_free(l->last_dead);
     dfi_free(l->guard); dfi_free(l->guard_of); dfi_free(l->pair_of); dfi_free(l->first_side); dfi_free(l->decides);
     pthread_mutex_destroy(&l->lock);
   }
@@ -413,6 +499,17 @@ static void tell_graph(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
   const int32_t arrays = atomic_load(&l->arrays);
   if (arrays) dfi_text_add(t, "; it reads or writes %d element%s an iteration", arrays, arrays == 1 ? "" : "s");
   if (sides) dfi_text_add(t, "; %d IF node%s an iteration", sides, sides == 1 ? "" : "s");
+  for (int32_t i = 0; i < l->ninner; i++) {
+    const dfi_graphed_loop *in = l->inner[i].loop;
+    dfi_text_add(t, "; %s inside, %s", in->scope->name,
+                 atomic_load(&in->within) == UNROLLED ? "its iterations in a row" : "as a WHILE node");
+  }
+  const long long updates = atomic_load(&l->updates), reuses = atomic_load(&l->reuses), gone = atomic_load(&l->let_go);
+  if (updates) dfi_text_add(t, "; %lld capture%s changed it in place", updates, updates == 1 ? "" : "s");
+  if (reuses) dfi_text_add(t, "; entered as it was %lld time%s", reuses, reuses == 1 ? "" : "s");
+  if (gone) dfi_text_add(t, "; %lld went when memory was short", gone);
+  const char *why = dfi_whole_reason(l);
+  if (why) dfi_text_add(t, "; not one kernel: %s", why);
 }
 
 static void tell_loop(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
@@ -420,9 +517,13 @@ static void tell_loop(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
   dfi_text_add(t, "%s  ", l->scope->name);
   const long long launches = atomic_load(&l->launches);
   const char *reason = atomic_load(&l->reason);
-  if (reason) dfi_text_add(t, "tokens: %s", reason);
-  else if (launches)
-    tell_graph(p, l, t);
+  const bool whole = dfi_whole_tell(p, l, t);
+  if (whole && launches) dfi_text_add(t, "; before that ");
+  if (reason && !whole) dfi_text_add(t, "tokens: %s", reason);
+  else if (launches) tell_graph(p, l, t);
+  else if (whole) { }
+  else if (atomic_load(&l->within))
+    dfi_text_add(t, "a part of the graphs of %s", p->scope[l->scope->parent].name);
   else if (atomic_load(&l->state) == DFI_GRAPHED_COLD) dfi_text_add(t, "tokens: it has not become hot");
   else if (atomic_load(&l->hindered)) dfi_text_add(t, "tokens: %s", atomic_load(&l->hindered));
   else dfi_text_add(t, "tokens: it ends before a graph of it would be worth making");

@@ -11,6 +11,10 @@
  * take; the host reads how many there were. A device that has no such nodes gets some iterations in a row: after the no
  * the rest of them leave the variables as they are.
  *
+ * A loop inside is a part of the body: a WHILE node whose numbers (counters, the predicate) the GPU computes, or its
+ * iterations in a row, where the host knows that they are few. One that takes too long is cut off, and the iteration of
+ * the loop around it is the tokens'.
+ *
  * TensorArrays are read and written by kernels that are told each iteration's addresses with its numbers.
  *
  * A cond of the body is an IF node, whose two sides write to one place what the Merge gives on; one whose predicate is
@@ -19,10 +23,12 @@
  *   graphed_look.c      can a loop be captured, and in which order do its nodes run? Once for each loop
  *   graphed_numbers.c   which numbers are the host's, and what they are in each iteration
  *   graphed_sides.c     conds: the sides of IF nodes
+ *   graphed_inner.c     loops inside
  *   graphed_arrays.c    TensorArrays: elements whose addresses the host writes ahead of each launch
  *   graphed_journal.c   which elements these are, and what does not come to pass
- *   graphed_capture.c   a graph of it is made, or made anew where what it reads lies elsewhere
- *   graphed.c           launching; what became of each loop, in words
+ *   graphed_capture.c   a graph of it is made
+ *   graphed_fixed.c     what it reads that is not of the iteration: where that is in the next run
+ *   graphed.c           launching; which graphs are kept; what became of each loop, in words
  */
 #ifndef DFLOW_GRAPHED_H
 #define DFLOW_GRAPHED_H
@@ -37,13 +43,15 @@ typedef enum dfi_graphed_state {
 
 /* What is to be done in its turn. RUN: a node of the body, or a group in the turn of its last member (group < 0: none).
  * OPEN … OTHERWISE … CLOSE: the steps of a cond's sides; `node` is its first guard, side 0. A cond may come in several
- * such parts. JOIN: the side at hand gives a Merge its value; `group` is the input. */
+ * such parts. JOIN: the side at hand gives a Merge its value; `group` is the input. LOOP: loop `node` of those inside.
+ */
 typedef enum dfi_graphed_do {
   DFI_GRAPHED_RUN,
   DFI_GRAPHED_OPEN,
   DFI_GRAPHED_OTHERWISE,
   DFI_GRAPHED_CLOSE,
-  DFI_GRAPHED_JOIN
+  DFI_GRAPHED_JOIN,
+  DFI_GRAPHED_LOOP
 } dfi_graphed_do;
 typedef struct dfi_graphed_step { uint32_t node; int32_t group; dfi_graphed_do what; } dfi_graphed_step;
 /* Where pred is `side`, and the guard `parent` holds. Guard 0 always holds; the others come in pairs, side 0 first.
@@ -56,8 +64,9 @@ typedef struct dfi_graphed_access {
   dfi_operand root;
   atomic_bool adds;              /* to a gradient array, where something was already */
 } dfi_graphed_access;
-/* The same, as it is captured. OFF: it is not. NUMBER: the elements are numbers of the host's. */
-enum { DFI_GRAPHED_OFF = 0, DFI_GRAPHED_NUMBER, DFI_GRAPHED_ELEMENT };
+/* The same, as it is captured. OFF: it is not. NUMBER: the elements are numbers of the host's. SAME: they are a tensor
+ * of the host's, which is the same in each iteration, as shapes are. */
+enum { DFI_GRAPHED_OFF = 0, DFI_GRAPHED_NUMBER, DFI_GRAPHED_ELEMENT, DFI_GRAPHED_SAME };
 typedef struct dfi_graphed_site {
   uint8_t     how, dtype;
   bool        loose;             /* the GPU alone knows whether it takes place */
@@ -65,19 +74,30 @@ typedef struct dfi_graphed_site {
   bool        formed;            /* `form` is known: the shape of its elements */
   dfi_shape   form;
   int32_t     word;              /* where its words begin, behind the numbers of an iteration */
-  df_tensor  *zeros;             /* owned, or NULL */
+  df_tensor  *zeros, *same;      /* owned, or NULL */
 } dfi_graphed_site;
+/* A loop inside. missing: Enters whose tokens have not come, while it is looked at; guard: of its variables' Enters. */
+typedef struct dfi_graphed_inner {
+  struct dfi_graphed_loop *loop;
+  int32_t     missing, guard;
+  bool        started;
+} dfi_graphed_inner;
 /* next NULL: it is not kept on */
 typedef struct dfi_graphed_var { const dfi_pnode *enter, *next; } dfi_graphed_var;
 
-/* What a graph was captured with that is not of the iteration: it must lie there still. */
+/* What a graph was captured with that is not of the iteration: it must lie there still, or has a place. */
 typedef struct dfi_graphed_fixed {
   dfi_operand at;
   bool        read;              /* a variable of the session: its value */
   bool        held;
+  bool        fed, decides;      /* a number: written before each launch; a side, or the loop, goes by it */
   df_value    value;             /* owned where it is held */
-  df_tensor   shape;             /* dtype, dims and data of a tensor */
+  df_tensor   shape;             /* dtype, dims, data and buffer of a tensor */
+  df_tensor  *place;             /* of the graph's own, where it reads it; NULL: where it lies */
 } dfi_graphed_fixed;
+/* What of that has been found elsewhere, or another one, in a later run. number: it is one, and written like those of
+ * each iteration. */
+typedef struct dfi_graphed_moved { dfi_operand at; bool read, number; } dfi_graphed_moved;
 
 /* One graph, and what lies in its memory. One run uses it at a time. */
 typedef struct dfi_graphed_made {
@@ -89,9 +109,19 @@ typedef struct dfi_graphed_made {
   int64_t     launches;          /* of it */
   bool        there;             /* the GPU computes the predicate */
   bool        again;             /* and a WHILE node goes by it: `many` is what a launch may have at most */
+  bool        masked;            /* an iteration may turn out to be none: the predicate says so, or a loop inside */
+  bool        inside;            /* it is a loop inside another one, and computes with what it finds */
+  bool        unrolled;          /* then: `trips` iterations in a row */
+  bool        cut;               /* a loop inside the last launch's iterations took too long */
+  int32_t     trips;
+  int64_t     inner_most;        /* iterations that each loop inside may have in a launch */
+  struct dfi_graphed_made **inner; /* of the loops inside: owned */
+  dfi_record *record;            /* owned, of a loop inside: where its iterations are captured */
   int32_t     most;              /* iterations that the next launch may have: then */
-  df_tensor  *tally;             /* of a loop with `there` or conds: dfi_remote.decide's */
-  int32_t     ntally;
+  /* of a loop with `there`, conds or loops inside: dfi_remote.decide's. The words of loops inside are behind its own;
+     and where there are any, behind all these the same once more, as they were after the last whole iteration */
+  df_tensor  *tally;
+  int32_t     ntally;            /* with those of loops inside */
   struct dfi_graphed_side *side; /* by pair of guards: graphed_sides.c */
   df_value   *joined;            /* by slot: what the sides of a cond give its Merge, while it is captured */
   bool        compiled, compiles;/* its groups are kernels that were compiled for it, or shall be */
@@ -100,9 +130,11 @@ typedef struct dfi_graphed_made {
   uint8_t    *host;              /* by slot: a number that the host computes */
   uint8_t    *varies;            /* by slot: a number of the host's that is another one in each iteration */
   dfi_graphed_fixed *fixed; int32_t nfixed;
-  /* Numbers of the host's that vary and that the GPU reads, `nfed` in each iteration: which slots; where they lie on
-     the GPU, and here before each launch. While it is captured: the iteration at hand, and what was in the slots */
-  uint32_t   *fed; int32_t nfed;
+  dfi_graphed_moved *moved; int32_t nmoved;              /* as the loop has it, when it was captured */
+  bool        all_moved;         /* whatever may have a place has one */
+  /* Numbers of the host's that vary and that the GPU reads, `nfed` in each iteration: which; where they lie on the GPU,
+     and here before each launch. While it is captured: the iteration at hand, and what was in the slots */
+  dfi_operand *fed; int32_t nfed;
   df_tensor  *numbers;
   uint64_t   *ahead;
   df_tensor  *row;               /* under a WHILE: those of the iteration at hand */
@@ -121,12 +153,19 @@ typedef struct dfi_graphed_made {
 typedef struct dfi_graphed_loop {
   const dfi_scope *scope;
   pthread_mutex_t lock;          /* guards what follows but the atomics and what `looked` says */
-  dfi_graphed_made *idle;
+  dfi_graphed_made *idle;        /* the one that was used last first */
+  int32_t     nmade;             /* idle or not */
+  dfi_graphed_moved *moved; int32_t nmoved, moved_room;
+  int32_t     learned;           /* how often something was added to these */
+  bool        bound;             /* numbers that are others in each run cannot be written like those of an iteration */
   _Atomic(char *) reason;        /* it is refused; owned */
   bool        looked;
   dfi_graphed_step *step; int32_t nsteps;
   dfi_graphed_var *var; int32_t nvars;
   dfi_operand pred;              /* the loop's predicate, where it is computed */
+  dfi_graphed_inner *inner; int32_t ninner;
+  uint8_t    *last_dead;         /* by node: in the iteration whose predicate says no it is dead */
+  int64_t     died_last;         /* how many of these there are */
   dfi_graphed_guard *guard; int32_t nguards;
   int32_t    *guard_of;          /* by node */
   int32_t    *pair_of;           /* by node, of a cond's Switch or Merge: its first guard; else -1 */
@@ -144,10 +183,22 @@ typedef struct dfi_graphed_loop {
   atomic_bool unconditional;     /* the device has no conditional nodes */
   atomic_int  sides;             /* IF nodes of an iteration */
   atomic_int  arrays;            /* accesses of an iteration */
+  atomic_int  wrong;             /* captures in a row that ended where an op did not take what it was given */
+  atomic_int  within;            /* it is a part of a graph of the loop around it: 1 + `unrolled` */
   atomic_llong launches, iterations, captures;
+  atomic_llong updates, reuses, let_go;    /* of captures: they changed a graph where it was; entries without one;
+                                              graphs that went when memory was short */
+  atomic_bool hopeless;          /* no graph can be made of it; perhaps a kernel: */
+  struct dfi_whole *whole;       /* owned; NULL: nobody has asked. engine/whole.h */
 } dfi_graphed_loop;
 
-typedef struct dfi_graphed { int32_t n; dfi_graphed_loop loop[]; } dfi_graphed;         /* a plan's, by scope */
+/* A plan's, by scope. */
+typedef struct dfi_graphed {
+  dfi_keeper  keeper;            /* first: graphs that nobody runs go where memory is short */
+  const dfi_plan *plan;
+  int32_t     n;
+  dfi_graphed_loop loop[];
+} dfi_graphed;
 
 /* Gives the plan's loops this engine, where they have to do with a GPU that has graphs. */
 void dfi_graphed_attach(dfi_plan *p);
@@ -170,11 +221,25 @@ typedef enum dfi_graphed_ready {
  * are let go, as they are when it was captured. */
 bool dfi_graphed_fits(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r);
 void dfi_graphed_let_go(dfi_graphed_made *m);
-/* Are these values the variables' still? After `fits` or `capture`. */
-bool dfi_graphed_current(const dfi_graphed_made *m, const dfi_record *r);
-/* What is launched from now on comes after copies to what the graph reads of outside. Also after these. False: the
- * device failed. */
+/* ---- graphed_fixed.c: `fits` too ---- */
+/* Is r of the form that m's graph is for, though that does not fit? Then what is elsewhere is kept in mind. Under the
+ * loop's lock. */
+bool dfi_graphed_resembles(dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r);
+bool dfi_graphed_same_variable(const df_value *is, const df_value *was);
+/* Are these values the variables' still? After `fits` or `capture`. *anew: if not, it is to be captured anew. */
+bool dfi_graphed_current(const dfi_graphed_made *m, const dfi_record *r, bool *anew);
+/* What is launched from now on comes after copies to what the graph reads of outside, and to its places for that.
+ * After these. False: the device failed. */
 bool dfi_graphed_await(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r);
+/* Before `find_numbers`: what is known to move. After it: what m's graph will read. */
+void dfi_graphed_find_moved(dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r);
+void dfi_graphed_fix(const dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r);
+void dfi_graphed_forget_fixed(dfi_graphed_made *m);
+/* Between these two r's constants are where the graph has its places for them. */
+void dfi_graphed_places_in(dfi_graphed_made *m, const dfi_record *r);
+void dfi_graphed_places_out(dfi_graphed_made *m, const dfi_record *r);
+/* The place of the value of the variable with this handle; NULL: it has none. Borrowed. */
+df_tensor *dfi_graphed_read_place(const dfi_graphed_made *m, dfi_operand handle);
 /* Finds out which numbers are the host's, from r's variables. */
 dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
                                       const dfi_record *r);
@@ -190,11 +255,19 @@ int32_t dfi_graphed_inputs(const dfi_exec *x, const dfi_record *r, dfi_graphed_s
 dfi_operand dfi_graphed_input(const dfi_exec *x, const dfi_record *r, dfi_graphed_step t, int32_t i);
 bool dfi_graphed_on_host(const dfi_graphed_made *m, const dfi_record *r, dfi_operand o);
 static inline bool dfi_graphed_varies(const dfi_graphed_made *m, dfi_operand o) {
-  return DFI_SPACE(o) == DFI_ITERATION && m->varies[DFI_INDEX(o)];
+  if (DFI_SPACE(o) == DFI_ITERATION) return m->varies[DFI_INDEX(o)];
+  for (int32_t i = 0; i < m->nmoved; i++) if (m->moved[i].at == o && m->moved[i].number) return true;
+  return false;
 }
+/* Is some number a constant of the loop that is another one in each run? These are to be as if they were not. */
+static inline bool dfi_graphed_numbers_move(const dfi_graphed_made *m) {
+  for (int32_t i = 0; i < m->nmoved; i++) if (m->moved[i].number) return true;
+  return false;
+}
+void dfi_graphed_numbers_stay(dfi_graphed_loop *l, dfi_graphed_made *m);
 /* Which of the numbers that the GPU reads it is; -1: none. */
 static inline int32_t dfi_graphed_fed(const dfi_graphed_made *m, dfi_operand o) {
-  for (int32_t q = 0; q < m->nfed; q++) if (DFI_SPACE(o) == DFI_ITERATION && m->fed[q] == DFI_INDEX(o)) return q;
+  for (int32_t q = 0; q < m->nfed; q++) if (m->fed[q] == o) return q;
   return -1;
 }
 
@@ -216,6 +289,8 @@ bool dfi_graphed_arrays_fit(const dfi_graphed_loop *l, const dfi_graphed_made *m
 struct dfi_tensor_array *dfi_graphed_array(const dfi_record *r, const dfi_graphed_access *a);      /* borrowed */
 /* One of the site's elements has this shape. Is that what it was captured with? Else nothing is known of it yet. */
 bool dfi_graphed_form(dfi_graphed_site *s, int32_t rank, const int64_t *dims);
+/* The same of one that is a tensor of the host's (borrowed), and of its elements. */
+bool dfi_graphed_same(dfi_graphed_site *s, df_tensor *t);
 bool dfi_graphed_access_captured(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
                                  int32_t which, df_error *err);
 
@@ -233,7 +308,48 @@ void dfi_graphed_undo_from(dfi_graphed_made *m, int32_t at);
 bool dfi_graphed_settle(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int64_t before,
                         int64_t n);
 
+/* Where it ended, and what was said; changed: a variable became something else. */
+typedef struct dfi_graphed_failure { const dfi_pnode *where; df_error err; bool changed; } dfi_graphed_failure;
+
+/* ---- graphed_inner.c ---- */
+/* With `look`: the loops inside, once they have been looked at; and whether they can be that, once l has been. */
+bool dfi_graphed_find_inner(const dfi_plan *plan, dfi_graphed_loop *l);
+bool dfi_graphed_inner_fit(const dfi_plan *plan, dfi_graphed_loop *l);
+/* With `prepare`: room for what is captured of them. Their words of a tally, l's among them. */
+void dfi_graphed_inner_prepare(const dfi_graphed_loop *l, dfi_graphed_made *m);
+int32_t dfi_graphed_words(const dfi_graphed_loop *l);
+/* With `capture`: m's tally is there; those of loops inside are parts of it. False: there is no memory. */
+bool dfi_graphed_share_tally(const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t from);
+/* How many iterations each may have, in what is to be the tally. */
+void dfi_graphed_allow(const dfi_graphed_loop *l, const dfi_graphed_made *m, int64_t *tally);
+/* In the turn of loop `which`. */
+bool dfi_graphed_inner_captured(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t which,
+                                dfi_graphed_failure *why);
+/* An iteration has been captured: where it is one it is counted, and what loops inside have counted comes to pass. */
+bool dfi_graphed_commit(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m);
+/* Counts what tokens would have counted of the loops inside: in n iterations, and `ended` whose predicate says no. */
+void dfi_graphed_count_inner(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const int64_t *tally,
+                             int64_t n, int64_t ended);
+void dfi_graphed_inner_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_made *m);
+/* How many steps an iteration has, about. */
+int32_t dfi_graphed_steps(const dfi_graphed_loop *l);
+/* Calls p's kernel on the GPU, also where tokens have the host compute a number of it. */
+bool dfi_graphed_call(dfi_exec *x, const dfi_graphed_loop *l, dfi_record *r, dfi_pnode *p, df_error *err);
+
+/* ---- graphed_capture.c ---- */
+/* The body, once, in r's slots; condition: of the WHILE node that goes by the predicate, or 0. */
+bool dfi_graphed_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, uint64_t condition,
+                           dfi_graphed_failure *why);
+/* Behind it, as the body of a WHILE node. */
+bool dfi_graphed_around(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
+                        dfi_graphed_failure *why);
+void dfi_graphed_clear_slots(dfi_record *r);
+void dfi_graphed_make_room(const dfi_graphed_loop *l, dfi_graphed_made *m);
+
 /* ---- graphed_sides.c ---- */
+/* A constant or a number of the host's becomes a tensor of the GPU's: one that varies, a part of what it reads. */
+bool dfi_graphed_bring(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_operand from,
+                       df_value *v);
 /* Pairs of guards, and one more for IF nodes that count no cond. */
 static inline int32_t dfi_graphed_pairs(const dfi_graphed_loop *l) { return (l->nguards - 1) / 2 + 1; }
 /* A cond, as it is captured. known: its predicate is the same in all iterations: side `taken` is all there is of it. */
@@ -274,10 +390,15 @@ void dfi_graphed_sides_end(dfi_graphed_loop *l, dfi_graphed_made *m);
 int64_t dfi_graphed_alive(const dfi_graphed_loop *l, const dfi_graphed_made *m, const int64_t *tally, int32_t g,
                           int64_t n);
 
+static inline bool dfi_graphed_groups(const dfi_graphed_loop *l) {
+  bool some = l->scope->ngroups > 0;
+  for (int32_t i = 0; i < l->ninner && !some; i++) some = l->inner[i].loop->scope->ngroups > 0;
+  return some;
+}
 /* Has the graph been launched so often that kernels for its groups are worth compiling? Then it is captured anew. */
 static inline bool dfi_graphed_stale(const dfi_graphed_loop *l, const dfi_graphed_made *m) {
   enum { WORTH = 256 };
-  return !m->compiled && l->scope->ngroups && m->launches >= WORTH;
+  return !m->compiled && dfi_graphed_groups(l) && m->launches >= WORTH;
 }
 /* All of it goes. */
 void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_made *m);

@@ -59,8 +59,12 @@ bool dfi_graphed_find_arrays(const dfi_plan *plan, dfi_graphed_loop *l) {
   for (uint32_t i = 0; i < scope->n; i++) {
     const dfi_pnode *p = plan->node + scope->first + i;
     l->access_of[i] = -1;
-    if (dfi_is_next(p->kind) || dfi_is_exit(p->kind)) continue;
+    if (dfi_is_next(p->kind) || dfi_is_exit(p->kind) || p->kind == DFI_K_ENTER) continue;
     for (uint32_t k = 0; k < p->nout; k++) s.maker[p->out + k] = p;
+  }
+  for (int32_t i = 0; i < l->ninner; i++) {
+    const dfi_scope *in = l->inner[i].loop->scope;
+    for (uint32_t k = 0; k < in->nexits; k++) s.maker[in->exits[k]->out] = in->exits[k];
   }
   for (uint32_t i = 0; i < scope->n && ok; i++) {
     const dfi_pnode *p = plan->node + scope->first + i;
@@ -115,6 +119,7 @@ void dfi_graphed_arrays_begin(const dfi_graphed_loop *l, dfi_graphed_made *m) {
   const dfi_graphed_site none = { 0 };
   for (int32_t i = 0; i < l->naccess; i++) {
     df_tensor_release(m->site[i].zeros);
+    df_tensor_release(m->site[i].same);
     m->site[i] = none;
   }
   m->nwords = 0;
@@ -157,6 +162,8 @@ bool dfi_graphed_find_access(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed
   if (at->writes) s->how = dfi_graphed_on_host(m, r, in[2]) ? DFI_GRAPHED_NUMBER : DFI_GRAPHED_ELEMENT;
   else if (class == DFI_GRAPHED_OFF && writes_numbers(l, m, at->root)) s->how = DFI_GRAPHED_NUMBER;
   else s->how = class == DFI_GRAPHED_OFF ? DFI_GRAPHED_ELEMENT : (uint8_t)class;
+  if (at->writes && a->accumulates && l->ninner)
+    return dfi_graphed_refuse(l, p, "it adds to an array, and would again where a loop inside is cut off");
   s->loose = is_loose(l, m, r, l->guard_of[at->node]);
   if (s->loose && at->writes && is_read(l, r, a))
     return dfi_graphed_refuse(l, p, "the GPU alone knows whether it writes, and the loop reads the array, too");
@@ -183,7 +190,8 @@ bool dfi_graphed_arrays_fit(const dfi_graphed_loop *l, const dfi_graphed_made *m
     const dfi_tensor_array *a = s->how ? dfi_graphed_array(r, &l->access[i]) : NULL;
     if (!s->how) continue;
     const int32_t class = a ? class_of(a) : -1;
-    if (class < 0 || (!l->access[i].writes && class && class != s->how)) return false;
+    const int32_t how = s->how == DFI_GRAPHED_SAME ? DFI_GRAPHED_ELEMENT : s->how;
+    if (class < 0 || (!l->access[i].writes && class && class != how)) return false;
     if (s->how == DFI_GRAPHED_ELEMENT && (a->dtype != s->dtype || a->accumulates != s->accumulates ||
                                           atomic_load(&l->access[i].adds) != s->adds)) return false;
   }
@@ -195,6 +203,15 @@ bool dfi_graphed_form(dfi_graphed_site *s, int32_t rank, const int64_t *dims) {
   if (s->formed) return dfi_shape_equal(&shape, &s->form);
   s->form = shape;
   return s->formed = true;
+}
+
+bool dfi_graphed_same(dfi_graphed_site *s, df_tensor *t) {
+  const df_tensor *is = s->same;
+  s->how = DFI_GRAPHED_SAME;
+  if (!is) { s->same = df_tensor_retain(t); return true; }
+  return is->dtype == t->dtype && is->rank == t->rank &&
+         !memcmp(is->dims, t->dims, sizeof *t->dims * (size_t)t->rank) &&
+         !memcmp(is->data, t->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
 }
 
 /* ---- capturing --------------------------------------------------------------------------------------------------- */
@@ -252,6 +269,11 @@ static bool capture_read(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_mad
     *out = (df_value){ .kind = DF_SCALAR, .dtype = p->out_dtypes[0], .as.u64 = 0 };
     return true;
   }
+  if (s->how == DFI_GRAPHED_SAME) {        /* a graph is captured with it, as with what its shapes are */
+    *out = (df_value){ .kind = DF_TENSOR, .dtype = s->same->dtype, .as.tensor = df_tensor_retain(s->same) };
+    slot_filled(r, out, r->frame->scope->uses[p->out]);
+    return true;
+  }
   if (!find_form(l, m, which, p)) return cannot(err, DF_UNIMPLEMENTED, "nothing tells the shape of what it reads");
   df_tensor *t = made_for(d, s);
   if (!t) return cannot(err, DF_RESOURCE_EXHAUSTED, "there is no memory for an element");
@@ -278,11 +300,22 @@ static bool store(const dfi_device *d, const dfi_graphed_made *m, const dfi_grap
   const dfi_remote_element e = {
     .where = words_at(m, s), .where_note = words_note(m), .own = t->data, .own_note = dfi_note_of(t->buffer),
     .sum = sum ? sum->data : NULL, .sum_note = sum ? dfi_note_of(sum->buffer) : NULL,
-    .tally = m->there ? m->tally->data : NULL, .tally_note = m->there ? dfi_note_of(m->tally->buffer) : NULL,
+    .tally = m->masked ? m->tally->data : NULL, .tally_note = m->masked ? dfi_note_of(m->tally->buffer) : NULL,
     .width = dfi_dtype_size[s->dtype], .n = t->size };
   const bool ok = d->remote->store(d->remote->device, &e);
   df_tensor_release(sum);
   return ok;
+}
+
+/* t becomes an element. What the host has of it is the same in each iteration, or a graph would not be captured. */
+static bool write_element(const dfi_device *d, const dfi_graphed_made *m, dfi_graphed_site *s, df_tensor *t,
+                          df_error *err) {
+  const bool here = t && dfi_readable(t);
+  if (here && !s->formed && !s->accumulates && t->dtype == s->dtype && dfi_graphed_same(s, t)) return true;
+  if (!t || here || s->how == DFI_GRAPHED_SAME) return cannot(err, DF_UNIMPLEMENTED, "what it writes is on the host");
+  if (t->dtype != s->dtype || !dfi_graphed_form(s, t->rank, t->dims))
+    return cannot(err, DF_UNIMPLEMENTED, "the array's elements have several shapes");
+  return store(d, m, s, t) || cannot(err, DF_UNAVAILABLE, "an element cannot be written");
 }
 
 static bool capture_write(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t which,
@@ -292,13 +325,8 @@ static bool capture_write(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_ma
   dfi_graphed_site *s = &m->site[which];
   df_value *out = r->base[DFI_ITERATION] + p->out;
   const df_value *v = operand(r, in[2]);
-  if (s->how == DFI_GRAPHED_ELEMENT) {
-    df_tensor *t = v->kind == DF_TENSOR ? v->as.tensor : NULL;
-    if (!t || dfi_readable(t)) return cannot(err, DF_UNIMPLEMENTED, "what it writes is on the host");
-    if (t->dtype != s->dtype || !dfi_graphed_form(s, t->rank, t->dims))
-      return cannot(err, DF_UNIMPLEMENTED, "the array's elements have several shapes");
-    if (!store(device_of(x, l), m, s, t)) return cannot(err, DF_UNAVAILABLE, "an element cannot be written");
-  }
+  df_tensor *t = v->kind == DF_TENSOR ? v->as.tensor : NULL;
+  if (s->how != DFI_GRAPHED_NUMBER && !write_element(device_of(x, l), m, s, t, err)) return false;
   *out = dfi_value_copy(operand(r, in[0]));
   slot_filled(r, out, r->frame->scope->uses[p->out]);
   return true;

@@ -17,126 +17,6 @@ static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l)
   return x->plan->devices->at[l->device];
 }
 
-/* ---- what the graph was made for ------------------------------------------------------------------------------- */
-
-static bool same_dims(const df_tensor *a, const df_tensor *b) {
-  if (a->dtype != b->dtype || a->rank != b->rank) return false;
-  for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
-  return true;
-}
-
-static bool same_variable(const df_value *is, const df_value *was) {
-  if (is->kind != was->kind) return false;
-  if (is->kind == DF_TENSOR) return same_dims(is->as.tensor, was->as.tensor);
-  return is->kind == DF_EMPTY || is->dtype == was->dtype;
-}
-
-/* What lies at f's place now. Owned. EMPTY: a variable that has no value. */
-static df_value value_at(const dfi_record *r, const dfi_graphed_fixed *f) {
-  df_value v = { 0 };
-  if (!f->read) return dfi_value_copy(operand(r, f->at));
-  if (!dfi_variable_peek(operand(r, f->at), &v)) v.kind = DF_EMPTY;
-  return v;
-}
-
-static bool same_fixed(const df_value *is, const dfi_graphed_fixed *f) {
-  if (is->kind != f->value.kind || is->dtype != f->value.dtype) return false;
-  if (is->kind == DF_HANDLE) return true;  /* an array: dfi_graphed_arrays_fit */
-  if (is->kind != DF_TENSOR) return !memcmp(&is->as, &f->value.as, sizeof is->as);
-  /* what lies on the host was copied, and may hold something else by now */
-  if (dfi_readable(is->as.tensor) && DFI_SPACE(f->at) != DFI_CONSTANT) return false;
-  return is->as.tensor->data == f->shape.data && same_dims(is->as.tensor, &f->shape);
-}
-
-bool dfi_graphed_fits(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
-  if (!m->graph || !m->settled || dfi_graphed_stale(l, m)) return false;
-  for (int32_t k = 0; k < l->nvars; k++) if (!same_variable(slot_of(r, l, k), &m->state[k])) return false;
-  bool same = dfi_graphed_arrays_fit(l, m, r);
-  for (int32_t i = 0; i < m->nfixed && same; i++) {
-    dfi_graphed_fixed *f = &m->fixed[i];
-    df_value v = value_at(r, f);
-    same = same_fixed(&v, f);
-    if (same && f->read && v.kind == DF_TENSOR) { f->value = v; f->held = true; }
-    else dfi_value_drop(&v);
-  }
-  if (!same) dfi_graphed_let_go(m);
-  return same;
-}
-
-void dfi_graphed_let_go(dfi_graphed_made *m) {
-  for (int32_t i = 0; i < m->nfixed; i++) {
-    dfi_graphed_fixed *f = &m->fixed[i];
-    if (!f->read || !f->held) continue;
-    df_value v = f->value;                 /* of what kind it is counts the next time, too */
-    dfi_value_drop(&v);
-    f->held = false;
-  }
-}
-
-bool dfi_graphed_current(const dfi_graphed_made *m, const dfi_record *r) {
-  bool same = true;
-  for (int32_t i = 0; i < m->nfixed && same; i++) {
-    if (!m->fixed[i].read) continue;
-    const df_value *was = &m->fixed[i].value;
-    df_value v = value_at(r, &m->fixed[i]);
-    same = v.kind == was->kind && (v.kind == DF_TENSOR ? v.as.tensor == was->as.tensor
-                                                       : !memcmp(&v.as, &was->as, sizeof v.as));
-    dfi_value_drop(&v);
-  }
-  return same;
-}
-
-bool dfi_graphed_await(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r) {
-  const dfi_remote *d = device_of(x, l)->remote;
-  bool ok = true;
-  for (int32_t i = 0; i < m->nfixed && ok; i++) {
-    const dfi_graphed_fixed *f = &m->fixed[i];
-    const df_value *v = f->read ? &f->value : operand(r, f->at);
-    if (v->kind == DF_TENSOR && !dfi_readable(v->as.tensor))
-      ok = d->await(d->device, dfi_note_of(v->as.tensor->buffer));
-  }
-  return ok;
-}
-
-static void forget_fixed(dfi_graphed_made *m) {
-  for (int32_t i = 0; i < m->nfixed; i++) if (m->fixed[i].held) dfi_value_drop(&m->fixed[i].value);
-  m->nfixed = 0;
-}
-
-/* The graph reads what lies there now. Tensors of the host's are kept, so that no other one comes to lie there, and
-   values of variables while it runs. */
-static void fix(dfi_graphed_made *m, const dfi_record *r, dfi_operand o, bool read) {
-  if (DFI_SPACE(o) == DFI_ITERATION) return;
-  for (int32_t i = 0; i < m->nfixed; i++) if (m->fixed[i].at == o && m->fixed[i].read == read) return;
-  dfi_graphed_fixed *f = &m->fixed[m->nfixed++];
-  *f = (dfi_graphed_fixed){ .at = o, .read = read };
-  df_value v = value_at(r, f);
-  f->value = v;
-  if (v.kind == DF_TENSOR) {
-    f->shape = *v.as.tensor;
-    f->held = read || dfi_readable(v.as.tensor);
-  }
-  if (!f->held) dfi_value_drop(&v);
-}
-
-static void fix_all(const dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
-  const dfi_scope *s = l->scope;
-  uint32_t n = 0;
-  forget_fixed(m);
-  for (uint32_t i = 0; i < s->n; i++) n += (r->nodes + i)->nin;
-  for (uint32_t i = 0; i < s->ngroups; i++) n += (uint32_t)x->plan->group[s->groups[i]].chain.ninputs;
-  dfi_free(m->fixed);
-  m->fixed = dfi_xcalloc(n + 1, sizeof *m->fixed);
-  for (uint32_t i = 0; i < s->n; i++) {
-    const dfi_pnode *p = r->nodes + i;
-    for (uint32_t k = 0; k < p->nin; k++) fix(m, r, x->plan->operand[p->in + k], p->kind == DFI_K_READ);
-  }
-  for (uint32_t i = 0; i < s->ngroups; i++) {
-    const dfi_group *g = &x->plan->group[s->groups[i]];
-    for (int32_t k = 0; k < g->chain.ninputs; k++) fix(m, r, g->input[k].at, false);
-  }
-}
-
 /* ---- capturing ------------------------------------------------------------------------------------------------- */
 
 /* A Transfer brings its input to where it is read; what a node of the graph decides stays. */
@@ -144,7 +24,7 @@ static bool transfer(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_gra
                      const dfi_pnode *p, const dfi_device *d, df_error *err) {
   df_value v = operand_take(r, x->plan->operand[p->in]), *out = r->base[DFI_ITERATION] + p->out;
   m->message[p - r->nodes] = dfi_value_bytes(&v);
-  const bool stays = l->decides[p - r->nodes] && v.kind == DF_TENSOR && !dfi_readable(v.as.tensor);
+  const bool stays = (m->inside || l->decides[p - r->nodes]) && v.kind == DF_TENSOR && !dfi_readable(v.as.tensor);
   const bool there = stays || dfi_value_in(&v, p->constant ? NULL : d->arena, out);
   if (stays) *out = v;
   else dfi_value_drop(&v);
@@ -171,10 +51,13 @@ static bool pass_on(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_r
   return true;
 }
 
-static bool read_variable(const dfi_exec *x, dfi_record *r, const dfi_pnode *p, df_error *err) {
+static bool read_variable(const dfi_exec *x, const dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
+                          df_error *err) {
   df_value *out = r->base[DFI_ITERATION] + p->out;
   if (!dfi_variable_peek(operand(r, x->plan->operand[p->in]), out))
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the variable has no value"), false;
+  df_tensor *place = dfi_graphed_read_place(m, x->plan->operand[p->in]);
+  if (place) { df_tensor_release(out->as.tensor); out->as.tensor = df_tensor_retain(place); }
   slot_filled(r, out, r->frame->scope->uses[p->out]);
   drop_inputs((dfi_exec *)x, r, p);
   return true;
@@ -187,7 +70,7 @@ static bool put_numbers(const dfi_exec *x, dfi_graphed_made *m, dfi_record *r, d
     const dfi_operand o = dfi_graphed_input(x, r, t, i);
     for (int32_t q = 0; q < m->nfed; q++) {
       df_value *slot = operand(r, o);
-      if (!dfi_graphed_varies(m, o) || m->fed[q] != DFI_INDEX(o) || slot->kind != DF_SCALAR) continue;
+      if (!dfi_graphed_varies(m, o) || m->fed[q] != o || slot->kind != DF_SCALAR) continue;
       df_tensor *view = m->again ? dfi_tensor_view(m->row, q, 0, NULL)
                                  : dfi_tensor_view(m->numbers, (int64_t)m->at * m->nrow + q, 0, NULL);
       if (!view) return false;
@@ -201,7 +84,7 @@ static bool put_numbers(const dfi_exec *x, dfi_graphed_made *m, dfi_record *r, d
 }
 static void take_numbers_back(dfi_graphed_made *m, dfi_record *r) {
   for (int32_t q = 0; q < m->nfed; q++) {
-    df_value *slot = r->base[DFI_ITERATION] + m->fed[q];
+    df_value *slot = operand(r, m->fed[q]);
     if (m->kept[q].kind == DF_EMPTY) continue;
     df_value_release(slot);
     *slot = m->kept[q];
@@ -210,11 +93,12 @@ static void take_numbers_back(dfi_graphed_made *m, dfi_record *r) {
 }
 
 /* By the GPU. */
-static bool run_there(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t, df_error *err) {
+static bool run_there(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
+                      df_error *err) {
   dfi_group *g = t.group >= 0 ? &x->plan->group[t.group] : NULL;
   bool ok = put_numbers(x, m, r, t);
   if (!ok) dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory");
-  else if (!g) ok = !dfi_call_alone(x, r, r->nodes + t.node, err);
+  else if (!g) ok = dfi_graphed_call(x, l, r, r->nodes + t.node, err);
   else if (!dfi_group_values(x, r, g, m->compiles)) {
     for (int32_t i = 0; i < g->n && ok; i++) ok = !dfi_call_alone(x, r, r->nodes + g->member[i].node, err);
   }
@@ -222,37 +106,45 @@ static bool run_there(dfi_exec *x, dfi_graphed_made *m, dfi_record *r, dfi_graph
   return ok;
 }
 
+/* Is it a number of the host's, as the graph is captured? */
+static bool is_number(const dfi_exec *x, const dfi_graphed_made *m, const dfi_record *r, const dfi_pnode *p) {
+  bool all = true;
+  if (!m->inside) return m->host[p->out];
+  for (uint32_t i = 0; i < p->nin && all; i++) all = operand(r, x->plan->operand[p->in + i])->kind == DF_SCALAR;
+  return all;
+}
+
 static bool run_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_step t,
                      const dfi_device *d, df_error *err) {
   const dfi_pnode *p = r->nodes + t.node;
   df_value *out = r->base[DFI_ITERATION] + p->out;
   const dfi_operand *in = x->plan->operand + p->in;
-  if (t.group >= 0) return run_there(x, m, r, t, err);
+  if (t.group >= 0) return run_there(x, l, m, r, t, err);
   if (l->access_of[t.node] >= 0) return dfi_graphed_access_captured(x, l, m, r, l->access_of[t.node], err);
   switch ((dfi_kind)p->kind) {
   case DFI_K_NOOP: return true;
-  case DFI_K_READ: return read_variable(x, r, p, err);
+  case DFI_K_READ: return read_variable(x, m, r, p, err);
   case DFI_K_SWITCH: case DFI_K_TRANSFER: case DFI_K_CONST: return pass_on(x, l, m, r, p, d, err);
   case DFI_K_MERGE: dfi_graphed_merge(x, l, m, r, p); return true;
   case DFI_K_SCALAR:
-    if (!m->host[p->out]) return run_there(x, m, r, t, err);
+    if (!is_number(x, m, r, p)) return run_there(x, l, m, r, t, err);
     if (!p->scalar(out, operand(r, in[0]), operand(r, in[1]), operand(r, in[2]))) {
       out->as.u64 = 0;                     /* where it counts, dfi_graphed_numbers leaves it to the tokens */
       out->kind = DF_SCALAR;
       out->dtype = p->out_dtype;
-      if (l->guard_of[t.node] > 0) return true;
+      if (l->guard_of[t.node] > 0 && !m->inside) return true;
       dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "its numbers are wrong");
       return false;
     }
     out->kind = DF_SCALAR;
     out->dtype = p->out_dtype;
     return true;
-  default: return run_there(x, m, r, t, err);
+  default: return run_there(x, l, m, r, t, err);
   }
 }
 
 /* What an iteration left, when it stopped in the middle. */
-static void clear_slots(dfi_record *r) {
+void dfi_graphed_clear_slots(dfi_record *r) {
   for (uint32_t i = 0; i < r->frame->scope->nslots; i++) {
     df_value *v = r->base[DFI_ITERATION] + i;
     if (v->kind < DF_TENSOR) continue;
@@ -273,25 +165,28 @@ static bool decide(const dfi_graphed_loop *l, const dfi_graphed_made *m, const d
          dfi_fail(err, DF_UNAVAILABLE, NULL, "the predicate cannot be looked at") == DF_OK;
 }
 
-static bool run_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, uint64_t again,
-                          df_error *err, const dfi_pnode **where) {
+bool dfi_graphed_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, uint64_t again,
+                           dfi_graphed_failure *why) {
   const dfi_device *d = device_of(x, l);
+  df_error *err = &why->err;
   df_value *next = dfi_xcalloc((size_t)l->nvars + 1, sizeof *next);
   bool decided = !m->there, ok = decide(l, m, r, d, again, &decided, err);
   for (int32_t i = 0; i < l->nsteps && ok; i++) {
     const dfi_graphed_step t = l->step[i];
     const int32_t to = dfi_graphed_skip(l, m, i);
     if (to > i) { i = to - 1; continue; }
+    if (t.what == DFI_GRAPHED_LOOP) { ok = dfi_graphed_inner_captured(x, l, m, r, (int32_t)t.node, why); continue; }
     if (t.what != DFI_GRAPHED_RUN) { ok = dfi_graphed_side_step(x, l, m, r, t, decided, err); continue; }
-    *where = r->nodes + t.node;
+    why->where = r->nodes + t.node;
     const bool was = decided;
     ok = run_step(x, l, m, r, t, d, err) && decide(l, m, r, d, again, &decided, err) &&
          (was || !decided || dfi_graphed_count_late(x, l, m));
   }
+  if (ok && !decided) ok = dfi_fail(err, DF_UNIMPLEMENTED, NULL, "its predicate is a number of the host's") == DF_OK;
   for (int32_t k = 0; k < l->nvars && ok; k++)
     if (l->var[k].next) next[k] = operand_take(r, x->plan->operand[l->var[k].next->in]);
   dfi_graphed_sides_end(l, m);
-  if (!ok) clear_slots(r);
+  if (!ok) dfi_graphed_clear_slots(r);
   for (int32_t k = 0; k < l->nvars && ok; k++) {
     df_value *slot = slot_of(r, l, k);
     *slot = next[k];
@@ -361,7 +256,7 @@ static bool keep_state(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed
 }
 
 static bool same_variables(const dfi_record *r, const dfi_graphed_loop *l, const dfi_graphed_made *m) {
-  for (int32_t k = 0; k < l->nvars; k++) if (!same_variable(slot_of(r, l, k), &m->state[k])) return false;
+  for (int32_t k = 0; k < l->nvars; k++) if (!dfi_graphed_same_variable(slot_of(r, l, k), &m->state[k])) return false;
   return true;
 }
 
@@ -395,10 +290,10 @@ static bool make_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, in
 }
 
 static bool make_tally(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m) {
-  const bool wanted = m->there || l->nguards > 1;
-  m->ntally = DFI_TALLY_SIDES + dfi_graphed_pairs(l);            /* the last: of IF nodes that count no cond */
-  if (wanted && !m->tally) m->tally = words_new(device_of(x, l), m->ntally);
-  return m->tally || !wanted;
+  const bool wanted = m->masked || l->nguards > 1;
+  m->ntally = dfi_graphed_words(l);
+  if (wanted && !m->tally) m->tally = words_new(device_of(x, l), (l->ninner ? 2 : 1) * (int64_t)m->ntally);
+  return !wanted || (m->tally && dfi_graphed_share_tally(l, m, 0));
 }
 
 /* Of an array it is known only that it is one. */
@@ -413,7 +308,7 @@ static bool make_state(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, co
   bool ok = true;
   for (int32_t k = 0; k < l->nvars; k++) {
     const df_value *is = slot_of(r, l, k);
-    if (same_variable(is, &m->state[k])) continue;
+    if (dfi_graphed_same_variable(is, &m->state[k])) continue;
     drop_state(&m->state[k]);
     m->state[k] = (df_value){ .kind = is->kind, .dtype = is->dtype };
     if (is->kind != DF_TENSOR) continue;
@@ -464,18 +359,24 @@ static dfi_graphed_ready variables_ready(dfi_graphed_loop *l, const dfi_device *
   return DFI_GRAPHED_READY;
 }
 
-/* Where it ended, and what was said; changed: a variable became something else. */
-typedef struct failure { const dfi_pnode *where; df_error err; bool changed; } failure;
-
 /* The failure where memory has ended; false. */
-static bool no_copy(failure *why) {
+static bool no_copy(dfi_graphed_failure *why) {
   why->where = NULL;
   dfi_fail(&why->err, DF_RESOURCE_EXHAUSTED, NULL, "there is no memory for a copy of its variables");
   return false;
 }
 
+bool dfi_graphed_around(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
+                        dfi_graphed_failure *why) {
+  const dfi_remote *g = device_of(x, l)->remote;
+  why->changed = !bring_constants(x, l, r) || !same_variables(r, l, m);
+  if (why->changed) return false;
+  if (!keep_state(x, l, m, r)) return no_copy(why);
+  return dfi_graphed_commit(x, l, m) && g->close(g->device);
+}
+
 /* The one iteration of a WHILE node, which goes on until the predicate says no. */
-static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, failure *why) {
+static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_failure *why) {
   const dfi_device *d = device_of(x, l);
   const dfi_remote *g = d->remote;
   const uint64_t again = g->condition(g->device, true);
@@ -488,22 +389,18 @@ static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
                                  dfi_note_of(m->row->buffer), m->numbers->data, dfi_note_of(m->numbers->buffer),
                                  m->nrow));
   m->at = 0;
-  ok = ok && run_iteration(x, l, m, r, again, &why->err, &why->where);
-  why->changed = ok && (!bring_constants(x, l, r) || !same_variables(r, l, m));
-  if (!ok || why->changed) return false;
-  if (!keep_state(x, l, m, r)) return no_copy(why);
-  return g->close(g->device);
+  return ok && dfi_graphed_iteration(x, l, m, r, again, why) && dfi_graphed_around(x, l, m, r, why);
 }
 
 /* The iterations are gone through, from the state of m on; r's slots hold what they end with. */
 static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t many,
-                       failure *why) {
+                       dfi_graphed_failure *why) {
   if (m->again) return go_again(x, l, m, r, why);
   for (int32_t i = 0; i < many; i++) {
     m->at = i;
-    if (!run_iteration(x, l, m, r, 0, &why->err, &why->where)) return false;
+    if (!dfi_graphed_iteration(x, l, m, r, 0, why)) return false;
     if (!bring_constants(x, l, r) || !same_variables(r, l, m)) { why->changed = true; return false; }
-    if (m->there && !keep_state(x, l, m, r)) return no_copy(why);
+    if (m->masked && !(keep_state(x, l, m, r) && dfi_graphed_commit(x, l, m))) return no_copy(why);
   }
   why->where = NULL;
   return close_circle(x, l, m, r) || no_copy(why);
@@ -511,7 +408,7 @@ static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
 
 /* Between `capture` and `captured`. */
 static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t many,
-                          failure *why) {
+                          dfi_graphed_failure *why) {
   df_value *kept = dfi_xcalloc((size_t)l->nvars + 1, sizeof *kept);
   for (int32_t k = 0; k < l->nvars; k++) {
     df_value *slot = slot_of(r, l, k);
@@ -520,8 +417,10 @@ static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
     if (slot->kind != DF_TENSOR) continue;
     slot->as.tensor = df_tensor_retain(m->state[k].as.tensor);
   }
+  dfi_graphed_places_in(m, r);
   const bool ok = go_through(x, l, m, r, many, why);
-  clear_slots(r);
+  dfi_graphed_places_out(m, r);
+  dfi_graphed_clear_slots(r);
   for (int32_t k = 0; k < l->nvars; k++) {
     *slot_of(r, l, k) = kept[k];
     r->held += kept[k].kind >= DF_TENSOR;
@@ -530,27 +429,48 @@ static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
   return ok;
 }
 
+void dfi_graphed_make_room(const dfi_graphed_loop *l, dfi_graphed_made *m) {
+  m->state = dfi_xcalloc((size_t)l->nvars + 1, sizeof *m->state);
+  m->host = dfi_xcalloc(l->scope->nslots + 1, 1);
+  m->varies = dfi_xcalloc(l->scope->nslots + 1, 1);
+  m->fed = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->fed);
+  m->kept = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->kept);
+  m->message = dfi_xcalloc(l->scope->n + 1, sizeof *m->message);
+  m->side = dfi_xcalloc((size_t)l->nguards + 1, sizeof *m->side);
+  m->joined = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->joined);
+  m->site = dfi_xcalloc((size_t)l->naccess + 1, sizeof *m->site);
+  dfi_graphed_inner_prepare(l, m);
+}
+
 dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
                                       const dfi_record *r) {
   const dfi_graphed_ready ready = variables_ready(l, device_of(x, l), r);
   if (ready != DFI_GRAPHED_READY) return ready;
-  if (!m->state) {
-    m->state = dfi_xcalloc((size_t)l->nvars + 1, sizeof *m->state);
-    m->host = dfi_xcalloc(l->scope->nslots + 1, 1);
-    m->varies = dfi_xcalloc(l->scope->nslots + 1, 1);
-    m->fed = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->fed);
-    m->kept = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->kept);
-    m->message = dfi_xcalloc(l->scope->n + 1, sizeof *m->message);
-    m->side = dfi_xcalloc((size_t)l->nguards + 1, sizeof *m->side);
-    m->joined = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->joined);
-    m->site = dfi_xcalloc((size_t)l->naccess + 1, sizeof *m->site);
-  }
+  if (!m->state) dfi_graphed_make_room(l, m);
   m->settled = false;
   dfi_graphed_sides(l, m, r);
-  if (!dfi_graphed_find_numbers(x, l, m, r)) return DFI_GRAPHED_NEVER;
+  dfi_graphed_find_moved(l, m, r);
+  m->fed = dfi_xrealloc(m->fed, sizeof *m->fed * (l->scope->nslots + (uint32_t)m->nmoved + 1));
+  dfi_free(m->kept);
+  m->kept = dfi_xcalloc(l->scope->nslots + (uint32_t)m->nmoved + 1, sizeof *m->kept);
+  if (!dfi_graphed_find_numbers(x, l, m, r)) {
+    if (atomic_load(&l->reason)) return DFI_GRAPHED_NEVER;
+    dfi_graphed_numbers_stay(l, m);        /* what does not change is not to be written again and again after all */
+    if (!dfi_graphed_find_numbers(x, l, m, r)) return DFI_GRAPHED_NEVER;
+  }
   m->spare = dfi_xrealloc(m->spare, sizeof *m->spare * ((size_t)m->nrow + 1));
   m->again = m->there && device_of(x, l)->remote->condition && !atomic_load(&l->unconditional);
+  m->masked = m->there || l->ninner;
   return DFI_GRAPHED_READY;
+}
+
+/* An op does not take what this run gives it: the run fails, or never comes there. Another run may be another one. */
+static bool is_for_now(dfi_graphed_loop *l, const dfi_record *r) {
+  enum { TRIES = 4 };
+  if (atomic_fetch_add(&l->wrong, 1) >= TRIES) return false;
+  atomic_store(&l->hindered, "an op of it does not take what it is given");
+  r->frame->tokens_only = true;
+  return true;
 }
 
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
@@ -561,15 +481,16 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
     dfi_graphed_refuse(l, NULL, "there is no memory on %s for its variables", d->name);
     return DFI_GRAPHED_NEVER;
   }
-  fix_all(x, l, m, r);
+  dfi_graphed_fix(x, l, m, r);
   m->compiles = m->compiled || dfi_graphed_stale(l, m);
   if (m->bytes) dfi_devmem_discharge(d->arena, m->bytes);
   m->bytes = 0;
   m->graph = d->remote->capture(d->remote->device, m->graph);
-  failure failed = { 0 };
+  dfi_graphed_failure failed = { 0 };
+  bool changed = false;
   bool ok = m->graph && under_capture(x, l, m, r, many, &failed);
   char why[300] = "the device does not begin to capture";
-  if (m->graph) m->graph = d->remote->captured(d->remote->device, m->graph, &m->bytes, why, sizeof why);
+  if (m->graph) m->graph = d->remote->captured(d->remote->device, m->graph, &m->bytes, &changed, why, sizeof why);
   if (!m->graph) m->bytes = 0;
   if (m->graph && !dfi_devmem_charge(d->arena, m->bytes)) {
     dfi_graphed_refuse(l, NULL, "there is no room on %s for the %lld bytes of the graph", d->name, (long long)m->bytes);
@@ -581,12 +502,17 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   m->compiled = m->compiles;
   if (ok && m->graph) {
     atomic_fetch_add(&l->captures, 1);
+    x->gpu_loops.captures++;
+    atomic_store(&l->wrong, 0);
+    atomic_fetch_add(&l->updates, changed);
     atomic_store(&l->again, m->again);
     return DFI_GRAPHED_READY;
   }
   drop_graph(d, m);
   if (m->again && atomic_load(&l->unconditional)) return DFI_GRAPHED_NOT_NOW;      /* the next time without */
   if (failed.changed && r->number == 0) return DFI_GRAPHED_NOT_NOW;
+  if (failed.err.code == DF_RESOURCE_EXHAUSTED && dfi_keepers_let_go(d->arena)) return DFI_GRAPHED_NOT_NOW;
+  if (failed.err.code == DF_INVALID_ARGUMENT && !why[0] && is_for_now(l, r)) return DFI_GRAPHED_NOT_NOW;
   if (failed.changed) dfi_graphed_refuse(l, NULL, "the shape or the place of a variable changes");
   else dfi_graphed_refuse(l, failed.where, "%s", why[0] ? why : failed.err.message);
   return DFI_GRAPHED_NEVER;
@@ -594,13 +520,14 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
 
 void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_made *m) {
   drop_graph(p->devices->at[l->device], m);
+  dfi_graphed_inner_drop(p, l, m);
   for (int32_t k = 0; m->state && k < l->nvars; k++) drop_state(&m->state[k]);
   if (m->site) dfi_graphed_arrays_begin(l, m);
   df_assert(!m->njournal);
   dfi_free(m->site); dfi_free(m->spare); dfi_free(m->journal);
   df_tensor_release(m->sides);
-  forget_fixed(m);
-  dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->fixed); dfi_free(m->message);
+  dfi_graphed_forget_fixed(m);
+  dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->moved); dfi_free(m->message);
   dfi_free(m->fed); dfi_free(m->kept); dfi_free(m->ahead);
   df_tensor_release(m->numbers);
   df_tensor_release(m->row);

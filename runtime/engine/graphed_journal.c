@@ -102,6 +102,17 @@ static bool read_nothing(const dfi_device *d, dfi_graphed_loop *l, dfi_graphed_m
   return *word || !s->formed || !bytes_of(s);
 }
 
+/* A tensor of the host's, with which the graph is captured: as long as it is the same one. */
+static bool read_same(dfi_graphed_loop *l, dfi_graphed_made *m, int32_t which, dfi_tensor_array *a, int64_t i,
+                      df_tensor *t) {
+  if (!t || !dfi_readable(t) || !dfi_graphed_same(&m->site[which], t))
+    return stop(l, "the element that it reads next is on the host, and another one");
+  if (!a->clear_after_read) return true;
+  note(m, a, CLEARED, which, l->guard_of[l->access[which].node], i)->was = df_tensor_retain(t);
+  dfi_element_clear(a, i);
+  return true;
+}
+
 static bool read_element(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, int32_t which,
                          dfi_tensor_array *a, int64_t i, uint64_t *word) {
   const dfi_device *d = device_of(x, l);
@@ -118,6 +129,8 @@ static bool read_element(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_mad
     return *word || !bytes_of(s);
   }
   if (e.state != DFI_SLOT_WRITTEN) return read_nothing(d, l, m, which, a, i, word);
+  if (s->how == DFI_GRAPHED_SAME || (!m->settled && e.tensor && dfi_readable(e.tensor)))
+    return read_same(l, m, which, a, i, e.tensor);
   if (!is_there(d, e.in)) return stop(l, "the element that it reads next is not on the GPU");
   if (!dfi_graphed_form(s, e.rank, e.dims)) return stop(l, "the elements that it reads have several shapes");
   d->remote->await(d->remote->device, dfi_note_of(e.in));
@@ -187,6 +200,16 @@ static bool write_value(const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t 
   if (dfi_tensor_array_write(a, i, v, &none)) return false;
   note(m, a, WROTE, which, l->guard_of[l->access[which].node], i)->size = size;
   return true;
+}
+
+/* What the host has, which is the same in each iteration. */
+static bool write_same(const dfi_graphed_loop *l, dfi_graphed_made *m, int32_t which, dfi_tensor_array *a, int64_t i) {
+  df_tensor *t = m->site[which].same;
+  const df_value v = { .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
+  if (i < 0 || i >= (a->dynamic ? INT32_MAX : dfi_tensor_array_size(a))) return false;
+  if (i < dfi_tensor_array_size(a) && dfi_tensor_array_state(a, i) != DFI_SLOT_EMPTY) return false;
+  if (a->saved) note(m, a, COUNTED, which, l->guard_of[l->access[which].node], i);
+  return write_value(l, m, which, a, i, &v);
 }
 
 /* To what is there already. Where others hold that, the sum becomes another tensor. */
@@ -259,8 +282,9 @@ bool dfi_graphed_access_ahead(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
   const dfi_graphed_site *s = &m->site[which];
   dfi_tensor_array *a = dfi_graphed_array(r, at);
   const int64_t i = index_of(dfi_graphed_number_at(m, r, v, in[1]));
-  if (m->again_ahead) return at->writes || s->how == DFI_GRAPHED_ELEMENT || read_again(a, i, &v[p->out]);
-  if (s->how == DFI_GRAPHED_ELEMENT)
+  if (m->again_ahead) return at->writes || s->how != DFI_GRAPHED_NUMBER || read_again(a, i, &v[p->out]);
+  if (s->how == DFI_GRAPHED_SAME && at->writes) return write_same(l, m, which, a, i);
+  if (s->how != DFI_GRAPHED_NUMBER)
     return at->writes ? write_element(x, l, m, which, a, i, words + s->word)
                       : read_element(x, l, m, which, a, i, words + s->word);
   if (!at->writes) return read_number(l, m, which, a, i, &v[p->out]);

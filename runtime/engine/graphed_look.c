@@ -3,7 +3,8 @@
  * The body is one straight line, and its conds, whose kernels do nothing but compute. Tokens are followed as the token
  * engine would, with conditions (guards) in place of values: a node is alive under the deepest one that its tokens come
  * with. What is alive under the sides of one predicate comes together, as one IF node, or as several where something
- * comes in between. In which order the rest ran would not change a bit.
+ * comes in between. In which order the rest ran would not change a bit. A loop inside is one step of it, once all that
+ * enters it is there.
  */
 #include "engine/graphed.h"
 #include <stdarg.h>
@@ -46,7 +47,7 @@ static bool computes(const dfi_plan *plan, dfi_graphed_loop *l, const dfi_pnode 
 static bool known_kind(const dfi_plan *plan, dfi_graphed_loop *l, const dfi_pnode *p) {
   switch ((dfi_kind)p->kind) {
   case DFI_K_SCALAR: case DFI_K_KERNEL: return computes(plan, l, p);
-  case DFI_K_SWITCH: case DFI_K_NEXT: case DFI_K_EXIT: case DFI_K_CONST: case DFI_K_NOOP:
+  case DFI_K_SWITCH: case DFI_K_NEXT: case DFI_K_EXIT: case DFI_K_CONST: case DFI_K_NOOP: case DFI_K_ENTER:
   case DFI_K_READ: return true;      /* what others assign meanwhile may come earlier or later */
   case DFI_K_TRANSFER: return p->nin == 1 || dfi_graphed_refuse(l, p, "a control edge goes from device to device");
   case DFI_K_MERGE:
@@ -76,8 +77,12 @@ static const dfi_pnode *node_at(const walk *w, uint32_t i) { return w->plan->nod
 static void find_makers(walk *w) {
   for (uint32_t i = 0; i < w->l->scope->n; i++) {
     const dfi_pnode *p = node_at(w, i);
-    if (dfi_is_next(p->kind) || dfi_is_exit(p->kind)) continue;
+    if (dfi_is_next(p->kind) || dfi_is_exit(p->kind) || p->kind == DFI_K_ENTER) continue;
     for (uint32_t k = 0; k < p->nout; k++) w->maker[p->out + k] = p;
+  }
+  for (int32_t k = 0; k < w->l->ninner; k++) {
+    const dfi_scope *s = w->l->inner[k].loop->scope;
+    for (uint32_t i = 0; i < s->nexits; i++) w->maker[s->exits[i]->out] = s->exits[i];
   }
 }
 
@@ -108,11 +113,13 @@ static int32_t pair_of(dfi_graphed_loop *l, int32_t g, dfi_operand pred) {
   return l->nguards - 2;
 }
 
-static bool arrive(walk *w, const dfi_edge *e, int32_t g) {
+/* dead: it is, in the iteration whose predicate says no. */
+static bool arrive(walk *w, const dfi_edge *e, int32_t g, bool dead) {
   dfi_graphed_loop *l = w->l;
   int32_t *mine = &l->guard_of[e->node];
   const dfi_pnode *p = node_at(w, e->node);
   const uint32_t how = e->to & 0xff;
+  l->last_dead[e->node] |= dead;
   if (how == DFI_TO_MERGE_CONTROL) return dfi_graphed_refuse(l, p, "it waits for something else too");
   if (how == DFI_TO_MERGE) w->arrived[e->node][e->to >> 8 & 1] = g;
   else if (*mine < 0 || inside(l, g, *mine)) *mine = g;
@@ -120,8 +127,8 @@ static bool arrive(walk *w, const dfi_edge *e, int32_t g) {
   if (--w->missing[e->node] == 0) w->ready[w->nready++] = e->node;
   return true;
 }
-static bool arrive_all(walk *w, uint32_t from, uint32_t to, int32_t g) {
-  for (uint32_t e = from; e < to; e++) if (!arrive(w, &w->plan->edge[e], g)) return false;
+static bool arrive_all(walk *w, uint32_t from, uint32_t to, int32_t g, bool dead) {
+  for (uint32_t e = from; e < to; e++) if (!arrive(w, &w->plan->edge[e], g, dead)) return false;
   return true;
 }
 
@@ -137,6 +144,37 @@ static bool merge_guard(walk *w, uint32_t i) {
   return true;
 }
 
+/* Which loop inside Enter p goes into; NULL: none that is known. */
+static dfi_graphed_inner *inner_of(const dfi_graphed_loop *l, const dfi_pnode *p) {
+  for (int32_t k = 0; k < l->ninner; k++)
+    if ((uint32_t)l->inner[k].loop->scope->id == p->target) return &l->inner[k];
+  return NULL;
+}
+
+/* An Enter's token has come. With the last one the loop inside gives what leaves it, where its variables are alive. */
+static bool entered(walk *w, uint32_t i) {
+  dfi_graphed_loop *l = w->l;
+  const dfi_pnode *p = node_at(w, i);
+  const int32_t g = l->guard_of[i];
+  dfi_graphed_inner *in = inner_of(l, p);
+  if (!in) return dfi_graphed_refuse(l, p, "it is not part of a straight line");
+  if (!p->constant && in->guard >= 0 && in->guard != g)
+    return dfi_graphed_refuse(l, p, "variables of a loop inside are alive under different conditions");
+  if (!p->constant) in->guard = g;
+  if (--in->missing) return true;
+  const dfi_scope *s = in->loop->scope;
+  bool dead = false;
+  for (uint32_t k = 0; k < s->nenters; k++) {
+    const uint32_t e = (uint32_t)(s->enters[k] - (w->plan->node + l->scope->first));
+    if (in->guard < 0 || !inside(l, in->guard, l->guard_of[e]))
+      return dfi_graphed_refuse(l, p, "its inputs are alive under different conditions");
+    dead = dead || (!s->enters[k]->constant && l->last_dead[e]);
+  }
+  for (uint32_t k = 0; k < s->nexits; k++)
+    if (!arrive_all(w, s->exits[k]->edge[0], s->exits[k]->edge[1], in->guard, dead)) return false;
+  return true;
+}
+
 /* All tokens of node i have come: it sends on its own. */
 static bool follow(walk *w, uint32_t i) {
   dfi_graphed_loop *l = w->l;
@@ -145,13 +183,16 @@ static bool follow(walk *w, uint32_t i) {
   if (dfi_is_exit(p->kind) || dfi_is_next(p->kind)) return true;
   if (l->guard_of[i] < 0) l->guard_of[i] = 0;
   const int32_t g = l->guard_of[i];
+  const bool dead = l->last_dead[i];
   l->guard[g].nodes++;
-  if (p->kind != DFI_K_SWITCH) return arrive_all(w, p->edge[0], p->edge[1], g);
+  if (p->kind == DFI_K_ENTER) return entered(w, i);
+  if (p->kind != DFI_K_SWITCH) return arrive_all(w, p->edge[0], p->edge[1], g, dead);
   const dfi_operand pred = origin(w, w->plan->operand[p->in + 1]);
-  if (pred == l->pred) return arrive_all(w, p->edge[1], p->edge[3], g);        /* what goes on */
+  if (pred == l->pred)                     /* what goes on */
+    return arrive_all(w, p->edge[1], p->edge[2], g, true) && arrive_all(w, p->edge[2], p->edge[3], g, dead);
   const int32_t pair = l->pair_of[i] = pair_of(l, g, pred);
-  return arrive_all(w, p->edge[0], p->edge[1], pair) && arrive_all(w, p->edge[1], p->edge[2], pair + 1) &&
-         arrive_all(w, p->edge[2], p->edge[3], g);
+  return arrive_all(w, p->edge[0], p->edge[1], pair, dead) && arrive_all(w, p->edge[1], p->edge[2], pair + 1, dead) &&
+         arrive_all(w, p->edge[2], p->edge[3], g, dead);
 }
 
 static void expect(walk *w, uint32_t from, uint32_t to) {
@@ -166,13 +207,19 @@ static bool find_guards(walk *w) {
   for (uint32_t i = 0; i < s->n; i++) {
     const dfi_pnode *p = node_at(w, i);
     l->guard_of[i] = l->pair_of[i] = w->arrived[i][0] = w->arrived[i][1] = -1;
-    if (!dfi_is_next(p->kind) && !dfi_is_exit(p->kind)) expect(w, p->edge[0], p->edge[p->kind == DFI_K_SWITCH ? 3 : 1]);
+    if (!dfi_is_next(p->kind) && !dfi_is_exit(p->kind) && p->kind != DFI_K_ENTER)
+      expect(w, p->edge[0], p->edge[p->kind == DFI_K_SWITCH ? 3 : 1]);
+  }
+  for (int32_t k = 0; k < l->ninner; k++) {
+    const dfi_scope *in = l->inner[k].loop->scope;
+    for (uint32_t i = 0; i < in->nexits; i++) expect(w, in->exits[i]->edge[0], in->exits[i]->edge[1]);
   }
   for (uint32_t i = 0; i < s->nenters; i++)
     if (!s->enters[i]->constant) expect(w, s->enters[i]->edge[0], s->enters[i]->edge[1]);
   for (uint32_t i = 0; i < s->nroots; i++) if (!w->missing[s->roots[i]]) w->ready[w->nready++] = s->roots[i];
   for (uint32_t i = 0; i < s->nenters; i++)
-    if (!s->enters[i]->constant && !arrive_all(w, s->enters[i]->edge[0], s->enters[i]->edge[1], 0)) return false;
+    if (!s->enters[i]->constant && !arrive_all(w, s->enters[i]->edge[0], s->enters[i]->edge[1], 0, false))
+      return false;
   for (uint32_t i = 0; i < w->nready; i++) if (!follow(w, w->ready[i])) return false;
   return true;
 }
@@ -196,7 +243,7 @@ static bool can_run(const walk *w, uint32_t i) {
 }
 static bool waits(const walk *w, uint32_t i) {
   const dfi_pnode *p = node_at(w, i);
-  return !w->ran[i] && !dfi_is_next(p->kind) && !dfi_is_exit(p->kind) && can_run(w, i);
+  return !w->ran[i] && !dfi_is_next(p->kind) && !dfi_is_exit(p->kind) && p->kind != DFI_K_ENTER && can_run(w, i);
 }
 
 /* What p makes is there: of the loop's own Switch, what goes on. */
@@ -220,6 +267,24 @@ static void run_node(walk *w, uint32_t i) {
   for (int32_t k = 0; k < g->n; k++) { w->ran[g->member[k].node] = true; has_run(w, node_at(w, g->member[k].node)); }
 }
 
+/* Has the loop inside not begun, and is there all that enters it? */
+static bool may_start(const walk *w, const dfi_graphed_inner *in) {
+  const dfi_scope *s = in->loop->scope;
+  bool can = !in->started;
+  for (uint32_t k = 0; k < s->nenters && can; k++)
+    can = can_run(w, (uint32_t)(s->enters[k] - (w->plan->node + w->l->scope->first)));
+  return can;
+}
+
+static void start(walk *w, int32_t which) {
+  dfi_graphed_inner *in = &w->l->inner[which];
+  const dfi_scope *s = in->loop->scope;
+  put_step(w, DFI_GRAPHED_LOOP, (uint32_t)which, -1);
+  in->started = true;
+  for (uint32_t k = 0; k < s->nenters; k++) w->ran[s->enters[k] - (w->plan->node + w->l->scope->first)] = true;
+  for (uint32_t k = 0; k < s->nexits; k++) w->there[s->exits[k]->out] = true;
+}
+
 /* Could a Merge's input that comes under guard g be joined? */
 static int32_t joins(const walk *w, uint32_t i, int32_t g) {
   if (node_at(w, i)->kind != DFI_K_MERGE || w->ran[i]) return -1;
@@ -236,6 +301,8 @@ static bool moves(const walk *w, int32_t g) {
     for (int32_t k = 0; k < 2; k++)
       if (w->arrived[i][k] > 0 && inside(w->l, w->arrived[i][k], g) && joins(w, i, w->arrived[i][k]) >= 0) return true;
   }
+  for (int32_t k = 0; k < w->l->ninner; k++)
+    if (inside(w->l, w->l->inner[k].guard, g) && may_start(w, &w->l->inner[k])) return true;
   return false;
 }
 
@@ -252,6 +319,8 @@ static void put_in_order(walk *w, int32_t g) {
       w->joined[i] |= (uint8_t)(1 << input);
       moved = true;
     }
+    for (int32_t k = 0; k < l->ninner && !moved; k++)
+      if (l->inner[k].guard == g && may_start(w, &l->inner[k])) { start(w, k); moved = true; }
     for (int32_t q = 1; q < l->nguards && !moved; q += 2) {
       if (l->guard[q].parent != g || (!moves(w, q) && !moves(w, q + 1))) continue;
       put_step(w, DFI_GRAPHED_OPEN, (uint32_t)q, -1);
@@ -274,6 +343,7 @@ static bool in_order(walk *w) {
     if (dfi_is_next(p->kind) ? !can_run(w, i) || l->guard_of[i] > 0 : !w->ran[i])
       return dfi_graphed_refuse(l, p, "it does not run in each iteration");
     l->merged += dfi_is_next(p->kind) && p->merges;
+    l->died_last += l->last_dead[i];
   }
   return true;
 }
@@ -313,8 +383,12 @@ bool dfi_graphed_look(const dfi_plan *plan, dfi_graphed_loop *l) {
   const dfi_scope *s = l->scope;
   if (l->looked) return !atomic_load(&l->reason);
   l->looked = true;
-  if (s->nchildren) return dfi_graphed_refuse(l, NULL, "a loop or a call is inside");
+  if (!dfi_graphed_find_inner(plan, l)) return false;
   for (uint32_t i = 0; i < s->n; i++) if (!known_kind(plan, l, plan->node + s->first + i)) return false;
+  for (int32_t k = 0; k < l->ninner && !l->kernel; k++) {
+    l->kernel = l->inner[k].loop->kernel;
+    l->device = l->inner[k].loop->device;
+  }
   if (!l->kernel) return dfi_graphed_refuse(l, NULL, "nothing in it is computed by a GPU");
   walk w = { .plan = plan, .l = l };
   w.there = dfi_xcalloc(s->nslots + 1, sizeof *w.there);
@@ -328,13 +402,14 @@ bool dfi_graphed_look(const dfi_plan *plan, dfi_graphed_loop *l) {
   l->pair_of = dfi_xcalloc(s->n + 1, sizeof *l->pair_of);
   l->first_side = dfi_xcalloc(s->n + 1, sizeof *l->first_side);
   l->decides = dfi_xcalloc(s->n + 1, sizeof *l->decides);
+  l->last_dead = dfi_xcalloc(s->n + 1, sizeof *l->last_dead);
   find_variables(l, plan);
   bool ok = dfi_graphed_find_arrays(plan, l);
   for (int32_t k = 0; k < l->nvars; k++) w.there[l->var[k].enter->out] = true;
   for (uint32_t i = 0; i < s->ncopies; i++) w.there[s->copies[i].slot] = true;
   find_makers(&w);
   find_deciding(&w);
-  ok = ok && find_predicate(&w) && find_guards(&w) && in_order(&w);
+  ok = ok && find_predicate(&w) && find_guards(&w) && in_order(&w) && dfi_graphed_inner_fit(plan, l);
   dfi_free(w.there); dfi_free(w.ran); dfi_free(w.maker); dfi_free(w.missing);
   dfi_free(w.arrived); dfi_free(w.ready); dfi_free(w.joined);
   return ok;

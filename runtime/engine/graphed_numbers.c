@@ -48,10 +48,21 @@ static bool feed(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, co
     const dfi_operand o = dfi_graphed_input(x, r, t, i);
     if (!dfi_graphed_varies(m, o)) continue;
     if (t.group < 0 && for_the_host(p, i))
-      return dfi_graphed_refuse(l, p, "a shape, an axis or an index that it takes is another one in each iteration");
-    if (dfi_graphed_fed(m, o) < 0) m->fed[m->nfed++] = DFI_INDEX(o);
+      return !dfi_graphed_numbers_move(m) &&
+             dfi_graphed_refuse(l, p, "a shape, an axis or an index that it takes is another one in each iteration");
+    if (dfi_graphed_fed(m, o) < 0) m->fed[m->nfed++] = o;
   }
   return true;
+}
+
+/* What enters a loop inside is the GPU's. */
+static void feed_inner(const dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
+                       const dfi_graphed_inner *in) {
+  const dfi_scope *s = in->loop->scope;
+  for (uint32_t k = 0; k < s->nenters; k++) {
+    const dfi_operand o = x->plan->operand[s->enters[k]->in];
+    if (dfi_graphed_varies(m, o) && dfi_graphed_fed(m, o) < 0) m->fed[m->nfed++] = o;
+  }
 }
 
 /* The GPU computes the predicate. Can that be so in a graph: is it on the host for the loop's own Switches alone? */
@@ -126,8 +137,9 @@ bool dfi_graphed_find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
     if (t.what == DFI_GRAPHED_OPEN && dfi_graphed_chooses(m, (int32_t)t.node)) {
       const dfi_operand pred = l->guard[t.node].pred;
       sides++;
-      if (dfi_graphed_on_host(m, r, pred) && dfi_graphed_fed(m, pred) < 0) m->fed[m->nfed++] = DFI_INDEX(pred);
+      if (dfi_graphed_on_host(m, r, pred) && dfi_graphed_fed(m, pred) < 0) m->fed[m->nfed++] = pred;
     }
+    if (t.what == DFI_GRAPHED_LOOP) feed_inner(x, l, m, r, &l->inner[t.node]);
     if (t.what != DFI_GRAPHED_RUN) continue;
     const bool merges = t.group < 0 && (r->nodes + t.node)->kind == DFI_K_MERGE;
     if (!(merges ? find_merged(x, l, m, r, t) : find_number(x, l, m, r, t))) return false;
@@ -136,7 +148,8 @@ bool dfi_graphed_find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
   int32_t numbers = 0;
   for (int32_t k = 0; k < l->nvars; k++) numbers += m->host[l->var[k].enter->out] != 0;
   if (numbers > DFI_GRAPHED_NUMBERS || m->nfed > DFI_GRAPHED_NUMBERS)
-    return dfi_graphed_refuse(l, NULL, "it has more than %d numbers", DFI_GRAPHED_NUMBERS);
+    return !dfi_graphed_numbers_move(m) &&
+           dfi_graphed_refuse(l, NULL, "it has more than %d numbers", DFI_GRAPHED_NUMBERS);
   m->there = !dfi_graphed_on_host(m, r, l->pred);
   atomic_store(&l->there, m->there);
   int32_t arrays = 0;

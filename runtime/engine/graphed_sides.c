@@ -146,9 +146,8 @@ static df_tensor *sent(const dfi_exec *x, const dfi_graphed_loop *l, const df_va
   return NULL;
 }
 
-/* A number, or a constant, becomes a tensor of the GPU's: one that varies, a part of those that it reads. */
-static bool bring(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_operand from,
-                  df_value *v) {
+bool dfi_graphed_bring(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_operand from,
+                       df_value *v) {
   const int32_t q = dfi_graphed_varies(m, from) ? dfi_graphed_fed(m, from) : -1;
   df_tensor *t = q < 0 ? sent(x, l, v)
                        : dfi_tensor_view(m->again ? m->row : m->numbers, m->again ? q : (int64_t)m->at * m->nrow + q, 0,
@@ -207,7 +206,7 @@ static bool join(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_reco
   const bool here = v.kind != DF_TENSOR || dfi_readable(v.as.tensor);
   const char *why = NULL;
   if (v.kind == DF_HANDLE) return give_array(joined, v, err);
-  if (here && !bring(x, l, m, from, &v)) why = "there is no memory for what a cond gives";
+  if (here && !dfi_graphed_bring(x, l, m, from, &v)) why = "there is no memory for what a cond gives";
   if (why) { dfi_value_drop(&v); return refused(err, why); }
   return give(x, l, joined, v, err);
 }

@@ -17,6 +17,7 @@
 #include "base/remote.h"
 #include "base/stress.h"
 #include "kernels/linalg.h"
+#include "kernels/window.h"
 
 static df_value *state_of(const dfi_record *r, const dfi_group *g) { return r->base[DFI_ITERATION] + g->slot; }
 
@@ -255,15 +256,21 @@ static bool add_product(dfi_exec *x, dfi_record *r, dfi_group *g) {
   return true;
 }
 
-/* What is asked of the GPU: all lies there, and fits. */
-static bool find_biased(const dfi_record *r, const dfi_group *g, const dfi_device *d, dfi_remote_biased *l) {
-  const dfi_pnode *p = r->nodes + g->member[0].node;
-  const df_tensor *in[3];
+/* The three inputs, which are all on the GPU. */
+static bool find_all_there(const dfi_record *r, const dfi_group *g, const dfi_device *d, const df_tensor **in) {
   for (int32_t i = 0; i < 3; i++) {
     const df_value *v = operand(r, g->input[i].at);
     if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena != d->arena) return false;
     in[i] = v->as.tensor;
   }
+  return true;
+}
+
+/* What is asked of the GPU: all lies there, and fits. */
+static bool find_biased(const dfi_record *r, const dfi_group *g, const dfi_device *d, dfi_remote_biased *l) {
+  const dfi_pnode *p = r->nodes + g->member[0].node;
+  const df_tensor *in[3];
+  if (!find_all_there(r, g, d, in)) return false;
   const df_tensor *a = in[0], *b = in[1];
   if (a->rank != 2 || b->rank != 2 || in[2]->rank != 1) return false;
   *l = (dfi_remote_biased){ .dtype = p->out_dtype, .a_t = p->node->attrs[0].i, .b_t = p->node->attrs[1].i };
@@ -277,24 +284,65 @@ static bool find_biased(const dfi_record *r, const dfi_group *g, const dfi_devic
   return b->dims[l->b_t] == l->k && in[2]->size == l->n && l->m && l->n && l->k;
 }
 
+static df_tensor *make_there(const dfi_device *d, int32_t dtype, int32_t rank, const int64_t *dims) {
+  dfi_devmem_use(d->arena);
+  df_tensor *t = dfi_tensor_make(dtype, rank, dims);
+  dfi_devmem_use(NULL);
+  return t;
+}
+
+/* The last member's value is t, and the three inputs were read. */
+static void give_biased(dfi_exec *x, dfi_record *r, dfi_group *g, df_tensor *t) {
+  atomic_store_explicit(&x->at, r->nodes[g->member[0].node].node->id, memory_order_relaxed);
+  x->patience -= 4;
+  for (int32_t i = 0; i < 3; i++) operand_used(r, g->input[i].at);
+  give(r, &g->member[g->n - 1], t);
+  *state_of(r, g) = (df_value){ 0 };
+}
+
 /* A product to whose rows a vector is added, by one call of a GPU's library. */
 static bool add_vector(dfi_exec *x, dfi_record *r, dfi_group *g) {
   const dfi_device *d = x->plan->devices->at[g->device];
-  const dfi_pnode *p = r->nodes + g->member[0].node;
   dfi_remote_biased l;
   if (!d->remote->biased || !find_biased(r, g, d, &l)) return false;
-  dfi_devmem_use(d->arena);
-  df_tensor *t = dfi_tensor_make(p->out_dtype, 2, (int64_t[]){ l.m, l.n });
-  dfi_devmem_use(NULL);
+  df_tensor *t = make_there(d, l.dtype, 2, (int64_t[]){ l.m, l.n });
   if (!t) return false;
   l.to = t->data;
   l.to_note = dfi_note_of(t->buffer);
   if (!d->remote->biased(d->remote->device, &l)) { df_tensor_release(t); return false; }
-  atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
-  x->patience -= 4;
-  for (int32_t i = 0; i < 3; i++) operand_used(r, g->input[i].at);
-  give(r, &g->member[1], t);
-  *state_of(r, g) = (df_value){ 0 };
+  give_biased(x, r, g, t);
+  return true;
+}
+
+/* What is asked of the GPU, and the dims of the result. */
+static bool find_convolved(const dfi_record *r, const dfi_group *g, const dfi_device *d, dfi_remote_convolved *l,
+                           int64_t *dims) {
+  const dfi_pnode *p = r->nodes + g->member[0].node;
+  const df_tensor *in[3];
+  df_error error;
+  df_kernel k = { .attrs = p->node->attrs, .nin = 2, .nout = 1, .in = in, .error = &error };
+  if (!find_all_there(r, g, d, in)) return false;
+  *l = (dfi_remote_convolved){ .dtype = p->out_dtype, .relu = g->n > 2 };
+  if (dfk_conv2d_of(&k, &l->how, dims) || in[2]->rank != 1 || in[2]->size != dims[3]) return false;
+  l->in = in[0]->data; l->filter = in[1]->data; l->bias = in[2]->data;
+  l->in_note = dfi_note_of(in[0]->buffer);
+  l->filter_note = dfi_note_of(in[1]->buffer);
+  l->bias_note = dfi_note_of(in[2]->buffer);
+  return in[0]->size && in[1]->size && dims[1] && dims[2];
+}
+
+/* The same of a convolution, and what is above 0 of that. */
+static bool add_to_channels(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  const dfi_device *d = x->plan->devices->at[g->device];
+  int64_t dims[4];
+  dfi_remote_convolved l;
+  if (!d->remote->convolved || !find_convolved(r, g, d, &l, dims)) return false;
+  df_tensor *t = make_there(d, l.dtype, 4, dims);
+  if (!t) return false;
+  l.to = t->data;
+  l.to_note = dfi_note_of(t->buffer);
+  if (!d->remote->convolved(d->remote->device, &l)) { df_tensor_release(t); return false; }
+  give_biased(x, r, g, t);
   return true;
 }
 
@@ -402,7 +450,7 @@ bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once) {
   dfk_chain_run run;
   df_tensor *out[DFI_GROUP_MEMBERS];
   if (g->product) return add_product(x, r, g);
-  if (g->biased) return add_vector(x, r, g);
+  if (g->biased) return g->convolved ? add_to_channels(x, r, g) : add_vector(x, r, g);
   if (g->gates) {
     if (compute_cell(x, r, g)) return true;
     compute_alone(x, r, g, g->first);

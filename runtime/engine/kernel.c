@@ -3,6 +3,7 @@
 #include "engine/remat.h"
 #include "engine/team.h"
 #include "op/run.h"
+#include "base/stress.h"
 #include "base/remote.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -169,12 +170,29 @@ char *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes) {
 /* A kernel that is called while the graph is built (constants known early) has no run. */
 static const dfi_call *call_of(const df_kernel *k) { return k->run; }
 
+/* DFLOW_STRESS=split, in the debug build: in five pieces, the last one first, however little there is to do. */
+#ifdef DFLOW_DEBUG
+static void split(int64_t n, df_range_fn fn, void *arg) {
+  const int64_t piece = (n + 4) / 5;
+  for (int64_t begin = (n - 1) / piece * piece; begin >= 0; begin -= piece)
+    fn(arg, begin, n - begin < piece ? n : begin + piece);
+}
+#define SPLIT dfi_stress("split", NULL)
+#else
+#define SPLIT false
+static inline void split(int64_t n, df_range_fn fn, void *arg) {}
+#endif
+
 void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *arg) {
-  if (n <= grain || !k->run) fn(arg, 0, n);
+  if (SPLIT && n > 1) split(n, fn, arg);
+  else if (n <= grain || !k->run) fn(arg, 0, n);
   else dfi_pool_range(call_of(k)->exec->pool, n, grain, fn, arg);
 }
 
-int32_t dfk_threads(const df_kernel *k) { return k->run ? dfi_pool_threads(call_of(k)->exec->pool) : 1; }
+int32_t dfk_threads(const df_kernel *k) {
+  if (SPLIT) return 5;
+  return k->run ? dfi_pool_threads(call_of(k)->exec->pool) : 1;
+}
 
 static uint64_t mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * 0x9e3779b97f4a7c15u;

@@ -88,9 +88,12 @@ int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
     }
   }
   /* a reference: the value it refers to now */
-  if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE)
-    return dfi_variable_read(v->as.handle, out, err);
-  if (!dfi_value_in(v, NULL, out))
+  df_value now = { 0 };
+  const bool refers = v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE;
+  if (refers && dfi_variable_read(v->as.handle, &now, err)) return err ? err->code : DF_FAILED_PRECONDITION;
+  const bool room = dfi_value_in(refers ? &now : v, NULL, out);
+  dfi_value_drop(&now);
+  if (!room)
     return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for the fetched value %d", i);
   out->uses = 0;
   return DF_OK;

@@ -2,12 +2,14 @@
  * it finds its inputs there, but for those that it reads on the host (shapes, axes, indices). Else it is the CPU's,
  * as the op's entry says: one that only moves references and bytes runs with the device's memory, one that looks at
  * dims alone with the host's, and any other (numbers of a loop, and bodies of functions, which are not placed) with
- * its inputs brought to the host.
+ * its inputs brought to the host. What is about lists alone, their sums and zeros, has the device's memory for the
+ * elements.
  */
 #include "engine/remote.h"
 #include "engine/token.h"
 #include "base/remote.h"
 #include "op/run.h"
+#include <stdio.h>
 
 typedef enum wanted { AS_IT_IS, ON_HOST, ON_DEVICE } wanted;
 
@@ -44,7 +46,11 @@ typedef struct brought { df_value value; df_tensor view; } brought;
 /* What a device says of an error that it met, in place of what its kernel's caller thought of it. */
 static int32_t said_by_device(df_kernel *k, const dfi_device *d, int32_t status) {
   const char *why = d->remote->error(d->remote->device);
-  return *why ? dfk_fail(k, DF_UNAVAILABLE, "%s failed: %s; the CPU goes on being usable", d->name, why) : status;
+  if (*why) return dfk_fail(k, DF_UNAVAILABLE, "%s failed: %s; the CPU goes on being usable", d->name, why);
+  if (status != DF_INTERNAL) return status;
+  char said[sizeof k->error->message];                   /* by one of its libraries, of this call alone */
+  snprintf(said, sizeof said, "%s", k->error->message);
+  return dfk_fail(k, DF_INTERNAL, "on %s %s; it goes on being usable, and the run can be tried again", d->name, said);
 }
 
 int32_t dfi_remote_run(dfi_call *c, const dfi_device *d) {
@@ -63,7 +69,8 @@ int32_t dfi_remote_run(dfi_call *c, const dfi_device *d) {
     else status = k->error->code;
   }
   if (!status) {
-    dfi_devmem_use(p->gpu || p->op->remote == DFI_REMOTE_MOVES ? d->arena : NULL);
+    const bool there = p->gpu || p->op->remote == DFI_REMOTE_MOVES || (k->nin && k->raw[0]->dtype == DF_VARIANT);
+    dfi_devmem_use(there ? d->arena : NULL);
     status = p->gpu ? p->gpu->run(k) : p->kernel(k);
     dfi_devmem_use(NULL);
   }

@@ -231,6 +231,7 @@ static void begin(dfi_exec *x, df_error *err) {
   x->guest_frames = x->sent = x->received = 0;
   x->root = NULL;
   x->remat_iterations = 0;
+  x->gpu_loops = (dfi_gpu_loops){ 0 };
   if (x->swapper) dfi_swap_begin(x);
 }
 

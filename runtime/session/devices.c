@@ -55,10 +55,17 @@ static void saved_add(dfi_tally *t, const dfi_exec *x) {
   for (int32_t i = 0; saved && i < saved->n; i++) choice_add(&t->saved, &saved->at[i]);
 }
 
+static void loops_add(dfi_gpu_loops *to, const dfi_gpu_loops *more) {
+  to->captures += more->captures; to->entries += more->entries;
+  to->launches += more->launches; to->iterations += more->iterations;
+  to->whole_launches += more->whole_launches; to->whole_iterations += more->whole_iterations;
+}
+
 void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   const dfi_plan *p = x->plan;
   t->seconds += x->seconds;
   t->recomputed += x->remat_iterations;
+  loops_add(&t->loops, &x->gpu_loops);
   t->swap.resident_bytes = 0;
   saved_add(t, x);
   const dfi_exec *other;
@@ -131,6 +138,10 @@ size_t dfi_tally_text(const dfi_tally *tally, char *out, size_t room) {
   say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in,
       (long long)s->tensors_out, (long long)s->tensors_in, (long long)s->resident_bytes, s->stall_seconds);
   say(&t, "again %lld\n", (long long)tally->recomputed);
+  const dfi_gpu_loops *l = &tally->loops;
+  if (l->launches || l->whole_launches || l->captures)
+    say(&t, "graphs %lld %lld %lld %lld %lld %lld\n", (long long)l->captures, (long long)l->entries,
+        (long long)l->launches, (long long)l->iterations, (long long)l->whole_launches, (long long)l->whole_iterations);
   say(&t, "owners ");
   for (int32_t i = 0; i < tally->nowners; i++) say(&t, "%lld ", (long long)tally->owner[i]);
   say(&t, "\n");

@@ -13,6 +13,7 @@ typedef struct dfi_tally {
   dfi_swap swap;
   dfi_choices saved;         /* by value */
   int64_t  recomputed;       /* iterations that ran a second time */
+  dfi_gpu_loops loops;
   int64_t *owner; int32_t nowners;   /* nodes that each owner ran */
   const char *one_owner;     /* why the last run had one, where the session has several; NULL: it had several */
 } dfi_tally;
@@ -24,7 +25,7 @@ void   dfi_tally_free(dfi_tally *t);
 /* Keeps how much memory the session's devices have in use: the text needs no session then. */
 void   dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit);
 /* Lines for those who show it: `seconds 0.5`, `memory cpu:0 in_use peak limit`, `transfer cpu:0 -> sim:0 messages bytes
- * dead`, `swap …`, `owners` and the nodes that each ran, `one` and why one did. The length; as much of it as fits
- * `room` is written. */
+ * dead`, `swap …`, `graphs …` where a GPU ran loops, `owners` and the nodes that each ran, `one` and why one did. The
+ * length; as much of it as fits `room` is written. */
 size_t dfi_tally_text(const dfi_tally *t, char *out, size_t room);
 #endif

@@ -2,7 +2,7 @@
 -- is two graphs.
 
 local graphed = require 'spec.graphed'
-local sentence, program = graphed.here and it or pending, graphed.program
+local sentence, program = graphed.sentence(it, pending), graphed.program
 
 -- `xs` are rows on the GPU, `ta` an array of them.
 local prelude = [[
@@ -16,6 +16,30 @@ local function on(fn) return df.device('gpu:0', fn) end
 ]]
 
 describe('an array in a loop on gpu:0', function()
+  sentence('has memory for all its rows at once where that is plenty, and else as they are written', function()
+    assert.equal('', program(prelude .. [[
+      local rows, width = 40000, 256     -- 40 MB, of which 70 KB are written
+      local out = on(function()
+        local h0 = df.fill({ 1, width }, 0.25) * one
+        local _, h, a = df.while_loop(function(i) return i:lt(n) end, function(i, h, a) return i + 1, df.tanh(h) + 0.5, a:write(i, h) end,
+          { df.int32(0), h0, df.TensorArray('float32', rows) })
+        local large = df.fill({ 5000000 }, 0.5) * df.reshape(h:slice({ 0, 0 }, { 1, 1 }), { 1 })         -- 20 MB
+        return { a:read(69) * 1, df.reduce_max(large) }
+      end)
+      local found, peak = {}, {}
+      for _, how in ipairs{ 'tokens', 'small', 'large' } do
+        local s = df.Session{ engine = how == 'tokens' and how or 'native',
+          devices = { 'cpu:0', { 'gpu:0', memory = how == 'large' and '200MB' or '48MB' } } }
+        found[how] = support.bits(s:run(out, { [n] = 70, [one] = fed }))
+        if how ~= 'tokens' then says(s:native(), AS_GRAPH) end
+        peak[how] = s:stats().memory['gpu:0'].peak
+        s:close()
+      end
+      if not same(found.tokens, found.small) or not same(found.tokens, found.large) then print 'other bits' end
+      if peak.small > 48e6 or peak.large < 40e6 then print(peak.small, peak.large) end
+    ]]))
+  end)
+
   sentence('is read and written in a graph: an RNN with its gradient is two of them', function()
     for seed = 1, 2 do
       assert.equal('', program(prelude .. [[
@@ -138,6 +162,58 @@ describe('an array in a loop on gpu:0', function()
     ]]))
   end)
 
+  sentence('has shapes for elements, which the host saves for a gradient where the batch is told late', function()
+    for _, env in ipairs{ '', 'DFLOW_STRESS=osr:3' } do
+      assert.equal('', program('local OSR = ' .. tostring(env ~= '') .. [[
+        local N = 40
+        local function rows(batch, by)
+          local all = {}
+          for t = 1, N do
+            all[t] = {}
+            for k = 1, batch do all[t][k] = { math.sin(t + k + by), math.cos(t * k + by) } end
+          end
+          return all
+        end
+        local cells = {
+          sum = function(h, x, b) return df.tanh(h:matmul(w) + x + b) end,
+          cond = function(h, x, b, i) return df.cond((i % 3):eq(0), function() return df.tanh(h + x * b) end, function() return h * 0.5 - x + b end) end
+        }
+        for name, cell in pairs(cells) do
+          local x, out
+          df.device('gpu:0', function()
+            x = df.placeholder('float32', { N, -1, 2 })
+            local b, xs = df.constant({ 0.5, 0.25 }) * one[0], df.TensorArray('float32', N):unstack(x)
+            local _, h = df.while_loop(function(i) return i:lt(N) end, function(i, h) return i + 1, cell(h, xs:read(i), b, i) end,
+              { df.int32(0), df.reduce_sum(x, 0) * 0.0 })
+            local d = df.gradients(df.reduce_mean(h * h), b)
+            out = { h, d, df.gradients(df.reduce_sum(d * d), b) }
+          end)
+          local found, counted = {}, {}
+          for _, engine in ipairs{ 'tokens', 'native' } do
+            local s = df.Session{ engine = engine }
+            found[engine] = {}
+            for k, batch in ipairs{ 2, 2, 3, 2, 1, 3 } do found[engine][k] = support.bits(s:run(out, { [x] = rows(batch, k), [one] = fed })) end
+            local c = s:stats()
+            counted[engine] = ('%d nodes, %d dead, %s pushes, %s pops'):format(c.nodes_run, c.dead_tokens, tostring(c.stack_pushes), tostring(c.stack_pops))
+            for line in (engine == 'native' and not OSR and s:native() or ''):gmatch '[^\n]+' do says(line, 'a graph of gpu:0') end
+            s:close()
+          end
+          if not same(found.tokens, found.native) then print(name .. ': other bits') end
+          if counted.tokens ~= counted.native then print(name .. ': ' .. counted.tokens .. ' but ' .. counted.native) end
+        end
+        -- what the host has there is another one from some iteration on
+        local shapes = df.device('gpu:0', function()
+          local a = df.TensorArray('int32', 80)
+          for k = 0, 79 do a = a:write(k, k == 50 and { 2, 1 } or { 1, 2 }) end
+          return a
+        end)
+        local out = loop(df.int32(80), function(i, x) return i + 1, df.reshape(df.tanh(df.reshape(x, shapes:read(i)) * 0.5 + 0.25), { 1, 2 }) end, { df.int32(0), y0 })
+        local how = both('another shape', out, {}, 2)
+        if not OSR then says(how, AS_GRAPH) end
+      ]], env))
+    end
+  end)
+
   sentence('adds up what comes to a location by the GPU\'s word, and by others', function()
     assert.equal('', program([[
       local random = require 'spec.random_device_loops'
@@ -162,6 +238,18 @@ describe('random loops on gpu:0, of arrays, conds by whose word ever, and their 
 
   sentence('have the bits and the counts of tokens, and of the host where what they do is exact', function()
     assert.equal('', program(sample:format(first, count, count)))
+  end)
+
+  sentence('have them with loops inside, too', function()
+    local inside = [[
+      local wrong, seen = require('spec.random_device_loops').differences(df, %d, %d, true)
+      if wrong ~= '' then print(wrong) end
+      if %d >= 12 then
+        if seen.inside == 0 then print 'none with loops inside' end
+      end
+    ]]
+    assert.equal('', program(inside:format(first + 2000, math.ceil(count * 0.75), count), ('DFLOW_STRESS=osr:%d DFLOW_STRICT_SEED=%d'):format(first, first + 2)))
+    assert.equal('', program(inside:format(first + 2060, math.ceil(count * 0.75), count)))
   end)
 
   sentence('have them where engines change at random iterations, and the GPU does everything late', function()

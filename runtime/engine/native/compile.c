@@ -80,7 +80,8 @@ static void in_child(void) {
   jit.running = false;
   jit.now = NULL;
   pthread_cond_init(&jit.changed, NULL);
-  after_fork();
+  pthread_mutex_init(&jit.lock, NULL);
+  pthread_mutex_init(&jit.compiling, NULL);
 }
 
 static __attribute__((constructor)) void begin(void) { pthread_atfork(before_fork, after_fork, in_child); }

@@ -1,0 +1,245 @@
+-- gpu_inner_spec.lua: loops inside loops that gpu:0 runs as graphs: WHILE nodes whose numbers the GPU counts, or iterations in a row, with the bits and
+-- the counts of tokens.
+
+local graphed = require 'spec.graphed'
+local sentence, program, hardware = graphed.sentence(it, pending), graphed.program, graphed.hardware
+
+local programs = [[
+    local unpack = table.unpack or unpack
+    local n, m, limit = df.placeholder('int32', {}), df.placeholder('int32', {}), df.placeholder('float32', {})
+    local function inner(pred, body, vars, options) return df.while_loop(pred, body, vars, options) end
+    local programs = {
+      ['three times'] = { { df.int32(0), y0 }, function(i, x)
+        local _, y = inner(function(j) return j:lt(3) end, function(j, y) return j + 1, df.tanh(y) + 0.1 end, { df.int32(0), x })
+        return i + 1, y * 0.5 end },
+      ['with its counter'] = { { df.int32(0), y0 }, function(i, x)
+        local _, y = inner(function(j) return j:lt(4) end, function(j, y) return j + 1, y * 0.5 + df.cast(j + i, 'float32') end, { df.int32(0), x })
+        return i + 1, y * 0.25 end },
+      ['as often as is fed'] = { { df.int32(0), y0 }, function(i, x)
+        local _, y = inner(function(j) return j:lt(m) end, function(j, y) return j + 1, df.tanh(y) + df.cast(j, 'float32') * 0.125 end, { df.int32(0), x })
+        return i + 1, y * 0.5 end },
+      ['many times'] = { { df.int32(0), y0 }, function(i, x)
+        local _, y = inner(function(j) return j:lt(50) end, function(j, y) return j + 1, y * 0.5 + df.cast(df.minimum(j, 3), 'float32') end, { df.int32(0), x })
+        return i + 1, y * 0.5 end, 'as a WHILE node' },
+      ['as often as the counter says'] = { { df.int32(0), y0 }, function(i, x)
+        local _, y = inner(function(j) return j:lt(df.minimum(i, 4)) end, function(j, y) return j + 1, df.tanh(y) + 0.1 end, { df.int32(0), x })
+        return i + 1, y * 0.5 + 0.1 end, 'as a WHILE node' },
+      ['by the GPU'] = { { df.int32(0), y0 }, function(i, x)
+        local y = inner(function(y) return y:reduce_sum():lt(9) end, function(y) return y * 1.5 + 0.1 end, { x })
+        return i + 1, y * 0.125 end, 'as a WHILE node' },
+      ['by both'] = { { df.int32(0), y0 }, function(i, x)
+        local _, y = inner(function(j, y) return df.logical_and(j:lt(4), y:reduce_sum():lt(9)) end, function(j, y) return j + 1, y * 1.5 + 0.1 end, { df.int32(0), x })
+        return i + 1, y * 0.125 end, 'as a WHILE node' },
+      ['its counter leaves'] = { { df.int32(0), y0 }, function(i, x)
+        local j, y = inner(function(j, y) return y:reduce_sum():lt(9) end, function(j, y) return j + 1, y * 1.5 + 0.1 end, { df.int32(0), x })
+        return i + 1, y * 0.125 + df.cast(j, 'float32') * 0.25 end, 'as a WHILE node' },
+      ['two of them'] = { { df.int32(0), y0 }, function(i, x)
+        local y = inner(function(y) return y:reduce_sum():lt(9) end, function(y) return y * 1.5 + 0.1 end, { x })
+        local _, z = inner(function(j) return j:lt(2) end, function(j, z) return j + 1, z * 0.5 end, { df.int32(0), y })
+        return i + 1, z * 0.25 + x * 0.125 end, 'as a WHILE node' },
+      ['one inside another'] = { { df.int32(0), y0 }, function(i, x)
+        local y = inner(function(y) return y:reduce_sum():lt(9) end, function(y)
+          local _, z = inner(function(j) return j:lt(df.minimum(i, 2)) end, function(j, z) return j + 1, z + 0.25 end, { df.int32(0), y })
+          return z * 1.5 + 0.1 end, { x })
+        return i + 1, y * 0.125 end, 'as a WHILE node' },
+      ['in a side of a cond'] = { { df.int32(0), y0 }, function(i, x)
+        local y = df.cond(x:reduce_sum():gt(0.4), function()
+          return inner(function(y) return y:reduce_sum():lt(9) end, function(y) return y * 1.5 + 0.1 end, { x })
+        end, function() return x + 1 end)
+        return i + 1, y * 0.125 end, 'as a WHILE node' },
+      ['with a cond'] = { { df.int32(0), y0 }, function(i, x)
+        local y = inner(function(y) return y:reduce_sum():lt(9) end, function(y)
+          return df.cond(y:reduce_max():lt(2), function() return y * 1.5 + 0.1 end, function() return y + 1 end) end, { x })
+        local _, z = inner(function(j) return j:lt(3) end, function(j, z)
+          return j + 1, df.cond(z:reduce_max():lt(2), function() return z * 1.5 + 0.1 end, function() return z * 0.5 end) end, { df.int32(0), y })
+        return i + 1, z * 0.125 end, 'as a WHILE node' },
+      ['not once'] = { { df.int32(0), y0 }, function(i, x)
+        local y = inner(function(y) return y:reduce_sum():lt(-9) end, function(y) return y * 1.5 + 0.1 end, { x })
+        return i + 1, y * 0.5 + 0.1 end, 'as a WHILE node' },
+      ['exchanged'] = { { df.int32(0), y0, z0 }, function(i, x, y)
+        local a, b = inner(function(a, b) return a:reduce_sum():lt(9) end, function(a, b) return b * 1.5 + 1, a * 1.25 + 1 end, { x, y })
+        return i + 1, b * 0.125, a * 0.125 end, 'as a WHILE node' },
+    }
+    -- the same, where the GPU computes the outer predicate
+    local function there(p)
+      local vars = { unpack(p[1]) }
+      table.insert(vars, one)
+      return df.device('gpu:0', function()
+        return { df.while_loop(function(...) return select(select('#', ...), ...):reduce_sum():lt(limit) end, function(...)
+          local all = { ... }
+          local last = table.remove(all)
+          local made = { p[2](unpack(all)) }
+          made[#made + 1] = last + 1
+          return unpack(made)
+        end, vars) }
+      end)
+    end
+]]
+
+describe('a loop inside a loop on gpu:0', function()
+  sentence('is part of its graph, whoever computes the predicates: with the bits and the counts of tokens', function()
+    do local seed = 2
+      assert.equal('', program(programs .. [[
+        for name, p in pairs(programs) do
+          local out = loop(n, p[2], p[1])
+          for _, trips in ipairs{ 1, 70 } do
+            local how = both(name .. ' ' .. trips, out, { [n] = trips, [m] = 3 }, 2)
+            if trips == 70 then says(how, AS_GRAPH) says(how, 'inside, ' .. (p[3] or 'its iterations in a row')) end
+          end
+        end
+      ]], 'DFLOW_STRICT_SEED=' .. seed))
+    end
+  end)
+
+  sentence('is a node inside the WHILE node of a loop whose predicate the GPU computes, too', function()
+    assert.equal('', program(programs .. [[
+      for name, p in pairs(programs) do
+        local out = there(p)
+        for _, trips in ipairs{ 60 } do
+          local how = both(name .. ' ' .. trips, out, { [limit] = trips, [m] = 3 }, 2)
+          if trips == 60 then says(how, 'for a WHILE node') says(how, 'inside, ' .. (p[3] or 'its iterations in a row')) end
+        end
+      end
+    ]]))
+  end)
+
+  sentence('agrees where engines change at random iterations, and where it is cut off', function()
+    do local seed = 1
+      assert.equal('', program(programs .. [[
+        for name, p in pairs(programs) do
+          both(name, loop(n, p[2], p[1]), { [n] = 23, [m] = 3 }, 2)
+          both(name .. ' there', there(p), { [limit] = 23, [m] = 3 }, 2)
+        end
+      ]], ('DFLOW_STRESS=osr:%d DFLOW_STRICT_SEED=%d'):format(seed, seed)))
+    end
+  end)
+
+  sentence('is captured anew where it has another number of iterations in a row, and goes on from iteration to iteration', function()
+    assert.equal('', program(programs .. [[
+      local p = programs['as often as is fed']
+      local out = loop(n, p[2], p[1])
+      local found = {}
+      for _, engine in ipairs{ 'tokens', 'native' } do
+        local s = df.Session{ engine = engine }
+        found[engine] = {}
+        for k, times in ipairs{ 3, 0, 3, 90, 1 } do found[engine][k] = support.bits(s:run(out[2], { [n] = 90, [m] = times, [one] = fed })) end
+        found[engine][6] = s:stats().iterations
+        if engine == 'native' then says(s:native(), AS_GRAPH) end
+        s:close()
+      end
+      if not same(found.tokens, found.native) then print 'other bits' end
+    ]]))
+  end)
+
+  sentence('fails as tokens do where its numbers are wrong, in a side that is taken alone, and a run that failed costs later ones nothing', function()
+    assert.equal('', program([[
+      local below, z = df.device('gpu:0', function() return df.placeholder('float32', {}), df.placeholder('int32', {}) end)
+      local function body(inside)
+        return function(i, x)
+          local _, y = df.while_loop(function(j) return j:lt(3) end, function(j, y) return j + 1, inside(j, y) end, { df.int32(0), x })
+          return i + 1, y * 0.5 + 0.1
+        end
+      end
+      local function divided(j, y) return y * 0.5 + df.cast(10 // (j - z), 'float32') end
+      local programs = {
+        side = body(function(j, y) return df.cond(y:reduce_sum():lt(below), function() return divided(j, y) end, function() return y * 0.25 end) end),
+        always = body(divided)
+      }
+      for name, made in pairs(programs) do
+        local out, found = loop(df.int32(60), made, { df.int32(0), y0 }), {}
+        for _, engine in ipairs{ 'tokens', 'native' } do
+          local s = df.Session{ engine = engine }
+          found[engine] = {}
+          for k, feed in ipairs{ { 1e9, 1 }, { -1e9, 1 }, { 1e9, 7 }, { -1e9, 9 }, { 1e9, 2 }, { 1e9, 7 } } do
+            local ok, is = pcall(s.run, s, out, { [below] = feed[1], [z] = feed[2], [one] = fed })
+            found[engine][k] = ok and support.bits(is) or tostring(is)
+          end
+          if engine == 'native' then says(s:native(), AS_GRAPH) end
+          s:close()
+        end
+        if not same(found.tokens, found.native) then print(name .. ': other bits, or words') end
+        if not tostring(found.tokens[1]):find 'division by zero' then print('no error: ' .. name) end
+      end
+    ]]))
+  end)
+
+  sentence('may have more iterations than a launch: these are allowed more, or are the tokens\'', function()
+    assert.equal('', program([[
+      local n, times = df.placeholder('int32', {}), df.placeholder('float32', { 1, 1 })
+      local out = loop(n, function(i, x)
+        local _, y = df.while_loop(function(k) return k:reduce_sum():lt(times:reduce_sum()) end,
+          function(k, y) return k + 1, y * 0.5 + k end, { one * 0, x })
+        return i + 1, y * 0.5
+      end, { df.int32(0), y0 })
+      for _, many in ipairs{ 3, 200, 4000 } do
+        local how = both('many ' .. many, out, { [n] = many > 1000 and 2 or 60, [times] = df.run(df.constant{ { many * 1.0 } }) })
+        if many == 200 then says(how, AS_GRAPH) says(how, 'inside, as a WHILE node') end
+      end
+    ]]))
+  end)
+
+  sentence('stops where it never ends: at a time limit, or when it is cancelled', function()
+    assert.equal('', program([[
+      local out = loop(df.int32(100), function(i, x)
+        local y = df.while_loop(function(y) return y:reduce_sum():lt(1e30) end, function(y) return df.tanh(y) end, { x }, { name = 'endless' })
+        return i + 1, y
+      end, { df.int32(0), x0 }, { name = 'outer' })
+      local s = df.Session{ engine = 'native', timeout = 2 }
+      local ok, err = pcall(s.run, s, out)
+      if ok or err.code ~= 'deadline_exceeded' or not tostring(err.frame):find '^outer:0/outer/endless:%d+$' then print('too late', ok, err.frame, err) end
+      s:close()
+      s = df.Session{ engine = 'native' }
+      local h = s:start(out)
+      os.execute 'sleep 0.5'
+      h:cancel()
+      ok, err = pcall(h.wait, h)
+      if ok or err.code ~= 'cancelled' then print('cancelled', err) end
+      s:close()
+    ]]))
+  end)
+
+  sentence('says why it cannot be part of one', function()
+    assert.equal('', program([[
+      local n = df.int32(60)
+      local function why(name, what, body, vars) says(both(name, loop(n, body, vars or { df.int32(0), y0 })), what) end
+      why('arrays', 'a loop inside: it works on arrays', function(i, x)
+        local a = df.TensorArray('float32', 3, { clear_after_read = false }):unstack(df.concat({ y0, z0, y0 }, 0))
+        local _, y = df.while_loop(function(j) return j:lt(3) end, function(j, y) return j + 1, y * 0.5 + a:read(j) end, { df.int32(0), x })
+        return i + 1, y * 0.5
+      end)
+      why('an axis', 'the host does not read what a graph computes', function(i, x)
+        local axis = i % 2
+        local y = df.while_loop(function(y) return y:reduce_sum():lt(9) end, function(y) return df.cumsum(y, axis) + 1 end, { x })
+        return i + 1, y * 0.1
+      end)
+      why('a curve of its counter', '%(Tanh%): the host computes it, of what the GPU counts', function(i, x)
+        local _, y = df.while_loop(function(_, y) return y:reduce_sum():lt(9) end,
+          function(j, y) return j + 1, y + df.tanh(df.cast(j, 'float32')) + 0.5 end, { df.int32(0), x })
+        return i + 1, y * 0.1
+      end)
+      why('a remainder', '%(FloorMod%): the host computes it, of what the GPU counts', function(i, x)
+        local _, y = df.while_loop(function(_, y) return y:reduce_sum():lt(9) end,
+          function(j, y) return j + 1, y + df.cast(j % 3, 'float32') + 0.5 end, { df.int32(0), x })
+        return i + 1, y * 0.1
+      end)
+      why('a shape', 'the shape or the place of a variable of a loop inside changes', function(i, x)
+        local y = df.while_loop(function(y) return y:reduce_sum():lt(9) end, function(y) return df.concat({ y, y }, 0) end, { x + 0.5 },
+          { shape_invariants = { { -1, 2 } } })
+        return i + 1, df.reshape(x * 0.5 + df.reduce_max(y) * 0.05, { 1, 2 })
+      end)
+      why('its predicate', 'its predicate has a cond or a loop', function(i, x)
+        local y = df.while_loop(function(y) return df.cond(x:reduce_sum():lt(1), function() return y:reduce_sum():lt(9) end,
+          function() return y:reduce_sum():lt(5) end) end, function(y) return y + 1 end, { x })
+        return i + 1, y * 0.1
+      end)
+    ]]))
+    if hardware then return end            -- it is the driver for tests that can do without such nodes
+    assert.equal('', program([[
+      local out = loop(df.int32(60), function(i, x)
+        local y = df.while_loop(function(y) return y:reduce_sum():lt(9) end, function(y) return y * 1.5 + 0.1 end, { x })
+        return i + 1, y * 0.125
+      end, { df.int32(0), y0 })
+      says(both('no such nodes', out), 'tokens: .*a loop inside, and the device\'s graphs have no conditional nodes')
+    ]], 'DFLOW_STRICT_UNCONDITIONAL=1'))
+  end)
+end)
