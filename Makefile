@@ -25,7 +25,8 @@ CCACHE  := $(if $(findstring ccache,$(CC)),ccache)
 SUBMAKE  = $(MAKE) --no-print-directory $(JOBS)
 
 CFLAGS_release  := -O2 -g
-CFLAGS_debug    := -O1 -g -DDFLOW_DEBUG
+# An index behind the end of an array whose length the compiler knows ends the process, too; in ubsan it is told where.
+CFLAGS_debug    := -O1 -g -DDFLOW_DEBUG -fsanitize=bounds -fsanitize-undefined-trap-on-error
 CFLAGS_asan     := -O1 -g -DDFLOW_DEBUG -fsanitize=address -fno-omit-frame-pointer
 CFLAGS_ubsan    := -O1 -g -DDFLOW_DEBUG -fsanitize=undefined -fno-sanitize-recover=undefined
 CFLAGS_tsan     := -O1 -g -DDFLOW_DEBUG -fsanitize=thread
@@ -99,7 +100,7 @@ $(BUILD)/runtime/engine/native/compile.o: ALL_CFLAGS += $(if $(LLVM_CONFIG),-DDF
 NVCC     ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_ARCHS ?= 90
 CUDA_SMS := $(if $(filter all,$(CUDA_ARCHS)),80 90 100,$(CUDA_ARCHS))
-CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index random reduce nn linalg einsum window walk diagonal blocks segment v1 cells disk resize fake image bands,kernels/$(f).c)
+CUDA_C   := $(wildcard kernels/cuda/*.c) $(foreach f,array index random reduce nn linalg einsum window walk diagonal blocks segment v1 cells disk resize fake image bands fourier decompose attention,kernels/$(f).c)
 CUDA_CU  := $(wildcard kernels/cuda/*.cu)
 CUDA     := $(BUILD)/libdflow_cuda.so
 CUDA_IMG := $(if $(NVCC),$(BUILD)/cuda/images.o)
@@ -148,7 +149,8 @@ cuda-abi:               ## compare our declarations of the CUDA driver with the 
 gpu-strict:             ## read every sentence with gpu:0 as the default device, on the driver for tests (GPU_SPECS: these only)
 	$(Q).ci/deps build test
 	$(Q)$(SUBMAKE) MODE=release all
-	$(Q)DFLOW_CUDA_DRIVER=strict DFLOW_DEFAULT_DEVICE=gpu:0 SPECS="$${GPU_SPECS:-spec}" spec/run.sh lua5.4:release
+	$(Q)DFLOW_LANES=$${DFLOW_LANES:-$(NPROC)} DFLOW_SPEC_SECONDS=$${DFLOW_SPEC_SECONDS:-900} DFLOW_CUDA_DRIVER=strict \
+	  DFLOW_DEFAULT_DEVICE=gpu:0 SPECS="$${GPU_SPECS:-spec}" spec/run.sh lua5.4:release
 
 gpu-check:              ## all that needs a GPU, in one go: agreement and figures, to spec/bench/gpu/ (DFLOW_CUDA_DRIVER=strict: without one)
 	$(Q).ci/deps build test
@@ -330,7 +332,7 @@ $(BUILD)/cuda/%.o: kernels/%.c $(BUILD)/flags
 $(CUDA): $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.o) $(CUDA_IMG) $(BUILD)/cuda/headers.o
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,--no-undefined $(LDFLAGS) $^ -lpthread -ldl -lm -o $@
 # For every mode the same. Numbers must not depend on what a compiler fuses.
-build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/expressions.h kernels/formulas.h \
+build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/cuda/numerics.h kernels/cuda/matrix.h kernels/cuda/drawn.h kernels/cuda/boxes.h kernels/expressions.h kernels/formulas.h \
   kernels/philox.h
 	@mkdir -p $(@D)
 	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
@@ -382,7 +384,9 @@ $(BUILD)/strict/libnvrtc.so.13: $(BUILD)/strict/nvrtc.o
 $(BUILD)/strict/libcudnn.so.9: $(BUILD)/strict/dnn.o $(BUILD)/strict/dnn_layers.o
 $(STRICT_LIBS): $(STRICT)
 	$(Q)$(CXX) -shared -Wl,-soname,$(@F) $(filter-out $(STRICT),$^) $(STRICT) -Wl,-rpath,'$$ORIGIN' -o $@
-$(BUILD)/strict/nvrtc.o: STRICT_CXXFLAGS += -DSTRICT_CXX='"$(lastword $(CXX))"' -DSTRICT_ROOT='"$(CURDIR)"'
+$(BUILD)/strict/blas.o: STRICT_CXXFLAGS += -O3
+$(BUILD)/strict/nvrtc.o: STRICT_CXXFLAGS += -DSTRICT_CXX='"$(lastword $(CXX))"' -DSTRICT_ROOT='"$(CURDIR)"' \
+  -DSTRICT_TOLD='$(foreach w,$(STRICT_TOLD),"$w",)'
 # Small wrong programs that the driver must catch.
 $(BUILD)/spec/strict_zoo: spec/cuda/zoo.cc $(BUILD)/strict/zoo_kernels.o $(STRICT) $(STRICT_LIBS)
 	@mkdir -p $(@D)

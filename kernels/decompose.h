@@ -26,5 +26,21 @@ df_tensor *dfk_fourier_begin(df_kernel *k, int32_t axes);
 /* Of real numbers, or to them: lines of n, of rows of `given` numbers, to `made`. */
 typedef struct dfk_real_lines { int64_t n, given, made, rows; df_tensor *out; } dfk_real_lines;
 bool dfk_real_fourier_begin(df_kernel *k, bool from_real, bool adjoint, dfk_real_lines *f);
+
+/* An input as a batch of matrices, and how the ops begin on them (kernels/decompose.c). Not DF_OK, or NULL: the error
+ * is filled. */
+typedef struct dfk_batch { const df_tensor *t; int64_t count; int m, n; } dfk_batch;
+static inline int dfk_least(int a, int b) { return a < b ? a : b; }
+int32_t dfk_batch_of(df_kernel *k, int32_t i, dfk_batch *b);
+int32_t dfk_square_batch_of(df_kernel *k, int32_t i, dfk_batch *b);
+int32_t dfk_same_batch(df_kernel *k, const dfk_batch *a, const dfk_batch *b);
+/* Output i, with the batch axes of t and then these n. */
+df_tensor *dfk_batch_out(df_kernel *k, int32_t i, const df_tensor *t, int32_t n, const int64_t *own);
+typedef struct dfk_triangles { dfk_batch a, b; int64_t count; } dfk_triangles;       /* count: of what is made */
+df_tensor *dfk_triangular_solve_begin(df_kernel *k, dfk_triangles *p);
+/* Where matrix t of the batch `whole` lies in x, which broadcasts to it. */
+int64_t dfk_triangles_at(const df_tensor *x, const df_tensor *whole, int64_t t);
+df_tensor *dfk_tridiagonal_begin(df_kernel *k, dfk_batch *a, dfk_batch *b);           /* (diagonals, rhs) */
+
 int32_t ref_histogram_fixed_width(df_kernel *k);      /* (values, value_range[2], nbins; dtype) */
 #endif

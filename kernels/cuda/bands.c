@@ -45,7 +45,7 @@ static int32_t run_set(df_kernel *k)         { return set(k, false); }
 static int32_t run_set_left(df_kernel *k)    { return set(k, true); }
 
 static bool takes_narrow(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return dfk_plain(in[0]) && in[0] != DF_RESOURCE && in[0] != DF_COMPLEX128;
+  return dfk_plain(in[0]) && in[0] != DF_RESOURCE;
 }
 static const dfi_gpu_kernel kernels[] = {
   { .op = "MatrixDiagPartV2", .run = run_part_left, .host_in = 2, .takes = takes_narrow },

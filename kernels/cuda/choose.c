@@ -8,11 +8,11 @@
 #include <string.h>
 
 enum { BLOCK = 128, CHUNK = 1024, CHECKS = 256 };
+#define CHOSEN "how much is chosen"
 
-/* The host waits: nothing that a graph holds. */
-static bool waits(df_kernel *k) {
+bool dfc_waits(df_kernel *k, const char *what) {
   dfc_gpu *g = dfc_host->device(k);
-  if (!dfc_capturing || !dfc_capture_wrong(g, "how much is chosen", "the host does not read what a graph computes"))
+  if (!dfc_capturing || !dfc_capture_wrong(g, what, "the host does not read what a graph computes"))
     return true;
   dfk_fail(k, DF_UNIMPLEMENTED, "no part of a graph");
   return false;
@@ -35,7 +35,7 @@ static int32_t run_where(df_kernel *k) {
   const df_tensor *x = k->in[0];
   int64_t dims[2] = { 0, x->rank };
   if (x->rank == 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "a scalar has no places: expected rank 1 or more");
-  if (!waits(k)) return k->error->code;
+  if (!dfc_waits(k, CHOSEN)) return k->error->code;
   if (!x->size) return dfk_out(k, 0, DF_INT64, 2, dims) ? DF_OK : k->error->code;
   dfc_call c = dfc_begin(k);
   dfc_telling p = { .x = dfc_read(&c, x), .n = x->size };
@@ -82,7 +82,7 @@ static int32_t run_unique(df_kernel *k) {
   char text[160];
   if (x->rank != 1)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "x is %s: expected a vector", dfk_shape_text(x, text, sizeof text));
-  if (!waits(k)) return k->error->code;
+  if (!dfc_waits(k, CHOSEN)) return k->error->code;
   if (!x->size) return nothing(k, x->dtype);
   const int64_t n = x->size, words = n * (int64_t)sizeof(int64_t);
   dfc_call c = dfc_begin(k);
@@ -116,7 +116,7 @@ static int32_t run_list_diff(df_kernel *k) {
     if (k->in[i]->rank != 1)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be a vector", i ? "y" : "x",
                       dfk_shape_text(k->in[i], text, sizeof text));
-  if (!waits(k)) return k->error->code;
+  if (!dfc_waits(k, CHOSEN)) return k->error->code;
   if (!x->size) return nothing(k, x->dtype);
   dfc_call c = dfc_begin(k);
   dfc_telling p = { .x = dfc_read(&c, x), .n = x->size, .m = y->size };
@@ -136,7 +136,7 @@ static int32_t run_check_numerics(df_kernel *k) {
   const df_tensor *x = k->in[0];
   int64_t first[2] = { x->size, x->size };
   char text[160];
-  if (!waits(k)) return k->error->code;
+  if (!dfc_waits(k, CHOSEN)) return k->error->code;
   if (x->size) {
     dfc_call c = dfc_begin(k);
     dfc_checking p = { .x = dfc_read(&c, x), .n = x->size };
@@ -156,7 +156,7 @@ static int32_t run_check_numerics(df_kernel *k) {
 }
 
 static bool takes_set(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return in[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1);
+  return in[0] < 32 && ((DFC_ALL_TYPES | DFC_COMPLEX) >> in[0] & 1);
 }
 static const dfi_gpu_kernel kernels[] = {
   { .op = "Where", .run = run_where, .takes = takes_set },

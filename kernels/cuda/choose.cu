@@ -3,7 +3,7 @@
  *
  * Flags, a byte for each element, are counted by chunks of CHUNK, the counts are added up by one block, and then each
  * element knows how many flags are before it: its place among what is chosen. */
-#include "kernel.cuh"
+#include "complex.cuh"
 
 enum { BLOCK = 128, EACH = 8, CHUNK = BLOCK * EACH };
 
@@ -99,8 +99,22 @@ template <class T> DFC_INLINE void absent(const dfc_telling &p) {
     p.flags[i] = !(low < p.m && (W)((const T *)p.y)[p.order ? p.order[low] : low] == v);
   }
 }
+/* Is it not zero? As the host has it, for which denormals of float32 and float64 are zeros, those of halves are not. */
+template <class T> DFC_INLINE bool is_set(const T &x) { return !(x == (T)0); }
+template <> DFC_INLINE bool is_set(const f16 &x) { return x.bits & 0x7fff; }
+template <> DFC_INLINE bool is_set(const b16 &x) { return x.bits & 0x7fff; }
+template <> DFC_INLINE bool is_set(const float &x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits & 0x7f800000;
+}
+template <> DFC_INLINE bool is_set(const double &x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits & 0x7ff0000000000000;
+}
 template <class T> DFC_INLINE void set(const dfc_telling &p) {
-  DFC_EACH(i, p.n) p.flags[i] = !(((const T *)p.x)[i] == (T)0);
+  DFC_EACH(i, p.n) p.flags[i] = is_set(((const T *)p.x)[i]);
 }
 /* The first NaN and the first infinity that each block meets: p.n where there is none. */
 template <class T> DFC_INLINE void check(const dfc_checking &p, int64_t *part) {
@@ -149,6 +163,8 @@ CHOOSE(i64, int64_t)
 CHOOSE(i8, int8_t)
 CHOOSE(u8, uint8_t)
 DFC_KERNEL(k_set_bool, dfc_telling) { set<bool>(p); }
+DFC_KERNEL(k_set_c64, dfc_telling) { set<c64>(p); }
+DFC_KERNEL(k_set_c128, dfc_telling) { set<c128>(p); }
 
 /* Where equal elements begin in their order: begin[g] of group g, and behind the last one the end. */
 DFC_KERNEL(k_groups, dfc_grouping) {

@@ -478,6 +478,8 @@ extern bool dfc_decide(void *device, void *tally, void *tally_note, const void *
                        uint64_t condition);
 extern bool dfc_choose(void *device, void *tally, void *tally_note, const void *pred, void *pred_note,
                        uint64_t condition, int32_t which, const dfi_remote_sides *sides);
+extern bool dfc_inner_begin(void *device, void *tally, const void *around, void *note, uint64_t condition);
+extern bool dfc_inner_end(void *device, const void *tally, void *around, void *note);
 extern bool dfc_fetch(void *device, const dfi_remote_element *e);
 extern bool dfc_store(void *device, const dfi_remote_element *e);
 extern bool dfc_turn(void *device, const void *tally, void *tally_note, void *to, void *to_note, const void *from,
@@ -572,7 +574,10 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .step = dfc_step,
                               .fused = dfc_fused,
                               .fused_run = dfc_fused_run,
+                              .whole = dfc_whole,
+                              .whole_run = dfc_whole_run,
                               .biased = dfc_biased,
+                              .convolved = dfc_convolved,
                               .train = dfc_train,
                               .place = dfc_place,
                               .capture = dfc_capture,
@@ -585,6 +590,8 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .otherwise = dfc_otherwise,
                               .close = dfc_close,
                               .choose = dfc_choose,
+                              .begin = dfc_inner_begin,
+                              .end = dfc_inner_end,
                               .fetch = dfc_fetch,
                               .store = dfc_store,
                               .turn = dfc_turn,

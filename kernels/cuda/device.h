@@ -83,7 +83,7 @@ bool dfc_capture_release(dfc_gpu *g, CUdeviceptr p);
 void dfc_capture_stage(dfc_gpu *g, dfc_stage *s);
 bool dfc_capture_wrong(const dfc_gpu *g, const char *what, const char *why);
 void *dfc_capture(void *device, void *graph);
-void *dfc_captured(void *device, void *graph, int64_t *bytes, char *why, size_t room);
+void *dfc_captured(void *device, void *graph, int64_t *bytes, bool *changed, char *why, size_t room);
 uint64_t dfc_condition(void *device, bool again);
 bool  dfc_open(void *device, uint64_t condition, bool again);
 bool  dfc_otherwise(void *device);

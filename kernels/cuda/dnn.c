@@ -39,6 +39,9 @@ struct dfc_dnn_plan {
   cudnnConvolutionDescriptor_t how;       /* NULL: the library has nothing for it */
   cudnnTensorDescriptor_t in, out;
   cudnnFilterDescriptor_t filter;
+  cudnnTensorDescriptor_t channels;       /* a vector for the output's, and what becomes of the sum: */
+  cudnnActivationDescriptor_t ends[2];    /* itself, its ReLU; NULL: not asked for yet */
+  bool ends_not[2];                       /* the library does not */
   int algo;
   size_t workspace;
 };
@@ -99,6 +102,8 @@ static void forget(struct dfc_dnn_plan *q) {
   if (q->out) dfc_dnn.cudnnDestroyTensorDescriptor(q->out);
   if (q->filter) dfc_dnn.cudnnDestroyFilterDescriptor(q->filter);
   if (q->how) dfc_dnn.cudnnDestroyConvolutionDescriptor(q->how);
+  if (q->channels) dfc_dnn.cudnnDestroyTensorDescriptor(q->channels);
+  for (int i = 0; i < 2; i++) if (q->ends[i]) dfc_dnn.cudnnDestroyActivationDescriptor(q->ends[i]);
   memset(q, 0, sizeof *q);
 }
 
@@ -232,13 +237,54 @@ static cudnnStatus_t launch(dfc_call *c, const struct dfc_dnn_plan *q, void *wor
   }
 }
 
+/* What the library has for this. NULL: it is for our own kernel, or c->ok says what is wrong. */
+static struct dfc_dnn_plan *plan_for(dfc_call *c, const key *k) {
+  if (!(DFC_FLOATS >> k->dtype & 1) || !c->ok || !fits(k) || !dfc_dnn_open() || !dfc_dnn_ready(c)) return NULL;
+  struct dfc_dnn_plan *q = plan_of(c->g, k);
+  c->ok = q != NULL;
+  return q && q->how ? q : NULL;
+}
+
+/* A vector for the channels, and what becomes of the sum. False: the device's error says why. */
+static bool describe_ends(dfc_gpu *g, struct dfc_dnn_plan *q, bool relu) {
+  return (q->channels || (GOOD(cudnnCreateTensorDescriptor, &q->channels) &&
+                          GOOD(cudnnSetTensor4dDescriptor, q->channels, CUDNN_TENSOR_NHWC, dfc_dnn_type(q->key.dtype),
+                               1, (int)q->key.co, 1, 1))) &&
+         (q->ends[relu] || (GOOD(cudnnCreateActivationDescriptor, &q->ends[relu]) &&
+                            GOOD(cudnnSetActivationDescriptor, q->ends[relu],
+                                 relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0)));
+}
+
+static bool is_missing(cudnnStatus_t status) { return status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; }
+
+bool dfc_dnn_run_biased(dfc_call *c, const dfc_window *p, int32_t dtype, const void *bias, bool relu) {
+  dfc_gpu *g = c->g;
+  const key k = key_of(p, dtype);
+  struct dfc_dnn_plan *q = plan_for(c, &k);
+  if (!q || q->ends_not[relu] || (!relu && q->algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM)) return false;
+  if (!describe_ends(g, q, relu)) return c->ok = false;
+  const float one = 1, none = 0;
+  const double wide_one = 1, wide_none = 0;
+  const bool wide = dtype == DF_FLOAT64;
+  const void *in = framed(c, &k, p->in);
+  void *filter = dfc_temporary(c, NULL, bytes_of(&k, k.y.window * k.x.window * k.ci * k.co));
+  turn_filter(c, &k, p->filter, filter, false);
+  void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
+  if (!c->ok) return false;
+  const cudnnStatus_t status = dfc_dnn.cudnnConvolutionBiasActivationForward(
+      g->dnn, wide ? (const void *)&wide_one : &one, q->in, in, q->filter, filter, q->how, q->algo, workspace,
+      q->workspace, wide ? (const void *)&wide_none : &none, q->out, p->to, q->channels, bias, q->ends[relu], q->out,
+      p->to);
+  if (is_missing(status)) { q->ends_not[relu] = true; return false; }
+  g->launches++;
+  return c->ok = dfc_dnn_good(g, status, "a convolution with its bias by cuDNN");
+}
+
 bool dfc_dnn_run(dfc_call *c, const dfc_window *p, int32_t dtype) {
   dfc_gpu *g = c->g;
   const key k = key_of(p, dtype);
-  if (!(DFC_FLOATS >> dtype & 1) || !c->ok || !fits(&k) || !dfc_dnn_open() || !dfc_dnn_ready(c)) return false;
-  struct dfc_dnn_plan *q = plan_of(g, &k);
-  if (!q) return c->ok = false;
-  if (!q->how) return false;
+  struct dfc_dnn_plan *q = plan_for(c, &k);
+  if (!q) return false;
   const int64_t weights = k.y.window * k.x.window * k.ci * k.co;
   const void *in = framed(c, &k, k.side == DFK_INPUT ? p->to : p->in), *out = k.side == DFK_OUTPUT ? p->to : p->out;
   void *filter = dfc_temporary(c, NULL, bytes_of(&k, weights));
@@ -246,7 +292,7 @@ bool dfc_dnn_run(dfc_call *c, const dfc_window *p, int32_t dtype) {
   void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
   if (!c->ok) return false;
   const cudnnStatus_t status = launch(c, q, workspace, in, filter, out);
-  if (status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000) { has_nothing(q); return false; }
+  if (is_missing(status)) { has_nothing(q); return false; }
   g->launches++;
   c->ok = dfc_dnn_good(g, status, "a convolution by cuDNN");
   if (k.side == DFK_FILTER) turn_filter(c, &k, filter, p->to, true);

@@ -17,12 +17,14 @@
 #ifndef CUDNN_H_                          /* NVIDIA's own header is not here */
 typedef int cudnnStatus_t, cudnnDataType_t, cudnnTensorFormat_t, cudnnConvolutionMode_t, cudnnMathType_t,
     cudnnDeterminism_t, cudnnConvolutionFwdAlgo_t, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdFilterAlgo_t,
-    cudnnPoolingMode_t, cudnnNanPropagation_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, cudnnBatchNormMode_t;
+    cudnnPoolingMode_t, cudnnNanPropagation_t, cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, cudnnBatchNormMode_t,
+    cudnnActivationMode_t;
 typedef struct cudnnContext *cudnnHandle_t;
 typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
 typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
 typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
 typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t;
+typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
 typedef struct {
   int algo;
   cudnnStatus_t status;
@@ -46,7 +48,8 @@ typedef CUstream cudaStream_t;
   X(CUDNN_DEFAULT_MATH, 0) X(CUDNN_TENSOR_OP_MATH, 1) X(CUDNN_FMA_MATH, 3) \
   X(CUDNN_POOLING_MAX, 0) X(CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING, 2) X(CUDNN_PROPAGATE_NAN, 1) \
   X(CUDNN_SOFTMAX_ACCURATE, 1) X(CUDNN_SOFTMAX_LOG, 2) X(CUDNN_SOFTMAX_MODE_INSTANCE, 0) \
-  X(CUDNN_BATCHNORM_SPATIAL, 1)
+  X(CUDNN_BATCHNORM_SPATIAL, 1) X(CUDNN_ACTIVATION_RELU, 1) X(CUDNN_ACTIVATION_IDENTITY, 5) \
+  X(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, 1)
 #ifndef CUDNN_H_
 #define NUMBER(name, number) enum { name = number };
 DFC_NUMBERS_OF_DNN(NUMBER)
@@ -90,6 +93,16 @@ DFC_NUMBERS_OF_DNN(NUMBER)
       const cudnnFilterDescriptor_t w, const void *w_at, const cudnnConvolutionDescriptor_t convolution, \
       cudnnConvolutionFwdAlgo_t algo, void *workspace, size_t workspace_bytes, const void *beta, \
       const cudnnTensorDescriptor_t y, void *y_at)) \
+  X(cudnnStatus_t, cudnnCreateActivationDescriptor, (cudnnActivationDescriptor_t *activation)) \
+  X(cudnnStatus_t, cudnnSetActivationDescriptor, \
+    (cudnnActivationDescriptor_t activation, cudnnActivationMode_t mode, cudnnNanPropagation_t nan, double number)) \
+  X(cudnnStatus_t, cudnnDestroyActivationDescriptor, (cudnnActivationDescriptor_t activation)) \
+  X(cudnnStatus_t, cudnnConvolutionBiasActivationForward, \
+    (cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t x, const void *x_at, \
+      const cudnnFilterDescriptor_t w, const void *w_at, const cudnnConvolutionDescriptor_t convolution, \
+      cudnnConvolutionFwdAlgo_t algo, void *workspace, size_t workspace_bytes, const void *alpha_z, \
+      const cudnnTensorDescriptor_t z, const void *z_at, const cudnnTensorDescriptor_t bias, const void *bias_at, \
+      const cudnnActivationDescriptor_t activation, const cudnnTensorDescriptor_t y, void *y_at)) \
   X(cudnnStatus_t, cudnnConvolutionBackwardData, \
     (cudnnHandle_t handle, const void *alpha, const cudnnFilterDescriptor_t w, const void *w_at, \
       const cudnnTensorDescriptor_t dy, const void *dy_at, const cudnnConvolutionDescriptor_t convolution, \
@@ -137,6 +150,10 @@ DFC_NUMBERS_OF_DNN(NUMBER)
 /* Enqueues what makes side p->side of the other two, of that dtype. False: it is for our own kernel, and nothing was
  * written; or the call has failed, and says so. */
 bool dfc_dnn_run(dfc_call *c, const dfc_window *p, int32_t dtype);
+/* The same of a convolution's output, with a vector added to its channels, and of that, relu, what is above 0 or no
+ * number: by the algorithm of the convolution alone, so that the bits are those of the ops apart. False too where that
+ * algorithm cannot. */
+bool dfc_dnn_run_biased(dfc_call *c, const dfc_window *p, int32_t dtype, const void *bias, bool relu);
 /* What computes convolutions and layers, one line: "convolutions, pooling, …: cuDNN 9.19.0, float32 as float32". */
 void dfc_dnn_about(dfc_gpu *g, char *out, size_t room);
 

@@ -54,7 +54,7 @@ static int32_t run_einsum(df_kernel *k) {
 }
 
 static bool takes(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return in[0] < 32 && ((DFC_FLOATS | DFC_BIT(DF_INT32) | DFC_BIT(DF_INT64)) >> in[0] & 1);
+  return in[0] < 32 && ((DFC_FLOATS | DFC_COMPLEX | DFC_BIT(DF_INT32) | DFC_BIT(DF_INT64)) >> in[0] & 1);
 }
 static const dfi_gpu_kernel kernels[] = {
   { .op = "Einsum", .run = run_einsum, .takes = takes },

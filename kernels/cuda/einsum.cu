@@ -1,8 +1,9 @@
 /* einsum.cu: sums of products in Einstein's notation, one thread for each result, which walks over the labels that are
  * summed. Two operands are the common case; more are multiplied at once. What is a plain product goes to product.cu. */
-#include "kernel.cuh"
+#include "complex.cuh"
 
 template <class T> struct sum_of { typedef T type; };
+template <> struct sum_of<c64> { typedef c128 type; };
 template <> struct sum_of<f16> { typedef float type; };
 template <> struct sum_of<b16> { typedef float type; };
 template <> struct sum_of<int32_t> { typedef uint32_t type; };
@@ -43,3 +44,5 @@ DFC_KERNEL(k_einsum_f16, dfc_einsum) { einsum<f16>(p); }
 DFC_KERNEL(k_einsum_b16, dfc_einsum) { einsum<b16>(p); }
 DFC_KERNEL(k_einsum_i32, dfc_einsum) { einsum<int32_t>(p); }
 DFC_KERNEL(k_einsum_i64, dfc_einsum) { einsum<int64_t>(p); }
+DFC_KERNEL(k_einsum_c64, dfc_einsum) { einsum<c64>(p); }
+DFC_KERNEL(k_einsum_c128, dfc_einsum) { einsum<c128>(p); }

@@ -1,6 +1,7 @@
 /* elementwise.c: launchers of the elementwise kernels. Operands of different shapes are joined to as few dims as they
  * have together; a number of the host's travels in the parameters. */
 #include "plugin.h"
+#include "../elementwise.h"
 #include <string.h>
 
 /* The dims of the result with neighbours joined, and the steps of each operand along them. */
@@ -44,9 +45,7 @@ static bool broadcast(df_kernel *k, int32_t count, const view *v, int32_t *rank,
       int64_t *n = &dims[*rank - v[i].rank + own];
       if (*n == 1) *n = v[i].dims[own];
       else if (v[i].dims[own] != 1 && v[i].dims[own] != *n) {
-        char a[160], b[160];
-        dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s and %s do not broadcast", dfk_shape_text(k->in[0], a, sizeof a),
-                 dfk_shape_text(k->in[i ? i : 1], b, sizeof b));
+        dfk_no_broadcast(k);
         return false;
       }
     }
@@ -94,6 +93,11 @@ static int32_t unary(df_kernel *k, const char *prefix, double param) {
   return dfc_end(&c);
 }
 
+int32_t dfc_map(df_kernel *k, const char *prefix, double param) { return unary(k, prefix, param); }
+int32_t dfc_map_spread(df_kernel *k, const char *name, int32_t count, int32_t dtype, double param) {
+  return spread(k, name, count, dtype, param, NULL);
+}
+
 static int32_t binary(df_kernel *k, const char *prefix, double param) {
   return spread(k, dfc_name(prefix, k->in[0]->dtype), 2, k->out_dtype[0], param, NULL);
 }
@@ -124,6 +128,8 @@ static int32_t compared(df_kernel *k, const char *prefix, double param) {
 
 #define binary_FLOATS  binary
 #define binary_NUMBERS binary
+#define binary_RING    binary
+#define binary_FIELD   binary
 #define binary_INTS    binary
 #define binary_BOOLS   binary
 #define binary_TESTS   binary
@@ -182,6 +188,26 @@ static const char *cast_name(int32_t to) {
   }
 }
 
+static void cast_real(dfc_call *c, int32_t from, const void *x, int32_t to, void *z, int64_t n) {
+  const dfc_cast p = { .x = x, .z = z, .n = n, .from = from };
+  dfc_run(c, cast_name(to), n, &p);
+}
+/* Of a complex number the real part is taken; to one, by way of numbers of its parts' dtype. */
+static void cast_complex(dfc_call *c, int32_t from, const void *x, int32_t to, void *z, int64_t n) {
+  const int32_t part = (dfk_is_complex(from) ? from : to) == DF_COMPLEX64 ? DF_FLOAT32 : DF_FLOAT64;
+  void *parts = dfk_is_complex(from) && dfk_is_complex(to) ? NULL : dfc_temporary(c, NULL, n * df_dtype_bytes(part));
+  if (dfk_is_complex(from)) {
+    const dfc_unary p = { .x = x, .z = parts ? parts : z, .n = n };
+    dfc_run(c, dfc_name(parts ? "real" : "widen", from), n, &p);
+    if (parts) cast_real(c, part, parts, to, z, n);
+    return;
+  }
+  dfc_spread p = { .z = z, .n = n, .rank = 1, .dims = { n }, .step = { { 1 } } };
+  cast_real(c, from, x, part, parts, n);
+  p.in[0].at = parts;
+  dfc_run(c, dfc_name("complex", part), n, &p);
+}
+
 static int32_t run_cast(df_kernel *k) {
   const df_tensor *x = k->in[0];
   const int32_t to = k->out_dtype[0];
@@ -190,13 +216,10 @@ static int32_t run_cast(df_kernel *k) {
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
   dfc_call c = dfc_begin(k);
-  dfc_cast p;
-  memset(&p, 0, sizeof p);
-  p.x = dfc_read(&c, x);
-  p.z = dfc_write(&c, z);
-  p.n = z->size;
-  p.from = x->dtype;
-  dfc_run(&c, cast_name(to), p.n, &p);
+  const void *from = dfc_read(&c, x);
+  void *there = dfc_write(&c, z);
+  if (dfk_is_complex(x->dtype) || dfk_is_complex(to)) cast_complex(&c, x->dtype, from, to, there, z->size);
+  else cast_real(&c, x->dtype, from, to, there, z->size);
   return dfc_end(&c);
 }
 
@@ -229,18 +252,18 @@ static int32_t run_add_n(df_kernel *k) {
 
 static bool takes_castable(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   const uint32_t rare = DFC_BIT(DF_INT16) | DFC_BIT(DF_UINT16) | DFC_BIT(DF_UINT32) | DFC_BIT(DF_UINT64);
-  const uint32_t types = DFC_ALL_TYPES | rare;
+  const uint32_t types = DFC_ALL_TYPES | DFC_COMPLEX | rare;
   return in[0] < 32 && out[0] < 32 && (types >> in[0] & 1) && (types >> out[0] & 1);
 }
 static bool takes_select(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return dfk_plain(in[1]) && in[1] != DF_RESOURCE && in[1] != DF_COMPLEX128;
+  return dfk_plain(in[1]) && in[1] != DF_RESOURCE;
 }
 static bool takes_ints(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return in[0] < 32 && (DFC_INTS >> in[0] & 1);
 }
 static bool takes_bools(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) { return in[0] == DF_BOOL; }
 static bool takes_equals(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return in[0] < 32 && (DFC_ALL_TYPES >> in[0] & 1);
+  return in[0] < 32 && ((DFC_ALL_TYPES | DFC_COMPLEX) >> in[0] & 1);
 }
 static bool takes_wide_floats(int32_t nin, const uint8_t *in, int32_t nout,
     const uint8_t *out) {
@@ -248,6 +271,8 @@ static bool takes_wide_floats(int32_t nin, const uint8_t *in, int32_t nout,
 }
 #define takes_FLOATS  dfc_takes_floats
 #define takes_NUMBERS dfc_takes_numbers
+#define takes_RING    dfc_takes_ring
+#define takes_FIELD   dfc_takes_field
 #define takes_INTS    takes_ints
 #define takes_BOOLS   takes_bools
 #define takes_EQUALS  takes_equals
@@ -261,19 +286,19 @@ static const dfi_gpu_kernel kernels[] = {
 #define takes_TESTS dfc_takes_numbers
 #include "binary.inc"
 #undef X
-  { .op = "Inv", .run = run_reciprocal, .takes = dfc_takes_floats },
-  { .op = "InvGrad", .run = run_reciprocal_grad, .takes = dfc_takes_floats },
-  { .op = "Add", .run = run_add, .takes = dfc_takes_numbers },
-  { .op = "Div", .run = run_real_div, .takes = dfc_takes_floats },
+  { .op = "Inv", .run = run_reciprocal, .takes = dfc_takes_field },
+  { .op = "InvGrad", .run = run_reciprocal_grad, .takes = dfc_takes_field },
+  { .op = "Add", .run = run_add, .takes = dfc_takes_ring },
+  { .op = "Div", .run = run_real_div, .takes = dfc_takes_field },
   { .op = "Mod", .run = run_truncate_mod, .takes = dfc_takes_floats },
   { .op = "LeakyRelu", .run = run_leaky_relu, .takes = takes_wide_floats },
   { .op = "LeakyReluGrad", .run = run_leaky_relu_grad, .takes = takes_wide_floats },
-  { .op = "ApproximateEqual", .run = run_approximate_equal, .takes = dfc_takes_numbers },
+  { .op = "ApproximateEqual", .run = run_approximate_equal, .takes = dfc_takes_ring },
   { .op = "Select", .run = run_select, .takes = takes_select },
   { .op = "SelectV2", .run = run_select_v2, .takes = takes_select },
   { .op = "ClipByValue", .run = run_clip, .takes = dfc_takes_numbers },
   { .op = "Cast", .run = run_cast, .takes = takes_castable },
-  { .op = "AddN", .run = run_add_n, .takes = dfc_takes_numbers },
-  { .op = "AccumulateNV2", .run = run_add_n, .takes = dfc_takes_numbers },
+  { .op = "AddN", .run = run_add_n, .takes = dfc_takes_ring },
+  { .op = "AccumulateNV2", .run = run_add_n, .takes = dfc_takes_ring },
 };
 const dfc_table dfc_elementwise = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

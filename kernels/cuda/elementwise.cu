@@ -2,6 +2,7 @@
  * those that are repeated along dims are walked by their steps. The plain ones are the rows of ../expressions.h; the
  * others are CUDA's functions (functions.cuh). Compiled without fused multiply-add, as the CPU's are. */
 #include "functions.cuh"
+#include "spread.cuh"
 
 /* ---- one operand ------------------------------------------------------------------------------------------------- */
 #define LOOP1(op, name, s, T, R, ...) \
@@ -21,6 +22,8 @@
   LOOP1(op, name, i8, int8_t, int8_t, name##_i8(in[i])) LOOP1(op, name, u8, uint8_t, uint8_t, name##_u8(in[i]))
 #define BOOLS1(op, name) LOOP1(op, name, bool, bool, bool, name##_b(in[i]))
 #define NUMBERS1(op, name) FLOATS1(op, name) INTS1(op, name)
+#define RING1 NUMBERS1                   /* complex numbers: complex.cu */
+#define FIELD1 FLOATS1
 #define X(type, kinds, op, name) kinds##1(op, name)
 #include "unary.inc"
 #undef X
@@ -34,19 +37,6 @@ LEAKY(f64, double)
 
 /* ---- two operands ------------------------------------------------------------------------------------------------ */
 
-/* Where element i of the result finds its operands. */
-DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count) {
-  if (p.rank <= 1) {
-    for (int o = 0; o < count; o++) at[o] = i * p.step[o][0];
-    return;
-  }
-  for (int o = 0; o < count; o++) at[o] = 0;
-  for (int d = (int)p.rank - 1; d >= 0; d--) {
-    const int64_t next = i / p.dims[d], here = i - next * p.dims[d];
-    for (int o = 0; o < count; o++) at[o] += here * p.step[o][d];
-    i = next;
-  }
-}
 #define LOOP2(op, s, T, R, ...) \
   DFC_KERNEL(k_##op##_##s, dfc_spread) { \
     R *out = (R *)p.z; \
@@ -64,6 +54,8 @@ DFK_ELEMENT void places(const dfc_spread &p, int64_t i, int64_t at[3], int count
   LOOP2(op, i32, int32_t, int32_t, name##_i32(x, y)) LOOP2(op, i64, int64_t, int64_t, name##_i64(x, y)) \
   LOOP2(op, i8, int8_t, int8_t, name##_i8(x, y)) LOOP2(op, u8, uint8_t, uint8_t, name##_u8(x, y))
 #define NUMBERS2(op, name) FLOATS2(op, name) INTS2(op, name)
+#define RING2 NUMBERS2
+#define FIELD2 FLOATS2
 #define TESTS2(op, name) \
   LOOP2(op, f32, float, bool, name##_f32(x, y)) LOOP2(op, f64, double, bool, name##_f64(x, y)) \
   LOOP2(op, f16, f16, bool, name##_f32((float)x, (float)y)) LOOP2(op, b16, b16, bool, name##_f32((float)x, (float)y)) \
@@ -85,19 +77,19 @@ LOOP2(leaky_relu_grad, f32, float, float, leaky_relu_grad_f32(x, y, (float)p.par
 LOOP2(leaky_relu_grad, f64, double, double, leaky_relu_grad_f64(x, y, p.param))
 
 /* ---- three ------------------------------------------------------------------------------------------------------- */
-#define SELECT(bits) \
+#define SELECT(bits, T) \
   DFC_KERNEL(k_select_##bits, dfc_spread) { \
     DFC_EACH(i, p.n) { \
       int64_t at[3]; \
       places(p, i, at, 3); \
-      ((uint##bits##_t *)p.z)[i] = load<bool>(p.in[0], at[0]) ? load<uint##bits##_t>(p.in[1], \
-          at[1]) : load<uint##bits##_t>(p.in[2], at[2]); \
+      ((T *)p.z)[i] = load<bool>(p.in[0], at[0]) ? load<T>(p.in[1], at[1]) : load<T>(p.in[2], at[2]); \
     } \
   }
-SELECT(8)
-SELECT(16)
-SELECT(32)
-SELECT(64)
+SELECT(8, uint8_t)
+SELECT(16, uint16_t)
+SELECT(32, uint32_t)
+SELECT(64, uint64_t)
+SELECT(128, wide16)
 
 #define CLIP(s, T, by) \
   DFC_KERNEL(k_clip_##s, dfc_spread) { \

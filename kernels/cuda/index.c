@@ -305,7 +305,7 @@ static int32_t run_to_dense(df_kernel *k) {
 }
 
 static bool takes_rows(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return dfk_plain(in[0]) && in[0] != DF_RESOURCE && in[0] != DF_COMPLEX128;
+  return dfk_plain(in[0]) && in[0] != DF_RESOURCE;
 }
 static bool takes_stitch(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return takes_rows(1, in + nin / 2, nout, out);
@@ -317,10 +317,10 @@ static bool takes_dense(int32_t nin, const uint8_t *in, int32_t nout, const uint
   return takes_rows(1, in + 2, nout, out);
 }
 static bool takes_scatter_nd(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return in[1] < 32 && (DFC_NUMBERS >> in[1] & 1);
+  return dfc_takes_ring(1, in + 1, nout, out);
 }
 static bool takes_grad(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return in[3] < 32 && (DFC_NUMBERS >> in[3] & 1);
+  return dfc_takes_ring(1, in + 3, nout, out);
 }
 
 static const dfi_gpu_kernel kernels[] = {
@@ -336,10 +336,10 @@ static const dfi_gpu_kernel kernels[] = {
   { .op = "DynamicStitchGrad", .run = run_stitch_grad, .host_in = DFI_BUT_LAST_IN, .takes = takes_stitch_grad },
   { .op = "SparseToDense", .run = run_to_dense, .host_in = 3, .takes = takes_dense },
   { .op = "ScatterNd", .run = run_scatter_nd, .host_in = 5, .takes = takes_scatter_nd },
-  { .op = "TensorScatterUpdate", .run = run_scatter_update, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "TensorScatterAdd", .run = run_scatter_add, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "TensorScatterSub", .run = run_scatter_sub, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "TensorScatterMax", .run = run_scatter_max, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "TensorScatterMin", .run = run_scatter_min, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "TensorScatterUpdate", .run = run_scatter_update, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "TensorScatterAdd", .run = run_scatter_add, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "TensorScatterSub", .run = run_scatter_sub, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "TensorScatterMax", .run = run_scatter_max, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "TensorScatterMin", .run = run_scatter_min, .host_in = 2, .takes = dfc_takes_ring },
 };
 const dfc_table dfc_index = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

@@ -111,6 +111,13 @@ template <class T> DFC_INLINE T from_bits(uint64_t bits) {
   return u.one;
 }
 template <> DFC_INLINE f16 from_bits<f16>(uint64_t bits) { f16 x; x.bits = (uint16_t)bits; return x; }
+/* 16 bytes, whatever they mean. */
+struct wide16 {
+  uint64_t low, high;
+  wide16() = default;
+  __device__ wide16(uint64_t v) : low(v), high(0) {}
+};
+template <> DFC_INLINE wide16 from_bits<wide16>(uint64_t bits) { return wide16(bits); }
 template <> DFC_INLINE b16 from_bits<b16>(uint64_t bits) { b16 x; x.bits = (uint16_t)bits; return x; }
 /* Element i of integers of that dtype. */
 DFC_INLINE int64_t int_at(const void *at, int dtype, int64_t i) {

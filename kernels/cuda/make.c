@@ -155,13 +155,13 @@ static int32_t run_reverse(df_kernel *k) { return dfk_v1_reverse(k, cpu_reverse)
 
 static bool takes_hot(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return (in[0] == DF_INT32 || in[0] == DF_INT64 || in[0] == DF_UINT8 || in[0] == DF_INT8) &&
-         dfk_plain(in[2]) && in[2] != DF_RESOURCE && in[2] != DF_COMPLEX128;
+         dfk_plain(in[2]) && in[2] != DF_RESOURCE;
 }
 static bool takes_ramp(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return out[0] == DF_FLOAT32 || out[0] == DF_FLOAT64;              /* integers are shapes and indices: the host's */
 }
 static bool takes_narrow(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return dfk_plain(in[0]) && in[0] != DF_RESOURCE && in[0] != DF_COMPLEX128;
+  return dfk_plain(in[0]) && in[0] != DF_RESOURCE;
 }
 
 #define MOVER(type, fn, host) { .op = type, .run = fn, .host_in = host, .takes = dfc_takes_plain }
@@ -172,7 +172,7 @@ static const dfi_gpu_kernel kernels[] = {
   { .op = "MatrixBandPart", .run = run_band_part, .host_in = 6, .takes = takes_narrow },
   { .op = "ReverseSequence", .run = run_reverse_sequence, .host_in = 2, .takes = takes_narrow },
   { .op = "MirrorPad", .run = run_mirror_pad, .host_in = 2, .takes = takes_narrow },
-  { .op = "MirrorPadGrad", .run = run_mirror_pad_grad, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "MirrorPadGrad", .run = run_mirror_pad_grad, .host_in = 2, .takes = dfc_takes_ring },
   { .op = "Cross", .run = run_cross, .takes = dfc_takes_numbers },
   { .op = "Bitcast", .run = run_bitcast, .takes = dfc_takes_plain },
   MOVER("Diag", cpu_diag, 0),

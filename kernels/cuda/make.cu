@@ -1,5 +1,5 @@
 /* make.cu: arrays made out of little, or out of another by a rule about places: one thread for each element. */
-#include "kernel.cuh"
+#include "complex.cuh"
 
 /* ---- one_hot: [prefix, depth, suffix] ---------------------------------------------------------------------------- */
 #define HOT(bits, T) \
@@ -13,6 +13,7 @@ HOT(8, uint8_t)
 HOT(16, uint16_t)
 HOT(32, uint32_t)
 HOT(64, uint64_t)
+HOT(128, wide16)
 
 /* ---- ranges: ends: the last element is `stop` -------------------------------------------------------------------- */
 #define RAMP(s, T) \
@@ -55,6 +56,7 @@ PLACES(8, uint8_t)
 PLACES(16, uint16_t)
 PLACES(32, uint32_t)
 PLACES(64, uint64_t)
+PLACES(128, wide16)
 
 /* Element `at` along one dim was read from as many as three places: itself, and its images in front and behind. Place
  * number `which` in the padded dim; -1: there is none. */
@@ -96,6 +98,8 @@ template <class T> DFC_INLINE void cross(const dfc_updating &p) {
     ((T *)p.to)[i] = (T)wrap_sub(wrap_mul((A)a[j], (A)b[k]), wrap_mul((A)a[k], (A)b[j]));
   }
 }
+DFC_KERNEL(k_mirror_back_c64, dfc_mirroring) { mirror_back<c64>(p); }
+DFC_KERNEL(k_mirror_back_c128, dfc_mirroring) { mirror_back<c128>(p); }
 #define NUMBERS(s, T) \
   DFC_KERNEL(k_mirror_back_##s, dfc_mirroring) { mirror_back<T>(p); } \
   DFC_KERNEL(k_cross_##s, dfc_updating) { cross<T>(p); }

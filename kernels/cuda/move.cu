@@ -1,9 +1,8 @@
 /* move.cu: elements from place to place, whatever they mean: one thread for each element, by its width. Then what
  * changes elements where they lie: one thread for each element of a row, which goes through the rows in their order,
  * so that two that name one place come one after the other. */
-#include "kernel.cuh"
+#include "complex.cuh"
 
-struct wide16 { uint64_t low, high; };
 #define MOVE(width, T) \
   DFC_KERNEL(k_move_##width, dfc_moving) { \
     DFC_EACH(i, p.n) { \
@@ -22,7 +21,6 @@ MOVE(8, uint8_t)
 MOVE(16, uint16_t)
 MOVE(32, uint32_t)
 MOVE(64, uint64_t)
-template <> DFC_INLINE wide16 from_bits<wide16>(uint64_t bits) { wide16 w; w.low = bits; w.high = 0; return w; }
 MOVE(128, wide16)
 
 /* to[block, i, :] = from[block, index[i], :]; limit: rows of a block of `from`. A negative index: zeros. */
@@ -37,6 +35,7 @@ PICK(8, uint8_t)
 PICK(16, uint16_t)
 PICK(32, uint32_t)
 PICK(64, uint64_t)
+PICK(128, wide16)
 
 /* to[index[i], :] = from[i, :] (op: from[0, :]), where no index comes twice; rows of a negative one go nowhere. */
 #define SET(bits, T) \
@@ -50,6 +49,7 @@ SET(8, uint8_t)
 SET(16, uint16_t)
 SET(32, uint32_t)
 SET(64, uint64_t)
+SET(128, wide16)
 
 DFC_INLINE float quotient(float a, float b) { return a / b; }
 DFC_INLINE double quotient(double a, double b) { return a / b; }
@@ -65,6 +65,9 @@ template <class W> DFC_INLINE W updated(int op, W x, W y) {
     case 6: return x > y || x != x ? x : y;
     default: return y;
   }
+}
+template <> DFC_INLINE c128 updated<c128>(int op, c128 x, c128 y) {
+  return op == 1 ? x + y : op == 2 ? x - y : op == 3 ? x * y : op == 4 ? x / y : y;
 }
 /* to[block, index[i], :] op= from[block, i, :] */
 template <class T> DFC_INLINE void place(const dfc_picking &p) {
@@ -94,10 +97,12 @@ template <class T> DFC_INLINE void update(const dfc_updating &p) {
   typedef typename calc_of<T>::type W;
   DFC_EACH(i, p.n) ((T *)p.to)[i] = (T)updated<W>(p.op, (W)((const T *)p.a)[i], (W)((const T *)p.b)[p.one_b ? 0 : i]);
 }
-#define CHANGE(s, T) \
+#define ADD(s, T) \
   DFC_KERNEL(k_place_##s, dfc_picking) { place<T>(p); } \
-  DFC_KERNEL(k_put_##s, dfc_placing) { put<T>(p); } \
   DFC_KERNEL(k_update_##s, dfc_updating) { update<T>(p); }
+#define CHANGE(s, T) ADD(s, T) DFC_KERNEL(k_put_##s, dfc_placing) { put<T>(p); }
+ADD(c64, c64)
+ADD(c128, c128)
 CHANGE(f32, float)
 CHANGE(f64, double)
 CHANGE(f16, f16)

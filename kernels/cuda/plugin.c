@@ -58,6 +58,8 @@ static const char *suffix_of(int32_t dtype) {
     case DF_INT8: return "i8";
     case DF_UINT8: return "u8";
     case DF_BOOL: return "bool";
+    case DF_COMPLEX64: return "c64";
+    case DF_COMPLEX128: return "c128";
     default: return NULL;
   }
 }
@@ -137,8 +139,18 @@ void dfc_bring(dfc_call *c, void *to, const void *from, int64_t bytes) {
   dfk_fail(c->k, DF_CANCELLED, "the run gave up waiting for what gpu:%d computes", c->g->number);
 }
 
+/* The GPU has no more memory: does somebody give some back? Not while work is captured, which may give up itself. */
+static bool makes_room(dfc_call *c) {
+  if (dfc_capturing || c->g->error[0]) return false;
+  dfc_leave(c->g);                                       /* which who gives it back takes */
+  const bool some = dfc_host->makes_room();
+  dfc_enter(c->g);
+  return some;
+}
+
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes) {
-  const CUdeviceptr p = c->ntemporary < DFC_TEMPORARIES ? dfc_alloc(c->g, bytes) : 0;
+  CUdeviceptr p = 0;
+  if (c->ntemporary < DFC_TEMPORARIES) do p = dfc_alloc(c->g, bytes); while (!p && makes_room(c));
   if (!p) { c->ok = false; return NULL; }
   c->temporary[c->ntemporary++] = p;
   if (from && bytes && !dfc_upload(c->g, p, from, bytes)) c->ok = false;
@@ -184,6 +196,15 @@ bool dfc_takes_numbers(int32_t nin, const uint8_t *in, int32_t nout, const uint8
 bool dfc_takes_floats(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   return nin > 0 && in[0] < 32 && (DFC_FLOATS >> in[0] & 1);
 }
+bool dfc_takes_ring(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return nin > 0 && in[0] < 32 && ((DFC_NUMBERS | DFC_COMPLEX) >> in[0] & 1);
+}
+bool dfc_takes_field(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return nin > 0 && in[0] < 32 && ((DFC_FLOATS | DFC_COMPLEX) >> in[0] & 1);
+}
+bool dfc_takes_complex(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
+  return nin > 0 && dfk_is_complex(in[0]);
+}
 bool dfc_takes_plain(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
   for (int32_t i = 0; i < nin; i++) if (!dfk_plain(in[i]) || in[i] == DF_RESOURCE) return false;
   for (int32_t i = 0; i < nout; i++) if (!dfk_plain(out[i]) || out[i] == DF_RESOURCE) return false;
@@ -201,7 +222,8 @@ static const dfi_gpu_kernel *all_kernels(int32_t *n) {
   const dfc_table *const tables[] = {
     &dfc_elementwise, &dfc_array, &dfc_reduce, &dfc_index, &dfc_products, &dfc_random,
     &dfc_windows, &dfc_makers, &dfc_by_segment, &dfc_searches, &dfc_norms, &dfc_einsums,
-    &dfc_cells, &dfc_resizes, &dfc_fakes, &dfc_pictures, &dfc_bands, &dfc_choices
+    &dfc_cells, &dfc_resizes, &dfc_fakes, &dfc_pictures, &dfc_bands, &dfc_choices, &dfc_complexes,
+    &dfc_fouriers, &dfc_matrix, &dfc_drawns, &dfc_boxed, &dfc_attentions
   };
   static dfi_gpu_kernel *all;
   static int32_t count;
@@ -244,4 +266,5 @@ __attribute__((visibility("default"))) const dfi_gpu_api dflow_gpu = {
   .about = about,
   .kernels = all_kernels,
   .fuses = dfc_fused_has,
+  .counts = dfc_whole_has,
 };

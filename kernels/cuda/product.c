@@ -55,6 +55,15 @@ bool dfc_biased(void *device, const dfi_remote_biased *l) {
   return done;
 }
 
+/* The elements of t with their conjugates, in memory of the call's. */
+static const void *conjugated(dfc_call *c, const df_tensor *t, const void *elements) {
+  const int64_t bytes = t->size * df_dtype_bytes(t->dtype);
+  const dfc_unary p = { .x = elements, .z = bytes ? dfc_temporary(c, NULL, bytes) : NULL, .n = t->size };
+  if (p.z) dfc_run(c, dfc_name("conj", t->dtype), p.n, &p);
+  return p.z;
+}
+
+/* A batch's matrices are adjoint where they are transposed, those of MatMul are not. */
 static int32_t product(df_kernel *k, bool two_dims) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   char s[160], t[160];
@@ -76,6 +85,9 @@ static int32_t product(df_kernel *k, bool two_dims) {
   p.a = dfc_read(&c, a);
   p.b = dfc_read(&c, b);
   p.c = dfc_write(&c, z);
+  const bool adjoint = !two_dims && dfk_is_complex(a->dtype);
+  if (adjoint && q.a_t) p.a = conjugated(&c, a, p.a);
+  if (adjoint && q.b_t) p.b = conjugated(&c, b, p.b);
   const bool taken = by_blas(&c, &q, a->dtype, &p);
   if (!taken && c.ok && q.count > 1) {
     int64_t *at = dfk_scratch(k, q.count * 2 * (int64_t)sizeof *at);
@@ -98,7 +110,7 @@ static int32_t run_batch_matmul_v3(df_kernel *k) {
 }
 
 static bool takes(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {
-  return in[0] < 32 && ((DFC_FLOATS | DFC_BIT(DF_INT32) | DFC_BIT(DF_INT64)) >> in[0] & 1);
+  return in[0] < 32 && ((DFC_FLOATS | DFC_COMPLEX | DFC_BIT(DF_INT32) | DFC_BIT(DF_INT64)) >> in[0] & 1);
 }
 static const dfi_gpu_kernel kernels[] = {
   { .op = "MatMul", .run = run_matmul, .takes = takes },

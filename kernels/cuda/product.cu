@@ -1,10 +1,11 @@
 /* product.cu: products of matrices, one block of 16 x 16 threads' worth (256) for each tile of 16 x 16 results; both
  * sides come by way of shared memory. For shapes and dtypes that cuBLASLt is not asked for, and for the driver for
  * tests. */
-#include "kernel.cuh"
+#include "complex.cuh"
 
 enum { TILE = 16 };
 template <class T> struct sum_of { typedef T type; };
+template <> struct sum_of<c64> { typedef c128 type; };
 template <> struct sum_of<f16> { typedef float type; };
 template <> struct sum_of<b16> { typedef float type; };
 template <> struct sum_of<int32_t> { typedef uint32_t type; };
@@ -45,3 +46,10 @@ PRODUCT(f16, f16)
 PRODUCT(b16, b16)
 PRODUCT(i32, int32_t)
 PRODUCT(i64, int64_t)
+#define COMPLEX_PRODUCT(s, T) \
+  DFC_KERNEL(k_product_##s, dfc_product) { \
+    DFC_SHARED double as[TILE][2 * TILE], bs[TILE][2 * TILE + 2]; \
+    product<T>(p, (c128(*)[TILE])as, (c128(*)[TILE + 1])bs); \
+  }
+COMPLEX_PRODUCT(c64, c64)
+COMPLEX_PRODUCT(c128, c128)

@@ -39,8 +39,8 @@ static int32_t run_whole(df_kernel *k) {
   return draw(k, "whole", dfk_int(k, 0), low, (uint64_t)high - (uint64_t)low);
 }
 
-/* TensorFlow's streams, by input 1 on: a seed of two integers, of which key and counter are made; or a key, a counter
- * and an algorithm. */
+/* TensorFlow's streams, by input `at` on: a seed of two integers, of which key and counter are made; or a key, a
+ * counter and an algorithm. */
 enum { PHILOX = 1, ANY = 3 };
 static bool has_length(df_kernel *k, const char *what, int32_t at, int64_t n) {
   const df_tensor *t = k->in[at];
@@ -50,23 +50,24 @@ static bool has_length(df_kernel *k, const char *what, int32_t at, int64_t n) {
            dfk_shape_text(t, text, sizeof text));
   return false;
 }
-static bool dealt_of(df_kernel *k, dfc_drawing *p) {
-  if (k->in[1]->dtype != DF_UINT64) {
-    if (!has_length(k, "seed", 1, 2)) return false;
-    const uint64_t b = (uint64_t)dfk_index(k->in[1], 1);
+bool dfc_dealt(df_kernel *k, int32_t at, dfc_drawing *p) {
+  if (k->in[at]->dtype != DF_UINT64) {
+    if (!has_length(k, "seed", at, 2)) return false;
+    const uint64_t b = (uint64_t)dfk_index(k->in[at], 1);
     const dfk_stream mixer = { .key = { 0x3ec8f720, 0x02461e29 }, .tag = { (uint32_t)b, (uint32_t)(b >> 32) } };
     uint32_t mixed[4];
-    dfk_philox(&mixer, (uint64_t)dfk_index(k->in[1], 0), 0, mixed);
+    dfk_philox(&mixer, (uint64_t)dfk_index(k->in[at], 0), 0, mixed);
     memcpy(p->key, mixed, sizeof p->key);
     memcpy(p->tag, mixed + 2, sizeof p->tag);
     return true;
   }
   int64_t algorithm;
-  if (!has_length(k, "key", 1, 1) || !has_length(k, "counter", 2, 2) || !dfk_integer(k, 3, "alg", &algorithm))
+  if (!has_length(k, "key", at, 1) || !has_length(k, "counter", at + 1, 2) ||
+      !dfk_integer(k, at + 2, "alg", &algorithm))
     return false;
-  memcpy(p->key, k->in[1]->data, sizeof p->key);
-  memcpy(&p->start, k->in[2]->data, sizeof p->start);
-  memcpy(p->tag, (const uint64_t *)k->in[2]->data + 1, sizeof p->tag);
+  memcpy(p->key, k->in[at]->data, sizeof p->key);
+  memcpy(&p->start, k->in[at + 1]->data, sizeof p->start);
+  memcpy(p->tag, (const uint64_t *)k->in[at + 1]->data + 1, sizeof p->tag);
   if (algorithm == PHILOX || algorithm == ANY) return true;
   dfk_fail(k, DF_INVALID_ARGUMENT, "alg is %lld, but there is 1 alone, Philox", (long long)algorithm);
   return false;
@@ -86,7 +87,7 @@ static df_tensor *dealt_to(df_kernel *k, dfc_drawing *p) {
   int32_t rank;
   int64_t dims[DF_MAX_RANK];
   memset(p, 0, sizeof *p);
-  if (!dealt_of(k, p) || !dfk_random_dims(k, &rank, dims)) return NULL;
+  if (!dfc_dealt(k, 1, p) || !dfk_random_dims(k, &rank, dims)) return NULL;
   return dfk_out(k, 0, k->out_dtype[0], rank, dims);
 }
 static int32_t stateless(df_kernel *k, const char *prefix) {

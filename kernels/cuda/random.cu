@@ -1,14 +1,7 @@
 /* random.cu: one thread for each element, which takes its words of the block that follows from its place, as
  * ../random.h says: the numbers are the CPU's. */
-#include "kernel.cuh"
-#include "../philox.h"
+#include "dealt.cuh"
 
-DFK_ELEMENT dfk_stream stream_of(const dfc_drawing &p) {
-  dfk_stream s;
-  s.key[0] = p.key[0]; s.key[1] = p.key[1];
-  s.tag[0] = p.tag[0]; s.tag[1] = p.tag[1];
-  return s;
-}
 template <class T> DFC_INLINE T unit(const uint32_t *w, int64_t j);
 template <> DFC_INLINE float unit<float>(const uint32_t *w, int64_t j) { return dfk_unit_float(w[j]); }
 template <> DFC_INLINE double unit<double>(const uint32_t *w, int64_t j) {
@@ -80,32 +73,6 @@ WHOLE(i32, int32_t)
 WHOLE(i64, int64_t)
 
 /* ---- TensorFlow's stateless numbers: words one after the other, four to a block ---------------------------------- */
-/* Word i of those from the counter p.tag, p.start on, which is of 128 bits. */
-struct dealt { dfk_stream s; uint64_t start; };
-DFK_ELEMENT dealt dealt_of(const dfc_drawing &p) {
-  dealt d;
-  d.s = stream_of(p);
-  d.start = p.start;
-  return d;
-}
-DFK_ELEMENT uint32_t word(const dealt &d, uint64_t i) {
-  dfk_stream s = d.s;
-  uint32_t w[4];
-  const uint64_t block = d.start + i / 4;
-  if (block < d.start && ++s.tag[0] == 0) ++s.tag[1];
-  dfk_philox(&s, block, 0, w);
-  return w[i % 4];
-}
-DFK_ELEMENT float one_to_two(uint32_t w) {
-  union { uint32_t bits; float f; } u;
-  u.bits = 127u << 23 | (w & 0x7fffffu);
-  return u.f;
-}
-DFK_ELEMENT double one_to_two(uint32_t high, uint32_t low) {
-  union { uint64_t bits; double d; } u;
-  u.bits = (uint64_t)1023 << 52 | (uint64_t)(high & 0xfffffu) << 32 | low;
-  return u.d;
-}
 /* How many words a number takes, and the number that begins at word i. */
 template <class T> struct words { enum { each = 1 }; };
 template <> struct words<double> { enum { each = 2 }; };
@@ -116,19 +83,6 @@ template <> DFC_INLINE double whole<double>(const dealt &s, uint64_t i) {
 }
 template <> DFC_INLINE f16 whole<f16>(const dealt &s, uint64_t i) { return f16((float)(word(s, i) & 0x3ffu) / 1024); }
 template <> DFC_INLINE b16 whole<b16>(const dealt &s, uint64_t i) { return b16((float)(word(s, i) & 0x7fu) / 128); }
-/* Box and Muller's pair from the two numbers that begin at word i: the first or the second of it. */
-DFK_ELEMENT float of_pair(float u, float v, bool second) {
-  u = u < 1e-7f ? 1e-7f : u;
-  v *= (float)6.283185307179586;
-  const float r = sqrtf(-2.0f * logf(u));
-  return (second ? cosf(v) : sinf(v)) * r;
-}
-DFK_ELEMENT double of_pair(double u, double v, bool second) {
-  u = u < 1e-7 ? 1e-7 : u;
-  v *= 6.283185307179586;
-  const double r = sqrt(-2 * log(u));
-  return (second ? cos(v) : sin(v)) * r;
-}
 template <class T> DFC_INLINE typename wide_of<T>::type stateless_normal(const dealt &s, uint64_t i, bool second) {
   typedef typename wide_of<T>::type W;
   return of_pair(whole<W>(s, i), whole<W>(s, i + words<W>::each), second);

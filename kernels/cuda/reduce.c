@@ -70,7 +70,7 @@ static int32_t reduce(df_kernel *k, int32_t what) {
   int32_t code = dfk_reduction_of(k, &r);
   if (code) return code;
   const df_tensor *x = k->in[0];
-  const bool floats = DFC_FLOATS >> x->dtype & 1;
+  const bool floats = (DFC_FLOATS | DFC_COMPLEX) >> x->dtype & 1;
   if (what == DFC_MEAN && !floats && !r.count && r.out_size)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "the mean of no integers is not defined (integer division by zero)");
   return reduced(k, x, &r, what);
@@ -302,10 +302,10 @@ static bool takes_arg(int32_t nin, const uint8_t *in, int32_t nout, const uint8_
 }
 
 static const dfi_gpu_kernel kernels[] = {
-  { .op = "Sum", .run = run_sum, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "SumToShape", .run = run_sum_to_shape, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "Mean", .run = run_mean, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "Prod", .run = run_prod, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "Sum", .run = run_sum, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "SumToShape", .run = run_sum_to_shape, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "Mean", .run = run_mean, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "Prod", .run = run_prod, .host_in = 2, .takes = dfc_takes_ring },
   { .op = "Max", .run = run_max, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "Min", .run = run_min, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "All", .run = run_all, .host_in = 2 },
@@ -315,15 +315,15 @@ static const dfi_gpu_kernel kernels[] = {
   { .op = "L2Loss", .run = run_l2_loss, .takes = dfc_takes_floats },
   { .op = "ArgMax", .run = run_arg_max, .host_in = 2, .takes = takes_arg },
   { .op = "ArgMin", .run = run_arg_min, .host_in = 2, .takes = takes_arg },
-  { .op = "Cumsum", .run = run_cumsum, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "Cumprod", .run = run_cumprod, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "LinearRecurrence", .run = run_recurrence, .host_in = 4, .takes = dfc_takes_floats },
+  { .op = "Cumsum", .run = run_cumsum, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "Cumprod", .run = run_cumprod, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "LinearRecurrence", .run = run_recurrence, .host_in = 4, .takes = dfc_takes_field },
   { .op = "Softmax", .run = run_softmax, .takes = dfc_takes_floats },
   { .op = "LogSoftmax", .run = run_log_softmax, .takes = dfc_takes_floats },
   { .op = "SoftmaxCrossEntropyWithLogits", .run = run_xent, .takes = dfc_takes_floats },
   { .op = "SparseSoftmaxCrossEntropyWithLogits", .run = run_sparse_xent, .host_in = 2, .takes = dfc_takes_floats },
-  { .op = "BiasAdd", .run = run_bias_add, .takes = dfc_takes_numbers },
-  { .op = "BiasAddV1", .run = run_bias_add, .takes = dfc_takes_numbers },
-  { .op = "BiasAddGrad", .run = run_bias_add_grad, .takes = dfc_takes_numbers },
+  { .op = "BiasAdd", .run = run_bias_add, .takes = dfc_takes_ring },
+  { .op = "BiasAddV1", .run = run_bias_add, .takes = dfc_takes_ring },
+  { .op = "BiasAddGrad", .run = run_bias_add_grad, .takes = dfc_takes_ring },
 };
 const dfc_table dfc_reduce = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

@@ -38,11 +38,31 @@ static int32_t resize(df_kernel *k, dfk_resizing h) {
   return code;
 }
 
+/* The taps by the input that they look at: of input i those outputs that do, in their order. dfk_free takes
+ * back->first. False: error is filled. */
+static bool turn(df_kernel *k, const dfk_taps *a, dfk_taps *back) {
+  const int64_t taps = a->first[a->to], words = (a->from + 2 + taps) * 8;
+  int64_t *room = dfk_scratch(k, words + taps * (int64_t)sizeof(float));
+  if (!room) return false;
+  *back = (dfk_taps){ a->to, a->from, room, room + a->from + 2, (float *)((char *)room + words) };
+  int64_t *next = room + 1;                /* where the next of input i goes; at last, where i + 1 begins */
+  for (int64_t i = 0; i < a->from + 2; i++) room[i] = 0;
+  for (int64_t t = 0; t < taps; t++) room[a->at[t] + 2]++;
+  for (int64_t i = 2; i < a->from + 2; i++) room[i] += room[i - 1];
+  for (int64_t o = 0; o < a->to; o++)
+    for (int64_t t = a->first[o]; t < a->first[o + 1]; t++) {
+      const int64_t to = next[a->at[t]]++;
+      back->at[to] = o;
+      back->weight[to] = a->weight[t];
+    }
+  return true;
+}
+
 static int32_t back(df_kernel *k, dfk_resizing h) {
   dfk_pictures p;
   dfk_taps rows = { 0 }, columns = { 0 };
   int32_t code;
-  if (dfk_resize_back_begin(k, h, &p) && dfk_taps_turn(k, &p.rows, &rows) && dfk_taps_turn(k, &p.columns, &columns))
+  if (dfk_resize_back_begin(k, h, &p) && turn(k, &p.rows, &rows) && turn(k, &p.columns, &columns))
     code = run(k, dfc_name(h == DFK_NEAREST ? "weigh_same" : "weigh_back", p.out->dtype), &p, &rows, &columns);
   else code = k->error->code;
   dfk_free(rows.first);

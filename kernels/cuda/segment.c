@@ -104,19 +104,19 @@ static bool takes_counted(int32_t nin, const uint8_t *in, int32_t nout, const ui
   return in[2] < 32 && (DFC_NUMBERS >> in[2] & 1);
 }
 static const dfi_gpu_kernel kernels[] = {
-  { .op = "UnsortedSegmentSum", .run = run_unsorted_sum, .host_in = 6, .takes = dfc_takes_numbers },
-  { .op = "UnsortedSegmentProd", .run = run_unsorted_prod, .host_in = 6, .takes = dfc_takes_numbers },
+  { .op = "UnsortedSegmentSum", .run = run_unsorted_sum, .host_in = 6, .takes = dfc_takes_ring },
+  { .op = "UnsortedSegmentProd", .run = run_unsorted_prod, .host_in = 6, .takes = dfc_takes_ring },
   { .op = "UnsortedSegmentMax", .run = run_unsorted_max, .host_in = 6, .takes = dfc_takes_numbers },
   { .op = "UnsortedSegmentMin", .run = run_unsorted_min, .host_in = 6, .takes = dfc_takes_numbers },
-  { .op = "SegmentSum", .run = run_sum, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "SegmentMean", .run = run_mean, .host_in = 2, .takes = dfc_takes_numbers },
-  { .op = "SegmentProd", .run = run_prod, .host_in = 2, .takes = dfc_takes_numbers },
+  { .op = "SegmentSum", .run = run_sum, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "SegmentMean", .run = run_mean, .host_in = 2, .takes = dfc_takes_ring },
+  { .op = "SegmentProd", .run = run_prod, .host_in = 2, .takes = dfc_takes_ring },
   { .op = "SegmentMax", .run = run_max, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "SegmentMin", .run = run_min, .host_in = 2, .takes = dfc_takes_numbers },
   { .op = "SparseSegmentSum", .run = run_sparse_sum, .host_in = 6, .takes = dfc_takes_numbers },
   { .op = "SparseSegmentMean", .run = run_sparse_mean, .host_in = 6, .takes = dfc_takes_numbers },
   { .op = "SparseSegmentSqrtN", .run = run_sparse_sqrt_n, .host_in = 6, .takes = dfc_takes_numbers },
   { .op = "Bincount", .run = run_bincount, .host_in = 3, .takes = takes_counted },
-  { .op = "PutAlong", .run = run_put_along, .host_in = 6, .takes = dfc_takes_numbers },
+  { .op = "PutAlong", .run = run_put_along, .host_in = 6, .takes = dfc_takes_ring },
 };
 const dfc_table dfc_by_segment = { kernels, (int32_t)(sizeof kernels / sizeof *kernels) };

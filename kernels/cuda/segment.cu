@@ -1,7 +1,7 @@
 /* segment.cu: folds of rows by segment. Which rows a segment has, in their order, was found out on the host, where the
  * ids lie: one thread for each element of the result goes through them, so a sum is that of the CPU and nothing is
  * added to twice at a time. */
-#include "kernel.cuh"
+#include "complex.cuh"
 
 template <class A> DFC_INLINE A folded(int what, A a, A x) {
   switch (what) {
@@ -11,6 +11,7 @@ template <class A> DFC_INLINE A folded(int what, A a, A x) {
     default: return wrap_add(a, x);
   }
 }
+DFC_INLINE c128 folded(int what, c128 a, c128 x) { return what == DFC_SEGMENT_PROD ? a * x : a + x; }
 /* What an empty segment is where that is not 0 or 1: the end of the finite numbers. */
 template <class T> DFC_INLINE T finite_end(bool high) { return high ? highest_of<T>() : lowest_of<T>(); }
 template <> DFC_INLINE float finite_end<float>(bool high) { return high ? 0x1.fffffep127f : -0x1.fffffep127f; }
@@ -20,6 +21,13 @@ template <> DFC_INLINE double finite_end<double>(bool high) {
 template <> DFC_INLINE f16 finite_end<f16>(bool high) { return f16(high ? 65504.f : -65504.f); }
 template <> DFC_INLINE b16 finite_end<b16>(bool high) { return b16(high ? 0x1.fep127f : -0x1.fep127f); }
 
+template <> DFC_INLINE c64 finite_end<c64>(bool) { return c64(c128(0)); }                   /* asked for by none */
+template <> DFC_INLINE c128 finite_end<c128>(bool) { return c128(0); }
+
+DFC_INLINE c128 divided(int what, c128 a, int64_t n) {
+  const double by = what == DFC_SEGMENT_MEAN ? (double)n : 1;
+  return c128(a.re / by, a.im / by);
+}
 template <class A> DFC_INLINE A divided(int what, A a, int64_t n) {
   if (what == DFC_SEGMENT_MEAN) return a / (A)n;
   return what == DFC_SEGMENT_SQRT_N ? (A)((double)a / sqrt((double)n)) : a;
@@ -49,3 +57,5 @@ SEGMENTS(i32, int32_t)
 SEGMENTS(i64, int64_t)
 SEGMENTS(i8, int8_t)
 SEGMENTS(u8, uint8_t)
+SEGMENTS(c64, c64)
+SEGMENTS(c128, c128)

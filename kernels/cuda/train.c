@@ -73,6 +73,23 @@ bool dfc_choose(void *device, void *tally, void *tally_note, const void *pred, v
   return ok;
 }
 
+bool dfc_inner_begin(void *device, void *tally, const void *around, void *note, uint64_t condition) {
+  dfc_gpu *g = device;
+  const dfc_inside p = { .tally = tally, .around = (int64_t *)around, .handle = condition };
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, note) && dfc_launch(g, condition ? "k_begin_again" : "k_begin", 1, 32, &p);
+  dfc_leave(g);
+  return ok;
+}
+bool dfc_inner_end(void *device, const void *tally, void *around, void *note) {
+  dfc_gpu *g = device;
+  const dfc_inside p = { .tally = (int64_t *)tally, .around = around };
+  dfc_enter(g);
+  const bool ok = dfc_mine(g, note) && dfc_launch(g, "k_end", 1, 32, &p);
+  dfc_leave(g);
+  return ok;
+}
+
 /* Elements are moved word by word: as wide as what they consist of, so that any of their addresses will do. */
 static bool element(dfc_gpu *g, const char *what, const dfi_remote_element *e, bool fetches) {
   const int32_t width = e->width > 8 ? 8 : e->width;

@@ -13,32 +13,8 @@ static int32_t no_lapack(df_kernel *k) {
       "this op needs LAPACK, and neither libopenblas.so.0 nor liblapack.so.3 was found: install libopenblas0");
 }
 
-/* Input i as a batch of matrices. */
-typedef struct batch { const df_tensor *t; int64_t count; int m, n; } batch;
-
-static int32_t take(df_kernel *k, int32_t i, batch *b) {
-  const df_tensor *t = k->in[i];
-  char text[160];
-  if (t->rank < 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input tensor %d must have rank >= 2, it is %s", i,
-                    dfk_shape_text(t, text, sizeof text));
-  *b = (batch){ .t = t, .count = 1 };
-  if (t->dims[t->rank - 2] > 0x3fffffff || t->dims[t->rank - 1] > 0x3fffffff)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "matrices of this size are too large");
-  b->m = (int)t->dims[t->rank - 2];
-  b->n = (int)t->dims[t->rank - 1];
-  for (int32_t d = 0; d < t->rank - 2; d++) b->count *= t->dims[d];
-  return DF_OK;
-}
-
-static int32_t take_square(df_kernel *k, int32_t i, batch *b) {
-  int32_t code = take(k, i, b);
-  if (code || b->m == b->n) return code;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrices must be squares, got %d != %d", b->m, b->n);
-}
-
 /* Matrix `at` of the batch, column by column. */
-static void get(const batch *b, int64_t at, double *a) {
+static void get(const dfk_batch *b, int64_t at, double *a) {
   const int64_t first = at * b->m * b->n;
   for (int64_t i = 0; i < b->m; i++)
     for (int64_t j = 0; j < b->n; j++) a[j * b->m + i] = ref_get(b->t, first + i * b->n + j);
@@ -49,35 +25,12 @@ static void put(df_tensor *t, int64_t at, int64_t m, int64_t n, const double *a,
   for (int64_t i = 0; i < m; i++) for (int64_t j = 0; j < n; j++) ref_put(t, at * m * n + i * n + j, a[j * ld + i]);
 }
 
-/* An output with the batch axes of t and then these. */
-static df_tensor *give(df_kernel *k, int32_t i, const df_tensor *t, int32_t n, const int64_t *own) {
-  int64_t dims[DF_MAX_RANK];
-  const int32_t outer = t->rank - 2;
-  memcpy(dims, t->dims, sizeof *dims * (size_t)outer);
-  for (int32_t d = 0; d < n; d++) dims[outer + d] = own[d];
-  return dfk_out(k, i, t->dtype, outer + n, dims);
-}
-
 static double *room(df_kernel *k, int64_t n) { return dfk_scratch(k, (n + 1) * (int64_t)sizeof(double)); }
-
-static int least(int a, int b) { return a < b ? a : b; }
 
 /* ---- LU ------------------------------------------------------------------------------------------------ */
 
-static int32_t same_batch(df_kernel *k, const batch *a, const batch *b) {
-  char s[160], t[160];
-  bool same = a->t->rank == b->t->rank && a->m == b->m;
-  for (int32_t d = 0; d < a->t->rank - 2 && same; d++) same = a->t->dims[d] == b->t->dims[d];
-  if (same) return DF_OK;
-  if (a->t->rank == b->t->rank && a->m != b->m)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrix and rhs are incompatible: %s and %s",
-                    dfk_shape_text(a->t, s, sizeof s), dfk_shape_text(b->t, t, sizeof t));
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "All input tensors must have the same outer dimensions, got %s and %s",
-                  dfk_shape_text(a->t, s, sizeof s), dfk_shape_text(b->t, t, sizeof t));
-}
-
 /* a X = b for each, or its adjoint; b NULL: the identity. */
-static int32_t solve(df_kernel *k, const batch *a, const batch *b, bool adjoint, const char *singular) {
+static int32_t solve(df_kernel *k, const dfk_batch *a, const dfk_batch *b, bool adjoint, const char *singular) {
   const lapack *lp = dfk_lapack();
   const int n = a->n, nrhs = b ? b->n : n;
   df_tensor *x = dfk_out(k, 0, a->t->dtype, b ? b->t->rank : a->t->rank, b ? b->t->dims : a->t->dims);
@@ -102,21 +55,21 @@ static int32_t solve(df_kernel *k, const batch *a, const batch *b, bool adjoint,
 }
 
 int32_t ref_matrix_solve(df_kernel *k) {
-  batch a, b;
-  int32_t code = take_square(k, 0, &a);
-  if (!code) code = take(k, 1, &b);
-  if (!code) code = same_batch(k, &a, &b);
+  dfk_batch a, b;
+  int32_t code = dfk_square_batch_of(k, 0, &a);
+  if (!code) code = dfk_batch_of(k, 1, &b);
+  if (!code) code = dfk_same_batch(k, &a, &b);
   return code ? code : solve(k, &a, &b, dfk_bool(k, 0), "Input matrix is not invertible.");
 }
 
 int32_t ref_matrix_inverse(df_kernel *k) {
-  batch a;
-  int32_t code = take_square(k, 0, &a);
+  dfk_batch a;
+  int32_t code = dfk_square_batch_of(k, 0, &a);
   return code ? code : solve(k, &a, NULL, dfk_bool(k, 0), "Input is not invertible.");
 }
 
 /* Of each matrix the sign of the determinant, and its logarithm or (`product`) itself. */
-static int32_t determinants(df_kernel *k, const batch *a, bool product, double *sign, double *size) {
+static int32_t determinants(df_kernel *k, const dfk_batch *a, bool product, double *sign, double *size) {
   const lapack *lp = dfk_lapack();
   const int n = a->n;
   if (!lp) return no_lapack(k);
@@ -141,10 +94,11 @@ static int32_t determinants(df_kernel *k, const batch *a, bool product, double *
 }
 
 static int32_t determinant(df_kernel *k, bool logarithm) {
-  batch a;
-  int32_t code = take_square(k, 0, &a);
+  dfk_batch a;
+  int32_t code = dfk_square_batch_of(k, 0, &a);
   if (code) return code;
-  df_tensor *first = give(k, 0, a.t, 0, NULL), *second = first && logarithm ? give(k, 1, a.t, 0, NULL) : first;
+  df_tensor *first = dfk_batch_out(k, 0, a.t, 0, NULL);
+  df_tensor *second = first && logarithm ? dfk_batch_out(k, 1, a.t, 0, NULL) : first;
   double *d = second ? room(k, 2 * a.count) : NULL;
   if (!d) return DF_RESOURCE_EXHAUSTED;
   code = determinants(k, &a, !logarithm, d, d + a.count);
@@ -173,47 +127,18 @@ static bool substitute(const double *a, int n, bool lower, bool adjoint, double 
   return true;
 }
 
-/* Where matrix t of the broadcast batch lies in x. */
-static int64_t place(const df_tensor *x, int32_t rank, const int64_t *dims, int64_t t) {
-  int64_t at = 0, step = 1;
-  for (int32_t d = rank - 3; d >= 0; d--) {
-    const int64_t i = t % dims[d], own = d - (rank - x->rank);
-    t /= dims[d];
-    if (own < 0) continue;
-    at += x->dims[own] == 1 ? 0 : i * step;
-    step *= x->dims[own];
-  }
-  return at;
-}
-
 int32_t ref_matrix_triangular_solve(df_kernel *k) {
-  batch a, b;
-  char s[160], t[160];
-  int32_t code = take_square(k, 0, &a);
-  if (!code) code = take(k, 1, &b);
-  if (code) return code;
-  const int32_t rank = a.t->rank > b.t->rank ? a.t->rank : b.t->rank;
-  int64_t dims[DF_MAX_RANK], count = 1;
-  bool ok = a.m == b.m;
-  for (int32_t d = 0; d < rank - 2 && ok; d++) {
-    const int32_t da = d - (rank - a.t->rank), db = d - (rank - b.t->rank);
-    const int64_t x = da < 0 ? 1 : a.t->dims[da], y = db < 0 ? 1 : b.t->dims[db];
-    ok = x == y || x == 1 || y == 1;
-    dims[d] = x == 1 ? y : x;
-    count *= dims[d];
-  }
-  if (!ok)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "In[0] and In[1] have incompatible shapes: %s and %s",
-                    dfk_shape_text(a.t, s, sizeof s), dfk_shape_text(b.t, t, sizeof t));
-  dims[rank - 2] = b.m;
-  dims[rank - 1] = b.n;
-  df_tensor *x = dfk_out(k, 0, a.t->dtype, rank, dims);
-  double *tri = x ? room(k, (int64_t)a.n * a.n + (int64_t)b.m * b.n) : NULL;
+  dfk_triangles p;
+  df_tensor *x = dfk_triangular_solve_begin(k, &p);
+  if (!x) return k->error->code;
+  const dfk_batch a = p.a, b = p.b;
+  double *tri = room(k, (int64_t)a.n * a.n + (int64_t)b.m * b.n);
   if (!tri) return DF_RESOURCE_EXHAUSTED;
   double *y = tri + (int64_t)a.n * a.n;
-  for (int64_t at = 0; at < count && !code; at++) {
-    get(&a, place(a.t, rank, dims, at), tri);
-    get(&b, place(b.t, rank, dims, at), y);
+  int32_t code = DF_OK;
+  for (int64_t at = 0; at < p.count && !code; at++) {
+    get(&a, dfk_triangles_at(a.t, x, at), tri);
+    get(&b, dfk_triangles_at(b.t, x, at), y);
     for (int64_t j = 0; j < b.n && !code; j++)
       if (!substitute(tri, a.n, dfk_bool(k, 0), dfk_bool(k, 1), y + j * b.m))
         code = dfk_fail(k, DF_INVALID_ARGUMENT, "Input matrix is not invertible.");
@@ -224,8 +149,8 @@ int32_t ref_matrix_triangular_solve(df_kernel *k) {
 }
 
 int32_t ref_cholesky(df_kernel *k) {
-  batch a;
-  int32_t code = take_square(k, 0, &a);
+  dfk_batch a;
+  int32_t code = dfk_square_batch_of(k, 0, &a);
   const lapack *lp = dfk_lapack();
   if (code) return code;
   if (!lp) return no_lapack(k);
@@ -281,20 +206,13 @@ static bool solve_bands(double *u, double *d, double *l, double *v, double *b, i
 }
 
 int32_t ref_tridiagonal_solve(df_kernel *k) {
-  batch a, b;
-  char s[160], t[160];
-  int32_t code = take(k, 0, &a);
-  if (!code) code = take(k, 1, &b);
-  if (code) return code;
-  bool ok = a.m == 3 && a.n == b.m && a.t->rank == b.t->rank;
-  for (int32_t d = 0; d < a.t->rank - 2 && ok; d++) ok = a.t->dims[d] == b.t->dims[d];
-  if (!ok)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "diagonals[..., 3, n] and rhs[..., n, m] are expected, got %s and %s",
-                    dfk_shape_text(a.t, s, sizeof s), dfk_shape_text(b.t, t, sizeof t));
-  df_tensor *x = dfk_out_like(k, 0, b.t);
+  dfk_batch a, b;
+  df_tensor *x = dfk_tridiagonal_begin(k, &a, &b);
+  if (!x) return k->error->code;
   const int64_t n = a.n, per = (int64_t)b.m * b.n;
-  double *w = x ? room(k, 4 * n + per) : NULL;
+  double *w = room(k, 4 * n + per);
   if (!w) return DF_RESOURCE_EXHAUSTED;
+  int32_t code = DF_OK;
   for (int64_t at = 0; at < a.count && !code; at++) {
     double *y = w + 4 * n;
     for (int64_t i = 0; i < 3 * n; i++) w[i] = ref_get(a.t, at * 3 * n + i);
@@ -310,14 +228,14 @@ int32_t ref_tridiagonal_solve(df_kernel *k) {
 /* ---- orthogonal ------------------------------------------------------------------------------------------ */
 
 int32_t ref_qr(df_kernel *k) {
-  batch a;
-  int32_t code = take(k, 0, &a);
+  dfk_batch a;
+  int32_t code = dfk_batch_of(k, 0, &a);
   const lapack *lp = dfk_lapack();
   if (code) return code;
   if (!lp) return no_lapack(k);
-  const int m = a.m, n = a.n, p = least(m, n), columns = dfk_bool(k, 0) ? m : p, wide = columns > n ? columns : n;
-  df_tensor *q = give(k, 0, a.t, 2, (int64_t[]){ m, columns }),
-            *r = q ? give(k, 1, a.t, 2, (int64_t[]){ columns, n }) : NULL;
+  const int m = a.m, n = a.n, p = dfk_least(m, n), columns = dfk_bool(k, 0) ? m : p, wide = columns > n ? columns : n;
+  df_tensor *q = dfk_batch_out(k, 0, a.t, 2, (int64_t[]){ m, columns }),
+            *r = q ? dfk_batch_out(k, 1, a.t, 2, (int64_t[]){ columns, n }) : NULL;
   const int work = 64 * (wide + 1);
   double *x = r ? room(k, (int64_t)m * wide + p + work) : NULL;
   if (!x) return DF_RESOURCE_EXHAUSTED;
@@ -349,16 +267,16 @@ static bool all_finite(const double *x, int64_t n) {
 }
 
 int32_t ref_svd(df_kernel *k) {
-  batch a;
-  int32_t code = take(k, 0, &a);
+  dfk_batch a;
+  int32_t code = dfk_batch_of(k, 0, &a);
   const lapack *lp = dfk_lapack();
   if (code) return code;
   if (!lp) return no_lapack(k);
   const bool uv = dfk_bool(k, 0), full = dfk_bool(k, 1);
-  const int m = a.m, n = a.n, p = least(m, n), cu = full ? m : p, cv = full ? n : p, most = m > n ? m : n;
-  df_tensor *s = give(k, 0, a.t, 1, (int64_t[]){ p });
-  df_tensor *u = s ? uv ? give(k, 1, a.t, 2, (int64_t[]){ m, cu }) : empty(k, 1, a.t) : NULL;
-  df_tensor *v = u ? uv ? give(k, 2, a.t, 2, (int64_t[]){ n, cv }) : empty(k, 2, a.t) : NULL;
+  const int m = a.m, n = a.n, p = dfk_least(m, n), cu = full ? m : p, cv = full ? n : p, most = m > n ? m : n;
+  df_tensor *s = dfk_batch_out(k, 0, a.t, 1, (int64_t[]){ p });
+  df_tensor *u = s ? uv ? dfk_batch_out(k, 1, a.t, 2, (int64_t[]){ m, cu }) : empty(k, 1, a.t) : NULL;
+  df_tensor *v = u ? uv ? dfk_batch_out(k, 2, a.t, 2, (int64_t[]){ n, cv }) : empty(k, 2, a.t) : NULL;
   const int64_t work = 4 * (int64_t)p * p + 8 * (int64_t)p + 9 * (int64_t)most + 64 * ((int64_t)m + n);
   double *x = v ? room(k, (int64_t)m * n + p + (int64_t)m * cu + (int64_t)n * cv + work) : NULL;
   int *iwork = x ? dfk_scratch(k, (8 * p + 1) * (int64_t)sizeof(int)) : NULL;
@@ -385,14 +303,14 @@ int32_t ref_svd(df_kernel *k) {
 }
 
 int32_t ref_self_adjoint_eig(df_kernel *k) {
-  batch a;
-  int32_t code = take_square(k, 0, &a);
+  dfk_batch a;
+  int32_t code = dfk_square_batch_of(k, 0, &a);
   const lapack *lp = dfk_lapack();
   if (code) return code;
   if (!lp) return no_lapack(k);
   const int n = a.n;
   const bool vectors = dfk_bool(k, 0);
-  df_tensor *e = give(k, 0, a.t, 1, (int64_t[]){ n }),
+  df_tensor *e = dfk_batch_out(k, 0, a.t, 1, (int64_t[]){ n }),
             *v = e ? vectors ? dfk_out_like(k, 1, a.t) : empty(k, 1, a.t) : NULL;
   const int64_t work = 1 + 6 * (int64_t)n + 2 * (int64_t)n * n;
   double *x = v ? room(k, (int64_t)n * n + n + work) : NULL;
