@@ -53,4 +53,13 @@ static inline bool dfk_same_dims(const df_tensor *a, const df_tensor *b) {
   for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
   return true;
 }
+/* Two or three operands whose shapes do not broadcast: the error names all of them. */
+static inline int32_t dfk_no_broadcast(df_kernel *k) {
+  char a[160], b[160], c[160];
+  dfk_shape_text(k->in[0], a, sizeof a);
+  dfk_shape_text(k->in[1], b, sizeof b);
+  if (k->nin == 2) return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s and %s do not broadcast", a, b);
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s, %s and %s do not broadcast", a, b,
+                  dfk_shape_text(k->in[2], c, sizeof c));
+}
 #endif

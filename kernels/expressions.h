@@ -127,9 +127,10 @@ INT2(right_shift, x >> (y < 0 ? 0 : y >= (t)(sizeof(t) * 8) ? (t)(sizeof(t) * 8 
 /* ---- gradients: dy and the output y, or dy and the input, in TensorFlow's order -------------------- */
 FLOAT2(tanh_grad, y * ((1 - x) * (1 + x)))            /* (y, dy); exact where 1 - y^2 cancels */
 FLOAT2(sigmoid_grad, y * x * (1 - x))
-FLOAT2(sqrt_grad, y * (t)0.5 / x)
-FLOAT2(rsqrt_grad, y * (t)-0.5 * (x * x * x))
-FLOAT2(reciprocal_grad, -y * (x * x))
+/* No gradient has none to hand on, where the function has a pole, too: as TensorFlow's. */
+FLOAT2(sqrt_grad, y == 0 ? 0 : y * (t)0.5 / x)
+FLOAT2(rsqrt_grad, y == 0 ? 0 : y * (t)-0.5 * (x * x * x))
+FLOAT2(reciprocal_grad, y == 0 ? 0 : -y * (x * x))
 NUMBER2(relu_grad, y > 0 ? x : 0)                     /* (dy, x) or (dy, y) */
 NUMBER2(relu6_grad, y > 0 && y < 6 ? x : 0)
 DFK_FORMULAS2(FLOAT2)

@@ -93,24 +93,6 @@ static bool make_taps(df_kernel *k, dfk_resizing h, int64_t from, int64_t to, bo
   return true;
 }
 
-bool dfk_taps_turn(df_kernel *k, const dfk_taps *a, dfk_taps *back) {
-  const int64_t taps = a->first[a->to], words = (a->from + 2 + taps) * 8;
-  int64_t *room = dfk_scratch(k, words + taps * (int64_t)sizeof(float));
-  if (!room) return false;
-  *back = (dfk_taps){ a->to, a->from, room, room + a->from + 2, (float *)((char *)room + words) };
-  int64_t *next = room + 1;                /* where the next of input i goes; at last, where i + 1 begins */
-  for (int64_t i = 0; i < a->from + 2; i++) room[i] = 0;
-  for (int64_t t = 0; t < taps; t++) room[a->at[t] + 2]++;
-  for (int64_t i = 2; i < a->from + 2; i++) room[i] += room[i - 1];
-  for (int64_t o = 0; o < a->to; o++)
-    for (int64_t t = a->first[o]; t < a->first[o + 1]; t++) {
-      const int64_t to = next[a->at[t]]++;
-      back->at[to] = o;
-      back->weight[to] = a->weight[t];
-    }
-  return true;
-}
-
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 static bool is_pictures(df_kernel *k, const df_tensor *t, const char *what) {

@@ -25,7 +25,4 @@ bool dfk_resize_begin(df_kernel *k, dfk_resizing h, dfk_pictures *p);
 /* The same of the way back: of nearest (grads, size; the same), of the others (grads, images; the same). */
 bool dfk_resize_back_begin(df_kernel *k, dfk_resizing h, dfk_pictures *p);
 void dfk_resize_end(dfk_pictures *p);
-/* The taps by the input that they look at: of input i those outputs that do, in their order. dfk_free takes
- * back->first. False: error is filled. */
-bool dfk_taps_turn(df_kernel *k, const dfk_taps *a, dfk_taps *back);
 #endif

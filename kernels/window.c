@@ -147,13 +147,22 @@ static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run,
 }
 #endif
 
-static int32_t forward(df_kernel *k, dfk_conv_fn run, bool depthwise) {
+static int32_t forward_of(df_kernel *k, dfk_conv *c, bool depthwise, int64_t *dims) {
   const df_tensor *in = k->in[0], *filter = k->in[1];
-  dfk_conv c;
   int32_t code = dfk_four_axes(k, in, "the input");
   if (!code) code = dfk_four_axes(k, filter, "the filter");
-  if (!code) code = conv_of(k, &c, in->dims, filter->dims, depthwise);
-  return code ? code : convolve(k, &c, DFK_OUTPUT, run, in, filter, NULL, (int64_t[]){ c.n, c.y.out, c.x.out, c.co });
+  if (!code) code = conv_of(k, c, in->dims, filter->dims, depthwise);
+  if (code) return code;
+  dims[0] = c->n; dims[1] = c->y.out; dims[2] = c->x.out; dims[3] = c->co;
+  return DF_OK;
+}
+int32_t dfk_conv2d_of(df_kernel *k, dfk_conv *c, int64_t *dims) { return forward_of(k, c, false, dims); }
+
+static int32_t forward(df_kernel *k, dfk_conv_fn run, bool depthwise) {
+  dfk_conv c;
+  int64_t dims[4];
+  const int32_t code = forward_of(k, &c, depthwise, dims);
+  return code ? code : convolve(k, &c, DFK_OUTPUT, run, k->in[0], k->in[1], NULL, dims);
 }
 
 static int32_t check_out(df_kernel *k, const dfk_conv *c, const df_tensor *dy) {

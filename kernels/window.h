@@ -27,6 +27,8 @@ typedef enum dfk_side { DFK_OUTPUT, DFK_INPUT, DFK_FILTER } dfk_side;
 typedef int32_t (*dfk_conv_fn)(df_kernel *k, const dfk_conv *c, dfk_side to, bool wide);
 /* The kernels below but for the arithmetic. */
 int32_t dfk_conv2d(df_kernel *k, dfk_conv_fn run);
+/* Its geometry and the dims of its result, of inputs that may be wrong. DF_OK, or the error is filled. */
+int32_t dfk_conv2d_of(df_kernel *k, dfk_conv *c, int64_t *dims);
 int32_t dfk_conv2d_backprop_input(df_kernel *k, dfk_conv_fn run);
 int32_t dfk_conv2d_backprop_filter(df_kernel *k, dfk_conv_fn run);
 /* The same where each channel is by itself: filter [y.window, x.window, ci, co / ci], channel i of in gives channels i

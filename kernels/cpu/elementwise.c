@@ -188,16 +188,6 @@ static void merge_dims(task *t, const ew_view *v, int32_t rank, const int64_t *d
   for (int32_t i = 0; n && i < t->nin; i++) t->fixed |= (uint32_t)(stride[i][0] == 0) << i;
 }
 
-static int32_t no_broadcast(df_kernel *k) {
-  char a[160], b[160], c[160];
-  if (k->nin == 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s and %s do not broadcast",
-                    dfk_shape_text(k->in[0], a, sizeof a), dfk_shape_text(k->in[1], b, sizeof b));
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s, %s and %s do not broadcast",
-                  dfk_shape_text(k->in[0], a, sizeof a), dfk_shape_text(k->in[1], b, sizeof b),
-                  dfk_shape_text(k->in[2], c, sizeof c));
-}
-
 /* The output, in the memory of an input that nobody will read again where there is one of its size. */
 static df_tensor *make_out(df_kernel *k, int32_t rank, const int64_t *dims, int64_t size) {
   uint8_t dtype = k->out_dtype[0];
@@ -229,7 +219,7 @@ static int32_t run_large(df_kernel *k, const ew_op *op, double param, const ew_v
     ew_view own[3];
     for (int32_t i = 0; !views && i < t.nin; i++) own[i] = (ew_view){ k->in[i]->rank, k->in[i]->dims };
     const ew_view *v = views ? views : own;
-    if (!broadcast(&t, v, &rank, broad)) return no_broadcast(k);
+    if (!broadcast(&t, v, &rank, broad)) return dfk_no_broadcast(k);
     merge_dims(&t, v, rank, broad);
     dims = broad, size = 1;
     for (int32_t d = 0; d < rank; d++) size *= dims[d];

@@ -271,6 +271,23 @@ GEMM(dfk_gemm_f64, double, way_f64, alone_f64)
 PIECE(dfk_gemm_piece_f32, float, way_f32)
 PIECE(dfk_gemm_piece_f64, double, way_f64)
 
+/* ---- of blocks that are near ------------------------------------------------------------------------------------ */
+
+#define NEAR(s, T)                                                                                                  \
+  void dfk_gemm_near_##s(int64_t m, int64_t n, int64_t k, const T *a, int64_t ars, int64_t acs, const T *b,         \
+                         int64_t ldb, T *c, int64_t ldc, bool add) {                                                \
+    if (add) small_##s(m, n, k, a, ars, acs, b, ldb, c, ldc, true);                                                 \
+    else small_##s(m, n, k, a, ars, acs, b, ldb, c, ldc, false);                                                    \
+  }                                                                                                                 \
+  void dfk_gemm_dots_##s(int64_t m, int64_t k, const T *a, int64_t lda, const T *x, T *y) {                         \
+    matrix_vector_##s(m, k, a, lda, x, y);                                                                          \
+  }                                                                                                                 \
+  void dfk_gemm_turn_##s(int64_t rows, int64_t columns, const T *from, int64_t ld, T *to, int64_t ldt) {            \
+    transpose_##s(rows, columns, from, ld, to, ldt);                                                                \
+  }
+NEAR(f32, float)
+NEAR(f64, double)
+
 /* ---- parts side by side, in pieces ----------------------------------------------------------------------------- */
 
 enum { GATE_COLUMNS = 2 * LANES_f32 };               /* of a block: as wide as a kernel */

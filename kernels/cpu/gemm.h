@@ -27,6 +27,16 @@ int32_t dfk_gemm_f64(df_kernel *k, const gemm *g, const double *a, const double 
  * to a multiple of 8 elements; else it may be NULL. */
 void dfk_gemm_piece_f32(const gemm *g, const float *a, const float *b, float *c, bool add, float *room);
 void dfk_gemm_piece_f64(const gemm *g, const double *a, const double *b, double *c, bool add, double *room);
+/* The parts of products that others make block by block, on this thread, of what is near. c[m, n] = or += a b, where
+ * element (i, p) of a lies at i ars + p acs; y[m] = a x; to[columns, rows] = from[rows, columns]. */
+void dfk_gemm_near_f32(int64_t m, int64_t n, int64_t k, const float *a, int64_t ars, int64_t acs, const float *b,
+                       int64_t ldb, float *c, int64_t ldc, bool add);
+void dfk_gemm_near_f64(int64_t m, int64_t n, int64_t k, const double *a, int64_t ars, int64_t acs, const double *b,
+                       int64_t ldb, double *c, int64_t ldc, bool add);
+void dfk_gemm_dots_f32(int64_t m, int64_t k, const float *a, int64_t lda, const float *x, float *y);
+void dfk_gemm_dots_f64(int64_t m, int64_t k, const double *a, int64_t lda, const double *x, double *y);
+void dfk_gemm_turn_f32(int64_t rows, int64_t columns, const float *from, int64_t ld, float *to, int64_t ldt);
+void dfk_gemm_turn_f64(int64_t rows, int64_t columns, const double *from, int64_t ld, double *to, int64_t ldt);
 int32_t dfk_gemm_i32(df_kernel *k, const gemm *g, const uint32_t *a, const uint32_t *b, uint32_t *c);
 int32_t dfk_gemm_i64(df_kernel *k, const gemm *g, const uint64_t *a, const uint64_t *b, uint64_t *c);
 

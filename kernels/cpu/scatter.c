@@ -79,7 +79,6 @@ static void add_rows(df_kernel *k, scatter *s) {
 int32_t cpu_scatter_nd(df_kernel *k) {
   const df_tensor *indices = k->in[0], *updates = k->in[1];
   int64_t dims[DF_MAX_RANK];
-  if (!dfk_adds(updates->dtype)) return ref_scatter_nd(k);
   const int32_t rank = dfk_dims_of(k, k->in[2], "shape", dims);
   df_tensor *out = rank < 0 ? NULL : dfk_out(k, 0, updates->dtype, rank, dims);
   dfk_places p;
@@ -96,7 +95,6 @@ int32_t cpu_gather_grad(df_kernel *k) {
   int64_t dims[DF_MAX_RANK], read[2 * DF_MAX_RANK], size = 1;
   dfk_gather g;
   int32_t n;
-  if (!dfk_adds(dy->dtype)) return ref_gather_grad(k);
   const int32_t rank = dfk_dims_of(k, k->in[0], "shape", dims);
   if (rank < 0 || !dfk_gather_plan(k, rank, dims, &g, &n, read)) return k->error->code;
   bool fits = dy->rank == n;

@@ -34,9 +34,7 @@ static df_tensor *broadcast_out(df_kernel *k) {
       int64_t *n = &dims[rank - t->rank + own];
       if (*n == 1) *n = t->dims[own];
       else if (t->dims[own] != 1 && t->dims[own] != *n) {
-        char a[160], b[160];
-        dfk_fail(k, DF_INVALID_ARGUMENT, "shapes %s and %s do not broadcast", dfk_shape_text(k->in[0], a, sizeof a),
-                 dfk_shape_text(k->in[i ? i : 1], b, sizeof b));
+        dfk_no_broadcast(k);
         return NULL;
       }
     }
@@ -295,9 +293,9 @@ int32_t ref_right_shift(df_kernel *k) { return shift(k, false); }
 
 BINARY(tanh_grad, y * ((1 - x) * (1 + x)), 0, y * (1 - x * x))
 BINARY(sigmoid_grad, y * x * (1 - x), 0, y * x * (1 - x))
-BINARY(sqrt_grad, 0.5 * y / x, 0, 0.5 * y / conj(x))
-BINARY(rsqrt_grad, -0.5 * y * (x * x * x), 0, -0.5 * y * (conj(x) * conj(x) * conj(x)))
-BINARY(reciprocal_grad, -y * (x * x), 0, -y * (conj(x) * conj(x)))
+BINARY(sqrt_grad, y == 0 ? 0 : 0.5 * y / x, 0, y == 0 ? 0 : 0.5 * y / conj(x))
+BINARY(rsqrt_grad, y == 0 ? 0 : -0.5 * y * (x * x * x), 0, y == 0 ? 0 : -0.5 * y * (conj(x) * conj(x) * conj(x)))
+BINARY(reciprocal_grad, y == 0 ? 0 : -y * (x * x), 0, y == 0 ? 0 : -y * (conj(x) * conj(x)))
 BINARY(relu_grad, y > 0 ? x : 0, y > 0 ? x : 0, 0)
 BINARY(relu6_grad, y > 0 && y < 6 ? x : 0, y > 0 && y < 6 ? x : 0, 0)
 BINARY(elu_grad, y < 0 ? x * (y + 1) : x, 0, 0)

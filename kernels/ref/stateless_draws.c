@@ -281,8 +281,8 @@ int32_t ref_stateless_multinomial(df_kernel *k) {
     return dfk_fail(k, DF_INVALID_ARGUMENT, "logits is %s: there is no class to draw",
                     dfk_shape_text(logits, text, sizeof text));
   df_tensor *out = dfk_out(k, 0, k->out_dtype[0], 2, (int64_t[]){ batch, samples });
-  double *sum = dfk_scratch(k, (classes + 1) * (int64_t)sizeof *sum);
-  if (!out || !sum) return k->error->code;
+  double *sum = out ? dfk_scratch(k, (classes + 1) * (int64_t)sizeof *sum) : NULL;
+  if (!sum) return k->error->code;
   for (int64_t b = 0; b < batch; b++) {
     double top = -INFINITY, all = 0;
     for (int64_t c = 0; c < classes; c++)
@@ -296,5 +296,6 @@ int32_t ref_stateless_multinomial(df_kernel *k) {
       ref_put_int(out, b * samples + i, class_of(sum, classes, ref_unit_double(high, ref_generator_word(&g)) * all));
     }
   }
+  dfk_free(sum);
   return DF_OK;
 }
