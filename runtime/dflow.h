@@ -182,7 +182,7 @@ const char *df_op_attrs(int32_t op);                     /* "transpose_a:bool=fa
    (what it hands on as it is), "primitive" (which one it is, RefSwitch a Switch; "" for ops with a kernel), "variable"
    (what names one), "random" (it draws from the session's generator), "parts" (all taken apart: runtime/op/parts.c) or
    "gpu": "kernel" (once a GPU is open, it has one), "moves" (values, wherever they lie), "looks" (at shapes alone),
-   "flow" (the engine does it); "": the host runs it. */
+   "flow" (the engine does it); "": the host runs it; or "hosted" (asked to run on a GPU, it runs on the host). */
 const char *df_op_about(int32_t op, const char *what);      /* "" when it says nothing */
 const char *df_op_example(int32_t op);                   /* a line of Lua, or "" */
 bool        df_op_has_gradient(int32_t op);
@@ -706,7 +706,8 @@ int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int
  * placement  where the nodes run that the fetches need: `node TAB op TAB device TAB id TAB why`; -1: there is no such
  * run, and err says why
  * report     `seconds S`, `memory NAME in_use peak limit`, `transfer FROM -> TO messages bytes dead`, and
- *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, `again iterations`, and of
+ *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, `again iterations`, where a
+ *            GPU ran loops `graphs captures entries launches iterations whole_launches whole_iterations`, and of
  *            each value that a gradient needs `saved value TAB line TAB policy TAB tensors TAB bytes TAB swapped TAB
  *            let go TAB why`, of a run that is over or of the session since it began */
 int32_t df_session_devices(df_session *s, int32_t room, char *out);

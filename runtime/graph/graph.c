@@ -293,17 +293,15 @@ static int32_t count_outputs(const dfi_op_info *o, const dfi_node_spec *spec, df
 }
 
 static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var, const df_attr *attrs) {
-  int32_t length = n->nout - (o->nout - 1), in_list = 0;
-  if (o->in_list) while (!o->in[in_list].list) in_list++;
+  int32_t length = n->nout - (o->nout - 1);
   for (int32_t a = 0, k = 0; a < o->nout; a++)
     for (int32_t i = 0, times = o->out[a].list ? length : 1; i < times; i++, k++) {
       const dfi_arg *arg = &o->out[a];
       dfi_out *out = &n->out[k];
-      int32_t like = !arg->list ? 0 : in_list + i < n->nin ? in_list + i : 0;
       out->dtype = arg->types_attr >= 0 ? (uint8_t)attrs[arg->types_attr].ints[i]
                    : arg->var >= 0      ? var[arg->var].dtype
                    : arg->dtype         ? arg->dtype
-                   : n->nin             ? dfi_dtype(n->in[like])
+                   : n->nin             ? dfi_dtype(n->in[0])   /* which of a list, the op says */
                                         : DF_INVALID;
       out->of = DF_INVALID;
       out->ref = arg->ref;

@@ -363,6 +363,7 @@ const char *df_op_about(int32_t op, const char *what) {
     if (dfi_gpu_kernel_of(o->type)) return "kernel";
     return o->remote == DFI_REMOTE_MOVES ? "moves" : o->remote == DFI_REMOTE_LOOKS ? "looks" : "";
   }
+  if (!strcmp(what, "hosted")) return o->hosted ? "on the host" : "";
   if (!strcmp(what, "primitive")) return o->flow < sizeof primitive / sizeof *primitive ? text(primitive[o->flow]) : "";
   if (!strcmp(what, "variable")) return o->traits & DFO_VARIABLE ? "its output" : "";
   if (!strcmp(what, "passes")) return o->traits & DFO_PASSES ? "its input" : "";

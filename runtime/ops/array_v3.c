@@ -427,67 +427,70 @@ static int32_t kernel_grad_with_shape(df_kernel *k) {
 /* ---- entries -------------------------------------------------------------------------------------------- */
 
 #define FAMILY(V) \
-  { .type = "TensorArray" V, .work = dfi_work_nothing, \
+  { .type = "TensorArray" V, .work = dfi_work_nothing, .remote = DFI_REMOTE_MOVES, .host_in = 0x1, \
     .traits = DFO_ARRAY, .in = "size:int32", .out = "handle:handle flow:float32", \
     .attrs = "dtype:dtype element_shape:shape=? dynamic_size:bool=false clear_after_read:bool=true " \
              "identical_element_shapes:bool=false tensor_array_name:string=''", \
     .doc = "a new array of `size` locations each time it runs, and the flow that orders what is done with it", \
     .stateful = true, .no_grad = true, .shape = shape_array, .kernel = { [DF_REF] = kernel_array } }, \
   { .type = "TensorArrayWrite" V, .work = dfi_work_nothing, .traits = DFO_ARRAY | DFO_ARRAY_WRITES, \
+    .remote = DFI_REMOTE_MOVES, .host_in = 0x2, \
     .in = "handle:handle index:int32 value:T flow_in:float32", \
     .out = "flow_out:float32", .types = "T=all", \
     .doc = "location index holds value; it must not have been written or read before", \
     .stateful = true, .shape = dfi_shape_all_scalar, .grad = grad_write, .kernel = { [DF_REF] = kernel_write } }, \
   { .type = "TensorArrayRead" V, .work = dfi_work_nothing, .traits = DFO_ARRAY, \
+    .remote = DFI_REMOTE_MOVES, .host_in = 0x2, \
     .in = "handle:handle index:int32 flow_in:float32", .out = "value:dtype", \
     .types = "dtype=all", \
     .attrs = "dtype:dtype", \
     .doc = "the element at index; zeros where nothing was written and the element shape is known", \
     .stateful = true, .shape = shape_read, .grad = grad_read, .kernel = { [DF_REF] = kernel_read } }, \
-  { .type = "TensorArrayGather" V, .traits = DFO_ARRAY, \
+  { .type = "TensorArrayGather" V, .traits = DFO_ARRAY, .remote = DFI_REMOTE_MOVES, .host_in = 0x2, \
     .in = "handle:handle indices:int32 flow_in:float32", .out = "value:dtype", \
     .types = "dtype=any", \
     .attrs = "dtype:dtype element_shape:shape=?", \
     .doc = "T[n, element...]: the elements at indices[n], stacked", \
     .stateful = true, .shape = shape_gather, .grad = grad_gather, .kernel = { [DF_REF] = kernel_gather } }, \
-  { .type = "TensorArrayScatter" V, .traits = DFO_ARRAY, .in = "handle:handle indices:int32 value:T flow_in:float32", \
-    .out = "flow_out:float32", \
+  { .type = "TensorArrayScatter" V, .traits = DFO_ARRAY, .remote = DFI_REMOTE_MOVES, .host_in = 0x2, \
+    .in = "handle:handle indices:int32 value:T flow_in:float32", .out = "flow_out:float32", \
     .types = "T=any", .doc = "row i of value becomes element indices[i]", \
     .stateful = true, .shape = dfi_shape_all_scalar, .grad = grad_scatter, .kernel = { [DF_REF] = kernel_scatter } }, \
-  { .type = "TensorArrayConcat" V, .traits = DFO_ARRAY, \
+  { .type = "TensorArrayConcat" V, .traits = DFO_ARRAY, .remote = DFI_REMOTE_MOVES, .host_out = 0x2, \
     .in = "handle:handle flow_in:float32", .out = "value:dtype lengths:int64", \
     .types = "dtype=any", \
     .attrs = "dtype:dtype element_shape_except0:shape=?", \
     .doc = "all elements joined along axis 0, and how many rows each has", \
     .stateful = true, .shape = shape_concat, .grad = grad_concat, .kernel = { [DF_REF] = kernel_concat } }, \
-  { .type = "TensorArraySplit" V, .traits = DFO_ARRAY, .in = "handle:handle value:T lengths:int64 flow_in:float32", \
-    .out = "flow_out:float32", \
+  { .type = "TensorArraySplit" V, .traits = DFO_ARRAY, .remote = DFI_REMOTE_MOVES, .host_in = 0x4, \
+    .in = "handle:handle value:T lengths:int64 flow_in:float32", .out = "flow_out:float32", \
     .types = "T=any", .doc = "the first lengths[0] rows of value become element 0, the next lengths[1] element 1, …", \
     .stateful = true, .shape = dfi_shape_all_scalar, .grad = grad_split, .kernel = { [DF_REF] = kernel_split } }, \
-  { .type = "TensorArraySize" V, .work = dfi_work_nothing, \
+  { .type = "TensorArraySize" V, .work = dfi_work_nothing, .remote = DFI_REMOTE_LOOKS, \
     .traits = DFO_ARRAY, .in = "handle:handle flow_in:float32", .out = "size:int32", \
     .doc = "how many locations the array has now", \
     .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_size } }, \
-  { .type = "TensorArrayClose" V, .work = dfi_work_nothing, .traits = DFO_ARRAY, \
+  { .type = "TensorArrayClose" V, .work = dfi_work_nothing, .traits = DFO_ARRAY, .remote = DFI_REMOTE_LOOKS, \
     .in = "handle:handle", .out = "", .doc = "drops all elements; nothing more can be " \
     "done with the array", \
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_close } }
 
 static const df_op ops[] = {
   FAMILY("V3"),
-  { .type = "TensorArrayGradV3", .work = dfi_work_nothing, .traits = DFO_ARRAY,
+  { .type = "TensorArrayGradV3", .work = dfi_work_nothing, .traits = DFO_ARRAY, .remote = DFI_REMOTE_MOVES,
     .in = "handle:handle flow_in:float32", .out = "grad_handle:handle flow_out:float32",
     .attrs = "source:string",
     .doc = "the gradient array of this source, found or made; it adds up what is written to a location. The array "
     "grows no more",
     .stateful = true, .shape = shape_grad, .grad = grad_grad, .kernel = { [DF_REF] = kernel_grad } },
-  { .type = "TensorArrayGradWithShape", .work = dfi_work_nothing, .traits = DFO_ARRAY,
+  { .type = "TensorArrayGradWithShape", .work = dfi_work_nothing, .traits = DFO_ARRAY, .remote = DFI_REMOTE_MOVES,
+    .host_in = 0x4,
     .in = "handle:handle flow_in:float32 shape_to_prepend:int32",
     .out = "grad_handle:handle flow_out:float32", .attrs = "source:string",
     .doc = "the gradient array of this source, whose elements have shape_to_prepend before their own dimensions",
     .stateful = true, .shape = shape_grad, .no_grad = true, .kernel = { [DF_REF] = kernel_grad_with_shape } },
   FAMILY("V2"),
-  { .type = "TensorArrayGradV2", .work = dfi_work_nothing, .traits = DFO_ARRAY,
+  { .type = "TensorArrayGradV2", .work = dfi_work_nothing, .traits = DFO_ARRAY, .remote = DFI_REMOTE_MOVES,
     .in = "handle:handle flow_in:float32", .out = "grad_handle:handle",
     .attrs = "source:string",
     .doc = "as TensorArrayGradV3, without a flow", .stateful = true, .shape = shape_grad, .no_grad = true,

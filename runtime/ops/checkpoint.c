@@ -239,8 +239,8 @@ static const df_op ops[] = {
   { .type = "StaticRegexFullMatch", .in = "input:string", .out = "output:bool", .attrs = "pattern:string",
     .doc = "whether all of each string matches the pattern", .no_grad = true, .shape = dfi_shape_same,
     .kernel = { [DF_REF] = kernel_match } },
-  { .type = "DisableCopyOnRead", .in = "resource:handle", .out = "", .doc = "nothing: reads of variables never copy "
-    "here",
+  { .type = "DisableCopyOnRead", .hosted = true, .in = "resource:handle", .out = "",
+    .doc = "nothing: reads of variables never copy here",
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_nothing } },
 };
 const dfi_op_table dfi_ops_checkpoint = { ops, sizeof ops / sizeof *ops };

@@ -144,8 +144,8 @@ static const df_op ops[] = {
   { .type = "PlaceholderV2", .in = "", .out = "output:dtype", .types = "dtype=any",
     .attrs = "dtype:dtype shape:shape", .doc = "Placeholder under another name", .flow = DF_FEED, .no_grad = true,
     .shape = shape_placeholder },
-  { .type = "PlaceholderWithDefault", .lua = "placeholder_with_default", .in = "input:T", .out = "output:T",
-    .types = "T=any",
+  { .type = "PlaceholderWithDefault", .hosted = true, .lua = "placeholder_with_default", .in = "input:T",
+    .out = "output:T", .types = "T=any",
     .attrs = "shape:shape=?", .stateful = true, .traits = DFO_REPEATS,
     .doc = "placeholder_with_default(input, shape): what the run is fed, or input where it is fed nothing; shape is "
     "input's unless given",

@@ -258,8 +258,9 @@ static const df_op ops[] = {
     .doc = "T[...] = realdiv(x T[...], y T[...]): x / y, by the rules of IEEE 754. The operator / and df.divide "
            "cast integers to float first",
     .example = "df.realdiv({1.0, 2.0}, 4.0)", .grad = dfi_grad_real_div, .cost = cheap, KERNELS(real_div) },
-  { .type = "Div", RING2, .doc = "T[...] = Div: x / y; of integers the quotient without its fraction, and an integer "
-    "divided by 0 is an error",
+  { .type = "Div", .hosted = true, RING2,
+    .doc = "T[...] = Div: x / y; of integers the quotient without its fraction, and an integer divided by 0 is an "
+           "error",
     .grad = dfi_grad_div, .cost = cheap, KERNELS(div) },
   { .type = "MulNoNan", FIELD2, .doc = "T[...] = MulNoNan: x y, and 0 where y is 0, even if x is infinite or NaN",
     .grad = dfi_grad_mul_no_nan, .cost = cheap, KERNELS(mul_no_nan) },
@@ -267,23 +268,23 @@ static const df_op ops[] = {
     .doc = "T[...] = div_no_nan(x T[...], y T[...]): x / y, and 0 where y is 0",
     .example = "df.div_no_nan({1.0, 2.0}, {0.0, 4.0})",
     .grad = dfi_grad_div_no_nan, .cost = cheap, KERNELS(div_no_nan) },
-  { .type = "FloorDiv", .traits = DFO_CHEAP, .lua = "floordiv", NUMBER2,
+  { .type = "FloorDiv", .hosted = true, .traits = DFO_CHEAP, .lua = "floordiv", NUMBER2,
     .doc = "T[...] = floordiv(x T[...], y T[...]): the whole number below x / y. An integer divided by 0 is an error",
     .example = "df.floordiv({-7, 7}, 2)", .no_grad = true, .cost = cheap, KERNELS(floor_div) },
-  { .type = "FloorMod", .traits = DFO_CHEAP, .lua = "floormod", NUMBER2,
+  { .type = "FloorMod", .hosted = true, .traits = DFO_CHEAP, .lua = "floormod", NUMBER2,
     .doc = "T[...] = floormod(x T[...], y T[...]): x - y floordiv(x, y): the sign is that of y, as with the % of "
            "Lua. An integer modulo 0 is an error",
     .example = "df.floormod({-7, 7}, 3)", .grad = dfi_grad_floor_mod, .cost = cheap, KERNELS(floor_mod) },
-  { .type = "TruncateDiv", .lua = "truncatediv", NUMBER2,
+  { .type = "TruncateDiv", .hosted = true, .lua = "truncatediv", NUMBER2,
     .doc = "T[...] = truncatediv(x T[...], y T[...]): x / y without its fraction, as in C. An integer divided by "
            "0 is an error",
     .example = "df.truncatediv({-7, 7}, 2)", .no_grad = true, .cost = cheap, KERNELS(truncate_div) },
-  { .type = "TruncateMod", .lua = "truncatemod", NUMBER2,
+  { .type = "TruncateMod", .hosted = true, .lua = "truncatemod", NUMBER2,
     .doc = "T[...] = truncatemod(x T[...], y T[...]): x - y truncatediv(x, y): the sign is that of x, as in C. "
            "An integer modulo 0 is an error",
     .example = "df.truncatemod({-7, 7}, 3)",
     .grad = dfi_grad_truncate_mod, .cost = cheap, KERNELS(truncate_mod) },
-  { .type = "Mod", NUMBER2, .doc = "T[...] = Mod: TruncateMod under its older name",
+  { .type = "Mod", .hosted = true, NUMBER2, .doc = "T[...] = Mod: TruncateMod under its older name",
     .grad = dfi_grad_truncate_mod, .cost = cheap, KERNELS(truncate_mod) },
   { .type = "Pow", .work = dfi_work_curve, .lua = "pow", RING2,
     .doc = "T[...] = pow(x T[...], y T[...]): x^y. Integers wrap, and an integer to a negative power is an error",

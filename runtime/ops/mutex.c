@@ -141,15 +141,17 @@ static int32_t kernel_consume(df_kernel *k) {
 }
 
 static const df_op ops[] = {
-  { .type = "MutexV2", .in = "", .out = "resource:handle", .attrs = "container:string='' shared_name:string=''",
+  { .type = "MutexV2", .hosted = true, .in = "", .out = "resource:handle",
+    .attrs = "container:string='' shared_name:string=''",
     .doc = "a handle of the session's mutex of that name", .stateful = true, .no_grad = true,
     .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_mutex } },
-  { .type = "MutexLock", .in = "mutex:handle", .out = "mutex_lock:variant",
+  { .type = "MutexLock", .hosted = true, .in = "mutex:handle", .out = "mutex_lock:variant",
     .doc = "a lock of the mutex, held until ConsumeMutexLock or as long as there is the value; waits while somebody "
     "else has one",
     .stateful = true, .effect = true, .waits = true, .no_grad = true, .shape = dfi_shape_all_scalar,
     .kernel = { [DF_REF] = kernel_lock } },
-  { .type = "ConsumeMutexLock", .in = "mutex_lock:variant", .out = "", .doc = "lets the lock's mutex go",
+  { .type = "ConsumeMutexLock", .hosted = true, .in = "mutex_lock:variant", .out = "",
+    .doc = "lets the lock's mutex go",
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_consume } },
 };
 const dfi_op_table dfi_ops_mutex = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -58,19 +58,19 @@ static int32_t shape_get_value(dfi_infer *c) {
 }
 
 static const df_op ops[] = {
-  { .type = "OptionalFromValue", .in = "components:Toutput_types*", .out = "optional:variant",
+  { .type = "OptionalFromValue", .hosted = true, .in = "components:Toutput_types*", .out = "optional:variant",
     .attrs = "Toutput_types:types=[]",
     .doc = "an optional that has these values", .stateful = true, .traits = DFO_REPEATS, .no_grad = true,
     .shape = dfi_shape_all_scalar,
     .kernel = { [DF_REF] = kernel_from_value } },
-  { .type = "OptionalNone", .in = "", .out = "optional:variant", .doc = "an optional that has no value",
+  { .type = "OptionalNone", .hosted = true, .in = "", .out = "optional:variant", .doc = "an optional that has no value",
     .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = dfi_shape_all_scalar,
     .kernel = { [DF_REF] = kernel_none } },
-  { .type = "OptionalHasValue", .in = "optional:variant", .out = "has_value:bool",
+  { .type = "OptionalHasValue", .hosted = true, .in = "optional:variant", .out = "has_value:bool",
     .doc = "whether the optional has values",
     .stateful = true, .traits = DFO_REPEATS, .no_grad = true, .shape = dfi_shape_all_scalar,
     .kernel = { [DF_REF] = kernel_has_value } },
-  { .type = "OptionalGetValue", .in = "optional:variant", .out = "components:output_types*",
+  { .type = "OptionalGetValue", .hosted = true, .in = "optional:variant", .out = "components:output_types*",
     .attrs = "output_types:types output_shapes:shapes=[]",
     .doc = "the values of the optional, which must have some", .stateful = true, .traits = DFO_REPEATS, .no_grad = true,
     .shape = shape_get_value,

@@ -240,8 +240,9 @@ static int32_t kernel_gather_handle(df_kernel *k) {
 
 #define BOTH(OP, TYPE, ...) OP(TYPE, __VA_ARGS__), OP(TYPE "V2", __VA_ARGS__)
 
-#define QUEUE(TYPE, ATTRS, SHAPE, KERNEL, DOC) \
-  { .type = TYPE, .in = "", .out = "handle:handle", \
+/* HOSTED: TensorFlow has it for GPUs, too. */
+#define QUEUE(TYPE, HOSTED, ATTRS, SHAPE, KERNEL, DOC) \
+  { .type = TYPE, .hosted = HOSTED, .in = "", .out = "handle:handle", \
     .attrs = ATTRS " capacity:int=-1 container:string='' shared_name:string=''", .doc = DOC, \
     .stateful = true, .no_grad = true, .shape = SHAPE, .kernel = { [DF_REF] = KERNEL } }
 #define SHUFFLE(TYPE, DOC) \
@@ -249,11 +250,11 @@ static int32_t kernel_gather_handle(df_kernel *k) {
     .attrs = "component_types:types shapes:shapes=[] capacity:int=-1 container:string='' shared_name:string='' " \
              "min_after_dequeue:int=0 seed:int=0 seed2:int=0", .doc = DOC, \
     .stateful = true, .no_grad = true, .shape = shape_queue, .kernel = { [DF_REF] = kernel_shuffle } }
-#define CALL(TYPE, IN, OUT, ATTRS, SHAPE, KERNEL, DOC) \
-  { .type = TYPE, .in = IN, .out = OUT, .attrs = ATTRS, .doc = DOC, \
+#define CALL(TYPE, HOSTED, IN, OUT, ATTRS, SHAPE, KERNEL, DOC) \
+  { .type = TYPE, .hosted = HOSTED, .in = IN, .out = OUT, .attrs = ATTRS, .doc = DOC, \
     .stateful = true, .effect = true, .waits = true, .no_grad = true, .shape = SHAPE, .kernel = { [DF_REF] = KERNEL } }
 #define ASK(TYPE, OUT, KERNEL, DOC) \
-  { .type = TYPE, .in = "handle:handle", .out = OUT, .doc = DOC, \
+  { .type = TYPE, .hosted = true, .in = "handle:handle", .out = OUT, .doc = DOC, \
     .stateful = true, .ordered = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = KERNEL } }
 
 #define GIVEN  "component_types:types shapes:shapes=[]"
@@ -261,34 +262,35 @@ static int32_t kernel_gather_handle(df_kernel *k) {
 #define GET    "component_types:types timeout_ms:int=-1"
 
 static const df_op ops[] = {
-  BOTH(QUEUE, "FIFOQueue", GIVEN, shape_queue, kernel_fifo,
+  BOTH(QUEUE, "FIFOQueue", true, GIVEN, shape_queue, kernel_fifo,
        "a handle of the session's queue: first in, first out; capacity -1: no bound"),
-  BOTH(QUEUE, "PaddingFIFOQueue", GIVEN, shape_padding, kernel_padding,
+  BOTH(QUEUE, "PaddingFIFOQueue", false, GIVEN, shape_padding, kernel_padding,
        "a FIFOQueue whose elements may differ where shapes has -1; in a batch they are filled up with zeros"),
-  BOTH(QUEUE, "PriorityQueue", "component_types:types=[] shapes:shapes=[]", shape_queue, kernel_priority,
+  BOTH(QUEUE, "PriorityQueue", false, "component_types:types=[] shapes:shapes=[]", shape_queue, kernel_priority,
        "a handle of the session's queue whose elements begin with an int64 priority: the smallest comes first, equal "
        "ones in order"),
   BOTH(SHUFFLE, "RandomShuffleQueue",
        "a handle of the session's queue that gives its elements in random order; min_after_dequeue stay in it while it "
        "is open"),
-  BOTH(CALL, "QueueEnqueue", "handle:handle components:Tcomponents*", "", PUT, NULL, kernel_enqueue,
+  BOTH(CALL, "QueueEnqueue", true, "handle:handle components:Tcomponents*", "", PUT, NULL, kernel_enqueue,
        "puts one element into the queue; waits while it is full; cancelled when it is closed"),
-  BOTH(CALL, "QueueEnqueueMany", "handle:handle components:Tcomponents*", "", PUT, NULL, kernel_enqueue_many,
+  BOTH(CALL, "QueueEnqueueMany", false, "handle:handle components:Tcomponents*", "", PUT, NULL, kernel_enqueue_many,
        "puts the rows of the components into the queue, one by one as there is room"),
-  BOTH(CALL, "QueueDequeue", "handle:handle", "components:component_types*", GET, shape_dequeue, kernel_dequeue,
+  BOTH(CALL, "QueueDequeue", true, "handle:handle", "components:component_types*", GET, shape_dequeue, kernel_dequeue,
        "takes the next element; waits for one; out_of_range when the queue is closed and empty"),
-  BOTH(CALL, "QueueDequeueMany", "handle:handle n:int32", "components:component_types*", GET, shape_dequeue_many,
+  BOTH(CALL, "QueueDequeueMany", false, "handle:handle n:int32", "components:component_types*", GET, shape_dequeue_many,
        kernel_dequeue_many,
        "takes n elements, stacked along axis 0; waits for them; out_of_range when the queue is closed and has fewer"),
-  BOTH(CALL, "QueueDequeueUpTo", "handle:handle n:int32", "components:component_types*", GET, shape_dequeue_up_to,
-       kernel_dequeue_up_to, "takes n elements, stacked along axis 0, or what a closed queue still has"),
-  BOTH(CALL, "QueueClose", "handle:handle", "", "cancel_pending_enqueues:bool=false", NULL, kernel_close,
+  BOTH(CALL, "QueueDequeueUpTo", false, "handle:handle n:int32", "components:component_types*", GET,
+       shape_dequeue_up_to, kernel_dequeue_up_to,
+       "takes n elements, stacked along axis 0, or what a closed queue still has"),
+  BOTH(CALL, "QueueClose", true, "handle:handle", "", "cancel_pending_enqueues:bool=false", NULL, kernel_close,
        "nothing more is put into the queue: at once, with cancel_pending_enqueues, or after what waits for room "
        "already"),
-  CALL("QueuePeek", "handle:handle index:int32", "components:component_types*", GET, shape_dequeue, kernel_peek,
+  CALL("QueuePeek", false, "handle:handle index:int32", "components:component_types*", GET, shape_dequeue, kernel_peek,
        "the element that is `index` places from the next one, which stays; waits for it"),
-  CALL("QueueClear", "handle:handle", "", "", NULL, kernel_clear, "lets all elements of the queue go"),
-  CALL("QueueReplace", "handle:handle from:handle", "", "", NULL, kernel_replace,
+  CALL("QueueClear", false, "handle:handle", "", "", NULL, kernel_clear, "lets all elements of the queue go"),
+  CALL("QueueReplace", false, "handle:handle from:handle", "", "", NULL, kernel_replace,
        "in one step the queue lets its elements go and holds those of the other, which is empty then; who waits goes "
        "on behind them"),
   BOTH(ASK, "QueueSize", "size:int32", kernel_size, "how many elements the queue holds"),

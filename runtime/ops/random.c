@@ -244,15 +244,16 @@ static const df_op ops[] = {
     .doc = "classes drawn with probabilities softmax(logits T[batch, classes]): a function of these and the seed, "
     "TensorFlow's",
     .no_grad = true, .shape = shape_stateless_multinomial, .kernel = { [DF_REF] = ref_stateless_multinomial } },
-  { .type = "StatelessRandomGetKeyCounter", .in = "seed:Tseed", .out = "key:uint64 counter:uint64",
-    .types = "Tseed=int32|int64", .doc = "uint64[1] and uint64[2]: what a generator begins with that has this seed",
+  { .type = "StatelessRandomGetKeyCounter", .hosted = true, .in = "seed:Tseed",
+    .out = "key:uint64 counter:uint64", .types = "Tseed=int32|int64",
+    .doc = "uint64[1] and uint64[2]: what a generator begins with that has this seed",
     .no_grad = true, .shape = shape_key_counter, .kernel = { [DF_REF] = ref_stateless_key_counter } },
   { .type = "RandomIndexShuffle", .in = "index:dtype seed:Tseed max_index:dtype", .out = "output:dtype",
     .types = "dtype=int32|uint32|int64|uint64 Tseed=int32|uint32|int64|uint64", .attrs = "rounds:int=4",
     .doc = "where each index comes to lie when all from 0 to max_index are shuffled: a function of these and the "
     "seed[3], TensorFlow's",
     .no_grad = true, .shape = shape_index_shuffle, .kernel = { [DF_REF] = ref_index_shuffle } },
-  { .type = "StatelessRandomGetAlg", .in = "", .out = "alg:int32", .doc = "1: Philox", .no_grad = true,
+  { .type = "StatelessRandomGetAlg", .hosted = true, .in = "", .out = "alg:int32", .doc = "1: Philox", .no_grad = true,
     .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = ref_stateless_algorithm } },
 };
 const dfi_op_table dfi_ops_random = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -5,6 +5,7 @@
  * the variable gives the reference on, so that what follows it in the graph follows it in time.
  */
 #include "resource/variable.h"
+#include "base/remote.h"
 #include "op/run.h"
 #include "graph/grad.h"
 #include "resource/tensor_array.h"
@@ -191,7 +192,7 @@ static int32_t kernel_temporary(df_kernel *k) {
                     dfi_shape_text(&shape, text));
   df_tensor *zeros = dfi_tensor_make((uint8_t)dfk_int(k, 0), shape.rank, shape.dims);
   if (!zeros) return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for temporary variable '%s'", name);
-  if (dfk_plain(zeros->dtype)) memset(zeros->data, 0, (size_t)(zeros->size * dfi_dtype_size[zeros->dtype]));
+  if (dfk_plain(zeros->dtype)) dfi_bytes_zero(zeros->data, zeros->buffer, zeros->size * dfi_dtype_size[zeros->dtype]);
   dfi_variable *v = dfi_variable_new(zeros->dtype, &shape, name);
   dfi_value_from_tensor(&v->value, zeros);
   temporary *entry = dfi_xmalloc(sizeof *entry);
@@ -223,16 +224,18 @@ static int32_t kernel_destroy_temporary(df_kernel *k) {
 
 /* ---- entries --------------------------------------------------------------------------------------------- */
 
-#define REF(TYPE, IN, TYPES, ATTRS, DOC, SHAPE, KERNEL) \
+/* HOST: the inputs that are read on the host where a GPU has the variable. */
+#define REF(TYPE, HOST, IN, TYPES, ATTRS, DOC, SHAPE, KERNEL) \
   { .type = TYPE, .in = "ref:&T " IN, .out = "output_ref:&T", .types = TYPES, .attrs = ATTRS, .doc = DOC, \
-    .stateful = true, .effect = true, .no_grad = true, .shape = SHAPE, .kernel = { [DF_REF] = KERNEL } }
+    .remote = DFI_REMOTE_MOVES, .host_in = HOST, .stateful = true, .effect = true, .no_grad = true, .shape = SHAPE, \
+    .kernel = { [DF_REF] = KERNEL } }
 #define SCATTER(TYPE, DOC, TYPES, KERNEL) \
-  REF("Scatter" TYPE, "indices:I updates:T", "T=" TYPES " I=int32|int64", "", DOC, dfi_shape_same, KERNEL)
+  REF("Scatter" TYPE, 0x2, "indices:I updates:T", "T=" TYPES " I=int32|int64", "", DOC, dfi_shape_same, KERNEL)
 #define ANY_NUMBER "number|complex"
 
 static const df_op ops[] = {
   { .type = "VariableV2",
-    .traits = DFO_VARIABLE,
+    .traits = DFO_VARIABLE, .remote = DFI_REMOTE_MOVES,
     .in = "",
     .out = "ref:&dtype",
     .types = "dtype=any",
@@ -243,7 +246,7 @@ static const df_op ops[] = {
     .shape = shape_variable,
     .kernel = { [DF_REF] = kernel_variable } },
   { .type = "Variable",
-    .traits = DFO_VARIABLE,
+    .traits = DFO_VARIABLE, .remote = DFI_REMOTE_MOVES,
     .in = "",
     .out = "ref:&dtype",
     .types = "dtype=any",
@@ -253,7 +256,7 @@ static const df_op ops[] = {
     .no_grad = true,
     .shape = shape_variable_v1,
     .kernel = { [DF_REF] = kernel_variable } },
-  { .type = "TemporaryVariable",
+  { .type = "TemporaryVariable", .remote = DFI_REMOTE_MOVES,
     .in = "",
     .out = "ref:&dtype",
     .types = "dtype=any",
@@ -265,7 +268,7 @@ static const df_op ops[] = {
     .no_grad = true,
     .shape = shape_variable,
     .kernel = { [DF_REF] = kernel_temporary } },
-  { .type = "DestroyTemporaryVariable",
+  { .type = "DestroyTemporaryVariable", .remote = DFI_REMOTE_MOVES,
     .in = "ref:&T",
     .out = "value:T",
     .types = "T=any",
@@ -276,7 +279,7 @@ static const df_op ops[] = {
     .no_grad = true,
     .shape = dfi_shape_same,
     .kernel = { [DF_REF] = kernel_destroy_temporary } },
-  { .type = "IsVariableInitialized",
+  { .type = "IsVariableInitialized", .remote = DFI_REMOTE_LOOKS,
     .in = "ref:&dtype",
     .out = "is_initialized:bool",
     .types = "dtype=any",
@@ -285,12 +288,12 @@ static const df_op ops[] = {
     .no_grad = true,
     .shape = dfi_shape_all_scalar,
     .kernel = { [DF_REF] = kernel_initialised } },
-  REF("Assign", "value:T", "T=any", "validate_shape:bool=true",
+  REF("Assign", 0, "value:T", "T=any", "validate_shape:bool=true",
       "the variable has this value from now on; without validate_shape its shape may change", shape_assign,
       kernel_assign),
-  REF("AssignAdd", "value:T", "T=" ANY_NUMBER, "", "adds value, of the variable's shape, to the variable",
+  REF("AssignAdd", 0, "value:T", "T=" ANY_NUMBER, "", "adds value, of the variable's shape, to the variable",
       dfi_shape_same, kernel_assign_add),
-  REF("AssignSub", "value:T", "T=" ANY_NUMBER, "", "subtracts value, of the variable's shape, from the variable",
+  REF("AssignSub", 0, "value:T", "T=" ANY_NUMBER, "", "subtracts value, of the variable's shape, from the variable",
       dfi_shape_same, kernel_assign_sub),
   { .type = "CountUpTo",
     .in = "ref:&T",
@@ -313,11 +316,11 @@ static const df_op ops[] = {
   SCATTER("NdUpdate", "the slices that indices names become updates", "any", kernel_scatter_nd_update),
   SCATTER("NdAdd", "adds updates to the slices that indices names", ANY_NUMBER, kernel_scatter_nd_add),
   SCATTER("NdSub", "subtracts updates from the slices that indices names", ANY_NUMBER, kernel_scatter_nd_sub),
-  REF("StridedSliceAssign", "begin:I end:I strides:I value:T", "T=any I=int32|int64",
+  REF("StridedSliceAssign", 0xe, "begin:I end:I strides:I value:T", "T=any I=int32|int64",
       "begin_mask:int=0 end_mask:int=0 ellipsis_mask:int=0 new_axis_mask:int=0 shrink_axis_mask:int=0",
       "the strided slice of the variable becomes value", dfi_shape_same, kernel_strided_slice_assign),
 
-  { .type = "RefIdentity",
+  { .type = "RefIdentity", .remote = DFI_REMOTE_MOVES,
     .traits = DFO_PASSES,
     .in = "input:&T",
     .out = "output:&T",
@@ -327,7 +330,7 @@ static const df_op ops[] = {
     .grad = grad_pass,
     .stateful = true,
     .kernel = { [DF_REF] = ref_identity } },
-  { .type = "RefSelect",
+  { .type = "RefSelect", .remote = DFI_REMOTE_MOVES, .host_in = 0x1,
     .in = "index:int32 inputs:&T*",
     .out = "output:&T",
     .types = "T=any",

@@ -181,6 +181,7 @@ static const df_op ops[] = {
          "the strided slice of the variable becomes value", kernel_strided_slice_assign,
          .remote = DFI_REMOTE_MOVES, .host_in = 0xe, ),
   CHANGE("DestroyResourceOp", "resource:handle", "", "ignore_lookup_error:bool=true",
-         "the variable is as it was before its first assignment", kernel_destroy, ),
+         "the variable is as it was before its first assignment", kernel_destroy,
+         .hosted = true, ),
 };
 const dfi_op_table dfi_ops_resource = { ops, (int32_t)(sizeof ops / sizeof *ops) };

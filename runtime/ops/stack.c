@@ -138,21 +138,21 @@ static int32_t shape_push(dfi_infer *c) {
 
 #define ATTRS "elem_type:dtype stack_name:string=''"
 #define STACK(TYPE, IN, KERNEL) \
-  { .type = TYPE, .in = IN, .out = "handle:handle", .attrs = ATTRS, \
+  { .type = TYPE, .hosted = true, .in = IN, .out = "handle:handle", .attrs = ATTRS, \
     .doc = "a handle of a new stack of elem_type, which goes with the run; max_size < 0: no bound", \
     .stateful = true, .no_grad = true, .shape = shape_stack, .kernel = { [DF_REF] = KERNEL } }
 #define PUSH(TYPE) \
-  { .type = TYPE, .in = "handle:handle elem:T", .out = "output:T", .types = "T=all", \
+  { .type = TYPE, .hosted = true, .in = "handle:handle elem:T", .out = "output:T", .types = "T=all", \
     .attrs = "swap_memory:bool=false", \
     .doc = "elem, which lies on top of the stack from now on", \
     .stateful = true, .effect = true, .no_grad = true, .shape = shape_push, .kernel = { [DF_REF] = kernel_push } }
 #define POP(TYPE) \
-  { .type = TYPE, .in = "handle:handle", .out = "elem:elem_type", .types = "elem_type=all", \
+  { .type = TYPE, .hosted = true, .in = "handle:handle", .out = "elem:elem_type", .types = "elem_type=all", \
     .attrs = "elem_type:dtype", \
     .doc = "what lay on top of the stack, which is taken off", \
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_pop } }
 #define CLOSE(TYPE) \
-  { .type = TYPE, .in = "handle:handle", .out = "", .doc = "the stack is emptied and takes no more", \
+  { .type = TYPE, .hosted = true, .in = "handle:handle", .out = "", .doc = "the stack is emptied and takes no more", \
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_close } }
 
 static const df_op ops[] = {

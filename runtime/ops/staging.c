@@ -65,7 +65,8 @@ static int32_t kernel_clear(df_kernel *k) {
 
 #define WHICH "capacity:int=0 memory_limit:int=0 container:string='' shared_name:string=''"
 #define ENTRY(TYPE, IN, OUT, TYPES, WAITS, KERNEL, DOC) \
-  { .type = TYPE, .in = IN, .out = OUT, .attrs = WHICH " dtypes:types" TYPES, .doc = DOC, .stateful = true, \
+  { .type = TYPE, .hosted = true, .in = IN, .out = OUT, .attrs = WHICH " dtypes:types" TYPES, .doc = DOC, \
+    .stateful = true, \
     .effect = true, .waits = WAITS, .no_grad = true, .kernel = { [DF_REF] = KERNEL } }
 
 static const df_op ops[] = {
@@ -75,7 +76,7 @@ static const df_op ops[] = {
         "takes the next element of the staging area; waits for one"),
   ENTRY("StagePeek", "index:int32", "values:dtypes*", "", true, kernel_peek,
         "the element of the staging area that is `index` places from the next one, which stays; waits for it"),
-  { .type = "StageSize", .in = "", .out = "size:int32", .attrs = WHICH " dtypes:types",
+  { .type = "StageSize", .hosted = true, .in = "", .out = "size:int32", .attrs = WHICH " dtypes:types",
     .doc = "how many elements the staging area holds", .stateful = true, .ordered = true, .no_grad = true,
     .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_size } },
   ENTRY("StageClear", "", "", "", false, kernel_clear, "lets all elements of the staging area go"),

@@ -161,10 +161,10 @@ static int32_t shape_out(dfi_infer *c) {
 
 /* ---- entries ------------------------------------------------------------------------------------------ */
 
-/* Where the variables are handles the step runs where they lie; references are the host's. */
-#define BY_HANDLE(FN) .remote = DFI_REMOTE_MOVES, .host_in = FN##_host_in,
-#define ENTRY(TYPE, IN, OUT, TYPES, ATTRS, FN, ...) \
-  { .type = TYPE, __VA_ARGS__ .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, \
+/* The step runs where its variables lie. */
+#define ENTRY(TYPE, IN, OUT, TYPES, ATTRS, FN) \
+  { .type = TYPE, .remote = DFI_REMOTE_MOVES, .host_in = FN##_host_in, \
+    .in = IN, .out = OUT, .types = TYPES, .attrs = ATTRS, \
     .doc = "one step of the optimizer; see TensorFlow's " TYPE, \
     .stateful = true, .effect = true, .no_grad = true, .work = dfi_work_step, .shape = shape_out, \
     .kernel = { [DF_REF] = FN } }
@@ -176,11 +176,11 @@ static int32_t shape_out(dfi_infer *c) {
 #define V3(K, A, B) "var" K " " A K " " B K
 #define V4(K, A, B, C) "var" K " " A K " " B K " " C K
 #define DENSE(NAME, VARS, REST, ATTRS, FN) \
-  ENTRY("Apply" NAME, VARS(":&T") " " REST, "out:&T", T_ONLY, ATTRS, FN, ), \
-  ENTRY("ResourceApply" NAME, VARS(":handle") " " REST, "", T_ONLY, ATTRS, FN, BY_HANDLE(FN))
+  ENTRY("Apply" NAME, VARS(":&T") " " REST, "out:&T", T_ONLY, ATTRS, FN), \
+  ENTRY("ResourceApply" NAME, VARS(":handle") " " REST, "", T_ONLY, ATTRS, FN)
 #define ROWS(NAME, VARS, REST, ATTRS, FN) \
-  ENTRY("SparseApply" NAME, VARS(":&T") " " REST, "out:&T", T_ROWS, ATTRS, FN, ), \
-  ENTRY("ResourceSparseApply" NAME, VARS(":handle") " " REST, "", T_ROWS, ATTRS, FN, BY_HANDLE(FN))
+  ENTRY("SparseApply" NAME, VARS(":&T") " " REST, "out:&T", T_ROWS, ATTRS, FN), \
+  ENTRY("ResourceSparseApply" NAME, VARS(":handle") " " REST, "", T_ROWS, ATTRS, FN)
 #define VAR(K)           V1(K)
 #define ACCUM(K)         V2(K, "accum")
 #define GRADIENT_SUMS(K) V3(K, "gradient_accumulator", "gradient_squared_accumulator")
@@ -196,16 +196,15 @@ static int32_t shape_out(dfi_infer *c) {
 #define IX " indices:Tindices"
 
 static const df_op ops[] = {
-  ENTRY("ApplyGradientDescent", "var:&T alpha:T delta:T", "out:&T", T_ONLY, "", descent, ),
+  ENTRY("ApplyGradientDescent", "var:&T alpha:T delta:T", "out:&T", T_ONLY, "", descent),
   DENSE("ProximalGradientDescent", VAR, "alpha:T l1:T l2:T delta:T", "", proximal_descent),
   ROWS("ProximalGradientDescent", VAR, "alpha:T l1:T l2:T grad:T" IX, "", proximal_descent_rows),
-  ENTRY("ApplyMomentum", ACCUM(":&T") " lr:T grad:T momentum:T", "out:&T", T_ONLY, NESTEROV, momentum, ),
+  ENTRY("ApplyMomentum", ACCUM(":&T") " lr:T grad:T momentum:T", "out:&T", T_ONLY, NESTEROV, momentum),
   ENTRY("SparseApplyMomentum", ACCUM(":&T") " lr:T grad:T" IX " momentum:T", "out:&T", T_ROWS, NESTEROV,
-        momentum_rows, ),
-  ENTRY("ResourceApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T momentum:T", "", T_ONLY, NESTEROV, keras_momentum,
-        BY_HANDLE(keras_momentum)),
+        momentum_rows),
+  ENTRY("ResourceApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T momentum:T", "", T_ONLY, NESTEROV, keras_momentum),
   ENTRY("ResourceSparseApplyKerasMomentum", ACCUM(":handle") " lr:T grad:T" IX " momentum:T", "", T_ROWS, NESTEROV,
-        keras_momentum_rows, BY_HANDLE(keras_momentum_rows)),
+        keras_momentum_rows),
   DENSE("Adagrad", ACCUM, "lr:T grad:T", UPDATE, adagrad),
   ROWS("Adagrad", ACCUM, "lr:T grad:T" IX, UPDATE, adagrad_rows),
   DENSE("AdagradV2", ACCUM, "lr:T epsilon:T grad:T", UPDATE, adagrad_v2),
@@ -225,7 +224,7 @@ static const df_op ops[] = {
   DENSE("FtrlV2", LINEAR, "grad:T lr:T l1:T l2:T l2_shrinkage:T lr_power:T", BY_LR, ftrl_v2),
   ROWS("FtrlV2", LINEAR, "grad:T" IX " lr:T l1:T l2:T l2_shrinkage:T lr_power:T", BY_LR, ftrl_v2_rows),
   ENTRY("ApplyAdam", M_V(":&T") " beta1_power:T beta2_power:T lr:T beta1:T beta2:T epsilon:T grad:T", "out:&T", T_ONLY,
-        NESTEROV, adam, ),
+        NESTEROV, adam),
   DENSE("AdaMax", M_V, "beta1_power:T lr:T beta1:T beta2:T epsilon:T grad:T", "", adamax),
   DENSE("AddSign", M, "lr:T alpha:T sign_decay:T beta:T grad:T", "", add_sign),
   DENSE("PowerSign", M, "lr:T logbase:T sign_decay:T beta:T grad:T", "", power_sign),

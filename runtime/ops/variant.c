@@ -3,6 +3,7 @@
 #include "resource/values.h"
 #include "kernels/array.h"
 #include "resource/variable.h"
+#include "base/remote.h"
 
 static void destroy(dfi_handle *h) {
   dfi_optional *o = (dfi_optional *)h;
@@ -108,7 +109,11 @@ static int32_t own(df_kernel *k, df_value *to) {
   df_tensor *t = dfi_tensor_make(old->dtype, old->rank, old->dims);
   if (!t) return out_of_memory(k);
   for (int64_t i = 0; old->dtype == DF_VARIANT && i < old->size; i++) dfk_set_variant(t, i, handles(old)[i]);
-  if (old->dtype != DF_VARIANT) memcpy(t->data, old->data, (size_t)old->size * dfi_dtype_size[old->dtype]);
+  if (old->dtype != DF_VARIANT &&
+      !dfi_bytes_copy(t->data, t->buffer, old->data, old->buffer, old->size * dfi_dtype_size[old->dtype])) {
+    df_tensor_release(t);
+    return out_of_memory(k);
+  }
   to->as.tensor = t;
   df_tensor_release(old);
   return DF_OK;
@@ -141,15 +146,18 @@ int32_t dfi_value_add(df_kernel *k, df_value *to, const df_value *v) {
   if (to->dtype != v->dtype || !dfi_shape_equal(&a, &b) || !adds)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "elements %s and %s cannot be added up",
                     dfi_typed_shape_text(to->dtype, &a, x), dfi_typed_shape_text(v->dtype, &b, y));
-  if (to->kind == DF_SCALAR) {
-    dfk_update(DFK_ADD, to->dtype, 1, &to->as, &to->as, &v->as, false);
-    return DF_OK;
-  }
+  const void *more = dfi_value_data(v);                /* of numbers each may be the host's or a device's */
+  if (to->kind == DF_SCALAR)
+    return dfi_bytes_update(DFK_ADD, to->dtype, 1, &to->as, NULL, &to->as, NULL, more, dfi_buffer_in(v), false)
+               ? DF_OK
+               : out_of_memory(k);
   if (own(k, to)) return k->error->code;
   df_tensor *sum = to->as.tensor;
   if (sum->dtype == DF_VARIANT) return add_each(k, sum, v->as.tensor);
-  dfk_update(DFK_ADD, sum->dtype, sum->size, sum->data, sum->data, v->as.tensor->data, false);
-  return DF_OK;
+  return dfi_bytes_update(DFK_ADD, sum->dtype, sum->size, sum->data, sum->buffer, sum->data, sum->buffer, more,
+                          dfi_buffer_in(v), false)
+             ? DF_OK
+             : out_of_memory(k);
 }
 
 /* What h holds, which nobody else holds, += what `more` does. */

@@ -57,7 +57,7 @@ static int known(finder *f, const df_node *n, const dfi_pnode *q) {
 /* On a GPU it is worth it at any size. */
 static bool fits_gpu(finder *f, const df_node *n, const dfi_pnode *q) {
   int32_t attr;
-  if (!q->gpu || q->reads || q->has_handle || n->out[0].shape.rank < 1) return false;
+  if (!q->gpu || q->group || q->reads || q->has_handle || n->out[0].shape.rank < 1) return false;
   if (f->m->plan->scope[f->m->mark[n->id].scope].parent == DFI_FUNCTION) return false;
   if (!dfi_group_element(f->m, n, &attr)) return dfi_group_fits_rows(f, n, q);
   if (dfi_group_fits_narrow(f, n, q)) return true;
@@ -267,6 +267,7 @@ void dfi_plan_group(maker *m) {
   f.class = dfi_xcalloc((size_t)n + 2, sizeof *f.class);     /* a member makes one at most */
   for (f.mask = 63; f.mask < 2 * (uint32_t)n; f.mask = 2 * f.mask + 1) { }
   f.table = dfi_xcalloc((size_t)f.mask + 1, sizeof *f.table);
+  if (m->cut) dfi_group_convolved(m);
   n = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
     const df_node *c = dfi_plan_node(m, m->needed[i]);

@@ -65,4 +65,6 @@ void dfi_group_cell(maker *m, dfi_group *g, const dfi_scope *s);
 void dfi_group_products(maker *m);
 /* The same of products to whose rows a vector is added, on GPUs. */
 void dfi_group_biased(maker *m);
+/* Convolutions there, with what adds a vector to their channels, and the ReLU of that. */
+void dfi_group_convolved(maker *m);
 #endif

@@ -1,6 +1,7 @@
 /* place.c: which device each node of a plan runs on, and why.
  *
- *   1. what was asked for (df.device), where the device has a kernel for the op
+ *   1. what was asked for (df.device), where the device has a kernel for the op; on the host, what is the host's
+ *      wherever it is asked to run (a Range of integers, a queue: df_op.hosted)
  *   2. a resource (variable, TensorArray, queue) lives where it was asked to, else where its first user was, and all
  *   its users run there: an
  *      operation on it is served where it lives
@@ -81,10 +82,17 @@ static bool only_numbers(const df_node *n) {
   return n->nin > 0 && n->nout == 1;
 }
 
+/* Sums and zeros of lists, say: the handles are the host's, whoever has the elements. */
+static bool only_variants(const df_node *n) {
+  for (int32_t i = 0; i < n->nin; i++) if (dfi_dtype(n->in[i]) != DF_VARIANT) return false;
+  for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype != DF_VARIANT) return false;
+  return n->nin > 0;
+}
+
 /* A GPU runs what it has kernels for, what needs none, and numbers, which lie in slots of the host's. */
 static bool gpu_runs(const df_node *n) {
   const df_op *op = op_of(n);
-  if (op->remote != DFI_REMOTE_NO || dfi_plan_gpu_kernel(n)) return true;
+  if (op->remote != DFI_REMOTE_NO || dfi_plan_gpu_kernel(n) || only_variants(n)) return true;
   uint8_t in[4] = { 0 };
   if (!op->scalar || n->nin > 3 || !only_numbers(n)) return false;
   for (int32_t i = 0; i < n->nin; i++) in[i] = dfi_dtype(n->in[i]);
@@ -160,6 +168,7 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
   if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) return scattered(m, n, other ? other : n, why);
   if (at < 0) return NOWHERE;
   if (has_kernel(d->at[at], n)) return at;
+  if (op_of(n)->hosted) { *why = DFI_WHY_HOST; return 0; }
   if (!d->soft) return no_kernel(m, n, d->at[at]), -2;
   *why = DFI_WHY_SOFT;
   return 0;
@@ -209,7 +218,7 @@ static int32_t keep_from_gpus(maker *m, const int32_t *asked, const int32_t *own
     const int32_t at = m->mark[of->id].device == NOWHERE ? m->devices->fallback : m->mark[of->id].device;
     const dfi_device *d = m->devices->at[at];
     if (!d->remote || has_kernel(d, n)) continue;
-    if (asked[of->id] == at && !m->devices->soft) return no_kernel(m, n, d);
+    if (asked[of->id] == at && !m->devices->soft && !op_of(n)->hosted) return no_kernel(m, n, d);
     settle(m, of, 0, DFI_WHY_HOST, -1);
   }
   return DF_OK;

@@ -133,6 +133,7 @@ typedef struct dfi_group {
   uint16_t   device;             /* where its members run */
   bool       product;            /* two members: a matrix product, and the sum of it and input 0; no chain */
   bool       biased;             /* the same on a GPU, of inputs 0 and 1, and a vector, input 2; no chain */
+  bool       convolved;          /* biased, but what the vector is added to is a convolution; member 2 is its ReLU */
   dfi_group_input *input;        /* chain.ninputs, or of a product 1 */
   dfk_chain  chain;
 } dfi_group;

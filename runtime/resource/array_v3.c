@@ -137,19 +137,21 @@ static int32_t no_memory(const dfi_array_v3 *a, df_error *err) {
   return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s: out of memory", dfi_array_v3_title(a, title));
 }
 
-/* *v += by; both have one shape. */
+/* *v += by; both have one shape. Of numbers each may be the host's or a device's. */
 static int32_t add(const dfi_array_v3 *a, df_value *v, const df_value *by, df_error *err) {
-  if (v->kind == DF_SCALAR) {
-    dfk_update(DFK_ADD, a->dtype, 1, &v->as, &v->as, &by->as, false);
-    return DF_OK;
-  }
+  const void *more = dfi_value_data(by);
+  if (v->kind == DF_SCALAR)
+    return dfi_bytes_update(DFK_ADD, a->dtype, 1, &v->as, NULL, &v->as, NULL, more, dfi_buffer_in(by), false)
+               ? DF_OK
+               : no_memory(a, err);
   df_tensor *old = v->as.tensor, *sum = old;
   if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))
     return no_memory(a, err);
-  if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer,
-      by->as.tensor->data,
-                        by->as.tensor->buffer, false))
+  if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer, more,
+                        dfi_buffer_in(by), false)) {
+    if (sum != old) df_tensor_release(sum);
     return no_memory(a, err);
+  }
   if (sum != old) {
     v->as.tensor = sum;
     df_tensor_release(old);

@@ -402,12 +402,20 @@ static bool flat_make(dfi_tensor_array *a, int64_t first, int64_t rows, int64_t 
   return true;
 }
 
+/* Is there so much room that all rows are to have theirs at once? Then they are stacked without a copy; else memory is
+   asked for as they come, since perhaps few of them do. */
+static bool has_plenty(const dfi_tensor_array *a, int64_t rows, int64_t step) {
+  dfi_devmem_stats now = { 0 };
+  if (dfi_devmem_here) dfi_devmem_look(dfi_devmem_here, &now);
+  return !now.limit || rows * step * dfi_dtype_size[a->dtype] <= (now.limit - now.in_use) / 2;
+}
+
 df_tensor *dfi_tensor_array_place(dfi_tensor_array *a, int64_t i, const dfi_shape *shape) {
   const int64_t size = dfi_shape_size(shape), step = flat_step(a, size), all = dfi_tensor_array_size(a);
   if (!size) return dfi_tensor_make(a->dtype, shape->rank, shape->dims);
   if (!in_flat(a, i, size)) {
     const bool first = !a->flat && (!a->dynamic || a->accumulates) && i < all;
-    if (first && flat_make(a, 0, all, step)) a->scattered = true;
+    if (first && has_plenty(a, all, step) && flat_make(a, 0, all, step)) a->scattered = true;
     else {
       const int64_t had = a->flat ? a->flat->dims[0] : 0, rows = had < FLAT_ROWS / 2 ? FLAT_ROWS : 2 * had;
       const int64_t from = a->flat && i < a->flat_first ? i - rows + 1 : i;
