@@ -1,5 +1,5 @@
 /* blas.cc: cuBLASLt for tests: the part of it that the plug-in uses, as late as the driver for tests and as strict as
- * the library's documentation. Products are three loops in the order of k. It asks for a workspace and fills it with
+ * the library's documentation. Products are sums in the order of k. It asks for a workspace and fills it with
  * what is of no use, takes addresses only as well aligned as it was promised, and reports shapes that do not fit, steps
  * that are too small, handles that are none of its own or were destroyed, and algorithms of other shapes. */
 #include "enqueue.h"
@@ -127,25 +127,55 @@ struct product {
   uint64_t workspace_bytes;
 };
 
-static void multiply(const product &p, int64_t matrix) {
-  const bool ta = p.o.op_a == CUBLAS_OP_T, tb = p.o.op_b == CUBLAS_OP_T, wide = p.d.type == CUDA_R_64F;
+/* A matrix as the product wants it: `outer` times `inner` numbers side by side, rounded as it computes. */
+template <class T> static void unpack(std::vector<T> &out, const char *at, int type, int64_t outer, int64_t inner,
+                                      int64_t step_outer, int64_t step_inner, int compute) {
+  out.resize((size_t)(outer * inner));
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < inner; i++)
+      out[(size_t)(o * inner + i)] = (T)load(at, type, o * step_outer + i * step_inner, compute);
+}
+
+/* Sums of H x W elements of the product, each in the order of k: a[k][rows] * b[column][k]. The vectors are ours: aligned. */
+enum { ROWS = 16, COLUMNS = 4 };
+template <class T, int H, int W>
+__attribute__((no_sanitize("alignment"))) static void tile(const T *a, int64_t m, const T *b, int64_t ks, T *out) {
+  T sum[W][H] = {};
+  for (int64_t k = 0; k < ks; k++)
+    for (int j = 0; j < W; j++)
+      for (int i = 0; i < H; i++) sum[j][i] += a[k * m + i] * b[j * ks + k];
+  memcpy(out, sum, sizeof sum);
+}
+
+/* One element of the result, by its sum. */
+static void finish(const product &p, char *d, int64_t i, int64_t j, double sum) {
+  const int64_t at = j * p.d.step + i;
+  const double old = p.beta != 0 ? p.beta * load(d, p.d.type, at, CUBLAS_COMPUTE_64F) : 0;
+  const double bias = p.o.ends == CUBLASLT_EPILOGUE_BIAS ? load(p.o.bias, p.d.type, i, CUBLAS_COMPUTE_64F) : 0;
+  store(d, p.d.type, at, p.alpha * sum + old + bias);
+}
+
+template <class T> static void multiply(const product &p, int64_t matrix) {
+  const bool ta = p.o.op_a == CUBLAS_OP_T, tb = p.o.op_b == CUBLAS_OP_T;
   const size_t bytes = bytes_of(p.d.type);
-  const char *a = p.a_at + matrix * p.a.between * (int64_t)bytes, *b = p.b_at + matrix * p.b.between * (int64_t)bytes;
+  const char *from_a = p.a_at + matrix * p.a.between * (int64_t)bytes,
+             *from_b = p.b_at + matrix * p.b.between * (int64_t)bytes;
   char *d = p.d_at + matrix * p.d.between * (int64_t)bytes;
-  const int64_t ks = (int64_t)(ta ? p.a.rows : p.a.columns);
-  for (int64_t j = 0; j < (int64_t)p.d.columns; j++)
-    for (int64_t i = 0; i < (int64_t)p.d.rows; i++) {
-      double sum = 0;
-      float narrow = 0;
-      for (int64_t k = 0; k < ks; k++) {
-        const double x = load(a, p.a.type, ta ? i * p.a.step + k : k * p.a.step + i, p.o.compute),
-                     y = load(b, p.b.type, tb ? k * p.b.step + j : j * p.b.step + k, p.o.compute);
-        if (wide) sum += x * y; else narrow += (float)x * (float)y;
-      }
-      const int64_t at = j * p.d.step + i;
-      const double old = p.beta != 0 ? p.beta * load(d, p.d.type, at, CUBLAS_COMPUTE_64F) : 0;
-      const double bias = p.o.ends == CUBLASLT_EPILOGUE_BIAS ? load(p.o.bias, p.d.type, i, CUBLAS_COMPUTE_64F) : 0;
-      store(d, p.d.type, at, p.alpha * (wide ? sum : narrow) + old + bias);
+  const int64_t m = (int64_t)p.d.rows, n = (int64_t)p.d.columns, ks = (int64_t)(ta ? p.a.rows : p.a.columns);
+  std::vector<T> a, b;
+  unpack(a, from_a, p.a.type, ks, m, ta ? 1 : p.a.step, ta ? p.a.step : 1, p.o.compute);
+  unpack(b, from_b, p.b.type, n, ks, tb ? 1 : p.b.step, tb ? p.b.step : 1, p.o.compute);
+  T sums[COLUMNS * ROWS];
+  for (int64_t i = 0; i < m; i += ROWS)
+    for (int64_t j = 0; j < n; j += COLUMNS) {
+      const bool whole = i + ROWS <= m && j + COLUMNS <= n;
+      if (whole) tile<T, ROWS, COLUMNS>(a.data() + i, m, b.data() + j * ks, ks, sums);
+      for (int64_t y = j; y < n && y < j + COLUMNS; y++)
+        for (int64_t x = i; x < m && x < i + ROWS; x++) {
+          T *sum = &sums[(y - j) * ROWS + x - i];
+          if (!whole) tile<T, 1, 1>(a.data() + x, m, b.data() + y * ks, ks, sum);
+          finish(p, d, x, y, *sum);
+        }
     }
 }
 
@@ -321,7 +351,8 @@ API cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const voi
   if (one.workspace) ranges.push_back({ workspace, one.workspace, STRICT_WRITES });
   const CUresult error = strict_enqueue(stream, call, ranges, [p]() {
     if (p.workspace) memset(p.workspace, 0xff, p.workspace_bytes);
-    for (int64_t i = 0; i < p.d.count; i++) multiply(p, i);
+    for (int64_t i = 0; i < p.d.count; i++)
+      if (p.d.type == CUDA_R_64F) multiply<double>(p, i); else multiply<float>(p, i);
     return std::string();
   });
   return error ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;

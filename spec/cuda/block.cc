@@ -32,17 +32,44 @@ struct thread {
   uint64_t given = 0;
 };
 static std::vector<thread> threads;
+static unsigned at_barrier, ended;                       /* of these */
 static std::vector<fibre::stack *> idle;
 static const strict_kernel *kernel;
 static const void *params;
 
+/* Whose turn it is between two barriers: forwards or backwards, from anywhere, each once. */
+static struct { unsigned next, step, left; } turn;
+static unsigned take_turn() {
+  const unsigned t = turn.next, n = (unsigned)threads.size();
+  turn.next = turn.next + turn.step;
+  if (turn.next >= n) turn.next -= n;
+  turn.left--;
+  return t;
+}
+static void begin(unsigned t) {
+  const strict_dim &of = strict_here.threads;
+  strict_running = t;
+  strict_here.thread = { t, 0, 0 };
+  if (of.y * of.z > 1) strict_here.thread = { t % of.x, t / of.x % of.y, t / of.x / of.y };
+}
+
+/* A thread to its end, and on the same stack those whose turn is next as long as they have not begun. */
 static void body(void *) {
-  kernel->body(params);
-  threads[strict_running].is = ENDED;
+  for (;;) {
+    kernel->body(params);
+    threads[strict_running].is = ENDED;
+    ended++;
+    if (!turn.left || threads[turn.next].is != FRESH) return;
+    fibre::stack *mine = threads[strict_running].stack;
+    threads[strict_running].stack = nullptr;
+    begin(take_turn());
+    threads[strict_running].stack = mine;
+  }
 }
 
 void strict_barrier() {
   threads[strict_running].is = AT_BARRIER;
+  at_barrier++;
   fibre::leave();
 }
 int strict_lane() { return (int)(strict_running & 31); }
@@ -78,19 +105,22 @@ static void resume(unsigned t) {
     it.stack = idle.back();
     idle.pop_back();
   }
-  strict_running = t;
-  strict_here.thread = { t % strict_here.threads.x, t / strict_here.threads.x % strict_here.threads.y,
-                         t / strict_here.threads.x / strict_here.threads.y };
+  begin(t);
   it.is = READY;
   fibre::enter(it.stack, body, nullptr);
-  if (it.is == ENDED) { idle.push_back(it.stack); it.stack = nullptr; }
+  thread &last = threads[strict_running];                /* that one, or one that came after it on its stack */
+  if (last.is == ENDED) { idle.push_back(last.stack); last.stack = nullptr; }
 }
 
-/* Do all threads of the warp of t that have not ended wait for an exchange? */
-static bool warp_waits(unsigned t) {
-  for (unsigned i = t & ~31u; i < threads.size() && i < (t & ~31u) + 32; i++)
+/* The threads of the warp from w on wait for an exchange, all that have not ended: they have it. */
+static bool warp_goes_on(unsigned w) {
+  const unsigned end = w + 32 < threads.size() ? w + 32 : (unsigned)threads.size();
+  bool any = false;
+  for (unsigned i = w; i < end; i++)
     if (threads[i].is != AT_EXCHANGE && threads[i].is != ENDED) return false;
-  return true;
+  for (unsigned i = w; i < end; i++)
+    if (threads[i].is == AT_EXCHANGE) { threads[i].is = READY; any = true; }
+  return any;
 }
 
 /* One block. Empty: all is well. */
@@ -99,27 +129,24 @@ static std::string run_block(uint64_t random) {
   if (strict_shared_at) memset(strict_shared_at, 0xff, (size_t)(strict_shared_end - strict_shared_at));
   strict_races_block();
   for (thread &t : threads) t = thread();
+  at_barrier = ended = 0;
   for (unsigned round = 0;; round++) {
-    /* forwards or backwards, from anywhere */
-    const unsigned from = (unsigned)(random >> (round & 31)) % n, step = (random >> 40 & 1) ? 1 : n - 1;
+    turn = { (unsigned)(random >> (round & 31)) % n, (random >> 40 & 1) ? 1 : n - 1, n };
     bool moved = false;
-    unsigned t = from, waiting = 0, ended = 0;
-    for (unsigned i = 0; i < n; i++, t = (t + step) % n) {
+    while (turn.left) {
+      const unsigned t = take_turn();
       if (threads[t].is == FRESH || threads[t].is == READY) { resume(t); moved = true; }
     }
-    for (unsigned w = 0; w < n; w += 32)
-      if (warp_waits(w)) {
-        bool any = false;
-        for (unsigned i = w; i < n && i < w + 32; i++) if (threads[i].is == AT_EXCHANGE) { threads[i].is = READY;
-            any = true; }
-        moved |= any;
-      }
-    for (const thread &it : threads) { waiting += it.is == AT_BARRIER; ended += it.is == ENDED; }
     if (ended == n) return "";
-    if (moved && waiting + ended < n) continue;
-    if (waiting + ended == n) {
-      if (ended) return "a barrier (__syncthreads) that " + std::to_string(waiting) + " threads of the block reached and " + std::to_string(ended) + " did not";
+    if (at_barrier + ended < n)
+      for (unsigned w = 0; w < n; w += 32) moved |= warp_goes_on(w);
+    if (moved && at_barrier + ended < n) continue;
+    if (at_barrier + ended == n) {
+      if (ended)
+        return "a barrier (__syncthreads) that " + std::to_string(at_barrier) + " threads of the block reached and " +
+               std::to_string(ended) + " did not";
       for (thread &it : threads) it.is = READY;
+      at_barrier = 0;
       strict_races_barrier();
       continue;
     }
@@ -127,19 +154,17 @@ static std::string run_block(uint64_t random) {
   }
 }
 
-/* The section that lies in the same program or library as the kernel. */
+/* The section that lies in the same program or library as the kernel: looked for once. */
 static void find_shared(const strict_kernel *k) {
-  static const strict_kernel *last;
-  Dl_info of_kernel, of_section;
-  if (k == last) return;
-  last = k;
-  strict_shared_at = strict_shared_end = nullptr;
-  if (!dladdr((void *)k->body, &of_kernel)) return;
-  for (const strict_section *s = sections; s; s = s->next)
-    if (s->at && dladdr(s->at, &of_section) && of_section.dli_fbase == of_kernel.dli_fbase) {
-      strict_shared_at = s->at;
-      strict_shared_end = s->end;
-    }
+  if (!k->looked) {
+    Dl_info of_kernel, of_section;
+    k->looked = true;
+    if (dladdr((void *)k->body, &of_kernel))
+      for (const strict_section *s = sections; s; s = s->next)
+        if (s->at && dladdr(s->at, &of_section) && of_section.dli_fbase == of_kernel.dli_fbase) k->shared = s;
+  }
+  strict_shared_at = k->shared ? k->shared->at : nullptr;
+  strict_shared_end = k->shared ? k->shared->end : nullptr;
 }
 
 void strict_abandon() {                     /* a kernel was left by a fault: its stacks are not to be used again */

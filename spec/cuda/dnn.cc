@@ -39,6 +39,18 @@ static std::string misfit(cudnnHandle_t handle, tensor x, filter w, how c, tenso
   if (c->compute != (x->type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT)) return "another type to compute in";
   return "";
 }
+/* What does not fit of how it ends. */
+static std::string misfit_end(tensor x, tensor z, tensor bias, cudnnActivationDescriptor_t ends, tensor y, int algo) {
+  if (!known(x) || !known(y) || !known(z) || !known(bias) || !known(ends) || ends->mode < 0)
+    return "a description that is none, was destroyed, or that nothing was written to";
+  if (z->n != y->n || z->c != y->c || z->h != y->h || z->w != y->w || z->type != y->type) return "another z than y";
+  if (bias->n != 1 || bias->h != 1 || bias->w != 1 || bias->c != y->c || bias->type != y->type)
+    return "a bias of " + std::to_string(bias->c) + " channels, or of another type, for " + std::to_string(y->c);
+  if (ends->mode == CUDNN_ACTIVATION_IDENTITY && algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM)
+    return "the identity by another algorithm than the one that can";
+  if (ends->mode == CUDNN_ACTIVATION_RELU && ends->nan != CUDNN_PROPAGATE_NAN) return "a ReLU that loses NaN";
+  return "";
+}
 static uint64_t mark_of(tensor x, filter w, how c, tensor y, int side) {
   uint64_t h = 1469598103934665603ull + (uint64_t)side;
   for (int v : { x->type, x->n, x->c, x->h, x->w, w->k, w->h, w->w, c->pad[0], c->pad[1], c->stride[0], c->stride[1],
@@ -47,7 +59,8 @@ static uint64_t mark_of(tensor x, filter w, how c, tensor y, int side) {
   return h;
 }
 enum { FORWARD, DATA, FILTER };
-enum { SERVES = 2 };
+/* The one that can end in a sum alone; where it shall not be, the one that cannot. */
+static int serves() { return getenv("DFLOW_STRICT_NO_EPILOGUE") ? 2 : CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM; }
 static size_t workspace_of(tensor x, filter w, how c, tensor y, int side) { return 128 + mark_of(x, w, c, y, side) % 8 * 64; }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -59,6 +72,8 @@ struct job {
   char *x_at, *w_at, *y_at, *workspace;
   size_t workspace_bytes;
   int side;
+  char *bias = nullptr;
+  bool relu = false;
 };
 
 /* Every product of an element of x and one of w goes to one of y; the side that is made sums its share in double. */
@@ -86,7 +101,12 @@ static void convolve(const job &j) {
               }
           }
   char *to = j.side == FORWARD ? j.y_at : j.side == DATA ? j.x_at : j.w_at;
-  for (size_t i = 0; i < sum.size(); i++) store(to, x.type, (int64_t)i, sum[i]);
+  for (size_t i = 0; i < sum.size(); i++) {
+    store(to, x.type, (int64_t)i, sum[i]);
+    if (!j.bias) continue;
+    store(to, x.type, (int64_t)i, load(to, x.type, (int64_t)i) + load(j.bias, x.type, (int64_t)i % y.c));
+    if (j.relu && load(to, x.type, (int64_t)i) <= 0) store(to, x.type, (int64_t)i, 0);
+  }
 }
 
 static cudnnStatus_t algorithms(const char *call, cudnnHandle_t handle, tensor x, filter w, how c, tensor y, int side,
@@ -100,7 +120,7 @@ static cudnnStatus_t algorithms(const char *call, cudnnHandle_t handle, tensor x
     found[i].algo = i;
     found[i].status = i == 0 ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
     found[i].memory = workspace_of(x, w, c, y, side);
-    found[i].determinism = i == SERVES;
+    found[i].determinism = i == serves();
     found[i].mathType = c->math;
   }
   return CUDNN_STATUS_SUCCESS;
@@ -111,7 +131,7 @@ static cudnnStatus_t run(const char *call, cudnnHandle_t handle, const void *alp
   if (!strict_has_context()) return wrong(call, "no context is current to this thread");
   const std::string why = misfit(handle, x, w, c, y);
   if (!why.empty()) return wrong(call, why);
-  if (algo != SERVES) return wrong(call, "an algorithm that does not serve, or whose bits change");
+  if (algo != serves()) return wrong(call, "an algorithm that does not serve, or whose bits change");
   const size_t need = workspace_of(x, w, c, y, j.side);
   if (j.workspace_bytes < need || !j.workspace)
     return wrong(call, "a workspace of " + std::to_string(j.workspace ? j.workspace_bytes : 0) + " bytes, where " +
@@ -120,12 +140,13 @@ static cudnnStatus_t run(const char *call, cudnnHandle_t handle, const void *alp
   if (getenv("DFLOW_STRICT_REFUSES")) return CUDNN_STATUS_NOT_SUPPORTED + 3;      /* a reason of its own */
   j.x = *x; j.w = *w; j.c = *c; j.y = *y;
   j.workspace_bytes = need;
-  const std::vector<strict_range> ranges = {
+  std::vector<strict_range> ranges = {
     { j.x_at, bytes_of(*x), j.side == DATA ? STRICT_WRITES : STRICT_READS },
     { j.w_at, bytes_of(*w), j.side == FILTER ? STRICT_WRITES : STRICT_READS },
     { j.y_at, bytes_of(*y), j.side == FORWARD ? STRICT_WRITES : STRICT_READS },
     { j.workspace, need, STRICT_WRITES },
   };
+  if (j.bias) ranges.push_back({ j.bias, (size_t)y->c * width(y->type), STRICT_READS });
   const CUresult error = strict_enqueue(handle->stream, call, ranges, [j]() {
     memset(j.workspace, 0xff, j.workspace_bytes);
     convolve(j);
@@ -211,6 +232,33 @@ API cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, const tenso
                             size_t bytes, const void *beta, const tensor y, void *y_at) {
   return run("cudnnConvolutionForward", handle, alpha, beta,
              { {}, {}, {}, {}, AT(x_at), AT(w_at), AT(y_at), (char *)workspace, bytes, FORWARD }, x, w, c, y, algo);
+}
+API cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t *a) { return make(a); }
+API cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t a) {
+  return drop("cudnnDestroyActivationDescriptor", a);
+}
+API cudnnSetActivationDescriptor(cudnnActivationDescriptor_t a, cudnnActivationMode_t mode, cudnnNanPropagation_t nan,
+                                 double) {
+  if (!known(a) || (mode != CUDNN_ACTIVATION_RELU && mode != CUDNN_ACTIVATION_IDENTITY))
+    return wrong("cudnnSetActivationDescriptor", "no such activation, or one that is not offered");
+  a->mode = mode;
+  a->nan = nan;
+  return CUDNN_STATUS_SUCCESS;
+}
+API cudnnConvolutionBiasActivationForward(cudnnHandle_t handle, const void *alpha, const tensor x, const void *x_at,
+                                          const filter w, const void *w_at, const how c, cudnnConvolutionFwdAlgo_t algo,
+                                          void *workspace, size_t bytes, const void *alpha_z, const tensor z,
+                                          const void *z_at, const tensor bias, const void *bias_at,
+                                          const cudnnActivationDescriptor_t ends, const tensor y, void *y_at) {
+  const char *call = "cudnnConvolutionBiasActivationForward";
+  const std::string why = misfit_end(x, z, bias, ends, y, algo);
+  if (!why.empty()) return wrong(call, why);
+  if (z_at != y_at) return wrong(call, "another z than y, which nothing asks for");
+  if (getenv("DFLOW_STRICT_NO_EPILOGUE")) return CUDNN_STATUS_NOT_SUPPORTED + 5;
+  job j = { {}, {}, {}, {}, AT(x_at), AT(w_at), AT(y_at), (char *)workspace, bytes, FORWARD };
+  j.bias = AT(bias_at);
+  j.relu = ends->mode == CUDNN_ACTIVATION_RELU;
+  return run(call, handle, alpha, alpha_z, j, x, w, c, y, algo);
 }
 API cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha, const filter w, const void *w_at,
                                  const tensor dy, const void *dy_at, const how c, cudnnConvolutionBwdDataAlgo_t algo,

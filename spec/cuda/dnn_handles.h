@@ -14,6 +14,7 @@ struct cudnnContext { CUstream stream; };
 struct cudnnTensorStruct { int type = -1, n = 0, c = 0, h = 0, w = 0, format = CUDNN_TENSOR_NHWC; };
 struct cudnnFilterStruct { int type = -1, k = 0, c = 0, h = 0, w = 0; };
 struct cudnnConvolutionStruct { int pad[2], stride[2], dilation[2], compute = -1, math = CUDNN_DEFAULT_MATH; };
+struct cudnnActivationStruct { int mode = -1, nan = 0; };
 struct cudnnPoolingStruct { int mode = -1, window[2], pad[2], stride[2]; };
 
 inline std::mutex strict_dnn_lock;                       /* guards what follows */

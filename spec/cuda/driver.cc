@@ -3,9 +3,9 @@
  *
  *   late       nothing that is enqueued runs before something forces it (a synchronisation, a query that is asked
  *              again) or a seeded chance lets it; then no more than what it hangs on, and now and then something else
- *   memory     each allocation has pages of its own, which nobody may touch but the operation that was given it, while
- *              that runs: the host's reads, reads past the end, of what was freed, and of what the kernel was not
- *              given, fault, and are reported. Fresh and freed memory holds 0xff bytes (NaN). What k_fetch_ and k_store_
+ *   memory     each allocation has pages of its own, which the host may not touch; a kernel touches what it was given
+ *              (races.h), a library what it said: reads past the end, of what was freed, and of what the kernel was not
+ *              given, are reported. Fresh and freed memory holds 0xff bytes (NaN). What k_fetch_ and k_store_
  *              kernels are given besides is what the first word of their first argument leads to when they run
  *   order      operations carry vector clocks (streams, events, what the host has waited for). Two that touch one
  *              allocation, one of them writing, with no order between them, are reported with both places; so is
@@ -59,6 +59,8 @@ struct allocation {
   uint64_t condition = 0;                                /* it is no memory: what a conditional node goes by */
   int device = 0;
   enum { COMING, LIVE, GONE } is = COMING;
+  bool filled = false;                                   /* somebody has written there */
+  bool open = false;                                     /* its pages may be touched: see allow */
   bool freed = false;                                    /* the free is enqueued at least */
   std::string freed_by;
   touch written;
@@ -75,6 +77,7 @@ struct operation {
   std::function<std::string()> run;
   std::shared_ptr<nodes> graph;                            /* it is a launch of a graph */
   bool hangs = false;                                    /* it never comes to an end */
+  bool unwatched = false;                                /* a library's: nobody looks at each place that it touches */
   const uint64_t *through = nullptr;                     /* where the address of more that it touches will lie */
 };
 struct capture;
@@ -112,6 +115,8 @@ static struct {
   uint64_t random = 1;
   char *heap = nullptr, *heap_end = nullptr, *next = nullptr;
   std::map<char *, allocation *> at;                     /* by page */
+  std::vector<allocation *> open;
+  int calls = 0;                                         /* of the API, within each other */
   std::vector<CUstream> streams;
   std::set<CUevent> events;
   std::set<CUfunction> functions;
@@ -132,12 +137,17 @@ static struct {
   CUresult sticky = CUDA_SUCCESS;
   std::string fault;                                     /* "illegal", "lost", "hang" or "product" */
   uint64_t fault_at = 0, launches = 0;
-  bool next_hangs = false;                               /* what is enqueued now */
+  bool next_hangs = false, next_unwatched = false;       /* what is enqueued now */
   const uint64_t *next_through = nullptr;
 } d;
 static thread_local CUcontext current;
 
-#define LOCK std::lock_guard<std::recursive_mutex> guard(d.lock)
+static void shut();
+struct entrance {                                        /* of the API: when it returns, device memory is the device's */
+  entrance() { d.lock.lock(); d.calls++; }
+  ~entrance() { if (!--d.calls) shut(); d.lock.unlock(); }
+};
+#define LOCK entrance this_call
 #define BEGIN LOCK; if (!d.started) return CUDA_ERROR_NOT_INITIALIZED; if (d.sticky) return d.sticky
 #define NEED_CONTEXT(call) \
   if (!current) return misuse(call, "no context is current to this thread", CUDA_ERROR_INVALID_CONTEXT)
@@ -199,7 +209,18 @@ static std::string of_another(const allocation *a, int device) {
   return text_of(a) + " is GPU " + std::to_string(a->device) + "'s, and GPU " + std::to_string(device) +
          " has no way to it";
 }
-static void allow(allocation *a, bool yes) { mprotect(a->page, a->pages, yes ? PROT_READ | PROT_WRITE : PROT_NONE); }
+/* An operation may touch it. Its pages stay open until the call returns, or something runs that is not looked at place by
+ * place, as kernels are (races.h): that they are opened and shut for each is what would take the time. */
+static void allow(allocation *a) {
+  if (a->open) return;
+  mprotect(a->page, a->pages, PROT_READ | PROT_WRITE);
+  a->open = true;
+  d.open.push_back(a);
+}
+static void shut() {
+  for (allocation *a : d.open) { mprotect(a->page, a->pages, PROT_NONE); a->open = false; }
+  d.open.clear();
+}
 
 static uint64_t sum_of(const char *p, size_t n) {        /* of all, or of a megabyte of either end */
   uint64_t h = 1469598103934665603ull;
@@ -271,10 +292,15 @@ static void own_signal_stack() {
   sigaltstack(&s, nullptr);
 }
 
+void strict_trespass(const void *p) {
+  fault_at = p;
+  siglongjmp(fault_back, 1);
+}
+
 /* A part of an operation that touches device memory: a fault in it is its own. */
 static std::string guarded(const operation &o, const std::function<std::string()> &run) {
   own_signal_stack();
-  if (sigsetjmp(fault_back, 1)) {
+  if (sigsetjmp(fault_back, 0)) {                        /* SA_NODEFER: no signals are held back meanwhile */
     executing = false;
     strict_abandon();
     return o.what + " touches " + (fault_at ? text_of_address(fault_at)
@@ -310,9 +336,8 @@ static void note_touch(operation &o, allocation *a, bool writes) {
 static std::string follow(operation &o) {
   allocation *a = allocation_at(o.through);
   if (!a || a->is != allocation::LIVE) return "";        /* told of below */
-  allow(a, true);
+  allow(a);
   void *p = (void *)*o.through;
-  allow(a, false);
   allocation *led = (char *)p < d.heap || (char *)p >= d.heap_end ? nullptr : allocation_at(p);
   if (!led) return o.what + " is led to " + text_of_address(p);
   if (led->device != a->device) return o.what + " is led to memory: " + of_another(led, a->device);
@@ -324,25 +349,29 @@ static std::string follow(operation &o) {
 static void run_operation(operation &o) {
   if (d.sticky) return;
   std::string wrong = o.through ? follow(o) : "";
-  std::vector<uint64_t> sums;
   for (auto &t : o.touches) {
     if (t.first->is == allocation::GONE) wrong = o.what + " uses " + text_of(t.first) + " after it was freed by " + t.first->freed_by;
     if (t.first->is == allocation::COMING) wrong = o.what + " uses " + text_of(t.first) + " before it is allocated: an event is missing";
   }
+  if (o.unwatched) shut();
   if (wrong.empty()) {
-    for (auto &t : o.touches) allow(t.first, true);
-    for (auto &t : o.touches) sums.push_back(t.second == 3 ? sum_of(t.first->base, t.first->bytes) : 0);
+    strict_spans.clear();
+    for (auto &t : o.touches) {
+      allow(t.first);
+      strict_spans.push_back({ t.first->base, t.first->base + t.first->bytes, o.unwatched && t.second == 1, false });
+    }
     wrong = guarded(o, o.run);
     for (size_t i = 0; i < o.touches.size() && wrong.empty(); i++) {
       allocation *a = o.touches[i].first;
-      int how = o.touches[i].second;
-      if (how == 3) how = sum_of(a->base, a->bytes) != sums[i] ? 2 : 1;
+      int &how = o.touches[i].second;
+      if (how == 3) how = o.unwatched || strict_spans[i].written ? 2 : 1;      /* a library says it of what it does both to */
       if (!slack_is_whole(a)) wrong = o.what + " wrote past the end of " + text_of(a);
       if (wrong.empty()) wrong = check_order(o, a, how == 2);
+      if (wrong.empty() && how == 1 && strict_spans[i].read && !a->filled && !o.through)      /* to move it is no use of it */
+        wrong = o.what + " reads " + text_of(a) + ", where nothing was written";
+      a->filled |= how == 2;
       note_touch(o, a, how == 2);
-      o.touches[i].second = how;
     }
-    for (auto &t : o.touches) allow(t.first, false);
   }
   if (!wrong.empty()) report(wrong);
 }
@@ -391,6 +420,7 @@ static void enqueue_whole(CUstream s, const std::string &what, std::vector<std::
   o.touches = std::move(touches);
   o.run = std::move(run);
   o.hangs = d.next_hangs;
+  o.unwatched = d.next_unwatched;
   o.through = d.next_through;
   for (auto &t : o.touches) {
     touch mine;
@@ -445,7 +475,9 @@ CUresult strict_enqueue(CUstream stream, const std::string &call, const std::vec
     else known->second = std::max(known->second, r.how);
   }
   if (getenv("DFLOW_STRICT_SAYS")) fprintf(stderr, "library: %s\n", call.c_str());
+  d.next_unwatched = true;
   enqueue_whole(stream, call, touches, run);
+  d.next_unwatched = false;
   return d.sticky;
 }
 
@@ -697,10 +729,9 @@ API cuMemAllocAsync(CUdeviceptr *p, size_t bytes, CUstream stream) {
   mine.stream = o.stream; mine.index = o.index; mine.what = o.what;
   a->written = mine;
   o.run = [a]() {
-    allow(a, true);
+    allow(a);
     memset(a->base, 0xff, a->bytes);
     memset(a->base + a->bytes, 0xa5, (size_t)(a->page + a->pages - a->base) - a->bytes);
-    allow(a, false);
     a->is = allocation::LIVE;
     return std::string();
   };

@@ -24,13 +24,17 @@ struct condition {
   uint64_t set = 0;                                      /* how often */
   allocation order;
 };
+enum node_type { KERNEL_NODE, COPY_NODE, FILL_NODE, CONDITIONAL_NODE };
 struct conditional { int type; condition *by; std::vector<std::shared_ptr<nodes>> body; std::vector<CUgraph> handed; };
 struct node {
-  std::string what;
+  std::string what, way;                                 /* way: of a copy: from where to where */
+  node_type type = KERNEL_NODE;
+  int device = -1;
   std::vector<std::pair<allocation *, int>> touches;
   std::function<std::string()> run;
   std::function<void()> launched;                        /* what it looks at when its graph is launched; may be empty */
   const uint64_t *through = nullptr;                     /* see operation */
+  bool unwatched = false;
   std::set<size_t> after;
   std::shared_ptr<conditional> chooses;                  /* it is a conditional node */
 };
@@ -100,11 +104,15 @@ static void keep_node(CUstream s, const std::string &what, std::vector<std::pair
   std::vector<node> &at = g->at;
   node n;
   n.what = what + " (node " + std::to_string(at.size()) + (g->root ? " of a conditional node's body)" : " of a graph)");
+  n.type = !what.find("a copy") ? COPY_NODE : !what.find("a fill") ? FILL_NODE : KERNEL_NODE;
+  if (n.type == COPY_NODE) n.way = what.substr(what.find("bytes"));
+  n.device = s->device;
   n.touches = std::move(touches);
   n.run = std::move(run);
   n.launched = std::move(launched);
   n.after = s->tail;
   n.through = d.next_through;
+  n.unwatched = d.next_unwatched;
   for (auto &t : n.touches)
     if (t.first->freed)
       report(n.what + " is given " + text_of(t.first) + " after it was freed by " + t.first->freed_by);
@@ -197,6 +205,7 @@ static touched run_node(operation &o, const node &n) {
   part.touches = n.touches;
   part.run = n.run;
   part.through = n.through;
+  part.unwatched = n.unwatched;
   conditions_set.clear();
   run_operation(part);
   add_touched(part.touches, conditions_set);

@@ -175,6 +175,8 @@ API cuGraphAddNode_v2(CUgraphNode *made, CUgraph graph, const CUgraphNode *after
     if (after[i]->of != g) return misuse(call, "it comes after a node of another graph", CUDA_ERROR_INVALID_VALUE);
     n.after.insert(after[i]->index);
   }
+  n.type = CONDITIONAL_NODE;
+  n.device = d.conditions[p->conditional.handle]->device;
   n.chooses = std::make_shared<conditional>();
   n.chooses->type = p->conditional.type;
   n.chooses->by = d.conditions[p->conditional.handle];
@@ -220,17 +222,36 @@ API cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long 
   *exec = e;
   return CUDA_SUCCESS;
 }
+/* What of node i a graph that can be launched cannot take over; SUCCESS: it can. *from: what it must not come after. */
+static int unlike(const nodes &was, nodes &is, size_t i, CUgraphNode *from) {
+  const node &a = was.at[i], &b = is.at[i];
+  if (a.after.size() != b.after.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  for (size_t f : b.after) {
+    if (a.after.count(f)) continue;
+    *from = name_of(&is, f);
+    return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  }
+  if (a.type != b.type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+  /* a kernel may become another one, of the same context; the condition of a conditional node cannot */
+  if (a.type == KERNEL_NODE && a.device != b.device) return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
+  if (a.type == CONDITIONAL_NODE || a.device != b.device || a.way != b.way)
+    return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
 API cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info) {
+  static const char *const call = "cuGraphExecUpdate";
   BEGIN;
-  if (!d.execs.count(exec)) return misuse("cuGraphExecUpdate", "no such executable graph", CUDA_ERROR_INVALID_HANDLE);
-  if (!d.graphs.count(graph)) return misuse("cuGraphExecUpdate", "no such graph", CUDA_ERROR_INVALID_HANDLE);
-  const std::vector<node> &was = exec->of->at, &is = graph->of->at;
-  bool same = was.size() == is.size() && exec->of->conditions.empty() && graph->of->conditions.empty();
-  for (size_t i = 0; same && i < is.size(); i++)         /* a kernel may become another one, but no copy, and so on */
-    same = was[i].after == is[i].after && was[i].what.substr(0, 6) == is[i].what.substr(0, 6);
-  info->result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  if (!d.execs.count(exec)) return misuse(call, "no such executable graph", CUDA_ERROR_INVALID_HANDLE);
+  if (!d.graphs.count(graph)) return misuse(call, "no such graph", CUDA_ERROR_INVALID_HANDLE);
+  if (graph->body) return misuse(call, "it is a conditional node's body", CUDA_ERROR_INVALID_VALUE);
+  if (!info) return misuse(call, "nowhere to say what came of it", CUDA_ERROR_INVALID_VALUE);
+  nodes &was = *exec->of, &is = *graph->of;
   info->errorNode = info->errorFromNode = nullptr;
-  if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  info->result = was.at.size() == is.at.size() ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                               : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  for (size_t i = 0; !info->result && i < is.at.size(); i++)
+    if ((info->result = unlike(was, is, i, &info->errorFromNode))) info->errorNode = name_of(&is, i);
+  if (info->result) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   exec->of->instances--;
   graph->of->instances++;
   exec->of = graph->of;                                  /* launches before this one keep what they were */

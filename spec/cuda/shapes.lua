@@ -1,66 +1,10 @@
 --- shapes.lua: kernels of gpu:0 beside the reference, over dtypes and shapes: empty, of one element, odd, larger than a block. Prints what
 -- differs and how many agree. A process of its own, as the driver is chosen when one opens it.
 local df = require 'dflow'
-local support = require 'spec.support'
+local beside = require 'spec.cuda.beside'
 local op = require('dflow.front.registry').op
 local unpack = table.unpack or unpack
-
-local function flat(v, into)
-  if type(v) == 'number' then into[#into + 1] = v
-  elseif type(v) == 'boolean' then into[#into + 1] = v and 1 or 0
-  elseif not support.is_tensor(v) then for _, e in ipairs(v) do flat(e, into) end
-  elseif v.rank == 0 then flat(v:item(), into)
-  else flat(v:totable(), into) end
-  return into
-end
-
---- The numbers and shapes of what fn makes of these tensors there; of placeholders, so that nothing is computed before.
-local function values(device, kernels, tensors, fn)
-  local g = df.Graph()
-  return g:as_default(function()
-    local xs, feeds = {}, {}
-    for i, t in ipairs(tensors) do
-      xs[i] = df.placeholder(t.dtype, t.shape)
-      feeds[xs[i]] = t
-    end
-    local ys = df.device(device, function() return { fn(unpack(xs)) } end)
-    local s, out, shapes = df.Session{ graph = g, kernels = kernels }, {}, {}
-    for i, y in ipairs(ys) do
-      local v = s:run(y, feeds)
-      shapes[i] = support.is_tensor(v) and table.concat(v.shape, ',') or 'scalar'
-      flat(v, out)
-    end
-    s:close()
-    return out, table.concat(shapes, ';')
-  end)
-end
-
-local agreeing, wrong = 0, 0
-local nears = { float16 = 4e-3, bfloat16 = 4e-2, float64 = 1e-11 }
-local function check(what, dtype, tensors, fn)
-  local ok, here, shape = pcall(values, 'cpu:0', 'ref', tensors, fn)
-  local also, there, shape_there = pcall(values, 'gpu:0', 'cpu', tensors, fn)
-  local near, why = nears[dtype] or 1e-5, nil
-  if not ok or not also then why = tostring(not ok and here or there)
-  elseif shape ~= shape_there then why = shape .. ' and ' .. shape_there
-  else
-    for i = 1, #here do
-      local a, b = here[i], there[i]
-      if not (a == b or a ~= a and b ~= b or math.abs(a - b) <= near * math.max(1, math.abs(a))) then
-        why = ('number %d is %s, there %s'):format(i, a, b)
-        break
-      end
-    end
-  end
-  if why then
-    wrong = wrong + 1
-    print(('%s %s: %s'):format(what, dtype, why))
-  else agreeing = agreeing + 1 end
-end
-
-local floats, numbers = { 'float32', 'float64', 'float16', 'bfloat16' }, { 'float32', 'float64', 'float16', 'bfloat16', 'int32', 'int64', 'int8', 'uint8' }
-local function tensor(shape, dtype, low, high) return support.tensor(shape, low or (dtype == 'uint8' and 0 or -3), high or 5, dtype) end
-local function ints(list, dtype) return df.tensor(list, dtype or 'int32') end
+local check, tensor, ints, floats, numbers, nears = beside.check, beside.tensor, beside.ints, beside.floats, beside.numbers, beside.nears
 
 for _, dtype in ipairs(numbers) do
   for _, shape in ipairs{ { 0, 3 }, { 1, 1 }, { 3, 4, 5 }, { 7, 2, 3 }, { 2, 300 } } do
@@ -352,4 +296,19 @@ for _, dtype in ipairs{ 'int32', 'int64', 'uint32', 'uint64' } do
       op('StatelessRandomUniformIntV2', { df.int32{ 101 }, key, start, df.int32(3), low, high })
   end)
 end
-print(('%d agree, %d do not'):format(agreeing, wrong))
+for _, dtype in ipairs(floats) do
+  for _, s in ipairs{ { 1, 1, 1, 1, 1 }, { 2, 5, 7, 4, 6 }, { 1, 17, 33, 20, 130 }, { 2, 16, 32, 140, 3 }, { 1, 3, 0, 2, 2 } } do
+    local function t(...) return tensor({ ... }, dtype, -1, 1) end
+    local b, tq, tk, d, e = s[1], s[2], s[3], s[4], s[5]
+    for _, kind in ipairs{ 'none', 'causal', 'mask', 'bias' } do
+      check('attention ' .. kind, dtype, { t(b, tq, d), t(b, tk, d), t(b, tk, e), t(b, tq, e), t(1, tq, tk) }, function(q, k, v, dy, bias)
+        local extra = kind == 'mask' and { df.greater(bias, 0.2) } or kind == 'bias' and { bias } or {}
+        local y, sums = op('ScaledDotProductAttention', { q, k, v, extra }, { causal = kind ~= 'none' })
+        local delta = df.reduce_sum(df.cast(y * dy, sums.dtype), { axis = -1 })
+        local back = { op('ScaledDotProductAttentionGrad', { dy, q, k, v, sums, delta, extra }, { causal = kind ~= 'none' }) }
+        return y, sums, back[1], back[2], back[3]
+      end)
+    end
+  end
+end
+beside.told()

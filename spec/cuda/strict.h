@@ -43,18 +43,6 @@ template <class T> static inline T __shfl_down_sync(unsigned, T v, int by) {
 STRICT_SHOWN void strict_set_condition(uint64_t handle, unsigned value);
 static inline void cudaGraphSetConditional(uint64_t handle, unsigned value) { strict_set_condition(handle, value); }
 
-/* A kernel, found by its name. */
-struct STRICT_SHOWN strict_kernel {
-  const char *name;
-  size_t bytes;                             /* of its one parameter */
-  void (*body)(const void *p);
-  strict_kernel *next;
-  strict_kernel(const char *name, size_t bytes, void (*body)(const void *));
-};
-#define DFC_KERNEL(name, P) \
-  static void name(const P &p); \
-  static strict_kernel name##_entry(#name, sizeof(P), [](const void *p) { name(*(const P *)p); }); \
-  static void name(const P &p)
 /* One block runs at a time, so shared memory is static; it is poisoned before each block. Each program or library has a
  * section of it, and says where. */
 extern char __start_strict_shared[] __attribute__((weak, visibility("hidden")));
@@ -66,4 +54,19 @@ struct STRICT_SHOWN strict_section {
 };
 static strict_section strict_section_here(__start_strict_shared, __stop_strict_shared);
 #define DFC_SHARED static __attribute__((section("strict_shared")))
+
+/* A kernel, found by its name. */
+struct STRICT_SHOWN strict_kernel {
+  const char *name;
+  size_t bytes;                             /* of its one parameter */
+  void (*body)(const void *p);
+  strict_kernel *next;
+  mutable const strict_section *shared = nullptr;      /* that of its program or library, once somebody has `looked` */
+  mutable bool looked = false;
+  strict_kernel(const char *name, size_t bytes, void (*body)(const void *));
+};
+#define DFC_KERNEL(name, P) \
+  static void name(const P &p); \
+  static strict_kernel name##_entry(#name, sizeof(P), [](const void *p) { name(*(const P *)p); }); \
+  static void name(const P &p)
 #endif

@@ -21,41 +21,20 @@ local M = {
     ResourceAccumulatorApplyGradient ResourceAccumulatorNumAccumulated ResourceAccumulatorSetGlobalStep
     ResourceAccumulatorTakeGradient ResourceConditionalAccumulator Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush
     StackPushV2 StackV2 Stage StageClear StagePeek StageSize Unstage ]] },
-  { why = 'TensorFlow\'s own arrays and lists in imported graphs, whose elements the host holds', [[
-    EmptyTensorList RaggedTensorFromVariant RaggedTensorToVariant TensorArrayCloseV2 TensorArrayCloseV3 TensorArrayConcatV2
-    TensorArrayConcatV3 TensorArrayGatherV2 TensorArrayGatherV3 TensorArrayGradV2 TensorArrayGradV3 TensorArrayGradWithShape
-    TensorArrayReadV2 TensorArrayReadV3 TensorArrayScatterV2 TensorArrayScatterV3 TensorArraySizeV2 TensorArraySizeV3
-    TensorArraySplitV2 TensorArraySplitV3 TensorArrayV2 TensorArrayV3 TensorArrayWriteV2 TensorArrayWriteV3 TensorListConcat
-    TensorListConcatLists TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather TensorListGatherGrad
-    TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListReserve TensorListResize
-    TensorListScatter TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack ]] },
-  { why = 'variables of TensorFlow 1 that are passed by reference, read by the host at the moment they are used', [[
-    ApplyAdaMax ApplyAdadelta ApplyAdagrad ApplyAdagradDA ApplyAdagradV2 ApplyAdam ApplyAddSign ApplyCenteredRMSProp ApplyFtrl
-    ApplyFtrlV2 ApplyGradientDescent ApplyMomentum ApplyPowerSign ApplyProximalAdagrad ApplyProximalGradientDescent ApplyRMSProp
-    Assign AssignAdd AssignSub CountUpTo DestroyTemporaryVariable IsVariableInitialized ReadReferenceSaved RefIdentity RefSelect
-    ScatterAdd ScatterDiv ScatterMax ScatterMin ScatterMul ScatterNdAdd ScatterNdSub ScatterNdUpdate ScatterSub ScatterUpdate
-    SparseApplyAdadelta SparseApplyAdagrad SparseApplyAdagradDA SparseApplyAdagradV2 SparseApplyCenteredRMSProp SparseApplyFtrl
-    SparseApplyFtrlV2 SparseApplyMomentum SparseApplyProximalAdagrad SparseApplyProximalGradientDescent SparseApplyRMSProp
-    StridedSliceAssign TemporaryVariable Variable VariableV2 ]] },
+  { why = 'an array of ragged tensors, whose rows the host cuts', 'RaggedTensorFromVariant RaggedTensorToVariant' },
+  { why = 'a counter that the host counts, as TensorFlow has it', 'CountUpTo' },
   { why = 'shapes, handles and counts, which lie on the host', [[
     BroadcastArgs BroadcastGradientArgs ConcatOffset DestroyResourceOp DisableCopyOnRead GatherHandle InvertPermutation PackHandles
     PlaceholderWithDefault RaggedRange ReducedCount ReducedShape ResourceCountUpTo ToBool ]] },
   { why = 'how much it gives depends on the values', [[
-    ComputeAccidentalHits DenseToDenseSetOperation DenseToSparseSetOperation NonMaxSuppression NonMaxSuppressionV2
-    NonMaxSuppressionV3 NonMaxSuppressionV4 RaggedGather SetSize SparseToSparseSetOperation UniqueV2
+    ComputeAccidentalHits DenseToDenseSetOperation DenseToSparseSetOperation RaggedGather SetSize SparseToSparseSetOperation UniqueV2
     UniqueWithCountsV2 ]] },
   { why = 'numbers in few bits, which are for machines without a GPU', 'Dequantize QuantizeV2 QuantizedMatMul' },
-  { why = 'complex numbers', 'Angle Complex ComplexAbs Conj ConjugateTranspose FFT FFT2D IFFT IFFT2D IRFFT IRFFTGrad Imag RFFT RFFTGrad Real' },
-  { why = 'factorisations: LAPACK\'s, on the host', [[
-    Cholesky LogMatrixDeterminant MatrixDeterminant MatrixInverse MatrixSolve MatrixTriangularSolve Qr SelfAdjointEigV2 Svd
-    TridiagonalSolve ]] },
   { why = 'draws one after the other from a generator', [[
-    AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler LogUniformCandidateSampler Multinomial
-    ParameterizedTruncatedNormal RandomGamma RandomPoissonV2 RandomShuffle ThreadUnsafeUnigramCandidateSampler
-    UniformCandidateSampler ]] },
+    AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler LogUniformCandidateSampler
+    ThreadUnsafeUnigramCandidateSampler UniformCandidateSampler ]] },
   { why = 'TensorFlow\'s bits, which its samplers for the host draw one after the other', [[
-    RandomIndexShuffle StatelessMultinomial StatelessRandomBinomial StatelessRandomGammaV2 StatelessRandomGammaV3
-    StatelessRandomPoisson ]] },
+    RandomIndexShuffle ]] },
   { why = 'which generator, and its key and counter, are asked for once', 'StatelessRandomGetAlg StatelessRandomGetKeyCounter' },
   { why = 'values that a function which calls itself saved for its gradient', 'FunctionAdd FunctionLoad FunctionSave FunctionTape' },
 }

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -147,6 +148,23 @@ static cudnnStatus_t convolve(const convolving &c) {
   return cudnnConvolutionForward(c.handle, &alpha, c.x, (void *)(uintptr_t)c.at[0], c.w, (void *)(uintptr_t)c.at[1],
                                  c.how, c.found[c.algo].algo, (void *)(uintptr_t)c.workspace, c.bytes, &beta, c.y,
                                  (void *)(uintptr_t)c.at[2]);
+}
+static void convolve_biased(const convolving &c, CUdeviceptr bias, int mode, int channels = 3,
+                            int nan = CUDNN_PROPAGATE_NAN, bool gone = false) {
+  const float alpha = 1, none = 0;
+  cudnnTensorDescriptor_t b = nullptr;
+  cudnnActivationDescriptor_t ends = nullptr;
+  cudnnCreateTensorDescriptor(&b);
+  cudnnSetTensor4dDescriptor(b, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, channels, 1, 1);
+  cudnnCreateActivationDescriptor(&ends);
+  cudnnSetActivationDescriptor(ends, mode, nan, 0);
+  if (gone) cudnnDestroyActivationDescriptor(ends);
+  zero(bias, 4);
+  cudnnConvolutionBiasActivationForward(c.handle, &alpha, c.x, (void *)(uintptr_t)c.at[0], c.w,
+                                        (void *)(uintptr_t)c.at[1], c.how, c.found[c.algo].algo,
+                                        (void *)(uintptr_t)c.workspace, c.bytes, &none, c.y,
+                                        (void *)(uintptr_t)c.at[2], b, (void *)(uintptr_t)bias, ends, c.y,
+                                        (void *)(uintptr_t)c.at[2]);
 }
 
 /* Pooling of 4 x 4 pixels of 2 channels by windows of 2 x 2, a softmax of 4 rows of 8, and a batch normalisation of 16
@@ -385,7 +403,7 @@ static const beast zoo[] = {
       neg(x, z, 2048, one);
       all_over();
     } },
-  { "a kernel that writes a little past the end", "wrote past the end", [] {
+  { "a kernel that writes a little past the end", "byte 20, past its end", [] {
       CUdeviceptr x = get(64), z = get(20);
       zero(x, 64);
       neg(x, z, 6, one);
@@ -602,6 +620,30 @@ static const beast zoo[] = {
       convolve(c);
       all_over();
     } },
+  { "a convolution with a bias, and its ReLU", "", [] {
+      const convolving c = convolution_of();
+      convolve_biased(c, get(12), CUDNN_ACTIVATION_IDENTITY);
+      convolve_biased(c, get(12), CUDNN_ACTIVATION_RELU);
+      all_over();
+    } },
+  { "a convolution with too short a bias", "not inside of one allocation", [] {
+      convolve_biased(convolution_of(), get(8), CUDNN_ACTIVATION_RELU);
+      all_over();
+    } },
+  { "a convolution with a bias for other channels", "a bias of 2 channels", [] {
+      convolve_biased(convolution_of(), get(12), CUDNN_ACTIVATION_RELU, 2);
+    } },
+  { "a convolution whose ReLU loses NaN", "a ReLU that loses NaN", [] {
+      convolve_biased(convolution_of(), get(12), CUDNN_ACTIVATION_RELU, 3, 0);
+    } },
+  { "a convolution with a bias alone by an algorithm that has none", "the identity by another algorithm", [] {
+      convolving c = convolution_of();
+      c.found[c.algo].algo = 6;
+      convolve_biased(c, get(12), CUDNN_ACTIVATION_IDENTITY);
+    } },
+  { "a convolution whose activation was destroyed", "was destroyed", [] {
+      convolve_biased(convolution_of(), get(12), CUDNN_ACTIVATION_RELU, 3, CUDNN_PROPAGATE_NAN, true);
+    } },
   { "a convolution whose filter was destroyed", "was destroyed", [] {
       const convolving c = convolution_of();
       cudnnDestroyFilterDescriptor(c.w);
@@ -678,6 +720,38 @@ static const beast zoo[] = {
   { "a thread that gives anew what another may not have taken", "of shared memory by threads", [] { touch("k_zoo_twice"); } },
   { "threads that write one place", "two writes of byte", [] { touch("k_zoo_crowd"); } },
   { "the same through device memory", "of device memory at", [] { touch("k_zoo_through_hastily"); } },
+  { "bytes side by side, each another thread's", "", [] { touch("k_zoo_bytes"); } },
+  { "a thread that reads a byte of a word that another writes", "by threads", [] { touch("k_zoo_part"); } },
+  { "a thread that writes the last part of a struct that another writes", "by threads", [] { touch("k_zoo_struct"); } },
+  { "a thread that takes what no thread gave", "where no thread of its block has written", [] { touch("k_zoo_half"); } },
+  { "a block that takes what an earlier one left", "where no thread of its block has written", [] {
+      touch("k_zoo_first_block", 2);
+    } },
+  { "a kernel that writes what lies there, while another stream reads it", "an event is missing", [] {
+      CUdeviceptr x = get(128), z = get(128);
+      zero(x, 128);
+      order(one, two);
+      neg(x, z, 32, one);
+      dfc_unary p = { nullptr, (void *)(uintptr_t)x, 32, 0 };
+      launch("k_zoo_again", &p, two);
+      all_over();
+    } },
+  { "a kernel that reads a little past the end", "byte 20, past its end", [] {
+      CUdeviceptr x = get(20), z = get(64);
+      zero(x, 20);
+      neg(x, z, 6, one);
+      all_over();
+    } },
+  { "a kernel that reads what nothing has written", "where nothing was written", [] {
+      neg(get(64), get(64), 16, one);
+      all_over();
+    } },
+  { "a product of what nothing has written", "where nothing was written", [] {
+      multiplying p = product_of();
+      p.at[1] = get(120);
+      multiply(p);
+      all_over();
+    } },
   { "a block that takes what another gives", "by threads of two blocks", [] { touch("k_zoo_blocks", 3); } },
   { "a block that writes what the others read", "by threads of two blocks", [] { touch("k_zoo_one_for_all", 3); } },
   { "code that is none", "neither code for this GPU", [] { CUmodule m; symbol_cuModuleLoadData(&m, "PTX or so"); } },
@@ -759,6 +833,37 @@ static const beast zoo[] = {
       drop(x);                                           /* the launch before still has it, and comes first */
       symbol_cuGraphLaunch(e, one);
       all_over();
+    } },
+  { "a graph that another one could not be made of does what it did", "", [] {
+      CUdeviceptr x = twos();
+      CUgraphExecUpdateResultInfo info;
+      CUgraph g = nullptr;
+      CUgraphExec e = graph_of(negate, x);
+      symbol_cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED);
+      zero(x, 64);
+      symbol_cuStreamEndCapture(one, &g);
+      if (!symbol_cuGraphExecUpdate(e, g, &info)) abort();
+      symbol_cuGraphDestroy(g);
+      symbol_cuGraphLaunch(e, one);
+      if (first_of(x) != -2) abort();
+    } },
+  { "an executable graph that has gone is to be another one", "no such executable graph", [] {
+      CUdeviceptr x = get(64);
+      CUgraphExecUpdateResultInfo info;
+      CUgraph g = nullptr;
+      CUgraphExec e = graph_of(negate, x);
+      symbol_cuGraphExecDestroy(e);
+      symbol_cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED);
+      negate(x);
+      symbol_cuStreamEndCapture(one, &g);
+      symbol_cuGraphExecUpdate(e, g, &info);
+    } },
+  { "a graph becomes the body of another one's node", "it is a conditional node's body", [] {
+      CUdeviceptr x = get(64);
+      CUgraphExecUpdateResultInfo info;
+      CUgraphExec e = graph_of(negate, x);
+      again(2, x);
+      symbol_cuGraphExecUpdate(e, handed[0], &info);
     } },
   { "a branch of a capture that is not joined", "an event is missing", [] {
       CUdeviceptr x = get(64);
@@ -1159,18 +1264,57 @@ static bool early_read_is_seen() {
   symbol_cuStreamSynchronize(one);
   return poisoned && back[0] == 0;
 }
-/* A graph that has more nodes is no update of one that has fewer. */
-static bool another_form_is_refused() {
-  CUdeviceptr x = get(64);
-  CUgraphExecUpdateResultInfo info;
+static CUgraph captured(const std::function<void()> &work, CUstream s = nullptr) {
   CUgraph g = nullptr;
-  CUgraphExec e = graph_of(negate, x);
-  symbol_cuStreamBeginCapture(one, CU_STREAM_CAPTURE_MODE_RELAXED);
-  negate(x);
-  negate(x);
-  symbol_cuStreamEndCapture(one, &g);
-  return symbol_cuGraphExecUpdate(e, g, &info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE &&
-         info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  symbol_cuStreamBeginCapture(s ? s : one, CU_STREAM_CAPTURE_MODE_RELAXED);
+  work();
+  symbol_cuStreamEndCapture(s ? s : one, &g);
+  return g;
+}
+/* What becomes of an executable graph of `was` that is to be one of `is`; at: which node is said to be wrong, in
+ * `is`. */
+static int becomes(const std::function<void()> &was, const std::function<void()> &is, bool says_which = true,
+                   CUstream s = nullptr) {
+  CUgraphExecUpdateResultInfo info;
+  CUgraphExec e = nullptr;
+  CUgraph first = captured(was), second = s ? over_there([&]() { return captured(is, s); }) : captured(is);
+  symbol_cuGraphInstantiate(&e, first, 0);
+  const CUresult result = symbol_cuGraphExecUpdate(e, second, &info);
+  const bool told = !info.result || !says_which || info.errorNode;
+  return (result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) == (info.result != 0) && told ? info.result : -1;
+}
+/* What an executable graph can become, and what it cannot. */
+static bool another_form_is_refused() {
+  CUdeviceptr x = get(64), y = get(64);
+  void *p = pin(64);
+  zero(x, 64);
+  zero(y, 64);
+  const auto in = [=]() { symbol_cuMemcpyHtoDAsync(x, p, 64, one); };
+  const auto within = [=]() { symbol_cuMemcpyDtoDAsync(x, y, 64, one); };
+  const auto two_after = [=]() { negate(x); order(one, two); neg(x, x, 16, two); neg(y, y, 16, one); order(two, one); };
+  const auto by_condition = [=]() {
+    add_node(one, node_by(condition_of(one, 1, CU_GRAPH_COND_ASSIGN_DEFAULT), CU_GRAPH_COND_TYPE_IF));
+    body_of(handed[0], [=]() { neg(x, x, 16, two); });
+  };
+  const CUdeviceptr z = get_there(64);
+  const auto there_too = [=]() {
+    CUmodule mine = module;
+    symbol_cuModuleLoadData(&module, "no image");
+    neg(z, z, 16, far);
+    module = mine;
+  };
+  const auto in_turn = [=]() { negate(x); neg(x, x, 16, one); neg(y, y, 16, one); };
+  return becomes([=]() { negate(x); }, [=]() { negate(x); negate(x); }, false) == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED &&
+         becomes(two_after, in_turn) == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED &&
+         becomes([=]() { negate(x); }, [=]() { zero(x, 64); }) == CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED &&
+         becomes(in, within) == CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED &&
+         becomes([=]() { zero(x, 64); }, [=]() { zero(y, 32); }) == CU_GRAPH_EXEC_UPDATE_SUCCESS &&
+         becomes(in, [=]() { symbol_cuMemcpyHtoDAsync(y, p, 32, one); }) == CU_GRAPH_EXEC_UPDATE_SUCCESS &&
+         becomes([=]() { negate(x); }, [=]() { dfc_unary u = { nullptr, (void *)(uintptr_t)x, 16, 0 }; launch("k_zoo_crowd", &u, one); }) ==
+             CU_GRAPH_EXEC_UPDATE_SUCCESS &&
+         becomes(by_condition, by_condition) == CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED &&
+         becomes([=]() { zero(x, 64); }, [=]() { zero(z, 64, far); }, true, far) == CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED &&
+         becomes([=]() { negate(x); }, there_too, true, far) == CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
 }
 /* Memory that nobody wrote to holds NaN. */
 static bool fresh_memory_is_poisoned() {

@@ -73,5 +73,39 @@ DFC_KERNEL(k_zoo_one_for_all, dfc_unary) {
   __syncthreads();
   if (threadIdx.x == 0 && blockIdx.x == 0) z[0] = was + 1;
 }
+/* The first word is one thread's, and its second byte another's. */
+DFC_KERNEL(k_zoo_part, dfc_unary) {
+  if (threadIdx.x == 0) *(uint32_t *)p.z = 1;
+  if (threadIdx.x == 1) ((uint8_t *)p.z)[THREADS] = ((const uint8_t *)p.z)[1];
+}
+/* The same, of a struct: of twelve bytes the last is the neighbour's, too. */
+struct three { float x, y, z; };
+DFC_KERNEL(k_zoo_struct, dfc_unary) {
+  if (threadIdx.x == 0) *(three *)p.z = ((const three *)p.z)[1];
+  if (threadIdx.x == 1) ((float *)p.z)[2] = 1;
+}
+/* Bytes side by side are each one thread's. */
+DFC_KERNEL(k_zoo_bytes, dfc_unary) { ((uint8_t *)p.z)[threadIdx.x] = (uint8_t)threadIdx.x; }
+/* Half of the threads give, all take. */
+DFC_KERNEL(k_zoo_half, dfc_unary) {
+  DFC_SHARED float part[THREADS];
+  const int t = (int)threadIdx.x;
+  if (t < THREADS / 2) part[t] = (float)t;
+  __syncthreads();
+  ((float *)p.z)[t] = part[t];
+}
+/* Gives only in the first block what each takes. */
+DFC_KERNEL(k_zoo_first_block, dfc_unary) {
+  DFC_SHARED float one;
+  if (blockIdx.x == 0 && threadIdx.x == 0) one = 1;
+  __syncthreads();
+  ((float *)p.z)[blockIdx.x * THREADS + threadIdx.x] = one;
+}
+/* Each place becomes what it is. */
+DFC_KERNEL(k_zoo_again, dfc_unary) {
+  const int t = (int)threadIdx.x;
+  volatile float *z = (volatile float *)p.z;
+  z[t] = z[t];
+}
 /* Each of them says where a conditional node is to go. */
 DFC_KERNEL(k_zoo_all_decide, dfc_unary) { cudaGraphSetConditional((uint64_t)p.n, threadIdx.x); }
