@@ -450,6 +450,14 @@ function M.check_gradients(y, xs, opts)
   if type(order) ~= 'number' or order < 1 or order ~= math.floor(order) then
     errors.bad('check_gradients: order is 1 or more, not %s', errors.describe(opts.order))
   end
+  for _, name in ipairs{ 'tolerance', 'step' } do
+    local v = opts[name]
+    if v ~= nil and (type(v) ~= 'number' or not (v > 0)) then errors.bad('check_gradients: %s is a number above 0, not %s', name, errors.describe(v)) end
+  end
+  for _, name in ipairs{ 'unrolled', 'ways' } do errors.flag(opts[name], 'check_gradients', name) end
+  if opts.session ~= nil and getmetatable(opts.session) ~= session.Session then
+    errors.bad('check_gradients: session is %s, a Session is expected', errors.describe(opts.session))
+  end
   if not dtypes.is_float(graph.dtype(y)) then
     errors.bad('check_gradients: y is %s, a float is expected', y.dtype)
   end

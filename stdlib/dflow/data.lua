@@ -82,6 +82,13 @@ function M.batches(tensors, size, opts)
   if type(size) ~= 'number' or size < 1 or not dtypes.is_whole(size) then
     errors.bad('batches: the size is a whole number from 1 up, not %s', errors.describe(size))
   end
+  for _, key in ipairs{ 'shuffle', 'drop_remainder' } do errors.flag(opts[key], 'batches', key) end
+  for key, least in pairs{ seed = -2 ^ 53, epochs = 1 } do
+    local v = opts[key]
+    if v ~= nil and (type(v) ~= 'number' or not dtypes.is_whole(v) or v < least) then
+      errors.bad('batches: %s is a whole number%s, not %s', key, least == 1 and ' from 1 up' or '', errors.describe(v))
+    end
+  end
   local n
   for i, t in ipairs(tensors) do
     if getmetatable(t) ~= tensor.Tensor or t.rank < 1 then

@@ -102,6 +102,11 @@ function M.draw(x, opts)
   local form = opts.as or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or 'let'
   local write = writers[form]
   if not write then errors.bad("draw: `as` is 'tree', 'let', 'dot' or 'svg', not %s", errors.describe(form)) end
+  if opts.lines ~= nil and (type(opts.lines) ~= 'number' or not (opts.lines >= 1) or opts.lines ~= math.floor(opts.lines)) then
+    errors.bad('draw: lines is a whole number from 1 up, not %s', errors.describe(opts.lines))
+  end
+  if opts.lines ~= nil and form ~= 'tree' and form ~= 'let' then errors.bad("draw: lines is of a tree or let-form, and `as` is '%s'", form) end
+  errors.flag(opts.source, 'draw', 'source')
   local text = write(M.model(x, opts.at or 'built'), { lines = opts.lines or (opts.path and math.huge or nil), source = opts.source })
   if not opts.path then return text end
   files.with(opts.path, function(f) f:write(text, '\n') end, 'draw')

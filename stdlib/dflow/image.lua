@@ -20,7 +20,7 @@ local function def(name, names, more, fn)
   M[name] = function(...)
     local o = arguments.take('image.' .. name, names, more, ...)
     required('image.' .. name, o, names[1])
-    return fn(o, 'image.' .. name)
+    return arguments.named(o.name, fn(o, 'image.' .. name))
   end
 end
 
@@ -245,10 +245,11 @@ local function resized(x, rank, size, o, what)
   local type_name = methods[method]
   if not type_name then errors.bad("%s: method is %s, 'bilinear', 'nearest', 'bicubic' or 'area' is expected", what, errors.describe(method)) end
   if has_size(x, size) then return f.identity(x) end
-  local attrs = { align_corners = o.align_corners, name = o.name }
-  if method ~= 'area' then attrs.half_pixel_centers = o.half_pixel_centers end
+  local attrs = { align_corners = o.align_corners, name = rank == 4 and o.name or nil }
+  if method ~= 'area' then attrs.half_pixel_centers = o.half_pixel_centers
+  elseif o.half_pixel_centers then errors.bad("%s: half_pixel_centers is not for the method 'area'", what) end
   if rank == 3 then x = f.expand_dims(x, 0) end
-  local y = registry.op1(type_name, to_output(x, nil, nil, what), f.int32(size), attrs)
+  local y = registry.op(type_name, { x, f.int32(size) }, attrs)
   return rank == 3 and f.squeeze(y, { 0 }) or y
 end
 
@@ -290,7 +291,7 @@ local function brighter(x, delta, what)
 end
 local function adjusted(type_name)
   return function(x, amount, what)
-    return as_float32(x, what, function(v) return registry.op1(type_name, v, amount, {}) end)
+    return as_float32(x, what, function(v) return registry.op1(type_name, v, amount) end)
   end
 end
 local contrast, hue, saturation = adjusted 'AdjustContrastv2', adjusted 'AdjustHue', adjusted 'AdjustSaturation'
@@ -449,8 +450,9 @@ def('ssim', { 'a', 'b', 'max_val' }, { 'filter_size', 'filter_sigma', 'k1', 'k2'
   if type(size) ~= 'number' or not dtypes.is_whole(size) or size < 1 then
     errors.bad('%s: filter_size is %s, a whole number from 1 up is expected', what, errors.describe(size))
   end
-  is_number(what, 'filter_sigma', sigma)
-  local c1, c2 = f.square((o.k1 or 0.01) * most), f.square((o.k2 or 0.03) * most)
+  if not (is_number(what, 'filter_sigma', sigma) > 0) then errors.bad('%s: filter_sigma is %s, a number above 0 is expected', what, errors.describe(sigma)) end
+  local function constant(name, default) return f.square(is_number(what, name, o[name] == nil and default or o[name]) * most) end
+  local c1, c2 = constant('k1', 0.01), constant('k2', 0.03)
   local function smooth(v) return blurred(v, size, sigma) end
   local mean_a, mean_b = smooth(a), smooth(b)
   local product, squares = mean_a * mean_b * 2, f.square(mean_a) + f.square(mean_b)

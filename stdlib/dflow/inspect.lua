@@ -374,10 +374,17 @@ end
 
 --- The nodes of a graph that fit, by their numbers; none is an error.
 local function matching(g, op, name, line)
-  for _, pattern in ipairs{ type(op) == 'string' and op or '', type(name) == 'string' and name or '' } do like('', pattern) end
+  if name ~= nil and type(name) ~= 'string' then errors.bad('break_at: name is a pattern of names, not %s', errors.describe(name)) end
+  if op and type(op) ~= 'string' and getmetatable(op) ~= Output and getmetatable(op) ~= Operation then
+    errors.bad("break_at: op is an op's type, a pattern of names, an Output or an operation, not %s", errors.describe(op))
+  end
+  for _, pattern in ipairs{ type(op) == 'string' and op or '', name or '' } do like('', pattern) end
   local list = {}
   local mt = getmetatable(op)
-  if mt == Output or mt == Operation then return { op.node } end
+  if mt == Output or mt == Operation then
+    if name or line then errors.bad('break_at: %s stands beside an op that is one node already', name and 'name' or 'line') end
+    return { op.node }
+  end
   for id = 0, core.graph_nodes(g.handle) - 1 do
     local o = graph.operation(g, id)
     local ok = true
@@ -409,11 +416,15 @@ function methods.break_at(r, spec)
   errors.options(spec, 'break_at', { 'op', 'name', 'line', 'frame', 'iteration', 'dead', 'nan', 'inf', 'when' })
   if spec == nil then errors.bad('break_at takes a table: {op=, frame=, iteration=, …}') end
   if over(r) then errors.raise('failed_precondition', 'break_at: the run is over') end
+  for _, key in ipairs{ 'dead', 'nan', 'inf' } do errors.flag(spec[key], 'break_at', key) end
   local frame, iteration = spec.frame, spec.iteration
   if frame ~= nil then
     if type(frame) ~= 'string' then errors.bad('break_at: frame is the name of a loop, not %s', errors.describe(frame)) end
     local name, n = frame:match('^(.-):(%d+)$')
-    if name then frame, iteration = name, iteration or tonumber(n) end
+    if name then
+      if iteration ~= nil and iteration ~= tonumber(n) then errors.bad('break_at: frame says iteration %s, and iteration %s', n, tostring(iteration)) end
+      frame, iteration = name, tonumber(n)
+    end
   end
   if iteration ~= nil and (type(iteration) ~= 'number' or iteration < 0 or iteration % 1 ~= 0) then
     errors.bad('break_at: iteration is a whole number from 0 up, not %s', errors.describe(iteration))

@@ -45,6 +45,9 @@ end
 
 local function made(kind, fields, opts, known)
   opts = errors.options(opts, kind == 'line' and 'plot' or 'plot.' .. kind, known)
+  for _, key in ipairs{ 'title', 'xlabel', 'ylabel' } do
+    if opts[key] ~= nil and type(opts[key]) ~= 'string' and type(opts[key]) ~= 'number' then errors.bad('plot: %s is a text, not %s', key, errors.describe(opts[key])) end
+  end
   fields.kind, fields.title, fields.xlabel, fields.ylabel = kind, opts.title, opts.xlabel, opts.ylabel
   fields.log, fields.zero, fields.points = opts.log, opts.zero, opts.points
   if opts.log ~= nil and opts.log ~= 'x' and opts.log ~= 'y' and opts.log ~= 'xy' then
@@ -173,9 +176,10 @@ function methods:text(opts)
   opts = errors.options(opts, 'Plot:text', { 'columns', 'rows', 'ascii', 'colour' })
   local columns, rows = opts.columns or 60, opts.rows or 15
   for name, n in pairs{ columns = columns, rows = rows } do
-    if type(n) ~= 'number' or n < 2 or n > 1000 then errors.bad('Plot:text: %s is a number from 2 to 1000, not %s', name, errors.describe(n)) end
+    if type(n) ~= 'number' or not (n >= 2 and n <= 1000) then errors.bad('Plot:text: %s is a number from 2 to 1000, not %s', name, errors.describe(n)) end
   end
-  return require('dflow.plot.terminal').text(self, math.floor(columns), math.floor(rows), opts.ascii, opts.colour)
+  local ascii, colour = errors.flag(opts.ascii, 'Plot:text', 'ascii'), errors.flag(opts.colour, 'Plot:text', 'colour')
+  return require('dflow.plot.terminal').text(self, math.floor(columns), math.floor(rows), ascii, colour)
 end
 
 --- The size of a picture that is written: opts.width by opts.height.

@@ -50,6 +50,7 @@ function M.progress(what, opts)
   for name, kind in pairs{ total = 'number', label = 'string', every = 'number', write = 'function' } do
     local v = opts[name]
     if v ~= nil and type(v) ~= kind then errors.bad('progress: %s is a %s, not %s', name, kind, errors.describe(v)) end
+    if kind == 'number' and v ~= nil and not (v >= 0) then errors.bad('progress: %s is a number from 0 up, not %s', name, errors.describe(v)) end
   end
   local kind, total, step = type(what), opts.total, nil
   if kind == 'number' then

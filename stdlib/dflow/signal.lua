@@ -16,7 +16,7 @@ local function def(name, names, more, fn)
   M[name] = function(...)
     local o = arguments.take('signal.' .. name, names, more, ...)
     required('signal.' .. name, o, names[1])
-    return fn(o, 'signal.' .. name)
+    return arguments.named(o.name, fn(o, 'signal.' .. name))
   end
 end
 
@@ -128,8 +128,11 @@ def('frame', { 'signal', 'frame_length', 'frame_step', 'pad_end', 'pad_value', '
   local x = signal_of(what, o.signal)
   local length, step = length_of(what, 'frame_length', o.frame_length), length_of(what, 'frame_step', o.frame_step)
   local axis, rank = o.axis == nil and -1 or o.axis, graph.rank(x)
-  if axis == -1 or axis + 1 == rank then return frames_of(x, length, step, o.pad_end, o.pad_value, what) end
-  if not rank or type(axis) ~= 'number' or axis < -rank or axis >= rank then
+  if o.pad_value ~= nil and type(o.pad_value) ~= 'number' and not typed(o.pad_value) then
+    errors.bad('%s: pad_value is %s, a number is expected', what, errors.describe(o.pad_value))
+  end
+  if axis == -1 or type(axis) == 'number' and axis + 1 == rank then return frames_of(x, length, step, o.pad_end, o.pad_value, what) end
+  if not rank or type(axis) ~= 'number' or not dtypes.is_whole(axis) or axis < -rank or axis >= rank then
     errors.bad('%s: axis is %s, of a signal of rank %s', what, errors.describe(axis), rank and tostring(rank) or 'that is not known')
   end
   if axis < 0 then axis = axis + rank end

@@ -46,6 +46,7 @@ end
 
 --- Feeds for a copy: Tensors of the dtypes that the copy has.
 function M.feeds(feeds)
+  if feeds ~= nil and not errors.is_data(feeds) then errors.bad('feeds is a table {[x] = value}, not %s', errors.describe(feeds)) end
   local list = {}
   for k, v in pairs(feeds or {}) do list[k] = getmetatable(k) == graph.Output and widened(v, graph.dtype(k)) or v end
   return list

@@ -94,6 +94,9 @@ function M.csv(path, opts)
   if type(separator) ~= 'string' or #separator ~= 1 or separator:find '[%w"\r\n]' then
     errors.bad('csv: separator is one character, not %s', errors.describe(separator))
   end
+  if opts.comment ~= nil and (type(opts.comment) ~= 'string' or opts.comment == '') then
+    errors.bad('csv: comment is what such a line begins with, not %s', errors.describe(opts.comment))
+  end
   local header, types = opts.header, opts.types
   if header == nil then header = true end
   if type(header) ~= 'boolean' and not errors.is_data(header) then errors.bad('csv: header is true, false or a list of names, not %s', errors.describe(header)) end

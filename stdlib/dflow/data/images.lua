@@ -55,6 +55,7 @@ function M.images(path, opts)
     end
   end
   if errors.is_data(path) then
+    if opts.classes ~= nil then errors.bad('images: classes are folders in a folder, and a list of paths is given') end
     for _, p in ipairs(path) do files.path(p, 'images') end
     classes[1] = ''
     add(path, 0)

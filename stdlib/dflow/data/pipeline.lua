@@ -239,11 +239,21 @@ end
 
 local batching = require 'dflow.data.batch'
 
+local function check_batch(what, opts)
+  for _, key in ipairs{ 'drop_remainder', 'pad' } do errors.flag(opts[key], what, key) end
+  local v = opts.pad_value
+  if v ~= nil and type(v) ~= 'number' and type(v) ~= 'boolean' and type(v) ~= 'string' then
+    errors.bad('%s: pad_value is a number, a boolean or a string, not %s', what, errors.describe(v))
+  end
+end
+
 --- p:batch(n, {drop_remainder = false, pad = false, pad_value = 0}): n elements as one, whose parts have one axis more, in front.
 -- @param pad  parts of different shapes are filled up to the largest of the batch
 function methods.batch(p, n, opts)
   whole(n, 'batch: the size', 1)
   opts = errors.options(opts, 'Pipeline:batch', { 'drop_remainder', 'pad', 'pad_value' })
+  check_batch('batch', opts)
+  if opts.pad_value ~= nil and not opts.pad then errors.bad('batch: pad_value is what fills up with pad = true') end
   return stage(p, ('batch(%d)'):format(n), function(pull)
     local kinds = {}
     return function()
@@ -262,6 +272,7 @@ end
 --- p:padded_batch(n, {drop_remainder, pad_value}): batch with pad = true.
 function methods.padded_batch(p, n, opts)
   opts = errors.options(opts, 'Pipeline:padded_batch', { 'drop_remainder', 'pad_value' })
+  check_batch('padded_batch', opts)
   return methods.batch(p, n, { drop_remainder = opts.drop_remainder, pad_value = opts.pad_value, pad = true })
 end
 
@@ -276,6 +287,7 @@ function methods.bucket_by_length(p, length, boundaries, n, opts)
     if type(b) ~= 'number' or (i > 1 and b <= boundaries[i - 1]) then errors.bad('bucket_by_length: the boundaries must rise') end
   end
   opts = errors.options(opts, 'Pipeline:bucket_by_length', { 'drop_remainder', 'pad_value' })
+  check_batch('bucket_by_length', opts)
   local stacked = { pad = true, pad_value = opts.pad_value }
   return stage(p, 'bucket_by_length', function(pull)
     local buckets, kinds, last = {}, {}, 1

@@ -124,6 +124,7 @@ function M.import_graph_def(source, opts)
   if getmetatable(g) ~= Graph then
     errors.bad('import_graph_def: into is %s, a Graph is expected', errors.describe(g))
   end
+  errors.flag(opts.files, 'import_graph_def', 'files')
   local prefix = opts.prefix
   if prefix ~= nil and (type(prefix) ~= 'string' or prefix:find('[%s:^%c]')) then
     errors.bad('import_graph_def: prefix is %s, a name is expected', errors.describe(prefix))

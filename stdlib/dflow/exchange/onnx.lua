@@ -686,7 +686,11 @@ function M.export_onnx(path, opts)
   local self = setmetatable({ graph = g, handle = g.handle, opset = check_opset(opts.opset), main = new_graph('dflow'), fed = {}, used = {},
                               constants = {}, known = {}, renamed = {}, refused = {}, refusals = {}, variables = {}, scopes = {}, open = {}, scanned_writes = {},
                               base = 'graph', doc = nil }, Exporter)
-  self.session = opts.session or require('dflow.front.session').default(g)
+  local session = require 'dflow.front.session'
+  if opts.session ~= nil and getmetatable(opts.session) ~= session.Session then
+    errors.bad('export_onnx: session is %s, a Session is expected', errors.describe(opts.session))
+  end
+  self.session = opts.session or session.default(g)
   for _, o in ipairs(outputs) do
     if o.graph ~= g then errors.bad('export_onnx: the outputs belong to several graphs') end
     if core.node_context(g.handle, o.node) ~= TOP then errors.bad('export_onnx: %s was built in a body or branch, so it has no one value', o.name) end

@@ -39,7 +39,9 @@ function is_checked.dtype(what, v)
   if type(v) == 'number' then errors.bad("%s: a dtype is a string such as 'float32', not %s", what, errors.describe(v)) end
   dtypes.of(v)
 end
-for _, key in ipairs{ 'keep_dims', 'exclusive', 'reverse', 'transpose_a', 'transpose_b', 'sorted' } do
+is_checked.output_type, is_checked.out_type = is_checked.dtype, is_checked.dtype
+for _, key in ipairs{ 'keep_dims', 'exclusive', 'reverse', 'transpose_a', 'transpose_b', 'sorted', 'stable', 'saturate', 'preserve_aspect_ratio', 'pad_end',
+                      'is_training', 'scale_after_normalization', 'compute_full_loss', 'cycle' } do
   is_checked[key] = function(what, v)
     if type(v) ~= 'boolean' then
       errors.bad('%s: %s is %s, true or false is expected', what, key, errors.describe(v))
@@ -84,7 +86,10 @@ local function take(what, names, more, ...)
   end
   for i = 1, n do
     local v = select(i, ...)
-    if v ~= nil then out[names[i]] = v end
+    if v ~= nil then
+      if out[names[i]] ~= nil then errors.bad('%s: %s is given twice, by its place and by its name', what, names[i]) end
+      out[names[i]] = v
+    end
   end
   for i = 1, #names do check(what, names[i], out) end        -- in this order: the first that is wrong is told
   for i = 1, #more do check(what, more[i], out) end
@@ -101,11 +106,39 @@ local function required(what, o, ...)
 end
 M.required = required
 
+--- Is this what a node is called, alone, in a scope or as one of several that asked for the name?
+local function is_called(own, name)
+  own = own:gsub(':%d+$', '')
+  if own:sub(-#name) ~= name then own = own:gsub('_%d+$', '') end
+  return own == name or own:sub(-#name - 1) == '/' .. name
+end
+
+--- What a function gives, under the name that it was asked for: where the function is made of several ops, and the last of them is called
+-- otherwise, behind an Identity of that name.
+function M.named(name, ...)
+  if name == nil then return ... end
+  local out, n = { ... }, select('#', ...)
+  for i = 1, n do
+    local x = out[i]
+    local mt = getmetatable(x)
+    if mt == graph.Output and not is_called(x.name, name) then
+      out[i] = registry.op('Identity', { x }, { name = name })
+    elseif mt == graph.Operation and not is_called(x.name, name) then
+      out[i] = graph.with(x.graph, graph.control_dependencies, { x }, function() return registry.op('NoOp', {}, { name = name }) end)
+    end
+  end
+  return graph.unpack(out, 1, n)
+end
+
 M.of = {}      -- of adapters: name -> {what may be given by place, what only by name}
 --- Defines the function df.name: fn gets take's table.
 local function def(name, names, more, fn)
   M.of[name] = { names, more }
-  M.functions[name] = function(...) return fn(take(name, names, more, ...)) end
+  M.functions[name] = function(...)
+    local o = take(name, names, more, ...)
+    if o.name == nil then return fn(o) end
+    return M.named(o.name, fn(o))
+  end
 end
 M.def = def
 

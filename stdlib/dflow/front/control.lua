@@ -251,7 +251,7 @@ end
 local function invariants(like, inv, path, leaves, g)
   if inv == nil then return end
   if type(like) == 'table' then
-    if type(inv) ~= 'table' then
+    if not errors.is_data(inv) then
       errors.bad('shape_invariants: %s is expected to be a table like the loop variables, not %s', path or 'it', errors.describe(inv))
     end
     for k in pairs(inv) do

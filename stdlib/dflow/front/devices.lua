@@ -171,6 +171,9 @@ function M.read_report(text, stats)
       for n in rest:gmatch '%S+' do stats.owners[#stats.owners + 1] = { nodes_run = tonumber(n) } end
     elseif kind == 'one' then stats.owners.why = rest
     elseif kind == 'again' then stats.iterations_again = tonumber(rest)
+    elseif kind == 'graphs' then
+      local names = { 'graph_captures', 'graph_entries', 'graph_launches', 'graph_iterations', 'whole_launches', 'whole_iterations' }
+      for n in rest:gmatch '%S+' do stats[table.remove(names, 1)] = tonumber(n) end
     elseif kind == 'saved' then
       local value, where, save, elements, bytes, swapped, let_go, why =
         rest:match '^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$'

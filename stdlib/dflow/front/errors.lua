@@ -89,7 +89,7 @@ function M.describe(v)
   elseif kind == 'string' then
     return ('the string %q'):format(v)
   elseif kind == 'number' or kind == 'boolean' then
-    return 'the ' .. kind .. ' ' .. tostring(v)
+    return 'the ' .. kind .. ' ' .. (v ~= v and 'nan' or tostring(v))          -- its sign is the machine's
   end
   return kind
 end
@@ -119,6 +119,13 @@ function M.in_front(wrapper, fn) behind[wrapper] = fn return wrapper end
 function M.behind(fn)
   while behind[fn] do fn = behind[fn] end
   return fn
+end
+
+--- A switch: v, which is true, false or nil.
+-- @param of  what takes it
+function M.flag(v, of, name)
+  if v ~= nil and type(v) ~= 'boolean' then M.bad('%s: %s is true or false, not %s', of, name, M.describe(v)) end
+  return v
 end
 
 --- Makes methods say so when one is called with a point in place of its colon.
@@ -262,7 +269,7 @@ function M.hint_of_option(word, names)
   return M.hint(word, names)
 end
 
---- Checks an options table: nil or a table that has only known keys.
+--- Checks an options table: nil or a table that has only known keys; a name is a string.
 -- @param what   for the message: `while_loop`
 -- @param known  a list of names
 -- @return       opts, or an empty table for nil
@@ -283,6 +290,7 @@ function M.options(opts, what, known)
     M.bad("%s has no option '%s'%s (it knows: %s)", what, type(unknown) == 'table' and M.describe(unknown) or tostring(unknown),
           M.hint_of_option(unknown, known), #known > 0 and table.concat(known, ', ') or 'none')
   end
+  if opts.name ~= nil and type(opts.name) ~= 'string' then M.bad('%s: name is a string, not %s', what, M.describe(opts.name)) end
   return opts
 end
 

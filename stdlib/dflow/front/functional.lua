@@ -79,12 +79,46 @@ local function stacked(ta, x)
   return out
 end
 
+--- The dtypes that `dtype` says of what map_fn's function returns, in order; nil where it says nothing. One dtype is that of everything.
+local function dtypes_of(dtype, like)
+  if dtype == nil then return nil end
+  local list, n = {}, 0
+  local function add(d, v, path)
+    if nest.is_structure(v) and nest.is_plain(v) then
+      if errors.is_data(d) then
+        for key in pairs(d) do
+          if v[key] == nil then errors.bad('map_fn: dtype has an entry %s, which the function does not return', tostring(key)) end
+        end
+      end
+      for _, key in ipairs(nest.keys(v)) do add(errors.is_data(d) and d[key] or d, v[key], key) end
+    else
+      if type(d) ~= 'string' then
+        errors.bad('map_fn: dtype%s is %s, a dtype such as \'float32\' is expected', path and '.' .. tostring(path) or '', errors.describe(d))
+      end
+      n = n + 1
+      list[n] = dtypes.of(d)
+    end
+  end
+  add(dtype, like)
+  return list
+end
+
+--- What the function returned, as an Output: of the dtype that was told, if one was.
+local function as_told(v, wanted, at, g)
+  local o = convert.to_output(v, wanted and not convert.typed(v) and wanted[at] or nil, g, 'map_fn')
+  if wanted and graph.dtype(o) ~= wanted[at] then
+    errors.bad("map_fn: the function returns %s, and dtype says %s: cast it, as in df.cast(x, '%s')", o.dtype, dtypes.name[wanted[at]], dtypes.name[wanted[at]])
+  end
+  return o
+end
+
 --- df.map_fn(fn, elems, opts): fn of each row, stacked. fn is called once, while the graph is built; rows run in parallel.
 -- @param elems  [n, ...], or a list of such: fn(a, b) then
 -- @return       [n, ...]; a list of them where fn returns several; the structure that fn returns
 function M.map_fn(fn, elems, opts)
   check_function(fn, 'map_fn')
-  opts = loop_opts(opts, 'map_fn', { 'dtype' })
+  local given
+  opts, given = loop_opts(opts, 'map_fn', { 'dtype' })
   local list, _, arguments = take_elems(elems, 'map_fn')
   local g = list[1].graph
   local depth = graph.depth()
@@ -99,8 +133,9 @@ function M.map_fn(fn, elems, opts)
       if #results == 0 then errors.bad('map_fn: the function returns nothing: is `return` missing?') end
       like = #results == 1 and results[1] or results
       finished = {}
+      local wanted = dtypes_of(given.dtype, like)
       nest.each(like, nest.is_structure, function(v)
-        local o = convert.to_output(v, nil, g, 'map_fn')
+        local o = as_told(v, wanted, #finished + 1, g)
         local ta, close = tensor_array.carried(g, o.dtype, n)
         finished[#finished + 1] = close(ta:write(i, o))
       end)
@@ -211,7 +246,7 @@ function M.scan(fn, elems, init, opts)
     if known then init, opts = nil, init end
   end
   local loop, given = loop_opts(opts, 'scan', { 'reverse' })
-  local reverse = given.reverse == true
+  local reverse = errors.flag(given.reverse, 'scan', 'reverse') == true
   local list, single, arguments = take_elems(elems, 'scan')
   local g = list[1].graph
   local depth = graph.depth()

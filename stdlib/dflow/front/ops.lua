@@ -12,6 +12,7 @@ local arguments = require 'dflow.front.arguments'
 require 'dflow.front.ops_array'
 require 'dflow.front.ops_make'
 require 'dflow.front.ops_linalg'
+require 'dflow.front.ops_attention'
 require 'dflow.front.ops_composed'
 require 'dflow.front.ops_window'
 

@@ -135,6 +135,7 @@ def('split', { 'x', 'parts', 'axis' }, { 'num' }, function(o)
   local x = to_output(o.x, nil, nil, 'split')
   local axis = int32(o.axis or 0, x.graph)
   if type(o.parts) == 'number' then
+    if o.num ~= nil and o.num ~= o.parts then errors.bad('split: num is %s, but %s parts are asked for', errors.describe(o.num), tostring(o.parts)) end
     return op('Split', { axis, x }, { num_split = o.parts, name = o.name })
   end
   local sizes = to_output(o.parts, 3, x.graph, 'split')
@@ -223,7 +224,7 @@ end)
 
 def('pad', { 'x', 'paddings' }, { 'mode', 'constant_values' }, function(o)
   required('pad', o, 'x', 'paddings')
-  local mode = (o.mode or 'constant'):upper()
+  local mode = o.mode == nil and 'CONSTANT' or type(o.mode) == 'string' and o.mode:upper()
   local x = to_output(o.x, nil, nil, 'pad')
   local paddings = int32(o.paddings, x.graph)
   if mode == 'CONSTANT' then
@@ -232,7 +233,7 @@ def('pad', { 'x', 'paddings' }, { 'mode', 'constant_values' }, function(o)
   elseif mode == 'REFLECT' or mode == 'SYMMETRIC' then
     return op('MirrorPad', { x, paddings }, { mode = mode, name = o.name })
   end
-  errors.bad("pad: the mode is 'constant', 'reflect' or 'symmetric', not '%s'", o.mode)
+  errors.bad("pad: the mode is 'constant', 'reflect' or 'symmetric', not %s", type(o.mode) == 'string' and "'" .. o.mode .. "'" or errors.describe(o.mode))
 end)
 
 def('reverse', { 'x', 'axis' }, {}, function(o)
@@ -244,6 +245,9 @@ end)
 --- reverse_sequence(x, lengths, {seq_axis, batch_axis = 0}): the first lengths[i] elements of row i in reverse order.
 def('reverse_sequence', { 'x', 'lengths' }, { 'seq_axis', 'batch_axis', 'seq_dim', 'batch_dim' }, function(o)
   required('reverse_sequence', o, 'x', 'lengths')
+  for _, of in ipairs{ 'seq', 'batch' } do
+    if o[of .. '_axis'] ~= nil and o[of .. '_dim'] ~= nil then errors.bad('reverse_sequence: %s_axis and %s_dim are one option, which is given twice', of, of) end
+  end
   local g = convert.graph_of(o.x) or convert.graph_of(o.lengths)
   return op('ReverseSequence', { o.x, typed(o.lengths) and o.lengths or int32(o.lengths, g) },
             { seq_dim = o.seq_axis or o.seq_dim, batch_dim = o.batch_axis or o.batch_dim, name = o.name })

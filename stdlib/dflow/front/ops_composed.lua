@@ -148,7 +148,7 @@ function f.meshgrid(...)
     for d = 1, n do shape[d] = d == place(i) and -1 or 1 end
     out[i] = f.broadcast_to(f.reshape(list[i], shape), f.stack(whole))
   end
-  return graph.unpack(out, 1, n)
+  return arguments.named(opts.name, graph.unpack(out, 1, n))
 end
 
 --- df.unravel_index(indices, dims): the places of elements that are counted row by row: [rank, …].
@@ -203,6 +203,9 @@ def('histogram_fixed_width_bins', { 'values', 'value_range', 'nbins' }, { 'dtype
   local values = to_output(o.values, nil, nil, 'histogram_fixed_width_bins')
   local range = to_output(o.value_range, graph.dtype(values), values.graph, 'histogram_fixed_width_bins')
   local n, low = o.nbins or 100, f.gather(range, 0)
+  if type(n) == 'number' and not (n >= 1 and dtypes.is_whole(n)) or type(n) ~= 'number' and not typed(n) then
+    errors.bad('histogram_fixed_width_bins: nbins is a whole number from 1 up, not %s', errors.describe(n))
+  end
   local above, width = values - low, f.gather(range, 1) - low
   if not values.dtype:find 'float' then above, width = f.cast(above, 'float64'), f.cast(width, 'float64') end
   return f.cast(f.clip_by_value(f.floor(above / width * n), 0, n - 1), o.dtype or 'int32')      -- in the values' dtype
@@ -238,6 +241,13 @@ def('random_crop', { 'value', 'size' }, { 'seed' }, function(o)
     if nest.is_plain(o.size) and not nest.is_structure(o.size) then out:set_shape(o.size) end
     return out
   end)
+end)
+
+--- df.non_max_suppression(boxes, scores, max_output_size, iou_threshold = 0.5, score_threshold = -inf): which boxes stay.
+def('non_max_suppression', { 'boxes', 'scores', 'max_output_size', 'iou_threshold', 'score_threshold' }, {}, function(o)
+  required('non_max_suppression', o, 'boxes', 'scores', 'max_output_size')
+  local iou, score = o.iou_threshold, o.score_threshold
+  return op('NonMaxSuppressionV3', { o.boxes, o.scores, o.max_output_size, iou == nil and 0.5 or iou, score == nil and -math.huge or score }, { name = o.name })
 end)
 
 for name, block in pairs{ space_to_batch = 'paddings', batch_to_space = 'crops' } do
@@ -385,14 +395,16 @@ def('embedding_lookup_sparse', { 'tables', 'ids', 'weights' }, { 'combiner', 'pa
   end
   local sum = f.segment_sum(rows * beside(weights), segments)
   if how == 'sum' then return sum end
-  if how == 'mean' then return sum / beside(f.segment_sum(weights, segments)) end
-  return sum / beside(f.sqrt(f.segment_sum(f.square(weights), segments)))
+  -- an example without ids has zeros
+  if how == 'mean' then return f.div_no_nan(sum, beside(f.segment_sum(weights, segments))) end
+  return f.div_no_nan(sum, beside(f.sqrt(f.segment_sum(f.square(weights), segments))))
 end)
 
 local lookup_sparse = f.embedding_lookup_sparse
 --- ids and weights are tables with names, as options are: the last one is none of these when it has indices.
 function f.embedding_lookup_sparse(...)
   local args, n = { ... }, select('#', ...)
+  while n > 0 and args[n] == nil do n = n - 1 end
   if nest.is_plain(args[n]) and args[n].indices ~= nil then n, args[n + 1] = n + 1, { combiner = 'mean' } end
   return lookup_sparse(graph.unpack(args, 1, n))
 end

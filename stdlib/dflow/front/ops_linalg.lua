@@ -63,8 +63,34 @@ local function plus_identity(x, by)
   return functions.matrix_set_diag(x, functions.matrix_diag_part(x) + by)
 end
 
+--- What is less than so much of the greatest of a matrix's singular values, or of what stands on a diagonal, is what rounding leaves of 0.
+local function as_zero(a)
+  local shape = a.shape
+  return math.max(shape[#shape], shape[#shape - 1]) * (a.dtype == 'float64' and 2 ^ -52 or 2 ^ -23)
+end
+
+--- The shortest of the x that make |a x - b|^2 least, of a matrix of any rank: singular values that rounding leaves of 0 count for nothing.
+local function by_svd(a, b)
+  local s, u, v = functions.svd(a)
+  local least = functions.reduce_max(s, { axis = -1, keep_dims = true }) * as_zero(a)
+  local counts = functions.greater(s, least)
+  local inverse = functions.where(counts, functions.reciprocal(functions.where(counts, s, functions.ones_like(s))), functions.zeros_like(s))
+  return functions.matmul(v, functions.expand_dims(inverse, -1) * functions.matmul(u, b, { transpose_a = true }))
+end
+
+--- The same by QR where no diagonal element of r is as good as 0, which has the better gradient.
+local function by_qr(a, b, at, tall)
+  local q, r = functions.qr(tall and a or at)
+  local size = functions.abs(functions.matrix_diag_part(r))
+  local least = functions.reduce_max(size, { axis = -1, keep_dims = true }) * as_zero(a)
+  return require('dflow.front.control').cond(functions.reduce_all(functions.greater(size, least)), function()
+    if tall then return functions.matrix_triangular_solve(r, functions.matmul(q, b, { transpose_a = true }), { lower = false }) end
+    return functions.matmul(q, functions.matrix_triangular_solve(r, b, { lower = false, adjoint = true }))
+  end, function() return by_svd(a, b) end, { name = 'lstsq' })
+end
+
 --- lstsq(matrix, rhs, {l2_regularizer = 0, fast = true}): x that makes |matrix x - rhs|^2 + l2_regularizer |x|^2 least; of several the shortest. fast: by the
--- normal equations, else by QR.
+-- normal equations, for a matrix of full rank; else by QR or, where the rank is less, by singular values.
 local function lstsq(o)
   required('lstsq', o, 'matrix', 'rhs')
   check_bool('lstsq', o, 'fast')
@@ -76,10 +102,9 @@ local function lstsq(o)
   local m, n = rank and a.shape[rank - 1] or -1, rank and a.shape[rank] or -1
   if not rank or rank < 2 or m < 0 or n < 0 then errors.bad('lstsq: the last two dimensions of the matrix must be known while building') end
   local at = transposed(a)
-  if o.fast == false and l2 == 0 then
-    local q, r = functions.qr(m >= n and a or at)
-    if m >= n then return functions.matrix_triangular_solve(r, functions.matmul(q, b, { transpose_a = true }), { lower = false }) end
-    return functions.matmul(q, functions.matrix_triangular_solve(r, b, { lower = false, adjoint = true }))
+  if o.fast == false then
+    if l2 ~= 0 then errors.bad('lstsq: l2_regularizer is of the fast way; with fast = false there is none') end
+    return by_qr(a, b, at, m >= n)
   end
   if m >= n then
     local l = functions.cholesky(plus_identity(functions.matmul(at, a), l2))
@@ -112,7 +137,7 @@ def('tridiagonal_solve', { 'diagonals', 'rhs' }, { 'partial_pivoting' }, functio
   local b = to_output(o.rhs, graph.dtype(d), d.graph, what)
   local vector = graph.rank(b) and graph.rank(d) and graph.rank(b) == graph.rank(d) - 1
   if vector then b = functions.expand_dims(b, -1) end
-  local x = registry.op('TridiagonalSolve', { d, b }, { partial_pivoting = o.partial_pivoting, name = o.name })
+  local x = registry.op('TridiagonalSolve', { d, b }, { partial_pivoting = o.partial_pivoting, name = not vector and o.name or nil })
   return vector and functions.squeeze(x, -1) or x
 end)
 
@@ -213,13 +238,25 @@ def('histogram_fixed_width', { 'values', 'value_range', 'nbins', 'dtype' }, {}, 
   return op('HistogramFixedWidth', { to_output(o.values, d, g), to_output(o.value_range, d, g), int32(o.nbins or 100, g) }, { dtype = o.dtype, name = o.name })
 end)
 
+local function length_of(key, v)
+  if v == nil or convert.typed(v) and not errors.is_data(v) then return end
+  if type(v) ~= 'number' or not dtypes.is_whole(v) or v < 0 then errors.bad('bincount: %s is a whole number from 0 up, not %s', key, errors.describe(v)) end
+end
+
 --- bincount(arr, weights, {minlength, maxlength, dtype = 'int32'}): how often each number from 0 up is in arr, or the sum of its weights;
 -- bincount(arr, size, weights): of the numbers below size.
 def('bincount', { 'arr', 'weights', 'minlength', 'maxlength', 'dtype' }, {}, function(o)
   required('bincount', o, 'arr')
   local arr = int32(o.arr)
   local size, weights = nil, o.weights
-  if type(weights) == 'number' then size, weights = weights, o.minlength end
+  if type(weights) == 'number' then
+    size, weights = weights, o.minlength
+    if type(weights) == 'number' or o.maxlength ~= nil then
+      errors.bad('bincount: behind a size, here %s, stand the weights; minlength and maxlength are said where there is no size', tostring(size))
+    end
+  else
+    for _, key in ipairs{ 'minlength', 'maxlength' } do length_of(key, o[key]) end
+  end
   if size == nil then
     local flat = functions.reshape(arr, { -1 })
     local none = convert.constant(arr.graph, { -1 }, graph.dtype(arr), { 1 })

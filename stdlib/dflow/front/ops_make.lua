@@ -268,22 +268,32 @@ def('random_uniform', { 'shape', 'min', 'max' }, { 'dtype', 'seed' }, function(o
     if high == nil then errors.bad('random_uniform of %s needs max', dtypes.name[d]) end
     return op('RandomUniformInt', { shape, to_output(low, d, shape.graph), to_output(high, d, shape.graph) }, { seed = o.seed, name = o.name })
   end
-  local x = op('RandomUniform', { shape }, { dtype = dtypes.name[d], seed = o.seed, name = o.name })
   if high == nil then high = 1 end
-  if low == 0 and high == 1 then return x end
+  local alone = low == 0 and high == 1
+  local x = op('RandomUniform', { shape }, { dtype = dtypes.name[d], seed = o.seed, name = alone and o.name or nil })
+  if alone then return x end
   local width = (type(low) == 'number' and type(high) == 'number') and high - low or to_output(high, d, shape.graph) - low
   x = x * width
   return low == 0 and x or x + low
 end)
 
+local function is_standard(o) return (o.mean == nil or o.mean == 0) and (o.stddev == nil or o.stddev == 1) end
+
+--- The name of the op that draws: the one asked for, where nothing comes behind it.
+local function own_name(o) return is_standard(o) and o.name or nil end
+
+--- x, of mean 0 and deviation 1, as the options say.
+local function scaled(o, x)
+  if o.stddev ~= nil and o.stddev ~= 1 then x = x * o.stddev end
+  if o.mean ~= nil and o.mean ~= 0 then x = x + o.mean end
+  return x
+end
+
 for name, type_name in pairs { random_normal = 'RandomStandardNormal', truncated_normal = 'TruncatedNormal' } do
   def(name, { 'shape', 'mean', 'stddev' }, { 'dtype', 'seed' }, function(o)
     required(name, o, 'shape')
     without_empty(o, 'mean', 'stddev')
-    local x = op(type_name, { random_shape(o.shape) }, { dtype = o.dtype or 'float32', seed = o.seed, name = o.name })
-    if o.stddev ~= nil and o.stddev ~= 1 then x = x * o.stddev end
-    if o.mean ~= nil and o.mean ~= 0 then x = x + o.mean end
-    return x
+    return scaled(o, op(type_name, { random_shape(o.shape) }, { dtype = o.dtype or 'float32', seed = o.seed, name = own_name(o) }))
   end)
 end
 
@@ -291,19 +301,17 @@ for name, type_name in pairs { stateless_random_normal = 'StatelessRandomNormal'
   def(name, { 'shape', 'seed', 'mean', 'stddev' }, { 'dtype' }, function(o)
     required(name, o, 'shape', 'seed')
     local shape = random_shape(o.shape)
-    local x = op(type_name, { shape, int32(o.seed, shape.graph) }, { dtype = o.dtype or 'float32', name = o.name })
-    if o.stddev ~= nil and o.stddev ~= 1 then x = x * o.stddev end
-    if o.mean ~= nil and o.mean ~= 0 then x = x + o.mean end
-    return x
+    return scaled(o, op(type_name, { shape, int32(o.seed, shape.graph) }, { dtype = o.dtype or 'float32', name = own_name(o) }))
   end)
 end
 
 def('stateless_random_uniform', { 'shape', 'seed', 'minval', 'maxval' }, { 'dtype' }, function(o)
   required('stateless_random_uniform', o, 'shape', 'seed')
   local shape = random_shape(o.shape)
-  local x = op('StatelessRandomUniform', { shape, int32(o.seed, shape.graph) }, { dtype = o.dtype or 'float32', name = o.name })
   local low, high = o.minval or 0, o.maxval == nil and 1 or o.maxval
-  if low == 0 and high == 1 then return x end
+  local alone = low == 0 and high == 1
+  local x = op('StatelessRandomUniform', { shape, int32(o.seed, shape.graph) }, { dtype = o.dtype or 'float32', name = alone and o.name or nil })
+  if alone then return x end
   return x * (high - low) + low
 end)
 
@@ -316,7 +324,7 @@ end
 
 def('stateless_random_gamma', { 'shape', 'seed', 'alpha', 'beta' }, { 'dtype' }, function(o)
   local shape, seed, alpha = stateless('stateless_random_gamma', o, 'alpha', o.dtype or 'float32')
-  local x = op('StatelessRandomGammaV2', { shape, seed, alpha }, { name = o.name })
+  local x = op('StatelessRandomGammaV2', { shape, seed, alpha }, { name = o.beta == nil and o.name or nil })
   return o.beta == nil and x or x / o.beta
 end)
 

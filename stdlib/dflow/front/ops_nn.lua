@@ -31,7 +31,7 @@ for name, type_name in pairs { softmax = 'Softmax', log_softmax = 'LogSoftmax' }
       errors.bad('%s: there is no axis %d in a tensor of rank %d', name, axis, rank)
     end
     perm[at + 1], perm[rank] = rank - 1, at
-    return f.transpose(op(type_name, { f.transpose(x, perm) }, { name = o.name }), perm)
+    return f.transpose(op(type_name, { f.transpose(x, perm) }), perm)
   end)
 end
 
@@ -73,7 +73,7 @@ def('sparse_softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, func
                tensor.shape_text(logits.dtype, logits.shape), tensor.shape_text(labels.dtype, labels.shape))
   end
   local classes = f.dim(logits, -1)
-  local loss = op('SparseSoftmaxCrossEntropyWithLogits', { f.reshape(logits, { -1, classes }), f.reshape(labels, { -1 }) }, { name = o.name })
+  local loss = op('SparseSoftmaxCrossEntropyWithLogits', { f.reshape(logits, { -1, classes }), f.reshape(labels, { -1 }) })
   return f.reshape(loss, f.shape(labels))
 end)
 
@@ -175,7 +175,7 @@ end
 function f.clip_by_global_norm(list, clip_norm, opts)
   if clip_norm == nil then errors.bad('clip_by_global_norm: clip_norm is missing') end
   opts = errors.options(opts, 'clip_by_global_norm', { 'use_norm', 'name' })
-  local norm = opts.use_norm or f.global_norm(list)
+  local norm = opts.use_norm == nil and f.global_norm(list) or to_output(opts.use_norm, typed(opts.use_norm) or dtypes.FLOAT32, nil, 'clip_by_global_norm')
   local limit = to_output(clip_norm, graph.dtype(norm), norm.graph)
   local scale = limit / f.maximum(norm, limit)
   local out = {}
@@ -186,7 +186,7 @@ function f.clip_by_global_norm(list, clip_norm, opts)
     elseif gradients.is_slices(x) then
       out[i] = gradients.indexed_slices(x.values * scale, x.indices, x.dense_shape)
     else
-      out[i] = to_output(x) * scale
+      out[i] = arguments.named(opts.name, to_output(x) * scale)
     end
   end
   return out, norm
@@ -198,11 +198,13 @@ def('dropout', { 'x', 'rate' }, { 'seed', 'noise_shape', 'keep_prob' }, function
   required('dropout', o, 'x')
   local x = to_output(o.x, nil, nil, 'dropout')
   local keep = o.keep_prob
+  if keep ~= nil and o.rate ~= nil then errors.bad('dropout: rate and keep_prob are both given; the one is 1 less the other') end
   if keep == nil then
     required('dropout', o, 'rate')
     keep = type(o.rate) == 'number' and 1 - o.rate or f.subtract(to_output(1, graph.dtype(x), x.graph), o.rate)
   end
-  if type(keep) == 'number' and (keep <= 0 or keep > 1) then
+  if type(keep) ~= 'number' and not typed(keep) then errors.bad('dropout: keep_prob is a number above 0 and up to 1, not %s', errors.describe(keep)) end
+  if type(keep) == 'number' and not (keep > 0 and keep <= 1) then
     errors.bad('dropout: the rate is at least 0 and below 1')
   end
   local noise = f.random_uniform(o.noise_shape or f.shape(x), { dtype = x.dtype, seed = o.seed })
@@ -251,13 +253,8 @@ local function within(rows, max_norm)
   return f.clip_by_norm(rows, max_norm, { axes = axes })
 end
 
---- embedding_lookup(tables, ids, {partition_strategy = 'mod', max_norm}): rows of a table [n, ...], or of one that is cut into a list of
--- tables. Its gradient is sparse: it has the rows that ids name, in each table those that lie there.
--- @param ids  int32 or int64 of any shape
--- @return     ids' shape and that of a row
-function f.embedding_lookup(tables, ids, opts)
+local function embedding_lookup(tables, ids, opts)
   local what = 'embedding_lookup'
-  opts = errors.options(opts, what, { 'partition_strategy', 'max_norm', 'name' })
   local strategy = opts.partition_strategy or 'mod'
   if strategy ~= 'mod' and strategy ~= 'div' then errors.bad("%s: partition_strategy is 'mod' or 'div', not %s", what, errors.describe(strategy)) end
   if tables == nil then errors.bad('%s: the tables are missing', what) end
@@ -273,7 +270,7 @@ function f.embedding_lookup(tables, ids, opts)
   end
   ids = to_output(ids, d or dtypes.INT32, convert.graph_of(tables), what)
   if #list == 1 then
-    local rows = f.gather(list[1], ids, opts.name and { name = opts.name } or nil)
+    local rows = f.gather(list[1], ids, opts.name and opts.max_norm == nil and { name = opts.name } or nil)
     if opts.max_norm == nil then return rows end
     local shape = rows.shape
     return f.reshape(within(f.gather(list[1], f.reshape(ids, { -1 })), opts.max_norm), f.shape(rows)):set_shape(shape)
@@ -295,6 +292,15 @@ function f.embedding_lookup(tables, ids, opts)
     rows:set_shape(all)
   end
   return rows
+end
+
+--- embedding_lookup(tables, ids, {partition_strategy = 'mod', max_norm}): rows of a table [n, ...], or of one that is cut into a list of
+-- tables. Its gradient is sparse: it has the rows that ids name, in each table those that lie there.
+-- @param ids  int32 or int64 of any shape
+-- @return     ids' shape and that of a row
+function f.embedding_lookup(tables, ids, opts)
+  opts = errors.options(opts, 'embedding_lookup', { 'partition_strategy', 'max_norm', 'name' })
+  return arguments.named(opts.name, embedding_lookup(tables, ids, opts))
 end
 
 return f

@@ -183,7 +183,7 @@ function(o)
     { half and f.cast(x, 'float32') or x, scale, channels(o.offset), o.mean and channels(o.mean) or none,
       o.variance and channels(o.variance) or none },
     { epsilon = math.max(epsilon, 1.001e-5), data_format = o.data_format, is_training = training,
-      exponential_avg_factor = o.exponential_avg_factor, name = o.name })
+      exponential_avg_factor = o.exponential_avg_factor, name = not half and o.name or nil })
   return half and f.cast(y, dtypes.name[dtype]) or y, mean, variance
 end)
 

@@ -246,11 +246,14 @@ local setters = {
     core.node_ints(g, name, list)
   end,
   shapes = function(g, name, v, e)
-    if type(v) ~= 'table' then
+    if not errors.is_data(v) then
       errors.bad('%s: the option %s is a list of shapes, not %s', e.lua or e.type, name, errors.describe(v))
     end
     local list = {}
-    for _, shape in ipairs(v) do
+    for i, shape in ipairs(v) do
+      if shape and not errors.is_data(shape) then
+        errors.bad('%s: %s[%d] is %s, a list of dimensions or false is expected', e.lua or e.type, name, i, errors.describe(shape))
+      end
       list[#list + 1] = shape and #shape or -1
       for _, dim in ipairs(shape or {}) do list[#list + 1] = dim end
     end
@@ -315,9 +318,14 @@ local function bind(e, args, attrs)
   g = g or graph.current()
   if attrs then
     for key, v in pairs(attrs) do
-      if e.types[key] and v ~= nil and type(v) == 'string' then
+      if e.types[key] and (type(v) == 'string' or not e.attr[key]) then
+        local d = dtypes.of(v)
+        if bound and bound[key] and bound[key] ~= d then
+          errors.bad("%s: the option %s is %s, but %s is %s: cast it, as in df.cast(x, '%s')", what, key, dtypes.name[d], first and first[key] or 'an input',
+                     dtypes.name[bound[key]], dtypes.name[d])
+        end
         bound = bound or {}
-        bound[key] = bound[key] or dtypes.of(v)
+        bound[key] = d
       end
     end
   end
@@ -437,6 +445,7 @@ end
 -- @param attrs  attributes by name, and `name`; nil for none
 -- @return       graph, node id
 local function build(e, args, attrs)
+  if args[e.ninputs + 1] ~= nil then errors.bad('%s: an argument behind its %d inputs', e.type, e.ninputs) end
   local g, bound, first, bare = bind(e, args, attrs)
   if bare then return graph.attempt(g, finish, e, args, attrs, g, bound, first) end
   return finish(e, args, attrs, g, bound, first)
@@ -495,7 +504,10 @@ local function general(e)
       n = n - 1
       for i = 1, nin do                      -- inputs given by name
         local name = e.inputs[i].name
-        if args[i] == nil and attrs[name] ~= nil then args[i], attrs[name] = attrs[name], nil end
+        if attrs[name] ~= nil and not e.attr[name] then
+          if args[i] ~= nil then errors.bad('%s: %s is given twice, by its place and by its name', e.lua, name) end
+          args[i], attrs[name] = attrs[name], nil
+        end
       end
     end
     if n > nin then
@@ -507,7 +519,10 @@ local function general(e)
           errors.bad('%s takes %d inputs and %d options; %d values were given', e.lua, nin, #e.attrs, n)
         end
         attrs = attrs or {}
-        if args[i] ~= nil then attrs[a.name] = args[i] end
+        if args[i] ~= nil then
+          if attrs[a.name] ~= nil then errors.bad('%s: %s is given twice, by its place and by its name', e.lua, a.name) end
+          attrs[a.name] = args[i]
+        end
         args[i] = nil
       end
     end

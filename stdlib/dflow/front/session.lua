@@ -143,15 +143,14 @@ local function drop_feeds()
 end
 
 local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'remains', 'check_numerics', 'finally', 'at_once' }
+local switches = { 'tensors', 'paused', 'values', 'record', 'remains', 'at_once' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   if not errors.is_data(opts) then
     errors.bad('run: the options are a table such as {timeout = 1}, not %s; what is fetched together is one list: df.run{x, y}', errors.describe(opts))
   end
   errors.options(opts, 'run', run_options)
-  if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then
-    errors.bad('run: tensors is true or false, not %s', errors.describe(opts.tensors))
-  end
+  for i = 1, #switches do errors.flag(opts[switches[i]], 'run', switches[i]) end
   numerics.check(opts.check_numerics)
   for _, key in ipairs{ 'trace', 'report' } do
     if opts[key] ~= nil and type(opts[key]) ~= 'string' then
@@ -479,7 +478,10 @@ function M.new(opts)
     end
     words[#words + 1] = ('timeout=%.9g'):format(opts.timeout)
   end
-  if opts.kernels ~= nil then words[#words + 1] = 'kernels=' .. tostring(opts.kernels) end
+  if opts.kernels ~= nil then
+    if opts.kernels ~= 'cpu' and opts.kernels ~= 'ref' then errors.bad("Session: kernels is 'cpu' or 'ref', not %s", errors.describe(opts.kernels)) end
+    words[#words + 1] = 'kernels=' .. opts.kernels
+  end
   devices.session_words(opts, words)
   local handle = core.session_new(g.handle, #words > 0 and table.concat(words, ' ') or nil)
   if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then

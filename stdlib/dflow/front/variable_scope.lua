@@ -152,8 +152,10 @@ end
 -- @param initializer  a value, a function(shape, dtype) that gives one, or the name of one of df.nn.initializers; nil: Glorot's uniform (zeros where the dtype is no float)
 -- @return             a Variable: made, or where the scope says `reuse` the one that is there
 function M.get_variable(name, shape, opts)
-  if errors.is_data(shape) and next(shape) ~= nil and type(next(shape)) == 'string' and opts == nil then shape, opts = shape.shape, shape end
+  if errors.is_data(shape) and next(shape) ~= nil and type(next(shape)) == 'string' and opts == nil then shape, opts = nil, shape end
   opts = errors.options(opts, 'get_variable', { 'initializer', 'dtype', 'trainable', 'shape' })
+  if shape ~= nil and opts.shape ~= nil then errors.bad('get_variable: shape is given twice, by its place and by its name') end
+  if shape == nil then shape = opts.shape end
   if type(name) ~= 'string' or name == '' or name:find '[%s:^]' then
     errors.bad('get_variable takes a name without spaces and colons first, not %s', errors.describe(name))
   end

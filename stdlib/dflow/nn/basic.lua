@@ -102,7 +102,11 @@ function M.Dropout(rate, opts)
   if type(rate) ~= 'number' or not (rate >= 0 and rate < 1) then
     errors.bad('Dropout: the rate is a number from 0 to below 1, not %s', errors.describe(rate))
   end
-  return layer.new(Dropout, { rate = rate, seed = opts.seed, noise_shape = opts.noise_shape, name = opts.name })
+  local noise = opts.noise_shape
+  if noise ~= nil and not errors.is_data(noise) and convert.typed(noise) == nil then
+    errors.bad('Dropout: noise_shape is a list of dimensions, not %s', errors.describe(noise))
+  end
+  return layer.new(Dropout, { rate = rate, seed = layer.seed(opts.seed, 'Dropout'), noise_shape = opts.noise_shape, name = opts.name })
 end
 
 -- ---- Flatten, Sequential -----------------------------------------------------------------------------------------------
@@ -119,7 +123,8 @@ local Flatten = layer.class{
       if shape[1] < 0 then return f.reshape(x, f.stack{ f.dim(x, 0), -1 }):set_shape{ -1, -1 } end
       return f.reshape(x, { shape[1], -1 })
     end
-    return l:shaped(x, f.reshape(x, { -1, n }))
+    -- Beside a 0 a -1 would not be the batch.
+    return l:shaped(x, f.reshape(x, n > 0 and { -1, n } or shape[1] >= 0 and { shape[1], 0 } or f.stack{ f.dim(x, 0), 0 }))
   end,
 }
 

@@ -8,6 +8,7 @@ local convert = require 'dflow.front.convert'
 local variable = require 'dflow.front.variable'
 local ops = require 'dflow.front.ops'
 local arguments = require 'dflow.front.arguments'
+local layer = require 'dflow.nn.layer'
 
 local M = {}
 local f = ops.functions
@@ -48,16 +49,18 @@ function M.dense(x, units, opts)
     errors.bad('dense: units is a whole number from 1 up, not %s', errors.describe(units))
   end
   local inputs, name = known_dim(x, -1, 'dense'), opts.name or 'dense'
+  local use_bias = layer.flag(opts.use_bias, 'dense', 'use_bias', true)
+  local activation = opts.activation and layer.activation(opts.activation, 'dense')
   return graph.with(x.graph, function()
     local w = weights(inputs, units, x.dtype, name .. '/kernel', opts.seed)
     local rank = graph.rank(x)
     local y = rank == 2 and f.matmul(x, w) or f.tensordot(x, w, 1)
     local vars = { w }
-    if opts.use_bias ~= false then
+    if use_bias then
       vars[2] = zeros(units, x.dtype, name .. '/bias')
       y = y + vars[2]
     end
-    if opts.activation then y = opts.activation(y) end
+    if activation then y = activation(y) end
     return y, vars
   end)
 end
@@ -68,6 +71,7 @@ end
 function M.lstm_cell(units, opts)
   opts = errors.options(opts, 'lstm_cell', { 'forget_bias', 'name', 'seed' })
   local cell, name = { units = units, variables = {} }, opts.name or 'lstm_cell'
+  local forget_bias = layer.number(opts.forget_bias, 'lstm_cell', 'forget_bias', 1)
   function cell.step(x, state)
     if not cell.kernel then
       cell.kernel = weights(known_dim(x, -1, 'lstm_cell') + units, 4 * units, x.dtype, name .. '/kernel', opts.seed)
@@ -76,7 +80,7 @@ function M.lstm_cell(units, opts)
     end
     local gates = f.split(f.matmul(f.concat({ x, state.h }, 1), cell.kernel) + cell.bias, 4, { axis = 1 })
     local input, new, forget, output = gates[1], gates[2], gates[3], gates[4]
-    local c = state.c * f.sigmoid(forget + (opts.forget_bias or 1)) + f.sigmoid(input) * f.tanh(new)
+    local c = state.c * f.sigmoid(forget + forget_bias) + f.sigmoid(input) * f.tanh(new)
     local h = f.tanh(c) * f.sigmoid(output)
     return h, { c = c, h = h }
   end

@@ -32,7 +32,7 @@ local CUT = 0.87962566103423978
 function M.variance_scaling(opts)
   opts = errors.options(opts, 'variance_scaling', { 'scale', 'mode', 'distribution', 'seed' })
   local scale, mode, distribution = opts.scale or 1, opts.mode or 'fan_in', opts.distribution or 'truncated_normal'
-  if type(scale) ~= 'number' or scale <= 0 then errors.bad('variance_scaling: scale is a number above 0, not %s', errors.describe(scale)) end
+  if type(scale) ~= 'number' or not (scale > 0) then errors.bad('variance_scaling: scale is a number above 0, not %s', errors.describe(scale)) end
   if mode ~= 'fan_in' and mode ~= 'fan_out' and mode ~= 'fan_avg' then
     errors.bad("variance_scaling: mode is 'fan_in', 'fan_out' or 'fan_avg', not %s", errors.describe(mode))
   end
@@ -63,8 +63,12 @@ for name, given in pairs{
 end
 
 --- zeros(), ones(), constant(value).
-function M.zeros() return function(shape, dtype) return f.zeros(shape, dtype) end end
-function M.ones() return function(shape, dtype) return f.ones(shape, dtype) end end
+for _, name in ipairs{ 'zeros', 'ones' } do
+  M[name] = function(opts)
+    errors.options(opts, name, {})
+    return function(shape, dtype) return f[name](shape, dtype) end
+  end
+end
 function M.constant(value)
   if type(value) ~= 'number' then errors.bad('constant: the value is a number, not %s', errors.describe(value)) end
   return function(shape, dtype) return f.fill(shape, f.constant(value, dtype)) end

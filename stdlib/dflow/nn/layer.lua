@@ -298,14 +298,19 @@ end
 
 function M.number(v, kind, what, default)
   if v == nil then return default end
-  if type(v) ~= 'number' then errors.bad('%s: %s is a number, not %s', kind, what, errors.describe(v)) end
+  if type(v) ~= 'number' or v ~= v then errors.bad('%s: %s is a number, not %s', kind, what, errors.describe(v)) end
+  return v
+end
+
+--- The seed of what draws, or nil.
+function M.seed(v, kind)
+  if v ~= nil and (type(v) ~= 'number' or not dtypes.is_whole(v)) then errors.bad('%s: seed is a whole number, not %s', kind, errors.describe(v)) end
   return v
 end
 
 function M.flag(v, kind, what, default)
   if v == nil then return default end
-  if type(v) ~= 'boolean' then errors.bad('%s: %s is true or false, not %s', kind, what, errors.describe(v)) end
-  return v
+  return errors.flag(v, kind, what)
 end
 
 --- The weights of values, as losses and metrics take them: one number, one for each example (the axes behind are alike), or of the values'

@@ -80,9 +80,15 @@ elementwise('log_loss', { 'epsilon' }, function(y, p, opts)
   return -(y * f.log(p + e)) - (1 - y) * f.log(1 - p + e)
 end)
 
+local function smoothing(what, opts)
+  local s = layer.number(opts.label_smoothing, what, 'label_smoothing', 0)
+  if s < 0 or s > 1 then errors.bad('%s: label_smoothing is a number from 0 to 1, not %s', what, errors.describe(s)) end
+  return s
+end
+
 --- sigmoid_cross_entropy {label_smoothing = 0}: of logits.
 elementwise('sigmoid_cross_entropy', { 'label_smoothing' }, function(y, p, opts)
-  local s = layer.number(opts.label_smoothing, 'sigmoid_cross_entropy', 'label_smoothing', 0)
+  local s = smoothing('sigmoid_cross_entropy', opts)
   if s > 0 then y = y * (1 - s) + 0.5 * s end
   return f.sigmoid_cross_entropy_with_logits{ labels = y, logits = p }
 end)
@@ -106,7 +112,7 @@ over_classes('cosine_distance', {}, function(y, p) return 1 - f.reduce_sum(y * p
 
 --- softmax_cross_entropy {label_smoothing = 0}: labels are distributions (one-hot), predictions logits.
 over_classes('softmax_cross_entropy', { 'label_smoothing' }, function(y, p, opts)
-  local s = layer.number(opts.label_smoothing, 'softmax_cross_entropy', 'label_smoothing', 0)
+  local s = smoothing('softmax_cross_entropy', opts)
   if s > 0 then y = y * (1 - s) + s / f.cast(f.dim(y, -1), y.dtype) end
   if graph.rank(p) == 2 then return f.softmax_cross_entropy_with_logits{ labels = f.stop_gradient(y), logits = p } end
   return -f.reduce_sum(f.stop_gradient(y) * f.log_softmax(p), { axis = -1 })

@@ -183,6 +183,8 @@ function M.bleu(references, candidates, opts)
     v = f.cast(v, 'int32')
     local n = lengths == nil and f.zeros_like(f.squeeze(f.slice(v, { 0, 0 }, { -1, 1 }), 1)) + f.dim(v, 1)
       or f.cast(convert.to_output(lengths, convert.typed(lengths) or dtypes.INT32, v.graph), 'int32')
+    local s, rows = n.shape, v.shape[1]
+    if s and (#s ~= 1 or s[1] >= 0 and rows >= 0 and s[1] ~= rows) then errors.bad('metrics.bleu: the lengths of the %s are %s, [batch] is expected', name, shown(n)) end
     return v, n
   end
   local r, r_lengths = ids(references, 'references', opts.reference_lengths)

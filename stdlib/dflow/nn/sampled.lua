@@ -75,6 +75,9 @@ local function hits_of(opts, what, default)
   return layer.flag(given, what, 'remove_accidental_hits', default)
 end
 
+--- The name that the options say, once they were looked at.
+local function name_of(opts) return opts and opts.name or nil end
+
 --- df.sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_classes, {num_true = 1, sampled_values, remove_accidental_hits =
 -- true, partition_strategy = 'mod', seed}): [batch] of cross entropies of the true classes against those that were drawn.
 -- @param weights  [num_classes, size], or a list of tables that together are this; biases [num_classes] alike
@@ -83,7 +86,7 @@ end
 function M.sampled_softmax_loss(weights, biases, labels, inputs, num_sampled, num_classes, opts)
   local what = 'sampled_softmax_loss'
   local logits, truth = sampled_logits(what, weights, biases, labels, inputs, num_sampled, num_classes, opts, hits_of(opts, what, true))
-  return f.softmax_cross_entropy_with_logits{ labels = f.stop_gradient(truth), logits = logits }
+  return f.softmax_cross_entropy_with_logits{ labels = f.stop_gradient(truth), logits = logits, name = name_of(opts) }
 end
 
 --- df.nce_loss(…): noise-contrastive estimation: [batch] of sums of logistic losses, each sampled class being noise. remove_accidental_hits
@@ -91,7 +94,7 @@ end
 function M.nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, opts)
   local what = 'nce_loss'
   local logits, truth = sampled_logits(what, weights, biases, labels, inputs, num_sampled, num_classes, opts, hits_of(opts, what, false))
-  return f.reduce_sum(f.sigmoid_cross_entropy_with_logits{ labels = truth, logits = logits }, { axis = 1 })
+  return f.reduce_sum(f.sigmoid_cross_entropy_with_logits{ labels = truth, logits = logits }, { axis = 1, name = name_of(opts) })
 end
 
 return M

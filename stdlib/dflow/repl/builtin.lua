@@ -357,7 +357,8 @@ command('graph', function(rest, _, _, path)
   local x = value_of(expression, ':graph x [as tree | let | dot | svg] [at built | lowered | gradient | partitioned]')
   local ending = path and path:match '%.(%a+)$'
   form = form or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or 'let'
-  local drawn = df.draw(x, { as = form, at = stage, lines = path and math.huge or nil })
+  local text = not form or form == 'tree' or form == 'let'
+  local drawn = df.draw(x, { as = form, at = stage, lines = path and text and math.huge or nil })
   return (form == 'tree' or form == 'let') and not path and values.plain(drawn) or drawn
 end, [[graph x [as form] [at stage] - the graph that leads to x
 x is an Output, an operation, a Graph, or a table of them. as let: typed lines, cond{…} and while{…} nested; as tree: boxes within boxes,
@@ -448,7 +449,7 @@ command('stats', function(_, say)
   for _, name in ipairs(names) do
     local form = name == 'seconds' and '%12.6f' or '%12.0f'
     if not h then say(('%-16s ' .. form):format(name, stats[name]))
-    elseif name ~= 'runs' then say(('%-16s ' .. form .. ' ' .. form):format(name, own[name], stats[name])) end
+    elseif name ~= 'runs' then say(('%-16s ' .. form .. ' ' .. form):format(name, own[name] or 0, stats[name])) end
   end
 end, 'stats - counters of the default session, and of the run in progress')
 

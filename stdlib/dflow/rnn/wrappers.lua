@@ -130,7 +130,7 @@ function M.DropoutWrapper(cell, opts)
     keep[name] = p
   end
   return layer.new(Dropout, { inner = { cell }, keep = keep, noise = {}, variational = layer.flag(opts.variational, 'DropoutWrapper', 'variational', false),
-                              seed = opts.seed, state_size = cell.state_size, output_size = cell.output_size, name = opts.name })
+                              seed = layer.seed(opts.seed, 'DropoutWrapper'), state_size = cell.state_size, output_size = cell.output_size, name = opts.name })
 end
 
 -- ---- residual -----------------------------------------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ function M.ExponentialMovingAverage(...)
   if type(o.decay) == 'number' and not (o.decay >= 0 and o.decay < 1) or type(o.decay) ~= 'number' and not convert.typed(o.decay) then
     errors.bad('ExponentialMovingAverage: decay is a number from 0 to below 1, not %s', errors.describe(o.decay))
   end
+  if o.num_updates ~= nil and type(o.num_updates) ~= 'number' and not convert.typed(o.num_updates) then
+    errors.bad('ExponentialMovingAverage: num_updates is a number or a scalar Output, not %s', errors.describe(o.num_updates))
+  end
   return setmetatable({ decay = o.decay, num_updates = o.num_updates, name = o.name or 'ExponentialMovingAverage',
                         zero_debias = layer.flag(o.zero_debias, 'ExponentialMovingAverage', 'zero_debias', false),
                         shadows = setmetatable({}, { __mode = 'k' }), sums = setmetatable({}, { __mode = 'k' }), list = {} }, Average)

@@ -77,14 +77,20 @@ function M.save(path, opts) return M.save_now_or_later(path, opts, false) end
 --- The same, written in the background: the values are those of now. Gives what files.write_later gives.
 function M.save_later(path, opts) return M.save_now_or_later(path, opts, true) end
 
+--- The metadata that the options say, beside those there are.
+function M.metadata_of(opts, what, metadata)
+  if opts.metadata ~= nil and not errors.is_data(opts.metadata) then errors.bad('%s: metadata is {name = text}, not %s', what, errors.describe(opts.metadata)) end
+  for key, v in pairs(opts.metadata or {}) do metadata[key] = v end
+  return metadata
+end
+
 function M.save_now_or_later(path, opts, later)
   opts = errors.options(opts, 'save', { 'variables', 'session', 'metadata', 'shard_bytes', 'queues' })
   files.path(path, 'save')
   local s = opts.session and session_of(opts.session, nil, 'save')
   local vars, names, g = M.variables_of(opts.variables, s and s.graph, 'save')
   s = s or session_of(nil, g, 'save')
-  local metadata = { format = 'dflow' }
-  for key, v in pairs(opts.metadata or {}) do metadata[key] = v end
+  local metadata = M.metadata_of(opts, 'save', { format = 'dflow' })
   local values = values_of(s, vars, names)
   queues.save(queues.check(opts.queues, 'save'), s, values, metadata)
   metadata[POSITION] = ('%.0f'):format(core.session_position(s.handle))

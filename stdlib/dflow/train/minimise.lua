@@ -65,7 +65,7 @@ local function descend(what, fn, x0, opts, curved, begin, direction, remember)
   if type(most) ~= 'number' or most < 0 or not dtypes.is_whole(most) then
     errors.bad('%s: max_iterations is a whole number from 0 up, not %s', what, errors.describe(most))
   end
-  if type(tolerance) ~= 'number' or tolerance < 0 then errors.bad('%s: tolerance is a number from 0 up, not %s', what, errors.describe(tolerance)) end
+  if type(tolerance) ~= 'number' or not (tolerance >= 0) then errors.bad('%s: tolerance is a number from 0 up, not %s', what, errors.describe(tolerance)) end
   return graph.with(start.graph, function()
     local static = start.shape
     for _, n in ipairs(static or { -1 }) do

@@ -167,13 +167,20 @@ end
 --- The options of apply_gradients; a Variable in their place is the global_step.
 function M.apply_options(opts)
   if is_step(opts) then opts = { global_step = opts } end
-  return errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' })
+  opts = errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' })
+  if opts.global_step and getmetatable(opts.global_step) ~= variable.Variable then
+    errors.bad('apply_gradients: global_step is a Variable, not %s', errors.describe(opts.global_step))
+  end
+  return opts
 end
 
 --- o:apply_gradients(list, {global_step=, name=}): the operation that does one step.
 -- @param list  of {gradient, variable}; pairs whose gradient is false or nil are left out
-function Optimizer:apply_gradients(list, opts)
+function Optimizer:apply_gradients(list, opts, ...)
   with_colon(self, 'apply_gradients')
+  if select('#', ...) > 0 then
+    errors.bad('apply_gradients takes pairs and its options: apply_gradients(pairs, {global_step = step, name = name})')
+  end
   opts = M.apply_options(opts)
   local pairs_list = M.check_pairs(list)
   local g = pairs_list[1][2].graph
@@ -201,7 +208,7 @@ function Optimizer:apply_gradients(list, opts)
     if opts.global_step then
       graph.control_dependencies(updates, function() updates[#updates + 1] = opts.global_step:assign_add(1) end)
     end
-    return graph.control_dependencies(updates, function() return registry.op('NoOp', {}, { name = opts.name }) end)
+    return graph.control_dependencies(updates, function() return registry.op('NoOp', {}, { name = opts.name or self.name }) end)
   end)
 end
 
@@ -210,6 +217,7 @@ function M.minimize_options(vars)
   if is_step(vars) then return { global_step = vars } end
   if not (nest.is_plain(vars) and nest.has_names(vars)) then return { variables = vars } end
   local opts = errors.options(vars, 'minimize', { 'variables', 'var_list', 'global_step', 'name' })
+  if opts.variables ~= nil and opts.var_list ~= nil then errors.bad('minimize: variables and var_list are one option, which is given twice') end
   return { variables = opts.variables or opts.var_list, global_step = opts.global_step, name = opts.name }
 end
 
@@ -284,10 +292,10 @@ end
 -- @param parameters  names, in the order they may be given by place
 -- @param more        further options
 -- @param defaults    by name
--- @param methods     dense, sparse, prepare, finish; `check(o)` for what the numbers must be
+-- @param methods     dense, sparse, prepare, finish; `check(o)` for what the numbers must be; `long_names` of options: {long = short}
 function M.class(name, parameters, more, defaults, methods)
-  local check = methods.check
-  methods.__index, methods.check = methods, nil
+  local check, long_names = methods.check, methods.long_names or {}
+  methods.__index, methods.check, methods.long_names = methods, nil, nil
   methods.dense = rule('dense', methods.dense, function(x) return getmetatable(x) == graph.Output end)
   methods.sparse = rule('sparse', methods.sparse, gradients.is_slices)
   methods.__tostring, methods.__name = Optimizer.__tostring, Optimizer.__name
@@ -304,13 +312,21 @@ function M.class(name, parameters, more, defaults, methods)
     if n == 1 and last == nil then errors.bad('%s: the learning rate is nil', name) end      -- a misspelt variable, not the default
     if n == 1 and nest.is_plain(last) and next(last) == nil then n = 0 end      -- no options
     local o = arguments.take(name, parameters, options, graph.unpack({ ... }, 1, n))
+    for _, long in ipairs(more) do                                           -- TensorFlow's longer names of options
+      local short = long_names[long]
+      if short and o[long] ~= nil then
+        if o[short] ~= nil then errors.bad('%s: %s and %s are one option, which is given twice', name, short, long) end
+        o[short], o[long] = o[long], nil
+      end
+    end
+    if type(o.clip_norm) == 'number' and not (o.clip_norm > 0) then errors.bad('%s: clip_norm is a number above 0, not %s', name, errors.describe(o.clip_norm)) end
     for key, v in pairs(defaults) do
       if o[key] == nil then o[key] = v end
     end
     if o.learning_rate == nil then errors.bad('%s: the learning rate is missing', name) end
     for _, key in ipairs(all) do
       local v, wanted = o[key], type(defaults[key]) == 'boolean' and 'boolean' or 'number'
-      if v ~= nil and type(v) ~= wanted and not (wanted == 'number' and convert.typed(v)) then
+      if v ~= nil and (v ~= v or type(v) ~= wanted) and not (wanted == 'number' and convert.typed(v)) then
         errors.bad('%s: %s is %s, %s is expected', name, key, errors.describe(v),
                    wanted == 'number' and 'a number or an Output' or 'true or false')
       end

@@ -49,15 +49,7 @@ M.Nesterov = class('Nesterov', { 'learning_rate', 'momentum' }, {}, { momentum =
 })
 
 -- ---- steps of their own for each element ---------------------------------------------------------------------------
---- TensorFlow's longer names of an option.
-local function long_names(o, names)
-  for long, short in pairs(names) do
-    if o[long] ~= nil then o[short] = o[long] end
-  end
-end
-
 local function positive_accumulator(o, what)
-  long_names(o, { initial_accumulator_value = 'initial_accumulator' })
   if type(o.initial_accumulator) ~= 'number' or o.initial_accumulator < 0 then
     errors.bad('%s: initial_accumulator is a number from 0 up, not %s', what, errors.describe(o.initial_accumulator))
   end
@@ -66,6 +58,7 @@ end
 --- df.train.Adagrad(learning_rate, {initial_accumulator = 0.1}): a += gradient ^ 2; v -= learning_rate * gradient / sqrt(a).
 M.AdagradOptimizer = class('AdagradOptimizer', { 'learning_rate', 'initial_accumulator' }, { 'initial_accumulator_value' },
                            { initial_accumulator = 0.1 }, {
+  long_names = { initial_accumulator_value = 'initial_accumulator' },
   check = function(o) positive_accumulator(o, 'AdagradOptimizer') end,
   dense = function(o, v, x)
     return registry.op('ResourceApplyAdagrad', { v, slot(o, v, 'accumulator', o.initial_accumulator), hyper(v, o.learning_rate), x })
@@ -135,9 +128,10 @@ end
 M.FtrlOptimizer = class('FtrlOptimizer', { 'learning_rate', 'learning_rate_power', 'initial_accumulator', 'l1', 'l2' },
   { 'l2_shrinkage', 'initial_accumulator_value', 'l1_regularization_strength', 'l2_regularization_strength', 'l2_shrinkage_regularization_strength' },
   { learning_rate_power = -0.5, initial_accumulator = 0.1, l1 = 0.0, l2 = 0.0, l2_shrinkage = 0.0 }, {
+  long_names = { initial_accumulator_value = 'initial_accumulator', l1_regularization_strength = 'l1', l2_regularization_strength = 'l2',
+                 l2_shrinkage_regularization_strength = 'l2_shrinkage' },
   check = function(o)
     positive_accumulator(o, 'FtrlOptimizer')
-    long_names(o, { l1_regularization_strength = 'l1', l2_regularization_strength = 'l2', l2_shrinkage_regularization_strength = 'l2_shrinkage' })
     for _, key in ipairs{ 'l1', 'l2', 'l2_shrinkage' } do
       if type(o[key]) == 'number' and o[key] < 0 then errors.bad('FtrlOptimizer: %s is a number from 0 up, not %s', key, tostring(o[key])) end
     end

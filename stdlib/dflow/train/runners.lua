@@ -76,6 +76,9 @@ end
 function methods.start(c, list, opts)
   opts = errors.options(opts, 'Coordinator:start', { 'session' })
   if getmetatable(list) == Runner then list = { list } end
+  if opts.session ~= nil and getmetatable(opts.session) ~= session.Session then
+    errors.bad('Coordinator:start: session is %s, a Session is expected', errors.describe(opts.session))
+  end
   local s = opts.session or session.default(list and list[1] and list[1].queue.graph or graph.current())
   list = list or s.graph.queue_runners or {}
   if #list == 0 then errors.bad('start: there are no queue runners') end
@@ -173,6 +176,9 @@ errors.with_colons(methods, Coordinator, 'a coordinator', 'c')
 --- df.train.start_queue_runners{coordinator =, session =}: a coordinator that has started all runners of the session's graph.
 function M.start_queue_runners(opts)
   opts = errors.options(opts, 'start_queue_runners', { 'coordinator', 'session' })
+  if opts.coordinator ~= nil and getmetatable(opts.coordinator) ~= Coordinator then
+    errors.bad('start_queue_runners: coordinator is %s, a Coordinator is expected', errors.describe(opts.coordinator))
+  end
   local c = opts.coordinator or M.Coordinator()
   c:start(nil, { session = opts.session })
   return c

@@ -42,6 +42,8 @@ function M.Saver(opts)
   if opts.background ~= nil and type(opts.background) ~= 'boolean' then
     errors.bad('Saver: background is true or false, not %s', errors.describe(opts.background))
   end
+  if opts.variables ~= nil then checkpoint.variables_of(opts.variables, nil, 'Saver') end
+  if opts.shard_bytes ~= nil then shards.size(opts.shard_bytes, 'Saver') end
   if opts.background and opts.shard_bytes then errors.bad('Saver: what is written in the background is one file: leave shard_bytes away') end
   local held = queues.prepare(queues.check(opts.queues, 'Saver'))
   return setmetatable({ queues = held, background = opts.background, max_to_keep = keep > 0 and keep or nil, variables = opts.variables,
@@ -143,15 +145,15 @@ function methods.save(s, prefix, opts, ...)
   if s.direction and type(opts.metric) ~= 'number' then
     errors.bad("save: this Saver keeps the best checkpoint: metric is a number, not %s", errors.describe(opts.metric))
   end
-  local vars, _, g = checkpoint.variables_of(s.variables, opts.session and opts.session.graph, 'Saver:save')
+  if opts.metric ~= nil and type(opts.metric) ~= 'number' then errors.bad('Saver:save: metric is a number, not %s', errors.describe(opts.metric)) end
+  local vars, _, g = checkpoint.variables_of(s.variables, opts.session and checkpoint.session_of(opts.session, nil, 'Saver:save').graph, 'Saver:save')
   local session = checkpoint.session_of(opts.session, g, 'Saver:save')
   local step = step_of(opts.step, session)
   local list = list_of(s, prefix)
   local path = step and ('%s-%.0f.safetensors'):format(prefix, step) or prefix .. '.safetensors'
   local folder = path:match '^(.*)/[^/]*$'
   if folder and folder ~= '' then files.make_folder(folder) end
-  local metadata = {}
-  for key, v in pairs(opts.metadata or {}) do metadata[key] = v end
+  local metadata = checkpoint.metadata_of(opts, 'Saver:save', {})
   if step then metadata['dflow.step'] = ('%.0f'):format(step) end
   if opts.metric then metadata['dflow.metric'] = ('%.17g'):format(opts.metric) end
   local what = { variables = vars, session = session, metadata = metadata, shard_bytes = s.shard_bytes, queues = s.queues }

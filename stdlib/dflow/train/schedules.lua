@@ -10,6 +10,15 @@ local arguments = require 'dflow.front.arguments'
 local M = {}
 local f = ops.functions
 
+--- Is v a number, or a scalar Output, Variable or Tensor of numbers?
+local function is_scalar(v)
+  if type(v) == 'number' then return v == v end
+  local d = convert.typed(v)
+  if not d or errors.is_data(v) or not (dtypes.is_int(d) or dtypes.is_float(d)) then return false end
+  local shape = v.shape
+  return shape == nil or #shape == 0
+end
+
 --- Defines df.train.<name>(…): fn gets the arguments by name and the step as a float32 Output.
 local function schedule(name, parameters, more, defaults, fn)
   M[name] = function(...)
@@ -20,13 +29,19 @@ local function schedule(name, parameters, more, defaults, fn)
     for _, key in ipairs(parameters) do
       if o[key] == nil then errors.bad('%s: %s is missing', name, key) end
     end
-    if o.staircase ~= nil and type(o.staircase) ~= 'boolean' then errors.bad('%s: staircase is true or false, not %s', name, errors.describe(o.staircase)) end
+    errors.flag(o.staircase, name, 'staircase')
+    for _, key in ipairs(parameters) do
+      if key ~= 'staircase' and not is_scalar(o[key]) then
+        errors.bad('%s: %s is %s, a number or a scalar Output is expected', name, key, errors.describe(o[key]))
+      end
+    end
     local step = convert.to_output(o[parameters[2]])
-    return graph.with(step.graph, function() return fn(o, f.cast(step, 'float32')) end)
+    return graph.with(step.graph, function() return arguments.named(o.name, fn(o, f.cast(step, 'float32'))) end)
   end
 end
 
 local function number(x, like) return f.cast(convert.to_output(x, nil, like.graph), 'float32') end
+
 local rate_and_step = { 'learning_rate', 'global_step', 'decay_steps', 'decay_rate', 'staircase' }       -- by place as in TensorFlow's Python
 
 --- df.train.exponential_decay(learning_rate, global_step, decay_steps, decay_rate, staircase = false): rate * decay_rate ^ (step / decay_steps).
@@ -123,7 +138,7 @@ function M.piecewise_constant(...)
     for i, b in ipairs(boundaries) do
       out = f.where(f.greater(wide, b), convert.to_output(values[i + 1], d, x.graph), out)
     end
-    return out
+    return arguments.named(o.name, out)
   end)
 end
 

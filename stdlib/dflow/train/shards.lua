@@ -65,9 +65,15 @@ local function names_any(path, list)
   return false
 end
 
+--- The size that no file may exceed, checked.
+function M.size(bytes, what)
+  if type(bytes) ~= 'number' or not (bytes >= 1) then errors.bad('%s: shard_bytes is a number of bytes, not %s', what, errors.describe(bytes)) end
+  return bytes
+end
+
 --- Writes {name = Tensor} to files of at most `bytes` each (a larger tensor has one by itself) and path .. '.index.json'.
 function M.write(path, list, metadata, bytes)
-  if type(bytes) ~= 'number' or bytes < 1 then errors.bad('save: shard_bytes is a number of bytes, not %s', errors.describe(bytes)) end
+  M.size(bytes, 'save')
   local names, groups, used, total = {}, {}, math.huge, 0
   for name in pairs(list) do names[#names + 1] = name end
   table.sort(names)

@@ -15,7 +15,11 @@ return function(M, help)
     return x:op('Where', { x:op('Greater', { n[2], zero }), n[1], x:op('Mul', { n[1], factor(d) }) })
   end
   function M.LeakyReluGrad(x, n) return above(x, n, function(d) return x:number(n.attr 'alpha', d) end) end
-  function M.EluGrad(x, n) return above(x, n, function(d) return x:op('Add', { n[2], x:number(1, d) }) end) end
+  function M.EluGrad(x, n)
+    local d = n:d(1)
+    local low = x:op('Mul', { n[1], x:op('Add', { n[2], x:number(1, d) }) })
+    return x:op('Where', { x:op('Less', { n[2], x:number(0, d) }), low, n[1] })
+  end
   function M.SeluGrad(x, n)
     local d = n:d(1)
     local scale = x:number(1.0507009873554805, d)

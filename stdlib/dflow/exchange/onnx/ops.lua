@@ -45,11 +45,11 @@ end
 
 local double = {
   Tan = function(x, v) return x:op('Div', { x:op('Sin', { v }), x:op('Cos', { v }) }) end,
-  Sinh = function(x, v, d)
-    local e = expm1(x, v, d)
+  Sinh = function(x, v, d)                          -- of its size, where expm1(v) + 1 loses nothing
+    local e = expm1(x, x:op('Abs', { v }), d)
     local one = x:number(1, d)
     local part = x:op('Where', { x:op('Less', { e, x:number(1e300, d) }), x:op('Div', { e, x:op('Add', { e, one }) }), one })
-    return x:op('Mul', { x:number(0.5, d), x:op('Add', { e, part }) })
+    return x:op('Mul', { x:op('Mul', { x:op('Sign', { v }), x:number(0.5, d) }), x:op('Add', { e, part }) })
   end,
   Cosh = function(x, v, d)
     return x:op('Mul', { x:number(0.5, d), x:op('Add', { x:op('Exp', { v }), x:op('Exp', { x:op('Neg', { v }) }) }) })
@@ -276,9 +276,14 @@ local function times(x, ...)
 end
 function M.TanhGrad(x, n) return times(x, n[2], x:op('Sub', { x:number(1, n:d(1)), times(x, n[1], n[1]) })) end
 function M.SigmoidGrad(x, n) return times(x, n[2], n[1], x:op('Sub', { x:number(1, n:d(1)), n[1] })) end
-function M.SqrtGrad(x, n) return x:op('Div', { times(x, n[2], x:number(0.5, n:d(1))), n[1] }) end
-function M.RsqrtGrad(x, n) return times(x, n[2], x:number(-0.5, n:d(1)), n[1], n[1], n[1]) end
-function M.ReciprocalGrad(x, n) return times(x, x:op('Neg', { n[2] }), n[1], n[1]) end
+--- Where dy (input 2) is 0, nothing is handed on, at a pole, too.
+local function unless_none(x, n, v)
+  local zero = x:number(0, n:d(1))
+  return x:op('Where', { x:op('Equal', { n[2], zero }), zero, v })
+end
+function M.SqrtGrad(x, n) return unless_none(x, n, x:op('Div', { times(x, n[2], x:number(0.5, n:d(1))), n[1] })) end
+function M.RsqrtGrad(x, n) return unless_none(x, n, times(x, n[2], x:number(-0.5, n:d(1)), n[1], n[1], n[1])) end
+function M.ReciprocalGrad(x, n) return unless_none(x, n, times(x, x:op('Neg', { n[2] }), n[1], n[1])) end
 function M.SoftplusGrad(x, n) return times(x, n[1], x:op('Sigmoid', { n[2] })) end
 function M.ReluGrad(x, n)
   local zero = x:number(0, n:d(1))
@@ -436,6 +441,64 @@ function M.MatMul(x, n)
 end
 function M.BatchMatMulV2(x, n) return x:op('MatMul', { turned(x, n, 1, n.attr 'adj_x'), turned(x, n, 2, n.attr 'adj_y') }) end
 M.BatchMatMul = M.BatchMatMulV2
+
+--- Scores of inputs `first` and on, in the dtype d of their sums; the opset's own Attention (23) has not all of it: no sums, and other rows of nothing.
+local function scores_of(x, n, first, mask, d)
+  local shape, rank = n:shape(first), n:rank(first)
+  local scale = n.attr 'scale'
+  if scale == 0 then
+    if not shape or shape[#shape] < 0 then n:refuse 'the depth of its query is known only when it runs, and its scale follows from that' end
+    scale = shape[#shape] > 0 and shape[#shape] ^ -0.5 or 1
+  end
+  if not rank then n:refuse 'the rank of its query is known only when it runs' end
+  local function wide(i) return x:cast(n[i], d, n:d(i)) end
+  local order = {}
+  for i = 1, rank do order[i] = i - 1 end
+  order[rank - 1], order[rank] = rank - 1, rank - 2
+  local function across(v) return x:op('Transpose', { v }, { perm = L(order) }) end
+  local s = x:op('Mul', { x:op('MatMul', { wide(first), across(wide(first + 1)) }), x:number(scale, d) })
+  if n.count >= mask and n:d(mask) == BOOL then s = x:op('Where', { n[mask], s, x:number(-math.huge, d) })
+  elseif n.count >= mask then s = x:op('Add', { s, wide(mask) }) end
+  if n.attr 'causal' then
+    local ones = x:op('Expand', { x:number(1, d), x:op('Shape', { s }) })
+    local seen = x:op('Greater', { x:op('Trilu', { ones }, { upper = I(0) }), x:number(0, d) })
+    s = x:op('Where', { seen, s, x:number(-math.huge, d) })
+  end
+  return s, scale, wide, across
+end
+
+--- op over the last axis, which stays or not.
+local function last_axis(x, onnx, v, keep)
+  local attrs = { keepdims = I(keep and 1 or 0) }
+  if onnx == 'ReduceSum' or x.opset >= 18 then return x:op(onnx, { v, x:ints{ -1 } }, attrs) end
+  attrs.axes = L{ -1 }
+  return x:op(onnx, { v }, attrs)
+end
+
+function M.ScaledDotProductAttention(x, n)
+  local own = n:d(1)
+  local d = own == FLOAT64 and FLOAT64 or FLOAT32
+  local s, _, wide = scores_of(x, n, 1, 4, d)
+  local top, zero = last_axis(x, 'ReduceMax', s, true), x:number(0, d)
+  local none = x:op('Equal', { top, x:number(-math.huge, d) })
+  local shift = x:op('Where', { none, zero, top })
+  local p = x:op('Exp', { x:op('Sub', { s, shift }) })
+  local sum = x:op('Where', { none, x:number(1, d), last_axis(x, 'ReduceSum', p, true) })
+  local y = x:op('Div', { x:op('MatMul', { p, wide(3) }), sum })
+  local sums = x:op('Where', { none, x:number(math.huge, d), x:op('Add', { shift, x:op('Log', { sum }) }) })
+  return { x:cast(y, own, d), last_axis(x, 'ReduceMax', sums, false) }
+end
+
+function M.ScaledDotProductAttentionGrad(x, n)
+  local own, d = n:d(1), n:d(5)
+  local s, scale, wide, across = scores_of(x, n, 2, 7, d)
+  local function column(i) return x:op('Unsqueeze', { n[i], x:ints{ -1 } }) end
+  local p, dy = x:op('Exp', { x:op('Sub', { s, column(5) }) }), wide(1)
+  local dp = x:op('Sub', { x:op('MatMul', { dy, across(wide(4)) }), column(6) })
+  local ds = x:op('Mul', { x:op('Mul', { p, dp }), x:number(scale, d) })
+  return { x:cast(x:op('MatMul', { ds, wide(3) }), own, d), x:cast(x:op('MatMul', { across(ds), wide(2) }), own, d),
+           x:cast(x:op('MatMul', { across(p), dy }), own, d) }
+end
 
 function M.Einsum(x, n)
   local inputs = {}
