@@ -1,15 +1,18 @@
 --- mutants.lua: the specs are tested. It changes the sources in seeded ways, one place at a time, and sees whether the specs notice.
 --
 --   lua5.4 spec/mutants.lua [count=300] [seed=1] [from=1] [part=1/2] [in=runtime/graph] [folder=build/mutants] [patience=240] [make='make CC=cc']
---     [specs='spec/exchange spec/ops']
+--     [specs='spec/exchange spec/ops'] [again=LOG]
 --   lua5.4 spec/mutants.lua list in=runtime/graph/undo.c             the places, and what can be changed there
+-- again: only what survived when LOG, what a run said, was written.
 --
 -- A mutant is one change: an operator for its neighbour, a constant one more, a condition turned round, a statement left out. It is
 -- made in a copy of the tree, which is built (what does not compile is none), and those specs are read that should notice: who reads the
 -- line, sentence by sentence, as a first reading of all specs (or of `specs`) has written down (`spec/cover/cover.lua`), and programs in C
 -- by `readers`. Those come first that are quick, are much about the function, or have caught changes of the file before; patience is how
 -- many seconds of the processor are spent on specs before a mutant has survived. What catches must hold by itself where nothing is changed. A
--- spec that fails, a crash and a hang catch it; fresh and freed memory is filled with junk, so that nothing is right there by chance.
+-- spec that fails, a crash and a hang catch it; fresh and freed memory is filled with junk, so that nothing is right there by chance. What
+-- changes kernels is read behind fences (DFLOW_STRESS=fence: an element too many ends the process) and split as if for threads (split), and what survives in C once more, for
+-- a quarter of the patience, where memory that is lost is an error (spec/memory/lost.sh).
 -- Survivors are listed; each is worth a spec or a reason, and the reasons are in `spec/mutants_reasons.lua`. It fails when fewer than 95 of 100
 -- are caught.
 local M = {}
@@ -111,7 +114,7 @@ local function allocated(line, list)
 end
 
 --- Constants of C that may as well be greater: how long an array of a declaration is, how far a list grows, what is allocated, how far the
--- bits of a hash are moved, what setjmp gives the second time. Their positions in the line.
+-- bits of a hash are moved, what setjmp gives the second time, what a function of numbers would be of a kind that its op does not take. Their positions in the line.
 local function greater_is_same(line)
   local list = {}
   declared_sizes(line, list)
@@ -127,6 +130,7 @@ local function greater_is_same(line)
   end
   for at in line:gmatch '%^ %(?[%w_]+ >> ()%d+' do list[at] = true end
   for at in line:gmatch 'longjmp%(.-, ()%d+%)' do list[at] = true end
+  for at in (line:match '^[UB]N?I?NARY(%(.*)$' or ''):gmatch ', ()0%f[,%)]' do list[at + #line:match '^[UB]N?I?NARY'] = true end
   return list
 end
 
@@ -147,7 +151,7 @@ local function argument(line, open, n)
 end
 
 --- What of a line of C decides how fast it is and nothing else, as { from, to } pairs: how much is worth a thread, whether it is asked whether
--- there is one, what a processor may expect. Results do not depend on how work is split; that is held by specs of their own.
+-- there is one, what a processor may expect or fetch. Results do not depend on how work is split; that is held by specs of their own.
 local function only_speed(line, following)
   local list = {}
   local function add(from, to) if from then list[#list + 1] = { from, to } end end
@@ -156,6 +160,8 @@ local function only_speed(line, following)
   for from, to in line:gmatch '%f[%w]grain =()[^,;]*()' do add(from, to - 1) end
   for from, to in line:gmatch '%f[%w][%u_]*GRAIN[%u_]* = ()%d+()' do add(from, to - 1) end
   for from, to in line:gmatch 'EW_%u+ = ()%d+()' do add(from, to - 1) end
+  if line:find '^static double cost_[%w_]+%(.*}$' then add(1, #line) end
+  if line:find '^%s*if %(s%->far.*come' then add(1, #line) end               -- what is fetched beforehand
   local fn = line:match '^%s*if %b() ([%w_]+)%(.*, 0, [%w_]+%);'
   if fn and following:find('^%s*else dfk_parallel%(.*, ' .. fn .. ', .*;') then add(1, #line) end
   return list
@@ -171,7 +177,7 @@ end
 --- Every change that can be made: {at =, to =, with =, kind =, line =}; bytes at..to become `with`.
 function M.places(text, language)
   local masked, list = M.masked(text, language), {}
-  local number, idle = 0, {}
+  local number, idle, costs = 0, {}, false          -- within a function of an op's costs: whether it is worth a thread
   local function add(kind, at, to, with)
     for _, range in ipairs(idle) do if at >= range[1] and at <= range[2] then return end end
     if text:sub(at, to) ~= with then list[#list + 1] = { kind = kind, at = at, to = to, with = with, line = number } end
@@ -180,7 +186,8 @@ function M.places(text, language)
     number = number + 1
     idle = language == 'c' and only_speed(line, masked:match('^[^\n]*', from + #line + 1)) or {}
     for _, range in ipairs(idle) do range[1], range[2] = from + range[1] - 1, from + range[2] - 1 end
-    local skip = line:find 'assert' or line:find '^#' or line:find '__attribute__' or line:find 'require ' or line:find '__builtin_prefetch'
+    if language == 'c' and line:find '^static double cost_[%w_]+%(.*{ *$' then costs = true elseif line:find '^}' then costs = false end
+    local skip = costs or line:find 'assert' or line:find '^#' or line:find '__attribute__' or line:find 'require ' or line:find '__builtin_prefetch'
     if not skip then
       for at, operator, to in line:gmatch '%f[^%s]()(%S+)()%f[%s\0]' do
         local other = others[language][operator]
@@ -252,12 +259,15 @@ M.readers = {
   { '^interp/binding_watch', 'spec/inspect' },
   { '^interp/', 'spec/front spec/graph spec/engine/session_spec.lua spec/exchange/import_spec.lua spec/inspect' },
   { '^runtime/base/', 'spec/base.c spec/runs.c' },
-  { '^runtime/device/', 'spec/runs.c spec/counter.c' },
+  { '^runtime/device/', 'spec/runs.c spec/counter.c spec/engine/pinned_spec.lua' },
   { '^runtime/engine/native/', 'spec/audit.c' },
-  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/turner.c spec/counter.c' },
-  { '^runtime/inspect/', 'spec/runs.c' },
-  { '^runtime/plan/', 'spec/counter.c spec/runs.c' },
+  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/turner.c spec/counter.c spec/engine/pinned_spec.lua' },
+  { '^runtime/inspect/', 'spec/runs.c spec/engine/pinned_spec.lua' },
+  { '^runtime/plan/', 'spec/counter.c spec/runs.c spec/engine/pinned_spec.lua' },
   { '^runtime/session/', 'spec/runs.c' },
+  { '^runtime/gradient/', 'spec/engine/pinned_spec.lua' },
+  { '^runtime/tensorflow/', 'spec/engine/pinned_spec.lua spec/exchange/exported_spec.lua' },
+  { '^runtime/ops/', 'spec/ops/unknown_spec.lua' },
   { '^kernels/', 'spec/ops spec/gradient/check_gradients_ops_spec.lua spec/exchange/tensorflow_ops_spec.lua spec/engine/groups_spec.lua', alone = true },
 }
 
@@ -292,38 +302,44 @@ local function status_of(command)
   return ok and 0 or how == 'signal' and 128 + code or code
 end
 
---- Numbers of our own: the same in every Lua.
-function M.generator(seed)
-  local state = seed % 2147483646 + 1
-  local function draw(n)
-    state = state * 48271 % 2147483647
-    return math.floor(state / 2147483647 * n) + 1
+--- A number between 0 and 2^31 that follows from a text: the same in every Lua.
+local function number_of(text)
+  local h = 1
+  for i = 1, #text do h = (h * 48271 + text:byte(i) + 1) % 2147483647 end
+  for _ = 1, 5 do h = h * 48271 % 2147483647 end
+  return h
+end
+
+--- The places of one file, each with its turn: a number that follows from the seed, the file's name and the line before and after. What is
+-- changed elsewhere leaves it as it is, so that a seed goes on to mean the same mutants. Lines that are alike are counted.
+local function add_places(list, path, seed)
+  local text, seen = read(path), {}
+  for _, place in ipairs(M.places(text, path:find '%.lua$' and 'lua' or 'c')) do
+    local key = table.concat({ seed, path, M.told(text, place) }, '\n')
+    seen[key] = (seen[key] or 0) + 1
+    place.path, place.turn = path, number_of(('%s\n%d'):format(key, seen[key]))
+    list[#list + 1] = place
   end
-  for _ = 1, 5 do draw(1) end
-  return draw
 end
 
 --- Every place of the sources, in seeded order.
 function M.all_places(seed, inside)
-  local list, draw = {}, M.generator(seed)
+  local list = {}
   for _, path in ipairs(lines_of "git ls-files 'runtime/*.c' 'interp/*.c' 'kernels/*.c' 'kernels/cpu/*.h' 'stdlib/*.lua' | LC_ALL=C sort") do
-    if path:find(inside, 1, true) == 1 and not path:find '^kernels/cuda/' and not path:find '/llvm/' then
-      local text = read(path)
-      for _, place in ipairs(M.places(text, path:find '%.lua$' and 'lua' or 'c')) do
-        place.path = path
-        list[#list + 1] = place
-      end
-    end
+    if path:find(inside, 1, true) == 1 and not path:find '^kernels/cuda/' and not path:find '/llvm/' then add_places(list, path, seed) end
   end
-  for i = #list, 2, -1 do
-    local j = draw(i)
-    list[i], list[j] = list[j], list[i]
-  end
+  table.sort(list, function(a, b)
+    if a.turn ~= b.turn then return a.turn < b.turn end
+    if a.path ~= b.path then return a.path < b.path end
+    if a.at ~= b.at then return a.at < b.at end
+    return a.with < b.with
+  end)
   return list
 end
 
 local function options_of(words)
-  local o = { count = '300', seed = '1', from = '1', part = '1/1', ['in'] = '', folder = 'build/mutants', patience = '240', make = 'make', specs = 'spec' }
+  local o = { count = '300', seed = '1', from = '1', part = '1/1', ['in'] = '', folder = 'build/mutants', patience = '240', make = 'make', specs = 'spec',
+    again = '' }
   for _, word in ipairs(words) do
     local key, v = word:match '^(%w+)=(.*)$'
     if word == 'list' then o.list = true
@@ -351,7 +367,7 @@ end
 function M.workshop(o)
   local root = lines_of 'pwd'[1] .. '/' .. o.folder
   local w = setmetatable({ folder = o.folder, tree = o.folder .. '/tree' .. o.part:gsub('/.*', ''), make = o.make, catches = {}, alone = {},
-                           whole = {}, patience = tonumber(o.patience) }, Workshop)
+                           whole = {}, patience = tonumber(o.patience), way = 'plain' }, Workshop)
   w.log, w.told = w.tree .. '.build.log', w.tree .. '.read.log'
   local complete = read(root .. '/cover/complete')
   if complete ~= o.specs then
@@ -422,6 +438,19 @@ local function wanted(specs)
   return table.concat(lines)
 end
 
+--- How specs are read: as they are, behind fences, or where lost memory is an error.
+M.ways = { plain = '', fence = 'env DFLOW_STRESS=fence,split', lost = 'spec/memory/lost.sh' }
+
+--- In which of these a change is shown, one after the other: what gives memory back, or does not, is looked at for that first.
+function M.ways_of(path, line)
+  if path:find '%.lua$' then return { 'plain' } end
+  local usual = path:find '^kernels/' and 'fence' or 'plain'
+  for _, word in ipairs{ 'free', 'release', 'drop', 'close', 'destroy', 'forget', 'unref', 'let_go', 'take_back' } do
+    if line:find('%f[%w]' .. word .. '[%w_]*%(') or line:find('_' .. word .. '[%w_]*%(') then return { 'lost', usual } end
+  end
+  return { usual, 'lost' }
+end
+
 --- Reads specs that take so many seconds, of the clock and of the processor, with `build`; true where all hold, false, and whether they
 -- hung: what takes far more of the processor hangs; by the clock, which says little on a busy machine, minutes more.
 function Workshop:hold(specs, lua, clock, processor, build)
@@ -431,20 +460,21 @@ function Workshop:hold(specs, lua, clock, processor, build)
     list[#list + 1] = spec.path
   end
   local log, only = self.root .. '/../' .. self.told:match '[^/]*$', self.root .. '.only'
+  local way = M.ways[self.way]
   -- Of memory what may be written counts (-d): a browser, and what stands for a GPU, only reserve a hundred times as many addresses.
-  local limits = ('export MALLOC_PERTURB_=165 && ulimit -c 0 && ulimit -d 12000000 && ulimit -t %d && timeout -k 5 %d')
+  local limits = ('export MALLOC_PERTURB_=165 && ulimit -c 0 && ulimit -d 6000000 && ulimit -t %d && timeout -k 5 %d')
     :format(math.ceil(processor * 3 + 5), math.ceil(clock * 10 + 180))
   for _, spec in ipairs(programs) do
     local program = 'build/debug/' .. spec:gsub('%.c$', '')
-    local status = self:built(program) and status_of(('cd %s && %s %s >%s 2>&1 </dev/null'):format(self.tree, limits, program, log)) or 1
+    local status = self:built(program) and status_of(('cd %s && %s %s %s >%s 2>&1 </dev/null'):format(self.tree, limits, way, program, log)) or 1
     if status ~= 0 then return false, hung[status] end
   end
   if #files == 0 then return true end
   write(only, wanted(specs))
   local shell = ([[cd '%s' && export DFLOW_MODE=debug DFLOW_BUILD="$PWD/build/%s" DFLOW_LUA=%s DFLOW_ONLY='%s' LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" && \
     export DFLOW_LIB="$DFLOW_BUILD/libdflow.so" LUA_CPATH="$DFLOW_BUILD/lua/?.so;;" && \
-    %s %s "$(command -v busted)" -f .busted --helper=spec/cover/only.lua --cpath="$DFLOW_BUILD/lua/?.so" --no-keep-going -o plainTerminal %s >%s 2>&1 </dev/null]])
-    :format(self.root, build or 'debug', lua, only, limits, lua, table.concat(files, ' '), log)
+    %s %s %s "$(command -v busted)" -f .busted --helper=spec/cover/only.lua --cpath="$DFLOW_BUILD/lua/?.so" --no-keep-going -o plainTerminal %s >%s 2>&1 </dev/null]])
+    :format(self.root, build or 'debug', lua, only, limits, way, lua, table.concat(files, ' '), log)
   local status = status_of(shell)
   return status == 0, hung[status]
 end
@@ -529,7 +559,7 @@ end
 
 --- Does it hold by itself where nothing is changed? What does not (it needs the sentences before it) has noticed nothing.
 function Workshop:holds_unchanged(spec, lua, clock, processor)
-  local key = wanted{ spec }:gsub('\n$', '')
+  local key = wanted{ spec }:gsub('\n$', '') .. (self.way == 'plain' and '' or '\t' .. self.way)
   if spec.path:find '%.c$' then return true end
   if self.alone[key] == nil then
     local now = self.changed
@@ -541,6 +571,14 @@ function Workshop:holds_unchanged(spec, lua, clock, processor)
     f:close()
   end
   return self.alone[key]
+end
+
+--- Does each of them, read behind fences or for what is lost, which takes its time?
+function Workshop:all_hold_unchanged(batch, lua)
+  for _, spec in ipairs(batch) do
+    if not self:holds_unchanged(spec, lua, spec.clock or 6, spec.processor or 6) then return false end
+  end
+  return true
 end
 
 --- Those of a batch that are to be read again where that sentence failed; all of it where it is not known which did.
@@ -582,7 +620,7 @@ function Workshop:notice(batch, lua, clock, processor)
   for _ = 1, 5 do
     local held, hangs = self:hold(batch, lua, clock, processor)
     if held then return nil end
-    if hangs then return 'a hang' end
+    if hangs and (self.way == 'plain' or self:all_hold_unchanged(batch, lua)) then return 'a hang' end
     local by, name = caught_by(read(self.told))
     local again = suspects(batch, by, name)
     local sure, why = self:is_sure(again, by, lua, clock, processor)
@@ -609,6 +647,25 @@ local function next_batch(files, i)
   return batch, i, clock, processor, all
 end
 
+--- Shows a change to these specs, in one of `ways`, for so many seconds of the processor: what has caught it, or nil, and how many were asked.
+function Workshop:show(way, files, lua, source, left)
+  local i, list = 1, {}
+  self.way = way
+  for _, spec in ipairs(files) do                             -- what a program in C loses in the end is not the library's alone
+    if way ~= 'lost' or not spec.path:find '%.c$' then list[#list + 1] = spec end
+  end
+  while i <= #list and left > 0 do
+    local batch, behind, clock, processor, all = next_batch(list, i)
+    local by = self:notice(batch, lua, clock, processor)
+    i, left = behind, left - all
+    if by then
+      self:remember(source, #batch == 1 and batch[1].path or by)
+      return by, i - 1
+    end
+  end
+  return nil, i - 1
+end
+
 --- 'caught' and by what, 'survived' and who was asked, or nil for what does not compile.
 function Workshop:try(place)
   local path = self.tree .. '/' .. place.path
@@ -621,20 +678,29 @@ function Workshop:try(place)
   self.changed = { path = path, before = text, after = changed }
   local verdict, by
   if not of_c or self:compiled(place.path) then
-    local i, left = 1, self.patience
-    while i <= #files and left > 0 and verdict ~= 'caught' do
-      local batch, behind, clock, processor, all = next_batch(files, i)
-      by, i, left = self:notice(batch, lua, clock, processor), behind, left - all
-      if by then
-        verdict = 'caught'
-        self:remember(place.path, #batch == 1 and batch[1].path or by)
+    local ways, asked = M.ways_of(place.path, place.kind == 'statement' and M.told(text, place) or ''), 0
+    for _, way in ipairs(ways) do
+      if not by then
+        local n
+        by, n = self:show(way, files, lua, place.path, self.patience / (way == 'lost' and 4 or 1))
+        asked = math.max(asked, n)
       end
     end
-    if not verdict then verdict, by = 'survived', ('%d of %d specs that read it were asked'):format(i - 1, #files) end
+    verdict = by and 'caught' or 'survived'
+    by = by or ('%d of %d specs that read it were asked'):format(asked, #files)
   end
   write(path, text)
   if of_c then self:mend(place.path) end
   return verdict, by
+end
+
+--- What survived, by file and change, when this was said.
+function M.survivors(text)
+  local list = {}
+  for path, before, after in text:gmatch '%d+ survived +%d+ s  ([^:\n]+):%d+: [^\n]*\n +%- ([^\n]*)\n +%+ ([^\n]*)' do
+    list[path .. '\n' .. before .. '\n' .. after] = true
+  end
+  return list
 end
 
 local function reason_for(reasons, place, before, after)
@@ -655,6 +721,7 @@ function M.main(words)
     return true
   end
   local w, reasons = M.workshop(o), dofile 'spec/mutants_reasons.lua'
+  local again = o.again ~= '' and M.survivors(read(o.again))
   local part, parts = o.part:match '^(%d+)/(%d+)$'
   part, parts = tonumber(part), tonumber(parts)
   local caught, survived, excused, made, k = 0, 0, 0, 0, 0
@@ -667,7 +734,8 @@ function M.main(words)
       local reason = reason_for(reasons, place, before, after)
       local began = now()
       local verdict, by
-      if reason then verdict, by = 'excused', reason else verdict, by = w:try(place) end
+      if again and not again[place.path .. '\n' .. before .. '\n' .. after] then verdict = nil            -- it was caught, or not made
+      elseif reason then verdict, by = 'excused', reason else verdict, by = w:try(place) end
       if verdict then
         made = made + 1
         caught = caught + (verdict == 'caught' and 1 or 0)

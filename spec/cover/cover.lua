@@ -174,20 +174,40 @@ local function holds_any(words, values)
   return false
 end
 
---- In which sentences of a spec file a line was read: { name =, clock = }; nil where that is outside of all (what makes each ready), or not known.
-function Cover:sentences(spec, path, line)
+--- In which sentences of a spec file any of these lines was read: { name =, clock = }; nil where that is outside of all (what makes each ready), or
+-- not known.
+function Cover:sentences(spec, path, lines)
   local data = shell.read(('%s/%s.sentences'):format(self.folder, file_name(spec)))
   local of_lua = type(self.values[path]) == 'number'
-  local values, list, at = of_lua and { self.values[path] + line } or self.values[path .. ':' .. line], {}, 1
+  local values, list, at = {}, {}, 1
+  for _, line in ipairs(lines) do
+    if of_lua then values[#values + 1] = self.values[path] + line end
+    for _, value in ipairs(not of_lua and self.values[path .. ':' .. line] or {}) do values[#values + 1] = value end
+  end
   while data and at <= #data do
-    local places, lines, clock, name, from = data:match('^(%d+) (%d+) (%d+) ([^\n]*)\n()', at)
+    local places, read, clock, name, from = data:match('^(%d+) (%d+) (%d+) ([^\n]*)\n()', at)
     local first = of_lua and from + 4 * places or from
-    at = from + 4 * (places + lines)
+    at = from + 4 * (places + read)
     if holds_any(data:sub(first, of_lua and at - 1 or from + 4 * places - 1), values) then
       if name ~= '' then list[#list + 1] = { name = name, clock = clock / 1000 } end
     end
   end
   return #list > 0 and list or nil
+end
+
+--- The lines that tell who reads a line: itself, or, where it has no place of its own, what is known before and behind it. One of the two
+-- may be another branch's, as what is freed where all goes well and where nothing does.
+local function telling(lines, line, from, to)
+  if lines[line] then return { line } end
+  local before, behind
+  for l in pairs(lines) do
+    -- The first line of a function is read when it is made.
+    if l < line and l > from and (not before or l > before) then before = l end
+    if l > line and l <= to and (not behind or l < behind) then behind = l end
+  end
+  local list = { before }
+  list[#list + 1] = behind
+  return list
 end
 
 --- Who has read a line: { spec =, share = how much of what stands around it, of = how much of its file, sentences = }; all of who read the function
@@ -199,17 +219,17 @@ function Cover:readers(path, text, line)
   local from, to = M.item(text, line)
   local all, of = counted(lines, from, to)
   local in_file, of_file = counted(lines, 1, math.huge)
-  local near
-  for l in pairs(lines) do
-    -- The first line of a function is read when it is made.
-    if l <= line and l >= from and (l > from or line == from) and (not near or l > near) then near = l end
+  local near, list = telling(lines, line, from, to), {}
+  local who = next(of) and of or of_file
+  if #near > 0 then
+    who = {}
+    for _, l in ipairs(near) do for spec in pairs(lines[l]) do who[spec] = true end end
   end
-  local who, list = near and lines[near] or next(of) and of or of_file, {}
   for spec in pairs(who) do
     list[#list + 1] = { spec = spec, share = (of[spec] or 0) / math.max(1, all), of = (of_file[spec] or 0) / math.max(1, in_file),
-                        sentences = near and self:sentences(spec, path, near) }
+                        sentences = #near > 0 and self:sentences(spec, path, near) or nil }
   end
-  return list, near == nil
+  return list, #near == 0
 end
 
 return M
