@@ -8,7 +8,8 @@
 # before it. A run that ends early (a crash, a sanitizer's report) counts as one more failure, and so does one that hangs: it is ended
 # after DFLOW_SPEC_SECONDS (two hours, six under a sanitizer). The files of a few failed
 # sentences are read a second time, and a third, by themselves: what holds then is counted as passed and told as unsteady, which is a
-# fault of the sentence or of the program, and an issue. DFLOW_STEADY=1 does without the second reading.
+# fault of the sentence or of the program, and an issue. DFLOW_STEADY=1 does without the second reading. DFLOW_LOST=1: memory to which nothing
+# points any more in the end is a failure, too, of lua5.4 (memory/lost.sh).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 busted=$(command -v busted) || { echo 'run.sh: busted was not found (make deps)' >&2; exit 1; }
@@ -35,6 +36,7 @@ wrap() {
     # The thread sanitizer wants its addresses in the usual places.
     tsan) echo "setarch $(uname -m) -R" ;;
   esac
+  case $lua in lua5.4) [ -z "${DFLOW_LOST:-}" ] || printf 'spec/memory/lost.sh ' ;; esac
 }
 
 # Adds what one run printed, and how it ended, to the counts.
@@ -87,6 +89,43 @@ for word in "$@"; do
   esac
 done
 
+# Where they are read in lanes: the files, one a line, those first that take longest.
+slowest_first() {
+  find ${SPECS:-spec} -name '*_spec.lua' | LC_ALL=C sort > "$work/all"
+  cat spec/cuda/seconds "$build/seconds" 2>/dev/null |
+    awk 'FNR == NR && FILENAME == "-" { took[$2] = $1; next } { print took[$1] + 0, $1 }' - "$work/all" | sort -k1,1nr -k2 | cut -d' ' -f2
+}
+
+# One lane: takes the next file that no other lane has until there is none.
+lane() { # command without a file…
+  n=0
+  while read -r file; do
+    n=$((n + 1))
+    mkdir "$work/$n" 2>/dev/null || continue
+    began=$(date +%s)
+    "$@" "$file" < /dev/null > "$work/$n/log" 2>&1
+    status=$?
+    grep -q '^[0-9]* success' "$work/$n/log" || echo "0 passed, 1 failed: $file ended early, with status $status" >> "$work/$n/log"
+    echo "$status" > "$work/$n/status"
+    echo "$(($(date +%s) - began)) $file" > "$work/$n/seconds"
+    { echo "-- $file"; cat "$work/$n/log"; } > "$work/$n/heard"
+    cat "$work/$n/heard"
+  done < "$work/files"
+}
+
+# All files in DFLOW_LANES lanes; what was said goes to $work/log, how many failed to $work/status.
+read_in_lanes() { # command without a file…
+  slowest_first > "$work/files"
+  lanes=
+  for i in $(seq 1 "$DFLOW_LANES"); do lane "$@" & lanes="$lanes $!"; done
+  wait $lanes
+  cat "$work"/*/log > "$work/log"
+  cat "$work"/*/status | awk '{ n += $1 } END { print n + 0 }' > "$work/status"
+  cat "$work"/*/seconds "$build/seconds" 2>/dev/null | awk '!seen[$2]++' | sort -nr > "$work/seconds"
+  mv "$work/seconds" "$build/seconds"
+  grep -h 'ended early, with status' "$work/log" >> "$work/told"
+}
+
 # Reads one pair to its end; what it counted goes to $work/counts, what failed to $work/told.
 read_pair() { # lua:mode
   lua=${1%%:*} mode=${1#*:}
@@ -112,10 +151,16 @@ read_pair() { # lua:mode
     [ "$failed" = "$before" ] || echo "failed: ${program#"$PWD"/}" >> "$work/told"
   done
 
-  echo "== specs under $lua with build/$mode"
-  { $(wrap "$mode") "$(interpreter "$lua" "$mode")" "$busted" -f .busted --lpath="$lpath" --cpath="$build/lua/?.so" \
-      -o plainTerminal ${SPECS:-spec} 2>&1; echo $? > "$work/status"; } | tee "$work/log"
-  ended=$(cat "$work/status") before=$failed
+  before=$failed
+  if [ -n "${DFLOW_LANES:-}" ]; then
+    echo "== specs under $lua with build/$mode, $DFLOW_LANES files at a time"
+    read_in_lanes $(wrap "$mode") "$(interpreter "$lua" "$mode")" "$busted" -f .busted --lpath="$lpath" --cpath="$build/lua/?.so" -o plainTerminal
+  else
+    echo "== specs under $lua with build/$mode"
+    { $(wrap "$mode") "$(interpreter "$lua" "$mode")" "$busted" -f .busted --lpath="$lpath" --cpath="$build/lua/?.so" \
+        -o plainTerminal ${SPECS:-spec} 2>&1; echo $? > "$work/status"; } | tee "$work/log"
+  fi
+  ended=$(cat "$work/status")
   count "$work/log" "$ended"
   if [ "$failed" != "$before" ]; then
     again "$lua with build/$mode" $(wrap "$mode") "$(interpreter "$lua" "$mode")" "$busted" -f .busted --lpath="$lpath" --cpath="$build/lua/?.so" \
