@@ -10,6 +10,15 @@ function M.dice(seed)
   end
 end
 
+--- The same of Lehmer's minimal standard, by which older programs' seeds have been drawn.
+function M.minimal(seed)
+  local s = seed * 2 + 1
+  return function(below)
+    s = s * 16807 % 2147483647
+    return math.floor(s / 2147483647 * below) + 1
+  end
+end
+
 local state
 
 --- Where draw begins: 1 … 2147483646.

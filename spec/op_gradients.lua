@@ -179,6 +179,17 @@ local ops = {
   IFFT2D = function(b) local x, y = b.x{ 2, 3 }, b.x{ 2, 3 } local z = df.ifft2d(df.complex(x, y)) return df.real(z) * df.imag(z), { x, y } end,
   RFFT = function(b) local x = b.x{ 5 } local z = df.rfft(x, { 4 }) return df.real(z) * df.real(z) + df.imag(z), { x } end,
   IRFFT = function(b) local x, y = b.x{ 3 }, b.x{ 3 } return df.square(df.irfft(df.complex(x, y), { 5 })), { x, y } end,
+  ScaledDotProductAttention = function(b)
+    local q, k, v, bias = b.x({ 2, 3, 2 }), b.x({ 2, 4, 2 }), b.x({ 2, 4, 3 }), b.x({ 3, 4 })
+    local y, sums = registry.op('ScaledDotProductAttention', { q, k, v, { bias } }, { causal = true })
+    return df.reduce_sum(y * y) + df.reduce_sum(df.sin(sums)), { q, k, v, bias }
+  end,
+  ScaledDotProductAttentionGrad = function(b)
+    local dy, q, k, v = b.x({ 1, 3, 2 }), b.x({ 1, 3, 2 }), b.x({ 1, 4, 2 }), b.x({ 1, 4, 2 })
+    local sums, delta, bias = b.x({ 1, 3 }, 1, 2), b.x({ 1, 3 }), b.x({ 3, 4 })
+    local dq, dk, dv = registry.op('ScaledDotProductAttentionGrad', { dy, q, k, v, sums, delta, { bias } }, { scale = 0.7 })
+    return df.reduce_sum(dq * dq) + df.reduce_sum(df.sin(dk)) + df.reduce_sum(df.cos(dv)), { dy, q, k, v, sums, delta, bias }
+  end,
   RFFTGrad = function(b) local x, y = b.x{ 3 }, b.x{ 3 } return b.op('RFFTGrad', { df.complex(x, y), df.int32{ 4 }, df.int32(4) }, { Treal = 'float64' }), { x, y } end,
   IRFFTGrad = function(b) local x = b.x{ 4 } local z = b.op('IRFFTGrad', { x, df.int32{ 4 }, df.int32(3) }, { Tcomplex = 'complex128' }) return df.real(z) + df.imag(z), { x } end,
   Bincount = function(b) local x = b.x{ 3 } return df.bincount(df.int32{ 1, 2, 1 }, 3, x), { x } end,

@@ -71,4 +71,12 @@ function M.section(name, key, text, alike)
   if text ~= wanted then error(difference(('%s, %s'):format(path, key), wanted .. '\n\1', text .. '\n\1'), 2) end
 end
 
+--- What a long text adds up to: its lines, its bytes, and a number that any change of it changes. For texts of which nobody wants to read a
+-- thousand: the page has a line for each.
+function M.sum(text)
+  local sum, lines = 0, select(2, text:gsub('\n', ''))
+  for at = 1, #text do sum = (sum * 31 + text:byte(at)) % 4294967291 end
+  return ('%d lines, %d bytes, %08x'):format(lines, #text, sum)
+end
+
 return M

@@ -3,15 +3,8 @@
 -- directly in Lua with dual numbers, which gives the exact derivative too. The two must agree.
 -- With `effects` a program assigns variables, fills queues and calls functions, too; those are not computed directly.
 -- The generator is our own, so a seed means the same program under every Lua.
+local generator = require('spec.chance').minimal
 local M = {}
-
-local function generator(seed)
-  local state = seed * 2 + 1
-  return function(n)                             -- 1 … n
-    state = (state * 16807) % 2147483647
-    return math.floor(state / 2147483647 * n) + 1
-  end
-end
 
 -- ---- making a program -------------------------------------------------------------------------
 

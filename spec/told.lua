@@ -4,6 +4,8 @@
 --   told:ops(page)                    the ops that have a section of that page: { type =, entry =, dtypes =, given = attributes }
 --   told:line(op, choice, changed, to)     inputs number choice[1], choice[2], … of these lists, and an attribute that is another
 --
+-- With `late` nothing is known of an input when it is built: what is wrong is said by kernels. `bases` are the numbers of inputs around which one at a time
+-- is another.
 -- `floats` are shapes, -1 for what is not known, false for a rank that is not; `numbers` what int32s and int64s are. With `element`, what the i-th element
 -- of an input is, the line has the elements of the results, too, to three digits.
 local df = require 'dflow'
@@ -35,10 +37,12 @@ local values = { bool = true, string = 'a' }
 function Told:input(d, k, data)
   if (d == 'int32' or d == 'int64') and not data then
     local v = self.numbers[k]
-    if v then return df.constant(v, d), nil, (df.tensor(v, d).rank == 0 and '%d' or '%s'):format(type(v) == 'number' and v or shown(df.tensor(v, d):list())) end
+    local late = v and self.late
+    if v then return late and df.placeholder(d) or df.constant(v, d), late and df.tensor(v, d) or nil,
+      (df.tensor(v, d).rank == 0 and '%d' or '%s'):format(type(v) == 'number' and v or shown(df.tensor(v, d):list())) end
   end
   local shape = self.floats[k]
-  local p, n, list = df.placeholder(d, shape or nil), 1, {}
+  local p, n, list = df.placeholder(d, not self.late and shape or nil), 1, {}
   local of = {}
   for i, size in ipairs(shape or { 2 }) do of[i] = size < 0 and 2 or size end
   for _, size in ipairs(of) do n = n * size end
@@ -69,11 +73,13 @@ function Told:choices(n)
     for i = 1, n do all[i] = k end
     list[#list + 1] = all
   end
-  for i = 1, n > 1 and n or 0 do
-    for k = 1, #self.floats do
-      local all = {}
-      for j = 1, n do all[j] = j == i and k or 3 end
-      if #list < self.most then list[#list + 1] = all end
+  for _, base in ipairs(self.bases or { 3 }) do
+    for i = 1, n > 1 and n or 0 do
+      for k = 1, #self.floats do
+        local all = {}
+        for j = 1, n do all[j] = j == i and k or base end
+        if #list < self.most then list[#list + 1] = all end
+      end
     end
   end
   return list
@@ -112,7 +118,7 @@ function Told:line(op, choice, changed, to, as)
   if not results[1] then return line .. words(results[2]) end
   table.remove(results, 1)
   line = line .. types_of(results)
-  if e.stateful or not whole or #results == 0 or df.type(results[1]) ~= 'output' then return line end
+  if self.builds or e.stateful or not whole or #results == 0 or df.type(results[1]) ~= 'output' then return line end
   local ok, got = pcall(df.run, results, feeds, { timeout = 20, tensors = true })
   if not ok then return line .. ' => ' .. words(got) end
   if self.element then return line .. (types_of(got) ~= types_of(results) and ' => ' .. types_of(got) or '') .. elements_of(got) end

@@ -91,6 +91,17 @@ describe('a graph that grows between runs', function()
     assert.matches('1000 times.*stdin:[56].*finalize', r.err)
   end)
 
+  it('is warned of once where a line is named that builds for each run', function()
+    local r = shell.run(shell.lua .. " - ", [[
+      local df = require 'dflow'
+      local x = df.placeholder('float32', {})
+      for i = 1, 1400 do df.run(x + i, {[x] = 1}) end
+    ]])
+    same(r.status, 0)
+    assert.matches('stdin:3: warning: the graph has grown by', r.err)
+    assert.not_matches('has grown between runs', r.err)
+  end)
+
   it('is not warned of when it stops growing', function()
     local r = shell.run(shell.lua .. " - ", [[
       local df = require 'dflow'

@@ -352,6 +352,26 @@ describe('export_graph_def', function()
     end)
   end
 
+  it('gives names that become one another ones of their own, however many there are', function()
+    local x, parts = df.placeholder('float32', {}, 'x'), {}
+    for i = 1, 600 do
+      for _, c in ipairs{ '?', '!', '_' } do parts[#parts + 1] = df.neg(x, { name = 'n' .. c .. i }) end
+    end
+    local path, seen, n = os.tmpname(), {}, 0
+    df.export_graph_def(path, { outputs = { df.identity(df.add_n(parts), { name = 'y' }) } })
+    local h = df.import_graph_def(path)
+    os.remove(path)
+    for _, o in ipairs(h:ops()) do
+      if o.type == 'Neg' then
+        assert.matches('^n_%d+[_%d]*$', o.name)
+        assert.is_nil(seen[o.name])
+        seen[o.name], n = true, n + 1
+      end
+    end
+    assert.equal(1800, n)
+    assert.equal(-3600, df.Session{ graph = h }:run(h:output 'y:0', { [h:output 'x:0'] = 2 }))
+  end)
+
   it('is run and differentiated by TensorFlow with equal results', function()
     if not python or os.execute(python .. ' -c "import tensorflow" 2>/dev/null') ~= (_VERSION == 'Lua 5.1' and 0 or true) then
       pending('PYTHON names no Python that has TensorFlow')
@@ -545,6 +565,50 @@ describe('export_graph_def', function()
     for _, word in ipairs{ '\9variables', '\19trainable_variables', 'w/Read/ReadVariableOp:0', 'w/Assign', 'b/Assign' } do
       assert.is_truthy(bytes:find(word, 1, true), word)
     end
+  end)
+
+  it('writes several handles in one tensor, and the one that is chosen, as TensorFlow does', function()
+    df.reset()
+    local function node(name, op, inputs, ...)
+      local parts = { ('node { name: "%s" op: "%s"'):format(name, op) }
+      for input in inputs:gmatch '%S+' do parts[#parts + 1] = ('input: "%s"'):format(input) end
+      for _, a in ipairs{ ... } do parts[#parts + 1] = ('attr { key: "%s" value { %s } }'):format(a[1], a[2]) end
+      return table.concat(parts, ' ') .. ' }\n'
+    end
+    local function int(name, v)
+      return node(name, 'Const', '', { 'dtype', 'type: DT_INT32' }, { 'value', ('tensor { dtype: DT_INT32 tensor_shape {} int_val: %d }'):format(v) })
+    end
+    local function queue(name) return node(name, 'FIFOQueueV2', '', { 'component_types', 'list { type: DT_INT32 }' }, { 'shapes', 'list { shape {} }' }) end
+    local function put(name, to, v) return node(name, 'QueueEnqueueV2', to .. ' ' .. v, { 'Tcomponents', 'list { type: DT_INT32 }' }) end
+    local graph = queue 'p' .. queue 'q' .. int('seven', 7) .. int('zero', 0) .. put('first', 'q', 'seven') .. put('second', 'q', 'seven')
+      .. put('third', 'p', 'zero') .. node('which', 'Placeholder', '', { 'dtype', 'type: DT_INT64' }, { 'shape', 'shape {}' })
+      .. node('all', 'Pack', 'p q', { 'T', 'type: DT_RESOURCE' }, { 'N', 'i: 2' })
+      .. node('one', 'GatherV2', 'all which zero', { 'Tparams', 'type: DT_RESOURCE' }, { 'Tindices', 'type: DT_INT64' }, { 'Taxis', 'type: DT_INT32' })
+      .. node('size', 'QueueSizeV2', 'one')
+    local function sizes(g)
+      local s = df.Session{ graph = g }
+      for _, name in ipairs{ 'first', 'second', 'third' } do s:run(g:op(name)) end
+      local list = {}
+      for i = 0, 1 do list[i + 1] = s:run(g:output 'size', { [g:output 'which'] = df.tensor(i, 'int64') }) end
+      s:close()
+      return list
+    end
+    local g = df.import_graph_def(graph)
+    assert.same({ 1, 2 }, sizes(g))
+    local path = folder .. '/handles.pbtxt'
+    df.export_graph_def(path, { outputs = { g:output 'size', g:op 'first', g:op 'second', g:op 'third' } })
+    local text = assert(io.open(path)):read '*a'
+    local function attributes(op)
+      local list = {}
+      local body = text:match('op: "' .. op .. '"(.-)\n}')
+      for key, value in body:gmatch 'key: "(%w+)"%s*value%s*{%s*([^}]-)%s*}' do list[#list + 1] = key .. ' ' .. value end
+      table.sort(list)
+      return table.concat(list, ', ')
+    end
+    assert.equal('N i: 2, T type: DT_RESOURCE', attributes 'Pack')
+    assert.equal('Taxis type: DT_INT32, Tindices type: DT_INT64, Tparams type: DT_RESOURCE', attributes 'GatherV2')
+    assert.same({ 1, 2 }, sizes(df.import_graph_def(path)))
+    df.reset()
   end)
 
   it('refuses what is no path, no option and no output', function()

@@ -213,6 +213,25 @@ describe('an imported graph with functions', function()
     assert.equal(14, run(g, 'dx:0', { ['x:0'] = 5, ['dy:0'] = 7 }))
   end)
 
+  it('takes outputs of TensorFlow\'s ops by their names there, which are not ours', function()
+    local m = node('m', 'Const', '', attr('dtype', 'type: DT_FLOAT'), attr('value', [[tensor { dtype: DT_FLOAT tensor_shape { dim { size: 2 } dim { size: 2 } }
+      float_val: 3 float_val: 1 float_val: 4 float_val: 1 }]]))
+    local inside = inner('qr', 'Qr', 'a') .. const('k', 1) .. inner('top', 'TopKV2', 'a k:output:0') .. const('flat', -1)
+      .. const('axis', 0) .. inner('dims', 'ExpandDims', 'flat:output:0 axis:output:0') .. inner('row', 'Reshape', 'a dims:output:0')
+      .. inner('u', 'UniqueWithCounts', 'row:output:0')
+    local f = fn('Parts', 'a:FLOAT', inside, 'q:FLOAT=qr:q:0 r:FLOAT=qr:r:0 v:FLOAT=top:values:0 i:INT32=top:indices:0 '
+                 .. 'y:FLOAT=u:y:0 n:INT32=u:idx:0 c:INT32=u:count:0')
+    local g = import(m .. node('parts', 'Parts', 'm'), f)
+    local found = {}
+    for k = 0, 6 do found[k + 1] = run(g, 'parts:' .. k):totable() end
+    for i = 1, 2 do
+      for k = 1, 2 do found[2][i][k] = math.floor(math.abs(found[2][i][k]) * 10 + 0.5) / 10 end
+    end
+    assert.same({ { 5, 1.4 }, { 0, 0.2 } }, found[2])
+    assert.is_true(math.abs(math.abs(found[1][1][1]) - 0.6) < 1e-5 and math.abs(math.abs(found[1][2][1]) - 0.8) < 1e-5)
+    assert.same({ { { 3 }, { 4 } }, { { 0 }, { 0 } }, { 3, 1, 4 }, { 0, 1, 2, 1 }, { 1, 2, 1 } }, { df.unpack(found, 3) })
+  end)
+
   it('names what is wrong: a function that is not there, a result, an argument, an output', function()
     local function refused(nodes, functions, text)
       local ok, err = pcall(import, nodes, functions)

@@ -53,6 +53,38 @@ local function loop(limit)
 end
 
 describe('import_graph_def', function()
+  it('tells conds of one predicate apart where one depends on the other', function()
+    local x, p = df.placeholder('float32', {}, 'x'), df.placeholder('bool', {}, 'p')
+    local y = df.cond(p, function() return x * 2 end, function() return x * 3 end)
+    local z = df.cond(p, function() return df.square(y + 1) end, function() return y - x end)
+    local w = df.cond(p, function() return z * y end, function() return z * z end)
+    local path = os.tmpname()
+    df.export_graph_def(path, { outputs = { df.identity(w, { name = 'w' }) } })
+    local g = df.import_graph_def(path)
+    os.remove(path)
+    local gw, gx = g:output 'w:0', g:output 'x:0'
+    local d = g:as_default(df.gradients, gw, gx)
+    local s = df.Session{ graph = g }
+    for yes, want in pairs{ [true] = { 294, 266 }, [false] = { 36, 24 } } do
+      local got = s:run({ gw, d }, { [gx] = 3, [g:output 'p:0'] = yes })
+      assert.same(want, { got[1], got[2] })
+    end
+    s:close()
+  end)
+
+  it('takes a shape {} of a placeholder for one that is not known where TensorFlow wrote it so', function()
+    for producer, shape in pairs{ [0] = false, [23] = false, [24] = {}, [1000] = {} } do
+      local g = df.import_graph_def(([[
+        node { name: "p" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { } } } }
+        node { name: "q" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { dim { size: 2 } } } } }
+        node { name: "v" op: "VariableV2" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { } } } }
+        versions { producer: %d }]]):format(producer))
+      assert.same(shape or nil, g:output 'p:0'.shape)
+      assert.same({ 2 }, g:output 'q:0'.shape)
+      assert.same({}, g:output 'v:0'.shape)
+    end
+  end)
+
   it('reads a GraphDef, its text form, a MetaGraphDef and a SavedModel, by path and as bytes', function()
     for _, source in ipairs{ graphs .. 'loop.pb', graphs .. 'loop.pbtxt', graphs .. 'loop.meta', graphs .. 'saved', read('loop.pb'), read('loop.pbtxt') } do
       local g = df.import_graph_def(source)

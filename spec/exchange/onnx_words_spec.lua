@@ -26,6 +26,23 @@ describe('a model in ONNX', function()
     assert.matches('its axis is that of the batch', refused(g), 1, true)
   end)
 
+  it('is flat also where it has no elements: Flatten', function()
+    for axis, dims in pairs{ [0] = { 1, 0 }, { 2, 0 }, { 0, 15 }, { 0, 5 }, { 0, 1 } } do
+      local g = { inputs = { x = { 'float', { 2, 0, 3, 5 } } }, outputs = { 'y' }, { 'Flatten', { 'x' }, { 'y' }, { axis = axis } } }
+      assert.same(dims, model.run(g, { x = df.zeros{ 2, 0, 3, 5 }:eval() }).shape)
+      g[1][4] = { axis = axis - 4 }
+      if axis < 4 then assert.same(dims, model.run(g, { x = df.zeros{ 2, 0, 3, 5 }:eval() }).shape) end
+    end
+  end)
+
+  it('has the first corner where an axis has one point: AffineGrid', function()
+    local g = { inputs = { theta = { 'float', { 1, 2, 3 } } }, outputs = { 'y' },
+                { 'AffineGrid', { 'theta', 'size' }, { 'y' }, { align_corners = 1 } } }
+    g.inputs.size = { 'int64', { 4 } }
+    local y = model.run(g, { theta = df.tensor({ { { 1, 0, 0 }, { 0, 1, 0 } } }, 'float32'), size = df.tensor({ 1, 1, 1, 3 }, 'int64') })
+    assert.same({ { { { -1, -1 }, { 0, -1 }, { 1, -1 } } } }, list(y))
+  end)
+
   it('drops with the ratio that it gives, or one half, where it is in training: Dropout', function()
     local function dropped(constants, inputs)
       constants.train = { 'bool', {}, '\1' }

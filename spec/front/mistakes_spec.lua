@@ -123,6 +123,7 @@ local mistakes = {
   { 'local w = df.Variable(df.float32(1)) local g = df.grad(w * w, w)', "'grad'", 'gradients(y, x)' },
   { 'local w = df.Variable(df.float32(1)) local g = df.gradients(w * w)', 'xs is missing', 'gradients(loss, {w, b})' },
   { 'local a, b = df.constant{1.0}, df.constant{2.0} local g = gradients(a, b)', 'does not depend on x', "unconnected = 'zero'" },
+  { 'prnt(1)', "global 'prnt'", "did you mean 'print'?" },
   { 'local a = 1 if a < b then end', 'compare number with nil', "'b' is nil there" },
   { 'local a = 1 if a > b then end', 'compare nil with number', "'b' is nil there" },
   { 'local t = {} if 0 >= t.n then end', 'compare nil with number', "'t.n' is nil there" },

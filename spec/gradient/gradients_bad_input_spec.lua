@@ -77,6 +77,10 @@ describe('a gradient that does not exist', function()
   it('because an option means nothing says which', function()
     local x = df.constant({ 2, 3 }, 'float64')
     assert.matches('grad_ys has an entry 3, but there are 2 ys', support.message_of(df.gradients, { x * 2, x * x }, x, { grad_ys = { x, x, x } }))
+    for _, other in ipairs{ df.constant({ 2, 3, 4 }, 'float64'), df.constant({ 2, 3 }, 'float32') } do
+      assert.matches(('grad_ys 2 is %s%%[%d%%], but its y is float64%%[2%%]'):format(other.dtype, other.shape[1]),
+                     support.message_of(df.gradients, { x * 2, x * x }, x, { grad_ys = { x, other } }))
+    end
     local function loop(opts) return support.message_of(trips, 3, function(u) return u * 2 end, x, opts) end
     assert.matches("save must be 'keep', 'swap' or 'recompute', but is 'banana'", loop{ save = 'banana' })
     assert.matches("swap_memory = true means save = 'swap', but save is 'recompute'", loop{ save = 'recompute', swap_memory = true })

@@ -32,6 +32,24 @@ describe('gradients', function()
     near(df.run(gradient({ x * x, x * 3 }, x)), 7)
     near(df.run(df.gradients({ x * x, x * 3 }, x, { grad_ys = { df.float32(10), df.float32(1) } })), 43)
   end)
+  it('of parts that are put side by side is what lies at each one\'s place, however many are asked for', function()
+    local parts, dy, all, first = {}, {}, {}, 1
+    for i, n in ipairs{ 2, 3, 1, 4, 2 } do
+      parts[i] = df.placeholder('float32', { 2, n })
+      all[i] = { {}, {} }
+      for k = 1, n do all[i][1][k], all[i][2][k], first = first, first + 100, first + 1 end
+    end
+    for row = 1, 2 do
+      dy[row] = {}
+      for _, part in ipairs(all) do for _, v in ipairs(part[row]) do dy[row][#dy[row] + 1] = v end end
+    end
+    local y = df.concat(parts, 1)
+    for _, which in ipairs{ { 1 }, { 3 }, { 5 }, { 2, 4 }, { 1, 5 }, { 2, 3, 4 }, { 1, 2, 3, 4, 5 } } do
+      local xs, want = {}, {}
+      for i, k in ipairs(which) do xs[i], want[i] = parts[k], all[k] end
+      near(df.run(df.gradients(y, xs, { grad_ys = df.constant(dy, 'float32') })), want)
+    end
+  end)
   it('has the structure of xs', function()
     local a, b = df.float32(2), df.float32(5)
     local g = df.gradients(a * b, { a, { b } })

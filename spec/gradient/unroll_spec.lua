@@ -91,6 +91,26 @@ describe('an unrolled graph', function()
     end
   end)
 
+  it('has each of several outputs in its place', function()
+    local x = df.placeholder('float64', {})
+    local i, y, z = df.while_loop(function(i) return i:lt(3) end, function(i, a, b) return i + 1, a * x, b + a end, { df.int32(0), x, df.float64(0) })
+    local ys, flat = { z, y, x * 5, df.cast(i, 'float64') }, {}
+    copy.within(x.graph, {}, ys, function()
+      local g = x.graph
+      core.graph_prepare(g.handle)
+      local s = df.Session{ graph = g }
+      core.graph_record(g.handle, true)
+      local want = s:run(ys, { [x] = 2 })
+      core.graph_record(g.handle, false)
+      for _, v in ipairs(ys) do flat[#flat + 1], flat[#flat + 2] = v.node, v.index end
+      local out, found = core.graph_unroll(g.handle, flat, { x.node, x.index }, 10000), {}
+      for k = 1, #ys do found[k] = graph.output(g, out[2 * k - 1], out[2 * k]) end
+      near(want, { 14, 16, 10, 3 })
+      near(s:run(found, { [x] = 2 }), { 14, 16, 10, 3 })
+      assert.is_nil(types_of(found[1]).Merge)
+    end)
+  end)
+
   it('keeps assignments in order', function()
     local v = df.Variable(1, { dtype = 'float64' })
     local _, y = df.while_loop(function(i) return i:lt(4) end, function(i, a) return i + 1, a + v:assign_add(a) end, { df.int32(0), df.float64(1) })

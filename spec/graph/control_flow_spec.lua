@@ -418,3 +418,31 @@ describe('random programs of reads and assigns', function()
     end
   end)
 end)
+
+describe('what waits for an Enter of the loop that it is in', function()
+  --- The results of a loop of such a predicate, or the words of its error.
+  local function tried(what, pred)
+    df.reset()
+    local ok, v = pcall(function()
+      local i, y = df.while_loop(function(i) return pred(df.default_graph():op('while/' .. what), i) end, function(i, y) return i + 1, y * 2 end,
+                                 { df.int32(0), df.placeholder('float32', {}, 'x') })
+      return df.run({ i, y }, { [df.default_graph():output 'x'] = 3 }, { timeout = 20 })
+    end)
+    return ok and ('%g %g'):format(v[1], v[2]) or tostring(v.message):match '^[^\n]*'
+  end
+
+  it('has it in the first iteration alone', function()
+    for _, what in ipairs{ 'Enter', 'Enter_1' } do
+      for trips, pattern in pairs{ [0] = '^0 3$', [1] = 'is dead', [2] = 'is dead' } do
+        assert.matches(pattern, tried(what, function(op, i) return df.control_dependencies({ op }, function() return i:lt(trips) end) end))
+      end
+      for least, pattern in pairs{ [9] = '^0 3$', [4] = 'is dead' } do          -- constants that are read in place, which wait instead
+        assert.matches(pattern, tried(what, function(op)
+          local a, b
+          df.control_dependencies({ op }, function() a, b = df.constant(5.0), df.constant(least + 0.0) end)
+          return df.greater(a, b)
+        end))
+      end
+    end
+  end)
+end)

@@ -33,7 +33,9 @@ describe('the calls that build', function()
       local zero = df.int32(0)
       assert.matches('^failed_precondition df_while_pred_end without df_while_begin', refused(core.while_pred_end, g.handle, zero.node, 0, 1))
       assert.matches('^failed_precondition df_while_end before df_while_pred_end', refused(core.while_end, g.handle, {}))
+      assert.equal('failed_precondition a loop variable is added where no body is being built', refused(core.while_add_var, g.handle, zero.node, 0))
       local at = begin{ zero }
+      assert.equal('failed_precondition a loop variable is added where no body is being built', refused(core.while_add_var, g.handle, zero.node, 0))
       assert.matches('^failed_precondition df_while_end before df_while_pred_end', refused(core.while_end, g.handle, at))
       assert.matches('^failed_precondition df_cond_end before both branches have ended', refused(core.cond_end, g.handle, 1))
       assert.matches('^failed_precondition df_cond_branch_end without a branch', refused(core.cond_branch_end, g.handle, {}))
@@ -55,6 +57,9 @@ describe('the calls that build', function()
       assert.matches('^invalid_argument the predicate of while_loop `while` must be a scalar bool, but is int32', refused(core.while_pred_end, g.handle, i.node, i.index, 2))
       local more = i:lt(3)
       at = core.while_pred_end(g.handle, more.node, more.index, 2)
+      for _, no in ipairs{ { -1, 0 }, { 100000, 0 }, { at[1], 2 }, { at[1], -1 } } do
+        assert.equal(('invalid_argument there is no output %d:%d in this graph'):format(no[1], no[2]), refused(core.while_add_var, g.handle, no[1], no[2]))
+      end
       local next_i, x = output(at, 1) + 1, output(at, 2) * 2
       assert.matches('has 2 loop variables, but its body returns 1 value$', refused(core.while_end, g.handle, flat(next_i)))
       assert.matches('has 2 loop variables, but its body returns 3 values$', refused(core.while_end, g.handle, flat(next_i, x, x)))

@@ -115,6 +115,23 @@ describe('a Lua function as an op', function()
     assert.are.equal(2, gives({ 'float32' }, 2)())
   end)
 
+  it('that has no results may return one value, as print returns what it likes, but no more', function()
+    local times, many = 0, nil
+    local op = df.lua_func(function()
+      times = times + 1
+      if many then return 1, 2 end
+      if many == nil then return 'a value' end
+    end, {}, {})
+    df.run(op)
+    many = false
+    df.run(op)
+    assert.equal(2, times)
+    many = true
+    local ok, e = pcall(df.run, op)
+    assert.is_false(ok)
+    assert.matches('returns 2 values, 0 are expected', e.message, 1, true)
+  end)
+
   it('cannot be left by a yield', function()
     local y = df.lua_func(function() coroutine.yield(1) return 1 end, {}, 'float32')
     local co = coroutine.create(function() return pcall(df.run, y) end)

@@ -99,6 +99,31 @@ describe('the calls that make nodes', function()
     assert.equal(1, core.node_inputs(h, y))
   end)
 
+  it('make a node of sixteen inputs in one call, and of no more', function()
+    local list = {}
+    for i = 1, 16 do list[2 * i - 1], list[2 * i] = constant(i), 0 end
+    local unpack = table.unpack or unpack
+    local id = core.add_node(h, op 'AddN', 'here.lua:4', unpack(list))
+    assert.equal(16, core.node_inputs(h, id))
+    list[33], list[34] = constant(17), 0
+    fails('17 inputs: add_node takes 16 at most', core.add_node, h, op 'AddN', 'here.lua:4', unpack(list))
+  end)
+
+  it('make calls of functions that the graph does not have, which is an error of the run wherever they stand', function()
+    for before = 0, 2 do
+      g = df.Graph()
+      h = g.handle
+      for _ = 1, before do constant() end
+      local id = node('FunctionCall', function() core.node_string(h, 'function', 'nobody') end)
+      local s = df.Session{ graph = g }
+      local ok, e = pcall(s.run, s, g:op(core.node_name_of(h, id)))
+      assert.is_false(ok)
+      assert.equal('not_found', e.code)
+      assert.matches('calls a function `nobody`, which the graph does not have', e.message, 1, true)
+      s:close()
+    end
+  end)
+
   it('answer for what is not there as nothing would', function()
     local x = constant()
     for _, id in ipairs{ -1, 1, 1000 } do

@@ -55,6 +55,22 @@ describe('a construct that fails while it is built', function()
     end)
   end
 
+  it('leaves no mark behind, however it fails', function()
+    local core = require 'dflow.backend'
+    local function next_mark()
+      local mark = core.graph_mark(df.default_graph().handle)
+      core.graph_keep(df.default_graph().handle, mark)
+      return mark
+    end
+    local before = next_mark()
+    for _ = 1, 3 do
+      for _, case in ipairs(failing) do
+        pcall(case[2])
+        assert.equal(before, next_mark(), case[1])
+      end
+    end
+  end)
+
   it('gives its names back', function()
     pcall(df.cond, p, boom, boom)
     pcall(df.while_loop, more, boom, { i0 }, { name = 'loop' })

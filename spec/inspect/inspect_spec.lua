@@ -289,6 +289,61 @@ describe('a run in the background', function()
     df.reset()
   end)
 
+  it('has no frames, and no ledger, when it ends meanwhile; any other error is raised', function()
+    df.reset()
+    local core = require 'dflow.backend'
+    local h = df.start(df.float32(1) + 1, nil, { paused = true })
+    h:settle()
+    local look, ledger, errors = core.run_look, core.run_ledger, require 'dflow.front.errors'
+    finally(function()
+      core.run_look, core.run_ledger = look, ledger
+      h:cancel()
+      pcall(h.wait, h)
+    end)
+    for _, code in ipairs{ 'failed_precondition', 'internal' } do
+      core.run_look = function() errors.raise(code, 'of this moment') end
+      core.run_ledger = core.run_look
+      for _, name in ipairs{ 'frames', 'ledger' } do
+        local ok, e = pcall(h[name], h)
+        assert.equal(code == 'failed_precondition', ok, name)
+        if not ok then assert.same({ 'internal', 'of this moment' }, { e.code, e.message }) end
+        if ok and name == 'frames' then assert.equal(0, #e) end
+      end
+    end
+  end)
+
+  it('steps by whole numbers, and knows which conditions a breakpoint has', function()
+    df.reset()
+    local i, x = df.while_loop(function(i) return i:lt(df.int32(9)) end, function(i, x)
+      return i + 1, df.cond(i:gt(4), function() return x * 0.5 end, function() return x * 2 end)
+    end, { df.int32(0), df.float32(1) })
+    local fetch = { i, x }
+    local h = df.start(fetch, nil, { paused = true })
+    h:settle()
+    for _, n in ipairs{ 0, -1, 0.5, 1.5, 0 / 0, 'x', {} } do
+      for _, name in ipairs{ 'step', 'history', 'back' } do
+        if not (name == 'step' and n == 'x') then
+          local ok, e = pcall(h[name], h, n)
+          assert.is_false(ok)
+          assert.matches(name .. ': a whole number from 1 up', e.message, 1, true)
+        end
+      end
+    end
+    h:break_at{ nan = true }                      -- a dead token is neither
+    h:break_at{ inf = true }
+    h:break_at{ nan = true, inf = true }
+    h:resume()
+    assert.is_nil(h:settle())
+    h:wait()
+    h = df.start(fetch, nil, { paused = true })
+    h:settle()
+    h:break_at{ dead = true }
+    h:resume()
+    assert.is_true(h:settle().dead)
+    h:cancel()
+    pcall(h.wait, h)
+  end)
+
   it('knows frames by their numbers alone', function()
     df.reset()
     local _, x = df.while_loop(function(i) return i:lt(df.int32(9)) end, function(i, x) return i + 1, x * 1.5 end, { df.int32(0), df.float32(1) })

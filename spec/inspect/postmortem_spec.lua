@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local ordered_it = require('spec.support').ordered_it(it, pending)
+local host_it = require('spec.support').host_it(it, pending)      -- where a GPU has the values, what brings them is a step, too
 local next_it = require('spec.support').next_it(ordered_it, pending)
 
 --- A loop that divides by zero in iteration 5.
@@ -114,7 +115,7 @@ describe('the prompt', function()
     assert.matches('dflow> no run is in progress', out, 1, true)
   end)
 
-  ordered_it('steps into an expression: a run of it that stands still', function()
+  host_it('steps into an expression: a run of it that stands still', function()
     local out = prompt(LOOP .. ':step nothing\n:step\n:step y\n:step i\n:step df.gradients(y, y)\n:cancel\n:step df.gradients(y * 2, y)\n:step 99\n:step y + nowhere\n')
     assert.matches('dflow> no run is in progress: :step x begins one of x and holds it', out, 1, true)
     assert.matches('dflow> a run of its own; :step goes on, [^\n]+\nstepped before [^\n]+ %(', out)
@@ -124,7 +125,7 @@ describe('the prompt', function()
     assert.matches('add: the input y (number 2) is missing', out, 1, true)
   end)
 
-  ordered_it('steps into a list, a variable, what fails', function()
+  host_it('steps into a list, a variable, what fails', function()
     local out = prompt('v = df.Variable(df.float32(1), {name = "v"})\np = df.placeholder("float32", {})\n'
       .. ':step {v, s = {v + 1}}\n:cancel\n:step v\n:step p + 1\n:step {1}\n:step v:assign(3)\nv\n')
     assert.matches('dflow> a run of its own; [^\n]+\nstepped before [^\n]+\ndflow> dflow> a run of its own; [^\n]+\nthe run is over\n', out)

@@ -38,6 +38,33 @@ local function rows_of(text, title)
   return rows
 end
 
+describe('the line about a run', function()
+  it('stands below the cursor, shows what a terminal would obey as question marks, and gives way to whole lines', function()
+    local r = shell.run(shell.lua .. ' - <<"END"\n' .. [[
+      local df, core = require 'dflow', require 'dflow.backend'
+      local function mark() io.stderr:write '|' end
+      core.status_line 'x'
+      mark()
+      core.status_line 'a\27[2J\127\194\155z\195\164'
+      mark()
+      df.run(df.print(df.int32(7), { message = 'm' }))
+      mark()
+      core.status_line ''
+      mark()
+      core.status_line(nil)
+      mark()
+      core.status_line(('w'):rep(600))
+      mark()
+      core.status_line(nil)
+]] .. 'END\n')
+    local below, back = '\27[K\27D\27M\0277\27[B\r', '\27[K\0278'
+    local told = r.err:match '|' and select(3, r.err:find('^[^|]*|[^|]*|.-' .. '\0278([^|]-m[^|]-\n)'))
+    assert.is_truthy(told, r.err)
+    assert.equal(table.concat({ below .. 'x' .. back, below .. 'a?[2J???z\195\164' .. back, below .. back .. told .. below .. 'a?[2J???z\195\164' .. back,
+      below .. back, '', below .. ('w'):rep(511) .. back, below .. back }, '|'), r.err)
+  end)
+end)
+
 describe('a profile', function()
   it('has the time of all kernels by op, by line and by frame, and the rest as overhead: together all of it', function()
     local h = logged(training())

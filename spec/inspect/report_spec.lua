@@ -2,7 +2,9 @@
 local df = require 'dflow'
 local trace = require 'dflow.inspect.trace'
 local browser = require 'spec.browser'
-local host_it = require('spec.support').host_it(it, pending)       -- of the host's memory, and without messages among the tokens
+local support = require 'spec.support'
+local host_it = support.host_it(it, pending)                       -- of the host's memory, and without messages among the tokens
+local ordered_it = support.ordered_it(it, pending)                 -- of the tokens that one owner has at a time
 
 --- A cond in a loop with a loop inside: live and dead tokens, frames in frames.
 local function program(trips)
@@ -340,7 +342,7 @@ describe('a report in a browser', function()
     assert.same({}, b.complaints)
   end)
 
-  it('says what is missing: of a long run the middle, of a full log the end', function()
+  ordered_it('says what is missing: of a long run the middle, of a full log the end', function()
     df.reset()
     local i = df.while_loop(function(i) return i:lt(df.int32(400)) end, function(i) return i + 1 end, { df.int32(0) })
     local pages = require 'dflow.inspect.report'

@@ -120,6 +120,37 @@ describe('the rows of :top', function()
   end)
 end)
 
+describe('the lines of :top', function()
+  ordered_it('are what they were, in windows of many sizes, while a run goes on', function()
+    local df, top, pages = require 'dflow', require 'dflow.repl.top', require 'spec.pages'
+    df.reset()
+    local y = df.map_fn(function(x)
+      local _, v = df.while_loop(function(i) return i:lt(50) end, function(i, v) return i + 1, df.tanh(v) * 0.5 end, { df.int32(0), x }, { name = 'a_rather_long_name' })
+      return v
+    end, df.ones{ 6 })
+    local out, h = {}, df.start(y, nil, { paused = true })
+    local states, clock = {}, 0
+    for look = 1, 4 do
+      for _, size in ipairs{ { 120, 40 }, { 90, 30 }, { 80, 24 }, { 72, 16 }, { 71, 15 }, { 60, 12 }, { 59, 11 }, { 40, 10 }, { 20, 6 }, { 8, 4 } } do
+        for _, utf8 in ipairs{ true, false } do
+          local key = ('%d x %d%s'):format(size[1], size[2], utf8 and '' or ', ASCII')
+          states[key] = states[key] or top.new(0)
+          local lines = top.lines(h, states[key], size[1], size[2], utf8, look * 0.5, function() clock = clock + 1e-4 return clock end)
+          for i, line in ipairs(lines) do lines[i] = line:gsub(' +[%d.]+ K?i?B.*$', ' BYTES'):gsub(':%d+$', ':N') end
+          out[#out + 1] = ('-- %s, look %d\n%s'):format(key, look, table.concat(lines, '\n'))
+        end
+      end
+      h:step(37 * look)
+    end
+    h:cancel()
+    local list = {}
+    for i = 1, 230 do list[i] = i * i % 97 end
+    for _, width in ipairs{ 4, 60, 300 } do out[#out + 1] = top.spark(list, width, true) .. '\n' .. top.spark(list, width, false) end
+    for _, n in ipairs{ 0, 1, 9.94, 9.96, 999, 999.4, 999.6, 9940, 9960, 1e6, 5.55e6, 999.6e6, 2e9, 7e12 } do out[#out + 1] = top.short(n) end
+    pages.section('top.txt', 'lines', table.concat(out, '\n'))
+  end)
+end)
+
 describe(':top', function()
   if not terminal.available() then return pending('tmux is not there') end
   if (os.getenv('DFLOW_MODE') or ''):find('san$') then return pending('the sanitizers are too slow for a person to type at') end

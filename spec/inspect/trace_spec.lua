@@ -30,15 +30,21 @@ end
 -- * the lines stand in the order of their times;
 -- * on a thread, slices lie one behind the other or one inside the other (X), and B and E pair up;
 -- * an async id (of a category) is begun, then ended, under the same name, and not begun again while it is open;
--- * a counter's values are finite numbers.
+-- * a counter's values are finite numbers;
+-- * what runs elsewhere is in the first lane that is free, and the lanes are numbered from 1 up.
 local function events(path)
   local trace = assert(json.decode(read(path)))
   assert.equal('ns', trace.displayTimeUnit)
-  local last, threads, async, named, arrows = 0, {}, {}, {}, {}
+  local last, threads, async, named, arrows, lanes = 0, {}, {}, {}, {}, {}
   for _, e in ipairs(trace.traceEvents) do
     assert.equal(1, e.pid)
     if e.ph == 'M' then
       if e.tid then named[e.tid] = e.args.name end
+      local number = e.tid and tonumber(e.args.name:match '^worker (%d+)$' or e.args.name:match '^on its way (%d+)$')
+      if number then
+        assert.equal(#lanes + 1, number)
+        lanes[number] = e.tid
+      end
     else
       assert.is_true(e.ts >= last, ('%s at %f comes after %f'):format(e.name or e.ph, e.ts, last))
       last = e.ts
@@ -53,6 +59,11 @@ local function events(path)
         assert.is_true(#stack == 0 or stack[#stack] == 'B' or ends <= stack[#stack], e.name .. ' overlaps the slice before it')
         stack[#stack + 1] = ends
       elseif e.ph == 'B' then
+        for _, lane in ipairs(lanes) do
+          if lane == e.tid then break end
+          assert.is_true(#(threads[lane] or {}) > 0, e.name .. ' is in a lane though one before it is free')
+        end
+        assert.same({}, stack)
         stack[#stack + 1] = 'B'
       elseif e.ph == 'E' then
         assert.equal('B', table.remove(stack))
@@ -139,6 +150,25 @@ describe('opts.trace', function()
     local seen = events(path)
     assert.equal(count(seen, 'ph', 'B'), count(seen, 'ph', 'E'))
     s:close()
+  end)
+
+  it('gives each element that is waited for a lane, the first that is free', function()
+    df.reset()
+    local queues, taken = {}, {}
+    for i = 1, 4 do
+      queues[i] = df.FIFOQueue(3, { 'int32' })
+      taken[i] = queues[i]:dequeue()
+    end
+    local path = os.tmpname()
+    local h = df.start(taken, nil, { trace = path })
+    h:settle(0.2)
+    for _, i in ipairs{ 2, 4, 1, 3 } do df.run(queues[i]:enqueue(10 * i)) end
+    assert.same({ 10, 20, 30, 40 }, h:wait())
+    local list, _, _, named = events(path)
+    local lanes = {}
+    for _, name in pairs(named) do lanes[name] = true end
+    assert.same({ tokens = true, ['worker 1'] = true, ['worker 2'] = true, ['worker 3'] = true, ['worker 4'] = true }, lanes)
+    assert.equal(count(list, 'ph', 'B'), count(list, 'ph', 'E'))
   end)
 
   host_it('counts the memory as the allocator does', function()

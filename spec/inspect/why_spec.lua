@@ -164,6 +164,7 @@ describe('why and whynot in a graph that is cut', function()
     h:resume()
     h:settle()
     assert.matches('whose value is on its way from [%w:]+ to sim:%d', h:whynot(g:op('while/b').outputs[1], 'while:0'))
+    assert.matches('while/Less @ while:0 has run; its value is on its way from cpu:0 to sim:[01 orsim:]+', h:whynot(g:op('while/Exit').outputs[1]))
     h:cancel()
   end)
 

@@ -113,10 +113,62 @@ for _, dtype in ipairs{ 'complex64', 'complex128' } do
   for _, op in ipairs{ 'Real', 'Imag', 'ComplexAbs', 'Angle' } do case(op, { C({ 71 }, dtype) }, { Tout = dtype == 'complex64' and 'float32' or 'float64' }) end
 end
 
+-- ---- functions of numbers, where they are nothing special and where they are --------------------------------------------
+local special = { 0, -0.0, 1, -1, 0.5, -0.5, 1.5, -1.5, 2, -2, 3, -3.25, 9, 40.5, -40.5, 2 ^ -10, -2 ^ -10, 6e4, -6e4, 1 / 0, -1 / 0, 0 / 0 }
+--- All of them, or all pairs: the first or the second of each.
+local function specials(dtype, side)
+  return later(function()
+    local all = {}
+    for i, a in ipairs(special) do
+      for j, b in ipairs(side and special or { 1 }) do all[#all + 1] = (not side or side == 1) and a or side == 2 and b or i + j end
+    end
+    return df.tensor(all, dtype)
+  end)
+end
+local function known(op) return registry.has(op) end
+for _, op in ipairs{ 'Abs', 'Neg', 'Sign', 'Square', 'Sqrt', 'Rsqrt', 'Exp', 'Expm1', 'Log', 'Log1p', 'Sin', 'Cos', 'Tan', 'Asin', 'Acos', 'Atan', 'Sinh', 'Cosh',
+                     'Tanh', 'Asinh', 'Acosh', 'Atanh', 'Sigmoid', 'Softplus', 'Softsign', 'Relu', 'Relu6', 'LeakyRelu', 'Elu', 'Selu', 'Erf', 'Erfc', 'Erfinv',
+                     'Ndtri', 'Lgamma', 'Digamma', 'Floor', 'Ceil', 'Round', 'Rint', 'Reciprocal', 'Inv', 'IsNan', 'IsInf', 'IsFinite', 'LogSigmoid', 'Silu',
+                     'BesselI0e', 'BesselI1e' } do
+  for _, dtype in ipairs(known(op) and { 'float32', 'float64', 'float16', 'bfloat16' } or {}) do
+    case(op, { F({ 71 }, dtype, -3, 3) }, nil, 1e-4)
+    case(op, { F({ 517 }, dtype, 0.01, 0.99) }, nil, 1e-4)
+    case(op, { specials(dtype) }, nil, 1e-4)
+  end
+end
+for _, op in ipairs{ 'Add', 'Sub', 'Mul', 'RealDiv', 'Div', 'Maximum', 'Minimum', 'Pow', 'Atan2', 'FloorDiv', 'FloorMod', 'Mod', 'TruncateMod', 'SquaredDifference',
+                     'Less', 'LessEqual', 'Greater', 'GreaterEqual', 'Equal', 'NotEqual', 'DivNoNan', 'MulNoNan', 'Xdivy', 'Xlogy', 'Xlog1py', 'NextAfter',
+                     'SigmoidGrad', 'TanhGrad', 'SqrtGrad', 'RsqrtGrad', 'ReluGrad', 'Relu6Grad', 'EluGrad', 'SeluGrad', 'LeakyReluGrad', 'SoftplusGrad',
+                     'SoftsignGrad', 'ReciprocalGrad', 'InvGrad' } do
+  for _, dtype in ipairs(known(op) and { 'float32', 'float64' } or {}) do
+    case(op, { F({ 71 }, dtype, 0.1, 3), F({ 71 }, dtype, -2, 3) }, nil, 1e-4)
+    case(op, { specials(dtype, 1), specials(dtype, 2) }, nil, 1e-4)
+  end
+end
+for _, dtype in ipairs{ 'int8', 'int16', 'int32', 'int64' } do
+  local low = -2 ^ (tonumber(dtype:match '%d+') - 1)
+  local ends = { low, low + 1, -2, -1, 0, 1, 2, 7, -(low + 1) > 2 ^ 53 and 2 ^ 53 or -(low + 1) }
+  local function all(side)
+    return later(function()
+      local values = {}
+      for _, a in ipairs(ends) do
+        for _, b in ipairs(ends) do values[#values + 1] = ('%.0f'):format(side == 1 and a or b == 0 and side == 2 and 3 or b) end
+      end
+      return df.run(df.string_to_number(df.constant(values, 'string'), { out_type = 'int64' }), nil, { tensors = true }):astype(dtype)
+    end)
+  end
+  for _, op in ipairs{ 'Add', 'Sub', 'Mul', 'Maximum', 'Minimum', 'Less', 'SquaredDifference' } do case(op, { all(1), all(3) }) end
+  for _, op in ipairs{ 'FloorDiv', 'FloorMod', 'TruncateDiv', 'Mod', 'TruncateMod' } do
+    if known(op) and (op ~= 'Mod' and op ~= 'TruncateMod' or dtype:find '[36]') then case(op, { all(1), all(2) }) end
+  end
+  for _, op in ipairs{ 'Abs', 'Neg', 'Sign', 'Square' } do case(op, { all(1) }) end
+end
+
 -- ---- folds ------------------------------------------------------------------------------------------------------------
 local folded = { { { 37 }, { 0 } }, { { 3, 131 }, { 1 } }, { { 131, 3 }, { 0 } }, { { 5, 7, 11 }, { 1 } }, { { 5, 7, 11 }, { 0, 2 } }, { { 1, 1030 }, { 0 } },
     { { 300, 257 }, { 0 } },
-                 { { 257, 300 }, { 1 } }, { { 3, 4, 5, 6 }, { 1, 3 } }, { { 2, 9 }, {} }, { { 0, 3 }, { 0 } }, { { 3, 0 }, { 0 } }, { { 70001 }, { 0 } } }
+                 { { 257, 300 }, { 1 } }, { { 3, 4, 5, 6 }, { 1, 3 } }, { { 2, 9 }, {} }, { { 0, 3 }, { 0 } }, { { 3, 0 }, { 0 } }, { { 70001 }, { 0 } },
+                 { { 3, 9, 300 }, { 1 } }, { { 5, 131, 517 }, { 1 } }, { { 2, 3, 4, 270 }, { 1, 2 } } }
 for _, op in ipairs{ 'Sum', 'Mean', 'Max', 'Min', 'Prod', 'LogSumExp', 'EuclideanNorm' } do
   for i, f in ipairs(folded) do
     local near_one = op == 'Prod'
@@ -511,7 +563,7 @@ for _, dtype in ipairs{ 'float32', 'float64' } do
     case('TridiagonalSolve', { heavy(n), F({ n, 2 }, dtype) }, { partial_pivoting = false }, 1e-3)
   end
 end
-for _, n in ipairs{ 1, 2, 7, 8, 30, 64, 97 } do
+for _, n in ipairs{ 1, 2, 7, 8, 11, 13, 30, 37, 64, 97, 251, 1009, 4096, 5000 } do
   for _, dtype in ipairs{ 'complex64', 'complex128' } do
     case('FFT', { C({ 3, n }, dtype) }, nil, 1e-3)
     case('IFFT', { C({ 3, n }, dtype) }, nil, 1e-3)
@@ -547,6 +599,25 @@ for _, dtype in ipairs{ 'float32', 'float64' } do
   case('StatelessRandomPoisson', { K{ 60, 3 }, two, F({ 3 }, dtype, 0.2, 30) }, { dtype = dtype })
   case('StatelessRandomBinomial', { K{ 60, 3 }, two, K({ 4, 40, 400 }, dtype), K({ 0.2, 0.5, 0.9 }, dtype) }, { dtype = dtype })
   case('StatelessMultinomial', { F({ 3, 9 }, dtype), K(50), two })
+end
+
+-- ---- where functions are computed in another way: tails, quotients of many bits, rows of more than a vector ------------------------------
+for _, dtype in ipairs{ 'float32', 'float64' } do
+  for _, ends in ipairs{ { 0.99, 0.9999 }, { 0.9999, 0.999999 }, { -0.9999, -0.99 }, { 1e-7, 1e-5 } } do
+    case('Erfinv', { F({ 71 }, dtype, ends[1], ends[2]) }, nil, 1e-4)
+    case('Ndtri', { F({ 71 }, dtype, math.abs(ends[1]), math.abs(ends[2])) }, nil, 1e-4)
+  end
+  for _, ends in ipairs{ { 3, 9 }, { -9, -3 }, { 20, 80 } } do
+    for _, op in ipairs{ 'Erf', 'Erfc', 'Tanh', 'Sigmoid', 'Softplus', 'LogSigmoid', 'Lgamma', 'Digamma', 'Expm1', 'Log1p', 'Elu' } do
+      if known(op) and not (op == 'Log1p' and ends[1] < 0) then case(op, { F({ 71 }, dtype, ends[1], ends[2]) }, nil, 1e-4) end
+    end
+  end
+  for _, op in ipairs{ 'FloorMod', 'TruncateMod' } do
+    for _, most in ipairs{ 1e3, 1e7, 1e18, 1e-30 } do
+      case(op, { F({ 131 }, dtype, -most, most), F({ 131 }, dtype, 0.3, 1.7) }, nil, 1e-4)
+      case(op, { F({ 131 }, dtype, -most, most), F({ 131 }, dtype, most / 3, most) }, nil, 1e-4)
+    end
+  end
 end
 
 -- ---- their nodes ---------------------------------------------------------------------------------------------------------------------

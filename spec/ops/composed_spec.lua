@@ -203,6 +203,15 @@ describe('what is made of ops', function()
     for how, want in pairs(expected) do
       values(want, df.embedding_lookup_sparse(tables, ids, nil, { combiner = how }), df.embedding_lookup_sparse(tables, ids, weights, { combiner = how }))
     end
+    values({ { { 3, 4 } } }, df.embedding_lookup_sparse({ { 1.0, 2.0 }, { 3.0, 4.0 } }, { indices = { { 0, 0 } }, values = { 1 }, dense_shape = { 1, 1 } }, nil))
+    -- an example that has none: zeros, as in TensorFlow
+    local some = { indices = { { 0, 0 }, { 2, 0 } }, values = { 1, 0 }, dense_shape = { 3, 1 } }
+    local none = { indices = { { 0, 0 }, { 2, 0 } }, values = { 0.0, 2.0 }, dense_shape = { 3, 1 } }
+    for _, how in ipairs{ 'sum', 'mean', 'sqrtn' } do
+      assert.same({ { 3, 4 }, { 0, 0 }, { 1, 2 } }, df.run(df.embedding_lookup_sparse({ { 1.0, 2.0 }, { 3.0, 4.0 } }, some, { combiner = how })):totable())
+      assert.same({ { 0, 0 }, { 0, 0 }, how == 'sum' and { 2, 4 } or { 1, 2 } },
+                  df.run(df.embedding_lookup_sparse({ { 1.0, 2.0 }, { 3.0, 4.0 } }, some, none, { combiner = how })):totable())
+    end
     assert.matches("'sum', 'mean' or 'sqrtn' is expected", message_of(df.embedding_lookup_sparse, tables, ids, nil, { combiner = 'max' }), 1, true)
     assert.matches('ids is ', message_of(df.embedding_lookup_sparse, tables, { 1, 2 }), 1, true)
   end)

@@ -17,7 +17,8 @@ end
 local exactly = { rtol = 0, atol = 0 }
 
 describe('the fast kernels', function()
-  it('make ranges of every dtype, up and down, empty and long', function()
+  -- the host adds up, as TensorFlow does there; each thread of a GPU has start + i delta
+  support.host_it(it, pending)('make ranges of every dtype, up and down, empty and long', function()
     for _, dtype in ipairs{ 'int32', 'int64', 'float32', 'float64' } do
       support.cpu_equals_ref(function(a, b, c)
         local many = df.range(a, b * 1000, c)

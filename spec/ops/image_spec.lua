@@ -93,6 +93,28 @@ end)
 describe('a picture', function()
   before_each(function() df.reset() end)
 
+  it('is resized by the corners or by the centres of its pixels where that is asked for, under the name given', function()
+    local x = df.reshape(df.range(12.0), { 1, 3, 4, 1 })
+    for method, by in pairs{ bilinear = 'resize_bilinear', bicubic = 'resize_bicubic', nearest = 'resize_nearest_neighbor' } do
+      local plain = table.concat(flat(df.image.resize(x, { 5, 7 }, method)):totable(), ' ')
+      for _, how in ipairs{ 'align_corners', 'half_pixel_centers' } do
+        local y = flat(df.image.resize(x, { 5, 7 }, { method = method, [how] = true })):totable()
+        assert.same(flat(df[by](x, { 5, 7 }, { [how] = true })):totable(), y)
+        assert.are_not.equal(plain, table.concat(y, ' '))
+      end
+    end
+    local y = flat(df.image.resize(x, { 5, 7 }, { method = 'area', align_corners = true })):totable()
+    assert.same(flat(df.resize_area(x, { 5, 7 }, { align_corners = true })):totable(), y)
+    assert.are_not.same(flat(df.resize_area(x, { 5, 7 })):totable(), y)
+    assert.equal('small:0', df.image.resize(x, { 5, 7 }, { name = 'small' }).name)
+  end)
+
+  it('has boxes, of which those stay that overlap no better one, by half unless more is said', function()
+    local boxes, scores = { { 0.0, 0.0, 1.0, 1.0 }, { 0.0, 0.1, 1.0, 1.1 }, { 0.0, 2.0, 1.0, 3.0 } }, { 0.9, 0.8, 0.7 }
+    assert.same({ 0, 2 }, df.image.non_max_suppression(boxes, scores, 3):eval():totable())
+    assert.same({ 0, 1 }, df.image.non_max_suppression(boxes, scores, 3, { iou_threshold = 0.9, score_threshold = 0.75 }):eval():totable())
+  end)
+
   it('of another rank, size or dtype is refused, by name', function()
     local x = df.ones{ 4, 6, 3 }
     assert.matches('rank 2, %[height, width, channels%]', message_of(df.image.flip_left_right, df.ones{ 4, 6 }))

@@ -70,6 +70,13 @@ describe('linear algebra', function()
     close(df.run(df.lstsq({ { 1.0, 2.0, 2.0 } }, { { 9.0 } })), { { 1 }, { 2 }, { 2 } })
     close(df.run(df.lstsq({ { 1.0, 2.0, 2.0 } }, { { 9.0 } }, { fast = false })), { { 1 }, { 2 }, { 2 } })
     close(df.run(df.lstsq({ { 2.0 } }, { { 4.0 } }, { l2_regularizer = 4 })), { { 1 } })
+    -- of less than full rank; the numbers are TensorFlow's
+    local flat = { { 1.0, 2.0 }, { 2.0, 4.0 }, { 3.0, 6.0 } }
+    close(df.run(df.lstsq(flat, { { 1.0 }, { 2.0 }, { 2.0 } }, { fast = false })), { { 0.1571428 }, { 0.3142857 } })
+    close(df.run(df.lstsq({ { 1.0, 2.0, 3.0 }, { 2.0, 4.0, 6.0 } }, { { 1.0 }, { 2.0 } }, { fast = false })), { { 0.0714286 }, { 0.1428571 }, { 0.2142857 } })
+    local a, b = df.constant(m), df.constant(rhs)
+    assert.is_true(df.check_gradients(df.reduce_sum(df.square(df.lstsq(a, b, { fast = false }))), { a, b }))
+    assert.matches('l2_regularizer is of the fast way', require('spec.support').message_of(df.lstsq, m, rhs, { l2_regularizer = 0.5, fast = false }))
   end)
 
   it('solves and multiplies by tridiagonal matrices', function()

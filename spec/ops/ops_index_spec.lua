@@ -95,6 +95,9 @@ describe('gather_nd and scatter_nd', function()
     assert.same({ 2, 2, 3 }, shape_of(df.gather_nd(matrix(), df.zeros({ 2, 0 }, 'int32'))))
     same(df.run(df.scatter_nd(ints { { 1 }, { 3 }, { 1 } }, df.constant({ 5, 6, 7 }, 'int32'), ints { 4 })), { 0, 12, 0, 6 })
     same(df.run(df.scatter_nd(ints { { 1 } }, df.constant({ { 1, 2 } }, 'float32'), ints { 2, 2 })), { { 0, 0 }, { 1, 2 } })
+    for _, dtype in ipairs{ 'float32', 'int32', 'complex64' } do      -- indices of nothing: all goes to one place
+      same(df.run(df.real(df.cast(df.scatter_nd(df.zeros({ 3, 0 }, 'int32'), df.constant({ 5, 6, 7 }, dtype), df.zeros({ 0 }, 'int32')), 'complex64'))), 18)
+    end
   end)
   it('name the index and the bound', function()
     fails('invalid_argument', 'indices[1,1] = 3 is not in [0, 3), the range of dimension 1', function()

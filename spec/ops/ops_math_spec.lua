@@ -184,6 +184,23 @@ describe('special values', function()
   end)
 end)
 
+describe('the gradient of a function with a pole', function()
+  it('hands on nothing there where it is given nothing, as TensorFlow does, in all its kernels', function()
+    for _, dtype in ipairs{ 'float16', 'bfloat16', 'float32', 'float64', 'complex64', 'complex128' } do
+      for name, at_one in pairs{ sqrt = 0.5, rsqrt = -0.5, reciprocal = -1 } do
+        for _, n in ipairs{ 1, 3, 40 } do
+          local x = df.concat({ df.zeros({ n }, dtype), df.ones({ 1 }, dtype) }, 0)
+          local dx = df.run(df.cast(df.gradients(df[name](x), x, { grad_ys = x }), 'float32')):totable()
+          for i = 1, n do assert.equal(0, dx[i]) end
+          assert.equal(at_one, dx[n + 1])
+        end
+      end
+    end
+    local x = df.constant{ 0.0, 0.0 }
+    assert.same({ 0, math.huge }, df.run(df.gradients(df.sqrt(x), x, { grad_ys = df.constant{ 0.0, 1.0 } })):totable())
+  end)
+end)
+
 describe('rounding', function()
   it('takes halves to the even neighbour', function()
     same(eval('round', { 0.5, 1.5, 2.5, -0.5, -1.5, 2.4 }), { 0, 2, 2, 0, -2, 2 })

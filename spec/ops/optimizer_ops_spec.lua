@@ -45,6 +45,27 @@ describe("a step of TensorFlow's", function()
     end
   end)
 
+  it('leaves the accumulators alone where their slots are not to be updated', function()
+    for _, kind in ipairs{ 'ApplyAdagrad', 'SparseApplyAdagrad', 'ApplyAdagradV2', 'SparseApplyAdagradV2', 'ResourceApplyAdagrad', 'ResourceSparseApplyAdagrad',
+                           'ResourceApplyAdagradV2', 'ResourceSparseApplyAdagradV2' } do
+      local sparse, resource = kind:find 'Sparse', kind:find '^Resource' ~= nil
+      for _, update in ipairs{ false, true } do
+        df.reset()
+        local rest = { { 'lr', 0.5 } }
+        if kind:find 'V2$' then rest[2] = { 'epsilon', 0.25 } end
+        rest[#rest + 1] = { 'grad', sparse and { { 3, 4 } } or { { 0, 0 }, { 3, 4 } } }
+        if sparse then rest[#rest + 1] = { 'indices', { 1 } } end
+        local step, variables = build({ kind, { { { 1, 2 }, { 3, 4 } }, { { 4, 4 }, { 16, 9 } } }, rest, { update_slots = update } }, resource, 'float32')
+        df.run(step)
+        local now = {}
+        for i, v in ipairs(variables) do now[i] = df.run(resource and op('ReadVariableOp', { v }, { dtype = 'float32' }) or df.identity(v)) end
+        local sum, more = update and { 25, 25 } or { 16, 9 }, kind:find 'V2$' and 0.25 or 0
+        support.near(now, { { { 1, 2 }, { 3 - 0.5 * 3 / (math.sqrt(sum[1]) + more), 4 - 0.5 * 4 / (math.sqrt(sum[2]) + more) } }, { { 4, 4 }, sum } },
+                     { what = kind, rtol = 1e-6 })
+      end
+    end
+  end)
+
   it('changes nothing where a shape or an index is wrong', function()
     local function variable(x)
       local v = op('VariableV2', {}, { dtype = 'float32', shape = x.shape })

@@ -115,6 +115,10 @@ describe('a stateless draw', function()
     assert.matches('num_samples is %-2 but must not be negative', message(df.run, df.stateless_multinomial({ { 0.0, 1.0 } }, -2, { 1, 2 })))
     assert.matches('lam', message(df.stateless_random_poisson, { 2 }, { 1, 2 }))
   end)
+  it('of a binomial distribution hangs on Stirling\'s formula where a draw is near the bound', function()
+    local x = df.run(df.stateless_random_binomial({ 297886 }, { 7, 3 }, 24.0, 0.45, { dtype = 'float32' }))
+    assert.equal(9, x:at(297885))                                   -- a millionth less in the bound, and it is drawn again
+  end)
   it('of a binomial distribution broadcasts its parameters, and knows what is no probability', function()
     local function draw(...) return df.run(df.stateless_random_binomial(...)):totable() end
     assert.same({ { 3, 4 }, { 20, 43 } }, draw({ 2, 2 }, { 1, 2 }, { { 5.0 }, { 50.0 } }, { { 0.3, 0.9 } }))

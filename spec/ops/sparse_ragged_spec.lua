@@ -52,6 +52,16 @@ describe('a serialized sparse tensor', function()
     invalid(deserialize(df.constant{ 'a', 'b' })[1])
     invalid(deserialize(serialize(false, sparse(), 'variant'), 'float32')[2])
     invalid(serialize(true, { df.int64{ { 1, 0 }, { 0, 2 } }, df.int32{ 1, 2 }, df.int64{ 2, 3 } }))
+    local function sorted(rows)
+      local ok, e = pcall(df.run, serialize(true, { df.int64(rows), df.int32{ 1, 2, 3 }, df.int64{ 3, 3 } }))
+      return not ok and e.message or 'held'
+    end
+    assert.equal('held', sorted{ { 0, 0 }, { 2, 0 }, { 2, 1 } })
+    for text, rows in pairs{ ['index 2 begins with 1: expected numbers from 0 to 2 in order'] = { { 0, 0 }, { 2, 0 }, { 1, 1 } },
+                             ['index 1 begins with 0'] = { { 1, 0 }, { 0, 0 }, { 2, 1 } }, ['index 2 begins with 3'] = { { 0, 0 }, { 1, 0 }, { 3, 1 } },
+                             ['index 0 begins with %-1'] = { { -1, 0 }, { 1, 0 }, { 2, 1 } } } do
+      assert.matches(text, sorted(rows))
+    end
     invalid(serialize(false, { df.int64{ { 0, 0 } }, df.int32{ 1, 2 }, df.int64{ 2, 3 } }))
   end)
 end)

@@ -29,6 +29,25 @@ end
 describe('a TensorList', function()
   before_each(df.reset)
 
+  it('may stand in an array of lists, which is put together, cut and turned like another', function()
+    local function lengths(x, n)
+      local found = {}
+      for i, l in ipairs(df.unstack(x, { num = n })) do found[i] = df.run(length(l)) end
+      return found
+    end
+    local function lists(...)
+      local all = {}
+      for i, n in ipairs{ ... } do all[i] = list(n) end
+      return df.stack(all)
+    end
+    same(lengths(df.concat({ lists(1, 2), lists(3, 4, 5), lists(6) }, 0), 6), { 1, 2, 3, 4, 5, 6 })
+    same(lengths(df.gather(lists(1, 2, 3), ints{ 2, 0, 2 }), 3), { 3, 1, 3 })
+    same(lengths(df.slice(lists(1, 2, 3, 4), { 1 }, { 2 }), 2), { 2, 3 })
+    local rows = df.stack{ lists(1, 2), lists(3, 4), lists(5, 6) }
+    same(lengths(df.reshape(df.gather(rows, ints{ 2, 0 }), ints{ 4 }), 4), { 5, 6, 1, 2 })
+    same(lengths(df.reshape(df.stack({ lists(1, 2), lists(3, 4) }, 1), ints{ 4 }), 4), { 1, 3, 2, 4 })
+  end)
+
   it('does not know how many pieces there are until it runs', function()
     local joined, lengths = concat(list(2))
     assert.same({ -1 }, lengths.shape)

@@ -44,6 +44,24 @@ describe('the buffer of the prompt', function()
     end
   end)
 
+  it('knows which names its lines declare', function()
+    for line, names in pairs{
+      ['x = 1'] = 'x', ['x=1'] = 'x', ['a, b = 1'] = 'a b', ['a, b, c = f()'] = 'a b c', ['a.b, c = 1'] = 'b c', ['a, b.c = 1'] = 'c', ['a.b = 1'] = 'b',
+      ['a[1] = 2'] = '', ['a[i], b = 2'] = 'b', ['f(x).y = 1'] = 'y', ['x == 1'] = '', ['x ~= 1 y <= 2 z >= 3'] = '', ['t = { a = 1, b = 2 }'] = 'a b t',
+      ['(x) = 1'] = '', ['f() x = 1'] = 'x', ['local a'] = 'a', ['local a, b'] = 'a b', ['local a <const>, b <close> = 1'] = 'a b close const',
+      ['local function f(x, y, ...) end'] = 'f x y', ['function g(p) return p end'] = 'g p', ['function t.f(a) end'] = 'a t', ['function t.u:f(a, b) end'] = 'a b t',
+      ['f(function(a, b) end)'] = 'a b', ['for i = 1, 3 do j = i end'] = 'i j', ['for k, v in pairs(t) do end'] = 'k v', ['goto on'] = 'on', ['::on::'] = 'on',
+      ['return x, y'] = '', ['f(x, y)'] = '', ["s = 'x = 1'"] = 's', ['-- x = 1'] = '', ['x, y'] = '', ['='] = '', [', = 1'] = '', ['1 = 2'] = '',
+      ['local'] = '', ['function'] = '', ['for'] = '', ['goto'] = '', ['x = y = z'] = 'x y', ['local x = y z = 2'] = 'x z',
+    } do
+      local list = {}
+      for name in pairs(whole(line).declared_names()) do list[#list + 1] = name end
+      table.sort(list)
+      assert.equal(names, table.concat(list, ' '), line)
+    end
+    assert.is_true(whole('x = 1\ny = 2').declares('y'))
+  end)
+
   it('keeps the marks of lines that begin an input where lines come and go before them', function()
     local b = whole 'a\nb\nc\nd'
     b.begin(2)

@@ -452,6 +452,19 @@ describe('completion', function()
     assert.is_truthy(at('whi')['while'] and at('string.for').format)
   end)
 
+  it('has options first, then names in order, those of the input among them', function()
+    for _, source in ipairs{ 'local zeta, alpha, omega = 1 ', 'local zzz = 1 local aaa = zzz + ', 'local zz = 1 df.matmul(a, b, { ', 'local z9 = df.reduce_sum(x, { axis = ' } do
+      local last
+      for _, name in ipairs((at(source))) do
+        if not name:find ' = $' then
+          assert.is_true(not last or last <= name, ('%s: %s comes behind %s'):format(source, name, tostring(last)))
+          last = name
+        else assert.is_nil(last, source) end
+      end
+      assert.is_truthy(last)
+    end
+  end)
+
   it('finds fields and methods without calling anything', function()
     local called = false
     rawset(_G, 'trap', setmetatable({ known = 1 }, { __index = function() called = true end, __len = error, __pairs = error }))

@@ -123,6 +123,29 @@ describe(':serve', function()
     assert.is_nil((ask(port, '/' .. secret .. '/')))
   end)
 
+  it('tells after each input of Lua what a run has come to meanwhile, and shows as much of it as there is', function()
+    local p = prompt()
+    finally(p.close)
+    local _, port, secret = address(p.say(GRAPH:gsub('h = [^\n]*\n', '') .. ':serve'))
+    local function now() return select(2, ask(port, '/' .. secret .. '/next?after=0')) end
+    local function page() return select(2, ask(port, '/' .. secret .. '/page')) end
+    p.say('h = df.start(y, {[x] = 2}, {paused = true, values = true})')
+    assert.matches('"said":"paused before ', now(), 1, true)
+    assert.matches('"ok":true', page(), 1, true)                       -- so far
+    assert.is_nil(page():find('"fail":', 1, true))
+    p.say('h:step(2, "iteration")')
+    assert.matches('"said":"stepped before while/Less %(Less%) in while:2', now())
+    assert.matches('"ok":true', page(), 1, true)
+    p.say('h:resume()\nprint(h:wait())')
+    assert.matches('"said":"the run is over: %d+ nodes, 4 iterations","state":"done"', now())
+    p.say('f = df.start(df.floor_div(df.int32(1), df.placeholder_with_default(df.int32(0), {})))\npcall(f.wait, f)')
+    assert.matches('"said":"the run failed: .-","state":"failed"', now())
+    assert.matches('"ok":false', page(), 1, true)
+    assert.matches('"fail":{', page(), 1, true)
+    p.say(':time df.start(y, {[x] = 2}, {paused = true})')              -- so does a command
+    assert.matches('"said":"paused before ', now(), 1, true)
+  end)
+
   it('follows a run in the background while nobody types', function()
     if not terminal.available() then return pending('there is no tmux') end
     local t = terminal.open(100, 20)

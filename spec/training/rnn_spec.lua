@@ -101,6 +101,21 @@ describe('a recurrent cell', function()
     end
   end)
 
+  it('asks nothing of what lies past the lengths, however little the rest has scored; where there is none, of all alike', function()
+    for _, dtype in ipairs{ 'float32', 'float16', 'float64' } do
+      local memory = df.constant({ { { 1 }, { 1 }, { 1 } }, { { 1 }, { 1 }, { 1 } } }, dtype)
+      local how = rnn.LuongAttention(1, memory, { lengths = { 2, 0 } })
+      local key = df.run(how.keys):at(0, 0, 0)
+      local least = dtype == 'float16' and -1e3 or -1e7                     -- what the first two score
+      local mix, weights = how.attend(df.constant({ { least / key }, { least / key } }, dtype))
+      local got = df.run{ mix, weights }
+      for k, w in ipairs{ 0.5, 0.5, 0 } do assert.is_true(math.abs(got[2]:at(0, k - 1) - w) < 1e-3, dtype) end
+      for k = 1, 3 do assert.is_true(math.abs(got[2]:at(1, k - 1) - 1 / 3) < 1e-3, dtype) end
+      assert.is_true(math.abs(got[1]:at(0, 0) - 1) < 1e-2)
+      assert.is_true(got[1]:at(1, 0) == 0)
+    end
+  end)
+
   it('attends to a memory, within its lengths', function()
     local memory = df.placeholder_with_default(df.constant(numbers({ 2, 4, 3 }, 1)))
     for _, make in ipairs{ rnn.BahdanauAttention, rnn.LuongAttention } do

@@ -33,6 +33,16 @@ describe('an event file', function()
     return w
   end
 
+  host_it('numbers the pictures of a batch, and not one that is alone', function()
+    local w = df.summary.FileWriter(folder)
+    for n = 1, 3 do w:image('of' .. n, df.tensor(0.25, 'float32', { n, 2, 3, 4 }), n) end
+    w:image('flat', df.tensor({ { 0, 255, 7 } }, 'uint8'), 0)
+    w:close()
+    local tags = {}
+    for r in df.data.tfrecord(w.path) do tags[#tags + 1] = tostring(r):match '(%a+%d*/image[/%d]*)%"' or tostring(r):match '(%a+%d*/image[/%d]*)' end
+    assert.same({ 'of1/image', 'of2/image/0', 'of2/image/1', 'of3/image/0', 'of3/image/1', 'of3/image/2', 'flat/image' }, tags)
+  end)
+
   host_it('is a list of records whose checksums are right', function()
     local w = fill()
     local list = {}

@@ -1,4 +1,5 @@
---- check.lua: everything that needs a GPU, in one go: `make gpu-check`. Writes report.json and report.md beside itself.
+--- check.lua: everything that needs a GPU, in one go: `make gpu-check`. Writes report.json and report.md beside itself; on the driver for tests
+--- strict.json and strict.md, which say in their first line that no hardware was seen.
 --
 --   1. probe     which device and driver, or why there is none: then it ends
 --   2. agree     specs of ops, loops, gradients, arrays and variables, with everything placed on gpu:0; each op and its gradient, alone
@@ -59,7 +60,7 @@ end
 local specs = { 'spec/ops/ops_math_spec.lua', 'spec/ops/ops_reduce_spec.lua', 'spec/ops/ops_array_spec.lua', 'spec/ops/ops_index_spec.lua',
   'spec/ops/ops_linalg_spec.lua', 'spec/ops/ops_nn_spec.lua', 'spec/ops/random_spec.lua', 'spec/ops/optimizer_ops_spec.lua',
   'spec/graph/cond_spec.lua', 'spec/graph/while_loop_spec.lua', 'spec/graph/control_flow_spec.lua', 'spec/gradient/gradients_spec.lua',
-  'spec/device/gpu_loops_spec.lua', 'spec/device/gpu_arrays_spec.lua',
+  'spec/device/gpu_loops_spec.lua', 'spec/device/gpu_arrays_spec.lua', 'spec/device/gpu_inner_spec.lua',
   'spec/resource/variables_spec.lua', 'spec/resource/tensor_array_spec.lua', 'spec/front/contract_spec.lua' }
 -- whole paths, as the program's own: where an error comes from is said of files that are not dflow's
 local lpath = '--lpath="$PWD/?.lua;$PWD/stdlib/?.lua;$PWD/stdlib/?/init.lua"'
@@ -128,11 +129,13 @@ end
 
 -- ---- the report ----
 local function quoted(s) return ('%q'):format(s):gsub('\\\n', '\\n') end
-local json = { '{', ('  "device": %s, "commit": %s, "strict": %s,'):format(quoted(report.device), quoted(report.commit), tostring(report.strict)), '  "specs": [' }
-local md = { '# gpu-check', '', ('Device: %s; dflow %s.'):format(report.device, report.commit),
-  report.strict and 'Times on the driver for tests say nothing of a GPU.' or '',
+local json = { '{', ('  "device": %s, "commit": %s, "strict": %s, "hardware": %s,'):format(quoted(report.device), quoted(report.commit), tostring(report.strict),
+  tostring(not report.strict)), '  "specs": [' }
+local md = { report.strict and '# gpu-check on the driver for tests: no report of hardware' or '# gpu-check', '', ('Device: %s; dflow %s.'):format(report.device, report.commit),
+  report.strict and 'No GPU was there: the kernels ran on the CPU. What agrees agrees by the rules of CUDA; the times say nothing of a GPU.' or '',
   table.concat(report.libraries, '; '), '', '| spec with gpu:0 as the default device | passed | failed |', '|---|---|---|' }
 local all, wrong = 0, 0
+local name_of_report = report.strict and 'strict' or 'report'
 for i, s in ipairs(report.specs) do
   json[#json + 1] = ('    {"file": %s, "passed": %d, "failed": %d}%s'):format(quoted(s.file), s.passed, s.failed, i < #report.specs and ',' or '')
   md[#md + 1] = ('| %s%s | %d | %d |'):format(s.file, s.first and ': ' .. s.first or '', s.passed, s.failed)
@@ -148,10 +151,10 @@ end
 local named = {}
 for i, line in ipairs(report.libraries) do named[i] = quoted(line) end
 json[#json + 1] = '  ],\n  "libraries": [' .. table.concat(named, ', ') .. ']\n}'
-for name, lines in pairs{ ['report.json'] = json, ['report.md'] = md } do
-  local f = assert(io.open(folder .. name, 'w'))
+for ending, lines in pairs{ json = json, md = md } do
+  local f = assert(io.open(folder .. name_of_report .. '.' .. ending, 'w'))
   f:write(table.concat(lines, '\n'), '\n')
   f:close()
 end
-print(('%d passed, %d failed; %sreport.md'):format(all, wrong, folder))
+print(('%d passed, %d failed; %s%s.md'):format(all, wrong, folder, name_of_report))
 os.exit(wrong == 0 and all > 0 and 0 or 1)
