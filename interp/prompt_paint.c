@@ -489,15 +489,15 @@ static look hint_now(bool final, const layout *l, paint_place cursor) {
   return seen;
 }
 
+static void make_whole(const char *text, size_t n, const char *styles, size_t nstyles, int columns) {
+  make_rows(text, (int)n, styles, styles ? (int)nstyles : 0, "", ' ', columns - 1, 0, 1);
+}
+
 /* The hint and the first rows of the menu, `below` together. */
 static void make_below(const look *seen, int below, int columns) {
-  for (int i = 0; i < below; i++) {
-    bool hint = i == 0 && seen->hint;
-    const menu_row *m = &menu[i - (seen->hint != NULL)];
-    const char *text = hint ? seen->hint : m->text, *styles = hint ? seen->styles : m->styles;
-    size_t n = hint ? seen->nhint : m->n, nstyles = hint ? seen->nstyles : m->n;
-    make_rows(text, (int)n, styles, styles ? (int)nstyles : 0, "", ' ', columns - 1, 0, 1);
-  }
+  const int hints = seen->hint && below > 0;
+  if (hints) make_whole(seen->hint, seen->nhint, seen->styles, seen->nstyles, columns);
+  for (const menu_row *m = menu; m < menu + below - hints; m++) make_whole(m->text, m->n, m->styles, m->n, columns);
 }
 
 /* The rows of the screen: the buffer around the cursor, the hint, as much of the menu as there is room for. */
