@@ -332,7 +332,7 @@ $(BUILD)/cuda/%.o: kernels/%.c $(BUILD)/flags
 $(CUDA): $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.o) $(CUDA_IMG) $(BUILD)/cuda/headers.o
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,--no-undefined $(LDFLAGS) $^ -lpthread -ldl -lm -o $@
 # For every mode the same. Numbers must not depend on what a compiler fuses.
-build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/cuda/numerics.h kernels/cuda/matrix.h kernels/cuda/drawn.h kernels/cuda/boxes.h kernels/expressions.h kernels/formulas.h \
+build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/cuda/numerics.h kernels/cuda/matrix.h kernels/cuda/drawn.h kernels/cuda/boxes.h kernels/cuda/float8.h kernels/expressions.h kernels/formulas.h \
   kernels/philox.h
 	@mkdir -p $(@D)
 	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \

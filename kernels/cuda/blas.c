@@ -1,6 +1,7 @@
 /* blas.c: products by cuBLASLt. See blas.h. Matrices here lie by rows and there by columns, so what is asked for is the
  * transposed product: c' = b' a'. */
 #include "blas.h"
+#include "float8.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,18 @@ static bool open_blas(void) {
 
 /* ---- how float32 is multiplied ----------------------------------------------------------------------------------- */
 
+/* How what is no product of 8 bits is computed, too. */
 static const struct { const char *name; int compute; } maths[] = {
   { "float32", CUBLAS_COMPUTE_32F }, { "tf32", CUBLAS_COMPUTE_32F_FAST_TF32 },
-  { "bfloat16", CUBLAS_COMPUTE_32F_FAST_16BF },
+  { "bfloat16", CUBLAS_COMPUTE_32F_FAST_16BF }, { "float8", CUBLAS_COMPUTE_32F_FAST_16BF },
 };
-enum { MATHS = sizeof maths / sizeof *maths };
+enum { MATHS = sizeof maths / sizeof *maths, FLOAT8 = 3, SIDE = 16 };
+
+static bool has_float8(const dfc_gpu *g) { return g->math == FLOAT8 && g->major * 10 + g->minor >= 89; }
+/* The library multiplies 8-bit floats where all sides are multiples of 16, and the result lies so. */
+static bool is_float8(const dfc_gpu *g, const dfc_blas_product *p) {
+  return has_float8(g) && p->dtype == DF_FLOAT32 && (p->m | p->n | p->k | (int64_t)(uintptr_t)p->c) % SIDE == 0;
+}
 
 int32_t dfc_blas_math(void) {
   const char *asked = getenv("DFLOW_GPU_MATH");
@@ -37,7 +45,7 @@ int32_t dfc_blas_math(void) {
 const char *dfc_blas_math_wrong(void) {
   static char why[200];
   if (dfc_blas_math() < MATHS) return NULL;
-  snprintf(why, sizeof why, "DFLOW_GPU_MATH is `%s`, and can be float32, tf32 or bfloat16", getenv("DFLOW_GPU_MATH"));
+  snprintf(why, sizeof why, "DFLOW_GPU_MATH is `%s`, and can be float32, tf32, bfloat16 or float8", getenv("DFLOW_GPU_MATH"));
   return why;
 }
 
@@ -47,15 +55,18 @@ void dfc_blas_about(dfc_gpu *g, char *out, size_t room) {
     snprintf(out, room, "products: dflow's own kernel, as there is no cuBLASLt (%s)", library.why);
   else {
     const size_t v = blas.cublasLtGetVersion();
+    const char *as = g->math != FLOAT8 ? maths[g->math].name
+                     : has_float8(g)   ? "float8 (e4m3), or bfloat16 where a side is no multiple of 16"
+                                       : "bfloat16 (float8 begins with compute capability 8.9)";
     snprintf(out, room, "products: cuBLASLt %d.%d.%d, float32 as %s", (int)(v / 10000), (int)(v / 100 % 100),
-             (int)(v % 100), maths[g->math].name);
+             (int)(v % 100), as);
   }
 }
 
 /* ---- what is kept by shape --------------------------------------------------------------------------------------- */
 
 typedef struct key { int64_t m, n, k, count, step_a, step_b; int32_t dtype, transposed, aligned, used;
-  int64_t biased; } key;
+  int32_t biased, rounded; } key;
 struct dfc_blas_plan {
   key key;                                /* used 0: empty */
   cublasLtMatmulDesc_t desc;              /* NULL: the library has nothing for it */
@@ -81,7 +92,7 @@ static key key_of(const dfc_blas_product *p) {
   memset(&k, 0, sizeof k);
   k.m = p->m; k.n = p->n; k.k = p->k; k.count = p->count; k.step_a = p->step_a; k.step_b = p->step_b;
   k.dtype = p->dtype; k.transposed = p->a_t | p->b_t << 1; k.aligned = alignment(p); k.used = 1;
-  k.biased = p->bias != NULL;
+  k.biased = p->bias != NULL; k.rounded = p->scale_a != NULL;
   return k;
 }
 
@@ -126,10 +137,21 @@ static void has_nothing(struct dfc_blas_plan *q) {
   q->key = k;
 }
 
+/* As the library wants 8-bit floats: k innermost on both sides. */
+static bool describe_float8(dfc_gpu *g, struct dfc_blas_plan *q, const dfc_blas_product *p) {
+  const int type = CUDA_R_8F_E4M3, t = CUBLAS_OP_T;
+  return GOOD(cublasLtMatmulDescCreate, &q->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) &&
+         GOOD(cublasLtMatmulDescSetAttribute, q->desc, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t) &&
+         layout(g, &q->b, type, p->k, p->n, p->count, p->step_b) &&
+         layout(g, &q->a, type, p->k, p->m, p->count, p->step_a) &&
+         layout(g, &q->c, CUDA_R_32F, p->n, p->m, p->count, p->m * p->n);
+}
+
 static bool describe(dfc_gpu *g, struct dfc_blas_plan *q, const dfc_blas_product *p) {
   const int type = type_of(p->dtype), t = CUBLAS_OP_T;
   const bool wide = p->dtype == DF_FLOAT64;
   const int compute = wide ? CUBLAS_COMPUTE_64F : p->dtype == DF_FLOAT32 ? maths[g->math].compute : CUBLAS_COMPUTE_32F;
+  if (p->scale_a) return describe_float8(g, q, p);
   return GOOD(cublasLtMatmulDescCreate, &q->desc, compute, wide ? CUDA_R_64F : CUDA_R_32F) &&
          (!p->b_t || GOOD(cublasLtMatmulDescSetAttribute, q->desc, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t)) &&
          (!p->a_t || GOOD(cublasLtMatmulDescSetAttribute, q->desc, CUBLASLT_MATMUL_DESC_TRANSB, &t, sizeof t)) &&
@@ -165,8 +187,15 @@ static bool choose(dfc_gpu *g, struct dfc_blas_plan *q) {
   return ok;
 }
 
+static bool set_place(dfc_gpu *g, const struct dfc_blas_plan *q, cublasLtMatmulDescAttributes_t which, const void *at) {
+  return GOOD(cublasLtMatmulDescSetAttribute, q->desc, which, &at, sizeof at);
+}
 static bool set_bias(dfc_gpu *g, const struct dfc_blas_plan *q, const void *bias) {
-  return GOOD(cublasLtMatmulDescSetAttribute, q->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+  return set_place(g, q, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+}
+static bool set_scales(dfc_gpu *g, const struct dfc_blas_plan *q, const dfc_blas_product *p) {
+  return set_place(g, q, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p->scale_b) &&
+         set_place(g, q, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p->scale_a);
 }
 
 /* Can the algorithm that was chosen add a vector, too? As `choose`. */
@@ -198,24 +227,79 @@ static struct dfc_blas_plan *plan_of(dfc_gpu *g, const dfc_blas_product *p) {
   return NULL;
 }
 
-bool dfc_blas_run(dfc_call *c, const dfc_blas_product *p) {
-  dfc_gpu *g = c->g;
-  if (!(DFC_FLOATS >> p->dtype & 1) || !p->k || p->count > INT32_MAX || !c->ok || !open_blas()) return false;
-  if (!g->blas && !GOOD(cublasLtCreate, &g->blas)) return c->ok = false;
-  struct dfc_blas_plan *q = plan_of(g, p);
-  if (!q) return c->ok = false;
-  if (!q->desc) return false;
-  if (p->bias && !set_bias(g, q, p->bias)) return c->ok = false;
+/* ---- 8-bit floats ------------------------------------------------------------------------------------------------ */
+
+/* One side in 8 bits, k innermost: its `count` matrices (one, where it is repeated) of `rows` rows, which lie
+ * transposed or not. */
+static dfc_float8 round_side(dfc_call *c, const void *x, int64_t rows, int64_t k, int64_t count, int64_t step, bool t) {
+  dfc_float8 p;
+  memset(&p, 0, sizeof p);
+  p.x = x;
+  p.count = step ? count : 1;
+  p.rows = rows; p.k = k; p.step = step;
+  p.row = t ? 1 : k; p.column = t ? rows : 1;
+  p.z = dfc_temporary(c, NULL, p.count * rows * k);
+  p.part = dfc_temporary(c, NULL, (DFC_FLOAT8_PARTS + 1) * (int64_t)sizeof *p.part);
+  if (!c->ok) return p;
+  p.scale = p.part + DFC_FLOAT8_PARTS;
+  dfc_run_blocks(c, "k_float8_most", DFC_FLOAT8_PARTS, DFC_FLOAT8_BLOCK, &p);
+  dfc_run_blocks(c, "k_float8_scale", 1, DFC_FLOAT8_BLOCK, &p);
+  dfc_run(c, "k_float8_round", p.count * rows * k, &p);
+  return p;
+}
+
+/* p with both sides in 8 bits, which stay until the call ends. */
+static dfc_blas_product in_float8(dfc_call *c, const dfc_blas_product *p) {
+  dfc_blas_product r = *p;
+  const dfc_float8 a = round_side(c, p->a, p->m, p->k, p->count, p->step_a, p->a_t),
+                   b = round_side(c, p->b, p->n, p->k, p->count, p->step_b, !p->b_t);
+  r.a = a.z; r.b = b.z; r.scale_a = a.scale; r.scale_b = b.scale;
+  r.step_a = p->step_a ? p->m * p->k : 0;
+  r.step_b = p->step_b ? p->n * p->k : 0;
+  r.a_t = false; r.b_t = true;
+  return r;
+}
+
+/* ---- the product ------------------------------------------------------------------------------------------------- */
+
+static cublasStatus_t enqueue(dfc_call *c, const struct dfc_blas_plan *q, const dfc_blas_product *p, void *workspace) {
   const float one = 1, old = p->add;
   const double wide_one = 1, wide_old = p->add;
   const bool wide = p->dtype == DF_FLOAT64;
-  void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
+  return blas.cublasLtMatmul(
+      c->g->blas, q->desc, wide ? (const void *)&wide_one : &one, p->b, q->b, p->a, q->a,
+      wide ? (const void *)&wide_old : &old, p->c, q->c, p->c, q->c, &q->algo, workspace, q->workspace,
+      dfc_stream(c->g));
+}
+
+/* As dfc_blas_run, of sides as they are. */
+static bool multiply(dfc_call *c, const dfc_blas_product *p) {
+  dfc_gpu *g = c->g;
+  struct dfc_blas_plan *q = plan_of(g, p);
+  if (!q) return c->ok = false;
+  if (!q->desc) return false;
+  const size_t wanted = q->workspace;
+  void *workspace = wanted ? dfc_temporary(c, NULL, (int64_t)wanted) : NULL;
   if (!c->ok) return false;
-  const cublasStatus_t status = blas.cublasLtMatmul(
-      g->blas, q->desc, wide ? (const void *)&wide_one : &one, p->b, q->b, p->a, q->a,
-      wide ? (const void *)&wide_old : &old, p->c, q->c, p->c, q->c, &q->algo, workspace, q->workspace, dfc_stream(g));
+  q = plan_of(g, p);                      /* who made room for that may have let another thread take its place */
+  if (!q || (q->desc && p->bias && !set_bias(g, q, p->bias)) || (q->desc && p->scale_a && !set_scales(g, q, p)))
+    return c->ok = false;
+  const bool fits = q->desc && q->workspace == wanted;
+  const cublasStatus_t status = fits ? enqueue(c, q, p, workspace) : CUBLAS_STATUS_NOT_SUPPORTED;
   if (workspace) dfc_release(g, c->temporary[--c->ntemporary]);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) { has_nothing(q); return false; }
   g->launches++;
   return c->ok = good(g, status, "cublasLtMatmul");
+}
+
+bool dfc_blas_run(dfc_call *c, const dfc_blas_product *p) {
+  dfc_gpu *g = c->g;
+  if (!(DFC_FLOATS >> p->dtype & 1) || !p->k || p->count > INT32_MAX || !c->ok || !open_blas()) return false;
+  if (!g->blas && !GOOD(cublasLtCreate, &g->blas)) return c->ok = false;
+  if (is_float8(g, p)) {
+    if (p->bias) return false;            /* it adds none of float32 to a product of 8 bits */
+    const dfc_blas_product r = in_float8(c, p);
+    if (!c->ok || multiply(c, &r) || !c->ok) return c->ok;
+  }
+  return multiply(c, p);
 }

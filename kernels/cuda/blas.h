@@ -2,7 +2,8 @@
  *
  * What the library chose for a shape (its algorithm and the workspace that it wants) is kept by shape. float32 is
  * computed in float32; DFLOW_GPU_MATH=tf32 or bfloat16 lets the library round what is multiplied, and what tells of
- * the device names it. A vector that is added to each row is added as the result is written, by the algorithm of the
+ * the device names it. float8 has us round both sides to 8 bits, with a scale for each side, where the GPU multiplies
+ * these (8.9 and on) and all sides are multiples of 16; what is no such product is bfloat16's. A vector that is added to each row is added as the result is written, by the algorithm of the
  * product alone, so that the bits are those of a sum after it; where that algorithm cannot, it is not done. What is
  * below 0 is not made 0 there, though the library could: it does not say what becomes of NaN. Without the library, or
  * for what it does not take, products are our own kernel's.
@@ -35,10 +36,11 @@ typedef CUstream cudaStream_t;
   X(CUBLAS_STATUS_EXECUTION_FAILED, 13) X(CUBLAS_STATUS_NOT_SUPPORTED, 15) \
   X(CUBLAS_COMPUTE_32F, 68) X(CUBLAS_COMPUTE_32F_FAST_16BF, 75) X(CUBLAS_COMPUTE_32F_FAST_TF32, 77) \
   X(CUBLAS_COMPUTE_64F, 70) X(CUBLAS_OP_N, 0) X(CUBLAS_OP_T, 1) \
-  X(CUDA_R_32F, 0) X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14) \
+  X(CUDA_R_32F, 0) X(CUDA_R_64F, 1) X(CUDA_R_16F, 2) X(CUDA_R_16BF, 14) X(CUDA_R_8F_E4M3, 28) \
   X(CUBLASLT_MATMUL_DESC_TRANSA, 3) X(CUBLASLT_MATMUL_DESC_TRANSB, 4) \
   X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7) X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8) X(CUBLASLT_EPILOGUE_DEFAULT, 1) \
-  X(CUBLASLT_EPILOGUE_BIAS, 4) \
+  X(CUBLASLT_EPILOGUE_BIAS, 4) X(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, 17) \
+  X(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, 18) \
   X(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 5) X(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 6) \
   X(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 5) \
   X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 6) X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, 7) \
@@ -91,6 +93,7 @@ DFC_NUMBERS_OF_BLAS(NUMBER)
 typedef struct dfc_blas_product {
   const void *a, *b; void *c;
   const void *bias;
+  const float *scale_a, *scale_b;         /* blas.c's: the sides are 8-bit floats, which are multiplied by these */
   int64_t m, n, k, count;
   int64_t step_a, step_b;                 /* between the matrices of the batch, in elements; 0: repeated */
   int32_t dtype;

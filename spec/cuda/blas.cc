@@ -5,6 +5,7 @@
 #include "enqueue.h"
 #include "../../kernels/cuda/blas.h"
 #include "../../kernels/half.h"
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -14,7 +15,7 @@ struct cublasLtContext { int unused; };
 struct cublasLtMatmulDescOpaque {
   int compute, scale, op_a = CUBLAS_OP_N, op_b = CUBLAS_OP_N;
   uint32_t ends = CUBLASLT_EPILOGUE_DEFAULT;
-  const char *bias = nullptr;
+  const char *bias = nullptr, *by[2] = { nullptr, nullptr };
 };
 struct cublasLtMatrixLayoutOpaque { int type; uint64_t rows, columns; int64_t step, between = 0; int32_t count = 1; };
 struct cublasLtMatmulPreferenceOpaque { uint64_t workspace = 0; uint32_t aligned[4] = { 256, 256, 256, 256 }; };
@@ -42,7 +43,9 @@ static cublasStatus_t wrong(const char *call, const std::string &what) {
   return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-static size_t bytes_of(int type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
+static size_t bytes_of(int type) {
+  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 ? 1 : 2;
+}
 static std::string text(uint64_t a, uint64_t b) { return std::to_string(a) + " x " + std::to_string(b); }
 
 /* What a heuristic says of a product, and what the product must then be like. */
@@ -61,6 +64,17 @@ static uint64_t shape_of(cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a, cubla
   return h;
 }
 
+/* Products of 8-bit floats are in float32, of sides whose k is innermost, all multiples of 16. Empty: it is one. */
+static std::string misfit_float8(cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                 cublasLtMatrixLayout_t d) {
+  if (b->type != a->type || d->type != CUDA_R_32F || o->compute != CUBLAS_COMPUTE_32F || o->scale != CUDA_R_32F)
+    return "types that it cannot compute with";
+  if (o->op_a != CUBLAS_OP_T || o->op_b != CUBLAS_OP_N) return "8-bit floats whose k is not innermost";
+  if (a->rows % 16 || a->columns % 16 || b->columns % 16) return "8-bit floats with a side that is no multiple of 16";
+  if (o->ends != CUBLASLT_EPILOGUE_DEFAULT) return "8-bit floats to which a vector of float32 is added";
+  return strict_capability() < 89 ? "8-bit floats before compute capability 8.9" : "";
+}
+
 /* Whether the three fit together. Empty: they do. */
 static std::string misfit(cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                           cublasLtMatrixLayout_t d) {
@@ -70,7 +84,7 @@ static std::string misfit(cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a, cubl
     if (l->step < (int64_t)l->rows)
       return "a matrix of " + text(l->rows, l->columns) + " with columns " + std::to_string(l->step) + " apart";
     if (l->count != d->count) return std::to_string(l->count) + " matrices and " + std::to_string(d->count);
-    if (l->type != d->type) return "matrices of different types";
+    if (l->type != d->type && a->type != CUDA_R_8F_E4M3) return "matrices of different types";
   }
   if (d->count > 1 && d->between < (int64_t)(d->columns - 1) * d->step + (int64_t)d->rows)
     return "results of the batch that lie over each other";
@@ -79,6 +93,7 @@ static std::string misfit(cublasLtMatmulDesc_t o, cublasLtMatrixLayout_t a, cubl
                  n = tb ? b->rows : b->columns;
   if (k != k2 || m != d->rows || n != d->columns)
     return "a product of " + text(m, k) + " and " + text(k2, n) + " into " + text(d->rows, d->columns);
+  if (a->type == CUDA_R_8F_E4M3) return misfit_float8(o, a, b, d);
   const bool wide = d->type == CUDA_R_64F;
   if (wide != (o->compute == CUBLAS_COMPUTE_64F) || o->scale != (wide ? CUDA_R_64F : CUDA_R_32F) ||
       (!wide && o->compute != CUBLAS_COMPUTE_32F && d->type != CUDA_R_32F))
@@ -97,8 +112,14 @@ static float rounded(float x, int bits) {                /* to that many bits of
   memcpy(&x, &u, 4);
   return x;
 }
+static double of_float8(uint8_t bits) {
+  const int size = bits & 0x7f, exponent = size >> 3;
+  const double x = size == 0x7f ? NAN : exponent ? ldexp(8 + (size & 7), exponent - 10) : ldexp(size, -9);
+  return bits & 0x80 ? -x : x;
+}
 static double load(const void *p, int type, int64_t i, int compute) {
   switch (type) {
+    case CUDA_R_8F_E4M3: return of_float8(((const uint8_t *)p)[i]);
     case CUDA_R_64F: return ((const double *)p)[i];
     case CUDA_R_16F: return dfk_f16_to_float(((const uint16_t *)p)[i]);
     case CUDA_R_16BF: return dfk_bf16_to_float(((const uint16_t *)p)[i]);
@@ -152,15 +173,16 @@ static void finish(const product &p, char *d, int64_t i, int64_t j, double sum) 
   const int64_t at = j * p.d.step + i;
   const double old = p.beta != 0 ? p.beta * load(d, p.d.type, at, CUBLAS_COMPUTE_64F) : 0;
   const double bias = p.o.ends == CUBLASLT_EPILOGUE_BIAS ? load(p.o.bias, p.d.type, i, CUBLAS_COMPUTE_64F) : 0;
-  store(d, p.d.type, at, p.alpha * sum + old + bias);
+  double scale = p.alpha;
+  for (const char *s : p.o.by) if (s) scale *= *(const float *)s;
+  store(d, p.d.type, at, scale * sum + old + bias);
 }
 
 template <class T> static void multiply(const product &p, int64_t matrix) {
   const bool ta = p.o.op_a == CUBLAS_OP_T, tb = p.o.op_b == CUBLAS_OP_T;
-  const size_t bytes = bytes_of(p.d.type);
-  const char *from_a = p.a_at + matrix * p.a.between * (int64_t)bytes,
-             *from_b = p.b_at + matrix * p.b.between * (int64_t)bytes;
-  char *d = p.d_at + matrix * p.d.between * (int64_t)bytes;
+  const int64_t bytes = (int64_t)bytes_of(p.a.type);
+  const char *from_a = p.a_at + matrix * p.a.between * bytes, *from_b = p.b_at + matrix * p.b.between * bytes;
+  char *d = p.d_at + matrix * p.d.between * (int64_t)bytes_of(p.d.type);
   const int64_t m = (int64_t)p.d.rows, n = (int64_t)p.d.columns, ks = (int64_t)(ta ? p.a.rows : p.a.columns);
   std::vector<T> a, b;
   unpack(a, from_a, p.a.type, ks, m, ta ? 1 : p.a.step, ta ? p.a.step : 1, p.o.compute);
@@ -213,6 +235,11 @@ API cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulDesc
   if (!known(desc)) return wrong("cublasLtMatmulDescSetAttribute", "no such description");
   if (which == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof desc->bias) {
     memcpy(&desc->bias, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  if ((which == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER || which == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) &&
+      bytes == sizeof *desc->by) {
+    memcpy(&desc->by[which == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER], value, bytes);
     return CUBLAS_STATUS_SUCCESS;
   }
   if (which == CUBLASLT_MATMUL_DESC_EPILOGUE && bytes == sizeof desc->ends) {
@@ -338,6 +365,10 @@ API cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const voi
     if ((uintptr_t)at[i] % one.aligned[i])
       return wrong(call, std::string("side ") + "ABCD"[i] + " is not aligned to " + std::to_string(one.aligned[i]) +
                    " bytes, as it was said to be");
+  const bool small = a_layout->type == CUDA_R_8F_E4M3;
+  if (small && (!desc->by[0] || !desc->by[1])) return wrong(call, "8-bit floats without their scales");
+  for (int i = 0; i < 4; i++)
+    if (small && (uintptr_t)at[i] % 16) return wrong(call, "8-bit floats that are not aligned to 16 bytes");
   const bool wide = d_layout->type == CUDA_R_64F;
   const double scale = wide ? *(const double *)alpha : *(const float *)alpha,
                old = wide ? *(const double *)beta : *(const float *)beta;
@@ -348,6 +379,7 @@ API cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const voi
                                        { d, extent(p.d), old != 0 ? STRICT_READS | STRICT_WRITES : STRICT_WRITES } };
   if (desc->ends == CUBLASLT_EPILOGUE_BIAS)
     ranges.push_back({ desc->bias, (size_t)d_layout->rows * bytes_of(d_layout->type), STRICT_READS });
+  for (const char *s : desc->by) if (s) ranges.push_back({ s, sizeof(float), STRICT_READS });
   if (one.workspace) ranges.push_back({ workspace, one.workspace, STRICT_WRITES });
   const CUresult error = strict_enqueue(stream, call, ranges, [p]() {
     if (p.workspace) memset(p.workspace, 0xff, p.workspace_bytes);

@@ -481,7 +481,7 @@ CUresult strict_enqueue(CUstream stream, const std::string &call, const std::vec
   return d.sticky;
 }
 
-static int capability() {
+int strict_capability() {
   const char *asked = getenv("DFLOW_STRICT_CAPABILITY");
   return asked ? atoi(asked) : 90;
 }
@@ -595,8 +595,8 @@ API cuDeviceGet(CUdevice *device, int ordinal) {
 API cuDeviceGetName(char *name, int len, CUdevice) { snprintf(name, (size_t)len, "strict driver for tests");
     return CUDA_SUCCESS; }
 API cuDeviceGetAttribute(int *value, int attribute, CUdevice) {
-  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? capability() / 10 :
-           attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability() % 10 :
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? strict_capability() / 10 :
+           attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? strict_capability() % 10 :
            attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 2 : 0;
   return CUDA_SUCCESS;
 }
@@ -888,8 +888,8 @@ API cuModuleLoadData(CUmodule *module, const void *image) {
   const unsigned char *bytes = (const unsigned char *)image;
   static const unsigned char fatbin[4] = { 0x50, 0xed, 0x55, 0xba };
   const bool several = !memcmp(image, fatbin, sizeof fatbin);
-  if (several && !has_code(bytes, capability()))
-    return misuse("cuModuleLoadData", "the image has no code for capability " + std::to_string(capability()),
+  if (several && !has_code(bytes, strict_capability()))
+    return misuse("cuModuleLoadData", "the image has no code for capability " + std::to_string(strict_capability()),
                   CUDA_ERROR_NO_BINARY_FOR_GPU);
   if (!strcmp((const char *)image, "no image") || several) {      /* the driver's own */
     if (strict_kernel *own = strict_kernels_take()) d.own = own;

@@ -17,5 +17,6 @@ STRICT_API CUresult strict_enqueue(CUstream stream, const std::string &call, con
 /* A call that is wrong: reported, as the driver's own are. */
 STRICT_API void strict_misuse(const std::string &call, const std::string &what);
 STRICT_API bool strict_has_context();
+STRICT_API int  strict_capability();         /* 90: compute capability 9.0 */
 STRICT_API bool strict_product_fails();      /* DFLOW_STRICT_FAULT=product:N: this is the N-th */
 #endif

@@ -89,6 +89,26 @@ static multiplying product_of() {
   zero(p.at[1], 120);
   return p;
 }
+/* The same of 8-bit floats: `inner` of each side are added up. */
+static multiplying product_of_float8(int t = CUBLAS_OP_T, uint64_t inner = 32, bool scaled = true) {
+  multiplying p;
+  cublasLtCreate(&p.handle);
+  cublasLtMatmulDescCreate(&p.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof t);
+  const CUdeviceptr scale = get(4);
+  zero(scale, 4);
+  const int sides[] = { CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER };
+  for (int side : sides) if (scaled) cublasLtMatmulDescSetAttribute(p.desc, side, &scale, sizeof scale);
+  cublasLtMatrixLayoutCreate(&p.a, CUDA_R_8F_E4M3, t ? inner : 16, t ? 16 : inner, t ? inner : 16);
+  cublasLtMatrixLayoutCreate(&p.b, CUDA_R_8F_E4M3, inner, 48, inner);
+  cublasLtMatrixLayoutCreate(&p.d, CUDA_R_32F, 16, 48, 16);
+  choose(p);
+  p.at[0] = get(16 * inner); p.at[1] = get(48 * inner); p.at[2] = get(16 * 48 * 4);
+  if (p.found.workspaceSize) p.workspace = get(p.found.workspaceSize);
+  zero(p.at[0], 16 * inner);
+  zero(p.at[1], 48 * inner);
+  return p;
+}
 static multiplying with_bias(multiplying p, CUdeviceptr bias) {
   const uint32_t ends = CUBLASLT_EPILOGUE_BIAS;
   cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &ends, sizeof ends);
@@ -591,6 +611,16 @@ static const beast zoo[] = {
       check(p);
       multiply(p);
       all_over();
+    } },
+  { "a product of 8-bit floats", "", [] { multiply(product_of_float8()); all_over(); } },
+  { "a product of 8-bit floats that lie by columns", "k is not innermost", [] { multiply(product_of_float8(CUBLAS_OP_N)); } },
+  { "a product of 8-bit floats with odd sides", "no multiple of 16", [] { multiply(product_of_float8(CUBLAS_OP_T, 24)); } },
+  { "a product of 8-bit floats that nobody says the scale of", "without their scales", [] {
+      multiply(product_of_float8(CUBLAS_OP_T, 32, false));
+    } },
+  { "a product of 8-bit floats to which a vector is added", "a vector of float32 is added", [] {
+      const multiplying p = with_bias(product_of_float8(), get(64));
+      check(p);
     } },
   { "a convolution", "", [] { convolve(convolution_of()); all_over(); } },
   { "a convolution by an algorithm whose bits change", "whose bits change", [] {

@@ -202,7 +202,74 @@ describe('the libraries of gpu:0', function()
     says('float32', exact, 'DFLOW_GPU_MATH=float32')
     says('tf32', tf32, 'DFLOW_GPU_MATH=tf32')
     says('bfloat16', bf16, 'DFLOW_GPU_MATH=bfloat16')
-    assert.matches('DFLOW_GPU_MATH is `fp8`, and can be float32, tf32 or bfloat16', gpu(code, 'DFLOW_GPU_MATH=fp8'))
+    says('float8 (e4m3), or bfloat16 where a side is no multiple of 16', bf16, 'DFLOW_GPU_MATH=float8')
+    assert.matches('DFLOW_GPU_MATH is `fp8`, and can be float32, tf32, bfloat16 or float8', gpu(code, 'DFLOW_GPU_MATH=fp8'))
+  end)
+
+  -- The nearest of the numbers of four bits of exponent and three of mantissa, whose greatest is 448.
+  local float8 = [[
+    local function nearest(v, scale)
+      local size, sign = math.abs(v / scale), v < 0 and -1 or 1
+      local step = 2 ^ -9
+      while size >= 16 * step do step = step * 2 end
+      local n = math.floor(size / step)
+      local over = size / step - n
+      if over > 0.5 or over == 0.5 and n % 2 == 1 then n = n + 1 end
+      return sign * math.min(n * step, 448) * scale
+    end
+    local function rounded(t)
+      local most, out = 0, {}
+      for _, v in ipairs(t) do most = math.max(most, math.abs(v)) end
+      local scale = df.run(df.constant(most) / 448)                                  -- in float32, as there
+      for i, v in ipairs(t) do out[i] = nearest(v, most > 0 and scale or 1) end
+      return out
+    end
+    local function numbers(n, seed)
+      local t = df.run(df.random_normal({ n }, { seed = seed })):totable()
+      for i = 1, n, 7 do t[i] = t[i] * 2 ^ -(i % 13) end
+      return t
+    end
+    local function fed(t, dims) return df.reshape(df.placeholder_with_default(df.tensor(t, 'float32'), { #t }), dims) end
+    local function far(a, b) return df.run(df.reduce_max(df.abs(df.cast(a, 'float64') - df.cast(b, 'float64')))) end
+  ]]
+  sentence('round both sides to 8 bits where DFLOW_GPU_MATH=float8 asks for it, each with a scale of its own', function()
+    assert.equal('true 12', gpu(float8 .. [[
+      local near, count = true, 0
+      local function check(x, y, dx, dy, opts)
+        local want = df.run(df.device('cpu:0', function() return df.matmul(fed(rounded(x), dx), fed(rounded(y), dy), opts) end))
+        local got = df.run(df.device('gpu:0', function() return df.matmul(fed(x, dx), fed(y, dy), opts) end))
+        near = near and far(want, got) < 1e-5 and far(got, df.matmul(fed(x, dx), fed(y, dy), opts)) > 1e-3
+        count = count + 1
+      end
+      for at = 0, 1 do for bt = 0, 1 do
+        local opts = { transpose_a = at == 1, transpose_b = bt == 1 }
+        check(numbers(32 * 64, 1), numbers(64 * 48, 2), at == 1 and { 64, 32 } or { 32, 64 }, bt == 1 and { 48, 64 } or { 64, 48 }, opts)
+        check(numbers(3 * 32 * 16, 3), numbers(3 * 16 * 16, 4), at == 1 and { 3, 16, 32 } or { 3, 32, 16 }, { 3, 16, 16 }, opts)
+        check(numbers(16 * 32, 5), numbers(2 * 32 * 16, 6), at == 1 and { 1, 32, 16 } or { 1, 16, 32 }, bt == 1 and { 2, 16, 32 } or { 2, 32, 16 }, opts)
+      end end
+      print(near, count)
+    ]], 'DFLOW_GPU_MATH=float8'):gsub('\t', ' '))
+  end)
+
+  sentence('hand on what is no number, and nothing else, from 8 bits; and zeros', function()
+    assert.equal('true 1 true 0 true', gpu(float8 .. [[
+      local x = numbers(16 * 16, 1)
+      local function product(t) return df.run(df.device('gpu:0', function() return df.matmul(fed(t, { 16, 16 }), df.eye(16)) end)) end
+      local zeros = {}
+      for i = 1, 256 do zeros[i] = 0 end
+      local none = df.run(df.reduce_max(df.abs(product(zeros))))
+      local want = rounded(x)
+      x[20] = math.huge
+      local got, wrong, odd = product(x), 0, 0
+      for i = 0, 15 do for j = 0, 15 do
+        local v = got:at(i, j)
+        if v ~= v then wrong = wrong + 1 elseif math.abs(v - want[i * 16 + j + 1]) > 1e-5 then odd = odd + 1 end
+      end end
+      local tiny = {}
+      for i = 1, 256 do tiny[i] = 2 ^ -126 * (1 + i % 2) end
+      local small = product(tiny)
+      print(none == 0, got:at(1, 3) ~= got:at(1, 3) and 1, wrong == 16, odd, small:at(0, 0) == 2 ^ -125)
+    ]], 'DFLOW_GPU_MATH=float8'):gsub('\t', ' '))
   end)
 
   sentence('make one kernel of elementwise ops that hang together, with the bits of each alone, and keep it on the disk', function()
