@@ -232,19 +232,22 @@ static struct dfc_blas_plan *plan_of(dfc_gpu *g, const dfc_blas_product *p) {
 /* One side in 8 bits, k innermost: its `count` matrices (one, where it is repeated) of `rows` rows, which lie
  * transposed or not. */
 static dfc_float8 round_side(dfc_call *c, const void *x, int64_t rows, int64_t k, int64_t count, int64_t step, bool t) {
+  enum { EACH = 8 * DFC_FLOAT8_BLOCK };   /* elements of a part, at least */
   dfc_float8 p;
   memset(&p, 0, sizeof p);
   p.x = x;
   p.count = step ? count : 1;
   p.rows = rows; p.k = k; p.step = step;
   p.row = t ? 1 : k; p.column = t ? rows : 1;
-  p.z = dfc_temporary(c, NULL, p.count * rows * k);
-  p.part = dfc_temporary(c, NULL, (DFC_FLOAT8_PARTS + 1) * (int64_t)sizeof *p.part);
+  const int64_t n = p.count * rows * k, parts = (n + EACH - 1) / EACH;
+  p.parts = parts < DFC_FLOAT8_PARTS ? parts : DFC_FLOAT8_PARTS;
+  p.z = dfc_temporary(c, NULL, n);
+  p.part = dfc_temporary(c, NULL, (p.parts + 1) * (int64_t)sizeof *p.part);
   if (!c->ok) return p;
-  p.scale = p.part + DFC_FLOAT8_PARTS;
-  dfc_run_blocks(c, "k_float8_most", DFC_FLOAT8_PARTS, DFC_FLOAT8_BLOCK, &p);
+  p.scale = p.part + p.parts;
+  dfc_run_blocks(c, "k_float8_most", p.parts, DFC_FLOAT8_BLOCK, &p);
   dfc_run_blocks(c, "k_float8_scale", 1, DFC_FLOAT8_BLOCK, &p);
-  dfc_run(c, "k_float8_round", p.count * rows * k, &p);
+  dfc_run(c, "k_float8_round", n, &p);
   return p;
 }
 

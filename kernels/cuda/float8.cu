@@ -5,7 +5,8 @@
 #include "kernel.cuh"
 #include "float8.h"
 
-enum { BLOCK = DFC_FLOAT8_BLOCK, PARTS = DFC_FLOAT8_PARTS };
+enum { BLOCK = DFC_FLOAT8_BLOCK };
+static_assert(BLOCK == DFC_FLOAT8_PARTS, "one block folds all parts");
 
 DFK_ELEMENT float block_most(float mine, float *part) {
   const int t = (int)threadIdx.x;
@@ -45,7 +46,7 @@ DFC_KERNEL(k_float8_most, dfc_float8) {
 /* A scale is a normal number, so that dividing by it and multiplying with it lose nothing more. */
 DFC_KERNEL(k_float8_scale, dfc_float8) {
   DFC_SHARED float part[BLOCK];
-  const float most = block_most(p.part[threadIdx.x], part);
+  const float most = block_most(threadIdx.x < p.parts ? p.part[threadIdx.x] : 0, part);
   if (threadIdx.x == 0) *p.scale = most > 0 ? fmaxf(most / DFC_FLOAT8_MOST, 1.17549435e-38f) : 1;
 }
 DFC_KERNEL(k_float8_round, dfc_float8) {
