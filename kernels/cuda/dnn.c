@@ -255,6 +255,15 @@ static bool describe_ends(dfc_gpu *g, struct dfc_dnn_plan *q, bool relu) {
                                  relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0)));
 }
 
+/* The workspace of a plan, which is looked up again then: who made room for the memory may have let another thread take
+ * its place. False: it is for our own kernel, or c->ok says what is wrong. */
+static bool workspace_of(dfc_call *c, const key *k, struct dfc_dnn_plan **q, void **workspace) {
+  const size_t wanted = (*q)->workspace;
+  *workspace = wanted ? dfc_temporary(c, NULL, (int64_t)wanted) : NULL;
+  *q = plan_for(c, k);
+  return c->ok && *q && (*q)->workspace == wanted;
+}
+
 static bool is_missing(cudnnStatus_t status) { return status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; }
 
 bool dfc_dnn_run_biased(dfc_call *c, const dfc_window *p, int32_t dtype, const void *bias, bool relu) {
@@ -262,15 +271,15 @@ bool dfc_dnn_run_biased(dfc_call *c, const dfc_window *p, int32_t dtype, const v
   const key k = key_of(p, dtype);
   struct dfc_dnn_plan *q = plan_for(c, &k);
   if (!q || q->ends_not[relu] || (!relu && q->algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM)) return false;
-  if (!describe_ends(g, q, relu)) return c->ok = false;
   const float one = 1, none = 0;
   const double wide_one = 1, wide_none = 0;
   const bool wide = dtype == DF_FLOAT64;
   const void *in = framed(c, &k, p->in);
   void *filter = dfc_temporary(c, NULL, bytes_of(&k, k.y.window * k.x.window * k.ci * k.co));
   turn_filter(c, &k, p->filter, filter, false);
-  void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
-  if (!c->ok) return false;
+  void *workspace;
+  if (!workspace_of(c, &k, &q, &workspace)) return false;
+  if (!describe_ends(g, q, relu)) return c->ok = false;
   const cudnnStatus_t status = dfc_dnn.cudnnConvolutionBiasActivationForward(
       g->dnn, wide ? (const void *)&wide_one : &one, q->in, in, q->filter, filter, q->how, q->algo, workspace,
       q->workspace, wide ? (const void *)&wide_none : &none, q->out, p->to, q->channels, bias, q->ends[relu], q->out,
@@ -289,8 +298,8 @@ bool dfc_dnn_run(dfc_call *c, const dfc_window *p, int32_t dtype) {
   const void *in = framed(c, &k, k.side == DFK_INPUT ? p->to : p->in), *out = k.side == DFK_OUTPUT ? p->to : p->out;
   void *filter = dfc_temporary(c, NULL, bytes_of(&k, weights));
   if (k.side != DFK_FILTER) turn_filter(c, &k, p->filter, filter, false);
-  void *workspace = q->workspace ? dfc_temporary(c, NULL, (int64_t)q->workspace) : NULL;
-  if (!c->ok) return false;
+  void *workspace;
+  if (!workspace_of(c, &k, &q, &workspace)) return false;
   const cudnnStatus_t status = launch(c, q, workspace, in, filter, out);
   if (is_missing(status)) { has_nothing(q); return false; }
   g->launches++;

@@ -138,13 +138,16 @@ static uint64_t mark_of_norm(const dfc_norm *p, const df_tensor *x, int64_t what
   return MARK(what, x->dtype, x->dims[0], p->outer, p->channels, p->inner);
 }
 
-/* x, and what there is of each channel. Channels last: an image of as many rows as it has pixels. */
-static bool describe_norm(dfc_gpu *g, const dfc_norm *p, const df_tensor *x) {
+/* x, and what there is of each channel. Channels last: an image of as many rows as it has pixels. Behind what asks for
+ * memory, for which another thread may have been let in. */
+static bool describe_norm(dfc_call *c, const dfc_norm *p, const df_tensor *x) {
+  dfc_gpu *g = c->g;
   const struct dfc_dnn_layers *l = g->dnn_layers;
   const bool last = p->inner == 1;
   const int64_t images = x->dims[0], pixels = p->outer * p->inner / images;
-  return describe(g, l->x, last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW, x->dtype, images, p->channels, pixels, 1) &&
-         describe(g, l->channels, CUDNN_TENSOR_NCHW, x->dtype, 1, p->channels, 1, 1);
+  const int order = last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+  return c->ok = dfc_dnn_ready(c) && describe(g, l->x, order, x->dtype, images, p->channels, pixels, 1) &&
+                 describe(g, l->channels, CUDNN_TENSOR_NCHW, x->dtype, 1, p->channels, 1, 1);
 }
 
 static void *channels_of(dfc_call *c, const dfc_norm *p, int32_t dtype) {
@@ -157,8 +160,7 @@ bool dfc_dnn_norm(dfc_call *c, const dfc_norm *p, const df_tensor *x) {
   dfc_gpu *g = c->g;
   const int32_t dtype = x->dtype;
   const uint64_t mark = mark_of_norm(p, x, 200 + p->training);
-  if (!normalises(p, x) || !begin(c, mark) || !(c->ok = describe_norm(g, p, x))) return false;
-  const struct dfc_dnn_layers *l = g->dnn_layers;
+  if (!normalises(p, x) || !begin(c, mark)) return false;
   const size_t bytes = (size_t)(p->channels * df_dtype_bytes(dtype));
   void *moment[2] = { NULL, NULL };
   for (int32_t i = 0; i < 2 && p->training; i++) {
@@ -166,7 +168,8 @@ bool dfc_dnn_norm(dfc_call *c, const dfc_norm *p, const df_tensor *x) {
     c->ok = c->ok && dfc_ok(g, dfc_cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)moment[i], 0, bytes, dfc_stream(g)),
                             "cuMemsetD8Async");
   }
-  if (!c->ok) return false;
+  if (!c->ok || !describe_norm(c, p, x)) return false;
+  const struct dfc_dnn_layers *l = g->dnn_layers;
   const cudnnStatus_t status =
       p->training
           ? dfc_dnn.cudnnBatchNormalizationForwardTraining(g->dnn, CUDNN_BATCHNORM_SPATIAL, one(dtype), &none,
@@ -187,12 +190,12 @@ bool dfc_dnn_norm_back(dfc_call *c, const dfc_norm *p, const df_tensor *x) {
   dfc_gpu *g = c->g;
   const int32_t dtype = x->dtype;
   const uint64_t mark = mark_of_norm(p, x, 202);
-  if (!p->training || !normalises(p, x) || !begin(c, mark) || !(c->ok = describe_norm(g, p, x))) return false;
-  const struct dfc_dnn_layers *l = g->dnn_layers;
+  if (!p->training || !normalises(p, x) || !begin(c, mark)) return false;
   dfc_norm inverse = *p;
   inverse.z = channels_of(c, p, dtype);
   dfc_run(c, dfc_name("batch_norm_inverse", dtype), p->channels, &inverse);
-  if (!c->ok) return false;
+  if (!c->ok || !describe_norm(c, p, x)) return false;
+  const struct dfc_dnn_layers *l = g->dnn_layers;
   const cudnnStatus_t status = dfc_dnn.cudnnBatchNormalizationBackward(
       g->dnn, CUDNN_BATCHNORM_SPATIAL, one(dtype), &none, one(dtype), &none, l->x, p->x, l->x, p->dy, l->x,
       p->z, l->channels, p->scale, p->out[0], p->out[1], p->epsilon, p->mean, inverse.z);
