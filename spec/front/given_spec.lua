@@ -163,9 +163,6 @@ describe('what is given', function()
     } do
       assert.matches(text, message_of((table.unpack or unpack)(call)))
     end
-    local w = df.Variable(1.0)
-    local o = df.train.SGD(0.1)
-    assert.matches('apply_gradients takes pairs and its options', message_of(o.apply_gradients, o, o:compute_gradients(w * w), nil, 'name'))
   end)
 
   it('limits by a norm that is given, a number, too', function()

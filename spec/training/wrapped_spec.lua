@@ -129,4 +129,19 @@ describe('the step counter', function()
     assert.equal(2, df.run(at))
     near(df.run(w), { 0.64, -1.28, 1.92 })
   end)
+
+  it('may have a name behind it, or more options', function()
+    df.reset()
+    local _, loss = bowl()
+    local at = df.Variable(0, { dtype = 'int64', trainable = false })
+    for _, o in ipairs{ df.train.SGD(0.1), df.train.Accumulate(df.train.SGD(0.1), 1), df.train.MixedPrecision(df.train.SGD(0.1)) } do
+      local list = o:compute_gradients(loss)
+      local named = o:apply_gradients(list, at, 'train')
+      assert.matches('^train', named.name)
+      df.run{ named, o:apply_gradients(list, nil, { global_step = at }), o:apply_gradients(list, at, nil) }
+      assert.matches('name is given twice', message_of(o.apply_gradients, o, list, { name = 'a' }, 'b'))
+      assert.matches('4 values were given', message_of(o.apply_gradients, o, list, at, 'a', 'b'))
+    end
+    assert.equal(9, df.run(at))
+  end)
 end)

@@ -164,10 +164,26 @@ local function is_step(v)
   return getmetatable(v) == variable.Variable and not dtypes.is_float(v.d)
 end
 
---- The options of apply_gradients; a Variable in their place is the global_step.
-function M.apply_options(opts)
-  if is_step(opts) then opts = { global_step = opts } end
-  opts = errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' })
+local function known_of_apply(opts) return errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' }) end
+
+--- The options of apply_gradients. A Variable in their place is the global_step, and behind it stands a name, as in TensorFlow's Python, or what else
+-- there is to say.
+function M.apply_options(opts, more, ...)
+  if select('#', ...) > 0 then
+    errors.bad('apply_gradients takes pairs, a global_step and a name, %d values were given: '
+               .. 'apply_gradients(pairs, {global_step = step, name = name})', 3 + select('#', ...))
+  end
+  if getmetatable(opts) == variable.Variable then opts = { global_step = opts } end
+  opts = known_of_apply(opts)
+  if more ~= nil then
+    local all = {}
+    for key, v in pairs(opts) do all[key] = v end
+    for key, v in pairs(known_of_apply(type(more) == 'string' and { name = more } or more)) do
+      if all[key] ~= nil then errors.bad('apply_gradients: %s is given twice', key) end
+      all[key] = v
+    end
+    opts = all
+  end
   if opts.global_step and getmetatable(opts.global_step) ~= variable.Variable then
     errors.bad('apply_gradients: global_step is a Variable, not %s', errors.describe(opts.global_step))
   end
@@ -178,10 +194,7 @@ end
 -- @param list  of {gradient, variable}; pairs whose gradient is false or nil are left out
 function Optimizer:apply_gradients(list, opts, ...)
   with_colon(self, 'apply_gradients')
-  if select('#', ...) > 0 then
-    errors.bad('apply_gradients takes pairs and its options: apply_gradients(pairs, {global_step = step, name = name})')
-  end
-  opts = M.apply_options(opts)
+  opts = M.apply_options(opts, ...)
   local pairs_list = M.check_pairs(list)
   local g = pairs_list[1][2].graph
   return graph.with(g, function()

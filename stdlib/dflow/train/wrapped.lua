@@ -79,8 +79,8 @@ end
 
 function Accumulate:compute_gradients(...) return self.inner:compute_gradients(...) end
 
-function Accumulate:apply_gradients(list, opts)
-  opts = optimizer.apply_options(opts)
+function Accumulate:apply_gradients(list, opts, ...)
+  opts = optimizer.apply_options(opts, ...)
   local found = optimizer.check_pairs(list)
   local g = found[1][2].graph
   return graph.with(g, function()
@@ -190,8 +190,8 @@ local function all_finite(waits)
   return all
 end
 
-function MixedPrecision:apply_gradients(list, opts)
-  opts = optimizer.apply_options(opts)
+function MixedPrecision:apply_gradients(list, opts, ...)
+  opts = optimizer.apply_options(opts, ...)
   local found = optimizer.check_pairs(list)
   local g = found[1][2].graph
   return graph.with(g, function()
