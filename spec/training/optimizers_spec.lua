@@ -227,6 +227,17 @@ describe('a learning rate', function()
     end
   end)
 
+  it('is a curve where the step is many steps', function()
+    for name, args in pairs{
+      exponential_decay = { 100, 0.96 }, natural_exp_decay = { 100, 0.96 }, inverse_time_decay = { 100, 0.5 }, polynomial_decay = { 100 },
+      cosine_decay = { 100 }, cosine_decay_restarts = { 10 }, linear_cosine_decay = { 100 },
+    } do
+      local curve = df.run(df.train[name](0.1, df.range(0, 60, 20, { dtype = 'int32' }), (table.unpack or unpack)(args)))
+      near(curve, at(name, { 0, 20, 40 }, 0.1, (table.unpack or unpack)(args)))
+    end
+    near(df.run(df.train.piecewise_constant(df.range(0, 60, 20, { dtype = 'int32' }), { 10, 30 }, { 1.0, 0.5, 0.25 })), { 1, 0.5, 0.25 })
+  end)
+
   it('falls along a polynomial, which may begin again', function()
     near(at('polynomial_decay', { 0, 50, 100, 200 }, 0.1, 100, 0.01, 2), { 0.1, 0.09 * 0.25 + 0.01, 0.01, 0.01 })
     near(at('polynomial_decay', { 50 }, 0.1, 100), { 0.05005 })

@@ -10,16 +10,17 @@ local arguments = require 'dflow.front.arguments'
 local M = {}
 local f = ops.functions
 
---- Is v a number, or a scalar Output, Variable or Tensor of numbers?
-local function is_scalar(v)
+--- Is v a number, or an Output, Variable or Tensor of numbers, and a scalar where it must be?
+local function is_number(v, any_shape)
   if type(v) == 'number' then return v == v end
   local d = convert.typed(v)
   if not d or errors.is_data(v) or not (dtypes.is_int(d) or dtypes.is_float(d)) then return false end
   local shape = v.shape
-  return shape == nil or #shape == 0
+  return any_shape or shape == nil or #shape == 0
 end
 
---- Defines df.train.<name>(…): fn gets the arguments by name and the step as a float32 Output.
+--- Defines df.train.<name>(…): fn gets the arguments by name and the step as a float32 Output. The step may be many, of any shape: the curve of a
+-- schedule is what it gives for df.range(n).
 local function schedule(name, parameters, more, defaults, fn)
   M[name] = function(...)
     local o = arguments.take(name, parameters, more, ...)
@@ -31,8 +32,9 @@ local function schedule(name, parameters, more, defaults, fn)
     end
     errors.flag(o.staircase, name, 'staircase')
     for _, key in ipairs(parameters) do
-      if key ~= 'staircase' and not is_scalar(o[key]) then
-        errors.bad('%s: %s is %s, a number or a scalar Output is expected', name, key, errors.describe(o[key]))
+      local is_step = key == parameters[2]
+      if key ~= 'staircase' and not is_number(o[key], is_step) then
+        errors.bad('%s: %s is %s, a number or %s Output is expected', name, key, errors.describe(o[key]), is_step and 'an' or 'a scalar')
       end
     end
     local step = convert.to_output(o[parameters[2]])
