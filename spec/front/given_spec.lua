@@ -150,10 +150,8 @@ describe('what is given', function()
   it('is told where it could have no effect', function()
     for text, call in pairs{
       ["half_pixel_centers is not for the method 'area'"] = { df.image.resize, df.ones{ 4, 4, 3 }, { 2, 2 }, { method = 'area', half_pixel_centers = true } },
-      ['proj_clip clips what a projection gives'] = { df.rnn.LSTMCell, 2, { proj_clip = 1 } },
       ['with layer_norm there is no bias'] = { df.rnn.LSTMCell, 2, { layer_norm = true, bias_initializer = 1 } },
       ['pad_value is what fills up with pad = true'] = { df.data.pipeline(df.tensor{ 1 }).batch, df.data.pipeline(df.tensor{ 1 }), 2, { pad_value = 3 } },
-      ['every says how often report is called'] = { df.train.loop, 3, function() end, { every = 2 } },
       ["lines is of a tree or let%-form, and `as` is 'svg'"] = { df.draw, df.ones{ 2 }, { as = 'svg', lines = 3 } },
       ['num is the number 3, but 2 parts are asked for'] = { df.split, df.ones{ 4 }, 2, { num = 3 } },
       ['classes are folders in a folder'] = { df.data.images, { 'a.png' }, { classes = { 'a' } } },
@@ -163,6 +161,15 @@ describe('what is given', function()
     } do
       assert.matches(text, message_of((table.unpack or unpack)(call)))
     end
+  end)
+
+  it('may be said where it is off', function()
+    df.draw(df.ones{ 2 }, { as = 'dot', lines = math.huge })
+    df.data.pipeline(df.tensor{ 1 }):batch(2, { pad = false, pad_value = 3 })
+    df.rnn.LSTMCell(2, { proj_clip = 1 })                                        -- TensorFlow's clips only what a projection gives
+    df.train.loop(3, function() end, { every = 2 })                              -- a report may come and go
+    local rows = df.tensor({ { 1 }, { 2 } }, 'float32')
+    df.train.fit(df.nn.Dense(1), df.data.pipeline{ rows, rows }:batch(1), { shuffle = false, progress = false, epochs = 1 })
   end)
 
   it('limits by a norm that is given, a number, too', function()

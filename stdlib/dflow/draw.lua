@@ -105,7 +105,9 @@ function M.draw(x, opts)
   if opts.lines ~= nil and (type(opts.lines) ~= 'number' or not (opts.lines >= 1) or opts.lines ~= math.floor(opts.lines)) then
     errors.bad('draw: lines is a whole number from 1 up, not %s', errors.describe(opts.lines))
   end
-  if opts.lines ~= nil and form ~= 'tree' and form ~= 'let' then errors.bad("draw: lines is of a tree or let-form, and `as` is '%s'", form) end
+  if opts.lines ~= nil and opts.lines < math.huge and form ~= 'tree' and form ~= 'let' then
+    errors.bad("draw: lines is of a tree or let-form, and `as` is '%s'", form)
+  end
   errors.flag(opts.source, 'draw', 'source')
   local text = write(M.model(x, opts.at or 'built'), { lines = opts.lines or (opts.path and math.huge or nil), source = opts.source })
   if not opts.path then return text end

@@ -253,7 +253,7 @@ function methods.batch(p, n, opts)
   whole(n, 'batch: the size', 1)
   opts = errors.options(opts, 'Pipeline:batch', { 'drop_remainder', 'pad', 'pad_value' })
   check_batch('batch', opts)
-  if opts.pad_value ~= nil and not opts.pad then errors.bad('batch: pad_value is what fills up with pad = true') end
+  if opts.pad_value ~= nil and opts.pad == nil then errors.bad('batch: pad_value is what fills up with pad = true') end
   return stage(p, ('batch(%d)'):format(n), function(pull)
     local kinds = {}
     return function()

@@ -179,7 +179,6 @@ function M.LSTMCell(units, opts)
     forget_bias = layer.number(opts.forget_bias, 'LSTMCell', 'forget_bias', 1), peepholes = layer.flag(opts.peepholes, 'LSTMCell', 'peepholes', false),
     cell_clip = layer.number(opts.cell_clip, 'LSTMCell', 'cell_clip'), proj_clip = layer.number(opts.proj_clip, 'LSTMCell', 'proj_clip'),
   })
-  if opts.proj_clip ~= nil and opts.projection == nil then errors.bad('LSTMCell: proj_clip clips what a projection gives, and there is none') end
   if opts.layer_norm and opts.bias_initializer ~= nil then errors.bad('LSTMCell: with layer_norm there is no bias, and so no bias_initializer') end
   if opts.projection ~= nil then fields.projection = layer.whole(opts.projection, 'LSTMCell', 'projection') end
   fields.output_size = fields.projection or fields.units

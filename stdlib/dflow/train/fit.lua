@@ -231,7 +231,9 @@ function M.fit(model, data, opts)
   local call = callable(model)
   data = check_data(data, 'data')
   for _, key in ipairs{ 'shuffle', 'seed' } do
-    if not errors.is_data(data) and opts and opts[key] ~= nil then errors.bad('fit: %s is of {x, y}; a pipeline has an order of its own: p:shuffle(n, seed)', key) end
+    if not errors.is_data(data) and opts and opts[key] then
+      errors.bad('fit: %s is of {x, y}; a pipeline has an order of its own: p:shuffle(n, seed)', key)
+    end
   end
   local valid = o.validation ~= nil and check_data(o.validation, 'validation') or nil
   local x, y = first_batch(data, o)

@@ -31,7 +31,6 @@ function M.loop(steps, fn, opts)
   if opts.every ~= nil and (type(opts.every) ~= 'number' or opts.every < 1 or not dtypes.is_whole(opts.every)) then
     errors.bad('loop: every is a whole number from 1 up, not %s', errors.describe(opts.every))
   end
-  if opts.every ~= nil and opts.report == nil then errors.bad('loop: every says how often report is called, and there is none') end
   local g = convert.graph_of(steps) or convert.graph_of(opts.carry) or graph.current()
   return graph.with(g, function()
     local limit = type(steps) == 'number' and steps or f.cast(steps, 'int32')
