@@ -92,6 +92,7 @@ local function dtypes_of(dtype, like)
       end
       for _, key in ipairs(nest.keys(v)) do add(errors.is_data(d) and d[key] or d, v[key], key) end
     else
+      if v == like and errors.is_data(d) and #d == 1 then d = d[1] end            -- a list for what is a list in Python
       if type(d) ~= 'string' then
         errors.bad('map_fn: dtype%s is %s, a dtype such as \'float32\' is expected', path and '.' .. tostring(path) or '', errors.describe(d))
       end
