@@ -176,5 +176,8 @@ describe('what is given', function()
   it('limits by a norm that is given, a number, too', function()
     local list = df.clip_by_global_norm({ df.float32{ 3, 4 } * 1 }, 5, { use_norm = 10 })
     support.near(list[1]:eval(), { 1.5, 2 })
+    local wide = df.clip_by_global_norm({ false, df.float64{ 3, 4 } * 1 }, 5, { use_norm = 10 })[2]
+    support.near(wide:eval(), { 1.5, 2 })
+    assert.equal('float64', wide.dtype)
   end)
 end)

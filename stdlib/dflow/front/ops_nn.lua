@@ -171,15 +171,28 @@ function f.global_norm(list)
   return f.sqrt(total * 2)
 end
 
+--- A norm that is given: a number is of the dtype, and of the graph, of what it limits.
+local function given_norm(v, list, n, what)
+  for i = 1, n do
+    local x = list[i]
+    if x then
+      x = gradients.is_slices(x) and x.values or to_output(x)
+      return to_output(v, typed(v) or graph.dtype(x), x.graph, what)
+    end
+  end
+  return to_output(v, typed(v) or dtypes.FLOAT32, nil, what)
+end
+
 --- clip_by_global_norm(list, clip_norm, {use_norm}): the list scaled down so that its norm is at most clip_norm, and the norm.
 function f.clip_by_global_norm(list, clip_norm, opts)
   if clip_norm == nil then errors.bad('clip_by_global_norm: clip_norm is missing') end
   opts = errors.options(opts, 'clip_by_global_norm', { 'use_norm', 'name' })
-  local norm = opts.use_norm == nil and f.global_norm(list) or to_output(opts.use_norm, typed(opts.use_norm) or dtypes.FLOAT32, nil, 'clip_by_global_norm')
+  local n = members(list, 'clip_by_global_norm')
+  local norm = opts.use_norm == nil and f.global_norm(list) or given_norm(opts.use_norm, list, n, 'clip_by_global_norm')
   local limit = to_output(clip_norm, graph.dtype(norm), norm.graph)
   local scale = limit / f.maximum(norm, limit)
   local out = {}
-  for i = 1, members(list, 'clip_by_global_norm') do
+  for i = 1, n do
     local x = list[i]
     if not x then
       out[i] = x == nil and false or x
