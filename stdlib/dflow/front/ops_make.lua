@@ -374,10 +374,21 @@ def('assert', { 'condition', 'data' }, { 'message', 'summarize' }, function(o)
   return op('Assert', { o.condition, data }, { message = o.message, summarize = o.summarize, name = o.name })
 end)
 
---- df.group(a, b, ...) or df.group{a, b}: an operation that runs when all of these have.
+--- A table without its name, nil if that was all, and the name.
+local function unnamed(t)
+  local rest = {}
+  for key, v in pairs(t) do
+    if key ~= 'name' then rest[key] = v end
+  end
+  return next(rest) ~= nil and rest or nil, t.name
+end
+
+--- df.group(a, b, ..., {name}) or df.group{a, b, name =}: an operation that runs when all of these have.
 function functions.group(...)
-  local list = { ... }
-  if #list == 1 and nest.is_plain(list[1]) then list = list[1] end
+  local list, name = { ... }, nil
+  local last = list[#list]
+  if nest.is_plain(last) and type(last.name) == 'string' then list[#list], name = unnamed(last) end
+  if #list == 1 and nest.is_plain(list[1]) and not nest.has_names(list[1]) then list = list[1] end
   local members = {}
   for _, x in ipairs(list) do
     if nest.is_plain(x) then
@@ -386,11 +397,11 @@ function functions.group(...)
       members[#members + 1] = x
     end
   end
-  return graph.control_dependencies(members, function() return functions.no_op() end)
+  return graph.control_dependencies(members, function() return registry.op('NoOp', {}, { name = name }) end)
 end
 
-function functions.no_op()
-  local g = convert.graph_of(graph.current()) or graph.current()
-  core.node_begin(g.handle, registry.need('NoOp').id, core.where())
-  return graph.operation(g, core.node_end(g.handle))
+--- df.no_op{name}: an operation that does nothing, behind what it is built under. The name may stand alone, as in TensorFlow's Python.
+function functions.no_op(opts)
+  if type(opts) == 'string' then opts = { name = opts } end
+  return registry.op('NoOp', {}, { name = errors.options(opts, 'no_op', { 'name' }).name })
 end
