@@ -61,6 +61,24 @@ describe('what is given', function()
     assert.equal('once', df.train.SGD(0.1, { name = 'go' }):minimize(df.square(w), { name = 'once' }).name)
   end)
 
+  it('is the name of what an array or a queue gives', function()
+    local ta = df.TensorArray('float32', 2):unstack{ { 1 }, { 2 } }
+    for i, y in ipairs{ ta:stack{ name = 'a' }, ta:read(0, { name = 'a' }), ta:gather({ 1 }, { name = 'a' }), ta:concat{ name = 'a' }, ta:size{ name = 'a' } } do
+      assert.equal(i == 1 and 'a:0' or ('a_%d:0'):format(i - 1), y.name)
+    end
+    assert.same({ { 1 }, { 2 } }, df.run(df.default_graph():output 'a:0'):totable())
+    local q = df.FIFOQueue(9, { 'float32', 'int32' }, { shapes = { { 2 }, {} } })
+    local a, b = q:dequeue{ name = 'next' }
+    local many, up_to = q:dequeue_many(1, { name = 'some' }), q:dequeue_up_to(1, { name = 'rest' })
+    assert.same({ 'next:0', 'next:1', 'some:0', 'rest:0', 'left:0' }, { a.name, b.name, many.name, up_to.name, q:size{ name = 'left' }.name })
+    local one, rows = q:enqueue({ 1, 2 }, 3, { name = 'one' }), q:enqueue_many({ { 3, 4 } }, { 5 }, { name = 'rows' })
+    assert.same({ 'one', 'rows' }, { one.name, rows.name })
+    df.run(one)
+    df.run(rows)
+    assert.equal(2, df.run(q:size()))
+    assert.matches("enqueue has no option 'nam'", message_of(q.enqueue, q, { 1, 2 }, 3, { nam = 'x' }))
+  end)
+
   it('once, by its place or by its name', function()
     local m = df.float32{ { 1, 2 }, { 3, 4 } } + 0
     for _, call in ipairs{

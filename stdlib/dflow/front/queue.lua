@@ -8,6 +8,7 @@ local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
+local nest = require 'dflow.front.nest'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
 local registry = require 'dflow.front.registry'
@@ -209,15 +210,22 @@ local function values_of(q, what, many, n, given)
   return list
 end
 
---- q:enqueue(v, …): an operation that puts one element in, and waits while the queue is full.
-function methods.enqueue(q, ...)
-  return registry.op('QueueEnqueueV2', { q, values_of(q, 'enqueue', false, select('#', ...), { ... }) })
+local function name_of(opts, what) return errors.options(opts, what, { 'name' }).name end
+
+--- The operation that puts in n values, behind which {name} may stand.
+local function put(q, type_name, what, many, n, values)
+  local name
+  if n == #q.types + 1 and nest.is_plain(values[n]) and nest.has_names(values[n]) then
+    name, n, values[n] = name_of(values[n], what), n - 1, nil
+  end
+  return registry.op(type_name, { q, values_of(q, what, many, n, values) }, { name = name })
 end
 
---- q:enqueue_many(v, …): an operation that puts in the rows along axis 0, one by one, as there is room.
-function methods.enqueue_many(q, ...)
-  return registry.op('QueueEnqueueManyV2', { q, values_of(q, 'enqueue_many', true, select('#', ...), { ... }) })
-end
+--- q:enqueue(v, …, {name}): an operation that puts one element in, and waits while the queue is full.
+function methods.enqueue(q, ...) return put(q, 'QueueEnqueueV2', 'enqueue', false, select('#', ...), { ... }) end
+
+--- q:enqueue_many(v, …, {name}): an operation that puts in the rows along axis 0, one by one, as there is room.
+function methods.enqueue_many(q, ...) return put(q, 'QueueEnqueueManyV2', 'enqueue_many', true, select('#', ...), { ... }) end
 
 --- q:close{cancel_pending = false}: nothing more is put in, and what waits for elements that cannot come any more ends with
 --- out_of_range. What waits for room already is let in first or, with cancel_pending, ended with cancelled.
@@ -230,8 +238,8 @@ function methods.close(q, opts)
 end
 
 -- ---- taking out ------------------------------------------------------------------------------------------------------
-local function take(q, type_name, inputs)
-  return unpack(registry.op(type_name, inputs, { component_types = q.types }), 1, #q.types)
+local function take(q, type_name, inputs, name)
+  return unpack(registry.op(type_name, inputs, { component_types = q.types, name = name }), 1, #q.types)
 end
 
 local function count_of(q, n, what)
@@ -244,21 +252,26 @@ local function count_of(q, n, what)
   return arguments.int32(n, q.graph)
 end
 
---- q:dequeue(): the components of the next element; waits for one.
+--- q:dequeue{name}: the components of the next element; waits for one.
 function methods.dequeue(q, n)
+  if nest.is_plain(n) and nest.has_names(n) then return take(q, 'QueueDequeueV2', { q }, name_of(n, 'dequeue')) end
   if n ~= nil then errors.bad('dequeue gives one element and takes nothing, %s was given: q:dequeue_many(n) gives several', errors.describe(n)) end
   return take(q, 'QueueDequeueV2', { q })
 end
 
---- q:dequeue_many(n): n elements, stacked along a new axis 0; waits for all of them.
-function methods.dequeue_many(q, n) return take(q, 'QueueDequeueManyV2', { q, count_of(q, n, 'dequeue_many') }) end
+--- q:dequeue_many(n, {name}): n elements, stacked along a new axis 0; waits for all of them.
+function methods.dequeue_many(q, n, opts)
+  return take(q, 'QueueDequeueManyV2', { q, count_of(q, n, 'dequeue_many') }, name_of(opts, 'dequeue_many'))
+end
 
---- q:dequeue_up_to(n): the same, but what a closed queue still has will do when it is not n elements any more.
-function methods.dequeue_up_to(q, n) return take(q, 'QueueDequeueUpToV2', { q, count_of(q, n, 'dequeue_up_to') }) end
+--- q:dequeue_up_to(n, {name}): the same, but what a closed queue still has will do when it is not n elements any more.
+function methods.dequeue_up_to(q, n, opts)
+  return take(q, 'QueueDequeueUpToV2', { q, count_of(q, n, 'dequeue_up_to') }, name_of(opts, 'dequeue_up_to'))
+end
 
 -- ---- asking ----------------------------------------------------------------------------------------------------------
---- q:size(): how many elements it holds, a scalar int32.
-function methods.size(q) return registry.op('QueueSizeV2', { q }) end
+--- q:size{name}: how many elements it holds, a scalar int32.
+function methods.size(q, opts) return registry.op('QueueSizeV2', { q }, { name = name_of(opts, 'size') }) end
 
 --- q:is_closed(): a scalar bool.
 function methods.is_closed(q) return registry.op('QueueIsClosedV2', { q }) end

@@ -125,36 +125,36 @@ function methods.split(ta, t, lengths)
   return with(ta, registry.op('TensorArraySplit', { ta, value_of(ta, t, 'split'), list }))
 end
 
-local function reading(type_name, ta, inputs)
+local function reading(type_name, ta, inputs, opts, what)
   local e = registry.need(type_name)
-  local attrs = {}
+  local attrs = { name = errors.options(opts, what, { 'name' }).name }
   if e.attr.dtype then attrs.dtype = ta.d end
   return registry.op(type_name, inputs, attrs)
 end
 
---- ta:read(i): what location i holds.
-function methods.read(ta, i)
-  return reading('TensorArrayRead', ta, { ta, index_of(ta, i, 'read') })
+--- ta:read(i, {name}): what location i holds.
+function methods.read(ta, i, opts)
+  return reading('TensorArrayRead', ta, { ta, index_of(ta, i, 'read') }, opts, 'read')
 end
 
---- ta:stack(): all elements along a new axis 0.
-function methods.stack(ta)
-  return reading('TensorArrayStack', ta, { ta })
+--- ta:stack{name}: all elements along a new axis 0.
+function methods.stack(ta, opts)
+  return reading('TensorArrayStack', ta, { ta }, opts, 'stack')
 end
 
---- ta:gather(indices): these elements along a new axis 0.
-function methods.gather(ta, indices)
-  return reading('TensorArrayGather', ta, { ta, index_of(ta, indices, 'gather') })
+--- ta:gather(indices, {name}): these elements along a new axis 0.
+function methods.gather(ta, indices, opts)
+  return reading('TensorArrayGather', ta, { ta, index_of(ta, indices, 'gather') }, opts, 'gather')
 end
 
---- ta:concat(): all elements along their axis 0.
-function methods.concat(ta)
-  return (reading('TensorArrayConcat', ta, { ta }))
+--- ta:concat{name}: all elements along their axis 0.
+function methods.concat(ta, opts)
+  return (reading('TensorArrayConcat', ta, { ta }, opts, 'concat'))
 end
 
---- ta:size(): how many locations there are now, a scalar int32.
-function methods.size(ta)
-  return registry.op1('TensorArraySize', ta)
+--- ta:size{name}: how many locations there are now, a scalar int32.
+function methods.size(ta, opts)
+  return registry.op('TensorArraySize', { ta }, { name = errors.options(opts, 'size', { 'name' }).name })
 end
 
 --- ta:grad(source): the array of gradients that belongs to this array and this name.
