@@ -114,6 +114,8 @@ describe('what is given', function()
     assert.equal('int32', df.map_fn(function() return 3 end, x, { dtype = { 'int32' } }).dtype)
     assert.matches("the function returns float32, and dtype says int32: cast it", message_of(df.map_fn, function(v) return v end, x, { dtype = 'int32' }))
     assert.matches('dtype has an entry b', message_of(df.map_fn, function(v) return { a = v } end, x, { dtype = { a = 'float32', b = 'int32' } }))
+    assert.matches('dtype has 2 entries, and the function returns one', message_of(df.map_fn, function(v) return v end, x, { dtype = { 'float32', 'int32' } }))
+    assert.matches('dtype has no entry 2', message_of(df.map_fn, function(v) return v, v end, x, { dtype = { 'float32' } }))
     assert.matches("dtype is the number 3, a dtype such as 'float32' is expected", message_of(df.map_fn, function(v) return v end, x, { dtype = 3 }))
   end)
 

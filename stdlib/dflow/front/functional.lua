@@ -90,9 +90,15 @@ local function dtypes_of(dtype, like)
           if v[key] == nil then errors.bad('map_fn: dtype has an entry %s, which the function does not return', tostring(key)) end
         end
       end
-      for _, key in ipairs(nest.keys(v)) do add(errors.is_data(d) and d[key] or d, v[key], key) end
+      for _, key in ipairs(nest.keys(v)) do
+        if errors.is_data(d) and d[key] == nil then errors.bad('map_fn: dtype has no entry %s, which the function returns', tostring(key)) end
+        add(errors.is_data(d) and d[key] or d, v[key], key)
+      end
     else
-      if v == like and errors.is_data(d) and #d == 1 then d = d[1] end            -- a list for what is a list in Python
+      if v == like and errors.is_data(d) then                                     -- a list for what is a list in Python
+        if #d > 1 then errors.bad('map_fn: dtype has %d entries, and the function returns one value', #d) end
+        d = d[1] or d
+      end
       if type(d) ~= 'string' then
         errors.bad('map_fn: dtype%s is %s, a dtype such as \'float32\' is expected', path and '.' .. tostring(path) or '', errors.describe(d))
       end
