@@ -76,7 +76,7 @@ describe('what is given', function()
     df.run(one)
     df.run(rows)
     assert.equal(2, df.run(q:size()))
-    assert.matches("enqueue has no option 'nam'", message_of(q.enqueue, q, { 1, 2 }, 3, { nam = 'x' }))
+    assert.matches("Queue:enqueue has no option 'nam'", message_of(q.enqueue, q, { 1, 2 }, 3, { nam = 'x' }))
   end)
 
   it('once, by its place or by its name', function()

@@ -531,8 +531,9 @@ df.colocate_with(x, fn)
   example   local v = df.Variable(1.0)
             return df.colocate_with(v, function() return df.float32(1) + 1 end)
 
-df.group(a, b, …)
+df.group(a, b, …, {…})
   An operation that has run when all of these have; a list of them will do, too.
+@name
   example   local v, w = df.Variable(1.0), df.Variable(2.0)
             df.run(df.group(v:assign(3), w:assign(4)))
             return df.run{v, w}

@@ -111,7 +111,7 @@ df.train.Lamb(learning_rate = 0.001, {…})
 
 df.train.exponential_decay(learning_rate, global_step, decay_steps, decay_rate, staircase = false, {…})
   learning_rate * decay_rate ^ (global_step / decay_steps), a learning rate that goes down with the
-  step.
+  step. Of many steps, such as df.range(100), it is the curve.
   option    staircase: bool = false  whole multiples of decay_steps only
 @name
   example   df.train.exponential_decay(0.5, df.int32(10), 10, 0.9)

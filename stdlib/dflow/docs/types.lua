@@ -252,36 +252,41 @@ ta:write(i, v)
   Place i holds v; the next array. Each place is written once.
   example   TensorArray('float32', 2):write(0, 1):write(1, 2):stack()
 
-ta:read(i)
+ta:read(i, {…})
   What place i holds.
+@name
   example   TensorArray('float32', 2):unstack{5, 6}:read(1)
 
-ta:stack()
+ta:stack({…})
   All elements along a new axis 0.
+@name
   example   TensorArray('float32', 2):unstack{5, 6}:stack()
 
 ta:unstack(t)
   Place i holds t[i]; the next array.
   example   TensorArray('float32', 2):unstack{{1, 2}, {3, 4}}:read(0)
 
-ta:gather(indices)
+ta:gather(indices, {…})
   These elements along a new axis 0.
+@name
   example   TensorArray('float32', 3):unstack{5, 6, 7}:gather{2, 0}
 
 ta:scatter(indices, t)
   Place indices[k] holds t[k]; the next array.
   example   TensorArray('float32', 2):scatter({1, 0}, {5, 6}):stack()
 
-ta:concat()
+ta:concat({…})
   All elements one behind the other along their axis 0.
+@name
   example   TensorArray('float32', 2):split({1, 2, 3}, {1, 2}):concat()
 
 ta:split(t, lengths)
   Place i holds the next lengths[i] rows of t; the next array.
   example   TensorArray('float32', 2):split({1, 2, 3}, {1, 2}):read(1)
 
-ta:size()
+ta:size({…})
   How many places there are now, a scalar int32.
+@name
   example   TensorArray('float32', 2):size()
 
 ta:grad(source)
@@ -302,35 +307,41 @@ Queue (queue, q)
   example   @filled
             return df.run(q:size())
 
-q:size()
+q:size({…})
   How many elements it holds, a scalar int32.
+@name
   example   @filled
             return df.run(q:size())
 
-q:enqueue(v, …)
+q:enqueue(v, …, {…})
   An operation that puts in one element, a value for each component; it waits while the queue is
   full.
+@name
   example   @filled
             df.run(q:enqueue(4))
             return df.run(q:size())
 
-q:enqueue_many(v, …)
+q:enqueue_many(v, …, {…})
   An operation that puts in the rows of v along axis 0, one by one, as there is room.
+@name
   example   @filled
             return df.run(q:size())
 
-q:dequeue()
+q:dequeue({…})
   The components of the next element; waits for one.
+@name
   example   @filled
             return df.run(q:dequeue())
 
-q:dequeue_many(n)
+q:dequeue_many(n, {…})
   n elements, stacked along a new axis 0; waits for all of them.
+@name
   example   @filled
             return df.run(q:dequeue_many(2))
 
-q:dequeue_up_to(n)
+q:dequeue_up_to(n, {…})
   As dequeue_many, but of a closed queue what is left will do.
+@name
   example   @filled
             df.run(q:close())
             return df.run(q:dequeue_up_to(5))
@@ -636,7 +647,8 @@ o:compute_gradients(loss, vars?)
   example   local w = df.Variable(5.0) return df.train.SGD(0.1):compute_gradients(w * w)[1][1]
 
 o:apply_gradients(list, {…})
-  The operation that does one step with a list of {gradient, variable}.
+  The operation that does one step with a list of {gradient, variable}. The step counter and a name
+  may stand by place, too: o:apply_gradients(list, step, 'train').
   option    global_step: Variable = nil  1 is added to it
   option    after: Output = nil  the step waits for it
 @name

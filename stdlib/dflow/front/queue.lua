@@ -210,7 +210,7 @@ local function values_of(q, what, many, n, given)
   return list
 end
 
-local function name_of(opts, what) return errors.options(opts, what, { 'name' }).name end
+local function name_of(opts, what) return errors.options(opts, 'Queue:' .. what, { 'name' }).name end
 
 --- The operation that puts in n values, behind which {name} may stand.
 local function put(q, type_name, what, many, n, values)

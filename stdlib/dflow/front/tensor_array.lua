@@ -127,7 +127,7 @@ end
 
 local function reading(type_name, ta, inputs, opts, what)
   local e = registry.need(type_name)
-  local attrs = { name = errors.options(opts, what, { 'name' }).name }
+  local attrs = { name = errors.options(opts, 'TensorArray:' .. what, { 'name' }).name }
   if e.attr.dtype then attrs.dtype = ta.d end
   return registry.op(type_name, inputs, attrs)
 end
@@ -154,7 +154,7 @@ end
 
 --- ta:size{name}: how many locations there are now, a scalar int32.
 function methods.size(ta, opts)
-  return registry.op('TensorArraySize', { ta }, { name = errors.options(opts, 'size', { 'name' }).name })
+  return registry.op('TensorArraySize', { ta }, { name = errors.options(opts, 'TensorArray:size', { 'name' }).name })
 end
 
 --- ta:grad(source): the array of gradients that belongs to this array and this name.
