@@ -116,7 +116,8 @@ end
 --- What a function gives, under the name that it was asked for: where the function is made of several ops, and the last of them is called
 -- otherwise, behind an Identity of that name.
 function M.named(name, ...)
-  if name == nil then return ... end
+  name = name and name:gsub('/$', '')            -- as the graph has it; an empty one is none
+  if name == nil or name == '' then return ... end
   local out, n = { ... }, select('#', ...)
   for i = 1, n do
     local x = out[i]
