@@ -45,6 +45,10 @@ describe('what is given', function()
     local inside = df.name_scope('part', function() return df.trace(m, { name = 'sum' }) end)
     assert.equal('part/sum:0', inside.name)
     assert.equal(7, df.run(inside))
+    assert.equal('c:0', df.float32(1, { name = 'c' }).name)
+    assert.equal('c_1:0', df.int32(x, { name = 'c' }).name)
+    assert.equal('c_2:0', df.float64({ 1, 2 }, { 2 }, { name = 'c' }).name)
+    assert.same({ 2, 2 }, df.int32(7, { shape = { 2, 2 } }).shape)
     assert.equal('whole:0', df.reduce_sum(x, { name = 'whole/' }).name)
     assert.equal('Mul', df.l2_normalize(x, { name = '' }).op.type)
     local w = df.Variable(2.0)
@@ -65,14 +69,16 @@ describe('what is given', function()
 
   it('is the name of what an array or a queue gives', function()
     local ta = df.TensorArray('float32', 2):unstack{ { 1 }, { 2 } }
-    for i, y in ipairs{ ta:stack{ name = 'a' }, ta:read(0, { name = 'a' }), ta:gather({ 1 }, { name = 'a' }), ta:concat{ name = 'a' }, ta:size{ name = 'a' } } do
+    local named = { name = 'a' }
+    for i, y in ipairs{ ta:stack(named), ta:read(0, named), ta:gather({ 1 }, named), ta:concat(named), ta:size(named) } do
       assert.equal(i == 1 and 'a:0' or ('a_%d:0'):format(i - 1), y.name)
     end
     assert.same({ { 1 }, { 2 } }, df.run(df.default_graph():output 'a:0'):totable())
     local q = df.FIFOQueue(9, { 'float32', 'int32' }, { shapes = { { 2 }, {} } })
     local a, b = q:dequeue{ name = 'next' }
     local many, up_to = q:dequeue_many(1, { name = 'some' }), q:dequeue_up_to(1, { name = 'rest' })
-    assert.same({ 'next:0', 'next:1', 'some:0', 'rest:0', 'left:0' }, { a.name, b.name, many.name, up_to.name, q:size{ name = 'left' }.name })
+    local left = q:size{ name = 'left' }
+    assert.same({ 'next:0', 'next:1', 'some:0', 'rest:0', 'left:0' }, { a.name, b.name, many.name, up_to.name, left.name })
     local one, rows = q:enqueue({ 1, 2 }, 3, { name = 'one' }), q:enqueue_many({ { 3, 4 } }, { 5 }, { name = 'rows' })
     assert.same({ 'one', 'rows' }, { one.name, rows.name })
     df.run(one)
@@ -116,7 +122,8 @@ describe('what is given', function()
     assert.equal('int32', df.map_fn(function() return 3 end, x, { dtype = { 'int32' } }).dtype)
     assert.matches("the function returns float32, and dtype says int32: cast it", message_of(df.map_fn, function(v) return v end, x, { dtype = 'int32' }))
     assert.matches('dtype has an entry b', message_of(df.map_fn, function(v) return { a = v } end, x, { dtype = { a = 'float32', b = 'int32' } }))
-    assert.matches('dtype has 2 entries, and the function returns one', message_of(df.map_fn, function(v) return v end, x, { dtype = { 'float32', 'int32' } }))
+    local two = { dtype = { 'float32', 'int32' } }
+    assert.matches('dtype has 2 entries, and the function returns one', message_of(df.map_fn, function(v) return v end, x, two))
     assert.matches('dtype has no entry 2', message_of(df.map_fn, function(v) return v, v end, x, { dtype = { 'float32' } }))
     assert.matches("dtype is the number 3, a dtype such as 'float32' is expected", message_of(df.map_fn, function(v) return v end, x, { dtype = 3 }))
   end)

@@ -24,14 +24,17 @@ def('constant', { 'v', 'dtype', 'shape' }, {}, function(o)
   return convert.constant(graph.current(), o.v, d, o.shape, o.name, 'constant')
 end)
 
---- df.float32(v) and so on: a constant of that dtype; an Output is cast.
+--- df.float32(v, shape?, {name}) and so on: a constant of that dtype; an Output is cast.
 for _, name in ipairs(dtypes.list) do
-  functions[name] = function(v, shape)
+  functions[name] = function(v, shape, opts)
     if v == nil then errors.bad('%s: the value is missing', name) end
+    if opts == nil and nest.is_plain(shape) and nest.has_names(shape) then shape, opts = nil, shape end
+    opts = errors.options(opts, name, { 'shape', 'name' })
+    if shape == nil then shape = opts.shape end
     local mt = type(v) == 'table' and getmetatable(v)
-    if mt and mt ~= tensor.Tensor or (not mt and nest.is_structure(v)) then return functions.cast(v, name) end
+    if mt and mt ~= tensor.Tensor or (not mt and nest.is_structure(v)) then return functions.cast(v, name, { name = opts.name }) end
     if mt then v = v:astype(name) end
-    return convert.constant(graph.current(), v, dtypes.number[name], shape, nil, name)
+    return convert.constant(graph.current(), v, dtypes.number[name], shape, opts.name, name)
   end
 end
 
