@@ -22,6 +22,7 @@ typedef struct maker {
   int32_t *slot;                 /* by slot: its value; -1: none */
   int32_t *joined;               /* by slot, of a Merge: what its sides give their values to; -1: none did yet */
   bool    *number;               /* by value: tokens have it as a number of the host's */
+  bool    *some;                 /* and: they do in some iterations, by the side of a cond that it comes from */
   bool    *on_host;              /* by slot: it was brought to the host, where it is such a number */
   bool     decided;              /* the predicate is known */
 } maker;
@@ -73,7 +74,8 @@ static int32_t value_new(maker *k, const dfi_pnode *p, uint8_t dtype, int32_t ra
   }
   GROW(w->value, w->nvalues);
   GROW(k->number, w->nvalues);
-  k->number[w->nvalues] = number;
+  GROW(k->some, w->nvalues);
+  k->number[w->nvalues] = k->some[w->nvalues] = number;
   w->value[w->nvalues] = v;
   return w->nvalues++;
 }
@@ -134,6 +136,8 @@ static int32_t of_operand(maker *k, const dfi_pnode *p, dfi_operand o) {
 static bool on_host(const maker *k, dfi_operand o, int32_t v) {
   return k->number[v] || (!is_outside(k, o) && k->on_host[DFI_INDEX(o)]);
 }
+/* Or might they, in some iterations? */
+static bool some_on_host(const maker *k, dfi_operand o, int32_t v) { return k->some[v] || on_host(k, o, v); }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
 
@@ -198,19 +202,22 @@ static int32_t add_list(maker *k, const dfi_pnode *p, const int32_t *in, int32_t
   return sum;
 }
 
-static int32_t elementwise(maker *k, const dfi_pnode *p, const int32_t *in, bool number) {
+/* some: in some iterations the host computes it, in others the GPU, so it has to be an op of both; number: always. */
+static int32_t elementwise(maker *k, const dfi_pnode *p, const int32_t *in, bool number, bool some) {
+  const int32_t nin = (int32_t)p->nin;
   uint8_t dtypes[3];
   int32_t attr = -1;
   dfk_whole_care care = DFK_WHOLE_ANY;
-  if (p->nin > 3) return refuse(k, p, "it has no expression"), -1;
-  for (uint32_t i = 0; i < p->nin; i++) dtypes[i] = k->m->program.value[in[i]].dtype;
-  const char *element = number ? dfi_gpu_counts(p->op->type, (int32_t)p->nin, dtypes, p->out_dtypes[0], &care)
-                               : dfi_gpu_fuses(p->op->type, (int32_t)p->nin, dtypes, p->out_dtypes[0], &attr);
-  if (!element)
-    return refuse(k, p, number ? "the host computes it, which may have other bits" : "it has no expression"), -1;
-  const int32_t out = element_new(k, p, element, in, (int32_t)p->nin, p->out_dtypes[0], number);
+  if (nin > 3) return refuse(k, p, "it has no expression"), -1;
+  for (int32_t i = 0; i < nin; i++) dtypes[i] = k->m->program.value[in[i]].dtype;
+  const char *counted = some ? dfi_gpu_counts(p->op->type, nin, dtypes, p->out_dtypes[0], &care) : NULL;
+  const char *element = number ? counted : dfi_gpu_fuses(p->op->type, nin, dtypes, p->out_dtypes[0], &attr);
+  if (some && !counted) return refuse(k, p, "the host computes it, which may have other bits"), -1;
+  if (!element) return refuse(k, p, "it has no expression"), -1;
+  const int32_t out = element_new(k, p, element, in, nin, p->out_dtypes[0], number);
   if (out < 0) return -1;
   dfk_whole_step *s = &k->m->program.step[k->m->program.nsteps - 1];
+  k->some[out] = some;
   s->care = care;
   s->with_param = attr >= 0;
   s->param = attr >= 0 ? (double)(float)p->node->attrs[attr].f : 0;
@@ -279,14 +286,15 @@ static bool set_slot(maker *k, uint32_t slot, int32_t v, bool brought) {
   return true;
 }
 
-/* The same elements in other dims. */
-static int32_t reshaped(maker *k, const dfi_pnode *p, int32_t in) {
+/* The same elements in other dims. What was a number is one still where there are none. */
+static int32_t reshaped(maker *k, const dfi_pnode *p, dfi_operand o, int32_t in) {
   const dfi_shape *to = &p->node->out[0].shape;
   if (!dfi_shape_known(to) || dfi_shape_size(to) != k->m->program.value[in].size)
     return refuse(k, p, "its shape is not known beforehand"), -1;
-  const int32_t out = value_new(k, p, p->out_dtypes[0], to->rank, to->dims, false);
+  const int32_t out = value_new(k, p, p->out_dtypes[0], to->rank, to->dims, !to->rank && on_host(k, o, in));
   dfk_whole_step *s = out < 0 ? NULL : step_new(k, DFK_WHOLE_SAME, out);
   if (!s) return -1;
+  k->some[out] = !to->rank && some_on_host(k, o, in);
   s->nin = 1;
   s->in[0] = in;
   return out;
@@ -299,7 +307,7 @@ static bool op(maker *k, const dfi_pnode *p, bool in_group) {
   enum { MANY = 32 };
   const dfi_operand *in = k->x->plan->operand + p->in;
   int32_t v[MANY], out, attr;
-  bool number = p->kind == DFI_K_SCALAR && !in_group, some = false;
+  bool number = p->kind == DFI_K_SCALAR && !in_group, may = number, some = false;
   if (p->nout != 1 || p->nin < 1 || p->nin > MANY || p->reads || p->has_handle)
     return refuse(k, p, "it is not elementwise");
   const uint8_t dtype = p->out_dtypes[0];
@@ -308,14 +316,15 @@ static bool op(maker *k, const dfi_pnode *p, bool in_group) {
   for (uint32_t i = 0; i < (first_alone ? 1 : p->nin); i++) {
     if ((v[i] = of_operand(k, p, in[i])) < 0) return false;
     number &= on_host(k, in[i], v[i]);
+    may &= some_on_host(k, in[i], v[i]);
     some |= on_host(k, in[i], v[i]);
   }
   if (!number && !k->x->plan->devices->at[p->device]->remote)
     return refuse(k, p, some ? "it has numbers of both" : "the host computes it");
-  if (p->op->traits & DFO_RESHAPES) out = reshaped(k, p, v[0]);
-  else if (fold_of) out = number ? (refuse(k, p, "the host computes it"), -1) : fold(k, p, fold_of, v[0]);
-  else if (is_list(p)) out = number ? (refuse(k, p, "the host computes it"), -1) : add_list(k, p, v, (int32_t)p->nin);
-  else out = elementwise(k, p, v, number);
+  if (p->op->traits & DFO_RESHAPES) out = reshaped(k, p, in[0], v[0]);
+  else if (fold_of) out = may ? (refuse(k, p, "the host computes it"), -1) : fold(k, p, fold_of, v[0]);
+  else if (is_list(p)) out = may ? (refuse(k, p, "the host computes it"), -1) : add_list(k, p, v, (int32_t)p->nin);
+  else out = elementwise(k, p, v, number, may);
   return set_slot(k, p->out, out, false);
 }
 
@@ -368,6 +377,7 @@ static bool join(maker *k, dfi_graphed_step t) {
   const dfk_whole_value *to = &k->m->program.value[out];
   if (to->dtype != from.dtype || !same_shape(to, &from)) return refuse(k, p, "its two sides have two shapes");
   k->number[out] &= on_host(k, o, in);
+  k->some[out] |= some_on_host(k, o, in);
   dfk_whole_step *s = step_new(k, DFK_WHOLE_SAME, out);
   if (!s) return false;
   s->nin = 1;
@@ -497,8 +507,9 @@ static bool find_next(maker *k) {
       return refuse(k, var->enter, "it does not lie on %s", k->x->plan->devices->at[k->l->device]->name);
     }
     const dfk_whole_value *to = &w->value[v];
-    if (to->dtype != is->dtype || !same_shape(to, is) || on_host(k, o, v) != is->number) {
-      k->later = k->r->number == 0;
+    const bool mixed = some_on_host(k, o, v) != on_host(k, o, v);
+    if (to->dtype != is->dtype || !same_shape(to, is) || on_host(k, o, v) != is->number || mixed) {
+      k->later = k->r->number == 0 && !mixed;
       return refuse(k, var->enter, "it becomes something else");
     }
     w->next[i] = v;
@@ -533,7 +544,7 @@ dfi_whole_found dfi_whole_make(dfi_exec *x, dfi_graphed_loop *l, const dfi_recor
   m->message = dfi_xcalloc(l->scope->n + 1, sizeof *m->message);
   for (uint32_t i = 0; i < l->scope->nslots; i++) k.slot[i] = k.joined[i] = -1;
   const bool ok = make(&k);
-  dfi_free(k.slot); dfi_free(k.joined); dfi_free(k.on_host); dfi_free(k.number);
+  dfi_free(k.slot); dfi_free(k.joined); dfi_free(k.on_host); dfi_free(k.number); dfi_free(k.some);
   if (ok) return DFI_WHOLE_MADE;
   if (!k.later) return DFI_WHOLE_NEVER;
   dfi_free(*why);
