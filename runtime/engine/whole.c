@@ -43,23 +43,35 @@ static void never_for(dfi_whole *w, const dfi_pnode *p, const char *format, ...)
 
 static void made_give(dfi_graphed_loop *l, dfi_whole_made *m) {
   pthread_mutex_lock(&l->lock);
-  m->next = l->whole->idle;
-  l->whole->idle = m;
+  m->in_use = false;
   pthread_mutex_unlock(&l->lock);
 }
 
-/* One that fits, taken out of the list; NULL. */
+/* Under the lock. One that fits, and that no run has, if it is to be free; NULL. */
+static dfi_whole_made *made_find(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_record *r, bool free) {
+  for (dfi_whole_made *m = l->whole->made; m; m = m->next)
+    if (!(free && m->in_use) && dfi_whole_fits(x, l, m, r)) return m;
+  return NULL;
+}
+
 static dfi_whole_made *made_take(const dfi_exec *x, dfi_graphed_loop *l, const dfi_record *r) {
-  dfi_whole_made *found = NULL;
   pthread_mutex_lock(&l->lock);
-  for (dfi_whole_made **at = &l->whole->idle; *at && !found; at = &(*at)->next) {
-    if (!dfi_whole_fits(x, l, *at, r)) continue;
-    found = *at;
-    *at = found->next;
-    break;
-  }
+  dfi_whole_made *m = made_find(x, l, r, true);
+  if (m) m->in_use = true;
   pthread_mutex_unlock(&l->lock);
-  return found;
+  return m;
+}
+
+/* m is r's, and one of the loop's from now on. False: r's variables are new, and there have been too many others. Of
+   runs that go on at once each has its own. */
+static bool made_keep(const dfi_exec *x, dfi_graphed_loop *l, const dfi_record *r, dfi_whole_made *m) {
+  dfi_whole *w = l->whole;
+  pthread_mutex_lock(&l->lock);
+  const bool alike = made_find(x, l, r, false), kept = alike || w->nforms < PROGRAMS;
+  w->nforms += !alike;
+  if (kept) { m->in_use = true; m->next = w->made; w->made = m; }
+  pthread_mutex_unlock(&l->lock);
+  return kept;
 }
 
 /* A program for what is at hand; NULL: not now, or never. */
@@ -71,13 +83,10 @@ static dfi_whole_made *made_of(dfi_exec *x, dfi_graphed_loop *l, const dfi_recor
   m->most = FIRST;
   m->asked = -1;
   const dfi_whole_found found = dfi_whole_make(x, l, r, m, &why);
-  pthread_mutex_lock(&l->lock);
-  const bool many = found == DFI_WHOLE_MADE && ++l->whole->nmade > PROGRAMS;
-  pthread_mutex_unlock(&l->lock);
-  if (found == DFI_WHOLE_MADE && !many) return m;
+  if (found == DFI_WHOLE_MADE && made_keep(x, l, r, m)) return m;
   dfi_whole_drop(m);
   atomic_store(&l->whole->wanted, found == DFI_WHOLE_LATER);
-  if (many) never_for(l->whole, NULL, "its variables have had %d shapes", PROGRAMS);
+  if (found == DFI_WHOLE_MADE) never_for(l->whole, NULL, "its variables have had %d shapes", PROGRAMS);
   else if (found == DFI_WHOLE_NEVER) never(l->whole, why);
   return NULL;
 }
@@ -318,7 +327,7 @@ bool dfi_whole_tell(const dfi_plan *p, dfi_graphed_loop *l, dfi_text *t) {
 
 void dfi_whole_forget(dfi_graphed_loop *l) {
   if (!l->whole) return;
-  for (dfi_whole_made *m = l->whole->idle, *next; m; m = next) { next = m->next; dfi_whole_drop(m); }
+  for (dfi_whole_made *m = l->whole->made, *next; m; m = next) { next = m->next; dfi_whole_drop(m); }
   dfi_free(atomic_load(&l->whole->reason));
   dfi_free(l->whole);
   l->whole = NULL;

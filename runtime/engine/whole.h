@@ -23,6 +23,7 @@ typedef struct dfi_whole_input {
 /* A program, and what a launch of it needs. One run uses it at a time. */
 typedef struct dfi_whole_made {
   struct dfi_whole_made *next;
+  bool        in_use;            /* guarded by the loop's lock */
   dfk_whole   program;           /* its lists are owned */
   int32_t     *var;              /* by variable of the program: which of the loop's */
   dfi_whole_input *input;
@@ -34,8 +35,8 @@ typedef struct dfi_whole_made {
 
 /* What a loop has of this; guarded by its lock, but for the atomics. */
 typedef struct dfi_whole {
-  dfi_whole_made *idle;
-  int32_t     nmade;
+  dfi_whole_made *made;          /* whether a run has it or not */
+  int32_t     nforms;            /* kinds and shapes that these are for */
   _Atomic(char *) reason;        /* owned: why it is no kernel */
   atomic_llong iterations, launches;
   atomic_bool wanted;            /* there may be a kernel soon: graphs give way to it */

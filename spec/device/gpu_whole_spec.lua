@@ -282,6 +282,27 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
+  sentence('is one kernel in however many runs at once', function()
+    assert.equal('', whole([[
+      local n, runs = df.placeholder('int32', {}), {}
+      local out = loop(n, function(i, x) return i + 1, x * 0.5 + 0.25 end, { df.int32(0), y0 })
+      local s = df.Session{ engine = 'native' }
+      for k = 1, 20 do runs[k] = s:start(out, { [n] = 2000000000, [one] = fed }) end
+      local function all_have_begun()
+        for _, h in ipairs(runs) do if h:stats().iterations == 0 then return false end end
+        return true
+      end
+      while not all_have_begun() do os.execute 'sleep 0.02' end
+      for _, h in ipairs(runs) do
+        h:cancel()
+        pcall(h.wait, h)
+      end
+      s:run(out, { [n] = 100, [one] = fed })
+      if s:native():find 'a graph of' or s:native():find 'not one kernel' then print(s:native()) end
+      s:close()
+    ]]))
+  end)
+
   local where_faults_are_made = hardware and pending or sentence
   where_faults_are_made('tells of a device that fails while it runs, with node, frame and iteration', function()
     local out = whole([[
