@@ -22,6 +22,7 @@
  *
  *   graphed_look.c      can a loop be captured, and in which order do its nodes run? Once for each loop
  *   graphed_numbers.c   which numbers are the host's, and what they are in each iteration
+ *   graphed_exact.c     which of them a graph has on the GPU, and whether that shows
  *   graphed_sides.c     conds: the sides of IF nodes
  *   graphed_inner.c     loops inside
  *   graphed_arrays.c    TensorArrays: elements whose addresses the host writes ahead of each launch
@@ -265,6 +266,14 @@ static inline bool dfi_graphed_numbers_move(const dfi_graphed_made *m) {
   return false;
 }
 void dfi_graphed_numbers_stay(dfi_graphed_loop *l, dfi_graphed_made *m);
+/* ---- graphed_exact.c ---- */
+/* Has every device the same bits of the op, where it is of numbers? */
+bool dfi_graphed_exact(const dfi_pnode *p);
+/* Does the node make a number, by tokens, in some iterations? Of its inputs one is: the first, any of them, all. */
+bool dfi_graphed_makes_number(const dfi_pnode *p, bool first, bool any, bool all);
+/* Is what the GPU has, and the host by tokens, of no other bits there? After dfi_graphed_find_numbers. */
+bool dfi_graphed_is_exact(const dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r);
+/* ---- graphed_numbers.c, again ---- */
 /* Which of the numbers that the GPU reads it is; -1: none. */
 static inline int32_t dfi_graphed_fed(const dfi_graphed_made *m, dfi_operand o) {
   for (int32_t q = 0; q < m->nfed; q++) if (m->fed[q] == o) return q;

@@ -298,32 +298,34 @@ static int32_t trips_of(const dfi_exec *x, const dfi_graphed_loop *in, const dfi
 
 /* ---- numbers that are the GPU's ---------------------------------------------------------------------------------- */
 
-/* Has every device the same bits of it? What is true or whole it has, and what is rounded once. */
-static bool is_exact(const dfi_pnode *p) {
-  return !(p->op->traits & DFO_CURVE) || !dfi_is_float(p->out_dtype);
-}
-
-/* Is it, by tokens, a number of the host's? v: by slot. Of what came in: what is one still, or had to be brought. */
-static bool is_counted(const dfi_graphed_made *m, const dfi_record *ir, const bool *v, dfi_operand o) {
-  if (DFI_SPACE(o) == DFI_ITERATION) return v[DFI_INDEX(o)];
-  const df_value *is = operand(ir, o);
+/* Is what came in a number of the host's by tokens: one still, or one that had to be brought? */
+static bool came_as_number(const dfi_graphed_made *m, const df_value *is) {
   const df_tensor *t = is->kind == DF_TENSOR ? is->as.tensor : NULL;
   return t ? (m->numbers && t->buffer == m->numbers->buffer) || (m->row && t->buffer == m->row->buffer)
            : is->kind == DF_SCALAR;
 }
+/* Is it such a number? v: by slot. */
+static bool is_counted(const dfi_graphed_made *m, const dfi_record *ir, const bool *v, dfi_operand o) {
+  return DFI_SPACE(o) == DFI_ITERATION ? v[DFI_INDEX(o)] : came_as_number(m, operand(ir, o));
+}
 
-/* What the nodes make of v. The one that the host computes, with bits of its own; NULL: there is none. */
+/* What the nodes make of v: what is a number by tokens in some iterations. The one that the host computes, with bits of
+   its own; NULL: there is none. */
 static const dfi_pnode *count_on(const dfi_exec *x, const dfi_graphed_loop *in, const dfi_graphed_made *m,
                                  const dfi_record *ir, bool *v) {
   const dfi_pnode *found = NULL;
   for (int32_t i = 0; i < in->nsteps; i++) {
     const dfi_pnode *p = ir->nodes + in->step[i].node;
     if (in->step[i].what != DFI_GRAPHED_RUN || in->step[i].group >= 0 || !p->nout) continue;
-    const bool passes = p->kind == DFI_K_SWITCH || p->kind == DFI_K_TRANSFER || p->kind == DFI_K_CONST;
-    bool all = passes || p->kind == DFI_K_SCALAR || p->kind == DFI_K_MERGE;
-    for (uint32_t k = 0; k < (passes ? 1 : p->nin) && all; k++) all = is_counted(m, ir, v, x->plan->operand[p->in + k]);
-    for (uint32_t k = 0; k < p->nout; k++) v[p->out + k] = all;
-    if (all && p->kind == DFI_K_SCALAR && !is_exact(p)) found = p;
+    bool any = false, all = true;
+    for (uint32_t k = 0; k < (p->kind == DFI_K_CONST ? 1 : p->nin); k++) {
+      const bool is = is_counted(m, ir, v, x->plan->operand[p->in + k]);
+      any |= is;
+      all &= is;
+    }
+    const bool is = dfi_graphed_makes_number(p, is_counted(m, ir, v, x->plan->operand[p->in]), any, all);
+    for (uint32_t k = 0; k < p->nout; k++) v[p->out + k] = is;
+    if (is && p->kind == DFI_K_SCALAR && !dfi_graphed_exact(p)) found = p;
   }
   return found;
 }
@@ -334,15 +336,16 @@ static const dfi_pnode *inexact(const dfi_exec *x, const dfi_graphed_loop *in, c
   const uint32_t nslots = in->scope->nslots;
   bool *v = dfi_xcalloc(nslots + 1, sizeof *v), *is = dfi_xcalloc((size_t)in->nvars + 1, sizeof *is), stable;
   const dfi_pnode *found;
-  for (int32_t k = 0; k < in->nvars; k++) is[k] = slot_of(ir, in, k)->kind == DF_SCALAR;
+  for (int32_t k = 0; k < in->nvars; k++) is[k] = came_as_number(m, slot_of(ir, in, k));
   do {
     stable = true;
     for (uint32_t i = 0; i < in->scope->ncopies; i++) v[in->scope->copies[i].slot] = true;
     for (int32_t k = 0; k < in->nvars; k++) v[in->var[k].enter->out] = is[k];
     found = count_on(x, in, m, ir, v);
     for (int32_t k = 0; k < in->nvars; k++) {
-      if (!is[k] || !in->var[k].next || is_counted(m, ir, v, x->plan->operand[in->var[k].next->in])) continue;
-      is[k] = stable = false;
+      if (is[k] || !in->var[k].next || !is_counted(m, ir, v, x->plan->operand[in->var[k].next->in])) continue;
+      is[k] = true;
+      stable = false;
     }
   } while (!stable);
   dfi_free(is);
@@ -468,7 +471,7 @@ bool dfi_graphed_call(dfi_exec *x, const dfi_graphed_loop *l, dfi_record *r, dfi
   dfi_pnode there = *p;
   there.gpu = dfi_plan_gpu_kernel(p->node);
   there.device = l->device;
-  if (!there.gpu || !is_exact(p)) {
+  if (!there.gpu || !dfi_graphed_exact(p)) {
     dfi_fail(err, DF_UNIMPLEMENTED, NULL, "the host computes it, of what the GPU counts");
     return false;
   }

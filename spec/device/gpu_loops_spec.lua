@@ -314,6 +314,44 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
+  sentence('is tokens where the GPU would compute a function of what tokens have as a number of the host\'s, if in some iterations only', function()
+    assert.equal('', program([[
+      local h0 = df.placeholder('float32', {})
+      local sum, none = df.device('gpu:0', function() return df.reduce_sum(y0), df.cast(y0 * 0, 'float64') end)
+      local function exactly(v) return df.cast(v, 'float64') end             -- all bits of what is added up are there in the end
+      local function there(x) return df.cast(x:reduce_sum(), 'float32') end
+      local function either(h, x) return df.cond(there(x):gt(10), function() return h * 1.5 end, function() return h * 0.7 end) end
+      local function mixed(i, h, x) return df.cond((i % 3):eq(0), function() return h * 1.5 end, function() return there(x) * 0.01 end) end
+      local function inside(i, h, x, body)
+        return df.while_loop(function(j) return j:lt(i + 1) end, body, { df.int32(0), h, x })
+      end
+      local of = {
+        { 'one of two numbers', function(i, h, x, fn) return x + exactly(fn(either(h, x))) end },
+        { 'a number or what is there', function(i, h, x, fn) return x + exactly(fn(mixed(i, h, x))) end },
+        { 'a number in other dims', function(i, h, x, fn) return x + exactly(fn(df.reshape(h * 1.5, df.zeros({ 0 }, 'int32')))) end },
+        { 'what a loop inside counted', function(i, h, x, fn)
+          return x + exactly(fn(df.cast(inside(i, h, x, function(j, g, y) return j + 1, g, y * 0.5 end), 'float32') * 0.37 + 0.1))
+        end },
+        { 'a number that a loop inside has', function(i, h, x, fn)
+          local _, _, y = inside(i, h, x, function(j, g, y) return j + 1, g * 1.01 + 0.1, y + exactly(fn(g)) end)
+          return y
+        end },
+        { 'what is a number there at first', function(i, h, x, fn)
+          local _, _, y = inside(i, h, x, function(j, g, y) return j + 1, there(y) * 0.01 + 0.5, y + exactly(fn(g)) end)
+          return y
+        end }
+      }
+      for _, one_of in ipairs(of) do
+        for _, fn in ipairs{ 'lgamma', 'sqrt' } do
+          local out = loop(df.int32(60), function(i, x, h) return i + 1, one_of[2](i, h, x, df[fn]), h * 1.03 + 0.01 end, { df.int32(0), none, h0 })
+          says(both(fn .. ' of ' .. one_of[1], out, { [h0] = 0.3 }, 2), fn == 'sqrt' and AS_GRAPH or 'tokens: .*Lgamma.*of what the GPU counts')
+        end
+      end
+      local out = loop(df.int32(60), function(i, x, h, t) return i + 1, x * 0.5 + exactly(t), h, mixed(i, h, x) end, { df.int32(0), none, h0, sum })
+      says(both('a variable', { out[2], df.lgamma(out[4]) }, { [h0] = 0.3 }, 2), 'tokens: .*it is a number of the host\'s in some iterations only')
+    ]]))
+  end)
+
   sentence('says why it cannot be a graph', function()
     assert.equal('', program[[
       local n = df.int32(60)
