@@ -79,7 +79,8 @@ bool dfc_whole_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, 
   static const char *const of_floats[] = {
     "Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "Neg", "Abs", "Sign", "Square", "Maximum", "Minimum", "Less",
     "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "Floor", "Ceil", "Rint", "Round", "Sqrt", "Cast",
-    "SelectV2"
+    "SelectV2", "Relu", "Relu6", "Rsqrt", "Reciprocal", "SquaredDifference", "DivNoNan", "MulNoNan", "IsNan", "IsInf",
+    "IsFinite"
   };
   int32_t attr = -1;
   bool known = in[0] >= 32 || !(DFC_FLOATS >> in[0] & 1);
