@@ -36,6 +36,32 @@ static void S(masked)(const attention *w, int64_t mask, int64_t i, int64_t j, in
   for (int64_t p = a->causal && i + 1 > j ? i + 1 - j : a->causal ? 0 : n; p < n; p++) s[p] = -(T)INFINITY;
 }
 
+/* ---- what weights mix ------------------------------------------------------------------------------------------- */
+
+static bool S(all_finite)(const T *x, int64_t n) {
+  V zero = S(splat)(0);
+  int64_t p = 0;
+  for (; p + L <= n; p += L) zero += S(load)(x + p) * 0;
+  if (p < n) zero += S(load_part)(x + p, n - p, 0) * 0;
+  return S(sum_lanes)(zero) == 0;
+}
+
+/* to[rows, columns] = or += a b, where what has the weight 0 is not there, were it NaN; else which numbers a query sees
+ * would follow from how keys are cut. Element (i, p) of a lies at i ars + p acs; b[n, columns]. */
+static void S(mix)(int64_t rows, int64_t columns, int64_t n, const T *a, int64_t ars, int64_t acs, const T *b, T *to,
+                   bool add) {
+  if (S(all_finite)(b, n * columns)) {
+    S(dfk_gemm_near)(rows, columns, n, a, ars, acs, b, columns, to, columns, add);
+    return;
+  }
+  if (!add) memset(to, 0, (size_t)(rows * columns) * sizeof *to);
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t p = 0; p < n; p++) {
+      const T weight = a[i * ars + p * acs];
+      for (int64_t e = 0; e < columns && weight != 0; e++) to[i * columns + e] += weight * b[p * columns + e];
+    }
+}
+
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
 
 /* s[n] = exp(s - top); returned: their sum. */
@@ -87,9 +113,10 @@ static void S(forward)(void *arg, int64_t begin, int64_t end) {
         const T base = top[i] == -(T)INFINITY ? 0 : top[i];
         const T shrink = was == -(T)INFINITY ? 0 : S(exp_of)(was - base);
         sum[i] = sum[i] * shrink + S(exp_row)(of, n, base);
-        if (shrink != 1 && j) for (int64_t e = 0; e < a->width; e++) y[i * a->width + e] *= shrink;
+        if (shrink == 0) memset(y + i * a->width, 0, (size_t)a->width * sizeof *y);
+        else if (shrink != 1 && j) for (int64_t e = 0; e < a->width; e++) y[i * a->width + e] *= shrink;
       }
-      S(dfk_gemm_near)(rows, a->width, n, s, KEYS, 1, v + j * a->width, a->width, y, a->width, j > 0);
+      S(mix)(rows, a->width, n, s, KEYS, 1, v + j * a->width, y, j > 0);
     }
     for (int64_t i = 0; i < rows; i++) {
       const T over = sum[i] == 0 ? 0 : 1 / sum[i];
@@ -117,7 +144,7 @@ static void S(pack)(void *arg, int64_t begin, int64_t end) {
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
 
-/* Of one block: p = exp(scores - sums), ds = scale p (dy v^T - delta). */
+/* Of one block: p = exp(scores - sums), ds = scale p (dy v^T - delta), 0 where p is. */
 static void S(block)(const attention *w, int64_t b, int64_t i0, int64_t rows, int64_t j, int64_t n, T *p, T *ds) {
   const dfk_attention *a = &w->of;
   const int64_t row = b * a->queries + i0, keys = b * a->keys, panel = b * w->panel_keys,
@@ -132,7 +159,7 @@ static void S(block)(const attention *w, int64_t b, int64_t i0, int64_t rows, in
     S(masked)(w, mask, i0 + i, j, n, of);
     S(exp_row)(of, n, ((const T *)w->sums)[row + i]);
     const T delta = ((const T *)w->delta)[row + i];
-    for (int64_t e = 0; e < n; e++) to[e] = scale * of[e] * (to[e] - delta);
+    for (int64_t e = 0; e < n; e++) to[e] = of[e] == 0 ? 0 : scale * of[e] * (to[e] - delta);
   }
 }
 
@@ -145,18 +172,17 @@ static void S(blocks)(const attention *w, int64_t b, int64_t i0, int64_t i1, int
           *k = (const T *)w->k + b * a->keys * a->depth;
   T *dq = (T *)w->dq + b * a->queries * a->depth, *dk = (T *)w->dk + b * a->keys * a->depth,
     *dv = (T *)w->dv + b * a->keys * a->width;
-  for (int64_t j = j0; j < j1; j += KEYS) {
-    const int64_t n = j1 - j < KEYS ? j1 - j : KEYS;
+  for (int64_t j = j0; j < j1; j += KEYS)
     for (int64_t i = a->causal && j > i0 ? j / ROWS * ROWS : i0; i < i1; i += ROWS) {
-      const int64_t rows = i1 - i < ROWS ? i1 - i : ROWS;
+      const int64_t rows = i1 - i < ROWS ? i1 - i : ROWS, seen = dfk_attention_seen(a, i + rows);
+      const int64_t end = seen < j1 ? seen : j1, n = end - j < KEYS ? end - j : KEYS;       /* whoever asks for it */
       S(block)(w, b, i, rows, j, n, p, ds);
       if (queries)
-        S(dfk_gemm_near)(rows, a->depth, n, ds, KEYS, 1, k + j * a->depth, a->depth, dq + i * a->depth, a->depth, true);
+        S(mix)(rows, a->depth, n, ds, KEYS, 1, k + j * a->depth, dq + i * a->depth, true);
       if (!keys) continue;
-      S(dfk_gemm_near)(n, a->width, rows, p, 1, KEYS, dy + i * a->width, a->width, dv + j * a->width, a->width, true);
-      S(dfk_gemm_near)(n, a->depth, rows, ds, 1, KEYS, q + i * a->depth, a->depth, dk + j * a->depth, a->depth, true);
+      S(mix)(n, a->width, rows, p, 1, KEYS, dy + i * a->width, dv + j * a->width, true);
+      S(mix)(n, a->depth, rows, ds, 1, KEYS, q + i * a->depth, dk + j * a->depth, true);
     }
-  }
 }
 
 /* Whole matrices; or the blocks of their queries, then those of their keys, each of which computes the scores again:

@@ -1,6 +1,7 @@
 /* attention.cu: attention by tiles, one block of 16 x 16 threads' worth for each tile of 16 queries (of what goes back
  * to keys and values: of 16 keys) and 128 columns of the result. A thread makes one score of a tile, and eight elements
- * of the result, in registers; no scores are kept. Sums have one order: no atomics. */
+ * of the result, in registers; no scores are kept. What has the weight 0 is not there, were it NaN, so that tiles show
+ * in no number. Sums have one order: no atomics. */
 #include "kernel.cuh"
 #include "attention.h"
 
@@ -77,9 +78,9 @@ template <class T> DFC_INLINE void forward(const dfc_attention &p, tiles<typenam
       top = best;
       for (int e = 0; e < EACH; e++) {
         const int64_t column = at.column + tx + e * TILE;
-        of[e] *= shrink;
+        of[e] = shrink == 0 ? (A)0 : of[e] * shrink;
         for (int k = 0; k < TILE && column < p.width; k++)
-          if (j + k < p.keys) of[e] += s.d[ty][k] * (A)v[(j + k) * p.width + column];
+          if (j + k < p.keys && s.d[ty][k] != 0) of[e] += s.d[ty][k] * (A)v[(j + k) * p.width + column];
       }
       __syncthreads();
     }
@@ -104,7 +105,7 @@ DFC_INLINE void back(const dfc_attention &p, tiles<A> &s, int64_t b, int64_t mas
   const bool there = i < p.queries && j0 + tx < p.keys;
   const A w = there ? (A)exp(x - ((const A *)p.sums)[row]) : (A)0;
   s.p[ty][tx] = w;
-  s.d[ty][tx] = there ? (A)p.scale * w * (dp - ((const A *)p.delta)[row]) : (A)0;
+  s.d[ty][tx] = there && w != 0 ? (A)p.scale * w * (dp - ((const A *)p.delta)[row]) : (A)0;
   __syncthreads();
 }
 
@@ -121,7 +122,7 @@ template <class T> DFC_INLINE void queries_back(const dfc_attention &p, tiles<ty
       for (int e = 0; e < EACH; e++) {
         const int64_t column = at.column + tx + e * TILE;
         for (int n = 0; n < TILE && column < p.depth; n++)
-          if (j + n < p.keys) of[e] += s.d[ty][n] * (A)k[(j + n) * p.depth + column];
+          if (j + n < p.keys && s.d[ty][n] != 0) of[e] += s.d[ty][n] * (A)k[(j + n) * p.depth + column];
       }
       __syncthreads();
     }
@@ -145,8 +146,8 @@ template <class T> DFC_INLINE void keys_back(const dfc_attention &p, tiles<typen
       for (int e = 0; e < EACH; e++) {
         const int64_t column = at.column + tx + e * TILE;
         for (int n = 0; n < TILE && i + n < p.queries; n++) {
-          if (column < p.depth) dk[e] += s.d[n][ty] * (A)q[(i + n) * p.depth + column];
-          if (column < p.width) dv[e] += s.p[n][ty] * (A)dy[(i + n) * p.width + column];
+          if (column < p.depth && s.d[n][ty] != 0) dk[e] += s.d[n][ty] * (A)q[(i + n) * p.depth + column];
+          if (column < p.width && s.p[n][ty] != 0) dv[e] += s.p[n][ty] * (A)dy[(i + n) * p.width + column];
         }
       }
       __syncthreads();

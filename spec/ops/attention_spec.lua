@@ -118,6 +118,32 @@ describe('scaled_dot_product_attention', function()
     near(df.run(df.scaled_dot_product_attention(df.zeros{ 2, 3 }, df.zeros{ 0, 3 }, df.zeros{ 0, 1 })), { { 0 }, { 0 } }, 0)
   end)
 
+  it('has no use for what a query does not see, were it NaN, back and forth', function()
+    local n = 150                                                      -- several blocks
+    local mask = df.run(df.greater(df.random_uniform({ n, n }, { seed = 6 }), 0.5))
+    local allowed = mask:totable()
+    for _, dtype in ipairs{ 'float32', 'float64', 'bfloat16' } do
+      local q, k, v, dy = draw({ n, 6 }, dtype, 1), draw({ n, 6 }, dtype, 2), draw({ n, 5 }, dtype, 3), draw({ n, 5 }, dtype, 4)
+      for _, at in ipairs{ 40, 149 } do
+        local hole = df.equal(df.expand_dims(df.range(n), 1), at)
+        local function holed(x) return df.run(df.select_v2(hole, df.constant(0 / 0, dtype), x)) end
+        for _, causal in ipairs{ true, false } do
+          local found = support.cpu_equals_ref(function(a, b, c, d)
+            local y = df.scaled_dot_product_attention(a, b, c, { causal = causal, mask = not causal and mask or nil })
+            return { y, unpack(df.gradients(y, { a, b, c }, { grad_ys = d })) }
+          end, { q, holed(k), holed(v), dy }, { rtol = 8 * close[dtype], atol = 8 * close[dtype], what = dtype })
+          local y, dq = found[1]:totable(), found[2]:totable()
+          for i = 1, n do
+            local sees
+            if causal then sees = i > at else sees = allowed[i][at + 1] end
+            assert.equal(sees, y[i][1] ~= y[i][1])
+            assert.equal(sees, dq[i][1] ~= dq[i][1])
+          end
+        end
+      end
+    end
+  end)
+
   it('takes a depth of 0, whose scores are what is added to them, back and forth', function()
     local bias = df.placeholder('float64', { 3, 5 })
     local v, feeds = df.constant(draw({ 5, 2 }, 'float64', 1)), { [bias] = draw({ 3, 5 }, 'float64', 2) }
@@ -147,22 +173,26 @@ describe('scaled_dot_product_attention', function()
     end
   end)
 
-  it('gives the same bits however many threads there are, back and forth', function()
+  it('gives the same bits however many threads there are, back and forth, NaN or not', function()
     local q, k, v, _, dy = operands({ { 3 }, 200, 333, 24, 40 }, 'float32')
-    local g = df.Graph()
-    g:as_default(function()
-      local a, b, c = df.constant(q) * 1, df.constant(k) * 1, df.constant(v) * 1
-      local y = df.scaled_dot_product_attention(a, b, c, { causal = true })
-      local all = { y, unpack(df.gradients(y, { a, b, c }, { grad_ys = dy })) }
-      local expected
-      for _, threads in ipairs{ 1, 2, 3, 8 } do
-        local s = df.Session{ graph = g, threads = threads }
-        local found = s:run(all)
-        expected = expected or found
-        assert.same(support.bits(expected), support.bits(found))
-        s:close()
-      end
-    end)
+    local hole = df.equal(df.expand_dims(df.range(333), 1), 200)
+    for _, what in ipairs{ 0, 0 / 0 } do
+      local g = df.Graph()
+      local key, value = df.run(df.select_v2(hole, what, k)), df.run(df.select_v2(hole, what, v))
+      g:as_default(function()
+        local a, b, c = df.constant(q) * 1, df.constant(key) * 1, df.constant(value) * 1
+        local y = df.scaled_dot_product_attention(a, b, c, { causal = true })
+        local all = { y, unpack(df.gradients(y, { a, b, c }, { grad_ys = dy })) }
+        local expected
+        for _, threads in ipairs{ 1, 2, 3, 8 } do
+          local s = df.Session{ graph = g, threads = threads }
+          local found = s:run(all)
+          expected = expected or found
+          assert.same(support.bits(expected), support.bits(found))
+          s:close()
+        end
+      end)
+    end
   end)
 
   it('keeps no matrix of all scores, for its gradient neither', function()
