@@ -75,21 +75,27 @@ DFC_KERNEL(k_matrix_eigen, dfc_matrices) {
   const int n = p.n, t = (int)threadIdx.x;
   double *a = p.room + blockIdx.x * p.per, *v = a + (int64_t)n * n, *turn = v + (int64_t)n * n;
   for (int64_t at = blockIdx.x; at < p.count; at += gridDim.x) {
-    double bad = 0;
+    double bad = 0, most = 0;
     for (int64_t e = t; e < (int64_t)n * n; e += BLOCK) {
-      const int64_t i = e / n, j = e % n;
-      a[e] = real_at(p.a, p.wide, at * n * n + (i >= j ? e : j * n + i));
-      v[e] = i == j;
-      bad += real_at(p.a, p.wide, at * n * n + e) - real_at(p.a, p.wide, at * n * n + e) != 0;
+      const double size = fabs(real_at(p.a, p.wide, at * n * n + e));
+      bad += size - size != 0;
+      most = size > most ? size : most;
     }
     bad = sum_of(bad, part);
+    const double by = near_one(greatest_of(most, part));
+    for (int64_t e = t; e < (int64_t)n * n; e += BLOCK) {
+      const int64_t i = e / n, j = e % n;
+      a[e] = real_at(p.a, p.wide, at * n * n + (i >= j ? e : j * n + i)) * by;
+      v[e] = i == j;
+    }
+    __syncthreads();
     if (bad == 0) diagonalise(a, v, turn, n, part);
     if (t == 0) p.wrong[at] = bad != 0;
     for (int64_t j = t; j < n && bad == 0; j += BLOCK) {
       const double mine = a[j * n + j];
       int64_t place = 0;
       for (int64_t i = 0; i < n; i++) place += a[i * n + i] < mine || (a[i * n + i] == mine && i < j);
-      put_real(p.x, p.wide, at * n + place, mine);
+      put_real(p.x, p.wide, at * n + place, mine / by);
       for (int64_t i = 0; i < n && p.z; i++) put_real(p.z, p.wide, (at * n + i) * n + place, v[i * n + j]);
     }
     __syncthreads();
@@ -175,14 +181,18 @@ DFC_KERNEL(k_matrix_singular, dfc_matrices) {
   double *w = p.room + blockIdx.x * p.per, *v = w + (int64_t)m * n, *u = v + (int64_t)n * n,
          *size = u + (int64_t)m * columns;
   for (int64_t at = blockIdx.x; at < p.count; at += gridDim.x) {
-    double bad = 0;
+    double bad = 0, largest = 0;
     for (int64_t e = t; e < (int64_t)m * n; e += BLOCK) {
       const int64_t j = e / m, i = e % m;
       w[e] = real_at(p.a, p.wide, at * m * n + (wide ? j * m + i : i * n + j));
       bad += w[e] - w[e] != 0;
+      largest = fabs(w[e]) > largest ? fabs(w[e]) : largest;
     }
     for (int64_t e = t; e < (int64_t)n * n; e += BLOCK) v[e] = e / n == e % n;
     bad = sum_of(bad, part);
+    const double by = near_one(greatest_of(largest, part));
+    for (int64_t e = t; e < (int64_t)m * n; e += BLOCK) w[e] *= by;
+    __syncthreads();
     if (bad == 0) orthogonalise(w, v, m, n, part);
     if (t == 0) p.wrong[at] = bad != 0;
     for (int j = t; j < n; j += BLOCK) {
@@ -198,7 +208,7 @@ DFC_KERNEL(k_matrix_singular, dfc_matrices) {
       int place = 0;
       for (int i = 0; i < n; i++) place += size[i] > size[j] || (size[i] == size[j] && i < j);
       size[n + j] = place;
-      put_real(p.x, p.wide, at * n + place, size[j]);
+      put_real(p.x, p.wide, at * n + place, size[j] / by);
     }
     __syncthreads();
     if (bad != 0 || !p.z) continue;

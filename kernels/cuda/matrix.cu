@@ -219,16 +219,19 @@ DFK_ELEMENT void reflect(const double *x, int64_t width, int j, int m, double ta
 DFK_ELEMENT void triangle(double *x, int m, int n, double *tau, double *part) {
   const int t = (int)threadIdx.x, most = m < n ? m : n;
   for (int j = 0; j < most; j++) {
-    double mine = 0;
-    for (int64_t i = j + 1 + t; i < m; i += BLOCK) mine += x[i * n + j] * x[i * n + j];
-    const double below = sqrt(sum_of(mine, part)), alpha = x[(int64_t)j * n + j];
+    double mine = 0, largest = 0;
+    for (int64_t i = j + 1 + t; i < m; i += BLOCK)
+      largest = fabs(x[i * n + j]) > largest ? fabs(x[i * n + j]) : largest;
+    const double by = near_one(greatest_of(largest, part));
+    for (int64_t i = j + 1 + t; i < m; i += BLOCK) mine += x[i * n + j] * by * (x[i * n + j] * by);
+    const double below = sqrt(sum_of(mine, part)) / by, alpha = x[(int64_t)j * n + j];
     const double beta = below == 0 ? alpha : -copysign(hypot(alpha, below), alpha);
-    const double by = below == 0 ? 0 : (beta - alpha) / beta;
+    const double turn = below == 0 ? 0 : (beta - alpha) / beta;
     __syncthreads();
     for (int64_t i = j + 1 + t; i < m && below != 0; i += BLOCK) x[i * n + j] /= alpha - beta;
-    if (t == 0) { tau[j] = by; x[(int64_t)j * n + j] = beta; }
+    if (t == 0) { tau[j] = turn; x[(int64_t)j * n + j] = beta; }
     __syncthreads();
-    for (int64_t c = j + 1 + t; c < n && by != 0; c += BLOCK) reflect(x, n, j, m, by, x, n, c);
+    for (int64_t c = j + 1 + t; c < n && turn != 0; c += BLOCK) reflect(x, n, j, m, turn, x, n, c);
     __syncthreads();
   }
 }

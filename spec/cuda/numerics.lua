@@ -203,6 +203,16 @@ for _, dtype in ipairs{ 'float32', 'float64' } do
     end)
   end
 end
+-- Where squares would be infinite or nothing.
+for _, far in ipairs{ 1e200, 1e-200 } do
+  check('far from 1', 'float64', { tensor({ 2, 7, 4 }, 'float64', -1, 1) }, function(x)
+    local a = df.matmul(x, x, { transpose_a = true })
+    local e, v = op('SelfAdjointEigV2', { a * far })
+    local sigma, u, w = op('Svd', { x * far })
+    local q, r = op('Qr', { x * far })
+    return e / far, t(v * df.expand_dims(e / far, -2), v), sigma / far, t(u * df.expand_dims(sigma / far, -2), w), q, r / far
+  end)
+end
 -- Boxes: of any corners, without area, with equal scores and NaN.
 for _, dtype in ipairs{ 'float32', 'float16' } do
     for _, n in ipairs{ 0, 1, 6, 300 } do
