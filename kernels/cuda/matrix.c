@@ -201,7 +201,7 @@ static int32_t run_singular(df_kernel *k) {
   df_tensor *u = s ? uv ? dfk_batch_out(k, 1, a.t, 2, (int64_t[]){ m, left }) : empty(k, 1, a.t) : NULL;
   df_tensor *v = u ? uv ? dfk_batch_out(k, 2, a.t, 2, (int64_t[]){ n, right }) : empty(k, 2, a.t) : NULL;
   if (!v) return k->error->code;
-  if (!s->size) return DF_OK;
+  if (!s->size && !u->size && !v->size) return DF_OK;    /* of no values the vectors are the axes */
   const int64_t columns = m < n ? right : left;
   dfc_call c = dfc_begin(k);
   dfc_matrices p = begin(a.count, m * n + least * least + most * (columns > least ? columns : least) + 2 * least,
@@ -210,7 +210,7 @@ static int32_t run_singular(df_kernel *k) {
   p.n = a.n;
   p.nrhs = (int32_t)left;
   p.full = (int32_t)right;
-  p.a = dfc_read(&c, a.t);
+  p.a = a.t->size ? dfc_read(&c, a.t) : NULL;
   p.x = dfc_write(&c, s);
   p.z = uv ? dfc_write(&c, u) : NULL;
   p.v = uv ? dfc_write(&c, v) : NULL;

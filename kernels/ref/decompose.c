@@ -266,6 +266,11 @@ static bool all_finite(const double *x, int64_t n) {
   return true;
 }
 
+/* Of matrices without an element all axes are singular vectors, if all are asked for. */
+static void put_axes(df_tensor *t, int64_t n) {
+  for (int64_t i = 0; i < t->size; i++) ref_put(t, i, i % (n * n) / n == i % n);
+}
+
 int32_t ref_svd(df_kernel *k) {
   dfk_batch a;
   int32_t code = dfk_batch_of(k, 0, &a);
@@ -298,6 +303,7 @@ int32_t ref_svd(df_kernel *k) {
     for (int64_t i = 0; i < n; i++)
       for (int64_t j = 0; j < cv; j++) ref_put(v, (t * n + i) * cv + j, right[i * cv + j]);
   }
+  if (p == 0 && uv) { put_axes(u, m); put_axes(v, n); }
   dfk_free(iwork); dfk_free(x);
   return code;
 }

@@ -203,7 +203,7 @@ for _, dtype in ipairs{ 'float32', 'float64' } do
     end)
   end
 end
--- Where squares would be infinite or nothing.
+-- Where squares would be infinite or nothing, and of matrices without an element.
 for _, far in ipairs{ 1e200, 1e-200 } do
   check('far from 1', 'float64', { tensor({ 2, 7, 4 }, 'float64', -1, 1) }, function(x)
     local a = df.matmul(x, x, { transpose_a = true })
@@ -211,6 +211,13 @@ for _, far in ipairs{ 1e200, 1e-200 } do
     local sigma, u, w = op('Svd', { x * far })
     local q, r = op('Qr', { x * far })
     return e / far, t(v * df.expand_dims(e / far, -2), v), sigma / far, t(u * df.expand_dims(sigma / far, -2), w), q, r / far
+  end)
+end
+for _, s in ipairs{ { 3, 0 }, { 2, 0, 3 }, { 0, 0 } } do
+  check('without an element', 'float32', { tensor(s, 'float32') }, function(a)
+    local sigma, u, v = op('Svd', { a }, { full_matrices = true })
+    local few, left, right = op('Svd', { a })
+    return sigma, u, v, few, left, right
   end)
 end
 -- Boxes: of any corners, without area, with equal scores and NaN.
