@@ -46,7 +46,7 @@ DFC_KERNEL(k_matrix_cholesky, dfc_matrices) {
     __syncthreads();
     for (int j = 0; j < n && ok; j++) {
       const double d = w[(int64_t)j * n + j], root = sqrt(d);
-      ok = d > 0;
+      ok = !(d <= 0);                                    /* NaN stays NaN, as OpenBLAS has it */
       __syncthreads();
       if (!ok) break;
       for (int i = j + t; i < n; i += BLOCK) w[(int64_t)i * n + j] = i == j ? root : w[(int64_t)i * n + j] / root;
