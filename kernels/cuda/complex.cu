@@ -46,7 +46,10 @@ DFK_ELEMENT double log_size(c128 x) {
   return log(hypot(a, b));
 }
 DFK_ELEMENT c128 log__c(c128 x) { return c128(log_size(x), atan2(x.im, x.re)); }
-DFK_ELEMENT c128 log1p__c(c128 x) { return log__c(x + c128(1)); }
+/* 1 - x and 1 + x, that keep the sign of a zero beside them. */
+DFK_ELEMENT c128 below_one(c128 x) { return c128(1 - x.re, -x.im); }
+DFK_ELEMENT c128 above_one(c128 x) { return c128(1 + x.re, x.im); }
+DFK_ELEMENT c128 log1p__c(c128 x) { return log__c(above_one(x)); }
 DFK_ELEMENT c128 sinh__c(c128 x) {
   if (x.im == 0) return c128(sinh(x.re), x.im);
   return c128(sinh(x.re) * cos(x.im), cosh(x.re) * sin(x.im));
@@ -64,9 +67,6 @@ DFK_ELEMENT c128 tanh__c(c128 x) {
 DFK_ELEMENT c128 sin__c(c128 x) { return over_i(sinh__c(times_i(x))); }
 DFK_ELEMENT c128 cos__c(c128 x) { return cosh__c(times_i(x)); }
 DFK_ELEMENT c128 tan__c(c128 x) { return over_i(tanh__c(times_i(x))); }
-/* 1 - x and 1 + x, that keep the sign of a zero beside them. */
-DFK_ELEMENT c128 below_one(c128 x) { return c128(1 - x.re, -x.im); }
-DFK_ELEMENT c128 above_one(c128 x) { return c128(1 + x.re, x.im); }
 DFK_ELEMENT c128 asin__c(c128 x) {
   const c128 a = sqrt__c(below_one(x)), b = sqrt__c(above_one(x));
   return c128(atan2(x.re, a.re * b.re - a.im * b.im), asinh(a.re * b.im - a.im * b.re));

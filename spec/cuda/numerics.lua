@@ -221,6 +221,9 @@ for _, s in ipairs{ { 3, 0 }, { 2, 0, 3 }, { 0, 0 } } do
   end)
 end
 check('NaN in a root', 'float64', { df.tensor({ { 4, 0, 0 }, { 1, 0 / 0, 0 }, { 2, 1, 9 } }, 'float64') }, function(a) return df.cholesky(a) end)
+check('complex sides of a cut', 'float64', { df.tensor({ -2, -2, -9, -9 }, 'float64'), df.tensor({ -0.0, 0, -0.0, 0 }, 'float64') }, function(re, im)
+  return parts(each('Log Log1p Sqrt', df.complex(re, im)))
+end)
 -- Boxes: of any corners, without area, with equal scores and NaN.
 for _, dtype in ipairs{ 'float32', 'float16' } do
     for _, n in ipairs{ 0, 1, 6, 300 } do
