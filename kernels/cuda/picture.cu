@@ -148,9 +148,11 @@ template <class T> DFC_INLINE void crop_image(const dfc_cropping &p) {
       if (p.of[b] != picture) continue;
       for (int64_t y = 0; y < p.height; y++) {
         const double down = share(row_of(p, b, y), i);
-        for (int64_t x = 0; x < p.width && down != 0; x++)
-          sum += down * share(column_of(p, b, x), j) *
-                 (double)((const float *)p.dy)[((b * p.height + y) * p.width + x) * p.depth + d];
+        for (int64_t x = 0; x < p.width && down != 0; x++) {
+          const double right = share(column_of(p, b, x), j);
+          if (right != 0)                                  /* NaN beside it is no business of this pixel */
+            sum += down * right * (double)((const float *)p.dy)[((b * p.height + y) * p.width + x) * p.depth + d];
+        }
       }
     }
     ((T *)p.z)[e] = (T)sum;

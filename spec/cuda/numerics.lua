@@ -224,6 +224,9 @@ check('NaN in a root', 'float64', { df.tensor({ { 4, 0, 0 }, { 1, 0 / 0, 0 }, { 
 check('complex sides of a cut', 'float64', { df.tensor({ -2, -2, -9, -9 }, 'float64'), df.tensor({ -0.0, 0, -0.0, 0 }, 'float64') }, function(re, im)
   return parts(each('Log Log1p Sqrt', df.complex(re, im)))
 end)
+check('crops of NaN', 'float32', { df.tensor({ { { { 0 / 0 }, { 1 }, { 2 } }, { { 3 }, { 4 }, { 0 / 0 } } } }, 'float32') }, function(dy)
+  return op('CropAndResizeGradImage', { dy, df.float32{ { 0.1, 0, 0.9, 1 } }, df.int32{ 0 }, df.int32{ 1, 4, 5, 1 } }, { T = 'float32' })
+end)
 -- Boxes: of any corners, without area, with equal scores and NaN.
 for _, dtype in ipairs{ 'float32', 'float16' } do
     for _, n in ipairs{ 0, 1, 6, 300 } do
