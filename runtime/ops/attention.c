@@ -63,12 +63,14 @@ static int32_t check(dfi_infer *c, int32_t first, int32_t mask, dfi_shape *q, df
   return c->node->nin > mask ? check_mask(c, mask, first, q, k) : DF_OK;
 }
 
+/* The dtype of the sums, which kernels take as it is. */
+static uint8_t wide_of(uint8_t dtype) { return dtype == DF_FLOAT64 ? DF_FLOAT64 : DF_FLOAT32; }
+
 static int32_t shape_attention(dfi_infer *c) {
   dfi_shape q, k, v;
   const int32_t code = check(c, 0, 3, &q, &k, &v);
   if (code) return code;
-  const uint8_t dtype = dfi_in_dtype(c, 0);
-  c->node->out[1].dtype = dtype == DF_FLOAT64 ? DF_FLOAT64 : DF_FLOAT32;
+  c->node->out[1].dtype = wide_of(dfi_in_dtype(c, 0));
   dfi_shape y = q.rank >= 0 ? q : k.rank >= 0 ? k : v;
   if (y.rank < 0) return DF_OK;
   if (q.rank < 0) y.dims[y.rank - 2] = -1;
@@ -82,6 +84,10 @@ static int32_t shape_attention(dfi_infer *c) {
 static int32_t shape_attention_grad(dfi_infer *c) {
   dfi_shape of[3];
   const int32_t code = check(c, 1, 6, &of[0], &of[1], &of[2]);
+  const uint8_t own = dfi_in_dtype(c, 1), wide = wide_of(own);
+  if (!code && dfi_in_dtype(c, 4) != wide)
+    return dfi_infer_fail(c, "log_sum_exp and delta are %s, of a query of %s they are %s",
+                          df_dtype_name(dfi_in_dtype(c, 4)), df_dtype_name(own), df_dtype_name(wide));
   for (int32_t i = 0; i < 3 && !code; i++) *dfi_set_shape(c, i) = of[i];
   return code;
 }

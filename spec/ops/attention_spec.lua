@@ -253,6 +253,11 @@ describe('scaled_dot_product_attention', function()
     wrong('scale is a finite number other than 0', ones(3, 4), ones(5, 4), ones(5, 1), { scale = 0 })
     wrong('causal is true or false', ones(3, 4), ones(5, 4), ones(5, 1), { causal = 1 })
     wrong('key is missing', ones(3, 4))
+    for own, sums in pairs{ float64 = 'float32', float32 = 'float64', float16 = 'float64' } do
+      local x, s = df.ones({ 3, 4 }, own), df.ones({ 3 }, sums)
+      fails(function() registry.op('ScaledDotProductAttentionGrad', { x, x, x, x, s, s, {} }, {}) end, 'invalid_argument',
+            ('log_sum_exp and delta are %s, of a query of %s'):format(sums, own))
+    end
     local a, b = df.placeholder('float32'), df.placeholder('float32')
     local feeds = { [a] = df.run(ones(2, 3)), [b] = df.run(ones(2, 4)) }
     fails(function() df.run(df.scaled_dot_product_attention(a, b, b), feeds) end, 'invalid_argument', 'the query is float32[2,3], the key float32[2,4]')
