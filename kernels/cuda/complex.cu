@@ -50,15 +50,21 @@ DFK_ELEMENT c128 log__c(c128 x) { return c128(log_size(x), atan2(x.im, x.re)); }
 DFK_ELEMENT c128 below_one(c128 x) { return c128(1 - x.re, -x.im); }
 DFK_ELEMENT c128 above_one(c128 x) { return c128(1 + x.re, x.im); }
 DFK_ELEMENT c128 log1p__c(c128 x) { return log__c(above_one(x)); }
+/* No angle: an infinity or NaN. What C says of functions of it stands where these begin. */
+DFK_ELEMENT bool no_angle(double x) { return x - x != 0; }
 DFK_ELEMENT c128 sinh__c(c128 x) {
   if (x.im == 0) return c128(sinh(x.re), x.im);
+  if (no_angle(x.im)) return c128(x.re == 0 || infinite(x.re) ? x.re : NAN, NAN);
   return c128(sinh(x.re) * cos(x.im), cosh(x.re) * sin(x.im));
 }
 DFK_ELEMENT c128 cosh__c(c128 x) {
-  if (x.im == 0) return c128(cosh(x.re), x.re * x.im);
+  if (x.im == 0) return c128(cosh(x.re), copysign(0.0, x.re) * x.im);
+  if (no_angle(x.im)) return c128(infinite(x.re) ? INFINITY : NAN, x.re == 0 ? 0 : NAN);
   return c128(cosh(x.re) * cos(x.im), sinh(x.re) * sin(x.im));
 }
 DFK_ELEMENT c128 tanh__c(c128 x) {
+  if (x.im == 0) return c128(tanh(x.re), x.im);
+  if (no_angle(x.im)) return infinite(x.re) ? c128(copysign(1.0, x.re), 0) : c128(x.re == 0 ? x.re : NAN, NAN);
   if (fabs(x.re) > 22) return c128(copysign(1.0, x.re), 4 * sin(x.im) * cos(x.im) * exp(-2 * fabs(x.re)));
   const double t = tan(x.im), s = sinh(x.re), beta = 1 + t * t, rho = sqrt(1 + s * s), down = 1 + beta * s * s;
   if (infinite(t)) return c128(rho / s, 1 / t);
@@ -67,20 +73,36 @@ DFK_ELEMENT c128 tanh__c(c128 x) {
 DFK_ELEMENT c128 sin__c(c128 x) { return over_i(sinh__c(times_i(x))); }
 DFK_ELEMENT c128 cos__c(c128 x) { return cosh__c(times_i(x)); }
 DFK_ELEMENT c128 tan__c(c128 x) { return over_i(tanh__c(times_i(x))); }
+/* Of an infinity: the angle to the axis that is real or imaginary. */
+DFK_ELEMENT bool far(c128 x) { return infinite(x.re) || infinite(x.im); }
+DFK_ELEMENT double angle_of_far(c128 x, bool to_real) {
+  if (x.re != x.re || x.im != x.im) return NAN;
+  return to_real ? atan2(fabs(boxed(x.im)), boxed(x.re)) : atan2(boxed(x.re), fabs(boxed(x.im)));
+}
 DFK_ELEMENT c128 asin__c(c128 x) {
+  if (far(x)) return c128(angle_of_far(x, false), copysign(INFINITY, x.im));
+  if (x.re == 0 && x.im != x.im) return x;
   const c128 a = sqrt__c(below_one(x)), b = sqrt__c(above_one(x));
   return c128(atan2(x.re, a.re * b.re - a.im * b.im), asinh(a.re * b.im - a.im * b.re));
 }
 DFK_ELEMENT c128 acos__c(c128 x) {
+  if (far(x)) return c128(angle_of_far(x, true), -copysign(INFINITY, x.im));
+  if (x.re == 0 && x.im != x.im) return c128(1.5707963267948966, x.im);
   const c128 a = sqrt__c(below_one(x)), b = sqrt__c(above_one(x));
   return c128(2 * atan2(a.re, b.re), asinh(b.re * a.im - b.im * a.re));
 }
 DFK_ELEMENT c128 acosh__c(c128 x) {
+  if (far(x)) return c128(INFINITY, copysign(angle_of_far(x, true), x.im));
+  if (x.re == 0 && x.im != x.im) return c128(x.im, 1.5707963267948966);
   const c128 a = sqrt__c(c128(x.re - 1, x.im)), b = sqrt__c(above_one(x));
   return c128(asinh(a.re * b.re + a.im * b.im), 2 * atan2(a.im, b.re));
 }
 DFK_ELEMENT c128 asinh__c(c128 x) { return over_i(asin__c(times_i(x))); }
 DFK_ELEMENT c128 atanh__c(c128 x) {
+  if (x.im != x.im) return c128(x.re == 0 || infinite(x.re) ? copysign(0.0, x.re) : NAN, NAN);
+  if (x.re != x.re) return infinite(x.im) ? c128(0, copysign(1.5707963267948966, x.im)) : c128(NAN, NAN);
+  if (fabs(x.re) == 1 && x.im != 0 && fabs(x.im) < 1e-100)             /* whose square would be nothing */
+    return c128(copysign((log(2.0) - log(fabs(x.im))) / 2, x.re), copysign(0.78539816339744831, x.im));
   const double a = 1 - x.re, b = 1 + x.re, y2 = x.im * x.im;
   const double re = log1p(4 * fabs(x.re) / ((1 - fabs(x.re)) * (1 - fabs(x.re)) + y2)) / 4;
   const double im = fabs(x.re) > 1e150 || fabs(x.im) > 1e150 ? copysign(1.5707963267948966, x.im)

@@ -224,6 +224,13 @@ check('NaN in a root', 'float64', { df.tensor({ { 4, 0, 0 }, { 1, 0 / 0, 0 }, { 
 check('complex sides of a cut', 'float64', { df.tensor({ -2, -2, -9, -9 }, 'float64'), df.tensor({ -0.0, 0, -0.0, 0 }, 'float64') }, function(re, im)
   return parts(each('Log Log1p Sqrt', df.complex(re, im)))
 end)
+do
+  local ends, re, im = { 0, 1, -1, 2.5, -30, 1 / 0, -1 / 0, 0 / 0 }, {}, {}
+  for _, x in ipairs(ends) do for _, y in ipairs(ends) do re[#re + 1], im[#im + 1] = x, y end end
+  check('ends of complex functions', 'float64', { df.tensor(re, 'float64'), df.tensor(im, 'float64') }, function(x, y)
+    return parts(each('Sqrt Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh', df.complex(x, y)))
+  end)
+end
 check('crops of NaN', 'float32', { df.tensor({ { { { 0 / 0 }, { 1 }, { 2 } }, { { 3 }, { 4 }, { 0 / 0 } } } }, 'float32') }, function(dy)
   return op('CropAndResizeGradImage', { dy, df.float32{ { 0.1, 0, 0.9, 1 } }, df.int32{ 0 }, df.int32{ 1, 4, 5, 1 } }, { T = 'float32' })
 end)
