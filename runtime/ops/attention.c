@@ -121,9 +121,9 @@ static df_output total(dfi_build *b, df_output x, df_output y) {
   return !x.node ? y : !y.node ? x : dfi_op(b, "Add", x, y);
 }
 
-/* 0 where query i may see key j, -infinity elsewhere. */
-static df_output barrier(dfi_build *b, uint8_t dtype, df_output allowed) {
-  return dfi_op(b, "SelectV2", allowed, dfi_const(b, dtype, 0), dfi_const(b, dtype, -INFINITY));
+/* Scores where query i may see key j, -infinity elsewhere, whatever lies there. */
+static df_output behind(const terms *t, df_output allowed, df_output scores) {
+  return dfi_op(t->b, "SelectV2", allowed, scores, dfi_const(t->b, t->wide, -INFINITY));
 }
 static df_output causal(const terms *t, df_output scores) {
   dfi_build *b = t->b;
@@ -134,7 +134,7 @@ static df_output causal(const terms *t, df_output scores) {
     size[i] = dfi_op(b, "Gather", shape, axis);
     range[i] = dfi_op(b, "Range", dfi_const_int(b, 0), size[i], dfi_const_int(b, 1));
   }
-  return barrier(b, t->wide, dfi_op(b, "LessEqual", range[1], column(b, range[0])));
+  return behind(t, dfi_op(b, "LessEqual", range[1], column(b, range[0])), scores);
 }
 
 /* The weights and what follows from them, of the node's forward values: inputs `first` on, a mask at `mask`. */
@@ -154,9 +154,9 @@ static terms terms_of(dfi_grad *g, df_node *n, int32_t first, int32_t mask, df_o
   df_output scores = dfi_op(b, "Mul", product(b, t.q, t.k, false, true), t.scale);
   if (n->nin > mask) {
     const df_output m = dfg_in(g, n, mask);
-    scores = dfi_op(b, "Add", scores, dfi_dtype(m) == DF_BOOL ? barrier(b, t.wide, m) : as(b, m, t.wide));
+    scores = dfi_dtype(m) == DF_BOOL ? behind(&t, m, scores) : dfi_op(b, "Add", scores, as(b, m, t.wide));
   }
-  if (n->attrs[DFK_ATTENTION_CAUSAL].i) scores = dfi_op(b, "Add", scores, causal(&t, scores));
+  if (n->attrs[DFK_ATTENTION_CAUSAL].i) scores = causal(&t, scores);
   t.p = dfi_op(b, "Exp", dfi_op(b, "Sub", scores, column(b, sums)));
   t.dp = dfi_op(b, "Sub", product(b, t.dy, t.v, false, true), column(b, delta));
   return t;
@@ -182,7 +182,7 @@ static int32_t grad_attention(dfi_grad *g, df_node *n, const df_output *dy, df_o
   for (int32_t i = 0; i < 3; i++) dx[i] = (df_output){ back, i };
   if (!wants_bias(g, n, 3)) return dfg_end(g);
   const terms t = terms_of(g, n, 0, 3, d, sums, delta);
-  dx[3] = dfg_unbroadcast(g, n, 3, as(b, dfi_op(b, "Mul", t.p, t.dp), t.own));
+  dx[3] = dfg_unbroadcast(g, n, 3, as(b, dfi_op(b, "MulNoNan", t.dp, t.p), t.own));      /* as the kernels do it */
   return dfg_end(g);
 }
 

@@ -144,6 +144,19 @@ describe('scaled_dot_product_attention', function()
     end
   end)
 
+  it('has no use for it in the gradient of a bias, whatever that is broadcast over', function()
+    local q, k, v, dy = draw({ 2, 2 }, 'float64', 1), draw({ 3, 2 }, 'float64', 2), draw({ 3, 2 }, 'float64', 3), draw({ 2, 2 }, 'float64', 4)
+    local hole = df.constant{ { false }, { false }, { true } }         -- whom neither of the queries sees
+    for _, shape in ipairs{ { 2, 1 }, { 3 }, { 2, 3 } } do
+      local function slopes(value)
+        local bias = df.zeros(shape, 'float64') * 1
+        local y = df.scaled_dot_product_attention(q, df.select_v2(hole, value, k), df.select_v2(hole, value, v), { bias = bias, causal = true })
+        return df.run(df.gradients(y, bias, { grad_ys = dy }))
+      end
+      near(slopes(df.float64(0 / 0)), slopes(df.float64(1)), 1e-14)
+    end
+  end)
+
   it('takes a depth of 0, whose scores are what is added to them, back and forth', function()
     local bias = df.placeholder('float64', { 3, 5 })
     local v, feeds = df.constant(draw({ 5, 2 }, 'float64', 1)), { [bias] = draw({ 3, 5 }, 'float64', 2) }
