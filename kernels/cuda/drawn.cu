@@ -11,8 +11,8 @@ DFK_ELEMENT void put(void *z, int dtype, int64_t i, double v) {
     case OF_F64: ((double *)z)[i] = v; break;
     case OF_F16: ((f16 *)z)[i] = cast_f16(v); break;
     case OF_B16: ((b16 *)z)[i] = cast_b16(v); break;
-    case OF_I32: ((int32_t *)z)[i] = (int32_t)(int64_t)v; break;
-    default: ((int64_t *)z)[i] = (int64_t)v;
+    case OF_I32: ((int32_t *)z)[i] = whole_of<int32_t>(v); break;
+    default: ((int64_t *)z)[i] = whole_of<int64_t>(v);
   }
 }
 

@@ -3,6 +3,7 @@
  * other.
  */
 #include "stateless.h"
+#include "../convert.h"
 
 enum { BLOCKS = 256, FEW_BLOCKS = 42 };
 
@@ -26,8 +27,10 @@ static double uniform(draws *d) {
   return d->two[--d->left];
 }
 
+/* An integer that has not the number is the nearest that does, and 0 of NaN, as of a cast. */
 static void put(df_tensor *t, int64_t i, double v) {
-  if (ref_is_float(t->dtype)) ref_put(t, i, v); else ref_put_int(t, i, (int64_t)v);
+  if (ref_is_float(t->dtype)) ref_put(t, i, v);
+  else dfk_convert(DF_FLOAT64, &v, t->dtype, (char *)t->data + i * df_dtype_bytes(t->dtype), 1);
 }
 static double get(const df_tensor *t, int64_t i) {
   return ref_is_float(t->dtype) ? ref_get(t, i) : (double)ref_get_int(t, i);

@@ -76,6 +76,14 @@ describe('a gamma or Poisson number', function()
     local r = df.run{ a, b }
     assert.are_not.same(r[1]:totable(), r[2]:totable())
   end)
+
+  it('that an integer does not have is the nearest that it has, and 0 of NaN, as of a cast', function()
+    local function drawn(dtype) return df.run(df.random_poisson({ 1 / 0, 0 / 0, 1e12 }, {}, { dtype = dtype, seed = 2 })):totable() end
+    assert.same({ 2147483647, 0, 2147483647 }, drawn 'int32')
+    local x = drawn 'int64'
+    assert.equal('9223372036854775807', ('%d'):format(x[1]))
+    assert.equal(0, x[2])
+  end)
 end)
 
 describe('a stateless draw', function()
