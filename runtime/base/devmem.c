@@ -94,10 +94,10 @@ void dfi_keeper_remove(dfi_keeper *k) {
   pthread_mutex_unlock(&keepers.lock);
 }
 
-bool dfi_keepers_let_go(dfi_devmem *a) {
+bool dfi_keepers_let_go(const dfi_devmem *a, bool device) {
   bool some = false;
   pthread_mutex_lock(&keepers.lock);
-  for (dfi_keeper *k = keepers.first; k && !some; k = k->next) some = k->let_go(k, a);
+  for (dfi_keeper *k = keepers.first; k && !some; k = k->next) some = k->let_go(k, a, device);
   pthread_mutex_unlock(&keepers.lock);
   return some;
 }
@@ -108,7 +108,7 @@ bool dfi_keepers_let_go(dfi_devmem *a) {
 static void take_back(dfi_devmem *a, int64_t bytes) {
   for (bool some = true; some && a->in_use + bytes > a->limit;) {
     pthread_mutex_unlock(&a->lock);
-    some = dfi_keepers_let_go(a);
+    some = dfi_keepers_let_go(a, false);
     pthread_mutex_lock(&a->lock);
   }
 }
@@ -221,7 +221,7 @@ void *dfi_remote_alloc(dfi_devmem *a, int64_t bytes, void *note) {
   if (!fits) return NULL;
   void *p;
   do p = a->remote->alloc(a->remote->device, bytes > 0 ? bytes : 1, note);
-  while (!p && !*a->remote->error(a->remote->device) && dfi_keepers_let_go(a));    /* the device itself has no more */
+  while (!p && !*a->remote->error(a->remote->device) && dfi_keepers_let_go(a, true));
   if (p) return p;
   pthread_mutex_lock(&a->lock);
   a->in_use -= takes;

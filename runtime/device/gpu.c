@@ -24,7 +24,7 @@ static void *device_of(const df_kernel *k) {
   return r ? r->device : NULL;
 }
 static bool gives_up(void) { return dfi_waiter_here.gives_up && dfi_waiter_here.gives_up(dfi_waiter_here.user); }
-static bool makes_room(void) { return dfi_devmem_here && dfi_keepers_let_go(dfi_devmem_here); }
+static bool makes_room(void) { return dfi_devmem_here && dfi_keepers_let_go(dfi_devmem_here, true); }
 static void *note_of(const df_tensor *t) { return dfi_note_of(t->buffer); }
 
 static const dfi_gpu_host services = {

@@ -65,14 +65,20 @@ static void made_drop(const dfi_plan *p, dfi_graphed_loop *l, dfi_graphed_made *
   dfi_graphed_drop(p, l, m);
 }
 
+/* Is the loop's GPU the arena's, of this session or, where the GPU itself has no more, of whichever? */
+static bool is_of(const dfi_graphed *all, const dfi_graphed_loop *l, const dfi_devmem *a, bool device) {
+  const dfi_device *d = all->plan->devices->at[l->device];
+  return d->arena == a || (device && d->remote && d->remote == dfi_devmem_remote(a));
+}
+
 /* The graph that has not been used for longest goes, of a loop on the arena's GPU: memory is short. */
-static bool let_one_go(dfi_keeper *k, dfi_devmem *a) {
+static bool let_one_go(dfi_keeper *k, const dfi_devmem *a, bool device) {
   dfi_graphed *all = (dfi_graphed *)k;
   dfi_graphed_made *m = NULL;
   for (int32_t i = 1; i < all->n && !m; i++) {
     dfi_graphed_loop *l = &all->loop[i];
     if (!l->scope || pthread_mutex_trylock(&l->lock)) continue;
-    const bool there = l->idle && all->plan->devices->at[l->device]->arena == a;
+    const bool there = l->idle && is_of(all, l, a, device);
     dfi_graphed_made **at = &l->idle;
     while (there && (*at)->next) at = &(*at)->next;
     if (there) { m = *at; *at = NULL; l->nmade--; }

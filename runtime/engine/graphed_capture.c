@@ -511,7 +511,7 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   drop_graph(d, m);
   if (m->again && atomic_load(&l->unconditional)) return DFI_GRAPHED_NOT_NOW;      /* the next time without */
   if (failed.changed && r->number == 0) return DFI_GRAPHED_NOT_NOW;
-  if (failed.err.code == DF_RESOURCE_EXHAUSTED && dfi_keepers_let_go(d->arena)) return DFI_GRAPHED_NOT_NOW;
+  if (failed.err.code == DF_RESOURCE_EXHAUSTED && dfi_keepers_let_go(d->arena, true)) return DFI_GRAPHED_NOT_NOW;
   if (failed.err.code == DF_INVALID_ARGUMENT && !why[0] && is_for_now(l, r)) return DFI_GRAPHED_NOT_NOW;
   if (failed.changed) dfi_graphed_refuse(l, NULL, "the shape or the place of a variable changes");
   else dfi_graphed_refuse(l, failed.where, "%s", why[0] ? why : failed.err.message);

@@ -219,6 +219,25 @@ describe('a graph of a loop on gpu:0', function()
     end
   end)
 
+  sentence('goes where another session has no room on the GPU, whose memory is that of all', function()
+    if graphed.hardware then return end
+    assert.equal('', program(prelude .. [[
+      local n, x = df.placeholder('int32', {}), on(function() return df.placeholder('float32', { 1, 2 }) end)
+      local small = loop(df.int32(60), function(i, h) return i + 1, df.tanh(h:matmul(w) + x) end, { df.int32(0), x * 0.5 })
+      local large = on(function() return df.reduce_sum(df.fill({ n, 2 }, 0.5) * x) end)
+      local keeps, other = df.Session{ engine = 'native' }, df.Session{ engine = 'native' }
+      local feed = { [x] = { { 0.25, 0.5 } }, [n] = 20000, [one] = fed }
+      local first = support.bits(keeps:run(small, feed))
+      says(keeps:native(), AS_GRAPH)
+      local sum = other:run(large, feed)
+      if sum ~= 20000 * 0.375 then print(sum) end
+      says(keeps:native(), '1 went when memory was short')
+      if not same(first, support.bits(keeps:run(small, feed))) then print 'other bits' end
+      keeps:close()
+      other:close()
+    ]], 'DFLOW_STRICT_MEMORY=200000'))
+  end)
+
   sentence('goes where a kernel needs memory beside what it makes, too: what tokens have room for is no error', function()
     if graphed.hardware then return end
     for memory = 65800, 66200, 50 do
