@@ -483,7 +483,7 @@ void dfi_graphed_forget(dfi_plan *p) {
     for (dfi_graphed_made *m = l->idle, *next; m; m = next) { next = m->next; dfi_graphed_drop(p, l, m); }
     dfi_whole_forget(l);
     dfi_free(l->step); dfi_free(l->var); dfi_free(l->reason);
-    dfi_free(l->access); dfi_free(l->access_of); dfi_free(l->moved);
+    dfi_free(l->access); dfi_free(l->access_of); dfi_free(l->handle_of); dfi_free(l->moved);
     dfi_free(l->inner); dfi_free(l->last_dead);
     dfi_free(l->guard); dfi_free(l->guard_of); dfi_free(l->pair_of); dfi_free(l->first_side); dfi_free(l->decides);
     pthread_mutex_destroy(&l->lock);

@@ -173,6 +173,7 @@ typedef struct dfi_graphed_loop {
   uint8_t    *first_side;        /* by node, of a Merge: the side that its first input comes from */
   dfi_graphed_access *access; int32_t naccess;
   int32_t    *access_of;         /* by node; -1: none */
+  dfi_operand *handle_of;        /* by node that reads a variable: where its handle is, by whatever ways it comes */
   _Atomic(const char *) hindered;          /* why an iteration was left to the tokens; static */
   uint8_t    *decides;           /* by node, of a Transfer: Switches alone read on the host what it brings */
   uint16_t    device;            /* the GPU */
@@ -239,8 +240,8 @@ void dfi_graphed_forget_fixed(dfi_graphed_made *m);
 /* Between these two r's constants are where the graph has its places for them. */
 void dfi_graphed_places_in(dfi_graphed_made *m, const dfi_record *r);
 void dfi_graphed_places_out(dfi_graphed_made *m, const dfi_record *r);
-/* The place of the value of the variable with this handle; NULL: it has none. Borrowed. */
-df_tensor *dfi_graphed_read_place(const dfi_graphed_made *m, dfi_operand handle);
+/* The variable with this handle, as m's graph reads it. */
+const dfi_graphed_fixed *dfi_graphed_read(const dfi_graphed_made *m, dfi_operand handle);
 /* Finds out which numbers are the host's, from r's variables. */
 dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
                                       const dfi_record *r);
@@ -288,7 +289,7 @@ const df_value *dfi_graphed_number_at(const dfi_graphed_made *m, const dfi_recor
 static inline bool dfi_graphed_accesses(const df_op *op) {
   return op->traits & DFO_ARRAY_READS || dfi_writes_array(op);
 }
-/* With `look`: which arrays they are. */
+/* With `look`: which arrays they are, and which variables are read. */
 bool dfi_graphed_find_arrays(const dfi_plan *plan, dfi_graphed_loop *l);
 /* With find_numbers, before all steps, and in the turn of each access: is it the host's, or the GPU's? */
 void dfi_graphed_arrays_begin(const dfi_graphed_loop *l, dfi_graphed_made *m);

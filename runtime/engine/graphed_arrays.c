@@ -20,7 +20,8 @@ static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l)
 
 typedef struct search { const dfi_plan *plan; dfi_graphed_loop *l; const dfi_pnode **maker; } search;
 
-/* The variable of the loop, or what does not change in it, that the array at o is. False: that cannot be said. */
+/* The variable of the loop, or what does not change in it, that the array, or the handle, at o is. False: that cannot be
+ * said. */
 static bool root_of(const search *s, dfi_operand o, dfi_operand *root) {
   for (;;) {
     const dfi_pnode *p = DFI_SPACE(o) == DFI_ITERATION ? s->maker[DFI_INDEX(o)] : NULL;
@@ -50,12 +51,19 @@ static bool add_access(const search *s, uint32_t i, const dfi_pnode *p) {
   return true;
 }
 
+/* A variable may be read in a side of a cond, which has its handle from a Switch. */
+static bool add_read(const search *s, uint32_t i, const dfi_pnode *p) {
+  return root_of(s, s->plan->operand[p->in], &s->l->handle_of[i]) ||
+         dfi_graphed_refuse(s->l, p, "which variable it reads is chosen in the iteration");
+}
+
 bool dfi_graphed_find_arrays(const dfi_plan *plan, dfi_graphed_loop *l) {
   const dfi_scope *scope = l->scope;
   search s = { plan, l, dfi_xcalloc(scope->nslots + 1, sizeof *s.maker) };
   bool ok = true;
   l->access = dfi_xcalloc(scope->n + 1, sizeof *l->access);
   l->access_of = dfi_xcalloc(scope->n + 1, sizeof *l->access_of);
+  l->handle_of = dfi_xcalloc(scope->n + 1, sizeof *l->handle_of);
   for (uint32_t i = 0; i < scope->n; i++) {
     const dfi_pnode *p = plan->node + scope->first + i;
     l->access_of[i] = -1;
@@ -69,6 +77,7 @@ bool dfi_graphed_find_arrays(const dfi_plan *plan, dfi_graphed_loop *l) {
   for (uint32_t i = 0; i < scope->n && ok; i++) {
     const dfi_pnode *p = plan->node + scope->first + i;
     if (p->kind == DFI_K_KERNEL && dfi_graphed_accesses(p->op)) ok = add_access(&s, i, p);
+    if (p->kind == DFI_K_READ) ok = add_read(&s, i, p);
   }
   for (int32_t k = 0; k < l->nvars && ok; k++) {
     const dfi_graphed_var *v = &l->var[k];

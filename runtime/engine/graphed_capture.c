@@ -51,13 +51,15 @@ static bool pass_on(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_r
   return true;
 }
 
-static bool read_variable(const dfi_exec *x, const dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
-                          df_error *err) {
+/* The value is the one that later runs are compared with, whatever others assign meanwhile. */
+static bool read_variable(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r,
+                          const dfi_pnode *p, df_error *err) {
   df_value *out = r->base[DFI_ITERATION] + p->out;
-  if (!dfi_variable_peek(operand(r, x->plan->operand[p->in]), out))
+  const dfi_graphed_fixed *f = dfi_graphed_read(m, l->handle_of[p - r->nodes]);
+  if (f->value.kind == DF_EMPTY)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the variable has no value"), false;
-  df_tensor *place = dfi_graphed_read_place(m, x->plan->operand[p->in]);
-  if (place) { df_tensor_release(out->as.tensor); out->as.tensor = df_tensor_retain(place); }
+  *out = f->value;
+  if (out->kind == DF_TENSOR) out->as.tensor = df_tensor_retain(f->place ? f->place : f->value.as.tensor);
   slot_filled(r, out, r->frame->scope->uses[p->out]);
   drop_inputs((dfi_exec *)x, r, p);
   return true;
@@ -123,7 +125,7 @@ static bool run_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
   if (l->access_of[t.node] >= 0) return dfi_graphed_access_captured(x, l, m, r, l->access_of[t.node], err);
   switch ((dfi_kind)p->kind) {
   case DFI_K_NOOP: return true;
-  case DFI_K_READ: return read_variable(x, m, r, p, err);
+  case DFI_K_READ: return read_variable(x, l, m, r, p, err);
   case DFI_K_SWITCH: case DFI_K_TRANSFER: case DFI_K_CONST: return pass_on(x, l, m, r, p, d, err);
   case DFI_K_MERGE: dfi_graphed_merge(x, l, m, r, p); return true;
   case DFI_K_SCALAR:

@@ -194,10 +194,10 @@ void dfi_graphed_places_out(dfi_graphed_made *m, const dfi_record *r) {
     if (m->fixed[i].place && !m->fixed[i].read) operand(r, m->fixed[i].at)->as.tensor = m->fixed[i].value.as.tensor;
 }
 
-df_tensor *dfi_graphed_read_place(const dfi_graphed_made *m, dfi_operand handle) {
-  for (int32_t i = 0; i < m->nfixed; i++)
-    if (m->fixed[i].read && m->fixed[i].at == handle) return m->fixed[i].place;
-  return NULL;
+const dfi_graphed_fixed *dfi_graphed_read(const dfi_graphed_made *m, dfi_operand handle) {
+  int32_t i = 0;
+  while (!m->fixed[i].read || m->fixed[i].at != handle) i++;
+  return &m->fixed[i];
 }
 
 static bool all_bring(const dfi_plan *plan, const dfi_graphed_loop *l, const dfi_graphed_loop *in, dfi_operand o);
@@ -229,7 +229,7 @@ static bool is_brought(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_r
   if (!f->read || read_inside(l, f->at)) return all_bring(x->plan, l, l, f->at);
   for (uint32_t i = 0; i < l->scope->n; i++) {
     const dfi_pnode *p = r->nodes + i;
-    if (p->kind != DFI_K_READ || x->plan->operand[p->in] != f->at) continue;
+    if (p->kind != DFI_K_READ || l->handle_of[i] != f->at) continue;
     if (!all_bring(x->plan, l, l, DFI_OPERAND(DFI_ITERATION, p->out))) return false;
   }
   return true;
@@ -273,7 +273,7 @@ void dfi_graphed_forget_fixed(dfi_graphed_made *m) {
 /* The graph reads what lies there now. Tensors of the host's are kept, so that no other one comes to lie there, and
    values of variables while it runs. */
 static void fix(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r, dfi_operand o, bool read) {
-  if (DFI_SPACE(o) == DFI_ITERATION) return;
+  if (DFI_SPACE(o) == DFI_ITERATION && !read) return;
   for (int32_t i = 0; i < m->nfixed; i++) if (m->fixed[i].at == o && m->fixed[i].read == read) return;
   dfi_graphed_fixed *f = &m->fixed[m->nfixed++];
   *f = (dfi_graphed_fixed){ .at = o, .read = read, .fed = !read && dfi_graphed_varies(m, o), .decides = decides(l, o) };
@@ -316,9 +316,10 @@ static void fix_loop(const dfi_plan *plan, const dfi_graphed_loop *l, dfi_graphe
   const dfi_scope *s = in->scope;
   for (uint32_t i = 0; i < s->n; i++) {
     const dfi_pnode *p = plan->node + s->first + i;
-    for (uint32_t k = 0; k < p->nin; k++) {
+    if (p->kind == DFI_K_READ) fix(l, m, r, in->handle_of[i], true);
+    for (uint32_t k = 0; k < p->nin && p->kind != DFI_K_READ; k++) {
       const dfi_operand o = plan->operand[p->in + k];
-      if (in == l || DFI_SPACE(o) != DFI_FRAME) fix(l, m, r, o, p->kind == DFI_K_READ);
+      if (in == l || DFI_SPACE(o) != DFI_FRAME) fix(l, m, r, o, false);
     }
   }
   for (uint32_t i = 0; i < s->ngroups; i++) {

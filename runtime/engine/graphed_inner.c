@@ -70,7 +70,7 @@ static bool has_parts_in_predicate(const dfi_plan *plan, const dfi_graphed_loop 
 static bool reads_what_came_in(const dfi_plan *plan, const dfi_graphed_loop *l) {
   for (uint32_t i = 0; i < l->scope->n; i++) {
     const dfi_pnode *p = plan->node + l->scope->first + i;
-    if (p->kind == DFI_K_READ && DFI_SPACE(plan->operand[p->in]) == DFI_FRAME) return true;
+    if (p->kind == DFI_K_READ && DFI_SPACE(l->handle_of[i]) == DFI_FRAME) return true;
   }
   return false;
 }

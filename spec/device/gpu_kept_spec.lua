@@ -182,6 +182,27 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
+  sentence('reads what variables are in a side of a cond, too, which has their handles from a Switch', function()
+    assert.equal('', program(prelude .. [[
+      local v = on(function() return df.Variable(df.constant({ { 0.5, 0.25 } }), { name = 'v' }) end)
+      local number = df.Variable(df.constant(0.5), { name = 'number' })
+      local feed, a = on(function() return df.placeholder('float32', { 1, 2 }) end), df.placeholder('float32', {})
+      local put, count = df.group(v:assign(feed * 1)), df.group(number:assign(a * 1))
+      local function feeds(n) return list(n, function() return {} end) end
+      local function side(what) return loop(df.int32(60), function(i, x)
+        return i + 1, df.cond((i % 3):eq(0), function() return df.maximum(x, what) * 0.75 end, function() return x * 0.5 end)
+      end, { df.int32(0), y0 }) end
+      kept(runs('a tensor', side(v), feeds(12), function(s, k) s:run(put, { [feed] = rows(1, 2, k) }) end), 2, 10)
+      kept(runs('a number', side(number), feeds(12), function(s, k) if k % 4 == 0 then s:run(count, { [a] = k / 8 }) end end), 4, 8)
+      says(runs('in a loop inside', loop(df.int32(60), function(i, x)
+        local y = df.while_loop(function(y) return y:reduce_sum():lt(2.5) end, function(y)
+          return df.cond(y:reduce_max():lt(0.5), function() return y + df.abs(v) + 0.1 end, function() return y * 1.5 end)
+        end, { x })
+        return i + 1, y * 0.25
+      end, { df.int32(0), y0 }), feeds(6), function(s, k) s:run(put, { [feed] = rows(1, 2, k) }) end), 'it reads a variable that came in')
+    ]]))
+  end)
+
   sentence('agrees in series of runs where engines change at random iterations', function()
     for seed = 1, 3 do
       assert.equal('', program(prelude .. [[
