@@ -22,12 +22,12 @@
  *
  *   graphed_look.c      can a loop be captured, and in which order do its nodes run? Once for each loop
  *   graphed_numbers.c   which numbers are the host's, and what they are in each iteration
- *   graphed_exact.c     which of them a graph has on the GPU, and whether that shows
  *   graphed_sides.c     conds: the sides of IF nodes
  *   graphed_inner.c     loops inside
  *   graphed_arrays.c    TensorArrays: elements whose addresses the host writes ahead of each launch
  *   graphed_journal.c   which elements these are, and what does not come to pass
  *   graphed_capture.c   a graph of it is made
+ *   graphed_exact.c     what the GPU has then that tokens have as the host's numbers, and whether that shows
  *   graphed_fixed.c     what it reads that is not of the iteration: where that is in the next run
  *   graphed.c           launching; which graphs are kept; what became of each loop, in words
  */
@@ -130,6 +130,9 @@ typedef struct dfi_graphed_made {
   df_value   *state;             /* by variable: a tensor of the graph's; kind and dtype of what the host has */
   uint8_t    *host;              /* by slot: a number that the host computes */
   uint8_t    *varies;            /* by slot: a number of the host's that is another one in each iteration */
+  /* By slot, and of a loop inside by constant, while an iteration is captured: by tokens it may be a number of the
+     host's, though the GPU has it */
+  uint8_t    *counts, *counts_in;
   dfi_graphed_fixed *fixed; int32_t nfixed;
   dfi_graphed_moved *moved; int32_t nmoved;              /* as the loop has it, when it was captured */
   bool        all_moved;         /* whatever may have a place has one */
@@ -267,14 +270,6 @@ static inline bool dfi_graphed_numbers_move(const dfi_graphed_made *m) {
   return false;
 }
 void dfi_graphed_numbers_stay(dfi_graphed_loop *l, dfi_graphed_made *m);
-/* ---- graphed_exact.c ---- */
-/* Has every device the same bits of the op, where it is of numbers? */
-bool dfi_graphed_exact(const dfi_pnode *p);
-/* Does the node make a number, by tokens, in some iterations? Of its inputs one is: the first, any of them, all. */
-bool dfi_graphed_makes_number(const dfi_pnode *p, bool first, bool any, bool all);
-/* Is what the GPU has, and the host by tokens, of no other bits there? After dfi_graphed_find_numbers. */
-bool dfi_graphed_is_exact(const dfi_exec *x, dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r);
-/* ---- graphed_numbers.c, again ---- */
 /* Which of the numbers that the GPU reads it is; -1: none. */
 static inline int32_t dfi_graphed_fed(const dfi_graphed_made *m, dfi_operand o) {
   for (int32_t q = 0; q < m->nfed; q++) if (m->fed[q] == o) return q;
@@ -345,6 +340,22 @@ void dfi_graphed_inner_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_gr
 int32_t dfi_graphed_steps(const dfi_graphed_loop *l);
 /* Calls p's kernel on the GPU, also where tokens have the host compute a number of it. */
 bool dfi_graphed_call(dfi_exec *x, const dfi_graphed_loop *l, dfi_record *r, dfi_pnode *p, df_error *err);
+
+/* ---- graphed_exact.c ---- */
+/* By tokens, may what lies at o be a number of the host's? While an iteration is captured. */
+static inline bool dfi_graphed_counts(const dfi_graphed_made *m, const dfi_record *r, dfi_operand o) {
+  if (DFI_SPACE(o) == DFI_ITERATION && m->counts[DFI_INDEX(o)]) return true;
+  if (DFI_SPACE(o) == DFI_FRAME && m->counts_in[DFI_INDEX(o)]) return true;
+  return r->base[DFI_SPACE(o)][DFI_INDEX(o)].kind == DF_SCALAR;
+}
+/* Has every device the same bits of the op, where it is of numbers? */
+bool dfi_graphed_exact(const dfi_pnode *p);
+/* In the turn of p, which the GPU is to compute. False: the host would, and with other bits. */
+bool dfi_graphed_count_on(const dfi_exec *x, dfi_graphed_made *m, const dfi_record *r, const dfi_pnode *p,
+                          df_error *err);
+/* The iteration is over, and its variables are to be what it has made: the same. */
+bool dfi_graphed_counts_go_on(const dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
+                              df_error *err);
 
 /* ---- graphed_capture.c ---- */
 /* The body, once, in r's slots; condition: of the WHILE node that goes by the predicate, or 0. */

@@ -20,7 +20,7 @@ static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l)
 
 typedef struct search { const dfi_plan *plan; dfi_graphed_loop *l; const dfi_pnode **maker; } search;
 
-/* The variable of the loop, or what does not change in it, that the array, or the handle, at o is. False: that cannot be
+/* The variable of the loop, or what does not change in it, that the array or the handle at o is. False: that cannot be
  * said. */
 static bool root_of(const search *s, dfi_operand o, dfi_operand *root) {
   for (;;) {

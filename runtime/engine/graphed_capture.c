@@ -41,6 +41,8 @@ static bool transfer(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_gra
 static bool pass_on(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, const dfi_pnode *p,
                     const dfi_device *d, df_error *err) {
   const dfi_scope *s = r->frame->scope;
+  const bool counts = p->nin && dfi_graphed_counts(m, r, x->plan->operand[p->in]);
+  for (uint32_t k = 0; k < p->nout; k++) m->counts[p->out + k] = counts;
   if (p->kind == DFI_K_TRANSFER) return transfer(x, l, m, r, p, d, err);
   const int32_t pair = p->kind == DFI_K_SWITCH ? dfi_graphed_pair(l, x->plan, p) : -1;
   if (pair >= 0) { dfi_graphed_switch(x, l, m, r, p, pair); return true; }
@@ -129,7 +131,7 @@ static bool run_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
   case DFI_K_SWITCH: case DFI_K_TRANSFER: case DFI_K_CONST: return pass_on(x, l, m, r, p, d, err);
   case DFI_K_MERGE: dfi_graphed_merge(x, l, m, r, p); return true;
   case DFI_K_SCALAR:
-    if (!is_number(x, m, r, p)) return run_there(x, l, m, r, t, err);
+    if (!is_number(x, m, r, p)) return dfi_graphed_count_on(x, m, r, p, err) && run_there(x, l, m, r, t, err);
     if (!p->scalar(out, operand(r, in[0]), operand(r, in[1]), operand(r, in[2]))) {
       out->as.u64 = 0;                     /* where it counts, dfi_graphed_numbers leaves it to the tokens */
       out->kind = DF_SCALAR;
@@ -141,7 +143,7 @@ static bool run_step(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
     out->kind = DF_SCALAR;
     out->dtype = p->out_dtype;
     return true;
-  default: return run_there(x, l, m, r, t, err);
+  default: return dfi_graphed_count_on(x, m, r, p, err) && run_there(x, l, m, r, t, err);
   }
 }
 
@@ -167,11 +169,17 @@ static bool decide(const dfi_graphed_loop *l, const dfi_graphed_made *m, const d
          dfi_fail(err, DF_UNAVAILABLE, NULL, "the predicate cannot be looked at") == DF_OK;
 }
 
+/* What a side gives is added to what the other one has given. */
+static void forget_joined(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
+  for (uint32_t i = 0; i < l->scope->n; i++) if (r->nodes[i].kind == DFI_K_MERGE) m->counts[r->nodes[i].out] = 0;
+}
+
 bool dfi_graphed_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, uint64_t again,
                            dfi_graphed_failure *why) {
   const dfi_device *d = device_of(x, l);
   df_error *err = &why->err;
   df_value *next = dfi_xcalloc((size_t)l->nvars + 1, sizeof *next);
+  forget_joined(l, m, r);
   bool decided = !m->there, ok = decide(l, m, r, d, again, &decided, err);
   for (int32_t i = 0; i < l->nsteps && ok; i++) {
     const dfi_graphed_step t = l->step[i];
@@ -185,6 +193,7 @@ bool dfi_graphed_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m
          (was || !decided || dfi_graphed_count_late(x, l, m));
   }
   if (ok && !decided) ok = dfi_fail(err, DF_UNIMPLEMENTED, NULL, "its predicate is a number of the host's") == DF_OK;
+  ok = ok && dfi_graphed_counts_go_on(x, l, m, r, err);
   for (int32_t k = 0; k < l->nvars && ok; k++)
     if (l->var[k].next) next[k] = operand_take(r, x->plan->operand[l->var[k].next->in]);
   dfi_graphed_sides_end(l, m);
@@ -419,6 +428,7 @@ static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
     if (slot->kind != DF_TENSOR) continue;
     slot->as.tensor = df_tensor_retain(m->state[k].as.tensor);
   }
+  memset(m->counts, 0, l->scope->nslots);
   dfi_graphed_places_in(m, r);
   const bool ok = go_through(x, l, m, r, many, why);
   dfi_graphed_places_out(m, r);
@@ -435,6 +445,8 @@ void dfi_graphed_make_room(const dfi_graphed_loop *l, dfi_graphed_made *m) {
   m->state = dfi_xcalloc((size_t)l->nvars + 1, sizeof *m->state);
   m->host = dfi_xcalloc(l->scope->nslots + 1, 1);
   m->varies = dfi_xcalloc(l->scope->nslots + 1, 1);
+  m->counts = dfi_xcalloc(l->scope->nslots + 1, 1);
+  m->counts_in = dfi_xcalloc(l->scope->nconsts + 1, 1);
   m->fed = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->fed);
   m->kept = dfi_xcalloc(l->scope->nslots + 1, sizeof *m->kept);
   m->message = dfi_xcalloc(l->scope->n + 1, sizeof *m->message);
@@ -529,7 +541,8 @@ void dfi_graphed_drop(const dfi_plan *p, const dfi_graphed_loop *l, dfi_graphed_
   dfi_free(m->site); dfi_free(m->spare); dfi_free(m->journal);
   df_tensor_release(m->sides);
   dfi_graphed_forget_fixed(m);
-  dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->moved); dfi_free(m->message);
+  dfi_free(m->state); dfi_free(m->host); dfi_free(m->varies); dfi_free(m->counts); dfi_free(m->counts_in);
+  dfi_free(m->moved); dfi_free(m->message);
   dfi_free(m->fed); dfi_free(m->kept); dfi_free(m->ahead);
   df_tensor_release(m->numbers);
   df_tensor_release(m->row);

@@ -200,11 +200,13 @@ static void forget_constants(dfi_record *ir) {
 
 /* What enters it, in its record. Numbers that vary become the GPU's. */
 static bool come_in(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r,
-                    const dfi_graphed_loop *in, dfi_record *ir, dfi_graphed_failure *why) {
+                    const dfi_graphed_loop *in, dfi_graphed_made *im, dfi_graphed_failure *why) {
   const dfi_scope *s = in->scope;
+  dfi_record *ir = im->record;
   for (uint32_t i = 0; i < s->nenters; i++) {
     const dfi_pnode *p = s->enters[i];
     const dfi_operand from = x->plan->operand[p->in];
+    (p->constant ? im->counts_in : im->counts)[p->out] = dfi_graphed_counts(m, r, from);
     df_value v = operand_take(r, from);
     const bool varies = v.kind == DF_SCALAR && dfi_graphed_varies(m, from);
     const bool ok = !varies || dfi_graphed_bring(x, l, m, from, &v);
@@ -220,8 +222,9 @@ static bool come_in(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_ma
 
 /* What leaves it, in r. */
 static bool come_out(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r,
-                     const dfi_graphed_loop *in, dfi_record *ir, dfi_graphed_failure *why) {
+                     const dfi_graphed_loop *in, const dfi_graphed_made *im, dfi_graphed_failure *why) {
   const dfi_scope *s = in->scope;
+  dfi_record *ir = im->record;
   for (uint32_t i = 0; i < s->nexits; i++) {
     const dfi_pnode *p = s->exits[i], *sw = NULL;
     for (uint32_t k = 0; k < s->n && !sw; k++)
@@ -237,6 +240,7 @@ static bool come_out(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_m
     }
     *slot = v;
     slot_filled(r, slot, r->frame->scope->uses[p->out]);
+    m->counts[p->out] = dfi_graphed_counts(im, ir, from);
   }
   return true;
 }
@@ -296,63 +300,6 @@ static int32_t trips_of(const dfi_exec *x, const dfi_graphed_loop *in, const dfi
   return trips;
 }
 
-/* ---- numbers that are the GPU's ---------------------------------------------------------------------------------- */
-
-/* Is what came in a number of the host's by tokens: one still, or one that had to be brought? */
-static bool came_as_number(const dfi_graphed_made *m, const df_value *is) {
-  const df_tensor *t = is->kind == DF_TENSOR ? is->as.tensor : NULL;
-  return t ? (m->numbers && t->buffer == m->numbers->buffer) || (m->row && t->buffer == m->row->buffer)
-           : is->kind == DF_SCALAR;
-}
-/* Is it such a number? v: by slot. */
-static bool is_counted(const dfi_graphed_made *m, const dfi_record *ir, const bool *v, dfi_operand o) {
-  return DFI_SPACE(o) == DFI_ITERATION ? v[DFI_INDEX(o)] : came_as_number(m, operand(ir, o));
-}
-
-/* What the nodes make of v: what is a number by tokens in some iterations. The one that the host computes, with bits of
-   its own; NULL: there is none. */
-static const dfi_pnode *count_on(const dfi_exec *x, const dfi_graphed_loop *in, const dfi_graphed_made *m,
-                                 const dfi_record *ir, bool *v) {
-  const dfi_pnode *found = NULL;
-  for (int32_t i = 0; i < in->nsteps; i++) {
-    const dfi_pnode *p = ir->nodes + in->step[i].node;
-    if (in->step[i].what != DFI_GRAPHED_RUN || in->step[i].group >= 0 || !p->nout) continue;
-    bool any = false, all = true;
-    for (uint32_t k = 0; k < (p->kind == DFI_K_CONST ? 1 : p->nin); k++) {
-      const bool is = is_counted(m, ir, v, x->plan->operand[p->in + k]);
-      any |= is;
-      all &= is;
-    }
-    const bool is = dfi_graphed_makes_number(p, is_counted(m, ir, v, x->plan->operand[p->in]), any, all);
-    for (uint32_t k = 0; k < p->nout; k++) v[p->out + k] = is;
-    if (is && p->kind == DFI_K_SCALAR && !dfi_graphed_exact(p)) found = p;
-  }
-  return found;
-}
-
-/* Which node the host computes by tokens, of what the GPU is to count, so that it could have other bits; NULL. */
-static const dfi_pnode *inexact(const dfi_exec *x, const dfi_graphed_loop *in, const dfi_graphed_made *m,
-                                const dfi_record *ir) {
-  const uint32_t nslots = in->scope->nslots;
-  bool *v = dfi_xcalloc(nslots + 1, sizeof *v), *is = dfi_xcalloc((size_t)in->nvars + 1, sizeof *is), stable;
-  const dfi_pnode *found;
-  for (int32_t k = 0; k < in->nvars; k++) is[k] = came_as_number(m, slot_of(ir, in, k));
-  do {
-    stable = true;
-    for (uint32_t i = 0; i < in->scope->ncopies; i++) v[in->scope->copies[i].slot] = true;
-    for (int32_t k = 0; k < in->nvars; k++) v[in->var[k].enter->out] = is[k];
-    found = count_on(x, in, m, ir, v);
-    for (int32_t k = 0; k < in->nvars; k++) {
-      if (is[k] || !in->var[k].next || !is_counted(m, ir, v, x->plan->operand[in->var[k].next->in])) continue;
-      is[k] = true;
-      stable = false;
-    }
-  } while (!stable);
-  dfi_free(is);
-  dfi_free(v);
-  return found;
-}
-
 /* ---- capturing --------------------------------------------------------------------------------------------------- */
 
 /* The variables lie in tensors of their own: in what came in, where nobody else has that. */
@@ -400,8 +347,6 @@ static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
                      dfi_graphed_made *im, dfi_record *ir, dfi_graphed_failure *why) {
   const dfi_remote *g = remote_of(x, l);
   im->there = im->again = im->masked = true;
-  const dfi_pnode *p = inexact(x, in, m, ir);
-  if (p) { why->where = p; return refused(why, "the host computes it, of what the GPU counts"); }
   if (!settle(x, in, im, ir, why)) return false;
   const uint64_t c = g->condition ? g->condition(g->device, false) : 0;      /* some node must have it from here on */
   if (!c) return refused(why, "a loop inside, and the device's graphs have no conditional nodes, or none so deep");
@@ -439,14 +384,14 @@ bool dfi_graphed_inner_captured(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_ma
   im->compiles = m->compiles;
   im->fixed = m->fixed;                    /* borrowed: where values of variables are read */
   im->nfixed = m->nfixed;
-  bool ok = come_in(x, l, m, r, in, ir, why);
+  bool ok = come_in(x, l, m, r, in, im, why);
   if (ok) {
     dfi_graphed_sides(in, im, ir);
     im->trips = trips_of(x, in, ir);
     im->unrolled = im->trips >= 0;
     ok = im->unrolled ? go_through(x, l, m, in, im, ir, why) : go_again(x, l, m, in, im, ir, why);
   }
-  ok = ok && come_out(x, l, m, r, in, ir, why);
+  ok = ok && come_out(x, l, m, r, in, im, why);
   if (ok) atomic_store(&in->within, 1 + im->unrolled);
   dfi_graphed_clear_slots(ir);
   forget_constants(ir);

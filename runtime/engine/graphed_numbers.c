@@ -156,7 +156,7 @@ bool dfi_graphed_find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
   for (int32_t i = 0; i < l->naccess; i++) arrays += m->site[i].how == DFI_GRAPHED_ELEMENT;
   atomic_store(&l->arrays, arrays);
   atomic_store(&l->sides, sides);
-  return (!m->there || predicate_there(x, l, r)) && dfi_graphed_is_exact(x, l, m, r);
+  return !m->there || predicate_there(x, l, r);
 }
 
 /* ---- what they are -------------------------------------------------------------------------------------------- */

@@ -196,6 +196,7 @@ static bool join(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_reco
                  df_error *err) {
   const dfi_pnode *p = r->nodes + t.node;
   const dfi_operand from = x->plan->operand[p->in + (uint32_t)t.group];
+  m->counts[p->out] |= dfi_graphed_counts(m, r, from);
   df_value *joined = &m->joined[p->out], v = operand_take(r, from);
   if (dfi_graphed_side_of(m, l->pair_of[t.node])->known) { *joined = v; return true; }
   if (m->host[p->out]) {                   /* two numbers */

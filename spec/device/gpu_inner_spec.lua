@@ -163,6 +163,55 @@ describe('a loop inside a loop on gpu:0', function()
     ]]))
   end)
 
+  sentence('has the host\'s bits of a curve of what tokens would have counted there, wherever the number comes from', function()
+    assert.equal('', program([[
+      local function number(i, by) return df.cast(i, 'float32') * by end
+      local zero = df.constant(0.0)
+      local function twice(x) return df.while_loop(function(y) return y:reduce_sum():lt(9) end, function(y) return y * 1.5 + 0.1 end, { x }) end
+      -- what each iteration makes is an element, so that nothing rounds the difference away
+      local programs = {
+        ['a variable that begins as the counter'] = function(i, x)
+          local _, y, z = df.while_loop(function(_, y) return y:reduce_sum():lt(9) end, function(j, y, z)
+            return j + 1, y + 1.0, z + df.tanh(number(j, 0.037)) end, { i, x, zero })
+          return y * 0.1, z + x * 0 end,
+        ['a constant, and iterations in a row'] = function(i, x)
+          local _, z, y = df.while_loop(function(j) return j:lt(3) end, function(j, z, y)
+            return j + 1, z + df.tanh(number(i, 0.037)), y * 0.5 end, { df.int32(0), zero, x })
+          return y, z + x * 0 end,
+        ['a counter that leaves'] = function(i, x)
+          local j, y = df.while_loop(function(_, y) return y:reduce_sum():lt(9) end, function(j, y) return j + 1, y * 1.5 + 0.1 end, { i, x })
+          return y * 0.1, df.fill({ 1, 2 }, df.tanh(number(j, 0.037))) + x * 0 end,
+        ['a variable that is one at first'] = function(i, x)
+          local _, y, s = df.while_loop(function(_, y) return y:reduce_sum():lt(9) end, function(z, y, s)
+            return y:reduce_sum() * 0.2, y * 1.1 + 0.1, df.fill({ 1, 2 }, df.tanh(z)) + s end, { number(i, 0.037), x, x * 0 })
+          return y * 0.1, s end,
+        ['a variable that is one later'] = function(i, x)
+          local _, _, y, s = df.while_loop(function(_, _, y) return y:reduce_sum():lt(9) end, function(j, z, y, s)
+            return j + 1, number(j, 0.037), y * 1.1 + 0.1, df.fill({ 1, 2 }, df.tanh(z)) + s end, { i, x:reduce_sum() * 0.1, x, x * 0 })
+          return y * 0.1, s end,
+        ['a loop two loops inside'] = function(_, x)
+          local _, y, s = df.while_loop(function(_, y) return y:reduce_sum():lt(9) end, function(j, y, s)
+            local z, q = df.while_loop(function(z) return z:reduce_sum():lt(3) end, function(z, q)
+              return z + 0.5, q + df.fill({ 1, 2 }, df.tanh(number(j, 0.037))) end, { y, s })
+            return j + 1, z * 1.5 + 0.1, q end, { df.int32(0), x * 0.1, x * 0 })
+          return y * 0.1, s end,
+        ['a cond by the GPU\'s word'] = function(i, x)
+          local z = df.cond(x:reduce_sum():lt(0.5), function() return number(i, 0.037) end, function() return number(i, 0.021) end)
+          return x * 0.5, df.fill({ 1, 2 }, df.tanh(z)) + twice(x) * 0 end,
+      }
+      for name, body in pairs(programs) do
+        local out = df.device('gpu:0', function()
+          return { df.while_loop(function(i) return i:lt(60) end, function(i, x, all)
+            local y, z = body(i, x)
+            return i + 1, y, all:write(i, z)
+          end, { df.int32(0), y0, df.TensorArray('float32', 60) }) }
+        end)
+        local how = both(name, { out[2], out[3]:stack() })
+        if not how:find '%(Tanh%): the host computes it, of what the GPU counts' then says(how, 'a variable becomes a number of the host\'s') end
+      end
+    ]]))
+  end)
+
   sentence('may have more iterations than a launch: these are allowed more, or are the tokens\'', function()
     assert.equal('', program([[
       local n, times = df.placeholder('int32', {}), df.placeholder('float32', { 1, 1 })
