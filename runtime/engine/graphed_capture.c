@@ -526,6 +526,10 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   if (m->again && atomic_load(&l->unconditional)) return DFI_GRAPHED_NOT_NOW;      /* the next time without */
   if (failed.changed && r->number == 0) return DFI_GRAPHED_NOT_NOW;
   if (failed.err.code == DF_RESOURCE_EXHAUSTED && dfi_keepers_let_go(d->arena, true)) return DFI_GRAPHED_NOT_NOW;
+  if (failed.err.code == DF_UNIMPLEMENTED && dfi_graphed_numbers_move(m)) {
+    dfi_graphed_numbers_stay(l, m);        /* the next time what it is captured with is what it is */
+    return DFI_GRAPHED_NOT_NOW;
+  }
   if (failed.err.code == DF_INVALID_ARGUMENT && !why[0] && is_for_now(l, r)) return DFI_GRAPHED_NOT_NOW;
   if (failed.changed) dfi_graphed_refuse(l, NULL, "the shape or the place of a variable changes");
   else dfi_graphed_refuse(l, failed.where, "%s", why[0] ? why : failed.err.message);

@@ -142,6 +142,24 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
+  sentence('has loops inside whose numbers are those of the run, also where the host alone computes with them', function()
+    assert.equal('', program(prelude .. [[
+      local n, a = df.placeholder('int32', {}), df.placeholder('float32', {})
+      local times, factor = n * 2 - n, a * 2 - a
+      local function feeds(runs_) return list(runs_, function(k) return { [n] = 2 + k % 3, [a] = k / 7 } end) end
+      says(runs('a curve', loop(df.int32(60), function(i, x)
+        local _, y = df.while_loop(function(j) return j:lt(3) end, function(j, y) return j + 1, y * 0.5 + df.tanh(factor) end, { df.int32(0), x })
+        return i + 1, y * 0.5
+      end, { df.int32(0), y0 }), feeds(8)), AS_GRAPH)
+      says(runs('a remainder', loop(df.int32(60), function(i, x)
+        local _, y = df.while_loop(function(j) return j:lt(times) end, function(j, y)
+          return j + 1, y * 0.5 + df.cast(j % 2, 'float32')
+        end, { df.int32(0), x })
+        return i + 1, y * 0.5
+      end, { df.int32(0), y0 }), feeds(8)), AS_GRAPH)
+    ]]))
+  end)
+
   sentence('is counted, and so are loops that are one kernel: of a run, and of the session', function()
     assert.equal('', graphed.whole([[
       local a = loop(df.int32(90), function(i, x) return i + 1, df.tanh(x) * 0.5 end, { df.int32(0), y0 })
