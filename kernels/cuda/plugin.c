@@ -150,7 +150,9 @@ static bool makes_room(dfc_call *c) {
 
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes) {
   CUdeviceptr p = 0;
-  if (c->ntemporary < DFC_TEMPORARIES) do p = dfc_alloc(c->g, bytes); while (!p && makes_room(c));
+  /* once more after nobody had any: another thread may just have been given it */
+  for (bool some = true; c->ntemporary < DFC_TEMPORARIES && !(p = dfc_alloc(c->g, bytes)) && some;)
+    some = makes_room(c);
   if (!p) { c->ok = false; return NULL; }
   c->temporary[c->ntemporary++] = p;
   if (from && bytes && !dfc_upload(c->g, p, from, bytes)) c->ok = false;

@@ -219,9 +219,11 @@ void *dfi_remote_alloc(dfi_devmem *a, int64_t bytes, void *note) {
   if (fits) count_in(a, takes);
   pthread_mutex_unlock(&a->lock);
   if (!fits) return NULL;
+  const dfi_remote *r = a->remote;
   void *p;
-  do p = a->remote->alloc(a->remote->device, bytes > 0 ? bytes : 1, note);
-  while (!p && !*a->remote->error(a->remote->device) && dfi_keepers_let_go(a, true));
+  /* once more after nobody had any: another thread may just have been given it */
+  for (bool some = true; !(p = r->alloc(r->device, bytes > 0 ? bytes : 1, note)) && some && !*r->error(r->device);)
+    some = dfi_keepers_let_go(a, true);
   if (p) return p;
   pthread_mutex_lock(&a->lock);
   a->in_use -= takes;
