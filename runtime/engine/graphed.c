@@ -42,7 +42,7 @@ static dfi_graphed_made *made_take(dfi_exec *x, dfi_graphed_loop *l, const dfi_r
   for (p = &l->idle; *p && !at; p = &(*p)->next)
     if ((!x->osr || (*p)->many == many || (*p)->again) && dfi_graphed_fits(l, *p, r)) { at = p; *fits = true; }
   for (p = &l->idle; *p && !at; p = &(*p)->next) if (dfi_graphed_resembles(l, *p, r)) at = p;
-  for (p = &l->idle; *p && !at; p = &(*p)->next) if (!(*p)->graph) at = p;
+  for (p = &l->idle; *p && !at; p = &(*p)->next) if (!(*p)->graph || !(*p)->settled) at = p;
   if (!at && l->idle && l->nmade >= KEPT) for (at = &l->idle; (*at)->next; at = &(*at)->next) {}
   dfi_graphed_made *m = at ? *at : NULL;
   if (m) *at = m->next;

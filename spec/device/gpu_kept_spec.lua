@@ -83,6 +83,10 @@ describe('a graph of a loop on gpu:0', function()
       kept(runs('three shapes', out, feeds(3, 30)), 6, 24)
       local how = runs('six shapes', out, feeds(6, 18))      -- more than are kept
       says(how, AS_GRAPH)
+      local n = df.placeholder('int32', {})
+      out = loop(n, function(i, h) return i + 1, df.tanh(h:matmul(w)) end, { df.int32(0), x * 1.5 })
+      -- a fifth one, which ends too soon for a graph, takes the place of one at most
+      kept(runs('a short one', out, list(40, function(k) return { [x] = rows(k % 5 + 1, 2, k), [n] = k % 5 < 4 and 60 or 3 } end)), 14, 18)
     ]]))
   end)
 
