@@ -45,7 +45,8 @@ int32_t dfc_blas_math(void) {
 const char *dfc_blas_math_wrong(void) {
   static char why[200];
   if (dfc_blas_math() < MATHS) return NULL;
-  snprintf(why, sizeof why, "DFLOW_GPU_MATH is `%s`, and can be float32, tf32, bfloat16 or float8", getenv("DFLOW_GPU_MATH"));
+  snprintf(why, sizeof why, "DFLOW_GPU_MATH is `%s`, and can be float32, tf32, bfloat16 or float8",
+           getenv("DFLOW_GPU_MATH"));
   return why;
 }
 

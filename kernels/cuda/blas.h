@@ -3,10 +3,11 @@
  * What the library chose for a shape (its algorithm and the workspace that it wants) is kept by shape. float32 is
  * computed in float32; DFLOW_GPU_MATH=tf32 or bfloat16 lets the library round what is multiplied, and what tells of
  * the device names it. float8 has us round both sides to 8 bits, with a scale for each side, where the GPU multiplies
- * these (8.9 and on) and all sides are multiples of 16; what is no such product is bfloat16's. A vector that is added to each row is added as the result is written, by the algorithm of the
- * product alone, so that the bits are those of a sum after it; where that algorithm cannot, it is not done. What is
- * below 0 is not made 0 there, though the library could: it does not say what becomes of NaN. Without the library, or
- * for what it does not take, products are our own kernel's.
+ * these (8.9 and on) and all sides are multiples of 16; what is no such product is bfloat16's. A vector that is added
+ * to each row is added as the result is written, by the algorithm of the product alone, so that the bits are those of a
+ * sum after it; where that algorithm cannot, it is not done. What is below 0 is not made 0 there, though the library
+ * could: it does not say what becomes of NaN. Without the library, or for what it does not take, products are our own
+ * kernel's.
  */
 #ifndef DFLOW_CUDA_BLAS_H
 #define DFLOW_CUDA_BLAS_H

@@ -40,7 +40,8 @@ static bool has_curves(const dfi_exec *x, const dfi_graphed_loop *l) {
 }
 
 /* One capture stands for many iterations, unless those of a loop inside are captured in a row: what becomes a number of
- * the host's after the first of them would have been taken for the GPU's in that. */
+ * the host's after the first of them would have been taken for the GPU's in that. Of a loop inside this shows in its
+ * own curves alone, as what leaves it is followed on; else it shows behind the loop, too. */
 bool dfi_graphed_counts_go_on(const dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r,
                               df_error *err) {
   const bool exact = m->inside && !m->again;
@@ -50,7 +51,7 @@ bool dfi_graphed_counts_go_on(const dfi_exec *x, const dfi_graphed_loop *l, dfi_
   for (int32_t k = 0; k < l->nvars && ok; k++) {
     const dfi_operand o = DFI_OPERAND(DFI_ITERATION, l->var[k].enter->out);
     const bool was = dfi_graphed_counts(m, r, o);
-    if (!exact && next[k] && !was && has_curves(x, l))
+    if (!exact && next[k] && !was && (!m->inside || has_curves(x, l)))
       ok = dfi_fail(err, DF_UNIMPLEMENTED, NULL, "a variable becomes a number of the host's") == DF_OK;
     m->counts[DFI_INDEX(o)] = next[k] || (was && !exact);
   }
