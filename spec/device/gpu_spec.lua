@@ -392,7 +392,7 @@ describe('gpu:0', function()
     for name in ('convolution pooling fused_cells ops_array ops_index ops_reduce ops_nn optimizer_ops train special'):gmatch('%S+') do
       files = files .. ' spec/ops/' .. name .. '_spec.lua'
     end
-    local p = assert(io.popen(('env DFLOW_CUDA_DRIVER=strict DFLOW_DEFAULT_DEVICE=gpu:0 timeout 200 %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s 2>&1')
+    local p = assert(io.popen(('env DFLOW_CUDA_DRIVER=strict DFLOW_DEFAULT_DEVICE=gpu:0 timeout 900 %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s 2>&1')
       :format(build, files)))
     local out = p:read('*a')
     p:close()

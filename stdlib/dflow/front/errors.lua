@@ -149,6 +149,13 @@ function M.with_colons(methods, class, what, as, but)
   if class.__index == methods then M.no_other(methods, what) end
 end
 
+--- The whole path of the file that a function is from, or what its chunk is called; Lua's own short one leaves out its beginning.
+-- @param about  what debug.getinfo says of it, with 'S'
+function M.file_of(about)
+  local first = about.source:sub(1, 1)
+  return (first == '@' or first == '=') and about.source:sub(2) or about.short_src
+end
+
 -- Where this library's own files are: they may ask an object for a field that it has not.
 local home = debug.getinfo(1, 'S').source:match '^(@.*)front/errors%.lua$' or ''
 

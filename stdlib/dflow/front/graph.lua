@@ -396,7 +396,7 @@ function Output.__eq(a, b)
     local text = '== on an Output asks whether both are the same output, which is known while the graph is built: false; '
       .. 'to compare values write x:eq(y)'
     if os.getenv 'DFLOW_STRICT' == '1' then errors.bad('%s (rawequal(x, y) compares outputs)', text) end
-    local line = ('%s:%d'):format(info.short_src, info.currentline)
+    local line = ('%s:%d'):format(errors.file_of(info), info.currentline)
     if not compared[line] then
       compared[line] = true
       io.stderr:write(line, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')

@@ -313,9 +313,7 @@ function M.nil_names()
     local info = debug.getinfo(level, 'Slf')
     if not info then return {} end
     if info.what ~= 'C' and info.source:sub(1, #ours) ~= ours and info.currentline > 0 then
-      local first = info.source:sub(1, 1)
-      local file = (first == '@' or first == '=') and info.source:sub(2) or info.short_src
-      local text = M.line(file .. ':' .. info.currentline)
+      local text = M.line(require('dflow.front.errors').file_of(info) .. ':' .. info.currentline)
       if not text then return {} end
       local list, known = {}, {}
       for _, name in ipairs(M.names_read(text)) do

@@ -214,7 +214,7 @@ local function plain_text(v)
   if v ~= v then return 'nan' end
   if type(v) ~= 'function' then return tostring(v) end
   local about = debug.getinfo(errors.behind(v), 'S')
-  return about.what == 'C' and tostring(v) or ('%s  -- %s:%d'):format(tostring(v), about.short_src, about.linedefined)
+  return about.what == 'C' and tostring(v) or ('%s  -- %s:%d'):format(tostring(v), errors.file_of(about), about.linedefined)
 end
 
 --- What a table with a __tostring of its own says of itself.
@@ -283,7 +283,7 @@ function M.brief(v)
     line = 'Tensor ' .. text.summary(v, not terminal.utf8)
   elseif kind == 'function' then
     local about = debug.getinfo(errors.behind(v), 'S')
-    line = about.what == 'C' and 'function' or ('function  -- %s:%d'):format(about.short_src, about.linedefined)
+    line = about.what == 'C' and 'function' or ('function  -- %s:%d'):format(errors.file_of(about), about.linedefined)
   else
     line = tostring(v)
   end
