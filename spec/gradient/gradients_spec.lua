@@ -260,3 +260,12 @@ describe('a loop with back_prop = false', function()
     near(df.run(y), 12)
   end)
 end)
+
+describe('the gradient of a pad', function()
+  it('has the dims of what was padded, those that are told late and have something behind them, too', function()
+    local x = df.placeholder('float32', { -1, 2 })
+    local w = df.constant{ { 1., 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 }, { 10, 11, 12 }, { 13, 14, 15 } }
+    local g = df.gradients(df.reduce_sum(df.pad(x, { { 1, 2 }, { 0, 1 } }) * w), x)
+    near(df.run(g, { [x] = { { 1, 1 }, { 1, 1 } } }), { { 4, 5 }, { 7, 8 } })
+  end)
+end)
