@@ -45,6 +45,8 @@ int32_t ref_weighted_candidates(df_kernel *k, const double *sum);
 int32_t ref_accidental_hits(df_kernel *k);
 /* The dims that input 0 (a shape) asks for; false: error is filled. */
 bool dfk_random_dims(df_kernel *k, int32_t *rank, int64_t dims[DF_MAX_RANK]);
+/* The same of ParameterizedTruncatedNormal, whose four parameters fit them. */
+bool dfk_truncated_dims(df_kernel *k, int32_t *rank, int64_t dims[DF_MAX_RANK]);
 
 /* (shape, seed[2]; dtype): a function of these alone, with TensorFlow's values. ref/stateless.c. */
 int32_t ref_stateless_uniform(df_kernel *k), ref_stateless_normal(df_kernel *k),

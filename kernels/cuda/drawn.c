@@ -113,24 +113,12 @@ static int32_t run_binomial(df_kernel *k) {
   return code;
 }
 
-/* Is the parameter a scalar, or one number for each of the batches? */
-static bool parameter_fits(df_kernel *k, int32_t i, int64_t batches) {
-  static const char *const name[] = { "means", "stdevs", "minvals", "maxvals" };
-  const df_tensor *t = k->in[i];
-  char text[160];
-  if (t->rank == 0 || (t->rank == 1 && (t->size == 1 || t->size == batches))) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be a scalar or a vector of %lld, the shape's first dimension",
-           name[i - 1], dfk_shape_text(t, text, sizeof text), (long long)batches);
-  return false;
-}
 /* shape means stdevs minvals maxvals */
 static int32_t run_truncated(df_kernel *k) {
   int32_t rank, code = DF_OK;
   int64_t dims[DF_MAX_RANK];
   dfc_drawing d;
-  if (!dfk_random_dims(k, &rank, dims)) return k->error->code;
-  if (rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "the shape must have a dimension of batches at least");
-  for (int32_t i = 1; i < 5; i++) if (!parameter_fits(k, i, dims[0])) return k->error->code;
+  if (!dfk_truncated_dims(k, &rank, dims)) return k->error->code;
   df_tensor *out = dfk_out(k, 0, k->out_dtype[0], rank, dims);
   double *by = out ? dfk_scratch(k, (4 * dims[0] + 1) * (int64_t)sizeof *by) : NULL;
   if (!by) return k->error->code;

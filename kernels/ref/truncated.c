@@ -61,23 +61,10 @@ static double between(const dfk_stream *s, int64_t e, bounds b) {
   return (b.high - b.low) * b.low < 1.25 && b.high - b.low < 1.25 ? close_together(s, e, b) : tail(s, e, b);
 }
 
-/* Is the parameter a scalar, or one number for each of the batches? */
-static bool check_parameter(df_kernel *k, int32_t i, int64_t batches) {
-  static const char *const name[] = { "means", "stdevs", "minvals", "maxvals" };
-  const df_tensor *t = k->in[i];
-  char text[160];
-  if (t->rank == 0 || (t->rank == 1 && (t->size == 1 || t->size == batches))) return true;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be a scalar or a vector of %lld, the shape's first dimension",
-           name[i - 1], dfk_shape_text(t, text, sizeof text), (long long)batches);
-  return false;
-}
-
 int32_t ref_parameterized_truncated_normal(df_kernel *k) {
   int32_t rank;
   int64_t dims[DF_MAX_RANK];
-  if (!dfk_random_dims(k, &rank, dims)) return k->error->code;
-  if (rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "the shape must have a dimension of batches at least");
-  for (int32_t i = 1; i < 5; i++) if (!check_parameter(k, i, dims[0])) return k->error->code;
+  if (!dfk_truncated_dims(k, &rank, dims)) return k->error->code;
   df_tensor *out = dfk_out(k, 0, k->out_dtype[0], rank, dims);
   if (!out) return k->error->code;
   const dfk_stream s = dfk_stream_of(k, dfk_int(k, 0));
