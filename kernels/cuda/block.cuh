@@ -17,4 +17,17 @@ template <int BLOCK> DFC_INLINE double block_sum(double mine, double *part) {
   __syncthreads();
   return all;
 }
+/* The same of the greatest; what is no number is passed over. */
+template <int BLOCK, class T> DFC_INLINE T block_most(T mine, T *part) {
+  const int t = (int)threadIdx.x;
+  part[t] = mine;
+  __syncthreads();
+  for (int half = BLOCK / 2; half; half >>= 1) {
+    if (t < half) part[t] = part[t + half] > part[t] ? part[t + half] : part[t];
+    __syncthreads();
+  }
+  const T all = part[0];
+  __syncthreads();
+  return all;
+}
 #endif

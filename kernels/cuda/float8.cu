@@ -2,22 +2,12 @@
  * for products that may round so. The scale makes the greatest finite magnitude 448; a maximum does not depend on the
  * order. What is not finite becomes NaN. Three launches: one block for each part's maximum, one block for the scale,
  * a thread an element. */
-#include "kernel.cuh"
+#include "block.cuh"
 #include "float8.h"
 
 enum { BLOCK = DFC_FLOAT8_BLOCK };
 static_assert(BLOCK == DFC_FLOAT8_PARTS, "one block folds all parts");
 
-DFK_ELEMENT float block_most(float mine, float *part) {
-  const int t = (int)threadIdx.x;
-  part[t] = mine;
-  __syncthreads();
-  for (int half = BLOCK / 2; half; half >>= 1) {
-    if (t < half) part[t] = fmaxf(part[t], part[t + half]);
-    __syncthreads();
-  }
-  return part[0];
-}
 DFK_ELEMENT int64_t place_of(const dfc_float8 &p, int64_t i) {
   const int64_t matrix = i / (p.rows * p.k), in = i % (p.rows * p.k);
   return matrix * p.step + in / p.k * p.row + in % p.k * p.column;
@@ -40,13 +30,13 @@ DFC_KERNEL(k_float8_most, dfc_float8) {
     const float size = fabsf(p.x[place_of(p, i)]);
     if (size > most && size < INFINITY) most = size;
   }
-  most = block_most(most, part);
+  most = block_most<BLOCK>(most, part);
   if (threadIdx.x == 0) p.part[blockIdx.x] = most;
 }
 /* A scale is a normal number, so that dividing by it and multiplying with it lose nothing more. */
 DFC_KERNEL(k_float8_scale, dfc_float8) {
   DFC_SHARED float part[BLOCK];
-  const float most = block_most(threadIdx.x < p.parts ? p.part[threadIdx.x] : 0, part);
+  const float most = block_most<BLOCK>(threadIdx.x < p.parts ? p.part[threadIdx.x] : 0.f, part);
   if (threadIdx.x == 0) *p.scale = most > 0 ? fmaxf(most / DFC_FLOAT8_MOST, 1.17549435e-38f) : 1;
 }
 DFC_KERNEL(k_float8_round, dfc_float8) {

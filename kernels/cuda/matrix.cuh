@@ -1,7 +1,7 @@
 /* matrix.cuh: what the kernels of batches of matrices have in common. */
 #ifndef DFLOW_CUDA_MATRIX_CUH
 #define DFLOW_CUDA_MATRIX_CUH
-#include "kernel.cuh"
+#include "block.cuh"
 #include "matrix.h"
 
 enum { BLOCK = DFC_MATRIX_BLOCK };
@@ -12,32 +12,9 @@ DFK_ELEMENT double real_at(const void *x, int wide, int64_t i) {
 DFK_ELEMENT void put_real(void *x, int wide, int64_t i, double v) {
   if (wide) ((double *)x)[i] = v; else ((float *)x)[i] = (float)v;
 }
-/* The sum over the block, known to all. */
-DFK_ELEMENT double sum_of(double mine, double *part) {
-  const int t = (int)threadIdx.x;
-  part[t] = mine;
-  __syncthreads();
-  for (int half = BLOCK / 2; half; half >>= 1) {
-    if (t < half) part[t] += part[t + half];
-    __syncthreads();
-  }
-  const double all = part[0];
-  __syncthreads();
-  return all;
-}
-/* The greatest of the block's, known to all. */
-DFK_ELEMENT double greatest_of(double mine, double *part) {
-  const int t = (int)threadIdx.x;
-  part[t] = mine;
-  __syncthreads();
-  for (int half = BLOCK / 2; half; half >>= 1) {
-    if (t < half) part[t] = part[t + half] > part[t] ? part[t + half] : part[t];
-    __syncthreads();
-  }
-  const double all = part[0];
-  __syncthreads();
-  return all;
-}
+/* The sum over the block, and the greatest of it, known to all. */
+DFK_ELEMENT double sum_of(double mine, double *part) { return block_sum<BLOCK>(mine, part); }
+DFK_ELEMENT double greatest_of(double mine, double *part) { return block_most<BLOCK>(mine, part); }
 /* A power of two that brings numbers up to `most` near 1, so that their squares are neither infinite nor nothing. */
 DFK_ELEMENT double near_one(double most) {
   int e = 0;
