@@ -332,11 +332,16 @@ $(BUILD)/cuda/%.o: kernels/%.c $(BUILD)/flags
 $(CUDA): $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.o) $(CUDA_IMG) $(BUILD)/cuda/headers.o
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,--no-undefined $(LDFLAGS) $^ -lpthread -ldl -lm -o $@
 # For every mode the same. Numbers must not depend on what a compiler fuses.
-build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/cuda/numerics.h kernels/cuda/matrix.h kernels/cuda/drawn.h kernels/cuda/boxes.h kernels/cuda/float8.h kernels/expressions.h kernels/formulas.h \
+build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/expressions.h kernels/formulas.h \
   kernels/philox.h
 	@mkdir -p $(@D)
 	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	  -gencode arch=compute_$(firstword $(CUDA_SMS)),code=compute_$(firstword $(CUDA_SMS)) $< -o $@.new && mv $@.new $@
+# A family's own headers are nobody else's.
+$(foreach f,attention boxes drawn float8 loop matrix,$(eval build/cuda/$(f).fatbin: kernels/cuda/$(f).h))
+build/cuda/jacobi.fatbin: kernels/cuda/matrix.h
+build/cuda/fourier.fatbin: kernels/cuda/numerics.h
+build/cuda/drawn.fatbin: kernels/rejection.h kernels/truncated.h
 # What tells conditional nodes where to go calls NVIDIA's device runtime, which it is linked with.
 build/cuda/again.fatbin: kernels/cuda/again.cu $(wildcard kernels/cuda/*.cuh) kernels/cuda/params.h kernels/cuda/loop.h
 	@mkdir -p $(@D)

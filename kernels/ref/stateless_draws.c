@@ -36,93 +36,8 @@ static double get(const df_tensor *t, int64_t i) {
   return ref_is_float(t->dtype) ? ref_get(t, i) : (double)ref_get_int(t, i);
 }
 
-/* ---- one number each ------------------------------------------------------------------------------------------- */
-
-/* Marsaglia's and Tsang's: a cube of a normal number, thrown away now and then. */
-static double gamma_number(draws *d, double alpha) {
-  if (alpha == 1) return -log1p(-uniform(d));
-  const bool small = alpha < 1;
-  const double top = alpha + (small ? 2.0 / 3 : -1.0 / 3), c = 1.0 / 3 / sqrt(top);
-  double normal[2];
-  int left = 0;
-  for (;;) {
-    if (!left) { ref_normal_pair(&d->g, true, normal); left = 2; }
-    const double x = normal[--left];
-    double v = 1 + c * x;
-    if (v <= 0) continue;
-    v = v * v * v;
-    const double u = uniform(d);
-    if (u >= 1 - 0.0331 * (x * x) * (x * x) && log(u) >= 0.5 * x * x + top * (1 - v + log(v))) continue;
-    return small ? top * v * pow(uniform(d), 1 / alpha) : top * v;
-  }
-}
-
-/* Knuth's product of uniform numbers. */
-static double small_poisson(draws *d, double rate) {
-  const double end = exp(-rate);
-  double product = 1, x = 0;
-  for (;; x++)
-    if ((product *= uniform(d)) <= end) return x;
-}
-
-/* Hoermann's transformed rejection, for rates from 10 on. */
-static double large_poisson(draws *d, double rate) {
-  const double log_rate = log(rate), b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b,
-               inverse = 1.1239 + 1.1328 / (b - 3.4);
-  for (;;) {
-    const double u = uniform(d) - 0.5, v = uniform(d), us = 0.5 - fabs(u);
-    const double x = floor((2 * a / us + b) * u + rate + 0.43);
-    if (us >= 0.07 && v <= 0.9277 - 3.6224 / (b - 2)) return x;
-    if (x < 0 || (us < 0.013 && v > us)) continue;
-    if (log(v * inverse / (a / (us * us) + b)) <= -rate + x * log_rate - lgamma(x + 1)) return x;
-  }
-}
-
-/* How many times of `count` something of probability p < 1/2 happens: the waits between are geometric. */
-static double small_binomial(draws *d, double count, double p) {
-  double sum = 0, n = 0;
-  for (;; n++)
-    if ((sum += ceil(log(uniform(d)) / log1p(-p))) > count) return n;
-}
-
-/* What Stirling's formula lacks of log(k!). */
-static double stirling_tail(double k) {
-  static const double tail[] = { 0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509,
-                                 0.0166446911898211, 0.0138761288230707, 0.0118967099458917, 0.0104112652619720,
-                                 0.00925546218271273, 0.00833056343336287 };
-  if (k <= 9) return tail[(int)k];
-  const double square = (k + 1) * (k + 1);
-  return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1);
-}
-
-/* Hoermann's transformed rejection with a squeeze, for count * p from 10 on. */
-static double large_binomial(draws *d, double count, double p) {
-  const double deviation = sqrt(count * p * (1 - p)), b = 1.15 + 2.53 * deviation,
-               a = -0.0873 + 0.0248 * b + 0.01 * p, c = count * p + 0.5, v_r = 0.92 - 4.2 / b, r = p / (1 - p),
-               alpha = (2.83 + 5.1 / b) * deviation, m = floor((count + 1) * p);
-  for (;;) {
-    const double u = uniform(d) - 0.5, v = uniform(d), us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + c);
-    if (us >= 0.07 && v <= v_r) return k;
-    if (k < 0 || k > count) continue;
-    const double bound = (m + 0.5) * log((m + 1) / (r * (count - m + 1))) +
-                         (count + 1) * log((count - m + 1) / (count - k + 1)) +
-                         (k + 0.5) * log(r * (count - k + 1) / (k + 1)) + stirling_tail(m) +
-                         stirling_tail(count - m) - stirling_tail(k) - stirling_tail(count - k);
-    if (log(v * alpha / (a / (us * us) + b)) <= bound) return k;
-  }
-}
-
-static bool large(double count, double p) { return count * (p > 0.5 ? 1 - p : p) >= 10; }
-
-static double binomial_number(draws *d, double count, double p) {
-  if (count <= 0 || p <= 0) return 0;
-  if (p >= 1) return count;
-  if (isnan(count) || isnan(p)) return NAN;
-  const bool other = p > 0.5;
-  const double q = other ? 1 - p : p;
-  const double n = large(count, p) ? large_binomial(d, count, q) : small_binomial(d, count, q);
-  return other ? count - n : n;
-}
+static void two_normal(draws *d, double pair[2]) { ref_normal_pair(&d->g, true, pair); }
+#include "../rejection.h"
 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
 
@@ -174,11 +89,8 @@ static int32_t fill_poisson(df_kernel *k, const df_tensor *lam, const ref_genera
   if (!out) return k->error->code;
   const int64_t n = lam->size, each = n ? out->size / n : 0;
   for (int64_t i = 0; i < out->size; i++) {
-    const double rate = get(lam, i / each);
     draws d = draws_of(g, i, BLOCKS);
-    if (isnan(rate) || rate < 0) put(out, i % each * n + i / each, NAN);
-    else if (isinf(rate)) put(out, i % each * n + i / each, INFINITY);
-    else put(out, i % each * n + i / each, rate < 10 ? small_poisson(&d, rate) : large_poisson(&d, rate));
+    put(out, i % each * n + i / each, poisson_number(&d, get(lam, i / each)));
   }
   return DF_OK;
 }
@@ -250,7 +162,7 @@ int32_t ref_stateless_binomial(df_kernel *k) {
   for (int64_t i = 0; i < out->size; i++) {
     const int64_t j = i / each;
     const double count = get_of(&both, counts, j), p = get_of(&both, probs, j);
-    draws d = draws_of(&g, i, large(count, p) ? BLOCKS : FEW_BLOCKS);
+    draws d = draws_of(&g, i, large_mean(count, p) ? BLOCKS : FEW_BLOCKS);
     put(out, i % each * n + j, binomial_number(&d, count, p));
   }
   return DF_OK;
