@@ -23,6 +23,21 @@ local function loop(trips, body, vars, options)
     return { df.while_loop(function(i) return i:lt(trips) end, body, vars, options) }
   end)
 end
+-- the same, where the GPU computes the predicate: a number that is there reaches `limit`
+local function loop_there(limit, body, vars)
+  local unpack = table.unpack or unpack
+  local more = { unpack(vars) }
+  more[#more + 1] = one
+  return df.device('gpu:0', function()
+    return { df.while_loop(function(...) return select(select('#', ...), ...):reduce_sum():lt(limit) end, function(...)
+      local all = { ... }
+      local last = table.remove(all)
+      local made = { body(unpack(all)) }
+      made[#made + 1] = last + 1
+      return unpack(made)
+    end, more) }
+  end)
+end
 local function under(engine, fetches, feeds, runs)
   local s = df.Session{ engine = engine }
   local found
@@ -49,6 +64,27 @@ local function both(name, fetches, feeds, runs)
   return how
 end
 local function says(how, what) if not how:find(what) then print('not `' .. what .. '`: ' .. how) end end
+-- A loop called `long`, which does not end: it is paused, stepped, cancelled and too late as any other.
+local function stands_still(out, feeds)
+  local s = df.Session{ engine = 'native' }
+  local h = s:start(out, feeds)
+  while not s:native():find 'launches' do os.execute 'sleep 0.02' end
+  h:pause()
+  local f = h:frames()
+  if #f < 2 or f[2].name ~= 'long' or f[2].iteration and f[2].iteration < 16 then print('frames', #f, f[2] and f[2].name) end
+  local first = h:step(1, 'iteration')
+  local stop = h:step(3, 'iteration')
+  if stop.frame ~= 'long' or stop.iteration ~= first.iteration + 3 then print('stepped', first.tag, stop.tag) end
+  h:resume()
+  h:cancel()
+  local ok, err = pcall(h.wait, h)
+  if ok or err.code ~= 'cancelled' then print('cancelled', err) end
+  s:close()
+  s = df.Session{ engine = 'native', timeout = 1 }
+  ok, err = pcall(s.run, s, out, feeds)
+  if ok or err.code ~= 'deadline_exceeded' or not tostring(err.frame):find '^long:%d+$' then print('too late', ok, err) end
+  s:close()
+end
 local AS_KERNEL = 'one kernel of gpu:0: %d+ iterations in %d+ launches'
 local AS_GRAPH = 'a graph of gpu:0: %d+ iterations in %d+ launches'
 ]]

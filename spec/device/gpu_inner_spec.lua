@@ -5,7 +5,6 @@ local graphed = require 'spec.graphed'
 local sentence, program, hardware = graphed.sentence(it, pending), graphed.program, graphed.hardware
 
 local programs = [[
-    local unpack = table.unpack or unpack
     local n, m, limit = df.placeholder('int32', {}), df.placeholder('int32', {}), df.placeholder('float32', {})
     local function inner(pred, body, vars, options) return df.while_loop(pred, body, vars, options) end
     local programs = {
@@ -60,20 +59,6 @@ local programs = [[
         local a, b = inner(function(a, b) return a:reduce_sum():lt(9) end, function(a, b) return b * 1.5 + 1, a * 1.25 + 1 end, { x, y })
         return i + 1, b * 0.125, a * 0.125 end, 'as a WHILE node' },
     }
-    -- the same, where the GPU computes the outer predicate
-    local function there(p)
-      local vars = { unpack(p[1]) }
-      table.insert(vars, one)
-      return df.device('gpu:0', function()
-        return { df.while_loop(function(...) return select(select('#', ...), ...):reduce_sum():lt(limit) end, function(...)
-          local all = { ... }
-          local last = table.remove(all)
-          local made = { p[2](unpack(all)) }
-          made[#made + 1] = last + 1
-          return unpack(made)
-        end, vars) }
-      end)
-    end
 ]]
 
 describe('a loop inside a loop on gpu:0', function()
@@ -94,7 +79,7 @@ describe('a loop inside a loop on gpu:0', function()
   sentence('is a node inside the WHILE node of a loop whose predicate the GPU computes, too', function()
     assert.equal('', program(programs .. [[
       for name, p in pairs(programs) do
-        local out = there(p)
+        local out = loop_there(limit, p[2], p[1])
         for _, trips in ipairs{ 60 } do
           local how = both(name .. ' ' .. trips, out, { [limit] = trips, [m] = 3 }, 2)
           if trips == 60 then says(how, 'for a WHILE node') says(how, 'inside, ' .. (p[3] or 'its iterations in a row')) end
@@ -108,7 +93,7 @@ describe('a loop inside a loop on gpu:0', function()
       assert.equal('', program(programs .. [[
         for name, p in pairs(programs) do
           both(name, loop(n, p[2], p[1]), { [n] = 23, [m] = 3 }, 2)
-          both(name .. ' there', there(p), { [limit] = 23, [m] = 3 }, 2)
+          both(name .. ' there', loop_there(limit, p[2], p[1]), { [limit] = 23, [m] = 3 }, 2)
         end
       ]], ('DFLOW_STRESS=osr:%d DFLOW_STRICT_SEED=%d'):format(seed, seed)))
     end

@@ -89,7 +89,6 @@ describe('a loop on gpu:0', function()
   end)
 
   local conds = [[
-    local unpack = table.unpack or unpack
     local n, flag, limit = df.placeholder('int32', {}), df.placeholder('bool', {}), df.placeholder('float32', {})
     local function mixed(x) return x:reduce_sum():gt(0.4) end
     local programs = {
@@ -148,17 +147,7 @@ describe('a loop on gpu:0', function()
   sentence('has IF nodes inside a WHILE node, too', function()
     assert.equal('', program(conds .. [[
       for name, p in pairs(programs) do
-        local vars = { unpack(p[1]) }
-        table.insert(vars, one)
-        local out = df.device('gpu:0', function()
-          return { df.while_loop(function(...) return select(select('#', ...), ...):reduce_sum():lt(limit) end, function(...)
-            local all = { ... }
-            local last = table.remove(all)
-            local made = { p[2](unpack(all)) }
-            made[#made + 1] = last + 1
-            return unpack(made)
-          end, vars) }
-        end)
+        local out = loop_there(limit, p[2], p[1])
         for _, trips in ipairs{ 3, 60 } do
           local how = both(name .. ' ' .. trips, out, { [limit] = trips, [flag] = trips > 10 }, 2)
           if trips == 60 then says(how, 'for a WHILE node') end
@@ -408,24 +397,7 @@ describe('a loop on gpu:0', function()
   sentence('stands still where it is when somebody looks, and is stepped, cancelled and too late as ever', function()
     assert.equal('', program[[
       local out = loop(df.int32(2000000000), function(i, x) return i + 1, df.tanh(x:matmul(w)) + x * 0.25 end, { df.int32(0), x0 }, { name = 'long' })
-      local s = df.Session{ engine = 'native' }
-      local h = s:start(out)
-      while not s:native():find 'launches' do os.execute 'sleep 0.02' end
-      h:pause()
-      local f = h:frames()
-      if #f < 2 or f[2].name ~= 'long' or f[2].iteration and f[2].iteration < 16 then print('frames', #f, f[2] and f[2].name) end
-      local first = h:step(1, 'iteration')
-      local stop = h:step(3, 'iteration')
-      if stop.frame ~= 'long' or stop.iteration ~= first.iteration + 3 then print('stepped', first.tag, stop.tag) end
-      h:resume()
-      h:cancel()
-      local ok, err = pcall(h.wait, h)
-      if ok or err.code ~= 'cancelled' then print('cancelled', err) end
-      s:close()
-      s = df.Session{ engine = 'native', timeout = 1 }
-      ok, err = pcall(s.run, s, out)
-      if ok or err.code ~= 'deadline_exceeded' or not tostring(err.frame):find '^long:%d+$' then print('too late', ok, err) end
-      s:close()
+      stands_still(out)
     ]])
   end)
 

@@ -256,24 +256,7 @@ describe('a loop of small state on gpu:0', function()
   sentence('stands still where it is when somebody looks, and is stepped, cancelled and too late as ever', function()
     assert.equal('', whole([[
       local out = loop(df.int32(2000000000), function(i, x) return i + 1, df.tanh(x) * 0.75 + x * 0.25 end, { df.int32(0), y0 }, { name = 'long' })
-      local s = df.Session{ engine = 'native' }
-      local h = s:start(out, { [one] = fed })
-      while not s:native():find 'launches' do os.execute 'sleep 0.02' end
-      h:pause()
-      local f = h:frames()
-      if #f < 2 or f[2].name ~= 'long' or f[2].iteration and f[2].iteration < 16 then print('frames', #f, f[2] and f[2].name) end
-      local first = h:step(1, 'iteration')
-      local stop = h:step(3, 'iteration')
-      if stop.frame ~= 'long' or stop.iteration ~= first.iteration + 3 then print('stepped', first.tag, stop.tag) end
-      h:resume()
-      h:cancel()
-      local ok, err = pcall(h.wait, h)
-      if ok or err.code ~= 'cancelled' then print('cancelled', err) end
-      s:close()
-      s = df.Session{ engine = 'native', timeout = 1 }
-      ok, err = pcall(s.run, s, out, { [one] = fed })
-      if ok or err.code ~= 'deadline_exceeded' or not tostring(err.frame):find '^long:%d+$' then print('too late', ok, err) end
-      s:close()
+      stands_still(out, { [one] = fed })
     ]]))
   end)
 
