@@ -49,12 +49,12 @@ describe('Ctrl-C at the prompt', function()
     prompt()
     assert.are.equal(modes, t:modes())
   end
-  --- Types a line and Ctrl-C after so many milliseconds, `times` times; what is seen then.
-  local function interrupt(line, ms, words, times)
+  --- Types a line and Ctrl-C after so many milliseconds; what is seen then.
+  local function interrupt(line, ms, words)
     prompt()
     t:line(line)
     expect('\n')
-    for _ = 1, times or 1 do t:type(typist.CTRL_C, ms) end
+    t:type(typist.CTRL_C, ms)
     return expect(words or 'interrupted', 'it was not interrupted')
   end
 
@@ -158,11 +158,16 @@ describe('Ctrl-C at the prompt', function()
     sound()
   end)
 
+  -- It comes again when the loop has caught it, however busy the machine is: two that come before anybody looks are one.
   it('stops a loop that catches errors when it comes again', function()
-    interrupt('while true do pcall(forever) end', 20, 'interrupted', 2)
-    sound()
-    interrupt('while true do pcall(df.run, f) end', 20, 'interrupted', 2)
-    sound()
+    for _, called in ipairs{ 'forever', 'df.run, f' } do
+      local _, word = interrupt(('while true do if not pcall(%s) then print("cau" .. "ght") end end'):format(called), 20, { 'caught', 'interrupted' })
+      if word == 'caught' then
+        t:type(typist.CTRL_C)
+        expect('interrupted', 'it was not interrupted again')
+      end
+      sound()
+    end
   end)
 
   it('says so when a kernel cannot be stopped, and gives the prompt back at once', function()
