@@ -92,10 +92,6 @@ static bool let_one_go(dfi_keeper *k, const dfi_devmem *a, bool device) {
 
 /* ---- in and out ------------------------------------------------------------------------------------------------- */
 
-static df_value *slot_of(const dfi_record *r, const dfi_graphed_loop *l, int32_t k) {
-  return r->base[DFI_ITERATION] + l->var[k].enter->out;
-}
-
 static bool copy(df_tensor *to, const df_tensor *from) {
   return dfi_bytes_copy(to->data, to->buffer, from->data, from->buffer, to->size * dfi_dtype_size[to->dtype]);
 }
@@ -120,7 +116,7 @@ static void device_failed(dfi_exec *x, const dfi_graphed_loop *l, const dfi_reco
 static bool enter(const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r) {
   bool ok = true;
   for (int32_t k = 0; k < l->nvars && ok; k++) {
-    df_value *slot = slot_of(r, l, k);
+    df_value *slot = dfi_graphed_slot(r, l, k);
     if (slot->kind != DF_TENSOR) continue;
     ok = copy(m->state[k].as.tensor, slot->as.tensor);
     put(slot, df_tensor_retain(m->state[k].as.tensor));
@@ -134,7 +130,7 @@ static bool leave(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made
                   const df_value *number) {
   bool whole = true;
   for (int32_t k = 0; k < l->nvars; k++) {
-    df_value *slot = slot_of(r, l, k);
+    df_value *slot = dfi_graphed_slot(r, l, k);
     if (m->host[l->var[k].enter->out]) {
       const uint32_t uses = slot->uses;
       *slot = number[l->var[k].enter->out];
@@ -207,7 +203,7 @@ static int32_t look_ahead(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_ma
 }
 
 static void start_numbers(const dfi_graphed_loop *l, const dfi_record *r, df_value *v) {
-  for (int32_t k = 0; k < l->nvars; k++) v[l->var[k].enter->out] = *slot_of(r, l, k);
+  for (int32_t k = 0; k < l->nvars; k++) v[l->var[k].enter->out] = *dfi_graphed_slot(r, l, k);
 }
 
 /* What the host counts and the GPU reads, to where it reads it, after the launches so far. */

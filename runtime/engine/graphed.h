@@ -205,6 +205,14 @@ typedef struct dfi_graphed {
   dfi_graphed_loop loop[];
 } dfi_graphed;
 
+/* Where variable k lies in iteration r; the loop's GPU. */
+static inline df_value *dfi_graphed_slot(const dfi_record *r, const dfi_graphed_loop *l, int32_t k) {
+  return r->base[DFI_ITERATION] + l->var[k].enter->out;
+}
+static inline const dfi_device *dfi_graphed_device(const dfi_exec *x, const dfi_graphed_loop *l) {
+  return x->plan->devices->at[l->device];
+}
+
 /* Gives the plan's loops this engine, where they have to do with a GPU that has graphs. */
 void dfi_graphed_attach(dfi_plan *p);
 void dfi_graphed_forget(dfi_plan *p);
@@ -231,6 +239,8 @@ void dfi_graphed_let_go(dfi_graphed_made *m);
  * loop's lock. */
 bool dfi_graphed_resembles(dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r);
 bool dfi_graphed_same_variable(const df_value *is, const df_value *was);
+/* Are all of r's of the kinds and shapes that m's graph is for? */
+bool dfi_graphed_same_variables(const dfi_record *r, const dfi_graphed_loop *l, const dfi_graphed_made *m);
 /* Are these values the variables' still? After `fits` or `capture`. *anew: if not, it is to be captured anew. */
 bool dfi_graphed_current(const dfi_graphed_made *m, const dfi_record *r, bool *anew);
 /* What is launched from now on comes after copies to what the graph reads of outside, and to its places for that.

@@ -12,9 +12,6 @@
 #include "resource/tensor_array.h"
 
 enum { ADDS_WORDS = 3 /* to where; is it added to what was there; where that is */ };
-static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l) {
-  return x->plan->devices->at[l->device];
-}
 
 /* ---- which arrays, once for each loop ---------------------------------------------------------------------------- */
 
@@ -149,7 +146,6 @@ static bool writes_numbers(const dfi_graphed_loop *l, const dfi_graphed_made *m,
   return false;
 }
 
-
 /* Does the loop read the array, under whatever name? */
 static bool is_read(const dfi_graphed_loop *l, const dfi_record *r, const dfi_tensor_array *a) {
   for (int32_t i = 0; i < l->naccess; i++)
@@ -183,7 +179,7 @@ bool dfi_graphed_find_access(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed
     if (!at->writes) m->host[p->out] = m->varies[p->out] = DFI_GRAPHED_COMPUTED;
     return true;
   }
-  if (!device_of(x, l)->remote->fetch || p->device != l->device)
+  if (!dfi_graphed_device(x, l)->remote->fetch || p->device != l->device)
     return dfi_graphed_refuse(l, p, "the host does it, and the elements are not its numbers");
   s->dtype = a->dtype;
   s->accumulates = a->accumulates;
@@ -270,7 +266,7 @@ static bool fetch(const dfi_device *d, const dfi_graphed_made *m, const dfi_grap
 
 static bool capture_read(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, int32_t which,
                          df_error *err) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   const dfi_pnode *p = r->nodes + l->access[which].node;
   const dfi_graphed_site *s = &m->site[which];
   df_value *out = r->base[DFI_ITERATION] + p->out;
@@ -335,7 +331,7 @@ static bool capture_write(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_ma
   df_value *out = r->base[DFI_ITERATION] + p->out;
   const df_value *v = operand(r, in[2]);
   df_tensor *t = v->kind == DF_TENSOR ? v->as.tensor : NULL;
-  if (s->how != DFI_GRAPHED_NUMBER && !write_element(device_of(x, l), m, s, t, err)) return false;
+  if (s->how != DFI_GRAPHED_NUMBER && !write_element(dfi_graphed_device(x, l), m, s, t, err)) return false;
   *out = dfi_value_copy(operand(r, in[0]));
   slot_filled(r, out, r->frame->scope->uses[p->out]);
   return true;

@@ -10,13 +10,6 @@
 #include "resource/variable.h"
 #include <stdio.h>
 
-static df_value *slot_of(const dfi_record *r, const dfi_graphed_loop *l, int32_t k) {
-  return r->base[DFI_ITERATION] + l->var[k].enter->out;
-}
-static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l) {
-  return x->plan->devices->at[l->device];
-}
-
 /* ---- capturing ------------------------------------------------------------------------------------------------- */
 
 /* A Transfer brings its input to where it is read; what a node of the graph decides stays. */
@@ -176,7 +169,7 @@ static void forget_joined(const dfi_graphed_loop *l, dfi_graphed_made *m, const 
 
 bool dfi_graphed_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, uint64_t again,
                            dfi_graphed_failure *why) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   df_error *err = &why->err;
   df_value *next = dfi_xcalloc((size_t)l->nvars + 1, sizeof *next);
   forget_joined(l, m, r);
@@ -199,7 +192,7 @@ bool dfi_graphed_iteration(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m
   dfi_graphed_sides_end(l, m);
   if (!ok) dfi_graphed_clear_slots(r);
   for (int32_t k = 0; k < l->nvars && ok; k++) {
-    df_value *slot = slot_of(r, l, k);
+    df_value *slot = dfi_graphed_slot(r, l, k);
     *slot = next[k];
     slot_filled(r, slot, l->scope->uses[l->var[k].enter->out]);
   }
@@ -220,10 +213,10 @@ static bool lies_in_state(const dfi_graphed_loop *l, const dfi_graphed_made *m, 
 
 /* What of the variables lies where others are to lie is copied before they are written. */
 static bool bring_apart(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   bool ok = true;
   for (int32_t k = 0; k < l->nvars && ok; k++) {
-    df_value *is = slot_of(r, l, k);
+    df_value *is = dfi_graphed_slot(r, l, k);
     if (is->kind != DF_TENSOR || !lies_in_state(l, m, is->as.tensor) ||
         m->state[k].as.tensor->data == is->as.tensor->data)
       continue;
@@ -245,17 +238,17 @@ static bool is_elsewhere(const df_value *is, const df_value *state) {
 static bool close_circle(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r) {
   bool ok = bring_apart(x, l, m, r);
   for (int32_t k = 0; k < l->nvars && ok; k++)
-    if (is_elsewhere(slot_of(r, l, k), &m->state[k]))
-      ok = copy(m->state[k].as.tensor, slot_of(r, l, k)->as.tensor);
+    if (is_elsewhere(dfi_graphed_slot(r, l, k), &m->state[k]))
+      ok = copy(m->state[k].as.tensor, dfi_graphed_slot(r, l, k)->as.tensor);
   return ok;
 }
 
 /* The same after each iteration, where the GPU's predicate says that there was one. */
 static bool keep_state(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, dfi_record *r) {
-  const dfi_remote *d = device_of(x, l)->remote;
+  const dfi_remote *d = dfi_graphed_device(x, l)->remote;
   bool ok = bring_apart(x, l, m, r);
   for (int32_t k = 0; k < l->nvars && ok; k++) {
-    df_value *is = slot_of(r, l, k);
+    df_value *is = dfi_graphed_slot(r, l, k);
     if (!is_elsewhere(is, &m->state[k])) continue;
     df_tensor *to = m->state[k].as.tensor, *from = is->as.tensor;
     ok = d->keep(d->device, m->tally->data, dfi_note_of(m->tally->buffer), to->data, dfi_note_of(to->buffer),
@@ -264,11 +257,6 @@ static bool keep_state(dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed
     df_tensor_release(from);
   }
   return ok;
-}
-
-static bool same_variables(const dfi_record *r, const dfi_graphed_loop *l, const dfi_graphed_made *m) {
-  for (int32_t k = 0; k < l->nvars; k++) if (!dfi_graphed_same_variable(slot_of(r, l, k), &m->state[k])) return false;
-  return true;
 }
 
 /* n int64 on the GPU. */
@@ -288,22 +276,22 @@ static bool make_numbers(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_mad
   dfi_free(m->ahead);
   m->ahead = dfi_xcalloc((size_t)n + 1, sizeof *m->ahead);
   if (n == 0) return true;
-  m->numbers = words_new(device_of(x, l), n);
-  if (m->again) m->row = words_new(device_of(x, l), m->nrow);
+  m->numbers = words_new(dfi_graphed_device(x, l), n);
+  if (m->again) m->row = words_new(dfi_graphed_device(x, l), m->nrow);
   return m->numbers && (m->row || !m->again);
 }
 
 /* And for the sides that the GPU takes, where that decides about arrays. */
 static bool make_sides(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, int32_t many) {
   df_tensor_release(m->sides);
-  m->sides = m->loose ? words_new(device_of(x, l), (int64_t)many * dfi_graphed_pairs(l)) : NULL;
+  m->sides = m->loose ? words_new(dfi_graphed_device(x, l), (int64_t)many * dfi_graphed_pairs(l)) : NULL;
   return m->sides || !m->loose;
 }
 
 static bool make_tally(dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_made *m) {
   const bool wanted = m->masked || l->nguards > 1;
   m->ntally = dfi_graphed_words(l);
-  if (wanted && !m->tally) m->tally = words_new(device_of(x, l), (l->ninner ? 2 : 1) * (int64_t)m->ntally);
+  if (wanted && !m->tally) m->tally = words_new(dfi_graphed_device(x, l), (l->ninner ? 2 : 1) * (int64_t)m->ntally);
   return !wanted || (m->tally && dfi_graphed_share_tally(l, m, 0));
 }
 
@@ -315,10 +303,10 @@ static void drop_state(df_value *v) {
 
 /* Tensors for the variables, as they are in r. */
 static bool make_state(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   bool ok = true;
   for (int32_t k = 0; k < l->nvars; k++) {
-    const df_value *is = slot_of(r, l, k);
+    const df_value *is = dfi_graphed_slot(r, l, k);
     if (dfi_graphed_same_variable(is, &m->state[k])) continue;
     drop_state(&m->state[k]);
     m->state[k] = (df_value){ .kind = is->kind, .dtype = is->dtype };
@@ -347,9 +335,11 @@ static bool is_constant_there(const dfi_graphed_loop *l, int32_t k, const df_val
 /* The iteration has given variables constants of the host's: these become the GPU's. */
 static bool bring_constants(dfi_exec *x, const dfi_graphed_loop *l, dfi_record *r) {
   for (int32_t k = 0; k < l->nvars; k++) {
-    df_value *is = slot_of(r, l, k);
+    df_value *is = dfi_graphed_slot(r, l, k);
     if (is->kind != DF_TENSOR || !dfi_readable(is->as.tensor)) continue;
-    df_tensor *there = is_constant_there(l, k, is) ? dfi_tensor_copy_in(is->as.tensor, device_of(x, l)->arena) : NULL;
+    df_tensor *there = is_constant_there(l, k, is)
+                           ? dfi_tensor_copy_in(is->as.tensor, dfi_graphed_device(x, l)->arena)
+                           : NULL;
     if (!there) return false;
     df_tensor_release(is->as.tensor);
     is->as.tensor = there;
@@ -360,7 +350,7 @@ static bool bring_constants(dfi_exec *x, const dfi_graphed_loop *l, dfi_record *
 /* Are r's variables such that iterations could be captured? */
 static dfi_graphed_ready variables_ready(dfi_graphed_loop *l, const dfi_device *d, const dfi_record *r) {
   for (int32_t k = 0; k < l->nvars; k++) {
-    const df_value *v = slot_of(r, l, k);
+    const df_value *v = dfi_graphed_slot(r, l, k);
     if (v->kind != DF_TENSOR || v->as.tensor->buffer->arena == d->arena) continue;
     if (is_constant_there(l, k, v)) continue;
     if (r->number == 0) return DFI_GRAPHED_NOT_NOW;
@@ -379,8 +369,8 @@ static bool no_copy(dfi_graphed_failure *why) {
 
 bool dfi_graphed_around(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
                         dfi_graphed_failure *why) {
-  const dfi_remote *g = device_of(x, l)->remote;
-  why->changed = !bring_constants(x, l, r) || !same_variables(r, l, m);
+  const dfi_remote *g = dfi_graphed_device(x, l)->remote;
+  why->changed = !bring_constants(x, l, r) || !dfi_graphed_same_variables(r, l, m);
   if (why->changed) return false;
   if (!keep_state(x, l, m, r)) return no_copy(why);
   return dfi_graphed_commit(x, l, m) && g->close(g->device);
@@ -388,7 +378,7 @@ bool dfi_graphed_around(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, d
 
 /* The one iteration of a WHILE node, which goes on until the predicate says no. */
 static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r, dfi_graphed_failure *why) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   const dfi_remote *g = d->remote;
   const uint64_t again = g->condition(g->device, true);
   if (!again) {
@@ -410,7 +400,7 @@ static bool go_through(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, df
   for (int32_t i = 0; i < many; i++) {
     m->at = i;
     if (!dfi_graphed_iteration(x, l, m, r, 0, why)) return false;
-    if (!bring_constants(x, l, r) || !same_variables(r, l, m)) { why->changed = true; return false; }
+    if (!bring_constants(x, l, r) || !dfi_graphed_same_variables(r, l, m)) { why->changed = true; return false; }
     if (m->masked && !(keep_state(x, l, m, r) && dfi_graphed_commit(x, l, m))) return no_copy(why);
   }
   why->where = NULL;
@@ -422,7 +412,7 @@ static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
                           dfi_graphed_failure *why) {
   df_value *kept = dfi_xcalloc((size_t)l->nvars + 1, sizeof *kept);
   for (int32_t k = 0; k < l->nvars; k++) {
-    df_value *slot = slot_of(r, l, k);
+    df_value *slot = dfi_graphed_slot(r, l, k);
     kept[k] = *slot;
     if (slot->kind == DF_HANDLE) dfi_handle_retain(slot->as.handle);
     if (slot->kind != DF_TENSOR) continue;
@@ -434,7 +424,7 @@ static bool under_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
   dfi_graphed_places_out(m, r);
   dfi_graphed_clear_slots(r);
   for (int32_t k = 0; k < l->nvars; k++) {
-    *slot_of(r, l, k) = kept[k];
+    *dfi_graphed_slot(r, l, k) = kept[k];
     r->held += kept[k].kind >= DF_TENSOR;
   }
   dfi_free(kept);
@@ -458,7 +448,7 @@ void dfi_graphed_make_room(const dfi_graphed_loop *l, dfi_graphed_made *m) {
 
 dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m,
                                       const dfi_record *r) {
-  const dfi_graphed_ready ready = variables_ready(l, device_of(x, l), r);
+  const dfi_graphed_ready ready = variables_ready(l, dfi_graphed_device(x, l), r);
   if (ready != DFI_GRAPHED_READY) return ready;
   if (!m->state) dfi_graphed_make_room(l, m);
   m->settled = false;
@@ -473,7 +463,7 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
     if (!dfi_graphed_find_numbers(x, l, m, r)) return DFI_GRAPHED_NEVER;
   }
   m->spare = dfi_xrealloc(m->spare, sizeof *m->spare * ((size_t)m->nrow + 1));
-  m->again = m->there && device_of(x, l)->remote->condition && !atomic_load(&l->unconditional);
+  m->again = m->there && dfi_graphed_device(x, l)->remote->condition && !atomic_load(&l->unconditional);
   m->masked = m->there || l->ninner;
   return DFI_GRAPHED_READY;
 }
@@ -489,7 +479,7 @@ static bool is_for_now(dfi_graphed_loop *l, const dfi_record *r) {
 
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
                                       int32_t many) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   if (!make_state(x, l, m, r) || !make_numbers(x, l, m, many) || !make_tally(x, l, m) ||
       !make_sides(x, l, m, many)) {
     dfi_graphed_refuse(l, NULL, "there is no memory on %s for its variables", d->name);

@@ -14,13 +14,6 @@
 
 enum { PLACES_BYTES = 256 << 20 };         /* of one graph, at most: what is larger stays where it is */
 
-static df_value *slot_of(const dfi_record *r, const dfi_graphed_loop *l, int32_t k) {
-  return r->base[DFI_ITERATION] + l->var[k].enter->out;
-}
-static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l) {
-  return x->plan->devices->at[l->device];
-}
-
 static bool same_dims(const df_tensor *a, const df_tensor *b) {
   if (a->dtype != b->dtype || a->rank != b->rank) return false;
   for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
@@ -31,6 +24,12 @@ bool dfi_graphed_same_variable(const df_value *is, const df_value *was) {
   if (is->kind != was->kind) return false;
   if (is->kind == DF_TENSOR) return same_dims(is->as.tensor, was->as.tensor);
   return is->kind == DF_EMPTY || is->dtype == was->dtype;
+}
+
+bool dfi_graphed_same_variables(const dfi_record *r, const dfi_graphed_loop *l, const dfi_graphed_made *m) {
+  for (int32_t k = 0; k < l->nvars; k++)
+    if (!dfi_graphed_same_variable(dfi_graphed_slot(r, l, k), &m->state[k])) return false;
+  return true;
 }
 
 /* ---- what has moved, of all runs --------------------------------------------------------------------------------- */
@@ -98,8 +97,7 @@ static likeness compare(const df_value *is, const dfi_graphed_fixed *f) {
 /* Could m's graph run from r, if all lay where it reads it? */
 static bool has_form(const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r) {
   if (!m->graph || !m->settled) return false;
-  for (int32_t k = 0; k < l->nvars; k++) if (!dfi_graphed_same_variable(slot_of(r, l, k), &m->state[k])) return false;
-  return dfi_graphed_arrays_fit(l, m, r);
+  return dfi_graphed_same_variables(r, l, m) && dfi_graphed_arrays_fit(l, m, r);
 }
 
 bool dfi_graphed_fits(const dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
@@ -166,7 +164,7 @@ static const df_value *value_of(const dfi_graphed_fixed *f, const dfi_record *r)
 }
 
 bool dfi_graphed_await(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_graphed_made *m, const dfi_record *r) {
-  const dfi_remote *d = device_of(x, l)->remote;
+  const dfi_remote *d = dfi_graphed_device(x, l)->remote;
   bool ok = true;
   for (int32_t i = 0; i < m->nfixed && ok; i++) {
     const dfi_graphed_fixed *f = &m->fixed[i];
@@ -238,7 +236,7 @@ static bool is_brought(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_r
 /* May f lie at a place of the graph's own? */
 static bool may_move(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_record *r, const dfi_graphed_fixed *f) {
   if (f->value.kind != DF_TENSOR || DFI_SPACE(f->at) == DFI_CONSTANT || !dfk_plain(f->value.dtype)) return false;
-  if (f->shape.buffer->arena == device_of(x, l)->arena) return true;
+  if (f->shape.buffer->arena == dfi_graphed_device(x, l)->arena) return true;
   return dfi_readable(&f->shape) && is_brought(x, l, r, f);
 }
 
@@ -296,7 +294,7 @@ static void place_all(const dfi_exec *x, const dfi_graphed_loop *l, dfi_graphed_
     const int64_t bytes = f->shape.size * dfi_dtype_size[f->shape.dtype];
     const bool wanted = m->all_moved || dfi_readable(&f->shape) || moves(m->moved, m->nmoved, f->at, f->read);
     if (!wanted || bytes > left) continue;
-    f->place = place_of(device_of(x, l), old, nold, f);
+    f->place = place_of(dfi_graphed_device(x, l), old, nold, f);
     if (f->place) left -= bytes;
   }
 }

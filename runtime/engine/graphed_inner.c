@@ -24,9 +24,6 @@ enum {
 static const dfi_remote *remote_of(const dfi_exec *x, const dfi_graphed_loop *l) {
   return x->plan->devices->at[l->device]->remote;
 }
-static df_value *slot_of(const dfi_record *r, const dfi_graphed_loop *l, int32_t k) {
-  return r->base[DFI_ITERATION] + l->var[k].enter->out;
-}
 static bool refused(dfi_graphed_failure *why, const char *what) {
   dfi_fail(&why->err, DF_UNIMPLEMENTED, NULL, "%s", what);
   return false;
@@ -307,7 +304,7 @@ static bool settle(dfi_exec *x, const dfi_graphed_loop *in, dfi_graphed_made *im
                    dfi_graphed_failure *why) {
   const dfi_device *d = x->plan->devices->at[in->device];
   for (int32_t k = 0; k < in->nvars; k++) {
-    df_value *slot = slot_of(ir, in, k);
+    df_value *slot = dfi_graphed_slot(ir, in, k);
     if (slot->kind == DF_EMPTY) continue;
     df_value v = dfi_value_copy(slot);
     const bool here = v.kind == DF_SCALAR || (v.kind == DF_TENSOR && dfi_readable(v.as.tensor));
@@ -358,7 +355,7 @@ static bool go_again(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_
     return refused(why, "the shape or the place of a variable of a loop inside changes");
   }
   for (int32_t k = 0; k < in->nvars; k++) {              /* as the node leaves them */
-    df_value *slot = slot_of(ir, in, k);
+    df_value *slot = dfi_graphed_slot(ir, in, k);
     if (slot->kind < DF_TENSOR) continue;
     df_tensor_release(slot->as.tensor);
     slot->as.tensor = df_tensor_retain(im->state[k].as.tensor);

@@ -21,10 +21,6 @@ typedef struct dfi_graphed_entry {
   df_tensor *was;                          /* owned: what was cleared, or replaced */
 } entry;
 
-static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l) {
-  return x->plan->devices->at[l->device];
-}
-
 /* ---- looking ahead ----------------------------------------------------------------------------------------------- */
 
 static entry *note(dfi_graphed_made *m, dfi_tensor_array *a, entry_kind kind, int32_t access, int32_t guard,
@@ -115,7 +111,7 @@ static bool read_same(dfi_graphed_loop *l, dfi_graphed_made *m, int32_t which, d
 
 static bool read_element(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, int32_t which,
                          dfi_tensor_array *a, int64_t i, uint64_t *word) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   const int32_t guard = l->guard_of[l->access[which].node];
   dfi_graphed_site *s = &m->site[which];
   dfi_element e = { 0 };
@@ -251,7 +247,7 @@ static bool write_new(const dfi_device *d, dfi_graphed_loop *l, dfi_graphed_made
 
 static bool write_element(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, int32_t which,
                           dfi_tensor_array *a, int64_t i, uint64_t *word) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   const dfi_graphed_site *s = &m->site[which];
   const int32_t guard = l->guard_of[l->access[which].node];
   if (!s->formed) return true;             /* its shape is known once it has been captured */

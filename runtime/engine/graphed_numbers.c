@@ -3,10 +3,6 @@
 #include "base/remote.h"
 #include "engine/token.h"
 
-static df_value *slot_of(const dfi_record *r, const dfi_graphed_loop *l, int32_t k) {
-  return r->base[DFI_ITERATION] + l->var[k].enter->out;
-}
-
 /* ---- which they are ------------------------------------------------------------------------------------------- */
 
 bool dfi_graphed_on_host(const dfi_graphed_made *m, const dfi_record *r, dfi_operand o) {
@@ -126,7 +122,7 @@ bool dfi_graphed_find_numbers(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphe
   dfi_graphed_arrays_begin(l, m);
   for (uint32_t i = 0; i < s->ncopies; i++) m->host[s->copies[i].slot] = DFI_GRAPHED_HELD;
   for (int32_t k = 0; k < l->nvars; k++)
-    if (slot_of(r, l, k)->kind == DF_SCALAR) {
+    if (dfi_graphed_slot(r, l, k)->kind == DF_SCALAR) {
       const uint32_t slot = l->var[k].enter->out;
       m->host[slot] = m->varies[slot] = DFI_GRAPHED_COMPUTED;
     }

@@ -19,9 +19,6 @@ enum {
   ASK_NS = 25000000              /* saved time after which the device is asked again */
 };
 
-static const dfi_device *device_of(const dfi_exec *x, const dfi_graphed_loop *l) {
-  return x->plan->devices->at[l->device];
-}
 static df_value *slot_of(const dfi_record *r, const dfi_graphed_loop *l, const dfi_whole_made *m, int32_t k) {
   return r->base[DFI_ITERATION] + l->var[m->var[k]].enter->out;
 }
@@ -98,7 +95,7 @@ static int64_t saved_by(const dfi_graphed_loop *l, int64_t iterations) {
 
 /* Has the device a kernel for it? It is asked now and then. */
 static bool has_kernel(dfi_exec *x, dfi_graphed_loop *l, dfi_whole_made *m, const dfi_record *r) {
-  const dfi_remote *d = device_of(x, l)->remote;
+  const dfi_remote *d = dfi_graphed_device(x, l)->remote;
   const int64_t saved = saved_by(l, r->number + atomic_load(&l->iterations));
   if (m->kernel) return true;
   if (m->asked >= 0 && saved < m->asked + ASK_NS) return false;
@@ -138,7 +135,7 @@ static bool give(launch *c, const dfi_device *d, int32_t i, df_value v) {
 
 static bool give_variables(dfi_exec *x, const dfi_graphed_loop *l, const dfi_whole_made *m, const dfi_record *r,
                            launch *c) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   bool ok = true;
   for (int32_t k = 0; k < m->program.nvars && ok; k++) {
     const df_value *v = slot_of(r, l, m, k);
@@ -163,7 +160,7 @@ static bool give_inputs(dfi_exec *x, const dfi_graphed_loop *l, const dfi_whole_
     if (!first && !m->input[i].read) continue;
     const df_value v = dfi_whole_input_now(r, &m->input[i]);
     if (v.kind == DF_EMPTY) return false;
-    ok = give(c, device_of(x, l), w->nvars + i, m->input[i].read ? v : dfi_value_copy(&v));
+    ok = give(c, dfi_graphed_device(x, l), w->nvars + i, m->input[i].read ? v : dfi_value_copy(&v));
   }
   return ok;
 }
@@ -226,7 +223,7 @@ static void count(dfi_exec *x, dfi_graphed_loop *l, const dfi_whole_made *m, con
 
 /* Where the device says nothing the run gives up, or there is no memory for the launch: then tokens go on. */
 static void failed(dfi_exec *x, const dfi_graphed_loop *l, const dfi_record *r) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   const char *why = d->remote->error(d->remote->device);
   char message[700];
   r->frame->tokens_only = true;
@@ -243,7 +240,7 @@ static void fit_most(dfi_whole_made *m, double seconds) {
 
 /* Once. Gives how many iterations that were, -1: it failed. */
 static int64_t launch_once(dfi_exec *x, dfi_graphed_loop *l, dfi_whole_made *m, const dfi_record *r, launch *c) {
-  const dfi_device *d = device_of(x, l);
+  const dfi_device *d = dfi_graphed_device(x, l);
   const double began = dfi_now();
   c->run.most = x->osr ? 1 + (int64_t)(dfi_engine_dice(x) % 7) : m->most;
   atomic_store_explicit(&x->at, l->kernel->node->id, memory_order_relaxed);
@@ -287,7 +284,7 @@ static void run(dfi_exec *x, dfi_graphed_loop *l, dfi_whole_made *m, dfi_frame *
 
 /* Once for a loop. False: it is not to be one. */
 static bool begins(dfi_exec *x, dfi_graphed_loop *l) {
-  const dfi_remote *d = device_of(x, l)->remote;
+  const dfi_remote *d = dfi_graphed_device(x, l)->remote;
   pthread_mutex_lock(&l->lock);
   if (!l->whole) {
     l->whole = dfi_xcalloc(1, sizeof *l->whole);
