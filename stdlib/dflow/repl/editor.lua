@@ -96,7 +96,7 @@ end
 -- ---- the editor ---------------------------------------------------------------------------------------------------------
 function M.new(repl)
   local buffer = buffers.new(knows)
-  local cursor_line, cursor_column = 0, 0
+  local cursor_line, cursor_column
   local candidates, page, asked_before = {}, 1, nil
   local context = { locals = session.locals, folder = repl.program and repl.program.folder }
   local complete, hints                                    -- loaded when first needed: the prompt is there before
