@@ -246,8 +246,8 @@ bool dfk_top_k_begin(df_kernel *k, dfk_top *t) {
   int64_t dims[DF_MAX_RANK];
   char text[160];
   *t = (dfk_top){ .rows = 1, .n = x->rank ? x->dims[x->rank - 1] : 0 };
-  if (!dfk_integer(k, 1, "k", &t->count)) return false;
   if (x->rank < 1) return FAIL(k, "top_k needs at least one axis, got a scalar");
+  if (!dfk_integer(k, 1, "k", &t->count)) return false;
   if (t->count < 0 || t->count > t->n)
     return FAIL(k, "top_k of %lld among the last axis of %s: expected 0 to %lld", (long long)t->count,
                 dfk_shape_text(x, text, sizeof text), (long long)t->n);

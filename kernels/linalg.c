@@ -1,6 +1,14 @@
 /* linalg.c: what the reference and the CPU kernels of linalg.h check alike. */
 #include "linalg.h"
 
+bool dfk_two_matrices(df_kernel *k) {
+  char a[160], b[160];
+  if (k->in[0]->rank == 2 && k->in[1]->rank == 2) return true;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "matmul needs two matrices, got %s and %s",
+           dfk_shape_text(k->in[0], a, sizeof a), dfk_shape_text(k->in[1], b, sizeof b));
+  return false;
+}
+
 int32_t dfk_product_of(df_kernel *k, dfk_product *p) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   char s[160], t[160];

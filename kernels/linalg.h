@@ -31,6 +31,7 @@ typedef struct dfk_product {
   int64_t step_a[DF_MAX_RANK], step_b[DF_MAX_RANK];
 } dfk_product;
 int32_t dfk_product_of(df_kernel *k, dfk_product *p);
+bool    dfk_two_matrices(df_kernel *k);      /* are the inputs? False: error is filled. */
 /* Where matrix i of the batch begins in a and b, in elements. */
 void    dfk_product_at(const dfk_product *p, int64_t i, int64_t *a, int64_t *b);
 

@@ -206,20 +206,11 @@ static int32_t run(df_kernel *k, search *s, uint8_t dtype) {
 int32_t cpu_top_k(df_kernel *k) {
   const df_tensor *x = k->in[0];
   if (dfk_is_rare(x->dtype)) return ref_top_k(k);
-  char text[160];
-  if (x->rank < 1) return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k needs at least one axis, got a scalar");
-  search s = { .n = x->dims[x->rank - 1], .lines = 1, .x = x->data };
-  if (!dfk_integer(k, 1, "k", &s.k)) return k->error->code;
-  if (s.k < 0 || s.k > s.n)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "top_k of %lld among the last axis of %s: expected 0 to %lld",
-                    (long long)s.k, dfk_shape_text(x, text, sizeof text), (long long)s.n);
-  int64_t dims[DF_MAX_RANK];
-  for (int32_t i = 0; i < x->rank - 1; i++) s.lines *= dims[i] = x->dims[i];
-  dims[x->rank - 1] = s.k;
-  df_tensor *values = dfk_out(k, 0, x->dtype, x->rank, dims), *places = dfk_out(k, 1, DF_INT32, x->rank, dims);
-  if (!values || !places) return DF_RESOURCE_EXHAUSTED;
+  dfk_top t;
+  if (!dfk_top_k_begin(k, &t)) return k->error->code;
+  df_tensor *values = t.values;
   if (values->size == 0) return DF_OK;
-  s.places = (int32_t *)places->data;
+  search s = { .n = t.n, .lines = t.rows, .k = t.count, .x = x->data, .places = (int32_t *)t.indices->data };
   if (!dfk_is_half(x->dtype)) {
     s.values = values->data;
     return run(k, &s, x->dtype);

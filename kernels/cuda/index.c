@@ -140,13 +140,11 @@ static int32_t run_v1_gather(df_kernel *k) { return dfk_v1_gather(k, run_gather)
 static int32_t place(df_kernel *k, df_tensor *to, const df_tensor *indices, const df_tensor *updates,
                      dfk_update_op op) {
   dfk_places at;
-  char text[160];
   at.offset = NULL;
   if (!dfk_places_of(k, indices, to->rank, to->dims, "result", &at)) return k->error->code;
-  if (updates->size != at.picks * at.row) {
+  if (!dfk_updates_fit(k, indices, updates, to->rank, to->dims, at.depth)) {
     dfk_free(at.offset);
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "updates is %s: expected %lld slices of %lld elements",
-                    dfk_shape_text(updates, text, sizeof text), (long long)at.picks, (long long)at.row);
+    return k->error->code;
   }
   return at_places(k, &at, dfc_name("place", to->dtype), at.row, op, updates, to, updates->size);
 }

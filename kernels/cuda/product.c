@@ -66,13 +66,8 @@ static const void *conjugated(dfc_call *c, const df_tensor *t, const void *eleme
 /* A batch's matrices are adjoint where they are transposed, those of MatMul are not. */
 static int32_t product(df_kernel *k, bool two_dims) {
   const df_tensor *a = k->in[0], *b = k->in[1];
-  char s[160], t[160];
   dfk_product q;
-  if (two_dims && (a->rank != 2 || b->rank != 2))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "a matrix product needs matrices, got %s and %s",
-                    dfk_shape_text(a, s, sizeof s), dfk_shape_text(b, t, sizeof t));
-  int32_t code = dfk_product_of(k, &q);
-  if (code) return code;
+  if ((two_dims && !dfk_two_matrices(k)) || dfk_product_of(k, &q)) return k->error->code;
   df_tensor *z = dfk_out(k, 0, a->dtype, q.rank, q.dims);
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;

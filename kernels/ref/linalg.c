@@ -38,11 +38,7 @@ static int32_t product(df_kernel *k, bool adjoint) {
 }
 
 int32_t ref_matmul(df_kernel *k) {
-  char a[160], b[160];
-  if (k->in[0]->rank != 2 || k->in[1]->rank != 2)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "matmul needs two matrices, got %s and %s",
-                    dfk_shape_text(k->in[0], a, sizeof a), dfk_shape_text(k->in[1], b, sizeof b));
-  return product(k, false);
+  return dfk_two_matrices(k) ? product(k, false) : k->error->code;
 }
 
 int32_t ref_batch_matmul(df_kernel *k) { return product(k, true); }

@@ -4,7 +4,7 @@
 local df = require 'dflow'
 local called = require 'spec.called'
 local elements_of = require 'spec.elements'
-local pages, it = require 'spec.pages', require('spec.support').host_it(it, pending)         -- a GPU has the other sign of a vector
+local pages, host_it = require 'spec.pages', require('spec.support').host_it(it, pending)    -- a GPU has the other sign of a vector
 local unpack = table.unpack or unpack
 
 --- What counts bytes of the moment; and gives vectors that belong to 0, which LAPACK chooses by its processor.
@@ -82,7 +82,7 @@ describe('a public function', function()
   for _, one in ipairs(called.functions()) do
     local name, fn = one[1], one[2]
     if pages.has('said.txt', name) and not spared[name] then
-      it('says and gives what it did: ' .. name, function()
+      (name == 'self_adjoint_eig' and host_it or it)('says and gives what it did: ' .. name, function()
         df.reset()
         local order, of, lines = {}, {}, {}
         local calls, p = called.calls()
