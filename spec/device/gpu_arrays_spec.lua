@@ -119,6 +119,20 @@ describe('an array in a loop on gpu:0', function()
     end
   end)
 
+  sentence('is written by tokens where it is the host\'s, which has to wait for each element', function()
+    assert.equal('', program(prelude .. [[
+      local h0 = on(function() return df.fill({ 1, 16 }, 0.25) * one end)
+      local function hosts() return df.device('cpu:0', function() return df.TensorArray('float32', 90, { clear_after_read = false }) end) end
+      for name, body in pairs{
+        written = function(i, h, o) return i + 1, df.tanh(h), o:write(i, h) end,
+        ['and read'] = function(i, h, o) o = o:write(i, h) return i + 1, df.tanh(h) + o:read(i), o end,
+      } do
+        local out = loop(90, body, { df.int32(0), h0, hosts() })[3]
+        says(both(name, on(function() return out:stack() end)), '%(TensorArrayWrite%): the host does it, and the elements are not its numbers')
+      end
+    ]]))
+  end)
+
   sentence('keeps what was written where the GPU ends the loop before the array is full', function()
     assert.equal('', program(prelude .. [[
       local limit = on(function() return df.placeholder('float32', {}) end)

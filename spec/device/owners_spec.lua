@@ -710,6 +710,29 @@ describe('owners', function()
     end
   end)
 
+  ordered_it('are told of together while inputs of a loop have not come, also to who has nothing of it yet', function()
+    local function on(n, fn) return df.device('sim:' .. n, fn) end
+    for owners = 1, 2 do
+      local q = on(1, function() return df.FIFOQueue(2, 'float32') end)
+      local _, x, y = df.while_loop(function(i) return i:lt(3) end, function(i, x, y)
+        return i + 1, on(0, function() return x * 2 end), on(1, function() return y * 3 end)
+      end, { df.int32(0), q:dequeue(), q:dequeue() }, { name = 'late' })
+      local s = df.Session{ devices = TWO, owners = owners }
+      local h, told = s:start{ x, y }, nil
+      local last = os.time() + 10
+      repeat
+        h:pause()
+        told = tostring(h:frames()[2])
+        h:resume()
+      until told:find '2 of its inputs have not come' or os.time() > last
+      assert.matches('^late[%d_]*  has not begun: 2 of its inputs have not come', told)
+      s:run{ q:enqueue(1), q:enqueue(1) }
+      assert.same({ 8, 27 }, h:wait())
+      assert.equal(owners, #h:stats().owners)
+      s:close()
+    end
+  end)
+
   it('say at the timeout what is waited for outside, not who waits for whom', function()
     local q = df.device('sim:1', function() return df.FIFOQueue(3, 'int32') end)
     local x = df.placeholder('int32', {})

@@ -280,6 +280,17 @@ describe('import_graph_def', function()
     end
   end)
 
+  it('runs in its iteration what hangs on an Enter or a NextIteration by a control input', function()
+    for _, by in ipairs{ 'w/Enter', 'w/Next' } do        -- the first iteration, or all others
+      local g = import(loop(), constant('w/five', 'DT_INT32', 'int_val', 5, '^' .. by), node('w/sum', 'AddV2', { 'w/five', 'w/Limit' }, INT),
+        node('w/plus', 'AddV2', { 'w/Limit', 'w/Limit', '^' .. by }, INT), node('w/both', 'Add', { 'w/sum', 'w/plus' }, INT),
+        node('w/last', 'Switch', { 'w/both', 'w/LoopCond' }, INT), node('w/out', 'Exit', { by == 'w/Next' and 'w/last' or 'w/both' }, INT))
+      for _, engine in ipairs{ 'tokens', 'native' } do
+        assert.same({ 35, 10 }, df.Session{ graph = g, engine = engine, timeout = 20 }:run{ g:output 'w/out', g:output 'w/Exit' })
+      end
+    end
+  end)
+
   it('lets a constant leave a frame once, though the frame goes on', function()
     local ENTER = { T = 'type: DT_FLOAT', frame_name = 's: "f"' }
     local CONSTANT = { T = 'type: DT_FLOAT', frame_name = 's: "f"', is_constant = 'b: true' }
