@@ -86,6 +86,7 @@ describe('dflow --check', function()
     assert.equal('1 or', warnings 'cond(x:eq(y) or x:gt(z), f, g)')
     assert.equal('1 ==', warnings 'df.map_fn(function(row) return row == 0 end, xs)')
     assert.equal('1 and', warnings "local y = x:gt(0) and x or -x")
+    assert.equal('2 or', warnings 'local x, y = df.ones{2}, df.ones{3}\nlocal z = x or y')
     assert.equal('2 ==', warnings "local x = df.placeholder('float32', {})\nif x == 3 then print(x) end")
     assert.equal('2 ==', warnings "local x <const>, y = df.ones{2}, 3 local z = df.ones{2}\nif z == 3 or y == 3 then end")
     assert.equal('2 if', warnings 'local p = x:gt(0) p = y:lt(0)\nif p then end')
@@ -127,6 +128,7 @@ describe('dflow --check', function()
       'while_loop(function(i) if i.dtype == "int32" then end return i:lt(3) end, function(i) return i + 1 end, {0})',
       'while_loop(function(i) return i:lt(3) end, function(i, s) if s ~= nil then end return i + 1 end, {0})',
       'local n = 3 if n == 3 then end', '-- if x:gt(0) then', 's = "if x:gt(0) then"',
+      'local x = df.ones{2} local y = x or other', 'local x = df.ones{2} local y = other and x',
       'local y = mask and x:lt(3) or x', 'local x = df.ones{2} x = 3 if x == 3 then end', 'f(function(x) if x == 3 then end end) local x = df.ones{2}',
       'while_loop(function(i) return mask and i:lt(3) or more end, f, {0})',
       'local x = df.ones{2} local function f(x) if x == 3 then end end', 'local x = df.ones{2} function m.f(a, x) if x == 3 then end end',
