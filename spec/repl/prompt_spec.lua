@@ -304,6 +304,16 @@ dflow> ]]
     assert.is_truthy(t:colors():find('31m[\27%[%dm]*nowhere'))
   end)
 
+  it('marks both brackets of a pair when the cursor stands behind one', function()
+    for _, environment in ipairs{ 'LC_ALL=C.UTF-8', 'NO_COLOR=1' } do
+      open(80, 24, { environment = environment }):type('print((1))')
+      t:wait('print((1))')
+      local marked = t:colors():gsub('\27%[[%d;]*7m', '<'):gsub('\27%[0m', '>'):gsub('\27%[[%d;]*m', ''):match('print[^\n]*')
+      assert.are.equal('print<(>(1)<)', (marked:gsub('>?$', '')))
+      t:close()
+    end
+  end)
+
   it('shows bytes that a C locale does not know', function()
     open(80, 24, { environment = 'LC_ALL=C' }):line("s = 'é'"):line('#s')
     local screen = t:wait('\n2\n')
