@@ -14,7 +14,7 @@ enum {
   FIRST = 64,                    /* iterations of a first launch */
   MOST = 1 << 26,                /* and of any */
   SLICES = 8,                    /* launches before other tokens have their turn */
-  PROGRAMS = 16,                 /* of a loop: it has had other variables as often */
+  PROGRAMS = 16,                 /* of a loop: for as many shapes of its variables */
   LAUNCH_NS = 2000,              /* of each kernel of a graph that is saved */
   ASK_NS = 25000000              /* saved time after which the device is asked again */
 };
@@ -44,31 +44,39 @@ static void made_give(dfi_graphed_loop *l, dfi_whole_made *m) {
   pthread_mutex_unlock(&l->lock);
 }
 
-/* Under the lock. One that fits, and that no run has, if it is to be free; NULL. */
-static dfi_whole_made *made_find(const dfi_exec *x, const dfi_graphed_loop *l, const dfi_record *r, bool free) {
-  for (dfi_whole_made *m = l->whole->made; m; m = m->next)
-    if (!(free && m->in_use) && dfi_whole_fits(x, l, m, r)) return m;
-  return NULL;
-}
-
+/* One that fits, and that no run has; it is r's from now on. */
 static dfi_whole_made *made_take(const dfi_exec *x, dfi_graphed_loop *l, const dfi_record *r) {
+  dfi_whole *w = l->whole;
   pthread_mutex_lock(&l->lock);
-  dfi_whole_made *m = made_find(x, l, r, true);
-  if (m) m->in_use = true;
+  dfi_whole_made **at = &w->made, *m;
+  while ((m = *at) && (m->in_use || !dfi_whole_fits(x, l, m, r))) at = &m->next;
+  if (m) {
+    *at = m->next;
+    m->in_use = true;
+    m->next = w->made;
+    w->made = m;
+  }
   pthread_mutex_unlock(&l->lock);
   return m;
 }
 
-/* m is r's, and one of the loop's from now on. False: r's variables are new, and there have been too many others. Of
+/* m is r's, and one of the loop's from now on. Where these are many the one that has not been used for longest goes; of
    runs that go on at once each has its own. */
-static bool made_keep(const dfi_exec *x, dfi_graphed_loop *l, const dfi_record *r, dfi_whole_made *m) {
+static void made_keep(dfi_graphed_loop *l, dfi_whole_made *m) {
   dfi_whole *w = l->whole;
+  dfi_whole_made **idle = NULL, *oldest = NULL;
+  int32_t n = 0;
   pthread_mutex_lock(&l->lock);
-  const bool alike = made_find(x, l, r, false), kept = alike || w->nforms < PROGRAMS;
-  w->nforms += !alike;
-  if (kept) { m->in_use = true; m->next = w->made; w->made = m; }
+  for (dfi_whole_made **at = &w->made; *at; at = &(*at)->next, n++) if (!(*at)->in_use) idle = at;
+  if (n >= PROGRAMS && idle) {
+    oldest = *idle;
+    *idle = oldest->next;
+  }
+  m->in_use = true;
+  m->next = w->made;
+  w->made = m;
   pthread_mutex_unlock(&l->lock);
-  return kept;
+  if (oldest) dfi_whole_drop(oldest);
 }
 
 /* A program for what is at hand; NULL: not now, or never. */
@@ -79,12 +87,15 @@ static dfi_whole_made *made_of(dfi_exec *x, dfi_graphed_loop *l, const dfi_recor
   m = dfi_xcalloc(1, sizeof *m);
   m->most = FIRST;
   m->asked = -1;
+  m->began = atomic_load(&l->iterations);
   const dfi_whole_found found = dfi_whole_make(x, l, r, m, &why);
-  if (found == DFI_WHOLE_MADE && made_keep(x, l, r, m)) return m;
+  if (found == DFI_WHOLE_MADE) {
+    made_keep(l, m);
+    return m;
+  }
   dfi_whole_drop(m);
   atomic_store(&l->whole->wanted, found == DFI_WHOLE_LATER);
-  if (found == DFI_WHOLE_MADE) never_for(l->whole, NULL, "its variables have had %d shapes", PROGRAMS);
-  else if (found == DFI_WHOLE_NEVER) never(l->whole, why);
+  if (found == DFI_WHOLE_NEVER) never(l->whole, why);
   return NULL;
 }
 
@@ -96,7 +107,7 @@ static int64_t saved_by(const dfi_graphed_loop *l, int64_t iterations) {
 /* Has the device a kernel for it? It is asked now and then. */
 static bool has_kernel(dfi_exec *x, dfi_graphed_loop *l, dfi_whole_made *m, const dfi_record *r) {
   const dfi_remote *d = dfi_graphed_device(x, l)->remote;
-  const int64_t saved = saved_by(l, r->number + atomic_load(&l->iterations));
+  const int64_t saved = saved_by(l, r->number + atomic_load(&l->iterations) - m->began);
   if (m->kernel) return true;
   if (m->asked >= 0 && saved < m->asked + ASK_NS) return false;
   m->asked = saved;

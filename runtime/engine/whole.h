@@ -30,13 +30,13 @@ typedef struct dfi_whole_made {
   int64_t     *message;          /* by node: of a Transfer, the bytes of its message */
   void        *kernel;           /* the device's; NULL: not yet */
   int64_t     most;              /* iterations of the next launch */
+  int64_t     began;             /* iterations that graphs of the loop had gone through when it was made */
   int64_t     asked;             /* what it would have saved when the device was asked for it */
 } dfi_whole_made;
 
 /* What a loop has of this; guarded by its lock, but for the atomics. */
 typedef struct dfi_whole {
-  dfi_whole_made *made;          /* whether a run has it or not */
-  int32_t     nforms;            /* kinds and shapes that these are for */
+  dfi_whole_made *made;          /* whether a run has it or not; that used last comes first */
   _Atomic(char *) reason;        /* owned: why it is no kernel */
   atomic_llong iterations, launches;
   atomic_bool wanted;            /* there may be a kernel soon: graphs give way to it */

@@ -149,6 +149,23 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
+  sentence('has kernels for those shapes that it has had last, however many there have been', function()
+    assert.equal('', whole([[
+      local p = df.device('gpu:0', function() return df.placeholder('float32', { -1 }) end)
+      local out = loop(df.int32(50), function(i, x) return i + 1, x * 0.5 + p end, { df.int32(0), p })
+      local s, tokens = df.Session{ engine = 'native' }, df.Session{ engine = 'tokens' }
+      local SHAPES, LAST = 18, 14
+      local function run(n)
+        local feeds = { [p] = df.run(df.cast(df.range(n), 'float32')) }
+        if not same(support.bits(s:run(out, feeds)), support.bits(tokens:run(out, feeds))) then print('other bits', n) end
+      end
+      for n = 1, SHAPES do run(n) end
+      for n = SHAPES, SHAPES - LAST, -1 do run(n) end
+      local iterations = s:native():match 'one kernel of gpu:0: (%d+) iterations'
+      if tonumber(iterations) ~= 50 * (SHAPES + LAST + 1) then print(s:native()) end
+    ]]))
+  end)
+
   sentence('leaves an iteration whose numbers are wrong to tokens, which say where that is', function()
     assert.equal('', whole([[
       local out = loop(df.int32(200), function(i, k, x) return i + 1, 1000 // (100 - i), x * 0.5 + df.cast(k, 'float32') end,
