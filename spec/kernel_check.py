@@ -59,7 +59,7 @@ try:
     check('an error with its line', reply['status'] == 'error' and reply['ename'] == 'invalid_argument'
           and any('^' in line for line in seen['error'][0]['traceback']) and 'In[5]:1' in reply['evalue'])
     reply, seen = run('x:')
-    check('a mistake in Lua', reply['status'] == 'error' and 'expected' in reply['evalue'])
+    check('a mistake in Lua', reply['status'] == 'error' and reply['ename'] == 'error' and 'expected' in reply['evalue'])
     reply, seen = run('?matmul')
     check('help', 'matrix product' in ''.join(part['text'] for part in seen['stream']))
     reply, seen = run(':serve')

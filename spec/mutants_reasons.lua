@@ -227,4 +227,6 @@ return {
     reason = 'what is not dropped there goes with its iteration' },
   { file = 'runtime/plan/find.c', before = 'm->mark[by.node->id].users++;', after = ';',
     reason = 'the same values: an Enter that something hangs on would deliver for its Merge, too, and does not' },
+  { file = 'runtime/base/pool.c', before = 'for (int32_t i = 0; i < p->n && r.nshares <= wanted; i++) {',
+    after = 'for (int32_t i = 0; i <= p->n && r.nshares <= wanted; i++) {', reason = 'one who has work already, or had none to give, is asked twice' },
 }

@@ -468,13 +468,26 @@ dfi_graphed_ready dfi_graphed_prepare(const dfi_exec *x, dfi_graphed_loop *l, df
   return DFI_GRAPHED_READY;
 }
 
-/* An op does not take what this run gives it: the run fails, or never comes there. Another run may be another one. */
-static bool is_for_now(dfi_graphed_loop *l, const dfi_record *r) {
+/* There is no graph in this run; in another one there may be. `why` is static. False: that has been said too often. */
+static bool is_for_now(dfi_graphed_loop *l, const dfi_record *r, const char *why) {
   enum { TRIES = 4 };
   if (atomic_fetch_add(&l->wrong, 1) >= TRIES) return false;
-  atomic_store(&l->hindered, "an op of it does not take what it is given");
+  atomic_store(&l->hindered, why);
   r->frame->tokens_only = true;
   return true;
+}
+
+static const char NO_ROOM[] = "the GPU has no room for a graph of it";
+
+/* The memory of m's graph is more than the session may have. */
+static dfi_graphed_ready no_room(const dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, const dfi_record *r) {
+  const dfi_device *d = dfi_graphed_device(x, l);
+  const long long bytes = m->bytes;
+  m->bytes = 0;
+  drop_graph(d, m);
+  if (is_for_now(l, r, NO_ROOM)) return DFI_GRAPHED_NOT_NOW;
+  dfi_graphed_refuse(l, NULL, "there is no room on %s for the %lld bytes of the graph", d->name, bytes);
+  return DFI_GRAPHED_NEVER;
 }
 
 dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_graphed_made *m, dfi_record *r,
@@ -482,6 +495,7 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   const dfi_device *d = dfi_graphed_device(x, l);
   if (!make_state(x, l, m, r) || !make_numbers(x, l, m, many) || !make_tally(x, l, m) ||
       !make_sides(x, l, m, many)) {
+    if (is_for_now(l, r, "the GPU has no memory for its variables")) return DFI_GRAPHED_NOT_NOW;
     dfi_graphed_refuse(l, NULL, "there is no memory on %s for its variables", d->name);
     return DFI_GRAPHED_NEVER;
   }
@@ -496,11 +510,7 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   char why[300] = "the device does not begin to capture";
   if (m->graph) m->graph = d->remote->captured(d->remote->device, m->graph, &m->bytes, &changed, why, sizeof why);
   if (!m->graph) m->bytes = 0;
-  if (m->graph && !dfi_devmem_charge(d->arena, m->bytes)) {
-    dfi_graphed_refuse(l, NULL, "there is no room on %s for the %lld bytes of the graph", d->name, (long long)m->bytes);
-    m->bytes = 0;
-    ok = false;
-  }
+  if (m->graph && !dfi_devmem_charge(d->arena, m->bytes)) return no_room(x, l, m, r);
   m->many = many;
   m->settled = true;
   m->compiled = m->compiles;
@@ -515,12 +525,15 @@ dfi_graphed_ready dfi_graphed_capture(dfi_exec *x, dfi_graphed_loop *l, dfi_grap
   drop_graph(d, m);
   if (m->again && atomic_load(&l->unconditional)) return DFI_GRAPHED_NOT_NOW;      /* the next time without */
   if (failed.changed && r->number == 0) return DFI_GRAPHED_NOT_NOW;
-  if (failed.err.code == DF_RESOURCE_EXHAUSTED && dfi_keepers_let_go(d->arena, true)) return DFI_GRAPHED_NOT_NOW;
+  if (failed.err.code == DF_RESOURCE_EXHAUSTED &&
+      (dfi_keepers_let_go(d->arena, true) || (!why[0] && is_for_now(l, r, NO_ROOM)))) return DFI_GRAPHED_NOT_NOW;
   if (failed.err.code == DF_UNIMPLEMENTED && dfi_graphed_numbers_move(m)) {
     dfi_graphed_numbers_stay(l, m);        /* the next time what it is captured with is what it is */
     return DFI_GRAPHED_NOT_NOW;
   }
-  if (failed.err.code == DF_INVALID_ARGUMENT && !why[0] && is_for_now(l, r)) return DFI_GRAPHED_NOT_NOW;
+  /* the run fails there, or never comes there */
+  if (failed.err.code == DF_INVALID_ARGUMENT && !why[0] &&
+      is_for_now(l, r, "an op of it does not take what it is given")) return DFI_GRAPHED_NOT_NOW;
   if (failed.changed) dfi_graphed_refuse(l, NULL, "the shape or the place of a variable changes");
   else dfi_graphed_refuse(l, failed.where, "%s", why[0] ? why : failed.err.message);
   return DFI_GRAPHED_NEVER;
