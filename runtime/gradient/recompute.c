@@ -548,7 +548,7 @@ df_output dfi_sum_running(pass *p, region *r, df_output x) {
   if (!at.node) return DFI_NONE;
   captured *k = &c->captured[at.index];
   df_graph *g = p->graph;
-  df_context *was = g->current;
+  df_context *outside = g->current;
   g->current = c->r->backward;
   df_output zero = dfi_grad_full(c->p, c->r, k->enter->in[0], 0, c->r->backward);
   /* large zeros are made when the gradient has come */
@@ -557,7 +557,7 @@ df_output dfi_sum_running(pass *p, region *r, df_output x) {
       come != zero.node)
     dfi_node_add_control(zero.node, come);
   k->sum = dfi_sum_add(c->p, c->b, zero, &in_body);
-  g->current = was;
+  g->current = outside;
   if (k->sum < 0) { p->b.failed = true; return DFI_NONE; }
   return in_body;
 }

@@ -565,6 +565,9 @@ describe('export_graph_def', function()
     for _, word in ipairs{ '\9variables', '\19trainable_variables', 'w/Read/ReadVariableOp:0', 'w/Assign', 'b/Assign' } do
       assert.is_truthy(bytes:find(word, 1, true), word)
     end
+    local names = {}
+    for i, v in ipairs(df.import_graph_def(folder .. '/trained.meta'):as_default(df.trainable_variables)) do names[i] = v.name end
+    assert.same({ 'w' }, names)
   end)
 
   it('writes several handles in one tensor, and the one that is chosen, as TensorFlow does', function()

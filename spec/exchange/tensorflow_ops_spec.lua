@@ -37,6 +37,7 @@ describe('an op of TensorFlow', function()
     local values, indices = op('TopK', { x }, { k = 2 })
     same(df.run(values), { { 3, 2 }, { 6, 5 } })
     same(df.run(indices), { { 2, 1 }, { 2, 1 } })
+    assert.matches('the 4 greatest of 3 elements are asked for', support.message_of(op, 'TopK', { x }, { k = 4 }))
     same(df.run(op('ConjugateTranspose', { df.constant({ { { re = 1, im = 2 }, 3 } }, 'complex64'), df.int32{ 1, 0 } })),
          { { { re = 1, im = -2 } }, { { re = 3, im = 0 } } })
   end)

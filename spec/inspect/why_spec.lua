@@ -140,6 +140,12 @@ describe('why and whynot', function()
     h:settle(0.1)
     h:pause()
     assert.matches('it waits for an element of the queue empty', h:whynot(letter))
+    h:cancel()
+    local staged = require('dflow.front.registry').op('Unstage', {}, { dtypes = { 'int32' } })[1]
+    h = df.start(staged)
+    h:settle(0.1)
+    h:pause()
+    assert.matches('it waits for something outside the run', h:whynot(staged))
   end)
 end)
 
