@@ -87,7 +87,7 @@ end
 -- @return  the screen as it was last
 function Terminal:wait(what, seconds)
   local screen
-  for _ = 1, (seconds or 10) * 20 do
+  for _ = 1, (seconds or 30) * 20 do                 -- a machine may be busy with others
     screen = self:screen()
     if type(what) == 'function' then
       if what(screen) then return screen end
@@ -102,7 +102,7 @@ end
 --- Waits until the part of the screen below the greeting is this text; the part as it is then.
 function Terminal:shows(text)
   local function below(screen) return (screen:gsub('^dflow %d[^\n]*\n', '')) end
-  return below(self:wait(function(screen) return below(screen) == text end, 5))
+  return below(self:wait(function(screen) return below(screen) == text end))
 end
 
 function Terminal:close()

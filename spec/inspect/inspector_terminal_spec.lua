@@ -23,7 +23,7 @@ describe('a run that goes on too long', function()
   --- Types a line, and waits for what it says and the next prompt.
   local function asks(line, answer)
     t:keys('C-l'):line(line)
-    local screen = t:wait(function(s) return s:find(answer) and s:find('paused>$') end, 10)
+    local screen = t:wait(function(s) return s:find(answer) and s:find('paused>$') end)
     assert.matches(answer, screen)
     return screen
   end
