@@ -83,26 +83,30 @@ function Terminal:resize(columns, rows)
   return self
 end
 
---- Waits until the screen is this text, or (a function) until it says so of the screen, or (a string that the screen holds) until it does.
+--- Waits until the screen is this text, or (a function) until it says so of the screen, or (a string that the screen holds) until it does;
+-- an error if that does not come.
+-- @param seconds  at most, 30 where they are not given: a machine may be busy with others
 -- @return  the screen as it was last
 function Terminal:wait(what, seconds)
-  local screen
-  for _ = 1, (seconds or 30) * 20 do                 -- a machine may be busy with others
-    screen = self:screen()
-    if type(what) == 'function' then
-      if what(screen) then return screen end
-    elseif screen == what or screen:find(what, 1, true) then
-      return screen
-    end
+  local screen = self:comes(what, seconds or 30)
+  if screen then return screen end
+  error(('the terminal does not show %s, but\n%s'):format(type(what) == 'string' and '`' .. what .. '`' or 'what is waited for', self:screen()), 2)
+end
+
+--- The same; nil if it does not come.
+function Terminal:comes(what, seconds)
+  for _ = 1, seconds * 20 do
+    local screen = self:screen()
+    if type(what) == 'function' and what(screen) then return screen end
+    if type(what) == 'string' and (screen == what or screen:find(what, 1, true)) then return screen end
     os.execute('sleep 0.05')
   end
-  return screen
 end
 
 --- Waits until the part of the screen below the greeting is this text; the part as it is then.
 function Terminal:shows(text)
   local function below(screen) return (screen:gsub('^dflow %d[^\n]*\n', '')) end
-  return below(self:wait(function(screen) return below(screen) == text end))
+  return below(self:comes(function(screen) return below(screen) == text end, 20) or self:screen())
 end
 
 function Terminal:close()

@@ -127,7 +127,7 @@ describe('the screen', function()
   screen('search', 'of the history that is searched', nil, function()
     lines('alpha = 1', 'function beta()', 'return alpha', 'end', 'gamma = 3')
     t:keys('C-r'):type('al')
-    return '`al\''
+    return 'search: al'
   end)
 
   screen('session', 'of a session that was pasted', nil, function()
