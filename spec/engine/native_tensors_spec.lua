@@ -41,6 +41,14 @@ describe('small tensors in native code', function()
     end)
   end
 
+  it('are computed as tokens compute them: what is called, element by element', function()
+    local x0 = df.placeholder('float32', { 5 })
+    for _, f in ipairs{ function(x) return df.pow(df.abs(x), 1.5) end, function(x) return x % 0.3 end, df.lgamma, df.digamma, df.erfc } do
+      local _, y = df.while_loop(function(i) return i:lt(9) end, function(i, x) return i + 1, f(x) * 0.5 + x * 0.25 end, { df.int32(0), x0 })
+      compiled_and_same({ y }, { [x0] = { 0.3, 0.7, 1.5, 2.25, -0.6 } })
+    end
+  end)
+
   for _, t in ipairs{ 'float64', 'int32', 'int64' } do
     it('are computed as tokens compute them: ' .. t, function()
       local x0 = df.placeholder(t, { 5 })

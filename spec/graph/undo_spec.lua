@@ -20,6 +20,7 @@ describe('a construct that fails while it is built', function()
     for i, o in ipairs(df.default_graph():ops()) do
       local inputs = {}
       for k, input in ipairs(o.inputs) do inputs[k] = input.name end
+      for _, waited in ipairs(o.control_inputs) do inputs[#inputs + 1] = '^' .. waited.name end
       text[i] = o.name .. ' = ' .. o.type .. '(' .. table.concat(inputs, ', ') .. ')'
     end
     return table.concat(text, '\n')
@@ -91,6 +92,24 @@ describe('a construct that fails while it is built', function()
     end, { i0 })
     df.run(n)
     same(df.run(seen), 222)
+  end)
+
+  it('leaves a loop that is open waiting for no more than it did', function()
+    local function built(fail)
+      df.reset()
+      local seen = df.Variable(0.0)
+      df.cond(df.constant(true), function()
+        seen:assign(5)
+        local n = df.while_loop(more, function(i)
+          local positive = i:gt(0)
+          if fail then pcall(df.cond, positive, function() seen:assign(100) boom() end, boom) end
+          return i + 1
+        end, { 0 })
+        return n
+      end, function() return df.int32(0) end)
+      return picture()
+    end
+    assert.equal(built(false), built(true))
   end)
 
   it('leaves what it captured of an outer loop to be captured again', function()

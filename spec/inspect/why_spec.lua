@@ -80,6 +80,29 @@ describe('why and whynot', function()
     assert.matches('^  dead: the Switch outer/inner/Switch_1 took false, since .* < .* was 4 < 4', lines[3])
   end)
 
+  it('name what a dead node waits for without taking a value', function()
+    local g = df.import_graph_def([[
+      node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "shape" value { shape { } } } }
+      node { name: "p" op: "Placeholder" attr { key: "dtype" value { type: DT_BOOL } } attr { key: "shape" value { shape { } } } }
+      node { name: "switch" op: "Switch" input: "x" input: "p" attr { key: "T" value { type: DT_FLOAT } } }
+      node { name: "taken" op: "Neg" input: "switch:1" attr { key: "T" value { type: DT_FLOAT } } }
+      node { name: "after" op: "Square" input: "x" input: "^taken" attr { key: "T" value { type: DT_FLOAT } } }
+      node { name: "last" op: "Merge" input: "after" input: "x" attr { key: "T" value { type: DT_FLOAT } } attr { key: "N" value { i: 2 } } }
+    ]])
+    assert.equal('taken', g:op('after').control_inputs[1].name)
+    local s = df.Session{ graph = g }
+    local long = g:as_default(function() return (while_loop(function(i) return i:lt(2000000000) end, function(i) return i + 1 end, { 0 })) end)
+    h = s:start({ g:output 'last', long }, { ['x:0'] = 2, ['p:0'] = false }, { values = true })
+    h:settle(0.2)
+    h:pause()
+    local lines = h:why 'after'
+    assert.matches('after:0 is dead: it waits for taken, which was dead.*\n.*its input switch was dead.*\n.*the Switch switch took false', lines)
+    h:cancel()
+    pcall(h.wait, h)
+    h = nil
+    s:close()
+  end)
+
   it('go back to the iteration that has the value when no frame is named', function()
     nested()
     h:break_at{ op = 'outer/inner/cond/Mul', frame = 'outer/inner', iteration = 2 }

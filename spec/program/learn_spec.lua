@@ -133,6 +133,8 @@ describe('dflow learn', function()
     assert.matches('\n   1  Tokens\n', out, 1, true)
     assert.matches('Lesson 12 of 12: Queues', out, 1, true)
     assert.matches('dflow learn 12 goes on here', out, 1, true)
+    local last = shell.run(shell.dflow .. ' learn 12', '2\nskip\nskip\n').out
+    assert.matches('That was the last one%. %?while_loop, :help and the examples go on from here%.\n*$', last)
     assert.matches('Lesson 3 of 12: Deadness', shell.run(shell.dflow .. ' learn 3', 'q\n').out, 1, true)
   end)
   it('says what there is where a lesson is not', function()

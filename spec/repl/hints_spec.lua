@@ -42,6 +42,18 @@ describe('what the prompt says of a call', function()
     pages.section('hints.txt', 'hints', table.concat(out, '\n'))
   end)
 
+  it('is offered files by Tab, and hidden ones where a dot has been typed', function()
+    local function offered(text)
+      local b, line, column = buffer_of(text)
+      local names = {}
+      local _, list = complete.at(b, line, column, { locals = session.locals, folder = function() return { 'model.pb', '.cache', 'data/' } end })
+      for i, item in ipairs(list) do names[i] = item.text end
+      return table.concat(names, ' ')
+    end
+    assert.equal('data/ model.pb', offered 'df.load_npz("')
+    assert.equal('.cache', offered 'df.load_npz(".')
+  end)
+
   it('is offered by Tab as it was', function()
     local out = {}
     for _, text in ipairs{ 'df.matm', 'df.train.A', 'df.nn.initializers.', 'df.matmul(x, y, {tr', 'string.re', 'x = df.softm', ':gr', ':set ', ':set th', ':set theme ',

@@ -62,6 +62,10 @@ describe('a stack', function()
     same(df.run(digits), 543210)
     local stats = df.stats()
     assert.same({ 6, 6 }, { stats.stack_pushes, stats.stack_pops })
+    local three = df.Session{ owners = 3, devices = { 'cpu:0', 'sim:0', 'sim:1' } }
+    same(three:run(digits), 543210)
+    assert.same({ 6, 6 }, { three:stats().stack_pushes, three:stats().stack_pops })
+    three:close()
   end)
 
   it('holds strings, variants and handles as well', function()

@@ -266,6 +266,11 @@ local operation_fields = {
     end
     return list
   end,
+  control_inputs = function(o)             -- the operations that it waits for without taking a value of theirs
+    local list = {}
+    for i, node in ipairs(core.node_controls(o.graph.handle, o.node)) do list[i] = M.operation(o.graph, node) end
+    return list
+  end,
   outputs = function(o)
     local list = {}
     for i = 0, core.node_outputs(o.graph.handle, o.node) - 1 do list[i + 1] = M.output(o.graph, o.node, i) end

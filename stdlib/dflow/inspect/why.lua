@@ -171,7 +171,7 @@ local function why_dead(place, o, lines, seen, depth)
       return true
     end
   end
-  for _, control in ipairs(op.controls or {}) do
+  for _, control in ipairs(op.control_inputs) do
     local first = control.outputs[1]
     if first and why_dead(place, first, lines, seen, depth + 1) then
       table.insert(lines, 1, { op, ('it waits for %s, which was dead%s'):format(control.name, line(op)) })
