@@ -140,6 +140,7 @@ static int core_constant_tensor(lua_State *L) {
 /* ---- what stands while nodes are built -------------------------------------------------------------- */
 static int core_push_control(lua_State *L) {
   df_graph *g = graph_arg(L);
+  if (lua_isnil(L, 2)) { df_push_control(g, -1, NULL); return 0; }
   int32_t n, buffer[64], *nodes = dfb_ints_arg(L, 2, &n, buffer, 64);
   df_push_control(g, n, nodes);
   return 0;

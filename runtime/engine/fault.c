@@ -41,9 +41,10 @@ dfi_delivery dfi_fault_message(dfi_exec *x, const dfi_record *r, const dfi_pnode
     if (stalls && p) return DFI_STALLS;
     if (!stalls && !(d->link_fails_at && n >= d->link_fails_at)) continue;
     char message[400];
+    /* of several owners one may tell of it at a later message */
     snprintf(message, sizeof message, "the link %s -> %s %s at message %lld of %s, with a value of `%s`",
              device_at(x, ends[0])->name, device_at(x, ends[1])->name,
-             stalls ? "has stalled as the run began," : "was lost", (long long)n, d->name,
+             stalls ? "has stalled as the run began," : "was lost", (long long)(stalls ? n : d->link_fails_at), d->name,
              dfi_node_name((df_node *)node));
     dfi_exec_fail(x, r, p, DF_UNAVAILABLE, message);
     return DFI_LOST;

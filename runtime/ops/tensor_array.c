@@ -17,6 +17,9 @@
 void dfi_run_count_push(void *run);
 void dfi_run_count_pop(void *run);
 
+/* Attributes of TensorArray. */
+enum { A_DTYPE, A_ELEMENT_SHAPE, A_DYNAMIC, A_CLEAR, A_NAME, A_SAVED, A_SWAP };
+
 /* ---- what is known while building ----------------------------------------------------------------- */
 
 static const dfi_out *handle_of(const dfi_infer *c, int32_t i) {
@@ -36,6 +39,43 @@ static const char *array_title(const dfi_infer *c, int32_t i, char buffer[128]) 
     if (n->nin == 0 || dfi_dtype(n->in[0]) != DF_RESOURCE) return strcpy(buffer, "TensorArray");
     n = n->in[0].node;
   }
+}
+
+/* Where a handle comes from: what is known of that while one goes back, by way of which Merges. */
+typedef struct origin {
+  const df_node *maker, *merge[64];
+  int32_t        nmerge;
+  bool           lost;                 /* of several arrays, or where it cannot be seen */
+} origin;
+
+static void look_back(origin *o, const df_node *n) {
+  while (!o->lost) {
+    const df_op *op = dfi_op_info_at(n->op)->op;
+    if (!strcmp(op->type, "TensorArray")) {
+      o->lost = o->maker && o->maker != n;
+      o->maker = n;
+      return;
+    }
+    if (n->nin == 0 || dfi_dtype(n->in[0]) != DF_RESOURCE) break;
+    if (op->flow == DF_MERGE) {
+      for (int32_t i = 0; i < o->nmerge; i++) if (o->merge[i] == n) return;
+      /* a body that is being built may give its loop another array yet */
+      if (n->nin != 2 || o->nmerge == (int32_t)(sizeof o->merge / sizeof *o->merge)) break;
+      o->merge[o->nmerge++] = n;
+      look_back(o, n->in[1].node);
+    }
+    n = n->in[0].node;
+  }
+  o->lost = true;
+}
+
+/* How many elements the array of input 0 has; -1: that is known when it runs. */
+static int64_t size_of(const dfi_infer *c) {
+  origin o = { 0 };
+  look_back(&o, c->node->in[0].node);
+  if (o.lost || !o.maker || o.maker->attrs[A_DYNAMIC].i) return -1;
+  const df_output size = o.maker->in[0];
+  return size.node->out[size.index].constant ? df_tensor_get_int(size.node->out[size.index].constant, 0) : -1;
 }
 
 static void pass_handle(dfi_infer *c, int32_t out, const dfi_out *h) {
@@ -118,9 +158,6 @@ static int32_t must_be_vector(dfi_infer *c, int32_t i, const char *name) {
                         dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), a));
 }
 
-/* Attributes of TensorArray. */
-enum { A_DTYPE, A_ELEMENT_SHAPE, A_DYNAMIC, A_CLEAR, A_NAME, A_SAVED, A_SWAP };
-
 static int32_t shape_array(dfi_infer *c) {
   const df_attr *a = c->node->attrs;
   if (df_dtype_bytes((int32_t)a[A_DTYPE].i) == 0)
@@ -151,7 +188,7 @@ static int32_t shape_stack(dfi_infer *c) {
   dfi_shape element;
   int32_t code = check_dtype(c);
   if (code || (code = merge_element_shape(c, 1, &element))) return code;
-  return rows_of(c, &element, -1);
+  return rows_of(c, &element, size_of(c));
 }
 
 static int32_t shape_take(dfi_infer *c) {

@@ -105,7 +105,7 @@ df.batch_norm_with_global_normalization(ramp{1, 2, 2, 1}, {1.0}, {2.0}, {0.5}, w
 df.batch_normalization(m, x, x, x, x, 0.1, OPTIONS)
 df.batch_to_space(ramp{4, 1, 1, 1}, {{0, 0}, {0, 0}}, 2, OPTIONS)
 df.space_to_batch(ramp{1, 2, 2, 1}, {{0, 0}, {0, 0}}, 2, OPTIONS)
-df.boolean_mask(x, {true, false}, OPTIONS)
+df.boolean_mask(m, {true, false}, OPTIONS)
 df.broadcast_to(x, {2, 2}, OPTIONS)
 df.cast(x, 'int32', OPTIONS)
 df.cholesky_solve(m, m, OPTIONS)

@@ -79,6 +79,7 @@ return function(core, C, own)
   end
 
   function core.push_control(g, nodes)
+    if nodes == nil then return C.df_push_control(g, -1, nil) end
     local p, n = pairs_of(nodes)
     C.df_push_control(g, n, p)
   end

@@ -510,9 +510,15 @@ function M.device(spec, fn)
   return under_device(g, spec or '', fn)
 end
 
---- df.control_dependencies(list, fn): what fn builds runs after the operations (or Outputs) of the list.
+--- df.control_dependencies(list, fn): what fn builds runs after the operations (or Outputs) of the list; nil instead of one: after none of
+-- those that stand around.
 function M.control_dependencies(list, fn)
   check_function(fn, 'control_dependencies')
+  if list == nil then
+    local g = M.current()
+    core.push_control(g.handle, nil)
+    return under(g, core.pop_control, fn)
+  end
   if type(list) ~= 'table' then
     errors.bad('control_dependencies takes a list of operations, not %s', errors.describe(list))
   end

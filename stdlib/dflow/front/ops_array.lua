@@ -20,7 +20,9 @@ for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_
     required(name, o, 'x')
     local bool = name == 'reduce_all' or name == 'reduce_any'
     local x = to_output(o.x, bool and 10 or nil, nil, name)
-    return op(type_name, { x, axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
+    local y = op(type_name, { x, axes_of(x, o.axis) }, { keep_dims = o.keep_dims, name = o.name })
+    if o.axis == nil and not o.keep_dims and not graph.rank(x) then y:set_shape{} end
+    return y
   end)
   -- {axis = nil} is {}, which Lua cannot tell from a list of no axes: that reduces nothing, as in TensorFlow
   local reduce = functions[name]
@@ -264,7 +266,7 @@ def('gather', { 'x', 'indices', 'axis' }, { 'batch_dims' }, function(o)
   required('gather', o, 'x', 'indices')
   local g = convert.graph_of(o.x) or convert.graph_of(o.indices)
   local indices = typed(o.indices) and o.indices or int32(o.indices, g)
-  return op('GatherV2', { o.x, indices, int32(o.axis or 0, g) }, { batch_dims = o.batch_dims, name = o.name })
+  return op('GatherV2', { o.x, indices, int32(o.axis or dtypes.is_whole(o.batch_dims) and o.batch_dims or 0, g) }, { batch_dims = o.batch_dims, name = o.name })
 end)
 
 def('one_hot', { 'indices', 'depth', 'on_value', 'off_value', 'axis', 'dtype' }, {}, function(o)
@@ -279,25 +281,45 @@ def('one_hot', { 'indices', 'depth', 'on_value', 'off_value', 'axis', 'dtype' },
             { axis = o.axis, name = o.name })
 end)
 
---- boolean_mask(x, mask): the elements of x along its first axes where mask is true.
-def('boolean_mask', { 'x', 'mask' }, {}, function(o)
+--- The dimensions of x from number `at` on as the mask's, where both are known: an error if they are not.
+local function mask_fits(x, mask, at)
+  local shape, of = x.shape, mask.shape
+  if not shape then return end
+  local fits = at + #of <= #shape
+  for i, n in ipairs(of) do fits = fits and (n < 0 or shape[at + i] < 0 or n == shape[at + i]) end
+  if not fits then
+    errors.bad('boolean_mask: the mask is %s, x %s: its dimensions from axis %d on are to be those of the mask', tensor.shape_text('bool', of),
+               tensor.shape_text(x.dtype, shape), at)
+  end
+end
+
+--- boolean_mask(x, mask, {axis = 0}): the elements of x along its axes from `axis` on where mask is true.
+def('boolean_mask', { 'x', 'mask' }, { 'axis' }, function(o)
   required('boolean_mask', o, 'x', 'mask')
   local x = to_output(o.x, nil, nil, 'boolean_mask')
   local mask = to_output(o.mask, dtypes.BOOL, x.graph, 'boolean_mask')
-  local rank = graph.rank(mask)
+  local rank, axis = graph.rank(mask), o.axis or 0
   if not rank or rank == 0 then errors.bad('boolean_mask: the rank of the mask must be known and above 0') end
-  if rank > 1 then
-    local rest = functions.strided_slice(op1('Shape', x), { rank }, { 0 }, { 1 }, { end_mask = 1 })
-    x, mask = functions.reshape(x, functions.concat({ { -1 }, rest }, 0)), functions.reshape(mask, { -1 })
+  if axis < 0 then
+    if not graph.rank(x) then errors.bad('boolean_mask: axis %d counts from the end of an x whose rank is not known', axis) end
+    axis = axis + graph.rank(x)
+    if axis < 0 then errors.bad('boolean_mask: axis %d is before the first axis of x, which has %d', o.axis, graph.rank(x)) end
   end
-  return functions.gather(x, functions.squeeze(op1('Where', mask), { axis = 1 }))
+  mask_fits(x, mask, axis)
+  if rank > 1 then
+    local shape = op1('Shape', x)
+    local parts = { { -1 }, functions.strided_slice(shape, { axis + rank }, { 0 }, { 1 }, { end_mask = 1 }) }
+    if axis > 0 then table.insert(parts, 1, functions.strided_slice(shape, { 0 }, { axis }, { 1 })) end
+    x, mask = functions.reshape(x, functions.concat(parts, 0)), functions.reshape(mask, { -1 })
+  end
+  return functions.gather(x, functions.squeeze(op1('Where', mask), { axis = 1 }), axis)
 end)
 
 --- sequence_mask(lengths, maxlen?): bool[n, maxlen], true in the first lengths[i] places of row i.
 def('sequence_mask', { 'lengths', 'maxlen' }, { 'dtype' }, function(o)
   required('sequence_mask', o, 'lengths')
   local lengths = typed(o.lengths) and to_output(o.lengths) or int32(o.lengths)
-  local most = o.maxlen == nil and functions.reduce_max(lengths) or to_output(o.maxlen, graph.dtype(lengths), lengths.graph)
+  local most = o.maxlen == nil and functions.maximum(functions.reduce_max(lengths), 0) or to_output(o.maxlen, graph.dtype(lengths), lengths.graph)
   local mask = functions.less(functions.range(most), functions.expand_dims(lengths, -1))
   return o.dtype and functions.cast(mask, o.dtype) or mask
 end)

@@ -166,7 +166,7 @@ def('matmul', { 'a', 'b' }, { 'transpose_a', 'transpose_b' }, function(o)
   local g = convert.graph_of(o.a) or convert.graph_of(o.b)
   local a = to_output(o.a, typed(o.a) or typed(o.b) or (type(o.a) == 'table' and dtypes.FLOAT32) or nil, g, 'matmul')
   local b = to_output(o.b, graph.dtype(a), g, 'matmul')
-  if (graph.rank(a) or 0) > 2 or (graph.rank(b) or 0) > 2 then
+  if (graph.rank(a) or 3) > 2 or (graph.rank(b) or 3) > 2 then        -- of an unknown rank is what may be many
     return op('BatchMatMulV2', { a, b }, { adj_x = o.transpose_a, adj_y = o.transpose_b, name = o.name })
   end
   return op('MatMul', { a, b }, { transpose_a = o.transpose_a, transpose_b = o.transpose_b, name = o.name })
@@ -179,7 +179,7 @@ do
   function functions.matmul(a, b, ...)
     if select('#', ...) == 0 and getmetatable(a) == Output and getmetatable(b) == Output then
       local g = a.graph
-      if b.graph == g and not (g.period and intern.open(g)) and (graph.rank(a) or 2) <= 2 and (graph.rank(b) or 2) <= 2 and dtype_of(a) == dtype_of(b) then
+      if b.graph == g and not (g.period and intern.open(g)) and (graph.rank(a) or 3) <= 2 and (graph.rank(b) or 3) <= 2 and dtype_of(a) == dtype_of(b) then
         return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
       end
     end

@@ -77,12 +77,15 @@ def('sparse_softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, func
   return f.reshape(loss, f.shape(labels))
 end)
 
---- sigmoid_cross_entropy_with_logits{labels =, logits =}: elementwise, without overflow.
+--- sigmoid_cross_entropy_with_logits{labels =, logits =}: elementwise, without overflow. Both kinks are at 0, where their slopes and
+-- their curvatures add up to the function's: max and abs, whose slope there is 0, would not.
 def('sigmoid_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   local x, z = labels_and_logits('sigmoid_cross_entropy_with_logits')(o)
   z = to_output(z, graph.dtype(x), x.graph)
   same_shapes('sigmoid_cross_entropy_with_logits', z, x)
-  return f.relu(x) - x * z + f.softplus(-f.abs(x))
+  local zero = f.zeros_like(x)
+  local up = f.greater_equal(x, zero)
+  return f.where(up, x, zero) - x * z + f.softplus(f.where(up, -x, x))
 end)
 
 -- ---- statistics ------------------------------------------------------------------------------------------------------
@@ -140,6 +143,10 @@ end)
 
 def('clip_by_norm', { 'x', 'clip_norm', 'axes' }, {}, function(o)
   required('clip_by_norm', o, 'x', 'clip_norm')
+  if gradients.is_slices(o.x) then                -- those rows that there are, each as often as it is there
+    local s = o.x
+    return gradients.indexed_slices(f.clip_by_norm(s.values, o.clip_norm, o.axes), s.indices, s.dense_shape)
+  end
   local x = to_output(o.x, nil, nil, 'clip_by_norm')
   local sum = f.reduce_sum(f.square(x), { axis = o.axes, keep_dims = true })
   local positive = f.greater(sum, 0)
@@ -183,14 +190,15 @@ local function given_norm(v, list, n, what)
   return to_output(v, typed(v) or dtypes.FLOAT32, nil, what)
 end
 
---- clip_by_global_norm(list, clip_norm, {use_norm}): the list scaled down so that its norm is at most clip_norm, and the norm.
+--- clip_by_global_norm(list, clip_norm, {use_norm}): the list scaled down so that its norm is at most clip_norm, and the norm. Where the
+-- norm is infinite all become NaN, as in TensorFlow: what is wrong with one of them is not hidden in zeros.
 function f.clip_by_global_norm(list, clip_norm, opts)
   if clip_norm == nil then errors.bad('clip_by_global_norm: clip_norm is missing') end
   opts = errors.options(opts, 'clip_by_global_norm', { 'use_norm', 'name' })
   local n = members(list, 'clip_by_global_norm')
   local norm = opts.use_norm == nil and f.global_norm(list) or given_norm(opts.use_norm, list, n, 'clip_by_global_norm')
   local limit = to_output(clip_norm, graph.dtype(norm), norm.graph)
-  local scale = limit / f.maximum(norm, limit)
+  local scale = limit / f.maximum(norm, limit) + (norm - norm)
   local out = {}
   for i = 1, n do
     local x = list[i]

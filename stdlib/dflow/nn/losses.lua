@@ -22,7 +22,10 @@ local function reduced(what, losses, opts)
   local weights = opts.weights
   if weights == nil then
     if reduction == 'none' then return losses end
-    return (reduction == 'sum' and f.reduce_sum or f.reduce_mean)(losses)
+    if reduction == 'sum' then return f.reduce_sum(losses) end
+    local some = losses.shape ~= nil
+    for _, n in ipairs(losses.shape or {}) do some = some and n > 0 end
+    return some and f.reduce_mean(losses) or f.div_no_nan(f.reduce_sum(losses), f.cast(f.size(losses), losses.dtype))        -- 0 of none
   end
   weights = layer.weights(weights, losses, what, 'losses')
   local weighted = losses * weights
@@ -118,11 +121,16 @@ over_classes('softmax_cross_entropy', { 'label_smoothing' }, function(y, p, opts
   return -f.reduce_sum(f.stop_gradient(y) * f.log_softmax(p), { axis = -1 })
 end)
 
---- df.nn.sparse_softmax_cross_entropy(labels, logits, {weights, reduction}): labels are the numbers of classes.
+--- df.nn.sparse_softmax_cross_entropy(labels, logits, {weights, reduction}): labels are the numbers of classes; a last axis of one, as
+-- columns of a file have it, is none.
 function M.sparse_softmax_cross_entropy(labels, logits, opts)
   local what = 'sparse_softmax_cross_entropy'
   opts = errors.options(opts, what, { 'weights', 'reduction' })
   if labels == nil or logits == nil then errors.bad('%s: the %s are missing', what, labels == nil and 'labels' or 'logits') end
+  local rank = convert.typed(labels) and convert.typed(logits) and graph.rank(convert.to_output(labels))
+  if rank and rank > 0 and rank == graph.rank(convert.to_output(logits)) and convert.to_output(labels).shape[rank] == 1 then
+    labels = f.squeeze(labels, { axis = -1 })
+  end
   return reduced(what, f.sparse_softmax_cross_entropy_with_logits{ labels = labels, logits = logits }, opts)
 end
 
