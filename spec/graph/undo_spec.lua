@@ -104,7 +104,7 @@ describe('a construct that fails while it is built', function()
           local positive = i:gt(0)
           if fail then pcall(df.cond, positive, function() seen:assign(100) boom() end, boom) end
           return i + 1
-        end, { 0 })
+        end, { df.int32(0) })
         return n
       end, function() return df.int32(0) end)
       return picture()

@@ -91,7 +91,7 @@ describe('why and whynot', function()
     ]])
     assert.equal('taken', g:op('after').control_inputs[1].name)
     local s = df.Session{ graph = g }
-    local long = g:as_default(function() return (while_loop(function(i) return i:lt(2000000000) end, function(i) return i + 1 end, { 0 })) end)
+    local long = g:as_default(function() return (while_loop(function(i) return i:lt(2000000000) end, function(i) return i + 1 end, { df.int32(0) })) end)
     h = s:start({ g:output 'last', long }, { ['x:0'] = 2, ['p:0'] = false }, { values = true })
     h:settle(0.2)
     h:pause()
