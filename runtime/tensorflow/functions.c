@@ -5,7 +5,8 @@
  * gathers the results and waits for f's control results. So tensors keep their names, and what must run does.
  * Nodes of a body that have no inputs, or only loop constants, hang on a gate, a node that is live when the body is:
  * otherwise a constant in a branch that was not taken would run, and one in a loop would stand outside its frame or run
- * once too often. Who reads a result of a call reads it where it is made, so that nothing but what it needs runs.
+ * once too often. Where the call itself waits for something, whatever reads an argument hangs on the gate, too.
+ * Who reads a result of a call reads it where it is made, so that nothing but what it needs runs.
  * Only what calls itself, directly or round about, stays a function.
  */
 #include "tensorflow/functions.h"
@@ -128,29 +129,18 @@ typedef struct body {
   const char *prefix;                        /* its nodes are prefix/name */
   const dfi_texts *in;
   const int32_t *arg_first;                  /* by argument: its place in `in` */
-  const struct named *table; uint32_t mask;  /* nodes by name */
+  dfi_names names;                           /* its nodes */
   const Pb__AttrEntry *const *attr;          /* the call's attributes, nattr of them */
   size_t nattr;
+  bool waits;                                /* what reads an argument waits for the gate, too */
 } body;
-typedef struct named { const Pb__NodeDef *node; } named;
 
-/* Nodes by name, mask + 1 places. Owned. */
-static named *by_name(Pb__NodeDef *const *node, size_t n, uint32_t *mask) {
-  *mask = 15;
-  while (*mask < 2 * n) *mask = *mask * 2 + 1;
-  named *table = dfi_xcalloc((size_t)*mask + 1, sizeof *table);
-  for (size_t i = 0; i < n; i++) {
-    uint32_t h = dfi_hash_name(node[i]->name, strlen(node[i]->name)) & *mask;
-    while (table[h].node) h = (h + 1) & *mask;
-    table[h].node = node[i];
-  }
-  return table;
-}
-
-static const Pb__NodeDef *body_node(const body *b, const char *name, size_t n) {
-  for (uint32_t i = dfi_hash_name(name, n) & b->mask; b->table[i].node; i = (i + 1) & b->mask)
-    if (!strncmp(b->table[i].node->name, name, n) && !b->table[i].node->name[n]) return b->table[i].node;
-  return NULL;
+/* The number of the argument that an input of a body's node names, length bytes long; -1: it names a node. */
+static int32_t argument_of(const body *b, const char *name, size_t length) {
+  const Pb__OpDef *s = b->f->signature;
+  for (size_t i = 0; i < s->n_input_arg; i++)
+    if (!strncmp(s->input_arg[i]->name, name, length) && !s->input_arg[i]->name[length]) return (int32_t)i;
+  return -1;
 }
 
 /* `node:out:1`, `arg`, `^node` as they are named outside. `more`: so many outputs further. NULL: err is filled. */
@@ -159,9 +149,9 @@ static const char *resolve(dfi_lower *l, const body *b, const char *input, int32
   bool control = *input == '^';
   const char *name = input + control, *colon = strchr(name, ':');
   size_t n = colon ? (size_t)(colon - name) : strlen(name);
-  for (size_t i = 0; i < s->n_input_arg; i++) {
-    if (strncmp(s->input_arg[i]->name, name, n) || s->input_arg[i]->name[n]) continue;
-    size_t at = (size_t)(b->arg_first[i] + (colon ? atoi(colon + 1) : 0) + more);
+  const int32_t argument = argument_of(b, name, n);
+  if (argument >= 0) {
+    size_t at = (size_t)(b->arg_first[argument] + (colon ? atoi(colon + 1) : 0) + more);
     if (at >= b->in->n) {
       dfi_lower_fail(l, "function `%s`: `%s` is more than its argument has", s->name, input);
       return NULL;
@@ -171,7 +161,7 @@ static const char *resolve(dfi_lower *l, const body *b, const char *input, int32
     const char *last = strrchr(outer, ':');
     return dfi_lower_text(l, "^%.*s", last ? (int)(last - outer) : (int)strlen(outer), outer);
   }
-  const Pb__NodeDef *node = body_node(b, name, n);
+  const Pb__NodeDef *node = dfi_lower_named(&b->names, name, n);
   if (!node) {
     dfi_lower_fail(l, "function `%s` has no node or argument `%.*s`, which `%s` names", s->name, (int)n, name, input);
     return NULL;
@@ -220,6 +210,25 @@ bool dfi_lower_hangs(const Pb__NodeDef *n) {
   return false;
 }
 
+bool dfi_lower_waits(const Pb__NodeDef *n, const char *gate) {
+  bool gated = false, given = false;
+  for (size_t i = 0; i < n->n_input; i++) {
+    if (n->input[i][0] != '^') given |= !is_loop_constant(n->input[i]);
+    else if (gate && !strcmp(n->input[i], gate)) gated = true;
+    else return true;
+  }
+  return gated && given;                     /* put_node has a reason */
+}
+
+/* Does n read an argument? */
+static bool reads_argument(const body *b, const Pb__NodeDef *n) {
+  for (size_t k = 0; k < n->n_input; k++) {
+    const char *name = n->input[k] + (n->input[k][0] == '^');
+    if (argument_of(b, name, strcspn(name, ":")) >= 0) return true;
+  }
+  return false;
+}
+
 /* Where the arguments of s's inputs begin, s->n_input_arg numbers in first, of as many arguments as in has. */
 static int32_t place_arguments(dfi_lower *l, const Pb__OpDef *s, const Pb__AttrEntry *const *attr, size_t nattr,
                                const char *prefix, const dfi_texts *in, int32_t *first) {
@@ -250,12 +259,14 @@ static int32_t put_node(dfi_lower *l, const body *b, const Pb__NodeDef *from, co
     if (!input) return l->err->code;
     dfi_lower_input(l, to, input);
   }
-  if (gate && !dfi_lower_hangs(to)) dfi_lower_input(l, to, gate);
+  dfi_lower_after_given(l, &b->names, from, to, dfi_lower_text(l, "%s/", b->prefix));
+  if (gate && (!dfi_lower_hangs(to) || (b->waits && reads_argument(b, from)))) dfi_lower_input(l, to, gate);
   return lower_node(l, to, gate);
 }
 
 /* Appends what the function returns as its result arg to ret, which has room. */
-static int32_t put_result(dfi_lower *l, const body *b, const Pb__OpDef__ArgDef *arg, dfi_texts *ret) {
+static int32_t put_result(dfi_lower *l, const body *b, const Pb__OpDef__ArgDef *arg, const char *gate,
+                          dfi_texts *ret) {
   const Pb__FunctionDef *def = b->f;
   int32_t count = 1;
   count_of(arg, b->attr, b->nattr, &count);
@@ -266,13 +277,15 @@ static int32_t put_result(dfi_lower *l, const body *b, const Pb__OpDef__ArgDef *
   for (int32_t k = 0; k < count; k++) {
     const char *r = resolve(l, b, value, k);
     if (!r) return l->err->code;
-    ret->at[ret->n++] = r;
+    const bool came = b->waits && argument_of(b, value, strcspn(value, ":")) >= 0;
+    ret->at[ret->n] = came ? dfi_lower_held(l, dfi_lower_text(l, "%s/given_%zu", b->prefix, ret->n), r, gate) : r;
+    ret->n++;
   }
   return DF_OK;
 }
 
 /* The function's results and the control inputs that stand for all that it must run. */
-static int32_t put_results(dfi_lower *l, const body *b, dfi_texts *ret, dfi_texts *control) {
+static int32_t put_results(dfi_lower *l, const body *b, const char *gate, dfi_texts *ret, dfi_texts *control) {
   const Pb__FunctionDef *def = b->f;
   const Pb__OpDef *s = def->signature;
   size_t nret = 0;
@@ -287,7 +300,7 @@ static int32_t put_results(dfi_lower *l, const body *b, dfi_texts *ret, dfi_text
   *control = dfi_texts_new(l, def->n_control_ret);
   ret->n = control->n = 0;
   for (size_t i = 0; i < s->n_output_arg; i++) {
-    int32_t code = put_result(l, b, s->output_arg[i], ret);
+    int32_t code = put_result(l, b, s->output_arg[i], gate, ret);
     if (code) return code;
   }
   for (size_t i = 0; i < def->n_control_ret; i++) {
@@ -298,22 +311,22 @@ static int32_t put_results(dfi_lower *l, const body *b, dfi_texts *ret, dfi_text
   return DF_OK;
 }
 
-/* Puts f's nodes under prefix. in: the arguments; gate: a control input that is live when the body is, or NULL. *ret:
- * the results, *control: control inputs for whoever waits for all that the body must run. */
+/* Puts f's nodes under prefix. in: the arguments; gate: a control input that is live when the body is, or NULL; waits:
+ * the arguments may be there before it. *ret: the results, *control: control inputs for whoever waits for all that the
+ * body must run. */
 static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
-                        const char *prefix, const dfi_texts *in, const char *gate, dfi_texts *ret, dfi_texts *control) {
+                        const char *prefix, const dfi_texts *in, const char *gate, bool waits, dfi_texts *ret,
+                        dfi_texts *control) {
   const Pb__FunctionDef *def = l->function[function].def;
   if (++l->depth > DEPTH_AT_MOST)
     return dfi_lower_fail(l, "functions are called more than %d deep at `%s`", DEPTH_AT_MOST, prefix);
   int32_t *first = dfi_arena_take(&l->d->arena, sizeof *first * (def->signature->n_input_arg + 1));
   int32_t code = place_arguments(l, def->signature, attr, nattr, prefix, in, first);
   if (code) return code;
-  uint32_t mask;
-  named *table = by_name(def->node_def, def->n_node_def, &mask);
-  const body b = { def, prefix, in, first, table, mask, attr, nattr };
+  body b = { def, prefix, in, first, dfi_lower_names(def->node_def, def->n_node_def), attr, nattr, waits };
   for (size_t i = 0; i < def->n_node_def && !code; i++) code = put_node(l, &b, def->node_def[i], gate);
-  if (!code) code = put_results(l, &b, ret, control);
-  dfi_free(table);
+  if (!code) code = put_results(l, &b, gate, ret, control);
+  dfi_lower_names_free(&b.names);
   l->depth--;
   return code;
 }
@@ -345,6 +358,13 @@ const char *dfi_lower_gate(dfi_lower *l, const Pb__NodeDef *n, const char *gate)
   return dfi_lower_text(l, "^%s", g->name);
 }
 
+const char *dfi_lower_held(dfi_lower *l, const char *name, const char *value, const char *gate) {
+  Pb__NodeDef *n = dfi_lower_node(l, "Identity", name);
+  dfi_lower_input(l, n, value);
+  dfi_lower_input(l, n, gate);
+  return n->name;
+}
+
 void dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *ret, const dfi_texts *control,
                       const char *gate) {
   Pb__NodeDef *n = dfi_lower_node(l, ret->n ? "IdentityN" : "NoOp", call->name);
@@ -357,10 +377,9 @@ void dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *re
   l->results[l->nresults++] = n;
 }
 
-int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
-                           const char *prefix, const dfi_texts *in, const char *gate, dfi_texts *ret,
-                           dfi_texts *control) {
-  if (!l->function[function].recursive) return put_body(l, function, attr, nattr, prefix, in, gate, ret, control);
+/* A call of a function that calls itself. */
+static int32_t put_call(dfi_lower *l, int32_t function, const char *prefix, const dfi_texts *in, const char *gate,
+                        dfi_texts *ret, dfi_texts *control) {
   const Pb__OpDef *s = l->function[function].def->signature;
   if (in->n != s->n_input_arg)
     return dfi_lower_fail(l, "`%s` gives %zu arguments to function `%s`, which has %zu", prefix, in->n, s->name,
@@ -384,14 +403,23 @@ int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *
   return DF_OK;
 }
 
+int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
+                           const char *prefix, const dfi_texts *in, const char *gate, dfi_texts *ret,
+                           dfi_texts *control) {
+  return l->function[function].recursive ? put_call(l, function, prefix, in, gate, ret, control)
+                                         : put_body(l, function, attr, nattr, prefix, in, gate, false, ret, control);
+}
+
 static int32_t lower_call(dfi_lower *l, Pb__NodeDef *n, int32_t function, const Pb__AttrEntry *const *attr,
                           size_t nattr, const char *gate, size_t skip) {
   dfi_texts in = dfi_lower_inputs(l, n), ret, control;
   in.at += skip;
   in.n -= skip <= in.n ? skip : in.n;
+  const bool waits = dfi_lower_waits(n, gate);
   gate = dfi_lower_gate(l, n, gate);
-  int32_t code = dfi_lower_function(l, function, attr, nattr, n->name, &in, gate, &ret, &control);
-  if (!code && !l->function[function].recursive) dfi_lower_result(l, n, &ret, &control, gate);
+  if (l->function[function].recursive) return put_call(l, function, n->name, &in, gate, &ret, &control);
+  int32_t code = put_body(l, function, attr, nattr, n->name, &in, gate, waits, &ret, &control);
+  if (!code) dfi_lower_result(l, n, &ret, &control, gate);
   return code;
 }
 
@@ -434,54 +462,7 @@ static int32_t lower_node(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   return DF_OK;
 }
 
-/* ---- recursion ---------------------------------------------------------------------------------------------- */
-
-/* Does n call a function? Its number, or -1; `which` counts through the functions that one node may name. */
-static int32_t callee(dfi_lower *l, const Pb__NodeDef *n, size_t which) {
-  static const char *const keys[] = { "f", "then_branch", "else_branch", "cond", "body" };
-  if (which == 0) return dfi_lower_find(l, n->op);
-  if (which <= 5) {
-    const Pb__AttrValue *a = dfi_attr_find(n, keys[which - 1]);
-    Pb__NameAttrList *f =
-        a && a->value_case == PB__ATTR_VALUE__VALUE_FUNC ? dfi_graphdef_function(l->d, a->func, l->err) : NULL;
-    return f ? dfi_lower_find(l, f->name) : -1;
-  }
-  const Pb__AttrValue *a = dfi_attr_find(n, "branches");
-  if (!a || a->value_case != PB__ATTR_VALUE__VALUE_LIST || !a->list || which - 6 >= a->list->n_func) return -2;
-  Pb__NameAttrList *f = dfi_graphdef_function(l->d, a->list->func[which - 6], l->err);
-  return f ? dfi_lower_find(l, f->name) : -1;
-}
-
-/* Which functions come to call themselves. */
-static void find_recursion(dfi_lower *l) {
-  const size_t n = l->nfunctions;
-  int32_t *first = dfi_xcalloc(n + 1, sizeof *first), *to = NULL, *stack = dfi_xmalloc(sizeof *stack * (n + 1));
-  int32_t edges = 0, cap = 0;
-  for (size_t i = 0; i < n; i++) {
-    const Pb__FunctionDef *f = l->function[i].def;
-    first[i] = edges;
-    for (size_t k = 0; k < f->n_node_def; k++)
-      for (size_t which = 0, c; (int32_t)(c = (size_t)callee(l, f->node_def[k], which)) != -2; which++) {
-        if ((int32_t)c < 0) continue;
-        if (edges == cap) to = dfi_xrealloc(to, sizeof *to * (size_t)(cap = cap * 2 + 64));
-        to[edges++] = (int32_t)c;
-      }
-  }
-  first[n] = edges;
-  for (size_t i = 0; i < n; i++) {
-    for (size_t k = 0; k < n; k++) l->function[k].state = 0;
-    int32_t depth = 0;
-    stack[depth++] = (int32_t)i;
-    while (depth && !l->function[i].recursive) {
-      int32_t at = stack[--depth];
-      for (int32_t e = first[at]; e < first[at + 1]; e++) {
-        if (to[e] == (int32_t)i) l->function[i].recursive = true;
-        if (!l->function[to[e]].state) { l->function[to[e]].state = 1; stack[depth++] = to[e]; }
-      }
-    }
-  }
-  dfi_free(first); dfi_free(to); dfi_free(stack);
-}
+/* ---- functions that call themselves -------------------------------------------------------------------------- */
 
 /* The body of a function that calls itself: FunctionArg nodes, its nodes, FunctionReturn. */
 static int32_t emit_function(dfi_lower *l, int32_t function) {
@@ -504,7 +485,8 @@ static int32_t emit_function(dfi_lower *l, int32_t function) {
     dfi_lower_type(l, arg, "dtype", (int32_t)a->type);
     in.at[i] = arg->name;
   }
-  int32_t code = put_body(l, function, NULL, 0, dfi_lower_text(l, "%s/body", s->name), &in, gate, &ret, &control);
+  int32_t code = put_body(l, function, NULL, 0, dfi_lower_text(l, "%s/body", s->name), &in, gate, false, &ret,
+                          &control);
   if (code) return code;
   Pb__NodeDef *end = dfi_lower_node(l, "FunctionReturn", dfi_lower_text(l, "%s/return", s->name));
   dfi_lower_add(l, end, &ret);
@@ -518,22 +500,20 @@ static int32_t emit_function(dfi_lower *l, int32_t function) {
 
 /* Who reads a result of a call reads what the call's node passes on. */
 static void read_directly(dfi_lower *l) {
-  uint32_t mask;
-  named *table = by_name(l->results, l->nresults, &mask);
-  const body calls = { .table = table, .mask = mask };
+  dfi_names calls = dfi_lower_names(l->results, l->nresults);
   for (size_t i = 0; i < l->n; i++)
     for (size_t k = 0; k < l->node[i]->n_input; k++)
       for (;;) {
         const char *input = l->node[i]->input[k], *colon = strrchr(input, ':');
         if (*input == '^') break;
-        const Pb__NodeDef *call = body_node(&calls, input, colon ? (size_t)(colon - input) : strlen(input));
+        const Pb__NodeDef *call = dfi_lower_named(&calls, input, colon ? (size_t)(colon - input) : strlen(input));
         const size_t index = colon ? (size_t)atoi(colon + 1) : 0;
         if (!call || call == l->node[i] || index >= call->n_input || call->input[index][0] == '^' ||
             is_loop_constant(call->input[index]))
           break;
         l->node[i]->input[k] = call->input[index];
       }
-  dfi_free(table);
+  dfi_lower_names_free(&calls);
 }
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
@@ -553,8 +533,14 @@ int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err) {
     }
   }
   if (!code) name_functions(&l);
-  if (!code) find_recursion(&l);
-  for (size_t i = 0; i < g->n_node && !code; i++) code = lower_node(&l, g->node[i], NULL);
+  if (!code) dfi_lower_recursion(&l);
+  dfi_names names = dfi_lower_names(g->node, g->n_node);
+  for (size_t i = 0; i < g->n_node && !code; i++) {
+    Pb__NodeDef *n = g->node[i];
+    dfi_lower_after_given(&l, &names, n, n, "");
+    code = lower_node(&l, n, NULL);
+  }
+  dfi_lower_names_free(&names);
   bool more = !code;
   while (more && !code) {                        /* a function may call another that is not there yet */
     more = false;

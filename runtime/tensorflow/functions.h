@@ -19,6 +19,7 @@ typedef struct dfi_lower {
     Pb__FunctionDef *def;
     uint8_t state;
     bool recursive, emitted;
+    uint8_t changes;                            /* functions_calls.c */
   } * function;
   size_t nfunctions;
   int32_t      *find; uint32_t find_mask;       /* by name, open addressing: number + 1 */
@@ -47,6 +48,9 @@ int32_t      dfi_lower_function_attr(dfi_lower *l, const Pb__NodeDef *n, const c
 dfi_texts    dfi_lower_inputs(dfi_lower *l, const Pb__NodeDef *n);                          /* n's data inputs */
 void         dfi_lower_add(dfi_lower *l, Pb__NodeDef *n, const dfi_texts *t);  /* all of them become inputs of n */
 bool         dfi_lower_hangs(const Pb__NodeDef *n);  /* does it wait for something of the body that it stands in? */
+/* Does call n wait for more than what it is given and the gate of the body that it stands in? */
+bool         dfi_lower_waits(const Pb__NodeDef *n, const char *gate);
+const char  *dfi_lower_held(dfi_lower *l, const char *name, const char *value, const char *gate); /* value after gate */
 /* A control input that is live when call n runs: its own gate, which also waits for n's control inputs where it has
    any. */
 const char  *dfi_lower_gate(dfi_lower *l, const Pb__NodeDef *n, const char *gate);
@@ -59,6 +63,21 @@ int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *
 /* The node that keeps the call's name: its results, after all that must have run. */
 void dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *ret, const dfi_texts *control,
                       const char *gate);
+/* functions_calls.c */
+typedef struct dfi_names {
+  const Pb__NodeDef **at;
+  bool *no;                                     /* by place: what was asked is not so of it, nor of any before it */
+  uint32_t mask;
+} dfi_names;
+dfi_names    dfi_lower_names(Pb__NodeDef *const *node, size_t n);
+void         dfi_lower_names_free(dfi_names *t);
+const Pb__NodeDef *dfi_lower_named(const dfi_names *t, const char *name, size_t n);          /* NULL: there is none */
+void         dfi_lower_recursion(dfi_lower *l);  /* finds which functions come to call themselves */
+bool         dfi_lower_changes(dfi_lower *l, const Pb__NodeDef *n);  /* has n effects, or must run what has some? */
+/* A loop begins when all that it is given is there, what it does not use, too: where that comes after others, `to`, the
+   loop that `from` becomes, waits for it. t: the nodes beside from, `before`: what stands before their names. */
+void         dfi_lower_after_given(dfi_lower *l, const dfi_names *t, const Pb__NodeDef *from, Pb__NodeDef *to,
+                                   const char *before);
 /* functions_flow.c */
 int32_t      dfi_lower_if(dfi_lower *l, Pb__NodeDef *n, const char *gate);
 int32_t      dfi_lower_case(dfi_lower *l, Pb__NodeDef *n, const char *gate);

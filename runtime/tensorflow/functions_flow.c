@@ -17,30 +17,35 @@ static const char *as_bool(dfi_lower *l, const Pb__NodeDef *n, const char *condi
   return b->name;
 }
 
-/* Branch `function` behind the side of `pred` that `side` names. Adds its results to merge[i], and a node for the order
-   of effects to *done. */
-static int32_t put_branch(dfi_lower *l, Pb__NodeDef *n, int32_t function, const Pb__NameAttrList *f, const char *pred,
-                          int32_t side, const char *label, const dfi_texts *in, const char *gate, dfi_texts *ret,
-                          const char **done) {
+typedef struct branch {
+  int32_t function; const Pb__NameAttrList *attrs;
+  const char *pred; int32_t side;              /* it runs where pred is side */
+  const char *label;
+  bool waits;                                  /* what it is given may be there before the gate */
+} branch;
+
+/* Branch b of n. *ret: its results, *done: a node for the order of effects. */
+static int32_t put_branch(dfi_lower *l, const Pb__NodeDef *n, const branch *b, const dfi_texts *in, const char *gate,
+                          dfi_texts *ret, const char **done) {
   dfi_texts args = dfi_texts_new(l, in->n), control;
-  Pb__NodeDef *pivot = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/pivot_switch", n->name, label));
-  dfi_lower_input(l, pivot, pred);
-  dfi_lower_input(l, pivot, pred);
+  Pb__NodeDef *pivot = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/pivot_switch", n->name, b->label));
+  dfi_lower_input(l, pivot, b->pred);
+  dfi_lower_input(l, pivot, b->pred);
   if (gate) dfi_lower_input(l, pivot, gate);
-  Pb__NodeDef *live = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/pivot", n->name, label));
-  dfi_lower_input(l, live, dfi_lower_text(l, "%s:%d", pivot->name, side));
+  Pb__NodeDef *live = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/pivot", n->name, b->label));
+  dfi_lower_input(l, live, dfi_lower_text(l, "%s:%d", pivot->name, b->side));
   for (size_t i = 0; i < in->n; i++) {
-    Pb__NodeDef *s = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/switch_%zu", n->name, label, i));
+    Pb__NodeDef *s = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/switch_%zu", n->name, b->label, i));
     dfi_lower_input(l, s, in->at[i]);
-    dfi_lower_input(l, s, pred);
-    if (gate && !dfi_lower_hangs(s)) dfi_lower_input(l, s, gate);
-    args.at[i] = dfi_lower_text(l, "%s:%d", s->name, side);
+    dfi_lower_input(l, s, b->pred);
+    if (gate && (b->waits || !dfi_lower_hangs(s))) dfi_lower_input(l, s, gate);
+    args.at[i] = dfi_lower_text(l, "%s:%d", s->name, b->side);
   }
-  int32_t code = dfi_lower_function(l, function, (const Pb__AttrEntry *const *)f->attr, f->n_attr,
-                                    dfi_lower_text(l, "%s/%s", n->name, label), &args,
+  int32_t code = dfi_lower_function(l, b->function, (const Pb__AttrEntry *const *)b->attrs->attr, b->attrs->n_attr,
+                                    dfi_lower_text(l, "%s/%s", n->name, b->label), &args,
                                     dfi_lower_text(l, "^%s", live->name), ret, &control);
   if (code) return code;
-  Pb__NodeDef *d = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/done", n->name, label));
+  Pb__NodeDef *d = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/done", n->name, b->label));
   dfi_lower_input(l, d, live->name);
   dfi_lower_add(l, d, &control);
   *done = d->name;
@@ -72,16 +77,41 @@ int32_t dfi_lower_if(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   if (!in.n) return dfi_lower_fail(l, "node `%s` (%s) has no predicate", n->name, n->op);
   const char *pred = as_bool(l, n, in.at[0], "predicate"), *done[2];
   in.at++; in.n--;
+  const bool waits = dfi_lower_waits(n, gate);
   gate = dfi_lower_gate(l, n, gate);
   for (int32_t side = 0; side < 2; side++) {
     Pb__NameAttrList *attrs;
-    int32_t f = dfi_lower_function_attr(l, n, side ? "then_branch" : "else_branch", &attrs);
-    int32_t code =
-        f < 0 ? l->err->code
-              : put_branch(l, n, f, attrs, pred, side, side ? "then" : "else", &in, gate, &ret[side], &done[side]);
+    const int32_t f = dfi_lower_function_attr(l, n, side ? "then_branch" : "else_branch", &attrs);
+    if (f < 0) return l->err->code;
+    const branch b = { f, attrs, pred, side, side ? "then" : "else", waits };
+    int32_t code = put_branch(l, n, &b, &in, gate, &ret[side], &done[side]);
     if (code) return code;
   }
   return merge_branches(l, n, 2, ret, done, gate);
+}
+
+/* The name of a bool that says whether index picks branch b of n, the last one or not. *none_yet: whether none before
+   was picked, NULL for the first; it becomes so for the next. */
+static const char *put_pick(dfi_lower *l, const Pb__NodeDef *n, size_t b, bool last, const char *label,
+                            const char *index, const char *gate, const char **none_yet) {
+  if (last && *none_yet) return *none_yet;
+  Pb__NodeDef *eq = dfi_lower_node(l, "Equal", dfi_lower_text(l, "%s/%s/taken", n->name, label));
+  dfi_lower_input(l, eq, index);
+  if (last) {                                    /* the only branch is always taken */
+    dfi_lower_input(l, eq, index);
+    return eq->name;
+  }
+  dfi_lower_input(l, eq, dfi_lower_const(l, dfi_lower_text(l, "%s/%s/number", n->name, label), (int32_t)b, gate));
+  Pb__NodeDef *none = dfi_lower_node(l, "LogicalNot", dfi_lower_text(l, "%s/%s/not_taken", n->name, label));
+  dfi_lower_input(l, none, eq->name);
+  if (*none_yet) {
+    Pb__NodeDef *and = dfi_lower_node(l, "LogicalAnd", dfi_lower_text(l, "%s/%s/none_yet", n->name, label));
+    dfi_lower_input(l, and, *none_yet);
+    dfi_lower_input(l, and, none->name);
+    none = and;
+  }
+  *none_yet = none->name;
+  return eq->name;
 }
 
 int32_t dfi_lower_case(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
@@ -89,42 +119,23 @@ int32_t dfi_lower_case(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   dfi_texts in = dfi_lower_inputs(l, n);
   size_t branches = list && list->value_case == PB__ATTR_VALUE__VALUE_LIST && list->list ? list->list->n_func : 0;
   if (!branches || !in.n) return dfi_lower_fail(l, "node `%s` (%s) has no index or no branches", n->name, n->op);
-  const char *index = in.at[0];
+  const char *index = in.at[0], *none_yet = NULL;
   in.at++; in.n--;
+  const bool waits = dfi_lower_waits(n, gate);
   gate = dfi_lower_gate(l, n, gate);
   dfi_texts *ret = dfi_arena_take(&l->d->arena, sizeof *ret * branches);
   const char **done = dfi_arena_take(&l->d->arena, sizeof *done * branches);
-  const char *last = NULL;                       /* none of the branches before */
-  for (size_t b = 0; b < branches; b++) {
-    const char *label = dfi_lower_text(l, "branch_%zu", b), *pred;
-    if (b + 1 == branches) {
-      if (!last) {                               /* the only branch is always taken */
-        Pb__NodeDef *eq = dfi_lower_node(l, "Equal", dfi_lower_text(l, "%s/%s/taken", n->name, label));
-        dfi_lower_input(l, eq, index);
-        dfi_lower_input(l, eq, index);
-        last = eq->name;
-      }
-      pred = last;
-    } else {
-      Pb__NodeDef *eq = dfi_lower_node(l, "Equal", dfi_lower_text(l, "%s/%s/taken", n->name, label)), *not, *and = NULL;
-      dfi_lower_input(l, eq, index);
-      dfi_lower_input(l, eq, dfi_lower_const(l, dfi_lower_text(l, "%s/%s/number", n->name, label), (int32_t)b, gate));
-      not = dfi_lower_node(l, "LogicalNot", dfi_lower_text(l, "%s/%s/not_taken", n->name, label));
-      dfi_lower_input(l, not, eq->name);
-      if (last) {
-        and = dfi_lower_node(l, "LogicalAnd", dfi_lower_text(l, "%s/%s/none_yet", n->name, label));
-        dfi_lower_input(l, and, last);
-        dfi_lower_input(l, and, not->name);
-      }
-      last = and ? and->name : not->name;
-      pred = eq->name;
-    }
-    Pb__NameAttrList *attrs = dfi_graphdef_function(l->d, list->list->func[b], l->err);
-    int32_t f = attrs ? dfi_lower_find(l, attrs->name) : -1;
-    if (attrs && f < 0)
+  for (size_t i = 0; i < branches; i++) {
+    const char *label = dfi_lower_text(l, "branch_%zu", i);
+    const char *pred = put_pick(l, n, i, i + 1 == branches, label, index, gate, &none_yet);
+    Pb__NameAttrList *attrs = dfi_graphdef_function(l->d, list->list->func[i], l->err);
+    if (!attrs) return l->err->code;
+    const int32_t f = dfi_lower_find(l, attrs->name);
+    if (f < 0)
       return dfi_lower_fail(l, "node `%s` (%s): there is no function `%s` in the library (branch %zu)", n->name, n->op,
-                            attrs->name, b);
-    int32_t code = f < 0 ? l->err->code : put_branch(l, n, f, attrs, pred, 1, label, &in, gate, &ret[b], &done[b]);
+                            attrs->name, i);
+    const branch b = { f, attrs, pred, 1, label, waits };
+    int32_t code = put_branch(l, n, &b, &in, gate, &ret[i], &done[i]);
     if (code) return code;
   }
   return merge_branches(l, n, branches, ret, done, gate);
@@ -240,6 +251,7 @@ int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   int32_t body = cond < 0 ? -1 : dfi_lower_function_attr(l, n, "body", &body_attrs);
   if (body < 0) return l->err->code;
   if (!in.n) return dfi_lower_fail(l, "node `%s` (%s) has no loop variable", n->name, n->op);
+  const bool waits = dfi_lower_waits(n, gate);
   gate = dfi_lower_gate(l, n, gate);
   const bool *constant = constants_of(l, l->function[body].def, in.n);
   dfi_texts merged = dfi_texts_new(l, in.n), inside = dfi_texts_new(l, in.n), exits = dfi_texts_new(l, in.n), ret,
@@ -257,8 +269,10 @@ int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   int32_t code = put_condition(l, n, cond, cond_attrs, &merged, first, &condition);
   if (code) return code;
   for (size_t i = 0; i < in.n; i++) {
-    exits.at[i] = in.at[i];
-    if (constant[i]) continue;
+    if (constant[i]) {
+      exits.at[i] = waits ? dfi_lower_held(l, dfi_lower_text(l, "%s/given_%zu", n->name, i), in.at[i], gate) : in.at[i];
+      continue;
+    }
     inside.at[i] = put_switch(l, n, i, condition, &exits.at[i]);
     if (!pivot) pivot = dfi_lower_text(l, "^%s", inside.at[i]);
   }

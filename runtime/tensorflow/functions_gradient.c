@@ -132,17 +132,19 @@ static const char *renamed(dfi_lower *l, const char *prefix, const char *input, 
 }
 
 static int32_t put_in_line(dfi_lower *l, const Pb__NodeDef *n, const Pb__GraphDef *graph, const dfi_texts *in,
-                           int32_t nx, const char *gate) {
+                           int32_t nx, const char *gate, bool waits) {
   for (size_t i = 0; i < graph->n_node; i++) {
     const Pb__NodeDef *from = graph->node[i];
     if (!strcmp(from->op, "Placeholder")) continue;
     Pb__NodeDef *to = dfi_lower_node(l, from->op, dfi_lower_text(l, "%s/%s", n->name, from->name));
+    bool given = false;
     for (size_t k = 0; k < from->n_input; k++) {
       const char *input = renamed(l, n->name, from->input[k], in, nx);
       if (!input) return dfi_lower_fail(l, "node `%s` (SymbolicGradient) has too few inputs", n->name);
+      for (size_t i = 0; i < in->n; i++) given |= input == in->at[i];
       dfi_lower_input(l, to, input);
     }
-    if (gate && !dfi_lower_hangs(to)) dfi_lower_input(l, to, gate);
+    if (gate && (!dfi_lower_hangs(to) || (waits && given))) dfi_lower_input(l, to, gate);
     for (size_t k = 0; k < from->n_attr; k++) {
       Pb__AttrValue *v = dfi_lower_attr(l, to, from->attr[k]->key);
       *v = *from->attr[k]->value;
@@ -193,8 +195,9 @@ int32_t dfi_lower_gradient(dfi_lower *l, Pb__NodeDef *n, const Pb__NameAttrList 
   if (!code && !(graph = write_down(&o, l))) code = l->err->code;
   if (code) code = blame(l, n, f->name);
   else {
+    const bool waits = dfi_lower_waits(n, gate);
     gate = dfi_lower_gate(l, n, gate);
-    code = put_in_line(l, n, graph, &in, o.nx, gate);
+    code = put_in_line(l, n, graph, &in, o.nx, gate, waits);
   }
   ret = dfi_texts_new(l, nx);
   for (size_t i = 0; i < nx; i++) ret.at[i] = dfi_lower_text(l, "%s/dx_%zu", n->name, i);

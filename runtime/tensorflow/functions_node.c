@@ -47,6 +47,7 @@ static void *grown(dfi_lower *l, void *array, size_t n) {
 }
 
 void dfi_lower_input(dfi_lower *l, Pb__NodeDef *n, const char *input) {
+  for (size_t i = n->n_input; *input == '^' && i-- && n->input[i][0] == '^';) if (!strcmp(n->input[i], input)) return;
   n->input = grown(l, n->input, n->n_input);
   n->input[n->n_input++] = (char *)input;
 }

@@ -250,3 +250,157 @@ describe('an imported graph with functions', function()
     refused(x .. p .. node('if', 'If', 'p x', BOOL, attr('then_branch', func 'Double')), double, '`else_branch` must be a function')
   end)
 end)
+
+-- ---- what calls wait for ----------------------------------------------------------------------------------------
+--- A variable v, `init` gives it 0 and `set` 7; the numbers of these sentences are TensorFlow's.
+local F, RESOURCE, TO_FLOAT = attr('dtype', 'type: DT_FLOAT'), attr('Tin', 'list { type: DT_RESOURCE }'), attr('Tout', 'list { type: DT_FLOAT }')
+local function outer(...) return (const(...):gsub('^node_def', 'node')) end
+local variable = node('v', 'VarHandleOp', '', F, attr('shape', 'shape {}'), attr('shared_name', 's: "v"'))
+local v = variable .. outer('zero', 0, 'FLOAT') .. outer('seven', 7, 'FLOAT') .. outer('one', 1, 'FLOAT') .. outer('yes', true, 'BOOL')
+  .. outer('i', 0) .. node('init', 'AssignVariableOp', 'v zero', F) .. node('set', 'AssignVariableOp', 'v seven', F)
+  .. node('now', 'ReadVariableOp', 'v', F)
+local read = fn('Read', 'h:RESOURCE', inner('x', 'ReadVariableOp', 'h', F), 'r:FLOAT=x:value:0')
+local pass = fn('Pass', 'x:FLOAT', '', 'r:FLOAT=x')
+local three = fn('Three', 'x:FLOAT', const('c', 3, 'FLOAT'), 'r:FLOAT=c:output:0')
+local add = fn('Add', 'h:RESOURCE x:FLOAT', inner('s', 'AssignAddVariableOp', 'h x', F), 'r:FLOAT=x', 's')
+local reads = attr('then_branch', func 'Read') .. attr('else_branch', func 'Read') .. RESOURCE .. TO_FLOAT
+local function call(name, inputs, f) return node(name, 'StatefulPartitionedCall', inputs, attr('f', func(f))) end
+
+--- What `fetch` is after `init`, and v after that.
+local function after_init(g, fetch, feeds)
+  local s, named = df.Session{ graph = g }, {}
+  for name, value in pairs(feeds or {}) do named[g:output(name)] = value end
+  s:run(g:op 'init')
+  local result = s:run(g:output(fetch), named)
+  local now = s:run(g:output 'now:0')
+  s:close()
+  return result, now
+end
+local function waits(expected, nodes, functions, fetch, feeds)
+  local result, now = after_init(import(v .. nodes, functions), fetch or 'n:0', feeds)
+  assert.same(expected, { result, now })
+end
+
+--- A loop of three: v grows by one, then the node q reads it, and what it reads is summed up.
+local function summing(q)
+  local body = const('c', 1, 'FLOAT') .. const('ci', 1) .. inner('s', 'AssignAddVariableOp', 'h c:output:0', F) .. q
+    .. inner('b', 'AddV2', 'a q:output:0') .. inner('j', 'AddV2', 'i ci:output:0')
+  return fn('Below', 'h:RESOURCE i:INT32 a:FLOAT', const('c', 3) .. inner('l', 'Less', 'i c:output:0'), 'r:BOOL=l:z:0')
+    .. fn('Sum', 'h:RESOURCE i:INT32 a:FLOAT', body, 'h:RESOURCE=h i:INT32=j:z:0 a:FLOAT=b:z:0', 'q')
+end
+local function sum(inputs) return node('n', 'While', inputs, attr('cond', func 'Below'), attr('body', func 'Sum')) end
+
+describe('a control input of an imported graph with functions', function()
+  it('is waited for by a call, whose body merely reads what it is given', function()
+    waits({ 7, 7 }, call('n', 'v ^set', 'Read'), read)
+    waits({ 7, 7 }, node('n', 'PartitionedCall', 'v ^set', attr('f', func 'Read')), read)
+    waits({ 7, 7 }, node('n', 'Read', 'v ^set'), read)
+    waits({ 7, 7 }, call('n', '^set', 'None'), fn('None', '', (variable:gsub('^node', 'node_def')) .. inner('x', 'ReadVariableOp', 'v:handle:0', F),
+                                                  'r:FLOAT=x:value:0'))
+    waits({ 3, 7 }, call('n', 'one ^set', 'Three'), three)
+    waits({ 1, 7 }, call('n', 'one ^set', 'Pass') .. node('out', 'Identity', 'n'), pass, 'out:0')
+    waits({ 7, 7 }, call('n', 'v ^set', 'Hand') .. node('out', 'ReadVariableOp', 'n', F), fn('Hand', 'h:RESOURCE', '', 'r:RESOURCE=h'), 'out:0')
+  end)
+
+  it('keeps apart what is read before an assignment and after it', function()
+    waits({ 7, 7 }, call('before', 'v', 'Read') .. node('later', 'AssignVariableOp', 'v seven ^before', F) .. call('after', 'v ^later', 'Read')
+          .. node('n', 'Sub', 'after before'), read)
+    waits({ 8, 8 }, call('first', 'v one ^set', 'Add') .. call('n', 'v ^first', 'Read'), add .. read)
+  end)
+
+  it('is waited for by a call inside the call, whatever else that is given', function()
+    local plus = fn('Plus', 'h:RESOURCE x:FLOAT', inner('q', 'ReadVariableOp', 'h', F) .. inner('z', 'AddV2', 'q:value:0 x'), 'r:FLOAT=z:z:0')
+    local mixed = fn('Mixed', 'h:RESOURCE', const('c', 1, 'FLOAT') .. inner('q', 'Plus', 'h c:output:0'), 'r:FLOAT=q:r:0')
+    waits({ 8, 7 }, call('n', 'v ^set', 'Mixed'), mixed .. plus)
+    local loop = const('c', 0, 'FLOAT') .. const('ci', 0)
+      .. inner('q', 'While', 'h ci:output:0 c:output:0', attr('cond', func 'Below'), attr('body', func 'Sum'))
+    waits({ 27, 10 }, call('n', 'v ^set', 'Loop'), fn('Loop', 'h:RESOURCE', loop, 'r:FLOAT=q:output:2') .. read
+          .. summing(inner('q', 'StatefulPartitionedCall', 'h ^s', attr('f', func 'Read'))))
+  end)
+
+  it('is waited for by an If and a Case, whose branches merely read', function()
+    waits({ 7, 7 }, node('n', 'If', 'yes v ^set', BOOL, reads), read)
+    local both = attr('then_branch', func 'Pass') .. attr('else_branch', func 'Three')
+    waits({ 1, 7 }, node('n', 'StatelessIf', 'yes one ^set', BOOL, both), pass .. three)
+    waits({ 7, 7 }, node('n', 'Case', 'i v ^set', attr('branches', 'list { ' .. func 'Read' .. func 'Read' .. ' }')), read)
+    waits({ 7, 7 }, node('n', 'Case', 'i v ^set', attr('branches', 'list { ' .. func 'Read' .. ' }')), read)
+    waits({ 3, 7 }, node('n', 'StatelessCase', 'i one ^set', attr('branches', 'list { ' .. func 'Three' .. func 'Pass' .. ' }')), pass .. three)
+  end)
+
+  it('is waited for by calls, Ifs and Cases in a loop and in a branch', function()
+    waits({ 6, 3 }, sum 'v i zero', read .. summing(inner('q', 'StatefulPartitionedCall', 'h ^s', attr('f', func 'Read'))), 'n:2')
+    waits({ 6, 3 }, sum 'v i zero', read .. summing(const('cc', 100, 'FLOAT') .. inner('yes', 'Less', 'a cc:output:0')
+          .. inner('q', 'If', 'yes:z:0 h ^s', BOOL, reads)), 'n:2')
+    local picks = attr('branches', 'list { ' .. func 'Read' .. func 'Read' .. ' }')
+    waits({ 6, 3 }, sum 'v i zero', read .. summing(inner('q', 'Case', 'i h ^s', picks)), 'n:2')
+    local grown = fn('Grown', 'h:RESOURCE x:FLOAT', inner('s', 'AssignAddVariableOp', 'h x', F)
+                     .. inner('q', 'PartitionedCall', 'h ^s', attr('f', func 'Read')), 'r:FLOAT=q:output:0', 's')
+    waits({ 7, 7 }, node('n', 'If', 'yes v seven', BOOL, attr('then_branch', func 'Grown'), attr('else_branch', func 'Same')),
+          grown .. read .. fn('Same', 'h:RESOURCE x:FLOAT', '', 'r:FLOAT=x'))
+  end)
+
+  it('is waited for by a loop, and that of what a loop is given and does not use', function()
+    local loop = fn('Cond', 'i:INT32 a:FLOAT', const('c', 3, 'FLOAT') .. inner('l', 'Less', 'a c:output:0'), 'r:BOOL=l:z:0')
+      .. fn('Body', 'i:INT32 a:FLOAT', const('c', 1, 'FLOAT') .. const('ci', 1) .. inner('s', 'AddV2', 'a c:output:0')
+            .. inner('j', 'AddV2', 'i ci:output:0'), 'i:INT32=j:z:0 a:FLOAT=s:z:0')
+    local attrs = attr('cond', func 'Cond') .. attr('body', func 'Body')
+    local late = outer('late', 0):gsub('op: "Const"', '%0 input: "^set"')
+    for _, op in ipairs{ 'While', 'StatelessWhile' } do
+      waits({ 3, 7 }, node('n', op, 'i one ^set', attrs), loop, 'n:1')
+      waits({ 3, 7 }, late .. node('n', op, 'late one', attrs) .. node('out', 'Identity', 'n:1'), loop, 'out:0')
+      waits({ 3, 7 }, late .. node('later', 'Identity', 'late') .. node('n', op, 'later one', attrs) .. node('out', 'Identity', 'n:1'), loop, 'out:0')
+    end
+  end)
+
+  it('is waited for by a For and by the gradient of a function', function()
+    local body = fn('Body', 'i:INT32 a:FLOAT u:FLOAT', const('c', 1, 'FLOAT') .. inner('s', 'AddV2', 'a c:output:0'), 'a:FLOAT=s:z:0 u:FLOAT=u')
+    local numbers = outer('j', 3) .. outer('k', 1) .. outer('late', 0, 'FLOAT'):gsub('op: "Const"', '%0 input: "^set"')
+    waits({ 4, 7 }, numbers .. node('n', 'For', 'i j k one zero ^set', attr('body', func 'Body')), body)
+    waits({ 4, 7 }, numbers .. node('n', 'For', 'i j k one late', attr('body', func 'Body')) .. node('out', 'Identity', 'n'), body, 'out:0')
+    local square = fn('Square', 'x:FLOAT', inner('z', 'Mul', 'x x'), 'r:FLOAT=z:z:0')
+    waits({ 14, 7 }, node('n', 'SymbolicGradient', 'seven one ^set', attr('Tin', 'list { type: DT_FLOAT type: DT_FLOAT }'), TO_FLOAT,
+                          attr('f', func 'Square')), square)
+  end)
+
+  it('lets the assertion of an exclusive case run', function()
+    local message = 'tensor { dtype: DT_STRING tensor_shape {} string_val: "more than one" }'
+    local guard = p .. node('text', 'Const', '', attr('dtype', 'type: DT_STRING'), attr('value', message))
+      .. node('guard', 'If', 'p text', BOOL, attr('then_branch', func 'Right'), attr('else_branch', func 'Wrong'))
+      .. node('guarded', 'Identity', 'guard')
+      .. node('n', 'If', 'yes one ^guarded', BOOL, attr('then_branch', func 'Pass'), attr('else_branch', func 'Pass'))
+    local c = const('c', false, 'BOOL')
+    local functions = pass
+      .. fn('Right', 'm:STRING', c .. inner('none', 'NoOp', '') .. inner('d', 'Identity', 'c:output:0 ^none'), 'r:BOOL=d:output:0', 'none')
+      .. fn('Wrong', 'm:STRING', c .. inner('assert', 'Assert', 'c:output:0 m', attr('T', 'list { type: DT_STRING }'))
+            .. inner('d', 'Identity', 'c:output:0 ^assert'), 'r:BOOL=d:output:0', 'assert')
+    local g = import(v .. guard, functions)
+    assert.equal(1, (after_init(g, 'n:0', { ['p:0'] = true })))
+    local ok, err = pcall(after_init, g, 'n:0', { ['p:0'] = false })
+    assert.is_false(ok)
+    assert.matches('more than one', tostring(err))
+  end)
+
+  it('may name two arguments that are one', function()
+    waits({ 1, 0 }, node('n', 'Both', 'one one'), fn('Both', 'x:FLOAT y:FLOAT', inner('z', 'Identity', 'x ^x ^y'), 'r:FLOAT=z:output:0'))
+  end)
+
+  it('is there in the gradient, and where the graph is written down and read again', function()
+    local times = fn('Times', 'h:RESOURCE x:FLOAT', inner('q', 'ReadVariableOp', 'h', F) .. inner('z', 'Mul', 'q:value:0 x'), 'r:FLOAT=z:z:0')
+    local attrs = attr('then_branch', func 'Times') .. attr('else_branch', func 'Times')
+    local loop = fn('Cond', 'h:RESOURCE a:FLOAT', const('c', 1000, 'FLOAT') .. inner('l', 'Less', 'a c:output:0'), 'r:BOOL=l:z:0')
+      .. fn('Body', 'h:RESOURCE a:FLOAT', inner('t', 'Times', 'h a'), 'h:RESOURCE=h a:FLOAT=t:r:0')
+    local nodes = { call('n', 'v x ^set', 'Times'), node('n', 'If', 'yes v x ^set', BOOL, attrs),
+                    node('loop', 'While', 'v x ^set', attr('cond', func 'Cond'), attr('body', func 'Body')) .. node('n', 'Identity', 'loop:1') }
+    for i, slope in ipairs{ 7, 7, 343 } do
+      local g = import(v .. x .. nodes[i], times .. loop)
+      g:as_default(function() df.identity(df.gradients(g:output 'n:0', g:output 'x:0'), { name = 'dx' }) end)
+      assert.same({ slope, 7 }, { after_init(g, 'dx:0', { ['x:0'] = 3 }) })
+      local path = os.tmpname()
+      g:as_default(function() df.export_graph_def(path) end)
+      local again = df.import_graph_def(path)
+      os.remove(path)
+      assert.same({ 3 * slope, 7 }, { after_init(again, 'n:0', { ['x:0'] = 3 }) })
+      assert.same({ slope, 7 }, { after_init(again, 'dx:0', { ['x:0'] = 3 }) })
+    end
+  end)
+end)
