@@ -6,7 +6,8 @@
  * Nodes of a body that have no inputs, or only loop constants, hang on a gate, a node that is live when the body is:
  * otherwise a constant in a branch that was not taken would run, and one in a loop would stand outside its frame or run
  * once too often. Where the call itself waits for something, whatever reads an argument hangs on the gate, too.
- * Who reads a result of a call reads it where it is made, so that nothing but what it needs runs.
+ * Who reads a result of a call reads it where it is made, so that nothing but what it needs runs, unless the call must
+ * run something that has effects.
  * Only what calls itself, directly or round about, stays a function.
  */
 #include "tensorflow/functions.h"
@@ -371,7 +372,7 @@ void dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *re
   dfi_lower_add(l, n, ret);
   dfi_lower_add(l, n, control);
   if (!n->n_input && gate) dfi_lower_input(l, n, gate);
-  if (!ret->n) return;
+  if (!ret->n || dfi_lower_changes(l, call)) return;       /* a result and what must run are one */
   if (l->nresults == l->results_cap)
     l->results = dfi_xrealloc(l->results, sizeof *l->results * (l->results_cap = l->results_cap * 2 + 64));
   l->results[l->nresults++] = n;
