@@ -125,6 +125,37 @@ static bool describe(dfc_gpu *g, struct dfc_dnn_plan *q) {
          GOOD(cudnnSetConvolutionMathType, q->how, math);
 }
 
+/* The workspace that the plan's algorithm wants with the description's kind of math. False: they do not go together. */
+static bool ask_workspace(dfc_gpu *g, struct dfc_dnn_plan *q, size_t *bytes) {
+  const dfc_dnn_calls *of = &dfc_dnn;
+  switch (q->key.side) {
+    case DFK_OUTPUT:
+      return !of->cudnnGetConvolutionForwardWorkspaceSize(g->dnn, q->in, q->filter, q->how, q->out, q->algo, bytes);
+    case DFK_INPUT:
+      return !of->cudnnGetConvolutionBackwardDataWorkspaceSize(g->dnn, q->filter, q->out, q->how, q->in, q->algo,
+                                                               bytes);
+    default:
+      return !of->cudnnGetConvolutionBackwardFilterWorkspaceSize(g->dnn, q->in, q->out, q->how, q->filter, q->algo,
+                                                                 bytes);
+  }
+}
+
+/* Takes an answer, which is an algorithm, a kind of math and a workspace in one: the description says that kind from
+ * now on. float32 that shall stay so takes no tensor cores; and the default, by which the library may mean them since
+ * the A100, becomes the kind that never does, with the workspace that it wants then. */
+static bool take(dfc_gpu *g, struct dfc_dnn_plan *q, const cudnnConvolutionFwdAlgoPerf_t *a) {
+  const bool strict = q->key.dtype == DF_FLOAT32 && !g->math;
+  if (a->status != CUDNN_STATUS_SUCCESS || a->determinism != CUDNN_DETERMINISTIC) return false;
+  if (strict && a->mathType != CUDNN_DEFAULT_MATH && a->mathType != CUDNN_FMA_MATH) return false;
+  const int math = strict ? CUDNN_FMA_MATH : a->mathType;
+  size_t bytes = a->memory;
+  q->algo = a->algo;
+  if (dfc_dnn.cudnnSetConvolutionMathType(q->how, math)) return false;
+  if (math != a->mathType && !ask_workspace(g, q, &bytes)) return false;
+  q->workspace = bytes;
+  return bytes <= WORKSPACE_MOST;
+}
+
 /* The first of the algorithms, the library's best, that gives the same bits each time and asks for no more memory than
  * there may be. False: there is none. */
 static bool choose(dfc_gpu *g, struct dfc_dnn_plan *q) {
@@ -138,16 +169,7 @@ static bool choose(dfc_gpu *g, struct dfc_dnn_plan *q) {
                                                                                    q->in, ALGORITHMS, &n, found)
                                  : of->cudnnGetConvolutionBackwardFilterAlgorithm_v7(g->dnn, q->in, q->out, q->how,
                                                                                      q->filter, ALGORITHMS, &n, found);
-  for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < n; i++) {
-    if (found[i].status != CUDNN_STATUS_SUCCESS || found[i].determinism != CUDNN_DETERMINISTIC ||
-        found[i].memory > WORKSPACE_MOST)
-      continue;
-    /* it may say that it would compute in another way than it was told to */
-    if (q->key.dtype == DF_FLOAT32 && !g->math && found[i].mathType != CUDNN_FMA_MATH) continue;
-    q->algo = found[i].algo;
-    q->workspace = found[i].memory;
-    return true;
-  }
+  for (int i = 0; status == CUDNN_STATUS_SUCCESS && i < n; i++) if (take(g, q, &found[i])) return true;
   return false;
 }
 
@@ -264,7 +286,10 @@ static bool workspace_of(dfc_call *c, const key *k, struct dfc_dnn_plan **q, voi
   return c->ok && *q && (*q)->workspace == wanted;
 }
 
-static bool is_missing(cudnnStatus_t status) { return status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; }
+/* Nothing was enqueued: it has no kernel, or none for these numbers. */
+static bool is_missing(cudnnStatus_t status) {
+  return status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000 || status / 1000 == CUDNN_STATUS_BAD_PARAM / 1000;
+}
 
 bool dfc_dnn_run_biased(dfc_call *c, const dfc_window *p, int32_t dtype, const void *bias, bool relu) {
   dfc_gpu *g = c->g;

@@ -88,6 +88,18 @@ DFC_NUMBERS_OF_DNN(NUMBER)
     (cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy, \
       const cudnnConvolutionDescriptor_t convolution, const cudnnFilterDescriptor_t dw, const int wanted, int *count, \
       cudnnConvolutionBwdFilterAlgoPerf_t *found)) \
+  X(cudnnStatus_t, cudnnGetConvolutionForwardWorkspaceSize, \
+    (cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w, \
+      const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t y, cudnnConvolutionFwdAlgo_t algo, \
+      size_t *bytes)) \
+  X(cudnnStatus_t, cudnnGetConvolutionBackwardDataWorkspaceSize, \
+    (cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy, \
+      const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t dx, \
+      cudnnConvolutionBwdDataAlgo_t algo, size_t *bytes)) \
+  X(cudnnStatus_t, cudnnGetConvolutionBackwardFilterWorkspaceSize, \
+    (cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy, \
+      const cudnnConvolutionDescriptor_t convolution, const cudnnFilterDescriptor_t dw, \
+      cudnnConvolutionBwdFilterAlgo_t algo, size_t *bytes)) \
   X(cudnnStatus_t, cudnnConvolutionForward, \
     (cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t x, const void *x_at, \
       const cudnnFilterDescriptor_t w, const void *w_at, const cudnnConvolutionDescriptor_t convolution, \

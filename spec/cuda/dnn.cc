@@ -1,7 +1,9 @@
 /* dnn.cc: cuDNN for tests: the part of it that the plug-in uses, as late as the driver for tests and as strict as the
- * library's documentation; dnn_layers.cc has pooling and its like. Convolutions are loops over all places. Of algorithms it offers one that it does not take,
- * one whose sums come in any order, and one that serves, with a workspace that it fills with what is of no use. It
- * reports shapes that do not fit, algorithms of other geometries, and handles that are none of its own. */
+ * library's documentation; dnn_layers.cc has pooling and its like. Convolutions are loops over all
+ * places. Of algorithms it offers one that it does not take, one whose sums come in any order, one by tensor cores, and
+ * one that serves, by another kind of math than it was asked with (DFLOW_STRICT_MATH: by that one) and with a workspace
+ * that it fills with what is of no use. It reports shapes that do not fit, algorithms of other geometries or by another
+ * math than it said, and handles that are none of its own. */
 #include "dnn_handles.h"
 
 template <class T> static cudnnStatus_t drop(const char *call, T *h) {
@@ -63,6 +65,12 @@ enum { FORWARD, DATA, FILTER };
 static int serves() { return getenv("DFLOW_STRICT_NO_EPILOGUE") ? 2 : CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM; }
 static size_t workspace_of(tensor x, filter w, how c, tensor y, int side) { return 128 + mark_of(x, w, c, y, side) % 8 * 64; }
 
+/* The math of the answer that serves. */
+static int answered(const cudnnConvolutionStruct &c) {
+  const char *told = getenv("DFLOW_STRICT_MATH");
+  return told ? atoi(told) : c.math == CUDNN_DEFAULT_MATH ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+}
+
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 struct job {
@@ -115,15 +123,45 @@ static cudnnStatus_t algorithms(const char *call, cudnnHandle_t handle, tensor x
   const std::string why = misfit(handle, x, w, c, y);
   if (!why.empty()) return wrong(call, why);
   if (getenv("DFLOW_STRICT_NO_ALGORITHM")) return CUDNN_STATUS_NOT_SUPPORTED;
-  for (int i = 0; i < 3 && i < wanted; i++, ++*count) {
-    memset(&found[i], 0, sizeof found[i]);
-    found[i].algo = i;
-    found[i].status = i == 0 ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
-    found[i].memory = workspace_of(x, w, c, y, side);
-    found[i].determinism = i == serves();
-    found[i].mathType = c->math;
+  c->asked = c->math;
+  c->told.clear();
+  struct { int algo, math; bool same; } answers[] = {
+    { 0, c->math, false }, { 3 - serves(), c->math, false }, { serves(), CUDNN_TENSOR_OP_MATH, true },
+    { serves(), answered(*c), true },
+  };
+  for (auto &a : answers) {
+    if (*count == wanted) break;
+    if (a.math == CUDNN_TENSOR_OP_MATH && x->type == CUDNN_DATA_DOUBLE) continue;
+    cudnnConvolutionStruct by = *c;
+    by.math = a.math;
+    cudnnConvolutionFwdAlgoPerf_t &to = found[(*count)++];
+    memset(&to, 0, sizeof to);
+    to.algo = a.algo;
+    to.status = a.algo ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+    to.memory = workspace_of(x, w, &by, y, side);
+    to.determinism = a.same;
+    to.mathType = a.math;
+    if (a.same) c->told.insert({ a.algo, a.math });
   }
   return CUDNN_STATUS_SUCCESS;
+}
+static cudnnStatus_t tell_workspace(const char *call, cudnnHandle_t handle, tensor x, filter w, how c, tensor y,
+                                    int side, int algo, size_t *bytes) {
+  const std::string why = misfit(handle, x, w, c, y);
+  if (!why.empty()) return wrong(call, why);
+  if (algo != serves() || getenv("DFLOW_STRICT_NO_WORKSPACE")) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = workspace_of(x, w, c, y, side);
+  c->told.insert({ algo, c->math });
+  return CUDNN_STATUS_SUCCESS;
+}
+/* What is wrong with how it shall be multiplied. */
+static std::string mismath(tensor x, how c, int algo) {
+  if (!c->told.count({ algo, c->math }))
+    return "algorithm " + std::to_string(algo) + " by math " + std::to_string(c->math) +
+           ", for which no workspace was told";
+  if (x->type == CUDNN_DATA_FLOAT && c->asked == CUDNN_FMA_MATH && c->math != CUDNN_FMA_MATH)
+    return "math that may round float32, where it was not to";
+  return "";
 }
 
 static cudnnStatus_t run(const char *call, cudnnHandle_t handle, const void *alpha, const void *beta, job j, tensor x,
@@ -132,12 +170,14 @@ static cudnnStatus_t run(const char *call, cudnnHandle_t handle, const void *alp
   const std::string why = misfit(handle, x, w, c, y);
   if (!why.empty()) return wrong(call, why);
   if (algo != serves()) return wrong(call, "an algorithm that does not serve, or whose bits change");
+  const std::string math = mismath(x, c, algo);
+  if (!math.empty()) return wrong(call, math);
   const size_t need = workspace_of(x, w, c, y, j.side);
   if (j.workspace_bytes < need || !j.workspace)
     return wrong(call, "a workspace of " + std::to_string(j.workspace ? j.workspace_bytes : 0) + " bytes, where " +
                  std::to_string(need) + " were asked for");
   if (!plain(x->type, alpha, beta)) return CUDNN_STATUS_NOT_SUPPORTED;
-  if (getenv("DFLOW_STRICT_REFUSES")) return CUDNN_STATUS_NOT_SUPPORTED + 3;      /* a reason of its own */
+  if (getenv("DFLOW_STRICT_REFUSES")) return strict_dnn_refusal();
   j.x = *x; j.w = *w; j.c = *c; j.y = *y;
   j.workspace_bytes = need;
   std::vector<strict_range> ranges = {
@@ -204,7 +244,7 @@ API cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t c, int pad_h, i
   if (!known(c) || pad_h < 0 || pad_w < 0 || stride_h < 1 || stride_w < 1 || dilation_h < 1 || dilation_w < 1 ||
       mode != CUDNN_CROSS_CORRELATION)
     return wrong("cudnnSetConvolution2dDescriptor", "no such convolution, or a number that none has");
-  *c = { { pad_h, pad_w }, { stride_h, stride_w }, { dilation_h, dilation_w }, compute, CUDNN_DEFAULT_MATH };
+  *c = { { pad_h, pad_w }, { stride_h, stride_w }, { dilation_h, dilation_w }, compute };
   return CUDNN_STATUS_SUCCESS;
 }
 API cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t c, cudnnMathType_t math) {
@@ -226,6 +266,18 @@ API cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle, const te
                                                   const filter dw, const int wanted, int *count,
                                                   cudnnConvolutionBwdFilterAlgoPerf_t *found) {
   return algorithms("cudnnGetConvolutionBackwardFilterAlgorithm_v7", handle, x, dw, c, dy, FILTER, wanted, count, found);
+}
+API cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle, const tensor x, const filter w, const how c,
+                                            const tensor y, cudnnConvolutionFwdAlgo_t algo, size_t *bytes) {
+  return tell_workspace("cudnnGetConvolutionForwardWorkspaceSize", handle, x, w, c, y, FORWARD, algo, bytes);
+}
+API cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle, const filter w, const tensor dy, const how c,
+                                                 const tensor dx, cudnnConvolutionBwdDataAlgo_t algo, size_t *bytes) {
+  return tell_workspace("cudnnGetConvolutionBackwardDataWorkspaceSize", handle, dx, w, c, dy, DATA, algo, bytes);
+}
+API cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle, const tensor x, const tensor dy, const how c,
+                                                   const filter dw, cudnnConvolutionBwdFilterAlgo_t algo, size_t *bytes) {
+  return tell_workspace("cudnnGetConvolutionBackwardFilterWorkspaceSize", handle, x, dw, c, dy, FILTER, algo, bytes);
 }
 API cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, const tensor x, const void *x_at, const filter w,
                             const void *w_at, const how c, cudnnConvolutionFwdAlgo_t algo, void *workspace,

@@ -9,11 +9,16 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <utility>
 
 struct cudnnContext { CUstream stream; };
 struct cudnnTensorStruct { int type = -1, n = 0, c = 0, h = 0, w = 0, format = CUDNN_TENSOR_NHWC; };
 struct cudnnFilterStruct { int type = -1, k = 0, c = 0, h = 0, w = 0; };
-struct cudnnConvolutionStruct { int pad[2], stride[2], dilation[2], compute = -1, math = CUDNN_DEFAULT_MATH; };
+struct cudnnConvolutionStruct {
+  int pad[2], stride[2], dilation[2], compute = -1, math = CUDNN_DEFAULT_MATH;
+  int asked = -1;                        /* the math when algorithms were asked for; -1: they were not */
+  std::set<std::pair<int, int>> told;    /* algorithms with the math that each goes by */
+};
 struct cudnnActivationStruct { int mode = -1, nan = 0; };
 struct cudnnPoolingStruct { int mode = -1, window[2], pad[2], stride[2]; };
 
@@ -64,6 +69,11 @@ static inline void store(char *p, int type, int64_t i, double x) {
 static inline bool plain(int type, const void *alpha, const void *beta) {
   if (type == CUDNN_DATA_DOUBLE) return *(const double *)alpha == 1 && *(const double *)beta == 0;
   return *(const float *)alpha == 1 && *(const float *)beta == 0;
+}
+/* A reason of its own, where DFLOW_STRICT_REFUSES says no other status. */
+static inline cudnnStatus_t strict_dnn_refusal() {
+  const int status = atoi(getenv("DFLOW_STRICT_REFUSES"));
+  return status > 1 ? status : CUDNN_STATUS_NOT_SUPPORTED + 3;
 }
 #define API STRICT_API cudnnStatus_t
 #define AT(p) (char *)(uintptr_t)(p)

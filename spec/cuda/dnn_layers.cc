@@ -18,7 +18,7 @@ static cudnnStatus_t looked(const char *call, cudnnHandle_t handle, const void *
     if (t->type < 0) return wrong(call, "a description that nothing was written to");
   }
   if (!plain((*described.begin())->type, alpha, beta)) return CUDNN_STATUS_NOT_SUPPORTED;
-  return getenv("DFLOW_STRICT_REFUSES") ? CUDNN_STATUS_NOT_SUPPORTED + 3 : CUDNN_STATUS_SUCCESS;
+  return getenv("DFLOW_STRICT_REFUSES") ? strict_dnn_refusal() : CUDNN_STATUS_SUCCESS;
 }
 static cudnnStatus_t enqueue(const char *call, cudnnHandle_t handle, const std::vector<strict_range> &ranges,
                              std::function<void()> run) {

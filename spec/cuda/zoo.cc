@@ -140,7 +140,7 @@ struct convolving {
   size_t bytes = 0;
   CUdeviceptr at[3] = {}, workspace = 0;
 };
-static convolving convolution_of() {
+static convolving convolution_of(int math = CUDNN_DEFAULT_MATH) {
   convolving c;
   int n = 0;
   cudnnCreate(&c.handle);
@@ -153,10 +153,12 @@ static convolving convolution_of() {
   cudnnSetTensor4dDescriptor(c.y, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, 1, 3, 4, 4);
   cudnnSetFilter4dDescriptor(c.w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, 3, 2, 3, 3);
   cudnnSetConvolution2dDescriptor(c.how, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
+  cudnnSetConvolutionMathType(c.how, math);
   cudnnGetConvolutionForwardAlgorithm_v7(c.handle, c.x, c.w, c.how, c.y, 4, &n, c.found);
   for (int i = n - 1; i >= 0; i--)
     if (c.found[i].status == CUDNN_STATUS_SUCCESS && c.found[i].determinism == CUDNN_DETERMINISTIC) c.algo = i;
   c.bytes = c.found[c.algo].memory;
+  cudnnSetConvolutionMathType(c.how, c.found[c.algo].mathType);
   c.at[0] = get(128); c.at[1] = get(216); c.at[2] = get(192);
   c.workspace = get(c.bytes);
   zero(c.at[0], 128);
@@ -655,6 +657,14 @@ static const beast zoo[] = {
       convolve_biased(c, get(12), CUDNN_ACTIVATION_IDENTITY);
       convolve_biased(c, get(12), CUDNN_ACTIVATION_RELU);
       all_over();
+    } },
+  { "a convolution by the math that it was asked with, not answered", "for which no workspace was told", [] {
+      const convolving c = convolution_of();
+      cudnnSetConvolutionMathType(c.how, CUDNN_DEFAULT_MATH);
+      convolve(c);
+    } },
+  { "a convolution that rounds float32 where it was not to", "may round float32", [] {
+      convolve(convolution_of(CUDNN_FMA_MATH));
     } },
   { "a convolution with too short a bias", "not inside of one allocation", [] {
       convolve_biased(convolution_of(), get(8), CUDNN_ACTIVATION_RELU);

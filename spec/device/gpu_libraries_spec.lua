@@ -429,6 +429,11 @@ describe('the libraries of gpu:0', function()
     ]]
     assert.equal('true\tconvolutions, pooling, softmax, batch norms: cuDNN 9.19.0, float32 as float32', gpu(code))
     assert.equal('true\tconvolutions, pooling, softmax, batch norms: cuDNN 9.19.0, float32 as tf32', gpu(code, 'DFLOW_GPU_MATH=tf32'))
+    -- it answers by another kind of math than it was asked with, which is then the description's: the default, tensor cores, none. What
+    -- float32 shall not be rounded by is not taken, nor what it says is wrong when it is asked to do it
+    for _, env in ipairs{ 'MATH=0', 'MATH=1', 'MATH=3', 'NO_WORKSPACE=1', 'REFUSES=2000' } do
+      assert.equal('true\tconvolutions, pooling, softmax, batch norms: cuDNN 9.19.0, float32 as float32', gpu(code, 'DFLOW_STRICT_' .. env))
+    end
     -- it has no algorithm for them, or is not there: our own kernel
     assert.equal('true\tconvolutions, pooling, softmax, batch norms: cuDNN 9.19.0, float32 as float32', gpu(code, 'DFLOW_STRICT_NO_ALGORITHM=1'))
     with_driver({ 'libcublasLt.so.13' }, function(env)
