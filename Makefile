@@ -331,11 +331,17 @@ $(BUILD)/cuda/%.o: kernels/%.c $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -DDFK_DEVICE -c $< -o $@
 $(CUDA): $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.o) $(CUDA_IMG) $(BUILD)/cuda/headers.o
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,--no-undefined $(LDFLAGS) $^ -lpthread -ldl -lm -o $@
-# For every mode the same. Numbers must not depend on what a compiler fuses.
+# For every mode the same. Numbers must not depend on what a compiler fuses; denormal floats are zeros, as in a run on the CPU, and quotients
+# and roots rounded as they are there.
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true -diag-suppress 186 --threads 0
+build/cuda/flags: force
+	@mkdir -p $(@D)
+	@echo '$(NVCC_FLAGS) $(CUDA_SMS)' | cmp -s - $@ || echo '$(NVCC_FLAGS) $(CUDA_SMS)' > $@
+$(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin): build/cuda/flags
 build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/*.inc) kernels/cuda/params.h kernels/expressions.h kernels/formulas.h \
   kernels/philox.h
 	@mkdir -p $(@D)
-	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	$(Q)nice $(NVCC) $(NVCC_FLAGS) -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	  -gencode arch=compute_$(firstword $(CUDA_SMS)),code=compute_$(firstword $(CUDA_SMS)) $< -o $@.new && mv $@.new $@
 # A family's own headers are nobody else's.
 $(foreach f,attention boxes drawn float8 loop matrix,$(eval build/cuda/$(f).fatbin: kernels/cuda/$(f).h))
@@ -345,7 +351,7 @@ build/cuda/drawn.fatbin: kernels/rejection.h kernels/truncated.h
 # What tells conditional nodes where to go calls NVIDIA's device runtime, which it is linked with.
 build/cuda/again.fatbin: kernels/cuda/again.cu $(wildcard kernels/cuda/*.cuh) kernels/cuda/params.h kernels/cuda/loop.h
 	@mkdir -p $(@D)
-	$(Q)nice $(NVCC) -std=c++17 -O3 -fmad=false -diag-suppress 186 --threads 0 -rdc=true -c \
+	$(Q)nice $(NVCC) $(NVCC_FLAGS) -rdc=true -c \
 	  $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) $< -o $(@:.fatbin=.o)
 	$(Q)nice $(NVCC) -dlink -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) $(@:.fatbin=.o) -lcudadevrt -o $@.new && mv $@.new $@
 $(BUILD)/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)

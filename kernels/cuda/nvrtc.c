@@ -94,7 +94,7 @@ static void *compile(const char *source, const char *const *options, int32_t nop
   return code;
 }
 
-enum { OPTIONS = 3 };
+enum { OPTIONS = 4 };
 /* The name of the code on the disk: of all that it is made of. */
 static dfk_disk_key key_of(const dfc_gpu *g, const char *source, const char *const *options) {
   dfk_disk_key key = DFK_DISK_KEY;
@@ -119,7 +119,7 @@ static void note(int64_t *count, const char *why) {
 void *dfc_nvrtc_code(const dfc_gpu *g, const char *source, bool may_compile, size_t *bytes, char *why, size_t room) {
   char arch[40];
   snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d", g->major, g->minor);
-  const char *const options[OPTIONS] = { arch, "--fmad=false", "--std=c++17" };
+  const char *const options[OPTIONS] = { arch, "--fmad=false", "--ftz=true", "--std=c++17" };
   why[0] = 0;
   pthread_mutex_lock(&nvrtc.lock);
   const bool there = open_nvrtc();

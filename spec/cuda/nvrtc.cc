@@ -135,18 +135,22 @@ API nvrtcDestroyProgram(nvrtcProgram *program) {
   return NVRTC_SUCCESS;
 }
 API nvrtcCompileProgram(nvrtcProgram p, int noptions, const char *const *options) {
-  static const char *const takes[] = { "--gpu-architecture=sm_", "--fmad=false", "--std=c++17" };
+  static const char *const takes[] = { "--gpu-architecture=sm_", "--fmad=false", "--ftz=true", "--std=c++17" };
   if (!known(p)) return wrong("nvrtcCompileProgram", "no such program", NVRTC_ERROR_INVALID_PROGRAM);
-  bool strict_sums = false;
+  bool strict_sums = false, no_denormals = false;
   for (int i = 0; i < noptions; i++) {
     bool found = false;
     for (const char *t : takes) found |= !strncmp(options[i], t, strlen(t));
     strict_sums |= !strcmp(options[i], "--fmad=false");
+    no_denormals |= !strcmp(options[i], "--ftz=true");
     if (!found)
       return wrong("nvrtcCompileProgram", std::string("unknown option ") + options[i], NVRTC_ERROR_INVALID_OPTION);
   }
   if (!strict_sums)
     return wrong("nvrtcCompileProgram", "without --fmad=false numbers are not those of the single kernels",
+                 NVRTC_ERROR_INVALID_OPTION);
+  if (!no_denormals)
+    return wrong("nvrtcCompileProgram", "without --ftz=true denormals are not the zeros that they are elsewhere in a run",
                  NVRTC_ERROR_INVALID_OPTION);
   char folder[] = "/tmp/strict_nvrtc_XXXXXX";
   if (!mkdtemp(folder)) return NVRTC_ERROR_COMPILATION;

@@ -806,6 +806,12 @@ static const beast zoo[] = {
       nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
       nvrtcCompileProgram(p, 0, nullptr);
     } },
+  { "a program that has denormals", "--ftz=true", [] {
+      nvrtcProgram p = nullptr;
+      const char *const options[] = { "--fmad=false" };
+      nvrtcCreateProgram(&p, "int x;", "x.cu", 0, nullptr, nullptr);
+      nvrtcCompileProgram(p, 1, options);
+    } },
   { "the code of a program that was not compiled", "was not compiled", [] {
       nvrtcProgram p = nullptr;
       size_t n;

@@ -18,6 +18,14 @@ describe('ops on gpu:0', function()
     assert.equal(types .. ' agree', told)
   end)
 
+  sentence('have zeros where the host has them for denormal floats', function()
+    for _, how in ipairs{ 'apart', 'groups' } do
+      local p = assert(io.popen(('DFLOW_STRESS=%s DFLOW_CUDA_DRIVER=strict timeout 120 %s/dflow spec/cuda/denormals.lua 2>&1'):format(how, build)))
+      assert.equal('78 agree of 78\n', p:read('*a'))
+      p:close()
+    end
+  end)
+
   sentence('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
     assert.equal('1803 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
   end)

@@ -72,12 +72,17 @@ for _, path in ipairs(specs) do
   report.specs[#report.specs + 1] = { file = path, passed = tonumber(passed) or 0, failed = (tonumber(failed) or 1) + (tonumber(errors) or 0), first = first }
 end
 
--- each op and its gradient beside the host's, alone and with all that hangs together compiled into one kernel
-for _, how in ipairs{ 'apart', 'groups' } do
-  local text = output(limited(300, ('DFLOW_STRESS=%s %%s %s/dflow spec/cuda/agree.lua'):format(how, build)))
-  local wanted, agree = #require('spec.op_gradients').types(), tonumber(text:match('(%d+) agree')) or 0
-  report.specs[#report.specs + 1] = { file = 'spec/cuda/agree.lua ' .. how, passed = agree, failed = wanted - agree,
+-- each op and its gradient beside the host's, and denormals, alone and with all that hangs together compiled into one kernel
+local function agreement(program, how, seconds, wanted)
+  local text = output(limited(seconds, ('DFLOW_STRESS=%s %%s %s/dflow %s'):format(how, build, program)))
+  local agree = tonumber(text:match('(%d+) agree')) or 0
+  wanted = wanted or tonumber(text:match('agree of (%d+)')) or agree + 1
+  report.specs[#report.specs + 1] = { file = program .. ' ' .. how, passed = agree, failed = wanted - agree,
     first = agree < wanted and text:match('^[^\n]*') or nil }
+end
+for _, how in ipairs{ 'apart', 'groups' } do
+  agreement('spec/cuda/agree.lua', how, 300, #require('spec.op_gradients').types())
+  agreement('spec/cuda/denormals.lua', how, 60)
 end
 
 -- ---- figures ----
