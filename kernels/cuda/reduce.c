@@ -1,12 +1,29 @@
 /* reduce.c: launchers of folds, scans and rows. A fold over axes that do not lie side by side is one over the last
  * dims of a transposed copy. */
 #include "dnn.h"
+#include "pieces.h"
 #include "../move.h"
 #include "../nn.h"
 #include "../reduce.h"
 #include <string.h>
 
-enum { BLOCK = DFC_FOLD_BLOCK, MANY = 4096 };
+/* PIECE: a fold of more elements is cut into pieces, at most so many. */
+enum { BLOCK = DFC_FOLD_BLOCK, MANY = 4096, PIECE = 8192, PIECES = 1024, LANES = 32 };
+_Static_assert((int)PIECE >= (int)DFK_CHAIN_ROW, "a fused row is no piece");
+
+/* A fold of more than PIECE elements each, by all of the GPU: the order follows from n alone. */
+static void fold_pieces(dfc_call *c, int32_t dtype, const dfc_fold *f) {
+  dfc_pieces p;
+  memset(&p, 0, sizeof p);
+  p.x = f->x; p.z = f->z; p.outer = f->outer; p.n = f->n; p.inner = f->inner; p.what = f->what;
+  p.pieces = (f->n + PIECE - 1) / PIECE;
+  if (p.pieces > PIECES) p.pieces = PIECES;
+  for (p.lanes = 1; p.lanes < LANES && p.lanes < f->inner;) p.lanes *= 2;
+  const int64_t results = f->outer * f->inner, across = (f->inner + p.lanes - 1) / p.lanes;
+  p.part = dfc_temporary(c, NULL, results * p.pieces * 8 * (f->what == DFC_LOG_SUM_EXP ? 2 : 1));
+  dfc_run_blocks(c, dfc_name("fold_pieces", dtype), f->outer * across * p.pieces, BLOCK, &p);
+  dfc_run_blocks(c, dfc_name("fold_parts", dtype), results, BLOCK, &p);
+}
 
 /* z[outer, inner] of x[outer, n, inner]. One thread for each result where each has little to do, or there are many
  * whose elements lie side by side. How rows (inner = 1) are folded follows from their length alone. */
@@ -16,7 +33,8 @@ static void fold(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t out
   memset(&p, 0, sizeof p);
   p.x = x; p.z = z; p.outer = outer; p.n = n; p.inner = inner; p.what = what;
   const int64_t results = outer * inner;
-  if (n <= DFC_FOLD_SHORT || (results >= MANY && inner > 1)) dfc_run(c, dfc_name("fold_each", dtype), results, &p);
+  if (n > PIECE && !dfk_is_complex(dtype)) fold_pieces(c, dtype, &p);
+  else if (n <= DFC_FOLD_SHORT || (results >= MANY && inner > 1)) dfc_run(c, dfc_name("fold_each", dtype), results, &p);
   else dfc_run_blocks(c, dfc_name("fold_block", dtype), results, BLOCK, &p);
 }
 

@@ -1,21 +1,62 @@
 /* reduce.cu: folds over the middle of [outer, n, inner]: one thread for each result where there are many, else one
  * block for each, whose threads fold every 128th element and then pair by pair; the order follows from the shape
- * alone. Rows (softmax and its like): one block for each row. Scans: one thread for each. */
+ * alone. Where n is large, pieces of it by a block each, and then the pieces. Rows (softmax and its like): one block
+ * for each row. Scans: one thread for each. */
 #include "fold.cuh"
+#include "pieces.h"
 
 enum { BLOCK = DFC_FOLD_BLOCK };
+
+/* f of the elements from, from + by … below `to` of what lies `step` apart, in this order; several are on their way at
+ * once. */
+template <class T, class F> DFC_INLINE void walk(const T *x, int64_t from, int64_t to, int64_t by, int64_t step, F f) {
+  enum { AHEAD = 8 };
+  typedef typename acc_of<T>::type A;
+  int64_t j = from;
+  for (; j + (AHEAD - 1) * by < to; j += AHEAD * by) {
+    T v[AHEAD];
+    for (int u = 0; u < AHEAD; u++) v[u] = x[(j + u * by) * step];
+    for (int u = 0; u < AHEAD; u++) f((A)v[u]);
+  }
+  for (; j < to; j += by) f((A)x[j * step]);
+}
+template <int WHAT, class T> DFC_INLINE typename acc_of<T>::type strand_by(const T *x, int64_t from, int64_t to,
+                                                                           int64_t by, int64_t step) {
+  typedef typename acc_of<T>::type A;
+  A a = neutral<T>(WHAT);
+  walk(x, from, to, by, step, [&](A v) { a = both(WHAT, a, of_element(WHAT, v)); });
+  return a;
+}
+/* Those elements folded, but for what comes in the end. */
+template <class T> DFC_INLINE typename acc_of<T>::type strand(int what, const T *x, int64_t from, int64_t to,
+                                                              int64_t by, int64_t step) {
+  switch (what) {
+    case DFC_PROD: return strand_by<DFC_PROD>(x, from, to, by, step);
+    case DFC_MAX: case DFC_LOG_SUM_EXP: return strand_by<DFC_MAX>(x, from, to, by, step);
+    case DFC_MIN: return strand_by<DFC_MIN>(x, from, to, by, step);
+    case DFC_ALL: return strand_by<DFC_ALL>(x, from, to, by, step);
+    case DFC_ANY: return strand_by<DFC_ANY>(x, from, to, by, step);
+    case DFC_NORM: case DFC_HALF_SQUARES: return strand_by<DFC_NORM>(x, from, to, by, step);
+    default: return strand_by<DFC_SUM>(x, from, to, by, step);
+  }
+}
+/* The sum of their exponentials, by the greatest. */
+template <class T, class A> DFC_INLINE A exponentials(A top, const T *x, int64_t from, int64_t to, int64_t by,
+                                                      int64_t step) {
+  A sum = 0;
+  walk(x, from, to, by, step, [&](A v) { sum += e_to(v - top); });
+  return sum;
+}
+template <class A> DFC_INLINE A number_or_0(A x) { return is_number(x) ? x : 0; }
 
 template <class T> DFC_INLINE void fold_each(const dfc_fold &p) {
   typedef typename acc_of<T>::type A;
   DFC_EACH(i, p.outer * p.inner) {
     const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
-    A a = neutral<T>(p.what);
-    for (int64_t j = 0; j < p.n; j++) a = both(p.what, a, of_element(p.what, (A)x[j * p.inner]));
+    A a = strand(p.what, x, 0, p.n, 1, p.inner);
     if (p.what == DFC_LOG_SUM_EXP) {
-      const A top = is_number(a) ? a : 0;
-      A sum = 0;
-      for (int64_t j = 0; j < p.n; j++) sum += e_to((A)x[j * p.inner] - top);
-      a = top + ln(sum);
+      const A top = number_or_0(a);
+      a = top + ln(exponentials(top, x, 0, p.n, 1, p.inner));
     }
     ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
@@ -25,13 +66,64 @@ template <class T> DFC_INLINE void fold_block(const dfc_fold &p, typename acc_of
   typedef typename acc_of<T>::type A;
   for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
     const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
+    A a = block_fold(p.what, strand(p.what, x, threadIdx.x, p.n, BLOCK, p.inner), part);
+    if (p.what == DFC_LOG_SUM_EXP) {
+      const A top = number_or_0(a);
+      a = top + ln(block_fold((int)DFC_SUM, exponentials(top, x, threadIdx.x, p.n, BLOCK, p.inner), part));
+    }
+    if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
+  }
+}
+
+/* The partial results of a block's threads of each of its lanes, pair by pair, known to all of them. */
+template <class A> DFC_INLINE A lanes_fold(int what, A mine, A *part, int lanes) {
+  const int t = (int)threadIdx.x;
+  part[t] = mine;
+  __syncthreads();
+  for (int half = BLOCK / 2; half >= lanes; half >>= 1) {
+    if (t < half) part[t] = both(what, part[t], part[t + half]);
+    __syncthreads();
+  }
+  const A all = part[t % lanes];
+  __syncthreads();
+  return all;
+}
+
+/* A piece of so many results side by side: with one lane the order within it is that of fold_block. */
+template <class T> DFC_INLINE void fold_pieces(const dfc_pieces &p, typename acc_of<T>::type *part) {
+  typedef typename acc_of<T>::type A;
+  const int lane = (int)threadIdx.x % p.lanes, first = (int)threadIdx.x / p.lanes, strands = BLOCK / p.lanes;
+  const int64_t across = (p.inner + p.lanes - 1) / p.lanes, length = (p.n + p.pieces - 1) / p.pieces;
+  for (int64_t b = blockIdx.x; b < p.outer * across * p.pieces; b += gridDim.x) {
+    const int64_t piece = b % p.pieces, row = b / p.pieces / across, column = b / p.pieces % across * p.lanes + lane;
+    const bool mine = column < p.inner;
+    const int64_t from = piece * length + first, end = (piece + 1) * length < p.n ? (piece + 1) * length : p.n;
+    const int64_t to = mine ? end : 0;
+    const T *x = (const T *)p.x + row * p.n * p.inner + (mine ? column : 0);
+    const A a = lanes_fold(p.what, strand(p.what, x, from, to, strands, p.inner), part, p.lanes);
+    A *at = (A *)p.part + ((row * p.inner + column) * p.pieces + piece) * (p.what == DFC_LOG_SUM_EXP ? 2 : 1);
+    if (p.what == DFC_LOG_SUM_EXP) {
+      const A sum = lanes_fold((int)DFC_SUM, exponentials(number_or_0(a), x, from, to, strands, p.inner), part, p.lanes);
+      if (mine && first == 0) at[1] = sum;
+    }
+    if (mine && first == 0) at[0] = a;
+  }
+}
+
+/* The pieces of each result as one. */
+template <class T> DFC_INLINE void fold_parts(const dfc_pieces &p, typename acc_of<T>::type *part) {
+  typedef typename acc_of<T>::type A;
+  const int each = p.what == DFC_LOG_SUM_EXP ? 2 : 1;
+  for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
+    const A *from = (const A *)p.part + i * p.pieces * each;
     A a = neutral<T>(p.what);
-    for (int64_t j = threadIdx.x; j < p.n; j += BLOCK) a = both(p.what, a, of_element(p.what, (A)x[j * p.inner]));
+    for (int64_t q = threadIdx.x; q < p.pieces; q += BLOCK) a = both(p.what, a, from[q * each]);
     a = block_fold(p.what, a, part);
     if (p.what == DFC_LOG_SUM_EXP) {
-      const A top = is_number(a) ? a : 0;
+      const A top = number_or_0(a);
       A sum = 0;
-      for (int64_t j = threadIdx.x; j < p.n; j += BLOCK) sum += e_to((A)x[j * p.inner] - top);
+      for (int64_t q = threadIdx.x; q < p.pieces; q += BLOCK)
+        if (from[2 * q + 1] != 0) sum += from[2 * q + 1] * e_to(number_or_0(from[2 * q]) - top);
       a = top + ln(block_fold((int)DFC_SUM, sum, part));
     }
     if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
@@ -43,6 +135,14 @@ template <class T> DFC_INLINE void fold_block(const dfc_fold &p, typename acc_of
   DFC_KERNEL(k_fold_block_##s, dfc_fold) { \
     DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
     fold_block<T>(p, part); \
+  } \
+  DFC_KERNEL(k_fold_pieces_##s, dfc_pieces) { \
+    DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
+    fold_pieces<T>(p, part); \
+  } \
+  DFC_KERNEL(k_fold_parts_##s, dfc_pieces) { \
+    DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
+    fold_parts<T>(p, part); \
   }
 FOLD(f32, float)
 FOLD(f64, double)

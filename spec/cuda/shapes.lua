@@ -56,6 +56,28 @@ for _, dtype in ipairs(numbers) do
       df.depth_to_space(df.space_to_depth(a, { block_size = 2 }), { block_size = 2 })
   end)
 end
+-- folds of as many as one block does, and of more, which go by pieces: rows, columns, what lies between
+for _, dtype in ipairs(numbers) do
+  for _, how in ipairs{ { { 8192 }, 0 }, { { 8193 }, 0 }, { { 2, 20000 }, 1 }, { { 9000, 3 }, 0 }, { { 2, 8200, 5 }, 1 }, { { 8300, 33 }, 0 } } do
+    local shape, axis = how[1], how[2]
+    check('fold of many', dtype, { tensor(shape, dtype) }, function(a)
+      local folds = { df.reduce_sum(a, axis), df.reduce_mean(a, axis), df.reduce_prod(a, axis), df.reduce_max(a, axis), df.reduce_min(a, axis),
+        df.reduce_all(df.not_equal(a, 0), axis), df.reduce_any(df.equal(a, 4), axis), df.reduce_sum(a, { axis = axis, keep_dims = true }) }
+      if nears[dtype] or dtype == 'float32' then
+        for _, y in ipairs{ df.reduce_logsumexp(a, axis), op('EuclideanNorm', { a * 0.1, ints{ axis } }), op('L2Loss', { a * 0.1 }) } do folds[#folds + 1] = y end
+      end
+      return unpack(folds)
+    end)
+  end
+end
+for _, dtype in ipairs(floats) do                       -- pieces of nothing but infinities, with one that is none, with a NaN
+  local row, inf = {}, 1 / 0
+  for i = 1, 20000 do row[i] = -inf end
+  for _, put in ipairs{ { 1, -inf }, { 15000, -900 }, { 3, 700 }, { 12000, 2.5 }, { 9000, inf }, { 19999, 0 / 0 } } do
+    row[put[1]] = put[2]
+    check('fold of infinities', dtype, { df.tensor(row, dtype) }, function(a) return df.reduce_logsumexp(a, 0), df.reduce_max(a, 0), df.reduce_min(a, 0), df.reduce_sum(a, 0) end)
+  end
+end
 for _, dtype in ipairs(numbers) do
   for _, s in ipairs{ { 1, 1, 1, 1, 3, 2 }, { 2, 5, 7, 3, 10, 4 }, { 3, 8, 6, 2, 3, 13 } } do
     for _, how in ipairs{ {}, { align_corners = true }, { half_pixel_centers = true } } do
