@@ -135,9 +135,10 @@ typedef struct dfi_remote {
                   const void *b, void *b_note, bool one_b);
   bool  (*step)(void *device, const dfi_remote_step *s);
   /* A chain of elementwise steps as one kernel, in two steps, so that results are made only where there is one.
-   * `on_host`, bit i: input i is a number of the host's. at_once: it is worth compiling. NULL: not yet, or none: each
-   * op runs alone. NULL functions: it has no such kernels. */
-  void *(*fused)(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once);
+   * `on_host`, bit i: input i is a number of the host's. times: how often it was wanted since it was last asked for,
+   * this time too; at_once: it is worth compiling. NULL: not yet, or none: each op runs alone; what is there is so for
+   * ever, for this chain and these on_host and run->input[].how. NULL functions: it has no such kernels. */
+  void *(*fused)(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, int64_t times, bool at_once);
   bool  (*fused_run)(void *device, void *kernel, const dfk_chain_run *run, int64_t n, void *const *in_note,
                      void *const *out_note);
   /* A loop as one kernel, in two steps. It would have saved saved_ns by now; at_once as above. NULL: not yet, or none.
@@ -251,7 +252,7 @@ typedef struct dfi_gpu_about {
   char    libraries[960];                /* what computes with which of them, and which is missing: a line each */
 } dfi_gpu_about;
 
-enum { DFI_GPU_VERSION = 14 };
+enum { DFI_GPU_VERSION = 15 };
 typedef struct dfi_gpu_api {
   int32_t version;
   /* Opens the driver. NULL: it is there. Else why it is not and what to do, one line in static memory. Called once. */

@@ -10,9 +10,9 @@
 
 enum { LAUNCH_NS = 3000 };
 
-void *dfc_fused(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once) {
-  return dfc_made_of(device, dfc_fused_source(run, on_host), (run->chain->nsteps - 1) * (LAUNCH_NS + n / 256), true,
-                     at_once);
+void *dfc_fused(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, int64_t times, bool at_once) {
+  const int64_t saved_ns = (run->chain->nsteps - 1) * (LAUNCH_NS + n / 256) * times;
+  return dfc_made_of(device, dfc_fused_source(run, on_host), saved_ns, true, at_once);
 }
 
 /* Bytes of input i. */

@@ -17,6 +17,7 @@ struct dfc_made {
   uint64_t   hash;
   bool       looked, failed;              /* on the disk; there is no code and will be none */
   bool       waits;                       /* for the thread that compiles */
+  bool       busy;                        /* somebody reads its code or compiles it, without the lock */
   int64_t    saved_ns;                    /* what it would have saved so far */
   CUfunction function;                    /* NULL: not yet */
   dfc_gpu   *g;
@@ -27,6 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;      /* guards it, what
 static struct { pthread_t thread; pthread_cond_t more; dfc_made *first, *last; bool runs, ends; } compiler = {
   .more = PTHREAD_COND_INITIALIZER
 };
+static pthread_cond_t ready = PTHREAD_COND_INITIALIZER;       /* an entry is busy no more */
 
 /* ---- what there is already --------------------------------------------------------------------------------------- */
 
@@ -46,28 +48,36 @@ static dfc_made *entry_of(dfc_gpu *g, char *source) {
   return NULL;
 }
 
-/* Under the lock. The code, which is freed, becomes the entry's; NULL: there is none, for good where `why` says so. */
-static void take(dfc_made *f, void *code, const char *why) {
-  f->looked = true;
-  f->failed = !code && why[0];
-  if (!code || f->function) { free(code); return; }
+/* The code, which is freed, as the GPU's. NULL: it is none. */
+static CUfunction function_of(dfc_gpu *g, void *code) {
   CUmodule module = NULL;
-  dfc_enter(f->g);
-  if (dfc_cu.cuModuleLoadData(&module, code) || dfc_cu.cuModuleGetFunction(&f->function, module, "k_fused")) {
-    f->function = NULL;
-    f->failed = true;
-  }
-  dfc_leave(f->g);
+  CUfunction function = NULL;
+  dfc_enter(g);
+  if (dfc_cu.cuModuleLoadData(&module, code) || dfc_cu.cuModuleGetFunction(&function, module, "k_fused"))
+    function = NULL;
+  dfc_leave(g);
   free(code);
+  return function;
 }
 
-/* Under the lock, here and now: from the disk or, where `compile` says so, compiled. */
+/* Under the lock, which others may have meanwhile; it was not busy. The code from the disk or, where `compile` says so,
+ * compiled here and now. There will be none where the compiler says why not. */
 static void load(dfc_made *f, bool compile) {
   size_t bytes = 0;
   char why[300];
+  f->busy = true;
+  pthread_mutex_unlock(&lock);
   void *code = dfc_nvrtc_code(f->g, f->source, compile, &bytes, why, sizeof why);
-  take(f, code, why);
+  CUfunction function = code ? function_of(f->g, code) : NULL;
+  pthread_mutex_lock(&lock);
+  f->busy = false;
+  f->looked = true;
+  f->function = function;
+  f->failed = !function && (code || why[0]);
+  pthread_cond_broadcast(&ready);
 }
+
+static bool is_open(const dfc_made *f) { return !f->function && !f->failed; }
 
 /* The thread that compiles: one after the other, while the runs go on. */
 static void *compile_all(void *unused) {
@@ -77,12 +87,8 @@ static void *compile_all(void *unused) {
     dfc_made *f = compiler.first;
     if (compiler.ends) break;
     if (!(compiler.first = f->next)) compiler.last = NULL;
-    pthread_mutex_unlock(&lock);
-    size_t bytes = 0;
-    char why[300];
-    void *code = dfc_nvrtc_code(f->g, f->source, true, &bytes, why, sizeof why);
-    pthread_mutex_lock(&lock);
-    take(f, code, why);
+    while (f->busy) pthread_cond_wait(&ready, &lock);
+    if (is_open(f)) load(f, true);
     f->waits = false;
   }
   pthread_mutex_unlock(&lock);
@@ -120,13 +126,15 @@ dfc_made *dfc_made_of(dfc_gpu *g, char *source, int64_t saved_ns, bool more, boo
   if (!source) return NULL;
   pthread_mutex_lock(&lock);
   dfc_made *f = entry_of(g, source);
-  if (f && !f->function && !f->failed) {
+  if (f && is_open(f)) {
     f->saved_ns = saved_ns + (more ? f->saved_ns : 0);
-    if (!f->looked || at_once) load(f, at_once);
-    if (!f->function && !f->failed && !f->waits && f->saved_ns > COMPILE_NS) compile_later(f);
+    while (at_once && f->busy) pthread_cond_wait(&ready, &lock);
+    if (is_open(f) && !f->busy && (!f->looked || at_once)) load(f, at_once);
+    if (is_open(f) && !f->busy && !f->waits && f->saved_ns > COMPILE_NS) compile_later(f);
   }
+  const bool there = f && f->function;
   pthread_mutex_unlock(&lock);
-  return f && f->function ? f : NULL;
+  return there ? f : NULL;
 }
 
 CUfunction dfc_made_function(const dfc_made *f) { return f->function; }

@@ -80,7 +80,7 @@ extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_pr
     dfc_attentions;
 
 /* fuse.c: dfi_remote.fused, .fused_run and dfi_gpu_api.fuses. */
-void *dfc_fused(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, bool at_once);
+void *dfc_fused(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, int64_t times, bool at_once);
 bool dfc_fused_run(void *device, void *kernel, const dfk_chain_run *run, int64_t n, void *const *in_note,
                    void *const *out_note);
 bool dfc_fused_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element, int32_t *attr);

@@ -198,6 +198,42 @@ static bool compute_here(dfi_exec *x, dfi_record *r, dfi_group *g, const df_tens
   return true;
 }
 
+/* The group's form that is as `key`. NULL: it has met others, as many as are kept. */
+static dfi_group_form *form_of(dfi_group *g, const dfi_group_form *key) {
+  for (int32_t i = 0; i < DFI_GROUP_FORMS; i++) {
+    dfi_group_form *f = atomic_load_explicit(&g->form[i], memory_order_acquire);
+    if (!f) {
+      dfi_group_form *own = dfi_xcalloc(1, sizeof *own);
+      own->on_host = key->on_host; own->how[0] = key->how[0]; own->how[1] = key->how[1];
+      if (atomic_compare_exchange_strong(&g->form[i], &f, own)) return own;
+      dfi_free(own);                                     /* another thread's is there */
+    }
+    if (f->on_host == key->on_host && f->how[0] == key->how[0] && f->how[1] == key->how[1]) return f;
+  }
+  return NULL;
+}
+
+/* The kernel for this run. To ask the GPU is to write the kernel's source: what is not there is asked for now and
+   then. */
+static void *kernel_of(const dfi_device *d, dfi_group *g, const dfk_chain_run *run, uint64_t on_host, int64_t n,
+                       bool at_once) {
+  enum { ASKS = 64 };
+  dfi_group_form key = { .on_host = on_host };
+  for (int32_t i = 0; i < g->chain.ninputs; i++) key.how[i / 32] |= (uint64_t)run->input[i].how << i % 32 * 2;
+  dfi_group_form *f = form_of(g, &key);
+  int64_t times = 1;
+  if (f) {
+    void *kernel = atomic_load_explicit(&f->kernel, memory_order_acquire);
+    if (kernel) return kernel;
+    const uint32_t wanted = atomic_fetch_add_explicit(&f->wanted, 1, memory_order_relaxed);
+    if (wanted % ASKS && !at_once) return NULL;
+    if (wanted) times = ASKS;
+  }
+  void *kernel = d->remote->fused(d->remote->device, run, on_host, n, times, at_once);
+  if (f && kernel) atomic_store_explicit(&f->kernel, kernel, memory_order_release);
+  return kernel;
+}
+
 /* As one kernel of a GPU, where it has such a kernel. What still lies on the host (constants) is brought there. */
 static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
                           df_tensor **out, bool at_once) {
@@ -213,7 +249,7 @@ static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, cons
   }
   /* what is wanted has no place yet, and says by any address that it is */
   for (int32_t i = 0; i < g->n; i++) run->out[g->member[i].step] = g->member[i].wanted ? (char *)run : NULL;
-  void *kernel = d->remote->fused(d->remote->device, run, on_host, whole->size, at_once);
+  void *kernel = kernel_of(d, g, run, on_host, whole->size, at_once);
   if (!kernel) return false;
   dfi_devmem_use(d->arena);
   const bool made = make_outputs(r, g, whole, run, out);

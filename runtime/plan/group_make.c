@@ -227,6 +227,7 @@ void dfi_plan_groups_free(dfi_plan *p) {
     dfi_group *g = &p->group[i];
     dfi_free(g->member); dfi_free(g->input); dfi_free(g->gates);
     dfi_free(g->chain.step); dfi_free(g->chain.input_bytes); dfi_free(g->chain.input_dtype);
+    for (int32_t f = 0; f < DFI_GROUP_FORMS; f++) dfi_free(atomic_load_explicit(&g->form[f], memory_order_relaxed));
   }
   dfi_free(p->group);
 }

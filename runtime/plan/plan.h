@@ -124,6 +124,14 @@ typedef struct dfi_gates {
   struct { int32_t gates, nterms; dfi_term term[DFK_CELL_TERMS]; } source[DFK_CELL_SOURCES];
   int8_t      of[DFK_CHAIN_INPUTS];  /* by input: which one it is; -1: none */
 } dfi_gates;
+/* What a GPU has for a group whose inputs meet its elements so: the kernel, NULL: none yet, and then how often it was
+   wanted. */
+enum { DFI_GROUP_FORMS = 4 };
+typedef struct dfi_group_form {
+  uint64_t on_host, how[2];
+  _Atomic(void *)  kernel;
+  _Atomic uint32_t wanted;
+} dfi_group_form;
 typedef struct dfi_group {
   int32_t    n;
   int32_t    first;              /* members before this one make the chain's gates */
@@ -136,6 +144,7 @@ typedef struct dfi_group {
   bool       convolved;          /* biased, but what the vector is added to is a convolution; member 2 is its ReLU */
   dfi_group_input *input;        /* chain.ninputs, or of a product 1 */
   dfk_chain  chain;
+  _Atomic(dfi_group_form *) form[DFI_GROUP_FORMS];   /* those that were met first, from the front; they stay */
 } dfi_group;
 
 enum { DFI_SWITCH_HAS_OWN = 4 /* edges of the node itself */ };

@@ -272,6 +272,41 @@ describe('the libraries of gpu:0', function()
     ]], 'DFLOW_GPU_MATH=float8'):gsub('\t', ' '))
   end)
 
+  sentence('meet the elements anew in every run: all of them, again and again, a row, one', function()
+    local code = [[
+      local x, b, c = df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 })
+      local y = df.device('gpu:0', function() return df.tanh(x * 1.5 + b) * c - b end)
+      local s, said = df.Session{ devices = { 'cpu:0', 'gpu:0' } }, {}
+      local function matrix(n, m, by) return df.run(df.device('cpu:0', function() return df.reshape(df.sin(df.range(n * m * 1.0) * by), { n, m }) end)) end
+      local dims = { { 3, 4 }, { 1, 4 }, { 3, 1 }, { 1, 1 } }
+      for round = 1, 3 do
+        for _, one in ipairs(dims) do for _, two in ipairs(dims) do
+          local t = s:run(df.reshape(y, { 12 }), { [x] = matrix(3, 4, 0.7 + round), [b] = matrix(one[1], one[2], 0.3), [c] = matrix(two[1], two[2], 1.3) })
+          for _, v in ipairs(t:totable()) do said[#said + 1] = ('%a'):format(v) end
+        end end
+      end
+      print(table.concat(said, ' '))
+      print(s:devices()[2].launches)
+    ]]
+    local function parts(env)
+      local numbers, launches = gpu(code, env):match '^([^\n]*)\n(%d+)$'
+      return numbers, tonumber(launches)
+    end
+    with_folder(function(folder)
+      local env = 'DFLOW_GPU_CACHE=' .. folder .. ' DFLOW_STRESS='
+      local alone, many = parts(env .. 'apart')
+      local one, few = parts(env .. 'groups')
+      assert.is_string(alone)
+      assert.equal(alone, one)
+      assert.equal(5 * 48, many)
+      assert.equal(48, few)
+      local again, kept = parts('DFLOW_GPU_CACHE=' .. folder)
+      assert.equal(alone, again)
+      assert.equal(48, kept)
+      assert.equal(alone, (parts 'DFLOW_GPU_CACHE='))              -- which none is there for
+    end)
+  end)
+
   sentence('make one kernel of elementwise ops that hang together, with the bits of each alone, and keep it on the disk', function()
     with_folder(function(folder)
       local env = 'DFLOW_GPU_CACHE=' .. folder .. ' DFLOW_STRESS='
