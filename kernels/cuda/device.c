@@ -152,7 +152,17 @@ static void stage_idle(dfc_gpu *g, dfc_stage *s) {
   s->used = g->stages_taken;
   s->next = g->idle[c];
   g->idle[c] = s;
-  g->idle_bytes += s->bytes;
+  if (!s->cut) g->idle_bytes += s->bytes;
+}
+
+/* NULL: there is none of this size. */
+static dfc_stage *stage_of(dfc_gpu *g, int32_t c) {
+  dfc_stage *s = g->idle[c];
+  if (!s) return NULL;
+  g->idle[c] = s->next;
+  s->next = NULL;
+  if (!s->cut) g->idle_bytes -= s->bytes;
+  return s;
 }
 
 /* Pinned memory is the host's, and dear: what was not asked for in the last LOOK times goes back, the largest first,
@@ -162,7 +172,7 @@ enum { STAGES_LOOK = 256, STAGES_KEPT = 16 << 20 };
 static void stages_trim(dfc_gpu *g, int64_t kept, int64_t look) {
   for (int32_t c = DFC_STAGES - 1; c >= 0; c--)
     for (dfc_stage **at = &g->idle[c], *s; (s = *at) && g->idle_bytes > kept;) {
-      if (g->stages_taken - s->used < look) { at = &s->next; continue; }
+      if (s->cut || g->stages_taken - s->used < look) { at = &s->next; continue; }
       *at = s->next;
       g->idle_bytes -= s->bytes;
       dfc_ok(g, dfc_cu.cuMemFreeHost(s->at), "cuMemFreeHost");
@@ -170,15 +180,32 @@ static void stages_trim(dfc_gpu *g, int64_t kept, int64_t look) {
     }
 }
 
-/* Those whose copies are over. */
+/* Those whose copies are over: of each stream the first ones. */
 static void stages_collect(dfc_gpu *g) {
-  for (dfc_stage **at = &g->busy, *s; (s = *at);) {
-    if (dfc_cu.cuEventQuery(s->over) == CUDA_ERROR_NOT_READY) { at = &s->next; continue; }
-    *at = s->next;
-    dfc_event_give(g, s->over);
-    s->over = NULL;
-    stage_idle(g, s);
+  for (int32_t q = 0; q < 3; q++)
+    for (dfc_stage *s; (s = g->busy[q].first);) {
+      if (dfc_cu.cuEventQuery(s->over) == CUDA_ERROR_NOT_READY) break;
+      if (!(g->busy[q].first = s->next)) g->busy[q].last = NULL;
+      dfc_event_give(g, s->over);
+      s->over = NULL;
+      stage_idle(g, s);
+    }
+}
+
+/* To pin memory takes the driver as long as to copy a megabyte: small stages are cut from a slab, which stays. Larger
+ * ones, and those that no slab is to be had for, have memory of their own. */
+static CUresult pin(dfc_gpu *g, dfc_stage *s) {
+  enum { SLAB = 2 << 20, SMALL = 64 << 10 };
+  s->cut = s->bytes <= SMALL;
+  if (s->cut && g->slab_left < s->bytes) {
+    void *slab = NULL;
+    s->cut = !dfc_cu.cuMemHostAlloc(&slab, SLAB, 0);
+    if (s->cut) { g->slab = slab; g->slab_left = SLAB; }
   }
+  if (!s->cut) return dfc_cu.cuMemHostAlloc(&s->at, (size_t)s->bytes, 0);
+  s->at = g->slab + SLAB - g->slab_left;
+  g->slab_left -= s->bytes;
+  return CUDA_SUCCESS;
 }
 
 /* NULL: the host has no more that can be pinned. */
@@ -186,10 +213,10 @@ static dfc_stage *stage_make(dfc_gpu *g, int64_t bytes) {
   dfc_stage *s = calloc(1, sizeof *s);
   if (!s) return NULL;
   s->bytes = bytes;
-  CUresult made = dfc_cu.cuMemHostAlloc(&s->at, (size_t)bytes, 0);
+  CUresult made = pin(g, s);
   if (made == CUDA_ERROR_OUT_OF_MEMORY) {
     stages_trim(g, 0, 0);
-    made = dfc_cu.cuMemHostAlloc(&s->at, (size_t)bytes, 0);
+    made = pin(g, s);
   }
   if (!made) return s;
   free(s);
@@ -197,10 +224,12 @@ static dfc_stage *stage_make(dfc_gpu *g, int64_t bytes) {
   return NULL;
 }
 
+static bool some_busy(const dfc_gpu *g) { return g->busy[0].first || g->busy[1].first || g->busy[2].first; }
+
 /* Waits until one that is on its way is idle. False: there is none, or nobody waits any more. */
 static bool stages_come(dfc_gpu *g) {
   enum { NAP_NS = 20000 };
-  while (g->busy && !g->idle_bytes && !g->error[0]) {
+  while (some_busy(g) && !g->idle_bytes && !g->error[0]) {
     dfc_leave(g);
     const bool ends = dfc_host->gives_up();
     nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
@@ -218,16 +247,11 @@ static dfc_stage *stage_try(dfc_gpu *g, int64_t bytes) {
     stages_collect(g);
     stages_trim(g, STAGES_KEPT, STAGES_LOOK);
   } else if (!g->idle[c]) stages_collect(g);
-  dfc_stage *s = g->idle[c];
-  if (s) {
-    g->idle[c] = s->next;
-    s->next = NULL;
-    g->idle_bytes -= s->bytes;
-    return s;
-  }
+  dfc_stage *s = stage_of(g, c);
+  if (s) return s;
   do
     for (int32_t less = c; less >= 0; less--)
-      if ((s = stage_make(g, (int64_t)4096 << less)) || g->error[0]) return s;
+      if ((s = stage_of(g, less)) || (s = stage_make(g, (int64_t)4096 << less)) || g->error[0]) return s;
   while (stages_come(g));
   return NULL;
 }
@@ -242,8 +266,10 @@ static dfc_stage *stage_take(dfc_gpu *g, int64_t bytes) {
 bool dfc_stage_away(dfc_gpu *g, dfc_stage *s, CUstream stream) {
   s->over = dfc_event_after(g, stream);
   if (!s->over) { free(s); return false; }               /* the device failed: it keeps the memory */
-  s->next = g->busy;
-  g->busy = s;
+  const int32_t q = stream == g->in ? 1 : stream == g->out ? 2 : 0;
+  s->next = NULL;
+  *(g->busy[q].last ? &g->busy[q].last->next : &g->busy[q].first) = s;
+  g->busy[q].last = s;
   return true;
 }
 

@@ -19,8 +19,8 @@ struct dfc_graph;                         /* capture.c */
 
 enum { DFC_MODULES = 32, DFC_STAGES = 40, DFC_EVENTS = 256, DFC_FUNCTIONS = 2048 };
 
-/* Pinned memory on its way: free again once its event has come. */
-typedef struct dfc_stage { void *at; int64_t bytes, used; CUevent over; struct dfc_stage *next; } dfc_stage;
+/* Pinned memory on its way: free again once its event has come. cut: from a slab. */
+typedef struct dfc_stage { void *at; int64_t bytes, used; CUevent over; struct dfc_stage *next; bool cut; } dfc_stage;
 
 typedef struct dfc_gpu {
   int32_t    number;
@@ -31,8 +31,10 @@ typedef struct dfc_gpu {
   int32_t    major, minor, processors;
   char       name[128];
   int64_t    memory_bytes, launches, copies_in, copies_out, copies_across;
-  dfc_stage *idle[DFC_STAGES], *busy;     /* by size, in doublings; those on their way */
-  int64_t    stages_taken, idle_bytes;    /* how often; of those that are idle. A stage's `used` is such a count */
+  dfc_stage *idle[DFC_STAGES];            /* by size, in doublings */
+  struct { dfc_stage *first, *last; } busy[3];           /* on their way: in their order in compute, in and out */
+  int64_t    stages_taken, idle_bytes;    /* how often; of idle ones, but the cut. A stage's `used` is such a count */
+  char      *slab; int64_t slab_left;     /* what small stages are cut from */
   CUevent    event[DFC_EVENTS];           /* idle ones */
   int32_t    nevents;
   /* by the name's address: open addressing */

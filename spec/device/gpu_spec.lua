@@ -380,6 +380,26 @@ describe('gpu:0', function()
     assert.matches('gpu:0 failed: cuMemHostAlloc: the host has no memory left that can be pinned', gpu(code, 'DFLOW_STRICT_PINNED=1000'))
   end)
 
+  sentence('copies much that is small at once, from a slab or, where there is room for none, from memory of its own', function()
+    local code = [[
+      local n, xs, feeds, want = 300, {}, {}, 0
+      for i = 1, n do
+        xs[i] = df.placeholder('float32', { 1 + i % 5 * 2000 })
+        feeds[xs[i] ] = df.run(df.device('cpu:0', function() return df.fill({ 1 + i % 5 * 2000 }, i * 1.0) end))
+        want = want + i
+      end
+      local y = df.device('gpu:0', function()
+        local sum = df.reduce_max(xs[1])
+        for i = 2, n do sum = sum + df.reduce_max(xs[i]) end
+        return sum
+      end)
+      for round = 1, 3 do print(df.run(y, feeds) == want) end
+    ]]
+    for _, env in ipairs{ '', 'DFLOW_STRICT_PINNED=3000000', 'DFLOW_STRICT_PINNED=200000', 'DFLOW_STRICT_SEED=3' } do
+      assert.equal('true\ntrue\ntrue', gpu(code, env))
+    end
+  end)
+
   sentence('is a clear error where there is no driver', function()
     local out = gpu([[print(select(2, pcall(df.run, df.device('gpu:0', function() return df.constant{ 1. } + 1 end))))]], 'DFLOW_CUDA_DRIVER=/nowhere/libcuda.so.1')
     assert.matches("there is no device 'gpu:0'", out)

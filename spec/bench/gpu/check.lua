@@ -107,6 +107,14 @@ figure('kernels in a chain, 8 elements each', 'us a kernel', function()
   for _ = 1, 200 do x = (x * 1.0001):sin() end
   return x
 end, function(s) return s / 400 * 1e6 end)
+figure('a run of one kernel that is fed 64 times 8 floats', 'us', function()
+  local sum, feeds = {}, {}
+  for i = 1, 64 do
+    sum[i] = df.placeholder('float32', { 8 })
+    feeds[sum[i]] = df.run(df.ones({ 8 }))
+  end
+  return df.add_n(sum), feeds
+end, function(s) return s * 1e6 end)
 local big = report.strict and 262144 or 16777216
 figure(('sum of %d fed floats'):format(big), 'GB/s', function()
   local x = df.placeholder('float32', { big })
