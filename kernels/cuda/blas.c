@@ -297,7 +297,9 @@ static bool multiply(dfc_call *c, const dfc_blas_product *p) {
 }
 
 bool dfc_blas_run(dfc_call *c, const dfc_blas_product *p) {
+  enum { BIAS_ALIGNED = 16 };             /* no preference says of a bias how well it is aligned: its kernels read 16 */
   dfc_gpu *g = c->g;
+  if ((uintptr_t)p->bias % BIAS_ALIGNED) return false;
   if (!(DFC_FLOATS >> p->dtype & 1) || !p->k || p->count > INT32_MAX || !c->ok || !open_blas()) return false;
   if (!g->blas && !GOOD(cublasLtCreate, &g->blas)) return c->ok = false;
   if (is_float8(g, p)) {

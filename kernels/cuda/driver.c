@@ -44,16 +44,25 @@ static const char *find_symbols(void *library, const dfc_symbol *s) {
   return NULL;
 }
 
+/* Beside the driver that was asked for. The system's: where it looks itself, else where the toolkit is installed, which
+ * tells nobody unless it is told to. */
+static void *find_library(dfc_library *l) {
+  char driver[PATH], path[2 * PATH];
+  driver_path(driver, sizeof driver);
+  snprintf(path, sizeof path, "%.*s%s", folder_of(driver), driver, l->soname);
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) snprintf(l->why, sizeof l->why, "%s", dlerror());
+  if (library || folder_of(driver)) return library;
+  snprintf(path, sizeof path, "/usr/local/cuda/lib64/%s", l->soname);
+  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 bool dfc_library_open(dfc_library *l, const dfc_symbol *symbols) {
   pthread_mutex_lock(&l->lock);
   if (!l->looked) {
-    char driver[PATH], path[2 * PATH];
-    driver_path(driver, sizeof driver);
-    snprintf(path, sizeof path, "%.*s%s", folder_of(driver), driver, l->soname);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = find_library(l);
     const char *missing = library ? find_symbols(library, symbols) : NULL;
-    if (!library) snprintf(l->why, sizeof l->why, "%s", dlerror());
-    else if (missing) snprintf(l->why, sizeof l->why, "%s has no %s", l->soname, missing);
+    if (missing) snprintf(l->why, sizeof l->why, "%s has no %s", l->soname, missing);
     l->looked = true;
     l->there = library && !missing;
   }

@@ -144,7 +144,8 @@ extern dfc_driver dfc_cu;                 /* filled by dfc_driver_open */
 
 /* NULL: it is there. Else why not and what to do, one line in static memory. */
 const char *dfc_driver_open(void);
-/* Another library of CUDA's: the system's, or what lies beside the driver that DFLOW_CUDA_DRIVER names. */
+/* Another library of CUDA's: the system's or the toolkit's, or what lies beside the driver that DFLOW_CUDA_DRIVER
+ * names. */
 typedef struct dfc_library {
   const char *soname;
   pthread_mutex_t lock;                   /* guards the rest */

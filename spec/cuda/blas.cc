@@ -335,6 +335,8 @@ API cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, 
 /* Does the algorithm end so, as it was chosen or checked to? Empty: it does, and has what it adds. */
 static std::string misend(const choice &one, cublasLtMatmulDesc_t desc) {
   if (desc->ends == CUBLASLT_EPILOGUE_BIAS && !desc->bias) return "no bias, where one is added";
+  if (desc->ends == CUBLASLT_EPILOGUE_BIAS && (uintptr_t)desc->bias % 16)
+    return "a bias that is not aligned to 16 bytes, as kernels read it";
   std::lock_guard<std::mutex> guard(lock);
   return one.ends == desc->ends || checked.count({ one.shape, desc->ends })
              ? "" : "an algorithm that was not checked with what is done at the end";

@@ -614,6 +614,11 @@ static const beast zoo[] = {
       multiply(p);
       all_over();
     } },
+  { "a product to which a vector is added that begins anywhere", "not aligned to 16 bytes", [] {
+      const multiplying p = biased(get(24) + 8);
+      check(p);
+      multiply(p);
+    } },
   { "a product of 8-bit floats", "", [] { multiply(product_of_float8()); all_over(); } },
   { "a product of 8-bit floats that lie by columns", "k is not innermost", [] { multiply(product_of_float8(CUBLAS_OP_N)); } },
   { "a product of 8-bit floats with odd sides", "no multiple of 16", [] { multiply(product_of_float8(CUBLAS_OP_T, 24)); } },

@@ -272,6 +272,22 @@ describe('the libraries of gpu:0', function()
     ]], 'DFLOW_GPU_MATH=float8'):gsub('\t', ' '))
   end)
 
+  sentence('are all there where a GPU is judged: gpu-check fails without one of them, or without conditional nodes', function()
+    local function told(env)
+      local p = assert(io.popen(('env -u DFLOW_DEFAULT_DEVICE DFLOW_STRESS=groups,graphs DFLOW_CUDA_DRIVER=strict %s timeout 120 %s/dflow spec/cuda/libraries.lua 2>&1')
+        :format(env, build)))
+      local out = p:read('*a')
+      p:close()
+      return out
+    end
+    assert.equal('4 agree of 4\n', told '')
+    assert.matches('^no conditional nodes: .*\n3 agree of 4\n$', told 'DFLOW_STRICT_UNCONDITIONAL=1')
+    with_driver({ 'libnvrtc.so.13' }, function(env)
+      assert.matches('^no cuBLASLt: .*\nno cuDNN: .*\n2 agree of 4\n$', told(env))
+    end)
+    with_driver({ 'libcublasLt.so.13' }, function(env) assert.matches('^no NVRTC: .*\nno cuDNN: .*\n2 agree of 4\n$', told(env)) end)
+  end)
+
   sentence('meet the elements anew in every run: all of them, again and again, a row, one', function()
     local code = [[
       local x, b, c = df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 })
