@@ -11,17 +11,24 @@
 enum { BLOCK = DFC_FOLD_BLOCK, MANY = 4096, PIECE = 8192, PIECES = 1024, LANES = 32 };
 _Static_assert((int)PIECE >= (int)DFK_CHAIN_ROW, "a fused row is no piece");
 
-/* A fold of more than PIECE elements each, by all of the GPU: the order follows from n alone. */
-static void fold_pieces(dfc_call *c, int32_t dtype, const dfc_fold *f) {
+/* How x[outer, n, inner] is cut: it follows from the shape alone. */
+static dfc_pieces cut(const void *x, void *z, int64_t outer, int64_t n, int64_t inner, int32_t what) {
   dfc_pieces p;
   memset(&p, 0, sizeof p);
-  p.x = f->x; p.z = f->z; p.outer = f->outer; p.n = f->n; p.inner = f->inner; p.what = f->what;
-  p.pieces = (f->n + PIECE - 1) / PIECE;
+  p.x = x; p.z = z; p.outer = outer; p.n = n; p.inner = inner; p.what = what;
+  p.pieces = (n + PIECE - 1) / PIECE;
   if (p.pieces > PIECES) p.pieces = PIECES;
-  for (p.lanes = 1; p.lanes < LANES && p.lanes < f->inner;) p.lanes *= 2;
-  const int64_t results = f->outer * f->inner, across = (f->inner + p.lanes - 1) / p.lanes;
+  for (p.lanes = 1; p.lanes < LANES && p.lanes < inner;) p.lanes *= 2;
+  return p;
+}
+static int64_t blocks_of(const dfc_pieces *p) { return p->outer * ((p->inner + p->lanes - 1) / p->lanes) * p->pieces; }
+
+/* A fold of more than PIECE elements each, by all of the GPU. */
+static void fold_pieces(dfc_call *c, int32_t dtype, const dfc_fold *f) {
+  dfc_pieces p = cut(f->x, f->z, f->outer, f->n, f->inner, f->what);
+  const int64_t results = f->outer * f->inner;
   p.part = dfc_temporary(c, NULL, results * p.pieces * 8 * (f->what == DFC_LOG_SUM_EXP ? 2 : 1));
-  dfc_run_blocks(c, dfc_name("fold_pieces", dtype), f->outer * across * p.pieces, BLOCK, &p);
+  dfc_run_blocks(c, dfc_name("fold_pieces", dtype), blocks_of(&p), BLOCK, &p);
   dfc_run_blocks(c, dfc_name("fold_parts", dtype), results, BLOCK, &p);
 }
 
@@ -164,6 +171,19 @@ static int32_t along(df_kernel *k, const df_tensor *x, df_tensor *z, const axis_
   return dfc_end(&c);
 }
 
+/* The place of the greatest or least, by blocks. */
+static int32_t place(df_kernel *k, const df_tensor *x, df_tensor *z, const axis_view *v, int32_t what) {
+  dfc_call c = dfc_begin(k);
+  const void *data = dfc_read(&c, x);
+  dfc_pieces p = cut(data, dfc_write(&c, z), v->outer, v->n, v->inner, what);
+  const int64_t results = v->outer * v->inner;
+  p.wide = z->dtype == DF_INT64;
+  if (p.pieces > 1) p.part = dfc_temporary(&c, NULL, results * p.pieces * 16);
+  dfc_run_blocks(&c, dfc_name("arg_pieces", x->dtype), blocks_of(&p), BLOCK, &p);
+  if (p.pieces > 1) dfc_run_blocks(&c, dfc_name("arg_parts", x->dtype), results, BLOCK, &p);
+  return dfc_end(&c);
+}
+
 static int32_t arg(df_kernel *k, bool least) {
   const df_tensor *x = k->in[0];
   axis_view v;
@@ -176,8 +196,11 @@ static int32_t arg(df_kernel *k, bool least) {
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s of an empty axis: axis %d of %s has no elements",
                     least ? "argmin" : "argmax", axis, dfk_shape_text(x, text, sizeof text));
   df_tensor *z = dfk_out(k, 0, k->out_dtype[0], rank, dims);
-  return along(k, x, z, &v, dfc_name("arg", x->dtype), v.outer * v.inner, least ? DFC_MIN : DFC_MAX,
-               k->out_dtype[0] == DF_INT64);
+  const int32_t what = least ? DFC_MIN : DFC_MAX;
+  const int64_t results = v.outer * v.inner;
+  const bool many = results >= MANY && v.inner > 1 && v.n <= PIECE;
+  if (z && z->size && v.n > DFC_FOLD_SHORT && !many) return place(k, x, z, &v, what);
+  return along(k, x, z, &v, dfc_name("arg", x->dtype), results, what, k->out_dtype[0] == DF_INT64);
 }
 static int32_t run_arg_max(df_kernel *k) { return arg(k, false); }
 static int32_t run_arg_min(df_kernel *k) { return arg(k, true); }

@@ -7,8 +7,8 @@
 
 enum { BLOCK = DFC_FOLD_BLOCK };
 
-/* f of the elements from, from + by … below `to` of what lies `step` apart, in this order; several are on their way at
- * once. */
+/* f of the elements from, from + by … below `to` of what lies `step` apart, in this order; several are on their way
+ * at once. */
 template <class T, class F> DFC_INLINE void walk(const T *x, int64_t from, int64_t to, int64_t by, int64_t step, F f) {
   enum { AHEAD = 8 };
   typedef typename acc_of<T>::type A;
@@ -103,7 +103,8 @@ template <class T> DFC_INLINE void fold_pieces(const dfc_pieces &p, typename acc
     const A a = lanes_fold(p.what, strand(p.what, x, from, to, strands, p.inner), part, p.lanes);
     A *at = (A *)p.part + ((row * p.inner + column) * p.pieces + piece) * (p.what == DFC_LOG_SUM_EXP ? 2 : 1);
     if (p.what == DFC_LOG_SUM_EXP) {
-      const A sum = lanes_fold((int)DFC_SUM, exponentials(number_or_0(a), x, from, to, strands, p.inner), part, p.lanes);
+      const A own = exponentials(number_or_0(a), x, from, to, strands, p.inner);
+      const A sum = lanes_fold((int)DFC_SUM, own, part, p.lanes);
       if (mine && first == 0) at[1] = sum;
     }
     if (mine && first == 0) at[0] = a;
@@ -169,8 +170,83 @@ template <class T, class Z> DFC_INLINE void arg_each(const dfc_fold &p) {
     ((Z *)p.z)[i] = (Z)best;
   }
 }
+
+/* An element, of 8 bytes so that nothing lies between, and where it is; below 0: none. */
+template <class A> struct placed { A value; int64_t at; };
+template <class T> struct placed_of { typedef placed<int64_t> type; };
+template <> struct placed_of<float> { typedef placed<double> type; };
+template <> struct placed_of<double> { typedef placed<double> type; };
+template <> struct placed_of<f16> { typedef placed<double> type; };
+template <> struct placed_of<b16> { typedef placed<double> type; };
+/* Is b the one of the two, whichever was met first? */
+template <class A> DFC_INLINE bool outdoes(bool least, const placed<A> &b, const placed<A> &a) {
+  if (a.at < 0 || b.at < 0) return a.at < 0 && b.at >= 0;
+  const bool no_number = b.value != b.value;
+  if (no_number != (a.value != a.value)) return no_number;
+  if (no_number || b.value == a.value) return b.at < a.at;
+  return least ? b.value < a.value : b.value > a.value;
+}
+/* As lanes_fold. */
+template <class A> DFC_INLINE placed<A> lanes_place(bool least, placed<A> mine, placed<A> *part, int lanes) {
+  const int t = (int)threadIdx.x;
+  part[t] = mine;
+  __syncthreads();
+  for (int half = BLOCK / 2; half >= lanes; half >>= 1) {
+    if (t < half && outdoes(least, part[t + half], part[t])) part[t] = part[t + half];
+    __syncthreads();
+  }
+  const placed<A> all = part[t % lanes];
+  __syncthreads();
+  return all;
+}
+DFC_INLINE void put_place(const dfc_pieces &p, int64_t i, int64_t at) {
+  if (p.wide) ((int64_t *)p.z)[i] = at; else ((int32_t *)p.z)[i] = (int32_t)at;
+}
+
+/* As fold_pieces. */
+template <class T, class P> DFC_INLINE void arg_pieces(const dfc_pieces &p, P *part) {
+  typedef typename acc_of<T>::type A;
+  const bool least = p.what == DFC_MIN;
+  const int lane = (int)threadIdx.x % p.lanes, first = (int)threadIdx.x / p.lanes, strands = BLOCK / p.lanes;
+  const int64_t across = (p.inner + p.lanes - 1) / p.lanes, length = (p.n + p.pieces - 1) / p.pieces;
+  for (int64_t b = blockIdx.x; b < p.outer * across * p.pieces; b += gridDim.x) {
+    const int64_t piece = b % p.pieces, row = b / p.pieces / across, column = b / p.pieces % across * p.lanes + lane;
+    const bool mine = column < p.inner;
+    const int64_t end = (piece + 1) * length < p.n ? (piece + 1) * length : p.n, to = mine ? end : 0;
+    const T *x = (const T *)p.x + row * p.n * p.inner + (mine ? column : 0);
+    int64_t at = piece * length + first;
+    P best = { 0, -1 };
+    walk(x, at, to, strands, p.inner, [&](A v) {
+      const P one = { v, at };
+      if (outdoes(least, one, best)) best = one;
+      at += strands;
+    });
+    best = lanes_place(least, best, part, p.lanes);
+    const int64_t i = row * p.inner + column;
+    if (mine && first == 0 && p.pieces == 1) put_place(p, i, best.at);
+    else if (mine && first == 0) ((P *)p.part)[i * p.pieces + piece] = best;
+  }
+}
+template <class P> DFC_INLINE void arg_parts(const dfc_pieces &p, P *part) {
+  const bool least = p.what == DFC_MIN;
+  for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
+    const P *from = (const P *)p.part + i * p.pieces;
+    P best = { 0, -1 };
+    for (int64_t q = threadIdx.x; q < p.pieces; q += BLOCK) if (outdoes(least, from[q], best)) best = from[q];
+    best = lanes_place(least, best, part, 1);
+    if (threadIdx.x == 0) put_place(p, i, best.at);
+  }
+}
 #define ARG(s, T) \
-  DFC_KERNEL(k_arg_##s, dfc_fold) { if (p.flags) arg_each<T, int64_t>(p); else arg_each<T, int32_t>(p); }
+  DFC_KERNEL(k_arg_##s, dfc_fold) { if (p.flags) arg_each<T, int64_t>(p); else arg_each<T, int32_t>(p); } \
+  DFC_KERNEL(k_arg_pieces_##s, dfc_pieces) { \
+    DFC_SHARED typename placed_of<T>::type part[BLOCK]; \
+    arg_pieces<T>(p, part); \
+  } \
+  DFC_KERNEL(k_arg_parts_##s, dfc_pieces) { \
+    DFC_SHARED typename placed_of<T>::type part[BLOCK]; \
+    arg_parts(p, part); \
+  }
 ARG(f32, float)
 ARG(f64, double)
 ARG(f16, f16)

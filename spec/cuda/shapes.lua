@@ -58,7 +58,8 @@ for _, dtype in ipairs(numbers) do
 end
 -- folds of as many as one block does, and of more, which go by pieces: rows, columns, what lies between
 for _, dtype in ipairs(numbers) do
-  for _, how in ipairs{ { { 8192 }, 0 }, { { 8193 }, 0 }, { { 2, 20000 }, 1 }, { { 9000, 3 }, 0 }, { { 2, 8200, 5 }, 1 }, { { 8300, 33 }, 0 } } do
+  for _, how in ipairs{ { { 8192 }, 0 }, { { 8193 }, 0 }, { { 3, 65 }, 1 }, { { 70, 5 }, 0 }, { { 2, 20000 }, 1 },
+    { { 9000, 3 }, 0 }, { { 2, 8200, 5 }, 1 }, { { 8300, 33 }, 0 } } do
     local shape, axis = how[1], how[2]
     check('fold of many', dtype, { tensor(shape, dtype) }, function(a)
       local folds = { df.reduce_sum(a, axis), df.reduce_mean(a, axis), df.reduce_prod(a, axis), df.reduce_max(a, axis), df.reduce_min(a, axis),
@@ -68,14 +69,18 @@ for _, dtype in ipairs(numbers) do
       end
       return unpack(folds)
     end)
+    check('place among many', dtype, { tensor(shape, dtype) }, function(a)
+      return df.argmax(a, axis), df.argmin(a, axis), df.argmax(df.equal(a, 4), axis, { output_type = 'int32' })
+    end)
   end
 end
 for _, dtype in ipairs(floats) do                       -- pieces of nothing but infinities, with one that is none, with a NaN
   local row, inf = {}, 1 / 0
   for i = 1, 20000 do row[i] = -inf end
-  for _, put in ipairs{ { 1, -inf }, { 15000, -900 }, { 3, 700 }, { 12000, 2.5 }, { 9000, inf }, { 19999, 0 / 0 } } do
+  for _, put in ipairs{ { 1, -inf }, { 15000, -900 }, { 3, 700 }, { 12000, 2.5 }, { 9000, inf }, { 19999, 0 / 0 }, { 7000, 0 / 0 } } do
     row[put[1]] = put[2]
     check('fold of infinities', dtype, { df.tensor(row, dtype) }, function(a) return df.reduce_logsumexp(a, 0), df.reduce_max(a, 0), df.reduce_min(a, 0), df.reduce_sum(a, 0) end)
+    check('place of infinities', dtype, { df.tensor(row, dtype) }, function(a) return df.argmax(a, 0), df.argmin(a, 0), df.argmax(-a, 0) end)
   end
 end
 for _, dtype in ipairs(numbers) do

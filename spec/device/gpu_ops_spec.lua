@@ -27,7 +27,7 @@ describe('ops on gpu:0', function()
   end)
 
   sentence('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
-    assert.equal('1875 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
+    assert.equal('1987 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
   end)
 
   sentence('run where they are asked to, if TensorFlow runs them there in the host\'s memory: shapes, 32-bit integers, queues, stacks', function()
