@@ -10,7 +10,7 @@ M.calls = {
   dynamic_partition = 'df.dynamic_partition(data, partitions, num_partitions)',
     einsum = "df.einsum(equation, x, …)",
   expand_dims = 'df.expand_dims(x, axis)', fill = 'df.fill(shape, value)',
-  gather = 'df.gather(x, indices, axis = 0, {batch_dims = 0})',
+  gather = 'df.gather(x, indices, axis = batch_dims, {batch_dims = 0})',
     linspace = 'df.linspace(start, stop, num)',
   log_softmax = 'df.log_softmax(logits, axis = -1)', matmul = 'df.matmul(a, b, {transpose_a = '
     .. 'false, transpose_b = false})',

@@ -510,7 +510,7 @@ df.stateless_multinomial(logits, num_samples, seed, {dtype = 'int64'})
   example   df.stateless_multinomial({{0.0, 1.0, 2.0}}, 4, {1, 2})
 
 df.control_dependencies(list, fn)
-  What fn builds runs after all of list. Returns what fn returns.
+  What fn builds runs after all of list; with nil, after none of those that stand around. Returns what fn returns.
   example   local v = df.Variable(1.0)
             return df.control_dependencies({v:assign_add(1)}, function() return v:value() end):eval()
 
@@ -707,8 +707,8 @@ df.reset_peak_memory()
 
 -- ---- made of ops -------------------------------------------------------------------------------
 
-df.boolean_mask(x, mask)
-  The elements of x along its first axes where mask is true, one after the other.
+df.boolean_mask(x, mask, {axis = 0})
+  The elements of x along its axes from `axis` on where mask is true, one after the other; mask has their dimensions.
   gradient  x: dy back in the places that were taken
   example   df.boolean_mask(df.float32{1, 2, 3}, {true, false, true})
 
