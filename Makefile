@@ -346,7 +346,7 @@ build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cud
 # A family's own headers are nobody else's.
 $(foreach f,attention boxes drawn float8 loop matrix,$(eval build/cuda/$(f).fatbin: kernels/cuda/$(f).h))
 build/cuda/jacobi.fatbin: kernels/cuda/matrix.h
-build/cuda/reduce.fatbin: kernels/cuda/pieces.h
+build/cuda/reduce.fatbin build/cuda/complex.fatbin: kernels/cuda/pieces.h
 build/cuda/fourier.fatbin: kernels/cuda/numerics.h
 build/cuda/drawn.fatbin: kernels/rejection.h kernels/truncated.h
 # What tells conditional nodes where to go calls NVIDIA's device runtime, which it is linked with.

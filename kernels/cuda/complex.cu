@@ -1,6 +1,7 @@
 /* complex.cu: complex numbers: their parts, functions of one and of two, casts, folds and scans, and the few kernels of
  * other files that know what they add: one thread for each result. 16 to 48 bytes moved per element. */
 #include "complex.cuh"
+#include "pieces.h"
 #include "functions.cuh"
 #include "spread.cuh"
 
@@ -234,6 +235,42 @@ template <class T> DFC_INLINE void fold_block(const dfc_fold &p, c128 *part) {
     __syncthreads();
   }
 }
+/* The pieces of folds of many elements, and these as one: as reduce.cu has them. */
+template <class T> DFC_INLINE void fold_pieces(const dfc_pieces &p, c128 *part) {
+  const int t = (int)threadIdx.x, lane = t % p.lanes, first = t / p.lanes, strands = BLOCK / p.lanes;
+  const int64_t across = (p.inner + p.lanes - 1) / p.lanes, length = (p.n + p.pieces - 1) / p.pieces;
+  for (int64_t b = blockIdx.x; b < p.outer * across * p.pieces; b += gridDim.x) {
+    const int64_t piece = b % p.pieces, row = b / p.pieces / across, column = b / p.pieces % across * p.lanes + lane;
+    const bool mine = column < p.inner;
+    const int64_t end = (piece + 1) * length < p.n ? (piece + 1) * length : p.n, to = mine ? end : 0;
+    const T *x = (const T *)p.x + row * p.n * p.inner + (mine ? column : 0);
+    c128 a(p.what == DFC_PROD);
+    for (int64_t j = piece * length + first; j < to; j += strands) a = both(p.what, a, (c128)x[j * p.inner]);
+    part[t] = a;
+    __syncthreads();
+    for (int half = BLOCK / 2; half >= p.lanes; half >>= 1) {
+      if (t < half) part[t] = both(p.what, part[t], part[t + half]);
+      __syncthreads();
+    }
+    if (mine && first == 0) ((c128 *)p.part)[(row * p.inner + column) * p.pieces + piece] = part[t];
+    __syncthreads();
+  }
+}
+template <class T> DFC_INLINE void fold_parts(const dfc_pieces &p, c128 *part) {
+  const int t = (int)threadIdx.x;
+  for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
+    c128 a(p.what == DFC_PROD);
+    for (int64_t q = t; q < p.pieces; q += BLOCK) a = both(p.what, a, ((const c128 *)p.part)[i * p.pieces + q]);
+    part[t] = a;
+    __syncthreads();
+    for (int half = BLOCK / 2; half; half >>= 1) {
+      if (t < half) part[t] = both(p.what, part[t], part[t + half]);
+      __syncthreads();
+    }
+    if (t == 0) ((T *)p.z)[i] = (T)finished(p.what, part[0], p.n);
+    __syncthreads();
+  }
+}
 /* ---- along an axis: flags 1: exclusive, 2: reverse --------------------------------------------------------------- */
 template <class T> DFC_INLINE void scan_each(const dfc_fold &p) {
   DFC_EACH(i, p.outer * p.inner) {
@@ -265,6 +302,14 @@ template <class T> DFC_INLINE void recur(const dfc_recurring &p) {
   DFC_KERNEL(k_fold_block_##s, dfc_fold) { \
     DFC_SHARED double part[2 * BLOCK]; \
     fold_block<T>(p, (c128 *)part); \
+  } \
+  DFC_KERNEL(k_fold_pieces_##s, dfc_pieces) { \
+    DFC_SHARED double part[2 * BLOCK]; \
+    fold_pieces<T>(p, (c128 *)part); \
+  } \
+  DFC_KERNEL(k_fold_parts_##s, dfc_pieces) { \
+    DFC_SHARED double part[2 * BLOCK]; \
+    fold_parts<T>(p, (c128 *)part); \
   } \
   DFC_KERNEL(k_scan_##s, dfc_fold) { scan_each<T>(p); } \
   DFC_KERNEL(k_recur_##s, dfc_recurring) { recur<T>(p); }

@@ -27,7 +27,8 @@ static int64_t blocks_of(const dfc_pieces *p) { return p->outer * ((p->inner + p
 static void fold_pieces(dfc_call *c, int32_t dtype, const dfc_fold *f) {
   dfc_pieces p = cut(f->x, f->z, f->outer, f->n, f->inner, f->what);
   const int64_t results = f->outer * f->inner;
-  p.part = dfc_temporary(c, NULL, results * p.pieces * 8 * (f->what == DFC_LOG_SUM_EXP ? 2 : 1));
+  const bool two = f->what == DFC_LOG_SUM_EXP || dfk_is_complex(dtype);
+  p.part = dfc_temporary(c, NULL, results * p.pieces * (two ? 16 : 8));
   dfc_run_blocks(c, dfc_name("fold_pieces", dtype), blocks_of(&p), BLOCK, &p);
   dfc_run_blocks(c, dfc_name("fold_parts", dtype), results, BLOCK, &p);
 }
@@ -40,7 +41,7 @@ static void fold(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t out
   memset(&p, 0, sizeof p);
   p.x = x; p.z = z; p.outer = outer; p.n = n; p.inner = inner; p.what = what;
   const int64_t results = outer * inner;
-  if (n > PIECE && !dfk_is_complex(dtype)) fold_pieces(c, dtype, &p);
+  if (n > PIECE) fold_pieces(c, dtype, &p);
   else if (n <= DFC_FOLD_SHORT || (results >= MANY && inner > 1)) dfc_run(c, dfc_name("fold_each", dtype), results, &p);
   else dfc_run_blocks(c, dfc_name("fold_block", dtype), results, BLOCK, &p);
 }

@@ -45,6 +45,14 @@ for _, dtype in ipairs{ 'float32', 'float64' } do
       return parts{ again, df.add_n{ a, a, again + a }, df.where(df.greater(re, im), a, a * 2), op('Select', { df.greater(re, im), a, -a }),
         df.cast(df.cast(a, 'complex64'), 'complex128'), df.cast(a, 'float32'), df.cast(a, 'int32'), df.cast(df.cast(re, 'int64'), to), df.cast(df.greater(re, 0), to) }
     end)
+    if #many == 1 then                                      -- of more than one block folds: a row, columns
+      local large = { tensor({ 8200, 3 }, dtype), tensor({ 8200, 3 }, dtype) }
+      check('complex folds of many', dtype, large, function(re, im)
+        local a = df.complex(re, im)
+        local turn = df.exp(df.complex(re * 0, im * 0.001))
+        return parts{ df.reduce_sum(a), df.reduce_sum(a, { axis = 0 }), df.reduce_mean(a, { axis = 0 }), df.reduce_prod(turn, { axis = 0 }) }
+      end)
+    end
     if #many > 0 then
       check('complex folds', dtype, xs, function(re, im)
         local a, last = df.complex(re, im) / df.cast(df.constant(2, dtype), to), #many - 1

@@ -39,7 +39,7 @@ describe('ops on gpu:0', function()
   end)
 
   sentence('agree with it on complex numbers, transforms, matrices, what is drawn until it fits, and boxes', function()
-    assert.equal('327 agree, 0 do not', dflow('spec/cuda/numerics.lua'))
+    assert.equal('329 agree, 0 do not', dflow('spec/cuda/numerics.lua'))
   end)
 
   sentence('say what was wrong with a matrix, with logits and with boxes in the words of the host, and go on after it', function()
