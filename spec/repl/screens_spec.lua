@@ -192,6 +192,7 @@ describe('the screen', function()
   it('is the same after the window shrank and grew while one edits', function()
     t = terminal.open(80, 24)
     t:line('x = 1')
+    t:wait('x = 1\ndflow>')               -- a terminal shows what comes before the prompt by itself
     buffer_of(9, 4)
     t:type('y')
     t:wait('y  local name_5')
