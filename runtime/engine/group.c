@@ -121,9 +121,10 @@ static bool steps_are_whole(const dfk_chain *c, const dfk_chain_run *run) {
   return true;
 }
 
-/* An input that nobody else will read and that no step reads after the member's own: the result may lie there. */
+/* An input that nobody else will read and that no step reads after the member's own: the result may lie there. there:
+ * results are a GPU's, and so is what they may lie in. */
 static df_tensor *in_place(const dfi_record *r, const dfi_group *g, const df_tensor *whole, const dfk_chain_run *run,
-                           const dfi_member *to, uint64_t *taken) {
+                           const dfi_member *to, bool there, uint64_t *taken) {
   const uint8_t bytes = g->chain.step[to->step].bytes, dtype = r->nodes[to->node].out_dtype;
   if (g->chain.step[to->step].form != DFK_FULL) return NULL;
   for (int32_t i = 0; i < g->chain.ninputs; i++) {
@@ -135,6 +136,7 @@ static df_tensor *in_place(const dfi_record *r, const dfi_group *g, const df_ten
     if (DFI_SPACE(in->at) != DFI_ITERATION || v->uses != (uint32_t)in->reads) continue;
     df_tensor *t = v->as.tensor;
     if (t->view || t->data != t->buffer->data || t->dtype != dtype || !dfi_tensor_exclusive(t)) continue;
+    if (dfi_readable(t) == there) continue;
     if (t->rank != whole->rank) continue;            /* all of the elements, of a whole with more axes of 1 */
     *taken |= (uint64_t)1 << i;
     return df_tensor_retain(t);
@@ -160,13 +162,13 @@ static df_tensor *make_output(const dfk_chain *c, uint8_t form, uint8_t dtype, c
 
 /* On the arena of the thread, where there is one. */
 static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
-                         df_tensor **out) {
+                         bool there, df_tensor **out) {
   uint64_t taken = 0;
   for (int32_t i = 0; i < g->n; i++) {
     const dfi_member *to = &g->member[i];
     out[i] = NULL;
     if (!to->wanted) continue;
-    out[i] = in_place(r, g, whole, run, to, &taken);
+    out[i] = in_place(r, g, whole, run, to, there, &taken);
     if (!out[i])
       out[i] = make_output(&g->chain, g->chain.step[to->step].form, r->nodes[to->node].out_dtype, whole);
     if (!out[i]) {
@@ -184,7 +186,7 @@ static bool compute_here(dfi_exec *x, dfi_record *r, dfi_group *g, const df_tens
   const dfk_chain *c = &g->chain;
   const int64_t n = c->row ? whole->size / c->row : whole->size, grain = c->row ? c->grain / c->row : c->grain;
   const df_range_fn range = c->row ? dfk_chain_row_range : dfk_chain_range;
-  if (!make_outputs(r, g, whole, run, out)) return false;
+  if (!make_outputs(r, g, whole, run, false, out)) return false;
   if (c->over) {
     df_error error;
     dfi_call call = { .exec = x };
@@ -252,10 +254,14 @@ static bool compute_there(const dfi_device *d, dfi_record *r, dfi_group *g, cons
   void *kernel = kernel_of(d, g, run, on_host, whole->size, at_once);
   if (!kernel) return false;
   dfi_devmem_use(d->arena);
-  const bool made = make_outputs(r, g, whole, run, out);
+  const bool made = make_outputs(r, g, whole, run, true, out);
   dfi_devmem_use(NULL);
   if (!made) return false;
-  for (int32_t i = 0; i < g->n; i++) if (out[i]) out_note[g->member[i].step] = dfi_note_of(out[i]->buffer);
+  for (int32_t i = 0; i < g->n; i++) {
+    if (!out[i]) continue;
+    df_assert(!dfi_readable(out[i]));
+    out_note[g->member[i].step] = dfi_note_of(out[i]->buffer);
+  }
   if (d->remote->fused_run(d->remote->device, kernel, run, whole->size, in_note, out_note)) return true;
   drop_outputs(out, g->n);           /* no room for what lies on the host: each op alone finds some, or says so */
   return false;
@@ -468,7 +474,7 @@ static bool compute_cell(dfi_exec *x, dfi_record *r, dfi_group *g) {
   memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
   memcpy(c.gate, g->gates->of, sizeof c.gate);
   if (!find_inputs(r, g, g->gates, &whole, &run) || !steps_are_whole(&g->chain, &run) ||
-      !dfk_cell_begin(&k, &c, room) || !make_outputs(r, g, &whole, &run, out))
+      !dfk_cell_begin(&k, &c, room) || !make_outputs(r, g, &whole, &run, false, out))
     return false;
   if (dfk_cell_run(&k, &c)) {
     drop_outputs(out, g->n);

@@ -288,6 +288,20 @@ describe('the libraries of gpu:0', function()
     with_driver({ 'libcublasLt.so.13' }, function(env) assert.matches('^no NVRTC: .*\nno cuDNN: .*\n2 agree of 4\n$', told(env)) end)
   end)
 
+  sentence('leave results on the GPU where an input lies on the host, as what a function has saved for its gradient does', function()
+    local code = [[
+      local x, w = df.float64{ { 0.1, 0.2, 0.3 } }, df.Variable(df.float64{ { 0.5, -0.4, 0.3 } })
+      local f
+      f = df.func('again', { 'int32' }, function(i)
+        return df.cond(i:lt(1), function() return x * w end, function() return df.tanh(f(i - 1)) * w end)
+      end, { returns = { 'float64' }, result_shapes = { { 1, 3 } } })
+      for _, v in ipairs(df.run(df.gradients(df.reduce_sum(df.square(f(df.int32(3)))), w) + 0):reshape{ -1 }:totable()) do print(('%a'):format(v)) end
+    ]]
+    local apart = gpu(code, 'DFLOW_DEFAULT_DEVICE=gpu:0 DFLOW_STRESS=apart')
+    assert.matches('^%-?0x', apart)
+    assert.equal(apart, gpu(code, 'DFLOW_DEFAULT_DEVICE=gpu:0 DFLOW_STRESS=groups'))
+  end)
+
   sentence('meet the elements anew in every run: all of them, again and again, a row, one', function()
     local code = [[
       local x, b, c = df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 })

@@ -74,7 +74,11 @@ dflow>]]
   end
 
   it('takes up from the history whole entries that begin as the line does', function()
-    open(80, 24):line('abc = 1'):line('function f()'):line('return 7'):line('end'):line('xyz = 2'):type('fun'):keys('Up')
+    open(80, 24):line('abc = 1')
+    t:wait('abc = 1\ndflow>')             -- what is typed before the prompt is there the terminal shows once more
+    t:line('function f()'):line('return 7'):line('end'):line('xyz = 2')
+    t:wait('xyz = 2\ndflow>')
+    t:type('fun'):keys('Up')
     local entry = 'dflow> function f()\n   ...   return 7\n   ... end'
     local screen = t:wait(function(s) return select(2, s:gsub('return 7', '')) == 2 end)
     assert.are.equal(entry, screen:sub(-#entry))
