@@ -226,10 +226,16 @@ static dfc_stage *stage_make(dfc_gpu *g, int64_t bytes) {
 
 static bool some_busy(const dfc_gpu *g) { return g->busy[0].first || g->busy[1].first || g->busy[2].first; }
 
+/* Is one idle of class c or a smaller one, or any that could go so that there is room for one? */
+static bool some_idle(const dfc_gpu *g, int32_t c) {
+  for (; c >= 0; c--) if (g->idle[c]) return true;
+  return g->idle_bytes > 0;
+}
+
 /* Waits until one that is on its way is idle. False: there is none, or nobody waits any more. */
-static bool stages_come(dfc_gpu *g) {
+static bool stages_come(dfc_gpu *g, int32_t c) {
   enum { NAP_NS = 20000 };
-  while (some_busy(g) && !g->idle_bytes && !g->error[0]) {
+  while (some_busy(g) && !some_idle(g, c) && !g->error[0]) {
     dfc_leave(g);
     const bool ends = dfc_host->gives_up();
     nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
@@ -237,7 +243,7 @@ static bool stages_come(dfc_gpu *g) {
     if (ends) return false;
     stages_collect(g);
   }
-  return g->idle_bytes > 0;
+  return some_idle(g, c);
 }
 
 /* Of so many bytes, or fewer where the host has no more that can be pinned. NULL: it has none. */
@@ -252,7 +258,7 @@ static dfc_stage *stage_try(dfc_gpu *g, int64_t bytes) {
   do
     for (int32_t less = c; less >= 0; less--)
       if ((s = stage_of(g, less)) || (s = stage_make(g, (int64_t)4096 << less)) || g->error[0]) return s;
-  while (stages_come(g));
+  while (stages_come(g, c));
   return NULL;
 }
 

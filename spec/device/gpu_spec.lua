@@ -377,6 +377,12 @@ describe('gpu:0', function()
     ]]
     assert.equal('true', gpu(code))
     assert.equal('true', gpu(code, 'DFLOW_STRICT_PINNED=3000000'))
+    -- a slab, and no more: what waits for memory waits for a part of it
+    assert.equal('3000000.0\n3000000.0', gpu([[
+      local x = df.placeholder('float32', { -1 })
+      local y = df.device('gpu:0', function() return df.reduce_sum(x * 1.0) end)
+      for _ = 1, 2 do print(df.run(y, { [x] = df.run(df.device('cpu:0', function() return df.ones{ 3000000 } end)) })) end
+    ]], 'DFLOW_STRICT_PINNED=2097152'))
     assert.matches('gpu:0 failed: cuMemHostAlloc: the host has no memory left that can be pinned', gpu(code, 'DFLOW_STRICT_PINNED=1000'))
   end)
 
