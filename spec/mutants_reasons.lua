@@ -250,7 +250,7 @@ return {
   { file = 'runtime/graph/function_shapes.c',
     before = 'return dfi_flow_is(n, FLOW_MERGE) && n->nin == 2 && n->in[0].node->context->kind == DFI_BRANCH;',
     after = 'return dfi_flow_is(n, FLOW_MERGE) && n->nin == 2 && n->in[1].node->context->kind == DFI_BRANCH;',
-    reason = 'the same: what a cond merges comes from two branches, what a loop merges from none' },
+    reason = 'the same: only results of conds come here, and both of their inputs are from branches' },
   { file = 'kernels/cpu/attention_body.h', before = 'mask = a->mask ? dfk_attention_mask_at(a, b) : 0;',
     after = 'mask = a->mask ? dfk_attention_mask_at(a, b) : 1;', reason = 'the same: where there is no mask nothing is read there' },
   { file = 'runtime/engine/native/enter.c', before = 'if (x->osr) return dfi_engine_dice(x) % 3 ? (int64_t)(dfi_engine_dice(x) % 16) : -1;',

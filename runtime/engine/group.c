@@ -215,8 +215,8 @@ static dfi_group_form *form_of(dfi_group *g, const dfi_group_form *key) {
   return NULL;
 }
 
-/* The kernel for this run. To ask the GPU is to write the kernel's source: what is not there is asked for now and
-   then. */
+/* The kernel for this run; NULL: there is none yet, or will be none. To ask the GPU is to write the kernel's source, so
+   what is not there is asked for every ASKS-th time. */
 static void *kernel_of(const dfi_device *d, dfi_group *g, const dfk_chain_run *run, uint64_t on_host, int64_t n,
                        bool at_once) {
   enum { ASKS = 64 };

@@ -127,9 +127,10 @@ function M.sparse_softmax_cross_entropy(labels, logits, opts)
   local what = 'sparse_softmax_cross_entropy'
   opts = errors.options(opts, what, { 'weights', 'reduction' })
   if labels == nil or logits == nil then errors.bad('%s: the %s are missing', what, labels == nil and 'labels' or 'logits') end
-  local rank = convert.typed(labels) and convert.typed(logits) and graph.rank(convert.to_output(labels))
-  if rank and rank > 0 and rank == graph.rank(convert.to_output(logits)) and convert.to_output(labels).shape[rank] == 1 then
-    labels = f.squeeze(labels, { axis = -1 })
+  if convert.typed(labels) and convert.typed(logits) then
+    labels, logits = convert.to_output(labels), convert.to_output(logits)
+    local rank = graph.rank(labels)
+    if rank and rank > 0 and rank == graph.rank(logits) and labels.shape[rank] == 1 then labels = f.squeeze(labels, { axis = -1 }) end
   end
   return reduced(what, f.sparse_softmax_cross_entropy_with_logits{ labels = labels, logits = logits }, opts)
 end
