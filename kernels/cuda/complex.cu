@@ -219,56 +219,36 @@ template <class T> DFC_INLINE void fold_each(const dfc_fold &p) {
     ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
 }
+DFC_INLINE c128 lanes_fold(int what, c128 mine, c128 *part, int lanes) {
+  return lanes_join(mine, part, lanes, [&](c128 a, c128 b) { return both(what, a, b); });
+}
 template <class T> DFC_INLINE void fold_block(const dfc_fold &p, c128 *part) {
-  const int t = (int)threadIdx.x;
   for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
     const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
     c128 a(p.what == DFC_PROD);
-    for (int64_t j = t; j < p.n; j += BLOCK) a = both(p.what, a, (c128)x[j * p.inner]);
-    part[t] = a;
-    __syncthreads();
-    for (int half = BLOCK / 2; half; half >>= 1) {
-      if (t < half) part[t] = both(p.what, part[t], part[t + half]);
-      __syncthreads();
-    }
-    if (t == 0) ((T *)p.z)[i] = (T)finished(p.what, part[0], p.n);
-    __syncthreads();
+    for (int64_t j = threadIdx.x; j < p.n; j += BLOCK) a = both(p.what, a, (c128)x[j * p.inner]);
+    a = lanes_fold(p.what, a, part, 1);
+    if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
 }
-/* The pieces of folds of many elements, and these as one: as reduce.cu has them. */
+/* The pieces of folds of many elements, and these as one. */
 template <class T> DFC_INLINE void fold_pieces(const dfc_pieces &p, c128 *part) {
-  const int t = (int)threadIdx.x, lane = t % p.lanes, first = t / p.lanes, strands = BLOCK / p.lanes;
-  const int64_t across = (p.inner + p.lanes - 1) / p.lanes, length = (p.n + p.pieces - 1) / p.pieces;
-  for (int64_t b = blockIdx.x; b < p.outer * across * p.pieces; b += gridDim.x) {
-    const int64_t piece = b % p.pieces, row = b / p.pieces / across, column = b / p.pieces % across * p.lanes + lane;
-    const bool mine = column < p.inner;
-    const int64_t end = (piece + 1) * length < p.n ? (piece + 1) * length : p.n, to = mine ? end : 0;
-    const T *x = (const T *)p.x + row * p.n * p.inner + (mine ? column : 0);
+  for (int64_t b = blockIdx.x; b < piece_blocks(p); b += gridDim.x) {
+    const dfc_strand s = strand_of(p, b);
+    const T *x = (const T *)p.x + s.x;
     c128 a(p.what == DFC_PROD);
-    for (int64_t j = piece * length + first; j < to; j += strands) a = both(p.what, a, (c128)x[j * p.inner]);
-    part[t] = a;
-    __syncthreads();
-    for (int half = BLOCK / 2; half >= p.lanes; half >>= 1) {
-      if (t < half) part[t] = both(p.what, part[t], part[t + half]);
-      __syncthreads();
-    }
-    if (mine && first == 0) ((c128 *)p.part)[(row * p.inner + column) * p.pieces + piece] = part[t];
-    __syncthreads();
+    for (int64_t j = s.from; j < s.to; j += s.by) a = both(p.what, a, (c128)x[j * p.inner]);
+    a = lanes_fold(p.what, a, part, p.lanes);
+    if (s.first) ((c128 *)p.part)[s.i * p.pieces + s.piece] = a;
   }
 }
 template <class T> DFC_INLINE void fold_parts(const dfc_pieces &p, c128 *part) {
-  const int t = (int)threadIdx.x;
   for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
     c128 a(p.what == DFC_PROD);
-    for (int64_t q = t; q < p.pieces; q += BLOCK) a = both(p.what, a, ((const c128 *)p.part)[i * p.pieces + q]);
-    part[t] = a;
-    __syncthreads();
-    for (int half = BLOCK / 2; half; half >>= 1) {
-      if (t < half) part[t] = both(p.what, part[t], part[t + half]);
-      __syncthreads();
-    }
-    if (t == 0) ((T *)p.z)[i] = (T)finished(p.what, part[0], p.n);
-    __syncthreads();
+    const c128 *from = (const c128 *)p.part + i * p.pieces;
+    for (int64_t q = threadIdx.x; q < p.pieces; q += BLOCK) a = both(p.what, a, from[q]);
+    a = lanes_fold(p.what, a, part, 1);
+    if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
 }
 /* ---- along an axis: flags 1: exclusive, 2: reverse --------------------------------------------------------------- */

@@ -75,39 +75,24 @@ template <class T> DFC_INLINE void fold_block(const dfc_fold &p, typename acc_of
   }
 }
 
-/* The partial results of a block's threads of each of its lanes, pair by pair, known to all of them. */
 template <class A> DFC_INLINE A lanes_fold(int what, A mine, A *part, int lanes) {
-  const int t = (int)threadIdx.x;
-  part[t] = mine;
-  __syncthreads();
-  for (int half = BLOCK / 2; half >= lanes; half >>= 1) {
-    if (t < half) part[t] = both(what, part[t], part[t + half]);
-    __syncthreads();
-  }
-  const A all = part[t % lanes];
-  __syncthreads();
-  return all;
+  return lanes_join(mine, part, lanes, [&](A a, A b) { return both(what, a, b); });
 }
 
 /* A piece of so many results side by side: with one lane the order within it is that of fold_block. */
 template <class T> DFC_INLINE void fold_pieces(const dfc_pieces &p, typename acc_of<T>::type *part) {
   typedef typename acc_of<T>::type A;
-  const int lane = (int)threadIdx.x % p.lanes, first = (int)threadIdx.x / p.lanes, strands = BLOCK / p.lanes;
-  const int64_t across = (p.inner + p.lanes - 1) / p.lanes, length = (p.n + p.pieces - 1) / p.pieces;
-  for (int64_t b = blockIdx.x; b < p.outer * across * p.pieces; b += gridDim.x) {
-    const int64_t piece = b % p.pieces, row = b / p.pieces / across, column = b / p.pieces % across * p.lanes + lane;
-    const bool mine = column < p.inner;
-    const int64_t from = piece * length + first, end = (piece + 1) * length < p.n ? (piece + 1) * length : p.n;
-    const int64_t to = mine ? end : 0;
-    const T *x = (const T *)p.x + row * p.n * p.inner + (mine ? column : 0);
-    const A a = lanes_fold(p.what, strand(p.what, x, from, to, strands, p.inner), part, p.lanes);
-    A *at = (A *)p.part + ((row * p.inner + column) * p.pieces + piece) * (p.what == DFC_LOG_SUM_EXP ? 2 : 1);
+  for (int64_t b = blockIdx.x; b < piece_blocks(p); b += gridDim.x) {
+    const dfc_strand s = strand_of(p, b);
+    const T *x = (const T *)p.x + s.x;
+    const A a = lanes_fold(p.what, strand(p.what, x, s.from, s.to, s.by, p.inner), part, p.lanes);
+    A *at = (A *)p.part + (s.i * p.pieces + s.piece) * (p.what == DFC_LOG_SUM_EXP ? 2 : 1);
     if (p.what == DFC_LOG_SUM_EXP) {
-      const A own = exponentials(number_or_0(a), x, from, to, strands, p.inner);
+      const A own = exponentials(number_or_0(a), x, s.from, s.to, s.by, p.inner);
       const A sum = lanes_fold((int)DFC_SUM, own, part, p.lanes);
-      if (mine && first == 0) at[1] = sum;
+      if (s.first) at[1] = sum;
     }
-    if (mine && first == 0) at[0] = a;
+    if (s.first) at[0] = a;
   }
 }
 
@@ -186,18 +171,8 @@ template <class A> DFC_INLINE bool outdoes(bool least, const placed<A> &b, const
   if (no_number || b.value == a.value) return b.at < a.at;
   return least ? b.value < a.value : b.value > a.value;
 }
-/* As lanes_fold. */
 template <class A> DFC_INLINE placed<A> lanes_place(bool least, placed<A> mine, placed<A> *part, int lanes) {
-  const int t = (int)threadIdx.x;
-  part[t] = mine;
-  __syncthreads();
-  for (int half = BLOCK / 2; half >= lanes; half >>= 1) {
-    if (t < half && outdoes(least, part[t + half], part[t])) part[t] = part[t + half];
-    __syncthreads();
-  }
-  const placed<A> all = part[t % lanes];
-  __syncthreads();
-  return all;
+  return lanes_join(mine, part, lanes, [&](placed<A> a, placed<A> b) { return outdoes(least, b, a) ? b : a; });
 }
 DFC_INLINE void put_place(const dfc_pieces &p, int64_t i, int64_t at) {
   if (p.wide) ((int64_t *)p.z)[i] = at; else ((int32_t *)p.z)[i] = (int32_t)at;
@@ -207,24 +182,18 @@ DFC_INLINE void put_place(const dfc_pieces &p, int64_t i, int64_t at) {
 template <class T, class P> DFC_INLINE void arg_pieces(const dfc_pieces &p, P *part) {
   typedef typename acc_of<T>::type A;
   const bool least = p.what == DFC_MIN;
-  const int lane = (int)threadIdx.x % p.lanes, first = (int)threadIdx.x / p.lanes, strands = BLOCK / p.lanes;
-  const int64_t across = (p.inner + p.lanes - 1) / p.lanes, length = (p.n + p.pieces - 1) / p.pieces;
-  for (int64_t b = blockIdx.x; b < p.outer * across * p.pieces; b += gridDim.x) {
-    const int64_t piece = b % p.pieces, row = b / p.pieces / across, column = b / p.pieces % across * p.lanes + lane;
-    const bool mine = column < p.inner;
-    const int64_t end = (piece + 1) * length < p.n ? (piece + 1) * length : p.n, to = mine ? end : 0;
-    const T *x = (const T *)p.x + row * p.n * p.inner + (mine ? column : 0);
-    int64_t at = piece * length + first;
+  for (int64_t b = blockIdx.x; b < piece_blocks(p); b += gridDim.x) {
+    const dfc_strand s = strand_of(p, b);
+    int64_t at = s.from;
     P best = { 0, -1 };
-    walk(x, at, to, strands, p.inner, [&](A v) {
+    walk((const T *)p.x + s.x, at, s.to, s.by, p.inner, [&](A v) {
       const P one = { v, at };
       if (outdoes(least, one, best)) best = one;
-      at += strands;
+      at += s.by;
     });
     best = lanes_place(least, best, part, p.lanes);
-    const int64_t i = row * p.inner + column;
-    if (mine && first == 0 && p.pieces == 1) put_place(p, i, best.at);
-    else if (mine && first == 0) ((P *)p.part)[i * p.pieces + piece] = best;
+    if (s.first && p.pieces == 1) put_place(p, s.i, best.at);
+    else if (s.first) ((P *)p.part)[s.i * p.pieces + s.piece] = best;
   }
 }
 template <class P> DFC_INLINE void arg_parts(const dfc_pieces &p, P *part) {
