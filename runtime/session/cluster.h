@@ -1,0 +1,46 @@
+/* cluster.h: what a session asks of the cluster, which is above it: a table of functions that the cluster registers.
+ * Without one everything is on this process's devices.
+ */
+#ifndef DFLOW_SESSION_CLUSTER_H
+#define DFLOW_SESSION_CLUSTER_H
+#include "engine/owners/rank.h"
+#include "plan/plan.h"
+
+typedef struct dfi_cluster {
+  dfi_rank *rank;
+  /* Rank 0 is about to turn its part of a plan over ranks: those in `ranks` (bit k: rank k) are told to make the plan of
+   * this signature and turn theirs (dfi_session_part). Returns as soon as they are told, or with an error; after it no
+   * rank has the run. */
+  int32_t (*begin)(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, uint64_t run, int64_t number,
+                   double timeout, df_error *err);
+  /* The value of a variable that lives on another rank: read (owned), set, or forgotten (value NULL). */
+  int32_t (*get_variable)(void *user, df_session *s, int32_t rank, df_node *handle, df_value *out, df_error *err);
+  int32_t (*set_variable)(void *user, df_session *s, int32_t rank, df_node *handle, const df_value *value, df_error *err);
+  /* The variables of all other ranks are as if they had never had values; the session is gone. */
+  void (*reset)(void *user, df_session *s);
+  void (*closed)(void *user, df_session *s);
+  void *user;
+} dfi_cluster;
+
+/* Registers it (NULL: there is none any more). Sessions made from now on have the devices of all its ranks: of each at
+ * least its cpu:0, and what df_session_new's options list with a rank. No session is open that has another one. */
+void dfi_cluster_set(const dfi_cluster *c);
+const dfi_cluster *dfi_cluster_now(void);
+
+/* The digest of a plan: equal on all ranks where they have the same graph, devices and signature. */
+uint64_t dfi_plan_digest(const dfi_plan *p);
+/* On a rank but 0: the session's devices become those of rank 0's session, in the same order, as dfi_session_device_list
+ * has them there: before each plan is made. */
+int32_t dfi_session_device_list(df_session *s, int32_t room, char *out);
+int32_t dfi_session_devices_are(df_session *s, const char *list, df_error *err);
+/* On a rank but 0: turns this rank's part of a run, on the calling thread, to its end. p is held meanwhile (as
+ * dfi_session_plan returns it). A rank that cannot begin it calls dfi_rank_refuse. */
+int32_t dfi_session_part(df_session *s, dfi_plan *p, uint64_t run, int64_t number, double timeout, df_error *err);
+/* On a rank but 0: of a variable that lives here. */
+int32_t dfi_session_variable_here(df_session *s, df_node *handle, df_value *out, df_error *err);
+int32_t dfi_session_set_variable_here(df_session *s, df_node *handle, const df_value *value, df_error *err);
+/* A value as bytes, as they go over the wire: *n of them, owned (dfi_free). NULL: err says what cannot be sent. And
+ * back: false: the bytes are none. */
+void *dfi_value_pack(const df_value *v, int64_t *n, df_error *err);
+bool  dfi_value_unpack(const void *bytes, int64_t n, df_value *out);
+#endif
