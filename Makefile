@@ -55,18 +55,18 @@ $(BUILD)/kernels/cpu/elementwise%.o $(BUILD)/kernels/quantize.o $(BUILD)/kernels
 # A token is two words: put together in a vector register they take twice as many instructions. The engine is one large
 # function, in which GCC otherwise moves values from register to register at the borders of its loops (26 instructions a
 # trip of the counter loop); and it calls memcpy for a few words.
-$(BUILD)/runtime/engine/executor.o: ALL_CFLAGS += -fno-tree-slp-vectorize
+$(BUILD)/runtime/engine/tokens/executor.o: ALL_CFLAGS += -fno-tree-slp-vectorize
 # OpenBLAS is loaded when it is first needed: see kernels/cpu/blas.h.
 LIBS       := $(shell pkg-config --libs $(filter-out openblas,$(PKGS)) 2>/dev/null) -lsleef -lm -lpthread -ldl
 ifneq ($(findstring clang,$(CC)),)
 KERNEL_CFLAGS += -Wno-pass-failed        # loops that it does not vectorise, though it was told that it may
 else
-$(BUILD)/runtime/engine/executor.o: ALL_CFLAGS += -fira-region=one -fno-tree-loop-distribute-patterns
+$(BUILD)/runtime/engine/tokens/executor.o: ALL_CFLAGS += -fira-region=one -fno-tree-loop-distribute-patterns
 endif
 LUA_CFLAGS := $(shell pkg-config --cflags $(LUA_PC) 2>/dev/null)
 LUA_LIBS   := $(shell pkg-config --libs $(LUA_PC) 2>/dev/null)
 
-LIB_SRC  := $(wildcard runtime/*/*.c runtime/engine/native/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
+LIB_SRC  := $(wildcard runtime/*/*.c runtime/engine/*/*.c kernels/*.c kernels/cpu/*.c kernels/ref/*.c)
 PROG_SRC := $(wildcard interp/main.c interp/program*.c interp/prompt*.c)
 BIND_SRC := $(filter-out $(PROG_SRC) interp/kernel.c interp/pages.c,$(wildcard interp/*.c))
 CSPEC_SRC := $(filter-out spec/fuzz_%.c,$(wildcard spec/*.c))

@@ -1,7 +1,8 @@
-/* audit.c: the checks of engine/audit.h see what they are there to see: books that are wrong in one place end a process
- * that was forked for it, and books that are right do not. The release build has no such checks and nothing to say.
+/* audit.c: the checks of engine/tokens/audit.h see what they are there to see: books that are wrong in one place end a
+ * process that was forked for it, and books that are right do not. The release build has no such checks and nothing to
+ * say.
  */
-#include "engine/audit.h"
+#include "engine/tokens/audit.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -9,6 +9,8 @@ local M = {}
 M.order = {
   'base', 'device', 'op', 'graph', 'resource', 'ops', 'gradient', 'plan', 'engine', 'inspect', 'session', 'check', 'tensorflow',
 }
+-- The folders of runtime/engine/, from the ground up.
+M.engine = { 'tokens', 'clock', 'memory', 'owners', 'observe', 'cudagraph', 'persistent', 'native' }
 
 local function files()
   local list, pipe = {}, assert(io.popen("find runtime kernels interp -name '*.[ch]' | sort"))
@@ -53,7 +55,8 @@ end
 
 --- What is wrong, a line each. Empty: nothing.
 function M.check()
-  local level, exists, of, wrong = {}, {}, {}, {}
+  local level, exists, of, wrong, engine = {}, {}, {}, {}, {}
+  for _, name in ipairs(M.engine) do engine[name] = true end
   for i, name in ipairs(M.order) do level[name] = i end
   local all = files()
   for _, path in ipairs(all) do exists[path] = true end
@@ -61,6 +64,8 @@ function M.check()
     of[path] = includes(path, exists)
     local here = path:match('^runtime/([^/]+)/')
     if here and not level[here] then wrong[#wrong + 1] = path .. ': spec/floors.lua does not know the folder ' .. here end
+    local part = path:match('^runtime/engine/([^/]+)/')
+    if part and not engine[part] then wrong[#wrong + 1] = path .. ': spec/floors.lua does not know the folder engine/' .. part end
     for _, other in ipairs(of[path]) do
       local there = other:match('^runtime/([^/]+)/')
       if here and there and level[here] and level[there] and level[there] > level[here] then

@@ -3,7 +3,7 @@
  * header, plan/plan.h and a record's slots. Results and counters are those of tokens, and who looks finds tokens.
  */
 #include "engine/engine.h"
-#include "engine/token.h"
+#include "engine/tokens/token.h"
 #include "session/session.h"
 #include <stdio.h>
 #include <unistd.h>

@@ -117,7 +117,7 @@ extern __thread dfi_rescue dfi_rescue_here __attribute__((tls_model("initial-exe
 struct df_buffer {
   int32_t refs; /* atomic */
   uint8_t owns, packed, remote;
-  uint8_t swapped; /* it was moved here to make room on a device: engine/swap.c */
+  uint8_t swapped; /* it was moved here to make room on a device: engine/memory/swap.c */
   int64_t bytes;
   void *data;
   dfi_devmem *arena;

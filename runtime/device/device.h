@@ -13,17 +13,17 @@
  * node, and the record that it fires in. Partitions that one owner turns share its tables of frames and iterations: the
  * state machine that the paper gives each partition of a loop is one record of that table, and a partition takes part
  * in an iteration by the predicate that is sent to its Switches, as there. Of several owners each has a state machine
- * of its own (plan/owners.c), and messages between them are letters (engine/team.h). Nothing waits for all devices:
- * they are in different iterations, as far apart as parallel_iterations allows.
+ * of its own (plan/owners.c), and messages between them are letters (engine/owners/team.h). Nothing waits for
+ * all devices: they are in different iterations, as far apart as parallel_iterations allows.
  *
  * Time. With the real clock a message takes as long as its link says, and kernels as long as they take. The virtual
- * clock (engine/timed.c) is a discrete-event one: tokens run in the order of the time at which they are ready, each
- * device computes one kernel after the other and each direction of a link carries one message after the other, and how
- * long that takes is dfi_device_seconds and dfi_link_seconds, functions of shapes alone. So its times are the same
- * wherever, however often and by however many threads the run is made.
+ * clock (engine/clock/timed.c) is a discrete-event one: tokens run in the order of the time at which they are
+ * ready, each device computes one kernel after the other and each direction of a link carries one message after the
+ * other, and how long that takes is dfi_device_seconds and dfi_link_seconds, functions of shapes alone. So its times
+ * are the same wherever, however often and by however many threads the run is made.
  *
  * Memory. Kernels of a device with an arena run with the arena as their thread's own, so whatever tensors they make lie
- * there. What does not fit is an error that names the largest holders (engine/holders.c).
+ * there. What does not fit is an error that names the largest holders (engine/memory/holders.c).
  */
 #ifndef DFLOW_DEVICE_H
 #define DFLOW_DEVICE_H

@@ -20,7 +20,7 @@
  */
 #ifndef DFLOW_ENGINE_H
 #define DFLOW_ENGINE_H
-#include "engine/executor.h"
+#include "engine/tokens/executor.h"
 #include <stdarg.h>
 
 /* A loop's other engine. Called on the owner's thread.

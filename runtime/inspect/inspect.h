@@ -3,7 +3,7 @@
  */
 #ifndef DFLOW_INSPECT_H
 #define DFLOW_INSPECT_H
-#include "engine/watch.h"
+#include "engine/observe/watch.h"
 
 /* These take the watch's lock and see to it that the run stands still. */
 df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err);

@@ -21,8 +21,8 @@
  * let a NextIteration die in an iteration that is over and not known any more; there (4) is what is possible.
  */
 #include "inspect/inspect.h"
-#include "engine/team.h"
-#include "engine/token.h"
+#include "engine/owners/team.h"
+#include "engine/tokens/token.h"
 
 /* What the sources of a node in an iteration have sent it, or will. */
 typedef struct account {

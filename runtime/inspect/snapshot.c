@@ -6,7 +6,7 @@
  */
 #include "base/remote.h"
 #include "inspect/inspect.h"
-#include "engine/token.h"
+#include "engine/tokens/token.h"
 #include "plan/where.h"
 #include "resource/tensor_array.h"
 #include "resource/variable.h"

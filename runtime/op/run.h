@@ -1,6 +1,6 @@
 /* run.h: what a kernel may ask of the run that called it, beside the services of kernels/kernel.h. `run` is
- * df_kernel.run: NULL for a kernel that is called while the graph is built. The engine answers (engine/kernel.c),
- * variables the session.
+ * df_kernel.run: NULL for a kernel that is called while the graph is built. The engine answers
+ * (engine/tokens/kernel.c), variables the session.
  */
 #ifndef DFLOW_RUN_H
 #define DFLOW_RUN_H
@@ -17,8 +17,8 @@ bool      dfi_run_may_touch(const void *run, const char *path, int64_t n);
 /* Counts a value saved for a gradient, and one taken back. Without a run: nothing. */
 void      dfi_run_count_push(void *run);
 void      dfi_run_count_pop(void *run);
-/* For arrays whose elements may leave the device's memory (engine/swap.c): one was written; one is read, and *out has
-   it where it had left: true. */
+/* For arrays whose elements may leave the device's memory (engine/memory/swap.c): one was written; one is read, and
+   *out has it where it had left: true. */
 void      dfi_run_swap_written(void *run, void *array, int64_t i);
 bool      dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out);
 /* Shall the read come again later, because it would fill the device before what was read is used? Then the kernel

@@ -39,7 +39,7 @@ typedef enum dfi_kind {
   DFI_K_ENTER,
   DFI_K_EXIT,
   DFI_K_NEXT,
-  DFI_K_EXIT_REMAT, /* of a loop whose iterations may be run a second time: engine/remat.h */
+  DFI_K_EXIT_REMAT, /* of a loop whose iterations may be run a second time: engine/memory/remat.h */
   DFI_K_NEXT_REMAT, /* these four stand together: a dead token ends at them */
   DFI_K_CONST,
   DFI_K_CALL,
@@ -101,7 +101,8 @@ typedef struct dfi_pnode {
   const dfi_gpu_kernel *gpu; /* of a node on a GPU; NULL: the CPU's kernel, as its entry's `remote` says */
 } __attribute__((aligned(128))) dfi_pnode;   /* its address is a shift away from its number */
 
-/* Elementwise nodes of one scope that are computed in one pass: plan/group.c finds them, engine/group.c runs them. */
+/* Elementwise nodes of one scope that are computed in one pass: plan/group.c finds them, engine/tokens/group.c runs
+   them. */
 enum { DFI_GROUP_MEMBERS = 64 };
 typedef struct dfi_member {
   uint32_t   node;               /* its number in the scope */
@@ -137,7 +138,7 @@ typedef struct dfi_group {
   int32_t    first;              /* members before this one make the chain's gates */
   dfi_gates *gates;              /* of a recurrent cell; NULL */
   dfi_member *member;            /* n, each after those whose values it reads */
-  uint32_t   slot;               /* of the iteration: how far the group is, see engine/group.c */
+  uint32_t   slot;               /* of the iteration: how far the group is, see engine/tokens/group.c */
   uint16_t   device;             /* where its members run */
   bool       product;            /* two members: a matrix product, and the sum of it and input 0; no chain */
   bool       biased;             /* the same on a GPU, of inputs 0 and 1, and a vector, input 2; no chain */
@@ -170,7 +171,7 @@ typedef struct dfi_scope {
   uint32_t    *const_users, *const_first;
   size_t       record_bytes; /* of the engine that runs it: dfi_exec_lay_out */
   const struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
-  bool         remat;        /* what its iterations save may be computed a second time: engine/remat.h */
+  bool         remat;        /* what its iterations save may be computed a second time: engine/memory/remat.h */
 } dfi_scope;
 
 /* Why a node is where it is: plan/place.c. */
@@ -199,7 +200,7 @@ typedef struct dfi_crossing { dfi_operand from; uint16_t link; bool host;
     /* it is read on the host there */ df_node *node; } dfi_crossing;
 
 /* What the plan has so that iterations can be run a second time: a copy of every scope but the top level, and of its
-   nodes, behind them. Scope i has its copy at nscopes + i. engine/remat.h */
+   nodes, behind them. Scope i has its copy at nscopes + i. engine/memory/remat.h */
 typedef struct dfi_remat_plan {
   int32_t      nscopes, nnodes;   /* without the copies */
   uint32_t     behind;            /* node n of a loop has its copy at n + behind */

@@ -2,8 +2,8 @@
  * on as they are.
  */
 #include "session/session.h"
-#include "engine/team.h"
-#include "engine/transfer.h"
+#include "engine/owners/team.h"
+#include "engine/owners/transfer.h"
 #include <stdarg.h>
 #include <stdio.h>
 

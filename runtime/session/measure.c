@@ -6,8 +6,8 @@
  * process; the best of several tries counts, since whatever else runs makes a try longer, never shorter.
  */
 #include "session/session.h"
-#include "engine/record.h"
-#include "engine/watch.h"
+#include "engine/clock/record.h"
+#include "engine/observe/watch.h"
 
 static dfi_rates measured;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

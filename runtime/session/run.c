@@ -1,7 +1,7 @@
 /* run.c: runs in the background, and what their handles can do: wait, cancel, pause, step, break, look. */
 #include "session/session.h"
 #include "resource/host.h"
-#include "engine/record.h"
+#include "engine/clock/record.h"
 #include "inspect/inspect.h"
 #include "plan/make.h"
 #include "plan/where.h"

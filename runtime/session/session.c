@@ -6,13 +6,13 @@
 #include "session/session.h"
 #include "base/processor.h"
 #include "graph/build.h"
-#include "engine/graphed.h"
+#include "engine/cudagraph/graphed.h"
 #include "engine/native/native.h"
-#include "engine/timed.h"
-#include "engine/record.h"
-#include "engine/remat.h"
-#include "engine/fault.h"
-#include "engine/holders.h"
+#include "engine/clock/timed.h"
+#include "engine/clock/record.h"
+#include "engine/memory/remat.h"
+#include "engine/owners/fault.h"
+#include "engine/memory/holders.h"
 #include <stdio.h>
 #include <unistd.h>
 

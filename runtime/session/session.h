@@ -1,9 +1,9 @@
 /* session.h: what a session owns: variables' values, plans, and the numbers it counts. */
 #ifndef DFLOW_SESSION_H
 #define DFLOW_SESSION_H
-#include "engine/executor.h"
+#include "engine/tokens/executor.h"
 #include "resource/variable.h"
-#include "engine/watch.h"
+#include "engine/observe/watch.h"
 #include "resource/resource.h"
 #include "session/tally.h"
 

@@ -1,8 +1,8 @@
 /* tally.h: what a run did with devices: how long it took, what went over which link, what was swapped. */
 #ifndef DFLOW_TALLY_H
 #define DFLOW_TALLY_H
-#include "engine/swap.h"
-#include "engine/choice.h"
+#include "engine/memory/swap.h"
+#include "engine/memory/choice.h"
 
 typedef struct dfi_tally_link { uint16_t from, to; int64_t messages, dead, bytes; } dfi_tally_link;
 typedef struct dfi_tally_device { char name[24]; int64_t in_use, peak, limit; } dfi_tally_device;

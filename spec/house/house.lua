@@ -31,7 +31,7 @@ M.named = {
   ['runtime/resource/queue.c'] = 'what an error calls a queue',
   ['runtime/resource/tensor_array.c'] = 'what an error calls an array',
   ['runtime/gradient/function.c'] = 'an op that is made later',
-  ['runtime/engine/record.c'] = 'what a recording calls copies between devices, which are no nodes of the graph',
+  ['runtime/engine/clock/record.c'] = 'what a recording calls copies between devices, which are no nodes of the graph',
   ['runtime/check/trace.c'] = 'an entry',
 }
 
@@ -133,18 +133,18 @@ M.elements = {
   ['runtime/graph/while.c'] = CONSTANT, ['runtime/plan/equal.c'] = CONSTANT, ['runtime/tensorflow/export_op.c'] = CONSTANT,
   ['runtime/tensorflow/export_attr.c'] = CONSTANT, ['runtime/tensorflow/import_attr.c'] = CONSTANT, ['runtime/tensorflow/import_variable.c'] = CONSTANT,
   ['runtime/engine/native/write_value.c'] = CONSTANT, ['runtime/engine/native/kernel.c'] = NATIVE, ['runtime/engine/native/enter.c'] = NATIVE,
-  ['runtime/engine/watch.c'] = 'a value that dfi_readable says the host can read',
-  ['runtime/engine/group.c'] = 'groups are made of nodes that no remote device has (plan/group.c)',
-  ['runtime/engine/graphed_fixed.c'] = 'compares places',
-  ['runtime/engine/kernel.c'] = 'compares places, and numbers that scalar_out laid on the host',
-  ['runtime/engine/executor.c'] = 'a predicate that dfi_remote_number has brought to the host',
-  ['runtime/engine/graphed_capture.c'] = 'compares places; nothing is read',
-  ['runtime/engine/graphed_arrays.c'] = 'says where, to the device', ['runtime/engine/graphed_journal.c'] = 'says where, to the device',
-  ['runtime/engine/whole.c'] = 'says where, to the device',
-  ['runtime/engine/whole_look.c'] = 'dfi_readable says that the host can read them',
-  ['runtime/engine/graphed_sides.c'] = 'says where; what dfi_readable says the host can read is copied by dfi_bytes_copy',
-  ['runtime/engine/graphed_inner.c'] = 'says where, to the device',
-  ['runtime/engine/call.c'] = 'a view of a number in a slot',
+  ['runtime/engine/observe/watch.c'] = 'a value that dfi_readable says the host can read',
+  ['runtime/engine/tokens/group.c'] = 'groups are made of nodes that no remote device has (plan/group.c)',
+  ['runtime/engine/cudagraph/graphed_fixed.c'] = 'compares places',
+  ['runtime/engine/tokens/kernel.c'] = 'compares places, and numbers that scalar_out laid on the host',
+  ['runtime/engine/tokens/executor.c'] = 'a predicate that dfi_remote_number has brought to the host',
+  ['runtime/engine/cudagraph/graphed_capture.c'] = 'compares places; nothing is read',
+  ['runtime/engine/cudagraph/graphed_arrays.c'] = 'says where, to the device', ['runtime/engine/cudagraph/graphed_journal.c'] = 'says where, to the device',
+  ['runtime/engine/persistent/whole.c'] = 'says where, to the device',
+  ['runtime/engine/persistent/whole_look.c'] = 'dfi_readable says that the host can read them',
+  ['runtime/engine/cudagraph/graphed_sides.c'] = 'says where; what dfi_readable says the host can read is copied by dfi_bytes_copy',
+  ['runtime/engine/cudagraph/graphed_inner.c'] = 'says where, to the device',
+  ['runtime/engine/tokens/call.c'] = 'a view of a number in a slot',
   ['runtime/session/measure.c'] = 'a tensor of its own, made outside of any run',
   ['runtime/resource/variable.c'] = 'says where; nothing is read', ['runtime/resource/variable.h'] = 'says where; nothing is read',
   ['runtime/resource/variable_place.c'] = 'elements of a copy on the host, copied back by dfi_bytes_copy',
@@ -292,7 +292,7 @@ end
 
 -- Functions that are longer than others may be, with the reason.
 M.long = {
-  ['runtime/engine/executor.c engine_body'] = 'what a token may come to, in one function, so that what is needed of a run stays in registers',
+  ['runtime/engine/tokens/executor.c engine_body'] = 'what a token may come to, in one function, so that what is needed of a run stays in registers',
   ['kernels/ref/train.c step'] = 'the rules of the optimizers one beside the other, each as its paper has it',
   ['kernels/cuda/train.cu take_step'] = 'the same for GPUs, which the tests compare with the former',
 }

@@ -1,10 +1,10 @@
 /* enter.c: from tokens to native code and back. What is said of dfi_replay in native.h is done here. */
 #include "engine/native/native.h"
 #include "resource/variable.h"
-#include "engine/token.h"
+#include "engine/tokens/token.h"
 #include "base/remote.h"
 #include "engine/engine.h"
-#include "engine/watch.h"
+#include "engine/observe/watch.h"
 #include "resource/tensor_array.h"
 #include <stdio.h>
 

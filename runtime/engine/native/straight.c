@@ -7,7 +7,7 @@
  * show.
  */
 #include "engine/native/native.h"
-#include "engine/token.h"
+#include "engine/tokens/token.h"
 
 enum {
   FEW = 16, MANY = 256,          /* nodes of a plan that is compiled */

@@ -5,7 +5,8 @@
 local M = {}
 
 local FOLDERS = {
-  'runtime/graph', 'runtime/op', 'runtime/check', 'runtime/ops', 'runtime/gradient', 'runtime/resource', 'runtime/engine', 'runtime/session',
+  'runtime/graph', 'runtime/op', 'runtime/check', 'runtime/ops', 'runtime/gradient', 'runtime/resource', 'runtime/engine/tokens',
+  'runtime/session',
   'kernels', 'kernels/ref', 'kernels/cpu',
 }
 local ROLES = { 'shapes', 'gradient', 'reference', 'cpu' }

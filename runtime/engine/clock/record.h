@@ -1,0 +1,48 @@
+/* record.h: a run is written down, token by token, so that it can be timed again as if on other devices. Where several
+ * owners turn it they write one record: a frame's parts are one frame there, and a message between two of them is the
+ * event that sends it, for which the Recv's waits.
+ */
+#ifndef DFLOW_RECORD_H
+#define DFLOW_RECORD_H
+#include "engine/tokens/executor.h"
+
+typedef struct dfi_recorder dfi_recorder;
+/* Records one run, whose tokens it is told. */
+dfi_recorder *dfi_recorder_new(void);
+void dfi_recorder_free(dfi_recorder *w);
+/* For the engine and timed.c: the run begins; the token of a node of r runs now; it sends one to a node of r; it
+   computes, or carries, that much. */
+void dfi_record_begin(dfi_exec *x);
+void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node);
+void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node);
+void dfi_record_work(dfi_exec *x, double flops, double bytes);
+void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes);
+/* A copy to the host (`out`) or from it, for save = 'swap', begun when the token that runs now was ready. Returns the
+ * event; the token that runs waits for one. */
+uint32_t dfi_record_copy(dfi_exec *x, int32_t device, bool out, int64_t bytes);
+void     dfi_record_waits(dfi_exec *x, uint32_t event);
+/* What is given and crosses when the run begins is an event too; a token uses what came so. */
+void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device);
+void dfi_record_uses(dfi_exec *x, int32_t i);
+/* The token that runs now, and who speaks as it: a value that waited for the window of parallel iterations was sent by
+   another. */
+uint32_t dfi_record_current(const dfi_exec *x);
+void     dfi_record_speak(dfi_exec *x, uint32_t event);
+
+/* Tells of each event that took time which node it was of, and how long it takes at speed 1. */
+void dfi_recorder_costs(const dfi_recorder *w, void (*tell)(void *to, int32_t node, double seconds), void *to);
+
+/* What to change: < 0 or 0: as it was. */
+typedef struct dfi_whatif {
+  double  bandwidth, latency, speed;
+  int64_t window;
+  int32_t devices;
+  bool    timeline;
+} dfi_whatif;
+/* Times the run again. Lines of text: `seconds S`, then of each step of the critical path that takes time `op TAB
+ * iteration TAB device TAB seconds`, then, if it is wanted, of each event that takes time `event TAB number TAB kind
+ * (work, message or copy) TAB node TAB device TAB other device (or the same) TAB frame TAB iteration TAB begin TAB end
+ * TAB bytes TAB number of its cause` in the order in which they began. Returns the length; as much of it as fits `room`
+ * is written to out. */
+size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room);
+#endif

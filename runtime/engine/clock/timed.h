@@ -1,0 +1,62 @@
+/* timed.h: the virtual clock of a run: tokens in the order of time, on devices as fast as they are said to be. */
+#ifndef DFLOW_TIMED_H
+#define DFLOW_TIMED_H
+#include "engine/tokens/executor.h"
+
+/* What is ready at that time, and of one time in the order of serial. */
+typedef struct dfi_due { double at; uint64_t serial; uint32_t place; } dfi_due;
+/* The next one first: a heap. */
+typedef struct dfi_agenda {
+  dfi_due  *due; uint32_t n, room;
+  uint32_t *where;           /* by place & mask: where it stands in the heap; NULL: nobody asks */
+  uint32_t  mask;
+} dfi_agenda;
+void    dfi_agenda_put(dfi_agenda *a, dfi_due d);
+dfi_due dfi_agenda_take(dfi_agenda *a);            /* there must be one */
+
+typedef struct dfi_timed {
+  double    now;             /* when what is being done has ended: what it sends comes then */
+  double    last;            /* when everything has ended so far: the run's seconds */
+  double   *device;          /* by device: when it has computed what it was given */
+  double   *line;            /* by link: when it has carried what it was given */
+  double   *given;           /* by crossing: when it has come */
+  dfi_agenda queue;          /* the tokens in the queue, by their place in its ring */
+  uint64_t  serial;
+  struct dfi_recorder *recorder;   /* record.c; NULL: nobody wants the run again */
+  uint32_t  current;         /* there: the event that runs now, or in whose name is spoken */
+} dfi_timed;
+
+/* The clocks of a run of p, all at 0. */
+dfi_timed *dfi_timed_new(const dfi_plan *p);
+void   dfi_timed_free(dfi_timed *t);
+/* The run begins: all clocks at 0. */
+void   dfi_timed_begin(dfi_exec *x);
+/* An owner but the first begins its part of a run that is recorded, or of none: its clocks are its own. */
+void   dfi_timed_join(dfi_exec *x, const dfi_exec *first);
+/* What is given to crossing i has come at that time. */
+void   dfi_timed_given(dfi_exec *x, int32_t i, double at);
+/* A message of so many bytes is sent at `from`: when it has come. */
+double dfi_timed_message(dfi_exec *x, int32_t link, double from, int64_t bytes);
+/* A token comes to a node now. */
+void   dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node);
+/* The token at this place of the queue is ready. */
+void   dfi_timed_queued(dfi_exec *x, uint32_t place, const dfi_record *r, uint32_t node);
+/* The queue has grown. */
+void   dfi_timed_grown(dfi_exec *x);
+/* Brings the earliest token to the head of the queue; it is taken. */
+void   dfi_timed_pick(dfi_exec *x);
+void   dfi_timed_take(dfi_exec *x);
+/* A kernel or a function on numbers computes on its device: `now` becomes its end. */
+void   dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, double flops, double bytes);
+void   dfi_timed_call(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const df_kernel *k);
+/* What ran in r has ended now. */
+static inline void dfi_timed_ended(dfi_exec *x, dfi_record *r) {
+  if (x->timed->now > r->ends) r->ends = x->timed->now;
+  if (x->timed->now > x->timed->last) x->timed->last = x->timed->now;
+}
+/* A record stands for another iteration; an iteration is done; its frame is; when iteration n of f may begin. */
+void   dfi_timed_record(dfi_record *r, bool recorded);
+void   dfi_timed_iteration_done(dfi_exec *x, dfi_frame *f, const dfi_record *r);
+void   dfi_timed_frame_done(dfi_exec *x, dfi_frame *f);
+void   dfi_timed_gate(dfi_exec *x, const dfi_frame *f, int64_t n);
+#endif

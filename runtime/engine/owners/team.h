@@ -1,0 +1,70 @@
+/* team.h: several owners turn the partitions of one run.
+ *
+ * Each has a dfi_exec of its own: frames, records, a queue, an inbox, books; what they share is the plan and what was
+ * given. A message between two owners is a letter, left in the inbox of the one that receives it, under the paper's
+ * rendezvous key: the Transfer and the tag, the numbers of the iterations around it. The Recv is a token of its own
+ * there; whichever of the two comes first waits in a table for the other one. An owner is done when its top level is,
+ * since no iteration is over before its Recvs are. When one fails the others end with it.
+ *
+ * The run's own exec is the first member. It begins and ends the others, which are turned by threads that last longer
+ * than a run.
+ */
+#ifndef DFLOW_TEAM_H
+#define DFLOW_TEAM_H
+#include "engine/tokens/executor.h"
+
+/* Why several owners cannot turn this run, though the session has them; NULL: they can, if it has. */
+const char *dfi_team_refused(const dfi_exec *x);
+/* The others are there, and wait; then they begin. False: there are no threads for them, and x turns all. */
+bool dfi_team_gather(dfi_exec *x);
+void dfi_team_go(dfi_exec *x);
+/* x has done its part, or has failed: waits for the others, and has what they counted. */
+void dfi_team_end(dfi_exec *x);
+/* Their values go; and they do. */
+void dfi_team_reset(dfi_exec *x);
+void dfi_team_free(dfi_exec *x);
+/* The other members; NULL past the last one. For who adds up what they did. */
+const dfi_exec *dfi_team_member(const dfi_exec *x, int32_t i);
+/* Nodes that owner i ran in a run that is over; -1: it had no such owner. */
+int64_t dfi_team_ran(const dfi_exec *x, int32_t i);
+/* The run's own exec. */
+const dfi_exec *dfi_team_first(const dfi_exec *x);
+/* How often to look for a letter before it is waited for: not at all where there are more owners than processors. */
+int dfi_team_spins(const dfi_exec *x);
+/* The first owner looks whether anything can move. If nothing can, one that waits for what is outside is to say so. It
+ * looks alone: its thread calls the program's functions, which others may wait for. */
+void dfi_team_stall(dfi_exec *x);
+/* Is it x that has to? */
+bool dfi_team_stalled(const dfi_exec *x);
+/* ---- for who looks on ---- */
+/* How many owners turn x's run, and the i-th of them; the first is the run's own. */
+int32_t dfi_team_size(const dfi_exec *x);
+dfi_exec *dfi_team_at(const dfi_exec *x, int32_t i);
+/* Whoever of them waits is to come by. */
+void dfi_team_call(const dfi_exec *x);
+/* Tells of every message that has come to x and not met its Recv. How many. */
+int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to);
+/* Has owner o a part of this loop, which is none of a function's? */
+bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope);
+/* Is it a Recv that waits for its message? */
+bool dfi_team_awaits(const dfi_call *c);
+/* Does x count the frames of this loop? */
+bool dfi_team_counts(const dfi_exec *x, const dfi_scope *s);
+/* Adds what x has counted since it last did to x->live. */
+void dfi_team_publish(dfi_exec *x);
+
+/* Has another owner failed? */
+bool dfi_team_failed(const dfi_exec *x);
+/* x has failed: the others are to know. */
+void dfi_team_fail(dfi_exec *x);
+/* A Transfer between two owners: what p is to x. */
+typedef enum dfi_part_in { DFI_INSIDE, DFI_SENDS, DFI_RECEIVES } dfi_part_in;
+dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p);
+/* Sends v, which is consumed, to be there at `due`; by the virtual clock of a run that is recorded, at `came`. */
+void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, double came,
+                   df_value v);
+/* A Recv has its turn: the letter, owned, if it is there; NULL: it waits for it, and comes back by itself. */
+dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* A letter is taken out of the inbox: the flight of the Recv that waited for it, to be listed; NULL: none did. */
+dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l);
+#endif
