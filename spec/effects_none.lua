@@ -22,6 +22,7 @@ return [[
  Values that only other values go with: spec/exchange, spec/training, spec/resource, spec/data.
  df.import_graph_def('spec/graphs/loop.pb', OPTIONS) | input_map into files
  df.import_onnx('spec/models/onnx/grow.onnx', OPTIONS) | into
+ df.import_hlo('spec/models/square.hlo.pb', OPTIONS) | into
  df.rnn.decode(OPTIONS) | all
  df.rnn.beam_search(OPTIONS) | all
  df.train.Saver(OPTIONS) | variables queues best

@@ -208,6 +208,7 @@ local M = {
                           'spec/models/onnx/lstm.onnx', 'spec/models/onnx/scan.onnx', 'spec/models/onnx/sequence.onnx', 'spec/models/onnx/shapes.onnx')
     return list
   end },
+  { name = 'hlo', ending = '.hlo.pb', read = function(path) df.import_hlo(path):size() end, seeds = function() return require('spec.hlo').modules() end },
   { name = 'graphdef', ending = '.pb', read = function(path) df.import_graph_def(path):size() end, seeds = function()
     return files_of('spec/graphs/loop.pb', 'spec/graphs/functions.pb')
   end },

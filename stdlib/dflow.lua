@@ -101,7 +101,8 @@ local inside = {
   progress = 'dflow.progress',
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
   import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint', save_checkpoint = 'dflow.exchange.checkpoint',
-  export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import', export_graph_def = 'dflow.exchange.export',
+  export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import', import_hlo = 'dflow.exchange.hlo_import',
+  export_graph_def = 'dflow.exchange.export',
 }
 
 local function names()

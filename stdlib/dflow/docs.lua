@@ -116,7 +116,7 @@ M.families = {
     'apply_gradient_descent apply_momentum apply_adam sparse_apply_gradient_descent',
   'sparse_apply_gradient_descent sparse_apply_momentum sparse_apply_adam',
     'print assert check_numerics string_format', 'export_onnx export_graph_def '
-    .. 'import_onnx import_graph_def load_checkpoint save_checkpoint save_npz',
+    .. 'import_onnx import_hlo import_graph_def load_checkpoint save_checkpoint save_npz',
   'load_npy save_npy load_npz save_npz data.idx', 'conv2d max_pool avg_pool bias_add',
     'bias_add bias_add_grad conv2d', 'depth_to_space space_to_depth batch_to_space_nd '
     .. 'space_to_batch_nd',

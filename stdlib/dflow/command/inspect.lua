@@ -180,7 +180,7 @@ end
 local function inspect(words)
   local opts, rest = options.parse(words, known)
   if #rest == 0 then options.wrong('no graph was named') end
-  for _, path in ipairs(rest) do show((path:match('%.onnx$') and df.import_onnx or df.import_graph_def)(path), path, opts) end
+  for _, path in ipairs(rest) do show(require('dflow.exchange.source').open(path), path, opts) end
 end
 
 return setmetatable(M, { __call = function(_, ...) return options.main('inspect', help, inspect, { ... }) end })

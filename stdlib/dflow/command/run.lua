@@ -181,8 +181,8 @@ local function run(words)
   if #rest > 1 then options.wrong('%d graphs were named, one is expected', #rest) end
   local times, threads, timeout = number_option(opts, 'repeat', true), number_option(opts, 'threads', true), number_option(opts, 'timeout')
   if opts.out and not opts.out:match('%.np[yz]$') then options.wrong("--out is '%s', a .npz or .npy file is expected", opts.out) end
-  local g = (rest[1]:match('%.onnx$') and df.import_onnx or df.import_graph_def)(rest[1])
-  local names, fetches = take_fetches(g, #opts.fetch == 0 and g.onnx and g.onnx.outputs or opts.fetch)
+  local g = require('dflow.exchange.source').open(rest[1])
+  local names, fetches = take_fetches(g, #opts.fetch == 0 and g.results or opts.fetch)
   local feeds = take_feeds(g, opts.feed)
   local s = df.Session{ graph = g, threads = threads, timeout = timeout, devices = opts.device and { opts.device } or nil }
   for _, name in ipairs(opts.init) do s:run(g:op((name:gsub('^%^', '')))) end

@@ -607,6 +607,18 @@ df.import_onnx(path or bytes, {…})
             os.remove(path)
             return df.run(g:output('y'), {[g:output('x')] = 4})
 
+df.import_hlo(path or bytes, {…})
+  A module of XLA's HLO as a Graph: what JAX gives of a function,
+  jax.jit(f).lower(x).compiler_ir('hlo').as_serialized_hlo_module_proto(), plain or gzip.
+  g.inputs and g.outputs are lists of Outputs, in order, the parts of a tuple one by one. while,
+  conditional and call become loops, conds and nodes, so gradients go through them.
+  option    into: Graph = nil  the graph it is put into; a new one otherwise
+  option    prefix: string = nil  names of inputs begin with prefix/
+  example   local hex = '1a3112121209706172616d657465721a02100b980201121712086d756c74'
+            hex = hex .. '69706c791a02100b980202a00201a00201280130023001'
+            local g = df.import_hlo((hex:gsub('..', function(h) return string.char(tonumber(h, 16)) end)))
+            return df.run(g.outputs[1], {[g.inputs[1]] = 4})
+
 df.export_onnx(path, {…})
   Writes what leads to the outputs as an ONNX model. Variables become initializers with their
   values in the session. A cond becomes an If, a while_loop a Loop; a TensorArray becomes a scan

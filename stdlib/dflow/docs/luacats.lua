@@ -40,7 +40,7 @@ end
 local returns = { constant = 'dflow.Output', placeholder = 'dflow.Output', placeholder_with_default = 'dflow.Output', Variable = 'dflow.Variable',
                   Session = 'dflow.Session', TensorArray = 'dflow.TensorArray', tensor = 'dflow.Tensor', start = 'dflow.Run', Graph = 'dflow.Graph',
                   default_graph = 'dflow.Graph', default_session = 'dflow.Session', load_npy = 'dflow.Tensor', get_variable = 'dflow.Variable',
-                  import_graph_def = 'dflow.Graph', import_onnx = 'dflow.Graph', FIFOQueue = 'dflow.Queue', RandomShuffleQueue = 'dflow.Queue',
+                  import_graph_def = 'dflow.Graph', import_onnx = 'dflow.Graph', import_hlo = 'dflow.Graph', FIFOQueue = 'dflow.Queue', RandomShuffleQueue = 'dflow.Queue',
                   PriorityQueue = 'dflow.Queue', PaddingFIFOQueue = 'dflow.Queue', dim = 'dflow.Output' }
 
 --- A comment of a text's first sentence and example.

@@ -374,6 +374,7 @@ return {
   ["image.yiq_to_rgb"] = "[0.5 0.5 0.5] float32[3]",
   ["image.yuv_to_rgb"] = "[0.5 0.5 0.5] float32[3]",
   ["import_graph_def"] = "8.0",
+  ["import_hlo"] = "16.0",
   ["import_onnx"] = "8.0",
   ["in_top_k"] = "[true] bool[1]",
   ["init"] = "1.0",

@@ -8,6 +8,7 @@ local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local read = require 'dflow.exchange.onnx.read'
+local source = require 'dflow.exchange.source'
 
 local M = { domain = {} }       -- domain: operator -> the domain that it is of, where that is not the standard's own
 local unpack = graph.unpack
@@ -42,12 +43,6 @@ local function lookup(env, name)
     if v ~= nil then return v end
     env = env.outer
   end
-end
-
---- The names that TensorFlow's graphs allow, made of those that ONNX has.
-local function plain_name(name)
-  name = name:gsub('[^%w_./%-]', '_')
-  return name:find('^[%w.]') and name or '.' .. name
 end
 
 --- What a node is to the function that builds it.
@@ -174,17 +169,6 @@ local function alias(g, name, output)
   g.aliases[name] = output
 end
 
---- A name that no node has.
-local function free_name(g, name)
-  local base, k = plain_name(name), 1
-  name = base
-  while core.node_by_name(g.handle, name) >= 0 do
-    name = base .. '_' .. k
-    k = k + 1
-  end
-  return name
-end
-
 function Importer:inputs(model_graph, env, prefix)
   local df = require 'dflow'
   for _, v in ipairs(model_graph.inputs) do
@@ -193,7 +177,7 @@ function Importer:inputs(model_graph, env, prefix)
       if not d or (v.type and not v.type.tensor) then
         errors.raise('unimplemented', "the input '%s' of the ONNX model is no tensor of a type that dflow has", v.name or '?')
       end
-      local x = df.placeholder(d, value_shape(v.type), free_name(self.graph, prefix .. v.name))
+      local x = df.placeholder(d, value_shape(v.type), source.free(self.graph, prefix .. v.name))
       env.values[v.name] = x
       alias(self.graph, prefix .. v.name, x)
       self.given[#self.given + 1] = prefix .. v.name
@@ -213,21 +197,24 @@ function Importer:outputs(model_graph, env, prefix)
       for i, x in ipairs(y.list) do alias(self.graph, ('%s%s[%d]'):format(prefix, v.name, i - 1), x) end
       self.sequences[prefix .. v.name] = #y.list
     else
-      if core.node_by_name(self.graph.handle, plain_name(prefix .. v.name)) < 0 then y = df.identity(y, { name = plain_name(prefix .. v.name) }) end
+      if core.node_by_name(self.graph.handle, source.plain(prefix .. v.name)) < 0 then y = df.identity(y, { name = source.plain(prefix .. v.name) }) end
       alias(self.graph, prefix .. v.name, y)
     end
     self.made[#self.made + 1] = prefix .. v.name
   end
 end
 
--- ---- df.import_onnx -------------------------------------------------------------------------------------------------------
-local function bytes_of(source)
-  if type(source) ~= 'string' then errors.bad('import_onnx takes a path or the bytes of a model, not %s', errors.describe(source)) end
-  if source == '' then errors.bad('import_onnx: the path is empty') end
-  if source:find('%c') then return source end
-  return core.tensor_bytes(core.read_file(source)), source
+--- The Outputs under these names, one by one: a sequence is a list of them.
+local function outputs_of(g, list)
+  local out = {}
+  for _, name in ipairs(list) do
+    local parts = g.onnx.sequences[name]
+    for k = 1, parts or 1 do out[#out + 1] = g.aliases[parts and ('%s[%d]'):format(name, k - 1) or name] end
+  end
+  return out
 end
 
+-- ---- df.import_onnx -------------------------------------------------------------------------------------------------------
 local function opset_of(model)
   for _, o in ipairs(model.opsets) do
     if not o.domain or o.domain == '' or o.domain == 'ai.onnx' then return o.version or 1 end
@@ -238,17 +225,8 @@ end
 --- df.import_onnx(path or bytes, {into =, prefix =}): an ONNX model as a Graph, a new one unless `into` is given. Its inputs are placeholders;
 -- they and the outputs are found under their names, g:output('x') or g:output('x:0'), behind prefix .. '/' where there is a prefix.
 -- g.onnx = {inputs = list of names, outputs = list of names}. Initializers are constants.
-function M.import_onnx(source, opts)
-  opts = errors.options(opts, 'import_onnx', { 'into', 'prefix' })
-  local g = opts.into
-  if g == nil then g = graph.new_graph() end
-  if getmetatable(g) ~= graph.Graph then errors.bad('import_onnx: into is %s, a Graph is expected', errors.describe(g)) end
-  local prefix = opts.prefix
-  if prefix ~= nil and (type(prefix) ~= 'string' or prefix:find('[%s:^%c]')) then
-    errors.bad('import_onnx: prefix is %s, a name is expected', errors.describe(prefix))
-  end
-  prefix = prefix and prefix ~= '' and prefix:gsub('/*$', '/') or ''
-  local bytes, path = bytes_of(source)
+function M.import_onnx(from, opts)
+  local g, prefix, bytes, path = source.arguments('import_onnx', from, opts)
   local ok, err = pcall(function()
     local model = read.message('model', bytes)
     if not model.graph then errors.raise('data_loss', 'this is no ONNX model: it holds no graph') end
@@ -264,6 +242,7 @@ function M.import_onnx(source, opts)
       self:outputs(model.graph, env, prefix)
     end)
     g.onnx = { inputs = self.given, outputs = self.made, sequences = self.sequences }
+    g.results, g.inputs, g.outputs = self.made, outputs_of(g, self.given), outputs_of(g, self.made)
   end)
   if not ok then
     -- An attribute that the format asks for and the file lacks, one of another kind: the ops trust them.

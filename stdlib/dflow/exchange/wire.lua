@@ -1,6 +1,8 @@
 --- Bytes of whole numbers, and the wire format of protocol buffers: what ONNX, event files, records and Perfetto's traces are made of.
+local core = require 'dflow.backend'
+
 local M = {}
-local char, byte, floor, concat = string.char, string.byte, math.floor, table.concat
+local char, byte, sub, floor, concat = string.char, string.byte, string.sub, math.floor, table.concat
 
 -- ---- little-endian ----------------------------------------------------------------------------------------------------
 --- The n bytes of a whole number, the lowest first; of a negative one those of its two's complement.
@@ -121,5 +123,46 @@ function M.fields(s, at, last, broken, fn)
     fn(field, kind, start, stop, v)
   end
 end
+
+-- ---- messages, read by a schema -------------------------------------------------------------------------------------
+local DEEPEST = 60
+
+local function float_of(bytes) return core.tensor_from_bytes(1, {}, bytes):item() end
+
+local function read(schemas, schema, s, at, last, deep, broken)
+  if deep > DEEPEST then broken('messages within messages are more than %d deep', DEEPEST) end
+  local m = {}
+  for _, f in pairs(schema) do if f[2]:sub(-1) == '*' then m[f[1]] = {} end end
+  M.fields(s, at, last, broken, function(number, has, start, stop, v)
+    local f = schema[number]
+    if not f then return end
+    local name, kind = f[1], f[2]
+    local list = m[name]
+    if kind == 'int' and has == 0 then m[name] = v
+    elseif kind == 'float' and has == 5 then m[name] = float_of(sub(s, start, stop))
+    elseif kind == 'bytes' and has == 2 then m[name] = sub(s, start, stop)
+    elseif kind == 'message' and has == 2 then m[name] = read(schemas, schemas[f[3]], s, start, stop, deep + 1, broken)
+    elseif kind == 'message*' and has == 2 then list[#list + 1] = read(schemas, schemas[f[3]], s, start, stop, deep + 1, broken)
+    elseif kind == 'bytes*' and has == 2 then list[#list + 1] = sub(s, start, stop)
+    elseif kind == 'raw*' and has ~= 0 then list[#list + 1] = sub(s, start, stop)
+    elseif kind == 'float*' and (has == 2 or has == 5) then
+      for i = start, stop - 3, 4 do list[#list + 1] = float_of(sub(s, i, i + 3)) end
+    elseif kind == 'int*' and (has == 0 or has == 2) then
+      local i = start
+      while i <= stop do list[#list + 1], i = read_varint(s, i, stop, broken) end
+    elseif kind == 'int8*' and (has == 0 or has == 2) then
+      local i = start
+      while i <= stop do list[#list + 1], i = M.varint_bytes(s, i, stop, broken) end
+    else
+      broken('the field %s has the wire type %d at byte %d', name, has, start - 1)
+    end
+  end)
+  return m
+end
+
+--- The message of that kind that the bytes are, as a Lua table. schemas[kind][field number] = { name, kind of value, kind of message }.
+-- Kinds of values: int, float, bytes, message; with a star a list of them; int8* gives each varint as eight bytes, raw* bytes as they
+-- are. Fields that the schema does not name are left out. Nothing is made that the bytes do not pay for; nesting ends at DEEPEST.
+function M.message(schemas, kind, bytes, broken) return read(schemas, schemas[kind], bytes, 1, #bytes, 1, broken) end
 
 return M

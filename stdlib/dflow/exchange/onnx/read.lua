@@ -1,7 +1,6 @@
 --- ONNX's messages out of bytes: what onnx.proto's fields are called stands here and nowhere else (proto.lua writes them).
 --
--- The wire format is read as it is, message by message, into Lua tables: nothing is made that the file does not pay for, and messages
--- within messages end at DEEPEST. Numbers of 64 bits that Lua may not hold are kept as bytes where they are a tensor's.
+-- Numbers of 64 bits that Lua may not hold are kept as bytes where they are a tensor's.
 local core = require 'dflow.backend'
 local wire = require 'dflow.exchange.wire'
 local errors = require 'dflow.front.errors'
@@ -9,8 +8,7 @@ local dtypes = require 'dflow.front.dtypes'
 local proto = require 'dflow.exchange.onnx.proto'
 
 local M = {}
-local sub, concat = string.sub, table.concat
-local DEEPEST = 60
+local concat = table.concat
 
 --- ONNX's dtype numbers to dflow's.
 M.dtype = {}
@@ -19,43 +17,8 @@ for ours, theirs in pairs(proto.dtype) do M.dtype[theirs] = ours end
 -- ---- the wire format --------------------------------------------------------------------------------------------
 local function broken(text, ...) errors.raise('data_loss', 'this is no ONNX file, or a damaged one: ' .. text, ...) end
 
-local function float_of(bytes) return core.tensor_from_bytes(1, {}, bytes):item() end
-
---- What each field is: { name, kind, schema }. Kinds: int, float, bytes, message; with a star a list; int8* and raw* are tensors'
--- elements as bytes.
+--- What each field is, by message: wire.message. int8* and raw* are elements of tensors as bytes.
 local schemas = {}
-
-local function read(schema, s, at, last, deep)
-  if deep > DEEPEST then broken('messages within messages are more than %d deep', DEEPEST) end
-  local m = {}
-  for _, f in pairs(schema) do if f[2]:sub(-1) == '*' then m[f[1]] = {} end end
-  wire.fields(s, at, last, broken, function(number, has, start, stop, v)
-    local f = schema[number]
-    if f then
-      local name, kind = f[1], f[2]
-      local list = m[name]
-      if kind == 'int' and has == 0 then m[name] = v
-      elseif kind == 'float' and has == 5 then m[name] = float_of(sub(s, start, stop))
-      elseif kind == 'bytes' and has == 2 then m[name] = sub(s, start, stop)
-      elseif kind == 'message' and has == 2 then m[name] = read(schemas[f[3]], s, start, stop, deep + 1)
-      elseif kind == 'message*' and has == 2 then list[#list + 1] = read(schemas[f[3]], s, start, stop, deep + 1)
-      elseif kind == 'bytes*' and has == 2 then list[#list + 1] = sub(s, start, stop)
-      elseif kind == 'raw*' and has ~= 0 then list[#list + 1] = sub(s, start, stop)
-      elseif kind == 'float*' and (has == 2 or has == 5) then
-        for i = start, stop - 3, 4 do list[#list + 1] = float_of(sub(s, i, i + 3)) end
-      elseif kind == 'int*' and (has == 0 or has == 2) then
-        local i = start
-        while i <= stop do list[#list + 1], i = wire.read_varint(s, i, stop, broken) end
-      elseif kind == 'int8*' and (has == 0 or has == 2) then
-        local i = start
-        while i <= stop do list[#list + 1], i = wire.varint_bytes(s, i, stop, broken) end
-      else
-        broken('the field %s has the wire type %d at byte %d', name, has, start - 1)
-      end
-    end
-  end)
-  return m
-end
 
 schemas.model = { [1] = { 'ir_version', 'int' }, [2] = { 'producer', 'bytes' }, [7] = { 'graph', 'message', 'graph' },
                   [8] = { 'opsets', 'message*', 'opset' }, [25] = { 'functions', 'message*', 'func' } }
@@ -83,7 +46,7 @@ schemas.func = { [1] = { 'name', 'bytes' }, [4] = { 'inputs', 'bytes*' }, [5] = 
 schemas.sequence = { [1] = { 'name', 'bytes' }, [2] = { 'kind', 'int' }, [3] = { 'tensors', 'message*', 'tensor' } }
 
 --- A message of that kind: 'model', 'tensor', …
-function M.message(kind, bytes) return read(schemas[kind], bytes, 1, #bytes, 1) end
+function M.message(kind, bytes) return wire.message(schemas, kind, bytes, broken) end
 
 -- ---- tensors ----------------------------------------------------------------------------------------------------
 --- Whole numbers of `width` bytes each, little-endian.

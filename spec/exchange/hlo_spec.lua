@@ -1,0 +1,117 @@
+local df = require 'dflow'
+local hlo = require 'spec.hlo'
+local wire = require 'dflow.exchange.wire'
+
+local function raises(code, text, fn)
+  local ok, e = pcall(fn)
+  assert.is_false(ok)
+  assert.equal(code, e.code)
+  assert.is_truthy(e.message:find(text, 1, true), e.message)
+end
+
+--- Are two numbers as close as their dtype promises?
+local tolerance = { float32 = { 1e-4, 1e-5 }, complex64 = { 1e-4, 1e-5 }, float64 = { 1e-7, 1e-9 }, complex128 = { 1e-7, 1e-9 } }
+local function close(a, b, dtype)
+  if type(a) == 'table' then return close(a.re, b.re, dtype) and close(a.im, b.im, dtype) end
+  if a == b or (a ~= a and b ~= b) then return true end
+  local t = tolerance[dtype]
+  return t ~= nil and math.abs(a - b) <= t[2] + t[1] * math.abs(b)
+end
+
+local function replay(case)
+  local g = df.import_hlo(case.hlo)
+  local feeds = {}
+  assert.equal(#case.inputs, #g.inputs)
+  for k, x in ipairs(g.inputs) do feeds[x] = case.inputs[k] end
+  local results = df.Session{ graph = g }:run(g.outputs, feeds, { tensors = true })
+  for k, t in ipairs(case.outputs) do
+    local got, wanted = results[k]:list(), t:list()
+    assert.same(t.shape, results[k].shape)
+    for j, v in ipairs(got) do
+      if not close(v, wanted[j], results[k].dtype) then
+        error(('%s: result %d, element %d is %s, JAX has %s'):format(case.name, k - 1, j - 1, tostring(v), tostring(wanted[j])))
+      end
+    end
+  end
+end
+
+describe('df.import_hlo', function()
+  for _, file in ipairs{ 'jax_tests', 'jax_ops' } do
+    it('gives what JAX gave for the modules of ' .. file, function()
+      local cases = hlo.recorded(file)
+      assert.is_true(#cases > 70)
+      for _, case in ipairs(cases) do replay(case) end
+    end)
+  end
+
+  local f32, bool, tuple = { 'float32' }, { 'bool' }, { 'tuple' }
+  local square = hlo.module{ { { 'parameter', shape = f32 }, { 'multiply', shape = f32, operands = { 1, 1 } } } }
+  -- while x < 100 do x = x * x end, with a bound that the body hands on.
+  local loop = hlo.module{
+    { { 'parameter', shape = tuple }, { 'get-tuple-element', shape = f32, operands = { 1 } },
+      { 'get-tuple-element', shape = f32, operands = { 1 }, extra = wire.int(13, 1) }, { 'multiply', shape = f32, operands = { 2, 2 } },
+      { 'tuple', shape = tuple, operands = { 4, 3 } } },
+    { { 'parameter', shape = tuple }, { 'get-tuple-element', shape = f32, operands = { 1 } },
+      { 'get-tuple-element', shape = f32, operands = { 1 }, extra = wire.int(13, 1) },
+      { 'compare', shape = bool, operands = { 2, 3 }, extra = wire.bytes(63, 'LT') } },
+    { { 'parameter', shape = f32 }, { 'parameter', shape = f32, extra = wire.int(9, 1) }, { 'tuple', shape = tuple, operands = { 1, 2 } },
+      { 'while', shape = tuple, operands = { 3 }, calls = { 1, 2 } }, { 'get-tuple-element', shape = f32, operands = { 4 } } } }
+
+  it('makes a while a loop of the five primitives, with gradients of any order', function()
+    local g = df.import_hlo(loop)
+    local x, bound = g.inputs[1], g.inputs[2]
+    g:as_default(function()
+      local dx = df.gradients(g.outputs[1], x)
+      assert.same({ 256.0, 1024.0, 3584.0 }, df.run({ g.outputs[1], dx, df.gradients(dx, x) }, { [x] = 2, [bound] = 100 }))
+    end)
+    local enters, types = 0, {}
+    for _, op in ipairs(g:ops()) do
+      types[op.type] = true
+      if op.type == 'Enter' then enters = enters + (op.name:find '^gradients' and 0 or 1) end
+    end
+    assert.is_true(types.Switch and types.Merge and types.NextIteration and types.Exit)
+  end)
+
+  it('puts a module into a graph, under a prefix', function()
+    local g = df.Graph()
+    assert.equal(g, df.import_hlo(square, { into = g, prefix = 'a' }))
+    local first = g.inputs[1]
+    df.import_hlo(square, { into = g, prefix = 'b/' })
+    assert.equal('a/parameter.1:0', first.name)
+    assert.equal('b/parameter.1:0', g.inputs[1].name)
+    assert.equal(9.0, df.run(g.outputs[1], { [g.inputs[1]] = 3 }))
+  end)
+
+  it('names the instruction that it does not know, and what it calls', function()
+    raises('unimplemented', 'does not know the HLO opcode sparkle (instruction sparkle.2 of comp1)', function()
+      df.import_hlo(hlo.module{ { { 'parameter', shape = f32 }, { 'sparkle', shape = f32, operands = { 1 } } } })
+    end)
+    raises('unimplemented', "custom-call.2 (custom-call) of comp1: the custom call 'launch' is not known", function()
+      df.import_hlo(hlo.module{ { { 'parameter', shape = f32 }, { 'custom-call', shape = f32, operands = { 1 }, extra = wire.bytes(28, 'launch') } } })
+    end)
+    local sharded = df.import_hlo(hlo.module{ { { 'parameter', shape = f32 },
+                                                { 'custom-call', shape = f32, operands = { 1 }, extra = wire.bytes(28, 'Sharding') } } })
+    assert.equal(sharded.inputs[1], sharded.outputs[1])
+  end)
+
+  it('refuses what no compiler writes', function()
+    local function refused(code, text, computations) raises(code, text, function() df.import_hlo(hlo.module(computations)) end) end
+    refused('data_loss', 'the root of comp1 is not among its instructions', { {} })
+    refused('data_loss', 'which does not come before it', { { { 'parameter', shape = f32 }, { 'negate', shape = f32, operands = { 7 } } } })
+    refused('data_loss', 'takes 1 values and is given 0', { { { 'parameter', shape = f32 } }, { { 'call', shape = f32, calls = { 1 } } } })
+    refused('data_loss', 'takes a tuple as operand 1',
+            { { { 'parameter', shape = f32 }, { 'tuple', shape = tuple, operands = { 1 } }, { 'negate', shape = f32, operands = { 2 } } } })
+    refused('data_loss', 'calls itself', { { { 'parameter', shape = f32 }, { 'call', shape = f32, operands = { 1 }, calls = { 1 } } } })
+    raises('data_loss', 'this is no HLO module', function() df.import_hlo('\1\2\3\4') end)
+    raises('data_loss', 'holds no computation', function() df.import_hlo(wire.bytes(1, 'x')) end)
+  end)
+
+  it('ends where calls of calls stand for more than it takes', function()
+    local list = { { { 'parameter', shape = f32 }, { 'negate', shape = f32, operands = { 1 } } } }
+    for k = 2, 40 do
+      list[k] = { { 'parameter', shape = f32 }, { 'call', shape = f32, operands = { 1 }, calls = { k - 1 } },
+                  { 'call', shape = f32, operands = { 2 }, calls = { k - 1 } } }
+    end
+    raises('resource_exhausted', 'instructions', function() df.import_hlo(hlo.module(list)) end)
+  end)
+end)
