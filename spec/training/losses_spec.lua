@@ -75,7 +75,7 @@ describe('ctc_loss', function()
         longest = math.max(longest, i)
       end
     end
-    return { indices = df.int64(indices), values = df.int32(values), dense_shape = df.int64{ #lists, longest } }
+    return { indices = #indices > 0 and df.int64(indices) or df.zeros({ 0, 2 }, 'int64'), values = df.int32(values), dense_shape = df.int64{ #lists, longest } }
   end
 
   for name, c in pairs(cases) do
@@ -102,6 +102,31 @@ describe('ctc_loss', function()
     assert.is_true(support.check_gradient(function(x)
       return df.ctc_loss(sparse{ { 0, 1 }, { 1, 1 } }, x, { lengths = { 4, 3 } })
     end, { support.tensor({ 4, 2, 3 }, -1, 1, 'float64', 3) }, { order = 2, rtol = 1e-4, atol = 1e-5 }))
+  end)
+
+  it('is 0 for an example without frames and labels, alone and in a batch, and looks at no frame past the lengths', function()
+    local x = df.placeholder('float64', { -1, -1, 3 })
+    local lengths = df.placeholder('int32', { -1 })
+    local function of(labels, logits, n)
+      local loss = df.ctc_loss(sparse(labels), x, { lengths = lengths })
+      local r = df.run({ loss, df.gradients(loss:reduce_sum(), x) }, { [x] = logits, [lengths] = n })
+      return r[1]:totable(), r[2]:totable()
+    end
+    local a, b, nan = { 0.1, 0.2, 0.3 }, { -1, 2, 0.5 }, { 0 / 0, 0 / 0, 0 / 0 }
+    local alone, d_alone = of({ { 1 } }, { { b }, { a } }, { 2 })
+    local loss, d = of({ {}, { 1 } }, { { a, b }, { b, a } }, { 0, 2 })
+    near(loss, { 0, alone[1] })
+    near({ d[1][1], d[2][1] }, { { 0, 0, 0 }, { 0, 0, 0 } })
+    near({ d[1][2], d[2][2] }, { d_alone[1][1], d_alone[2][1] })
+    local padded, d_padded = of({ {}, { 1 } }, { { nan, b }, { nan, a }, { nan, nan } }, { 0, 2 })
+    near(padded, loss)
+    near({ d_padded[1], d_padded[2] }, d)
+    near(d_padded[3], { { 0, 0, 0 }, { 0, 0, 0 } })
+    local none, d_none = of({ {} }, { { a }, { b } }, { 0 })
+    near(none, { 0 })
+    near(d_none, { { { 0, 0, 0 } }, { { 0, 0, 0 } } })
+    none = of({ {} }, df.tensor({}, 'float64', { 0, 1, 3 }), { 0 })
+    near(none, { 0 })
   end)
 
   it('counts a text of nothing as blanks all through, and says what does not fit', function()

@@ -238,6 +238,69 @@ describe('dynamic_rnn', function()
     near(df.run(y, { [x] = numbers({ 2, 3, 2 }, 1), [lengths] = { 0, 0 } }), df.run(df.zeros{ 2, 3, 3 }))
   end)
 
+  -- For each cell, and in each loop over time: the values and the weights' gradients of two examples, one of them padded, and one with nothing
+  -- in it, are the same whatever the padding is.
+  local around = {
+    rnn = rnn.RNNCell, lstm = rnn.LSTMCell, gru = rnn.GRUCell,
+    peepholes = function(n) return rnn.LSTMCell(n, { peepholes = true }) end,
+    stacked = function(n) return rnn.MultiRNNCell{ rnn.GRUCell(n), rnn.ResidualWrapper(rnn.LSTMCell(n)) } end,
+    adaptive = function(n) return rnn.ACTCell(rnn.RNNCell(n), { halting_bias = -1 }) end,
+    attending = function(n)
+      return rnn.AttentionWrapper(rnn.GRUCell(n), rnn.BahdanauAttention(3, constant({ 3, 2, 4 }, 2), { lengths = { 2, 1, 0 } }), { attention_size = 3 })
+    end,
+  }
+  local loops = {
+    dynamic_rnn = function(cell, x, lengths) return { (rnn.dynamic_rnn(cell(), x, { lengths = lengths })) } end,
+    bidirectional_rnn = function(cell, x, lengths) return rnn.bidirectional_rnn(cell(), cell(), x, { lengths = lengths }) end,
+    decode = function(cell, x, lengths)
+      return { rnn.decode{ cell = cell(), helper = rnn.TrainingHelper(x, { lengths = lengths }) }.logits }
+    end,
+    raw_rnn = function(make, x, lengths)
+      local cell, rows = make(), df.TensorArray('float32', 4):unstack(df.transpose(x, { 1, 0, 2 }))
+      return { (rnn.raw_rnn(cell, function(t, _, state)
+        return df.less_equal(lengths, t), rows:read(df.minimum(t, 3)), state or cell:zero_state(3)
+      end):stack()) }
+    end,
+  }
+  for loop, run in pairs(loops) do
+    for name, make in pairs(around) do
+      it('multiplies with nothing that lies past the lengths, values and gradients: ' .. name .. ', ' .. loop, function()
+        local x, lengths = df.placeholder('float32', { 3, 4, 2 }), df.placeholder('int32', { 3 })
+        local cells = {}
+        local outs = run(function() cells[#cells + 1] = make(3) return cells[#cells] end, x, lengths)
+        local loss, wanted = 0, { x }
+        for _, y in ipairs(outs) do loss = loss + y:square():reduce_sum() end
+        for _, c in ipairs(cells) do
+          for _, v in ipairs(c:parameters()) do wanted[#wanted + 1] = v end
+        end
+        local fetches = { loss, outs, df.gradients(loss, wanted, { unconnected = 'zero' }) }
+        local function with(padding)
+          local rows = numbers({ 3, 4, 2 }, 5):totable()
+          for b, n in ipairs{ 4, 2, 0 } do
+            for t = n + 1, 4 do rows[b][t] = { padding, padding } end
+          end
+          return df.run(fetches, { [x] = rows, [lengths] = { 4, 2, 0 } })
+        end
+        local zeros, nans = with(0), with(0 / 0)
+        assert.is_true(nans[1] == nans[1])
+        near(nans, zeros, { rtol = 0, atol = 0 })
+      end)
+    end
+  end
+
+  it('decodes nothing where no example has a step', function()
+    local x, lengths = df.placeholder('float32', { -1, -1, 2 }), df.placeholder('int32', { -1 })
+    local cell = rnn.GRUCell(3)
+    local out, state, taken = rnn.decode{ cell = cell, helper = rnn.TrainingHelper(x, { lengths = lengths }) }
+    local g = df.gradients(out.logits:reduce_sum() + state:reduce_sum(), { x, cell:parameters()[1] })
+    for _, value in ipairs{ df.ones{ 2, 3, 2 }, df.zeros{ 2, 0, 2 } } do
+      local r = df.run({ out.logits, state, taken, g }, { [x] = df.run(value), [lengths] = { 0, 0 } })
+      assert.same({ 2, 0, 3 }, r[1].shape)
+      near({ r[2], r[3] }, { { { 0, 0, 0 }, { 0, 0, 0 } }, { 0, 0 } })
+      near(r[4][2], df.run(df.zeros{ 5, 6 }))
+    end
+  end)
+
   it('ends after the longest example', function()
     local x, lengths = df.ones{ 2, 50, 1 }, df.placeholder('int32', { 2 })
     local y = rnn.dynamic_rnn(rnn.RNNCell(2), x, { lengths = lengths })

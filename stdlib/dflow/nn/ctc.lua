@@ -104,25 +104,26 @@ function M.ctc_loss(labels, logits, opts)
     checks[2] = f.assert(f.reduce_all(fits), { lengths, times }, { message = 'ctc_loss: Not enough time for target transition sequence (required, available)' })
   end
 
-  local p = graph.control_dependencies(checks, function() return f.log_softmax(by_time) end)
+  local p = graph.control_dependencies(checks, function() return f.log_softmax(opts.lengths ~= nil and loops.within(times, by_time) or by_time) end)
   local never = f.fill(f.shape(path), f.constant(NEVER, p.dtype))
   local rows = tensor_array.new(p.dtype, time):unstack(p)
   local offsets = f.expand_dims(f.range(f.dim(path, 0)), 1) * classes + path
   local function of_path(t) return f.gather(f.reshape(rows:read(t), { -1 }), offsets) end
-  local first = f.less(f.range(count), 2)
-  local alpha = f.where(f.logical_and(f.logical_or(blank, f.logical_not(blank)), f.expand_dims(first, 0)), of_path(f.int32(0)), never)
+  -- Before the first frame all weight lies on the first blank, from which the first frame's blank and first label are reached: an example
+  -- without frames ends there.
+  local alpha = f.select_v2(f.equal(f.range(count), 0), f.zeros({}, p.dtype), never)
   local stays = merge and f.logical_or(blank, f.logical_not(blank)) or blank
   local _, last = control.while_loop(function(t) return f.less(t, f.reduce_max(times)) end, function(t, a)
     local ways = f.stack{ f.where(stays, a, never), shifted(a, 1), f.where(skips, shifted(a, 2), never) }
     local after = f.reduce_logsumexp(ways, { axis = 0 }) + of_path(t)
     return f.add(t, 1), f.select(f.less(t, times), after, a)
-  end, { f.int32(1), alpha }, { name = opts.name or 'ctc', shape_invariants = { [2] = { -1, -1 } } })
+  end, { f.int32(0), alpha }, { name = opts.name or 'ctc', shape_invariants = { [2] = { -1, -1 } } })
   -- It may end with the last label or the blank behind it; without labels with the blank.
   local ends = 2 * lengths
   local line, at = f.reshape(last, { -1 }), f.range(f.dim(path, 0)) * count
   local with_blank, with_label = f.gather(line, at + ends), f.gather(line, at + f.maximum(ends - 1, 0))
   with_label = f.where(f.greater(lengths, 0), with_label, f.zeros_like(with_label) + NEVER)
-  local loss = -f.reduce_logsumexp(f.stack{ with_blank, with_label }, { axis = 0 })
+  local loss = 0 - f.reduce_logsumexp(f.stack{ with_blank, with_label }, { axis = 0 })
   loss = f.where(f.greater(loss, -NEVER / 2), f.ones_like(loss) * math.huge, loss)
   if ignore then loss = f.where(fits, loss, f.zeros_like(loss)) end
   return loss:set_shape{ shape[2] }

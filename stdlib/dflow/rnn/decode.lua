@@ -12,6 +12,7 @@ local layer = require 'dflow.nn.layer'
 local loops = require 'dflow.rnn.loops'
 
 local M = {}
+local unpack = table.unpack or unpack
 local f, int32 = ops.functions, require('dflow.front.arguments').int32
 
 --- A helper: first() -> finished, inputs; sample(time, logits) -> ids; next(time, ids) -> finished, inputs, `batch`, `zero` ids' dtype.
@@ -35,6 +36,16 @@ local function lookup(embedding, what)
 end
 
 -- ---- with targets ----------------------------------------------------------------------------------------------------------
+--- The first of the rows [time, batch, ...], zeros where there is none.
+local function first_row(by_time, time)
+  if type(time) == 'number' and time > 0 then return by_time[0] end
+  local from, size = { 0 }, { f.minimum(time, 1) }
+  for i = 2, graph.rank(by_time) do from[i], size[i] = 0, -1 end
+  local shape, row = by_time.shape, {}
+  for i = 2, #shape do row[i - 1] = shape[i] end
+  return f.reduce_sum(f.slice(by_time, from, int32(size)), { axis = 0 }):set_shape(row)
+end
+
 local function with_targets(what, inputs, opts, sample, mix)
   if inputs == nil then errors.bad('%s: the inputs are missing', what) end
   inputs = convert.to_output(inputs, dtypes.FLOAT32, nil, what)
@@ -55,7 +66,7 @@ local function with_targets(what, inputs, opts, sample, mix)
   local function at(t) return rows:read(f.minimum(t, final)) end
   return helper{
     batch = batch, graph = inputs.graph, sample = sample,
-    first = function() return f.equal(lengths, 0), at(f.int32(0)) end,
+    first = function() return f.equal(lengths, 0), first_row(by_time, time) end,
     next = function(t, ids)
       local target = at(t)
       return f.greater_equal(t, lengths), mix and mix(target, ids) or target
@@ -112,6 +123,18 @@ function M.SampleEmbeddingHelper(embedding, start, stop, opts)
 end
 
 -- ---- the loop -------------------------------------------------------------------------------------------------------------------
+--- What the steps gave, [time, batch, ...]. An array that nothing was written to does not know how many examples there are, the helper does.
+local function stacked(array, like, batch, steps)
+  local dims, shape, known = {}, like.shape, like.shape ~= nil
+  for i = 2, shape and #shape or 0 do
+    dims[i - 1], known = shape[i], known and shape[i] >= 0
+  end
+  if not known or #shape == 0 or shape[1] >= 0 then return array:stack() end
+  return control.cond(f.greater(steps, 0), function() return array:stack() end, function()
+    return f.zeros(int32{ 0, batch, unpack(dims) }, like.dtype)
+  end)
+end
+
 local names = { 'cell', 'helper', 'initial_state', 'output_layer', 'max_steps', 'parallel_iterations', 'save', 'swap_memory', 'name' }
 
 --- df.rnn.decode{cell =, helper =, initial_state, output_layer, max_steps, parallel_iterations, save, swap_memory, name}.
@@ -131,7 +154,8 @@ function M.decode(opts)
   return graph.with(g, function()
     local state = loops.first_state(opts.cell, opts.initial_state, h.batch, 'float32', g, what)
     local finished, input = h.first()
-    local arrays = {}
+    input = loops.masked(f.logical_not(finished), input)
+    local arrays, like = {}, {}
     local zero = f.int32(0)
     local limit = opts.max_steps ~= nil and convert.to_output(opts.max_steps, dtypes.INT32, g, 'decode: max_steps')
     local last = control.while_loop(
@@ -147,14 +171,16 @@ function M.decode(opts)
         local done, next_input = h.next(next_time, ids)
         for i, o in ipairs{ y, ids } do
           local ta, close = tensor_array.carried(g, o.dtype, 0, { dynamic_size = true, element_shape = o.shape })
-          arrays[i] = close(ta:write(v.time, f.select(running, o, f.zeros_like(o))))
+          arrays[i], like[i] = close(ta:write(v.time, f.select(running, o, f.zeros_like(o)))), o
         end
-        return { time = next_time, finished = f.logical_or(v.finished, done), input = next_input, state = loops.keep(running, after, v.state),
+        done = f.logical_or(v.finished, done)
+        return { time = next_time, finished = done, input = loops.masked(f.logical_not(done), next_input), state = loops.keep(running, after, v.state),
                  lengths = v.lengths + f.cast(running, 'int32') }
       end,
       { time = zero, finished = finished, input = input, state = state, lengths = f.cast(f.zeros_like(f.cast(finished, 'int32')), 'int32') },
       { parallel_iterations = opts.parallel_iterations, save = opts.save, swap_memory = opts.swap_memory, name = opts.name or 'decode' })
-    return { logits = loops.swap(arrays[1]:stack()), ids = loops.swap(arrays[2]:stack()) }, last.state, last.lengths
+    return { logits = loops.swap(stacked(arrays[1], like[1], h.batch, last.time)), ids = loops.swap(stacked(arrays[2], like[2], h.batch, last.time)) },
+           last.state, last.lengths
   end)
 end
 

@@ -113,6 +113,23 @@ function M.keep(running, new, old, path)
   return rows_of(running, new, old)
 end
 
+--- v, an Output or a structure of them, with zeros in the examples that do not run. What lies past an example's end may be anything, NaN too:
+-- where it went into a cell it would meet a gradient of 0 there, and 0 * NaN is NaN in the weights that all examples share.
+function M.masked(running, v)
+  return nest.map(v, nest.is_structure, function(x)
+    x = convert.to_output(x, convert.typed(x) or dtypes.FLOAT32, running.graph)
+    if x.shape and #x.shape == 0 then return x end
+    return rows_of(running, x, f.zeros_like(x))
+  end)
+end
+
+--- by_time [time, batch, ...] with zeros past the lengths [batch], for the reason that M.masked gives.
+function M.within(lengths, by_time)
+  local running = f.less(f.expand_dims(f.range(f.dim(by_time, 0)), 1), f.expand_dims(lengths, 0))
+  for _ = 3, graph.rank(by_time) do running = f.expand_dims(running, -1) end
+  return f.select_v2(running, by_time, f.zeros({}, by_time.dtype)):set_shape(by_time.shape)
+end
+
 --- [a, b, ...] <-> [b, a, ...]
 function M.swap(x)
   local perm = { 1, 0 }
@@ -162,12 +179,13 @@ function M.dynamic_rnn(cell, x, opts)
     local time = shape[1] >= 0 and shape[1] or f.dim(by_time, 0)
     local batch = shape[2] >= 0 and shape[2] or f.dim(by_time, 1)
     local state = M.first_state(cell, opts.initial_state, batch, dtypes.is_float(graph.dtype(x)) and x.dtype or 'float32', g, what)
-    local rows, steps, lengths = tensor_array.new(x.dtype, time):unstack(by_time), time, nil
+    local steps, lengths = time, nil
     if opts.lengths ~= nil then
       lengths = M.lengths(opts.lengths, x, batch, time, what)
+      by_time = M.within(lengths, by_time)
       steps = f.minimum(f.maximum(f.reduce_max(lengths), 1), time)
     end
-    local like, arrays
+    local rows, like, arrays = tensor_array.new(x.dtype, time):unstack(by_time), nil, nil
     local _, last = control.while_loop(function(t) return f.less(t, steps) end, function(t, s)
       local y, after = step(rows:read(t), s)
       if y == nil or after == nil then errors.bad('%s: the cell returns %s, an output and a state are expected', what, y == nil and 'nothing' or 'no state') end
@@ -265,6 +283,7 @@ function M.raw_rnn(cell, loop_fn, opts)
   end
   local g, like, arrays = finished.graph, nil, nil
   local has_loop_state = loop_state ~= nil
+  input = M.masked(f.logical_not(finished), input)
   local vars = { time = zero, finished = finished, input = input, state = state, loop_state = loop_state }
   local last = control.while_loop(function(v) return f.logical_not(f.reduce_all(v.finished)) end, function(v)
     local y, after = step(v.input, v.state)
@@ -282,7 +301,8 @@ function M.raw_rnn(cell, loop_fn, opts)
       arrays[#arrays + 1] = close(ta:write(v.time, o))
     end)
     if next_loop == nil then next_loop = v.loop_state end
-    return { time = next_time, finished = f.logical_or(v.finished, done), input = next_input, state = M.keep(running, next_state, v.state),
+    done = f.logical_or(v.finished, done)
+    return { time = next_time, finished = done, input = M.masked(f.logical_not(done), next_input), state = M.keep(running, next_state, v.state),
              loop_state = has_loop_state and next_loop or nil }
   end, vars, loop_options(opts, 'raw_rnn'))
   local k = 0

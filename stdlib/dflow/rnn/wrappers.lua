@@ -171,7 +171,7 @@ local function mechanism(kind, units, memory, opts, score)
   if opts.lengths ~= nil then
     local lengths = convert.typed(opts.lengths) and convert.to_output(opts.lengths) or f.int32(opts.lengths)
     m.mask = f.sequence_mask(lengths, f.dim(memory, 1))
-    m.memory = memory * f.expand_dims(f.cast(m.mask, memory.dtype), 2)
+    m.memory = f.select_v2(f.expand_dims(m.mask, 2), memory, f.zeros({}, memory.dtype))
   end
   m.keys = m.memory_layer(m.memory)
   --- query [batch, size] -> the mix of the memory [batch, size of the memory], weights [batch, time]

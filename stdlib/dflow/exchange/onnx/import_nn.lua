@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local import_ops = require 'dflow.exchange.onnx.import_ops'
+local loops = require 'dflow.rnn.loops'
 
 local ops, help = import_ops.ops, import_ops.help
 local rank_of, axis_of, axes_of, vector, same = help.rank, help.axis, help.axes, help.vector, help.same
@@ -443,6 +444,7 @@ end
 -- states and gives zeros. Gives the outputs [time, batch, hidden] and the last states.
 local function over_time(x, lengths, backward, states, step)
   local time = df.dim(x, 0)
+  if lengths then x = loops.within(df.cast(lengths, 'int32'), x) end
   if backward then x = lengths and df.reverse_sequence(x, lengths, { seq_dim = 0, batch_dim = 1 }) or df.reverse(x, { 0 }) end
   local rows = df.TensorArray(x.dtype, time):unstack(x)
   local vars = { df.int32(0), df.TensorArray(x.dtype, time) }
