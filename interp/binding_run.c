@@ -332,15 +332,35 @@ static int core_session_set_variable(lua_State *L) {
   return 0;
 }
 
-/* session_position(s): the number of its runs; session_seek(s, position) */
+/* session_position(s): {[node] = in how many runs it drew}, -1: all others; session_seek(s, position) */
 static int core_session_position(lua_State *L) {
-  lua_pushinteger(L, df_session_position(session_arg(L)));
+  df_session *s = session_arg(L);
+  int32_t n = df_session_position(s, 0, NULL, NULL);
+  int64_t *times = lua_newuserdatauv(L, (sizeof *times + sizeof(int32_t)) * (size_t)(n + 1), 0);
+  int32_t *nodes = (int32_t *)(times + n + 1);
+  const int32_t now = df_session_position(s, n, nodes, times);
+  if (now < n) n = now;
+  lua_createtable(L, 0, n);
+  for (int32_t i = 0; i < n; i++) {
+    lua_pushinteger(L, times[i]);
+    lua_rawseti(L, -2, nodes[i]);
+  }
   return 1;
 }
 
 static int core_session_seek(lua_State *L) {
   df_error err;
-  if (df_session_seek(session_arg(L), (int64_t)luaL_checknumber(L, 2), &err)) return dfb_raise(L, &err);
+  df_session *s = session_arg(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int32_t n = 0, i = 0;
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) n++;
+  int64_t *times = lua_newuserdatauv(L, (sizeof *times + sizeof(int32_t)) * (size_t)(n + 1), 0);
+  int32_t *nodes = (int32_t *)(times + n + 1);
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1), i++) {
+    nodes[i] = (int32_t)luaL_checkinteger(L, -2);
+    times[i] = (int64_t)luaL_checknumber(L, -1);
+  }
+  if (df_session_seek(s, n, nodes, times, &err)) return dfb_raise(L, &err);
   return 0;
 }
 

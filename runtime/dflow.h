@@ -731,10 +731,12 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
 /* Gives a variable a value in a session, as a run that assigns it would: dtype and shape must be its own. value is
    borrowed. */
 int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_value *value, df_error *err);
-/* Where the session's random ops are: the number of its runs so far. A session that is put there draws what the other
-   would. */
-int64_t df_session_position(df_session *s);
-int32_t df_session_seek(df_session *s, int64_t position, df_error *err);
+/* Where the session's random ops are: in how many runs each has drawn. Writes the first `room` of them to nodes and
+   times (in runs), and returns how many there are; nodes that are not named have not drawn; node -1 stands for all that
+   are not named. A session of a graph built alike that is put there draws what this one would. Any thread.
+   DF_INVALID_ARGUMENT: a node that the graph does not have, or a negative number. */
+int32_t df_session_position(df_session *s, int32_t room, int32_t *nodes, int64_t *times);
+int32_t df_session_seek(df_session *s, int32_t n, const int32_t *nodes, const int64_t *times, df_error *err);
 /* Tells a variable how it is initialised: `init` is the output assigned before the first run that needs it. */
 int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node, int32_t init_index, df_error *err);
 

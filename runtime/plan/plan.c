@@ -439,6 +439,21 @@ static int32_t find_needed(maker *m, const int32_t *fetches, const int32_t *feed
   return DF_OK;
 }
 
+static int by_id(const void *a, const void *b) {
+  const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+  return (x > y) - (x < y);
+}
+
+static void find_random(dfi_plan *p) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < p->nnodes; i++) n += (p->node[i].op->traits & DFO_RANDOM) != 0;
+  if (!n) return;
+  p->random = dfi_xcalloc((size_t)n, sizeof *p->random);
+  for (int32_t i = 0; i < p->nnodes; i++)
+    if (p->node[i].op->traits & DFO_RANDOM) p->random[p->nrandom++] = p->node[i].node->id;
+  qsort(p->random, (size_t)n, sizeof *p->random, by_id);
+}
+
 dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
                                  const int32_t *fetches, int32_t nfeed, const int32_t *feeds, uint32_t how,
                                  int32_t *tell, df_error *err) {
@@ -459,6 +474,7 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
     if (m.cut) finish_cut(&m);
     if (!m.reference) dfi_plan_group(&m);
     if (m.cut) dfi_plan_lay_owners(&m);
+    find_random(p);
     name_extras(p);
     if (devices) tell_places(&m);
     if (tell) dfi_plan_tell(&m, tell);
@@ -473,7 +489,8 @@ int64_t dfi_plan_bytes(const dfi_plan *p) {
   size_t n = sizeof *p + sizeof *p->node * (size_t)p->nnodes + sizeof *p->scope * (size_t)p->nscopes +
              sizeof *p->operand * p->noperands + sizeof *p->constant * (size_t)p->nconstants +
              sizeof *p->place * (size_t)p->nplaces + sizeof *p->variable * (size_t)p->nvariables +
-             (size_t)(p->nfetch + p->nfeed) * 2 * sizeof *p->signature + sizeof(df_node) * (size_t)p->nextra;
+             (size_t)(p->nfetch + p->nfeed) * 2 * sizeof *p->signature + sizeof(df_node) * (size_t)p->nextra +
+             sizeof *p->random * (size_t)p->nrandom;
   for (int32_t i = 0; i < p->nnodes; i++)
     n += sizeof *p->edge * (p->node[i].edge[3] - p->node[i].edge[0]) + p->node[i].nout + 32;
   for (int32_t i = 0; i < p->ngroups; i++)
@@ -532,7 +549,7 @@ void dfi_plan_free(dfi_plan *p) {
   }
   dfi_free(p->equal); dfi_free(p->folded);
   dfi_free(p->extra); dfi_free(p->link); dfi_free(p->crossing); dfi_free(p->place);
-  dfi_free(p->feed); dfi_free(p->variable); dfi_free(p->variable_device); dfi_free(p->signature);
+  dfi_free(p->feed); dfi_free(p->variable); dfi_free(p->random); dfi_free(p->variable_device); dfi_free(p->signature);
   pthread_mutex_destroy(&p->lock);
   dfi_free(p);
 }

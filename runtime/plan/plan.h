@@ -244,6 +244,7 @@ typedef struct dfi_plan {
   df_output   *feed;         /* nfeed */
   uint16_t    *variable_device;                /* of each, where it lives; of a plan that is cut */
   df_node    **variable; int32_t nvariables;   /* handles, in the GIVEN space after the feeds */
+  int32_t     *random; int32_t nrandom;        /* ids of the nodes that draw from the session's generator, in order */
   _Atomic int64_t ready_epoch;                 /* all variables were initialised in this epoch of the session */
   pthread_mutex_t lock;
   struct dfi_exec *idle;     /* states of finished runs, kept for the next; guarded by lock */

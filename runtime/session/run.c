@@ -19,7 +19,7 @@ struct df_run {
   dfi_plan   *plan, *finally;      /* finally: NULL, or what runs when it has ended, however it did */
   df_value   *values, *results;    /* owned */
   double      timeout;
-  int64_t     number;              /* among its session's runs */
+  dfi_run_number number;
   atomic_int  cancel, done;        /* done: its thread has nothing more to do with it */
   dfi_watch  *watch;               /* owned */
   int32_t     status;
@@ -46,7 +46,7 @@ static void background(void *arg) {
   if (r->finally) {
     df_value none = { 0 };
     df_error error;
-    dfi_session_run_plan(r->session, r->finally, NULL, 0, dfi_session_number(r->session), NULL, NULL, &none, NULL,
+    dfi_session_run_plan(r->session, r->finally, NULL, 0, dfi_session_number(r->session, r->finally), NULL, NULL, &none, NULL,
                          NULL, &error);
     df_value_release(&none);
     dfi_session_let_go(r->finally);
@@ -134,10 +134,11 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   if (dfi_check_memory(DF_OK, err, NULL, "a run")) return not_started(r);
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
   atomic_fetch_add(&s->shared.in_progress, 1);
-  r->number = dfi_session_number(s);       /* whenever its thread comes to it: random ops draw in the order of starts */
+  r->number = dfi_session_number(s, p);    /* whenever its thread comes to it: random ops draw in the order of starts */
   if (!dfi_background(background, r)) {
     atomic_fetch_sub(&s->shared.in_progress, 1);
     atomic_fetch_sub(&s->active, 1);
+    if (p->nrandom) dfi_session_drew(s, p, r->number.draw, NULL);
     dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started for the run");
     return not_started(r);
   }

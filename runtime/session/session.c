@@ -57,7 +57,7 @@ void df_session_release(df_session *s) {
   while (s->remaining) dfi_run_let_go(s->remaining);
   for (dfi_plan *p = s->newest, *older; p; p = older) { older = p->older; plan_drop(p); }
   for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
-  dfi_free(s->variable); dfi_free(s->variable_node);
+  dfi_free(s->variable); dfi_free(s->variable_node); dfi_free(s->draws.of);
   dfi_resources_free(&s->resources);
   dfi_devices_free(&s->devices);
   dfi_tally_free(&s->tally);
@@ -170,9 +170,9 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
   return dfi_check_memory(DF_OK, err, h->where, "a variable's initial value");
 }
 
-static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
-                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally,
-                        df_error *err);
+static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
+                        _Atomic uint8_t *drew, atomic_int *cancel, dfi_watch *watch, df_value *results,
+                        df_stats *stats, dfi_tally *tally, df_error *err);
 
 static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomic_int *cancel, df_error *err) {
   pthread_mutex_lock(&s->graph->lock);
@@ -188,7 +188,7 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomi
   s->initialising++;
   df_value value = { 0 };
   /* number 0: no run of the caller's */
-  int32_t status = run_plan(s, p, NULL, 0, 0, cancel, NULL, &value, NULL, NULL, err);
+  int32_t status = run_plan(s, p, NULL, 0, (dfi_run_number){ 0 }, NULL, cancel, NULL, &value, NULL, NULL, err);
   s->initialising--;
   dfi_session_let_go(p);
   if (!status && !dfi_variable_initialised(v)) status = dfi_variable_assign(v, &value, err);
@@ -254,16 +254,6 @@ int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_val
   const int32_t status = dfi_variable_assign(variable_of(s, h), &own, err);
   dfi_value_drop(&own);
   return status;
-}
-
-int64_t df_session_position(df_session *s) { return atomic_load(&s->runs); }
-
-int32_t df_session_seek(df_session *s, int64_t position, df_error *err) {
-  if (position < 0)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a session's position is the number of its runs, not %lld",
-                    (long long)position);
-  atomic_store(&s->runs, position);
-  return DF_OK;
 }
 
 /* ---- plans ----------------------------------------------------------------------------------------- */
@@ -542,9 +532,9 @@ static int32_t turn(df_session *s, dfi_exec *x, df_error *err) {
   return status;
 }
 
-static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
-                        atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats, dfi_tally *tally,
-                        df_error *err) {
+static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
+                        _Atomic uint8_t *drew, atomic_int *cancel, dfi_watch *watch, df_value *results,
+                        df_stats *stats, dfi_tally *tally, df_error *err) {
   for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
   const _Atomic int64_t *interrupter = cancel ? &dfi_interrupts : &dfi_calls_interrupted;
   int64_t interrupts = atomic_load(interrupter);
@@ -569,10 +559,12 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->interrupts = interrupts;
   atomic_store_explicit(&x->at, -1, memory_order_relaxed);
   x->deadline = timeout > 0 ? dfi_now() + timeout : 0;
-  x->shuffle = s->shuffle ? s->shuffle * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
-  x->run_number = number;
+  x->shuffle = s->shuffle ? s->shuffle * 0x9e3779b97f4a7c15u + (uint64_t)number.serial : 0;
+  x->run_number = number.serial;
+  x->draw_number = number.draw;
+  x->drew = drew;
   x->engine = s->engine;
-  x->osr = s->osr ? s->osr * 0x9e3779b97f4a7c15u + (uint64_t)number : 0;
+  x->osr = s->osr ? s->osr * 0x9e3779b97f4a7c15u + (uint64_t)number.serial : 0;
   x->foreground = s->lone && !cancel;
   status = turn(s, x, err);
   for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
@@ -580,18 +572,20 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   /* who looks at it afterwards finds everything where it was */
   if (watch && (records || watch->logs) && !watch->remains && !status) dfi_session_learn(s, p, watch);
   count_run(s, x, tally);
+  x->drew = NULL;
   if (!watch || !watch->remains) exec_give_back(p, x);
   return status;
 }
 
-int64_t dfi_session_number(df_session *s) { return 1 + atomic_fetch_add(&s->runs, 1); }
-
-int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
+int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
                              atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats,
                              dfi_tally *tally, df_error *err) {
   if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
+  _Atomic uint8_t few[64] = { 0 }, *drew = p->nrandom <= 64 ? few : dfi_xcalloc((size_t)p->nrandom, 1);
   atomic_fetch_add(&s->active, 1);
-  int32_t status = run_plan(s, p, values, timeout, number, cancel, watch, results, stats, tally, err);
+  int32_t status = run_plan(s, p, values, timeout, number, drew, cancel, watch, results, stats, tally, err);
+  if (p->nrandom) dfi_session_drew(s, p, number.draw, drew);
+  if (drew != few) dfi_free(drew);
   atomic_fetch_sub(&s->active, 1);
   return status;
 }
@@ -606,7 +600,7 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
   if (!p) return err->code;
   const int32_t status =
-      dfi_session_run_plan(s, p, values, timeout, dfi_session_number(s), NULL, NULL, results, NULL, NULL, err);
+      dfi_session_run_plan(s, p, values, timeout, dfi_session_number(s, p), NULL, NULL, results, NULL, NULL, err);
   dfi_session_let_go(p);
   return status;
 }

@@ -14,6 +14,20 @@ enum {
   DFI_GROWN_OFTEN = 1000,         /* so often a graph may grow between runs before it is warned of */
 };
 
+/* How often the random ops of a session have drawn: draws.c. */
+typedef struct dfi_draw_count {
+  int32_t     node;
+  int64_t     times, before;   /* runs it drew in, with those that go on; the same before the last of these began */
+} dfi_draw_count;
+typedef struct dfi_draws {
+  dfi_draw_count *of;          /* owned; by node */
+  int32_t     n, cap;
+  int64_t     others;          /* how often all others have, after a seek */
+} dfi_draws;
+
+/* A run's numbers: in its session, and the one that its random ops draw under. Initial values draw as run 0. */
+typedef struct dfi_run_number { int64_t serial, draw; } dfi_run_number;
+
 struct df_session {
   df_graph   *graph;           /* retained */
   int32_t     threads;
@@ -34,7 +48,8 @@ struct df_session {
   pthread_mutex_t init_lock;   /* recursive; held while variables are initialised. Order: init_lock, lock */
   _Atomic int64_t epoch;       /* changes whenever a variable may have become uninitialised; from 1 */
   int32_t     initialising;    /* depth of initial values that wait for initial values; guarded by init_lock */
-  _Atomic int64_t runs;        /* also numbers the runs for random ops; initial values draw as run 0 */
+  _Atomic int64_t runs;
+  dfi_draws   draws;           /* guarded by lock */
   atomic_int  closing, active; /* runs that the session waits for before it ends */
   dfi_shared  shared;          /* what its runs share */
   bool        lone;            /* whoever calls df_session_run starts all other runs too */
@@ -55,15 +70,17 @@ void dfi_session_forget(dfi_watch *w);
 void dfi_run_let_go(struct df_run *r);
 
 /* For runs in the background (run.c): the plan of a signature, held until dfi_session_let_go; does a value fit what it
-   is fed to; the next run's number, by which random ops draw; one run, on this thread. */
+   is fed to; the numbers of the next run; one run, on this thread. */
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                            df_error *err);
 void      dfi_session_let_go(dfi_plan *p);
 int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
-int64_t   dfi_session_number(df_session *s);
-int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, int64_t number,
+dfi_run_number dfi_session_number(df_session *s, const dfi_plan *p);
+int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
                                atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats,
                                dfi_tally *tally, df_error *err);
+/* A run under this number is over. drew: of each random op of the plan, whether it fired; NULL: none did. */
+void      dfi_session_drew(df_session *s, const dfi_plan *p, int64_t number, const _Atomic uint8_t *drew);
 /* measure.c: gives those of the devices whose speed is 'measured' the rates of this machine's kernels. */
 void dfi_devices_measure(dfi_devices *d);
 /* A run of p that was recorded or logged is over: what its nodes took counts where plans are made from now on. */

@@ -216,7 +216,7 @@ static void enlist(dfi_exec *m, const dfi_exec *x) {
   m->cancel = x->cancel; m->closing = x->closing;
   m->interrupter = x->interrupter; m->interrupts = x->interrupts;
   m->deadline = x->deadline; m->faults = x->faults;
-  m->run_number = x->run_number; m->engine = x->engine;
+  m->run_number = x->run_number; m->draw_number = x->draw_number; m->drew = x->drew; m->engine = x->engine;
   m->watch = x->watch; m->live = x->live; m->told = (df_stats){ 0 };
   m->joint = true;
   m->foreground = x->foreground;

@@ -229,6 +229,8 @@ struct dfi_exec {
   df_stats    *live;             /* where others may read the counters while the run goes on; may be NULL */
   df_stats     told;             /* of an owner among several: what of them it has added there */
   int64_t      run_number;
+  int64_t      draw_number;      /* under which random ops draw: session/draws.c */
+  _Atomic uint8_t *drew;         /* plan->nrandom: which of them fired; NULL: it does not matter */
   /* to stop */
   atomic_int  *cancel;           /* the handle's flag; may be NULL */
   atomic_int  *closing;          /* the session's flag */

@@ -208,8 +208,24 @@ uint64_t dfi_tag_of(const dfi_record *r, uint64_t run) {
              (uint64_t)r->number);
 }
 
+/* Says that a random op of the plan fired. */
+static void note_draw(const dfi_exec *x, const dfi_pnode *n) {
+  const dfi_plan *p = x->plan;
+  int32_t low = 0, high = p->nrandom;
+  while (low < high) {
+    const int32_t middle = low + (high - low) / 2;
+    if (p->random[middle] < n->node->id) low = middle + 1;
+    else high = middle;
+  }
+  if (low < p->nrandom && p->random[low] == n->node->id)
+    atomic_store_explicit(&x->drew[low], 1, memory_order_relaxed);
+}
+
 uint64_t dfk_tag(const df_kernel *k) {
-  return k->run ? dfi_tag_of(call_of(k)->record, (uint64_t)call_of(k)->exec->run_number) : 0;
+  if (!k->run) return 0;
+  const dfi_call *c = call_of(k);
+  if (c->exec->drew && (c->node->op->traits & DFO_RANDOM)) note_draw(c->exec, c->node);
+  return dfi_tag_of(c->record, (uint64_t)c->exec->draw_number);
 }
 
 int64_t dfk_graph_seed(const df_kernel *k) { return k->run ? call_of(k)->exec->plan->graph->seed : 0; }
@@ -222,7 +238,7 @@ void dfk_print(df_kernel *k, const char *bytes, int64_t length) {
 df_node *dfi_run_node(const void *run) { return ((const dfi_call *)run)->node->node; }
 uint64_t dfi_run_id(const void *run) {
   const dfi_exec *x = ((const dfi_call *)run)->exec;
-  return (uint64_t)(uintptr_t)(x->team ? dfi_team_first(x) : x);
+  return (uint64_t)(uintptr_t)(x->team ? dfi_team_first(x) : x) ^ mix((uint64_t)x->run_number, 0x5e55);
 }
 struct dfi_resources *dfi_run_resources(const void *run) { return ((const dfi_call *)run)->exec->shared->resources; }
 void dfi_run_count_push(void *run) { if (run) ((dfi_call *)run)->exec->count.pushes++; }

@@ -249,10 +249,20 @@ return function(core, C, own)
     if code ~= 0 then raise() end
   end
 
-  function core.session_position(s) return tonumber(C.df_session_position(open(s, 'session'))) end
+  function core.session_position(s)
+    local n = C.df_session_position(open(s, 'session'), 0, nil, nil)
+    local nodes, times, out = new('int32_t[?]', n), new('int64_t[?]', n), {}
+    n = math.min(n, C.df_session_position(s.p, n, nodes, times))
+    for i = 0, n - 1 do out[nodes[i]] = tonumber(times[i]) end
+    return out
+  end
 
   function core.session_seek(s, position)
-    if C.df_session_seek(open(s, 'session'), position, err) ~= 0 then raise() end
+    local n, i = 0, 0
+    for _ in pairs(position) do n = n + 1 end
+    local nodes, times = new('int32_t[?]', n), new('int64_t[?]', n)
+    for node, t in pairs(position) do nodes[i], times[i], i = node, t, i + 1 end
+    if C.df_session_seek(open(s, 'session'), n, nodes, times, err) ~= 0 then raise() end
   end
 
   own.value_of = value_of

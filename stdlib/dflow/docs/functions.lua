@@ -540,7 +540,7 @@ df.group(a, b, …, {…})
 
 df.set_random_seed(n)
   The seed of the graph: random ops draw the same numbers in every new session, on any number of
-  threads.
+  threads. Each draws anew in every run in which it draws, and counts these alone: s:position().
   example   df.set_random_seed(1) return df.random_uniform{2}
 
 df.import_graph_def(path or bytes, {…})
@@ -1141,7 +1141,7 @@ df.clip_by_global_norm(list, clip_norm, {…})
 
 df.dropout(x, rate, {…})
   Each element is zero with probability rate, the others are divided by 1 - rate.
-  option    seed: int = nil  the same one gives the same zeros in the n-th run of a session
+  option    seed: int = nil  the same one gives the same zeros in the n-th run in which it draws
   option    noise_shape: shape = nil  where it is 1 elements share their fate
   option    keep_prob: number = nil  1 - rate, as TensorFlow 1 has it
 @name

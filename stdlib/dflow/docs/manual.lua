@@ -162,7 +162,8 @@ What is wrong in a file is an error that names file and line:
   { 'checkpoints', 'saving and going on', [==[
 df.save writes the variables of a session as safetensors, whole or not at all; df.restore sets all of them or none, after it has
 compared names, dtypes and shapes. Optimizers' slots are variables; where the random ops are is kept, too: a run that goes on
-computes what the other would have.
+computes what the other would have, bit for bit, whatever is looked at in between. A random op counts the runs in which it draws,
+and draws anew in each; runs that read a variable, or evaluate the model without its dropout, count nowhere.
 
     local df = require 'dflow'
     local folder = os.tmpname() .. '.d'

@@ -388,12 +388,15 @@ s:init()
             return s:run(v)
 
 s:position()
-  Where its random ops are: the number of its runs.
-  example   local s = df.Session{} s:run(df.float32(2) * 3) return s:position()
+  Where its random ops are: a table, by the name of the op, of the runs it has drawn in. Each
+  counts for itself: a run that reads a variable, or evaluates a model without its dropout, does
+  not change what the others draw next.
+  example   local s, x = df.Session{}, df.random_uniform({2}, {name = 'x'}) s:run(x) return s:position().x
 
 s:seek(n)
   Puts its random ops where s:position() gave n: it draws what that session would have drawn.
-  example   local s = df.Session{} s:seek(7) return s:position()
+  A number: each op has drawn in so many runs.
+  example   local s = df.Session{} s:seek(7) return s:position()[1]
 
 s:stats()
   Counters since it began, as df.stats().

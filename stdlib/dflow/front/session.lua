@@ -380,14 +380,28 @@ function methods.init(s)
   core.session_reset(s.handle)
 end
 
---- s:position(): where its random ops are, a number; s:seek(n) puts them there, so that a session which goes on where another was
---- saved draws what that one would have drawn.
-function methods.position(s) return core.session_position(s.handle) end
-function methods.seek(s, n)
-  if type(n) ~= 'number' or n < 0 or not dtypes.is_whole(n) then
-    errors.bad('seek takes a whole number from 0 up, as s:position() gives it, not %s', errors.describe(n))
+--- s:position(): where its random ops are, {[name of the op] = in how many runs it drew}; s:seek(position) puts them there, so that a session
+-- which goes on where another was saved draws what that one would have drawn. Each op counts for itself: runs that it does not draw in, as those
+-- that read a variable, do not count. [1] is the count of the ops that are not named, where it is not 0; a number n stands for {n}.
+function methods.position(s)
+  local out = {}
+  for node, times in pairs(core.session_position(s.handle)) do
+    out[node < 0 and 1 or core.node_name_of(s.graph.handle, node)] = times
   end
-  core.session_seek(s.handle, n)
+  return out
+end
+function methods.seek(s, position)
+  local function bad(v) errors.bad('seek takes what s:position() gave, or a whole number from 0 up, not %s', errors.describe(v)) end
+  if type(position) == 'number' then position = { position } end
+  if not errors.is_data(position) then bad(position) end
+  local out = {}
+  for name, times in pairs(position) do
+    if type(times) ~= 'number' or times < 0 or not dtypes.is_whole(times) then bad(times) end
+    if name ~= 1 and type(name) ~= 'string' then bad(name) end
+    local node = name == 1 and -1 or core.node_by_name(s.graph.handle, name)
+    if name == 1 or node >= 0 then out[node] = times end
+  end
+  core.session_seek(s.handle, out)
 end
 
 function methods.close(s)

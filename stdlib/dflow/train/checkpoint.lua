@@ -77,6 +77,24 @@ function M.save(path, opts) return M.save_now_or_later(path, opts, false) end
 --- The same, written in the background: the values are those of now. Gives what files.write_later gives.
 function M.save_later(path, opts) return M.save_now_or_later(path, opts, true) end
 
+--- s:position() as a line for each random op, `times name`, behind one with the times of all others. Files of older versions have a number.
+local function position_text(s)
+  local position, lines = s:position(), {}
+  for name, times in pairs(position) do
+    if name ~= 1 then lines[#lines + 1] = ('%.0f %s'):format(times, name) end
+  end
+  table.sort(lines)
+  table.insert(lines, 1, ('%.0f'):format(position[1] or 0))
+  return table.concat(lines, '\n')
+end
+
+local function position_of(text)
+  if not text or not text:find '^%d+' then return nil end
+  local position = { tonumber(text:match '^%d+') }
+  for times, name in text:gmatch '\n(%d+) ([^\n]+)' do position[name] = tonumber(times) end
+  return position
+end
+
 --- The metadata that the options say, beside those there are.
 function M.metadata_of(opts, what, metadata)
   if opts.metadata ~= nil and not errors.is_data(opts.metadata) then errors.bad('%s: metadata is {name = text}, not %s', what, errors.describe(opts.metadata)) end
@@ -93,7 +111,7 @@ function M.save_now_or_later(path, opts, later)
   local metadata = M.metadata_of(opts, 'save', { format = 'dflow' })
   local values = values_of(s, vars, names)
   queues.save(queues.check(opts.queues, 'save'), s, values, metadata)
-  metadata[POSITION] = ('%.0f'):format(core.session_position(s.handle))
+  metadata[POSITION] = position_text(s)
   if opts.shard_bytes ~= nil then return shards.write(path, values, metadata, opts.shard_bytes) end
   if not later then return safetensors.write(path, values, metadata) end
   local start, order = safetensors.layout(values, metadata)
@@ -213,9 +231,9 @@ function M.apply(sources, path, vars, names, s, opts, what)
   end
   if #from == 0 then errors.raise('not_found', '%s: %s has none of the variables; it has %s', what, path, some(extra)) end
   for _, e in ipairs(from) do e.tensor = e.file.tensor(e.name) end        -- everything is read before anything changes
-  local position = tonumber(sources[1].metadata[POSITION])
+  local position = position_of(sources[1].metadata[POSITION])
   for _, e in ipairs(from) do core.session_set_variable(s.handle, e.v.handle.node, e.tensor) end
-  if position and not opts.partial and position >= 0 then core.session_seek(s.handle, position) end
+  if position and not opts.partial then s:seek(position) end
   local restored = {}
   for i, e in ipairs(from) do restored[i] = e.v.name end
   table.sort(restored)

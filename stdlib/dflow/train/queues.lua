@@ -59,14 +59,6 @@ local function count_of(q) return 'dflow.queue.' .. q.name end
 --- Is this the name of a part of a queue in a file?
 function M.is_part(name) return name:sub(1, 12) == 'dflow.queue/' end
 
---- Calls fn, and has the session's random ops where they were.
-local function aside(s, fn)
-  local position = core.session_position(s.handle)
-  local ok, why = pcall(fn)
-  core.session_seek(s.handle, position)
-  if not ok then error(why, 0) end
-end
-
 local function check_graph(q, s, what)
   if q.graph ~= s.graph then errors.bad("%s: the queue '%s' belongs to another graph than the session", what, q.name) end
 end
@@ -99,9 +91,7 @@ end
 function M.save(list, s, values, metadata)
   if #list == 0 then return end
   for _, q in ipairs(list) do check_graph(q, s, 'save') end
-  aside(s, function()
-    for _, q in ipairs(list) do look(q, s, values, metadata) end
-  end)
+  for _, q in ipairs(list) do look(q, s, values, metadata) end
 end
 
 --- The elements of a queue in an opened file, checked: a list of lists of Tensors.
@@ -159,16 +149,12 @@ function M.restore(list, file, path, s)
     check_graph(q, s, 'restore')
     all[i] = elements(q, file, path)
   end
-  aside(s, function()
-    for i, q in ipairs(list) do
-      if s:run(nodes_of(q).closed) then errors.raise('failed_precondition', "restore: the queue '%s' is closed", q.name) end
-      lay_beside(nodes_of(q), all[i], s)
-    end
-  end)
+  for i, q in ipairs(list) do
+    if s:run(nodes_of(q).closed) then errors.raise('failed_precondition', "restore: the queue '%s' is closed", q.name) end
+    lay_beside(nodes_of(q), all[i], s)
+  end
   return function()
-    aside(s, function()
-      for _, q in ipairs(list) do s:run(nodes_of(q).replace) end
-    end)
+    for _, q in ipairs(list) do s:run(nodes_of(q).replace) end
   end
 end
 
