@@ -191,6 +191,7 @@ int32_t ref_print_v2(df_kernel *k) {
   FILE *file = NULL, *to = stderr;
   if (is(stream, n, "stdout")) to = stdout;
   else if (n > 7 && !memcmp(stream, "file://", 7)) {
+    if (!dfk_may_touch(k, -1, stream + 7, n - 7)) return k->error->code;
     if (!(to = file = fopen(stream + 7, "ae")))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "cannot write to %s", stream + 7);
   } else if (!is(stream, n, "stderr") && !is(stream, n, "log(info)") && !is(stream, n, "log(warning)") &&

@@ -5,7 +5,6 @@
  */
 #include "resource/checkpoint.h"
 #include "op/op.h"
-#include "op/run.h"
 #include <regex.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -31,12 +30,7 @@ static char *path_of(df_kernel *k, int32_t i) {
     dfk_fail(k, DF_INVALID_ARGUMENT, n ? "the path has a byte 0" : "the path is empty");
     return NULL;
   }
-  if (!dfi_run_may_touch(k->run, s, n)) {
-    dfk_fail(k, DF_PERMISSION_DENIED,
-             "this graph may not touch the file %.*s: feed its path to the run, or import the graph with files = true",
-             (int)n, s);
-    return NULL;
-  }
+  if (!dfk_may_touch(k, i, s, n)) return NULL;
   return (char *)(uintptr_t)text_of(t, 0);
 }
 
@@ -138,8 +132,8 @@ static int32_t kernel_merge(df_kernel *k) {
   int32_t code = DF_OK;
   for (int64_t i = 0, n; i < k->in[0]->size && !code; i++) {
     const char *s = df_tensor_string(k->in[0], i, &n);
-    if (!dfi_run_may_touch(k->run, s, n)) {
-      code = dfk_fail(k, DF_PERMISSION_DENIED, "this graph may not touch the file %.*s", (int)n, s);
+    if (!dfk_may_touch(k, 0, s, n)) {
+      code = k->error->code;
       break;
     }
     char *part = (char *)(uintptr_t)text_of(k->in[0], i);

@@ -134,18 +134,46 @@ static bool climbs(const char *rest, int64_t n) {
   return false;
 }
 
-bool dfi_run_may_touch(const void *run, const char *path, int64_t n) {
+/* Marks in `seen` what `first` is computed from, and itself; of `n` nodes each, as the graph had when it was asked. */
+static void mark_sources(df_node *first, int32_t n, uint8_t *seen, df_node **queue) {
+  int32_t tail = 0;
+  queue[tail++] = first;
+  seen[first->id] = 1;
+  for (int32_t head = 0; head < tail; head++)
+    for (int32_t i = 0; i < queue[head]->nin; i++) {
+      df_node *from = queue[head]->in[i].node;
+      if (from->id >= n || seen[from->id]) continue;
+      seen[from->id] = 1;
+      queue[tail++] = from;
+    }
+}
+
+static bool begins_with_fed(const char *path, int64_t n, const df_value *fed) {
+  int64_t length;
+  if (fed->kind != DF_TENSOR || fed->dtype != DF_STRING || fed->as.tensor->size != 1) return false;
+  const char *text = df_tensor_string(fed->as.tensor, 0, &length);
+  return length && length <= n && !memcmp(text, path, (size_t)length) && !climbs(path + length, n - length);
+}
+
+bool dfi_run_may_touch(const void *run, int32_t input, const char *path, int64_t n) {
   const dfi_call *c = run;
   if (!c) return false;
-  if (c->exec->session->graph->files) return true;
-  for (int32_t i = 0; i < c->exec->plan->nfeed; i++) {
-    const df_value *v = &c->exec->given[i];
-    int64_t length;
-    if (v->kind != DF_TENSOR || v->dtype != DF_STRING || v->as.tensor->size != 1) continue;
-    const char *fed = df_tensor_string(v->as.tensor, 0, &length);
-    if (length && length <= n && !memcmp(fed, path, (size_t)length) && !climbs(path + length, n - length)) return true;
-  }
-  return false;
+  df_graph *g = c->exec->session->graph;
+  if (g->files) return true;
+  const df_node *node = c->node->node;
+  const dfi_plan *plan = c->exec->plan;
+  if (input < 0 || input >= node->nin) return false;
+  pthread_mutex_lock(&g->lock);
+  const int32_t nodes = g->n;
+  pthread_mutex_unlock(&g->lock);
+  uint8_t *seen = dfi_xcalloc((size_t)nodes, 1);
+  df_node **queue = dfi_xmalloc(sizeof *queue * (size_t)nodes);
+  mark_sources(node->in[input].node, nodes, seen, queue);
+  bool may = false;
+  for (int32_t i = 0; i < plan->nfeed && !may; i++)
+    may = seen[plan->feed[i].node->id] && begins_with_fed(path, n, &c->exec->given[i]);
+  dfi_free(seen); dfi_free(queue);
+  return may;
 }
 
 void df_graph_allow_files(df_graph *g) { g->files = true; }

@@ -111,7 +111,9 @@ static const dfi_op_info *entry_of(const Pb__NodeDef *def) {
           (int32_t)v->type == DF_RESOURCE)
         return dfi_op_find(own[i][2]);
     }
-  return dfi_op_find(def->op);
+  const dfi_op_info *o = dfi_op_find(def->op);
+  /* the number of a function of this program means nothing in a file, and a graph may not call what it was not given */
+  return o && o->traits & (DFO_HOST | DFO_OWN_GRADIENT) ? NULL : o;
 }
 
 /* The entry of each node's op; Unknown where there is none. */

@@ -230,6 +230,13 @@ uint64_t dfk_tag(const df_kernel *k) {
 
 int64_t dfk_graph_seed(const df_kernel *k) { return k->run ? call_of(k)->exec->plan->graph->seed : 0; }
 
+bool dfk_may_touch(df_kernel *k, int32_t input, const char *path, int64_t n) {
+  if (dfi_run_may_touch(k->run, input, path, n)) return true;
+  dfk_fail(k, DF_PERMISSION_DENIED, "this graph may not touch the file %.*s: %simport the graph with files = true",
+           (int)(n < 300 ? n : 300), path, input < 0 ? "" : "feed its path to the run, or ");
+  return false;
+}
+
 void dfk_print(df_kernel *k, const char *bytes, int64_t length) {
   (void)k;
   dfi_print(bytes, length);
