@@ -56,6 +56,7 @@ typedef struct importer {
   frame    *frame;           /* open addressing by the file's name; at most half full */
   uint32_t  nframe, frame_mask;
   int32_t   first;           /* the graph's nodes before */
+  int64_t   interrupts;      /* dfi_calls_interrupted when it began */
   df_tensor **variables;     /* what is asked of variables; or NULL */
   df_output *in; df_node **control; size_t in_cap, control_cap;
 } importer;
@@ -440,7 +441,6 @@ static int32_t fail_cycle(importer *m, const step *stack, int32_t depth, int32_t
 
 /* Makes the nodes, each after its inputs. */
 static int32_t make_nodes(importer *m) {
-  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
   step *stack = dfi_xmalloc(sizeof *stack * ((size_t)m->n + 1));
   int32_t code = DF_OK;
   for (int32_t i = 0; i < m->n && !code; i++) {
@@ -459,10 +459,7 @@ static int32_t make_nodes(importer *m) {
         stack[depth++] = (step){ s.item, 0 };
         continue;
       }
-      if (atomic_load_explicit(&dfi_calls_interrupted, memory_order_relaxed) != interrupts) {
-        code = dfi_fail(m->err, DF_CANCELLED, NULL, "the import was interrupted");
-        break;
-      }
+      if (dfi_import_interrupted(m->interrupts)) { code = dfi_import_cancelled(m->err); break; }
       code = make_node(m, it);
       it->state = 2;
       depth--;
@@ -539,6 +536,7 @@ static void settle_shapes(importer *m) {
     int32_t i = queue[--depth];
     df_node *n = g->node[m->first + i];
     waits[i] = false;
+    if (dfi_import_interrupted(m->interrupts)) break;
     if (dfi_op_info_at(n->op)->op->flow == DF_CONSTANT || !(steps < limit ? dfi_node_infer_again(n) : forget(n)))
       continue;
     for (int32_t e = first[i]; e < first[i + 1]; e++)
@@ -562,13 +560,14 @@ static int32_t import(importer *m) {
   if (!code) code = make_nodes(m);
   if (!code) code = close_loops(m, &merges);
   if (!code && merges) settle_shapes(m);
-  if (!code) dfi_raise(m->graph, m->first);
-  return code;
+  if (!code && dfi_import_interrupted(m->interrupts)) code = dfi_import_cancelled(m->err);
+  return code ? code : dfi_raise(m->graph, m->first, m->err);
 }
 
 static int32_t lower_and_import(importer *m, dfi_graphdef *d) {
   const int32_t mark = df_graph_mark(m->graph);
   m->def = d;
+  m->interrupts = atomic_load(&dfi_calls_interrupted);
   int32_t code = dfi_functions_lower(d, m->err);
   if (!code) code = import(m);
   if (!code && m->variables && !(*m->variables = dfi_import_variables(m->graph, m->first, d, m->prefix, m->err)))

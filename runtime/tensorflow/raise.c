@@ -11,7 +11,7 @@
  */
 #include "tensorflow/raise.h"
 
-enum { DEEPEST = 200, ROUNDS = 16 };
+enum { DEEPEST = 200, ROUNDS = 16, STEPS_PER_EDGE = 4000, STEPS_BETWEEN_LOOKS = 4096 };
 
 /* ---- places ------------------------------------------------------------------------------------------ */
 
@@ -26,8 +26,16 @@ int32_t dfi_raise_cond(raiser *r, int32_t c) {
   return c;
 }
 
+/* Counts one step of a walk. True: there have been too many, or the user interrupts. */
+static bool spent(raiser *r) {
+  if (r->steps >= r->most_steps) return true;
+  if (++r->steps % STEPS_BETWEEN_LOOKS == 0 && dfi_import_interrupted(r->interrupts)) r->steps = r->most_steps;
+  return false;
+}
+
 int32_t dfi_raise_resolve(raiser *r, int32_t p) {
   for (;;) {
+    if (spent(r)) return PLACE_FIRST;
     const place *at = &r->place[p];
     if (at->kind == PLACE_TOP) return p;
     if (at->kind == PLACE_BRANCH) {
@@ -43,6 +51,7 @@ int32_t dfi_raise_resolve(raiser *r, int32_t p) {
 
 /* The place around it. */
 static int32_t up(raiser *r, int32_t p) {
+  if (spent(r)) return PLACE_FIRST;
   const place *at = &r->place[p];
   switch (at->kind) {
   case PLACE_TOP: return p;
@@ -100,14 +109,21 @@ static int32_t meet(raiser *r, int32_t a, int32_t b) {
   return PLACE_FIRST;
 }
 
-df_output dfi_raise_origin(df_output o) {
-  while (!o.node->ncontrol && dfi_flow_is(o.node, FLOW_IDENTITY) && !o.node->in[0].node->out[o.node->in[0].index].ref)
-    o = o.node->in[0];
-  return o;
+df_output dfi_raise_origin(const raiser *r, df_output o) {
+  return o.index == 0 && raise_mine(r, o.node) ? r->origin[o.node->id - r->first] : o;
 }
 
-static bool is_loop_switch(const df_node *n) {
-  return raise_flow(n) == DF_SWITCH && raise_flow(dfi_raise_origin(n->in[1]).node) == DF_LOOP_COND;
+/* An Identity's input is made before the Identity is, so that its origin is known. */
+static void find_origins(raiser *r) {
+  for (int32_t i = 0; i < r->n; i++) {
+    df_node *n = r->graph->node[r->first + i];
+    const bool passes = !n->ncontrol && dfi_flow_is(n, FLOW_IDENTITY) && !n->in[0].node->out[n->in[0].index].ref;
+    r->origin[i] = passes ? dfi_raise_origin(r, n->in[0]) : (df_output){ n, 0 };
+  }
+}
+
+static bool is_loop_switch(const raiser *r, const df_node *n) {
+  return raise_flow(n) == DF_SWITCH && raise_flow(dfi_raise_origin(r, n->in[1]).node) == DF_LOOP_COND;
 }
 
 int32_t dfi_raise_place_of(raiser *r, df_output o) {
@@ -116,7 +132,7 @@ int32_t dfi_raise_place_of(raiser *r, df_output o) {
   if (raise_flow(o.node) == DF_SWITCH && !r->unstructured[i]) {
     if (r->cond[i] >= 0) return dfi_raise_resolve(r, r->conds[dfi_raise_cond(r, r->cond[i])].branch[o.index]);
     int32_t at = dfi_raise_resolve(r, r->at[i]);
-    if (is_loop_switch(o.node) && r->place[at].kind == PLACE_PRED) return at + (o.index ? 1 : 2);
+    if (is_loop_switch(r, o.node) && r->place[at].kind == PLACE_PRED) return at + (o.index ? 1 : 2);
   }
   return dfi_raise_resolve(r, r->at[i]);
 }
@@ -147,22 +163,42 @@ static int32_t loop_named(raiser *r, const char *name, int32_t parent) {
   return (r->loop_table[i] = ++r->nloops) - 1;
 }
 
+/* Does p lie in that loop? */
+static bool in_loop(raiser *r, int32_t p, int32_t loop) {
+  for (p = dfi_raise_resolve(r, p); p != PLACE_FIRST; p = up(r, p))
+    if (r->place[p].kind != PLACE_BRANCH && r->place[p].of == loop) return true;
+  return false;
+}
+
+/* What is nested too deeply is not raised. The place that a new cond or loop at p stands in. */
+static int32_t shallow(raiser *r, int32_t p) {
+  if (depth_of(r, p) <= DEEPEST) return p;
+  give_up(r, p);
+  return PLACE_FIRST;
+}
+
 static void enter(raiser *r, df_node *n, int32_t at) {
   const char *name = n->attrs[dfi_op_attr_index(dfi_op_info_at(n->op), "frame_name")].s;
+  at = shallow(r, at);
   int32_t l = loop_named(r, name, at);
   raised_loop *loop = &r->loops[l];
-  loop->parent = meet(r, loop->parent, at);
   r->at[n->id - r->first] = loop->place + (dfi_flow_is_constant_enter(n) ? 0 : 1);
+  if (loop->given_up || in_loop(r, at, l)) {           /* a frame that is entered from inside is no loop */
+    give_up(r, at);
+    give_up(r, loop->place);
+    return;
+  }
+  loop->parent = meet(r, loop->parent, at);
   if (!dfi_flow_is(n, FLOW_ENTER)) give_up(r, loop->place);
 }
 
 static void split(raiser *r, df_node *n, int32_t at) {
   int32_t i = n->id - r->first;
-  r->at[i] = at;
-  if (is_loop_switch(n)) return;
+  r->at[i] = at = shallow(r, at);
+  if (is_loop_switch(r, n)) return;
   DFI_GROW(r->conds, r->nconds, r->conds_cap);
   raised_cond *c = &r->conds[r->nconds];
-  *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = dfi_raise_origin(n->in[1]) };
+  *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = dfi_raise_origin(r, n->in[1]) };
   c->branch[0] = place_new(r, PLACE_BRANCH, r->nconds, 0);
   c->branch[1] = place_new(r, PLACE_BRANCH, r->nconds, 1);
   r->cond[i] = r->nconds++;
@@ -236,7 +272,7 @@ static void adopt_pivots(raiser *r) {
     if (r->cond[i] >= 0)
       alone[r->cond[i]] =
           members[dfi_raise_cond(r, r->cond[i])] == 1 &&
-          dfi_same(dfi_raise_origin(n->in[0]), r->conds[r->cond[i]].pred);
+          dfi_same(dfi_raise_origin(r, n->in[0]), r->conds[r->cond[i]].pred);
   }
   for (int32_t c = r->nconds - 1; c >= 0; c--) {
     raised_cond *k = &r->conds[c];
@@ -514,43 +550,63 @@ static bool consistent(raiser *r) {
   return good;
 }
 
-void dfi_raise(df_graph *g, int32_t first) {
-  raiser r = { .graph = g, .first = first, .n = g->n - first };
-  size_t n = (size_t)r.n + 1;
-  int32_t enters = 0, switches = 0;
-  for (int32_t i = 0; i < r.n; i++) {
-    df_node *node = g->node[first + i];
+/* How many Enters and Switches there are; *edges: inputs of any node, and what waits. */
+static int32_t count_control_flow(raiser *r, int32_t *enters, int64_t *edges) {
+  int32_t switches = 0;
+  for (int32_t i = 0; i < r->n; i++) {
+    df_node *node = r->graph->node[r->first + i];
     df_flow f = raise_flow(node);
     node->unstructured = f == DF_SWITCH || f == DF_MERGE || f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION;
-    enters += f == DF_ENTER;
+    *enters += f == DF_ENTER;
     switches += f == DF_SWITCH;
+    *edges += 1 + node->nin + node->ncontrol;
   }
-  if (!enters && !switches) return;
+  return *enters + switches;
+}
+
+static void find_and_build(raiser *r) {
+  place_new(r, PLACE_TOP, 0, 0);
+  find_origins(r);
+  for (int32_t i = 0; i < r->n; i++) read_node(r, r->graph->node[r->first + i]);
+  adopt_pivots(r);
+  part_conds(r);
+  for (int32_t i = r->n - 1; i >= 0; i--) settle(r, i);
+  int32_t round = 0;
+  for (bool good = false; !good && round < ROUNDS; round++) {
+    good = consistent(r);
+    good &= !dfi_raise_check_loops(r);
+  }
+  if (round < ROUNDS && r->steps < r->most_steps) {
+    r->most_steps = INT64_MAX;                             /* what is consistent has as many steps as it needs */
+    dfi_raise_build(r);
+  }
+}
+
+int32_t dfi_raise(df_graph *g, int32_t first, df_error *err) {
+  raiser r = { .graph = g, .first = first, .n = g->n - first, .interrupts = atomic_load(&dfi_calls_interrupted) };
+  size_t n = (size_t)r.n + 1;
+  int32_t enters = 0;
+  int64_t edges = 0;
+  if (!count_control_flow(&r, &enters, &edges)) return DF_OK;
+  r.most_steps = (edges + 1000) * STEPS_PER_EDGE;
   r.at = dfi_xcalloc(n, sizeof *r.at);
   r.cond = dfi_xmalloc(sizeof *r.cond * n);
   memset(r.cond, -1, sizeof *r.cond * n);
   r.unstructured = dfi_xcalloc(n, sizeof *r.unstructured);
+  r.origin = dfi_xcalloc(n, sizeof *r.origin);
   for (r.loop_mask = 15; r.loop_mask < 2 * (uint32_t)enters; r.loop_mask = 2 * r.loop_mask + 1) ;
   r.loop_table = dfi_xcalloc((size_t)r.loop_mask + 1, sizeof *r.loop_table);
-  place_new(&r, PLACE_TOP, 0, 0);
-  for (int32_t i = 0; i < r.n; i++) read_node(&r, g->node[first + i]);
-  adopt_pivots(&r);
-  part_conds(&r);
-  for (int32_t i = r.n - 1; i >= 0; i--) settle(&r, i);
-  int32_t round = 0;
-  for (bool good = false; !good && round < ROUNDS; round++) {
-    good = consistent(&r);
-    good &= !dfi_raise_check_loops(&r);
-  }
-  if (round < ROUNDS) dfi_raise_build(&r);
+  find_and_build(&r);
   for (int32_t l = 0; l < r.nloops; l++) dfi_free(r.loops[l].var);
   dfi_free(r.at);
   dfi_free(r.cond);
   dfi_free(r.unstructured);
+  dfi_free(r.origin);
   dfi_free(r.loop_table);
   dfi_free(r.place);
   dfi_free(r.conds);
   dfi_free(r.loops);
   dfi_free(r.first_user);
   dfi_free(r.user);
+  return dfi_import_interrupted(r.interrupts) ? dfi_import_cancelled(err) : DF_OK;
 }

@@ -47,7 +47,11 @@ typedef struct raiser {
   raised_cond *conds;      int32_t nconds, conds_cap;
   raised_loop *loops;      int32_t nloops, loops_cap;
   int32_t     *loop_table; uint32_t loop_mask;           /* by frame name: loop + 1 */
+  df_output   *origin;     /* by node: its first output, before any Identity */
   int32_t      isolated;   /* how often something was made unstructured by itself */
+  /* Steps from a place to the one around it. Where a graph needs more than its size allows, or the user interrupts,
+     every walk ends at the top and nothing is raised. */
+  int64_t      steps, most_steps, interrupts;
   int32_t     *first_user, *user;                        /* who uses a node, by data or control; made when needed */
 } raiser;
 
@@ -56,8 +60,8 @@ int32_t dfi_raise_resolve(raiser *r, int32_t place);      /* the place that stan
 int32_t dfi_raise_cond(raiser *r, int32_t cond);          /* the cond that it was joined to */
 int32_t dfi_raise_place_of(raiser *r, df_output o);       /* where the value can be used as it is */
 void    dfi_raise_contradiction(raiser *r, int32_t place);  /* gives up as little as can be */
-df_output dfi_raise_origin(df_output o);                      /* back through Identities that wait for nothing
-                                                             and read no reference */
+df_output dfi_raise_origin(const raiser *r, df_output o);  /* back through Identities that wait for nothing and read no
+                                                              reference */
 static inline bool raise_mine(const raiser *r, const df_node *n) {
   return n->id >= r->first && n->id < r->first + r->n;
 }

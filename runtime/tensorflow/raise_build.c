@@ -49,8 +49,8 @@ static void take_merge(raiser *r, parts *p, df_node *n) {
   p->var[n->id - r->first] = p->var[enter->id - r->first] = p->var[next->id - r->first] = l->nvar++;
 }
 
-static bool is_loop_switch(const df_node *n) {
-  return raise_flow(n) == DF_SWITCH && raise_flow(dfi_raise_origin(n->in[1]).node) == DF_LOOP_COND;
+static bool is_loop_switch(const raiser *r, const df_node *n) {
+  return raise_flow(n) == DF_SWITCH && raise_flow(dfi_raise_origin(r, n->in[1]).node) == DF_LOOP_COND;
 }
 
 static void take_switch(raiser *r, parts *p, df_node *n) {
@@ -58,7 +58,7 @@ static void take_switch(raiser *r, parts *p, df_node *n) {
   raised_loop *l = loop_at(r, at, PLACE_PRED);
   dfi_loop_var *v = l ? var_at(r, p, l, n->in[0].node) : NULL;
   bool fits = v && dfi_flow_is(n, FLOW_SWITCH) && v->merge == n->in[0].node && n->in[0].index == 0 && !v->swtch &&
-              dfi_raise_origin(n->in[1]).node == l->loop_cond;
+              dfi_raise_origin(r, n->in[1]).node == l->loop_cond;
   if (!fits) { incomplete(r, p, at); return; }
   v->swtch = n;
   p->var[n->id - r->first] = p->var[v->merge->id - r->first];
@@ -80,7 +80,7 @@ bool dfi_raise_check_loops(raiser *r) {
   for (int32_t i = 0; i < r->n; i++)
     if (!r->unstructured[i] && raise_is_loop_merge(r, node[i])) take_merge(r, &p, node[i]);
   for (int32_t i = 0; i < r->n; i++)
-    if (!r->unstructured[i] && is_loop_switch(node[i])) take_switch(r, &p, node[i]);
+    if (!r->unstructured[i] && is_loop_switch(r, node[i])) take_switch(r, &p, node[i]);
   for (int32_t i = 0; i < r->n; i++) {
     df_flow f = raise_flow(node[i]);
     if (r->unstructured[i]) continue;
@@ -173,7 +173,7 @@ static void place_nodes(raiser *r) {
     df_flow f = raise_flow(n);
     if (!r->unstructured[i] && f == DF_SWITCH && r->cond[i] >= 0 && !r->conds[dfi_raise_cond(r, r->cond[i])].given_up)
       context_of(r, r->conds[dfi_raise_cond(r, r->cond[i])].branch[0]);
-    if (f == DF_SWITCH && c->kind == DFI_PRED && is_loop_switch(n)) {
+    if (f == DF_SWITCH && c->kind == DFI_PRED && is_loop_switch(r, n)) {
       n->in[1] = (df_output){ c->loop->loop_cond, 0 };
       c = c->loop->body;
     }
@@ -213,7 +213,7 @@ static void place_switches(raiser *r) {
     df_cond *c = cond_of_switch(r, i);
     if (!c || !(used[i] & 3)) continue;
     /* the pivots': it stands outside */
-    if (!(used[i] & 4) && dfi_same(dfi_raise_origin(n->in[0]), dfi_raise_origin(n->in[1]))) continue;
+    if (!(used[i] & 4) && dfi_same(dfi_raise_origin(r, n->in[0]), dfi_raise_origin(r, n->in[1]))) continue;
     int32_t side = used[i] & 1 ? 0 : 1;
     if ((used[i] & 3) == 3) {
       df_node *t = dfi_flow_node(g, FLOW_SWITCH, c->branch[1], 2, n->in, NULL, NULL, n->in[0], n->where, NULL);
