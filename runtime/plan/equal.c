@@ -62,7 +62,7 @@ static bool is_number(df_output o) {
 static bool may_merge(const maker *m, df_node *n) {
   const mark *k = &m->mark[n->id];
   if (flow_of(n) != DF_PLAIN || op_of(n)->stateful || op_of(n)->waits || n->ncontrol || !n->nin || !n->nout ||
-      k->fed_out || k->scope < 0 || k->duplicate >= 0 || !n->device[0] || dfi_plan_passes_on(n))
+      k->fed || k->scope < 0 || k->duplicate >= 0 || !n->device[0] || dfi_plan_passes_on(n))
     return false;
   for (int32_t i = 0; i < n->nin; i++) if (!is_number(n->in[i])) return false;
   for (int32_t i = 0; i < n->nout; i++) if (!is_number((df_output){ n, i })) return false;

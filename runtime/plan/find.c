@@ -385,7 +385,7 @@ void dfi_plan_find_duplicates(maker *m) {
   df_node **table = dfi_xcalloc(mask + 1, sizeof *table);
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
-    if (flow_of(n) != DF_SWITCH || n->ncontrol || m->mark[n->id].fed_out) continue;
+    if (flow_of(n) != DF_SWITCH || n->ncontrol || m->mark[n->id].fed) continue;
     df_output data = dfi_plan_origin(m, n->in[0]), pred = dfi_plan_origin(m, n->in[1]);
     if (flow_of(data.node) == DF_CONSTANT) continue;
     uint32_t h =

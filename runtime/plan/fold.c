@@ -41,7 +41,7 @@ static bool may_fold(const maker *m, const df_node *n) {
   const mark *k = &m->mark[n->id];
   const dfi_out *out = n->out;
   if (dfi_op_info_at(n->op)->fold == DFI_FOLD_DEFAULT || flow_of(n) != DF_PLAIN || op_of(n)->waits || k->scope < 0 ||
-      k->fed_out || n->nout != 1 || n->nin < 1 || n->nin > MOST_INPUTS || out->ref || !dfk_plain(out->dtype) ||
+      k->fed || n->nout != 1 || n->nin < 1 || n->nin > MOST_INPUTS || out->ref || !dfk_plain(out->dtype) ||
       out->dtype == DF_RESOURCE || dfi_plan_passes_on(n))
     return false;
   if (for_gpu(n) || (n->ncontrol && (at_top(n) || !on_pivot(n)))) return false;

@@ -13,7 +13,7 @@ static int32_t lowered_with_token(const dfi_pnode *q) {
 
 static int32_t lowered_to(const maker *m, df_node *n) {
   const mark *k = &m->mark[n->id];
-  if (k->fed_out) return DF_LOWERED_FED;
+  if (k->fed) return DF_LOWERED_FED;
   if (k->number >= 0) return lowered_with_token(&m->plan->node[k->number]);
   if (k->scope < 0) return DF_LOWERED_UNNEEDED;
   if (k->merged) return DF_LOWERED_MERGED;

@@ -7,7 +7,8 @@
 
 /* What is known of a node while its plan is made. By node id. */
 typedef struct mark {
-  bool     needed, fed_out;    /* fed_out: some output is fed */
+  bool     needed;
+  int32_t  fed;                /* 1 + the last of given that is an output of it; 0: none is fed */
   int32_t  scope;              /* -1: not found yet */
   int32_t  waiting;            /* inputs that have not been reached */
   bool     reads_gate;         /* all its operands are constants read in place: it hangs on what they hang on */
@@ -38,6 +39,7 @@ typedef struct maker {
   int32_t   nids;
   bool      reference, primitives;
   df_output *given; int32_t ngiven;   /* what is fed */
+  int32_t  *same_node;         /* by given: 1 + the one before it of the same node, or 0 */
   int32_t  *const_index;       /* by id: place in plan->constant, or -1 */
   int32_t  *variable_index;    /* by id: place among the variables, or -1 */
   int32_t   scope_cap, constant_cap;
@@ -64,9 +66,10 @@ static inline const df_op *op_of(const df_node *n) { return dfi_op_info_at(n->op
 static inline df_flow flow_of(const df_node *n) { return op_of(n)->flow; }
 
 static inline int32_t feed_of(const maker *m, df_output o) {
-  if (!m->mark[o.node->id].fed_out) return -1;
-  for (int32_t i = 0; i < m->ngiven; i++) if (dfi_same(m->given[i], o)) return i;
-  return -1;
+  int32_t first = -1;
+  for (int32_t i = m->mark[o.node->id].fed; i; i = m->same_node[i - 1])
+    if (m->given[i - 1].index == o.index) first = i - 1;
+  return first;
 }
 
 static inline const df_attr *attr_of(const df_node *n, const char *name) {

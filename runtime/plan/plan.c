@@ -396,13 +396,15 @@ static void begin(maker *m, struct df_session *s, int32_t nfetch, const int32_t 
   p->fetch_node = dfi_xcalloc((size_t)nfetch + 1, sizeof *p->fetch_node);
   p->feed = dfi_xcalloc((size_t)nfeed + 1, sizeof *p->feed);
   m->given = dfi_xcalloc((size_t)nfeed + 1, sizeof *m->given);
+  m->same_node = dfi_xcalloc((size_t)nfeed + 1, sizeof *m->same_node);
   p->constant = dfi_xcalloc(16, sizeof *p->constant); m->constant_cap = 16;
   dfi_plan_scope_new(m, -1, "");
 }
 
 static void end(maker *m) {
   dfi_free(m->across); dfi_free(m->crossed);
-  dfi_free(m->mark); dfi_free(m->needed); dfi_free(m->function); dfi_free(m->given); dfi_free(m->const_index);
+  dfi_free(m->mark); dfi_free(m->needed); dfi_free(m->function); dfi_free(m->given);
+  dfi_free(m->same_node); dfi_free(m->const_index);
   dfi_free(m->variable_index); dfi_free(m->frame); dfi_free(m->namesake);
 }
 
@@ -416,8 +418,9 @@ static int32_t take_feed(maker *m, int32_t i, const int32_t *pair) {
   if (!may_be_fed(o.node->context))
     return dfi_fail(m->err, DF_INVALID_ARGUMENT, o.node->where, "`%s` cannot be fed: it is inside a loop or branch",
                     dfi_node_name(o.node));
-  m->given[m->ngiven++] = m->plan->feed[i] = o;
-  m->mark[o.node->id].fed_out = true;
+  m->given[m->ngiven] = m->plan->feed[i] = o;
+  m->same_node[m->ngiven++] = m->mark[o.node->id].fed;
+  m->mark[o.node->id].fed = m->ngiven;
   return DF_OK;
 }
 

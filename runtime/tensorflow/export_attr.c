@@ -290,10 +290,10 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
     return;
   }
   const char **input = take(e, sizeof *input * (size_t)(n->nin + 1));
-  for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length)
-    for (int32_t k = 0; k < in[i].length; k++)
-      input[at + k] =
-          as_type(e, n->in[at + k], in[i].fixed ? in[i].fixed : common_index(e, n, in, nargs, in[i].type), at + k);
+  for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length) {
+    const int32_t type = in[i].fixed ? in[i].fixed : common_index(e, n, in, nargs, in[i].type);
+    for (int32_t k = 0; k < in[i].length; k++) input[at + k] = as_type(e, n->in[at + k], type, at + k);
+  }
   Pb__NodeDef *def = dfi_export_node(e, op->type, name, n->nout);
   for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, input[i]);
   dfi_export_controls(e, def);

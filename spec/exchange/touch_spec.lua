@@ -79,8 +79,10 @@ describe('what a graph computes', function()
       'tensor_shape { dim { size: 1 } } string_val: "" } } } }\n'
     return {
       PrintV2 = const('text', 'hi') .. ('node { name: "y" op: "PrintV2" input: "text" attr { key: "output_stream" value { s: "file://%s" } } }'):format(path),
-      SaveV2 = strings .. [[node { name: "y" op: "SaveV2" input: "path" input: "names" input: "slices" input: "names" attr { key: "dtypes" value { list { type: DT_STRING } } } }]],
-      RestoreV2 = strings .. [[node { name: "y" op: "RestoreV2" input: "path" input: "names" input: "slices" attr { key: "dtypes" value { list { type: DT_STRING } } } }]],
+      SaveV2 = strings .. [[node { name: "y" op: "SaveV2" input: "path" input: "names" input: "slices" input: "names"
+        attr { key: "dtypes" value { list { type: DT_STRING } } } }]],
+      RestoreV2 = strings .. [[node { name: "y" op: "RestoreV2" input: "path" input: "names" input: "slices"
+        attr { key: "dtypes" value { list { type: DT_STRING } } } }]],
       MergeV2Checkpoints = strings .. [[node { name: "y" op: "MergeV2Checkpoints" input: "names" input: "path" }]],
     }
   end
@@ -118,7 +120,8 @@ describe('what a graph computes', function()
     for _, op in ipairs{ 'HostCall', 'HostCallStateless' } do
       local g = df.import_graph_def(([[
         node { name: "x" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 1 } } } }
-        node { name: "y" op: "%s" input: "x" attr { key: "host" value { i: 0 } } attr { key: "id" value { i: 1 } } attr { key: "Tout" value { list { type: DT_FLOAT } } } }]]):format(op))
+        node { name: "y" op: "%s" input: "x" attr { key: "host" value { i: 0 } } attr { key: "id" value { i: 1 } }
+          attr { key: "Tout" value { list { type: DT_FLOAT } } } }]]):format(op))
       local ok, err = pcall(function() df.Session{ graph = g }:run(g:op 'y') end)
       assert(not ok)
       assert.equal('unimplemented', err.code)

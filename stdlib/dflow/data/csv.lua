@@ -54,9 +54,12 @@ end
 
 local words = { ['nan'] = 0 / 0, ['inf'] = math.huge, ['-inf'] = -math.huge, ['+inf'] = math.huge, ['infinity'] = math.huge, ['-infinity'] = -math.huge }
 
+--- The text without the blanks around it. In one pass: `^%s*(.-)%s*$` takes time that is the square of the blanks inside.
+local function trimmed(s) return s:match '^%s*(.*%S)' or '' end
+
 --- A decimal number, or nil.
 local function number(s)
-  if not s:find('^%s*[+-]?%.?%d') then return words[s:lower():match '^%s*(.-)%s*$'] end
+  if not s:find('^%s*[+-]?%.?%d') then return words[trimmed(s:lower())] end
   if s:find('[xXpP]') then return nil end
   return tonumber((s:gsub('^%s*%+', '')))
 end
@@ -65,9 +68,12 @@ local truths = { ['true'] = true, ['false'] = false, ['1'] = true, ['0'] = false
 
 local readers = {
   string = function(s) return s end,
-  bool = function(s) return truths[s:lower():match '^%s*(.-)%s*$'] end,
+  bool = function(s) return truths[trimmed(s:lower())] end,
 }
 local function reader(d) return readers[d] or number end
+
+--- What a message shows of a field: of a long one its beginning.
+local function shown(s) return #s <= 60 and s or s:sub(1, 60) .. '...' end
 
 --- What all fields of a column can be.
 local function guess(column, quoted)
@@ -112,7 +118,7 @@ function M.csv(path, opts)
     if blank or comment then                                  -- luacheck: ignore 542
     elseif header == true and not names then
       names = fields
-      for i, name in ipairs(names) do names[i] = name:match '^%s*(.-)%s*$' end
+      for i, name in ipairs(names) do names[i] = trimmed(name) end
     else
       local want = names and #names or columns and #columns or #fields
       if #fields ~= want then
@@ -158,13 +164,13 @@ function M.csv(path, opts)
       if v == nil and field:find '^%s*$' then v = opts.missing end
       if v == nil then
         errors.raise('invalid_argument', '%s:%d: column %s: %s', path, lines[k], name and ('%q'):format(name) or i,
-                     field:find '^%s*$' and 'the field is empty (missing = v would fill it)' or ('%q is no %s'):format(field, d))
+                     field:find '^%s*$' and 'the field is empty (missing = v would fill it)' or ('%q is no %s'):format(shown(field), d))
       end
       values[k] = v
     end
     local t, wrong = core.tensor_new(dtypes.of(d), { count }, count > 0 and values or { read == number and 0 or read == readers.bool and false or '' })
     if not t then
-      errors.raise('invalid_argument', '%s:%d: column %s: %s cannot be held by %s', path, lines[wrong], name and ('%q'):format(name) or i, column[wrong], d)
+      errors.raise('invalid_argument', '%s:%d: column %s: %s cannot be held by %s', path, lines[wrong], name and ('%q'):format(name) or i, shown(column[wrong]), d)
     end
     out[i] = t
     if name and name ~= '' then out[name] = t end

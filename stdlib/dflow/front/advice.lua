@@ -298,6 +298,9 @@ local function called_of_df(text)
   end
 end
 
+-- What the patterns look at: some take time that is the square of what they search.
+local MOST_CHARACTERS = 2000
+
 --- How the error is mended; nil where the message says it, or nobody knows.
 function M.advice(message, text)
   local of_df = called_of_df(text)
@@ -315,7 +318,7 @@ end
 
 --- What follows the message of an error of dflow: the line and the advice.
 function M.after(e)
-  local message = e.message or ''
+  local message = (e.message or ''):sub(1, MOST_CHARACTERS)
   local quoted = e.source and quote.text(e.source, message, e.op) or ''
   local advice = M.advice(message, e.source and quote.line(e.source) or nil)
   return quoted .. (advice and '\n  help: ' .. advice or '')
@@ -413,7 +416,7 @@ local raw = {
 
 --- An error message of Lua's with the line it is about and what to do; the message alone where nothing is known.
 function M.explain(message)
-  local source, says = message:match('^([^\n]-:%d+): ([^\n]*)')
+  local source, says = message:sub(1, MOST_CHARACTERS):match('^([^\n]-:%d+): ([^\n]*)')
   if not source or says:find('^interrupted!') then return message end
   local text = quote.line(source)
   says = says:gsub("^(attempt to [%w ]-) (%w+) '([%w_]+)' %(a (%w+) value%)", "%1 a %4 value (%2 '%3')")       -- LuaJIT's words in Lua's order
