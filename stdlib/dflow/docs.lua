@@ -96,7 +96,7 @@ M.families = {
     .. 'unsorted_segment_min segment_sum',
   'sparse_segment_sum sparse_segment_mean sparse_segment_sqrt_n segment_sum',
     'cast bitcast constant decode_raw', 'cond while_loop TensorArray gradients case switch_case',
-  'map_fn scan foldl foldr while_loop', 'func lua_func cond while_loop custom_gradient',
+  'map_fn vmap scan associative_scan foldl foldr while_loop', 'func lua_func cond while_loop custom_gradient',
     'matrix_solve matrix_triangular_solve matrix_inverse cholesky_solve lstsq matrix_solve_ls tridiagonal_solve',
     'cholesky cholesky_solve qr svd self_adjoint_eig self_adjoint_eigvals',
     'matrix_determinant log_matrix_determinant matrix_inverse', 'tridiagonal_solve tridiagonal_matmul matrix_solve',

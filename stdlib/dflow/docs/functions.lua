@@ -171,6 +171,7 @@ df.map_fn(fn, elems, {…})
   once; rows run in parallel.
 @loop
   option    dtype: string = nil  TensorFlow asks for it; here that of what fn returns
+  option    batch: bool = false  rows are computed together, as df.vmap does; fn has no effects then
 @name
   gradient  that of the while_loop it is made of
   example   df.map_fn(function(x) return x * x end, df.float32{1, 2, 3})
@@ -205,6 +206,31 @@ df.custom_gradient(fn)
   example   local f = df.custom_gradient(function(x) return x * x, function(dy) return dy end end)
             local x = df.float32(3)
             return gradients(f(x), x)
+
+df.vmap(fn, {…})
+  A function that computes fn for each lane of its arguments, all lanes together. fn sees values
+  without the lane axis and is called once. A cond runs each branch for the lanes that take it; a
+  while_loop ends for each lane by itself; random ops draw for each lane apart. Gradients inside
+  fn are of one lane. A side effect under a predicate that differs by lane is an error.
+  option    in_axes: int, bool or list = 0  the axis of the lanes in each argument; false: all
+              lanes share it
+  option    out_axes: int or list = 0  the axis of the lanes in each result
+  option    size: int = nil  how many lanes, where no argument has them
+  option    compact: string or bool = 'auto'  lanes that are done leave a loop
+  gradient  that of what it builds
+  example   local function newton(a)
+              return (while_loop(function(x) return (x * x - a):abs():gt(1e-3) end,
+                                 function(x) return (x + a / x) / 2 end, {a}))
+            end
+            return df.vmap(newton)(df.float32{1, 4, 9})
+
+df.associative_scan(fn, elems, {…})
+  fn(a, b), associative, of elements 0 to i for each i, in a graph of logarithmic depth. fn gets
+  many elements at once. elems may be a structure; so are a, b and what fn returns then.
+  option    axis: int = 0  along which
+  option    reverse: bool = false  from the last element on
+  gradient  that of the slices and concats it is made of
+  example   df.associative_scan(function(a, b) return a * b end, df.float32{1, 2, 3, 4})
 
 df.checkpoint(fn)
   A function with the values of fn whose intermediates are not kept: the gradient computes them

@@ -191,6 +191,8 @@ Function.__call = function(f, ...)
                  f.name, f.name)
     end
     local node = core.function_call(g.handle, made.number, flat, name, core.where())
+    g.function_calls = g.function_calls or {}
+    g.function_calls[node] = made.number
     local count = made.n or #f.returns
     if count == 0 then return graph.operation(g, node) end
     for i = 1, count do

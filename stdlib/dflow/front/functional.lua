@@ -119,13 +119,29 @@ local function as_told(v, wanted, at, g)
   return o
 end
 
+--- map_fn whose rows are computed together: df.vmap.
+local function in_lanes(fn, elems, dtype)
+  local list, _, arguments = take_elems(elems, 'map_fn')
+  local results = { require('dflow.lanes').vmap(function(...)
+    local rows = arguments{ ... }
+    return fn(unpack(rows, 1, #rows))
+  end)(unpack(list)) }
+  local like, k = #results == 1 and results[1] or results, 0
+  local wanted = dtypes_of(dtype, like)
+  return nest.map(like, nest.is_structure, function(v)
+    k = k + 1
+    return as_told(v, wanted, k, list[1].graph)
+  end)
+end
+
 --- df.map_fn(fn, elems, opts): fn of each row, stacked. fn is called once, while the graph is built; rows run in parallel.
 -- @param elems  [n, ...], or a list of such: fn(a, b) then
 -- @return       [n, ...]; a list of them where fn returns several; the structure that fn returns
 function M.map_fn(fn, elems, opts)
   check_function(fn, 'map_fn')
   local given
-  opts, given = loop_opts(opts, 'map_fn', { 'dtype' })
+  opts, given = loop_opts(opts, 'map_fn', { 'dtype', 'batch' })
+  if errors.flag(given.batch, 'map_fn', 'batch') then return in_lanes(fn, elems, given.dtype) end
   local list, _, arguments = take_elems(elems, 'map_fn')
   local g = list[1].graph
   local depth = graph.depth()

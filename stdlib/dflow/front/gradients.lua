@@ -106,6 +106,8 @@ end
 
 --- M.watch: nil, or a function that is told of each call at the top level: ys, xs and stops as Outputs or Variables, and the Lua line.
 
+--- M.noticed: nil, or what df.vmap has be told of each call: it may give other results.
+
 --- gradients(ys, xs, {grad_ys, stop_gradients, unconnected, name}): d(sum of ys) / dx for every x, in the structure of xs. With a name what is
 -- built for them is in a scope of that name.
 -- @return  an Output for one x, else a table like xs. IndexedSlices where it is sparse, false where 'none' and there is none
@@ -165,11 +167,13 @@ function M.gradients(ys, xs, opts)
     return derive(g, { flat(y_outputs), given_outputs and flat(given_outputs), flat(x_outputs), flat(stop_outputs), mode, where },
                   y_outputs, x_list, list_of(opts.stop_gradients))
   end
+  local first = core.graph_nodes(g.handle)
   local function build() return opts.name and graph.with(g, graph.name_scope, opts.name, derived) or derived() end
   local outputs = M.watch and build() or intern.derivatives(g, ('%s|%d|%s|'):format(where, mode, opts.name or ''),
                                                             { y_outputs, given_outputs or {}, x_outputs, stop_outputs }, build)
   local results = {}
   for i, x in ipairs(x_list) do results[i] = derivative(g, x, outputs[3 * i - 2], outputs[3 * i - 1], outputs[3 * i]) end
+  if M.noticed then results = M.noticed(g, first, x_list, x_outputs, y_outputs, given_outputs, stop_outputs, results) end
   if nest.is_plain(xs) then return nest.pack(xs, results, function() return true end) end
   return results[1]
 end

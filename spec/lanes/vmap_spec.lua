@@ -1,0 +1,287 @@
+local df = require 'dflow'
+local support = require 'spec.support'
+
+local unpack = table.unpack or unpack
+
+--- What a run gives, flat.
+local function numbers(v)
+  if type(v) == 'number' or type(v) == 'boolean' then return { v } end
+  return v:list()
+end
+
+--- df.vmap(fn) gives what map_fn gives, lane by lane, and so do its gradients, by each argument that is a float, of order 1 and 2.
+local function agrees(fn, inputs, opts)
+  opts = opts or {}
+  local xs, n = {}, nil
+  for k, v in ipairs(inputs) do
+    xs[k] = df.constant(v, opts.dtypes and opts.dtypes[k] or 'float32')
+    n = n or xs[k].shape[1]
+  end
+  local function both(f)
+    local lanes = { df.vmap(f)(unpack(xs)) }
+    local one_by_one = df.map_fn(function(i)
+      local rows = {}
+      for k, x in ipairs(xs) do rows[k] = df.gather(x, i) end
+      local r = { f(unpack(rows)) }
+      return unpack(r)
+    end, df.range(n))
+    if #lanes == 1 then one_by_one = { one_by_one } end
+    local a, b = df.run(lanes), df.run(one_by_one)
+    for k in ipairs(lanes) do
+      local want, have = numbers(b[k]), numbers(a[k])
+      assert.equal(#want, #have)
+      for j = 1, #want do
+        local w, h = want[j], have[j]
+        if w ~= h and not (w ~= w and h ~= h) then
+          assert.is_true(type(w) == 'number' and math.abs(w - h) <= 1e-5 * math.max(1, math.abs(w)),
+                         ('result %d, element %d: vmap has %s, map_fn %s'):format(k, j, tostring(h), tostring(w)))
+        end
+      end
+    end
+  end
+  both(fn)
+  if opts.no_gradient then return end
+  local function derivative(f)
+    return function(...)
+      local args, wanted, sum = { ... }, {}, nil
+      for _, x in ipairs(args) do if x.dtype == 'float32' then wanted[#wanted + 1] = x end end
+      for _, y in ipairs{ f(...) } do
+        if y.dtype == 'float32' then
+          local s = (y * y):reduce_sum()
+          sum = sum and sum + s or s
+        end
+      end
+      local grads = df.gradients(sum, wanted, { unconnected = 'zero' })
+      for k, d in ipairs(grads) do grads[k] = df.identity(d) end
+      return unpack(grads)
+    end
+  end
+  both(derivative(fn))
+  if opts.second ~= false then both(derivative(derivative(fn))) end
+end
+
+describe('df.vmap', function()
+  before_each(function() df.reset() end)
+  local rows = { { 1, -2, 3 }, { 4, 5, -6 }, { 0.5, 7, 8 } }
+
+  it('gives what map_fn gives where no control flow is', function()
+    agrees(function(x) return x * x + 1, x:reduce_sum(), x:reshape{ 3, 1 }, x:expand_dims(-1) end, { rows })
+    agrees(function(x) return df.concat({ x, x * 2 }, 0), df.stack({ x, x }, { axis = 1 }), x:slice({ 1 }, { 2 }), x[1] end, { rows })
+    agrees(function(x) return x:reshape{ 1, 3 }:matmul(df.float32{ { 1, 2 }, { 3, 4 }, { 5, 6 } }) end, { rows })
+    agrees(function(x) return df.matmul(x:reshape{ 3, 1 }, x:reshape{ 1, 3 }), df.softmax(x), df.reduce_max(x), df.cumsum(x, { axis = 0 }) end, { rows })
+    agrees(function(x) return df.tile(x, { 2 }), df.pad(x, { { 1, 2 } }), df.reverse(x, { 0 }), df.transpose(x:reshape{ 3, 1 }, { 1, 0 }) end, { rows })
+    agrees(function(x) return df.where(x:gt(0), x, -x), df.clip_by_value(x, -1, 1), df.broadcast_to(x:reshape{ 3, 1 }, { 3, 2 }) end, { rows })
+    agrees(function(x) return df.argmax(x, { axis = 0 }), df.shape(x), df.size(x), df.one_hot(df.cast(df.abs(x), 'int32'), 9) end, { rows }, { no_gradient = true })
+  end)
+
+  it('gathers and scatters each lane for itself', function()
+    local places = { { 0, 2 }, { 1, 1 }, { 2, 0 } }
+    agrees(function(x, i) return df.gather(x, i), df.gather(df.float32{ 10, 20, 30 }, i), df.gather(x:reshape{ 1, 3 }, i, 1) end, { rows, places },
+           { dtypes = { nil, 'int32' } })
+    agrees(function(x, i) return df.scatter_nd(i:expand_dims(1), x:slice({ 0 }, { 2 }), { 3 }), df.unsorted_segment_sum(x, df.concat({ i, { 0 } }, 0), 3) end,
+           { rows, places }, { dtypes = { nil, 'int32' } })
+    agrees(function(x, i) return df.slice(x, df.floordiv(i:slice({ 0 }, { 1 }), 2), { 2 }) end, { rows, places }, { dtypes = { nil, 'int32' }, second = false })
+  end)
+
+  it('runs each branch of a cond for the lanes that take it', function()
+    agrees(function(x) return df.cond(x:reduce_sum():gt(0), function() return x:log() end, function() return x * 2 end) end, { { { 1, 2 }, { -3, 1 }, { 2, 2 } } })
+    agrees(function(x) return df.cond(x:gt(0), function() return x + 1 end, function() return x * 3 end) end, { { 1, -2, 0, 5 } })
+    -- A branch that no lane takes does not run, nor would its loop end.
+    local y = df.vmap(function(x)
+      return df.cond(x:lt(0), function() return (df.while_loop(function(v) return v:lt(1) end, function(v) return v - 1 end, { x })) end, function() return x end)
+    end)(df.float32{ 1, 2 })
+    assert.same({ 1, 2 }, df.run(y):list())
+    -- Nor does what would fail there.
+    local z = df.vmap(function(x) return df.cond(x:eq(0), function() return df.int32(-1) end, function() return df.floordiv(df.int32(12), x) end) end)(df.int32{ 3, 0, 4 })
+    assert.same({ 4, -1, 3 }, df.run(z):list())
+  end)
+
+  it('ends a while_loop lane by lane', function()
+    agrees(function(x) return (df.while_loop(function(v) return v:lt(100) end, function(v) return v * v end, { x })) end, { { 2, 3, 50, 200 } })
+    agrees(function(x)
+      local i, y = df.while_loop(function(_, y) return y:reduce_sum():lt(50) end, function(i, y) return i + 1, y * 1.5 + 1 end, { df.int32(0), x })
+      return y, df.cast(i, 'float32')
+    end, { { { 1, 2 }, { 20, 40 }, { 3, 3 } } })
+    agrees(function(n)
+      local _, count = df.while_loop(function(v) return v:gt(1) end, function(v, c)
+        return df.cond((v % 2):eq(0), function() return df.floordiv(v, 2) end, function() return 3 * v + 1 end), c + 1
+      end, { n, df.int32(0) })
+      return count
+    end, { { 1, 2, 3, 7, 27, 97 } }, { dtypes = { 'int32' }, no_gradient = true })
+  end)
+
+  it('keeps a counter that is the same in all lanes one', function()
+    local x = df.float32{ 1, 2, 3 }
+    local seen
+    df.vmap(function(v)
+      local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * 2 end, { df.int32(0), v })
+      return y
+    end)(x)
+    for _, op in ipairs(df.default_graph():ops()) do
+      if op.type == 'LoopCond' then seen = op.inputs[1].op.inputs[1].shape end
+    end
+    assert.same({}, seen)
+  end)
+
+  it('takes TensorArrays, map_fn, scan and recurrent loops', function()
+    agrees(function(x) return df.map_fn(function(v) return v * v end, x), df.scan(function(a, v) return a * 0.5 + v end, x) end, { rows })
+    agrees(function(x)
+      local _, t = df.while_loop(function(i) return i:lt(3) end, function(i, t) return i + 1, t:write(2 - i, x[i] * 2) end, { df.int32(0), df.TensorArray('float32', 3) })
+      return t:stack(), t:read(1), t:gather{ 2, 0 }
+    end, { rows })
+    -- Lanes at different places.
+    agrees(function(x, at)
+      local ta = df.TensorArray('float32', 3, { element_shape = {} }):write(at, x[0]):write((at + 1) % 3, x[1]):write((at + 2) % 3, x[2])
+      return ta:stack(), ta:read(at)
+    end, { rows, { 0, 1, 2 } }, { dtypes = { nil, 'int32' }, no_gradient = true })
+    -- A loop that ends lane by lane and writes as it goes.
+    agrees(function(x, n)
+      local i, t = df.while_loop(function(i) return i:lt(n) end, function(i, t) return i + 1, t:write(i, x[i]) end, { df.int32(0), df.TensorArray('float32', 3) })
+      return t:read(0), df.cast(i, 'float32')
+    end, { rows, { 1, 2, 3 } }, { dtypes = { nil, 'int32' }, second = false })
+  end)
+
+  it('nests', function()
+    local x = df.float32(rows)
+    local w = df.float32{ 1, 2 }
+    local y = df.vmap(function(a) return df.vmap(function(b) return a * b end)(w), df.vmap(function(e) return e + a:reduce_sum() end)(a) end)
+    local outer, sums = y(x)
+    assert.same({ 3, 2, 3 }, outer.shape)
+    assert.same({ 1, -2, 3, 2, -4, 6, 4, 5, -6, 8, 10, -12, 0.5, 7, 8, 1, 14, 16 }, df.run(outer):list())
+    assert.same({ 3, 0, 5, 7, 8, -3, 16, 22.5, 23.5 }, df.run(sums):list())
+    local both = df.vmap(function(a)
+      return df.vmap(function(b)
+        return df.cond(b:gt(a:reduce_sum()), function() return b end, function()
+          return (df.while_loop(function(v) return v:lt(20) end, function(v) return v * 2 + 1 end, { df.abs(b) }))
+        end)
+      end)(a)
+    end)(x)
+    local want = {}
+    for _, row in ipairs(rows) do
+      local sum = row[1] + row[2] + row[3]
+      for _, b in ipairs(row) do
+        local v = b
+        if not (b > sum) then
+          v = math.abs(b)
+          while v < 20 do v = v * 2 + 1 end
+        end
+        want[#want + 1] = v
+      end
+    end
+    assert.same(want, df.run(both):list())
+  end)
+
+  it('has a gradient for each lane of what all share', function()
+    local w = df.Variable(df.float32{ 1, 2, 3 })
+    local x = df.float32(rows)
+    local straight = df.vmap(function(a) return df.gradients(((w * a):reduce_sum()) ^ 2, w) end)(x)
+    local looped = df.vmap(function(a)
+      local _, y = df.while_loop(function(i) return i:lt(2) end, function(i, y) return i + 1, y * w end, { df.int32(0), a })
+      return df.gradients(y:reduce_sum(), w)
+    end)(x)
+    local one, two = {}, {}
+    for _, r in ipairs(rows) do
+      local dot = r[1] + 2 * r[2] + 3 * r[3]
+      for k = 1, 3 do
+        one[#one + 1] = 2 * dot * r[k]
+        two[#two + 1] = 2 * k * r[k]
+      end
+    end
+    support.near(df.run(straight), df.tensor(one, 'float32', { 3, 3 }))
+    support.near(df.run(looped), df.tensor(two, 'float32', { 3, 3 }))
+    -- And vmap itself has one.
+    support.near(df.run(df.gradients(df.vmap(function(a) return (df.while_loop(function(v) return v:lt(100) end, function(v) return v * v end, { a })) end)(
+      df.identity(x):reshape{ 9 }:abs() + 1.5), x)), df.run(df.gradients(df.map_fn(function(a)
+      return (df.while_loop(function(v) return v:lt(100) end, function(v) return v * v end, { a }))
+    end, df.identity(x):reshape{ 9 }:abs() + 1.5), x)))
+  end)
+
+  it('draws for each lane apart', function()
+    local r = df.run(df.vmap(function() return df.random_uniform{ 2 } end, { size = 50, in_axes = {} })())
+    local seen, list = {}, r:list()
+    assert.equal(100, #list)
+    for _, v in ipairs(list) do seen[v] = true end
+    local n = 0
+    for _ in pairs(seen) do n = n + 1 end
+    assert.is_true(n > 95)
+  end)
+
+  it('calls functions of a graph', function()
+    local factorial
+    factorial = df.func('factorial', { 'int32' }, function(n)
+      return df.cond(n:le(1), function() return df.int32(1) end, function() return n * factorial(n - 1) end)
+    end, { returns = { 'int32' } })
+    assert.same({ 1, 6, 120 }, df.run(df.vmap(factorial)(df.int32{ 1, 3, 5 })):list())
+  end)
+
+  it('takes axes, structures and what all lanes share', function()
+    local x = df.float32(rows)
+    local y = df.vmap(function(p) return { twice = p.a * 2, sum = p.a + p.b } end, { in_axes = { { a = 1, b = false } }, out_axes = { twice = 1, sum = -1 } })
+    local r = y{ a = x, b = df.float32(10) }
+    assert.same(df.run(x * 2):list(), df.run(r.twice):list())
+    assert.same(df.run(x + 10):list(), df.run(r.sum):list())
+    assert.same({ 5, 5 }, df.run(df.vmap(function() return df.float32(5) end, { size = 2, in_axes = {} })()):list())
+    local p = df.placeholder('float32', { -1, 2 })
+    local z = df.vmap(function(v) return df.cond(v:reduce_sum():gt(0), function() return v * v end, function() return v end) end)(p)
+    for n = 0, 3 do
+      local list = {}
+      for k = 1, n do list[k] = { k, k - 3 } end
+      local got = df.run(z, { [p] = df.tensor(list, 'float32', { n, 2 }) })
+      assert.same({ n, 2 }, got.shape)
+    end
+  end)
+
+  it('computes random programs, and their gradients, as each lane by itself', function()
+    local programs = require 'spec.random_program'
+    for seed = 1, tonumber(os.getenv 'DFLOW_LANES_SEEDS' or 25) do
+      df.reset()
+      local program, draw, at, xs = programs.make(seed, 2), support.random(seed), { {}, {}, {} }, {}
+      for lane = 1, 4 do for k = 1, 3 do at[k][lane] = draw() * 4 - 2 end end
+      for k = 1, 3 do xs[k] = df.constant(at[k], 'float64') end
+      local out = df.run{ df.vmap(function(p, q, w)
+        local y = programs.build(df, program, { p, q, w })
+        return y, df.unpack(df.gradients(y, { p, q, w }, { unconnected = 'zero' }))
+      end)(unpack(xs)) }
+      for lane = 1, 4 do
+        local value, derivatives, _, tie = programs.eval(program, { at[1][lane], at[2][lane], at[3][lane] })
+        for k, want in ipairs{ value, derivatives[1], derivatives[2], derivatives[3] } do
+          local have = out[k]:list()[lane]
+          assert.is_true(tie or math.abs(have - want) <= 1e-8 * math.max(1, math.abs(want)),
+                         ('seed %d, lane %d, part %d: %.10g, %.10g is right'):format(seed, lane, k, have, want))
+        end
+      end
+    end
+  end)
+
+  it('is what map_fn with batch does', function()
+    local x = df.float32(rows)
+    local function fn(v) return df.cond(v:reduce_sum():gt(3), function() return v * 2 end, function() return v:exp() end) end
+    support.near(df.run(df.map_fn(fn, x, { batch = true })), df.run(df.map_fn(fn, x)))
+    local a, b = df.unpack(df.map_fn(function(p, q) return p + q, p * q end, { x, x * 2 }, { batch = true }))
+    support.near(df.run(a), df.run(x * 3))
+    support.near(df.run(b), df.run(x * x * 2))
+    support.near(df.run(df.map_fn(function(v) return { s = v.a + v.b } end, { a = x, b = x }, { batch = true }).s), df.run(x * 2))
+  end)
+
+  it('says what it cannot do', function()
+    local x = df.float32(rows)
+    local function fails(text, fn)
+      local ok, e = pcall(fn)
+      assert.is_false(ok)
+      assert.equal('invalid_argument', e.code)
+      assert.is_truthy(e.message:find(text, 1, true), e.message)
+    end
+    fails('argument 2 has 2 lanes along axis 0, but argument 1 has 3', function() df.vmap(function(a, b) return a + b end)(x, df.float32{ 1, 2 }) end)
+    fails('no argument has lanes', function() df.vmap(function(a) return a end, { in_axes = { false } })(x) end)
+    fails('argument 1 is 2, but', function() df.vmap(function(a) return a end, { in_axes = 2 })(x) end)
+    fails('returns nothing', function() df.vmap(function() end)(x) end)
+    fails('in_axes has 2 entries', function() df.vmap(function(a) return a end, { in_axes = { 0, 0 } })(x) end)
+    fails('vmap takes a function', function() df.vmap(3) end)
+    local v = df.Variable(df.float32(0))
+    fails('effect', function() df.vmap(function(a) return df.cond(a:reduce_sum():gt(0), function() return v:assign(1) end, function() return v:assign(2) end) end)(x) end)
+    fails('effect', function() df.vmap(function(a)
+      v:assign(a:reduce_sum())
+      return a
+    end)(x) end)
+  end)
+end)

@@ -1,0 +1,348 @@
+--- cond and while_loop by lanes.
+--
+-- Where all lanes agree on the predicate the flow is built again with values of all lanes. Where they may not, a branch is run for the lanes
+-- that take it, gathered, and not at all where there are none; a loop goes on with the lanes that are not done: those that are leave their
+-- values among the results and are not computed again.
+local core = require 'dflow.backend'
+local dtypes = require 'dflow.front.dtypes'
+local errors = require 'dflow.front.errors'
+local graph = require 'dflow.front.graph'
+local registry = require 'dflow.front.registry'
+local control = require 'dflow.front.control'
+local tensor_array = require 'dflow.front.tensor_array'
+local ops = require 'dflow.front.ops'
+local batch = require 'dflow.lanes.batch'
+
+local f, key, ints, lift = ops.functions, batch.key, batch.ints, batch.lift
+local unpack = table.unpack or unpack
+local RESOURCE = dtypes.RESOURCE
+
+--- The places where a bool[n] is true, int32[m].
+local function chosen(p) return f.cast(f.reshape(f.where(p), ints{ -1 }), 'int32') end
+
+--- A value as what control flow carries: an Output, or a TensorArray.
+local function carried(v)
+  if v.array and v.array ~= 'dense' then return tensor_array.wrap(v.o, v.d) end
+  return v.o
+end
+--- And back: a value like v.
+local function like(v, c)
+  local out = {}
+  for name, field in pairs(v) do out[name] = field end
+  out.o = v.array and v.array ~= 'dense' and c.handle or c
+  return out
+end
+
+--- Values from outside are made before the flow is begun.
+local function bring(self, scope, flow)
+  self:outside(flow, function(node, index)
+    if node >= self.first then self:value(scope, node, index) end
+  end)
+end
+
+--- Effects of a branch or body, in the order in which they were built.
+local function run_effects(self, scope, flow, side)
+  for _, node in ipairs(self:effects_in(flow, side)) do
+    if scope.parted then
+      errors.bad('vmap: %s (%s) has an effect under a predicate that differs by lane', core.node_name_of(self.handle, node), core.node_type(self.handle, node))
+    end
+    local values = {}
+    for i = 0, core.node_inputs(self.handle, node) - 1 do values[i + 1] = self:value(scope, core.node_input_of(self.handle, node, i)) end
+    self:apply(node, core.node_type(self.handle, node), values, scope)
+  end
+end
+
+local function is_array(self, node, index) return core.output_dtype(self.handle, node, index) == RESOURCE end
+
+-- ---- cond -------------------------------------------------------------------------------------------------------------------
+local function uniform_cond(self, scope, flow, pred)
+  local kinds = {}
+  local function side(field, number)
+    return function()
+      local inner, out = self:scope(scope, flow, scope.set, { parted = scope.parted }), {}
+      run_effects(self, inner, flow, number)
+      for k, r in ipairs(flow.results) do
+        local v = self:value(inner, r[field][1], r[field][2])
+        if not v.array and self.differs[r.out] then v = { o = lift(v, scope.set), set = scope.set } end
+        kinds[k] = kinds[k] or v
+        out[k] = carried(v)
+      end
+      return unpack(out, 1, #out)
+    end
+  end
+  local out = { control.cond(pred.o, side('yes', 2), side('no', 1)) }
+  for k, r in ipairs(flow.results) do scope.env[key(r.out, 0)] = like(kinds[k], out[k]) end
+end
+
+-- Elementwise ops that neither fail nor have a derivative that is not finite: a branch of a few of these is computed for all lanes.
+local harmless = {}
+for name in ('Add AddV2 Sub Mul Neg Maximum Minimum Abs Cast Less LessEqual Greater GreaterEqual Equal NotEqual LogicalAnd LogicalOr LogicalNot '
+             .. 'Identity Const SelectV2 Select BitwiseAnd BitwiseOr BitwiseXor Sign Relu'):gmatch '%S+' do harmless[name] = true end
+local divides = { FloorDiv = true, FloorMod = true, TruncateDiv = true, RealDiv = true, Div = true, Mod = true }
+local SMALL = 12
+
+--- Are the results of that side of the cond a few harmless ops?
+local function is_harmless(self, flow, field)
+  local count, seen = 0, {}
+  local function look(node, index)
+    local from, from_index = core.node_capture(self.handle, node)
+    if from then return look(from, from_index) end
+    if node < self.first or seen[node] or not self:inside(core.node_context(self.handle, node), flow) then return true end
+    seen[node] = true
+    local type_name = core.node_type(self.handle, node)
+    if divides[type_name] then
+      local t = core.output_constant(self.handle, core.node_input_of(self.handle, node, 1))
+      if not t then return false end
+      for _, v in ipairs(t:list()) do if tonumber(v) == 0 then return false end end
+    elseif not harmless[type_name] then
+      return false
+    end
+    count = count + (type_name == 'Const' and 0 or 1)
+    if count > SMALL then return false end
+    for i = 0, core.node_inputs(self.handle, node) - 1 do if not look(core.node_input_of(self.handle, node, i)) then return false end end
+    return true
+  end
+  for _, r in ipairs(flow.results) do
+    local elements = 1
+    for _, d in ipairs(graph.output(self.g, r.out, 0).shape or { 2 ^ 31 }) do elements = elements * d end
+    if is_array(self, r.out, 0) or elements > 64 or elements < 0 or not look(r[field][1], r[field][2]) then return false end
+  end
+  return #self:effects_in(flow) == 0
+end
+
+local function parted_cond(self, scope, flow, pred)
+  local set = scope.set
+  pred = { o = lift(pred, set), set = set }
+  if is_harmless(self, flow, 'yes') and is_harmless(self, flow, 'no') then
+    local inner = self:scope(scope, flow, set, { parted = true })
+    for _, r in ipairs(flow.results) do
+      local yes, no = self:value(inner, r.yes[1], r.yes[2]), self:value(inner, r.no[1], r.no[2])
+      local operands = batch.aligned({ pred, { o = lift(yes, set), set = set }, { o = lift(no, set), set = set } }, set)
+      scope.env[key(r.out, 0)] = { o = f.select_v2(operands[1], operands[2], operands[3]), set = set }
+    end
+    return
+  end
+  local places, rows = {}, {}
+  local now = {}                        -- arrays go through one branch after the other
+  for s, field in ipairs{ 'yes', 'no' } do
+    local at = chosen(s == 1 and pred.o or f.logical_not(pred.o))
+    places[s] = at
+    local count, kinds = f.size(at), {}
+    local inner = batch.new_set(self.g, count, set, at)
+    local function nothing(r, k)
+      if is_array(self, r.out, 0) then return carried(now[k] or self:value(scope, self:array_before(flow, r, field))) end
+      local shape = graph.output(self.g, r.out, 0).shape
+      for _, d in ipairs(shape or { -1 }) do
+        if d < 0 then errors.bad('vmap: a result of a cond whose predicate differs by lane has the shape %s; it has to be known while the graph is built',
+                                 shape and '[' .. table.concat(shape, ', ') .. ']' or 'of unknown rank') end
+      end
+      return f.zeros({ 0, unpack(shape) }, { dtype = dtypes.name[core.output_dtype(self.handle, r.out, 0)] })
+    end
+    local out = { control.cond(f.greater(count, 0), function()
+      local scope_in, list = self:scope(scope, flow, inner, { parted = true }), {}
+      for k, r in ipairs(flow.results) do if now[k] then scope_in.env[key(self:array_before(flow, r, field))] = now[k] end end
+      run_effects(self, scope_in, flow, s == 1 and 2 or 1)
+      for k, r in ipairs(flow.results) do
+        local v = self:value(scope_in, r[field][1], r[field][2])
+        if not v.array then v = { o = lift(v, inner), set = inner } end
+        kinds[k], list[k] = v, carried(v)
+      end
+      return unpack(list, 1, #list)
+    end, function()
+      local list = {}
+      for k, r in ipairs(flow.results) do list[k] = nothing(r, k) end
+      return unpack(list, 1, #list)
+    end) }
+    for k in ipairs(flow.results) do
+      if kinds[k].array then now[k] = like(kinds[k], out[k]) end
+    end
+    rows[s] = out
+  end
+  for k, r in ipairs(flow.results) do
+    local v = now[k]
+    if not v then
+      v = { o = f.dynamic_stitch({ places[1], places[2] }, { rows[1][k], rows[2][k] }), set = set }
+      local shape = graph.output(self.g, r.out, 0).shape
+      if shape then core.output_set_shape(self.handle, v.o.node, v.o.index, { set.n, unpack(shape) }) end
+    end
+    scope.env[key(r.out, 0)] = v
+  end
+end
+
+--- The array that a branch's result was made of, before the branch: the handle that it captures.
+function batch.Batch:array_before(flow, r, field)
+  local node, index = r[field][1], r[field][2]
+  while true do
+    local from, from_index = core.node_capture(self.handle, node)
+    if from then node, index = from, from_index
+    elseif self:inside(core.node_context(self.handle, node), flow) and core.node_inputs(self.handle, node) > 0 then
+      node, index = core.node_input_of(self.handle, node, 0)
+    else
+      return node, index
+    end
+  end
+end
+
+-- ---- while_loop -----------------------------------------------------------------------------------------------------------
+--- How the loop was asked for.
+local function options_of(flow)
+  local about = flow.about
+  return { parallel_iterations = about.parallel_iterations > 0 and about.parallel_iterations or nil, save = #about.save > 0 and about.save or nil }
+end
+
+--- The dimensions of a variable in one lane, behind -1 or `lanes`; false where they are not known.
+local function invariant(self, r, lanes)
+  local shape = graph.output(self.g, r.merge, 0).shape
+  if not shape then return false end
+  return lanes and { lanes, unpack(shape) } or shape
+end
+
+local function bind(scope, r, v)
+  scope.env[key(r.merge, 0)], scope.env[key(r.switch, 0)], scope.env[key(r.switch, 1)] = v, v, v
+end
+
+local function uniform_loop(self, scope, flow, first)
+  local set, vars, shapes, kinds = scope.set, {}, {}, {}
+  for k, r in ipairs(flow.results) do
+    local v = first[k]
+    if not v.array and (self.differs[r.merge] or v.set) then v = { o = lift(v, set), set = set } end
+    kinds[k], vars[k] = v, carried(v)
+    shapes[k] = not (v.array and v.array ~= 'dense') and (v.array and { unpack(v.o.shape) } or invariant(self, r, v.set and set.n or nil)) or nil
+  end
+  local function inside(list)
+    local s = self:scope(scope, flow, set, { parted = scope.parted })
+    for k, r in ipairs(flow.results) do bind(s, r, like(kinds[k], list[k])) end
+    return s
+  end
+  local o = options_of(flow)
+  o.shape_invariants = shapes
+  local last = { control.while_loop(function(...) return self:value(inside{ ... }, flow.pred[1], flow.pred[2]).o end, function(...)
+    local s, out = inside{ ... }, {}
+    run_effects(self, s, flow, 2)
+    for k, r in ipairs(flow.results) do
+      local v = self:value(s, r.next[1], r.next[2])
+      if not v.array and kinds[k].set then v = { o = lift(v, set), set = set } end
+      out[k] = carried(v)
+    end
+    return unpack(out, 1, #out)
+  end, vars, o) }
+  for k, r in ipairs(flow.results) do scope.env[key(r.out, 0)] = like(kinds[k], last[k]) end
+end
+
+local function parted_loop(self, scope, flow, first)
+  local set, n = scope.set, #flow.results
+  -- The predicate of the values that go in: the lanes for which it holds begin.
+  local before = self:scope(scope, flow, set, { parted = true })
+  local by_lane = {}                    -- variables that differ by lane while the loop runs; the others differ only afterwards
+  for k, r in ipairs(flow.results) do
+    local v = first[k]
+    by_lane[k] = not v.array and self.differs[r.merge] or false
+    if by_lane[k] then v = { o = lift(v, set), set = set } end
+    bind(before, r, v)
+    first[k] = v
+  end
+  local begins = lift(self:value(before, flow.pred[1], flow.pred[2]), set)
+  local at = chosen(begins)
+  -- idx, then for each variable what it is and, of those that are no arrays, what it was where a lane was done.
+  local vars, shapes = { at }, { { -1 } }
+  for k, r in ipairs(flow.results) do
+    local v = first[k]
+    if v.array then
+      vars[#vars + 1] = carried(v)
+      shapes[#vars] = v.array == 'dense' and { unpack(v.o.shape) } or nil
+    else
+      vars[#vars + 1] = by_lane[k] and f.gather(v.o, at) or v.o
+      shapes[#vars] = invariant(self, r, by_lane[k] and -1 or nil)
+      vars[#vars + 1] = lift(v, set)
+      shapes[#vars] = invariant(self, r, set.n)
+    end
+  end
+  local total = #vars
+  local o = options_of(flow)
+  o.shape_invariants = shapes
+  for k = 1, total do if shapes[k] == nil and getmetatable(vars[k]) ~= tensor_array.TensorArray then shapes[k] = false end end
+  local last = { control.while_loop(function(index) return f.greater(f.size(index), 0) end, function(index, ...)
+    local list, j = { ... }, 0
+    local lanes = batch.new_set(self.g, f.size(index), set, index)
+    local s, done = self:scope(scope, flow, lanes, { parted = true }), {}
+    for k, r in ipairs(flow.results) do
+      j = j + 1
+      bind(s, r, first[k].array and like(first[k], list[j]) or { o = list[j], set = by_lane[k] and lanes or nil })
+      if not first[k].array then
+        j = j + 1
+        done[k] = list[j]
+      end
+    end
+    run_effects(self, s, flow, 2)
+    local after, next_scope = {}, self:scope(scope, flow, lanes, { parted = true })
+    for k, r in ipairs(flow.results) do
+      local v = self:value(s, r.next[1], r.next[2])
+      if by_lane[k] then v = { o = lift(v, lanes), set = lanes } end
+      after[k] = v
+      bind(next_scope, r, v)
+    end
+    local p = lift(self:value(next_scope, flow.pred[1], flow.pred[2]), lanes)
+    -- Lanes that are done leave; nothing moves where none is.
+    local moving = { index }
+    for k = 1, n do
+      if not after[k].array then
+        if by_lane[k] then moving[#moving + 1] = after[k].o end
+        moving[#moving + 1] = done[k]
+      end
+    end
+    local kept = { control.cond(f.reduce_all(p), function() return unpack(moving, 1, #moving) end, function()
+      local stay, leave = chosen(p), chosen(f.logical_not(p))
+      local where, out = f.expand_dims(f.gather(index, leave), 1), { f.gather(index, stay) }
+      for k = 1, n do
+        if not after[k].array then
+          local rows
+          if by_lane[k] then
+            out[#out + 1] = f.gather(after[k].o, stay)
+            rows = f.gather(after[k].o, leave)
+          else
+            rows = lift(after[k], batch.new_set(self.g, f.size(leave), nil, nil))
+          end
+          out[#out + 1] = registry.op('TensorScatterUpdate', { done[k], where, rows })
+        end
+      end
+      return unpack(out, 1, #out)
+    end) }
+    local out, m = { kept[1] }, 1
+    for k = 1, n do
+      if after[k].array then out[#out + 1] = carried(after[k])
+      else
+        if by_lane[k] then
+          m = m + 1
+          out[#out + 1] = kept[m]
+        else
+          out[#out + 1] = after[k].o
+        end
+        m = m + 1
+        out[#out + 1] = kept[m]
+      end
+    end
+    return unpack(out, 1, total)
+  end, vars, o) }
+  local j = 1
+  for k, r in ipairs(flow.results) do
+    j = j + 1
+    if first[k].array then scope.env[key(r.out, 0)] = like(first[k], last[j])
+    else
+      j = j + 1
+      scope.env[key(r.out, 0)] = { o = last[j], set = set }
+    end
+  end
+end
+
+function batch.evaluate_flow(self, scope, flow)
+  bring(self, scope, flow)
+  if flow.kind == batch.COND then
+    local pred = self:value(scope, flow.pred[1], flow.pred[2])
+    if not pred.set then return uniform_cond(self, scope, flow, pred) end
+    return parted_cond(self, scope, flow, pred)
+  end
+  local first = {}
+  for k, r in ipairs(flow.results) do first[k] = self:value(scope, r.init[1], r.init[2]) end
+  if self.differs[flow.pred[1]] then return parted_loop(self, scope, flow, first) end
+  return uniform_loop(self, scope, flow, first)
+end
