@@ -386,7 +386,7 @@ local words = {
   keras = { 'TensorFlow 2', 'df.nn and df.train' }, layers = { 'TensorFlow', 'df.nn, such as df.nn.Dense(64)' },
   global_variables_initializer = { 'TensorFlow', 'not needed: a variable is initialised when a run first needs it; df.init() sets all back' },
   to_float = { 'TensorFlow', "df.cast(x, 'float32')" }, to_int32 = { 'TensorFlow', "df.cast(x, 'int32')" },
-  fori_loop = { 'JAX', 'while_loop(predicate, body, variables)' }, vmap = { 'JAX', 'df.map_fn(fn, x)' }, value_and_grad = { 'JAX', 'gradients(y, x) beside y' },
+  fori_loop = { 'JAX', 'while_loop(predicate, body, variables)' }, value_and_grad = { 'JAX', 'gradients(y, x) beside y' },
 }
 
 --- `NumPy's sum is df.reduce_sum(x, axis)`; nil for a word that it does not know.
