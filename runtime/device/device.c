@@ -2,6 +2,7 @@
 #include "device/device.h"
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <strings.h>
 
 static const char *const kinds[] = { [DFI_DEVICE_CPU] = "cpu", [DFI_DEVICE_SIM] = "sim", [DFI_DEVICE_GPU] = "gpu" };
@@ -10,19 +11,27 @@ static const int64_t sim_memory = (int64_t)1 << 30;      /* of one that nobody d
 
 const char *dfi_device_kind_name(int32_t kind) { return kind >= 0 && kind < KINDS ? kinds[kind] : "?"; }
 
-static dfi_device *device_new(int32_t kind, int32_t number) {
+/* Where a device is that a name gives to this rank. */
+static int32_t spread(const dfi_devices *d, int32_t rank, int32_t kind, int32_t number) {
+  return d->spread && !rank && kind == DFI_DEVICE_SIM ? (number + 1) % d->nranks : rank;
+}
+
+/* here: it is one of this process's; named: its name says its rank. */
+static dfi_device *device_new(int32_t rank, int32_t kind, int32_t number, bool here, bool named) {
   dfi_device *v = dfi_xcalloc(1, sizeof *v);
-  snprintf(v->name, sizeof v->name, "%s:%d", kinds[kind], number);
+  if (rank && named) snprintf(v->name, sizeof v->name, "/rank:%d/%s:%d", rank, kinds[kind], number);
+  else snprintf(v->name, sizeof v->name, "%s:%d", kinds[kind], number);
+  v->rank = rank;
   v->kind = kind;
   v->number = number;
   v->speed = 1;
   v->rates = dfi_model_rates;
-  if (kind == DFI_DEVICE_SIM) v->arena = dfi_devmem_new(sim_memory);
+  if (kind == DFI_DEVICE_SIM && here) v->arena = dfi_devmem_new(sim_memory);
   return v;
 }
 
-static dfi_device *gpu_new(int32_t number, const dfi_remote *r) {
-  dfi_device *v = device_new(DFI_DEVICE_GPU, number);
+static dfi_device *gpu_new(int32_t rank, int32_t number, const dfi_remote *r) {
+  dfi_device *v = device_new(rank, DFI_DEVICE_GPU, number, true, true);
   v->remote = r;
   v->arena = dfi_devmem_new_remote(r, 0);
   return v;
@@ -36,8 +45,14 @@ static void device_free(dfi_device *v) {
 void dfi_devices_init(dfi_devices *d) {
   memset(d, 0, sizeof *d);
   pthread_mutex_init(&d->lock, NULL);
-  d->owners = 1;
-  d->at[d->n++] = device_new(DFI_DEVICE_CPU, 0);
+  d->owners = d->nranks = 1;
+  d->at[d->n++] = device_new(0, DFI_DEVICE_CPU, 0, true, true);
+}
+
+void dfi_devices_of_ranks(dfi_devices *d, int32_t rank, int32_t n) {
+  d->rank = rank;
+  d->nranks = n;
+  for (int32_t i = 1; i < n; i++) d->at[d->n++] = device_new(i, DFI_DEVICE_CPU, 0, i == rank, true);
 }
 
 void dfi_devices_free(dfi_devices *d) {
@@ -66,28 +81,97 @@ static bool parse_part(const char *s, size_t n, int32_t *kind, int32_t *number) 
   return false;
 }
 
-bool dfi_device_parse(const char *spec, int32_t *kind, int32_t *number) {
-  *kind = *number = -1;
+/* `task:3` where what is `task:`: the number. False: it is something else. */
+static bool parse_number(const char *s, size_t n, const char *what, int32_t *number) {
+  const size_t length = strlen(what);
+  if (n <= length || n > length + 6 || strncasecmp(s, what, length)) return false;
+  int32_t value = 0;
+  for (size_t i = length; i < n; i++) {
+    if (!isdigit((unsigned char)s[i])) return false;
+    value = value * 10 + (s[i] - '0');
+  }
+  *number = value;
+  return true;
+}
+
+/* A part of n letters between two slashes. */
+static bool parse_word(const char *s, size_t n, dfi_device_name *out) {
+  if (n > 4 && !strncasecmp(s, "job:", 4)) {
+    snprintf(out->job, sizeof out->job, "%.*s", (int)n - 4, s + 4);
+    return true;
+  }
+  if (n > 8 && !strncasecmp(s, "replica:", 8)) return true;
+  if (n == 6 && !strncasecmp(s, "task:*", 6)) return true;
+  if (parse_number(s, n, "task:", &out->task) || parse_number(s, n, "rank:", &out->rank)) return true;
+  if (n > 7 && !strncasecmp(s, "device:", 7)) return parse_part(s + 7, n - 7, &out->kind, &out->number);
+  return parse_part(s, n, &out->kind, &out->number);
+}
+
+bool dfi_device_parse(const char *spec, dfi_device_name *out) {
+  *out = (dfi_device_name){ -1, -1, -1, -1, "" };
   if (!spec[0]) return true;
-  if (spec[0] != '/') return parse_part(spec, strlen(spec), kind, number);
+  if (spec[0] != '/') return parse_part(spec, strlen(spec), &out->kind, &out->number);
   for (const char *s = spec; *s == '/';) {
     const char *end = strchr(++s, '/');
     const size_t n = end ? (size_t)(end - s) : strlen(s);
-    static const char *const places[] = { "job:", "replica:", "task:" };
-    bool known = false;
-    for (int32_t i = 0; i < 3 && !known; i++)
-      known = n > strlen(places[i]) && !strncasecmp(s, places[i], strlen(places[i]));
-    if (!known && n > 7 && !strncasecmp(s, "device:", 7)) known = parse_part(s + 7, n - 7, kind, number);
-    else if (!known) known = parse_part(s, n, kind, number);
-    if (!known) return false;
+    if (!parse_word(s, n, out)) return false;
     s += n;
     if (!*s) return true;
   }
   return false;
 }
 
-int32_t dfi_device_find(dfi_devices *d, int32_t kind, int32_t number) {
-  for (int32_t i = 0; i < d->n; i++) if (d->at[i]->kind == kind && (number < 0 || d->at[i]->number == number)) return i;
+/* ---- jobs ------------------------------------------------------------------------------------------------------- */
+
+enum { JOBS = 16, TASKS = 64 };
+static struct { char name[32]; int32_t ntasks; uint8_t rank[TASKS]; } jobs[JOBS];
+static int32_t njobs;                                  /* guarded, as jobs are, by jobs_lock */
+static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool dfi_jobs_set(const char *text) {
+  bool good = true;
+  pthread_mutex_lock(&jobs_lock);
+  njobs = 0;
+  for (const char *s = text; *s && good;) {
+    const size_t n = strcspn(s, "=");
+    good = n && n < sizeof jobs->name && s[n] == '=' && njobs < JOBS;
+    if (!good) break;
+    snprintf(jobs[njobs].name, sizeof jobs->name, "%.*s", (int)n, s);
+    jobs[njobs].ntasks = 0;
+    for (s += n + 1; *s && *s != ';' && good; s += *s == ',') {
+      char *end;
+      const long rank = strtol(s, &end, 10);
+      good = end != s && rank >= 0 && rank < TASKS && jobs[njobs].ntasks < TASKS &&
+             (!*end || *end == ',' || *end == ';');
+      if (good) jobs[njobs].rank[jobs[njobs].ntasks++] = (uint8_t)rank;
+      s = end;
+    }
+    njobs++;
+    s += *s == ';';
+  }
+  if (!good) njobs = 0;
+  pthread_mutex_unlock(&jobs_lock);
+  return good;
+}
+
+/* The rank that a name is about: what it says, or that of its job's task. -1: there is none such. */
+static int32_t rank_of(const dfi_device_name *name) {
+  if (name->rank >= 0) return name->rank;
+  const int32_t task = name->task < 0 ? 0 : name->task;
+  int32_t rank = task;
+  pthread_mutex_lock(&jobs_lock);
+  for (int32_t i = 0; i < njobs && name->job[0]; i++)
+    if (!strcasecmp(jobs[i].name, name->job)) rank = task < jobs[i].ntasks ? jobs[i].rank[task] : -1;
+  pthread_mutex_unlock(&jobs_lock);
+  return rank;
+}
+
+/* ---- found, and made --------------------------------------------------------------------------------------------- */
+
+int32_t dfi_device_find(dfi_devices *d, int32_t rank, int32_t kind, int32_t number) {
+  rank = spread(d, rank, kind, number < 0 ? 0 : number);
+  for (int32_t i = 0; i < d->n; i++)
+    if (d->at[i]->rank == rank && d->at[i]->kind == kind && (number < 0 || d->at[i]->number == number)) return i;
   return -1;
 }
 
@@ -103,10 +187,12 @@ static int32_t unknown(dfi_devices *d, const char *spec, const char *why, const 
 }
 
 /* Under the lock, or before anybody else knows d. -1: it is a GPU that is not there; err says why. */
-static int32_t add(dfi_devices *d, int32_t kind, int32_t number, df_error *err) {
-  const dfi_remote *r = kind == DFI_DEVICE_GPU ? dfi_gpu_open(number, err) : NULL;
-  if (kind == DFI_DEVICE_GPU && !r) return -1;
-  d->at[d->n] = r ? gpu_new(number, r) : device_new(kind, number);
+static int32_t add(dfi_devices *d, int32_t rank, int32_t kind, int32_t number, df_error *err) {
+  const bool gpu = kind == DFI_DEVICE_GPU && rank == d->rank, named = !d->spread || kind != DFI_DEVICE_SIM || rank;
+  rank = spread(d, rank, kind, number);
+  const dfi_remote *r = gpu ? dfi_gpu_open(number, err) : NULL;
+  if (gpu && !r) return -1;
+  d->at[d->n] = r ? gpu_new(rank, number, r) : device_new(rank, kind, number, rank == d->rank, named);
   return d->n++;
 }
 
@@ -114,39 +200,57 @@ void dfi_devices_add_gpus(dfi_devices *d) {
   const int32_t n = d->listed ? 0 : dfi_gpu_count();
   pthread_mutex_lock(&d->lock);
   for (int32_t i = 0; i < n && d->n < DFI_DEVICES_MOST; i++)
-    if (dfi_device_find(d, DFI_DEVICE_GPU, i) < 0) add(d, DFI_DEVICE_GPU, i, NULL);
+    if (dfi_device_find(d, d->rank, DFI_DEVICE_GPU, i) < 0) add(d, d->rank, DFI_DEVICE_GPU, i, NULL);
   pthread_mutex_unlock(&d->lock);
 }
 
+/* There is no such rank. */
+static int32_t no_rank(const dfi_devices *d, const char *spec, int32_t rank, const char *where, df_error *err) {
+  if (rank < 0) dfi_fail(err, DF_INVALID_ARGUMENT, where, "'%s': its job has no such task (df.cluster.jobs)", spec);
+  else if (d->nranks == 1)
+    dfi_fail(err, DF_INVALID_ARGUMENT, where,
+             "'%s' is on rank %d, but this process is alone: start others with df.cluster.start(%d), or dflow -n %d",
+             spec, rank, rank + 1, rank + 1);
+  else
+    dfi_fail(err, DF_INVALID_ARGUMENT, where, "'%s' is on rank %d, but there are ranks 0 to %d", spec, rank,
+             d->nranks - 1);
+  return -1;
+}
+
 int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_error *err) {
-  int32_t kind, number;
-  if (!dfi_device_parse(spec, &kind, &number)) return unknown(d, spec, "", where, err);
-  if (kind < 0) return -2;                             /* it names a job or nothing */
+  dfi_device_name name;
+  if (!dfi_device_parse(spec, &name)) return unknown(d, spec, "", where, err);
+  const int32_t rank = rank_of(&name);
+  if (rank < 0 || rank >= d->nranks) return no_rank(d, spec, rank, where, err);
+  if (name.kind < 0 && !rank && name.rank < 0) return -2;              /* it names a job or nothing */
+  if (name.kind < 0) { name.kind = DFI_DEVICE_CPU; name.number = 0; }
+  const int32_t number = name.number < 0 && rank ? 0 : name.number;
   pthread_mutex_lock(&d->lock);
-  int32_t at = dfi_device_find(d, kind, number);
-  const bool may = at < 0 && !d->listed && kind != DFI_DEVICE_CPU && d->n < DFI_DEVICES_MOST;
+  int32_t at = dfi_device_find(d, rank, name.kind, number);
+  const bool may = at < 0 && !d->listed && name.kind != DFI_DEVICE_CPU && d->n < DFI_DEVICES_MOST;
   df_error why = { 0 };
-  if (may) at = add(d, kind, number < 0 ? 0 : number, &why);
+  if (may) at = add(d, rank, name.kind, number < 0 ? 0 : number, &why);
   pthread_mutex_unlock(&d->lock);
   return at >= 0 ? at : unknown(d, spec, why.message, where, err);
 }
 
 int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
   char *copy = dfi_xstrdup(text), *save = NULL;
-  const char *name = strtok_r(copy, ",", &save);
-  int32_t kind = -1, number = -1, status = DF_OK;
-  if (!name || !dfi_device_parse(name, &kind, &number) || kind < 0 ||
-      (kind == DFI_DEVICE_CPU && number > 0))
+  char *name = strtok_r(copy, ",", &save);
+  int32_t status = DF_OK;
+  dfi_device_name is;
+  if (!name || !dfi_device_parse(name, &is) || is.kind < 0 || (is.kind == DFI_DEVICE_CPU && is.number > 0))
     status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
                       "there is no device '%s' (devices are: cpu:0, and sim:0, sim:1, …)", name ? name : "");
   else if (d->n >= DFI_DEVICES_MOST)
     status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a session has at most %d devices", DFI_DEVICES_MOST);
   int32_t at = -1;
+  const int32_t rank = status ? 0 : rank_of(&is), number = is.number < 0 ? 0 : is.number;
+  if (!status && (rank < 0 || rank >= d->nranks)) { no_rank(d, name, rank, NULL, err); status = DF_INVALID_ARGUMENT; }
   if (!status) {
-    if (number < 0) number = 0;
-    at = dfi_device_find(d, kind, number);
+    at = dfi_device_find(d, rank, is.kind, number);
     df_error why = { 0 };
-    if (at < 0 && (at = add(d, kind, number, &why)) < 0) {
+    if (at < 0 && (at = add(d, rank, is.kind, number, &why)) < 0) {
       unknown(d, name, why.message, NULL, err);
       status = DF_INVALID_ARGUMENT;
     }
@@ -163,11 +267,12 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
     if (!strncmp(w, "memory=", 7) && value > DFI_ADDRESSES)
       status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "device %s: `%s` is more than a process can address", name, w);
     else if (!strncmp(w, "memory=", 7)) {
-      if (v->arena) {
+      const bool new = v->memory != (int64_t)value;
+      v->memory = (int64_t)value;
+      if (v->arena && new) {
         dfi_devmem_release(v->arena);
-        v->arena = v->remote ? dfi_devmem_new_remote(v->remote, (int64_t)value) : dfi_devmem_new((int64_t)value);
-      }
-      else d->host_memory = (int64_t)value;
+        v->arena = v->remote ? dfi_devmem_new_remote(v->remote, v->memory) : dfi_devmem_new(v->memory);
+      } else if (!v->arena && v->rank == d->rank) d->host_memory = v->memory;
     } else if (!strncmp(w, "bandwidth=", 10)) v->bandwidth = value;
     else if (!strncmp(w, "latency=", 8)) v->latency = value;
     else if (!strncmp(w, "speed=", 6)) v->speed = value;

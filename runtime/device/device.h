@@ -38,14 +38,15 @@ typedef struct dfi_rates { double flops, bytes, begin; } dfi_rates;
 extern const dfi_rates dfi_model_rates;    /* cost.c: the built-in model */
 
 typedef struct dfi_device {
-  char       name[24];             /* 'sim:1' */
-  int32_t    kind, number;
+  char       name[24];             /* 'sim:1'; on another rank than 0 '/rank:2/sim:1' */
+  int32_t    kind, number, rank;
+  int64_t    memory;               /* as it was asked for; 0: it was not */
   double     bandwidth;            /* of its links to and from others, bytes a second; 0: no limit */
   double     latency;              /* of a message, seconds */
   double     speed;                /* 1: as its rates have it */
   dfi_rates  rates;                /* the model's, or what was measured on this machine */
   bool       measured;             /* speed = 'measured': its costs are */
-  dfi_devmem *arena;                /* NULL: the host's memory */
+  dfi_devmem *arena;                /* NULL: the host's memory; and that of other ranks */
   const dfi_remote *remote;         /* a GPU: the host cannot read its memory; NULL: it can */
   /* What goes wrong in each run, for those who try what happens then; 0: never. */
   int64_t    fails_at;             /* its n-th kernel finds it dead */
@@ -72,7 +73,9 @@ typedef struct dfi_devices {
   bool        late;                /* DFLOW_STRESS=late: copies as late and in as odd an order as may be */
   bool        swap_always;         /* DFLOW_STRESS=swap: at every write */
   int64_t     host_memory;         /* bytes, a limit for the runs on it; 0: it has none of its own */
-  int32_t     owners;
+  int32_t     owners;              /* of each rank */
+  int32_t     rank, nranks;        /* this process's, and how many there are; 0 and 1: it is alone */
+  bool        spread;              /* DFLOW_STRESS=ranks: simulated devices are spread over the ranks, by their names */
   dfi_costs   costs;               /* guarded by the session's lock */
   uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */
   pthread_mutex_t lock;            /* guards n and at[] while a device is added */
@@ -81,11 +84,19 @@ typedef struct dfi_devices {
 /* cpu:0 alone; and what the list owns. */
 void dfi_devices_init(dfi_devices *d);
 void dfi_devices_free(dfi_devices *d);
-/* Takes a device string apart: 'sim:1', 'cpu', '/device:SIM:1', '/job:worker/task:0/device:GPU:1'. *kind and *number
- * are -1 where the string does not say. False: it is none. Case does not count. */
-bool dfi_device_parse(const char *spec, int32_t *kind, int32_t *number);
+/* What a device string says; numbers are -1 where it does not. */
+typedef struct dfi_device_name { int32_t kind, number, rank, task; char job[32]; } dfi_device_name;
+/* Takes one apart: 'sim:1', 'cpu', '/device:SIM:1', '/rank:2/cpu:0', '/job:worker/task:0/device:GPU:1'. False: it is
+ * none. Case does not count. */
+bool dfi_device_parse(const char *spec, dfi_device_name *out);
+/* Which ranks are the tasks of a job: `ps=3;worker=0,1,2`; without it, task k of any job is rank k. False: it is not
+ * understood. Of the process; any thread. */
+bool dfi_jobs_set(const char *text);
+/* The devices are those of n ranks, of which this process is one: each has at least its cpu:0. They come behind those
+ * that are there. */
+void dfi_devices_of_ranks(dfi_devices *d, int32_t rank, int32_t n);
 /* The place of a device; -1: there is none. */
-int32_t dfi_device_find(dfi_devices *d, int32_t kind, int32_t number);
+int32_t dfi_device_find(dfi_devices *d, int32_t rank, int32_t kind, int32_t number);
 /* The same for a string. A sim that nobody has listed is made where the list is open. -1: err says what there is. An
    empty string: -2. */
 int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_error *err);

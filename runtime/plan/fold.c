@@ -33,8 +33,8 @@ static const df_node *constant_of(const maker *m, const df_node *n, df_output o)
 
 /* Is it asked for on a GPU, which may be opened only when the plan is placed? */
 static bool for_gpu(const df_node *n) {
-  int32_t kind = -1, number;
-  return n->device[0] && dfi_device_parse(n->device, &kind, &number) && kind == DFI_DEVICE_GPU;
+  dfi_device_name name;
+  return n->device[0] && dfi_device_parse(n->device, &name) && name.kind == DFI_DEVICE_GPU;
 }
 
 static bool may_fold(const maker *m, const df_node *n) {

@@ -46,14 +46,13 @@ static bool functions_are_first(const maker *m) {
   return false;
 }
 
-/* The nodes' devices in order, dealt out in runs of the same length: first, as if they were one, those that have to be
-   the first owner's. Returns how many owners there is work for. */
-static int32_t deal(const maker *m, uint16_t *owner) {
-  enum { UNUSED, USED, FIRST };
+enum { UNUSED, USED, FIRST };
+
+/* What each device is used for. */
+static uint8_t *find_uses(const maker *m) {
   const int32_t devices = m->devices->n;
   const bool functions = functions_are_first(m);
   uint8_t *use = dfi_xcalloc((size_t)devices + 1, sizeof *use);
-  int32_t n = 1, at = 0;
   for (int32_t i = 0; i < m->nneeded; i++) {
     const df_node *node = dfi_plan_node(m, m->needed[i]);
     const mark *k = &m->mark[node->id];
@@ -65,23 +64,62 @@ static int32_t deal(const maker *m, uint16_t *owner) {
     else if (!use[k->device]) use[k->device] = USED;
   }
   use[0] = FIRST;
-  for (int32_t d = 0; d < devices; d++) n += use[d] == USED;
-  const int32_t owners = m->devices->owners < n ? m->devices->owners : n;
-  for (int32_t d = 0; d < devices; d++) if (use[d] == USED) owner[d] = (uint16_t)((int64_t)++at * owners / n);
-  dfi_free(use);
+  return use;
+}
+
+/* The devices of a rank in order, dealt out in runs of the same length to owners from number `from` on: first, as if
+   they were one, those that have to be the first owner's. Returns how many owners there is work for. */
+static int32_t deal_rank(const maker *m, const uint8_t *use, int32_t rank, int32_t from, uint16_t *owner) {
+  const dfi_devices *d = m->devices;
+  int32_t n = 0, first = 0, at = 0;
+  for (int32_t i = 0; i < d->n; i++) {
+    if (d->at[i]->rank != rank) continue;
+    n += use[i] == USED;
+    first |= use[i] == FIRST;
+    owner[i] = (uint16_t)from;
+  }
+  n += first;
+  at = first;
+  const int32_t owners = d->owners < n ? d->owners : n;
+  for (int32_t i = 0; i < d->n; i++)
+    if (d->at[i]->rank == rank && use[i] == USED) owner[i] = (uint16_t)(from + (int64_t)at++ * owners / n);
   return owners;
+}
+
+/* Every rank's devices. */
+static void deal(const maker *m, dfi_parts *a) {
+  uint8_t *use = find_uses(m);
+  a->rank = dfi_xcalloc((size_t)m->devices->nranks * (size_t)m->devices->owners + 1, 1);
+  for (int32_t r = 0; r < m->devices->nranks; r++) {
+    const int32_t n = deal_rank(m, use, r, a->n, a->owner);
+    memset(a->rank + a->n, r, (size_t)n);
+    if (n) a->ranks |= (uint64_t)1 << r;
+    a->n += n;
+  }
+  dfi_free(use);
+}
+
+/* Is something of it to be on another rank? */
+static bool is_over_ranks(const maker *m) {
+  for (int32_t i = 0; i < m->nneeded && m->devices->nranks > 1; i++) {
+    const mark *k = &m->mark[dfi_plan_node(m, m->needed[i])->id];
+    if (k->device > 0 && k->scope >= 0 && m->devices->at[k->device]->rank) return true;
+  }
+  return false;
 }
 
 static const char alone[] = "all of it is on one device",
                   functions_only[] = "the first owner has all its devices, for what functions on them do",
                   second_time[] = "iterations may be run a second time, on all their devices at once (save)";
 
-/* Why one owner turns the run, whatever there is in it; NULL: nothing speaks for that. */
-static const char *asks_for_one(const maker *m) {
+/* Why one owner turns the run, whatever there is in it; NULL: nothing speaks for that. Where it is over ranks there
+   have to be several. */
+static const char *asks_for_one(const maker *m, bool over_ranks) {
   const dfi_devices *d = m->devices;
   if (!m->cut) return alone;
   if (d->virtual_clock) return "the virtual clock runs all tokens in the order of their times";
   if (m->primitives) return "every node fires on its own, for who looks at them";
+  if (over_ranks) return NULL;             /* what iterations save is kept */
   if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO)
     return second_time;
   for (int32_t i = 0; i < d->n; i++) if (d->at[i]->remote) return "a GPU is in the session";
@@ -203,22 +241,29 @@ static bool built_by_while_loop(const loop *l) {
   return l->enter && l->merge && l->next && l->choice && !l->raw && l->variables == l->merged;
 }
 
-void dfi_plan_deal_owners(maker *m) {
+/* It is on several ranks, each of which is an owner at least. */
+static int32_t must_be_shared(maker *m, const char *why) {
+  return dfi_fail(m->err, DF_UNIMPLEMENTED, NULL,
+                  "the graph is placed on several ranks, which cannot run it together: %s", why);
+}
+
+int32_t dfi_plan_deal_owners(maker *m) {
   dfi_plan *p = m->plan;
-  if (!m->devices || m->devices->owners < 2 || (p->one_owner = asks_for_one(m))) return;
-  uint16_t *owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *owner);
-  const int32_t n = deal(m, owner);
+  const bool over_ranks = m->devices && is_over_ranks(m);
+  if (!m->devices || (m->devices->owners < 2 && !over_ranks)) return DF_OK;
+  if ((p->one_owner = asks_for_one(m, over_ranks))) return over_ranks ? must_be_shared(m, p->one_owner) : DF_OK;
+  dfi_parts *a = dfi_xcalloc(1, sizeof *a);
+  a->owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *a->owner);
+  deal(m, a);
   loop *l = find_loops(m);
-  if (n < 2) p->one_owner = functions_only;
+  if (a->n < 2) p->one_owner = functions_only;
   for (int32_t s = 1; s < p->nscopes && !p->one_owner; s++)
     if (of_loop(p, s) && !built_by_while_loop(&l[s])) p->one_owner = "it has a loop that while_loop has not built";
-  if (!p->one_owner) {
-    add_control_loops(m, l, owner, n);
-    p->parts = dfi_xcalloc(1, sizeof *p->parts);
-    p->parts->n = n;
-    p->parts->owner = owner;
-  } else dfi_free(owner);
+  p->parts = a;
+  if (!p->one_owner) add_control_loops(m, l, a->owner, a->n);
+  else dfi_plan_owners_free(p);
   dfi_free(l);
+  return over_ranks && p->one_owner ? must_be_shared(m, p->one_owner) : DF_OK;
 }
 
 /* ---- pace ----------------------------------------------------------------------------------------------------- */
@@ -356,8 +401,11 @@ static const char *not_shared(const dfi_plan *p) {
     if (p->fetch_node[i] && receiver_of(p, p->fetch_node[i]))
       return "a reference is fetched that lies with another owner";
   for (int32_t i = 0; i < p->nnodes; i++) {
-    if (!keeps_to_itself(p, &p->node[i])) return "something in it has values of two owners that cannot be sent";
-    if (depth_of(p, (int32_t)p->node[i].scope) > DFI_TAG_DEPTH) return "its loops are nested more than six deep";
+    const dfi_pnode *q = &p->node[i];
+    if (q->has_handle && !of_loop(p, (int32_t)q->scope) && p->parts->rank[p->parts->owner[q->device]])
+      return "a function uses a variable or another resource that lives on another rank";
+    if (!keeps_to_itself(p, q)) return "something in it has values of two owners that cannot be sent";
+    if (depth_of(p, (int32_t)q->scope) > DFI_TAG_DEPTH) return "its loops are nested more than sixteen deep";
   }
   return NULL;
 }
@@ -369,13 +417,17 @@ static uint16_t counter_of(const dfi_plan *p, const dfi_scope *s) {
   return DFI_COUNTED_EVERYWHERE;
 }
 
-void dfi_plan_lay_owners(maker *m) {
+int32_t dfi_plan_lay_owners(maker *m) {
   dfi_plan *p = m->plan;
   dfi_parts *a = p->parts;
-  if (!a) return;
+  if (!a) return DF_OK;
   uint32_t nrecvs = 0;
   for (int32_t s = 0; s < p->nscopes; s++) leave_out_ends(p, &p->scope[s]);
-  if ((p->one_owner = not_shared(p))) { dfi_plan_owners_free(p); return; }
+  if ((p->one_owner = not_shared(p))) {
+    const bool over_ranks = dfi_plan_over_ranks(p);
+    dfi_plan_owners_free(p);
+    return over_ranks ? must_be_shared(m, p->one_owner) : DF_OK;
+  }
   a->nscopes = p->nscopes;
   a->scope = dfi_xcalloc((size_t)a->n, sizeof *a->scope);
   a->counter = dfi_xcalloc((size_t)p->nscopes, sizeof *a->counter);
@@ -389,6 +441,7 @@ void dfi_plan_lay_owners(maker *m) {
     for (int32_t s = 0; s < p->nscopes; s++) a->scope[o][s] = scope_of(p, &p->scope[s], o, &nrecvs);
   }
   p->widest += nrecvs;
+  return DF_OK;
 }
 
 const char *dfi_plan_one_owner(const dfi_plan *p) { return p->remat ? second_time : p->one_owner; }
@@ -405,6 +458,7 @@ void dfi_plan_owners_free(dfi_plan *p) {
     }
     dfi_free(a->scope[o]);
   }
-  dfi_free(a->scope); dfi_free(a->counter); dfi_free(a->called); dfi_free(a->owner); dfi_free(a);
+  dfi_free(a->scope); dfi_free(a->counter); dfi_free(a->called); dfi_free(a->owner); dfi_free(a->rank);
+  dfi_free(a);
   p->parts = NULL;
 }

@@ -167,6 +167,10 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
   }
   if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) return scattered(m, n, other ? other : n, why);
   if (at < 0) return NOWHERE;
+  if (d->at[at]->rank && (dfi_has_trait(n, DFO_HOST) || dfi_has_trait(n, DFO_TAPE))) {   /* the program is rank 0's */
+    *why = DFI_WHY_HOST;
+    return 0;
+  }
   if (has_kernel(d->at[at], n)) return at;
   if (op_of(n)->hosted) { *why = DFI_WHY_HOST; return 0; }
   if (!d->soft) return no_kernel(m, n, d->at[at]), -2;
@@ -224,6 +228,11 @@ static int32_t keep_from_gpus(maker *m, const int32_t *asked, const int32_t *own
   return DF_OK;
 }
 
+/* May the resource that a node makes be where one of its users is? One that outlives runs stays on its rank. */
+static bool goes_to_user(const maker *m, const df_node *of, int32_t at) {
+  return !m->devices->at[at]->rank || !(dfi_is_variable(of) || op_of(of)->hosted);
+}
+
 static int32_t place_resources(maker *m, const int32_t *asked, const dfi_why *why, int32_t *owner) {
   for (int32_t i = 0; i < dfi_plan_ids(m); i++) owner[i] = -1;
   for (int32_t i = 0; i < m->nneeded; i++) {
@@ -234,7 +243,7 @@ static int32_t place_resources(maker *m, const int32_t *asked, const dfi_why *wh
     mark *own = &m->mark[of];
     if (own->device != NOWHERE) continue;
     if (asked[of] >= 0) settle(m, m->graph->node[of], asked[of], why[of], -1);
-    else if (asked[n->id] >= 0 && flow_of(n) == DF_PLAIN)
+    else if (asked[n->id] >= 0 && flow_of(n) == DF_PLAIN && goes_to_user(m, m->graph->node[of], asked[n->id]))
       settle(m, m->graph->node[of], asked[n->id], DFI_WHY_RESOURCE, n->id);
     /* it lives where what it holds is made */
     else if (dfi_has_trait(n, DFO_ARRAY_WRITES)) {
@@ -369,10 +378,11 @@ double dfi_plan_seconds(const df_node *n, const dfi_device *d) {
   return dfi_device_seconds(d, flops, bytes);
 }
 
-/* What n takes on a device: as measured, where it was. A GPU's own time is known of none. */
+/* What n takes on a device: as measured, where it was. A GPU's own time is known of none; and ranks have to come to the
+   same places, each by itself. */
 static double own_seconds(const maker *m, const df_node *n, const dfi_device *d) {
   const dfi_costs *c = &m->devices->costs;
-  if (d->remote || n->id >= c->n || c->seconds[n->id] <= 0) return dfi_plan_seconds(n, d);
+  if (d->remote || m->devices->nranks > 1 || n->id >= c->n || c->seconds[n->id] <= 0) return dfi_plan_seconds(n, d);
   return c->seconds[n->id] / (d->speed > 0 ? d->speed : 1);
 }
 
@@ -473,8 +483,8 @@ static bool place_cheapest(maker *m, const users *u, df_node *n) {
     if (s < least * 0.999) { least = s; best = c; }
   }
   const dfi_costs *costs = &m->devices->costs;
-  const bool measured = n->id < costs->n && costs->seconds[n->id] > 0;
-  if (nc > 1) m->plan->chosen = costs->runs + 1;
+  const bool measured = m->devices->nranks == 1 && n->id < costs->n && costs->seconds[n->id] > 0;
+  if (nc > 1 && m->devices->nranks == 1) m->plan->chosen = costs->runs + 1;
   if (nc == 1) settle(m, n, candidate[0], DFI_WHY_DEFAULT, -1);
   else settle(m, n, candidate[best], measured ? DFI_WHY_MEASURED : DFI_WHY_BYTES, because[best]);
   return true;

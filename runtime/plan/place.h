@@ -34,9 +34,9 @@ df_node *dfi_plan_extra(maker *m, const df_node *like, int32_t nin, int32_t ncon
 /* plan/owners.c: before the cut, says which owner has which device, and gives each the loops that it needs; after the
  * cut, holds them together; after the layout, makes each owner's scopes. plan->parts stays NULL where one owner turns
  * all. */
-void dfi_plan_deal_owners(maker *m);
+int32_t dfi_plan_deal_owners(maker *m);
 void dfi_plan_pace_owners(maker *m);       /* after the cut */
-void dfi_plan_lay_owners(maker *m);
+int32_t dfi_plan_lay_owners(maker *m);
 void dfi_plan_owners_free(dfi_plan *p);
 /* plan/fold.c: what only constants go into is computed now, before anything is placed. */
 void dfi_plan_fold(maker *m);

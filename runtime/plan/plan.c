@@ -227,7 +227,8 @@ static int32_t lay_out(maker *m) {
   if (!m->primitives) dfi_plan_find_duplicates(m);
   dfi_plan_prune_tokens(m);
   if (!m->primitives) dfi_plan_find_merged(m);
-  dfi_plan_deal_owners(m);
+  int32_t status = dfi_plan_deal_owners(m);
+  if (status) return status;
   if (m->cut) {
     dfi_plan_cut(m);
     dfi_plan_pace_owners(m);
@@ -236,7 +237,6 @@ static int32_t lay_out(maker *m) {
   p->node = dfi_xaligned(sizeof *p->node, sizeof *p->node * ((size_t)p->nnodes + 1));
   memset(p->node, 0, sizeof *p->node * ((size_t)p->nnodes + 1));
   _Static_assert(sizeof *p->node == 128, "one node, two cache lines");
-  int32_t status = DF_OK;
   uint32_t operands = 0;                               /* what the plan alone has is among the nodes by now */
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
@@ -476,7 +476,7 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   if (!status) {
     if (m.cut) finish_cut(&m);
     if (!m.reference) dfi_plan_group(&m);
-    if (m.cut) dfi_plan_lay_owners(&m);
+    if (m.cut) status = dfi_plan_lay_owners(&m);
     find_random(p);
     name_extras(p);
     if (devices) tell_places(&m);

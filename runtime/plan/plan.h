@@ -211,10 +211,12 @@ typedef struct dfi_remat_plan {
 } dfi_remat_plan;
 
 /* Who turns what, where a session has several owners: plan/owners.c. */
-enum { DFI_COUNTED_EVERYWHERE = 0xffff, DFI_TAG_DEPTH = 6 /* loops around a Transfer between two owners */ };
+enum { DFI_COUNTED_EVERYWHERE = 0xffff, DFI_TAG_DEPTH = 16 /* loops around a Transfer between two owners */ };
 typedef struct dfi_parts {
   int32_t      n, nscopes;   /* owners */
+  uint64_t     ranks;        /* bit k: rank k has a part; its owners' numbers follow each other */
   uint16_t    *owner;        /* by device */
+  uint8_t     *rank;         /* by owner */
   uint16_t    *counter;      /* by scope: who counts its frames and iterations */
   bool        *called;       /* by scope: it is of a graph function, or in one, and all of it belongs to who calls */
   dfi_scope  **scope;        /* by owner: the plan's scopes, with its own roots, Recvs among them, Enters and Exits */
@@ -284,6 +286,10 @@ void dfi_plan_free(dfi_plan *p);
 double dfi_plan_seconds(const df_node *n, const dfi_device *d);
 /* Why one owner turns it, where the session has several; NULL: several do, or it has one. */
 const char *dfi_plan_one_owner(const dfi_plan *p);
+/* Does more than this process turn it? */
+static inline bool dfi_plan_over_ranks(const dfi_plan *p) { return p->parts && p->parts->ranks > 1; }
+/* digest.c: equal where two processes made the same plan of the same graph. */
+uint64_t dfi_plan_digest(const dfi_plan *p);
 int64_t dfi_plan_bytes(const dfi_plan *p);      /* what it takes, about */
 /* The same; `tell`, unless it is NULL, gets what df_plan_describe gives. */
 dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,

@@ -11,10 +11,11 @@
 
 /* 'sim:1' as '/device:SIM:1'; what has that form already stays. NULL: it names no device. */
 static const char *long_form(dfi_export *e, const char *spec) {
-  int32_t kind, number;
+  dfi_device_name name;
   if (spec[0] == '/') return spec;
-  if (!dfi_device_parse(spec, &kind, &number) || kind < 0) return NULL;
-  char *text = dfi_lower_text(&e->l, "/device:%s:%d", dfi_device_kind_name(kind), number < 0 ? 0 : number);
+  if (!dfi_device_parse(spec, &name) || name.kind < 0) return NULL;
+  const int32_t number = name.number < 0 ? 0 : name.number;
+  char *text = dfi_lower_text(&e->l, "/device:%s:%d", dfi_device_kind_name(name.kind), number);
   for (char *p = text + strlen("/device:"); *p; p++) *p = (char)toupper((unsigned char)*p);
   return text;
 }

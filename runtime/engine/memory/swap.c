@@ -78,7 +78,8 @@ static double transfer_ends(swap_device *s, double *line, double from, int64_t b
 static uint32_t record_copy(dfi_exec *x, const swap_device *s, bool out, int64_t bytes) {
   const dfi_devices *d = x->plan->devices;
   if (!x->timed || !x->timed->recorder) return 0;
-  return dfi_record_copy(x, dfi_device_find((dfi_devices *)d, s->device->kind, s->device->number), out, bytes);
+  const dfi_device *v = s->device;
+  return dfi_record_copy(x, dfi_device_find((dfi_devices *)d, v->rank, v->kind, v->number), out, bytes);
 }
 
 /* How much of the device's memory is in use, and how much there is (0: no limit). */
