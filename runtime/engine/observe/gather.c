@@ -325,7 +325,7 @@ static void on_its_way(df_kernel *k, void *user) { (void)k; (void)user; }
 /* The iteration that a letter is of; NULL: its frame is not open anywhere. */
 static dfi_record *record_of(const gathering *g, const dfi_letter *l) {
   const dfi_plan *p = g->first->plan;
-  int32_t path[DFI_TAG_DEPTH], s = (int32_t)l->node->scope;
+  int32_t path[DFI_TAG_DEPTH], s = (int32_t)p->node[l->edge].scope;
   for (int32_t i = 0; i < l->depth; i++, s = p->scope[s].parent) path[i] = s;
   dfi_record *r = g->x.root->ring[0];
   for (int32_t i = l->depth - 1; i >= 0; i--) {
@@ -339,7 +339,7 @@ static dfi_record *record_of(const gathering *g, const dfi_letter *l) {
 static void tell_letter(void *to, const dfi_letter *l) {
   gathering *g = to;
   dfi_record *r = record_of(g, l);
-  if (r) away(g, NULL, r, l->node, on_its_way);
+  if (r) away(g, NULL, r, &g->first->plan->node[l->edge], on_its_way);
 }
 
 static bool is_recv(const dfi_exec *x, const dfi_pnode *p) {

@@ -1,7 +1,7 @@
 /* rank.h: processes that turn one run together. Each is a rank, from 0 on; rank 0 has the program.
  *
- * All ranks have the same graph, the same list of devices and the same plan; each turns the partitions on devices of its
- * own. Feeds enter and fetched values leave at rank 0. A message between two of them has the number of the run, the
+ * All ranks have the same graph, the same list of devices and the same plan; each turns the partitions on devices of
+ * its own. Feeds enter and fetched values leave at rank 0. A message between two of them has the number of the run, the
  * edge (the Transfer's place in the plan), the numbers of the iterations around it, and the value. What came before its
  * run has begun here waits for it.
  *

@@ -1,5 +1,5 @@
 /* team.c: see team.h. */
-#include "engine/owners/team.h"
+#include "engine/owners/team_internal.h"
 #include "engine/tokens/audit.h"
 #include "engine/tokens/frame.h"
 #include "engine/memory/swap.h"
@@ -10,30 +10,14 @@
 #include "resource/host.h"
 #include "base/clock.h"
 #include "base/processor.h"
+#include "base/stress.h"
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
-enum { WAITS = 0, GOES, GOES_HOME };
-struct dfi_team {
-  int32_t     n;
-  atomic_int  failed;        /* 1 + the member that failed first; 0: none has */
-  atomic_int  held;          /* a message was sent that never comes */
-  atomic_int  stalled;       /* how often the first owner has found that nothing can move */
-  pthread_mutex_t lock;      /* guards gate and out */
-  pthread_cond_t  bell;
-  int32_t     gate;
-  int32_t     out;           /* other members' threads that have not ended */
-  int         spins;
-  uint32_t    mode;          /* of the floating-point unit */
-  dfi_exec   *member[];      /* the first is the run's own; the others are owned */
-};
-
 const dfi_exec *dfi_team_member(const dfi_exec *x, int32_t i) {
-  return x->team && x->place == 0 && i + 1 < x->team->n ? x->team->member[i + 1] : NULL;
+  return x->team && !x->guest && i + 1 < x->team->n ? x->team->member[i + 1] : NULL;
 }
-
-int dfi_team_spins(const dfi_exec *x) { return x->team->spins; }
 
 const dfi_exec *dfi_team_first(const dfi_exec *x) { return x->team->member[0]; }
 
@@ -41,145 +25,6 @@ const char *dfi_team_refused(const dfi_exec *x) {
   const dfi_plan *p = x->plan;
   return p->devices && p->devices->owners >= 2 ? dfi_plan_one_owner(p) : NULL;
 }
-
-/* ---- rendezvous ------------------------------------------------------------------------------------------ */
-
-dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p) {
-  const dfi_link *l = &x->plan->link[p->child];
-  const uint16_t *owner = x->plan->parts->owner;
-  if (owner[l->from] == owner[l->to] || x->plan->parts->called[p->scope]) return DFI_INSIDE;
-  return owner[l->to] == x->place ? DFI_RECEIVES : DFI_SENDS;
-}
-
-/* The key of p in r. */
-static void key_of(dfi_letter *l, const dfi_record *r, dfi_pnode *p) {
-  uint64_t h = (uint64_t)(uintptr_t)p >> 7;
-  l->node = p;
-  for (l->depth = 0; r->frame->origin; r = r->frame->origin) {
-    l->number[l->depth++] = r->number;
-    h = (h ^ (uint64_t)r->number) * 0x9e3779b97f4a7c15u;
-    h ^= h >> 29;
-  }
-  l->hash = (h ^ h >> 32) * 0x9e3779b1u;
-}
-
-static bool same_key(const dfi_letter *a, const dfi_letter *b) {
-  if (a->hash != b->hash || a->node != b->node) return false;
-  for (int32_t i = 0; i < a->depth; i++) if (a->number[i] != b->number[i]) return false;
-  return true;
-}
-
-static void widen(dfi_exec *x) {
-  const uint32_t old = x->meeting_mask + 1;
-  dfi_letter **wider = dfi_xcalloc((size_t)old * 2, sizeof *wider);
-  for (uint32_t i = 0; i < old; i++)
-    for (dfi_letter *l = x->meeting[i], *next; l; l = next) {
-      next = l->next;
-      l->next = wider[l->hash & (old * 2 - 1)];
-      wider[l->hash & (old * 2 - 1)] = l;
-    }
-  dfi_free(x->meeting);
-  x->meeting = wider;
-  x->meeting_mask = old * 2 - 1;
-}
-
-static void wait_here(dfi_exec *x, dfi_letter *l) {
-  if (x->nmeeting > x->meeting_mask) widen(x);
-  dfi_letter **at = &x->meeting[l->hash & x->meeting_mask];
-  l->next = *at;
-  *at = l;
-  x->nmeeting++;
-}
-
-/* Takes the one with the key of l (or l itself) out of the table; NULL: it is not there. */
-static dfi_letter *meet(dfi_exec *x, const dfi_letter *l) {
-  for (dfi_letter **at = &x->meeting[l->hash & x->meeting_mask]; *at; at = &(*at)->next) {
-    dfi_letter *found = *at;
-    if (!same_key(found, l)) continue;
-    *at = found->next;
-    x->nmeeting--;
-    return found;
-  }
-  return NULL;
-}
-
-void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, double came,
-                   df_value v) {
-  dfi_letter *l = dfi_xmalloc(sizeof *l);
-  key_of(l, r, p);
-  l->recv = NULL;
-  l->due = due;
-  l->came = came;
-  l->event = x->timed ? x->timed->current : 0;
-  l->dead = dead;
-  l->value = v;
-  if (DFI_UNLIKELY(isinf(due))) atomic_store(&x->team->held, 1);
-  x->sent++;
-  dfi_letter_post(x->team->member[x->plan->parts->owner[p->device]], l);
-}
-
-/* The run has failed, and the Recv waits no more. */
-static void recv_stop(df_kernel *k, void *user) {
-  dfi_flight *f = user;
-  (void)k;
-  meet(f->call.exec, &f->at);
-  f->due = 0;
-  f->call.exec->waiting--;
-  dfi_flight_list(f->call.exec, f);
-}
-
-static void recv_text(df_kernel *k, void *user, char *text, size_t bytes) {
-  const dfi_flight *f = user;
-  const dfi_plan *p = f->call.exec->plan;
-  (void)k;
-  snprintf(text, bytes, "waits for its value from %s", p->devices->at[p->link[f->call.node->child].from]->name);
-}
-
-dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
-  dfi_letter key;
-  key_of(&key, r, p);
-  dfi_letter *l = meet(x, &key);
-  if (l) { x->received++; return l; }
-  dfi_flight *f = dfi_flight_new(x, r, p);
-  f->call.stop = recv_stop;
-  f->call.what = recv_text;
-  f->at = key;
-  f->at.recv = f;
-  f->recv = x->timed ? x->timed->current : 0;
-  dfi_call_away(x, &f->call);
-  wait_here(x, &f->at);
-  return NULL;
-}
-
-dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l) {
-  dfi_letter *found = meet(x, l);
-  if (!found) { wait_here(x, l); return NULL; }
-  dfi_flight *f = found->recv;
-  x->received++;
-  dfi_flight_takes(f, l);
-  dfi_free(l);
-  x->waiting--;                            /* it comes by itself, now */
-  x->flying += dfi_value_bytes(&f->value);
-  return f;
-}
-
-bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope) {
-  const dfi_scope *s = &x->plan->parts->scope[o][scope];
-  for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) return true;
-  return false;
-}
-
-int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to) {
-  int64_t n = 0;
-  pthread_mutex_lock(&x->inbox_lock);
-  for (const dfi_letter *l = x->letters; l; l = l->next, n++) tell(to, l);
-  pthread_mutex_unlock(&x->inbox_lock);
-  for (uint32_t i = 0; i <= x->meeting_mask; i++)
-    for (const dfi_letter *l = x->meeting[i]; l; l = l->next) if (!l->recv) { tell(to, l); n++; }
-  return n;
-}
-
-bool dfi_team_awaits(const dfi_call *c) { return c->stop == recv_stop; }
 
 /* ---- failing together ---------------------------------------------------------------------------------------- */
 
@@ -196,15 +41,21 @@ bool dfi_team_stalled(const dfi_exec *x) {
   return false;
 }
 
-void dfi_team_fail(dfi_exec *x) {
-  struct dfi_team *t = x->team;
-  int none = 0;
-  if (!atomic_compare_exchange_strong(&t->failed, &none, 1 + x->place)) return;
+void dfi_team_call_all(const struct dfi_team *t) {
   for (int32_t i = 0; i < t->n; i++) {
     pthread_mutex_lock(&t->member[i]->inbox_lock);
     pthread_cond_signal(&t->member[i]->inbox_bell);
     pthread_mutex_unlock(&t->member[i]->inbox_lock);
+    if (t->member[i]->rank) dfi_rank_wake(t->member[i]->rank);
   }
+}
+
+void dfi_team_fail(dfi_exec *x) {
+  struct dfi_team *t = x->team;
+  int none = 0;
+  if (!atomic_compare_exchange_strong(&t->failed, &none, 1 + x->place - t->first)) return;
+  if (x->rank_run) dfi_rank_tell_failed(x->rank, t->part.ranks, x->rank_run, x->error);
+  dfi_team_call_all(t);
 }
 
 /* ---- a member's part --------------------------------------------------------------------------------------------- */
@@ -222,6 +73,8 @@ static void enlist(dfi_exec *m, const dfi_exec *x) {
   m->foreground = x->foreground;
   m->shuffle = x->shuffle ? x->shuffle * 31 + (uint64_t)m->place : 0;
   m->late = x->late;
+  m->rank_run = x->rank_run;
+  if (x->rank_run) m->rank = x->rank;
 }
 
 static void member_run(void *arg) {
@@ -248,16 +101,24 @@ static void member_run(void *arg) {
 
 /* ---- the run ---------------------------------------------------------------------------------------------- */
 
+/* The owners of this process, of which x is the first. */
 static struct dfi_team *team_new(dfi_exec *x) {
-  const int32_t n = x->plan->parts->n;
+  const dfi_parts *a = x->plan->parts;
+  int32_t first = 0, n = 0;
+  for (int32_t i = 0; i < a->n; i++)
+    if (a->rank[i] == x->plan->devices->rank && !n++) first = i;
   struct dfi_team *t = dfi_xcalloc(1, sizeof *t + sizeof *t->member * (size_t)n);
   t->n = n;
-  t->spins = n <= sysconf(_SC_NPROCESSORS_ONLN) ? 2000 : 0;
+  t->first = first;
+  t->part = (dfi_part){ a->ranks, t, dfi_across_letter, dfi_across_failed, dfi_across_ended };
+  t->traffic = dfi_xcalloc((size_t)x->plan->nlinks + 1, sizeof *t->traffic);
+  t->ran = dfi_xcalloc((size_t)a->n + 1, sizeof *t->ran);
   pthread_mutex_init(&t->lock, NULL);
   dfi_cond_init(&t->bell);
   for (int32_t i = 0; i < n; i++) {
     dfi_exec *m = t->member[i] = i ? dfi_exec_new(x->plan) : x;
-    m->place = i;
+    m->place = first + i;
+    m->guest = i > 0;
     if (i) {
       dfi_free(m->given);
       m->given = x->given;
@@ -266,6 +127,7 @@ static struct dfi_team *team_new(dfi_exec *x) {
     m->meeting_mask = 63;
     m->meeting = dfi_xcalloc(64, sizeof *m->meeting);
   }
+  if (n > 1 && !dfi_plan_over_ranks(x->plan) && dfi_stress("ring", NULL)) t->serial = dfi_serial_new(t);
   return t;
 }
 
@@ -296,18 +158,10 @@ static void wait_for_all(struct dfi_team *t) {
   if (x->team) atomic_fetch_sub(&x->shared->stuck, 1);
 }
 
-bool dfi_team_gather(dfi_exec *x) {
-  if (!x->crew) x->crew = team_new(x);
-  struct dfi_team *t = x->crew;
-  if (dfi_short) return false;
-  t->gate = WAITS;
-  t->out = 0;
-  atomic_store(&t->failed, 0);
-  atomic_store(&t->stalled, 0);
-  atomic_store(&t->held, 0);
-  t->mode = dfi_float_mode();
+/* The threads of the others. False: there are not enough, and those that there were have gone home. */
+static bool call_members(struct dfi_team *t) {
   for (int32_t i = 1; i < t->n; i++) {
-    enlist(t->member[i], x);
+    enlist(t->member[i], t->member[0]);
     pthread_mutex_lock(&t->lock);
     t->out++;
     pthread_mutex_unlock(&t->lock);
@@ -319,16 +173,38 @@ bool dfi_team_gather(dfi_exec *x) {
     wait_for_all(t);
     return false;
   }
+  return true;
+}
+
+bool dfi_team_gather(dfi_exec *x) {
+  if (!x->crew) x->crew = team_new(x);
+  struct dfi_team *t = x->crew;
+  t->gate = WAITS;
+  t->out = 0;
+  atomic_store(&t->failed, 0);
+  atomic_store(&t->stalled, 0);
+  atomic_store(&t->held, 0);
+  t->mode = dfi_float_mode();
+  const bool there = !dfi_short && call_members(t);
+  if (!there && !x->rank_run) return false;
   x->team = t;
   x->told = (df_stats){ 0 };
   x->joint = true;
+  if (!there) {
+    t->gate = GOES_HOME;
+    dfi_exec_fail(x, NULL, NULL, DF_RESOURCE_EXHAUSTED, "there are no threads for the owners of this run");
+  }
+  if (x->rank_run) dfi_across_join(t);
+  if (t->serial) dfi_serial_begin(t);
   return true;
 }
 
 void dfi_team_go(dfi_exec *x) {
+  struct dfi_team *t = x->team;
   if (x->failed) dfi_team_fail(x);
-  atomic_fetch_add(&x->shared->in_progress, x->team->n - 1);
-  open_gate(x->team, GOES);
+  if (t->gate == GOES_HOME) return;
+  atomic_fetch_add(&x->shared->in_progress, t->n - 1);
+  open_gate(t, GOES);
 }
 
 static void burn(dfi_letter *l) {
@@ -357,12 +233,11 @@ int32_t dfi_team_size(const dfi_exec *x) { return x->team ? x->team->n : 1; }
 dfi_exec *dfi_team_at(const dfi_exec *x, int32_t i) { return x->team ? x->team->member[i] : (dfi_exec *)(uintptr_t)x; }
 
 void dfi_team_call(const dfi_exec *x) {
-  for (int32_t i = 0; i < dfi_team_size(x); i++) {
-    dfi_exec *m = dfi_team_at(x, i);
-    pthread_mutex_lock(&m->inbox_lock);
-    pthread_cond_signal(&m->inbox_bell);
-    pthread_mutex_unlock(&m->inbox_lock);
-  }
+  if (x->team) { dfi_team_call_all(x->team); return; }
+  dfi_exec *alone = dfi_team_at(x, 0);
+  pthread_mutex_lock(&alone->inbox_lock);
+  pthread_cond_signal(&alone->inbox_bell);
+  pthread_mutex_unlock(&alone->inbox_lock);
 }
 
 bool dfi_team_counts(const dfi_exec *x, const dfi_scope *s) {
@@ -372,7 +247,7 @@ bool dfi_team_counts(const dfi_exec *x, const dfi_scope *s) {
 
 void dfi_team_publish(dfi_exec *x) {
   df_stats d = dfi_exec_stats(x);
-  d.runs = x->place == 0;
+  d.runs = !x->guest;
   d.frames -= x->guest_frames;
   const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
   df_stats *t = &x->told, *l = x->live;
@@ -387,7 +262,8 @@ void dfi_team_publish(dfi_exec *x) {
 /* ---- its end --------------------------------------------------------------------------------------------------- */
 
 int64_t dfi_team_ran(const dfi_exec *x, int32_t i) {
-  if (x->team && x->place == 0) return i < x->team->n ? x->team->member[i]->nodes_run : -1;
+  if (x->team && !x->guest && i >= x->team->n) return i < x->plan->parts->n ? x->team->ran[i] : -1;
+  if (x->team && !x->guest) return x->team->member[i]->nodes_run;
   return i ? -1 : dfi_exec_stats(x).nodes_run;
 }
 
@@ -417,14 +293,17 @@ void dfi_team_end(dfi_exec *x) {
   x->joint = false;
   x->count.frames -= x->guest_frames;
   for (int32_t i = 0; i < t->n; i++) {
-    burn_letters(t->member[i]);
     t->member[i]->nodes_run = dfi_exec_stats(t->member[i]).nodes_run;
     if (i) add_up(x, t->member[i]);
   }
+  if (x->rank_run) dfi_across_leave(x);
+  if (t->serial) dfi_serial_end(t);
+  for (int32_t i = 0; i < t->n; i++) burn_letters(t->member[i]);
   const int first = atomic_load(&t->failed);
   if (!first) return;
   x->failed = true;
   if (first > 1) *x->error = t->member[first - 1]->own_error;
+  else if (first == FAILED_ELSEWHERE) *x->error = t->elsewhere;
 }
 
 void dfi_team_reset(dfi_exec *x) {
@@ -438,7 +317,9 @@ void dfi_team_free(dfi_exec *x) {
     t->member[i]->given = NULL;
     dfi_exec_free(t->member[i]);
   }
+  if (t->serial) dfi_serial_free(t);
   pthread_mutex_destroy(&t->lock);
   pthread_cond_destroy(&t->bell);
+  dfi_free(t->traffic); dfi_free(t->ran);
   dfi_free(t);
 }

@@ -6,6 +6,9 @@
  * there; whichever of the two comes first waits in a table for the other one. An owner is done when its top level is,
  * since no iteration is over before its Recvs are. When one fails the others end with it.
  *
+ * Over ranks (rank.h) a team is the owners of this process; a letter to another one's goes there as bytes, and what
+ * comes from there is a letter again.
+ *
  * The run's own exec is the first member. It begins and ends the others, which are turned by threads that last longer
  * than a run.
  */
@@ -15,7 +18,8 @@
 
 /* Why several owners cannot turn this run, though the session has them; NULL: they can, if it has. */
 const char *dfi_team_refused(const dfi_exec *x);
-/* The others are there, and wait; then they begin. False: there are no threads for them, and x turns all. */
+/* The others are there, and wait; then they begin. False: there are no threads for them, and x turns all; a run over
+ * ranks has failed then. */
 bool dfi_team_gather(dfi_exec *x);
 void dfi_team_go(dfi_exec *x);
 /* x has done its part, or has failed: waits for the others, and has what they counted. */
@@ -29,8 +33,6 @@ const dfi_exec *dfi_team_member(const dfi_exec *x, int32_t i);
 int64_t dfi_team_ran(const dfi_exec *x, int32_t i);
 /* The run's own exec. */
 const dfi_exec *dfi_team_first(const dfi_exec *x);
-/* How often to look for a letter before it is waited for: not at all where there are more owners than processors. */
-int dfi_team_spins(const dfi_exec *x);
 /* The first owner looks whether anything can move. If nothing can, one that waits for what is outside is to say so. It
  * looks alone: its thread calls the program's functions, which others may wait for. */
 void dfi_team_stall(dfi_exec *x);
@@ -60,6 +62,14 @@ void dfi_team_fail(dfi_exec *x);
 /* A Transfer between two owners: what p is to x. */
 typedef enum dfi_part_in { DFI_INSIDE, DFI_SENDS, DFI_RECEIVES } dfi_part_in;
 dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p);
+/* Between tokens: takes what other ranks have sent. */
+void dfi_team_look(dfi_exec *x);
+/* After the last one: what x has sent to other ranks has gone, or the run has failed. */
+void dfi_team_flush(dfi_exec *x);
+/* Before the first token: sends what crosses when the run begins to the ranks that read it; and waits for what comes
+ * from others so. */
+void dfi_team_send_crossing(dfi_exec *x, int32_t crossing, const df_value *v);
+bool dfi_team_crossing(dfi_exec *x, int32_t crossing, df_value *out);
 /* Sends v, which is consumed, to be there at `due`; by the virtual clock of a run that is recorded, at `came`. */
 void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, double came,
                    df_value v);

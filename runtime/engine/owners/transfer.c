@@ -38,6 +38,20 @@ static void no_room(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t devi
   dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, message);
 }
 
+/* A crossing of a run over ranks. True: there is nothing else to do for it here: it has been sent, or is none of this
+   rank's. Else the value is here, or has come, to *sent. */
+static bool between_ranks(dfi_exec *x, int32_t i, const df_value *v, df_value *sent) {
+  const dfi_crossing *c = &x->plan->crossing[i];
+  const int32_t here = x->plan->devices->rank, to = device_at(x, link_at(x, c->link)->to)->rank;
+  const bool fed = DFI_SPACE(c->from) == DFI_GIVEN;
+  if (to == here) return here && fed && !dfi_team_crossing(x, i, sent);
+  if (here || !fed) return true;           /* every rank has the constants */
+  x->traffic[c->link].messages++;
+  x->traffic[c->link].bytes += dfi_value_bytes(v);
+  dfi_team_send_crossing(x, i, v);
+  return true;
+}
+
 void dfi_transfer_begin(dfi_exec *x) {
   dfi_plan *p = x->plan;
   memset(x->traffic, 0, sizeof *x->traffic * (size_t)(p->nlinks + 1));
@@ -48,10 +62,14 @@ void dfi_transfer_begin(dfi_exec *x) {
         DFI_SPACE(c->from) == DFI_GIVEN ? &x->given[DFI_INDEX(c->from)] : &p->constant[DFI_INDEX(c->from)];
     df_value *to = &x->given[p->nfeed + p->nvariables + i];
     dfi_traffic *t = &x->traffic[c->link];
-    t->messages++;
-    t->bytes += dfi_value_bytes(v);
+    df_value sent = { 0 };
+    if (x->rank_run && between_ranks(x, i, v, &sent)) continue;
+    if (x->failed) return;
+    if (sent.kind) v = &sent;
+    else { t->messages++; t->bytes += dfi_value_bytes(v); }
     if (x->faults && dfi_fault_message(x, NULL, NULL, c->link, c->node) != DFI_ARRIVES) return;
     if (!dfi_value_in(v, c->host ? NULL : device_at(x, l->to)->arena, to)) no_room(x, NULL, NULL, l->to, v, c->node);
+    dfi_value_drop(&sent);
     to->uses = 0;
     if (x->timed && x->timed->recorder) dfi_record_crossing(x, i, c->node, l->to);
     if (x->timed) dfi_timed_given(x, i, dfi_timed_message(x, c->link, 0, dfi_value_bytes(v)));

@@ -17,13 +17,20 @@ struct dfi_transport {
    * for each `to`. */
   void *(*reserve)(dfi_transport *t, int32_t to, int64_t bytes);
   void  (*commit)(dfi_transport *t, int32_t to);
-  /* The next packet that a rank has sent here, until it is released; NULL: none. One thread at a time for each `from`. */
+  /* The next packet that a rank has sent here, until it is released; NULL: none. One thread at a time for each
+   * `from`. */
   const void *(*next)(dfi_transport *t, int32_t from, int64_t *bytes);
   void  (*release)(dfi_transport *t, int32_t from);
   /* Has any rank sent something? Only a look, and cheap. */
   bool  (*filled)(dfi_transport *t);
-  /* Sleeps until a packet comes, `wake` is called, or so many seconds have passed. Any thread, any number of them. */
-  void  (*wait)(dfi_transport *t, double seconds);
+  bool  (*has)(dfi_transport *t, int32_t from);        /* has this one? */
+  /* Has a rank sent what no packet looks like? Nothing more comes from it. */
+  bool  (*broken)(dfi_transport *t, int32_t from);
+  /* Sleeps until a packet comes, `wake` is called, or so many seconds have passed; not at all where something came, or
+   * `wake` was called, since the ticket was taken, which is before its holder looked for work elsewhere. Any thread,
+   * any number of them. */
+  uint32_t (*ticket)(dfi_transport *t);
+  void  (*wait)(dfi_transport *t, uint32_t ticket, double seconds);
   void  (*wake)(dfi_transport *t);
   /* The packets from and to a rank that has died are dropped; a new process takes its place. */
   void  (*clear)(dfi_transport *t, int32_t peer);
@@ -34,5 +41,8 @@ struct dfi_transport {
  * the memory is none, or of another version; err says which. */
 int64_t dfi_ring_bytes(int32_t n);
 void    dfi_ring_init(void *memory, int32_t n);
+/* The same with rings of so many bytes, a power of two: how much memory that takes, which is laid out unless it is
+ * NULL. */
+int64_t dfi_ring_lay(void *memory, int32_t n, int64_t lane_bytes);
 dfi_transport *dfi_ring_new(void *memory, int64_t bytes, int32_t me, df_error *err);
 #endif

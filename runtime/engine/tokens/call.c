@@ -16,9 +16,11 @@
 #include "engine/memory/holders.h"
 #include "engine/owners/remote.h"
 #include "engine/clock/timed.h"
+#include "engine/owners/ranks.h"
 #include "engine/owners/team.h"
 #include "engine/owners/transfer.h"
 #include "engine/observe/watch.h"
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -160,6 +162,13 @@ static void ring(dfi_exec *x) {
     atomic_fetch_sub(&x->shared->stuck, 1);
   }
   pthread_cond_signal(&x->inbox_bell);
+  if (DFI_UNLIKELY(x->rank != NULL)) dfi_rank_wake(x->rank);           /* it may sleep there */
+}
+
+void dfi_exec_ring(dfi_exec *x) {
+  pthread_mutex_lock(&x->inbox_lock);
+  ring(x);
+  pthread_mutex_unlock(&x->inbox_lock);
 }
 
 /* Leaves a call in the inbox of its run. Any thread. After that the call may be gone. */
@@ -388,6 +397,21 @@ int32_t dfi_call_alone(dfi_exec *x, dfi_record *r, dfi_pnode *p, df_error *err) 
 /* Does somebody want the owner to come by? */
 static bool called(const dfi_exec *x) { return dfi_watch_wanted(x) || dfi_team_failed(x); }
 
+/* Sleeps for so long at most, or until something comes. Under inbox_lock. False: it may have slept to the end. */
+static bool sleep_a_while(dfi_exec *x, double seconds) {
+  if (DFI_UNLIKELY(x->rank != NULL)) {
+    const uint32_t ticket = dfi_rank_ticket(x->rank);
+    if (dfi_inbox_filled(x) || called(x)) return true;
+    pthread_mutex_unlock(&x->inbox_lock);
+    dfi_rank_sleep(x->rank, ticket, seconds);
+    dfi_rank_poll(x->rank);
+    pthread_mutex_lock(&x->inbox_lock);
+    return false;
+  }
+  const struct timespec until = dfi_after(seconds);
+  return pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0;
+}
+
 /* Waits until something is in the inbox; not longer than 10 ms when calls wait for what is outside, which may never
    come. */
 static void inbox_wait(dfi_exec *x) {
@@ -395,9 +419,22 @@ static void inbox_wait(dfi_exec *x) {
     while (!dfi_inbox_filled(x) && !called(x)) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
     return;
   }
-  const struct timespec until = dfi_after(0.01);
-  while (!dfi_inbox_filled(x) && !called(x) &&
-         pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0) { }
+  while (!dfi_inbox_filled(x) && !called(x) && sleep_a_while(x, 0.01)) { }
+}
+
+/* Looks for something in the inbox without sleeping. Who waits for a worker spins as long as waking would take. Who
+ * waits for another owner, which may be a ready thread without a processor, soon gives up its own: with 2000 pauses
+ * here two owners on a busy machine of two processors took eight times as long. */
+static void look_a_while(dfi_exec *x) {
+  enum { SPINS = 2000 };
+  if (!x->waiting)
+    for (int32_t i = 0; i < SPINS && !dfi_inbox_filled(x); i++) dfi_relax();
+  else if (x->team)
+    for (int32_t i = 0; i < DFI_LOOKS + DFI_YIELDS && !dfi_inbox_filled(x) && !called(x); i++) {
+      if (x->rank && dfi_rank_poll(x->rank)) continue;
+      if (i < DFI_LOOKS) dfi_relax();
+      else sched_yield();
+    }
 }
 
 void dfi_inbox_wait(dfi_exec *x, double seconds) {
@@ -406,9 +443,8 @@ void dfi_inbox_wait(dfi_exec *x, double seconds) {
       dfi_relax();
   } else {
     /* a cancellation rings no bell */
-    const struct timespec until = dfi_after(seconds < 0.01 ? seconds : 0.01);
     pthread_mutex_lock(&x->inbox_lock);
-    if (!dfi_inbox_filled(x) && !called(x)) pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until);
+    if (!dfi_inbox_filled(x) && !called(x)) sleep_a_while(x, seconds < 0.01 ? seconds : 0.01);
     pthread_mutex_unlock(&x->inbox_lock);
   }
   if (dfi_inbox_filled(x)) dfi_inbox_take(x, false);
@@ -416,8 +452,7 @@ void dfi_inbox_wait(dfi_exec *x, double seconds) {
 
 void dfi_inbox_take(dfi_exec *x, bool wait) {
   dfi_call *list = NULL;
-  const int spins = !x->waiting ? 2000 : x->team ? dfi_team_spins(x) : 0;
-  for (int spin = 0; spin < spins && !dfi_inbox_filled(x); spin++) dfi_relax();
+  if (wait) look_a_while(x);
   pthread_mutex_lock(&x->inbox_lock);
   if (wait && !dfi_inbox_filled(x)) inbox_wait(x);
   list = x->inbox;
@@ -486,13 +521,15 @@ bool dfi_calls_all_stuck(const dfi_exec *x) {
 static bool gives_up(dfi_exec *x) {
   if (!x->team) return dfi_calls_all_stuck(x);
   if (x->flights) return atomic_load(&x->shared->stuck) == atomic_load(&x->shared->in_progress);  /* held up for ever */
-  if (x->place == 0) dfi_team_stall(x);
+  if (!x->guest) dfi_team_stall(x);
   return dfi_team_stalled(x);
 }
 
 bool dfi_calls_stuck(dfi_exec *x) {
   if (dfi_host_asked() && dfi_host_serve() > 0) return false;      /* another run waits for this thread */
   if (x->waiting + dfi_transfers_held(x) < x->running) return false;
+  if (x->rank_run) return false;           /* what goes on on other ranks is not known here */
+  if (DFI_UNLIKELY(x->rank != NULL) && (dfi_rank_poll(x->rank) || !dfi_rank_flush(x->rank))) return false;
   dfi_shared *s = x->shared;
   bool newly = false;
   pthread_mutex_lock(&x->inbox_lock);

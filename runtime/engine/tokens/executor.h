@@ -126,12 +126,14 @@ typedef struct dfi_call {
   struct dfi_call *away_next, **away_link;   /* in x->away */
 } dfi_call;
 
-/* A message between two owners: its key (the Transfer, and the numbers of the iterations around it), and the token. Or
- * the Recv that waits for one. */
+/* A message between two owners: its key (the edge, which is the Transfer's place among the plan's nodes, and the
+ * numbers of the iterations around it), and the token. Or the Recv that waits for one. */
 typedef struct dfi_letter {
   struct dfi_letter *next;
   struct dfi_flight *recv;   /* it is a Recv's; NULL: a message */
-  dfi_pnode *node;
+  uint32_t   edge;
+  uint16_t   owner;          /* of one from another rank: who receives it */
+  bool       crossing;       /* the same: it is no Transfer's but the value of crossing `edge` */
   uint64_t   hash;
   int32_t    depth;
   uint32_t   dead;
@@ -259,7 +261,10 @@ struct dfi_exec {
   struct dfi_streams *streams;   /* stream.c; NULL: its owner computes for all devices */
   struct dfi_team *team;         /* it is turned by several owners: team.h; NULL: by one */
   struct dfi_team *crew;         /* owned, of the first owner: the others, from run to run */
-  int32_t      place;            /* which owner this is */
+  int32_t      place;            /* which of the plan's owners this is */
+  bool         guest;            /* another owner of this process began the run */
+  struct dfi_rank *rank;         /* what other owners are reached by: owners/rank.h; NULL: all are this process's */
+  uint64_t     rank_run;         /* the run's number among the ranks; 0: it is on this one alone */
   dfi_letter **meeting;          /* owned; letters that came before their Recv, Recvs that wait; by key */
   dfi_letter  *letters;          /* that have come; guarded by inbox_lock */
   dfi_flight  *spare_flights;    /* owned */
@@ -326,6 +331,8 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 bool dfi_calls_all_stuck(const dfi_exec *x);
 /* Leaves a letter in the inbox of x. Any thread. */
 void dfi_letter_post(dfi_exec *x, dfi_letter *l);
+/* Something has come for x that it finds elsewhere: it looks up. Any thread. */
+void dfi_exec_ring(dfi_exec *x);
 /* Has something come? Only a look: what others do shows sooner or later. */
 static inline bool dfi_inbox_filled(const dfi_exec *x) {
   return __atomic_load_n(&x->inbox, __ATOMIC_RELAXED) || __atomic_load_n(&x->letters, __ATOMIC_RELAXED);

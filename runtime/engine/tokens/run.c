@@ -136,6 +136,12 @@ static bool gives_up(void *user) {
   return x->failed;
 }
 
+void dfi_exec_stop_if_told(dfi_exec *x) {
+  const char *why = told_to_stop(x);
+  if (why) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, why);
+  else if (x->deadline && dfi_now() > x->deadline) too_late(x);
+}
+
 static void fail_with_others(dfi_exec *x) {
   dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, "another owner of the run has failed");
 }
@@ -147,6 +153,7 @@ static void look_up(dfi_exec *x) {
   x->count.taken += x->head - x->counted;
   x->counted = x->head;
   if (x->live) dfi_exec_publish(x);
+  if (DFI_UNLIKELY(x->rank != NULL)) dfi_team_look(x);
   const char *why = told_to_stop(x);
   if (why) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, why);
   else if (dfi_team_failed(x)) fail_with_others(x);
@@ -257,6 +264,7 @@ static void turn(dfi_exec *x) {
   else x->finished = true;
   if (x->finished && !x->failed) dfi_books_balance(x);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
+  if (DFI_UNLIKELY(x->rank != NULL) && !x->failed) dfi_team_flush(x);
   if (x->team && x->failed) dfi_team_fail(x);
   if (x->running || x->stuck) dfi_calls_stop(x);
   if (x->team && x->watch) dfi_watch_leave(x);
@@ -286,7 +294,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   if (x->plan->cut && x->plan->devices->faulty) dfi_faults_begin(x);
   const bool several = DFI_UNLIKELY(x->plan->parts != NULL) && !dfi_team_refused(x) && dfi_team_gather(x);
   if (x->watch) dfi_watch_begin(x);
-  x->scope = several ? x->plan->parts->scope[0] : x->plan->scope;
+  x->scope = several ? x->plan->parts->scope[x->place] : x->plan->scope;
   if (x->plan->cut) dfi_streams_begin(x);
   const dfi_rescue rescue = dfi_swap_watch(x);
   const dfi_waiter waiter = dfi_waiter_here;
@@ -315,7 +323,7 @@ void dfi_exec_reset(dfi_exec *x) {
   dfi_loans_end(x);
   if (x->remats) dfi_remat_end(x);
   dfi_team_reset(x);
-  if (x->place) return;                    /* what was given is the first owner's */
+  if (x->guest) return;                    /* what was given is the first owner's */
   for (int32_t i = 0; i < x->plan->nfeed; i++) {
     dfi_value_drop(&x->given[i]);
     x->given[i].kind = DF_EMPTY;
@@ -346,7 +354,7 @@ void dfi_exec_free(dfi_exec *x) {
   dfi_timed_free(x->clock);
   dfi_swapper_free(x->swapper);
   dfi_streams_free(x);
-  if (!x->place) dfi_free(x->faults);      /* of several owners they are the first one's */
+  if (!x->guest) dfi_free(x->faults);      /* of several owners they are the first one's */
   dfi_free(x->traffic); dfi_free(x->line); dfi_free(x->meeting);
   for (dfi_flight *f = x->spare_flights, *next; f; f = next) {
     next = f->next;

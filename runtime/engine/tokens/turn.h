@@ -8,6 +8,8 @@ void dfi_exec_turn(dfi_exec *x);
 
 /* run.c: what happens only now and then: false when the engine has to stop. */
 bool dfi_exec_pause(dfi_exec *x);
+/* It fails where it was cancelled, or its deadline has passed. */
+void dfi_exec_stop_if_told(dfi_exec *x);
 /* Bookkeeping memory has ended: what was wanted has come from the reserve, and the run ends where it is. r may be
    NULL. */
 void dfi_exec_no_memory(dfi_exec *x, const dfi_record *r, const char *what);

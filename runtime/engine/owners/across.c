@@ -1,0 +1,293 @@
+/* across.c: the part of a team's work that crosses to other ranks: letters become bytes and bytes letters, failures and
+ * ends are told. And DFLOW_STRESS=ring, which has the owners of one process do the same.
+ */
+#include "engine/owners/team_internal.h"
+#include "engine/tokens/turn.h"
+#include "resource/host.h"
+#include "base/processor.h"
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+
+static int32_t rank_of(const dfi_exec *x, int32_t owner) {
+  return x->team->serial ? owner - x->team->first : x->plan->parts->rank[owner];
+}
+
+/* ---- letters ---------------------------------------------------------------------------------------------------- */
+
+/* What a message has to wait for on its way, in microseconds: clocks of hosts differ. */
+static uint32_t delay_of(double due) {
+  if (due <= 0) return 0;
+  if (isinf(due)) return UINT32_MAX;
+  const double us = (due - dfi_now()) * 1e6;
+  return us < 1 ? 1 : us > 4e9 ? (uint32_t)4e9 : (uint32_t)us;
+}
+
+void dfi_across_send(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t owner, uint32_t dead, double due,
+                     df_value v) {
+  dfi_message m;
+  m.head = (dfi_head){ .run = x->team->run, .edge = (uint32_t)(p - x->plan->node), .owner = (uint16_t)owner,
+    .kind = DFI_MESSAGE_VALUE, .dead = dead != 0, .delay = delay_of(due) };
+  const dfi_record *at = r;
+  for (; at->frame->origin; at = at->frame->origin) m.number[m.head.depth++] = at->number;
+  df_error err;
+  if (dfi_message_value(&m, &v, &err)) dfi_rank_send(x->rank, rank_of(x, owner), &m);
+  else dfi_exec_fail(x, r, p, err.code, err.message);
+}
+
+static int32_t depth_of(const dfi_plan *p, int32_t scope) {
+  int32_t depth = 0;
+  for (; scope > 0; scope = p->scope[scope].parent) depth++;
+  return depth;
+}
+
+/* Is it a message that the plan has a Recv for, with what that expects? */
+static bool is_ours(const struct dfi_team *t, const dfi_letter *l) {
+  const dfi_plan *p = t->member[0]->plan;
+  if (l->edge >= (uint32_t)p->nnodes) return false;
+  const dfi_pnode *q = &p->node[l->edge];
+  if (q->kind != DFI_K_TRANSFER || p->parts->owner[p->link[q->child].to] != l->owner) return false;
+  if (l->depth != depth_of(p, (int32_t)q->scope)) return false;
+  const bool has_value = l->value.kind != DF_EMPTY;
+  return has_value ? q->nout && !l->dead && l->value.dtype == q->out_dtypes[0] : !q->nout || l->dead;
+}
+
+static bool is_crossing(const struct dfi_team *t, const dfi_letter *l) {
+  const dfi_plan *p = t->member[0]->plan;
+  return l->edge < (uint32_t)p->ncrossings && l->value.kind != DF_EMPTY;
+}
+
+static void drop(dfi_letter *l) {
+  dfi_value_drop(&l->value);
+  dfi_free(l);
+}
+
+void dfi_across_letter(void *user, dfi_letter *l) {
+  struct dfi_team *t = user;
+  dfi_exec *m = l->crossing ? NULL : dfi_team_member_of(t, l->owner);
+  if (m && is_ours(t, l)) { dfi_letter_post(m, l); return; }
+  if (l->crossing && is_crossing(t, l)) {
+    pthread_mutex_lock(&t->lock);
+    l->next = t->crossed;
+    t->crossed = l;
+    pthread_mutex_unlock(&t->lock);
+    return;
+  }
+  df_error err;
+  dfi_fail(&err, DF_DATA_LOSS, NULL, "a message has come from another rank that this run's plan has no place for: the "
+           "ranks have different plans");
+  drop(l);
+  dfi_across_failed(t, -1, &err);
+}
+
+void dfi_team_look(dfi_exec *x) { dfi_rank_poll(x->rank); }
+
+void dfi_across_settle(const struct dfi_team *t) {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int32_t i = 0; i < t->n; i++) moved |= dfi_rank_poll(t->member[i]->rank);
+  }
+}
+
+/* ---- waiting without having a token ----------------------------------------------------------------------------- */
+
+/* The nth time that there is nothing to do. False: the run is to stop. */
+static bool pause_for(dfi_exec *x, int32_t n) {
+  if (dfi_rank_poll(x->rank)) return true;
+  if (n < DFI_LOOKS) dfi_relax();
+  else if (n < DFI_LOOKS + DFI_YIELDS) sched_yield();
+  else {
+    if (!x->guest && dfi_host_asked()) dfi_host_serve();
+    dfi_rank_sleep(x->rank, dfi_rank_ticket(x->rank), 0.002);
+    dfi_exec_stop_if_told(x);
+  }
+  return !x->failed && !dfi_team_failed(x);
+}
+
+void dfi_team_flush(dfi_exec *x) {
+  for (int32_t n = 0; !dfi_rank_flush(x->rank) && pause_for(x, n); n++) { }
+}
+
+/* ---- what crosses when the run begins --------------------------------------------------------------------------- */
+
+void dfi_team_send_crossing(dfi_exec *x, int32_t crossing, const df_value *v) {
+  const dfi_plan *p = x->plan;
+  dfi_message m = { .head = { .run = x->team->run, .edge = (uint32_t)crossing, .kind = DFI_MESSAGE_CROSSING } };
+  df_value own = dfi_value_copy(v);
+  df_error err;
+  if (dfi_message_value(&m, &own, &err))
+    dfi_rank_send(x->rank, p->devices->at[p->link[p->crossing[crossing].link].to]->rank, &m);
+  else dfi_exec_fail(x, NULL, NULL, err.code, err.message);
+}
+
+static dfi_letter *find_crossed(struct dfi_team *t, int32_t crossing) {
+  pthread_mutex_lock(&t->lock);
+  dfi_letter **at = &t->crossed;
+  while (*at && (*at)->edge != (uint32_t)crossing) at = &(*at)->next;
+  dfi_letter *found = *at;
+  if (found) *at = found->next;
+  pthread_mutex_unlock(&t->lock);
+  return found;
+}
+
+bool dfi_team_crossing(dfi_exec *x, int32_t crossing, df_value *out) {
+  dfi_letter *l = NULL;
+  for (int32_t n = 0; !(l = find_crossed(x->team, crossing)) && pause_for(x, n); n++) { }
+  if (!l) return false;
+  *out = l->value;
+  dfi_free(l);
+  return true;
+}
+
+/* ---- failing and ending together -------------------------------------------------------------------------------- */
+
+void dfi_across_failed(void *user, int32_t from, const df_error *err) {
+  struct dfi_team *t = user;
+  int none = 0;
+  (void)from;
+  pthread_mutex_lock(&t->lock);
+  if (!atomic_load(&t->failed)) {
+    t->elsewhere = *err;
+    atomic_compare_exchange_strong(&t->failed, &none, FAILED_ELSEWHERE);
+  }
+  pthread_mutex_unlock(&t->lock);
+  dfi_team_call_all(t);
+}
+
+static int64_t end_bytes(const dfi_plan *p, int32_t nowners) {
+  return (int64_t)sizeof(dfi_end) + 8 * (3 * (int64_t)p->nlinks + nowners) + p->nrandom;
+}
+
+void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
+  struct dfi_team *t = user;
+  const dfi_plan *p = t->member[0]->plan;
+  const dfi_end *e = bytes;
+  const int64_t *more = (const int64_t *)(e + 1);
+  int32_t first = 0;
+  while (first < p->parts->n && p->parts->rank[first] != from) first++;
+  pthread_mutex_lock(&t->lock);
+  if (e->nlinks == p->nlinks && e->nowners >= 0 && e->nowners <= p->parts->n - first &&
+      e->nrandom == p->nrandom && n == end_bytes(p, (int32_t)e->nowners)) {
+    int64_t *sum = (int64_t *)&t->sum.count, *part = (int64_t *)&((dfi_end *)(uintptr_t)e)->count;
+    for (size_t i = 0; i < sizeof t->sum.count / 8; i++) sum[i] += part[i];
+    for (int32_t i = 0; i < p->nlinks; i++, more += 3) {
+      t->traffic[i].messages += more[0];
+      t->traffic[i].dead += more[1];
+      t->traffic[i].bytes += more[2];
+    }
+    for (int32_t i = 0; i < e->nowners; i++) t->ran[first + i] = *more++;
+    const uint8_t *drew = (const uint8_t *)more;
+    for (int32_t i = 0; i < p->nrandom && t->member[0]->drew; i++) if (drew[i]) atomic_store(&t->member[0]->drew[i], 1);
+  }
+  pthread_mutex_unlock(&t->lock);
+  atomic_fetch_or(&t->ended, (uint64_t)1 << from);
+}
+
+void dfi_across_join(struct dfi_team *t) {
+  dfi_exec *x = t->member[0];
+  const dfi_plan *p = x->plan;
+  t->run = x->rank_run;
+  t->sum = (dfi_end){ 0 };
+  memset(t->traffic, 0, sizeof *t->traffic * ((size_t)p->nlinks + 1));
+  memset(t->ran, 0, sizeof *t->ran * ((size_t)p->parts->n + 1));
+  atomic_store(&t->ended, (uint64_t)1 << dfi_rank_me(x->rank));
+  dfi_rank_begin(x->rank, t->run, &t->part);
+}
+
+/* Ranks that have not said that they are done, and are not lost. */
+static uint64_t to_come(const struct dfi_team *t, const dfi_rank *r) {
+  uint64_t left = t->part.ranks & ~atomic_load(&t->ended);
+  for (int32_t i = 0; left >> i; i++) if (left >> i & 1 && !dfi_rank_peer_alive(r, i)) left &= ~((uint64_t)1 << i);
+  return left;
+}
+
+/* Rank 0 has what the others counted. */
+static void wait_for_ranks(dfi_exec *x) {
+  struct dfi_team *t = x->team;
+  for (int32_t n = 0; to_come(t, x->rank); n++)
+    if (!pause_for(x, n) && x->failed) dfi_team_fail(x);         /* the others end, and say so */
+  const dfi_counters *s = &t->sum.count;
+  dfi_counters *c = &x->count;
+  c->taken += s->taken; c->died += s->died; c->merged += s->merged; c->ended += s->ended;
+  c->frames += s->frames; c->iterations += s->iterations; c->pushes += s->pushes; c->pops += s->pops;
+  for (int32_t i = 0; i < x->plan->nlinks; i++) {
+    x->traffic[i].messages += t->traffic[i].messages;
+    x->traffic[i].dead += t->traffic[i].dead;
+    x->traffic[i].bytes += t->traffic[i].bytes;
+  }
+}
+
+static void say_end(dfi_exec *x) {
+  const struct dfi_team *t = x->team;
+  const int32_t nlinks = x->plan->nlinks;
+  const int64_t bytes = end_bytes(x->plan, t->n);
+  dfi_end *e = dfi_xcalloc(1, (size_t)bytes);
+  int64_t *more = (int64_t *)(e + 1);
+  e->nlinks = nlinks;
+  e->nowners = t->n;
+  e->nrandom = x->plan->nrandom;
+  e->count = x->count;
+  e->count.taken += x->head - x->counted;
+  for (int32_t i = 0; i < nlinks; i++) {
+    *more++ = x->traffic[i].messages;
+    *more++ = x->traffic[i].dead;
+    *more++ = x->traffic[i].bytes;
+  }
+  for (int32_t i = 0; i < t->n; i++) *more++ = t->member[i]->nodes_run;
+  for (int32_t i = 0; i < x->plan->nrandom && x->drew; i++) ((uint8_t *)more)[i] = atomic_load(&x->drew[i]);
+  dfi_message m = { .head = { .kind = DFI_MESSAGE_END, .run = t->run, .bytes = bytes }, .payload = e };
+  dfi_rank_send(x->rank, 0, &m);
+  dfi_free(e);
+}
+
+void dfi_across_leave(dfi_exec *x) {
+  struct dfi_team *t = x->team;
+  if (dfi_rank_me(x->rank)) say_end(x);
+  else wait_for_ranks(x);
+  dfi_rank_over(x->rank, t->run, atomic_load(&t->failed) != 0);
+  for (dfi_letter *l = t->crossed, *next; l; l = next) { next = l->next; drop(l); }
+  t->crossed = NULL;
+}
+
+/* ---- the owners of one process, as if they were ranks ------------------------------------------------------------ */
+
+struct dfi_serial {
+  void     *memory;              /* owned */
+  uint64_t  runs;
+  dfi_rank *rank[];              /* owned; by member */
+};
+
+struct dfi_serial *dfi_serial_new(const struct dfi_team *t) {
+  enum { LANE_BYTES = 4096 };
+  struct dfi_serial *s = dfi_xcalloc(1, sizeof *s + sizeof *s->rank * (size_t)t->n);
+  s->memory = dfi_xaligned(4096, (size_t)dfi_ring_lay(NULL, t->n, LANE_BYTES));
+  dfi_ring_lay(s->memory, t->n, LANE_BYTES);
+  for (int32_t i = 0; i < t->n; i++)
+    s->rank[i] = dfi_rank_new(dfi_ring_new(s->memory, dfi_ring_lay(NULL, t->n, LANE_BYTES), i, NULL));
+  return s;
+}
+
+void dfi_serial_begin(struct dfi_team *t) {
+  struct dfi_serial *s = t->serial;
+  if (t->member[0]->timed) return;         /* bytes do not carry what is recorded */
+  t->run = ++s->runs;
+  for (int32_t i = 0; i < t->n; i++) {
+    t->member[i]->rank = s->rank[i];
+    dfi_rank_begin(s->rank[i], t->run, &t->part);
+  }
+}
+
+void dfi_serial_end(struct dfi_team *t) {
+  if (!t->member[0]->rank) return;
+  dfi_across_settle(t);                    /* of a run that has failed: it is forgotten */
+  for (int32_t i = 0; i < t->n; i++) {
+    dfi_rank_over(t->serial->rank[i], t->run, atomic_load(&t->failed) != 0);
+    t->member[i]->rank = NULL;
+  }
+}
+
+void dfi_serial_free(struct dfi_team *t) {
+  for (int32_t i = 0; i < t->n; i++) dfi_rank_free(t->serial->rank[i]);
+  dfi_free(t->serial->memory);
+  dfi_free(t->serial);
+}

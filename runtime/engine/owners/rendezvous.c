@@ -1,0 +1,147 @@
+/* rendezvous.c: where a letter and its Recv meet: a table of each owner's, by the key of both. Whichever comes first
+ * waits there.
+ */
+#include "engine/owners/team_internal.h"
+#include "engine/clock/timed.h"
+#include <math.h>
+#include <stdio.h>
+
+dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p) {
+  const dfi_link *l = &x->plan->link[p->child];
+  const uint16_t *owner = x->plan->parts->owner;
+  if (owner[l->from] == owner[l->to] || x->plan->parts->called[p->scope]) return DFI_INSIDE;
+  return owner[l->to] == x->place ? DFI_RECEIVES : DFI_SENDS;
+}
+
+/* The key of p in r. */
+static void key_of(dfi_letter *l, const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  l->edge = (uint32_t)(p - x->plan->node);
+  for (l->depth = 0; r->frame->origin; r = r->frame->origin) l->number[l->depth++] = r->number;
+  l->hash = dfi_key_hash(l->edge, l->depth, l->number);
+}
+
+static bool same_key(const dfi_letter *a, const dfi_letter *b) {
+  if (a->hash != b->hash || a->edge != b->edge) return false;
+  for (int32_t i = 0; i < a->depth; i++) if (a->number[i] != b->number[i]) return false;
+  return true;
+}
+
+static void widen(dfi_exec *x) {
+  const uint32_t old = x->meeting_mask + 1;
+  dfi_letter **wider = dfi_xcalloc((size_t)old * 2, sizeof *wider);
+  for (uint32_t i = 0; i < old; i++)
+    for (dfi_letter *l = x->meeting[i], *next; l; l = next) {
+      next = l->next;
+      l->next = wider[l->hash & (old * 2 - 1)];
+      wider[l->hash & (old * 2 - 1)] = l;
+    }
+  dfi_free(x->meeting);
+  x->meeting = wider;
+  x->meeting_mask = old * 2 - 1;
+}
+
+static void wait_here(dfi_exec *x, dfi_letter *l) {
+  if (x->nmeeting > x->meeting_mask) widen(x);
+  dfi_letter **at = &x->meeting[l->hash & x->meeting_mask];
+  l->next = *at;
+  *at = l;
+  x->nmeeting++;
+}
+
+/* Takes the one with the key of l (or l itself) out of the table; NULL: it is not there. */
+static dfi_letter *meet(dfi_exec *x, const dfi_letter *l) {
+  for (dfi_letter **at = &x->meeting[l->hash & x->meeting_mask]; *at; at = &(*at)->next) {
+    dfi_letter *found = *at;
+    if (!same_key(found, l)) continue;
+    *at = found->next;
+    x->nmeeting--;
+    return found;
+  }
+  return NULL;
+}
+
+void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, double came,
+                   df_value v) {
+  const int32_t owner = x->plan->parts->owner[p->device];
+  dfi_exec *to = dfi_team_member_of(x->team, owner);
+  if (DFI_UNLIKELY(isinf(due))) atomic_store(&x->team->held, 1);
+  x->sent++;
+  if (DFI_UNLIKELY(x->rank != NULL) && (!to || x->team->serial)) {
+    dfi_across_send(x, r, p, owner, dead, due, v);
+    if (to) dfi_exec_ring(to);             /* it is not stuck */
+    return;
+  }
+  dfi_letter *l = dfi_xmalloc(sizeof *l);
+  key_of(l, x, r, p);
+  l->recv = NULL;
+  l->due = due;
+  l->came = came;
+  l->event = x->timed ? x->timed->current : 0;
+  l->dead = dead;
+  l->value = v;
+  dfi_letter_post(to, l);
+}
+
+/* The run has failed, and the Recv waits no more. */
+static void recv_stop(df_kernel *k, void *user) {
+  dfi_flight *f = user;
+  (void)k;
+  meet(f->call.exec, &f->at);
+  f->due = 0;
+  f->call.exec->waiting--;
+  dfi_flight_list(f->call.exec, f);
+}
+
+static void recv_text(df_kernel *k, void *user, char *text, size_t bytes) {
+  const dfi_flight *f = user;
+  const dfi_plan *p = f->call.exec->plan;
+  (void)k;
+  snprintf(text, bytes, "waits for its value from %s", p->devices->at[p->link[f->call.node->child].from]->name);
+}
+
+dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  dfi_letter key;
+  key_of(&key, x, r, p);
+  dfi_letter *l = meet(x, &key);
+  if (l) { x->received++; return l; }
+  dfi_flight *f = dfi_flight_new(x, r, p);
+  f->call.stop = recv_stop;
+  f->call.what = recv_text;
+  f->at = key;
+  f->at.recv = f;
+  f->recv = x->timed ? x->timed->current : 0;
+  dfi_call_away(x, &f->call);
+  wait_here(x, &f->at);
+  return NULL;
+}
+
+dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l) {
+  dfi_letter *found = meet(x, l);
+  if (!found) { wait_here(x, l); return NULL; }
+  dfi_flight *f = found->recv;
+  x->received++;
+  dfi_flight_takes(f, l);
+  dfi_free(l);
+  x->waiting--;                            /* it comes by itself, now */
+  x->flying += dfi_value_bytes(&f->value);
+  return f;
+}
+
+bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope) {
+  const dfi_scope *s = &x->plan->parts->scope[o][scope];
+  for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) return true;
+  return false;
+}
+
+int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to) {
+  int64_t n = 0;
+  if (DFI_UNLIKELY(x->rank != NULL)) dfi_across_settle(x->team);
+  pthread_mutex_lock(&x->inbox_lock);
+  for (const dfi_letter *l = x->letters; l; l = l->next, n++) tell(to, l);
+  pthread_mutex_unlock(&x->inbox_lock);
+  for (uint32_t i = 0; i <= x->meeting_mask; i++)
+    for (const dfi_letter *l = x->meeting[i]; l; l = l->next) if (!l->recv) { tell(to, l); n++; }
+  return n;
+}
+
+bool dfi_team_awaits(const dfi_call *c) { return c->stop == recv_stop; }

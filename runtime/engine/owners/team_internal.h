@@ -1,0 +1,59 @@
+/* team_internal.h: what team.c, rendezvous.c and across.c share.
+ */
+#ifndef DFLOW_TEAM_INTERNAL_H
+#define DFLOW_TEAM_INTERNAL_H
+#include "engine/owners/ranks.h"
+#include "engine/owners/team.h"
+#include "engine/owners/transfer.h"
+
+enum { WAITS = 0, GOES, GOES_HOME };
+enum { FAILED_ELSEWHERE = -1 };
+struct dfi_team {
+  int32_t     n;
+  int32_t     first;         /* the number of its first member among the plan's owners */
+  atomic_int  failed;        /* 1 + the member that failed first; FAILED_ELSEWHERE: on another rank; 0: none has */
+  atomic_int  held;          /* a message was sent that never comes */
+  atomic_int  stalled;       /* how often the first owner has found that nothing can move */
+  pthread_mutex_t lock;      /* guards gate and out */
+  pthread_cond_t  bell;
+  int32_t     gate;
+  int32_t     out;           /* other members' threads that have not ended */
+  uint32_t    mode;          /* of the floating-point unit */
+  uint64_t    run;           /* its number among those that go over the same rings */
+  dfi_part    part;          /* what rank.c has of it */
+  df_error    elsewhere;     /* what went wrong on another rank */
+  _Atomic uint64_t ended;    /* rank 0: bit k: rank k has done its part */
+  dfi_end     sum;           /* of these parts; guarded by lock, as what follows */
+  dfi_traffic *traffic;      /* owned; by link */
+  int64_t     *ran;          /* owned; by owner: nodes that it ran */
+  dfi_letter  *crossed;      /* what came that crosses when the run begins */
+  struct dfi_serial *serial;     /* owned; DFLOW_STRESS=ring; NULL */
+  dfi_exec   *member[];      /* the first is the run's own; the others are owned */
+};
+
+
+/* team.c: all members look up. */
+void dfi_team_call_all(const struct dfi_team *t);
+/* The member that is the plan's owner of that number; NULL: it is another rank's. */
+static inline dfi_exec *dfi_team_member_of(const struct dfi_team *t, int32_t owner) {
+  return owner >= t->first && owner < t->first + t->n ? t->member[owner - t->first] : NULL;
+}
+
+/* across.c: a letter goes to another rank as bytes. */
+void dfi_across_send(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t owner, uint32_t dead, double due,
+                     df_value v);
+/* What has been sent and not been taken yet is. All members stand still. */
+void dfi_across_settle(const struct dfi_team *t);
+/* A run over ranks begins here, and has ended here: rank 0 waits for what the others say. */
+void dfi_across_join(struct dfi_team *t);
+void dfi_across_leave(dfi_exec *x);
+/* The functions of its part: see dfi_part. */
+void dfi_across_letter(void *user, dfi_letter *l);
+void dfi_across_failed(void *user, int32_t from, const df_error *err);
+void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n);
+/* DFLOW_STRESS=ring: the owners of one process send each other bytes, through rings that are too small. */
+struct dfi_serial *dfi_serial_new(const struct dfi_team *t);
+void dfi_serial_begin(struct dfi_team *t);
+void dfi_serial_end(struct dfi_team *t);
+void dfi_serial_free(struct dfi_team *t);
+#endif
