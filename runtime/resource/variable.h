@@ -31,6 +31,7 @@ typedef struct dfi_variable {
   char           *name;         /* owned */
   char           *key;          /* owned; container and name that others may find it by; NULL: nobody does */
   const char     *where;        /* the Lua line that made it; borrowed from the graph, "" when not known */
+  bool            told;         /* it lives on another rank, where it has been given its first value */
 } dfi_variable;
 
 /* One reference, owned; not initialised. `shape` and `name` are copied; a NULL name is "". */

@@ -3,34 +3,41 @@
  */
 #ifndef DFLOW_SESSION_CLUSTER_H
 #define DFLOW_SESSION_CLUSTER_H
+#include "engine/owners/message.h"         /* dfi_value_pack */
 #include "engine/owners/rank.h"
 #include "plan/plan.h"
 
 typedef struct dfi_cluster {
   dfi_rank *rank;
-  /* Rank 0 is about to turn its part of a plan over ranks: those in `ranks` (bit k: rank k) are told to make the plan of
-   * this signature and turn theirs (dfi_session_part). Returns as soon as they are told, or with an error; after it no
-   * rank has the run. */
+  /* A plan over ranks has been made, under the graph's lock: the others may be told of it now. May be NULL. */
+  int32_t (*planned)(void *user, df_session *s, dfi_plan *p, df_error *err);
+  /* Rank 0 is about to turn its part of a plan over ranks: those in `ranks` (bit k: rank k; bit 0 is set) are told to
+   * make the plan of this signature and turn theirs (dfi_session_part); random ops draw by `number`. Returns as soon
+   * as they are told, or with an error; after it no rank has the run. Any thread, and several runs at once. */
   int32_t (*begin)(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, uint64_t run, int64_t number,
                    double timeout, df_error *err);
   /* The value of a variable that lives on another rank: read (owned), set, or forgotten (value NULL). */
   int32_t (*get_variable)(void *user, df_session *s, int32_t rank, df_node *handle, df_value *out, df_error *err);
-  int32_t (*set_variable)(void *user, df_session *s, int32_t rank, df_node *handle, const df_value *value, df_error *err);
+  int32_t (*set_variable)(void *user, df_session *s, int32_t rank, df_node *handle, const df_value *value,
+                          df_error *err);
   /* The variables of all other ranks are as if they had never had values; the session is gone. */
   void (*reset)(void *user, df_session *s);
   void (*closed)(void *user, df_session *s);
   void *user;
 } dfi_cluster;
 
-/* Registers it (NULL: there is none any more). Sessions made from now on have the devices of all its ranks: of each at
- * least its cpu:0, and what df_session_new's options list with a rank. No session is open that has another one. */
+/* Registers it (NULL: there is none any more; what it points to stays). Sessions have the devices of all its ranks from
+ * their next plan on, if they have no other one's: of each at least its cpu:0, and what df_session_new's options list
+ * with a rank. */
 void dfi_cluster_set(const dfi_cluster *c);
 const dfi_cluster *dfi_cluster_now(void);
 
-/* The digest of a plan: equal on all ranks where they have the same graph, devices and signature. */
-uint64_t dfi_plan_digest(const dfi_plan *p);
-/* On a rank but 0: the session's devices become those of rank 0's session, in the same order, as dfi_session_device_list
- * has them there: before each plan is made. */
+/* The plan of a signature (pairs of node and output, as in df_session_run), held until it is let go. */
+dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                           df_error *err);
+void      dfi_session_let_go(dfi_plan *p);
+/* On a rank but 0: the session's devices become those of rank 0's session, in the same order, as
+ * dfi_session_device_list has them there: before each plan is made. */
 int32_t dfi_session_device_list(df_session *s, int32_t room, char *out);
 int32_t dfi_session_devices_are(df_session *s, const char *list, df_error *err);
 /* On a rank but 0: turns this rank's part of a run, on the calling thread, to its end. p is held meanwhile (as
@@ -39,8 +46,6 @@ int32_t dfi_session_part(df_session *s, dfi_plan *p, uint64_t run, int64_t numbe
 /* On a rank but 0: of a variable that lives here. */
 int32_t dfi_session_variable_here(df_session *s, df_node *handle, df_value *out, df_error *err);
 int32_t dfi_session_set_variable_here(df_session *s, df_node *handle, const df_value *value, df_error *err);
-/* A value as bytes, as they go over the wire: *n of them, owned (dfi_free). NULL: err says what cannot be sent. And
- * back: false: the bytes are none. */
-void *dfi_value_pack(const df_value *v, int64_t *n, df_error *err);
-bool  dfi_value_unpack(const void *bytes, int64_t n, df_value *out);
+/* The rank on which a variable lives: of the device it was built for. */
+int32_t dfi_session_home(df_session *s, const df_node *handle);
 #endif

@@ -18,10 +18,12 @@
 
 /* ---- life ----------------------------------------------------------------------- */
 
-df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
-  dfi_short = false;
+df_session *dfi_session_make(df_graph *g, const char *options, const dfi_cluster *cluster, df_error *err) {
   df_session *s = dfi_xcalloc(1, sizeof *s);
   dfi_devices_init(&s->devices);
+  s->cluster = cluster;
+  if (cluster) dfi_devices_of_ranks(&s->devices, dfi_rank_me(cluster->rank), dfi_rank_count(cluster->rank));
+  s->devices.spread = cluster && cluster != dfi_cluster_now();
   if (dfi_session_options(s, options, err)) {
     dfi_devices_free(&s->devices);
     dfi_free(s);
@@ -38,7 +40,18 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&s->init_lock, &recursive);
   pthread_mutexattr_destroy(&recursive);
-  if (!dfi_check_memory(DF_OK, err, NULL, "a session")) return s;
+  return s;
+}
+
+df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
+  dfi_short = false;
+  const dfi_cluster *cluster = dfi_cluster_now(), *local = cluster ? NULL : dfi_local_ranks();
+  df_session *s = dfi_session_make(g, options, local ? local : cluster, err);
+  int32_t status = DF_OK;
+  if (!s && local) local->closed(local->user, NULL);
+  if (!s) return NULL;
+  if (local) status = dfi_local_ranks_begin(s, options, err);
+  if (!dfi_check_memory(status, err, NULL, "a session")) return s;
   df_session_release(s);
   return NULL;
 }
@@ -55,6 +68,7 @@ void df_session_release(df_session *s) {
   atomic_store(&s->closing, 1);
   while (atomic_load(&s->active)) usleep(200);
   while (s->remaining) dfi_run_let_go(s->remaining);
+  if (s->cluster && !s->devices.rank) s->cluster->closed(s->cluster->user, s);
   for (dfi_plan *p = s->newest, *older; p; p = older) { older = p->older; plan_drop(p); }
   for (int32_t i = 0; i < s->nvariables; i++) dfi_handle_release(s->variable[i]);
   dfi_free(s->variable); dfi_free(s->variable_node); dfi_free(s->draws.of);
@@ -199,10 +213,24 @@ int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node
 }
 
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
-                        _Atomic uint8_t *drew, atomic_int *cancel, dfi_watch *watch, df_value *results,
+                        uint64_t part, _Atomic uint8_t *drew, atomic_int *cancel, dfi_watch *watch, df_value *results,
                         df_stats *stats, dfi_tally *tally, df_error *err);
 
-static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomic_int *cancel, df_error *err) {
+/* Has a variable its first value? home: the rank that it lives on. */
+static bool has_value(const df_session *s, dfi_variable *v, int32_t home) {
+  return home == s->devices.rank ? dfi_variable_initialised(v) : v->told;
+}
+
+static int32_t set_value(df_session *s, df_node *handle, dfi_variable *v, int32_t home, const df_value *value,
+                         df_error *err) {
+  if (home == s->devices.rank) return dfi_variable_assign(v, value, err);
+  const int32_t status = s->cluster->set_variable(s->cluster->user, s, home, handle, value, err);
+  v->told |= !status;
+  return status;
+}
+
+static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, int32_t home, atomic_int *cancel,
+                          df_error *err) {
   pthread_mutex_lock(&s->graph->lock);
   df_output init = dfi_map_get(s->graph->variable_init, (df_output){ handle, 0 });
   pthread_mutex_unlock(&s->graph->lock);
@@ -216,10 +244,10 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, atomi
   s->initialising++;
   df_value value = { 0 };
   /* number 0: no run of the caller's */
-  int32_t status = run_plan(s, p, NULL, 0, (dfi_run_number){ 0 }, NULL, cancel, NULL, &value, NULL, NULL, err);
+  int32_t status = run_plan(s, p, NULL, 0, (dfi_run_number){ 0 }, 0, NULL, cancel, NULL, &value, NULL, NULL, err);
   s->initialising--;
   dfi_session_let_go(p);
-  if (!status && !dfi_variable_initialised(v)) status = dfi_variable_assign(v, &value, err);
+  if (!status && !has_value(s, v, home)) status = set_value(s, handle, v, home, &value, err);
   df_value_release(&value);
   return status;
 }
@@ -232,8 +260,9 @@ static int32_t initialise_variables(df_session *s, dfi_plan *p, atomic_int *canc
   pthread_mutex_lock(&s->init_lock);
   for (int32_t i = 0; i < p->nvariables && !status; i++) {
     dfi_variable *v = variable_of(s, p->variable[i]);
+    const int32_t home = p->cut ? s->devices.at[p->variable_device[i]]->rank : 0;
     status = check_variable(v, p->variable[i], err);
-    if (!status && !dfi_variable_initialised(v)) status = initialise(s, p->variable[i], v, cancel, err);
+    if (!status && !has_value(s, v, home)) status = initialise(s, p->variable[i], v, home, cancel, err);
   }
   pthread_mutex_unlock(&s->init_lock);
   if (!status) atomic_store_explicit(&p->ready_epoch, epoch, memory_order_release);
@@ -243,9 +272,13 @@ static int32_t initialise_variables(df_session *s, dfi_plan *p, atomic_int *canc
 void df_session_reset(df_session *s) {
   pthread_mutex_lock(&s->init_lock);
   pthread_mutex_lock(&s->lock);
-  for (int32_t i = 0; i < s->nvariables; i++) dfi_variable_reset(s->variable[i]);
+  for (int32_t i = 0; i < s->nvariables; i++) {
+    dfi_variable_reset(s->variable[i]);
+    s->variable[i]->told = false;
+  }
   atomic_fetch_add(&s->epoch, 1);
   pthread_mutex_unlock(&s->lock);
+  if (s->cluster && !s->devices.rank) s->cluster->reset(s->cluster->user, s);
   pthread_mutex_unlock(&s->init_lock);
 }
 
@@ -264,6 +297,13 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
   *out = (df_value){ 0 };
   df_node *h = variable_node(s, handle_node, err);
   if (!h) return err->code;
+  const int32_t home = dfi_session_home(s, h);
+  return home == s->devices.rank ? dfi_session_variable_here(s, h, out, err)
+                                 : s->cluster->get_variable(s->cluster->user, s, home, h, out, err);
+}
+
+int32_t dfi_session_variable_here(df_session *s, df_node *h, df_value *out, df_error *err) {
+  *out = (df_value){ 0 };
   df_value found;
   const int32_t status = dfi_variable_read(variable_of(s, h), &found, err);
   if (status) return status;
@@ -276,6 +316,12 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
 int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_value *value, df_error *err) {
   df_node *h = variable_node(s, handle_node, err);
   if (!h) return err->code;
+  const int32_t home = dfi_session_home(s, h);
+  return home == s->devices.rank ? dfi_session_set_variable_here(s, h, value, err)
+                                 : set_value(s, h, variable_of(s, h), home, value, err);
+}
+
+int32_t dfi_session_set_variable_here(df_session *s, df_node *h, const df_value *value, df_error *err) {
   df_value own = dfi_value_copy(value);
   /* a number is kept unboxed, as runs have it */
   if (own.kind == DF_TENSOR) dfi_value_from_tensor(&own, own.as.tensor);
@@ -356,20 +402,34 @@ static void warn_grown(const df_session *s) {
 
 void dfi_session_let_go(dfi_plan *p) { atomic_fetch_sub_explicit(&p->users, 1, memory_order_release); }
 
+/* There is a cluster now that was not there when the session was made: it has its devices from now on. Under the
+   session's lock. */
+static void join_ranks(df_session *s) {
+  const dfi_cluster *c = dfi_cluster_now();
+  if (!c || s->cluster) return;
+  s->cluster = c;
+  dfi_devices_of_ranks(&s->devices, dfi_rank_me(c->rank), dfi_rank_count(c->rank));
+}
+
 static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const int32_t *fetches, int32_t nfeed,
                           const int32_t *feeds, bool *grown, df_error *err) {
+  join_ranks(s);
   pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
   dfi_graph_keep_all(s->graph);
   const uint32_t how = (s->reference_kernels ? DFI_PLAN_REFERENCE : 0u) |
                        (s->engine == DFI_ENGINE_PRIMITIVES ? DFI_PLAN_PRIMITIVES : 0u);
   dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
+  if (p && dfi_plan_over_ranks(p) && s->cluster->planned && s->cluster->planned(s->cluster->user, s, p, err)) {
+    dfi_plan_free(p);
+    p = NULL;
+  }
   pthread_mutex_unlock(&s->graph->lock);
   if (!p) {
     dfi_check_memory(DF_INTERNAL, err, NULL, "a plan");
     return NULL;
   }
-  dfi_remat_attach(p);
+  if (!dfi_plan_over_ranks(p)) dfi_remat_attach(p);
   dfi_faults_attach(p);
   dfi_exec_lay_out(p);
   /* it knows one device and the real clock */
@@ -518,6 +578,7 @@ static int32_t no_room_there(const df_session *s, const dfi_plan *p, int32_t i, 
 /* The plan's variables lie where their devices keep them. */
 static int32_t settle_variables(df_session *s, const dfi_plan *p, df_error *err) {
   for (int32_t i = 0; i < p->nvariables; i++) {
+    if (s->devices.at[p->variable_device[i]]->rank != s->devices.rank) continue;
     dfi_devmem *a = s->devices.at[p->variable_device[i]]->arena;
     const int32_t status = dfi_variable_settle(variable_of(s, p->variable[i]), a, err);
     if (status) return status == DF_RESOURCE_EXHAUSTED ? no_room_there(s, p, i, err) : status;
@@ -560,19 +621,35 @@ static int32_t turn(df_session *s, dfi_exec *x, df_error *err) {
   return status;
 }
 
+/* The run goes over ranks: which number it has among them. On rank 0 the others are told to begin. */
+static int32_t go_over_ranks(df_session *s, dfi_exec *x, int64_t number, double timeout, uint64_t part, df_error *err) {
+  const dfi_cluster *c = s->cluster;
+  if (!s->devices.spread && c != dfi_cluster_now())
+    return dfi_fail(err, DF_UNAVAILABLE, NULL, "the graph is placed on ranks that are not there any more: the cluster "
+                    "was stopped");
+  if (x->timed)
+    return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "a run over several ranks is neither recorded nor timed by the "
+                    "virtual clock: place the graph on one rank for that");
+  x->rank = c->rank;
+  x->rank_run = part ? part : dfi_rank_run_number(c->rank);
+  return part ? DF_OK : c->begin(c->user, s, x->plan, x->plan->parts->ranks, x->rank_run, number, timeout, err);
+}
+
+/* part: 0, or the number of a run that another rank has begun, of which this is a part. */
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
-                        _Atomic uint8_t *drew, atomic_int *cancel, dfi_watch *watch, df_value *results,
+                        uint64_t part, _Atomic uint8_t *drew, atomic_int *cancel, dfi_watch *watch, df_value *results,
                         df_stats *stats, dfi_tally *tally, df_error *err) {
   for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
   const _Atomic int64_t *interrupter = cancel ? &dfi_interrupts : &dfi_calls_interrupted;
   int64_t interrupts = atomic_load(interrupter);
   int32_t status = DF_OK;
-  for (int32_t i = 0; i < p->nfeed && !status; i++) status = dfi_session_check_feed(p->feed[i], &values[i], err);
-  if (!status && p->nvariables) status = initialise_variables(s, p, cancel, err);
+  for (int32_t i = 0; i < p->nfeed && !status && !part; i++)
+    status = dfi_session_check_feed(p->feed[i], &values[i], err);
+  if (!status && p->nvariables && !part) status = initialise_variables(s, p, cancel, err);
   if (!status && p->cut) status = settle_variables(s, p, err);
   if (status) return status;
   dfi_exec *x = exec_take(s, p);
-  take_feeds(x, p, values);
+  if (!part) take_feeds(x, p, values);
   if (DFI_UNLIKELY(dfi_short)) {
     exec_give_back(p, x);
     return dfi_short_fail(err, NULL, "a run");
@@ -594,8 +671,11 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->engine = s->engine;
   x->osr = s->osr ? s->osr * 0x9e3779b97f4a7c15u + (uint64_t)number.serial : 0;
   x->foreground = s->lone && !cancel;
-  status = turn(s, x, err);
-  for (int32_t i = 0; i < p->nfetch && !status; i++) status = dfi_exec_fetch(x, i, &results[i], err);
+  x->rank = NULL;
+  x->rank_run = 0;
+  if (DFI_UNLIKELY(dfi_plan_over_ranks(p))) status = go_over_ranks(s, x, number.draw, timeout, part, err);
+  if (!status) status = turn(s, x, err);
+  for (int32_t i = 0; i < p->nfetch && !status && !part; i++) status = dfi_exec_fetch(x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
   /* who looks at it afterwards finds everything where it was */
   if (watch && (records || watch->logs) && !watch->remains && !status) dfi_session_learn(s, p, watch);
@@ -611,10 +691,31 @@ int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values,
   if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
   _Atomic uint8_t few[64] = { 0 }, *drew = p->nrandom <= 64 ? few : dfi_xcalloc((size_t)p->nrandom, 1);
   atomic_fetch_add(&s->active, 1);
-  int32_t status = run_plan(s, p, values, timeout, number, drew, cancel, watch, results, stats, tally, err);
+  int32_t status = run_plan(s, p, values, timeout, number, 0, drew, cancel, watch, results, stats, tally, err);
   if (p->nrandom) dfi_session_drew(s, p, number.draw, drew);
   if (drew != few) dfi_free(drew);
   atomic_fetch_sub(&s->active, 1);
+  return status;
+}
+
+int32_t dfi_session_part(df_session *s, dfi_plan *p, uint64_t run, int64_t number, double timeout, df_error *err) {
+  df_error local;
+  if (!err) err = &local;
+  err->code = 0; err->message[0] = err->op[0] = err->frame[0] = err->source[0] = 0;
+  dfi_short = false;
+  int32_t status = DF_OK;
+  if (atomic_load(&s->closing)) status = dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
+  else if (!dfi_plan_over_ranks(p) || !(p->parts->ranks >> s->devices.rank & 1))
+    status = dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "this rank has no part in the run, as it sees it: the ranks "
+                      "have different plans");
+  if (status) return status;
+  df_value *none = dfi_xcalloc((size_t)p->nfetch + 1, sizeof *none);
+  _Atomic uint8_t *drew = dfi_xcalloc((size_t)p->nrandom + 1, 1);
+  atomic_fetch_add(&s->active, 1);
+  status = run_plan(s, p, NULL, timeout, (dfi_run_number){ number, number }, run, drew, NULL, NULL, none, NULL, NULL,
+                    err);
+  atomic_fetch_sub(&s->active, 1);
+  dfi_free(none); dfi_free((void *)drew);
   return status;
 }
 

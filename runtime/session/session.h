@@ -5,6 +5,7 @@
 #include "resource/variable.h"
 #include "engine/observe/watch.h"
 #include "resource/resource.h"
+#include "session/cluster.h"
 #include "session/tally.h"
 
 enum {
@@ -58,8 +59,15 @@ struct df_session {
   dfi_devices devices;
   int64_t     memory_limit;    /* of the host while its runs go on; 0: as it is */
   dfi_tally   tally;           /* guarded by lock */
+  const dfi_cluster *cluster;  /* whose ranks' devices are among its own; NULL: this process is alone */
   struct df_run *remaining;    /* runs that are over and still hold what they were; guarded by lock */
 };
+
+/* local_ranks.c: what DFLOW_STRESS=ranks:3 has a session be rank 0 of; NULL: nothing. And the other ranks' sessions. */
+const dfi_cluster *dfi_local_ranks(void);
+int32_t dfi_local_ranks_begin(df_session *s, const char *options, df_error *err);
+/* df_session_new as a rank of a cluster (NULL: alone). */
+df_session *dfi_session_make(df_graph *g, const char *options, const dfi_cluster *cluster, df_error *err);
 
 /* options.c: what a new session is told, by `threads=2 engine=tokens …` (NULL: nothing) and by the environment. */
 int32_t dfi_session_options(df_session *s, const char *text, df_error *err);
@@ -69,11 +77,8 @@ void dfi_session_forget(dfi_watch *w);
 /* The same of a run among the session's `remaining` (run.c). */
 void dfi_run_let_go(struct df_run *r);
 
-/* For runs in the background (run.c): the plan of a signature, held until dfi_session_let_go; does a value fit what it
-   is fed to; the numbers of the next run; one run, on this thread. */
-dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                           df_error *err);
-void      dfi_session_let_go(dfi_plan *p);
+/* For runs in the background (run.c; plans: cluster.h): does a value fit what it is fed to; the numbers of the next
+   run; one run, on this thread. */
 int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
 dfi_run_number dfi_session_number(df_session *s, const dfi_plan *p);
 int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,

@@ -1,0 +1,86 @@
+/* cluster.c: a session whose graph runs over ranks: its devices as text, its part of a run where it is not the one that
+ * has the program, and its variables that live elsewhere.
+ */
+#include "session/session.h"
+#include "device/device.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Atomic(const dfi_cluster *) registered;
+
+void dfi_cluster_set(const dfi_cluster *c) { atomic_store(&registered, c); }
+const dfi_cluster *dfi_cluster_now(void) { return atomic_load(&registered); }
+
+/* ---- devices as text: lines, the first of which is about all ---------------------------------------------------- */
+
+typedef struct text { char *at; size_t room, n; } text;
+
+static void __attribute__((format(printf, 2, 3))) say(text *t, const char *format, ...) {
+  va_list a;
+  va_start(a, format);
+  const int n = vsnprintf(t->n < t->room ? t->at + t->n : NULL, t->n < t->room ? t->room - t->n : 0, format, a);
+  va_end(a);
+  if (n > 0) t->n += (size_t)n;
+}
+
+static void say_device(text *t, const dfi_device *v) {
+  say(t, "%s,bandwidth=%.17g,latency=%.17g,speed=%.17g", v->name, v->bandwidth, v->latency, v->speed);
+  if (v->memory) say(t, ",memory=%lld", (long long)v->memory);
+  if (v->fails_at) say(t, ",fail_at=%lld", (long long)v->fails_at);
+  if (v->link_fails_at) say(t, ",link_fail_at=%lld", (long long)v->link_fails_at);
+  if (v->link_stalls_at) say(t, ",link_stall_at=%lld", (long long)v->link_stalls_at);
+  say(t, "\n");
+}
+
+int32_t dfi_session_device_list(df_session *s, int32_t room, char *out) {
+  dfi_devices *d = &s->devices;
+  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  pthread_mutex_lock(&d->lock);
+  say(&t, "%d %d %d %d %d %d\n", d->listed, d->soft, d->fallback, d->fallback_asked, d->owners, d->save);
+  for (int32_t i = 0; i < d->n; i++) say_device(&t, d->at[i]);
+  pthread_mutex_unlock(&d->lock);
+  return (int32_t)t.n;
+}
+
+int32_t dfi_session_devices_are(df_session *s, const char *list, df_error *err) {
+  dfi_devices *d = &s->devices;
+  char *copy = dfi_xstrdup(list), *save = NULL;
+  const char *head = strtok_r(copy, "\n", &save);
+  int listed = 0, soft = 0, fallback = 0, asked = 0, owners = 0, kept = 0;
+  int32_t at = 0, status = DF_OK;
+  if (!head || sscanf(head, "%d %d %d %d %d %d", &listed, &soft, &fallback, &asked, &owners, &kept) != 6 || owners < 1)
+    status = dfi_fail(err, DF_DATA_LOSS, NULL, "what came from rank 0 is no list of devices");
+  for (const char *w = strtok_r(NULL, "\n", &save); w && !status; w = strtok_r(NULL, "\n", &save), at++) {
+    const int32_t found = dfi_device_add(d, w, err);
+    if (found < 0) status = err ? err->code : DF_INVALID_ARGUMENT;
+    else if (found > at) {                 /* no plan knows of either yet: the list of rank 0 only grows */
+      dfi_device *v = d->at[at];
+      d->at[at] = d->at[found];
+      d->at[found] = v;
+    } else if (found < at)
+      status = dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "device %d of rank 0 is `%s`, which is device %d here", at,
+                        w, found);
+  }
+  if (!status && (fallback < 0 || fallback >= d->n))
+    status = dfi_fail(err, DF_DATA_LOSS, NULL, "there is no device %d", fallback);
+  dfi_free(copy);
+  if (status) return status;
+  d->listed = listed; d->soft = soft; d->fallback = fallback; d->fallback_asked = asked; d->owners = owners;
+  d->save = (uint8_t)kept;
+  return DF_OK;
+}
+
+/* ---- variables -------------------------------------------------------------------------------------------------- */
+
+int32_t dfi_session_home(df_session *s, const df_node *handle) {
+  if (s->devices.nranks == 1) return 0;
+  for (int32_t patience = 100; handle->device[0] == '@' && patience; patience--) {
+    const int32_t other = df_node_by_name(s->graph, handle->device + 1);
+    if (other < 0) return 0;
+    handle = s->graph->node[other];
+  }
+  if (!handle->device[0] || handle->device[0] == '@') return s->devices.at[s->devices.fallback]->rank;
+  df_error unknown;
+  const int32_t at = dfi_device_of(&s->devices, handle->device, NULL, &unknown);
+  return at < 0 ? 0 : s->devices.at[at]->rank;
+}
