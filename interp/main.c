@@ -23,7 +23,8 @@ int luaopen_dflow_core(lua_State *L);
 
 enum {
   OPT_ERROR = 1, OPT_INTERACTIVE = 2, OPT_VERSION = 4, OPT_EXECUTE = 8, OPT_NO_ENV = 16, OPT_HELP = 32,
-  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256, OPT_LOOK = 512, OPT_PRINT = 1024, OPT_KERNEL = 2048
+  OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256, OPT_LOOK = 512, OPT_PRINT = 1024, OPT_KERNEL = 2048,
+  OPT_AUTOGRAPH = 4096
 };
 
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
@@ -95,6 +96,7 @@ static const char usage_text[] =
   "  learn [n]      twelve lessons, from the first or the n-th on\n"
   "  manual [area]  a page about an area (nn, rnn, train, data …), or the list of them\n"
   "  --check   look at the scripts for Outputs taken for Lua booleans, and run nothing\n"
+  "  --autograph  if, while and for on Outputs build the graph, in the script or at the prompt\n"
   "  --check-gradients  when all has run, check the gradients that were built\n"
   "  --kernel  the kernel of a Jupyter notebook, for a connection file\n"
   "  --resume  interactive mode, with the inputs of the session that ended last\n"
@@ -210,6 +212,7 @@ static int collect_options(char **argv, int *first) {
         if (strcmp(argv[i], "--version") == 0) { flags |= OPT_LONG_VERSION; break; }
         if (strcmp(argv[i], "--check") == 0) { flags |= OPT_LOOK; break; }
         if (strcmp(argv[i], "--kernel") == 0) { flags |= OPT_KERNEL; break; }
+        if (strcmp(argv[i], "--autograph") == 0) { flags |= OPT_AUTOGRAPH; break; }
         if (strcmp(argv[i], "--check-gradients") == 0) { flags |= OPT_CHECK; break; }
         if (strcmp(argv[i], "--resume") == 0) { flags |= OPT_RESUME | OPT_INTERACTIVE; break; }
         if (strncmp(argv[i], "--color=", 8) == 0) {
@@ -283,14 +286,49 @@ static int do_library(lua_State *L, const char *what) {
   return program_report(L, status);
 }
 
+/* Pushes a function of dflow.autograph; under its name an error's text when that fails. */
+static int push_autograph(lua_State *L, const char *name) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "dflow.autograph");
+  int status = lua_pcall(L, 1, 1, 0);
+  if (status == LUA_OK) {
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+  }
+  return status;
+}
+
+/* Loads a file (NULL: standard input), or a text that has this name: as it is or, `rewritten`, as autograph makes it. */
+static int load_chunk(lua_State *L, bool rewritten, const char *path, const char *text, const char *name) {
+  if (!rewritten) return text ? luaL_loadbuffer(L, text, strlen(text), name) : luaL_loadfile(L, path);
+  int status = push_autograph(L, "load");
+  if (status != LUA_OK) return status;
+  lua_pushstring(L, path);
+  lua_pushstring(L, text);
+  lua_pushstring(L, name);
+  return lua_pcall(L, 3, 1, 0);
+}
+
+/* All that is typed at the prompt is rewritten, too. */
+static bool autograph_whole(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "dflow.autograph");
+  if (program_report(L, program_call(L, 1, 1)) != LUA_OK) return false;
+  lua_pushboolean(L, true);
+  lua_setfield(L, -2, "whole");
+  lua_pop(L, 1);
+  return true;
+}
+
 /* -e, -l and -W in the order in which they stand. False after the first that fails. */
-static bool run_options(lua_State *L, char **argv, int n) {
+static bool run_options(lua_State *L, int flags, char **argv, int n) {
   for (int i = 1; i < n; i++) {
     char option = argv[i][1];
     if (option == 'e' || option == 'l') {
       char *extra = argv[i] + 2;
       if (*extra == '\0') extra = argv[++i];
-      int status = option == 'e' ? do_string(L, extra, "=(command line)") : do_library(L, extra);
+      int status = option == 'l' ? do_library(L, extra)
+                   : do_chunk(L, load_chunk(L, flags & OPT_AUTOGRAPH, NULL, extra, "=(command line)"));
       if (status != LUA_OK) return false;
     } else if (option == 'W') {
       lua_warning(L, "@on", 0);
@@ -348,13 +386,13 @@ static void warn_of_copies(void) {
   }
 }
 
-static int do_script(lua_State *L, char **argv) {
+static int do_script(lua_State *L, int flags, char **argv) {
   const char *name = argv[0];
   if (strcmp(name, "-") == 0 && strcmp(argv[-1], "--") != 0) name = NULL;
-  int status = luaL_loadfile(L, name);
+  int status = load_chunk(L, flags & OPT_AUTOGRAPH, name, NULL, NULL);
   if (status == LUA_OK) {
     int n = 0;
-    if (name) warn_of(L, name);
+    if (name && !(flags & OPT_AUTOGRAPH)) warn_of(L, name);
     warn_of_copies();
     if (lua_getglobal(L, "arg") != LUA_TTABLE) luaL_error(L, "'arg' is not a table");
     n = (int)luaL_len(L, -1);
@@ -459,7 +497,7 @@ static bool read_input(lua_State *L, int flags, bool script) {
     program_repl(L, &(program_options){ flags & OPT_NO_ENV, false, color });
     return true;
   }
-  do_chunk(L, luaL_loadfile(L, NULL));   /* as in lua(1), an error in a piped chunk does not show in the status */
+  do_chunk(L, load_chunk(L, flags & OPT_AUTOGRAPH, NULL, NULL, NULL));   /* as in lua(1), an error in a piped chunk does not show in the status */
   return !program_interrupted;
 }
 
@@ -487,10 +525,11 @@ static int protected_main(lua_State *L) {
     return 1;
   }
   if (flags & OPT_CHECK) check_gradients(L, "start");
+  if (flags & OPT_AUTOGRAPH && !autograph_whole(L)) return 0;
   if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
   if (script < argc || (flags & (OPT_EXECUTE | OPT_PRINT)) || !isatty(STDIN_FILENO)) watch_runs(L);
-  if (!run_options(L, argv, script)) return 0;
-  if (script < argc && do_script(L, argv + script) != LUA_OK) return 0;
+  if (!run_options(L, flags, argv, script)) return 0;
+  if (script < argc && do_script(L, flags, argv + script) != LUA_OK) return 0;
   if (flags & OPT_PRINT) {
     lua_pushboolean(L, do_print(L));
     return 1;

@@ -16,6 +16,7 @@ local function compiled(example)
   end, __newindex = function(_, name) error('the example sets the global ' .. name, 0) end })
   local chunk, why
   for _, source in ipairs{ 'return ' .. example, example } do
+    if source:find('autograph', 1, true) then require('dflow.autograph').texts['=example'] = source end
     if setfenv then
       chunk, why = loadstring(source, '=example')
       if chunk then setfenv(chunk, env) end

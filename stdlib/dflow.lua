@@ -99,6 +99,7 @@ local inside = {
   HashTable = 'dflow.front.table', MutableHashTable = 'dflow.front.table',
   func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
   progress = 'dflow.progress', vmap = 'dflow.lanes', associative_scan = 'dflow.front.associative',
+  autograph = 'dflow.autograph', each = 'dflow.autograph',
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
   import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint', save_checkpoint = 'dflow.exchange.checkpoint',
   export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import', import_hlo = 'dflow.exchange.hlo_import',

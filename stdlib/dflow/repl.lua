@@ -201,6 +201,7 @@ function M.open()
   errors.read_line = session.source_line
   if program.terminal().editing then errors.columns = function() return values.terminal().columns or 80 end end
   inspector.open(M)
+  if session.remembered(program, 'autograph') then require('dflow.autograph').whole = true end
   _G.Out, _G.repl = session.Out, M
   if program.terminal().editing then
     editor = require('dflow.repl.editor').new(M)
@@ -244,6 +245,8 @@ end
 --- The program's entry.
 function M.main(resumes)
   if not program then M.open() end
+  local autograph = package.loaded['dflow.autograph']
+  if autograph and autograph.whole and program.terminal().editing then print('autograph is on (:autograph off)') end
   if resumes then resume() end
   M.loop{}
   session.locals.close(M.complain)

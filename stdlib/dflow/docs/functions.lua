@@ -198,6 +198,32 @@ df.scan(fn, elems, init?, {…})
   gradient  that of the while_loop it is made of
   example   df.scan(function(a, x) return a + x end, df.float32{1, 2, 3})
 
+df.autograph(fn, {…})
+  A function like fn whose statements build the graph where an Output decides: if, while, repeat,
+  for i = a, b, for v in df.each(x), break, return and goto in them, and or not, == ~= < <= > >=.
+  Where Lua's values decide they are Lua's. fn is read where it was written; Lua functions that it
+  calls are read, too, and one that calls itself becomes a df.func. A variable that such a
+  statement sets and that is read later has a value before it, or in each branch, of one dtype;
+  tables are not changed in it: a TensorArray is ta = ta:write(i, v). At the prompt :autograph on,
+  of a script dflow --autograph; :explain f shows what became of f.
+@loop
+  option    maximum_iterations: int = nil  a loop ends after so many
+  option    shape_invariants: table = nil  shapes of variables of loops by name, {x = {-1}}
+@name
+  gradient  that of the conds and while_loops it is made of
+  example   local f = df.autograph(function(x) while x < 100 do x = x * x end return x end)
+            return f(df.float32(3))
+
+df.each(x, …)
+  What `for v in df.each(x)` goes over: the rows of x along axis 0, of several x side by side. In a
+  function that df.autograph read it is a loop of the graph; elsewhere the rows have to be known.
+  example   local f = df.autograph(function(xs)
+              local sum = df.float32(0)
+              for x in df.each(xs) do sum = sum + x end
+              return sum
+            end)
+            return f(df.float32{1, 2, 3})
+
 -- ---- gradients ---------------------------------------------------------------------------------
 
 df.custom_gradient(fn)

@@ -91,10 +91,9 @@ local function pair(a, b, path, leaf)
   return leaf(a, b, path)
 end
 
---- cond(pred, true_fn, false_fn, {name=}): what the taken branch returns. Only that branch runs.
--- @param pred  a scalar bool
--- @return      as many values as both functions return; the operation of the cond when they return none
-function M.cond(pred, true_fn, false_fn, opts)
+--- M.cond, whose results may be told when both branches are built.
+-- @param combine  combine(t, f): the packed results of both functions as they are to be merged; nil leaves them as they are
+function M.cond_of(pred, true_fn, false_fn, opts, combine)
   opts = errors.options(opts, 'cond', { 'name' })
   if type(true_fn) ~= 'function' or type(false_fn) ~= 'function' then
     errors.bad('cond takes a predicate and two functions; the %s one is %s', type(true_fn) ~= 'function' and 'first' or 'second',
@@ -110,6 +109,7 @@ function M.cond(pred, true_fn, false_fn, opts)
     local t = call_user(true_fn)
     core.cond_turn(handle, false)
     local f = call_user(false_fn)
+    if combine then t, f = combine(t, f) end
     if t.n ~= f.n then
       errors.bad('cond: the true branch returns %d value%s, but the false branch %d', t.n, t.n == 1 and '' or 's', f.n)
     end
@@ -173,6 +173,11 @@ function M.cond(pred, true_fn, false_fn, opts)
     return unpack(results, 1, t.n)
   end)
 end
+
+--- cond(pred, true_fn, false_fn, {name=}): what the taken branch returns. Only that branch runs.
+-- @param pred  a scalar bool
+-- @return      as many values as both functions return; the operation of the cond when they return none
+function M.cond(pred, true_fn, false_fn, opts) return M.cond_of(pred, true_fn, false_fn, opts) end
 
 M.guarded, M.branch_value = guarded, branch_value
 
@@ -292,9 +297,9 @@ local function in_words(e, pred, body, by_name)
   return e
 end
 
---- while_loop(pred, body, vars, opts): the loop variables when the predicate is false.
--- @param vars  a list, or a table with names: then both functions get one table and the body returns one
-function M.while_loop(pred, body, vars, opts)
+--- M.while_loop with words of its own for what fails.
+-- @param words  words(e): what becomes of an error; nil: the body's parameters name the variables
+function M.while_of(pred, body, vars, opts, words)
   opts = errors.options(opts, 'while_loop', known)
   if type(pred) ~= 'function' or type(body) ~= 'function' then
     errors.bad('while_loop takes two functions, the predicate and the body; the %s is %s', type(pred) ~= 'function' and 'predicate' or 'body',
@@ -396,7 +401,11 @@ function M.while_loop(pred, body, vars, opts)
     local out = rebuild(like, leaves, exits, g)
     if by_name then return out end
     return unpack(out, 1, count)
-  end, function(e) return in_words(e, pred, body, by_name) end)
+  end, words or function(e) return in_words(e, pred, body, by_name) end)
 end
+
+--- while_loop(pred, body, vars, opts): the loop variables when the predicate is false.
+-- @param vars  a list, or a table with names: then both functions get one table and the body returns one
+function M.while_loop(pred, body, vars, opts) return M.while_of(pred, body, vars, opts) end
 
 return M

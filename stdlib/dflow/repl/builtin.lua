@@ -32,7 +32,7 @@ local GROUPS = {
   { 'runs', 'a run that stands still, or is over', 'frames tokens stacks why whynot value back forward swap runs attach record diff' },
   { 'steps', 'where a run stops, and how it goes on', 'break unbreak step continue pause cancel' },
   { 'time', 'time and memory', 'time timeit prof src trace top mem stats' },
-  { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set serve learn quit' },
+  { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set autograph serve learn quit' },
 }
 
 for _, g in ipairs(GROUPS) do commands.groups[g[1]] = true end
@@ -231,6 +231,19 @@ command('locals', function(_, say)
   for _, name in ipairs(names) do say(('%-16s %s'):format(name, values.brief(session.locals.get(name)))) end
 end, [[locals - the local variables of this session
 A top-level `local x = 1` lives on from input to input.]])
+
+command('autograph', function(rest, say, repl)
+  local autograph = require 'dflow.autograph'
+  if rest ~= '' and rest ~= 'on' and rest ~= 'off' then error('autograph is on or off', 0) end
+  if rest ~= '' then
+    autograph.whole = rest == 'on'
+    if repl.program then session.remembered(repl.program, 'autograph', autograph.whole) end
+  end
+  say(autograph.whole and 'autograph is on: if, while, for and comparisons of Outputs build the graph'
+      or 'autograph is off: if, while and for are decided while the graph is built')
+end, [[autograph [on | off] - statements on Outputs build the graph: while x < 100 do x = x * x end
+It is remembered by the sessions that come. df.autograph(fn) does it for one function, dflow --autograph for a script; :explain f shows what became of f.]],
+function() return { { 'on', 'what is typed from now on is rewritten' }, { 'off', 'it is taken as it is' } } end)
 
 -- ---- settings -----------------------------------------------------------------------------------------------------
 local settings = {

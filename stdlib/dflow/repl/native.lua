@@ -1,5 +1,6 @@
 --- `:explain` and `:disasm`: which loops are machine code, why others are not, and what the code is.
 local commands = require 'dflow.repl.commands'
+local session = require 'dflow.repl.session'
 local df = require 'dflow'
 
 local function told(loop, code)
@@ -11,8 +12,20 @@ local function told(loop, code)
   return code and 'no loop was compiled; :explain tells why' or 'no loop has run in this session'
 end
 
-commands.command('explain', function(rest) return told(rest) end,
-  [[explain [loop] - which loops ran as machine code or as graphs of a GPU, and why others ran as tokens
+--- The Lua function that a name or an expression is; nil for what is none.
+local function function_of(text)
+  local chunk = text ~= '' and load('return ' .. text, '=command', 't', session.locals.environment({}))
+  local ok, f = pcall(chunk or error)
+  return chunk and ok and type(f) == 'function' and f or nil
+end
+
+commands.command('explain', function(rest)
+  local f = function_of(rest)
+  if not f then return told(rest) end
+  local text, why = require('dflow.autograph').text(f)
+  return text or ('autograph cannot rewrite %s: %s'):format(rest, why)
+end,
+  [[explain [loop | f] - which loops ran as machine code or as graphs of a GPU, and why others ran as tokens; what autograph makes of a function
 A loop is named as :frames names it: while_1. It is compiled once it is hot; df.Session{engine = 'native'} compiles all that can be before
 their first trip. `top level` is what df.run computes of numbers and small tensors without effects, from 16 nodes on, once it has been run
 again and again.]])

@@ -65,22 +65,37 @@ function M.complete(text)
   return chunk ~= nil or not wants_more(message, text) or ending_in_expression(text) ~= nil
 end
 
+--- load, of a text that autograph has rewritten when `:autograph on` or `--autograph` said so.
+local function load_rewritten(text, name, environment, before)
+  local autograph = package.loaded['dflow.autograph']
+  if autograph and autograph.whole then
+    local made, why, line = autograph.chunk(text)
+    if not made and load(text, name, 't', environment) then return nil, ('%s:%d: autograph: %s'):format(name:sub(2), line, why) end
+    text = made or text
+  end
+  return load((before or '') .. text, name, 't', environment)
+end
+
 --- The chunk of an input and whether it is an 'expression' or a 'statement'; nil and a message.
 -- @param number  the input's; nil: it is none
 function M.compile(text, number)
   local name = chunk_name(number)
   local environment = M.locals.environment({})
   local chunk = load(as_expression(text), name, 't', environment)
-  if chunk then return load(STAY .. as_expression(text), name, 't', environment) or chunk, 'expression' end
+  if chunk then
+    local kept, words = load_rewritten(as_expression(text), name, environment, STAY)
+    if not kept then return nil, words end
+    return kept, 'expression'
+  end
   local _, why = load(as_expression(text), name, 't', environment)
   local unfinished = wants_more(why, text) and why           -- of `1 +`: more is missing, not that 1 begins no statement
   text = ending_in_expression(text) or text
-  chunk, why = load(text, name, 't', M.locals.environment({}))
+  chunk, why = load_rewritten(text, name, M.locals.environment({}))
   if not chunk and unfinished and not wants_more(why, text) then return nil, unfinished end
   if not chunk and not why:find('too many local variables', 1, true) then return nil, why end
   local rewritten, names = locals.rewrite(text)      -- session locals have no limit
   if #names > 0 then
-    local kept, still = load(rewritten, name, 't', M.locals.environment(names))
+    local kept, still = load_rewritten(rewritten, name, M.locals.environment(names))
     chunk, why = kept or chunk, still or why
   end
   if not chunk then return nil, why end
@@ -172,6 +187,18 @@ local function list(program, at)
   end
   table.sort(names)
   return names
+end
+
+--- What a session leaves to those that come: a file of this name that is there, or not.
+-- @param value  true or false sets it; nil only asks
+function M.remembered(program, name, value)
+  local at = folder(program)
+  if not at then return false end
+  local path = at:gsub('sessions/$', '') .. name
+  if value == false then os.remove(path) end
+  local file = io.open(path, value and 'w' or 'r')
+  if file then file:close() end
+  return file ~= nil
 end
 
 --- Appends an input that succeeded; the first makes the file, and the oldest ones go.

@@ -99,7 +99,13 @@ function M.where(name, repl)
   local e = registry.entry(ops.aliases[short] and not registry.entry(short) and ops.aliases[short] or short)
   local out = {}
   local found, value = value_of(name)
-  if found and type(value) == 'function' and (not e or value ~= rawget(df, short)) then return function_text(name, value) end
+  if found and type(value) == 'function' and (not e or value ~= rawget(df, short)) then
+    local autograph = package.loaded['dflow.autograph']
+    local inside = autograph and autograph.inside(value)
+    local text = function_text(name, inside or value)
+    local rewritten = autograph and (inside or autograph.is_made(value)) and autograph.text(value)
+    return rewritten and text .. '\nautograph makes of it:\n' .. rewritten or text
+  end
   if e then
     local places, tree = sources.of(e.type, repl.program and repl.program.folder)
     places = places or {}
