@@ -149,7 +149,7 @@ local function state_of(w, list, i, n, kind)
     for var, lines in pairs(set) do
       info.assigned[var.name] = true
       local outside = not M.declared_in(var, list, i, escapes and #list or i)
-      if outside and not vars[var] and (assigned[var] and is_live(w, var, live, first, last) or escapes and is_live(w, var, done, first, last)) then
+      if outside and not vars[var] then              -- those that are not read later are set back: the other branch sees them as they were
         vars[var] = true
         vars[#vars + 1] = var
         info.lines[var.name] = lines

@@ -426,12 +426,19 @@ local function check_rest(info, after, before, need, changed)
 end
 
 --- A value that the body gives to what comes after the loop, which it ends.
-local function carried(g, v)
+-- @param before  what an iteration in front of the loop gave, which may have been the last; nil: none did
+local function carried(g, v, before)
+  local at, leaves = 0, before ~= nil and nest.flatten(before) or {}
   return nest.map(v, nest.is_structure, function(x)
-    if not is_graph(x) then return x end
-    local o = convert.to_output(x)
+    at = at + 1
+    if not is_graph(x) and not (before ~= nil and values.is_value(x)) then return x end
+    local d = convert.typed(x) or convert.typed(leaves[at])
+    local o = convert.to_output(x, d, g)
     core.push_outer(g.handle)
-    local ok, first = pcall(values.unknown, o)
+    local ok, first = pcall(function()
+      if leaves[at] == nil then return values.unknown(o) end
+      return values.as_wide(convert.to_output(leaves[at], d, g), o)
+    end)
     core.pop_outer(g.handle)
     if not ok then error(first, 0) end
     local number = core.while_add_var(g.handle, first.node, first.index)
@@ -459,7 +466,8 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
   for i, k in ipairs(places) do names[i], init[hidden + i] = info.names[k], before[k] end
   local g = convert.graph_of(init) or graph.current()
   if #init == 0 then init[1] = convert.constant(g, 0, dtypes.INT32) end
-  local changed = {}
+  local changed, happens = {}, {}
+  for why in pairs(sig and sig.flags or {}) do happens[why] = true end
   for _, k in ipairs(places) do changed[k] = true end
 
   local function enter(...)
@@ -496,6 +504,7 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
     local list = enter(...)
     local r, after_extra = step(unpack(list, 1, #extra))
     local s, out = signal(r), {}
+    for why in pairs(s and s.flags or {}) do happens[why] = true end
     for i = 1, #extra do out[i] = after_extra[i] end
     for i, why in ipairs(flags) do out[#extra + i] = s and s.flags[why] or false end
     local after = get(state)
@@ -503,7 +512,7 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
     for i, k in ipairs(places) do out[hidden + i] = after[k] end
     if s and s.values then
       result = { n = s.values.n }
-      for i = 1, result.n do result[i] = carried(g, s.values[i]) end
+      for i = 1, result.n do result[i] = carried(g, s.values[i], sig and sig.values and sig.values[i]) end
     end
     if #out == 0 then out[1] = list[1] end
     return unpack(out, 1, math.max(#init, 1))
@@ -522,11 +531,11 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
   for i = 1, before.n do now[i] = before[i] end
   for i, k in ipairs(places) do now[k] = exits[hidden + i] end
   set(state, now)
-  if #info.codes == 0 then return nil end
   local out = {}
   for i, why in ipairs(flags) do
-    if why ~= 'break' then out[why] = exits[#extra + i] end
+    if why ~= 'break' and happens[why] then out[why] = exits[#extra + i] end
   end
+  if next(out) == nil then return nil end
   return { flags = out, values = result or sig and sig.values or { n = 0 }, always = info.forever }
 end
 

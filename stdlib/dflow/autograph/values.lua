@@ -197,6 +197,15 @@ function M.unknown(o)
   return f.placeholder_with_default(zero, shape or false)
 end
 
+--- x, of which nothing more is known than of the shape of o.
+function M.as_wide(x, o)
+  local a, b = x.shape, o.shape
+  local same = a ~= nil and b ~= nil and #a == #b
+  for i = 1, same and #a or 0 do same = same and a[i] == b[i] and a[i] >= 0 end
+  if same then return x end
+  return f.placeholder_with_default(x, b or false)
+end
+
 --- What a message calls v.
 function M.describe(v)
   if v == nil then return 'nil' end
