@@ -298,7 +298,7 @@ static int push_autograph(lua_State *L, const char *name) {
   return status;
 }
 
-/* Loads a file (NULL: standard input), or a text that has this name: as it is or, `rewritten`, as autograph makes it. */
+/* Loads a file (NULL: standard input), or a text that has this name: as it is, or as autograph makes it. */
 static int load_chunk(lua_State *L, bool rewritten, const char *path, const char *text, const char *name) {
   if (!rewritten) return text ? luaL_loadbuffer(L, text, strlen(text), name) : luaL_loadfile(L, path);
   int status = push_autograph(L, "load");
@@ -497,7 +497,8 @@ static bool read_input(lua_State *L, int flags, bool script) {
     program_repl(L, &(program_options){ flags & OPT_NO_ENV, false, color });
     return true;
   }
-  do_chunk(L, load_chunk(L, flags & OPT_AUTOGRAPH, NULL, NULL, NULL));   /* as in lua(1), an error in a piped chunk does not show in the status */
+  /* As in lua(1), an error in a piped chunk does not show in the status. */
+  do_chunk(L, load_chunk(L, flags & OPT_AUTOGRAPH, NULL, NULL, NULL));
   return !program_interrupted;
 }
 

@@ -5,7 +5,6 @@
 local df = require 'dflow'
 
 local M = {}
-local unpack = table.unpack or unpack
 
 -- ---- programs -------------------------------------------------------------------------------------------------------------------------
 --- A generator of whole numbers below n, the same under both Luas.

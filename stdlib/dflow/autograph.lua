@@ -181,18 +181,16 @@ function M.is_made(fn) return recursion.inside(fn) ~= nil or made_text[fn] ~= ni
 M.inside = recursion.inside
 
 -- ---- calls --------------------------------------------------------------------------------------------------------------------------------
-local with_functions, special = nil, nil
+local special = { [pcall] = true, [xpcall] = true }
+local takers = {}
+for name in ('cond while_loop map_fn foldl foldr scan case switch_case custom_gradient name_scope device colocate_with control_dependencies func checkpoint '
+  .. 'variable_scope vmap associative_scan'):gmatch '%S+' do takers[#takers + 1] = name end
 
---- Functions of dflow's that call functions: those are rewritten, too.
+--- Is it a function of dflow's that calls functions? Those are rewritten, too.
 local function takes_functions(f)
-  if not with_functions then
-    with_functions = {}
-    local df = require 'dflow'
-    for name in ('cond while_loop map_fn foldl foldr scan case switch_case custom_gradient name_scope device colocate_with control_dependencies')
-      :gmatch '%S+' do with_functions[df[name]] = true end
-  end
   local df = package.loaded['dflow']
-  return with_functions[f] or f == rawget(df, 'func') or f == rawget(df, 'checkpoint') or f == rawget(df, 'variable_scope')
+  for _, name in ipairs(takers) do if rawget(df, name) == f then return true end end
+  return false
 end
 
 local changing = { [table.insert] = true, [table.remove] = true, [table.sort] = true, [rawset] = true }
@@ -200,7 +198,6 @@ if table.move then changing[table.move] = true end
 
 --- How a function is called from one that was rewritten: itself, or in words of its own.
 local function called(unit, f)
-  if special == nil then special = { [pcall] = true, [xpcall] = true } end
   if changing[f] then
     return function(t, ...) return f(unit:own(t), ...) end
   elseif special[f] or takes_functions(f) then
