@@ -46,6 +46,11 @@ int dfb_raise(lua_State *L, const df_error *err) {
   set_text(L, "op", err->op);
   set_text(L, "frame", err->frame);
   set_text(L, "source", err->source);
+  if (err->code == DF_UNAVAILABLE && err->rank > 0) {
+    lua_pushinteger(L, err->rank - 1);
+    lua_setfield(L, -2, "rank");
+    set_text(L, "host", err->host);
+  }
   if (!err->source[0] && push_where(L)) lua_setfield(L, -2, "source");
   lua_pushvalue(L, lua_upvalueindex(DFB_UP_ERROR));
   lua_setmetatable(L, -2);

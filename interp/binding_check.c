@@ -17,6 +17,29 @@ static int core_graph_copy(lua_State *L) {
   return 1;
 }
 
+/* graph_pack(g) -> bytes */
+static int core_graph_pack(lua_State *L) {
+  df_error err;
+  df_tensor *t = df_graph_pack(graph_arg(L), &err);
+  if (!t) return dfb_raise(L, &err);
+  lua_pushlstring(L, df_tensor_data(t), (size_t)df_tensor_size(t));
+  df_tensor_release(t);
+  return 1;
+}
+
+/* graph_unpack(bytes, trusting) -> graph */
+static int core_graph_unpack(lua_State *L) {
+  size_t n;
+  const char *bytes = luaL_checklstring(L, 1, &n);
+  const bool trusting = lua_toboolean(L, 2);
+  df_error err;
+  dfb_box *b = dfb_push_box(L, DFB_GRAPH);
+  b->p = df_graph_unpack(bytes, (int64_t)n, trusting, &err);
+  if (!b->p) return dfb_raise(L, &err);
+  dfb_charge(L, (int64_t)df_graph_nodes(b->p) * NODE_CHARGE + (1 << 16));
+  return 1;
+}
+
 /* graph_set_loops(g, parallel_iterations or 0, save or nil) */
 static int core_graph_set_loops(lua_State *L) {
   df_graph_set_loops(graph_arg(L), (int64_t)luaL_checknumber(L, 2), luaL_optstring(L, 3, NULL));
@@ -74,6 +97,7 @@ static int core_op_break_gradient(lua_State *L) {
 }
 
 const luaL_Reg dfb_check_functions[] = {
+  { "graph_pack", core_graph_pack },       { "graph_unpack", core_graph_unpack },
   { "graph_copy", core_graph_copy },       { "graph_set_loops", core_graph_set_loops },
   { "graph_needs", core_graph_needs },     { "graph_prepare", core_graph_prepare },
   { "graph_record", core_graph_record },   { "graph_unroll", core_graph_unroll },

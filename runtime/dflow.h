@@ -37,6 +37,8 @@ typedef struct df_error {
   char    op[160];       /* the node's name and op type, as `name (Type)` */
   char    frame[256];    /* such as `while/1:17`: iteration 17 of frame while/1 */
   char    source[256];   /* `file:line` of the Lua call that built the op */
+  int32_t rank;          /* DF_UNAVAILABLE: 1 + the rank that is dead, hung or cannot be reached; 0: none is */
+  char    host[64];      /* where that runs; means nothing where rank is 0 */
 } df_error;
 
 /* TensorFlow's DataType numbers. DF_RESOURCE is a variable or a TensorArray: it never leaves a run. The elements of a
@@ -468,6 +470,12 @@ int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out);
 /* A copy, owned, with the same nodes under the same ids; it grows on its own and prints nothing. wide: all floats that
  * the `nneed` outputs depend on are float64; DF_UNIMPLEMENTED when an op among them cannot. NULL: err is filled. */
 df_graph *df_graph_copy(df_graph *g, bool wide, int32_t nneed, const int32_t *need, df_error *err);
+/* The graph's own form, as another process gets it: uint8 bytes, owned. NULL: err is filled (DF_UNIMPLEMENTED: it holds
+ * a constant that has no meaning elsewhere). */
+df_tensor *df_graph_pack(df_graph *g, df_error *err);
+/* The graph of such bytes, owned, the same node for node; DF_DATA_LOSS where they are not what was packed. Bytes of any
+ * kind do no harm. `trusting` leaves out the sum at their end, for fuzzing what is behind it. */
+df_graph *df_graph_unpack(const void *bytes, int64_t n, bool trusting, df_error *err);
 /* All loops so far: how many iterations overlap (0: as they are), what becomes of saved values (NULL: as it is). */
 void      df_graph_set_loops(df_graph *g, int64_t parallel_iterations, const char *save);
 /* Ids, in order, of all nodes that the n outputs depend on, to `nodes` (room for df_graph_nodes). How many. */

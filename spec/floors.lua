@@ -7,7 +7,7 @@ local M = {}
 
 -- From the ground up. runtime/README.md says what each is.
 M.order = {
-  'base', 'device', 'op', 'graph', 'resource', 'ops', 'gradient', 'plan', 'engine', 'inspect', 'session', 'check', 'tensorflow',
+  'base', 'device', 'op', 'graph', 'resource', 'ops', 'gradient', 'plan', 'engine', 'inspect', 'session', 'cluster', 'check', 'tensorflow',
 }
 -- The folders of runtime/engine/, from the ground up.
 M.engine = { 'tokens', 'clock', 'memory', 'owners', 'observe', 'cudagraph', 'persistent', 'native' }

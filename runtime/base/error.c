@@ -49,6 +49,7 @@ int32_t dfi_fail(df_error *err, int32_t code, const char *where, const char *for
     dfi_show(err->message, sizeof err->message, text);
     memcpy(err->source, source, strlen(source) + 1);
     err->op[0] = err->frame[0] = 0;
+    err->rank = 0;
   }
   return code;
 }

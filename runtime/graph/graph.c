@@ -310,6 +310,34 @@ static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var, co
     }
 }
 
+int32_t dfi_node_check(df_node *n, df_error *err) {
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  const bool own = n->attrs != o->defaults;
+  const dfi_node_spec spec = { .op = n->op, .nin = n->nin, .in = n->in, .attrs = own ? n->attrs : NULL, .where = n->where };
+  bound var[8];
+  for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
+  if (o->in_list ? o->in_pair ? n->nin % 2 : n->nin < o->nin - 1 : n->nin != o->nin) return fail_arity(err, o, &spec);
+  int32_t code = check_inputs(o, &spec, n->in, var, err);
+  if (!code && (o->needs_attr || o->nvar)) code = check_attrs(o, &spec, var, err);
+  if (!code && o->in_types) code = check_listed(o, &spec, n->in, err);
+  if (code) return code;
+  const int32_t nout = count_outputs(o, &spec, err);
+  if (nout < 0) return err ? err->code : DF_INVALID_ARGUMENT;
+  df_node as = *n;
+  as.nout = nout;
+  as.out = dfi_xcalloc((size_t)nout + 1, sizeof *as.out);
+  output_dtypes(&as, o, var, n->attrs);
+  bool fits = nout == n->nout;
+  for (int32_t k = 0; k < nout && fits; k++) {
+    const dfi_arg *a = dfi_output_arg(o, nout, k);
+    const bool said = a->types_attr >= 0 || a->var >= 0 || a->dtype;
+    fits = n->out[k].ref == as.out[k].ref && n->out[k].dtype != DF_INVALID &&
+           (said ? n->out[k].dtype == as.out[k].dtype : !a->allowed || a->allowed >> n->out[k].dtype & 1);
+  }
+  dfi_free(as.out);
+  return fits ? DF_OK : fail(err, o, &spec, DF_INVALID_ARGUMENT, "its outputs are not what its op gives");
+}
+
 /* ---- adding -------------------------------------------------------------------------------- */
 
 static void copy_attrs(dfi_builder *b, df_node *n, const dfi_op_info *o, const df_attr *from, bool kept) {

@@ -75,6 +75,8 @@ void        dfi_names_drop(df_graph *g, df_node *n);                /* of a node
 void        dfi_names_take_back(df_graph *g, df_node *n);           /* of the last one that was named; the count too */
 /* The name belongs to node n of a copied graph, or (NULL) to a frame. */
 void        dfi_names_take(df_graph *g, df_node *n, const char *name);
+/* Of a node that was read with its scope and serial: gives it that name, or (NULL) its place among the automatic ones. */
+void        dfi_names_restore(df_graph *g, df_node *n, const char *name);
 bool        dfi_name_bad(const char *name);                         /* empty, or with a space, ':' or '^' */
 
 /* node.c: as dfi_node_add; `kept`: attrs already lie in the arena. */
@@ -88,6 +90,10 @@ static inline void dfi_building(df_graph *g, const char *what) { (void)g; (void)
 static inline void dfi_built(df_graph *g) { (void)g; }
 #endif
 df_node    *dfi_node_make(df_graph *g, const dfi_node_spec *spec, bool kept, df_error *err);
+
+/* Do the inputs, attributes and outputs of a node that was read from elsewhere fit its op's entry? Its inputs name
+ * outputs that are there. */
+int32_t     dfi_node_check(df_node *n, df_error *err);
 
 /* order.c: control edges of a node about to be published: pivot, explicit ones, what stands. */
 typedef struct dfi_waits { df_node **node; int32_t n, cap; df_node *few[16]; } dfi_waits;

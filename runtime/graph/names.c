@@ -327,6 +327,21 @@ void dfi_names_take(df_graph *g, df_node *n, const char *name) {
   pthread_mutex_unlock(&b->names_lock);
 }
 
+void dfi_names_restore(df_graph *g, df_node *n, const char *name) {
+  dfi_builder *b = g->build;
+  pthread_mutex_lock(&b->names_lock);
+  if (name) {
+    dfi_text *t = text_get(b, name);
+    t->taken = true;
+    t->node = n;
+    n->name = t->s;
+  } else {
+    int32_t *count = counts(b, scope_get(b, n->scope));
+    if (count[n->op] <= n->serial) count[n->op] = n->serial + 1;
+  }
+  pthread_mutex_unlock(&b->names_lock);
+}
+
 const char *dfi_unique_name(df_graph *g, const char *base) {
   dfi_builder *b = g->build;
   pthread_mutex_lock(&b->names_lock);

@@ -724,6 +724,7 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   df_error local;
   if (!err) err = &local;
   err->code = 0; err->message[0] = err->op[0] = err->frame[0] = err->source[0] = 0;
+  err->rank = 0;
   dfi_short = false;
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);

@@ -72,6 +72,7 @@ local function raise()
   local source = text_or_nil(err.source) or core.where()
   local e = setmetatable({ code = str(C.df_code_name(err.code)), message = str(err.message), op = text_or_nil(err.op),
                            frame = text_or_nil(err.frame), source = source }, core.Error)
+  if e.code == 'unavailable' and err.rank > 0 then e.rank, e.host = err.rank - 1, text_or_nil(err.host) end
   if e.code == 'resource_exhausted' then collect() end       -- the next call has the room of what nobody holds
   error(e, 0)
 end

@@ -15,6 +15,21 @@ return function(core, C, own)
     return ffi.gc(copy, C.df_graph_release)
   end
 
+  function core.graph_pack(g)
+    local t = C.df_graph_pack(g, err)
+    if t == nil then raise() end
+    local bytes = str(C.df_tensor_data(t), tonumber(C.df_tensor_size(t)))
+    C.df_tensor_release(t)
+    return bytes
+  end
+
+  function core.graph_unpack(bytes, trusting)
+    local g = C.df_graph_unpack(bytes, #bytes, trusting and true or false, err)
+    if g == nil then raise() end
+    own.charge(C.df_graph_nodes(g) * 400 + 65536)
+    return ffi.gc(g, C.df_graph_release)
+  end
+
   function core.graph_set_loops(g, parallel_iterations, save) C.df_graph_set_loops(g, parallel_iterations, save) end
 
   function core.graph_needs(g, outputs)
