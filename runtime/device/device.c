@@ -61,6 +61,14 @@ void dfi_devices_free(dfi_devices *d) {
   pthread_mutex_destroy(&d->lock);
 }
 
+void dfi_devices_simulate(dfi_devices *d) {
+  d->simulated = true;
+  for (int32_t i = 0; i < d->n; i++) {
+    dfi_device *v = d->at[i];
+    if (v->kind == DFI_DEVICE_SIM && !v->arena) v->arena = dfi_devmem_new(v->memory ? v->memory : sim_memory);
+  }
+}
+
 /* One part of a name, `SIM:1` or `sim`, of n letters. */
 static bool parse_part(const char *s, size_t n, int32_t *kind, int32_t *number) {
   for (int32_t k = 0; k < KINDS; k++) {
@@ -192,7 +200,7 @@ static int32_t add(dfi_devices *d, int32_t rank, int32_t kind, int32_t number, d
   rank = spread(d, rank, kind, number);
   const dfi_remote *r = gpu ? dfi_gpu_open(number, err) : NULL;
   if (gpu && !r) return -1;
-  d->at[d->n] = r ? gpu_new(rank, number, r) : device_new(rank, kind, number, rank == d->rank, named);
+  d->at[d->n] = r ? gpu_new(rank, number, r) : device_new(rank, kind, number, dfi_devices_here(d, rank), named);
   return d->n++;
 }
 

@@ -46,6 +46,7 @@ typedef struct dfi_device {
   double     speed;                /* 1: as its rates have it */
   dfi_rates  rates;                /* the model's, or what was measured on this machine */
   bool       measured;             /* speed = 'measured': its costs are */
+  dfi_devmem_stats far;            /* of another rank's: as it was when that rank's last part of a run ended */
   dfi_devmem *arena;                /* NULL: the host's memory; and that of other ranks */
   const dfi_remote *remote;         /* a GPU: the host cannot read its memory; NULL: it can */
   /* What goes wrong in each run, for those who try what happens then; 0: never. */
@@ -75,6 +76,7 @@ typedef struct dfi_devices {
   int64_t     host_memory;         /* bytes, a limit for the runs on it; 0: it has none of its own */
   int32_t     owners;              /* of each rank */
   int32_t     rank, nranks;        /* this process's, and how many there are; 0 and 1: it is alone */
+  bool        simulated;           /* this process turns what is on other ranks' devices, too: by the virtual clock */
   bool        spread;              /* DFLOW_STRESS=ranks: simulated devices are spread over the ranks, by their names */
   dfi_costs   costs;               /* guarded by the session's lock */
   uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */
@@ -95,6 +97,10 @@ bool dfi_jobs_set(const char *text);
 /* The devices are those of n ranks, of which this process is one: each has at least its cpu:0. They come behind those
  * that are there. */
 void dfi_devices_of_ranks(dfi_devices *d, int32_t rank, int32_t n);
+/* From now on this process has the devices of all ranks, and turns what is on them. */
+void dfi_devices_simulate(dfi_devices *d);
+/* Does this process have the devices of a rank? */
+static inline bool dfi_devices_here(const dfi_devices *d, int32_t rank) { return rank == d->rank || d->simulated; }
 /* The place of a device; -1: there is none. */
 int32_t dfi_device_find(dfi_devices *d, int32_t rank, int32_t kind, int32_t number);
 /* The same for a string. A sim that nobody has listed is made where the list is open. -1: err says what there is. An

@@ -112,6 +112,18 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
   remember(m, from.node->id, index, to, n->id);
 }
 
+/* What waits for a handle, and reads it not, on another owner's device: the token goes there, alive or dead, and the
+   handle stays. */
+static void signal_new(maker *m, df_output from, int32_t source, int32_t to) {
+  if (known(m, from.node->id, from.index, to)) return;
+  df_node *n = dfi_plan_extra(m, from.node, 1, 0, 0);
+  char name[300];
+  snprintf(name, sizeof name, "%s:%d to %s", dfi_node_name(from.node), from.index, m->devices->at[to]->name);
+  becomes_transfer(m, n, name, read_scope(m, from.node), source, to);
+  n->in[0] = from;
+  remember(m, from.node->id, from.index, to, n->id);
+}
+
 void dfi_plan_cut_end(maker *m, df_node *like, int32_t scope, int32_t from, int32_t to) {
   char name[400];
   df_node *n = dfi_plan_extra(m, like, 0, 0, 0);
@@ -174,7 +186,11 @@ static void cut_controls(maker *m, const df_node *holder, int32_t d) {
     if (source == d) continue;
     if (dfi_plan_is_loop_constant(from.node)) enter_again(m, from.node, d);
     else if (dfi_plan_passes_on(by) && by != from.node) {
-      if (dfi_plan_device_of(m, from, DFI_COMES_TOKEN) == DFI_ANY_DEVICE) continue;
+      if (dfi_plan_device_of(m, from, DFI_COMES_TOKEN) == DFI_ANY_DEVICE) {
+        const dfi_parts *a = m->plan->parts;
+        if (a && a->owner[source] != a->owner[d]) signal_new(m, from, source, d);
+        continue;
+      }
       transfer_new(m, from, from.index, source, d);
     } else transfer_new(m, from, CONTROL, source, d);
   }

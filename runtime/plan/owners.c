@@ -101,7 +101,7 @@ static void deal(const maker *m, dfi_parts *a) {
 
 /* Is something of it to be on another rank? */
 static bool is_over_ranks(const maker *m) {
-  for (int32_t i = 0; i < m->nneeded && m->devices->nranks > 1; i++) {
+  for (int32_t i = 0; i < m->nneeded && m->devices->nranks > 1 && !m->devices->simulated; i++) {
     const mark *k = &m->mark[dfi_plan_node(m, m->needed[i])->id];
     if (k->device > 0 && k->scope >= 0 && m->devices->at[k->device]->rank) return true;
   }
@@ -242,16 +242,17 @@ static bool built_by_while_loop(const loop *l) {
 }
 
 /* It is on several ranks, each of which is an owner at least. */
-static int32_t must_be_shared(maker *m, const char *why) {
-  return dfi_fail(m->err, DF_UNIMPLEMENTED, NULL,
-                  "the graph is placed on several ranks, which cannot run it together: %s", why);
+static int32_t must_be_shared(maker *m, const df_node *at, const char *why) {
+  return dfi_fail(m->err, DF_UNIMPLEMENTED, at ? at->where : NULL,
+                  "the graph is placed on several ranks, which cannot run it together: %s%s%s%s", why,
+                  at ? " (`" : "", at ? dfi_node_name((df_node *)(uintptr_t)at) : "", at ? "`)" : "");
 }
 
 int32_t dfi_plan_deal_owners(maker *m) {
   dfi_plan *p = m->plan;
   const bool over_ranks = m->devices && is_over_ranks(m);
   if (!m->devices || (m->devices->owners < 2 && !over_ranks)) return DF_OK;
-  if ((p->one_owner = asks_for_one(m, over_ranks))) return over_ranks ? must_be_shared(m, p->one_owner) : DF_OK;
+  if ((p->one_owner = asks_for_one(m, over_ranks))) return over_ranks ? must_be_shared(m, NULL, p->one_owner) : DF_OK;
   dfi_parts *a = dfi_xcalloc(1, sizeof *a);
   a->owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *a->owner);
   deal(m, a);
@@ -263,7 +264,7 @@ int32_t dfi_plan_deal_owners(maker *m) {
   if (!p->one_owner) add_control_loops(m, l, a->owner, a->n);
   else dfi_plan_owners_free(p);
   dfi_free(l);
-  return over_ranks && p->one_owner ? must_be_shared(m, p->one_owner) : DF_OK;
+  return over_ranks && p->one_owner ? must_be_shared(m, NULL, p->one_owner) : DF_OK;
 }
 
 /* ---- pace ----------------------------------------------------------------------------------------------------- */
@@ -396,12 +397,13 @@ static int32_t depth_of(const dfi_plan *p, int32_t scope) {
 }
 
 /* Why it cannot be shared as it has been cut; NULL: it can. */
-static const char *not_shared(const dfi_plan *p) {
+static const char *not_shared(const dfi_plan *p, const df_node **at) {
   for (int32_t i = 0; i < p->nfetch; i++)              /* a reference is fetched where its variable is */
     if (p->fetch_node[i] && receiver_of(p, p->fetch_node[i]))
       return "a reference is fetched that lies with another owner";
   for (int32_t i = 0; i < p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
+    *at = q->node;
     if (q->has_handle && !of_loop(p, (int32_t)q->scope) && p->parts->rank[p->parts->owner[q->device]])
       return "a function uses a variable or another resource that lives on another rank";
     if (!keeps_to_itself(p, q)) return "something in it has values of two owners that cannot be sent";
@@ -423,10 +425,11 @@ int32_t dfi_plan_lay_owners(maker *m) {
   if (!a) return DF_OK;
   uint32_t nrecvs = 0;
   for (int32_t s = 0; s < p->nscopes; s++) leave_out_ends(p, &p->scope[s]);
-  if ((p->one_owner = not_shared(p))) {
+  const df_node *at = NULL;
+  if ((p->one_owner = not_shared(p, &at))) {
     const bool over_ranks = dfi_plan_over_ranks(p);
     dfi_plan_owners_free(p);
-    return over_ranks ? must_be_shared(m, p->one_owner) : DF_OK;
+    return over_ranks ? must_be_shared(m, at, p->one_owner) : DF_OK;
   }
   a->nscopes = p->nscopes;
   a->scope = dfi_xcalloc((size_t)a->n, sizeof *a->scope);

@@ -87,20 +87,22 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   }
 }
 
-static void memory_of(dfi_tally_device *to, const dfi_device *v, int64_t cpu_limit) {
+/* rank: this process's. */
+static void memory_of(dfi_tally_device *to, const dfi_device *v, int32_t rank, int64_t cpu_limit) {
   snprintf(to->name, sizeof to->name, "%s", v->name);
-  if (v->arena) {
+  if (v->rank != rank && !v->arena) { to->in_use = v->far.in_use; to->peak = v->far.peak; to->limit = v->far.limit; }
+  else if (v->arena) {
     dfi_devmem_stats s;
     dfi_devmem_look(v->arena, &s);
     to->in_use = s.in_use; to->peak = s.peak; to->limit = s.limit;
   } else df_memory(&to->in_use, &to->peak, &to->limit, NULL);
-  if (!v->arena && cpu_limit) to->limit = cpu_limit;
+  if (!v->arena && v->rank == rank && cpu_limit) to->limit = cpu_limit;
 }
 
 void dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit) {
   t->device = dfi_xrealloc(t->device, sizeof *t->device * (size_t)d->n);
   t->ndevices = d->n;
-  for (int32_t i = 0; i < d->n; i++) memory_of(&t->device[i], d->at[i], cpu_limit);
+  for (int32_t i = 0; i < d->n; i++) memory_of(&t->device[i], d->at[i], d->rank, cpu_limit);
 }
 
 void dfi_tally_free(dfi_tally *t) {
@@ -186,7 +188,7 @@ int32_t df_session_devices(df_session *s, int32_t room, char *out) {
     say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));
     const dfi_device *d = s->devices.at[i];
     dfi_tally_device memory;
-    memory_of(&memory, d, s->memory_limit);
+    memory_of(&memory, d, s->devices.rank, s->memory_limit);
     say_memory(&t, &memory);
     if (d->remote) say_gpu(&t, d);
     if (d->measured) say(&t, "rates %s %.17g %.17g %.17g\n", d->name, d->rates.flops, d->rates.bytes, d->rates.begin);

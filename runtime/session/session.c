@@ -29,6 +29,7 @@ df_session *dfi_session_make(df_graph *g, const char *options, const dfi_cluster
     dfi_free(s);
     return NULL;
   }
+  if (s->devices.virtual_clock) dfi_devices_simulate(&s->devices);
   s->graph = df_graph_retain(g);
   s->pool = dfi_pool_get(s->threads - 1);
   s->epoch = 1;
@@ -218,12 +219,12 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
 
 /* Has a variable its first value? home: the rank that it lives on. */
 static bool has_value(const df_session *s, dfi_variable *v, int32_t home) {
-  return home == s->devices.rank ? dfi_variable_initialised(v) : v->told;
+  return dfi_devices_here(&s->devices, home) ? dfi_variable_initialised(v) : v->told;
 }
 
 static int32_t set_value(df_session *s, df_node *handle, dfi_variable *v, int32_t home, const df_value *value,
                          df_error *err) {
-  if (home == s->devices.rank) return dfi_variable_assign(v, value, err);
+  if (dfi_devices_here(&s->devices, home)) return dfi_variable_assign(v, value, err);
   const int32_t status = s->cluster->set_variable(s->cluster->user, s, home, handle, value, err);
   v->told |= !status;
   return status;
@@ -298,8 +299,8 @@ int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, d
   df_node *h = variable_node(s, handle_node, err);
   if (!h) return err->code;
   const int32_t home = dfi_session_home(s, h);
-  return home == s->devices.rank ? dfi_session_variable_here(s, h, out, err)
-                                 : s->cluster->get_variable(s->cluster->user, s, home, h, out, err);
+  return dfi_devices_here(&s->devices, home) ? dfi_session_variable_here(s, h, out, err)
+                                             : s->cluster->get_variable(s->cluster->user, s, home, h, out, err);
 }
 
 int32_t dfi_session_variable_here(df_session *s, df_node *h, df_value *out, df_error *err) {
@@ -317,8 +318,8 @@ int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_val
   df_node *h = variable_node(s, handle_node, err);
   if (!h) return err->code;
   const int32_t home = dfi_session_home(s, h);
-  return home == s->devices.rank ? dfi_session_set_variable_here(s, h, value, err)
-                                 : set_value(s, h, variable_of(s, h), home, value, err);
+  return dfi_devices_here(&s->devices, home) ? dfi_session_set_variable_here(s, h, value, err)
+                                             : set_value(s, h, variable_of(s, h), home, value, err);
 }
 
 int32_t dfi_session_set_variable_here(df_session *s, df_node *h, const df_value *value, df_error *err) {
@@ -578,7 +579,7 @@ static int32_t no_room_there(const df_session *s, const dfi_plan *p, int32_t i, 
 /* The plan's variables lie where their devices keep them. */
 static int32_t settle_variables(df_session *s, const dfi_plan *p, df_error *err) {
   for (int32_t i = 0; i < p->nvariables; i++) {
-    if (s->devices.at[p->variable_device[i]]->rank != s->devices.rank) continue;
+    if (!dfi_devices_here(&s->devices, s->devices.at[p->variable_device[i]]->rank)) continue;
     dfi_devmem *a = s->devices.at[p->variable_device[i]]->arena;
     const int32_t status = dfi_variable_settle(variable_of(s, p->variable[i]), a, err);
     if (status) return status == DF_RESOURCE_EXHAUSTED ? no_room_there(s, p, i, err) : status;

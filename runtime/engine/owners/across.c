@@ -154,8 +154,8 @@ void dfi_across_failed(void *user, int32_t from, const df_error *err) {
   dfi_team_call_all(t);
 }
 
-static int64_t end_bytes(const dfi_plan *p, int32_t nowners) {
-  return (int64_t)sizeof(dfi_end) + 8 * (3 * (int64_t)p->nlinks + nowners) + p->nrandom;
+static int64_t end_bytes(const dfi_plan *p, int64_t nowners, int64_t ndevices) {
+  return (int64_t)sizeof(dfi_end) + 8 * (3 * (int64_t)p->nlinks + nowners + 4 * ndevices) + p->nrandom;
 }
 
 void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
@@ -167,7 +167,7 @@ void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
   while (first < p->parts->n && p->parts->rank[first] != from) first++;
   pthread_mutex_lock(&t->lock);
   if (e->nlinks == p->nlinks && e->nowners >= 0 && e->nowners <= p->parts->n - first &&
-      e->nrandom == p->nrandom && n == end_bytes(p, (int32_t)e->nowners)) {
+      e->ndevices >= 0 && e->ndevices <= DFI_DEVICES_MOST && n == end_bytes(p, e->nowners, e->ndevices)) {
     int64_t *sum = (int64_t *)&t->sum.count, *part = (int64_t *)&((dfi_end *)(uintptr_t)e)->count;
     for (size_t i = 0; i < sizeof t->sum.count / 8; i++) sum[i] += part[i];
     for (int32_t i = 0; i < p->nlinks; i++, more += 3) {
@@ -176,6 +176,10 @@ void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
       t->traffic[i].bytes += more[2];
     }
     for (int32_t i = 0; i < e->nowners; i++) t->ran[first + i] = *more++;
+    for (int64_t i = 0; i < e->ndevices; i++, more += 4) {
+      dfi_device *v = more[0] >= 0 && more[0] < p->devices->n ? p->devices->at[more[0]] : NULL;
+      if (v && v->rank == from) v->far = (dfi_devmem_stats){ .in_use = more[1], .peak = more[2], .limit = more[3] };
+    }
     const uint8_t *drew = (const uint8_t *)more;
     for (int32_t i = 0; i < p->nrandom && t->member[0]->drew; i++) if (drew[i]) atomic_store(&t->member[0]->drew[i], 1);
   }
@@ -220,11 +224,15 @@ static void wait_for_ranks(dfi_exec *x) {
 static void say_end(dfi_exec *x) {
   const struct dfi_team *t = x->team;
   const int32_t nlinks = x->plan->nlinks;
-  const int64_t bytes = end_bytes(x->plan, t->n);
+  const dfi_devices *d = x->plan->devices;
+  int32_t ndevices = 0;
+  for (int32_t i = 0; i < d->n; i++) ndevices += d->at[i]->rank == d->rank;
+  const int64_t bytes = end_bytes(x->plan, t->n, ndevices);
   dfi_end *e = dfi_xcalloc(1, (size_t)bytes);
   int64_t *more = (int64_t *)(e + 1);
   e->nlinks = nlinks;
   e->nowners = t->n;
+  e->ndevices = ndevices;
   e->nrandom = x->plan->nrandom;
   e->count = x->count;
   e->count.taken += x->head - x->counted;
@@ -234,6 +242,14 @@ static void say_end(dfi_exec *x) {
     *more++ = x->traffic[i].bytes;
   }
   for (int32_t i = 0; i < t->n; i++) *more++ = t->member[i]->nodes_run;
+  for (int32_t i = 0; i < d->n && ndevices; i++) {
+    if (d->at[i]->rank != d->rank) continue;
+    dfi_devmem_stats now = { 0 };
+    if (d->at[i]->arena) dfi_devmem_look(d->at[i]->arena, &now);
+    else if (!d->spread) df_memory(&now.in_use, &now.peak, &now.limit, NULL);     /* else it is rank 0's, too */
+    *more++ = i; *more++ = now.in_use; *more++ = now.peak; *more++ = now.limit;
+    ndevices--;
+  }
   for (int32_t i = 0; i < x->plan->nrandom && x->drew; i++) ((uint8_t *)more)[i] = atomic_load(&x->drew[i]);
   dfi_message m = { .head = { .kind = DFI_MESSAGE_END, .run = t->run, .bytes = bytes }, .payload = e };
   dfi_rank_send(x->rank, 0, &m);
@@ -242,11 +258,16 @@ static void say_end(dfi_exec *x) {
 
 void dfi_across_leave(dfi_exec *x) {
   struct dfi_team *t = x->team;
-  if (dfi_rank_me(x->rank)) say_end(x);
-  else wait_for_ranks(x);
+  if (!dfi_rank_me(x->rank)) wait_for_ranks(x);
   dfi_rank_over(x->rank, t->run, atomic_load(&t->failed) != 0);
   for (dfi_letter *l = t->crossed, *next; l; l = next) { next = l->next; drop(l); }
   t->crossed = NULL;
+}
+
+void dfi_team_say_end(dfi_exec *x) {
+  if (!dfi_rank_me(x->rank)) return;
+  dfi_exec_reset(x);                       /* what it holds is not among the memory in use */
+  say_end(x);
 }
 
 /* ---- the owners of one process, as if they were ranks ------------------------------------------------------------ */

@@ -24,8 +24,9 @@ typedef struct dfi_part {
 } dfi_part;
 
 /* What a rank tells rank 0 when its part is over. The traffic over each of the plan's links follows: messages, dead
- * ones and bytes; then the nodes that each of its owners ran; then a byte for each of the plan's random ops. */
-typedef struct dfi_end { dfi_counters count; int64_t nlinks, nowners, nrandom; } dfi_end;
+ * ones and bytes; then the nodes that each of its owners ran; then the memory of its
+ * devices, by number (in use, peak, limit); then a byte for each of the plan's random ops. */
+typedef struct dfi_end { dfi_counters count; int64_t nlinks, nowners, ndevices, nrandom; } dfi_end;
 
 /* The run goes on here from now on: what came before is handed to it. */
 void dfi_rank_begin(dfi_rank *r, uint64_t run, const dfi_part *part);

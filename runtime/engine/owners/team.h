@@ -24,6 +24,8 @@ bool dfi_team_gather(dfi_exec *x);
 void dfi_team_go(dfi_exec *x);
 /* x has done its part, or has failed: waits for the others, and has what they counted. */
 void dfi_team_end(dfi_exec *x);
+/* Last of all, in a run over ranks: rank 0 is told that this one has done its part. */
+void dfi_team_say_end(dfi_exec *x);
 /* Their values go; and they do. */
 void dfi_team_reset(dfi_exec *x);
 void dfi_team_free(dfi_exec *x);

@@ -319,6 +319,12 @@ bool dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_
   return x->running > (x->team ? 0 : x->waiting) || x->held_tries++ <= 8 * (x->tail - x->head + 1);
 }
 
+/* A token that says no more than that there is a value: cut.c, signal_new. */
+static inline void drop_value(df_value *v) {
+  dfi_value_drop(v);
+  v->kind = DF_EMPTY;
+}
+
 /* A Transfer between two owners, at this end of it. */
 static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   if (dfi_team_part(x, p) == DFI_RECEIVES) return receive(x, r, p);
@@ -333,6 +339,7 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
     x->count.died++;
     if (p->iteration_operands) drop_inputs(x, r, p);
   } else if (p->nin) v = operand_take(r, x->plan->operand[p->in]);
+  if (!p->nout) drop_value(&v);
   const int64_t bytes = dfi_value_bytes(&v);
   t->bytes += bytes;
   const double when = delivery == DFI_STALLS ? (double)INFINITY : x->timed ? 0 : due(x, p->child, bytes);
@@ -369,6 +376,7 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   if (delivery == DFI_LOST) return false;
   df_value v = { 0 };
   if (!dead && p->nin) v = operand_take(r, in);
+  if (!p->nout) drop_value(&v);
   if (DFI_UNLIKELY(delivery == DFI_STALLS)) { depart(x, r, p, dead, (double)INFINITY, v); return true; }
   if (x->timed) {
     if (v.kind && !take_in(x, r, p, &v)) return false;

@@ -312,6 +312,7 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
   if (x->watch) dfi_watch_end(x);
   if (!x->failed) dfi_audit_end(x);
+  if (DFI_UNLIKELY(x->rank_run != 0)) dfi_team_say_end(x);
   return x->failed ? x->error->code : DF_OK;
 }
 
