@@ -261,6 +261,7 @@ M.readers = {
   { '^runtime/base/', 'spec/base.c spec/runs.c' },
   { '^runtime/device/', 'spec/runs.c spec/counter.c spec/engine/pinned_spec.lua' },
   { '^runtime/engine/native/', 'spec/audit.c' },
+  { '^runtime/engine/owners/', 'spec/rings.c spec/device/ranks_spec.lua' },
   { '^runtime/engine/tokens/kernel%.c', 'spec/memory/fence_spec.lua spec/runs.c spec/audit.c spec/counter.c' },        -- split
   { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/turner.c spec/counter.c spec/engine/pinned_spec.lua' },
   { '^runtime/inspect/', 'spec/runs.c spec/engine/pinned_spec.lua' },

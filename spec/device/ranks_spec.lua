@@ -1,0 +1,58 @@
+--- Ranks: processes that turn one graph. Here they are sessions of one process (DFLOW_STRESS=ranks:N), or its owners
+-- send each other bytes (DFLOW_STRESS=ring). What is printed, drawn and refused is what one device gives.
+local df = require 'dflow'
+local shell = require 'spec.shell'
+
+local function lines(environment)
+  local r = shell.run(('%s %s spec/device/over_ranks.lua'):format(environment, shell.lua))
+  assert.are.equal(0, r.status, r.err)
+  return r.out
+end
+
+--- Random programs on random devices, in a process of its own; how many ranks may refuse is told.
+local function random_programs(stress, seed, n)
+  local path = os.tmpname()
+  shell.write(path, ([[
+    local df, check = require 'dflow', require('spec.random_placement').check
+    local refused = 0
+    for seed = %d, %d do
+      local wrong = check(df, seed, { depth = 3 })
+      if wrong and wrong:find('cannot run it together', 1, true) then refused = refused + 1
+      elseif wrong then io.stderr:write(wrong) os.exit(1) end
+    end
+    print(refused)]]):format(seed, seed + n - 1))
+  local r = shell.run(('DFLOW_STRESS=%s %s %s'):format(stress, shell.lua, path))
+  os.remove(path)
+  assert.are.equal(0, r.status, r.err)
+  return tonumber(r.out)
+end
+
+describe('a graph over ranks', function()
+  it('gives the values, the random numbers, the effects and the errors of one device', function()
+    local here = lines 'DFLOW_ALONE=1'
+    assert.matches('trained', here)
+    for _, ranks in ipairs{ 'ranks:3', 'ranks:4,owners:2', 'ranks:3,shuffle:5' } do
+      assert.are.equal(here, (lines('DFLOW_STRESS=' .. ranks)))
+    end
+  end)
+
+  it('gives the bits of one device for random programs, each op on a rank of its own choice', function()
+    assert.is_true(random_programs('ranks:3', 1, 12) <= 3)
+    assert.are.equal(0, random_programs('ring', 300, 12))
+  end)
+
+  it('is refused when the run begins where there is no such rank', function()
+    local s = df.Session{}
+    for name, found in pairs{ ['/rank:1/cpu:0'] = 'rank 1, but this process is alone', ['/job:worker/task:2/cpu:0'] = 'rank 2',
+                              ['/rank:1'] = 'rank 1' } do
+      local y = df.device(name, function() return df.add(df.placeholder_with_default(1.0, {}), 2.0) end)
+      local ok, err = pcall(s.run, s, y)
+      assert.is_false(ok)
+      assert.are.equal('invalid_argument', err.code)
+      assert.matches(found, err.message, 1, true)
+    end
+    assert.are.equal(3, s:run(df.device('/job:worker/task:0/cpu:0', function() return df.add(df.placeholder_with_default(1.0, {}), 2.0) end)))
+    assert.are.equal(3, s:run(df.device('/rank:0/cpu:0', function() return df.add(df.placeholder_with_default(1.0, {}), 2.0) end)))
+    s:close()
+  end)
+end)
