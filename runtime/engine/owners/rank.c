@@ -394,6 +394,8 @@ void dfi_rank_loss(const dfi_rank *r, int32_t i, df_error *err) {
   char where[128] = "";
   if (p->host[0]) snprintf(where, sizeof where, " (host %s, pid %lld)", p->host, (long long)p->pid);
   dfi_fail(err, DF_UNAVAILABLE, NULL, "rank %d%s %s", i, where, p->what);
+  err->rank = i + 1;
+  snprintf(err->host, sizeof err->host, "%s", p->host);
 }
 
 void dfi_rank_peer_failed(dfi_rank *r, int32_t i, const char *host, int64_t pid, const char *what) {
