@@ -108,7 +108,10 @@ describe('dflow --check', function()
   it('finds steps of a script that nothing runs', function()
     local function dropped(text)
       local list = {}
-      for i, w in ipairs(conditions.find(text, true)) do list[i] = ('%d %s'):format(w.line, w.message:match('^`([^`]*)` builds')) end
+      for _, w in ipairs(conditions.find(text, true)) do
+        local step = w.message:match('^`([^`]*)` builds')
+        if step then list[#list + 1] = ('%d %s'):format(w.line, step) end
+      end
       return table.concat(list, '; ')
     end
     assert.equal('2 assign; 3 minimize', dropped 'local w = df.Variable(1.0)\nw:assign(2)\nfor i = 1, 3 do opt:minimize(loss) end')
@@ -146,7 +149,43 @@ describe('dflow --check', function()
       .. 't.p, u = i:lt(3), i:gt(1)\nif u then end\n'
     local lines = {}
     for _, w in ipairs(conditions.find(text)) do lines[#lines + 1] = w.line end
-    assert.same({ 2, 3 }, lines)
+    assert.same({ 2, 3, 8 }, lines)
+  end)
+
+  it('sees what earlier inputs of the prompt gave their names', function()
+    local x = df.float32(1)
+    local names = { p = x:gt(0), x = x, n = 3 }
+    local function found(text, autograph)
+      local list = {}
+      for i, w in ipairs(conditions.find(text, false, { value_of = function(name) return names[name] end, autograph = autograph })) do
+        list[i] = ('%d %s'):format(w.line, w.message:match('^`([^`]*)`'))
+      end
+      return table.concat(list, '; ')
+    end
+    assert.equal('1 if', found 'if p then n = 2 end')
+    assert.equal('1 and', found 'local q = p and x')
+    assert.equal('1 and', found 'p and x or -x')
+    assert.equal('1 ==', found 'if x == 3 then print(1) end')
+    assert.equal('1 loss', found 'local y = df.exp(loss)')
+    assert.equal('1 True', found('x = True', true))
+    for _, text in ipairs{ 'if n == 3 then end', 'local y = n and x', 'if p ~= nil then end', 'if x then end', 'p = 3 if p then end', 'function f() return g(later) end',
+                           'local p = n if p then end', 'if df.run(p) then end', 'z = z or 3' } do
+      assert.equal('', found(text), text)
+    end
+    assert.equal('', found('if p and x == 3 then n = 2 end', true))
+  end)
+
+  it('finds names that nothing sets, where no other text can', function()
+    local function unset(text)
+      local list = {}
+      for i, w in ipairs(conditions.find(text, true)) do list[i] = ('%d %s'):format(w.line, w.message:match('^`([^`]*)` is a variable')) end
+      return table.concat(list, '; ')
+    end
+    assert.equal('2 lsos', unset 'local loss = df.float32(1)\nlocal g = df.exp(lsos)')
+    assert.equal('1 y', unset 'print(3 * y)')
+    for _, text in ipairs{ 'local y = y or 3', 'f(y) function g() y = 3 end', 'require "other" print(3 * y)', 'print(type(y))', 'if y == nil then end', 'f(y[1])' } do
+      assert.equal('', unset(text), text)
+    end
   end)
 
   it('says nothing of the examples', function()

@@ -306,6 +306,7 @@ function M.load(path, text, name)
   if name:sub(1, 1) == '=' then M.texts[name] = text end
   local chunk, words = load(made or text, name)
   if not chunk then error(words, 0) end
+  if path then require('dflow.check.conditions').before(path, { autograph = true }) end
   if not made then error(('%s:%d: autograph: %s'):format(name:sub(2), line, message), 0) end
   return chunk
 end

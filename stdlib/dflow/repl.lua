@@ -60,7 +60,9 @@ M.call = call
 
 --- Runs an input of Lua and shows what it gives. Returns the input's record.
 function M.run(text, quiet)
-  for _, w in ipairs(require('dflow.check.conditions').find(text)) do
+  local autograph = package.loaded['dflow.autograph']
+  local opts = { value_of = session.value_of, autograph = autograph and autograph.whole }
+  for _, w in ipairs(require('dflow.check.conditions').find(text, false, opts)) do
     io.stderr:write(values.paint(('In[%d]:%d: warning: %s'):format(session.next_number(), w.line, w.message), 'e', 'error_color'), '\n')
   end
   local began = program and program.clock()

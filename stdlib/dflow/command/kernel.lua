@@ -123,7 +123,9 @@ end
 --- What the cell is warned of before it runs: conditions that are decided while the graph is built, and their like.
 function Kernel:warn(code)
   if not self.now or session.is_command(code) then return end
-  for _, w in ipairs(require('dflow.check.conditions').find(code)) do
+  local autograph = package.loaded['dflow.autograph']
+  local opts = { value_of = session.value_of, autograph = autograph and autograph.whole }
+  for _, w in ipairs(require('dflow.check.conditions').find(code, false, opts)) do
     io.stderr:write(('In[%d]:%d: warning: %s\n'):format(session.next_number(), w.line, w.message))
   end
 end

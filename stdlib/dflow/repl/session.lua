@@ -11,6 +11,12 @@ M.inputs = {}                 -- {text, number, ok, kind = 'expression' | 'state
 M.locals = locals.new(_G)
 
 -- ---- compiling ----------------------------------------------------------------------------------------------------
+--- What a name is for an input: a local of the session, or a global.
+function M.value_of(name)
+  if M.locals.has(name) then return M.locals.get(name) end
+  return rawget(_G, name)
+end
+
 --- Does the message say that the text ended too early? A quoted string that its line did not end is a mistake that no further line mends.
 local function wants_more(message, text)
   if not message:find("<eof>'?$") then return false end
