@@ -138,7 +138,8 @@ describe('dflow --check', function()
       'local x = df.ones{2} local function f(x) if x == 3 then end end', 'local x = df.ones{2} function m.f(a, x) if x == 3 then end end',
       'local x = df.ones{2} for x, y in pairs(t) do if x == 3 then end end', 'local x = df.ones{2} do local x, y = 3, 4 if x == 3 then end end',
       'local x = df.ones{2} x, y = 3, 4 if x == 3 then end', 'local x = df.ones{2} do local x <const>, y = 3 if x == 3 then end end',
-      'local ok = x:eq(y) local ok, why = pcall(f) if ok then end', 'local p = x:gt(0) function f(p) if p then end end',
+      'local ok = x:eq(y) local ok, why = pcall(f) if ok then end', 'function f(x) if x.dtype ~= "bool" then x = x:ne(0) end if x then end end',
+      'local p = x:gt(0) if p.shape then end', 'local p = x:gt(0) function f(p) if p then end end',
       'while_loop(p, function(i) return df.lua_func(function(n) return n == 3 end, {i}, {"bool"}) end, {0})',
       'while_loop(function(i) return df.logical_and(i:lt(3), p) end, function(i) return n == 3 and i + 1 or i + 2 end, {0})',
     } do assert.equal('', warnings(text), text) end

@@ -121,8 +121,11 @@ local function known_variables(tree, value_of)
     if value and is_predicate(value) then given[var] = (given[var] or 0) + 1 end
     if value and gives_output(value) and not var.global then one[var] = true end
   end)
-  local named, sure = {}, {}
-  for var, n in pairs(given) do if n == times[var] then named[var] = true end end
+  local named, sure, bound = {}, {}, {}
+  for _, fn in ipairs(tree.functions) do
+    for _, var in ipairs(fn.params) do bound[var] = true end
+  end
+  for var, n in pairs(given) do if n == times[var] and not bound[var] then named[var] = true end end
   for var in pairs(one) do if times[var] == 1 then sure[var] = true end end
   for name, var in pairs(tree.globals) do
     local mt = value_of and not times[var] and getmetatable(value_of(name))
@@ -154,9 +157,10 @@ end
 --- Conditions of if, elseif, while and until that are Outputs.
 local function find_conditions(tree, named, warn)
   local function look(line, word, cond)
-    local what, evaluated = false, false
+    local what, evaluated, parts = false, false, {}
     each_in(cond, function(e)
-      if is_predicate(e) or is_name(e, named) then what = true end
+      if e.kind == 'index' or e.kind == 'method' or e.kind == 'call' then parts[e.object or e.fn] = true end       -- a field of it is something else
+      if is_predicate(e) or is_name(e, named) and not parts[e] then what = true end
       if values[e.name or ''] then evaluated = true end
     end)
     local inner = cond
