@@ -379,6 +379,25 @@ describe('df.autograph', function()
     assert.is_true(df.run(two))
   end)
 
+  it('calls metamethods as Lua does', function()
+    local calls = 0
+    local Money = {}
+    Money.__lt = function(a, b)
+      calls = calls + 1
+      return a.n < b.n
+    end
+    local function money(n) return setmetatable({ n = n }, Money) end
+    local f = df.autograph(function(a, b, x)
+      while a < b do
+        a = money(a.n + 1)
+        if x > 2 then x = x * 2 else x = x + 1 end
+      end
+      return x
+    end)
+    assert.equal(12, df.run(f(money(1), money(4), f32(2))))
+    assert.equal(4, calls)
+  end)
+
   it('stays in a coroutine', function()
     local f = df.autograph(function(x)
       for i = 1, 3 do coroutine.yield(i) end
@@ -441,7 +460,7 @@ describe('df.autograph says', function()
 
   it('which table is changed where it cannot be', function()
     assert.matches("the local 't', is changed in a statement that an Output decides.*TensorArray", message(function(x)
-      local t = {}
+      local t = {}  -- luacheck: ignore
       while x < 10 do
         t[#t + 1] = x
         x = x + 1

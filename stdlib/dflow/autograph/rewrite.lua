@@ -67,6 +67,18 @@ local function is_simple(e)
   return true
 end
 
+--- Is it made of names, numbers, comparisons and logic only?
+local function is_bare(e)
+  local kind = e.kind
+  if kind == 'binary' then
+    local logic = e.op == 'and' or e.op == 'or' or e.op:find '^[<>=~]=?$'
+    return logic and e.op ~= '~' and is_bare(e.left) and is_bare(e.right) or false
+  end
+  if kind == 'unary' then return e.op == 'not' and is_bare(e.operand) or e.op == '-' and e.operand.kind == 'number' end
+  if kind == 'paren' then return is_bare(e.inner) end
+  return kind == 'name' or kind == 'number' or kind == 'true' or kind == 'false' or kind == 'nil'
+end
+
 local iterators = { pairs = true, ipairs = true, next = true }
 
 --- A statement that Lua's values alone decide, if nothing inside of it jumps.
@@ -509,6 +521,7 @@ calls['while'] = function(w, s, k)
   closure(w, s.body, 1, #s.body)
   upto(w, s.stop.last + 1)
   w.infos[k].simple = is_simple(s.cond)
+  w.infos[k].bare = is_bare(s.cond)
   w.infos[k].forever = flow.is_forever(s)
 end
 
@@ -570,6 +583,8 @@ end
 calls['if'] = function(w, s, k, state)
   local nested = ''
   w.infos[k].else_jumps = else_jumps(s, 1)
+  local body = s.clauses[1].body
+  w.infos[k].only_jumps = #s.clauses == 1 and not s.orelse and #body == 1 and (body[1].kind == 'break' or body[1].kind == 'goto')
   for i, c in ipairs(s.clauses) do
     local info = k
     if i > 1 then

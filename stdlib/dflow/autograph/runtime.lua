@@ -338,6 +338,13 @@ function Unit:if_(k, c, A, B, state, rest)
     end
     return pass_on(self, info, state, rest, block())
   end
+  if info.only_jumps and not rest then                    -- nothing is built on either side
+    local sig = signal(pack(A()))
+    if not sig then return end
+    for why in pairs(sig.flags) do sig.flags[why] = p end
+    sig.always = false
+    return sig
+  end
   if M.inferring() then return M.infer_if(self, info, A, B, state, rest, pass_on, get, set) end
   local sig, done = branches(self, info, p, A, B, state, needed_after(info), rest)
   if done then return sig end
@@ -540,7 +547,12 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
 end
 
 --- c = test() as Lua would see it; when it is an Output that decides, what was built for it is taken back.
-local function probe(test)
+-- @param bare  it is made of names, numbers, comparisons and logic only
+local function probe(test, bare)
+  if bare then
+    local decides, c = values.decides(test)
+    return c, decides
+  end
   local g = graph.current()
   local variables, mark = #g.variables, core.graph_mark(g.handle)
   local ok, c = pcall(test)
@@ -572,7 +584,7 @@ function Unit:while_(k, test, body, state, rest)
     return go_on(self, info, state, rest, loop(self, info, state, sig, {}, test, info.simple, function() return part(body), {} end))
   end
   while true do
-    local c, decides = probe(test)
+    local c, decides = probe(test, info.bare)
     if decides then return stage() end
     if not c then return pass_on(self, info, state, rest) end
     local go, r, sig = next_iteration(pack(body()))

@@ -45,6 +45,22 @@ function M.condition(v)
   return v
 end
 
+-- ---- whether a condition is the graph's ----------------------------------------------------------------------------------------------
+-- A condition of names, numbers, comparisons and logic alone can be asked what decides it without building anything: while it is, what
+-- the graph decides is DECIDES.
+local DECIDES = {}
+local asking = false
+
+--- Does the graph decide what test() gives? true, or false and what it gives.
+function M.decides(test)
+  asking = true
+  local ok, c = pcall(test)
+  asking = false
+  if not ok then error(c, 0) end
+  if c == DECIDES or M.condition(c) then return true end
+  return false, c
+end
+
 -- ---- and, or, not -------------------------------------------------------------------------------------------------------------------
 --- What a bool Output a and b() are together.
 -- @param stop  what a is where b is not asked: false for `and`
@@ -75,18 +91,21 @@ end
 
 --- a and b()
 function M.and_(a, b, simple)
+  if asking and (a == DECIDES or is_bool(a)) then return DECIDES end
   if is_bool(a) then return logic(a, b, simple, false) end
   return a and b()
 end
 
 --- a or b()
 function M.or_(a, b, simple)
+  if asking and (a == DECIDES or is_bool(a)) then return DECIDES end
   if is_bool(a) then return logic(a, b, simple, true) end
   return a or b()
 end
 
 --- a and b() or c()
 function M.choose(a, b, c, simple)
+  if asking and (a == DECIDES or is_bool(a)) then return DECIDES end
   if not is_bool(a) then
     local v = a and b()
     if is_bool(v) then return logic(v, c, simple, true) end
@@ -116,11 +135,20 @@ function M.choose(a, b, c, simple)
 end
 
 function M.not_(a)
+  if asking and (a == DECIDES or is_bool(a)) then return DECIDES end
   if is_bool(a) then return f.logical_not(a) end
   return not a
 end
 
 -- ---- comparisons -----------------------------------------------------------------------------------------------------------------------
+--- A comparison of Lua's, whose metamethods build what they like.
+local function by_lua(fn)
+  asking = false
+  local r = fn()
+  asking = true
+  return r
+end
+
 local function compares_values(a, b)
   if a == nil or b == nil then return false end
   if getmetatable(a) == Variable and getmetatable(b) == Variable then return false end
@@ -128,32 +156,38 @@ local function compares_values(a, b)
 end
 
 function M.eq(a, b)
-  if compares_values(a, b) then return f.equal(a, b) end
+  if compares_values(a, b) then return asking and DECIDES or f.equal(a, b) end
+  if asking then return by_lua(function() return a == b end) end
   return a == b
 end
 
 function M.ne(a, b)
-  if compares_values(a, b) then return f.not_equal(a, b) end
+  if compares_values(a, b) then return asking and DECIDES or f.not_equal(a, b) end
+  if asking then return by_lua(function() return a ~= b end) end
   return a ~= b
 end
 
 function M.lt(a, b)
-  if is_graph(a) or is_graph(b) then return f.less(a, b) end
+  if is_graph(a) or is_graph(b) then return asking and DECIDES or f.less(a, b) end
+  if asking then return by_lua(function() return a < b end) end
   return a < b
 end
 
 function M.le(a, b)
-  if is_graph(a) or is_graph(b) then return f.less_equal(a, b) end
+  if is_graph(a) or is_graph(b) then return asking and DECIDES or f.less_equal(a, b) end
+  if asking then return by_lua(function() return a <= b end) end
   return a <= b
 end
 
 function M.gt(a, b)
-  if is_graph(a) or is_graph(b) then return f.greater(a, b) end
+  if is_graph(a) or is_graph(b) then return asking and DECIDES or f.greater(a, b) end
+  if asking then return by_lua(function() return a > b end) end
   return a > b
 end
 
 function M.ge(a, b)
-  if is_graph(a) or is_graph(b) then return f.greater_equal(a, b) end
+  if is_graph(a) or is_graph(b) then return asking and DECIDES or f.greater_equal(a, b) end
+  if asking then return by_lua(function() return a >= b end) end
   return a >= b
 end
 
