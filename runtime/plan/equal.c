@@ -3,14 +3,13 @@
  * Two nodes do when they are of one op, with the same attributes, inputs and device asked for, neither has state nor
  * control edges of its own, and both stand in the same branch, body or function: so they are dead or alive together,
  * and a side effect that one waits for is waited for by both. Inputs are the same when they come from the same node,
- * or from equal constants. What asked for no device stays: each of the two can be beside its readers, and one would
- * have to send its value (an LSTM of 8 layers on 8 devices took 1.28 times as long). A plan for one device is left as
- * it is.
+ * or from equal constants. In a plan over devices, what asked for none stays: each of the two can be beside its readers, and
+ * one would have to send its value (an LSTM of 8 layers on 8 devices took 1.28 times as long).
  */
 #include "plan/place.h"
 
 static bool equal_tensors(const df_tensor *a, const df_tensor *b) {
-  enum { MOST_BYTES = 4096 };
+  enum { MOST_BYTES = 16 << 10 };
   if (a == b) return true;
   if (!a || !b || a->dtype != b->dtype || a->rank != b->rank || a->size != b->size || !dfk_plain(a->dtype))
     return false;
@@ -59,10 +58,10 @@ static bool is_number(df_output o) {
   return out->dtype != DF_RESOURCE && out->dtype != DF_VARIANT && !out->ref;
 }
 
-static bool may_merge(const maker *m, df_node *n) {
+static bool may_merge(const maker *m, df_node *n, bool placed) {
   const mark *k = &m->mark[n->id];
   if (flow_of(n) != DF_PLAIN || op_of(n)->stateful || op_of(n)->waits || n->ncontrol || !n->nin || !n->nout ||
-      k->fed || k->scope < 0 || k->duplicate >= 0 || !n->device[0] || dfi_plan_passes_on(n))
+      k->fed || k->scope < 0 || k->duplicate >= 0 || (placed && !n->device[0]) || dfi_plan_passes_on(n))
     return false;
   for (int32_t i = 0; i < n->nin; i++) if (!is_number(n->in[i])) return false;
   for (int32_t i = 0; i < n->nout; i++) if (!is_number((df_output){ n, i })) return false;
@@ -78,25 +77,36 @@ static bool equal_nodes(const maker *m, df_node *a, df_node *b) {
   return true;
 }
 
+/* Of a constant: its dtype, size and first bytes; equal ones have equal hashes. */
+static uint32_t hash_constant(const df_node *c) {
+  const df_tensor *t = attr_of(c, "value")->tensor;
+  uint32_t h = 7;
+  if (!t || !dfk_plain(t->dtype)) return h;
+  h = (h * 31 + t->dtype) * 31 + (uint32_t)t->size;
+  const int64_t bytes = t->size * dfi_dtype_size[t->dtype];
+  for (int64_t i = 0; i < bytes && i < 16; i++) h = h * 31 + ((const uint8_t *)t->data)[i];
+  return h;
+}
+
 static uint32_t hash(const maker *m, const df_node *n) {
   uint32_t h = (uint32_t)n->op * 0x9e3779b1u ^ (uint32_t)((uintptr_t)n->context >> 4);
   for (int32_t i = 0; i < n->nin; i++) {
     const df_output from = dfi_plan_origin(m, n->in[i]);
-    const uint32_t of = is_const(from.node) && feed_of(m, from) < 0 ? 7 : (uint32_t)(from.node->id * 31 + from.index);
+    const uint32_t of = is_const(from.node) && feed_of(m, from) < 0 ? hash_constant(from.node) : (uint32_t)(from.node->id * 31 + from.index);
     h = (h ^ of) * 0x85ebca6bu;
     h ^= h >> 15;
   }
   return h;
 }
 
-void dfi_plan_find_equal(maker *m) {
+void dfi_plan_find_equal(maker *m, bool placed) {
   enum { LOOKS = 64 };                     /* many of one hash differ in a constant alone */
   uint32_t mask = 63;
   while (mask < (uint32_t)m->nneeded * 2) mask = mask * 2 + 1;
   df_node **table = dfi_xcalloc((size_t)mask + 1, sizeof *table);
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
-    if (!may_merge(m, n)) continue;
+    if (!may_merge(m, n, placed)) continue;
     uint32_t h = hash(m, n) & mask;
     int32_t looks = 0;
     while (table[h] && looks++ < LOOKS && !equal_nodes(m, table[h], n)) h = (h + 1) & mask;

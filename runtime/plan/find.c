@@ -281,7 +281,11 @@ bool dfi_plan_is_loop_constant(const df_node *n) {
 df_output dfi_plan_origin(const maker *m, df_output o) {
   while (feed_of(m, o) < 0) {
     if (dfi_plan_passes_on(o.node) && !m->mark[o.node->id].stays) { o = o.node->in[0]; continue; }
-    if (m->mark[o.node->id].duplicate >= 0) { o.node = dfi_plan_node(m, m->mark[o.node->id].duplicate); continue; }
+    const mark *k = &m->mark[o.node->id];
+    if (k->duplicate >= 0) {
+      o = (df_output){ dfi_plan_node(m, k->duplicate), k->stands ? k->stands - 1 : o.index };
+      continue;
+    }
     if (dfi_plan_is_loop_constant(o.node) && !o.node->ncontrol) {
       df_output outer = dfi_plan_origin(m, o.node->in[0]);
       if (dfi_plan_is_given(m, outer)) return outer;

@@ -1,12 +1,12 @@
 /* fold.c: constants. What only constants go into is computed when the plan is made, and is a constant then.
  *
  * A node is folded when it is plain and stateless, is not fed, and all that it reads are constants of its own control
- * context: of the top level, or of the same branch, body or function, where they hang on the same pivot. The constant
- * that stands for it hangs there too, so it is dead where the node would be; nothing is folded across contexts. Nor is
- * what was asked for on several devices: it crosses, as was asked. The kernel is the one that a run would call, so the
+ * context: of the top level, or of the same branch, body or function, where they hang on the same pivot; in a loop the
+ * top level's are constants, too. The constant that stands for it hangs on the pivot, so it is dead where the node's
+ * readers are. What was asked for on several devices is not folded: it crosses, as was asked. The kernel is the one that a run would call, so the
  * bits are the same; where it fails the node stays, and the run reports it. What is folded is bounded, each and in
- * sum: a plan is small and soon made, and what takes memory of a device takes it there. Only a plan that is placed over
- * devices is folded, as only there equal nodes are merged; a GPU's own kernels may round otherwise.
+ * sum: a plan is small and soon made, and what takes memory of a device takes it there. A GPU's own kernels may round
+ * otherwise: a session that has one folds nothing.
  */
 #include "plan/place.h"
 #include "base/processor.h"
@@ -19,14 +19,20 @@ typedef struct folding { int64_t bytes; double ns; } folding;     /* of the plan
 
 static bool at_top(const df_node *n) { return !n->context || n->context->kind == DFI_TOP; }
 
+static bool in_loop(const df_node *n) {
+  return n->context && n->context->pivot && (n->context->kind == DFI_BODY || n->context->kind == DFI_PRED);
+}
+
 static bool on_pivot(const df_node *n) { return n->ncontrol == 1 && n->control[0] == n->context->pivot; }
 
 /* The constant of n's own context that o is; NULL: it is none. */
 static const df_node *constant_of(const maker *m, const df_node *n, df_output o) {
   const df_output from = dfi_plan_origin(m, o);
   const df_node *c = from.node;
-  if (flow_of(c) != DF_CONSTANT || feed_of(m, from) >= 0 || m->mark[c->id].scope != m->mark[n->id].scope) return NULL;
+  if (flow_of(c) != DF_CONSTANT || feed_of(m, from) >= 0) return NULL;
   if (c->device[0] && strcmp(c->device, n->device)) return NULL;
+  if (in_loop(n) && at_top(c) && dfi_plan_is_given(m, from)) return c;
+  if (m->mark[c->id].scope != m->mark[n->id].scope) return NULL;
   if (at_top(n)) return at_top(c) && dfi_plan_is_given(m, from) ? c : NULL;
   return c->context == n->context && on_pivot(c) ? c : NULL;
 }
@@ -41,7 +47,8 @@ static bool may_fold(const maker *m, const df_node *n) {
   const mark *k = &m->mark[n->id];
   const dfi_out *out = n->out;
   if (dfi_op_info_at(n->op)->fold == DFI_FOLD_DEFAULT || flow_of(n) != DF_PLAIN || op_of(n)->waits || k->scope < 0 ||
-      k->fed || n->nout != 1 || n->nin < 1 || n->nin > MOST_INPUTS || out->ref || !dfk_plain(out->dtype) ||
+      k->fed || k->duplicate >= 0 || n->nout != 1 || n->nin < 1 || n->nin > MOST_INPUTS || out->ref ||
+      !dfk_plain(out->dtype) ||
       out->dtype == DF_RESOURCE || dfi_plan_passes_on(n))
     return false;
   if (for_gpu(n) || (n->ncontrol && (at_top(n) || !on_pivot(n)))) return false;
@@ -125,7 +132,7 @@ void dfi_plan_fold(maker *m) {
   dfi_plan *p = m->plan;
   folding f = { 0 };
   const int32_t n_of_graph = m->nneeded;
-  for (int32_t i = 0; i < m->devices->n; i++) if (m->devices->at[i]->remote) return;
+  for (int32_t i = 0; m->devices && i < m->devices->n; i++) if (m->devices->at[i]->remote) return;
   const uint32_t mode = dfi_float_mode();
   dfi_set_float_mode(mode | DFI_NO_DENORMALS);             /* as in a run */
   for (int32_t i = 0; i < n_of_graph; i++) {

@@ -16,7 +16,9 @@ typedef struct mark {
   bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
   bool     given_token;        /* its value is given, but a Merge needs a token of it: output given_index */
   int32_t  given_index;
-  int32_t  duplicate;               /* a Switch with the same inputs, a node of the same value, its constant, or -1 */
+  /* the node that stands for it: a Switch with the same inputs, one of the same value, a constant; -1: none does */
+  int32_t  duplicate;
+  int32_t  stands;             /* 1 + which output of `duplicate` is its output 0; 0: each output is its namesake */
   int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
   int32_t  users;              /* places that wait for its tokens */
   int32_t  number;             /* pnode, or -1 when it needs none */
@@ -38,6 +40,7 @@ typedef struct maker {
   int32_t  *needed, nneeded;   /* ids, ascending */
   int32_t   nids;
   bool      reference, primitives;
+  bool      as_written;        /* nothing is simplified */
   df_output *given; int32_t ngiven;   /* what is fed */
   int32_t  *same_node;         /* by given: 1 + the one before it of the same node, or 0 */
   int32_t  *const_index;       /* by id: place in plan->constant, or -1 */

@@ -567,22 +567,18 @@ static bool of_function(const df_node *n) {
   return f == DF_CALL || f == DF_FUNCTION_BEGIN || f == DF_FUNCTION_ARG || f == DF_FUNCTION_RETURN;
 }
 
-/* Nobody asked for anything, and there is nothing to choose from. */
-static bool nothing_to_place(const maker *m) {
+bool dfi_plan_has_places(const maker *m) {
   const dfi_devices *d = m->devices;
-  if (!d) return true;
-  if (d->scatter || d->fallback || d->n > 1) return false;
+  if (!d) return false;
+  if (d->scatter || d->fallback || d->n > 1) return true;
   for (int32_t i = 0; i < m->nneeded; i++) {
     const char *asked = dfi_plan_node(m, m->needed[i])->device;
-    if (asked[0] && asked[0] != '@') return false;     /* with each other all are on the host */
+    if (asked[0] && asked[0] != '@') return true;      /* with each other all are on the host */
   }
-  return true;
+  return false;
 }
 
 int32_t dfi_plan_place_nodes(maker *m) {
-  if (nothing_to_place(m)) return DF_OK;
-  if (!m->primitives) dfi_plan_fold(m);
-  if (!m->primitives) dfi_plan_find_equal(m);
   const size_t ids = (size_t)dfi_plan_ids(m);
   int32_t *asked = dfi_xmalloc(sizeof *asked * (ids + 1)), *owner = dfi_xmalloc(sizeof *owner * (ids + 1)),
           status = DF_OK;

@@ -5,6 +5,8 @@
 
 enum { DFI_ANY_DEVICE = -1, DFI_READ_ON_HOST = 1 << 14 /* with a device: what stays on the host there */ };
 
+/* Is there a device to choose? False: nothing was asked for, and the host is all there is. */
+bool dfi_plan_has_places(const maker *m);
 /* Gives every needed node its device: mark.device, mark.why, mark.why_node. */
 int32_t dfi_plan_place_nodes(maker *m);
 /* Where a value is, for a reader on device d: DFI_ANY_DEVICE when it may be read from anywhere. */
@@ -40,6 +42,9 @@ int32_t dfi_plan_lay_owners(maker *m);
 void dfi_plan_owners_free(dfi_plan *p);
 /* plan/fold.c: what only constants go into is computed now, before anything is placed. */
 void dfi_plan_fold(maker *m);
-/* plan/equal.c: of nodes that compute the same one is kept, before they are placed. */
-void dfi_plan_find_equal(maker *m);
+/* plan/equal.c: of nodes that compute the same one is kept, before they are placed; of a plan with places, of those that
+ * were asked for somewhere. */
+void dfi_plan_find_equal(maker *m, bool placed);
+/* plan/simplify.c: both, and nodes that give an input as it is are left out. After the scopes are found. */
+void dfi_plan_simplify(maker *m, bool placed);
 #endif

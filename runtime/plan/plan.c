@@ -351,11 +351,12 @@ static void tell_places(maker *m) {
     const int32_t because = k->why_node >= m->nids ? p->extra[k->why_node - m->nids]->id : k->why_node;
     p->place[p->nplaces++] = kept == i ? (struct dfi_place){ i, device, k->why, because }
                              : folded  ? (struct dfi_place){ i, device, DFI_WHY_FOLDED, -1 }
-                                       : (struct dfi_place){ i, device, DFI_WHY_EQUAL, kept };
-    if (kept == i || folded || flow_of(m->graph->node[i]) == DF_SWITCH) continue;
+                             : k->stands ? (struct dfi_place){ i, device, DFI_WHY_NEUTRAL, k->duplicate }
+                                         : (struct dfi_place){ i, device, DFI_WHY_EQUAL, kept };
+    if (k->duplicate < 0 || k->duplicate >= m->nids || flow_of(m->graph->node[i]) == DF_SWITCH) continue;
     if ((p->nequal & (p->nequal - 1)) == 0)
       p->equal = dfi_xrealloc(p->equal, sizeof *p->equal * (size_t)(2 * p->nequal + 1));
-    p->equal[p->nequal++] = (struct dfi_equal){ i, kept };
+    p->equal[p->nequal++] = (struct dfi_equal){ i, k->duplicate, k->stands };
   }
   p->place = dfi_xrealloc(p->place, sizeof *p->place * ((size_t)p->nplaces + 1));
 }
@@ -465,12 +466,15 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
               .err = err,
               .reference = (how & DFI_PLAN_REFERENCE) != 0,
               .primitives = (how & DFI_PLAN_PRIMITIVES) != 0,
+              .as_written = (how & DFI_PLAN_AS_WRITTEN) != 0,
               .interrupts = atomic_load(&dfi_calls_interrupted) };
   begin(&m, s, nfetch, fetches, nfeed, feeds);
   dfi_plan *p = m.plan;
   int32_t status = find_needed(&m, fetches, feeds);
   if (!status) status = dfi_plan_find_scopes(&m);
-  if (!status) status = dfi_plan_place_nodes(&m);
+  const bool placed = !status && dfi_plan_has_places(&m);
+  if (!status) dfi_plan_simplify(&m, placed);
+  if (placed) status = dfi_plan_place_nodes(&m);
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
   if (!status) {

@@ -190,7 +190,8 @@ typedef enum dfi_why {
   DFI_WHY_COLOCATED,
   DFI_WHY_FUNCTION,
   DFI_WHY_EQUAL,
-  DFI_WHY_FOLDED
+  DFI_WHY_FOLDED,
+  DFI_WHY_NEUTRAL
 } dfi_why;
 
 /* A way between two devices that the plan uses. */
@@ -266,8 +267,8 @@ typedef struct dfi_plan {
   df_node    **extra; int32_t nextra;          /* nodes of the plan alone; owned */
   /* nodes whose inputs are constants, by id, and the constants that stand for them, which are among `extra`: fold.c */
   struct dfi_folded { int32_t node; df_node *constant; } *folded; int32_t nfolded;
-  /* nodes that another one stands for, by id: equal.c */
-  struct dfi_equal { int32_t node, kept; } *equal; int32_t nequal;
+  /* nodes that another one stands for, by id, which may have one itself: simplify.c; output: as mark.stands */
+  struct dfi_equal { int32_t node, kept, output; } *equal; int32_t nequal;
   /* of every node that is needed */
   struct dfi_place { int32_t node, device; uint8_t why; int32_t because; } *place; int32_t nplaces;
 } dfi_plan;
@@ -275,8 +276,9 @@ typedef struct dfi_plan {
 /* How a plan is made. REFERENCE: with the reference kernels. PRIMITIVES: every node of the graph that is needed fires
  * on its own, each Merge, LoopCond, Switch, constant and Identity; otherwise Enter and NextIteration deliver for a
  * loop's Merge, LoopConds and Identities pass their input on, constants are read where they lie, and equal Switches
- * are one. Handles of variables and what is fed are there without a token in both. */
-enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2 };
+ * are one. Handles of variables and what is fed are there without a token in both. AS_WRITTEN: nothing is simplified
+ * (plan/simplify.c), as with PRIMITIVES. */
+enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2, DFI_PLAN_AS_WRITTEN = 4 };
 
 /* Makes the plan for a signature. Pairs as in df_session_run; how: DFI_PLAN_ flags. NULL: err is filled. */
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,

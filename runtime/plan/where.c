@@ -9,13 +9,22 @@ bool dfi_stands_for(const dfi_pnode *q, const df_node *n) {
                           dfi_same(q->node->in[1], n->in[1]));
 }
 
-const df_node *dfi_plan_kept(const dfi_plan *p, const df_node *n) {
+/* One step: the output that stands for o; false: none does. */
+static bool stands_for(const dfi_plan *p, df_output *o) {
   int32_t low = 0, high = p->nequal;
   while (low < high) {
     const int32_t at = (low + high) / 2;
-    if (p->equal[at].node < n->id) low = at + 1; else high = at;
+    if (p->equal[at].node < o->node->id) low = at + 1; else high = at;
   }
-  return low < p->nequal && p->equal[low].node == n->id ? p->graph->node[p->equal[low].kept] : n;
+  if (low == p->nequal || p->equal[low].node != o->node->id) return false;
+  *o = (df_output){ p->graph->node[p->equal[low].kept], p->equal[low].output ? p->equal[low].output - 1 : o->index };
+  return true;
+}
+
+const df_node *dfi_plan_kept(const dfi_plan *p, const df_node *n) {
+  df_output o = { (df_node *)(uintptr_t)n, 0 };
+  while (stands_for(p, &o)) { }
+  return o.node;
 }
 
 const df_node *dfi_plan_folded(const dfi_plan *p, const df_node *n) {
@@ -82,6 +91,7 @@ dfi_where dfi_where_is(const dfi_plan *p, const dfi_scope *s, df_output o) {
   for (int32_t patience = 0; patience < 1000; patience++) {
     dfi_where w;
     if (is_fed(p, o, &w)) return w;
+    if (stands_for(p, &o)) continue;
     if (flow_of(o.node) == DF_CONSTANT) return (dfi_where){ DFI_LIES_FOLDED, 0, o };
     df_node *constant = (df_node *)(uintptr_t)dfi_plan_folded(p, o.node);
     if (constant) return (dfi_where){ DFI_LIES_FOLDED, 0, { constant, 0 } };

@@ -30,7 +30,7 @@ dfi_where dfi_where_is(const dfi_plan *p, const dfi_scope *s, df_output o);
 
 /* Does q do what n of the graph does: because it is n, or a Switch with the same inputs? */
 bool dfi_stands_for(const dfi_pnode *q, const df_node *n);
-/* n, or the node that computes the same and is kept in its stead. */
+/* n, or the node that is kept and whose value is n's. */
 const df_node *dfi_plan_kept(const dfi_plan *p, const df_node *n);
 /* The constant that stands for n, whose inputs are constants; NULL: none does. */
 const df_node *dfi_plan_folded(const dfi_plan *p, const df_node *n);

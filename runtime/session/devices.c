@@ -236,6 +236,7 @@ static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
   case DFI_WHY_FED: say(t, "fed from the host"); break;
   case DFI_WHY_SCATTERED: say(t, "DFLOW_STRESS=devices"); break;
   case DFI_WHY_EQUAL: say(t, "computes what `%s` does, which is kept", name); break;
+  case DFI_WHY_NEUTRAL: say(t, "changes nothing: its value is that of `%s`", name); break;
   case DFI_WHY_FOLDED: say(t, "only constants go into it: computed when the plan was made"); break;
   case DFI_WHY_FUNCTION: say(t, "frames of functions are on the default device"); break;
   case DFI_WHY_DEFAULT: say(t, "nothing asked for: the default device"); break;
@@ -259,8 +260,9 @@ int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetch
   for (int32_t i = 0; i < p->nplaces; i++) {
     const struct dfi_place *at = &p->place[i];
     df_node *n = p->graph->node[at->node];
-    say(&t, "%s\t%s\t%s\t%d\t", dfi_node_name(n), dfi_op_info_at(n->op)->op->type, s->devices.at[at->device]->name,
-        n->id);
+    const bool out = at->why == DFI_WHY_EQUAL || at->why == DFI_WHY_FOLDED || at->why == DFI_WHY_NEUTRAL;
+    say(&t, "%s\t%s\t%s\t%d%s\t", dfi_node_name(n), dfi_op_info_at(n->op)->op->type,
+        s->devices.at[at->device]->name, n->id, out ? " left out" : "");
     say_why(&t, p, at);
     say(&t, "\n");
   }

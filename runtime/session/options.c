@@ -71,6 +71,10 @@ static bool take_plans(df_session *s, const char *value) {
   s->plan_limit = (int64_t)bytes;
   return true;
 }
+static bool take_simplify(df_session *s, const char *value) {
+  s->as_written = !strcmp(value, "no");
+  return s->as_written || !strcmp(value, "yes");
+}
 static bool take_lone(df_session *s, const char *value) {
   s->lone = !strcmp(value, "yes");
   return s->lone || !strcmp(value, "no");
@@ -90,6 +94,7 @@ static const struct {
   { "kernels", take_kernels, "cpu or ref" },
   { "engine", take_engine, "auto, tokens, native or primitives" },
   { "lone", take_lone, "yes or no" },
+  { "simplify", take_simplify, "yes or no" },
   { "soft", take_soft, "yes or no" },
   { "clock", take_clock, "real or virtual" },
   { "save", take_save, "keep, swap, recompute or auto" },

@@ -418,7 +418,8 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
   dfi_graph_keep_all(s->graph);
   const uint32_t how = (s->reference_kernels ? DFI_PLAN_REFERENCE : 0u) |
-                       (s->engine == DFI_ENGINE_PRIMITIVES ? DFI_PLAN_PRIMITIVES : 0u);
+                       (s->engine == DFI_ENGINE_PRIMITIVES ? DFI_PLAN_PRIMITIVES : 0u) |
+                       (s->as_written ? DFI_PLAN_AS_WRITTEN : 0u);
   dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
   if (p && dfi_plan_over_ranks(p) && s->cluster->planned && s->cluster->planned(s->cluster->user, s, p, err)) {

@@ -33,6 +33,7 @@ struct df_session {
   df_graph   *graph;           /* retained */
   int32_t     threads;
   bool        reference_kernels;
+  bool        as_written;      /* plans are not simplified */
   double      timeout;         /* seconds; 0: none */
   uint64_t    shuffle, osr;    /* seeds of DFLOW_STRESS=shuffle and osr; 0: off */
   uint8_t     engine;          /* dfi_engine */

@@ -220,14 +220,14 @@ end
 -- ---- lowered ----------------------------------------------------------------------------------------------------------
 local said = { ['in place'] = 'read in place', passed = 'handed on: no token', scalar = 'on numbers', fed = 'fed',
                merged = 'merged: Enter and NextIteration deliver for it', duplicate = 'as another Switch: no token',
-               unused = 'not run: nothing waits for it' }
+               simplified = 'simplified', unused = 'not run: nothing waits for it' }
 
 local function lowered(model, r, box_of)
   local frames = {}
   for _, n in ipairs(r.nodes) do
     n.kind = 'op'
     n.lowering = model.lowered and model.lowered[n.id]
-    n.note = said[n.lowering]
+    n.note = n.lowering == 'duplicate' and n.op ~= 'Switch' and 'simplified: another node gives its value' or said[n.lowering]
     put(model, frame_box(frames, model, n.frame, box_of(n)), n)
   end
   for _, n in ipairs(r.nodes) do
@@ -260,11 +260,14 @@ local function lowering_notes(model, r)
     return
   end
   local count = {}
-  for _, n in ipairs(r.nodes) do count[n.lowering] = (count[n.lowering] or 0) + 1 end
+  for _, n in ipairs(r.nodes) do
+    local kind = n.lowering == 'duplicate' and n.op ~= 'Switch' and 'simplified' or n.lowering
+    count[kind] = (count[kind] or 0) + 1
+  end
   local run = 'a run of it: %d of %d nodes of the graph needed, %d with tokens (engine: tokens)'
   model.notes[#model.notes + 1] = run:format(#r.nodes, r.total, f.tokens)
   local parts = {}
-  for _, kind in ipairs{ 'in place', 'passed', 'merged', 'duplicate', 'unused' } do
+  for _, kind in ipairs{ 'in place', 'passed', 'merged', 'duplicate', 'simplified', 'unused' } do
     if count[kind] then parts[#parts + 1] = ('%d %s'):format(count[kind], (said[kind]:gsub(':.*$', ''))) end
   end
   if #parts > 0 then model.notes[#model.notes + 1] = table.concat(parts, ', ') end

@@ -142,6 +142,10 @@ function M.session_words(opts, words)
   if opts.memory ~= nil then words[#words + 1] = ('memory=%.0f'):format(M.bytes(opts.memory, 'Session: memory')) end
   if opts.plan_cache ~= nil then words[#words + 1] = ('plans=%.0f'):format(M.bytes(opts.plan_cache, 'Session: plan_cache')) end
   if opts.soft_placement then words[#words + 1] = 'soft=yes' end
+  if opts.simplify ~= nil then
+    if type(opts.simplify) ~= 'boolean' then errors.bad('Session: simplify is true or false, not %s', errors.describe(opts.simplify)) end
+    words[#words + 1] = 'simplify=' .. (opts.simplify and 'yes' or 'no')
+  end
   if opts.save ~= nil then
     if not ({ keep = true, swap = true, recompute = true, auto = true })[opts.save] then
       errors.bad("Session: save is 'keep', 'swap', 'recompute' or 'auto', not %s", errors.describe(opts.save))
@@ -210,12 +214,13 @@ function M.list(handle)
   return list
 end
 
---- {{node =, op =, device =, why =}, …} of the nodes that the fetches (flat pairs) need. Of a session with several owners also `owners`, by device
+--- {{node =, op =, device =, why =, left_out =}, …} of the nodes that the fetches (flat pairs) need; left_out: the plan was simplified, and `why`
+-- says what gives the node's value. Of a session with several owners also `owners`, by device
 -- the number of the one that turns it in s:run, or `one_owner`, why one turns them all.
 function M.placement(handle, flat)
   local list, told = {}, core.session_placement(handle, flat)
   for node, op, device, id, why in told:gmatch '([^\t\n]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\n]*)\n' do
-    list[#list + 1] = { node = node, op = op, device = device, id = tonumber(id), why = why }
+    list[#list + 1] = { node = node, op = op, device = device, id = tonumber(id:match '%d+'), why = why, left_out = id:find(' ', 1, true) ~= nil }
   end
   list.one_owner = told:match '\none ([^\t\n]*)\n$'
   for device, owner in (told:match '\nowners ([^\t\n]*)\n$' or ''):gmatch '(%S+)=(%d+)' do

@@ -419,7 +419,7 @@ end
 --- s:devices(): {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}.
 function methods.devices(s) return devices.list(s.handle) end
 
---- s:placement(fetches): {{node =, op =, device =, why =}, …} of the nodes that a run of them needs.
+--- s:placement(fetches): {{node =, op =, device =, why =, left_out =}, …} of the nodes that a run of them needs.
 function methods.placement(s, fetches)
   if fetches == nil then errors.bad('placement: there is nothing to fetch') end
   return devices.placement(s.handle, (prepare(s, fetches)))
@@ -463,10 +463,10 @@ Session.__tostring = function(s) return s.closed and 'Session (closed)' or ('Ses
 Session.__close = function(s) s:close() end
 
 -- ---- making sessions ---------------------------------------------------------------------------------------------------------
-local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'plan_cache', 'save', 'tensors' }
+local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'plan_cache', 'save', 'simplify', 'tensors' }
 local engines = { auto = true, tokens = true, native = true, primitives = true, program = true }
 
---- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, plan_cache=, save=}
+--- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, plan_cache=, save=, simplify=}
 function M.new(opts)
   opts = errors.options(opts, 'Session', known)
   local g = opts.graph or graph.current()
