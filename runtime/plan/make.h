@@ -40,7 +40,7 @@ typedef struct maker {
   int32_t  *needed, nneeded;   /* ids, ascending */
   int32_t   nids;
   bool      reference, primitives;
-  bool      as_written;        /* nothing is simplified */
+  bool      as_written, stepped;   /* nothing is simplified; nothing of a plan for one device */
   df_output *given; int32_t ngiven;   /* what is fed */
   int32_t  *same_node;         /* by given: 1 + the one before it of the same node, or 0 */
   int32_t  *const_index;       /* by id: place in plan->constant, or -1 */

@@ -467,6 +467,7 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
               .reference = (how & DFI_PLAN_REFERENCE) != 0,
               .primitives = (how & DFI_PLAN_PRIMITIVES) != 0,
               .as_written = (how & DFI_PLAN_AS_WRITTEN) != 0,
+              .stepped = (how & DFI_PLAN_STEPPED) != 0,
               .interrupts = atomic_load(&dfi_calls_interrupted) };
   begin(&m, s, nfetch, fetches, nfeed, feeds);
   dfi_plan *p = m.plan;

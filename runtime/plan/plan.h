@@ -227,6 +227,7 @@ typedef struct dfi_plan {
   struct df_session *session;
   uint64_t     hash;
   int32_t      nfetch, nfeed;
+  bool         stepped;      /* made with DFI_PLAN_STEPPED */
   int32_t     *signature;    /* fetch pairs, then feed pairs */
   struct dfi_plan *next;     /* in the session's table */
   /* by last use, the latest first; guarded, as next, by the session's lock */
@@ -277,8 +278,8 @@ typedef struct dfi_plan {
  * on its own, each Merge, LoopCond, Switch, constant and Identity; otherwise Enter and NextIteration deliver for a
  * loop's Merge, LoopConds and Identities pass their input on, constants are read where they lie, and equal Switches
  * are one. Handles of variables and what is fed are there without a token in both. AS_WRITTEN: nothing is simplified
- * (plan/simplify.c), as with PRIMITIVES. */
-enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2, DFI_PLAN_AS_WRITTEN = 4 };
+ * (plan/simplify.c), as with PRIMITIVES. STEPPED: the same of a plan that is for one device. */
+enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2, DFI_PLAN_AS_WRITTEN = 4, DFI_PLAN_STEPPED = 8 };
 
 /* Makes the plan for a signature. Pairs as in df_session_run; how: DFI_PLAN_ flags. NULL: err is filled. */
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,

@@ -12,6 +12,8 @@
  * Floats: a run takes denormal numbers for zero, so x * 1 is x only where arithmetic made x; x + 0 is not x where x is
  * -0, but x - 0 and x + -0 are. Casts: only whole numbers that all fit the dtype between. The input that goes with the
  * node (the 1, the shape, the permutation) is a constant, so deadness comes from x alone.
+ *
+ * A run that is paused from its beginning has a plan of its own, of the graph as it is written.
  */
 #include "plan/place.h"
 #include <math.h>
@@ -188,7 +190,7 @@ static void find_neutral(maker *m) {
 }
 
 void dfi_plan_simplify(maker *m, bool placed) {
-  if (m->primitives || m->as_written) return;
+  if (m->primitives || m->as_written || (m->stepped && !placed)) return;
   if (!placed) find_neutral(m);
   dfi_plan_fold(m);
   dfi_plan_find_equal(m, placed);

@@ -105,18 +105,20 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   df_error local;
   if (!err) err = &local;
   dfi_short = false;
-  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
-  if (!p) return NULL;
-  dfi_watch *w = NULL;
+  dfi_watch *w = dfi_watch_new(options, err);
+  if (!w) return NULL;
+  /* a run that is paused from the beginning is stepped through: its nodes are those of the graph as it is written */
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, w->want_pause, err);
   dfi_plan *finally = NULL;
-  bool fits = true;
+  bool fits = p != NULL;
   for (int32_t i = 0; i < nfeed && fits; i++) fits = !dfi_session_check_feed(p->feed[i], &values[i], err);
-  if (fits) w = dfi_watch_new(options, err);
-  if (w && w->finally >= 0 && !(finally = dfi_session_plan(s, 1, (int32_t[]){ w->finally, -1 }, 0, NULL, err))) {
+  if (fits && w->finally >= 0)
+    fits = (finally = dfi_session_plan(s, 1, (int32_t[]){ w->finally, -1 }, 0, NULL, false, err)) != NULL;
+  if (!fits) {
     dfi_watch_free(w);
-    w = NULL;
+    if (p) dfi_session_let_go(p);
+    return NULL;
   }
-  if (!w) { dfi_session_let_go(p); return NULL; }
   df_run *r = dfi_xcalloc(1, sizeof *r);
   r->watch = w;
   r->graph = df_graph_retain(s->graph);

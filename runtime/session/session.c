@@ -240,7 +240,7 @@ static int32_t initialise(df_session *s, df_node *handle, dfi_variable *v, int32
     return dfi_fail(err, DF_FAILED_PRECONDITION, handle->where,
                     "the initial value of variable `%s` needs the variable itself", dfi_node_name(handle));
   int32_t fetch[2] = { init.node->id, init.index };
-  dfi_plan *p = dfi_session_plan(s, 1, fetch, 0, NULL, err);
+  dfi_plan *p = dfi_session_plan(s, 1, fetch, 0, NULL, false, err);
   if (!p) return err ? err->code : DF_INTERNAL;
   s->initialising++;
   df_value value = { 0 };
@@ -413,13 +413,13 @@ static void join_ranks(df_session *s) {
 }
 
 static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const int32_t *fetches, int32_t nfeed,
-                          const int32_t *feeds, bool *grown, df_error *err) {
+                          const int32_t *feeds, bool stepped, bool *grown, df_error *err) {
   join_ranks(s);
   pthread_mutex_lock(&s->graph->lock);              /* somebody may be building meanwhile */
   dfi_graph_keep_all(s->graph);
   const uint32_t how = (s->reference_kernels ? DFI_PLAN_REFERENCE : 0u) |
                        (s->engine == DFI_ENGINE_PRIMITIVES ? DFI_PLAN_PRIMITIVES : 0u) |
-                       (s->as_written ? DFI_PLAN_AS_WRITTEN : 0u);
+                       (s->as_written ? DFI_PLAN_AS_WRITTEN : 0u) | (stepped ? DFI_PLAN_STEPPED : 0u);
   dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
   if (p && dfi_plan_over_ranks(p) && s->cluster->planned && s->cluster->planned(s->cluster->user, s, p, err)) {
@@ -443,6 +443,7 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
     return NULL;
   }
   p->hash = hash;
+  p->stepped = stepped;
   p->bytes = dfi_plan_bytes(p);
   p->next = s->plan[hash % DFI_PLAN_BUCKETS];
   s->plan[hash % DFI_PLAN_BUCKETS] = p;
@@ -453,17 +454,17 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
 }
 
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                           df_error *err) {
+                           bool stepped, df_error *err) {
   uint64_t hash = hash_pairs(hash_pairs(17, nfetch, fetches), nfeed, feeds);
   dfi_plan *p, *gone = NULL;
   bool grown = false;
   pthread_mutex_lock(&s->lock);
   for (p = s->plan[hash % DFI_PLAN_BUCKETS]; p; p = p->next)
-    if (p->hash == hash && p->nfetch == nfetch && p->nfeed == nfeed &&
+    if (p->hash == hash && p->nfetch == nfetch && p->nfeed == nfeed && p->stepped == stepped &&
         (!p->chosen || p->chosen == s->devices.costs.runs + 1) &&
         !memcmp(p->signature, fetches, sizeof *fetches * 2 * (size_t)nfetch) &&
         (!nfeed || !memcmp(p->signature + 2 * nfetch, feeds, sizeof *feeds * 2 * (size_t)nfeed))) break;
-  if (!p && (p = new_plan(s, hash, nfetch, fetches, nfeed, feeds, &grown, err))) gone = past_limit(s);
+  if (!p && (p = new_plan(s, hash, nfetch, fetches, nfeed, feeds, stepped, &grown, err))) gone = past_limit(s);
   else if (p && p != s->newest) {
     unlink_use(s, p);
     used_now(s, p);
@@ -729,7 +730,7 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   err->rank = 0;
   dfi_short = false;
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
-  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, err);
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, false, err);
   if (!p) return err->code;
   const int32_t status =
       dfi_session_run_plan(s, p, values, timeout, dfi_session_number(s, p), NULL, NULL, results, NULL, NULL, err);

@@ -260,12 +260,25 @@ describe('what changes nothing', function()
     for _, at in ipairs(s:placement(y)) do seen[at.why:match '^[%w ]+'] = at.op end
     assert.equal('Mul', seen['changes nothing'])
     assert.equal('Square', seen['computes what '])
-    local h = s:start(y, { [x] = df.tensor({ 2, 3 }, 'int32') }, { paused = true, values = true })
-    h:step(1)
+    local q = df.FIFOQueue(1, 'int32', {})
+    local h = s:start(y + q:dequeue(), { [x] = df.tensor({ 2, 3 }, 'int32') }, { values = true })
+    h:pause()
     assert.same({ 2, 3 }, h:value(a):totable())
     assert.same({ 4, 9 }, h:value(twice):totable())
     h:resume()
-    assert.same({ 8, 18 }, h:wait():totable())
+    s:run(q:enqueue(1))
+    assert.same({ 9, 19 }, h:wait():totable())
+  end)
+
+  it('is there for who steps through a run', function()
+    local x = df.float32(2) * 3
+    local s = df.Session{ engine = 'tokens' }
+    local h = s:start((x * 1):cast('float32') + x, nil, { paused = true })
+    h:step(1)
+    assert.equal(6, h:value(x))
+    h:resume()
+    assert.equal(12, h:wait())
+    assert.is_true(h:stats().nodes_run >= 2)
   end)
 end)
 

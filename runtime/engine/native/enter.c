@@ -422,6 +422,11 @@ static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const d
   dfi_free(v);
 }
 
+bool dfi_native_arena(const dfi_unit *u, df_tensor **arena) {
+  *arena = u->arena ? dfi_tensor_make(DF_UINT8, 1, &u->arena) : NULL;
+  return !u->arena || *arena;
+}
+
 static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   enum { ROOM = 48, ARRAYS = 8 };
   int64_t in_room[ROOM], out_room[ROOM], counts[DFI_COUNTS] = { 0 };
@@ -431,8 +436,9 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   dfi_access *access = u->narrays <= ARRAYS ? access_room : dfi_xmalloc(sizeof *access * u->narrays);
   const uint32_t nheld = u->npeeks + u->narrays;
   df_value *held = nheld ? dfi_xcalloc(nheld, sizeof *held) : NULL;
+  df_tensor *arena = NULL;
   bool over = false;
-  if (dfi_native_fill(x, u, f, r, in) && fill_accesses(u, in, access)) {
+  if (dfi_native_fill(x, u, f, r, in) && fill_accesses(u, in, access) && dfi_native_arena(u, &arena)) {
     dfi_native_frame c = { .in = in,
                            .out = out,
                            .count = counts,
@@ -442,6 +448,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .held = held,
                            .row = held ? held + u->npeeks : NULL,
                            .address = u->address,
+                           .arena = arena ? arena->data : NULL,
                            .record = r,
                            .run = atomic_load_explicit(&u->run, memory_order_acquire),
                            .number = r->number,
@@ -449,6 +456,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
                            .budget = x->osr ? (int64_t)(dfi_engine_dice(x) % 16) : BUDGET };
     dfi_unit_used(u, 1);
     const int32_t site = c.run(&c);
+    dfi_native_forget_calls(&c);
     dfi_native_count(x, counts);
     over = site == 0;
     if (over) {
@@ -464,6 +472,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
     } else leave(x, u, f, r, &c, &u->site[site - 1]);
   } else f->tokens_only = true;
   for (uint32_t k = 0; k < nheld; k++) dfi_value_drop(&held[k]);
+  df_tensor_release(arena);
   dfi_free(held);
   if (in != in_room) dfi_free(in);
   if (out != out_room) dfi_free(out);

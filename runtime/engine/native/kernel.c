@@ -41,6 +41,17 @@ static void lend(lent *l, uint8_t dtype, const dfi_shape *s, void *data) {
   l->value = (df_value){ .kind = DF_TENSOR, .dtype = dtype, .as.tensor = &l->head };
 }
 
+/* A captured tensor itself: what is kept of it in another order stays. False: it is not there. */
+static bool lend_captured(const dfi_native_frame *c, lent *l, dfi_operand o) {
+  const uint32_t at = DFI_INDEX(o);
+  const df_value *v = DFI_SPACE(o) == DFI_FRAME      ? &c->record->frame->constants[at]
+                      : DFI_SPACE(o) == DFI_CONSTANT ? &c->unit->plan->constant[at]
+                                                     : &c->exec->given[at];
+  if (v->kind != DF_TENSOR) return false;
+  l->value = *v;
+  return true;
+}
+
 /* A variable, borrowed from the cell. */
 static void lend_handle(lent *l, int64_t cell) {
   l->head.view = 1;
@@ -66,8 +77,7 @@ static bool hand_over(df_value *v, uint8_t dtype, const dfi_shape *s, void *to) 
   bool good = v->dtype == dtype && (v->kind == DF_TENSOR || (v->kind == DF_SCALAR && !s->rank));
   if (good && v->kind == DF_TENSOR) {
     const df_tensor *t = v->as.tensor;
-    const dfi_shape found = dfi_shape_of(t->rank, t->dims);
-    good = dfi_shape_equal(&found, s) && dfi_readable(t);
+    good = t->rank == s->rank && !memcmp(t->dims, s->dims, sizeof *s->dims * (size_t)s->rank) && dfi_readable(t);
     if (good && t->data != to) memcpy(to, t->data, (size_t)(t->size * dfi_dtype_size[dtype]));
   } else if (good) copy_number(to, &v->as, dtype);
   dfi_value_drop(v);
@@ -134,59 +144,104 @@ static bool fits(const df_value *handle, uint8_t dtype, const dfi_shape *s) {
   return good;
 }
 
-static int32_t call(dfi_native_frame *c, const dfi_kernel_call *t, dfi_record *r, void *const *in, void *const *out) {
-  dfi_pnode *p = (dfi_pnode *)t->node;
+/* A call with all that stays the same from one to the next: made when its place is first come to, and the frame's. */
+struct dfi_ready {
+  bool updates, assigns;         /* a variable, by what it has; it becomes its second input */
   lent from[DFI_CALL_INPUTS], result[DFI_CALL_OUTPUTS];
   const df_tensor *tensor[DFI_CALL_INPUTS];
   const df_value *value[DFI_CALL_INPUTS];
-  df_value made[DFI_CALL_OUTPUTS] = { 0 };
+  df_value made[DFI_CALL_OUTPUTS];
   df_tensor scratch[DFI_CALL_OUTPUTS], place[DFI_CALL_OUTPUTS];
-  for (uint32_t i = 0; i < p->nin; i++) {
-    value[i] = &from[i].value;
-    tensor[i] = t->dtype[i] == DF_RESOURCE ? NULL : &from[i].head;
-    if (t->dtype[i] == DF_RESOURCE) lend_handle(&from[i], c->in[t->cell[i]]);
-    else if (t->shape[i].rank == 0) lend_number(&from[i], t->dtype[i], in[i]);
-    else lend(&from[i], t->dtype[i], &t->shape[i], in[i]);
-  }
-  for (uint32_t i = 0; i < p->nout; i++) {
-    place[i].dtype = DF_INVALID;             /* a number needs none */
-    if (t->shape[p->nin + i].rank == 0) continue;
-    lend(&result[i], p->out_dtypes[i], &t->shape[p->nin + i], out[i]);
-    place[i] = result[i].head;
-  }
   dfi_call k;
-  k.place = place;
-  k.exec = c->exec; k.record = r; k.node = p; k.status = DF_OK; k.heap = k.message = false;
-  k.size = 0; k.read = NULL; k.away_link = NULL; k.stop = NULL; k.what = NULL;
-  k.error.code = 0; k.error.message[0] = k.error.op[0] = k.error.frame[0] = k.error.source[0] = 0;
-  k.kernel = (df_kernel){ .attrs = p->node->attrs, .nin = (int32_t)p->nin, .nout = (int32_t)p->nout, .in = tensor,
-                          .raw = value, .out = made, .out_dtype = p->out_dtypes, .scratch = scratch, .run = &k,
-                          .error = &k.error };
-  df_tensor *kept = NULL;
-  const bool updates = p->op->traits & DFO_CHANGES && !(p->op->traits & DFO_ASSIGNS) && p->nout;
-  if (updates && !fits(value[0], p->out_dtypes[0], &t->shape[p->nin])) return 0;
-  if (p->op->traits & DFO_ASSIGNS && from[1].value.kind == DF_TENSOR) {
-    if (!(kept = copy_of(&from[1]))) return 0;
-    from[1].value.as.tensor = kept;
-    tensor[1] = kept;
+};
+
+static dfi_ready *make_ready(dfi_native_frame *c, const dfi_kernel_call *t) {
+  dfi_pnode *p = (dfi_pnode *)t->node;
+  dfi_ready *y = dfi_xmalloc(sizeof *y);
+  y->updates = p->op->traits & DFO_CHANGES && !(p->op->traits & DFO_ASSIGNS) && p->nout;
+  y->assigns = p->op->traits & DFO_ASSIGNS;
+  for (uint32_t i = 0; i < p->nin; i++) {
+    lent *l = &y->from[i];
+    y->value[i] = &l->value;
+    y->tensor[i] = t->dtype[i] == DF_RESOURCE ? NULL : &l->head;
+    if (t->dtype[i] == DF_RESOURCE) lend_handle(l, c->in[t->cell[i]]);
+    else if (t->source[i] != ~0u && lend_captured(c, l, t->source[i])) y->tensor[i] = l->value.as.tensor;
+    else if (t->shape[i].rank == 0) lend_number(l, t->dtype[i], &(const int64_t){ 0 });
+    else lend(l, t->dtype[i], &t->shape[i], NULL);
   }
-  bool good = p->kernel(&k.kernel) == DF_OK;
+  for (uint32_t i = 0; i < p->nout; i++) {
+    y->place[i].dtype = DF_INVALID;             /* a number needs none */
+    if (t->shape[p->nin + i].rank == 0) continue;
+    lend(&y->result[i], p->out_dtypes[i], &t->shape[p->nin + i], NULL);
+    y->place[i] = y->result[i].head;
+  }
+  dfi_call *k = &y->k;
+  k->place = y->place;
+  k->exec = c->exec; k->node = p; k->heap = k->message = false;
+  k->size = 0; k->read = NULL; k->away_link = NULL; k->stop = NULL; k->what = NULL;
+  k->error.message[0] = k->error.op[0] = k->error.frame[0] = k->error.source[0] = 0;
+  k->kernel = (df_kernel){ .attrs = p->node->attrs, .nin = (int32_t)p->nin, .nout = (int32_t)p->nout, .in = y->tensor,
+                           .raw = y->value, .out = y->made, .out_dtype = p->out_dtypes, .scratch = y->scratch,
+                           .run = k, .error = &k->error };
+  return y;
+}
+
+void dfi_native_forget_calls(dfi_native_frame *c) {
+  for (uint32_t i = 0; c->ready && i < c->unit->ncalls; i++) dfi_free(c->ready[i]);
+  dfi_free(c->ready);
+}
+
+/* Operands and the places of results, as this call has them. */
+static void set_operands(dfi_ready *y, const dfi_kernel_call *t, void *const *in, void *const *out) {
+  const dfi_pnode *p = t->node;
+  for (uint32_t i = 0; i < p->nin; i++) {
+    lent *l = &y->from[i];
+    if (y->tensor[i] != &l->head) continue;
+    if (t->shape[i].rank == 0) copy_number(&l->value.as, in[i], t->dtype[i]);
+    else l->head.data = l->buffer.data = in[i];
+  }
+  for (uint32_t i = 0; i < p->nout; i++) {
+    y->made[i] = (df_value){ 0 };
+    if (t->shape[p->nin + i].rank) y->place[i].data = y->result[i].buffer.data = out[i];
+  }
+}
+
+static int32_t call(dfi_native_frame *c, int64_t which, dfi_record *r, void *const *in, void *const *out) {
+  const dfi_kernel_call *t = &c->unit->call[which];
+  const dfi_pnode *p = t->node;
+  if (!c->ready) c->ready = dfi_xcalloc(c->unit->ncalls, sizeof *c->ready);
+  if (!c->ready[which]) c->ready[which] = make_ready(c, t);
+  dfi_ready *y = c->ready[which];
+  set_operands(y, t, in, out);
+  y->k.record = r; y->k.status = DF_OK; y->k.error.code = 0; y->k.kernel.reusable = 0;
+  if (y->updates && !fits(y->value[0], p->out_dtypes[0], &t->shape[p->nin])) return 0;
+  df_tensor *kept = NULL;
+  if (y->assigns && y->tensor[1] == &y->from[1].head && y->from[1].value.kind == DF_TENSOR) {
+    if (!(kept = copy_of(&y->from[1]))) return 0;
+    y->from[1].value.as.tensor = kept;
+    y->tensor[1] = kept;
+  }
+  bool good = p->kernel(&y->k.kernel) == DF_OK;
   for (uint32_t i = 0; i < p->nout; i++)
-    good = hand_over(&made[i], p->out_dtypes[i], &t->shape[p->nin + i], out[i]) && good;
-  if (kept) df_tensor_release(kept);
-  for (uint32_t i = 0; i < p->nin; i++) take_back(&from[i]);
+    good = hand_over(&y->made[i], p->out_dtypes[i], &t->shape[p->nin + i], out[i]) && good;
+  if (kept) {
+    df_tensor_release(kept);
+    y->from[1].value.as.tensor = &y->from[1].head;
+    y->tensor[1] = &y->from[1].head;
+  }
+  for (uint32_t i = 0; i < p->nin; i++) if (y->tensor[i] == &y->from[i].head) take_back(&y->from[i]);
   for (uint32_t i = 0; i < p->nout; i++) {
     if (t->shape[p->nin + i].rank == 0) continue;
-    result[i].head.refs = place[i].refs;
-    take_back(&result[i]);
+    y->result[i].head.refs = y->place[i].refs;
+    take_back(&y->result[i]);
   }
   return good;
 }
 
 int32_t dfi_native_call(dfi_native_frame *c, int64_t which, void *const *in, void *const *out, const int64_t *number) {
   const dfi_kernel_call *t = &c->unit->call[which];
-  if (!(t->node->op->traits & DFO_RANDOM)) return call(c, t, c->record, in, out);
+  if (!(t->node->op->traits & DFO_RANDOM)) return call(c, which, c->record, in, out);
   const int32_t level = level_of(c->unit, t->loop);
   place at[level + 1];
-  return call(c, t, place_of(c, t->loop, level, number, at), in, out);
+  return call(c, which, place_of(c, t->loop, level, number, at), in, out);
 }

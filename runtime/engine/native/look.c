@@ -92,11 +92,17 @@ void dfi_look_count(dfi_look_loop *l, const dfi_plan *p) {
 
 /* ---- what values are ---------------------------------------------------------------------------------- */
 
-const dfi_shape *dfi_small(uint8_t t, const dfi_shape *s) {
+const dfi_shape *dfi_sized(uint8_t t, const dfi_shape *s) {
   const bool vectors = t == DF_FLOAT32 || t == DF_FLOAT64 || t == DF_INT32 || t == DF_INT64 || t == DF_BOOL;
-  if (!vectors || s->rank < 1 || !dfi_shape_known(s)) return NULL;
-  const int64_t n = dfi_shape_size(s);
-  return n >= 1 && n <= DFI_SMALL ? s : NULL;
+  return vectors && s->rank >= 1 && dfi_shape_known(s) && dfi_shape_size(s) >= 1 ? s : NULL;
+}
+
+const dfi_shape *dfi_small(uint8_t t, const dfi_shape *s) {
+  return dfi_sized(t, s) && dfi_shape_size(s) <= DFI_SMALL ? s : NULL;
+}
+
+bool dfi_stays(const dfi_look *l, int32_t i, dfi_operand o) {
+  return DFI_SPACE(o) != DFI_ITERATION || l->loop[i].slot_far[DFI_INDEX(o)];
 }
 
 /* As made by p, on the host, with the fast kernels? */
@@ -112,7 +118,7 @@ const dfi_shape *dfi_look_shape(const dfi_look *l, int32_t i, dfi_operand o) {
     case DFI_CONSTANT: return l->plan->constant[at].kind == DF_TENSOR ? l->constant_shape[at] : NULL;
     default:
       if (at >= (uint32_t)l->plan->nfeed) return NULL;
-      return dfi_small(dfi_dtype(l->plan->feed[at]), dfi_shape_at(l->plan->feed[at]));
+      return dfi_sized(dfi_dtype(l->plan->feed[at]), dfi_shape_at(l->plan->feed[at]));
   }
 }
 
@@ -144,6 +150,24 @@ static bool set_slot(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, u
   return !l->loop[loop].slot_shape[slot] || take_room(l, p, o->dtype, &o->shape);
 }
 
+/* Output i of p hands on a captured tensor that is not small. */
+static bool is_far(const dfi_look *l, int32_t loop, dfi_operand o) {
+  const dfi_shape *s = dfi_look_shape(l, loop, o);
+  return s && dfi_stays(l, loop, o) && dfi_shape_size(s) > DFI_SMALL;
+}
+
+static bool set_far(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, dfi_operand from) {
+  const dfi_out *o = &p->node->out[i];
+  const dfi_shape *s = dfi_look_shape(l, loop, from);
+  if (!dfi_sized(o->dtype, &o->shape) || dfi_shape_size(&o->shape) != dfi_shape_size(s))
+    return dfi_unit_refuse(l->unit, p, "its shape is not known everywhere");
+  l->loop[loop].slot_dtype[slot] = o->dtype;
+  l->loop[loop].slot_root[slot] = -1;
+  l->loop[loop].slot_shape[slot] = &o->shape;
+  l->loop[loop].slot_far[slot] = 1;
+  return true;
+}
+
 /* The value of operand o goes to the place of output i of p: of the same kind? */
 static bool check_same(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, dfi_operand o) {
   const dfi_out *to = &p->node->out[i];
@@ -159,7 +183,7 @@ static bool check_operand(dfi_look *l, int32_t loop, const dfi_pnode *p, dfi_ope
     case DFI_FRAME: return true;
     case DFI_CONSTANT:
       return l->plan->constant[DFI_INDEX(o)].kind == DF_SCALAR || l->constant_shape[DFI_INDEX(o)] ||
-             dfi_unit_refuse(l->unit, p, "it reads a constant that is neither a number nor a small tensor");
+             dfi_unit_refuse(l->unit, p, "it reads a constant that is neither a number nor a tensor of numbers");
     default: dfi_look_given(l, o); return true;
   }
 }
@@ -241,7 +265,7 @@ static bool look_enter(dfi_look *l, int32_t to, const dfi_pnode *p) {
   c->const_root[p->out] = root;
   const dfi_shape *shape = &p->node->out[0].shape;
   if (c->const_dtype[p->out] == DF_RESOURCE) return true;
-  if (shape->rank > 0 && small_here(l, p, c->const_dtype[p->out], shape) &&
+  if (shape->rank > 0 && dfi_sized(c->const_dtype[p->out], shape) && !l->plan->cut && !p->gpu &&
       (c->parent < 0 || dfi_look_shape(l, c->parent, l->plan->operand[p->in])))
     c->const_shape[p->out] = shape;
   else if (!dfi_unboxed(c->const_dtype[p->out]) || shape->rank > 0) c->const_dtype[p->out] = 0;
@@ -283,14 +307,15 @@ static bool look_call(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   l->loop[loop].calls++;
   l->loop[loop].node[p - l->loop[loop].nodes].called = true;
   if (!dfi_call_known(l, loop, p)) return dfi_unit_refuse(l->unit, p, "it has no native code");
-  for (uint32_t i = 0; i < p->nin; i++) {               /* a copy of each operand */
+  for (uint32_t i = 0; i < p->nin; i++) {               /* a copy of each operand that does not stay where it is */
     const dfi_shape *s = dfi_look_shape(l, loop, l->plan->operand[p->in + i]);
-    if (s && !take_room(l, p, dfi_dtype(p->node->in[i]), s)) return false;
+    if (s && !dfi_stays(l, loop, l->plan->operand[p->in + i]) && !take_room(l, p, dfi_dtype(p->node->in[i]), s)) return false;
   }
   return true;
 }
 
 static bool look_op(dfi_look *l, int32_t loop, const dfi_pnode *p) {
+  if (dfi_row_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].row = true;
   bool tensors = p->nout && dfi_small(p->node->out[0].dtype, &p->node->out[0].shape);
   for (uint32_t i = 0; i < p->nin; i++) tensors |= dfi_look_shape(l, loop, l->plan->operand[p->in + i]) != NULL;
   if (tensors ? dfi_tensor_op_known(l, loop, p) : dfi_op_known(p)) return true;
@@ -326,6 +351,10 @@ static bool look_node(walk *w, uint32_t number) {
     case DFI_K_SWITCH: {
       if (!check_operands(l, w->at, p)) return false;
       const int32_t pair = guard_pair(c, g, in[1]), root = dfi_look_root(l, w->at, in[0]);
+      if (is_far(l, w->at, in[0]))
+        return set_far(l, w->at, p, 0, p->out, in[0]) && set_far(l, w->at, p, 1, p->out + 1, in[0]) &&
+               arrive_all(w, p->edge[0], p->edge[1], pair) && arrive_all(w, p->edge[1], p->edge[2], pair + 1) &&
+               arrive_all(w, p->edge[2], p->edge[3], g);
       return set_slot(l, w->at, p, 0, p->out, root) && set_slot(l, w->at, p, 1, p->out + 1, root) &&
              check_same(l, w->at, p, 0, in[0]) && check_same(l, w->at, p, 1, in[0]) &&
              arrive_all(w, p->edge[0], p->edge[1], pair) && arrive_all(w, p->edge[1], p->edge[2], pair + 1) &&
@@ -356,6 +385,9 @@ static bool look_node(walk *w, uint32_t number) {
       if (dfi_is_demand(p)) return check_operand(l, w->at, p, in[0]) && arrive_all(w, p->edge[0], p->edge[1], g);
       if (p->op->stateful && !(p->op->traits & DFO_RANDOM) && !dfi_is_change(p))
         return dfi_unit_refuse(l->unit, p, "it has effects, or reads what others change");
+      if (dfi_is_alias(p) && p->nout == 1 && is_far(l, w->at, in[0]))
+        return check_operands(l, w->at, p) && set_far(l, w->at, p, 0, p->out, in[0]) &&
+               arrive_all(w, p->edge[0], p->edge[1], g);
       for (uint32_t i = 0; i < p->nout; i++) if (!check_output(l, p, (int32_t)i)) return false;
       if (dfi_is_change(p) ? !look_change(l, w->at, p) : !look_op(l, w->at, p) || !check_operands(l, w->at, p))
         return false;
@@ -385,6 +417,7 @@ static int32_t loop_new(dfi_look *l, int32_t parent, int32_t guard, const dfi_sc
     c->slot_dtype[s->copies[i].slot] = l->plan->constant[s->copies[i].constant].dtype;
   }
   c->slot_shape = dfi_xcalloc(s->nslots + 1, sizeof *c->slot_shape);
+  c->slot_far = dfi_xcalloc(s->nslots + 1, 1);
   c->slot_alias = dfi_xcalloc(s->nslots + 1, sizeof *c->slot_alias);
   c->const_shape = dfi_xcalloc(s->nconsts + 1, sizeof *c->const_shape);
   c->const_alias = dfi_xcalloc(s->nconsts + 1, sizeof *c->const_alias);
@@ -497,7 +530,7 @@ static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scop
   return ok && (s->id ? look_ends(l, at) : look_top(l));
 }
 
-/* The plan's constants that are small tensors, and lie on the host. */
+/* The plan's constants that are tensors, and lie on the host. */
 static void look_constants(dfi_look *l) {
   l->constant_shape = dfi_xcalloc((size_t)l->plan->nconstants + 1, sizeof *l->constant_shape);
   for (int32_t i = 0; i < l->plan->nconstants && !l->plan->cut; i++) {
@@ -505,7 +538,7 @@ static void look_constants(dfi_look *l) {
     if (v->kind != DF_TENSOR) continue;
     const dfi_shape s = dfi_shape_of(v->as.tensor->rank, v->as.tensor->dims);
     const bool empty = v->as.tensor->size == 0 && dfi_unboxed(v->dtype);      /* the shape of a number, say */
-    if (empty || dfi_small(v->dtype, &s)) *(l->constant_shape[i] = dfi_xmalloc(sizeof s)) = s;
+    if (empty || dfi_sized(v->dtype, &s)) *(l->constant_shape[i] = dfi_xmalloc(sizeof s)) = s;
   }
 }
 
@@ -528,6 +561,7 @@ void dfi_look_free(dfi_look *l) {
     dfi_free(c->slot_copy);
     dfi_free(c->slot_shape);
     dfi_free(c->slot_alias);
+    dfi_free(c->slot_far);
     dfi_free(c->const_alias);
     dfi_free(c->const_shape);
     dfi_free(c->const_dtype);

@@ -14,6 +14,7 @@ typedef struct dfi_look_node {
   int32_t input[2];              /* of a Merge: the conditions of its inputs, or -1 */
   bool    written;
   bool    called;                /* its kernel is called */
+  bool    row;                   /* it is a row of a tensor: write_row.c */
   uint8_t sides;                 /* of a Merge: the inputs that were written, as bits */
 } dfi_look_node;
 
@@ -31,7 +32,8 @@ typedef struct dfi_look_loop {
   uint8_t *slot_dtype;           /* nslots; 0: nobody writes there */
   int32_t *slot_root;            /* nslots; of a handle: the array, or -1 */
   int32_t *slot_copy;            /* nslots; the plan's constant that lies there, or -1 */
-  const dfi_shape **slot_shape;  /* nslots; of a small tensor; NULL: it is a number or a handle */
+  const dfi_shape **slot_shape;  /* nslots; of a tensor; NULL: it is a number or a handle */
+  uint8_t *slot_far;             /* nslots; it is a captured tensor, of any size, which stays where it is */
   uint8_t *const_dtype; int32_t *const_root;     /* nconsts */
   const dfi_shape **const_shape;
   /* write.c: what a tensor's elements are called where that is not the name of its own place; else "". After a `*`: the
@@ -44,14 +46,18 @@ typedef struct dfi_look {
   const dfi_plan *plan;
   dfi_look_loop *loop; int32_t nloops;
   dfi_operand *given; uint32_t ngiven;
-  dfi_shape **constant_shape;    /* by the plan's constants: owned, of small tensors; else NULL */
+  dfi_shape **constant_shape;    /* by the plan's constants: owned, of tensors; else NULL */
   int64_t bytes;                 /* of the small tensors of an iteration, and of copies that calls and arrays take */
 } dfi_look;
 
-enum { DFI_SMALL = 2048, DFI_SMALL_ROOM = 256 << 10 };     /* elements of a tensor, and bytes of all, at most */
-/* The shape, if a tensor of it is small and its dtype one that has vector loops; NULL. */
+/* Elements of a tensor that an iteration makes, and bytes of all, at most. What a loop has captured may have any size. */
+enum { DFI_SMALL = 16384, DFI_SMALL_ROOM = 4 << 20 };
+/* The shape, if it is known and its dtype one that has vector loops; NULL. Small: and a tensor of it is small. */
+const dfi_shape *dfi_sized(uint8_t dtype, const dfi_shape *s);
 const dfi_shape *dfi_small(uint8_t dtype, const dfi_shape *s);
-/* The shape of a small tensor that an operand of loop i is; NULL: a number, a handle, or something else. */
+/* Does operand o of loop i stay as it is while the unit runs? */
+bool dfi_stays(const dfi_look *l, int32_t i, dfi_operand o);
+/* The shape of a tensor that an operand of loop i is; NULL: a number, a handle, or something else. */
 const dfi_shape *dfi_look_shape(const dfi_look *l, int32_t i, dfi_operand o);
 
 /* Why the unit cannot be compiled; the first reason stays. Returns false. */
@@ -76,6 +82,8 @@ bool dfi_op_known(const dfi_pnode *p);
 bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 /* write_kernel.c: can its kernel be called? */
 bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
+/* write_row.c: is it a row of a tensor that is read in place? */
+bool dfi_row_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 /* Its output is its first input, perhaps with another shape. */
 bool dfi_is_alias(const dfi_pnode *p);
 static inline bool dfi_is_read(const dfi_pnode *p)  { return p->op->traits & DFO_ARRAY_READS; }

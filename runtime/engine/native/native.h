@@ -86,6 +86,7 @@ typedef struct dfi_kernel_call {
   int32_t   loop;
   uint8_t   dtype[DFI_CALL_INPUTS];
   uint32_t  cell[DFI_CALL_INPUTS];
+  dfi_operand source[DFI_CALL_INPUTS];       /* of the outermost loop: the captured tensor that it is; ~0: none */
   dfi_shape *shape;
 } dfi_kernel_call;
 
@@ -96,6 +97,7 @@ typedef enum dfi_unit_state { DFI_UNIT_COLD = 0, DFI_UNIT_WAITING, DFI_UNIT_READ
 typedef enum dfi_unit_tier { DFI_TIER_FINE = 0, DFI_TIER_QUICK, DFI_TIER_WANTED, DFI_TIER_BETTER } dfi_unit_tier;
 
 typedef struct dfi_native_frame dfi_native_frame;
+typedef struct dfi_ready dfi_ready;
 typedef int32_t (*dfi_native_fn)(dfi_native_frame *);
 typedef struct dfi_unit {
   const dfi_plan *plan;
@@ -116,6 +118,7 @@ typedef struct dfi_unit {
   dfi_cell *cell; uint32_t ncells;
   dfi_operand *given; uint32_t ngiven;
   uint32_t nout;                 /* cells that it writes when left or at its end, at most */
+  int64_t  arena;                /* bytes for its larger tensors */
   dfi_nloop *loop; int32_t nloops;     /* of a top level one, which has no variables */
   dfi_result *result; uint32_t nresults;       /* of a top level */
   dfi_root *root; int32_t nroots;
@@ -152,6 +155,7 @@ struct dfi_native_frame {
   int64_t   value[4];            /* operands of calls */
   int64_t   least;               /* iterations that a burst is worth its while for */
   const void **address;          /* the unit's */
+  void     *arena;               /* the unit's bytes, at a multiple of 64 */
   dfi_exec *exec;
   dfi_unit *unit;
   dfi_record *record;
@@ -159,6 +163,7 @@ struct dfi_native_frame {
   dfi_native_fn run;             /* that it is given to */
   df_value *held;                /* npeeks: tensors that variables had when they were read */
   df_value *row;                 /* narrays: the same of tensors that arrays had */
+  dfi_ready **ready;             /* ncalls; owned; NULL: none was called yet. kernel.c */
 };
 enum {
   DFI_COUNT_TAKEN = 0,
@@ -180,12 +185,14 @@ enum {
   DFI_AT_ACCESS = 40,
   DFI_AT_VALUE = 48,
   DFI_AT_LEAST = 80,
-  DFI_AT_ADDRESS = 88
+  DFI_AT_ADDRESS = 88,
+  DFI_AT_ARENA = 96
 };
 _Static_assert(offsetof(dfi_native_frame, value) == DFI_AT_VALUE &&
                    offsetof(dfi_native_frame, access) == DFI_AT_ACCESS &&
                    offsetof(dfi_native_frame, least) == DFI_AT_LEAST &&
-                   offsetof(dfi_native_frame, address) == DFI_AT_ADDRESS,
+                   offsetof(dfi_native_frame, address) == DFI_AT_ADDRESS &&
+                   offsetof(dfi_native_frame, arena) == DFI_AT_ARENA,
                "as write.c knows it");
 
 /* What the function is called in the text, until compile.c knows its key. */
@@ -214,6 +221,10 @@ int32_t dfi_native_peek(dfi_native_frame *c, int64_t peek, void *to);
 /* The same of a tensor: where its elements lie, which the frame holds until it asks again. NULL: as above. */
 const void *dfi_native_hold(dfi_native_frame *c, int64_t peek);
 int32_t dfi_native_call(dfi_native_frame *c, int64_t call, void *const *in, void *const *out, const int64_t *number);
+void dfi_native_forget_calls(dfi_native_frame *c);     /* the frame's run is over */
+
+/* enter.c: the arena of a unit as a tensor, owned; false: there is no memory for it. NULL: it needs none. */
+bool dfi_native_arena(const dfi_unit *u, df_tensor **arena);
 
 typedef struct dfi_units { int32_t n; dfi_unit unit[]; } dfi_units;      /* a plan's, by scope */
 

@@ -27,10 +27,13 @@ static bool is_straight(const dfi_pnode *p) {
 static bool run(dfi_exec *x, dfi_unit *u, dfi_record *r) {
   int64_t *cells = dfi_xmalloc(sizeof *cells * (u->ncells + u->nout + 1)), counts[DFI_COUNTS] = { 0 };
   df_value *held = dfi_xcalloc(u->npeeks + 1, sizeof *held);
+  df_tensor *arena = NULL;
+  const bool room = dfi_native_arena(u, &arena);
   dfi_native_frame c = { .in = cells, .out = cells + u->ncells, .count = counts, .exec = x, .unit = u, .held = held,
-                         .address = u->address, .record = r,
+                         .address = u->address, .arena = arena ? arena->data : NULL, .record = r,
                          .run = atomic_load_explicit(&u->run, memory_order_acquire) };
-  const bool fits = dfi_native_fill(x, u, x->root, r, cells), done = fits && c.run(&c) == 0;
+  const bool fits = room && dfi_native_fill(x, u, x->root, r, cells), done = fits && c.run(&c) == 0;
+  dfi_native_forget_calls(&c);
   dfi_unit_used(u, 1);
   if (done) {
     dfi_native_count(x, counts);
@@ -43,6 +46,7 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_record *r) {
     }
   } else if (fits && atomic_fetch_add(&u->failures, 1) >= TRIES) atomic_store(&u->state, DFI_UNIT_REFUSED);
   for (uint32_t k = 0; k < u->npeeks; k++) dfi_value_drop(&held[k]);
+  df_tensor_release(arena);
   dfi_free(held);
   dfi_free(cells);
   return done;

@@ -132,6 +132,7 @@ static void write_unit(dfi_writer *w) {
   write_field(&head, "first", DFI_AT_NUMBER, "i64");
   write_field(&head, "least", DFI_AT_LEAST, "i64");
   write_field(&head, "address", DFI_AT_ADDRESS, "ptr");
+  if (u->arena) write_field(&head, "arena", DFI_AT_ARENA, "ptr");
   write_functions(&head, w);
   dfi_text_add(t, "%.*s%.*s", (int)head.decl.n, head.decl.at, (int)w->first.n, w->first.at ? w->first.at : "");
   dfi_free(head.decl.at);

@@ -33,6 +33,8 @@ enum { DFI_DIRECT = 64 };           /* elements of a tensor that is not worth re
 #define TAIL(w, ...) dfi_text_add(&(w)->tail, __VA_ARGS__)
 
 /* ---- write_value.c ---- */
+/* Room for n elements under this name: on the stack, or, of many, in the unit's arena. */
+void dfi_write_room(dfi_writer *w, const char *name, uint8_t dtype, int64_t n);
 /* How a number of this dtype lies in memory. */
 const char *dfi_type(uint8_t dtype);
 dfi_name dfi_temp(dfi_writer *w);
@@ -122,6 +124,8 @@ void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p);
 bool dfi_write_in_group(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* write_kernel.c: the node's kernel is called. */
 void dfi_write_call(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* write_row.c: a row of a tensor. */
+void dfi_write_row(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* The node's result from its operands, which lie as dfi_type says, and so does the result. */
 dfi_name dfi_write_op(dfi_writer *w, int32_t i, const dfi_pnode *p, const dfi_name *in, const uint8_t *in_dtype);
 bool dfi_is_identity(const dfi_pnode *p);

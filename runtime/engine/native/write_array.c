@@ -198,7 +198,9 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   if (c.tensor) {
     w->unit->access[c.k].shape = c.reads ? &p->node->out[0].shape : dfi_shape_at(p->node->in[2]);
     /* Calls see this alone: the rest can be registers. */
-    DECL(w, "  %%a%u.far = alloca %s, align 64\n", c.k, c.type);
+    char far[32];
+    snprintf(far, sizeof far, "%%a%u.far", c.k);
+    dfi_write_room(w, far, c.dtype, c.size);
   }
   c.in_place = c.reads && reads_in_place(w, &c);
   w->unit->access[c.k].in_place = c.in_place;

@@ -54,6 +54,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
     default:
       if (dfi_is_read(p) || dfi_is_write(p)) { dfi_write_array(w, i, p); break; }
       if (dfi_is_demand(p)) { write_demand(w, i, p); break; }
+      if (l->node[number].row) { dfi_write_row(w, i, p); break; }
       if (l->node[number].called) { dfi_write_call(w, i, p); break; }
       if (works_on_tensors(w, i, p)) {
         if (dfi_is_alias(p)) dfi_write_alias(w, p->out_dtypes[0], dfi_write_name(w, i, in[0], dtype), i, p->out);

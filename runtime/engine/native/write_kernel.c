@@ -12,13 +12,6 @@ static dfi_operand operand_at(const dfi_look *l, const dfi_pnode *p, uint32_t k)
   return l->plan->operand[p->in + k];
 }
 
-/* Elements of a call's operands and results. A random number costs more than its copy. */
-enum { FEW = 2048 };
-
-static bool is_few(const dfi_pnode *p, const dfi_shape *s) {
-  return !s || (p->op->traits & DFO_RANDOM) || dfi_shape_size(s) <= FEW;
-}
-
 bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   const bool change = dfi_is_change(p);
   if (!p->nin || (!p->nout && !change) || p->nin > DFI_CALL_INPUTS || p->nout > DFI_CALL_OUTPUTS) return false;
@@ -27,16 +20,29 @@ bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   for (uint32_t k = 0; k < p->nin; k++) {
     const df_output from = p->node->in[k];
     if (change && dfi_dtype(from) == DF_RESOURCE) continue;
-    if (!is_few(p, dfi_look_shape(l, i, operand_at(l, p, k)))) return false;
     if (!dfi_look_shape(l, i, operand_at(l, p, k)) && (dfi_shape_at(from)->rank != 0 || !dfi_unboxed(dfi_dtype(from))))
       return false;
   }
   for (uint32_t k = 0; k < p->nout; k++) {
     const dfi_out *o = &p->node->out[k];
     if (o->ref || !dfi_unboxed(o->dtype)) return false;
-    if (o->shape.rank != 0 && (!dfi_small(o->dtype, &o->shape) || !is_few(p, &o->shape))) return false;
+    if (o->shape.rank != 0 && !dfi_small(o->dtype, &o->shape)) return false;
   }
   return true;
+}
+
+/* The captured tensor that an operand of loop i is, as the outermost loop names it; ~0: it is none. */
+static dfi_operand source_of(const dfi_look *l, int32_t i, dfi_operand o) {
+  const dfi_shape *s = dfi_look_shape(l, i, o);
+  if (!s || dfi_shape_size(s) <= DFI_DIRECT) return ~0u;
+  while (DFI_SPACE(o) == DFI_FRAME && i > 0) {
+    const dfi_scope *scope = l->loop[i].scope;
+    uint32_t k = 0;
+    while (!scope->enters[k]->constant || scope->enters[k]->out != DFI_INDEX(o)) k++;
+    o = l->plan->operand[scope->enters[k]->in];
+    i = l->loop[i].parent;
+  }
+  return DFI_SPACE(o) == DFI_ITERATION ? ~0u : o;
 }
 
 static uint32_t call_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
@@ -48,6 +54,7 @@ static uint32_t call_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   for (uint32_t k = 0; k < p->nin; k++) {
     const dfi_shape *s = dfi_look_shape(w->look, i, operand_at(w->look, p, k));
     if (s) c->shape[k] = *s;
+    c->source[k] = source_of(w->look, i, operand_at(w->look, p, k));
   }
   for (uint32_t k = 0; k < p->nout; k++) c->shape[p->nin + k] = p->node->out[k].shape;
   return u->ncalls++;
@@ -56,7 +63,7 @@ static uint32_t call_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
 /* Room for one operand or result. */
 static dfi_name place_new(dfi_writer *w, uint8_t dtype, int64_t n) {
   const dfi_name to = dfi_temp(w);
-  DECL(w, "  %s = alloca [%lld x %s], align 64\n", to.s, (long long)n, dfi_type(dtype));
+  dfi_write_room(w, to.s, dtype, n);
   return to;
 }
 

@@ -6,9 +6,9 @@ static const char *const kind[] = { "died", "merged", "ended" };
 void dfi_write_declare(dfi_writer *w, int32_t i) {
   const dfi_look_loop *l = &w->look->loop[i];
   for (uint32_t s = 0; s < l->scope->nslots; s++)
-    if (l->slot_shape[s])
-      DECL(w, "  %%v%d_%u = alloca [%lld x %s], align 64\n", i, s, (long long)dfi_shape_size(l->slot_shape[s]),
-           dfi_type(l->slot_dtype[s]));
+    if (l->slot_shape[s] && !l->slot_far[s])
+      dfi_write_room(w, dfi_write_place(i, s).s, l->slot_dtype[s], dfi_shape_size(l->slot_shape[s]));
+    else if (l->slot_shape[s]) continue;
     else if (l->slot_dtype[s] && l->slot_dtype[s] != DF_RESOURCE && l->slot_copy[s] < 0)
       DECL(w, "  %%v%d_%u = alloca %s\n", i, s, dfi_type(l->slot_dtype[s]));
   for (uint32_t s = 0; s < l->scope->nconsts; s++)
@@ -42,7 +42,7 @@ bool dfi_is_loop_variable(const dfi_nloop *v, int32_t i, dfi_name name) {
 }
 static dfi_name set_aside(dfi_writer *w, uint8_t dtype, const dfi_shape *s, dfi_name from) {
   const dfi_name to = dfi_temp(w);
-  DECL(w, "  %s = alloca [%lld x %s], align 64\n", to.s, (long long)dfi_shape_size(s), dfi_type(dtype));
+  dfi_write_room(w, to.s, dtype, dfi_shape_size(s));
   dfi_write_copy(w, dtype, dfi_shape_size(s), to.s, from.s);
   return to;
 }
@@ -106,7 +106,7 @@ static void check_written(dfi_writer *w, int32_t i) {
 static int32_t cost_of(const dfi_look_loop *l) {
   enum { NODES = 16, ELEMENTS = 8, CALL = 200 };
   int64_t elements = 0;
-  for (uint32_t s = 0; s < l->scope->nslots; s++) if (l->slot_shape[s]) elements += dfi_shape_size(l->slot_shape[s]);
+  for (uint32_t s = 0; s < l->scope->nslots; s++) if (l->slot_shape[s] && !l->slot_far[s]) elements += dfi_shape_size(l->slot_shape[s]);
   return 1 + (int32_t)l->scope->n / NODES + (int32_t)(elements / ELEMENTS) + CALL * l->calls;
 }
 

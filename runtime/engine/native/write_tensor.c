@@ -101,7 +101,8 @@ static dfi_name spread(dfi_writer *w, uint8_t dtype, dfi_name from, int64_t n, d
   const dfi_name to = dfi_temp(w), k = dfi_temp(w), e = dfi_temp(w), which = dfi_temp(w), next = dfi_temp(w),
                  more = dfi_temp(w), v = dfi_temp(w);
   const int32_t b = w->nlabel++;
-  DECL(w, "  %s = alloca [%lld x %s], align 64\n  %s = alloca i64\n", to.s, (long long)n, dfi_type(dtype), k.s);
+  dfi_write_room(w, to.s, dtype, n);
+  DECL(w, "  %s = alloca i64\n", k.s);
   SAY(w, "  store i64 0, ptr %s\n  br label %%spread%d\nspread%d:\n  %s = load i64, ptr %s\n", k.s, b, b, e.s, k.s);
   SAY(w, "  %s = %s i64 %s, %lld\n", which.s, how == DFK_ROWS ? "urem" : "udiv", e.s, (long long)period);
   const dfi_name at = element_at(w, dtype, from.s, which.s), there = element_at(w, dtype, to.s, e.s);

@@ -33,6 +33,17 @@ dfi_name dfi_temp(dfi_writer *w) {
   return n;
 }
 
+void dfi_write_room(dfi_writer *w, const char *name, uint8_t dtype, int64_t n) {
+  enum { ON_STACK = 8192 };
+  const int64_t bytes = n * dfi_dtype_size[dtype];
+  if (bytes <= ON_STACK) {
+    DECL(w, "  %s = alloca [%lld x %s], align 64\n", name, (long long)n, dfi_type(dtype));
+    return;
+  }
+  DECL(w, "  %s = getelementptr i8, ptr %%arena, i64 %lld\n", name, (long long)w->unit->arena);
+  w->unit->arena += (bytes + 63) & ~63;
+}
+
 const char *dfi_lanes(dfi_writer *w, uint8_t dtype) {
   if (!w->lanes) return dfi_type(dtype);
   char *text = w->type[w->ntypes++ & 7];
