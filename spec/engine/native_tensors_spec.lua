@@ -269,15 +269,15 @@ describe('small tensors in native code', function()
     same_under_both({ rows:concat(), rows:read(2), rows:read(2 * n - 1) }, { [x4] = { 1, 2, 3, 4 }, [x5] = { 5, 6, 7, 8, 9 } })
   end)
 
-  it('are left to the tokens where many are written: the stack has no room for all', function()
-    local x = df.placeholder('float64', { 1024 })
+  it('are left to the tokens where many are written: there is no room for all', function()
+    local x = df.placeholder('float64', { 32768 })
     local function body(i, rows)
-      for k = 0, 99 do rows = rows:write(i * 100 + k, x) end
+      for k = 0, 39 do rows = rows:write(i * 40 + k, x) end
       return i + 1, rows
     end
-    local _, rows = df.while_loop(function(i) return i:lt(2) end, body, { df.int32(0), df.TensorArray('float64', 200) })
+    local _, rows = df.while_loop(function(i) return i:lt(2) end, body, { df.int32(0), df.TensorArray('float64', 80) })
     local s = df.Session{ engine = 'native' }
-    assert.equal(1024 * 200 * 2, s:run(rows:stack():reduce_sum(), { [x] = df.fill({ 1024 }, df.float64(2)):eval() }))
+    assert.equal(32768 * 80 * 2, s:run(rows:stack():reduce_sum(), { [x] = df.fill({ 32768 }, df.float64(2)):eval() }))
     assert.matches('its small tensors take too much room', s:native())
     s:close()
   end)
@@ -296,13 +296,13 @@ describe('small tensors in native code', function()
   end)
 
   it('are left to the tokens where they are large, or their shape is not known', function()
-    local x, u = df.placeholder('float32', { 4096 }), df.placeholder('float32', { -1 })
+    local x, u = df.placeholder('float32', { 70000 }), df.placeholder('float32', { -1 })
     local function loop(v, name) return df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * 0.5 end, { df.int32(0), v }, { name = name }) end
     local _, a = loop(x, 'large')
     local _, b = loop(u, 'unknown')
     local s = df.Session{ engine = 'native' }
-    s:run({ a, b }, { [x] = df.zeros{ 4096 }:eval(), [u] = { 1, 2 } })
-    assert.matches('large  tokens: [^\n]*float32%[4096%], and only numbers and small tensors of known shape are compiled', s:native())
+    s:run({ a, b }, { [x] = df.zeros{ 70000 }:eval(), [u] = { 1, 2 } })
+    assert.matches('large  tokens: [^\n]*float32%[70000%], and only numbers and small tensors of known shape are compiled', s:native())
     assert.matches('unknown  tokens: [^\n]*float32%[%?%]', s:native())
     s:close()
   end)

@@ -542,10 +542,33 @@ static void look_constants(dfi_look *l) {
   }
 }
 
+/* Nodes of loop i and those inside it. */
+static int64_t nodes_of(const dfi_look *l, int32_t i) {
+  int64_t n = l->loop[i].scope->n;
+  for (int32_t c = i + 1; c < l->nloops; c++) if (l->loop[c].parent == i) n += nodes_of(l, c);
+  return n;
+}
+
+/* Native code copies a loop's tensors from one iteration to the next, where tokens hand them on, or write into them.
+ * A kB takes it some 25 ns, and a node takes tokens some 55. */
+static bool copies_pay(dfi_look *l, int32_t i) {
+  enum { NS_OF_NODE = 55, BYTES_IN_NS = 40 };
+  const dfi_nloop *v = &l->unit->loop[i];
+  int64_t bytes = 0;
+  for (int32_t k = 0; k < v->nvars; k++)
+    if (v->var[k].shape) bytes += dfi_shape_size(v->var[k].shape) * dfi_dtype_size[v->var[k].next->out_dtypes[0]];
+  if (bytes / BYTES_IN_NS <= nodes_of(l, i) * NS_OF_NODE) return true;
+  return dfi_unit_refuse(l->unit, v->nvars ? v->var[0].enter : NULL,
+                         "its variables have %lld kB, which native code would copy in each iteration and tokens hand "
+                         "on: that takes longer than tokens do for its %lld nodes",
+                         (long long)(bytes >> 10), (long long)nodes_of(l, i));
+}
+
 bool dfi_look_at(dfi_look *l) {
   l->plan = l->unit->plan;
   look_constants(l);
   if (!look_loop(l, -1, 0, l->unit->scope)) return false;
+  for (int32_t i = 0; l->unit->scope->id && i < l->nloops; i++) if (!copies_pay(l, i)) return false;
   for (int32_t i = 0; i < l->nloops; i++)
     for (uint32_t k = 0; k < l->loop[i].scope->n; k++) l->loop[i].node[k].written = false;
   return true;

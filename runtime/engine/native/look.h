@@ -51,7 +51,7 @@ typedef struct dfi_look {
 } dfi_look;
 
 /* Elements of a tensor that an iteration makes, and bytes of all, at most. What a loop has captured may have any size. */
-enum { DFI_SMALL = 16384, DFI_SMALL_ROOM = 4 << 20 };
+enum { DFI_SMALL = 65536, DFI_SMALL_ROOM = 8 << 20 };
 /* The shape, if it is known and its dtype one that has vector loops; NULL. Small: and a tensor of it is small. */
 const dfi_shape *dfi_sized(uint8_t dtype, const dfi_shape *s);
 const dfi_shape *dfi_small(uint8_t dtype, const dfi_shape *s);

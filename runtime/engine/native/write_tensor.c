@@ -96,20 +96,38 @@ static dfi_name element_at(dfi_writer *w, uint8_t dtype, const char *from, const
   return at;
 }
 
-/* Lays a broadcast operand out: element e of it is `from`'s e % period, or e / period. */
+/* A loop from 0 to n - 1: its head, and the number of this trip; its end. */
+typedef struct counted { int32_t label; dfi_name cell, e; } counted;
+static counted count_from(dfi_writer *w) {
+  const counted c = { w->nlabel++, dfi_temp(w), dfi_temp(w) };
+  DECL(w, "  %s = alloca i64\n", c.cell.s);
+  SAY(w, "  store i64 0, ptr %s\n  br label %%turn%d\nturn%d:\n  %s = load i64, ptr %s\n", c.cell.s, c.label, c.label,
+      c.e.s, c.cell.s);
+  return c;
+}
+static void count_to(dfi_writer *w, const counted *c, int64_t n) {
+  const dfi_name next = dfi_temp(w), more = dfi_temp(w);
+  SAY(w, "  %s = add i64 %s, 1\n  store i64 %s, ptr %s\n  %s = icmp ult i64 %s, %lld\n", next.s, c->e.s, next.s,
+      c->cell.s, more.s, next.s, (long long)n);
+  SAY(w, "  br i1 %s, label %%turn%d, label %%turned%d\nturned%d:\n", more.s, c->label, c->label, c->label);
+}
+
+/* Lays a broadcast operand out: element e of it is `from`'s e % period, or e / period. By whole periods: with a division
+   for each element a beam search of 16 x 200 elements took a third longer. */
 static dfi_name spread(dfi_writer *w, uint8_t dtype, dfi_name from, int64_t n, dfk_meets how, int64_t period) {
-  const dfi_name to = dfi_temp(w), k = dfi_temp(w), e = dfi_temp(w), which = dfi_temp(w), next = dfi_temp(w),
-                 more = dfi_temp(w), v = dfi_temp(w);
-  const int32_t b = w->nlabel++;
+  const dfi_name to = dfi_temp(w), first = dfi_temp(w);
   dfi_write_room(w, to.s, dtype, n);
-  DECL(w, "  %s = alloca i64\n", k.s);
-  SAY(w, "  store i64 0, ptr %s\n  br label %%spread%d\nspread%d:\n  %s = load i64, ptr %s\n", k.s, b, b, e.s, k.s);
-  SAY(w, "  %s = %s i64 %s, %lld\n", which.s, how == DFK_ROWS ? "urem" : "udiv", e.s, (long long)period);
-  const dfi_name at = element_at(w, dtype, from.s, which.s), there = element_at(w, dtype, to.s, e.s);
-  SAY(w, "  %s = load %s, ptr %s\n  store %s %s, ptr %s\n", v.s, dfi_type(dtype), at.s, dfi_type(dtype), v.s, there.s);
-  SAY(w, "  %s = add i64 %s, 1\n  store i64 %s, ptr %s\n", next.s, e.s, next.s, k.s);
-  SAY(w, "  %s = icmp ult i64 %s, %lld\n", more.s, next.s, (long long)n);
-  SAY(w, "  br i1 %s, label %%spread%d, label %%spreaded%d\nspreaded%d:\n", more.s, b, b, b);
+  const counted row = count_from(w);
+  SAY(w, "  %s = mul i64 %s, %lld\n", first.s, row.e.s, (long long)period);
+  const dfi_name there = element_at(w, dtype, to.s, first.s);
+  if (how == DFK_ROWS) dfi_write_copy(w, dtype, period, there.s, from.s);
+  else {
+    const dfi_name v = dfi_write_load(w, dtype, element_at(w, dtype, from.s, row.e.s).s);
+    const counted k = count_from(w);
+    SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s, element_at(w, dtype, there.s, k.e.s).s);
+    count_to(w, &k, period);
+  }
+  count_to(w, &row, n / period);
   return to;
 }
 
