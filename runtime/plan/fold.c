@@ -128,7 +128,14 @@ static df_node *constant_new(maker *m, df_node *n, df_tensor *value) {
   return c;
 }
 
-void dfi_plan_fold(maker *m) {
+/* Is output 0 of n fetched? Of few fetches only: else it is not worth the search. */
+static bool is_fetched(const maker *m, const df_node *n) {
+  enum { FEW = 64 };
+  for (int32_t i = 0; i < m->plan->nfetch && i < FEW; i++) if (m->plan->signature[2 * i] == n->id) return true;
+  return false;
+}
+
+void dfi_plan_fold(maker *m, bool placed) {
   dfi_plan *p = m->plan;
   folding f = { 0 };
   const int32_t n_of_graph = m->nneeded;
@@ -137,7 +144,7 @@ void dfi_plan_fold(maker *m) {
   dfi_set_float_mode(mode | DFI_NO_DENORMALS);             /* as in a run */
   for (int32_t i = 0; i < n_of_graph; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
-    if (!may_fold(m, n)) continue;
+    if (!may_fold(m, n) || (!placed && is_fetched(m, n))) continue;
     df_tensor *value = value_of(m, n, &f);
     if (!value) continue;
     df_node *c = constant_new(m, n, value);

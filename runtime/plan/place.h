@@ -40,8 +40,9 @@ int32_t dfi_plan_deal_owners(maker *m);
 void dfi_plan_pace_owners(maker *m);       /* after the cut */
 int32_t dfi_plan_lay_owners(maker *m);
 void dfi_plan_owners_free(dfi_plan *p);
-/* plan/fold.c: what only constants go into is computed now, before anything is placed. */
-void dfi_plan_fold(maker *m);
+/* plan/fold.c: what only constants go into is computed now, before anything is placed; of a plan without places nothing
+ * that is fetched. */
+void dfi_plan_fold(maker *m, bool placed);
 /* plan/equal.c: of nodes that compute the same one is kept, before they are placed; of a plan with places, of those that
  * were asked for somewhere. */
 void dfi_plan_find_equal(maker *m, bool placed);

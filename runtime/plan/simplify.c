@@ -13,7 +13,8 @@
  * -0, but x - 0 and x + -0 are. Casts: only whole numbers that all fit the dtype between. The input that goes with the
  * node (the 1, the shape, the permutation) is a constant, so deadness comes from x alone.
  *
- * A run that is paused from its beginning has a plan of its own, of the graph as it is written.
+ * A run that is paused from its beginning, logged or keeps its values has a plan of its own, of the graph as it is
+ * written; and what is fetched itself is computed in every run, so that there is something to see of it.
  */
 #include "plan/place.h"
 #include <math.h>
@@ -192,6 +193,6 @@ static void find_neutral(maker *m) {
 void dfi_plan_simplify(maker *m, bool placed) {
   if (m->primitives || m->as_written || (m->stepped && !placed)) return;
   if (!placed) find_neutral(m);
-  dfi_plan_fold(m);
+  dfi_plan_fold(m, placed);
   dfi_plan_find_equal(m, placed);
 }

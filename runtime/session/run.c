@@ -107,8 +107,9 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   dfi_short = false;
   dfi_watch *w = dfi_watch_new(options, err);
   if (!w) return NULL;
-  /* a run that is paused from the beginning is stepped through: its nodes are those of the graph as it is written */
-  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, w->want_pause, err);
+  /* where each token is looked at, nodes are those of the graph as it is written */
+  const bool stepped = w->want_pause || w->logs || w->keeps;
+  dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, stepped, err);
   dfi_plan *finally = NULL;
   bool fits = p != NULL;
   for (int32_t i = 0; i < nfeed && fits; i++) fits = !dfi_session_check_feed(p->feed[i], &values[i], err);

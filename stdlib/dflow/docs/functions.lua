@@ -745,7 +745,7 @@ df.Session({…})
               compute the same are computed once, constants are computed when the plan is made, and x * 1,
               casts, transposes and reshapes that cancel are left out, wherever each value has the same
               bits without them. s:placement and :explain y name what was left out;
-              a run that is started paused steps through the graph as it is written
+              a run that is started paused, logged or with its values kept is that of the graph as it is written
   option    kernels: string = nil  'ref': the reference kernels, to compare with
   example   local s = df.Session{threads = 1} return s:run(df.float32(2) * 3)
 
