@@ -43,8 +43,8 @@ void dfi_plan_owners_free(dfi_plan *p);
 /* plan/fold.c: what only constants go into is computed now, before anything is placed; of a plan without places nothing
  * that is fetched. */
 void dfi_plan_fold(maker *m, bool placed);
-/* plan/equal.c: of nodes that compute the same one is kept, before they are placed; of a plan with places, of those that
- * were asked for somewhere. */
+/* plan/equal.c: of nodes that compute the same one is kept, before they are placed; of a plan with places, of those
+ * that were asked for somewhere. */
 void dfi_plan_find_equal(maker *m, bool placed);
 /* plan/simplify.c: both, and nodes that give an input as it is are left out. After the scopes are found. */
 void dfi_plan_simplify(maker *m, bool placed);

@@ -40,8 +40,8 @@ static const df_tensor *constant_in(const maker *m, const df_node *n, int32_t i)
   return attr_of(from.node, "value")->tensor;
 }
 
-/* Is x dead whenever n is? What is there before a loop's first token, or whether its body runs or not, lives longer than
- * a node of the body: it can stand for one of the top level alone. */
+/* Is x dead whenever n is? What is there before a loop's first token, or whether its body runs or not, lives longer
+ * than a node of the body: it can stand for one of the top level alone. */
 static bool same_life(const maker *m, const df_node *n, df_output x) {
   const df_output from = dfi_plan_origin(m, x);
   const bool top = (!n->context || n->context->kind == DFI_TOP) && m->mark[n->id].scope == 0;

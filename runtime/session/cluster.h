@@ -32,9 +32,10 @@ typedef struct dfi_cluster {
 void dfi_cluster_set(const dfi_cluster *c);
 const dfi_cluster *dfi_cluster_now(void);
 
-/* The plan of a signature (pairs of node and output, as in df_session_run), held until it is let go. */
+/* The plan of a signature (pairs of node and output, as in df_session_run), held until it is let go. stepped:
+ * DFI_PLAN_STEPPED. */
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                           df_error *err);
+                           bool stepped, df_error *err);
 void      dfi_session_let_go(dfi_plan *p);
 /* On a rank but 0: the session's devices become those of rank 0's session, in the same order, as
  * dfi_session_device_list has them there: before each plan is made. */

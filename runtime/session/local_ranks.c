@@ -30,7 +30,8 @@ static void work(void *arg) {
   local_ranks *l = j->all;
   df_session *s = l->session[j->rank];
   df_error err = { 0 };
-  dfi_plan *p = dfi_session_plan(s, j->nfetch, j->signature, j->nfeed, j->signature + 2 * j->nfetch, &err);
+  dfi_plan *p = dfi_session_plan(s, j->nfetch, j->signature, j->nfeed, j->signature + 2 * j->nfetch,
+                                 false, &err);
   if (p && dfi_plan_digest(p) != j->digest) {
     dfi_fail(&err, DF_INTERNAL, NULL, "rank %d has made another plan of the same graph than rank 0", j->rank);
     dfi_session_let_go(p);

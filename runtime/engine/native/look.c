@@ -308,8 +308,9 @@ static bool look_call(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   l->loop[loop].node[p - l->loop[loop].nodes].called = true;
   if (!dfi_call_known(l, loop, p)) return dfi_unit_refuse(l->unit, p, "it has no native code");
   for (uint32_t i = 0; i < p->nin; i++) {               /* a copy of each operand that does not stay where it is */
-    const dfi_shape *s = dfi_look_shape(l, loop, l->plan->operand[p->in + i]);
-    if (s && !dfi_stays(l, loop, l->plan->operand[p->in + i]) && !take_room(l, p, dfi_dtype(p->node->in[i]), s)) return false;
+    const dfi_operand o = l->plan->operand[p->in + i];
+    const dfi_shape *s = dfi_look_shape(l, loop, o);
+    if (s && !dfi_stays(l, loop, o) && !take_room(l, p, dfi_dtype(p->node->in[i]), s)) return false;
   }
   return true;
 }

@@ -50,7 +50,7 @@ typedef struct dfi_look {
   int64_t bytes;                 /* of the small tensors of an iteration, and of copies that calls and arrays take */
 } dfi_look;
 
-/* Elements of a tensor that an iteration makes, and bytes of all, at most. What a loop has captured may have any size. */
+/* Elements of a tensor that an iteration makes, and bytes of all, at most. What a loop captures may have any size. */
 enum { DFI_SMALL = 65536, DFI_SMALL_ROOM = 8 << 20 };
 /* The shape, if it is known and its dtype one that has vector loops; NULL. Small: and a tensor of it is small. */
 const dfi_shape *dfi_sized(uint8_t dtype, const dfi_shape *s);

@@ -106,7 +106,8 @@ static void check_written(dfi_writer *w, int32_t i) {
 static int32_t cost_of(const dfi_look_loop *l) {
   enum { NODES = 16, ELEMENTS = 8, CALL = 200 };
   int64_t elements = 0;
-  for (uint32_t s = 0; s < l->scope->nslots; s++) if (l->slot_shape[s] && !l->slot_far[s]) elements += dfi_shape_size(l->slot_shape[s]);
+  for (uint32_t s = 0; s < l->scope->nslots; s++)
+    if (l->slot_shape[s] && !l->slot_far[s]) elements += dfi_shape_size(l->slot_shape[s]);
   return 1 + (int32_t)l->scope->n / NODES + (int32_t)(elements / ELEMENTS) + CALL * l->calls;
 }
 

@@ -1,8 +1,8 @@
 /* write_row.c: x[i], a row or a number of a tensor, as TensorArrays are read: in place, with no kernel.
  *
- * The tensor may have any size where a loop has captured it: it stays where it is while the loop runs, so a row of many
- * elements is another name for where it lies. Of a tensor that an iteration makes the row is a copy. An index outside of
- * it is left to the tokens, which say so.
+ * The tensor may have any size where a loop has captured it: it stays where it is while the loop runs, so a row of
+ * many elements is another name for where it lies. Of a tensor that an iteration makes the row is a copy. An index
+ * outside of it is left to the tokens, which say so.
  */
 #include "engine/native/write.h"
 #include "kernels/index.h"
