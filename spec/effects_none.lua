@@ -2,7 +2,7 @@
 return [[
 
  What becomes of a run, or of a session's runs: spec/graph, spec/engine, spec/inspect.
- df.Session(OPTIONS) | graph devices threads engine timeout kernels owners clock soft_placement memory plan_cache save
+ df.Session(OPTIONS) | graph devices threads engine timeout kernels owners clock soft_placement memory plan_cache save simplify
  df.run(y, nil, OPTIONS) | timeout trace report paused values log record remains check_numerics finally at_once
 
  How a gradient is checked; the answer is that it is right.
