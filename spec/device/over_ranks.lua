@@ -93,5 +93,15 @@ local _, breaks = df.while_loop(function(i) return i:lt(9) end, function(i, a)
   return i + 1, on(2, function() return df.floordiv(a, df.int32(5) - i) end)
 end, { df.int32(0), df.int32(1000) })
 fails('in a loop', breaks)
+local empty = on(1, function() return df.FIFOQueue(4, { 'float32' }) end)
+local waits = on(2, function() return on(1, function() return empty:dequeue() end) * 2 end)
+for name, fetch in pairs{ value = waits, effect = on(1, function() return df.group(empty:dequeue()) end) } do
+  local ok, err = pcall(s.run, s, fetch)
+  if name == 'value' then say('nothing moves', { tostring(ok), err.code, err.op, err.message:match 'nothing can move' }) end
+  assert(not ok and err.message:find 'waits for 1 element', err)
+end
+local late = s:start(waits)
+s:run(empty:enqueue(df.float32(21)))
+say('filled later', late:wait())
 say('goes on', s:run(far, { [row] = { 1, 2, 3, 4 } }))
 s:close()

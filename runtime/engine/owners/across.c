@@ -170,6 +170,8 @@ void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
       e->ndevices >= 0 && e->ndevices <= DFI_DEVICES_MOST && n == end_bytes(p, e->nowners, e->ndevices)) {
     int64_t *sum = (int64_t *)&t->sum.count, *part = (int64_t *)&((dfi_end *)(uintptr_t)e)->count;
     for (size_t i = 0; i < sizeof t->sum.count / 8; i++) sum[i] += part[i];
+    t->sum.sent += e->sent;
+    t->sum.received += e->received;
     for (int32_t i = 0; i < p->nlinks; i++, more += 3) {
       t->traffic[i].messages += more[0];
       t->traffic[i].dead += more[1];
@@ -195,6 +197,7 @@ void dfi_across_join(struct dfi_team *t) {
   memset(t->traffic, 0, sizeof *t->traffic * ((size_t)p->nlinks + 1));
   memset(t->ran, 0, sizeof *t->ran * ((size_t)p->parts->n + 1));
   atomic_store(&t->ended, (uint64_t)1 << dfi_rank_me(x->rank));
+  dfi_stall_begin(t);
   dfi_rank_begin(x->rank, t->run, &t->part);
 }
 
@@ -210,6 +213,7 @@ static void wait_for_ranks(dfi_exec *x) {
   struct dfi_team *t = x->team;
   for (int32_t n = 0; to_come(t, x->rank); n++)
     if (!pause_for(x, n) && x->failed) dfi_team_fail(x);         /* the others end, and say so */
+    else if (n > DFI_LOOKS + DFI_YIELDS && !dfi_team_failed(x)) dfi_stall_ask(x);
   const dfi_counters *s = &t->sum.count;
   dfi_counters *c = &x->count;
   c->taken += s->taken; c->died += s->died; c->merged += s->merged; c->ended += s->ended;
@@ -230,6 +234,7 @@ static void say_end(dfi_exec *x) {
   const int64_t bytes = end_bytes(x->plan, t->n, ndevices);
   dfi_end *e = dfi_xcalloc(1, (size_t)bytes);
   int64_t *more = (int64_t *)(e + 1);
+  dfi_stall_counts(t, &e->sent, &e->received);
   e->nlinks = nlinks;
   e->nowners = t->n;
   e->ndevices = ndevices;
@@ -262,6 +267,7 @@ void dfi_across_leave(dfi_exec *x) {
   dfi_rank_over(x->rank, t->run, atomic_load(&t->failed) != 0);
   for (dfi_letter *l = t->crossed, *next; l; l = next) { next = l->next; drop(l); }
   t->crossed = NULL;
+  x->shared = t->session;
 }
 
 void dfi_team_say_end(dfi_exec *x) {

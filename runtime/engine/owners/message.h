@@ -13,6 +13,7 @@ typedef enum dfi_message_kind {
   DFI_MESSAGE_CROSSING,          /* something fed, that crosses when the run begins */
   DFI_MESSAGE_END,               /* a rank has done its part of the run; the payload is what it counted */
   DFI_MESSAGE_FAIL,              /* the run has failed there; the payload is the df_error */
+  DFI_MESSAGE_STALL,             /* whether anything can move: stall.c */
   DFI_MESSAGE_CLUSTER            /* none of a run's */
 } dfi_message_kind;
 

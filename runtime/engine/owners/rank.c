@@ -319,6 +319,8 @@ static void deliver(dfi_rank *r, int32_t from, dfi_incoming *in) {
     if (h->bytes == sizeof(df_error)) fail_run(r, f, from, in->packed);
   } else if (h->kind == DFI_MESSAGE_END) {
     if (f->part && h->bytes >= (int64_t)sizeof(dfi_end)) f->part->ended(f->part->user, from, in->packed, h->bytes);
+  } else if (h->kind == DFI_MESSAGE_STALL) {
+    if (f->part && in->packed) f->part->stall(f->part->user, from, in->packed, h->bytes);
   } else if (f->part) f->part->letter(f->part->user, letter_of(in));
   else if (f->failed) dfi_value_drop(&in->value);
   else {

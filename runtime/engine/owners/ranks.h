@@ -21,12 +21,14 @@ typedef struct dfi_part {
   void (*failed)(void *user, int32_t from, const df_error *err);
   /* Rank `from` has done its part: a dfi_end and what it counted on each link. */
   void (*ended)(void *user, int32_t from, const void *bytes, int64_t n);
+  /* It asks, or answers, whether anything can move. */
+  void (*stall)(void *user, int32_t from, const void *bytes, int64_t n);
 } dfi_part;
 
 /* What a rank tells rank 0 when its part is over. The traffic over each of the plan's links follows: messages, dead
  * ones and bytes; then the nodes that each of its owners ran; then the memory of its
  * devices, by number (in use, peak, limit); then a byte for each of the plan's random ops. */
-typedef struct dfi_end { dfi_counters count; int64_t nlinks, nowners, ndevices, nrandom; } dfi_end;
+typedef struct dfi_end { dfi_counters count; int64_t sent, received, nlinks, nowners, ndevices, nrandom; } dfi_end;
 
 /* The run goes on here from now on: what came before is handed to it. */
 void dfi_rank_begin(dfi_rank *r, uint64_t run, const dfi_part *part);

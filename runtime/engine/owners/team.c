@@ -41,6 +41,8 @@ bool dfi_team_stalled(const dfi_exec *x) {
   return false;
 }
 
+bool dfi_team_found_stalled(const dfi_exec *x) { return atomic_load(&x->team->stalled) > 0; }
+
 void dfi_team_call_all(const struct dfi_team *t) {
   for (int32_t i = 0; i < t->n; i++) {
     pthread_mutex_lock(&t->member[i]->inbox_lock);
@@ -110,7 +112,8 @@ static struct dfi_team *team_new(dfi_exec *x) {
   struct dfi_team *t = dfi_xcalloc(1, sizeof *t + sizeof *t->member * (size_t)n);
   t->n = n;
   t->first = first;
-  t->part = (dfi_part){ a->ranks, t, dfi_across_letter, dfi_across_failed, dfi_across_ended };
+  t->part = (dfi_part){ a->ranks, t, dfi_across_letter, dfi_across_failed, dfi_across_ended,
+                        dfi_stall_told };
   t->traffic = dfi_xcalloc((size_t)x->plan->nlinks + 1, sizeof *t->traffic);
   t->ran = dfi_xcalloc((size_t)a->n + 1, sizeof *t->ran);
   pthread_mutex_init(&t->lock, NULL);

@@ -38,6 +38,10 @@ const dfi_exec *dfi_team_first(const dfi_exec *x);
 /* The first owner looks whether anything can move. If nothing can, one that waits for what is outside is to say so. It
  * looks alone: its thread calls the program's functions, which others may wait for. */
 void dfi_team_stall(dfi_exec *x);
+/* The same over ranks: all that x has waits; rank 0 asks the others whether all they have does. */
+void dfi_team_look_stalled(dfi_exec *x);
+/* Has it been found out that nothing can move? */
+bool dfi_team_found_stalled(const dfi_exec *x);
 /* Is it x that has to? */
 bool dfi_team_stalled(const dfi_exec *x);
 /* ---- for who looks on ---- */

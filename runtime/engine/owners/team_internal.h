@@ -27,6 +27,9 @@ struct dfi_team {
   dfi_traffic *traffic;      /* owned; by link */
   int64_t     *ran;          /* owned; by owner: nodes that it ran */
   dfi_letter  *crossed;      /* what came that crosses when the run begins */
+  dfi_shared  own, *session; /* what its members share in a run over ranks; and what runs of the session do */
+  _Atomic int64_t asked;     /* the round in which rank 0 asks whether anything can move; 0: it does not */
+  struct { int64_t round, sent, received, last; uint64_t answers, last_ended; double next; } ask;    /* rank 0's */
   struct dfi_serial *serial;     /* owned; DFLOW_STRESS=ring; NULL */
   dfi_exec   *member[];      /* the first is the run's own; the others are owned */
 };
@@ -51,6 +54,12 @@ void dfi_across_leave(dfi_exec *x);
 void dfi_across_letter(void *user, dfi_letter *l);
 void dfi_across_failed(void *user, int32_t from, const df_error *err);
 void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n);
+/* stall.c: a run over ranks begins; rank 0 has nothing more to do, and asks whether the others
+ * have; what is said about it; letters sent and received by the members. */
+void dfi_stall_begin(struct dfi_team *t);
+void dfi_stall_ask(dfi_exec *x);
+void dfi_stall_told(void *user, int32_t from, const void *bytes, int64_t n);
+void dfi_stall_counts(const struct dfi_team *t, int64_t *sent, int64_t *received);
 /* DFLOW_STRESS=ring: the owners of one process send each other bytes, through rings that are too small. */
 struct dfi_serial *dfi_serial_new(const struct dfi_team *t);
 void dfi_serial_begin(struct dfi_team *t);

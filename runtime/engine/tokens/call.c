@@ -520,6 +520,10 @@ bool dfi_calls_all_stuck(const dfi_exec *x) {
 /* Is it for x to give up? */
 static bool gives_up(dfi_exec *x) {
   if (!x->team) return dfi_calls_all_stuck(x);
+  if (x->rank_run) {
+    dfi_team_look_stalled(x);
+    return x->flights ? dfi_team_found_stalled(x) : dfi_team_stalled(x);
+  }
   if (x->flights) return atomic_load(&x->shared->stuck) == atomic_load(&x->shared->in_progress);  /* held up for ever */
   if (!x->guest) dfi_team_stall(x);
   return dfi_team_stalled(x);
@@ -528,7 +532,6 @@ static bool gives_up(dfi_exec *x) {
 bool dfi_calls_stuck(dfi_exec *x) {
   if (dfi_host_asked() && dfi_host_serve() > 0) return false;      /* another run waits for this thread */
   if (x->waiting + dfi_transfers_held(x) < x->running) return false;
-  if (x->rank_run) return false;           /* what goes on on other ranks is not known here */
   if (DFI_UNLIKELY(x->rank != NULL) && (dfi_rank_poll(x->rank) || !dfi_rank_flush(x->rank))) return false;
   dfi_shared *s = x->shared;
   bool newly = false;
