@@ -638,6 +638,12 @@ static int32_t go_over_ranks(df_session *s, dfi_exec *x, int64_t number, double 
   return part ? DF_OK : c->begin(c->user, s, x->plan, x->plan->parts->ranks, x->rank_run, number, timeout, err);
 }
 
+/* A part of a run of other ranks does not begin here: they are told. */
+static int32_t not_begun(const df_session *s, uint64_t part, const df_error *err, int32_t status) {
+  if (part) dfi_rank_refuse(s->cluster->rank, part, err);
+  return status;
+}
+
 /* part: 0, or the number of a run that another rank has begun, of which this is a part. */
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
                         uint64_t part, _Atomic uint8_t *drew, atomic_int *cancel, dfi_watch *watch, df_value *results,
@@ -650,12 +656,12 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
     status = dfi_session_check_feed(p->feed[i], &values[i], err);
   if (!status && p->nvariables && !part) status = initialise_variables(s, p, cancel, err);
   if (!status && p->cut) status = settle_variables(s, p, err);
-  if (status) return status;
+  if (status) return not_begun(s, part, err, status);
   dfi_exec *x = exec_take(s, p);
   if (!part) take_feeds(x, p, values);
   if (DFI_UNLIKELY(dfi_short)) {
     exec_give_back(p, x);
-    return dfi_short_fail(err, NULL, "a run");
+    return not_begun(s, part, err, dfi_short_fail(err, NULL, "a run"));
   }
   if (timeout <= 0) timeout = s->timeout;
   x->cancel = cancel;
@@ -676,7 +682,8 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   x->foreground = s->lone && !cancel;
   x->rank = NULL;
   x->rank_run = 0;
-  if (DFI_UNLIKELY(dfi_plan_over_ranks(p))) status = go_over_ranks(s, x, number.draw, timeout, part, err);
+  if (DFI_UNLIKELY(dfi_plan_over_ranks(p)) && (status = go_over_ranks(s, x, number.draw, timeout, part, err)))
+    not_begun(s, part, err, status);
   if (!status) status = turn(s, x, err);
   for (int32_t i = 0; i < p->nfetch && !status && !part; i++) status = dfi_exec_fetch(x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
@@ -711,7 +718,7 @@ int32_t dfi_session_part(df_session *s, dfi_plan *p, uint64_t run, int64_t numbe
   else if (!dfi_plan_over_ranks(p) || !(p->parts->ranks >> s->devices.rank & 1))
     status = dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "this rank has no part in the run, as it sees it: the ranks "
                       "have different plans");
-  if (status) return status;
+  if (status) return not_begun(s, run, err, status);
   df_value *none = dfi_xcalloc((size_t)p->nfetch + 1, sizeof *none);
   _Atomic uint8_t *drew = dfi_xcalloc((size_t)p->nrandom + 1, 1);
   atomic_fetch_add(&s->active, 1);

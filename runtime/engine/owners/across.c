@@ -91,14 +91,19 @@ void dfi_across_settle(const struct dfi_team *t) {
 
 /* ---- waiting without having a token ----------------------------------------------------------------------------- */
 
-/* The nth time that there is nothing to do. False: the run is to stop. */
-static bool pause_for(dfi_exec *x, int32_t n) {
-  if (dfi_rank_poll(x->rank)) return true;
+/* The nth time that there is nothing to do. True: it has slept. */
+static bool rest(const dfi_exec *x, int32_t n) {
+  if (dfi_rank_poll(x->rank)) return false;
   if (n < DFI_LOOKS) dfi_relax();
   else if (n < DFI_LOOKS + DFI_YIELDS) sched_yield();
-  else {
+  else dfi_rank_sleep(x->rank, dfi_rank_ticket(x->rank), 0.002);
+  return n >= DFI_LOOKS + DFI_YIELDS;
+}
+
+/* The same. False: the run is to stop. */
+static bool pause_for(dfi_exec *x, int32_t n) {
+  if (rest(x, n)) {
     if (!x->guest && dfi_host_asked()) dfi_host_serve();
-    dfi_rank_sleep(x->rank, dfi_rank_ticket(x->rank), 0.002);
     dfi_exec_stop_if_told(x);
   }
   return !x->failed && !dfi_team_failed(x);
@@ -274,6 +279,7 @@ void dfi_team_say_end(dfi_exec *x) {
   if (!dfi_rank_me(x->rank)) return;
   dfi_exec_reset(x);                       /* what it holds is not among the memory in use */
   say_end(x);
+  for (int32_t n = 0; !dfi_rank_flush(x->rank); n++) rest(x, n);         /* nobody else may send what is kept */
 }
 
 /* ---- the owners of one process, as if they were ranks ------------------------------------------------------------ */
