@@ -28,6 +28,7 @@ typedef struct run {
   struct run *next;
   const dfi_part *part;          /* NULL: it has not begun here, or is over */
   dfi_letter *early;             /* what came before it */
+  struct early_end { struct early_end *next; int32_t from; void *bytes; int64_t n; } *ends;      /* the same; owned */
   bool     failed;               /* before it has begun, or since it was over */
   int32_t  from;                 /* by which rank */
   df_error error;
@@ -71,6 +72,15 @@ static void drop_letters(dfi_letter *l) {
   }
 }
 
+static void drop_ends(run *f) {
+  for (struct early_end *e = f->ends, *next; e; e = next) {
+    next = e->next;
+    free(e->bytes);
+    dfi_free(e);
+  }
+  f->ends = NULL;
+}
+
 static void drop_kept(peer *p) {
   for (dfi_message *m = p->kept, *next; m; m = next) {
     next = m->next;
@@ -93,6 +103,7 @@ void dfi_rank_free(dfi_rank *r) {
     for (run *at = r->bucket[b], *next; at; at = next) {
       next = at->next;
       drop_letters(at->early);
+      drop_ends(at);
       dfi_free(at);
     }
   r->t->free(r->t);
@@ -219,6 +230,7 @@ static void forget(dfi_rank *r, uint64_t id) {
   if (!gone) return;
   *at = gone->next;
   drop_letters(gone->early);
+  drop_ends(gone);
   dfi_free(gone);
 }
 
@@ -251,6 +263,8 @@ void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
     next = early->next;
     part->letter(part->user, early);
   }
+  for (const struct early_end *e = f->ends; e; e = e->next) part->ended(part->user, e->from, e->bytes, e->n);
+  drop_ends(f);
   if (f->failed) part->failed(part->user, f->from, &f->error);
   for (int32_t i = 0; i < r->n && !f->failed; i++)
     if (part->ranks >> i & 1 && i != r->me && atomic_load(&r->peer[i].dead)) {
@@ -318,7 +332,14 @@ static void deliver(dfi_rank *r, int32_t from, dfi_incoming *in) {
   if (h->kind == DFI_MESSAGE_FAIL) {
     if (h->bytes == sizeof(df_error)) fail_run(r, f, from, in->packed);
   } else if (h->kind == DFI_MESSAGE_END) {
-    if (f->part && h->bytes >= (int64_t)sizeof(dfi_end)) f->part->ended(f->part->user, from, in->packed, h->bytes);
+    if (h->bytes < (int64_t)sizeof(dfi_end)) { }
+    else if (f->part) f->part->ended(f->part->user, from, in->packed, h->bytes);
+    else {                                 /* a short part may be over before this one begins */
+      struct early_end *e = dfi_xmalloc(sizeof *e);
+      *e = (struct early_end){ f->ends, from, in->packed, h->bytes };
+      in->packed = NULL;
+      f->ends = e;
+    }
   } else if (h->kind == DFI_MESSAGE_STALL) {
     if (f->part && in->packed) f->part->stall(f->part->user, from, in->packed, h->bytes);
   } else if (f->part) f->part->letter(f->part->user, letter_of(in));
