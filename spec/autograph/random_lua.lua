@@ -291,6 +291,7 @@ if arg and arg[0] and arg[0]:find 'random_lua%.lua$' and not package.loaded['spe
     end
   end
   print(('%d programs, %d wrong'):format(count, wrong))
+  if wrong > 0 then os.exit(1) end
 end
 
 return M

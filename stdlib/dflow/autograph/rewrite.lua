@@ -37,6 +37,12 @@ local function skip(w, token)
   w.at = token.last + 1
 end
 
+--- The same, and without the blanks before it.
+local function over(w, token)
+  if w.text:sub(w.at, token.first - 1):find '^ *$' then w.at = token.first end
+  skip(w, token)
+end
+
 -- ---- what only Lua can decide -------------------------------------------------------------------------------------------------------
 local lua_results = { type = true, select = true, rawequal = true, next = true, tostring = true, rawlen = true, tonumber = true }
 
@@ -240,7 +246,7 @@ end
 
 --- A function in the source's place that holds one expression.
 local function thunk(w, e)
-  put(w, 'function() return ')
+  put(w, 'function() return')
   w.level = w.level + 1
   expression(w, e)
   w.level = w.level - 1
@@ -339,24 +345,24 @@ function writers.binary(w, e)
   if name and not is_lua(e) then
     put(w, AG .. ':' .. name .. '(')
     expression(w, e.left)
-    skip(w, e.operator)
+    over(w, e.operator)
     put(w, ',')
     expression(w, e.right)
     put(w, ')')
   elseif e.op == 'or' and e.left.kind == 'binary' and e.left.op == 'and' and not is_lua(e.left.left) then
     put(w, AG .. ':choose(')
     expression(w, e.left.left)
-    skip(w, e.left.operator)
+    over(w, e.left.operator)
     put(w, ', ')
     thunk(w, e.left.right)
-    skip(w, e.operator)
+    over(w, e.operator)
     put(w, ', ')
     thunk(w, e.right)
     put(w, is_simple(e.left.right) and is_simple(e.right) and ', true)' or ')')
   elseif (e.op == 'and' or e.op == 'or') and not is_lua(e.left) then
     put(w, ('%s:%s_('):format(AG, e.op))
     expression(w, e.left)
-    skip(w, e.operator)
+    over(w, e.operator)
     put(w, ', ')
     thunk(w, e.right)
     put(w, is_simple(e.right) and ', true)' or ')')
@@ -512,11 +518,11 @@ local calls = {}
 
 calls['while'] = function(w, s, k)
   skip(w, s.keyword)
-  put(w, ('%s:while_(%d, function() return '):format(AG, k))
+  put(w, ('%s:while_(%d, function() return'):format(AG, k))
   w.level = w.level + 1
   expression(w, s.cond)
   w.level = w.level - 1
-  skip(w, s.open)
+  over(w, s.open)
   put(w, ' end, function()')
   closure(w, s.body, 1, #s.body)
   upto(w, s.stop.last + 1)
@@ -544,7 +550,7 @@ function calls.fornum(w, s, k)
   expression(w, s.start)
   expression(w, s.limit)
   if s.step then expression(w, s.step) else put(w, ', nil') end
-  skip(w, s.open)
+  over(w, s.open)
   put(w, (', function(%s)'):format(s.names[1].text))
   closure(w, s.body, 1, #s.body)
   upto(w, s.stop.last + 1)
@@ -558,7 +564,7 @@ function calls.forin(w, s, k)
   put(w, ('%s:in_(%d, %s.pack('):format(AG, k, AG))
   leap(w, s.values[1].first)
   expressions(w, s.values)
-  skip(w, s.open)
+  over(w, s.open)
   put(w, ('), function(%s)'):format(table.concat(names, ', ')))
   closure(w, s.body, 1, #s.body)
   upto(w, s.stop.last + 1)
@@ -599,7 +605,7 @@ calls['if'] = function(w, s, k, state)
     put(w, ('%s%s:if_(%d,'):format(first, AG, info))
     if i > 1 then w.level = w.level + 1 end
     expression(w, c.cond)
-    skip(w, c.open)
+    over(w, c.open)
     put(w, ', function()')
     closure(w, c.body, 1, #c.body)
     if i > 1 then nested = (w.infos[k].escapes and ', %s, __rest)) end' or ', %s) end'):format(state) .. nested end
