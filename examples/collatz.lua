@@ -3,21 +3,18 @@
 -- n becomes n/2 when it is even and 3n+1 when it is odd. How long until 1? Each start is an iteration of map_fn's
 -- loop, and each opens a loop of its own: frames in frames, and several of them are under way at once.
 -- Look at :frames while it runs (or h:frames() of df.start): flights of several starts, each in its own iteration, and the dead half of each cond.
+-- The loop is written as Lua writes one: df.autograph makes a while_loop of `while` and a cond of `if`, because n is an Output.
 local df = require 'dflow'
 
 --- How many steps n takes to 1, and the highest number on the way.
-local function flight(n)
-  local _, steps, peak = df.while_loop(
-    function(n) return n:gt(1) end,
-    function(n, steps, peak)
-      local m = df.cond((n % 2):eq(0),
-        function() return df.floor_div(n, 2) end,
-        function() return 3 * n + 1 end)
-      return m, steps + 1, df.maximum(peak, m)
-    end,
-    { n, df.int32(0), n })
+local flight = df.autograph(function(n)
+  local steps, peak = df.int32(0), n
+  while n > 1 do
+    if n % 2 == 0 then n = df.floor_div(n, 2) else n = 3 * n + 1 end
+    steps, peak = steps + 1, df.maximum(peak, n)
+  end
   return steps, peak
-end
+end)
 
 local LAST = tonumber((...)) or 30
 local starts = df.range(df.int64(1), df.int64(LAST + 1), df.int64(1))

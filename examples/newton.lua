@@ -1,21 +1,20 @@
--- newton.lua: Newton's method in a while_loop whose body asks `gradients` for the derivative.
+-- newton.lua: Newton's method in a loop whose body asks `gradients` for the derivative.
 --
 -- And because the loop has a gradient of its own, so has the root: how sqrt(a) moves when a does comes out of the
 -- iteration that found it, without a word about square roots.
 -- Look at the number of steps, and with :graph at what `gradients` put into the body, and at the loop that it made for the second one.
 local df = require 'dflow'
 
---- The root of f near x0, and the number of steps it took.
-local function newton(f, x0)
-  local steps, root = df.while_loop(
-    function(i, x) return df.logical_and(i:lt(50), df.abs(f(x)):gt(1e-12)) end,
-    function(i, x)
-      local y = f(x)
-      return i + 1, x - y / df.gradients(y, x)
-    end,
-    { df.int32(0), x0 })
-  return root, steps
-end
+--- The root of f near x, and the number of steps it took. df.autograph makes a while_loop of it, whose predicate asks for f(x) only while
+-- steps are left.
+local newton = df.autograph(function(f, x)
+  local steps = df.int32(0)
+  while steps < 50 and df.abs(f(x)) > 1e-12 do
+    local y = f(x)
+    steps, x = steps + 1, x - y / df.gradients(y, x)
+  end
+  return x, steps
+end)
 
 local function show(name, f, x0)
   local x, steps = df.unpack(df.run{ newton(f, df.float64(x0)) })

@@ -266,6 +266,12 @@ static int do_chunk(lua_State *L, int status) {
   return program_report(L, status);
 }
 
+/* The text that -e was given last, for what reads the source of functions. */
+static void keep_command_line(lua_State *L, const char *text) {
+  lua_pushstring(L, text);
+  lua_setfield(L, LUA_REGISTRYINDEX, "dflow.command_line");
+}
+
 static int do_string(lua_State *L, const char *text, const char *name) {
   return do_chunk(L, luaL_loadbuffer(L, text, strlen(text), name));
 }
@@ -327,6 +333,7 @@ static bool run_options(lua_State *L, int flags, char **argv, int n) {
     if (option == 'e' || option == 'l') {
       char *extra = argv[i] + 2;
       if (*extra == '\0') extra = argv[++i];
+      if (option == 'e') keep_command_line(L, extra);
       int status = option == 'l' ? do_library(L, extra)
                    : do_chunk(L, load_chunk(L, flags & OPT_AUTOGRAPH, NULL, extra, "=(command line)"));
       if (status != LUA_OK) return false;

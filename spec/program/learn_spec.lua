@@ -56,7 +56,7 @@ describe('a lesson', function()
     assert.matches('not yet: that is 7', out, 1, true)
     assert.matches('b is missing', out, 1, true)
     assert.matches('right: 1024', out, 1, true)
-    assert.matches('one way: select(2, while_loop', out, 1, true)
+    assert.matches('one way: df.autograph(function(s, n)', out, 1, true)
   end)
 
   it('goes on where an answer is nothing that its check could look into', function()

@@ -30,10 +30,15 @@ local function text_of(source)
   local known = M.texts[source]
   if known then return known end
   local mark = source:sub(1, 1)
-  if mark == '=' then
-    local session = package.loaded['dflow.repl.session']
-    local input = session and session.input_of(source)
-    return input and input.text
+  if source == '=(command line)' then return debug.getregistry()['dflow.command_line'] end
+  if mark == '=' then                                -- the prompt's and the lessons' inputs
+    local lines = {}
+    while errors.read_line do
+      local line = errors.read_line(source:sub(2), #lines + 1)
+      if not line then break end
+      lines[#lines + 1] = line
+    end
+    return #lines > 0 and table.concat(lines, '\n') or nil
   elseif mark ~= '@' then
     return source
   end
@@ -49,6 +54,7 @@ local function tree_of(text)
   if tree then return tree end
   local why, line
   tree, why, line = parser.parse(text)
+  tree = tree or parser.parse('return ' .. text)            -- an expression
   if not tree then return nil, ('line %d: %s'):format(line, why) end
   trees[text] = tree
   return tree

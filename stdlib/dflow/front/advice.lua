@@ -284,7 +284,7 @@ local entries = {
     local name = text and text:match('math%.(m[axin]+)')
     if name then return ('math.%s is Lua\'s own; the op is df.%simum(a, b)'):format(name, name) end
     if text and text:find('[<>][^=]-%sand%s.-%sor%s') then return 'a choice in the graph is df.where(p, a, b), or cond(p, f, g)' end
-    if text and text:find('%f[%w]if%f[%W]') then return 'a decision in the graph is cond(x:gt(0), function() … end, function() … end)' end
+    if text and text:find('%f[%w]if%f[%W]') then return 'a decision in the graph is cond(x:gt(0), function() … end, function() … end); df.autograph(fn) makes it of `if`' end
   end },
   { 'an Output cannot be changed %(the field \'%-?%d+\'', 'df.where(mask, a, b) makes one with other elements; a df.Variable or TensorArray can be written' },
   { 'the field \'requires_grad\'', 'not needed: gradients(y, x) goes by any x' },
@@ -351,7 +351,7 @@ local raw = {
     if lua_math[word] then return ('math.%s is Lua\'s own, for Lua numbers; the op is df.%s(x)'):format(word, lua_math[word]) end
   end },
   { "bad 'for' %w+ %(number expected, got dflow%.Output%)",
-    function() return 'how often is known when the graph runs: while_loop repeats there; df.run(n) gives a Lua number now' end },
+    function() return 'how often is known when the graph runs: while_loop repeats there, and df.autograph(fn) makes it of `for`; df.run(n) gives a Lua number now' end },
   { "'for' %w+ must be a number", function() return 'an Output has no value yet: while_loop repeats in the graph; df.run(n) gives a Lua number now' end },
   { 'attempt to compare number with dflow%.Tensor', function() return 'a Tensor is compared element by element: t:gt(1); t:item() is its one number' end },
   { 'attempt to compare dflow%.Tensor with number', function() return 'a Tensor is compared element by element: t:lt(1); t:item() is its one number' end },

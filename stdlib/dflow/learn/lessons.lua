@@ -105,8 +105,8 @@ it out. A token has a tag, while:3 for iteration 3: tokens of different iteratio
     exercises = {
       { 'What is 2^10, by such a loop?',
         'select(2, while_loop(function(i, x) return i:lt(10) end, function(i, x) return i + 1, x * 2 end, {df.int32(0), df.float32(1)}))', is(1024) },
-      { 'Sum the whole numbers from 1 to 100 in a while_loop; give the sum.',
-        'select(2, while_loop(function(i, s) return i:le(100) end, function(i, s) return i + 1, s + i end, {df.int32(1), df.int32(0)}))', is(5050) },
+      { 'Sum the whole numbers from 1 to 100 in a loop of the graph. df.autograph(fn) makes a while_loop of `for i = 1, n do … end` in fn, for an Output n.',
+        'df.autograph(function(s, n) for i = 1, n do s = s + i end return s end)(df.int32(0), df.int32(100))', is(5050) },
     } },
   { title = 'Windows',
     text = [[parallel_iterations is the window: how many iterations of a loop may be open at once. The counter runs ahead of a slow body as
