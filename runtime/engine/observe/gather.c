@@ -233,8 +233,8 @@ static const dfi_scope *loop_at(const dfi_plan *p, const dfi_scope *s, uint32_t 
 static whole *whole_new(gathering *g) {
   DFI_GROW(g->whole, g->nwholes, g->whole_room);
   whole *w = &g->whole[g->nwholes];
-  *w = (whole){ .part = dfi_xcalloc((size_t)g->n, sizeof *w->part),
-                .stage = dfi_xcalloc((size_t)g->n, sizeof *w->stage) };
+  const size_t owners = (size_t)g->first->plan->parts->n;          /* of those on other ranks nothing is known */
+  *w = (whole){ .part = dfi_xcalloc(owners, sizeof *w->part), .stage = dfi_xcalloc(owners, sizeof *w->stage) };
   return w;
 }
 
