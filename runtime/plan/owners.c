@@ -396,6 +396,19 @@ static int32_t depth_of(const dfi_plan *p, int32_t scope) {
   return depth;
 }
 
+/* Is it a function's, or a call, and takes a variable of another rank than the caller's, which is the first? */
+static bool takes_far_variable(const dfi_plan *p, const dfi_pnode *q) {
+  if (of_loop(p, (int32_t)q->scope) && q->kind != DFI_K_CALL) return false;
+  for (uint32_t i = 0; i < q->nin; i++) {
+    const dfi_operand o = p->operand[q->in + i];
+    const int32_t v = (int32_t)DFI_INDEX(o) - p->nfeed;
+    if (DFI_SPACE(o) == DFI_GIVEN && v >= 0 && v < p->nvariables &&
+        p->devices->at[p->variable_device[v]]->rank != p->parts->rank[0])
+      return true;
+  }
+  return false;
+}
+
 /* Why it cannot be shared as it has been cut; NULL: it can. */
 static const char *not_shared(const dfi_plan *p, const df_node **at) {
   for (int32_t i = 0; i < p->nfetch; i++)              /* a reference is fetched where its variable is */
@@ -404,8 +417,7 @@ static const char *not_shared(const dfi_plan *p, const df_node **at) {
   for (int32_t i = 0; i < p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
     *at = q->node;
-    if (q->has_handle && !of_loop(p, (int32_t)q->scope) && p->parts->rank[p->parts->owner[q->device]])
-      return "a function uses a variable or another resource that lives on another rank";
+    if (takes_far_variable(p, q)) return "a function uses a variable that lives on another rank than its caller";
     if (!keeps_to_itself(p, q)) return "something in it has values of two owners that cannot be sent";
     if (depth_of(p, (int32_t)q->scope) > DFI_TAG_DEPTH) return "its loops are nested more than sixteen deep";
   }
