@@ -228,6 +228,44 @@ static int32_t keep_from_gpus(maker *m, const int32_t *asked, const int32_t *own
   return DF_OK;
 }
 
+
+static int32_t root_of(const int32_t *root, int32_t id) {
+  while (root[id] != id) id = root[id];
+  return id;
+}
+
+/* Input j of n is a handle. Is it of a resource that lasts no longer than the run, and goes anywhere? */
+static bool may_join(maker *m, const df_node *n, int32_t j, int32_t *owner) {
+  if (!is_handle(n->in[j]) || feed_of(m, n->in[j]) >= 0) return false;
+  const df_node *of = dfi_plan_node(m, owner_of(m, n->in[j].node, owner));
+  return !dfi_is_variable(of) && !op_of(of)->hosted && flow_of(of) != DF_CALL;
+}
+
+/* Resources that a Merge may hand on one for the other are together, and so are an array and those whose handles are
+   its elements: handles do not go from owner to owner. */
+static void join_resources(maker *m, int32_t *owner) {
+  const int32_t ids = dfi_plan_ids(m);
+  int32_t *root = dfi_xmalloc(sizeof *root * ((size_t)ids + 1));
+  for (int32_t i = 0; i < ids; i++) root[i] = i;
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    const bool joins = flow_of(n) == DF_MERGE || dfi_has_trait(n, DFO_ARRAY_WRITES);
+    for (int32_t j = 1; j < n->nin && joins && owner[n->id] >= 0 && may_join(m, n, 0, owner); j++) {
+      if (!may_join(m, n, j, owner)) continue;
+      const int32_t a = root_of(root, owner_of(m, n->in[0].node, owner));
+      const int32_t b = root_of(root, owner_of(m, n->in[j].node, owner));
+      if (m->mark[a].device != NOWHERE) root[b] = a;
+      else root[a] = b;
+    }
+  }
+  for (int32_t i = 0; i < ids; i++) {
+    if (owner[i] < 0) continue;
+    const int32_t of = root_of(root, owner[i]);
+    if (of != owner[i]) { m->mark[owner[i]].device = NOWHERE; owner[i] = of; }
+  }
+  dfi_free(root);
+}
+
 /* May the resource that a node makes be where one of its users is? One that outlives runs stays on its rank. */
 static bool goes_to_user(const maker *m, const df_node *of, int32_t at) {
   return !m->devices->at[at]->rank || !(dfi_is_variable(of) || op_of(of)->hosted);
@@ -251,6 +289,7 @@ static int32_t place_resources(maker *m, const int32_t *asked, const dfi_why *wh
       if (at >= 0) settle(m, m->graph->node[of], at, DFI_WHY_RESOURCE, n->in[2].node->id);
     }
   }
+  if (m->devices->owners > 1 || m->devices->nranks > 1) join_resources(m, owner);
   const int32_t status = keep_from_gpus(m, asked, owner);
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
