@@ -1,9 +1,11 @@
 /* local_ranks.c: DFLOW_STRESS=ranks:3. The ranks are sessions of this process, which send each other bytes through
  * memory as processes do; simulated devices are spread over them, under their usual names. So whatever can be run on
- * simulated devices can be run over ranks, with nothing started and under any tool.
+ * simulated devices can be run over ranks, with nothing started and under any tool. `lose:20` has the last rank be lost
+ * 20 ms after the first run has begun; it is back before the next one.
  */
 #include "session/session.h"
 #include "base/stress.h"
+#include <unistd.h>
 
 enum { LANE_BYTES = 1 << 14 };
 
@@ -13,6 +15,8 @@ typedef struct local_ranks {
   int32_t     n;
   void       *memory;
   atomic_int  jobs;                          /* parts that threads turn */
+  uint64_t    lose_ms;                       /* of a rank that is yet to be lost; 0: none is */
+  bool        lost;
 } local_ranks;
 
 /* A rank's part of a run. */
@@ -46,6 +50,37 @@ static void work(void *arg) {
   atomic_fetch_sub(&l->jobs, 1);
 }
 
+/* Ends its part of a run and is lost to all others. */
+static void lose(void *arg) {
+  job *j = arg;
+  local_ranks *l = j->all;
+  df_error err;
+  usleep((useconds_t)(1e6 * j->timeout));
+  dfi_fail(&err, DF_UNAVAILABLE, NULL, "this rank is no more");
+  for (int32_t r = 0; r < j->rank; r++)
+    dfi_rank_peer_failed(l->cluster[r].rank, j->rank, "here", getpid(), "was lost (DFLOW_STRESS=lose)");
+  dfi_rank_stop(l->cluster[j->rank].rank, j->run, &err);
+  dfi_free(j);
+  atomic_fetch_sub(&l->jobs, 1);
+}
+
+/* Is one to be lost in this run? One that was is back. */
+static void lose_one(local_ranks *l, uint64_t run) {
+  if (l->lost) {
+    while (atomic_load(&l->jobs)) dfi_yield();
+    for (int32_t r = 0; r + 1 < l->n; r++) dfi_rank_peer_back(l->cluster[r].rank, l->n - 1);
+    l->lost = false;
+  }
+  if (!l->lose_ms) return;
+  job *j = dfi_xcalloc(1, sizeof *j);
+  *j = (job){ .all = l, .rank = l->n - 1, .run = run, .timeout = 1e-3 * (double)l->lose_ms };
+  l->lose_ms = 0;
+  atomic_fetch_add(&l->jobs, 1);
+  if ((l->lost = dfi_background(lose, j))) return;
+  atomic_fetch_sub(&l->jobs, 1);
+  dfi_free(j);
+}
+
 static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, uint64_t run, int64_t number,
                      double timeout, df_error *err) {
   local_ranks *l = user;
@@ -55,6 +90,7 @@ static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t rank
   int32_t status = DF_OK;
   for (int32_t r = 1; r < l->n && !status; r++) status = dfi_session_devices_are(l->session[r], list, err);
   dfi_free(list);
+  lose_one(l, run);
   for (int32_t r = 1; r < l->n && !status; r++) {
     if (!(ranks >> r & 1)) continue;
     job *j = dfi_xcalloc(1, sizeof *j);
@@ -101,6 +137,7 @@ const dfi_cluster *dfi_local_ranks(void) {
   local_ranks *l = dfi_xcalloc(1, sizeof *l);
   const int64_t bytes = dfi_ring_lay(NULL, (int32_t)n, LANE_BYTES);
   l->n = (int32_t)n;
+  if (!dfi_stress("lose", &l->lose_ms)) l->lose_ms = 0;
   l->memory = dfi_xaligned(4096, (size_t)bytes);
   dfi_ring_lay(l->memory, l->n, LANE_BYTES);
   for (int32_t r = 0; r < l->n; r++)

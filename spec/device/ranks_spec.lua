@@ -41,6 +41,24 @@ describe('a graph over ranks', function()
     assert.are.equal(0, random_programs('ring', 300, 12))
   end)
 
+  it('ends as unavailable when a rank is lost, which is named, and the session goes on when it is back', function()
+    local path = os.tmpname()
+    shell.write(path, [[
+      local df = require 'dflow'
+      local s, n = df.Session{}, df.placeholder('int32', {})
+      local function on(k, fn) return df.device(('/rank:%d/cpu:0'):format(k), fn) end
+      local _, y, z = df.while_loop(function(i) return i:lt(n) end, function(i, y, z)
+        return i + 1, on(1, function() return y + 1 end), on(2, function() return z + 1 end)
+      end, { df.int32(0), df.float64(0), df.float64(0) })
+      local ok, err = pcall(s.run, s, { y, z }, { [n] = 2 ^ 31 - 1 })
+      print(ok, err.code, (err.message:gsub('%d%d+', 'P')))
+      print(s:run(y + z, { [n] = 10 }) == 20)]])
+    local r = shell.run(('DFLOW_STRESS=ranks:3,lose:20 %s %s'):format(shell.lua, path))
+    os.remove(path)
+    assert.are.equal(0, r.status, r.err)
+    assert.matches('^false\tunavailable\trank 2 %(host here, pid P%) was lost.*\ntrue\n$', r.out)
+  end)
+
   it('is refused when the run begins where there is no such rank', function()
     local s = df.Session{}
     for name, found in pairs{ ['/rank:1/cpu:0'] = 'rank 1, but this process is alone', ['/job:worker/task:2/cpu:0'] = 'rank 2',

@@ -77,6 +77,7 @@ void dfi_across_letter(void *user, dfi_letter *l) {
   dfi_fail(&err, DF_DATA_LOSS, NULL, "a message has come from another rank that this run's plan has no place for: the "
            "ranks have different plans");
   drop(l);
+  dfi_rank_tell_failed(t->member[0]->rank, t->part.ranks, t->run, &err);
   dfi_across_failed(t, -1, &err);
 }
 

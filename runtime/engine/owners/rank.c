@@ -1,7 +1,7 @@
 /* rank.c: see rank.h. Messages out: what there is no room for is kept, in order, and goes when there is. Messages in:
  * put together, and handed to the run that they belong to, or kept for it until it begins here.
  *
- * Lock order: a peer's `in`, then `runs`; `out` is taken alone.
+ * Lock order: a peer's `in`, then `runs`, then a peer's `out`.
  */
 #include "engine/owners/ranks.h"
 #include "base/processor.h"
@@ -244,13 +244,23 @@ static void remember_failed(dfi_rank *r, run *f) {
   *oldest = f->id;
 }
 
-static void fail_run(dfi_rank *r, run *f, int32_t from, const df_error *err) {
+void dfi_rank_tell_failed(dfi_rank *r, uint64_t ranks, uint64_t id, const df_error *err) {
+  for (int32_t i = 0; i < r->n; i++) {
+    if (i == r->me || !(ranks >> i & 1)) continue;
+    dfi_message m = { .head = { .kind = DFI_MESSAGE_FAIL, .run = id, .bytes = sizeof *err }, .payload = err };
+    dfi_rank_send(r, i, &m);
+  }
+}
+
+/* here: it is found out here, and the other ranks of the run are told. */
+static void fail_run(dfi_rank *r, run *f, int32_t from, bool here, const df_error *err) {
   if (f->failed) return;
   f->failed = true;
   f->from = from;
   f->error = *err;
-  if (f->part) f->part->failed(f->part->user, from, err);
-  else remember_failed(r, f);
+  if (!f->part) { remember_failed(r, f); return; }
+  if (here) dfi_rank_tell_failed(r, f->part->ranks, f->id, err);
+  f->part->failed(f->part->user, from, err);
 }
 
 void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
@@ -270,7 +280,7 @@ void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
     if (part->ranks >> i & 1 && i != r->me && atomic_load(&r->peer[i].dead)) {
       df_error err;
       dfi_rank_loss(r, i, &err);
-      fail_run(r, f, i, &err);
+      fail_run(r, f, i, true, &err);
     }
   pthread_mutex_unlock(&r->runs);
 }
@@ -284,17 +294,9 @@ void dfi_rank_over(dfi_rank *r, uint64_t id, bool failed) {
   pthread_mutex_unlock(&r->runs);
 }
 
-void dfi_rank_tell_failed(dfi_rank *r, uint64_t ranks, uint64_t id, const df_error *err) {
-  for (int32_t i = 0; i < r->n; i++) {
-    if (i == r->me || !(ranks >> i & 1)) continue;
-    dfi_message m = { .head = { .kind = DFI_MESSAGE_FAIL, .run = id, .bytes = sizeof *err }, .payload = err };
-    dfi_rank_send(r, i, &m);
-  }
-}
-
 void dfi_rank_stop(dfi_rank *r, uint64_t id, const df_error *err) {
   pthread_mutex_lock(&r->runs);
-  fail_run(r, run_of(r, id), r->me, err);
+  fail_run(r, run_of(r, id), r->me, true, err);
   pthread_mutex_unlock(&r->runs);
 }
 
@@ -330,7 +332,7 @@ static void deliver(dfi_rank *r, int32_t from, dfi_incoming *in) {
   pthread_mutex_lock(&r->runs);
   run *f = run_of(r, h->run);
   if (h->kind == DFI_MESSAGE_FAIL) {
-    if (h->bytes == sizeof(df_error)) fail_run(r, f, from, in->packed);
+    if (h->bytes == sizeof(df_error)) fail_run(r, f, from, false, in->packed);
   } else if (h->kind == DFI_MESSAGE_END) {
     if (h->bytes < (int64_t)sizeof(dfi_end)) { }
     else if (f->part) f->part->ended(f->part->user, from, in->packed, h->bytes);
@@ -432,7 +434,7 @@ void dfi_rank_peer_failed(dfi_rank *r, int32_t i, const char *host, int64_t pid,
     dfi_rank_loss(r, i, &err);
     for (int32_t b = 0; b < RUN_BUCKETS; b++)
       for (run *f = r->bucket[b]; f; f = f->next)
-        if (f->part && f->part->ranks >> i & 1) fail_run(r, f, i, &err);
+        if (f->part && f->part->ranks >> i & 1) fail_run(r, f, i, true, &err);
   }
   pthread_mutex_unlock(&r->runs);
   pthread_mutex_lock(&p->out);
