@@ -126,6 +126,7 @@ static void values(void) {
   for (int32_t dtype = DF_FLOAT32; dtype <= DF_UINT64; dtype++) {
     if (dtype == DF_RESOURCE || dtype == DF_VARIANT || !df_dtype_bytes(dtype)) continue;
     df_value v = { .kind = DF_TENSOR, .dtype = (uint8_t)dtype, .as.tensor = df_tensor_new(dtype, 2, dims, NULL) }, out;
+    if (dtype != DF_STRING) memset(df_tensor_data(v.as.tensor), 0, (size_t)(15 * df_dtype_bytes(dtype)));
     for (int64_t i = 0; i < 15; i++) {
       if (dtype == DF_STRING) df_tensor_set_string(v.as.tensor, i, "many letters", i % 12, NULL);
       else if (dtype == DF_BOOL) ((bool *)df_tensor_data(v.as.tensor))[i] = i % 2;
