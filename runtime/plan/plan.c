@@ -164,7 +164,7 @@ static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
   q->out_dtypes = dfi_xmalloc((size_t)n->nout + 1);
   for (int32_t i = 0; i < n->nout; i++) q->out_dtypes[i] = n->out[i].dtype;
   q->out_dtype = n->nout ? n->out[0].dtype : 0;
-  q->device = (uint16_t)k->device;
+  q->device = (uint16_t)(k->device < 0 ? 0 : k->device);        /* what is fed in place of a node comes from the host */
   dfi_scope *s = &m->plan->scope[k->scope];
   if (k->given_token) {
     q->kind = DFI_K_CONST;
