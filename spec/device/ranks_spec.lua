@@ -59,6 +59,29 @@ describe('a graph over ranks', function()
     assert.matches('^false\tunavailable\trank 2 %(host here, pid P%) was lost.*\ntrue\n$', r.out)
   end)
 
+  it('names devices, memory and transfers by rank, and fills no device of another rank past its limit', function()
+    local path = os.tmpname()
+    shell.write(path, [[
+      local df = require 'dflow'
+      local s = df.Session{ devices = { 'cpu:0', { '/rank:1/sim:0', memory = '1MB' }, '/rank:2/sim:0' } }
+      local size = df.placeholder('int32', {})
+      local y = df.device('/rank:1/sim:0', function() return df.tanh(df.fill({ size }, 0.5)) * 2 end)
+      local z = df.device('/rank:2/sim:0', function() return df.reduce_sum(y) end)
+      print(s:run(z, { [size] = 1000 }) > 900, y.op.device)
+      local stats = s:stats()
+      print(stats.memory['/rank:1/sim:0'].peak >= 4000, stats.memory['/rank:1/sim:0'].in_use, stats.memory['/rank:1/sim:0'].limit)
+      print(stats.transfers['/rank:1/sim:0 -> /rank:2/sim:0'].messages, stats.transfers['/rank:2/sim:0 -> cpu:0'].bytes)
+      local ok, err = pcall(s.run, s, z, { [size] = 1000000 })
+      print(ok, err.code, err.message:match 'on /rank:1/sim:0')
+      ok, err = pcall(s.run, s, df.device('/rank:5/cpu:0', function() return z + 1 end), { [size] = 1 })
+      print(ok, err.code, err.message:match 'there are ranks 0 to 2')]])
+    local r = shell.run(('DFLOW_STRESS=ranks:3 %s %s'):format(shell.lua, path))
+    os.remove(path)
+    assert.are.equal(0, r.status, r.err)
+    assert.are.equal('true\t/rank:1/sim:0\ntrue\t0\t1048576\n1\t4\nfalse\tresource_exhausted\ton /rank:1/sim:0\n'
+      .. 'false\tinvalid_argument\tthere are ranks 0 to 2\n', r.out)
+  end)
+
   it('is refused when the run begins where there is no such rank', function()
     local s = df.Session{}
     for name, found in pairs{ ['/rank:1/cpu:0'] = 'rank 1, but this process is alone', ['/job:worker/task:2/cpu:0'] = 'rank 2',

@@ -5,13 +5,19 @@ local errors = require 'dflow.front.errors'
 local M = {}
 
 -- ---- names -----------------------------------------------------------------------------------------------------------
---- 'sim:1' of 'sim:1', 'SIM:1', '/device:SIM:1' or '/job:worker/task:0/device:SIM:1'; nil where none is named.
+--- 'sim:1' of 'sim:1', 'SIM:1', '/device:SIM:1' or '/job:worker/task:0/device:SIM:1', '/rank:2/sim:1' where another rank
+--- is named, '/job:worker/task:2/sim:1' where another task is; nil where no device is.
 function M.canonical(spec)
-  local last = spec:match '[^/]*$'
-  if last:lower():match '^job:' or last:lower():match '^replica:' or last:lower():match '^task:' then return nil end
-  last = last:lower():gsub('^device:', '')
+  local lower = spec:lower()
+  local rank, job, task = lower:match '/rank:(%d+)', lower:match '/job:([^/]+)', lower:match '/task:(%d+)'
+  local place = rank and tonumber(rank) > 0 and '/rank:' .. rank
+    or not rank and task and tonumber(task) > 0 and ('%s/task:%s'):format(job and '/job:' .. job or '', task) or nil
+  local last = lower:match '[^/]*$'
+  if last:match '^job:' or last:match '^replica:' or last:match '^task:' or last:match '^rank:' then last = place and 'cpu:0' or '' end
+  last = last:gsub('^device:', '')
   if last == '' then return nil end
-  return last:find(':', 1, true) and last or last .. ':0'
+  last = last:find(':', 1, true) and last or last .. ':0'
+  return place and place .. '/' .. last or last
 end
 
 --- The devices that every session has, or makes when a graph names them; the host's is the first.
@@ -93,7 +99,7 @@ local function device_word(d, i)
     errors.bad("Session: devices[%d] is a name such as 'sim:0', or a table that begins with one, not %s", i, errors.describe(d))
   end
   local own = M.canonical(name)
-  if not own or own:find '[^%w:]' then errors.bad("Session: there is no device '%s' (devices are: %s, and sim:0, sim:1, …)", name, M.names()[1]) end
+  if not own or own:find '[^%w:/_]' then errors.bad("Session: there is no device '%s' (devices are: %s, and sim:0, sim:1, …)", name, M.names()[1]) end
   for key in pairs(t) do
     if key ~= 1 and not fields[key] then
       errors.bad("Session: device %s has no option '%s' (options are: %s)", own, tostring(key), table.concat(order, ', '))
