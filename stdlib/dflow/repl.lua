@@ -203,7 +203,7 @@ function M.open()
   errors.read_line = session.source_line
   if program.terminal().editing then errors.columns = function() return values.terminal().columns or 80 end end
   inspector.open(M)
-  if session.remembered(program, 'autograph') then require('dflow.autograph').whole = true end
+  if not debug.getregistry().LUA_NOENV and session.remembered(program, 'autograph') then require('dflow.autograph').whole = true end
   _G.Out, _G.repl = session.Out, M
   if program.terminal().editing then
     editor = require('dflow.repl.editor').new(M)

@@ -237,7 +237,7 @@ command('autograph', function(rest, say, repl)
   if rest ~= '' and rest ~= 'on' and rest ~= 'off' then error('autograph is on or off', 0) end
   if rest ~= '' then
     autograph.whole = rest == 'on'
-    if repl.program then session.remembered(repl.program, 'autograph', autograph.whole) end
+    if repl.program and not debug.getregistry().LUA_NOENV then session.remembered(repl.program, 'autograph', autograph.whole) end
   end
   say(autograph.whole and 'autograph is on: if, while, for and comparisons of Outputs build the graph'
       or 'autograph is off: if, while and for are decided while the graph is built')
