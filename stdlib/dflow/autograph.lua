@@ -194,7 +194,7 @@ for name in ('cond while_loop map_fn foldl foldr scan case switch_case custom_gr
 
 --- Is it a function of dflow's that calls functions? Those are rewritten, too.
 local function takes_functions(f)
-  local df = package.loaded['dflow']
+  local df = package.loaded['dflow'] or {}
   for _, name in ipairs(takers) do if rawget(df, name) == f then return true end end
   return false
 end

@@ -27,7 +27,8 @@ local function tokens_of(text)
         list[n].last, list[n].text = last, text:sub(list[n].first, last)
         if kinds[i] == 'error' then fail(line, 'unfinished string') end
       elseif kinds[i] == 'error' then
-        fail(line, "unexpected symbol near '%s'", text:sub(first, last))
+        local word = text:sub(first, last)
+        fail(line, word:find '^["\']' and "unfinished string near '%s'" or "unexpected symbol near '%s'", word)
       elseif kinds[i] ~= 'comment' then
         n = n + 1
         local kind = kinds[i]

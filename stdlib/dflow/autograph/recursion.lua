@@ -197,6 +197,8 @@ function M.enter(fn, made)
   local entered
   function entered(...)
     local known, outer = made_functions[made], active[made]
+    local top = runtime.innermost()
+    if outer and top == outer.top and not known and inferring == 0 then return made(...) end        -- Lua decides
     local args
     if known and inferring == 0 then
       args = pack(...)
@@ -204,7 +206,6 @@ function M.enter(fn, made)
         if same_fixed(entry.args, args, args.n) and same_dtypes(entry.leaves, leaves_of(args)) then return call_made(entry, args) end
       end
     end
-    local top = runtime.innermost()
     args = args or pack(...)
     if outer and not is_running(outer.entered) then outer = nil end
     if outer and (top ~= outer.top or inferring > 0) then
