@@ -452,9 +452,9 @@ TRACED := graphdef graphdef_text import import_attr raise raise_build
 $(BUILD)/traced/%.o: runtime/tensorflow/%.c $(BUILD)/flags | $(PROTO).h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize-coverage=trace-pc -iquote runtime -iquote . -I$(BUILD)/gen -c $< -o $@
-$(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c $(TRACED:%=$(BUILD)/traced/%.o) $(LIB_OBJ)
-	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
+$(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c spec/fuzz_structured.c spec/fuzz_structured.h $(TRACED:%=$(BUILD)/traced/%.o) $(LIB_OBJ)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -Iruntime -iquote . -I$(BUILD)/gen $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 
--include $(OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(TRACED:%=$(BUILD)/traced/%.d)
 .PHONY: all lib core program jit cspec run test nightly mutants figures bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
   help force

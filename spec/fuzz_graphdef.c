@@ -1,15 +1,17 @@
 /* fuzz_graphdef.c: graphs that are damaged in every way, given to df_import_graph_def.
  *
  *   fuzz_graphdef SECONDS CORPUS…      damages the files of the corpus, and what came of them and reached new code
- *   fuzz_graphdef FILE…                imports each once, to see again what was found
+ *   fuzz_graphdef FILE…                imports and runs each thirty times, to see again what was found
  *
- * Whatever the bytes are, an import ends with a graph or with an error that has a message; what it made is given back.
+ * A third of what is tried is damaged bytes, a third is a graph whose messages are changed where they have a meaning, a
+ * third is a graph of one op (fuzz_structured.c). Whatever the bytes are, an import ends with a graph or with an error that has a message; what it made is given back.
  * Now and then a graph that came of it is run and differentiated, too: that may fail, but not crash or hang. The files
  * that read graphs are compiled with -fsanitize-coverage=trace-pc, so that an input is kept when it leads where none
  * was before; FUZZ_CORPUS names a folder that keeps it for the next time. What is being tried lies in
  * fuzz_graphdef.last. The same entry, LLVMFuzzerTestOneInput, is libFuzzer's.
  */
 #include "dflow.h"
+#include "fuzz_structured.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,20 +38,22 @@ static uint32_t draw(uint32_t n) {
   return n ? (uint32_t)(state >> 20) % n : 0;
 }
 
+uint32_t fuzz_draw(uint32_t n) { return draw(n); }
+
 static void promise(bool kept, const char *what) {
   if (kept) return;
   fprintf(stderr, "fuzz_graphdef: %s\n", what);
   abort();
 }
 
-/* Runs a few of its outputs, and differentiates one. */
+/* Runs a few of its outputs, and differentiates one; the last node always. */
 static void use(df_graph *g) {
   df_error err;
   int32_t n = df_graph_nodes(g);
   df_session *s = df_session_new(g, "threads=1 timeout=0.05", &err);
   if (!s) return;
   for (int32_t k = 0; k < 3 && n > 0; k++) {
-    int32_t node = (int32_t)draw((uint32_t)n), outputs = df_node_outputs(g, node),
+    int32_t node = k ? (int32_t)draw((uint32_t)n) : n - 1, outputs = df_node_outputs(g, node),
             fetch[2] = { node, outputs ? (int32_t)draw((uint32_t)outputs) : -1 };
     df_value result = { 0 };
     err.code = 0;
@@ -58,9 +62,12 @@ static void use(df_graph *g) {
     df_value_release(&result);
   }
   int32_t y[2] = { (int32_t)draw((uint32_t)n), 0 }, x[2] = { (int32_t)draw((uint32_t)n), 0 }, out[6];
+  if (draw(2)) y[0] = n - 1;
   if (n > 0) df_gradients(g, 1, y, NULL, 1, x, 0, NULL, 1, "fuzz", out, &err);
   df_session_release(s);
 }
+
+static bool draw_structured;           /* what is tried was made by fuzz_structured.c */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   df_graph *g = df_graph_new();
@@ -69,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
                                      NULL, &err);
   promise(!code || (err.code == code && *err.message), "an import failed without saying why");
   promise(!code || df_graph_nodes(g) == 0, "an import failed and left nodes behind");
-  if (!code && !draw(8)) use(g);
+  if (!code && (draw_structured || !draw(8))) use(g);
   df_graph_release(g);
   return 0;
 }
@@ -197,7 +204,9 @@ int main(int argc, char **argv) {
   df_memory_set_limit(256 << 20);
   if (argc > 1 && seconds <= 0) {
     for (int i = 1; i < argc; i++) load(argv[i]);
-    for (int32_t i = 0; i < nmade; i++) LLVMFuzzerTestOneInput(kept[i].bytes, kept[i].n);
+    draw_structured = true;
+    for (int32_t i = 0; i < nmade; i++)
+      for (int32_t times = 0; times < 30; times++) LLVMFuzzerTestOneInput(kept[i].bytes, kept[i].n);
     printf("fuzz_graphdef: %d files, nothing wrong\n", nmade);
     return 0;
   }
@@ -214,7 +223,16 @@ int main(int argc, char **argv) {
   while (now() - start < seconds) {
     const input *in = &kept[draw(3) ? draw((uint32_t)nmade) : draw((uint32_t)noriginal)];
     memcpy(bytes, in->bytes, in->n);
-    size_t n = damage(bytes, in->n);
+    size_t n = 0;
+    const uint32_t how = draw(3);
+    draw_structured = how > 0;
+    if (how == 1) n = fuzz_mutate(bytes, in->n, MOST_BYTES);
+    else if (how == 2) n = fuzz_op(bytes, MOST_BYTES);
+    if (!n) {
+      draw_structured = false;
+      memcpy(bytes, in->bytes, in->n);
+      n = damage(bytes, in->n);
+    }
     double began = now();
     try(bytes, n);
     double took = now() - began;

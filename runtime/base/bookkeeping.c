@@ -12,6 +12,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { RESERVES = 16, HEAD = 16 };
 #define RESERVE_BYTES ((size_t)4 << 20)
@@ -130,6 +131,20 @@ bool dfi_memory_for(size_t bytes) {
   const bool ready = reserve_ready(bytes < RESERVE_BYTES / 4 ? RESERVE_BYTES / 4 : bytes);
   pthread_mutex_unlock(&kept.lock);
   return ready;
+}
+
+bool dfi_slots_for(int64_t n, size_t each, const char *what, df_error *err) {
+  enum { FEW_BYTES = 64 << 20, MOST_SLOTS = 1 << 30 };
+  int64_t in_use, limit, bytes, machine = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  if (n <= FEW_BYTES / (int64_t)each) return true;
+  df_memory(&in_use, NULL, &limit, NULL);
+  if (limit) machine = limit - in_use;                   /* as tensors have it */
+  if (n <= MOST_SLOTS && !__builtin_mul_overflow(n, (int64_t)each, &bytes) && bytes <= machine / 2 &&
+      dfi_memory_for((size_t)bytes))
+    return true;
+  dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s of %lld elements needs %.1f GB for its slots alone", what,
+           (long long)n, (double)n * (double)each / 1e9);
+  return false;
 }
 
 int32_t dfi_short_fail(df_error *err, const char *where, const char *what) {

@@ -81,6 +81,9 @@ void *dfi_xaligned(size_t align, size_t bytes);      /* align: a power of two, 1
 char *dfi_xstrdup(const char *s);
 void  dfi_free(void *p);               /* what these gave; NULL is nothing */
 void *dfi_malloc(size_t bytes);        /* the same, but NULL when memory has ended: of what may be large */
+/* Will there be memory for n slots of `each` bytes, so much that the machine is asked first? What they are of: "a
+   TensorList". False: err is filled (resource_exhausted). */
+bool  dfi_slots_for(int64_t n, size_t each, const char *what, df_error *err);
 bool  dfi_memory_for(size_t bytes);    /* will so many bytes of bookkeeping be had? Who needs much asks first */
 extern __thread bool dfi_short __attribute__((tls_model("initial-exec")));
 /* dfi_short is over: the error of what could not be made. */

@@ -416,6 +416,10 @@ static bool grad_node(pass *p, region *r, df_node *n) {
   p->b.where = n->where;
   double fault = gradient_fault(n->op);
   if (n->unstructured) return dfi_no_gradient(p, n);
+  if (n->contradiction) {
+    dfi_grad_op_error(p, n, "`%s` cannot be differentiated: %s", dfi_node_name(n), n->contradiction);
+    return false;
+  }
   if (passes(n) && fault == 1) {
     for (int32_t i = 0; i < n->nout; i++)
       if (!dfi_is_stop(p, (df_output){ n, i })) hand_on(p, r, (df_output){ n, i }, n->in[0]);

@@ -20,7 +20,9 @@ typedef struct dfi_node_spec {
   const char *name, *where;
   bool raw;                            /* the primitives of control flow: no capture, no pivot, context given */
   bool exact;  /* the name is the node's whole name, whatever the scope; taken already: an error */
-  bool lenient;  /* what shape inference objects to is left to the kernel: the shapes are not known then */
+  /* what shape inference objects to in the inputs, but not in the attributes, is left to the kernel: the shapes are not
+     known then */
+  bool lenient;
   df_context *context;                 /* with raw */
 } dfi_node_spec;
 df_node *dfi_node_add(df_graph *g, const dfi_node_spec *spec, df_error *err);

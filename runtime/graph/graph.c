@@ -202,8 +202,53 @@ static int32_t check_inputs(const dfi_op_info *o, const dfi_node_spec *spec, con
   return DF_OK;
 }
 
+static __attribute__((noinline)) int32_t fail_bounds(const dfi_op_info *o, const dfi_node_spec *spec,
+                                                     const dfi_attr_def *d, int64_t found, df_error *err) {
+  char text[300], high[40] = "or more";
+  if (d->high != INT64_MAX) snprintf(high, sizeof high, "to %lld", (long long)d->high);
+  snprintf(text, sizeof text, "%s: %s %s %lld: expected %lld %s", o->op->type, d->name, d->type == 'i' ? "is" : "has",
+           (long long)found, (long long)d->low, high);
+  return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+}
+
+/* Is the text one of the words between `|`? */
+static bool is_choice(const char *words, const char *text, int64_t n) {
+  for (const char *at = words; *at; at += strspn(at, "|")) {
+    const size_t length = strcspn(at, "|");
+    if ((int64_t)length == n && !memcmp(at, text, length)) return true;
+    at += length;
+  }
+  return false;
+}
+
+static __attribute__((noinline)) int32_t fail_choice(const dfi_op_info *o, const dfi_node_spec *spec,
+                                                     const dfi_attr_def *d, const char *found, df_error *err) {
+  char text[300];
+  snprintf(text, sizeof text, "%s: %s is '%.60s': expected one of %s", o->op->type, d->name, found, d->choices);
+  return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
+}
+
+/* Are the numbers between the bounds that the entry gives, and the strings among its words? */
+static int32_t check_bounds(const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
+  for (int32_t a = 0; a < o->nattr; a++) {
+    const dfi_attr_def *d = &o->attr[a];
+    const df_attr *v = &spec->attrs[a];
+    if (!d->bounded) continue;
+    if (d->type == 's') {
+      const char *s = v->s ? v->s : "";
+      if (is_choice(d->choices, s, v->i ? v->i : (int64_t)strlen(s))) continue;
+      return fail_choice(o, spec, d, s, err);
+    }
+    const int64_t n = d->type == 'i' ? 1 : v->i, *list = d->type == 'i' ? &v->i : v->ints;
+    for (int64_t i = 0; i < n; i++)
+      if (list[i] < d->low || list[i] > d->high) return fail_bounds(o, spec, d, list[i], err);
+  }
+  return DF_OK;
+}
+
 static int32_t check_attrs(const dfi_op_info *o, const dfi_node_spec *spec, bound *var, df_error *err) {
   char text[400];
+  if (spec->attrs && o->bounds_attr && check_bounds(o, spec, err)) return DF_INVALID_ARGUMENT;
   if (!spec->attrs && o->needs_attr)
     for (int32_t a = 0; a < o->nattr; a++)
       if (o->attr[a].required) {
@@ -400,6 +445,38 @@ static void forget_shapes(df_node *n) {
   }
 }
 
+/* Does inference object to the attributes alone: also where nothing is known of the inputs' shapes and values? */
+static bool attrs_are_wrong(const df_node *n, const dfi_op_info *o, df_error *err) {
+  const dfi_op_info *unknown = dfi_op_find("Placeholder");
+  const size_t inputs = (size_t)n->nin + 1, outputs = (size_t)n->nout + 1;
+  df_node *from = dfi_xcalloc(inputs, sizeof *from);
+  dfi_out *of = dfi_xcalloc(inputs, sizeof *of), *out = dfi_xcalloc(outputs, sizeof *out);
+  df_output *in = dfi_xcalloc(inputs, sizeof *in);
+  bool plain = true;
+  for (int32_t i = 0; i < n->nin; i++) {
+    of[i] = n->in[i].node->out[n->in[i].index];
+    of[i].shape = dfi_shape_unknown();
+    of[i].constant = NULL;
+    from[i] = (df_node){ .op = unknown->id, .nout = 1, .out = &of[i], .attrs = unknown->defaults,
+                         .context = n->context, .where = n->where, .scope = n->scope, .device = "", .graph = n->graph };
+    in[i] = (df_output){ &from[i], 0 };
+    plain &= of[i].dtype != DF_RESOURCE && !of[i].ref;         /* what a handle names is seen from its node */
+  }
+  for (int32_t k = 0; k < n->nout; k++) {
+    out[k] = n->out[k];
+    out[k].constant = NULL;
+    out[k].shape = dfi_shape_unknown();
+  }
+  df_node alone = *n;
+  alone.in = in;
+  alone.out = out;
+  dfi_infer c = { n->graph, &alone, err };
+  const bool wrong = plain && ((o->op->shape && o->op->shape(&c)) || (o->op->check && o->op->check(&c)));
+  for (int32_t k = 0; k < n->nout; k++) df_tensor_release(out[k].constant);
+  dfi_free(from); dfi_free(of); dfi_free(out); dfi_free(in);
+  return wrong;
+}
+
 static int32_t infer(df_node *n, const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
   df_error local;                                     /* written, not read: clearing it would cost more than the node */
   dfi_infer c = { n->graph, n, err ? err : &local };
@@ -414,6 +491,8 @@ static int32_t infer(df_node *n, const dfi_op_info *o, const dfi_node_spec *spec
     }
   if (code && spec->lenient && o->op->flow != DF_CONSTANT && o->op->flow != DF_ENTER) {
     for (int32_t k = 0; k < n->nout; k++) if (!n->out[k].dtype) goto strict;
+    n->contradiction = dfi_intern(n->graph, c.error->message);
+    if (attrs_are_wrong(n, o, c.error)) goto strict;
     forget_shapes(n);
     if (err) err->code = DF_OK;
     return DF_OK;
@@ -434,13 +513,17 @@ bool dfi_node_infer_again(df_node *n) {
     n->out[k].constant = NULL;
     n->out[k].shape.rank = -1;
   }
-  if (o->op->shape && o->op->shape(&c)) forget_shapes(n);
+  n->contradiction = NULL;
+  if ((o->op->shape && o->op->shape(&c)) || (o->op->check && o->op->check(&c))) {
+    n->contradiction = dfi_intern(n->graph, local.message);
+    forget_shapes(n);
+  }
   bool changed = false;
   for (int32_t k = 0; k < n->nout; k++) {
     n->out[k].dtype = was[k].dtype;
     changed |= !dfi_shape_equal(&n->out[k].shape, &was[k].shape) || n->out[k].of != was[k].of;
   }
-  if (o->fold) dfi_fold_node(n, o);
+  if (o->fold && !n->contradiction) dfi_fold_node(n, o);
   for (int32_t k = 0; k < n->nout; k++) {
     changed |= !n->out[k].constant != !was[k].constant;
     df_tensor_release(was[k].constant);
@@ -568,7 +651,8 @@ static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_
 
   bound var[8];
   for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
-  if (check_inputs(o, spec, in, var, err) || ((o->needs_attr || o->nvar) && check_attrs(o, spec, var, err)))
+  const bool look = o->needs_attr || o->nvar || o->bounds_attr;
+  if (check_inputs(o, spec, in, var, err) || (look && check_attrs(o, spec, var, err)))
     return NULL;
   if (o->in_types && check_listed(o, spec, in, err)) return NULL;
   const int32_t nout = count_outputs(o, spec, err);
@@ -581,7 +665,7 @@ static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_
     if (b->nodes.chunks == mark.chunks) b->nodes = mark;   /* nothing else was taken meanwhile */
     return NULL;
   }
-  if (o->fold) dfi_fold_node(n, o);
+  if (o->fold && !n->contradiction) dfi_fold_node(n, o);
   if ((spec->ncontrol || b->ncontrol || context->kind != DFI_TOP) && order_node(g, n, spec, err)) {
     blame(err, o, spec);
     drop(n, o);

@@ -176,7 +176,8 @@ int32_t dfi_shapes_count(const df_attr *a) {
 
 dfi_shape dfi_shapes_at(const df_attr *a, int32_t i) {
   int64_t at = 0;
-  for (; i > 0; i--) at += 1 + (a->ints[at] > 0 ? a->ints[at] : 0);
+  for (; i > 0 && at < a->i; i--) at += 1 + (a->ints[at] > 0 ? a->ints[at] : 0);
+  if (at >= a->i) return dfi_shape_unknown();          /* the list is shorter */
   return dfi_shape_of((int32_t)a->ints[at], a->ints + at + 1);
 }
 

@@ -22,7 +22,10 @@
  * that name. A list `name:attr*`, where attr is a `types` attribute, has its dtypes: in `out` as many outputs as it
  * says; in `in` it must say what was given, and says so by itself when it is left out.
  * attrs: words `name:type=default`, type one of int float bool string dtype shape tensor ints types (dtypes) shapes;
- * without a default it must be given. Defaults: ints, types and shapes as `[1,2]` or `[]`, shape as `?` (unknown rank)
+ * without a default it must be given. `name:int[1..]=default` and `int[-1..8]` say between which numbers it lies, of
+ * `ints[1..]` each of them, and `string[NHWC|NCHW]` which words it may be; a node with another value cannot be made,
+ * wherever it comes from. Defaults: ints, types and
+ * shapes as `[1,2]` or `[]`, shape as `?` (unknown rank)
  * or `[2,-1]`, string as '' or 'word', dtype as its name or `invalid`, tensor only as `none`.
  */
 #ifndef DFLOW_OP_H
@@ -171,7 +174,9 @@ typedef struct dfi_arg {
 typedef struct dfi_attr_def {
   char name[40];
   char type; /* i f b s d h(shape) t l(ints) y(types) p(shapes) */
-  bool required;
+  bool required, bounded;
+  int64_t low, high;                   /* bounded: of the int, or of each of the ints */
+  char choices[48];                    /* bounded: the words that a string may be, with `|` between */
   df_attr value;
   const char *said; int32_t nsaid;     /* its default, in the entry's words */
 } dfi_attr_def;
@@ -183,6 +188,7 @@ typedef struct dfi_op_info {
   bool     in_types;                   /* an attribute lists the dtypes of a list of inputs */
   bool     in_pair;                    /* the inputs are two lists of one length */
   bool     needs_attr;                 /* an attr without a default */
+  bool     bounds_attr;                /* an attr with bounds */
   uint32_t traits;                     /* the entry's */
   uint8_t  fold;                       /* how constants are known while building: enum dfi_fold, fold.c */
   df_attr *defaults;                   /* nattr; what a node without attributes of its own points at */

@@ -197,6 +197,28 @@ const char *dfi_attr_word(char type) {
   return "";
 }
 
+/* Takes `[1..]`, `[1..8]` or `[NHWC|NCHW]` off the end of a type. */
+static void parse_bounds(dfi_attr_def *d, const char *type, char *text) {
+  char *open = strchr(text, '['), *end;
+  d->low = INT64_MIN;
+  d->high = INT64_MAX;
+  if (!open) return;
+  *open = 0;
+  d->bounded = true;
+  if (!strcmp(text, "string")) {
+    const size_t n = strlen(open + 1);
+    if (!n || open[n] != ']') bad(type, "words end with ]", open + 1);
+    open[n] = 0;
+    copy_name(d->choices, sizeof d->choices, open + 1, type);
+    return;
+  }
+  d->low = strtoll(open + 1, &end, 10);
+  if (end == open + 1 || strncmp(end, "..", 2)) bad(type, "bounds are [low..] or [low..high]", open + 1);
+  if (end[2] != ']') d->high = strtoll(end + 2, &end, 10);
+  else end += 2;
+  if (strcmp(end, "]")) bad(type, "bounds end with ]", end);
+}
+
 static void parse_attrs(dfi_op_info *o) {
   reader r = { o->op->attrs ? o->op->attrs : "", o->op->type };
   for (char word[160]; next_word(&r, word, sizeof word);) {
@@ -206,9 +228,12 @@ static void parse_attrs(dfi_op_info *o) {
     *colon = 0;
     if (equals) *equals = 0;
     copy_name(d->name, sizeof d->name, word, r.type);
+    parse_bounds(d, r.type, colon + 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
       if (!strcmp(kinds[i].word, colon + 1)) d->type = kinds[i].type;
     if (!d->type) bad(r.type, "no such attribute type", colon + 1);
+    if (d->bounded && !strchr("ils", d->type)) bad(r.type, "bounds of what is no number", colon + 1);
+    o->bounds_attr |= d->bounded;
     d->required = !equals;
     d->nsaid = equals ? (int32_t)strlen(equals + 1) : 0;
     d->said = r.at - d->nsaid;

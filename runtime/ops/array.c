@@ -125,13 +125,13 @@ static const df_op ops[] = {
     .shape = dfi_infer_concat_offset, .no_grad = true, .cost = cost_nothing,
     .kernel = { [DF_REF] = ref_concat_offset } },
   { .type = "Split", .lua = "split", .in = "split_dim:int32 value:T", .out = "output:T*num_split", .types = "T=any",
-    .attrs = "num_split:int",
+    .attrs = "num_split:int[1..]",
     .doc = "a list of num_split T[...]: value T[...] in equal parts along split_dim, in order",
     .example = "df.split(x, 3, {axis = 1})",
     .shape = dfi_infer_split, .grad = dfi_grad_split, .cost = cost_inputs, .kernel = { [DF_REF] = ref_split,
     [DF_CPU] = cpu_split } },
   { .type = "SplitV", .lua = "split_v", .in = "value:T size_splits:Tlen split_dim:int32", .out = "output:T*num_split",
-    .types = "T=any Tlen=int32|int64", .attrs = "num_split:int",
+    .types = "T=any Tlen=int32|int64", .attrs = "num_split:int[1..]",
     .doc = "a list of num_split T[...]: value T[...] in parts of size_splits int[num_split] along split_dim; one size "
     "may be -1 and becomes "
            "what is left over",

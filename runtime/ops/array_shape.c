@@ -235,7 +235,6 @@ int32_t dfi_infer_split(dfi_infer *c) {
   int32_t axis, known = dfi_infer_axis(c, 0, x->rank, "split_dim", &axis), n = c->node->nout;
   char text[160];
   if (known < 0) return c->error->code;
-  if (n < 1) return dfi_infer_fail(c, "num_split is %d: expected 1 or more", n);
   if (x->rank < 0) return DF_OK;
   if (!known) return all_parts_open(c, x->rank);
   if (x->dims[axis] >= 0 && x->dims[axis] % n)
@@ -254,7 +253,6 @@ int32_t dfi_infer_split_v(dfi_infer *c) {
   int64_t sum = 0;
   char text[160];
   if (known < 0) return c->error->code;
-  if (n < 1) return dfi_infer_fail(c, "num_split is %d: expected 1 or more", n);
   if (dfi_infer_rank(c, 1, 1, "size_splits")) return c->error->code;
   if (sizes && sizes->size != n)
     return dfi_infer_fail(c, "size_splits has %lld entries for %d outputs", (long long)sizes->size, n);

@@ -369,7 +369,7 @@ static int32_t kernel_split(df_kernel *k) {
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: the lengths add up to %lld%s but the value has %lld rows",
                     dfi_array_v3_title(a, title), (long long)total, negative ? " and some are negative" : "",
                     (long long)value->dims[0]);
-  if (a->dynamic) dfi_array_v3_grow(a, n);
+  if (a->dynamic && !dfi_array_v3_grow(a, n, k->error)) return k->error->code;
   if (a->size != n)
     return dfk_fail(k, DF_INVALID_ARGUMENT, "%s: %lld lengths for an array of %lld locations",
                     dfi_array_v3_title(a, title), (long long)n, (long long)a->size);

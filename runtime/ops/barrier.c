@@ -289,7 +289,8 @@ static const df_op ops[] = {
     .doc = "a handle of the session's barrier: components of elements come under keys, one by one, and whole elements "
     "are taken",
     .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_barrier } },
-  CALL("BarrierInsertMany", " keys:string values:T", "", "component_index:int", "T=any", false, NULL, kernel_insert,
+  CALL("BarrierInsertMany", " keys:string values:T", "", "component_index:int[0..]", "T=any", false, NULL,
+       kernel_insert,
        "one component of each of the elements with these keys"),
   CALL("BarrierTakeMany", " num_elements:int32", "indices:int64 keys:string values:component_types*",
        "component_types:types allow_small_batch:bool=false wait_for_incomplete:bool=false timeout_ms:int=-1", "", true,

@@ -73,17 +73,18 @@ static int32_t grad_norm(dfi_grad *g, df_node *n, const df_output *dy, df_output
 
 /* ---- entries ---------------------------------------------------------------------------------------------------- */
 
+#define FORMAT_AND_TRAINING "data_format:string[NHWC|NCHW|NDHWC|NCDHW]='NHWC' is_training:bool=true"
 #define NORM(TYPE, MORE) \
   { .type = TYPE, .in = "x:T scale:T offset:T mean:T variance:T", \
     .out = "y:T batch_mean:T batch_variance:T reserve_space_1:T reserve_space_2:T" MORE, .types = "T=float32|float64", \
-    .attrs = "epsilon:float=0.0001 exponential_avg_factor:float=1 data_format:string='NHWC' is_training:bool=true", \
+    .attrs = "epsilon:float=0.0001 exponential_avg_factor:float=1 " FORMAT_AND_TRAINING, \
     .doc = "batch normalisation of x [n, h, w, c] (or [n, c, h, w]), with the batch's mean and variance in training", \
     .shape = shape_norm, .grad = grad_norm, .kernel = { [DF_REF] = ref_batch_norm, [DF_CPU] = cpu_batch_norm } }
 #define NORM_GRAD(TYPE, MORE) \
   { .type = TYPE, .in = "y_backprop:T x:T scale:T reserve_space_1:T reserve_space_2:T" MORE, \
     .out = "x_backprop:T scale_backprop:T offset_backprop:T reserve_space_3:T reserve_space_4:T", \
       .types = "T=float32|float64", \
-    .attrs = "epsilon:float=0.0001 data_format:string='NHWC' is_training:bool=true", \
+    .attrs = "epsilon:float=0.0001 " FORMAT_AND_TRAINING, \
       .doc = "the gradient of FusedBatchNorm", \
     .shape = shape_norm_grad, .kernel = { [DF_REF] = ref_batch_norm_grad } }
 

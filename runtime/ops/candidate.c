@@ -94,7 +94,7 @@ static int32_t kernel_learned(df_kernel *k) {
 
 #define LEARNED(TYPE) \
   { .type = TYPE, .work = dfi_work_curve, SAMPLER, \
-    .attrs = "num_true:int num_sampled:int unique:bool range_max:int seed:int=-1", \
+    .attrs = "num_true:int[1..] num_sampled:int[1..] unique:bool range_max:int[1..] seed:int=-1", \
     .doc = "the same with probabilities that are learned: in proportion to one more than how often the class was a " \
            "true one of the session's earlier runs", \
     .kernel = { [DF_REF] = kernel_learned } }
@@ -104,25 +104,26 @@ static int32_t kernel_learned(df_kernel *k) {
 
 static const df_op ops[] = {
   { .type = "UniformCandidateSampler", SAMPLER,
-    .attrs = "num_true:int num_sampled:int unique:bool range_max:int seed:int=-1",
+    .attrs = "num_true:int[1..] num_sampled:int[1..] unique:bool range_max:int[1..] seed:int=-1",
     .doc = "num_sampled of the classes 0 to range_max - 1, each as likely, and how often each class is expected",
     .kernel = { [DF_REF] = ref_uniform_candidates } },
   { .type = "LogUniformCandidateSampler", .work = dfi_work_curve, SAMPLER,
-    .attrs = "num_true:int num_sampled:int unique:bool range_max:int seed:int=-1",
+    .attrs = "num_true:int[1..] num_sampled:int[1..] unique:bool range_max:int[1..] seed:int=-1",
     .doc = "the same with probabilities log((class + 2) / (class + 1)) / log(range_max + 1)",
     .kernel = { [DF_REF] = ref_log_uniform_candidates } },
   { .type = "FixedUnigramCandidateSampler", .work = dfi_work_curve, SAMPLER,
-    .attrs = "num_true:int num_sampled:int unique:bool range_max:int seed:int=-1 vocab_file:string='' "
-    "distortion:float=1 num_reserved_ids:int=0 num_shards:int=1 shard:int=0 unigrams:tensor=none",
+    .attrs = "num_true:int[1..] num_sampled:int[1..] unique:bool range_max:int[1..] seed:int=-1 vocab_file:string='' "
+    "distortion:float=1 num_reserved_ids:int[0..]=0 num_shards:int[1..]=1 shard:int[0..]=0 unigrams:tensor=none",
     .doc = "the same with probabilities in proportion to the weights of the list unigrams, to the power of the "
     "distortion",
     .kernel = { [DF_REF] = ref_unigram_candidates } },
   LEARNED("LearnedUnigramCandidateSampler"),
   LEARNED("ThreadUnsafeUnigramCandidateSampler"),
-  { .type = "AllCandidateSampler", SAMPLER, .attrs = "num_true:int num_sampled:int unique:bool",
+  { .type = "AllCandidateSampler", SAMPLER, .attrs = "num_true:int[1..] num_sampled:int[1..] unique:bool",
     .doc = "all of the classes 0 to num_sampled - 1", .kernel = { [DF_REF] = ref_all_candidates } },
   { .type = "ComputeAccidentalHits", .in = "true_classes:int64 sampled_candidates:int64",
-    .out = "indices:int32 ids:int64 weights:float32", .attrs = "num_true:int", .no_grad = true, .shape = shape_hits,
+    .out = "indices:int32 ids:int64 weights:float32", .attrs = "num_true:int[1..]", .no_grad = true,
+    .shape = shape_hits,
     .doc = "where a sampled class is one of a row's true ones: the row, the place among the samples, and the least "
     "float32",
     .kernel = { [DF_REF] = ref_accidental_hits } },

@@ -124,7 +124,7 @@ static const df_op ops[] = {
     [DF_CPU] = cpu_one_hot } },
   { .type = "DynamicPartition", .lua = "dynamic_partition", .in = "data:T partitions:int32",
     .out = "outputs:T*num_partitions", .types = "T=any",
-    .attrs = "num_partitions:int",
+    .attrs = "num_partitions:int[1..]",
     .doc = "a list of num_partitions T[n, ...] = dynamic_partition(data T[...], partitions int32[...]; "
     "num_partitions): the rows of data, each in the part "
            "that partitions names, in order. Error: a part outside [0, num_partitions)",

@@ -73,6 +73,11 @@ static int32_t give(df_kernel *k, int32_t out, dfi_list *l) {
   return t ? DF_OK : k->error->code;
 }
 
+/* Is there memory for a list of n elements? Else k->error says so. */
+static bool room_for(df_kernel *k, int64_t n) {
+  return dfi_slots_for(n, 2 * sizeof(df_value), "a TensorList", k->error);
+}
+
 /* The list of input i to be changed, as output `out`: itself where nobody else holds it. NULL: error is filled. */
 static dfi_list *change(df_kernel *k, int32_t i, int32_t out, const dfi_list *l) {
   df_tensor *t = (df_tensor *)k->in[i];
@@ -183,7 +188,7 @@ static int32_t kernel_reserve(df_kernel *k) {
   int64_t n;
   if (!shape_in(k, 0, &s) || !dfk_integer(k, 1, "num_elements", &n)) return k->error->code;
   if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "num_elements is %lld but must not be negative", (long long)n);
-  return give(k, 0, dfi_list_new((uint8_t)dfk_int(k, 0), &s, n));
+  return room_for(k, n) ? give(k, 0, dfi_list_new((uint8_t)dfk_int(k, 0), &s, n)) : k->error->code;
 }
 
 static bool rows_in(df_kernel *k, int32_t i) {
@@ -252,7 +257,9 @@ static int32_t kernel_scatter(df_kernel *k) {
   if (n < -1 || (n >= 0 && top >= n))
     return dfk_fail(k, DF_INVALID_ARGUMENT, "num_elements is %lld but the largest index is %lld", (long long)n,
                     (long long)top);
-  dfi_list *l = dfi_list_new(k->in[0]->dtype, &s, n >= 0 ? n : top + 1);
+  if (n < 0) n = top + 1;
+  if (!room_for(k, n)) return k->error->code;
+  dfi_list *l = dfi_list_new(k->in[0]->dtype, &s, n);
   return give_or_drop(k, l, place_rows(k, l, 0, k->in[1]));
 }
 
@@ -261,7 +268,7 @@ static int32_t kernel_scatter_into(df_kernel *k) {
   const dfi_list *was = list_in(k, 0);
   int64_t top;
   if (!was || scatter_indices(k, 1, 2, &top) || check_dtype(k, was, k->in[1]->dtype)) return k->error->code;
-  dfi_list *l = change(k, 0, 0, was);
+  dfi_list *l = room_for(k, top) ? change(k, 0, 0, was) : NULL;
   if (!l) return k->error->code;
   if (top >= l->n) dfi_list_resize(l, top + 1);
   return place_rows(k, l, 1, k->in[2]);
@@ -378,7 +385,7 @@ static int32_t kernel_set(df_kernel *k) {
   if (!was || !dfk_integer(k, 1, "index", &i)) return k->error->code;
   bool grows = dfk_bool(k, 0) && i >= was->n;
   if ((!grows && index_in(k, 1, was, &i)) || check_element(k, was, k->raw[2])) return k->error->code;
-  dfi_list *l = change(k, 0, 0, was);
+  dfi_list *l = !grows || room_for(k, i) ? change(k, 0, 0, was) : NULL;
   if (!l) return k->error->code;
   if (grows) dfi_list_resize(l, i + 1);
   dfi_list_set(l, i, k->raw[2]);
@@ -528,7 +535,7 @@ static int32_t kernel_resize(df_kernel *k) {
   int64_t n;
   if (!was || !dfk_integer(k, 1, "size", &n)) return k->error->code;
   if (n < 0) return dfk_fail(k, DF_INVALID_ARGUMENT, "the size is %lld but must not be negative", (long long)n);
-  dfi_list *l = change(k, 0, 0, was);
+  dfi_list *l = room_for(k, n) ? change(k, 0, 0, was) : NULL;
   if (!l) return k->error->code;
   dfi_list_resize(l, n);
   return DF_OK;

@@ -212,7 +212,7 @@ static int32_t grad_lrn(dfi_grad *g, df_node *n, const df_output *dy, df_output 
 
 static const df_op ops[] = {
   { .type = "LRN", .lua = "lrn", .in = "input:T", .out = "output:T", .types = "T=float",
-    .attrs = "depth_radius:int=5 bias:float=1 alpha:float=1 beta:float=0.5",
+    .attrs = "depth_radius:int[0..]=5 bias:float=1 alpha:float=1 beta:float=0.5",
     .doc = "T[batch, rows, columns, depth] = lrn(input; depth_radius, bias, alpha, beta): each element divided by "
     "(bias + alpha * the sum of squares of the channels within depth_radius) ^ beta: local response normalization",
     .example = "df.lrn({{{{1.0, 2.0, 3.0}}}}, {depth_radius = 1})",

@@ -250,7 +250,7 @@ static const df_op ops[] = {
     .doc = "uint64[1] and uint64[2]: what a generator begins with that has this seed",
     .no_grad = true, .shape = shape_key_counter, .kernel = { [DF_REF] = ref_stateless_key_counter } },
   { .type = "RandomIndexShuffle", .in = "index:dtype seed:Tseed max_index:dtype", .out = "output:dtype",
-    .types = "dtype=int32|uint32|int64|uint64 Tseed=int32|uint32|int64|uint64", .attrs = "rounds:int=4",
+    .types = "dtype=int32|uint32|int64|uint64 Tseed=int32|uint32|int64|uint64", .attrs = "rounds:int[1..]=4",
     .doc = "where each index comes to lie when all from 0 to max_index are shuffled: a function of these and the "
     "seed[3], TensorFlow's",
     .no_grad = true, .shape = shape_index_shuffle, .kernel = { [DF_REF] = ref_index_shuffle } },

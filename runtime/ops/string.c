@@ -37,7 +37,7 @@ static int32_t shape_decode(dfi_infer *c) {
 }
 
 #define BUCKET(TYPE, LUA, KERNEL, DOC) \
-  { .type = TYPE, .lua = LUA, .in = "input:string", .out = "output:int64", .attrs = "num_buckets:int", \
+  { .type = TYPE, .lua = LUA, .in = "input:string", .out = "output:int64", .attrs = "num_buckets:int[1..]", \
     .doc = DOC, .example = "df." LUA "({'a', 'b'}, {num_buckets = 10})", \
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = KERNEL } }
 
@@ -121,7 +121,7 @@ static const df_op ops[] = {
          "int64[...] = string_to_hash_bucket_fast(input string[...]; num_buckets): FarmHash's fingerprint of each "
          "string, modulo num_buckets: TensorFlow's numbers"),
   { .type = "StringToHashBucketStrong", .lua = "string_to_hash_bucket_strong", .in = "input:string",
-    .out = "output:int64", .attrs = "num_buckets:int key:ints",
+    .out = "output:int64", .attrs = "num_buckets:int[1..] key:ints",
     .doc = "int64[...] = string_to_hash_bucket_strong(input string[...]; num_buckets, key): SipHash of each string "
     "under a key of two integers, modulo num_buckets: nobody who has not the key can fill one bucket",
     .example = "df.string_to_hash_bucket_strong({'a', 'b'}, {num_buckets = 10, key = {1, 2}})",

@@ -178,10 +178,11 @@ static double cost_conv(const df_kernel *k) {
 }
 static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[k->nin - 1]->size; }
 
-#define CONV .attrs = "strides:ints padding:string explicit_paddings:ints=[] data_format:string='NHWC' " \
-  "dilations:ints=[1,1,1,1]", \
+#define CONV .attrs = "strides:ints[1..] padding:string explicit_paddings:ints=[] data_format:string='NHWC' " \
+  "dilations:ints[1..]=[1,1,1,1]", \
   .types = "T=float", .cost = cost_conv
-#define POOL_ATTRS .attrs = "ksize:ints strides:ints padding:string data_format:string='NHWC'", .cost = cost_pool
+#define POOL_ATTRS .attrs = "ksize:ints[1..] strides:ints[1..] padding:string data_format:string='NHWC'", \
+  .cost = cost_pool
 #define POOL POOL_ATTRS, .types = "T=float"
 
 static const df_op ops[] = {

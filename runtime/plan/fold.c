@@ -47,9 +47,8 @@ static bool may_fold(const maker *m, const df_node *n) {
   const mark *k = &m->mark[n->id];
   const dfi_out *out = n->out;
   if (dfi_op_info_at(n->op)->fold == DFI_FOLD_DEFAULT || flow_of(n) != DF_PLAIN || op_of(n)->waits || k->scope < 0 ||
-      k->fed || k->duplicate >= 0 || n->nout != 1 || n->nin < 1 || n->nin > MOST_INPUTS || out->ref ||
-      !dfk_plain(out->dtype) ||
-      out->dtype == DF_RESOURCE || dfi_plan_passes_on(n))
+      k->fed || k->duplicate >= 0 || n->contradiction || n->nout != 1 || n->nin < 1 || n->nin > MOST_INPUTS ||
+      out->ref || !dfk_plain(out->dtype) || out->dtype == DF_RESOURCE || dfi_plan_passes_on(n))
     return false;
   if (for_gpu(n) || (n->ncontrol && (at_top(n) || !on_pivot(n)))) return false;
   const int64_t size = dfi_shape_size(&out->shape);

@@ -74,7 +74,8 @@ static bool fits(finder *f, const df_node *n) {
   const dfi_pnode *q = &f->m->plan->node[k->number];
   const dfi_shape *s = &n->out[0].shape;
   if (f->m->cut) return fits_gpu(f, n, q);
-  if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->reads || q->has_handle || op_of(n)->stateful)
+  if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->reads || q->has_handle || op_of(n)->stateful ||
+      n->contradiction)
     return false;
   if (s->rank < 1 || (n->nin > 3 && !dfi_group_is_sum(n)) || n->nin > DFK_CHAIN_STEPS / 2) return false;
   if (f->m->plan->scope[k->scope].parent == DFI_FUNCTION) return false;

@@ -14,6 +14,7 @@
  * of the same context that reads it has another input that says the same, so the constant itself needs no token.
  */
 #include "plan/place.h"
+#include "op/run.h"
 #include <stdio.h>
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
@@ -121,12 +122,18 @@ static void enter_node(maker *m, df_node *n, dfi_pnode *q) {
   c->enters[q->enter] = q;
 }
 
+/* What inference said against a node of an imported graph is known to be wrong: its kernel need not find out. */
+static int32_t kernel_contradiction(df_kernel *k) {
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", dfi_run_node(k->run)->contradiction);
+}
+
 /* A node that has a kernel: which one, and what the engine need know of its inputs. */
 static int32_t kernel_node(maker *m, df_node *n, dfi_pnode *q) {
   const df_op *op = q->op;
   q->kind = DFI_K_KERNEL;
   bool reference = m->reference && op->kernel[DF_REF];
   q->kernel = !reference && op->kernel[DF_CPU] ? op->kernel[DF_CPU] : op->kernel[DF_REF];
+  if (n->contradiction) q->kernel = kernel_contradiction;
   if (!q->kernel && op->flow == DF_LOOP_COND) { q->kernel = dfi_op_find("Identity")->op->kernel[DF_REF]; }
   if (!q->kernel)
     return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where, "op %s (`%s`) has no kernel for the CPU", op->type,
@@ -141,6 +148,7 @@ static int32_t kernel_node(maker *m, df_node *n, dfi_pnode *q) {
   for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_RESOURCE) q->has_handle = 1;
   q->reads = references_read(n);
   q->waits = op->waits;
+  if (n->contradiction) return DF_OK;
   const bool remote = m->devices && m->devices->at[m->mark[n->id].device]->remote;
   if (remote && dfi_plan_gpu_kernel(n)) q->gpu = dfi_plan_gpu_kernel(n);
   q->offload = !q->has_handle && !op->stateful && !q->reads && !remote;

@@ -48,14 +48,16 @@ static void destroy(dfi_handle *h) {
   dfi_free(a);
 }
 
-void dfi_array_v3_grow(dfi_array_v3 *a, int64_t size) {
-  if (size <= a->size) return;
+bool dfi_array_v3_grow(dfi_array_v3 *a, int64_t size, df_error *err) {
+  if (size <= a->size) return true;
+  if (!dfi_slots_for(size, 2 * sizeof *a->cell, "a TensorArray", err)) return false;
   if (size > a->capacity) {
     a->capacity = size > 2 * a->capacity ? size : 2 * a->capacity;
     a->cell = dfi_xrealloc(a->cell, sizeof *a->cell * (size_t)a->capacity);
   }
   memset(a->cell + a->size, 0, sizeof *a->cell * (size_t)(size - a->size));
   a->size = size;
+  return true;
 }
 
 dfi_array_v3 *dfi_array_v3_new(uint8_t dtype, int64_t size, const dfi_shape *element, const char *name, df_error *err) {
@@ -70,8 +72,9 @@ dfi_array_v3 *dfi_array_v3_new(uint8_t dtype, int64_t size, const dfi_shape *ele
   a->element = *element;
   a->name = name;
   a->marked = -1;
-  dfi_array_v3_grow(a, size);
-  return a;
+  if (dfi_array_v3_grow(a, size, err)) return a;
+  dfi_handle_release(a);
+  return NULL;
 }
 
 void dfi_array_v3_close(dfi_array_v3 *a) {
@@ -186,7 +189,7 @@ int32_t dfi_array_v3_write(dfi_array_v3 *a, int64_t i, const df_value *v, df_err
   if (v->dtype != a->dtype)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but %s is written at index %lld",
                     dfi_array_v3_title(a, title), df_dtype_name(a->dtype), df_dtype_name(v->dtype), (long long)i);
-  if (i >= a->size) dfi_array_v3_grow(a, i + 1);
+  if (i >= a->size && !dfi_array_v3_grow(a, i + 1, err)) return err->code;
   dfi_shape shape = dfi_value_shape(v), merged;
   if (!dfi_shape_merge(&a->element, &shape, &merged))
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: its elements are %s but %s is written at index %lld",

@@ -44,8 +44,8 @@ int32_t dfi_array_v3_read(dfi_array_v3 *a, int64_t i, df_value *out, df_error *e
 /* The elements from now on fit `shape` too. */
 int32_t dfi_array_v3_narrow(dfi_array_v3 *a, const dfi_shape *shape, df_error *err);
 int32_t dfi_array_v3_check_open(const dfi_array_v3 *a, df_error *err);
-/* Makes room up to location `size` - 1 in an array that grows. */
-void    dfi_array_v3_grow(dfi_array_v3 *a, int64_t size);
+/* Makes room up to location `size` - 1 in an array that grows. False: there is no memory for it, and err says so. */
+bool    dfi_array_v3_grow(dfi_array_v3 *a, int64_t size, df_error *err);
 void    dfi_array_v3_close(dfi_array_v3 *a);
 char   *dfi_array_v3_title(const dfi_array_v3 *a, char buffer[160]);
 #endif

@@ -328,9 +328,14 @@ function ops.ConvTranspose(n, x, w, bias)
   return y + by_channel(bias, m + 2)
 end
 
+-- A pool is as many slices as its window has places.
+local MOST_PLACES = 65536
+
 --- All elements of each window, one after another, given to fn(a, b).
 local function pool(n, x, ws, fn)
-  local m, result = #ws, nil
+  local m, result, places = #ws, nil, 1
+  for _, w in ipairs(ws) do places = places * w.size end
+  if places > MOST_PLACES then n:refuse(('its window has %.0f places; up to %d are taken'):format(places, MOST_PLACES)) end
   local at = {}
   for d = 1, m do at[d] = 0 end
   while true do
@@ -382,6 +387,7 @@ function ops.LRN(n, x)
   local before, rank = math.floor((size - 1) / 2), rank_of(n, x)
   local channels = x.shape[2]
   if channels < 0 then n:refuse 'the number of channels is known only when it runs' end
+  if size > MOST_PLACES then n:refuse(('its size is %.0f; up to %d is taken'):format(size, MOST_PLACES)) end
   local each = {}
   for d = 1, rank do each[d] = { 0, 0 } end
   each[2] = { before, size - 1 - before }
