@@ -127,9 +127,9 @@ bool dfk_stopping(const df_kernel *k);
 uint64_t dfk_tag(const df_kernel *k);
 int64_t  dfk_graph_seed(const df_kernel *k);
 /* May the kernel open the file of that path (n bytes), to read or to write? A graph may come from anywhere, so a kernel
- * that opens a path asks first; the session answers, and says no unless its graph was given leave to touch files or the
- * path begins with a string that the run was fed. input: the input that the path comes from; -1: an attribute of the
- * graph. False: k->error is filled (permission_denied). */
+ * that opens a path asks first. The session answers: no, for a node of an imported graph, unless the graph was given
+ * leave to touch files or the path begins with a string that the run was fed. input: the input that the path comes
+ * from; -1: an attribute of the graph. False: k->error is filled (permission_denied). */
 bool     dfk_may_touch(df_kernel *k, int32_t input, const char *path, int64_t n);
 /* Writes a line to standard error, whole, in program order (df.print). */
 void     dfk_print(df_kernel *k, const char *bytes, int64_t length);

@@ -1,8 +1,8 @@
 /* fuzz_structured.c: graphs that are valid messages and say hostile things.
  *
  * Two generators. One changes a graph of the corpus where its meaning is: attributes of the right type with wrong
- * numbers, of the wrong type, missing or twice; shapes, dtypes and values; inputs that are left out, doubled, swapped or
- * that close a cycle. The other draws an op of the registry and builds a graph for it: inputs of the dtypes that its
+ * numbers, of the wrong type, missing or twice; shapes, dtypes and values; inputs that are left out, doubled, swapped
+ * or that close a cycle. The other draws an op of the registry and builds a graph for it: inputs of the dtypes that its
  * entry allows and of small shapes, a handle of each kind for a handle, and attributes of which some are hostile.
  */
 #include "fuzz_structured.h"
@@ -120,7 +120,8 @@ static Pb__TensorProto *tensor_of(int32_t dtype, uint32_t rank, const int64_t *d
   } else if (dtype == DF_FLOAT32 || dtype == DF_FLOAT64) {
     double *d = room_for(sizeof *d * (n + 1));
     float *f = room_for(sizeof *f * (n + 1));
-    for (size_t i = 0; i < n; i++) f[i] = (float)(d[i] = hostile ? hostile_float() : (double)fuzz_draw(5) * 0.5 - 0.5);
+    for (size_t i = 0; i < n; i++) d[i] = hostile ? hostile_float() : (double)fuzz_draw(5) * 0.5 - 0.5;
+    for (size_t i = 0; i < n; i++) f[i] = (float)d[i];
     if (dtype == DF_FLOAT32) { t->float_val = f; t->n_float_val = n; }
     else { t->double_val = d; t->n_double_val = n; }
   } else if (dtype == DF_INT64) {
@@ -142,7 +143,9 @@ static Pb__TensorProto *tensor_of(int32_t dtype, uint32_t rank, const int64_t *d
 static Pb__AttrValue *value_of(char type, bool hostile) {
   Pb__AttrValue *v = room_for(sizeof *v);
   pb__attr_value__init(v);
-  static const char *const strings[] = { "", "SAME", "VALID", "NHWC", "NCHW", "EXPLICIT", "REFLECT", "abab,ab->a", "f" };
+  static const char *const strings[] = {
+    "", "SAME", "VALID", "NHWC", "NCHW", "EXPLICIT", "REFLECT", "abab,ab->a", "f"
+  };
   const char *s = strings[fuzz_draw(9)];
   switch (type) {
     case 'i': v->value_case = PB__ATTR_VALUE__VALUE_I; v->i = hostile ? fuzz_hostile() : (int64_t)fuzz_draw(4); break;
@@ -260,8 +263,11 @@ static void change(Pb__NodeDef **nodes, size_t count) {
   Pb__NodeDef *n = nodes[fuzz_draw((uint32_t)count)];
   const Pb__NodeDef *other = nodes[fuzz_draw((uint32_t)count)];
   switch (fuzz_draw(8)) {
-    case 0: n->op = fuzz_draw(3) ? other->op : (char *)(uintptr_t)df_op_type((int32_t)fuzz_draw((uint32_t)df_op_count()));
-            break;
+    case 0: {
+      const int32_t op = (int32_t)fuzz_draw((uint32_t)df_op_count());
+      n->op = fuzz_draw(3) ? other->op : (char *)(uintptr_t)df_op_type(op);
+      break;
+    }
     case 1: if (!fuzz_draw(4)) n->name = other->name; break;
     case 2: case 3: change_inputs(n, other); break;
     default: change_attr(n, other); break;
@@ -309,7 +315,7 @@ static void put_type(Pb__NodeDef *n, const char *key, int32_t dtype) {
   put_attr(n, key, v);
 }
 
-/* The attributes that the entry has, some left out; those of `except` are there already. */
+/* The attributes that the entry has and the node has not, some left out. */
 static void draw_attrs(Pb__NodeDef *n, const dfi_op_info *o) {
   for (int32_t a = 0; a < o->nattr; a++) {
     bool there = false;
@@ -337,9 +343,9 @@ static char *some_handle(Pb__GraphDef *g, int32_t dtype, int32_t depth) {
 
 static char *some_value(Pb__GraphDef *g, int32_t dtype, int32_t depth) {
   static const struct { uint32_t rank; int64_t dims[4]; } shapes[] = {
-    { 0, { 0 } }, { 0, { 0 } }, { 1, { 1 } }, { 1, { 2 } }, { 1, { 3 } }, { 1, { 0 } }, { 2, { 2, 2 } }, { 2, { 3, 1 } },
-    { 2, { 0, 2 } }, { 3, { 2, 2, 2 } }, { 4, { 1, 4, 4, 2 } }, { 4, { 2, 3, 3, 1 } }, { 4, { 0, 4, 4, 2 } },
-    { 1, { 4 } }, { 2, { 4, 2 } }
+    { 0, { 0 } }, { 0, { 0 } }, { 1, { 1 } }, { 1, { 2 } }, { 1, { 3 } }, { 1, { 0 } }, { 2, { 2, 2 } },
+    { 2, { 3, 1 } }, { 2, { 0, 2 } }, { 3, { 2, 2, 2 } }, { 4, { 1, 4, 4, 2 } }, { 4, { 2, 3, 3, 1 } },
+    { 4, { 0, 4, 4, 2 } }, { 1, { 4 } }, { 2, { 4, 2 } }
   };
   if (dtype == DF_RESOURCE || dtype == DF_VARIANT) return some_handle(g, dtype, depth);
   const uint32_t s = fuzz_draw(sizeof shapes / sizeof *shapes);

@@ -174,8 +174,8 @@ bool dfi_run_may_touch(const void *run, int32_t input, const char *path, int64_t
   const dfi_call *c = run;
   if (!c) return false;
   df_graph *g = c->exec->session->graph;
-  if (g->files) return true;
   const df_node *node = c->node->node;
+  if (g->files || !node->imported) return true;
   const dfi_plan *plan = c->exec->plan;
   if (input < 0 || input >= node->nin) return false;
   pthread_mutex_lock(&g->lock);

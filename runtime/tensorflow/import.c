@@ -405,6 +405,7 @@ static int32_t add_node(importer *m, item *it, const dfi_attrs *attrs) {
     .lenient = true, .context = m->graph->top }, m->err);
   if (name != few && name != it->def->name) dfi_free(name);
   if (!it->node) return m->err->code;
+  it->node->imported = true;
   if (*it->def->device) it->node->device = dfi_intern(m->graph, it->def->device);
   else if (asked_beside(it->def, m->prefix, few, sizeof few)) it->node->device = dfi_intern(m->graph, few);
   return DF_OK;

@@ -27,8 +27,10 @@ describe('an imported graph', function()
       { 'DynamicPartition', { 'u', 'axis' }, { T = 'DT_FLOAT', num_partitions = 0 }, 'num_partitions is 0' },
       { 'SpaceToDepth', { 'u' }, { T = 'DT_FLOAT', block_size = 0 }, 'block_size is 0' },
       { 'FakeQuantWithMinMaxArgs', { 'u' }, { num_bits = 64 }, 'num_bits is 64: expected 2 to 16' },
-      { 'MaxPool', { 'u' }, { T = 'DT_FLOAT', ksize = { 'list { i: 1 i: 0 i: 2 i: 1 }' }, strides = { 'list { i: 1 i: 1 i: 1 i: 1 }' }, padding = 'SAME' }, 'ksize has 0: expected 1 or more' },
-      { 'FusedBatchNormV2', { 'u', 'v', 'v', 'v', 'v' }, { T = 'DT_FLOAT', U = 'DT_FLOAT', data_format = 'e(x' }, "data_format is 'e%(x': expected one of NHWC" },
+      { 'MaxPool', { 'u' },
+        { T = 'DT_FLOAT', ksize = { 'list { i: 1 i: 0 i: 2 i: 1 }' }, strides = { 'list { i: 1 i: 1 i: 1 i: 1 }' }, padding = 'SAME' }, 'ksize has 0: expected 1 or more' },
+      { 'FusedBatchNormV2', { 'u', 'v', 'v', 'v', 'v' }, { T = 'DT_FLOAT', U = 'DT_FLOAT', data_format = 'e(x' },
+        "data_format is 'e%(x': expected one of NHWC" },
       { 'FIFOQueueV2', {}, { component_types = { 'list { type: DT_FLOAT type: DT_INT32 }' }, shapes = { 'list { shape { } }' } }, 'shapes' },
     } do
       local v = node('v', 'Placeholder', {}, { dtype = 'DT_FLOAT' })
