@@ -388,6 +388,7 @@ __attribute__((visibility("default"))) int luaopen_dflow_core(lua_State *L) {
   set_functions(L, module, dfb_draw_functions);
   set_functions(L, module, dfb_watch_functions);
   set_functions(L, module, dfb_file_functions);
+  set_functions(L, module, dfb_cluster_functions);
   lua_settop(L, module);
   return 1;
 }

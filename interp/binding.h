@@ -60,5 +60,6 @@ void       dfb_push_value_as_tensor(lua_State *L, df_value *v);  /* the same, bu
 void       dfb_push_element(lua_State *L, const df_tensor *t, int64_t i);
 
 extern const luaL_Reg dfb_tensor_functions[], dfb_graph_functions[], dfb_run_functions[], dfb_import_functions[],
-                      dfb_check_functions[], dfb_draw_functions[], dfb_watch_functions[], dfb_file_functions[];
+                      dfb_check_functions[], dfb_draw_functions[], dfb_watch_functions[], dfb_file_functions[],
+                      dfb_cluster_functions[];
 #endif

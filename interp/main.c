@@ -28,6 +28,7 @@ enum {
 };
 
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
+static int         ranks;                  /* -n: 0 where it was not said */
 static int         color = -1;             /* --color: -1 auto, 0 never, 1 always */
 
 /* ---- messages ---------------------------------------------------------------------------------- */
@@ -83,6 +84,7 @@ static const char usage_text[] =
   "  -i        enter interactive mode after executing 'script'\n"
   "  -l mod    require library 'mod' into global 'mod'\n"
   "  -l g=mod  require library 'mod' into global 'g'\n"
+  "  -n ranks  start so many ranks first: this process and workers on this host\n"
   "  -v        show version information\n"
   "  -E        ignore environment variables\n"
   "  -W        turn warnings on\n"
@@ -105,7 +107,8 @@ static const char usage_text[] =
 static void print_usage(const char *bad) {
   fflush(stdout);
   fprintf(stderr, "%s: ", progname);
-  if (bad[1] == 'e' || bad[1] == 'l') fprintf(stderr, "'%s' needs argument\n", bad);
+  if (bad[1] == 'n') fprintf(stderr, "'-n' needs the number of ranks, 1 to 64\n");
+  else if (bad[1] == 'e' || bad[1] == 'l') fprintf(stderr, "'%s' needs argument\n", bad);
   else fprintf(stderr, "unrecognized option '%s'\n", bad);
   fprintf(stderr, usage_text, progname);
 }
@@ -240,6 +243,17 @@ static int collect_options(char **argv, int *first) {
       case 'W':
         if (argv[i][2] != '\0') return OPT_ERROR;
         break;
+      case 'n': {
+        const char *number = argv[i][2] ? argv[i] + 2 : argv[++i];
+        char *end;
+        if (number == NULL) { *first = i - 1; return OPT_ERROR; }
+        ranks = (int)strtol(number, &end, 10);
+        if (end == number || *end || ranks < 1 || ranks > 64) {
+          *first = argv[i] == number ? i - 1 : i;
+          return OPT_ERROR;
+        }
+        break;
+      }
       case 'p':
         if (argv[i][2] != '\0') return OPT_ERROR;
         flags |= OPT_PRINT;
@@ -330,7 +344,9 @@ static bool autograph_whole(lua_State *L) {
 static bool run_options(lua_State *L, int flags, char **argv, int n) {
   for (int i = 1; i < n; i++) {
     char option = argv[i][1];
-    if (option == 'e' || option == 'l') {
+    if (option == 'n') {
+      if (argv[i][2] == '\0') i++;
+    } else if (option == 'e' || option == 'l') {
       char *extra = argv[i] + 2;
       if (*extra == '\0') extra = argv[++i];
       if (option == 'e') keep_command_line(L, extra);
@@ -387,8 +403,8 @@ static void warn_of_copies(void) {
     if (!size || !rank || atoi(size) < 2) continue;
     if (atoi(rank) == 0)
       fprintf(stderr,
-              "dflow: note: %s copies of this script were started, and each runs by itself: "
-              "a graph is not cut over processes yet\n", size);
+              "dflow: note: %s copies of this script were started, and each runs by itself; ranks on this host are "
+              "started by `dflow -n %s`, and MPI between hosts is not there yet\n", size, size);
     return;
   }
 }
@@ -509,6 +525,14 @@ static bool read_input(lua_State *L, int flags, bool script) {
   return !program_interrupted;
 }
 
+/* `-n`: the workers are there before the first line of Lua. */
+static bool start_ranks(void) {
+  df_error err;
+  if (ranks < 2 || !df_cluster_start(ranks, NULL, &err)) return true;
+  message(err.message);
+  return false;
+}
+
 /* Runs in protected mode. Leaves true when all went well. */
 static int protected_main(lua_State *L) {
   int argc = (int)lua_tointeger(L, 1);
@@ -532,6 +556,7 @@ static int protected_main(lua_State *L) {
     lua_pushboolean(L, good);
     return 1;
   }
+  if (!start_ranks()) return 0;
   if (flags & OPT_CHECK) check_gradients(L, "start");
   if (flags & OPT_AUTOGRAPH && !autograph_whole(L)) return 0;
   if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
@@ -561,6 +586,7 @@ static void close_stdout(void) {
 
 int main(int argc, char **argv) {
   if (argv[0] && argv[0][0]) progname = argv[0];
+  if (argc == 2 && strcmp(argv[1], "--worker") == 0) return df_cluster_worker();
   atexit(close_stdout);
   lua_State *L = luaL_newstate();
   if (L == NULL) {

@@ -528,6 +528,26 @@ void    df_run_forget(df_run *r);
 /* Bytes that it holds then; -1: it is not over, or does not remain. */
 int64_t df_run_remains(df_run *r);
 
+/* ---- several processes: ranks of one cluster ------------------------------------------------------
+ * This process is rank 0, the driver; the others are workers on this host, which hold sessions like its own and turn
+ * their part of its runs. Devices are `/rank:2/cpu:0`; a bare `cpu:0` is rank 0's. */
+/* Starts n - 1 workers. program: a dflow program; NULL: this process's, the one beside the library, or the one in PATH.
+ * A cluster of n that runs already is what was asked for; one of another size is DF_FAILED_PRECONDITION. */
+int32_t df_cluster_start(int32_t n, const char *program, df_error *err);
+/* New workers in the place of those that are dead or hung. Variables that they held are uninitialised. */
+int32_t df_cluster_restart(df_error *err);
+void    df_cluster_stop(void);                       /* no run goes on */
+int32_t df_cluster_size(void);                       /* ranks; 1: no cluster */
+int32_t df_cluster_rank(void);                       /* of this process */
+/* Which ranks the tasks of jobs are, as `ps=3;worker=0,1,2`; without it task k of any job is rank k. */
+int32_t df_cluster_jobs(const char *text, df_error *err);
+/* A rank that gives no sign for so many seconds is hung; 2 at first. */
+void    df_cluster_timeout(double seconds);
+/* Lines of `rank host pid state messages_out bytes_out messages_in bytes_in why`, by tabs; as df_session_report. */
+int32_t df_cluster_report(int32_t room, char *out);
+/* What `dflow --worker` is: returns its exit status, when it could not begin. */
+int32_t df_cluster_worker(void);
+
 /* ---- looking at a run --------------------------------------------------------------------------------
  * A run stops between two tokens, so what one sees is a consistent cut; workers finish the kernels they have. Nothing
  * here changes what the run computes or how many iterations may be open. Frames are known by their serial number: 0 is

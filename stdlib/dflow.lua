@@ -88,7 +88,7 @@ local function part(name)
 end
 local parts = {
   train = 'dflow.train', data = 'dflow.data', summary = 'dflow.summary', nn = 'dflow.nn', plot = 'dflow.plot', rnn = 'dflow.rnn', image = 'dflow.image',
-  signal = 'dflow.signal',
+  signal = 'dflow.signal', cluster = 'dflow.cluster',
 }
 local inside = {
   sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',
@@ -98,6 +98,7 @@ local inside = {
   FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
   HashTable = 'dflow.front.table', MutableHashTable = 'dflow.front.table',
   func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
+  all_reduce = 'dflow.front.collective', all_gather = 'dflow.front.collective', broadcast = 'dflow.front.collective',
   progress = 'dflow.progress', vmap = 'dflow.lanes', associative_scan = 'dflow.front.associative',
   autograph = 'dflow.autograph', each = 'dflow.autograph',
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',

@@ -20,7 +20,7 @@ _dflow() {
   if [[ $word = --color=* || ( $before = '=' && ${COMP_WORDS[COMP_CWORD-2]} = --color ) ]]; then
     COMPREPLY=($(compgen -W 'auto always never' -- "${word#*=}"))
   elif [[ $word = -* ]]; then
-    COMPREPLY=($(compgen -W '-e -i -l -v -p -E -W -- - --help --version --autograph --check --check-gradients --kernel --resume --color=' -- "$word"))
+    COMPREPLY=($(compgen -W '-e -i -l -n -v -p -E -W -- - --help --version --autograph --check --check-gradients --kernel --resume --color=' -- "$word"))
     [[ ${COMPREPLY[0]} = --color= ]] && compopt -o nospace
   else
     COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))

@@ -139,7 +139,7 @@ static void set_sum(dfi_form *f, int32_t kind, int32_t id, uint64_t sum) {
   f->sum[kind][id] = sum;
 }
 
-/* ---- texts and tensors by number ----------------------------------------------------------------------------------- */
+/* ---- texts and tensors by number --------------------------------------------------------------------- */
 
 static uint32_t *grown(const uint32_t *was, uint32_t *mask) {
   dfi_free((void *)was);
@@ -218,7 +218,7 @@ void dfi_io_tensor(dfi_form *f, df_tensor **t) {
   else *t = number ? f->tensor[number - 1] : NULL;
 }
 
-/* ---- the value of a tensor: dtype, rank, dims, elements -------------------------------------------------------------- */
+/* ---- the value of a tensor: dtype, rank, dims, elements ---------------------------------------------- */
 
 static df_tensor *tensor_shell(dfi_form *f, df_tensor *t) {
   uint8_t dtype = t ? t->dtype : 0, rank = t ? (uint8_t)t->rank : 0;
@@ -272,9 +272,10 @@ static df_tensor *tensor_value(dfi_form *f, df_tensor *t) {
   return made;
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------- */
 
-/* Records of one kind that are new or have changed: how far its id is from the last one's, and the record; 0 ends it. */
+/* Records of one kind that are new or have changed: how far its id is from the last one's, and the record; 0 ends
+ * it. */
 static bool write_kind(dfi_form *f, int32_t kind) {
   int32_t count = dfi_form_count(f->graph, kind), last = -1;
   bool changed = count != f->nsum[kind];
@@ -442,7 +443,7 @@ int32_t dfi_form_read(dfi_form *f, const void *bytes, size_t n, bool trusting, d
   return dfi_check_memory(f->bad ? f->err->code : DF_OK, err, NULL, "a graph from another process");
 }
 
-/* ---- whole graphs ---------------------------------------------------------------------------------------------------------- */
+/* ---- whole graphs ------------------------------------------------------------------------------------ */
 
 df_tensor *df_graph_pack(df_graph *g, df_error *err) {
   dfi_form f;

@@ -11,8 +11,10 @@ static int32_t check_attr(const df_node *n, const dfi_attr_def *def, const df_at
   case 'd': if (a->i < 0 || a->i >= 32) BAD(n->where, "%s of node %d is no dtype", def->name, n->id); break;
   case 'b': if (a->i != 0 && a->i != 1) BAD(n->where, "%s of node %d is no bool", def->name, n->id); break;
   case 'h':
-    if (a->i < -1 || a->i > DF_MAX_RANK) BAD(n->where, "%s of node %d has rank %lld", def->name, n->id, (long long)a->i);
-    for (int64_t k = 0; k < a->i; k++) if (a->ints[k] < -1) BAD(n->where, "%s of node %d is no shape", def->name, n->id);
+    if (a->i < -1 || a->i > DF_MAX_RANK)
+      BAD(n->where, "%s of node %d has rank %lld", def->name, n->id, (long long)a->i);
+    for (int64_t k = 0; k < a->i; k++)
+      if (a->ints[k] < -1) BAD(n->where, "%s of node %d is no shape", def->name, n->id);
     break;
   case 'y':
     for (int64_t k = 0; k < a->i; k++)
@@ -53,7 +55,7 @@ static int32_t check_node(const df_graph *g, df_node *n, df_error *err) {
   return dfi_node_check(n, err);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------------------ */
+/* ---- contexts ---------------------------------------------------------------------------------------- */
 
 static bool owned(const df_context *c) {
   switch (c->kind) {
@@ -121,7 +123,7 @@ static int32_t check_constructs(const df_graph *g, const flow *f, df_error *err)
   return DF_OK;
 }
 
-/* ---- circles --------------------------------------------------------------------------------------------------------- */
+/* ---- circles ----------------------------------------------------------------------------------------- */
 
 static bool closes_loop(const df_node *n) { return is_flow(n, DF_NEXT_ITERATION); }
 

@@ -398,7 +398,7 @@ void dfi_form_record(dfi_form *f, int32_t kind, int32_t id) {
   }
 }
 
-/* ---- room ----------------------------------------------------------------------------------------------------------- */
+/* ---- room -------------------------------------------------------------------------------------------- */
 
 int32_t dfi_form_count(const df_graph *g, int32_t kind) {
   const flow *f = dfi_flow_of((df_graph *)g);
@@ -417,8 +417,8 @@ static void add_shell(df_graph *g) {
   const dfi_op_info *nothing = dfi_op_find("NoOp");
   const char *empty = dfi_where(g, NULL);
   df_node *n = dfi_graph_alloc(g, sizeof *n);
-  *n = (df_node){ .id = g->n, .op = nothing->id, .attrs = nothing->defaults, .context = g->top, .graph = g, .where = empty,
-                  .scope = empty, .device = empty };
+  *n = (df_node){ .id = g->n, .op = nothing->id, .attrs = nothing->defaults, .context = g->top, .graph = g,
+                  .where = empty, .scope = empty, .device = empty };
   if (g->n == g->cap) {
     const int32_t cap = g->cap ? 2 * g->cap : 64;
     g->node = dfi_xrealloc(g->node, sizeof *g->node * (size_t)cap);

@@ -226,6 +226,7 @@ typedef struct dfi_parts {
 typedef struct dfi_plan {
   struct df_session *session;
   uint64_t     hash;
+  uint64_t     wire_id;      /* by which workers of a cluster know it; 0: they do not */
   int32_t      nfetch, nfeed;
   bool         stepped;      /* made with DFI_PLAN_STEPPED */
   int32_t     *signature;    /* fetch pairs, then feed pairs */

@@ -31,6 +31,7 @@ df_session *dfi_session_make(df_graph *g, const char *options, const dfi_cluster
   }
   if (s->devices.virtual_clock) dfi_devices_simulate(&s->devices);
   s->graph = df_graph_retain(g);
+  s->options = dfi_xstrdup(options ? options : "");
   s->pool = dfi_pool_get(s->threads - 1);
   s->epoch = 1;
   pthread_mutex_init(&s->lock, NULL);
@@ -79,6 +80,7 @@ void df_session_release(df_session *s) {
   pthread_mutex_destroy(&s->lock);
   pthread_mutex_destroy(&s->init_lock);
   df_graph_release(s->graph);
+  dfi_free(s->options);
   dfi_free(s);
 }
 
@@ -422,6 +424,7 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
                        (s->as_written ? DFI_PLAN_AS_WRITTEN : 0u) | (stepped ? DFI_PLAN_STEPPED : 0u);
   dfi_plan *p = dfi_plan_make(s, &s->devices, s->graph, nfetch, fetches, nfeed, feeds, how, err);
   *grown = grows(s);
+  if (p) p->stepped = stepped;
   if (p && dfi_plan_over_ranks(p) && s->cluster->planned && s->cluster->planned(s->cluster->user, s, p, err)) {
     dfi_plan_free(p);
     p = NULL;
@@ -443,7 +446,6 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
     return NULL;
   }
   p->hash = hash;
-  p->stepped = stepped;
   p->bytes = dfi_plan_bytes(p);
   p->next = s->plan[hash % DFI_PLAN_BUCKETS];
   s->plan[hash % DFI_PLAN_BUCKETS] = p;

@@ -31,6 +31,7 @@ typedef struct dfi_run_number { int64_t serial, draw; } dfi_run_number;
 
 struct df_session {
   df_graph   *graph;           /* retained */
+  char       *options;         /* owned; the text it was made with: workers' sessions get the same */
   int32_t     threads;
   bool        reference_kernels;
   bool        as_written;      /* plans are not simplified */

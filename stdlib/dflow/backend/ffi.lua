@@ -168,6 +168,6 @@ end
 local own = { err = err, raise = raise, fail = fail, open = open, charge = charge, wrap = wrap, checked = checked,
               pairs_of = pairs_of, list_of = list_of, take_dims = take_dims, dims_buffer = dims_buffer,
               SCALAR = 1, TENSOR = 2 }             -- the kinds of df_value
-for _, part in ipairs{ 'tensor', 'graph', 'run', 'check', 'draw', 'watch', 'file' } do require('dflow.backend.ffi_' .. part)(core, C, own) end
+for _, part in ipairs{ 'tensor', 'graph', 'run', 'check', 'draw', 'watch', 'file', 'cluster' } do require('dflow.backend.ffi_' .. part)(core, C, own) end
 
 return core

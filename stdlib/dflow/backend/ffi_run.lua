@@ -208,6 +208,8 @@ return function(core, C, own)
     end
   end
 
+  own.text_of = text_of
+
   function core.session_devices(s)
     local p = open(s, 'session')
     return text_of(function(room, out) return C.df_session_devices(p, room, out) end)

@@ -258,6 +258,56 @@ df.associative_scan(fn, elems, {…})
   gradient  that of the slices and concats it is made of
   example   df.associative_scan(function(a, b) return a * b end, df.float32{1, 2, 3, 4})
 
+df.all_reduce(list, {…})
+  The sum of the list's elements, one on each device, for all of them: a list, each result where
+  its input is. All places have the same bits. Large ones go round a ring, small ones by a tree.
+  option    op: string = 'sum'  or 'mean', 'max', 'min', 'prod'
+  gradient  that of the ops it is made of
+  example   return df.all_reduce({df.float32{1, 2}, df.float32{3, 5}})[2]
+
+df.all_gather(list, {…})
+  The list's elements side by side along an axis: a list, each result where its input is.
+  option    axis: int = 0  along which
+  gradient  that of concat
+  example   return df.all_gather({df.float32{1, 2}, df.float32{3}})[1]
+
+df.broadcast(x, devices)
+  A list of x on each of the devices.
+  gradient  the sum of theirs
+  example   return df.broadcast(df.float32{1, 2}, {'cpu:0', 'cpu:0'})[2]
+
+df.cluster
+  Several processes that turn one graph: rank 0 is this one, workers hold sessions like its own.
+  df.device('/rank:1/cpu:0', fn) says what runs there. size and rank are fields.
+  example   return df.cluster.size
+
+df.cluster.start(n, program?)
+  Starts workers on this host, so that there are n ranks; this process is rank 0. A worker that
+  dies, or gives no sign for two seconds, ends the runs it has a part in as `unavailable`.
+  example   df.cluster.start(1) return df.cluster.size
+
+df.cluster.restart()
+  New workers in the place of those that are dead or hung. Their variables are uninitialised.
+  example   df.cluster.restart() return df.cluster.size
+
+df.cluster.stop()
+  Ends the workers; this process goes on alone.
+  example   df.cluster.stop() return df.cluster.size
+
+df.cluster.ranks()
+  A list of {rank =, host =, pid =, state =, why =, sent =, received =}; state is 'alive', 'hung'
+  or 'dead', why says what became of it. Empty where there is no cluster.
+  example   return #df.cluster.ranks()
+
+df.cluster.jobs(jobs)
+  Which ranks the tasks of jobs are: /job:ps/task:0 is rank 3 with {ps = {3}}. Without it, or with
+  nil, task k of any job is rank k.
+  example   df.cluster.jobs(nil) return df.cluster.rank
+
+df.cluster.timeout(seconds)
+  A rank that gives no sign for so long is hung. Two seconds at first.
+  example   df.cluster.timeout(2) return df.cluster.rank
+
 df.checkpoint(fn)
   A function with the values of fn whose intermediates are not kept: the gradient computes them
   again. What is drawn at random and what has effects happens once.

@@ -245,6 +245,18 @@ df.train.MixedPrecision(optimizer, {…})
             df.run(o:minimize(w * w))
             return df.run(w)
 
+df.train.replicate(n or devices, fn, {…})
+  fn(k), a loss, on each of the devices (a number: of so many ranks), and a step that takes the
+  mean of their gradients. Gives {loss =, losses =, step =}. Layers and variables are made before.
+  option    optimizer: table = nil  such as df.train.SGD(0.1)
+  option    mode: string = 'sync'  'async': step is a list, of a step for each device by itself
+  example   local w, rows = df.Variable(0.0), df.constant{1.0, 3.0}
+            local function loss(k) return (w - rows[k - 1]) ^ 2 end
+            local o = {optimizer = df.train.SGD(0.25)}
+            local r = df.train.replicate({'cpu:0', 'cpu:0'}, loss, o)
+            for _ = 1, 20 do df.run(r.step) end
+            return df.round(w)
+
 df.train.synchronous(fn, {…})
   Replicas that compute gradients of the same weights, and a chief that adds them up and steps: all
   of it loops and queues of one graph. fn(replica, step) builds the loss of a replica. Gives {steps

@@ -31,7 +31,7 @@ local GROUPS = {
   { 'names', 'what is there to know', 'help doc where graph plot placement saved inputs explain disasm' },
   { 'runs', 'a run that stands still, or is over', 'frames tokens stacks why whynot value back forward swap runs attach record diff' },
   { 'steps', 'where a run stops, and how it goes on', 'break unbreak step continue pause cancel' },
-  { 'time', 'time and memory', 'time timeit prof src trace top mem stats' },
+  { 'time', 'time and memory', 'time timeit prof src trace top mem stats cluster' },
   { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set autograph serve learn quit' },
 }
 
@@ -452,6 +452,28 @@ command('mem', function(_, say)
   say(('%-10s %s'):format('Lua', bytes(collectgarbage('count') * 1024)))
   for _, v in ipairs(df.global_variables()) do say(('  %s'):format(values.brief(v))) end
 end, 'mem - memory of each device, of the run in progress or of the default session, and of Lua; the variables of the default graph')
+
+--- What came and went between this process and a rank.
+local function traffic(r)
+  return ('%s messages, %s out, %s in'):format(text.number(r.sent.messages + r.received.messages, 4), bytes(r.sent.bytes),
+                                               bytes(r.received.bytes))
+end
+
+command('cluster', function(rest, say)
+  local cluster = df.cluster
+  if rest:find '^%d+$' then cluster.start(tonumber(rest))
+  elseif rest == 'restart' then cluster.restart()
+  elseif rest == 'stop' then cluster.stop()
+  elseif rest ~= '' then
+    say((":cluster takes a number of ranks, restart or stop, not '%s'"):format(rest))
+    return
+  end
+  if cluster.size == 1 then say 'one rank, this process; :cluster 4 starts three workers beside it' end
+  for _, r in ipairs(cluster.ranks()) do
+    say(('/rank:%d  %-12s pid %-8d %-6s %s'):format(r.rank, r.host, r.pid, r.state,
+        r.why or r.rank == 0 and 'this process' or traffic(r)))
+  end
+end, 'cluster [n | restart | stop] - the ranks of a cluster: host, process, state, what came and went; starts n, the dead ones anew, or ends them')
 
 command('stats', function(_, say)
   local h = require('dflow.repl.inspector').in_progress()

@@ -1,0 +1,43 @@
+/* channel.h: whole messages over a socket between the driver and a worker, for everything but runs, which use the ring:
+ * who is there, graphs, sessions, plans, variables, signs of life.
+ */
+#ifndef DFLOW_CHANNEL_H
+#define DFLOW_CHANNEL_H
+#include "base/internal.h"
+
+/* What a message is about. The payload of each is in protocol.h. */
+typedef enum dfi_word {
+  DFI_W_HELLO = 1, DFI_W_WELCOME, DFI_W_HEART, DFI_W_REPLY, DFI_W_GRAPH, DFI_W_SESSION, DFI_W_PLAN, DFI_W_GET,
+  DFI_W_SET, DFI_W_RESET, DFI_W_CLOSE, DFI_W_PEER, DFI_W_BACK, DFI_W_STOP, DFI_WORDS
+} dfi_word;
+
+typedef struct dfi_header { uint32_t word, request; uint64_t bytes; } dfi_header;   /* request 0: wants no reply */
+
+typedef struct dfi_channel {
+  int fd;                          /* -1: closed */
+  pthread_mutex_t sending;
+  /* What has come of the next message: the reading thread's alone. */
+  dfi_header header; size_t got;   /* bytes of header and payload */
+  uint8_t *payload; size_t cap;
+} dfi_channel;
+
+void dfi_channel_open(dfi_channel *c, int fd);       /* fd is consumed */
+void dfi_channel_close(dfi_channel *c);
+/* Sends a message of two parts (either may be empty), waiting for room. False: the other side is gone, or has taken
+ * nothing for `patience` seconds. Any thread. */
+bool dfi_channel_send(dfi_channel *c, dfi_word word, uint32_t request, const void *a, size_t na, const void *b,
+                      size_t nb, double patience);
+/* Takes what has come, without waiting. 1: a message is whole, in c->header and c->payload until the next call; 0: not
+ * yet; -1: the other side is gone, or sends what is no message. */
+int32_t dfi_channel_read(dfi_channel *c);
+
+/* ---- payloads: fixed parts first, then lists; a reader that runs past the end is `bad` and reads zeros  */
+typedef struct dfi_packet { uint8_t *at; size_t n, cap; } dfi_packet;          /* being written; at: owned */
+void dfi_put(dfi_packet *p, const void *bytes, size_t n);
+void dfi_put_i64(dfi_packet *p, int64_t v);
+void dfi_put_text(dfi_packet *p, const char *s);                               /* length, bytes */
+typedef struct dfi_cursor { const uint8_t *at, *end; bool bad; } dfi_cursor;   /* being read */
+const void *dfi_get(dfi_cursor *c, size_t n);                                  /* borrowed; NULL: bad */
+int64_t dfi_get_i64(dfi_cursor *c);
+void dfi_get_text(dfi_cursor *c, char *to, size_t room);                       /* cut to its room */
+#endif

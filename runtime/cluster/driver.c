@@ -1,0 +1,462 @@
+/* driver.c: the cluster as the driver has it: starts workers, watches them, and asks them.
+ *
+ * One thread of its own, the watcher, reads all workers' channels, takes signs of life and deaths (a pidfd, or the
+ * end of the channel), and hands replies to those who wait. What is bad news goes to runs by dfi_rank_peer_failed,
+ * and to all other workers. Locks: the driver's is held for looks alone, never while something is sent or waited for.
+ */
+#define _GNU_SOURCE
+#include "cluster/driver.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+dfi_driver dfi_the_driver = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .memfd = -1,
+                              .wake = -1, .timeout = 2.0 };
+#define D (&dfi_the_driver)
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;       /* one starts, stops or restarts at a time */
+
+enum { START_SECONDS = 20, SEND_SECONDS = 20 };
+
+uint64_t dfi_build_digest(void) {
+  uint64_t h = sizeof(df_node) * 31 + sizeof(dfi_plan);
+  const char *texts[] = { DFI_PROTOCOL, df_version() };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    h = h * 0x9e3779b97f4a7c15u + dfi_hash_name(texts[i], strlen(texts[i]));
+  for (int32_t i = 0; i < df_op_count(); i++) {
+    const df_op *o = dfi_op_info_at(i)->op;
+    const char *parts[] = { o->type, o->in, o->out, o->attrs, o->types };
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+      h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (parts[k] ? dfi_hash_name(parts[k], strlen(parts[k])) : 1);
+  }
+  return h;
+}
+
+/* ---- errors in replies ------------------------------------------------------------------------------- */
+
+void dfi_reply_put(dfi_packet *p, const df_error *err) {
+  dfi_put_i64(p, err ? err->code : DF_OK);
+  if (!err) return;
+  dfi_put_text(p, err->message); dfi_put_text(p, err->op); dfi_put_text(p, err->frame); dfi_put_text(p, err->source);
+  dfi_put_i64(p, err->rank);
+  dfi_put_text(p, err->rank ? err->host : "");
+}
+
+int32_t dfi_reply_get(dfi_cursor *c, df_error *err) {
+  const int64_t code = dfi_get_i64(c);
+  if (!c->bad && code == DF_OK) return DF_OK;
+  df_error e = { .code = code > 0 && code <= DF_DATA_LOSS ? (int32_t)code : DF_INTERNAL };
+  dfi_get_text(c, e.message, sizeof e.message); dfi_get_text(c, e.op, sizeof e.op);
+  dfi_get_text(c, e.frame, sizeof e.frame); dfi_get_text(c, e.source, sizeof e.source);
+  e.rank = (int32_t)dfi_get_i64(c);
+  dfi_get_text(c, e.host, sizeof e.host);
+  if (err) *err = e;
+  return e.code;
+}
+
+/* ---- states ------------------------------------------------------------------------------------------ */
+
+int32_t dfi_driver_unavailable(int32_t rank, df_error *err) {
+  pthread_mutex_lock(&D->lock);
+  const bool is = rank > 0 && rank < D->n;
+  const dfi_worker w = is ? D->worker[rank] : (dfi_worker){ .rank = rank };
+  pthread_mutex_unlock(&D->lock);
+  if (!is) return dfi_fail(err, DF_UNAVAILABLE, NULL, "there is no rank %d", rank);
+  dfi_fail(err, DF_UNAVAILABLE, NULL, "rank %d (host %s, pid %lld) %s", rank, w.host, (long long)w.pid,
+           w.why[0] ? w.why : "cannot be reached");
+  if (err) {
+    err->rank = rank + 1;
+    snprintf(err->host, sizeof err->host, "%s", w.host);
+  }
+  return DF_UNAVAILABLE;
+}
+
+bool dfi_driver_alive(int32_t rank) {
+  pthread_mutex_lock(&D->lock);
+  const bool is = rank >= 0 && rank < D->n && (!rank || D->worker[rank].state == DFI_RANK_ALIVE);
+  pthread_mutex_unlock(&D->lock);
+  return is;
+}
+
+/* All other workers are told, and runs on all of them end. */
+static void tell_failed(const dfi_worker *w) {
+  dfi_packet p = { 0 };
+  dfi_rank_peer_failed(D->rank, w->rank, w->host, w->pid, w->why);
+  dfi_put_i64(&p, w->rank);
+  dfi_put_i64(&p, w->pid);
+  dfi_put_text(&p, w->host);
+  dfi_put_text(&p, w->why);
+  for (int32_t i = 1; i < D->n; i++)
+    if (i != w->rank && dfi_driver_alive(i))
+      dfi_channel_send(&D->worker[i].channel, DFI_W_PEER, 0, p.at, p.n, NULL, 0, DFI_HEART_SECONDS);
+  dfi_free(p.at);
+}
+
+/* The watcher: a worker is hung or dead from now on. Who waits for its replies waits no more. */
+static void worker_failed(dfi_worker *w, dfi_rank_state state, const char *why) {
+  pthread_mutex_lock(&D->lock);
+  const bool was = w->state == DFI_RANK_ALIVE;
+  w->state = state;
+  snprintf(w->why, sizeof w->why, "%s", why);
+  if (state == DFI_RANK_DEAD)
+    for (dfi_pending *p = w->pending; p; p = p->next) p->done = true;
+  if (state == DFI_RANK_DEAD) w->pending = NULL;
+  pthread_cond_broadcast(&D->changed);
+  pthread_mutex_unlock(&D->lock);
+  if (D->ending) return;
+  if (was) tell_failed(w);
+}
+
+static void worker_back(dfi_worker *w) {
+  pthread_mutex_lock(&D->lock);
+  w->state = DFI_RANK_ALIVE;
+  w->why[0] = 0;
+  pthread_cond_broadcast(&D->changed);
+  pthread_mutex_unlock(&D->lock);
+}
+
+/* ---- what workers say -------------------------------------------------------------------------------- */
+
+/* A worker says what it is, and is told what it is. */
+static void hello(dfi_worker *w, dfi_cursor *c) {
+  char protocol[32], host[64];
+  dfi_get_text(c, protocol, sizeof protocol);
+  const uint64_t digest = (uint64_t)dfi_get_i64(c);
+  dfi_get_text(c, host, sizeof host);
+  if (c->bad || strcmp(protocol, DFI_PROTOCOL) || digest != dfi_build_digest()) {
+    worker_failed(w, DFI_RANK_DEAD, "is another version of dflow than the driver");
+    dfi_process_kill(w);
+    return;
+  }
+  dfi_packet p = { 0 };
+  dfi_put_i64(&p, w->rank);
+  dfi_put_i64(&p, D->n);
+  dfi_put_i64(&p, D->bytes);
+  dfi_channel_send(&w->channel, DFI_W_WELCOME, 1, p.at, p.n, NULL, 0, SEND_SECONDS);
+  dfi_free(p.at);
+}
+
+/* The reply to a call; that to the welcome makes the worker one of us. */
+static void replied(dfi_worker *w, const dfi_header *h, const uint8_t *payload) {
+  if (h->request == 1) {
+    df_error err;
+    dfi_cursor c = { payload, payload + h->bytes, false };
+    if (!dfi_reply_get(&c, &err)) worker_back(w);
+    else worker_failed(w, DFI_RANK_DEAD, err.message);
+    return;
+  }
+  pthread_mutex_lock(&D->lock);
+  for (dfi_pending **at = &w->pending; *at; at = &(*at)->next) {
+    dfi_pending *p = *at;
+    if (p->request != h->request) continue;
+    *at = p->next;
+    p->answer = dfi_xmalloc(h->bytes + 1);
+    memcpy(p->answer, payload, h->bytes);
+    p->n = h->bytes;
+    p->done = true;
+    pthread_cond_broadcast(&D->changed);
+    break;
+  }
+  pthread_mutex_unlock(&D->lock);
+}
+
+/* What has come from a worker. False: nothing will any more. */
+static bool take_messages(dfi_worker *w) {
+  int32_t whole;
+  while ((whole = dfi_channel_read(&w->channel)) > 0) {
+    dfi_cursor c = { w->channel.payload, w->channel.payload + w->channel.header.bytes, false };
+    w->heard = dfi_now();
+    if (w->channel.header.word == DFI_W_HELLO) hello(w, &c);
+    else if (w->channel.header.word == DFI_W_REPLY) replied(w, &w->channel.header, w->channel.payload);
+  }
+  return whole == 0;
+}
+
+/* ---- the watcher ------------------------------------------------------------------------------------- */
+
+static bool is_there(const dfi_worker *w) { return w->channel.fd >= 0 && w->state != DFI_RANK_DEAD; }
+
+/* It has closed its end; whether it has ended, too, is known in a moment. */
+static void closed_end(dfi_worker *w) {
+  char why[200] = "has closed its connection";
+  for (int32_t i = 0; i < 50 && !dfi_process_ended(w, why, sizeof why); i++) usleep(1000);
+  dfi_process_kill(w);
+  worker_failed(w, DFI_RANK_DEAD, why);
+}
+
+/* A hung one stays so until it is replaced, also where it speaks again: messages to it were dropped. */
+static void look_after(dfi_worker *w, double now) {
+  if (w->state == DFI_RANK_ALIVE && now - w->heard > D->timeout) {
+    char why[100];
+    snprintf(why, sizeof why, "is hung: it has given no sign for %.1f s", now - w->heard);
+    worker_failed(w, DFI_RANK_HUNG, why);
+  }
+}
+
+static void *watch(void *arg) {
+  struct pollfd fds[1 + 2 * DFI_RANKS_MOST];
+  double before = dfi_now();
+  while (!D->ending) {
+    nfds_t n = 0;
+    fds[n++] = (struct pollfd){ .fd = D->wake, .events = POLLIN };
+    for (int32_t i = 1; i < D->n; i++) {
+      const dfi_worker *w = &D->worker[i];
+      fds[n++] = (struct pollfd){ .fd = is_there(w) ? w->channel.fd : -1, .events = POLLIN };
+      fds[n++] = (struct pollfd){ .fd = is_there(w) ? w->pidfd : -1, .events = POLLIN };
+    }
+    poll(fds, n, (int)(DFI_HEART_SECONDS * 1000));
+    uint64_t woken;
+    if (fds[0].revents && read(D->wake, &woken, sizeof woken) < 0) {}
+    const double now = dfi_now();
+    for (int32_t i = 1; i < D->n && !D->ending; i++) {
+      dfi_worker *w = &D->worker[i];
+      if (now - before > 0.5 * D->timeout) w->heard = now;          /* it was this process that stood still */
+      if (!is_there(w)) continue;
+      char why[200];
+      if (fds[2 * i].revents && dfi_process_ended(w, why, sizeof why)) worker_failed(w, DFI_RANK_DEAD, why);
+      else if (!take_messages(w)) closed_end(w);
+      else look_after(w, now);
+    }
+    before = now;
+  }
+  return NULL;
+}
+
+static void wake_watcher(void) {
+  const uint64_t one = 1;
+  if (write(D->wake, &one, sizeof one) < 0) {}
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------- */
+
+int32_t dfi_driver_call(int32_t rank, dfi_word word, const void *a, size_t na, const void *b, size_t nb,
+                        uint8_t **answer, size_t *n, df_error *err) {
+  if (!dfi_driver_alive(rank) || !rank) return dfi_driver_unavailable(rank, err);
+  dfi_worker *w = &D->worker[rank];
+  dfi_pending wait = { 0 };
+  pthread_mutex_lock(&D->lock);
+  if (D->requests < 2) D->requests = 2;
+  wait.request = D->requests++;
+  wait.next = w->pending;
+  w->pending = &wait;
+  pthread_mutex_unlock(&D->lock);
+  const bool sent = dfi_channel_send(&w->channel, word, wait.request, a, na, b, nb, SEND_SECONDS);
+  pthread_mutex_lock(&D->lock);
+  while (sent && !wait.done && w->state == DFI_RANK_ALIVE) pthread_cond_wait(&D->changed, &D->lock);
+  for (dfi_pending **at = &w->pending; *at; at = &(*at)->next)
+    if (*at == &wait) { *at = wait.next; break; }
+  pthread_mutex_unlock(&D->lock);
+  if (!wait.answer) return dfi_driver_unavailable(rank, err);
+  dfi_cursor c = { wait.answer, wait.answer + wait.n, false };
+  const int32_t code = dfi_reply_get(&c, err);
+  if (!code && answer) {
+    *n = (size_t)(c.end - c.at);
+    memmove(wait.answer, c.at, *n);
+    *answer = wait.answer;
+  } else dfi_free(wait.answer);
+  return code;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------- */
+
+static int32_t make_memory(int32_t n, df_error *err) {
+  D->bytes = dfi_ring_bytes(n);
+  const int fd = memfd_create("dflow-ranks", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, D->bytes))
+    return dfi_fail(err, dfi_errno_code(errno), NULL, "no memory for %d ranks to share: %s", n, strerror(errno));
+  D->memfd = fd < 10 ? fcntl(fd, F_DUPFD_CLOEXEC, 10) : fd;
+  if (fd < 10) close(fd);
+  D->memory = mmap(NULL, (size_t)D->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, D->memfd, 0);
+  if (D->memory == MAP_FAILED) {
+    D->memory = NULL;
+    return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no memory for %d ranks to share", n);
+  }
+  dfi_ring_init(D->memory, n);
+  dfi_transport *t = dfi_ring_new(D->memory, D->bytes, 0, err);
+  if (!t) return err->code;
+  D->rank = dfi_rank_new(t);
+  return DF_OK;
+}
+
+/* Those that start are there, or are not; the first that is not is the error. */
+static int32_t wait_started(df_error *err) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += START_SECONDS;
+  int32_t missing = 0;
+  pthread_mutex_lock(&D->lock);
+  for (bool late = false;;) {
+    bool starting = false;
+    missing = 0;
+    for (int32_t i = D->n - 1; i > 0; i--) {
+      starting |= D->worker[i].state == DFI_RANK_STARTING;
+      if (D->worker[i].state != DFI_RANK_ALIVE) missing = i;
+    }
+    if (!starting || late) break;
+    late = pthread_cond_timedwait(&D->changed, &D->lock, &until) == ETIMEDOUT;
+  }
+  pthread_mutex_unlock(&D->lock);
+  return missing ? dfi_driver_unavailable(missing, err) : DF_OK;
+}
+
+static int32_t start_worker(int32_t rank, df_error *err) {
+  dfi_worker *w = &D->worker[rank];
+  *w = (dfi_worker){ .rank = rank, .pidfd = -1, .channel = { .fd = -1 }, .heard = dfi_now(), .why = "did not start" };
+  return dfi_process_start(w, D->program, D->memfd, err);
+}
+
+static void end_worker(dfi_worker *w) {
+  if (w->channel.fd >= 0) dfi_channel_send(&w->channel, DFI_W_STOP, 0, NULL, 0, NULL, 0, DFI_HEART_SECONDS);
+  char why[64];
+  for (int32_t i = 0; i < 100 && w->state == DFI_RANK_ALIVE && !dfi_process_ended(w, why, sizeof why); i++)
+    usleep(1000);
+  dfi_process_kill(w);
+  dfi_channel_close(&w->channel);
+}
+
+static void stop_all(void) {
+  if (!D->n) return;
+  if (D->watching) {
+    D->ending = true;
+    wake_watcher();
+    pthread_join(D->watcher, NULL);
+    D->watching = false;
+  }
+  dfi_cluster_set(NULL);
+  for (int32_t i = 1; i < D->n; i++) end_worker(&D->worker[i]);
+  dfi_mirror_forget_all();
+  if (D->rank) dfi_rank_free(D->rank);
+  if (D->memory) munmap(D->memory, (size_t)D->bytes);
+  if (D->memfd >= 0) close(D->memfd);
+  if (D->wake >= 0) close(D->wake);
+  pthread_mutex_lock(&D->lock);
+  D->rank = NULL; D->memory = NULL; D->memfd = D->wake = -1;
+  D->n = 0;
+  D->ending = false;
+  dfi_free(D->worker);
+  D->worker = NULL;
+  pthread_mutex_unlock(&D->lock);
+}
+
+/* A forked child has no workers: they are its parent's. */
+static void in_child(void) {
+  for (int32_t i = 1; i < D->n; i++) if (D->worker[i].channel.fd >= 0) close(D->worker[i].channel.fd);
+  if (D->n) dfi_cluster_set(NULL);
+  D->n = 0;
+}
+
+static int32_t start(int32_t n, const char *program, df_error *err) {
+  if (!dfi_process_program(program, D->program, sizeof D->program))
+    return dfi_fail(err, DF_NOT_FOUND, NULL,
+                    "no program `dflow` was found to start workers with: neither beside the library nor in PATH%s%s",
+                    program && program[0] ? ", nor at " : "", program ? program : "");
+  D->worker = dfi_xcalloc((size_t)n, sizeof *D->worker);
+  D->worker[0] = (dfi_worker){ .state = DFI_RANK_ALIVE, .pid = getpid(), .pidfd = -1, .channel = { .fd = -1 } };
+  gethostname(D->worker[0].host, sizeof D->worker[0].host - 1);
+  for (int32_t i = 1; i < n; i++) D->worker[i] = (dfi_worker){ .rank = i, .pidfd = -1, .channel = { .fd = -1 } };
+  D->n = n;
+  D->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (make_memory(n, err)) return err->code;
+  for (int32_t i = 1; i < n; i++) if (start_worker(i, err)) return err->code;
+  if (pthread_create(&D->watcher, NULL, watch, NULL))
+    return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started to watch %d ranks", n);
+  D->watching = true;
+  if (wait_started(err)) return err->code;
+  dfi_cluster_set(dfi_mirror_table(D->rank));
+  return DF_OK;
+}
+
+int32_t df_cluster_start(int32_t n, const char *program, df_error *err) {
+  df_error local;
+  static bool guarded;
+  if (!err) err = &local;
+  if (n < 1 || n > DFI_RANKS_MOST)
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a cluster has 1 to %d ranks, not %d", DFI_RANKS_MOST, n);
+  pthread_mutex_lock(&life);
+  int32_t code = DF_OK;
+  if (D->n && D->n != n)
+    code = dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "a cluster of %d ranks runs already: stop it first", D->n);
+  else if (!D->n && n > 1) {
+    if (!guarded) pthread_atfork(NULL, NULL, in_child);
+    guarded = true;
+    if ((code = start(n, program, err))) stop_all();
+  }
+  pthread_mutex_unlock(&life);
+  return code;
+}
+
+/* All that live have done with the process that was that rank, before another one is. */
+static void tell_back(int32_t rank) {
+  const int64_t who = rank;
+  df_error ignored;
+  for (int32_t i = 1; i < D->n; i++)
+    if (i != rank && dfi_driver_alive(i))
+      dfi_driver_call(i, DFI_W_BACK, &who, sizeof who, NULL, 0, NULL, NULL, &ignored);
+  dfi_rank_peer_back(D->rank, rank);
+}
+
+int32_t df_cluster_restart(df_error *err) {
+  df_error local;
+  int32_t code = DF_OK;
+  if (!err) err = &local;
+  pthread_mutex_lock(&life);
+  for (int32_t i = 1; i < D->n && !code; i++) {
+    dfi_worker *w = &D->worker[i];
+    if (w->state == DFI_RANK_ALIVE) continue;
+    worker_failed(w, DFI_RANK_DEAD, w->why);
+    dfi_process_kill(w);
+    dfi_mirror_forget_rank(i);
+    tell_back(i);
+    pthread_mutex_lock(&D->lock);                        /* the watcher lets its channel alone: it is dead */
+    dfi_channel_close(&w->channel);
+    pthread_mutex_unlock(&D->lock);
+    code = start_worker(i, err);
+    wake_watcher();
+  }
+  if (!code && D->n) code = wait_started(err);
+  pthread_mutex_unlock(&life);
+  return code;
+}
+
+void df_cluster_stop(void) {
+  pthread_mutex_lock(&life);
+  stop_all();
+  pthread_mutex_unlock(&life);
+}
+
+/* ---- looks ------------------------------------------------------------------------------------------- */
+
+int32_t df_cluster_size(void) { return D->n ? D->n : 1; }
+int32_t df_cluster_jobs(const char *text, df_error *err) {
+  if (!dfi_jobs_set(text))
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
+                    "`%s` does not say which ranks the tasks of jobs are, as in `ps=3;worker=0,1,2`", text);
+  pthread_mutex_lock(&D->lock);
+  dfi_free(D->jobs);
+  D->jobs = dfi_xstrdup(text);
+  pthread_mutex_unlock(&D->lock);
+  return DF_OK;
+}
+
+void df_cluster_timeout(double seconds) { if (seconds > 0) D->timeout = seconds; }
+
+int32_t df_cluster_report(int32_t room, char *out) {
+  static const char *const states[] = { "starting", "alive", "hung", "dead" };
+  size_t n = 0, most = room > 0 ? (size_t)room : 0;
+  pthread_mutex_lock(&D->lock);
+  for (int32_t i = 0; i < D->n; i++) {
+    const dfi_worker *w = &D->worker[i];
+    dfi_rank_traffic t = { 0 };
+    if (i) dfi_rank_traffic_of(D->rank, i, &t);
+    const int32_t k = snprintf(n < most ? out + n : NULL, n < most ? most - n : 0,
+                               "%d\t%s\t%lld\t%s\t%lld\t%lld\t%lld\t%lld\t%s\n", i, w->host, (long long)w->pid,
+                               states[w->state], (long long)t.messages_out, (long long)t.bytes_out,
+                               (long long)t.messages_in, (long long)t.bytes_in, w->why);
+    n += k > 0 ? (size_t)k : 0;
+  }
+  pthread_mutex_unlock(&D->lock);
+  return (int32_t)n;
+}

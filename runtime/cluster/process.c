@@ -1,0 +1,149 @@
+/* process.c: worker processes of this host: started with a socket and memory that they inherit, so that nothing listens
+ * and nothing is in their arguments or environment. */
+#define _GNU_SOURCE
+#include "cluster/driver.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- the program ------------------------------------------------------------------------------------------------- */
+
+static bool runs(const char *path) { return path[0] && access(path, X_OK) == 0; }
+
+static void folder_of(char *path) {
+  char *slash = strrchr(path, '/');
+  if (slash) *slash = 0;
+}
+
+static bool is_dflow(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return !strcmp(slash ? slash + 1 : path, "dflow");
+}
+
+static bool in_path(char *path, size_t room) {
+  const char *list = getenv("PATH");
+  for (const char *at = list ? list : ""; *at;) {
+    const size_t n = strcspn(at, ":");
+    snprintf(path, room, "%.*s/dflow", (int)n, at);
+    if (n && runs(path)) return true;
+    at += n + (at[n] == ':');
+  }
+  return false;
+}
+
+bool dfi_process_program(const char *asked, char *path, size_t room) {
+  if (asked && asked[0]) { snprintf(path, room, "%s", asked); return runs(path); }
+  const ssize_t n = readlink("/proc/self/exe", path, room - 1);
+  if (n > 0) {
+    path[n] = 0;
+    if (is_dflow(path)) return true;
+  }
+  Dl_info about;
+  char library[PATH_MAX];
+  if (dladdr((void *)(uintptr_t)dfi_process_program, &about) && about.dli_fname && realpath(about.dli_fname, library)) {
+    folder_of(library);
+    snprintf(path, room, "%s/dflow", library);                /* in the build tree */
+    if (runs(path)) return true;
+    folder_of(library);
+    snprintf(path, room, "%s/bin/dflow", library);            /* <prefix>/lib beside <prefix>/bin */
+    if (runs(path)) return true;
+  }
+  return in_path(path, room);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------- */
+
+static int pidfd_open(pid_t pid) {
+#ifdef SYS_pidfd_open
+  const long fd = syscall(SYS_pidfd_open, pid, 0u);
+  if (fd >= 0) fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+  return (int)fd;
+#else
+  return -1;
+#endif
+}
+
+/* Ends of a descriptor where the worker's own will not be in the way. */
+static int high(int fd) {
+  const int up = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+  close(fd);
+  return up;
+}
+
+static int32_t spawn(dfi_worker *w, const char *program, int theirs, int memfd) {
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t how;
+  sigset_t none, defaults;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, theirs, DFI_FD_SOCKET);
+  posix_spawn_file_actions_adddup2(&files, memfd, DFI_FD_MEMORY);
+  posix_spawnattr_init(&how);
+  sigemptyset(&none);
+  sigfillset(&defaults);
+  posix_spawnattr_setsigmask(&how, &none);
+  posix_spawnattr_setsigdefault(&how, &defaults);
+  posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  char *const argv[] = { (char *)program, "--worker", NULL };
+  const int32_t status = posix_spawn(&w->pid, program, &files, &how, argv, environ);
+  posix_spawnattr_destroy(&how);
+  posix_spawn_file_actions_destroy(&files);
+  return status;
+}
+
+int32_t dfi_process_start(dfi_worker *w, const char *program, int memfd, df_error *err) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+    return dfi_fail(err, dfi_errno_code(errno), NULL, "no socket for rank %d: %s", w->rank, strerror(errno));
+  const int ours = high(pair[0]), theirs = high(pair[1]);
+  const int32_t status = ours < 0 || theirs < 0 ? errno : spawn(w, program, theirs, memfd);
+  if (theirs >= 0) close(theirs);
+  if (status) {
+    if (ours >= 0) close(ours);
+    w->pid = 0;
+    return dfi_fail(err, dfi_errno_code(status), NULL, "rank %d could not be started as `%s --worker`: %s", w->rank,
+                    program, strerror(status));
+  }
+  w->running = true;
+  w->pidfd = pidfd_open(w->pid);
+  dfi_channel_open(&w->channel, ours);
+  gethostname(w->host, sizeof w->host - 1);
+  return DF_OK;
+}
+
+static void reaped(dfi_worker *w) {
+  w->running = false;
+  if (w->pidfd >= 0) close(w->pidfd);
+  w->pidfd = -1;
+}
+
+bool dfi_process_ended(dfi_worker *w, char *why, size_t room) {
+  int status;
+  if (!w->running) return true;
+  const pid_t found = waitpid(w->pid, &status, WNOHANG);
+  if (!found || (found < 0 && errno == EINTR)) return false;
+  if (found < 0) snprintf(why, room, "has ended");              /* the program reaps its children itself */
+  else if (WIFSIGNALED(status)) snprintf(why, room, "was killed by signal %d", WTERMSIG(status));
+  else snprintf(why, room, "has ended with status %d", WEXITSTATUS(status));
+  reaped(w);
+  return true;
+}
+
+void dfi_process_kill(dfi_worker *w) {
+  int status;
+  char why[64];
+  if (dfi_process_ended(w, why, sizeof why)) return;
+  kill(w->pid, SIGKILL);
+  while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {}
+  reaped(w);
+}

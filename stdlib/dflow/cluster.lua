@@ -1,0 +1,80 @@
+--- df.cluster: several processes that turn one graph. This one is rank 0, the driver; workers hold sessions like its own.
+local core = require 'dflow.backend'
+local errors = require 'dflow.front.errors'
+
+local M = {}
+
+local function whole(v, least) return type(v) == 'number' and v == math.floor(v) and v >= least end
+
+--- df.cluster.start(n): ranks 0 … n - 1, where rank 0 is this process and the others are started on this host.
+-- @param n        how many, this one too
+-- @param program  a dflow program; nil: the one that belongs to this library
+function M.start(n, program)
+  if not whole(n, 1) then errors.bad('cluster.start takes the number of ranks, this process too, not %s', errors.describe(n)) end
+  if program ~= nil and type(program) ~= 'string' then
+    errors.bad('cluster.start: the program is a path, not %s', errors.describe(program))
+  end
+  core.cluster_start(n, program)
+end
+
+--- df.cluster.restart(): new workers in the place of those that are dead or hung.
+function M.restart() core.cluster_restart() end
+
+--- df.cluster.stop(): the workers end; this process goes on alone.
+function M.stop() core.cluster_stop() end
+
+--- df.cluster.ranks(): {{rank =, host =, pid =, state =, why =, sent =, received =}, …}; {} where there is no cluster.
+-- sent and received: messages and bytes from and to this process
+function M.ranks()
+  local list = {}
+  for line in core.cluster_report():gmatch '[^\n]+' do
+    local rank, host, pid, state, out, out_bytes, into, in_bytes, why = line:match(('([^\t]*)\t'):rep(8) .. '(.*)')
+    list[#list + 1] = {
+      rank = tonumber(rank), host = host, pid = tonumber(pid), state = state, why = why ~= '' and why or nil,
+      sent = { messages = tonumber(out), bytes = tonumber(out_bytes) },
+      received = { messages = tonumber(into), bytes = tonumber(in_bytes) },
+    }
+  end
+  return list
+end
+
+--- df.cluster.jobs{ps = {3}, worker = {0, 1, 2}}: which rank `/job:ps/task:0` is; nil: task k of any job is rank k again.
+function M.jobs(jobs)
+  if jobs ~= nil and type(jobs) ~= 'table' then
+    errors.bad("cluster.jobs takes a table such as {ps = {3}, worker = {0, 1, 2}}, not %s", errors.describe(jobs))
+  end
+  local names, parts = {}, {}
+  for name, ranks in pairs(jobs or {}) do
+    if type(name) ~= 'string' or not name:find '^[%a_][%w_]*$' then
+      errors.bad('cluster.jobs: the name of a job is a word, not %s', errors.describe(name))
+    end
+    if type(ranks) ~= 'table' then
+      errors.bad('cluster.jobs: job %s is a list of ranks, not %s', name, errors.describe(ranks))
+    end
+    for i, rank in ipairs(ranks) do
+      if not whole(rank, 0) then
+        errors.bad('cluster.jobs: task %d of job %s is a rank, not %s', i - 1, name, errors.describe(rank))
+      end
+    end
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do parts[#parts + 1] = name .. '=' .. table.concat(jobs[name], ',') end
+  core.cluster_jobs(table.concat(parts, ';'))
+end
+
+--- df.cluster.timeout(seconds): a rank that gives no sign for so long is hung.
+function M.timeout(seconds)
+  if type(seconds) ~= 'number' or not (seconds > 0) then
+    errors.bad('cluster.timeout takes seconds, not %s', errors.describe(seconds))
+  end
+  core.cluster_timeout(seconds)
+end
+
+local fields = { size = core.cluster_size, rank = core.cluster_rank }
+
+return setmetatable(M, {
+  __index = function(_, key)
+    if fields[key] then return fields[key]() end
+  end,
+})
