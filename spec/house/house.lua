@@ -151,6 +151,7 @@ M.elements = {
   ['runtime/engine/tokens/call.c'] = 'a view of a number in a slot',
   ['runtime/session/measure.c'] = 'a tensor of its own, made outside of any run',
   ['runtime/resource/variable.c'] = 'says where; nothing is read', ['runtime/resource/variable.h'] = 'says where; nothing is read',
+  ['runtime/engine/owners/message.c'] = 'what goes to another process is brought to the host first, and comes there',
   ['runtime/resource/variable_place.c'] = 'elements of a copy on the host, copied back by dfi_bytes_copy',
   ['runtime/resource/train_step.c'] = 'rules of optimizers on the host; on a device they are a step of its own (variable_place.c)',
   ['runtime/resource/tensor_array.c'] = 'says where, or reads rows that dfi_readable says the host can read',
