@@ -1,7 +1,9 @@
 /* import_variable.c: which nodes of an imported graph are variables, and what the file says of them.
  *
  * TensorFlow 1 lists them in the collections `variables` and `trainable_variables` of a MetaGraphDef, with the tensor
- * that each begins with; TensorFlow 2 in the objects of a SavedModel. A plain GraphDef says nothing.
+ * that each begins with; TensorFlow 2 in the objects of a SavedModel. A plain GraphDef has no such list, but where it
+ * assigns a constant to the variable `w` in a node `w/Assign`, as TensorFlow's initializers and df.export_graph_def do,
+ * that is what `w` begins with.
  */
 #include "tensorflow/functions.h"
 #include "tensorflow/import.h"
@@ -67,6 +69,26 @@ static void take_objects(const facts *f, df_graph *g, const Pb__SavedObjectGraph
   }
 }
 
+/* Is `assign` named as the initializer of `variable` is: `w/Assign`? */
+static bool is_initializer(df_node *assign, df_node *variable) {
+  const char *name = dfi_node_name(assign), *of = dfi_node_name(variable);
+  const size_t n = strlen(of);
+  return !strncmp(name, of, n) && !strcmp(name + n, "/Assign");
+}
+
+static void take_initializers(const facts *f, df_graph *g) {
+  for (int32_t i = f->first; i < g->n; i++) {
+    df_node *n = g->node[i];
+    int32_t *of = n->nin == 2 ? row(f, n->in[0].node) : NULL;
+    if (!of || of[INIT_NODE] >= 0 || n->in[1].node->context->kind != DFI_TOP || n->in[1].node->id < f->first) continue;
+    const dfi_op_info *from = dfi_op_info_at(n->in[1].node->op);
+    const bool assigns = dfi_has_trait(n, DFO_ASSIGNS) || !strcmp(dfi_op_info_at(n->op)->op->type, "AssignVariableOp");
+    if (!assigns || from->op->flow != DF_CONSTANT || !is_initializer(n, n->in[0].node)) continue;
+    of[INIT_NODE] = n->in[1].node->id;
+    of[INIT_INDEX] = n->in[1].index;
+  }
+}
+
 df_tensor *dfi_import_variables(df_graph *g, int32_t first, dfi_graphdef *d, const char *prefix, df_error *err) {
   int64_t dims[2] = { 0, FACTS };
   facts f = { .first = first, .row_of = dfi_arena_take(&d->arena, sizeof *f.row_of * (size_t)(g->n - first + 1)) };
@@ -84,5 +106,6 @@ df_tensor *dfi_import_variables(df_graph *g, int32_t first, dfi_graphdef *d, con
     take_collection(&f, g, d, prefix, "variables", false);
     take_collection(&f, g, d, prefix, "trainable_variables", true);
   }
+  if (f.n) take_initializers(&f, g);
   return t;
 }
