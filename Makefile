@@ -345,13 +345,13 @@ build/cuda/%.fatbin: kernels/cuda/%.cu $(wildcard kernels/cuda/*.cuh kernels/cud
 	$(Q)nice $(NVCC) $(NVCC_FLAGS) -fatbin $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	  -gencode arch=compute_$(firstword $(CUDA_SMS)),code=compute_$(firstword $(CUDA_SMS)) $< -o $@.new && mv $@.new $@
 # A family's own headers are nobody else's.
-$(foreach f,attention boxes drawn float8 loop matrix,$(eval build/cuda/$(f).fatbin: kernels/cuda/$(f).h))
+$(foreach f,attention boxes rejection_sampling float8 loop matrix,$(eval build/cuda/$(f).fatbin: kernels/cuda/$(f).h))
 build/cuda/jacobi.fatbin: kernels/cuda/matrix.h
 build/cuda/reduce.fatbin build/cuda/complex.fatbin: kernels/cuda/pieces.h
 build/cuda/fourier.fatbin: kernels/cuda/numerics.h
-build/cuda/drawn.fatbin: kernels/rejection.h kernels/truncated.h
+build/cuda/rejection_sampling.fatbin: kernels/rejection.h kernels/truncated.h
 # What tells conditional nodes where to go calls NVIDIA's device runtime, which it is linked with.
-build/cuda/again.fatbin: kernels/cuda/again.cu $(wildcard kernels/cuda/*.cuh) kernels/cuda/params.h kernels/cuda/loop.h
+build/cuda/graph_conditionals.fatbin: kernels/cuda/graph_conditionals.cu $(wildcard kernels/cuda/*.cuh) kernels/cuda/params.h kernels/cuda/loop.h
 	@mkdir -p $(@D)
 	$(Q)nice $(NVCC) $(NVCC_FLAGS) -rdc=true -c \
 	  $(foreach a,$(CUDA_SMS),-gencode arch=compute_$(a),code=sm_$(a)) $< -o $(@:.fatbin=.o)
@@ -361,11 +361,11 @@ $(BUILD)/cuda/images.o: $(CUDA_CU:kernels/cuda/%.cu=build/cuda/%.fatbin)
 	$(Q){ for f in $^; do n=$$(basename $$f .fatbin); \
 	  printf '.section .rodata\n.balign 64\nimage_%s: .incbin "%s"\n.byte 0\n' $$n $$f; done; \
 	  printf '.section .data.rel.ro,"aw"\n.balign 8\n.globl dfc_images\n.hidden dfc_images\ndfc_images:\n'; \
-	  for f in $(filter-out %/again.fatbin,$^); do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n'; \
-	  printf '.globl dfc_image_again\n.hidden dfc_image_again\ndfc_image_again: .quad image_again\n.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
+	  for f in $(filter-out %/graph_conditionals.fatbin,$^); do printf '.quad image_%s\n' $$(basename $$f .fatbin); done; printf '.quad 0\n'; \
+	  printf '.globl dfc_image_graph_conditionals\n.hidden dfc_image_graph_conditionals\ndfc_image_graph_conditionals: .quad image_graph_conditionals\n.section .note.GNU-stack,"",@progbits\n'; } > $(@:.o=.s)
 	$(Q)$(CC) -c $(@:.o=.s) -o $@
 # What kernels that are written at run time include, under the names by which they do.
-CUDA_HEADERS := functions.cuh=kernels/cuda/functions.cuh fold.cuh=kernels/cuda/fold.cuh special.cuh=kernels/cuda/special.cuh kernel.cuh=kernels/cuda/kernel.cuh params.h=kernels/cuda/params.h ../expressions.h=kernels/expressions.h formulas.h=kernels/formulas.h
+CUDA_HEADERS := functions.cuh=kernels/cuda/functions.cuh reduce.cuh=kernels/cuda/reduce.cuh special.cuh=kernels/cuda/special.cuh kernel.cuh=kernels/cuda/kernel.cuh params.h=kernels/cuda/params.h ../expressions.h=kernels/expressions.h formulas.h=kernels/formulas.h
 $(BUILD)/cuda/headers.o: $(foreach h,$(CUDA_HEADERS),$(lastword $(subst =, ,$(h)))) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q){ printf '.section .rodata\n'; i=0; for h in $(CUDA_HEADERS); do \
@@ -448,7 +448,7 @@ $(BUILD)/fuzz_api: spec/fuzz_api.c spec/fuzz_graphs.c spec/fuzz_runs.c spec/fuzz
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -Iruntime $(LDFLAGS) $(filter %.c %.o,$^) $(LIBS) -o $@
 # The files that read graphs say where they have been.
-TRACED := graphdef graphdef_text import import_attr raise raise_build
+TRACED := graphdef graphdef_text import import_attr recover_flow recover_flow_build
 $(BUILD)/traced/%.o: runtime/tensorflow/%.c $(BUILD)/flags | $(PROTO).h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize-coverage=trace-pc -iquote runtime -iquote . -I$(BUILD)/gen -c $< -o $@

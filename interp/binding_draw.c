@@ -31,7 +31,7 @@ static int core_flows(lua_State *L) {
     set_int(L, "inside_1", f[i].inside[1]);
     set_int(L, "pred_node", f[i].pred_node);
     set_int(L, "pred_index", f[i].pred_index);
-    set_int(L, "undoes", f[i].undoes);
+    set_int(L, "gradient_of", f[i].gradient_of);
     set_int(L, "repeats", f[i].repeats);
     set_int(L, "pass", f[i].pass);
     set_int(L, "parallel_iterations", f[i].parallel_iterations);

@@ -357,10 +357,10 @@ static int core_graph_undo(lua_State *L) {
 }
 static int core_graph_finalize(lua_State *L) { df_graph_finalize(graph_arg(L)); return 0; }
 
-/* graph_standing(g): four numbers, for graph_unwind(g, …) */
-static int core_graph_standing(lua_State *L) {
-  df_standing s;
-  df_graph_standing(graph_arg(L), &s);
+/* graph_build_state(g): four numbers, for graph_unwind(g, …) */
+static int core_graph_build_state(lua_State *L) {
+  df_build_state s;
+  df_graph_build_state(graph_arg(L), &s);
   lua_pushinteger(L, s.flow);
   lua_pushinteger(L, s.scopes);
   lua_pushinteger(L, s.devices);
@@ -369,7 +369,7 @@ static int core_graph_standing(lua_State *L) {
 }
 
 static int core_graph_unwind(lua_State *L) {
-  df_graph_unwind(graph_arg(L), &(df_standing){ int_arg(L, 2), int_arg(L, 3), int_arg(L, 4), int_arg(L, 5) });
+  df_graph_unwind(graph_arg(L), &(df_build_state){ int_arg(L, 2), int_arg(L, 3), int_arg(L, 4), int_arg(L, 5) });
   return 0;
 }
 
@@ -389,9 +389,9 @@ static int core_cond_branch_end(lua_State *L) {
   return 0;
 }
 
-static int core_cond_turn(lua_State *L) {
+static int core_cond_select_branch(lua_State *L) {
   df_error err;
-  if (df_cond_turn(graph_arg(L), lua_toboolean(L, 2), &err)) return dfb_raise(L, &err);
+  if (df_cond_select_branch(graph_arg(L), lua_toboolean(L, 2), &err)) return dfb_raise(L, &err);
   return 0;
 }
 
@@ -626,10 +626,10 @@ const luaL_Reg dfb_graph_functions[] = {
   { "variable_set_init", core_variable_set_init }, { "flow_depth", core_flow_depth },
   { "graph_mark", core_graph_mark },             { "graph_keep", core_graph_keep },
   { "graph_undo", core_graph_undo },             { "graph_finalize", core_graph_finalize },
-  { "graph_standing", core_graph_standing },     { "graph_unwind", core_graph_unwind },
+  { "graph_build_state", core_graph_build_state },     { "graph_unwind", core_graph_unwind },
   { "cond_begin", core_cond_begin },
   { "cond_branch_end", core_cond_branch_end },   { "cond_end", core_cond_end },
-  { "cond_turn", core_cond_turn },               { "function_begin", core_function_begin },
+  { "cond_select_branch", core_cond_select_branch }, { "function_begin", core_function_begin },
   { "function_end", core_function_end },         { "function_call", core_function_call },
   { "push_top", core_push_top },                 { "pop_top", core_pop_top },
   { "while_invariant", core_while_invariant },   { "while_var_name", core_while_var_name },

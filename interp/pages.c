@@ -20,7 +20,7 @@
 #include <time.h>
 
 #define SERVER "dflow.pages"
-enum { PAGES = 4, LOOKERS = 32, WAIT_S = 20, SECRET = 32 };
+enum { PAGES = 4, VIEWERS = 32, WAIT_S = 20, SECRET = 32 };
 
 typedef struct page { char name[16], type[32]; char *bytes; size_t n; } page;
 
@@ -161,7 +161,7 @@ static void listen_on(server *s, uint16_t port) {
   sigfillset(&all);                                   /* Ctrl-C is the Lua thread's */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   s->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0, NULL, NULL,
-                               handle, s, MHD_OPTION_SOCK_ADDR, &here, MHD_OPTION_CONNECTION_LIMIT, (unsigned)LOOKERS,
+                               handle, s, MHD_OPTION_SOCK_ADDR, &here, MHD_OPTION_CONNECTION_LIMIT, (unsigned)VIEWERS,
                                MHD_OPTION_CONNECTION_TIMEOUT, 2u * WAIT_S, MHD_OPTION_END);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -13,7 +13,7 @@
 #include "chain.h"
 #include "kernel.h"
 #include "update.h"
-#include "whole.h"
+#include "persistent.h"
 #include "window.h"
 
 enum { DFI_NOTE_BYTES = 64 };
@@ -107,14 +107,14 @@ typedef struct dfi_remote_element {
 } dfi_remote_element;
 
 /* One launch of a loop that is one kernel. A number is its bits, a tensor its address, with its note. */
-typedef struct dfi_remote_whole {
+typedef struct dfi_remote_persistent {
   uint64_t *in; void **in_note;           /* by variable, then by input; a variable's number becomes what it is then */
   void    **to, **to_note;                /* by variable: where a tensor goes, perhaps where it lay */
   int64_t   most;                         /* iterations */
   int64_t   ran;                          /* set: how many there were */
-  dfk_whole_end end;                      /* set: why no more */
+  dfk_persistent_end end;                 /* set: why no more */
   int64_t  *yes;                          /* set, by cond: how often it was true */
-} dfi_remote_whole;
+} dfi_remote_persistent;
 
 /* Memory that the host cannot read, and what works on it. `note` and its like are NULL for memory of the host's.
  * False: the device failed, and `error` says how. Any thread. */
@@ -142,9 +142,9 @@ typedef struct dfi_remote {
   bool  (*fused_run)(void *device, void *kernel, const dfk_chain_run *run, int64_t n, void *const *in_note,
                      void *const *out_note);
   /* A loop as one kernel, in two steps. It would have saved saved_ns by now; at_once as above. NULL: not yet, or none.
-   * whole_run: when it returns the launch is over. NULL functions: it has no such kernels. */
-  void *(*whole)(void *device, const dfk_whole *w, int64_t saved_ns, bool at_once);
-  bool  (*whole_run)(void *device, void *kernel, const dfk_whole *w, dfi_remote_whole *run);
+   * persistent_run: when it returns the launch is over. NULL functions: it has no such kernels. */
+  void *(*persistent)(void *device, const dfk_persistent *w, int64_t saved_ns, bool at_once);
+  bool  (*persistent_run)(void *device, void *kernel, const dfk_persistent *w, dfi_remote_persistent *run);
   /* In one, with the bits of the two ops. False: it cannot; each op runs alone. NULL: as if false. */
   bool  (*biased)(void *device, const dfi_remote_biased *l);
   bool  (*convolved)(void *device, const dfi_remote_convolved *l);       /* as biased */
@@ -270,7 +270,7 @@ typedef struct dfi_gpu_api {
   /* The same of an op on numbers that the host computes elsewhere, in a loop that is one kernel: may it have this, with
    * the host's bits? *care: what the host would refuse. NULL: none. */
   bool        (*counts)(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element,
-                        dfk_whole_care *care);
+                        dfk_persistent_care *care);
 } dfi_gpu_api;
 #define DFI_GPU_SYMBOL "dflow_gpu"       /* of type dfi_gpu_api */
 #endif

@@ -10,8 +10,8 @@
 bool dfk_polynomials(void);
 
 /* What is added to it has no fraction left, and its last bits are a whole number. */
-#define DFK_WHOLE      0x1.8p23f
-#define DFK_WHOLE_BITS 0x4b400000
+#define DFK_PERSISTENT      0x1.8p23f
+#define DFK_PERSISTENT_BITS 0x4b400000
 
 /* exp, from -105 to 89: 1 / log(2), -log(2) in two parts, and the polynomial from its highest power on. */
 #define DFK_EXP_LEAST  -105.0f

@@ -267,7 +267,7 @@ typedef struct df_flow_info {
   int32_t parent;  /* the context that it stands in: df_node_context; -1 of what was begun and given up */
   int32_t inside[2];  /* its own contexts: a cond's false and true branch, a loop's predicate and body; -1: none */
   int32_t pred_node, pred_index;   /* -1: none */
-  int32_t undoes;                  /* the cond or loop whose gradient it is; -1: none */
+  int32_t gradient_of;             /* the cond or loop whose gradient it is; -1: none */
   int32_t repeats;                 /* the loop whose iterations it runs again for a gradient; -1: none */
   int32_t pass;                    /* df_node_pass */
   int64_t parallel_iterations;     /* 0 of a cond */
@@ -361,9 +361,9 @@ void    df_graph_finalize(df_graph *g);
 
 /* All that stands while one builds: contexts, scopes, devices, control dependencies. Whoever may be thrown out of the
  * middle of building, at any place, asks for it before; df_graph_unwind then gives up what was begun since. */
-typedef struct df_standing { int32_t flow, scopes, devices, controls; } df_standing;
-void    df_graph_standing(df_graph *g, df_standing *out);
-void    df_graph_unwind(df_graph *g, const df_standing *to);
+typedef struct df_build_state { int32_t flow, scopes, devices, controls; } df_build_state;
+void    df_graph_build_state(df_graph *g, df_build_state *out);
+void    df_graph_unwind(df_graph *g, const df_build_state *to);
 
 /* cond: begin(pred); build the true branch; branch_end(outputs); build the false branch; branch_end(outputs); end.
  * Each branch gives n outputs (pairs). end writes n pairs (the Merges) to `out`.
@@ -373,7 +373,7 @@ int32_t df_cond_begin(df_graph *g, int32_t pred_node, int32_t pred_index, const 
 int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_error *err);
 /* Before the branches end, nodes may be built in either: `side` true is the true branch. For results whose dtype the
  * other branch decides. */
-int32_t df_cond_turn(df_graph *g, bool side, df_error *err);
+int32_t df_cond_select_branch(df_graph *g, bool side, df_error *err);
 int32_t df_cond_end(df_graph *g, int32_t *out, df_error *err); /* returns the id of an op that runs when the cond has */
 
 /* while_loop: begin(initial values) gives the variables as the predicate sees them; build the predicate;
@@ -735,8 +735,8 @@ int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int
  * run, and err says why
  * report     `seconds S`, `memory NAME in_use peak limit`, `transfer FROM -> TO messages bytes dead`, and
  *            `swap bytes_out bytes_in tensors_out tensors_in resident_bytes stall_seconds`, `again iterations`, where a
- *            GPU ran loops `graphs captures entries launches iterations whole_launches whole_iterations`, and of
- *            each value that a gradient needs `saved value TAB line TAB policy TAB tensors TAB bytes TAB swapped TAB
+ *            GPU ran loops `graphs captures entries launches iterations persistent_launches persistent_iterations`, and
+ *            of each value that a gradient needs `saved value TAB line TAB policy TAB tensors TAB bytes TAB swapped TAB
  *            let go TAB why`, of a run that is over or of the session since it began */
 int32_t df_session_devices(df_session *s, int32_t room, char *out);
 /* Names that a graph may give a device without a word of its session's, a blank after each: the host's first, then

@@ -4,11 +4,11 @@
  *   fuzz_graphdef FILE…                imports and runs each thirty times, to see again what was found
  *
  * A third of what is tried is damaged bytes, a third is a graph whose messages are changed where they have a meaning,
- * a third is a graph of one op (fuzz_structured.c). Whatever the bytes are, an import ends with a graph or with an error
- * that has a message; what it made is given back. A graph that came of it is run and differentiated, too (of damaged
- * bytes now and then): that may fail, but not crash or hang. The files that read graphs are compiled with
- * -fsanitize-coverage=trace-pc, so that an input is kept when it leads where none was before; FUZZ_CORPUS names a folder
- * that keeps it for the next time. What is being tried lies in fuzz_graphdef.last. The same entry,
+ * a third is a graph of one op (fuzz_structured.c). Whatever the bytes are, an import ends with a graph or with an
+ * error that has a message; what it made is given back. A graph that came of it is run and differentiated, too (of
+ * damaged bytes now and then): that may fail, but not crash or hang. The files that read graphs are compiled with
+ * -fsanitize-coverage=trace-pc, so that an input is kept when it leads where none was before; FUZZ_CORPUS names a
+ * folder that keeps it for the next time. What is being tried lies in fuzz_graphdef.last. The same entry,
  * LLVMFuzzerTestOneInput, is libFuzzer's.
  */
 #include "dflow.h"

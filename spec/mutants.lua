@@ -263,7 +263,7 @@ M.readers = {
   { '^runtime/engine/native/', 'spec/audit.c' },
   { '^runtime/engine/owners/', 'spec/rings.c spec/device/ranks_spec.lua' },
   { '^runtime/engine/tokens/kernel%.c', 'spec/memory/fence_spec.lua spec/runs.c spec/audit.c spec/counter.c' },        -- split
-  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/turner.c spec/counter.c spec/engine/pinned_spec.lua' },
+  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/engine_ops.c spec/counter.c spec/engine/pinned_spec.lua' },
   { '^runtime/inspect/', 'spec/runs.c spec/engine/pinned_spec.lua' },
   { '^runtime/plan/', 'spec/counter.c spec/runs.c spec/engine/pinned_spec.lua' },
   { '^runtime/session/', 'spec/runs.c' },

@@ -136,9 +136,11 @@ static void S(pack)(void *arg, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; t++) {
     const int64_t b = t / blocks, j = t % blocks * NR, n = a->keys - j < NR ? a->keys - j : NR;
     const int64_t from = b * a->keys + j, to = b * w->panel_keys + j;
-    S(dfk_gemm_turn)(n, a->depth, (const T *)w->k + from * a->depth, a->depth, (T *)w->k_panels + to * a->depth, NR);
+    S(dfk_gemm_transpose)(n, a->depth, (const T *)w->k + from * a->depth, a->depth, (T *)w->k_panels + to * a->depth,
+                          NR);
     if (w->v_panels)
-      S(dfk_gemm_turn)(n, a->width, (const T *)w->v + from * a->width, a->width, (T *)w->v_panels + to * a->width, NR);
+      S(dfk_gemm_transpose)(n, a->width, (const T *)w->v + from * a->width, a->width, (T *)w->v_panels + to * a->width,
+                            NR);
   }
 }
 

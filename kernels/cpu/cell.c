@@ -68,9 +68,9 @@ static void turn_rows(const dfk_cell *c, int64_t i, int64_t rows, float *to) {
       const dfk_term *t = &c->source[s].term[j];
       if (t->kind != DFK_PRODUCT) continue;
       for (int64_t part = 0, p = 0; part < t->nparts; p += t->part[part++].width)
-        dfk_gemm_turn(product_of(t), rows, p, t->part[part].width, t->part[part].data + i * t->part[part].width,
-                      t->part[part].width, to);
-      to += dfk_gemm_turned(rows, product_of(t)->g.k);
+        dfk_gemm_transpose(product_of(t), rows, p, t->part[part].width, t->part[part].data + i * t->part[part].width,
+                           t->part[part].width, to);
+      to += dfk_gemm_transposed(rows, product_of(t)->g.k);
     }
 }
 
@@ -180,7 +180,7 @@ static void add_up(const pass *w, const dfk_source *s, const tile *t, float *to,
         dfk_gemm_gate_block(p, t->rows, *turned, t->block, false, NULL, beside, wide, t->rows * wide);
         add_gates(c, t, s->gates, to, beside, wide, t->rows * wide, wide);
       }
-      *turned += dfk_gemm_turned(t->rows, p->g.k);
+      *turned += dfk_gemm_transposed(t->rows, p->g.k);
       i += biased;
     }
   }
@@ -234,7 +234,7 @@ static void cut(pass *w, int32_t threads) {
   w->groups = w->heavy ? blocks : (threads + lots - 1) / lots;
   w->blocks = (blocks + w->groups - 1) / w->groups;
   w->groups = (blocks + w->blocks - 1) / w->blocks;
-  w->turned_floats = dfk_gemm_turned(w->rows, c->inner);
+  w->turned_floats = dfk_gemm_transposed(w->rows, c->inner);
 }
 
 int32_t dfk_cell_run(df_kernel *k, const dfk_cell *c) {

@@ -51,7 +51,7 @@ static inline vf32 scale_f32(vf32 p, vf32 n, vi32 bits) {
 
 static inline vf32 exp_f32(vf32 x) {
   static const float c[] = DFK_EXP;
-  const vf32 zero = { 0 }, whole = zero + DFK_WHOLE;
+  const vf32 zero = { 0 }, whole = zero + DFK_PERSISTENT;
   x = within_f32(x, zero + DFK_EXP_LEAST, zero + DFK_EXP_MOST);          /* 0 and infinity come of these */
   const vf32 t = fused_f32(x, zero + DFK_PER_LOG2, whole), n = t - whole;
   const vf32 r = fused_f32(n, zero + DFK_LOG2_LOW, fused_f32(n, zero + DFK_LOG2_HIGH, x));
@@ -59,7 +59,7 @@ static inline vf32 exp_f32(vf32 x) {
   q = fused_f32(q, r, zero + c[2]);
   q = fused_f32(q, r, zero + c[3]);
   q = fused_f32(q, r, zero + c[4]);
-  return scale_f32(fused_f32(r * r, q, r) + 1, n, (vi32)t - DFK_WHOLE_BITS);
+  return scale_f32(fused_f32(r * r, q, r) + 1, n, (vi32)t - DFK_PERSISTENT_BITS);
 }
 #else
 static inline vf32 fused_f32(vf32 a, vf32 b, vf32 c) { return a * b + c; }

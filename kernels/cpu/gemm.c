@@ -282,7 +282,7 @@ PIECE(dfk_gemm_piece_f64, double, way_f64)
   void dfk_gemm_dots_##s(int64_t m, int64_t k, const T *a, int64_t lda, const T *x, T *y) {                         \
     matrix_vector_##s(m, k, a, lda, x, y);                                                                          \
   }                                                                                                                 \
-  void dfk_gemm_turn_##s(int64_t rows, int64_t columns, const T *from, int64_t ld, T *to, int64_t ldt) {            \
+  void dfk_gemm_transpose_##s(int64_t rows, int64_t columns, const T *from, int64_t ld, T *to, int64_t ldt) {       \
     transpose_##s(rows, columns, from, ld, to, ldt);                                                                \
   }
 NEAR(f32, float)
@@ -334,9 +334,10 @@ bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t ga
   return true;
 }
 
-int64_t dfk_gemm_turned(int64_t rows, int64_t k) { return (rows + MR - 1) / MR * MR * k; }
+int64_t dfk_gemm_transposed(int64_t rows, int64_t k) { return (rows + MR - 1) / MR * MR * k; }
 
-void dfk_gemm_turn(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld, float *to) {
+void dfk_gemm_transpose(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld,
+                        float *to) {
   const int64_t all = (rows + MR - 1) / MR * MR;
   if (!s->turns)
     for (int64_t i = 0; i < rows; i++) memcpy(to + i * s->g.k + p, from + i * ld, (size_t)n * sizeof *to);

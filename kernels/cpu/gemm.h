@@ -35,8 +35,8 @@ void dfk_gemm_near_f64(int64_t m, int64_t n, int64_t k, const double *a, int64_t
                        int64_t ldb, double *c, int64_t ldc, bool add);
 void dfk_gemm_dots_f32(int64_t m, int64_t k, const float *a, int64_t lda, const float *x, float *y);
 void dfk_gemm_dots_f64(int64_t m, int64_t k, const double *a, int64_t lda, const double *x, double *y);
-void dfk_gemm_turn_f32(int64_t rows, int64_t columns, const float *from, int64_t ld, float *to, int64_t ldt);
-void dfk_gemm_turn_f64(int64_t rows, int64_t columns, const double *from, int64_t ld, double *to, int64_t ldt);
+void dfk_gemm_transpose_f32(int64_t rows, int64_t columns, const float *from, int64_t ld, float *to, int64_t ldt);
+void dfk_gemm_transpose_f64(int64_t rows, int64_t columns, const double *from, int64_t ld, double *to, int64_t ldt);
 int32_t dfk_gemm_i32(df_kernel *k, const gemm *g, const uint32_t *a, const uint32_t *b, uint32_t *c);
 int32_t dfk_gemm_i64(df_kernel *k, const gemm *g, const uint64_t *a, const uint64_t *b, uint64_t *c);
 
@@ -53,9 +53,10 @@ enum { DFK_GATE_ROWS = 64 };          /* of a at a time, at most */
 /* False: dfk_gemm_f32 sums in another order, or b is not kept, or not yet. */
 bool dfk_gemm_gates_begin(df_kernel *k, gemm_gates *s, const gemm *g, int64_t gates);
 /* How many floats so many rows of a take when they are turned. */
-int64_t dfk_gemm_turned(int64_t rows, int64_t k);
+int64_t dfk_gemm_transposed(int64_t rows, int64_t k);
 /* Turns columns [p, p + n) of some rows of a, where that pays; these columns lie at `from`. */
-void dfk_gemm_turn(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld, float *to);
+void dfk_gemm_transpose(const gemm_gates *s, int64_t rows, int64_t p, int64_t n, const float *from, int64_t ld,
+                        float *to);
 /* Is all of k summed in one register, so that the product may be added at once to something? */
 bool dfk_gemm_gates_add(const gemm_gates *s);
 /* Turned rows times a block's columns, added to what is there where `add`, and the bias (NULL: none, else of n

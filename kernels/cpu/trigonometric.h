@@ -12,8 +12,8 @@
 /* sin of a + turn pi/2, 0 <= a < DFK_ANGLE_MOST. */
 static inline vf32 turned_f32(vf32 a, int32_t turn) {
   static const float s[] = DFK_SIN, c[] = DFK_COS;
-  const vf32 zero = { 0 }, whole = zero + DFK_WHOLE, t = fused_f32(a, zero + DFK_PER_TURN, whole), n = t - whole;
-  const vi32 quarter = (vi32)t - DFK_WHOLE_BITS + turn;
+  const vf32 zero = { 0 }, whole = zero + DFK_PERSISTENT, t = fused_f32(a, zero + DFK_PER_TURN, whole), n = t - whole;
+  const vi32 quarter = (vi32)t - DFK_PERSISTENT_BITS + turn;
   const vf32 high = fused_f32(n, zero + DFK_TURN_HIGH, a), mid = n * DFK_TURN_MID, r = high + mid, d = r - high;
   const vf32 low = fused_f32(n, zero + DFK_TURN_LOW, fused_f32(n, zero + DFK_TURN_MID, zero - mid));
   const vf32 l = (mid - d) + low, z = r * r;

@@ -1,5 +1,5 @@
-/* complex.cu: complex numbers: their parts, functions of one and of two, casts, folds and scans, and the few kernels of
- * other files that know what they add: one thread for each result. 16 to 48 bytes moved per element. */
+/* complex.cu: complex numbers: their parts, functions of one and of two, casts, reductions and scans, and the few
+ * kernels of other files that know what they add: one thread for each result. 16 to 48 bytes moved per element. */
 #include "complex.cuh"
 #include "pieces.h"
 #include "functions.cuh"
@@ -205,13 +205,13 @@ OF_PARTS(f64, c128, double)
 PART(widen, c64, c64, c128, x)
 PART(widen, c128, c128, c64, x)
 
-/* ---- folds, as fold.cuh has them: what, DFC_SUM, DFC_MEAN or DFC_PROD -------------------------------------------- */
-enum { BLOCK = DFC_FOLD_BLOCK };
+/* ---- reductions, as reduce.cuh has them: what, DFC_SUM, DFC_MEAN or DFC_PROD ------------------------------------- */
+enum { BLOCK = DFC_REDUCE_BLOCK };
 DFK_ELEMENT c128 both(int what, c128 a, c128 b) { return what == DFC_PROD ? a * b : a + b; }
 DFK_ELEMENT c128 finished(int what, c128 a, int64_t n) {
   return what == DFC_MEAN ? c128(a.re / (double)n, a.im / (double)n) : a;
 }
-template <class T> DFC_INLINE void fold_each(const dfc_fold &p) {
+template <class T> DFC_INLINE void reduce_each(const dfc_reduction &p) {
   DFC_EACH(i, p.outer * p.inner) {
     const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
     c128 a(p.what == DFC_PROD);
@@ -219,40 +219,40 @@ template <class T> DFC_INLINE void fold_each(const dfc_fold &p) {
     ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
 }
-DFC_INLINE c128 lanes_fold(int what, c128 mine, c128 *part, int lanes) {
+DFC_INLINE c128 lanes_reduce(int what, c128 mine, c128 *part, int lanes) {
   return lanes_join(mine, part, lanes, [&](c128 a, c128 b) { return both(what, a, b); });
 }
-template <class T> DFC_INLINE void fold_block(const dfc_fold &p, c128 *part) {
+template <class T> DFC_INLINE void reduce_block(const dfc_reduction &p, c128 *part) {
   for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
     const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
     c128 a(p.what == DFC_PROD);
     for (int64_t j = threadIdx.x; j < p.n; j += BLOCK) a = both(p.what, a, (c128)x[j * p.inner]);
-    a = lanes_fold(p.what, a, part, 1);
+    a = lanes_reduce(p.what, a, part, 1);
     if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
 }
-/* The pieces of folds of many elements, and these as one. */
-template <class T> DFC_INLINE void fold_pieces(const dfc_pieces &p, c128 *part) {
+/* The pieces of reductions of many elements, and these as one. */
+template <class T> DFC_INLINE void reduce_pieces(const dfc_pieces &p, c128 *part) {
   for (int64_t b = blockIdx.x; b < piece_blocks(p); b += gridDim.x) {
     const dfc_strand s = strand_of(p, b);
     const T *x = (const T *)p.x + s.x;
     c128 a(p.what == DFC_PROD);
     for (int64_t j = s.from; j < s.to; j += s.by) a = both(p.what, a, (c128)x[j * p.inner]);
-    a = lanes_fold(p.what, a, part, p.lanes);
+    a = lanes_reduce(p.what, a, part, p.lanes);
     if (s.first) ((c128 *)p.part)[s.i * p.pieces + s.piece] = a;
   }
 }
-template <class T> DFC_INLINE void fold_parts(const dfc_pieces &p, c128 *part) {
+template <class T> DFC_INLINE void reduce_parts(const dfc_pieces &p, c128 *part) {
   for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
     c128 a(p.what == DFC_PROD);
     const c128 *from = (const c128 *)p.part + i * p.pieces;
     for (int64_t q = threadIdx.x; q < p.pieces; q += BLOCK) a = both(p.what, a, from[q]);
-    a = lanes_fold(p.what, a, part, 1);
+    a = lanes_reduce(p.what, a, part, 1);
     if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
 }
 /* ---- along an axis: flags 1: exclusive, 2: reverse --------------------------------------------------------------- */
-template <class T> DFC_INLINE void scan_each(const dfc_fold &p) {
+template <class T> DFC_INLINE void scan_each(const dfc_reduction &p) {
   DFC_EACH(i, p.outer * p.inner) {
     const int64_t first = i / p.inner * p.n * p.inner + i % p.inner;
     c128 a(p.what == DFC_PROD);
@@ -278,20 +278,20 @@ template <class T> DFC_INLINE void recur(const dfc_recurring &p) {
   }
 }
 #define ALONG(s, T) \
-  DFC_KERNEL(k_fold_each_##s, dfc_fold) { fold_each<T>(p); } \
-  DFC_KERNEL(k_fold_block_##s, dfc_fold) { \
+  DFC_KERNEL(k_reduce_each_##s, dfc_reduction) { reduce_each<T>(p); } \
+  DFC_KERNEL(k_reduce_block_##s, dfc_reduction) { \
     DFC_SHARED double part[2 * BLOCK]; \
-    fold_block<T>(p, (c128 *)part); \
+    reduce_block<T>(p, (c128 *)part); \
   } \
-  DFC_KERNEL(k_fold_pieces_##s, dfc_pieces) { \
+  DFC_KERNEL(k_reduce_pieces_##s, dfc_pieces) { \
     DFC_SHARED double part[2 * BLOCK]; \
-    fold_pieces<T>(p, (c128 *)part); \
+    reduce_pieces<T>(p, (c128 *)part); \
   } \
-  DFC_KERNEL(k_fold_parts_##s, dfc_pieces) { \
+  DFC_KERNEL(k_reduce_parts_##s, dfc_pieces) { \
     DFC_SHARED double part[2 * BLOCK]; \
-    fold_parts<T>(p, (c128 *)part); \
+    reduce_parts<T>(p, (c128 *)part); \
   } \
-  DFC_KERNEL(k_scan_##s, dfc_fold) { scan_each<T>(p); } \
+  DFC_KERNEL(k_scan_##s, dfc_reduction) { scan_each<T>(p); } \
   DFC_KERNEL(k_recur_##s, dfc_recurring) { recur<T>(p); }
 ALONG(c64, c64)
 ALONG(c128, c128)

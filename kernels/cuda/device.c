@@ -573,7 +573,7 @@ static bool open_device(dfc_gpu *g, int32_t real) {
     modules++;
   }
   /* without it the GPU has no conditional nodes, and is of use all the same */
-  g->conditional = !dfc_images || !dfc_cu.cuModuleLoadData(&g->module[modules], dfc_image_again);
+  g->conditional = !dfc_images || !dfc_cu.cuModuleLoadData(&g->module[modules], dfc_image_graph_conditionals);
   return open_streams(g);
 }
 
@@ -606,8 +606,8 @@ const dfi_remote *dfc_device(int32_t number, char *why, size_t room) {
                               .step = dfc_step,
                               .fused = dfc_fused,
                               .fused_run = dfc_fused_run,
-                              .whole = dfc_whole,
-                              .whole_run = dfc_whole_run,
+                              .persistent = dfc_persistent,
+                              .persistent_run = dfc_persistent_run,
                               .biased = dfc_biased,
                               .convolved = dfc_convolved,
                               .train = dfc_train,

@@ -109,8 +109,8 @@ bool dfc_launch(dfc_gpu *g, const char *name, int64_t blocks, int32_t threads, c
 /* The kernels for the GPUs that the build knows, an image for each file, then NULL (the Makefile makes it). None: it
  * had no nvcc. */
 extern const void *const dfc_images[] __attribute__((weak));
-/* That of again.cu, for no other GPUs than those that the build names. */
-extern const void *const dfc_image_again __attribute__((weak));
+/* That of graph_conditionals.cu, for no other GPUs than those that the build names. */
+extern const void *const dfc_image_graph_conditionals __attribute__((weak));
 
 const dfi_remote *dfc_device(int32_t number, char *error, size_t room);
 int32_t dfc_count(void);

@@ -6,7 +6,7 @@
 #include "float8.h"
 
 enum { BLOCK = DFC_FLOAT8_BLOCK };
-static_assert(BLOCK == DFC_FLOAT8_PARTS, "one block folds all parts");
+static_assert(BLOCK == DFC_FLOAT8_PARTS, "one block reduces all parts");
 
 DFK_ELEMENT int64_t place_of(const dfc_float8 &p, int64_t i) {
   const int64_t matrix = i / (p.rows * p.k), in = i % (p.rows * p.k);

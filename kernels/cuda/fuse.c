@@ -2,17 +2,17 @@
  *
  * The runtime groups them (plan/group.c) as it does for the CPU, and a chain says what each step computes of what.
  * Here a chain becomes the source of one kernel (fuse_source.c), whose numbers are those of the ops one by one. Until
- * that is compiled (made.c), and for good where there is no NVRTC, each op runs alone.
+ * that is compiled (kernel_cache.c), and for good where there is no NVRTC, each op runs alone.
  */
 #include "fuse.h"
-#include "made.h"
+#include "kernel_cache.h"
 #include <string.h>
 
 enum { LAUNCH_NS = 3000 };
 
 void *dfc_fused(void *device, const dfk_chain_run *run, uint64_t on_host, int64_t n, int64_t times, bool at_once) {
   const int64_t saved_ns = (run->chain->nsteps - 1) * (LAUNCH_NS + n / 256) * times;
-  return dfc_made_of(device, dfc_fused_source(run, on_host), saved_ns, true, at_once);
+  return dfc_kernel_cache_get(device, dfc_fused_source(run, on_host), saved_ns, true, at_once);
 }
 
 /* Bytes of input i. */
@@ -55,13 +55,14 @@ bool dfc_fused_run(void *device, void *kernel, const dfk_chain_run *r, int64_t n
   }
   words[at++] = (uint64_t)n;
   void *params[] = { words };
-  const bool blocks = c->row > DFC_FOLD_SHORT;           /* one for each row; else a thread for each, or each element */
-  const int32_t threads = blocks ? DFC_FOLD_BLOCK : THREADS;
+  const bool blocks = c->row > DFC_REDUCE_SHORT;         /* one for each row; else a thread for each, or each element */
+  const int32_t threads = blocks ? DFC_REDUCE_BLOCK : THREADS;
   const int64_t rows = c->row ? n / c->row : n, wanted = blocks ? rows : (rows + THREADS - 1) / THREADS;
   const int64_t most = blocks ? 1 << 30 : (int64_t)g->processors * 64;
   g->launches++;
   g->fused++;
-  ok = ok && dfc_ok(g, dfc_cu.cuLaunchKernel(dfc_made_function(kernel), (unsigned)(wanted < most ? wanted : most), 1, 1,
+  ok = ok && dfc_ok(g, dfc_cu.cuLaunchKernel(dfc_cached_kernel_function(kernel),
+                                             (unsigned)(wanted < most ? wanted : most), 1, 1,
                                              (unsigned)threads, 1, 1, 0, dfc_stream(g), params, NULL),
                    "a fused kernel");
   for (int32_t i = 0; i < c->ninputs; i++) dfc_release(g, copy[i]);

@@ -1,11 +1,11 @@
 /* fuse_source.c: the source of a kernel for a chain of steps, in CUDA C++.
  *
- * Steps are the expressions of kernels/expressions.h that the single kernels are made of, and folds those of fold.cuh,
- * each rounded to its own type. A chain that knows of no rows is one loop over the elements. Where some steps fold
- * rows, a block does a row (a thread does, where rows are short: as fold() in reduce.c chooses), in several loops: each
- * computes anew from the inputs what the next folds are of, and the last one what is wanted, so nothing lies between
- * them but one number a fold. Only the last loop writes, each element after it was read: a result may lie where an
- * input does.
+ * Steps are the expressions of kernels/expressions.h that the single kernels are made of, and reductions those of
+ * reduce.cuh, each rounded to its own type. A chain that knows of no rows is one loop over the elements. Where some
+ * steps reduce rows, a block does a row (a thread does, where rows are short: as reduce() in reduce.c chooses), in
+ * several loops: each computes anew from the inputs what the next reductions are of, and the last one what is wanted,
+ * so nothing lies between them but one number a reduction. Only the last loop writes, each element after it was read: a
+ * result may lie where an input does.
  */
 #include "fuse.h"
 #include <stdarg.h>
@@ -124,7 +124,7 @@ static void say_step(writer *w, int32_t s) {
 
 /* All words of the parameters, in the order in which `arguments` gives them. */
 static void say_parameters(dfc_text *t, const dfk_chain *c, const dfk_chain_run *r, uint64_t on_host) {
-  dfc_say(t, "#include \"functions.cuh\"\n%sstruct fused_params {\n", c->row ? "#include \"fold.cuh\"\n" : "");
+  dfc_say(t, "#include \"functions.cuh\"\n%sstruct fused_params {\n", c->row ? "#include \"reduce.cuh\"\n" : "");
   for (int32_t i = 0; i < c->ninputs; i++) {
     dfc_say(t, on_host >> i & 1 ? "  uint64_t in%d;\n" : "  const void *in%d;\n", i);
     if (r->input[i].how == DFK_ROWS || r->input[i].how == DFK_COLUMN) dfc_say(t, "  int64_t period%d;\n", i);
@@ -157,11 +157,11 @@ static void find_levels(writer *w) {
   }
 }
 
-/* The dtype that a fold goes in, by the name of its block's memory: as fold.cuh has it. */
+/* The dtype that a reduction goes in, by the name of its block's memory: as reduce.cuh has it. */
 static char part_of(int32_t dtype) {
   return dtype == DF_FLOAT32 || dtype == DF_FLOAT64 ? 'd' : is_half(dtype) ? 'f' : 'i';
 }
-static bool is_fold_of(const writer *w, int32_t s, int32_t level) {
+static bool is_reduction_of(const writer *w, int32_t s, int32_t level) {
   return w->c->step[s].by_rows && w->level[s] == level;
 }
 
@@ -178,14 +178,14 @@ static void say_inputs(writer *w, const bool *step, uint64_t known) {
   }
 }
 
-/* One loop over a row: the folds that are known after it, or all that is wanted of the elements themselves. */
+/* One loop over a row: the reductions that are known after it, or all that is wanted of the elements themselves. */
 static void say_loop(writer *w, int32_t level, bool blocks) {
   const dfk_chain *c = w->c;
   const bool last = level == w->levels;
   bool needed[DFK_CHAIN_STEPS] = { 0 }, any = false;
   for (int32_t s = c->nsteps - 1; s >= 0; s--) {
     const dfk_step *k = &c->step[s];
-    needed[s] |= last ? k->form == DFK_FULL && w->r->out[s] : is_fold_of(w, s, level + 1);
+    needed[s] |= last ? k->form == DFK_FULL && w->r->out[s] : is_reduction_of(w, s, level + 1);
     any |= needed[s];
     for (int32_t i = 0; needed[s] && i < k->nin; i++)
       if (k->in[i] >= 0 && c->step[k->in[i]].form == DFK_FULL) needed[k->in[i]] = true;
@@ -198,7 +198,7 @@ static void say_loop(writer *w, int32_t level, bool blocks) {
     dfc_say(t, "    acc_of<%s>::type a%d = neutral<%s>(%s);\n", type, s, type, c->step[s].element);
   }
   dfc_say(t, "    for (int64_t j = %s; j < %lld; j += %s) {\n    const int64_t i = r * %lld + j;\n",
-      blocks ? "threadIdx.x" : "0", (long long)c->row, blocks ? "DFC_FOLD_BLOCK" : "1", (long long)c->row);
+      blocks ? "threadIdx.x" : "0", (long long)c->row, blocks ? "DFC_REDUCE_BLOCK" : "1", (long long)c->row);
   say_inputs(w, needed, 0);
   for (int32_t s = 0; s < c->nsteps; s++) if (needed[s] && !c->step[s].by_rows) say_step(w, s);
   for (int32_t s = 0; s < c->nsteps; s++) {
@@ -213,7 +213,7 @@ static void say_loop(writer *w, int32_t level, bool blocks) {
   dfc_say(t, "    }\n");
 }
 
-/* Between two loops: the folds that the first gave, then what has one element a row and is known with them. */
+/* Between two loops: the reductions that the first gave, then what has one element a row and is known with them. */
 static void say_between(writer *w, int32_t level, bool blocks, uint64_t *known) {
   const dfk_chain *c = w->c;
   bool narrow[DFK_CHAIN_STEPS] = { 0 };
@@ -221,8 +221,8 @@ static void say_between(writer *w, int32_t level, bool blocks, uint64_t *known) 
   for (int32_t s = 0; s < c->nsteps; s++) {
     const dfk_step *k = &c->step[s];
     narrow[s] = k->form != DFK_FULL && !k->by_rows && w->level[s] == level;
-    if (!is_fold_of(w, s, level)) continue;
-    if (blocks) dfc_say(t, "    a%d = block_fold(%s, a%d, part_%c);\n", s, k->element, s, part_of(k->in_dtype));
+    if (!is_reduction_of(w, s, level)) continue;
+    if (blocks) dfc_say(t, "    a%d = block_reduce(%s, a%d, part_%c);\n", s, k->element, s, part_of(k->in_dtype));
     dfc_say(t, "    const %s v%d = (%s)finished(%s, a%d, %lld);\n", dfc_type_of(k->dtype), s, dfc_type_of(k->dtype),
             k->element, s, (long long)c->row);
   }
@@ -236,7 +236,7 @@ static void say_between(writer *w, int32_t level, bool blocks, uint64_t *known) 
 
 static void say_rows(writer *w) {
   const dfk_chain *c = w->c;
-  const bool blocks = c->row > DFC_FOLD_SHORT;
+  const bool blocks = c->row > DFC_REDUCE_SHORT;
   uint64_t known = 0;
   dfc_text *t = &w->t;
   find_levels(w);
@@ -246,7 +246,7 @@ static void say_rows(writer *w) {
     bool used = false;
     for (int32_t s = 0; s < c->nsteps; s++)
       used |= c->step[s].by_rows && part_of(c->step[s].in_dtype) == parts[part][strlen(parts[part]) - 1];
-    if (used) dfc_say(t, "  DFC_SHARED %s[DFC_FOLD_BLOCK];\n", parts[part]);
+    if (used) dfc_say(t, "  DFC_SHARED %s[DFC_REDUCE_BLOCK];\n", parts[part]);
   }
   if (blocks) dfc_say(t, "  for (int64_t r = blockIdx.x; r < p.n / %lld; r += gridDim.x) {\n", (long long)c->row);
   else dfc_say(t, "  DFC_EACH(r, p.n / %lld) {\n", (long long)c->row);
@@ -302,7 +302,7 @@ bool dfc_fused_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, 
     { "AddN", "add", 2, DFC_NUMBERS }, { "AccumulateNV2", "add", 2, DFC_NUMBERS },
     { "ClipByValue", "clip", 3, DFC_NUMBERS }, { "LeakyRelu", "leaky_relu", 1, WIDE, true },
     { "LeakyReluGrad", "leaky_relu_grad", 2, WIDE, true },
-    /* folds of rows, which are asked for with their first input alone */
+    /* reductions of rows, which are asked for with their first input alone */
     { "Sum", "DFC_SUM", 1, DFC_NUMBERS }, { "Mean", "DFC_MEAN", 1, DFC_NUMBERS },
     { "Prod", "DFC_PROD", 1, DFC_NUMBERS }, { "Max", "DFC_MAX", 1, DFC_NUMBERS },
     { "Min", "DFC_MIN", 1, DFC_NUMBERS }, { "All", "DFC_ALL", 1, DFC_BOOLS }, { "Any", "DFC_ANY", 1, DFC_BOOLS },

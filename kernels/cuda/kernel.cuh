@@ -63,7 +63,7 @@ template <class T> struct is_floating { enum { yes = 0 }; };
 template <> struct is_floating<float> { enum { yes = 1 }; };
 template <> struct is_floating<double> { enum { yes = 1 }; };
 
-/* What elements are changed in: integers as int64; and folded in, where long sums of floats keep their digits. */
+/* What elements are changed in: integers as int64; and reduced in, where long sums of floats keep their digits. */
 template <class T> struct calc_of { typedef int64_t type; };
 template <> struct calc_of<float> { typedef float type; };
 template <> struct calc_of<double> { typedef double type; };

@@ -1,4 +1,5 @@
-/* loop.h: what the kernels of loop.cu and again.cu are given. See dfi_remote.decide, .keep and their like. */
+/* loop.h: what the kernels of loop.cu and graph_conditionals.cu are given. See dfi_remote.decide, .keep and their
+   like. */
 #ifndef DFLOW_CUDA_LOOP_H
 #define DFLOW_CUDA_LOOP_H
 #include <stdint.h>

@@ -20,8 +20,8 @@ typedef struct dfc_spread {
   double  param;
 } dfc_spread;
 typedef struct dfc_cast { const void *x; void *z; int64_t n; int32_t from, pad; } dfc_cast;
-/* x as [outer, n, inner], folded over n: z is [outer, inner]. */
-typedef struct dfc_fold { const void *x; void *z; int64_t outer, n, inner; int32_t what, flags; } dfc_fold;
+/* x as [outer, n, inner], reduced over n: z is [outer, inner]. */
+typedef struct dfc_reduction { const void *x; void *z; int64_t outer, n, inner; int32_t what, flags; } dfc_reduction;
 /* Rows of n: softmax and its like. `labels`: of cross entropies. */
 typedef struct dfc_rows { const void *x, *labels; void *z, *loss; int64_t rows, n; int32_t what, wide; } dfc_rows;
 /* Elements of `width` bytes from place to place: see move.h. */
@@ -160,8 +160,8 @@ typedef struct dfc_resizing {
   const float *row_weight, *column_weight;
   int64_t n, rows_from, rows_to, columns_from, columns_to, depth;
 } dfc_resizing;
-/* Threads that fold a row together, and the length up to which one does it alone: see fold.cuh. */
-enum { DFC_FOLD_BLOCK = 128, DFC_FOLD_SHORT = 64 };
+/* Threads that reduce a row together, and the length up to which one does it alone: see reduce.cuh. */
+enum { DFC_REDUCE_BLOCK = 128, DFC_REDUCE_SHORT = 64 };
 /* Floats rounded as if they were quantised to 0 … most (narrow: 1 … most): by one range, or one for each of the
  * channels that the last axis has (many). low, high: what comes back to the ranges' ends. */
 typedef struct dfc_faking {

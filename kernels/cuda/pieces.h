@@ -1,4 +1,4 @@
-/* pieces.h: what the kernels of folds, and of the greatest's place, of many elements are given (reduce.cu,
+/* pieces.h: what the kernels of reductions, and of the greatest's place, of many elements are given (reduce.cu,
  * complex.cu), and how their blocks go over it; a header of their own, as numerics.h. Kernels include kernel.cuh and
  * params.h before. */
 #ifndef DFLOW_CUDA_PIECES_H
@@ -28,7 +28,8 @@ DFC_INLINE dfc_strand strand_of(const dfc_pieces &p, int64_t b) {
   const int64_t column = b / p.pieces % across * p.lanes + threadIdx.x % p.lanes;
   const int64_t end = (piece + 1) * length < p.n ? (piece + 1) * length : p.n, nth = threadIdx.x / p.lanes;
   const bool mine = column < p.inner;
-  const dfc_strand s = { row * p.inner + column, piece, piece * length + nth, mine ? end : 0, DFC_FOLD_BLOCK / p.lanes,
+  const dfc_strand s = { row * p.inner + column, piece, piece * length + nth, mine ? end : 0,
+                         DFC_REDUCE_BLOCK / p.lanes,
                          row * p.n * p.inner + (mine ? column : 0), mine && nth == 0 };
   return s;
 }
@@ -37,7 +38,7 @@ template <class A, class F> DFC_INLINE A lanes_join(A mine, A *part, int lanes, 
   const int t = (int)threadIdx.x;
   part[t] = mine;
   __syncthreads();
-  for (int half = DFC_FOLD_BLOCK / 2; half >= lanes; half >>= 1) {
+  for (int half = DFC_REDUCE_BLOCK / 2; half >= lanes; half >>= 1) {
     if (t < half) part[t] = two(part[t], part[t + half]);
     __syncthreads();
   }

@@ -225,7 +225,7 @@ static const dfi_gpu_kernel *all_kernels(int32_t *n) {
     &dfc_elementwise, &dfc_array, &dfc_reduce, &dfc_index, &dfc_products, &dfc_random,
     &dfc_windows, &dfc_makers, &dfc_by_segment, &dfc_searches, &dfc_norms, &dfc_einsums,
     &dfc_cells, &dfc_resizes, &dfc_fakes, &dfc_pictures, &dfc_bands, &dfc_choices, &dfc_complexes,
-    &dfc_fouriers, &dfc_matrix, &dfc_drawns, &dfc_boxed, &dfc_attentions
+    &dfc_fouriers, &dfc_matrix, &dfc_rejection_samplings, &dfc_boxed, &dfc_attentions
   };
   static dfi_gpu_kernel *all;
   static int32_t count;
@@ -268,5 +268,5 @@ __attribute__((visibility("default"))) const dfi_gpu_api dflow_gpu = {
   .about = about,
   .kernels = all_kernels,
   .fuses = dfc_fused_has,
-  .counts = dfc_whole_has,
+  .counts = dfc_persistent_has,
 };

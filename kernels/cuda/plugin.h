@@ -64,7 +64,7 @@ void dfc_sum_rows(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t ro
  * filled. */
 bool dfc_dealt(df_kernel *k, int32_t at, dfc_drawing *p);
 
-/* drawn.c: element i of a tensor of the host's. */
+/* rejection_sampling.c: element i of a tensor of the host's. */
 double dfc_number_of(const df_tensor *t, int64_t i);
 
 /* search.c: the indices of each row of n elements, greatest first and NaN before all, of equal ones the first first.
@@ -76,7 +76,7 @@ typedef struct dfc_table { const dfi_gpu_kernel *at; int32_t n; } dfc_table;
 extern const dfc_table dfc_elementwise, dfc_array, dfc_reduce, dfc_index, dfc_products, dfc_random,
     dfc_windows, dfc_makers,
     dfc_by_segment, dfc_searches, dfc_norms, dfc_einsums, dfc_cells, dfc_resizes, dfc_fakes, dfc_pictures,
-    dfc_bands, dfc_choices, dfc_complexes, dfc_fouriers, dfc_matrix, dfc_drawns, dfc_boxed,
+    dfc_bands, dfc_choices, dfc_complexes, dfc_fouriers, dfc_matrix, dfc_rejection_samplings, dfc_boxed,
     dfc_attentions;
 
 /* fuse.c: dfi_remote.fused, .fused_run and dfi_gpu_api.fuses. */
@@ -85,11 +85,11 @@ bool dfc_fused_run(void *device, void *kernel, const dfk_chain_run *run, int64_t
                    void *const *out_note);
 bool dfc_fused_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element, int32_t *attr);
 
-/* whole.c: dfi_remote.whole and .whole_run, dfi_gpu_api.counts. */
-bool dfc_whole_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element,
-                   dfk_whole_care *care);
-void *dfc_whole(void *device, const dfk_whole *w, int64_t saved_ns, bool at_once);
-bool dfc_whole_run(void *device, void *kernel, const dfk_whole *w, dfi_remote_whole *run);
+/* persistent.c: dfi_remote.persistent and .persistent_run, dfi_gpu_api.counts. */
+bool dfc_persistent_has(const char *op, int32_t nin, const uint8_t *in, int32_t out, const char **element,
+                        dfk_persistent_care *care);
+void *dfc_persistent(void *device, const dfk_persistent *w, int64_t saved_ns, bool at_once);
+bool dfc_persistent_run(void *device, void *kernel, const dfk_persistent *w, dfi_remote_persistent *run);
 
 /* product.c: dfi_remote.biased; window.c: .convolved. */
 bool dfc_biased(void *device, const dfi_remote_biased *l);

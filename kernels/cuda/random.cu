@@ -61,7 +61,7 @@ NORMAL(f16, f16)
 NORMAL(b16, b16)
 
 #define WHOLE(s, T) \
-  DFC_KERNEL(k_whole_##s, dfc_drawing) { \
+  DFC_KERNEL(k_persistent_##s, dfc_drawing) { \
     const dfk_stream stream = stream_of(p); \
     DFC_EACH(i, p.n) { \
       uint32_t w[4]; \

@@ -1,5 +1,5 @@
-/* reduce.c: launchers of folds, scans and rows. A fold over axes that do not lie side by side is one over the last
- * dims of a transposed copy. */
+/* reduce.c: launchers of reductions, scans and rows. A reduction over axes that do not lie side by side is one over the
+ * last dims of a transposed copy. */
 #include "dnn.h"
 #include "pieces.h"
 #include "../move.h"
@@ -7,8 +7,8 @@
 #include "../reduce.h"
 #include <string.h>
 
-/* PIECE: a fold of more elements is cut into pieces, at most so many. */
-enum { BLOCK = DFC_FOLD_BLOCK, MANY = 4096, PIECE = 8192, PIECES = 1024, LANES = 32 };
+/* PIECE: a reduction of more elements is cut into pieces, at most so many. */
+enum { BLOCK = DFC_REDUCE_BLOCK, MANY = 4096, PIECE = 8192, PIECES = 1024, LANES = 32 };
 _Static_assert((int)PIECE >= (int)DFK_CHAIN_ROW, "a fused row is no piece");
 
 /* How x[outer, n, inner] is cut: it follows from the shape alone. */
@@ -23,34 +23,35 @@ static dfc_pieces cut(const void *x, void *z, int64_t outer, int64_t n, int64_t 
 }
 static int64_t blocks_of(const dfc_pieces *p) { return p->outer * ((p->inner + p->lanes - 1) / p->lanes) * p->pieces; }
 
-/* A fold of more than PIECE elements each, by all of the GPU. */
-static void fold_pieces(dfc_call *c, int32_t dtype, const dfc_fold *f) {
+/* A reduction of more than PIECE elements each, by all of the GPU. */
+static void reduce_pieces(dfc_call *c, int32_t dtype, const dfc_reduction *f) {
   dfc_pieces p = cut(f->x, f->z, f->outer, f->n, f->inner, f->what);
   const int64_t results = f->outer * f->inner;
   const bool two = f->what == DFC_LOG_SUM_EXP || dfk_is_complex(dtype);
   p.part = dfc_temporary(c, NULL, results * p.pieces * (two ? 16 : 8));
-  dfc_run_blocks(c, dfc_name("fold_pieces", dtype), blocks_of(&p), BLOCK, &p);
-  dfc_run_blocks(c, dfc_name("fold_parts", dtype), results, BLOCK, &p);
+  dfc_run_blocks(c, dfc_name("reduce_pieces", dtype), blocks_of(&p), BLOCK, &p);
+  dfc_run_blocks(c, dfc_name("reduce_parts", dtype), results, BLOCK, &p);
 }
 
 /* z[outer, inner] of x[outer, n, inner]. One thread for each result where each has little to do, or there are many
- * whose elements lie side by side. How rows (inner = 1) are folded follows from their length alone. */
-static void fold(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t outer, int64_t n, int64_t inner,
-                 int32_t what) {
-  dfc_fold p;
+ * whose elements lie side by side. How rows (inner = 1) are reduced follows from their length alone. */
+static void reduce_into(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t outer, int64_t n, int64_t inner,
+                        int32_t what) {
+  dfc_reduction p;
   memset(&p, 0, sizeof p);
   p.x = x; p.z = z; p.outer = outer; p.n = n; p.inner = inner; p.what = what;
   const int64_t results = outer * inner;
-  if (n > PIECE) fold_pieces(c, dtype, &p);
-  else if (n <= DFC_FOLD_SHORT || (results >= MANY && inner > 1)) dfc_run(c, dfc_name("fold_each", dtype), results, &p);
-  else dfc_run_blocks(c, dfc_name("fold_block", dtype), results, BLOCK, &p);
+  if (n > PIECE) reduce_pieces(c, dtype, &p);
+  else if (n <= DFC_REDUCE_SHORT || (results >= MANY && inner > 1))
+    dfc_run(c, dfc_name("reduce_each", dtype), results, &p);
+  else dfc_run_blocks(c, dfc_name("reduce_block", dtype), results, BLOCK, &p);
 }
 
 void dfc_sum_rows(dfc_call *c, int32_t dtype, const void *x, void *z, int64_t rows, int64_t columns) {
-  if (columns) fold(c, dtype, x, z, 1, rows, columns, DFC_SUM);
+  if (columns) reduce_into(c, dtype, x, z, 1, rows, columns, DFC_SUM);
 }
 
-/* The fold of x that `r` asks for, as output 0. */
+/* The reduction of x that `r` asks for, as output 0. */
 static int32_t reduced(df_kernel *k, const df_tensor *x, const dfk_reduction *r, int32_t what) {
   df_tensor *z = dfk_out(k, 0, x->dtype, r->out_rank, r->out_dims);
   if (!z) return k->error->code;
@@ -65,7 +66,7 @@ static int32_t reduced(df_kernel *k, const df_tensor *x, const dfk_reduction *r,
   const void *data = dfc_read(&c, x);
   int64_t outer = 1, inner = 1;
   if (last < 0) {
-    outer = r->out_size;                                /* nothing to fold */
+    outer = r->out_size;                                /* nothing to reduce */
   } else if (together) {
     for (int32_t d = 0; d < r->rank; d++) {
       if (d < first) outer *= r->dims[d];
@@ -87,7 +88,7 @@ static int32_t reduced(df_kernel *k, const df_tensor *x, const dfk_reduction *r,
     data = m.to;
     outer = r->out_size;
   }
-  fold(&c, x->dtype, data, dfc_write(&c, z), outer, r->count, inner, what);
+  reduce_into(&c, x->dtype, data, dfc_write(&c, z), outer, r->count, inner, what);
   return dfc_end(&c);
 }
 
@@ -139,7 +140,7 @@ static int32_t run_l2_loss(df_kernel *k) {
   df_tensor *z = dfk_out(k, 0, x->dtype, 0, NULL);
   if (!z) return k->error->code;
   dfc_call c = dfc_begin(k);
-  fold(&c, x->dtype, dfc_read(&c, x), dfc_write(&c, z), 1, x->size, 1, DFC_HALF_SQUARES);
+  reduce_into(&c, x->dtype, dfc_read(&c, x), dfc_write(&c, z), 1, x->size, 1, DFC_HALF_SQUARES);
   return dfc_end(&c);
 }
 
@@ -161,7 +162,7 @@ static int32_t along(df_kernel *k, const df_tensor *x, df_tensor *z, const axis_
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
   dfc_call c = dfc_begin(k);
-  dfc_fold p;
+  dfc_reduction p;
   memset(&p, 0, sizeof p);
   p.x = dfc_read(&c, x);
   p.z = dfc_write(&c, z);
@@ -200,7 +201,7 @@ static int32_t arg(df_kernel *k, bool least) {
   const int32_t what = least ? DFC_MIN : DFC_MAX;
   const int64_t results = v.outer * v.inner;
   const bool many = results >= MANY && v.inner > 1 && v.n <= PIECE;
-  if (z && z->size && v.n > DFC_FOLD_SHORT && !many) return place(k, x, z, &v, what);
+  if (z && z->size && v.n > DFC_REDUCE_SHORT && !many) return place(k, x, z, &v, what);
   return along(k, x, z, &v, dfc_name("arg", x->dtype), results, what, k->out_dtype[0] == DF_INT64);
 }
 static int32_t run_arg_max(df_kernel *k) { return arg(k, false); }
@@ -332,10 +333,10 @@ static int32_t run_bias_add_grad(df_kernel *k) {
   const void *data = dfc_read(&c, x);
   if (ch.inner > 1) {
     void *rows = dfc_temporary(&c, NULL, ch.outer * ch.n * dfk_width(x->dtype));
-    fold(&c, x->dtype, data, rows, ch.outer * ch.n, ch.inner, 1, DFC_SUM);
+    reduce_into(&c, x->dtype, data, rows, ch.outer * ch.n, ch.inner, 1, DFC_SUM);
     data = rows;
   }
-  fold(&c, x->dtype, data, dfc_write(&c, z), 1, ch.outer, ch.n, DFC_SUM);
+  reduce_into(&c, x->dtype, data, dfc_write(&c, z), 1, ch.outer, ch.n, DFC_SUM);
   return dfc_end(&c);
 }
 

@@ -1,11 +1,11 @@
-/* reduce.cu: folds over the middle of [outer, n, inner]: one thread for each result where there are many, else one
- * block for each, whose threads fold every 128th element and then pair by pair; the order follows from the shape
+/* reduce.cu: reductions over the middle of [outer, n, inner]: one thread for each result where there are many, else one
+ * block for each, whose threads reduce every 128th element and then pair by pair; the order follows from the shape
  * alone. Where n is large, pieces of it by a block each, and then the pieces. Rows (softmax and its like): one block
  * for each row. Scans: one thread for each. */
-#include "fold.cuh"
+#include "reduce.cuh"
 #include "pieces.h"
 
-enum { BLOCK = DFC_FOLD_BLOCK };
+enum { BLOCK = DFC_REDUCE_BLOCK };
 
 /* f of the elements from, from + by … below `to` of what lies `step` apart, in this order; several are on their way
  * at once. */
@@ -27,7 +27,7 @@ template <int WHAT, class T> DFC_INLINE typename acc_of<T>::type strand_by(const
   walk(x, from, to, by, step, [&](A v) { a = both(WHAT, a, of_element(WHAT, v)); });
   return a;
 }
-/* Those elements folded, but for what comes in the end. */
+/* Those elements reduced, but for what comes in the end. */
 template <class T> DFC_INLINE typename acc_of<T>::type strand(int what, const T *x, int64_t from, int64_t to,
                                                               int64_t by, int64_t step) {
   switch (what) {
@@ -49,7 +49,7 @@ template <class T, class A> DFC_INLINE A exponentials(A top, const T *x, int64_t
 }
 template <class A> DFC_INLINE A number_or_0(A x) { return is_number(x) ? x : 0; }
 
-template <class T> DFC_INLINE void fold_each(const dfc_fold &p) {
+template <class T> DFC_INLINE void reduce_each(const dfc_reduction &p) {
   typedef typename acc_of<T>::type A;
   DFC_EACH(i, p.outer * p.inner) {
     const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
@@ -62,34 +62,34 @@ template <class T> DFC_INLINE void fold_each(const dfc_fold &p) {
   }
 }
 
-template <class T> DFC_INLINE void fold_block(const dfc_fold &p, typename acc_of<T>::type *part) {
+template <class T> DFC_INLINE void reduce_block(const dfc_reduction &p, typename acc_of<T>::type *part) {
   typedef typename acc_of<T>::type A;
   for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
     const T *x = (const T *)p.x + i / p.inner * p.n * p.inner + i % p.inner;
-    A a = block_fold(p.what, strand(p.what, x, threadIdx.x, p.n, BLOCK, p.inner), part);
+    A a = block_reduce(p.what, strand(p.what, x, threadIdx.x, p.n, BLOCK, p.inner), part);
     if (p.what == DFC_LOG_SUM_EXP) {
       const A top = number_or_0(a);
-      a = top + ln(block_fold((int)DFC_SUM, exponentials(top, x, threadIdx.x, p.n, BLOCK, p.inner), part));
+      a = top + ln(block_reduce((int)DFC_SUM, exponentials(top, x, threadIdx.x, p.n, BLOCK, p.inner), part));
     }
     if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
 }
 
-template <class A> DFC_INLINE A lanes_fold(int what, A mine, A *part, int lanes) {
+template <class A> DFC_INLINE A lanes_reduce(int what, A mine, A *part, int lanes) {
   return lanes_join(mine, part, lanes, [&](A a, A b) { return both(what, a, b); });
 }
 
-/* A piece of so many results side by side: with one lane the order within it is that of fold_block. */
-template <class T> DFC_INLINE void fold_pieces(const dfc_pieces &p, typename acc_of<T>::type *part) {
+/* A piece of so many results side by side: with one lane the order within it is that of reduce_block. */
+template <class T> DFC_INLINE void reduce_pieces(const dfc_pieces &p, typename acc_of<T>::type *part) {
   typedef typename acc_of<T>::type A;
   for (int64_t b = blockIdx.x; b < piece_blocks(p); b += gridDim.x) {
     const dfc_strand s = strand_of(p, b);
     const T *x = (const T *)p.x + s.x;
-    const A a = lanes_fold(p.what, strand(p.what, x, s.from, s.to, s.by, p.inner), part, p.lanes);
+    const A a = lanes_reduce(p.what, strand(p.what, x, s.from, s.to, s.by, p.inner), part, p.lanes);
     A *at = (A *)p.part + (s.i * p.pieces + s.piece) * (p.what == DFC_LOG_SUM_EXP ? 2 : 1);
     if (p.what == DFC_LOG_SUM_EXP) {
       const A own = exponentials(number_or_0(a), x, s.from, s.to, s.by, p.inner);
-      const A sum = lanes_fold((int)DFC_SUM, own, part, p.lanes);
+      const A sum = lanes_reduce((int)DFC_SUM, own, part, p.lanes);
       if (s.first) at[1] = sum;
     }
     if (s.first) at[0] = a;
@@ -97,51 +97,51 @@ template <class T> DFC_INLINE void fold_pieces(const dfc_pieces &p, typename acc
 }
 
 /* The pieces of each result as one. */
-template <class T> DFC_INLINE void fold_parts(const dfc_pieces &p, typename acc_of<T>::type *part) {
+template <class T> DFC_INLINE void reduce_parts(const dfc_pieces &p, typename acc_of<T>::type *part) {
   typedef typename acc_of<T>::type A;
   const int each = p.what == DFC_LOG_SUM_EXP ? 2 : 1;
   for (int64_t i = blockIdx.x; i < p.outer * p.inner; i += gridDim.x) {
     const A *from = (const A *)p.part + i * p.pieces * each;
     A a = neutral<T>(p.what);
     for (int64_t q = threadIdx.x; q < p.pieces; q += BLOCK) a = both(p.what, a, from[q * each]);
-    a = block_fold(p.what, a, part);
+    a = block_reduce(p.what, a, part);
     if (p.what == DFC_LOG_SUM_EXP) {
       const A top = number_or_0(a);
       A sum = 0;
       for (int64_t q = threadIdx.x; q < p.pieces; q += BLOCK)
         if (from[2 * q + 1] != 0) sum += from[2 * q + 1] * e_to(number_or_0(from[2 * q]) - top);
-      a = top + ln(block_fold((int)DFC_SUM, sum, part));
+      a = top + ln(block_reduce((int)DFC_SUM, sum, part));
     }
     if (threadIdx.x == 0) ((T *)p.z)[i] = (T)finished(p.what, a, p.n);
   }
 }
 
-#define FOLD(s, T) \
-  DFC_KERNEL(k_fold_each_##s, dfc_fold) { fold_each<T>(p); } \
-  DFC_KERNEL(k_fold_block_##s, dfc_fold) { \
+#define REDUCE(s, T) \
+  DFC_KERNEL(k_reduce_each_##s, dfc_reduction) { reduce_each<T>(p); } \
+  DFC_KERNEL(k_reduce_block_##s, dfc_reduction) { \
     DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
-    fold_block<T>(p, part); \
+    reduce_block<T>(p, part); \
   } \
-  DFC_KERNEL(k_fold_pieces_##s, dfc_pieces) { \
+  DFC_KERNEL(k_reduce_pieces_##s, dfc_pieces) { \
     DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
-    fold_pieces<T>(p, part); \
+    reduce_pieces<T>(p, part); \
   } \
-  DFC_KERNEL(k_fold_parts_##s, dfc_pieces) { \
+  DFC_KERNEL(k_reduce_parts_##s, dfc_pieces) { \
     DFC_SHARED typename acc_of<T>::type part[BLOCK]; \
-    fold_parts<T>(p, part); \
+    reduce_parts<T>(p, part); \
   }
-FOLD(f32, float)
-FOLD(f64, double)
-FOLD(f16, f16)
-FOLD(b16, b16)
-FOLD(i32, int32_t)
-FOLD(i64, int64_t)
-FOLD(i8, int8_t)
-FOLD(u8, uint8_t)
-FOLD(bool, bool)
+REDUCE(f32, float)
+REDUCE(f64, double)
+REDUCE(f16, f16)
+REDUCE(b16, b16)
+REDUCE(i32, int32_t)
+REDUCE(i64, int64_t)
+REDUCE(i8, int8_t)
+REDUCE(u8, uint8_t)
+REDUCE(bool, bool)
 
 /* ---- the place of the greatest or least; the first NaN before all ------------------------------------------------ */
-template <class T, class Z> DFC_INLINE void arg_each(const dfc_fold &p) {
+template <class T, class Z> DFC_INLINE void arg_each(const dfc_reduction &p) {
   typedef typename acc_of<T>::type A;
   const bool least = p.what == DFC_MIN;
   DFC_EACH(i, p.outer * p.inner) {
@@ -178,7 +178,7 @@ DFC_INLINE void put_place(const dfc_pieces &p, int64_t i, int64_t at) {
   if (p.wide) ((int64_t *)p.z)[i] = at; else ((int32_t *)p.z)[i] = (int32_t)at;
 }
 
-/* As fold_pieces. */
+/* As reduce_pieces. */
 template <class T, class P> DFC_INLINE void arg_pieces(const dfc_pieces &p, P *part) {
   typedef typename acc_of<T>::type A;
   const bool least = p.what == DFC_MIN;
@@ -207,7 +207,7 @@ template <class P> DFC_INLINE void arg_parts(const dfc_pieces &p, P *part) {
   }
 }
 #define ARG(s, T) \
-  DFC_KERNEL(k_arg_##s, dfc_fold) { if (p.flags) arg_each<T, int64_t>(p); else arg_each<T, int32_t>(p); } \
+  DFC_KERNEL(k_arg_##s, dfc_reduction) { if (p.flags) arg_each<T, int64_t>(p); else arg_each<T, int32_t>(p); } \
   DFC_KERNEL(k_arg_pieces_##s, dfc_pieces) { \
     DFC_SHARED typename placed_of<T>::type part[BLOCK]; \
     arg_pieces<T>(p, part); \
@@ -227,7 +227,7 @@ ARG(u8, uint8_t)
 ARG(bool, bool)
 
 /* ---- scans: flags 1: exclusive, 2: reverse ----------------------------------------------------------------------- */
-template <class T> DFC_INLINE void scan_each(const dfc_fold &p) {
+template <class T> DFC_INLINE void scan_each(const dfc_reduction &p) {
   typedef typename acc_of<T>::type A;
   DFC_EACH(i, p.outer * p.inner) {
     const int64_t first = i / p.inner * p.n * p.inner + i % p.inner;
@@ -240,7 +240,7 @@ template <class T> DFC_INLINE void scan_each(const dfc_fold &p) {
     }
   }
 }
-#define SCAN(s, T) DFC_KERNEL(k_scan_##s, dfc_fold) { scan_each<T>(p); }
+#define SCAN(s, T) DFC_KERNEL(k_scan_##s, dfc_reduction) { scan_each<T>(p); }
 SCAN(f32, float)
 SCAN(f64, double)
 SCAN(f16, f16)
@@ -281,9 +281,9 @@ template <class T> DFC_INLINE void rows(const dfc_rows &p, typename row_of<T>::t
     T *z = (T *)p.z + r * p.n;
     A top = -INFINITY, sum = 0;
     for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) top = both((int)DFC_MAX, top, (A)x[i]);
-    top = block_fold((int)DFC_MAX, top, part);
+    top = block_reduce((int)DFC_MAX, top, part);
     for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) sum += e_to((A)x[i] - top);
-    sum = block_fold((int)DFC_SUM, sum, part);
+    sum = block_reduce((int)DFC_SUM, sum, part);
     const A log_sum = ln(sum);
     if (p.what == DFC_SOFTMAX) {
       for (int64_t i = threadIdx.x; i < p.n; i += BLOCK) z[i] = (T)(e_to((A)x[i] - top) / sum);
@@ -298,7 +298,7 @@ template <class T> DFC_INLINE void rows(const dfc_rows &p, typename row_of<T>::t
         if (!sparse || label != 0) loss -= label * (v - log_sum);
         z[i] = (T)(e_to(v) / sum - label);
       }
-      loss = block_fold((int)DFC_SUM, loss, part);
+      loss = block_reduce((int)DFC_SUM, loss, part);
       if (threadIdx.x == 0) ((T *)p.loss)[r] = (T)loss;
     }
     __syncthreads();

@@ -1,4 +1,4 @@
-/* segment.c: launchers of folds by segment and of what adds up to them. The ids lie on the host, where they are
+/* segment.c: launchers of reductions by segment and of what adds up to them. The ids lie on the host, where they are
  * checked; the rows of each segment are listed there, in their order, by counting. */
 #include "plugin.h"
 #include "../index.h"
@@ -40,7 +40,7 @@ static bool list_rows(dfc_call *c, const listing *l, dfc_segments *p) {
 }
 
 /* z by segments of x (NULL: ones), rows of `row` elements. */
-static int32_t fold(df_kernel *k, df_tensor *z, const df_tensor *x, const listing *l, int64_t row, int32_t what) {
+static int32_t reduce(df_kernel *k, df_tensor *z, const df_tensor *x, const listing *l, int64_t row, int32_t what) {
   if (!z) return k->error->code;
   if (!z->size) return DF_OK;
   dfc_call c = dfc_begin(k);
@@ -60,7 +60,7 @@ static int32_t unsorted(df_kernel *k, int32_t what) {
   int64_t row = 0;
   df_tensor *z = dfk_unsorted_begin(k, &row);
   const listing l = { .ids = k->in[1], .segments = z ? z->dims[0] : 0 };
-  return fold(k, z, k->in[0], &l, row, what);
+  return reduce(k, z, k->in[0], &l, row, what);
 }
 static int32_t run_unsorted_sum(df_kernel *k)  { return unsorted(k, DFC_SEGMENT_SUM); }
 static int32_t run_unsorted_prod(df_kernel *k) { return unsorted(k, DFC_SEGMENT_PROD); }
@@ -72,7 +72,7 @@ static int32_t sorted(df_kernel *k, const df_tensor *indices, int32_t what) {
   const df_tensor *ids = k->in[indices ? 2 : 1];
   df_tensor *z = dfk_segments_begin(k, indices, ids, &row);
   const listing l = { .ids = ids, .rows = indices, .segments = z ? z->dims[0] : 0 };
-  return fold(k, z, k->in[0], &l, row, what | DFC_SEGMENT_SPARSE);
+  return reduce(k, z, k->in[0], &l, row, what | DFC_SEGMENT_SPARSE);
 }
 static int32_t run_sum(df_kernel *k)           { return sorted(k, NULL, DFC_SEGMENT_SUM); }
 static int32_t run_mean(df_kernel *k)          { return sorted(k, NULL, DFC_SEGMENT_MEAN); }
@@ -86,7 +86,7 @@ static int32_t run_sparse_sqrt_n(df_kernel *k) { return sorted(k, k->in[1], DFC_
 static int32_t run_bincount(df_kernel *k) {
   df_tensor *z = dfk_bincount_begin(k);
   const listing l = { .ids = k->in[0], .segments = z ? z->size : 0 };
-  return fold(k, z, k->in[2]->size ? k->in[2] : NULL, &l, 1, DFC_SEGMENT_SUM);
+  return reduce(k, z, k->in[2]->size ? k->in[2] : NULL, &l, 1, DFC_SEGMENT_SUM);
 }
 
 /* Each place of a row is a segment of its own. */
@@ -97,7 +97,7 @@ static int32_t run_put_along(df_kernel *k) {
   if (!x->size) return DF_OK;
   const listing l = { .ids = k->in[1], .segments = z->size, .step = z->dims[z->rank - 1],
                       .every = x->dims[x->rank - 1] };
-  return fold(k, z, x, &l, 1, DFC_SEGMENT_SUM);
+  return reduce(k, z, x, &l, 1, DFC_SEGMENT_SUM);
 }
 
 static bool takes_counted(int32_t nin, const uint8_t *in, int32_t nout, const uint8_t *out) {

@@ -1,9 +1,9 @@
-/* segment.cu: folds of rows by segment. Which rows a segment has, in their order, was found out on the host, where the
- * ids lie: one thread for each element of the result goes through them, so a sum is that of the CPU and nothing is
+/* segment.cu: reductions of rows by segment. Which rows a segment has, in their order, was found out on the host, where
+ * the ids lie: one thread for each element of the result goes through them, so a sum is that of the CPU and nothing is
  * added to twice at a time. */
 #include "complex.cuh"
 
-template <class A> DFC_INLINE A folded(int what, A a, A x) {
+template <class A> DFC_INLINE A combined(int what, A a, A x) {
   switch (what) {
     case DFC_SEGMENT_PROD: return wrap_mul(a, x);
     case DFC_SEGMENT_MAX: return x > a || x != x ? x : a;
@@ -11,7 +11,7 @@ template <class A> DFC_INLINE A folded(int what, A a, A x) {
     default: return wrap_add(a, x);
   }
 }
-DFC_INLINE c128 folded(int what, c128 a, c128 x) { return what == DFC_SEGMENT_PROD ? a * x : a + x; }
+DFC_INLINE c128 combined(int what, c128 a, c128 x) { return what == DFC_SEGMENT_PROD ? a * x : a + x; }
 /* What an empty segment is where that is not 0 or 1: the end of the finite numbers. */
 template <class T> DFC_INLINE T finite_end(bool high) { return high ? highest_of<T>() : lowest_of<T>(); }
 template <> DFC_INLINE float finite_end<float>(bool high) { return high ? 0x1.fffffep127f : -0x1.fffffep127f; }
@@ -43,7 +43,7 @@ template <class T> DFC_INLINE void segments(const dfc_segments &p) {
     A a = ends ? (A)finite_end<T>(what == DFC_SEGMENT_MIN) : (A)(what == DFC_SEGMENT_PROD);
     for (int64_t i = begin; i < end; i++) {
       const A v = x ? (A)x[p.order[i] * p.row + column] : (A)1;
-      a = i == begin && !ends ? v : folded(what, a, v);
+      a = i == begin && !ends ? v : combined(what, a, v);
     }
     ((T *)p.z)[e] = (T)(end > begin ? divided(what, a, end - begin) : a);
   }

@@ -162,7 +162,7 @@ static __attribute__((constructor)) void begin(void) {
 
 /* By who tests, or by a container's limit: malloc would give it, and the system end the process when it is touched. */
 static inline bool refused(size_t bytes) {
-  return (DFI_UNLIKELY(test.on) && dfi_bookkeeping_refuses()) || dfi_container_refuses_more(bytes);
+  return (DFI_UNLIKELY(test.on) && dfi_bookkeeping_refuses()) || dfi_cgroup_refuses_more(bytes);
 }
 
 /* In the debug build a fence stands behind each piece of the system's: who wrote past its end is found when it goes.

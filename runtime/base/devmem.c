@@ -1,5 +1,5 @@
 /* devmem.c: bounded memory with a stock of blocks by size. See devmem.h. */
-#include "base/remote.h"
+#include "base/remote_memory.h"
 
 enum { CLASSES = 112 };
 
@@ -45,9 +45,9 @@ static void drop_kept(dfi_devmem *a) {
 /* A block that is new; NULL: there is no memory, or a container's limit stands against it. Under the lock. */
 static void *from_system(dfi_devmem *a, int64_t bytes) {
   void *p = NULL;
-  if (dfi_container_refuses(bytes, dfi_memory_given())) {
+  if (dfi_cgroup_refuses(bytes, dfi_memory_given())) {
     drop_kept(a);
-    if (dfi_container_refuses(bytes, dfi_memory_given())) return NULL;
+    if (dfi_cgroup_refuses(bytes, dfi_memory_given())) return NULL;
   }
   if (bytes >= INT64_MAX / 2 || posix_memalign(&p, 64, (size_t)bytes)) return NULL;
   atomic_fetch_add_explicit(&dfi_arena_bytes, bytes, memory_order_relaxed);
@@ -77,28 +77,28 @@ int64_t dfi_devmem_takes(int64_t bytes) {
 
 /* ---- who keeps memory for later ---------------------------------------------------------------------------------- */
 
-static struct { pthread_mutex_t lock; dfi_keeper *first; } keepers = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct { pthread_mutex_t lock; dfi_cache *first; } caches = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-void dfi_keeper_add(dfi_keeper *k) {
-  pthread_mutex_lock(&keepers.lock);
-  k->next = keepers.first;
-  keepers.first = k;
-  pthread_mutex_unlock(&keepers.lock);
+void dfi_cache_add(dfi_cache *k) {
+  pthread_mutex_lock(&caches.lock);
+  k->next = caches.first;
+  caches.first = k;
+  pthread_mutex_unlock(&caches.lock);
 }
 
-void dfi_keeper_remove(dfi_keeper *k) {
-  pthread_mutex_lock(&keepers.lock);
-  dfi_keeper **at = &keepers.first;
+void dfi_cache_remove(dfi_cache *k) {
+  pthread_mutex_lock(&caches.lock);
+  dfi_cache **at = &caches.first;
   while (*at && *at != k) at = &(*at)->next;
   if (*at) *at = k->next;
-  pthread_mutex_unlock(&keepers.lock);
+  pthread_mutex_unlock(&caches.lock);
 }
 
-bool dfi_keepers_let_go(const dfi_devmem *a, bool device) {
+bool dfi_caches_evict(const dfi_devmem *a, bool device) {
   bool some = false;
-  pthread_mutex_lock(&keepers.lock);
-  for (dfi_keeper *k = keepers.first; k && !some; k = k->next) some = k->let_go(k, a, device);
-  pthread_mutex_unlock(&keepers.lock);
+  pthread_mutex_lock(&caches.lock);
+  for (dfi_cache *k = caches.first; k && !some; k = k->next) some = k->evict(k, a, device);
+  pthread_mutex_unlock(&caches.lock);
   return some;
 }
 
@@ -108,7 +108,7 @@ bool dfi_keepers_let_go(const dfi_devmem *a, bool device) {
 static void take_back(dfi_devmem *a, int64_t bytes) {
   for (bool some = true; some && a->in_use + bytes > a->limit;) {
     pthread_mutex_unlock(&a->lock);
-    some = dfi_keepers_let_go(a, false);
+    some = dfi_caches_evict(a, false);
     pthread_mutex_lock(&a->lock);
   }
 }
@@ -223,7 +223,7 @@ void *dfi_remote_alloc(dfi_devmem *a, int64_t bytes, void *note) {
   void *p;
   /* once more after nobody had any: another thread may just have been given it */
   for (bool some = true; !(p = r->alloc(r->device, bytes > 0 ? bytes : 1, note)) && some && !*r->error(r->device);)
-    some = dfi_keepers_let_go(a, true);
+    some = dfi_caches_evict(a, true);
   if (p) return p;
   pthread_mutex_lock(&a->lock);
   a->in_use -= takes;

@@ -20,17 +20,17 @@ void  dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes);
 /* Memory that a device takes beside its tensors counts, too; false: it would be past the limit. */
 bool  dfi_devmem_charge(dfi_devmem *a, int64_t bytes);
 void  dfi_devmem_discharge(dfi_devmem *a, int64_t bytes);
-/* Who keeps memory that nobody uses at the moment is asked before an allocation is refused. let_go: some of it, of
+/* Who keeps memory that nobody uses at the moment is asked before an allocation is refused. evict: some of it, of
  * arena a, or of any on its device, where that has no more; false: there is none. It does not allocate, nor wait for
  * who may be allocating. Any thread. */
-typedef struct dfi_keeper {
-  bool (*let_go)(struct dfi_keeper *k, const dfi_devmem *a, bool device);
-  struct dfi_keeper *next;
-} dfi_keeper;
-void  dfi_keeper_add(dfi_keeper *k);             /* borrowed until it is removed */
-void  dfi_keeper_remove(dfi_keeper *k);
+typedef struct dfi_cache {
+  bool (*evict)(struct dfi_cache *k, const dfi_devmem *a, bool device);
+  struct dfi_cache *next;
+} dfi_cache;
+void  dfi_cache_add(dfi_cache *k);               /* borrowed until it is removed */
+void  dfi_cache_remove(dfi_cache *k);
 /* Asks them all until one has let something go. device: it is the device that has no more, not the arena. */
-bool  dfi_keepers_let_go(const dfi_devmem *a, bool device);
+bool  dfi_caches_evict(const dfi_devmem *a, bool device);
 /* Bytes that an allocation of this size takes. */
 int64_t dfi_devmem_takes(int64_t bytes);
 void  dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out);

@@ -55,10 +55,10 @@ void *dfi_alloc(int64_t bytes);        /* 64-byte aligned tensor memory; NULL wh
 #define DFI_ADDRESSES ((double)((int64_t)1 << 47))      /* no more bytes than these does a process address */
 void *dfi_fence_alloc(int64_t bytes);  /* the same, behind a fence (fence.c); for memory.c */
 void  dfi_fence_release(void *p, int64_t bytes);
-void  dfi_container_begin(void);       /* finds the limit of the control group, if there is one */
+void  dfi_cgroup_begin(void);          /* finds the limit of the control group, if there is one */
 /* So much more, where tensors have `has`, would be the end of the process. Any thread. */
-bool  dfi_container_refuses(int64_t bytes, int64_t has);
-bool  dfi_container_refuses_more(size_t bytes);        /* the same of bookkeeping */
+bool  dfi_cgroup_refuses(int64_t bytes, int64_t has);
+bool  dfi_cgroup_refuses_more(size_t bytes);           /* the same of bookkeeping */
 /* Bytes of tensors and of what is kept for them, on the host and in arenas. */
 int64_t dfi_memory_given(void);
 extern _Atomic int64_t dfi_arena_bytes;      /* of these, in arenas: devmem.c */
@@ -116,7 +116,7 @@ extern __thread dfi_rescue dfi_rescue_here __attribute__((tls_model("initial-exe
 
 /* owns: DF_STRING or DF_VARIANT where the elements own what they point at, otherwise 0. arena: where it lies; NULL: on
    the host. */
-/* packed: dfi_packed_forget has something to forget. remote: the host cannot read the data: base/remote.h. */
+/* packed: dfi_packed_forget has something to forget. remote: the host cannot read the data: base/remote_memory.h. */
 struct df_buffer {
   int32_t refs; /* atomic */
   uint8_t owns, packed, remote;

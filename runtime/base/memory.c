@@ -116,7 +116,7 @@ static void begin(void) {
   pthread_key_create(&stock_key, stock_end);
   int64_t machine = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   shared.kept_limit = machine > 0 ? machine / 8 : 256 << 20;
-  dfi_container_begin();
+  dfi_cgroup_begin();
   uint64_t oom;
   if (dfi_stress("oom", &oom)) shared.fail_at = (int64_t)oom;
   shared.fenced = dfi_stress("fence", NULL);
@@ -183,9 +183,9 @@ static __attribute__((noinline)) void *alloc_slow(int32_t c, int64_t bytes) {
     if (p) return p;
   }
   const int64_t has = LOAD(shared.in_use) + atomic_load_explicit(&dfi_arena_bytes, memory_order_relaxed);
-  if (dfi_container_refuses(bytes, has + LOAD(shared.kept))) {
+  if (dfi_cgroup_refuses(bytes, has + LOAD(shared.kept))) {
     drop_kept();
-    if (dfi_container_refuses(bytes, has)) return NULL;
+    if (dfi_cgroup_refuses(bytes, has)) return NULL;
   }
   if (bytes < INT64_MAX / 2 && !(p = from_system(bytes))) {
     drop_kept();

@@ -5,7 +5,7 @@
  * is freed with the buffer's last reference. Once shared a tensor is immutable. Strings own their bytes, variants
  * their handles.
  */
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "kernels/convert.h"
 #include "kernels/half.h"
 #include <math.h>

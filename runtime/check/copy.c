@@ -224,7 +224,7 @@ static void copy_loop(const copier *c, df_loop *to, const df_loop *from) {
   to->checkpoints = map_in(c, from->checkpoints);
   to->replayed = map_in(c, from->replayed);
   to->replay = loop_in(c, from->replay);
-  to->undoes = loop_in(c, from->undoes);
+  to->gradient_of = loop_in(c, from->gradient_of);
   to->mark = cond_in(c, from->mark);
   to->marks = output_in(c, from->marks);
   to->marks_exit = output_in(c, from->marks_exit);
@@ -251,7 +251,7 @@ static void copy_cond(const copier *c, df_cond *to, const df_cond *from) {
     for (int32_t i = 0; i < from->n; i++) to->merge[i] = node_in(c, from->merge[i]);
   }
   to->done = node_in(c, from->done);
-  to->undoes = cond_in(c, from->undoes);
+  to->gradient_of = cond_in(c, from->gradient_of);
   to->saved = map_in(c, from->saved);
   to->notes = map_in(c, from->notes);
 }

@@ -305,7 +305,7 @@ static void record_loop(dfi_form *f, int32_t id) {
   dfi_io_i32(f, &l->trip_var);
   io_output(f, &l->down);
   io_map(f, &l->saved);
-  io_loop(f, &l->undoes); io_loop(f, &l->replay);
+  io_loop(f, &l->gradient_of); io_loop(f, &l->replay);
   io_cond(f, &l->mark);
   io_output(f, &l->marks); io_output(f, &l->marks_exit);
   io_map(f, &l->checkpoints);
@@ -330,7 +330,7 @@ static void record_cond(dfi_form *f, int32_t id) {
   /* without merges there may be results of one side only, n of them, each of which takes two bytes */
   if (f->reading && !f->bad && n > f->end - f->in) dfi_form_bad(f, "it ends within a cond");
   for (int32_t s = 0; s < 2 && !f->bad; s++) io_outputs(f, n, &c->result[s]);
-  io_cond(f, &c->undoes);
+  io_cond(f, &c->gradient_of);
   io_node(f, &c->done);
   io_map(f, &c->saved);
   if (f->building) io_map(f, &c->notes);

@@ -3,7 +3,7 @@
  * A device is a name, a memory, and the speeds of what it computes with and of the links that lead to it. There are
  * three kinds here: `cpu`, whose memory is the host's; `sim`, an accelerator that every machine has: it computes with
  * the CPU's kernels in an arena of its own, which is bounded, and everything that comes to it or leaves it is a copy
- * over a link; and `gpu`, whose memory the host cannot read (base/remote.h) and whose kernels a plug-in has
+ * over a link; and `gpu`, whose memory the host cannot read (base/remote_memory.h) and whose kernels a plug-in has
  * (kernels/cuda/). Devices belong to a session; they are known by their place in its list, 0 being the host, where
  * feeds come from and fetched values go.
  *
@@ -13,7 +13,7 @@
  * node, and the record that it fires in. Partitions that one owner turns share its tables of frames and iterations: the
  * state machine that the paper gives each partition of a loop is one record of that table, and a partition takes part
  * in an iteration by the predicate that is sent to its Switches, as there. Of several owners each has a state machine
- * of its own (plan/owners.c), and messages between them are letters (engine/owners/team.h). Nothing waits for
+ * of its own (plan/owners.c), and messages between them are messages (engine/owners/team.h). Nothing waits for
  * all devices: they are in different iterations, as far apart as parallel_iterations allows.
  *
  * Time. With the real clock a message takes as long as its link says, and kernels as long as they take. The virtual
@@ -27,7 +27,7 @@
  */
 #ifndef DFLOW_DEVICE_H
 #define DFLOW_DEVICE_H
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "device/work.h"
 
 typedef enum dfi_device_kind { DFI_DEVICE_CPU = 0, DFI_DEVICE_SIM, DFI_DEVICE_GPU } dfi_device_kind;
@@ -122,7 +122,7 @@ const dfi_gpu_kernel *dfi_gpu_kernel_of(const char *op);
 const char *dfi_gpu_fuses(const char *op, int32_t nin, const uint8_t *in, int32_t out, int32_t *attr);
 /* The same of an op on numbers that the host computes, where the GPU's numbers are the host's; *care: what is looked at
    first. */
-const char *dfi_gpu_counts(const char *op, int32_t nin, const uint8_t *in, int32_t out, dfk_whole_care *care);
+const char *dfi_gpu_counts(const char *op, int32_t nin, const uint8_t *in, int32_t out, dfk_persistent_care *care);
 /* Adds every GPU to a list that is open. */
 void dfi_devices_add_gpus(dfi_devices *d);
 /* 'sim:1' as a static text of the kind. */

@@ -24,7 +24,7 @@ static void *device_of(const df_kernel *k) {
   return r ? r->device : NULL;
 }
 static bool gives_up(void) { return dfi_waiter_here.gives_up && dfi_waiter_here.gives_up(dfi_waiter_here.user); }
-static bool makes_room(void) { return dfi_devmem_here && dfi_keepers_let_go(dfi_devmem_here, true); }
+static bool makes_room(void) { return dfi_devmem_here && dfi_caches_evict(dfi_devmem_here, true); }
 static void *note_of(const df_tensor *t) { return dfi_note_of(t->buffer); }
 
 static const dfi_gpu_host services = {
@@ -87,7 +87,7 @@ const char *dfi_gpu_fuses(const char *op, int32_t nin, const uint8_t *in, int32_
   return api && api->fuses && api->fuses(op, nin, in, out, &element, attr) ? element : NULL;
 }
 
-const char *dfi_gpu_counts(const char *op, int32_t nin, const uint8_t *in, int32_t out, dfk_whole_care *care) {
+const char *dfi_gpu_counts(const char *op, int32_t nin, const uint8_t *in, int32_t out, dfk_persistent_care *care) {
   const char *element = NULL;
   pthread_mutex_lock(&gpu.lock);
   const dfi_gpu_api *api = gpu.api;

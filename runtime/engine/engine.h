@@ -7,15 +7,15 @@
  *   variable i   r->base[DFI_ITERATION] + scope->enters[i]->out     (enters that are not `constant`)
  *   constant c   frame->constants + scope->enters[c]->out           (enters that are)
  *
- * The token engine offers a loop whose scope has a `turner` at each boundary it comes to: when the loop's frame starts,
- * and when the window of parallel iterations, closed to one by frame->window = 1, lets the next iteration in. The
- * turner runs any number of whole iterations, leaves the variables in the slots, counts what tokens would have counted,
- * and returns; the tokens go on from there as if each had been there. Or it runs the loop to its end: then it has sent
- * the Exits. Whoever pauses, looks at or breaks into a run therefore finds records, tokens and counters as ever: the
- * materialised state is the only one. And at each look_up it is asked whether the loop at hand is one it wants: it
- * closes the window of those.
+ * The token engine offers a loop whose scope has a `engine_ops` at each boundary it comes to: when the loop's frame
+ * starts, and when the window of parallel iterations, closed to one by frame->window = 1, lets the next iteration in.
+ * The engine runs any number of whole iterations, leaves the variables in the slots, counts what tokens would have
+ * counted, and returns; the tokens go on from there as if each had been there. Or it runs the loop to its end: then it
+ * has sent the Exits. Whoever pauses, looks at or breaks into a run therefore finds records, tokens and counters as
+ * ever: the materialised state is the only one. And at each look_up it is asked whether the loop at hand is one it
+ * wants: it closes the window of those.
  *
- * While it turns, the turner asks dfi_engine_stops every so often, at least each millisecond; when it says true, it
+ * While it turns, the engine asks dfi_engine_stops every so often, at least each millisecond; when it says true, it
  * returns.
  */
 #ifndef DFLOW_ENGINE_H
@@ -30,11 +30,11 @@
  *   look     now and then, while tokens are run: the next one is at the queue's head
  *   replay   asked of kernels while x->replay is set: p had its effect in r already; true: its outputs have been sent
  *            again */
-typedef struct dfi_turner {
+typedef struct dfi_engine_ops {
   bool (*turn)(dfi_exec *x, dfi_frame *f, dfi_record *r);
   void (*look)(dfi_exec *x);
   bool (*replay)(dfi_exec *x, dfi_record *r, dfi_pnode *p);
-} dfi_turner;
+} dfi_engine_ops;
 
 /* What a session or a run asks for. */
 typedef enum dfi_engine {

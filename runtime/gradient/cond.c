@@ -157,7 +157,7 @@ static bool build(pass *p, region *r, df_cond *c, region b[2], int32_t n, const 
   if (df_cond_begin(g, pred.node->id, pred.index, slash && slash[1] ? slash + 1 : c->name, c->where, p->err))
     return false;
   df_cond *k = dfi_flow_top(g)->cond;
-  k->undoes = c;
+  k->gradient_of = c;
   for (int32_t side = 1; side >= 0; side--) {
     df_output *seeds = dfi_pass_alloc(p, sizeof *seeds * (size_t)(n + 1));
     b[side] = (region){ .parent = r, .cond = c, .side = side, .forward = c->branch[side], .backward = k->branch[side] };

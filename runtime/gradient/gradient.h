@@ -156,8 +156,8 @@ df_output dfi_saved_array(pass *p, region *r, df_output v);
 /* What was gathered at c's results goes through its branches to what they captured. */
 bool dfi_grad_cond(pass *p, region *r, df_cond *c);
 
-/* gradient/function.c: dx[i] of the inputs of n, a FunctionCall, that are wanted; and what n, a FunctionLoad, hands on
-   to the gradient of its tape. */
+/* gradient/function_grad.c: dx[i] of the inputs of n, a FunctionCall, that are wanted; and what n, a FunctionLoad,
+   hands on to the gradient of its tape. */
 bool dfi_grad_call(pass *p, region *r, df_node *n, const df_output *dy, df_output *dx);
 bool dfi_grad_load(pass *p, df_node *n, df_output dy);
 /* What a call of f has kept of v in a slot of its tape; where `tape` is a gradient, the gradient of that. */

@@ -176,7 +176,7 @@ bool dfi_backward_begin(pass *p, region *r, region *b, int32_t n, carried *c, co
                      p->err))
     return false;
   b->back = dfi_flow_top(g)->loop;
-  b->back->undoes = l;
+  b->back->gradient_of = l;
   p->b.where = l->where;
   df_output n0 = { g->node[vars[0]], vars[1] };
   df_output more =

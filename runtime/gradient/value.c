@@ -147,7 +147,7 @@ static bool is_free(pass *p, region *r, df_output v, int32_t *left) {
   return true;
 }
 
-static bool is_had(pass *p, region *r, df_output v) {
+static bool is_available(pass *p, region *r, df_output v) {
   int32_t left = 32;
   return is_free(p, r, v, &left);
 }
@@ -358,7 +358,7 @@ static df_output own_value(pass *p, region *r, df_output v) {
   }
   if (dfi_map_get(*memory_of(r), v).node) { dfi_saved_note(p, r, v, NOTE_SAVED); return save(p, r, v); }
   const dfi_loop_var *w = returned_as(r, v);
-  if (is_had(p, r, v) || (!w && has_root(p, r, v))) {
+  if (is_available(p, r, v) || (!w && has_root(p, r, v))) {
     if (!dfi_flow_is(v.node, FLOW_IDENTITY)) dfi_saved_note(p, r, v, NOTE_COMPUTED);
     return again(p, r, v);
   }
@@ -427,7 +427,7 @@ df_output dfi_grad_shape_of(pass *p, region *r, df_output v) {
   if (variable) {
     dfi_attr_int(&p->b, "dtype", v.node->out[v.index].of);
     known = build_shape(p, dfi_op(&p->b, "ReadVariableOp", v));
-  } else if (!r->parent || is_had(p, r, v)) known = build_shape(p, dfi_grad_value(p, r, v));
+  } else if (!r->parent || is_available(p, r, v)) known = build_shape(p, dfi_grad_value(p, r, v));
   else known = dfi_grad_value(p, r, forward_shape(p, v));
   p->graph->current = was;
   if (!known.node) return DFI_NONE;

@@ -95,10 +95,10 @@ int32_t df_cond_branch_end(df_graph *g, int32_t n, const int32_t *outputs, df_er
   return dfi_check_memory(DF_OK, err, c->where, "a cond");
 }
 
-int32_t df_cond_turn(df_graph *g, bool side, df_error *err) {
+int32_t df_cond_select_branch(df_graph *g, bool side, df_error *err) {
   flow_entry *e = dfi_flow_top(g);
   if (!e || !e->cond || e->stage > 0)
-    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_turn without a cond whose branches are open");
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "df_cond_select_branch without a cond whose branches are open");
   g->current = e->cond->branch[side];
   return DF_OK;
 }

@@ -48,12 +48,12 @@ void df_flow_abort(df_graph *g, int32_t depth) {
   f->ninvariant = f->nname = 0;
 }
 
-void df_graph_standing(df_graph *g, df_standing *out) {
+void df_graph_build_state(df_graph *g, df_build_state *out) {
   const dfi_builder *b = dfi_builder_of(g);
-  *out = (df_standing){ df_flow_depth(g), b->nscope, b->ndevice, b->ncontrol };
+  *out = (df_build_state){ df_flow_depth(g), b->nscope, b->ndevice, b->ncontrol };
 }
 
-void df_graph_unwind(df_graph *g, const df_standing *to) {
+void df_graph_unwind(df_graph *g, const df_build_state *to) {
   dfi_builder *b = dfi_builder_of(g);
   df_flow_abort(g, to->flow);
   dfi_undo_leave(g, to->flow);

@@ -358,7 +358,8 @@ static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var, co
 int32_t dfi_node_check(df_node *n, df_error *err) {
   const dfi_op_info *o = dfi_op_info_at(n->op);
   const bool own = n->attrs != o->defaults;
-  const dfi_node_spec spec = { .op = n->op, .nin = n->nin, .in = n->in, .attrs = own ? n->attrs : NULL, .where = n->where };
+  const dfi_node_spec spec = { .op = n->op, .nin = n->nin, .in = n->in, .attrs = own ? n->attrs : NULL,
+                               .where = n->where };
   bound var[8];
   for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
   if (o->in_list ? o->in_pair ? n->nin % 2 : n->nin < o->nin - 1 : n->nin != o->nin) return fail_arity(err, o, &spec);

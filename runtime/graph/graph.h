@@ -1,4 +1,4 @@
-/* graph.h: what the files that make the graph (graph.c, names.c, node.c, order.c, fold.c) share. g->build is a
+/* graph.h: what the files that make the graph (graph.c, names.c, node.c, order.c, known_values.c) share. g->build is a
    dfi_builder. */
 #ifndef DFLOW_GRAPH_H
 #define DFLOW_GRAPH_H
@@ -75,7 +75,8 @@ void        dfi_names_drop(df_graph *g, df_node *n);                /* of a node
 void        dfi_names_take_back(df_graph *g, df_node *n);           /* of the last one that was named; the count too */
 /* The name belongs to node n of a copied graph, or (NULL) to a frame. */
 void        dfi_names_take(df_graph *g, df_node *n, const char *name);
-/* Of a node that was read with its scope and serial: gives it that name, or (NULL) its place among the automatic ones. */
+/* Of a node that was read with its scope and serial: gives it that name, or (NULL) its place among the automatic ones.
+   */
 void        dfi_names_restore(df_graph *g, df_node *n, const char *name);
 bool        dfi_name_bad(const char *name);                         /* empty, or with a space, ':' or '^' */
 
@@ -99,6 +100,6 @@ int32_t     dfi_node_check(df_node *n, df_error *err);
 typedef struct dfi_waits { df_node **node; int32_t n, cap; df_node *few[16]; } dfi_waits;
 int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits *w, df_error *err);
 
-/* fold.c: fills out[].constant where that is known. */
+/* known_values.c: fills out[].constant where that is known. */
 void    dfi_fold_node(df_node *n, const dfi_op_info *o);
 #endif

@@ -294,7 +294,7 @@ static void leave_out_recvs(const dfi_exec *x, df_ledger *own) {
   for (const dfi_call *c = x->away; c; c = c->away_next) own->running -= dfi_team_awaits(c);
 }
 
-static void count_letter(void *to, const dfi_letter *l) {
+static void count_message(void *to, const dfi_team_message *l) {
   (void)l;
   ++*(int64_t *)to;
 }
@@ -310,7 +310,7 @@ static int32_t balance_all(const dfi_exec *first, const dfi_exec *gathered, df_l
     add(sum, &own);
     sent += x->sent;
     received += x->received;
-    dfi_team_letters(x, count_letter, &under_way);
+    dfi_team_messages(x, count_message, &under_way);
   }
   sum->running += under_way;
   df_snapshot *all = dfi_snapshot_of(gathered);

@@ -4,7 +4,7 @@
  * All that the engine knows of an iteration is its record, so everything here is read out of records, the queue and the
  * list of calls that are away. Nothing is changed but each record's `seen`.
  */
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "inspect/inspect.h"
 #include "engine/tokens/token.h"
 #include "plan/where.h"

@@ -69,7 +69,7 @@ struct df_context {
 
 /* A graph function (graph/function.c). Its body stands in the graph once; each FunctionCall opens a frame of it. What
  * the body uses of the outside is an argument behind those that the caller knows, and the last result of every call is
- * its tape, where the call's values that a gradient needs are kept: gradient/function.c. */
+ * its tape, where the call's values that a gradient needs are kept: gradient/function_grad.c. */
 struct dfi_function {
   int32_t     id;
   const char *name, *where;            /* the frame's name, unique in the graph; interned */
@@ -85,7 +85,8 @@ struct dfi_function {
   df_node   **call; int32_t ncall;
   struct dfi_map *captures;            /* outer output -> its FunctionArg */
   struct dfi_map *saved;               /* value of the body -> (FunctionSave, slot) */
-  int32_t     nbackward; struct dfi_backward *backward;  /* the functions of its gradient: gradient/function.c; owned */
+  /* the functions of its gradient: gradient/function_grad.c; owned */
+  int32_t     nbackward; struct dfi_backward *backward;
 };
 /* The gradient of a function with regard to some of its arguments, of some of its results. */
 typedef struct dfi_backward {
@@ -103,7 +104,7 @@ struct df_cond {
   int32_t     n;
   df_output  *result[2];              /* what the branches gave, inside the branch; owned */
   df_node   **merge;                  /* n; owned; in parent. Inputs: [0] false side, [1] true side */
-  df_cond    *undoes;                 /* of a cond that a gradient is made of: the cond whose gradient it is, or NULL */
+  df_cond    *gradient_of;            /* of a cond that a gradient is made of: the cond whose gradient it is, or NULL */
   df_node    *done;                   /* runs when the cond has run (a Merge of the branches' last effects) or NULL */
   /* branch output -> handle, in parent, of the one-slot TensorArray that saves it; gradient/value.c */
   struct dfi_map *saved;
@@ -137,7 +138,7 @@ struct df_loop {
   df_output    down;
   struct dfi_map *saved;  /* body output -> handle, in parent, of the TensorArray that saves it; gradient/value.c */
   struct dfi_map *notes;               /* what gradients needed of its iterations: saved.c */
-  df_loop     *undoes;                 /* of a backward loop: the loop whose gradient it is, or NULL */
+  df_loop     *gradient_of;            /* of a backward loop: the loop whose gradient it is, or NULL */
   df_loop     *replay;                  /* of save = 'recompute': the loop that runs its iterations again, or NULL */
   df_cond     *mark;  /* of save = 'recompute': taken in the iterations whose variables are kept; NULL: none yet */
   df_output    marks, marks_exit;      /* how many were kept before: in the body, and after the loop */

@@ -39,7 +39,8 @@ enum { DF_REF = 0, DF_CPU = 1, DF_CUDA = 2, DF_DEVICES = 3 };
 typedef enum df_flow {
   DF_PLAIN = 0, DF_SWITCH, DF_MERGE, DF_ENTER, DF_EXIT, DF_NEXT_ITERATION, DF_LOOP_COND, DF_CONSTANT, DF_FEED, DF_NO_OP,
   DF_TRIGGER,  /* runs after its control inputs, dead or alive */
-  DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN,  /* functions that call themselves: ops/function.c */
+  /* functions that call themselves: ops/function_ops.c */
+  DF_CALL, DF_FUNCTION_BEGIN, DF_FUNCTION_ARG, DF_FUNCTION_RETURN,
   DF_TRANSFER  /* from device to device; only plans have them: plan/cut.c */
 } df_flow;
 
@@ -84,8 +85,8 @@ enum {
   DFO_DEMANDS        = 1 << 30,   /* stops the run where its first input is false, and does nothing else */
 };
 
-/* How its value is known while the graph is built (graph/fold.c). By default a plain op of constants is computed by its
-   kernel. */
+/* How its value is known while the graph is built (graph/known_values.c). By default a plain op of constants is
+   computed by its kernel. */
 enum dfi_fold {
   DFI_FOLD_DEFAULT = 0,
   DFI_FOLD_KERNEL,
@@ -101,10 +102,10 @@ typedef struct dfi_grad  dfi_grad;      /* grad.h */
 /* An op as TensorFlow's registry has it: see tensorflow/export_table.c for the words. */
 typedef struct dfi_tensorflow_op { const char *type, *in, *out, *attrs; } dfi_tensorflow_op;
 
-/* What the CPU's kernel does with elements that lie where the host cannot read them (base/remote.h). */
+/* What the CPU's kernel does with elements that lie where the host cannot read them (base/remote_memory.h). */
 typedef enum dfi_remote_use {
   DFI_REMOTE_NO = 0,      /* reads and writes them: a GPU needs a kernel of its own (kernels/cuda/) */
-  /* hands references on, or copies by base/remote.h: it runs as it is, with the device's memory */
+  /* hands references on, or copies by base/remote_memory.h: it runs as it is, with the device's memory */
   DFI_REMOTE_MOVES,
   DFI_REMOTE_LOOKS        /* reads dims alone; what it makes is the host's */
 } dfi_remote_use;

@@ -1,9 +1,9 @@
 /* random.c: random numbers.
  *
  * Every op draws anew in each run, frame and iteration; what it draws is a function of the graph's seed, the op's seed,
- * the number under which the run draws (session/draws.c: of its session's runs those count in which the op drew) and the
- * iterations of the frames around it, and of nothing else: two loops written alike whose ops have the same seed draw
- * alike. An op that is given no seed (-1) has one
+ * the number under which the run draws (session/draws.c: of its session's runs those count in which the op drew) and
+ * the iterations of the frames around it, and of nothing else: two loops written alike whose ops have the same seed
+ * draw alike. An op that is given no seed (-1) has one
  * made of its place in the graph, so that two ops never draw the same by accident.
  */
 #include "graph/build.h"
@@ -133,8 +133,8 @@ static double cost_uniform(const df_kernel *k) {
 }
 static double cost_normal(const df_kernel *k) { return 2 * cost_uniform(k); }
 
-#define SEEDED " seed: the same one gives the same numbers in the n-th run in which it draws, whatever the threads; -1: " \
-  "one of the op's own."
+#define SEEDED " seed: the same one gives the same numbers in the n-th run in which it draws, whatever the threads; " \
+  "-1: one of the op's own."
 
 static const df_op ops[] = {
   { .type = "RandomUniform", .traits = DFO_RANDOM, .lua = "random_uniform", .in = "shape:S", .out = "output:dtype",

@@ -5,7 +5,7 @@
  * the variable gives the reference on, so that what follows it in the graph follows it in time.
  */
 #include "resource/variable.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "op/run.h"
 #include "graph/grad.h"
 #include "resource/tensor_array.h"

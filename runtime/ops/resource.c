@@ -3,7 +3,7 @@
  * An op that reads runs the kernel of the op on tensors with the variable's value in place of the handle.
  */
 #include "resource/variable.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "device/device.h"
 #include "graph/grad.h"
 #include "ops/array.h"

@@ -5,7 +5,7 @@
  * one after the other, as TensorFlow's do: an index named twice is stepped twice.
  */
 #include "resource/train_step.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "kernels/train.h"
 
 enum { GRAIN = 16384 };

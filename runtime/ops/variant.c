@@ -3,7 +3,7 @@
 #include "resource/values.h"
 #include "kernels/array.h"
 #include "resource/variable.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 
 static void destroy(dfi_handle *h) {
   dfi_optional *o = (dfi_optional *)h;

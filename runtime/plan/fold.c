@@ -4,9 +4,9 @@
  * context: of the top level, or of the same branch, body or function, where they hang on the same pivot; in a loop the
  * top level's are constants, too. The constant that stands for it hangs on the pivot, so it is dead where the node's
  * readers are. What was asked for on several devices is not folded: it crosses, as was asked. The kernel is the one
- * that a run would call, so the bits are the same; where it fails the node stays, and the run reports it. What is folded is bounded, each and in
- * sum: a plan is small and soon made, and what takes memory of a device takes it there. A GPU's own kernels may round
- * otherwise: a session that has one folds nothing.
+ * that a run would call, so the bits are the same; where it fails the node stays, and the run reports it. What is
+ * folded is bounded, each and in sum: a plan is small and soon made, and what takes memory of a device takes it there.
+ * A GPU's own kernels may round otherwise: a session that has one folds nothing.
  */
 #include "plan/place.h"
 #include "base/processor.h"

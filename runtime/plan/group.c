@@ -6,7 +6,7 @@
  * way may lead out of a group and back into it: everything has a level, which rises along every edge but those inside
  * a group, and a group's members are of one level. All that a group has to wait for is on its way before it, except
  * what a queue or the program gives: a plan with such ops has no groups. Whoever looks at a run sees no groups:
- * engine/tokens/group.c takes them apart.
+ * engine/tokens/group_run.c takes them apart.
  *
  * A plan that is on more devices than the host has groups on its GPUs, of ops that their plug-in knows the expressions
  * of; there they are one kernel, which is worth it at any size. What crosses between devices crosses at a level as any

@@ -114,6 +114,6 @@ void dfi_plan_find_merged(maker *m);
 /* plan/group.c: which nodes are computed in one pass. After the layout: it moves edges and adds slots. */
 void dfi_plan_group(maker *m);
 void dfi_plan_groups_free(dfi_plan *p);
-/* plan/look.c: what became of each node, as df_plan_describe gives it. */
+/* plan/describe.c: what became of each node, as df_plan_describe gives it. */
 void dfi_plan_tell(const maker *m, int32_t *out);
 #endif

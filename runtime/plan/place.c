@@ -67,7 +67,7 @@ int32_t dfi_plan_wanted(const maker *m, const df_node *reader, df_output o) {
   if (flow_of(reader) != DF_PLAIN) return d;
   const dfi_gpu_kernel *g = dfi_plan_gpu_kernel(reader);
   const uint32_t host = g ? g->host_in : op_of(reader)->host_in;
-  const bool all = !g && op_of(reader)->remote == DFI_REMOTE_NO;      /* the CPU's kernel, see engine/owners/remote.c */
+  const bool all = !g && op_of(reader)->remote == DFI_REMOTE_NO; /* the CPU's kernel, see engine/owners/remote_call.c */
   bool some = false;
   for (int32_t i = 0; i < reader->nin; i++) {
     if (!dfi_same(reader->in[i], o)) continue;

@@ -101,7 +101,7 @@ typedef struct dfi_pnode {
   const dfi_gpu_kernel *gpu; /* of a node on a GPU; NULL: the CPU's kernel, as its entry's `remote` says */
 } __attribute__((aligned(128))) dfi_pnode;   /* its address is a shift away from its number */
 
-/* Elementwise nodes of one scope that are computed in one pass: plan/group.c finds them, engine/tokens/group.c runs
+/* Elementwise nodes of one scope that are computed in one pass: plan/group.c finds them, engine/tokens/group_run.c runs
    them. */
 enum { DFI_GROUP_MEMBERS = 64 };
 typedef struct dfi_member {
@@ -138,7 +138,7 @@ typedef struct dfi_group {
   int32_t    first;              /* members before this one make the chain's gates */
   dfi_gates *gates;              /* of a recurrent cell; NULL */
   dfi_member *member;            /* n, each after those whose values it reads */
-  uint32_t   slot;               /* of the iteration: how far the group is, see engine/tokens/group.c */
+  uint32_t   slot;               /* of the iteration: how far the group is, see engine/tokens/group_run.c */
   uint16_t   device;             /* where its members run */
   bool       product;            /* two members: a matrix product, and the sum of it and input 0; no chain */
   bool       biased;             /* the same on a GPU, of inputs 0 and 1, and a vector, input 2; no chain */
@@ -170,7 +170,7 @@ typedef struct dfi_scope {
   /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
   uint32_t    *const_users, *const_first;
   size_t       record_bytes; /* of the engine that runs it: dfi_exec_lay_out */
-  const struct dfi_turner *turner; /* another engine that may run its iterations: engine/engine.h; NULL: none */
+  const struct dfi_engine_ops *engine_ops; /* another engine that may run its iterations: engine/engine.h; NULL: none */
   bool         remat;        /* what its iterations save may be computed a second time: engine/memory/remat.h */
 } dfi_scope;
 
@@ -254,9 +254,9 @@ typedef struct dfi_plan {
   pthread_mutex_t lock;
   struct dfi_exec *idle;     /* states of finished runs, kept for the next; guarded by lock */
   df_graph    *graph;
-  const struct dfi_turner *turner;             /* of all its loops; NULL: none */
-  struct dfi_units *native;                    /* its loops as machine code, that turner's; NULL until one is wanted */
-  struct dfi_graphed *graphed;                 /* its loops as graphs of a GPU, that turner's; NULL: it has none */
+  const struct dfi_engine_ops *engine_ops;     /* of all its loops; NULL: none */
+  struct dfi_units *native;                    /* its loops as machine code, that engine's; NULL until one is wanted */
+  struct dfi_cudagraph *cudagraph;             /* its loops as graphs of a GPU, that engine's; NULL: it has none */
   dfi_remat_plan *remat;                       /* NULL: nothing is computed a second time */
   /* where it runs */
   dfi_devices *devices;      /* the session's; NULL: the host alone */

@@ -1,6 +1,6 @@
 /* array_v3.c: the life of a TensorFlow graph's TensorArray: made, written, read, its gradient arrays, its end. */
 #include "resource/array_v3.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "resource/tensor_array.h"
 #include "resource/values.h"
 #include "resource/variable.h"

@@ -36,7 +36,7 @@ static int32_t inputs_from(const dfi_queue *q) { return q->kind != DFI_QUEUE_STA
 
 static void destroy(dfi_handle *h) {
   dfi_queue *q = (dfi_queue *)h;
-  df_assert(!q->producers.first && !q->consumers.first && !q->lookers.first);
+  df_assert(!q->producers.first && !q->consumers.first && !q->peekers.first);
   dfi_cells_free(q);
   pthread_mutex_destroy(&q->lock);
   dfi_free(q->name);
@@ -85,7 +85,7 @@ dfi_queue *dfi_queue_new(const dfi_queue_spec *s, df_error *err) {
   pthread_mutex_init(&q->lock, NULL);
   q->producers.last = &q->producers.first;
   q->consumers.last = &q->consumers.first;
-  q->lookers.last = &q->lookers.first;
+  q->peekers.last = &q->peekers.first;
   return q;
 }
 
@@ -261,9 +261,9 @@ static bool look(dfi_queue *q, dfi_waiter *w) {
   return true;
 }
 
-static void move_lookers(dfi_queue *q, dfi_line *done) {
-  for (dfi_waiter **at = &q->lookers.first; *at;) {
-    if (look(q, *at)) line_add(done, line_take(&q->lookers, at));
+static void move_peekers(dfi_queue *q, dfi_line *done) {
+  for (dfi_waiter **at = &q->peekers.first; *at;) {
+    if (look(q, *at)) line_add(done, line_take(&q->peekers, at));
     else at = &(*at)->next;
   }
 }
@@ -282,7 +282,7 @@ static void move_on(dfi_queue *q, dfi_line *done) {
   for (bool moved = true; moved;) {
     moved = false;
     while (*(at = front(q, &q->producers)) && produce(q, *at, &moved)) line_add(done, line_take(&q->producers, at));
-    move_lookers(q, done);
+    move_peekers(q, done);
     while (*(at = front(q, &q->consumers)) && consume(q, *at, &moved)) line_add(done, line_take(&q->consumers, at));
   }
 }
@@ -338,7 +338,7 @@ static void stop(df_kernel *k, void *user) {
   pthread_mutex_lock(&q->lock);
   dfi_waiter *w = leave(&q->producers, k);
   if (!w) w = leave(&q->consumers, k);
-  if (!w) w = leave(&q->lookers, k);
+  if (!w) w = leave(&q->peekers, k);
   if (w && w->errand == DEQUEUE) give_back(q, w);
   if (w) move_on(q, &done);                                /* the next in line may want what it held up */
   pthread_mutex_unlock(&q->lock);
@@ -354,7 +354,7 @@ static void describe(df_kernel *k, void *user, char *text, size_t bytes) {
   const dfi_waiter *w = q->producers.first;
   while (w && w->kernel != k) w = w->next;
   if (!w) for (w = q->consumers.first; w && w->kernel != k; ) w = w->next;
-  if (!w) for (w = q->lookers.first; w && w->kernel != k; ) w = w->next;
+  if (!w) for (w = q->peekers.first; w && w->kernel != k; ) w = w->next;
   char bound[48] = "";
   if (q->capacity != INT64_MAX) snprintf(bound, sizeof bound, " of at most %lld", (long long)q->capacity);
   if (!w) snprintf(text, bytes, "has just got what it waited for from %s '%s'", q->noun, q->name);
@@ -375,7 +375,7 @@ static int32_t join(dfi_queue *q, df_kernel *k, errand e, int64_t wanted, bool m
   *w = (dfi_waiter){ .kernel = k, .errand = e, .wanted = wanted, .many = many, .up_to = up_to };
   dfi_line done = { NULL, &done.first };
   pthread_mutex_lock(&q->lock);
-  line_add(e == DEQUEUE ? &q->consumers : e == PEEK ? &q->lookers : &q->producers, w);
+  line_add(e == DEQUEUE ? &q->consumers : e == PEEK ? &q->peekers : &q->producers, w);
   move_on(q, &done);
   dfi_waiter **mine = &done.first;
   while (*mine && *mine != w) mine = &(*mine)->next;

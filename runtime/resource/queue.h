@@ -36,7 +36,7 @@ typedef struct dfi_queue {
   pthread_mutex_t lock;              /* guards what follows; taken before a run's inbox_lock */
   bool            closed;
   dfi_line        producers, consumers;
-  dfi_line        lookers;           /* who waits for an element to look at; they hold up nobody */
+  dfi_line        peekers;           /* who waits for an element to look at; they hold up nobody */
   /* The elements lie in a ring of `room` cells of `stride` values. A FIFO begins at `first`; the others begin at 0: a
    * shuffling queue in no order, a priority queue as a heap by (component 0, the serial number in the cell's last
    * value). */

@@ -4,7 +4,7 @@
  * A tape may hold the tapes of calls that its call made, so tapes hang together as deep as functions called each other.
  * They are let go one by one, from a list, because a recursion as deep as that would not fit the stack.
  */
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "resource/tape.h"
 #include "kernels/update.h"
 #include "resource/tensor_array.h"

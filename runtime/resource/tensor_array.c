@@ -1,7 +1,7 @@
 /* tensor_array.c: the life of a TensorArray: made, written, read, its gradient array, its end. */
 #include "resource/tensor_array.h"
 #include "resource/tape.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include <stdio.h>
 
 /* ---- words ------------------------------------------------------------------------------------- */

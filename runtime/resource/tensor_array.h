@@ -7,7 +7,7 @@
  *   handles  other arrays
  *   whole    locations 0 … rows - 1 are the rows of one tensor that was unstacked; no copy was made
  *   flat     tensors, one behind the other in one piece of a device's memory: where graphs write
- *            (engine/cudagraph/graphed.h)
+ *            (engine/cudagraph/cudagraph.h)
  * Packed elements and references lie in chunks that never move: a few small ones first, then 4096 locations each.
  *
  * A gradient array belongs to a forward array. It is as long as that one, adds up what is written to a location, and
@@ -94,7 +94,7 @@ int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_
 df_tensor *dfi_tensor_array_place(dfi_tensor_array *a, int64_t i, const dfi_shape *shape);
 /* Elements that were written before come to lie there, too, unless that has been done. */
 void dfi_tensor_array_together(dfi_tensor_array *a);
-/* For who looks ahead (engine/cudagraph/graphed_arrays.c). A write to location i is taken back, of an array that had
+/* For who looks ahead (engine/cudagraph/cudagraph_arrays.c). A write to location i is taken back, of an array that had
  * `size` locations; a read that cleared it, of t (consumed; NULL: a number); a tensor is put in the place of another
  * one. */
 void dfi_tensor_array_unwrite(dfi_tensor_array *a, int64_t i, int64_t size);

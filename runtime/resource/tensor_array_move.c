@@ -5,7 +5,7 @@
  * promises (64 bytes, for 64 bytes and more); where it would not, the row is copied.
  */
 #include "resource/tensor_array.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 
 enum { GRAIN_BYTES = 256 << 10 };
 

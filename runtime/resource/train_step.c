@@ -7,7 +7,7 @@
  * decay everywhere, as the dense step's do).
  */
 #include "resource/train_step.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "kernels/train.h"
 #include <math.h>
 

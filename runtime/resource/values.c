@@ -1,7 +1,7 @@
 /* values.c: rows copied side by side. */
 #include "resource/values.h"
 #include "resource/variable.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 
 int32_t dfi_values_drop(df_value *v, int64_t n, int32_t code) {
   for (int64_t i = 0; i < n; i++) dfi_value_drop(&v[i]);

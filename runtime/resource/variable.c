@@ -1,6 +1,6 @@
 /* variable.c: the life of a variable's value: read, assigned, updated in place or on a copy. */
 #include "resource/variable.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 
 static void destroy(dfi_handle *h) {
   dfi_variable *v = (dfi_variable *)h;

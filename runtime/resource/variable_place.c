@@ -5,7 +5,7 @@
  * under the variable's lock; all that can be wrong is found before anything changes.
  */
 #include "resource/variable.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "kernels/array.h"
 #include "kernels/index.h"
 #include "kernels/move.h"

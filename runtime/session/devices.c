@@ -28,8 +28,8 @@ static dfi_tally_link *link_of(dfi_tally *t, uint16_t from, uint16_t to) {
   return &t->link[t->nlinks++];
 }
 
-/* The runs' choices for one value become one: what was done last, and all that was done. */
-static void choice_add(dfi_choices *l, const dfi_choice *h) {
+/* The runs' policies for one value become one: what was done last, and all that was done. */
+static void policy_add(dfi_save_policies *l, const dfi_save_policy *h) {
   int32_t i = 0;
   while (i < l->n && l->at[i].node != h->node) i++;
   if (i == l->n) {
@@ -37,7 +37,7 @@ static void choice_add(dfi_choices *l, const dfi_choice *h) {
     l->at[l->n++] = *h;
     return;
   }
-  dfi_choice sum = *h;
+  dfi_save_policy sum = *h;
   sum.elements += l->at[i].elements; sum.bytes += l->at[i].bytes;
   sum.swapped += l->at[i].swapped; sum.let_go += l->at[i].let_go;
   sum.held |= l->at[i].held; sum.small |= l->at[i].small;
@@ -51,14 +51,14 @@ static void saved_add(dfi_tally *t, const dfi_exec *x) {
   t->swap.bytes_in += s.bytes_in; t->swap.tensors_in += s.tensors_in;
   t->swap.stall_seconds += s.stall_seconds;
   t->swap.resident_bytes += s.resident_bytes;
-  const dfi_choices *saved = dfi_swap_choices(x);
-  for (int32_t i = 0; saved && i < saved->n; i++) choice_add(&t->saved, &saved->at[i]);
+  const dfi_save_policies *saved = dfi_swap_policies(x);
+  for (int32_t i = 0; saved && i < saved->n; i++) policy_add(&t->saved, &saved->at[i]);
 }
 
 static void loops_add(dfi_gpu_loops *to, const dfi_gpu_loops *more) {
   to->captures += more->captures; to->entries += more->entries;
   to->launches += more->launches; to->iterations += more->iterations;
-  to->whole_launches += more->whole_launches; to->whole_iterations += more->whole_iterations;
+  to->persistent_launches += more->persistent_launches; to->persistent_iterations += more->persistent_iterations;
 }
 
 void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
@@ -111,11 +111,11 @@ void dfi_tally_free(dfi_tally *t) {
 }
 
 /* `saved value\twhere\tpolicy\telements\tbytes\tswapped\tlet go\twhy` */
-static void say_saved(text *t, const dfi_choice *h) {
+static void say_saved(text *t, const dfi_save_policy *h) {
   static const char *const policies[] = { [DFI_SAVE_KEEP] = "keep", [DFI_SAVE_SWAP] = "swap",
                                           [DFI_SAVE_RECOMPUTE] = "recompute" };
   const char *why;
-  const dfi_save outcome = dfi_choice_outcome(h, &why);
+  const dfi_save outcome = dfi_save_policy_outcome(h, &why);
   const int32_t name = dfi_op_attr_index(dfi_op_info_at(h->node->op), "tensor_array_name");
   const char *value = name >= 0 ? h->node->attrs[name].s : NULL;
   say(t, "saved %s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%s\n", value && value[0] ? value : dfi_node_name(h->node),
@@ -141,9 +141,10 @@ size_t dfi_tally_text(const dfi_tally *tally, char *out, size_t room) {
       (long long)s->tensors_out, (long long)s->tensors_in, (long long)s->resident_bytes, s->stall_seconds);
   say(&t, "again %lld\n", (long long)tally->recomputed);
   const dfi_gpu_loops *l = &tally->loops;
-  if (l->launches || l->whole_launches || l->captures)
+  if (l->launches || l->persistent_launches || l->captures)
     say(&t, "graphs %lld %lld %lld %lld %lld %lld\n", (long long)l->captures, (long long)l->entries,
-        (long long)l->launches, (long long)l->iterations, (long long)l->whole_launches, (long long)l->whole_iterations);
+        (long long)l->launches, (long long)l->iterations, (long long)l->persistent_launches,
+        (long long)l->persistent_iterations);
   say(&t, "owners ");
   for (int32_t i = 0; i < tally->nowners; i++) say(&t, "%lld ", (long long)tally->owner[i]);
   say(&t, "\n");

@@ -3,8 +3,8 @@
  * A session counts, for each random op, the runs in which that op drew. A run draws under one number: one more than the
  * largest count among the random ops of its plan. All its ops draw under that number, so that what a gradient draws a
  * second time, as a copy of the op with the same seed, is what was drawn before. Runs that have no random op, or none
- * that fires (the branch with the dropout is not taken), count nowhere: reading a variable or evaluating a model between
- * two steps of training does not change what the next step draws.
+ * that fires (the branch with the dropout is not taken), count nowhere: reading a variable or evaluating a model
+ * between two steps of training does not change what the next step draws.
  *
  * A run takes its number when it starts, so that runs in the background draw in the order of their starts whenever
  * their threads come to it. An op that did not fire gives its number back, unless a later run has counted on from it.

@@ -46,7 +46,8 @@ static void background(void *arg) {
   if (r->finally) {
     df_value none = { 0 };
     df_error error;
-    dfi_session_run_plan(r->session, r->finally, NULL, 0, dfi_session_number(r->session, r->finally), NULL, NULL, &none, NULL,
+    dfi_session_run_plan(r->session, r->finally, NULL, 0, dfi_session_number(r->session, r->finally), NULL, NULL, &none,
+                         NULL,
                          NULL, &error);
     df_value_release(&none);
     dfi_session_let_go(r->finally);

@@ -6,7 +6,7 @@
 #include "session/session.h"
 #include "base/processor.h"
 #include "graph/build.h"
-#include "engine/cudagraph/graphed.h"
+#include "engine/cudagraph/cudagraph.h"
 #include "engine/native/native.h"
 #include "engine/clock/timed.h"
 #include "engine/clock/record.h"
@@ -61,7 +61,7 @@ df_session *df_session_new(df_graph *g, const char *options, df_error *err) {
 static void plan_drop(dfi_plan *p) {
   for (dfi_exec *x = p->idle, *n; x; x = n) { n = x->next_idle; dfi_exec_free(x); }
   dfi_native_forget(p);
-  dfi_graphed_forget(p);
+  dfi_cudagraph_forget(p);
   dfi_plan_free(p);
 }
 
@@ -440,7 +440,7 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   /* it knows one device and the real clock */
   const bool native = s->engine == DFI_ENGINE_AUTO || s->engine == DFI_ENGINE_NATIVE;
   if (native && !p->cut && !p->remat && !s->devices.virtual_clock) dfi_native_attach(p);
-  if (native && p->cut && !p->remat && !s->devices.virtual_clock) dfi_graphed_attach(p);
+  if (native && p->cut && !p->remat && !s->devices.virtual_clock) dfi_cudagraph_attach(p);
   if (dfi_check_memory(DF_OK, err, NULL, "a plan")) {
     dfi_plan_free(p);
     return NULL;
@@ -486,8 +486,8 @@ int32_t df_session_native(df_session *s, int32_t what, const char *loop, int32_t
   pthread_mutex_lock(&s->lock);
   for (int32_t b = 0; b < DFI_PLAN_BUCKETS; b++)
     for (dfi_plan *p = s->plan[b]; p; p = p->next) {
-      if (!p->graphed) dfi_native_tell(p, what, loop, &t);
-      else if (what == DF_NATIVE_SUMMARY) dfi_graphed_tell(p, loop, &t);
+      if (!p->cudagraph) dfi_native_tell(p, what, loop, &t);
+      else if (what == DF_NATIVE_SUMMARY) dfi_cudagraph_tell(p, loop, &t);
     }
   pthread_mutex_unlock(&s->lock);
   const int32_t n = (int32_t)t.n;

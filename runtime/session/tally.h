@@ -2,7 +2,7 @@
 #ifndef DFLOW_TALLY_H
 #define DFLOW_TALLY_H
 #include "engine/memory/swap.h"
-#include "engine/memory/choice.h"
+#include "engine/memory/save_policy.h"
 
 typedef struct dfi_tally_link { uint16_t from, to; int64_t messages, dead, bytes; } dfi_tally_link;
 typedef struct dfi_tally_device { char name[24]; int64_t in_use, peak, limit; } dfi_tally_device;
@@ -11,7 +11,7 @@ typedef struct dfi_tally {
   dfi_tally_device *device; int32_t ndevices;      /* as they were when somebody looked */
   dfi_tally_link *link; int32_t nlinks;
   dfi_swap swap;
-  dfi_choices saved;         /* by value */
+  dfi_save_policies saved;   /* by value */
   int64_t  recomputed;       /* iterations that ran a second time */
   dfi_gpu_loops loops;
   int64_t *owner; int32_t nowners;   /* nodes that each owner ran */

@@ -5,8 +5,8 @@
 #include "tensorflow/graphdef.h"
 
 /* Rewrites d->graph->node. A node keeps its name: what was a call is then an IdentityN (or NoOp) of the results.
- * Functions that call themselves stay functions: see FunctionCall in ops/function.c. Nothing happens to a graph without
- * a library. */
+ * Functions that call themselves stay functions: see FunctionCall in ops/function_ops.c. Nothing happens to a graph
+ * without a library. */
 int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err);
 
 /* functions_node.c: NodeDefs made in the arena of d. */

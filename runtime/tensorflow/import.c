@@ -11,7 +11,7 @@
  * 4. shapes   a Merge's shape is first that of its Enter; where the body gives another, what follows is inferred again
  * until
  *             nothing changes
- * 5. raise.c  finds the conds and loops
+ * 5. recover_flow.c  finds the conds and loops
  *
  * When anything fails the graph is as it was before.
  */
@@ -562,7 +562,7 @@ static int32_t import(importer *m) {
   if (!code) code = close_loops(m, &merges);
   if (!code && merges) settle_shapes(m);
   if (!code && dfi_import_interrupted(m->interrupts)) code = dfi_import_cancelled(m->err);
-  return code ? code : dfi_raise(m->graph, m->first, m->err);
+  return code ? code : dfi_recover_flow(m->graph, m->first, m->err);
 }
 
 static int32_t lower_and_import(importer *m, dfi_graphdef *d) {

@@ -34,9 +34,9 @@ df_tensor *dfi_import_variables(df_graph *g, int32_t first, dfi_graphdef *d, con
 /* import.c: adds the nodes of d to g, as df_import_graph_def does; functions in d are put in line. */
 int32_t dfi_import(df_graph *g, dfi_graphdef *d, const char *where, df_error *err);
 
-/* raise.c: finds the conds and loops among nodes first … g->n - 1, so that they can be differentiated and printed like
- * any. An error: it was interrupted. */
-int32_t dfi_raise(df_graph *g, int32_t first, df_error *err);
+/* recover_flow.c: finds the conds and loops among nodes first … g->n - 1, so that they can be differentiated and
+ * printed like any. An error: it was interrupted. */
+int32_t dfi_recover_flow(df_graph *g, int32_t first, df_error *err);
 
 /* Was the user's call interrupted since dfi_calls_interrupted was `since`? */
 static inline bool dfi_import_interrupted(int64_t since) {

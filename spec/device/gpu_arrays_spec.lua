@@ -1,8 +1,8 @@
 -- gpu_arrays_spec.lua: TensorArrays of loops that gpu:0 runs as graphs: elements, counts and errors are those of tokens, and an RNN with its gradient
 -- is two graphs.
 
-local graphed = require 'spec.graphed'
-local sentence, program = graphed.sentence(it, pending), graphed.program
+local cudagraph = require 'spec.cudagraph'
+local sentence, program = cudagraph.sentence(it, pending), cudagraph.program
 
 -- `xs` are rows on the GPU, `ta` an array of them.
 local prelude = [[

@@ -1,8 +1,8 @@
 -- gpu_inner_spec.lua: loops inside loops that gpu:0 runs as graphs: WHILE nodes whose numbers the GPU counts, or iterations in a row, with the bits and
 -- the counts of tokens.
 
-local graphed = require 'spec.graphed'
-local sentence, program, hardware = graphed.sentence(it, pending), graphed.program, graphed.hardware
+local cudagraph = require 'spec.cudagraph'
+local sentence, program, hardware = cudagraph.sentence(it, pending), cudagraph.program, cudagraph.hardware
 
 local programs = [[
     local n, m, limit = df.placeholder('int32', {}), df.placeholder('int32', {}), df.placeholder('float32', {})

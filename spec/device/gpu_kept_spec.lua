@@ -1,8 +1,8 @@
 -- gpu_kept_spec.lua: graphs of loops are kept from run to run: what the next run has elsewhere is copied to where the graph reads it, so that they are
 -- captured twice at most for as many runs as there are, and give their memory back when that is short.
 
-local graphed = require 'spec.graphed'
-local sentence, program = graphed.sentence(it, pending), graphed.program
+local cudagraph = require 'spec.cudagraph'
+local sentence, program = cudagraph.sentence(it, pending), cudagraph.program
 
 -- `runs` runs the fetches once for each of the feeds, under tokens and as graphs, compares all bits and counts, and says how the loops ran.
 local prelude = [[
@@ -165,10 +165,10 @@ describe('a graph of a loop on gpu:0', function()
   end)
 
   sentence('is counted, and so are loops that are one kernel: of a run, and of the session', function()
-    assert.equal('', graphed.whole([[
+    assert.equal('', cudagraph.persistent([[
       local a = loop(df.int32(90), function(i, x) return i + 1, df.tanh(x) * 0.5 end, { df.int32(0), y0 })
       local b = loop(df.int32(90), function(i, x) return i + 1, df.tanh(x:matmul(w)) end, { df.int32(0), y0 })
-      local names = { 'graph_captures', 'graph_entries', 'graph_launches', 'graph_iterations', 'whole_launches', 'whole_iterations' }
+      local names = { 'graph_captures', 'graph_entries', 'graph_launches', 'graph_iterations', 'persistent_launches', 'persistent_iterations' }
       local s, sum = df.Session{ engine = 'native' }, {}
       s:run(df.device('cpu:0', function() return df.constant(1) * 2 end))
       if s:stats().graph_captures then print 'counted, and nothing was captured' end
@@ -180,10 +180,10 @@ describe('a graph of a loop on gpu:0', function()
       end
       local all, how = s:stats(), s:native()
       for _, name in ipairs(names) do if all[name] ~= sum[name] then print(name, all[name], sum[name]) end end
-      says(how, ('one kernel of gpu:0: %d iterations in %d launches'):format(all.whole_iterations, all.whole_launches))
+      says(how, ('one kernel of gpu:0: %d iterations in %d launches'):format(all.persistent_iterations, all.persistent_launches))
       says(how, ('a graph of gpu:0: %d iterations in %d launches, captured %d time'):format(all.graph_iterations, all.graph_launches, all.graph_captures))
       says(how, ('entered as it was %d times'):format(all.graph_entries))
-      if all.whole_iterations ~= 270 or all.graph_entries + all.graph_captures ~= 3 then print(how) end
+      if all.persistent_iterations ~= 270 or all.graph_entries + all.graph_captures ~= 3 then print(how) end
       s:close()
     ]]))
   end)
@@ -257,13 +257,13 @@ describe('a graph of a loop on gpu:0', function()
       end
     ]]
     assert.equal('', program(prelude .. programs .. "run(df.Session{ engine = 'native', devices = { 'cpu:0', { 'gpu:0', memory = '200KB' } } })"))
-    if not graphed.hardware then       -- nothing is told of the memory that the GPU has, until it refuses
+    if not cudagraph.hardware then       -- nothing is told of the memory that the GPU has, until it refuses
       assert.equal('', program(prelude .. programs .. "run(df.Session{ engine = 'native' })", 'DFLOW_STRICT_MEMORY=200000'))
     end
   end)
 
   sentence('goes where another session has no room on the GPU, whose memory is that of all', function()
-    if graphed.hardware then return end
+    if cudagraph.hardware then return end
     assert.equal('', program(prelude .. [[
       local n, x = df.placeholder('int32', {}), on(function() return df.placeholder('float32', { 1, 2 }) end)
       local small = loop(df.int32(60), function(i, h) return i + 1, df.tanh(h:matmul(w) + x) end, { df.int32(0), x * 0.5 })
@@ -282,7 +282,7 @@ describe('a graph of a loop on gpu:0', function()
   end)
 
   sentence('goes where a kernel needs memory beside what it makes, too: what tokens have room for is no error', function()
-    if graphed.hardware then return end
+    if cudagraph.hardware then return end
     for memory = 65800, 66200, 50 do
       assert.equal('', program([[
         local n = df.placeholder('int32', {})

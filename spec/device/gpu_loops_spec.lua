@@ -1,8 +1,8 @@
 -- gpu_loops_spec.lua: loops that gpu:0 runs as graphs: the numbers, counts and errors of the token engine, on the strict driver of spec/cuda, which
 -- runs a graph's nodes in any order that its edges allow and reports memory that is not the graph's any more.
 
-local graphed = require 'spec.graphed'
-local sentence, program, hardware = graphed.sentence(it, pending), graphed.program, graphed.hardware
+local cudagraph = require 'spec.cudagraph'
+local sentence, program, hardware = cudagraph.sentence(it, pending), cudagraph.program, cudagraph.hardware
 
 describe('a loop on gpu:0', function()
   sentence('runs as a graph: with the bits and the counts of tokens, whatever its trips, variables and shapes', function()
@@ -81,7 +81,7 @@ describe('a loop on gpu:0', function()
       local out = df.device('gpu:0', function()
         return { df.while_loop(function(x) return df.reduce_sum(x):gt(0.01) end, function(x) return x * 0.99 end, { y0 }) }
       end)
-      says(both('long', out, {}, 2), 'it computes the predicate, and has no conditional nodes: some iterations are in vain')
+      says(both('long', out, {}, 2), 'it computes the predicate, and has no conditional nodes: some iterations are masked')
       says(both('a cond', loop(df.int32(90), function(i, x)
         return i + 1, df.cond((i % 2):eq(0), function() return x * 0.5 end, function() return df.tanh(x) end)
       end, { df.int32(0), y0 })), 'tokens: .*no conditional nodes')

@@ -30,7 +30,7 @@ M.named = {
   ['runtime/graph/control_flow.c'] = 'the primitives that conds and loops are made of, to make them and to know those made',
   ['runtime/resource/queue.c'] = 'what an error calls a queue',
   ['runtime/resource/tensor_array.c'] = 'what an error calls an array',
-  ['runtime/gradient/function.c'] = 'an op that is made later',
+  ['runtime/gradient/function_grad.c'] = 'an op that is made later',
   ['runtime/engine/clock/record.c'] = 'what a recording calls copies between devices, which are no nodes of the graph',
   ['runtime/check/trace.c'] = 'an entry',
 }
@@ -113,7 +113,7 @@ end
 
 -- ---- elements --------------------------------------------------------------------------------------------------------
 
--- Elements may lie where the host cannot read them. base/ and device/ know how; all others go by base/remote.h (dfi_bytes_copy,
+-- Elements may lie where the host cannot read them. base/ and device/ know how; all others go by base/remote_memory.h (dfi_bytes_copy,
 -- dfi_bytes_zero, dfi_bytes_update), or touch what is the host's for the reason given here. That this is so is tried, too: the memory
 -- of spec/counter/device.c, and of the driver of spec/cuda, is closed to whoever reads it without asking.
 local HOST_OP = 'kernels of ops without .remote: their inputs were brought to the host, their outputs are made there'
@@ -138,16 +138,16 @@ M.elements = {
   ['runtime/tensorflow/export_attr.c'] = CONSTANT, ['runtime/tensorflow/import_attr.c'] = CONSTANT, ['runtime/tensorflow/import_variable.c'] = CONSTANT,
   ['runtime/engine/native/write_value.c'] = CONSTANT, ['runtime/engine/native/kernel.c'] = NATIVE, ['runtime/engine/native/enter.c'] = NATIVE,
   ['runtime/engine/observe/watch.c'] = 'a value that dfi_readable says the host can read',
-  ['runtime/engine/tokens/group.c'] = 'groups are made of nodes that no remote device has (plan/group.c)',
-  ['runtime/engine/cudagraph/graphed_fixed.c'] = 'compares places',
+  ['runtime/engine/tokens/group_run.c'] = 'groups are made of nodes that no remote device has (plan/group.c)',
+  ['runtime/engine/cudagraph/cudagraph_fixed.c'] = 'compares places',
   ['runtime/engine/tokens/kernel.c'] = 'compares places, and numbers that scalar_out laid on the host',
   ['runtime/engine/tokens/executor.c'] = 'a predicate that dfi_remote_number has brought to the host',
-  ['runtime/engine/cudagraph/graphed_capture.c'] = 'compares places; nothing is read',
-  ['runtime/engine/cudagraph/graphed_arrays.c'] = 'says where, to the device', ['runtime/engine/cudagraph/graphed_journal.c'] = 'says where, to the device',
-  ['runtime/engine/persistent/whole.c'] = 'says where, to the device',
-  ['runtime/engine/persistent/whole_look.c'] = 'dfi_readable says that the host can read them',
-  ['runtime/engine/cudagraph/graphed_sides.c'] = 'says where; what dfi_readable says the host can read is copied by dfi_bytes_copy',
-  ['runtime/engine/cudagraph/graphed_inner.c'] = 'says where, to the device',
+  ['runtime/engine/cudagraph/cudagraph_capture.c'] = 'compares places; nothing is read',
+  ['runtime/engine/cudagraph/cudagraph_arrays.c'] = 'says where, to the device', ['runtime/engine/cudagraph/cudagraph_journal.c'] = 'says where, to the device',
+  ['runtime/engine/persistent/persistent_kernel.c'] = 'says where, to the device',
+  ['runtime/engine/persistent/persistent_program.c'] = 'dfi_readable says that the host can read them',
+  ['runtime/engine/cudagraph/cudagraph_sides.c'] = 'says where; what dfi_readable says the host can read is copied by dfi_bytes_copy',
+  ['runtime/engine/cudagraph/cudagraph_inner.c'] = 'says where, to the device',
   ['runtime/engine/tokens/call.c'] = 'a view of a number in a slot',
   ['runtime/session/measure.c'] = 'a tensor of its own, made outside of any run',
   ['runtime/resource/variable.c'] = 'says where; nothing is read', ['runtime/resource/variable.h'] = 'says where; nothing is read',

@@ -14,7 +14,7 @@ local LOOPS = { -- trips of the two counts, iterations of the innermost loop per
 -- Why a count is larger than the least that it has been. `make bench-quick COUNTS=write` writes it beside the count.
 M.why = {
   cond_in_loop = '1636 before what waits for the window was opened by swapping, too (engine/tokens/frame.c)',
-  ['counter values'] = '625 before reads of variables were lent (engine/tokens/loan.c), which is code in the same function',
+  ['counter values'] = '625 before reads of variables were lent (engine/tokens/borrowed_read.c), which is code in the same function',
   softmax = '51155 before short rows in place were copied first, which takes a quarter of the time (kernels/cpu/nn.c)',
 }
 M.names = { 'counter', 'nested', 'cond_in_loop', 'rnn', 'counter values', 'rnn values', 'lstm_gradient', 'softmax' }

@@ -2,7 +2,7 @@
  * variables, by the node that made them.
  */
 #include "engine/memory/holders.h"
-#include "engine/memory/choice.h"
+#include "engine/memory/save_policy.h"
 #include "engine/memory/remat.h"
 #include "resource/tensor_array.h"
 #include "resource/variable.h"
@@ -50,7 +50,7 @@ static holder *add(holders *h, const df_node *node, const df_tensor *t, held_as 
 }
 
 static void add_array(holders *h, const dfi_exec *x, const df_node *node, const dfi_tensor_array *a) {
-  const dfi_save policy = a->saved ? dfi_choice_policy(x, a) : DFI_SAVE_KEEP;
+  const dfi_save policy = a->saved ? dfi_save_policy_for(x, a) : DFI_SAVE_KEEP;
   if (a->node) node = a->node;
   add(h, node, a->whole, IN_ARRAY);
   for (int64_t c = 0; a->store == DFI_STORE_TENSORS && c < a->nchunks; c++)

@@ -1,6 +1,6 @@
 /* remat.c: what is kept of a loop's frames, and frames that run a segment a second time. See remat.h. */
 #include "engine/memory/remat.h"
-#include "engine/memory/choice.h"
+#include "engine/memory/save_policy.h"
 #include "engine/memory/swap.h"
 #include "engine/tokens/token.h"
 #include "op/run.h"
@@ -113,7 +113,8 @@ void dfi_remat_begin(dfi_exec *x, dfi_frame *f) {
     any = !s->enters[i]->constant && may_be_let_go(r->base[DFI_ITERATION] + s->enters[i]->out);
   if (!any) return;
   dfi_remat *m = f->remat = dfi_xcalloc(1, sizeof *m);
-  *m = (dfi_remat){ .refs = 1, .exec = x, .scope = s, .tag = dfi_tag_of(f->origin, (uint64_t)x->draw_number), .last = -1,
+  *m = (dfi_remat){ .refs = 1, .exec = x, .scope = s, .tag = dfi_tag_of(f->origin, (uint64_t)x->draw_number),
+                    .last = -1,
                     .constant = dfi_xcalloc(s->nconsts + 1, sizeof *m->constant),
                     .array = dfi_xcalloc(s->nenters + 1, sizeof *m->array), .next = x->remats, .link = &x->remats };
   if (m->next) m->next->link = &m->next;

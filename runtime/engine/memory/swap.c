@@ -1,5 +1,5 @@
 /* swap.c: what becomes of values saved for a gradient when memory is short: they go to the host and come back (save =
- * 'swap'), or are let go and computed again (remat.c); 'auto' is one of both for each value (choice.c).
+ * 'swap'), or are let go and computed again (remat.c); 'auto' is one of both for each value (save_policy.c).
  *
  * Each element that such an array receives is noted. Once its device's memory is filled past half, and whenever it is
  * full, the oldest ones go. Moved to the host are those that nobody else holds (one that several of the arrays hold is
@@ -13,7 +13,7 @@
  * All of this is done by the run's owner, for its own values: runs that share a device do not touch each other's.
  */
 #include "engine/memory/swap.h"
-#include "engine/memory/choice.h"
+#include "engine/memory/save_policy.h"
 #include "engine/tokens/frame.h"
 #include "engine/memory/remat.h"
 #include "engine/clock/timed.h"
@@ -45,12 +45,14 @@ struct dfi_swapper {
   dfi_exec *exec;
   swap_device *at[DFI_DEVICES_MOST];
   dfi_swap  sum;
-  dfi_choices choices;
+  dfi_save_policies policies;
   put_off   put_off[PUT_OFF_AT_MOST];
 };
 
 dfi_swap dfi_swap_stats(const dfi_exec *x) { return x->swapper ? x->swapper->sum : (dfi_swap){ 0 }; }
-const struct dfi_choices *dfi_swap_choices(const dfi_exec *x) { return x->swapper ? &x->swapper->choices : NULL; }
+const struct dfi_save_policies *dfi_swap_policies(const dfi_exec *x) {
+  return x->swapper ? &x->swapper->policies : NULL;
+}
 
 static df_tensor *moved(df_tensor *t, dfi_devmem *to) {
   const df_value v = { .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = t };
@@ -91,7 +93,7 @@ static dfi_devmem_stats memory_of(const swap_device *s) {
 }
 
 /* Bytes that an iteration of the loop saves which has written to a. */
-static int64_t saved_each(const dfi_choices *l, const dfi_choice *h) {
+static int64_t saved_each(const dfi_save_policies *l, const dfi_save_policy *h) {
   int64_t bytes = 1;
   for (int32_t i = 0; i < l->n; i++)
     if (l->at[i].scope == h->scope && l->at[i].elements) bytes += l->at[i].bytes / l->at[i].elements;
@@ -109,7 +111,7 @@ static void pace(dfi_swapper *w, const swap_device *s, const dfi_call *c, const 
   if (!now.limit || !f->origin) return;
   if (number == first && f->paced < 0 && now.in_use > now.limit / 8 * 3) {
     const int64_t room = now.limit / 8 * 7 - now.in_use,
-                  each = TIMES * saved_each(&w->choices, dfi_choice_of(&w->choices, a, c));
+                  each = TIMES * saved_each(&w->policies, dfi_save_policy_entry(&w->policies, a, c));
     if (f->window > room / each) f->window = room > each ? room / each : 1;
     f->paced = number;
   } else if (number != f->next - 1 || number == f->paced) return;
@@ -144,7 +146,7 @@ static bool held_here_alone(const dfi_exec *x, const swap_device *s, int64_t i, 
    host has no room. */
 static bool move_out(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
   df_tensor **at = dfi_tensor_array_element(s->list[i].array, s->list[i].index), *t = at ? *at : NULL;
-  dfi_choice *h = dfi_choice_of(&w->choices, s->list[i].array, NULL);
+  dfi_save_policy *h = dfi_save_policy_entry(&w->policies, s->list[i].array, NULL);
   *over = !t || t->buffer->arena != s->device->arena || t->buffer->bytes < DFI_SMALL_BYTES;
   h->small |= *over && t;
   if (*over) return false;
@@ -180,11 +182,11 @@ static bool let_go(const noted *e, bool *over) {
   return *over = true;
 }
 
-/* Sends entry i away, as its value's choice has it. */
+/* Sends entry i away, as its value's policy has it. */
 static bool send_away(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
   const noted *e = &s->list[i];
-  dfi_choice *h = dfi_choice_of(&w->choices, e->array, NULL);
-  if (h->policy == DFI_SAVE_AUTO) dfi_choice_decide(w->exec, &w->choices, h, s->device, e->array);
+  dfi_save_policy *h = dfi_save_policy_entry(&w->policies, e->array, NULL);
+  if (h->policy == DFI_SAVE_AUTO) dfi_save_policy_decide(w->exec, &w->policies, h, s->device, e->array);
   bool gone = false;
   const bool moves = (h->policy == DFI_SAVE_SWAP || e->again) && s->device->arena;
   if (moves) { gone = move_out(w, s, i, over); h->swapped += gone; }
@@ -282,22 +284,23 @@ void dfi_swap_again(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
 void dfi_run_swap_written(void *run, void *array, int64_t i) {
   const dfi_call *c = run;
   dfi_tensor_array *a = array;
-  const dfi_save policy = c ? dfi_choice_policy(c->exec, a) : DFI_SAVE_KEEP;
+  const dfi_save policy = c ? dfi_save_policy_for(c->exec, a) : DFI_SAVE_KEEP;
   df_tensor **at = policy ? dfi_tensor_array_element(a, i) : NULL;
   if (!at) return;
   dfi_exec *x = c->exec;
-  dfi_choice *h = dfi_choice_of(&swapper_of(x)->choices, a, c);
+  dfi_save_policy *h = dfi_save_policy_entry(&swapper_of(x)->policies, a, c);
   h->elements++;
   h->bytes += (*at)->size * dfi_dtype_size[(*at)->dtype];
   const bool again = dfi_remat_can(c, a, i);
   swap_device *s = swap_device_of(x, c->node->device);
   if (policy == DFI_SAVE_RECOMPUTE) {
-    if (h->policy == DFI_SAVE_AUTO) dfi_choice_wanted(x, h, policy, again);
+    if (h->policy == DFI_SAVE_AUTO) dfi_save_policy_wanted(x, h, policy, again);
     if (again) { dfi_remat_let_go(a, i); h->let_go++; }
     if (s) pace(x->swapper, s, c, a);
     return;
   }
-  if (policy == DFI_SAVE_SWAP && h->policy == DFI_SAVE_AUTO) dfi_choice_wanted(x, h, policy, s && s->device->arena);
+  if (policy == DFI_SAVE_SWAP && h->policy == DFI_SAVE_AUTO)
+    dfi_save_policy_wanted(x, h, policy, s && s->device->arena);
   if (!s) return;
   note(s, a, i, false);
   half_is_enough(x->swapper, s);
@@ -425,7 +428,7 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
 /* A run begins. */
 void dfi_swap_begin(dfi_exec *x) {
   x->swapper->sum = (dfi_swap){ 0 };
-  x->swapper->choices.n = 0;
+  x->swapper->policies.n = 0;
   memset(x->swapper->put_off, 0, sizeof x->swapper->put_off);
 }
 
@@ -447,6 +450,6 @@ void dfi_swap_end(dfi_exec *x) {
 
 void dfi_swapper_free(dfi_swapper *w) {
   for (int32_t d = 0; w && d < DFI_DEVICES_MOST; d++) dfi_free(w->at[d]);
-  if (w) dfi_free(w->choices.at);
+  if (w) dfi_free(w->policies.at);
   dfi_free(w);
 }

@@ -12,7 +12,7 @@ struct dfi_tensor_array;
 /* What was moved in this run. */
 dfi_swap dfi_swap_stats(const dfi_exec *x);
 /* What became of each value that its gradients need, and why; NULL: nothing was asked for. */
-const struct dfi_choices *dfi_swap_choices(const dfi_exec *x);
+const struct dfi_save_policies *dfi_swap_policies(const dfi_exec *x);
 /* From now on this thread's allocations that are about to be refused ask the run to make room. Gives whom they asked
    before. */
 dfi_rescue dfi_swap_watch(dfi_exec *x);

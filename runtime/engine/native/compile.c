@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "engine/native/native.h"
 #include "base/plugin.h"
-#include "engine/native/look.h"
+#include "engine/native/analyze.h"
 #include "engine/native/object.h"
 #include "engine/native/plugin.h"
 #include "kernels/disk.h"

@@ -2,7 +2,7 @@
 #include "engine/native/native.h"
 #include "resource/variable.h"
 #include "engine/tokens/token.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "engine/engine.h"
 #include "engine/observe/watch.h"
 #include "resource/tensor_array.h"
@@ -536,13 +536,13 @@ static void look(dfi_exec *x) {
   }
 }
 
-static const dfi_turner native = { turn, look, replays };
+static const dfi_engine_ops native = { turn, look, replays };
 
 void dfi_native_attach(dfi_plan *p) {
   dfi_straight_attach(p);
   for (int32_t i = 1; i < p->nscopes; i++)
     if (p->scope[i].parent >= 0) {
-      p->scope[i].turner = &native;
-      p->turner = &native;
+      p->scope[i].engine_ops = &native;
+      p->engine_ops = &native;
     }
 }

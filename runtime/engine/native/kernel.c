@@ -2,7 +2,7 @@
  * which see the run, the frames and the iteration that tokens would call them in. And variables, which it reads.
  */
 #include "engine/native/native.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "resource/variable.h"
 
 enum { LENT = 1 << 20 };         /* references of what is the caller's: it is never the last one that goes */

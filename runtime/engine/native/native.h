@@ -1,6 +1,6 @@
 /* native.h: hot loops as machine code: what the engine asks, and what the files of this folder share.
  *
- * A unit is one loop of a plan with all the loops inside it. look.c finds out whether it can be compiled, and under
+ * A unit is one loop of a plan with all the loops inside it. analyze.c finds out whether it can be compiled, and under
  * which conditions each of its nodes is alive; write.c writes it down in LLVM's assembly language; compile.c has the
  * plug-in compile that in the background, once per plan; enter.c runs it for a frame and comes back.
  *

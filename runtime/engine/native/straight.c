@@ -65,11 +65,11 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   return !(x->osr && dfi_engine_dice(x) % 2) && run(x, u, r);
 }
 
-static const dfi_turner straight = { turn, NULL, NULL };
+static const dfi_engine_ops straight = { turn, NULL, NULL };
 
 void dfi_straight_attach(dfi_plan *p) {
   dfi_scope *s = &p->scope[0];
   if (s->n < FEW || s->n > MANY || s->nchildren) return;
   for (uint32_t i = 0; i < s->n; i++) if (!is_straight(&p->node[s->first + i])) return;
-  s->turner = &straight;
+  s->engine_ops = &straight;
 }

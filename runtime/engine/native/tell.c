@@ -92,15 +92,16 @@ static void tell_code(const dfi_unit *u, int32_t what, dfi_text *t) {
 
 void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
   dfi_units *units = __atomic_load_n(&p->native, __ATOMIC_ACQUIRE);
-  const dfi_unit *top = p->scope[0].turner && units && !loop ? units->unit : NULL;
+  const dfi_unit *top = p->scope[0].engine_ops && units && !loop ? units->unit : NULL;
   if (top && what == DF_NATIVE_SUMMARY) tell_top(top, t);
   else if (top) tell_code(top, what, t);
   for (int32_t i = 1; i < p->nscopes; i++) {
     const dfi_scope *s = &p->scope[i];
     if (s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
-    if (!units || !p->turner) {
+    if (!units || !p->engine_ops) {
       if (what == DF_NATIVE_SUMMARY)
-        dfi_text_add(t, "%s  tokens: %s\n", s->name, p->turner ? "it has not run" : "the session's engine is tokens");
+        dfi_text_add(t, "%s  tokens: %s\n", s->name,
+                     p->engine_ops ? "it has not run" : "the session's engine is tokens");
       continue;
     }
     const dfi_unit *u = &units->unit[i];

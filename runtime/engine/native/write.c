@@ -39,7 +39,7 @@ static void write_variable(dfi_writer *w, dfi_cell *c, uint32_t k) {
 /* The cells that are read when it is entered. */
 static void write_cells(dfi_writer *w) {
   dfi_unit *u = w->unit;
-  const dfi_look_loop *l = &w->look->loop[0];
+  const dfi_analyze_loop *l = &w->look->loop[0];
   const dfi_scope *s = l->scope;
   for (uint32_t k = 0; k < u->ncells; k++) {
     char to[48];
@@ -62,7 +62,7 @@ static void write_cells(dfi_writer *w) {
         if (is_used(u, k)) write_variable(w, c, k);
         continue;
       }
-      *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]), dfi_look_shape(w->look, 0, o) };
+      *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]), dfi_analyze_shape(w->look, 0, o) };
       snprintf(to, sizeof to, "%%g%u", k - s->nenters - s->nconsts);
       if (!c->shape) DECL(w, "  %s = alloca %s\n", to, dfi_type(c->dtype));
     }
@@ -159,8 +159,8 @@ static void write_unit(dfi_writer *w) {
 /* Counts of missing inputs, once more. */
 static void begin_again(dfi_writer *w) {
   for (int32_t i = 0; i < w->look->nloops; i++) {
-    dfi_look_loop *l = &w->look->loop[i];
-    dfi_look_count(l, w->look->plan);
+    dfi_analyze_loop *l = &w->look->loop[i];
+    dfi_analyze_count(l, w->look->plan);
     for (uint32_t n = 0; n < l->scope->n; n++) if (l->nodes[n].kind == DFI_K_MERGE) l->node[n].missing = 3;
     l->enters_missing = (int32_t)l->scope->nenters;
   }
@@ -171,7 +171,7 @@ bool dfi_unit_write(dfi_unit *u) {
   if (u->scope->n > NODES_AT_MOST)
     return dfi_unit_refuse(u, NULL, "its body has %u nodes, more than %d", u->scope->n, NODES_AT_MOST);
   dfi_look look = { .unit = u };
-  if (dfi_look_at(&look)) {
+  if (dfi_analyze_at(&look)) {
     dfi_writer w = { .look = &look, .unit = u };
     u->cell = dfi_xcalloc(u->scope->nenters + u->scope->nconsts + 1, sizeof *u->cell);
     u->address = dfi_xmalloc(sizeof *u->address * FUNCTIONS);
@@ -186,7 +186,7 @@ bool dfi_unit_write(dfi_unit *u) {
     dfi_free(w.first.at);
     dfi_free(w.done);
   }
-  dfi_look_free(&look);
+  dfi_analyze_free(&look);
   return !u->reason;
 }
 

@@ -3,7 +3,7 @@
  */
 #ifndef DFLOW_WRITE_H
 #define DFLOW_WRITE_H
-#include "engine/native/look.h"
+#include "engine/native/analyze.h"
 
 typedef struct dfi_writer {
   dfi_look *look;
@@ -97,7 +97,7 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* ---- write_leave.c ---- */
 /* Of the nodes under condition g and those inside it: tokens that die when it does not hold, and Exits of loops that
    die with them. */
-int64_t dfi_dead_tokens(const dfi_look_loop *l, int32_t g);
+int64_t dfi_dead_tokens(const dfi_analyze_loop *l, int32_t g);
 int64_t dfi_dead_exits(const dfi_writer *w, int32_t loop, int32_t g);
 /* n more of `cell` (died, merged, ended) in this iteration of loop i. */
 void dfi_write_add(dfi_writer *w, const char *cell, int32_t i, int64_t n);

@@ -17,7 +17,7 @@ static uint32_t access_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const uint32_t k = u->narrays++;
   if (u->narrays > MOST) dfi_unit_refuse(u, p, "its loop reads and writes arrays in more than %d places", MOST);
   u->access = dfi_xrealloc(u->access, sizeof *u->access * u->narrays);
-  u->access[k].root = dfi_look_root(w->look, i, w->look->plan->operand[p->in]);
+  u->access[k].root = dfi_analyze_root(w->look, i, w->look->plan->operand[p->in]);
   u->access[k].node = p;
   u->access[k].shape = NULL;
   u->access[k].step = 0;
@@ -60,8 +60,8 @@ static void write_slow(dfi_writer *w, int32_t i, uint32_t k, const dfi_name inde
 
 /* The read of a variable that gave this operand of loop i, a tensor that is not copied; -1: none did. */
 static int64_t held_of(const dfi_writer *w, int32_t i, dfi_operand o) {
-  const dfi_look_loop *l = &w->look->loop[i];
-  const dfi_shape *s = dfi_look_shape(w->look, i, o);
+  const dfi_analyze_loop *l = &w->look->loop[i];
+  const dfi_shape *s = dfi_analyze_shape(w->look, i, o);
   for (int64_t k = w->unit->npeeks; s && dfi_shape_size(s) > DFI_DIRECT && DFI_SPACE(o) == DFI_ITERATION && k--; ) {
     const dfi_pnode *p = w->unit->peek[k].node;
     if (p >= l->nodes && p < l->nodes + l->scope->n && p->out == DFI_INDEX(o)) return k;
@@ -118,7 +118,7 @@ static cell cell_of(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   }
   if (c.reads) c.dtype = p->out_dtypes[0];
   else c.value = dfi_write_operand(w, i, in[2], &c.dtype);
-  c.tensor = c.reads ? w->look->loop[i].slot_shape[p->out] : dfi_look_shape(w->look, i, in[2]);
+  c.tensor = c.reads ? w->look->loop[i].slot_shape[p->out] : dfi_analyze_shape(w->look, i, in[2]);
   c.size = c.tensor ? dfi_shape_size(c.tensor) : 0;
   if (c.tensor) snprintf(c.type, sizeof c.type, "[%lld x %s]", (long long)c.size, dfi_type(c.dtype));
   else snprintf(c.type, sizeof c.type, "%s", dfi_type(c.dtype));

@@ -3,14 +3,15 @@
 
 /* The tokens of a node that was written: who has all of its inputs now? */
 void dfi_write_deliver(dfi_writer *w, int32_t i, uint32_t from, uint32_t to) {
-  dfi_look_loop *l = &w->look->loop[i];
+  dfi_analyze_loop *l = &w->look->loop[i];
   for (const dfi_edge *e = w->look->plan->edge + from, *end = w->look->plan->edge + to; e < end; e++)
     if ((e->to & 0xff) == DFI_TO_MERGE) l->node[e->node].missing &= ~(1 << ((e->to >> 8) & 1));  /* bits, for a Merge */
     else l->node[e->node].missing--;
 }
 
 static bool works_on_tensors(const dfi_writer *w, int32_t i, const dfi_pnode *p) {
-  for (uint32_t k = 0; k < p->nin; k++) if (dfi_look_shape(w->look, i, w->look->plan->operand[p->in + k])) return true;
+  for (uint32_t k = 0; k < p->nin; k++)
+    if (dfi_analyze_shape(w->look, i, w->look->plan->operand[p->in + k])) return true;
   return p->nout && w->look->loop[i].slot_shape[p->out];
 }
 
@@ -22,7 +23,7 @@ static void write_demand(dfi_writer *w, int32_t i, const dfi_pnode *p) {
 }
 
 static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
-  dfi_look_loop *l = &w->look->loop[i];
+  dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_pnode *p = &l->nodes[number];
   const dfi_operand *in = w->look->plan->operand + p->in;
   uint8_t dtype[3] = { 0 };
@@ -75,28 +76,28 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
   dfi_write_deliver(w, i, p->edge[0], p->edge[1]);
 }
 
-static bool can_write(const dfi_look_loop *l, uint32_t n) {
+static bool can_write(const dfi_analyze_loop *l, uint32_t n) {
   const dfi_kind k = l->nodes[n].kind;
   return !l->node[n].written && !l->node[n].missing && k != DFI_K_MERGE && k != DFI_K_NEXT && k != DFI_K_EXIT;
 }
-static bool can_join(const dfi_look_loop *l, uint32_t n) {
+static bool can_join(const dfi_analyze_loop *l, uint32_t n) {
   return l->nodes[n].kind == DFI_K_MERGE && !l->node[n].written && l->node[n].sides == 3;
 }
 /* Can a Merge be given its value under condition g? Its side, or -1. */
-static int32_t can_give(const dfi_look_loop *l, uint32_t n, int32_t g) {
-  const dfi_look_node *m = &l->node[n];
+static int32_t can_give(const dfi_analyze_loop *l, uint32_t n, int32_t g) {
+  const dfi_analyze_node *m = &l->node[n];
   if (l->nodes[n].kind != DFI_K_MERGE) return -1;
   for (int32_t k = 0; k < 2; k++) if (m->input[k] == g && !(m->sides >> k & 1) && !(m->missing >> k & 1)) return k;
   return -1;
 }
 static bool can_enter(const dfi_writer *w, int32_t c, int32_t parent) {
-  const dfi_look_loop *l = &w->look->loop[c];
+  const dfi_analyze_loop *l = &w->look->loop[c];
   return l->parent == parent && !l->written && !l->enters_missing;
 }
 
 /* Is there something to write under condition g or inside it? */
 static bool pending(const dfi_writer *w, int32_t i, int32_t g) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t n = 0; n < l->scope->n; n++) {
     if ((can_write(l, n) || can_join(l, n)) && dfi_guard_inside(l, l->node[n].guard, g)) return true;
     if (l->nodes[n].kind != DFI_K_MERGE) continue;
@@ -135,7 +136,7 @@ static void write_side(dfi_writer *w, int32_t i, int32_t g, bool first) {
     dfi_write_add(w, "ended", i, dfi_dead_exits(w, i, other));
   }
   dfi_write_block(w, i, g);
-  dfi_look_loop *l = &w->look->loop[i];
+  dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t n = 0; n < l->scope->n; n++) {
     const int32_t k = can_give(l, n, g);
     if (k < 0) continue;
@@ -160,7 +161,7 @@ static void write_branch(dfi_writer *w, int32_t i, int32_t pair) {
 void dfi_write_block(dfi_writer *w, int32_t i, int32_t g) {
   for (bool more = true; more && !w->unit->reason;) {
     more = false;
-    dfi_look_loop *l = &w->look->loop[i];
+    dfi_analyze_loop *l = &w->look->loop[i];
     for (uint32_t n = 0; n < l->scope->n; n++) {
       if (l->node[n].guard != g) continue;
       if (can_write(l, n)) { write_node(w, i, n); more = true; }

@@ -23,7 +23,7 @@ static bool is_whole(uint8_t t) { return t == DF_INT32 || t == DF_INT64; }
 /* ---- how an index changes ---------------------------------------------------------------------------------------- */
 
 /* The node that fills a slot; NULL: it is a variable, or a constant. */
-static const dfi_pnode *maker_of(const dfi_look_loop *l, uint32_t slot) {
+static const dfi_pnode *maker_of(const dfi_analyze_loop *l, uint32_t slot) {
   for (uint32_t n = 0; n < l->scope->n; n++) {
     const dfi_pnode *p = &l->nodes[n];
     if (p->kind != DFI_K_SWITCH && p->kind != DFI_K_SCALAR && p->kind != DFI_K_CONST) continue;
@@ -46,7 +46,7 @@ static bool sums(const dfi_pnode *p) {
 
 /* The whole number that o always is. */
 static bool constant_of(const dfi_writer *w, int32_t i, dfi_operand o, int64_t *c) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   uint32_t at = DFI_INDEX(o);
   if (DFI_SPACE(o) == DFI_ITERATION && l->slot_copy[at] >= 0) at = (uint32_t)l->slot_copy[at];
   else if (DFI_SPACE(o) != DFI_CONSTANT) return false;
@@ -81,7 +81,7 @@ static bool offset_of(const dfi_writer *w, int32_t i, dfi_operand o, uint32_t sl
 
 /* By how much o changes from one iteration to the next. False: that is not known. */
 static bool step_of(const dfi_writer *w, int32_t i, dfi_operand o, int64_t *step, int32_t depth) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   int64_t a, b;
   *step = 0;
   if (depth > DEEP) return false;
@@ -103,7 +103,7 @@ static bool step_of(const dfi_writer *w, int32_t i, dfi_operand o, int64_t *step
 
 /* What o is in the iteration that comes next. */
 static dfi_name value_of(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_pnode *p = NULL;
   if (DFI_SPACE(o) == DFI_ITERATION && l->slot_copy[DFI_INDEX(o)] < 0) p = maker_of(l, DFI_INDEX(o));
   if (!p) return dfi_write_operand(w, i, o, dtype);
@@ -126,7 +126,7 @@ static dfi_name wide_value_of(dfi_writer *w, int32_t i, dfi_operand o) {
 /* ---- which loops ------------------------------------------------------------------------------------------------- */
 
 static bool known_array(const dfi_writer *w, int32_t i, uint32_t n) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_pnode *p = &l->nodes[n];
   const dfi_operand *in = w->look->plan->operand + p->in;
   int64_t step;
@@ -137,13 +137,13 @@ static bool known_array(const dfi_writer *w, int32_t i, uint32_t n) {
 
 /* Is an array that the loop writes met in one place alone? */
 static bool apart(const dfi_writer *w, int32_t i) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t n = 0; n < l->scope->n; n++)
     if (dfi_is_write(&l->nodes[n]))
       for (uint32_t m = 0; m < l->scope->n; m++)
         if (m != n && (dfi_is_read(&l->nodes[m]) || dfi_is_write(&l->nodes[m])) &&
-            dfi_look_root(w->look, i, w->look->plan->operand[l->nodes[m].in]) ==
-                dfi_look_root(w->look, i, w->look->plan->operand[l->nodes[n].in]))
+            dfi_analyze_root(w->look, i, w->look->plan->operand[l->nodes[m].in]) ==
+                dfi_analyze_root(w->look, i, w->look->plan->operand[l->nodes[n].in]))
           return false;
   return true;
 }
@@ -152,7 +152,7 @@ static bool apart(const dfi_writer *w, int32_t i) {
 typedef struct counted { const dfi_pnode *p; bool up, last; } counted;
 
 static bool is_counted(const dfi_writer *w, int32_t i, counted *c) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_operand pred = l->guard[l->go_on].pred;
   int64_t a, b;
   const dfi_pnode *p = DFI_SPACE(pred) == DFI_ITERATION ? maker_of(l, DFI_INDEX(pred)) : NULL;
@@ -169,7 +169,7 @@ static bool is_counted(const dfi_writer *w, int32_t i, counted *c) {
 }
 
 bool dfi_burst_known(const dfi_writer *w, int32_t i) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   uint32_t arrays = 0;
   counted c;
   if (l->calls || l->scope->n > NODES_AT_MOST) return false;
@@ -346,8 +346,8 @@ static void write_saved(dfi_writer *w, int32_t i, dfi_name *saved, bool back) {
 
 /* The nodes of the loop are there to be written again. */
 static void begin_again(dfi_writer *w, int32_t i) {
-  dfi_look_loop *l = &w->look->loop[i];
-  dfi_look_count(l, w->look->plan);
+  dfi_analyze_loop *l = &w->look->loop[i];
+  dfi_analyze_count(l, w->look->plan);
   for (uint32_t n = 0; n < l->scope->n; n++) {
     if (l->nodes[n].kind == DFI_K_MERGE) l->node[n].missing = 3;
     l->node[n].written = false;
@@ -358,7 +358,7 @@ static void begin_again(dfi_writer *w, int32_t i) {
 
 /* One iteration after another, to burst.over<i>. */
 static void write_iterations(dfi_writer *w, int32_t i, bool counted) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_nloop *v = &w->unit->loop[i];
   begin_again(w, i);
   SAY(w, "  store i64 0, ptr %%done%d\n  br label %%next%d\nnext%d:\n", i, i, i);
@@ -415,7 +415,7 @@ static bool is_parallel(const dfi_writer *w, int32_t i) {
 }
 
 void dfi_write_burst(dfi_writer *w, int32_t i, uint32_t first, int32_t cost) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_text before = w->body;
   dfi_name *saved = dfi_xmalloc(sizeof *saved * (size_t)(w->unit->loop[i].nvars + 3));
   const dfi_name spoilt = dfi_temp(w), most = dfi_temp(w), wait = dfi_temp(w);

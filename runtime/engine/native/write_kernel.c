@@ -20,7 +20,8 @@ bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   for (uint32_t k = 0; k < p->nin; k++) {
     const df_output from = p->node->in[k];
     if (change && dfi_dtype(from) == DF_RESOURCE) continue;
-    if (!dfi_look_shape(l, i, operand_at(l, p, k)) && (dfi_shape_at(from)->rank != 0 || !dfi_unboxed(dfi_dtype(from))))
+    if (!dfi_analyze_shape(l, i, operand_at(l, p, k)) &&
+        (dfi_shape_at(from)->rank != 0 || !dfi_unboxed(dfi_dtype(from))))
       return false;
   }
   for (uint32_t k = 0; k < p->nout; k++) {
@@ -33,7 +34,7 @@ bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
 
 /* The captured tensor that an operand of loop i is, as the outermost loop names it; ~0: it is none. */
 static dfi_operand source_of(const dfi_look *l, int32_t i, dfi_operand o) {
-  const dfi_shape *s = dfi_look_shape(l, i, o);
+  const dfi_shape *s = dfi_analyze_shape(l, i, o);
   if (!s || dfi_shape_size(s) <= DFI_DIRECT) return ~0u;
   while (DFI_SPACE(o) == DFI_FRAME && i > 0) {
     const dfi_scope *scope = l->loop[i].scope;
@@ -52,7 +53,7 @@ static uint32_t call_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   *c = (dfi_kernel_call){ .node = p, .loop = i };
   c->shape = dfi_xcalloc((size_t)p->nin + p->nout, sizeof *c->shape);
   for (uint32_t k = 0; k < p->nin; k++) {
-    const dfi_shape *s = dfi_look_shape(w->look, i, operand_at(w->look, p, k));
+    const dfi_shape *s = dfi_analyze_shape(w->look, i, operand_at(w->look, p, k));
     if (s) c->shape[k] = *s;
     c->source[k] = source_of(w->look, i, operand_at(w->look, p, k));
   }
@@ -101,8 +102,8 @@ static void write_listed(dfi_writer *w, dfi_name list, uint32_t k, dfi_name at) 
 /* A product of matrices, whose shapes have been looked at here: it has nothing to ask the run for. False: it is none.
    Three of 16x32 and 32x32 in a loop, called as kernels, take a seventh more of the loop's time. */
 static bool write_product(dfi_writer *w, int32_t i, const dfi_pnode *p) {
-  const dfi_shape *a = dfi_look_shape(w->look, i, operand_at(w->look, p, 0)),
-                  *b = p->nin == 2 ? dfi_look_shape(w->look, i, operand_at(w->look, p, 1)) : NULL;
+  const dfi_shape *a = dfi_analyze_shape(w->look, i, operand_at(w->look, p, 0)),
+                  *b = p->nin == 2 ? dfi_analyze_shape(w->look, i, operand_at(w->look, p, 1)) : NULL;
   if (p->kernel != cpu_matmul || !a || !b || a->rank != 2 || b->rank != 2) return false;
   const bool a_t = p->node->attrs[0].i, b_t = p->node->attrs[1].i;
   const int64_t m = a->dims[a_t], k = a->dims[!a_t], n = b->dims[!b_t];
@@ -143,7 +144,7 @@ void dfi_write_call(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   for (uint32_t k = 0; k < p->nin; k++)
     if (dfi_dtype(p->node->in[k]) == DF_RESOURCE) {
       c->dtype[k] = DF_RESOURCE;
-      c->cell[k] = dfi_look_variable_cell(w->look, p, k);
+      c->cell[k] = dfi_analyze_variable_cell(w->look, p, k);
     } else write_listed(w, in, k, write_from(w, i, p, k, &c->shape[k], &c->dtype[k]));
   for (uint32_t k = 0; k < p->nout; k++)
     write_listed(w, out, k, result[k] = write_to(w, i, p, k, &c->shape[p->nin + k]));

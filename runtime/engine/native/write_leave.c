@@ -7,7 +7,7 @@
 
 /* Of the nodes under condition g and those inside it: tokens that die when it does not hold, and Exits of loops that
    die with them. */
-int64_t dfi_dead_tokens(const dfi_look_loop *l, int32_t g) {
+int64_t dfi_dead_tokens(const dfi_analyze_loop *l, int32_t g) {
   int64_t n = 0;
   for (uint32_t i = 0; i < l->scope->n; i++)
     n += l->nodes[i].kind != DFI_K_EXIT && dfi_guard_inside(l, l->node[i].guard, g);
@@ -34,7 +34,7 @@ void dfi_write_add(dfi_writer *w, const char *cell, int32_t i, int64_t n) {
 }
 
 bool dfi_tokens_vary(const dfi_writer *w, int32_t i) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   return l->nguards > (l->go_on < 0 ? 1 : 3) || children_of(w, i);
 }
 
@@ -67,7 +67,7 @@ static void count(dfi_writer *w, dfi_text *t, int32_t counter, const char *n, in
 
 /* What loop i has done since it was last said, and the last iteration where it is over. */
 void dfi_write_counts(dfi_writer *w, dfi_text *t, int32_t i, bool last) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const int64_t children = children_of(w, i);
   char n[32], room[3][32];
   const char *cell[3] = { NULL };

@@ -4,7 +4,7 @@
 static const char *const kind[] = { "died", "merged", "ended" };
 
 void dfi_write_declare(dfi_writer *w, int32_t i) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t s = 0; s < l->scope->nslots; s++)
     if (l->slot_shape[s] && !l->slot_far[s])
       dfi_write_room(w, dfi_write_place(i, s).s, l->slot_dtype[s], dfi_shape_size(l->slot_shape[s]));
@@ -49,7 +49,7 @@ static dfi_name set_aside(dfi_writer *w, uint8_t dtype, const dfi_shape *s, dfi_
 
 /* A row that a branch has read may be gone when the next iteration, which does not read it, is left. */
 static void forget_rows(dfi_writer *w, int32_t i) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t n = 0; n < l->scope->n; n++) {
     const dfi_pnode *p = &l->nodes[n];
     if (!dfi_is_read(p) || !l->slot_shape[p->out] || *l->slot_alias[p->out].s != '*') continue;
@@ -74,7 +74,7 @@ void dfi_write_next(dfi_writer *w, int32_t i) {
 }
 
 static void write_exits(dfi_writer *w, int32_t i) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   uint32_t at = 0;
   for (uint32_t k = 0; k < l->scope->nexits; k++) {
     const dfi_pnode *p = l->scope->exits[k];
@@ -95,7 +95,7 @@ static void write_exits(dfi_writer *w, int32_t i) {
 
 /* Were all nodes of the loop written, and is what its ends wait for there? */
 static void check_written(dfi_writer *w, int32_t i) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t n = 0; n < l->scope->n; n++)
     if (l->nodes[n].kind == DFI_K_NEXT || l->nodes[n].kind == DFI_K_EXIT ? l->node[n].missing != 0
                                                                          : !l->node[n].written)
@@ -103,7 +103,7 @@ static void check_written(dfi_writer *w, int32_t i) {
 }
 
 /* Of an iteration, in the units of the budget: some nanoseconds each. */
-static int32_t cost_of(const dfi_look_loop *l) {
+static int32_t cost_of(const dfi_analyze_loop *l) {
   enum { NODES = 16, ELEMENTS = 8, CALL = 200 };
   int64_t elements = 0;
   for (uint32_t s = 0; s < l->scope->nslots; s++)

@@ -50,13 +50,13 @@ static dfi_name power(const op *o, const op *i, dfi_name n) {
 
 static dfi_name exponential(const op *o, const op *i, dfi_name x) {
   static const float c[] = DFK_EXP;
-  const dfi_name least = real(o, DFK_EXP_LEAST), most = real(o, DFK_EXP_MOST), whole = real(o, DFK_WHOLE);
+  const dfi_name least = real(o, DFK_EXP_LEAST), most = real(o, DFK_EXP_MOST), whole = real(o, DFK_PERSISTENT);
   const dfi_name above = pick(o, two(o, "fcmp ogt", least, x), least, x);
   const dfi_name inside = pick(o, two(o, "fcmp olt", most, above), most, above);
   const dfi_name t = fused(o, inside, real(o, DFK_PER_LOG2), whole), n = sub(o, t, whole);
   const dfi_name high = fused(o, n, real(o, DFK_LOG2_HIGH), inside), r = fused(o, n, real(o, DFK_LOG2_LOW), high);
   const dfi_name q = polynomial(o, r, c, 5), p = add(o, fused(o, mul(o, r, r), q, r), number(o, 1));
-  const dfi_name all = two(i, "sub", bits_of(o, t), number(i, DFK_WHOLE_BITS));
+  const dfi_name all = two(i, "sub", bits_of(o, t), number(i, DFK_PERSISTENT_BITS));
   const dfi_name half = two(i, "ashr", all, number(i, 1)), rest = two(i, "sub", all, half);
   return mul(o, mul(o, p, power(o, i, half)), power(o, i, rest));
 }
@@ -95,9 +95,9 @@ bool dfi_write_math(const op *o, chooser f, dfi_name x, dfi_name *r) {
 typedef struct angle { dfi_name r, l, z, odd, sign; } angle;
 
 static angle angle_of(const op *o, const op *i, dfi_name x, dfi_name a, bool cosine) {
-  const dfi_name whole = real(o, DFK_WHOLE), mid_part = real(o, DFK_TURN_MID);
+  const dfi_name whole = real(o, DFK_PERSISTENT), mid_part = real(o, DFK_TURN_MID);
   const dfi_name t = fused(o, a, real(o, DFK_PER_TURN), whole), n = sub(o, t, whole);
-  const dfi_name quarter = two(i, "add", bits_of(o, t), number(i, cosine - DFK_WHOLE_BITS));
+  const dfi_name quarter = two(i, "add", bits_of(o, t), number(i, cosine - DFK_PERSISTENT_BITS));
   const dfi_name high = fused(o, n, real(o, DFK_TURN_HIGH), a), mid = mul(o, n, mid_part), r = add(o, high, mid);
   const dfi_name missing = fused(o, n, mid_part, sub(o, real(o, 0), mid)), d = sub(o, r, high);
   const dfi_name l = add(o, sub(o, mid, d), fused(o, n, real(o, DFK_TURN_LOW), missing));

@@ -21,9 +21,9 @@ static bool whole_constant(const dfi_look *l, int32_t i, dfi_operand o, int64_t 
 bool dfi_row_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   if (p->kernel != cpu_gather || p->nin != 3 || p->nout != 1 || p->reads || p->gpu || p->node->attrs[0].i) return false;
   const dfi_operand *in = l->plan->operand + p->in;
-  const dfi_shape *x = dfi_look_shape(l, i, in[0]), *row = &p->node->out[0].shape;
+  const dfi_shape *x = dfi_analyze_shape(l, i, in[0]), *row = &p->node->out[0].shape;
   int64_t axis;
-  if (!x || x->rank < 1 || dfi_look_shape(l, i, in[1]) || dfi_shape_at(p->node->in[1])->rank != 0) return false;
+  if (!x || x->rank < 1 || dfi_analyze_shape(l, i, in[1]) || dfi_shape_at(p->node->in[1])->rank != 0) return false;
   if (!whole_constant(l, i, in[2], &axis) || axis != 0 || row->rank != x->rank - 1) return false;
   for (int32_t d = 0; d < row->rank; d++) if (row->dims[d] != x->dims[d + 1]) return false;
   return true;
@@ -31,7 +31,7 @@ bool dfi_row_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
 
 void dfi_write_row(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const dfi_operand *in = w->look->plan->operand + p->in;
-  const dfi_shape *x = dfi_look_shape(w->look, i, in[0]), *row = w->look->loop[i].slot_shape[p->out];
+  const dfi_shape *x = dfi_analyze_shape(w->look, i, in[0]), *row = w->look->loop[i].slot_shape[p->out];
   const int64_t n = row ? dfi_shape_size(row) : 1;
   uint8_t dtype, index_dtype;
   const dfi_name from = dfi_write_operand(w, i, in[0], &dtype);

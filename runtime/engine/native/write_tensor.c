@@ -64,14 +64,14 @@ bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   const dfi_shape *out = &p->node->out[0].shape;
   if (!dfi_small(p->node->out[0].dtype, out)) return false;
   if (dfi_is_alias(p)) {
-    const dfi_shape *in = dfi_look_shape(l, i, operand_at(l, p, 0));
+    const dfi_shape *in = dfi_analyze_shape(l, i, operand_at(l, p, 0));
     return in && dfi_shape_size(in) == dfi_shape_size(out);
   }
   const bool sum = dfi_is_sum(p);
   const bool select = p->op->scalar == scalar_select;         /* its condition is broadcast in a way of its own */
   if (!sum && (p->nin > 3 || p->kernel != p->op->kernel[DF_CPU])) return false;
   for (uint32_t k = 0; k < p->nin; k++) {
-    const dfi_shape *in = dfi_look_shape(l, i, operand_at(l, p, k));
+    const dfi_shape *in = dfi_analyze_shape(l, i, operand_at(l, p, k));
     const df_output from = p->node->in[k];
     dfk_meets how;
     int64_t period;
@@ -135,7 +135,7 @@ static dfi_name spread(dfi_writer *w, uint8_t dtype, dfi_name from, int64_t n, d
 static source source_of(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k) {
   const dfi_shape *whole = w->look->loop[i].slot_shape[p->out];
   const dfi_operand o = operand_at(w->look, p, k);
-  const dfi_shape *s = dfi_look_shape(w->look, i, o);
+  const dfi_shape *s = dfi_analyze_shape(w->look, i, o);
   source r;
   dfk_meets how;
   int64_t period;
@@ -234,8 +234,8 @@ static void write_pieces(dfi_writer *w, int32_t i, const pass *a, int64_t n) {
 
 /* Does node p, of several elements at once, belong to a pass over `whole`? */
 static bool may_join(const dfi_writer *w, int32_t i, const dfi_pnode *p, const dfi_shape *whole, int32_t guard) {
-  const dfi_look_loop *l = &w->look->loop[i];
-  const dfi_look_node *n = &l->node[p - l->nodes];
+  const dfi_analyze_loop *l = &w->look->loop[i];
+  const dfi_analyze_node *n = &l->node[p - l->nodes];
   const dfi_shape *s = l->slot_shape[p->out];
   return !n->called && n->guard == guard && s && dfi_shape_size(s) == dfi_shape_size(whole) && !dfi_is_alias(p) &&
          (dfi_is_sum(p) || has_lanes(p));
@@ -248,7 +248,7 @@ static members members_of(const dfi_group *g) {
   return (members){ g->member + g->first, g->chain.over ? g->chain.step : NULL, g->n - g->first };
 }
 
-static int32_t member_at(members g, const dfi_look_loop *l, dfi_operand o) {
+static int32_t member_at(members g, const dfi_analyze_loop *l, dfi_operand o) {
   for (int32_t m = 0; DFI_SPACE(o) == DFI_ITERATION && m < g.n; m++)
     if (l->nodes[g.at[m].node].out == DFI_INDEX(o)) return m;
   return -1;
@@ -258,7 +258,7 @@ static int32_t member_at(members g, const dfi_look_loop *l, dfi_operand o) {
 static bool folds(members g, int32_t m) { return g.step && g.step[g.at[m].step].over.add; }
 
 static void write_group(dfi_writer *w, int32_t i, members g) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_pnode *node[DFI_GROUP_MEMBERS];
   dfi_name value[DFI_GROUP_MEMBERS];
   int32_t first[DFI_GROUP_MEMBERS], place[DFI_GROUP_MEMBERS], n = 0, all = 0;
@@ -291,7 +291,7 @@ static void write_group(dfi_writer *w, int32_t i, members g) {
 
 /* The edges of q that stay in the group: those to folds, or the others. */
 static void deliver_inside(dfi_writer *w, int32_t i, const dfi_group *g, const dfi_pnode *q, bool to_folds) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t e = q->edge[0]; e < q->inside; e++) {
     const dfi_pnode *to = &l->nodes[w->look->plan->edge[e].node];
     if (folds(members_of(g), (int32_t)to->place - g->first) == to_folds) dfi_write_deliver(w, i, e, e + 1);
@@ -299,7 +299,7 @@ static void deliver_inside(dfi_writer *w, int32_t i, const dfi_group *g, const d
 }
 
 bool dfi_write_in_group(dfi_writer *w, int32_t i, const dfi_pnode *p) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_shape *whole = l->slot_shape[p->out];
   if (!p->group || !whole || dfi_shape_size(whole) <= DFI_DIRECT) return false;
   const dfi_group *group = &w->look->plan->group[p->group - 1];

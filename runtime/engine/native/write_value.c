@@ -126,9 +126,9 @@ static dfi_name other_name(dfi_text *t, dfi_writer *w, dfi_name alias) {
 
 /* The value of an operand of loop i, and its dtype. */
 dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const uint32_t at = DFI_INDEX(o);
-  const bool tensor = dfi_look_shape(w->look, i, o) != NULL;
+  const bool tensor = dfi_analyze_shape(w->look, i, o) != NULL;
   char cell[64];
   switch (DFI_SPACE(o)) {
     case DFI_ITERATION:
@@ -150,7 +150,7 @@ dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
       if (tensor) return dfi_write_address(w, w->look->plan->constant[at].as.tensor->data);
       return literal(w, &w->look->plan->constant[at]);
     default: {
-      const uint32_t g = dfi_look_given(w->look, o);
+      const uint32_t g = dfi_analyze_given(w->look, o);
       if (at >= (uint32_t)w->look->plan->nfeed) { *dtype = DF_RESOURCE; return (dfi_name){ "0" }; }
       const df_output f = w->look->plan->feed[at];
       *dtype = dfi_dtype(f);
@@ -177,7 +177,7 @@ dfi_name dfi_write_place(int32_t loop, uint32_t slot) {
 }
 
 dfi_name dfi_write_where(dfi_writer *w, int32_t loop, uint32_t slot) {
-  const dfi_look_loop *l = &w->look->loop[loop];
+  const dfi_analyze_loop *l = &w->look->loop[loop];
   return l->slot_shape[slot] && *l->slot_alias[slot].s ? other_name(&w->tail, w, l->slot_alias[slot])
                                                        : dfi_write_place(loop, slot);
 }
@@ -192,9 +192,9 @@ void dfi_write_point(dfi_writer *w, int32_t loop, uint32_t slot, dfi_name where)
 }
 
 dfi_name dfi_write_name(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype) {
-  const dfi_look_loop *l = &w->look->loop[i];
+  const dfi_analyze_loop *l = &w->look->loop[i];
   const uint32_t at = DFI_INDEX(o);
-  if (dfi_look_shape(w->look, i, o)) {
+  if (dfi_analyze_shape(w->look, i, o)) {
     if (DFI_SPACE(o) == DFI_ITERATION && *l->slot_alias[at].s == '*') {
       *dtype = l->slot_dtype[at];
       return l->slot_alias[at];

@@ -322,8 +322,8 @@ static void away(gathering *g, const dfi_call *like, dfi_record *r, dfi_pnode *p
 
 static void on_its_way(df_kernel *k, void *user) { (void)k; (void)user; }
 
-/* The iteration that a letter is of; NULL: its frame is not open anywhere. */
-static dfi_record *record_of(const gathering *g, const dfi_letter *l) {
+/* The iteration that a message is of; NULL: its frame is not open anywhere. */
+static dfi_record *record_of(const gathering *g, const dfi_team_message *l) {
   const dfi_plan *p = g->first->plan;
   int32_t path[DFI_TAG_DEPTH], s = (int32_t)p->node[l->edge].scope;
   for (int32_t i = 0; i < l->depth; i++, s = p->scope[s].parent) path[i] = s;
@@ -336,7 +336,7 @@ static dfi_record *record_of(const gathering *g, const dfi_letter *l) {
   return r;
 }
 
-static void tell_letter(void *to, const dfi_letter *l) {
+static void tell_message(void *to, const dfi_team_message *l) {
   gathering *g = to;
   dfi_record *r = record_of(g, l);
   if (r) away(g, NULL, r, &g->first->plan->node[l->edge], on_its_way);
@@ -351,7 +351,7 @@ static void gather_calls(gathering *g) {
     dfi_exec *m = member(g, o);
     for (dfi_call *c = m->away; c; c = c->away_next)
       if (!dfi_team_awaits(c)) away(g, c, g->record[c->record->seen], c->node, c->stop);
-    dfi_team_letters(m, tell_letter, g);
+    dfi_team_messages(m, tell_message, g);
   }
   for (int32_t i = 0; i < g->ncalls; i++) dfi_call_away(&g->x, &g->call[i]);
 }

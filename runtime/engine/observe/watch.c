@@ -1,8 +1,8 @@
 /* watch.c: a run is paused, stepped and broken into, and its tokens are logged. */
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include "engine/observe/watch.h"
 #include "engine/observe/gather.h"
-#include "engine/tokens/group.h"
+#include "engine/tokens/group_run.h"
 #include "engine/observe/log.h"
 #include "engine/owners/team.h"
 #include "base/clock.h"
@@ -297,7 +297,7 @@ static bool holds(const df_value *v, int32_t conditions) {
   return false;
 }
 
-/* Does the frame go by this tag, `inner` or `outer:4/inner`, of n letters? What the tag leaves out is any. */
+/* Does the frame go by this tag, `inner` or `outer:4/inner`, of n messages? What the tag leaves out is any. */
 static bool goes_by(const dfi_frame *f, const char *tag, size_t n) {
   size_t name = strlen(f->scope->name);
   if (n < name || memcmp(tag + n - name, f->scope->name, name)) return false;

@@ -1,5 +1,5 @@
-/* across.c: the part of a team's work that crosses to other ranks: letters become bytes and bytes letters, failures and
- * ends are told. And DFLOW_STRESS=ring, which has the owners of one process do the same.
+/* across.c: the part of a team's work that crosses to other ranks: messages become bytes and bytes messages, failures
+ * and ends are told. And DFLOW_STRESS=ring, which has the owners of one process do the same.
  */
 #include "engine/owners/team_internal.h"
 #include "engine/tokens/turn.h"
@@ -13,7 +13,7 @@ static int32_t rank_of(const dfi_exec *x, int32_t owner) {
   return x->team->serial ? owner - x->team->first : x->plan->parts->rank[owner];
 }
 
-/* ---- letters ---------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 /* What a message has to wait for on its way, in microseconds: clocks of hosts differ. */
 static uint32_t delay_of(double due) {
@@ -42,7 +42,7 @@ static int32_t depth_of(const dfi_plan *p, int32_t scope) {
 }
 
 /* Is it a message that the plan has a Recv for, with what that expects? */
-static bool is_ours(const struct dfi_team *t, const dfi_letter *l) {
+static bool is_ours(const struct dfi_team *t, const dfi_team_message *l) {
   const dfi_plan *p = t->member[0]->plan;
   if (l->edge >= (uint32_t)p->nnodes) return false;
   const dfi_pnode *q = &p->node[l->edge];
@@ -52,20 +52,20 @@ static bool is_ours(const struct dfi_team *t, const dfi_letter *l) {
   return has_value ? q->nout && !l->dead && l->value.dtype == q->out_dtypes[0] : !q->nout || l->dead;
 }
 
-static bool is_crossing(const struct dfi_team *t, const dfi_letter *l) {
+static bool is_crossing(const struct dfi_team *t, const dfi_team_message *l) {
   const dfi_plan *p = t->member[0]->plan;
   return l->edge < (uint32_t)p->ncrossings && l->value.kind != DF_EMPTY;
 }
 
-static void drop(dfi_letter *l) {
+static void drop(dfi_team_message *l) {
   dfi_value_drop(&l->value);
   dfi_free(l);
 }
 
-void dfi_across_letter(void *user, dfi_letter *l) {
+void dfi_across_message(void *user, dfi_team_message *l) {
   struct dfi_team *t = user;
   dfi_exec *m = l->crossing ? NULL : dfi_team_member_of(t, l->owner);
-  if (m && is_ours(t, l)) { dfi_letter_post(m, l); return; }
+  if (m && is_ours(t, l)) { dfi_team_post(m, l); return; }
   if (l->crossing && is_crossing(t, l)) {
     pthread_mutex_lock(&t->lock);
     l->next = t->crossed;
@@ -126,18 +126,18 @@ void dfi_team_send_crossing(dfi_exec *x, int32_t crossing, const df_value *v) {
   else dfi_exec_fail(x, NULL, NULL, err.code, err.message);
 }
 
-static dfi_letter *find_crossed(struct dfi_team *t, int32_t crossing) {
+static dfi_team_message *find_crossed(struct dfi_team *t, int32_t crossing) {
   pthread_mutex_lock(&t->lock);
-  dfi_letter **at = &t->crossed;
+  dfi_team_message **at = &t->crossed;
   while (*at && (*at)->edge != (uint32_t)crossing) at = &(*at)->next;
-  dfi_letter *found = *at;
+  dfi_team_message *found = *at;
   if (found) *at = found->next;
   pthread_mutex_unlock(&t->lock);
   return found;
 }
 
 bool dfi_team_crossing(dfi_exec *x, int32_t crossing, df_value *out) {
-  dfi_letter *l = NULL;
+  dfi_team_message *l = NULL;
   for (int32_t n = 0; !(l = find_crossed(x->team, crossing)) && pause_for(x, n); n++) { }
   if (!l) return false;
   *out = l->value;
@@ -271,7 +271,7 @@ void dfi_across_leave(dfi_exec *x) {
   struct dfi_team *t = x->team;
   if (!dfi_rank_me(x->rank)) wait_for_ranks(x);
   dfi_rank_over(x->rank, t->run, atomic_load(&t->failed) != 0);
-  for (dfi_letter *l = t->crossed, *next; l; l = next) { next = l->next; drop(l); }
+  for (dfi_team_message *l = t->crossed, *next; l; l = next) { next = l->next; drop(l); }
   t->crossed = NULL;
   x->shared = t->session;
 }

@@ -5,17 +5,17 @@
 
 /* ---- out -------------------------------------------------------------------------------------------------------- */
 
-/* Strings: the length of each, then the letters of all. NULL: no memory. */
+/* Strings: the length of each, then the messages of all. NULL: no memory. */
 static void *pack_strings(const df_tensor *t, int64_t *bytes) {
   const df_str *s = t->data;
   int64_t n = 8 * t->size;
   for (int64_t i = 0; i < t->size; i++) n += s[i].length;
   int64_t *lengths = dfi_xmalloc((size_t)n + 1);
-  char *letters = (char *)(lengths + t->size);
+  char *messages = (char *)(lengths + t->size);
   for (int64_t i = 0; i < t->size; i++) {
     lengths[i] = s[i].length;
-    if (s[i].length) memcpy(letters, s[i].bytes, (size_t)s[i].length);
-    letters += s[i].length;
+    if (s[i].length) memcpy(messages, s[i].bytes, (size_t)s[i].length);
+    messages += s[i].length;
   }
   *bytes = n;
   return lengths;
@@ -113,14 +113,14 @@ static dfi_came make_room(dfi_incoming *in) {
 static dfi_came unpack_strings(dfi_incoming *in) {
   const int64_t *dims = in->number + in->head.depth, n = elements_of(dims, in->head.rank);
   const int64_t *lengths = in->packed;
-  const char *letters = (const char *)(lengths + n);
+  const char *messages = (const char *)(lengths + n);
   int64_t left = in->head.bytes - 8 * n;
   df_tensor *t = dfi_tensor_make(DF_STRING, in->head.rank, dims);
   dfi_came came = t ? DFI_CAME_WHOLE : DFI_CAME_NO_MEMORY;
   for (int64_t i = 0; i < n && came == DFI_CAME_WHOLE; i++) {
     if (lengths[i] < 0 || lengths[i] > left) came = DFI_CAME_WRONG;
-    else if (df_tensor_set_string(t, i, letters, lengths[i], NULL)) came = DFI_CAME_NO_MEMORY;
-    else { letters += lengths[i]; left -= lengths[i]; }
+    else if (df_tensor_set_string(t, i, messages, lengths[i], NULL)) came = DFI_CAME_NO_MEMORY;
+    else { messages += lengths[i]; left -= lengths[i]; }
   }
   free(in->packed);
   in->packed = NULL;

@@ -27,7 +27,7 @@ typedef struct run {
   uint64_t id;
   struct run *next;
   const dfi_part *part;          /* NULL: it has not begun here, or is over */
-  dfi_letter *early;             /* what came before it */
+  dfi_team_message *early;       /* what came before it */
   struct early_end { struct early_end *next; int32_t from; void *bytes; int64_t n; } *ends;      /* the same; owned */
   bool     failed;               /* before it has begun, or since it was over */
   int32_t  from;                 /* by which rank */
@@ -64,8 +64,8 @@ dfi_rank *dfi_rank_new(dfi_transport *transport) {
   return r;
 }
 
-static void drop_letters(dfi_letter *l) {
-  for (dfi_letter *next; l; l = next) {
+static void drop_messages(dfi_team_message *l) {
+  for (dfi_team_message *next; l; l = next) {
     next = l->next;
     dfi_value_drop(&l->value);
     dfi_free(l);
@@ -102,7 +102,7 @@ void dfi_rank_free(dfi_rank *r) {
   for (int32_t b = 0; b < RUN_BUCKETS; b++)
     for (run *at = r->bucket[b], *next; at; at = next) {
       next = at->next;
-      drop_letters(at->early);
+      drop_messages(at->early);
       drop_ends(at);
       dfi_free(at);
     }
@@ -229,14 +229,14 @@ static void forget(dfi_rank *r, uint64_t id) {
   run **at = place_of(r, id), *gone = *at;
   if (!gone) return;
   *at = gone->next;
-  drop_letters(gone->early);
+  drop_messages(gone->early);
   drop_ends(gone);
   dfi_free(gone);
 }
 
 /* What still comes of it finds that it has failed. */
 static void remember_failed(dfi_rank *r, run *f) {
-  drop_letters(f->early);
+  drop_messages(f->early);
   f->early = NULL;
   uint64_t *oldest = &r->failed[r->nfailed++ % FAILED_KEPT];
   run *old = *oldest ? *place_of(r, *oldest) : NULL;
@@ -267,11 +267,11 @@ void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
   pthread_mutex_lock(&r->runs);
   run *f = run_of(r, id);
   f->part = part;
-  dfi_letter *early = f->early;
+  dfi_team_message *early = f->early;
   f->early = NULL;
-  for (dfi_letter *next; early; early = next) {
+  for (dfi_team_message *next; early; early = next) {
     next = early->next;
-    part->letter(part->user, early);
+    part->message(part->user, early);
   }
   for (const struct early_end *e = f->ends; e; e = e->next) part->ended(part->user, e->from, e->bytes, e->n);
   drop_ends(f);
@@ -310,10 +310,10 @@ void dfi_rank_refuse(dfi_rank *r, uint64_t id, const df_error *err) {
 
 /* ---- in --------------------------------------------------------------------------------------------------------- */
 
-/* A letter of what has come, for the run's owner. */
-static dfi_letter *letter_of(const dfi_incoming *in) {
+/* A message of what has come, for the run's owner. */
+static dfi_team_message *letter_of(const dfi_incoming *in) {
   const dfi_head *h = &in->head;
-  dfi_letter *l = dfi_xmalloc(sizeof *l);
+  dfi_team_message *l = dfi_xmalloc(sizeof *l);
   l->recv = NULL;
   l->edge = h->edge; l->owner = h->owner; l->depth = h->depth;
   l->crossing = h->kind == DFI_MESSAGE_CROSSING;
@@ -344,10 +344,10 @@ static void deliver(dfi_rank *r, int32_t from, dfi_incoming *in) {
     }
   } else if (h->kind == DFI_MESSAGE_STALL) {
     if (f->part && in->packed) f->part->stall(f->part->user, from, in->packed, h->bytes);
-  } else if (f->part) f->part->letter(f->part->user, letter_of(in));
+  } else if (f->part) f->part->message(f->part->user, letter_of(in));
   else if (f->failed) dfi_value_drop(&in->value);
   else {
-    dfi_letter *l = letter_of(in);
+    dfi_team_message *l = letter_of(in);
     l->next = f->early;
     f->early = l;
   }

@@ -15,8 +15,8 @@ enum { DFI_LOOKS = 50, DFI_YIELDS = 50 };
 typedef struct dfi_part {
   uint64_t ranks;                /* bit k: rank k takes part */
   void    *user;
-  /* A letter, which is consumed; it may be none of this run's. */
-  void (*letter)(void *user, dfi_letter *l);
+  /* A message, which is consumed; it may be none of this run's. */
+  void (*message)(void *user, dfi_team_message *l);
   /* Rank `from` has failed, or is lost. */
   void (*failed)(void *user, int32_t from, const df_error *err);
   /* Rank `from` has done its part: a dfi_end and what it counted on each link. */
@@ -49,7 +49,7 @@ void dfi_rank_tell_failed(dfi_rank *r, uint64_t ranks, uint64_t run, const df_er
 /* What has become of a rank that is lost, as an error. */
 void dfi_rank_loss(const dfi_rank *r, int32_t peer, df_error *err);
 
-/* By what a letter and its Recv find each other: the edge, and the numbers of the iterations around it. */
+/* By what a message and its Recv find each other: the edge, and the numbers of the iterations around it. */
 static inline uint64_t dfi_key_hash(uint32_t edge, int32_t depth, const int64_t *number) {
   uint64_t h = edge;
   for (int32_t i = 0; i < depth; i++) {

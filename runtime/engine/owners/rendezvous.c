@@ -1,4 +1,4 @@
-/* rendezvous.c: where a letter and its Recv meet: a table of each owner's, by the key of both. Whichever comes first
+/* rendezvous.c: where a message and its Recv meet: a table of each owner's, by the key of both. Whichever comes first
  * waits there.
  */
 #include "engine/owners/team_internal.h"
@@ -14,47 +14,47 @@ dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p) {
 }
 
 /* The key of p in r. */
-static void key_of(dfi_letter *l, const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+static void key_of(dfi_team_message *l, const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   l->edge = (uint32_t)(p - x->plan->node);
   for (l->depth = 0; r->frame->origin; r = r->frame->origin) l->number[l->depth++] = r->number;
   l->hash = dfi_key_hash(l->edge, l->depth, l->number);
 }
 
-static bool same_key(const dfi_letter *a, const dfi_letter *b) {
+static bool same_key(const dfi_team_message *a, const dfi_team_message *b) {
   if (a->hash != b->hash || a->edge != b->edge) return false;
   for (int32_t i = 0; i < a->depth; i++) if (a->number[i] != b->number[i]) return false;
   return true;
 }
 
 static void widen(dfi_exec *x) {
-  const uint32_t old = x->meeting_mask + 1;
-  dfi_letter **wider = dfi_xcalloc((size_t)old * 2, sizeof *wider);
+  const uint32_t old = x->rendezvous_mask + 1;
+  dfi_team_message **wider = dfi_xcalloc((size_t)old * 2, sizeof *wider);
   for (uint32_t i = 0; i < old; i++)
-    for (dfi_letter *l = x->meeting[i], *next; l; l = next) {
+    for (dfi_team_message *l = x->rendezvous[i], *next; l; l = next) {
       next = l->next;
       l->next = wider[l->hash & (old * 2 - 1)];
       wider[l->hash & (old * 2 - 1)] = l;
     }
-  dfi_free(x->meeting);
-  x->meeting = wider;
-  x->meeting_mask = old * 2 - 1;
+  dfi_free(x->rendezvous);
+  x->rendezvous = wider;
+  x->rendezvous_mask = old * 2 - 1;
 }
 
-static void wait_here(dfi_exec *x, dfi_letter *l) {
-  if (x->nmeeting > x->meeting_mask) widen(x);
-  dfi_letter **at = &x->meeting[l->hash & x->meeting_mask];
+static void wait_here(dfi_exec *x, dfi_team_message *l) {
+  if (x->nrendezvous > x->rendezvous_mask) widen(x);
+  dfi_team_message **at = &x->rendezvous[l->hash & x->rendezvous_mask];
   l->next = *at;
   *at = l;
-  x->nmeeting++;
+  x->nrendezvous++;
 }
 
 /* Takes the one with the key of l (or l itself) out of the table; NULL: it is not there. */
-static dfi_letter *meet(dfi_exec *x, const dfi_letter *l) {
-  for (dfi_letter **at = &x->meeting[l->hash & x->meeting_mask]; *at; at = &(*at)->next) {
-    dfi_letter *found = *at;
+static dfi_team_message *meet(dfi_exec *x, const dfi_team_message *l) {
+  for (dfi_team_message **at = &x->rendezvous[l->hash & x->rendezvous_mask]; *at; at = &(*at)->next) {
+    dfi_team_message *found = *at;
     if (!same_key(found, l)) continue;
     *at = found->next;
-    x->nmeeting--;
+    x->nrendezvous--;
     return found;
   }
   return NULL;
@@ -71,7 +71,7 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
     if (to) dfi_exec_ring(to);             /* it is not stuck */
     return;
   }
-  dfi_letter *l = dfi_xmalloc(sizeof *l);
+  dfi_team_message *l = dfi_xmalloc(sizeof *l);
   key_of(l, x, r, p);
   l->recv = NULL;
   l->due = due;
@@ -79,7 +79,7 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
   l->event = x->timed ? x->timed->current : 0;
   l->dead = dead;
   l->value = v;
-  dfi_letter_post(to, l);
+  dfi_team_post(to, l);
 }
 
 /* The run has failed, and the Recv waits no more. */
@@ -99,10 +99,10 @@ static void recv_text(df_kernel *k, void *user, char *text, size_t bytes) {
   snprintf(text, bytes, "waits for its value from %s", p->devices->at[p->link[f->call.node->child].from]->name);
 }
 
-dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
-  dfi_letter key;
+dfi_team_message *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  dfi_team_message key;
   key_of(&key, x, r, p);
-  dfi_letter *l = meet(x, &key);
+  dfi_team_message *l = meet(x, &key);
   if (l) { x->received++; return l; }
   dfi_flight *f = dfi_flight_new(x, r, p);
   f->call.stop = recv_stop;
@@ -115,8 +115,8 @@ dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   return NULL;
 }
 
-dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l) {
-  dfi_letter *found = meet(x, l);
+dfi_flight *dfi_team_deliver(dfi_exec *x, dfi_team_message *l) {
+  dfi_team_message *found = meet(x, l);
   if (!found) { wait_here(x, l); return NULL; }
   dfi_flight *f = found->recv;
   x->received++;
@@ -133,14 +133,14 @@ bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope) {
   return false;
 }
 
-int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to) {
+int64_t dfi_team_messages(dfi_exec *x, void (*tell)(void *to, const dfi_team_message *l), void *to) {
   int64_t n = 0;
   if (DFI_UNLIKELY(x->rank != NULL)) dfi_across_settle(x->team);
   pthread_mutex_lock(&x->inbox_lock);
-  for (const dfi_letter *l = x->letters; l; l = l->next, n++) tell(to, l);
+  for (const dfi_team_message *l = x->messages; l; l = l->next, n++) tell(to, l);
   pthread_mutex_unlock(&x->inbox_lock);
-  for (uint32_t i = 0; i <= x->meeting_mask; i++)
-    for (const dfi_letter *l = x->meeting[i]; l; l = l->next) if (!l->recv) { tell(to, l); n++; }
+  for (uint32_t i = 0; i <= x->rendezvous_mask; i++)
+    for (const dfi_team_message *l = x->rendezvous[i]; l; l = l->next) if (!l->recv) { tell(to, l); n++; }
   return n;
 }
 

@@ -1,7 +1,7 @@
 /* stall.c: can anything move in a run over ranks? Rank 0 asks, when all it has waits. A rank answers as soon as all
- * that it has waits, too, with how many letters it has sent and received so far. Where two rounds of answers, one after
- * the other, have the same sums, and as many were sent as received, no letter was on its way in between: nothing can
- * move but by what is outside (a queue that another run would fill), and where no other run goes on there is none.
+ * that it has waits, too, with how many messages it has sent and received so far. Where two rounds of answers, one
+ * after the other, have the same sums, and as many were sent as received, no message was on its way in between: nothing
+ * can move but by what is outside (a queue that another run would fill), and where no other run goes on there is none.
  */
 #include "engine/owners/team_internal.h"
 

@@ -112,7 +112,7 @@ static struct dfi_team *team_new(dfi_exec *x) {
   struct dfi_team *t = dfi_xcalloc(1, sizeof *t + sizeof *t->member * (size_t)n);
   t->n = n;
   t->first = first;
-  t->part = (dfi_part){ a->ranks, t, dfi_across_letter, dfi_across_failed, dfi_across_ended,
+  t->part = (dfi_part){ a->ranks, t, dfi_across_message, dfi_across_failed, dfi_across_ended,
                         dfi_stall_told };
   t->traffic = dfi_xcalloc((size_t)x->plan->nlinks + 1, sizeof *t->traffic);
   t->ran = dfi_xcalloc((size_t)a->n + 1, sizeof *t->ran);
@@ -127,8 +127,8 @@ static struct dfi_team *team_new(dfi_exec *x) {
       m->given = x->given;
       m->team = t;
     }
-    m->meeting_mask = 63;
-    m->meeting = dfi_xcalloc(64, sizeof *m->meeting);
+    m->rendezvous_mask = 63;
+    m->rendezvous = dfi_xcalloc(64, sizeof *m->rendezvous);
   }
   if (n > 1 && !dfi_plan_over_ranks(x->plan) && dfi_stress("ring", NULL)) t->serial = dfi_serial_new(t);
   return t;
@@ -145,7 +145,7 @@ void dfi_team_stall(dfi_exec *x) {
   if (dfi_calls_all_stuck(x)) atomic_fetch_add(&x->team->stalled, 1);
 }
 
-/* The first owner has nothing more to do; what it would do if it waited for the others' letters. It cannot move. */
+/* The first owner has nothing more to do; what it would do if it waited for the others' messages. It cannot move. */
 static void wait_for_all(struct dfi_team *t) {
   dfi_exec *x = t->member[0];
   if (x->team) atomic_fetch_add(&x->shared->stuck, 1);
@@ -172,7 +172,7 @@ static bool call_members(struct dfi_team *t) {
     pthread_mutex_lock(&t->lock);
     t->out--;
     pthread_mutex_unlock(&t->lock);
-    open_gate(t, GOES_HOME);
+    open_gate(t, CANCELLED);
     wait_for_all(t);
     return false;
   }
@@ -180,8 +180,8 @@ static bool call_members(struct dfi_team *t) {
 }
 
 bool dfi_team_gather(dfi_exec *x) {
-  if (!x->crew) x->crew = team_new(x);
-  struct dfi_team *t = x->crew;
+  if (!x->worker_execs) x->worker_execs = team_new(x);
+  struct dfi_team *t = x->worker_execs;
   t->gate = WAITS;
   t->out = 0;
   atomic_store(&t->failed, 0);
@@ -194,7 +194,7 @@ bool dfi_team_gather(dfi_exec *x) {
   x->told = (df_stats){ 0 };
   x->joint = true;
   if (!there) {
-    t->gate = GOES_HOME;
+    t->gate = CANCELLED;
     dfi_exec_fail(x, NULL, NULL, DF_RESOURCE_EXHAUSTED, "there are no threads for the owners of this run");
   }
   if (x->rank_run) dfi_across_join(t);
@@ -205,27 +205,27 @@ bool dfi_team_gather(dfi_exec *x) {
 void dfi_team_go(dfi_exec *x) {
   struct dfi_team *t = x->team;
   if (x->failed) dfi_team_fail(x);
-  if (t->gate == GOES_HOME) return;
+  if (t->gate == CANCELLED) return;
   atomic_fetch_add(&x->shared->in_progress, t->n - 1);
   open_gate(t, GOES);
 }
 
-static void burn(dfi_letter *l) {
-  for (dfi_letter *next; l; l = next) {
+static void burn(dfi_team_message *l) {
+  for (dfi_team_message *next; l; l = next) {
     next = l->next;
     dfi_value_drop(&l->value);
     dfi_free(l);
   }
 }
 
-/* Letters that nobody waits for any more: the run has failed. */
-static void burn_letters(dfi_exec *x) {
-  burn(x->letters);
-  x->letters = NULL;
-  for (uint32_t i = 0; i <= x->meeting_mask && x->nmeeting; i++) {
-    for (const dfi_letter *l = x->meeting[i]; l; l = l->next) x->nmeeting--;
-    burn(x->meeting[i]);
-    x->meeting[i] = NULL;
+/* Messages that nobody waits for any more: the run has failed. */
+static void burn_messages(dfi_exec *x) {
+  burn(x->messages);
+  x->messages = NULL;
+  for (uint32_t i = 0; i <= x->rendezvous_mask && x->nrendezvous; i++) {
+    for (const dfi_team_message *l = x->rendezvous[i]; l; l = l->next) x->nrendezvous--;
+    burn(x->rendezvous[i]);
+    x->rendezvous[i] = NULL;
   }
 }
 
@@ -301,7 +301,7 @@ void dfi_team_end(dfi_exec *x) {
   }
   if (x->rank_run) dfi_across_leave(x);
   if (t->serial) dfi_serial_end(t);
-  for (int32_t i = 0; i < t->n; i++) burn_letters(t->member[i]);
+  for (int32_t i = 0; i < t->n; i++) burn_messages(t->member[i]);
   const int first = atomic_load(&t->failed);
   if (!first) return;
   x->failed = true;
@@ -310,11 +310,11 @@ void dfi_team_end(dfi_exec *x) {
 }
 
 void dfi_team_reset(dfi_exec *x) {
-  for (int32_t i = 1; x->crew && i < x->crew->n; i++) dfi_exec_reset(x->crew->member[i]);
+  for (int32_t i = 1; x->worker_execs && i < x->worker_execs->n; i++) dfi_exec_reset(x->worker_execs->member[i]);
 }
 
 void dfi_team_free(dfi_exec *x) {
-  struct dfi_team *t = x->crew;
+  struct dfi_team *t = x->worker_execs;
   if (!t) return;
   for (int32_t i = 1; i < t->n; i++) {
     t->member[i]->given = NULL;

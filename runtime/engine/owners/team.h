@@ -1,13 +1,13 @@
 /* team.h: several owners turn the partitions of one run.
  *
  * Each has a dfi_exec of its own: frames, records, a queue, an inbox, books; what they share is the plan and what was
- * given. A message between two owners is a letter, left in the inbox of the one that receives it, under the paper's
+ * given. A message between two owners is a message, left in the inbox of the one that receives it, under the paper's
  * rendezvous key: the Transfer and the tag, the numbers of the iterations around it. The Recv is a token of its own
  * there; whichever of the two comes first waits in a table for the other one. An owner is done when its top level is,
  * since no iteration is over before its Recvs are. When one fails the others end with it.
  *
- * Over ranks (rank.h) a team is the owners of this process; a letter to another one's goes there as bytes, and what
- * comes from there is a letter again.
+ * Over ranks (rank.h) a team is the owners of this process; a message to another one's goes there as bytes, and what
+ * comes from there is a message again.
  *
  * The run's own exec is the first member. It begins and ends the others, which are turned by threads that last longer
  * than a run.
@@ -51,7 +51,7 @@ dfi_exec *dfi_team_at(const dfi_exec *x, int32_t i);
 /* Whoever of them waits is to come by. */
 void dfi_team_call(const dfi_exec *x);
 /* Tells of every message that has come to x and not met its Recv. How many. */
-int64_t dfi_team_letters(dfi_exec *x, void (*tell)(void *to, const dfi_letter *l), void *to);
+int64_t dfi_team_messages(dfi_exec *x, void (*tell)(void *to, const dfi_team_message *l), void *to);
 /* Has owner o a part of this loop, which is none of a function's? */
 bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope);
 /* Is it a Recv that waits for its message? */
@@ -79,8 +79,8 @@ bool dfi_team_crossing(dfi_exec *x, int32_t crossing, df_value *out);
 /* Sends v, which is consumed, to be there at `due`; by the virtual clock of a run that is recorded, at `came`. */
 void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead, double due, double came,
                    df_value v);
-/* A Recv has its turn: the letter, owned, if it is there; NULL: it waits for it, and comes back by itself. */
-dfi_letter *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p);
-/* A letter is taken out of the inbox: the flight of the Recv that waited for it, to be listed; NULL: none did. */
-dfi_flight *dfi_team_letter(dfi_exec *x, dfi_letter *l);
+/* A Recv has its turn: the message, owned, if it is there; NULL: it waits for it, and comes back by itself. */
+dfi_team_message *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* A message is taken out of the inbox: the flight of the Recv that waited for it, to be listed; NULL: none did. */
+dfi_flight *dfi_team_deliver(dfi_exec *x, dfi_team_message *l);
 #endif

@@ -6,7 +6,7 @@
 #include "engine/owners/team.h"
 #include "engine/owners/transfer.h"
 
-enum { WAITS = 0, GOES, GOES_HOME };
+enum { WAITS = 0, GOES, CANCELLED };
 enum { FAILED_ELSEWHERE = -1 };
 struct dfi_team {
   int32_t     n;
@@ -26,7 +26,7 @@ struct dfi_team {
   dfi_end     sum;           /* of these parts; guarded by lock, as what follows */
   dfi_traffic *traffic;      /* owned; by link */
   int64_t     *ran;          /* owned; by owner: nodes that it ran */
-  dfi_letter  *crossed;      /* what came that crosses when the run begins */
+  dfi_team_message  *crossed; /* what came that crosses when the run begins */
   dfi_shared  own, *session; /* what its members share in a run over ranks; and what runs of the session do */
   _Atomic int64_t asked;     /* the round in which rank 0 asks whether anything can move; 0: it does not */
   struct { int64_t round, sent, received, last; uint64_t answers, last_ended; double next; } ask;    /* rank 0's */
@@ -42,7 +42,7 @@ static inline dfi_exec *dfi_team_member_of(const struct dfi_team *t, int32_t own
   return owner >= t->first && owner < t->first + t->n ? t->member[owner - t->first] : NULL;
 }
 
-/* across.c: a letter goes to another rank as bytes. */
+/* across.c: a message goes to another rank as bytes. */
 void dfi_across_send(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t owner, uint32_t dead, double due,
                      df_value v);
 /* What has been sent and not been taken yet is. All members stand still. */
@@ -51,11 +51,11 @@ void dfi_across_settle(const struct dfi_team *t);
 void dfi_across_join(struct dfi_team *t);
 void dfi_across_leave(dfi_exec *x);
 /* The functions of its part: see dfi_part. */
-void dfi_across_letter(void *user, dfi_letter *l);
+void dfi_across_message(void *user, dfi_team_message *l);
 void dfi_across_failed(void *user, int32_t from, const df_error *err);
 void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n);
 /* stall.c: a run over ranks begins; rank 0 has nothing more to do, and asks whether the others
- * have; what is said about it; letters sent and received by the members. */
+ * have; what is said about it; messages sent and received by the members. */
 void dfi_stall_begin(struct dfi_team *t);
 void dfi_stall_ask(dfi_exec *x);
 void dfi_stall_told(void *user, int32_t from, const void *bytes, int64_t n);

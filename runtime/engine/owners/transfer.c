@@ -136,7 +136,7 @@ dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   return f;
 }
 
-void dfi_flight_takes(dfi_flight *f, const dfi_letter *l) {
+void dfi_flight_takes(dfi_flight *f, const dfi_team_message *l) {
   f->due = l->due;
   f->dead = l->dead;
   f->value = l->value;
@@ -215,10 +215,10 @@ static void arrives_when_due(dfi_exec *x, dfi_flight *f) {
   else land(x, f);
 }
 
-void dfi_transfer_letter(dfi_exec *x, dfi_letter *l) {
-  dfi_flight *f = dfi_team_letter(x, l);
+void dfi_transfer_message(dfi_exec *x, dfi_team_message *l) {
+  dfi_flight *f = dfi_team_deliver(x, l);
   if (!f) return;
-  f->call.stop = flight_stop;                /* it waits for its time now, not for the letter */
+  f->call.stop = flight_stop;                /* it waits for its time now, not for the message */
   f->call.what = flight_text;
   arrives_when_due(x, f);
 }
@@ -226,7 +226,7 @@ void dfi_transfer_letter(dfi_exec *x, dfi_letter *l) {
 /* A Recv has its turn. True: it waits, or its message does, and comes back by itself. */
 static bool receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   x->count.taken--;                        /* who sent it has counted it */
-  dfi_letter *l = dfi_team_receive(x, r, p);
+  dfi_team_message *l = dfi_team_receive(x, r, p);
   if (!l) return true;
   if (l->due > 0 || x->plan->devices->late) {
     dfi_flight *f = dfi_flight_new(x, r, p);

@@ -21,12 +21,12 @@ enum { DFI_HELD_FOR = 16 };    /* values that the oldest iteration may need to h
 /* A stream copies the value of a message, and has: c is the call of a dfi_flight. */
 void   dfi_transfer_copy(dfi_call *c);
 void   dfi_transfer_copied(dfi_exec *x, dfi_call *c);
-/* A letter of another owner is taken out of the inbox. */
-void   dfi_transfer_letter(dfi_exec *x, dfi_letter *l);
+/* A message of another owner is taken out of the inbox. */
+void   dfi_transfer_message(dfi_exec *x, dfi_team_message *l);
 /* One with nothing in it but the record and the node; it goes back when it has landed. */
 dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p);
-/* f has what is in the letter, which has nothing any more. */
-void   dfi_flight_takes(dfi_flight *f, const dfi_letter *l);
+/* f has what is in the message, which has nothing any more. */
+void   dfi_flight_takes(dfi_flight *f, const dfi_team_message *l);
 /* The message waits for its time, with its record known, and is among those away. */
 void   dfi_flight_list(dfi_exec *x, dfi_flight *f);
 /* There are flights. Is nothing else on its way than what never comes? Then the run has failed. */

@@ -8,13 +8,13 @@
 #include "engine/owners/stream.h"
 #include "base/clock.h"
 #include "base/processor.h"
-#include "engine/tokens/group.h"
+#include "engine/tokens/group_run.h"
 #include "resource/host.h"
 #include "engine/tokens/token.h"
 #include "resource/variable.h"
 #include "op/run.h"
 #include "engine/memory/holders.h"
-#include "engine/owners/remote.h"
+#include "engine/owners/remote_call.h"
 #include "engine/clock/timed.h"
 #include "engine/owners/ranks.h"
 #include "engine/owners/team.h"
@@ -181,11 +181,11 @@ static void post(dfi_call *c) {
   pthread_mutex_unlock(&x->inbox_lock);
 }
 
-void dfi_letter_post(dfi_exec *x, dfi_letter *l) {
+void dfi_team_post(dfi_exec *x, dfi_team_message *l) {
   pthread_mutex_lock(&x->inbox_lock);
-  const bool first = !x->letters;
-  l->next = x->letters;
-  __atomic_store_n(&x->letters, l, __ATOMIC_RELAXED);
+  const bool first = !x->messages;
+  l->next = x->messages;
+  __atomic_store_n(&x->messages, l, __ATOMIC_RELAXED);
   if (first) ring(x);                      /* else it has been told */
   pthread_mutex_unlock(&x->inbox_lock);
 }
@@ -328,7 +328,7 @@ static __attribute__((noinline)) bool runs_ahead(dfi_exec *x, dfi_record *r, con
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   if (DFI_UNLIKELY(x->swapper != NULL || x->team != NULL) && runs_ahead(x, r, p)) return true;
   if (p->group && dfi_group_fire(x, r, p)) return false;
-  if (DFI_UNLIKELY(x->replay != NULL) && x->plan->turner->replay(x, r, p)) return false;
+  if (DFI_UNLIKELY(x->replay != NULL) && x->plan->engine_ops->replay(x, r, p)) return false;
   call_space space;
   df_error error;
   dfi_call *c = call_make(x, r, p, p->waits ? NULL : &space);
@@ -456,9 +456,9 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
   pthread_mutex_lock(&x->inbox_lock);
   if (wait && !dfi_inbox_filled(x)) inbox_wait(x);
   list = x->inbox;
-  dfi_letter *letters = x->letters;
+  dfi_team_message *messages = x->messages;
   __atomic_store_n(&x->inbox, NULL, __ATOMIC_RELAXED);
-  __atomic_store_n(&x->letters, NULL, __ATOMIC_RELAXED);
+  __atomic_store_n(&x->messages, NULL, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&x->inbox_lock);
   while (list) {
     dfi_call *c = list;
@@ -472,9 +472,9 @@ void dfi_inbox_take(dfi_exec *x, bool wait) {
     call_free(c);
     if (--r->outstanding == 0) dfi_exec_iteration_done(x, r);
   }
-  for (dfi_letter *next; letters; letters = next) {
-    next = letters->next;
-    dfi_transfer_letter(x, letters);
+  for (dfi_team_message *next; messages; messages = next) {
+    next = messages->next;
+    dfi_transfer_message(x, messages);
   }
 }
 

@@ -11,10 +11,10 @@
  */
 #include "engine/tokens/frame.h"
 #include "engine/tokens/audit.h"
-#include "engine/tokens/group.h"
-#include "engine/tokens/loan.h"
+#include "engine/tokens/group_run.h"
+#include "engine/tokens/borrowed_read.h"
 #include "engine/clock/record.h"
-#include "engine/owners/remote.h"
+#include "engine/owners/remote_call.h"
 #include "engine/owners/transfer.h"
 #include "engine/tokens/turn.h"
 #include "engine/observe/log.h"
@@ -174,7 +174,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
       df_value *out = r->base[DFI_ITERATION] + p->out;
       const df_value *handle = operand(r, operands[p->in]);
       if (DFI_UNLIKELY(x->replay || !dfi_variable_is(handle))) goto kernel;
-      if (!dfi_variable_number(handle, out) && DFI_UNLIKELY(!dfi_loan_read(x, r, handle, out))) goto kernel;
+      if (!dfi_variable_number(handle, out) && DFI_UNLIKELY(!dfi_borrowed_read_of(x, r, handle, out))) goto kernel;
       if (keeps) keep(x, t, 0, out);
       slot_filled(r, out, r->frame->scope->uses[p->out]);
       tail = hot_send(x, tail, r, p->edge[0], p->edge[1], 0, timed);

@@ -35,19 +35,20 @@ struct dfi_record {
 typedef struct dfi_deferred { dfi_pnode *node; df_value value; uint32_t event; /* record.c */ } dfi_deferred;
 
 /* A small tensor of a variable that a loop reads again and again: the run holds it, and slots have it without a
- * reference of their own (`flags` of such a value is 1 + the loan's number). So a read counts nothing that other
- * threads see. Nobody writes to the tensor meanwhile: it has two references, never thought exclusive. loan.h. */
-typedef struct dfi_loan {
+ * reference of their own (`flags` of such a value is 1 + the borrowed read's number). So a read counts nothing that
+ * other threads see. Nobody writes to the tensor meanwhile: it has two references, never thought exclusive.
+ * borrowed_read.h. */
+typedef struct dfi_borrowed_read {
   df_tensor *tensor;         /* NULL: none */
   uint32_t   lent;           /* slots that have it */
   uint32_t   rest;           /* reads to come before another one is taken: values that change are not worth it */
-} dfi_loan;
-enum { DFI_LOANS = 16, DFI_LOAN_BYTES = 4096, DFI_LOAN_REST = 64 };
+} dfi_borrowed_read;
+enum { DFI_BORROWED_READS = 16, DFI_BORROWED_READ_BYTES = 4096, DFI_BORROWED_READ_REST = 64 };
 
 /* One running instance of a loop (or the top level). */
 struct dfi_frame {
   const dfi_scope *scope;
-  dfi_loan    *loan;         /* its run's */
+  dfi_borrowed_read    *borrowed; /* its run's */
   uint32_t     serial;       /* how many frames the run had opened before it; the top level is 0 */
   uint32_t     logged_as;    /* where several owners log the run: its number there, the same for all of them */
   dfi_frame   *parent;
@@ -128,8 +129,8 @@ typedef struct dfi_call {
 
 /* A message between two owners: its key (the edge, which is the Transfer's place among the plan's nodes, and the
  * numbers of the iterations around it), and the token. Or the Recv that waits for one. */
-typedef struct dfi_letter {
-  struct dfi_letter *next;
+typedef struct dfi_team_message {
+  struct dfi_team_message *next;
   struct dfi_flight *recv;   /* it is a Recv's; NULL: a message */
   uint32_t   edge;
   uint16_t   owner;          /* of one from another rank: who receives it */
@@ -142,7 +143,7 @@ typedef struct dfi_letter {
   double     came;           /* of a run that is recorded: when it has come, by the virtual clock */
   uint32_t   event;          /* and what sent it: record.c */
   df_value   value;          /* owned */
-} dfi_letter;
+} dfi_team_message;
 
 /* A message on its way from device to device. The run's list goes by the time of arrival. */
 typedef struct dfi_flight {
@@ -150,10 +151,10 @@ typedef struct dfi_flight {
   double     due;            /* INFINITY: never */
   uint32_t   dead;
   df_value   value;          /* owned; as it lies where it comes from. EMPTY: it has none, or it has been copied */
-  double     came;           /* of a letter: as there; the event that sent it, and its Recv's */
+  double     came;           /* of a message: as there; the event that sent it, and its Recv's */
   uint32_t   event, recv;
   struct dfi_flight *next;
-  dfi_letter at;             /* of a Recv that waits */
+  dfi_team_message at;       /* of a Recv that waits */
 } dfi_flight;
 
 /* What watch.c knows of the token that ran last, and of the next one. */
@@ -177,7 +178,7 @@ typedef struct dfi_counters {
 /* Loops that a GPU ran: graphs that were captured; entered as they were; launched, for so many iterations; loops that
    are one kernel: launched, for so many. */
 typedef struct dfi_gpu_loops {
-  int64_t captures, entries, launches, iterations, whole_launches, whole_iterations;
+  int64_t captures, entries, launches, iterations, persistent_launches, persistent_iterations;
 } dfi_gpu_loops;
 
 #ifdef DFLOW_DEBUG
@@ -260,21 +261,22 @@ struct dfi_exec {
   dfi_flight  *flights;          /* messages on their way; also among those away */
   struct dfi_streams *streams;   /* stream.c; NULL: its owner computes for all devices */
   struct dfi_team *team;         /* it is turned by several owners: team.h; NULL: by one */
-  struct dfi_team *crew;         /* owned, of the first owner: the others, from run to run */
+  struct dfi_team *worker_execs; /* owned, of the first owner: the others, from run to run */
   int32_t      place;            /* which of the plan's owners this is */
   bool         guest;            /* another owner of this process began the run */
   struct dfi_rank *rank;         /* what other owners are reached by: owners/rank.h; NULL: all are this process's */
   uint64_t     rank_run;         /* the run's number among the ranks; 0: it is on this one alone */
-  dfi_letter **meeting;          /* owned; letters that came before their Recv, Recvs that wait; by key */
-  dfi_letter  *letters;          /* that have come; guarded by inbox_lock */
+  dfi_team_message **rendezvous; /* owned; messages that came before their Recv, Recvs that wait; by key */
+  dfi_team_message  *messages;   /* that have come; guarded by inbox_lock */
   dfi_flight  *spare_flights;    /* owned */
-  uint32_t     meeting_mask, nmeeting;
+  uint32_t     rendezvous_mask, nrendezvous;
   int64_t      nodes_run;        /* of this owner, when the run is over */
   int64_t      guest_frames;     /* that another owner counts */
-  int64_t      sent, received;   /* letters; those that have met their Recv */
+  int64_t      sent, received;   /* messages; those that have met their Recv */
   bool         joint;            /* others of the team have not been added up yet */
   df_error     own_error;        /* of an owner but the first */
-  int64_t      vain_at; uint32_t vain;   /* how many tokens had run, and how often since they were no more: run.c */
+  /* how many tokens had run, and how often since they were no more: run.c */
+  int64_t      no_progress_at; uint32_t no_progress;
   struct dfi_fault *faults;      /* by device: fault.c; NULL: nothing is to fail */
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
   struct dfi_timed *clock;       /* owned; what timed is when it is wanted */
@@ -291,7 +293,7 @@ struct dfi_exec {
   dfi_call    *inbox;            /* guarded by inbox_lock */
   int64_t      bytes, bytes_told; /* what it took from the system, about; and what of that the plan knows */
   dfi_exec    *next_idle;
-  dfi_loan     loan[DFI_LOANS];  /* by variable */
+  dfi_borrowed_read     borrowed[DFI_BORROWED_READS]; /* by variable */
 };
 
 /* Once for a plan, before its first run: how large the records of its scopes are. */
@@ -329,13 +331,13 @@ void dfi_call_back(dfi_exec *x, dfi_call *c);
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* Can no run of the session move? x is one that might give up. */
 bool dfi_calls_all_stuck(const dfi_exec *x);
-/* Leaves a letter in the inbox of x. Any thread. */
-void dfi_letter_post(dfi_exec *x, dfi_letter *l);
+/* Leaves a message in the inbox of x. Any thread. */
+void dfi_team_post(dfi_exec *x, dfi_team_message *l);
 /* Something has come for x that it finds elsewhere: it looks up. Any thread. */
 void dfi_exec_ring(dfi_exec *x);
 /* Has something come? Only a look: what others do shows sooner or later. */
 static inline bool dfi_inbox_filled(const dfi_exec *x) {
-  return __atomic_load_n(&x->inbox, __ATOMIC_RELAXED) || __atomic_load_n(&x->letters, __ATOMIC_RELAXED);
+  return __atomic_load_n(&x->inbox, __ATOMIC_RELAXED) || __atomic_load_n(&x->messages, __ATOMIC_RELAXED);
 }
 /* Runs the kernel of a call, or copies the value of a message, where it is called; and leaves it in the inbox. */
 void dfi_call_work(void *call);

@@ -7,7 +7,7 @@
 #include "engine/tokens/frame.h"
 #include "engine/tokens/audit.h"
 #include "engine/engine.h"
-#include "engine/tokens/group.h"
+#include "engine/tokens/group_run.h"
 #include "engine/clock/record.h"
 #include "engine/memory/remat.h"
 #include "engine/owners/team.h"
@@ -104,7 +104,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
     f->exit_fired = f->enter_dead + all->nenters;
   }
   f->scope = s;
-  f->loan = x->loan;
+  f->borrowed = x->borrowed;
   f->parent = origin ? origin->frame : NULL;
   f->depth = origin ? origin->frame->depth + 1 : 0;
   f->call = call;
@@ -179,9 +179,9 @@ void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
   if (dead) { start_dead_part(x, f, r); return; }
   if (DFI_UNLIKELY(s->remat)) dfi_remat_begin(x, f);
-  if (DFI_UNLIKELY(s->turner != NULL) && !f->some_dead && !x->timed) {
+  if (DFI_UNLIKELY(s->engine_ops != NULL) && !f->some_dead && !x->timed) {
     dfi_books_turn(x, f);
-    const bool ended = s->turner->turn(x, f, r);
+    const bool ended = s->engine_ops->turn(x, f, r);
     dfi_books_turned(x, f, ended ? r : NULL);
     if (x->failed) return;
     if (ended) {
@@ -258,7 +258,7 @@ static bool boundary(dfi_exec *x, dfi_frame *f) {
     x->count.merged += p->merges;
   }
   dfi_books_turn(x, f);
-  const bool ended = s->turner->turn(x, f, r);
+  const bool ended = s->engine_ops->turn(x, f, r);
   dfi_books_turned(x, f, ended ? r : NULL);
   if (ended || x->failed) return true;
   record_start(x, s, r);
@@ -314,7 +314,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_iteration_done(x, f, r);
     record_free(r);
     if (f->ndeferred && f->next - f->first < f->window) {      /* the window has moved */
-      if (DFI_UNLIKELY(f->scope->turner != NULL) && !x->timed && f->first == f->next && boundary(x, f)) {
+      if (DFI_UNLIKELY(f->scope->engine_ops != NULL) && !x->timed && f->first == f->next && boundary(x, f)) {
         if (x->failed) return;
       } else open_waiting(x, f);
     }

@@ -4,7 +4,7 @@
 #include "engine/owners/team.h"
 #include "op/run.h"
 #include "base/stress.h"
-#include "base/remote.h"
+#include "base/remote_memory.h"
 #include <stdarg.h>
 #include <stdio.h>
 

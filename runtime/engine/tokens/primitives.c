@@ -4,7 +4,7 @@
 #include "engine/tokens/frame.h"
 #include "engine/clock/record.h"
 #include "engine/memory/remat.h"
-#include "engine/owners/remote.h"
+#include "engine/owners/remote_call.h"
 #include "engine/tokens/turn.h"
 
 /* A whole number or a bool that enters a loop is what it counts by: where a device has it, it is read once, here, and

@@ -6,7 +6,7 @@
 #include "engine/tokens/audit.h"
 #include "engine/engine.h"
 #include "engine/owners/fault.h"
-#include "engine/tokens/loan.h"
+#include "engine/tokens/borrowed_read.h"
 #include "engine/native/native.h"
 #include "engine/clock/record.h"
 #include "engine/memory/remat.h"
@@ -159,16 +159,16 @@ static void look_up(dfi_exec *x) {
   else if (dfi_team_failed(x)) fail_with_others(x);
   else if (is_late(x)) too_late(x);
   if (x->watch && !x->failed) dfi_watch_look(x);
-  if (x->plan->turner && !x->failed) x->plan->turner->look(x);
+  if (x->plan->engine_ops && !x->failed) x->plan->engine_ops->look(x);
   if (x->running && dfi_inbox_filled(x)) dfi_inbox_take(x, false);
 }
 
 /* Does all that is ready have its turn again and again, and wait for what a message that never comes would bring? Then
    the run has failed. */
-static bool turns_in_vain(dfi_exec *x) {
+static bool is_livelocked(dfi_exec *x) {
   const int64_t ran = x->count.taken + (x->head - x->counted);
-  if (ran != x->vain_at) { x->vain_at = ran; x->vain = 0; return false; }
-  return ++x->vain > x->tail - x->head + 64 && dfi_transfer_stalled(x);
+  if (ran != x->no_progress_at) { x->no_progress_at = ran; x->no_progress = 0; return false; }
+  return ++x->no_progress > x->tail - x->head + 64 && dfi_transfer_stalled(x);
 }
 
 /* What happens only now and then: false when the engine has to stop. */
@@ -184,7 +184,7 @@ bool dfi_exec_pause(dfi_exec *x) {
       return !x->failed;
     }
     if (x->head == x->tail && !x->finished) return true;
-    if (DFI_UNLIKELY(x->faults != NULL) && x->flights && turns_in_vain(x)) return false;
+    if (DFI_UNLIKELY(x->faults != NULL) && x->flights && is_livelocked(x)) return false;
   }
   if (x->head == x->tail) {
     if (!x->running) {
@@ -245,7 +245,7 @@ static void begin(dfi_exec *x, df_error *err) {
 /* Has another engine run all of the top level? */
 static bool by_another_engine(dfi_exec *x, dfi_record *r) {
   dfi_books_turn(x, x->root);
-  x->finished = x->root->scope->turner->turn(x, x->root, r);
+  x->finished = x->root->scope->engine_ops->turn(x, x->root, r);
   dfi_books_turned(x, x->root, x->finished ? r : NULL);
   if (x->finished && !x->failed) dfi_books_balance(x);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
@@ -255,7 +255,7 @@ static bool by_another_engine(dfi_exec *x, dfi_record *r) {
 /* From the first token to the last one, of what this thread owns. */
 static void turn(dfi_exec *x) {
   dfi_record *r = x->root->ring[0];
-  if (DFI_UNLIKELY(x->root->scope->turner != NULL) && by_another_engine(x, r)) return;
+  if (DFI_UNLIKELY(x->root->scope->engine_ops != NULL) && by_another_engine(x, r)) return;
   record_start(x, x->root->scope, r);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
   if (x->failed) { }
@@ -321,7 +321,7 @@ void dfi_exec_reset(dfi_exec *x) {
   if (x->replay) dfi_native_forget_replays(x);
   if (x->root) dfi_frame_abandon(x, x->root);
   x->root = NULL;
-  dfi_loans_end(x);
+  dfi_borrowed_reads_end(x);
   if (x->remats) dfi_remat_end(x);
   dfi_team_reset(x);
   if (x->guest) return;                    /* what was given is the first owner's */
@@ -356,7 +356,7 @@ void dfi_exec_free(dfi_exec *x) {
   dfi_swapper_free(x->swapper);
   dfi_streams_free(x);
   if (!x->guest) dfi_free(x->faults);      /* of several owners they are the first one's */
-  dfi_free(x->traffic); dfi_free(x->line); dfi_free(x->meeting);
+  dfi_free(x->traffic); dfi_free(x->line); dfi_free(x->rendezvous);
   for (dfi_flight *f = x->spare_flights, *next; f; f = next) {
     next = f->next;
     dfi_free(f);

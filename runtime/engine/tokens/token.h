@@ -13,7 +13,7 @@ static inline df_value *operand(const dfi_record *r, dfi_operand o) {
 /* A slot of r lets its tensor or handle go. */
 void     dfi_slot_drop(const dfi_record *r, df_value *v);
 /* What is lent to a slot of r that is done with it, owned. */
-df_value dfi_loan_taken(const dfi_record *r, const df_value *v);
+df_value dfi_borrowed_read_taken(const dfi_record *r, const df_value *v);
 
 /* A slot of r has just received *v (by assignment): counts its readers, or drops it when it has none. */
 static inline void slot_filled(dfi_record *r, df_value *v, uint32_t uses) {
@@ -37,7 +37,7 @@ static inline df_value operand_take(dfi_record *r, dfi_operand o) {
   df_value *v = operand(r, o), out = *v;
   if (DFI_LIKELY(out.kind < DF_TENSOR)) return out;
   if (DFI_SPACE(o) == DFI_ITERATION && --v->uses == 0) {
-    if (DFI_UNLIKELY(v->flags)) out = dfi_loan_taken(r, v);
+    if (DFI_UNLIKELY(v->flags)) out = dfi_borrowed_read_taken(r, v);
     v->kind = DF_EMPTY;
     r->held--;
     return out;

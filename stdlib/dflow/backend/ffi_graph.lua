@@ -184,13 +184,13 @@ return function(core, C, own)
   function core.graph_undo(g, mark) return C.df_graph_undo(g, mark) end
   function core.graph_finalize(g) C.df_graph_finalize(g) end
 
-  function core.graph_standing(g)
-    local s = ffi.new('df_standing')
-    C.df_graph_standing(g, s)
+  function core.graph_build_state(g)
+    local s = ffi.new('df_build_state')
+    C.df_graph_build_state(g, s)
     return s.flow, s.scopes, s.devices, s.controls
   end
   function core.graph_unwind(g, flow, scopes, devices, controls)
-    C.df_graph_unwind(g, ffi.new('df_standing', flow, scopes, devices, controls))
+    C.df_graph_unwind(g, ffi.new('df_build_state', flow, scopes, devices, controls))
   end
 
   function core.cond_begin(g, node, index, name, where)
@@ -202,8 +202,8 @@ return function(core, C, own)
     if C.df_cond_branch_end(g, n / 2, p, err) ~= 0 then raise() end
   end
 
-  function core.cond_turn(g, side)
-    if C.df_cond_turn(g, side, err) ~= 0 then raise() end
+  function core.cond_select_branch(g, side)
+    if C.df_cond_select_branch(g, side, err) ~= 0 then raise() end
   end
 
   function core.cond_end(g, n)

@@ -811,7 +811,7 @@ df.stats()
   Where a Session's save says more than 'keep': saved = {{value, line, save, why, tensors, bytes,
   swapped, recomputed}, …} and iterations_again, those that ran a second time. Where a GPU ran
   loops: graph_captures, graph_entries (without one), graph_launches, graph_iterations, and of loops
-  that are one kernel whole_launches, whole_iterations.
+  that are one kernel persistent_launches, persistent_iterations.
   example   df.run(df.float32(2) * 3) return df.stats().runs
 
 df.init()

@@ -99,7 +99,7 @@ local function context_boxes(model, r, box_of)
       box.flow, box.pass = f, f.pass
       if kind == 'loop' then note_window(box, f.parallel_iterations) end
       if kind == 'loop' and f.save ~= 'keep' then box.notes[#box.notes + 1] = ("save = '%s'"):format(f.save) end
-      local other = r.flows[kind][f.undoes]
+      local other = r.flows[kind][f.gradient_of]
       if other then box.notes[#box.notes + 1] = 'gradient of ' .. other.name end
       other = r.flows[kind][f.repeats]
       if other then box.notes[#box.notes + 1] = 'runs iterations of ' .. other.name .. ' again' end

@@ -107,7 +107,7 @@ function M.cond_of(pred, true_fn, false_fn, opts, combine)
     local handle = g.handle
     core.cond_begin(handle, pred.node, pred.index, opts.name, where)
     local t = call_user(true_fn)
-    core.cond_turn(handle, false)
+    core.cond_select_branch(handle, false)
     local f = call_user(false_fn)
     if combine then t, f = combine(t, f) end
     if t.n ~= f.n then
@@ -141,7 +141,7 @@ function M.cond_of(pred, true_fn, false_fn, opts, combine)
     local sides = { { true, 'a' }, { false, 'b' } }
     local flat = { {}, {} }
     for s, side in ipairs(sides) do
-      if s == 1 then core.cond_turn(handle, true) end
+      if s == 1 then core.cond_select_branch(handle, true) end
       for i, leaf in ipairs(leaves) do
         local v = leaf[side[2]]
         local o, kind = branch_value(g, v, leaf.dtype, 'cond: result ' .. leaf.path)

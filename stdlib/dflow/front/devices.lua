@@ -182,7 +182,7 @@ function M.read_report(text, stats)
     elseif kind == 'one' then stats.owners.why = rest
     elseif kind == 'again' then stats.iterations_again = tonumber(rest)
     elseif kind == 'graphs' then
-      local names = { 'graph_captures', 'graph_entries', 'graph_launches', 'graph_iterations', 'whole_launches', 'whole_iterations' }
+      local names = { 'graph_captures', 'graph_entries', 'graph_launches', 'graph_iterations', 'persistent_launches', 'persistent_iterations' }
       for n in rest:gmatch '%S+' do stats[table.remove(names, 1)] = tonumber(n) end
     elseif kind == 'saved' then
       local value, where, save, elements, bytes, swapped, let_go, why =

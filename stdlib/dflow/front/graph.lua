@@ -77,7 +77,7 @@ end
 --- All that stands while one builds, in every graph; for M.unwind.
 function M.standing()
   local list = { depth = #stack, sessions = #sessions }
-  for g in pairs(all) do list[g] = { g.controls or false, core.graph_standing(g.handle) } end
+  for g in pairs(all) do list[g] = { g.controls or false, core.graph_build_state(g.handle) } end
   return list
 end
 

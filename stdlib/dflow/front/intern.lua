@@ -21,7 +21,7 @@ local number_type = math.type or function() return '' end
 --- Has g been run, and does nothing stand that nodes would be built under?
 function M.open(g)
   if not g.period or g.controls or g.asked and #g.asked > 0 then return false end
-  local flow, scopes, devices, controls = core.graph_standing(g.handle)
+  local flow, scopes, devices, controls = core.graph_build_state(g.handle)
   return flow == 0 and scopes == 1 and devices == 1 and controls == 0
 end
 
