@@ -25,6 +25,7 @@ describe('an imported graph', function()
       { 'Split', { 'axis', 'u' }, { T = 'DT_FLOAT', num_split = 0 }, 'num_split is 0: expected 1 or more' },
       { 'Split', { 'axis', 'x' }, { T = 'DT_FLOAT', num_split = -1 }, 'num_split is %-1: expected 1 or more' },
       { 'DynamicPartition', { 'u', 'axis' }, { T = 'DT_FLOAT', num_partitions = 0 }, 'num_partitions is 0' },
+      { 'FunctionSave', { 'tape', 'x' }, { ['function'] = 'f', slot = -5 }, 'slot is %-5: expected 0 to' },
       { 'SpaceToDepth', { 'u' }, { T = 'DT_FLOAT', block_size = 0 }, 'block_size is 0' },
       { 'FakeQuantWithMinMaxArgs', { 'u' }, { num_bits = 64 }, 'num_bits is 64: expected 2 to 16' },
       { 'MaxPool', { 'u' },
@@ -34,7 +35,7 @@ describe('an imported graph', function()
       { 'FIFOQueueV2', {}, { component_types = { 'list { type: DT_FLOAT type: DT_INT32 }' }, shapes = { 'list { shape { } }' } }, 'shapes' },
     } do
       local v = node('v', 'Placeholder', {}, { dtype = 'DT_FLOAT' })
-      refused('invalid_argument', case[4], df.import_graph_def, text(x, unknown, v, int32('axis', 0), node('y', case[1], case[2], case[3])))
+      refused('invalid_argument', case[4], df.import_graph_def, text(x, unknown, v, int32('axis', 0), node('tape', 'FunctionTape', {}, { ['function'] = 'f' }), node('y', case[1], case[2], case[3])))
     end
   end)
 
