@@ -35,7 +35,8 @@ describe('an imported graph', function()
       { 'FIFOQueueV2', {}, { component_types = { 'list { type: DT_FLOAT type: DT_INT32 }' }, shapes = { 'list { shape { } }' } }, 'shapes' },
     } do
       local v = node('v', 'Placeholder', {}, { dtype = 'DT_FLOAT' })
-      refused('invalid_argument', case[4], df.import_graph_def, text(x, unknown, v, int32('axis', 0), node('tape', 'FunctionTape', {}, { ['function'] = 'f' }), node('y', case[1], case[2], case[3])))
+      refused('invalid_argument', case[4], df.import_graph_def,
+              text(x, unknown, v, int32('axis', 0), node('tape', 'FunctionTape', {}, { ['function'] = 'f' }), node('y', case[1], case[2], case[3])))
     end
   end)
 
