@@ -154,7 +154,7 @@ static char *own_options(const char *text) {
   size_t n = 0;
   bool said = false;
   for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
-    if (!strncmp(w, "device=", 7) || !strncmp(w, "lone=", 5)) continue;
+    if (!strncmp(w, "device=", 7)) continue;
     said |= !strncmp(w, "threads=", 8);
     n += (size_t)snprintf(own + n, room - n, "%s ", w);
   }
