@@ -131,7 +131,7 @@ run:                    ## the prompt; without a terminal, a guided tour (instal
 	$(Q)$(SUBMAKE) all
 	$(Q)if [ -t 0 ] && [ -t 1 ]; then exec $(BUILD)/dflow; else exec $(BUILD)/dflow examples/tour.lua; fi
 
-test:                   ## read every sentence in spec/ aloud, assertions on (installs what is missing)
+test:                   ## run the tests in spec/, assertions on (installs what is missing)
 	$(Q).ci/deps build test
 	$(Q).ci/deps extra
 	$(Q)$(SUBMAKE) MODE=release all cspec
@@ -146,7 +146,7 @@ bench:                  ## the scoreboard: dflow beside whichever peers are inst
 cuda-abi:               ## compare our declarations of the CUDA driver with the toolkit's cuda.h
 	$(Q)$(CC) -std=gnu11 -Wall -Werror -I$(dir $(NVCC))../include -fsyntax-only spec/cuda/abi.c
 
-gpu-strict:             ## read every sentence with gpu:0 as the default device, on the driver for tests (GPU_SPECS: these only)
+gpu-strict:             ## run the tests with gpu:0 as the default device, on the driver for tests (GPU_SPECS: these only)
 	$(Q).ci/deps build test
 	$(Q)$(SUBMAKE) MODE=release all
 	$(Q)DFLOW_LANES=$${DFLOW_LANES:-$(NPROC)} DFLOW_SPEC_SECONDS=$${DFLOW_SPEC_SECONDS:-900} DFLOW_CUDA_DRIVER=strict \
@@ -184,18 +184,18 @@ figures:                ## the experiments of the paper, as CSV and SVG in examp
 debug:                  ## build with assertions, in build/debug
 	$(Q)$(SUBMAKE) MODE=debug all
 
-asan ubsan tsan:        ## build with a sanitizer and read the specs under it
+asan ubsan tsan:        ## build with a sanitizer and run the tests under it
 	$(Q).ci/deps build test
 	$(Q)$(SUBMAKE) MODE=$@ all cspec
 	$(Q)spec/run.sh lua5.4:$@
 
-clang:                  ## build with clang, warnings as errors, and read the specs
+clang:                  ## build with clang, warnings as errors, and run the tests
 	$(Q).ci/deps build test
 	$(Q)command -v clang >/dev/null || apt-get install -y -q --no-install-recommends clang >&2
 	$(Q)$(SUBMAKE) MODE=clang CC=clang CI=true all cspec
 	$(Q)spec/run.sh lua5.4:clang
 
-aarch64:                ## build with a cross compiler and read SPECS (two files) under qemu-user
+aarch64:                ## build with a cross compiler and run SPECS (two files) under qemu-user
 	$(Q).ci/aarch64
 
 fuzz:                   ## random calls, damaged graphs and files, each for FUZZ_SECONDS=60, under the address sanitizer; build/fuzz keeps what was new

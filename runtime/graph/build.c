@@ -1,4 +1,4 @@
-/* build.c: nodes from C, for the gradient pass and the functions of ops_*.c.
+/* build.c: nodes from C, for the gradient pass and the functions of ops/.
  *
  * Errors are sticky: after the first every call gives nothing, so a function builds a whole formula and asks once.
  */

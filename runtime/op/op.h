@@ -1,6 +1,6 @@
 /* op.h: one op, one entry. Everything the library knows about an op is in its entry: the Lua function, the
  * arity and dtype checks, `?matmul`, the shape rule, the gradient, the kernels. A new op is an entry, the
- * functions it names, and a sentence in spec/. Entries live in runtime/ops_*.c, a family each.
+ * functions it names, and a test in spec/. Entries live in runtime/ops/, a family each.
  *
  *   { .type = "MatMul", .lua = "matmul", .in = "a:T b:T", .out = "product:T", .types = "T=float|int32|int64",
  *     .attrs = "transpose_a:bool=false transpose_b:bool=false",
