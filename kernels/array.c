@@ -311,9 +311,13 @@ static bool read_slice(df_kernel *k, int32_t at, int32_t rank, const int64_t *di
   return dfk_slice_resolve(&spec, rank, dims, s, message, sizeof message) || FAIL(k, "%s", message);
 }
 
+bool dfk_strided_slice_read(df_kernel *k, dfk_slice *s) {
+  return read_slice(k, 1, k->in[0]->rank, k->in[0]->dims, s);
+}
+
 df_tensor *dfk_strided_slice_begin(df_kernel *k, dfk_slice *s) {
   const df_tensor *x = k->in[0];
-  if (!read_slice(k, 1, x->rank, x->dims, s)) return NULL;
+  if (!dfk_strided_slice_read(k, s)) return NULL;
   return dfk_out(k, 0, x->dtype, s->rank, s->dims);
 }
 

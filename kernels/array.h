@@ -110,6 +110,7 @@ int64_t   *dfk_split_v_begin(df_kernel *k, int32_t *axis);
 df_tensor *dfk_pack_begin(df_kernel *k, int32_t *axis);
 bool       dfk_unpack_begin(df_kernel *k, int32_t *axis, int64_t *dims);
 df_tensor *dfk_slice_begin(df_kernel *k, int64_t *begin);
+bool       dfk_strided_slice_read(df_kernel *k, dfk_slice *s);       /* begin without the output */
 df_tensor *dfk_strided_slice_begin(df_kernel *k, dfk_slice *s);
 df_tensor *dfk_strided_slice_grad_begin(df_kernel *k, dfk_slice *s); /* zeros */
 df_tensor *dfk_fill_begin(df_kernel *k);

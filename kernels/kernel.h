@@ -74,6 +74,9 @@ df_tensor *dfk_out_like(df_kernel *k, int32_t i, const df_tensor *like);
 df_tensor *dfk_out_reuse(df_kernel *k, int32_t i, int32_t from, int32_t dtype, int32_t rank, const int64_t *dims);
 /* Output i is input `from`, with other dims of the same size (dims NULL: the same). No copy. */
 int32_t    dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank, const int64_t *dims);
+/* Output i is the elements of input `from` from `first` on, as many as dims say, in place: the storage is shared.
+ * False: that does not pay, or they do not lie as kernels want them; nothing was done, and the kernel copies them. */
+bool       dfk_out_part(df_kernel *k, int32_t i, int32_t from, int64_t first, int32_t rank, const int64_t *dims);
 /* Output i is this tensor (consumed). Rank-0 numbers are unboxed. */
 void       dfk_out_tensor(df_kernel *k, int32_t i, df_tensor *t);
 /* A reference of one's own to input i: retained, or copied when it is a view of a slot. NULL: error is filled. */

@@ -73,6 +73,7 @@ int32_t cpu_unpack(df_kernel *k) {
   if (!dfk_unpack_begin(k, &axis, dims)) return k->error->code;
   int64_t outer = dfk_span(x->dims, 0, axis), row = dfk_span(x->dims, axis + 1, x->rank);
   for (int32_t i = 0; i < k->nout; i++) {
+    if (outer == 1 && dfk_out_part(k, i, 0, i * row, x->rank - 1, dims)) continue;
     df_tensor *out = dfk_out(k, i, x->dtype, x->rank - 1, dims);
     if (!out || !copy_rows(k, out, 0, row, x, i * row, k->nout * row, outer, row)) return k->error->code;
   }
@@ -80,7 +81,8 @@ int32_t cpu_unpack(df_kernel *k) {
 }
 
 /* Outputs i of sizes[i] along `axis`, in order. Frees sizes. */
-static int32_t part(df_kernel *k, const df_tensor *x, int32_t axis, int64_t *sizes) {
+static int32_t part(df_kernel *k, int32_t from, int32_t axis, int64_t *sizes) {
+  const df_tensor *x = k->in[from];
   if (!sizes) return k->error->code;
   int64_t dims[DF_MAX_RANK], outer = dfk_span(x->dims, 0, axis), inner = dfk_span(x->dims, axis + 1, x->rank);
   int64_t all = x->dims[axis] * inner, at = 0;
@@ -88,10 +90,11 @@ static int32_t part(df_kernel *k, const df_tensor *x, int32_t axis, int64_t *siz
   memcpy(dims, x->dims, sizeof dims);
   for (int32_t i = 0; i < k->nout && !code; i++) {
     dims[axis] = sizes[i];
-    df_tensor *out = dfk_out(k, i, x->dtype, x->rank, dims);
-    int64_t row = sizes[i] * inner;
-    if (!out || !copy_rows(k, out, 0, row, x, at, all, outer, row)) code = k->error->code;
+    const int64_t row = sizes[i] * inner, first = at;
     at += row;
+    if (outer == 1 && dfk_out_part(k, i, from, first, x->rank, dims)) continue;
+    df_tensor *out = dfk_out(k, i, x->dtype, x->rank, dims);
+    if (!out || !copy_rows(k, out, 0, row, x, first, all, outer, row)) code = k->error->code;
   }
   dfk_free(sizes);
   return code;
@@ -99,12 +102,12 @@ static int32_t part(df_kernel *k, const df_tensor *x, int32_t axis, int64_t *siz
 int32_t cpu_split(df_kernel *k) {
   int32_t axis;
   int64_t *sizes = dfk_split_begin(k, &axis);
-  return part(k, k->in[1], axis, sizes);
+  return part(k, 1, axis, sizes);
 }
 int32_t cpu_split_v(df_kernel *k) {
   int32_t axis;
   int64_t *sizes = dfk_split_v_begin(k, &axis);
-  return part(k, k->in[0], axis, sizes);
+  return part(k, 0, axis, sizes);
 }
 
 /* ---- slices ----------------------------------------------------------------------------------------- */
@@ -138,10 +141,12 @@ static int64_t one_run(const dfk_slice *s, int32_t rank, const int64_t *dims) {
 int32_t cpu_strided_slice(df_kernel *k) {
   const df_tensor *x = k->in[0];
   dfk_slice s;
-  df_tensor *out = dfk_strided_slice_begin(k, &s);
+  if (!dfk_strided_slice_read(k, &s)) return k->error->code;
+  int64_t at = dfk_span(s.dims, 0, s.rank) ? one_run(&s, x->rank, x->dims) : -1;
+  if (at >= 0 && dfk_out_part(k, 0, 0, at, s.rank, s.dims)) return DF_OK;
+  df_tensor *out = dfk_out(k, 0, x->dtype, s.rank, s.dims);
   if (!out) return k->error->code;
   if (out->size == 0) return DF_OK;
-  int64_t at = one_run(&s, x->rank, x->dims);
   if (at >= 0 && out->size <= 1 << 16) return dfk_copy(k, out, 0, x, at, out->size) ? DF_OK : k->error->code;
   dfk_box box = { .rank = x->rank };
   dfk_strides(x->rank, x->dims, box.from);

@@ -23,6 +23,11 @@ int32_t dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank,
     const int64_t *dims) {
   return dfc_host->out_forward(k, i, from, rank, dims);
 }
+/* Parts are copied: a device's arena hands out whole buffers, which are swapped and freed one by one. */
+bool dfk_out_part(df_kernel *k, int32_t i, int32_t from, int64_t first, int32_t rank, const int64_t *dims) {
+  (void)k; (void)i; (void)from; (void)first; (void)rank; (void)dims;
+  return false;
+}
 void *dfk_scratch(df_kernel *k, int64_t bytes) { return dfc_host->scratch(k, bytes); }
 void  dfk_free(void *p) { dfc_host->free(p); }
 char *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes) { return dfc_host->shape_text(t, buffer, bytes); }

@@ -109,6 +109,21 @@ int32_t dfk_out_forward(df_kernel *k, int32_t i, int32_t from, int32_t rank, con
   return DF_OK;
 }
 
+bool dfk_out_part(df_kernel *k, int32_t i, int32_t from, int64_t first, int32_t rank, const int64_t *dims) {
+  /* A part keeps the whole alive: fewer bytes are copied soon enough, and of much more memory none is held. */
+  enum { LEAST_BYTES = 32 << 10, MOST_TIMES = 64, ALIGNED = 64 };
+  df_tensor *t = (df_tensor *)k->in[from];
+  if (!t || rank == 0 || !dfk_plain(t->dtype) || t->view || !t->buffer) return false;
+  int64_t bytes = dfi_dtype_size[t->dtype];
+  const uintptr_t at = (uintptr_t)t->data + (uintptr_t)(first * bytes);
+  for (int32_t d = 0; d < rank; d++) bytes *= dims[d];
+  if (bytes < LEAST_BYTES || t->buffer->bytes / MOST_TIMES > bytes || at % ALIGNED) return false;
+  if (makes_remote(k, i) || !dfi_readable(t)) return false;
+  df_tensor *part = dfi_tensor_view(t, first, rank, dims);
+  if (part) tensor_out(k, i, part);
+  return part != NULL;
+}
+
 void dfk_out_tensor(df_kernel *k, int32_t i, df_tensor *t) { dfi_value_from_tensor(&k->out[i], t); }
 
 df_tensor *dfk_own(df_kernel *k, int32_t i) {
