@@ -202,6 +202,22 @@ static void watch_runs(lua_State *L) {
 
 /* ---- options, as lua(1) reads them ----------------------------------------------------------------- */
 
+/* `-n 4`: false where that is no number of ranks. */
+static bool take_ranks(const char *number) {
+  char *end = NULL;
+  ranks = number ? (int)strtol(number, &end, 10) : 0;
+  return number && end != number && !*end && ranks >= 1 && ranks <= 64;
+}
+
+/* `--color=when`: false where that is no such word. */
+static bool take_color(const char *when) {
+  static const char *const words[] = { "never", "always", "auto" };
+  int k = 0;
+  while (k < 3 && strcmp(when, words[k]) != 0) k++;
+  if (k < 3) color = k == 2 ? -1 : k;
+  return k < 3;
+}
+
 /* Returns the OPT_ flags; `first` becomes the index of the script, or of the option that is wrong. */
 static int collect_options(char **argv, int *first) {
   int flags = 0, i;
@@ -219,11 +235,7 @@ static int collect_options(char **argv, int *first) {
         if (strcmp(argv[i], "--check-gradients") == 0) { flags |= OPT_CHECK; break; }
         if (strcmp(argv[i], "--resume") == 0) { flags |= OPT_RESUME | OPT_INTERACTIVE; break; }
         if (strncmp(argv[i], "--color=", 8) == 0) {
-          static const char *const words[] = { "never", "always", "auto" };
-          int k = 0;
-          while (k < 3 && strcmp(argv[i] + 8, words[k]) != 0) k++;
-          if (k == 3) return OPT_ERROR;
-          color = k == 2 ? -1 : k;
+          if (!take_color(argv[i] + 8)) return OPT_ERROR;
           break;
         }
         if (argv[i][2] != '\0') return OPT_ERROR;
@@ -243,17 +255,10 @@ static int collect_options(char **argv, int *first) {
       case 'W':
         if (argv[i][2] != '\0') return OPT_ERROR;
         break;
-      case 'n': {
-        const char *number = argv[i][2] ? argv[i] + 2 : argv[++i];
-        char *end;
-        if (number == NULL) { *first = i - 1; return OPT_ERROR; }
-        ranks = (int)strtol(number, &end, 10);
-        if (end == number || *end || ranks < 1 || ranks > 64) {
-          *first = argv[i] == number ? i - 1 : i;
-          return OPT_ERROR;
-        }
+      case 'n':
+        if (!take_ranks(argv[i][2] ? argv[i] + 2 : argv[i + 1])) return OPT_ERROR;
+        if (argv[i][2] == '\0') i++;
         break;
-      }
       case 'p':
         if (argv[i][2] != '\0') return OPT_ERROR;
         flags |= OPT_PRINT;

@@ -134,7 +134,7 @@ M.elements = {
   ['runtime/tensorflow/export_text.c'] = FILE, ['runtime/tensorflow/export_context.c'] = FILE, ['runtime/tensorflow/import.c'] = FILE,
   ['runtime/ops/math.c'] = 'a predicate: .host_out', ['runtime/ops/state.c'] = 'a predicate: DFI_REMOTE_LOOKS',
   ['runtime/ops/tensor_array.c'] = 'lengths: .host_out',
-  ['runtime/graph/while.c'] = CONSTANT, ['runtime/plan/equal.c'] = CONSTANT, ['runtime/tensorflow/export_op.c'] = CONSTANT,
+  ['runtime/graph/while.c'] = CONSTANT, ['runtime/cluster/form.c'] = CONSTANT, ['runtime/plan/equal.c'] = CONSTANT, ['runtime/tensorflow/export_op.c'] = CONSTANT,
   ['runtime/tensorflow/export_attr.c'] = CONSTANT, ['runtime/tensorflow/import_attr.c'] = CONSTANT, ['runtime/tensorflow/import_variable.c'] = CONSTANT,
   ['runtime/engine/native/write_value.c'] = CONSTANT, ['runtime/engine/native/kernel.c'] = NATIVE, ['runtime/engine/native/enter.c'] = NATIVE,
   ['runtime/engine/observe/watch.c'] = 'a value that dfi_readable says the host can read',
@@ -184,6 +184,7 @@ end
 -- opens a file to write, or moves one, besides it, with the reason.
 M.writers = {
   ['runtime/base/writer.c'] = 'the writer',
+  ['runtime/cluster/driver.c'] = 'memory without a name, which ranks share',
   ['kernels/disk.c'] = 'code that is kept for the next process: what is not whole by its sum is none, and is made anew',
   ['kernels/ref/string_text.c'] = 'PrintV2 adds a line to the file that the graph names, if files may be touched',
   ['interp/prompt_history.c'] = 'a line more of the history; it is shortened through the writer',

@@ -134,7 +134,7 @@ end
 --- broadcast(x, devices): a list of x on each of the devices.
 function M.broadcast(x, devices)
   if type(devices) ~= 'table' or #devices == 0 then
-    errors.bad("broadcast takes a value and a list of devices such as {'/rank:0/cpu:0', '/rank:1/cpu:0'}, not %s", errors.describe(devices))
+    errors.bad("broadcast takes a value and a list of devices such as {'sim:0', '/rank:1/sim:0'}, not %s", errors.describe(devices))
   end
   x = convert.to_output(x, nil, nil, 'broadcast')
   local list = {}

@@ -2,6 +2,7 @@
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
+local places = require 'dflow.front.devices'
 local ops = require 'dflow.front.ops'
 local optimizers = require 'dflow.train.optimizer'
 
@@ -12,11 +13,11 @@ local f = ops.functions
 local function devices_of(v)
   if type(v) == 'number' and v % 1 == 0 and v >= 1 then
     local list = {}
-    for rank = 0, v - 1 do list[rank + 1] = ('/rank:%d/cpu:0'):format(rank) end
+    for rank = 0, v - 1 do list[rank + 1] = ('/rank:%d/%s'):format(rank, places.names()[1]) end
     return list
   end
   if type(v) ~= 'table' or getmetatable(v) ~= nil or #v == 0 then
-    errors.bad("replicate takes a number of ranks or a list of devices such as {'/rank:0/cpu:0', '/rank:1/cpu:0'}, not %s", errors.describe(v))
+    errors.bad("replicate takes a number of ranks or a list of devices such as {'sim:0', '/rank:1/sim:0'}, not %s", errors.describe(v))
   end
   for k = 1, #v do
     if type(v[k]) ~= 'string' then errors.bad('replicate: device %d is a name, not %s', k, errors.describe(v[k])) end
