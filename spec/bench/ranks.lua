@@ -8,7 +8,7 @@
 -- next iteration begins. RUNS and N say how often.
 local df = require 'dflow'
 
-local cluster = rawget(df, 'cluster')
+local cluster = df.cluster
 local ranks = tonumber((os.getenv 'DFLOW_STRESS' or ''):match 'ranks:(%d+)') or cluster and cluster.size or 1
 local N, runs = tonumber(os.getenv 'N') or 20000, tonumber(os.getenv 'RUNS') or 6
 local s = df.Session{}

@@ -54,8 +54,7 @@ void dfi_stall_ask(dfi_exec *x) {
   }
   const int64_t round = t->ask.round;
   pthread_mutex_unlock(&t->lock);
-  if (!all) return;
-  t->ask.next = dfi_now() + 1e-3 * ROUND_MS;
+  t->ask.next = dfi_now() + 1e-3 * ROUND_MS;       /* who has not answered may not have begun when it was asked */
   if (stalled) tell_others(x, (stall){ .what = STALLED, .round = atomic_fetch_add(&t->stalled, 1) + 1 });
   tell_others(x, (stall){ .what = ASKS, .round = round });
 }
