@@ -8,6 +8,8 @@ struct dfi_devmem {
   pthread_mutex_t lock;            /* guards all below; taken for a look, never while somebody makes room */
   int64_t refs;                    /* the owner, and each block in use */
   int64_t in_use, peak, limit, kept, allocations;
+  int64_t epoch;                   /* dfi_peak_epoch, when the peak began */
+  dfi_peak *peaks;                 /* that go on */
   block  *free[CLASSES];
   const dfi_remote *remote;        /* NULL: the host can read it */
 };
@@ -21,6 +23,7 @@ dfi_devmem *dfi_devmem_new(int64_t limit) {
   pthread_mutex_init(&a->lock, NULL);
   a->refs = 1;
   a->limit = limit;
+  a->epoch = atomic_load(&dfi_peak_epoch);
   return a;
 }
 
@@ -125,10 +128,21 @@ static bool room_for(dfi_devmem *a, int64_t bytes) {
   return !a->limit || a->in_use + bytes <= a->limit;
 }
 
+/* Peaks begin anew where all do. Under the lock. */
+static void look_at_epoch(dfi_devmem *a) {
+  const int64_t now = atomic_load_explicit(&dfi_peak_epoch, memory_order_relaxed);
+  if (a->epoch == now) return;
+  a->epoch = now;
+  a->peak = a->in_use;
+  for (dfi_peak *p = a->peaks; p; p = p->next) p->most = a->in_use;
+}
+
 /* A block more. Under the lock. */
 static void count_in(dfi_devmem *a, int64_t bytes) {
+  look_at_epoch(a);
   a->in_use += bytes;
   if (a->in_use > a->peak) a->peak = a->in_use;
+  dfi_peaks_raise(a->peaks, a->in_use);
   a->allocations++;
   a->refs++;
 }
@@ -171,8 +185,31 @@ void dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes) {
   let_go(a);
 }
 
+void dfi_devmem_peak_begin(dfi_devmem *a, dfi_peak *p) {
+  pthread_mutex_lock(&a->lock);
+  dfi_peaks_add(&a->peaks, p, a->in_use);
+  pthread_mutex_unlock(&a->lock);
+}
+
+int64_t dfi_devmem_peak_so_far(dfi_devmem *a, const dfi_peak *p) {
+  pthread_mutex_lock(&a->lock);
+  look_at_epoch(a);
+  const int64_t most = p->most;
+  pthread_mutex_unlock(&a->lock);
+  return most;
+}
+
+int64_t dfi_devmem_peak_end(dfi_devmem *a, dfi_peak *p) {
+  const int64_t most = dfi_devmem_peak_so_far(a, p);
+  pthread_mutex_lock(&a->lock);
+  dfi_peaks_remove(p);
+  pthread_mutex_unlock(&a->lock);
+  return most;
+}
+
 void dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out) {
   pthread_mutex_lock(&a->lock);
+  look_at_epoch(a);
   *out = (dfi_devmem_stats){ a->in_use, a->peak, a->limit, a->in_use + a->kept, a->allocations };
   pthread_mutex_unlock(&a->lock);
 }

@@ -34,6 +34,10 @@ bool  dfi_caches_evict(const dfi_devmem *a, bool device);
 /* Bytes that an allocation of this size takes. */
 int64_t dfi_devmem_takes(int64_t bytes);
 void  dfi_devmem_look(dfi_devmem *a, dfi_devmem_stats *out);
+/* As dfi_peak_begin and its kin. */
+void    dfi_devmem_peak_begin(dfi_devmem *a, dfi_peak *p);
+int64_t dfi_devmem_peak_end(dfi_devmem *a, dfi_peak *p);
+int64_t dfi_devmem_peak_so_far(dfi_devmem *a, const dfi_peak *p);
 /* A copy of a tensor of plain bytes in an arena (NULL: on the host). Owned; NULL: no room, or a device failed. */
 df_tensor *dfi_tensor_copy_in(const df_tensor *t, dfi_devmem *a);
 /* A value as it lies in an arena (NULL: on the host): itself, retained, where it lies there already, else a copy.

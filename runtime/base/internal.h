@@ -74,6 +74,15 @@ void *dfi_xrealloc(void *p, size_t bytes);
     (list) = dfi_xrealloc((list), sizeof *(list) * (size_t)(cap)); } } while (0)
 /* Memory is limited to so many bytes from begin to end, which other runs may do meanwhile too: the least counts. The
    caller's own, which stays where it is. */
+/* The most that was in use between a begin and an end: of the host, or of a device's own memory (devmem.h). */
+typedef struct dfi_peak { int64_t most; struct dfi_peak *next, **link; } dfi_peak;
+void    dfi_peak_begin(dfi_peak *p);             /* borrowed until it ends. Any thread, as all of these */
+int64_t dfi_peak_end(dfi_peak *p);
+int64_t dfi_peak_so_far(const dfi_peak *p);
+void    dfi_peaks_raise(dfi_peak *list, int64_t most);       /* for the two lists of them */
+void    dfi_peaks_add(dfi_peak **list, dfi_peak *p, int64_t in_use);
+void    dfi_peaks_remove(dfi_peak *p);
+extern _Atomic int64_t dfi_peak_epoch;           /* how often all peaks have begun anew: df_memory_reset_peak */
 typedef struct dfi_memory_hold { int64_t bytes; struct dfi_memory_hold *next, **link; } dfi_memory_hold;
 void  dfi_memory_hold_begin(dfi_memory_hold *h, int64_t bytes);
 void  dfi_memory_hold_end(dfi_memory_hold *h);

@@ -52,7 +52,10 @@ static struct {
   block   *free[CLASSES];
   int64_t  kept, kept_limit;
   stock   *threads;
-  int64_t  in_use, peak, allocated, limit; /* relaxed atomics */
+  int64_t  in_use, allocated, limit; /* relaxed atomics */
+  int64_t  high;                  /* the most in use since somebody last looked; relaxed atomic */
+  int64_t  peak;                  /* the most until then; guarded by lock, as `peaks` */
+  dfi_peak *peaks;                /* that go on */
   int64_t  limit_of_all;          /* as df_memory_set_limit said; guarded by lock, as the list */
   dfi_memory_hold *holds;
   int64_t  fail_at, count;        /* DFLOW_STRESS=oom:N; fail_at 0: off */
@@ -87,8 +90,8 @@ static void settle(stock *s) {
   STORE(s->in_use, 0);
   STORE(s->allocated, 0);
   __atomic_add_fetch(&shared.allocated, all, __ATOMIC_RELAXED);
-  int64_t now = __atomic_add_fetch(&shared.in_use, delta, __ATOMIC_RELAXED), peak = LOAD(shared.peak);
-  while (now > peak && !__atomic_compare_exchange_n(&shared.peak, &peak, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  int64_t now = __atomic_add_fetch(&shared.in_use, delta, __ATOMIC_RELAXED), high = LOAD(shared.high);
+  while (now > high && !__atomic_compare_exchange_n(&shared.high, &high, now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
     ;
 }
 
@@ -265,25 +268,81 @@ void dfi_release(void *p, int64_t bytes) {
   }
 }
 
+/* ---- peaks -------------------------------------------------------------------------------------------------------- */
+
+_Atomic int64_t dfi_peak_epoch;
+
+void dfi_peaks_raise(dfi_peak *list, int64_t most) {
+  for (; list; list = list->next) if (most > list->most) list->most = most;
+}
+
+void dfi_peaks_add(dfi_peak **list, dfi_peak *p, int64_t in_use) {
+  *p = (dfi_peak){ .most = in_use, .next = *list, .link = list };
+  if (p->next) p->next->link = &p->next;
+  *list = p;
+}
+
+void dfi_peaks_remove(dfi_peak *p) {
+  *p->link = p->next;
+  if (p->next) p->next->link = p->link;
+}
+
+/* What is in use now, once what was in use most since the last look has gone to all peaks that go on. Under the lock. */
+static int64_t look_at_peaks(void) {
+  int64_t use = LOAD(shared.in_use);
+  for (const stock *s = shared.threads; s; s = s->next) use += LOAD(s->in_use);
+  int64_t high = __atomic_exchange_n(&shared.high, use, __ATOMIC_RELAXED);
+  if (use > high) high = use;
+  if (high > shared.peak) shared.peak = high;
+  dfi_peaks_raise(shared.peaks, high);
+  return use;
+}
+
+void dfi_peak_begin(dfi_peak *p) {
+  pthread_once(&once, begin);
+  pthread_mutex_lock(&shared.lock);
+  dfi_peaks_add(&shared.peaks, p, look_at_peaks());
+  pthread_mutex_unlock(&shared.lock);
+}
+
+int64_t dfi_peak_so_far(const dfi_peak *p) {
+  pthread_mutex_lock(&shared.lock);
+  look_at_peaks();
+  const int64_t most = p->most;
+  pthread_mutex_unlock(&shared.lock);
+  return most;
+}
+
+int64_t dfi_peak_end(dfi_peak *p) {
+  pthread_mutex_lock(&shared.lock);
+  look_at_peaks();
+  dfi_peaks_remove(p);
+  const int64_t most = p->most;
+  pthread_mutex_unlock(&shared.lock);
+  return most;
+}
+
 void df_memory(int64_t *in_use, int64_t *peak, int64_t *limit, int64_t *allocated) {
   pthread_once(&once, begin);
   pthread_mutex_lock(&shared.lock);
-  int64_t use = LOAD(shared.in_use), all = LOAD(shared.allocated);
-  for (stock *s = shared.threads; s; s = s->next) { use += LOAD(s->in_use); all += LOAD(s->allocated); }
+  const int64_t use = look_at_peaks(), most = shared.peak;
+  int64_t all = LOAD(shared.allocated);
+  for (const stock *s = shared.threads; s; s = s->next) all += LOAD(s->allocated);
   pthread_mutex_unlock(&shared.lock);
-  int64_t top = LOAD(shared.peak);
-  while (use > top && !__atomic_compare_exchange_n(&shared.peak, &top, use, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-    ;
   if (in_use) *in_use = use;
-  if (peak) *peak = use > top ? use : top;
+  if (peak) *peak = most;
   if (limit) *limit = LOAD(shared.limit);
   if (allocated) *allocated = all;
 }
 
 void df_memory_reset_peak(void) {
-  int64_t use;
-  df_memory(&use, NULL, NULL, NULL);
-  STORE(shared.peak, use);
+  pthread_once(&once, begin);
+  pthread_mutex_lock(&shared.lock);
+  const int64_t use = look_at_peaks();
+  shared.peak = use;
+  for (dfi_peak *p = shared.peaks; p; p = p->next) p->most = use;
+  atomic_fetch_add(&dfi_peak_epoch, 1);
+  pthread_mutex_unlock(&shared.lock);
 }
 
 /* Under the lock. The least of what runs hold memory to; where none does, what was said for all. */

@@ -67,6 +67,7 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   t->recomputed += x->remat_iterations;
   loops_add(&t->loops, &x->gpu_loops);
   t->swap.resident_bytes = 0;
+  const double before = t->swap.stall_seconds;
   saved_add(t, x);
   const dfi_exec *other;
   int64_t ran;
@@ -78,7 +79,12 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
     t->owner[i] += ran;
   }
   t->one_owner = dfi_team_refused(x);
-  for (int32_t i = 0; (other = dfi_team_member(x, i)) != NULL; i++) saved_add(t, other);
+  for (int32_t i = 0; (other = dfi_team_member(x, i)) != NULL; i++) {
+    const double so_far = t->swap.stall_seconds;
+    saved_add(t, other);
+    const double of_it = t->swap.stall_seconds - so_far;            /* owners wait side by side */
+    t->swap.stall_seconds = before + (so_far - before > of_it ? so_far - before : of_it);
+  }
   for (int32_t i = 0; i < p->nlinks; i++) {
     dfi_tally_link *l = link_of(t, p->link[i].from, p->link[i].to);
     l->messages += x->traffic[i].messages;
@@ -86,6 +92,8 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
     l->bytes += x->traffic[i].bytes;
   }
 }
+
+/* ---- memory ------------------------------------------------------------------------------------------------- */
 
 /* rank: this process's. */
 static void memory_of(dfi_tally_device *to, const dfi_device *v, int32_t rank, int64_t cpu_limit) {
@@ -99,14 +107,62 @@ static void memory_of(dfi_tally_device *to, const dfi_device *v, int32_t rank, i
   if (!v->arena && v->rank == rank && cpu_limit) to->limit = cpu_limit;
 }
 
+static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* The most that a tally has of device i, which uses `in_use` now; -1: it is not the tally's to say. */
+static int64_t peak_of(const dfi_tally *t, int32_t i, int64_t in_use) {
+  const bool same_epoch = t->epoch == atomic_load(&dfi_peak_epoch);
+  const int64_t before = i < t->nmost && same_epoch ? t->most[i] : 0;
+  const dfi_peaks *p = t->peaks;
+  if (!p) return i < t->nmost ? (same_epoch ? before : in_use) : -1;
+  if (i == 0) return largest(before, dfi_peak_so_far(&p->host));
+  return i < p->n && p->device[i]->arena ? largest(before, dfi_devmem_peak_so_far(p->device[i]->arena, &p->of[i])) : -1;
+}
+
 void dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit) {
   t->device = dfi_xrealloc(t->device, sizeof *t->device * (size_t)d->n);
   t->ndevices = d->n;
-  for (int32_t i = 0; i < d->n; i++) memory_of(&t->device[i], d->at[i], d->rank, cpu_limit);
+  for (int32_t i = 0; i < d->n; i++) {
+    memory_of(&t->device[i], d->at[i], d->rank, cpu_limit);
+    const bool host = i == d->rank;
+    if (!host && !d->at[i]->arena) continue;                        /* another rank's host */
+    const int64_t peak = peak_of(t, host ? 0 : i, t->device[i].in_use);
+    if (peak >= 0) t->device[i].peak = peak;
+    else if (host || !t->of_session) t->device[i].peak = t->device[i].in_use;      /* no run, or none that was there */
+  }
+}
+
+void dfi_tally_peaks_begin(dfi_tally *t, dfi_peaks *p, const dfi_devices *devices) {
+  *p = (dfi_peaks){ .n = devices ? devices->n : 1 };
+  dfi_peak_begin(&p->host);
+  if (devices && devices->n > 1) {
+    p->of = dfi_xcalloc((size_t)p->n, sizeof *p->of);
+    p->device = dfi_xcalloc((size_t)p->n, sizeof *p->device);
+    for (int32_t i = 1; i < p->n; i++)
+      if ((p->device[i] = devices->at[i])->arena) dfi_devmem_peak_begin(p->device[i]->arena, &p->of[i]);
+  }
+  t->peaks = p;
+}
+
+void dfi_tally_peaks_end(dfi_tally *t) {
+  dfi_peaks *p = t->peaks;
+  t->peaks = NULL;
+  const int64_t epoch = atomic_load(&dfi_peak_epoch);
+  if (t->nmost < p->n) {
+    t->most = dfi_xrealloc(t->most, sizeof *t->most * (size_t)p->n);
+    for (; t->nmost < p->n; t->nmost++) t->most[t->nmost] = 0;
+  }
+  for (int32_t i = 0; i < p->n; i++) {
+    const int64_t most = i == 0 ? dfi_peak_end(&p->host)
+                         : p->device[i]->arena ? dfi_devmem_peak_end(p->device[i]->arena, &p->of[i]) : 0;
+    t->most[i] = t->epoch == epoch ? largest(t->most[i], most) : most;
+  }
+  t->epoch = epoch;
+  dfi_free(p->of); dfi_free(p->device);
 }
 
 void dfi_tally_free(dfi_tally *t) {
-  dfi_free(t->link); dfi_free(t->saved.at); dfi_free(t->device);
+  dfi_free(t->link); dfi_free(t->saved.at); dfi_free(t->device); dfi_free(t->most);
   dfi_free(t->owner);
 }
 

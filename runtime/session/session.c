@@ -34,6 +34,7 @@ df_session *dfi_session_make(df_graph *g, const char *options, const dfi_cluster
   s->options = dfi_xstrdup(options ? options : "");
   s->pool = dfi_pool_get(s->threads - 1);
   s->epoch = 1;
+  s->tally.of_session = true;
   pthread_mutex_init(&s->lock, NULL);
   dfi_resources_init(&s->resources);
   s->shared.resources = &s->resources;
@@ -697,13 +698,31 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   return status;
 }
 
+/* The session's peak is that of the time in which it has runs; a run that somebody holds has its own. */
+static void peaks_begin(df_session *s, const dfi_plan *p, dfi_tally *tally, dfi_peaks *peaks) {
+  pthread_mutex_lock(&s->lock);
+  if (s->running++ == 0) dfi_tally_peaks_begin(&s->tally, &s->peaks, NULL);
+  if (tally) dfi_tally_peaks_begin(tally, peaks, p->cut ? &s->devices : NULL);
+  pthread_mutex_unlock(&s->lock);
+}
+
+static void peaks_end(df_session *s, dfi_tally *tally) {
+  pthread_mutex_lock(&s->lock);
+  if (tally) dfi_tally_peaks_end(tally);
+  if (--s->running == 0) dfi_tally_peaks_end(&s->tally);
+  pthread_mutex_unlock(&s->lock);
+}
+
 int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
                              atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats,
                              dfi_tally *tally, df_error *err) {
   if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
   _Atomic uint8_t few[64] = { 0 }, *drew = p->nrandom <= 64 ? few : dfi_xcalloc((size_t)p->nrandom, 1);
   atomic_fetch_add(&s->active, 1);
+  dfi_peaks peaks;
+  peaks_begin(s, p, tally, &peaks);
   int32_t status = run_plan(s, p, values, timeout, number, 0, drew, cancel, watch, results, stats, tally, err);
+  peaks_end(s, tally);
   if (p->nrandom) dfi_session_drew(s, p, number.draw, drew);
   if (drew != few) dfi_free(drew);
   atomic_fetch_sub(&s->active, 1);

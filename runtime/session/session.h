@@ -60,7 +60,9 @@ struct df_session {
   dfi_resources resources;     /* queues */
   dfi_devices devices;
   int64_t     memory_limit;    /* of the host while its runs go on; 0: as it is */
-  dfi_tally   tally;           /* guarded by lock */
+  dfi_tally   tally;           /* guarded by lock, as the next two */
+  dfi_peaks   peaks;           /* while it has runs */
+  int32_t     running;
   const dfi_cluster *cluster;  /* whose ranks' devices are among its own; NULL: this process is alone */
   struct df_run *remaining;    /* runs that are over and still hold what they were; guarded by lock */
 };

@@ -6,9 +6,19 @@
 
 typedef struct dfi_tally_link { uint16_t from, to; int64_t messages, dead, bytes; } dfi_tally_link;
 typedef struct dfi_tally_device { char name[24]; int64_t in_use, peak, limit; } dfi_tally_device;
+/* The most memory that was in use while something went on: on the host, and in devices' own memory. */
+typedef struct dfi_peaks {
+  dfi_peak host, *of;        /* of: n, of the devices; owned; those without memory of their own have none */
+  dfi_device **device; int32_t n;
+} dfi_peaks;
+
 typedef struct dfi_tally {
   double   seconds;
   dfi_tally_device *device; int32_t ndevices;      /* as they were when somebody looked */
+  dfi_peaks *peaks;          /* while it goes on; NULL: it does not */
+  int64_t *most; int32_t nmost;      /* of each device, when it had ended; the host is the first */
+  bool     of_session;       /* and not of one run */
+  int64_t  epoch;            /* dfi_peak_epoch, when most[0] was so; of a session */
   dfi_tally_link *link; int32_t nlinks;
   dfi_swap swap;
   dfi_save_policies saved;   /* by value */
@@ -22,6 +32,10 @@ struct dfi_exec;
 /* Adds what x has counted so far. */
 void   dfi_tally_add(dfi_tally *t, const struct dfi_exec *x);
 void   dfi_tally_free(dfi_tally *t);
+/* From here on peaks are the tally's, until the end. A run's are of all devices that have memory of their own, a
+   session's of the host alone: what devices have is a session's. The caller holds what guards the tally. */
+void   dfi_tally_peaks_begin(dfi_tally *t, dfi_peaks *p, const dfi_devices *devices);
+void   dfi_tally_peaks_end(dfi_tally *t);
 /* Keeps how much memory the session's devices have in use: the text needs no session then. */
 void   dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit);
 /* Lines for those who show it: `seconds 0.5`, `memory cpu:0 in_use peak limit`, `transfer cpu:0 -> sim:0 messages bytes

@@ -458,4 +458,23 @@ describe('variables that do not fit where they are to lie', function()
     assert.matches('saving_spec.lua:%d+', err.source)
     s:close()
   end)
+
+  it('counts a stall as time that the run lost: reads that wait side by side lose it once', function()
+    df.reset()
+    local grads = df.device('sim:0', function()
+      local w = df.random_normal({ 64, 64 }, { seed = 2 }) * 0.1
+      local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, df.tanh(y:matmul(w)) end,
+                                 { df.int32(0), df.random_normal({ 64, 64 }, { seed = 1 }) }, { save = 'swap' })
+      local list = {}
+      for k = 1, 3 do list[k] = df.gradients(y:reduce_sum() * k, w) end
+      return list
+    end)
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = '600KB', bandwidth = '1GB/s', latency = '5us' } }, clock = 'virtual' }
+    local h = s:start(grads)
+    h:wait()
+    local stats = h:stats()
+    assert.is_true(stats.swap.tensors_in > 0 and stats.swap.stall_seconds > 0)
+    assert.is_true(stats.swap.stall_seconds <= stats.seconds)
+    s:close()
+  end)
 end)

@@ -309,3 +309,53 @@ describe('a Graph', function()
     assert.are_not.same(a, b)
   end)
 end)
+
+describe('the peak of memory', function()
+  before_each(df.reset)
+  local MB = 1048576
+
+  it('of a session is that of its own runs, of a run that run alone, on the host', function()
+    local n = df.placeholder('int32', {})
+    local y = df.reduce_sum(df.ones(n:expand_dims(0)) * 2)
+    local large, small = df.Session{}, df.Session{}
+    assert.equal(2e7, large:run(y, { [n] = 10000000 }))
+    small:run(y, { [n] = 5 })
+    local before = small:stats().memory['cpu:0'].in_use
+    assert.is_true(large:stats().memory['cpu:0'].peak > 36 * MB)
+    assert.is_true(small:stats().memory['cpu:0'].peak < before + MB)
+    local function run(size) local h = large:start(y, { [n] = size }) h:wait() return h:stats().memory['cpu:0'].peak end
+    assert.is_true(run(5) < before + MB)
+    assert.is_true(run(10000000) > 36 * MB)
+    assert.is_true(run(5) < before + MB)
+    df.reset_peak_memory()
+    assert.is_true(large:stats().memory['cpu:0'].peak < before + MB)
+    run(10000000)
+    assert.is_true(large:stats().memory['cpu:0'].peak > 36 * MB)
+    assert.is_true(small:stats().memory['cpu:0'].peak < before + MB)
+  end)
+
+  it('of a run and of a session is told of devices that have memory of their own, too, and begins anew there', function()
+    local n = df.placeholder('int32', {})
+    local y = df.device('sim:0', function() return df.reduce_sum(df.ones(n:expand_dims(0)) * 2) end)
+    local s = df.Session{ devices = { 'cpu:0', 'sim:0' } }
+    local function run(size) local h = s:start(y, { [n] = size }) h:wait() return h:stats().memory['sim:0'].peak end
+    assert.is_true(run(1000000) >= 4e6)
+    assert.is_true(run(5) < 1e5)
+    assert.is_true(s:stats().memory['sim:0'].peak >= 4e6)
+    df.reset_peak_memory()
+    assert.is_true(s:stats().memory['sim:0'].peak < 1e5)
+  end)
+
+  it('of a run that goes on is what it has been until now', function()
+    local n = df.placeholder('int32', {})
+    local big = df.reduce_sum(df.ones(n:expand_dims(0)) * 2)
+    local h = df.start(big + 1, { [n] = 10000000 }, { paused = true })
+    local before = h:stats().memory['cpu:0'].peak
+    h:break_at{ op = 'Add' }
+    h:resume()
+    h:settle()
+    assert.is_true(h:stats().memory['cpu:0'].peak > before + 36 * MB)
+    h:cancel()
+    pcall(h.wait, h)
+  end)
+end)

@@ -45,6 +45,7 @@ struct dfi_swapper {
   dfi_exec *exec;
   swap_device *at[DFI_DEVICES_MOST];
   dfi_swap  sum;
+  double    stalled_until;        /* by the run's clock: the end of the last wait */
   dfi_save_policies policies;
   put_off   put_off[PUT_OFF_AT_MOST];
 };
@@ -413,7 +414,10 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
     if (s->depth < AHEAD_AT_MOST) s->depth *= 2;
   }
   if (x->timed && ready > x->timed->now) {
-    w->sum.stall_seconds += ready - x->timed->now;
+    /* reads that wait at the same time lose that time once */
+    const double from = x->timed->now > w->stalled_until ? x->timed->now : w->stalled_until;
+    if (ready > from) w->sum.stall_seconds += ready - from;
+    if (ready > w->stalled_until) w->stalled_until = ready;
     if (s->depth < AHEAD_AT_MOST) s->depth *= 2;
     x->timed->now = ready;
   }
@@ -428,6 +432,7 @@ bool dfi_run_swap_read(void *run, void *array, int64_t i, df_value *out) {
 /* A run begins. */
 void dfi_swap_begin(dfi_exec *x) {
   x->swapper->sum = (dfi_swap){ 0 };
+  x->swapper->stalled_until = 0;
   x->swapper->policies.n = 0;
   memset(x->swapper->put_off, 0, sizeof x->swapper->put_off);
 }

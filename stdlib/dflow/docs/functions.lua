@@ -807,6 +807,8 @@ df.stats()
   Counters of the default session since it began: runs, nodes_run, dead_tokens, frames,
   iterations, stack_pushes, stack_pops, memory = {[device] = {in_use, peak, limit}}, swap, seconds,
   transfers = {['cpu:0 -> sim:0'] = {messages, bytes, dead}}, plans = {made, kept, bytes, limit},
+  A session's peak is the most in use while its runs went on, a run's (h:stats()) while that run
+  did; swap.stall_seconds is the time of the run in which a read waited for the host.
   owners = {{nodes_run}, …}: what each of a Session's owners turned; owners.why: why one turned the last run.
   Where a Session's save says more than 'keep': saved = {{value, line, save, why, tensors, bytes,
   swapped, recomputed}, …} and iterations_again, those that ran a second time. Where a GPU ran
@@ -819,7 +821,7 @@ df.init()
   example   local v = df.Variable(1.0) df.run(v:assign(5)) df.init() return df.run(v)
 
 df.reset_peak_memory()
-  The peak in df.stats().memory begins anew, from what is in use now.
+  The peaks in stats().memory of all sessions, runs and devices begin anew, from what is in use now.
   example   df.reset_peak_memory()
             local m = df.stats().memory['cpu:0']
             return m.peak == m.in_use
