@@ -286,7 +286,7 @@ static const df_op ops[] = {
     .grad = dfi_grad_truncate_mod, .cost = cheap, KERNELS(truncate_mod) },
   { .type = "Mod", .hosted = true, NUMBER2, .doc = "T[...] = Mod: TruncateMod under its older name",
     .grad = dfi_grad_truncate_mod, .cost = cheap, KERNELS(truncate_mod) },
-  { .type = "Pow", .work = dfi_work_curve, .lua = "pow", RING2,
+  { .type = "Pow", .hosted = true, .work = dfi_work_curve, .lua = "pow", RING2,
     .doc = "T[...] = pow(x T[...], y T[...]): x^y. Integers wrap, and an integer to a negative power is an error",
     .example = "df.pow({1, 2, 3}, 2)", .grad = dfi_grad_pow, .cost = costly, KERNELS(pow) },
   { .type = "Maximum", .traits = DFO_CHEAP, .lua = "maximum", NUMBER2,

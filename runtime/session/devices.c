@@ -287,7 +287,10 @@ static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
     say(t, "nothing asked for; by what it took in a run it takes the least time, ");
     say_beside(t, p, at, name);
     break;
-  case DFI_WHY_HOST: say(t, "there is a kernel for it on the host alone"); break;
+  case DFI_WHY_HOST:
+    if (asked[0]) say(t, "asked for (%s), but there is a kernel for it on the host alone", asked);
+    else say(t, "there is a kernel for it on the host alone");
+    break;
   case DFI_WHY_SOFT: say(t, "asked for %s, which cannot run it: soft placement", asked); break;
   case DFI_WHY_CONSTANT: say(t, "a constant: wherever it is read"); break;
   case DFI_WHY_FED: say(t, "fed from the host"); break;

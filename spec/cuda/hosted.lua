@@ -25,6 +25,7 @@ end
 add('Abs Neg Sign Square Identity StopGradient DeepCopy Shape Size Rank Where', function(name, x) return op(name, { x }) end)
 add('Add AddV2 Sub Mul Div FloorDiv FloorMod Mod TruncateDiv TruncateMod Maximum Minimum SquaredDifference Equal NotEqual Greater GreaterEqual Less LessEqual',
   function(name, x, v) return op(name, { x, v }) end)
+add('Pow', function(name, x, v) return op(name, { x, df.abs(v) }) end)
 add('Sum Max Min', function(name, x) return op(name, { x, df.int32{ 1 } }) end)
 add('AddN Pack ShapeN', function(name, x) return op(name, { { x, x } }) end)
 add('BroadcastArgs BroadcastGradientArgs', function(name, x, v) return op(name, { df.shape(x), df.shape(v) }) end)

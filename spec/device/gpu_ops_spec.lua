@@ -31,7 +31,21 @@ describe('ops on gpu:0', function()
   end)
 
   sentence('run where they are asked to, if TensorFlow runs them there in the host\'s memory: shapes, 32-bit integers, queues, stacks', function()
-    assert.equal('82 of 82 agree', dflow('spec/cuda/hosted.lua'))
+    assert.equal('83 of 83 agree', dflow('spec/cuda/hosted.lua'))
+  end)
+
+  sentence('say in the placement that they were asked to be there and that only the host has a kernel for them', function()
+    local told = dflow([[-e "
+      local x, list = df.placeholder('int32', { 3 }), {}
+      df.device('gpu:0', function() list = { x // 2, x % 2, df.pow(x, 2), x * 2 } end)
+      local s = df.Session{ devices = { 'cpu:0', 'gpu:0' } }
+      for _, y in ipairs(list) do
+        s:run(y, { [x] = { 1, 2, 3 } })
+        local placed = s:placement(y)
+        print(placed[#placed].device, placed[#placed].why)
+      end"]])
+    local host = 'cpu:0\tasked for (gpu:0), but there is a kernel for it on the host alone\n'
+    assert.equal(host:rep(3) .. 'gpu:0\tasked for (gpu:0)', told)
   end)
 
   sentence('have what TensorFlow\'s arrays, lists and references hold on the GPU, whoever has the handles: runs copy what is fetched', function()
