@@ -144,6 +144,33 @@ describe('dflow -p', function()
       .. ':forward [n]: n is a whole number from 1 up, not 0\n', r.err)
     assert.equal('there is no breakpoint 1.5; :break lists them\n1 token is remembered; this is the oldest:\n-1  Mul (Mul) = 4.0\n', r.out)
   end)
+  it('stops every run at a breakpoint that was said before it, also in the background, paused at first or waited for', function()
+    local r = shell.run(shell.dflow .. ' -p', ([[
+x = df.placeholder('float32', {})
+y = x * 2 + 1
+:break Mul
+h = df.start(y, {[x] = 3})
+h:settle()
+h:state()
+:continue
+h:wait()
+h = df.start(y, {[x] = 5}, {paused = true})
+h:state()
+:continue
+:continue
+h:wait()
+:unbreak
+df.start(y, {[x] = 6}):wait()
+:break Mul
+h = df.start(y, {[x] = 5})
+h:settle();
+h:wait()
+]]):gsub('    ', ''))
+    local stop = 'breakpoint %d before Mul (Mul)  In[2]:1\n'
+    assert.equal('breakpoint 1, of every run from now on\n' .. stop:format(1) .. 'paused\nthe run is over\n7.0\npaused\n' .. stop:format(1)
+      .. 'the run is over\n11.0\n13.0\nbreakpoint 2, of every run from now on\n' .. stop:format(2) .. 'paused> \n', r.out)
+    assert.matches('the run was cancelled', r.err)            -- the input ended at its prompt
+  end)
   it('takes a call in several lines for what it is', function()
     assert.equal('5\n', shell.run(shell.dflow .. ' -p', 'f = math.max\nf(1,\n5)').out)
     assert.equal('', shell.run(shell.dflow .. ' -p', 'y = tostring\n(3)').out)

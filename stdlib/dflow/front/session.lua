@@ -351,10 +351,13 @@ function methods.start(s, fetches, feeds, opts)
   local timeout = timeout_of(opts)
   if watch then watch(s, feeds) end
   local besides = M.shown or (opts and opts.paused and M.held)
-  if besides then
+  -- the prompt's breakpoints are set while it stands before its first token
+  local breakpoints, paused = M.started and M.breakpoints and M.breakpoints.pending() and M.breakpoints, opts and opts.paused
+  if besides or breakpoints then
     local with = {}
-    for key, v in pairs(besides) do with[key] = v end
+    for key, v in pairs(besides or with) do with[key] = v end
     for key, v in pairs(opts or with) do with[key] = v end
+    with.paused = with.paused or breakpoints and true or nil
     opts = with
   end
   local flat, finish = prepare(s, fetches, feeds)
@@ -372,6 +375,10 @@ function methods.start(s, fetches, feeds, opts)
     remains = M.remains or (opts and opts.remains) or nil }, Run)
   if opts and opts.check_numerics then numerics.watch(run, opts.check_numerics, opts.paused) end
   if M.started then M.started(run) end
+  if breakpoints then
+    breakpoints.set(run)
+    if not paused then run:resume() end
+  end
   return run
 end
 

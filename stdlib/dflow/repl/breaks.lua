@@ -77,6 +77,12 @@ function M.number(h, id)
   return entry and entry.number or id
 end
 
+--- Is it one for every run, and not of this one alone?
+function M.is_of_all(h, id)
+  local entry = entry_of(h, id)
+  return entry ~= nil and not entry.own
+end
+
 --- Is there one for runs to come?
 function M.pending()
   for _, entry in ipairs(list) do if not entry.spent then return true end end

@@ -212,19 +212,7 @@ end
 
 local function begin_and_watch(s, fetches, feeds, opts)
   for h in pairs(leaving) do if core.run_done(h.handle) then leaving[h] = nil end end
-  local pending = breaks.pending()
-  if pending and not (opts and opts.paused) then
-    local with = { paused = true }
-    for k, v in pairs(opts or {}) do with[k] = v end
-    opts = with
-  else
-    pending = false
-  end
   local h = s:start(fetches, feeds, opts)
-  if pending then
-    breaks.set(h)
-    h:resume()
-  end
   if M.logged then M.logged(h) end
   if not core.run_done(h.handle) then watch_over(h) end
   return h
@@ -246,9 +234,17 @@ local function foreground(s, fetches, feeds, opts)
   return result
 end
 
---- What h:wait() is before it waits. A run that is paused already is not waited for.
+--- Is h held up by a breakpoint of the prompt's, and not at the prompt that speaks of it?
+local function is_held_up(h)
+  local stop = h ~= M.current and h:settle(0)
+  return stop and stop.breakpoint and breaks.is_of_all(h, stop.breakpoint)
+end
+
+--- What h:wait() is before it waits. A run that was paused is not waited for; one that met a breakpoint for every run is attended to as
+-- in the foreground.
 local function attend(h)
-  if core.run_settle(h.handle, 0) == RUNNING then holding(watch_over, h) end
+  local state = core.run_settle(h.handle, 0)
+  if state == RUNNING or (state == PAUSED and is_held_up(h)) then holding(watch_over, h) end
 end
 
 --- At the prompt of a paused run an Output is what it is in that run: nothing else is run to show it.
@@ -454,7 +450,8 @@ end, [[break WHERE - the run stops there: an op type or node name (a pattern), `
 :break Mul while:6      before Mul runs in iteration 6       :break nan       after any node that makes a NaN
 :break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of an input or a file built
 :break op=Mul frame=while iteration=6   the same in h:break_at's words
-Said while a run stands still it is that run's alone; said before one it is for every run from then on, as far as it fits.]], nil, true)
+Said while a run stands still it is that run's alone; said before one it is for every run from then on, as far as it fits, also for one of
+df.start, which stops in the background: :frames shows it, :continue lets it go on.]], nil, true)
 
 command('unbreak', function(rest, say)
   local id = tonumber(rest)
@@ -566,7 +563,7 @@ function M.open(owner)
     M.count = M.count + 1
     M.handles[M.count] = h
   end
-  runs.attend = attend
+  runs.attend, runs.breakpoints = attend, breaks
 end
 
 --- After an input that was thrown out of the middle of something.
