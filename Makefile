@@ -217,6 +217,7 @@ nightly:                ## what takes hours: every allocation fails in turn, an 
 	$(Q)$(SUBMAKE) MODE=debug all
 	$(Q)for times in 1 2 100000; do \
 	  LUA_PATH='./?.lua;stdlib/?.lua;;' build/debug/dflow spec/memory/failing.lua 1 $$times || exit 1; done
+	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/late.lua all
 	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/memory/soak.lua $(SOAK_SECONDS)
 	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/autograph/random_lua.lua 20000 1
 	$(Q)$(SUBMAKE) gpu-strict

@@ -166,6 +166,7 @@ df_tensor *dfk_transpose_begin(df_kernel *k, int32_t *from) {
   const df_tensor *x = k->in[0], *perm = k->in[1];
   int64_t dims[DF_MAX_RANK];
   uint32_t seen = 0;
+  if (perm->rank != 1) return FAIL(k, "perm has rank %d: expected a vector", perm->rank);
   if (perm->size != x->rank)
     return FAIL(k, "perm has %lld entries for an input of rank %d", (long long)perm->size, x->rank);
   for (int32_t d = 0; d < x->rank; d++) {
@@ -215,6 +216,7 @@ int64_t *dfk_split_v_begin(df_kernel *k, int32_t *axis) {
   int64_t sum = 0;
   char text[160];
   if (!dfk_one_axis(k, k->in[2], x->rank, "split_dim", axis)) return NULL;
+  if (wanted->rank != 1) return FAIL(k, "size_splits has rank %d: expected a vector", wanted->rank);
   if (wanted->size != k->nout)
     return FAIL(k, "size_splits has %lld entries for %d outputs", (long long)wanted->size, k->nout);
   for (int32_t i = 0; i < k->nout; i++) {
@@ -373,6 +375,7 @@ df_tensor *dfk_pad_begin(df_kernel *k, int64_t *before) {
 df_tensor *dfk_reverse_begin(df_kernel *k, uint32_t *axes) {
   const df_tensor *x = k->in[0], *list = k->in[1];
   *axes = 0;
+  if (k->in[1]->rank > 1) return FAIL(k, "axis has rank %d: expected a scalar or a vector", k->in[1]->rank);
   for (int64_t i = 0; i < list->size; i++) {
     int32_t axis;
     if (!dfk_axis(k, list, i, x->rank, "axis", &axis)) return NULL;

@@ -218,3 +218,43 @@ int32_t dfi_shape_all_scalar(dfi_infer *c) {
   for (int32_t i = 0; i < c->node->nout; i++) *dfi_set_shape(c, i) = dfi_shape_scalar();
   return DF_OK;
 }
+
+/* ---- once more, when it runs ----------------------------------------------------------------------------- */
+
+enum { LARGEST = 4096 };       /* elements of a value that is looked at: axes, shapes, sizes */
+
+/* A node that gives t, as a Const would. */
+static void stand_in(df_node *x, dfi_out *out, const df_node *n, const dfi_op_info *constant, const df_tensor *t) {
+  const bool is_read = t->size <= LARGEST && (t->view || !t->buffer || !t->buffer->arena);
+  *out = (dfi_out){ .dtype = t->dtype, .shape = dfi_shape_of(t->rank, t->dims), .constant = is_read ? (df_tensor *)t : NULL };
+  *x = (df_node){ .op = constant->id, .nout = 1, .out = out, .attrs = constant->defaults, .context = n->context, .where = "",
+                  .name = "", .scope = "", .device = "", .graph = n->graph };
+}
+
+bool dfi_infer_refuses(const df_node *n, const df_tensor *const *in, df_error *err) {
+  const dfi_op_info *o = dfi_op_info_at(n->op), *constant = dfi_op_find("Const");
+  if ((!o->op->shape && !o->op->check) || o->op->stateful || !constant) return false;
+  for (int32_t i = 0; i < n->nin; i++) if (!in[i]) return false;
+  const size_t inputs = (size_t)n->nin + 1, outputs = (size_t)n->nout + 1;
+  df_node *from = dfi_xcalloc(inputs, sizeof *from), again = *n;
+  dfi_out *given = dfi_xcalloc(inputs, sizeof *given), *out = dfi_xcalloc(outputs, sizeof *out);
+  df_output *at = dfi_xcalloc(inputs, sizeof *at);
+  for (int32_t i = 0; i < n->nin; i++) {
+    stand_in(&from[i], &given[i], n, constant, in[i]);
+    at[i] = (df_output){ &from[i], 0 };
+  }
+  for (int32_t i = 0; i < n->nout; i++) out[i] = (dfi_out){ .dtype = n->out[i].dtype, .of = n->out[i].of, .shape.rank = -1 };
+  again.in = at;
+  again.out = out;
+  df_error said = { 0 };
+  dfi_infer c = { n->graph, &again, &said };
+  int32_t code = o->op->shape ? o->op->shape(&c) : DF_OK;
+  if (!code && o->op->check) code = o->op->check(&c);
+  for (int32_t i = 0; i < n->nout; i++) df_tensor_release(out[i].constant);
+  dfi_free(from); dfi_free(given); dfi_free(out); dfi_free(at);
+  if (code != DF_INVALID_ARGUMENT) return false;
+  const size_t type = strlen(o->op->type);
+  const bool prefixed = !strncmp(said.message, o->op->type, type) && !strncmp(said.message + type, ": ", 2);
+  snprintf(err->message, sizeof err->message, "%s", said.message + (prefixed ? type + 2 : 0));
+  return true;
+}

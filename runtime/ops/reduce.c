@@ -39,9 +39,6 @@ static int32_t shape_reduce(dfi_infer *c) {
   int32_t code;
   char text[160];
   *y = dfi_shape_unknown();
-  if (axes->rank > 1)
-    return dfi_infer_fail(c, "reduction_indices must be a scalar or a vector, got %s",
-                          dfi_typed_shape_text(dfi_in_dtype(c, 1), axes, text));
   if (x->rank < 0) return DF_OK;
   if (axes_known(c, x, reduced, &code)) {
     y->rank = 0;
@@ -50,7 +47,8 @@ static int32_t shape_reduce(dfi_infer *c) {
     return DF_OK;
   }
   if (code) return code;
-  int64_t n = axes->rank == 0 ? 1 : axes->rank == 1 ? axes->dims[0] : -1;
+  int64_t n = axes->rank < 0 ? -1 : 1;                      /* nested ones are those in them, as TensorFlow has it */
+  for (int32_t i = 0; i < axes->rank; i++) n = n < 0 || axes->dims[i] < 0 ? -1 : n * axes->dims[i];
   if (n > x->rank)
     return dfi_infer_fail(c, "%lld reduction axes for %s", (long long)n,
                           dfi_typed_shape_text(dfi_in_dtype(c, 0), x, text));

@@ -220,8 +220,10 @@ static int32_t check_axes(dfi_infer *c, int32_t i, bool twice) {
   return DF_OK;
 }
 int32_t dfi_infer_reverse(dfi_infer *c) {
-  int32_t code = dfi_infer_rank(c, 1, 1, "axis");
-  return code ? code : check_axes(c, 1, false);
+  char text[160];
+  if (dfi_in_shape(c, 1)->rank > 1)
+    return dfi_infer_fail(c, "axis is %s: expected a scalar or a vector", in_text(c, 1, text));
+  return check_axes(c, 1, false);
 }
 
 int32_t dfi_infer_roll(dfi_infer *c) {

@@ -141,6 +141,8 @@ static void call_end(dfi_exec *x, dfi_call *c, uint32_t edge) {
       if (x->error) {
         *x->error = *c->kernel.error;
         x->error->code = c->status;
+        if (c->status == DF_INVALID_ARGUMENT && c->kernel.nin == p->node->nin)
+          dfi_infer_refuses(p->node, c->kernel.in, x->error);
         if (c->status == DF_RESOURCE_EXHAUSTED && !strncmp(x->error->message, "out of memory", 13)) say_who_holds(x, p);
         dfi_exec_blame(r, p, x->error);
       }
