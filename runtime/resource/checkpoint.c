@@ -84,6 +84,7 @@ static int32_t take_entry(dfi_checkpoint *c, const char *key, size_t length, con
     c->header = true;
     return DF_OK;
   }
+  if (!key[0]) return DF_OK;      /* a slice of a tensor that is stored in slices: its name is not the file's to give */
   Pb__BundleEntryProto *e = pb__bundle_entry_proto__unpack(NULL, n, value);
   if (!e) return broken(c, err, "an entry is");
   DFI_GROW(c->entry, c->n, c->cap);

@@ -113,6 +113,25 @@ describe('npy and npz', function()
     assert.equal('not_found', code_of(df.save_npy, '/nowhere/x.npy', df.tensor({ 1 })))
   end)
 
+  it('of elements that are not known here are .npy files all the same', function()
+    local path = os.tmpname()
+    local function said(descr)
+      local header = ("{'descr': %s, 'fortran_order': False, 'shape': (1,), }\n"):format(descr)
+      local file = assert(io.open(path, 'wb'))
+      file:write('\147NUMPY\1\0', string.char(#header % 256, math.floor(#header / 256)), header, ('x'):rep(16))
+      file:close()
+      local ok, why = pcall(df.load_npy, path)
+      assert.is_false(ok)
+      assert.equal('unimplemented', why.code)
+      return why.message
+    end
+    assert.matches("is a .npy file of records, [('a', '<f4'), ('b', '<i4')]: save each field", said "[('a', '<f4'), ('b', '<i4')]", 1, true)
+    for _, descr in ipairs{ '|O', '<M8[ns]', '|V16', '<f16', '<m8[s]' } do
+      assert.matches('is a .npy file of elements of type ' .. descr, said(("'%s'"):format(descr)), 1, true)
+    end
+    os.remove(path)
+  end)
+
   it('have bools that are 1 where the byte of the file is not 0, whichever it is', function()
     local core, bool = require 'dflow.backend', require('dflow.front.dtypes').number.bool
     local path = os.tmpname()

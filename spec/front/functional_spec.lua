@@ -211,3 +211,22 @@ describe('derivatives by composition', function()
     near(df.run(df.jacobian(df.constant({ 1.0 }) * 2, x)), { { 0, 0 } })
   end)
 end)
+
+describe('an accumulator whose shape changes', function()
+  before_each(df.reset)
+
+  it('is what shape_invariants says, in foldl, foldr and scan', function()
+    local function join(a, x) return df.concat({ a, df.expand_dims(x, 0) }, 0) end
+    local xs = df.float32{ 1, 2, 3 }
+    assert.same({ 1, 2, 3 }, df.run(df.foldl(join, xs, df.zeros{ 0 }, { shape_invariants = { -1 } })):totable())
+    assert.same({ 3, 2, 1 }, df.run(df.foldr(join, xs, df.zeros{ 0 }, { shape_invariants = { -1 } })):totable())
+    local both = df.foldl(function(a, x) return { list = join(a.list, x), n = a.n + 1 } end, xs, { list = df.zeros{ 0 }, n = df.int32(0) },
+                          { shape_invariants = { list = { -1 } } })
+    assert.same({ { 1, 2, 3 }, 3 }, { df.run(both.list):totable(), df.run(both.n) })
+    local sums = df.scan(function(a, x) return df.placeholder_with_default(a, { -1 }) + x end, xs, df.zeros{ 2 }, { shape_invariants = { -1 } })
+    assert.same({ { 1, 1 }, { 3, 3 }, { 6, 6 } }, df.run(sums):totable())
+    local ok, why = pcall(df.scan, join, xs, df.zeros{ 0 })
+    assert.is_false(ok)
+    assert.matches('shape_invariants', tostring(why))
+  end)
+end)

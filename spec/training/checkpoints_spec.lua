@@ -131,6 +131,26 @@ describe('checkpoints', function()
     df.restore(path, { variables = { first = w } })
   end)
 
+  it('takes what fits where a part is enough, and tells why the rest was not taken', function()
+    df.reset()
+    local path = os.tmpname() .. '.safetensors'
+    df.Variable({ 1.0, 2.0, 3.0 }, { name = 'w' })
+    df.Variable({ 5.0, 6.0 }, { name = 'u' })
+    df.Variable(1.0, { name = 'gone' })
+    df.save(path)
+    df.reset()
+    local w, u, new = df.Variable({ 9.0 }, { name = 'w' }), df.Variable({ 0.0, 0.0 }, { name = 'u' }), df.Variable(8.0, { name = 'new' })
+    local names, _, skipped = df.restore(path, { partial = true })
+    assert.same({ 'u' }, names)
+    assert.same({ w = 'it is float32[1], in the file float32[3]', gone = 'there is no variable for it', new = 'the file does not have it' }, skipped)
+    assert.same({ { 9 }, { 5, 6 }, 8 }, { df.run(w):totable(), df.run(u):totable(), df.run(new) })
+    assert.matches("'w' is float32%[3%] in the file", support.message_of(df.restore, path))
+    assert.matches("has none of the variables as they are: 'w' is float32%[3%]", support.message_of(df.restore, path, { variables = { w }, partial = true }))
+    os.remove(path)
+    df.reset()
+    assert.matches('cannot open', support.message_of(df.restore, path))           -- before there are variables, too
+  end)
+
   it('are kept, the last few and the best', function()
     local w = df.Variable(1.0, { name = 'w' })
     local prefix = folder .. '/run'

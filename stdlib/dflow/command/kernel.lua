@@ -16,6 +16,7 @@ local function identifier()
   return (('xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx'):gsub('x', function() return ('%x'):format(math.random(0, 15)) end))
 end
 
+local unpack = table.unpack or unpack
 local Kernel = {}
 Kernel.__index = Kernel
 
@@ -118,6 +119,24 @@ function Kernel:ask(prompt)
       if not answer then io.stderr:write('dflow --kernel: a message was dropped: ', why, '\n') end
     end
   end
+end
+
+--- io.read in a cell asks the notebook for a line; one that cannot be asked says so.
+function Kernel:give_input()
+  rawset(io, 'read', function(...)
+    if not (self.now and self.now.content.allow_stdin) then
+      error('io.read: this notebook does not give cells a line of input (its allow_stdin is false)', 2)
+    end
+    local out = {}
+    for i = 1, math.max(1, select('#', ...)) do
+      local how = select(i, ...)
+      local line = self:ask ''
+      if line == false then error('interrupted!', 0) end
+      how = type(how) == 'string' and how:gsub('^%*', ''):sub(1, 1) or how or 'l'
+      out[i] = line and (how == 'n' and tonumber(line) or how == 'L' and line .. '\n' or how ~= 'n' and line) or nil
+    end
+    return unpack(out, 1, math.max(1, select('#', ...)))
+  end)
 end
 
 --- What the cell is warned of before it runs: conditions that are decided while the graph is built, and their like.
@@ -327,6 +346,7 @@ return function(path, any, ...)
   repl.program.line = function(prompt) return k:ask(prompt) end
   session.journal.closed = true
   k:follow()
+  k:give_input()
   local serve = require 'dflow.repl.serve'
   k.repl, k.banner = repl, require('dflow')._VERSION .. '  dynamic dataflow for ' .. _VERSION
   while not k.over do

@@ -178,6 +178,7 @@ df.map_fn(fn, elems, {…})
 
 df.foldl(fn, elems, init?, {…})
   fn(acc, row) from the first row to the last; without init the first row is where it starts.
+  option    shape_invariants: shape = nil  what stays of the accumulator's shape, -1 for what changes
 @loop
 @name
   gradient  that of the while_loop it is made of
@@ -185,6 +186,7 @@ df.foldl(fn, elems, init?, {…})
 
 df.foldr(fn, elems, init?, {…})
   fn(acc, row) from the last row to the first.
+  option    shape_invariants: shape = nil  what stays of the accumulator's shape, -1 for what changes
 @loop
 @name
   gradient  that of the while_loop it is made of
@@ -193,6 +195,7 @@ df.foldr(fn, elems, init?, {…})
 df.scan(fn, elems, init?, {…})
   As foldl, but gives every intermediate value, stacked along axis 0.
   option    reverse: bool = false  from the last row to the first
+  option    shape_invariants: shape = nil  what stays of the accumulator's shape, -1 for what changes
 @loop
 @name
   gradient  that of the while_loop it is made of

@@ -358,12 +358,12 @@ df.save(path, {…})
 
 df.restore(path, {…})
   Sets variables to what a safetensors file, its index or an .npz file holds, all of them or none;
-  gives the names of those that were set, and the file's metadata. What does not fit is an error
-  that says so.
+  gives the names of those that were set, the file's metadata, and {name = why} of what was not
+  taken. What does not fit is an error that says so.
   option    variables: list = nil  a list or {name = Variable}; all of the default graph otherwise
   option    session: Session = nil  the default session otherwise
   option    map: table or function = nil  name in the file -> Variable or its name; false: left out
-  option    partial: bool = false  true: variables that the file does not have keep their values
+  option    partial: bool = false  true: what the file lacks, or has with another shape or dtype, keeps its value
   option    queues: list = nil  queues that are to hold what they held then, in one step: calls that wait go on with that
   example   local path = os.tmpname()
             local v = df.Variable(1.0, {name = 'v'})

@@ -81,6 +81,10 @@ local function decode(bytes, path)
   local length, start = little(bytes, 9, length_bytes), 9 + length_bytes
   local header = bytes:sub(start, start + length - 1)
   if #header < length then broken('it ends in its header') end
+  local fields = header:match("'descr'%s*:%s*(%[.-%])%s*,?%s*['}]")
+  if fields then
+    errors.raise('unimplemented', '%s is a .npy file of records, %s: save each field by itself, as in np.save(path, a[name])', path, fields)
+  end
   local descr = header:match("'descr'%s*:%s*'([^']*)'")
   local fortran = header:match("'fortran_order'%s*:%s*(%a+)")
   local dims = header:match("'shape'%s*:%s*%(([^)]*)%)")
@@ -97,7 +101,8 @@ local function decode(bytes, path)
   if #shape > 8 then broken('its rank is %d, the highest is 8', #shape) end
   local order, kind, width = descr:match('^([<>|=]?)(%a)(%d+)$')
   width = tonumber(width)
-  if not kind then errors.raise('unimplemented', '%s holds elements of type %s', path, descr) end
+  local function unknown() errors.raise('unimplemented', '%s is a .npy file of elements of type %s, which no dtype here is', path, descr) end
+  if not kind or not (dtype_of[kind .. width] or kind == 'S' or kind == 'U') then unknown() end
   if kind == 'U' then width = width * 4 end
   if width == 0 and size > 0 then broken('its elements are %s, which have no bytes', descr) end
   local body = bytes:sub(start + length)
@@ -130,9 +135,7 @@ local function decode(bytes, path)
   elseif name then
     if order == '>' then body = reversed(body, kind == 'c' and width / 2 or width) end
     t = core.tensor_from_bytes(dtypes.number[name], storage, body)
-  else
-    errors.raise('unimplemented', '%s holds elements of type %s', path, descr)
-  end
+  else unknown() end
   if fortran == 'True' and #shape > 1 then t = transposed(t) end
   return t
 end

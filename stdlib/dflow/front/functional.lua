@@ -26,6 +26,7 @@ local function loop_opts(opts, what, more)
   local out = {}
   for _, name in ipairs(loop_options) do out[name] = opts[name] end
   out.name = out.name or what
+  if opts.shape_invariants ~= nil then out.shape_invariants = { [2] = opts.shape_invariants } end        -- of { i, accumulator, … }
   return out, opts
 end
 
@@ -223,13 +224,13 @@ local function fold(what, reverse)
     if opts == nil and nest.is_plain(init) and nest.has_names(init) and not nest.is_structure({ (next(init)) }) then
       local is_options = true       -- foldl(fn, elems, {parallel_iterations = 1})
       for key in pairs(init) do
-        local known = false
+        local known = key == 'shape_invariants'
         for _, name in ipairs(loop_options) do known = known or name == key end
         is_options = is_options and known
       end
       if is_options then init, opts = nil, init end
     end
-    opts = loop_opts(opts, what)
+    opts = loop_opts(opts, what, { 'shape_invariants' })
     local list, single, arguments = take_elems(elems, what)
     local g = list[1].graph
     local depth = graph.depth()
@@ -262,13 +263,13 @@ function M.scan(fn, elems, init, opts)
   if opts == nil and nest.is_plain(init) and nest.has_names(init) then
     local known = true
     for key in pairs(init) do
-      local own = key == 'reverse'
+      local own = key == 'reverse' or key == 'shape_invariants'
       for _, name in ipairs(loop_options) do own = own or name == key end
       known = known and own
     end
     if known then init, opts = nil, init end
   end
-  local loop, given = loop_opts(opts, 'scan', { 'reverse' })
+  local loop, given = loop_opts(opts, 'scan', { 'reverse', 'shape_invariants' })
   local reverse = errors.flag(given.reverse, 'scan', 'reverse') == true
   local list, single, arguments = take_elems(elems, 'scan')
   local g = list[1].graph

@@ -198,7 +198,7 @@ end
 --- Reads `sources`, opened files, into variables: all or none.
 function M.apply(sources, path, vars, names, s, opts, what)
   local target = target_of(opts.map, vars, names, what, sources, path, opts.partial)
-  local from, wrong, extra, taken = {}, {}, {}, {}
+  local from, wrong, extra, taken, skipped = {}, {}, {}, {}, {}
   for _, file in ipairs(sources) do
     for _, name in ipairs(file.names) do
       local v = not queues.is_part(name) and target(name)
@@ -207,29 +207,38 @@ function M.apply(sources, path, vars, names, s, opts, what)
         if taken[v] then errors.bad("%s: both '%s' and '%s' of %s are for the variable %s", what, taken[v], name, path, v.name) end
         taken[v] = name
         local about = file.about(name)
-        if not fits(v, about) then
-          wrong[#wrong + 1] = ("'%s' is %s in the file, the variable %s is %s"):format(name, tensor.shape_text(about.dtype, about.shape), v.name,
-                                                                                     tensor.shape_text(v.dtype, v.shape))
+        local fit = fits(v, about)
+        if not fit then
+          local found, wanted = tensor.shape_text(about.dtype, about.shape), tensor.shape_text(v.dtype, v.shape)
+          wrong[#wrong + 1] = ("'%s' is %s in the file, the variable %s is %s"):format(name, found, v.name, wanted)
+          skipped[v.name] = ('it is %s, in the file %s'):format(wanted, found)
         end
-        from[#from + 1] = { v = v, file = file, name = name }
+        if fit or not opts.partial then from[#from + 1] = { v = v, file = file, name = name } end
       elseif not queues.is_part(name) then
         extra[#extra + 1] = "'" .. name .. "'"
+        skipped[name] = 'there is no variable for it'
       end
     end
   end
   local missing = {}
   for _, name in ipairs(names) do
-    if not taken[vars[name]] then missing[#missing + 1] = "'" .. name .. "'" end
+    if not taken[vars[name]] then
+      missing[#missing + 1] = "'" .. name .. "'"
+      skipped[name] = 'the file does not have it'
+    end
   end
   local said = {}
-  if #wrong > 0 then said[#said + 1] = table.concat(wrong, '; ', 1, math.min(#wrong, 6)) end
+  if #wrong > 0 and not opts.partial then said[#said + 1] = table.concat(wrong, '; ', 1, math.min(#wrong, 6)) end
   if #missing > 0 and not opts.partial then said[#said + 1] = ('it has no %s'):format(some(missing)) end
   if #said > 0 then
     if #extra > 0 then said[#said + 1] = ('it has %s, for which there is no variable'):format(some(extra)) end
     errors.raise((#wrong > 0) and 'invalid_argument' or 'not_found', '%s: %s does not fit: %s%s', what, path, table.concat(said, '; '),
                  #wrong == 0 and '; partial = true restores what is there' or '')
   end
-  if #from == 0 then errors.raise('not_found', '%s: %s has none of the variables; it has %s', what, path, some(extra)) end
+  if #from == 0 then
+    errors.raise('not_found', '%s: %s has none of the variables%s; it has %s', what, path,
+                 #wrong > 0 and ' as they are: ' .. table.concat(wrong, '; ', 1, math.min(#wrong, 6)) or '', #extra > 0 and some(extra) or 'no other')
+  end
   for _, e in ipairs(from) do e.tensor = e.file.tensor(e.name) end        -- everything is read before anything changes
   local position = position_of(sources[1].metadata[POSITION])
   for _, e in ipairs(from) do core.session_set_variable(s.handle, e.v.handle.node, e.tensor) end
@@ -237,27 +246,27 @@ function M.apply(sources, path, vars, names, s, opts, what)
   local restored = {}
   for i, e in ipairs(from) do restored[i] = e.v.name end
   table.sort(restored)
-  return restored, sources[1].metadata
+  return restored, sources[1].metadata, skipped
 end
 
 --- df.restore(path, {variables =, session =, map =, partial =, queues =}): sets variables to what a file holds, all of them or none.
 -- @param map      {name in the file = Variable or its name}, or a function of the name; false leaves that tensor out
--- @param partial  true: variables that the file does not have keep their values
+-- @param partial  true: what the file does not have, or has with another dtype or shape, keeps its value
 -- @param queues   queues that are to hold what they held then, and nothing else, in one step: calls that wait go on with that
--- @return         the names of the variables that were set, and the file's metadata
+-- @return         the names of the variables that were set, the file's metadata, and what was not taken: {name = why}
 function M.restore(path, opts)
   opts = errors.options(opts, 'restore', { 'variables', 'session', 'map', 'partial', 'queues' })
   if opts.map ~= nil and type(opts.map) ~= 'function' and not errors.is_data(opts.map) then
     errors.bad('restore: map is a table {name in the file = Variable}, not %s', errors.describe(opts.map))
   end
   local s = opts.session and session_of(opts.session, nil, 'restore')
+  local file = M.open(path, 'restore')
   local vars, names, g = M.variables_of(opts.variables, s and s.graph, 'restore')
   s = s or session_of(nil, g, 'restore')
-  local file = M.open(path, 'restore')
   local fill = queues.restore(queues.check(opts.queues, 'restore'), file, path, s)
-  local restored, metadata = M.apply({ file }, path, vars, names, s, opts, 'restore')
+  local restored, metadata, skipped = M.apply({ file }, path, vars, names, s, opts, 'restore')
   fill()
-  return restored, metadata
+  return restored, metadata, skipped
 end
 
 M.session_of = session_of
