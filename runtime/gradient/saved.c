@@ -49,7 +49,8 @@ static void put_notes(table *t, const df_node *flow, int32_t policy, const struc
 static void put_loop(table *t, const df_loop *l) {
   const df_node *exit = NULL;
   for (int32_t i = 0; i < l->n && !exit; i++) exit = l->var[i].exit;
-  if (exit) put_notes(t, exit, !strcmp(l->save, "swap") ? 1 : !strcmp(l->save, "recompute") ? 2 : 0, l->notes);
+  if (exit) put_notes(t, exit, !strcmp(l->save, "swap") ? 1 : !strcmp(l->save, "recompute") ? 2 :
+                            !strcmp(l->save, "auto") ? 3 : 0, l->notes);
 }
 
 int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out) {

@@ -231,6 +231,7 @@ df_output dfi_saved_array_new(pass *p, df_output v, bool grows) {
   const df_context *c = v.node->context;              /* what the loop around v wants of its values */
   while (c && !c->loop) c = c->parent;
   if (c && !strcmp(c->loop->save, "swap")) dfi_attr_int(b, "swap", 1);
+  else if (c && !strcmp(c->loop->save, "auto")) dfi_attr_int(b, "swap", 3);
   else if (c && c->loop->save_unsaid) dfi_attr_int(b, "swap", 2);
   dfi_attr_string(b, "tensor_array_name", dfi_node_name(v.node));
   df_output h = dfi_op(b, "TensorArray", size);

@@ -19,6 +19,7 @@
  * resources would have them of two owners.
  */
 #include "plan/place.h"
+#include "resource/tensor_array.h"
 #include <stdio.h>
 
 typedef struct loop {
@@ -112,6 +113,16 @@ static const char alone[] = "all of it is on one device",
                   functions_only[] = "the first owner has all its devices, for what functions on them do",
                   second_time[] = "iterations may be run a second time, on all their devices at once (save)";
 
+/* Has a loop save = 'auto'? */
+static bool a_loop_decides(const dfi_plan *p) {
+  for (int32_t i = 0; i < p->nnodes; i++) {
+    if (!(p->node[i].op->traits & DFO_ARRAY_NEW)) continue;
+    const int32_t swap = dfi_op_attr_index(dfi_op_info_at(p->node[i].node->op), "swap");
+    if (swap >= 0 && p->node[i].node->attrs[swap].i == DFI_SWAP_AUTO) return true;
+  }
+  return false;
+}
+
 /* Why one owner turns the run, whatever there is in it; NULL: nothing speaks for that. Where it is over ranks there
    have to be several. */
 static const char *asks_for_one(const maker *m, bool over_ranks) {
@@ -120,8 +131,7 @@ static const char *asks_for_one(const maker *m, bool over_ranks) {
   if (d->virtual_clock) return "the virtual clock runs all tokens in the order of their times";
   if (m->primitives) return "every node fires on its own, for who looks at them";
   if (over_ranks) return NULL;             /* what iterations save is kept */
-  if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO)
-    return second_time;
+  if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO || a_loop_decides(m->plan)) return second_time;
   for (int32_t i = 0; i < d->n; i++) if (d->at[i]->remote) return "a GPU is in the session";
   return NULL;
 }

@@ -22,7 +22,8 @@
 #include "op/op.h"
 
 enum { DFI_SLOT_EMPTY = 0, DFI_SLOT_WRITTEN = 1, DFI_SLOT_CLEARED = 2, DFI_SLOT_LET_GO = 3 /* to be computed again */ };
-enum { DFI_SWAP_NEVER = 0, DFI_SWAP_WANTED, DFI_SWAP_UNSAID /* as the session has it */ };
+enum { DFI_SWAP_NEVER = 0, DFI_SWAP_WANTED, DFI_SWAP_UNSAID /* as the session has it */,
+       DFI_SWAP_AUTO /* kept, swapped or computed again, as costs say once memory is short */ };
 typedef enum dfi_store {
   DFI_STORE_NONE = 0,
   DFI_STORE_NUMBERS,

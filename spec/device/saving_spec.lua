@@ -477,4 +477,35 @@ describe('variables that do not fit where they are to lie', function()
     assert.is_true(stats.swap.stall_seconds <= stats.seconds)
     s:close()
   end)
+
+  it("has 'auto' in a loop as in a session: the same bits in the same memory", function()
+    local function run(save, session)
+      df.reset()
+      local y, g = df.device('sim:0', function()
+        local w = df.random_normal({ 64, 64 }, { seed = 2 }) * 0.1
+        local _, last = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, df.tanh(y:matmul(w)) end,
+                                      { df.int32(0), df.random_normal({ 64, 64 }, { seed = 1 }) }, { save = save })
+        local sum = last:reduce_sum()
+        return sum, df.gradients(sum, w)
+      end)
+      for _, e in ipairs(save and df.saved(y) or {}) do assert.equal(save, e.save) end
+      local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = session ~= 'much' and '600KB' or nil } }, save = session ~= 'much' and session or nil }
+      local h = s:start(g)
+      local ok, r = pcall(h.wait, h)
+      local saved = h:stats().saved
+      s:close()
+      return ok and r:totable(), saved and saved[1] and saved[1].save
+    end
+    local whole = run('keep', 'much')
+    assert.is_false((run('keep')))
+    local by_session, how = run(nil, 'auto')
+    assert.same(whole, by_session)
+    for _, session in ipairs{ 'keep', 'swap', 'recompute' } do
+      local r, chosen = run('auto', session)
+      assert.same(whole, r)
+      assert.equal(how, chosen)
+    end
+    local _, kept = run('auto', 'much')
+    assert.equal('keep', kept)
+  end)
 end)

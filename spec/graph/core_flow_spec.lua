@@ -76,7 +76,7 @@ describe('the calls that build', function()
       local function begun(list, parallel, save) return refused(core.while_begin, g.handle, list, parallel, -1, true, save or 'keep', nil, 'here') end
       assert.matches('^invalid_argument while_loop needs at least one loop variable, but has none', begun({}, 10))
       assert.matches('^invalid_argument parallel_iterations must be 1 or more, but is 0', begun(flat(zero), 0))
-      assert.matches("^invalid_argument save must be 'keep', 'swap' or 'recompute', but is 'lose'", begun(flat(zero), 1, 'lose'))
+      assert.matches("^invalid_argument save must be 'keep', 'swap', 'recompute' or 'auto', but is 'lose'", begun(flat(zero), 1, 'lose'))
       assert.matches('save = .auto.', begun(flat(zero), 1, 'auto'))
       assert.equal(0, df.run(zero))
       assert.equal('again', df.identity(zero, { name = 'again' }).op.name)               -- at the top: no scope is open

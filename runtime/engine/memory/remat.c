@@ -85,10 +85,12 @@ void dfi_remat_end(dfi_exec *x) {
 
 /* ---- the first time ---------------------------------------------------------------------------------------------- */
 
-static bool may_be_let_go(const df_value *v) {
+static bool may_be_let_go(const dfi_exec *x, const df_value *v) {
   if (v->kind != DF_HANDLE || ((dfi_handle *)v->as.handle)->type != DFI_TENSOR_ARRAY) return false;
   const dfi_tensor_array *a = v->as.handle;
-  return a->saved && a->swap == DFI_SWAP_UNSAID && !a->remat && a->dtype != DF_RESOURCE;
+  const dfi_save policy = dfi_choice_policy(x, a);
+  return a->saved && (policy == DFI_SAVE_RECOMPUTE || policy == DFI_SAVE_AUTO) &&
+         (a->swap == DFI_SWAP_UNSAID || a->swap == DFI_SWAP_AUTO) && !a->remat && a->dtype != DF_RESOURCE;
 }
 
 static void keep(dfi_remat *s, int64_t segment, uint32_t variable, const df_value *v) {
@@ -110,7 +112,7 @@ void dfi_remat_begin(dfi_exec *x, dfi_frame *f) {
   bool any = false;
   if (f->some_dead) return;
   for (uint32_t i = 0; i < s->nenters && !any; i++)
-    any = !s->enters[i]->constant && may_be_let_go(r->base[DFI_ITERATION] + s->enters[i]->out);
+    any = !s->enters[i]->constant && may_be_let_go(x, r->base[DFI_ITERATION] + s->enters[i]->out);
   if (!any) return;
   dfi_remat *m = f->remat = dfi_xcalloc(1, sizeof *m);
   *m = (dfi_remat){ .refs = 1, .exec = x, .scope = s, .tag = dfi_tag_of(f->origin, (uint64_t)x->draw_number),
@@ -123,7 +125,7 @@ void dfi_remat_begin(dfi_exec *x, dfi_frame *f) {
   for (uint32_t i = 0; i < s->nenters; i++) {
     const df_value *v = r->base[DFI_ITERATION] + s->enters[i]->out;
     if (s->enters[i]->constant) continue;
-    if (may_be_let_go(v)) {
+    if (may_be_let_go(x, v)) {
       dfi_tensor_array *a = m->array[i] = v->as.handle;
       a->remat = m;
       a->gone = array_gone;

@@ -75,12 +75,14 @@ static double node_seconds(const dfi_plan *p, const dfi_pnode *q) {
 
 /* Is there anything in the plan that the policy is about? */
 static bool wanted(const dfi_plan *p) {
-  if (!p->devices || (p->devices->save != DFI_SAVE_RECOMPUTE && p->devices->save != DFI_SAVE_AUTO)) return false;
+  if (!p->devices) return false;
+  const bool session = p->devices->save == DFI_SAVE_RECOMPUTE || p->devices->save == DFI_SAVE_AUTO;
   for (int32_t i = 0; i < p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
     if (q->kind != DFI_K_KERNEL || !has_trait(q, DFO_ARRAY_NEW)) continue;
     const dfi_op_info *o = dfi_op_info_at(q->node->op);
-    if (q->node->attrs[dfi_op_attr_index(o, "swap")].i == DFI_SWAP_UNSAID) return true;
+    const int64_t swap = q->node->attrs[dfi_op_attr_index(o, "swap")].i;
+    if (swap == DFI_SWAP_AUTO || (session && swap == DFI_SWAP_UNSAID)) return true;
   }
   return false;
 }

@@ -18,7 +18,8 @@
 dfi_save dfi_save_policy_for(const dfi_exec *x, const dfi_tensor_array *a) {
   const dfi_devices *d = x->plan->devices;
   if (!d) return DFI_SAVE_KEEP;
-  const dfi_save policy = a->swap == DFI_SWAP_WANTED ? DFI_SAVE_SWAP : (dfi_save)d->save;
+  const dfi_save policy = a->swap == DFI_SWAP_WANTED ? DFI_SAVE_SWAP
+                        : a->swap == DFI_SWAP_AUTO   ? DFI_SAVE_AUTO : (dfi_save)d->save;
   return policy == DFI_SAVE_KEEP && d->swap_always ? DFI_SAVE_SWAP : policy;
 }
 

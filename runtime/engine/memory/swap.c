@@ -243,7 +243,7 @@ static dfi_swapper *swapper_of(dfi_exec *x) {
 static swap_device *swap_device_of(dfi_exec *x, int32_t device) {
   dfi_device *d = x->plan->devices ? x->plan->devices->at[device] : NULL;
   const uint8_t save = x->plan->devices ? (uint8_t)x->plan->devices->save : DFI_SAVE_KEEP;
-  if (!d || (!d->arena && save != DFI_SAVE_AUTO && save != DFI_SAVE_RECOMPUTE)) return NULL;
+  if (!d || (!d->arena && save != DFI_SAVE_AUTO && save != DFI_SAVE_RECOMPUTE && !x->plan->remat)) return NULL;
   dfi_swapper *w = swapper_of(x);
   swap_device *s = w->at[device];
   if (!s) {

@@ -10,7 +10,8 @@ local macros = {
   loop = [[
   option    parallel_iterations: int = 32  the most iterations that may be in flight
   option    save: string = 'keep'  what becomes of values that the gradient needs: 'keep',
-              'swap' to the host, or 'recompute'
+              'swap' to the host, 'recompute', or 'auto': kept until memory is short, then the cheaper
+              of the two
   option    swap_memory: bool = false  true is save = 'swap'
   option    back_prop: bool = true  false: to gradients its results are constants, as of df.stop_gradient, and nothing is saved]],
   weights = [[

@@ -329,7 +329,7 @@ function M.while_of(pred, body, vars, opts, words)
     end
   end
   if type(save) ~= 'string' then
-    errors.bad("while_loop: save is 'keep', 'swap' or 'recompute', not %s", errors.describe(save))
+    errors.bad("while_loop: save is 'keep', 'swap', 'recompute' or 'auto', not %s", errors.describe(save))
   end
   if opts.swap_memory and save ~= 'swap' then
     errors.bad("while_loop: swap_memory = true means save = 'swap', but save is '%s'", save)

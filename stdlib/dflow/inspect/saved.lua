@@ -17,7 +17,7 @@ local said = {
   kept = 'kept now and then', saved = 'saved', ['not repeated'] = 'saved, would vary', carried = 'carried back',
   constant = 'loop constant', counted = 'counted', ['computed again'] = 'computed again',
 }
-local policies = { [0] = 'keep', 'swap', 'recompute' }
+local policies = { [0] = 'keep', 'swap', 'recompute', 'auto' }
 
 local function bytes_of(dtype, shape)
   local bits = dtype == dtypes.BOOL and 8 or tonumber((dtypes.name[dtype] or ''):match '%d+$')

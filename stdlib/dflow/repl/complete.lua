@@ -153,7 +153,7 @@ local takes_path = { open = true, lines = true, dofile = true, loadfile = true, 
 local takes_dtype = { cast = true, astype = true, placeholder = true, constant = true, TensorArray = true, tensor = true, zeros = true, ones = true,
                       FIFOQueue = true, PriorityQueue = true, RandomShuffleQueue = true, PaddingFIFOQueue = true }
 local words_of = {
-  save = { 'keep', 'swap', 'recompute' }, unconnected = { 'error', 'zero', 'none' }, mode = { 'constant', 'reflect', 'symmetric' },
+  save = { 'keep', 'swap', 'recompute', 'auto' }, unconnected = { 'error', 'zero', 'none' }, mode = { 'constant', 'reflect', 'symmetric' },
   padding = { 'SAME', 'VALID' }, engine = { 'auto', 'tokens', 'native' },
 }
 
