@@ -221,11 +221,9 @@ int32_t dfi_shape_all_scalar(dfi_infer *c) {
 
 /* ---- once more, when it runs ----------------------------------------------------------------------------- */
 
-enum { LARGEST = 4096 };       /* elements of a value that is looked at: axes, shapes, sizes */
-
 /* A node that gives t, as a Const would. */
 static void stand_in(df_node *x, dfi_out *out, const df_node *n, const dfi_op_info *constant, const df_tensor *t) {
-  const bool is_read = t->size <= LARGEST && (t->view || !t->buffer || !t->buffer->arena);
+  const bool is_read = t->view || !t->buffer || !t->buffer->arena;
   *out = (dfi_out){ .dtype = t->dtype, .shape = dfi_shape_of(t->rank, t->dims), .constant = is_read ? (df_tensor *)t : NULL };
   *x = (df_node){ .op = constant->id, .nout = 1, .out = out, .attrs = constant->defaults, .context = n->context, .where = "",
                   .name = "", .scope = "", .device = "", .graph = n->graph };

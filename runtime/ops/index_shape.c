@@ -1,5 +1,7 @@
 /* index_shape.c: static shapes of the ops that take indices. Indices that are known already are checked already. */
+#include "kernels/move.h"
 #include "ops/array.h"
+#include <stdio.h>
 
 static char *in_text(const dfi_infer *c, int32_t i, char *text) {
   return dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), text);
@@ -40,15 +42,14 @@ int32_t dfi_infer_gather(dfi_infer *c) {
   for (int32_t d = axis + 1; d < p->rank; d++) out.dims[to++] = p->dims[d];
   *dfi_set_shape(c, 0) = out;
   const df_tensor *t = dfi_in_const(c, 1);
-  for (int64_t at = 0; t && p->dims[axis] >= 0 && at < t->size && at < 1024; at++) {
+  for (int64_t at = 0; t && p->dims[axis] >= 0 && at < t->size; at++) {
     int64_t v = dfi_int_at(t, at);
-    if (v < 0 || v >= p->dims[axis])
-      return t->rank
-                 ? dfi_infer_fail(
-                       c, "indices: element %lld is %lld, which is not in [0, %lld), the range of dimension %d of %s",
-                       (long long)at, (long long)v, (long long)p->dims[axis], axis, in_text(c, 0, one))
-                 : dfi_infer_fail(c, "index %lld is not in [0, %lld), the range of dimension %d of %s", (long long)v,
-                                  (long long)p->dims[axis], axis, in_text(c, 0, one));
+    if (v >= 0 && v < p->dims[axis]) continue;
+    char place[200] = "index";
+    if (t->rank)
+      snprintf(place, sizeof place, "indices[%s] =", dfk_index_text(t->rank, t->dims, at, other, sizeof other));
+    return dfi_infer_fail(c, "%s %lld is not in [0, %lld), the range of dimension %d of %s", place, (long long)v,
+                          (long long)p->dims[axis], axis, in_text(c, 0, one));
   }
   return DF_OK;
 }
@@ -181,8 +182,8 @@ int32_t dfi_infer_dynamic_stitch(dfi_infer *c) {
     for (int64_t j = 0; t && j < t->size; j++) {
       int64_t v = dfi_int_at(t, j);
       if (v < 0)
-        return dfi_infer_fail(c, "indices[%d]: element %lld is %lld: expected 0 or more", i, (long long)j,
-                              (long long)v);
+        return dfi_infer_fail(c, "indices[%d][%s] = %lld is negative: expected 0 or more", i,
+                              dfk_index_text(t->rank, t->dims, j, one, sizeof one), (long long)v);
       if (rows >= 0 && v >= rows) rows = v + 1;
     }
     if (!t) rows = -1;

@@ -274,7 +274,7 @@ describe('scaled_dot_product_attention', function()
     local a, b = df.placeholder('float32'), df.placeholder('float32')
     local feeds = { [a] = df.run(ones(2, 3)), [b] = df.run(ones(2, 4)) }
     fails(function() df.run(df.scaled_dot_product_attention(a, b, b), feeds) end, 'invalid_argument', 'the query is float32[2,3], the key float32[2,4]')
-    fails(function() df.run(df.scaled_dot_product_attention(a, a, a, { bias = b }), feeds) end, 'invalid_argument', 'the mask is float32[2,4], which does not fit')
+    fails(function() df.run(df.scaled_dot_product_attention(a, a, a, { bias = b }), feeds) end, 'invalid_argument', 'the mask float32[2,4] does not fit')
   end)
 
   it('is an op like any other in loops, whose gradient runs back through them', function()
