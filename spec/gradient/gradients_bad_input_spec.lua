@@ -82,7 +82,7 @@ describe('a gradient that does not exist', function()
                      support.message_of(df.gradients, { x * 2, x * x }, x, { grad_ys = { x, other } }))
     end
     local function loop(opts) return support.message_of(trips, 3, function(u) return u * 2 end, x, opts) end
-    assert.matches("save must be 'keep', 'swap' or 'recompute', but is 'banana'", loop{ save = 'banana' })
+    assert.matches("save must be 'keep', 'swap', 'recompute' or 'auto', but is 'banana'", loop{ save = 'banana' })
     assert.matches("swap_memory = true means save = 'swap', but save is 'recompute'", loop{ save = 'recompute', swap_memory = true })
     assert.matches('back_prop is true or false, not the string "no"', loop{ back_prop = 'no' })
   end)

@@ -77,7 +77,6 @@ describe('the calls that build', function()
       assert.matches('^invalid_argument while_loop needs at least one loop variable, but has none', begun({}, 10))
       assert.matches('^invalid_argument parallel_iterations must be 1 or more, but is 0', begun(flat(zero), 0))
       assert.matches("^invalid_argument save must be 'keep', 'swap', 'recompute' or 'auto', but is 'lose'", begun(flat(zero), 1, 'lose'))
-      assert.matches('save = .auto.', begun(flat(zero), 1, 'auto'))
       assert.equal(0, df.run(zero))
       assert.equal('again', df.identity(zero, { name = 'again' }).op.name)               -- at the top: no scope is open
     end)

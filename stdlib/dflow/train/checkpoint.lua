@@ -260,9 +260,10 @@ function M.restore(path, opts)
     errors.bad('restore: map is a table {name in the file = Variable}, not %s', errors.describe(opts.map))
   end
   local s = opts.session and session_of(opts.session, nil, 'restore')
-  local file = M.open(path, 'restore')
+  local file = opts.variables == nil and M.open(path, 'restore')          -- before variables are missing
   local vars, names, g = M.variables_of(opts.variables, s and s.graph, 'restore')
   s = s or session_of(nil, g, 'restore')
+  file = file or M.open(path, 'restore')
   local fill = queues.restore(queues.check(opts.queues, 'restore'), file, path, s)
   local restored, metadata, skipped = M.apply({ file }, path, vars, names, s, opts, 'restore')
   fill()
