@@ -268,7 +268,7 @@ void dfi_release(void *p, int64_t bytes) {
   }
 }
 
-/* ---- peaks -------------------------------------------------------------------------------------------------------- */
+/* ---- peaks --------------------------------------------------------------------------------- */
 
 _Atomic int64_t dfi_peak_epoch;
 
@@ -287,7 +287,8 @@ void dfi_peaks_remove(dfi_peak *p) {
   if (p->next) p->next->link = p->link;
 }
 
-/* What is in use now, once what was in use most since the last look has gone to all peaks that go on. Under the lock. */
+/* What is in use now, once what was in use most since the last look has gone to all peaks that go on. Under the lock.
+ */
 static int64_t look_at_peaks(void) {
   int64_t use = LOAD(shared.in_use);
   for (const stock *s = shared.threads; s; s = s->next) use += LOAD(s->in_use);

@@ -139,7 +139,8 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
     code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "parallel_iterations must be 1 or more, but is %lld",
                     (long long)parallel_iterations);
   else if (strcmp(save, "keep") && strcmp(save, "swap") && strcmp(save, "recompute") && strcmp(save, "auto"))
-    code = dfi_fail(err, DF_INVALID_ARGUMENT, where, "save must be 'keep', 'swap', 'recompute' or 'auto', but is '%s'", save);
+    code = dfi_fail(err, DF_INVALID_ARGUMENT, where,
+                    "save must be 'keep', 'swap', 'recompute' or 'auto', but is '%s'", save);
   if (code) { f->ninvariant = f->nname = 0; return code; }
   const char *full = dfi_unique_name(g, name && *name ? name : "while");
   df_loop *l = dfi_flow_loop_new(g, full, where);

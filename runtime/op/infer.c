@@ -224,9 +224,10 @@ int32_t dfi_shape_all_scalar(dfi_infer *c) {
 /* A node that gives t, as a Const would. */
 static void stand_in(df_node *x, dfi_out *out, const df_node *n, const dfi_op_info *constant, const df_tensor *t) {
   const bool is_read = t->view || !t->buffer || !t->buffer->arena;
-  *out = (dfi_out){ .dtype = t->dtype, .shape = dfi_shape_of(t->rank, t->dims), .constant = is_read ? (df_tensor *)t : NULL };
-  *x = (df_node){ .op = constant->id, .nout = 1, .out = out, .attrs = constant->defaults, .context = n->context, .where = "",
-                  .name = "", .scope = "", .device = "", .graph = n->graph };
+  *out = (dfi_out){ .dtype = t->dtype, .shape = dfi_shape_of(t->rank, t->dims),
+                    .constant = is_read ? (df_tensor *)t : NULL };
+  *x = (df_node){ .op = constant->id, .nout = 1, .out = out, .attrs = constant->defaults, .context = n->context,
+                  .where = "", .name = "", .scope = "", .device = "", .graph = n->graph };
 }
 
 bool dfi_infer_refuses(const df_node *n, const df_tensor *const *in, df_error *err) {
@@ -241,7 +242,8 @@ bool dfi_infer_refuses(const df_node *n, const df_tensor *const *in, df_error *e
     stand_in(&from[i], &given[i], n, constant, in[i]);
     at[i] = (df_output){ &from[i], 0 };
   }
-  for (int32_t i = 0; i < n->nout; i++) out[i] = (dfi_out){ .dtype = n->out[i].dtype, .of = n->out[i].of, .shape.rank = -1 };
+  for (int32_t i = 0; i < n->nout; i++)
+    out[i] = (dfi_out){ .dtype = n->out[i].dtype, .of = n->out[i].of, .shape.rank = -1 };
   again.in = at;
   again.out = out;
   df_error said = { 0 };

@@ -252,9 +252,9 @@ static inline uint8_t dfi_in_dtype(const dfi_infer *c, int32_t i) {
   return c->node->in[i].node->out[c->node->in[i].index].dtype;
 }
 static inline dfi_shape *dfi_set_shape(dfi_infer *c, int32_t i)   { return &c->node->out[i].shape; }
-/* What the shape function and the check of n say of inputs as they are when it runs: true where they refuse them, and err
- * has their words, without the op's type. So what is wrong with an argument is worded once, whenever it is known. in: n's
- * inputs, borrowed; NULL or what the host cannot read is not looked at. Any thread. */
+/* What the shape function and the check of n say of inputs as they are when it runs: true where they refuse them, and
+ * err has their words, without the op's type. So what is wrong with an argument is worded once, whenever it is known.
+ * in: n's inputs, borrowed; NULL or what the host cannot read is not looked at. Any thread. */
 bool dfi_infer_refuses(const df_node *n, const df_tensor *const *in, df_error *err);
 /* The value of input i where it is known while building (a Const, or small integer arithmetic, Shape, Pack of such);
  * NULL otherwise. Borrowed. */

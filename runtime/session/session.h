@@ -86,9 +86,8 @@ void dfi_run_let_go(struct df_run *r);
 int32_t   dfi_session_check_feed(df_output o, const df_value *v, df_error *err);
 dfi_run_number dfi_session_number(df_session *s, const dfi_plan *p);
 int32_t   dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout,
-                               dfi_run_number number,
-                               atomic_int *cancel, dfi_watch *watch, df_value *results, df_stats *stats,
-                               dfi_tally *tally, df_error *err);
+                               dfi_run_number number, atomic_int *cancel, dfi_watch *watch, df_value *results,
+                               df_stats *stats, dfi_tally *tally, df_error *err);
 /* A run under this number is over. drew: of each random op of the plan, whether it fired; NULL: none did. */
 void      dfi_session_drew(df_session *s, const dfi_plan *p, int64_t number, const _Atomic uint8_t *drew);
 /* measure.c: gives those of the devices whose speed is 'measured' the rates of this machine's kernels. */

@@ -88,7 +88,7 @@ void dfi_remat_end(dfi_exec *x) {
 static bool may_be_let_go(const dfi_exec *x, const df_value *v) {
   if (v->kind != DF_HANDLE || ((dfi_handle *)v->as.handle)->type != DFI_TENSOR_ARRAY) return false;
   const dfi_tensor_array *a = v->as.handle;
-  const dfi_save policy = dfi_choice_policy(x, a);
+  const dfi_save policy = dfi_save_policy_for(x, a);
   return a->saved && (policy == DFI_SAVE_RECOMPUTE || policy == DFI_SAVE_AUTO) &&
          (a->swap == DFI_SWAP_UNSAID || a->swap == DFI_SWAP_AUTO) && !a->remat && a->dtype != DF_RESOURCE;
 }
