@@ -127,7 +127,7 @@ static inline vf32 erfinv__vf32(vf32 x) {
   const vi32 tail = w >= 5;
   vf32 p = polynomial_f32(t, near, 10);
   if (any_i32(tail)) {
-    vf32 root;
+    vf32 root = w;                                 /* each lane is replaced: GCC cannot see it */
     for (int i = 0; i < LANES_f32; i++) root[i] = sqrtf(w[i]);
     const vf32 s = (root - 3.218033988749895f) * 1.018365186313258f;
     p = PICK(tail, polynomial_f32(s, far, 10), p);
@@ -145,7 +145,7 @@ static inline vf64 erfinv__vf64(vf64 x) {
   const vi64 tail = w >= 5, half = m < 0.5;
   vf64 p = polynomial_f64(t, near, 10), miss = t;
   if (any_i64(tail)) {
-    vf64 root;
+    vf64 root = w;
     for (int i = 0; i < LANES_f64; i++) root[i] = sqrt(w[i]);
     const vf64 s = (root - 4.2180339887498945) * 0.5045495201853941;
     p = PICK(tail, polynomial_f64(s, far, 11), p);
