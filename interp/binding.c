@@ -30,12 +30,29 @@ void dfb_charge(lua_State *L, int64_t bytes) {
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
-static bool push_where(lua_State *L);
+static bool push_where_from(lua_State *L, int *level);
+static bool push_callers(lua_State *L, int level);
 
 static void set_text(lua_State *L, const char *key, const char *text) {
   if (!*text) return;
   lua_pushstring(L, text);
   lua_setfield(L, -2, key);
+}
+
+/* The error's line, where it has none; what called it, where that is a line of now, or the line that ran it: fields of the table at the
+ * top. */
+static void set_traceback(lua_State *L, const df_error *err) {
+  int level = 0;
+  if (!push_where_from(L, &level)) return;
+  const bool now = !err->source[0] || !strcmp(err->source, lua_tostring(L, -1));
+  if (err->source[0]) lua_pop(L, 1);
+  else lua_setfield(L, -2, "source");
+  if (now && push_callers(L, level)) lua_setfield(L, -2, "traceback");
+  if (!now) {
+    level = 0;
+    push_where_from(L, &level);
+    lua_setfield(L, -2, "ran");
+  }
 }
 
 int dfb_raise(lua_State *L, const df_error *err) {
@@ -51,7 +68,7 @@ int dfb_raise(lua_State *L, const df_error *err) {
     lua_setfield(L, -2, "rank");
     set_text(L, "host", err->host);
   }
-  if (!err->source[0] && push_where(L)) lua_setfield(L, -2, "source");
+  set_traceback(L, err);
   lua_pushvalue(L, lua_upvalueindex(DFB_UP_ERROR));
   lua_setmetatable(L, -2);
   if (err->code == DF_RESOURCE_EXHAUSTED) collect(L);      /* the next call has the room of what nobody holds */
@@ -231,28 +248,105 @@ static bool push_tail_line(lua_State *L, const dfb_state *s, lua_Debug *frame) {
   return true;
 }
 
-/* `file:line` of the first Lua function on the stack that is not dflow's own; false when there is none. */
-static bool push_where(lua_State *L) {
+/* `file:line` of the first Lua function on the stack that is not dflow's own; false when there is none. *level: the one behind it. */
+static bool push_where_from(lua_State *L, int *level) {
   const dfb_state *s = dfb_state_of(L);
   lua_Debug ar;
-  for (int level = 0; lua_getstack(L, level, &ar); level++) {
+  for (; lua_getstack(L, *level, &ar); ++*level) {
     lua_getinfo(L, "S", &ar);
     if (ar.what[0] == 'C') continue;
     if (is_own(s, ar.source)) {
-      if (is_call(&ar) && push_tail_line(L, s, &ar)) return true;
-      continue;
+      if (!is_call(&ar) || !push_tail_line(L, s, &ar)) continue;
+    } else {
+      lua_getinfo(L, "l", &ar);
+      if (ar.currentline < 0) continue;
+      push_line(L, &ar, ar.currentline);
     }
-    lua_getinfo(L, "l", &ar);
-    if (ar.currentline < 0) continue;
-    push_line(L, &ar, ar.currentline);
+    ++*level;
     return true;
   }
   return false;
 }
 
-/* where(): that line, or nil. */
+enum { CALLERS = 12, DEEPEST = 200 };    /* frames that are told, and looked at */
+
+/* The lines of the user's frames from that level on, one below the other; false where there is none. */
+static bool push_callers(lua_State *L, int level) {
+  int n = 0;
+  while (n < CALLERS && push_where_from(L, &level)) {
+    if (n++) {
+      lua_pushliteral(L, "\n");
+      lua_insert(L, -2);
+      lua_concat(L, 3);
+    }
+  }
+  return n > 0;
+}
+
+/* A number for the user's frames from that level on, the same for the same lines: their text is kept under it. 0: none. */
+static int32_t callers_id(lua_State *L, int level) {
+  dfb_state *s = dfb_state_of(L);
+  uint64_t h = 0;
+  lua_Debug ar;
+  int n = 0;
+  for (int at = level; n < CALLERS && at < DEEPEST && lua_getstack(L, at, &ar); at++) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline < 0 || is_own(s, ar.source)) continue;
+    h = (h ^ (uint64_t)(uintptr_t)ar.source ^ (uint64_t)ar.currentline << 40) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+    n++;
+    if (ar.what[0] == 'm') break;                      /* a main chunk: what lies below is the program's, as a rule */
+  }
+  if (!n) return 0;
+  h |= 1;
+  const uint32_t slot = (uint32_t)(h >> 20) % DFB_STACKS;
+  if (s->stack_key[slot] == h) return s->stack_id[slot];
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, s->stack_key) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, s->stack_key);
+  }
+  const int32_t id = push_callers(L, level) ? s->stacks + 1 : 0;
+  if (id) {
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, -3) == LUA_TNUMBER) {            /* the same lines, whose place was taken */
+      s->stack_id[slot] = (int32_t)lua_tointeger(L, -1);
+      lua_pop(L, 2);
+    } else {
+      lua_pop(L, 1);
+      lua_pushvalue(L, -1);
+      lua_pushinteger(L, id);
+      lua_rawset(L, -4);
+      lua_rawseti(L, -2, id);
+      s->stack_id[slot] = s->stacks = id;
+    }
+    s->stack_key[slot] = h;
+  }
+  lua_pop(L, 1);
+  return id ? s->stack_id[slot] : 0;
+}
+
+/* where(): that line, or nil; and a number for the frames that called it, or nil. */
 static int core_where(lua_State *L) {
-  return push_where(L);
+  int level = 0;
+  if (!push_where_from(L, &level)) return 0;
+  const int32_t id = callers_id(L, level);
+  if (!id) return 1;
+  lua_pushinteger(L, id);
+  return 2;
+}
+
+/* callers(id): the lines of those frames, one below the other; of the frames of now, without an id. nil: none. */
+static int core_callers(lua_State *L) {
+  if (lua_isnoneornil(L, 1)) {
+    int level = 0;
+    if (!push_where_from(L, &level)) return 0;
+    return push_callers(L, level);
+  }
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, dfb_state_of(L)->stack_key) != LUA_TTABLE) return 0;
+  lua_rawgeti(L, -1, luaL_checkinteger(L, 1));
+  return 1;
 }
 
 static int core_memory_reset_peak(lua_State *L) {
@@ -333,6 +427,7 @@ static int core_status_line(lua_State *L) {
 
 static const luaL_Reg functions[] = {
   { "own", core_own },           { "where", core_where },
+  { "callers", core_callers },
   { "memory_fail", core_memory_fail },
   { "memory_reset_peak", core_memory_reset_peak },
   { "memory", core_memory },

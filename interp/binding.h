@@ -20,12 +20,16 @@ enum { DFB_TENSOR = 0x7e450001, DFB_GRAPH, DFB_SESSION, DFB_RUN, DFB_SNAPSHOT, D
 typedef struct dfb_box { uint32_t magic; void *p; } dfb_box;
 
 /* One per Lua state: the upvalue of every function. */
+enum { DFB_STACKS = 1024 };
 typedef struct dfb_state {
   lua_State *L;              /* the thread that is in df_gradients, for the custom gradient's callback */
   lua_State *host_L;         /* the thread that is in a run, or waits for one, for functions that are ops */
   int32_t    host;           /* df_host_open's; -1: none yet */
   char       own[2][512];    /* prefixes of the chunk names that are dflow's own */
   size_t     own_length[2];
+  uint64_t   stack_key[DFB_STACKS];  /* stacks of the user's frames that were seen, by their hash; 0: none */
+  int32_t    stack_id[DFB_STACKS];
+  int32_t    stacks;         /* how many have a number: their texts are in the registry, by it */
   int64_t    charged;        /* bytes of tensors and nodes made since the last full collection */
   int64_t    threshold;      /* collect when `charged` passes this */
 } dfb_state;

@@ -172,6 +172,16 @@ static int core_node_where(lua_State *L) {
   return 1;
 }
 
+static int core_set_callers(lua_State *L) {
+  df_node_set_callers(graph_arg(L), int_arg(L, 2), int_arg(L, 3));
+  return 0;
+}
+
+static int core_node_callers(lua_State *L) {
+  lua_pushinteger(L, df_node_callers(graph_arg(L), int_arg(L, 2)));
+  return 1;
+}
+
 static int core_node_by_name(lua_State *L) {
   lua_pushinteger(L, df_node_by_name(graph_arg(L), luaL_checkstring(L, 2)));
   return 1;
@@ -612,6 +622,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "set_node_device", core_set_node_device }, { "pop_device", core_pop_device },             { "node_type",
   core_node_type },
   { "node_name_of", core_node_name_of },         { "node_where", core_node_where },
+  { "set_callers", core_set_callers },           { "node_callers", core_node_callers },
   { "node_by_name", core_node_by_name },         { "node_outputs", core_node_outputs },
   { "node_inputs", core_node_inputs },           { "node_input_of", core_node_input_of },
   { "output_dtype", core_output_dtype },         { "output_rank", core_output_rank },

@@ -234,6 +234,9 @@ void df_node_set_device(df_graph *g, int32_t node, const char *spec);
 const char *df_node_type_of(df_graph *g, int32_t node);
 const char *df_node_name_of(df_graph *g, int32_t node);
 const char *df_node_where_of(df_graph *g, int32_t node);  /* "" when not known */
+/* A number that the caller keeps with a node, as of the frames that called the line which built it; 0: none. */
+void        df_node_set_callers(df_graph *g, int32_t node, int32_t callers);
+int32_t     df_node_callers(df_graph *g, int32_t node);
 int32_t     df_node_by_name(df_graph *g, const char *name); /* -1 when there is none */
 int32_t     df_node_outputs(df_graph *g, int32_t node);
 int32_t     df_node_inputs(df_graph *g, int32_t node);

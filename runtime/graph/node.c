@@ -281,6 +281,16 @@ const char *df_node_name_of(df_graph *g, int32_t node) {
   df_node *n = node_at(g, node);
   return n ? dfi_node_name(n) : "";
 }
+void df_node_set_callers(df_graph *g, int32_t node, int32_t callers) {
+  df_node *n = node_at(g, node);
+  if (n) n->callers = callers;
+}
+
+int32_t df_node_callers(df_graph *g, int32_t node) {
+  df_node *n = node_at(g, node);
+  return n ? n->callers : 0;
+}
+
 const char *df_node_where_of(df_graph *g, int32_t node) {
   df_node *n = node_at(g, node);
   return n ? n->where : "";

@@ -33,6 +33,7 @@ struct df_node {
   const char  *device;      /* interned; "" for no request */
   df_graph    *graph;
   int32_t      pass;        /* which call of df_gradients made it, from 1; 0: none */
+  int32_t      callers;     /* df_node_set_callers; 0: none */
   const char  *contradiction; /* interned; of an imported graph: what shape inference says against its inputs, with
                                 which it fails when it runs; NULL: nothing */
   bool         imported;      /* from a file: what it opens, the session must allow */

@@ -39,7 +39,7 @@ else
 end
 
 local element, where = require 'dflow.backend.ffi_element', require 'dflow.backend.ffi_where'
-local core = { Tensor = {}, Error = {}, own = where.own, where = where.where, version = ffi.string(C.df_version()), lib = C }
+local core = { Tensor = {}, Error = {}, own = where.own, where = where.where, callers = where.callers, version = ffi.string(C.df_version()), lib = C }
 
 local new, str, gc = ffi.new, ffi.string, ffi.gc
 local err = new('df_error')
@@ -73,12 +73,14 @@ local function raise()
   local e = setmetatable({ code = str(C.df_code_name(err.code)), message = str(err.message), op = text_or_nil(err.op),
                            frame = text_or_nil(err.frame), source = source }, core.Error)
   if e.code == 'unavailable' and err.rank > 0 then e.rank, e.host = err.rank - 1, text_or_nil(err.host) end
+  local now = core.where()
+  if now == source then e.traceback = core.callers() else e.ran = now end
   if e.code == 'resource_exhausted' then collect() end       -- the next call has the room of what nobody holds
   error(e, 0)
 end
 
 local function fail(code, message)
-  error(setmetatable({ code = code, message = message, source = core.where() }, core.Error), 0)
+  error(setmetatable({ code = code, message = message, source = core.where(), traceback = core.callers() }, core.Error), 0)
 end
 
 local function open(box, kind)

@@ -93,6 +93,8 @@ return function(core, C, own)
   function core.node_type(g, node) return str(C.df_node_type_of(g, node)) end
   function core.node_name_of(g, node) return str(C.df_node_name_of(g, node)) end
   function core.node_where(g, node) return str(C.df_node_where_of(g, node)) end
+  function core.set_callers(g, node, callers) C.df_node_set_callers(g, node, callers) end
+  function core.node_callers(g, node) return C.df_node_callers(g, node) end
   function core.node_by_name(g, name) return C.df_node_by_name(g, name) end
   function core.node_outputs(g, node) return C.df_node_outputs(g, node) end
   function core.node_inputs(g, node) return C.df_node_inputs(g, node) end

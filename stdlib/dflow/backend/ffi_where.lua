@@ -36,12 +36,11 @@ local function kind_of(f)
     return source:sub(-9) == '/call.lua' and 'call' or true
   end
   local first = source:sub(1, 1)
-  return { (first == '@' or first == '=') and source:sub(2) or info.short_src }
+  return { (first == '@' or first == '=') and source:sub(2) or info.short_src, main = info.what == 'main' }
 end
 
---- `file:line` of the innermost function that is not dflow's; nil where there is none.
-local function where()
-  local level = 2
+--- `file:line` of the innermost function from that level on that is not dflow's, and the level behind it; nil where there is none.
+local function from(level)
   while true do
     local info = getinfo(level, 'fl')
     if not info then return nil end
@@ -53,12 +52,64 @@ local function where()
     end
     if kind == 'call' then
       local line = tail_line(level)
-      if line then return line end
+      if line then return line, level end
     elseif kind ~= true and info.currentline >= 0 then
-      return kind[1] .. ':' .. info.currentline
+      return kind[1] .. ':' .. info.currentline, level
     end
     level = level + 1
   end
 end
 
-return { own = own, where = where }
+local CALLERS = 12              -- frames that are told
+local seen, texts = {}, {}      -- stacks that were seen: a tree by function and line, with the number of each; and their lines, by it
+
+--- The lines of the user's frames from that level on, one below the other; nil where there is none.
+local function lines(level)
+  local list = {}
+  for k = 1, CALLERS do
+    list[k], level = from(level)
+    if not level then break end
+    level = level + 1
+  end
+  return list[1] and table.concat(list, '\n')
+end
+
+--- The user's line; and a number for the frames that called it up to their main chunk, or nil.
+local function where()
+  local line, level = from(3)
+  if not line then return nil end
+  local at, n, k = seen, 0, level
+  while n < CALLERS do
+    local info = getinfo(k, 'fl')
+    if not info then break end
+    local kind = kinds[info.func]
+    if not kind and info.func then
+      kind = kind_of(info.func)
+      kinds[info.func] = kind
+    end
+    if kind and kind ~= true and kind ~= 'call' and info.currentline >= 0 then
+      local by_line = at[info.func] or {}
+      at[info.func] = by_line
+      at = by_line[info.currentline] or {}
+      by_line[info.currentline] = at
+      n = n + 1
+      if kind.main then break end
+    end
+    k = k + 1
+  end
+  if n == 0 then return line end
+  if not at.id then
+    at.id = #texts + 1
+    texts[at.id] = lines(level + 2)
+  end
+  return line, at.id
+end
+
+--- The lines of those frames; of the frames of now, without an id. nil: none.
+local function callers(id)
+  if id then return texts[id] end
+  local line, level = from(3)
+  return line and lines(level + 2) or nil
+end
+
+return { own = own, where = where, callers = callers }

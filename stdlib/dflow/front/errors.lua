@@ -1,4 +1,4 @@
---- Errors: tables {code=, message=, op=, frame=, source=} whose tostring is the whole message: where, what, the line as it was
+--- Errors: tables {code=, message=, op=, frame=, source=, traceback=, ran=} whose tostring is the whole message: where, what, the line as it was
 -- written with a caret, and how it is mended (see advice.lua), which nobody loads before an error is shown.
 local core = require 'dflow.backend'
 
@@ -14,13 +14,29 @@ function M.shown(text)
 end
 
 Error.__name = 'dflow.Error'
+
+--- The frames of the user's that called the line of the error, and the line that ran it, as they are shown.
+local function callers_of(e)
+  local out = {}
+  for line in (e.traceback or ''):gmatch '[^\n]+' do out[#out + 1] = '\n  called from ' .. line end
+  if e.ran then out[#out + 1] = '\n  asked for at ' .. e.ran end
+  return table.concat(out)
+end
 Error.__tostring = function(e)
   local text = e.message or '?'
   if e.source and text:sub(1, #e.source + 1) ~= e.source .. ':' then text = e.source .. ': ' .. text end
   if e.op then text = text .. '\n  in op ' .. e.op end
   if e.frame then text = text .. '\n  in frame ' .. e.frame end
+  local called = callers_of(e)
   local ok, more = pcall(function() return require('dflow.front.advice').after(e) end)
-  return M.shown(ok and text .. more or text)
+  return M.shown((ok and text .. more or text) .. called)
+end
+--- What called the line that built the op is kept beside its graph, and looked up when it is asked for.
+Error.__index = function(e, key)
+  if key ~= 'traceback' or not rawget(e, 'op') then return nil end
+  local text = require('dflow.front.graph').callers_of(e.op, e.source)
+  rawset(e, 'traceback', text or false)
+  return text
 end
 Error.__concat = function(a, b) return tostring(a) .. tostring(b) end
 
@@ -54,13 +70,13 @@ end
 --- Raises an error with this code; the rest is for string.format. `.source` is the user's line.
 function M.raise(code, text, ...)
   if select('#', ...) > 0 then text = format(text, ...) end
-  error(setmetatable({ code = code, message = M.shown(named(text)), source = core.where() }, Error), 0)
+  error(setmetatable({ code = code, message = M.shown(named(text)), source = (core.where()), traceback = core.callers() }, Error), 0)
 end
 
 --- Raises invalid_argument.
 function M.bad(text, ...)
   if select('#', ...) > 0 then text = format(text, ...) end
-  error(setmetatable({ code = 'invalid_argument', message = M.shown(named(text)), source = core.where() }, Error), 0)
+  error(setmetatable({ code = 'invalid_argument', message = M.shown(named(text)), source = (core.where()), traceback = core.callers() }, Error), 0)
 end
 
 local warned = {}

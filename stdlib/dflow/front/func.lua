@@ -239,7 +239,7 @@ function M.func(name, list, fn, opts)
   if type(fn) ~= 'function' then errors.bad('func takes a Lua function as its third argument, not %s', errors.describe(fn)) end
   local args = dtype_list(list, 'the second argument')
   local returns = opts.returns ~= nil and dtype_list(opts.returns, 'returns') or nil
-  return setmetatable({ name = name, args = args, fn = fn, returns = returns, source = core.where(), made = setmetatable({}, { __mode = 'k' }),
+  return setmetatable({ name = name, args = args, fn = fn, returns = returns, source = (core.where()), made = setmetatable({}, { __mode = 'k' }),
                         shapes = shape_list(opts.shapes, #args, 'shapes'), result_shapes = shape_list(opts.result_shapes, returns and #returns or 0, 'result_shapes') },
                       Function)
 end

@@ -23,6 +23,16 @@ local all = setmetatable({}, { __mode = 'k' })      -- every graph there is
 local sessions = {}  -- by as_default: {graph, the session that was its default before}
 local base           -- the default graph below them
 
+--- The frames that called the line which built the op `name (Type)`, one below the other; nil where none did, or it is not known.
+function M.callers_of(op, source)
+  local name = op:match '^(.-) %(' or op
+  for g in pairs(all) do
+    local node = core.node_by_name(g.handle, name)
+    local id = node >= 0 and core.node_where(g.handle, node) == source and core.node_callers(g.handle, node)
+    if id and id > 0 then return core.callers(id) end
+  end
+end
+
 --- A new, empty graph.
 function M.new_graph()
   local g = setmetatable({ handle = core.graph_new(), first = setmetatable({}, weak_values), more = {},

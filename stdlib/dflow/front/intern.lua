@@ -257,7 +257,7 @@ function M.literal(g, v, dtype, make)
   local key
   if getmetatable(v) == Tensor then key = v                -- which nobody changes, and which has its dtype
   else
-    local parts = { dtype or 'none', core.where() }
+    local parts = { dtype or 'none', (core.where()) }
     if not content(v, parts, 64) then return make() end
     key = table.concat(parts, '|')
   end

@@ -373,7 +373,7 @@ local function set_attributes(e, handle, attrs, what)
 end
 
 --- The node, of ids of nodes and indices of their outputs.
-local function add(e, g, where, nodes, indices, attrs, bound)
+local function add(e, g, where, callers, nodes, indices, attrs, bound)
   local what, handle = e.lua or e.type, g.handle
   core.node_begin(handle, e.id, where)
   for i = 1, #nodes do core.node_input(handle, nodes[i], indices[i]) end
@@ -381,7 +381,9 @@ local function add(e, g, where, nodes, indices, attrs, bound)
   for name, d in pairs(bound or {}) do       -- a type variable that is an attribute, too
     if e.attr[name] and not (attrs and attrs[name] ~= nil) then core.node_dtype(handle, name, d) end
   end
-  return core.node_end(handle)
+  local node = core.node_end(handle)
+  if callers then core.set_callers(handle, node, callers) end
+  return node
 end
 
 --- The node, once the type variables are known.
@@ -426,12 +428,12 @@ local function finish(e, args, attrs, g, bound, first)
       nodes[count], indices[count] = again and o or o.node, o.index
     end
   end
-  local where = core.where()
-  if not again then return g, add(e, g, where, nodes, indices, attrs, bound) end
+  local where, callers = core.where()
+  if not again then return g, add(e, g, where, callers, nodes, indices, attrs, bound) end
   local function build_own()
     local ids = {}
     for i = 1, count do ids[i] = nodes[i].node end
-    return add(e, g, where, ids, indices, attrs, bound)
+    return add(e, g, where, callers, ids, indices, attrs, bound)
   end
   local stands, key = intern.find(g, e, where, nodes, attrs, bound, build_own)
   if stands then return g, nil, stands end
@@ -533,11 +535,17 @@ local function general(e)
   end
 end
 
-local add_node, where = core.add_node, core.where
+local add_node, where, set_callers, fresh = core.add_node, core.where, core.set_callers, graph.fresh
+
+--- The Output of a node that has just been added; `callers` is the number of the frames that called the line that did.
+local function made(g, node, callers)
+  if callers then set_callers(g.handle, node, callers) end
+  return fresh(g, node)
+end
 
 --- Two operands of one type variable, no attributes: the way most nodes are made, without the general function's tables.
 local function binary(e)
-  local slow, id, fresh, constant = general(e), e.id, graph.fresh, convert.constant
+  local slow, id, constant = general(e), e.id, convert.constant
   local name, dtype_of = e.lua, graph.dtype
   return function(a, b, opts)
     if opts == nil then
@@ -545,17 +553,18 @@ local function binary(e)
         local g = a.graph
         if getmetatable(b) == Output then
           if b.graph == g and dtype_of(a) == dtype_of(b) then
-            return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
+            local line, callers = where()
+            return made(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index), callers)
           end
         elseif type(b) == 'number' then
-          local line = where()
+          local line, callers = where()
           b = constant(g, b, dtype_of(a), nil, nil, name, line)
-          return fresh(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index))
+          return made(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index), callers)
         end
       elseif type(a) == 'number' and getmetatable(b) == Output and not b.graph.period then
-        local g, line = b.graph, where()
+        local g, line, callers = b.graph, where()
         a = constant(g, a, dtype_of(b), nil, nil, name, line)
-        return fresh(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index))
+        return made(g, add_node(g.handle, id, line, a.node, a.index, b.node, b.index), callers)
       end
     end
     return slow(a, b, opts)
@@ -563,11 +572,12 @@ local function binary(e)
 end
 
 local function unary(e)
-  local slow, id, fresh = general(e), e.id, graph.fresh
+  local slow, id = general(e), e.id
   return function(a, opts)
     if opts == nil and getmetatable(a) == Output and not a.graph.period then
       local g = a.graph
-      return fresh(g, add_node(g.handle, id, where(), a.node, a.index))
+      local line, callers = where()
+      return made(g, add_node(g.handle, id, line, a.node, a.index), callers)
     end
     return slow(a, opts)
   end
