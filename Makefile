@@ -87,8 +87,8 @@ PAGES    := $(shell pkg-config --exists 'libmicrohttpd >= 0.9.71' 2>/dev/null &&
 # Native code for hot loops: a plug-in, where LLVM is.
 LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15,$(shell command -v llvm-config-$(v) 2>/dev/null)))
 JIT      := $(BUILD)/libdflow_jit.so
-# What it needs of LLVM is linked in where that is there, in the release: it loads in a quarter of the time that all of LLVM takes.
-JIT_STATIC = $(if $(filter release,$(MODE)),-Wl$(,)--gc-sections$(,)--exclude-libs$(,)ALL$(,)-Bsymbolic$(,)--as-needed$(,)-s$(,)-z$(,)pack-relative-relocs \
+# What it needs of LLVM is linked in where that is there: it loads in a quarter of the time that all of LLVM takes, and is not taken down at exit.
+JIT_STATIC = $(if $(filter release debug,$(MODE)),-Wl$(,)--gc-sections$(,)--exclude-libs$(,)ALL$(,)-Bsymbolic$(,)--as-needed$(,)-s$(,)-z$(,)pack-relative-relocs \
   $(shell $(LLVM_CONFIG) --link-static --ldflags --libs native irreader passes orcjit) \
   $(patsubst -lzstd,-l:libzstd.so.1,$(patsubst -lxml2,-l:libxml2.so.2,$(shell $(LLVM_CONFIG) --link-static --system-libs))) -lstdc++,-lno-static-libraries)
 # What was compiled is known by the version without asking it.
@@ -315,7 +315,7 @@ $(BUILD)/interp/%.o: interp/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -Iruntime $(LUA_CFLAGS) -c $< -o $@
 
-# nodelete: a Lua state that ends closes the library while its workers still stand in it.
+# nodelete, here and below: a Lua state that ends closes the library while threads still stand in it.
 $(BUILD)/libdflow.so: $(LIB_OBJ) runtime/libdflow.map
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,libdflow.so.$(SOMAJOR) -Wl,--version-script=runtime/libdflow.map \
 	  -Wl,-z,nodelete -Wl,--no-undefined $(LDFLAGS) $(LIB_OBJ) $(LIBS) -o $@
@@ -323,7 +323,7 @@ $(BUILD)/libdflow.so: $(LIB_OBJ) runtime/libdflow.map
 # It links to nothing of libdflow, which loads it: runtime/engine/native/plugin.h.
 $(JIT): $(BUILD)/runtime/engine/native/llvm/jit.o
 	$(Q)$(call link-jit,$(JIT_STATIC)) 2>/dev/null || $(call link-jit,$(shell $(LLVM_CONFIG) --ldflags --libs))
-link-jit = $(CC) $(ALL_CFLAGS) -shared $(LDFLAGS) $< $(1) -o $@
+link-jit = $(CC) $(ALL_CFLAGS) -shared -Wl,-z,nodelete $(LDFLAGS) $< $(1) -o $@
 $(BUILD)/runtime/engine/native/llvm/jit.o: ALL_CFLAGS += -fvisibility=hidden $(shell $(LLVM_CONFIG) --cflags)
 $(BUILD)/runtime/engine/native/llvm/jit.o: TRACED_cover :=
 -include $(BUILD)/runtime/engine/native/llvm/jit.d
@@ -332,7 +332,7 @@ $(BUILD)/cuda/%.o: kernels/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -DDFK_DEVICE -c $< -o $@
 $(CUDA): $(CUDA_C:kernels/%.c=$(BUILD)/cuda/%.o) $(CUDA_IMG) $(BUILD)/cuda/headers.o
-	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,--no-undefined $(LDFLAGS) $^ -lpthread -ldl -lm -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-z,nodelete -Wl,--no-undefined $(LDFLAGS) $^ -lpthread -ldl -lm -o $@
 # For every mode the same. Numbers must not depend on what a compiler fuses; denormal floats are zeros, as in a run on the CPU, and quotients
 # and roots rounded as they are there.
 NVCC_FLAGS := -std=c++17 -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true -diag-suppress 186 --threads 0
@@ -412,14 +412,14 @@ $(BUILD)/strict/zoo_kernels.o: STRICT_CXXFLAGS += $(STRICT_TOLD)
 # The run paths are those of the build tree and, after the colon, of an installation.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -shared $(LDFLAGS) $(BIND_OBJ) -L$(BUILD) -ldflow \
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-z,nodelete $(LDFLAGS) $(BIND_OBJ) -L$(BUILD) -ldflow \
 	  -Wl,-rpath,'$$ORIGIN/../..:$$ORIGIN/../../..' -o $@
 $(BUILD)/lua/dflow/sockets.so: interp/kernel.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -shared $(LDFLAGS) $< $(shell pkg-config --cflags --libs libzmq 2>/dev/null) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -shared -Wl,-z,nodelete $(LDFLAGS) $< $(shell pkg-config --cflags --libs libzmq 2>/dev/null) -o $@
 $(BUILD)/lua/dflow/pages.so: interp/pages.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -shared $(LDFLAGS) $< $(shell pkg-config --cflags --libs libmicrohttpd 2>/dev/null) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LUA_CFLAGS) -shared -Wl,-z,nodelete $(LDFLAGS) $< $(shell pkg-config --cflags --libs libmicrohttpd 2>/dev/null) -o $@
 $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(PROG_OBJ) $(BIND_OBJ) -L$(BUILD) -ldflow \
 	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -Wl,-E $(LUA_LIBS) -lreadline -lm -ldl -o $@

@@ -501,7 +501,7 @@ void      df_op_break_gradient(int32_t op, double factor);
 /* ---- running ------------------------------------------------------------------------------------ */
 /* options: "threads=2 engine=tokens timeout=2.5", keys in any order; NULL for defaults. */
 df_session *df_session_new(df_graph *g, const char *options, df_error *err);
-void        df_session_release(df_session *s);      /* cancels what runs, waits for it */
+void        df_session_release(df_session *s);      /* cancels what runs, waits for it; see df_run_release */
 /* variables uninitialised again: the next run that needs them sets them */
 void        df_session_reset(df_session *s);
 /* Who builds was told that the graph grows from run to run: the session does not warn of it besides. */
@@ -524,7 +524,9 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
 int32_t df_run_wait(df_run *r, df_value *results, df_error *err);
 bool    df_run_done(df_run *r);
 void    df_run_cancel(df_run *r);
-void    df_run_release(df_run *r);                  /* cancels and waits if it has not been waited for */
+/* A run that has not been waited for is cancelled and ends between two kernels; what is in the middle of a long one
+   after 0.1 s is left to a thread in the background, which then frees what it held. */
+void    df_run_release(df_run *r);
 /* Of a run begun with "remains=yes": when it is over, frames that a failure left open, the last tokens and values stay,
  * so that it can be looked at as one that stands still, until it is forgotten or released or its session is closed. */
 void    df_run_forget(df_run *r);

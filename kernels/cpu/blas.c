@@ -6,6 +6,7 @@
  */
 #include "blas.h"
 #include "vec.h"
+#include "../library.h"
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -24,7 +25,7 @@ static void load(void) {
 #if defined(__SANITIZE_THREAD__)
   return;                      /* the sanitizer cannot see into it, and cannot have it come and go */
 #endif
-  void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  void *library = dfk_library_open("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL, true);
   if (!library) return;
   void (*set_threads)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
   char *(*core)(void) = (char *(*)(void))dlsym(library, "openblas_get_corename");

@@ -1,5 +1,6 @@
 /* lapack.c: finds LAPACK: in OpenBLAS, which has its own, or beside it. */
 #include "lapack.h"
+#include "../library.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,7 +11,7 @@ static lapack found;
 static bool complete;
 
 static bool look_in(const char *name) {
-  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void *library = dfk_library_open(name, RTLD_NOW | RTLD_LOCAL, true);
   if (!library) return false;
   void (*set_threads)(int) = (void (*)(int))dlsym(library, "openblas_set_num_threads");
   if (set_threads) set_threads(1);

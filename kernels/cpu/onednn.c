@@ -1,6 +1,7 @@
 /* onednn.c: finds oneDNN, keeps its primitives, and runs one on the thread that asks. */
 #include "onednn.h"
 #ifdef DFLOW_ONEDNN
+#include "../library.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static void load(void) {
 #if defined(__SANITIZE_THREAD__)
   return;                      /* the sanitizer cannot see into it */
 #endif
-  void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+  void *library = dfk_library_open("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL, true);
   if (!library) return;
   bool whole = true;
 #define CALL(name) whole &= (found.name = (__typeof__(dnnl_##name) *)dlsym(library, "dnnl_" #name)) != NULL;

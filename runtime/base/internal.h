@@ -236,6 +236,15 @@ bool dfi_background(void (*fn)(void *), void *arg);
    */
 bool dfi_yield(void);
 
+/* ---- the end of the process (ending.c) --------------------------------------------------------------- */
+extern atomic_bool dfi_ending;                 /* exit() was called: threads begin nothing new */
+/* For constructors: `busy` says whether threads are at work, in libraries that exit() may take down. It takes no lock
+   that such a thread may hold for long. */
+void dfi_ending_probe(bool (*busy)(void));
+/* Around a run on a thread that is not ours. */
+void dfi_run_entered(void);
+void dfi_run_left(void);
+
 /* ---- fork (fork.c) ------------------------------------------------------------------------------- */
 /* For constructors: a fork waits until nobody holds this lock, so that it is open in the child, where `in_child` (NULL:
    nothing) is called under it. Not for locks under which one waits. */

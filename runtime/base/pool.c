@@ -117,7 +117,8 @@ static void offer(worker *w, task *t) {               /* the slot is ours (RESER
 
 static bool claim(worker *w) {
   task *none = NULL;
-  return atomic_load_explicit(&w->slot, memory_order_relaxed) == NULL &&
+  return !atomic_load_explicit(&dfi_ending, memory_order_relaxed) &&
+         atomic_load_explicit(&w->slot, memory_order_relaxed) == NULL &&
          atomic_compare_exchange_strong(&w->slot, &none, RESERVED);
 }
 
@@ -273,6 +274,7 @@ typedef struct hand {
 static pthread_mutex_t hands_lock = PTHREAD_MUTEX_INITIALIZER;
 static hand *idle_hands;             /* guarded by hands_lock, as is their number */
 static int32_t nidle;
+static atomic_int nbusy;
 
 static void wait_for_work(hand *h) {
   int64_t begin = now_ns(), now = begin;
@@ -300,7 +302,8 @@ static void *hand_work(void *arg) {
     dfi_set_float_mode(h->mode);
     ((void (*)(void *))atomic_load(&h->fn))(h->arg);
     atomic_store(&h->fn, NULL);
-    pthread_mutex_lock(&hands_lock);
+    atomic_fetch_sub(&nbusy, 1);
+    pthread_mutex_lock(&hands_lock);     /* the thread that brought the work has let go of h */
     bool stays = nidle < IDLE;
     if (stays) {
       h->next = idle_hands;
@@ -315,26 +318,53 @@ static void *hand_work(void *arg) {
   return NULL;
 }
 
-bool dfi_background(void (*fn)(void *), void *arg) {
+/* Work is handed over under the lock: a thread that takes it at once, is done and ends must not free `h` while `parked`
+ * is still to be looked at. */
+static bool hand_over(void (*fn)(void *), void *arg, bool *wake, _Atomic int32_t **parked) {
   pthread_mutex_lock(&hands_lock);
   hand *h = idle_hands;
   if (h) {
     idle_hands = h->next;
     nidle--;
+    h->arg = arg;
+    h->mode = dfi_float_mode();
+    atomic_store(&h->fn, (void *)fn);
+    *wake = atomic_exchange(&h->parked, 0);
+    *parked = &h->parked;
   }
   pthread_mutex_unlock(&hands_lock);
-  bool fresh = !h;
-  if (fresh) h = dfi_xcalloc(1, sizeof *h);
+  return h != NULL;
+}
+
+bool dfi_background(void (*fn)(void *), void *arg) {
+  bool wake;
+  _Atomic int32_t *parked;
+  if (atomic_load(&dfi_ending)) return false;
+  atomic_fetch_add(&nbusy, 1);
+  if (hand_over(fn, arg, &wake, &parked)) {
+    /* h may be gone: this is an address to the system, and a wake-up too many does no harm */
+    if (wake) syscall(SYS_futex, parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    return true;
+  }
+  hand *h = dfi_xcalloc(1, sizeof *h);
   h->arg = arg;
   h->mode = dfi_float_mode();
-  atomic_store(&h->fn, (void *)fn);
-  if (fresh) {
-    if (thread_new(hand_work, h)) return true;
-    dfi_free(h);
-    return false;
+  atomic_init(&h->fn, (void *)fn);
+  if (thread_new(hand_work, h)) return true;
+  dfi_free(h);
+  atomic_fetch_sub(&nbusy, 1);
+  return false;
+}
+
+/* ---- the end of the process (ending.c) ---------------------------------------------------------------------- */
+
+static bool at_work(void) {
+  if (atomic_load(&nbusy)) return true;
+  for (int32_t i = 0; i <= MAX_THREADS; i++) {
+    const dfi_pool *p = atomic_load(&pools[i]);
+    for (int32_t k = 0; p && k < p->n; k++) if (atomic_load(&p->workers[k].slot)) return true;
   }
-  if (atomic_exchange(&h->parked, 0)) syscall(SYS_futex, &h->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-  return true;
+  return false;
 }
 
 /* ---- fork: the child has one thread, the one that forked (fork.c) ------------------------------------------- */
@@ -344,6 +374,7 @@ bool dfi_background(void (*fn)(void *), void *arg) {
 static void in_child(void) {
   idle_hands = NULL;
   nidle = 0;
+  atomic_store(&nbusy, 0);
   for (int32_t i = 0; i <= MAX_THREADS; i++) {
     dfi_pool *p = atomic_load_explicit(&pools[i], memory_order_relaxed);
     if (!p) continue;
@@ -356,6 +387,7 @@ static void in_child(void) {
 static __attribute__((constructor)) void begin(void) {
   dfi_fork_guard(&pools_lock, in_child);
   dfi_fork_guard(&hands_lock, NULL);
+  dfi_ending_probe(at_work);
 }
 
 static void single_run(task *t) {

@@ -43,7 +43,7 @@ static const dfi_gpu_host services = {
 static const dfi_gpu_api *plugin(void) {
   if (gpu.looked) return gpu.api;
   gpu.looked = true;
-  void *lib = dfi_plugin_open("libdflow_cuda.so");
+  void *lib = dfi_plugin_open("libdflow_cuda.so", false);
   const dfi_gpu_api *api = lib ? dlsym(lib, DFI_GPU_SYMBOL) : NULL;
   if (!api) {
     snprintf(gpu.why, sizeof gpu.why, "libdflow_cuda.so, the plug-in for GPUs, is not there: %s", dlerror());

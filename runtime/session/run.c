@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 struct df_run {
   df_session *session;             /* may be gone once the thread has ended, and the plan with it */
@@ -21,6 +22,7 @@ struct df_run {
   double      timeout;
   dfi_run_number number;
   atomic_int  cancel, done;        /* done: its thread has nothing more to do with it */
+  _Atomic int32_t holder;          /* HELD, LEFT or ENDED */
   dfi_watch  *watch;               /* owned */
   int32_t     status;
   df_stats    stats;
@@ -30,12 +32,24 @@ struct df_run {
 };
 
 enum { SHORT_LOOKS = 1024 };
+/* df_run.holder: the caller's; released while it went on, so that its thread drops it; its thread leaves it. */
+enum { HELD, LEFT, ENDED };
 
 /* What its report needs of the session. */
 static void look(df_run *r) {
   pthread_mutex_lock(&r->session->lock);
   dfi_tally_look(&r->tally, &r->session->devices, r->session->memory_limit);
   pthread_mutex_unlock(&r->session->lock);
+}
+
+static void drop(df_run *r) {
+  if (r->link) dfi_run_let_go(r);
+  for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
+  for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
+  dfi_watch_free(r->watch);
+  dfi_tally_free(&r->tally);
+  df_graph_release(r->graph);
+  dfi_free(r->values); dfi_free(r->results); dfi_free(r->scope); dfi_free(r);
 }
 
 static void background(void *arg) {
@@ -70,8 +84,15 @@ static void background(void *arg) {
   pthread_mutex_unlock(&r->watch->lock);
   atomic_fetch_sub(&r->session->shared.in_progress, 1);
   if (!remains) dfi_session_let_go(r->plan);
-  atomic_fetch_sub(&r->session->active, 1);
-  atomic_store(&r->done, 1);
+  df_session *s = r->session;                /* it ends when `active` is 0 */
+  int32_t held = HELD;
+  if (atomic_compare_exchange_strong(&r->holder, &held, ENDED)) {
+    atomic_fetch_sub(&s->active, 1);
+    atomic_store(&r->done, 1);
+  } else {
+    drop(r);
+    atomic_fetch_sub(&s->active, 1);
+  }
 }
 
 /* Runs started one after the other come to a queue in that order: a start returns when its run is over, stands still,
@@ -254,14 +275,15 @@ int64_t df_run_remains(df_run *r) {
 
 void df_run_release(df_run *r) {
   if (!r) return;
-  if (!atomic_load(&r->done)) { df_run_cancel(r); join(r); }
-  df_run_forget(r);
-  for (int32_t i = 0; i < r->nfeed; i++) df_value_release(&r->values[i]);
-  for (int32_t i = 0; i < r->nfetch; i++) df_value_release(&r->results[i]);
-  dfi_watch_free(r->watch);
-  dfi_tally_free(&r->tally);
-  df_graph_release(r->graph);
-  dfi_free(r->values); dfi_free(r->results); dfi_free(r->scope); dfi_free(r);
+  if (!atomic_load(&r->done)) {
+    df_run_cancel(r);
+    const double until = dfi_now() + DFI_PATIENCE;
+    while (!atomic_load(&r->done) && dfi_now() < until) usleep(200);
+    int32_t held = HELD;
+    if (!atomic_load(&r->done) && atomic_compare_exchange_strong(&r->holder, &held, LEFT)) return;
+    join(r);
+  }
+  drop(r);
 }
 
 /* ---- pausing, stepping, breaking ------------------------------------------------------------------------ */

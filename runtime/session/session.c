@@ -66,9 +66,8 @@ static void plan_drop(dfi_plan *p) {
   dfi_plan_free(p);
 }
 
-void df_session_release(df_session *s) {
-  if (!s) return;
-  atomic_store(&s->closing, 1);
+static void drop(void *of) {
+  df_session *s = of;
   while (atomic_load(&s->active)) usleep(200);
   while (s->remaining) dfi_run_let_go(s->remaining);
   if (s->cluster && !s->devices.rank) s->cluster->closed(s->cluster->user, s);
@@ -83,6 +82,14 @@ void df_session_release(df_session *s) {
   df_graph_release(s->graph);
   dfi_free(s->options);
   dfi_free(s);
+}
+
+void df_session_release(df_session *s) {
+  if (!s) return;
+  atomic_store(&s->closing, 1);
+  const double until = dfi_now() + DFI_PATIENCE;
+  while (atomic_load(&s->active) && dfi_now() < until) usleep(200);
+  if (!atomic_load(&s->active) || !dfi_background(drop, s)) drop(s);
 }
 
 /* ---- variables ---------------------------------------------------------------------------------- */
@@ -719,10 +726,12 @@ int32_t dfi_session_run_plan(df_session *s, dfi_plan *p, const df_value *values,
   if (atomic_load(&s->closing)) return dfi_fail(err, DF_CANCELLED, NULL, "the session is closed");
   _Atomic uint8_t few[64] = { 0 }, *drew = p->nrandom <= 64 ? few : dfi_xcalloc((size_t)p->nrandom, 1);
   atomic_fetch_add(&s->active, 1);
+  dfi_run_entered();
   dfi_peaks peaks;
   peaks_begin(s, p, tally, &peaks);
   int32_t status = run_plan(s, p, values, timeout, number, 0, drew, cancel, watch, results, stats, tally, err);
   peaks_end(s, tally);
+  dfi_run_left();
   if (p->nrandom) dfi_session_drew(s, p, number.draw, drew);
   if (drew != few) dfi_free(drew);
   atomic_fetch_sub(&s->active, 1);

@@ -73,6 +73,9 @@ int32_t dfi_local_ranks_begin(df_session *s, const char *options, df_error *err)
 /* df_session_new as a rank of a cluster (NULL: alone). */
 df_session *dfi_session_make(df_graph *g, const char *options, const dfi_cluster *cluster, df_error *err);
 
+/* Seconds for which who releases a run or a session waits for a kernel to end. What takes longer frees itself. */
+#define DFI_PATIENCE 0.1
+
 /* options.c: what a new session is told, by `threads=2 engine=tokens …` (NULL: nothing) and by the environment. */
 int32_t dfi_session_options(df_session *s, const char *text, df_error *err);
 

@@ -18,12 +18,11 @@ static struct {
   pthread_mutex_t lock;            /* guards what follows */
   pthread_cond_t  changed;
   bool            running;         /* the thread was started */
-  bool            leaving;         /* the process ends */
   dfi_unit       *first;           /* those that wait */
-  dfi_unit       *now;             /* the one that the thread is compiling */
+  _Atomic(dfi_unit *) now;         /* the one that the thread is compiling */
   pthread_mutex_t compiling;       /* the plug-in does one thing at a time; guards what follows */
   bool            looked;          /* for the plug-in */
-  const dfi_jit_api *api;
+  _Atomic(const dfi_jit_api *) api;
   char            why[600];        /* there is none */
   struct dfi_code *codes;          /* what is in memory */
 } jit = { .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -32,20 +31,11 @@ static struct {
 
 /* ---- the plug-in -------------------------------------------------------------------------------------- */
 
-/* The compiler's thread must not stand in LLVM while the process takes that down: neither in one that is just being
-   loaded, which is why it is said when the thread begins, nor in one that was loaded later. */
-static void at_exit(void) {
-  pthread_mutex_lock(&jit.lock);
-  jit.leaving = true;
-  while (jit.now) pthread_cond_wait(&jit.changed, &jit.lock);
-  pthread_mutex_unlock(&jit.lock);
-}
-
 /* Under `compiling`. */
 static const dfi_jit_api *plugin(void) {
   if (jit.looked) return jit.api;
   jit.looked = true;
-  void *lib = dfi_plugin_open("libdflow_jit.so");
+  void *lib = dfi_plugin_open("libdflow_jit.so", true);
   const dfi_jit_api *api = lib ? dlsym(lib, DFI_JIT_SYMBOL) : NULL;
   if (!api)
     snprintf(jit.why, sizeof jit.why, "libdflow_jit.so, the plug-in that makes native code, is not there (%.400s)",
@@ -57,7 +47,6 @@ static const dfi_jit_api *plugin(void) {
     const char *bad = api->open();
     if (bad) snprintf(jit.why, sizeof jit.why, "libdflow_jit.so: %s", bad);
     else jit.api = api;
-    atexit(at_exit);
   }
   return jit.api;
 }
@@ -84,7 +73,18 @@ static void in_child(void) {
   pthread_mutex_init(&jit.compiling, NULL);
 }
 
-static __attribute__((constructor)) void begin(void) { pthread_atfork(before_fork, after_fork, in_child); }
+/* ---- the end of the process ------------------------------------------------------------------------------- */
+
+/* An LLVM that is part of the plug-in is never taken down, and may go on compiling. */
+static bool at_work(void) {
+  const dfi_jit_api *api = atomic_load(&jit.api);
+  return atomic_load(&jit.now) && !(api && api->stays());
+}
+
+static __attribute__((constructor)) void begin(void) {
+  pthread_atfork(before_fork, after_fork, in_child);
+  dfi_ending_probe(at_work);
+}
 
 /* ---- compiling -------------------------------------------------------------------------------------------- */
 
@@ -223,12 +223,12 @@ static void improve(dfi_unit *u) {
 static void *work(void *unused) {
   pthread_mutex_lock(&jit.lock);
   for (;;) {
-    while (!jit.first || jit.leaving) pthread_cond_wait(&jit.changed, &jit.lock);
-    jit.now = jit.first;
-    jit.first = jit.now->next;
+    while (!jit.first || atomic_load(&dfi_ending)) pthread_cond_wait(&jit.changed, &jit.lock);
+    dfi_unit *u = jit.now = jit.first;
+    jit.first = u->next;
     pthread_mutex_unlock(&jit.lock);
-    if (jit.now->tier == DFI_TIER_WANTED) improve(jit.now);
-    else compile(jit.now, true);
+    if (u->tier == DFI_TIER_WANTED) improve(u);
+    else compile(u, true);
     pthread_mutex_lock(&jit.lock);
     jit.now = NULL;
     pthread_cond_broadcast(&jit.changed);
@@ -238,9 +238,6 @@ static void *work(void *unused) {
 
 /* Under `lock`. */
 static void start(void) {
-  static bool told;
-  if (!told) atexit(at_exit);
-  told = true;
   pthread_t thread;
   pthread_attr_t detached;
   pthread_attr_init(&detached);
@@ -305,7 +302,7 @@ void dfi_native_forget(dfi_plan *p) {
   if (!all) return;
   pthread_mutex_lock(&jit.lock);
   for (dfi_unit **at = &jit.first; *at; ) if ((*at)->plan == p) *at = (*at)->next; else at = &(*at)->next;
-  while (jit.now && jit.now->plan == p) pthread_cond_wait(&jit.changed, &jit.lock);
+  while (jit.now && atomic_load(&jit.now)->plan == p) pthread_cond_wait(&jit.changed, &jit.lock);
   pthread_mutex_unlock(&jit.lock);
   pthread_mutex_lock(&jit.compiling);
   for (int32_t i = 0; i < all->n; i++) {

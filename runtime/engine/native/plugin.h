@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Of the table and of what compile makes: files on the disk are those of the same version. */
-enum { DFI_JIT_VERSION = 5 };
+enum { DFI_JIT_VERSION = 6 };
 typedef struct dfi_jit_api {
   int32_t version;
   /* Makes the compiler for this machine. NULL: it is ready. Else why it is not, in static memory. Called once. */
@@ -27,6 +27,8 @@ typedef struct dfi_jit_api {
   char *(*assembly)(const char *text, size_t bytes);
   const char *(*target)(void);          /* "x86_64-pc-linux-gnu sapphirerapids, LLVM 19.1"; static */
   const char *(*depends)(void);         /* all that an object file depends on but the text; static */
+  /* Nothing of LLVM is taken down when the process ends: a thread may then go on compiling. */
+  bool (*stays)(void);
 } dfi_jit_api;
 #define DFI_JIT_SYMBOL "dflow_jit"      /* of type dfi_jit_api */
 #define DFI_JIT_VECTORS "dflow.vectors" /* metadata of a module: it has a loop to make vectors of */

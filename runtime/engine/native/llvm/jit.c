@@ -2,6 +2,7 @@
  * ORC's LLJIT, one resource tracker per module, so that each can be dropped.
  */
 #include "engine/native/plugin.h"
+#include <dlfcn.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/IRReader.h>
@@ -165,6 +166,24 @@ static char *jit_assembly(const char *text, size_t bytes) {
 static const char *jit_target(void) { return title; }
 static const char *jit_depends(void) { return whole_title; }
 
+/* ---- the end of the process ------------------------------------------------------------------------------- */
+
+/* What an LLVM that is linked in registers to be called at the end, as the destructors of its static objects are, would
+   be called while another thread compiles. So it registers nothing: this hides the C library's function from it. Where
+   LLVM is a library of its own, kernels/library.c does the same. */
+#define HIDDEN __attribute__((visibility("hidden")))
+HIDDEN int __cxa_atexit(void (*fn)(void *), void *arg, void *library);
+HIDDEN int __cxa_atexit(void (*fn)(void *), void *arg, void *library) {
+  (void)fn; (void)arg; (void)library;
+  return 0;
+}
+
+/* Of an LLVM of its own, what was registered while it was loaded is called. */
+static bool jit_stays(void) {
+  Dl_info own, llvm;
+  return dladdr((void *)jit_open, &own) && dladdr((void *)LLVMGetVersion, &llvm) && own.dli_fbase == llvm.dli_fbase;
+}
+
 __attribute__((visibility("default")))
 const dfi_jit_api dflow_jit = { DFI_JIT_VERSION, jit_open,     jit_compile, jit_load,
-                                jit_drop,        jit_assembly, jit_target,  jit_depends };
+                                jit_drop,        jit_assembly, jit_target,  jit_depends, jit_stays };
