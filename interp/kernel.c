@@ -8,6 +8,7 @@
 #include <lauxlib.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,13 @@
 #include <zmq.h>
 
 #define SOCKET "dflow.socket"
+enum { SOCKETS = 16 };
+/* libzmq's context has threads of its own; it ends before the program does, and before the Lua state has ended. */
 static void *context;
+static pid_t owner;                     /* the process whose threads they are: a fork's child has none of them */
+static void *is_open[SOCKETS];          /* the Lua thread's sockets */
+static pthread_t beat;
+static bool beats;
 
 /* ---- SHA-256 (FIPS 180-4) and HMAC (RFC 2104) --------------------------------------------------------------- */
 
@@ -117,17 +124,55 @@ static void **socket_arg(lua_State *L, int arg) {
 
 static int failed(lua_State *L, const char *what) { return luaL_error(L, "%s: %s", what, zmq_strerror(zmq_errno())); }
 
+static void close_socket(void *s) {
+  for (int i = 0; i < SOCKETS; i++)
+    if (is_open[i] == s) {
+      is_open[i] = NULL;
+      zmq_close(s);
+      return;
+    }
+}
+
+/* What was sent is given the sockets' linger to arrive. */
+static void end_context(void) {
+  if (!context || owner != getpid()) return;
+  for (int i = 0; i < SOCKETS; i++) if (is_open[i]) close_socket(is_open[i]);
+  zmq_ctx_shutdown(context);            /* the heartbeat's thread sees it, and ends */
+  if (beats) pthread_join(beat, NULL);
+  beats = false;
+  while (zmq_ctx_term(context) && zmq_errno() == EINTR) {}
+  context = NULL;
+}
+
+static int collect_context(lua_State *L) {
+  (void)L;
+  end_context();
+  return 0;
+}
+
+static void begin_context(void) {
+  static bool told;
+  if (context) return;
+  context = zmq_ctx_new();
+  owner = getpid();
+  if (!told) atexit(end_context);       /* for os.exit, which leaves the Lua state open */
+  told = true;
+}
+
 /* bind(kind, address): a socket; kind is 'router', 'pub' or 'rep'. Address with port 0: any free one. */
 static int l_bind(lua_State *L) {
   static const char *const kinds[] = { "router", "pub", "rep", NULL };
   static const int types[] = { ZMQ_ROUTER, ZMQ_PUB, ZMQ_REP };
   const int kind = luaL_checkoption(L, 1, NULL, kinds), linger = 500;
   const char *address = luaL_checkstring(L, 2);
-  if (!context) context = zmq_ctx_new();
+  begin_context();
   void **s = lua_newuserdatauv(L, sizeof *s, 0);
   *s = NULL;
   luaL_setmetatable(L, SOCKET);
-  *s = zmq_socket(context, types[kind]);
+  int place = 0;
+  while (place < SOCKETS && is_open[place]) place++;
+  if (place == SOCKETS) return luaL_error(L, "there are %d sockets already", SOCKETS);
+  *s = is_open[place] = zmq_socket(context, types[kind]);
   if (!*s) return failed(L, "socket");
   zmq_setsockopt(*s, ZMQ_LINGER, &linger, sizeof linger);
   if (zmq_bind(*s, address)) return failed(L, address);
@@ -183,7 +228,7 @@ static int l_poll(lua_State *L) {
 
 static int l_close(lua_State *L) {
   void **s = luaL_checkudata(L, 1, SOCKET);
-  if (*s) zmq_close(*s);
+  if (*s) close_socket(*s);
   *s = NULL;
   return 0;
 }
@@ -201,19 +246,19 @@ static void *echo(void *s) {
 
 /* heartbeat(address): a thread sends back whatever comes there, also while Lua code runs */
 static int l_heartbeat(lua_State *L) {
-  if (!context) context = zmq_ctx_new();
+  begin_context();
+  if (beats) return luaL_error(L, "heartbeat: there is one already");
   void *s = zmq_socket(context, ZMQ_REP);
   const int linger = 0;
-  pthread_t thread;
   sigset_t all, before;
   zmq_setsockopt(s, ZMQ_LINGER, &linger, sizeof linger);
   if (zmq_bind(s, luaL_checkstring(L, 1))) { zmq_close(s); return failed(L, "heartbeat"); }
   sigfillset(&all);                          /* Ctrl-C is the Lua thread's */
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int status = pthread_create(&thread, NULL, echo, s);
+  const int status = pthread_create(&beat, NULL, echo, s);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (status) { zmq_close(s); return luaL_error(L, "heartbeat: no thread could be started"); }
-  pthread_detach(thread);
+  beats = true;
   return 0;
 }
 
@@ -301,5 +346,11 @@ int luaopen_dflow_sockets(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_pop(L, 1);
   luaL_newlib(L, functions);
+  lua_newuserdatauv(L, 1, 0);           /* when the state closes, the context ends */
+  lua_newtable(L);
+  lua_pushcfunction(L, collect_context);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &context);
   return 1;
 }

@@ -106,7 +106,7 @@ try:
           and ask(kc.is_complete, 'x = 1')['status'] == 'complete' and ask(kc.is_complete, 'x = = 1')['status'] == 'invalid')
     check('heartbeat', kc.hb_channel.is_beating())
     # an interrupt while a graph runs
-    msg = kc.execute('df.run((while_loop(function(i) return i:lt(2e9) end, function(i) return i + 1 end, {df.int32(0)})))', allow_stdin=False)
+    msg = kc.execute('df.run((select(2, while_loop(function(i) return i:lt(2e9) end, function(i, x) return i + 1, (x + 1):sin() end, {df.int32(0), df.float32(0)}))))', allow_stdin=False)
     while kc.get_iopub_msg(timeout=60)['content'].get('execution_state') != 'busy':
         pass
     time.sleep(0.5)
@@ -195,6 +195,8 @@ try:
             break
         time.sleep(0.1)
     check('shutdown', not km.is_alive())
+    status = km.provisioner.process.wait()
+    check('ends with status %s' % status, status == 0)
 finally:
     kc.stop_channels()
     if km.is_alive():

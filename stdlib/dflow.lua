@@ -76,16 +76,8 @@ function df.type(x)
   return name and name:match('^dflow%.(.*)$') and name:match('^dflow%.(.*)$'):gsub('(%l)(%u)', '%1_%2'):lower() or nil
 end
 
--- Parts that are loaded when they are first named, from where this file was, whatever has become of package.path since.
-local home = debug.getinfo(1, 'S').source:match('^@(.*)dflow%.lua$')
-local function part(name)
-  local path = package.path
-  if home then package.path = home .. '?.lua;' .. path end
-  local ok, module = pcall(require, name)
-  package.path = path
-  if not ok then error(module, 0) end
-  return module
-end
+-- Parts that are loaded when they are first named, from where this file was (dflow.own).
+local part = require
 local parts = {
   train = 'dflow.train', data = 'dflow.data', summary = 'dflow.summary', nn = 'dflow.nn', plot = 'dflow.plot', rnn = 'dflow.rnn', image = 'dflow.image',
   signal = 'dflow.signal', cluster = 'dflow.cluster',

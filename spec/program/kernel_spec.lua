@@ -52,7 +52,46 @@ describe('dflow --kernel', function()
     assert.matches('not by hmac%-md5', refused('{"key":"k","signature_scheme":"hmac-md5"}'))
     assert.matches('0.0.0.0 is not the loopback address', refused('{"ip":"0.0.0.0","key":"k","signature_scheme":"hmac-sha256"}'), 1, true)
     assert.matches('no connection file: JSON', refused('{'), 1, true)
+    local function ports(changed)
+      local list = {}
+      for _, name in ipairs{ 'shell', 'control', 'stdin', 'iopub', 'hb' } do list[#list + 1] = (',"%s_port":%s'):format(name, changed[name] or '0') end
+      return '{"key":"k"' .. (changed.more or '') .. table.concat(list):gsub(',"%w+_port":none', '') .. '}'
+    end
+    assert.matches('shell_port is missing, where a whole number from 0 to 65535 is expected', refused(ports{ shell = 'none' }), 1, true)
+    assert.matches('hb_port is "abc"', refused(ports{ hb = '"abc"' }), 1, true)
+    assert.matches('iopub_port is 1.5', refused(ports{ iopub = '1.5' }), 1, true)
+    assert.matches('transport is "inproc"', refused(ports{ more = ',"transport":"inproc"' }), 1, true)
+    assert.matches('^dflow %-%-kernel: tcp://127.0.0.1.evil:0: ', refused(ports{ more = ',"ip":"127.0.0.1.evil"' }))
+    assert.matches('cannot be read: it is a folder', shell.run(shell.dflow .. ' --kernel /tmp').err, 1, true)
     os.remove(path)
+  end)
+
+  it('loads what it needs in C from where dflow is installed, not from the current folder', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    shell.run('mkdir -p ' .. folder .. '/dflow/docs')
+    for _, name in ipairs{ 'sockets', 'pages', 'core', 'libpath', 'own', 'backend', 'plot', 'program', 'docs/places', 'docs/sources' } do
+      shell.write(('%s/dflow/%s.lua'):format(folder, name), "io.stdout:write('from here\\n') os.exit(7)")
+    end
+    local dflow = shell.run('realpath ' .. shell.dflow).out:gsub('%s+$', '')
+    local r = shell.run(('cd %s && (%s --kernel /nowhere.json; printf ":serve\\n?matmul\\n??matmul\\ndf.plot{1, 2}\\n" | %s -i)'):format(folder, dflow, dflow))
+    local host = shell.run(('cd %s && %s -e "local df = require [[dflow]] print(df.plot ~= nil, df.run(df.constant(1) + 1))"'):format(folder,
+      rawget(_G, 'jit') and 'luajit' or 'lua5.4'))
+    shell.run('rm -rf ' .. folder)
+    assert.not_matches('from here', r.out .. host.out, 1, true)
+    assert.matches(there and '/nowhere.json' or 'without libzmq', r.err, 1, true)
+    assert.matches('^true%s+2', host.out)
+  end)
+
+  it('ends with status 0, and not by what its threads do while it ends', function()
+    if not there then return pending('this dflow was built without libzmq') end
+    local path = os.tmpname()
+    shell.write(path, '{"key":"k","shell_port":0,"iopub_port":0,"stdin_port":0,"control_port":0,"hb_port":0}')
+    local r = shell.run(([[sh -c 'echo $$' > %s.gone
+      for i in 1 2 3 4 5 6 7 8; do (JPY_PARENT_PID=$(cat %s.gone) timeout 60 %s --kernel %s </dev/null >/dev/null 2>&1; echo $?) & done; wait; rm %s.gone]])
+      :format(path, path, shell.dflow, path, path))
+    os.remove(path)
+    assert.equal(('0\n'):rep(8), r.out)
   end)
 
   it('ends when the program that started it has ended', function()

@@ -1,4 +1,5 @@
 --- Chooses the core table: the C module under Lua 5.4, the FFI under LuaJIT. Both have the same functions.
+require 'dflow.own'
 local core
 if rawget(_G, 'jit') then
   require 'dflow.backend.interpreted'

@@ -15,7 +15,7 @@ local function load_library()
     if ok then return lib end
     tried[#tried + 1] = tostring(lib)
   end
-  local at_install = package.searchpath and package.searchpath('dflow.libpath', package.path)
+  local at_install = require('dflow.own').path 'dflow.libpath'
   local lib = try(os.getenv('DFLOW_LIB'))
     or try(at_install and dofile(at_install))
     or try(here .. '../../../build/release/libdflow.so')       -- in the source tree

@@ -6,11 +6,12 @@
 -- is a matter of calls into the library. Releases since 2023 are left as they are.
 if not jit.version:find('beta', 1, true) then return true end
 jit.off(true, true)
+local own = require 'dflow.own'
 
 --- Loads a module of dflow and turns the compiler off for all functions in it.
 local function load_interpreted(name)
-  if name ~= 'dflow' and name:sub(1, 6) ~= 'dflow.' then return nil end
-  local path, why = package.searchpath(name, package.path)
+  if name:sub(1, 6) ~= 'dflow.' then return nil end
+  local path, why = own.path(name)
   if not path then return why end
   local chunk, message = loadfile(path)
   if not chunk then error(("error loading module '%s' from file '%s':\n\t%s"):format(name, path, message), 3) end

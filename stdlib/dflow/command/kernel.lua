@@ -295,11 +295,29 @@ end
 -- ---- the program ---------------------------------------------------------------------------------------------------------
 local function loopback(address) return address:find('^127%.') ~= nil or address == 'localhost' or address == '::1' end
 
+-- The sockets, by the connection file's names of their ports.
+local PORTS = { 'shell_port', 'control_port', 'stdin_port', 'iopub_port', 'hb_port' }
+
+local function shown(v) return v == nil and 'missing' or type(v) == 'string' and ('%q'):format(v) or tostring(v) end
+
+--- What is wrong with the addresses of connection file `c`; nil: nothing.
+local function wrong_address(c)
+  if c.transport ~= nil and c.transport ~= 'tcp' and c.transport ~= 'ipc' then return ('transport is %s, where "tcp" or "ipc" is expected'):format(shown(c.transport)) end
+  if c.ip ~= nil and type(c.ip) ~= 'string' then return ('ip is %s, where an address as text is expected'):format(shown(c.ip)) end
+  for _, name in ipairs(PORTS) do
+    local port = c[name]
+    if type(port) ~= 'number' or port ~= math.floor(port) or port < 0 or port > 65535 then
+      return ('%s is %s, where a whole number from 0 to 65535 is expected'):format(name, shown(port))
+    end
+  end
+end
+
 local function start(path, any)
   local file, why = io.open(path)
   if not file then return nil, why end
   local text = file:read('*a')
   file:close()
+  if not text then return nil, path .. ' cannot be read: it is a folder' end
   local ok, c = pcall(json.decode, text)
   if not ok or type(c) ~= 'table' then return nil, ('%s is no connection file: %s'):format(path, tostring(c)) end
   if type(c.key) ~= 'string' or c.key == '' then return nil, path .. ' has no key: messages could not be checked' end
@@ -308,20 +326,26 @@ local function start(path, any)
   if transport ~= 'ipc' and not loopback(ip) and not any then
     return nil, ('%s is not the loopback address; dflow --kernel %s any-address listens there all the same'):format(ip, path)
   end
+  local wrong = wrong_address(c)
+  if wrong then return nil, ('%s: %s'):format(path, wrong) end
   local function address(port)
     if transport == 'ipc' then return ('ipc://%s-%d'):format(ip, port) end
     return ('%s://%s:%d'):format(transport, ip, port)
   end
   math.randomseed(os.time() + math.floor(os.clock() * 1e6))
   local k = setmetatable({ key = c.key, seen = {}, id = identifier() }, Kernel)
-  k.shell, k.control = sockets.bind('router', address(c.shell_port)), sockets.bind('router', address(c.control_port))
-  k.stdin, k.iopub = sockets.bind('router', address(c.stdin_port)), sockets.bind('pub', address(c.iopub_port))
-  sockets.heartbeat(address(c.hb_port))
+  local bound, problem = pcall(function()
+    k.shell, k.control = sockets.bind('router', address(c.shell_port)), sockets.bind('router', address(c.control_port))
+    k.stdin, k.iopub = sockets.bind('router', address(c.stdin_port)), sockets.bind('pub', address(c.iopub_port))
+    sockets.heartbeat(address(c.hb_port))
+  end)
+  if not bound then return nil, (tostring(problem):gsub('^[^:]*%.lua:%d+: ', '')) end
   return k
 end
 
 return function(path, any, ...)
   local there
+  require 'dflow.own'
   there, sockets = pcall(require, 'dflow.sockets')
   if not there then
     io.stderr:write('dflow --kernel: this dflow was built without libzmq (Debian: libzmq3-dev)\n')

@@ -152,8 +152,7 @@ end
 
 --- Seconds on the program's clock; of processor time where the program is another.
 local function clock()
-  local ok, program = pcall(require, 'dflow.program')
-  return ok and program.clock or os.clock
+  return package.preload['dflow.program'] and require('dflow.program').clock or os.clock
 end
 
 local function save(path, names, results)

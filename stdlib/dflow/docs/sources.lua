@@ -135,6 +135,7 @@ function M.of(type_name, folder)
     if tree and folder then
       known = M.scan(tree, folder)
     else
+      require 'dflow.own'
       local ok, places = pcall(require, 'dflow.docs.places')
       known = ok and places or {}
     end

@@ -137,6 +137,7 @@ local function stop()
 end
 
 local function begin(port, repl)
+  require 'dflow.own'
   local there, module = pcall(require, 'dflow.pages')
   if not there then error('this dflow was built without libmicrohttpd (Debian: libmicrohttpd-dev); :trace run.html EXPRESSION writes a page instead', 0) end
   local opened, at_port, secret = module.open(port)
