@@ -13,6 +13,19 @@ end
 describe('while_loop', function()
   before_each(df.reset)
 
+  it('says how deep it is nested where Lua can call no deeper', function()
+    local function nested(d)
+      if d == 0 then return df.int32(1) end
+      return (df.while_loop(function(i) return i:lt(1) end, function(i) return i + nested(d - 1) end, { df.int32(0) }))
+    end
+    assert.equal(1, df.run(nested(40)))
+    local ok, e = pcall(nested, 250)
+    if rawget(_G, 'jit') then return assert.is_true(ok, tostring(e)) end
+    assert.equal('resource_exhausted', e.code)
+    assert.matches('nested %d+ deep here, which is more than Lua can call', e.message)
+    assert.equal(1, df.run(nested(3)))
+  end)
+
   it('gives the loop variables when the predicate is false', function()
     local i, s = count(10)
     same(df.run{ i, s }, { 10, 45 })

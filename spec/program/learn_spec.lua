@@ -44,6 +44,16 @@ describe('a lesson', function()
     return table.concat(out, '\n'), over
   end
 
+  it('is left by Ctrl-C at a question, as by q', function()
+    local typist = require 'spec.typist'
+    if not typist.available() then return pending 'there is no terminal' end
+    local t = typist.open{ command = require('spec.shell').dflow .. ' learn 4' }
+    t:wait('your guess> ', 20)
+    t:type(typist.CTRL_C)
+    assert.truthy(t:wait('dflow learn 4 goes on here', 20))
+    t:close()
+  end)
+
   it('says whether the guess was right, and why', function()
     local out = taken(9, { '12', 'q' })
     assert.matches('Yes, it is 12. 3x^2 is 12', out, 1, true)

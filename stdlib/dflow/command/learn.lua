@@ -20,7 +20,8 @@ return function(n, ...)
   local columns, seen = program.terminal().columns or 80, program.terminal().output
   local wrapped = require('dflow.repl.values').wrapped
   local help = require 'dflow.docs.help'
-  learn.run(number, function(prompt) return program.line(prompt) end, function(text)
+  -- Ctrl-C at a question leaves, as q does
+  learn.run(number, function(prompt) return program.line(prompt) or nil end, function(text)
     for line in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
       if #line > columns and not line:find('^ ') and line:find('^[%w"(]') then
         help.width = math.max(40, math.min(100, columns))

@@ -27,14 +27,29 @@ local function parameter(fn, i)
   return info.what ~= 'C' and ok and type(name) == 'string' and name:find('^[%a_]') and name ~= '_' and name or nil
 end
 
+-- Bodies and branches that are being built, one in another. Each takes some of the 200 C calls that Lua 5.4 allows within another;
+-- what to say of that is found where there is room again.
+local nested, deepest, ROOM = 0, 0, 24
+
+--- Lua's own error of too many C calls, as one of dflow's, where a few of the bodies have been left.
+local function too_deep(e)
+  if type(e) ~= 'string' or not e:find('C stack overflow', 1, true) or deepest - nested < ROOM and nested > 0 then return e end
+  return setmetatable({ code = 'resource_exhausted', source = core.where(),
+    message = ('bodies and branches are nested %d deep here, which is more than Lua can call; one that builds itself never ends: '
+               .. 'repeat with while_loop what is to happen many times'):format(deepest) }, errors.Error)
+end
+
 --- Calls fn(); when it fails, all that it began in g is given up before the error goes on. `say(e)` may say more of it.
 local function guarded(g, fn, say)
   local mark, standing = core.graph_mark(g.handle), graph.depth()
   graph.push(g)
+  nested = nested + 1
+  deepest = nested
   local results = pack(protect(fn))
+  nested = nested - 1
   graph.restore(standing)
   if not results[1] then
-    local e = results[2]
+    local e = too_deep(results[2])
     if errors.is(e) and not e.source then e.source = core.where() end
     e = say and say(e) or e
     graph.undo(g, mark)
