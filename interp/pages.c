@@ -5,7 +5,8 @@
  * above N. Everything else is not found. What the pages are is Lua's business: stdlib/dflow/repl/serve.lua.
  *
  * Every connection has a thread of its own, which may wait; the Lua thread only swaps what they answer with, under
- * `lock`.
+ * `lock`. There are few at a time: where there are more, the oldest that has not shown that it knows the secret is
+ * closed, so thousands of idle connections keep nobody out, and take neither threads nor descriptors.
  */
 #include <lauxlib.h>
 #include <arpa/inet.h>
@@ -17,12 +18,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #define SERVER "dflow.pages"
-enum { PAGES = 4, VIEWERS = 32, WAIT_S = 20, SECRET = 32 };
+/* CONNECTIONS: libmicrohttpd accepts no more until one of so many has ended; it is still ending what we close. */
+enum { PAGES = 4, VIEWERS = 32, CONNECTIONS = 2 * VIEWERS, WAIT_S = 20, SECRET = 32 };
 
 typedef struct page { char name[16], type[32]; char *bytes; size_t n; } page;
+
+typedef struct guest {
+  int socket;
+  bool known;               /* it is answering a request with the secret */
+  bool closed;              /* we have closed it */
+  struct guest *older, *newer;
+} guest;
 
 typedef struct server {
   struct MHD_Daemon *daemon;
@@ -35,6 +45,8 @@ typedef struct server {
   int64_t number;           /* of the state; the first is 1 */
   int waiting;              /* threads that wait for the next state */
   bool closing;
+  guest *newest, *oldest;   /* connections */
+  int guests;               /* that we have not closed */
 } server;
 
 /* ---- answers, on a connection's thread --------------------------------------------------------------------- */
@@ -106,6 +118,63 @@ static page *page_of(server *s, const char *name) {
   return NULL;
 }
 
+/* ---- connections ---------------------------------------------------------------------------------------------- */
+
+/* Under the lock. Its thread sees the end of what it reads. */
+static void close_oldest(server *s) {
+  guest *g = s->oldest;
+  while (g && (g->known || g->closed)) g = g->newer;
+  if (!g) return;
+  g->closed = true;
+  s->guests--;
+  shutdown(g->socket, SHUT_RDWR);
+}
+
+static void arrive(server *s, struct MHD_Connection *c, void **place) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+  guest *g = *place = info ? calloc(1, sizeof *g) : NULL;
+  if (!g) return;
+  g->socket = info->connect_fd;
+  pthread_mutex_lock(&s->lock);
+  g->older = s->newest;
+  *(s->newest ? &s->newest->newer : &s->oldest) = g;
+  s->newest = g;
+  if (++s->guests > VIEWERS) close_oldest(s);
+  pthread_mutex_unlock(&s->lock);
+}
+
+static void leave(server *s, void **place) {
+  guest *g = *place;
+  if (!g) return;
+  pthread_mutex_lock(&s->lock);
+  *(g->newer ? &g->newer->older : &s->newest) = g->older;
+  *(g->older ? &g->older->newer : &s->oldest) = g->newer;
+  if (!g->closed) s->guests--;
+  pthread_mutex_unlock(&s->lock);
+  free(g);
+  *place = NULL;
+}
+
+static void come_and_go(void *user, struct MHD_Connection *c, void **place,
+                        enum MHD_ConnectionNotificationCode what) {
+  if (what == MHD_CONNECTION_NOTIFY_STARTED) arrive(user, c, place);
+  else leave(user, place);
+}
+
+static void know(server *s, struct MHD_Connection *c, bool known) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  guest *g = info ? info->socket_context : NULL;
+  if (!g) return;
+  pthread_mutex_lock(&s->lock);
+  g->known = known;
+  pthread_mutex_unlock(&s->lock);
+}
+
+static void answered(void *user, struct MHD_Connection *c, void **seen, enum MHD_RequestTerminationCode how) {
+  (void)seen, (void)how;
+  know(user, c, false);
+}
+
 static enum MHD_Result handle(void *user, struct MHD_Connection *c, const char *path, const char *method,
                               const char *version, const char *body, size_t *nbody, void **seen) {
   server *s = user;
@@ -114,6 +183,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *c, const char *
   if (*nbody) { *nbody = 0; return MHD_YES; }
   const char *name = name_of(s, path);
   if (!name || strcmp(method, "GET") || !our_host(s, c)) return not_found(c);
+  know(s, c, true);
   if (!strcmp(name, "next")) return answer_next(s, c);
   pthread_mutex_lock(&s->lock);
   const page *p = page_of(s, *name ? name : "index");
@@ -161,7 +231,8 @@ static void listen_on(server *s, uint16_t port) {
   sigfillset(&all);                                   /* Ctrl-C is the Lua thread's */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   s->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0, NULL, NULL,
-                               handle, s, MHD_OPTION_SOCK_ADDR, &here, MHD_OPTION_CONNECTION_LIMIT, (unsigned)VIEWERS,
+                               handle, s, MHD_OPTION_SOCK_ADDR, &here, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+                               MHD_OPTION_NOTIFY_CONNECTION, come_and_go, s, MHD_OPTION_NOTIFY_COMPLETED, answered, s,
                                MHD_OPTION_CONNECTION_TIMEOUT, 2u * WAIT_S, MHD_OPTION_END);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -96,6 +96,16 @@ describe(':serve', function()
     assert.not_equal(secret, select(3, address(p.say(':serve 0'))))
   end)
 
+  it('answers while hundreds of connections stand idle, or send what never ends', function()
+    local p = prompt()
+    finally(p.close)
+    local _, port, secret = address(p.say(':serve'))
+    local r = shell.run(('timeout 60 bash -c %s'):format(shell.quote(([[for i in {1..400}; do exec {f}<>/dev/tcp/127.0.0.1/%d
+        [ $((i %% 2)) = 0 ] || printf 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n' >&$f; done 2>/dev/null
+      exec 3<>/dev/tcp/127.0.0.1/%d; printf 'GET /%s/ HTTP/1.0\r\nHost: 127.0.0.1:%d\r\n\r\n' >&3; head -1 <&3]]):format(port, port, secret, port))))
+    assert.matches('^HTTP/1%.[01] 200', r.out)
+  end)
+
   it('says that no run is there yet until there is one', function()
     local p = prompt()
     finally(p.close)
