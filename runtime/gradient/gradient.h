@@ -146,11 +146,11 @@ bool      dfi_reads_reference(const df_node *n);
 
 void dfi_region_free(region *r);
 
-/* for values like v, in the current context; to save them */
-df_output dfi_saved_array_new(pass *p, df_output v, bool grows);
+/* for values like v, in the current context; to save them. outlines: of v, an array, the size and shapes alone */
+df_output dfi_saved_array_new(pass *p, df_output v, bool grows, bool outlines);
 /* The handle, outside the innermost loop or outermost cond of r, of the array that holds v, a value of r, of each
    iteration. */
-df_output dfi_saved_array(pass *p, region *r, df_output v);
+df_output dfi_saved_array(pass *p, region *r, df_output v, bool outlines);
 
 /* gradient/cond.c */
 /* What was gathered at c's results goes through its branches to what they captured. */
@@ -191,7 +191,8 @@ enum note_how {
   NOTE_COUNTED,      /* from the iteration's number */
   NOTE_CONSTANT,     /* of the loop */
   NOTE_KEPT,         /* save = 'recompute': a loop variable, now and then */
-  NOTE_NOT_REPEATED  /* save = 'recompute': saved by each iteration because running it again would give another value */
+  NOTE_NOT_REPEATED, /* save = 'recompute': saved by each iteration because running it again would give another value */
+  NOTE_OUTLINED      /* of an array the size and its elements' shapes, as NOTE_SAVED */
 };
 void      dfi_saved_note(pass *p, region *r, df_output v, enum note_how how);
 void      dfi_saved_note_of(df_loop *l, df_cond *cond, df_node *asks, df_output v, enum note_how how);

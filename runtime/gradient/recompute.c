@@ -120,7 +120,7 @@ static df_output keep(pass *p, df_loop *l, df_output v) {
   df_context *was = dfi_grad_enter(p, l->parent);
   void *controls = dfi_controls_suspend(g);
   p->b.where = l->where;
-  h = dfi_saved_array_new(p, v, true);
+  h = dfi_saved_array_new(p, v, true, false);
   int32_t var = dfi_pass_failed(p) ? -1 : dfi_loop_add_var(l, h, NULL, NULL, &in_body, p->err);
   if (var >= 0) {
     g->current = l->mark->branch[1];
@@ -321,7 +321,7 @@ static df_output read_saved(recompute *c, df_output v, df_output handle, df_outp
 static df_output saved(recompute *c, df_output v) {
   pass *p = c->p;
   df_context *x = v.node->context;
-  df_output h = dfi_saved_array(p, region_at(c, x), v), trip = c->i;
+  df_output h = dfi_saved_array(p, region_at(c, x), v, false), trip = c->i;
   while (x->kind == DFI_BRANCH) x = x->parent;
   if (dfi_pass_failed(p)) return DFI_NONE;
   if (x->loop == c->l) h = dfi_grad_value(p, c->r, h);

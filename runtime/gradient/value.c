@@ -222,12 +222,13 @@ static df_output counter(pass *p, region *r, df_output v, dfi_loop_var *var, df_
 
 /* ---- saving -------------------------------------------------------------------------------------- */
 
-df_output dfi_saved_array_new(pass *p, df_output v, bool grows) {
+df_output dfi_saved_array_new(pass *p, df_output v, bool grows, bool outlines) {
   dfi_build *b = &p->b;
   df_output size = dfi_const_int(b, grows ? 0 : 1);
   dfi_attr_int(b, "dtype", dfi_dtype(v));
   dfi_attr_int(b, "dynamic_size", grows);
   dfi_attr_int(b, "saved", 1);
+  if (outlines) dfi_attr_int(b, "outlines", 1);
   const df_context *c = v.node->context;              /* what the loop around v wants of its values */
   while (c && !c->loop) c = c->parent;
   if (c && !strcmp(c->loop->save, "swap")) dfi_attr_int(b, "swap", 1);
@@ -255,9 +256,13 @@ static df_output write_out(pass *p, region *r, const region *base, df_output v, 
   return h;
 }
 
-df_output dfi_saved_array(pass *p, region *r, df_output v) {
+/* Under which an array's outline is kept beside the array. */
+static df_output outline_key(df_output v) { return (df_output){ v.node, -1 - v.index }; }
+
+df_output dfi_saved_array(pass *p, region *r, df_output v, bool outlines) {
   struct dfi_map **memory = memory_of(r);
-  df_output known = dfi_map_get(*memory, v);
+  const df_output key = outlines ? outline_key(v) : v;
+  df_output known = dfi_map_get(*memory, key);
   if (known.node) return known;
   df_graph *g = p->graph;
   region *base = r, *inner = r;
@@ -271,14 +276,14 @@ df_output dfi_saved_array(pass *p, region *r, df_output v) {
     df_loop *l = base->loop;
     df_output trip, in_body;
     g->current = l->parent;
-    df_output h = dfi_saved_array_new(p, v, true);
+    df_output h = dfi_saved_array_new(p, v, true, outlines);
     if (l->down.node) trip = l->down; else if (h.node && dfi_loop_trips(l, &trip, NULL, p->err)) h = DFI_NONE;
     int32_t var = h.node ? dfi_loop_add_var(l, h, NULL, NULL, &in_body, p->err) : -1;
     h = var < 0 ? DFI_NONE : write_out(p, r, base, v, in_body, trip);
     if (!h.node || dfi_loop_close_var(l, var, h, &exit, p->err)) { p->b.failed = true; exit = DFI_NONE; }
   } else {
     g->current = inner->cond->parent;
-    df_output h = dfi_saved_array_new(p, v, false);
+    df_output h = dfi_saved_array_new(p, v, false, outlines);
     if (h.node) exit = write_out(p, r, base, v, h, DFI_NONE);
   }
   dfi_controls_resume(g, controls);
@@ -286,7 +291,7 @@ df_output dfi_saved_array(pass *p, region *r, df_output v) {
   g->current = was;
   if (dfi_pass_failed(p)) return DFI_NONE;
   if (!*memory) *memory = dfi_map_new();
-  dfi_map_put(*memory, v, exit);
+  dfi_map_put(*memory, key, exit);
   return exit;
 }
 
@@ -306,11 +311,11 @@ static df_output save_in_tape(pass *p, region *r, df_output v) {
   return dfi_load_slot(p, f, v, known.index, r->tape);
 }
 
-static df_output save(pass *p, region *r, df_output v) {
+static df_output save(pass *p, region *r, df_output v, bool outline) {
   if (r->function) return save_in_tape(p, r, v);
   region *base = r;
   while (base->cond) base = base->parent;
-  df_output exit = dfi_saved_array(p, r, v);
+  df_output exit = dfi_saved_array(p, r, v, outline);
   if (!exit.node) return DFI_NONE;
   df_output h = base->loop       ? dfi_grad_value(p, base->parent, exit)
                 : base->function ? dfi_grad_value(p, base, exit)
@@ -357,14 +362,14 @@ static df_output own_value(pass *p, region *r, df_output v) {
     dfi_saved_note(p, r, v, NOTE_COUNTED);
     return counter(p, r, v, var, step, down);
   }
-  if (dfi_map_get(*memory_of(r), v).node) { dfi_saved_note(p, r, v, NOTE_SAVED); return save(p, r, v); }
+  if (dfi_map_get(*memory_of(r), v).node) { dfi_saved_note(p, r, v, NOTE_SAVED); return save(p, r, v, false); }
   const dfi_loop_var *w = returned_as(r, v);
   if (is_available(p, r, v) || (!w && has_root(p, r, v))) {
     if (!dfi_flow_is(v.node, FLOW_IDENTITY)) dfi_saved_note(p, r, v, NOTE_COMPUTED);
     return again(p, r, v);
   }
   dfi_saved_note(p, r, v, w ? NOTE_CARRIED : NOTE_SAVED);
-  return w ? carry(p, r, w) : save(p, r, v);
+  return w ? carry(p, r, w) : save(p, r, v, false);
 }
 
 df_output dfi_grad_value(pass *p, region *r, df_output v) {
@@ -462,8 +467,27 @@ df_output dfi_grad_full(pass *p, region *r, df_output v, double x, df_context *w
   return o;
 }
 
+/* The array v, or one that is as long and whose elements are as large: nothing that an iteration's arrays hold is kept
+   for the gradient arrays alone. */
+static df_output outline(pass *p, region *r, df_output v) {
+  if (dfi_pass_failed(p) || !r->parent || r->function || dfi_grad_is_variable(v)) return dfi_grad_value(p, r, v);
+  df_output out = outside(r, v);
+  if (out.node) return outline(p, r->parent, out);
+  if (returned_as(r, v) || v.node->out[v.index].of == DF_RESOURCE || is_had(p, r, v)) return dfi_grad_value(p, r, v);
+  df_output known = dfi_map_get(r->memo, outline_key(v));
+  if (known.node) return known;
+  df_context *was = dfi_grad_enter(p, r->backward);
+  dfi_saved_note(p, r, v, NOTE_OUTLINED);
+  known = save(p, r, v, true);
+  p->graph->current = was;
+  if (!known.node) return DFI_NONE;
+  if (!r->memo) r->memo = dfi_map_new();
+  dfi_map_put(r->memo, outline_key(v), known);
+  return known;
+}
+
 df_output dfi_grad_array_new(pass *p, region *r, df_output handle, df_context *where) {
-  df_output h = dfi_grad_value(p, r, handle);
+  df_output h = outline(p, r, handle);
   if (!h.node) return DFI_NONE;
   df_context *was = dfi_grad_enter(p, where);
   df_output o = dfi_op(&p->b, "TensorArrayGrad", h);

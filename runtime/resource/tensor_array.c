@@ -74,6 +74,7 @@ static void end(dfi_tensor_array *a) {
   for (int32_t c = 0; c < a->nchunks; c++) drop_chunk(a, c);
   df_tensor_release(a->whole);
   df_tensor_release(a->flat);
+  if (a->outline) dfi_handle_release(a->outline);
   for (dfi_tensor_array *g = a->gradients, *next; g; g = next) {
     next = g->next;
     df_assert(g->base.refs == 0);
@@ -148,6 +149,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
   if (!c) return NULL;
   c->accumulates = a->accumulates;
   c->saved = a->saved;
+  c->outlines = a->outlines;
   c->swap = a->swap;
   c->node = a->node;
   c->store = a->store;
@@ -282,6 +284,54 @@ bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s) {
     if (dfi_shape_known(&a->element)) { *s = a->element; return true; }
   }
   return false;
+}
+
+/* Location i of `o`, whose element is gone, had that shape; false: out of memory. */
+static bool leave_shape(dfi_tensor_array *o, int64_t i, const dfi_shape *s) {
+  void *cell;
+  o->store = DFI_STORE_TENSORS;
+  o->cell = (int64_t)sizeof(void *);
+  uint8_t *state = slot_make(o, i, &cell);
+  if (!state) return false;
+  *(*(dfi_shape **)cell = dfi_xmalloc(sizeof *s)) = *s;
+  *state = DFI_SLOT_CLEARED;
+  return true;
+}
+
+dfi_tensor_array *dfi_tensor_array_outline(dfi_tensor_array *a, df_error *err) {
+  if (a->dtype == DF_RESOURCE || a->forward) return dfi_handle_retain(a);
+  dfi_tensor_array *o = dfi_tensor_array_new(a->dtype, a->size, a->dynamic, false, &a->element, a->name, err);
+  if (!o) return NULL;
+  o->node = a->node;
+  dfi_shape s;
+  for (int64_t i = 0; i < a->size && !dfi_shape_known(&a->element); i++)
+    if (dfi_element_shape(a, i, &s) && !leave_shape(o, i, &s)) {
+      no_memory(a, err);
+      dfi_handle_release(o);
+      return NULL;
+    }
+  return o;
+}
+
+static bool is_outline(const dfi_tensor_array *o, const dfi_tensor_array *a) {
+  return o && o->dtype == a->dtype && o->size == a->size && o->dynamic == a->dynamic && o->node == a->node &&
+         dfi_shape_known(&a->element) && dfi_shape_equal(&o->element, &a->element) && !a->forward;
+}
+
+/* Writes the outline of the array v. */
+static int32_t write_outline(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
+  if (!is_outline(a->outline, v->as.handle)) {
+    dfi_tensor_array *o = dfi_tensor_array_outline(v->as.handle, err);
+    if (!o) return err->code;
+    if (a->outline) dfi_handle_release(a->outline);
+    a->outline = o;
+  }
+  df_value of = *v;
+  of.as.handle = &a->outline->base;
+  a->outlines = false;
+  const int32_t status = dfi_tensor_array_write(a, i, &of, err);
+  a->outlines = true;
+  return status;
 }
 
 void dfi_element_clear(dfi_tensor_array *a, int64_t i) {
@@ -582,6 +632,9 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
       return DF_OK;
     }
   }
+  if (DFI_UNLIKELY(a->outlines) && v->kind == DF_HANDLE &&
+      ((const dfi_handle *)v->as.handle)->type == DFI_TENSOR_ARRAY)
+    return write_outline(a, i, v, err);
   int64_t size = dfi_tensor_array_size(a);
   if (i < 0 || (i >= size && !a->dynamic) || i >= INT32_MAX) return dfi_index_fail(a, i, true, err);
   int32_t code = check_element(a, i, v, err);

@@ -44,6 +44,8 @@ struct dfi_tensor_array {
   bool        accumulates;       /* a gradient array */
   uint8_t     swap;              /* DFI_SWAP_: may its elements leave the memory of their device? */
   bool        saved;             /* made by the gradient pass: elements of any shape; pushes and pops are counted */
+  bool        outlines;          /* of arrays that it is given it holds outlines */
+  dfi_tensor_array *outline;     /* owned: the last of them, for all that are alike; nothing is written to one */
   int64_t     size;              /* locations; a gradient array's own count, see dfi_tensor_array_size */
   int64_t     cell;              /* bytes of a location in a chunk, without its state */
   dfi_shape   row;               /* of packed tensors: the shape of each */
@@ -76,6 +78,9 @@ dfi_tensor_array *dfi_tensor_array_new(uint8_t dtype, int64_t size, bool dynamic
 int64_t dfi_tensor_array_size(const dfi_tensor_array *a);
 /* The gradient array that `source` names, found or made; "" makes a new one. Owned. */
 dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source, df_error *err);
+/* What a gradient array is made from, without what the elements hold: an array as long as `a`, of elements as large.
+ * An array of arrays and a gradient array are their own outlines. Owned. */
+dfi_tensor_array *dfi_tensor_array_outline(dfi_tensor_array *a, df_error *err);
 /* A new array with the same elements. Owned. */
 dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err);
 /* Adds the elements of `other` to those of `a`, both gradient arrays, unless they are one. */

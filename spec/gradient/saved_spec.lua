@@ -90,3 +90,61 @@ describe('df.saved', function()
     assert(tostring(df.saved(df.float32(1))) == 'No gradient saves anything of a loop or cond.')
   end)
 end)
+
+describe('the arrays of inner loops', function()
+  local n, trips = 64, 30
+
+  --- The gradient of a loop whose body does that to an [n, n] value, and how many such values lay in memory at the most.
+  local function peak(body)
+    local g = df.Graph()
+    return g:as_default(function()
+      local x = df.placeholder('float32', { n, n })
+      local _, y = df.while_loop(function(i) return i:lt(trips) end, function(i, c) return i + 1, body(c) end, { df.int32(0), x })
+      local loss = y:reduce_sum()
+      local s, fetches, feeds = df.Session{ threads = 1 }, { loss, df.gradients(loss, x) }, { [x] = df.run(df.ones{ n, n }) }
+      s:run(fetches, feeds)
+      df.reset_peak_memory()
+      local got = s:run(fetches, feeds)
+      local most = s:stats().memory['cpu:0'].peak / (n * n * 4)
+      s:close()
+      return most, got[2]:totable()[1][1], df.saved(loss, x)
+    end)
+  end
+
+  it('end with their iteration where the gradient needs nothing of what they hold', function()
+    local half = df.checkpoint(function(c) return c * 0.5 end)
+    for name, body in pairs{
+      map_fn = function(c) return c + df.map_fn(function(r) return r * 0.01 end, c) end,
+      scan = function(c) return c + df.scan(function(a, r) return a * 0 + r * 0.01 end, c, df.zeros{ n }) end,
+      checkpoint = function(c) return c * 0.51 + half(c) end,
+      ['a map_fn in a map_fn'] = function(c)
+        return c + df.map_fn(function(r) return df.map_fn(function(e) return e * 0.01 end, r) end, c, { parallel_iterations = 1 })
+      end,
+    } do
+      local most, slope = peak(body)
+      assert.is_near(1.01 ^ trips, slope, 1e-3, name)
+      assert.is_true(most < trips, ('%s: %.1f at the peak of %d trips'):format(name, most, trips))
+    end
+  end)
+
+  it('are told by their size where only that is saved, and by their bytes where all is', function()
+    local _, _, small = peak(function(c) return c + df.map_fn(function(r) return r * 0.01 end, c) end)
+    assert.equal(4, small[1].bytes)
+    assert.matches('saved, its size    while/map_fn/Exit:0 +a TensorArray', tostring(small))
+    local _, _, large = peak(function(c) return df.map_fn(function(r) return df.tanh(r) end, c) end)
+    assert.matches('saved +while/TensorArrayUnstack:0 +a TensorArray, 16.4 kB', tostring(large))
+    assert.equal(4 * n * n + 4, large[1].bytes)
+  end)
+
+  it('give zeros of their own shapes where nothing comes to an element', function()
+    local x = df.placeholder('float32', {})
+    local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, c)
+      local ta = df.TensorArray('float32', 3, { element_shape = { -1 }, clear_after_read = false })
+      local _, filled = df.while_loop(function(k) return k:lt(3) end, function(k, t)
+        return k + 1, t:write(k, df.fill({ k + 1 }, c))
+      end, { df.int32(0), ta })
+      return i + 1, c + filled:read(1):reduce_sum() + filled:concat():reduce_sum() * 0
+    end, { df.int32(0), x })
+    assert.same({ 27, 27 }, { df.run(y, { [x] = 1 }), df.run(df.gradients(y, x), { [x] = 1 }) })
+  end)
+end)

@@ -11,10 +11,10 @@ local tensor = require 'dflow.front.tensor'
 local M = {}
 
 -- dflow.h's numbers, in the order in which a report tells them.
-local ways = { 'saved', 'carried', 'computed again', 'counted', 'constant', 'kept', 'not repeated' }
-local order = { kept = 1, saved = 2, ['not repeated'] = 3, carried = 4, constant = 5, counted = 6, ['computed again'] = 7 }
+local ways = { 'saved', 'carried', 'computed again', 'counted', 'constant', 'kept', 'not repeated', 'outlined' }
+local order = { kept = 1, saved = 2, ['not repeated'] = 3, outlined = 4, carried = 5, constant = 6, counted = 7, ['computed again'] = 8 }
 local said = {
-  kept = 'kept now and then', saved = 'saved', ['not repeated'] = 'saved, would vary', carried = 'carried back',
+  kept = 'kept now and then', saved = 'saved', ['not repeated'] = 'saved, would vary', outlined = 'saved, its size', carried = 'carried back',
   constant = 'loop constant', counted = 'counted', ['computed again'] = 'computed again',
 }
 local policies = { [0] = 'keep', 'swap', 'recompute', 'auto' }
@@ -38,12 +38,37 @@ local function variable_of(g, flow, switch)
   end
 end
 
+--- How many elements the array has whose handle that is, and their dtype, as far as the graph tells: the array's own number, or as many as
+-- were unstacked to it. The handle is followed back to where the array was made.
+local function locations(h, node)
+  local n
+  for _ = 1, 100 do
+    local op = core.node_type(h, node)
+    if core.node_inputs(h, node) == 0 then return nil end
+    if op == 'TensorArrayUnstack' then
+      local shape = core.output_shape(h, core.node_input_of(h, node, 1))
+      n = shape and shape[1] and shape[1] >= 0 and shape[1] or nil
+    end
+    local from, index = core.node_input_of(h, node, 0)
+    if op == 'TensorArray' then
+      local size = not n and core.output_constant(h, from, index)
+      return n or size and tonumber(tostring(size:totable())), core.node_attr(h, node, 'dtype')
+    end
+    node = from
+  end
+end
+
 local function value_of(g, flow, how, node, index, asks)
   local o = graph.output(g, node, index)
   local dtype, shape = graph.dtype(o), core.output_shape(g.handle, node, index)
   local h, op = g.handle, core.node_type(g.handle, node)
   local v = { how = how, name = o.name, op = op, line = core.node_where(h, node), dtype = dtypes.name[dtype], shape = shape,
               bytes = how ~= 'constant' and bytes_of(dtype, shape) or nil, array = dtype == dtypes.RESOURCE }
+  if v.array and how == 'saved' then
+    local n, of = locations(h, node)
+    local one = n and bytes_of(of, shape)
+    v.bytes = one and n * one
+  end
   if registry.primitive(op) == 'Switch' then v.variable = variable_of(g, flow, node) end
   if op == 'Shape' then v.shape_of = graph.output(g, core.node_input_of(h, node, 0)).name end
   if asks ~= node then v.wanted_by, v.wanted_op, v.wanted_line = core.node_name_of(h, asks), core.node_type(h, asks), core.node_where(h, asks) end
@@ -109,7 +134,7 @@ local function sum(loop, ...)
   local bytes = 0
   for _, way in ipairs { ... } do
     for _, v in ipairs(loop) do
-      if v.how == way and not v.array then
+      if v.how == way and not (v.array and not v.bytes) then
         if not v.bytes then return nil end
         bytes = bytes + v.bytes
       end
