@@ -220,8 +220,16 @@ nightly:                ## what takes hours: every allocation fails in turn, an 
 	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/late.lua all
 	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/memory/soak.lua $(SOAK_SECONDS)
 	$(Q)LUA_PATH='./?.lua;stdlib/?.lua;;' build/release/dflow spec/autograph/random_lua.lua 20000 1
+	$(Q)$(SUBMAKE) MODE=release cspec
+	$(Q)DFLOW_ENDINGS=200 SPECS=spec/program/ending_spec.lua spec/run.sh lua5.4:release luajit:release
+	$(Q)$(SUBMAKE) MODE=tsan program
+	$(Q)DFLOW_STORM=1200 SPECS=spec/engine/storm_spec.lua spec/run.sh lua5.4:tsan
+	$(Q)$(SUBMAKE) bare
 	$(Q)$(SUBMAKE) gpu-strict
 	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=$(if $(filter file,$(origin FUZZ_SECONDS)),900,$(FUZZ_SECONDS))
+
+bare:                   ## build and test in a fresh Debian of debootstrap, with nothing but make and git; where root, and BARE_SUITE=bookworm is to be had
+	$(Q)spec/bare.sh
 
 mutants:                ## the specs are tested: MUTANTS="count=300 seed=1" changes of the sources, of which they must notice 95 in 100
 	$(Q).ci/deps build test
@@ -457,5 +465,5 @@ $(BUILD)/fuzz_graphdef: spec/fuzz_graphdef.c spec/fuzz_structured.c spec/fuzz_st
 	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -Iruntime -iquote . -I$(BUILD)/gen $(LDFLAGS) $(filter-out $(TRACED:%=$(BUILD)/runtime/tensorflow/%.o),$(filter %.c %.o,$^)) $(LIBS) -o $@
 
 -include $(OBJ:.o=.d) $(TRACED:%=$(BUILD)/traced/%.d)
-.PHONY: all lib core program jit cspec run test nightly mutants figures bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz lint deps install uninstall clean \
+.PHONY: all lib core program jit cspec run test nightly mutants figures bench bench-quick bench-peers differential debug asan ubsan tsan clang aarch64 fuzz bare lint deps install uninstall clean \
   help force
