@@ -299,6 +299,21 @@ describe('a Graph', function()
     assert.equal(g, x.graph)
   end)
 
+  it('gives runs in the background numbers of their own, in the order of their starts', function()
+    df.set_random_seed(5)
+    local x = df.random_uniform({ 3 })
+    local s1, s2 = df.Session{}, df.Session{}
+    local one_by_one, started, handles = {}, {}, {}
+    for i = 1, 4 do one_by_one[i] = s1:run(x):totable() end
+    for i = 1, 4 do handles[i] = s2:start(x, nil, { paused = true }) end
+    for i = 4, 1, -1 do
+      handles[i]:resume()
+      started[i] = handles[i]:wait():totable()
+    end
+    assert.same(one_by_one, started)
+    assert.are_not.same(started[1], started[2])
+  end)
+
   it('makes a seed give the same numbers in every new session', function()
     df.set_random_seed(5)
     local x = df.random_uniform({ 3 })

@@ -134,6 +134,18 @@ describe('sparse gradients', function()
     near(df.run(g.values), { { 3, 3 }, { 3, 3 }, { 3, 3 } })
     near(df.run(g + 0), { { 3, 3 }, { 0, 0 }, { 6, 6 } })
   end)
+  it('of gathers by int32 and by int64 are one sparse gradient, in either order', function()
+    for _, wide_first in ipairs{ true, false } do
+      local x = df.Variable({ { 1.0, 2.0 }, { 3.0, 4.0 }, { 5.0, 6.0 } })
+      local narrow, wide = df.gather(x, df.int32{ 2, 0 }) * 3, df.gather(x, df.int64{ 2, 1, 2 }) * 5
+      local loss = wide_first and df.reduce_sum(wide) + df.reduce_sum(narrow) or df.reduce_sum(narrow) + df.reduce_sum(wide)
+      local g = df.gradients(loss, x)
+      assert(df.type(g) == 'indexed_slices' and g.indices.dtype == 'int64', tostring(g))
+      local rows, sum = df.run{ g.indices, g.values }, { 0, 0, 0 }
+      for k, row in ipairs(rows[1]:totable()) do sum[row + 1] = sum[row + 1] + rows[2]:totable()[k][2] end
+      assert.same({ 3, 5, 13 }, sum)
+    end
+  end)
   it('of two gathers stay sparse, of a gather and another use turn dense', function()
     local x = df.constant({ 1, 2, 3 }, 'float32')
     local g = gradient(df.reduce_sum(df.gather(x, { 1 })) + df.reduce_sum(df.gather(x, { 2, 2 }) * 2), x)

@@ -148,3 +148,44 @@ describe('the arrays of inner loops', function()
     assert.same({ 27, 27 }, { df.run(y, { [x] = 1 }), df.run(df.gradients(y, x), { [x] = 1 }) })
   end)
 end)
+
+describe('the loop that undoes a loop', function()
+  local core = require 'dflow.backend'
+
+  --- The attribute of each loop of the gradient's own, as a set.
+  local function attributes(output, name)
+    local h, found = output.graph.handle, {}
+    for node = 0, output.node do
+      if core.node_type(h, node) == 'Enter' and core.node_name_of(h, node):find '^gradients' then
+        found[tostring(core.node_attr(h, node, name))] = true
+      end
+    end
+    return found
+  end
+
+  it('has as many iterations open as the loop that it undoes', function()
+    for _, window in ipairs{ 1, 7, 32 } do
+      df.reset()
+      local x = df.placeholder('float32', {})
+      local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, u) return i + 1, df.sin(u) * u end, { df.int32(0), x },
+                                 { parallel_iterations = window })
+      assert.same({ [tostring(window)] = true }, attributes(df.gradients(y, x), 'parallel_iterations'))
+    end
+  end)
+
+  it('saves for a gradient of its own as that loop does', function()
+    for _, save in ipairs{ 'keep', 'swap', 'recompute' } do
+      df.reset()
+      local x = df.placeholder('float32', {})
+      local y = trips(save, 5, function(_, u) return df.sin(u) * u end, x)
+      local report, seen = df.saved(df.gradients(df.gradients(y, x), x)), false
+      for _, loop in ipairs(report) do
+        if loop.name:find '^gradients/[^/]+$' then
+          seen = true
+          assert.equal(save, loop.save, tostring(report))
+        end
+      end
+      assert.is_true(seen, tostring(report))
+    end
+  end)
+end)
