@@ -231,8 +231,9 @@ static void listen_on(server *s, uint16_t port) {
   sigfillset(&all);                                   /* Ctrl-C is the Lua thread's */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   s->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0, NULL, NULL,
-                               handle, s, MHD_OPTION_SOCK_ADDR, &here, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-                               MHD_OPTION_NOTIFY_CONNECTION, come_and_go, s, MHD_OPTION_NOTIFY_COMPLETED, answered, s,
+                               handle, s, MHD_OPTION_SOCK_ADDR, &here,
+                               MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_NOTIFY_CONNECTION,
+                               come_and_go, s, MHD_OPTION_NOTIFY_COMPLETED, answered, s,
                                MHD_OPTION_CONNECTION_TIMEOUT, 2u * WAIT_S, MHD_OPTION_END);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -51,6 +51,7 @@ local function locations(h, node)
     end
     local from, index = core.node_input_of(h, node, 0)
     if op == 'TensorArray' then
+      if not n and core.node_attr(h, node, 'dynamic_size') ~= false then return nil end
       local size = not n and core.output_constant(h, from, index)
       return n or size and tonumber(tostring(size:totable())), core.node_attr(h, node, 'dtype')
     end
