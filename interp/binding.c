@@ -39,8 +39,8 @@ static void set_text(lua_State *L, const char *key, const char *text) {
   lua_setfield(L, -2, key);
 }
 
-/* The error's line, where it has none; what called it, where that is a line of now, or the line that ran it: fields of the table at the
- * top. */
+/* The error's line, where it has none; what called it, where that is a line of now, or the line that ran it: fields of
+ * the table at the top. */
 static void set_traceback(lua_State *L, const df_error *err) {
   int level = 0;
   if (!push_where_from(L, &level)) return;
@@ -248,7 +248,8 @@ static bool push_tail_line(lua_State *L, const dfb_state *s, lua_Debug *frame) {
   return true;
 }
 
-/* `file:line` of the first Lua function on the stack that is not dflow's own; false when there is none. *level: the one behind it. */
+/* `file:line` of the first Lua function on the stack that is not dflow's own; false when there is none. *level: the one
+ * behind it. */
 static bool push_where_from(lua_State *L, int *level) {
   const dfb_state *s = dfb_state_of(L);
   lua_Debug ar;
@@ -283,7 +284,8 @@ static bool push_callers(lua_State *L, int level) {
   return n > 0;
 }
 
-/* A number for the user's frames from that level on, the same for the same lines: their text is kept under it. 0: none. */
+/* A number for the user's frames from that level on, the same for the same lines: their text is kept under it.
+ * 0: none. */
 static int32_t callers_id(lua_State *L, int level) {
   dfb_state *s = dfb_state_of(L);
   uint64_t h = 0;

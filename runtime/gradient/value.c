@@ -473,7 +473,8 @@ static df_output outline(pass *p, region *r, df_output v) {
   if (dfi_pass_failed(p) || !r->parent || r->function || dfi_grad_is_variable(v)) return dfi_grad_value(p, r, v);
   df_output out = outside(r, v);
   if (out.node) return outline(p, r->parent, out);
-  if (returned_as(r, v) || v.node->out[v.index].of == DF_RESOURCE || is_available(p, r, v)) return dfi_grad_value(p, r, v);
+  if (returned_as(r, v) || v.node->out[v.index].of == DF_RESOURCE || is_available(p, r, v))
+    return dfi_grad_value(p, r, v);
   df_output known = dfi_map_get(r->memo, outline_key(v));
   if (known.node) return known;
   df_context *was = dfi_grad_enter(p, r->backward);

@@ -97,7 +97,8 @@ describe('a path that is no file', function()
   it('is written until Ctrl-C where nobody takes it out', function()
     assert.equal('130', inside [[mkfifo there; sleep 50 < there & slow=$!; sleep 0.3
       timeout -k 10 60 "${dflow#timeout 100 }" -e "local t = df.run(df.zeros{100000}) io.open('ready', 'w'):close() df.save_npy('there', t)" 2> said & run=$!
-      while [ ! -e ready ]; do sleep 0.1; done; sleep 1; kill -INT $(cat /proc/$run/task/$run/children); wait $run; echo $?; kill $slow; grep -q 'cannot write there: Operation canceled' said || cat said]])
+      while [ ! -e ready ]; do sleep 0.1; done; sleep 1; kill -INT $(cat /proc/$run/task/$run/children)
+      wait $run; echo $?; kill $slow; grep -q 'cannot write there: Operation canceled' said || cat said]])
   end)
 
   it("is not waited for as the user's init.lua, and as another chunk until Ctrl-C", function()

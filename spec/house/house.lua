@@ -33,6 +33,7 @@ M.named = {
   ['runtime/gradient/function_grad.c'] = 'an op that is made later',
   ['runtime/engine/clock/record.c'] = 'what a recording calls copies between devices, which are no nodes of the graph',
   ['runtime/check/trace.c'] = 'an entry',
+  ['runtime/plan/simplify.c'] = 'which ops have a neutral operand, and which undo each other',
 }
 
 local ops = {}
@@ -71,6 +72,7 @@ M.lua_named = {
   ['stdlib/dflow/check/nodes.lua'] = 'how an op is tried whose gradient shows by its rows, or belongs to the user; and the check\'s own Trace',
   ['stdlib/dflow/command/inspect.lua'] = 'an input that may be left out, and a variable whose shape is an attribute',
   ['stdlib/dflow/draw/read.lua'] = 'calls and results of functions, whose bodies are drawn by themselves',
+  ['stdlib/dflow/draw/model.lua'] = 'a Switch that another stands for is none that was simplified',
   ['stdlib/dflow/draw/svg.lua'] = 'a TensorArray is drawn as one that saves',
   ['stdlib/dflow/exchange/graphdef.lua'] = FILE_OF_OTHERS, ['stdlib/dflow/exchange/onnx.lua'] = FILE_OF_OTHERS,
   ['stdlib/dflow/exchange/onnx/forms.lua'] = FILE_OF_OTHERS, ['stdlib/dflow/exchange/onnx/ops.lua'] = FILE_OF_OTHERS,
@@ -121,6 +123,8 @@ local CONSTANT = 'constants of the graph, which lie on the host'
 local NATIVE = 'native code: enters only with what dfi_readable says the host can read'
 local FILE = 'bytes and strings of files, made on the host'
 M.elements = {
+  ['runtime/engine/native/straight.c'] = 'an arena of the host that compiled code writes to',
+  ['runtime/plan/simplify.c'] = 'constants, which are of the host',
   ['runtime/ops/array_shape.c'] = 'limits of a range: .host_in, and constants while the graph is built',
   ['runtime/ops/array.h'] = 'axes and sizes: .host_in',
   ['runtime/ops/array_v3.c'] = 'lengths: .host_out', ['runtime/ops/variant.c'] = 'handles, and what dfi_bytes_update adds',

@@ -3,6 +3,7 @@
 -- Lua's searchers try package.path, in which `./?.lua` stands by default, before they look for a module in C, and for one that was not
 -- built (`dflow.pages`, `dflow.sockets`) or that only an installation has (`dflow.docs.places`). A file `dflow/pages.lua` in the folder
 -- where the program is called would be run. So a searcher of ours comes first for names that begin with `dflow.`.
+if rawget(_G, 'jit') and jit.version:find('beta', 1, true) then jit.off(true, true) end      -- as backend/interpreted.lua
 local home = debug.getinfo(1, 'S').source:match('^@(.*)dflow/own%.lua$')
 local M = { home = home }
 
