@@ -718,8 +718,8 @@ describe('owners', function()
         return i + 1, on(0, function() return x * 2 end), on(1, function() return y * 3 end)
       end, { df.int32(0), q:dequeue(), q:dequeue() }, { name = 'late' })
       local s = df.Session{ devices = TWO, owners = owners }
-      local h, told = s:start{ x, y }
-      local last = os.time() + 10
+      local h = s:start{ x, y }
+      local last, told = os.time() + 10
       repeat
         h:pause()
         told = tostring(h:frames()[2])

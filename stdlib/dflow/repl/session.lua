@@ -171,14 +171,18 @@ local journal = { kept = 10 }
 M.journal = journal
 local MARK, MARKS = '--[[ input, %.2f s ]]', '^%-%-%[%[ input, ([%d.]+) s %]%]$'
 
+--- $XDG_STATE_HOME, or the folder that stands for it; nil where there is no home.
+local function state_home()
+  local state, home = os.getenv 'XDG_STATE_HOME', os.getenv 'HOME'
+  if state and state:sub(1, 1) == '/' then return state end
+  return home and home ~= '' and home .. '/.local/state' or nil
+end
+
 --- Where the sessions' journals lie: $XDG_STATE_HOME/dflow/sessions, made when it is not there. nil when it cannot be.
 local function folder(program)
-  local state, home = os.getenv 'XDG_STATE_HOME', os.getenv 'HOME'
-  if not state or state:sub(1, 1) ~= '/' then
-    if not home or home == '' then return nil end
-    program.make_folder(home .. '/.local')
-    state = home .. '/.local/state'
-  end
+  local state = state_home()
+  if not state then return nil end
+  program.make_folder((state:gsub('/state$', '')))
   for _, path in ipairs{ state, state .. '/dflow', state .. '/dflow/sessions' } do
     if not program.make_folder(path) then return nil end
   end
@@ -198,9 +202,9 @@ end
 --- What a session leaves to those that come: a file of this name that is there, or not.
 -- @param value  true or false sets it; nil only asks
 function M.remembered(program, name, value)
-  local at = folder(program)
-  if not at then return false end
-  local path = at:gsub('sessions/$', '') .. name
+  local state = state_home()
+  if not state or (value and not folder(program)) then return false end
+  local path = state .. '/dflow/' .. name
   if value == false then os.remove(path) end
   local file = io.open(path, value and 'w' or 'r')
   if file then file:close() end
