@@ -119,7 +119,7 @@ function M.build(df, seed)
 end
 
 local function found(ok, values)
-  if not ok then return (tostring(values):gsub('(in frame [^\n]*):%d+', '%1')) end      -- which iteration is the first to fail is open
+  if not ok then return (tostring(values):gsub('(in frame [^\n]*):%d+', '%1'):gsub('\n  asked for at [^\n]*', '')) end      -- which iteration is the first to fail is open
   local t = {}
   for i, v in ipairs(values) do t[i] = { shape = support.is_tensor(v) and table.concat(v.shape, 'x'), value = support.bits(v) } end
   return t
