@@ -72,7 +72,8 @@ end
 function M.message_of(fn, ...)
   local ok, e = pcall(fn, ...)
   if ok then error('no error was raised', 2) end
-  return (tostring(e):gsub('\n +%d* | [^\n]*', ''))      -- without the line it quotes, which is the spec's own and says what is expected
+  -- Without the line it quotes and those that called it, which are the spec's own and say what is expected.
+  return (tostring(e):gsub('\n +%d* | [^\n]*', ''):gsub('\n  called from [^\n]*', ''):gsub('\n  asked for at [^\n]*', ''))
 end
 
 -- ---- numbers that are the same in each run ----------------------------------------------------------------------

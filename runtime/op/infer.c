@@ -233,7 +233,8 @@ static void stand_in(df_node *x, dfi_out *out, const df_node *n, const dfi_op_in
 bool dfi_infer_refuses(const df_node *n, const df_tensor *const *in, df_error *err) {
   const dfi_op_info *o = dfi_op_info_at(n->op), *constant = dfi_op_find("Const");
   if ((!o->op->shape && !o->op->check) || o->op->stateful || !constant) return false;
-  for (int32_t i = 0; i < n->nin; i++) if (!in[i]) return false;
+  /* A kernel that has taken an input for its result leaves an empty tensor in its place. */
+  for (int32_t i = 0; i < n->nin; i++) if (!in[i] || in[i]->dtype != dfi_dtype(n->in[i])) return false;
   const size_t inputs = (size_t)n->nin + 1, outputs = (size_t)n->nout + 1;
   df_node *from = dfi_xcalloc(inputs, sizeof *from), again = *n;
   dfi_out *given = dfi_xcalloc(inputs, sizeof *given), *out = dfi_xcalloc(outputs, sizeof *out);

@@ -1,10 +1,8 @@
 /* import_variable.c: which nodes of an imported graph are variables, and what the file says of them.
  *
  * TensorFlow 1 lists them in the collections `variables` and `trainable_variables` of a MetaGraphDef, with the tensor
- * that each begins with; TensorFlow 2 in the objects of a SavedModel. A plain GraphDef has no such list, but where it
- * assigns a constant to the variable `w` in a node `w/Assign`, as TensorFlow's initializers and df.export_graph_def do,
- * that is what `w` begins with.
- */
+ * that each begins with; TensorFlow 2 in the objects of a SavedModel. A plain GraphDef has no such list; the
+ * values of a session, which df.export_graph_def writes, are known by their names. */
 #include "tensorflow/functions.h"
 #include "tensorflow/import.h"
 
@@ -69,11 +67,17 @@ static void take_objects(const facts *f, df_graph *g, const Pb__SavedObjectGraph
   }
 }
 
-/* Is `assign` named as the initializer of `variable` is: `w/Assign`? */
-static bool is_initializer(df_node *assign, df_node *variable) {
-  const char *name = dfi_node_name(assign), *of = dfi_node_name(variable);
+/* Is the node's name the variable's with that end? */
+static bool is_named(df_node *node, df_node *variable, const char *end) {
+  const char *name = dfi_node_name(node), *of = dfi_node_name(variable);
   const size_t n = strlen(of);
-  return !strncmp(name, of, n) && !strcmp(name + n, "/Assign");
+  return !strncmp(name, of, n) && !strcmp(name + n, end);
+}
+
+/* What export_variable.c writes of a session's value. TensorFlow's own initializers have other names: variables begin
+ * with those only when they are run. */
+static bool is_initializer(df_node *assign, df_node *value, df_node *variable) {
+  return is_named(assign, variable, "/Assign") && is_named(value, variable, "/Initializer/value");
 }
 
 static void take_initializers(const facts *f, df_graph *g) {
@@ -83,7 +87,8 @@ static void take_initializers(const facts *f, df_graph *g) {
     if (!of || of[INIT_NODE] >= 0 || n->in[1].node->context->kind != DFI_TOP || n->in[1].node->id < f->first) continue;
     const dfi_op_info *from = dfi_op_info_at(n->in[1].node->op);
     const bool assigns = dfi_has_trait(n, DFO_ASSIGNS) || !strcmp(dfi_op_info_at(n->op)->op->type, "AssignVariableOp");
-    if (!assigns || from->op->flow != DF_CONSTANT || !is_initializer(n, n->in[0].node)) continue;
+    if (!assigns || from->op->flow != DF_CONSTANT || !is_initializer(n, n->in[1].node, n->in[0].node))
+      continue;
     of[INIT_NODE] = n->in[1].node->id;
     of[INIT_INDEX] = n->in[1].index;
   }

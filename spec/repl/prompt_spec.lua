@@ -178,7 +178,7 @@ dflow> ]]
     open(80, 24):paste('dflow> x = 1\ndflow> x + nil_\n?\ndflow> x = 2\ndflow> x\n2\n'):keys('Enter')
     t:wait('were left out\ndflow>')               -- what is typed while an input runs is echoed where it is typed
     local screen = t:line('x'):wait('\n1\n')
-    assert.matches("dflow> x %+ nil_\nIn%[2%]:1: attempt to perform arithmetic on a nil value %(global 'nil_'%).*"
+    assert.matches("dflow> x %+ nil_\n.-In%[2%]:1: attempt to perform arithmetic on a nil value %(global 'nil_'%).*"
       .. '\n2 more inputs of what was pasted were left out\ndflow> x\n1\n', screen)
   end)
 
