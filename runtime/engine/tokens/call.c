@@ -119,6 +119,15 @@ static void say_who_holds(dfi_exec *x, const dfi_pnode *p) {
     dfi_holders_text(x, p->device, x->error->message + at, sizeof x->error->message - at);
 }
 
+/* Do the slots still hold what the kernel was given? */
+static bool has_inputs(const df_kernel *k) {
+  for (int32_t i = 0; i < k->nin; i++) {
+    const df_value *v = k->raw[i];
+    if (!v || (v->kind != DF_SCALAR && (v->kind != DF_TENSOR || v->as.tensor != k->in[i]))) return false;
+  }
+  return true;
+}
+
 /* The kernel has run: its outputs are sent, along the edges from number `edge` on, or its error is kept. */
 static void call_end(dfi_exec *x, dfi_call *c, uint32_t edge) {
   dfi_record *r = c->record;
@@ -141,7 +150,7 @@ static void call_end(dfi_exec *x, dfi_call *c, uint32_t edge) {
       if (x->error) {
         *x->error = *c->kernel.error;
         x->error->code = c->status;
-        if (c->status == DF_INVALID_ARGUMENT && c->kernel.nin == p->node->nin)
+        if (c->status == DF_INVALID_ARGUMENT && c->kernel.nin == p->node->nin && has_inputs(&c->kernel))
           dfi_infer_refuses(p->node, c->kernel.in, x->error);
         if (c->status == DF_RESOURCE_EXHAUSTED && !strncmp(x->error->message, "out of memory", 13)) say_who_holds(x, p);
         dfi_exec_blame(r, p, x->error);
