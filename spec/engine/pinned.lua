@@ -217,9 +217,8 @@ function M.together(seed)
     local fetches, feeds = make()
     local s = df.Session{ devices = { 'cpu:0' }, threads = 1, engine = 'tokens' }
     for _ = 1, 2 do
-      local before = select(4, core.memory())
       local ok, v = pcall(s.run, s, fetches, feeds)
-      lines[#lines + 1] = ok and ('%d values, %d bytes'):format(#v, select(4, core.memory()) - before) or tostring(v.message):gsub('/%S+%.lua:%d+', '')
+      lines[#lines + 1] = ok and ('%d values'):format(#v) or tostring(v.message):gsub('/%S+%.lua:%d+', '')
     end
     if #lines > 2 then lines[#lines + 1] = line(s:stats(), TIMED) end       -- LuaJIT, where numbers are of one kind, has other casts in rows
     s:close()
