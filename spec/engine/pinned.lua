@@ -1,7 +1,6 @@
 --- Programs from seeds as lines of text: their graphs, what becomes of these as files, how they run by the virtual clock, and what is seen of a run that
 -- stands still. What is long is told by a sum of its bytes. For pinned_spec.lua.
 local df = require 'dflow'
-local core = require 'dflow.backend'
 local random_program = require 'spec.random_program'
 local dice = require('spec.chance').dice
 local shell = require 'spec.shell'
