@@ -278,7 +278,7 @@ local mistakes = {
   { 'local p = df.data.pipeline{df.tensor(1), df.tensor(2)}', 'part 1 of the source is int32[]', 'as df.tensor{1, 2}', lua54 = true },
   { 'for x in df.data.pipeline(df.tensor{1,2,3}):batch(2) do print(x) end', 'gone through by its iterator', 'in p:each() do' },
   { 'for x in df.data.pipeline(df.tensor{1,2,3}):repeat(3):each() do end', "near 'repeat'", 'p:repeat_(n)' },
-  { "df.restore('model.safetensors')", 'there are no variables', 'build the model first' },
+  { "df.restore('model.safetensors')", 'cannot open model.safetensors', 'paths go by the folder' },
   { "local opt = df.train.Adam(learning_rate)", 'the learning rate is nil', "'learning_rate' is nil" },
   { 'local w = df.Variable(df.int32(2)) local t = df.train.SGD(0.1):minimize(df.cast(w, "float32"))', 'no trainable variables', 'only floats have gradients' },
   { 'local w = df.Variable(2.0) local t = df.train.SGD(0.1):minimize(w:square()) t()', 'an operation cannot be called', 'df.run(o)' },
@@ -360,7 +360,7 @@ local mistakes = {
   { "local q = df.FIFOQueue(2, {'float32'}) q:enqueue(1.0) print(df.run(q:size()))", 'builds an operation that nothing runs', 'df.run(it)' },
   { "local x = df.placeholder('float32', {None, 3})", 'dimension 0 of the shape is nil', 'is -1: {-1, 3}' },
   { "local x = df.placeholder('float32', {'?', 3})", 'the string "?"', 'is -1: {-1, 3}' },
-  { 'local e = df.nn.Embedding(10, 4) e(df.int32{11}):eval()', 'element 0 is 11', 'indices count from 0' },
+  { 'local e = df.nn.Embedding(10, 4) e(df.int32{11}):eval()', 'indices[0] = 11 is not in [0, 10)', 'indices count from 0' },
   { "local m = df.nn.Sequential{df.nn.Dense(3), 'relu'} m(df.ones{1, 2})", 'step 2 is the string "relu"', 'a layer or a function is expected' },
   { "local x = df.placeholder('float32', {2}) df.run(x, {[x] = nil})", 'was not fed', 'feeds are the second argument' },
 

@@ -835,7 +835,7 @@ return {
   ["upper_bound"] = "[[3 4]] int32[1,2]",
   ["variable_scope"] = "true, \"layer/w\"",
   ["verify_tensor_all_finite"] = "[1. 2.] float32[2]",
-  ["vmap"] = "[1.0000 2.0001 3.0001] float32[3]",
+  ["vmap"] = "[1.0000 2.0000 3.0001] float32[3]",
   ["weighted_cross_entropy_with_logits"] = "[0.4028 0.1269] float32[2]",
   ["weighted_moments"] = "[2.50 4.25] float32[2], [0.7500 1.6875] float32[2]",
   ["where"] = "[[0]\n [2]] int64[2,1]",
