@@ -246,7 +246,8 @@ df.vmap(fn, {…})
               lanes share it
   option    out_axes: int or list = 0  the axis of the lanes in each result
   option    size: int = nil  how many lanes, where no argument has them
-  option    compact: string or bool = 'auto'  lanes that are done leave a loop
+  option    compact: string or bool = 'auto'  no value depends on it; lanes that are done leave a
+              loop at once, whatever it is
   gradient  that of what it builds
   example   local function newton(a)
               return (while_loop(function(x) return (x * x - a):abs():gt(1e-3) end,

@@ -10,6 +10,13 @@ local ops = {}
 local ints, reshape, transpose, product, pick, others, join = value.ints, value.reshape, value.transpose, value.product, value.pick, value.others,
   value.join
 
+--- A list of n times v.
+local function filled(n, v)
+  local out = {}
+  for i = 1, n do out[i] = v end
+  return out
+end
+
 -- ---- shapes ---------------------------------------------------------------------------------------------------------
 --- The array with its dimensions at these places of `rank`, and 1 at all others.
 local function spaced(x, places, rank)
@@ -70,7 +77,7 @@ function ops.padded(x, fill, rows)
       size[k] = whole
       x = reshape(x, size)
       size[k] = whole - row.interior
-      x = df.slice(x, ints(value.pick({ 0 }, (function() local z = {} for i = 1, #dims do z[i] = 0 end return z end)())), ints(size))
+      x = df.slice(x, ints(filled(#dims, 0)), ints(size))
       dims = size
     end
   end
@@ -193,7 +200,7 @@ local function flat_places(g, dims, sizes)
   local window = value.set(g.window)
   for k = #dims, 1, -1 do
     local place
-    if g.begin[k] then place = reshape(df.cast(g.begin[k], g.dtype), join(g.batch, (function() local o = {} for i = 1, #g.window do o[i] = 1 end return o end)())) end
+    if g.begin[k] then place = reshape(df.cast(g.begin[k], g.dtype), join(g.batch, filled(#g.window, 1))) end
     if window[k - 1] and sizes[k] > 1 then
       local offset = spaced(df.range(df.constant(0, g.dtype), df.constant(sizes[k], g.dtype), df.constant(1, g.dtype)), { #g.batch + window[k - 1] - 1 }, rank)
       place = place and place + offset or offset
@@ -294,9 +301,7 @@ ops['scatter'] = function(n, ...)
   local total, m = product(dims), product(shape)
   local a = reshape(x, { total })
   if inside then
-    local ones = {}
-    for i = 1, #g.window do ones[i] = 1 end
-    flat = df.select_v2(reshape(inside, join(g.batch, ones)), flat, df.constant(total, flat.dtype))
+    flat = df.select_v2(reshape(inside, join(g.batch, filled(#g.window, 1))), flat, df.constant(total, flat.dtype))
     a = df.concat({ a, df.zeros({ 1 }, { dtype = x.dtype }) }, 0)
   end
   -- The updates in the order of the places: the batch first.
