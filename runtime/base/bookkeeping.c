@@ -1,9 +1,10 @@
-/* bookkeeping.c: memory for graphs, plans, runs, names: many small pieces, which nobody wants to check one by one.
+/* bookkeeping.c: memory for graphs, plans, runs, names: many small pieces, too many to be checked one by one.
  *
  * So these functions never return NULL. When the system gives nothing they take from a reserve and set the thread's
  * dfi_short, and what is being done goes on to the next place where errors are looked at anyway: the end of a node that
  * is built or run, of a plan, of an import. There it fails with resource_exhausted like anything else that fails, and
- * what it has made is taken back. The reserve has only to last that far; who needs much asks first (dfi_memory_for).
+ * what it has made is taken back. The reserve has only to last that far; a caller that needs much asks first
+ * (dfi_memory_for).
  *
  * The reserve is address space until it is touched. What was taken from it is known by its address; when all of it has
  * come back it begins anew, and what is left of a reserve that is used up is replaced as soon as there is memory again.
@@ -70,7 +71,7 @@ static bool reserve_map(reserve *r, size_t bytes) {
   return true;
 }
 
-/* There is a reserve of that many bytes that nobody has taken from, or could be one. */
+/* There is a reserve of that many bytes that is untouched, or could be one. */
 static bool reserve_ready(size_t bytes) {
   if (kept.n) {
     reserve *r = &kept.r[kept.current];
@@ -160,12 +161,13 @@ static __attribute__((constructor)) void begin(void) {
 
 /* ---- taking and giving ----------------------------------------------------------------------------------------- */
 
-/* By who tests, or by a container's limit: malloc would give it, and the system end the process when it is touched. */
+/* Refused by a test, or by a container's limit: malloc would give it, and the system end the process when it is
+ * touched. */
 static inline bool refused(size_t bytes) {
   return (DFI_UNLIKELY(test.on) && dfi_bookkeeping_refuses()) || dfi_cgroup_refuses_more(bytes);
 }
 
-/* In the debug build a fence stands behind each piece of the system's: who wrote past its end is found when it goes.
+/* In the debug build a fence stands behind each piece of the system's: a write past its end is found when it goes.
  * How long the piece is stands at the end of what malloc gave. */
 #ifdef DFLOW_DEBUG
 enum { FENCE = 2 * sizeof(size_t) };

@@ -1,8 +1,9 @@
 /* cgroup.c: the memory that a control group leaves this process: a container's limit.
  *
- * Linux gives address space freely and ends without a word who touches more than the group may have. So where there is
- * such a limit, memory for tensors and bookkeeping is asked for here first, and refused while the group still lives.
- * Version 1 and 2 of control groups, and the tightest limit on the way up from the group to the root.
+ * Linux gives address space freely and kills without a word a process that touches more than the group may have. So
+ * where there is such a limit, memory for tensors and bookkeeping is asked for here first, and refused while the
+ * group still lives. Version 1 and 2 of control groups, and the tightest limit on the way up from the group to the
+ * root.
  *
  * What was given and has not been touched is not in the group's account yet, and will be. How much that is cannot be
  * asked; it is at most what tensors have of address space beyond what the process has come to occupy since it began.

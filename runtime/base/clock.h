@@ -1,10 +1,10 @@
-/* clock.h: waiting for a while by the clock that nobody sets. */
+/* clock.h: waiting for a while by the monotonic clock. */
 #ifndef DFLOW_CLOCK_H
 #define DFLOW_CLOCK_H
 #include <pthread.h>
 #include <time.h>
 
-/* A condition whose timed waits take dfi_after's times: when somebody sets the time of day, none waits longer. */
+/* A condition whose timed waits take dfi_after's times: setting the time of day makes none of them longer. */
 static inline void dfi_cond_init(pthread_cond_t *c) {
   pthread_condattr_t a;
   pthread_condattr_init(&a);

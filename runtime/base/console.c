@@ -1,7 +1,7 @@
 /* console.c: standard error, as df.print writes to it and a line about a run in progress stands on it.
  *
- * The line stands in the row below the cursor, so that what a program has begun to write stays as it is; whoever writes
- * whole lines through dfi_print has it stand below these, too.
+ * The line stands in the row below the cursor, so that what a program has begun to write stays as it is; it
+ * stands below whole lines that are written through dfi_print, too.
  */
 #include "base/internal.h"
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void tame(char *text) {
 }
 
 void df_status_line(const char *text) {
-  flockfile(stderr);                       /* which is open in a child, whoever held it */
+  flockfile(stderr);                       /* which is open in a child, though another thread held it */
   if (!text || !text[0]) wipe();
   snprintf(line, sizeof line, "%s", text ? text : "");
   tame(line);
@@ -37,7 +37,7 @@ void df_status_line(const char *text) {
 }
 
 void dfi_print(const char *bytes, int64_t length) {
-  flockfile(stderr);                       /* which is open in a child, whoever held it */
+  flockfile(stderr);                       /* which is open in a child, though another thread held it */
   wipe();
   fwrite(bytes, 1, (size_t)length, stderr);
   if (!length || bytes[length - 1] != '\n') fputc('\n', stderr);

@@ -5,7 +5,7 @@ enum { CLASSES = 112 };
 
 typedef struct block { struct block *next; } block;
 struct dfi_devmem {
-  pthread_mutex_t lock;            /* guards all below; taken for a look, never while somebody makes room */
+  pthread_mutex_t lock;            /* guards all below; taken for a look, never while room is made */
   int64_t refs;                    /* the owner, and each block in use */
   int64_t in_use, peak, limit, kept, allocations;
   int64_t epoch;                   /* dfi_peak_epoch, when the peak began */
@@ -78,7 +78,7 @@ int64_t dfi_devmem_takes(int64_t bytes) {
   return c < CLASSES ? dfi_size_class_bytes(c) : bytes;
 }
 
-/* ---- who keeps memory for later ---------------------------------------------------------------------------------- */
+/* ---- caches that keep memory for later -------------------------------------------------------------------------- */
 
 static struct { pthread_mutex_t lock; dfi_cache *first; } caches = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -107,7 +107,7 @@ bool dfi_caches_evict(const dfi_devmem *a, bool device) {
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* Until so many bytes are free, or nobody keeps any. Under the lock, which it gives back meanwhile. */
+/* Until so many bytes are free, or no cache keeps any. Under the lock, which it gives back meanwhile. */
 static void take_back(dfi_devmem *a, int64_t bytes) {
   for (bool some = true; some && a->in_use + bytes > a->limit;) {
     pthread_mutex_unlock(&a->lock);
@@ -116,7 +116,7 @@ static void take_back(dfi_devmem *a, int64_t bytes) {
   }
 }
 
-/* Is there room for so many bytes? Under the lock, but for the time in which somebody makes it. */
+/* Is there room for so many bytes? Under the lock, but for the time in which it is made. */
 static bool room_for(dfi_devmem *a, int64_t bytes) {
   if (a->limit && a->in_use + bytes > a->limit) take_back(a, bytes);
   if (a->limit && a->in_use + bytes > a->limit && dfi_rescue_here.fn) {
@@ -258,7 +258,7 @@ void *dfi_remote_alloc(dfi_devmem *a, int64_t bytes, void *note) {
   if (!fits) return NULL;
   const dfi_remote *r = a->remote;
   void *p;
-  /* once more after nobody had any: another thread may just have been given it */
+  /* once more after none was found: another thread may just have been given it */
   for (bool some = true; !(p = r->alloc(r->device, bytes > 0 ? bytes : 1, note)) && some && !*r->error(r->device);)
     some = dfi_caches_evict(a, true);
   if (p) return p;

@@ -20,9 +20,9 @@ void  dfi_devmem_free(dfi_devmem *a, void *p, int64_t bytes);
 /* Memory that a device takes beside its tensors counts, too; false: it would be past the limit. */
 bool  dfi_devmem_charge(dfi_devmem *a, int64_t bytes);
 void  dfi_devmem_discharge(dfi_devmem *a, int64_t bytes);
-/* Who keeps memory that nobody uses at the moment is asked before an allocation is refused. evict: some of it, of
- * arena a, or of any on its device, where that has no more; false: there is none. It does not allocate, nor wait for
- * who may be allocating. Any thread. */
+/* A cache keeps unused memory; before an allocation is refused it is asked to evict. evict: frees some of
+ * it, of arena a, or of any on its device, where that has no more; false: there is none. It does not allocate, nor
+ * wait for a thread that may be allocating. Any thread. */
 typedef struct dfi_cache {
   bool (*evict)(struct dfi_cache *k, const dfi_devmem *a, bool device);
   struct dfi_cache *next;

@@ -1,7 +1,7 @@
 /* error.c: how things go wrong.
  *
  * Every function that can fail by a user's hand fills a df_error and returns its code; nothing here allocates,
- * nothing here ends the process. The first error stays: whoever reports a second one has a df_error of its own.
+ * nothing here ends the process. The first error stays: a second one is reported in a df_error of its own.
  */
 #include "base/internal.h"
 #include <stdarg.h>

@@ -33,8 +33,8 @@ static const char *other_than_file(mode_t mode) {
                           : "a device";
 }
 
-/* A path with a pipe behind it: nobody might ever write into that. What a process was given by its parent, as standard
- * input or as a shell's <(...), has no name of its own and somebody at its other end. */
+/* A path with a pipe behind it: it might never have a writer. What a process was given by its parent, as standard
+ * input or as a shell's <(...), has no name of its own and a writer at its other end. */
 static bool is_named_pipe(int fd, const struct stat *s) {
   struct statfs at;
   return S_ISFIFO(s->st_mode) && (fstatfs(fd, &at) || at.f_type != PIPEFS_MAGIC);

@@ -37,6 +37,6 @@ static void in_child(void) {
   for (int32_t i = 0; i < guards; i++) pthread_mutex_init(guard[i].lock, NULL);   /* another thread took it */
 }
 
-/* Early, so that these are taken last, when whoever else takes locks before a fork has got them: under those, memory
+/* Early, so that these are taken last, when others that take locks before a fork have got them: under those, memory
  * may be asked for. */
 static __attribute__((constructor(200))) void begin(void) { pthread_atfork(before, behind, in_child); }

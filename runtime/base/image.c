@@ -4,7 +4,7 @@
  * A picture says its own size before anything is made of it: what would be larger than LIMIT bytes, or has no pixels,
  * is refused.
  */
-#include "base/internal.h"
+#include "base/image.h"
 #include <ctype.h>
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -14,7 +14,12 @@
 
 static const int64_t LIMIT = (int64_t)1 << 30;
 
-typedef struct source { const char *bytes; int64_t n; int32_t channels; df_error *err; } source;
+typedef struct source {
+  const char *bytes; int64_t n;
+  int32_t     channels;
+  dfi_jpeg_options jpeg;
+  df_error   *err;
+} source;
 
 static df_tensor *damaged(const source *s, const char *kind, const char *why) {
   dfi_fail(s->err, DF_DATA_LOSS, NULL, "the %s picture is damaged: %s", kind, why);
@@ -83,6 +88,7 @@ typedef struct jpeg_functions {
   __typeof__(&jpeg_CreateDecompress)  create;
   __typeof__(&jpeg_mem_src)           from_memory;
   __typeof__(&jpeg_read_header)       header;
+  __typeof__(&jpeg_calc_output_dimensions) dimensions;
   __typeof__(&jpeg_start_decompress)  start;
   __typeof__(&jpeg_read_scanlines)    lines;
   __typeof__(&jpeg_finish_decompress) finish;
@@ -93,8 +99,8 @@ static bool jpeg_load(const source *s, jpeg_functions *f) {
   void *of = library(s, "libjpeg.so.62");
   if (!of) return false;
   const char *const names[] = { "jpeg_std_error",         "jpeg_CreateDecompress",  "jpeg_mem_src",
-                                "jpeg_read_header",       "jpeg_start_decompress",  "jpeg_read_scanlines",
-                                "jpeg_finish_decompress", "jpeg_destroy_decompress" };
+                                "jpeg_read_header",       "jpeg_calc_output_dimensions", "jpeg_start_decompress",
+                                "jpeg_read_scanlines",    "jpeg_finish_decompress", "jpeg_destroy_decompress" };
   void **to = (void **)f;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!(to[i] = dlsym(of, names[i]))) {
@@ -122,18 +128,22 @@ static df_tensor *read_jpeg(const source *s) {
   f.create(&c, JPEG_LIB_VERSION, sizeof c);
   f.from_memory(&c, (const unsigned char *)s->bytes, (unsigned long)s->n);
   f.header(&c, TRUE);
+  c.scale_denom = s->jpeg.ratio > 1 ? (unsigned)s->jpeg.ratio : 1;
+  c.do_fancy_upsampling = !s->jpeg.plain_upscaling;
+  c.dct_method = s->jpeg.fast_dct ? JDCT_IFAST : JDCT_ISLOW;
+  f.dimensions(&c);
   const int32_t channels = s->channels ? s->channels : c.num_components == 1 ? 1 : 3;
   c.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   if (channels == 2 || channels == 4) {
     dfi_fail(s->err, DF_INVALID_ARGUMENT, NULL, "a JPEG picture has 1 or 3 channels, not %d", channels);
-  } else if ((t = pixels(s, c.image_height, c.image_width, channels))) {
+  } else if ((t = pixels(s, c.output_height, c.output_width, channels))) {
     f.start(&c);
     while (c.output_scanline < c.output_height) {
       JSAMPROW row = (unsigned char *)df_tensor_data(t) + (int64_t)c.output_scanline * c.output_width * channels;
       f.lines(&c, &row, 1);
     }
     f.finish(&c);
-    if (failure.base.num_warnings) {  /* libjpeg fills up what is missing; a picture that ends early is no picture */
+    if (failure.base.num_warnings && !s->jpeg.recover) {  /* libjpeg has filled up what is missing */
       df_tensor_release(t);
       t = damaged(s, "JPEG", "it ends early, or a part of it is not what it should be");
     }
@@ -214,8 +224,8 @@ static df_tensor *read_pnm(const source *s) {
   return t;
 }
 
-df_tensor *df_decode_image(const char *bytes, int64_t n, int32_t channels, df_error *err) {
-  const source s = { bytes, n, channels, err };
+df_tensor *dfi_decode_image(const char *bytes, int64_t n, int32_t channels, dfi_jpeg_options jpeg, df_error *err) {
+  const source s = { bytes, n, channels, jpeg, err };
   if (channels < 0 || channels > 4) {
     dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a picture has 1 to 4 channels, or 0 for those it has, not %d", channels);
     return NULL;
@@ -225,4 +235,8 @@ df_tensor *df_decode_image(const char *bytes, int64_t n, int32_t channels, df_er
   if (n >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6') return read_pnm(&s);
   dfi_fail(err, DF_DATA_LOSS, NULL, "these %lld bytes are no PNG, JPEG or PNM picture", (long long)n);
   return NULL;
+}
+
+df_tensor *df_decode_image(const char *bytes, int64_t n, int32_t channels, df_error *err) {
+  return dfi_decode_image(bytes, n, channels, (dfi_jpeg_options){ 0 }, err);
 }

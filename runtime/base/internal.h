@@ -28,8 +28,8 @@ static inline bool dfi_same(df_output a, df_output b) { return a.node == b.node 
 /* ---- errors (error.c) ---------------------------------------------------------------------- */
 /* Fills err (may be NULL) and returns code. `where` may be NULL. */
 int32_t dfi_errno_code(int number);           /* the df_code of an errno */
-/* Opens for reading, waiting for nobody: pipes with a path, sockets and folders are refused. *s is what is there; the
- * caller closes it. -1: err is filled. */
+/* Opens for reading, without waiting for a writer: pipes with a path, sockets and folders are refused.
+ * *s is what is there; the caller closes it. -1: err is filled. */
 struct stat;
 int dfi_file_open(const char *path, struct stat *s, df_error *err);
 /* Before its commit: all of the file is on the disk, under a name of its own. For files that take theirs together. */
@@ -64,7 +64,7 @@ int64_t dfi_memory_given(void);
 extern _Atomic int64_t dfi_arena_bytes;      /* of these, in arenas: devmem.c */
 void  dfi_release(void *p, int64_t bytes);
 /* Bookkeeping (bookkeeping.c): never NULL. When memory has ended it comes from a reserve, and the thread's dfi_short is
- * set: whoever can fail looks at it at his end, as below, and takes back what was made. */
+ * set: a function that can fail looks at it at its end, as below, and takes back what was made. */
 void *dfi_xmalloc(size_t bytes);
 void *dfi_xcalloc(size_t n, size_t bytes);
 void *dfi_xrealloc(void *p, size_t bytes);
@@ -93,7 +93,7 @@ void *dfi_malloc(size_t bytes);        /* the same, but NULL when memory has end
 /* Will there be memory for n slots of `each` bytes, so much that the machine is asked first? What they are of: "a
    TensorList". False: err is filled (resource_exhausted). */
 bool  dfi_slots_for(int64_t n, size_t each, const char *what, df_error *err);
-bool  dfi_memory_for(size_t bytes);    /* will so many bytes of bookkeeping be had? Who needs much asks first */
+bool  dfi_memory_for(size_t bytes);    /* will so many bytes of bookkeeping be had? Asked before much is taken */
 extern __thread bool dfi_short __attribute__((tls_model("initial-exec")));
 /* dfi_short is over: the error of what could not be made. */
 int32_t dfi_short_fail(df_error *err, const char *where, const char *what);
@@ -118,8 +118,8 @@ static inline dfi_devmem *dfi_devmem_use(dfi_devmem *a) {
   return before;
 }
 
-/* Who is asked to make room before an allocation of this thread is refused: arena NULL is the host's memory. False: no
-   room could be made. It does not allocate there itself. */
+/* The function that is asked to make room before an allocation of this thread is refused: arena NULL is the host's
+   memory. False: no room could be made. It does not allocate there itself. */
 typedef struct dfi_rescue { bool (*fn)(void *user, dfi_devmem *arena, int64_t bytes); void *user; } dfi_rescue;
 extern __thread dfi_rescue dfi_rescue_here __attribute__((tls_model("initial-exec")));
 
@@ -140,9 +140,9 @@ void       dfi_settle_bools(df_tensor *t);      /* bytes of a file are any: a bo
 /* Elements [first, first + size of dims) of t as a tensor of its own header, sharing t's storage; owned. NULL: out of
  * memory. The caller sees to it that the data keep the alignment that kernel.h promises. */
 df_tensor *dfi_tensor_view(df_tensor *t, int64_t first, int32_t rank, const int64_t *dims);
-/* Forgets what dfk_packed keeps of a buffer that nobody else reads. */
+/* Forgets what dfk_packed keeps of a buffer that has no other reader. */
 void dfi_packed_forget(struct df_buffer *b);
-/* Does nobody else read t? Who asks is going to write to it: copies in another order are forgotten. */
+/* Is the caller's the only reference to t? It is going to write to t: cached copies in another layout are dropped. */
 static inline bool dfi_tensor_exclusive(const df_tensor *t) {
   if (__atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) != 1 || __atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) != 1)
     return false;
@@ -232,7 +232,7 @@ bool dfi_pool_try(dfi_pool *p, void (*fn)(void *), void *arg);
 /* fn(arg) on a thread of its own, which may take long or wait; threads are kept for the next. False: none could be
    made. */
 bool dfi_background(void (*fn)(void *), void *arg);
-/* Whoever else wants the core has it first. False: somebody did not long ago, for so long that who waits shall sleep.
+/* Other threads that want the core have it first. False: one did not long ago, for so long that the waiter shall sleep.
    */
 bool dfi_yield(void);
 
@@ -246,7 +246,7 @@ void dfi_run_entered(void);
 void dfi_run_left(void);
 
 /* ---- fork (fork.c) ------------------------------------------------------------------------------- */
-/* For constructors: a fork waits until nobody holds this lock, so that it is open in the child, where `in_child` (NULL:
+/* For constructors: a fork waits until this lock is free, so that it is open in the child, where `in_child` (NULL:
    nothing) is called under it. Not for locks under which one waits. */
 void dfi_fork_guard(pthread_mutex_t *lock, void (*in_child)(void));
 

@@ -53,13 +53,13 @@ static struct {
   int64_t  kept, kept_limit;
   stock   *threads;
   int64_t  in_use, allocated, limit; /* relaxed atomics */
-  int64_t  high;                  /* the most in use since somebody last looked; relaxed atomic */
+  int64_t  high;                  /* the most in use since the last look; relaxed atomic */
   int64_t  peak;                  /* the most until then; guarded by lock, as `peaks` */
   dfi_peak *peaks;                /* that go on */
   int64_t  limit_of_all;          /* as df_memory_set_limit said; guarded by lock, as the list */
   dfi_memory_hold *holds;
   int64_t  fail_at, count;        /* DFLOW_STRESS=oom:N; fail_at 0: off */
-  bool     fenced, bare;          /* DFLOW_STRESS=fence; =bare: without a stock, which hides who lost a block */
+  bool     fenced, bare;          /* DFLOW_STRESS=fence; =bare: without a stock, which hides what lost a block */
 } shared = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static pthread_key_t  stock_key;

@@ -1,4 +1,4 @@
-/* packed.c: copies of tensors in an order that suits a kernel, kept as long as nobody writes to the tensor.
+/* packed.c: copies of tensors in an order that suits a kernel, kept as long as the tensor is not written.
  *
  * The weights of a recurrent cell are multiplied with at every step and change once a run. A product reads them in
  * panels, and making the panels is a sixth to a third of its time when there are few rows. So the second product that

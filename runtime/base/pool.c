@@ -1,13 +1,13 @@
 /* pool.c: worker threads.
  *
  * A pool is made the first time its size is asked for and lives as long as the process; sessions share it. A worker
- * has one slot for a task. Whoever has work claims slots that are empty, and never waits for a worker that has not
+ * has one slot for a task. A caller with work claims slots that are empty, and never waits for a worker that has not
  * begun: a range takes unbegun offers back, so a caller can always finish alone. A worker that finds nothing spins
  * for about 300 us, soon letting others have the core at every look, and then parks. Waking a parked one costs tens of
  * microseconds, so small ranges do it only when several have come.
  *
  * A task runs with the floating-point mode (denormals, rounding) of the thread that offered it, so results do not
- * depend on who computes them. Ranges asked for by a worker run inline.
+ * depend on the thread that computes them. Ranges asked for by a worker run inline.
  */
 #include "base/internal.h"
 #include "base/processor.h"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* Between the products of a recurrent cell lie some 100 us that one thread does alone. A thread that spins without
- * yielding takes the core from whoever else wants it, the other share of its own range included: 28 instead of 39 ms
+ * yielding takes the core from others that want it, the other share of its own range included: 28 instead of 39 ms
  * for an LSTM beside a busy process. */
 enum { MAX_THREADS = 1024, SPIN_NS = 300000, YIELD_AFTER_NS = 10000, SPINS_PER_LOOK = 64 };
 /* Pieces of work that are worth waking a worker for. */
@@ -34,7 +34,7 @@ typedef struct task {
 typedef struct worker {
   _Alignas(64) _Atomic(task *) slot; /* NULL: idle; RESERVED: being filled or being worked on */
   _Atomic int32_t parked;            /* 1: waits for a wake-up on this word */
-  task single;                       /* dfi_pool_try's; written by whoever reserved the slot */
+  task single;                       /* dfi_pool_try's; written by the thread that reserved the slot */
   void (*fn)(void *);
   void *arg;
 } worker;
@@ -59,7 +59,7 @@ static int64_t now_ns(void) {
 }
 
 bool dfi_yield(void) {
-  static _Atomic int64_t wanted;           /* when somebody else last wanted the core */
+  static _Atomic int64_t wanted;           /* when another thread last wanted the core */
   enum { TAKEN_NS = 50000, REMEMBERED_NS = 50000000 };
   const int64_t before = now_ns();
   if (before - atomic_load_explicit(&wanted, memory_order_relaxed) < REMEMBERED_NS) return false;
@@ -159,12 +159,12 @@ dfi_pool *dfi_pool_get(int32_t threads) {
   return p;
 }
 
-/* ---- a range, shared between its caller and whoever is idle ------------------------------------ */
+/* ---- a range, shared between its caller and idle workers ------------------------------------ */
 
 enum { MAX_SHARES = 64 };
 
-/* Everybody has a share, begins with it and then helps with the others'. So a thread meets the same part of an array in
- * one kernel after another, as long as nobody is late, and finds it in its own cache. With pieces for whoever comes
+/* Each thread begins with its own share and then helps with the others'. So a thread meets the same part of an array
+ * in one kernel after another, as long as all keep pace, and finds it in its own cache. With pieces for any that comes
  * first, a loop of tanh(x w) on 512 x 512 matrices took 1.15 times as long on two cores: dirty lines crossed from one
  * to the other. */
 typedef struct share {
@@ -259,10 +259,10 @@ void dfi_pool_range(dfi_pool *p, int64_t n, int64_t grain, df_range_fn fn, void 
 
 /* A thread that has done its work waits for more, spinning a moment first: a run that follows another begins in a
  * microsecond, where making a thread takes twenty. There are as many as there were runs at a time; IDLE of them stay.
- * Where other processes keep the cores busy it shares one with whoever starts runs, and lets that one go on at once;
- * and where these take the core for long whenever it is given away, it sleeps: who wakes gets a core sooner than who
- * never slept. With 16 busy processes on each core df.start took 35 ms, the median of four seconds' starts, and takes
- * 80 us. */
+ * Where other processes keep the cores busy it shares one with the thread that starts runs, and lets that one go on
+ * at once; and where these take the core for long whenever it is given away, it sleeps: a thread that wakes gets a
+ * core sooner than one that never slept. With 16 busy processes on each core df.start took 35 ms, the median of four
+ * seconds' starts, and takes 80 us. */
 enum { IDLE = 16, HAND_SPIN_NS = 50000, HAND_SPINS = 8 };
 typedef struct hand {
   _Atomic(void *) fn;                /* NULL: idle */
@@ -286,8 +286,8 @@ static void wait_for_work(hand *h) {
     if (!dfi_yield()) break;
     now = now_ns();
   } while (now - begin < HAND_SPIN_NS);
-  /* Whoever brings work takes `parked` back before the wake, so one who looked for work just before it came does not go
-     to sleep. */
+  /* A thread that brings work takes `parked` back before the wake, so one that looked for work just before it came
+     does not go to sleep. */
   for (;;) {
     atomic_store(&h->parked, 1);
     if (atomic_load(&h->fn)) break;

@@ -9,7 +9,7 @@
 #include <xmmintrin.h>
 #endif
 
-/* What a thread that spins does each time round: leaves the core's units to whoever shares them. */
+/* What a thread that spins does each time round: leaves the core's units to the thread that shares them. */
 static inline void dfi_relax(void) {
 #if defined(__x86_64__)
   _mm_pause();

@@ -23,7 +23,7 @@ static inline bool dfi_readable(const df_tensor *t) { return !t->buffer || !t->b
 /* What the device notes beside the head of a tensor there; NULL: the host can read it. */
 void *dfi_note_of(struct df_buffer *b);
 
-/* Who waits for a device asks now and then whether this thread's run shall go on. fn NULL: it waits for as long as it
+/* A wait for a device asks now and then whether this thread's run shall go on. fn NULL: it waits for as long as it
  * takes. */
 typedef struct dfi_waiter { bool (*gives_up)(void *user); void *user; } dfi_waiter;
 extern __thread dfi_waiter dfi_waiter_here __attribute__((tls_model("initial-exec")));

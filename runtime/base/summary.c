@@ -37,11 +37,19 @@ bool df_tensor_summary(const df_tensor *t, df_summary *out) {
   out->mean = sum / (double)out->finite;
   double width = (out->max - out->min) / DF_SUMMARY_BINS;
   if (!(width > 0) || isinf(width)) return true;
+  sum = block = 0;
   for (int64_t i = 0; i < size; i++) {
     double v = df_tensor_get(t, i);
-    if (!isfinite(v)) continue;
-    int32_t bin = (int32_t)((v - out->min) / width);
-    out->histogram[bin < DF_SUMMARY_BINS ? bin : DF_SUMMARY_BINS - 1]++;
+    if (isfinite(v)) {
+      int32_t bin = (int32_t)((v - out->min) / width);
+      out->histogram[bin < DF_SUMMARY_BINS ? bin : DF_SUMMARY_BINS - 1]++;
+      block += (v - out->mean) * (v - out->mean);
+    }
+    if (i % BLOCK == BLOCK - 1) {
+      sum += block;
+      block = 0;
+    }
   }
+  out->deviation = sqrt((sum + block) / (double)out->finite);
   return true;
 }

@@ -133,7 +133,7 @@ df_tensor *df_tensor_retain(df_tensor *t) {
 }
 
 static void buffer_drop(struct df_buffer *b) {
-  /* A sole owner needs no locked instruction: nobody else can be counting. */
+  /* A sole owner needs no locked instruction: no other can be counting. */
   if (__atomic_load_n(&b->refs, __ATOMIC_ACQUIRE) != 1 && __atomic_sub_fetch(&b->refs, 1, __ATOMIC_ACQ_REL) != 0)
     return;
   if (DFI_UNLIKELY(b->packed)) dfi_packed_forget(b);

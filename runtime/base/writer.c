@@ -1,14 +1,14 @@
 /* writer.c: files that are there whole, or not at all.
  *
  * What is written goes to a file of its own beside the target: one without a name where the system has such files, so
- * that nothing is left of it whatever ends the process; else one with a name that nobody guesses, opened with O_EXCL.
- * When all has been written and is on the disk, it takes the target's name in one step. Until then who reads the target
- * sees what was there before.
+ * that nothing is left of it whatever ends the process; else one with a name that is hard to guess, opened with O_EXCL.
+ * When all has been written and is on the disk, it takes the target's name in one step. Until then a reader of the
+ * target sees what was there before.
  *
  * Links are followed: the file they lead to is replaced, they stay. A target that was there keeps its permissions and,
  * where the system lets us, its owner; one that we may not write is not replaced, though its folder would allow it.
  * What is no plain file (a terminal, a pipe, /dev/null) has no whole to keep: it is written as it comes. A pipe that
- * nobody reads from is refused, and who waits for a slow reader can be interrupted.
+ * has no reader is refused, and a wait for a slow reader can be interrupted.
  */
 #define _GNU_SOURCE 1    /* O_TMPFILE */
 #include "base/internal.h"
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum { BUFFER = 1 << 16, NAME = 48, MAX_LINKS = 40, DIRECT = 1 << 14, PIECE = 1 << 23, BEHIND = 32, LARGE = 1 << 24,
-       LOOK_MS = 100 };         /* how often who waits for a reader looks for an interrupt */
+       LOOK_MS = 100 };         /* how often a wait for a reader looks for an interrupt */
 
 struct df_file {
   char    path[PATH_MAX];       /* as it was given, for messages */
@@ -55,7 +55,7 @@ static int32_t fail(const df_file *f, df_error *err, int number) {
   return dfi_fail(err, dfi_errno_code(number), NULL, "cannot write %s: %s", f->path, strerror(number));
 }
 
-/* Opens what is no plain file; a pipe only where somebody has it open to read. The errno, 0: it is open. */
+/* Opens what is no plain file; a pipe only where it has a reader. The errno, 0: it is open. */
 static int open_in_place(df_file *f, mode_t mode) {
   f->in_place = true;
   f->file = open(f->target, O_WRONLY | O_CLOEXEC | O_NOCTTY | (S_ISFIFO(mode) ? O_NONBLOCK : 0));
