@@ -1,9 +1,9 @@
 /* attention.h: scaled dot-product attention, without a matrix of all queries by all keys.
  *
  * scores = scale q k^T, plus a bias, where a mask allows it and, causal, j <= i; y = softmax(scores) v. Keys are taken
- * in blocks, so sums are in another order than those of the ops it could be written with: who wants it asks for it. A
- * query that no key is allowed to, gives 0. What has the weight 0 is not there, were it NaN: blocks of keys that nobody
- * sees are left out, and which those are shall show in no number. log_sum_exp is that of each row of scores; +inf
+ * in blocks, so sums are in another order than those of the ops it could be written with: it runs where it is asked
+ * for. A query without allowed keys gives 0. What has the weight 0 is not there, were it NaN: blocks of keys that no
+ * query sees are left out, and which those are shall show in no number. log_sum_exp is that of each row of scores; +inf
  * where none is allowed, so that exp(score - log_sum_exp) is 0 there. What goes back is made of the scores again, and
  * of that.
  */

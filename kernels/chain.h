@@ -2,7 +2,7 @@
  *
  * A chain is a straight line of steps, each the loop of an elementwise kernel. It goes over its inputs block by block:
  * all steps of a block, then the next block, so what is between them stays in the first-level cache and is written to
- * memory only where somebody else wants it. The loops are those of the ops alone, and an element's result does not
+ * memory only where another reader wants it. The loops are those of the ops alone, and an element's result does not
  * depend on where a loop begins, so the numbers are those of the ops run one after the other.
  *
  * Where some of the steps take rows (the last axes, as sums and softmax do) a block is whole rows, and a value that
@@ -46,7 +46,7 @@ typedef struct dfk_step {
   dfk_loop_fn fn;
   double      param;
   int16_t     in[3];
-  int16_t     buffer;            /* where its result goes when nobody else wants it */
+  int16_t     buffer;            /* where its result goes when it has no other reader */
   uint8_t     nin, bytes;        /* of an element of its result */
   uint8_t     in_dtype, dtype;   /* of its operands and its result */
   uint8_t     form;              /* dfk_form */

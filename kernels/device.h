@@ -238,8 +238,8 @@ typedef struct dfi_gpu_host {
   void       (*tensor_release)(df_tensor *t);
   void      *(*device)(const df_kernel *k);        /* dfi_remote.device of the device that the call runs on */
   void      *(*note)(const df_tensor *t);          /* of its elements; NULL: they are on the host */
-  bool      (*gives_up)(void);                     /* shall who waits for the device on this thread wait no longer? */
-  bool      (*makes_room)(void);                   /* has somebody given memory of the call's device back just now? */
+  bool      (*gives_up)(void);                     /* shall this thread wait no longer for the device? */
+  bool      (*makes_room)(void);                   /* has memory of the call's device been given back just now? */
 } dfi_gpu_host;
 
 typedef struct dfi_gpu_about {

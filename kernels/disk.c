@@ -40,7 +40,7 @@ static bool make_folder(char *path) {
   }
 }
 
-/* Ours, and nobody else's to write? */
+/* This user's, and no other may write it? */
 static bool trusted(const struct stat *s) { return s->st_uid == geteuid() && !(s->st_mode & (S_IWGRP | S_IWOTH)); }
 
 /* False: nothing is to be kept. */
@@ -110,7 +110,7 @@ static int by_age(const void *a, const void *b) {
   return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* Our files in it, drafts that somebody did not finish included; malloc's. */
+/* Our files in it, drafts that were not finished included; malloc's. */
 static entry *list_of(const dfk_disk *d, DIR *in, size_t *n, uint64_t *bytes) {
   entry *all = NULL;
   size_t room = 0;
@@ -159,7 +159,7 @@ void dfk_disk_write(const dfk_disk *d, const dfk_disk_key *key, const void *code
   if (!bytes || bytes > d->most || !folder_of(d, folder, sizeof folder)) return;
   if (!path_of(d, key, folder, path, sizeof path)) return;
   memcpy(p.magic, d->magic, sizeof p.magic);
-  snprintf(draft, sizeof draft, "%s.XXXXXX", path);      /* a number of ours could be that of one who died at it */
+  snprintf(draft, sizeof draft, "%s.XXXXXX", path);      /* a process that died here may have had our number */
   const int fd = mkostemp(draft, O_CLOEXEC);
   if (fd < 0) return;
   const bool ok = write(fd, &p, sizeof p) == (ssize_t)sizeof p && write(fd, code, bytes) == (ssize_t)bytes;

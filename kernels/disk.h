@@ -2,8 +2,8 @@
  * plug-in for GPUs (kernels), each with a folder of its own. It knows nothing of what the code is.
  *
  * A file is named by its key, which is a hash of all that the code depends on. It is whole, or not read: a sum goes
- * before it. It is written under another name first, so others find all of it or nothing. It must be ours, and nobody
- * else's to write. Of a folder that has become too large what was not used for longest goes.
+ * before it. It is written under another name first, so others find all of it or nothing. It must be this user's,
+ * and no other user may write it. Of a folder that has become too large what was not used for longest goes.
  */
 #ifndef DFLOW_DISK_H
 #define DFLOW_DISK_H

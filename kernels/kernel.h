@@ -3,7 +3,7 @@
  *
  * A kernel computes the outputs of one op from its inputs. It knows neither graph nor frame. Inputs are
  * borrowed and immutable; rank-0 inputs look like any other tensor (their data lies in the slot). Outputs are
- * made with dfk_out (fresh memory), dfk_out_reuse (the memory of an input nobody else will read, when that
+ * made with dfk_out (fresh memory), dfk_out_reuse (the memory of an input that has no other reader, when that
  * is possible) or dfk_out_forward (the input itself, perhaps reshaped). An output that is not made is an error.
  * A kernel returns DF_OK, or a code after filling k->error with dfk_fail. It may run on any thread, several
  * calls at once.
@@ -52,7 +52,7 @@ typedef struct df_kernel {
   const df_value  *const *raw; /* nin; the values themselves: handles are here */
   df_value        *out;        /* nout; written by dfk_out and its fellows, or directly for handles */
   const uint8_t   *out_dtype;  /* nout; as inferred when the node was built */
-  uint32_t         reusable;   /* bit i: nobody reads input i after this kernel */
+  uint32_t         reusable;   /* bit i: input i is not read after this kernel */
   df_tensor       *scratch;    /* nout headers for rank-0 outputs */
   void            *run;        /* the executor's own; passed back to dfk_run_* */
   df_error        *error;
@@ -102,15 +102,15 @@ int32_t dfk_fail(df_kernel *k, int32_t code, const char *format, ...) __attribut
 char   *dfk_shape_text(const df_tensor *t, char *buffer, size_t bytes);
 
 /* Splits [0, n) over the worker threads in pieces of at least `grain`; runs fn(arg, begin, end). Runs here and now when
- * n <= grain or nobody is idle. grain 0: each of the n takes so long that a thread that sleeps is woken for it. fn
+ * n <= grain or no thread is idle. grain 0: each of the n takes so long that a thread that sleeps is woken for it. fn
  * must not fail. Results must not depend on how it was split. */
 typedef void (*df_range_fn)(void *arg, int64_t begin, int64_t end);
 void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *arg);
-/* How many threads share such work, at most: for who cuts it so that they have as much each. */
+/* How many threads share such work, at most: to cut it into as many equal parts. */
 int32_t dfk_threads(const df_kernel *k);
 
 /* A kernel that waits (a full or empty queue). The op's entry says .waits; then k outlives the call, and the kernel may
- * put it into a list of its resource, call dfk_on_stop, and return DFK_PENDING. Nobody is blocked meanwhile.
+ * put it into a list of its resource, call dfk_on_stop, and return DFK_PENDING. No thread is blocked meanwhile.
  * dfk_complete ends the call, from any thread, exactly once: status DF_OK with the outputs made, or a code with
  * k->error filled; k is gone afterwards. When the run has to stop first, its owner calls fn(k, user) once: it takes k
  * out of the list and completes it with DF_CANCELLED, or does nothing when another thread has already taken k out to
@@ -121,7 +121,7 @@ typedef void (*dfk_stop_fn)(df_kernel *k, void *user);
 typedef void (*dfk_what_fn)(df_kernel *k, void *user, char *text, size_t bytes);
 void dfk_on_stop(df_kernel *k, dfk_stop_fn fn, dfk_what_fn what, void *user);
 void dfk_complete(df_kernel *k, int32_t status);
-/* Has the run of this call been told to end (fn has not been called yet, or is about to be)? Who asks from then on gets
+/* Has the run of this call been told to end (fn has not been called yet, or is about to be)? A call from then on gets
  * nothing that would be lost with the run. From any thread, while the call has not been completed. */
 bool dfk_stopping(const df_kernel *k);
 

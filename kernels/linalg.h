@@ -5,9 +5,14 @@
 #include "kernel.h"
 
 int32_t ref_matmul(df_kernel *k), cpu_matmul(df_kernel *k);               /* (a, b; transpose_a, transpose_b) */
+/* The same of `members` products with one b, whose rows lie one behind the other in a, which is not transposed: each
+   row is added up as in the product of its own. */
+int32_t dfk_matmul_members(df_kernel *k, int32_t members);
 /* c += a b of float32, on k's threads. False, and c as it was: shapes do not fit, or the bits would not be those of the
  * product, added afterwards. */
 bool dfk_matmul_into(df_kernel *k, const df_tensor *a, const df_tensor *b, bool a_t, bool b_t, df_tensor *c);
+/* c = a b of matrices of float32 or float64 that fit each other. DF_OK, or no memory for packing. */
+int32_t dfk_matmul_to(df_kernel *k, const df_tensor *a, const df_tensor *b, bool a_t, bool b_t, df_tensor *c);
 /* The kernel's product of [m, k] and [k, n] elements, which lie one after the other, on this thread: what it comes to
    where nothing is to be checked. NULL: it would do more than that. `how` is for the function. */
 typedef void (*dfk_product_fn)(const void *a, const void *b, void *c, int64_t m, int64_t n, int64_t k, int32_t how);

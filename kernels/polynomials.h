@@ -1,6 +1,6 @@
-/* polynomials.h: the numbers of exp, tanh, sin and cos of float32, which the CPU's kernels (cpu/exponential.h,
- * cpu/trigonometric.h) and native code (engine/native/write_math.c) compute with the same operations in the same order,
- * and so to the same bits.
+/* polynomials.h: the numbers of exp, tanh, erf, sin and cos of float32, which the CPU's kernels (cpu/exponential.h,
+ * cpu/elements.h, cpu/trigonometric.h) and native code (engine/native/write_math.c; erf is called) compute with the
+ * same operations in the same order, and so to the same bits.
  */
 #ifndef DFLOW_POLYNOMIALS_H
 #define DFLOW_POLYNOMIALS_H
@@ -25,6 +25,14 @@ bool dfk_polynomials(void);
 #define DFK_TANH_NEAR  0.625f
 #define DFK_TANH       { -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f, \
                          -3.33332819422e-1f }
+
+/* erf below 1: x + x p(x^2); from there to DFK_ERF_MOST 1 - exp(q(x)); p and q of the least greatest error (0.04 ulp),
+   from the highest power on. */
+#define DFK_ERF_MOST   3.95f
+#define DFK_ERF_NEAR   { 0x1.496a32p-14f, -0x1.a3f7p-11f, 0x1.5405b2p-8f, -0x1.b7f90ep-6f, 0x1.ce2cf8p-4f, \
+                         -0x1.81273ep-2f, 0x1.06eba8p-3f }
+#define DFK_ERF_FAR    { 0x1.86dda8p-13f, -0x1.825b0ep-9f, 0x1.65cb82p-6f, -0x1.a65348p-4f, -0x1.46baeap-1f, \
+                         -0x1.2088eap0f, -0x1.661c5ep-12f }
 
 /* sin and cos below DFK_ANGLE_MOST: 2 / pi, -pi / 2 in three parts, and on [-pi/4, pi/4] sin r = r + r z p(z),
    cos r = 1 - z / 2 + z^2 q(z), z = r^2, p and q of the least greatest error (0.06 and 0.002 ulp). */

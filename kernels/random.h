@@ -39,7 +39,7 @@ int32_t ref_uniform_candidates(df_kernel *k), ref_log_uniform_candidates(df_kern
 int32_t ref_all_candidates(df_kernel *k);
 /* With vocab_file, distortion, num_reserved_ids, num_shards, shard and unigrams float32[n] besides. */
 int32_t ref_unigram_candidates(df_kernel *k);
-/* The same by weights that somebody else keeps: sum[c] is that of the weights of classes 0 to c, all above 0. */
+/* The same by weights that the caller keeps: sum[c] is that of the weights of classes 0 to c, all above 0. */
 int32_t ref_weighted_candidates(df_kernel *k, const double *sum);
 /* (true_classes, sampled_candidates; num_true) -> indices int32[n], ids int64[n], weights float32[n] */
 int32_t ref_accidental_hits(df_kernel *k);

@@ -5,6 +5,8 @@
 int32_t ref_unique_slices(df_kernel *k);    /* (x, axis) -> y, idx[, count] */
 int32_t ref_lower_bound(df_kernel *k);      /* (sorted_inputs, values) */
 int32_t ref_upper_bound(df_kernel *k);
+int32_t cpu_lower_bound(df_kernel *k);
+int32_t cpu_upper_bound(df_kernel *k);
 int32_t ref_cross(df_kernel *k);            /* (a, b) */
 /* (boxes, scores, max_output_size[, iou_threshold[, score_threshold]]; iou_threshold or pad_to_max_output_size) */
 int32_t ref_non_max_suppression(df_kernel *k);

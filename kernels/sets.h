@@ -8,4 +8,6 @@ int32_t ref_dense_to_dense_set(df_kernel *k), ref_dense_to_sparse_set(df_kernel 
     ref_sparse_to_sparse_set(df_kernel *k);
 /* (indices, values, shape; validate_indices) -> int32[shape without the last] */
 int32_t ref_set_size(df_kernel *k);
+/* (hypothesis, truth: sparse; normalize) -> float32[the larger of their shapes, without the last] */
+int32_t ref_edit_distance(df_kernel *k);
 #endif

@@ -90,7 +90,7 @@ int32_t dfk_v1_in_top_k(df_kernel *k, df_kernel_fn fn) {
 }
 
 /* ---- Empty, on the host alone ListDiff, ConjugateTranspose, ParallelConcat ---- */
-/* Zeros, whether or not they were asked for: what lies in memory is nobody's business. */
+/* Zeros, whether or not they were asked for: what lies in memory is not to be seen. */
 int32_t ref_v1_empty(df_kernel *k) {
   int64_t dims[DF_MAX_RANK];
   int32_t rank = dfk_dims_of(k, k->in[0], "shape", dims);

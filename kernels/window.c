@@ -1,4 +1,4 @@
-/* window.c: what all kernels that slide a window over images share: where the window stands, and what may be wrong. */
+/* window.c: what all kernels that slide a window share: where the window stands, and what may be wrong. */
 #include "window.h"
 #include "half.h"
 #include <stdio.h>
@@ -48,55 +48,108 @@ bool dfk_slide_of(dfk_slide *s, const char *padding, int64_t before, int64_t aft
   return true;
 }
 
-/* ---- convolution: geometry, checks, halves as floats ------------------------------------------------------ */
-enum { STRIDES, PADDING, EXPLICIT, FORMAT, DILATIONS };
+/* ---- what may be wrong ------------------------------------------------------------------------------------- */
 
-int32_t dfk_bad_format(df_kernel *k, int32_t attr) {
-  return strcmp(dfk_string(k, attr), "NHWC")
-             ? dfk_fail(k, DF_UNIMPLEMENTED, "data_format %s is not supported on the CPU: it must be NHWC",
-                        dfk_string(k, attr))
-             : DF_OK;
+static int32_t check_last(df_kernel *k, const df_attr *format, int32_t rank) {
+  if (dfk_channels_last(format->s)) return DF_OK;
+  return dfk_fail(k, DF_UNIMPLEMENTED, "data_format %s is not supported on the CPU: it must be %s", format->s,
+                  rank == 4 ? "NHWC" : "NDHWC");
 }
 
-/* Geometry from the sizes of input and filter; of a depthwise convolution each channel gives filter[3] channels. */
-static int32_t conv_of(df_kernel *k, dfk_conv *c, const int64_t *in, const int64_t *filter, bool depthwise) {
-  const df_attr *strides = &k->attrs[STRIDES], *pads = &k->attrs[EXPLICIT], *dilations = &k->attrs[DILATIONS];
-  bool given = !strcmp(dfk_string(k, PADDING), "EXPLICIT");
-  char why[200];
-  int32_t code = dfk_bad_format(k, FORMAT);
-  if (code) return code;
-  if (strides->i != 4 || dilations->i != 4 || (given && pads->i != 8))
-    return dfk_fail(k, DF_INVALID_ARGUMENT,
-                    "strides and dilations have one number for each of the 4 axes, explicit_paddings two");
-  if (strides->ints[0] != 1 || strides->ints[3] != 1 || dilations->ints[0] != 1 || dilations->ints[3] != 1)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "strides and dilations of the batch and of the channels must be 1");
-  if (in[3] != filter[2])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has %lld channels, the filter is for %lld", (long long)in[3],
-                    (long long)filter[2]);
-  *c = (dfk_conv){ .n = in[0], .ci = in[3], .co = depthwise ? in[3] * filter[3] : filter[3],
-               .y = { .in = in[1], .window = filter[0], .stride = strides->ints[1], .dilation = dilations->ints[1] },
-               .x = { .in = in[2], .window = filter[1], .stride = strides->ints[2], .dilation = dilations->ints[2] } };
-  if (!dfk_slide_of(&c->y, dfk_string(k, PADDING), given ? pads->ints[2] : 0, given ? pads->ints[3] : 0, why,
-                    sizeof why) ||
-      !dfk_slide_of(&c->x, dfk_string(k, PADDING), given ? pads->ints[4] : 0, given ? pads->ints[5] : 0, why,
-                    sizeof why))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
-  return DF_OK;
-}
-
-int32_t dfk_four_axes(df_kernel *k, const df_tensor *t, const char *name) {
+static int32_t check_rank(df_kernel *k, const df_tensor *t, int32_t rank, const char *name) {
   char text[160];
-  if (t->rank == 4) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected 4 axes", name, dfk_shape_text(t, text, sizeof text));
+  if (t->rank == rank) return DF_OK;
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected %d axes", name, dfk_shape_text(t, text, sizeof text),
+                  rank);
 }
-int32_t dfk_four_sizes(df_kernel *k, const df_tensor *t, const char *name, int64_t *dims) {
-  if (t->size != 4)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld numbers: expected 4", name, (long long)t->size);
-  for (int i = 0; i < 4; i++) dims[i] = dfk_index(t, i);
-  for (int i = 0; i < 4; i++)
-    if (dims[i] < 0)
+
+/* One number for each of `rank` axes, those of the batch and of the channels being 1. */
+static int32_t check_numbers(df_kernel *k, const df_attr *a, int32_t rank, const char *name, int32_t code) {
+  if (a->i != rank)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld numbers, one for each of the %d axes is expected", name,
+                    (long long)a->i, rank);
+  return a->ints[0] == 1 && a->ints[rank - 1] == 1
+             ? DF_OK
+             : dfk_fail(k, code, "%s of the batch and of the channels must be 1", name);
+}
+
+/* `rank` sizes from a tensor. */
+static int32_t read_sizes(df_kernel *k, const df_tensor *t, int32_t rank, const char *name, int64_t *dims) {
+  if (t->size != rank)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has %lld numbers: expected %d", name, (long long)t->size, rank);
+  for (int32_t i = 0; i < rank; i++)
+    if ((dims[i] = dfk_index(t, i)) < 0)
       return dfk_fail(k, DF_INVALID_ARGUMENT, "%s has a negative number: %lld", name, (long long)dims[i]);
   return DF_OK;
+}
+
+/* Is t [dims[0], …]? */
+static int32_t check_dims(df_kernel *k, const df_tensor *t, int32_t rank, const int64_t *dims, const char *name) {
+  char is[160], must_be[160];
+  if (t->rank == rank && !memcmp(t->dims, dims, (size_t)rank * sizeof *dims)) return DF_OK;
+  df_tensor expected = { .dtype = t->dtype, .rank = (int8_t)rank };
+  memcpy(expected.dims, dims, (size_t)rank * sizeof *dims);
+  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be %s", name, dfk_shape_text(t, is, sizeof is),
+                  dfk_shape_text(&expected, must_be, sizeof must_be));
+}
+
+/* ---- convolution: geometry, checks, halves as floats ------------------------------------------------------ */
+
+int64_t dfk_groups_of(int64_t channels, int64_t of_filter) {
+  if (channels == of_filter) return 1;
+  return of_filter > 0 && channels > 0 && channels % of_filter == 0 ? channels / of_filter : -1;
+}
+
+/* The rank of a convolution's tensors. */
+static int32_t rank_of(const df_kernel *k) { return k->attrs[0].i == 5 ? 5 : 4; }
+
+/* The window along the axes between batch and channels. */
+static int32_t slides_of(df_kernel *k, dfk_conv *c, const dfk_conv_attrs *a, int32_t rank, const int64_t *in,
+                         const int64_t *filter) {
+  const bool given = a->pads && !strcmp(a->padding->s, "EXPLICIT");
+  dfk_slide *slide[] = { &c->z, &c->y, &c->x };
+  char why[200];
+  if (given && a->pads->i != 2 * rank)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "explicit_paddings has %lld numbers, two for each of the %d axes are "
+                    "expected", (long long)a->pads->i, rank);
+  c->z = (dfk_slide){ .in = 1, .window = 1, .stride = 1, .dilation = 1, .out = 1 };
+  for (int32_t d = 1; d < rank - 1; d++) {
+    dfk_slide *s = slide[4 - rank + d];
+    *s = (dfk_slide){ .in = in[d], .window = filter[d - 1], .stride = a->strides->ints[d],
+                      .dilation = a->dilations->ints[d] };
+    if (!dfk_slide_of(s, a->padding->s, given ? a->pads->ints[2 * d] : 0, given ? a->pads->ints[2 * d + 1] : 0, why,
+                      sizeof why))
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
+  }
+  return DF_OK;
+}
+
+/* Geometry from the sizes of input and filter; of a depthwise convolution each channel gives as many channels as the
+   filter's last size says. `dims`: those of the result. */
+static int32_t conv_of(df_kernel *k, dfk_conv *c, const int64_t *in, const int64_t *filter, bool depthwise,
+                       int64_t *dims) {
+  const int32_t rank = rank_of(k);
+  const dfk_conv_attrs a = dfk_conv_attrs_of(k->attrs, rank);
+  const int64_t ci = in[rank - 1], of_filter = filter[rank - 2], last = filter[rank - 1];
+  int32_t code = check_last(k, a.format, rank);
+  if (!code) code = check_numbers(k, a.strides, rank, "strides", DF_INVALID_ARGUMENT);
+  if (!code) code = check_numbers(k, a.dilations, rank, "dilations", DF_INVALID_ARGUMENT);
+  if (code) return code;
+  const int64_t groups = depthwise ? ci : dfk_groups_of(ci, of_filter);
+  if (groups < 0 || (depthwise && ci != of_filter))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the input has %lld channels, the filter is for %lld", (long long)ci,
+                    (long long)of_filter);
+  if (!depthwise && last % groups)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "the filter gives %lld channels, which its %lld groups do not divide",
+                    (long long)last, (long long)groups);
+  *c = (dfk_conv){ .n = in[0], .ci = ci, .co = depthwise ? ci * last : last, .groups = groups ? groups : 1 };
+  code = slides_of(k, c, &a, rank, in, filter);
+  dims[0] = c->n;
+  dims[rank - 3] = c->y.out;
+  dims[rank - 2] = c->x.out;
+  dims[rank - 1] = c->co;
+  if (rank == 5) dims[1] = c->z.out;
+  return code;
 }
 
 /* One of the three tensors is made of the other two; `made` has its dims. */
@@ -104,7 +157,7 @@ int32_t dfk_four_sizes(df_kernel *k, const df_tensor *t, const char *name, int64
 static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run, const df_tensor *in,
                         const df_tensor *filter, const df_tensor *out, const int64_t *made) {
   const df_tensor *given[3] = { [DFK_OUTPUT] = out, [DFK_INPUT] = in, [DFK_FILTER] = filter };
-  const df_tensor *y = given[to] = dfk_out(k, 0, k->out_dtype[0], 4, made);
+  const df_tensor *y = given[to] = dfk_out(k, 0, k->out_dtype[0], rank_of(k), made);
   if (!y) return k->error->code;
   c->out = (void *)given[DFK_OUTPUT];
   c->in = (void *)given[DFK_INPUT];
@@ -116,7 +169,7 @@ static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run,
                         const df_tensor *filter, const df_tensor *out, const int64_t *made) {
   const df_tensor *given[3] = { out, in, filter };
   uint8_t dtype = k->out_dtype[0];
-  df_tensor *y = dfk_out(k, 0, dtype, 4, made);
+  df_tensor *y = dfk_out(k, 0, dtype, rank_of(k), made);
   if (!y) return k->error->code;
   bool half = dfk_is_half(dtype);
   int64_t width = dtype == DF_FLOAT64 ? 8 : 4, total = 0;
@@ -136,10 +189,11 @@ static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run,
       if (i != (int)to) dfk_half_to_floats(dtype, at, given[i]->data, given[i]->size);
     }
   }
-  if (y->size) memset(data[to], 0, (size_t)(y->size * width));
+  if (y->size && (empty || to != DFK_OUTPUT)) memset(data[to], 0, (size_t)(y->size * width));
   c->out = data[DFK_OUTPUT];
   c->in = data[DFK_INPUT];
   c->filter = data[DFK_FILTER];
+  c->weights = half ? NULL : filter;
   int32_t code = empty ? DF_OK : run(k, c, to, dtype == DF_FLOAT64);
   if (half && !code) dfk_half_from_floats(dtype, y->data, data[to], y->size);
   dfk_free(floats);
@@ -147,51 +201,37 @@ static int32_t convolve(df_kernel *k, dfk_conv *c, dfk_side to, dfk_conv_fn run,
 }
 #endif
 
-static int32_t forward_of(df_kernel *k, dfk_conv *c, bool depthwise, int64_t *dims) {
+int32_t dfk_conv2d_of(df_kernel *k, bool depthwise, dfk_conv *c, int64_t *dims) {
   const df_tensor *in = k->in[0], *filter = k->in[1];
-  int32_t code = dfk_four_axes(k, in, "the input");
-  if (!code) code = dfk_four_axes(k, filter, "the filter");
-  if (!code) code = conv_of(k, c, in->dims, filter->dims, depthwise);
-  if (code) return code;
-  dims[0] = c->n; dims[1] = c->y.out; dims[2] = c->x.out; dims[3] = c->co;
-  return DF_OK;
+  int32_t code = check_rank(k, in, rank_of(k), "the input");
+  if (!code) code = check_rank(k, filter, rank_of(k), "the filter");
+  return code ? code : conv_of(k, c, in->dims, filter->dims, depthwise, dims);
 }
-int32_t dfk_conv2d_of(df_kernel *k, dfk_conv *c, int64_t *dims) { return forward_of(k, c, false, dims); }
 
 static int32_t forward(df_kernel *k, dfk_conv_fn run, bool depthwise) {
   dfk_conv c;
-  int64_t dims[4];
-  const int32_t code = forward_of(k, &c, depthwise, dims);
+  int64_t dims[5];
+  const int32_t code = dfk_conv2d_of(k, depthwise, &c, dims);
   return code ? code : convolve(k, &c, DFK_OUTPUT, run, k->in[0], k->in[1], NULL, dims);
 }
 
-static int32_t check_out(df_kernel *k, const dfk_conv *c, const df_tensor *dy) {
-  char text[160];
-  bool fits = dy->rank == 4 && dy->dims[0] == c->n && dy->dims[1] == c->y.out && dy->dims[2] == c->x.out &&
-              dy->dims[3] == c->co;
-  if (fits) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "out_backprop is %s but must be [%lld,%lld,%lld,%lld]",
-                  dfk_shape_text(dy, text, sizeof text), (long long)c->n, (long long)c->y.out, (long long)c->x.out,
-                  (long long)c->co);
-}
-
 static int32_t to_input(df_kernel *k, dfk_conv_fn run, bool depthwise) {
-  int64_t sizes[4];
+  int64_t sizes[5], dims[5];
   dfk_conv c;
-  int32_t code = dfk_four_sizes(k, k->in[0], "input_sizes", sizes);
-  if (!code) code = dfk_four_axes(k, k->in[1], "the filter");
-  if (!code) code = conv_of(k, &c, sizes, k->in[1]->dims, depthwise);
-  if (!code) code = check_out(k, &c, k->in[2]);
+  int32_t code = read_sizes(k, k->in[0], rank_of(k), "input_sizes", sizes);
+  if (!code) code = check_rank(k, k->in[1], rank_of(k), "the filter");
+  if (!code) code = conv_of(k, &c, sizes, k->in[1]->dims, depthwise, dims);
+  if (!code) code = check_dims(k, k->in[2], rank_of(k), dims, "out_backprop");
   return code ? code : convolve(k, &c, DFK_INPUT, run, NULL, k->in[1], k->in[2], sizes);
 }
 
 static int32_t to_filter(df_kernel *k, dfk_conv_fn run, bool depthwise) {
-  int64_t sizes[4];
+  int64_t sizes[5], dims[5];
   dfk_conv c;
-  int32_t code = dfk_four_axes(k, k->in[0], "the input");
-  if (!code) code = dfk_four_sizes(k, k->in[1], "filter_sizes", sizes);
-  if (!code) code = conv_of(k, &c, k->in[0]->dims, sizes, depthwise);
-  if (!code) code = check_out(k, &c, k->in[2]);
+  int32_t code = check_rank(k, k->in[0], rank_of(k), "the input");
+  if (!code) code = read_sizes(k, k->in[1], rank_of(k), "filter_sizes", sizes);
+  if (!code) code = conv_of(k, &c, k->in[0]->dims, sizes, depthwise, dims);
+  if (!code) code = check_dims(k, k->in[2], rank_of(k), dims, "out_backprop");
   return code ? code : convolve(k, &c, DFK_FILTER, run, k->in[0], NULL, k->in[2], sizes);
 }
 
@@ -203,71 +243,66 @@ int32_t dfk_depthwise_backprop_input(df_kernel *k, dfk_conv_fn run)    { return 
 int32_t dfk_depthwise_backprop_filter(df_kernel *k, dfk_conv_fn run)   { return to_filter(k, run, true); }
 
 /* ---- pooling: geometry and checks ---------------------------------------------------------------------------- */
-/* attrs: ksize, strides, padding, data_format */
-static int32_t pool_of(df_kernel *k, dfk_pool *s, const int64_t *dims) {
+/* attrs: ksize, strides, padding, data_format; `dims`: of the input, `made`: of the result. */
+static int32_t pool_of(df_kernel *k, dfk_pool *s, const int64_t *dims, int64_t *made) {
+  const int32_t rank = rank_of(k);
   const df_attr *ksize = &k->attrs[0], *strides = &k->attrs[1];
   char why[200];
-  int32_t code = dfk_bad_format(k, 3);
+  int32_t code = check_last(k, &k->attrs[3], rank);
+  if (!code) code = check_numbers(k, ksize, rank, "ksize", DF_UNIMPLEMENTED);
+  if (!code) code = check_numbers(k, strides, rank, "strides", DF_UNIMPLEMENTED);
   if (code) return code;
-  if (ksize->i != 4 || strides->i != 4)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "ksize and strides have one number for each of the 4 axes");
-  if (ksize->ints[0] != 1 || ksize->ints[3] != 1 || strides->ints[0] != 1 || strides->ints[3] != 1)
-    return dfk_fail(k, DF_UNIMPLEMENTED, "pooling over the batch or the channels is not supported");
-  *s = (dfk_pool){ .n = dims[0],
-               .c = dims[3],
-               .y = { .in = dims[1], .window = ksize->ints[1], .stride = strides->ints[1], .dilation = 1 },
-               .x = { .in = dims[2], .window = ksize->ints[2], .stride = strides->ints[2], .dilation = 1 } };
-  if (!dfk_slide_of(&s->y, dfk_string(k, 2), 0, 0, why, sizeof why) ||
-      !dfk_slide_of(&s->x, dfk_string(k, 2), 0, 0, why, sizeof why))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
+  *s = (dfk_pool){ .n = dims[0], .c = dims[rank - 1], .rank = rank,
+                   .z = { .in = 1, .window = 1, .stride = 1, .dilation = 1, .out = 1 } };
+  made[0] = s->n;
+  made[rank - 1] = s->c;
+  dfk_slide *slide[] = { &s->z, &s->y, &s->x };
+  for (int32_t d = 1; d < rank - 1; d++) {
+    dfk_slide *t = slide[4 - rank + d];
+    *t = (dfk_slide){ .in = dims[d], .window = ksize->ints[d], .stride = strides->ints[d], .dilation = 1 };
+    if (!dfk_slide_of(t, dfk_string(k, 2), 0, 0, why, sizeof why)) return dfk_fail(k, DF_INVALID_ARGUMENT, "%s", why);
+    made[d] = t->out;
+  }
   return DF_OK;
-}
-
-static int32_t check_pooled(df_kernel *k, const dfk_pool *s, const df_tensor *t, const char *name) {
-  char text[160];
-  bool fits =
-      t->rank == 4 && t->dims[0] == s->n && t->dims[1] == s->y.out && t->dims[2] == s->x.out && t->dims[3] == s->c;
-  if (fits) return DF_OK;
-  return dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s but must be [%lld,%lld,%lld,%lld]", name,
-                  dfk_shape_text(t, text, sizeof text), (long long)s->n, (long long)s->y.out, (long long)s->x.out,
-                  (long long)s->c);
 }
 
 int32_t dfk_pooled(df_kernel *k, dfk_pool_fn run) {
   const df_tensor *x = k->in[0];
+  int64_t made[5];
   dfk_pool s;
-  int32_t code = dfk_four_axes(k, x, "the input");
-  if (!code) code = pool_of(k, &s, x->dims);
-  return code ? code : run(k, &s, x, NULL, NULL, (int64_t[]){ s.n, s.y.out, s.x.out, s.c });
+  int32_t code = check_rank(k, x, rank_of(k), "the input");
+  if (!code) code = pool_of(k, &s, x->dims, made);
+  return code ? code : run(k, &s, x, NULL, NULL, made);
+}
+
+/* The pool of inputs 0 and 1. */
+static int32_t max_pool_of(df_kernel *k, dfk_pool *s, int64_t *made) {
+  int32_t code = check_rank(k, k->in[0], rank_of(k), "orig_input");
+  if (!code) code = pool_of(k, s, k->in[0]->dims, made);
+  return code ? code : check_dims(k, k->in[1], s->rank, made, "orig_output");
 }
 
 int32_t dfk_max_pool_grad(df_kernel *k, dfk_pool_fn run) {
+  int64_t made[5];
   dfk_pool s;
-  int32_t code = dfk_four_axes(k, k->in[0], "orig_input");
-  if (!code) code = pool_of(k, &s, k->in[0]->dims);
-  if (!code) code = check_pooled(k, &s, k->in[1], "orig_output");
-  if (!code) code = check_pooled(k, &s, k->in[2], "grad");
+  int32_t code = max_pool_of(k, &s, made);
+  if (!code) code = check_dims(k, k->in[2], s.rank, made, "grad");
   return code ? code : run(k, &s, k->in[0], k->in[1], k->in[2], k->in[0]->dims);
 }
 
 int32_t dfk_max_pool_grad_grad(df_kernel *k, dfk_pool_fn run) {
+  int64_t made[5];
   dfk_pool s;
-  char a[160], b[160];
-  int32_t code = dfk_four_axes(k, k->in[0], "orig_input");
-  if (!code) code = pool_of(k, &s, k->in[0]->dims);
-  if (!code) code = check_pooled(k, &s, k->in[1], "orig_output");
-  if (code) return code;
-  if (k->in[2]->rank != 4 || memcmp(k->in[2]->dims, k->in[0]->dims, 4 * sizeof *k->in[0]->dims))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "grad is %s but must have the shape of orig_input, %s",
-                    dfk_shape_text(k->in[2], a, sizeof a), dfk_shape_text(k->in[0], b, sizeof b));
-  return run(k, &s, k->in[0], k->in[1], k->in[2], k->in[1]->dims);
+  int32_t code = max_pool_of(k, &s, made);
+  if (!code) code = check_dims(k, k->in[2], s.rank, k->in[0]->dims, "grad");
+  return code ? code : run(k, &s, k->in[0], k->in[1], k->in[2], made);
 }
 
 int32_t dfk_avg_pool_grad(df_kernel *k, dfk_pool_fn run) {
-  int64_t sizes[4];
+  int64_t sizes[5], made[5];
   dfk_pool s;
-  int32_t code = dfk_four_sizes(k, k->in[0], "orig_input_shape", sizes);
-  if (!code) code = pool_of(k, &s, sizes);
-  if (!code) code = check_pooled(k, &s, k->in[1], "grad");
+  int32_t code = read_sizes(k, k->in[0], rank_of(k), "orig_input_shape", sizes);
+  if (!code) code = pool_of(k, &s, sizes, made);
+  if (!code) code = check_dims(k, k->in[1], s.rank, made, "grad");
   return code ? code : run(k, &s, NULL, NULL, k->in[1], sizes);
 }

@@ -177,7 +177,7 @@ static void S(blocks)(const attention *w, int64_t b, int64_t i0, int64_t i1, int
   for (int64_t j = j0; j < j1; j += KEYS)
     for (int64_t i = a->causal && j > i0 ? j / ROWS * ROWS : i0; i < i1; i += ROWS) {
       const int64_t rows = i1 - i < ROWS ? i1 - i : ROWS, seen = dfk_attention_seen(a, i + rows);
-      const int64_t end = seen < j1 ? seen : j1, n = end - j < KEYS ? end - j : KEYS;       /* whoever asks for it */
+      const int64_t end = seen < j1 ? seen : j1, n = end - j < KEYS ? end - j : KEYS;       /* in any block */
       S(block)(w, b, i, rows, j, n, p, ds);
       if (queries)
         S(mix)(rows, a->depth, n, ds, KEYS, 1, k + j * a->depth, dq + i * a->depth, true);

@@ -7,12 +7,12 @@ _Static_assert(DFK_CELL_PRODUCTS * sizeof(gemm_gates) <= DFK_CELL_ROOM, "room fo
 
 /* ELEMENTS: that the chain is computed of at a time; TILE: floats of gates that are made at a time; LEAST_ROWS: of a
  * lot, so that panels of weights are read for several rows each, and half as many where these are NEAR; HEAVY:
- * multiplications of a step that leave each thread so much to do that pieces for whoever comes first are worth their
+ * multiplications of a step that leave each thread so much to do that pieces for the next free thread are worth their
  * cost. */
 enum { ELEMENTS = 1024, TILE = 16384, LEAST_ROWS = 32, NEAR = 1 << 15, HEAVY = 1 << 24 };
 _Static_assert(DFK_CELL_GATES * DFK_GATE_ROWS * 32 <= TILE, "a tile is a lot's rows of a block, in all gates");
 
-/* A lot of rows is done by one thread, or by several, a group of blocks each. Who does it turns its rows: turned ones
+/* A lot of rows is done by one thread, or by several, a group of blocks each. The thread turns its rows: turned ones
  * would have to come from another core's cache. But heavy steps have them turned beforehand. */
 typedef struct pass {
   const dfk_cell *cell;

@@ -1,7 +1,7 @@
 /* einsum.c: einsum as a chain of matrix products.
  *
  * Inputs are folded from the left: each step multiplies what there is so far with the next input, summing the labels
- * that nobody needs any more. A step is a batch of matrix products: labels of both sides that are kept make the batch,
+ * that are no longer needed. A step is a batch of matrix products: labels of both sides that are kept make the batch,
  * those that are summed the inner dimension, those of one side its rows or columns. A side is copied only when its axes
  * do not lie in such an order. Axes of size 1 are dropped from a side, which makes their broadcasting nothing special.
  */

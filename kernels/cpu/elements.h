@@ -52,7 +52,6 @@ SLEEF1(asin_, asin, u10)
 SLEEF1(acos_, acos, u10)
 SLEEF1(atan_, atan, u10)
 SLEEF1(atanh_, atanh, u10)
-SLEEF1(erf_, erf, u10)
 SLEEF1(erfc_, erfc, u15)
 SLEEF1(lgamma_, lgamma, u10)
 SLEEF2(atan2_, atan2, u10)
@@ -70,6 +69,25 @@ static inline vf32 tanh__vf32(vf32 x) {
   return (vf32)((vi32)pick_f32(a < DFK_TANH_NEAR, fused_f32(p * z, a, a), far) | ((vi32)x & INT32_MIN));
 }
 static inline vf64 tanh__vf64(vf64 x) { return SLEEF64(tanh, u10)(x); }
+
+/* In float32, erf is a polynomial near 0 and 1 - exp of one beyond: within 1.3 ulp, where SLEEF's is within 1 and takes
+ * 3.4 times as long, which networks with GELU feel. */
+#if DFLOW_FUSED_F32
+static inline vf32 erf__vf32(vf32 x) {
+  static const float near[] = DFK_ERF_NEAR, far[] = DFK_ERF_FAR;
+  const vf32 zero = { 0 }, z = x * x, a = within_f32(size_f32(x), zero, zero + DFK_ERF_MOST);
+  vf32 p = fused_f32(z, zero + near[0], zero + near[1]), q = fused_f32(a, zero + far[0], zero + far[1]);
+  for (int i = 2; i < 7; i++) {
+    p = fused_f32(p, z, zero + near[i]);
+    q = fused_f32(q, a, zero + far[i]);
+  }
+  const vf32 beyond = (vf32)((vi32)(1 - exp_f32(q)) | ((vi32)x & INT32_MIN));
+  return pick_f32(a < 1, fused_f32(p, x, x), beyond);
+}
+#else
+static inline vf32 erf__vf32(vf32 x) { return SLEEF32(erf, u10)(x); }
+#endif
+static inline vf64 erf__vf64(vf64 x) { return SLEEF64(erf, u10)(x); }
 
 /* SLEEF's sinh, cosh, asinh, acosh and log1p overflow before their results do. In the lanes where that is near
  * they are taken from exp(|x| / 2) and log(|x|), whose further terms are below the last bit there. */

@@ -188,7 +188,7 @@ static void merge_dims(task *t, const ew_view *v, int32_t rank, const int64_t *d
   for (int32_t i = 0; n && i < t->nin; i++) t->fixed |= (uint32_t)(stride[i][0] == 0) << i;
 }
 
-/* The output, in the memory of an input that nobody will read again where there is one of its size. */
+/* The output, in the memory of an input that has no other reader where there is one of its size. */
 static df_tensor *make_out(df_kernel *k, int32_t rank, const int64_t *dims, int64_t size) {
   uint8_t dtype = k->out_dtype[0];
   if (k->reusable)

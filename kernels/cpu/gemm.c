@@ -23,6 +23,7 @@
 enum { MR = MOST_ROWS };
 
 enum {
+  VECTORS = 1 << 16,              /* multiplications from which on few rows are vectors, cut into pieces */
   ROOM = 4096,                    /* elements of b that a small product keeps on the stack */
   KC = 192, PACK = 8,             /* how much of k is done at a time, a multiple of how much is packed at a time */
   UNSPLIT = 512 * 512,  /* a result so large or smaller is ours: a library's tiles are too few for the threads */
@@ -43,6 +44,12 @@ typedef struct job {
   const void *a, *b;
   void       *c, *pa, *pb;     /* pa, pb: packed as a whole, or NULL */
 } job;
+
+/* k in equal parts of KC at most. */
+static int64_t sum_chunk(int64_t k) {
+  const int64_t parts = (k + KC - 1) / KC;
+  return (k + parts - 1) / parts;
+}
 
 #undef I   /* complex.h's */
 #define S_(f, t) f##_##t
@@ -82,13 +89,13 @@ BLAS_TILES(blas_tiles_f64, double, dgemm)
 /* ---- which way -------------------------------------------------------------------------------------------- */
 
 typedef struct way {
-  df_range_fn vectors, rows, pack_a, turn_a, pack_all_b, strips, blocks, blas;
+  df_range_fn vectors, alike_rows, alike_dots, rows, pack_a, turn_a, pack_all_b, strips, blocks, blas;
   int64_t     width, nr;
 } way;
-static const way way_f32 = { vector_pieces_f32, row_pieces_f32, pack_a_f32, turn_a_f32,   pack_all_b_f32,
-                             strips_f32,        blocks_f32, blas_tiles_f32, 4, 2 * LANES_f32 };
-static const way way_f64 = { vector_pieces_f64, row_pieces_f64, pack_a_f64, turn_a_f64,   pack_all_b_f64,
-                             strips_f64,        blocks_f64, blas_tiles_f64, 8, 2 * LANES_f64 };
+static const way way_f32 = { vector_pieces_f32, alike_rows_f32, alike_dots_f32, row_pieces_f32, pack_a_f32, turn_a_f32,
+                             pack_all_b_f32, strips_f32, blocks_f32, blas_tiles_f32, 4, 2 * LANES_f32 };
+static const way way_f64 = { vector_pieces_f64, alike_rows_f64, alike_dots_f64, row_pieces_f64, pack_a_f64, turn_a_f64,
+                             pack_all_b_f64, strips_f64, blocks_f64, blas_tiles_f64, 8, 2 * LANES_f64 };
 
 static void set_tiles(job *s, int64_t rows, int64_t columns, int64_t unit_rows, int64_t unit_columns) {
   s->tile_rows = rows;
@@ -165,12 +172,13 @@ static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, c
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a_t = g->a_t, .b_t = g->b_t,
             .add = g->add, .a = a, .b = b, .c = c };
   bool fits = g->m < INT32_MAX && g->n < INT32_MAX && g->k < INT32_MAX && g->lda < INT32_MAX && g->ldb < INT32_MAX;
-  const bool by_blas = fits && g->m * g->n > UNSPLIT && dfk_blas();
+  const bool by_blas = !g->each && fits && g->m * g->n > UNSPLIT && dfk_blas();
   if (suit_blocks(g) && (w->width == 4 || !by_blas)) {
     in_blocks(k, w, &s);
     return DF_OK;
   }
-  const dfk_done done = w->width == 4 ? dfk_dnn_products(k, g, DF_FLOAT32, 1, a, NULL, b, NULL, c) : DFK_NOT_DONE;
+  const dfk_done done =
+      w->width == 4 && !g->each ? dfk_dnn_products(k, g, DF_FLOAT32, 1, a, NULL, b, NULL, c) : DFK_NOT_DONE;
   if (done != DFK_NOT_DONE) return done == DFK_DONE ? DF_OK : DF_RESOURCE_EXHAUSTED;
   if (by_blas) {
     set_tiles(&s, 256, 512, 32, 64);
@@ -197,7 +205,7 @@ static int32_t large(df_kernel *k, const gemm *g, const way *w, const void *a, c
 static bool vectors(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
   job s = { .m = g->m, .n = g->n, .k = g->k, .ldb = g->ldb, .ldc = g->ldc, .b_t = g->b_t, .a = a, .b = b, .c = c };
   bool column = g->n == 1 && g->m > 4;
-  if (g->n * g->k * g->m < 1 << 16 || (g->m > 4 && !column)) return false;
+  if (g->n * g->k * g->m < VECTORS || (g->m > 4 && !column)) return false;
   s.lda = g->a_t ? g->lda : 1;
   s.vector = g->a_t ? 1 : g->lda;
   if (column) {                                    /* c' = b' a' */
@@ -230,6 +238,21 @@ static int32_t rows(df_kernel *k, const gemm *g, const way *w, const void *a, co
   return DF_OK;
 }
 
+/* Rows of products of g->each rows, one behind the other. The way is that of one alone, over all rows: how many there
+ * are shows in no sum. But vectors have an order of their own, and a library's is not known. */
+static bool vectors_alike(df_kernel *k, const gemm *g, const way *w, const void *a, const void *b, void *c) {
+  enum { ROWS = 32 };
+  const bool small = dfk_gemm_alone(g->each, g->n, g->k), column = g->n == 1;
+  if (small ? g->each > 1 && !column : g->n * g->k * g->each < VECTORS || (g->each > 4 && !column)) return false;
+  job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a = a, .b = b, .c = c };
+  const bool dots = g->b_t || (column && (small || g->each > 4));
+  s.tile_rows = dots ? ROWS : 16 * ROWS;
+  const int64_t wide = dots ? 64 : w->nr, down = (s.m + s.tile_rows - 1) / s.tile_rows;
+  const int64_t grain = (1 << 19) / (s.tile_rows * wide * s.k);
+  dfk_parallel(k, down * ((s.n + wide - 1) / wide), grain < 1 ? 1 : grain, dots ? w->alike_dots : w->alike_rows, &s);
+  return true;
+}
+
 bool dfk_gemm_alone(int64_t m, int64_t n, int64_t k) { return n * k <= ROOM && m * n * k <= 524288; }
 
 bool dfk_gemm_adds(const gemm *g) {
@@ -244,12 +267,13 @@ bool dfk_gemm_adds(const gemm *g) {
       for (int64_t i = 0; i < g->m; i++) memset(c + i * g->ldc, 0, (size_t)g->n * sizeof(T));                       \
       return DF_OK;                                                                                                 \
     }                                                                                                               \
-    if (dfk_gemm_alone(g->m, g->n, g->k)) {                                                                         \
+    if (g->each && vectors_alike(k, g, &WAY, a, b, c)) return DF_OK;                                                \
+    if (dfk_gemm_alone(g->each ? g->each : g->m, g->n, g->k)) {                                                     \
       T room[ROOM] __attribute__((aligned(64)));                                                                    \
       ALONE(g, a, b, c, room);                                                                                      \
       return DF_OK;                                                                                                 \
     }                                                                                                               \
-    if (vectors(k, g, &WAY, a, b, c)) return DF_OK;                                                                 \
+    if (!g->each && vectors(k, g, &WAY, a, b, c)) return DF_OK;                                                     \
     return is_near(g) ? rows(k, g, &WAY, a, b, c) : large(k, g, &WAY, a, b, c);                                     \
   }
 GEMM(dfk_gemm_f32, float, way_f32, alone_f32)
@@ -287,6 +311,23 @@ PIECE(dfk_gemm_piece_f64, double, way_f64)
   }
 NEAR(f32, float)
 NEAR(f64, double)
+
+/* ---- sums of products whose left sides overlap ------------------------------------------------------------------- */
+
+#define SUM(s, T)                                                                                                   \
+  void dfk_gemm_sum_pack_##s(const gemm_sum *g, const T *b, T *panels, int64_t begin, int64_t end) {                \
+    sum_pack_##s(g, b, panels, begin, end);                                                                         \
+  }                                                                                                                 \
+  void dfk_gemm_sum_##s(const gemm_sum *g, const T *a, T *c, int64_t from, int64_t to) {                            \
+    sum_##s(g, a, c, from, to);                                                                                     \
+  }
+SUM(f32, float)
+SUM(f64, double)
+
+int64_t dfk_gemm_sum_panels(const gemm_sum *s) {
+  const int64_t chunk = sum_chunk(s->k), chunks = (s->k + chunk - 1) / chunk, nr = 2 * LANES_f32;
+  return s->parts * chunks * chunk * ((s->n + nr - 1) / nr * nr);
+}
 
 /* ---- parts side by side, in pieces ----------------------------------------------------------------------------- */
 

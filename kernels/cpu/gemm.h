@@ -11,6 +11,7 @@ typedef struct gemm {
   int64_t lda, ldb, ldc;
   const df_tensor *weights;   /* the tensor that b is, where it may be read again and again; NULL: not known */
   bool    add;                /* to what c holds; only where dfk_gemm_adds */
+  int64_t each;               /* 0; else rows are those of products of so many rows each, and summed as in these */
 } gemm;
 
 /* Is c + a b, added at once, what adding the product to c afterwards gives, to the bit? So it is where an element of
@@ -37,10 +38,27 @@ void dfk_gemm_dots_f32(int64_t m, int64_t k, const float *a, int64_t lda, const 
 void dfk_gemm_dots_f64(int64_t m, int64_t k, const double *a, int64_t lda, const double *x, double *y);
 void dfk_gemm_transpose_f32(int64_t rows, int64_t columns, const float *from, int64_t ld, float *to, int64_t ldt);
 void dfk_gemm_transpose_f64(int64_t rows, int64_t columns, const double *from, int64_t ld, double *to, int64_t ldt);
+/* A sum of products whose left sides overlap, as those of a convolution do: c[rows m, n] = a_0 b_0 + a_1 b_1 + …, each
+ * b [k, n], one behind the other in rows ldb apart. Row r m + i of a_p begins at a + at[p] + r row + i step, that of c
+ * at (r m + i) ldc. Counted in elements. */
+typedef struct gemm_sum {
+  int64_t        parts, k, n, rows, m, row, step, ldb, ldc;
+  const int64_t *at;
+  const void    *panels;      /* all b, packed */
+} gemm_sum;
+int64_t dfk_gemm_sum_panels(const gemm_sum *s);                      /* elements that they take */
+/* Those of parts [begin, end). */
+void dfk_gemm_sum_pack_f32(const gemm_sum *s, const float *b, float *panels, int64_t begin, int64_t end);
+void dfk_gemm_sum_pack_f64(const gemm_sum *s, const double *b, double *panels, int64_t begin, int64_t end);
+/* Columns [from, to) of c, on this thread; `from` is a multiple of DFK_SUM_COLUMNS. An element's sum is one order,
+ * whatever is asked for at once. */
+enum { DFK_SUM_COLUMNS = 64 };
+void dfk_gemm_sum_f32(const gemm_sum *s, const float *a, float *c, int64_t from, int64_t to);
+void dfk_gemm_sum_f64(const gemm_sum *s, const double *a, double *c, int64_t from, int64_t to);
 int32_t dfk_gemm_i32(df_kernel *k, const gemm *g, const uint32_t *a, const uint32_t *b, uint32_t *c);
 int32_t dfk_gemm_i64(df_kernel *k, const gemm *g, const uint64_t *a, const uint64_t *b, uint64_t *c);
 
-/* A product of float32 whose n columns are `gates` equal parts, in pieces for one who goes on with each at once:
+/* A product of float32 whose n columns are `gates` equal parts, in pieces for a caller that goes on with each at once:
  * cell.c. A block is `columns` columns of every part, the last one fewer. Sums are those of dfk_gemm_f32, to the bit.
  */
 typedef struct gemm_gates {

@@ -245,16 +245,147 @@ static void S(matrix_vector)(int64_t m, int64_t k, const T *a, int64_t lda, cons
   }
 }
 
-/* Pieces of 64 results of s->m vectors against one matrix, so that every split gives the same sums. */
+/* Pieces of 64 results of s->m vectors against one matrix, so that every split gives the same sums. One vector takes
+ * many side by side: rows of a few lines that are far apart come at half the speed. */
 static void S(vector_pieces)(void *arg, int64_t begin, int64_t end) {
   const job *s = (const job *)arg;
   const T *x = (const T *)s->a, *b = (const T *)s->b;
-  for (int64_t piece = begin; piece < end; piece++) {
-    int64_t j = piece * 64, n = j + 64 < s->n ? 64 : s->n - j;
+  const int64_t most = s->m == 1 && !s->b_t ? 32 : 1;
+  for (int64_t piece = begin, some; piece < end; piece += some) {
+    some = end - piece < most ? end - piece : most;
+    int64_t j = piece * 64, n = j + some * 64 < s->n ? some * 64 : s->n - j;
     for (int64_t i = 0; i < s->m; i++) {
       T *y = (T *)s->c + i * s->ldc + j;
       if (s->b_t) S(matrix_vector)(n, s->k, b + j * s->ldb, s->ldb, x + i * s->vector, y);
       else S(vector_matrix)(n, s->k, x + i * s->vector, s->lda, b + j, s->ldb, y);
+    }
+  }
+}
+
+/* ---- vectors times a matrix, each summed as alone ------------------------------------------------------------ */
+
+/* Rows of y, two vectors of it each: = or += x[rows, k] of a panel b[k, 2 L], in the order of vector_matrix: of each 8
+ * rows of b the sum of two fours is added. first: nothing is there yet. */
+enum { S(ROWS) = 4, S(DEPTH) = 256 };
+static inline __attribute__((always_inline)) void S(rows_8)(const int rows, int64_t k, const T *x, int64_t ldx,
+                                                            const T *b, T *y, int64_t ldy, bool first) {
+  enum { NR = 2 * L };
+  V s[S(ROWS)][2];
+  int64_t p = 0;
+  for (int i = 0; i < rows; i++)
+    for (int h = 0; h < 2; h++) s[i][h] = first ? (V){ 0 } : S(load)(y + i * ldy + h * L);
+  for (; p + 8 <= k; p += 8, b += 8 * NR) {
+    for (int h = 0; h < 2; h++) {
+      const V b0 = S(load)(b + h * L), b1 = S(load)(b + NR + h * L), b2 = S(load)(b + 2 * NR + h * L),
+              b3 = S(load)(b + 3 * NR + h * L), b4 = S(load)(b + 4 * NR + h * L), b5 = S(load)(b + 5 * NR + h * L),
+              b6 = S(load)(b + 6 * NR + h * L), b7 = S(load)(b + 7 * NR + h * L);
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; i++) {
+        const T *xp = x + i * ldx + p;
+        V u = S(splat)(xp[0]) * b0, v = S(splat)(xp[4]) * b4;
+        u += S(splat)(xp[1]) * b1;
+        v += S(splat)(xp[5]) * b5;
+        u += S(splat)(xp[2]) * b2;
+        v += S(splat)(xp[6]) * b6;
+        u += S(splat)(xp[3]) * b3;
+        v += S(splat)(xp[7]) * b7;
+        s[i][h] = first && p == 0 ? u + v : s[i][h] + (u + v);
+      }
+    }
+  }
+  for (; p < k; p++, b += NR)
+    for (int i = 0; i < rows; i++)
+      for (int h = 0; h < 2; h++) s[i][h] += S(splat)(x[i * ldx + p]) * S(load)(b + h * L);
+  for (int i = 0; i < rows; i++)
+    for (int h = 0; h < 2; h++) S(store)(y + i * ldy + h * L, s[i][h]);
+}
+
+/* DEPTH rows of b, w columns from j on, as a panel; missing columns are 0. */
+static void S(panel)(const job *s, int64_t p, int64_t kc, int64_t j, int64_t w, T *to) {
+  enum { NR = 2 * L };
+  const T *b = (const T *)s->b + p * s->ldb + j;
+  for (int64_t r = 0; r < kc; r++, b += s->ldb, to += NR) {
+    if (w < NR) memset(to + w, 0, (size_t)(NR - w) * sizeof(T));
+    memcpy(to, b, (size_t)w * sizeof(T));
+  }
+}
+
+/* Rows [i, i + rows) of a panel's columns, which go through `edge` where c has fewer of them. */
+static void S(panel_rows)(const job *s, int64_t i, int64_t rows, int64_t p, int64_t kc, int64_t j, int64_t w,
+                          const T *b) {
+  enum { NR = 2 * L };
+  T edge[S(ROWS) * NR], *c = (T *)s->c + i * s->ldc + j, *y = w < NR ? edge : c;
+  const T *x = (const T *)s->a + i * s->lda + p;
+  const int64_t ldy = w < NR ? NR : s->ldc;
+  if (w < NR && p)
+    for (int64_t r = 0; r < rows; r++) memcpy(edge + r * NR, c + r * s->ldc, (size_t)w * sizeof(T));
+  if (rows == S(ROWS)) S(rows_8)(S(ROWS), kc, x, s->lda, b, y, ldy, p == 0);
+  else for (int64_t r = 0; r < rows; r++) S(rows_8)(1, kc, x + r * s->lda, s->lda, b, y + r * ldy, ldy, p == 0);
+  if (w < NR)
+    for (int64_t r = 0; r < rows; r++) memcpy(c + r * s->ldc, edge + r * NR, (size_t)w * sizeof(T));
+}
+
+/* Pieces of tile_rows rows and a panel of columns. */
+static void S(alike_rows)(void *arg, int64_t begin, int64_t end) {
+  enum { NR = 2 * L };
+  const job *s = (const job *)arg;
+  const int64_t across = (s->n + NR - 1) / NR;
+  T room[S(DEPTH) * NR] __attribute__((aligned(64)));
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t i0 = t / across * s->tile_rows, i1 = i0 + s->tile_rows < s->m ? i0 + s->tile_rows : s->m;
+    const int64_t j = t % across * NR, w = s->n - j < NR ? s->n - j : NR;
+    for (int64_t p = 0; p < s->k; p += S(DEPTH)) {
+      const int64_t kc = s->k - p < S(DEPTH) ? s->k - p : S(DEPTH);
+      S(panel)(s, p, kc, j, w, room);
+      for (int64_t i = i0; i < i1; i += S(ROWS))
+        S(panel_rows)(s, i, i1 - i < S(ROWS) ? i1 - i : S(ROWS), p, kc, j, w, room);
+    }
+  }
+}
+
+/* y[rows, columns] = x b', in the order of matrix_vector: an element is the lanes' sums, added up at the end. */
+static inline __attribute__((always_inline)) void S(dots)(const int rows, const int columns, int64_t k, const T *x,
+                                                          int64_t ldx, const T *b, int64_t ldb, T *y, int64_t ldy) {
+  V s[S(ROWS)][4];
+  const int64_t rest = k % L, whole = k - rest;
+  for (int i = 0; i < rows; i++) for (int j = 0; j < columns; j++) s[i][j] = (V){ 0 };
+  for (int64_t p = 0; p < whole; p += L) {
+    V v[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < columns; j++) v[j] = S(load)(b + j * ldb + p);
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; i++) {
+      const V u = S(load)(x + i * ldx + p);
+#pragma GCC unroll 4
+      for (int j = 0; j < columns; j++) s[i][j] += u * v[j];
+    }
+  }
+  if (rest)
+    for (int i = 0; i < rows; i++)
+      for (int j = 0; j < columns; j++)
+        s[i][j] += S(load_part)(x + i * ldx + whole, rest, 0) * S(load_part)(b + j * ldb + whole, rest, 0);
+  for (int i = 0; i < rows; i++) for (int j = 0; j < columns; j++) y[i * ldy + j] = S(sum_lanes)(s[i][j]);
+}
+
+/* Pieces of tile_rows rows of a and 64 rows of b. */
+static void S(alike_dots)(void *arg, int64_t begin, int64_t end) {
+  const job *s = (const job *)arg;
+  const int64_t across = (s->n + 63) / 64;
+  for (int64_t t = begin; t < end; t++) {
+    const int64_t i0 = t / across * s->tile_rows, i1 = i0 + s->tile_rows < s->m ? i0 + s->tile_rows : s->m;
+    const int64_t j0 = t % across * 64, j1 = j0 + 64 < s->n ? j0 + 64 : s->n;
+    for (int64_t j = j0; j < j1; j += 4) {
+      const T *b = (const T *)s->b + j * s->ldb;
+      for (int64_t i = i0; i < i1; i += S(ROWS)) {
+        const int64_t rows = i1 - i < S(ROWS) ? i1 - i : S(ROWS), columns = j1 - j < 4 ? j1 - j : 4;
+        const T *x = (const T *)s->a + i * s->lda;
+        T *y = (T *)s->c + i * s->ldc + j;
+        if (rows == S(ROWS) && columns == 4) S(dots)(S(ROWS), 4, s->k, x, s->lda, b, s->ldb, y, s->ldc);
+        else
+          for (int64_t r = 0; r < rows; r++)
+            for (int64_t q = 0; q < columns; q++)
+              S(dots)(1, 1, s->k, x + r * s->lda, s->lda, b + q * s->ldb, s->ldb, y + r * s->ldc + q, s->ldc);
+      }
     }
   }
 }
@@ -454,6 +585,57 @@ static void S(blocks)(void *arg, int64_t begin, int64_t end) {
       S(block)(s, i0, i1 < s->m ? i1 : s->m, j0, j1 < s->n ? j1 : s->n, panels);
     }
   }
+}
+
+/* ---- sums of products whose left sides overlap ------------------------------------------------------------------- */
+
+static __attribute__((noinline)) void S(sum_set)(int64_t kc, const T *a, int64_t ars, const T *b, T *c, int64_t ldc) {
+  S(WHOLE)(2, false, L, kc, a, ars, 1, b, 2 * L, c, ldc, false);
+}
+static __attribute__((noinline)) void S(sum_add)(int64_t kc, const T *a, int64_t ars, const T *b, T *c, int64_t ldc) {
+  S(WHOLE)(2, false, L, kc, a, ars, 1, b, 2 * L, c, ldc, true);
+}
+
+/* Panels of each chunk of each part, one behind the other: those of parts [begin, end). */
+static void S(sum_pack)(const gemm_sum *s, const T *b, T *panels, int64_t begin, int64_t end) {
+  enum { NR = 2 * L };
+  const int64_t chunk = sum_chunk(s->k), wide = (s->n + NR - 1) / NR * NR;
+  T *to = panels + begin * ((s->k + chunk - 1) / chunk * chunk) * wide;
+  for (int64_t part = begin; part < end; part++) {
+    const job from = { .b = b + part * s->k * s->ldb, .ldb = s->ldb };
+    for (int64_t p = 0; p < s->k; p += chunk)
+      for (int64_t j = 0; j < s->n; j += NR, to += chunk * NR)
+        S(pack_b)(&from, p, s->k - p < chunk ? s->k - p : chunk, j, j + NR < s->n ? j + NR : s->n, to);
+  }
+}
+
+/* MR rows at a time, FEW of which pass by all panels of a chunk: what they read is in the first-level cache, or the
+ * panel is. */
+static void S(sum)(const gemm_sum *s, const T *a, T *c, int64_t from, int64_t to) {
+  enum { NR = 2 * L, CELLS = FEW / MR };
+  const int64_t chunk = sum_chunk(s->k), panels = (s->n + NR - 1) / NR, cells = (s->m + MR - 1) / MR;
+  const T *b = (const T *)s->panels;
+  for (int64_t part = 0; part < s->parts; part++)
+    for (int64_t p = 0; p < s->k; p += chunk, b += panels * chunk * NR) {
+      const int64_t kc = s->k - p < chunk ? s->k - p : chunk;
+      const bool add = part || p;
+      for (int64_t first = 0; first < s->rows * cells; first += CELLS)
+        for (int64_t j = from; j < to; j += NR) {
+          const int64_t w = s->n - j < NR ? s->n - j : NR, some = s->rows * cells - first;
+          int64_t r = first / cells, i = first % cells * MR;
+          for (int64_t cell = some < CELLS ? some : CELLS; cell; cell--) {
+            const T *x = a + s->at[part] + p + r * s->row + i * s->step, *y = b + j * chunk;
+            T *z = c + (r * s->m + i) * s->ldc + j;
+            if (i + MR > s->m || w < NR) {
+              S(small)(s->m - i < MR ? s->m - i : MR, w, kc, x, s->step, 1, y, NR, z, s->ldc, add);
+            } else if (add) S(sum_add)(kc, x, s->step, y, z, s->ldc);
+            else S(sum_set)(kc, x, s->step, y, z, s->ldc);
+            if ((i += MR) < s->m) continue;
+            i = 0;
+            r++;
+          }
+        }
+    }
 }
 
 /* A product with a near b on one thread. room holds n k elements when b_t; it may be NULL for a vector. */

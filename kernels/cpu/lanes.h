@@ -7,26 +7,6 @@
 
 static inline vf64 exp_f64(vf64 x) { return (vf64)SLEEF64(exp, u10)(x); }
 
-/* The first n elements, 0 < n < LANES, the other lanes `rest`. */
-#if defined(__AVX512F__)
-static inline vf32 load_part_f32(const float *p, int64_t n, float rest) {
-  return _mm512_mask_loadu_ps(splat_f32(rest), lanes_(n), p);
-}
-static inline vf64 load_part_f64(const double *p, int64_t n, double rest) {
-  return _mm512_mask_loadu_pd(splat_f64(rest), (__mmask8)lanes_(n), p);
-}
-#else
-static inline vf32 load_part_f32(const float *p, int64_t n, float rest) {
-  vf32 v = splat_f32(rest);
-  memcpy(&v, p, (size_t)n * 4);
-  return v;
-}
-static inline vf64 load_part_f64(const double *p, int64_t n, double rest) {
-  vf64 v = splat_f64(rest);
-  memcpy(&v, p, (size_t)n * 8);
-  return v;
-}
-#endif
 /* The greater and the lesser lanes; NaN where either is NaN, a where both are zeros. A machine's instruction gives its
  * second operand for zeros and NaN, so b alone has to be looked at: half the instructions of two comparisons. */
 #if defined(__AVX512F__)
@@ -100,8 +80,20 @@ static inline double max_lanes_f64(vf64 v) { return any_i64(v != v) ? NAN : _mm5
   }
 #define FOLD_SUM(a, b) ((a) + (b))
 #define FOLD_MAX(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
+#if VEC_BYTES == 32
+static inline float sum_lanes_f32(vf32 v) {
+  const __m128 two = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+  const __m128 one = _mm_add_ps(two, _mm_movehl_ps(two, two));
+  return _mm_cvtss_f32(_mm_add_ss(one, _mm_movehdup_ps(one)));
+}
+static inline double sum_lanes_f64(vf64 v) {
+  const __m128d one = _mm_add_pd(_mm256_castpd256_pd128((__m256d)v), _mm256_extractf128_pd((__m256d)v, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(one, _mm_unpackhi_pd(one, one)));
+}
+#else
 FOLD_LANES(sum_lanes_f32, float, LANES_f32, vf32, FOLD_SUM)
 FOLD_LANES(sum_lanes_f64, double, LANES_f64, vf64, FOLD_SUM)
+#endif
 FOLD_LANES(max_lanes_f32, float, LANES_f32, vf32, FOLD_MAX)
 FOLD_LANES(max_lanes_f64, double, LANES_f64, vf64, FOLD_MAX)
 #endif

@@ -23,12 +23,14 @@ static int32_t half_product(df_kernel *k, const dfk_product *p, const gemm *g, d
   return code;
 }
 
-int32_t cpu_matmul(df_kernel *k) {
+/* each: 0, or how many rows a member has. */
+static int32_t matmul(df_kernel *k, int64_t each) {
   const df_tensor *a = k->in[0], *b = k->in[1];
   if (dfk_is_rare(a->dtype)) return ref_matmul(k);
   bool a_t = dfk_bool(k, 0), b_t = dfk_bool(k, 1);
   if (a->rank != 2 || b->rank != 2 || a->dims[!a_t] != b->dims[b_t]) return ref_matmul(k);   /* says what is wrong */
-  gemm g = { a->dims[a_t], b->dims[!b_t], a->dims[!a_t], a_t, b_t, a->dims[1], b->dims[1], b->dims[!b_t], k->in[1] };
+  gemm g = { a->dims[a_t], b->dims[!b_t], a->dims[!a_t], a_t, b_t, a->dims[1], b->dims[1], b->dims[!b_t], k->in[1],
+             .each = each };
   df_tensor *c = dfk_out(k, 0, a->dtype, 2, (const int64_t[]){ g.m, g.n });
   if (!c) return DF_RESOURCE_EXHAUSTED;
   switch (a->dtype) {
@@ -44,6 +46,9 @@ int32_t cpu_matmul(df_kernel *k) {
     }
   }
 }
+
+int32_t cpu_matmul(df_kernel *k)                          { return matmul(k, 0); }
+int32_t dfk_matmul_members(df_kernel *k, int32_t members) { return matmul(k, k->in[0]->dims[0] / members); }
 
 enum { A_TURNED = 1, B_TURNED = 2 };
 static gemm alone_gemm(int64_t m, int64_t n, int64_t k, int32_t how) {
@@ -72,6 +77,13 @@ bool dfk_matmul_into(df_kernel *k, const df_tensor *a, const df_tensor *b, bool 
   if (a->dtype != DF_FLOAT32 || b->dtype != DF_FLOAT32 || c->dtype != DF_FLOAT32) return false;
   return c->dims[0] == g.m && c->dims[1] == g.n && dfk_gemm_adds(&g) &&
          !dfk_gemm_f32(k, &g, (const float *)a->data, (const float *)b->data, (float *)c->data);
+}
+
+int32_t dfk_matmul_to(df_kernel *k, const df_tensor *a, const df_tensor *b, bool a_t, bool b_t, df_tensor *c) {
+  const gemm g = { a->dims[a_t], b->dims[!b_t], a->dims[!a_t], a_t, b_t, a->dims[1], b->dims[1], b->dims[!b_t] };
+  return a->dtype == DF_FLOAT32
+             ? dfk_gemm_f32(k, &g, (const float *)a->data, (const float *)b->data, (float *)c->data)
+             : dfk_gemm_f64(k, &g, (const double *)a->data, (const double *)b->data, (double *)c->data);
 }
 
 int32_t cpu_batch_matmul(df_kernel *k) {

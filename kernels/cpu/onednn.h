@@ -41,7 +41,7 @@ typedef struct dfk_dnn {
 } dfk_dnn;
 
 /* What says a primitive apart from all others; words that are not used are 0. */
-typedef struct dfk_dnn_key { int64_t words[20]; } dfk_dnn_key;
+typedef struct dfk_dnn_key { int64_t words[26]; } dfk_dnn_key;
 
 /* A primitive with what it reads and writes. args[i] are DNNL_ARG_…, md[i] their layouts. */
 enum { DFK_DNN_ARGS = 4 };

@@ -20,18 +20,33 @@ static int64_t after(const dfk_slide *s) {
   return pad > 0 ? pad : 0;
 }
 
+/* Axes of the window as the library sees it. */
+static int32_t axes_of(const dfk_conv *c) { return dfk_slide_is_one(&c->z) ? 2 : 3; }
+
 static dnnl_primitive_desc_t make_part(const dfk_dnn *d, const void *what, dnnl_primitive_attr_t attr,
                                        dfk_dnn_primitive *p) {
   const part *t = what;
-  const dfk_slide *y = &t->c->y, *x = &t->c->x;
-  dnnl_dims_t in = { t->images, t->c->ci, y->in, x->in }, out = { t->images, t->c->co, y->out, x->out };
-  dnnl_dims_t filter = { t->c->co, t->c->ci, y->window, x->window }, strides = { y->stride, x->stride };
-  dnnl_dims_t dilates = { y->dilation - 1, x->dilation - 1 }, before = { y->before, x->before },
-              behind = { after(y), after(x) };
+  const dfk_slide *slide[] = { &t->c->z, &t->c->y, &t->c->x };
+  const int32_t axes = axes_of(t->c);
+  const int64_t groups = t->c->groups;
+  const dnnl_format_tag_t tag = axes == 2 ? dnnl_nhwc : dnnl_ndhwc;
+  dnnl_dims_t in = { t->images, t->c->ci }, out = { t->images, t->c->co }, strides, dilates, before, behind;
+  dnnl_dims_t filter = { groups, t->c->co / groups, t->c->ci / groups };
+  for (int32_t d = 0; d < axes; d++) {
+    const dfk_slide *s = slide[3 - axes + d];
+    in[2 + d] = s->in;
+    out[2 + d] = s->out;
+    filter[3 + d] = s->window;
+    strides[d] = s->stride;
+    dilates[d] = s->dilation - 1;
+    before[d] = s->before;
+    behind[d] = after(s);
+  }
   dnnl_memory_desc_t src, dst, weights;
-  if (d->memory_desc_init_by_tag(&src, 4, in, dnnl_f32, dnnl_nhwc) ||
-      d->memory_desc_init_by_tag(&dst, 4, out, dnnl_f32, dnnl_nhwc) ||
-      d->memory_desc_init_by_tag(&weights, 4, filter, dnnl_f32, dnnl_format_tag_any))
+  if (d->memory_desc_init_by_tag(&src, 2 + axes, in, dnnl_f32, tag) ||
+      d->memory_desc_init_by_tag(&dst, 2 + axes, out, dnnl_f32, tag) ||
+      d->memory_desc_init_by_tag(&weights, 2 + axes + (groups > 1), filter + (groups == 1), dnnl_f32,
+                                 dnnl_format_tag_any))
     return NULL;
   if (t->filter) weights = *t->filter;
   dnnl_convolution_desc_t desc;
@@ -68,9 +83,10 @@ static dnnl_primitive_desc_t make_part(const dfk_dnn *d, const void *what, dnnl_
 
 static const dfk_dnn_primitive *part_of(const dfk_conv *c, dfk_side to, int64_t images,
                                         const dnnl_memory_desc_t *filter) {
-  dfk_dnn_key key = { { 'C', to, images, dfk_dnn_layout(filter), c->ci, c->co, c->y.in, c->y.window, c->y.stride,
-                        c->y.dilation, c->y.out, c->y.before, c->x.in, c->x.window, c->x.stride, c->x.dilation,
-                        c->x.out, c->x.before } };
+  dfk_dnn_key key = { { 'C', to, images, dfk_dnn_layout(filter), c->ci, c->co, c->groups } };
+  const dfk_slide *slide[] = { &c->z, &c->y, &c->x };
+  for (int i = 0; i < 3; i++) memcpy(key.words + 7 + 6 * i, slide[i], sizeof *slide[i]);
+  _Static_assert(sizeof *slide[0] == 6 * sizeof *key.words, "an axis is six words of the key");
   return dfk_dnn_get(&key, make_part, &(part){ c, to, images, filter });
 }
 
@@ -91,8 +107,8 @@ static void groups(void *arg, int64_t begin, int64_t end) {
   const dfk_conv *c = s->c;
   for (int64_t g = begin; g < end; g++) {
     int64_t first = g * s->per;
-    float *in = (float *)c->in + first * c->y.in * c->x.in * c->ci,
-          *out = (float *)c->out + first * c->y.out * c->x.out * c->co;
+    float *in = (float *)c->in + first * c->z.in * c->y.in * c->x.in * c->ci,
+          *out = (float *)c->out + first * c->z.out * c->y.out * c->x.out * c->co;
     char *filter = s->filter + (s->to == DFK_FILTER ? g * s->filter_bytes : 0);
     bool last = g == s->groups - 1 && s->rest;
     if (!dfk_dnn_run(last ? s->rest : s->whole, (void *[]){ in, filter, out }))
@@ -112,7 +128,7 @@ static void add_sums(void *arg, int64_t begin, int64_t end) {
 /* Few images are better split by places, as our own products do it. A filter that sees few channels has a slow gradient
    of the input. */
 static bool suits(const dfk_conv *c, dfk_side to, int64_t image_work) {
-  return c->n > 1 && c->n * image_work >= LEAST_WORK && !(to == DFK_INPUT && c->ci < 16);
+  return c->n > 1 && c->n * image_work >= LEAST_WORK && !(to == DFK_INPUT && c->ci / c->groups < 16);
 }
 
 static dfk_done out_of_memory(df_kernel *k) {
@@ -135,7 +151,7 @@ static dfk_done run_groups(df_kernel *k, job *s, const dfk_dnn_primitive *reorde
 }
 
 dfk_done dfk_dnn_convolution(df_kernel *k, const dfk_conv *c, dfk_side to) {
-  int64_t image_work = c->y.out * c->x.out * c->y.window * c->x.window * c->ci * c->co;
+  const int64_t image_work = dfk_conv_places(c) / c->n * dfk_conv_taps(c) * (c->ci / c->groups) * c->co;
   if (!suits(c, to, image_work)) return DFK_NOT_DONE;
   job s = { .c = c, .to = to, .per = (GROUP_WORK + image_work - 1) / image_work };
   if (to == DFK_FILTER && s.per < (c->n + MOST_SUMS - 1) / MOST_SUMS) s.per = (c->n + MOST_SUMS - 1) / MOST_SUMS;
@@ -147,7 +163,14 @@ dfk_done dfk_dnn_convolution(df_kernel *k, const dfk_conv *c, dfk_side to) {
   if (left != s.per) s.rest = part_of(c, to, left, &s.whole->md[1]);
   const dfk_dnn *d = dfk_dnn_calls();
   dnnl_memory_desc_t plain;
-  d->memory_desc_init_by_tag(&plain, 4, (dnnl_dims_t){ c->co, c->ci, c->y.window, c->x.window }, dnnl_f32, dnnl_hwio);
+  const int64_t co = c->co / c->groups, ci = c->ci / c->groups, tap = ci * c->co, row = c->x.window * tap;
+  const int32_t axes = axes_of(c);
+  dnnl_dims_t dims = { c->groups, co, ci }, strides = { co, 1, c->co };
+  const int64_t window[] = { c->z.window, c->y.window, c->x.window }, steps[] = { c->y.window * row, row, tap };
+  memcpy(dims + 3, window + 3 - axes, (size_t)axes * sizeof *window);
+  memcpy(strides + 3, steps + 3 - axes, (size_t)axes * sizeof *steps);
+  d->memory_desc_init_by_strides(&plain, 2 + axes + (c->groups > 1), dims + (c->groups == 1), dnnl_f32,
+                                 strides + (c->groups == 1));
   const dnnl_memory_desc_t *own = &s.whole->md[1];
   const dfk_dnn_primitive *reorder = to == DFK_FILTER ? dfk_dnn_reorder(own, &plain) : dfk_dnn_reorder(&plain, own);
   s.filter_bytes = ((int64_t)d->memory_desc_get_size(own) + 63) & ~(int64_t)63;

@@ -3,7 +3,7 @@
  *
  * The machine takes unsigned bytes of a and signed ones of b, so what is of the other kind is moved by 128, and what
  * stands for 0 with it: (a - za)(b - zb) summed is ab - zb rows(a) - za columns(b) + k za zb. All of it wraps.
- * b is packed by [panel of columns][four of k][column][4]; the sums are exact in any order.
+ * b is packed by [panel of columns][four of k][column][4], and kept so; the sums are exact in any order.
  */
 #include "../quantize.h"
 #include "vec.h"
@@ -134,19 +134,27 @@ int32_t cpu_quantized_matmul(df_kernel *k) {
   df_tensor *y = dfk_quantized_begin(k, &p);
   if (!y) return k->error->code;
   if (y->size == 0) return DF_OK;
-  const int64_t depth = (p.k + 3) / 4 * 4, panels = (p.n + WIDE - 1) / WIDE;
-  const int64_t row_bytes = (p.m * depth + 63) / 64 * 64, panel_bytes = panels * depth * WIDE;
-  char *room = dfk_scratch(k, row_bytes + panel_bytes + (p.m + panels * WIDE) * 4 + 64);
+  const int64_t depth = (p.k + 3) / 4 * 4, panels = (p.n + WIDE - 1) / WIDE, panel_bytes = panels * depth * WIDE;
+  const int64_t row_bytes = (p.m * depth + 63) / 64 * 64, bytes = panel_bytes + panels * WIDE * 4;
+  const dfk_packing how = { { 'Q' | p.b_t << 8 | k->in[1]->dtype << 16, p.n, p.k, 0 } };
+  char *room = dfk_scratch(k, row_bytes + p.m * 4 + 64);
   if (!room) return DF_RESOURCE_EXHAUSTED;
-  product s = { .p = &p, .a = k->in[0], .b = k->in[1], .rows = (uint8_t *)room, .panels = (int8_t *)room + row_bytes,
-                .row_sum = (uint32_t *)(room + row_bytes + panel_bytes), .y = y->data, .depth = depth };
-  s.column_sum = s.row_sum + p.m;
+  void *keep, *own = NULL;
+  char *b = (char *)dfk_packed(k->in[1], &how, bytes, &keep);
+  const bool kept = b != NULL;
+  if (!b) b = keep ? keep : (own = dfk_scratch(k, bytes));
+  if (!b) { dfk_free(room); return DF_RESOURCE_EXHAUSTED; }
+  product s = { .p = &p, .a = k->in[0], .b = k->in[1], .rows = (uint8_t *)room, .panels = (int8_t *)b,
+                .row_sum = (uint32_t *)(room + row_bytes), .column_sum = (uint32_t *)(b + panel_bytes), .y = y->data,
+                .depth = depth };
   s.za = (uint32_t)(p.zero_a + (k->in[0]->dtype == DF_QINT8 ? 128 : 0));
   s.zb = (uint32_t)(p.zero_b - (k->in[1]->dtype == DF_QUINT8 ? 128 : 0));
   const int64_t each = (1 << 20) / (HIGH * WIDE * (depth + 1)) + 1;
   dfk_parallel(k, p.m, 65536 / (depth + 1) + 1, pack_rows, &s);
-  dfk_parallel(k, panels, 65536 / (depth * WIDE + 1) + 1, pack_panels, &s);
+  if (!kept) dfk_parallel(k, panels, 65536 / (depth * WIDE + 1) + 1, pack_panels, &s);
+  if (keep) dfk_packed_done(k->in[1], keep);
   dfk_parallel(k, (p.m + HIGH - 1) / HIGH * panels, each, blocks, &s);
   dfk_free(room);
+  dfk_free(own);
   return DF_OK;
 }

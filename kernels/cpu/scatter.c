@@ -1,7 +1,7 @@
 /* scatter.c: rows added to the places that indices name: ScatterNd and the gradient of Gather.
  *
  * The result is cut into pieces, each cleared and filled by one thread, which goes through all indices for those that
- * are its own: so the rows of a place are added in the order of the indices, whoever does it. Places come from
+ * are its own: so the rows of a place are added in the order of the indices, on any thread. Places come from
  * anywhere, so they are fetched while the ones before them are added to: a third of the time for 100,000 rows of 64
  * floats. Sorting the indices first, so that a piece stays in the second-level cache, was slower: then the rows come
  * from anywhere.

@@ -285,7 +285,7 @@ static bool multiply(dfc_call *c, const dfc_blas_product *p) {
   const size_t wanted = q->workspace;
   void *workspace = wanted ? dfc_temporary(c, NULL, (int64_t)wanted) : NULL;
   if (!c->ok) return false;
-  q = plan_of(g, p);                      /* who made room for that may have let another thread take its place */
+  q = plan_of(g, p);                      /* making room for that may have let another thread take its place */
   if (!q || (q->desc && p->bias && !set_bias(g, q, p->bias)) || (q->desc && p->scale_a && !set_scales(g, q, p)))
     return c->ok = false;
   const bool fits = q->desc && q->workspace == wanted;

@@ -10,7 +10,7 @@
 enum { GPUS = 64 };
 static dfc_gpu *gpus[GPUS];
 
-/* What a fault leaves to be done. One of a kernel is told to whoever asks the GPU next. */
+/* What a fault leaves to be done. One of a kernel is told to the next call. */
 static const char *advice(CUresult result) {
   switch (result) {
     case CUDA_ERROR_ILLEGAL_ADDRESS: case CUDA_ERROR_MISALIGNED_ADDRESS: case CUDA_ERROR_LAUNCH_FAILED:
@@ -28,7 +28,7 @@ bool dfc_ok(dfc_gpu *g, CUresult result, const char *what) {
   return false;
 }
 
-/* Makes the device's context this thread's. Whoever sets it does so here, where it is known which one it is. */
+/* Makes the device's context this thread's. It is set only here, where it is known which one it is. */
 static bool be_current(dfc_gpu *g) {
   static __thread CUcontext current;
   if (current == g->context) return true;
@@ -51,7 +51,7 @@ static CUevent event_take(dfc_gpu *g) {
   return e;
 }
 
-/* Whoever waits for it has enqueued that: it may stand for something else now. */
+/* Its waiters have enqueued that: it may stand for something else now. */
 void dfc_event_give(dfc_gpu *g, CUevent e) {
   if (e && g->nevents < DFC_EVENTS) g->event[g->nevents++] = e;
 }
@@ -113,7 +113,7 @@ CUdeviceptr dfc_alloc(dfc_gpu *g, int64_t bytes) {
 CUdeviceptr dfc_alloc_apart(dfc_gpu *g, int64_t bytes) {
   CUdeviceptr p = 0;
   const CUresult result = dfc_cu.cuMemAllocAsync(&p, (size_t)(bytes > 0 ? bytes : 1), g->compute);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) return 0;      /* no fault of the device's: the runtime says who holds it */
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return 0;      /* no fault of the device's: the runtime says what holds it */
   return dfc_ok(g, result, "cuMemAllocAsync") ? p : 0;
 }
 
@@ -232,7 +232,7 @@ static bool some_idle(const dfc_gpu *g, int32_t c) {
   return g->idle_bytes > 0;
 }
 
-/* Waits until one that is on its way is idle. False: there is none, or nobody waits any more. */
+/* Waits until one that is on its way is idle. False: there is none, or the wait has been given up. */
 static bool stages_come(dfc_gpu *g, int32_t c) {
   enum { NAP_NS = 20000 };
   while (some_busy(g) && !some_idle(g, c) && !g->error[0]) {
@@ -385,7 +385,7 @@ static void enter_both(dfc_gpu *a, dfc_gpu *b) {
 }
 
 /* Whose context is which: `first` does what its streams are given, then the other one. The sender's stream that copies
- * out carries it, once the memory is the receiver's and what was there is over; who reads it waits for that. */
+ * out carries it, once the memory is the receiver's and what was there is over; a reader waits for that. */
 static bool across(void *device, void *to, void *to_note, void *other, const void *from, void *from_note,
                    int64_t bytes) {
   dfc_gpu *t = device, *f = other;

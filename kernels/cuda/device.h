@@ -3,7 +3,7 @@
  * Three streams: one computes, one copies in and one copies out. Memory is asked for and given back in the order of
  * the stream that computes. So a kernel needs no event to read what another kernel made. What a copying stream does
  * with a tensor is noted beside the tensor's head: `other` is the event after which that is over, and whatever
- * touches the tensor next, or gives its memory back, waits for it first (dfc_mine). One lock for each GPU; nobody
+ * touches the tensor next, or gives its memory back, waits for it first (dfc_mine). One lock for each GPU; no thread
  * waits for the device while it is held.
  */
 #ifndef DFLOW_CUDA_DEVICE_H
@@ -69,7 +69,7 @@ CUstream dfc_captured_stream(const dfc_gpu *g);
 static inline CUstream dfc_stream(const dfc_gpu *g) {
   return dfc_capturing ? dfc_captured_stream(g) : g->compute;
 }
-/* An event after all that `stream` has been given, NULL: error is kept; and one that nobody waits for any more. */
+/* An event after all that `stream` has been given, NULL: error is kept; and one that is not waited for any more. */
 CUevent dfc_event_after(dfc_gpu *g, CUstream stream);
 void    dfc_event_give(dfc_gpu *g, CUevent e);
 /* What the computing stream does next may touch the tensor of this note (NULL: nothing to wait for). Under the lock. */

@@ -277,7 +277,7 @@ static bool describe_ends(dfc_gpu *g, struct dfc_dnn_plan *q, bool relu) {
                                  relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0)));
 }
 
-/* The workspace of a plan, which is looked up again then: who made room for the memory may have let another thread take
+/* The workspace of a plan, which is looked up again then: making room for the memory may have let another thread take
  * its place. False: it is for our own kernel, or c->ok says what is wrong. */
 static bool workspace_of(dfc_call *c, const key *k, struct dfc_dnn_plan **q, void **workspace) {
   const size_t wanted = (*q)->workspace;

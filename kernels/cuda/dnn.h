@@ -173,7 +173,7 @@ void dfc_dnn_about(dfc_gpu *g, char *out, size_t room);
 typedef enum dfc_dnn_pooling { DFC_DNN_MAX, DFC_DNN_AVERAGE, DFC_DNN_AVERAGE_BACK } dfc_dnn_pooling;
 bool dfc_dnn_pool(dfc_call *c, const dfc_window *p, int32_t dtype, dfc_dnn_pooling what);
 /* Softmax or log-softmax, into other memory than p->x. May it do so with rows of this dtype? Then they are not written
- * where they lie, so that it does not depend on who else reads them what computes them. */
+ * where they lie, so that what computes them does not depend on other readers. */
 bool dfc_dnn_softens(dfc_gpu *g, int64_t rows, int64_t n, int32_t dtype);
 bool dfc_dnn_softmax(dfc_call *c, const dfc_rows *p, int32_t dtype);
 /* Batch normalisation of x of these dims, all outputs; and what comes back through it in training. */

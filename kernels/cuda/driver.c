@@ -45,7 +45,7 @@ static const char *find_symbols(void *library, const dfc_symbol *s) {
 }
 
 /* Beside the driver that was asked for. The system's: where it looks itself, else where the toolkit is installed, which
- * tells nobody unless it is told to. */
+ * tells nothing unless it is told to. */
 static void *find_library(dfc_library *l) {
   char driver[PATH], path[2 * PATH];
   driver_path(driver, sizeof driver);

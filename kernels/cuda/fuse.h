@@ -1,4 +1,4 @@
-/* fuse.h: what is shared by those who write kernels at run time, and who launches them. */
+/* fuse.h: what the writers of kernels at run time share with what launches them. */
 #ifndef DFLOW_CUDA_FUSE_H
 #define DFLOW_CUDA_FUSE_H
 #include "plugin.h"
@@ -8,7 +8,7 @@
  * them are numbers that come with the launch. To be freed; NULL: no memory. */
 char *dfc_fused_source(const dfk_chain_run *run, uint64_t on_host);
 
-/* ---- for whoever writes a kernel's source ---- */
+/* ---- for writers of a kernel's source ---- */
 /* What is written so far; ok false: there was no memory. */
 typedef struct dfc_text { char *at; size_t n, room; bool ok; } dfc_text;
 void dfc_say(dfc_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -204,7 +204,7 @@ static int32_t run_partition(df_kernel *k) {
   return dfc_end(&c);
 }
 
-/* For each of `rows` rows the number, counted over all lists, of who names it last, -1: nobody. To be freed with
+/* For each of `rows` rows the number, counted over all lists, of the last index that names it, -1: none. Freed with
  * dfk_free; NULL: error is filled. */
 static int64_t *last_writers(df_kernel *k, int32_t lists, int64_t rows) {
   int64_t *last = dfk_scratch(k, (rows + 1) * (int64_t)sizeof *last), number = 0;
@@ -230,7 +230,7 @@ static int32_t run_stitch(df_kernel *k) {
   df_tensor *z = dfk_stitch_begin(k, &row);
   int64_t *last = z ? last_writers(k, lists, z->dims[0]) : NULL;
   if (!last) return k->error->code;
-  dfk_clear(z);                                          /* rows that nobody names are zeros */
+  dfk_clear(z);                                          /* rows without an index are zeros */
   int32_t status = DF_OK;
   for (int32_t i = 0; i < lists && !status; i++) {
     int64_t *list = won(k, k->in[i], last, number);

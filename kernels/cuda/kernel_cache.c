@@ -17,7 +17,7 @@ struct dfc_cached_kernel {
   uint64_t   hash;
   bool       looked, failed;              /* on the disk; there is no code and will be none */
   bool       waits;                       /* for the thread that compiles */
-  bool       busy;                        /* somebody reads its code or compiles it, without the lock */
+  bool       busy;                        /* a thread reads its code or compiles it, without the lock */
   int64_t    saved_ns;                    /* what it would have saved so far */
   CUfunction function;                    /* NULL: not yet */
   dfc_gpu   *g;
@@ -95,7 +95,7 @@ static void *compile_all(void *unused) {
   return unused;
 }
 
-/* At the program's end nobody may stand in a library that goes. */
+/* At the program's end no thread may be in a library that goes. */
 static void stop_compiling(void) {
   pthread_mutex_lock(&lock);
   compiler.ends = true;

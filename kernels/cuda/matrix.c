@@ -166,7 +166,7 @@ static int32_t run_qr(df_kernel *k) {
   return dfc_end(&c);
 }
 
-/* Outputs that nobody asked for are empty, as TensorFlow's. */
+/* Outputs that were not asked for are empty, as TensorFlow's. */
 static df_tensor *empty(df_kernel *k, int32_t i, const df_tensor *t) {
   const int64_t none = 0;
   return dfk_out(k, i, t->dtype, 1, &none);

@@ -108,7 +108,7 @@ static dfk_disk_key key_of(const dfc_gpu *g, const char *source, const char *con
   return key;
 }
 
-/* Counts one that was compiled or loaded; what the compiler said stays for who asks. */
+/* Counts one that was compiled or loaded; what the compiler said stays for the report. */
 static void note(int64_t *count, const char *why) {
   pthread_mutex_lock(&nvrtc.lock);
   if (count) ++*count;

@@ -32,7 +32,7 @@ enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_INVALID_INPUT = 3, NVRTC_ERROR_INVALID_PRO
  * there is none; `why`, "" where it only was not on the disk, says the reason. Any thread, not under the lock of a
  * device. */
 void *dfc_nvrtc_code(const dfc_gpu *g, const char *source, bool compile, size_t *bytes, char *why, size_t room);
-/* One line for who asks what computes with what. */
+/* One line for the report of what computes with what. */
 void dfc_nvrtc_about(char *out, size_t room);
 #endif
 #endif

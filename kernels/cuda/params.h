@@ -46,7 +46,7 @@ typedef struct dfc_product {
 typedef struct dfc_axis { int64_t in, window, stride, dilation, out, before; } dfc_axis;
 typedef struct dfc_window {
   const void *in, *filter, *out, *dy; void *to;
-  int64_t n, ci, co;
+  int64_t n, ci, co, groups;
   dfc_axis y, x;
   int32_t side, pad;
 } dfc_window;

@@ -30,7 +30,7 @@ static bool fill(dfc_gpu *g, const dfk_persistent *w, const dfi_remote_persisten
   return ok;
 }
 
-/* What the kernel counted, to who asked. */
+/* What the kernel counted, to the caller. */
 static void tell(const dfk_persistent *w, const int64_t *tally, dfi_remote_persistent *run) {
   int32_t at = DFC_PERSISTENT_CONDS + w->nconds;
   run->ran = tally[DFC_PERSISTENT_COUNT];

@@ -1,4 +1,4 @@
-/* persistent_launch.h: what is shared by who writes a loop as one kernel (persistent_source.c) and who launches it
+/* persistent_launch.h: what the writer of a loop as one kernel (persistent_source.c) shares with what launches it
    (persistent.c). */
 #ifndef DFLOW_CUDA_PERSISTENT_H
 #define DFLOW_CUDA_PERSISTENT_H

@@ -3,8 +3,8 @@
  * One block has the loop, or one thread where there are only numbers. A value of one element is a variable of every
  * thread, and all compute it alike, so branches and ends are the same for all. Element j of a larger one is the
  * business of thread j % THREADS, whatever is done with it; steps of one size in a row are one loop over the elements,
- * and what is read behind that loop lies in shared memory. Who reads what another thread wrote, or writes what another
- * one may read still, waits for the others first: `written` and `read` say of each value whether that is so.
+ * and what is read behind that loop lies in shared memory. A thread that reads what another wrote, or
+ * writes what another may still read, waits for the others first: `written` and `read` say whether that is so.
  */
 #include "persistent_launch.h"
 #include "fuse.h"

@@ -129,7 +129,7 @@ int32_t dfc_end(dfc_call *c) {
 }
 
 df_tensor *dfc_out(dfc_call *c, int32_t i, int32_t dtype, int32_t rank, const int64_t *dims) {
-  dfc_leave(c->g);                                       /* which who finds memory for it takes */
+  dfc_leave(c->g);                                       /* which the finder of memory for it takes */
   df_tensor *t = dfk_out(c->k, i, dtype, rank, dims);
   dfc_enter(c->g);
   if (!t) { c->ok = false; c->said = true; }
@@ -144,10 +144,10 @@ void dfc_bring(dfc_call *c, void *to, const void *from, int64_t bytes) {
   dfk_fail(c->k, DF_CANCELLED, "the run gave up waiting for what gpu:%d computes", c->g->number);
 }
 
-/* The GPU has no more memory: does somebody give some back? Not while work is captured, which may give up itself. */
+/* The GPU has no more memory: is some given back? Not while work is captured, which may give up itself. */
 static bool makes_room(dfc_call *c) {
   if (dfc_capturing || c->g->error[0]) return false;
-  dfc_leave(c->g);                                       /* which who gives it back takes */
+  dfc_leave(c->g);                                       /* which what gives it back takes */
   const bool some = dfc_host->makes_room();
   dfc_enter(c->g);
   return some;
@@ -155,7 +155,7 @@ static bool makes_room(dfc_call *c) {
 
 void *dfc_temporary(dfc_call *c, const void *from, int64_t bytes) {
   CUdeviceptr p = 0;
-  /* once more after nobody had any: another thread may just have been given it */
+  /* once more after none was found: another thread may just have been given it */
   for (bool some = true; c->ntemporary < DFC_TEMPORARIES && !(p = dfc_alloc(c->g, bytes)) && some;)
     some = makes_room(c);
   if (!p) { c->ok = false; return NULL; }

@@ -15,7 +15,7 @@ static void operands_of(dfc_call *c, dfc_window *p, const dfk_conv *g, dfk_side 
   const df_tensor *given[3] = { [DFK_OUTPUT] = g->out, [DFK_INPUT] = g->in, [DFK_FILTER] = g->filter };
   const void **at[3] = { [DFK_OUTPUT] = &p->out, [DFK_INPUT] = &p->in, [DFK_FILTER] = &p->filter };
   memset(p, 0, sizeof *p);
-  p->n = g->n; p->ci = g->ci; p->co = g->co;
+  p->n = g->n; p->ci = g->ci; p->co = g->co; p->groups = g->groups;
   p->y = axis_of(&g->y);
   p->x = axis_of(&g->x);
   p->side = (int32_t)to;
@@ -33,7 +33,7 @@ bool dfc_convolved(void *device, const dfi_remote_convolved *l) {
   dfc_enter(g);
   c.ok = dfc_mine(g, l->in_note) && dfc_mine(g, l->filter_note) && dfc_mine(g, l->bias_note) &&
          dfc_mine(g, l->to_note);
-  const bool done = dfc_dnn_run_biased(&c, &p, l->dtype, l->bias, l->relu);
+  const bool done = l->how.groups == 1 && dfc_dnn_run_biased(&c, &p, l->dtype, l->bias, l->relu);
   dfc_drop(&c);
   g->said[0] = 0;                         /* the ops alone say it again, and of which it is */
   g->fused += done;
@@ -41,7 +41,21 @@ bool dfc_convolved(void *device, const dfi_remote_convolved *l) {
   return done;
 }
 
+static int32_t grouped(df_kernel *k, const dfk_conv *g, dfk_side to, bool wide) {
+  dfc_call c = dfc_begin(k);
+  dfc_window p;
+  operands_of(&c, &p, g, to);
+  if (to == DFK_FILTER)
+    dfc_run_blocks(&c, dfc_name("grouped_filter", k->out_dtype[0]), p.y.window * p.x.window * p.ci / p.groups * p.co,
+                   BLOCK, &p);
+  else
+    dfc_run(&c, dfc_name("grouped", k->out_dtype[0]),
+            p.n * (to == DFK_OUTPUT ? p.y.out * p.x.out * p.co : p.y.in * p.x.in * p.ci), &p);
+  return dfc_end(&c);
+}
+
 static int32_t convolve(df_kernel *k, const dfk_conv *g, dfk_side to, bool wide) {
+  if (g->groups > 1) return grouped(k, g, to, wide);
   dfc_call c = dfc_begin(k);
   dfc_window p;
   operands_of(&c, &p, g, to);
@@ -55,24 +69,12 @@ static int32_t convolve(df_kernel *k, const dfk_conv *g, dfk_side to, bool wide)
   return dfc_end(&c);
 }
 
-static int32_t depthwise(df_kernel *k, const dfk_conv *g, dfk_side to, bool wide) {
-  dfc_call c = dfc_begin(k);
-  dfc_window p;
-  operands_of(&c, &p, g, to);
-  if (to == DFK_FILTER)
-    dfc_run_blocks(&c, dfc_name("depthwise_filter", k->out_dtype[0]), p.y.window * p.x.window * p.co, BLOCK, &p);
-  else
-    dfc_run(&c, dfc_name("depthwise", k->out_dtype[0]),
-            p.n * (to == DFK_OUTPUT ? p.y.out * p.x.out * p.co : p.y.in * p.x.in * p.ci), &p);
-  return dfc_end(&c);
-}
-
 static int32_t run_conv2d(df_kernel *k)           { return dfk_conv2d(k, convolve); }
 static int32_t run_conv2d_input(df_kernel *k)     { return dfk_conv2d_backprop_input(k, convolve); }
 static int32_t run_conv2d_filter(df_kernel *k)    { return dfk_conv2d_backprop_filter(k, convolve); }
-static int32_t run_depthwise(df_kernel *k)        { return dfk_depthwise_conv2d(k, depthwise); }
-static int32_t run_depthwise_input(df_kernel *k)  { return dfk_depthwise_backprop_input(k, depthwise); }
-static int32_t run_depthwise_filter(df_kernel *k) { return dfk_depthwise_backprop_filter(k, depthwise); }
+static int32_t run_depthwise(df_kernel *k)        { return dfk_depthwise_conv2d(k, grouped); }
+static int32_t run_depthwise_input(df_kernel *k)  { return dfk_depthwise_backprop_input(k, grouped); }
+static int32_t run_depthwise_filter(df_kernel *k) { return dfk_depthwise_backprop_filter(k, grouped); }
 
 /* Output 0, of dims `made`, by the library, where `how` is what it has for it, or by the kernel of that prefix. */
 enum { OURS = -1 };

@@ -80,33 +80,35 @@ DFC_INLINE void convolve(const dfc_window &p, typename wide_of<T>::type (*as)[TI
   }
 }
 
-/* ---- each channel by itself: channel i of the input gives co / ci channels of the output ------------------------- */
-template <class T> DFC_INLINE void depthwise(const dfc_window &p) {
+/* ---- groups of channels, each by itself; depthwise: a channel of the input is a group ---------------------------- */
+template <class T> DFC_INLINE void grouped(const dfc_window &p) {
   typedef typename wide_of<T>::type A;
-  const int64_t times = p.co / p.ci, taps = p.y.window * p.x.window;
+  const int64_t ci = p.ci / p.groups, co = p.co / p.groups, taps = p.y.window * p.x.window;
   const bool forward = p.side == OUTPUT;
   const int64_t channels = forward ? p.co : p.ci;
   DFC_EACH(e, p.n * (forward ? p.y.out * p.x.out * p.co : p.y.in * p.x.in * p.ci)) {
-    const int64_t c = e % channels, pixel = e / channels;
+    const int64_t c = e % channels, pixel = e / channels, group = c / (forward ? co : ci);
     A sum = 0;
     for (int64_t t = 0; t < taps; t++) {
-      const T *w = (const T *)p.filter + t * p.co;
-      if (forward) sum += (A)input_at<T>(p, pixel, t, c / times) * (A)w[c];
+      const T *w = (const T *)p.filter + t * ci * p.co;
+      if (forward)
+        for (int64_t i = 0; i < ci; i++) sum += (A)input_at<T>(p, pixel, t, group * ci + i) * (A)w[i * p.co + c];
       else
-        for (int64_t j = c * times; j < (c + 1) * times; j++) sum += (A)output_at<T>(p, pixel, t, j) * (A)w[j];
+        for (int64_t j = group * co; j < (group + 1) * co; j++)
+          sum += (A)output_at<T>(p, pixel, t, j) * (A)w[c % ci * p.co + j];
     }
     ((T *)p.to)[e] = (T)sum;
   }
 }
 /* The filter: a block for each element. */
-template <class T> DFC_INLINE void depthwise_filter(const dfc_window &p, typename wide_of<T>::type *part) {
+template <class T> DFC_INLINE void grouped_filter(const dfc_window &p, typename wide_of<T>::type *part) {
   typedef typename wide_of<T>::type A;
-  const int64_t times = p.co / p.ci, elements = p.y.window * p.x.window * p.co;
+  const int64_t ci = p.ci / p.groups, co = p.co / p.groups, elements = p.y.window * p.x.window * ci * p.co;
   for (int64_t e = blockIdx.x; e < elements; e += gridDim.x) {
-    const int64_t j = e % p.co, t = e / p.co;
+    const int64_t j = e % p.co, i = j / co * ci + e / p.co % ci, t = e / p.co / ci;
     A sum = 0;
     for (int64_t o = threadIdx.x; o < p.n * p.y.out * p.x.out; o += BLOCK)
-      sum += (A)input_at<T>(p, o, t, j / times) * (A)((const T *)p.out)[o * p.co + j];
+      sum += (A)input_at<T>(p, o, t, i) * (A)((const T *)p.out)[o * p.co + j];
     part[threadIdx.x] = sum;
     __syncthreads();
     for (int half = BLOCK / 2; half; half >>= 1) {
@@ -122,10 +124,10 @@ template <class T> DFC_INLINE void depthwise_filter(const dfc_window &p, typenam
     DFC_SHARED wide_of<T>::type as[TILE][TILE], bs[TILE][TILE + 1]; \
     convolve<T>(p, as, bs); \
   } \
-  DFC_KERNEL(k_depthwise_##s, dfc_window) { depthwise<T>(p); } \
-  DFC_KERNEL(k_depthwise_filter_##s, dfc_window) { \
+  DFC_KERNEL(k_grouped_##s, dfc_window) { grouped<T>(p); } \
+  DFC_KERNEL(k_grouped_filter_##s, dfc_window) { \
     DFC_SHARED wide_of<T>::type part[BLOCK]; \
-    depthwise_filter<T>(p, part); \
+    grouped_filter<T>(p, part); \
   }
 CONVOLUTION(f32, float)
 CONVOLUTION(f64, double)

@@ -157,6 +157,10 @@ int32_t ref_concat(df_kernel *k) {
 int32_t ref_concat_offset(df_kernel *k) {
   int32_t n = k->nin - 1, axis; /* inputs: concat_dim, then the shapes */
   int64_t rank = k->in[1]->size, sum = 0;
+  for (int32_t i = 0; i < n; i++)
+    if (k->in[1 + i]->rank != 1)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "shape[%d] has rank %d: expected a vector, the shape of an array", i,
+                      k->in[1 + i]->rank);
   if (!dfk_scalar_axis(k, k->in[0], (int32_t)rank, "concat_dim", &axis)) return k->error->code;
   for (int32_t i = 0; i < n; i++) {
     const df_tensor *shape = k->in[1 + i];

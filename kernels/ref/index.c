@@ -156,7 +156,7 @@ int32_t ref_dynamic_stitch(df_kernel *k) {
   int64_t row;
   df_tensor *out = dfk_stitch_begin(k, &row);
   if (!out) return k->error->code;
-  dfk_clear(out); /* rows that nobody names are zeros */
+  dfk_clear(out); /* rows without an index are zeros */
   for (int32_t i = 0; i < n; i++)
     for (int64_t j = 0; j < k->in[i]->size; j++)
       if (!dfk_copy(k, out, dfk_index(k->in[i], j) * row, k->in[n + i], j * row, row)) return k->error->code;

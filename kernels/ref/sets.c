@@ -1,6 +1,6 @@
 /* sets.c: TensorFlow's set operations. The elements of a set lie along the last dimension, or have their places there
  * in a sparse tensor; the dimensions before it count the sets. What is given back is sparse: each set's elements in
- * rising order, once each.
+ * rising order, once each. How far two sequences are apart is asked of the same two operands.
  */
 #include "../sets.h"
 #include "element.h"
@@ -205,6 +205,65 @@ int32_t ref_dense_to_sparse_set(df_kernel *k) {
 int32_t ref_sparse_to_sparse_set(df_kernel *k) {
   operand a = { 0 }, b = { 0 };
   return operate(k, begin_sparse(k, 0, &a) && begin_sparse(k, 3, &b), &a, &b);
+}
+
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
+static bool alike(const df_tensor *t, int64_t i, const df_tensor *u, int64_t j) {
+  if (ref_is_float(t->dtype)) return ref_get(t, i) == ref_get(u, j);
+  if (dfk_is_complex(t->dtype)) return ref_get_complex(t, i) == ref_get_complex(u, j);
+  return order(t, i, u, j) == 0;
+}
+
+/* How many elements set s of a, put in, left out or replaced by others, make it set u of b. row: room for one more than
+ * u has. */
+static int64_t edits(const operand *a, int64_t s, const operand *b, int64_t u, int64_t *row) {
+  const int64_t n = b->start[u + 1] - b->start[u];
+  for (int64_t j = 0; j <= n; j++) row[j] = j;
+  for (int64_t i = a->start[s]; i < a->start[s + 1]; i++) {
+    int64_t before = row[0]++;
+    for (int64_t j = 0; j < n; j++) {
+      int64_t least = before + !alike(a->values, i, b->values, b->start[u] + j);
+      before = row[j + 1];
+      if (row[j] + 1 < least) least = row[j] + 1;
+      if (before + 1 < least) least = before + 1;
+      row[j + 1] = least;
+    }
+  }
+  return row[n];
+}
+
+/* The set of o at place i of dims, those of o or larger; -1: o has none there. */
+static int64_t set_at(const operand *o, const int64_t *dims, int64_t i) {
+  int64_t set = 0, size = 1;
+  for (int32_t d = o->rank - 2; d >= 0; i /= dims[d--]) {
+    if (i % dims[d] >= o->dims[d]) return -1;
+    set += i % dims[d] * size;
+    size *= o->dims[d];
+  }
+  return set;
+}
+static int64_t length_of(const operand *o, int64_t s) { return s < 0 ? 0 : o->start[s + 1] - o->start[s]; }
+
+int32_t ref_edit_distance(df_kernel *k) {
+  operand a = { 0 }, b = { 0 };
+  int64_t dims[DF_MAX_RANK];
+  int32_t code = begin_sparse(k, 0, &a) && begin_sparse(k, 3, &b) ? DF_OK : k->error->code;
+  if (!code && a.rank != b.rank)
+    code = dfk_fail(k, DF_INVALID_ARGUMENT, "the hypothesis has rank %d and the truth rank %d: expected the same",
+                    a.rank, b.rank);
+  for (int32_t d = 0; !code && d < a.rank - 1; d++) dims[d] = a.dims[d] > b.dims[d] ? a.dims[d] : b.dims[d];
+  df_tensor *out = code ? NULL : dfk_out(k, 0, DF_FLOAT32, a.rank - 1, dims);
+  int64_t *row = out ? dfk_scratch(k, (b.values->size + 1) * (int64_t)sizeof *row) : NULL;
+  if (!row && !code) code = k->error->code;
+  for (int64_t i = 0; !code && i < out->size; i++) {
+    const int64_t s = set_at(&a, dims, i), u = set_at(&b, dims, i), n = length_of(&a, s), m = length_of(&b, u);
+    const int64_t far = n && m ? edits(&a, s, &b, u, row) : n + m;
+    ((float *)out->data)[i] = (float)far / (dfk_bool(k, 0) && far ? (float)m : 1);
+  }
+  dfk_free(row);
+  dfk_free(a.start);
+  dfk_free(b.start);
+  return code;
 }
 
 int32_t ref_set_size(df_kernel *k) {

@@ -1,4 +1,4 @@
-/* special.c: Digamma, Polygamma and Zeta: the derivatives of Lgamma. In double precision on every device: nobody has
+/* special.c: Digamma, Polygamma and Zeta: the derivatives of Lgamma. In double precision on every device: none has
  * asked for fast ones. */
 #include "../elementwise.h"
 #include "elementwise.h"
