@@ -1,7 +1,7 @@
-/* accumulator.c: conditional accumulators of a session: gradients of several workers are added up until somebody takes
+/* accumulator.c: conditional accumulators of a session: gradients of several workers are added up until a taker takes
  * their mean. Graphs that train in step (SyncReplicasOptimizer) have one for each variable.
  *
- * A gradient of an older step than the accumulator's is left out. Who takes waits in line until as many are there as it
+ * A gradient of an older step than the accumulator's is left out. A taker waits in line until as many are there as it
  * requires; taking empties the accumulator and counts its step on. The types of TensorFlow's first version
  * (ConditionalAccumulator) and of its second (ResourceConditionalAccumulator) differ in name only.
  */
@@ -44,8 +44,6 @@ static dfi_handle *make(void *user, df_error *err) {
 static int32_t make_accumulator(df_kernel *k, bool sparse) {
   const char *shared = dfk_string(k, SHARED_NAME), *reduction = dfk_string(k, REDUCTION);
   const bool mean = !strcmp(reduction, "MEAN");
-  if (!mean && strcmp(reduction, "SUM"))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "reduction_type is '%s' but must be MEAN or SUM", reduction);
   const df_attr *shape = &k->attrs[SHAPE];
   accumulator like = { .name = (char *)(shared[0] ? shared : dfi_node_name(dfi_run_node(k->run))),
                        .dtype = (uint8_t)dfk_int(k, DTYPE), .mean = mean, .sparse = sparse,
@@ -108,9 +106,9 @@ void dfi_accumulator_divide(uint8_t dtype, void *to, int64_t n, int64_t by) {
   }
 }
 
-/* ---- who takes --------------------------------------------------------------------------------------------------- */
+/* ---- takers ------------------------------------------------------------------------------------------------------ */
 
-/* What somebody takes, owned. sum NULL: nothing. */
+/* What a taker takes, owned. sum NULL: nothing. */
 typedef struct haul { df_tensor *sum, *indices; } haul;
 
 static dfi_taker *leave(accumulator *a, const df_kernel *k) {
@@ -124,8 +122,8 @@ static dfi_taker *leave(accumulator *a, const df_kernel *k) {
   return NULL;
 }
 
-/* What the first in line takes whose run goes on, and who that is, out of the line; the accumulator begins anew.
- * Nothing: there is not enough yet, or nobody. */
+/* What the first taker whose run goes on takes, and that taker, out of the line; the accumulator begins anew.
+ * Nothing: there is not enough yet, or no taker. */
 static haul taken(accumulator *a, dfi_taker **who) {
   *who = a->first;
   while (*who && dfk_stopping((*who)->kernel)) *who = (*who)->next;
@@ -147,7 +145,7 @@ static int32_t give(const accumulator *a, df_kernel *k, haul mine) {
   return DF_OK;
 }
 
-/* Completes who has left the line with what it takes; no lock is held. */
+/* Completes a taker that has left the line with what it takes; no lock is held. */
 static void hand(const accumulator *a, dfi_taker *t, haul mine) {
   df_kernel *k = t->kernel;
   dfi_free(t);
@@ -163,7 +161,7 @@ static void stop(df_kernel *k, void *user) {
   const haul next = t ? taken(a, &who) : (haul){ 0 };
   pthread_mutex_unlock(&a->lock);
   if (next.sum) hand(a, who, next);
-  if (!t) return;                                          /* somebody is completing it */
+  if (!t) return;                                          /* it is being completed */
   dfi_free(t);
   dfk_complete(k, dfk_fail(k, DF_CANCELLED, "the call to accumulator '%s' was cancelled", a->name));
 }
@@ -204,7 +202,7 @@ static int32_t take(df_kernel *k, accumulator *a, uint8_t dtype) {
 static int32_t kernel_take(df_kernel *k) { return take(k, accumulator_in(k, false), k->out_dtype[0]); }
 static int32_t kernel_sparse_take(df_kernel *k) { return take(k, accumulator_in(k, true), k->out_dtype[1]); }
 
-/* ---- who gives --------------------------------------------------------------------------------------------------- */
+/* ---- givers ------------------------------------------------------------------------------------------------------ */
 
 static int32_t check_gradient(const accumulator *a, df_kernel *k) {
   const df_tensor *x = k->in[2];
@@ -281,7 +279,8 @@ static int32_t shape_take(dfi_infer *c) {
 #define FLOATS "dtype=float16|float32|float64"
 #define ACCUMULATOR(TYPE, KERNEL, WHAT) \
   { .type = TYPE, .in = "", .out = "handle:handle", \
-    .attrs = "dtype:dtype shape:shape container:string='' shared_name:string='' reduction_type:string='MEAN'", \
+    .attrs = "dtype:dtype shape:shape container:string='' shared_name:string='' " \
+             "reduction_type:string[MEAN|SUM]='MEAN'", \
     .doc = "a handle of the session's accumulator: " WHAT " of dtype[shape] are added up until their mean, or SUM, " \
            "is taken", \
     .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = KERNEL } }

@@ -18,7 +18,7 @@ typedef struct dfi_accumulator {
   int64_t         step, count;       /* gradients of this step and later ones count; so many are in `sum` */
   df_tensor      *sum;               /* owned; NULL: count is 0. Where sparse: [rows, ...] */
   df_tensor      *indices, *counts;  /* owned; where sparse: int64[rows], and how many gradients had each row */
-  dfi_taker      *first, **last;     /* who waits, in line */
+  dfi_taker      *first, **last;     /* that wait, in line */
 } dfi_accumulator;
 
 /* to[i] += from[i], n elements of the dtype; to[i] /= by. */
@@ -29,6 +29,6 @@ void dfi_accumulator_divide(uint8_t dtype, void *to, int64_t n, int64_t by);
 int32_t dfi_sparse_put(dfi_accumulator *a, df_kernel *k);
 /* Each row of the sum divided by how many gradients had it. */
 void dfi_sparse_divide(dfi_accumulator *a);
-/* The outputs of who takes: indices, values (both consumed) and the shape. */
+/* The outputs of a taker: indices, values (both consumed) and the shape. */
 int32_t dfi_sparse_give(const dfi_accumulator *a, df_kernel *k, df_tensor *indices, df_tensor *values);
 #endif

@@ -149,7 +149,7 @@ int32_t dfi_infer_squeeze(dfi_infer *c) {
   }
   dfi_shape out = { .rank = 0 };
   for (int32_t d = 0; d < x->rank; d++) {
-    if (!list->i && x->dims[d] < 0) return DF_OK; /* nobody knows whether it goes */
+    if (!list->i && x->dims[d] < 0) return DF_OK; /* it is not known whether it goes */
     if (list->i ? !(drop >> d & 1) : x->dims[d] != 1) out.dims[out.rank++] = x->dims[d];
   }
   *dfi_set_shape(c, 0) = out;
@@ -221,7 +221,12 @@ int32_t dfi_infer_concat(dfi_infer *c) {
 
 int32_t dfi_infer_concat_offset(dfi_infer *c) {
   if (c->node->nin < 2) return dfi_infer_fail(c, "no shapes were given, at least one is expected");
-  for (int32_t i = 0; i < c->node->nout; i++) *dfi_set_shape(c, i) = *dfi_in_shape(c, 1 + i);
+  for (int32_t i = 0; i < c->node->nout; i++) {
+    const dfi_shape *shape = dfi_in_shape(c, 1 + i);
+    if (shape->rank >= 0 && shape->rank != 1)
+      return dfi_infer_fail(c, "shape[%d] has rank %d: expected a vector, the shape of an array", i, shape->rank);
+    *dfi_set_shape(c, i) = *shape;
+  }
   return DF_OK;
 }
 

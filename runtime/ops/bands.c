@@ -93,7 +93,8 @@ static int32_t grad_set(dfi_grad *g, df_node *n, const df_output *dy, df_output 
   { .type = TYPE, .in = IN, .out = OUT, .types = "T=any", .attrs = ATTRS, .doc = DOC, .shape = SHAPE, .grad = GRAD, \
     .kernel = { [DF_REF] = KERNEL } }
 #define BOTH(TYPE, IN, OUT, SHAPE, GRAD, KERNEL, DOC) \
-  ENTRY(TYPE "V3", IN, OUT, "align:string='RIGHT_LEFT'", SHAPE, GRAD, KERNEL, DOC), \
+  ENTRY(TYPE "V3", IN, OUT, "align:string[LEFT_RIGHT|RIGHT_LEFT|LEFT_LEFT|RIGHT_RIGHT]='RIGHT_LEFT'", SHAPE, GRAD, \
+        KERNEL, DOC), \
   ENTRY(TYPE "V2", IN, OUT, "", SHAPE, GRAD, KERNEL##_left, DOC ", packed to the left")
 
 static const df_op ops[] = {

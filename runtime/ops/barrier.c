@@ -2,7 +2,7 @@
  * have all come is taken, in the order of the calls that brought their keys first.
  *
  * What is whole lies in a priority queue without a bound (resource/queue.h), whose components are the place in that
- * order, the key, and the components; who takes waits there.
+ * order, the key, and the components; takers wait there.
  */
 #include "op/run.h"
 #include "resource/queue.h"
@@ -109,7 +109,7 @@ static barrier *barrier_in(df_kernel *k) {
   return NULL;
 }
 
-/* ---- who puts in ------------------------------------------------------------------------------------------------- */
+/* ---- insertions -------------------------------------------------------------------------------------------------- */
 
 /* Where the entry of the key is, or would be. */
 static entry **find(barrier *b, const df_str *key) {
@@ -188,7 +188,7 @@ static int32_t check_insert(const barrier *b, df_kernel *k, int64_t c) {
   return DF_OK;
 }
 
-/* Nothing more comes: who waits for more than there is need not. No lock is held. */
+/* Nothing more comes: takers that wait for more than there is need not. No lock is held. */
 static void shut_if_done(barrier *b) {
   pthread_mutex_lock(&b->lock);
   const bool done = b->closed && !b->incomplete;
@@ -220,7 +220,7 @@ static int32_t kernel_insert(df_kernel *k) {
   return code;
 }
 
-/* ---- who takes, closes and asks ---------------------------------------------------------------------------------- */
+/* ---- taking, closing and asking ---------------------------------------------------------------------------------- */
 
 static int32_t kernel_take(df_kernel *k) {
   barrier *b = barrier_in(k);

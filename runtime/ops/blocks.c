@@ -70,7 +70,9 @@ static const df_op ops[] = {
     .doc = "T[batch prod(block_shape), ...] = space_to_batch_nd(input T[batch, space..., ...], block_shape int[n], "
     "paddings int[n, 2]): the padded "
            "space in blocks, whose pixels become parts of the batch",
-    .example = "df.space_to_batch_nd(df.ones{1, 2, 2, 1}, {2, 2}, {{0, 0}, {0, 0}})",
+    .example = "df.space_to_batch_nd(df.float32{{{1, 2}, {3, 4}}}, {2, 2}, {{0, 0}, {0, 0}})",
+    .output = "[[[1.]]\n\n [[2.]]\n\n [[3.]]\n\n [[4.]]] float32[4,1,1]",
+    .derivative = "batch_to_space_nd of dy, with paddings as crops",
     .shape = shape_rank, .grad = grad_space_to_batch,
     .kernel = { [DF_REF] = ref_space_to_batch, [DF_CPU] = cpu_space_to_batch } },
   { .type = "BatchToSpaceND", .lua = "batch_to_space_nd", .in = "input:T block_shape:Tblock_shape crops:Tcrops",
@@ -79,7 +81,9 @@ static const df_op ops[] = {
     .doc = "T[batch / prod(block_shape), ...] = batch_to_space_nd(input T[batch, space..., ...], block_shape int[n], "
     "crops int[n, 2]): what "
            "space_to_batch_nd undoes",
-    .example = "df.batch_to_space_nd(df.ones{4, 1, 1, 1}, {2, 2}, {{0, 0}, {0, 0}})",
+    .example = "df.batch_to_space_nd(df.reshape(df.float32{1, 2, 3, 4}, {4, 1, 1}), {2, 2}, {{0, 0}, {0, 0}})",
+    .output = "[[[1. 2.]\n  [3. 4.]]] float32[1,2,2]",
+    .derivative = "space_to_batch_nd of dy, with crops as paddings",
     .shape = shape_rank, .grad = grad_batch_to_space,
     .kernel = { [DF_REF] = ref_batch_to_space, [DF_CPU] = cpu_batch_to_space } },
   { .type = "SpaceToBatch", .in = "input:T paddings:Tpaddings", .out = "output:T",
@@ -91,16 +95,20 @@ static const df_op ops[] = {
     .doc = "BatchToSpaceND with square blocks", .shape = shape_rank, .grad = grad_batch_to_space_2d,
     .kernel = { [DF_REF] = ref_batch_to_space_2d, [DF_CPU] = cpu_batch_to_space_2d } },
   { .type = "SpaceToDepth", .lua = "space_to_depth", .in = "input:T", .out = "output:T", .types = "T=any",
-    .attrs = "block_size:int[2..] data_format:string='NHWC'",
+    .attrs = "block_size:int[2..] data_format:string[NHWC|NCHW|NCHW_VECT_C]='NHWC'",
     .doc = "T[n, h / s, w / s, c s s] = space_to_depth(input T[n, h, w, c]; block_size): the pixels of a block of s by "
     "s side by side in the channels",
-    .example = "df.space_to_depth(df.ones{1, 2, 2, 1}, {block_size = 2})",
+    .example = "df.space_to_depth(df.reshape(df.float32{1, 2, 3, 4}, {1, 2, 2, 1}), {block_size = 2})",
+    .output = "[[[[1. 2. 3. 4.]]]] float32[1,1,1,4]",
+    .derivative = "depth_to_space of dy",
     .shape = shape_to_depth, .grad = grad_space_to_depth,
     .kernel = { [DF_REF] = ref_space_to_depth, [DF_CPU] = cpu_space_to_depth } },
   { .type = "DepthToSpace", .lua = "depth_to_space", .in = "input:T", .out = "output:T", .types = "T=any",
-    .attrs = "block_size:int[2..] data_format:string='NHWC'",
+    .attrs = "block_size:int[2..] data_format:string[NHWC|NCHW|NCHW_VECT_C]='NHWC'",
     .doc = "T[n, h s, w s, c] = depth_to_space(input T[n, h, w, c s s]; block_size): what space_to_depth undoes",
-    .example = "df.depth_to_space(df.ones{1, 1, 1, 4}, {block_size = 2})",
+    .example = "df.depth_to_space(df.reshape(df.float32{1, 2, 3, 4}, {1, 1, 1, 4}), {block_size = 2})",
+    .output = "[[[[1.]\n   [2.]]\n\n  [[3.]\n   [4.]]]] float32[1,2,2,1]",
+    .derivative = "space_to_depth of dy",
     .shape = shape_to_space, .grad = grad_depth_to_space,
     .kernel = { [DF_REF] = ref_depth_to_space, [DF_CPU] = cpu_depth_to_space } },
 };

@@ -4,7 +4,7 @@
  * the graph was imported with leave to touch files.
  */
 #include "resource/checkpoint.h"
-#include "op/op.h"
+#include "ops/files.h"
 #include <regex.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -17,24 +17,7 @@ static const char *text_of(const df_tensor *t, int64_t i) {
   return copy;
 }
 
-/* The path that input i is, owned; NULL: k->error says why it is none, or may not be used. */
-static char *path_of(df_kernel *k, int32_t i) {
-  int64_t n;
-  const df_tensor *t = k->in[i];
-  if (t->size != 1) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "the path is one string, %lld were found", (long long)t->size);
-    return NULL;
-  }
-  const char *s = df_tensor_string(t, 0, &n);
-  if (!n || memchr(s, 0, (size_t)n)) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, n ? "the path has a byte 0" : "the path is empty");
-    return NULL;
-  }
-  if (!dfk_may_touch(k, i, s, n)) return NULL;
-  return (char *)(uintptr_t)text_of(t, 0);
-}
-
-static bool names_match(df_kernel *k, int64_t tensors) {
+static bool names_match(df_kernel *k, int64_t tensors, bool parts) {
   const df_tensor *names = k->in[1], *slices = k->in[2];
   if (names->size != tensors || slices->size != tensors) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "%lld names and %lld slices for %lld tensors", (long long)names->size,
@@ -43,8 +26,8 @@ static bool names_match(df_kernel *k, int64_t tensors) {
   }
   for (int64_t i = 0, n; i < tensors; i++) {
     df_tensor_string(slices, i, &n);
-    if (!n) continue;
-    dfk_fail(k, DF_UNIMPLEMENTED, "slice %lld is not empty: parts of tensors are not saved or restored", (long long)i);
+    if (!n || parts) continue;
+    dfk_fail(k, DF_UNIMPLEMENTED, "slice %lld is not empty: parts of tensors are not saved", (long long)i);
     return false;
   }
   return true;
@@ -57,8 +40,8 @@ static int32_t write_all(df_kernel *k, const char *path, int32_t n, const char *
 /* prefix, tensor_names, shape_and_slices, tensors */
 static int32_t kernel_save(df_kernel *k) {
   const int32_t n = k->nin - 3;
-  if (!names_match(k, n)) return k->error->code;
-  char *path = path_of(k, 0);
+  if (!names_match(k, n, false)) return k->error->code;
+  char *path = dfi_path_input(k, 0);
   if (!path) return k->error->code;
   char *slash = strrchr(path, '/');
   if (slash && slash > path) {                 /* the folder in which a saver collects parts */
@@ -76,21 +59,21 @@ static int32_t kernel_save(df_kernel *k) {
 
 /* prefix, tensor_names, shape_and_slices */
 static int32_t kernel_restore(df_kernel *k) {
-  if (!names_match(k, k->nout)) return k->error->code;
-  char *path = path_of(k, 0);
+  if (!names_match(k, k->nout, true)) return k->error->code;
+  char *path = dfi_path_input(k, 0);
   if (!path) return k->error->code;
   dfi_checkpoint *c = dfi_checkpoint_open(path, k->error);
   int32_t code = c ? DF_OK : k->error->code;
   for (int32_t i = 0; i < k->nout && !code; i++) {
-    char *name = (char *)(uintptr_t)text_of(k->in[1], i);
-    df_tensor *t = dfi_checkpoint_read(c, name, k->error);
+    char *name = (char *)(uintptr_t)text_of(k->in[1], i), *part = (char *)(uintptr_t)text_of(k->in[2], i);
+    df_tensor *t = dfi_checkpoint_read(c, name, part, k->error);
     if (!t) code = k->error->code;
     else if (t->dtype != k->out_dtype[i]) {
       code = dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s in the checkpoint, %s is expected", name,
                       df_dtype_name(t->dtype), df_dtype_name(k->out_dtype[i]));
       df_tensor_release(t);
     } else dfk_out_tensor(k, i, t);
-    dfi_free(name);
+    dfi_free(name); dfi_free(part);
   }
   dfi_checkpoint_close(c);
   dfi_free(path);
@@ -112,7 +95,7 @@ static int32_t read_part(df_kernel *k, merged *m, const char *prefix) {
   dfi_checkpoint *c = dfi_checkpoint_open(prefix, k->error);
   int32_t code = c ? DF_OK : k->error->code;
   for (int32_t i = 0; c && i < dfi_checkpoint_count(c) && !code; i++) {
-    df_tensor *t = dfi_checkpoint_read(c, dfi_checkpoint_name(c, i), k->error);
+    df_tensor *t = dfi_checkpoint_read(c, dfi_checkpoint_name(c, i), NULL, k->error);
     if (!t) { code = k->error->code; break; }
     DFI_GROW(m->name, m->n, m->cap);
     DFI_GROW(m->tensor, m->tensors, m->tensors_cap);
@@ -126,7 +109,7 @@ static int32_t read_part(df_kernel *k, merged *m, const char *prefix) {
 
 /* checkpoint_prefixes, destination_prefix */
 static int32_t kernel_merge(df_kernel *k) {
-  char *to = path_of(k, 1);
+  char *to = dfi_path_input(k, 1);
   if (!to) return k->error->code;
   merged m = { 0 };
   int32_t code = DF_OK;
@@ -187,7 +170,7 @@ static int32_t kernel_match(df_kernel *k) {
 
 /* path, parts: strings as their bytes, other tensors as their elements lie in memory. */
 static int32_t kernel_write_whole(df_kernel *k) {
-  char *path = path_of(k, 0);
+  char *path = dfi_path_input(k, 0);
   if (!path) return k->error->code;
   df_file *f = df_file_create(path, k->error);
   int32_t code = f ? DF_OK : k->error->code;

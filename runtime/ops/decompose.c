@@ -57,6 +57,25 @@ static int32_t shape_solve(dfi_infer *c) {
   return code;
 }
 
+/* As shape_solve, and the axes before the matrices broadcast. */
+static int32_t shape_triangular_solve(dfi_infer *c) {
+  const int32_t code = shape_solve(c);
+  const dfi_shape *a = dfi_in_shape(c, 0), *b = dfi_in_shape(c, 1);
+  if (code || a->rank < 2 || b->rank < 2) return code;
+  dfi_shape p = *a, q = *b, *y = dfi_set_shape(c, 0);
+  p.rank -= 2;
+  q.rank -= 2;
+  if (!dfi_shape_broadcast(&p, &q, y)) {
+    char s[160], t[160];
+    return dfi_infer_fail(c, "In[0] and In[1] have incompatible shapes: %s and %s",
+                          dfi_typed_shape_text(dfi_in_dtype(c, 0), a, s),
+                          dfi_typed_shape_text(dfi_in_dtype(c, 1), b, t));
+  }
+  y->dims[y->rank++] = last(b, 2) >= 0 ? last(b, 2) : last(a, 1);
+  y->dims[y->rank++] = last(b, 1);
+  return DF_OK;
+}
+
 static int32_t shape_tridiagonal(dfi_infer *c) {
   int32_t code = check_matrix(c, 0, false);
   *dfi_set_shape(c, 0) = *dfi_in_shape(c, 1);
@@ -430,6 +449,9 @@ static const df_op ops[] = {
     .doc = "T[..., n, k] = matrix_solve(matrix T[..., n, n], rhs T[..., n, k]): x with matrix x = rhs; adjoint takes "
            "the matrix transposed. A singular one is an error",
     .example = "df.matrix_solve({{2.0, 0.0}, {0.0, 4.0}}, {{2.0}, {2.0}})  --> {{1}, {0.5}}",
+    .output = "[[1.0]\n [0.5]] float32[2,1]",
+    .derivative = "rhs gets the solution of the transposed system for dy, matrix minus that times the solution "
+    "transposed",
     .shape = shape_solve,
     .grad = grad_solve,
     .expensive = true,
@@ -443,7 +465,9 @@ static const df_op ops[] = {
     .doc = "T[..., n, k] = matrix_triangular_solve(matrix T[..., n, n], rhs T[..., n, k]): as matrix_solve, reading "
            "only the lower (or upper) triangle",
     .example = "df.matrix_triangular_solve({{2.0, 9.0}, {1.0, 1.0}}, {{2.0}, {3.0}})  --> {{1}, {2}}",
-    .shape = shape_solve,
+    .output = "[[1.]\n [2.]] float32[2,1]",
+    .derivative = "as of matrix_solve, within the triangle",
+    .shape = shape_triangular_solve,
     .grad = grad_triangular_solve,
     .kernel = { [DF_REF] = ref_matrix_triangular_solve } },
   { .type = "MatrixInverse", .work = dfi_work_factors,
@@ -453,6 +477,8 @@ static const df_op ops[] = {
            "(adjoint). A singular one is an error",
            matrix_inverse),
     .example = "df.matrix_inverse({{2.0, 0.0}, {0.0, 4.0}})  --> {{0.5, 0}, {0, 0.25}}",
+    .output = "[[0.50 0.00]\n [0.00 0.25]] float32[2,2]",
+    .derivative = "minus the transposed inverse times dy times the transposed inverse",
     .grad = grad_inverse,
     .expensive = true },
   { .type = "MatrixDeterminant", .work = dfi_work_factors,
@@ -463,6 +489,8 @@ static const df_op ops[] = {
     .shape = shape_determinant,
     .doc = "T[...] = matrix_determinant(input T[..., n, n]): the determinant of each matrix",
     .example = "df.matrix_determinant({{1.0, 2.0}, {3.0, 4.0}})  --> -2",
+    .output = "-2.0",
+    .derivative = "dy times the determinant times the transposed inverse",
     .grad = grad_determinant,
     .kernel = { [DF_REF] = ref_matrix_determinant },
     .expensive = true },
@@ -475,6 +503,8 @@ static const df_op ops[] = {
     .doc = "sign T[...], log_abs T[...] = log_matrix_determinant(input T[..., n, n]): the "
            "determinant is sign * exp(log_abs)",
     .example = "df.log_matrix_determinant({{1.0, 0.0}, {0.0, -1.0}})",
+    .output = "-1.0, 0.0",
+    .derivative = "dy of log_abs_determinant times the transposed inverse; the sign has none",
     .grad = grad_log_determinant,
     .kernel = { [DF_REF] = ref_log_matrix_determinant },
     .expensive = true },
@@ -485,6 +515,8 @@ static const df_op ops[] = {
            "read; another matrix is an error",
            cholesky),
     .example = "df.cholesky({{4.0, 2.0}, {2.0, 5.0}})  --> {{2, 0}, {1, 2}}",
+    .output = "[[2. 0.]\n [1. 2.]] float32[2,2]",
+    .derivative = "of L: L^-T (the lower half of L^T dy) L^-1, made symmetric",
     .grad = grad_cholesky,
     .expensive = true },
   { .type = "Qr", .work = dfi_work_factors,
@@ -497,6 +529,8 @@ static const df_op ops[] = {
            "product is the input; p is the lesser of m and n, or m "
            "with full_matrices",
     .example = "df.qr({{3.0, 1.0}, {4.0, 2.0}})",
+    .output = "[[-0.6 -0.8]\n [-0.8  0.6]] float32[2,2]\n[[-5.0 -2.2]\n [ 0.0  0.4]] float32[2,2]",
+    .derivative = "as in Walter and Lehmann: of matrices with as many rows as columns at least",
     .shape = shape_qr,
     .grad = grad_qr,
     .kernel = { [DF_REF] = ref_qr },
@@ -532,6 +566,8 @@ static const df_op ops[] = {
     .doc = "T[..., n, k] = tridiagonal_solve(diagonals T[..., 3, n], rhs T[..., n, k]): rows above, main and below; "
            "the last element above and the first below are not read",
     .example = "df.tridiagonal_solve({{1.0, 0.0}, {2.0, 2.0}, {0.0, 1.0}}, {{3.0}, {3.0}})  --> {{1}, {1}}",
+    .output = "[[1.]\n [1.]] float32[2,1]",
+    .derivative = "as of matrix_solve, within the diagonals",
     .grad = grad_tridiagonal_solve,
     .kernel = { [DF_REF] = ref_tridiagonal_solve } },
   { .type = "FFT",
@@ -540,26 +576,34 @@ static const df_op ops[] = {
             "transform along the last axis",
             fft),
     .grad = grad_fft,
-    .example = "df.fft(df.cast(df.float32{1, 0, 0, 0}, 'complex64'))" },
+    .example = "df.fft(df.cast(df.float32{1, 0, 0, 0}, 'complex64'))",
+    .output = "[1.+0.j 1.+0.j 1.+0.j 1.+0.j] complex64[4]",
+    .derivative = "n times ifft of dy" },
   { .type = "IFFT",
     .lua = "ifft",
     FOURIER("complex64[..., n] = ifft(input complex64[..., n]): the inverse of fft", ifft),
     .grad = grad_ifft,
-    .example = "df.ifft(df.cast(df.float32{4, 0, 0, 0}, 'complex64'))" },
+    .example = "df.ifft(df.cast(df.float32{4, 0, 0, 0}, 'complex64'))",
+    .output = "[1.+0.j 1.+0.j 1.+0.j 1.+0.j] complex64[4]",
+    .derivative = "fft of dy, divided by n" },
   { .type = "FFT2D",
     .lua = "fft2d",
     FOURIER("complex64[..., m, n] = fft2d(input complex64[..., m, n]): along the last "
             "two axes",
             fft2d),
     .grad = grad_fft2d,
-    .example = "df.fft2d(df.cast(df.float32{{1, 0}, {0, 0}}, 'complex64'))" },
+    .example = "df.fft2d(df.cast(df.float32{{1, 0}, {0, 0}}, 'complex64'))",
+    .output = "[[1.+0.j 1.+0.j]\n [1.+0.j 1.+0.j]] complex64[2,2]",
+    .derivative = "m n times ifft2d of dy" },
   { .type = "IFFT2D",
     .lua = "ifft2d",
     FOURIER("complex64[..., m, n] = ifft2d(input complex64[..., m, n]): the inverse "
             "of fft2d",
             ifft2d),
     .grad = grad_ifft2d,
-    .example = "df.ifft2d(df.cast(df.float32{{4, 0}, {0, 0}}, 'complex64'))" },
+    .example = "df.ifft2d(df.cast(df.float32{{4, 0}, {0, 0}}, 'complex64'))",
+    .output = "[[1.+0.j 1.+0.j]\n [1.+0.j 1.+0.j]] complex64[2,2]",
+    .derivative = "fft2d of dy, divided by m n" },
   { .type = "RFFT",
     .in = "input:Treal fft_length:int32",
     .out = "output:Tcomplex",

@@ -1,6 +1,6 @@
 /* elementwise.c: elementwise ops of floats that are one C expression, each whole: entry, derivative, help, test domain
  * and foreign names. Adding one is a worked example in runtime/ops/README.md: a row of kernels/formulas.h, the
- * reference in kernels/ref/elementwise.c, what stands here, and its sentences in spec/.
+ * reference in kernels/ref/elementwise.c, what stands here, and its tests in spec/.
  */
 #include "op/op.h"
 #include "graph/grad.h"

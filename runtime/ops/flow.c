@@ -54,9 +54,35 @@ static int32_t shape_hand_on(dfi_infer *c) {
 static int32_t shape_custom_gradient(dfi_infer *c) {
   int64_t nx = c->node->attrs[0].i;
   if (nx < 0 || nx > c->node->nin)
-    return dfi_infer_fail(c, "nx is %lld but there are %d inputs", (long long)nx, c->node->nin);
+    return dfi_infer_fail(c, "%s is %lld but there are %d inputs", dfi_op_info_at(c->node->op)->attr[0].name,
+                          (long long)nx, c->node->nin);
   for (int32_t i = 0; i < c->node->nout; i++) hand_on(c, i, (int32_t)nx + i);
   return DF_OK;
+}
+
+/* What the function that a file has registered makes of the gradients of the outputs, and of what it captured. */
+static int32_t grad_registered(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const int32_t captured = (int32_t)n->attrs[0].i, nin = n->nout + captured;
+  const df_attr *function = &n->attrs[1], *results = &n->attrs[2], *types = &n->attrs[3];
+  if (!function->i)
+    return dfg_fail(g, n, "its gradient is the function that was registered as `%s`, which the file does not carry: "
+                    "save the model with experimental_custom_gradients=True, or name it among stop_gradients",
+                    n->attrs[4].s);
+  df_output *in = dfi_xcalloc((size_t)nin + 1, sizeof *in);
+  for (int32_t i = 0; i < n->nout; i++)
+    in[i] = dy[i].node ? dy[i] : dfi_op(b, "ZerosLike", dfg_out(g, n, i));
+  for (int32_t i = 0; i < captured; i++) in[n->nout + i] = dfg_in(g, n, i);
+  dfi_attr_string(b, "function", function->s);
+  dfi_attr_ints(b, "Tout", (int32_t)types->i, types->ints);
+  df_node *call = dfi_opnode(b, "FunctionCall", nin, in);
+  dfi_free(in);
+  for (int32_t i = 0; call && i < n->nout && i < results->i; i++) {
+    if (results->ints[i] < 0 || results->ints[i] >= call->nout) continue;
+    dx[captured + i] = (df_output){ call, (int32_t)results->ints[i] };
+    call->out[results->ints[i]].shape = *dfi_shape_at(n->in[captured + i]);
+  }
+  return dfg_end(g);
 }
 
 static int32_t scalar_bool(dfi_infer *c, int32_t i, const char *name) {
@@ -135,11 +161,14 @@ static const df_op ops[] = {
   { .type = "Const", .lua = "constant", .in = "", .out = "output:any", .attrs = "value:tensor dtype:dtype=invalid",
     .doc = "constant(value, dtype, shape): a value that is known while the graph is built; one number fills the shape",
     .example = "df.constant({1, 2, 3}, 'float32')",
+    .output = "[1. 2. 3.] float32[3]",
+    .derivative = "none: it has no inputs; one asks for gradients by it",
     .flow = DF_CONSTANT, .no_grad = true, .shape = shape_const },
   { .type = "Placeholder", .lua = "placeholder", .in = "", .out = "output:dtype", .types = "dtype=all",
     .attrs = "dtype:dtype shape:shape=?",
     .doc = "placeholder(dtype, shape, name): a value that each run is fed; running without it is an error",
     .example = "local x = df.placeholder('float32', {-1, 28})",
+    .derivative = "none: it has no inputs; one asks for gradients by it",
     .flow = DF_FEED, .no_grad = true, .shape = shape_placeholder },
   { .type = "PlaceholderV2", .in = "", .out = "output:dtype", .types = "dtype=any",
     .attrs = "dtype:dtype shape:shape", .doc = "Placeholder under another name", .flow = DF_FEED, .no_grad = true,
@@ -150,25 +179,32 @@ static const df_op ops[] = {
     .doc = "placeholder_with_default(input, shape): what the run is fed, or input where it is fed nothing; shape is "
     "input's unless given",
     .example = "local rate = df.placeholder_with_default(0.1)",
+    .derivative = "input = dy",
     .shape = shape_placeholder_with_default, .grad = grad_hand_on, .cost = cost_nothing, .scalar = identity_of,
     .kernel = { [DF_REF] = ref_identity } },
   { .type = "Identity", .work = dfi_work_nothing, .remote = DFI_REMOTE_MOVES,
     .traits = DFO_PASSES | DFO_CHEAP | DFO_READS_REFERENCE, .fold = DFI_FOLD_PASS, .lua = "identity", .in = "input:T",
     .out = "output:T", .types = "T=all",
     .doc = "T[...] = identity(input T[...]): the same value; nothing is copied",
-    .example = "df.identity(x)",
-    .shape = shape_hand_on, .grad = grad_hand_on, .cost = cost_nothing, .scalar = identity_of,
+    .example = "df.identity(df.float32{1, 2})",
+    .output = "[1. 2.] float32[2]",
+    .derivative = "input = dy",
+    .shape = shape_hand_on, .domain = "-1 1", .grad = grad_hand_on, .cost = cost_nothing, .scalar = identity_of,
     .kernel = { [DF_REF] = ref_identity } },
   { .type = "IdentityN", .remote = DFI_REMOTE_MOVES,
     .fold = DFI_FOLD_PASS, .lua = "identity_n", .in = "input:all*", .out = "output:all*",
     .doc = "identity_n(inputs): the same values, all of them once all are there",
-    .example = "local a, b = df.unpack(df.identity_n{x, y})",
+    .example = "df.unpack(df.identity_n{df.float32(1), df.int32(2)})",
+    .output = "1.0, 2",
+    .derivative = "each input gets its own dy",
     .shape = shape_hand_on, .grad = grad_hand_on, .cost = cost_nothing, .kernel = { [DF_REF] = ref_identity } },
   { .type = "StopGradient", .work = dfi_work_nothing, .remote = DFI_REMOTE_MOVES,
     .traits = DFO_PASSES | DFO_CHEAP | DFO_STOPS, .fold = DFI_FOLD_PASS, .lua = "stop_gradient",
     .in = "input:T", .out = "output:T", .types = "T=any",
     .doc = "T[...] = stop_gradient(input T[...]): the same value, a constant in the eyes of gradients",
-    .example = "df.stop_gradient(x)",
+    .example = "local x = df.float32(3) return gradients(x * df.stop_gradient(x), x)",
+    .output = "3.0",
+    .derivative = "none: that is what it is for: gradients take its value for a constant",
     .shape = shape_hand_on, .no_grad = true, .cost = cost_nothing, .scalar = identity_of,
     .kernel = { [DF_REF] = ref_identity } },
   { .type = "PreventGradient", .remote = DFI_REMOTE_MOVES,
@@ -194,16 +230,26 @@ static const df_op ops[] = {
     .attrs = "shape:shape",
     .doc = "T[shape] = ensure_shape(input T[...]; shape): the same value, and an error in a run in which it does not "
     "have this shape",
-    .example = "df.ensure_shape(x, {shape = {-1, 28}})",
+    .example = "df.ensure_shape(df.float32{{1, 2}}, {shape = {-1, 2}})",
+    .output = "[[1. 2.]] float32[1,2]",
+    .derivative = "input = dy",
     .shape = shape_ensure, .grad = grad_hand_on, .cost = cost_nothing, .kernel = { [DF_REF] = ref_ensure_shape } },
   { .type = "CustomGradient", .traits = DFO_OWN_GRADIENT, .remote = DFI_REMOTE_MOVES,
     .in = "input:all*", .out = "output:all*-nx", .attrs = "nx:int id:int",
     .doc = "hands on the inputs after the first nx; their gradient is a function that was registered under id, of the "
     "first nx",
     .shape = shape_custom_gradient, .cost = cost_nothing, .kernel = { [DF_REF] = ref_custom_gradient } },
+  { .type = "RegisteredGradient", .remote = DFI_REMOTE_MOVES,
+    .in = "input:all*", .out = "output:all*-captured",
+    .attrs = "captured:int=0 function:string='' results:ints=[] Tout:types=[] gradient_op_type:string=''",
+    .doc = "hands on the inputs after the first `captured`; their gradient is what the graph function of that name "
+    "makes of the outputs' gradients and of the captured values: result results[i] is that of input i, -1: it has none",
+    .shape = shape_custom_gradient, .grad = grad_registered, .cost = cost_nothing,
+    .kernel = { [DF_REF] = ref_custom_gradient } },
   { .type = "NoOp", .lua = "no_op", .in = "", .out = "",
     .doc = "no_op(): an operation that does nothing; it runs after its control inputs",
-    .example = "df.control_dependencies({a, b}, function() return df.no_op() end)",
+    .example = "df.run(df.no_op())",
+    .output = "true",
     .flow = DF_NO_OP, .no_grad = true },
   { .type = "ControlTrigger", .in = "", .out = "", .doc = "an operation that runs after its control inputs, dead or "
     "alive",

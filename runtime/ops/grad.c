@@ -59,7 +59,7 @@ static const df_op ops[] = {
   { .type = "SumToShape", .in = "input:T shape:I", .out = "output:T", .types = "T=float|complex I=int32|int64",
     .doc = "T[shape]: the input summed over what broadcasting a tensor of that shape to the input's shape repeated",
     .shape = shape_sum_to_shape, .grad = grad_sum_to_shape, .cost = cost_sum,
-    .kernel = { [DF_REF] = ref_sum_to_shape } },
+    .kernel = { [DF_REF] = ref_sum_to_shape, [DF_CPU] = cpu_sum_to_shape } },
 };
 
 const dfi_op_table dfi_ops_grad = { ops, (int32_t)(sizeof ops / sizeof *ops) };

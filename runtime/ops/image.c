@@ -53,8 +53,10 @@ static int32_t shape_crop_boxes(dfi_infer *c) {
 
 static int32_t shape_colours(dfi_infer *c) {
   const dfi_shape *x = dfi_in_shape(c, 0);
+  char text[160];
   if (x->rank == 0 || (x->rank > 0 && x->dims[x->rank - 1] >= 0 && x->dims[x->rank - 1] != 3))
-    return dfi_infer_fail(c, "the last axis of the pictures must have 3 channels: red, green and blue");
+    return dfi_infer_fail(c, "the last axis of the pictures must have 3 channels, red, green and blue: they are %s",
+                          dfi_typed_shape_text(dfi_in_dtype(c, 0), x, text));
   return dfi_shape_same(c);
 }
 static int32_t shape_contrast(dfi_infer *c) {
@@ -165,24 +167,32 @@ static const df_op ops[] = {
     .doc = "T[batch, new_height, new_width, channels] = resize_nearest_neighbor(images T[batch, height, width, "
     "channels], size int32[2]" SIZES ", each pixel one of the old ones",
     .example = "df.resize_nearest_neighbor(df.constant({{{{1}, {2}}}}, 'float32'), {1, 4})",
+    .output = "[[[[1.]\n   [1.]\n   [2.]\n   [2.]]]] float32[1,1,4,1]",
+    .derivative = "each pixel gets the sum of dy where it was put",
     .shape = shape_resize, .grad = grad_nearest, .kernel = { [DF_REF] = ref_resize_nearest } },
   { .type = "ResizeBilinear", .lua = "resize_bilinear", .in = "images:T size:int32", .out = "resized_images:float32",
     .types = "T=number", .attrs = HOW,
     .doc = "float32[batch, new_height, new_width, channels] = resize_bilinear(images T[batch, height, width, "
     "channels], size int32[2]" SIZES ", each pixel of the four around its place",
     .example = "df.resize_bilinear(df.constant({{{{1}, {2}}}}, 'float32'), {1, 4})",
+    .output = "[[[[1.0]\n   [1.5]\n   [2.0]\n   [2.0]]]] float32[1,1,4,1]",
+    .derivative = "each pixel gets dy as it gave to the resized pictures",
     .shape = shape_resize, .grad = grad_bilinear, .kernel = { [DF_REF] = ref_resize_bilinear } },
   { .type = "ResizeBicubic", .lua = "resize_bicubic", .in = "images:T size:int32", .out = "resized_images:float32",
     .types = "T=number", .attrs = HOW,
     .doc = "float32[batch, new_height, new_width, channels] = resize_bicubic(images T[batch, height, width, "
     "channels], size int32[2]" SIZES ", each pixel of the sixteen around its place, by cubic polynomials",
     .example = "df.resize_bicubic(df.constant({{{{1}, {2}}}}, 'float32'), {1, 4})",
+    .output = "[[[[1.0000]\n   [1.5000]\n   [2.0000]\n   [2.0938]]]] float32[1,1,4,1]",
+    .derivative = "each pixel gets dy as it gave to the resized pictures",
     .shape = shape_resize, .grad = grad_bicubic, .kernel = { [DF_REF] = ref_resize_bicubic } },
   { .type = "ResizeArea", .lua = "resize_area", .in = "images:T size:int32", .out = "resized_images:float32",
     .types = "T=number", .attrs = "align_corners:bool=false",
     .doc = "float32[batch, new_height, new_width, channels] = resize_area(images T[batch, height, width, channels], "
     "size int32[2]; align_corners): the pictures in this height and width, each pixel the mean of what it covers",
     .example = "df.resize_area(df.constant({{{{1}, {2}, {6}}}}, 'float32'), {1, 2})",
+    .output = "[[[[1.3333]\n   [4.6667]]]] float32[1,1,2,1]",
+    .derivative = "none: TensorFlow has none, and exports would not run",
     .shape = shape_resize, .kernel = { [DF_REF] = ref_resize_area } },
   BACK("ResizeNearestNeighborGrad", "grads:T size:int32", "T=number", shape_resize, grad_nearest_back,
        ref_resize_nearest_grad, "ResizeNearestNeighbor"),
@@ -192,27 +202,38 @@ static const df_op ops[] = {
        ref_resize_bicubic_grad, "ResizeBicubic"),
   { .type = "CropAndResize", .lua = "crop_and_resize",
     .in = "image:T boxes:float32 box_ind:int32 crop_size:int32", .out = "crops:float32",
-    .types = "T=number", .attrs = "method:string='bilinear' extrapolation_value:float=0",
+    .types = "T=number", .attrs = "method:string[bilinear|nearest]='bilinear' extrapolation_value:float=0",
     .doc = "float32[n, crop_height, crop_width, channels] = crop_and_resize(image T[batch, height, width, channels], "
     "boxes float32[n, 4], box_ind int32[n], crop_size int32[2]; method, extrapolation_value): what lies in each box "
     "{y1, x1, y2, x2} (0 is the first row or column, 1 the last) of picture box_ind, all in one size. method is "
     "'bilinear' or 'nearest'. Error: box_ind names no picture",
     .example = "df.crop_and_resize(df.constant({{{{1}, {2}, {3}}}}, 'float32'), {{0, 0, 0, 0.5}}, {0}, {1, 3})",
+    .output = "[[[[1.0]\n   [1.5]\n   [2.0]]]] float32[1,1,3,1]",
+    .derivative = "each pixel gets dy as it gave to the crops; the boxes get how fast these change as their edges "
+    "move",
     .shape = shape_crop, .grad = grad_crop, .kernel = { [DF_REF] = ref_crop_and_resize } },
   { .type = "CropAndResizeGradImage", .in = "grads:float32 boxes:float32 box_ind:int32 image_size:int32",
-    .out = "output:T", .types = "T=float16|float32|float64", .attrs = "T:dtype method:string='bilinear'",
-    .doc = "the gradient of CropAndResize by the pictures", .shape = shape_crop_image, .grad = grad_crop_image,
+    .out = "output:T", .types = "T=float16|float32|float64",
+    .attrs = "T:dtype method:string[bilinear|nearest]='bilinear'",
+    .doc = "the gradient of CropAndResize by the pictures",
+    .shape = shape_crop_image, .grad = grad_crop_image,
     .kernel = { [DF_REF] = ref_crop_and_resize_grad_image } },
   { .type = "CropAndResizeGradBoxes", .in = "grads:float32 image:T boxes:float32 box_ind:int32",
-    .out = "output:float32", .types = "T=number", .attrs = "method:string='bilinear'",
+    .out = "output:float32", .types = "T=number", .attrs = "method:string[bilinear|nearest]='bilinear'",
     .doc = "the gradient of CropAndResize by the boxes", .shape = shape_crop_boxes,
     .kernel = { [DF_REF] = ref_crop_and_resize_grad_boxes } },
   { .type = "RGBToHSV", .lua = "rgb_to_hsv", .in = "images:T", .out = "output:T", .types = "T=float",
     .doc = "T[..., 3] = rgb_to_hsv(images T[..., 3]): red, green and blue as hue, saturation and value, all in [0, 1]",
-    .example = "df.rgb_to_hsv({0.0, 1.0, 0.5})", .shape = shape_colours, .kernel = { [DF_REF] = ref_rgb_to_hsv } },
+    .example = "df.rgb_to_hsv({0.0, 1.0, 0.5})",
+    .output = "[0.4167 1.0000 1.0000] float32[3]",
+    .derivative = "none: the sextants of hue are not smooth",
+    .shape = shape_colours, .kernel = { [DF_REF] = ref_rgb_to_hsv } },
   { .type = "HSVToRGB", .lua = "hsv_to_rgb", .in = "images:T", .out = "output:T", .types = "T=float",
     .doc = "T[..., 3] = hsv_to_rgb(images T[..., 3]): hue, saturation and value as red, green and blue",
-    .example = "df.hsv_to_rgb({0.25, 1.0, 0.5})", .shape = shape_colours, .kernel = { [DF_REF] = ref_hsv_to_rgb } },
+    .example = "df.hsv_to_rgb({0.25, 1.0, 0.5})",
+    .output = "[0.25 0.50 0.00] float32[3]",
+    .derivative = "none: the sextants of hue are not smooth",
+    .shape = shape_colours, .kernel = { [DF_REF] = ref_hsv_to_rgb } },
   { .type = "AdjustHue", .in = "images:T delta:float32", .out = "output:T", .types = "T=float16|float32",
     .doc = "the pictures with the hue of each pixel turned by delta, of which 1 is all the way round",
     .shape = shape_colours, .kernel = { [DF_REF] = ref_adjust_hue } },

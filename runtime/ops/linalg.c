@@ -303,7 +303,9 @@ static const df_op ops[] = {
     .attrs = "transpose_a:bool=false transpose_b:bool=false",
     .doc = "T[m, n] = matmul(a T[m, k], b T[k, n]): the matrix product; transpose_a, transpose_b read that side "
     "transposed. With k = 0 the product is zeros.",
-    .example = "df.matmul({{1, 2}, {3, 4}}, {{1}, {1}})  --> {{3}, {7}}",
+    .example = "df.matmul(df.float32{{1, 2}, {3, 4}}, df.float32{{1}, {1}})",
+    .output = "[[3.]\n [7.]] float32[2,1]",
+    .derivative = "a = matmul(dy, b, {transpose_b = true}); b = matmul(a, dy, {transpose_a = true})",
     .shape = shape_matmul, .grad = grad_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_matmul, [DF_CPU] = cpu_matmul } },
   { .type = "BatchMatMulV2", .work = dfi_work_product, .lua = "batch_matmul", .in = "x:T y:T", .out = "output:T",
@@ -312,6 +314,9 @@ static const df_op ops[] = {
     .doc = "T[..., m, n] = batch_matmul(x T[..., m, k], y T[..., k, n]): a product for each index of the leading axes, "
     "which broadcast; adj_x, "
            "adj_y read that side transposed.",
+    .example = "df.batch_matmul(df.float32{{{1, 2}}}, df.float32{{{3}, {4}}})",
+    .output = "[[[11.]]] float32[1,1,1]",
+    .derivative = "x = matmul(dy, y, {transpose_b = true}); y = matmul(x, dy, {transpose_a = true})",
     .shape = shape_batch_matmul, .grad = grad_batch_matmul, .cost = cost_product,
     .kernel = { [DF_REF] = ref_batch_matmul, [DF_CPU] = cpu_batch_matmul } },
   { .type = "BatchMatMul", .work = dfi_work_product,
@@ -336,7 +341,9 @@ static const df_op ops[] = {
            "stands for the axes not "
            "named, which broadcast. Without `->` the result has the ellipsis and then, sorted, the letters that occur "
            "once.",
-    .example = "df.einsum('ij,jk->ik', a, b)",
+    .example = "df.einsum('ij,jk->ik', df.float32{{1, 2}}, df.float32{{3}, {4}})",
+    .output = "[[11.]] float32[1,1]",
+    .derivative = "for each operand the einsum of dy and the other operands, by the same letters",
     .shape = shape_einsum, .grad = grad_einsum, .cost = cost_einsum,
     .kernel = { [DF_REF] = ref_einsum, [DF_CPU] = cpu_einsum } },
   { .type = "MatrixBandPart", .lua = "matrix_band_part", .in = "input:T num_lower:Tindex num_upper:Tindex",
@@ -345,16 +352,23 @@ static const df_op ops[] = {
     .doc = "The matrices in the last two axes with zeros outside a band of num_lower subdiagonals and num_upper "
     "superdiagonals; negative keeps "
            "all of them. matrix_band_part(x, -1, 0) is the lower triangle.",
+    .example = "df.matrix_band_part(df.float32{{1, 2}, {3, 4}}, 0, -1)",
+    .output = "[[1. 2.]\n [0. 4.]] float32[2,2]",
+    .derivative = "input = matrix_band_part(dy, num_lower, num_upper)",
     .shape = shape_band_part, .grad = grad_band_part, .kernel = { [DF_REF] = ref_matrix_band_part } },
   { .type = "MatrixDiag", .lua = "matrix_diag", .in = "diagonal:T", .out = "output:T",
     .types = "T=number|bool|complex|quantized",
     .doc = "T[..., n, n] with T[..., n] on its diagonals and zeros elsewhere.",
     .example = "df.matrix_diag({1, 2})  --> {{1, 0}, {0, 2}}",
+    .output = "[[1 0]\n [0 2]] int32[2,2]",
+    .derivative = "diagonal = matrix_diag_part(dy)",
     .shape = shape_diag, .grad = grad_diag, .kernel = { [DF_REF] = ref_matrix_diag, [DF_CPU] = cpu_matrix_diag } },
   { .type = "MatrixDiagPart", .lua = "matrix_diag_part", .in = "input:T", .out = "diagonal:T",
     .types = "T=number|bool|complex|quantized",
     .doc = "The main diagonals of the matrices in the last two axes: T[..., min(m, n)] of T[..., m, n].",
     .example = "df.matrix_diag_part({{1, 2}, {3, 4}})  --> {1, 4}",
+    .output = "[1 4] int32[2]",
+    .derivative = "input = matrix_diag(dy)",
     .shape = shape_diag_part, .grad = grad_diag_part,
     .kernel = { [DF_REF] = ref_matrix_diag_part, [DF_CPU] = cpu_matrix_diag_part } },
 };

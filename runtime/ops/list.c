@@ -78,7 +78,7 @@ static bool room_for(df_kernel *k, int64_t n) {
   return dfi_slots_for(n, 2 * sizeof(df_value), "a TensorList", k->error);
 }
 
-/* The list of input i to be changed, as output `out`: itself where nobody else holds it. NULL: error is filled. */
+/* The list of input i to be changed, as output `out`: itself where it has no other holder. NULL: error is filled. */
 static dfi_list *change(df_kernel *k, int32_t i, int32_t out, const dfi_list *l) {
   df_tensor *t = (df_tensor *)k->in[i];
   if (i < 32 && k->reusable >> i & 1 && dfi_tensor_exclusive(t) &&

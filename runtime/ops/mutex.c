@@ -1,4 +1,4 @@
-/* mutex.c: mutexes of a session, which TensorFlow's CriticalSection is made of. A lock is a value: whoever has it holds
+/* mutex.c: mutexes of a session, which TensorFlow's CriticalSection is made of. A lock is a value: its owner holds
  * the mutex, until ConsumeMutexLock or the end of the value.
  */
 #include "op/run.h"
@@ -15,14 +15,14 @@ typedef struct mutex {
   char           *name;            /* owned */
   pthread_mutex_t guard;           /* guards what follows; taken before a run's inbox_lock */
   bool            held;
-  waiter         *first, **last;   /* who waits, in line */
+  waiter         *first, **last;   /* that wait, in line */
 } mutex;
 
 typedef struct hold { dfi_handle base; mutex *of; int32_t over; } hold;       /* `of` is retained; over is atomic */
 
 static int32_t give(mutex *m, df_kernel *k);
 
-/* The next in line has it, or nobody. No lock is held. */
+/* The next in line has it, or none. No lock is held. */
 static void unlock(mutex *m) {
   pthread_mutex_lock(&m->guard);
   waiter *w = m->first;
@@ -99,7 +99,7 @@ static void stop(df_kernel *k, void *user) {
   waiter *w = *at;
   if (w && !(*at = w->next)) m->last = at;
   pthread_mutex_unlock(&m->guard);
-  if (!w) return;                                          /* somebody is completing it */
+  if (!w) return;                                          /* it is being completed */
   dfi_free(w);
   dfk_complete(k, dfk_fail(k, DF_CANCELLED, "the call to mutex '%s' was cancelled", m->name));
 }
@@ -146,8 +146,8 @@ static const df_op ops[] = {
     .doc = "a handle of the session's mutex of that name", .stateful = true, .no_grad = true,
     .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_mutex } },
   { .type = "MutexLock", .hosted = true, .in = "mutex:handle", .out = "mutex_lock:variant",
-    .doc = "a lock of the mutex, held until ConsumeMutexLock or as long as there is the value; waits while somebody "
-    "else has one",
+    .doc = "a lock of the mutex, held until ConsumeMutexLock or as long as there is the value; waits while there is "
+    "another one",
     .stateful = true, .effect = true, .waits = true, .no_grad = true, .shape = dfi_shape_all_scalar,
     .kernel = { [DF_REF] = kernel_lock } },
   { .type = "ConsumeMutexLock", .hosted = true, .in = "mutex_lock:variant", .out = "",

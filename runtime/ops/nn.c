@@ -48,10 +48,6 @@ static bool channels_first(const df_node *n) { return strcmp(n->attrs[0].s, "NCH
 static int32_t channel_axis(dfi_infer *c, const dfi_shape *x) {
   const char *format = c->node->attrs[0].s;
   char text[160];
-  if (strcmp(format, "NHWC") && strcmp(format, "NCHW")) {
-    dfi_infer_fail(c, "data_format must be 'NHWC' or 'NCHW', got '%s'", format);
-    return -1;
-  }
   int32_t axis = channels_first(c->node) ? 1 : x->rank - 1;
   if (x->rank >= 2) return axis;
   if (x->rank < 0) return 0;
@@ -216,23 +212,33 @@ static const df_op ops[] = {
     .doc = "T[batch, rows, columns, depth] = lrn(input; depth_radius, bias, alpha, beta): each element divided by "
     "(bias + alpha * the sum of squares of the channels within depth_radius) ^ beta: local response normalization",
     .example = "df.lrn({{{{1.0, 2.0, 3.0}}}}, {depth_radius = 1})",
+    .output = "[[[[0.4082 0.5164 0.8018]]]] float32[1,1,1,3]",
+    .derivative = "dy n^-beta - 2 alpha beta x S(dy x n^(-beta - 1)), where S sums over the channels within the "
+    "radius and n = bias + alpha S(x^2)",
     .shape = shape_lrn, .grad = grad_lrn, .kernel = { [DF_REF] = ref_lrn } },
   { .type = "Softmax", .lua = "softmax", .in = "logits:T", .out = "softmax:T", .types = "T=float",
     .doc = "exp(x) / sum(exp(x)) along the last axis, without overflow. A row that is all -inf, or holds +inf or NaN, "
     "gives NaN.",
-    .example = "df.softmax({0.0, 0.0})  --> {0.5, 0.5}",
-    .shape = shape_softmax, .grad = grad_softmax, .cost = cost_softmax, KERNELS(softmax) },
+    .example = "df.softmax{1.0, 2.0, 3.0}",
+    .output = "[0.0900 0.2447 0.6652] float32[3]",
+    .derivative = "logits = softmax * (dy - reduce_sum(dy * softmax, -1, {keep_dims = true}))",
+    .shape = shape_softmax, .domain = "-1 1", .grad = grad_softmax, .cost = cost_softmax, KERNELS(softmax) },
   { .type = "LogSoftmax", .work = dfi_work_curve,
     .lua = "log_softmax", .in = "logits:T", .out = "logsoftmax:T", .types = "T=float",
     .doc = "x - log(sum(exp(x))) along the last axis, without overflow. A row that is all -inf, or holds +inf or NaN, "
     "gives NaN.",
-    .example = "df.log_softmax({0.0, 0.0})  --> {-0.6931, -0.6931}",
-    .shape = shape_softmax, .grad = grad_log_softmax, .cost = cost_softmax, KERNELS(log_softmax) },
+    .example = "df.log_softmax{1.0, 2.0, 3.0}",
+    .output = "[-2.4076 -1.4076 -0.4076] float32[3]",
+    .derivative = "logits = dy - exp(logsoftmax) * reduce_sum(dy, -1, {keep_dims = true})",
+    .shape = shape_softmax, .domain = "-1 1", .grad = grad_log_softmax, .cost = cost_softmax, KERNELS(log_softmax) },
   { .type = "SoftmaxCrossEntropyWithLogits", .work = dfi_work_curve, .lua = "softmax_cross_entropy_with_logits",
     .in = "features:T labels:T", .out = "loss:T backprop:T", .types = "T=float",
     .doc = "loss[...] is the cross entropy of labels[..., classes] (each row a distribution: it should sum to 1) and "
     "softmax(features); "
            "backprop is its derivative by the features, softmax - labels. The inputs have one rank and broadcast.",
+    .example = "df.softmax_cross_entropy_with_logits(df.float32{{1, 2}}, df.float32{{0, 1}})",
+    .output = "[0.3133] float32[1]",
+    .derivative = "features = expand_dims(dy, -1) * backprop; labels = -expand_dims(dy, -1) * log_softmax(features)",
     .shape = shape_xent, .grad = grad_xent, .cost = cost_softmax, KERNELS(softmax_xent) },
   { .type = "SparseSoftmaxCrossEntropyWithLogits", .work = dfi_work_curve,
     .lua = "sparse_softmax_cross_entropy_with_logits",
@@ -240,23 +246,33 @@ static const df_op ops[] = {
     .doc = "loss[...] is the cross entropy of the class labels[...] and softmax(features[..., classes]); backprop is "
     "its derivative by the "
            "features. A label that is no class is an error.",
+    .example = "df.sparse_softmax_cross_entropy_with_logits(df.float32{{1, 2}}, df.int32{1})",
+    .output = "[0.3133] float32[1]",
+    .derivative = "features = expand_dims(dy, -1) * backprop",
     .shape = shape_sparse_xent, .grad = grad_xent, .cost = cost_softmax, KERNELS(sparse_softmax_xent) },
   { .type = "BiasAdd", .lua = "bias_add", .in = "value:T bias:T", .out = "output:T", .types = "T=number|complex",
-    .attrs = "data_format:string='NHWC'",
+    .attrs = "data_format:string[NHWC|NCHW]='NHWC'",
     .doc = "value plus bias[c] in channel c: the last axis, or axis 1 with data_format 'NCHW'.",
     .example = "df.bias_add({{1, 2}, {3, 4}}, {10, 20})  --> {{11, 22}, {13, 24}}",
+    .output = "[[11 22]\n [13 24]] int32[2,2]",
+    .derivative = "bias = bias_add_grad(dy); value = dy",
     .shape = shape_bias_add, .grad = grad_bias_add, .cost = cost_stream, KERNELS(bias_add) },
   { .type = "BiasAddV1", .in = "value:T bias:T", .out = "output:T", .types = "T=number|complex",
-    .attrs = "data_format:string='NHWC'",
+    .attrs = "data_format:string[NHWC|NCHW]='NHWC'",
     .doc = "BiasAdd along the last axis, under its older name",
     .shape = shape_bias_add, .grad = grad_bias_add, .cost = cost_stream, KERNELS(bias_add) },
   { .type = "BiasAddGrad", .lua = "bias_add_grad", .in = "out_backprop:T", .out = "output:T",
     .types = "T=number|complex",
-    .attrs = "data_format:string='NHWC'",
+    .attrs = "data_format:string[NHWC|NCHW]='NHWC'",
     .doc = "The sum over all axes but the channels': the last axis, or axis 1 with data_format 'NCHW'.",
+    .example = "df.bias_add_grad(df.float32{{1, 2}, {3, 4}})",
+    .output = "[4. 6.] float32[2]",
+    .derivative = "out_backprop = broadcast_to(dy, shape(out_backprop))",
     .shape = shape_bias_add_grad, .grad = grad_bias_add_grad, .cost = cost_stream, KERNELS(bias_add_grad) },
   { .type = "L2Loss", .lua = "l2_loss", .in = "t:T", .out = "output:T", .types = "T=float",
     .doc = "sum(t^2) / 2, a scalar.", .example = "df.l2_loss({3.0, 4.0})  --> 12.5",
-    .shape = dfi_shape_all_scalar, .grad = grad_l2_loss, .cost = cost_stream, KERNELS(l2_loss) },
+    .output = "12.5",
+    .derivative = "t = dy * t",
+    .shape = dfi_shape_all_scalar, .domain = "-2 2", .grad = grad_l2_loss, .cost = cost_stream, KERNELS(l2_loss) },
 };
 const dfi_op_table dfi_ops_nn = { ops, sizeof ops / sizeof *ops };

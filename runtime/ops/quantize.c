@@ -9,13 +9,7 @@
 
 static int32_t check_mode(dfi_infer *c, int32_t mode, int32_t rounding, int64_t axis) {
   const char *m = c->node->attrs[mode].s;
-  if (dfk_quantize_mode(m) < 0)
-    return dfi_infer_fail(c, "mode is '%s': expected 'MIN_COMBINED', 'MIN_FIRST' or 'SCALED'", m);
-  const char *r = rounding < 0 ? "HALF_TO_EVEN" : c->node->attrs[rounding].s;
-  const bool even = !strcmp(r, "HALF_TO_EVEN");
-  if (!even && strcmp(r, "HALF_AWAY_FROM_ZERO"))
-    return dfi_infer_fail(c, "round_mode is '%s': expected 'HALF_AWAY_FROM_ZERO' or 'HALF_TO_EVEN'", r);
-  if (rounding >= 0 && even && strcmp(m, "SCALED"))
+  if (rounding >= 0 && !strcmp(c->node->attrs[rounding].s, "HALF_TO_EVEN") && strcmp(m, "SCALED"))
     return dfi_infer_fail(c, "round_mode 'HALF_TO_EVEN' is for mode 'SCALED', which is '%s'", m);
   if (axis < -1) return dfi_infer_fail(c, "axis is %lld: expected -1, for all, or an axis", (long long)axis);
   return DF_OK;
@@ -174,7 +168,8 @@ static double cost_product(const df_kernel *k) {
 static const df_op ops[] = {
   { .type = "QuantizeV2", .lua = "quantize", .in = "input:float32 min_range:float32 max_range:float32",
     .out = "output:T output_min:float32 output_max:float32", .types = "T=quantized",
-    .attrs = "T:dtype mode:string='MIN_COMBINED' round_mode:string='HALF_AWAY_FROM_ZERO' narrow_range:bool=false "
+    .attrs = "T:dtype mode:string[MIN_COMBINED|MIN_FIRST|SCALED]='MIN_COMBINED' "
+             "round_mode:string[HALF_AWAY_FROM_ZERO|HALF_TO_EVEN]='HALF_AWAY_FROM_ZERO' narrow_range:bool=false "
              "axis:int=-1 ensure_minimum_range:float=0.01",
     .doc = "T[...] = quantize(input float32[...], min_range, max_range; T): the integers of T from least to greatest "
            "stand for the numbers from min_range to max_range, which are widened to have 0 among them, and are the "
@@ -186,7 +181,8 @@ static const df_op ops[] = {
     .shape = shape_quantize, .no_grad = true, .cost = cost_stream, .kernel = { [DF_REF] = ref_quantize } },
   { .type = "Dequantize", .lua = "dequantize", .in = "input:T min_range:float32 max_range:float32",
     .out = "output:dtype", .types = "T=quantized dtype=float32",
-    .attrs = "mode:string='MIN_COMBINED' narrow_range:bool=false axis:int=-1 dtype:dtype=float32",
+    .attrs = "mode:string[MIN_COMBINED|MIN_FIRST|SCALED]='MIN_COMBINED' narrow_range:bool=false axis:int=-1 "
+             "dtype:dtype=float32",
     .doc = "float32[...] = dequantize(input T[...], min_range, max_range): the numbers that quantize's integers stand "
            "for, with its mode, narrow_range and axis.",
     .example = "df.dequantize(df.cast({-127, 0, 127}, 'qint8'), -1, 1, {mode = 'SCALED', narrow_range = true})",
@@ -209,6 +205,7 @@ static const df_op ops[] = {
     .out = "outputs:float32", .attrs = "min:float=-6 max:float=6 num_bits:int[2..16]=8 narrow_range:bool=false",
     .doc = "float32[...] = fake_quant_with_min_max_args(inputs float32[...]): " ROUNDS,
     .example = "df.fake_quant_with_min_max_args({-7.0, 0.3, 2.0}, {min = -1, max = 3, num_bits = 2})",
+    .derivative = "dy where inputs lie from min to max, zero beyond: as if nothing were rounded",
     .output = "[-1.3333  0.0000  2.6667] float32[3]", .see = "fake_quant_with_min_max_vars quantize",
     .shape = shape_fake_args,
     .grad = grad_fake_args, FAKE() },
@@ -222,6 +219,7 @@ static const df_op ops[] = {
     .doc = "float32[...] = fake_quant_with_min_max_vars(inputs float32[...], min, max): " ROUNDS " min and max may be "
            "learned: they get the gradients of what lies beyond them.",
     .example = "df.fake_quant_with_min_max_vars({-7.0, 0.3, 2.0}, -1, 3, {num_bits = 2})",
+    .derivative = "dy where inputs lie from min to max; min gets the sum of dy below it, max of that above it",
     .output = "[-1.3333  0.0000  2.6667] float32[3]", .see = "fake_quant_with_min_max_args quantize",
     .shape = shape_fake_vars,
     .grad = grad_fake_vars, FAKE(_vars) },
@@ -238,6 +236,7 @@ static const df_op ops[] = {
            "have them.",
     .example = "df.fake_quant_with_min_max_vars_per_channel({{-7.0, 0.3}, {2.0, 0.1}}, {-1, 0}, {3, 1}, "
                "{num_bits = 2})",
+    .derivative = "as of fake_quant_with_min_max_vars, for each channel",
     .output = "[[-1.3333  0.3333]\n [ 2.6667  0.0000]] float32[2,2]",
     .see = "fake_quant_with_min_max_vars quantize", .shape = shape_fake_channels,
     .grad = grad_fake_channels, FAKE(_channels) },

@@ -291,8 +291,8 @@ static const df_op ops[] = {
        "the element that is `index` places from the next one, which stays; waits for it"),
   CALL("QueueClear", false, "handle:handle", "", "", NULL, kernel_clear, "lets all elements of the queue go"),
   CALL("QueueReplace", false, "handle:handle from:handle", "", "", NULL, kernel_replace,
-       "in one step the queue lets its elements go and holds those of the other, which is empty then; who waits goes "
-       "on behind them"),
+       "in one step the queue lets its elements go and holds those of the other, which is empty then; waiters are "
+       "served after them"),
   BOTH(ASK, "QueueSize", "size:int32", kernel_size, "how many elements the queue holds"),
   BOTH(ASK, "QueueIsClosed", "is_closed:bool", kernel_is_closed, "whether the queue is closed"),
   { .type = "PackHandles",

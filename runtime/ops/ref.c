@@ -143,7 +143,7 @@ static int32_t kernel_select(df_kernel *k) {
 
 /* ---- temporary variables ------------------------------------------------------------------------------- */
 
-/* A variable of one run and iteration, there from its op to DestroyTemporaryVariable or until nobody holds it. */
+/* A variable of one run and iteration, there from its op to DestroyTemporaryVariable or until it has no holder. */
 typedef struct temporary {
   dfi_variable     *variable;
   uint64_t          tag;          /* of the call that made it: equal for the same run, frame and iteration only */
@@ -227,7 +227,8 @@ static int32_t kernel_destroy_temporary(df_kernel *k) {
 /* HOST: the inputs that are read on the host where a GPU has the variable. */
 #define REF(TYPE, HOST, IN, TYPES, ATTRS, DOC, SHAPE, KERNEL) \
   { .type = TYPE, .in = "ref:&T " IN, .out = "output_ref:&T", .types = TYPES, .attrs = ATTRS, .doc = DOC, \
-    .remote = DFI_REMOTE_MOVES, .host_in = HOST, .stateful = true, .effect = true, .no_grad = true, .shape = SHAPE, \
+    .work = dfi_work_change, .remote = DFI_REMOTE_MOVES, .host_in = HOST, .stateful = true, .effect = true, \
+    .no_grad = true, .shape = SHAPE, \
     .kernel = { [DF_REF] = KERNEL } }
 #define SCATTER(TYPE, DOC, TYPES, KERNEL) \
   REF("Scatter" TYPE, 0x2, "indices:I updates:T", "T=" TYPES " I=int32|int64", "", DOC, dfi_shape_same, KERNEL)

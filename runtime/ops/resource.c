@@ -132,13 +132,13 @@ static int32_t kernel_destroy(df_kernel *k) {
 
 #define CHANGE(TYPE, IN, TYPES, ATTRS, DOC, KERNEL, ...) \
   { .type = TYPE, __VA_ARGS__ .in = IN, .out = "", .types = TYPES, .attrs = ATTRS, .doc = DOC, \
-    .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = KERNEL } }
+    .work = dfi_work_change, .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = KERNEL } }
 #define SCATTER_ND(OP, DOC, TYPES, KERNEL) \
   CHANGE("ResourceScatterNd" OP, "ref:handle indices:I updates:T", "T=" TYPES " I=int32|int64", "", DOC, KERNEL, \
          .remote = DFI_REMOTE_MOVES, .host_in = 0x2, )
 
 static const df_op ops[] = {
-  { .type = "ResourceGather", .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
+  { .type = "ResourceGather", .work = dfi_work_part, .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
     .in = "resource:handle indices:I",
     .out = "output:dtype",
     .types = "dtype=any I=int32|int64",
@@ -148,7 +148,7 @@ static const df_op ops[] = {
     .shape = shape_gather,
     .grad = grad_gather,
     .kernel = { [DF_REF] = kernel_gather } },
-  { .type = "ResourceGatherNd", .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
+  { .type = "ResourceGatherNd", .work = dfi_work_part, .remote = DFI_REMOTE_MOVES, .host_in = 0x2,
     .in = "resource:handle indices:I",
     .out = "output:dtype",
     .types = "dtype=any I=int32|int64",

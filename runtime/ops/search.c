@@ -42,7 +42,8 @@ static int32_t grad_cross(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
   .kernel = { [DF_REF] = ref_unique_slices }
 #define BOUND(name) .in = "sorted_inputs:T values:T", .out = "output:out_type", \
   .types = "T=number out_type=int32|int64", \
-  .attrs = "out_type:dtype=int32", .shape = shape_bound, .no_grad = true, .kernel = { [DF_REF] = ref_##name }
+  .attrs = "out_type:dtype=int32", .shape = shape_bound, .no_grad = true, \
+  .kernel = { [DF_REF] = ref_##name, [DF_CPU] = cpu_##name }
 #define BOXES .shape = shape_boxes, .no_grad = true, .kernel = { [DF_REF] = ref_non_max_suppression }
 
 static const df_op ops[] = {
@@ -53,14 +54,19 @@ static const df_op ops[] = {
   { .type = "LowerBound", .lua = "lower_bound", BOUND(lower_bound),
     .doc = "out_type[r, m] = lower_bound(sorted_inputs T[r, n], values T[r, m]): row by row, how many of the sorted "
     "numbers are less than each value",
+    .output = "[[1 4]] int32[1,2]",
     .example = "df.lower_bound({{1, 3, 3, 5}}, {{3, 6}})  --> {{1, 4}}" },
   { .type = "UpperBound", .lua = "upper_bound", BOUND(upper_bound),
     .doc = "out_type[r, m] = upper_bound(sorted_inputs T[r, n], values T[r, m]): row by row, how many of the sorted "
     "numbers are not greater",
+    .output = "[[3 4]] int32[1,2]",
     .example = "df.upper_bound({{1, 3, 3, 5}}, {{3, 6}})  --> {{3, 4}}" },
   { .type = "Cross", .lua = "cross", .in = "a:T b:T", .out = "product:T", .types = "T=number", .shape = dfi_shape_same,
     .doc = "T[..., 3] = cross(a T[..., 3], b T[..., 3]): the cross products of vectors",
-    .example = "df.cross({1, 0, 0}, {0, 1, 0})  --> {0, 0, 1}", .grad = grad_cross,
+    .example = "df.cross({1, 0, 0}, {0, 1, 0})  --> {0, 0, 1}",
+    .output = "[0 0 1] int32[3]",
+    .derivative = "a = cross(b, dy); b = cross(dy, a)",
+    .grad = grad_cross,
     .kernel = { [DF_REF] = ref_cross } },
   { .type = "NonMaxSuppression", .in = "boxes:float32 scores:float32 max_output_size:int32",
     .out = "selected_indices:int32",
@@ -76,7 +82,9 @@ static const df_op ops[] = {
     "score_threshold): which boxes, best first, "
            "have more than the least score and share no more than iou_threshold of their area with a better one that "
            "was taken",
-    .example = "df.non_max_suppression({{0, 0, 1, 1}, {0, 0, 1, 1}}, {0.5, 0.9}, 2, 0.5, 0.0)  --> {1}", BOXES },
+    .example = "df.non_max_suppression({{0, 0, 1, 1}, {0, 0, 1, 1}}, {0.5, 0.9}, 2, 0.5, 0.0)  --> {1}",
+    .output = "[1] int32[1]",
+    BOXES },
   { .type = "NonMaxSuppressionV4", .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T_threshold "
     "score_threshold:T_threshold",
     .out = "selected_indices:int32 valid_outputs:int32", .types = "T=float T_threshold=float",

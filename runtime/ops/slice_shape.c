@@ -185,8 +185,6 @@ static int32_t check_mirror(dfi_infer *c, const dfi_shape *inside) {
   const char *mode = c->node->attrs[0].s;
   int64_t pads[DF_MAX_RANK][2];
   int32_t rank, edge = !strcmp(mode, "SYMMETRIC");
-  if (!edge && strcmp(mode, "REFLECT"))
-    return dfi_infer_fail(c, "mode is '%s': expected 'REFLECT' or 'SYMMETRIC'", mode);
   if (paddings(c, &rank, pads) != 1 || inside->rank < 0) return DF_OK; /* what is wrong with them has been said */
   for (int32_t d = 0; d < rank; d++)
     for (int32_t side = 0; side < 2; side++)

@@ -221,12 +221,15 @@ static int32_t kernel_variable_shape(df_kernel *k) {
 
 #define SCATTER(TYPE, LUA, DOC, KERNEL, TYPES) \
   { .type = TYPE, .traits = DFO_CHANGES, .remote = DFI_REMOTE_MOVES, .host_in = 0x2, .lua = LUA, \
-    .in = "resource:handle indices:I updates:T", .out = "output:T", \
+    .work = dfi_work_change, .in = "resource:handle indices:I updates:T", .out = "output:T", \
     .types = TYPES " I=int32|int64", \
     .doc = DOC "; updates has the shape indices.shape + variable.shape[1:], or is one number. A row named twice is " \
       "changed " \
            "twice, in order. Gives the new value. An index outside the rows is an error and changes nothing", \
-    .example = "df." LUA "(v, {0, 2}, {{1, 1}, {2, 2}})", \
+    .example = "local v = df.Variable({{1.0, 2.0}, {3.0, 4.0}, {5.0, 6.0}}) return df.run(df." LUA "(v, {0, 2}, " \
+               "{{10, 1}, {2, 10}}))", \
+    .derivative = "none: it changes a variable in place; gradients whose way leads through it end with an error that " \
+                  "names it", \
     .stateful = true, .effect = true, .shape = shape_scatter, .kernel = { [DF_REF] = KERNEL } }
 
 static const df_op ops[] = {
@@ -257,7 +260,9 @@ static const df_op ops[] = {
     .out = "output:T",
     .types = "T=any",
     .doc = "the variable has this value from now on; gives the value",
-    .example = "v:assign({1, 2, 3})",
+    .example = "local v = df.Variable{1.0, 2.0} return df.run(v:assign({3, 4}))",
+    .output = "[3. 4.] float32[2]",
+    .derivative = "value gets dy; the old value of the variable has none",
     .stateful = true,
     .effect = true,
     .shape = shape_assign,
@@ -269,7 +274,9 @@ static const df_op ops[] = {
     .out = "output:T",
     .types = "T=number|complex",
     .doc = "adds value, of the variable's shape, to the variable; gives the new value",
-    .example = "v:assign_add(1)",
+    .example = "local v = df.Variable(1.0) return df.run(v:assign_add(1))",
+    .output = "2.0",
+    .derivative = "value and the variable as it was before both get dy",
     .stateful = true,
     .effect = true,
     .shape = shape_assign,
@@ -281,7 +288,9 @@ static const df_op ops[] = {
     .out = "output:T",
     .types = "T=number|complex",
     .doc = "subtracts value, of the variable's shape, from the variable; gives the new value",
-    .example = "v:assign_sub(1)",
+    .example = "local v = df.Variable(1.0) return df.run(v:assign_sub(1))",
+    .output = "0.0",
+    .derivative = "value gets -dy, the variable as it was before dy",
     .stateful = true,
     .effect = true,
     .shape = shape_assign,
@@ -306,7 +315,8 @@ static const df_op ops[] = {
     .in = "resource:handle",
     .out = "is_initialized:bool",
     .doc = "whether the variable has a value",
-    .example = "df.is_variable_initialized(v)",
+    .example = "local v = df.Variable(1.0) return df.run(df.is_variable_initialized(v))",
+    .output = "true",
     .stateful = true,
     .no_grad = true,
     .shape = dfi_shape_all_scalar,
@@ -330,7 +340,8 @@ static const df_op ops[] = {
     .out = "",
     .types = "T=float",
     .doc = "a step of gradient descent: var -= alpha * delta",
-    .example = "df.apply_gradient_descent(w, 0.1, grad)",
+    .example = "local w = df.Variable{1.0, 2.0} df.run(df.apply_gradient_descent(w, 0.1, {1, 1})) return df.run(w)",
+    .output = "[0.9 1.9] float32[2]",
     .stateful = true,
     .effect = true,
     .no_grad = true,
@@ -346,7 +357,9 @@ static const df_op ops[] = {
     .attrs = "use_nesterov:bool=false",
     .doc = "a step with momentum: accum = momentum * accum + grad; var -= lr * accum (with use_nesterov: lr * (grad + "
            "momentum * accum))",
-    .example = "df.apply_momentum(w, slot, 0.1, grad, 0.9)",
+    .example = "local w, slot = df.Variable{1.0}, df.Variable{0.0} df.run(df.apply_momentum(w, slot, 0.1, {1}, 0.9)) "
+    "return df.run(w)",
+    .output = "[0.9] float32[1]",
     .stateful = true,
     .effect = true,
     .no_grad = true,
@@ -362,7 +375,9 @@ static const df_op ops[] = {
     .attrs = "use_nesterov:bool=false",
     .doc = "a step of Adam: m += (grad - m) * (1 - beta1); v += (grad^2 - v) * (1 - beta2); "
            "var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / (sqrt(v) + epsilon)",
-    .example = "df.apply_adam(w, m, v, b1p, b2p, 0.001, 0.9, 0.999, 1e-8, grad)",
+    .example = "local w, m, v = df.Variable{1.0}, df.Variable{0.0}, df.Variable{0.0} df.run(df.apply_adam(w, m, v, "
+    "0.9, 0.999, 0.001, 0.9, 0.999, 1e-8, {1})) return df.run(w)",
+    .output = "[0.999] float32[1]",
     .stateful = true,
     .effect = true,
     .no_grad = true,
@@ -375,7 +390,9 @@ static const df_op ops[] = {
     .out = "",
     .types = "T=float I=int32|int64",
     .doc = "row indices[i] of var -= alpha * grad[i]; rows named twice are summed first",
-    .example = "df.sparse_apply_gradient_descent(w, 0.1, grad.values, grad.indices)",
+    .example = "local w = df.Variable{1.0, 2.0, 3.0} df.run(df.sparse_apply_gradient_descent(w, 0.1, {1, 1}, {0, 2}))"
+    " return df.run(w)",
+    .output = "[0.9 2.0 2.9] float32[3]",
     .stateful = true,
     .effect = true,
     .no_grad = true,
@@ -389,7 +406,9 @@ static const df_op ops[] = {
     .types = "T=float I=int32|int64",
     .attrs = "use_nesterov:bool=false",
     .doc = "apply_momentum for the rows that indices names, and no other; rows named twice are summed first",
-    .example = "df.sparse_apply_momentum(w, slot, 0.1, grad.values, grad.indices, 0.9)",
+    .example = "local w, slot = df.Variable{1.0, 2.0}, df.Variable{0.0, 0.0} df.run(df.sparse_apply_momentum(w, slot,"
+    " 0.1, {1}, {0}, 0.9)) return df.run(w)",
+    .output = "[0.9 2.0] float32[2]",
     .stateful = true,
     .effect = true,
     .no_grad = true,
@@ -403,7 +422,9 @@ static const df_op ops[] = {
     .types = "T=float I=int32|int64",
     .attrs = "use_nesterov:bool=false",
     .doc = "apply_adam where rows that indices does not name have gradient zero; rows named twice are summed first",
-    .example = "df.sparse_apply_adam(w, m, v, b1p, b2p, 0.001, 0.9, 0.999, 1e-8, grad.values, grad.indices)",
+    .example = "local w, m, v = df.Variable{1.0, 2.0}, df.Variable{0.0, 0.0}, df.Variable{0.0, 0.0} "
+    "df.run(df.sparse_apply_adam(w, m, v, 0.9, 0.999, 0.001, 0.9, 0.999, 1e-8, {1}, {0})) return df.run(w)",
+    .output = "[0.999 2.000] float32[2]",
     .stateful = true,
     .effect = true,
     .no_grad = true,
@@ -419,7 +440,9 @@ static const df_op ops[] = {
     .doc = "gives input, and writes message and data to standard error each time; the first `summarize` elements of "
            "each "
            "(-1: all); with first_n, only the first times",
-    .example = "df.print(x, {message = 'x = '})",
+    .example = "df.run(df.print(df.float32{1, 2}, {message = 'x = '}))",
+    .output = "[1. 2.] float32[2]",
+    .derivative = "input = dy",
     .stateful = true,
     .effect = true,
     .shape = shape_print,
@@ -431,7 +454,8 @@ static const df_op ops[] = {
     .out = "",
     .attrs = "summarize:int=3 message:string=''",
     .doc = "stops the run with invalid_argument, message and data, where condition (a scalar) is false",
-    .example = "df.assert(x:ge(0), {x}, {message = 'x is negative'})",
+    .example = "local x = df.float32(3) return df.run(df.assert(x:ge(0), {x}, {message = 'x is negative'}))",
+    .output = "true",
     .stateful = true,
     .effect = true,
     .no_grad = true,

@@ -49,13 +49,15 @@ static const df_op ops[] = {
     "as C's printf writes it: with "
            "%f, %e where scientific, %g where shortest; true and false; (re,im)",
     .example = "df.as_string({1.5, 2.25}, {precision = 2})  --> {'1.50', '2.25'}",
+    .output = "[\"1.50\" \"2.25\"] string[2]",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_as_string } },
   { .type = "StringFormat", .lua = "string_format", .in = "inputs:any*", .out = "output:string",
     .attrs = "template:string='%s' placeholder:string='%s' summarize:int=3",
     .doc = "string = string_format(inputs; template, placeholder, summarize): the template with a placeholder for each "
     "input, of which summarize "
            "elements from either end of each axis are written",
-    .example = "df.string_format({x}, {template = 'x is {}', placeholder = '{}'})",
+    .example = "df.string_format({df.float32{1, 2}}, {template = 'x is {}', placeholder = '{}'})",
+    .output = "\"x is [1 2]\"",
     .shape = dfi_shape_all_scalar, .no_grad = true, .kernel = { [DF_REF] = ref_string_format } },
   { .type = "PrintV2", .in = "input:string", .out = "", .attrs = "output_stream:string='stderr' end:string='\\n'",
     .doc = "writes a string and `end` to stdout, stderr or file://path", .stateful = true, .effect = true,
@@ -66,48 +68,58 @@ static const df_op ops[] = {
     .doc = "string[...] = string_join(list of string[...]; separator): element by element one behind the other; "
     "scalars go with every element",
     .example = "df.string_join({df.constant({'a', 'b'}), df.constant('!')})  --> {'a!', 'b!'}",
+    .output = "[\"a!\" \"b!\"] string[2]",
     .shape = shape_join, .no_grad = true, .kernel = { [DF_REF] = ref_string_join } },
   { .type = "ReduceJoin", .lua = "reduce_join", .in = "inputs:string reduction_indices:int32", .out = "output:string",
     .attrs = "keep_dims:bool=false separator:string=''",
     .doc = "string[...] = reduce_join(inputs string[...], reduction_indices int32; keep_dims, separator): all strings "
     "along the axes one behind the "
            "other, in the order of the axes",
-    .example = "df.reduce_join({{'a', 'b'}, {'c', 'd'}}, {1})  --> {'ab', 'cd'}", .no_grad = true,
+    .example = "df.reduce_join({{'a', 'b'}, {'c', 'd'}}, {1})  --> {'ab', 'cd'}",
+    .output = "[\"ab\" \"cd\"] string[2]",
+    .no_grad = true,
     .kernel = { [DF_REF] = ref_reduce_join } },
   { .type = "StringToNumber", .lua = "string_to_number", .in = "string_tensor:string", .out = "output:out_type",
     .types = "out_type=float32|float64|int32|int64|uint32|uint64", .attrs = "out_type:dtype=float32",
     .doc = "out_type[...] = string_to_number(string_tensor string[...]; out_type): the numbers that the strings are. "
     "Error: one is none",
     .example = "df.string_to_number({'1.5', '2'})  --> {1.5, 2}",
+    .output = "[1.5 2.0] float32[2]",
+    .derivative = "none: strings have no derivative",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_to_number } },
   { .type = "StringLength", .lua = "string_length", .in = "input:string", .out = "output:int32",
-    .attrs = "unit:string='BYTE'",
+    .attrs = "unit:string[BYTE|UTF8_CHAR]='BYTE'",
     .doc = "int32[...] = string_length(input string[...]; unit): bytes, or characters with unit 'UTF8_CHAR'",
     .example = "df.string_length({'abc', ''})  --> {3, 0}",
+    .output = "[3 0] int32[2]",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_length } },
   { .type = "Substr", .lua = "substr", .in = "input:string pos:T len:T", .out = "output:string",
     .types = "T=int32|int64",
-    .attrs = "unit:string='BYTE'",
+    .attrs = "unit:string[BYTE|UTF8_CHAR]='BYTE'",
     .doc = "string[...] = substr(input string[...], pos, len; unit): len bytes (characters with unit 'UTF8_CHAR') from "
     "pos on; a negative pos counts "
            "from the end. pos and len are one number each, or one for each string. Error: pos is outside of a string",
     .example = "df.substr({'hello'}, 1, 3)  --> {'ell'}",
+    .output = "[\"ell\"] string[1]",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_substr } },
   { .type = "StringLower", .lua = "string_lower", .in = "input:string", .out = "output:string",
-    .attrs = "encoding:string=''",
+    .attrs = "encoding:string[|utf-8]=''",
     .doc = "string[...] = string_lower(input string[...]; encoding): letters in lower case: those of ASCII, or "
     "with encoding 'utf-8' those of Unicode",
     .example = "df.string_lower({'Abc'})  --> {'abc'}",
+    .output = "[\"abc\"] string[1]",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_lower } },
   { .type = "StringUpper", .lua = "string_upper", .in = "input:string", .out = "output:string",
-    .attrs = "encoding:string=''",
+    .attrs = "encoding:string[|utf-8]=''",
     .doc = "string[...] = string_upper(input string[...]; encoding): letters in upper case: those of ASCII, or "
     "with encoding 'utf-8' those of Unicode",
     .example = "df.string_upper({'Abc'})  --> {'ABC'}",
+    .output = "[\"ABC\"] string[1]",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_upper } },
   { .type = "StringStrip", .lua = "string_strip", .in = "input:string", .out = "output:string",
     .doc = "string[...] = string_strip(input string[...]): without the spaces around",
     .example = "df.string_strip({' a '})  --> {'a'}",
+    .output = "[\"a\"] string[1]",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_string_strip } },
   { .type = "StringSplit", .lua = "string_split", .in = "input:string delimiter:string",
     .out = "indices:int64 values:string shape:int64",
@@ -116,6 +128,7 @@ static const df_op ops[] = {
     "skip_empty): the parts between the "
            "bytes of delimiter, as a sparse matrix; without a delimiter every byte is a part",
     .example = "df.string_split({'a b', 'c'}, ' ')",
+    .output = "[[0 0]\n [0 1]\n [1 0]] int64[3,2]\n[\"a\" \"b\" \"c\"] string[3]\n[2 2] int64[2]",
     .shape = shape_split, .no_grad = true, .kernel = { [DF_REF] = ref_string_split } },
   BUCKET("StringToHashBucketFast", "string_to_hash_bucket_fast", ref_hash_bucket_fast,
          "int64[...] = string_to_hash_bucket_fast(input string[...]; num_buckets): FarmHash's fingerprint of each "
@@ -123,8 +136,9 @@ static const df_op ops[] = {
   { .type = "StringToHashBucketStrong", .lua = "string_to_hash_bucket_strong", .in = "input:string",
     .out = "output:int64", .attrs = "num_buckets:int[1..] key:ints",
     .doc = "int64[...] = string_to_hash_bucket_strong(input string[...]; num_buckets, key): SipHash of each string "
-    "under a key of two integers, modulo num_buckets: nobody who has not the key can fill one bucket",
+    "under a key of two integers, modulo num_buckets: without the key one bucket cannot be filled",
     .example = "df.string_to_hash_bucket_strong({'a', 'b'}, {num_buckets = 10, key = {1, 2}})",
+    .output = "[6 4] int64[2]",
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_hash_bucket_strong } },
   BUCKET("StringToHashBucket", "string_to_hash_bucket", ref_hash_bucket,
          "int64[...] = string_to_hash_bucket(input string[...]; num_buckets): TensorFlow's first hash of each string, "
@@ -135,6 +149,8 @@ static const df_op ops[] = {
     .doc = "out_type[..., n] = decode_raw(bytes string[...]; out_type, little_endian): the numbers that the bytes of "
     "strings of one length are",
     .example = "df.decode_raw({'abc'}, {out_type = 'uint8'})  --> {{97, 98, 99}}",
+    .output = "[[97 98 99]] uint8[1,3]",
+    .derivative = "none: bytes have no derivative",
     .shape = shape_decode, .no_grad = true, .kernel = { [DF_REF] = ref_decode_raw } },
 };
 const dfi_op_table dfi_ops_string = { ops, sizeof ops / sizeof *ops };

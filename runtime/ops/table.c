@@ -2,8 +2,8 @@
  * The types of TensorFlow's first version (HashTable) differ in name only. A MutableDenseHashTable is a
  * MutableHashTable that refuses two keys, by which TensorFlow's marks what is empty.
  *
- * LookupTableFilled is dflow's own: it fills a table the first time it runs and gives its handle, so that whoever looks
- * up by that handle comes after, in loops and branches too.
+ * LookupTableFilled is dflow's own: it fills a table the first time it runs and gives its handle, so that a lookup
+ * by that handle comes after, in loops and branches too.
  */
 #include "op/run.h"
 #include "resource/resource.h"

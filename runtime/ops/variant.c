@@ -102,7 +102,7 @@ static dfi_handle *copy_of(dfi_handle *h) {
   return &o->base;
 }
 
-/* *to becomes a tensor that nobody else holds, with the same elements. */
+/* *to becomes a tensor without another holder, with the same elements. */
 static int32_t own(df_kernel *k, df_value *to) {
   df_tensor *old = to->as.tensor;
   if (dfi_tensor_exclusive(old)) return DF_OK;
@@ -119,7 +119,7 @@ static int32_t own(df_kernel *k, df_value *to) {
   return DF_OK;
 }
 
-/* Each variant of sum, which nobody else holds, has that of more added to what it holds. */
+/* Each variant of sum, which has no other holder, has that of more added to what it holds. */
 static int32_t add_each(df_kernel *k, df_tensor *sum, const df_tensor *more) {
   for (int64_t i = 0; i < sum->size; i++) {
     df_value *v;
@@ -160,7 +160,7 @@ int32_t dfi_value_add(df_kernel *k, df_value *to, const df_value *v) {
              : out_of_memory(k);
 }
 
-/* What h holds, which nobody else holds, += what `more` does. */
+/* What h holds, which has no other holder, += what `more` does. */
 static int32_t add_to(df_kernel *k, dfi_handle *h, dfi_handle *more) {
   df_value *to, *v;
   int64_t n, m;

@@ -1,5 +1,5 @@
-/* window.c: entries of what slides a window over images [n, h, w, c]: convolutions and pooling. Kernels are in
- * kernels/cpu/window.c.
+/* window.c: entries of what slides a window over images [n, h, w, c] or volumes [n, d, h, w, c]: convolutions and
+ * pooling. Kernels are in kernels/cpu/window.c and kernels/cpu/convolution.c, for both.
  */
 #include "ops/array.h"
 #include "kernels/window.h"
@@ -17,65 +17,85 @@ static int64_t slide(dfi_infer *c, int64_t in, int64_t window, int64_t stride, i
   return -2;
 }
 
-static int32_t need_four(dfi_infer *c, const df_attr *a, const char *name) {
-  return a->i == 4
-             ? DF_OK
-             : dfi_infer_fail(c, "%s has %lld numbers, one for each of the 4 axes is expected", name, (long long)a->i);
+static int32_t need_each(dfi_infer *c, const df_attr *a, const char *name, int32_t rank) {
+  return a->i == rank ? DF_OK
+                      : dfi_infer_fail(c, "%s has %lld numbers, one for each of the %d axes is expected", name,
+                                       (long long)a->i, rank);
 }
 
-static int32_t shape_conv_of(dfi_infer *c, bool depthwise) {
-  const df_attr *a = c->node->attrs;              /* strides padding explicit_paddings data_format dilations */
-  int32_t code = dfi_infer_rank(c, 0, 4, "the input");
-  if (!code) code = dfi_infer_rank(c, 1, 4, "the filter");
-  if (!code) code = need_four(c, &a[0], "strides");
-  if (!code) code = need_four(c, &a[4], "dilations");
-  bool given = !strcmp(a[1].s, "EXPLICIT");
-  if (!code && given && a[2].i != 8)
-    code = dfi_infer_fail(c, "explicit_paddings has %lld numbers, two for each of the 4 axes are expected",
-                          (long long)a[2].i);
-  if (code || strcmp(a[3].s, "NHWC")) return code;
+static dfi_shape unknown_of(int32_t rank) { return dfi_shape_of(rank, (int64_t[]){ -1, -1, -1, -1, -1 }); }
+
+/* The channels of the result, -1 where they are not known; *wrong: the error is filled. */
+static int64_t channels_of(dfi_infer *c, const dfi_shape *x, const dfi_shape *f, bool depthwise, bool *wrong) {
+  const int64_t of_filter = f->dims[f->rank - 2], last = f->dims[f->rank - 1];
+  const int64_t ci = x->rank < 0 ? -1 : x->dims[x->rank - 1];
+  const int64_t groups = ci >= 0 && of_filter >= 0 ? dfk_groups_of(ci, of_filter) : 1;
+  *wrong = groups < 0 || (depthwise && groups > 1) || (last >= 0 && last % groups);
+  if (!*wrong) return !depthwise ? last : of_filter < 0 || last < 0 ? -1 : of_filter * last;
+  if (groups > 0 && !depthwise)
+    dfi_infer_fail(c, "the filter gives %lld channels, which its %lld groups do not divide", (long long)last,
+                   (long long)groups);
+  else
+    dfi_infer_fail(c, "the input has %lld channels, the filter is for %lld", (long long)ci, (long long)of_filter);
+  return -1;
+}
+
+static int32_t shape_conv_of(dfi_infer *c, int32_t rank, bool depthwise) {
+  const dfk_conv_attrs a = dfk_conv_attrs_of(c->node->attrs, rank);
+  int32_t code = dfi_infer_rank(c, 0, rank, "the input");
+  if (!code) code = dfi_infer_rank(c, 1, rank, "the filter");
+  if (!code) code = need_each(c, a.strides, "strides", rank);
+  if (!code) code = need_each(c, a.dilations, "dilations", rank);
+  const bool given = a.pads && !strcmp(a.padding->s, "EXPLICIT");
+  if (!code && given && a.pads->i != 2 * rank)
+    code = dfi_infer_fail(c, "explicit_paddings has %lld numbers, two for each of the %d axes are expected",
+                          (long long)a.pads->i, rank);
+  if (code || !dfk_channels_last(a.format->s)) return code;
   const dfi_shape *x = dfi_in_shape(c, 0), *f = dfi_in_shape(c, 1);
-  dfi_shape y = { .rank = 4, .dims = { -1, -1, -1, -1 } };
-  if (x->rank == 4 && f->rank == 4) {
-    if (x->dims[3] >= 0 && f->dims[2] >= 0 && x->dims[3] != f->dims[2])
-      return dfi_infer_fail(c, "the input has %lld channels, the filter is for %lld", (long long)x->dims[3],
-                            (long long)f->dims[2]);
-    for (int32_t d = 1; d < 3; d++)
-      if ((y.dims[d] = slide(c, x->dims[d], f->dims[d - 1], a[0].ints[d], a[4].ints[d], a[1].s,
-                             given ? a[2].ints[2 * d] : 0, given ? a[2].ints[2 * d + 1] : 0)) == -2)
-        return c->error->code;
+  dfi_shape y = unknown_of(rank);
+  bool wrong = false;
+  if (f->rank == rank) y.dims[rank - 1] = channels_of(c, x, f, depthwise, &wrong);
+  for (int32_t d = 1; d < rank - 1 && x->rank == rank && f->rank == rank && !wrong; d++) {
+    y.dims[d] = slide(c, x->dims[d], f->dims[d - 1], a.strides->ints[d], a.dilations->ints[d], a.padding->s,
+                      given ? a.pads->ints[2 * d] : 0, given ? a.pads->ints[2 * d + 1] : 0);
+    wrong = y.dims[d] == -2;
   }
-  if (x->rank == 4) y.dims[0] = x->dims[0];
-  if (f->rank == 4)
-    y.dims[3] = !depthwise ? f->dims[3] : f->dims[2] < 0 || f->dims[3] < 0 ? -1 : f->dims[2] * f->dims[3];
+  if (wrong) return c->error->code;
+  if (x->rank == rank) y.dims[0] = x->dims[0];
   *dfi_set_shape(c, 0) = y;
   return DF_OK;
 }
-static int32_t shape_conv(dfi_infer *c)      { return shape_conv_of(c, false); }
-static int32_t shape_depthwise(dfi_infer *c) { return shape_conv_of(c, true); }
+static int32_t shape_conv(dfi_infer *c)      { return shape_conv_of(c, 4, false); }
+static int32_t shape_conv_3d(dfi_infer *c)   { return shape_conv_of(c, 5, false); }
+static int32_t shape_depthwise(dfi_infer *c) { return shape_conv_of(c, 4, true); }
 
-static int32_t shape_sizes(dfi_infer *c, int32_t input) {
+static int32_t shape_sizes(dfi_infer *c, int32_t input, int32_t rank) {
   dfi_shape s = dfi_in_as_shape(c, input);
-  if (s.rank >= 0 && s.rank != 4) return dfi_infer_fail(c, "the sizes have %d numbers: expected 4", s.rank);
-  *dfi_set_shape(c, 0) = s.rank < 0 ? dfi_shape_of(4, (int64_t[]){ -1, -1, -1, -1 }) : s;
+  if (s.rank >= 0 && s.rank != rank)
+    return dfi_infer_fail(c, "the sizes have %d numbers: expected %d", s.rank, rank);
+  *dfi_set_shape(c, 0) = s.rank < 0 ? unknown_of(rank) : s;
   return DF_OK;
 }
-static int32_t shape_sizes_0(dfi_infer *c) { return shape_sizes(c, 0); }
-static int32_t shape_sizes_1(dfi_infer *c) { return shape_sizes(c, 1); }
+static int32_t shape_sizes_0(dfi_infer *c)    { return shape_sizes(c, 0, 4); }
+static int32_t shape_sizes_1(dfi_infer *c)    { return shape_sizes(c, 1, 4); }
+static int32_t shape_sizes_0_3d(dfi_infer *c) { return shape_sizes(c, 0, 5); }
+static int32_t shape_sizes_1_3d(dfi_infer *c) { return shape_sizes(c, 1, 5); }
 
-static int32_t shape_pool(dfi_infer *c) {
+static int32_t shape_pool_of(dfi_infer *c, int32_t rank) {
   const df_attr *a = c->node->attrs;              /* ksize strides padding data_format */
-  int32_t code = dfi_infer_rank(c, 0, 4, "the input");
-  if (!code) code = need_four(c, &a[0], "ksize");
-  if (!code) code = need_four(c, &a[1], "strides");
-  if (code || strcmp(a[3].s, "NHWC")) return code;
+  int32_t code = dfi_infer_rank(c, 0, rank, "the input");
+  if (!code) code = need_each(c, &a[0], "ksize", rank);
+  if (!code) code = need_each(c, &a[1], "strides", rank);
+  if (code || !dfk_channels_last(a[3].s)) return code;
   dfi_shape y = *dfi_in_shape(c, 0);
-  if (y.rank < 0) y = dfi_shape_of(4, (int64_t[]){ -1, -1, -1, -1 });
-  for (int32_t d = 1; d < 3; d++)
+  if (y.rank < 0) y = unknown_of(rank);
+  for (int32_t d = 1; d < rank - 1; d++)
     if ((y.dims[d] = slide(c, y.dims[d], a[0].ints[d], a[1].ints[d], 1, a[2].s, 0, 0)) == -2) return c->error->code;
   *dfi_set_shape(c, 0) = y;
   return DF_OK;
 }
+static int32_t shape_pool(dfi_infer *c)    { return shape_pool_of(c, 4); }
+static int32_t shape_pool_3d(dfi_infer *c) { return shape_pool_of(c, 5); }
 
 /* The shape of input 1. */
 static int32_t shape_second(dfi_infer *c) {
@@ -100,6 +120,7 @@ static df_output like(dfi_build *b, df_node *n, const char *type, int32_t count,
 /* The three ops of a family are each other's gradients: each is linear in each of its inputs. */
 typedef struct family { const char *forward, *to_input, *to_filter; } family;
 static const family plain = { "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter" };
+static const family volumes = { "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2" };
 static const family depthwise = { "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput",
                                   "DepthwiseConv2dNativeBackpropFilter" };
 
@@ -138,59 +159,77 @@ static int32_t grad_to_filter(dfi_grad *g, df_node *n, const df_output *dy, df_o
   static int32_t grad_##name##_filter(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) \
     { return grad_to_filter(g, n, dy, dx, &name); }
 FAMILY(plain)
+FAMILY(volumes)
 FAMILY(depthwise)
+
+/* So are those of a pool, for a greatest number that stays where it is. */
+typedef struct pools { const char *max, *max_grad, *max_grad_grad, *average, *average_grad; } pools;
+static const pools of_images = { "MaxPool", "MaxPoolGrad", "MaxPoolGradGrad", "AvgPool", "AvgPoolGrad" };
+static const pools of_volumes = { "MaxPool3D", "MaxPool3DGrad", "MaxPool3DGradGrad", "AvgPool3D", "AvgPool3DGrad" };
+
+static const pools *pools_of(const df_node *n) { return n->attrs[0].i == 5 ? &of_volumes : &of_images; }
 
 static int32_t grad_max_pool(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   df_output x = dfg_in(g, n, 0), y = dfg_out(g, n, 0);
-  dx[0] = LIKE("MaxPoolGrad", x, y, dy[0]);
+  dx[0] = LIKE(pools_of(n)->max_grad, x, y, dy[0]);
   return dfg_end(g);
 }
 static int32_t grad_max_pool_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   if (!dfg_wants(g, n, 2)) return dfg_end(g);
   df_output x = dfg_in(g, n, 0), y = dfg_in(g, n, 1);
-  dx[2] = LIKE("MaxPoolGradGrad", x, y, dy[0]);
+  dx[2] = LIKE(pools_of(n)->max_grad_grad, x, y, dy[0]);
   return dfg_end(g);
 }
 static int32_t grad_max_pool_grad_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   if (!dfg_wants(g, n, 2)) return dfg_end(g);
   df_output x = dfg_in(g, n, 0), y = dfg_in(g, n, 1);
-  dx[2] = LIKE("MaxPoolGrad", x, y, dy[0]);
+  dx[2] = LIKE(pools_of(n)->max_grad, x, y, dy[0]);
   return dfg_end(g);
 }
 static int32_t grad_avg_pool(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   df_output s = dfg_in_shape(g, n, 0);
-  dx[0] = LIKE("AvgPoolGrad", s, dy[0]);
+  dx[0] = LIKE(pools_of(n)->average_grad, s, dy[0]);
   return dfg_end(g);
 }
 static int32_t grad_avg_pool_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  dx[1] = LIKE("AvgPool", dy[0]);
+  dx[1] = LIKE(pools_of(n)->average, dy[0]);
   return dfg_end(g);
 }
 
 /* ---- costs, in ns; entries -------------------------------------------------------------------------------------- */
 static double cost_conv(const df_kernel *k) {
-  const df_tensor *f = k->in[1];
-  double taps = f->rank == 4 ? (double)f->size : 1,
-         pixels = k->in[0]->rank == 4
-                      ? (double)k->in[0]->dims[0] * (double)k->in[0]->dims[1] * (double)k->in[0]->dims[2]
-                      : 1;
+  const df_tensor *in = k->in[0], *f = k->in[1];
+  double taps = f->rank >= 4 ? (double)f->size : 1, pixels = 1;
+  for (int32_t d = 0; in->rank >= 4 && d < in->rank - 1; d++) pixels *= (double)in->dims[d];
   return 100 + 0.1 * taps * pixels;
 }
 static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[k->nin - 1]->size; }
 
-#define CONV .attrs = "strides:ints[1..] padding:string explicit_paddings:ints=[] data_format:string='NHWC' " \
-  "dilations:ints[1..]=[1,1,1,1]", \
+#define CONV .attrs = "strides:ints[1..] padding:string[SAME|VALID|EXPLICIT] explicit_paddings:ints=[] " \
+  "data_format:string[NHWC|NCHW]='NHWC' dilations:ints[1..]=[1,1,1,1]", \
   .types = "T=float", .cost = cost_conv
-#define POOL_ATTRS .attrs = "ksize:ints[1..] strides:ints[1..] padding:string data_format:string='NHWC'", \
+#define CONV_3D .attrs = "strides:ints[1..] padding:string[SAME|VALID] data_format:string[NDHWC|NCDHW]='NDHWC' " \
+  "dilations:ints[1..]=[1,1,1,1,1]", \
+  .cost = cost_conv, .work = dfi_work_convolution
+#define POOL_ATTRS .attrs = "ksize:ints[1..] strides:ints[1..] padding:string[SAME|VALID|EXPLICIT] " \
+  "data_format:string[NHWC|NCHW]='NHWC'", \
   .cost = cost_pool
 #define POOL POOL_ATTRS, .types = "T=float"
+#define POOL_3D_ATTRS .attrs = "ksize:ints[1..] strides:ints[1..] padding:string[SAME|VALID] " \
+  "data_format:string[NDHWC|NCDHW]='NDHWC'", \
+  .cost = cost_pool
+#define POOL_3D POOL_3D_ATTRS, .types = "T=float"
 
 static const df_op ops[] = {
   { .type = "Conv2D", .work = dfi_work_convolution, .lua = "conv2d", .in = "input:T filter:T", .out = "output:T", CONV,
     .doc = "T[n, oh, ow, co] = conv2d(input T[n, h, w, ci], filter T[kh, kw, ci, co]; strides, padding, "
     "explicit_paddings, dilations): the sum of products "
-           "of the filter and the window at each place; padding is 'SAME', 'VALID' or 'EXPLICIT'",
-    .example = "df.conv2d(df.ones{1, 5, 5, 1}, df.ones{3, 3, 1, 2}, {strides = {1, 1, 1, 1}, padding = 'SAME'})",
+           "of the filter and the window at each place; padding is 'SAME', 'VALID' or 'EXPLICIT'. A filter for ci / g "
+           "channels makes g groups of the input's and of its own, which do not see each other",
+    .example = "df.conv2d(df.ones{1, 3, 3, 1}, df.ones{2, 2, 1, 1}, {strides = {1, 1, 1, 1}, padding = 'VALID'})",
+    .output = "[[[[4.]\n   [4.]]\n\n  [[4.]\n   [4.]]]] float32[1,2,2,1]",
+    .derivative = "by the input a convolution of dy with the filter turned round, by the filter one of the input with"
+    " dy",
     .shape = shape_conv, .grad = grad_plain, .kernel = { [DF_REF] = ref_conv2d, [DF_CPU] = cpu_conv2d } },
   { .type = "Conv2DBackpropInput", .work = dfi_work_convolution,
     .in = "input_sizes:int32 filter:T out_backprop:T", .out = "output:T", CONV,
@@ -208,6 +247,8 @@ static const df_op ops[] = {
            "a convolution of each channel by itself, which gives m channels; padding is 'SAME', 'VALID' or 'EXPLICIT'",
     .example = "df.depthwise_conv2d_native(df.ones{1, 3, 3, 2}, df.ones{2, 2, 2, 1}, {strides = {1, 1, 1, 1}, padding "
     "= 'VALID'})",
+    .output = "[[[[4. 4.]\n   [4. 4.]]\n\n  [[4. 4.]\n   [4. 4.]]]] float32[1,2,2,2]",
+    .derivative = "as of conv2d, each channel by itself",
     .shape = shape_depthwise, .grad = grad_depthwise, .kernel = { [DF_REF] = ref_depthwise_conv2d,
     [DF_CPU] = cpu_depthwise_conv2d } },
   { .type = "DepthwiseConv2dNativeBackpropInput", .work = dfi_work_depthwise,
@@ -226,7 +267,10 @@ static const df_op ops[] = {
     .types = "T=float|int8|uint8|int16|uint16|int32|int64",
     .doc = "T[n, oh, ow, c] = max_pool(input T[n, h, w, c]; ksize, strides, padding): the greatest of each window; the "
     "first of equals has the gradient",
-    .example = "df.max_pool(df.ones{1, 4, 4, 1}, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})",
+    .example = "df.max_pool(df.reshape(df.float32{1, 2, 3, 6}, {1, 2, 2, 1}), {ksize = {1, 2, 2, 1}, strides = {1, 2,"
+    " 2, 1}, padding = 'VALID'})",
+    .output = "[[[[6.]]]] float32[1,1,1,1]",
+    .derivative = "the greatest element of each window gets dy, the first of equals",
     .shape = shape_pool, .grad = grad_max_pool, .kernel = { [DF_REF] = cpu_max_pool } },
   { .type = "MaxPoolGrad", .in = "orig_input:T orig_output:T grad:T", .out = "output:T", POOL,
     .doc = "the gradient of MaxPool", .shape = dfi_shape_same, .grad = grad_max_pool_grad,
@@ -237,10 +281,53 @@ static const df_op ops[] = {
   { .type = "AvgPool", .lua = "avg_pool", .in = "value:T", .out = "output:T", POOL,
     .doc = "T[n, oh, ow, c] = avg_pool(value T[n, h, w, c]; ksize, strides, padding): the mean of each window; what is "
     "padded does not count",
-    .example = "df.avg_pool(df.ones{1, 4, 4, 1}, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})",
+    .example = "df.avg_pool(df.reshape(df.float32{1, 2, 3, 6}, {1, 2, 2, 1}), {ksize = {1, 2, 2, 1}, strides = {1, 2,"
+    " 2, 1}, padding = 'VALID'})",
+    .output = "[[[[3.]]]] float32[1,1,1,1]",
+    .derivative = "dy is spread evenly over each window",
     .shape = shape_pool, .grad = grad_avg_pool, .kernel = { [DF_REF] = cpu_avg_pool } },
   { .type = "AvgPoolGrad", .in = "orig_input_shape:int32 grad:T", .out = "output:T", POOL,
     .doc = "the gradient of AvgPool", .shape = shape_sizes_0, .grad = grad_avg_pool_grad,
+    .kernel = { [DF_REF] = cpu_avg_pool_grad } },
+
+  { .type = "Conv3D", .lua = "conv3d", .in = "input:T filter:T", .out = "output:T", CONV_3D, .types = "T=float",
+    .doc = "T[n, od, oh, ow, co] = conv3d(input T[n, d, h, w, ci], filter T[kd, kh, kw, ci, co]; strides, padding, "
+    "dilations): conv2d over volumes: the sum of products of the filter and the window at each place",
+    .example = "df.shape(df.conv3d(df.ones{1, 4, 5, 5, 1}, df.ones{3, 3, 3, 1, 2}, 1, 'VALID'))",
+    .output = "[1 2 3 3 2] int32[5]",
+    .derivative = "as of conv2d, over volumes",
+    .shape = shape_conv_3d, .grad = grad_volumes, .kernel = { [DF_REF] = ref_conv2d, [DF_CPU] = cpu_conv2d } },
+  { .type = "Conv3DBackpropInputV2", .in = "input_sizes:Tshape filter:T out_backprop:T", .out = "output:T", CONV_3D,
+    .types = "T=float Tshape=int32|int64", .doc = "the gradient of Conv3D with respect to its input",
+    .shape = shape_sizes_0_3d, .grad = grad_volumes_input,
+    .kernel = { [DF_REF] = ref_conv2d_backprop_input, [DF_CPU] = cpu_conv2d_backprop_input } },
+  { .type = "Conv3DBackpropFilterV2", .in = "input:T filter_sizes:int32 out_backprop:T", .out = "output:T", CONV_3D,
+    .types = "T=float", .doc = "the gradient of Conv3D with respect to its filter",
+    .shape = shape_sizes_1_3d, .grad = grad_volumes_filter,
+    .kernel = { [DF_REF] = ref_conv2d_backprop_filter, [DF_CPU] = cpu_conv2d_backprop_filter } },
+  { .type = "MaxPool3D", .lua = "max_pool3d", .in = "input:T", .out = "output:T", POOL_3D_ATTRS,
+    .types = "T=float|int8|uint8|int16|uint16|int32|int64",
+    .doc = "T[n, od, oh, ow, c] = max_pool3d(input T[n, d, h, w, c]; ksize, strides, padding): the greatest of each "
+    "window; the first of equals has the gradient",
+    .example = "df.shape(df.max_pool3d(df.ones{1, 4, 4, 4, 1}, 2, 2, 'VALID'))",
+    .output = "[1 2 2 2 1] int32[5]",
+    .derivative = "as of max_pool: TensorFlow on a CPU gives dy to each of equals",
+    .shape = shape_pool_3d, .grad = grad_max_pool, .kernel = { [DF_REF] = cpu_max_pool } },
+  { .type = "MaxPool3DGrad", .in = "orig_input:T orig_output:T grad:T", .out = "output:T", POOL_3D,
+    .doc = "the gradient of MaxPool3D", .shape = dfi_shape_same, .grad = grad_max_pool_grad,
+    .kernel = { [DF_REF] = cpu_max_pool_grad } },
+  { .type = "MaxPool3DGradGrad", .in = "orig_input:T orig_output:T grad:T", .out = "output:T", POOL_3D,
+    .doc = "the gradient of MaxPool3DGrad by what it hands on", .shape = shape_second, .grad = grad_max_pool_grad_grad,
+    .kernel = { [DF_REF] = cpu_max_pool_grad_grad } },
+  { .type = "AvgPool3D", .lua = "avg_pool3d", .in = "input:T", .out = "output:T", POOL_3D,
+    .doc = "T[n, od, oh, ow, c] = avg_pool3d(input T[n, d, h, w, c]; ksize, strides, padding): the mean of each "
+    "window; what is padded does not count",
+    .example = "df.shape(df.avg_pool3d(df.ones{1, 4, 4, 4, 1}, 2, 2, 'VALID'))",
+    .output = "[1 2 2 2 1] int32[5]",
+    .derivative = "as of avg_pool",
+    .shape = shape_pool_3d, .grad = grad_avg_pool, .kernel = { [DF_REF] = cpu_avg_pool } },
+  { .type = "AvgPool3DGrad", .in = "orig_input_shape:int32 grad:T", .out = "output:T", POOL_3D,
+    .doc = "the gradient of AvgPool3D", .shape = shape_sizes_0_3d, .grad = grad_avg_pool_grad,
     .kernel = { [DF_REF] = cpu_avg_pool_grad } },
 };
 const dfi_op_table dfi_ops_window = { ops, sizeof ops / sizeof *ops };
