@@ -46,7 +46,7 @@ static bool of_tape(const char *key) { return strchr(key, 'T') != NULL; }
 
 static df_output argument(const dfi_function *f, int32_t i) { return (df_output){ f->arg[i], 0 }; }
 
-/* Is argument i of f, which undoes another function then, a tape? Nobody else gives a handle as an argument. */
+/* Is argument i of f, which undoes another function then, a tape? No other call gives a handle as an argument. */
 static bool is_tape(const dfi_function *f, int32_t i) {
   return i < f->nknown && dfi_dtype(argument(f, i)) == DF_RESOURCE;
 }
@@ -80,9 +80,7 @@ bool dfi_grad_load(pass *p, df_node *n, df_output dy) {
   save->attrs[2].i = 1;
   array_op *c = dfi_pass_alloc(p, sizeof *c);
   *c = (array_op){ .type = "FunctionAdd", .where = n->where, .like = n, .n = 1, .in = { dy } };
-  *a->chain_last = c;
-  a->chain_last = &c->next;
-  a->summed = false;
+  dfi_gather_append(a, c);
   return true;
 }
 
@@ -169,7 +167,9 @@ static dfi_function *begin(pass *p, dfi_function *f, const char *key) {
   const char *slash = strrchr(f->name, '/');
   char name[200];
   snprintf(name, sizeof name, "%.180s_gradient", slash && slash[1] ? slash + 1 : f->name);
-  return dfi_function_begin(p->graph, name, n, args, nresults, results, f->where, p->err);
+  dfi_function *b = dfi_function_begin(p->graph, name, n, args, nresults, results, f->where, p->err);
+  if (b && dfi_function_is_batched(f->begin) && !dfi_function_batch(b, p->err)) return NULL;
+  return b;
 }
 
 /* The gradient of f of that key, found or built. */

@@ -74,12 +74,18 @@ gather *dfi_gather_of(pass *p, df_output o) {
 void dfi_gather_add(pass *p, df_output o, term_kind kind, df_output v, df_output indices) {
   gather *a = dfi_gather_of(p, o);
   if (!a || !v.node) return;
+  df_assert(!a->summed);
   term *t = dfi_pass_alloc(p, sizeof *t);
   *t = (term){ NULL, kind, v, indices };
   *a->last = t;
   a->last = &t->next;
   a->nterms++;
-  a->summed = false;
+}
+
+void dfi_gather_append(gather *a, array_op *c) {
+  df_assert(!a->summed);
+  *a->chain_last = c;
+  a->chain_last = &c->next;
 }
 
 void dfi_gather_gradient(pass *p, df_output o, df_output d) {
@@ -203,9 +209,7 @@ static void hand_on(pass *p, region *r, df_output from, df_output to) {
     array_op *same = dfi_pass_alloc(p, sizeof *same);
     *same = *c;
     same->next = NULL;
-    *b->chain_last = same;
-    b->chain_last = &same->next;
-    b->summed = false;
+    dfi_gather_append(b, same);
   }
 }
 
@@ -496,9 +500,7 @@ void dfg_array(dfi_grad *g, int32_t i, const char *type, int32_t n, const df_out
   array_op *c = dfi_pass_alloc(g, sizeof *c);
   *c = (array_op){ .type = type, .where = g->node->where, .n = n };
   for (int32_t k = 0; k < n; k++) c->in[k] = in[k];
-  *a->chain_last = c;
-  a->chain_last = &c->next;
-  a->summed = false;
+  dfi_gather_append(a, c);
 }
 
 int32_t dfg_end(dfi_grad *g) { return code_of(g); }

@@ -32,7 +32,7 @@ typedef struct gather {
   term      *first, **last;
   array_op  *chain, **chain_last;
   int32_t    nterms;
-  bool       summed;
+  bool       summed;         /* what reads o has been undone: nothing comes any more */
   df_output  sum;
 } gather;
 
@@ -90,6 +90,7 @@ gather   *dfi_gather_find(pass *p, df_output o);           /* NULL when nothing 
 bool      dfi_gather_empty(const gather *a);               /* NULL is empty, too */
 /* One more contribution to the gradient of o; none for this pass's own nodes. indices: of TERM_SPARSE. */
 void      dfi_gather_add(pass *p, df_output o, term_kind kind, df_output value, df_output indices);
+void      dfi_gather_append(gather *a, array_op *c);       /* behind what is appended already; c is the pass's */
 void      dfi_gather_gradient(pass *p, df_output o, df_output d); /* dense or array, by its dtype */
 /* The sum of what was gathered at o, a value of r: a dense tensor or a handle, built in the current context. DFI_NONE:
    nothing. */
@@ -123,7 +124,7 @@ void      dfi_marks_end(pass *p);
 bool      dfi_continuous(uint8_t dtype);                   /* a float or complex */
 bool      dfi_differentiable(df_output o);
 uint8_t   dfi_gradient_dtype(df_output o);
-bool      dfi_wanted(pass *p, df_output o);                /* does anybody need its gradient? */
+bool      dfi_wanted(pass *p, df_output o);                /* is its gradient needed? */
 bool      dfi_gradient_flows(pass *p, df_node *n, int32_t j);  /* does a gradient flow from n to its input j? */
 bool      dfi_is_stop(pass *p, df_output o);
 bool      dfi_is_open_variable(pass *p, df_node *n);       /* of a loop that the call itself stands in */

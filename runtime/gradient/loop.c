@@ -198,6 +198,7 @@ bool dfi_backward_end(pass *p, region *b, int32_t n, const carried *c, int32_t *
   for (int32_t i = 0; i < n; i++) { vars[2 * i + 2] = c[i].next.node->id; vars[2 * i + 3] = c[i].next.index; }
   g->current = b->backward;
   if (df_while_end(g, n + 1, vars, vars, p->err)) return false;
+  b->back->once = l->once;
   for (int32_t i = 0; i < n; i++) {
     df_output from = l->var[c[i].index].enter->in[0];
     if (dfi_wanted(p, from)) dfi_gather_gradient(p, from, (df_output){ g->node[vars[2 * i + 2]], vars[2 * i + 3] });

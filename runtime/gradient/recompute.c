@@ -513,7 +513,7 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   trips = dfi_grad_value(p, c->r, trips);
   g->current = c->b->backward;
   df_output first = triangle(b, c->b->index), one = dfi_const_int(b, 1);
-  /* not before the gradient has come: who runs again early holds it all at once */
+  /* not before the gradient has come: what runs again early holds it all at once */
   for (int32_t i = 0; i < n && !dfi_pass_failed(p); i++) {
     df_output come = dfi_op(b, "Identity", v[i].in_body);
     if (come.node) dfi_node_add_control(first.node, come.node);
@@ -531,6 +531,7 @@ static bool run_again(recompute *c, int32_t n, const carried *v) {
   if (dfi_pass_failed(p)) return false;
   var[0] = next.node->id; var[1] = next.index;
   if (df_while_end(g, 1, var, var, p->err)) return false;
+  c->replay->once = l->once;
   c->copy = (dfi_replay){ .graph = g, .err = p->err, .from = l->body, .to = c->replay->body, .user = c,
                           .unrolled_value = unrolled_value, .retouch = retouch };
   for (int32_t i = 0; i < n; i++) if (!variable(c, v[i].index).node) return false;

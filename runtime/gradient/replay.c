@@ -78,6 +78,7 @@ static df_context *copy_loop(dfi_replay *c, df_loop *l, df_context *parent, df_c
   to->parallel_iterations = l->parallel_iterations;
   to->maximum_iterations = l->maximum_iterations;
   to->back_prop = l->back_prop;
+  to->once = l->once;
   to->save = l->save;
   GROW(c->loop, c->nloop, c->loop_cap);
   c->loop[c->nloop++] = (dfi_replayed_loop){ .from = l, .to = to };

@@ -1,7 +1,7 @@
 /* replay.h: what a loop's body computes, computed once more in another context.
  *
  * A copy is made value by value: asking for the copy of an output copies its node, what that node needs, and the loops
- * and conds that these stand in. Whoever asks says for some values what stands for them instead.
+ * and conds that these stand in. The caller says for some values what stands for them instead.
  */
 #ifndef DFLOW_REPLAY_H
 #define DFLOW_REPLAY_H

@@ -6,7 +6,7 @@
  */
 #include "gradient/gradient.h"
 
-/* A note's key is (node, index * NOTES + how); its value the node that asked, or the node itself where nobody is known.
+/* A note's key is (node, index * NOTES + how); its value the node that asked, or the node itself where none is known.
    */
 enum { NOTES = 16 };
 
@@ -53,8 +53,8 @@ static void put_loop(table *t, const df_loop *l) {
                             !strcmp(l->save, "auto") ? 3 : 0, l->notes);
 }
 
-int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out) {
-  table t = { out, 0, room };
+int32_t df_saved(df_graph *g, int32_t node, int32_t capacity, int32_t *out) {
+  table t = { out, 0, capacity };
   if (node < 0 || node >= g->n) return 0;
   const flow *f = dfi_flow_of(g);
   uint8_t *seen = dfi_xcalloc((size_t)g->n, 1), *loop = dfi_xcalloc((size_t)f->nloop + 1, 1),

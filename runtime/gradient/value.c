@@ -401,7 +401,7 @@ void dfi_region_free(region *r) {
 
 static df_output build_shape(pass *p, df_output v) { return dfi_op(&p->b, "Shape", v); }
 
-/* Shape(v), computed where v is; one node for all who ask. */
+/* Shape(v), computed where v is; one node for all callers. */
 static df_output forward_shape(pass *p, df_output v) {
   df_context *c = v.node->context;
   df_output key = { v.node, -16 - v.index }, known = dfi_map_get(c->cache, key);

@@ -192,7 +192,7 @@ df_node *dfi_flow_node(df_graph *g, flow_op op, df_context *c, int32_t n, const 
                          .ncontrol = hang,
                          .control = &gate,
                          .attrs = attrs,
-                         /* with nobody to tell, shapes are left to the run */
+                         /* without err, shapes are left to the run */
                          .where = where,
                          .raw = true,
                          .context = c,

@@ -54,6 +54,10 @@ df_output dfi_flow_function_capture(dfi_function *f, df_output o, df_error *err)
 dfi_function *dfi_flow_function_find(df_graph *g, const char *name);  /* NULL: none of this name was built here */
 /* Does a call of f give the same once more, and change nothing? f, and whatever it calls. False while f is built. */
 bool dfi_flow_function_repeats(const dfi_function *f);
+/* Are ready nodes of calls of the function that begins with this node computed as one: is a FunctionBatched the first
+   that was built of its body? And makes it so, for one that has just begun. */
+bool dfi_function_is_batched(const df_node *begin);
+bool dfi_function_batch(dfi_function *f, df_error *err);
 df_output dfi_flow_captured(df_output o);  /* what a captured argument is outside; none of others */
 /* What a flow owns, when its graph ends or what was begun is cut off again. */
 void dfi_flow_functions_free(flow *f);

@@ -160,6 +160,22 @@ dfi_function *dfi_function_begin(df_graph *g, const char *name, int32_t n, const
   return NULL;
 }
 
+bool dfi_function_is_batched(const df_node *begin) {
+  const df_graph *g = begin->context->function ? begin->context->function->graph : NULL;
+  const int32_t batched = dfi_op_find("FunctionBatched")->id;
+  for (int32_t id = begin->id + 1; g && id < g->n; id++) {
+    const df_node *n = g->node[id];
+    if (!n || n->context != begin->context) return false;
+    if (n->op == batched) return true;
+    if (!is_argument(n) && !dfi_has_trait(n, DFO_TAPE)) return false;
+  }
+  return false;
+}
+
+bool dfi_function_batch(dfi_function *f, df_error *err) {
+  return dfi_function_node(f, "FunctionBatched", 0, NULL, 0, NULL, true, err) != NULL;
+}
+
 static bool builds_functions(const flow *f) {
   for (int32_t i = 0; i < f->nopen; i++) if (f->open[i].function) return true;
   return false;
@@ -343,7 +359,7 @@ int32_t df_function_end(df_graph *g, int32_t n, const int32_t *results, df_error
   int32_t code = outputs_of(g, n, results, out, NULL, err) ? dfi_function_end(g, n, out, err) : DF_INVALID_ARGUMENT;
   dfi_free(out);
   code = dfi_check_memory(code, err, NULL, "a function");
-  if (!code) dfi_graph_keep_all(g);        /* whoever has its number may call it from anywhere */
+  if (!code) dfi_graph_keep_all(g);        /* code that has its number may call it from anywhere */
   return code;
 }
 

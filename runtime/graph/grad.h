@@ -23,7 +23,7 @@ df_output  dfg_in_shape(dfi_grad *g, df_node *n, int32_t i);  /* int32[rank]: it
 df_output  dfg_out_shape(dfi_grad *g, df_node *n, int32_t i);
 /* int32: one dimension; axis < 0 counts from the end */
 df_output  dfg_in_dim(dfi_grad *g, df_node *n, int32_t i, int32_t axis);
-bool       dfg_wants(dfi_grad *g, df_node *n, int32_t i);      /* does anybody need dx[i]? skip costly ones when not */
+bool       dfg_wants(dfi_grad *g, df_node *n, int32_t i);      /* is dx[i] needed? skip costly ones when not */
 /* dz summed down to the shape of input i: what broadcasting asks for. */
 df_output  dfg_unbroadcast(dfi_grad *g, df_node *n, int32_t i, df_output dz);
 /* dx[i] is sparse: values[k, ...] belong at rows indices[k] of input i. dx[i] itself is left alone. */

@@ -13,7 +13,7 @@
 struct dfi_chunk { struct dfi_chunk *next; size_t bytes; };
 enum { CHUNK_BYTES = 256 << 10, FIRST_CHUNK_BYTES = 8 << 10 };
 
-/* In the debug build one stands behind each piece: who wrote past its end is found when the arena goes. */
+/* In the debug build one stands behind each piece: a write past its end is found when the arena goes. */
 struct dfi_fence { struct dfi_fence *before; uint64_t mark; };
 #ifdef DFLOW_DEBUG
 enum { FENCE = sizeof(struct dfi_fence) };
@@ -149,9 +149,9 @@ static void set_text(uint64_t set, char *to, size_t bytes) {
 
 static __attribute__((noinline)) int32_t fail_arity(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec) {
   char text[400];
-  if (o->in_pair)
-    snprintf(text, sizeof text, "%s takes two lists of one length (%s) but was given %d inputs", o->op->type, o->op->in,
-             spec->nin);
+  if (o->in_lists)
+    snprintf(text, sizeof text, "%s takes %s lists of one length (%s) but was given %d inputs", o->op->type,
+             o->nin == 2 ? "two" : "three", o->op->in, spec->nin);
   else
     snprintf(text, sizeof text, "%s takes %s%d input%s (%s) but was given %d", o->op->type,
              o->in_list ? "at least " : "", o->nin - o->in_list, o->nin - o->in_list == 1 ? "" : "s",
@@ -224,7 +224,8 @@ static bool is_choice(const char *words, const char *text, int64_t n) {
 static __attribute__((noinline)) int32_t fail_choice(const dfi_op_info *o, const dfi_node_spec *spec,
                                                      const dfi_attr_def *d, const char *found, df_error *err) {
   char text[300];
-  snprintf(text, sizeof text, "%s: %s is '%.60s': expected one of %s", o->op->type, d->name, found, d->choices);
+  snprintf(text, sizeof text, "%s: %s is '%.60s': expected one of %s%s", o->op->type, d->name, found,
+           d->choices[0] == '|' ? "''" : "", d->choices);
   return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
 }
 
@@ -310,7 +311,7 @@ static void fill_listed(dfi_builder *b, df_node *n, const dfi_op_info *o) {
 
 /* How many outputs the node has; -1: err is filled. */
 static int32_t count_outputs(const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
-  if (!o->out_list) return o->nout;
+  if (!o->out_lists) return o->nout;
   int32_t list = 0;
   while (!o->out[list].list) list++;
   const dfi_arg *a = &o->out[list];
@@ -334,11 +335,11 @@ static int32_t count_outputs(const dfi_op_info *o, const dfi_node_spec *spec, df
     fail(err, o, spec, DF_INVALID_ARGUMENT, text);
     return -1;
   }
-  return o->nout - 1 + (int32_t)length;
+  return o->nout - o->out_lists + o->out_lists * (int32_t)length;
 }
 
 static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var, const df_attr *attrs) {
-  int32_t length = n->nout - (o->nout - 1);
+  const int32_t length = o->out_lists ? dfi_output_length(o, n->nout) : 1;
   for (int32_t a = 0, k = 0; a < o->nout; a++)
     for (int32_t i = 0, times = o->out[a].list ? length : 1; i < times; i++, k++) {
       const dfi_arg *arg = &o->out[a];
@@ -362,7 +363,7 @@ int32_t dfi_node_check(df_node *n, df_error *err) {
                                .where = n->where };
   bound var[8];
   for (int32_t i = 0; i < o->nvar; i++) var[i].dtype = DF_INVALID;
-  if (o->in_list ? o->in_pair ? n->nin % 2 : n->nin < o->nin - 1 : n->nin != o->nin) return fail_arity(err, o, &spec);
+  if (!dfi_arity_fits(o, n->nin)) return fail_arity(err, o, &spec);
   int32_t code = check_inputs(o, &spec, n->in, var, err);
   if (!code && (o->needs_attr || o->nvar)) code = check_attrs(o, &spec, var, err);
   if (!code && o->in_types) code = check_listed(o, &spec, n->in, err);
@@ -556,12 +557,12 @@ static bool read_references(df_graph *g, const dfi_op_info *o, const dfi_node_sp
 
 static bool passes_tokens(df_flow f) { return f == DF_SWITCH || (f >= DF_MERGE && f <= DF_LOOP_COND); }
 
-/* Is a node of this spec none that may be added here? Then err says why. */
+/* Is a node of this spec none that may be added here? Then err says why. A Merge at the top level is a race: lost.h. */
 static bool refused(const df_graph *g, const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
-  if (DFI_UNLIKELY(o->op->flow >= DF_MERGE && o->op->flow <= DF_LOOP_COND && !spec->raw))
+  if (DFI_UNLIKELY(o->op->flow >= DF_MERGE && o->op->flow <= DF_LOOP_COND && !spec->raw) &&
+      !(o->op->flow == DF_MERGE && g->current->kind == DFI_TOP))
     return fail(err, o, spec, DF_INVALID_ARGUMENT, "nodes of this type are made by cond and while_loop only");
-  if (o->in_list ? o->in_pair ? spec->nin % 2 : spec->nin < o->nin - 1 : spec->nin != o->nin)
-    return fail_arity(err, o, spec);
+  if (!dfi_arity_fits(o, spec->nin)) return fail_arity(err, o, spec);
   if (spec->name && dfi_name_bad(spec->name))
     return fail(err, o, spec, DF_INVALID_ARGUMENT, "a name must not be empty and must not contain spaces, `:` or `^`");
   if (DFI_UNLIKELY(g->finalized))

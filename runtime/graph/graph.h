@@ -17,13 +17,13 @@ typedef struct dfi_scope {
 } dfi_scope;
 
 /* One interned text, which may be a node's name, a name that is taken without a node (a frame's) and a scope. */
-typedef struct dfi_text {
+typedef struct dfi_interned {
   uint32_t   hash, next_suffix;
   df_node   *node;
   dfi_scope *scope;
   bool       taken;
   char       s[];
-} dfi_text;
+} dfi_interned;
 
 typedef struct dfi_control { int32_t n; df_node **nodes; df_context *context; } dfi_control; /* n -1: none stands */
 
@@ -32,7 +32,7 @@ typedef struct dfi_builder {
   /* Guarded by names_lock: a session that reports an error asks for names while others build. */
   pthread_mutex_t names_lock;
   dfi_arena   texts;
-  dfi_text  **text;              /* open addressing */
+  dfi_interned  **text;              /* open addressing */
   uint32_t    ntext, text_mask;
   /* What stands. */
   dfi_scope **scope;     int32_t nscope, scope_cap;       /* [0] is the outermost */
@@ -59,7 +59,7 @@ static inline dfi_builder *dfi_builder_of(df_graph *g) { return g->build; }
 
 /* undo.c: called before a node's inputs or control edges become more, and before a text becomes a name. */
 void        dfi_undo_edges(df_node *n);
-void        dfi_undo_text(dfi_builder *b, dfi_text *t);
+void        dfi_undo_text(dfi_builder *b, dfi_interned *t);
 void        dfi_undo_leave(df_graph *g, int32_t flow);    /* marks set deeper than that are left; the nodes stay */
 void        dfi_undo_free(dfi_builder *b);
 

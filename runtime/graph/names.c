@@ -1,6 +1,6 @@
 /* names.c: interned texts, and the names of nodes.
  *
- * A node that was not given a name gets one only when somebody asks: its scope, its type, and a serial number
+ * A node that was not given a name gets one only when it is asked for: its scope, its type, and a serial number
  * from the second on (`layer/MatMul`, `layer/MatMul_1`). The serial is the node's place among the unnamed nodes of
  * its type in its scope, so making a node costs one increment and no text. A name that is given is made unique with
  * _1, _2, … against given and automatic names alike. When a given name looks like an automatic one that is still to
@@ -13,7 +13,7 @@
 
 /* ---- texts; all under names_lock ----------------------------------------------------------- */
 
-static dfi_text *lookup(const dfi_builder *b, const char *s, size_t n, uint32_t h, uint32_t *place) {
+static dfi_interned *lookup(const dfi_builder *b, const char *s, size_t n, uint32_t h, uint32_t *place) {
   uint32_t i = h & b->text_mask;
   for (; b->text[i]; i = (i + 1) & b->text_mask)
     if (b->text[i]->hash == h && !memcmp(b->text[i]->s, s, n) && !b->text[i]->s[n]) return b->text[i];
@@ -21,25 +21,25 @@ static dfi_text *lookup(const dfi_builder *b, const char *s, size_t n, uint32_t 
   return NULL;
 }
 
-static dfi_text *text_find(const dfi_builder *b, const char *s) {
+static dfi_interned *text_find(const dfi_builder *b, const char *s) {
   uint32_t place;
   size_t n = strlen(s);
   return lookup(b, s, n, dfi_hash_name(s, n), &place);
 }
 
-static dfi_text *text_get(dfi_builder *b, const char *s) {
+static dfi_interned *text_get(dfi_builder *b, const char *s) {
   uint32_t place;
   size_t n = strlen(s);
   uint32_t h = dfi_hash_name(s, n);
-  dfi_text *t = lookup(b, s, n, h, &place);
+  dfi_interned *t = lookup(b, s, n, h, &place);
   if (t) return t;
   t = dfi_arena_take(&b->texts, sizeof *t + n + 1);
-  *t = (dfi_text){ .hash = h };
+  *t = (dfi_interned){ .hash = h };
   memcpy(t->s, s, n + 1);
   b->text[place] = t;
   if (++b->ntext * 2 > b->text_mask) {
     uint32_t mask = b->text_mask * 2 + 1;
-    dfi_text **bigger = dfi_xcalloc((size_t)mask + 1, sizeof *bigger);
+    dfi_interned **bigger = dfi_xcalloc((size_t)mask + 1, sizeof *bigger);
     for (uint32_t i = 0; i <= b->text_mask; i++)
       if (b->text[i]) {
         uint32_t at = b->text[i]->hash & mask;
@@ -54,7 +54,7 @@ static dfi_text *text_get(dfi_builder *b, const char *s) {
 }
 
 static dfi_scope *scope_get(dfi_builder *b, const char *s) {
-  dfi_text *t = text_get(b, s);
+  dfi_interned *t = text_get(b, s);
   if (!t->scope) {
     t->scope = dfi_arena_take(&b->texts, sizeof *t->scope);
     *t->scope = (dfi_scope){ .text = t->s };
@@ -133,7 +133,7 @@ static dfi_scope *scope_of_name(dfi_builder *b, const char *name, size_t prefix)
 }
 
 static bool taken(dfi_builder *b, const char *name) {
-  dfi_text *t = text_find(b, name);
+  dfi_interned *t = text_find(b, name);
   if (t && (t->node || t->taken)) return true;
   const dfi_op_info *op;
   int32_t serial;
@@ -150,7 +150,7 @@ static const char *make_automatic(dfi_builder *b, df_node *n) {
   char few[256], *s = bytes <= sizeof few ? few : dfi_xmalloc(bytes);
   if (n->serial) snprintf(s, bytes, "%s%s_%d", n->scope, type, n->serial);
   else snprintf(s, bytes, "%s%s", n->scope, type);
-  dfi_text *t = text_get(b, s);
+  dfi_interned *t = text_get(b, s);
   while (t->node || t->taken) {        /* control_flow.c turned a node into one of another type */
     bytes += 12;
     s = s == few ? strcpy(dfi_xmalloc(bytes), few) : dfi_xrealloc(s, bytes);
@@ -163,7 +163,7 @@ static const char *make_automatic(dfi_builder *b, df_node *n) {
   return t->s;
 }
 
-/* The automatic name of that number is somebody's own: from now on the scope's names are made at once, and after it. */
+/* The automatic name of that number is a node's own: from now on the scope's names are made at once, and after it. */
 static void skip_serial(df_graph *g, dfi_scope *s, int32_t op, int32_t serial) {
   bool fresh = !s->count;
   int32_t *count = counts(g->build, s);
@@ -185,21 +185,21 @@ static void run_ahead(df_graph *g, const char *name) {
   if (automatic(b, name, &op, &serial, &prefix)) skip_serial(g, scope_of_name(b, name, prefix), op->id, serial);
 }
 
-/* scope + base, made unique; the text is not yet marked as anybody's. */
-static dfi_text *unique(df_graph *g, const char *scope, const char *base) {
+/* scope + base, made unique; the text is not yet marked as taken. */
+static dfi_interned *unique(df_graph *g, const char *scope, const char *base) {
   dfi_builder *b = g->build;
   size_t bytes = strlen(scope) + strlen(base) + 16, n = strlen(scope) + strlen(base);
   char few[256], *s = bytes <= sizeof few ? few : dfi_xmalloc(bytes);
   snprintf(s, bytes, "%s%s", scope, base);
   if (n && s[n - 1] == '/') s[--n] = 0;
   if (taken(b, s)) {
-    dfi_text *first = text_get(b, s);
+    dfi_interned *first = text_get(b, s);
     dfi_undo_text(b, first);
     do snprintf(s + n, bytes - n, "_%u", ++first->next_suffix);
     while (taken(b, s));
   }
   run_ahead(g, s);
-  dfi_text *t = text_get(b, s);
+  dfi_interned *t = text_get(b, s);
   if (s != few) dfi_free(s);
   return t;
 }
@@ -220,7 +220,7 @@ void dfi_names_add(df_graph *g, df_node *n, const char *name) {
   if (name) {
     bool exact = name[strlen(name) - 1] == '/';
     pthread_mutex_lock(&b->names_lock);
-    dfi_text *t = unique(g, exact ? "" : s->text, name);
+    dfi_interned *t = unique(g, exact ? "" : s->text, name);
     t->node = n;
     n->name = t->s;
     n->serial = 0;
@@ -244,7 +244,7 @@ bool dfi_names_claim(df_graph *g, df_node *n, const char *name) {
   int32_t serial;
   size_t prefix;
   pthread_mutex_lock(&b->names_lock);
-  dfi_text *t = text_get(b, name);
+  dfi_interned *t = text_get(b, name);
   bool is_free = !t->node && !t->taken;
   if (is_free && automatic(b, name, &op, &serial, &prefix)) {
     dfi_scope *s = scope_of_name(b, name, prefix);
@@ -264,14 +264,14 @@ bool dfi_names_claim(df_graph *g, df_node *n, const char *name) {
 void dfi_names_drop(df_graph *g, df_node *n) {
   dfi_builder *b = g->build;
   pthread_mutex_lock(&b->names_lock);
-  dfi_text *t = n->name ? text_find(b, n->name) : NULL;
+  dfi_interned *t = n->name ? text_find(b, n->name) : NULL;
   if (t && t->node == n) t->node = NULL;
   pthread_mutex_unlock(&b->names_lock);
 }
 
 /* Was this node named by counting, and is it the last that was? */
 static bool last_counted(dfi_builder *b, const df_node *n, dfi_scope **scope) {
-  dfi_text *t = text_find(b, n->scope);
+  dfi_interned *t = text_find(b, n->scope);
   dfi_scope *s = t ? t->scope : NULL;
   if (!s || !s->count || n->serial != s->count[n->op] - 1) return false;
   *scope = s;
@@ -289,7 +289,7 @@ static void take_back_suffix(dfi_builder *b, const char *name) {
   const char *at = name ? strrchr(name, '_') : NULL;
   if (!at || (size_t)(at - name) >= sizeof base) return;
   snprintf(base, sizeof base, "%.*s", (int)(at - name), name);
-  dfi_text *first = text_find(b, base);
+  dfi_interned *first = text_find(b, base);
   if (first && first->next_suffix && strtoul(at + 1, NULL, 10) == first->next_suffix) first->next_suffix--;
 }
 
@@ -320,7 +320,7 @@ void dfi_names_undo(df_graph *g, int32_t first, int32_t nrenamed) {
 void dfi_names_take(df_graph *g, df_node *n, const char *name) {
   dfi_builder *b = g->build;
   pthread_mutex_lock(&b->names_lock);
-  dfi_text *t = text_get(b, name);
+  dfi_interned *t = text_get(b, name);
   dfi_undo_text(b, t);
   t->taken = true;
   if (n) { t->node = n; n->name = t->s; }
@@ -331,7 +331,7 @@ void dfi_names_restore(df_graph *g, df_node *n, const char *name) {
   dfi_builder *b = g->build;
   pthread_mutex_lock(&b->names_lock);
   if (name) {
-    dfi_text *t = text_get(b, name);
+    dfi_interned *t = text_get(b, name);
     t->taken = true;
     t->node = n;
     n->name = t->s;
@@ -345,7 +345,7 @@ void dfi_names_restore(df_graph *g, df_node *n, const char *name) {
 const char *dfi_unique_name(df_graph *g, const char *base) {
   dfi_builder *b = g->build;
   pthread_mutex_lock(&b->names_lock);
-  dfi_text *t = unique(g, b->scope[b->nscope - 1]->text, base);
+  dfi_interned *t = unique(g, b->scope[b->nscope - 1]->text, base);
   dfi_undo_text(b, t);
   t->taken = true;
   pthread_mutex_unlock(&b->names_lock);
@@ -372,7 +372,7 @@ int32_t df_node_by_name(df_graph *g, const char *name) {
   if (!name || !*name) return -1;
   int32_t id = -1;
   pthread_mutex_lock(&b->names_lock);
-  dfi_text *t = text_find(b, name);
+  dfi_interned *t = text_find(b, name);
   const dfi_op_info *op;
   int32_t serial;
   size_t prefix;
@@ -402,7 +402,7 @@ void df_push_scope(df_graph *g, const char *name) {
     if (name[strlen(name) - 1] == '/') {
       s = scope_get(b, name);
     } else {
-      dfi_text *t = unique(g, b->scope[b->nscope - 1]->text, name);
+      dfi_interned *t = unique(g, b->scope[b->nscope - 1]->text, name);
       dfi_undo_text(b, t);
       t->taken = true;
       char few[256];

@@ -1,4 +1,4 @@
-/* structure.c: the control flow of a graph as it was built, for those who draw it. Nothing here changes a graph. */
+/* structure.c: the control flow of a graph as it was built, for drawings. Nothing here changes a graph. */
 #include "graph/flow.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,8 +33,8 @@ static df_loop *loop_of(const df_node *n) {
   return c->kind == DFI_BODY || c->kind == DFI_PRED ? c->loop : NULL;
 }
 
-int32_t df_flow_describe(df_graph *g, int32_t node, int32_t room, int32_t *out) {
-  list l = { 0, room, out };
+int32_t df_flow_describe(df_graph *g, int32_t node, int32_t capacity, int32_t *out) {
+  list l = { 0, capacity, out };
   if (node < 0 || node >= g->n) return 0;
   const df_node *n = g->node[node];
   const df_cond *c = cond_of(n);
@@ -123,13 +123,13 @@ static df_flow_info loop_info(const df_loop *l) {
                          .save = l->save };
 }
 
-int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out) {
+int32_t df_flows(df_graph *g, int32_t capacity, df_flow_info *out) {
   const flow *f = dfi_flow_of(g);
   int32_t n = 0;
-  for (int32_t i = 0; i < f->ncond; i++, n++) if (n < room) out[n] = cond_info(f->cond[i]);
-  for (int32_t i = 0; i < f->nloop; i++, n++) if (n < room) out[n] = loop_info(f->loop[i]);
+  for (int32_t i = 0; i < f->ncond; i++, n++) if (n < capacity) out[n] = cond_info(f->cond[i]);
+  for (int32_t i = 0; i < f->nloop; i++, n++) if (n < capacity) out[n] = loop_info(f->loop[i]);
   for (int32_t i = 0; i < f->nloop; i++)
-    if (f->loop[i]->replay && f->ncond + f->loop[i]->replay->id < room)
+    if (f->loop[i]->replay && f->ncond + f->loop[i]->replay->id < capacity)
       out[f->ncond + f->loop[i]->replay->id].repeats = f->loop[i]->id;
   return n;
 }
@@ -196,10 +196,10 @@ const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable) {
   return l && variable >= 0 && variable < l->n && l->var[variable].name ? l->var[variable].name : "";
 }
 
-int32_t df_node_controls(df_graph *g, int32_t node, int32_t room, int32_t *out) {
+int32_t df_node_controls(df_graph *g, int32_t node, int32_t capacity, int32_t *out) {
   if (node < 0 || node >= g->n) return 0;
   const df_node *n = g->node[node];
-  for (int32_t i = 0; i < n->ncontrol && i < room; i++) out[i] = n->control[i]->id;
+  for (int32_t i = 0; i < n->ncontrol && i < capacity; i++) out[i] = n->control[i]->id;
   return n->ncontrol;
 }
 
@@ -245,9 +245,9 @@ static void say_ints(text *t, int64_t n, const int64_t *v, bool shape) {
   say(t, "]");
 }
 
-int32_t df_node_attrs_text(df_graph *g, int32_t node, int32_t room, char *out) {
-  text t = { out, 0, (size_t)(room > 0 ? room : 0) };
-  if (room <= 0) return 0;
+int32_t df_node_attrs_text(df_graph *g, int32_t node, int32_t capacity, char *out) {
+  text t = { out, 0, (size_t)(capacity > 0 ? capacity : 0) };
+  if (capacity <= 0) return 0;
   out[0] = '\0';
   if (node < 0 || node >= g->n) return 0;
   const df_node *n = g->node[node];

@@ -66,7 +66,7 @@ void dfi_undo_edges(df_node *n) {
   b->edge[b->nedge++] = (struct dfi_undo_edge){ n, n->in, n->control, n->nin, n->ncontrol };
 }
 
-void dfi_undo_text(dfi_builder *b, dfi_text *t) {
+void dfi_undo_text(dfi_builder *b, dfi_interned *t) {
   if (!b->nmark) return;
   DFI_GROW(b->renamed, b->nrenamed, b->renamed_cap);
   b->renamed[b->nrenamed++] = (struct dfi_undo_name){ t, t->next_suffix, t->taken };
@@ -150,7 +150,7 @@ static void cut_flow(df_graph *g, const struct dfi_mark *m) {
   while (f->ncond > m->ncond) dfi_flow_cond_free(f->cond[--f->ncond]);
   while (f->nfunction > m->nfunction) dfi_flow_function_free(f->function[--f->nfunction]);
   g->ncontexts = m->ncontexts; g->nloops = m->nloops; g->nconds = m->nconds; g->ngradients = m->ngradients;
-  dfi_builder_of(g)->neffects++;         /* for who keeps a read by context and effects: the context may be another */
+  dfi_builder_of(g)->neffects++;         /* reads are kept by context and effects: the context may be another */
 }
 
 static void cut_nodes(df_graph *g, const struct dfi_mark *m) {

@@ -12,14 +12,14 @@ struct dfi_mark {
   int32_t   flow, nscope, ndevice, ncontrol;
   int32_t   ncontext, nloop, ncond, nfunction, ncontexts, nloops, nconds, ngradients;
   int32_t   nedge, nrenamed;
-  bool      whole;                      /* nobody else was in the middle of building */
+  bool      whole;                      /* nothing else was in the middle of building */
   df_context *current;
   dfi_stood *stood; int32_t nstood;     /* owned */
 };
 /* A node's inputs and control edges before they became more. */
 struct dfi_undo_edge { df_node *node; df_output *in; df_node **control; int32_t nin, ncontrol; };
 /* A text before it became a name. */
-struct dfi_undo_name { dfi_text *text; uint32_t next_suffix; bool taken; };
+struct dfi_undo_name { dfi_interned *text; uint32_t next_suffix; bool taken; };
 
 /* names.c: nodes from `first` on give their names back, and texts from the nth noted one on. */
 void dfi_names_undo(df_graph *g, int32_t first, int32_t nrenamed);

@@ -126,6 +126,24 @@ static int32_t take_inits(df_graph *g, df_loop *l, int32_t n, const int32_t *ini
   return DF_OK;
 }
 
+/* A loop that recomputes is to hold little: in a body it does not begin before what the iteration begins with has come,
+   or each iteration that runs ahead holds what it gives. */
+static bool waits_for_iteration(df_loop *l, df_error *err) {
+  const df_context *around = l->parent;
+  while (around->kind == DFI_BRANCH) around = around->parent;
+  if (around->kind != DFI_BODY) return true;
+  for (int32_t i = 0; i < around->loop->n; i++) {
+    const df_output v = { around->loop->var[i].swtch, 1 };
+    if (!v.node || dfi_dtype(v) == DF_RESOURCE || dfi_shape_at(v)->rank == 0) continue;
+    const df_output here = dfi_resolve(l->graph, v, l->parent, err);
+    df_node *come = here.node ? dfi_flow_node(l->graph, FLOW_IDENTITY, l->parent, 1, &here, NULL, NULL, here, l->where,
+                                              err) : NULL;
+    if (!come) return false;
+    dfi_node_add_control(l->var[0].enter, come);
+  }
+  return true;
+}
+
 int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t parallel_iterations,
                        int64_t maximum_iterations, bool back_prop, const char *save, const char *name,
                        const char *where, int32_t *vars, df_error *err) {
@@ -161,6 +179,7 @@ int32_t df_while_begin(df_graph *g, int32_t n, const int32_t *init, int64_t para
   f->ninvariant = f->nname = 0;
   for (int32_t i = 0; i < l->n && !code; i++)
     if (!var_enter(l, &l->var[i], err)) code = err ? err->code : DF_INTERNAL;
+  if (!code && !strcmp(l->save, "recompute") && !waits_for_iteration(l, err)) code = err ? err->code : DF_INTERNAL;
   if (code) { dfi_flow_pop(g); return code; }
   int32_t carrier = 0;
   for (int32_t i = l->n - 1; i >= 0; i--)
@@ -277,6 +296,40 @@ static void exit_shape(dfi_loop_var *v) {
   x->shape = dfi_shape_merge(&x->shape, &r->shape, &both) ? both : dfi_shape_unknown();
 }
 
+static bool constant_number(df_output o, df_value *v) {
+  const df_tensor *t = o.node->out[o.index].constant;
+  if (!t || t->rank || (t->dtype != DF_INT32 && t->dtype != DF_INT64)) return false;
+  *v = (df_value){ .kind = DF_SCALAR, .dtype = t->dtype };
+  if (t->dtype == DF_INT32) v->as.i32 = (int32_t)df_tensor_get_int(t, 0); else v->as.i64 = df_tensor_get_int(t, 0);
+  return true;
+}
+
+/* What n, an op of two whole numbers, makes of `begins` in place of the output `of`; its other input is a constant. */
+static bool makes(const df_node *n, df_output of, df_value begins, df_value *out) {
+  const df_op *op = dfi_op_info_at(n->op)->op;
+  if (n->nin != 2 || n->nout != 1 || !op->scalar) return false;
+  df_value in[2];
+  for (int32_t i = 0; i < 2; i++)
+    if (dfi_same(n->in[i], of)) in[i] = begins;
+    else if (!constant_number(n->in[i], &in[i])) return false;
+  const df_scalar_fn f = op->scalar((uint8_t[]){ in[0].dtype, in[1].dtype }, n->out[0].dtype);
+  *out = (df_value){ .kind = DF_SCALAR, .dtype = n->out[0].dtype };
+  return f && f(out, &in[0], &in[1], NULL);
+}
+
+/* Is it known that the predicate is false after one trip, because of a counter? */
+static bool runs_once(const df_loop *l) {
+  if (l->maximum_iterations >= 0 && l->maximum_iterations <= 1) return true;
+  for (int32_t i = 0; i < l->n; i++) {
+    const dfi_loop_var *v = &l->var[i];
+    df_value first, second, more;
+    if (constant_number(v->init, &first) && makes(v->result.node, (df_output){ v->swtch, 1 }, first, &second) &&
+        makes(l->loop_cond->in[0].node, (df_output){ v->merge, 0 }, second, &more))
+      return !more.as.b;
+  }
+  return false;
+}
+
 int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *exits, df_error *err) {
   flow_entry *e = dfi_flow_top(g);
   if (!e || !e->loop || e->stage != 1)
@@ -322,6 +375,7 @@ int32_t df_while_end(df_graph *g, int32_t n, const int32_t *results, int32_t *ex
     if (!dfi_flow_follows(carrier->next, body->reads[r], body)) dfi_node_add_control(carrier->next, body->reads[r]);
   for (int32_t i = 0; i < n; i++) { exits[2 * i] = l->var[i].exit->id; exits[2 * i + 1] = 0; }
   l->built = true;
+  l->once = runs_once(l);
   bool effect = body->last_effect || l->pred->last_effect;
   if (effect || body->nreads || l->pred->nreads) dfi_flow_happened(l->parent, carrier->exit, effect);
   dfi_flow_pop(g);

@@ -1,5 +1,6 @@
 /* infer.c: what shape functions ask of their node, and the shape functions that many ops share. */
 #include "op/op.h"
+#include "base/remote_memory.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -223,9 +224,8 @@ int32_t dfi_shape_all_scalar(dfi_infer *c) {
 
 /* A node that gives t, as a Const would. */
 static void stand_in(df_node *x, dfi_out *out, const df_node *n, const dfi_op_info *constant, const df_tensor *t) {
-  const bool is_read = t->view || !t->buffer || !t->buffer->arena;
   *out = (dfi_out){ .dtype = t->dtype, .shape = dfi_shape_of(t->rank, t->dims),
-                    .constant = is_read ? (df_tensor *)t : NULL };
+                    .constant = dfi_readable(t) ? (df_tensor *)t : NULL };
   *x = (df_node){ .op = constant->id, .nout = 1, .out = out, .attrs = constant->defaults, .context = n->context,
                   .where = "", .name = "", .scope = "", .device = "", .graph = n->graph };
 }
@@ -233,8 +233,7 @@ static void stand_in(df_node *x, dfi_out *out, const df_node *n, const dfi_op_in
 bool dfi_infer_refuses(const df_node *n, const df_tensor *const *in, df_error *err) {
   const dfi_op_info *o = dfi_op_info_at(n->op), *constant = dfi_op_find("Const");
   if ((!o->op->shape && !o->op->check) || o->op->stateful || !constant) return false;
-  /* A kernel that has taken an input for its result leaves an empty tensor in its place. */
-  for (int32_t i = 0; i < n->nin; i++) if (!in[i] || in[i]->dtype != dfi_dtype(n->in[i])) return false;
+  for (int32_t i = 0; i < n->nin; i++) if (!in[i]) return false;
   const size_t inputs = (size_t)n->nin + 1, outputs = (size_t)n->nout + 1;
   df_node *from = dfi_xcalloc(inputs, sizeof *from), again = *n;
   dfi_out *given = dfi_xcalloc(inputs, sizeof *given), *out = dfi_xcalloc(outputs, sizeof *out);

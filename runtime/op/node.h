@@ -132,8 +132,9 @@ struct df_loop {
   struct dfi_map *captures;            /* outer output -> output of the constant Enter */
   int64_t     parallel_iterations, maximum_iterations;
   bool        back_prop, built;
+  bool        once;                    /* it is known that its body runs once at the most */
   const char *save;                    /* "keep", "swap", "recompute" */
-  bool        save_unsaid;             /* nobody said: the session may */
+  bool        save_unsaid;             /* its builder did not say: the session may */
   int32_t     trip_var;                /* index of the variable that counts trips (int32 from 0), or -1 */
   /* of a backward loop: the iteration that it undoes, N - 1 … 0, in the body; variable 0 is one more */
   df_output    down;
@@ -164,7 +165,7 @@ struct df_graph {
   int32_t kept;                        /* nodes before this one may be known outside of the graph: undo.c leaves them */
   struct dfi_map *variable_init;       /* handle output -> initial value */
   void        *gradient;               /* grad.c's own: the pass that is building, or NULL */
-  /* Where an output that is out of sight is looked for besides: set by the rooms that know of further copies of values.
+  /* Where an output that is out of sight is looked for besides: set by folders that know of further copies of values.
      */
   df_output  (*foreign)(df_graph *g, df_output o);     /* the gradient pass that builds: a forward value */
   df_output  (*unrolled_value)(df_graph *g, df_node *at, df_output o);   /* an unrolled graph: an iteration's value */

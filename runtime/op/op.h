@@ -11,7 +11,7 @@
  * Grammar. in/out: words `name:TYPE`, where TYPE is a type variable (one capital or a word such as DstT), a dtype
  * name, a union such as `int32|int64`, `handle` (DF_RESOURCE), `any` (all but handles) or `all` (handles too).
  * `name:T*` is a list of any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list
- * in `in`, or two of one length and nothing else. In `out`, `name:T*attr` has as
+ * in `in`, or lists of one length and nothing else. In `out`, whose lists are all of one length, `name:T*attr` has as
  * many as the int attribute says, `name:T*` as many as the input list, `name:T*-attr` as many as that less the
  * attribute. Outputs of type `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the
  * same number); the shape function may change it. `name:T?` may be left out from Lua (the front end then passes the
@@ -44,7 +44,7 @@ typedef enum df_flow {
   DF_TRANSFER  /* from device to device; only plans have them: plan/cut.c */
 } df_flow;
 
-/* What is asked of an op besides, by plans, gradients, checks and whoever looks: each is in its entry, and nowhere is a
+/* What is asked of an op besides, by plans, gradients, checks and inspectors: each is in its entry, and nowhere is a
    list of names. */
 enum {
   DFO_PASSES         = 1 << 0,    /* its output is its first input as it is: plans read the value where that lies */
@@ -73,7 +73,7 @@ enum {
   DFO_TAPE_LOADS     = 1 << 19,   /* gives the value that was kept in the attributes' function and slot */
   DFO_ADDS           = 1 << 20,   /* its output is the sum of its inputs */
   DFO_SUBTRACTS      = 1 << 21,   /* its output is its first input less its second */
-  DFO_STOPS          = 1 << 22,   /* gradients end at it because whoever wrote it wants that */
+  DFO_STOPS          = 1 << 22,   /* gradients end at it because its author wants that */
   DFO_OWN_GRADIENT   = 1 << 23,   /* its gradient is the user's function of that id, of its first nx inputs */
   DFO_TELLS          = 1 << 24,   /* its output is its first input; besides, it tells the user, first_n times */
   DFO_ASSIGNS        = 1 << 25,   /* a variable becomes its second input, which is its output */
@@ -136,7 +136,7 @@ typedef struct df_op {
   /* For help, gradient checks and exports; where an entry has none of these, their own tables are asked. */
   const char *output;     /* what .example prints */
   const char *see;        /* Lua names of related ops */
-  const char *derivative; /* `x = dy * y; y = …`: Lua, in terms of inputs, outputs, attributes and dy; or `none: why` */
+  const char *derivative; /* `x = dy * y; y = …`: Lua of inputs, outputs, attributes and dy; or `none: why`; or words */
   const char *domain;     /* `-0.9 0.9`: where the inputs lie when its gradient is compared with differences */
   const dfi_tensorflow_op *tensorflow;     /* NULL: as export_table.c has it, if it has */
   const char *onnx;       /* the ONNX op of the same inputs and outputs, without attributes */
@@ -152,10 +152,10 @@ typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
   X(index) X(random) X(tensor_array) X(linalg) X(decompose) X(grad) X(convert) \
   X(string) X(v1) X(segment) X(blocks) X(search) X(window) \
   X(function) X(host) X(array_v3) X(ref) X(train) X(resource) X(lstm) \
-  X(list) X(sparse) X(ragged) X(optional) X(unknown) X(batch_norm) X(checkpoint) X(queue) \
+  X(list) X(sparse) X(sparse_tensor) X(ragged) X(optional) X(unknown) X(batch_norm) X(checkpoint) X(queue) \
   X(stack) X(table) X(trace) X(elementwise) X(candidate) X(summary) X(quantize) X(accumulator) \
-  X(staging) X(sets) X(bands) X(image) \
-  X(barrier) X(mutex) X(attention)
+  X(staging) X(sets) X(bands) X(image) X(files) \
+  X(barrier) X(mutex) X(attention) X(ctc)
 #define X(name) extern const dfi_op_table dfi_ops_##name;
 DFI_OP_TABLES(X)
 #undef X
@@ -185,9 +185,10 @@ typedef struct dfi_op_info {
   const df_op *op;
   int32_t  id;
   int32_t  nin, nout, nattr, nvar;     /* args, not outputs of a node */
-  bool     in_list, out_list;          /* there is a list among them */
+  bool     in_list;                    /* there is a list among them */
+  uint8_t  out_lists;                  /* how many lists are among them, all of one length */
   bool     in_types;                   /* an attribute lists the dtypes of a list of inputs */
-  bool     in_pair;                    /* the inputs are two lists of one length */
+  bool     in_lists;                   /* the inputs are lists of one length, two or more */
   bool     needs_attr;                 /* an attr without a default */
   bool     bounds_attr;                /* an attr with bounds */
   uint32_t traits;                     /* the entry's */
@@ -201,7 +202,7 @@ typedef struct dfi_op_info {
     int8_t attr;
     const char *said; int32_t nsaid;   /* in the entry's words; NULL: it is named as an attribute alone */
   } var[8];
-  _Atomic(char *) parts;               /* dfi_op_parts, once somebody has asked */
+  _Atomic(char *) parts;               /* dfi_op_parts, from the first call on */
 } dfi_op_info;
 /* parts.c: the entry taken apart, as df_op_about(op, "parts") has it. Owned. */
 char *dfi_op_parts(const dfi_op_info *o);
@@ -209,22 +210,29 @@ char *dfi_op_parts(const dfi_op_info *o);
 const char *dfi_attr_word(char type);
 const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for ever */
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
+/* May a node have so many inputs? */
+static inline bool dfi_arity_fits(const dfi_op_info *o, int32_t nin) {
+  return !o->in_list ? nin == o->nin : o->in_lists ? nin % o->nin == 0 : nin >= o->nin - 1;
+}
 /* The argument of the entry that input i of a node with nin inputs is one of: a list's, or its own. */
 static inline const dfi_arg *dfi_input_arg(const dfi_op_info *o, int32_t nin, int32_t i) {
   if (!o->in_list) return &o->in[i];
-  if (o->in_pair) return &o->in[i >= nin / 2];
+  if (o->in_lists) return &o->in[i / (nin / o->nin)];
   int32_t list = 0;
   while (!o->in[list].list) list++;
   const int32_t length = nin - (o->nin - 1);
   return i < list ? &o->in[i] : i < list + length ? &o->in[list] : &o->in[i - length + 1];
 }
-/* The same of output i of nout. */
+/* How long each of the lists among nout outputs is; there is one. */
+static inline int32_t dfi_output_length(const dfi_op_info *o, int32_t nout) {
+  return (nout - (o->nout - o->out_lists)) / o->out_lists;
+}
+/* The argument of the entry that output i of nout is one of. */
 static inline const dfi_arg *dfi_output_arg(const dfi_op_info *o, int32_t nout, int32_t i) {
-  if (!o->out_list) return &o->out[i];
-  int32_t list = 0;
-  while (!o->out[list].list) list++;
-  const int32_t length = nout - (o->nout - 1);
-  return i < list ? &o->out[i] : i < list + length ? &o->out[list] : &o->out[i - length + 1];
+  const dfi_arg *a = o->out;
+  if (!o->out_lists) return a + i;
+  for (const int32_t length = dfi_output_length(o, nout); i >= (a->list ? length : 1); a++) i -= a->list ? length : 1;
+  return a;
 }
 /* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
 bool dfi_input_is_reference(const df_node *n, int32_t i);

@@ -257,18 +257,17 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     if (o->nin == 18) bad(op->type, "too many inputs", op->in);
     dfi_arg *a = &o->in[o->nin++];
     parse_arg(o, a, word, in.at, false);
-    o->in_pair |= a->list && o->in_list;
+    o->in_lists |= a->list && o->in_list;
     o->in_list |= a->list;
     o->in_types |= a->types_attr >= 0;
   }
-  if (o->in_pair && (o->nin != 2 || !o->in[0].list || !o->in[1].list))
-    bad(op->type, "two lists and more among the inputs", op->in);
+  for (int32_t i = 0; o->in_lists && i < o->nin; i++)
+    if (!o->in[i].list) bad(op->type, "two lists and more among the inputs", op->in);
   while (next_word(&out, word, sizeof word)) {
     if (o->nout == 12) bad(op->type, "too many outputs", op->out);
     dfi_arg *a = &o->out[o->nout++];
     parse_arg(o, a, word, out.at, true);
-    if (a->list && o->out_list) bad(op->type, "two lists among the outputs", op->out);
-    o->out_list |= a->list;
+    o->out_lists += a->list;
   }
   o->traits = op->traits;
   if (op->flow == DF_PLAIN && !op->stateful && !op->expensive && op->kernel[DF_REF] && o->nin > 0)
@@ -358,7 +357,7 @@ const char *df_op_inputs(int32_t op)  { return text(at(op)->in); }
 const char *df_op_outputs(int32_t op) { return text(at(op)->out); }
 const char *df_op_types(int32_t op)   { return text(at(op)->types); }
 const char *df_op_attrs(int32_t op)   { return text(at(op)->attrs); }
-/* Made when somebody first asks: two who ask at once make two, of which one stays. */
+/* Made when it is first asked for: two threads that ask at once make two, of which one stays. */
 static const char *parts_of(int32_t op) {
   if (op < 0 || op >= df_op_count()) return "";
   _Atomic(char *) *to = &all.info[op].parts;
@@ -404,7 +403,7 @@ bool dfi_input_is_reference(const df_node *n, int32_t i) {
   return dfi_op_takes_reference(dfi_op_info_at(n->op), n->nin, i);
 }
 bool dfi_op_takes_reference(const dfi_op_info *o, int32_t nin, int32_t i) {
-  int32_t a = 0, each = o->in_pair ? nin / 2 : nin - (o->nin - 1);     /* elements of a list */
+  int32_t a = 0, each = o->in_lists ? nin / o->nin : nin - (o->nin - 1);     /* elements of a list */
   for (int32_t at = 0; a < o->nin; a++) {
     at += o->in[a].list ? each : 1;
     if (i < at) break;

@@ -11,10 +11,6 @@ uint64_t  dfi_run_id(const void *run);                        /* no two runs in 
 struct dfi_resources *dfi_run_resources(const void *run);     /* of the session: resource/resource.h */
 /* The variable's handle that the node of k names in the session; owned. */
 void     *dfi_run_variable(void *run, const df_kernel *k);
-/* May the run open the path? The program made its node, or the imported graph may touch files, or the path begins with
-   a string that the run was fed and that leads to input `input` of the node; -1: the graph itself names the path. See
-   dfk_may_touch. */
-bool      dfi_run_may_touch(const void *run, int32_t input, const char *path, int64_t n);
 /* Counts a value saved for a gradient, and one taken back. Without a run: nothing. */
 void      dfi_run_count_push(void *run);
 void      dfi_run_count_pop(void *run);
