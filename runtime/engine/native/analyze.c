@@ -93,8 +93,8 @@ void dfi_analyze_count(dfi_analyze_loop *l, const dfi_plan *p) {
 /* ---- what values are ---------------------------------------------------------------------------------- */
 
 const dfi_shape *dfi_sized(uint8_t t, const dfi_shape *s) {
-  const bool vectors = t == DF_FLOAT32 || t == DF_FLOAT64 || t == DF_INT32 || t == DF_INT64 || t == DF_BOOL;
-  return vectors && s->rank >= 1 && dfi_shape_known(s) && dfi_shape_size(s) >= 1 ? s : NULL;
+  const bool numbers = t && t != DF_RESOURCE && dfi_unboxed(t);
+  return numbers && s->rank >= 1 && dfi_shape_known(s) && dfi_shape_size(s) >= 1 ? s : NULL;
 }
 
 const dfi_shape *dfi_small(uint8_t t, const dfi_shape *s) {
@@ -105,9 +105,14 @@ bool dfi_stays(const dfi_look *l, int32_t i, dfi_operand o) {
   return DFI_SPACE(o) != DFI_ITERATION || l->loop[i].slot_far[DFI_INDEX(o)];
 }
 
+bool dfi_carries(const dfi_look *l, int32_t loop, const dfi_pnode *p) {
+  return p->kind == DFI_K_ENTER || p->kind == DFI_K_SWITCH || p->kind == DFI_K_EXIT ||
+         (p->kind == DFI_K_KERNEL && (dfi_is_alias(p) || dfi_scatter_known(l, loop, p)));
+}
+
 /* As made by p, on the host, with the fast kernels? */
-static bool small_here(const dfi_look *l, const dfi_pnode *p, uint8_t dtype, const dfi_shape *s) {
-  return dfi_small(dtype, s) && !l->plan->cut && !p->gpu;
+static bool fits_here(const dfi_look *l, int32_t loop, const dfi_pnode *p, uint8_t dtype, const dfi_shape *s) {
+  return (dfi_small(dtype, s) || (dfi_sized(dtype, s) && dfi_carries(l, loop, p))) && !l->plan->cut && !p->gpu;
 }
 
 const dfi_shape *dfi_analyze_shape(const dfi_look *l, int32_t i, dfi_operand o) {
@@ -122,32 +127,32 @@ const dfi_shape *dfi_analyze_shape(const dfi_look *l, int32_t i, dfi_operand o) 
   }
 }
 
-static bool check_output(dfi_look *l, const dfi_pnode *p, int32_t i) {
+static bool check_output(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i) {
   const dfi_out *o = &p->node->out[i];
   char text[200];
   if (o->ref) return dfi_unit_refuse(l->unit, p, "it is a reference to a variable");
   if (o->dtype == DF_RESOURCE) return true;
   if (!dfi_unboxed(o->dtype)) return dfi_unit_refuse(l->unit, p, "%s is not compiled", df_dtype_name(o->dtype));
-  if (o->shape.rank > 0 && !small_here(l, p, o->dtype, &o->shape))
+  if (o->shape.rank > 0 && !fits_here(l, loop, p, o->dtype, &o->shape))
     return dfi_unit_refuse(l->unit, p, "it is %s, and only numbers and small tensors of known shape are compiled",
                            dfi_typed_shape_text(o->dtype, &o->shape, text));
   return true;
 }
 
-/* A tensor of p takes room on the stack. */
-static bool take_room(dfi_look *l, const dfi_pnode *p, uint8_t dtype, const dfi_shape *s) {
+bool dfi_take_room(dfi_look *l, const dfi_pnode *p, uint8_t dtype, const dfi_shape *s) {
   l->bytes += (dfi_shape_size(s) * dfi_dtype_size[dtype] + 63) & ~63;
   return l->bytes <= DFI_SMALL_ROOM || dfi_unit_refuse(l->unit, p, "its small tensors take too much room");
 }
 
 static bool set_slot(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, int32_t root) {
-  if (!check_output(l, p, i)) return false;
+  if (!check_output(l, loop, p, i)) return false;
   const dfi_out *o = &p->node->out[i];
   l->loop[loop].slot_dtype[slot] = o->dtype;
   l->loop[loop].slot_root[slot] = root;
   if (o->shape.rank <= 0) return true;
-  l->loop[loop].slot_shape[slot] = dfi_small(o->dtype, &o->shape);
-  return !l->loop[loop].slot_shape[slot] || take_room(l, p, o->dtype, &o->shape);
+  l->loop[loop].slot_shape[slot] = dfi_sized(o->dtype, &o->shape);
+  l->loop[loop].slot_bare[slot] = p->kind == DFI_K_SWITCH;
+  return dfi_carries(l, loop, p) || dfi_take_room(l, p, o->dtype, &o->shape);
 }
 
 /* Output i of p hands on a captured tensor that is not small. */
@@ -172,7 +177,7 @@ static bool set_far(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, ui
 static bool check_same(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, dfi_operand o) {
   const dfi_out *to = &p->node->out[i];
   const dfi_shape *from = dfi_analyze_shape(l, loop, o);
-  const dfi_shape *want = to->dtype == DF_RESOURCE || to->shape.rank <= 0 ? NULL : dfi_small(to->dtype, &to->shape);
+  const dfi_shape *want = to->dtype == DF_RESOURCE || to->shape.rank <= 0 ? NULL : dfi_sized(to->dtype, &to->shape);
   if (from == want || (from && want && dfi_shape_equal(from, want))) return true;
   return dfi_unit_refuse(l->unit, p, "its shape is not known everywhere");
 }
@@ -216,7 +221,7 @@ static bool look_variable(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   if (!dfi_analyze_variable(l, p, 0, &o)) return dfi_unit_refuse(l->unit, p, "it is not known which variable it reads");
   dfi_analyze_given(l, o);
   return set_slot(l, loop, p, 0, p->out, -1) &&
-         (p->node->out[0].shape.rank <= 0 || take_room(l, p, p->out_dtypes[0], &p->node->out[0].shape));
+         (p->node->out[0].shape.rank <= 0 || dfi_take_room(l, p, p->out_dtypes[0], &p->node->out[0].shape));
 }
 
 static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
@@ -225,7 +230,8 @@ static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
     return dfi_unit_refuse(l->unit, p, "it is not known which array it %s", dfi_is_read(p) ? "reads" : "writes to");
   if (!dfi_is_write(p)) {
     const dfi_out *row = &p->node->out[0];
-    return set_slot(l, loop, p, 0, p->out, -1) && (row->shape.rank <= 0 || take_room(l, p, row->dtype, &row->shape));
+    return set_slot(l, loop, p, 0, p->out, -1) &&
+           (row->shape.rank <= 0 || dfi_take_room(l, p, row->dtype, &row->shape));
   }
   const dfi_out *o = &p->node->in[2].node->out[p->node->in[2].index];
   const dfi_shape *shape = dfi_analyze_shape(l, loop, l->plan->operand[p->in + 2]);
@@ -235,7 +241,7 @@ static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
     return dfi_unit_refuse(l->unit, p, "it writes %s, and only numbers and small tensors of known shape are compiled",
                            dfi_typed_shape_text(o->dtype, &o->shape, text));
   l->unit->root[root].written = true;
-  if (shape && !take_room(l, p, o->dtype, shape)) return false;
+  if (shape && !dfi_take_room(l, p, o->dtype, shape)) return false;
   return set_slot(l, loop, p, 0, p->out, root);
 }
 
@@ -261,7 +267,7 @@ static bool look_enter(dfi_look *l, int32_t to, const dfi_pnode *p) {
     return (p->merges || dfi_unit_refuse(l->unit, p, "its loop is not an ordinary while_loop")) &&
            set_slot(l, to, p, 0, p->out, root) &&
            (c->parent < 0 || check_same(l, c->parent, p, 0, l->plan->operand[p->in]));
-  c->const_dtype[p->out] = p->node->out[0].ref ? 0 : p->node->out[0].dtype;      /* whoever reads it is looked at */
+  c->const_dtype[p->out] = p->node->out[0].ref ? 0 : p->node->out[0].dtype;      /* its reader is looked at */
   c->const_root[p->out] = root;
   const dfi_shape *shape = &p->node->out[0].shape;
   if (c->const_dtype[p->out] == DF_RESOURCE) return true;
@@ -310,13 +316,15 @@ static bool look_call(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   for (uint32_t i = 0; i < p->nin; i++) {               /* a copy of each operand that does not stay where it is */
     const dfi_operand o = l->plan->operand[p->in + i];
     const dfi_shape *s = dfi_analyze_shape(l, loop, o);
-    if (s && !dfi_stays(l, loop, o) && !take_room(l, p, dfi_dtype(p->node->in[i]), s)) return false;
+    const bool copied = s && dfi_shape_size(s) <= DFI_DIRECT && !dfi_stays(l, loop, o);
+    if (copied && !dfi_take_room(l, p, dfi_dtype(p->node->in[i]), s)) return false;
   }
   return true;
 }
 
 static bool look_op(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   if (dfi_row_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].row = true;
+  if (dfi_move_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].moves = true;
   bool tensors = p->nout && dfi_small(p->node->out[0].dtype, &p->node->out[0].shape);
   for (uint32_t i = 0; i < p->nin; i++) tensors |= dfi_analyze_shape(l, loop, l->plan->operand[p->in + i]) != NULL;
   if (tensors ? dfi_tensor_op_known(l, loop, p) : dfi_op_known(p)) return true;
@@ -390,7 +398,7 @@ static bool look_node(walk *w, uint32_t number) {
       if (dfi_is_alias(p) && p->nout == 1 && is_far(l, w->at, in[0]))
         return check_operands(l, w->at, p) && set_far(l, w->at, p, 0, p->out, in[0]) &&
                arrive_all(w, p->edge[0], p->edge[1], g);
-      for (uint32_t i = 0; i < p->nout; i++) if (!check_output(l, p, (int32_t)i)) return false;
+      for (uint32_t i = 0; i < p->nout; i++) if (!check_output(l, w->at, p, (int32_t)i)) return false;
       if (dfi_is_change(p) ? !look_change(l, w->at, p) : !look_op(l, w->at, p) || !check_operands(l, w->at, p))
         return false;
       for (uint32_t i = 0; i < p->nout; i++) if (!set_slot(l, w->at, p, (int32_t)i, p->out + i, -1)) return false;
@@ -420,6 +428,7 @@ static int32_t loop_new(dfi_look *l, int32_t parent, int32_t guard, const dfi_sc
   }
   c->slot_shape = dfi_xcalloc(s->nslots + 1, sizeof *c->slot_shape);
   c->slot_far = dfi_xcalloc(s->nslots + 1, 1);
+  c->slot_bare = dfi_xcalloc(s->nslots + 1, 1);
   c->slot_alias = dfi_xcalloc(s->nslots + 1, sizeof *c->slot_alias);
   c->const_shape = dfi_xcalloc(s->nconsts + 1, sizeof *c->const_shape);
   c->const_alias = dfi_xcalloc(s->nconsts + 1, sizeof *c->const_alias);
@@ -445,6 +454,7 @@ static bool look_ends(dfi_look *l, int32_t at) {
   *v = (dfi_nloop){ .scope = s, .parent = c->parent };
   v->var = dfi_xcalloc(s->nenters + 1, sizeof *v->var);
   v->exit_root = dfi_xcalloc(s->nexits + 1, sizeof *v->exit_root);
+  v->exit_var = dfi_xmalloc(sizeof *v->exit_var * (s->nexits + 1));
   v->exit_shape = dfi_xcalloc(s->nexits + 1, sizeof *v->exit_shape);
   uint32_t cells = 1;                                       /* after the iteration's number */
   for (uint32_t i = 0; i < s->nenters; i++) if (!s->enters[i]->constant) {
@@ -544,33 +554,11 @@ static void look_constants(dfi_look *l) {
   }
 }
 
-/* Nodes of loop i and those inside it. */
-static int64_t nodes_of(const dfi_look *l, int32_t i) {
-  int64_t n = l->loop[i].scope->n;
-  for (int32_t c = i + 1; c < l->nloops; c++) if (l->loop[c].parent == i) n += nodes_of(l, c);
-  return n;
-}
-
-/* Native code copies a loop's tensors from one iteration to the next, where tokens hand them on, or write into them.
- * A kB takes it some 25 ns, and a node takes tokens some 55. */
-static bool copies_pay(dfi_look *l, int32_t i) {
-  enum { NS_OF_NODE = 55, BYTES_IN_NS = 40 };
-  const dfi_nloop *v = &l->unit->loop[i];
-  int64_t bytes = 0;
-  for (int32_t k = 0; k < v->nvars; k++)
-    if (v->var[k].shape) bytes += dfi_shape_size(v->var[k].shape) * dfi_dtype_size[v->var[k].next->out_dtypes[0]];
-  if (bytes / BYTES_IN_NS <= nodes_of(l, i) * NS_OF_NODE) return true;
-  return dfi_unit_refuse(l->unit, v->nvars ? v->var[0].enter : NULL,
-                         "its variables have %lld kB, which native code would copy in each iteration and tokens hand "
-                         "on: that takes longer than tokens do for its %lld nodes",
-                         (long long)(bytes >> 10), (long long)nodes_of(l, i));
-}
-
 bool dfi_analyze_at(dfi_look *l) {
   l->plan = l->unit->plan;
   look_constants(l);
   if (!look_loop(l, -1, 0, l->unit->scope)) return false;
-  for (int32_t i = 0; l->unit->scope->id && i < l->nloops; i++) if (!copies_pay(l, i)) return false;
+  if (!dfi_analyze_variables(l)) return false;
   for (int32_t i = 0; i < l->nloops; i++)
     for (uint32_t k = 0; k < l->loop[i].scope->n; k++) l->loop[i].node[k].written = false;
   return true;
@@ -587,6 +575,7 @@ void dfi_analyze_free(dfi_look *l) {
     dfi_free(c->slot_shape);
     dfi_free(c->slot_alias);
     dfi_free(c->slot_far);
+    dfi_free(c->slot_bare);
     dfi_free(c->const_alias);
     dfi_free(c->const_shape);
     dfi_free(c->const_dtype);

@@ -15,6 +15,8 @@ typedef struct dfi_analyze_node {
   bool    written;
   bool    called;                /* its kernel is called */
   bool    row;                   /* it is a row of a tensor: write_row.c */
+  bool    moves;                 /* it only puts elements elsewhere: write_move.c */
+  bool    over;                  /* its rows are written where a variable lies, when the iteration is over */
   uint8_t sides;                 /* of a Merge: the inputs that were written, as bits */
 } dfi_analyze_node;
 
@@ -29,11 +31,12 @@ typedef struct dfi_analyze_loop {
   dfi_analyze_node *node;        /* scope->n */
   dfi_guard *guard; int32_t nguards;
   int32_t  go_on;  /* the condition under which there is another iteration; the one before it: it is the last */
-  uint8_t *slot_dtype;           /* nslots; 0: nobody writes there */
+  uint8_t *slot_dtype;           /* nslots; 0: it is not written */
   int32_t *slot_root;            /* nslots; of a handle: the array, or -1 */
   int32_t *slot_copy;            /* nslots; the plan's constant that lies there, or -1 */
   const dfi_shape **slot_shape;  /* nslots; of a tensor; NULL: it is a number or a handle */
   uint8_t *slot_far;             /* nslots; it is a captured tensor, of any size, which stays where it is */
+  uint8_t *slot_bare;            /* nslots; it has no room: it is another name, or lies in a tensor of the frame's */
   uint8_t *const_dtype; int32_t *const_root;     /* nconsts */
   const dfi_shape **const_shape;
   /* write.c: what a tensor's elements are called where that is not the name of its own place; else "". After a `*`: the
@@ -50,9 +53,11 @@ typedef struct dfi_look {
   int64_t bytes;                 /* of the small tensors of an iteration, and of copies that calls and arrays take */
 } dfi_look;
 
-/* Elements of a tensor that an iteration makes, and bytes of all, at most. What a loop captures may have any size. */
+/* Elements of a tensor that an iteration makes, and bytes of all, at most. What a loop captures, or carries and only
+   writes rows of, may have any size. */
 enum { DFI_SMALL = 65536, DFI_SMALL_ROOM = 8 << 20 };
-/* The shape, if it is known and its dtype one that has vector loops; NULL. Small: and a tensor of it is small. */
+enum { DFI_DIRECT = 64 };          /* elements of a tensor that is not worth registers: calls take it where it lies */
+/* The shape, if it is known and a tensor of that dtype numbers; NULL. Small: and a tensor of it is small. */
 const dfi_shape *dfi_sized(uint8_t dtype, const dfi_shape *s);
 const dfi_shape *dfi_small(uint8_t dtype, const dfi_shape *s);
 /* Does operand o of loop i stay as it is while the unit runs? */
@@ -64,6 +69,12 @@ const dfi_shape *dfi_analyze_shape(const dfi_look *l, int32_t i, dfi_operand o);
 bool dfi_unit_refuse(dfi_unit *u, const dfi_pnode *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool dfi_analyze_at(dfi_look *l);
 void dfi_analyze_free(dfi_look *l);
+/* analyze_variables.c: the last part of that, when all nodes have been looked at. */
+bool dfi_analyze_variables(dfi_look *l);
+/* Does p, of that loop, only hand a tensor on, or write rows of it? Whether it may be large is seen at the end. */
+bool dfi_carries(const dfi_look *l, int32_t loop, const dfi_pnode *p);
+/* A tensor of p takes room; false: it is refused. */
+bool dfi_take_room(dfi_look *l, const dfi_pnode *p, uint8_t dtype, const dfi_shape *s);
 /* How many tokens each node of an iteration waits for: fills missing. */
 void dfi_analyze_count(dfi_analyze_loop *l, const dfi_plan *p);
 /* Is condition `inner` the same as `outer`, or inside it? */
@@ -84,6 +95,14 @@ bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 /* write_row.c: is it a row of a tensor that is read in place? */
 bool dfi_row_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
+/* write_move.c: does it only put elements elsewhere, in a way that can be written? */
+bool dfi_move_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
+/* Does it put rows over those of its first input? */
+bool dfi_scatter_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
+/* The node that makes o in an iteration of loop c; NULL: o is one of the loop's variables, or comes from outside. */
+const dfi_pnode *dfi_maker_of(const dfi_analyze_loop *c, dfi_operand o);
+/* The integer that operand o of loop i always is; false: it is not known. */
+bool dfi_whole_constant(const dfi_look *l, int32_t i, dfi_operand o, int64_t *c);
 /* Its output is its first input, perhaps with another shape. */
 bool dfi_is_alias(const dfi_pnode *p);
 static inline bool dfi_is_read(const dfi_pnode *p)  { return p->op->traits & DFO_ARRAY_READS; }

@@ -9,10 +9,10 @@ enum { SOON = 8, LATER = 4096 };
 
 static bool writes(const dfi_unit *u, int64_t access) { return u->access[access].node->out_dtypes[0] == DF_RESOURCE; }
 
-/* Nobody else looks at what is written, and nobody else changes the states of what is read. */
+/* What is written has no other reader, and the states of what is read have no other writer. */
 static bool alone(const dfi_native_frame *c, int64_t access, int64_t first, int64_t n) {
   const dfi_access *a = &c->access[access];
-  if (!writes(c->unit, access) && a->after == DFI_SLOT_WRITTEN) return true; /* who writes it says so itself */
+  if (!writes(c->unit, access) && a->after == DFI_SLOT_WRITTEN) return true; /* the writer says so itself */
   for (int64_t k = first; k < first + n; k++)
     if (k != access && c->access[k].array == a->array) return false;
   return true;

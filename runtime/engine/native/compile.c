@@ -1,5 +1,5 @@
 /* compile.c: the plug-in is found and loaded, and units are compiled: by a thread of their own, one after the other,
- * or at once by who asks. What was compiled lies in memory once for all units with the same text, and on the disk for
+ * or at once by the caller. What was compiled lies in memory once for all units with the same text, and on the disk for
  * other processes, which need the plug-in for what is not there.
  *
  * Units belong to their plan, which waits for the compiler before it goes.

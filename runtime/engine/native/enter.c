@@ -1,7 +1,7 @@
 /* enter.c: from tokens to native code and back. What is said of dfi_replay in native.h is done here. */
 #include "engine/native/native.h"
 #include "resource/variable.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "base/remote_memory.h"
 #include "engine/engine.h"
 #include "engine/observe/watch.h"
@@ -52,7 +52,7 @@ static void send_exit(dfi_exec *x, dfi_frame *f, const dfi_pnode *p, df_value va
 }
 
 static void set_variables(dfi_record *r, const dfi_nloop *l, const df_value *v) {
-  for (int32_t k = 0; k < l->nvars; k++) if (l->var[k].root < 0) {
+  for (int32_t k = 0; k < l->nvars; k++) if (l->var[k].root < 0 && !l->var[k].in_place) {
     df_value *slot = r->base[DFI_ITERATION] + l->var[k].enter->out;
     const uint32_t uses = slot->uses;
     dfi_value_drop(slot);
@@ -75,7 +75,7 @@ static void replay_free(dfi_replay *p) {
   dfi_free(p->level); dfi_free(p->done); dfi_free(p);
 }
 
-void dfi_native_forget_replays(dfi_exec *x) {
+static void forget_replays(dfi_exec *x) {
   for (dfi_replay *p = x->replay, *next; p; p = next) { next = p->next; replay_free(p); }
   x->replay = NULL;
 }
@@ -402,13 +402,41 @@ bool dfi_native_fill(dfi_exec *x, const dfi_unit *u, dfi_frame *f, const dfi_rec
   return fill_cells(x, u, f, r, in) && check_variables(u, in);
 }
 
+/* Variables that are written over have a tensor that nothing else holds. False: there is no memory for it. */
+static bool own_variables(const dfi_unit *u, const dfi_record *r, int64_t *in) {
+  const dfi_nloop *l = &u->loop[0];
+  for (int32_t k = 0; k < l->nvars; k++) {
+    df_value *slot = r->base[DFI_ITERATION] + l->var[k].enter->out;
+    df_tensor *t = slot->as.tensor;
+    if (!l->var[k].in_place || !l->var[k].over) continue;
+    if (!t->view && t->data == t->buffer->data && dfi_tensor_exclusive(t)) continue;
+    df_tensor *own = dfi_tensor_make(t->dtype, t->rank, t->dims);
+    if (!own) return false;
+    memcpy(own->data, t->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
+    df_tensor_release(t);
+    slot->as.tensor = own;
+    in[l->var[k].enter->enter] = (int64_t)(uintptr_t)own->data;
+  }
+  return true;
+}
+
+/* What leaves by Exit k, whose cells begin with `at`; owned. */
+static df_value exit_value(dfi_exec *x, const dfi_unit *u, const dfi_record *r, uint32_t k, const dfi_native_frame *c,
+                           uint32_t at) {
+  const dfi_nloop *l = &u->loop[0];
+  const dfi_pnode *p = l->scope->exits[k];
+  if (l->exit_var[k] >= 0) return dfi_value_copy(r->base[DFI_ITERATION] + l->var[l->exit_var[k]].enter->out);
+  if (p->out_dtypes[0] == DF_RESOURCE) return array_of(c->in[u->root[l->exit_root[k]].cell]);
+  return dfi_native_value(x, r, p, p->out_dtypes[0], l->exit_shape[k], c->out + at);
+}
+
 /* It was left: the frame stands before the iteration that goes on with tokens. */
 static void leave(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r, const dfi_native_frame *c, const dfi_site *s) {
   const dfi_nloop *l = &u->loop[0];
   const uint32_t at = s->level[0].number;
   df_value *v = dfi_xcalloc((size_t)l->nvars + 1, sizeof *v);
   for (int32_t k = 0; k < l->nvars; k++)
-    if (l->var[k].root < 0)
+    if (l->var[k].root < 0 && !l->var[k].in_place)
       v[k] = dfi_native_value(x, r, l->var[k].enter, l->var[k].enter->out_dtypes[0], l->var[k].shape,
                       c->out + at + l->var[k].at);
   if (s->failing) {
@@ -438,7 +466,8 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
   df_value *held = nheld ? dfi_xcalloc(nheld, sizeof *held) : NULL;
   df_tensor *arena = NULL;
   bool over = false;
-  if (dfi_native_fill(x, u, f, r, in) && fill_accesses(u, in, access) && dfi_native_arena(u, &arena)) {
+  if (dfi_native_fill(x, u, f, r, in) && own_variables(u, r, in) && fill_accesses(u, in, access) &&
+      dfi_native_arena(u, &arena)) {
     dfi_native_frame c = { .in = in,
                            .out = out,
                            .count = counts,
@@ -463,10 +492,8 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_frame *f, dfi_record *r) {
       const dfi_nloop *l = &u->loop[0];
       for (uint32_t k = 0, at = 0; k < f->scope->nexits; k++) {
         const dfi_pnode *p = f->scope->exits[k];
-        const bool array = p->out_dtypes[0] == DF_RESOURCE;
-        send_exit(x, f, p, array ? array_of(in[u->root[l->exit_root[k]].cell])
-                                 : dfi_native_value(x, r, p, p->out_dtypes[0], l->exit_shape[k], out + at));
-        at += dfi_cells(p->out_dtypes[0], l->exit_shape[k]);
+        send_exit(x, f, p, exit_value(x, u, r, k, &c, at));
+        if (l->exit_var[k] < 0) at += dfi_cells(p->out_dtypes[0], l->exit_shape[k]);
       }
       dfi_engine_renumber(f, r, c.number);
     } else leave(x, u, f, r, &c, &u->site[site - 1]);
@@ -495,7 +522,7 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
     return by_tokens(f);
   dfi_unit *u = dfi_unit_of(x, f->scope);
   if (!u) return by_tokens(f);
-  if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&u->state) == DFI_UNIT_COLD) dfi_unit_want_now(x, u);
+  if (x->setup.engine == DFI_ENGINE_NATIVE && atomic_load(&u->state) == DFI_UNIT_COLD) dfi_unit_want_now(x, u);
   if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) return by_tokens(f);
   if (x->osr && dfi_engine_dice(x) % 2) return by_tokens(f);
   if (DFI_UNLIKELY(x->replay != NULL)) forget_frame(x, f);
@@ -529,19 +556,20 @@ static void look(dfi_exec *x) {
       inside = true;
       continue;
     }
-    if (x->engine == DFI_ENGINE_NATIVE) dfi_unit_want_now(x, u);
+    if (x->setup.engine == DFI_ENGINE_NATIVE) dfi_unit_want_now(x, u);
     else if (atomic_fetch_add_explicit(&u->heat, 1, memory_order_relaxed) >= (inside ? 4 * HOT : HOT))
       dfi_unit_want(u, DFI_SOON);
     return;
   }
 }
 
-static const dfi_engine_ops native = { turn, look, replays };
+static const dfi_engine_ops native = { turn, look, replays, forget_replays };
 
 void dfi_native_attach(dfi_plan *p) {
+  if (p->cut) return;                      /* it knows one device */
   dfi_straight_attach(p);
   for (int32_t i = 1; i < p->nscopes; i++)
-    if (p->scope[i].parent >= 0) {
+    if (p->scope[i].parent >= 0 && !p->scope[i].batch) {
       p->scope[i].engine_ops = &native;
       p->engine_ops = &native;
     }

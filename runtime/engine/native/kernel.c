@@ -18,7 +18,7 @@ static inline void copy_number(void *to, const void *from, uint8_t dtype) {
   }
 }
 
-/* A number as the kernel's operand: fields that nobody looks at are left as they are. */
+/* A number as the kernel's operand: fields that are not read are left as they are. */
 static void lend_number(lent *l, uint8_t dtype, const void *data) {
   l->value = (df_value){ .kind = DF_SCALAR, .dtype = dtype };
   copy_number(&l->value.as, data, dtype);
@@ -65,7 +65,7 @@ static df_tensor *copy_of(const lent *l) {
   return t;
 }
 
-/* Nobody kept it; and what was made of it in another order is gone with it. */
+/* It was not kept; and what was made of it in another order is gone with it. */
 static void take_back(lent *l) {
   if (l->head.view) return;
   df_assert(l->head.refs == LENT && l->buffer.refs == LENT);

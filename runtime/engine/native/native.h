@@ -1,8 +1,9 @@
 /* native.h: hot loops as machine code: what the engine asks, and what the files of this folder share.
  *
  * A unit is one loop of a plan with all the loops inside it. analyze.c finds out whether it can be compiled, and under
- * which conditions each of its nodes is alive; write.c writes it down in LLVM's assembly language; compile.c has the
- * plug-in compile that in the background, once per plan; enter.c runs it for a frame and comes back.
+ * which conditions each of its nodes is alive, analyze_variables.c where its variables lie; write.c writes it down in
+ * LLVM's assembly language; compile.c has the plug-in compile that in the background, once per plan; enter.c runs it
+ * for a frame and comes back.
  *
  * The state of a loop between two iterations is its variables, its constants and the iteration's number, so native code
  * is entered there, and left there: when the run is to stop, be looked at, or give way, and when something is about to
@@ -14,20 +15,16 @@
 #ifndef DFLOW_NATIVE_H
 #define DFLOW_NATIVE_H
 #include "engine/engine.h"
+#include "base/text.h"
 
 /* ---- for the engine ----------------------------------------------------------------------------- */
 
 /* A plan's loops, and its top level where that is straight, may be compiled from now on. */
 void dfi_native_attach(dfi_plan *p);
-/* The run is over. */
-void dfi_native_forget_replays(dfi_exec *x);
-/* The plan goes. Nobody runs it. */
+/* The plan goes. No thread runs it. */
 void dfi_native_forget(dfi_plan *p);
 
 /* ---- a unit ------------------------------------------------------------------------------------- */
-
-typedef struct dfi_text { char *at; size_t n, room; } dfi_text;       /* at: malloc's */
-void dfi_text_add(dfi_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A cell holds eight bytes: a number as it lies in df_value.as, a handle, or where a small tensor's elements lie. What
    it must be when the unit is entered; shape: of a tensor, else NULL. */
@@ -62,10 +59,18 @@ typedef struct dfi_nloop {
     int32_t root;                /* of a handle, or -1 */
     const dfi_shape *shape;      /* of a tensor, or NULL */
     uint32_t at;                 /* its first cell, counted from the number's */
+    bool over;                   /* what is next in it is rows written over where it lies: write_move.c */
+    bool in_place;               /* of the outermost loop: it lies in the frame's own tensor while the unit runs, too */
   } *var;
   int32_t *exit_root;            /* scope->nexits */
+  int32_t *exit_var;             /* scope->nexits; the variable in place that leaves by it, or -1 */
   const dfi_shape **exit_shape;
 } dfi_nloop;
+
+/* Cells of variable k of a loop where the unit is left. */
+static inline uint32_t dfi_variable_cells(const dfi_nloop *v, int32_t k) {
+  return v->var[k].in_place ? 0 : dfi_cells(v->var[k].enter->node->out[0].dtype, v->var[k].shape);
+}
 
 /* An array that flows through the unit under many names. */
 typedef struct dfi_root { uint32_t cell; bool written; } dfi_root;
@@ -108,7 +113,7 @@ typedef struct dfi_unit {
   char    *reason;               /* REFUSED: why */
   dfi_text text;                 /* LLVM assembly, the same for the same loop in every process */
   const void **address; uint32_t naddresses;   /* of functions and constants that it uses */
-  _Atomic(dfi_native_fn) run;    /* of the better code, where that is there; the other stays: somebody may be in it */
+  _Atomic(dfi_native_fn) run;    /* of the better code, where that is there; the other stays: a thread may be in it */
   struct dfi_code *code, *better;      /* compile.c's; better: NULL until it was worth it */
   _Atomic int32_t tier;          /* dfi_unit_tier */
   _Atomic int32_t use;           /* of quick code: see dfi_unit_used */

@@ -14,6 +14,6 @@ typedef struct dfi_object { void *at; size_t bytes; } dfi_object;      /* at: NU
 bool dfi_object_machine(dfk_disk_key *key);
 /* Where `symbol` lies, once the file is in memory; NULL: it is not one of those. */
 void *dfi_object_load(dfi_object *o, const void *file, size_t bytes, const char *symbol);
-/* Nobody runs in it. */
+/* No thread runs in it. */
 void dfi_object_drop(dfi_object *o);
 #endif

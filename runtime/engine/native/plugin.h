@@ -21,7 +21,7 @@ typedef struct dfi_jit_api {
   /* Lays an object file that `compile` made into memory and finds `symbol` in it, which no other has that is there.
    * Returns its address, and in *code what `drop` wants; NULL: error says why. One call at a time. */
   void *(*load)(const void *object, size_t size, const char *symbol, void **code, char *error, size_t room);
-  /* The function's memory goes. Nobody runs in it. */
+  /* The function's memory goes. No thread runs in it. */
   void (*drop)(void *code);
   /* The machine's assembly of the same text; malloc's, NULL when there is none. One call at a time, as of compile. */
   char *(*assembly)(const char *text, size_t bytes);

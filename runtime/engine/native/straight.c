@@ -3,11 +3,11 @@
  *
  * There is one boundary, the run's beginning. The unit runs from there to the end, and the fetched values are put where
  * tokens would have put them; where something is about to fail, or is not what was expected, the tokens begin from the
- * same place and nothing has been. A run that anybody can look at (df.start's) is the tokens': it would have nothing to
+ * same place and nothing has been. A run that can be inspected (df.start's) is the tokens': it would have nothing to
  * show.
  */
 #include "engine/native/native.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 
 enum {
   FEW = 16, MANY = 256,          /* nodes of a plan that is compiled */
@@ -53,19 +53,20 @@ static bool run(dfi_exec *x, dfi_unit *u, dfi_record *r) {
 }
 
 static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
-  if (x->watch || x->team || x->timed || x->faults || !dfi_engine_unwatched(x) || dfi_engine_stops(x)) return false;
+  if (x->watch || x->team || x->timed || x->setup.faults) return false;
+  if (!dfi_engine_unwatched(x) || dfi_engine_stops(x)) return false;
   dfi_unit *u = dfi_unit_of(x, f->scope);
   const int32_t state = atomic_load_explicit(&u->state, memory_order_acquire);
   if (state == DFI_UNIT_COLD) {
     const int32_t n = (int32_t)f->scope->n;
-    if (x->engine == DFI_ENGINE_NATIVE) dfi_unit_want_now(x, u);
+    if (x->setup.engine == DFI_ENGINE_NATIVE) dfi_unit_want_now(x, u);
     else if (atomic_fetch_add_explicit(&u->heat, n, memory_order_relaxed) >= HOT) dfi_unit_want(u, DFI_SOON);
   }
   if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) return false;
   return !(x->osr && dfi_engine_dice(x) % 2) && run(x, u, r);
 }
 
-static const dfi_engine_ops straight = { turn, NULL, NULL };
+static const dfi_engine_ops straight = { turn };
 
 void dfi_straight_attach(dfi_plan *p) {
   dfi_scope *s = &p->scope[0];

@@ -1,6 +1,7 @@
 /* tell.c: what became of a plan's loops, in words, and their code. */
 #include "engine/native/native.h"
 #include "engine/native/plugin.h"
+#include <math.h>
 #include <stdio.h>
 
 /* The compiled unit that the loop is part of, other than its own; NULL: none. */
@@ -90,14 +91,50 @@ static void tell_code(const dfi_unit *u, int32_t what, dfi_text *t) {
   free(machine);
 }
 
+/* What became of a function's calls, or a loop's iterations, whose ready nodes are computed as one. */
+static void tell_batches(const dfi_plan *p, const dfi_scope *s, dfi_text *t) {
+  int64_t calls = 0, members = 0;
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < s->n + s->ngroups; i++) {
+    const dfi_pnode *q = &p->node[s->first + i];
+    const bool runs = i < s->n && (q->kind == DFI_K_KERNEL || q->kind == DFI_K_SCALAR);
+    const uint32_t list = i >= s->n ? p->group[s->groups[i - s->n]].batch : runs ? q->batch & ~DFI_LATE : 0;
+    if (!list) continue;
+    const dfi_batch_reached *r = &p->reached[list - 1];
+    calls += atomic_load_explicit(&r->calls, memory_order_relaxed);
+    members += atomic_load_explicit(&r->members, memory_order_relaxed);
+    const uint32_t own = atomic_load_explicit(&r->most, memory_order_relaxed);
+    if (own > most) most = own;
+  }
+  dfi_text_add(t, "%s  batched: ", s->name);
+  if (calls)
+    dfi_text_add(t, "%lld nodes in %lld calls of kernels, %.1f a call, %u at most", (long long)members,
+                 (long long)calls, (double)members / (double)calls, most);
+  else dfi_text_add(t, p->parts ? "not where a run has several owners" : "no two nodes were ready at once");
+  if (s->where && s->where[0]) dfi_text_add(t, "  %s", s->where);
+  dfi_text_add(t, "\n");
+}
+
+/* What a node takes each way, and so which way runs go, where that is measured. */
+static void tell_costs(const dfi_plan *p, dfi_text *t) {
+  const float alone = atomic_load_explicit(&p->batch_costs.node_ns[0], memory_order_relaxed);
+  const float together = atomic_load_explicit(&p->batch_costs.node_ns[1], memory_order_relaxed);
+  if (!(alone > 0 && together > 0 && isfinite(alone) && isfinite(together))) return;
+  dfi_text_add(t, "batch = 'auto': %s, a node takes %.2f us batched and %.2f us one by one\n",
+               together <= alone ? "calls are batched" : "calls run one by one", together / 1e3, alone / 1e3);
+}
+
 void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
+  if (p->cudagraph) return;
   dfi_units *units = __atomic_load_n(&p->native, __ATOMIC_ACQUIRE);
   const dfi_unit *top = p->scope[0].engine_ops && units && !loop ? units->unit : NULL;
   if (top && what == DF_NATIVE_SUMMARY) tell_top(top, t);
   else if (top) tell_code(top, what, t);
+  if (p->batch_measured && what == DF_NATIVE_SUMMARY && !loop) tell_costs(p, t);
   for (int32_t i = 1; i < p->nscopes; i++) {
     const dfi_scope *s = &p->scope[i];
-    if (s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
+    if (s->batch && what == DF_NATIVE_SUMMARY && (!loop || !strcmp(loop, s->name))) tell_batches(p, s, t);
+    if (s->batch || s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
     if (!units || !p->engine_ops) {
       if (what == DF_NATIVE_SUMMARY)
         dfi_text_add(t, "%s  tokens: %s\n", s->name,

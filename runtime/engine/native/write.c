@@ -68,7 +68,7 @@ static void write_cells(dfi_writer *w) {
     }
     if (c->handle) continue;
     if (c->shape) {
-      const bool copied = k < s->nenters;                 /* a variable's first value */
+      const bool copied = k < s->nenters && !l->slot_bare[s->enters[k]->out];       /* a variable's first value */
       const char *at = copied ? "%inp" : to;
       DECL(w, "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n", k, k);
       if (copied) DECL(w, "  %s%u = load ptr, ptr %%in%u.at\n", at, k, k);
@@ -110,7 +110,7 @@ static void write_functions(dfi_writer *head, const dfi_writer *w) {
 static void write_unit(dfi_writer *w) {
   dfi_unit *u = w->unit;
   const dfi_scope *s = u->scope;
-  for (int32_t i = 0; i < w->look->nloops; i++) dfi_write_declare(w, i);
+  for (int32_t i = 0; i < w->look->nloops; i++) { dfi_write_declare(w, i); dfi_write_flags(w, i); }
   if (s->id) dfi_write_loop(w, 0);
   else dfi_write_top(w);
   u->ncells = s->nenters + s->nconsts + w->look->ngiven;
@@ -198,6 +198,7 @@ void dfi_unit_free(dfi_unit *u) {
   for (int32_t i = 0; i < u->nloops; i++) {
     dfi_free(u->loop[i].var);
     dfi_free(u->loop[i].exit_root);
+    dfi_free(u->loop[i].exit_var);
     dfi_free(u->loop[i].exit_shape);
   }
   dfi_free(u->result);

@@ -26,8 +26,6 @@ typedef struct dfi_writer {
   char      type[8][32]; int32_t ntypes;      /* dfi_lanes' answers */
 } dfi_writer;
 
-enum { DFI_DIRECT = 64 };           /* elements of a tensor that is not worth registers: calls take it where it lies */
-
 #define SAY(w, ...)  dfi_text_add(&(w)->body, __VA_ARGS__)
 #define DECL(w, ...) dfi_text_add(&(w)->decl, __VA_ARGS__)
 #define TAIL(w, ...) dfi_text_add(&(w)->tail, __VA_ARGS__)
@@ -49,6 +47,12 @@ void dfi_declare(dfi_writer *w, const char *declaration);
 dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dtype);
 /* Copies n elements. */
 void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, const char *from);
+/* Where element `index` from there on lies. */
+dfi_name dfi_element_at(dfi_writer *w, uint8_t dtype, const char *from, const char *index);
+/* A loop from 0 to n - 1: its head, and the number of this trip, e; its end. */
+typedef struct dfi_counted { int32_t label; dfi_name cell, e; } dfi_counted;
+dfi_counted dfi_count_from(dfi_writer *w);
+void dfi_count_to(dfi_writer *w, const dfi_counted *c, int64_t n);
 /* The number that lies in a cell. */
 dfi_name dfi_write_load(dfi_writer *w, uint8_t dtype, const char *cell);
 /* What the place of a slot is called, whatever lies there. */
@@ -67,6 +71,19 @@ void dfi_write_point(dfi_writer *w, int32_t loop, uint32_t slot, dfi_name where)
 /* ---- write_loop.c, write_block.c, write_array.c, write_burst.c ---- */
 /* The cells of loop i. */
 void dfi_write_declare(dfi_writer *w, int32_t i);
+/* Of what several iterations share (plan/invariant.c): flags of the nodes of loop i, which say that it is there; and it
+   is there no more, as `loop` begins anew. */
+void dfi_write_flags(dfi_writer *w, int32_t i);
+void dfi_write_forget_shared(dfi_writer *w, int32_t loop);
+/* write_move.c: a node that only puts elements elsewhere. */
+void dfi_write_move(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* The iteration is over: rows go to `to`, where the variable lies of which `next` is the next value. */
+void dfi_write_over(dfi_writer *w, int32_t i, dfi_operand next, const char *to);
+/* Room for what loop i keeps of such rows until then. */
+void dfi_write_places(dfi_writer *w, int32_t i);
+/* write_row.c: an index as i64; the same where it is one of an axis of n: where it is outside the unit is left. */
+dfi_name dfi_write_wide(dfi_writer *w, dfi_name index, uint8_t dtype);
+dfi_name dfi_write_checked(dfi_writer *w, int32_t i, dfi_name index, uint8_t dtype, int64_t n);
 /* The loop, from its head to its Exits; a plan's top level. */
 void dfi_write_loop(dfi_writer *w, int32_t i);
 void dfi_write_top(dfi_writer *w);
@@ -85,7 +102,7 @@ void dfi_write_burst(dfi_writer *w, int32_t i, uint32_t first, int32_t cost);
 void dfi_write_burst_array(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* All that is alive under condition g, as far as its inputs are there. */
 void dfi_write_block(dfi_writer *w, int32_t i, int32_t g);
-/* The tokens of a node that was written: who has all of its inputs now? */
+/* The tokens of a node that was written: which nodes have all of their inputs now? */
 void dfi_write_deliver(dfi_writer *w, int32_t i, uint32_t from, uint32_t to);
 /* A predicate as an i1. */
 dfi_name dfi_write_truth(dfi_writer *w, int32_t i, dfi_operand pred);
@@ -120,7 +137,7 @@ void dfi_write_done(dfi_writer *w, int32_t i, const dfi_pnode *p, int32_t loop);
 /* write_tensor.c: a node of whose operands and result some are small tensors. */
 void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* The same, if it can be computed in one pass with the others of its group: that is written when all of them are there,
-   and then who waits for them is told. */
+   and then their waiters are told. */
 bool dfi_write_in_group(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* write_kernel.c: the node's kernel is called. */
 void dfi_write_call(dfi_writer *w, int32_t i, const dfi_pnode *p);
@@ -129,7 +146,8 @@ void dfi_write_row(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* The node's result from its operands, which lie as dfi_type says, and so does the result. */
 dfi_name dfi_write_op(dfi_writer *w, int32_t i, const dfi_pnode *p, const dfi_name *in, const uint8_t *in_dtype);
 bool dfi_is_identity(const dfi_pnode *p);
-/* AddN adds one operand after the other. */
+/* AddN adds one operand after the other: of numbers of this dtype? */
+bool dfi_has_sum(uint8_t dtype);
 bool dfi_is_sum(const dfi_pnode *p);
 dfi_name dfi_write_sum(dfi_writer *w, uint8_t dtype, dfi_name sum, dfi_name more);
 #endif

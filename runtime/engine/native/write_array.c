@@ -100,7 +100,7 @@ typedef struct cell {
   dfi_name index, value;       /* value: what is written */
 } cell;
 
-/* Are rows read where they lie? Nobody writes to the array, and they are aligned as kernels want them. */
+/* Are rows read where they lie? The array is not written, and they are aligned as kernels want them. */
 static bool reads_in_place(const dfi_writer *w, const cell *c) {
   return c->tensor && c->size > DFI_DIRECT && c->size * dfi_dtype_size[c->dtype] % 64 == 0 &&
          !w->unit->root[w->unit->access[c->k].root].written;

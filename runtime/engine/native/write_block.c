@@ -1,7 +1,8 @@
 /* write_block.c: what is alive under a condition, in an order in which it can run: nodes, conds, inner loops. */
 #include "engine/native/write.h"
+#include <stdio.h>
 
-/* The tokens of a node that was written: who has all of its inputs now? */
+/* The tokens of a node that was written: which nodes have all of their inputs now? */
 void dfi_write_deliver(dfi_writer *w, int32_t i, uint32_t from, uint32_t to) {
   dfi_analyze_loop *l = &w->look->loop[i];
   for (const dfi_edge *e = w->look->plan->edge + from, *end = w->look->plan->edge + to; e < end; e++)
@@ -22,12 +23,60 @@ static void write_demand(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   dfi_write_fail(w, i, fails);
 }
 
+/* ---- what the iterations of a loop share ------------------------------------------------------------------------ */
+
+/* Is p, of loop i, computed once for several iterations? What lies in registers LLVM moves. */
+static bool is_shared(const dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  const dfi_analyze_loop *l = &w->look->loop[i];
+  const dfi_analyze_node *n = &l->node[p - l->nodes];
+  if (!p->invariant || n->row || dfi_is_alias(p) || (p->kind != DFI_K_KERNEL && p->kind != DFI_K_SCALAR)) return false;
+  const dfi_shape *s = l->slot_shape[p->out];
+  return n->called || (s && dfi_shape_size(s) > DFI_DIRECT);
+}
+
+static dfi_name flag_of(int32_t i, const dfi_pnode *p) {
+  dfi_name n;
+  snprintf(n.s, sizeof n.s, "%%there%d_%u", i, p->out);
+  return n;
+}
+
+void dfi_write_flags(dfi_writer *w, int32_t i) {
+  const dfi_analyze_loop *l = &w->look->loop[i];
+  for (uint32_t n = 0; n < l->scope->n; n++)
+    if (is_shared(w, i, &l->nodes[n]))
+      DECL(w, "  %s = alloca i1\n  store i1 false, ptr %s\n", flag_of(i, &l->nodes[n]).s, flag_of(i, &l->nodes[n]).s);
+}
+
+void dfi_write_forget_shared(dfi_writer *w, int32_t loop) {
+  for (int32_t i = loop; i < w->look->nloops; i++) {
+    const dfi_analyze_loop *l = &w->look->loop[i];
+    for (uint32_t n = 0; n < l->scope->n; n++)
+      if (is_shared(w, i, &l->nodes[n]) && l->nodes[n].target == (uint32_t)w->look->loop[loop].scope->id)
+        SAY(w, "  store i1 false, ptr %s\n", flag_of(i, &l->nodes[n]).s);
+  }
+}
+
+/* What is written between the two runs where no iteration before has run it. */
+static int32_t begin_shared(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  if (w->burst || !is_shared(w, i, p)) return -1;
+  const int32_t b = w->nlabel++;
+  const dfi_name there = dfi_temp(w);
+  SAY(w, "  %s = load i1, ptr %s\n  br i1 %s, label %%shared%d, label %%first%d\nfirst%d:\n", there.s,
+      flag_of(i, p).s, there.s, b, b, b);
+  return b;
+}
+static void end_shared(dfi_writer *w, int32_t i, const dfi_pnode *p, int32_t b) {
+  if (b < 0) return;
+  SAY(w, "  store i1 true, ptr %s\n  br label %%shared%d\nshared%d:\n", flag_of(i, p).s, b, b);
+}
+
 static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
   dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_pnode *p = &l->nodes[number];
   const dfi_operand *in = w->look->plan->operand + p->in;
   uint8_t dtype[3] = { 0 };
   dfi_name v[3];
+  const int32_t shared = begin_shared(w, i, p);
   l->node[number].written = true;
   switch ((dfi_kind)p->kind) {
     case DFI_K_SWITCH:
@@ -56,6 +105,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       if (dfi_is_read(p) || dfi_is_write(p)) { dfi_write_array(w, i, p); break; }
       if (dfi_is_demand(p)) { write_demand(w, i, p); break; }
       if (l->node[number].row) { dfi_write_row(w, i, p); break; }
+      if (l->node[number].moves) { dfi_write_move(w, i, p); break; }
       if (l->node[number].called) { dfi_write_call(w, i, p); break; }
       if (works_on_tensors(w, i, p)) {
         if (dfi_is_alias(p)) dfi_write_alias(w, p->out_dtypes[0], dfi_write_name(w, i, in[0], dtype), i, p->out);
@@ -73,6 +123,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       for (uint32_t k = 0; k < 3 && k < p->nin; k++) v[k] = dfi_write_operand(w, i, in[k], &dtype[k]);
       dfi_write_store(w, p->out_dtypes[0], dfi_write_op(w, i, p, v, dtype), i, p->out);
   }
+  end_shared(w, i, p, shared);
   dfi_write_deliver(w, i, p->edge[0], p->edge[1]);
 }
 

@@ -7,7 +7,7 @@
  * in which something was about to fail has not been: its variables are put back, and iterations one by one say what
  * failed.
  *
- * Variables (of the graph) are read once for a burst: nobody can tell that from a burst between two assignments.
+ * Variables (of the graph) are read once for a burst: that looks like a burst between two assignments.
  *
  * A loop without arrays is written so where its predicate tells how many trips there are: LLVM then makes vectors of
  * its sums, or finds what a counter comes to, and one by one nothing runs but what a burst was spoilt by.
@@ -173,6 +173,8 @@ bool dfi_burst_known(const dfi_writer *w, int32_t i) {
   uint32_t arrays = 0;
   counted c;
   if (l->calls || l->scope->n > NODES_AT_MOST) return false;
+  for (int32_t k = 0; k < w->unit->loop[i].nvars; k++)            /* it would be copied for each burst */
+    if (w->unit->loop[i].var[k].over) return false;
   for (int32_t k = 0; k < w->look->nloops; k++)
     if (w->look->loop[k].parent == i) return false;
   for (uint32_t n = 0; n < l->scope->n; n++) {
@@ -323,7 +325,7 @@ static void write_saved(dfi_writer *w, int32_t i, dfi_name *saved, bool back) {
   static const char *const kind[] = { "died", "merged", "ended" };
   const dfi_nloop *v = &w->unit->loop[i];
   for (int32_t k = 0; k < v->nvars; k++)
-    if (v->var[k].root < 0) {
+    if (v->var[k].root < 0 && !v->var[k].in_place) {
       const uint8_t dtype = v->var[k].enter->node->out[0].dtype;
       const dfi_name place = dfi_write_place(i, v->var[k].enter->out);
       const dfi_shape *tensor = v->var[k].shape;
@@ -331,8 +333,7 @@ static void write_saved(dfi_writer *w, int32_t i, dfi_name *saved, bool back) {
       else if (back) SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), saved[k].s, place.s);
       else if (tensor) {
         saved[k] = dfi_temp(w);
-        DECL(w, "  %s = alloca [%lld x %s], align 64\n", saved[k].s, (long long)dfi_shape_size(tensor),
-             dfi_type(dtype));
+        dfi_write_room(w, saved[k].s, dtype, dfi_shape_size(tensor));
         dfi_write_copy(w, dtype, dfi_shape_size(tensor), saved[k].s, place.s);
       } else saved[k] = dfi_write_load(w, dtype, place.s);
     }

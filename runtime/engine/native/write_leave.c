@@ -144,10 +144,10 @@ int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing) {
     save_cell(w, DF_INT64, NULL, cell, s->level[k].number);
     for (int32_t n = 0; n < v->nvars; n++) {
       const uint8_t dtype = v->var[n].enter->node->out[0].dtype;
-      if (v->var[n].root < 0)
+      if (v->var[n].root < 0 && !v->var[n].in_place)
         save_cell(w, dtype, v->var[n].shape, dfi_write_place(l, v->var[n].enter->out).s,
                   s->level[k].number + v->var[n].at);
-      at += dfi_cells(dtype, v->var[n].shape);
+      at += dfi_variable_cells(v, n);
     }
   }
   s->done = dfi_xmalloc(sizeof *s->done * (size_t)(w->ndone + 1));

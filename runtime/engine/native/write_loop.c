@@ -6,7 +6,7 @@ static const char *const kind[] = { "died", "merged", "ended" };
 void dfi_write_declare(dfi_writer *w, int32_t i) {
   const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t s = 0; s < l->scope->nslots; s++)
-    if (l->slot_shape[s] && !l->slot_far[s])
+    if (l->slot_shape[s] && !l->slot_far[s] && !l->slot_bare[s])
       dfi_write_room(w, dfi_write_place(i, s).s, l->slot_dtype[s], dfi_shape_size(l->slot_shape[s]));
     else if (l->slot_shape[s]) continue;
     else if (l->slot_dtype[s] && l->slot_dtype[s] != DF_RESOURCE && l->slot_copy[s] < 0)
@@ -14,6 +14,7 @@ void dfi_write_declare(dfi_writer *w, int32_t i) {
   for (uint32_t s = 0; s < l->scope->nconsts; s++)
     if (l->const_dtype[s] && l->const_dtype[s] != DF_RESOURCE && !l->const_shape[s])
       DECL(w, "  %%c%d_%u = alloca %s\n", i, s, dfi_type(l->const_dtype[s]));
+  dfi_write_places(w, i);
   DECL(w, "  %%number%d = alloca i64\n  %%since%d = alloca i64\n", i, i);
   for (int32_t k = 0; k < 3 && dfi_tokens_vary(w, i); k++)
     DECL(w, "  %%all.%s%d = alloca i64\n  store i64 0, ptr %%all.%s%d\n  %%now.%s%d = alloca i64\n", kind[k], i,
@@ -62,15 +63,36 @@ void dfi_write_next(dfi_writer *w, int32_t i) {
   dfi_name *value = dfi_xmalloc(sizeof *value * (size_t)(v->nvars + 1));
   uint8_t dtype;
   for (int32_t k = 0; k < v->nvars; k++) {
+    if (v->var[k].over) continue;
     value[k] = dfi_write_operand(w, i, w->look->plan->operand[v->var[k].next->in], &dtype);
     if (v->var[k].shape && dfi_is_loop_variable(v, i, value[k]) &&
         strcmp(value[k].s, dfi_write_place(i, v->var[k].enter->out).s))
       value[k] = set_aside(w, dtype, v->var[k].shape, value[k]);
   }
   for (int32_t k = 0; k < v->nvars; k++)
-    dfi_write_store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
+    if (v->var[k].over)
+      dfi_write_over(w, i, w->look->plan->operand[v->var[k].next->in], dfi_write_place(i, v->var[k].enter->out).s);
+    else dfi_write_store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
   dfi_free(value);
   forget_rows(w, i);
+}
+
+/* A value leaves an inner loop. A variable of many elements stays where it lies: nothing is put there before the loop
+   begins anew, in another iteration of the loop around it. */
+static void hand_out(dfi_writer *w, int32_t i, const dfi_pnode *exit, uint8_t dtype, dfi_name v) {
+  const int32_t parent = w->look->loop[i].parent;
+  const dfi_shape *tensor = w->look->loop[parent].slot_shape[exit->out];
+  if (tensor && dfi_shape_size(tensor) > DFI_DIRECT && dfi_is_loop_variable(&w->unit->loop[i], i, v))
+    dfi_write_point(w, parent, exit->out, v);
+  else dfi_write_store(w, dtype, v, parent, exit->out);
+}
+
+/* The variable that lies in a tensor of the frame's, and is called so; -1: none. */
+static int32_t variable_in_place(const dfi_nloop *v, int32_t i, dfi_name name) {
+  int32_t k = v->nvars;
+  while (k-- && !(v->var[k].in_place && !strcmp(name.s, dfi_write_place(i, v->var[k].enter->out).s)))
+    ;
+  return k;
 }
 
 static void write_exits(dfi_writer *w, int32_t i) {
@@ -82,9 +104,11 @@ static void write_exits(dfi_writer *w, int32_t i) {
     const dfi_name v = dfi_write_operand(w, i, w->look->plan->operand[p->in], &dtype);
     const uint32_t cell = at;
     const dfi_shape *tensor = w->unit->loop[i].exit_shape[k];
+    w->unit->loop[i].exit_var[k] = variable_in_place(&w->unit->loop[i], i, v);
+    if (w->unit->loop[i].exit_var[k] >= 0) continue;         /* its tensor leaves */
     at += dfi_cells(dtype, tensor);
     if (dtype == DF_RESOURCE) continue;
-    if (l->parent >= 0) { dfi_write_store(w, dtype, v, l->parent, p->out); continue; }
+    if (l->parent >= 0) { hand_out(w, i, p, dtype, v); continue; }
     const dfi_name to = dfi_temp(w);
     SAY(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n", to.s, cell);
     if (tensor) dfi_write_copy(w, dtype, dfi_shape_size(tensor), to.s, v.s);
@@ -102,12 +126,20 @@ static void check_written(dfi_writer *w, int32_t i) {
       dfi_unit_refuse(w->unit, &l->nodes[n], "no order was found in which it can run");
 }
 
-/* Of an iteration, in the units of the budget: some nanoseconds each. */
-static int32_t cost_of(const dfi_analyze_loop *l) {
+/* Of an iteration, in the units of the budget: some nanoseconds each. What is only handed on costs nothing. */
+static int32_t cost_of(const dfi_writer *w, int32_t i) {
   enum { NODES = 16, ELEMENTS = 8, CALL = 200 };
+  const dfi_analyze_loop *l = &w->look->loop[i];
+  const dfi_nloop *v = &w->unit->loop[i];
   int64_t elements = 0;
-  for (uint32_t s = 0; s < l->scope->nslots; s++)
-    if (l->slot_shape[s] && !l->slot_far[s]) elements += dfi_shape_size(l->slot_shape[s]);
+  for (uint32_t n = 0; n < l->scope->n; n++) {
+    const dfi_pnode *p = &l->nodes[n];
+    const bool makes = p->kind == DFI_K_SCALAR || p->kind == DFI_K_KERNEL || p->kind == DFI_K_MERGE;
+    for (uint32_t k = 0; makes && !l->node[n].over && !dfi_is_alias(p) && k < p->nout; k++)
+      if (l->slot_shape[p->out + k]) elements += dfi_shape_size(l->slot_shape[p->out + k]);
+  }
+  for (int32_t k = 0; k < v->nvars; k++)
+    if (v->var[k].shape && !v->var[k].over) elements += dfi_shape_size(v->var[k].shape);
   return 1 + (int32_t)l->scope->n / NODES + (int32_t)(elements / ELEMENTS) + CALL * l->calls;
 }
 
@@ -130,16 +162,19 @@ static dfi_name write_predicate(dfi_writer *w, int32_t i) {
   return t;
 }
 
+/* An inner loop's first iteration. */
+static void begin_inner(dfi_writer *w, int32_t i) {
+  SAY(w, "  store i64 0, ptr %%number%d\n  store i64 0, ptr %%since%d\n", i, i);
+  dfi_write_forget_shared(w, i);
+  dfi_write_add(w, "merged", w->look->loop[i].parent, w->unit->loop[i].nvars);
+}
+
 void dfi_write_loop(dfi_writer *w, int32_t i) {
-  const int32_t mark = w->ndone, go_on = w->look->loop[i].go_on, cost = cost_of(&w->look->loop[i]);
+  const int32_t mark = w->ndone, go_on = w->look->loop[i].go_on, cost = cost_of(w, i);
   const uint32_t narrays = w->unit->narrays;
   const bool bursts = w->unit->loop[i].bursts = dfi_burst_known(w, i);
   w->look->loop[i].written = true;
-  if (i > 0) {
-    SAY(w, "  store i64 0, ptr %%number%d\n  store i64 0, ptr %%since%d\n", i, i);
-    const int32_t parent = w->look->loop[i].parent;
-    dfi_write_add(w, "merged", parent, w->unit->loop[i].nvars);
-  }
+  if (i > 0) begin_inner(w, i);
   SAY(w, "  br label %%head%d\nhead%d:\n", i, i);
   if (bursts) write_try(w, i);
   dfi_write_begin(w, i);

@@ -126,7 +126,7 @@ static dfi_name sum_of(const op *o, const angle *a, dfi_name most, dfi_name rest
   return fused(o, rest, a->sign, mul(o, most, a->sign));
 }
 
-/* A branch for each of the two: loops often stay in one, and then nobody waits for the other. Its last label is
+/* A branch for each of the two: loops often stay in one, and then the other is not waited for. Its last label is
    `either`, and b. */
 static dfi_name near_zero(const op *o, const op *i, int32_t b, dfi_name x, dfi_name a, bool turn) {
   const angle t = angle_of(o, i, x, a, turn);

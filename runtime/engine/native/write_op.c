@@ -104,7 +104,7 @@ static dfi_name cast(dfi_writer *w, dfi_name x, uint8_t from, uint8_t to) {
 
 dfi_name dfi_write_called(dfi_writer *w, int32_t loop, const dfi_pnode *p, const dfi_name *in, const uint8_t *dtype) {
   w->calls = true;
-  if (w->lanes) return (dfi_name){ "" };            /* whoever asks for several does without */
+  if (w->lanes) return (dfi_name){ "" };            /* a caller that asks for several does without */
   for (uint32_t k = 0; k < 3; k++) {
     const uint32_t from = k < p->nin ? k : 0;
     SAY(w, "  store %s %s, ptr %%x%u.as\n", dfi_type(dtype[from]), in[from].s, k + 1);
@@ -222,11 +222,11 @@ dfi_name dfi_write_sum(dfi_writer *w, uint8_t dtype, dfi_name sum, dfi_name more
   return two(&o, o.floats ? "fadd" : "add", sum, more);
 }
 
+bool dfi_has_sum(uint8_t t) { return is_float(t) || t == DF_INT32 || t == DF_INT64; }
+
 bool dfi_is_sum(const dfi_pnode *p) {
-  const uint8_t t = p->out_dtypes[0];
   const bool of_list = p->op->traits & DFO_ADDS && dfi_op_info_at(p->node->op)->in_list;     /* not Add: numbers */
-  return of_list && p->kernel == p->op->kernel[DF_CPU] && p->nin &&
-         (is_float(t) || t == DF_INT32 || t == DF_INT64);
+  return of_list && p->kernel == p->op->kernel[DF_CPU] && p->nin && dfi_has_sum(p->out_dtypes[0]);
 }
 
 bool dfi_op_known(const dfi_pnode *p) { return p->kind == DFI_K_SCALAR || dfi_is_sum(p); }

@@ -7,8 +7,7 @@
 #include "engine/native/write.h"
 #include "kernels/index.h"
 
-/* The integer that operand o always is; false: it is not known. */
-static bool whole_constant(const dfi_look *l, int32_t i, dfi_operand o, int64_t *c) {
+bool dfi_whole_constant(const dfi_look *l, int32_t i, dfi_operand o, int64_t *c) {
   uint32_t at = DFI_INDEX(o);
   if (DFI_SPACE(o) == DFI_ITERATION && l->loop[i].slot_copy[at] >= 0) at = (uint32_t)l->loop[i].slot_copy[at];
   else if (DFI_SPACE(o) != DFI_CONSTANT) return false;
@@ -24,9 +23,25 @@ bool dfi_row_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   const dfi_shape *x = dfi_analyze_shape(l, i, in[0]), *row = &p->node->out[0].shape;
   int64_t axis;
   if (!x || x->rank < 1 || dfi_analyze_shape(l, i, in[1]) || dfi_shape_at(p->node->in[1])->rank != 0) return false;
-  if (!whole_constant(l, i, in[2], &axis) || axis != 0 || row->rank != x->rank - 1) return false;
+  if (!dfi_whole_constant(l, i, in[2], &axis) || axis != 0 || row->rank != x->rank - 1) return false;
   for (int32_t d = 0; d < row->rank; d++) if (row->dims[d] != x->dims[d + 1]) return false;
   return true;
+}
+
+dfi_name dfi_write_wide(dfi_writer *w, dfi_name index, uint8_t dtype) {
+  if (dtype != DF_INT32) return index;
+  const dfi_name wide = dfi_temp(w);
+  SAY(w, "  %s = sext i32 %s to i64\n", wide.s, index.s);
+  return wide;
+}
+
+dfi_name dfi_write_checked(dfi_writer *w, int32_t i, dfi_name index, uint8_t dtype, int64_t n) {
+  const dfi_name bad = dfi_temp(w), safe = dfi_temp(w);
+  index = dfi_write_wide(w, index, dtype);
+  SAY(w, "  %s = icmp uge i64 %s, %lld\n", bad.s, index.s, (long long)n);
+  dfi_write_fail(w, i, bad);
+  SAY(w, "  %s = select i1 %s, i64 0, i64 %s\n", safe.s, bad.s, index.s);     /* a burst goes on when it has failed */
+  return safe;
 }
 
 void dfi_write_row(dfi_writer *w, int32_t i, const dfi_pnode *p) {
@@ -35,16 +50,8 @@ void dfi_write_row(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const int64_t n = row ? dfi_shape_size(row) : 1;
   uint8_t dtype, index_dtype;
   const dfi_name from = dfi_write_operand(w, i, in[0], &dtype);
-  dfi_name index = dfi_write_operand(w, i, in[1], &index_dtype);
-  if (index_dtype == DF_INT32) {
-    const dfi_name wide = dfi_temp(w);
-    SAY(w, "  %s = sext i32 %s to i64\n", wide.s, index.s);
-    index = wide;
-  }
-  const dfi_name bad = dfi_temp(w), safe = dfi_temp(w), first = dfi_temp(w), at = dfi_temp(w);
-  SAY(w, "  %s = icmp uge i64 %s, %lld\n", bad.s, index.s, (long long)x->dims[0]);
-  dfi_write_fail(w, i, bad);
-  SAY(w, "  %s = select i1 %s, i64 0, i64 %s\n", safe.s, bad.s, index.s);     /* a burst goes on when it has failed */
+  const dfi_name index = dfi_write_operand(w, i, in[1], &index_dtype), first = dfi_temp(w), at = dfi_temp(w);
+  const dfi_name safe = dfi_write_checked(w, i, index, index_dtype, x->dims[0]);
   SAY(w, "  %s = mul i64 %s, %lld\n  %s = getelementptr %s, ptr %s, i64 %s\n", first.s, safe.s, (long long)n, at.s,
       dfi_type(dtype), from.s, first.s);
   const bool stays = DFI_SPACE(in[0]) != DFI_ITERATION || w->look->loop[i].slot_far[DFI_INDEX(in[0])];

@@ -2,7 +2,7 @@
  *
  * Up to sixteen elements are one vector of LLVM's, more are written piece by piece, many as a loop over pieces; so each
  * element is computed as write_op.c has it, and small tensors live in registers. Nodes of one group (plan/group.h) are
- * one pass over pieces: values that nobody else sees stay in registers. What write_math.c has no polynomial for is
+ * one pass over pieces: values without another reader stay in registers. What write_math.c has no polynomial for is
  * called: the loop that the kernel itself is made of, which gives an element the same bits wherever it begins. Operands
  * that are broadcast are first laid out in full.
  */
@@ -62,11 +62,12 @@ static bool has_lanes(const dfi_pnode *p) {
 bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   if (p->nout != 1 || !p->nin || p->reads || p->has_handle) return false;
   const dfi_shape *out = &p->node->out[0].shape;
-  if (!dfi_small(p->node->out[0].dtype, out)) return false;
+  if (!dfi_sized(p->node->out[0].dtype, out)) return false;
   if (dfi_is_alias(p)) {
     const dfi_shape *in = dfi_analyze_shape(l, i, operand_at(l, p, 0));
     return in && dfi_shape_size(in) == dfi_shape_size(out);
   }
+  if (!dfi_small(p->node->out[0].dtype, out)) return false;
   const bool sum = dfi_is_sum(p);
   const bool select = p->op->scalar == scalar_select;         /* its condition is broadcast in a way of its own */
   if (!sum && (p->nin > 3 || p->kernel != p->op->kernel[DF_CPU])) return false;
@@ -90,44 +91,22 @@ typedef struct source {
   dfi_name  value;
 } source;
 
-static dfi_name element_at(dfi_writer *w, uint8_t dtype, const char *from, const char *index) {
-  const dfi_name at = dfi_temp(w);
-  SAY(w, "  %s = getelementptr %s, ptr %s, i64 %s\n", at.s, dfi_type(dtype), from, index);
-  return at;
-}
-
-/* A loop from 0 to n - 1: its head, and the number of this trip; its end. */
-typedef struct counted { int32_t label; dfi_name cell, e; } counted;
-static counted count_from(dfi_writer *w) {
-  const counted c = { w->nlabel++, dfi_temp(w), dfi_temp(w) };
-  DECL(w, "  %s = alloca i64\n", c.cell.s);
-  SAY(w, "  store i64 0, ptr %s\n  br label %%turn%d\nturn%d:\n  %s = load i64, ptr %s\n", c.cell.s, c.label, c.label,
-      c.e.s, c.cell.s);
-  return c;
-}
-static void count_to(dfi_writer *w, const counted *c, int64_t n) {
-  const dfi_name next = dfi_temp(w), more = dfi_temp(w);
-  SAY(w, "  %s = add i64 %s, 1\n  store i64 %s, ptr %s\n  %s = icmp ult i64 %s, %lld\n", next.s, c->e.s, next.s,
-      c->cell.s, more.s, next.s, (long long)n);
-  SAY(w, "  br i1 %s, label %%turn%d, label %%turned%d\nturned%d:\n", more.s, c->label, c->label, c->label);
-}
-
 /* Lays a broadcast operand out: element e of it is `from`'s e % period, or e / period. By whole periods: with a
    division for each element a beam search of 16 x 200 elements took 2.3 times as long. */
 static dfi_name spread(dfi_writer *w, uint8_t dtype, dfi_name from, int64_t n, dfk_meets how, int64_t period) {
   const dfi_name to = dfi_temp(w), first = dfi_temp(w);
   dfi_write_room(w, to.s, dtype, n);
-  const counted row = count_from(w);
+  const dfi_counted row = dfi_count_from(w);
   SAY(w, "  %s = mul i64 %s, %lld\n", first.s, row.e.s, (long long)period);
-  const dfi_name there = element_at(w, dtype, to.s, first.s);
+  const dfi_name there = dfi_element_at(w, dtype, to.s, first.s);
   if (how == DFK_ROWS) dfi_write_copy(w, dtype, period, there.s, from.s);
   else {
-    const dfi_name v = dfi_write_load(w, dtype, element_at(w, dtype, from.s, row.e.s).s);
-    const counted k = count_from(w);
-    SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s, element_at(w, dtype, there.s, k.e.s).s);
-    count_to(w, &k, period);
+    const dfi_name v = dfi_write_load(w, dtype, dfi_element_at(w, dtype, from.s, row.e.s).s);
+    const dfi_counted k = dfi_count_from(w);
+    SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s, dfi_element_at(w, dtype, there.s, k.e.s).s);
+    dfi_count_to(w, &k, period);
   }
-  count_to(w, &row, n / period);
+  dfi_count_to(w, &row, n / period);
   return to;
 }
 
@@ -156,7 +135,7 @@ static dfi_name lanes_of(dfi_writer *w, const source *s, const char *index) {
   const dfi_name v = dfi_temp(w);
   const char *type = dfi_lanes(w, s->dtype);
   if (!s->number) {
-    SAY(w, "  %s = load %s, ptr %s, align %d\n", v.s, type, element_at(w, s->dtype, s->value.s, index).s,
+    SAY(w, "  %s = load %s, ptr %s, align %d\n", v.s, type, dfi_element_at(w, s->dtype, s->value.s, index).s,
         dfi_dtype_size[s->dtype]);
     return v;
   }
@@ -176,7 +155,7 @@ static dfi_name write_lanes(dfi_writer *w, int32_t i, const dfi_pnode *p, const 
 
 static void store_lanes(dfi_writer *w, const dfi_pnode *p, dfi_name v, const char *to, const char *index) {
   const uint8_t dtype = p->out_dtypes[0];
-  SAY(w, "  store %s %s, ptr %s, align %d\n", dfi_lanes(w, dtype), v.s, element_at(w, dtype, to, index).s,
+  SAY(w, "  store %s %s, ptr %s, align %d\n", dfi_lanes(w, dtype), v.s, dfi_element_at(w, dtype, to, index).s,
       dfi_dtype_size[dtype]);
 }
 

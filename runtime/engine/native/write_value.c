@@ -3,19 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void dfi_text_add(dfi_text *t, const char *format, ...) {
-  for (;;) {
-    va_list more;
-    va_start(more, format);
-    const size_t left = t->room - t->n;
-    const size_t n = (size_t)vsnprintf(t->at ? t->at + t->n : NULL, left, format, more);
-    va_end(more);
-    if (n < left) { t->n += n; return; }
-    t->room = 2 * t->room + n + 256;
-    t->at = dfi_xrealloc(t->at, t->room);
-  }
-}
-
 const char *dfi_type(uint8_t dtype) {
   if (dtype == DF_FLOAT32) return "float";
   if (dtype == DF_FLOAT64) return "double";
@@ -82,6 +69,27 @@ void dfi_write_copy(dfi_writer *w, uint8_t dtype, int64_t n, const char *to, con
   SAY(w, "  %s = load <%lld x %s>, ptr %s, align %d\n", v.s, (long long)n, dfi_type(dtype), from, bytes);
   SAY(w, "  store <%lld x %s> %s, ptr %s, align %d\n", (long long)n, dfi_type(dtype), v.s, to, bytes);
 }
+dfi_name dfi_element_at(dfi_writer *w, uint8_t dtype, const char *from, const char *index) {
+  const dfi_name at = dfi_temp(w);
+  SAY(w, "  %s = getelementptr %s, ptr %s, i64 %s\n", at.s, dfi_type(dtype), from, index);
+  return at;
+}
+
+dfi_counted dfi_count_from(dfi_writer *w) {
+  const dfi_counted c = { w->nlabel++, dfi_temp(w), dfi_temp(w) };
+  DECL(w, "  %s = alloca i64\n", c.cell.s);
+  SAY(w, "  store i64 0, ptr %s\n  br label %%turn%d\nturn%d:\n  %s = load i64, ptr %s\n", c.cell.s, c.label, c.label,
+      c.e.s, c.cell.s);
+  return c;
+}
+
+void dfi_count_to(dfi_writer *w, const dfi_counted *c, int64_t n) {
+  const dfi_name next = dfi_temp(w), more = dfi_temp(w);
+  SAY(w, "  %s = add i64 %s, 1\n  store i64 %s, ptr %s\n  %s = icmp ult i64 %s, %lld\n", next.s, c->e.s, next.s,
+      c->cell.s, more.s, next.s, (long long)n);
+  SAY(w, "  br i1 %s, label %%turn%d, label %%turned%d\nturned%d:\n", more.s, c->label, c->label, c->label);
+}
+
 /* Arithmetic with 0 and 1 is not folded: where denormals are zero, x * 1 is not always x. */
 static dfi_name opaque(dfi_writer *w, const char *type, const char *text) {
   const int32_t k = w->nopaque++;

@@ -37,8 +37,8 @@ static void write_number(dfi_writer *w, int32_t i, uint32_t which, uint32_t cell
   dfi_write_store(w, p->out_dtypes[0], dfi_write_load(w, p->out_dtypes[0], from), i, p->out);
 }
 
-/* A tensor is read where it lies: whoever assigns meanwhile makes another. A few elements go to registers. Where a
-   branch reads it a cell says where it lies: who comes after the branch, which may not have been taken, asks that. */
+/* A tensor is read where it lies: an assignment meanwhile makes another. A few elements go to registers. Where a
+   branch reads it a cell says where it lies: code after the branch, which may not have been taken, asks that. */
 static void write_held(dfi_writer *w, int32_t i, uint32_t which, const dfi_pnode *p) {
   const int64_t n = dfi_shape_size(w->look->loop[i].slot_shape[p->out]);
   const dfi_name at = dfi_temp(w), bad = dfi_temp(w), there = dfi_temp(w);
