@@ -4,18 +4,20 @@
  */
 #ifndef DFLOW_RECORD_H
 #define DFLOW_RECORD_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 typedef struct dfi_recorder dfi_recorder;
 /* Records one run, whose tokens it is told. */
 dfi_recorder *dfi_recorder_new(void);
 void dfi_recorder_free(dfi_recorder *w);
-/* For the engine and timed.c: the run begins; the token of a node of r runs now; it sends one to a node of r; it
-   computes, or carries, that much. */
+/* For the engine and timed.c: the run begins; the token of a node of r runs now; it sends one to a node of r, or begins
+   the iteration of one that waits for nothing (`begins`); it computes, or carries, that much; its outputs have so many
+   bytes. */
 void dfi_record_begin(dfi_exec *x);
-void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node);
-void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node);
+void dfi_record_token(dfi_exec *x, dfi_record *r, uint32_t node, bool dead);
+void dfi_record_edge(dfi_exec *x, dfi_record *r, uint32_t node, bool begins);
 void dfi_record_work(dfi_exec *x, double flops, double bytes);
+void dfi_record_made(dfi_exec *x, int64_t bytes);
 void dfi_record_message(dfi_exec *x, int32_t link, int64_t bytes);
 /* A copy to the host (`out`) or from it, for save = 'swap', begun when the token that runs now was ready. Returns the
  * event; the token that runs waits for one. */
@@ -24,8 +26,8 @@ void     dfi_record_waits(dfi_exec *x, uint32_t event);
 /* What is given and crosses when the run begins is an event too; a token uses what came so. */
 void dfi_record_crossing(dfi_exec *x, int32_t i, df_node *node, int32_t device);
 void dfi_record_uses(dfi_exec *x, int32_t i);
-/* The token that runs now, and who speaks as it: a value that waited for the window of parallel iterations was sent by
-   another. */
+/* The token that runs now, and the one that is recorded as it: a value that waited for the window of parallel
+   iterations was sent by another. */
 uint32_t dfi_record_current(const dfi_exec *x);
 void     dfi_record_speak(dfi_exec *x, uint32_t event);
 
@@ -38,6 +40,7 @@ typedef struct dfi_whatif {
   int64_t window;
   int32_t devices;
   bool    timeline;
+  bool    replace;           /* nodes are placed anew for the devices as they would be; else they stay where they are */
 } dfi_whatif;
 /* Times the run again. Lines of text: `seconds S`, then of each step of the critical path that takes time `op TAB
  * iteration TAB device TAB seconds`, then, if it is wanted, of each event that takes time `event TAB number TAB kind
@@ -45,4 +48,12 @@ typedef struct dfi_whatif {
  * TAB bytes TAB number of its cause` in the order in which they began. Returns the length; as much of it as fits `room`
  * is written to out. */
 size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room);
+
+/* The signature of the run's plan: fetch pairs, then feed pairs; borrowed. */
+const int32_t *dfi_recorder_signature(const dfi_recorder *w, int32_t *nfetch, int32_t *nfeed);
+/* The devices of a list with what `how` changes. Owned: dfi_whatif_devices_free; the arenas are those of the list. */
+dfi_devices *dfi_whatif_devices(const dfi_devices *list, const dfi_whatif *how);
+void dfi_whatif_devices_free(dfi_devices *d);
+/* replace.c: the recording as if each node had run where `fresh`, a plan of the same signature, has it. Owned. */
+dfi_recorder *dfi_recorder_replaced(const dfi_recorder *w, const dfi_plan *fresh);
 #endif

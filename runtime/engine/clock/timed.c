@@ -1,25 +1,27 @@
 /* timed.c: the virtual clock, a discrete-event simulation that the token engine drives.
  *
  * A token is ready when the last of its inputs has come. Tokens run in the order of that time, and those of one time in
- * the order in which they became ready; each device computes one after the other, each direction of a link carries one
- * after the other, and each takes what the cost model says. The primitives take no time. An iteration begins when the
- * one `parallel_iterations` before it has ended. Nothing here looks at a clock, and kernels are never given to workers,
- * so the times of a run are those of its graph, its shapes and its devices.
+ * the order in which they became ready; each device computes one after the other, and each takes what the cost model
+ * says. A Transfer's token waits in the queue until its message has left (flows.h). The primitives take no time. An
+ * iteration begins when the one `parallel_iterations` before it has ended. Nothing here looks at a clock, and kernels
+ * are never given to workers, so the times of a run are those of its graph, its shapes and its devices.
  */
 #include "engine/clock/timed.h"
 #include "engine/clock/record.h"
+#include "engine/token.h"
+#include <math.h>
 
 dfi_timed *dfi_timed_new(const dfi_plan *p) {
   dfi_timed *t = dfi_xcalloc(1, sizeof *t);
   t->device = dfi_xcalloc(DFI_DEVICES_MOST, sizeof *t->device);
-  t->line = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *t->line);
+  t->flows = dfi_flows_new(p->nlinks, DFI_DEVICES_MOST);
   t->given = dfi_xcalloc((size_t)p->ncrossings + 1, sizeof *t->given);
   return t;
 }
 
 void dfi_timed_free(dfi_timed *t) {
   if (!t) return;
-  dfi_free(t->device); dfi_free(t->line); dfi_free(t->given); dfi_free(t->queue.due);
+  dfi_free(t->device); dfi_flows_free(t->flows); dfi_free(t->given); dfi_free(t->queue.due);
   dfi_free(t->queue.where); dfi_free(t);
 }
 
@@ -30,7 +32,7 @@ void dfi_timed_begin(dfi_exec *x) {
   t->serial = 0;
   t->current = 0;
   memset(t->device, 0, sizeof *t->device * DFI_DEVICES_MOST);
-  memset(t->line, 0, sizeof *t->line * (size_t)(x->plan->nlinks + 1));
+  dfi_flows_clear(t->flows);
   dfi_timed_grown(x);
 }
 
@@ -44,22 +46,6 @@ void dfi_timed_join(dfi_exec *x, const dfi_exec *first) {
   memcpy(x->timed->given, t->given, sizeof *t->given * (size_t)x->plan->ncrossings);
 }
 
-void dfi_timed_given(dfi_exec *x, int32_t i, double at) {
-  x->timed->given[i] = at;
-  if (at > x->timed->last) x->timed->last = at;
-}
-
-double dfi_timed_message(dfi_exec *x, int32_t link, double from, int64_t bytes) {
-  const dfi_link *l = &x->plan->link[link];
-  double busy;
-  const double takes = dfi_link_seconds(x->plan->devices->at[l->from], x->plan->devices->at[l->to], bytes, &busy);
-  const double begins = x->timed->line[link] > from ? x->timed->line[link] : from;
-  x->timed->line[link] = begins + busy;
-  if (begins + takes > x->timed->last) x->timed->last = begins + takes;
-  if (x->timed->recorder) dfi_record_message(x, link, bytes);
-  return begins + takes;
-}
-
 /* ---- tokens by time ----------------------------------------------------------------------------------- */
 
 static bool before(const dfi_due *a, const dfi_due *b) {
@@ -71,33 +57,60 @@ static void put(dfi_agenda *a, uint32_t i, dfi_due d) {
   if (a->where) a->where[d.place & a->mask] = i;
 }
 
-void dfi_agenda_put(dfi_agenda *a, dfi_due d) {
-  if (a->n == a->room) a->due = dfi_xrealloc(a->due, sizeof *a->due * (a->room = a->room * 2 + 256));
-  uint32_t i = a->n++;
-  for (; i && before(&d, &a->due[(i - 1) / 2]); i = (i - 1) / 2) put(a, i, a->due[(i - 1) / 2]);
-  put(a, i, d);
-}
-
-dfi_due dfi_agenda_take(dfi_agenda *a) {
-  df_assert(a->n > 0);
-  const dfi_due first = a->due[0], d = a->due[--a->n];
-  uint32_t i = 0;
+static void sink(dfi_agenda *a, uint32_t i, dfi_due d) {
   for (uint32_t child; (child = 2 * i + 1) < a->n; i = child) {
     if (child + 1 < a->n && before(&a->due[child + 1], &a->due[child])) child++;
     if (!before(&a->due[child], &d)) break;
     put(a, i, a->due[child]);
   }
-  if (a->n) put(a, i, d);
+  put(a, i, d);
+}
+
+static void rise(dfi_agenda *a, uint32_t i, dfi_due d) {
+  for (; i && before(&d, &a->due[(i - 1) / 2]); i = (i - 1) / 2) put(a, i, a->due[(i - 1) / 2]);
+  put(a, i, d);
+}
+
+void dfi_agenda_put(dfi_agenda *a, dfi_due d) {
+  if (a->n == a->room) a->due = dfi_xrealloc(a->due, sizeof *a->due * (a->room = a->room * 2 + 256));
+  rise(a, a->n++, d);
+}
+
+dfi_due dfi_agenda_take(dfi_agenda *a) {
+  df_assert(a->n > 0);
+  const dfi_due first = a->due[0], d = a->due[--a->n];
+  if (a->n) sink(a, 0, d);
   return first;
 }
 
-void dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node) {
+void dfi_agenda_change(dfi_agenda *a, uint32_t i, dfi_due d) {
+  if (i && before(&d, &a->due[(i - 1) / 2])) rise(a, i, d);
+  else sink(a, i, d);
+}
+
+void dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node, bool begins) {
   if (x->timed->now > r->when[node]) r->when[node] = x->timed->now;
-  if (x->timed->recorder) dfi_record_edge(x, r, node);
+  if (x->timed->recorder) dfi_record_edge(x, r, node, begins);
 }
 
 void dfi_timed_queued(dfi_exec *x, uint32_t place, const dfi_record *r, uint32_t node) {
-  dfi_agenda_put(&x->timed->queue, (dfi_due){ r->when[node], x->timed->serial++, place });
+  dfi_agenda_put(&x->timed->queue, (dfi_due){ r->when[node], x->timed->serial++, place, DFI_NO_MESSAGE });
+}
+
+/* When the next thing happens that is not of this moment; INFINITY: nothing does. */
+static double next_change(const dfi_timed *t) {
+  double next = dfi_flows_next(t->flows);
+  for (uint32_t i = 0; i < t->queue.n; i++)
+    if (t->queue.due[i].at > t->now && t->queue.due[i].at < next) next = t->queue.due[i].at;
+  return next;
+}
+
+void dfi_timed_again(dfi_exec *x, uint32_t place, dfi_record *r, uint32_t node) {
+  dfi_timed *t = x->timed;
+  const double next = next_change(t);
+  if (!isinf(next) && next > r->when[node]) r->when[node] = next;
+  const int32_t message = t->has_left ? DFI_HAS_LEFT : DFI_NO_MESSAGE;
+  dfi_agenda_put(&t->queue, (dfi_due){ r->when[node], t->serial++, place, message });
 }
 
 void dfi_timed_grown(dfi_exec *x) {
@@ -109,22 +122,139 @@ void dfi_timed_grown(dfi_exec *x) {
   for (uint32_t i = 0; i < a->n; i++) a->where[a->due[i].place & a->mask] = i;
 }
 
-void dfi_timed_pick(dfi_exec *x) {
+void dfi_timed_take(dfi_exec *x) { dfi_agenda_take(&x->timed->queue); }
+
+/* ---- messages --------------------------------------------------------------------------------------------- */
+
+static const dfi_device *device_at(const dfi_exec *x, int32_t i) { return x->plan->devices->at[i]; }
+
+/* Seconds over a link that carries nothing else; *latency: those that occupy no port. */
+static double link_seconds(const dfi_exec *x, int32_t link, int64_t bytes, double *latency) {
+  const dfi_link *l = &x->plan->link[link];
+  double busy;
+  const double takes = dfi_link_seconds(device_at(x, l->from), device_at(x, l->to), bytes, &busy);
+  *latency = takes - busy;
+  return takes;
+}
+
+static bool begin_message(dfi_exec *x, int32_t link, int64_t bytes, double from, uint64_t id, int32_t *message) {
+  const dfi_link *l = &x->plan->link[link];
+  return dfi_flows_begin(x->timed->flows, link, l->from, l->to, device_at(x, l->from), device_at(x, l->to),
+                         (double)bytes, from, id, message);
+}
+
+enum { OF_CROSSING = 1 };                  /* ids: a crossing's number, or a token's place, and which of these */
+static uint64_t message_id(uint32_t number, uint32_t kind) { return (uint64_t)number << 1 | kind; }
+
+static void has_come(dfi_timed *t, double at) { if (at > t->last) t->last = at; }
+
+/* The message of a crossing left at that time. */
+static void crossing_left(dfi_exec *x, int32_t i, double at) {
+  double latency;
+  link_seconds(x, x->plan->crossing[i].link, 0, &latency);
+  has_come(x->timed, x->timed->given[i] = at + latency);
+}
+
+void dfi_timed_cross(dfi_exec *x, int32_t i, int32_t link, int64_t bytes) {
+  dfi_timed *t = x->timed;
+  int32_t message;
+  double latency;
+  if (t->recorder) dfi_record_message(x, link, bytes);
+  if (x->team) has_come(t, t->given[i] = link_seconds(x, link, bytes, &latency));
+  else if (begin_message(x, link, bytes, 0, message_id((uint32_t)i, OF_CROSSING), &message)) crossing_left(x, i, 0);
+  else t->given[i] = INFINITY;
+}
+
+double dfi_timed_message(dfi_exec *x, int32_t link, int64_t bytes) {
+  dfi_timed *t = x->timed;
+  double latency;
+  const double takes = link_seconds(x, link, bytes, &latency), came = t->now + (t->has_left ? latency : takes);
+  if (t->recorder) dfi_record_message(x, link, bytes);
+  has_come(t, came);
+  return came;
+}
+
+/* Tokens that wait for a crossing look once more. */
+static void look_again(dfi_timed *t, double now) {
+  dfi_agenda *a = &t->queue;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->due[i].message == DFI_AWAITS_CROSSING) { a->due[i].message = DFI_NO_MESSAGE; a->due[i].at = now; }
+  for (uint32_t i = a->n; i-- > 0;) sink(a, i, a->due[i]);
+}
+
+/* The next message leaves. */
+static void message_leaves(dfi_exec *x) {
+  dfi_timed *t = x->timed;
+  double at;
+  const uint64_t id = dfi_flows_end(t->flows, &at);
+  if (id & OF_CROSSING) {
+    crossing_left(x, (int32_t)(id >> 1), at);
+    look_again(t, at);
+    return;
+  }
+  const uint32_t i = t->queue.where[(uint32_t)(id >> 1) & t->queue.mask];
+  dfi_due d = t->queue.due[i];
+  d.at = at;
+  d.message = DFI_HAS_LEFT;
+  dfi_agenda_change(&t->queue, i, d);
+}
+
+/* Does an input of p still cross to its device? */
+static bool awaits_crossing(const dfi_exec *x, const dfi_pnode *p) {
+  const dfi_plan *plan = x->plan;
+  const uint32_t behind = (uint32_t)(plan->nfeed + plan->nvariables);
+  for (uint32_t i = 0; plan->ncrossings && i < p->nin; i++) {
+    const dfi_operand o = plan->operand[p->in + i];
+    if (DFI_SPACE(o) != DFI_GIVEN || DFI_INDEX(o) < behind) continue;
+    if (isinf(x->timed->given[DFI_INDEX(o) - behind])) return true;
+  }
+  return false;
+}
+
+/* Must the first token of the agenda wait for a message? It does from now on. */
+static bool first_waits(dfi_exec *x) {
   dfi_agenda *a = &x->timed->queue;
+  dfi_due d = a->due[0];
+  if (d.message == DFI_HAS_LEFT) return false;
+  const dfi_token t = x->queue[d.place & x->queue_mask];
+  const dfi_pnode *p = t.record->nodes + t.node;
+  if (awaits_crossing(x, p)) d.message = DFI_AWAITS_CROSSING;
+  else if (p->kind == DFI_K_TRANSFER && !x->team) {
+    const bool sends = !(t.mark & DFI_DEAD) && p->nin;
+    const int64_t bytes = sends ? dfi_value_bytes(operand(t.record, x->plan->operand[p->in])) : 0;
+    if (begin_message(x, (int32_t)p->child, bytes, d.at, message_id(d.place, 0), &d.message)) {
+      d.message = DFI_HAS_LEFT;
+      a->due[0] = d;
+      return false;
+    }
+  } else return false;
+  d.at = INFINITY;
+  dfi_agenda_change(a, 0, d);
+  return true;
+}
+
+void dfi_timed_pick(dfi_exec *x) {
+  dfi_timed *t = x->timed;
+  dfi_agenda *a = &t->queue;
+  while (x->plan->nlinks) {
+    const double next = dfi_flows_next(t->flows);
+    if (next <= a->due[0].at && !isinf(next)) message_leaves(x);
+    else if (!first_waits(x)) break;
+  }
   const uint32_t from = a->due[0].place;
   if (from != x->head) {                   /* the token that lies at the head takes its place */
     dfi_token *p = &x->queue[x->head & x->queue_mask], *q = &x->queue[from & x->queue_mask], token = *p;
     *p = *q; *q = token;
     dfi_due other = a->due[a->where[x->head & a->mask]];
     other.place = from;
+    if (other.message >= 0) dfi_flows_rename(t->flows, other.message, message_id(from, 0));
     put(a, a->where[x->head & a->mask], other);
     a->due[0].place = x->head;
     put(a, 0, a->due[0]);
   }
-  x->timed->now = a->due[0].at;
+  t->now = a->due[0].at;
+  t->has_left = a->due[0].message == DFI_HAS_LEFT;
 }
-
-void dfi_timed_take(dfi_exec *x) { dfi_agenda_take(&x->timed->queue); }
 
 /* ---- computing --------------------------------------------------------------------------------------------- */
 
@@ -149,7 +279,9 @@ void dfi_timed_compute(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, dou
   if (t->device[p->device] > begins) begins = t->device[p->device];
   t->now = begins + dfi_device_seconds(x->plan->devices->at[p->device], flops, bytes);
   t->device[p->device] = t->now;
-  if (t->recorder) dfi_record_work(x, flops, bytes);
+  if (!t->recorder) return;
+  dfi_record_work(x, flops, bytes);
+  dfi_record_made(x, p->nout ? dfi_dtype_size[p->out_dtype] : 0);
 }
 
 void dfi_timed_call(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const df_kernel *k) {
@@ -157,6 +289,10 @@ void dfi_timed_call(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const 
   dfi_kernel_work(p->op->work, k, &flops, &bytes);
   if (flops > 0 || bytes > 0) dfi_timed_compute(x, r, p, flops, bytes);
   else x->timed->now = ready_at(x, r, p);  /* the device is not asked: others compute while a read waits for its copy */
+  if (!x->timed->recorder) return;
+  int64_t made = 0;
+  for (int32_t i = 0; i < k->nout; i++) made += dfi_value_bytes(&k->out[i]);
+  dfi_record_made(x, made);
 }
 
 /* ---- iterations ----------------------------------------------------------------------------------------------- */

@@ -1,28 +1,35 @@
 /* timed.h: the virtual clock of a run: tokens in the order of time, on devices as fast as they are said to be. */
 #ifndef DFLOW_TIMED_H
 #define DFLOW_TIMED_H
-#include "engine/tokens/executor.h"
+#include "engine/clock/flows.h"
+#include "engine/executor.h"
 
 /* What is ready at that time, and of one time in the order of serial. */
-typedef struct dfi_due { double at; uint64_t serial; uint32_t place; } dfi_due;
+typedef struct dfi_due { double at; uint64_t serial; uint32_t place; int32_t message; } dfi_due;
+/* dfi_due.message, the number of the message that a Transfer's token waits for (flows.h), or one of these: it waits for
+   none; its message has left; it waits for a value that crosses to its device when the run begins. */
+enum { DFI_NO_MESSAGE = -1, DFI_HAS_LEFT = -2, DFI_AWAITS_CROSSING = -3 };
 /* The next one first: a heap. */
 typedef struct dfi_agenda {
   dfi_due  *due; uint32_t n, room;
-  uint32_t *where;           /* by place & mask: where it stands in the heap; NULL: nobody asks */
+  uint32_t *where;           /* by place & mask: where it is in the heap; NULL: not needed */
   uint32_t  mask;
 } dfi_agenda;
 void    dfi_agenda_put(dfi_agenda *a, dfi_due d);
 dfi_due dfi_agenda_take(dfi_agenda *a);            /* there must be one */
+/* What stands at i in the heap is ready at d.at instead. */
+void    dfi_agenda_change(dfi_agenda *a, uint32_t i, dfi_due d);
 
 typedef struct dfi_timed {
   double    now;             /* when what is being done has ended: what it sends comes then */
   double    last;            /* when everything has ended so far: the run's seconds */
   double   *device;          /* by device: when it has computed what it was given */
-  double   *line;            /* by link: when it has carried what it was given */
-  double   *given;           /* by crossing: when it has come */
+  dfi_flows *flows;          /* messages under way */
+  double   *given;           /* by crossing: when it has come; INFINITY: its message has not left */
   dfi_agenda queue;          /* the tokens in the queue, by their place in its ring */
   uint64_t  serial;
-  struct dfi_recorder *recorder;   /* record.c; NULL: nobody wants the run again */
+  struct dfi_recorder *recorder;   /* record.c; NULL: the run is not recorded */
+  bool      has_left;        /* the token that runs now is a Transfer's, and its message has left */
   uint32_t  current;         /* there: the event that runs now, or in whose name is spoken */
 } dfi_timed;
 
@@ -33,17 +40,21 @@ void   dfi_timed_free(dfi_timed *t);
 void   dfi_timed_begin(dfi_exec *x);
 /* An owner but the first begins its part of a run that is recorded, or of none: its clocks are its own. */
 void   dfi_timed_join(dfi_exec *x, const dfi_exec *first);
-/* What is given to crossing i has come at that time. */
-void   dfi_timed_given(dfi_exec *x, int32_t i, double at);
-/* A message of so many bytes is sent at `from`: when it has come. */
-double dfi_timed_message(dfi_exec *x, int32_t link, double from, int64_t bytes);
+/* A value of so many bytes crosses a link when the run begins. */
+void   dfi_timed_cross(dfi_exec *x, int32_t crossing, int32_t link, int64_t bytes);
+/* The message of the Transfer that runs now, of so many bytes: when it comes. Of one to another owner, as if it had its
+   ports for itself. */
+double dfi_timed_message(dfi_exec *x, int32_t link, int64_t bytes);
 /* A token comes to a node now. */
-void   dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node);
+void   dfi_timed_arrive(dfi_exec *x, dfi_record *r, uint32_t node, bool begins);
 /* The token at this place of the queue is ready. */
 void   dfi_timed_queued(dfi_exec *x, uint32_t place, const dfi_record *r, uint32_t node);
+/* The same, of a token that ran and was put back: what it sends need not be carried again, and something happens before
+   its turn comes. */
+void   dfi_timed_again(dfi_exec *x, uint32_t place, dfi_record *r, uint32_t node);
 /* The queue has grown. */
 void   dfi_timed_grown(dfi_exec *x);
-/* Brings the earliest token to the head of the queue; it is taken. */
+/* Brings the earliest token to the head of the queue, after the messages that leave before it; it is taken. */
 void   dfi_timed_pick(dfi_exec *x);
 void   dfi_timed_take(dfi_exec *x);
 /* A kernel or a function on numbers computes on its device: `now` becomes its end. */

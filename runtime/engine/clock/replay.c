@@ -1,0 +1,331 @@
+/* replay.c: how long a recorded run would take with other devices, links and windows.
+ *
+ * The simulation of timed.c without values: an event is ready when the events before it have ended and its iteration
+ * may begin, which is when the one `window` before it has ended; events run in the order in which they are ready.
+ */
+#include "engine/clock/recording.h"
+#include "engine/clock/timed.h"
+#include <math.h>
+#include <stdio.h>
+
+enum { REPLAY_TABLES = 24 };
+typedef struct replay {
+  const dfi_recorder *w;
+  const dfi_whatif *how;
+  dfi_device *device;
+  int32_t  *place, *way;                 /* by device and by link: which one it is folded to; -1: to no link at all */
+  double   *ready, *begin, *end, *device_free;
+  uint32_t *missing, *because, *device_last, *link_last;
+  dfi_flows *flows;                      /* messages under way: their ids are their events */
+  uint32_t *user_first, *user;           /* by event: those that wait for it */
+  /* by iteration: what is not over; the event it ended with; events that wait for it to begin */
+  uint32_t *pending, *ends_with, *waits_first, *waits_next;
+  double   *done;                        /* by iteration: when it had ended; < 0: not yet */
+  uint32_t *before, *gate;               /* by iteration: the one before, the one that it waits for; UINT32_MAX: none */
+  uint32_t *after, *lets;                /* by iteration: the one after, the one that waits for it */
+  uint32_t *open;                        /* by frame: iterations that are not over */
+  dfi_agenda agenda;
+  uint64_t  serial;
+  void     *table[REPLAY_TABLES];        /* owned: all of those above */
+  int32_t   ntables;
+} replay;
+
+/* A table of n zeros and one more, which is the replay's. */
+static void *table(replay *k, int64_t n, size_t bytes) {
+  df_assert(k->ntables < REPLAY_TABLES);
+  return k->table[k->ntables++] = dfi_xcalloc((size_t)n + 1, bytes);
+}
+
+/* All that event e waits for is there, but perhaps its iteration may not begin yet. */
+static void may_run(replay *k, uint32_t e) {
+  const uint32_t i = k->w->event[e].iteration, gate = k->gate[i];
+  if (gate != UINT32_MAX) {
+    if (k->done[gate] < 0) { k->waits_next[e] = k->waits_first[i]; k->waits_first[i] = e; return; }
+    if (k->done[gate] > k->ready[e]) { k->ready[e] = k->done[gate]; k->because[e] = k->ends_with[gate]; }
+  }
+  dfi_agenda_put(&k->agenda, (dfi_due){ k->ready[e], k->serial++, e, DFI_NO_MESSAGE });
+}
+
+/* Something of iteration i is over. */
+static void over(replay *k, uint32_t i, uint32_t e) {
+  for (;;) {
+    if (e != UINT32_MAX && (k->ends_with[i] == 0 || k->end[e] > k->end[k->ends_with[i]])) k->ends_with[i] = e;
+    if (k->pending[i] && --k->pending[i]) return;
+    if (k->before[i] != UINT32_MAX && k->done[k->before[i]] < 0) return;
+    uint32_t at = i;
+    for (;;) {                                          /* it is done, and those after it that had nothing left */
+      k->done[at] = k->end[k->ends_with[at]];
+      const uint32_t before = k->before[at];
+      if (before != UINT32_MAX && k->done[before] > k->done[at]) {
+        k->done[at] = k->done[before];
+        k->ends_with[at] = k->ends_with[before];
+      }
+      const uint32_t lets = k->lets[at];
+      for (uint32_t waiting = lets == UINT32_MAX ? 0 : k->waits_first[lets], next; waiting; waiting = next) {
+        next = k->waits_next[waiting];
+        may_run(k, waiting);
+      }
+      if (lets != UINT32_MAX) k->waits_first[lets] = 0;
+      k->open[k->w->iteration[at].frame]--;
+      const uint32_t after = k->after[at];
+      if (after == UINT32_MAX || k->pending[after]) break;
+      at = after;
+    }
+    const rec_frame *f = &k->w->frame[k->w->iteration[i].frame];
+    if (k->open[k->w->iteration[i].frame] || f->parent == UINT32_MAX) return;
+    e = k->ends_with[at];
+    i = f->parent;
+  }
+}
+
+/* Event e, which began then, has ended. */
+static void end_event(replay *k, uint32_t e, double ends) {
+  const dfi_recorder *w = k->w;
+  k->end[e] = ends;
+  for (uint32_t u = k->user_first[e]; u < k->user_first[e + 1]; u++) {
+    const uint32_t to = k->user[u];
+    if (ends > k->ready[to] || !k->because[to]) { if (ends > k->ready[to]) k->ready[to] = ends; k->because[to] = e; }
+    if (--k->missing[to] == 0) may_run(k, to);
+  }
+  if (!dfi_recording_is_copy(w, e)) over(k, w->event[e].iteration, e);
+}
+
+static double latency_of(const replay *k, const dfi_link *l) {
+  double busy;
+  return dfi_link_seconds(&k->device[l->from], &k->device[l->to], 0, &busy);
+}
+
+/* A message is sent: behind the one that its link was given last, if that has not left. */
+static void send_message(replay *k, uint32_t e, int32_t link) {
+  const dfi_link *l = &k->w->link[link];
+  const int32_t from = k->place[l->from], to = k->place[l->to];
+  const int32_t ports = link < k->w->planned ? 0 : k->w->ndevices;     /* copies have lines of their own: swap.c */
+  const uint32_t last = k->link_last[link];
+  int32_t number;
+  k->link_last[link] = e;
+  k->begin[e] = k->ready[e];
+  if (last && k->end[last] < 0) k->because[e] = last;
+  k->end[e] = -1;
+  if (dfi_flows_begin(k->flows, link, ports + from, ports + to, &k->device[from], &k->device[to], k->w->event[e].bytes,
+                      k->ready[e], e, &number))
+    end_event(k, e, k->ready[e] + latency_of(k, l));
+}
+
+static void message_leaves(replay *k) {
+  double at;
+  const uint32_t e = (uint32_t)dfi_flows_end(k->flows, &at), before = k->because[e];
+  const dfi_link *l = &k->w->link[k->way[k->w->event[e].link]];
+  if (k->w->event[before].link >= 0 && k->way[k->w->event[before].link] == k->way[k->w->event[e].link] &&
+      k->end[before] - latency_of(k, l) > k->begin[e])
+    k->begin[e] = k->end[before] - latency_of(k, l);
+  end_event(k, e, at + latency_of(k, l));
+}
+
+static void run_event(replay *k, uint32_t e) {
+  const rec_event *v = &k->w->event[e];
+  double begins = k->ready[e], ends = begins;
+  if (v->link >= 0 && k->way[v->link] >= 0) { send_message(k, e, k->way[v->link]); return; }
+  if (v->link < 0 && v->flops >= 0) {
+    const int32_t d = k->place[v->device];
+    if (k->device_free[d] > begins) { begins = k->device_free[d]; k->because[e] = k->device_last[d]; }
+    ends = begins + dfi_device_seconds(&k->device[d], v->flops, v->bytes);
+    k->device_free[d] = ends;
+    k->device_last[d] = e;
+  }
+  k->begin[e] = begins;
+  end_event(k, e, ends);
+}
+
+/* Runs what is ready, in the order of time; a message leaves before what is ready at the same moment. */
+static void replay_all(replay *k) {
+  for (;;) {
+    const double left = dfi_flows_next(k->flows);
+    if (k->agenda.n && k->agenda.due[0].at < left) run_event(k, dfi_agenda_take(&k->agenda).place);
+    else if (!isinf(left)) message_leaves(k);
+    else return;
+  }
+}
+
+/* Which device each is folded to, and which line carries what each link did. */
+static void fold_devices(replay *k) {
+  const dfi_recorder *w = k->w;
+  for (int32_t d = 0; d < w->ndevices; d++) {
+    k->place[d] = d;
+    if (k->how->devices <= 0 || k->how->replace || w->device[d].kind != DFI_DEVICE_SIM) continue;
+    for (int32_t other = 0; other < w->ndevices; other++)
+      if (w->device[other].kind == DFI_DEVICE_SIM && w->device[other].number == w->device[d].number % k->how->devices)
+        k->place[d] = other;
+  }
+  for (int32_t l = 0; l < w->nlinks; l++) {
+    const int32_t from = k->place[w->link[l].from], to = k->place[w->link[l].to];
+    k->way[l] = from == to ? -1 : l;
+    for (int32_t other = l < w->planned ? 0 : w->planned; other < l && k->way[l] == l; other++)
+      if (k->place[w->link[other].from] == from && k->place[w->link[other].to] == to) k->way[l] = other;
+  }
+}
+
+static void link_iterations(replay *k) {
+  const dfi_recorder *w = k->w;
+  uint32_t *last = dfi_xmalloc(sizeof *last * ((size_t)w->nframes + 1));
+  memset(last, 0xff, sizeof *last * ((size_t)w->nframes + 1));
+  for (uint32_t i = 0; i < w->niterations; i++) {
+    const rec_iteration *t = &w->iteration[i];
+    const int64_t window =
+        k->how->window > 0 && w->frame[t->frame].parent != UINT32_MAX ? k->how->window : w->frame[t->frame].window;
+    k->before[i] = last[t->frame];
+    k->after[i] = k->lets[i] = k->gate[i] = UINT32_MAX;
+    if (last[t->frame] != UINT32_MAX) k->after[last[t->frame]] = i;
+    last[t->frame] = i;
+    k->open[t->frame]++;
+    k->pending[i] += t->own;
+    if (t->number < window) continue;
+    uint32_t back = i;
+    for (int64_t n = 0; n < window && back != UINT32_MAX; n++) back = k->before[back];
+    k->gate[i] = back;
+    if (back != UINT32_MAX) k->lets[back] = i;
+  }
+  for (uint32_t f = 0; f < w->nframes; f++) if (w->frame[f].parent != UINT32_MAX) k->pending[w->frame[f].parent]++;
+  dfi_free(last);
+}
+
+static void link_events(replay *k) {
+  const dfi_recorder *w = k->w;
+  for (uint32_t e = 1; e < w->nevents; e++)
+    for (uint32_t s = w->event[e].sources; s; s = w->edge[s].next) {
+      k->user_first[w->edge[s].from + 1]++;
+      k->missing[e]++;
+    }
+  for (uint32_t e = 0; e < w->nevents; e++) k->user_first[e + 1] += k->user_first[e];
+  k->user = table(k, k->user_first[w->nevents], sizeof *k->user);
+  uint32_t *at = dfi_xmalloc(sizeof *at * ((size_t)w->nevents + 1));
+  memcpy(at, k->user_first, sizeof *at * ((size_t)w->nevents));
+  for (uint32_t e = 1; e < w->nevents; e++)
+    for (uint32_t s = w->event[e].sources; s; s = w->edge[s].next) k->user[at[w->edge[s].from]++] = e;
+  dfi_free(at);
+}
+
+static size_t say(const replay *k, char *out, size_t room) {
+  const dfi_recorder *w = k->w;
+  uint32_t last = 0, *path = dfi_xmalloc(sizeof *path * ((size_t)w->nevents + 1)), steps = 0;
+  for (uint32_t e = 1; e < w->nevents; e++) if (!dfi_recording_is_copy(w, e) && k->end[e] > k->end[last]) last = e;
+  size_t n = (size_t)snprintf(out, room, "seconds %.17g\n", k->end[last]);
+  for (uint32_t e = last; e && steps < w->nevents; e = k->because[e]) path[steps++] = e;
+  while (steps--) {
+    const rec_event *v = &w->event[path[steps]];
+    const double took = k->end[path[steps]] - (k->because[path[steps]] ? k->end[k->because[path[steps]]] : 0);
+    if (took <= 0) continue;
+    n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0, "%s\t%lld\t%s\t%.17g\n", v->op,
+                          (long long)w->iteration[v->iteration].number, w->device[v->device].name, took);
+  }
+  dfi_free(path);
+  return n;
+}
+
+typedef struct begun { double at; uint32_t event; } begun;
+static int by_begin(const void *a, const void *b) {
+  const begun *x = a, *y = b;
+  return x->at != y->at ? (x->at < y->at ? -1 : 1) : (x->event > y->event) - (x->event < y->event);
+}
+
+/* What an event that takes time comes from: the last of those that it waited for which takes time itself. */
+static uint32_t cause(const replay *k, uint32_t e) {
+  for (e = k->because[e]; e && k->end[e] <= k->begin[e]; e = k->because[e]) { }
+  return e;
+}
+
+static size_t say_timeline(const replay *k, char *out, size_t room) {
+  const dfi_recorder *w = k->w;
+  begun *list = dfi_xmalloc(sizeof *list * ((size_t)w->nevents + 1));
+  size_t n = 0, count = 0;
+  for (uint32_t e = 1; e < w->nevents; e++)
+    if (k->end[e] > k->begin[e]) list[count++] = (begun){ k->begin[e], e };
+  qsort(list, count, sizeof *list, by_begin);
+  for (size_t i = 0; i < count; i++) {
+    const uint32_t e = list[i].event;
+    const rec_event *v = &w->event[e];
+    const dfi_link *l = v->link < 0 ? NULL : &w->link[v->link];
+    const rec_iteration *t = &w->iteration[v->iteration];
+    n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0,
+                          "event\t%u\t%s\t%d\t%s\t%s\t%u\t%lld\t%.17g\t%.17g\t%.0f\t%u\n", e,
+                          dfi_recording_is_copy(w, e) ? "copy" : l ? "message" : "work", v->node,
+                          w->device[k->place[l ? l->from : v->device]].name,
+                          w->device[k->place[l ? l->to : v->device]].name, t->frame, (long long)t->number, k->begin[e],
+                          k->end[e], v->bytes, cause(k, e));
+  }
+  dfi_free(list);
+  return n;
+}
+
+static void replay_begin(replay *k, const dfi_recorder *w, const dfi_whatif *how) {
+  const int64_t ne = (int64_t)w->nevents + 1, ni = w->niterations;
+  *k = (replay){ .w = w, .how = how };
+  k->device = table(k, w->ndevices, sizeof *k->device);
+  k->place = table(k, w->ndevices, sizeof *k->place);
+  k->device_free = table(k, w->ndevices, sizeof *k->device_free);
+  k->device_last = table(k, w->ndevices, sizeof *k->device_last);
+  k->way = table(k, w->nlinks, sizeof *k->way);
+  k->link_last = table(k, w->nlinks, sizeof *k->link_last);
+  k->flows = dfi_flows_new(w->nlinks, 2 * w->ndevices);
+  double **const times[] = { &k->ready, &k->begin, &k->end };
+  for (int32_t i = 0; i < 3; i++) *times[i] = table(k, ne, sizeof **times[i]);
+  uint32_t **const by_event[] = { &k->missing, &k->because, &k->user_first, &k->waits_next };
+  for (int32_t i = 0; i < 4; i++) *by_event[i] = table(k, ne, sizeof **by_event[i]);
+  uint32_t **const by_iteration[] = { &k->pending, &k->ends_with, &k->waits_first, &k->before, &k->gate, &k->after,
+                                      &k->lets };
+  for (int32_t i = 0; i < 7; i++) *by_iteration[i] = table(k, ni, sizeof **by_iteration[i]);
+  k->done = table(k, ni, sizeof *k->done);
+  for (int64_t i = 0; i <= ni; i++) k->done[i] = -1;
+  k->open = table(k, w->nframes, sizeof *k->open);
+}
+
+static void replay_end(replay *k) {
+  while (k->ntables) dfi_free(k->table[--k->ntables]);
+  dfi_free(k->agenda.due);
+  dfi_flows_free(k->flows);
+}
+
+static void change(dfi_device *v, const dfi_whatif *how) {
+  if (v->kind != DFI_DEVICE_SIM) return;
+  if (how->bandwidth > 0) v->bandwidth = how->bandwidth;
+  if (how->latency >= 0) v->latency = how->latency;
+  if (how->speed > 0) { v->speed = how->speed; v->rates = dfi_model_rates; }
+}
+
+dfi_devices *dfi_whatif_devices(const dfi_devices *list, const dfi_whatif *how) {
+  dfi_devices *d = dfi_xmalloc(sizeof *d);
+  *d = *list;
+  pthread_mutex_init(&d->lock, NULL);
+  d->listed = true;
+  d->owners = 1;
+  d->n = 0;
+  for (int32_t i = 0; i < list->n; i++) {
+    const dfi_device *v = list->at[i];
+    if (how->devices > 0 && v->kind == DFI_DEVICE_SIM && v->number >= how->devices) continue;
+    dfi_device *copy = d->at[d->n++] = dfi_xmalloc(sizeof *copy);
+    *copy = *v;
+    change(copy, how);
+  }
+  return d;
+}
+
+void dfi_whatif_devices_free(dfi_devices *d) {
+  for (int32_t i = 0; i < d->n; i++) dfi_free(d->at[i]);
+  pthread_mutex_destroy(&d->lock);
+  dfi_free(d);
+}
+
+size_t dfi_record_whatif(const dfi_recorder *w, const dfi_whatif *how, char *out, size_t room) {
+  replay k;
+  replay_begin(&k, w, how);
+  for (int32_t d = 0; d < w->ndevices; d++) { k.device[d] = w->device[d]; change(&k.device[d], how); }
+  fold_devices(&k);
+  link_iterations(&k);
+  link_events(&k);
+  for (uint32_t u = k.user_first[0]; u < k.user_first[1]; u++) if (--k.missing[k.user[u]] == 0) may_run(&k, k.user[u]);
+  for (uint32_t e = 1; e < w->nevents; e++) if (!w->event[e].sources) may_run(&k, e);
+  replay_all(&k);
+  size_t n = say(&k, out, room);
+  if (how->timeline) n += say_timeline(&k, n < room ? out + n : NULL, n < room ? room - n : 0);
+  replay_end(&k);
+  return n;
+}
