@@ -1,15 +1,18 @@
 /* driver.c: the cluster as the driver has it: starts workers, watches them, and asks them.
  *
  * One thread of its own, the watcher, reads all workers' channels, takes signs of life and deaths (a pidfd, or the
- * end of the channel), and hands replies to those who wait. What is bad news goes to runs by dfi_rank_peer_failed,
+ * end of the channel), and hands replies to the calls that wait. What is bad news goes to runs by dfi_rank_peer_failed,
  * and to all other workers. Locks: the driver's is held for looks alone, never while something is sent or waited for.
  */
 #define _GNU_SOURCE
 #include "cluster/driver.h"
+#include "cluster/spmd.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -59,9 +62,31 @@ int32_t dfi_reply_get(dfi_cursor *c, df_error *err) {
 
 /* ---- states ------------------------------------------------------------------------------------------ */
 
+static void wake_watcher(void) {
+  const uint64_t one = 1;
+  if (write(D->wake, &one, sizeof one) < 0) {}
+}
+
+static struct timespec after(double seconds) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  const int64_t ns = t.tv_nsec + (int64_t)(1e9 * seconds);
+  return (struct timespec){ t.tv_sec + ns / 1000000000, ns % 1000000000 };
+}
+
+/* The watcher is about to find out what has become of a rank that cannot be reached, or has ended: it is waited for.
+   Under the lock. */
+static void wait_for_watcher(const dfi_worker *w) {
+  const struct timespec until = after(0.1);
+  wake_watcher();
+  while (D->watching && w->state == DFI_RANK_ALIVE)
+    if (pthread_cond_timedwait(&D->changed, &D->lock, &until)) break;
+}
+
 int32_t dfi_driver_unavailable(int32_t rank, df_error *err) {
   pthread_mutex_lock(&D->lock);
   const bool is = rank > 0 && rank < D->n;
+  if (is) wait_for_watcher(&D->worker[rank]);
   const dfi_worker w = is ? D->worker[rank] : (dfi_worker){ .rank = rank };
   pthread_mutex_unlock(&D->lock);
   if (!is) return dfi_fail(err, DF_UNAVAILABLE, NULL, "there is no rank %d", rank);
@@ -81,6 +106,13 @@ bool dfi_driver_alive(int32_t rank) {
   return is;
 }
 
+void dfi_driver_patience(const df_session *s) { atomic_store(&D->asked, s->timeout_rank); }
+
+double dfi_driver_timeout(void) {
+  const double asked = atomic_load(&D->asked);
+  return asked > 0 ? asked : atomic_load(&D->timeout);
+}
+
 /* All other workers are told, and runs on all of them end. */
 static void tell_failed(const dfi_worker *w) {
   dfi_packet p = { 0 };
@@ -95,7 +127,15 @@ static void tell_failed(const dfi_worker *w) {
   dfi_free(p.at);
 }
 
-/* The watcher: a worker is hung or dead from now on. Who waits for its replies waits no more. */
+/* Its program has said that it ends. The lock is not held. */
+static bool ended_well(dfi_worker *w) {
+  pthread_mutex_lock(&D->lock);
+  const bool said = w->said_end;
+  pthread_mutex_unlock(&D->lock);
+  return said;
+}
+
+/* The watcher: a worker is hung or dead from now on. Calls that wait for its replies wait no more. */
 static void worker_failed(dfi_worker *w, dfi_rank_state state, const char *why) {
   pthread_mutex_lock(&D->lock);
   const bool was = w->state == DFI_RANK_ALIVE;
@@ -104,10 +144,17 @@ static void worker_failed(dfi_worker *w, dfi_rank_state state, const char *why) 
   if (state == DFI_RANK_DEAD)
     for (dfi_pending *p = w->pending; p; p = p->next) p->done = true;
   if (state == DFI_RANK_DEAD) w->pending = NULL;
+  w->telling |= was && !D->ending;
   pthread_cond_broadcast(&D->changed);
   pthread_mutex_unlock(&D->lock);
-  if (D->ending) return;
-  if (was) tell_failed(w);
+  if (D->ending || !was) return;
+  if (D->launched && !ended_well(w))                  /* the launcher may end this process before a run can say it */
+    fprintf(stderr, "dflow: rank %d (host %s, pid %lld) %s\n", w->rank, w->host, (long long)w->pid, w->why);
+  tell_failed(w);
+  pthread_mutex_lock(&D->lock);
+  w->telling = false;
+  pthread_cond_broadcast(&D->changed);
+  pthread_mutex_unlock(&D->lock);
 }
 
 static void worker_back(dfi_worker *w) {
@@ -163,14 +210,41 @@ static void replied(dfi_worker *w, const dfi_header *h, const uint8_t *payload) 
   pthread_mutex_unlock(&D->lock);
 }
 
+static void says_end(dfi_worker *w, dfi_cursor *c) {
+  pthread_mutex_lock(&D->lock);
+  w->said_end = true;
+  w->status = (int32_t)dfi_get_i64(c);
+  if (w->status && !D->failed) D->failed = w->status;
+  pthread_mutex_unlock(&D->lock);
+  dfi_spmd_said(w, &w->channel.header, w->channel.payload);
+}
+
+/* It lives; and what a run waits for there. */
+static void beats(dfi_worker *w, dfi_cursor *c) {
+  dfi_rank_wait waits = { 0 };
+  if (c->at < c->end) {
+    waits.from = (int32_t)dfi_get_i64(c);
+    waits.since = w->heard - 1e-6 * (double)dfi_get_i64(c);
+    dfi_get_text(c, waits.what, sizeof waits.what);
+    if (!c->bad) waits.seen = w->heard;
+  }
+  pthread_mutex_lock(&D->lock);
+  w->waits = waits;
+  pthread_mutex_unlock(&D->lock);
+}
+
 /* What has come from a worker. False: nothing will any more. */
 static bool take_messages(dfi_worker *w) {
   int32_t whole;
   while ((whole = dfi_channel_read(&w->channel)) > 0) {
     dfi_cursor c = { w->channel.payload, w->channel.payload + w->channel.header.bytes, false };
     w->heard = dfi_now();
-    if (w->channel.header.word == DFI_W_HELLO) hello(w, &c);
+    if (w->channel.header.word == DFI_W_HEART) beats(w, &c);
+    else if (w->channel.header.word == DFI_W_HELLO) hello(w, &c);
     else if (w->channel.header.word == DFI_W_REPLY) replied(w, &w->channel.header, w->channel.payload);
+    else if (w->channel.header.word == DFI_W_ARRIVE || w->channel.header.word == DFI_W_ASK)
+      dfi_spmd_said(w, &w->channel.header, w->channel.payload);
+    else if (w->channel.header.word == DFI_W_ENDED) says_end(w, &c);
   }
   return whole == 0;
 }
@@ -187,11 +261,31 @@ static void closed_end(dfi_worker *w) {
   worker_failed(w, DFI_RANK_DEAD, why);
 }
 
+/* What a run waits for on rank i; false: nothing. Under the lock. */
+static bool waits_there(int32_t i, dfi_rank_wait *out) {
+  if (!i) return dfi_rank_waiting(D->rank, out);
+  *out = D->worker[i].waits;
+  return D->worker[i].state == DFI_RANK_ALIVE && out->seen > 0;
+}
+
+/* The rank that waits for longest for something of that rank, as the end of a sentence. */
+static void tell_waiter(int32_t rank, char *text, size_t room) {
+  dfi_rank_wait w, longest = { .since = INFINITY };
+  int32_t who = -1;
+  pthread_mutex_lock(&D->lock);
+  for (int32_t i = 0; i < D->n; i++)
+    if (i != rank && waits_there(i, &w) && w.from == rank && w.since < longest.since) { longest = w; who = i; }
+  pthread_mutex_unlock(&D->lock);
+  if (who >= 0)
+    snprintf(text, room, "; rank %d has waited for its %s for %.1f s", who, longest.what, dfi_now() - longest.since);
+}
+
 /* A hung one stays so until it is replaced, also where it speaks again: messages to it were dropped. */
 static void look_after(dfi_worker *w, double now) {
-  if (w->state == DFI_RANK_ALIVE && now - w->heard > D->timeout) {
-    char why[100];
-    snprintf(why, sizeof why, "is hung: it has given no sign for %.1f s", now - w->heard);
+  if (w->state == DFI_RANK_ALIVE && now - w->heard > dfi_driver_timeout()) {
+    char why[sizeof w->why];
+    const int32_t n = snprintf(why, sizeof why, "is hung: it has given no sign for %.1f s", now - w->heard);
+    tell_waiter(w->rank, why + n, sizeof why - (size_t)n);
     worker_failed(w, DFI_RANK_HUNG, why);
   }
 }
@@ -213,7 +307,7 @@ static void *watch(void *arg) {
     const double now = dfi_now();
     for (int32_t i = 1; i < D->n && !D->ending; i++) {
       dfi_worker *w = &D->worker[i];
-      if (now - before > 0.5 * D->timeout) w->heard = now;          /* it was this process that stood still */
+      if (now - before > 0.5 * dfi_driver_timeout()) w->heard = now;          /* it was this process that was stopped */
       if (!is_there(w)) continue;
       char why[200];
       if (fds[2 * i].revents && dfi_process_ended(w, why, sizeof why)) worker_failed(w, DFI_RANK_DEAD, why);
@@ -223,11 +317,6 @@ static void *watch(void *arg) {
     before = now;
   }
   return NULL;
-}
-
-static void wake_watcher(void) {
-  const uint64_t one = 1;
-  if (write(D->wake, &one, sizeof one) < 0) {}
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------- */
@@ -260,6 +349,14 @@ int32_t dfi_driver_call(int32_t rank, dfi_word word, const void *a, size_t na, c
   return code;
 }
 
+/* An echo of a probe has come. */
+static void on_echo(void *user, int32_t from, const void *bytes, int64_t n) {
+  dfi_probe p;
+  if (n != sizeof p || from < 1 || from >= D->n) return;
+  memcpy(&p, bytes, sizeof p);
+  if (p.kind == DFI_PROBE) atomic_store(&D->worker[from].echoed, (int64_t)(1e9 * (dfi_now() - p.sent)));
+}
+
 /* ---- life -------------------------------------------------------------------------------------------- */
 
 static int32_t make_memory(int32_t n, df_error *err) {
@@ -278,14 +375,13 @@ static int32_t make_memory(int32_t n, df_error *err) {
   dfi_transport *t = dfi_ring_new(D->memory, D->bytes, 0, err);
   if (!t) return err->code;
   D->rank = dfi_rank_new(t);
+  dfi_rank_handle(D->rank, on_echo, NULL);
   return DF_OK;
 }
 
 /* Those that start are there, or are not; the first that is not is the error. */
 static int32_t wait_started(df_error *err) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += START_SECONDS;
+  const struct timespec until = after(START_SECONDS);
   int32_t missing = 0;
   pthread_mutex_lock(&D->lock);
   for (bool late = false;;) {
@@ -305,20 +401,51 @@ static int32_t wait_started(df_error *err) {
 static int32_t start_worker(int32_t rank, df_error *err) {
   dfi_worker *w = &D->worker[rank];
   *w = (dfi_worker){ .rank = rank, .pidfd = -1, .channel = { .fd = -1 }, .heard = dfi_now(), .why = "did not start" };
-  return dfi_process_start(w, D->program, D->memfd, err);
+  if (!D->hosts) return dfi_process_start(w, D->program, D->memfd, err);
+  const char *at = D->hosts;
+  for (int32_t i = 1; i < rank; i++) at += strcspn(at, ",") + 1;
+  char host[sizeof w->host];
+  snprintf(host, sizeof host, "%.*s", (int)strcspn(at, ","), at);
+  return dfi_bridge_start(w, host, D->program, D->memory, D->bytes, D->n, err);
 }
 
 static void end_worker(dfi_worker *w) {
-  if (w->channel.fd >= 0) dfi_channel_send(&w->channel, DFI_W_STOP, 0, NULL, 0, NULL, 0, DFI_HEART_SECONDS);
+  if (w->channel.fd >= 0 && !D->spmd) dfi_channel_send(&w->channel, DFI_W_STOP, 0, NULL, 0, NULL, 0, DFI_HEART_SECONDS);
   char why[64];
   for (int32_t i = 0; i < 100 && w->state == DFI_RANK_ALIVE && !dfi_process_ended(w, why, sizeof why); i++)
     usleep(1000);
+  dfi_bridge_stop(w);
   dfi_process_kill(w);
   dfi_channel_close(&w->channel);
+  dfi_spmd_drop(w);
+}
+
+/* All programs of the others have ended, too: each is told that rank 0's has, and waited for as long as for a run. */
+static void wait_for_programs(void) {
+  char why[sizeof(((df_error *)0)->message)];
+  dfi_packet p = { 0 };
+  dfi_spmd_last_words(why, sizeof why);
+  dfi_put_text(&p, why);
+  for (int32_t i = 1; i < D->n; i++)
+    dfi_channel_send(&D->worker[i].channel, DFI_W_STOP, 0, p.at, p.n, NULL, 0, DFI_HEART_SECONDS);
+  dfi_free(p.at);
+  const double until = dfi_now() + DFI_SPMD_SECONDS;
+  for (int32_t i = 1; i < D->n; i++) {
+    dfi_worker *w = &D->worker[i];
+    while (!ended_well(w) && dfi_driver_alive(i) && dfi_now() < until) usleep(1000);
+    if (ended_well(w)) continue;
+    fprintf(stderr, "dflow: rank %d (host %s, pid %lld) %s\n", i, w->host, (long long)w->pid,
+            w->why[0] ? w->why : "was ended: its program went on for long after that of rank 0");
+    if (!D->failed) D->failed = 1;
+  }
 }
 
 static void stop_all(void) {
   if (!D->n) return;
+  if (D->spmd) {
+    dfi_spmd_set(NULL);
+    wait_for_programs();
+  }
   if (D->watching) {
     D->ending = true;
     wake_watcher();
@@ -335,9 +462,10 @@ static void stop_all(void) {
   pthread_mutex_lock(&D->lock);
   D->rank = NULL; D->memory = NULL; D->memfd = D->wake = -1;
   D->n = 0;
-  D->ending = false;
-  dfi_free(D->worker);
+  D->ending = D->spmd = D->launched = false;
+  dfi_free(D->worker); dfi_free(D->hosts);
   D->worker = NULL;
+  D->hosts = NULL;
   pthread_mutex_unlock(&D->lock);
 }
 
@@ -348,7 +476,14 @@ static void in_child(void) {
   D->n = 0;
 }
 
-static int32_t start(int32_t n, const char *program, df_error *err) {
+static int32_t start_workers(int32_t n, const dfi_launch *launch, df_error *err) {
+  if (launch) return dfi_launch_accept(launch, D->worker, D->memfd, err);
+  for (int32_t i = 1; i < n; i++) if (start_worker(i, err)) return err->code;
+  return DF_OK;
+}
+
+/* launch: of ranks that are started already; NULL: they are to be. */
+static int32_t start(int32_t n, const char *program, const dfi_launch *launch, df_error *err) {
   if (!dfi_process_program(program, D->program, sizeof D->program))
     return dfi_fail(err, DF_NOT_FOUND, NULL,
                     "no program `dflow` was found to start workers with: neither beside the library nor in PATH%s%s",
@@ -360,7 +495,9 @@ static int32_t start(int32_t n, const char *program, df_error *err) {
   D->n = n;
   D->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (make_memory(n, err)) return err->code;
-  for (int32_t i = 1; i < n; i++) if (start_worker(i, err)) return err->code;
+  D->launched = launch != NULL;
+  D->failed = 0;
+  if (start_workers(n, launch, err)) return err->code;
   if (pthread_create(&D->watcher, NULL, watch, NULL))
     return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started to watch %d ranks", n);
   D->watching = true;
@@ -369,10 +506,8 @@ static int32_t start(int32_t n, const char *program, df_error *err) {
   return DF_OK;
 }
 
-int32_t df_cluster_start(int32_t n, const char *program, df_error *err) {
-  df_error local;
+static int32_t begin(int32_t n, const char *hosts, const char *program, const dfi_launch *launch, df_error *err) {
   static bool guarded;
-  if (!err) err = &local;
   if (n < 1 || n > DFI_RANKS_MOST)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a cluster has 1 to %d ranks, not %d", DFI_RANKS_MOST, n);
   pthread_mutex_lock(&life);
@@ -382,14 +517,67 @@ int32_t df_cluster_start(int32_t n, const char *program, df_error *err) {
   else if (!D->n && n > 1) {
     if (!guarded) pthread_atfork(NULL, NULL, in_child);
     guarded = true;
-    if ((code = start(n, program, err))) stop_all();
+    D->hosts = hosts ? dfi_xstrdup(hosts) : NULL;
+    if ((code = start(n, program, launch, err))) stop_all();
   }
   pthread_mutex_unlock(&life);
   return code;
 }
 
-/* All that live have done with the process that was that rank, before another one is. */
+int32_t df_cluster_start(int32_t n, const char *program, df_error *err) {
+  df_error local;
+  if (!err) err = &local;
+  const int32_t rank = df_cluster_rank();
+  if (!rank) return begin(n, NULL, program, NULL, err);
+  if (n == df_cluster_size()) return DF_OK;
+  return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "this is rank %d of %d, and rank 0 starts ranks", rank,
+                  df_cluster_size());
+}
+
+int32_t df_cluster_join(df_error *err) {
+  df_error local;
+  dfi_launch l;
+  if (!err) err = &local;
+  if (!dfi_launched(&l)) return DF_OK;
+  setenv("DFLOW_JOINED", "1", 1);                    /* what this process starts is none of the job's ranks */
+  return l.rank ? dfi_worker_join(&l, err) : begin(l.size, NULL, NULL, &l, err);
+}
+
+int32_t df_cluster_hosts(const char *hosts, const char *program, df_error *err) {
+  df_error local;
+  int32_t n = 2;
+  if (!err) err = &local;
+  for (const char *c = hosts; *c; c++) {
+    n += *c == ',';
+    if ((*c == ',' || c == hosts) && (c[c != hosts] == ',' || !c[c != hosts] || c[c != hosts] == '-'))
+      return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "`%s` is no list of hosts, such as a,b", hosts);
+  }
+  if (!hosts[0]) return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a list of hosts is expected, such as a,b");
+  return df_cluster_rank() ? DF_OK : begin(n, hosts, program, NULL, err);
+}
+
+int32_t df_cluster_spmd(df_error *err) {
+  df_error local;
+  if (!err) err = &local;
+  if (D->spmd || df_cluster_rank()) return DF_OK;
+  if (!D->n)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
+                    "there is no cluster whose ranks could run the program: start it first, as by `dflow -n 4`");
+  for (int32_t i = 1; i < D->n; i++)
+    if (dfi_driver_call(i, DFI_W_SPMD, NULL, 0, NULL, 0, NULL, NULL, err)) return err->code;
+  D->spmd = true;
+  dfi_spmd_set(dfi_spmd_driver());
+  return DF_OK;
+}
+
+bool df_cluster_is_spmd(void) { return D->spmd || df_cluster_rank() > 0; }
+
+/* All that live have done with the process that was that rank, before another one is: after they know that it failed.
+ */
 static void tell_back(int32_t rank) {
+  pthread_mutex_lock(&D->lock);
+  while (D->worker[rank].telling) pthread_cond_wait(&D->changed, &D->lock);
+  pthread_mutex_unlock(&D->lock);
   const int64_t who = rank;
   df_error ignored;
   for (int32_t i = 1; i < D->n; i++)
@@ -402,11 +590,21 @@ int32_t df_cluster_restart(df_error *err) {
   df_error local;
   int32_t code = DF_OK;
   if (!err) err = &local;
+  if (df_cluster_is_spmd())
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
+                    "where every rank runs the program, one that begins anew is not where the others are: run the "
+                    "whole program again, from its last checkpoint (dflow --restarts 3 -- …)");
   pthread_mutex_lock(&life);
   for (int32_t i = 1; i < D->n && !code; i++) {
     dfi_worker *w = &D->worker[i];
-    if (w->state == DFI_RANK_ALIVE) continue;
+    struct pollfd ended = { .fd = w->pidfd, .events = POLLIN };
+    pthread_mutex_lock(&D->lock);
+    if (poll(&ended, 1, 0) > 0) wait_for_watcher(w);
+    const bool alive = w->state == DFI_RANK_ALIVE;
+    pthread_mutex_unlock(&D->lock);
+    if (alive) continue;
     worker_failed(w, DFI_RANK_DEAD, w->why);
+    dfi_bridge_stop(w);
     dfi_process_kill(w);
     dfi_mirror_forget_rank(i);
     tell_back(i);
@@ -421,15 +619,18 @@ int32_t df_cluster_restart(df_error *err) {
   return code;
 }
 
-void df_cluster_stop(void) {
+int32_t df_cluster_stop(int32_t status) {
+  if (df_cluster_rank()) return dfi_worker_end(status), 0;
   pthread_mutex_lock(&life);
   stop_all();
+  const int32_t failed = D->failed;
   pthread_mutex_unlock(&life);
+  return failed;
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------- */
 
-int32_t df_cluster_size(void) { return D->n ? D->n : 1; }
+int32_t df_cluster_size(void) { return df_cluster_rank() ? dfi_worker_ranks() : D->n ? D->n : 1; }
 int32_t df_cluster_jobs(const char *text, df_error *err) {
   if (!dfi_jobs_set(text))
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
@@ -441,21 +642,46 @@ int32_t df_cluster_jobs(const char *text, df_error *err) {
   return DF_OK;
 }
 
-void df_cluster_timeout(double seconds) { if (seconds > 0) D->timeout = seconds; }
+void df_cluster_timeout(double seconds) { if (seconds > 0) atomic_store(&D->timeout, seconds); }
 
-int32_t df_cluster_report(int32_t room, char *out) {
+/* Seconds that a message takes to that rank: half of the shortest of some round trips; < 0: it gives no answer, as when
+ * all its threads compute. */
+static double latency_of(int32_t rank) {
+  enum { PROBES = 4, WAIT_MS = 20 };
+  dfi_worker *w = &D->worker[rank];
+  int64_t best = INT64_MAX;
+  for (int32_t i = 0; i < PROBES && dfi_driver_alive(rank); i++) {
+    const dfi_probe p = { DFI_PROBE, dfi_now() };
+    atomic_store(&w->echoed, -1);
+    dfi_rank_post(D->rank, rank, &p, sizeof p);
+    int64_t came;
+    while ((came = atomic_load(&w->echoed)) < 0 && dfi_now() - p.sent < 1e-3 * WAIT_MS) dfi_rank_serve(D->rank, 1e-3);
+    if (came < 0) break;
+    if (came < best) best = came;
+  }
+  return best < INT64_MAX ? 0.5e-9 * (double)best : -1;
+}
+
+int32_t df_cluster_report(int32_t capacity, char *out) {
   static const char *const states[] = { "starting", "alive", "hung", "dead" };
-  size_t n = 0, most = room > 0 ? (size_t)room : 0;
+  size_t n = 0, most = capacity > 0 ? (size_t)capacity : 0;
+  if (df_cluster_rank()) return dfi_follow_report(capacity, out);
+  double latency[DFI_RANKS_MOST] = { 0 };
+  for (int32_t i = 1; i < D->n && capacity > 0; i++) latency[i] = latency_of(i);
   pthread_mutex_lock(&D->lock);
   for (int32_t i = 0; i < D->n; i++) {
     const dfi_worker *w = &D->worker[i];
     dfi_rank_traffic t = { 0 };
+    dfi_rank_wait waits;
     if (i) dfi_rank_traffic_of(D->rank, i, &t);
+    if (!waits_there(i, &waits)) waits = (dfi_rank_wait){ .from = -1, .since = dfi_now() };
     const int32_t k = snprintf(n < most ? out + n : NULL, n < most ? most - n : 0,
-                               "%d\t%s\t%lld\t%s\t%lld\t%lld\t%lld\t%lld\t%s\n", i, w->host, (long long)w->pid,
-                               states[w->state], (long long)t.messages_out, (long long)t.bytes_out,
-                               (long long)t.messages_in, (long long)t.bytes_in, w->why);
+                               "%d\t%s\t%lld\t%s\t%lld\t%lld\t%lld\t%lld\t%.9f\t%d\t%.3f\t%s\t%s\n", i, w->host,
+                               (long long)w->pid, states[w->state], (long long)t.messages_out, (long long)t.bytes_out,
+                               (long long)t.messages_in, (long long)t.bytes_in, latency[i], waits.from,
+                               dfi_now() - waits.since, waits.what, w->why);
     n += k > 0 ? (size_t)k : 0;
+    if (!capacity) n += sizeof waits.what;               /* it may begin to wait before it is asked again */
   }
   pthread_mutex_unlock(&D->lock);
   return (int32_t)n;

@@ -13,22 +13,33 @@ enum { DFI_FD_SOCKET = 3, DFI_FD_MEMORY = 4 };     /* what a worker is started w
 
 typedef enum dfi_rank_state { DFI_RANK_STARTING = 0, DFI_RANK_ALIVE, DFI_RANK_HUNG, DFI_RANK_DEAD } dfi_rank_state;
 
-/* A call that waits for its reply: on the stack of who waits. */
+/* A call that waits for its reply: on the stack of the thread that waits. */
 typedef struct dfi_pending {
   uint32_t request; bool done;
   uint8_t *answer; size_t n;       /* owned by the caller once done */
   struct dfi_pending *next;
 } dfi_pending;
 
+/* How mpirun or srun started this process. */
+typedef struct dfi_launch { int32_t rank, size, here; char job[160]; } dfi_launch;      /* here: ranks on this host */
+
 typedef struct dfi_worker {
   int32_t rank;
   dfi_rank_state state;
   pid_t pid; bool running;         /* running: started and not reaped */
+  bool launched;                   /* by another process, which reaps it */
+  bool said_end;                   /* its program has ended, or is about to, with `status`; guarded by lock */
+  int32_t status;
   int pidfd;                       /* -1: the kernel has none, or it is reaped */
   dfi_channel channel;
   double heard;                    /* when it last gave a sign */
+  dfi_rank_wait waits;             /* what it waited for then; seen 0: nothing. Guarded by lock */
+  _Atomic int64_t echoed;          /* when its last echo came by the ring, in ns */
+  bool telling;                    /* the others are being told that it has failed */
   char host[64], why[200];         /* why: what ended it, as the end of a sentence */
   dfi_pending *pending;
+  struct dfi_arrival *arrived;     /* what its program asks for next (spmd.c); owned */
+  struct dfi_bridge *bridge; int far_stdin;          /* owned; of one on another host (bridge.c); NULL: it is on this */
 } dfi_worker;
 
 typedef struct dfi_driver {
@@ -41,11 +52,20 @@ typedef struct dfi_driver {
   pthread_t watcher; bool watching; int wake;      /* wake: an eventfd that the watcher polls */
   bool ending;
   uint32_t requests;
-  double timeout;                  /* of a rank that gives no sign */
+  _Atomic double timeout;          /* seconds after which a rank that gives no sign is hung */
+  _Atomic double asked;            /* the same by the session that last asked for ranks; 0: it leaves it to timeout */
+  bool launched;                   /* mpirun or srun started the ranks, and ends them all when one is lost */
+  bool spmd;                       /* the others run the program, too */
+  int32_t failed;                  /* exit status of the first of those that ended with another one than 0 */
   char program[4096];
+  char *hosts;                     /* owned; of ranks 1, 2, …, by commas; NULL: all are on this host */
   char *jobs;                      /* owned; as df_cluster_jobs was given them; NULL: none */
 } dfi_driver;
 extern dfi_driver dfi_the_driver;
+
+/* A probe of a link: it goes by the ring, comes back as it went, and has the time at which it was sent. */
+typedef struct dfi_probe { uint64_t kind; double sent; } dfi_probe;
+enum { DFI_PROBE = 2 };
 
 /* A number that two processes have alike where they are the same build. */
 uint64_t dfi_build_digest(void);
@@ -56,16 +76,47 @@ int32_t dfi_driver_call(int32_t rank, dfi_word word, const void *a, size_t na, c
 /* The error of a rank that is not there: unavailable, with rank and host. */
 int32_t dfi_driver_unavailable(int32_t rank, df_error *err);
 bool    dfi_driver_alive(int32_t rank);
+/* Runs of this session go by its own patience with silent ranks. */
+void    dfi_driver_patience(const df_session *s);
+double  dfi_driver_timeout(void);
 void    dfi_reply_put(dfi_packet *p, const df_error *err);     /* NULL: all is well */
 int32_t dfi_reply_get(dfi_cursor *c, df_error *err);
+
+/* spmd_driver.c: what a worker's program says (the watcher's thread), and the table that sessions call. */
+void    dfi_spmd_said(dfi_worker *w, const dfi_header *h, const uint8_t *payload);
+void    dfi_spmd_drop(dfi_worker *w);                /* it says nothing more */
+const dfi_spmd *dfi_spmd_driver(void);
+void    dfi_spmd_last_words(char *text, size_t room);   /* what a run gets that comes when rank 0's program has ended */
+void    dfi_program_closed(const df_session *s);     /* spmd.c */
+
+/* worker.c: this process as a worker that a launcher started: returns when the program is to run here, too. How many
+ * ranks there are, and that this one's program ends. */
+int32_t dfi_worker_join(const dfi_launch *l, df_error *err);
+int32_t dfi_worker_ranks(void);
+void    dfi_worker_end(int32_t status);
+
+/* launch.c: how mpirun or srun started this process. */
+bool    dfi_launched(dfi_launch *l);
+/* The ranks of one host find each other by a socket that is theirs alone. Rank 0: the channel and pid of each worker.
+ * Another one: its channel's descriptor and that of the memory. */
+int32_t dfi_launch_accept(const dfi_launch *l, dfi_worker *workers, int memfd, df_error *err);
+int32_t dfi_launch_connect(const dfi_launch *l, int *channel, int *memfd, df_error *err);
 
 /* process.c: starts `program --worker` with a socket and the ring's memory; what it needs of w is filled. */
 int32_t dfi_process_start(dfi_worker *w, const char *program, int memfd, df_error *err);
 /* What became of it, as the end of a sentence, once it has ended; false: it has not. Reaps it. */
 bool    dfi_process_ended(dfi_worker *w, char *why, size_t room);
 void    dfi_process_kill(dfi_worker *w);
+int     dfi_process_fd(pid_t pid);                  /* a pidfd; -1: the kernel has none */
+int     dfi_process_high(int fd);                   /* the same descriptor with a number from 10 on; fd is closed */
 /* The dflow program that belongs to this library: `asked`, else this process, beside the library, or in PATH. */
 bool    dfi_process_program(const char *asked, char *path, size_t room);
+
+/* bridge.c: starts a worker on another host, and carries what its ring and channel have. */
+typedef struct dfi_bridge dfi_bridge;
+int32_t dfi_bridge_start(dfi_worker *w, const char *host, const char *program, void *memory, int64_t bytes, int32_t n,
+                         df_error *err);
+void    dfi_bridge_stop(dfi_worker *w);
 
 /* mirror.c: what workers have of this process's graphs, sessions and plans; the table that sessions call. */
 const dfi_cluster *dfi_mirror_table(dfi_rank *rank);

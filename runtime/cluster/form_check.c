@@ -127,7 +127,7 @@ static int32_t check_constructs(const df_graph *g, const flow *f, df_error *err)
 
 static bool closes_loop(const df_node *n) { return is_flow(n, DF_NEXT_ITERATION); }
 
-/* Takes away nodes that wait for nothing until none is left that does; what a NextIteration sends nobody waits for. */
+/* Takes away nodes that wait for nothing until none is left that does; what a NextIteration sends is not waited for. */
 static int32_t check_circles(const df_graph *g, df_error *err) {
   int32_t *waits = dfi_xcalloc((size_t)g->n + 1, sizeof *waits), *first = dfi_xcalloc((size_t)g->n + 2, sizeof *first);
   int32_t *ready = dfi_xmalloc(sizeof *ready * ((size_t)g->n + 1)), nready = 0, done = 0;

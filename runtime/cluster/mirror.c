@@ -178,6 +178,7 @@ static void number_plan(dfi_plan *p) {
 
 /* All of `ranks` have the plan, and what it needs. The mirror's lock is held. */
 static int32_t tell(df_session *s, dfi_plan *p, uint64_t ranks, bool locked, df_error *err) {
+  dfi_driver_patience(s);
   for (int32_t i = 1; i < DFI_RANKS_MOST; i++)
     if (ranks & bit(i) && !dfi_driver_alive(i)) return dfi_driver_unavailable(i, err);
   number_plan(p);
@@ -195,11 +196,11 @@ static int32_t planned(void *user, df_session *s, dfi_plan *p, df_error *err) {
   return code;
 }
 
-static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, uint64_t run, int64_t number,
-                     double timeout, df_error *err) {
+static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, const dfi_part_order *o,
+                     df_error *err) {
   pthread_mutex_lock(&mirror.lock);
   const int32_t code = tell(s, (dfi_plan *)p, ranks, false, err);
-  const dfi_run_order order = { DFI_RUN_ORDER, p->wire_id, run, number, timeout };
+  const dfi_run_order order = { DFI_RUN_ORDER, p->wire_id, *o };
   for (int32_t i = 1; i < DFI_RANKS_MOST && !code; i++)
     if (ranks & bit(i)) dfi_rank_post(mirror.rank, i, &order, sizeof order);
   pthread_mutex_unlock(&mirror.lock);
@@ -211,6 +212,7 @@ static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t rank
 /* The rank has the session, and so its graph. */
 static mirrored_session *ready(df_session *s, int32_t rank, df_error *err) {
   mirrored_session *m = session_of(s);
+  dfi_driver_patience(s);
   if (!dfi_driver_alive(rank)) return dfi_driver_unavailable(rank, err), NULL;
   if (tell_graph(m->graph, bit(rank), false, err) || tell_session(m, bit(rank), err)) return NULL;
   return m;
@@ -263,6 +265,7 @@ static void reset(void *user, df_session *s) {
 }
 
 static void closed(void *user, df_session *s) {
+  dfi_program_closed(s);
   pthread_mutex_lock(&mirror.lock);
   for (mirrored_session **at = &mirror.sessions; *at; at = &(*at)->next) {
     mirrored_session *m = *at;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ bool dfi_process_program(const char *asked, char *path, size_t room) {
 
 /* ---- life -------------------------------------------------------------------------------------------- */
 
-static int pidfd_open(pid_t pid) {
+int dfi_process_fd(pid_t pid) {
 #ifdef SYS_pidfd_open
   const long fd = syscall(SYS_pidfd_open, pid, 0u);
   if (fd >= 0) fcntl((int)fd, F_SETFD, FD_CLOEXEC);
@@ -73,11 +74,31 @@ static int pidfd_open(pid_t pid) {
 #endif
 }
 
-/* Ends of a descriptor where the worker's own will not be in the way. */
-static int high(int fd) {
+/* Where the worker's own will not be in the way. */
+int dfi_process_high(int fd) {
   const int up = fcntl(fd, F_DUPFD_CLOEXEC, 10);
   close(fd);
   return up;
+}
+
+/* `dflow --worker` and, where this process is that program, its own words: it may be asked to run them (SPMD). */
+static char **worker_words(const char *program, char **words) {
+  char self[PATH_MAX] = "";
+  size_t n = 0, cap = 0;
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  FILE *f = length > 0 && is_dflow(self) && !strcmp(self, program) ? fopen("/proc/self/cmdline", "r") : NULL;
+  *words = NULL;
+  for (int c; f && (c = getc(f)) != EOF; (*words)[n++] = (char)c)
+    if (n == cap) *words = dfi_xrealloc(*words, cap = 2 * cap + 256);
+  if (f) fclose(f);
+  size_t argc = 2;
+  for (size_t i = 0; i < n; i++) argc += !(*words)[i];
+  char **argv = dfi_xcalloc(argc + 1, sizeof *argv);
+  argv[0] = (char *)program;
+  argv[1] = "--worker";
+  size_t k = 1;
+  for (size_t at = 0; at < n && k < argc; at += strlen(*words + at) + 1, k++) if (k > 1) argv[k] = *words + at;
+  return argv;
 }
 
 static int32_t spawn(dfi_worker *w, const char *program, int theirs, int memfd) {
@@ -94,8 +115,10 @@ static int32_t spawn(dfi_worker *w, const char *program, int theirs, int memfd) 
   posix_spawnattr_setsigmask(&how, &none);
   posix_spawnattr_setsigdefault(&how, &defaults);
   posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  char *const argv[] = { (char *)program, "--worker", NULL };
+  char *words, **argv = worker_words(program, &words);
   const int32_t status = posix_spawn(&w->pid, program, &files, &how, argv, environ);
+  dfi_free(argv);
+  dfi_free(words);
   posix_spawnattr_destroy(&how);
   posix_spawn_file_actions_destroy(&files);
   return status;
@@ -105,7 +128,7 @@ int32_t dfi_process_start(dfi_worker *w, const char *program, int memfd, df_erro
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
     return dfi_fail(err, dfi_errno_code(errno), NULL, "no socket for rank %d: %s", w->rank, strerror(errno));
-  const int ours = high(pair[0]), theirs = high(pair[1]);
+  const int ours = dfi_process_high(pair[0]), theirs = dfi_process_high(pair[1]);
   const int32_t status = ours < 0 || theirs < 0 ? errno : spawn(w, program, theirs, memfd);
   if (theirs >= 0) close(theirs);
   if (status) {
@@ -115,7 +138,7 @@ int32_t dfi_process_start(dfi_worker *w, const char *program, int memfd, df_erro
                     program, strerror(status));
   }
   w->running = true;
-  w->pidfd = pidfd_open(w->pid);
+  w->pidfd = dfi_process_fd(w->pid);
   dfi_channel_open(&w->channel, ours);
   gethostname(w->host, sizeof w->host - 1);
   return DF_OK;
@@ -127,14 +150,24 @@ static void reaped(dfi_worker *w) {
   w->pidfd = -1;
 }
 
+/* Its parent is told how it ended; here it is known that it has. */
+static bool launched_ended(dfi_worker *w, char *why, size_t room) {
+  struct pollfd ended = { .fd = w->pidfd, .events = POLLIN };
+  if (w->pidfd >= 0 ? poll(&ended, 1, 0) <= 0 : !kill(w->pid, 0) || errno != ESRCH) return false;
+  snprintf(why, room, "has ended");
+  reaped(w);
+  return true;
+}
+
 bool dfi_process_ended(dfi_worker *w, char *why, size_t room) {
   int status;
   if (!w->running) return true;
+  if (w->launched) return launched_ended(w, why, room);
   const pid_t found = waitpid(w->pid, &status, WNOHANG);
   if (!found || (found < 0 && errno == EINTR)) return false;
   if (found < 0) snprintf(why, room, "has ended");              /* the program reaps its children itself */
   else if (WIFSIGNALED(status)) snprintf(why, room, "was killed by signal %d", WTERMSIG(status));
-  else snprintf(why, room, "has ended with status %d", WEXITSTATUS(status));
+  else snprintf(why, room, "has ended with status %d", w->status = WEXITSTATUS(status));
   reaped(w);
   return true;
 }
@@ -144,6 +177,6 @@ void dfi_process_kill(dfi_worker *w) {
   char why[64];
   if (dfi_process_ended(w, why, sizeof why)) return;
   kill(w->pid, SIGKILL);
-  while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {}
+  while (!w->launched && waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {}
   reaped(w);
 }

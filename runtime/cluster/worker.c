@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "cluster/driver.h"
+#include "cluster/spmd.h"
 #include "cluster/protocol.h"
 #include <poll.h>
 #include <signal.h>
@@ -30,15 +31,20 @@ static struct {
   int32_t rank, n;
   dfi_rank *ranks;
   dfi_channel channel;
+  int memfd;
   held_graph *graphs;              /* these two are the reading thread's alone */
   held_session *sessions;
   pthread_mutex_t lock;            /* guards what follows */
   held_plan *plan; int64_t nplans;                  /* by number - 1 */
   job *first, **last;              /* runs to be turned */
-  bool busy;                       /* the main thread turns one */
+  bool busy;                       /* a thread turns one already */
+  bool program;                    /* it can run the program, too */
+  atomic_int spmd;                 /* 1: it is to, and does */
+  atomic_int ended;                /* its program is over */
 } worker = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-int32_t df_cluster_rank(void) { return worker.rank; }
+int32_t df_cluster_rank(void) { return atomic_load(&worker.ended) ? 0 : worker.rank; }
+int32_t dfi_worker_ranks(void) { return worker.n; }
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
@@ -50,10 +56,10 @@ static void turn(const dfi_run_order *o) {
   pthread_mutex_unlock(&worker.lock);
   if (!h.plan) {
     dfi_fail(&err, DF_INTERNAL, NULL, "rank %d has no plan %llu", worker.rank, (unsigned long long)o->plan);
-    dfi_rank_refuse(worker.ranks, o->run, &err);
+    dfi_rank_refuse(worker.ranks, o->part.run, &err);
     return;
   }
-  dfi_session_part(h.session, h.plan, o->run, o->number, o->timeout, &err);
+  dfi_session_part(h.session, h.plan, &o->part, &err);
   dfi_session_let_go(h.plan);
 }
 
@@ -65,10 +71,12 @@ static void turn_apart(void *arg) {
 
 /* Called by whichever thread took the message off the ring. */
 static void on_message(void *user, int32_t from, const void *bytes, int64_t n) {
+  if (n == sizeof(dfi_probe)) dfi_rank_post(worker.ranks, from, bytes, n);
   if (n != sizeof(dfi_run_order)) return;
   job *j = dfi_xcalloc(1, sizeof *j);
   memcpy(&j->order, bytes, sizeof j->order);
   if (j->order.kind != DFI_RUN_ORDER) { dfi_free(j); return; }
+  dfi_rank_expect(worker.ranks, j->order.part.run);
   pthread_mutex_lock(&worker.lock);
   const bool apart = worker.busy || worker.first;
   if (!apart) { *worker.last = j; worker.last = &j->next; }
@@ -77,7 +85,7 @@ static void on_message(void *user, int32_t from, const void *bytes, int64_t n) {
   if (dfi_background(turn_apart, j)) return;
   df_error err;
   dfi_fail(&err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started on rank %d for the run", worker.rank);
-  dfi_rank_refuse(worker.ranks, j->order.run, &err);
+  dfi_rank_refuse(worker.ranks, j->order.part.run, &err);
   dfi_free(j);
 }
 
@@ -90,11 +98,17 @@ static job *next_job(void) {
   return j;
 }
 
-static void serve(void) {
-  for (;;) {
+/* Turns runs, until the program is to run here: then another thread does. */
+static void serve(bool apart) {
+  while (apart || !atomic_load(&worker.spmd)) {
     for (job *j; (j = next_job()) != NULL;) turn_apart(j);
     dfi_rank_serve(worker.ranks, 1.0);
   }
+}
+
+static void *serve_apart(void *arg) {
+  serve(true);
+  return NULL;
 }
 
 /* ---- what the driver says ---------------------------------------------------------------------------- */
@@ -283,6 +297,25 @@ static void peer_failed(dfi_cursor *c) {
   if (!c->bad && rank > 0 && rank < worker.n) dfi_rank_peer_failed(worker.ranks, (int32_t)rank, host, pid, what);
 }
 
+/* The program runs here from now on, too. */
+static int32_t run_program(df_error *err) {
+  if (!worker.program)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
+                    "rank %d has no program to run: SPMD needs a script in a file, or -e, as in `dflow -n 4 --spmd "
+                    "script.lua`", worker.rank);
+  dfi_spmd_set(dfi_spmd_follower(&worker.channel));
+  atomic_store(&worker.spmd, 1);
+  dfi_rank_wake(worker.ranks);
+  return DF_OK;
+}
+
+/* That of rank 0. */
+static void program_over(dfi_cursor *c) {
+  char why[sizeof(((df_error *)0)->message)];
+  dfi_get_text(c, why, sizeof why);
+  dfi_follow_lost(DF_FAILED_PRECONDITION, why);
+}
+
 static void obey(dfi_word word, dfi_cursor *c) {
   df_error err = { 0 };
   int32_t code = DF_OK;
@@ -306,18 +339,31 @@ static void obey(dfi_word word, dfi_cursor *c) {
     if (rank > 0 && rank < worker.n && rank != worker.rank) dfi_rank_peer_back(worker.ranks, (int32_t)rank);
     break;
   }
-  case DFI_W_STOP: _exit(0);
+  case DFI_W_SPMD: code = run_program(&err); break;
+  case DFI_W_ANSWER: dfi_follow_answered(worker.channel.header.request, c->at, (size_t)(c->end - c->at)); return;
+  case DFI_W_OFFER: code = dfi_follow_offer(c, &bytes, &n, &err); break;
+  case DFI_W_STOP:
+    if (!atomic_load(&worker.spmd)) _exit(0);
+    program_over(c);
+    break;
   default: break;
   }
   if (worker.channel.header.request) reply(code ? &err : NULL, bytes, (size_t)n);
   dfi_free(bytes);
 }
 
+/* A program whose end the driver has been told of goes on alone, and so does its end. */
+static void driver_gone(void) {
+  while (atomic_load(&worker.ended)) pause();
+  if (atomic_load(&worker.spmd)) fprintf(stderr, "dflow: rank %d ends: rank 0 has ended\n", worker.rank);
+  _exit(atomic_load(&worker.spmd) ? 1 : 0);
+}
+
 static bool listen_once(int timeout) {
   struct pollfd ready = { .fd = worker.channel.fd, .events = POLLIN };
   poll(&ready, 1, timeout);
   const int32_t whole = dfi_channel_read(&worker.channel);
-  if (whole < 0) _exit(0);                                   /* the driver is gone */
+  if (whole < 0) driver_gone();
   return whole > 0;
 }
 
@@ -333,7 +379,15 @@ static void *read_channel(void *arg) {
 static void *beat(void *arg) {
   for (;;) {
     usleep((useconds_t)(DFI_HEART_SECONDS * 1e6));
-    dfi_channel_send(&worker.channel, DFI_W_HEART, 0, NULL, 0, NULL, 0, DFI_HEART_SECONDS);
+    dfi_packet p = { 0 };
+    dfi_rank_wait w;
+    if (dfi_rank_waiting(worker.ranks, &w)) {
+      dfi_put_i64(&p, w.from);
+      dfi_put_i64(&p, (int64_t)(1e6 * (dfi_now() - w.since)));
+      dfi_put_text(&p, w.what);
+    }
+    dfi_channel_send(&worker.channel, DFI_W_HEART, 0, p.at, p.n, NULL, 0, DFI_HEART_SECONDS);
+    dfi_free(p.at);
   }
   return NULL;
 }
@@ -341,8 +395,8 @@ static void *beat(void *arg) {
 /* ---- life -------------------------------------------------------------------------------------------- */
 
 /* Workers of another rank are not asked anything: their sessions only turn parts. */
-static int32_t no_begin(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, uint64_t run, int64_t number,
-                        double timeout, df_error *err) {
+static int32_t no_begin(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, const dfi_part_order *o,
+                        df_error *err) {
   return dfi_fail(err, DF_INTERNAL, NULL, "rank %d is no driver", worker.rank);
 }
 static int32_t no_get(void *user, df_session *s, int32_t rank, df_node *handle, df_value *out, df_error *err) {
@@ -372,9 +426,9 @@ static int32_t join(dfi_cursor *c, df_error *err) {
   worker.n = (int32_t)dfi_get_i64(c);
   const int64_t bytes = dfi_get_i64(c);
   if (c->bad || worker.rank < 1 || worker.n <= worker.rank || worker.n > DFI_RANKS_MOST ||
-      fstat(DFI_FD_MEMORY, &about) || bytes < 1 || about.st_size < bytes)
+      fstat(worker.memfd, &about) || bytes < 1 || about.st_size < bytes)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "was given no memory to share");
-  void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, DFI_FD_MEMORY, 0);
+  void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, worker.memfd, 0);
   if (memory == MAP_FAILED) return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "cannot map the memory that ranks share");
   dfi_transport *t = dfi_ring_new(memory, bytes, worker.rank, err);
   if (!t) return err->code;
@@ -387,20 +441,13 @@ static int32_t join(dfi_cursor *c, df_error *err) {
   return DF_OK;
 }
 
-int32_t df_cluster_worker(void) {
-  struct stat about;
-  pthread_t reader, heart;
-  if (fstat(DFI_FD_SOCKET, &about) || !S_ISSOCK(about.st_mode) || fstat(DFI_FD_MEMORY, &about) ||
-      !S_ISREG(about.st_mode)) {
-    fprintf(stderr, "dflow: --worker is how df.cluster.start, `dflow -n` and :cluster start a rank; by itself it has "
-                    "nothing to do\n");
-    return 1;
-  }
-  for (int fd = DFI_FD_MEMORY + 1; fd < 1024; fd++) close(fd);         /* what the driver had open */
+/* The channel is open: says hello, joins, and turns runs. Returns the exit status where it could not begin; -1: the
+ * program is to run here. */
+static int32_t work(void) {
+  pthread_t reader, heart, server;
   signal(SIGINT, SIG_IGN);                                              /* the driver's business, and it tells us */
   signal(SIGQUIT, SIG_IGN);
   worker.last = &worker.first;
-  dfi_channel_open(&worker.channel, DFI_FD_SOCKET);
   if (!say_hello()) return 1;
   while (!listen_once(-1)) {}
   dfi_cursor c = { worker.channel.payload, worker.channel.payload + worker.channel.header.bytes, false };
@@ -412,6 +459,40 @@ int32_t df_cluster_worker(void) {
   snprintf(name, sizeof name, "dflow rank %d", worker.rank);
   prctl(PR_SET_NAME, name);
   if (pthread_create(&heart, NULL, beat, NULL) || pthread_create(&reader, NULL, read_channel, NULL)) return 1;
-  serve();
-  return 0;
+  serve(false);
+  return pthread_create(&server, NULL, serve_apart, NULL) ? 1 : -1;
+}
+
+int32_t df_cluster_worker(bool program) {
+  struct stat about;
+  if (fstat(DFI_FD_SOCKET, &about) || !S_ISSOCK(about.st_mode) || fstat(DFI_FD_MEMORY, &about) ||
+      !S_ISREG(about.st_mode)) {
+    fprintf(stderr, "dflow: --worker is how df.cluster.start, `dflow -n` and :cluster start a rank; by itself it has "
+                    "nothing to do\n");
+    return 1;
+  }
+  for (int fd = DFI_FD_MEMORY + 1; fd < 1024; fd++) close(fd);         /* what the driver had open */
+  worker.program = program;
+  worker.memfd = DFI_FD_MEMORY;
+  dfi_channel_open(&worker.channel, DFI_FD_SOCKET);
+  return work();
+}
+
+int32_t dfi_worker_join(const dfi_launch *l, df_error *err) {
+  int channel;
+  if (dfi_launch_connect(l, &channel, &worker.memfd, err)) return err->code;
+  worker.program = true;
+  dfi_channel_open(&worker.channel, channel);
+  const int32_t status = work();
+  if (status > 0) _exit(status);
+  return DF_OK;
+}
+
+void dfi_worker_end(int32_t status) {
+  const int64_t said = status;
+  dfi_spmd_set(NULL);
+  dfi_cluster_set(NULL);
+  dfi_follow_lost(DF_FAILED_PRECONDITION, "this rank has left the cluster");
+  atomic_store(&worker.ended, 1);
+  dfi_channel_send(&worker.channel, DFI_W_ENDED, 0, &said, sizeof said, NULL, 0, 2);
 }

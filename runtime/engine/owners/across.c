@@ -2,7 +2,7 @@
  * and ends are told. And DFLOW_STRESS=ring, which has the owners of one process do the same.
  */
 #include "engine/owners/team_internal.h"
-#include "engine/tokens/turn.h"
+#include "engine/services.h"
 #include "resource/host.h"
 #include "base/processor.h"
 #include <math.h>
@@ -31,7 +31,11 @@ void dfi_across_send(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32
   const dfi_record *at = r;
   for (; at->frame->origin; at = at->frame->origin) m.number[m.head.depth++] = at->number;
   df_error err;
-  if (dfi_message_value(&m, &v, &err)) dfi_rank_send(x->rank, rank_of(x, owner), &m);
+  const int32_t to = rank_of(x, owner);
+  if (dfi_message_value(&m, &v, &err)) {
+    atomic_fetch_add_explicit(&x->team->sent_to[to & (DFI_RANKS_MOST - 1)], 1, memory_order_relaxed);
+    dfi_rank_send(x->rank, to, &m);
+  }
   else dfi_exec_fail(x, r, p, err.code, err.message);
 }
 
@@ -65,7 +69,12 @@ static void drop(dfi_team_message *l) {
 void dfi_across_message(void *user, dfi_team_message *l) {
   struct dfi_team *t = user;
   dfi_exec *m = l->crossing ? NULL : dfi_team_member_of(t, l->owner);
-  if (m && is_ours(t, l)) { dfi_team_post(m, l); return; }
+  if (m && is_ours(t, l)) {
+    _Atomic int64_t *come = &t->come_from[l->from & (DFI_RANKS_MOST - 1)];
+    dfi_team_post(m, l);
+    atomic_fetch_add(come, 1);
+    return;
+  }
   if (l->crossing && is_crossing(t, l)) {
     pthread_mutex_lock(&t->lock);
     l->next = t->crossed;
@@ -105,7 +114,7 @@ static bool rest(const dfi_exec *x, int32_t n) {
 static bool pause_for(dfi_exec *x, int32_t n) {
   if (rest(x, n)) {
     if (!x->guest && dfi_host_asked()) dfi_host_serve();
-    dfi_exec_stop_if_told(x);
+    dfi_service.stop_if_told(x);
   }
   return !x->failed && !dfi_team_failed(x);
 }
@@ -145,6 +154,59 @@ bool dfi_team_crossing(dfi_exec *x, int32_t crossing, df_value *out) {
   return true;
 }
 
+/* ---- looking at it ---------------------------------------------------------------------------------------------- */
+
+void dfi_across_told(void *user, int32_t from, const void *bytes, int64_t n) {
+  struct dfi_team *t = user;
+  struct dfi_watch *w = t->member[0]->watch;
+  if (!w) return;
+  dfi_told *s = dfi_xmalloc(sizeof *s + (size_t)n);
+  s->next = NULL;
+  s->from = from;
+  s->n = n;
+  memcpy(s->bytes, bytes, (size_t)n);
+  pthread_mutex_lock(&t->lock);
+  *t->told_last = s;
+  t->told_last = &s->next;
+  pthread_mutex_unlock(&t->lock);
+  dfi_service.watch_call(w);
+  dfi_team_call_all(t);
+}
+
+dfi_told *dfi_team_told(const dfi_exec *x) {
+  struct dfi_team *t = x->team;
+  pthread_mutex_lock(&t->lock);
+  dfi_told *s = t->told;
+  if (s && !(t->told = s->next)) t->told_last = &t->told;
+  pthread_mutex_unlock(&t->lock);
+  return s;
+}
+
+void dfi_team_tell(const dfi_exec *x, int32_t rank, const void *bytes, int64_t n) {
+  dfi_message m = { .head = { .kind = DFI_MESSAGE_WATCH, .run = x->team->run, .bytes = n }, .payload = bytes };
+  dfi_rank_send(x->rank, rank, &m);
+}
+
+uint64_t dfi_team_others(const dfi_exec *x) { return x->team->part.ranks & ~atomic_load(&x->team->ended); }
+int64_t dfi_team_sent_to(const dfi_exec *x, int32_t rank) { return atomic_load(&x->team->sent_to[rank]); }
+int64_t dfi_team_come_from(const dfi_exec *x, int32_t rank) { return atomic_load(&x->team->come_from[rank]); }
+
+void dfi_team_cancel(const dfi_exec *x) {
+  df_error err;
+  if (!x->setup.rank_run || !x->team) return;
+  dfi_fail(&err, DF_CANCELLED, NULL, "the run was cancelled");
+  dfi_rank_tell_failed(x->rank, x->team->part.ranks, x->setup.rank_run, &err);
+}
+
+void dfi_team_ended_counts(const dfi_exec *x, dfi_counters *count, int64_t *sent, int64_t *received) {
+  struct dfi_team *t = x->team;
+  pthread_mutex_lock(&t->lock);
+  *count = t->sum.count;
+  *sent = t->sum.sent;
+  *received = t->sum.received;
+  pthread_mutex_unlock(&t->lock);
+}
+
 /* ---- failing and ending together -------------------------------------------------------------------------------- */
 
 void dfi_across_failed(void *user, int32_t from, const df_error *err) {
@@ -160,24 +222,65 @@ void dfi_across_failed(void *user, int32_t from, const df_error *err) {
   dfi_team_call_all(t);
 }
 
-static int64_t end_bytes(const dfi_plan *p, int64_t nowners, int64_t ndevices) {
-  return (int64_t)sizeof(dfi_end) + 8 * (3 * (int64_t)p->nlinks + nowners + 4 * ndevices) + p->nrandom;
+static int64_t end_bytes(const dfi_plan *p, const dfi_end *e) {
+  return (int64_t)sizeof *e + (int64_t)sizeof(dfi_save_policy) * e->nsaved +
+         8 * (3 * (int64_t)p->nlinks + e->nowners + 4 * e->ndevices) + p->nrandom;
+}
+
+/* Has another process written what is possible, and as long as it says? */
+static bool is_end(const dfi_plan *p, const dfi_end *e, int64_t nowners, int64_t n) {
+  return e->nlinks == p->nlinks && e->nowners >= 0 && e->nowners <= nowners && e->ndevices >= 0 &&
+         e->ndevices <= DFI_DEVICES_MOST && e->nsaved >= 0 && e->nsaved <= p->graph->n && n == end_bytes(p, e);
+}
+
+/* What a rank saved in its part. Under the team's lock. */
+static void add_saved(struct dfi_team *t, const dfi_end *e, const dfi_save_policy *policy) {
+  const df_graph *g = t->member[0]->plan->graph;
+  dfi_saved *s = &t->saved;
+  s->recomputed += e->recomputed;
+  dfi_swap_add(&s->swap, &e->swap);
+  for (int64_t i = 0; i < e->nsaved; i++) {
+    const uintptr_t node = (uintptr_t)policy[i].node;
+    if (node >= (uintptr_t)g->n || policy[i].policy > DFI_SAVE_AUTO) continue;
+    DFI_GROW(s->policies.at, s->policies.n, s->policies.room);
+    dfi_save_policy *h = &s->policies.at[s->policies.n++];
+    *h = policy[i];
+    h->node = g->node[node];
+    h->why[sizeof h->why - 1] = 0;
+  }
+}
+
+/* What this one saved, for the end of its part: as many policies as `to` has room for. */
+static void put_saved(const struct dfi_team *t, dfi_end *e, dfi_save_policy *to) {
+  for (int32_t i = 0; i < t->n; i++) {
+    const dfi_saved s = dfi_swap_saved(t->member[i]);
+    e->recomputed += s.recomputed;
+    dfi_swap_add(&e->swap, &s.swap);
+    for (int32_t k = 0; k < s.policies.n; k++) {
+      *to = s.policies.at[k];
+      to++->node = (df_node *)(uintptr_t)s.policies.at[k].node->id;
+    }
+  }
 }
 
 void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
   struct dfi_team *t = user;
   const dfi_plan *p = t->member[0]->plan;
   const dfi_end *e = bytes;
-  const int64_t *more = (const int64_t *)(e + 1);
+  const dfi_save_policy *saved = (const dfi_save_policy *)(e + 1);
   int32_t first = 0;
   while (first < p->parts->n && p->parts->rank[first] != from) first++;
   pthread_mutex_lock(&t->lock);
-  if (e->nlinks == p->nlinks && e->nowners >= 0 && e->nowners <= p->parts->n - first &&
-      e->ndevices >= 0 && e->ndevices <= DFI_DEVICES_MOST && n == end_bytes(p, e->nowners, e->ndevices)) {
+  if (is_end(p, e, p->parts->n - first, n)) {
+    const int64_t *more = (const int64_t *)(saved + e->nsaved);
+    add_saved(t, e, saved);
     int64_t *sum = (int64_t *)&t->sum.count, *part = (int64_t *)&((dfi_end *)(uintptr_t)e)->count;
     for (size_t i = 0; i < sizeof t->sum.count / 8; i++) sum[i] += part[i];
     t->sum.sent += e->sent;
     t->sum.received += e->received;
+    t->sum.gone += e->gone;
+    t->sum.come += e->come;
+    t->sum.held |= e->held;
     for (int32_t i = 0; i < p->nlinks; i++, more += 3) {
       t->traffic[i].messages += more[0];
       t->traffic[i].dead += more[1];
@@ -189,7 +292,8 @@ void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
       if (v && v->rank == from) v->far = (dfi_devmem_stats){ .in_use = more[1], .peak = more[2], .limit = more[3] };
     }
     const uint8_t *drew = (const uint8_t *)more;
-    for (int32_t i = 0; i < p->nrandom && t->member[0]->drew; i++) if (drew[i]) atomic_store(&t->member[0]->drew[i], 1);
+    _Atomic uint8_t *all = t->member[0]->setup.drew;
+    for (int32_t i = 0; i < p->nrandom && all; i++) if (drew[i]) atomic_store(&all[i], 1);
   }
   pthread_mutex_unlock(&t->lock);
   atomic_fetch_or(&t->ended, (uint64_t)1 << from);
@@ -198,11 +302,18 @@ void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
 void dfi_across_join(struct dfi_team *t) {
   dfi_exec *x = t->member[0];
   const dfi_plan *p = x->plan;
-  t->run = x->rank_run;
+  t->run = x->setup.rank_run;
+  t->left_behind = false;
   t->sum = (dfi_end){ 0 };
+  t->saved = (dfi_saved){ .policies = { t->saved.policies.at, 0, t->saved.policies.room } };
   memset(t->traffic, 0, sizeof *t->traffic * ((size_t)p->nlinks + 1));
   memset(t->ran, 0, sizeof *t->ran * ((size_t)p->parts->n + 1));
   atomic_store(&t->ended, (uint64_t)1 << dfi_rank_me(x->rank));
+  t->told_last = &t->told;
+  for (int32_t i = 0; i < DFI_RANKS_MOST; i++) {
+    atomic_store(&t->sent_to[i], 0);
+    atomic_store(&t->come_from[i], 0);
+  }
   dfi_stall_begin(t);
   dfi_rank_begin(x->rank, t->run, &t->part);
 }
@@ -214,12 +325,25 @@ static uint64_t to_come(const struct dfi_team *t, const dfi_rank *r) {
   return left;
 }
 
+/* It is over here, and nothing fetched waits for what other ranks wait for: their parts end, too, and their counts are
+ * not waited for. */
+static void leave_behind(dfi_exec *x) {
+  struct dfi_team *t = x->team;
+  df_error over;
+  dfi_fail(&over, DF_CANCELLED, NULL, "the run is over without what this rank computes");
+  dfi_rank_tell_failed(x->rank, to_come(t, x->rank), t->run, &over);
+  t->left_behind = true;
+}
+
 /* Rank 0 has what the others counted. */
 static void wait_for_ranks(dfi_exec *x) {
   struct dfi_team *t = x->team;
-  for (int32_t n = 0; to_come(t, x->rank); n++)
+  for (int32_t n = 0; !t->left_behind && to_come(t, x->rank); n++)
     if (!pause_for(x, n) && x->failed) dfi_team_fail(x);         /* the others end, and say so */
+    else if (x->watch && dfi_service.watch_ranks(x)) continue;
+    else if (x->lost) leave_behind(x);
     else if (n > DFI_LOOKS + DFI_YIELDS && !dfi_team_failed(x)) dfi_stall_ask(x);
+  if (x->watch) dfi_service.watch_look(x);        /* what they said last */
   const dfi_counters *s = &t->sum.count;
   dfi_counters *c = &x->count;
   c->taken += s->taken; c->died += s->died; c->merged += s->merged; c->ended += s->ended;
@@ -229,6 +353,7 @@ static void wait_for_ranks(dfi_exec *x) {
     x->traffic[i].dead += t->traffic[i].dead;
     x->traffic[i].bytes += t->traffic[i].bytes;
   }
+  if (x->watch) dfi_service.watch_counted(x);
 }
 
 static void say_end(dfi_exec *x) {
@@ -237,14 +362,17 @@ static void say_end(dfi_exec *x) {
   const dfi_devices *d = x->plan->devices;
   int32_t ndevices = 0;
   for (int32_t i = 0; i < d->n; i++) ndevices += d->at[i]->rank == d->rank;
-  const int64_t bytes = end_bytes(x->plan, t->n, ndevices);
+  dfi_end head = { .nlinks = nlinks, .nowners = t->n, .ndevices = ndevices, .nrandom = x->plan->nrandom };
+  for (int32_t i = 0; i < t->n; i++) head.nsaved += dfi_swap_saved(t->member[i]).policies.n;
+  const int64_t bytes = end_bytes(x->plan, &head);
   dfi_end *e = dfi_xcalloc(1, (size_t)bytes);
-  int64_t *more = (int64_t *)(e + 1);
+  *e = head;
+  dfi_save_policy *saved = (dfi_save_policy *)(e + 1);
+  int64_t *more = (int64_t *)(saved + e->nsaved);
+  put_saved(t, e, saved);
   dfi_stall_counts(t, &e->sent, &e->received);
-  e->nlinks = nlinks;
-  e->nowners = t->n;
-  e->ndevices = ndevices;
-  e->nrandom = x->plan->nrandom;
+  dfi_stall_crossed(x->team, &e->gone, &e->come);
+  e->held = atomic_load(&t->held);
   e->count = x->count;
   e->count.taken += x->head - x->counted;
   for (int32_t i = 0; i < nlinks; i++) {
@@ -261,7 +389,7 @@ static void say_end(dfi_exec *x) {
     *more++ = i; *more++ = now.in_use; *more++ = now.peak; *more++ = now.limit;
     ndevices--;
   }
-  for (int32_t i = 0; i < x->plan->nrandom && x->drew; i++) ((uint8_t *)more)[i] = atomic_load(&x->drew[i]);
+  for (int32_t i = 0; i < x->plan->nrandom && x->setup.drew; i++) ((uint8_t *)more)[i] = atomic_load(&x->setup.drew[i]);
   dfi_message m = { .head = { .kind = DFI_MESSAGE_END, .run = t->run, .bytes = bytes }, .payload = e };
   dfi_rank_send(x->rank, 0, &m);
   dfi_free(e);
@@ -270,17 +398,18 @@ static void say_end(dfi_exec *x) {
 void dfi_across_leave(dfi_exec *x) {
   struct dfi_team *t = x->team;
   if (!dfi_rank_me(x->rank)) wait_for_ranks(x);
-  dfi_rank_over(x->rank, t->run, atomic_load(&t->failed) != 0);
+  dfi_rank_over(x->rank, t->run, t->left_behind || atomic_load(&t->failed) != 0);
   for (dfi_team_message *l = t->crossed, *next; l; l = next) { next = l->next; drop(l); }
   t->crossed = NULL;
-  x->shared = t->session;
+  for (dfi_told *s; (s = dfi_team_told(x)) != NULL;) dfi_free(s);
+  x->setup.shared = t->session;
 }
 
 void dfi_team_say_end(dfi_exec *x) {
   if (!dfi_rank_me(x->rank)) return;
-  dfi_exec_reset(x);                       /* what it holds is not among the memory in use */
+  dfi_service.exec_reset(x);                      /* what it holds is not among the memory in use */
   say_end(x);
-  for (int32_t n = 0; !dfi_rank_flush(x->rank); n++) rest(x, n);         /* nobody else may send what is kept */
+  for (int32_t n = 0; !dfi_rank_flush(x->rank); n++) rest(x, n);         /* no other thread may send what is kept */
 }
 
 /* ---- the owners of one process, as if they were ranks ------------------------------------------------------------ */

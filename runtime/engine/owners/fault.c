@@ -16,15 +16,16 @@ void dfi_faults_attach(dfi_plan *p) {
 
 void dfi_faults_begin(dfi_exec *x) {
   const size_t n = (size_t)x->plan->devices->n;
-  if (!x->faults) x->faults = dfi_xcalloc(n, sizeof *x->faults);       /* devices were listed: there will be no more */
-  memset(x->faults, 0, sizeof *x->faults * n);
+  struct dfi_fault **faults = &x->setup.faults;
+  if (!*faults) *faults = dfi_xcalloc(n, sizeof **faults);       /* devices were listed: there will be no more */
+  memset(*faults, 0, sizeof **faults * n);
 }
 
 static int64_t count(int64_t *n) { return __atomic_add_fetch(n, 1, __ATOMIC_RELAXED); }
 
 bool dfi_fault_kernel(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   const dfi_device *d = device_at(x, p->device);
-  if (!d->fails_at || count(&x->faults[p->device].kernels) < d->fails_at) return false;
+  if (!d->fails_at || count(&x->setup.faults[p->device].kernels) < d->fails_at) return false;
   char message[120];
   snprintf(message, sizeof message, "the device %s was lost at its kernel %lld", d->name, (long long)d->fails_at);
   dfi_exec_fail(x, r, p, DF_UNAVAILABLE, message);
@@ -36,7 +37,7 @@ dfi_delivery dfi_fault_message(dfi_exec *x, const dfi_record *r, const dfi_pnode
   const int32_t ends[2] = { x->plan->link[link].from, x->plan->link[link].to };
   for (int32_t i = 0; i < 2; i++) {
     const dfi_device *d = device_at(x, ends[i]);
-    const int64_t n = count(&x->faults[ends[i]].messages);
+    const int64_t n = count(&x->setup.faults[ends[i]].messages);
     const bool stalls = d->link_stalls_at && n == d->link_stalls_at;
     if (stalls && p) return DFI_STALLS;
     if (!stalls && !(d->link_fails_at && n >= d->link_fails_at)) continue;

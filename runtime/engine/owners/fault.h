@@ -1,8 +1,8 @@
-/* fault.h: devices that die and links that lose or hold up a message, on request, for those who try what happens then.
+/* fault.h: devices that die and links that lose or hold up a message, on request, for tests of failures.
    */
 #ifndef DFLOW_FAULT_H
 #define DFLOW_FAULT_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 /* What a run has counted of a device: kernels that it was to run, messages to it and from it. */
 typedef struct dfi_fault { int64_t kernels, messages; } dfi_fault;

@@ -74,6 +74,7 @@ static bool makes_sense(const dfi_incoming *in, int64_t bytes) {
       h->rank > DF_MAX_RANK || dfi_message_front(h) > bytes || (h->value != DF_SCALAR && h->bytes < 0))
     return false;
   if (h->value == DF_EMPTY) return !h->rank;
+  if (h->kind != DFI_MESSAGE_VALUE && h->kind != DFI_MESSAGE_CROSSING) return false;       /* its payload is bytes */
   if (h->dtype == DF_RESOURCE || h->dtype == DF_VARIANT || !df_dtype_bytes(h->dtype)) return false;
   if (h->value == DF_SCALAR) return !h->rank && dfi_unboxed(h->dtype);
   return h->value == DF_TENSOR;

@@ -14,13 +14,14 @@ typedef enum dfi_message_kind {
   DFI_MESSAGE_END,               /* a rank has done its part of the run; the payload is what it counted */
   DFI_MESSAGE_FAIL,              /* the run has failed there; the payload is the df_error */
   DFI_MESSAGE_STALL,             /* whether anything can move: stall.c */
+  DFI_MESSAGE_WATCH,             /* how the run is looked at: observe/halt.c */
   DFI_MESSAGE_CLUSTER            /* none of a run's */
 } dfi_message_kind;
 
 typedef struct dfi_head {
   uint64_t run;
   uint32_t edge;                 /* the Transfer's place among the plan's nodes; a crossing's number */
-  uint16_t owner;                /* who receives it */
+  uint16_t owner;                /* the receiver */
   uint8_t  kind, dead;
   uint8_t  depth, value, dtype, rank;    /* iteration numbers; df_kind, dtype and dimensions of the value */
   uint32_t delay;                /* microseconds that its link takes; UINT32_MAX: for ever */

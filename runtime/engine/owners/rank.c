@@ -28,7 +28,8 @@ typedef struct run {
   struct run *next;
   const dfi_part *part;          /* NULL: it has not begun here, or is over */
   dfi_team_message *early;       /* what came before it */
-  struct early_end { struct early_end *next; int32_t from; void *bytes; int64_t n; } *ends;      /* the same; owned */
+  struct said { struct said *next; int32_t kind, from; void *bytes; int64_t n; } *said, **last;    /* the same; owned */
+  bool     expected;             /* it is about to begin here */
   bool     failed;               /* before it has begun, or since it was over */
   int32_t  from;                 /* by which rank */
   df_error error;
@@ -42,6 +43,8 @@ struct dfi_rank {
   peer    *peer;
   dfi_rank_handler handler; void *user;
   _Atomic uint64_t next_run;
+  pthread_mutex_t waits;         /* guards waited; no other lock is taken under it */
+  dfi_rank_wait waited;
   pthread_mutex_t runs;          /* guards all below */
   run     *bucket[RUN_BUCKETS];
   uint64_t failed[FAILED_KEPT]; uint32_t nfailed;    /* the last runs that failed: forgotten in this order */
@@ -61,6 +64,7 @@ dfi_rank *dfi_rank_new(dfi_transport *transport) {
     r->peer[i].last = &r->peer[i].kept;
   }
   pthread_mutex_init(&r->runs, NULL);
+  pthread_mutex_init(&r->waits, NULL);
   return r;
 }
 
@@ -72,13 +76,14 @@ static void drop_messages(dfi_team_message *l) {
   }
 }
 
-static void drop_ends(run *f) {
-  for (struct early_end *e = f->ends, *next; e; e = next) {
+static void drop_said(run *f) {
+  for (struct said *e = f->said, *next; e; e = next) {
     next = e->next;
     free(e->bytes);
     dfi_free(e);
   }
-  f->ends = NULL;
+  f->said = NULL;
+  f->last = &f->said;
 }
 
 static void drop_kept(peer *p) {
@@ -103,11 +108,12 @@ void dfi_rank_free(dfi_rank *r) {
     for (run *at = r->bucket[b], *next; at; at = next) {
       next = at->next;
       drop_messages(at->early);
-      drop_ends(at);
+      drop_said(at);
       dfi_free(at);
     }
   r->t->free(r->t);
   pthread_mutex_destroy(&r->runs);
+  pthread_mutex_destroy(&r->waits);
   dfi_free(r->peer); dfi_free(r);
 }
 
@@ -126,6 +132,28 @@ void dfi_rank_traffic_of(const dfi_rank *r, int32_t i, dfi_rank_traffic *out) {
   const peer *p = &r->peer[i];
   *out = (dfi_rank_traffic){ atomic_load(&p->messages_in), atomic_load(&p->bytes_in), atomic_load(&p->messages_out),
                              atomic_load(&p->bytes_out) };
+}
+
+/* ---- waiters --------------------------------------------------------------------------------------------------- */
+
+/* A waiter says so whenever it has slept for long; what was not said again is over. */
+static bool goes_on(const dfi_rank_wait *w) {
+  enum { SAID_MS = 500 };
+  return w->seen > 0 && dfi_now() - w->seen < 1e-3 * SAID_MS;
+}
+
+void dfi_rank_waits(dfi_rank *r, const dfi_rank_wait *w) {
+  pthread_mutex_lock(&r->waits);
+  if (!goes_on(&r->waited) || w->since <= r->waited.since) r->waited = *w;
+  pthread_mutex_unlock(&r->waits);
+}
+
+bool dfi_rank_waiting(dfi_rank *r, dfi_rank_wait *out) {
+  pthread_mutex_lock(&r->waits);
+  *out = r->waited;
+  const bool is = goes_on(out);
+  pthread_mutex_unlock(&r->waits);
+  return is;
 }
 
 /* ---- out -------------------------------------------------------------------------------------------------------- */
@@ -221,6 +249,7 @@ static run *run_of(dfi_rank *r, uint64_t id) {
   if (!*at) {
     *at = dfi_xcalloc(1, sizeof **at);
     (*at)->id = id;
+    (*at)->last = &(*at)->said;
   }
   return *at;
 }
@@ -230,7 +259,7 @@ static void forget(dfi_rank *r, uint64_t id) {
   if (!gone) return;
   *at = gone->next;
   drop_messages(gone->early);
-  drop_ends(gone);
+  drop_said(gone);
   dfi_free(gone);
 }
 
@@ -263,6 +292,12 @@ static void fail_run(dfi_rank *r, run *f, int32_t from, bool here, const df_erro
   f->part->failed(f->part->user, from, err);
 }
 
+void dfi_rank_expect(dfi_rank *r, uint64_t id) {
+  pthread_mutex_lock(&r->runs);
+  run_of(r, id)->expected = true;
+  pthread_mutex_unlock(&r->runs);
+}
+
 void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
   pthread_mutex_lock(&r->runs);
   run *f = run_of(r, id);
@@ -273,8 +308,9 @@ void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
     next = early->next;
     part->message(part->user, early);
   }
-  for (const struct early_end *e = f->ends; e; e = e->next) part->ended(part->user, e->from, e->bytes, e->n);
-  drop_ends(f);
+  for (const struct said *e = f->said; e; e = e->next)
+    (e->kind == DFI_MESSAGE_END ? part->ended : part->told)(part->user, e->from, e->bytes, e->n);
+  drop_said(f);
   if (f->failed) part->failed(part->user, f->from, &f->error);
   for (int32_t i = 0; i < r->n && !f->failed; i++)
     if (part->ranks >> i & 1 && i != r->me && atomic_load(&r->peer[i].dead)) {
@@ -308,15 +344,33 @@ void dfi_rank_refuse(dfi_rank *r, uint64_t id, const df_error *err) {
   dfi_rank_send(r, 0, &end);
 }
 
+/* Rank `to` has done its part of a run: what is kept for it of that run goes nowhere (whether it can move is still
+ * asked while it may not have begun). Else the end of the run here would wait for it to be taken. What has gone in part
+ * stays, since the rest of it is awaited. */
+static void forget_kept(dfi_rank *r, int32_t to, uint64_t id) {
+  peer *p = &r->peer[to];
+  pthread_mutex_lock(&p->out);
+  for (dfi_message **at = &p->kept, *m; (m = *at);) {
+    if (m->head.run != id || m->head.kind == DFI_MESSAGE_CLUSTER || m->sent >= 0) { at = &m->next; continue; }
+    *at = m->next;
+    dfi_message_drop(m);
+    dfi_free(m);
+    atomic_fetch_sub(&p->nkept, 1);
+  }
+  for (p->last = &p->kept; *p->last;) p->last = &(*p->last)->next;
+  pthread_mutex_unlock(&p->out);
+}
+
 /* ---- in --------------------------------------------------------------------------------------------------------- */
 
 /* A message of what has come, for the run's owner. */
-static dfi_team_message *letter_of(const dfi_incoming *in) {
+static dfi_team_message *letter_of(const dfi_incoming *in, int32_t from) {
   const dfi_head *h = &in->head;
   dfi_team_message *l = dfi_xmalloc(sizeof *l);
   l->recv = NULL;
   l->edge = h->edge; l->owner = h->owner; l->depth = h->depth;
   l->crossing = h->kind == DFI_MESSAGE_CROSSING;
+  l->from = (uint8_t)from;
   l->dead = h->dead ? DFI_DEAD : 0;
   l->due = !h->delay ? 0 : h->delay == UINT32_MAX ? (double)INFINITY : dfi_now() + 1e-6 * h->delay;
   l->came = 0;
@@ -327,27 +381,49 @@ static dfi_team_message *letter_of(const dfi_incoming *in) {
   return l;
 }
 
+/* Another process wrote it: texts may not end, and numbers be any. */
+static df_error error_of(const dfi_rank *r, const void *bytes) {
+  df_error e;
+  memcpy(&e, bytes, sizeof e);
+  if (e.code <= DF_OK || e.code > DF_DATA_LOSS) e.code = DF_INTERNAL;
+  if (e.rank < 0 || e.rank > r->n) e.rank = 0;
+  char *texts[] = { e.message, e.op, e.frame, e.source, e.host };
+  const size_t room[] = { sizeof e.message, sizeof e.op, sizeof e.frame, sizeof e.source, sizeof e.host };
+  for (int32_t i = 0; i < 5; i++) texts[i][room[i] - 1] = 0;
+  return e;
+}
+
 static void deliver(dfi_rank *r, int32_t from, dfi_incoming *in) {
   const dfi_head *h = &in->head;
   pthread_mutex_lock(&r->runs);
+  if (h->kind == DFI_MESSAGE_STALL || h->kind == DFI_MESSAGE_WATCH) {      /* a part that is over is not asked */
+    const run *known = *place_of(r, h->run);
+    if (!known || !in->packed || (!known->part && (h->kind == DFI_MESSAGE_STALL || !known->expected))) {
+      pthread_mutex_unlock(&r->runs);
+      return;
+    }
+  }
   run *f = run_of(r, h->run);
   if (h->kind == DFI_MESSAGE_FAIL) {
-    if (h->bytes == sizeof(df_error)) fail_run(r, f, from, false, in->packed);
-  } else if (h->kind == DFI_MESSAGE_END) {
-    if (h->bytes < (int64_t)sizeof(dfi_end)) { }
-    else if (f->part) f->part->ended(f->part->user, from, in->packed, h->bytes);
+    const df_error err = h->bytes == sizeof err ? error_of(r, in->packed) : (df_error){ 0 };
+    if (err.code) fail_run(r, f, from, false, &err);
+  } else if (h->kind == DFI_MESSAGE_STALL) f->part->stall(f->part->user, from, in->packed, h->bytes);
+  else if (h->kind == DFI_MESSAGE_END || h->kind == DFI_MESSAGE_WATCH) {
+    const bool end = h->kind == DFI_MESSAGE_END;
+    if (end) forget_kept(r, from, h->run);
+    if (end && h->bytes < (int64_t)sizeof(dfi_end)) { }
+    else if (f->part) (end ? f->part->ended : f->part->told)(f->part->user, from, in->packed, h->bytes);
     else {                                 /* a short part may be over before this one begins */
-      struct early_end *e = dfi_xmalloc(sizeof *e);
-      *e = (struct early_end){ f->ends, from, in->packed, h->bytes };
+      struct said *e = dfi_xmalloc(sizeof *e);
+      *e = (struct said){ NULL, h->kind, from, in->packed, h->bytes };
       in->packed = NULL;
-      f->ends = e;
+      *f->last = e;
+      f->last = &e->next;
     }
-  } else if (h->kind == DFI_MESSAGE_STALL) {
-    if (f->part && in->packed) f->part->stall(f->part->user, from, in->packed, h->bytes);
-  } else if (f->part) f->part->message(f->part->user, letter_of(in));
+  } else if (f->part) f->part->message(f->part->user, letter_of(in, from));
   else if (f->failed) dfi_value_drop(&in->value);
   else {
-    dfi_team_message *l = letter_of(in);
+    dfi_team_message *l = letter_of(in, from);
     l->next = f->early;
     f->early = l;
   }

@@ -8,7 +8,7 @@
  * The end of a run: each rank tells rank 0 when it is done, with what it counted, or with its error; one that fails
  * tells all others, whose part then ends, too.
  *
- * Who starts processes, finds out that one is dead and tells the others of graphs and runs is the cluster
+ * Processes are started, found dead and told of graphs and runs by the cluster
  * (runtime/cluster/); it hands this file the memory, and is called through dfi_cluster (session/cluster.h).
  */
 #ifndef DFLOW_RANK_H
@@ -39,6 +39,13 @@ bool dfi_rank_peer_alive(const dfi_rank *r, int32_t peer);
 typedef struct dfi_rank_traffic { int64_t messages_in, bytes_in, messages_out, bytes_out; } dfi_rank_traffic;
 void dfi_rank_traffic_of(const dfi_rank *r, int32_t peer, dfi_rank_traffic *out);
 
+/* What a run waits for here, for longer than a moment: a value that another rank is to send. */
+typedef struct dfi_rank_wait { int32_t from; double since, seen; char what[200]; } dfi_rank_wait;
+/* It waits still. Of several waits the longest is told. Any thread. */
+void dfi_rank_waits(dfi_rank *r, const dfi_rank_wait *w);
+/* False: nothing does. */
+bool dfi_rank_waiting(dfi_rank *r, dfi_rank_wait *out);
+
 /* ---- messages of the cluster, in order with those of runs ---------------------------------------------------- */
 
 /* Called by whichever thread took the message off the ring, a run's owner perhaps: it copies what it wants, and returns
@@ -51,13 +58,15 @@ void dfi_rank_post(dfi_rank *r, int32_t to, const void *bytes, int64_t n);
 /* Takes what has come, and hands it on; waits so many seconds for something (0: not at all): some pauses, some yields,
  * then asleep. Returns whether something came. For a thread that has nothing else to do. Any thread. */
 bool dfi_rank_serve(dfi_rank *r, double seconds);
-/* Whoever waits on this rank looks up. */
+/* Threads that wait on this rank look up. */
 void dfi_rank_wake(dfi_rank *r);
 
 /* ---- runs ------------------------------------------------------------------------------------------------------- */
 
 /* A number for a run over ranks, which no other run of the cluster has. Rank 0. */
 uint64_t dfi_rank_run_number(dfi_rank *r);
+/* A run is about to begin here: what is said to its part meanwhile is kept for it. */
+void dfi_rank_expect(dfi_rank *r, uint64_t run);
 /* A rank could not begin the run it was told to: the others' parts end, with this error. */
 void dfi_rank_refuse(dfi_rank *r, uint64_t run, const df_error *err);
 /* Ends a run's part on this rank, with an error, before it is done; the others are told. A run that has not begun here

@@ -2,7 +2,8 @@
  */
 #ifndef DFLOW_RANKS_H
 #define DFLOW_RANKS_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
+#include "engine/memory/swap.h"
 #include "engine/owners/message.h"
 #include "engine/owners/rank.h"
 
@@ -23,12 +24,18 @@ typedef struct dfi_part {
   void (*ended)(void *user, int32_t from, const void *bytes, int64_t n);
   /* It asks, or answers, whether anything can move. */
   void (*stall)(void *user, int32_t from, const void *bytes, int64_t n);
+  /* It says something about looking at the run. */
+  void (*told)(void *user, int32_t from, const void *bytes, int64_t n);
 } dfi_part;
 
-/* What a rank tells rank 0 when its part is over. The traffic over each of the plan's links follows: messages, dead
- * ones and bytes; then the nodes that each of its owners ran; then the memory of its
- * devices, by number (in use, peak, limit); then a byte for each of the plan's random ops. */
-typedef struct dfi_end { dfi_counters count; int64_t sent, received, nlinks, nowners, ndevices, nrandom; } dfi_end;
+/* What a rank tells rank 0 when its part is over. What became of values that it saved follows, their nodes by number;
+ * the traffic over each of the plan's links: messages, dead ones and bytes; the nodes that each of its owners ran; the
+ * memory of its devices, by number (in use, peak, limit); a byte for each of the plan's random ops. */
+typedef struct dfi_end {
+  dfi_counters count;
+  int64_t  sent, received, gone, come, held, nlinks, nowners, ndevices, nrandom, nsaved, recomputed;
+  dfi_swap swap;
+} dfi_end;
 
 /* The run goes on here from now on: what came before is handed to it. */
 void dfi_rank_begin(dfi_rank *r, uint64_t run, const dfi_part *part);

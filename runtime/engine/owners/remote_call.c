@@ -6,7 +6,7 @@
  * elements.
  */
 #include "engine/owners/remote_call.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "base/remote_memory.h"
 #include "op/run.h"
 #include <stdio.h>
@@ -20,28 +20,45 @@ static wanted wants(const dfi_pnode *p, int32_t i) {
   return p->op->remote == DFI_REMOTE_NO ? ON_HOST : AS_IT_IS;
 }
 
-/* Input i elsewhere than it is. False: error is filled. */
-static bool bring(df_kernel *k, int32_t i, dfi_devmem *to, df_value *copy) {
+/* An input that the kernel finds elsewhere than it is; a number lies in the copy itself. */
+typedef struct brought {
+  df_value         value;                              /* owned */
+  df_tensor        view;
+  int32_t          input;
+  const df_tensor *in;                                 /* borrowed: what the call has there, again after the kernel */
+  const df_value  *raw;
+} brought;
+
+/* Input i where `to` is. False: error is filled. */
+static bool bring(df_kernel *k, int32_t i, dfi_devmem *to, brought *b) {
   const df_value *v = k->raw[i];
+  df_value *copy = &b->value;
   if (!dfi_value_in(v, to, copy)) {
     char text[200];
     dfi_shape s = dfi_shape_of(k->in[i]->rank, k->in[i]->dims);
     dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for %s", dfi_typed_shape_text(v->dtype, &s, text));
     return false;
   }
+  b->input = i;
+  b->in = k->in[i];
+  b->raw = v;
   if (copy->kind == DF_TENSOR) {
     ((const df_tensor **)k->in)[i] = copy->as.tensor;
     if (to == NULL && copy->as.tensor != v->as.tensor && i < 32) k->reusable |= 1u << i;
-  } else {                                             /* a number, in a slot of its own */
-    df_tensor *view = (df_tensor *)(copy + 1);
-    *view = (df_tensor){ .refs = 1, .dtype = copy->dtype, .view = 1, .size = 1, .data = &copy->as };
-    ((const df_tensor **)k->in)[i] = view;
+  } else {
+    b->view = (df_tensor){ .refs = 1, .dtype = copy->dtype, .view = 1, .size = 1, .data = &copy->as };
+    ((const df_tensor **)k->in)[i] = &b->view;
   }
   ((const df_value **)k->raw)[i] = copy;
   return true;
 }
 
-typedef struct brought { df_value value; df_tensor view; } brought;
+/* The call has its own inputs again: it asks for them where the kernel refuses them, and by the virtual clock. */
+static void take_back(df_kernel *k, brought *b) {
+  ((const df_tensor **)k->in)[b->input] = b->in;
+  ((const df_value **)k->raw)[b->input] = b->raw;
+  dfi_value_drop(&b->value);
+}
 
 /* What a device says of an error that it met, in place of what its kernel's caller thought of it. */
 static int32_t said_by_device(df_kernel *k, const dfi_device *d, int32_t status) {
@@ -65,7 +82,7 @@ int32_t dfi_remote_run(dfi_call *c, const dfi_device *d) {
     const wanted w = wants(p, i);
     if (!t || !t->buffer || !dfk_plain(t->dtype) || w == AS_IT_IS) continue;
     if (w == ON_HOST ? dfi_readable(t) : t->buffer->arena == d->arena) continue;
-    if (bring(k, i, w == ON_HOST ? NULL : d->arena, &all[nbrought].value)) nbrought++;
+    if (bring(k, i, w == ON_HOST ? NULL : d->arena, &all[nbrought])) nbrought++;
     else status = k->error->code;
   }
   if (!status) {
@@ -74,7 +91,7 @@ int32_t dfi_remote_run(dfi_call *c, const dfi_device *d) {
     status = p->gpu ? p->gpu->run(k) : p->kernel(k);
     dfi_devmem_use(NULL);
   }
-  for (int32_t i = 0; i < nbrought; i++) dfi_value_drop(&all[i].value);
+  for (int32_t i = 0; i < nbrought; i++) take_back(k, &all[i]);
   if (all != few) dfi_free(all);
   return status > 0 && status != DFI_AGAIN ? said_by_device(k, d, status) : status;
 }

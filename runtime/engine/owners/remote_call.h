@@ -1,7 +1,7 @@
 /* remote_call.h: calls of kernels on devices whose memory the host cannot read. */
 #ifndef DFLOW_ENGINE_REMOTE_H
 #define DFLOW_ENGINE_REMOTE_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 /* Runs the kernel of a node that is on such a device. Its inputs are brought to where the kernel reads them. As
  * kernels return. */

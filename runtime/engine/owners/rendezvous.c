@@ -6,13 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p) {
-  const dfi_link *l = &x->plan->link[p->child];
-  const uint16_t *owner = x->plan->parts->owner;
-  if (owner[l->from] == owner[l->to] || x->plan->parts->called[p->scope]) return DFI_INSIDE;
-  return owner[l->to] == x->place ? DFI_RECEIVES : DFI_SENDS;
-}
-
 /* The key of p in r. */
 static void key_of(dfi_team_message *l, const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   l->edge = (uint32_t)(p - x->plan->node);
@@ -82,8 +75,10 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
   dfi_team_post(to, l);
 }
 
+bool dfi_team_awaits(const dfi_call *c) { return c->stop == dfi_team_recv_stop; }
+
 /* The run has failed, and the Recv waits no more. */
-static void recv_stop(df_kernel *k, void *user) {
+void dfi_team_recv_stop(df_kernel *k, void *user) {
   dfi_flight *f = user;
   (void)k;
   meet(f->call.exec, &f->at);
@@ -96,7 +91,27 @@ static void recv_text(df_kernel *k, void *user, char *text, size_t bytes) {
   const dfi_flight *f = user;
   const dfi_plan *p = f->call.exec->plan;
   (void)k;
-  snprintf(text, bytes, "waits for its value from %s", p->devices->at[p->link[f->call.node->child].from]->name);
+  const size_t n = (size_t)snprintf(text, bytes, "waits for its value from %s",
+                                    p->devices->at[p->link[f->call.node->child].from]->name);
+  if (f->since > 0 && n < bytes) snprintf(text + n, bytes - n, ", for %.1f s so far", dfi_now() - f->since);
+}
+
+void dfi_team_tell_wait(dfi_exec *x) {
+  const dfi_flight *oldest = NULL;
+  for (const dfi_call *c = x->away; c; c = c->away_next) {
+    const dfi_flight *f = dfi_team_awaits(c) ? c->user : NULL;
+    if (f && f->since > 0 && (!oldest || f->since < oldest->since)) oldest = f;
+  }
+  if (!oldest) return;
+  const dfi_plan *p = x->plan;
+  const dfi_pnode *recv = oldest->call.node;
+  char frame[100];
+  dfi_rank_wait w = { p->devices->at[p->link[recv->child].from]->rank, oldest->since, dfi_now(), "" };
+  const char *name = dfi_node_name(recv->node);              /* `x:0 to /rank:2/cpu:0` */
+  const int length = (int)strcspn(name, " ");
+  snprintf(w.what, sizeof w.what, "%.*s%s%s", length < 90 ? length : 90, name, oldest->at.depth ? " in " : "",
+           oldest->at.depth ? dfi_frame_path(oldest->call.record, frame, sizeof frame) : "");
+  dfi_rank_waits(x->rank, &w);
 }
 
 dfi_team_message *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
@@ -105,11 +120,12 @@ dfi_team_message *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   dfi_team_message *l = meet(x, &key);
   if (l) { x->received++; return l; }
   dfi_flight *f = dfi_flight_new(x, r, p);
-  f->call.stop = recv_stop;
+  f->call.stop = dfi_team_recv_stop;
   f->call.what = recv_text;
   f->at = key;
   f->at.recv = f;
   f->recv = x->timed ? x->timed->current : 0;
+  f->since = x->setup.rank_run ? dfi_now() : 0;
   dfi_call_away(x, &f->call);
   wait_here(x, &f->at);
   return NULL;
@@ -144,4 +160,3 @@ int64_t dfi_team_messages(dfi_exec *x, void (*tell)(void *to, const dfi_team_mes
   return n;
 }
 
-bool dfi_team_awaits(const dfi_call *c) { return c->stop == recv_stop; }

@@ -9,7 +9,7 @@
  */
 #ifndef DFLOW_STREAM_H
 #define DFLOW_STREAM_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 /* A run begins: has it streams? */
 void dfi_streams_begin(dfi_exec *x);
@@ -18,7 +18,7 @@ bool dfi_stream_wants(const dfi_exec *x, const dfi_call *c);
 /* Gives the call to the stream of its node's device, or its second one. False: no thread is free for it, it was not
    taken. */
 bool dfi_stream_take(dfi_exec *x, dfi_call *c, bool copies);
-/* The run is over: nobody is about to look at its streams any more. */
+/* The run is over: its streams are not read any more. */
 void dfi_streams_end(dfi_exec *x);
 void dfi_streams_free(dfi_exec *x);
 #endif

@@ -1,12 +1,12 @@
 /* team.c: see team.h. */
+#include "engine/engine.h"
 #include "engine/owners/team_internal.h"
 #include "engine/tokens/audit.h"
 #include "engine/tokens/frame.h"
 #include "engine/memory/swap.h"
 #include "engine/clock/timed.h"
 #include "engine/owners/transfer.h"
-#include "engine/tokens/turn.h"
-#include "engine/observe/watch.h"
+#include "engine/services.h"
 #include "resource/host.h"
 #include "base/clock.h"
 #include "base/processor.h"
@@ -23,7 +23,7 @@ const dfi_exec *dfi_team_first(const dfi_exec *x) { return x->team->member[0]; }
 
 const char *dfi_team_refused(const dfi_exec *x) {
   const dfi_plan *p = x->plan;
-  return p->devices && p->devices->owners >= 2 ? dfi_plan_one_owner(p) : NULL;
+  return p->devices && p->devices->owners >= 2 ? p->one_owner : NULL;
 }
 
 /* ---- failing together ---------------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ bool dfi_team_failed(const dfi_exec *x) {
   return x->team && atomic_load_explicit(&x->team->failed, memory_order_relaxed);
 }
 
-/* Who waits for other owners alone lets those say what the matter is, who for a second have not; so do all where a
+/* An owner that waits for others alone lets those say what the matter is that for a second have not; so do all where a
    message is held up, whose Recv says it. */
 bool dfi_team_stalled(const dfi_exec *x) {
   const int stalled = atomic_load_explicit(&x->team->stalled, memory_order_relaxed);
@@ -56,7 +56,7 @@ void dfi_team_fail(dfi_exec *x) {
   struct dfi_team *t = x->team;
   int none = 0;
   if (!atomic_compare_exchange_strong(&t->failed, &none, 1 + x->place - t->first)) return;
-  if (x->rank_run) dfi_rank_tell_failed(x->rank, t->part.ranks, x->rank_run, x->error);
+  if (x->setup.rank_run) dfi_rank_tell_failed(x->rank, t->part.ranks, x->setup.rank_run, x->error);
   dfi_team_call_all(t);
 }
 
@@ -64,19 +64,13 @@ void dfi_team_fail(dfi_exec *x) {
 
 /* What all members have of the run. */
 static void enlist(dfi_exec *m, const dfi_exec *x) {
+  m->setup = x->setup;
   m->scope = x->plan->parts->scope[m->place];
-  m->session = x->session; m->shared = x->shared; m->pool = x->pool;
-  m->cancel = x->cancel; m->closing = x->closing;
-  m->interrupter = x->interrupter; m->interrupts = x->interrupts;
-  m->deadline = x->deadline; m->faults = x->faults;
-  m->run_number = x->run_number; m->draw_number = x->draw_number; m->drew = x->drew; m->engine = x->engine;
   m->watch = x->watch; m->live = x->live; m->told = (df_stats){ 0 };
   m->joint = true;
-  m->foreground = x->foreground;
   m->shuffle = x->shuffle ? x->shuffle * 31 + (uint64_t)m->place : 0;
   m->late = x->late;
-  m->rank_run = x->rank_run;
-  if (x->rank_run) m->rank = x->rank;
+  if (x->setup.rank_run) m->rank = x->rank;
 }
 
 static void member_run(void *arg) {
@@ -90,8 +84,8 @@ static void member_run(void *arg) {
     const uint32_t mode = dfi_float_mode();
     dfi_set_float_mode(t->mode);
     dfi_short = false;
-    dfi_exec_part(x);
-    atomic_fetch_sub(&x->shared->in_progress, 1);
+    dfi_service.exec_part(x);
+    atomic_fetch_sub(&x->setup.shared->in_progress, 1);
     dfi_short = false;
     dfi_set_float_mode(mode);
   }
@@ -113,13 +107,13 @@ static struct dfi_team *team_new(dfi_exec *x) {
   t->n = n;
   t->first = first;
   t->part = (dfi_part){ a->ranks, t, dfi_across_message, dfi_across_failed, dfi_across_ended,
-                        dfi_stall_told };
+                        dfi_stall_told, dfi_across_told };
   t->traffic = dfi_xcalloc((size_t)x->plan->nlinks + 1, sizeof *t->traffic);
   t->ran = dfi_xcalloc((size_t)a->n + 1, sizeof *t->ran);
   pthread_mutex_init(&t->lock, NULL);
   dfi_cond_init(&t->bell);
   for (int32_t i = 0; i < n; i++) {
-    dfi_exec *m = t->member[i] = i ? dfi_exec_new(x->plan) : x;
+    dfi_exec *m = t->member[i] = i ? dfi_service.exec_new(x->plan) : x;
     m->place = first + i;
     m->guest = i > 0;
     if (i) {
@@ -148,7 +142,7 @@ void dfi_team_stall(dfi_exec *x) {
 /* The first owner has nothing more to do; what it would do if it waited for the others' messages. It cannot move. */
 static void wait_for_all(struct dfi_team *t) {
   dfi_exec *x = t->member[0];
-  if (x->team) atomic_fetch_add(&x->shared->stuck, 1);
+  if (x->team) atomic_fetch_add(&x->setup.shared->stuck, 1);
   pthread_mutex_lock(&t->lock);
   while (t->out) {
     const struct timespec until = dfi_after(0.01);
@@ -158,7 +152,7 @@ static void wait_for_all(struct dfi_team *t) {
     pthread_mutex_lock(&t->lock);
   }
   pthread_mutex_unlock(&t->lock);
-  if (x->team) atomic_fetch_sub(&x->shared->stuck, 1);
+  if (x->team) atomic_fetch_sub(&x->setup.shared->stuck, 1);
 }
 
 /* The threads of the others. False: there are not enough, and those that there were have gone home. */
@@ -189,7 +183,7 @@ bool dfi_team_gather(dfi_exec *x) {
   atomic_store(&t->held, 0);
   t->mode = dfi_float_mode();
   const bool there = !dfi_short && call_members(t);
-  if (!there && !x->rank_run) return false;
+  if (!there && !x->setup.rank_run) return false;
   x->team = t;
   x->told = (df_stats){ 0 };
   x->joint = true;
@@ -197,7 +191,7 @@ bool dfi_team_gather(dfi_exec *x) {
     t->gate = CANCELLED;
     dfi_exec_fail(x, NULL, NULL, DF_RESOURCE_EXHAUSTED, "there are no threads for the owners of this run");
   }
-  if (x->rank_run) dfi_across_join(t);
+  if (x->setup.rank_run) dfi_across_join(t);
   if (t->serial) dfi_serial_begin(t);
   return true;
 }
@@ -206,7 +200,7 @@ void dfi_team_go(dfi_exec *x) {
   struct dfi_team *t = x->team;
   if (x->failed) dfi_team_fail(x);
   if (t->gate == CANCELLED) return;
-  atomic_fetch_add(&x->shared->in_progress, t->n - 1);
+  atomic_fetch_add(&x->setup.shared->in_progress, t->n - 1);
   open_gate(t, GOES);
 }
 
@@ -218,7 +212,7 @@ static void burn(dfi_team_message *l) {
   }
 }
 
-/* Messages that nobody waits for any more: the run has failed. */
+/* Messages that are not waited for any more: the run has failed. */
 static void burn_messages(dfi_exec *x) {
   burn(x->messages);
   x->messages = NULL;
@@ -229,7 +223,7 @@ static void burn_messages(dfi_exec *x) {
   }
 }
 
-/* ---- for who looks on ------------------------------------------------------------------------------------------ */
+/* ---- for inspectors ------------------------------------------------------------------------------------------ */
 
 int32_t dfi_team_size(const dfi_exec *x) { return x->team ? x->team->n : 1; }
 
@@ -243,12 +237,7 @@ void dfi_team_call(const dfi_exec *x) {
   pthread_mutex_unlock(&alone->inbox_lock);
 }
 
-bool dfi_team_counts(const dfi_exec *x, const dfi_scope *s) {
-  const uint16_t counter = x->plan->parts->counter[s->id];
-  return counter == x->place || counter == DFI_COUNTED_EVERYWHERE;
-}
-
-void dfi_team_publish(dfi_exec *x) {
+static void publish_part(dfi_exec *x) {
   df_stats d = dfi_exec_stats(x);
   d.runs = !x->guest;
   d.frames -= x->guest_frames;
@@ -262,6 +251,15 @@ void dfi_team_publish(dfi_exec *x) {
   *t = d;
 }
 
+void dfi_exec_publish(dfi_exec *x) {
+  df_stats d = dfi_exec_stats(x);
+  if (x->joint) { publish_part(x); return; }
+  const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
+  int64_t *to[] = { &x->live->runs, &x->live->nodes_run, &x->live->dead_tokens, &x->live->frames, &x->live->iterations,
+                    &x->live->stack_pushes, &x->live->stack_pops };
+  for (int32_t i = 0; i < 7; i++) __atomic_store_n(to[i], now[i], __ATOMIC_RELAXED);
+}
+
 /* ---- its end --------------------------------------------------------------------------------------------------- */
 
 int64_t dfi_team_ran(const dfi_exec *x, int32_t i) {
@@ -269,6 +267,8 @@ int64_t dfi_team_ran(const dfi_exec *x, int32_t i) {
   if (x->team && !x->guest) return x->team->member[i]->nodes_run;
   return i ? -1 : dfi_exec_stats(x).nodes_run;
 }
+
+const dfi_saved *dfi_team_saved_elsewhere(const dfi_exec *x) { return &x->team->saved; }
 
 /* What a member counted is the run's. */
 static void add_up(dfi_exec *x, dfi_exec *m) {
@@ -299,7 +299,7 @@ void dfi_team_end(dfi_exec *x) {
     t->member[i]->nodes_run = dfi_exec_stats(t->member[i]).nodes_run;
     if (i) add_up(x, t->member[i]);
   }
-  if (x->rank_run) dfi_across_leave(x);
+  if (x->setup.rank_run) dfi_across_leave(x);
   if (t->serial) dfi_serial_end(t);
   for (int32_t i = 0; i < t->n; i++) burn_messages(t->member[i]);
   const int first = atomic_load(&t->failed);
@@ -310,7 +310,8 @@ void dfi_team_end(dfi_exec *x) {
 }
 
 void dfi_team_reset(dfi_exec *x) {
-  for (int32_t i = 1; x->worker_execs && i < x->worker_execs->n; i++) dfi_exec_reset(x->worker_execs->member[i]);
+  const struct dfi_team *t = x->worker_execs;
+  for (int32_t i = 1; t && i < t->n; i++) dfi_service.exec_reset(t->member[i]);
 }
 
 void dfi_team_free(dfi_exec *x) {
@@ -318,11 +319,11 @@ void dfi_team_free(dfi_exec *x) {
   if (!t) return;
   for (int32_t i = 1; i < t->n; i++) {
     t->member[i]->given = NULL;
-    dfi_exec_free(t->member[i]);
+    dfi_service.exec_free(t->member[i]);
   }
   if (t->serial) dfi_serial_free(t);
   pthread_mutex_destroy(&t->lock);
   pthread_cond_destroy(&t->bell);
-  dfi_free(t->traffic); dfi_free(t->ran);
+  dfi_free(t->traffic); dfi_free(t->ran); dfi_free(t->saved.policies.at);
   dfi_free(t);
 }

@@ -14,7 +14,7 @@
  */
 #ifndef DFLOW_TEAM_H
 #define DFLOW_TEAM_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 /* Why several owners cannot turn this run, though the session has them; NULL: they can, if it has. */
 const char *dfi_team_refused(const dfi_exec *x);
@@ -29,7 +29,7 @@ void dfi_team_say_end(dfi_exec *x);
 /* Their values go; and they do. */
 void dfi_team_reset(dfi_exec *x);
 void dfi_team_free(dfi_exec *x);
-/* The other members; NULL past the last one. For who adds up what they did. */
+/* The other members; NULL past the last one. For sums of what they did. */
 const dfi_exec *dfi_team_member(const dfi_exec *x, int32_t i);
 /* Nodes that owner i ran in a run that is over; -1: it had no such owner. */
 int64_t dfi_team_ran(const dfi_exec *x, int32_t i);
@@ -40,34 +40,55 @@ const dfi_exec *dfi_team_first(const dfi_exec *x);
 void dfi_team_stall(dfi_exec *x);
 /* The same over ranks: all that x has waits; rank 0 asks the others whether all they have does. */
 void dfi_team_look_stalled(dfi_exec *x);
+/* Can no other run of x's session move? Of those over ranks this is found out by question and answer, so it is true a
+ * while after it has become so. x has nothing to do itself. */
+bool dfi_stall_others(dfi_exec *x, dfi_shared *s);
+/* Can no run of the session move? x is one that might give up. */
+bool dfi_calls_all_stuck(dfi_exec *x);
 /* Has it been found out that nothing can move? */
 bool dfi_team_found_stalled(const dfi_exec *x);
 /* Is it x that has to? */
 bool dfi_team_stalled(const dfi_exec *x);
-/* ---- for who looks on ---- */
+/* ---- for inspectors ---- */
 /* How many owners turn x's run, and the i-th of them; the first is the run's own. */
 int32_t dfi_team_size(const dfi_exec *x);
 dfi_exec *dfi_team_at(const dfi_exec *x, int32_t i);
-/* Whoever of them waits is to come by. */
+/* Those of them that wait are to come by. */
 void dfi_team_call(const dfi_exec *x);
 /* Tells of every message that has come to x and not met its Recv. How many. */
 int64_t dfi_team_messages(dfi_exec *x, void (*tell)(void *to, const dfi_team_message *l), void *to);
+/* Where a Recv that waits stops: for what makes one look so. */
+void dfi_team_recv_stop(df_kernel *k, void *user);
+/* What other ranks saved in a run that is over. Borrowed. */
+const struct dfi_saved *dfi_team_saved_elsewhere(const dfi_exec *x);
+/* What owners that have ended on other ranks counted: of a run over ranks, on rank 0. */
+void dfi_team_ended_counts(const dfi_exec *x, dfi_counters *count, int64_t *sent, int64_t *received);
+
+/* ---- over ranks: observe/halt.c ---- */
+/* What another rank has said about looking at the run. */
+typedef struct dfi_told { struct dfi_told *next; int32_t from; int64_t n; unsigned char bytes[]; } dfi_told;
+/* The next one, owned; NULL: there is none. */
+dfi_told *dfi_team_told(const dfi_exec *x);
+void dfi_team_tell(const dfi_exec *x, int32_t rank, const void *bytes, int64_t n);
+/* The other ranks whose part is not over; only rank 0 knows which. */
+uint64_t dfi_team_others(const dfi_exec *x);
+/* Values that this rank has sent to another one in this run, and has from it. */
+int64_t dfi_team_sent_to(const dfi_exec *x, int32_t rank);
+int64_t dfi_team_come_from(const dfi_exec *x, int32_t rank);
+
 /* Has owner o a part of this loop, which is none of a function's? */
 bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope);
 /* Is it a Recv that waits for its message? */
 bool dfi_team_awaits(const dfi_call *c);
-/* Does x count the frames of this loop? */
-bool dfi_team_counts(const dfi_exec *x, const dfi_scope *s);
-/* Adds what x has counted since it last did to x->live. */
-void dfi_team_publish(dfi_exec *x);
+/* x has slept for long: the rank is told which value of another one it has waited for longest (dfi_rank_waits). */
+void dfi_team_tell_wait(dfi_exec *x);
 
 /* Has another owner failed? */
 bool dfi_team_failed(const dfi_exec *x);
 /* x has failed: the others are to know. */
 void dfi_team_fail(dfi_exec *x);
-/* A Transfer between two owners: what p is to x. */
-typedef enum dfi_part_in { DFI_INSIDE, DFI_SENDS, DFI_RECEIVES } dfi_part_in;
-dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p);
+/* x's run is to be cancelled: other ranks know it before they are told of any later run. Any thread. */
+void dfi_team_cancel(const dfi_exec *x);
 /* Between tokens: takes what other ranks have sent. */
 void dfi_team_look(dfi_exec *x);
 /* After the last one: what x has sent to other ranks has gone, or the run has failed. */

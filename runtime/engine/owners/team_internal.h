@@ -5,6 +5,7 @@
 #include "engine/owners/ranks.h"
 #include "engine/owners/team.h"
 #include "engine/owners/transfer.h"
+#include "engine/owners/lost.h"
 
 enum { WAITS = 0, GOES, CANCELLED };
 enum { FAILED_ELSEWHERE = -1 };
@@ -22,14 +23,22 @@ struct dfi_team {
   uint64_t    run;           /* its number among those that go over the same rings */
   dfi_part    part;          /* what rank.c has of it */
   df_error    elsewhere;     /* what went wrong on another rank */
+  bool        left_behind;   /* rank 0 is done without the other ranks */
   _Atomic uint64_t ended;    /* rank 0: bit k: rank k has done its part */
   dfi_end     sum;           /* of these parts; guarded by lock, as what follows */
   dfi_traffic *traffic;      /* owned; by link */
   int64_t     *ran;          /* owned; by owner: nodes that it ran */
+  dfi_saved    saved;        /* of these parts; policies.at is owned */
   dfi_team_message  *crossed; /* what came that crosses when the run begins */
   dfi_shared  own, *session; /* what its members share in a run over ranks; and what runs of the session do */
+  dfi_told    *told, **told_last;    /* owned: what was said about looking at the run; in order */
+  _Atomic int64_t sent_to[DFI_RANKS_MOST], come_from[DFI_RANKS_MOST];    /* values, by rank */
   _Atomic int64_t asked;     /* the round in which rank 0 asks whether anything can move; 0: it does not */
-  struct { int64_t round, sent, received, last; uint64_t answers, last_ended; double next; } ask;    /* rank 0's */
+  _Atomic uint64_t asked_loops;      /* and loops in which some rank waits (lost.h) */
+  struct { int64_t round, gone, come, last; uint64_t answers, last_ended; double next; int32_t wait_ms;
+           bool held;
+           dfi_wanted wanted; uint64_t loops;            /* as the others answer; as they were asked: lost.h */
+           uint64_t question, answered; } ask;       /* rank 0's; the question of another run that it looks into */
   struct dfi_serial *serial;     /* owned; DFLOW_STRESS=ring; NULL */
   dfi_exec   *member[];      /* the first is the run's own; the others are owned */
 };
@@ -45,21 +54,24 @@ static inline dfi_exec *dfi_team_member_of(const struct dfi_team *t, int32_t own
 /* across.c: a message goes to another rank as bytes. */
 void dfi_across_send(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t owner, uint32_t dead, double due,
                      df_value v);
-/* What has been sent and not been taken yet is. All members stand still. */
+/* What has been sent and not been taken yet is. All members are paused. */
 void dfi_across_settle(const struct dfi_team *t);
 /* A run over ranks begins here, and has ended here: rank 0 waits for what the others say. */
 void dfi_across_join(struct dfi_team *t);
 void dfi_across_leave(dfi_exec *x);
 /* The functions of its part: see dfi_part. */
+void dfi_across_told(void *user, int32_t from, const void *bytes, int64_t n);
 void dfi_across_message(void *user, dfi_team_message *l);
 void dfi_across_failed(void *user, int32_t from, const df_error *err);
 void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n);
 /* stall.c: a run over ranks begins; rank 0 has nothing more to do, and asks whether the others
- * have; what is said about it; messages sent and received by the members. */
+ * have; what is said about it; messages that the members have sent, and that have met their Recvs. */
 void dfi_stall_begin(struct dfi_team *t);
 void dfi_stall_ask(dfi_exec *x);
 void dfi_stall_told(void *user, int32_t from, const void *bytes, int64_t n);
 void dfi_stall_counts(const struct dfi_team *t, int64_t *sent, int64_t *received);
+/* Those that have gone to other ranks, and come from them. */
+void dfi_stall_crossed(struct dfi_team *t, int64_t *gone, int64_t *come);
 /* DFLOW_STRESS=ring: the owners of one process send each other bytes, through rings that are too small. */
 struct dfi_serial *dfi_serial_new(const struct dfi_team *t);
 void dfi_serial_begin(struct dfi_team *t);

@@ -2,19 +2,19 @@
  *
  * A message takes the token of a value, puts a copy of the value where the destination's kernels find it, and sends the
  * token on there. With the real clock and a link that has a latency or a bandwidth it is on its way for as long: a call
- * that is away, so that the books balance with messages in flight, and whoever looks at the run sees it.
+ * that is away, so that the books balance with messages in flight, and an inspector sees it.
  */
 #include "engine/owners/transfer.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "engine/memory/holders.h"
+#include "engine/memory/remat.h"
 #include "engine/owners/fault.h"
 #include "engine/owners/stream.h"
 #include "engine/owners/team.h"
 #include "resource/variable.h"
 #include "engine/clock/timed.h"
 #include "engine/clock/record.h"
-#include "engine/observe/log.h"
-#include "engine/observe/watch.h"
+#include "engine/services.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -63,16 +63,16 @@ void dfi_transfer_begin(dfi_exec *x) {
     df_value *to = &x->given[p->nfeed + p->nvariables + i];
     dfi_traffic *t = &x->traffic[c->link];
     df_value sent = { 0 };
-    if (x->rank_run && between_ranks(x, i, v, &sent)) continue;
+    if (x->setup.rank_run && between_ranks(x, i, v, &sent)) continue;
     if (x->failed) return;
     if (sent.kind) v = &sent;
     else { t->messages++; t->bytes += dfi_value_bytes(v); }
-    if (x->faults && dfi_fault_message(x, NULL, NULL, c->link, c->node) != DFI_ARRIVES) return;
+    if (x->setup.faults && dfi_fault_message(x, NULL, NULL, c->link, c->node) != DFI_ARRIVES) return;
     if (!dfi_value_in(v, c->host ? NULL : device_at(x, l->to)->arena, to)) no_room(x, NULL, NULL, l->to, v, c->node);
     dfi_value_drop(&sent);
     to->uses = 0;
     if (x->timed && x->timed->recorder) dfi_record_crossing(x, i, c->node, l->to);
-    if (x->timed) dfi_timed_given(x, i, dfi_timed_message(x, c->link, 0, dfi_value_bytes(v)));
+    if (x->timed) dfi_timed_cross(x, i, c->link, dfi_value_bytes(v));
   }
   if (x->timed && x->timed->recorder) dfi_record_speak(x, 0);
 }
@@ -92,10 +92,13 @@ static bool take_in(dfi_exec *x, dfi_record *r, const dfi_pnode *p, df_value *v)
 
 /* The message has arrived: its value is in the slot already. */
 static void arrived(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead) {
-  if (DFI_UNLIKELY(x->team != NULL)) r->counts[p - r->nodes] = dead;     /* who sent it has counted for it, elsewhere */
+  if (DFI_UNLIKELY(x->team != NULL)) {
+    r->counts[p - r->nodes] = dead;        /* the sender has counted for it, elsewhere */
+    if (x->remats && dfi_team_part(x, p) == DFI_RECEIVES) dfi_remat_received(x, r, p, dead);
+  }
   if (p->nout && !dead) {
     df_value *slot = r->base[DFI_ITERATION] + p->out;
-    if (DFI_UNLIKELY(x->made != NULL)) dfi_watch_keep_all(x, r, p);
+    if (DFI_UNLIKELY(x->made != NULL)) dfi_service.watch_keep_all(x, r, p);
     slot_filled(r, slot, r->frame->scope->uses[p->out]);
   }
   dfi_exec_send(x, r, p->edge[0], p->edge[1], dead);
@@ -110,7 +113,7 @@ static void recorded_recv(dfi_exec *x, uint32_t recv, uint32_t event, double cam
 
 /* ---- messages on their way ------------------------------------------------------------------------------- */
 
-/* It arrives at once, where nobody waits any more. */
+/* It arrives at once, where it is not waited for any more. */
 static void flight_stop(df_kernel *k, void *user) { (void)k; ((dfi_flight *)user)->due = 0; }
 static void flight_text(df_kernel *k, void *user, char *text, size_t bytes) {
   (void)k; (void)user;
@@ -172,33 +175,34 @@ void dfi_transfer_copy(dfi_call *c) {
 static void land(dfi_exec *x, dfi_flight *f) {
   dfi_record *r = f->call.record;
   const dfi_pnode *p = f->call.node;
-  if (DFI_UNLIKELY(x->failed) && p->nout) {  /* what was copied when it was sent lies there, and is not counted */
+  const bool over = x->failed || x->finished;   /* finished: without it, lost.h */
+  if (DFI_UNLIKELY(over) && p->nout) {  /* what was copied when it was sent lies there, and is not counted */
     df_value *slot = r->base[DFI_ITERATION] + p->out;
     dfi_value_drop(slot);
     slot->kind = DF_EMPTY;
   }
   x->waiting++;
   dfi_call_back(x, &f->call);
-  if (DFI_UNLIKELY(x->logs) && !x->failed) dfi_log_done(x, r, p);
+  if (DFI_UNLIKELY(x->logs) && !x->failed) dfi_service.log_done(x, r, p);
   x->flying -= dfi_value_bytes(&f->value);
-  const bool there = x->failed || f->value.kind == DF_EMPTY || take_in(x, r, p, &f->value);
-  const bool recorded = there && !x->failed && x->timed && f->recv;
+  const bool there = over || f->value.kind == DF_EMPTY || take_in(x, r, p, &f->value);
+  const bool recorded = there && !over && x->timed && f->recv;
   if (DFI_UNLIKELY(recorded)) {
     x->timed->now = r->when[p - r->nodes];
     recorded_recv(x, f->recv, f->event, f->came);
   }
-  if (there && !x->failed) arrived(x, r, p, f->dead);
+  if (there && !over) arrived(x, r, p, f->dead);
   if (DFI_UNLIKELY(recorded)) dfi_timed_ended(x, r);
   dfi_value_drop(&f->value);
   f->next = x->spare_flights;
   x->spare_flights = f;
-  if (--r->outstanding == 0 && !x->failed) dfi_exec_iteration_done(x, r);
+  if (--r->outstanding == 0 && !over) dfi_exec_iteration_done(x, r);
 }
 
 void dfi_transfer_copied(dfi_exec *x, dfi_call *c) {
   dfi_flight *f = c->user;
   df_value *slot = c->record->base[DFI_ITERATION] + c->node->out;
-  if (c->status == DF_OK) {                /* else the owner tries, who can make room */
+  if (c->status == DF_OK) {                /* else the owner tries, which can make room */
     slot->uses = 0;
     x->flying -= dfi_value_bytes(&f->value);
     dfi_value_drop(&f->value);
@@ -225,7 +229,7 @@ void dfi_transfer_message(dfi_exec *x, dfi_team_message *l) {
 
 /* A Recv has its turn. True: it waits, or its message does, and comes back by itself. */
 static bool receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
-  x->count.taken--;                        /* who sent it has counted it */
+  x->count.taken--;                        /* the sender has counted it */
   dfi_team_message *l = dfi_team_receive(x, r, p);
   if (!l) return true;
   if (l->due > 0 || x->plan->devices->late) {
@@ -239,7 +243,7 @@ static bool receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     arrives_when_due(x, f);
     return true;
   }
-  if (DFI_UNLIKELY(x->logs)) dfi_log_done(x, r, p);
+  if (DFI_UNLIKELY(x->logs)) dfi_service.log_done(x, r, p);
   if (DFI_UNLIKELY(x->timed != NULL)) recorded_recv(x, x->timed->current, l->event, l->came);
   if (l->value.kind == DF_EMPTY || take_in(x, r, p, &l->value)) arrived(x, r, p, l->dead);
   dfi_value_drop(&l->value);
@@ -280,13 +284,6 @@ int32_t dfi_transfers_held(const dfi_exec *x) {
   return n;
 }
 
-bool dfi_transfer_stalled(dfi_exec *x) {
-  for (const dfi_flight *f = x->flights; f; f = f->next) if (!isinf(f->due)) return false;
-  if (x->team || dfi_transfers_held(x) != x->running) return dfi_calls_stuck(x);
-  dfi_fault_stalled(x, x->flights->call.record, x->flights->call.node);
-  return true;
-}
-
 /* When the message will have come, after those that the line carries before it; 0: at once. */
 static inline __attribute__((always_inline)) double due(dfi_exec *x, int32_t link, int64_t bytes) {
   const dfi_link *l = link_at(x, link);
@@ -298,41 +295,35 @@ static inline __attribute__((always_inline)) double due(dfi_exec *x, int32_t lin
   return begins + takes;
 }
 
-/* It, and those around it, are the oldest ones that are open in their loops. */
-static bool is_oldest(const dfi_record *r) {
-  while (r->frame->origin && r->number == r->frame->first) r = r->frame->origin;
-  return !r->frame->origin;
-}
-
-bool dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_t bytes, int64_t spare) {
-  dfi_devmem_stats now;
-  /* the oldest iteration always goes on, so that something does */
-  if (!d->arena || (x->head == x->tail && !x->running) || is_oldest(r)) return false;
-  dfi_devmem_look(d->arena, &now);
-  if (!now.limit) return false;
-  const int64_t least = now.limit / 8 * 3, most = now.limit / 8 * 5;
-  const int64_t stays = spare < least ? least : spare > most ? most : spare;
-  if (now.in_use + x->flying + dfi_devmem_takes(bytes + 128) <= now.limit - stays) return false;
-  const int64_t ran = x->count.taken + (x->head - x->counted) - 1;      /* but this one */
-  if (x->held_at != ran) { x->held_at = ran; x->held_tries = 0; }
-  /* all that is ready waits like this, and for nobody else who works: one of them goes on */
-  return x->running > (x->team ? 0 : x->waiting) || x->held_tries++ <= 8 * (x->tail - x->head + 1);
-}
-
 /* A token that says no more than that there is a value: cut.c, signal_new. */
 static inline void drop_value(df_value *v) {
   dfi_value_drop(v);
   v->kind = DF_EMPTY;
 }
 
+/* An iteration runs a second time: nothing is sent, and what was received the first time has come already. */
+static void once_more(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
+  df_value v;
+  if (dfi_team_part(x, p) == DFI_SENDS) {
+    x->count.died += dead != 0;
+    drop_inputs(x, r, p);
+    return;
+  }
+  x->count.taken--;                        /* as the first time */
+  if (!dfi_remat_replays(x, r, p, &v, &dead))
+    dfi_exec_fail(x, r, p, DF_INTERNAL, "its message of the first time is not known");
+  else if (v.kind == DF_EMPTY || take_in(x, r, p, &v)) arrived(x, r, p, dead);
+}
+
 /* A Transfer between two owners, at this end of it. */
 static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
+  if (DFI_UNLIKELY(dfi_remat_is_copy(x->plan, p))) { once_more(x, r, p, dead); return false; }
   if (dfi_team_part(x, p) == DFI_RECEIVES) return receive(x, r, p);
   dfi_traffic *t = &x->traffic[p->child];
   df_value v = { 0 };
   t->messages++;
   const dfi_delivery delivery =
-      DFI_UNLIKELY(x->faults != NULL) ? dfi_fault_message(x, r, p, (int32_t)p->child, p->node) : DFI_ARRIVES;
+      DFI_UNLIKELY(x->setup.faults != NULL) ? dfi_fault_message(x, r, p, (int32_t)p->child, p->node) : DFI_ARRIVES;
   if (delivery == DFI_LOST) return false;
   if (dead) {
     t->dead++;
@@ -344,9 +335,9 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
   t->bytes += bytes;
   const double when = delivery == DFI_STALLS ? (double)INFINITY : x->timed ? 0 : due(x, p->child, bytes);
   double came = 0;
-  if (DFI_UNLIKELY(x->timed != NULL))      /* what nobody reads keeps the owners together, for nothing: owners.c */
-    came = p->edge[0] == p->edge[1] ? x->timed->now : dfi_timed_message(x, (int32_t)p->child, x->timed->now, bytes);
-  if (DFI_UNLIKELY(x->logs)) dfi_log_flush(x);         /* it is sent before it arrives, by the log too */
+  if (DFI_UNLIKELY(x->timed != NULL))      /* a value without readers keeps owners together, for nothing: owners.c */
+    came = p->edge[0] == p->edge[1] ? x->timed->now : dfi_timed_message(x, (int32_t)p->child, bytes);
+  if (DFI_UNLIKELY(x->logs)) dfi_service.log_flush(x);         /* it is sent before it arrives, by the log too */
   dfi_team_send(x, r, p, dead, when, came, v);
   return false;
 }
@@ -372,7 +363,7 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   }
   t->bytes += bytes;
   const dfi_delivery delivery =
-      DFI_UNLIKELY(x->faults != NULL) ? dfi_fault_message(x, r, p, link, p->node) : DFI_ARRIVES;
+      DFI_UNLIKELY(x->setup.faults != NULL) ? dfi_fault_message(x, r, p, link, p->node) : DFI_ARRIVES;
   if (delivery == DFI_LOST) return false;
   df_value v = { 0 };
   if (!dead && p->nin) v = operand_take(r, in);
@@ -380,7 +371,7 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   if (DFI_UNLIKELY(delivery == DFI_STALLS)) { depart(x, r, p, dead, (double)INFINITY, v); return true; }
   if (x->timed) {
     if (v.kind && !take_in(x, r, p, &v)) return false;
-    x->timed->now = dfi_timed_message(x, link, x->timed->now, bytes);
+    x->timed->now = dfi_timed_message(x, link, bytes);
     arrived(x, r, p, dead);
     return false;
   }

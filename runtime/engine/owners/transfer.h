@@ -1,7 +1,7 @@
 /* transfer.h: values cross from device to device. */
 #ifndef DFLOW_TRANSFER_H
 #define DFLOW_TRANSFER_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 /* What went over a link: messages, of these dead ones, and bytes of payload. */
 typedef struct dfi_traffic { int64_t messages, dead, bytes; } dfi_traffic;
@@ -12,12 +12,6 @@ void dfi_transfer_begin(dfi_exec *x);
 bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead);
 /* Takes the messages that have arrived; seconds until the next one, < 0: there is none. */
 double dfi_transfer_arrivals(dfi_exec *x);
-/* Shall something of so many bytes come to the device later, because it would fill it before it is used? Messages and
-   reads of what was saved are ready long before others need them, and so is some of what runs ahead: while so much is
-   not spare (three eighths at least, five at most) they wait, as long as something else can move. Who is told so comes
-   again (dfi_exec_again). */
-bool   dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_t bytes, int64_t spare);
-enum { DFI_HELD_FOR = 16 };    /* values that the oldest iteration may need to have room for */
 /* A stream copies the value of a message, and has: c is the call of a dfi_flight. */
 void   dfi_transfer_copy(dfi_call *c);
 void   dfi_transfer_copied(dfi_exec *x, dfi_call *c);
@@ -29,8 +23,6 @@ dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 void   dfi_flight_takes(dfi_flight *f, const dfi_team_message *l);
 /* The message waits for its time, with its record known, and is among those away. */
 void   dfi_flight_list(dfi_exec *x, dfi_flight *f);
-/* There are flights. Is nothing else on its way than what never comes? Then the run has failed. */
-bool   dfi_transfer_stalled(dfi_exec *x);
 /* How many messages never come. */
 int32_t dfi_transfers_held(const dfi_exec *x);
 #endif
