@@ -11,7 +11,7 @@
  * starts, and when the window of parallel iterations, closed to one by frame->window = 1, lets the next iteration in.
  * The engine runs any number of whole iterations, leaves the variables in the slots, counts what tokens would have
  * counted, and returns; the tokens go on from there as if each had been there. Or it runs the loop to its end: then it
- * has sent the Exits. Whoever pauses, looks at or breaks into a run therefore finds records, tokens and counters as
+ * has sent the Exits. Pauses, inspectors and breakpoints therefore find records, tokens and counters as
  * ever: the materialised state is the only one. And at each look_up it is asked whether the loop at hand is one it
  * wants: it closes the window of those.
  *
@@ -20,7 +20,8 @@
  */
 #ifndef DFLOW_ENGINE_H
 #define DFLOW_ENGINE_H
-#include "engine/tokens/executor.h"
+#include "base/text.h"
+#include "engine/executor.h"
 #include <stdarg.h>
 
 /* A loop's other engine. Called on the owner's thread.
@@ -29,11 +30,13 @@
  *            be started. It may fail the run (dfi_exec_fail)
  *   look     now and then, while tokens are run: the next one is at the queue's head
  *   replay   asked of kernels while x->replay is set: p had its effect in r already; true: its outputs have been sent
- *            again */
+ *            again
+ *   forget_replays   the run is over; called where x->replay is set */
 typedef struct dfi_engine_ops {
   bool (*turn)(dfi_exec *x, dfi_frame *f, dfi_record *r);
   void (*look)(dfi_exec *x);
   bool (*replay)(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+  void (*forget_replays)(dfi_exec *x);
 } dfi_engine_ops;
 
 /* What a session or a run asks for. */
@@ -44,16 +47,16 @@ typedef enum dfi_engine {
   DFI_ENGINE_PRIMITIVES /* tokens, of plans made with DFI_PLAN_PRIMITIVES */
 } dfi_engine;
 
-/* May whoever turns go without tokens: does nobody watch them, or want them in another order? */
+/* May the engine go without tokens: does no inspector watch them, and no stress switch order them? */
 static inline bool dfi_engine_unwatched(const dfi_exec *x) {
   return x->watched == DFI_UNWATCHED && !x->made && !x->shuffle;
 }
 
 /* Of a run that one can look at: is the loop, or one around it, asked for more iterations at once than is usual? Then
-   somebody wants to see them. */
+   an inspector is to see them. */
 static inline bool dfi_engine_wants_many(const dfi_exec *x, const dfi_frame *f) {
   enum { USUAL = 32 };
-  if (!x->watch || x->engine != DFI_ENGINE_AUTO) return false;
+  if (!x->watch || x->setup.engine != DFI_ENGINE_AUTO) return false;
   for (; f->origin; f = f->parent) if (f->scope->parallel_iterations > USUAL) return true;
   return false;
 }
@@ -64,7 +67,7 @@ static inline uint64_t dfi_engine_dice(dfi_exec *x) {
   return (x->osr = s) >> 11;
 }
 
-/* The frame's only open iteration, r, becomes another one. Its variables are set by who calls: the `uses` of their
+/* The frame's only open iteration, r, becomes another one. Its variables are set by the caller: the `uses` of their
    slots stay. */
 static inline void dfi_engine_renumber(dfi_frame *f, dfi_record *r, int64_t number) {
   f->first = number;
@@ -74,9 +77,18 @@ static inline void dfi_engine_renumber(dfi_frame *f, dfi_record *r, int64_t numb
   r->stamp = dfi_stamp(f->serial, number);
 }
 
+/* The engines beside that of tokens: wiring/services.c has the list. Each takes the loops of a plan that it may run;
+   forgets them when the plan goes, which no thread runs then; and tells what became of them (of `loop` alone unless it
+   is NULL; what: df_native). */
+void dfi_engines_attach(dfi_plan *p);
+void dfi_engines_forget(dfi_plan *p);
+void dfi_engines_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t);
+
 /* Why an engine cannot take a loop, because of node p (NULL: of none): "`name` (Type): …". Owned. */
 char *dfi_engine_reason(const dfi_pnode *p, const char *format, va_list more);
-/* Shall who turns the run return to the token engine: cancelled, closed, interrupted, too late, or somebody wants to
- * look? Cheap, but it may read the clock. */
+/* Writes the counters to x->live; an owner among several adds what is new. */
+void dfi_exec_publish(dfi_exec *x);
+/* Shall the engine of the run return to the token engine: cancelled, closed, interrupted, timed out, or an inspector
+ * asks for a pause? Cheap, but it may read the clock. */
 bool dfi_engine_stops(dfi_exec *x);
 #endif

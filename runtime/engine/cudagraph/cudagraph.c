@@ -4,17 +4,17 @@
 #include "base/processor.h"
 #include "base/remote_memory.h"
 #include "engine/engine.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "engine/owners/transfer.h"
 #include "engine/observe/watch.h"
-#include "engine/persistent/persistent_kernel.h"
+#include "engine/services.h"
 #include <stdio.h>
 #include <time.h>
 
 enum {
   MANY = 16,               /* iterations of a graph, where the body is short */
   NODES = 512,             /* about so many nodes a graph has at most */
-  AHEAD = 4,               /* launches that are not over: no more, so that who stops need not wait long */
+  AHEAD = 4,               /* launches that are not over: no more, so that a stop need not wait long */
   SLICES = 64,             /* launches before other tokens have their turn */
   MASKED_ITERATIONS = 8,   /* iterations of a graph that may be masked, where the GPU computes the predicate */
   AGAIN = 1024,            /* of a launch of a WHILE node, at most, where the host counts numbers for each; */
@@ -177,7 +177,7 @@ static void count_sides(dfi_exec *x, const dfi_cudagraph_loop *l, const dfi_cuda
   dfi_cudagraph_count_inner(x, l, m, tally, n, 0);
 }
 
-/* Until there is room for one more launch. False: somebody wants to stop, or the device failed. */
+/* Until there is room for one more launch. False: the run is to stop, or the device failed. */
 static bool has_room(dfi_exec *x, const dfi_cudagraph_loop *l, const dfi_cudagraph_exec *m, const dfi_record *r) {
   const dfi_remote *d = x->plan->devices->at[l->device]->remote;
   for (int32_t tries = 0;; tries++) {
@@ -237,7 +237,7 @@ static bool read_tally(const dfi_cudagraph_loop *l, dfi_cudagraph_exec *m, int64
   return true;
 }
 
-/* A launch is to take about as long as may pass until somebody who wants to stop is heard. */
+/* A launch is to take about as long as may pass until a stop is noticed. */
 static void fit_most(dfi_cudagraph_exec *m, double seconds) {
   const int32_t limit = m->many;
   if (seconds < 5e-3 && m->most < limit) m->most = 2 * m->most < limit ? 2 * m->most : limit;
@@ -288,7 +288,7 @@ static int32_t next_most(dfi_exec *x, dfi_cudagraph_loop *l, dfi_cudagraph_exec 
   return m->again || most == wanted ? most : 0;
 }
 
-/* Launches as long as the loop goes on and nobody wants anything else. Gives how many iterations that were; `number`
+/* Launches as long as the loop goes on and the run is not to stop. Gives how many iterations that were; `number`
    is where their numbers have come. */
 static int64_t launch_all(dfi_exec *x, dfi_cudagraph_loop *l, dfi_cudagraph_exec *m, dfi_record *r, df_value *number,
                           df_value *ahead, int64_t *tally) {
@@ -319,7 +319,7 @@ static int64_t launch_all(dfi_exec *x, dfi_cudagraph_loop *l, dfi_cudagraph_exec
     if (ran < most) { f->tokens_only = true; break; }        /* its last iteration is the tokens' */
     const bool others = x->head != x->tail || (x->running && __atomic_load_n(&x->inbox, __ATOMIC_RELAXED));
     const bool enough = (others && slice >= SLICES) || dfi_cudagraph_stale(l, m) ||
-                        dfi_persistent_kernel_ready(x, l, n);
+                        dfi_service.persistent_kernel_ready(x, l, n);
     if (enough || (x->osr && dfi_engine_dice(x) % 3 == 0)) { x->patience = 0; break; }
   }
   dfi_cudagraph_undo(m, 0);
@@ -364,7 +364,7 @@ static int32_t many_of(dfi_exec *x, const dfi_cudagraph_loop *l) {
 }
 
 static bool refused(dfi_cudagraph_loop *l) {
-  if (dfi_persistent_may_compile(l)) atomic_store(&l->uncapturable, true);
+  if (dfi_service.persistent_may_compile(l)) atomic_store(&l->uncapturable, true);
   else atomic_store(&l->state, DFI_CUDAGRAPH_REFUSED);
   return false;
 }
@@ -397,14 +397,14 @@ static dfi_cudagraph_ready ready(dfi_exec *x, dfi_cudagraph_loop *l, dfi_cudagra
 }
 
 static bool may_run(dfi_exec *x, const dfi_frame *f) {
-  return !f->tokens_only && !f->call && !x->team && !x->faults && dfi_engine_unwatched(x) &&
+  return !f->tokens_only && !f->call && !x->team && !x->setup.faults && dfi_engine_unwatched(x) &&
          !dfi_engine_wants_many(x, f);
 }
 
 /* Runs a graph of the loop, if it may. True: the window stays as it is, since after this iteration it perhaps can. */
 static bool try(dfi_exec *x, dfi_cudagraph_loop *l, dfi_frame *f, dfi_record *r) {
   if (!l || !may_run(x, f) || dfi_engine_stops(x)) return false;
-  if (x->engine == DFI_ENGINE_NATIVE && atomic_load(&l->state) == DFI_CUDAGRAPH_COLD)
+  if (x->setup.engine == DFI_ENGINE_NATIVE && atomic_load(&l->state) == DFI_CUDAGRAPH_COLD)
     atomic_store(&l->state, DFI_CUDAGRAPH_WANTED);
   if (atomic_load(&l->state) != DFI_CUDAGRAPH_WANTED || (x->osr && dfi_engine_dice(x) % 2)) return false;
   pthread_mutex_lock(&l->lock);
@@ -412,8 +412,8 @@ static bool try(dfi_exec *x, dfi_cudagraph_loop *l, dfi_frame *f, dfi_record *r)
   pthread_mutex_unlock(&l->lock);
   const bool uncapturable = atomic_load(&l->uncapturable);
   if (!can && !uncapturable) return refused(l);
-  if (dfi_persistent_run(x, l, f, r)) return false;
-  if (uncapturable) return dfi_persistent_may_compile(l) ? false : refused(l);
+  if (dfi_service.persistent_run(x, l, f, r)) return false;
+  if (uncapturable) return dfi_service.persistent_may_compile(l) ? false : refused(l);
   const int32_t many = many_of(x, l);
   bool fits;
   dfi_cudagraph_exec *m = made_take(x, l, r, many, &fits);
@@ -439,13 +439,12 @@ static void look(dfi_exec *x) {
   dfi_cudagraph_loop *l = f->origin ? loop_of(x, f->scope) : NULL;
   if (!l || !may_run(x, f)) return;
   if (atomic_load(&l->state) == DFI_CUDAGRAPH_COLD &&
-      (x->engine == DFI_ENGINE_NATIVE || atomic_fetch_add(&l->heat, 1) >= HOT))
+      (x->setup.engine == DFI_ENGINE_NATIVE || atomic_fetch_add(&l->heat, 1) >= HOT))
     atomic_store(&l->state, DFI_CUDAGRAPH_WANTED);
   if (atomic_load(&l->state) == DFI_CUDAGRAPH_WANTED && (!x->osr || dfi_engine_dice(x) % 2)) f->window = 1;
 }
 
-static bool replay(dfi_exec *x, dfi_record *r, dfi_pnode *p) { return false; }
-static const dfi_engine_ops cudagraph = { turn, look, replay };
+static const dfi_engine_ops cudagraph = { turn, look };
 
 /* ---- a plan's loops -------------------------------------------------------------------------------------------- */
 
@@ -458,7 +457,7 @@ static bool on_gpu(const dfi_plan *p, const dfi_scope *s) {
 }
 
 void dfi_cudagraph_attach(dfi_plan *p) {
-  for (int32_t i = 1; i < p->nscopes; i++) {
+  for (int32_t i = 1; p->cut && i < p->nscopes; i++) {
     dfi_scope *s = &p->scope[i];
     if (s->parent < 0 || s->remat || !on_gpu(p, s)) continue;
     if (!p->cudagraph) {
@@ -481,7 +480,7 @@ void dfi_cudagraph_forget(dfi_plan *p) {
     dfi_cudagraph_loop *l = &p->cudagraph->loop[i];
     if (!l->scope) continue;
     for (dfi_cudagraph_exec *m = l->idle, *next; m; m = next) { next = m->next; dfi_cudagraph_drop(p, l, m); }
-    dfi_persistent_forget(l);
+    dfi_service.persistent_forget(l);
     dfi_free(l->step); dfi_free(l->var); dfi_free(l->reason);
     dfi_free(l->access); dfi_free(l->access_of); dfi_free(l->handle_of); dfi_free(l->moved);
     dfi_free(l->inner); dfi_free(l->last_dead);
@@ -514,7 +513,7 @@ static void tell_graph(const dfi_plan *p, dfi_cudagraph_loop *l, dfi_text *t) {
   if (updates) dfi_text_add(t, "; %lld capture%s changed it in place", updates, updates == 1 ? "" : "s");
   if (reuses) dfi_text_add(t, "; entered as it was %lld time%s", reuses, reuses == 1 ? "" : "s");
   if (gone) dfi_text_add(t, "; %lld went when memory was short", gone);
-  const char *why = dfi_persistent_reason(l);
+  const char *why = dfi_service.persistent_reason(l);
   if (why) dfi_text_add(t, "; not one kernel: %s", why);
 }
 
@@ -523,7 +522,7 @@ static void tell_loop(const dfi_plan *p, dfi_cudagraph_loop *l, dfi_text *t) {
   dfi_text_add(t, "%s  ", l->scope->name);
   const long long launches = atomic_load(&l->launches);
   const char *reason = atomic_load(&l->reason);
-  const bool whole = dfi_persistent_tell(p, l, t);
+  const bool whole = dfi_service.persistent_tell(p, l, t);
   if (whole && launches) dfi_text_add(t, "; before that ");
   if (reason && !whole) dfi_text_add(t, "tokens: %s", reason);
   else if (launches) tell_graph(p, l, t);
@@ -538,8 +537,8 @@ static void tell_loop(const dfi_plan *p, dfi_cudagraph_loop *l, dfi_text *t) {
   pthread_mutex_unlock(&l->lock);
 }
 
-void dfi_cudagraph_tell(const dfi_plan *p, const char *loop, dfi_text *t) {
-  for (int32_t i = 1; i < p->nscopes; i++) {
+void dfi_cudagraph_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
+  for (int32_t i = 1; p->cudagraph && what == DF_NATIVE_SUMMARY && i < p->nscopes; i++) {
     const dfi_scope *s = &p->scope[i];
     if (s->parent < 0 || (loop && strcmp(loop, s->name))) continue;
     if (p->cudagraph->loop[i].scope) { tell_loop(p, &p->cudagraph->loop[i], t); continue; }

@@ -33,8 +33,8 @@
  */
 #ifndef DFLOW_CUDAGRAPH_H
 #define DFLOW_CUDAGRAPH_H
-#include "engine/tokens/executor.h"
-#include "engine/native/native.h"
+#include "base/text.h"
+#include "engine/engine.h"
 
 typedef enum dfi_cudagraph_state {
   DFI_CUDAGRAPH_COLD = 0,
@@ -146,7 +146,7 @@ typedef struct dfi_cudagraph_exec {
   df_tensor  *row;               /* under a WHILE: those of the iteration at hand */
   dfi_cudagraph_site *site;      /* by access */
   int32_t    nwords, nrow;       /* of an iteration: of its accesses; of these and its numbers */
-  uint64_t   *spare;             /* a row that nobody reads */
+  uint64_t   *spare;             /* a row that is never read */
   bool        loose;             /* some site is: `sides` says which sides the GPU took, by iteration and pair */
   df_tensor  *sides;
   struct dfi_cudagraph_entry *journal; int32_t njournal, journal_room; /* what arrays were given ahead of time */
@@ -196,12 +196,12 @@ typedef struct dfi_cudagraph_loop {
   atomic_llong updates, reuses, let_go;    /* of captures: they changed a graph where it was; entries without one;
                                               graphs that went when memory was short */
   atomic_bool uncapturable;      /* no graph can be made of it; perhaps a kernel: */
-  struct dfi_persistent *persistent; /* owned; NULL: nobody has asked. engine/persistent/persistent_kernel.h */
+  struct dfi_persistent *persistent; /* owned; NULL: not asked for yet. engine/persistent/persistent_kernel.h */
 } dfi_cudagraph_loop;
 
 /* A plan's, by scope. */
 typedef struct dfi_cudagraph {
-  dfi_cache   cache;             /* first: graphs that nobody runs go where memory is short */
+  dfi_cache   cache;             /* first: graphs that are not running go where memory is short */
   const dfi_plan *plan;
   int32_t     n;
   dfi_cudagraph_loop loop[];
@@ -218,8 +218,9 @@ static inline const dfi_device *dfi_cudagraph_device(const dfi_exec *x, const df
 /* Gives the plan's loops this engine, where they have to do with a GPU that has graphs. */
 void dfi_cudagraph_attach(dfi_plan *p);
 void dfi_cudagraph_forget(dfi_plan *p);
-/* What became of the plan's loops (of `loop` alone unless it is NULL), a line each. */
-void dfi_cudagraph_tell(const dfi_plan *p, const char *loop, dfi_text *t);
+/* What became of the plan's loops (of `loop` alone unless it is NULL), a line each; only where what is
+   DF_NATIVE_SUMMARY. */
+void dfi_cudagraph_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t);
 
 /* Looks at the loop, once. False: it cannot be captured, and `reason` says why. Under its lock. */
 bool dfi_cudagraph_analyze(const dfi_plan *p, dfi_cudagraph_loop *l);

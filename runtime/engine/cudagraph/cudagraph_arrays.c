@@ -8,7 +8,7 @@
 #include "engine/cudagraph/cudagraph.h"
 #include "base/remote_memory.h"
 #include "engine/memory/save_policy.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "resource/tensor_array.h"
 
 enum { ADDS_WORDS = 3 /* to where; is it added to what was there; where that is */ };

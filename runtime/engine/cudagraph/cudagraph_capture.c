@@ -6,7 +6,7 @@
 #include "engine/cudagraph/cudagraph.h"
 #include "base/remote_memory.h"
 #include "engine/tokens/group_run.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "resource/variable.h"
 #include <stdio.h>
 

@@ -6,7 +6,7 @@
  * device. Which values these are is followed from node to node while an iteration is captured.
  */
 #include "engine/cudagraph/cudagraph.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 
 /* What is true or whole is; of floats, what both sides have from one expression. */
 bool dfi_cudagraph_exact(const dfi_pnode *p) {

@@ -9,7 +9,7 @@
  */
 #include "engine/cudagraph/cudagraph.h"
 #include "base/remote_memory.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "resource/variable.h"
 
 enum { PLACES_BYTES = 256 << 20 };         /* of one graph, at most: what is larger stays where it is */
@@ -201,7 +201,7 @@ const dfi_cudagraph_fixed *dfi_cudagraph_read(const dfi_cudagraph_exec *m, dfi_o
 
 static bool all_bring(const dfi_plan *plan, const dfi_cudagraph_loop *l, const dfi_cudagraph_loop *in, dfi_operand o);
 
-/* Does p bring its input there, or is it a constant of a loop inside `in`, where all who read it do? */
+/* Does p bring its input there, or is it a constant of a loop inside `in`, where all its readers do? */
 static bool brings(const dfi_plan *plan, const dfi_cudagraph_loop *l, const dfi_cudagraph_loop *in,
                    const dfi_pnode *p) {
   if (p->kind == DFI_K_TRANSFER) return !p->constant && p->device == l->device;

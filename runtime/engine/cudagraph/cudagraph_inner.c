@@ -5,14 +5,14 @@
  * after the other. Else its variables lie in tensors of the graph's, numbers among them, and it is a WHILE node: the
  * GPU counts. After the no the body is computed and masked, as everywhere, and leaves the variables as they are.
  *
- * Who stops the run waits for a launch, so all of a launch's loops inside have but so many iterations. One that would
+ * A stop of the run waits for a launch, so all of a launch's loops inside have but so many iterations. One that would
  * have more is cut off, and so is the iteration around it, as if it had never begun.
  */
 #include "engine/cudagraph/cudagraph.h"
 #include "base/remote_memory.h"
 #include "engine/tokens/frame.h"
 #include "engine/tokens/group_run.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "engine/owners/transfer.h"
 #include "plan/place.h"
 
@@ -299,7 +299,7 @@ static int32_t trips_of(const dfi_exec *x, const dfi_cudagraph_loop *in, const d
 
 /* ---- capturing --------------------------------------------------------------------------------------------------- */
 
-/* The variables lie in tensors of their own: in what came in, where nobody else has that. */
+/* The variables lie in tensors of their own: in what came in, where that has no other holder. */
 static bool settle(dfi_exec *x, const dfi_cudagraph_loop *in, dfi_cudagraph_exec *im, dfi_record *ir,
                    dfi_cudagraph_failure *why) {
   const dfi_device *d = x->plan->devices->at[in->device];

@@ -7,7 +7,7 @@
  */
 #include "engine/cudagraph/cudagraph.h"
 #include "base/remote_memory.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "resource/tensor_array.h"
 
 typedef enum entry_kind { WROTE, CLEARED, REPLACED, COUNTED, MISSING } entry_kind;

@@ -1,7 +1,7 @@
 /* cudagraph_numbers.c: which numbers of a loop are the host's, and what they are in each iteration. See cudagraph.h. */
 #include "engine/cudagraph/cudagraph.h"
 #include "base/remote_memory.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 
 /* ---- which they are ------------------------------------------------------------------------------------------- */
 

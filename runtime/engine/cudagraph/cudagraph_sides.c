@@ -6,7 +6,7 @@
  */
 #include "engine/cudagraph/cudagraph.h"
 #include "base/remote_memory.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 
 static const dfi_remote *remote_of(const dfi_exec *x, const dfi_cudagraph_loop *l) {
   return x->plan->devices->at[l->device]->remote;

@@ -1,4 +1,4 @@
-/* holders.c: when memory runs out, who holds it: the tensors in the slots and arrays of all open frames, and the
+/* holders.c: when memory runs out, what holds it: the tensors in the slots and arrays of all open frames, and the
  * variables, by the node that made them.
  */
 #include "engine/memory/holders.h"
@@ -176,4 +176,25 @@ char *dfi_holders_text(const dfi_exec *x, int32_t device, char *text, size_t byt
   if (at < bytes) advice(&h, text + at, bytes - at);
   dfi_free(h.at); dfi_free(h.seen);
   return text;
+}
+
+/* It, and those around it, are the oldest ones that are open in their loops. */
+static bool is_oldest(const dfi_record *r) {
+  while (r->frame->origin && r->number == r->frame->first) r = r->frame->origin;
+  return !r->frame->origin;
+}
+
+bool dfi_held_back(dfi_exec *x, const dfi_record *r, const dfi_device *d, int64_t bytes, int64_t spare) {
+  dfi_devmem_stats now;
+  /* the oldest iteration always goes on, so that something does */
+  if (!d->arena || (x->head == x->tail && !x->running) || is_oldest(r)) return false;
+  dfi_devmem_look(d->arena, &now);
+  if (!now.limit) return false;
+  const int64_t least = now.limit / 8 * 3, most = now.limit / 8 * 5;
+  const int64_t stays = spare < least ? least : spare > most ? most : spare;
+  if (now.in_use + x->flying + dfi_devmem_takes(bytes + 128) <= now.limit - stays) return false;
+  const int64_t ran = x->count.taken + (x->head - x->counted) - 1;      /* but this one */
+  if (x->held_at != ran) { x->held_at = ran; x->held_tries = 0; }
+  /* all that is ready waits like this, and nothing else works: one of them goes on */
+  return x->running > (x->team ? 0 : x->waiting) || x->held_tries++ <= 8 * (x->tail - x->head + 1);
 }

@@ -1,25 +1,28 @@
 /* remat.c: what is kept of a loop's frames, and frames that run a segment a second time. See remat.h. */
 #include "engine/memory/remat.h"
-#include "engine/memory/save_policy.h"
 #include "engine/memory/swap.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "op/run.h"
 #include "resource/tensor_array.h"
 
 /* The variables as they are at the start of an iteration. An array that the loop saves in is not among them: EMPTY. */
 typedef struct checkpoint { df_value *variable; int32_t missing; } checkpoint;
-/* What a node gave. The key is a hash of the node and its iterations within the frame; 0: free. */
-typedef struct logged { uint64_t key; df_value *out; int32_t n; } logged;
+/* What a node gave, which may be that it was dead. The key is a hash of the node and its iterations within the frame;
+   0: free. */
+typedef struct logged { uint64_t key; df_value *out; int32_t n; bool dead; } logged;
 
 struct dfi_remat {
   int32_t    refs;               /* its frame, its arrays, a frame that runs a second time */
   dfi_exec  *exec;
-  const dfi_scope *scope;        /* the loop, in the graph's own part of the plan */
+  dfi_frame *frame;              /* NULL: it is over */
+  const dfi_scope *scope;        /* the owner's part of the loop, in the graph's own part of the plan */
+  uint32_t   nvariables;         /* of all owners, constants among them: an Enter's number is less */
   uint64_t   tag;                /* for random numbers: the iteration that the loop was opened in */
   df_value  *constant;           /* owned, as are all below */
   dfi_tensor_array **array;      /* by variable: one that the loop saves in, while it lives; borrowed */
   checkpoint *checkpoint; int32_t ncheckpoints;          /* by segment */
   logged    *log; uint32_t nlog, mask;
+  df_value **large; int32_t nlarge, large_room;          /* values of other owners in the log that are worth moving */
   int64_t   *filled; int32_t nfilled, room;  /* segments that were run a second time and not let go since */
   dfi_second *running;           /* one of its segments runs; borrowed */
   int64_t    last;               /* the segment that was run last, unless something has been let go since; -1 */
@@ -39,16 +42,10 @@ static int64_t begin_of(int64_t segment) { return segment * (segment + 1) / 2; }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static void array_gone(dfi_remat *s, dfi_tensor_array *a) {
-  for (uint32_t i = 0; i < s->scope->nenters; i++) if (s->array[i] == a) s->array[i] = NULL;
-  a->remat = NULL;
-  dfi_remat_release(s);
-}
-
 static void clear(dfi_remat *s) {
   for (uint32_t i = 0; i < s->scope->nconsts; i++) dfi_value_drop(&s->constant[i]);
   for (int32_t i = 0; i < s->ncheckpoints; i++) {
-    for (uint32_t k = 0; s->checkpoint[i].variable && k < s->scope->nenters; k++)
+    for (uint32_t k = 0; s->checkpoint[i].variable && k < s->nvariables; k++)
       dfi_value_drop(&s->checkpoint[i].variable[k]);
     dfi_free(s->checkpoint[i].variable);
   }
@@ -56,12 +53,12 @@ static void clear(dfi_remat *s) {
     for (int32_t k = 0; k < s->log[i].n; k++) dfi_value_drop(&s->log[i].out[k]);
     dfi_free(s->log[i].out);
   }
-  dfi_free(s->constant); dfi_free(s->checkpoint); dfi_free(s->log);
-  s->constant = NULL; s->checkpoint = NULL; s->log = NULL;
-  s->ncheckpoints = 0;
+  dfi_free(s->constant); dfi_free(s->checkpoint); dfi_free(s->log); dfi_free(s->large);
+  s->constant = NULL; s->checkpoint = NULL; s->log = NULL; s->large = NULL;
+  s->ncheckpoints = s->nlarge = 0;
 }
 
-void dfi_remat_release(dfi_remat *s) {
+static void release(dfi_remat *s) {
   if (--s->refs) return;
   if (s->link) {
     *s->link = s->next;
@@ -69,6 +66,18 @@ void dfi_remat_release(dfi_remat *s) {
   }
   if (s->constant) clear(s);
   dfi_free(s->array); dfi_free(s->filled); dfi_free(s);
+}
+
+static void array_gone(dfi_remat *s, dfi_tensor_array *a) {
+  for (uint32_t i = 0; i < s->nvariables; i++) if (s->array[i] == a) s->array[i] = NULL;
+  a->remat = NULL;
+  release(s);
+}
+
+void dfi_remat_first_over(dfi_frame *f) {
+  f->remat->frame = NULL;
+  release(f->remat);
+  f->remat = NULL;
 }
 
 /* What is kept may hold arrays whose elements can be computed by what is kept: nothing of a run outlives it here. */
@@ -79,7 +88,7 @@ void dfi_remat_end(dfi_exec *x) {
     s->link = NULL;
     s->refs++;
     clear(s);
-    dfi_remat_release(s);
+    release(s);
   }
 }
 
@@ -98,7 +107,7 @@ static void keep(dfi_remat *s, int64_t segment, uint32_t variable, const df_valu
     s->checkpoint = dfi_xrealloc(s->checkpoint, sizeof *s->checkpoint * (size_t)(segment + 1));
     for (; s->ncheckpoints <= segment; s->ncheckpoints++) {
       checkpoint *k = &s->checkpoint[s->ncheckpoints];
-      *k = (checkpoint){ dfi_xcalloc(s->scope->nenters + 1, sizeof *k->variable), 0 };
+      *k = (checkpoint){ dfi_xcalloc(s->nvariables + 1, sizeof *k->variable), 0 };
       for (uint32_t i = 0; i < s->scope->nenters; i++) k->missing += !s->scope->enters[i]->constant;
     }
   }
@@ -115,10 +124,10 @@ void dfi_remat_begin(dfi_exec *x, dfi_frame *f) {
     any = !s->enters[i]->constant && may_be_let_go(x, r->base[DFI_ITERATION] + s->enters[i]->out);
   if (!any) return;
   dfi_remat *m = f->remat = dfi_xcalloc(1, sizeof *m);
-  *m = (dfi_remat){ .refs = 1, .exec = x, .scope = s, .tag = dfi_tag_of(f->origin, (uint64_t)x->draw_number),
-                    .last = -1,
-                    .constant = dfi_xcalloc(s->nconsts + 1, sizeof *m->constant),
-                    .array = dfi_xcalloc(s->nenters + 1, sizeof *m->array), .next = x->remats, .link = &x->remats };
+  *m = (dfi_remat){ .refs = 1, .exec = x, .frame = f, .scope = s, .nvariables = x->plan->scope[s->id].nenters,
+                    .tag = dfi_tag_of(f->origin, (uint64_t)x->setup.draw_number), .last = -1, .next = x->remats,
+                    .constant = dfi_xcalloc(s->nconsts + 1, sizeof *m->constant), .link = &x->remats };
+  m->array = dfi_xcalloc(m->nvariables + 1, sizeof *m->array);
   if (m->next) m->next->link = &m->next;
   x->remats = m;
   for (uint32_t i = 0; i < s->nconsts; i++) m->constant[i] = dfi_value_copy(&f->constants[i]);
@@ -126,12 +135,12 @@ void dfi_remat_begin(dfi_exec *x, dfi_frame *f) {
     const df_value *v = r->base[DFI_ITERATION] + s->enters[i]->out;
     if (s->enters[i]->constant) continue;
     if (may_be_let_go(x, v)) {
-      dfi_tensor_array *a = m->array[i] = v->as.handle;
+      dfi_tensor_array *a = m->array[s->enters[i]->enter] = v->as.handle;
       a->remat = m;
       a->gone = array_gone;
       m->refs++;
     }
-    keep(m, 0, i, v);
+    keep(m, 0, s->enters[i]->enter, v);
   }
 }
 
@@ -149,10 +158,9 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 }
 
 /* The node and its iterations, from r out to one of frame `until`. */
-static uint64_t key_of(const dfi_call *c, const dfi_frame *until) {
-  const dfi_plan *p = c->exec->plan;
-  uint64_t h = mix(0x106, dfi_remat_node(p, c->node));
-  for (const dfi_record *r = c->record;; r = r->frame->origin) {
+static uint64_t key_of(const dfi_plan *p, const dfi_pnode *node, const dfi_record *r, const dfi_frame *until) {
+  uint64_t h = mix(0x106, dfi_remat_node(p, node));
+  for (;; r = r->frame->origin) {
     const dfi_frame *f = r->frame;
     h = mix(mix(h, (uint64_t)r->number), (uint64_t)(f->scope->id % p->remat->nscopes));
     if (f == until) return h ? h : 1;
@@ -166,7 +174,7 @@ static logged *log_at(const dfi_remat *s, uint64_t key) {
   return &s->log[i & s->mask];
 }
 
-static void write_down(dfi_remat *s, uint64_t key, const df_value *out, int32_t n) {
+static logged *write_down(dfi_remat *s, uint64_t key, const df_value *out, int32_t n) {
   if (!s->log || s->nlog * 2 > s->mask) {
     logged *old = s->log;
     const uint32_t slots = old ? s->mask + 1 : 0;
@@ -176,10 +184,20 @@ static void write_down(dfi_remat *s, uint64_t key, const df_value *out, int32_t 
     dfi_free(old);
   }
   logged *l = log_at(s, key);
-  if (l->key) return;
-  *l = (logged){ key, n ? dfi_xcalloc((size_t)n, sizeof *l->out) : NULL, n };
+  if (l->key) return l;
+  *l = (logged){ key, n ? dfi_xcalloc((size_t)n, sizeof *l->out) : NULL, n, false };
   for (int32_t i = 0; i < n; i++) l->out[i] = dfi_value_copy(&out[i]);
   s->nlog++;
+  return l;
+}
+
+/* What was written down of a node the first time, which runs in r a second time; NULL: nothing. */
+static const logged *first_time(const dfi_plan *p, const dfi_pnode *node, const dfi_record *r) {
+  const dfi_frame *f = r->frame;
+  while (!f->second) f = f->origin->frame;
+  const dfi_remat *s = f->second->of;
+  const logged *l = s->log ? log_at(s, key_of(p, node, r, f)) : NULL;
+  return l && l->key ? l : NULL;
 }
 
 static df_kernel_fn original(const dfi_call *c) {
@@ -188,7 +206,28 @@ static df_kernel_fn original(const dfi_call *c) {
 
 static void log_call(const dfi_call *c, const df_kernel *k) {
   for (dfi_frame *f = c->record->frame; f; f = f->origin ? f->origin->frame : NULL)
-    if (f->remat) write_down(f->remat, key_of(c, f), k->out, k->nout);
+    if (f->remat) write_down(f->remat, key_of(c->exec->plan, c->node, c->record, f), k->out, k->nout);
+}
+
+void dfi_remat_received(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p, uint32_t dead) {
+  const df_value *v = p->nout && !dead ? r->base[DFI_ITERATION] + p->out : NULL;
+  for (const dfi_frame *f = r->frame; f; f = f->origin ? f->origin->frame : NULL) {
+    dfi_remat *s = f->remat;
+    if (!s) continue;
+    logged *l = write_down(s, key_of(x->plan, p, r, f), v, v != NULL);
+    l->dead = dead != 0;
+    if (!v || v->kind != DF_TENSOR || v->as.tensor->buffer->bytes < DFI_SMALL_BYTES) continue;
+    DFI_GROW(s->large, s->nlarge, s->large_room);
+    s->large[s->nlarge++] = l->out;
+  }
+}
+
+bool dfi_remat_replays(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p, df_value *v, uint32_t *dead) {
+  const logged *l = first_time(x->plan, p, r);
+  if (!l) return false;
+  *dead = l->dead ? DFI_DEAD : 0;
+  *v = l->n ? dfi_value_copy(l->out) : (df_value){ 0 };
+  return true;
 }
 
 int32_t dfi_remat_log(df_kernel *k) {
@@ -221,11 +260,8 @@ int32_t dfi_remat_log_take(df_kernel *k) {
 
 int32_t dfi_remat_logged(df_kernel *k) {
   const dfi_call *c = k->run;
-  const dfi_frame *f = c->record->frame;
-  while (!f->second) f = f->origin->frame;
-  const dfi_remat *s = f->second->of;
-  const logged *l = s->log ? log_at(s, key_of(c, f)) : NULL;
-  if (!l || !l->key || l->n != k->nout)
+  const logged *l = first_time(c->exec->plan, c->node, c->record);
+  if (!l || l->n != k->nout)
     return dfk_fail(k, DF_INTERNAL, "nothing is known of what it gave the first time, so it cannot be computed again");
   for (int32_t i = 0; i < k->nout; i++) k->out[i] = dfi_value_copy(&l->out[i]);
   return DF_OK;
@@ -247,7 +283,7 @@ int32_t dfi_remat_make(df_kernel *k) {
 int32_t dfi_remat_fill(df_kernel *k) {
   const dfi_call *c = k->run;
   dfi_tensor_array *a = array_in(k);
-  /* what a loop within saves the second time is read by nobody: its backward loop has the arrays of the first */
+  /* what a loop within saves the second time is never read: its backward loop has the arrays of the first */
   if (a && a->second && !a->saved) return original(c)(k);
   if (a && a->saved && a->remat && dfi_writes_array(c->node->op)) {
     const df_value *at = k->raw[1];
@@ -287,7 +323,7 @@ void dfi_remat_let_go(dfi_tensor_array *a, int64_t i) {
 
 /* Lets go what the iterations of a segment had saved, once more. */
 static void segment_let_go(dfi_remat *s, int64_t segment) {
-  for (uint32_t k = 0; k < s->scope->nenters; k++) {
+  for (uint32_t k = 0; k < s->nvariables; k++) {
     dfi_tensor_array *a = s->array[k];
     for (int64_t n = begin_of(segment); a && a->shape_let_go && n < begin_of(segment + 1); n++) {
       const int64_t i = iteration_of(a, n);          /* the same either way round */
@@ -299,12 +335,13 @@ static void segment_let_go(dfi_remat *s, int64_t segment) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Value i of those that s keeps: the loop's constants, then its variables, segment by segment; NULL: there are no more.
-   */
+/* Value i of those that s keeps: the loop's constants, its variables, segment by segment, and values of other owners;
+   NULL: there are no more. */
 static df_value *kept(const dfi_remat *s, int64_t i) {
-  const int64_t variables = i - s->scope->nconsts, n = s->scope->nenters;
+  const int64_t variables = i - s->scope->nconsts, n = s->nvariables, large = variables - s->ncheckpoints * n;
   if (i < s->scope->nconsts) return s->constant ? &s->constant[i] : NULL;
-  return variables < s->ncheckpoints * n ? &s->checkpoint[variables / n].variable[variables % n] : NULL;
+  if (large < 0) return &s->checkpoint[variables / n].variable[variables % n];
+  return large < s->nlarge ? s->large[large] : NULL;
 }
 
 int32_t dfi_remat_holds(const dfi_exec *x, const df_tensor *t) {
@@ -356,18 +393,18 @@ void dfi_remat_walk(const dfi_exec *x, void (*fn)(void *user, const df_node *nod
   for (const dfi_remat *s = x->remats; s; s = s->next)
     for (int32_t i = 0; i < s->ncheckpoints; i++)
       for (uint32_t k = 0; k < s->scope->nenters; k++)
-        fn(user, s->scope->enters[k]->node, &s->checkpoint[i].variable[k]);
+        fn(user, s->scope->enters[k]->node, &s->checkpoint[i].variable[s->scope->enters[k]->enter]);
 }
 
 /* ---- a segment runs again ---------------------------------------------------------------------------------------- */
 
 uint64_t dfi_remat_tag(const dfi_second *s) { return s->of->tag; }
 
-/* A free place for a frame among the top level's; false: as many run as may. */
+/* A free place for a frame among those of the top level that are the owner's; false: as many run as may. */
 static bool place_of(const dfi_exec *x, uint32_t *child) {
   const dfi_record *top = x->root->ring[0];
-  for (*child = x->plan->remat->child; *child < x->plan->scope[0].nchildren; ++*child)
-    if (!top->children[*child]) return true;
+  const uint32_t first = x->plan->remat->child + DFI_REMAT_AT_ONCE * (uint32_t)x->place;
+  for (*child = first; *child < first + DFI_REMAT_AT_ONCE; ++*child) if (!top->children[*child]) return true;
   return false;
 }
 
@@ -375,7 +412,7 @@ static bool place_of(const dfi_exec *x, uint32_t *child) {
 static bool fetch_checkpoint(const dfi_exec *x, dfi_remat *s, int64_t segment) {
   for (uint32_t k = 0; x->plan->cut && k < s->scope->nenters; k++) {
     const dfi_pnode *enter = s->scope->enters[k];
-    df_value *v = enter->constant ? &s->constant[enter->out] : &s->checkpoint[segment].variable[k], there;
+    df_value *v = enter->constant ? &s->constant[enter->out] : &s->checkpoint[segment].variable[enter->enter], there;
     if (v->kind != DF_TENSOR) continue;
     if (!dfi_value_in(v, x->plan->devices->at[enter->device]->arena, &there)) return false;
     dfi_value_drop(v);
@@ -404,7 +441,7 @@ static void run_again(dfi_exec *x, dfi_remat *s, int64_t segment, const dfi_call
     s->filled[s->nfilled++] = segment;
   }
   const dfi_plan *p = x->plan;
-  const dfi_scope *copy = &p->scope[p->remat->nscopes + s->scope->id];
+  const dfi_scope *copy = &x->scope[p->remat->nscopes + s->scope->id];
   dfi_record *top = x->root->ring[0];
   dfi_frame *f = top->children[child] = dfi_frame_open_at(x, copy, top, NULL, begin_of(segment));
   top->outstanding++;
@@ -413,17 +450,17 @@ static void run_again(dfi_exec *x, dfi_remat *s, int64_t segment, const dfi_call
   s->refs++;
   s->running = m;
   f->enters_missing = 0;
-  memset(f->enter_dead, 0, copy->nenters);
+  memset(f->enter_dead, 0, s->nvariables);
   for (uint32_t i = 0; i < copy->nconsts; i++) f->constants[i] = dfi_value_copy(&s->constant[i]);
   dfi_record *r = f->ring[begin_of(segment) & (f->capacity - 1)];
   for (uint32_t i = 0; i < copy->nenters; i++) {
     const dfi_pnode *enter = copy->enters[i];
     if (enter->constant) continue;
     df_value *slot = r->base[DFI_ITERATION] + enter->out;
-    if (s->array[i])
-      *slot = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain(s->array[i]) };
-    else *slot = dfi_value_copy(&s->checkpoint[segment].variable[i]);
-    /* an array that nobody reads */
+    dfi_tensor_array *a = s->array[enter->enter];
+    if (a) *slot = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_handle_retain(a) };
+    else *slot = dfi_value_copy(&s->checkpoint[segment].variable[enter->enter]);
+    /* an array that is never read */
     if (slot->kind == DF_EMPTY) *slot = (df_value){ .kind = DF_SCALAR, .dtype = DF_BOOL };
     slot_filled(r, slot, copy->uses[enter->out]);
     x->count.merged++;
@@ -443,7 +480,7 @@ void dfi_remat_over(dfi_exec *x, dfi_frame *f) {
   f->origin->children[m->child] = NULL;
   f->second = NULL;
   dfi_free(m);
-  dfi_remat_release(s);
+  release(s);
 }
 
 void dfi_remat_want(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
@@ -453,6 +490,7 @@ void dfi_remat_want(const dfi_call *c, dfi_tensor_array *a, int64_t i) {
   /* reads of a backward loop are ready long before what they read is needed: its oldest iteration says what is */
   if (!s || s->running || c->record->number != c->record->frame->first) return;
   if (segment >= s->ncheckpoints || s->checkpoint[segment].missing > 0) return;       /* the loop has not come so far */
+  if (x->team && s->frame && s->frame->first < begin_of(segment + 1)) return;  /* what others send may not have come */
   if (s->last == segment) {
     dfi_exec_fail(x, c->record, c->node, DF_INTERNAL, "the value was let go, and computing it again did not give it");
     return;

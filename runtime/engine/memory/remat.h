@@ -1,6 +1,6 @@
 /* remat.h: values that a gradient needs are let go and computed again (rematerialised), with no change to the graph.
  *
- * A session's policy (save = 'recompute' or 'auto') is for loops that were built, and differentiated, before anybody
+ * A session's policy (save = 'recompute' or 'auto') is for loops that were built, and differentiated, before anything
  * knew of it. So the graph stays as it is: the forward loop writes what its gradient needs to arrays, the backward loop
  * reads it. But an element of such an array may be let go, and then the iteration that made it is run a second time
  * when it is read. The gradient is the same graph with the same values under every policy, so its results are the same
@@ -19,24 +19,20 @@
  *                                                the second time; else it hands the array on
  *   what reads or changes anything beyond its    gives what it gave the first time, of which a log is kept with the
  *   inputs (variables, queues, prints, Lua)      frame; random numbers are drawn again, since their tag is the same
+ *   a value that another owner sends             is taken from that log
+ *   a value that is sent to another owner        goes nowhere
  * So no side effect happens twice. A loop that waits for something outside of the run is not run again: remat_plan.c.
  *
- * All of this is done by the run's owner.
+ * Each owner runs its own part of a loop again, and waits for no other one.
  */
 #ifndef DFLOW_REMAT_H
 #define DFLOW_REMAT_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 struct dfi_tensor_array;
 typedef struct dfi_remat dfi_remat;
 
-/* A frame that runs one segment of a loop a second time. */
-typedef struct dfi_second {
-  dfi_remat *of;             /* retained */
-  uint32_t   child;          /* its place in the top level's record */
-  int64_t    segment, end;   /* iterations before `end` */
-  bool       in_vain;        /* something has been let go meanwhile, which may have been passed already */
-} dfi_second;
+enum { DFI_REMAT_AT_ONCE = 8 };  /* frames of an owner that run a second time */
 
 /* remat_plan.c: makes the copies, where the session's policy may want them. Before the plan is shared. */
 void     dfi_remat_attach(dfi_plan *p);
@@ -50,8 +46,16 @@ static inline uint32_t dfi_remat_node(const dfi_plan *p, const dfi_pnode *node) 
 void     dfi_remat_begin(dfi_exec *x, dfi_frame *f);
 /* v, of the variable with this number, goes to iteration n. */
 void     dfi_remat_next(dfi_remat *s, int64_t n, uint32_t variable, const df_value *v);
-/* A frame is done with it; a frame that ran a second time is over, or given up. */
-void     dfi_remat_release(dfi_remat *s);
+/* Does the node run a second time? */
+static inline bool dfi_remat_is_copy(const dfi_plan *p, const dfi_pnode *node) {
+  return p->remat && node - p->node >= p->remat->nnodes;
+}
+/* A message of another owner has come to p, a Recv: its value is in its slot. */
+void     dfi_remat_received(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p, uint32_t dead);
+/* The same message for the Recv's copy; *v is owned, and EMPTY where there was none. False: none has come. */
+bool     dfi_remat_replays(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p, df_value *v, uint32_t *dead);
+/* A frame that ran for the first time is over, or given up; one that ran a second time. */
+void     dfi_remat_first_over(dfi_frame *f);
 void     dfi_remat_over(dfi_exec *x, dfi_frame *f);
 /* The run is over: whatever is kept goes. */
 void     dfi_remat_end(dfi_exec *x);

@@ -150,7 +150,6 @@ static void mark_node(dfi_plan *p, int32_t i) {
 }
 
 void dfi_remat_attach(dfi_plan *p) {
-  enum { AT_ONCE = 8 };                                /* frames that run a second time */
   if (!wanted(p)) return;
   make_room(p);
   dfi_remat_plan *m = p->remat;
@@ -174,5 +173,5 @@ void dfi_remat_attach(dfi_plan *p) {
       q->kind = DFI_K_NEXT_REMAT;
     }
   }
-  p->scope[0].nchildren += AT_ONCE;
+  p->scope[0].nchildren += DFI_REMAT_AT_ONCE * (uint32_t)(p->parts ? p->parts->n : 1);
 }

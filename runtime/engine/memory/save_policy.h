@@ -2,7 +2,7 @@
    again. */
 #ifndef DFLOW_SAVE_POLICY_H
 #define DFLOW_SAVE_POLICY_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 enum { DFI_SMALL_BYTES = 256 }; /* what takes less stays: moving it or computing it again costs more than it frees */
 

@@ -2,7 +2,7 @@
  * 'swap'), or are let go and computed again (remat.c); 'auto' is one of both for each value (save_policy.c).
  *
  * Each element that such an array receives is noted. Once its device's memory is filled past half, and whenever it is
- * full, the oldest ones go. Moved to the host are those that nobody else holds (one that several of the arrays hold is
+ * full, the oldest ones go. Moved to the host are those without another holder (one that several of the arrays hold is
  * moved once, for all of them); small ones stay. A read of such an element gets a copy on the device, while the array
  * keeps the host's; and as a backward loop reads downwards, the elements below are fetched ahead of it, more of them as
  * reads had to wait. By the virtual clock copies out and in go over the device's link to and from the host, each
@@ -13,11 +13,10 @@
  * All of this is done by the run's owner, for its own values: runs that share a device do not touch each other's.
  */
 #include "engine/memory/swap.h"
-#include "engine/memory/save_policy.h"
+#include "engine/memory/holders.h"
 #include "engine/tokens/frame.h"
 #include "engine/memory/remat.h"
 #include "engine/clock/timed.h"
-#include "engine/owners/transfer.h"
 #include "engine/clock/record.h"
 #include "op/run.h"
 #include "resource/tensor_array.h"
@@ -50,9 +49,17 @@ struct dfi_swapper {
   put_off   put_off[PUT_OFF_AT_MOST];
 };
 
-dfi_swap dfi_swap_stats(const dfi_exec *x) { return x->swapper ? x->swapper->sum : (dfi_swap){ 0 }; }
-const struct dfi_save_policies *dfi_swap_policies(const dfi_exec *x) {
-  return x->swapper ? &x->swapper->policies : NULL;
+void dfi_swap_add(dfi_swap *to, const dfi_swap *more) {
+  to->bytes_out += more->bytes_out; to->tensors_out += more->tensors_out;
+  to->bytes_in += more->bytes_in; to->tensors_in += more->tensors_in;
+  to->resident_bytes += more->resident_bytes;
+  if (more->stall_seconds > to->stall_seconds) to->stall_seconds = more->stall_seconds;
+}
+
+dfi_saved dfi_swap_saved(const dfi_exec *x) {
+  dfi_saved s = { .recomputed = x->remat_iterations };
+  if (x->swapper) { s.swap = x->swapper->sum; s.policies = x->swapper->policies; }
+  return s;
 }
 
 static df_tensor *moved(df_tensor *t, dfi_devmem *to) {
@@ -131,7 +138,7 @@ static bool before_its_time(dfi_swapper *w, const swap_device *s, const dfi_call
 
 enum { NEIGHBOURS = 64 };
 
-/* Is t held by nobody but elements that are noted near entry i of the list, and what remat.c keeps? */
+/* Is t held by nothing but elements that are noted near entry i of the list, and what remat.c keeps? */
 static bool held_here_alone(const dfi_exec *x, const swap_device *s, int64_t i, const df_tensor *t) {
   const int32_t refs = __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE);
   if (__atomic_load_n(&t->buffer->refs, __ATOMIC_ACQUIRE) != 1) return false;
@@ -143,7 +150,7 @@ static bool held_here_alone(const dfi_exec *x, const swap_device *s, int64_t i, 
   return found == refs || (x->remats && found + dfi_remat_holds(x, t) == refs);
 }
 
-/* Moves the element out. *over: it need not be noted any more. False: somebody holds it, or it is too small, or the
+/* Moves the element out. *over: it need not be noted any more. False: it is held elsewhere, or it is too small, or the
    host has no room. */
 static bool move_out(dfi_swapper *w, swap_device *s, int64_t i, bool *over) {
   df_tensor **at = dfi_tensor_array_element(s->list[i].array, s->list[i].index), *t = at ? *at : NULL;
@@ -217,13 +224,30 @@ static bool make_room(dfi_swapper *w, swap_device *s, int64_t bytes) {
   return now.in_use <= goal;
 }
 
+/* What iterations share goes: it can be computed again. False: there was none. */
+static bool drop_invariants(const dfi_frame *f) {
+  bool some = false;
+  for (uint32_t i = 0; i < f->scope->ninvariants; i++) {
+    df_value *v = &f->constants[f->scope->nconsts + i];
+    some |= v->kind == DF_TENSOR;
+    dfi_value_drop(v);
+    v->kind = DF_EMPTY;
+  }
+  for (int64_t i = f->first; i < f->next; i++) {
+    const dfi_record *r = f->ring[i & (f->capacity - 1)];
+    for (uint32_t c = 0; c < f->scope->nchildren; c++) if (r->children[c]) some |= drop_invariants(r->children[c]);
+  }
+  return some;
+}
+
 /* An allocation of this thread, the run's owner, is about to be refused. arena NULL: the host's. */
 static bool memory_is_short(void *user, dfi_devmem *arena, int64_t bytes) {
   dfi_exec *x = user;
   dfi_swapper *w = x->swapper;
+  const bool dropped = x->root && drop_invariants(x->root);
   for (int32_t d = 0; w && d < x->plan->devices->n; d++)
     if (w->at[d] && w->at[d]->device->arena == arena && make_room(w, w->at[d], bytes)) return true;
-  return arena && x->remats && dfi_remat_spill(x, arena, bytes);
+  return (arena && x->remats && dfi_remat_spill(x, arena, bytes)) || dropped;
 }
 
 dfi_rescue dfi_swap_watch(dfi_exec *x) {

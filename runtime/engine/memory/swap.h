@@ -1,7 +1,7 @@
 /* swap.h: values saved for gradients leave a device's memory for the host and come back. */
 #ifndef DFLOW_SWAP_H
 #define DFLOW_SWAP_H
-#include "engine/tokens/executor.h"
+#include "engine/memory/save_policy.h"
 
 typedef struct dfi_swap {
   int64_t bytes_out, bytes_in, tensors_out, tensors_in, resident_bytes;
@@ -9,11 +9,14 @@ typedef struct dfi_swap {
 } dfi_swap;
 typedef struct dfi_swapper dfi_swapper;
 struct dfi_tensor_array;
-/* What was moved in this run. */
-dfi_swap dfi_swap_stats(const dfi_exec *x);
-/* What became of each value that its gradients need, and why; NULL: nothing was asked for. */
-const struct dfi_save_policies *dfi_swap_policies(const dfi_exec *x);
-/* From now on this thread's allocations that are about to be refused ask the run to make room. Gives whom they asked
+/* What an owner did in this run with values that gradients need: those that it moved; iterations that it ran a second
+   time; what became of each value, and why. */
+typedef struct dfi_saved { dfi_swap swap; int64_t recomputed; dfi_save_policies policies; } dfi_saved;
+/* Adds what another owner of the run moved: they wait side by side. */
+void dfi_swap_add(dfi_swap *to, const dfi_swap *more);
+/* Borrowed. */
+dfi_saved dfi_swap_saved(const dfi_exec *x);
+/* From now on this thread's allocations that are about to be refused ask the run to make room. Gives what they asked
    before. */
 dfi_rescue dfi_swap_watch(dfi_exec *x);
 /* c has computed element i of a again, which had been let go. */

@@ -5,6 +5,7 @@
  * get new numbers, parents first.
  */
 #include "engine/observe/gather.h"
+#include "engine/observe/halt.h"
 #include "engine/tokens/frame.h"
 #include "engine/observe/log.h"
 #include "engine/owners/team.h"
@@ -19,7 +20,7 @@ typedef struct whole {
   dfi_frame  *frame;             /* owned */
   dfi_frame **part;              /* by owner; NULL: none that is open */
   stage      *stage;             /* by owner */
-  bool        lone;              /* of a function: all of it is its caller's */
+  bool        lone;              /* all of it is one owner's: of a function the caller's */
 } whole;
 
 /* A frame that has ended, of which some token of the history was. */
@@ -29,20 +30,33 @@ typedef struct gathering {
   dfi_exec    x;                 /* first: what others see */
   dfi_exec   *first;
   int32_t     n;                 /* owners */
+  dfi_exec  **member;            /* each of them, or what is seen of it; NULL: it has done its part, on another rank */
   whole      *whole; int32_t nwholes, whole_room;
   dfi_record **record; int32_t nrecords, record_room;   /* by `seen` of the owners' records */
   ended      *ended; int32_t nended, ended_room;
   dfi_call   *call; int32_t ncalls, call_room;
+  df_value   *given;             /* owned, of a run over ranks; its values are not */
   uint16_t  **slot_owner, **constant_owner;             /* by scope */
 } gathering;
 
-static dfi_exec *member(const gathering *g, int32_t o) { return dfi_team_at(g->first, o); }
+static dfi_exec *member(const gathering *g, int32_t o) { return g->member[o]; }
+
+/* Is it one of this process, so that its frames' numbers in the log are this one's? */
+static bool is_here(const gathering *g, int32_t o) {
+  for (int32_t i = 0; i < dfi_team_size(g->first); i++) if (dfi_team_at(g->first, i) == g->member[o]) return true;
+  return false;
+}
+
+/* By what number owner o's frame goes in the log here, which has that one in its own; 0: that is not known yet. */
+static uint32_t logged_here(const gathering *g, int32_t o, uint32_t logged_as) {
+  return is_here(g, o) ? logged_as : dfi_halt_name(g->first->watch->halt, o, logged_as);
+}
 
 static const dfi_scope *scope_of_owner(const gathering *g, int32_t o, int32_t scope) {
   return &g->first->plan->parts->scope[o][scope];
 }
 
-/* Who runs p: of a Transfer the one that sends; the one that has its value. */
+/* The owner that runs p: of a Transfer the one that sends; the one that has its value. */
 static int32_t runs(const dfi_plan *p, const dfi_pnode *q) {
   return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].from : q->device];
 }
@@ -199,7 +213,7 @@ static void copy_slots(const gathering *g, const whole *w, dfi_record *to) {
   }
 }
 
-/* What an owner has sent and does not keep, as all that read it there have, is with who received it. */
+/* What an owner has sent and does not keep, as all that read it there have, is with the receiver. */
 static void copy_received(const gathering *g, const whole *w, dfi_record *to) {
   const dfi_plan *plan = g->first->plan;
   const dfi_scope *s = w->frame->scope;
@@ -217,13 +231,13 @@ static dfi_record *gathered_record(gathering *g, dfi_frame *f, int64_t number) {
   const dfi_scope *s = f->scope;
   dfi_record *r = dfi_xcalloc(1, sizeof *r + 16 + sizeof(df_value) * s->nslots + sizeof(dfi_frame *) * s->nchildren +
                                      sizeof *r->counts * (s->n + 1u));
-  dfi_iteration_begin(g->first, f, number, r, (char *)(r + 1) + (16 - sizeof *r % 16) % 16);
+  dfi_iteration_begin(&g->x, f, number, r, (char *)(r + 1) + (16 - sizeof *r % 16) % 16);
   r->stamp = dfi_stamp(f->serial, number);
   f->ring[number & (f->capacity - 1)] = r;
   return r;
 }
 
-/* The loop that is at place c within scope s; NULL: it is a call's. */
+/* The loop that is at place c within scope s; NULL: it is a call's, or a second time's. */
 static const dfi_scope *loop_at(const dfi_plan *p, const dfi_scope *s, uint32_t c) {
   for (int32_t i = 0; i < p->nscopes; i++)
     if (p->scope[i].parent == s->id && p->scope[i].child == c) return &p->scope[i];
@@ -233,7 +247,7 @@ static const dfi_scope *loop_at(const dfi_plan *p, const dfi_scope *s, uint32_t 
 static whole *whole_new(gathering *g) {
   DFI_GROW(g->whole, g->nwholes, g->whole_room);
   whole *w = &g->whole[g->nwholes];
-  const size_t owners = (size_t)g->first->plan->parts->n;          /* of those on other ranks nothing is known */
+  const size_t owners = (size_t)g->n;
   *w = (whole){ .part = dfi_xcalloc(owners, sizeof *w->part), .stage = dfi_xcalloc(owners, sizeof *w->stage) };
   return w;
 }
@@ -250,18 +264,20 @@ static void find_child(gathering *g, int32_t in, dfi_record *r, uint32_t c) {
   bool open = false, over = false, to_come = false;
   uint32_t logged_as = 0;
   dfi_pnode *call = NULL;
+  const bool lone = !s;                    /* a call's, or an owner's that runs a second time */
   for (int32_t o = 0; o < g->n; o++) {
     const dfi_record *own = part_at(around, o, r->number, &w->stage[o]);
     dfi_frame *f = own ? own->children[c] : NULL;
     w->part[o] = f;
     if (f) {
-      if (f->call) { call = f->call; s = &p->scope[f->scope->id]; }
+      if (lone) { call = f->call; s = &p->scope[f->scope->id]; }
       w->stage[o] = OPEN;
-      logged_as = f->logged_as;
+      const uint32_t here = logged_here(g, o, f->logged_as);
+      if (here) logged_as = here;
       first = f->first < first ? f->first : first;
       next = f->next > next ? f->next : next;
       open = true;
-    } else if (!s || call || !dfi_team_takes_part(g->first, o, s->id)) { w->stage[o] = NO_PART; continue; }
+    } else if (lone || !dfi_team_takes_part(g->first, o, s->id)) { w->stage[o] = NO_PART; continue; }
     else if (own) w->stage[o] = entered(g, o, own, s->id) ? OVER : TO_COME;
     over |= w->stage[o] == OVER;
     to_come |= w->stage[o] == TO_COME;
@@ -269,9 +285,10 @@ static void find_child(gathering *g, int32_t in, dfi_record *r, uint32_t c) {
   if (to_come) first = 0;
   if (!open && !(over && to_come)) { whole_drop(w); return; }
   if (!open && g->first->logs) logged_as = dfi_log_number(g->first->watch, s, r);
+  if (open && !logged_as && g->first->logs) logged_as = dfi_log_name(g->first->watch, s, r, call);
   w->frame = frame_new(g, s, r, logged_as, first, next > first ? next : first + 1);
   w->frame->call = call;
-  w->lone = call || around->lone;
+  w->lone = lone || around->lone;
   r->children[c] = w->frame;
   history_of(g, w->frame, -1);
   g->nwholes++;
@@ -299,8 +316,8 @@ static void fill_iterations(gathering *g, int32_t in) {
 static void gather_frames(gathering *g) {
   whole *top = whole_new(g);
   for (int32_t o = 0; o < g->n; o++) {
-    top->part[o] = member(g, o)->root;
-    top->stage[o] = top->part[o] ? OPEN : TO_COME;
+    top->part[o] = member(g, o) ? member(g, o)->root : NULL;
+    top->stage[o] = top->part[o] ? OPEN : member(g, o) ? TO_COME : OVER;
   }
   top->frame = g->x.root = frame_new(g, g->first->plan->scope, NULL, 0, 0, 1);
   history_of(g, top->frame, -1);
@@ -349,6 +366,7 @@ static bool is_recv(const dfi_exec *x, const dfi_pnode *p) {
 static void gather_calls(gathering *g) {
   for (int32_t o = 0; o < g->n; o++) {
     dfi_exec *m = member(g, o);
+    if (!m) continue;
     for (dfi_call *c = m->away; c; c = c->away_next)
       if (!dfi_team_awaits(c)) away(g, c, g->record[c->record->seen], c->node, c->stop);
     dfi_team_messages(m, tell_message, g);
@@ -368,7 +386,7 @@ static void put(gathering *g, dfi_record *r, uint32_t node, uint32_t mark) {
 static void gather_tokens(gathering *g) {
   for (int32_t o = 0; o < g->n; o++) {
     const dfi_exec *m = member(g, o);
-    for (uint32_t i = m->head; i != m->tail; i++) {
+    for (uint32_t i = m ? m->head : 0; m && i != m->tail; i++) {
       const dfi_token *t = &m->queue[i & m->queue_mask];
       if (!is_recv(m, t->record->nodes + t->node)) put(g, g->record[t->record->seen], t->node, t->mark);
     }
@@ -394,14 +412,17 @@ static dfi_frame *frame_by(const gathering *g, int32_t o, uint32_t serial) {
   for (int32_t i = 0; i < g->nended; i++)
     if (g->ended[i].member == o && g->ended[i].serial == serial) return g->ended[i].frame;
   const dfi_frame_history *history = g->first->logs ? history_at(g, o, serial) : NULL;
-  return history && history->serial == serial ? logged_frame(g, history->logged_as) : NULL;
+  const uint32_t number = history && history->serial == serial ? logged_here(g, o, history->logged_as) : 0;
+  return number ? logged_frame(g, number) : NULL;
 }
 
 /* A frame that has ended: what a token of it needs to tell where it was. */
 static dfi_frame *ended_frame(gathering *g, int32_t o, uint32_t serial, const dfi_scope *s) {
   DFI_GROW(g->ended, g->nended, g->ended_room);
   const dfi_frame_history *history = history_at(g, o, serial);
-  dfi_frame *f = frame_new(g, s, NULL, history->logged_as, 0, 1);
+  uint32_t number = logged_here(g, o, history->logged_as);
+  if (!number && g->first->logs) number = ++g->first->watch->logged_frames;
+  dfi_frame *f = frame_new(g, s, NULL, number, 0, 1);
   g->ended[g->nended++] = (ended){ o, serial, f };
   gathered_record(g, f, 0);
   history_of(g, f, history->next);
@@ -427,7 +448,7 @@ static void gather_history(gathering *g) {
   for (uint32_t back = each; back >= 1; back--)
     for (int32_t o = 0; o < g->n; o++) {
       const dfi_exec *m = member(g, o);
-      if (!m->history || m->head - m->begun < back || m->queue_mask + 1 - (m->tail - m->head) < back) continue;
+      if (!m || !m->history || m->head - m->begun < back || m->queue_mask + 1 - (m->tail - m->head) < back) continue;
       const dfi_token *t = &m->queue[(m->head - back) & m->queue_mask];
       if (is_recv(m, t->record->nodes + t->node)) continue;
       const dfi_token seen = seen_token(g, o, t);
@@ -440,12 +461,12 @@ static void gather_history(gathering *g) {
 /* What was kept of what they made: as much of each. The values stay its owner's. */
 static void gather_made(gathering *g) {
   dfi_exec *x = &g->x;
-  if (!g->first->made) return;
+  if (!g->first->made) return;               /* all keep them, or none */
   x->made = dfi_xcalloc(DFI_MADE, sizeof *x->made);
   for (uint32_t back = DFI_MADE / (uint32_t)g->n; back >= 1; back--)
     for (int32_t o = 0; o < g->n; o++) {
       const dfi_exec *m = member(g, o);
-      if (!m->made || m->nmade < back) continue;
+      if (!m || !m->made || m->nmade < back) continue;
       const dfi_made *k = &m->made[(m->nmade - back) & (DFI_MADE - 1)];
       x->made[x->nmade++] = (dfi_made){ seen_token(g, o, &k->token), k->value };
     }
@@ -453,16 +474,40 @@ static void gather_made(gathering *g) {
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
+static void find_members(gathering *g) {
+  const dfi_exec *first = g->first;
+  const bool ranks = first->watch->halt != NULL;
+  g->n = ranks ? first->plan->parts->n : dfi_team_size(first);
+  g->member = dfi_xcalloc((size_t)g->n, sizeof *g->member);
+  for (int32_t o = 0; o < g->n; o++)
+    g->member[o] = ranks ? dfi_halt_member(first->watch->halt, o) : dfi_team_at(first, o);
+}
+
+/* What is given on any rank. */
+static df_value *find_given(gathering *g) {
+  const dfi_plan *p = g->first->plan;
+  const int32_t n = p->nfeed + p->nvariables + p->ncrossings;
+  if (!g->first->watch->halt) return g->first->given;
+  g->given = dfi_xcalloc((size_t)n + 1, sizeof *g->given);
+  for (int32_t i = 0; i < n; i++)
+    for (int32_t o = 0; o < g->n && g->given[i].kind == DF_EMPTY; o++)
+      if (g->member[o]) g->given[i] = g->member[o]->given[i];
+  return g->given;
+}
+
+int32_t dfi_gathered_members(const dfi_exec *x) { return ((const gathering *)x)->n; }
+dfi_exec *dfi_gathered_member(const dfi_exec *x, int32_t i) { return ((const gathering *)x)->member[i]; }
+
 dfi_exec *dfi_gather(dfi_exec *first) {
   gathering *g = dfi_xcalloc(1, sizeof *g);
   dfi_exec *x = &g->x;
   g->first = first;
-  g->n = dfi_team_size(first);
+  find_members(g);
   x->plan = first->plan;
   x->scope = first->plan->scope;
   x->edge = first->plan->edge;
-  x->given = first->given;
-  x->shared = first->shared;
+  x->given = find_given(g);
+  x->setup.shared = first->setup.shared;
   x->queue_mask = 1023;
   x->queue = dfi_xcalloc(x->queue_mask + 1, sizeof *x->queue);
   x->history = dfi_xcalloc((size_t)1 << DFI_STAMP_SERIAL_BITS, sizeof *x->history);
@@ -495,7 +540,8 @@ void dfi_gather_free(dfi_exec *x) {
   for (int32_t s = 0; s < x->plan->nscopes; s++) { dfi_free(g->slot_owner[s]); dfi_free(g->constant_owner[s]); }
   for (int32_t i = 0; i < g->nwholes; i++) { frame_free(g->whole[i].frame); whole_drop(&g->whole[i]); }
   for (int32_t i = 0; i < g->nended; i++) frame_free(g->ended[i].frame);
-  dfi_free(g->whole); dfi_free(g->record); dfi_free(g->ended); dfi_free(g->call);
+  dfi_free(g->whole); dfi_free(g->record); dfi_free(g->ended); dfi_free(g->call); dfi_free(g->member);
+  dfi_free(g->given);
   dfi_free(g->slot_owner); dfi_free(g->constant_owner);
   dfi_free(x->queue); dfi_free(x->history); dfi_free(x->made);
   dfi_free(g);

@@ -3,14 +3,7 @@
 #include "engine/owners/team.h"
 #include <stdlib.h>
 
-/* A frame that some owner has opened and not all have ended. */
-typedef struct dfi_logged_frame {
-  uint32_t id, parent;
-  int32_t  scope, call;      /* the node that called it; -1: it is a loop's */
-  int64_t  number;           /* of the parent's iteration */
-  int32_t  parts;            /* of it, that have not ended */
-  int64_t  opened, ended;    /* ns since the run began */
-} logged_frame;
+typedef dfi_logged_frame logged_frame;
 
 static int64_t since_begin(const dfi_watch *w) { return (int64_t)((dfi_now() - w->began) * 1e9); }
 
@@ -25,7 +18,7 @@ void dfi_log_begin(dfi_exec *x) {
 /* ---- events ---------------------------------------------------------------------------------------------- */
 
 /* Event i, which has its place. */
-static df_event *event_of(const dfi_watch *w, int64_t i) {
+df_event *dfi_log_at(const dfi_watch *w, int64_t i) {
   return &w->chunk[i / DFI_CHUNK_EVENTS][i % DFI_CHUNK_EVENTS];
 }
 
@@ -35,16 +28,17 @@ static df_event *event_at(dfi_watch *w, int64_t n) {
   int64_t i = atomic_load_explicit(&w->nevents, memory_order_relaxed) + n, c = i / DFI_CHUNK_EVENTS;
   if (DFI_UNLIKELY(i >= w->most)) return NULL;
   if (DFI_UNLIKELY(!w->chunk[c])) w->chunk[c] = dfi_xmalloc(sizeof(df_event) * DFI_CHUNK_EVENTS);
-  return event_of(w, i);
+  return dfi_log_at(w, i);
 }
 
 static void publish(dfi_watch *w, int64_t n) { atomic_fetch_add_explicit(&w->nevents, n, memory_order_release); }
 
-static void log_event(dfi_watch *w, df_event e) {
+bool dfi_log_add(dfi_watch *w, df_event e) {
   df_event *to = event_at(w, 0);
-  if (!to) { atomic_fetch_add_explicit(&w->dropped, 1, memory_order_relaxed); return; }
+  if (!to) { atomic_fetch_add_explicit(&w->dropped, 1, memory_order_relaxed); return false; }
   *to = e;
   publish(w, 1);
+  return true;
 }
 
 /* A node's device, or a message's link. */
@@ -56,7 +50,7 @@ static int32_t number_of(const dfi_exec *x, const dfi_frame *f) {
   return (int32_t)(x->team ? f->logged_as : f->serial);
 }
 
-/* A message is told by who sends it. */
+/* A message is logged by its sender. */
 static bool is_recv(const dfi_exec *x, const dfi_pnode *p) {
   return x->team && p->kind == DFI_K_TRANSFER && dfi_team_part(x, p) == DFI_RECEIVES;
 }
@@ -116,7 +110,7 @@ bool dfi_log_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   df_memory(&e.memory, NULL, NULL, NULL);
   if (!elsewhere) e.took = x->flushed - e.at;
   lock(x);
-  log_event(w, e);
+  dfi_log_add(w, e);
   unlock(x);
   return elsewhere;
 }
@@ -127,7 +121,7 @@ void dfi_log_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
                  .iteration = r->number, .scope = r->frame->scope->id, .device = where(p) };
   df_memory(&e.memory, NULL, NULL, NULL);
   lock(x);
-  log_event(x->watch, e);
+  dfi_log_add(x->watch, e);
   unlock(x);
 }
 
@@ -137,7 +131,7 @@ void dfi_log_done(dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
 static int32_t parts_of(const dfi_exec *x, const dfi_frame *f) {
   for (const dfi_frame *g = f; g; g = g->parent) if (g->call) return 1;
   int32_t n = 0;
-  for (int32_t o = 0; o < dfi_team_size(x); o++) n += dfi_team_takes_part(x, o, f->scope->id);
+  for (int32_t o = 0; o < dfi_team_size(x); o++) n += dfi_team_takes_part(x, dfi_team_at(x, o)->place, f->scope->id);
   return n;
 }
 
@@ -159,16 +153,29 @@ uint32_t dfi_log_number(const dfi_watch *w, const dfi_scope *s, const dfi_record
   return l ? l->id : 0;
 }
 
+uint32_t dfi_log_name(dfi_watch *w, const dfi_scope *s, const dfi_record *r, const dfi_pnode *call) {
+  const logged_frame *known = find(w, s->id, r->frame->serial, r->number, call);
+  if (known) return known->id;
+  int32_t parts = 0;
+  for (int32_t o = 0; !call && o < dfi_team_size(w->exec); o++)
+    parts += dfi_team_takes_part(w->exec, dfi_team_at(w->exec, o)->place, s->id);
+  DFI_GROW(w->open, w->nopen, w->open_room);
+  w->open[w->nopen++] = (logged_frame){ .id = ++w->logged_frames, .parent = r->frame->serial, .scope = s->id,
+    .call = call ? call->node->id : -1, .number = r->number, .parts = parts, .opens = true };
+  return w->logged_frames;
+}
+
 /* x opens its part of f. True: it is the first to do so. */
 static bool part_opens(dfi_exec *x, dfi_frame *f) {
   dfi_watch *w = x->watch;
   logged_frame *l = logged_of(w, f);
-  const bool first = !l;
-  if (first) {
+  const bool first = !l || l->opens;
+  if (l && l->opens) { l->opens = false; l->opened = x->flushed; }
+  else if (first) {
     DFI_GROW(w->open, w->nopen, w->open_room);
     l = &w->open[w->nopen++];
     *l = (logged_frame){ ++w->logged_frames, f->parent->logged_as, f->scope->id, f->call ? f->call->node->id : -1,
-                         f->origin->number, parts_of(x, f), x->flushed, 0 };
+                         f->origin->number, parts_of(x, f), false, x->flushed, 0 };
   }
   f->logged_as = l->id;
   if (x->history) x->history[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)].logged_as = l->id;
@@ -197,7 +204,7 @@ void dfi_log_frame(dfi_exec *x, dfi_frame *f, bool opened) {
   const bool tells = !x->team || (opened ? part_opens(x, f) : part_ends(x, f, &e.at));
   e.frame = number_of(x, f);
   e.node = number_of(x, f->parent);
-  if (tells) log_event(x->watch, e);
+  if (tells) dfi_log_add(x->watch, e);
   unlock(x);
 }
 
@@ -213,13 +220,13 @@ static int by_time(const void *a, const void *b) {
 
 /* Event i comes from where the order says: round and round, until it is the turn of where it began. */
 static void follow(const dfi_watch *w, order *by, int64_t i) {
-  const df_event first = *event_of(w, i);
+  const df_event first = *dfi_log_at(w, i);
   int64_t to = i;
   for (int64_t from; (from = by[to].event) != i; to = from) {
-    *event_of(w, to) = *event_of(w, from);
+    *dfi_log_at(w, to) = *dfi_log_at(w, from);
     by[to].event = to;
   }
-  *event_of(w, to) = first;
+  *dfi_log_at(w, to) = first;
   by[to].event = to;
 }
 
@@ -229,7 +236,7 @@ static void sort(dfi_watch *w) {
   const int64_t bytes = (int64_t)sizeof(order) * (n + 1);
   order *by = dfi_alloc(bytes);
   if (!by) return;
-  for (int64_t i = 0; i < n; i++) by[i] = (order){ event_of(w, i)->at, i };
+  for (int64_t i = 0; i < n; i++) by[i] = (order){ dfi_log_at(w, i)->at, i };
   qsort(by, (size_t)n, sizeof *by, by_time);
   for (int64_t i = 0; i < n; i++) if (by[i].event != i) follow(w, by, i);
   dfi_release(by, bytes);
@@ -238,7 +245,9 @@ static void sort(dfi_watch *w) {
 void dfi_log_end(dfi_exec *x) {
   dfi_log_flush(x);
   if (!x->team) return;
+  if (x->setup.rank_run && x->watch->follows) { dfi_log_send(x); return; }
   lock(x);
+  if (x->watch->halt) dfi_log_merge(x->watch);
   sort(x->watch);
   unlock(x);
 }

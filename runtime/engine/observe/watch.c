@@ -1,12 +1,16 @@
 /* watch.c: a run is paused, stepped and broken into, and its tokens are logged. */
 #include "base/remote_memory.h"
+#include "engine/engine.h"
 #include "engine/observe/watch.h"
 #include "engine/observe/gather.h"
+#include "engine/observe/halt.h"
+#include "engine/tokens/batch.h"
 #include "engine/tokens/group_run.h"
 #include "engine/observe/log.h"
+#include "engine/owners/ranks.h"
 #include "engine/owners/team.h"
 #include "base/clock.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "engine/clock/record.h"
 #include <errno.h>
 #include <math.h>
@@ -46,12 +50,31 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   return NULL;
 }
 
+uint32_t dfi_watch_order(const dfi_watch *w) {
+  if (!w) return 0;
+  return DFI_WATCHED | (w->want_pause ? DFI_WATCH_PAUSED : 0) | (w->logs ? DFI_WATCH_LOGS : 0) |
+         (w->keeps ? DFI_WATCH_KEEPS : 0) | (w->remains ? DFI_WATCH_REMAINS : 0);
+}
+
+dfi_watch *dfi_watch_follow(uint32_t order, double ordered) {
+  char options[64];
+  if (!order) return NULL;
+  snprintf(options, sizeof options, "%s%s%s", order & DFI_WATCH_PAUSED ? "paused=yes " : "",
+           order & DFI_WATCH_LOGS ? "log=tokens " : "", order & DFI_WATCH_KEEPS ? "log=values" : "");
+  dfi_watch *w = dfi_watch_new(options, NULL);
+  w->follows = true;
+  w->ordered = ordered;
+  w->shows = (order & DFI_WATCH_REMAINS) != 0;
+  return w;
+}
+
 void dfi_watch_free(dfi_watch *w) {
   if (!w) return;
   for (int32_t i = 0; i < w->nbreaks; i++) { dfi_free(w->breaks[i].match); dfi_free(w->breaks[i].frame); }
   for (int32_t i = 0; w->chunk && i < DFI_CHUNKS; i++) dfi_free(w->chunk[i]);
   dfi_free(w->breaks); dfi_free(w->chunk); dfi_free(w->open);
   dfi_gather_free(w->gathered);
+  dfi_halt_free(w->halt);
   dfi_recorder_free(w->recorder);
   pthread_mutex_destroy(&w->lock);
   pthread_mutex_destroy(&w->log_lock);
@@ -88,6 +111,7 @@ void dfi_watch_begin(dfi_exec *x) {
   w->members = dfi_team_size(x);
   w->state = DF_RUN_RUNNING;
   w->began = dfi_now();
+  if (x->setup.rank_run && x->team) dfi_halt_begin(x);
   begin(x);
   if (w->logs) w->chunk = dfi_xcalloc(DFI_CHUNKS, sizeof *w->chunk);
   pthread_cond_broadcast(&w->changed);
@@ -118,16 +142,16 @@ void dfi_watch_place(const dfi_exec *x, const dfi_token *t, uint32_t *serial, in
   *number = n >= next && n >= period ? n - period : n;
 }
 
-/* ---- standing still ------------------------------------------------------------------------------ */
+/* ---- pausing -------------------------------------------------------------------------------------- */
 
 static bool told_to_stop(const dfi_exec *x) {
-  return dfi_team_failed(x) || (x->cancel && atomic_load(x->cancel)) || (x->closing && atomic_load(x->closing)) ||
-         dfi_interrupted(x);
+  return dfi_team_failed(x) || dfi_exec_cancelled(x);
 }
 
-static void say_where(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
+static void say_where(const dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
   w->stop = (df_stop){ .reason = reason, .breakpoint = breakpoint, .node = -1 };
   w->stop_serial = 0;
+  w->stopper = x->place;
   if (!at && x->head != x->tail) at = &x->queue[x->head & x->queue_mask];
   if (!at) return;
   uint32_t serial;
@@ -138,33 +162,47 @@ static void say_where(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpo
   w->stop.dead = (at->mark & DFI_DEAD) != 0;
 }
 
-/* Of several owners the last one stands still: others may look. Under the lock. */
+/* The last of several owners pauses: others may look. Under the lock. */
 static void when_all_stand(dfi_watch *w) {
   if (!w->halts || !w->standing || w->standing + w->ended < w->members || w->state == DF_RUN_PAUSED) return;
   if (dfi_team_failed(w->exec)) return;    /* it is about to end */
+  if (w->halt && !dfi_halt_complete(w)) return;
   if (w->spent) dfi_watch_unbreak(w, w->spent);
   w->spent = 0;
-  for (int32_t i = 0; w->stop.node < 0 && i < w->members; i++)
-    say_where(w->stopper = dfi_team_at(w->exec, i), w, w->stop.reason, w->stop.breakpoint, NULL);
   w->gathered = dfi_gather(w->exec);
-  w->stop.frame = dfi_gathered_frame(w->gathered, w->stopper->place, w->stop_serial);
+  for (int32_t i = 0; w->stop.node < 0 && i < dfi_gathered_members(w->gathered); i++) {
+    const dfi_exec *m = dfi_gathered_member(w->gathered, i);
+    if (m) say_where(m, w, w->stop.reason, w->stop.breakpoint, NULL);
+  }
+  w->stop.frame = dfi_gathered_frame(w->gathered, w->stopper, w->stop_serial);
   w->state = DF_RUN_PAUSED;
   atomic_store(&w->wanted, 0);
   pthread_cond_broadcast(&w->changed);
 }
 
-/* One of several owners stands still, and the others come to. Under the lock. */
+/* Waits a while for a word to go on, which another rank may give: the owner takes messages then. Under the lock. */
+static void stand_among_ranks(const dfi_exec *x, dfi_watch *w) {
+  const uint32_t ticket = dfi_rank_ticket(x->rank);
+  dfi_halt_take(w);
+  when_all_stand(w);
+  if (!w->halts) return;
+  pthread_mutex_unlock(&w->lock);
+  if (!dfi_rank_poll(x->rank)) dfi_rank_sleep(x->rank, ticket, 0.05);
+  pthread_mutex_lock(&w->lock);
+}
+
+/* One of several owners pauses, and the others are to. Under the lock. */
 static void stand_together(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
   const double since = dfi_now();
   if (!w->halts) {
     say_where(x, w, reason, breakpoint, at);
-    w->stopper = x;
     w->want_pause = false;
     w->stays |= reason != DF_STOP_ASKED;
     w->step = DF_STEP_NONE;
     w->halts = true;
     atomic_store(&w->wanted, 1);
     dfi_team_call(w->exec);
+    if (w->halt) dfi_halt_others(w);
   }
   if (x->live) dfi_exec_publish(x);
   if (x->logs) dfi_log_flush(x);
@@ -172,11 +210,12 @@ static void stand_together(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t br
   when_all_stand(w);
   while (w->halts && !told_to_stop(x)) {
     const struct timespec until = dfi_after(0.05);
-    pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    if (w->halt) stand_among_ranks(x, w);
+    else pthread_cond_timedwait(&w->changed, &w->lock, &until);
   }
   w->standing--;
   if (w->halts) dfi_watch_go_on(w);
-  if (x->deadline) x->deadline += dfi_now() - since;
+  if (x->setup.deadline) x->setup.deadline += dfi_now() - since;
   x->watched = wanted(w);
   x->patience = told_to_stop(x) ? 0 : 256;
 }
@@ -187,9 +226,12 @@ void dfi_watch_go_on(dfi_watch *w) {
   w->halts = false;
   if (w->state == DF_RUN_PAUSED) w->state = DF_RUN_RUNNING;
   pthread_cond_broadcast(&w->changed);
+  if (!w->halt) return;
+  dfi_halt_go_on(w);
+  dfi_team_call(w->exec);
 }
 
-/* The owner stands still until it is let go. Under the lock. `at`: the token it is about; NULL: the next one. */
+/* The owner is paused until it is let go. Under the lock. `at`: the token it is about; NULL: the next one. */
 static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t breakpoint, const dfi_token *at) {
   double since = dfi_now();
   if (x->logs) dfi_log_flush(x);
@@ -205,7 +247,7 @@ static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t break
     pthread_cond_timedwait(&w->changed, &w->lock, &until);
   }
   w->state = DF_RUN_RUNNING;
-  if (x->deadline) x->deadline += dfi_now() - since;
+  if (x->setup.deadline) x->setup.deadline += dfi_now() - since;
   x->watched = wanted(w);
   x->patience = told_to_stop(x) ? 0 : 256;
   pthread_cond_broadcast(&w->changed);
@@ -214,9 +256,14 @@ static void stand_still(dfi_exec *x, dfi_watch *w, int32_t reason, int32_t break
 void dfi_watch_look(dfi_exec *x) {
   dfi_watch *w = x->watch;
   if (!atomic_load_explicit(&w->wanted, memory_order_relaxed)) return;
+  dfi_batch_apart(x);
   dfi_groups_apart(x);
   pthread_mutex_lock(&w->lock);
-  if (w->members > 1 && (w->want_pause || w->halts)) {
+  if (w->halt) {
+    if (!w->halts) atomic_store(&w->wanted, 0);
+    dfi_halt_take(w);
+  }
+  if (dfi_watch_together(w) && (w->want_pause || w->halts)) {
     stand_together(x, w, DF_STOP_ASKED, 0, NULL);
     pthread_mutex_unlock(&w->lock);
     return;
@@ -230,7 +277,7 @@ void dfi_watch_look(dfi_exec *x) {
 /* ---- frames ------------------------------------------------------------------------------------------ */
 
 /* Is it x that says how far a step in a frame has come? */
-static bool steps_in_frame(const dfi_exec *x, const dfi_watch *w) { return !x->team || x == w->stopper; }
+static bool steps_in_frame(const dfi_exec *x, const dfi_watch *w) { return !x->team || x->place == w->stopper; }
 
 void dfi_watch_frame(dfi_exec *x, const dfi_frame *f, bool opened) {
   dfi_watch *w = x->watch;
@@ -371,11 +418,13 @@ void dfi_watch_end(dfi_exec *x) {
   dfi_looker *k = &x->look;
   if (k->has_last) look_back(x, w);
   if (x->logs) dfi_log_end(x);
+  if (w->follows) dfi_watch_pass_turn(w);
   pthread_mutex_lock(&w->lock);
   if (w->halts) dfi_watch_go_on(w);
   if (k->hit && !x->failed) stand_still(x, w, DF_STOP_BREAK, k->hit, &k->last);  /* the last token of all made a NaN */
+  if (w->shows) dfi_halt_end(x);
   if (w->remains) {                        /* it is over when its results were fetched: df_run says so */
-    if (w->members > 1) w->gathered = dfi_gather(x);
+    if (dfi_watch_together(w)) w->gathered = dfi_gather(x);
     say_where(x, w, DF_STOP_ASKED, 0, x->head != x->begun ? &x->queue[(x->head - 1) & x->queue_mask] : NULL);
     pthread_mutex_unlock(&w->lock);
     return;
@@ -393,8 +442,11 @@ void dfi_watch_leave(dfi_exec *x) {
   if (k->has_last) look_back(x, w);
   if (x->logs) dfi_log_flush(x);
   pthread_mutex_lock(&w->lock);
-  if (k->hit && !x->failed) stand_together(x, w, DF_STOP_BREAK, k->hit, &k->last);
-  k->hit = 0;
+  while (k->hit && !x->failed) {
+    k->stopped = k->hit;
+    k->hit = 0;
+    stand_together(x, w, DF_STOP_BREAK, k->stopped, &k->last);
+  }
   if (x->live) dfi_exec_publish(x);
   w->ended++;
   when_all_stand(w);
@@ -404,6 +456,7 @@ void dfi_watch_leave(dfi_exec *x) {
 void dfi_watch_forget(dfi_exec *x) {
   dfi_gather_free(x->watch->gathered);
   x->watch->gathered = NULL;
+  if (x->watch->halt) dfi_halt_forget(x->watch->halt);
   for (int32_t o = 0; o < dfi_team_size(x); o++) {
     dfi_exec *m = dfi_team_at(x, o);
     for (int32_t i = 0; m->made && i < DFI_MADE; i++) dfi_value_drop(&m->made[i].value);
@@ -458,12 +511,24 @@ static bool stepped(const dfi_exec *x, dfi_watch *w, const dfi_token *t, uint32_
   }
 }
 
+/* Another rank has the turn of a step: takes what comes, for a while. Under the lock. */
+static void await_turn(dfi_exec *x, dfi_watch *w) {
+  const uint32_t ticket = dfi_rank_ticket(x->rank);
+  dfi_halt_take(w);
+  x->patience = 0;                         /* it looks up before its next token */
+  if (w->halts || dfi_halt_may_run(w)) return;
+  pthread_mutex_unlock(&w->lock);
+  if (!dfi_rank_poll(x->rank)) dfi_rank_sleep(x->rank, ticket, 0.05);
+  pthread_mutex_lock(&w->lock);
+}
+
 /* For one of several owners: all that they share is under the lock, also while it is only looked at. */
 static bool token_of_several(dfi_exec *x, dfi_watch *w) {
   dfi_looker *k = &x->look;
   const dfi_token t = x->queue[x->head & x->queue_mask];
   const dfi_pnode *p = &t.record->nodes[t.node];
-  if (p->kind == DFI_K_TRANSFER && dfi_team_part(x, p) == DFI_RECEIVES) return true;   /* who sends it is asked */
+  if (p->kind == DFI_K_TRANSFER && dfi_team_part(x, p) == DFI_RECEIVES) return true;   /* the sender is asked */
+  if (w->halt && !k->hit && !dfi_halt_may_run(w)) { await_turn(x, w); return false; }
   uint32_t serial;
   int64_t number;
   dfi_watch_place(x, &t, &serial, &number);
@@ -478,6 +543,7 @@ static bool token_of_several(dfi_exec *x, dfi_watch *w) {
     return true;
   }
   const bool about = k->hit != 0;
+  k->stopped = k->hit;
   k->hit = 0;
   if (reason == DF_STOP_BREAK && stops_once(w, breakpoint)) w->spent = breakpoint;
   k->pass = reason == DF_STOP_BREAK && !about;

@@ -4,7 +4,7 @@
 #include "base/remote_memory.h"
 #include "base/stress.h"
 #include "engine/engine.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "engine/owners/transfer.h"
 #include "engine/observe/watch.h"
 #include <stdarg.h>
@@ -112,9 +112,9 @@ static bool has_kernel(dfi_exec *x, dfi_cudagraph_loop *l, dfi_persistent_kernel
   if (m->kernel) return true;
   if (m->asked >= 0 && saved < m->asked + ASK_NS) return false;
   m->asked = saved;
-  m->kernel = d->persistent(d->device, &m->program, saved, x->engine == DFI_ENGINE_NATIVE);
+  m->kernel = d->persistent(d->device, &m->program, saved, x->setup.engine == DFI_ENGINE_NATIVE);
   atomic_store(&l->persistent->wanted, m->kernel == NULL);
-  if (!m->kernel && x->engine == DFI_ENGINE_NATIVE) never_for(l->persistent, NULL, "there is no code for it");
+  if (!m->kernel && x->setup.engine == DFI_ENGINE_NATIVE) never_for(l->persistent, NULL, "there is no code for it");
   return m->kernel;
 }
 
@@ -247,7 +247,7 @@ static void failed(dfi_exec *x, const dfi_cudagraph_loop *l, const dfi_record *r
   dfi_exec_fail(x, r, l->kernel, DF_UNAVAILABLE, message);
 }
 
-/* A launch is to take about as long as may pass until somebody who wants to stop is heard. */
+/* A launch is to take about as long as may pass until a stop is noticed. */
 static void fit_most(dfi_persistent_kernel *m, double seconds) {
   if (seconds < 5e-4 && m->most < MOST) m->most *= 4;
   else if (seconds > 2e-3 && m->most > 1) m->most /= 2;
@@ -269,7 +269,7 @@ static int64_t launch_once(dfi_exec *x, dfi_cudagraph_loop *l, dfi_persistent_ke
   return c->run.ran;
 }
 
-/* As long as the loop goes on and nobody wants anything else. Gives how many iterations that were. */
+/* As long as the loop goes on and the run is not to stop. Gives how many iterations that were. */
 static int64_t launch_all(dfi_exec *x, dfi_cudagraph_loop *l, dfi_persistent_kernel *m, dfi_frame *f, dfi_record *r,
                           launch *c) {
   int64_t n = 0;

@@ -3,9 +3,9 @@
  *
  * What the loop's variables and its constants are, in kind and shape, decides what the kernel is: a program
  * (kernels/persistent.h) is made for it, and the device compiles that while graphs or tokens go on. A launch has a
- * number of iterations that takes a few milliseconds at most; then the variables are the iteration's, and whoever wants
- * to look, or to stop, has his turn. The iteration that ends the loop, and one whose numbers are wrong, are the
- * tokens'.
+ * number of iterations that takes a few milliseconds at most; then the variables are the iteration's, and a thread
+ * that wants to look, or to stop, has its turn. The iteration that ends the loop, and one whose numbers are wrong,
+ * are the tokens'.
  *
  *   persistent_program.c   the program of a loop, from the variables of an iteration
  *   persistent_kernel.c        launching; what became of it, in words

@@ -2,13 +2,13 @@
  *
  * The steps of a body (cudagraph_analyze.c) are gone through in their order, as an iteration would, with values in
  * place of tensors: what is known of one are dtype and dims, and whether tokens would have it as a number of the
- * host's. Who computes a number there is the CPU, so of such ops only those are taken that cannot differ: they are the
+ * host's. The CPU computes numbers there, so of such ops only those are taken that cannot differ: they are the
  * rows of kernels/expressions.h on both sides, without functions that a GPU has of its own.
  */
 #include "engine/persistent/persistent_kernel.h"
 #include "base/remote_memory.h"
 #include "engine/engine.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "resource/variable.h"
 #include <stdarg.h>
 
@@ -80,7 +80,7 @@ static int32_t value_new(maker *k, const dfi_pnode *p, uint8_t dtype, int32_t ra
   return w->nvalues++;
 }
 
-/* The same, as somebody has it. */
+/* The same, as another step has it. */
 static int32_t value_of(maker *k, const dfi_pnode *p, const df_value *v) {
   if (v->kind == DF_SCALAR) return value_new(k, p, v->dtype, 0, NULL, true);
   if (v->kind != DF_TENSOR || !dfk_plain(v->dtype)) return refuse(k, p, "it is neither a number nor a tensor"), -1;
@@ -439,7 +439,7 @@ static bool find_variables(maker *k) {
   for (int32_t i = 0; i < k->l->nvars; i++) {
     const dfi_pnode *p = k->l->var[i].enter;
     const df_value *v = k->r->base[DFI_ITERATION] + p->out;
-    if (v->kind == DF_EMPTY) continue;                   /* nobody reads it */
+    if (v->kind == DF_EMPTY) continue;                   /* it has no reader */
     if (v->kind == DF_HANDLE) return refuse(k, p, "it is an array, a list or a variable");
     const int32_t made = value_of(k, p, v);
     if (made < 0) return false;
@@ -480,8 +480,8 @@ static bool find_inputs(maker *k) {
   return !is_outside(k, k->l->pred) || input_new(k, NULL, k->l->pred, false) >= 0;
 }
 
-/* Would tokens have the variable, which changes, on the host, or another GPU? Then who reads what leaves the loop does
-   so there. */
+/* Would tokens have the variable, which changes, on the host, or another GPU? Then the reader of what leaves the loop
+   does so there. */
 static bool lies_elsewhere(const maker *k, const dfi_cudagraph_var *var) {
   const df_value *v = k->r->base[DFI_ITERATION] + var->enter->out;
   if (v->kind != DF_TENSOR) return false;

@@ -1,7 +1,6 @@
 /* audit.c: see audit.h. */
 #include "engine/tokens/audit.h"
 #ifdef DFLOW_DEBUG
-#include "engine/memory/remat.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -150,6 +149,7 @@ void dfi_books_balance(dfi_exec *x) {
 void dfi_audit_end(const dfi_exec *x) {
   if (x->head != x->tail) wrong(NULL, "it ends with %u tokens that have not run", x->tail - x->head);
   if (x->running || x->away) wrong(NULL, "it ends while %d calls are not done", x->running);
+  if (x->flights || x->flying) wrong(NULL, "it ends with %lld bytes on their way", (long long)x->flying);
   const dfi_record *top = x->root ? x->root->ring[0] : NULL;
   if (top && top->outstanding) wrong(top, "it ends with %d outstanding", top->outstanding);
 }

@@ -1,10 +1,10 @@
 /* audit.h: what is true of a run's frames and records whenever an iteration or a frame ends. The debug build asks each
  * time, so that every spec is a check of the engine, too; the release build does not know of it. Each of these ends the
- * process with what it found. Whether all books of a run balance is asked of runs that stand still: inspect/ledger.c.
+ * process with what it found. Whether all books of a run balance is asked of paused runs: inspect/ledger.c.
  */
 #ifndef DFLOW_AUDIT_H
 #define DFLOW_AUDIT_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 #ifdef DFLOW_DEBUG
 /* r, which has nothing outstanding, is about to be let go: no frame is open in it, what it counts as held it holds, and

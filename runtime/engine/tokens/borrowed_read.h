@@ -4,7 +4,7 @@
  */
 #ifndef DFLOW_BORROWED_READ_H
 #define DFLOW_BORROWED_READ_H
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "resource/variable.h"
 
 /* Gives back a tensor that no slot has; all of them, when the run is over. */

@@ -4,25 +4,14 @@
  * `stuck` are the only things that others touch, under inbox_lock.
  */
 #include "engine/engine.h"
-#include "engine/owners/fault.h"
-#include "engine/owners/stream.h"
-#include "base/clock.h"
-#include "base/processor.h"
+#include "engine/clock/timed.h"
+#include "engine/services.h"
+#include "engine/token.h"
+#include "engine/tokens/batch.h"
 #include "engine/tokens/group_run.h"
-#include "resource/host.h"
-#include "engine/tokens/token.h"
 #include "resource/variable.h"
 #include "op/run.h"
-#include "engine/memory/holders.h"
-#include "engine/owners/remote_call.h"
-#include "engine/clock/timed.h"
-#include "engine/owners/ranks.h"
-#include "engine/owners/team.h"
-#include "engine/owners/transfer.h"
-#include "engine/observe/watch.h"
-#include <sched.h>
 #include <stdio.h>
-#include <time.h>
 
 enum { CALL_INPUTS = 8, CALL_OUTPUTS = 4 };
 typedef struct call_space {
@@ -53,6 +42,12 @@ static const df_value *read_reference(dfi_call *c, const dfi_exec *x, const dfi_
 static void call_free(dfi_call *c) {
   for (int32_t i = 0; c->read && i < c->kernel.nin; i++) dfi_value_drop(&c->read[i]);
   if (c->heap) dfi_free(c);
+}
+
+/* Of a handle that is a sum, computed now, the tensor; NULL: it is another handle. */
+static __attribute__((noinline)) const df_tensor *settled(dfi_call *c, df_value *v) {
+  if (c->status == DF_OK) c->status = dfi_batch_settle(c->exec, v, &c->error);
+  return v->kind == DF_TENSOR ? v->as.tensor : NULL;
 }
 
 /* Lays out a call of p's kernel; on the heap (memory of the caller's choosing) when it is large or goes to a worker. */
@@ -104,7 +99,7 @@ static dfi_call *call_make(dfi_exec *x, dfi_record *r, dfi_pnode *p, call_space 
       t->refs = 1; t->dtype = v->dtype; t->rank = 0; t->view = 1; t->size = 1;
       t->data = (void *)&v->as; t->buffer = NULL;
       in[i] = t;
-    } else in[i] = NULL;
+    } else in[i] = DFI_UNLIKELY(x->batch != NULL) ? settled(c, (df_value *)(uintptr_t)v) : NULL;
   }
   for (uint32_t i = 0; i < nout; i++) c->kernel.out[i].kind = DF_EMPTY;
   return c;
@@ -116,23 +111,60 @@ static void say_who_holds(dfi_exec *x, const dfi_pnode *p) {
   size_t at = strlen(x->error->message);
   if (d) at += (size_t)snprintf(x->error->message + at, sizeof x->error->message - at, " on %s", d->name);
   if (at < sizeof x->error->message)
-    dfi_holders_text(x, p->device, x->error->message + at, sizeof x->error->message - at);
+    dfi_service.holders_text(x, p->device, x->error->message + at, sizeof x->error->message - at);
 }
 
-/* Do the slots still hold what the kernel was given? */
-static bool has_inputs(const df_kernel *k) {
-  for (int32_t i = 0; i < k->nin; i++) {
-    const df_value *v = k->raw[i];
-    if (!v || (v->kind != DF_SCALAR && (v->kind != DF_TENSOR || v->as.tensor != k->in[i]))) return false;
+/* ---- what the iterations of a loop share: plan/invariant.c ------------------------------------------------------ */
+
+/* Where it is kept; NULL: nowhere. By the virtual clock, and where kernels are counted, each iteration computes it. */
+static df_value *invariant_of(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  if (x->timed || x->setup.faults) return NULL;
+  const dfi_frame *f = r->frame;
+  while (f->scope->id != (int32_t)p->target) {
+    if (!f->origin) return NULL;
+    f = f->origin->frame;
   }
+  return f->constants + p->invariant - 1;
+}
+
+static __attribute__((noinline)) void keep_invariant(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  df_value *kept = invariant_of(x, r, p);
+  if (!kept || kept->kind != DF_EMPTY) return;
+  for (uint32_t i = 0; i < p->nout; i++) kept[i] = dfi_value_copy(r->base[DFI_ITERATION] + p->out + i);
+}
+
+/* The outputs of p are in their slots: they are sent, along the edges from number `edge` on. Here and in dfi_call_run
+ * everything is one function but what is rare: calls and saved registers took 3 of 100 instructions of an LSTM's
+ * gradient. */
+static inline __attribute__((always_inline)) void made(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t edge) {
+  df_value *out = r->base[DFI_ITERATION] + p->out;
+  if (DFI_UNLIKELY(x->made != NULL)) dfi_service.watch_keep_all(x, r, p);
+  const uint32_t *uses = r->frame->scope->uses + p->out;
+  for (uint32_t i = 0; i < p->nout; i++) slot_filled(r, &out[i], uses[i]);
+  drop_inputs(x, r, p);
+  dfi_exec_send(x, r, edge, p->edge[1], 0);
+}
+
+/* An iteration before this one has computed it. */
+static __attribute__((noinline)) bool has_invariant(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
+  const df_value *kept = invariant_of(x, r, p);
+  if (!kept || kept->kind == DF_EMPTY) return false;
+  for (uint32_t i = 0; i < p->nout; i++) r->base[DFI_ITERATION][p->out + i] = dfi_value_copy(&kept[i]);
+  made(x, r, p, p->edge[0]);
   return true;
 }
 
-/* The kernel has run: its outputs are sent, along the edges from number `edge` on, or its error is kept. */
+static __attribute__((noinline)) void drop_outputs(const dfi_pnode *p, df_value *out) {
+  for (uint32_t i = 0; i < p->nout; i++) { dfi_value_drop(&out[i]); out[i].kind = DF_EMPTY; }
+}
+
+/* The kernel has run: its outputs are sent, along the edges from number `edge` on, or its error is kept. A run that was
+ * over without it (lost.h) wants neither. */
 static void call_end(dfi_exec *x, dfi_call *c, uint32_t edge) {
   dfi_record *r = c->record;
   dfi_pnode *p = c->node;
   df_value *out = r->base[DFI_ITERATION] + p->out;
+  if (DFI_UNLIKELY(x->finished)) { drop_outputs(p, out); return; }
   if (c->status == DF_OK)
     for (uint32_t i = 0; i < p->nout; i++)
       if (DFI_UNLIKELY(out[i].kind == DF_EMPTY)) {
@@ -140,17 +172,14 @@ static void call_end(dfi_exec *x, dfi_call *c, uint32_t edge) {
         break;
       }
   if (DFI_UNLIKELY(c->status != DF_OK)) {
-    for (uint32_t i = 0; i < p->nout; i++) {
-      dfi_value_drop(&out[i]);
-      out[i].kind = DF_EMPTY;
-    }
+    drop_outputs(p, out);
     if (!x->failed) {
       x->failed = true;
       x->patience = 0;
       if (x->error) {
         *x->error = *c->kernel.error;
         x->error->code = c->status;
-        if (c->status == DF_INVALID_ARGUMENT && c->kernel.nin == p->node->nin && has_inputs(&c->kernel))
+        if (c->status == DF_INVALID_ARGUMENT && c->kernel.nin == p->node->nin)
           dfi_infer_refuses(p->node, c->kernel.in, x->error);
         if (c->status == DF_RESOURCE_EXHAUSTED && !strncmp(x->error->message, "out of memory", 13)) say_who_holds(x, p);
         dfi_exec_blame(r, p, x->error);
@@ -159,21 +188,19 @@ static void call_end(dfi_exec *x, dfi_call *c, uint32_t edge) {
     return;
   }
   if (DFI_UNLIKELY(x->timed != NULL)) { dfi_timed_call(x, r, p, &c->kernel); dfi_timed_ended(x, r); }
-  if (DFI_UNLIKELY(x->made != NULL)) dfi_watch_keep_all(x, r, p);
-  const uint32_t *uses = r->frame->scope->uses + p->out;
-  for (uint32_t i = 0; i < p->nout; i++) slot_filled(r, &out[i], uses[i]);
-  drop_inputs(x, r, p);
-  dfi_exec_send(x, r, edge, p->edge[1], 0);
+  if (p->invariant) keep_invariant(x, r, p);
+  made(x, r, p, edge);
 }
 
 /* Something has come to x. Under inbox_lock. */
 static void ring(dfi_exec *x) {
   if (x->stuck) {
     x->stuck = false;
-    atomic_fetch_sub(&x->shared->stuck, 1);
+    atomic_fetch_add(&x->setup.shared->moves, 1);
+    atomic_fetch_sub(&x->setup.shared->stuck, 1);
   }
   pthread_cond_signal(&x->inbox_bell);
-  if (DFI_UNLIKELY(x->rank != NULL)) dfi_rank_wake(x->rank);           /* it may sleep there */
+  if (DFI_UNLIKELY(x->rank != NULL)) dfi_service.rank_wake(x->rank);           /* it may sleep there */
 }
 
 void dfi_exec_ring(dfi_exec *x) {
@@ -214,7 +241,7 @@ static __attribute__((noinline)) void bookkeeping_ended(dfi_call *c) {
 
 void dfi_call_work(void *arg) {
   dfi_call *c = arg;
-  if (c->message) dfi_transfer_copy(c);
+  if (c->message) dfi_service.transfer_copy(c);
   else {
     dfi_devmem_use(arena_of(c->exec, c->node));
     c->status = c->node->kernel(&c->kernel);
@@ -224,10 +251,9 @@ void dfi_call_work(void *arg) {
   post(c);
 }
 
-/* It ran elsewhere, where nobody could make room for what it makes. The owner can. */
+/* It ran elsewhere, where no room could be made for its outputs. The owner can. */
 static void run_here(dfi_exec *x, dfi_call *c) {
-  df_value *out = c->kernel.out;
-  for (uint32_t i = 0; i < c->node->nout; i++) { dfi_value_drop(&out[i]); out[i].kind = DF_EMPTY; }
+  drop_outputs(c->node, c->kernel.out);
   c->error.code = 0;
   dfi_devmem_use(arena_of(x, c->node));
   c->status = c->node->kernel(&c->kernel);
@@ -249,7 +275,7 @@ void dfk_complete(df_kernel *k, int32_t status) {
 /* Is another kernel waiting that is more than a number? A kernel that runs here can use the workers for its parts, one
  * on a worker cannot; so a large kernel goes to a worker only when the owner has such work of its own meanwhile.
  * Counting and comparing can wait. */
-static bool has_other_work(const dfi_exec *x) {
+static __attribute__((noinline)) bool has_other_work(const dfi_exec *x) {
   enum { LOOK_AT = 16 };
   for (uint32_t i = x->head, n = 0; i != x->tail && n < LOOK_AT; i++, n++) {
     const dfi_token *t = &x->queue[i & x->queue_mask];
@@ -259,12 +285,13 @@ static bool has_other_work(const dfi_exec *x) {
   return false;
 }
 
-static bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
+static inline __attribute__((always_inline)) bool worth_a_worker(const dfi_exec *x, const dfi_call *c) {
   const double worker_ns = 40e3;
   /* by the virtual clock, and where kernels are counted, all comes in order */
-  if (x->timed || x->faults) return false;
+  if (x->timed || x->setup.faults) return false;
   if (x->head == x->tail && !x->running) return false;      /* nothing else to do meanwhile */
   if (c->status) return false;                              /* a reference could not be read: an input is missing */
+  if (c->node->invariant) return false;                     /* the iterations to come would compute it, too */
   const double ns = c->node->op->cost ? c->node->op->cost(&c->kernel) : (double)c->size;
   return (c->node->op->expensive || ns > worker_ns) && has_other_work(x);
 }
@@ -286,10 +313,10 @@ void dfi_call_back(dfi_exec *x, dfi_call *c) {
   x->running--;
 }
 
-static bool worker_takes(dfi_exec *x, dfi_call *c) { return dfi_pool_try(x->pool, dfi_call_work, c); }
-static bool stream_takes(dfi_exec *x, dfi_call *c) { return dfi_stream_take(x, c, false); }
+static bool worker_takes(dfi_exec *x, dfi_call *c) { return dfi_pool_try(x->setup.pool, dfi_call_work, c); }
+static bool stream_takes(dfi_exec *x, dfi_call *c) { return dfi_service.stream_take(x, c, false); }
 
-/* Somebody else runs the call: one made anew, since c lies on the owner's stack. False: he does not take it. */
+/* A worker or a stream runs the call: one made anew, since c lies on the owner's stack. False: it does not take it. */
 static bool send_off(dfi_exec *x, dfi_call *c, bool (*takes)(dfi_exec *x, dfi_call *c)) {
   dfi_call *h = call_make(x, c->record, c->node, NULL);
   if (c->node->nout > 1) h->kernel.reusable = 0;     /* it may run once more: see run_here */
@@ -307,8 +334,8 @@ static bool send_off(dfi_exec *x, dfi_call *c, bool (*takes)(dfi_exec *x, dfi_ca
    it. */
 static bool on_device(dfi_exec *x, dfi_record *r, dfi_pnode *p, dfi_call *c, bool *away) {
   *away = false;
-  if (x->faults && dfi_fault_kernel(x, r, p)) { call_free(c); return true; }
-  return *away = p->offload && dfi_stream_wants(x, c) && send_off(x, c, stream_takes);
+  if (x->setup.faults && dfi_service.fault_kernel(x, r, p)) { call_free(c); return true; }
+  return *away = p->offload && dfi_service.stream_wants(x, c) && send_off(x, c, stream_takes);
 }
 
 /* The kernel of c, with the memory of its node's device. */
@@ -316,7 +343,7 @@ static int32_t run_on_device(dfi_exec *x, dfi_call *c) {
   if (DFI_LIKELY(!x->plan->cut)) return c->node->kernel(&c->kernel);
   const dfi_device *d = x->plan->devices->at[c->node->device];
   dfi_devmem_use(arena_of(x, c->node));
-  const int32_t status = d->remote ? dfi_remote_run(c, d) : c->node->kernel(&c->kernel);
+  const int32_t status = d->remote ? dfi_service.remote_run(c, d) : c->node->kernel(&c->kernel);
   dfi_devmem_use(NULL);
   return status;
 }
@@ -331,22 +358,19 @@ static __attribute__((noinline)) bool runs_ahead(dfi_exec *x, dfi_record *r, con
     const int64_t bytes = dfi_value_bytes(operand(r, x->plan->operand[p->in + i]));
     if (bytes > most) most = bytes;
   }
-  if (!dfi_held_back(x, r, x->plan->devices->at[p->device], 0, DFI_HELD_FOR * most)) return false;
+  if (!dfi_service.held_back(x, r, x->plan->devices->at[p->device], 0, DFI_HELD_FOR * most)) return false;
   dfi_exec_again(x, r, p);
   return true;
 }
 
-bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
-  if (DFI_UNLIKELY(x->swapper != NULL || x->team != NULL) && runs_ahead(x, r, p)) return true;
-  if (p->group && dfi_group_fire(x, r, p)) return false;
-  if (DFI_UNLIKELY(x->replay != NULL) && x->plan->engine_ops->replay(x, r, p)) return false;
+static inline __attribute__((always_inline)) bool call_now(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   call_space space;
   df_error error;
   dfi_call *c = call_make(x, r, p, p->waits ? NULL : &space);
   x->patience -= 4 + (int32_t)(c->size >> 12 & 0xffff);
   if (DFI_UNLIKELY(p->offload && x->head != x->tail && worth_a_worker(x, c)) && send_off(x, c, worker_takes))
     return true;
-  if (!c->heap) {
+  if (!c->heap && c->status == DF_OK) {
     error.code = 0; error.message[0] = error.op[0] = error.frame[0] = error.source[0] = 0;
     c->kernel.error = &error;
   }
@@ -372,11 +396,25 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   return false;
 }
 
+bool dfi_call_now(dfi_exec *x, dfi_record *r, dfi_pnode *p) { return call_now(x, r, p); }
+
+bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
+  if (DFI_UNLIKELY(x->swapper != NULL || x->team != NULL) && runs_ahead(x, r, p)) return true;
+  if (p->group && dfi_group_fire(x, r, p)) return false;
+  if (DFI_UNLIKELY(x->replay != NULL) && x->plan->engine_ops->replay(x, r, p)) return false;
+  if (p->invariant && has_invariant(x, r, p)) return false;
+  if (DFI_UNLIKELY(p->batch)) {
+    const dfi_batched how = dfi_batch_takes(x, r, p);
+    if (how != DFI_BATCH_NOT) return how == DFI_BATCH_WAITS;
+  }
+  return call_now(x, r, p);
+}
+
 void dfi_call_late(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   call_space space;
   df_error error;
   dfi_call *c = call_make(x, r, p, &space);
-  if (!c->heap) {
+  if (!c->heap && c->status == DF_OK) {
     error.code = 0; error.message[0] = error.op[0] = error.frame[0] = error.source[0] = 0;
     c->kernel.error = &error;
   }
@@ -405,183 +443,12 @@ int32_t dfi_call_alone(dfi_exec *x, dfi_record *r, dfi_pnode *p, df_error *err) 
   return status;
 }
 
-/* Does somebody want the owner to come by? */
-static bool called(const dfi_exec *x) { return dfi_watch_wanted(x) || dfi_team_failed(x); }
-
-/* Sleeps for so long at most, or until something comes. Under inbox_lock. False: it may have slept to the end. */
-static bool sleep_a_while(dfi_exec *x, double seconds) {
-  if (DFI_UNLIKELY(x->rank != NULL)) {
-    const uint32_t ticket = dfi_rank_ticket(x->rank);
-    if (dfi_inbox_filled(x) || called(x)) return true;
-    pthread_mutex_unlock(&x->inbox_lock);
-    dfi_rank_sleep(x->rank, ticket, seconds);
-    dfi_rank_poll(x->rank);
-    pthread_mutex_lock(&x->inbox_lock);
-    return false;
-  }
-  const struct timespec until = dfi_after(seconds);
-  return pthread_cond_timedwait(&x->inbox_bell, &x->inbox_lock, &until) == 0;
-}
-
-/* Waits until something is in the inbox; not longer than 10 ms when calls wait for what is outside, which may never
-   come. */
-static void inbox_wait(dfi_exec *x) {
-  if (!x->waiting) {
-    while (!dfi_inbox_filled(x) && !called(x)) pthread_cond_wait(&x->inbox_bell, &x->inbox_lock);
-    return;
-  }
-  while (!dfi_inbox_filled(x) && !called(x) && sleep_a_while(x, 0.01)) { }
-}
-
-/* Looks for something in the inbox without sleeping. Who waits for a worker spins as long as waking would take. Who
- * waits for another owner, which may be a ready thread without a processor, soon gives up its own: with 2000 pauses
- * here two owners on a busy machine of two processors took eight times as long. */
-static void look_a_while(dfi_exec *x) {
-  enum { SPINS = 2000 };
-  if (!x->waiting)
-    for (int32_t i = 0; i < SPINS && !dfi_inbox_filled(x); i++) dfi_relax();
-  else if (x->team)
-    for (int32_t i = 0; i < DFI_LOOKS + DFI_YIELDS && !dfi_inbox_filled(x) && !called(x); i++) {
-      if (x->rank && dfi_rank_poll(x->rank)) continue;
-      if (i < DFI_LOOKS) dfi_relax();
-      else sched_yield();
-    }
-}
-
-void dfi_inbox_wait(dfi_exec *x, double seconds) {
-  if (seconds < 30e-6) {                    /* waking takes longer than that */
-    for (const double until = dfi_now() + seconds; dfi_now() < until && !dfi_inbox_filled(x);)
-      dfi_relax();
-  } else {
-    /* a cancellation rings no bell */
-    pthread_mutex_lock(&x->inbox_lock);
-    if (!dfi_inbox_filled(x) && !called(x)) sleep_a_while(x, seconds < 0.01 ? seconds : 0.01);
-    pthread_mutex_unlock(&x->inbox_lock);
-  }
-  if (dfi_inbox_filled(x)) dfi_inbox_take(x, false);
-}
-
-void dfi_inbox_take(dfi_exec *x, bool wait) {
-  dfi_call *list = NULL;
-  if (wait) look_a_while(x);
-  pthread_mutex_lock(&x->inbox_lock);
-  if (wait && !dfi_inbox_filled(x)) inbox_wait(x);
-  list = x->inbox;
-  dfi_team_message *messages = x->messages;
-  __atomic_store_n(&x->inbox, NULL, __ATOMIC_RELAXED);
-  __atomic_store_n(&x->messages, NULL, __ATOMIC_RELAXED);
-  pthread_mutex_unlock(&x->inbox_lock);
-  while (list) {
-    dfi_call *c = list;
-    list = c->next;
-    dfi_record *r = c->record;
-    if (DFI_UNLIKELY(c->message)) { dfi_transfer_copied(x, c); continue; }
-    dfi_call_back(x, c);
-    if (DFI_UNLIKELY(c->status == DF_RESOURCE_EXHAUSTED) && !c->stop && !x->failed) run_here(x, c);
-    if (DFI_UNLIKELY(x->watched)) dfi_watch_done(x, r, c->node);
-    call_end(x, c, c->node->edge[0]);
-    call_free(c);
-    if (--r->outstanding == 0) dfi_exec_iteration_done(x, r);
-  }
-  for (dfi_team_message *next; messages; messages = next) {
-    next = messages->next;
-    dfi_transfer_message(x, messages);
-  }
-}
-
-/* ---- calls that wait ------------------------------------------------------------------------------- */
-
-const dfi_call *dfi_calls_first(const dfi_exec *x) {
-  for (const dfi_call *c = x->away; c; c = c->away_next) if (!dfi_team_awaits(c)) return c;
-  return x->away;
-}
-
-enum { TOLD = 3 };             /* calls that a message says more of than how many they are */
-
-/* Writes of the first of them at text + at, either of those that wait for other owners or of the rest; how long it is
-   then. */
-static size_t tell_calls(const dfi_exec *x, bool others, int32_t *told, char *text, size_t at, size_t bytes) {
-  for (dfi_call *c = x->away; c && *told < TOLD && at < bytes; c = c->away_next) {
-    char what[300] = "runs";
-    if (dfi_team_awaits(c) != others) continue;
-    if (c->what) c->what(&c->kernel, c->user, what, sizeof what);
-    at += (size_t)snprintf(text + at, bytes - at, "%s`%s`%s%s %s", *told ? "; " : "", dfi_node_name(c->node->node),
-                           c->node->node->where[0] ? " at " : "", c->node->node->where, what);
-    ++*told;
-  }
-  return at;
-}
-
-size_t dfi_calls_text(const dfi_exec *x, char *text, size_t bytes) {
-  int32_t told = 0;
-  size_t at = tell_calls(x, true, &told, text, tell_calls(x, false, &told, text, 0, bytes), bytes);
-  if (x->running > told && told && at < bytes)
-    at += (size_t)snprintf(text + at, bytes - at, "; and %d more", x->running - told);
-  return at < bytes ? at : bytes;
-}
-
-/* Every run of the session that is in progress counts itself as stuck when all its calls wait and its inbox is empty;
- * whoever completes one of its calls counts it out again, under the same lock. So when all are counted, no call can be
- * completed but by a run that is yet to be started, and the foreground, which would have to end first, can give up. */
-bool dfi_calls_all_stuck(const dfi_exec *x) {
-  const int in_progress = atomic_load(&x->shared->in_progress);
-  return x->foreground && !x->deadline && atomic_load(&x->shared->stuck) == in_progress;
-}
-
-/* Is it for x to give up? */
-static bool gives_up(dfi_exec *x) {
-  if (!x->team) return dfi_calls_all_stuck(x);
-  if (x->rank_run) {
-    dfi_team_look_stalled(x);
-    return x->flights ? dfi_team_found_stalled(x) : dfi_team_stalled(x);
-  }
-  if (x->flights) return atomic_load(&x->shared->stuck) == atomic_load(&x->shared->in_progress);  /* held up for ever */
-  if (!x->guest) dfi_team_stall(x);
-  return dfi_team_stalled(x);
-}
-
-bool dfi_calls_stuck(dfi_exec *x) {
-  if (dfi_host_asked() && dfi_host_serve() > 0) return false;      /* another run waits for this thread */
-  if (x->waiting + dfi_transfers_held(x) < x->running) return false;
-  if (DFI_UNLIKELY(x->rank != NULL) && (dfi_rank_poll(x->rank) || !dfi_rank_flush(x->rank))) return false;
-  dfi_shared *s = x->shared;
-  bool newly = false;
-  pthread_mutex_lock(&x->inbox_lock);
-  if (!dfi_inbox_filled(x) && !x->stuck) {
-    x->stuck = newly = true;
-    atomic_fetch_add(&s->stuck, 1);
-  }
-  const bool all = x->stuck && gives_up(x);
-  pthread_mutex_unlock(&x->inbox_lock);
-  if (newly && x->watch && !x->team) {
-    pthread_mutex_lock(&x->watch->lock);
-    x->watch->waits = true;
-    pthread_cond_broadcast(&x->watch->changed);
-    pthread_mutex_unlock(&x->watch->lock);
-  }
-  if (!all) return false;
-  if (x->flights) {
-    dfi_fault_stalled(x, x->flights->call.record, x->flights->call.node);
-    return true;
-  }
-  char message[900];
-  size_t at = (size_t)snprintf(message, sizeof message, "nothing can move: ");
-  at += dfi_calls_text(x, message + at, sizeof message - at);
-  if (at < sizeof message) snprintf(message + at, sizeof message - at, "; and no other run of this session can move");
-  const dfi_call *c = dfi_calls_first(x);
-  dfi_exec_fail(x, c->record, c->node, DF_FAILED_PRECONDITION, message);
-  return true;
-}
-
-void dfi_calls_stop(dfi_exec *x) {
-  for (dfi_call *c = x->away, *next; c; c = next) {
-    next = c->away_next;
-    if (c->stop) c->stop(&c->kernel, c->user);
-  }
-  while (x->flights) dfi_transfer_arrivals(x);
-  while (x->running) dfi_inbox_take(x, true);   /* after an error, what workers still do is waited for */
-  pthread_mutex_lock(&x->inbox_lock);
-  if (x->stuck) atomic_fetch_sub(&x->shared->stuck, 1);
-  x->stuck = false;
-  pthread_mutex_unlock(&x->inbox_lock);
+void dfi_call_returned(dfi_exec *x, dfi_call *c) {
+  dfi_record *r = c->record;
+  dfi_call_back(x, c);
+  if (DFI_UNLIKELY(c->status == DF_RESOURCE_EXHAUSTED) && !c->stop && !x->failed) run_here(x, c);
+  if (DFI_UNLIKELY(x->watched)) dfi_service.watch_done(x, r, c->node);
+  call_end(x, c, c->node->edge[0]);
+  call_free(c);
+  if (--r->outstanding == 0 && !x->finished) dfi_exec_iteration_done(x, r);
 }

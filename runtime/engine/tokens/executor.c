@@ -14,14 +14,11 @@
 #include "engine/tokens/group_run.h"
 #include "engine/tokens/borrowed_read.h"
 #include "engine/clock/record.h"
-#include "engine/owners/remote_call.h"
-#include "engine/owners/transfer.h"
+#include "engine/services.h"
 #include "engine/tokens/turn.h"
-#include "engine/observe/log.h"
-#include "engine/observe/watch.h"
 #include <stdio.h>
 
-/* Draws the token that is next, once: where the run stood still before it, it still is. */
+/* Draws the token that is next, once: where the run was paused before it, it still is. */
 static void shuffle_head(dfi_exec *x) {
   uint64_t s = x->shuffle;
   if (x->drawn == x->head + 1) return;
@@ -43,7 +40,7 @@ ALWAYS uint32_t hot_send(dfi_exec *x, uint32_t tail, dfi_record *r, uint32_t fro
   for (const dfi_edge *e = x->edge + from, *end = x->edge + to; e < end; e++) {
     uint32_t c;
     const uint32_t node = e->node;
-    if (timed) dfi_timed_arrive(x, r, node);
+    if (timed) dfi_timed_arrive(x, r, node, false);
     if (DFI_UNLIKELY(e->to != DFI_TO_PLAIN)) {
       if (e->to == DFI_TO_EXIT) {
         if (dead) continue;
@@ -88,7 +85,7 @@ ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
 /* A node made v: kept, where values are kept. */
 ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value *v) {
   dfi_made *k = x->made + (x->nmade & (DFI_MADE - 1));
-  if (DFI_UNLIKELY(v->kind >= DF_TENSOR || x->made_held)) { dfi_watch_keep(x, t, index, v); return; }
+  if (DFI_UNLIKELY(v->kind >= DF_TENSOR || x->made_held)) { dfi_service.watch_keep(x, t, index, v); return; }
   x->nmade++;
   k->token = t;
   k->value.kind = v->kind; k->value.dtype = v->dtype; k->value.dead = v->dead; k->value.uses = index;
@@ -102,7 +99,7 @@ ALWAYS void keep(dfi_exec *x, const dfi_token t, uint32_t index, const df_value 
 static __attribute__((noinline, cold)) int32_t switch_side(dfi_exec *x, dfi_record *r, const dfi_pnode *p,
                                                            dfi_operand at) {
   const df_value *pred = operand(r, at);
-  if (pred->kind == DF_TENSOR && !dfi_remote_number(x, r, p, at)) return -1;
+  if (pred->kind == DF_TENSOR && !dfi_service.remote_number(x, r, p, at)) return -1;
   if (pred->kind == DF_SCALAR) return pred->as.u8 != 0;
   /* a reference variable's own value */
   if (pred->kind == DF_TENSOR && pred->as.tensor->rank == 0) return *(const uint8_t *)pred->as.tensor->data != 0;
@@ -127,7 +124,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
                      (logs && tail - x->logged + widest > x->queue_mask))) {
       x->tail = tail;
       dfi_queue_room(x, widest);
-      if ((x->patience < 0 || x->head == x->tail) && !dfi_exec_pause(x)) break;
+      if ((x->patience < 0 || x->head == x->tail) && !dfi_service.pause(x)) break;
       if (x->watched != began) break;
       tail = x->tail;
       continue;
@@ -136,14 +133,14 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     else if (watched && x->shuffle) { x->tail = tail; shuffle_head(x); }
     if (every) {
       x->tail = tail;
-      if (!dfi_watch_token(x)) break;
+      if (!dfi_service.watch_token(x)) break;
     }
     if (timed) dfi_timed_take(x);
     const dfi_token t = x->queue[x->head++ & x->queue_mask];
     dfi_record *r = t.record;
     dfi_pnode *p = r->nodes + t.node;
     dfi_audit_token(r, t);
-    if (timed && x->timed->recorder) dfi_record_token(x, r, t.node);
+    if (timed && x->timed->recorder) dfi_record_token(x, r, t.node, t.mark & DFI_DEAD);
     if (DFI_UNLIKELY(t.mark & DFI_DEAD) && p->kind != DFI_K_ENTER && p->kind != DFI_K_TRIGGER &&
         p->kind != DFI_K_TRANSFER) {
       x->count.died++;
@@ -184,7 +181,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     kernel:
     case DFI_K_KERNEL: {
       x->tail = tail;
-      bool elsewhere = logs ? dfi_log_call(x, r, p) : dfi_call_run(x, r, p);
+      bool elsewhere = logs ? dfi_service.log_call(x, r, p) : dfi_call_run(x, r, p);
       tail = x->tail;
       if (elsewhere) continue;              /* outstanding until the worker is done */
       break;
@@ -268,7 +265,7 @@ ALWAYS void engine_body(dfi_exec *x, const bool watched, const bool timed) {
     }
     case DFI_K_TRANSFER: {
       x->tail = tail;
-      const bool under_way = dfi_transfer_run(x, r, p, t.mark & DFI_DEAD);
+      const bool under_way = dfi_service.transfer_run(x, r, p, t.mark & DFI_DEAD);
       tail = x->tail;
       if (under_way) continue;
       break;

@@ -9,10 +9,8 @@
 #include "engine/engine.h"
 #include "engine/tokens/group_run.h"
 #include "engine/clock/record.h"
-#include "engine/memory/remat.h"
-#include "engine/owners/team.h"
+#include "engine/services.h"
 #include "engine/tokens/turn.h"
-#include "engine/observe/watch.h"
 
 enum { RECORD_HEAD = (sizeof(dfi_record) + 15) & ~15 };
 
@@ -96,9 +94,9 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
     const dfi_scope *all = &x->plan->scope[s->id];         /* an owner's has fewer */
     f = dfi_xcalloc(1, sizeof *f);
     f->capacity = 4;
-    x->bytes += (int64_t)(sizeof *f + 8 * 4 + sizeof *f->constants * s->nconsts + 64);
+    x->bytes += (int64_t)(sizeof *f + 8 * 4 + sizeof *f->constants * (s->nconsts + s->ninvariants) + 64);
     f->ring = dfi_xmalloc(sizeof *f->ring * 4);
-    f->constants = dfi_xcalloc(s->nconsts + 1, sizeof *f->constants);
+    f->constants = dfi_xcalloc(s->nconsts + s->ninvariants + 1, sizeof *f->constants);
     f->nexits = all->nexits;
     f->enter_dead = dfi_xcalloc(all->nenters + all->nexits + 1, 1);
     f->exit_fired = f->enter_dead + all->nenters;
@@ -126,7 +124,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
     x->history[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)] =
         (dfi_frame_history){ f->serial, (uint32_t)s->id, origin ? origin->frame->serial : 0, 0,
                              origin ? origin->number : 0, -1 };
-  if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, true);
+  if (DFI_UNLIKELY(x->watched)) dfi_service.watch_frame(x, f, true);
   ring_put(x, f, record_new(x, f, number));
   dfi_books_open(x, f);
   return f;
@@ -135,9 +133,9 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
 void dfi_iteration_start(dfi_exec *x, dfi_record *r) { record_start(x, r->frame->scope, r); }
 
 static void frame_free(dfi_exec *x, dfi_frame *f) {
-  if (DFI_UNLIKELY(f->remat != NULL)) { dfi_remat_release(f->remat); f->remat = NULL; }
-  if (DFI_UNLIKELY(f->second != NULL)) dfi_remat_over(x, f);
-  for (uint32_t i = 0; i < f->scope->nconsts; i++) {
+  if (DFI_UNLIKELY(f->remat != NULL)) dfi_service.remat_first_over(f);
+  if (DFI_UNLIKELY(f->second != NULL)) dfi_service.remat_over(x, f);
+  for (uint32_t i = 0; i < f->scope->nconsts + f->scope->ninvariants; i++) {
     dfi_value_drop(&f->constants[i]);
     f->constants[i].kind = DF_EMPTY;
   }
@@ -178,7 +176,7 @@ void dfi_frame_start(dfi_exec *x, dfi_frame *f) {
   if (dead && !x->team) { dfi_books_idle(x, r); return; }
   if (DFI_UNLIKELY(f->some_dead)) kill_readers(r);     /* not known yet when the record was made */
   if (dead) { start_dead_part(x, f, r); return; }
-  if (DFI_UNLIKELY(s->remat)) dfi_remat_begin(x, f);
+  if (DFI_UNLIKELY(s->remat)) dfi_service.remat_begin(x, f);
   if (DFI_UNLIKELY(s->engine_ops != NULL) && !f->some_dead && !x->timed) {
     dfi_books_turn(x, f);
     const bool ended = s->engine_ops->turn(x, f, r);
@@ -232,7 +230,7 @@ static dfi_record *frame_done(dfi_exec *x, dfi_frame *f) {
     dfi_frame_history *history = &x->history[f->serial & ((1u << DFI_STAMP_SERIAL_BITS) - 1)];
     if (history->serial == f->serial) history->next = f->next;
   }
-  if (DFI_UNLIKELY(x->watched)) dfi_watch_frame(x, f, false);
+  if (DFI_UNLIKELY(x->watched)) dfi_service.watch_frame(x, f, false);
   frame_free(x, f);
   return origin;
 }

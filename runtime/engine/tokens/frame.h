@@ -46,7 +46,7 @@ static inline dfi_record *record_new(dfi_exec *x, dfi_frame *f, int64_t number) 
 
 /* A node that waits for nothing has its turn. */
 static inline void root_push(dfi_exec *x, dfi_record *r, uint32_t node, uint32_t dead) {
-  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_arrive(x, r, node);
+  if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_arrive(x, r, node, true);
   push(x, r, node, dead);
   if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_queued(x, x->tail - 1, r, node);
 }

@@ -2,18 +2,19 @@
  *
  * A member that fires is put off: it sends its tokens to other members, and no value yet. When the last one has fired
  * the whole group is computed, block by block (kernels/chain.h); the members' inputs are let go, values that others
- * want get their slots, and everybody outside gets the tokens. To the books each node ran when it fired.
+ * want get their slots, and all nodes outside get the tokens. To the books each node ran when it fired.
  *
  * A group is taken apart (what was put off is computed, node by node, by the ops' own kernels, and the rest as it
- * fires) whenever somebody looks at the run, when a member is dead, and where shapes turn out to be others than the
+ * fires) whenever an inspector looks at the run, when a member is dead, and where shapes turn out to be others than the
  * ones it can do: so errors come from the ops' kernels alone, and what one looks at is always there. The numbers are
  * the same.
  *
  * The group's slot: `uses`, members that have fired; `flags`, whether it is apart; `as.u64`, which members are put off.
  */
 #include "engine/tokens/group_run.h"
+#include "engine/tokens/batch.h"
 #include "engine/engine.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "base/remote_memory.h"
 #include "base/stress.h"
 #include "kernels/linalg.h"
@@ -71,15 +72,15 @@ static bool meets_rows(const dfk_chain *c, const df_tensor *t, const df_tensor *
   return is_folded(c, t, whole);
 }
 
-/* gates: of a cell, that are not made before; NULL: all inputs are. */
-static bool find_inputs(const dfi_record *r, const dfi_group *g, const dfi_gates *gates, const df_tensor *whole,
+/* later: by input, which are not made before (0 and above); NULL: all are. */
+static bool find_inputs(const dfi_record *r, const dfi_group *g, const int8_t *later, const df_tensor *whole,
                         dfk_chain_run *run) {
   const dfk_chain *c = &g->chain;
   for (int32_t i = 0; i < c->ninputs; i++) {
     const df_value *v = operand(r, g->input[i].at);
     run->input[i].how = DFK_NUMBER;
     run->input[i].period = 0;
-    if (gates && gates->of[i] >= 0) { run->input[i].how = DFK_ALL; run->input[i].data = NULL; continue; }
+    if (later && later[i] >= 0) { run->input[i].how = DFK_ALL; run->input[i].data = NULL; continue; }
     if (v->kind == DF_SCALAR) { run->input[i].data = (const char *)&v->as; continue; }
     if (v->kind != DF_TENSOR) return false;
     const df_tensor *t = v->as.tensor;
@@ -121,7 +122,7 @@ static bool steps_are_whole(const dfk_chain *c, const dfk_chain_run *run) {
   return true;
 }
 
-/* An input that nobody else will read and that no step reads after the member's own: the result may lie there. there:
+/* An input that has no other reader and that no step reads after the member's own: the result may lie there. there:
  * results are a GPU's, and so is what they may lie in. */
 static df_tensor *in_place(const dfi_record *r, const dfi_group *g, const df_tensor *whole, const dfk_chain_run *run,
                            const dfi_member *to, bool there, uint64_t *taken) {
@@ -160,7 +161,7 @@ static df_tensor *make_output(const dfk_chain *c, uint8_t form, uint8_t dtype, c
   return dfi_tensor_make(dtype, form == DFK_KEPT ? whole->rank : c->lead, dims);
 }
 
-/* On the arena of the thread, where there is one. */
+/* On the arena of the thread, where there is one. r NULL: none lies where an input does. */
 static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tensor *whole, dfk_chain_run *run,
                          bool there, df_tensor **out) {
   uint64_t taken = 0;
@@ -168,9 +169,8 @@ static bool make_outputs(const dfi_record *r, const dfi_group *g, const df_tenso
     const dfi_member *to = &g->member[i];
     out[i] = NULL;
     if (!to->wanted) continue;
-    out[i] = in_place(r, g, whole, run, to, there, &taken);
-    if (!out[i])
-      out[i] = make_output(&g->chain, g->chain.step[to->step].form, r->nodes[to->node].out_dtype, whole);
+    if (r) out[i] = in_place(r, g, whole, run, to, there, &taken);
+    if (!out[i]) out[i] = make_output(&g->chain, g->chain.step[to->step].form, g->chain.step[to->step].dtype, whole);
     if (!out[i]) {
       drop_outputs(out, i);
       return false;
@@ -196,7 +196,7 @@ static bool compute_here(dfi_exec *x, dfi_record *r, dfi_group *g, const df_tens
     return false;
   }
   if (n <= grain) range(run, 0, n);
-  else dfi_pool_range(x->pool, n, grain < 1 ? 1 : grain, range, run);
+  else dfi_pool_range(x->setup.pool, n, grain < 1 ? 1 : grain, range, run);
   return true;
 }
 
@@ -275,7 +275,7 @@ static void give(dfi_record *r, const dfi_member *m, df_tensor *t) {
   slot_filled(r, slot, r->frame->scope->uses[p->out] - m->reads);
 }
 
-/* A product is added where the sum's other operand lies, when nobody else will read that. */
+/* A product is added where the sum's other operand lies, when that has no other reader. */
 static bool add_product(dfi_exec *x, dfi_record *r, dfi_group *g) {
   const dfi_pnode *p = r->nodes + g->member[0].node;
   const dfi_operand *in = x->plan->operand + p->in, into = g->input[0].at;
@@ -365,7 +365,7 @@ static bool find_convolved(const dfi_record *r, const dfi_group *g, const dfi_de
   df_kernel k = { .attrs = p->node->attrs, .nin = 2, .nout = 1, .in = in, .error = &error };
   if (!find_all_there(r, g, d, in)) return false;
   *l = (dfi_remote_convolved){ .dtype = p->out_dtype, .relu = g->n > 2 };
-  if (dfk_conv2d_of(&k, &l->how, dims) || in[2]->rank != 1 || in[2]->size != dims[3]) return false;
+  if (dfk_conv2d_of(&k, false, &l->how, dims) || in[2]->rank != 1 || in[2]->size != dims[3]) return false;
   l->in = in[0]->data; l->filter = in[1]->data; l->bias = in[2]->data;
   l->in_note = dfi_note_of(in[0]->buffer);
   l->filter_note = dfi_note_of(in[1]->buffer);
@@ -473,7 +473,7 @@ static bool compute_cell(dfi_exec *x, dfi_record *r, dfi_group *g) {
   run.chain = &g->chain;
   memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
   memcpy(c.gate, g->gates->of, sizeof c.gate);
-  if (!find_inputs(r, g, g->gates, &whole, &run) || !steps_are_whole(&g->chain, &run) ||
+  if (!find_inputs(r, g, g->gates->of, &whole, &run) || !steps_are_whole(&g->chain, &run) ||
       !dfk_cell_begin(&k, &c, room) || !make_outputs(r, g, &whole, &run, false, out))
     return false;
   if (dfk_cell_run(&k, &c)) {
@@ -488,13 +488,82 @@ static bool compute_cell(dfi_exec *x, dfi_record *r, dfi_group *g) {
   return true;
 }
 
+/* ---- convolutions ------------------------------------------------------------------------------------------------ */
+
+/* A result that the convolution's own may lie in until it is made; NULL: there is none. */
+static df_tensor *shared_with(const dfi_group *g, uint8_t dtype, df_tensor *const *out) {
+  const dfi_group_input *in = &g->input[g->convolution - 1];
+  for (int32_t i = g->first; i < g->n; i++) {
+    const dfi_member *to = &g->member[i];
+    if (out[i] && to->step >= in->last && g->chain.step[to->step].form == DFK_FULL && out[i]->dtype == dtype)
+      return df_tensor_retain(out[i]);
+  }
+  return NULL;
+}
+
+/* All results, none of which lies in an input, and the convolution's own; NULL: no memory. */
+static df_tensor *make_places(const dfi_group *g, const df_tensor *whole, dfk_chain_run *run, df_tensor **out) {
+  if (!make_outputs(NULL, g, whole, run, false, out)) return NULL;
+  df_tensor *t = shared_with(g, (uint8_t)whole->dtype, out);
+  if (!t) t = dfi_tensor_make(whole->dtype, whole->rank, whole->dims);
+  if (!t) drop_outputs(out, g->n);
+  return t;
+}
+
+/* The convolution and the chain in one pass. False: it cannot be done so, and nothing has changed. */
+static bool compute_convolution(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  const dfi_pnode *p = r->nodes + g->member[0].node;
+  const dfi_operand *at = x->plan->operand + p->in;
+  const df_tensor *in[2];
+  df_tensor *out[DFI_GROUP_MEMBERS];
+  df_error error;
+  dfi_call call = { .exec = x };
+  df_kernel k = { .run = &call, .attrs = p->node->attrs, .nin = 2, .nout = 1, .in = in, .out_dtype = &p->out_dtype,
+                  .error = &error };
+  dfk_conv c;
+  dfk_chain_run run;
+  df_tensor whole = { .dtype = p->out_dtype, .size = 1 };
+  int8_t later[DFK_CHAIN_INPUTS];
+  for (int32_t i = 0; i < 2; i++) {
+    const df_value *v = operand(r, at[i]);
+    if (v->kind != DF_TENSOR || !v->as.tensor->size) return false;
+    in[i] = v->as.tensor;
+  }
+  if (dfk_conv2d_of(&k, p->kernel == cpu_depthwise_conv2d, &c, whole.dims)) return false;
+  whole.rank = in[0]->rank;
+  for (int32_t d = 0; d < whole.rank; d++)
+    if (__builtin_mul_overflow(whole.size, whole.dims[d], &whole.size)) return false;
+  memset(later, -1, sizeof later);
+  later[g->convolution - 1] = 0;
+  run.chain = &g->chain;
+  memset(run.out, 0, sizeof *run.out * (size_t)g->chain.nsteps);
+  if (!whole.size || !find_inputs(r, g, later, &whole, &run) || !steps_are_whole(&g->chain, &run)) return false;
+  df_tensor *place = make_places(g, &whole, &run, out);
+  if (!place) return false;
+  run.input[g->convolution - 1].data = place->data;
+  const bool failed = cpu_convolve_then(&k, &c, whole.dtype == DF_FLOAT64, place->data, &run) != DF_OK;
+  df_tensor_release(place);
+  if (failed) {
+    drop_outputs(out, g->n);
+    return false;
+  }
+  atomic_store_explicit(&x->at, p->node->id, memory_order_relaxed);
+  x->patience -= 4 + (int32_t)((whole.size * g->n + in[0]->size + in[1]->size) >> 10 & 0xffff);
+  drop_inputs(x, r, p);
+  for (int32_t i = 0; i < g->chain.ninputs; i++)
+    for (int32_t n = 0; i != g->convolution - 1 && n < g->input[i].reads; n++) operand_used(r, g->input[i].at);
+  for (int32_t i = 0; i < g->n; i++) if (out[i]) give(r, &g->member[i], out[i]);
+  *state_of(r, g) = (df_value){ 0 };
+  return true;
+}
+
 bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once) {
   dfk_chain_run run;
   df_tensor *out[DFI_GROUP_MEMBERS];
   if (g->product) return add_product(x, r, g);
   if (g->biased) return g->convolved ? add_to_channels(x, r, g) : add_vector(x, r, g);
-  if (g->gates) {
-    if (compute_cell(x, r, g)) return true;
+  if (g->first) {
+    if (g->gates ? compute_cell(x, r, g) : compute_convolution(x, r, g)) return true;
     compute_alone(x, r, g, g->first);
     if (x->failed) return false;
   }
@@ -517,14 +586,84 @@ bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once) {
   return true;
 }
 
-/* All members have been put off. False: it cannot be done in one pass. */
-static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
-  if (!dfi_group_values(x, r, g, false)) return false;
+/* All members have their values: other readers are told. */
+static void tell(dfi_exec *x, dfi_record *r, const dfi_group *g) {
   for (int32_t i = 0; i < g->n; i++) {
     const dfi_pnode *p = r->nodes + g->member[i].node;
     dfi_exec_send(x, r, p->inside, p->edge[1], 0);
   }
+}
+
+/* ---- in several iterations at once ------------------------------------------------------------------------------- */
+
+/* Input i of the group in all of them, as one. *made: storage for it, owned, or NULL. False: it does not go so. */
+static bool join_input(const dfi_group *g, int32_t i, dfi_record *const *r, int32_t n, dfk_chain_run *run, int64_t size,
+                       df_tensor **made) {
+  const df_value *first = operand(r[0], g->input[i].at);
+  df_tensor view;
+  bool same = true;
+  for (int32_t m = 1; m < n && same; m++) same = dfi_batch_same(first, operand(r[m], g->input[i].at));
+  if (run->input[i].how == DFK_NUMBER && !same) {
+    run->input[i].how = DFK_COLUMN;
+    run->input[i].period = size;
+  } else if (run->input[i].how == DFK_NUMBER || run->input[i].how == DFK_ROWS) return same;
+  const df_tensor *t = dfi_batch_stack(r, (uint32_t)n, g->input[i].at,
+                                       first->kind == DF_SCALAR || first->as.tensor->rank == 0, &view, made);
+  if (t) run->input[i].data = t->data;
+  return t != NULL;
+}
+
+static void give_parts(dfi_exec *x, dfi_record *const *r, int32_t n, dfi_group *g, df_tensor *const *out) {
+  for (int32_t m = 0; m < n && !x->failed; m++) {
+    for (int32_t i = 0; i < g->chain.ninputs; i++)
+      for (int32_t k = 0; k < g->input[i].reads; k++) operand_used(r[m], g->input[i].at);
+    for (int32_t i = 0; i < g->n; i++) {
+      df_value part;
+      if (!out[i]) continue;
+      if (dfi_batch_part(&part, out[i], (uint32_t)m, (uint32_t)n, false)) give(r[m], &g->member[i], part.as.tensor);
+      else dfi_exec_fail(x, r[m], r[m]->nodes + g->member[i].node, DF_RESOURCE_EXHAUSTED,
+                         "out of memory for a part of a result");
+    }
+    *state_of(r[m], g) = (df_value){ 0 };
+    if (!x->failed) tell(x, r[m], g);
+  }
+}
+
+bool dfi_group_compute_many(dfi_exec *x, dfi_record *const *r, int32_t n, dfi_group *g) {
+  dfk_chain_run run = { .chain = &g->chain };
+  df_tensor *out[DFI_GROUP_MEMBERS], *made[DFK_CHAIN_INPUTS] = { NULL };
+  if (g->product || g->biased || g->gates || g->chain.row || g->chain.over) return false;
+  const df_tensor *one = whole_of(r[0], g);
+  if (!one || one->rank == 0 || one->size == 0 || !find_inputs(r[0], g, NULL, one, &run) ||
+      !steps_are_whole(&g->chain, &run))
+    return false;
+  df_tensor whole = *one;
+  whole.dims[0] *= n;
+  whole.size *= n;
+  bool done = true;
+  for (int32_t i = 0; i < g->chain.ninputs && done; i++)
+    done = join_input(g, i, r, n, &run, one->size, &made[i]);
+  done = done && compute_here(x, NULL, g, &whole, &run, out);
+  for (int32_t i = 0; i < g->chain.ninputs; i++) df_tensor_release(made[i]);
+  if (!done) return false;
+  atomic_store_explicit(&x->at, r[0]->nodes[g->member[g->n - 1].node].node->id, memory_order_relaxed);
+  x->patience -= 4 * n + (int32_t)((whole.size * g->n) >> 12 & 0xffff);
+  give_parts(x, r, n, g, out);
+  drop_outputs(out, g->n);
   return true;
+}
+
+/* All members have been put off. False: it cannot be done in one pass. */
+static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  if (!dfi_group_values(x, r, g, false)) return false;
+  tell(x, r, g);
+  return true;
+}
+
+void dfi_group_compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
+  if (compute(x, r, g)) return;
+  take_apart(x, r, g);
+  *state_of(r, g) = (df_value){ 0 };
 }
 
 /* ---- what the engine asks --------------------------------------------------------------------------------------- */
@@ -532,13 +671,12 @@ static bool compute(dfi_exec *x, dfi_record *r, dfi_group *g) {
 bool dfi_group_fire(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   dfi_group *g = group_of(x, p);
   df_value *s = state_of(r, g);
-  if (!s->flags && (x->watched != DFI_UNWATCHED || x->made || x->timed || x->faults)) take_apart(x, r, g);
+  if (!s->flags && (x->watched != DFI_UNWATCHED || x->made || x->timed || x->setup.faults)) take_apart(x, r, g);
   if (s->flags) { fired(s, g); return false; }
   s->as.u64 |= (uint64_t)1 << p->place;
   dfi_exec_send(x, r, p->edge[0], p->inside, 0);
-  if (++s->uses < (uint32_t)g->n || compute(x, r, g)) return true;
-  take_apart(x, r, g);
-  *s = (df_value){ 0 };
+  if (++s->uses < (uint32_t)g->n || (DFI_UNLIKELY(g->batch) && dfi_batch_takes_group(x, r, g))) return true;
+  dfi_group_compute(x, r, g);
   return true;
 }
 

@@ -1,7 +1,7 @@
 /* group_run.h: elementwise nodes that are computed in one pass, as the engine meets them. */
 #ifndef DFLOW_ENGINE_GROUP_H
 #define DFLOW_ENGINE_GROUP_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 /* A member of a group has all its inputs. True: nothing more is to be done for it now. False: it is computed alone,
    like any node. */
@@ -11,7 +11,12 @@ void dfi_group_dead(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* All inputs of the group are there: its members' values are made, and no tokens sent. at_once: a kernel of a
    GPU for it is worth compiling now. False: not in one pass, and nothing has changed. */
 bool dfi_group_values(dfi_exec *x, dfi_record *r, dfi_group *g, bool at_once);
-/* Somebody is going to look: what members of groups have put off is computed, in all that is open. */
+/* The same, and their readers are told; where it cannot be done in one pass, one by one. */
+void dfi_group_compute(dfi_exec *x, dfi_record *r, dfi_group *g);
+/* The group in n iterations or calls, whose inputs have the same shapes, in one pass. False: it cannot be done so, and
+   nothing has changed. */
+bool dfi_group_compute_many(dfi_exec *x, dfi_record *const *r, int32_t n, dfi_group *g);
+/* Before an inspector looks: what members of groups have put off is computed, in all that is open. */
 void dfi_groups_apart(dfi_exec *x);
 /* A record begins an iteration. */
 static inline void dfi_groups_begin(const dfi_exec *x, dfi_record *r, const dfi_scope *s) {

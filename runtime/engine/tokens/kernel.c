@@ -1,7 +1,6 @@
 /* kernel.c: the services that kernels ask of the runtime: outputs, scratch, errors, workers, tags. */
-#include "engine/tokens/executor.h"
-#include "engine/memory/remat.h"
-#include "engine/owners/team.h"
+#include "engine/executor.h"
+#include "engine/services.h"
 #include "op/run.h"
 #include "base/stress.h"
 #include "base/remote_memory.h"
@@ -201,12 +200,12 @@ static inline void split(int64_t n, df_range_fn fn, void *arg) {}
 void dfk_parallel(df_kernel *k, int64_t n, int64_t grain, df_range_fn fn, void *arg) {
   if (SPLIT && n > 1) split(n, fn, arg);
   else if (n <= grain || !k->run) fn(arg, 0, n);
-  else dfi_pool_range(call_of(k)->exec->pool, n, grain, fn, arg);
+  else dfi_pool_range(call_of(k)->exec->setup.pool, n, grain, fn, arg);
 }
 
 int32_t dfk_threads(const df_kernel *k) {
   if (SPLIT) return 5;
-  return k->run ? dfi_pool_threads(call_of(k)->exec->pool) : 1;
+  return k->run ? dfi_pool_threads(call_of(k)->exec->setup.pool) : 1;
 }
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -219,7 +218,7 @@ uint64_t dfi_tag_of(const dfi_record *r, uint64_t run) {
   const dfi_frame *f = r->frame;
   if (!f->origin) return mix(run, 0x5eed);
   const uint64_t which = f->call ? f->call->child : 0;
-  return mix(mix(f->second ? dfi_remat_tag(f->second) : dfi_tag_of(f->origin, run), 0x10095 + which),
+  return mix(mix(f->second ? dfi_service.remat_tag(f->second) : dfi_tag_of(f->origin, run), 0x10095 + which),
              (uint64_t)r->number);
 }
 
@@ -233,20 +232,70 @@ static void note_draw(const dfi_exec *x, const dfi_pnode *n) {
     else high = middle;
   }
   if (low < p->nrandom && p->random[low] == n->node->id)
-    atomic_store_explicit(&x->drew[low], 1, memory_order_relaxed);
+    atomic_store_explicit(&x->setup.drew[low], 1, memory_order_relaxed);
 }
 
 uint64_t dfk_tag(const df_kernel *k) {
   if (!k->run) return 0;
   const dfi_call *c = call_of(k);
-  if (c->exec->drew && (c->node->op->traits & DFO_RANDOM)) note_draw(c->exec, c->node);
-  return dfi_tag_of(c->record, (uint64_t)c->exec->draw_number);
+  if (c->exec->setup.drew && (c->node->op->traits & DFO_RANDOM)) note_draw(c->exec, c->node);
+  return dfi_tag_of(c->record, (uint64_t)c->exec->setup.draw_number);
 }
 
 int64_t dfk_graph_seed(const df_kernel *k) { return k->run ? call_of(k)->exec->plan->graph->seed : 0; }
 
+/* Does the rest of a path climb out of where it begins? */
+static bool climbs(const char *rest, int64_t n) {
+  for (int64_t i = 0; i + 1 < n; i++) if (rest[i] == '.' && rest[i + 1] == '.') return true;
+  return false;
+}
+
+/* Marks in `seen` what `first` is computed from, and itself; of `n` nodes each, as the graph had when it was asked. */
+static void mark_sources(df_node *first, int32_t n, uint8_t *seen, df_node **queue) {
+  int32_t tail = 0;
+  queue[tail++] = first;
+  seen[first->id] = 1;
+  for (int32_t head = 0; head < tail; head++)
+    for (int32_t i = 0; i < queue[head]->nin; i++) {
+      df_node *from = queue[head]->in[i].node;
+      if (from->id >= n || seen[from->id]) continue;
+      seen[from->id] = 1;
+      queue[tail++] = from;
+    }
+}
+
+static bool begins_with_fed(const char *path, int64_t n, const df_value *fed) {
+  int64_t length;
+  if (fed->kind != DF_TENSOR || fed->dtype != DF_STRING || fed->as.tensor->size != 1) return false;
+  const char *text = df_tensor_string(fed->as.tensor, 0, &length);
+  return length && length <= n && !memcmp(text, path, (size_t)length) && !climbs(path + length, n - length);
+}
+
+/* May the run open the path? The program made its node, or the imported graph may touch files, or the path begins with
+   a string that the run was fed and that leads to input `input` of the node; -1: the graph itself names the path. */
+static bool may_touch(const void *run, int32_t input, const char *path, int64_t n) {
+  const dfi_call *c = run;
+  if (!c) return false;
+  df_graph *g = c->exec->plan->graph;
+  const df_node *node = c->node->node;
+  if (g->files || !node->imported) return true;
+  const dfi_plan *plan = c->exec->plan;
+  if (input < 0 || input >= node->nin) return false;
+  pthread_mutex_lock(&g->lock);
+  const int32_t nodes = g->n;
+  pthread_mutex_unlock(&g->lock);
+  uint8_t *seen = dfi_xcalloc((size_t)nodes, 1);
+  df_node **queue = dfi_xmalloc(sizeof *queue * (size_t)nodes);
+  mark_sources(node->in[input].node, nodes, seen, queue);
+  bool may = false;
+  for (int32_t i = 0; i < plan->nfeed && !may; i++)
+    may = seen[plan->feed[i].node->id] && begins_with_fed(path, n, &c->exec->given[i]);
+  dfi_free(seen); dfi_free(queue);
+  return may;
+}
+
 bool dfk_may_touch(df_kernel *k, int32_t input, const char *path, int64_t n) {
-  if (dfi_run_may_touch(k->run, input, path, n)) return true;
+  if (may_touch(k->run, input, path, n)) return true;
   dfk_fail(k, DF_PERMISSION_DENIED, "this graph may not touch the file %.*s: %simport the graph with files = true",
            (int)(n < 300 ? n : 300), path, input < 0 ? "" : "feed its path to the run, or ");
   return false;
@@ -260,8 +309,10 @@ void dfk_print(df_kernel *k, const char *bytes, int64_t length) {
 df_node *dfi_run_node(const void *run) { return ((const dfi_call *)run)->node->node; }
 uint64_t dfi_run_id(const void *run) {
   const dfi_exec *x = ((const dfi_call *)run)->exec;
-  return (uint64_t)(uintptr_t)(x->team ? dfi_team_first(x) : x) ^ mix((uint64_t)x->run_number, 0x5e55);
+  return (uint64_t)(uintptr_t)x->given ^ mix((uint64_t)x->setup.run_number, 0x5e55);
 }
-struct dfi_resources *dfi_run_resources(const void *run) { return ((const dfi_call *)run)->exec->shared->resources; }
+struct dfi_resources *dfi_run_resources(const void *run) {
+  return ((const dfi_call *)run)->exec->setup.shared->resources;
+}
 void dfi_run_count_push(void *run) { if (run) ((dfi_call *)run)->exec->count.pushes++; }
 void dfi_run_count_pop(void *run)  { if (run) ((dfi_call *)run)->exec->count.pops++; }

@@ -1,10 +1,14 @@
-/* outcome.c: what a run tells when it is over, or has failed: fetched values, why one is dead, and where an error
-   happened. */
-#include "engine/tokens/token.h"
+/* outcome.c: how a run fails, and what it tells when it is over: fetched values, why one is dead, where an error
+   happened, what was counted. */
+#include "engine/engine.h"
+#include "engine/tokens/batch.h"
+#include "engine/tokens/turn.h"
+#include "engine/token.h"
 #include "plan/where.h"
 #include "resource/variable.h"
 #include "base/devmem.h"
 #include <stdio.h>
+#include <time.h>
 
 /* Was this node's token dead in the top-level iteration? */
 static bool was_dead(const dfi_record *r, const dfi_pnode *p, const dfi_plan *plan) {
@@ -57,6 +61,10 @@ int32_t dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err) {
   dfi_record *r = x->root->ring[0];
   const df_value *v = operand(r, o);
   dfi_pnode *p = x->plan->fetch_node[i];
+  if (DFI_UNLIKELY(x->batch != NULL)) {
+    const int32_t code = dfi_batch_settle(x, (df_value *)(uintptr_t)v, err);
+    if (code) return code;
+  }
   if (DFI_SPACE(o) == DFI_ITERATION) {
     bool dead = p && was_dead(r, p, x->plan);
     if (p && p->kind == DFI_K_SWITCH && !dead) {
@@ -112,4 +120,47 @@ void dfi_exec_blame(const dfi_record *r, const dfi_pnode *p, df_error *err) {
   snprintf(err->op, sizeof err->op, "%s (%s)", dfi_node_name(n), p->op->type);
   dfi_frame_path(r, err->frame, sizeof err->frame);
   if (n->where && n->where[0]) snprintf(err->source, sizeof err->source, "%s", n->where);
+}
+
+void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
+  if (x->failed) return;                    /* the first error wins */
+  x->failed = true;
+  x->patience = 0;
+  dfi_fail(x->error, code, p && p->node ? p->node->where : NULL, "%s", message);
+  if (p && x->error) dfi_exec_blame(r, p, x->error);
+}
+
+void dfi_exec_no_memory(dfi_exec *x, const dfi_record *r, const char *what) {
+  char message[300];
+  const dfi_scope *s = r ? r->frame->scope : NULL;
+  dfi_short = false;
+  dfi_memory_for(0);
+  snprintf(message, sizeof message, "out of memory: the system gave none for %s%s%s%s", what, s && s->id ? " of `" : "",
+           s && s->id ? s->name : "", s && s->id ? "`" : "");
+  if (x->failed) return;
+  dfi_exec_fail(x, NULL, NULL, DF_RESOURCE_EXHAUSTED, message);
+  if (!s || !s->id || !x->error) return;
+  snprintf(x->error->op, sizeof x->error->op, "%s", s->name);
+  snprintf(x->error->source, sizeof x->error->source, "%s", s->where ? s->where : "");
+  dfi_frame_path(r, x->error->frame, sizeof x->error->frame);
+}
+
+df_stats dfi_exec_stats(const dfi_exec *x) {
+  const dfi_counters *c = &x->count;
+  const int64_t taken = c->taken + (x->head - x->counted);
+  return (df_stats){ 1, taken - c->died + c->merged, c->died + c->ended, c->frames, c->iterations, c->pushes, c->pops };
+}
+
+double dfi_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+char *dfi_engine_reason(const dfi_pnode *p, const char *format, va_list more) {
+  char text[600];
+  size_t at = 0;
+  if (p) at = (size_t)snprintf(text, sizeof text, "`%.200s` (%s): ", dfi_node_name(p->node), p->op->type);
+  vsnprintf(text + at, sizeof text - at, format, more);
+  return dfi_xstrdup(text);
 }

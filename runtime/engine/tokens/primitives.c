@@ -1,10 +1,10 @@
 /* primitives.c: Enter, Exit, NextIteration where it waits, and calls of functions: what passes values between frames.
  * The primitives that stay in their iteration, and a NextIteration whose iteration is open, are in the engine's loop.
  */
+#include "engine/tokens/batch.h"
 #include "engine/tokens/frame.h"
 #include "engine/clock/record.h"
-#include "engine/memory/remat.h"
-#include "engine/owners/remote_call.h"
+#include "engine/services.h"
 #include "engine/tokens/turn.h"
 
 /* A whole number or a bool that enters a loop is what it counts by: where a device has it, it is read once, here, and
@@ -13,7 +13,15 @@ static inline bool bring_count(dfi_exec *x, dfi_record *r, const dfi_pnode *p, d
   const df_value *v = operand(r, in);
   if (DFI_LIKELY(v->kind != DF_TENSOR) || v->as.tensor->rank) return true;
   const bool counts = v->dtype == DF_INT32 || v->dtype == DF_INT64 || v->dtype == DF_BOOL;
-  return !counts || dfi_remote_number(x, r, p, in);
+  return !counts || dfi_service.remote_number(x, r, p, in);
+}
+
+/* Another engine may run the loop: it knows of no sums that are late. False: the run has failed. */
+static __attribute__((noinline)) bool settles(dfi_exec *x, dfi_record *r, const dfi_pnode *p, dfi_operand in) {
+  df_error error = { 0 };
+  const int32_t code = dfi_batch_settle(x, operand(r, in), &error);
+  if (code) dfi_exec_fail(x, r, p, code, error.message);
+  return !code;
 }
 
 void dfi_do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead) {
@@ -24,6 +32,7 @@ void dfi_do_enter(dfi_exec *x, dfi_record *r, const dfi_pnode *p, uint32_t dead)
   }
   dfi_operand in = x->plan->operand[p->in];
   if (!dead && !bring_count(x, r, p, in)) return;
+  if (DFI_UNLIKELY(x->batch != NULL) && f->scope->engine_ops && !settles(x, r, p, in)) return;
   f->enter_dead[p->enter] = dead != 0;
   if (dead) { f->some_dead = f->prepares = true; operand_used(r, in); x->count.died++; }
   else if (p->constant) {
@@ -53,7 +62,7 @@ void dfi_do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   dfi_exec_send(x, origin, p->edge[0], p->edge[1], 0);
 }
 
-/* Of a loop's second time: its frame has nobody to return to. */
+/* Of a loop's second time: its frame has no caller. */
 void dfi_do_exit_remat(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   if (r->frame->second) operand_used(r, x->plan->operand[p->in]);
   else dfi_do_exit(x, r, p);
@@ -74,7 +83,7 @@ void dfi_do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   if (!f->ring[0]->outstanding) dfi_exec_iteration_done(x, f->ring[0]);
 }
 
-/* The results go to the caller's slots, where nobody looks before the frame is done. */
+/* The results go to the caller's slots, which are not read before the frame is done. */
 void dfi_do_return(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   dfi_frame *f = r->frame;
   df_value *out = f->origin->base[DFI_ITERATION] + f->call->out;
@@ -98,7 +107,7 @@ void dfi_do_next_remat(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   const int64_t number = r->number + 1;
   if (x->timed) { dfi_timed_ended(x, r); dfi_timed_gate(x, f, number); }
   if (f->second && number >= f->second->end) { dfi_value_drop(&v); return; }
-  if (f->remat) dfi_remat_next(f->remat, number, p->enter, &v);
+  if (f->remat) dfi_service.remat_next(f->remat, number, p->enter, &v);
   if (number >= f->next && f->next - f->first >= f->window) {
     dfi_next_wait(f, p, v, x->timed && x->timed->recorder ? dfi_record_current(x) : 0);
     return;

@@ -5,8 +5,7 @@
 #include "engine/tokens/send.h"
 #include "engine/tokens/turn.h"
 #include "engine/clock/timed.h"
-#include "engine/observe/log.h"
-#include "engine/observe/watch.h"
+#include "engine/services.h"
 
 static void queue_grow(dfi_exec *x) {
   uint32_t old = x->queue_mask + 1;
@@ -23,7 +22,7 @@ static void queue_grow(dfi_exec *x) {
 
 /* Nothing is written over before it ran, and before it is logged. */
 void dfi_queue_room(dfi_exec *x, uint32_t more) {
-  if (x->logs) dfi_log_flush(x);
+  if (x->logs) dfi_service.log_flush(x);
   while (x->tail - x->head + more > x->queue_mask) queue_grow(x);
 }
 
@@ -62,18 +61,14 @@ void dfi_exec_again(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   x->count.taken--;                        /* it has not had its turn */
   r->outstanding--;
   if (!x->timed) { push(x, r, node, 0); return; }
-  double later = r->when[node];            /* when the next thing happens that is not of this moment */
-  for (uint32_t i = 0; i < x->timed->queue.n; i++)
-    if (x->timed->queue.due[i].at > x->timed->now && (later <= x->timed->now || x->timed->queue.due[i].at < later))
-      later = x->timed->queue.due[i].at;
-  if (later > r->when[node]) r->when[node] = later;
-  push_timed(x, r, node, 0);
+  push(x, r, node, 0);
+  dfi_timed_again(x, x->tail - 1, r, node);
 }
 
 /* dfi_exec_send by the virtual clock. */
 static void send_timed(dfi_exec *x, dfi_record *r, const dfi_edge *e, const dfi_edge *end, uint32_t dead) {
   for (; e < end; e++) {
-    dfi_timed_arrive(x, r, e->node);
+    dfi_timed_arrive(x, r, e->node, false);
     if (e->to != DFI_TO_PLAIN) {
       dfi_readiness ready = dfi_token_arrive(x, r, e, dead);
       if (ready) push_timed(x, r, e->node, ready == DFI_READY ? 0 : DFI_DEAD);

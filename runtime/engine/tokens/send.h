@@ -1,10 +1,10 @@
 /* send.h: the queue of ready tokens, and what it takes to make one ready. send.c.
  *
- * The queue is a ring: whoever pushes sees to it that nothing is written over before it ran, and before it is logged.
+ * The queue is a ring: the pusher sees to it that nothing is written over before it ran, and before it is logged.
  */
 #ifndef DFLOW_SEND_H
 #define DFLOW_SEND_H
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 
 /* What a token along an edge to a Merge or an Exit does to the node. */
 typedef enum dfi_readiness { DFI_NOT_READY, DFI_READY, DFI_READY_DEAD } dfi_readiness;

@@ -3,7 +3,7 @@
  */
 #ifndef DFLOW_TOKEN_H
 #define DFLOW_TOKEN_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 
 static inline df_value *operand(const dfi_record *r, dfi_operand o) {
   if (DFI_LIKELY(o < DFI_OPERAND(1, 0))) return r->base[DFI_ITERATION] + o;

@@ -1,13 +1,14 @@
 /* run.c: a run of a plan, from its beginning to its end: its state, what it stops for, how it fails. The engine that
  * turns it is in executor.c.
  */
-#include "engine/tokens/frame.h"
+#include "engine/run/run.h"
 #include "base/clock.h"
-#include "engine/tokens/audit.h"
 #include "engine/engine.h"
+#include "engine/tokens/audit.h"
+#include "engine/tokens/frame.h"
 #include "engine/owners/fault.h"
+#include "engine/tokens/batch.h"
 #include "engine/tokens/borrowed_read.h"
-#include "engine/native/native.h"
 #include "engine/clock/record.h"
 #include "engine/memory/remat.h"
 #include "engine/owners/stream.h"
@@ -19,54 +20,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
-
-double dfi_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Bookkeeping memory has ended: what was wanted has come from the reserve, and the run ends where it is. r may be
-   NULL. */
-void dfi_exec_no_memory(dfi_exec *x, const dfi_record *r, const char *what) {
-  char message[300];
-  const dfi_scope *s = r ? r->frame->scope : NULL;
-  dfi_short = false;
-  dfi_memory_for(0);
-  snprintf(message, sizeof message, "out of memory: the system gave none for %s%s%s%s", what, s && s->id ? " of `" : "",
-           s && s->id ? s->name : "", s && s->id ? "`" : "");
-  if (x->failed) return;
-  dfi_exec_fail(x, NULL, NULL, DF_RESOURCE_EXHAUSTED, message);
-  if (!s || !s->id || !x->error) return;
-  snprintf(x->error->op, sizeof x->error->op, "%s", s->name);
-  snprintf(x->error->source, sizeof x->error->source, "%s", s->where ? s->where : "");
-  dfi_frame_path(r, x->error->frame, sizeof x->error->frame);
-}
-
-void dfi_exec_fail(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32_t code, const char *message) {
-  if (x->failed) return;                    /* the first error wins */
-  x->failed = true;
-  x->patience = 0;
-  dfi_fail(x->error, code, p && p->node ? p->node->where : NULL, "%s", message);
-  if (p && x->error) dfi_exec_blame(r, p, x->error);
-}
-
-/* ---- what others see of it ------------------------------------------------------------------------------------- */
-
-df_stats dfi_exec_stats(const dfi_exec *x) {
-  const dfi_counters *c = &x->count;
-  const int64_t taken = c->taken + (x->head - x->counted);
-  return (df_stats){ 1, taken - c->died + c->merged, c->died + c->ended, c->frames, c->iterations, c->pushes, c->pops };
-}
-
-void dfi_exec_publish(dfi_exec *x) {
-  df_stats d = dfi_exec_stats(x);
-  if (x->joint) { dfi_team_publish(x); return; }
-  const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
-  int64_t *to[] = { &x->live->runs, &x->live->nodes_run, &x->live->dead_tokens, &x->live->frames, &x->live->iterations,
-                    &x->live->stack_pushes, &x->live->stack_pops };
-  for (int32_t i = 0; i < 7; i++) __atomic_store_n(to[i], now[i], __ATOMIC_RELAXED);
-}
 
 /* ---- is it to stop? --------------------------------------------------------------------------------------------- */
 
@@ -86,49 +39,41 @@ static void too_late(dfi_exec *x) {
   }
 }
 
-/* Has the deadline passed? Who waits for other owners alone gives them a moment to say what the matter is. */
+/* Has the deadline passed? An owner that waits for others alone, or has done its part, gives them a moment to say what
+ * the matter is. */
 static bool is_late(const dfi_exec *x) {
   const double moment = 0.2;
-  if (!x->deadline) return false;
-  const double late = dfi_now() - x->deadline;
-  const bool waits = x->team && x->away && x->head == x->tail && dfi_team_awaits(dfi_calls_first(x));
+  if (!x->setup.deadline) return false;
+  const double late = dfi_now() - x->setup.deadline;
+  const bool waits = x->team && x->head == x->tail && (x->away ? dfi_team_awaits(dfi_calls_first(x)) : x->finished);
   return late > (waits ? moment : 0);
 }
 
-char *dfi_engine_reason(const dfi_pnode *p, const char *format, va_list more) {
-  char text[600];
-  size_t at = 0;
-  if (p) at = (size_t)snprintf(text, sizeof text, "`%.200s` (%s): ", dfi_node_name(p->node), p->op->type);
-  vsnprintf(text + at, sizeof text - at, format, more);
-  return dfi_xstrdup(text);
-}
-
 bool dfi_engine_stops(dfi_exec *x) {
-  return x->failed || (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) ||
-         (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) || dfi_interrupted(x) ||
-         dfi_watch_wanted(x) || (x->deadline && dfi_now() > x->deadline);
+  return x->failed || dfi_exec_cancelled(x) || dfi_watch_wanted(x) ||
+         (x->setup.deadline && dfi_now() > x->setup.deadline);
 }
 
-/* Why the run ends where it is, whoever else may fail in it; NULL: it goes on. */
+/* Why the run ends where it is, though others may fail in it; NULL: it goes on. */
 static const char *told_to_stop(const dfi_exec *x) {
-  if (x->cancel && atomic_load_explicit(x->cancel, memory_order_relaxed)) return "the run was cancelled";
-  if (x->closing && atomic_load_explicit(x->closing, memory_order_relaxed)) return "the session was closed";
+  if (dfi_is_set(x->setup.cancel)) return "the run was cancelled";
+  if (dfi_is_set(x->setup.closing)) return "the session was closed";
   return dfi_interrupted(x) ? "the run was interrupted" : NULL;
 }
 
 bool dfk_stopping(const df_kernel *k) {
   const dfi_call *c = k->run;
-  return told_to_stop(c->exec) != NULL;
+  return told_to_stop(c->exec) != NULL || dfi_team_failed(c->exec);
 }
 
-/* The run waits for a device (x->wait): for as long as nobody wants it to end. */
+/* The run waits for a device (x->wait): until it is to end. */
 static bool gives_up(void *user) {
   dfi_exec *x = user;
   char message[300];
   const char *why = told_to_stop(x);
   if (x->failed) return true;
   if (why) dfi_exec_fail(x, x->wait.record, x->wait.node, DF_CANCELLED, why);
-  else if (x->deadline && dfi_now() > x->deadline) {
+  else if (x->setup.deadline && dfi_now() > x->setup.deadline) {
     snprintf(message, sizeof message, "the run took longer than its timeout: it waits for %s, where a kernel takes "
              "long, or hangs", x->wait.device ? x->wait.device->name : "a device");
     dfi_exec_fail(x, x->wait.record, x->wait.node, DF_DEADLINE_EXCEEDED, message);
@@ -139,7 +84,7 @@ static bool gives_up(void *user) {
 void dfi_exec_stop_if_told(dfi_exec *x) {
   const char *why = told_to_stop(x);
   if (why) dfi_exec_fail(x, NULL, NULL, DF_CANCELLED, why);
-  else if (x->deadline && dfi_now() > x->deadline) too_late(x);
+  else if (is_late(x)) too_late(x);
 }
 
 static void fail_with_others(dfi_exec *x) {
@@ -163,12 +108,14 @@ static void look_up(dfi_exec *x) {
   if (x->running && dfi_inbox_filled(x)) dfi_inbox_take(x, false);
 }
 
-/* Does all that is ready have its turn again and again, and wait for what a message that never comes would bring? Then
-   the run has failed. */
+/* Does all that is ready have its turn again and again, and wait for what a message would bring? */
 static bool is_livelocked(dfi_exec *x) {
   const int64_t ran = x->count.taken + (x->head - x->counted);
-  if (ran != x->no_progress_at) { x->no_progress_at = ran; x->no_progress = 0; return false; }
-  return ++x->no_progress > x->tail - x->head + 64 && dfi_transfer_stalled(x);
+  if (ran == x->no_progress_at) return ++x->no_progress > x->tail - x->head + 64;
+  if (DFI_UNLIKELY(x->stuck)) dfi_exec_ring(x);          /* it is not, any more */
+  x->no_progress_at = ran;
+  x->no_progress = 0;
+  return false;
 }
 
 /* What happens only now and then: false when the engine has to stop. */
@@ -178,13 +125,22 @@ bool dfi_exec_pause(dfi_exec *x) {
     const double next = dfi_transfer_arrivals(x);
     if (x->finished || x->failed) return false;
     if (x->head == x->tail && next > 0) {
-      if (DFI_UNLIKELY(isinf(next)) && dfi_transfer_stalled(x)) return false;
+      if (DFI_UNLIKELY(isinf(next)) && dfi_flights_stuck(x)) return false;
       look_up(x);
       if (!x->failed && x->head == x->tail) dfi_inbox_wait(x, next);
       return !x->failed;
     }
     if (x->head == x->tail && !x->finished) return true;
-    if (DFI_UNLIKELY(x->faults != NULL) && x->flights && is_livelocked(x)) return false;
+    if (DFI_UNLIKELY(x->setup.faults != NULL) && x->flights && is_livelocked(x) && dfi_flights_stuck(x)) return false;
+  }
+  if (DFI_UNLIKELY(x->team && x->swapper) && x->head != x->tail && x->waiting && is_livelocked(x)) {
+    if (dfi_calls_stuck(x)) return false;
+    dfi_inbox_wait(x, 50e-6);
+  }
+  if (x->head == x->tail && DFI_UNLIKELY(x->batch != NULL) && dfi_batch_waits(x)) {
+    if (x->patience < 0) look_up(x);
+    if (!x->failed && x->head == x->tail) dfi_batch_run(x);
+    return !x->failed && !x->finished;
   }
   if (x->head == x->tail) {
     if (!x->running) {
@@ -226,7 +182,7 @@ dfi_exec *dfi_exec_new(dfi_plan *p) {
 /* Nothing has run yet. */
 static void begin(dfi_exec *x, df_error *err) {
   x->error = err;
-  x->finished = x->failed = false;
+  x->finished = x->failed = x->lost = false;
   x->head = x->tail = x->begun = x->counted = x->logged = x->drawn = 0;
   x->patience = 256;
   x->watched = DFI_UNWATCHED;
@@ -240,6 +196,7 @@ static void begin(dfi_exec *x, df_error *err) {
   x->remat_iterations = 0;
   x->gpu_loops = (dfi_gpu_loops){ 0 };
   if (x->swapper) dfi_swap_begin(x);
+  if (x->plan->nbatches) dfi_batch_begin(x);
 }
 
 /* Has another engine run all of the top level? */
@@ -266,7 +223,10 @@ static void turn(dfi_exec *x) {
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
   if (DFI_UNLIKELY(x->rank != NULL) && !x->failed) dfi_team_flush(x);
   if (x->team && x->failed) dfi_team_fail(x);
-  if (x->running || x->stuck) dfi_calls_stop(x);
+  if (x->running || x->stuck) {
+    dfi_calls_stop(x);
+    if (x->finished) r->outstanding = 0;   /* what it was over without (lost.h) goes with the record */
+  }
   if (x->team && x->watch) dfi_watch_leave(x);
 }
 
@@ -310,15 +270,16 @@ int32_t dfi_exec_run(dfi_exec *x, df_error *err) {
   dfi_waiter_here = waiter;
   dfi_rescue_here = rescue;
   x->seconds = x->timed && x->plan->devices->virtual_clock ? x->timed->last : dfi_now() - began;
+  if (x->plan->nbatches) dfi_batch_end(x);
   if (x->watch) dfi_watch_end(x);
   if (!x->failed) dfi_audit_end(x);
-  if (DFI_UNLIKELY(x->rank_run != 0)) dfi_team_say_end(x);
+  if (DFI_UNLIKELY(x->setup.rank_run != 0)) dfi_team_say_end(x);
   return x->failed ? x->error->code : DF_OK;
 }
 
 void dfi_exec_reset(dfi_exec *x) {
   if (x->swapper) dfi_swap_end(x);
-  if (x->replay) dfi_native_forget_replays(x);
+  if (x->replay) x->plan->engine_ops->forget_replays(x);
   if (x->root) dfi_frame_abandon(x, x->root);
   x->root = NULL;
   dfi_borrowed_reads_end(x);
@@ -354,8 +315,9 @@ void dfi_exec_free(dfi_exec *x) {
   }
   dfi_timed_free(x->clock);
   dfi_swapper_free(x->swapper);
+  dfi_batch_free(x->batch);
   dfi_streams_free(x);
-  if (!x->guest) dfi_free(x->faults);      /* of several owners they are the first one's */
+  if (!x->guest) dfi_free(x->setup.faults);      /* of several owners they are the first one's */
   dfi_free(x->traffic); dfi_free(x->line); dfi_free(x->rendezvous);
   for (dfi_flight *f = x->spare_flights, *next; f; f = next) {
     next = f->next;

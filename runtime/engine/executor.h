@@ -36,7 +36,7 @@ typedef struct dfi_deferred { dfi_pnode *node; df_value value; uint32_t event; /
 
 /* A small tensor of a variable that a loop reads again and again: the run holds it, and slots have it without a
  * reference of their own (`flags` of such a value is 1 + the borrowed read's number). So a read counts nothing that
- * other threads see. Nobody writes to the tensor meanwhile: it has two references, never thought exclusive.
+ * other threads see. The tensor is not written meanwhile: it has two references, never thought exclusive.
  * borrowed_read.h. */
 typedef struct dfi_borrowed_read {
   df_tensor *tensor;         /* NULL: none */
@@ -44,6 +44,14 @@ typedef struct dfi_borrowed_read {
   uint32_t   rest;           /* reads to come before another one is taken: values that change are not worth it */
 } dfi_borrowed_read;
 enum { DFI_BORROWED_READS = 16, DFI_BORROWED_READ_BYTES = 4096, DFI_BORROWED_READ_REST = 64 };
+
+/* A frame that runs one segment of a loop a second time: memory/remat.h. */
+typedef struct dfi_second {
+  struct dfi_remat *of;      /* retained */
+  uint32_t   child;          /* its place in the top level's record */
+  int64_t    segment, end;   /* iterations before `end` */
+  bool       in_vain;        /* something has been let go meanwhile, which may have been passed already */
+} dfi_second;
 
 /* One running instance of a loop (or the top level). */
 struct dfi_frame {
@@ -61,10 +69,10 @@ struct dfi_frame {
   int64_t      paced;        /* the last iteration with which swap.c widened the window; -1: none */
   int64_t      told;         /* the iteration whose end the other owners are told of, where they want to know; -1 */
   bool         tokens_only;  /* another engine could not run it */
-  df_value    *constants;    /* nconsts */
+  df_value    *constants;    /* nconsts, then ninvariants, which are EMPTY until one is computed */
   uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */
   uint8_t     *exit_fired;   /* nexits */
-  uint32_t     nexits;       /* of the loop, whoever's they are */
+  uint32_t     nexits;       /* of the loop, of all owners */
   int32_t      enters_missing;
   bool         some_dead;    /* some Enter was dead */
   uint8_t      counts;       /* 1: its iterations are this owner's to count; 0: another one's */
@@ -76,8 +84,8 @@ struct dfi_frame {
   double      *gate; int64_t ngates;     /* owned; of the last `window` of them, each */
   dfi_deferred *deferred;    /* NextIterations that wait for the window of parallel iterations to move */
   int32_t      ndeferred, deferred_capacity;
-  struct dfi_remat  *remat;    /* what it takes to run its iterations a second time; NULL: nobody will. remat.h */
-  struct dfi_second *second;   /* owned; it is such a second time; NULL: it is not */
+  struct dfi_remat  *remat;    /* what it takes to run its iterations a second time; NULL: they are not. remat.h */
+  dfi_second *second;          /* owned; it is such a second time; NULL: it is not */
   dfi_frame   *next_free;
 };
 
@@ -105,6 +113,7 @@ typedef struct dfi_frame_history {
    still. */
 typedef struct dfi_made { dfi_token token; df_value value; } dfi_made;
 enum { DFI_MADE = 1024 };
+enum { DFI_HELD_FOR = 16 };    /* values that the oldest iteration may need to have room for: dfi_held_back */
 typedef enum dfi_watched { DFI_UNWATCHED, DFI_RECORDED, DFI_EVERY_TOKEN /* is looked at before it runs */ } dfi_watched;
 
 /* A kernel call; on the owner's stack, or on the heap while a worker runs it. */
@@ -133,8 +142,9 @@ typedef struct dfi_team_message {
   struct dfi_team_message *next;
   struct dfi_flight *recv;   /* it is a Recv's; NULL: a message */
   uint32_t   edge;
-  uint16_t   owner;          /* of one from another rank: who receives it */
+  uint16_t   owner;          /* of one from another rank: its receiver */
   bool       crossing;       /* the same: it is no Transfer's but the value of crossing `edge` */
+  uint8_t    from;           /* the same: which one */
   uint64_t   hash;
   int32_t    depth;
   uint32_t   dead;
@@ -155,6 +165,7 @@ typedef struct dfi_flight {
   uint32_t   event, recv;
   struct dfi_flight *next;
   dfi_team_message at;       /* of a Recv that waits */
+  double     since;          /* and, in a run over ranks, since when */
 } dfi_flight;
 
 /* What watch.c knows of the token that ran last, and of the next one. */
@@ -162,6 +173,7 @@ typedef struct dfi_looker {
   bool      pass;            /* the next token was stopped at already */
   bool      has_last;
   int32_t   hit;             /* a nan or inf breakpoint that the last token met; 0: none */
+  int32_t   stopped;         /* of a run over ranks: the same, that it stopped for last */
   dfi_token last;
 } dfi_looker;
 
@@ -194,15 +206,38 @@ typedef struct dfi_books {
 /* What the runs of one session share; the session's. */
 typedef struct dfi_shared {
   atomic_int in_progress, stuck;  /* runs begun and not over, and those of them that cannot move: see dfi_calls_stuck */
+  atomic_int far;                 /* of those in progress, runs over ranks: they are none of the stuck (stall.c) */
+  _Atomic uint64_t question;      /* are these stuck? Its number << 16, and how many have found that they are */
+  _Atomic uint64_t moves;         /* how often one of the others began or ceased to be stuck */
   struct dfi_resources *resources; /* queues */
 } dfi_shared;
 
-struct dfi_exec {
-  dfi_plan    *plan;
-  const dfi_scope *scope;        /* the plan's, or an owner's */
-  const dfi_edge *edge;          /* the plan's */
+/* What a run is told before it begins: the same for all its owners. */
+typedef struct dfi_setup {
   struct df_session *session;    /* for variables alone */
   dfi_shared  *shared;
+  dfi_pool    *pool;
+  uint8_t      engine;           /* dfi_engine: which one the session wants */
+  bool         foreground;       /* no other run can start before this one ends */
+  int64_t      run_number;
+  int64_t      draw_number;      /* under which random ops draw: session/draws.c */
+  _Atomic uint8_t *drew;         /* plan->nrandom: which of them fired; NULL: it does not matter */
+  uint64_t     rank_run;         /* the run's number among the ranks; 0: it is on this one alone */
+  struct dfi_fault *faults;      /* by device: fault.c; NULL: nothing is to fail; the first owner's */
+  /* to stop */
+  atomic_int  *cancel;           /* the handle's flag; may be NULL */
+  atomic_int  *closing;          /* the session's flag */
+  /* dfi_interrupts, or dfi_calls_interrupted for a run that is its caller's call */
+  const _Atomic int64_t *interrupter;
+  int64_t      interrupts;       /* what it was when the run began */
+  double       deadline;         /* seconds of the monotonic clock; 0: none */
+} dfi_setup;
+
+struct dfi_exec {
+  dfi_plan    *plan;
+  dfi_setup    setup;
+  const dfi_scope *scope;        /* the plan's, or an owner's */
+  const dfi_edge *edge;          /* the plan's */
   df_value    *given;            /* feeds, then variables' handles */
   dfi_frame   *root;
   dfi_token   *queue;            /* a ring; capacity is a power of two */
@@ -210,7 +245,7 @@ struct dfi_exec {
   uint32_t     queue_most;       /* with so many tokens in it there is room for what any node sends */
   dfi_frame  **free_frames;      /* by scope; each with the records it had */
   uint32_t     begun, counted;   /* head when the run began, and when it was last added to count.taken */
-  /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that nobody can look at */
+  /* by serial, 1 << DFI_STAMP_SERIAL_BITS of them; NULL for a run that has no inspector */
   dfi_frame_history    *history;
   struct dfi_watch *watch;       /* where others pause the run and look at it; may be NULL */
   uint8_t      watched;          /* dfi_watched: what watch.c wants of the engine */
@@ -220,10 +255,10 @@ struct dfi_exec {
   int64_t      flushed;          /* ns since the run began, when its part of the log was up to date */
   struct dfi_made *made;         /* a ring of what nodes made; NULL: not wanted */
   uint32_t     nmade, made_held; /* filled so far; of those that are there, tensors */
-  uint8_t      engine;           /* dfi_engine: which one the session wants */
   uint64_t     osr;              /* DFLOW_STRESS=osr: engines change at random; state of the generator; 0: off */
   struct dfi_replay *replay;     /* effects of iterations that tokens do over: engine/native/native.h */
-  bool         finished, failed;
+  uint64_t     question, moves;  /* the question that it has asked, 0: none; and shared->moves then */
+  bool         finished, failed, lost;          /* lost: finished without calls that have lost a race (lost.h) */
   df_error    *error;            /* the caller's */
   dfi_counters count;
 #ifdef DFLOW_DEBUG
@@ -231,23 +266,12 @@ struct dfi_exec {
 #endif
   df_stats    *live;             /* where others may read the counters while the run goes on; may be NULL */
   df_stats     told;             /* of an owner among several: what of them it has added there */
-  int64_t      run_number;
-  int64_t      draw_number;      /* under which random ops draw: session/draws.c */
-  _Atomic uint8_t *drew;         /* plan->nrandom: which of them fired; NULL: it does not matter */
-  /* to stop */
-  atomic_int  *cancel;           /* the handle's flag; may be NULL */
-  atomic_int  *closing;          /* the session's flag */
-  /* dfi_interrupts, or dfi_calls_interrupted for a run that is its caller's call */
-  const _Atomic int64_t *interrupter;
-  int64_t      interrupts;       /* what it was when the run began */
-  double       deadline;         /* seconds of the monotonic clock; 0: none */
   int32_t      patience;         /* tokens until the next look at the above */
-  /* whom and what this thread would wait for, should a device take long: see dfi_waits */
+  /* the iteration, node and device that this thread would wait for, should a device take long: see dfi_waits */
   struct { const dfi_record *record; const dfi_pnode *node; const dfi_device *device; } wait;
   uint64_t     shuffle;          /* DFLOW_STRESS=shuffle: state of the generator; 0: off */
   uint32_t     drawn;            /* 1 + where the head was when it was drawn last */
   /* workers */
-  dfi_pool    *pool;
   _Atomic int32_t at;            /* the node whose kernel was called last; -1: none yet. Others may read it */
   int32_t      running;          /* calls that are not done: workers have them, or they wait */
   int32_t      waiting;          /* of these, calls that wait for something outside the run */
@@ -265,7 +289,6 @@ struct dfi_exec {
   int32_t      place;            /* which of the plan's owners this is */
   bool         guest;            /* another owner of this process began the run */
   struct dfi_rank *rank;         /* what other owners are reached by: owners/rank.h; NULL: all are this process's */
-  uint64_t     rank_run;         /* the run's number among the ranks; 0: it is on this one alone */
   dfi_team_message **rendezvous; /* owned; messages that came before their Recv, Recvs that wait; by key */
   dfi_team_message  *messages;   /* that have come; guarded by inbox_lock */
   dfi_flight  *spare_flights;    /* owned */
@@ -277,15 +300,14 @@ struct dfi_exec {
   df_error     own_error;        /* of an owner but the first */
   /* how many tokens had run, and how often since they were no more: run.c */
   int64_t      no_progress_at; uint32_t no_progress;
-  struct dfi_fault *faults;      /* by device: fault.c; NULL: nothing is to fail */
   struct dfi_timed *timed;       /* the virtual clock; NULL: the real one */
   struct dfi_timed *clock;       /* owned; what timed is when it is wanted */
   double       seconds;          /* how long the run took */
   struct dfi_remat *remats;      /* the list of what its frames keep to be run a second time: remat.c */
   int64_t      remat_iterations; /* that were */
   dfi_gpu_loops gpu_loops;
+  struct dfi_batch *batch;       /* owned; ready nodes that wait for others like them: batch.c; NULL: none does */
   struct dfi_swapper *swapper;   /* swap.c; NULL: nothing was moved */
-  bool         foreground;       /* nobody can start another run before this one ends */
   /* counted in the session's `stuck`: all calls wait and nothing is in the inbox; guarded by inbox_lock */
   bool         stuck;
   pthread_mutex_t inbox_lock;
@@ -298,20 +320,26 @@ struct dfi_exec {
 
 /* Once for a plan, before its first run: how large the records of its scopes are. */
 void      dfi_exec_lay_out(dfi_plan *p);
-dfi_exec *dfi_exec_new(dfi_plan *p);
-void      dfi_exec_free(dfi_exec *x);
-/* Runs the plan to its end on this thread. given[] and the stop fields are set by the caller. On success the fetched
- * values lie where plan->fetch says, until dfi_exec_reset. */
-int32_t   dfi_exec_run(dfi_exec *x, df_error *err);
-/* The part of an owner that is not the run's first one: from its first token to its end, on this thread. */
-void      dfi_exec_part(dfi_exec *x);
-/* ---- what the files of the engine and call.c ask of each other (and turn.h) ---- */
+/* ---- what folders of the engine ask of tokens/ ---- */
 /* Sends a token along edges [from, to) inside r; `dead` is 0 or DFI_DEAD. */
 void dfi_exec_send(dfi_exec *x, dfi_record *r, uint32_t from, uint32_t to, uint32_t dead);
 /* Opens a frame, of a loop or of a call (else NULL), whose first iteration has that number; and gives an iteration the
    tokens of nodes that wait for nothing. */
 dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin, dfi_pnode *call, int64_t number);
 void dfi_iteration_start(dfi_exec *x, dfi_record *r);
+/* Several owners: does x count the frames of this loop? */
+static inline bool dfi_team_counts(const dfi_exec *x, const dfi_scope *s) {
+  const uint16_t counter = x->plan->parts->counter[s->id];
+  return counter == x->place || counter == DFI_COUNTED_EVERYWHERE;
+}
+/* A Transfer between two owners: what p is to x. */
+typedef enum dfi_part_in { DFI_INSIDE, DFI_SENDS, DFI_RECEIVES } dfi_part_in;
+static inline dfi_part_in dfi_team_part(const dfi_exec *x, const dfi_pnode *p) {
+  const dfi_link *l = &x->plan->link[p->child];
+  const uint16_t *owner = x->plan->parts->owner;
+  if (owner[l->from] == owner[l->to] || x->plan->parts->called[p->scope]) return DFI_INSIDE;
+  return owner[l->to] == x->place ? DFI_RECEIVES : DFI_SENDS;
+}
 /* What follows may wait for d, for p in r. */
 static inline void dfi_waits(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, const dfi_device *d) {
   x->wait.record = r; x->wait.node = p; x->wait.device = d;
@@ -327,10 +355,11 @@ void dfi_exec_again(dfi_exec *x, dfi_record *r, const dfi_pnode *p);
 /* A call goes into and out of the list of those that are away. */
 void dfi_call_away(dfi_exec *x, dfi_call *c);
 void dfi_call_back(dfi_exec *x, dfi_call *c);
-/* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox. */
+/* Runs p's kernel. True: it is elsewhere (with a worker, or waiting) and comes back through the inbox, or waits for
+   others like it (batch.h). */
 bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
-/* Can no run of the session move? x is one that might give up. */
-bool dfi_calls_all_stuck(const dfi_exec *x);
+/* The same, now: p waits for no other. */
+bool dfi_call_now(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* Leaves a message in the inbox of x. Any thread. */
 void dfi_team_post(dfi_exec *x, dfi_team_message *l);
 /* Something has come for x that it finds elsewhere: it looks up. Any thread. */
@@ -341,34 +370,24 @@ static inline bool dfi_inbox_filled(const dfi_exec *x) {
 }
 /* Runs the kernel of a call, or copies the value of a message, where it is called; and leaves it in the inbox. */
 void dfi_call_work(void *call);
-/* Takes what has come back. Told to wait, it waits for something, or 10 ms when calls wait for what is outside. */
-void dfi_inbox_take(dfi_exec *x, bool wait);
-/* Waits so many seconds, or until something is in the inbox or somebody wants to look; and takes it. */
-void dfi_inbox_wait(dfi_exec *x, double seconds);
-/* Of the calls in progress the one to be named where nothing goes on: the latest that does not wait for another owner's
-   value, as that follows from what the other waits for. NULL: there is none. */
-const dfi_call *dfi_calls_first(const dfi_exec *x);
-/* Writes what the calls in progress wait for, that one first; how long that is, at most bytes. */
-size_t dfi_calls_text(const dfi_exec *x, char *text, size_t bytes);
-/* All calls in progress are waiting and no run of the session can move: fails the run with what waits for what. */
-bool dfi_calls_stuck(dfi_exec *x);
-/* After an error: whoever waits is told to stop, and all calls are seen to their end. */
-void dfi_calls_stop(dfi_exec *x);
+/* One has come back through the inbox: its outputs are sent, or its error is kept. */
+void dfi_call_returned(dfi_exec *x, dfi_call *c);
 
 /* The counters as others know them: nodes run are tokens taken but the dead ones, and Merges delivered for. */
 df_stats  dfi_exec_stats(const dfi_exec *x);
-/* Writes the counters to x->live; an owner among several adds what is new. */
-void      dfi_exec_publish(dfi_exec *x);
 /* The fetched value i, retained. */
 int32_t   dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err);
-/* Lets go of all values; the state can run again. */
-void      dfi_exec_reset(dfi_exec *x);
 /* Fills err's op, frame and source for a node in an iteration. */
 void      dfi_exec_blame(const dfi_record *r, const dfi_pnode *p, df_error *err);
 /* "while/1:17", outermost first; returns the buffer. */
 char     *dfi_frame_path(const dfi_record *r, char *buffer, size_t bytes);
+/* Is its caller interrupted? Is it that, or cancelled, or its session closed? */
 static inline bool dfi_interrupted(const dfi_exec *x) {
-  return atomic_load_explicit(x->interrupter, memory_order_relaxed) != x->interrupts;
+  return atomic_load_explicit(x->setup.interrupter, memory_order_relaxed) != x->setup.interrupts;
+}
+static inline bool dfi_is_set(atomic_int *flag) { return flag && atomic_load_explicit(flag, memory_order_relaxed); }
+static inline bool dfi_exec_cancelled(const dfi_exec *x) {
+  return dfi_is_set(x->setup.cancel) || dfi_is_set(x->setup.closing) || dfi_interrupted(x);
 }
 double    dfi_now(void);         /* seconds, monotonic */
 #endif
