@@ -10,7 +10,7 @@
 
 enum { CONTROL = -1 };
 
-/* ---- who crosses already -------------------------------------------------------------------------- */
+/* ---- what crosses already ------------------------------------------------------------------------- */
 
 static uint32_t slot_of(const maker *m, int32_t node, int32_t index, int32_t device) {
   uint32_t h = ((uint32_t)node * 31u + (uint32_t)(index + 1)) * 0x9e3779b1u ^ (uint32_t)device * 0x85ebca6bu;

@@ -1,4 +1,4 @@
-/* describe.c: a plan told to those who draw it: what a run makes of each node of the graph. Nothing here is part of a
+/* describe.c: a plan for drawings: what a run makes of each node of the graph. Nothing here is part of a
  * run.
  */
 #include "plan/make.h"

@@ -31,7 +31,7 @@ static void need(maker *m, df_node *n, int32_t **stack, int32_t *depth, int32_t 
   (*stack)[(*depth)++] = n->id;
 }
 
-/* A value that a call keeps is kept where somebody loads it. */
+/* A value that a call keeps is kept where it is loaded. */
 static void need_saved(maker *m, df_node *n, int32_t **stack, int32_t *depth, int32_t *cap) {
   if (!dfi_has_trait(n, DFO_TAPE_LOADS)) return;
   df_node *save = dfi_function_save(m->graph, attr_of(n, "function")->s, attr_of(n, "slot")->i);
@@ -372,7 +372,7 @@ bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output 
     mark *k = &m->mark[from->node->id];
     k->given_token = true;
     k->given_index = from->index;
-    if (k->scope < 0) k->scope = 0;                 /* all its outputs are fed: nobody has looked for it */
+    if (k->scope < 0) k->scope = 0;                 /* all its outputs are fed: it was not looked for */
     return true;
   }
   if (feed_of(m, *from) >= 0 || dfi_plan_is_given(m, *from)) return false;
@@ -458,7 +458,7 @@ void dfi_plan_prune_tokens(maker *m) {
   for (int32_t i = 0; i < dfi_plan_ids(m); i++) if (m->mark[i].needed) m->needed[m->nneeded++] = i;
 }
 
-/* A loop's Merge whose Enter and NextIteration serve nobody else needs no node: they deliver for it. */
+/* A loop's Merge whose Enter and NextIteration serve no other node needs none: they deliver for it. */
 void dfi_plan_find_merged(maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
@@ -468,7 +468,7 @@ void dfi_plan_find_merged(maker *m) {
                             flow_of(next) == DF_NEXT_ITERATION && m->mark[enter->id].users == 1 &&
                             m->mark[next->id].users == 1;
   }
-  for (int32_t i = 0; i < m->nneeded; i++) {      /* somebody asks which input it was */
+  for (int32_t i = 0; i < m->nneeded; i++) {      /* which input it was is read */
     df_node *n = dfi_plan_node(m, m->needed[i]);
     for (int32_t k = 0; k < n->nin; k++) {
       df_output o = dfi_plan_origin(m, n->in[k]);

@@ -2,10 +2,10 @@
  *
  * A group is a set of elementwise nodes of one scope, context and shape that hang together, with what goes by rows of
  * that shape, and folds over its axes in front (group_rows.c). Tokens move through it as
- * ever; its values are computed when its last member has fired, and only then does anybody outside hear of them. So no
+ * ever; its values are computed when its last member has fired, and only then are they told outside. So no
  * way may lead out of a group and back into it: everything has a level, which rises along every edge but those inside
  * a group, and a group's members are of one level. All that a group has to wait for is on its way before it, except
- * what a queue or the program gives: a plan with such ops has no groups. Whoever looks at a run sees no groups:
+ * what a queue or the program gives: a plan with such ops has no groups. An inspector of a run sees no groups:
  * engine/tokens/group_run.c takes them apart.
  *
  * A plan that is on more devices than the host has groups on its GPUs, of ops that their plug-in knows the expressions
@@ -17,7 +17,7 @@
 
 enum {
   SMALL = 256,                    /* elements of a static shape from which on it is worth it */
-  PASSES = 12                     /* over the nodes, until levels stand still */
+  PASSES = 12                     /* over the nodes, until levels do not change */
 };
 enum { NOTHING = 1, ELEMENTWISE, ROWS };      /* of finder.known */
 
@@ -73,6 +73,7 @@ static bool fits(finder *f, const df_node *n) {
   if (k->number < 0 || n->nout != 1 || n->nin < 1 || f->known[n->op] == NOTHING) return false;
   const dfi_pnode *q = &f->m->plan->node[k->number];
   const dfi_shape *s = &n->out[0].shape;
+  if (q->invariant) return false;
   if (f->m->cut) return fits_gpu(f, n, q);
   if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || q->reads || q->has_handle || op_of(n)->stateful ||
       n->contradiction)
@@ -136,7 +137,7 @@ static bool raise_node(finder *f, const df_node *n) {
   return raise(&own->level, to);
 }
 
-/* False: they do not stand still, and nothing is grouped. */
+/* False: they still change, and nothing is grouped. */
 static bool find_levels(finder *f) {
   maker *m = f->m;
   for (int32_t pass = 0; pass < PASSES; pass++) {
@@ -194,7 +195,8 @@ static int64_t most_steps(const finder *f, df_node *const *node, int32_t n) {
   return fit < DFK_CHAIN_STEPS ? fit : DFK_CHAIN_STEPS;
 }
 
-/* Those with one leader, in order; where they are too many for one group they become several, cut across the order. */
+/* Those with one leader, in order: two at least, or one behind a convolution. Where they are too many for one group
+   they become several, cut across the order. */
 static void group_ordered(finder *f, df_node *const *node, int32_t n) {
   const int64_t most = most_steps(f, node, n);
   while (n > 0) {
@@ -202,7 +204,8 @@ static void group_ordered(finder *f, df_node *const *node, int32_t n) {
     while (k < n && k < DFI_GROUP_MEMBERS && (steps += dfi_group_steps(node[k])) <= most &&
            inputs_of(node, k + 1) <= DFK_CHAIN_INPUTS)
       k++;
-    if (k > 1) dfi_group_new(f, node, k);
+    if (k > 1 || (k && dfi_group_convolves(f->m, &f->m->plan->node[f->m->mark[node[0]->id].number])))
+      dfi_group_new(f, node, k);
     if (k < 1) k = 1;
     node += k;
     n -= k;
@@ -227,7 +230,6 @@ static void find_groups(finder *f) {
   for (int32_t begin = 0, end; begin < n; begin = end) {
     const int32_t leader = leader_of(f, sorted[begin]->id);
     for (end = begin + 1; end < n && leader_of(f, sorted[end]->id) == leader; end++) { }
-    if (end - begin < 2) continue;
     int32_t ordered = 0;
     for (int32_t i = begin; i < end; i++) f->at[sorted[i]->id].waits = 1;
     for (bool more = true; more && ordered < end - begin;) {
@@ -274,7 +276,7 @@ void dfi_plan_group(maker *m) {
     const df_node *c = dfi_plan_node(m, m->needed[i]);
     n += fits(&f, c);
   }
-  if (n > 1 && find_levels(&f)) {
+  if (n && find_levels(&f)) {
     join(&f);
     find_groups(&f);
   }

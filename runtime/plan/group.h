@@ -1,5 +1,6 @@
 /* group.h: what is known while a plan's groups are found; shared by plan/group.c (which nodes hang together),
- * group_rows.c (what has to do with rows), group_make.c (a group, laid out) and group_cell.c (the product before it).
+ * group_rows.c (what has to do with rows), group_make.c (a group, laid out), group_cell.c (the product before it) and
+ * group_convolution.c (the convolution before it).
  */
 #ifndef DFLOW_PLAN_GROUP_H
 #define DFLOW_PLAN_GROUP_H
@@ -61,6 +62,17 @@ void dfi_group_sort_edges(dfi_plan *p, const dfi_pnode *nodes, dfi_pnode *q);
    one? The group of scope s, which is laid out, gets the product before it, if there is one. */
 bool dfi_group_becomes_gates(const maker *m, const dfi_pnode *q);
 void dfi_group_cell(maker *m, dfi_group *g, const dfi_scope *s);
+/* The node that makes input i of q, which is one of q's context; *out: which of its outputs that is. NULL: there is
+   none that could be a member. */
+dfi_pnode *dfi_group_maker(const maker *m, const dfi_pnode *q, int32_t i, int32_t *out);
+/* Do all that wait for t belong to the group? */
+bool dfi_group_encloses(const maker *m, const dfi_pnode *t, uint32_t group);
+/* The nodes become members, in front of the others, the last one first. */
+void dfi_group_put_before(maker *m, dfi_group *g, dfi_pnode *const *node, int32_t n);
+/* group_convolution.c: does q read a convolution that could be computed with it? The group of scope s, which is laid
+   out, gets such a one. */
+bool dfi_group_convolves(const maker *m, const dfi_pnode *q);
+void dfi_group_convolution(maker *m, dfi_group *g, const dfi_scope *s);
 /* group_product.c: products that are added at once; of nodes that have no group yet, on the host. */
 void dfi_group_products(maker *m);
 /* The same of products to whose rows a vector is added, on GPUs. */

@@ -3,7 +3,7 @@
  * LSTMs, GRUs and their kind, however they are written, multiply their input and state, side by side or each by
  * itself, with matrices, add it all up and a bias, cut the sum into gates, and go on element by element, which is a
  * group. The nodes before the group that
- * nobody else reads become members of it, in front of the others, so that all is computed in one pass (kernels/cell.h).
+ * no other reads become members of it, in front of the others, so that all is computed in one pass (kernels/cell.h).
  * They lie at lower levels than the group, and all that depends on it at higher ones; so it is waited for nothing more.
  * Where a product is of another kind or size than that pass can do, the engine computes these members one by one
  * first, and the group as it does others.
@@ -24,9 +24,7 @@ typedef struct line {
   dfi_term   term[DFK_CELL_TERMS];
 } line;
 
-/* The node that makes input i of q, which is one of q's context; *out: which of its outputs that is. NULL: there is
-   none that could be a member. */
-static dfi_pnode *maker_of(const maker *m, const dfi_pnode *q, int32_t i, int32_t *out) {
+dfi_pnode *dfi_group_maker(const maker *m, const dfi_pnode *q, int32_t i, int32_t *out) {
   const df_node *n = q->node;
   dfi_plan *p = m->plan;
   const dfi_operand o = p->operand[q->in + (uint32_t)i];
@@ -80,7 +78,7 @@ static bool add_product(const maker *m, dfi_pnode *t, line *l) {
   dfi_term to = { .kind = DFK_PRODUCT, .nparts = 1, .turned = t->node->attrs[1].i, .at = operand_of(m, t, 1) };
   to.part[0] = operand_of(m, t, 0);
   l->node[l->n++] = t;
-  dfi_pnode *side = maker_of(m, t, 0, &out);
+  dfi_pnode *side = dfi_group_maker(m, t, 0, &out);
   if (side && side->kernel == cpu_concat && is_its_own(m, side, t) && side->nin <= DFK_CELL_PARTS + 1 &&
       is_last_axis(m, side->node, (int32_t)side->nin - 1)) {
     to.nparts = (int32_t)side->nin - 1;
@@ -94,7 +92,7 @@ static bool add_product(const maker *m, dfi_pnode *t, line *l) {
 static bool add_other(const maker *m, const dfi_pnode *sum, int32_t i, line *l) {
   int32_t out;
   const int32_t rank = dfi_shape_at(sum->node->in[i])->rank;
-  dfi_pnode *t = maker_of(m, sum, i, &out);
+  dfi_pnode *t = dfi_group_maker(m, sum, i, &out);
   if (is_product(t) && is_its_own(m, t, sum)) return add_product(m, t, l);
   if (rank != 1 && rank != 2) return false;
   return add_term(l, (dfi_term){ .kind = rank == 1 ? DFK_VECTOR : DFK_MATRIX, .at = operand_of(m, sum, i) });
@@ -104,13 +102,13 @@ static bool add_other(const maker *m, const dfi_pnode *sum, int32_t i, line *l) 
    behind it. */
 static bool find_sum(const maker *m, const dfi_pnode *q, int32_t i, line *l) {
   int32_t out;
-  dfi_pnode *t = maker_of(m, q, i, &out);
+  dfi_pnode *t = dfi_group_maker(m, q, i, &out);
   while (is_sum(t)) {
     dfi_pnode *side[2];
     if (l->n + 2 >= MOST) return false;
     l->node[l->n++] = t;
     for (int32_t k = 0; k < 2; k++) {
-      side[k] = maker_of(m, t, k, &out);
+      side[k] = dfi_group_maker(m, t, k, &out);
       if (side[k] && !is_its_own(m, side[k], t)) side[k] = NULL;
     }
     const int32_t on = is_sum(side[0]) ? 0 : is_sum(side[1]) ? 1 : is_product(side[0]) ? 0 : 1;
@@ -124,7 +122,7 @@ static bool find_sum(const maker *m, const dfi_pnode *q, int32_t i, line *l) {
 static bool adds_product(const maker *m, const dfi_pnode *t, int32_t depth) {
   for (int32_t i = 0; i < 2; i++) {
     int32_t out;
-    const dfi_pnode *side = maker_of(m, t, i, &out);
+    const dfi_pnode *side = dfi_group_maker(m, t, i, &out);
     if (!side || !is_its_own(m, side, t)) continue;
     if (is_product(side) || (is_sum(side) && depth && adds_product(m, side, depth - 1))) return true;
   }
@@ -144,15 +142,14 @@ bool dfi_group_becomes_gates(const maker *m, const dfi_pnode *q) {
   return false;
 }
 
-/* Do all that wait for t belong to the group? */
-static bool stays_inside(const maker *m, const dfi_pnode *t, uint32_t group) {
+bool dfi_group_encloses(const maker *m, const dfi_pnode *t, uint32_t group) {
   const dfi_plan *p = m->plan;
   const dfi_pnode *nodes = p->node + p->scope[t->scope].first;
   for (uint32_t e = t->edge[0]; e < t->edge[1]; e++) if (nodes[p->edge[e].node].group != group) return false;
   return true;
 }
 
-/* The group's inputs that are outputs of t; false: somebody else reads one, or there is none. */
+/* The group's inputs that are outputs of t; false: one has another reader, or there is none. */
 static bool find_gates(const maker *m, const dfi_group *g, const dfi_pnode *t, dfi_gates *to) {
   const dfi_scope *s = &m->plan->scope[t->scope];
   uint32_t reads[DFK_CELL_GATES] = { 0 };
@@ -168,16 +165,15 @@ static bool find_gates(const maker *m, const dfi_group *g, const dfi_pnode *t, d
   return true;
 }
 
-/* They become members, in front of the others, the last one first. */
-static void put_before(maker *m, dfi_group *g, const line *l) {
+void dfi_group_put_before(maker *m, dfi_group *g, dfi_pnode *const *node, int32_t n) {
   dfi_plan *p = m->plan;
-  dfi_pnode *nodes = p->node + p->scope[l->node[0]->scope].first;
-  g->member = dfi_xrealloc(g->member, sizeof *g->member * (size_t)(g->n + l->n));
-  memmove(g->member + l->n, g->member, sizeof *g->member * (size_t)g->n);
-  g->n += l->n;
-  g->first += l->n;
-  for (int32_t i = 0; i < l->n; i++) {
-    dfi_pnode *t = l->node[l->n - 1 - i];
+  dfi_pnode *nodes = p->node + p->scope[node[0]->scope].first;
+  g->member = dfi_xrealloc(g->member, sizeof *g->member * (size_t)(g->n + n));
+  memmove(g->member + n, g->member, sizeof *g->member * (size_t)g->n);
+  g->n += n;
+  g->first += n;
+  for (int32_t i = 0; i < n; i++) {
+    dfi_pnode *t = node[n - 1 - i];
     g->member[i] = (dfi_member){ .node = (uint32_t)(t - nodes), .step = -1 };
     t->group = (uint32_t)p->ngroups;
     t->kind = DFI_K_KERNEL;
@@ -191,18 +187,19 @@ static bool add_source(maker *m, dfi_group *g, const dfi_pnode *q, int32_t i, df
   dfi_gates with = *to;
   line l = { .n = 0 };
   int32_t out;
-  dfi_pnode *t = maker_of(m, q, i, &out);
+  dfi_pnode *t = dfi_group_maker(m, q, i, &out);
   if (!t || t->out_dtype != DF_FLOAT32 || to->nsources == DFK_CELL_SOURCES) return false;
   if (t->kernel == cpu_split) {
     if (to->n + (int32_t)t->nout > DFK_CELL_GATES || !is_last_axis(m, t->node, 0)) return false;
     l.node[l.n++] = t;
-    dfi_pnode *sum = maker_of(m, t, 1, &out);
+    dfi_pnode *sum = dfi_group_maker(m, t, 1, &out);
     if (!sum || !is_its_own(m, sum, t) || !find_sum(m, t, 1, &l)) return false;
   } else if (m->plan->scope[t->scope].parent < 0 || to->n == DFK_CELL_GATES || !find_sum(m, q, i, &l)) {
     return false;
   }
-  if (g->n + l.n > DFI_GROUP_MEMBERS || !stays_inside(m, t, q->group) || !find_gates(m, g, t, &with)) return false;
-  put_before(m, g, &l);
+  if (g->n + l.n > DFI_GROUP_MEMBERS || !dfi_group_encloses(m, t, q->group)) return false;
+  if (!find_gates(m, g, t, &with)) return false;
+  dfi_group_put_before(m, g, l.node, l.n);
   with.source[with.nsources].gates = (int32_t)t->nout;
   with.source[with.nsources].nterms = l.nterms;
   for (int32_t k = 0; k < l.nterms; k++) with.source[with.nsources].term[k] = l.term[l.nterms - 1 - k];

@@ -1,4 +1,4 @@
-/* group_make.c: a group, laid out: its members' steps, where these read, and buffers for what nobody outside wants. */
+/* group_make.c: a group, laid out: its members' steps, where these read, and buffers for what is read inside alone. */
 #include "plan/group.h"
 #include "kernels/elementwise.h"
 
@@ -15,9 +15,9 @@ dfk_loop dfi_group_loop(const df_node *n, df_kernel_fn kernel) {
   const df_tensor *in[3] = { &view[0], &view[1], &view[2] };
   df_error error;
   const int32_t nin = dfi_group_is_sum(n) ? 2 : n->nin;
-  for (int32_t i = 0; i < nin; i++)
-    view[i] = (df_tensor){ .refs = 1, .dtype = dfi_dtype(n->in[i]), .rank = 1, .view = 1, .size = 2, .dims = { 2 },
-                           .data = (void *)(uintptr_t)zeros };
+  for (int32_t i = 0; i < nin; i++)                  /* a sum may be of one, and all of it are alike */
+    view[i] = (df_tensor){ .refs = 1, .dtype = dfi_dtype(n->in[nin == n->nin ? i : 0]), .rank = 1, .view = 1,
+                           .size = 2, .dims = { 2 }, .data = (void *)(uintptr_t)zeros };
   df_kernel k = { .attrs = n->attrs, .nin = nin, .nout = 1, .in = in, .out_dtype = &n->out[0].dtype, .error = &error };
   if (dfi_group_is_sum(n)) kernel = cpu_add;
   return dfk_chain_loop(kernel, &k);
@@ -152,7 +152,7 @@ static void add_steps(finder *f, dfi_group *g, dfi_member *to, const dfi_pnode *
   to->step = c->nsteps - 1;
 }
 
-/* Results that nobody outside wants take turns in few buffers. */
+/* Results that are read inside alone take turns in few buffers. */
 static void give_buffers(dfi_group *g) {
   dfk_chain *c = &g->chain;
   int32_t last[DFK_CHAIN_STEPS] = { 0 }, free_at[DFK_CHAIN_STEPS];      /* free_at: of a buffer, after which step */
@@ -216,7 +216,10 @@ void dfi_group_new(finder *f, df_node *const *node, int32_t n) {
   g->chain.grain = GRAIN / (g->chain.grain ? g->chain.grain : 1) / BLOCK * BLOCK;
   if (g->chain.grain < 2 * BLOCK) g->chain.grain = 2 * BLOCK;
   give_buffers(g);
-  dfi_group_cell(m, g, s);
+  if (!s->batch) {                     /* else its products are computed with those of others */
+    dfi_group_cell(m, g, s);
+    dfi_group_convolution(m, g, s);
+  }
   g->slot = s->nslots++;
   s->groups = dfi_xrealloc(s->groups, sizeof *s->groups * (s->ngroups + 1));
   s->groups[s->ngroups++] = (uint32_t)p->ngroups - 1;

@@ -1,7 +1,7 @@
 /* group_product.c: products that are only added to something, as the gradients of weights in loops are.
  *
  * The two nodes are a group: the product is put off until the sum has its other operand, and then added in that
- * operand's memory. Nobody else reads the product, so no way leads out of the group and back. Where the sums would not
+ * operand's memory. It has no other reader, so no way leads out of the group and back. Where the sums would not
  * be the same to the bit, or the memory is not the sum's own, the engine takes the group apart as it does others.
  *
  * On a GPU the two are a group where what is added is a vector, as a bias is: the library adds it as it writes the
@@ -15,7 +15,7 @@
 #include "kernels/nn.h"
 #include "kernels/window.h"
 
-/* The node whose value input i of q is and nobody else's; NULL: there is none that could be put off. */
+/* The node whose value input i of q is, and no other's; NULL: there is none that could be put off. */
 static dfi_pnode *sole_of(const maker *m, const dfi_pnode *q, int32_t i) {
   const df_node *n = q->node;
   dfi_plan *p = m->plan;
@@ -75,7 +75,8 @@ static dfi_group_input input_of(const maker *m, const dfi_pnode *q, int32_t i) {
 static bool is_sum(const maker *m, const df_node *n, const dfi_pnode *q, int32_t rank) {
   if (q->group || q->reads || q->has_handle || op_of(n)->stateful) return false;
   if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) || n->out[0].shape.rank != rank) return false;
-  return m->plan->scope[m->mark[n->id].scope].parent != DFI_FUNCTION;
+  const dfi_scope *s = &m->plan->scope[m->mark[n->id].scope];
+  return s->parent != DFI_FUNCTION && !s->batch;
 }
 
 void dfi_group_products(maker *m) {

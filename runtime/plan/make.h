@@ -11,6 +11,7 @@ typedef struct mark {
   int32_t  fed;                /* 1 + the last of given that is an output of it; 0: none is fed */
   int32_t  scope;              /* -1: not found yet */
   int32_t  waiting;            /* inputs that have not been reached */
+  int32_t  varies;             /* the innermost scope from one of whose iterations to the next its value may change */
   bool     reads_gate;         /* all its operands are constants read in place: it hangs on what they hang on */
   bool     merged;             /* a loop's Merge: its Enter and NextIteration deliver for it */
   bool     for_merge;          /* Enter, NextIteration: delivers for a Merge */
@@ -40,6 +41,8 @@ typedef struct maker {
   int32_t  *needed, nneeded;   /* ids, ascending */
   int32_t   nids;
   bool      reference, primitives;
+  uint32_t  batch;             /* DFI_PLAN_BATCH, or DFI_PLAN_BATCH_CALLS */
+  bool      calls_commute;     /* no effect depends on the order of calls: inside of frames no node waits for one */
   bool      as_written, stepped;   /* nothing is simplified; nothing of a plan for one device */
   df_output *given; int32_t ngiven;   /* what is fed */
   int32_t  *same_node;         /* by given: 1 + the one before it of the same node, or 0 */
@@ -111,6 +114,13 @@ bool dfi_plan_comes_as_token(maker *m, const df_node *n, df_output o, df_output 
 void dfi_plan_find_duplicates(maker *m);
 void dfi_plan_prune_tokens(maker *m);
 void dfi_plan_find_merged(maker *m);
+/* Has it no effect and no state, and are its inputs and outputs values? plan/equal.c */
+bool dfi_plan_is_pure(const df_node *n);
+/* plan/invariant.c: what the iterations of a loop share. After the layout. */
+void dfi_plan_find_invariants(maker *m);
+/* plan/batch.c: in which scopes nodes wait for others like them: before nodes are laid out. And which nodes do. */
+void dfi_plan_batch_scopes(maker *m);
+void dfi_plan_batch(maker *m);
 /* plan/group.c: which nodes are computed in one pass. After the layout: it moves edges and adds slots. */
 void dfi_plan_group(maker *m);
 void dfi_plan_groups_free(dfi_plan *p);

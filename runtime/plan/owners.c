@@ -7,10 +7,10 @@
  *
  * The owners share the plan: nodes, slots, edges. What is an owner's own is the scopes, with those roots, Enters and
  * Exits that lie on its devices. A Transfer from another owner is a root of its scope there, a Recv: so an iteration
- * is not over before all that is sent to it has come, and an owner is done when its top level is. Nobody has to ask the
+ * is not over before all that is sent to it has come, and an owner is done when its top level is. No owner asks the
  * others whether they are.
  *
- * A graph function belongs to who calls it, on whatever devices its body is: its frames are that owner's, and messages
+ * A graph function belongs to its caller, on whatever devices its body is: its frames are that owner's, and messages
  * within are its own. A function of the program is called by the first owner, whose thread is most often that
  * function's: where one is placed, or a graph function is called that might call one, is among its devices. So is
  * where the tape of a call lies, which is handed about.
@@ -29,10 +29,14 @@ typedef struct loop {
   bool        raw;           /* it is none that while_loop builds */
 } loop;
 
-/* ---- who has which device ------------------------------------------------------------------------------ */
+/* ---- devices of owners --------------------------------------------------------------------------------- */
 
-/* Is the scope one of a loop of the top level, or of a loop in such a one? Those of functions belong to who calls. */
+/* Is it the copy of a scope, for a second time? */
+static bool is_copy(const dfi_plan *p, int32_t scope) { return p->remat && scope >= p->remat->nscopes; }
+
+/* Is the scope one of a loop of the top level, or of a loop in such a one? Those of functions belong to the caller. */
 static bool of_loop(const dfi_plan *p, int32_t scope) {
+  if (is_copy(p, scope)) scope -= p->remat->nscopes;
   while (scope > 0) scope = p->scope[scope].parent;
   return scope == 0;
 }
@@ -100,28 +104,25 @@ static void deal(const maker *m, dfi_parts *a) {
   dfi_free(use);
 }
 
-/* Is something of it to be on another rank? */
+/* Is something of it to be on another rank, or a variable that it uses? What functions compute belongs to their
+   callers, wherever it is. */
 static bool is_over_ranks(const maker *m) {
   for (int32_t i = 0; i < m->nneeded && m->devices->nranks > 1 && !m->devices->simulated; i++) {
-    const mark *k = &m->mark[dfi_plan_node(m, m->needed[i])->id];
-    if (k->device > 0 && k->scope >= 0 && m->devices->at[k->device]->rank) return true;
+    const df_node *n = dfi_plan_node(m, m->needed[i]);
+    const mark *k = &m->mark[n->id];
+    if (k->device > 0 && k->scope >= 0 && of_loop(m->plan, k->scope) && m->devices->at[k->device]->rank) return true;
+    for (int32_t j = 0; j < n->nin; j++) {
+      const df_node *from = dfi_dtype(n->in[j]) == DF_RESOURCE ? dfi_plan_origin(m, n->in[j]).node : n;
+      const int32_t at = m->mark[from->id].device;
+      if (dfi_is_variable(from) && at > 0 && m->devices->at[at]->rank) return true;
+    }
   }
   return false;
 }
 
 static const char alone[] = "all of it is on one device",
                   functions_only[] = "the first owner has all its devices, for what functions on them do",
-                  second_time[] = "iterations may be run a second time, on all their devices at once (save)";
-
-/* Has a loop save = 'auto'? */
-static bool a_loop_decides(const dfi_plan *p) {
-  for (int32_t i = 0; i < p->nnodes; i++) {
-    if (!(p->node[i].op->traits & DFO_ARRAY_NEW)) continue;
-    const int32_t swap = dfi_op_attr_index(dfi_op_info_at(p->node[i].node->op), "swap");
-    if (swap >= 0 && p->node[i].node->attrs[swap].i == DFI_SWAP_AUTO) return true;
-  }
-  return false;
-}
+                  far_variable[] = "something in it uses a variable that lives on another rank";
 
 /* Why one owner turns the run, whatever there is in it; NULL: nothing speaks for that. Where it is over ranks there
    have to be several. */
@@ -129,9 +130,8 @@ static const char *asks_for_one(const maker *m, bool over_ranks) {
   const dfi_devices *d = m->devices;
   if (!m->cut) return alone;
   if (d->virtual_clock) return "the virtual clock runs all tokens in the order of their times";
-  if (m->primitives) return "every node fires on its own, for who looks at them";
-  if (over_ranks) return NULL;             /* what iterations save is kept */
-  if (d->save == DFI_SAVE_RECOMPUTE || d->save == DFI_SAVE_AUTO || a_loop_decides(m->plan)) return second_time;
+  if (m->primitives) return "every node fires on its own, to be looked at";
+  if (over_ranks) return NULL;
   for (int32_t i = 0; i < d->n; i++) if (d->at[i]->remote) return "a GPU is in the session";
   return NULL;
 }
@@ -267,7 +267,7 @@ int32_t dfi_plan_deal_owners(maker *m) {
   a->owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *a->owner);
   deal(m, a);
   loop *l = find_loops(m);
-  if (a->n < 2) p->one_owner = functions_only;
+  if (a->n < 2) p->one_owner = over_ranks ? far_variable : functions_only;
   for (int32_t s = 1; s < p->nscopes && !p->one_owner; s++)
     if (of_loop(p, s) && !built_by_while_loop(&l[s])) p->one_owner = "it has a loop that while_loop has not built";
   p->parts = a;
@@ -280,7 +280,7 @@ int32_t dfi_plan_deal_owners(maker *m) {
 /* ---- pace ----------------------------------------------------------------------------------------------------- */
 
 /* An owner that only sends to another one in a loop would run ahead as far as its own data lets it, and all it sends
- * would lie there. So it is told, by a token that nobody reads, that the other one has begun the iteration too: then
+ * would lie there. So it is told, by a token without a reader, that the other one has begun the iteration too: then
  * its own is not over before, and the two are no further apart than their windows. */
 static void keep_pace(maker *m) {
   dfi_plan *p = m->plan;
@@ -334,7 +334,7 @@ void dfi_plan_pace_owners(maker *m) {
 
 /* ---- each owner's scopes -------------------------------------------------------------------------------------- */
 
-/* Who runs q: of a Transfer, the one that sends. */
+/* The owner that runs q: of a Transfer, the one that sends. */
 static int32_t owner_of(const dfi_plan *p, const dfi_pnode *q) {
   return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].from : q->device];
 }
@@ -350,7 +350,8 @@ static const dfi_scope *reads_in(const dfi_plan *p, const dfi_pnode *q) {
                                             : (int32_t)q->scope];
 }
 
-/* Do all q's tokens go to who runs it (or receives it)? A loop constant is read by the owner of its Enter alone. */
+/* Do all q's tokens go to the owner that runs it (or receives it)? A loop constant is read by the owner of its Enter
+ * alone. */
 static bool keeps_to_itself(const dfi_plan *p, const dfi_pnode *q) {
   const int32_t to = receiver_of(p, q);
   const dfi_scope *s = reads_in(p, q);
@@ -387,7 +388,7 @@ static dfi_scope scope_of(const dfi_plan *p, const dfi_scope *all, int32_t owner
   for (uint32_t i = 0; i < all->n && shared; i++) {
     const dfi_pnode *q = p->node + all->first + i;
     const bool sends = owner_of(p, q) == owner, receives = receiver_of(p, q) == owner;
-    if (ends_only(all, q, i)) { if (sends || receives) s.ends[s.nends++] = i; }
+    if (ends_only(all, q, i)) { if ((sends || receives) && !is_copy(p, all->id)) s.ends[s.nends++] = i; }
     else if (receives && !sends) s.roots[s.nroots++] = i;
   }
   if (s.nroots + s.nends > *nrecvs) *nrecvs = s.nroots + s.nends;
@@ -406,14 +407,15 @@ static int32_t depth_of(const dfi_plan *p, int32_t scope) {
   return depth;
 }
 
-/* Is it a function's, or a call, and takes a variable of another rank than the caller's, which is the first? */
+/* Does it take a variable of another rank than the one that runs it? Functions are run by the caller's, the first. */
 static bool takes_far_variable(const dfi_plan *p, const dfi_pnode *q) {
-  if (of_loop(p, (int32_t)q->scope) && q->kind != DFI_K_CALL) return false;
+  const bool called = !of_loop(p, (int32_t)q->scope) || q->kind == DFI_K_CALL;
+  const uint8_t rank = p->parts->rank[called ? 0 : owner_of(p, q)];
   for (uint32_t i = 0; i < q->nin; i++) {
     const dfi_operand o = p->operand[q->in + i];
     const int32_t v = (int32_t)DFI_INDEX(o) - p->nfeed;
     if (DFI_SPACE(o) == DFI_GIVEN && v >= 0 && v < p->nvariables &&
-        p->devices->at[p->variable_device[v]]->rank != p->parts->rank[0])
+        p->devices->at[p->variable_device[v]]->rank != rank)
       return true;
   }
   return false;
@@ -427,32 +429,35 @@ static const char *not_shared(const dfi_plan *p, const df_node **at) {
   for (int32_t i = 0; i < p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
     *at = q->node;
-    if (takes_far_variable(p, q)) return "a function uses a variable that lives on another rank than its caller";
+    if (takes_far_variable(p, q)) return far_variable;
     if (!keeps_to_itself(p, q)) return "something in it has values of two owners that cannot be sent";
-    if (depth_of(p, (int32_t)q->scope) > DFI_TAG_DEPTH) return "its loops are nested more than sixteen deep";
+    if (depth_of(p, (int32_t)q->scope) > DFI_TAG_DEPTH) return "its loops are nested more than sixty-four deep";
   }
   return NULL;
 }
 
-/* Who counts a loop's frames and iterations: the owner of the first of its variables. */
+/* What counts a loop's frames and iterations: the owner of the first of its variables. */
 static uint16_t counter_of(const dfi_plan *p, const dfi_scope *s) {
   for (uint32_t i = 0; i < s->nenters && of_loop(p, s->id); i++)
     if (!s->enters[i]->constant) return (uint16_t)owner_of(p, s->enters[i]);
   return DFI_COUNTED_EVERYWHERE;
 }
 
-int32_t dfi_plan_lay_owners(maker *m) {
+int32_t dfi_plan_find_shared(maker *m) {
   dfi_plan *p = m->plan;
-  dfi_parts *a = p->parts;
-  if (!a) return DF_OK;
-  uint32_t nrecvs = 0;
+  if (!p->parts) return DF_OK;
   for (int32_t s = 0; s < p->nscopes; s++) leave_out_ends(p, &p->scope[s]);
   const df_node *at = NULL;
-  if ((p->one_owner = not_shared(p, &at))) {
-    const bool over_ranks = dfi_plan_over_ranks(p);
-    dfi_plan_owners_free(p);
-    return over_ranks ? must_be_shared(m, at, p->one_owner) : DF_OK;
-  }
+  if (!(p->one_owner = not_shared(p, &at))) return DF_OK;
+  const bool over_ranks = dfi_plan_over_ranks(p);
+  dfi_plan_owners_free(p);
+  return over_ranks ? must_be_shared(m, at, p->one_owner) : DF_OK;
+}
+
+void dfi_plan_lay_owners(dfi_plan *p) {
+  dfi_parts *a = p->parts;
+  if (!a) return;
+  uint32_t nrecvs = 0;
   a->nscopes = p->nscopes;
   a->scope = dfi_xcalloc((size_t)a->n, sizeof *a->scope);
   a->counter = dfi_xcalloc((size_t)p->nscopes, sizeof *a->counter);
@@ -466,10 +471,7 @@ int32_t dfi_plan_lay_owners(maker *m) {
     for (int32_t s = 0; s < p->nscopes; s++) a->scope[o][s] = scope_of(p, &p->scope[s], o, &nrecvs);
   }
   p->widest += nrecvs;
-  return DF_OK;
 }
-
-const char *dfi_plan_one_owner(const dfi_plan *p) { return p->remat ? second_time : p->one_owner; }
 
 void dfi_plan_owners_free(dfi_plan *p) {
   dfi_parts *a = p->parts;

@@ -10,20 +10,16 @@
  *      the Enter, Merge and NextIteration of a loop variable with what the body makes of it
  *   4. anything else where it takes the least time, as estimated: its own (as a run has measured it, else by its
  *   shapes: cost.c), and that of what would cross to it and from it: beside one of these, or where it computes faster
+ *      (by the virtual clock a small plan is searched, too: place_search.c)
  *   5. what none of this decides, to the session's first device, or where DFLOW_DEFAULT_DEVICE says
  *
- * A constant that nobody placed, and what is folded into one (fold.c), is wherever it is read. What is fed comes from
+ * A constant that was not placed, and what is folded into one (fold.c), is wherever it is read. What is fed comes from
  * the host, and fetches go there.
  */
 #include "plan/place.h"
 #include <stdio.h>
 
 enum { NOWHERE = -1 };
-
-static bool is_handle(df_output o) {
-  const dfi_out *out = &o.node->out[o.index];
-  return out->dtype == DF_RESOURCE || out->dtype == DF_VARIANT || out->ref;
-}
 
 int32_t dfi_plan_device_of(const maker *m, df_output from, dfi_comes how) {
   if (from.index >= 0 && from.index < from.node->nout && is_handle(from)) return DFI_ANY_DEVICE;
@@ -82,7 +78,7 @@ static bool only_numbers(const df_node *n) {
   return n->nin > 0 && n->nout == 1;
 }
 
-/* Sums and zeros of lists, say: the handles are the host's, whoever has the elements. */
+/* Sums and zeros of lists, say: the handles are the host's, wherever the elements are. */
 static bool only_variants(const df_node *n) {
   for (int32_t i = 0; i < n->nin; i++) if (dfi_dtype(n->in[i]) != DF_VARIANT) return false;
   for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype != DF_VARIANT) return false;
@@ -99,8 +95,7 @@ static bool gpu_runs(const df_node *n) {
   return op->scalar(in, n->out[0].dtype) != NULL;
 }
 
-/* Has the device a kernel for n? An accelerator has none for strings. */
-static bool has_kernel(const dfi_device *d, const df_node *n) {
+bool dfi_plan_has_kernel(const dfi_device *d, const df_node *n) {
   if (d->kind == DFI_DEVICE_CPU || flow_of(n) != DF_PLAIN) return true;
   for (int32_t i = 0; i < n->nin; i++) if (dfi_dtype(n->in[i]) == DF_STRING) return false;
   for (int32_t i = 0; i < n->nout; i++) if (n->out[i].dtype == DF_STRING) return false;
@@ -121,27 +116,43 @@ static int32_t no_kernel(maker *m, const df_node *n, const dfi_device *d) {
                   m->devices->soft ? "" : "; soft_placement = true runs it elsewhere");
 }
 
+/* By what DFLOW_STRESS=devices draws a node's device: its number; the name under which a resource is shared. */
+static uint64_t drawn_by(const df_node *n) {
+  const int32_t shared = dfi_op_attr_index(dfi_op_info_at(n->op), "shared_name");
+  const char *name = shared >= 0 && n->attrs[shared].i ? n->attrs[shared].s : "";
+  uint64_t h = *name ? 0x5a : (uint64_t)n->id;
+  while (*name) h = mix(h + (unsigned char)*name++);
+  return h;
+}
+
 /* A device of DFLOW_STRESS=devices: any of those that the session lists, else the host or one of four simulated ones;
    the same for n as for the node that it is to be with. */
-static int32_t scattered(maker *m, const df_node *n, const df_node *with, dfi_why *why) {
-  dfi_devices *d = m->devices;
-  const uint64_t h = mix(d->scatter + (uint64_t)with->id * 0x9e3779b97f4a7c15u);
+static int32_t scattered(dfi_devices *d, const df_node *n, const df_node *with, df_error *err) {
+  const uint64_t h = mix(d->scatter + drawn_by(with) * 0x9e3779b97f4a7c15u);
   char name[16] = "";
   snprintf(name, sizeof name, "sim:%d", (int)(h % 5) - 1);
-  *why = DFI_WHY_SCATTERED;
-  const int32_t at = d->listed ? (int32_t)(h % (uint64_t)d->n) : h % 5 ? dfi_device_of(d, name, NULL, m->err) : 0;
+  const int32_t at = d->listed ? (int32_t)(h % (uint64_t)d->n) : h % 5 ? dfi_device_of(d, name, NULL, err) : 0;
   if (at < 0) return -2;
-  return has_kernel(d->at[at], n) ? at : 0;
+  return dfi_plan_has_kernel(d->at[at], n) ? at : 0;
 }
 
 /* The node that n is to be with, whose own place is not another one's; NULL: there is none. */
-static const df_node *beside(const maker *m, const df_node *n) {
+static const df_node *beside(df_graph *g, const df_node *n) {
   for (int32_t patience = 100; n->device[0] == '@' && patience; patience--) {
-    const int32_t other = df_node_by_name(m->graph, n->device + 1);
-    if (other < 0 || other >= m->nids) return NULL;
-    n = m->graph->node[other];
+    const int32_t other = df_node_by_name(g, n->device + 1);
+    if (other < 0 || other >= g->n) return NULL;
+    n = g->node[other];
   }
   return n->device[0] == '@' ? NULL : n;
+}
+
+int32_t dfi_plan_home_rank(df_graph *g, dfi_devices *d, const df_node *variable) {
+  df_error unknown;
+  const df_node *n = beside(g, variable);
+  int32_t at = d->fallback;
+  if (n && n->device[0]) at = dfi_device_of(d, n->device, NULL, &unknown);
+  else if (d->scatter) at = scattered(d, variable, n ? n : variable, &unknown);
+  return at < 0 ? 0 : d->at[at]->rank;
 }
 
 /* The device that n was asked to run on: NOWHERE for none; -2: err is filled. */
@@ -151,7 +162,7 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
   const char *spec = n->device ? n->device : "";
   const df_node *other = NULL;
   if (spec[0] == '@') {                                /* where another node is */
-    other = beside(m, n);
+    other = beside(m->graph, n);
     *why = DFI_WHY_COLOCATED;
     spec = other ? other->device : "";
   }
@@ -165,13 +176,16 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
       return d->fallback;
     }
   }
-  if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) return scattered(m, n, other ? other : n, why);
+  if (at < 0 && d->scatter && flow_of(n) != DF_CONSTANT) {
+    *why = DFI_WHY_SCATTERED;
+    return scattered(d, n, other ? other : n, m->err);
+  }
   if (at < 0) return NOWHERE;
   if (d->at[at]->rank && (dfi_has_trait(n, DFO_HOST) || dfi_has_trait(n, DFO_TAPE))) {   /* the program is rank 0's */
     *why = DFI_WHY_HOST;
     return 0;
   }
-  if (has_kernel(d->at[at], n)) return at;
+  if (dfi_plan_has_kernel(d->at[at], n)) return at;
   if (op_of(n)->hosted) { *why = DFI_WHY_HOST; return 0; }
   if (!d->soft) return no_kernel(m, n, d->at[at]), -2;
   *why = DFI_WHY_SOFT;
@@ -186,8 +200,8 @@ static int32_t handle_input(const maker *m, const df_node *n) {
   return -1;
 }
 
-/* Who made the resource that n is about; n itself when it makes one or has none. owner[]: by id, filled as it is found.
-   */
+/* The node that made the resource that n is about; n itself when it makes one or has none. owner[]: by id, filled as
+   it is found. */
 static int32_t owner_of(const maker *m, df_node *n, int32_t *owner) {
   df_node *at = n;
   int32_t patience = 100000, i;
@@ -199,12 +213,18 @@ static int32_t owner_of(const maker *m, df_node *n, int32_t *owner) {
   return found;
 }
 
+/* Is it on the default device, whatever was asked for? */
+static bool of_function(const df_node *n) {
+  const df_flow f = flow_of(n);
+  return f == DF_CALL || f == DF_FUNCTION_BEGIN || f == DF_FUNCTION_ARG || f == DF_FUNCTION_RETURN;
+}
+
 /* The device that was asked for whatever makes o; control flow hands on what comes to it. NOWHERE: none. */
 static int32_t asked_origin(const maker *m, const int32_t *asked, df_output o) {
   for (int32_t patience = 100; patience; patience--) {
     const df_output from = dfi_plan_origin(m, o);
     const df_flow f = flow_of(from.node);
-    if (f == DF_PLAIN || feed_of(m, from) >= 0 || !from.node->nin)
+    if (f == DF_PLAIN || of_function(from.node) || feed_of(m, from) >= 0 || !from.node->nin)
       return f == DF_PLAIN ? asked[from.node->id] : NOWHERE;
     o = from.node->in[f == DF_MERGE && flow_of(from.node->in[from.node->nin - 1].node) == DF_NEXT_ITERATION
                           ? from.node->nin - 1
@@ -221,7 +241,7 @@ static int32_t keep_from_gpus(maker *m, const int32_t *asked, const int32_t *own
     df_node *of = m->graph->node[owner[n->id]];
     const int32_t at = m->mark[of->id].device == NOWHERE ? m->devices->fallback : m->mark[of->id].device;
     const dfi_device *d = m->devices->at[at];
-    if (!d->remote || has_kernel(d, n)) continue;
+    if (!d->remote || dfi_plan_has_kernel(d, n)) continue;
     if (asked[of->id] == at && !m->devices->soft && !op_of(n)->hosted) return no_kernel(m, n, d);
     settle(m, of, 0, DFI_WHY_HOST, -1);
   }
@@ -240,6 +260,9 @@ static bool may_join(maker *m, const df_node *n, int32_t j, int32_t *owner) {
   const df_node *of = dfi_plan_node(m, owner_of(m, n->in[j].node, owner));
   return !dfi_is_variable(of) && !op_of(of)->hosted && flow_of(of) != DF_CALL;
 }
+
+/* Over ranks calls are rank 0's, and so are their tapes. */
+static bool is_rank_0s(const maker *m, const df_node *n) { return m->devices->nranks > 1 && flow_of(n) == DF_CALL; }
 
 /* Resources that a Merge may hand on one for the other are together, and so are an array and those whose handles are
    its elements: handles do not go from owner to owner. */
@@ -264,6 +287,12 @@ static void join_resources(maker *m, int32_t *owner) {
     if (of != owner[i]) { m->mark[owner[i]].device = NOWHERE; owner[i] = of; }
   }
   dfi_free(root);
+  for (int32_t i = 0; i < m->nneeded; i++) {           /* an array of calls' tapes is where the calls are */
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    if (owner[n->id] < 0 || !dfi_has_trait(n, DFO_ARRAY_WRITES) || !is_handle(n->in[2])) continue;
+    if (is_rank_0s(m, dfi_plan_node(m, owner_of(m, n->in[2].node, owner))))
+      settle(m, dfi_plan_node(m, owner[n->id]), m->devices->fallback, DFI_WHY_FUNCTION, -1);
+  }
 }
 
 /* May the resource that a node makes be where one of its users is? One that outlives runs stays on its rank. */
@@ -280,7 +309,8 @@ static int32_t place_resources(maker *m, const int32_t *asked, const dfi_why *wh
     const int32_t of = owner_of(m, n, owner);
     mark *own = &m->mark[of];
     if (own->device != NOWHERE) continue;
-    if (asked[of] >= 0) settle(m, m->graph->node[of], asked[of], why[of], -1);
+    if (is_rank_0s(m, dfi_plan_node(m, of))) settle(m, m->graph->node[of], m->devices->fallback, DFI_WHY_FUNCTION, -1);
+    else if (asked[of] >= 0) settle(m, m->graph->node[of], asked[of], why[of], -1);
     else if (asked[n->id] >= 0 && flow_of(n) == DF_PLAIN && goes_to_user(m, m->graph->node[of], asked[n->id]))
       settle(m, m->graph->node[of], asked[n->id], DFI_WHY_RESOURCE, n->id);
     /* it lives where what it holds is made */
@@ -387,15 +417,14 @@ static users find_users(maker *m) {
   return u;
 }
 
-/* Bytes of an output as far as its shape is known. */
-static double bytes_of(df_output o) {
+double dfi_plan_output_bytes(df_output o) {
   const dfi_shape *s = dfi_shape_at(o);
   double n = 1;
   for (int32_t d = 0; d < s->rank; d++) n *= s->dims[d] < 0 ? 32 : (double)s->dims[d];
   return n * dfi_dtype_size[dfi_dtype(o)];
 }
 
-/* A tensor of o's dtype and shape, 32 where a dimension is not known, without elements: for who asks for shapes. */
+/* A tensor of o's dtype and shape, 32 where a dimension is not known, without elements: for shape functions. */
 static void shaped(df_tensor *t, df_value *v, df_output o) {
   const dfi_shape *s = dfi_shape_at(o);
   *t = (df_tensor){ .refs = 1, .dtype = dfi_dtype(o), .rank = s->rank < 0 ? 0 : s->rank, .size = 1 };
@@ -417,12 +446,15 @@ double dfi_plan_seconds(const df_node *n, const dfi_device *d) {
   return dfi_device_seconds(d, flops, bytes);
 }
 
-/* What n takes on a device: as measured, where it was. A GPU's own time is known of none; and ranks have to come to the
-   same places, each by itself. */
-static double own_seconds(const maker *m, const df_node *n, const dfi_device *d) {
+dfi_why dfi_plan_why_cheapest(const maker *m, const df_node *n) {
   const dfi_costs *c = &m->devices->costs;
-  if (d->remote || m->devices->nranks > 1 || n->id >= c->n || c->seconds[n->id] <= 0) return dfi_plan_seconds(n, d);
-  return c->seconds[n->id] / (d->speed > 0 ? d->speed : 1);
+  const bool measured = m->devices->nranks == 1 && n->id < c->n && c->seconds[n->id] > 0;
+  return measured ? DFI_WHY_MEASURED : DFI_WHY_BYTES;
+}
+
+double dfi_plan_own_seconds(const maker *m, const df_node *n, const dfi_device *d) {
+  if (d->remote || dfi_plan_why_cheapest(m, n) != DFI_WHY_MEASURED) return dfi_plan_seconds(n, d);
+  return m->devices->costs.seconds[n->id] / (d->speed > 0 ? d->speed : 1);
 }
 
 static double crossing_seconds(const maker *m, int32_t from, int32_t to, double bytes) {
@@ -438,9 +470,9 @@ static double seconds_on(const maker *m, const users *u, const df_node *n, int32
   double sum = 0, because = 0;
   for (int32_t i = 0; i < n->nin; i++) {
     int32_t unused, at = device_at(m, n->in[i], &unused);
-    if (at != NOWHERE && !is_handle(n->in[i])) sum += crossing_seconds(m, at, d, bytes_of(n->in[i]));
+    if (at != NOWHERE && !is_handle(n->in[i])) sum += crossing_seconds(m, at, d, dfi_plan_output_bytes(n->in[i]));
   }
-  for (int32_t i = 0; i < n->nout; i++) because += bytes_of((df_output){ (df_node *)n, i });
+  for (int32_t i = 0; i < n->nout; i++) because += dfi_plan_output_bytes((df_output){ (df_node *)n, i });
   uint64_t seen = 0;                                   /* it crosses once for each destination */
   for (int32_t i = u->first[n->id]; i < u->first[n->id + 1]; i++) {
     const int32_t at = m->mark[u->at[i]].device;
@@ -449,7 +481,7 @@ static double seconds_on(const maker *m, const users *u, const df_node *n, int32
     sum += crossing_seconds(m, d, at, because);
   }
   if (u->fetched[n->id] && !(seen & 1)) sum += crossing_seconds(m, d, 0, because);
-  return sum + own_seconds(m, n, m->devices->at[d]);
+  return sum + dfi_plan_own_seconds(m, n, m->devices->at[d]);
 }
 
 enum { CANDIDATES = 16 };
@@ -471,9 +503,10 @@ static double way_back(const maker *m, const df_node *n, int32_t d, int32_t near
   int32_t unused;
   for (int32_t i = 0; i < n->nin; i++) {
     const bool given = flow_of(dfi_plan_origin(m, n->in[i]).node) == DF_CONSTANT;
-    if (!given && device_at(m, n->in[i], &unused) == NOWHERE) sum += crossing_seconds(m, near, d, bytes_of(n->in[i]));
+    if (!given && device_at(m, n->in[i], &unused) == NOWHERE)
+      sum += crossing_seconds(m, near, d, dfi_plan_output_bytes(n->in[i]));
   }
-  for (int32_t i = 0; i < n->nout; i++) made += bytes_of((df_output){ (df_node *)(uintptr_t)n, i });
+  for (int32_t i = 0; i < n->nout; i++) made += dfi_plan_output_bytes((df_output){ (df_node *)(uintptr_t)n, i });
   return sum + crossing_seconds(m, d, near, made);
 }
 
@@ -502,18 +535,18 @@ static bool place_cheapest(maker *m, const users *u, df_node *n) {
     else of = u->at[u->first[n->id] + i - n->nin], d = m->mark[of].device;
     if (d == NOWHERE) continue;
     any = true;
-    if (nc < CANDIDATES && !is_candidate(candidate, nc, d) && has_kernel(m->devices->at[d], n)) {
+    if (nc < CANDIDATES && !is_candidate(candidate, nc, d) && dfi_plan_has_kernel(m->devices->at[d], n)) {
       candidate[nc] = d;
       because[nc++] = of;
     }
   }
   for (int32_t d = 0; d < m->devices->n && m->devices->listed && !decides && nc < CANDIDATES; d++)
-    if (is_faster(m, d, candidate[0]) && !is_candidate(candidate, nc, d) && has_kernel(m->devices->at[d], n)) {
+    if (is_faster(m, d, candidate[0]) && !is_candidate(candidate, nc, d) && dfi_plan_has_kernel(m->devices->at[d], n)) {
       candidate[nc] = d;
       because[nc++] = -1;
     }
   if (!any) return false;
-  if (!has_kernel(m->devices->at[candidate[0]], n)) { settle(m, n, 0, DFI_WHY_HOST, -1); return true; }
+  if (!dfi_plan_has_kernel(m->devices->at[candidate[0]], n)) { settle(m, n, 0, DFI_WHY_HOST, -1); return true; }
   int32_t best = 0;
   double least = seconds_on(m, u, n, candidate[0]);
   for (int32_t c = 1; c < nc; c++) {
@@ -521,11 +554,9 @@ static bool place_cheapest(maker *m, const users *u, df_node *n) {
     const double s = seconds_on(m, u, n, candidate[c]) + far;
     if (s < least * 0.999) { least = s; best = c; }
   }
-  const dfi_costs *costs = &m->devices->costs;
-  const bool measured = m->devices->nranks == 1 && n->id < costs->n && costs->seconds[n->id] > 0;
-  if (nc > 1 && m->devices->nranks == 1) m->plan->chosen = costs->runs + 1;
+  if (nc > 1 && m->devices->nranks == 1) m->plan->chosen = m->devices->costs.runs + 1;
   if (nc == 1) settle(m, n, candidate[0], DFI_WHY_DEFAULT, -1);
-  else settle(m, n, candidate[best], measured ? DFI_WHY_MEASURED : DFI_WHY_BYTES, because[best]);
+  else settle(m, n, candidate[best], dfi_plan_why_cheapest(m, n), because[best]);
   return true;
 }
 
@@ -545,14 +576,14 @@ static void settle_variable(maker *m, df_node *merge) {
     settle(m, made, m->devices->fallback, DFI_WHY_DEFAULT, -1);
 }
 
-/* n is to be with another node, which nobody has placed yet, or has: then n goes there. False: it is free to go
+/* n is to be with another node, which may be placed already: then n goes there. False: it is free to go
    anywhere. */
 static bool place_beside(maker *m, const df_node *n, bool last) {
-  const df_node *other = n->device[0] == '@' ? beside(m, n) : NULL;
+  const df_node *other = n->device[0] == '@' ? beside(m->graph, n) : NULL;
   if (!other || !m->mark[other->id].needed) return false;
   const int32_t d = m->mark[other->id].device;
   if (d == NOWHERE) return !last;
-  if (!has_kernel(m->devices->at[d], n)) return false;
+  if (!dfi_plan_has_kernel(m->devices->at[d], n)) return false;
   settle(m, n, d, DFI_WHY_COLOCATED, other->id);
   return true;
 }
@@ -571,7 +602,7 @@ static void place_rest(maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     if (m->mark[n->id].device != NOWHERE || is_flow(n) || place_beside(m, n, true)) continue;
-    const bool can = has_kernel(m->devices->at[m->devices->fallback], n);
+    const bool can = dfi_plan_has_kernel(m->devices->at[m->devices->fallback], n);
     settle(m, n, can ? m->devices->fallback : 0, can ? DFI_WHY_DEFAULT : DFI_WHY_HOST, -1);
   }
   for (int32_t pass = 0; pass < 8; pass++)
@@ -599,11 +630,6 @@ static void join_variables(maker *m) {
         settle(m, by, k->device, (dfi_why)k->why, k->why_node);
     }
   }
-}
-
-static bool of_function(const df_node *n) {
-  const df_flow f = flow_of(n);
-  return f == DF_CALL || f == DF_FUNCTION_BEGIN || f == DF_FUNCTION_ARG || f == DF_FUNCTION_RETURN;
 }
 
 bool dfi_plan_has_places(const maker *m) {
@@ -642,6 +668,7 @@ int32_t dfi_plan_place_nodes(maker *m) {
   }
   if (!status) {
     place_rest(m);
+    dfi_plan_search_places(m);
     join_variables(m);
     for (int32_t i = 0; i < m->nneeded; i++) {
       df_node *n = dfi_plan_node(m, m->needed[i]);

@@ -11,6 +11,21 @@ bool dfi_plan_has_places(const maker *m);
 int32_t dfi_plan_place_nodes(maker *m);
 /* Where a value is, for a reader on device d: DFI_ANY_DEVICE when it may be read from anywhere. */
 int32_t dfi_plan_device_of(const maker *m, df_output from, dfi_comes how);
+static inline bool is_handle(df_output o) {
+  const dfi_out *out = &o.node->out[o.index];
+  return out->dtype == DF_RESOURCE || out->dtype == DF_VARIANT || out->ref;
+}
+/* Bytes of an output as far as its shape is known. */
+double dfi_plan_output_bytes(df_output o);
+/* What n takes on a device: as measured, where it was. A GPU's own time is known of none; and ranks have to come to the
+ * same places, each by itself. */
+double dfi_plan_own_seconds(const maker *m, const df_node *n, const dfi_device *d);
+/* What n's own time is known by: DFI_WHY_MEASURED or DFI_WHY_BYTES. */
+dfi_why dfi_plan_why_cheapest(const maker *m, const df_node *n);
+/* Has the device a kernel for n? An accelerator has none for strings. */
+bool dfi_plan_has_kernel(const dfi_device *d, const df_node *n);
+/* place_search.c: moves nodes that nothing was asked of, by the virtual clock, to where the run ends earlier. */
+void dfi_plan_search_places(maker *m);
 /* The GPU's kernel for n, of its dtypes; NULL: there is none. */
 const dfi_gpu_kernel *dfi_plan_gpu_kernel(const df_node *n);
 /* Where a reader (NULL: a fetch) wants o: its device, with DFI_READ_ON_HOST where the device's memory is not the
@@ -34,11 +49,11 @@ df_output dfi_plan_control_across(const maker *m, df_output from, int32_t *index
  * filled in by the caller, as its name is. It is needed, and in no scope. */
 df_node *dfi_plan_extra(maker *m, const df_node *like, int32_t nin, int32_t ncontrol, int32_t nout);
 /* plan/owners.c: before the cut, says which owner has which device, and gives each the loops that it needs; after the
- * cut, holds them together; after the layout, makes each owner's scopes. plan->parts stays NULL where one owner turns
- * all. */
+ * cut, holds them together; after the layout, finds out whether they can share it. plan->parts stays NULL where one
+ * owner turns all. */
 int32_t dfi_plan_deal_owners(maker *m);
 void dfi_plan_pace_owners(maker *m);       /* after the cut */
-int32_t dfi_plan_lay_owners(maker *m);
+int32_t dfi_plan_find_shared(maker *m);
 void dfi_plan_owners_free(dfi_plan *p);
 /* plan/fold.c: what only constants go into is computed now, before anything is placed; of a plan without places nothing
  * that is fetched. */

@@ -13,6 +13,7 @@
  * A Const of a branch or body hangs on the pivot by a control edge, so that it is dead when the branch is. A plain node
  * of the same context that reads it has another input that says the same, so the constant itself needs no token.
  */
+#include "plan/batch.h"
 #include "plan/place.h"
 #include "op/run.h"
 #include <stdio.h>
@@ -253,7 +254,9 @@ static int32_t lay_out(maker *m) {
     if (m->mark[n->id].number >= 0) status = make_node(m, n, &p->node[m->mark[n->id].number]);
   }
   p->operand = dfi_xmalloc(sizeof *p->operand * (operands + 1));
-  return status ? status : dfi_plan_wire(m);
+  if (!status) status = dfi_plan_wire(m);
+  if (!status) dfi_plan_find_invariants(m);
+  return status;
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------- */
@@ -314,7 +317,7 @@ static void settle_crossing(const dfi_plan *p, dfi_operand *o) {
   *o = DFI_OPERAND(DFI_GIVEN, (uint32_t)(p->nfeed + p->nvariables) + (DFI_INDEX(*o) & ~(uint32_t)DFI_CROSSES));
 }
 
-/* What crosses has its place now, for those that read it and for who fetches it. */
+/* What crosses has its place now, for its readers and for a fetch of it. */
 static void finish_cut(maker *m) {
   dfi_plan *p = m->plan;
   p->cut = true;
@@ -357,10 +360,12 @@ static void tell_places(maker *m) {
     const int32_t device = m->mark[kept].device < 0 ? 0 : m->mark[kept].device;
     const bool folded = kept >= m->nids;
     const int32_t because = k->why_node >= m->nids ? p->extra[k->why_node - m->nids]->id : k->why_node;
-    p->place[p->nplaces++] = kept == i ? (struct dfi_place){ i, device, k->why, because }
-                             : folded  ? (struct dfi_place){ i, device, DFI_WHY_FOLDED, -1 }
-                             : k->stands ? (struct dfi_place){ i, device, DFI_WHY_NEUTRAL, k->duplicate }
-                                         : (struct dfi_place){ i, device, DFI_WHY_EQUAL, kept };
+    const dfi_pnode *q = k->number >= 0 ? &p->node[k->number] : NULL;
+    const int32_t loop = q && q->invariant ? (int32_t)q->target : 0;
+    p->place[p->nplaces++] = kept == i ? (struct dfi_place){ i, device, k->why, because, loop }
+                             : folded  ? (struct dfi_place){ i, device, DFI_WHY_FOLDED, -1, 0 }
+                             : k->stands ? (struct dfi_place){ i, device, DFI_WHY_NEUTRAL, k->duplicate, 0 }
+                                         : (struct dfi_place){ i, device, DFI_WHY_EQUAL, kept, 0 };
     if (k->duplicate < 0 || k->duplicate >= m->nids || flow_of(m->graph->node[i]) == DF_SWITCH) continue;
     if ((p->nequal & (p->nequal - 1)) == 0)
       p->equal = dfi_xrealloc(p->equal, sizeof *p->equal * (size_t)(2 * p->nequal + 1));
@@ -476,6 +481,7 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
               .primitives = (how & DFI_PLAN_PRIMITIVES) != 0,
               .as_written = (how & DFI_PLAN_AS_WRITTEN) != 0,
               .stepped = (how & DFI_PLAN_STEPPED) != 0,
+              .batch = how & (DFI_PLAN_BATCH | DFI_PLAN_BATCH_CALLS),
               .interrupts = atomic_load(&dfi_calls_interrupted) };
   begin(&m, s, nfetch, fetches, nfeed, feeds);
   dfi_plan *p = m.plan;
@@ -484,12 +490,14 @@ dfi_plan *dfi_plan_make_and_tell(struct df_session *s, dfi_devices *devices, df_
   const bool placed = !status && dfi_plan_has_places(&m);
   if (!status) dfi_plan_simplify(&m, placed);
   if (placed) status = dfi_plan_place_nodes(&m);
+  if (!status) dfi_plan_batch_scopes(&m);
   if (!status) status = lay_out(&m);
   if (!status) status = find_fetches(&m);
   if (!status) {
     if (m.cut) finish_cut(&m);
     if (!m.reference) dfi_plan_group(&m);
-    if (m.cut) status = dfi_plan_lay_owners(&m);
+    dfi_plan_batch(&m);
+    if (m.cut) status = dfi_plan_find_shared(&m);
     find_random(p);
     name_extras(p);
     if (devices) tell_places(&m);
@@ -542,6 +550,7 @@ void dfi_plan_free(dfi_plan *p) {
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
   dfi_plan_groups_free(p);
+  dfi_free(p->reached);
   dfi_plan_owners_free(p);
   if (p->node) for (int32_t i = 0; i < nnodes; i++) { dfi_free(p->node[i].out_dtypes); dfi_free(p->node[i].reads); }
   if (p->remat) {

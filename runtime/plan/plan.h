@@ -82,13 +82,20 @@ typedef struct dfi_pnode {
   /* edges in plan->edge: [0,1) of output 0 (all outputs unless SWITCH), SWITCH: [1,2) of output 1, [2,3) of the node
      itself */
   uint32_t     edge[4];
+  /* 1 + where among the constants of a frame of `target` its outputs are kept, which that frame's iterations share:
+     plan/invariant.c; 0: each iteration has its own */
+  uint32_t     invariant;
   df_scalar_fn scalar;
   uint32_t     nin, nout;
   /* ENTER, CALL: which child frame of the iteration; EXIT: which exit of the frame; TRANSFER: which link */
   uint16_t     child;
   uint16_t     device;       /* where it runs; of a TRANSFER: where its value arrives */
-  uint32_t     enter;        /* ENTER: its number among the child's Enters; ARG: which argument */
-  uint32_t     target;       /* ENTER, CALL: the child's scope */
+  union {
+    uint32_t   enter;        /* ENTER: its number among the child's Enters; ARG: which argument */
+    /* KERNEL, SCALAR: 1 + the list where it waits for others like it, and DFI_LATE; 0: it does not. plan/batch.c */
+    uint32_t   batch;
+  };
+  uint32_t     target;       /* ENTER, CALL: the child's scope; of an invariant: the loop's */
   uint32_t     scope;        /* the scope its operands lie in */
   uint8_t      has_handle, offload, iteration_operands, waits;
   uint32_t     group;            /* 1 + its group's number; 0: it has none */
@@ -137,17 +144,26 @@ typedef struct dfi_group {
   int32_t    n;
   int32_t    first;              /* members before this one make the chain's gates */
   dfi_gates *gates;              /* of a recurrent cell; NULL */
+  int32_t    convolution;        /* member 0 is one, and makes this input of the chain, counted from 1; 0: it is none */
   dfi_member *member;            /* n, each after those whose values it reads */
   uint32_t   slot;               /* of the iteration: how far the group is, see engine/tokens/group_run.c */
   uint16_t   device;             /* where its members run */
   bool       product;            /* two members: a matrix product, and the sum of it and input 0; no chain */
   bool       biased;             /* the same on a GPU, of inputs 0 and 1, and a vector, input 2; no chain */
+  uint32_t   batch;              /* as a node's */
   bool       convolved;          /* biased, but what the vector is added to is a convolution; member 2 is its ReLU */
   dfi_group_input *input;        /* chain.ninputs, or of a product 1 */
   dfk_chain  chain;
   _Atomic(dfi_group_form *) form[DFI_GROUP_FORMS];   /* those that were met first, from the front; they stay */
 } dfi_group;
 
+/* Of a node's `batch`: its output may be a sum that is computed where it is read. plan/batch.c */
+#define DFI_LATE 0x80000000u
+/* Of one list: calls that were several computed as one, the members that they had, and the most that one had. */
+typedef struct dfi_batch_reached { _Atomic int64_t calls, members; _Atomic uint32_t most; } dfi_batch_reached;
+/* Of runs of a plan that may do without: how many there were, and the least time of a node in the last that were
+   measured, in ns: one by one, and with nodes that wait for others like them. INFINITY: not measured. */
+typedef struct dfi_batch_costs { _Atomic uint32_t runs; _Atomic float node_ns[2]; } dfi_batch_costs;
 enum { DFI_SWITCH_HAS_OWN = 4 /* edges of the node itself */ };
 enum { DFI_COUNTS_COPIED = 4 /* at once: see record_new */ };
 enum { DFI_FUNCTION = -2 };
@@ -159,6 +175,7 @@ typedef struct dfi_scope {
   int64_t      parallel_iterations;
   uint32_t     first, n;     /* nodes in plan->node: a node's number is its place after `first` */
   uint32_t     nslots, nconsts, nchildren, nenters, nexits;
+  uint32_t     ninvariants;  /* values behind the constants that its iterations share: plan/invariant.c */
   uint32_t    *counts;       /* n, and DFI_COUNTS_COPIED more: the template */
   uint32_t    *uses;         /* nslots: readers of each slot */
   struct { uint32_t slot, constant; } *copies; uint32_t ncopies;   /* scalar constants that every record holds */
@@ -172,6 +189,7 @@ typedef struct dfi_scope {
   size_t       record_bytes; /* of the engine that runs it: dfi_exec_lay_out */
   const struct dfi_engine_ops *engine_ops; /* another engine that may run its iterations: engine/engine.h; NULL: none */
   bool         remat;        /* what its iterations save may be computed a second time: engine/memory/remat.h */
+  bool         batch;        /* nodes of its iterations or calls wait for others like them: plan/batch.c */
 } dfi_scope;
 
 /* Why a node is where it is: plan/place.c. */
@@ -196,7 +214,7 @@ typedef enum dfi_why {
 
 /* A way between two devices that the plan uses. */
 typedef struct dfi_link { uint16_t from, to; } dfi_link;
-/* Something given (a feed, a constant that somebody put on a device) that crosses when the run begins. */
+/* Something given (a feed, a constant that was put on a device) that crosses when the run begins. */
 typedef struct dfi_crossing { dfi_operand from; uint16_t link; bool host;
     /* it is read on the host there */ df_node *node; } dfi_crossing;
 
@@ -211,15 +229,15 @@ typedef struct dfi_remat_plan {
   double      *seconds;           /* by scope: what an iteration takes, as estimated */
 } dfi_remat_plan;
 
-/* Who turns what, where a session has several owners: plan/owners.c. */
-enum { DFI_COUNTED_EVERYWHERE = 0xffff, DFI_TAG_DEPTH = 16 /* loops around a Transfer between two owners */ };
+/* The parts of each owner, where a session has several: plan/owners.c. */
+enum { DFI_COUNTED_EVERYWHERE = 0xffff, DFI_TAG_DEPTH = 64 /* loops around a Transfer between two owners */ };
 typedef struct dfi_parts {
   int32_t      n, nscopes;   /* owners */
   uint64_t     ranks;        /* bit k: rank k has a part; its owners' numbers follow each other */
   uint16_t    *owner;        /* by device */
   uint8_t     *rank;         /* by owner */
-  uint16_t    *counter;      /* by scope: who counts its frames and iterations */
-  bool        *called;       /* by scope: it is of a graph function, or in one, and all of it belongs to who calls */
+  uint16_t    *counter;      /* by scope: the owner that counts its frames and iterations */
+  bool        *called;       /* by scope: it is of a graph function, or in one, and all of it belongs to the caller */
   dfi_scope  **scope;        /* by owner: the plan's scopes, with its own roots, Recvs among them, Enters and Exits */
 } dfi_parts;
 
@@ -242,6 +260,10 @@ typedef struct dfi_plan {
   dfi_operand *operand; uint32_t noperands;
   dfi_edge    *edge;
   dfi_group   *group; int32_t ngroups;
+  uint32_t     nbatches;     /* lists of nodes, or groups, that wait for others like them; 0: none does */
+  dfi_batch_reached *reached;  /* nbatches; what runs of the plan came to */
+  bool         batch_measured; /* whether nodes wait is decided by these: */
+  dfi_batch_costs batch_costs;
   uint32_t     widest;       /* tokens that one node can send at most, with those of an iteration that it opens */
   df_value    *constant; int32_t nconstants;
   dfi_operand *fetch;        /* nfetch; where each fetched value lies at the end; for an operation ~0 */
@@ -263,7 +285,7 @@ typedef struct dfi_plan {
   bool         cut;          /* it is on more devices than the host */
   int32_t      chosen;       /* 1 + how many runs had been measured when its places were chosen; 0: none was */
   dfi_parts   *parts;        /* of several owners; NULL: one owner turns it all */
-  const char  *one_owner;    /* why, where the session has several; NULL: it has not */
+  const char  *one_owner;    /* why, where the session has several; NULL: several do, or it has one */
   dfi_link    *link; int32_t nlinks;
   dfi_crossing *crossing; int32_t ncrossings;  /* their values, in the GIVEN space after the variables */
   df_node    **extra; int32_t nextra;          /* nodes of the plan alone; owned */
@@ -272,7 +294,10 @@ typedef struct dfi_plan {
   /* nodes that another one stands for, by id, which may have one itself: simplify.c; output: as mark.stands */
   struct dfi_equal { int32_t node, kept, output; } *equal; int32_t nequal;
   /* of every node that is needed */
-  struct dfi_place { int32_t node, device; uint8_t why; int32_t because; } *place; int32_t nplaces;
+  struct dfi_place {
+    int32_t node, device; uint8_t why; int32_t because;
+    int32_t loop;              /* the scope whose iterations share its value; 0: none do */
+  } *place; int32_t nplaces;
 } dfi_plan;
 
 /* How a plan is made. REFERENCE: with the reference kernels. PRIMITIVES: every node of the graph that is needed fires
@@ -280,7 +305,8 @@ typedef struct dfi_plan {
  * loop's Merge, LoopConds and Identities pass their input on, constants are read where they lie, and equal Switches
  * are one. Handles of variables and what is fed are there without a token in both. AS_WRITTEN: nothing is simplified
  * (plan/simplify.c), as with PRIMITIVES. STEPPED: the same of a plan that is for one device. */
-enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2, DFI_PLAN_AS_WRITTEN = 4, DFI_PLAN_STEPPED = 8 };
+enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2, DFI_PLAN_AS_WRITTEN = 4, DFI_PLAN_STEPPED = 8,
+       DFI_PLAN_BATCH = 16 /* all iterations and calls */ };
 
 /* Makes the plan for a signature. Pairs as in df_session_run; how: DFI_PLAN_ flags. NULL: err is filled. */
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
@@ -288,10 +314,12 @@ dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g,
 void dfi_plan_free(dfi_plan *p);
 /* What n takes on a device, by the shapes that are known of what it takes and makes. */
 double dfi_plan_seconds(const df_node *n, const dfi_device *d);
-/* Why one owner turns it, where the session has several; NULL: several do, or it has one. */
-const char *dfi_plan_one_owner(const dfi_plan *p);
+/* owners.c: makes each owner's scopes, of those that are copies (remat), too. Before the plan is shared. */
+void dfi_plan_lay_owners(dfi_plan *p);
 /* Does more than this process turn it? */
 static inline bool dfi_plan_over_ranks(const dfi_plan *p) { return p->parts && p->parts->ranks > 1; }
+/* place.c: the rank where a variable, or another resource that outlives runs, lives, whichever plans use it. */
+int32_t dfi_plan_home_rank(df_graph *g, dfi_devices *d, const df_node *variable);
 /* digest.c: equal where two processes made the same plan of the same graph. */
 uint64_t dfi_plan_digest(const dfi_plan *p);
 int64_t dfi_plan_bytes(const dfi_plan *p);      /* what it takes, about */

@@ -1,7 +1,7 @@
 /* where.h: where the value of an output of the graph lies in a plan, and why there.
  *
  * A plan has fewer nodes than the graph: what passes a value on is left out, equal Switches are one node, a loop's
- * Merge has none, constants and feeds lie in place. Whoever looks into a run asks here, so that this is known once.
+ * Merge has none, constants and feeds lie in place. Inspectors ask here, so that this is known once.
  */
 #ifndef DFLOW_WHERE_H
 #define DFLOW_WHERE_H
@@ -25,7 +25,7 @@ typedef struct dfi_where {
   const dfi_scope *child;  /* DFI_LIES_LEFT: the loop that it leaves */
 } dfi_where;
 
-/* Where o lies for who looks from an iteration of scope s. Feeds come first, as they do in a run. */
+/* Where o lies, seen from an iteration of scope s. Feeds come first, as they do in a run. */
 dfi_where dfi_where_is(const dfi_plan *p, const dfi_scope *s, df_output o);
 
 /* Does q do what n of the graph does: because it is n, or a Switch with the same inputs? */

@@ -1,6 +1,6 @@
-/* wire.c: who sends a token to whom. The operands of a plan's nodes, the edges between them sorted to their producers,
- * which nodes wait for a loop constant, and the count that a node begins an iteration with. The nodes have their
- * numbers, kinds and slots by now (plan.c).
+/* wire.c: which node sends a token to which. The operands of a plan's nodes, the edges between them sorted to their
+ * producers, which nodes wait for a loop constant, and the count that a node begins an iteration with. The nodes have
+ * their numbers, kinds and slots by now (plan.c).
  */
 #include "plan/place.h"
 
@@ -100,6 +100,7 @@ static void wire_controls(wiring *w, const df_node *holder) {
   const bool merge = w->q->kind == DFI_K_MERGE;
   for (int32_t c = 0; c < holder->ncontrol; c++) {
     df_node *by = holder->control[c];
+    if (m->calls_commute && flow_of(by) == DF_CALL && w->tokens && !merge && w->s->id > 0) continue;
     df_output from = by->nout ? dfi_plan_origin(m, (df_output){ by, 0 }) : (df_output){ by, 0 };
     if (feed_of(m, from) >= 0 || dfi_plan_is_given(m, from)) continue;
     const bool constant = dfi_plan_is_loop_constant(from.node);
@@ -164,7 +165,7 @@ static int32_t wire(wiring *w, df_node *n) {
   return wire_count(w);
 }
 
-/* Which outputs of a Switch does nobody but Exits read? See `constant`. */
+/* Which outputs of a Switch have no readers but Exits? See `constant`. */
 static void find_exits(const dfi_plan *p, dfi_pnode *q) {
   q->constant = q->edge[2] != q->edge[3] ? 3 | DFI_SWITCH_HAS_OWN : 3;
   for (uint32_t l = 0; l < 2; l++)
