@@ -3,13 +3,15 @@
  * The index is a table as LevelDB has it: blocks of sorted keys, each key without what it shares with the one before; a
  * block that finds the blocks; a footer that finds that one. The key "" holds a BundleHeaderProto, every other one a
  * tensor's name and its BundleEntryProto: where in which data file its bytes lie, and their CRC-32C. The bytes are
- * little-endian; of strings, all lengths come first.
+ * little-endian; of strings, all lengths come first. A partitioned variable's entry says which parts of it there are;
+ * each has an entry of its own under a key that begins with a byte 0 (checkpoint_part.c).
  *
  * A checkpoint that is written over another is in force when the index has taken its name, in one step. Its data must
  * be there by then and the old one's still be, so its file has a name that the old one's have not: the number of files
  * is part of it, one as a rule, two where the old index says one. The second is empty.
  */
 #include "resource/checkpoint.h"
+#include "resource/checkpoint_part.h"
 #include "graphdef.pb-c.h"
 #include <errno.h>
 #include <stdio.h>
@@ -53,21 +55,27 @@ static bool get_varint(const uint8_t **p, const uint8_t *end, uint64_t *v) {
 
 /* ---- reading the index --------------------------------------------------------------------------------------- */
 
-typedef struct entry { char *name; Pb__BundleEntryProto *e; } entry;
+typedef struct entry { char *name; size_t length; Pb__BundleEntryProto *e; } entry;
 struct dfi_checkpoint {
   char    *prefix;
   entry   *entry;                 /* sorted by name; owned */
   int32_t  n, cap, shards;
+  int32_t  parts;                 /* so many of the entries, the first, are parts of tensors */
   bool     header;
   int     *file;                  /* by shard; -1: not open */
 };
 
-enum { FOOTER = 48, TRAILER = 5, HANDLES_AT_MOST = 40, SHARDS_AT_MOST = 1 << 16 };
+enum { FOOTER = 48, TRAILER = 5, HANDLES_AT_MOST = 40, SHARDS_AT_MOST = 1 << 16, PARTS_AT_MOST = 1 << 14 };
 static const uint8_t magic[8] = { 0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb };
 
 static int32_t broken(const dfi_checkpoint *c, df_error *err, const char *what) {
   return dfi_fail(err, DF_DATA_LOSS, NULL, "%s.index is no index of a TensorFlow checkpoint, or a damaged one: %s",
                   c->prefix, what);
+}
+
+static int order(const entry *e, const char *name, size_t length) {
+  const int by = memcmp(e->name, name, e->length < length ? e->length : length);
+  return by ? by : (e->length > length) - (e->length < length);
 }
 
 static int32_t take_entry(dfi_checkpoint *c, const char *key, size_t length, const uint8_t *value, size_t n,
@@ -84,13 +92,13 @@ static int32_t take_entry(dfi_checkpoint *c, const char *key, size_t length, con
     c->header = true;
     return DF_OK;
   }
-  if (!key[0]) return DF_OK;      /* a slice of a tensor that is stored in slices: its name is not the file's to give */
   Pb__BundleEntryProto *e = pb__bundle_entry_proto__unpack(NULL, n, value);
   if (!e) return broken(c, err, "an entry is");
   DFI_GROW(c->entry, c->n, c->cap);
-  c->entry[c->n++] = (entry){ memcpy(dfi_xcalloc(length + 1, 1), key, length), e };
-  if (memchr(key, 0, length)) return broken(c, err, "a name has a byte 0");
-  if (c->n > 1 && strcmp(c->entry[c->n - 2].name, c->entry[c->n - 1].name) >= 0)
+  c->entry[c->n++] = (entry){ memcpy(dfi_xcalloc(length + 1, 1), key, length), length, e };
+  c->parts += !key[0];
+  if (key[0] && memchr(key, 0, length)) return broken(c, err, "a name has a byte 0");
+  if (c->n > 1 && order(&c->entry[c->n - 2], key, length) >= 0)
     return broken(c, err, "its names are not in order");
   return DF_OK;
 }
@@ -167,8 +175,18 @@ void dfi_checkpoint_close(dfi_checkpoint *c) {
   dfi_free(c->entry); dfi_free(c->file); dfi_free(c->prefix); dfi_free(c);
 }
 
-int32_t dfi_checkpoint_count(const dfi_checkpoint *c) { return c->n; }
-const char *dfi_checkpoint_name(const dfi_checkpoint *c, int32_t i) { return c->entry[i].name; }
+int32_t dfi_checkpoint_count(const dfi_checkpoint *c) { return c->n - c->parts; }
+const char *dfi_checkpoint_name(const dfi_checkpoint *c, int32_t i) { return c->entry[c->parts + i].name; }
+
+static const entry *find(const dfi_checkpoint *c, const char *name, size_t length) {
+  int32_t low = 0, high = c->n;
+  while (low < high) {
+    const int32_t middle = (low + high) / 2, by = order(&c->entry[middle], name, length);
+    if (!by) return &c->entry[middle];
+    if (by > 0) high = middle; else low = middle + 1;
+  }
+  return NULL;
+}
 
 /* ---- reading tensors --------------------------------------------------------------------------------------------- */
 
@@ -212,20 +230,15 @@ static bool strings_from(df_tensor *t, const uint8_t *p, size_t n, uint32_t *sum
   return p == end;
 }
 
-static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) {
-  const Pb__BundleEntryProto *e = at->e;
+/* The tensor of an entry whose bytes lie in one place; `name` is what messages call it. */
+static df_tensor *read_bytes(dfi_checkpoint *c, const char *name, const Pb__BundleEntryProto *e, df_error *err) {
   const Pb__TensorShapeProto *s = e->shape;
   const int32_t dtype = (int32_t)e->dtype, rank = s ? (int32_t)s->n_dim : 0;
   const int64_t each = dtype > 0 && dtype < 32 ? df_dtype_bytes(dtype) : 0;
   struct stat st;
   if (each <= 0 || dtype == DF_VARIANT || rank > DF_MAX_RANK || (s && s->unknown_rank)) {
-    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is a tensor of dtype %d and rank %d", at->name,
+    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is a tensor of dtype %d and rank %d", name,
              c->prefix, dtype, rank);
-    return NULL;
-  }
-  if (e->n_slices) {
-    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is stored in slices, as a partitioned variable is",
-             at->name, c->prefix);
     return NULL;
   }
   int64_t dims[DF_MAX_RANK], size = 1;
@@ -243,7 +256,7 @@ static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) 
   uint8_t *buffer = good && dtype != DF_STRING && size ? t->data : NULL,
           *own = !good || buffer ? NULL : dfi_malloc((size_t)e->size + 1);
   if (good && !buffer && !own) {
-    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for %s of the checkpoint %s", at->name, c->prefix);
+    dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for %s of the checkpoint %s", name, c->prefix);
     df_tensor_release(t);
     return NULL;
   }
@@ -262,20 +275,96 @@ static df_tensor *read_entry(dfi_checkpoint *c, const entry *at, df_error *err) 
     return t;
   }
   df_tensor_release(t);
-  dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: %s", at->name, c->prefix,
+  dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: %s", name, c->prefix,
            good ? "the sum of its bytes is wrong" : "its bytes are not there");
   return NULL;
 }
 
-df_tensor *dfi_checkpoint_read(dfi_checkpoint *c, const char *name, df_error *err) {
-  int32_t low = 0, high = c->n;
-  while (low < high) {
-    const int32_t middle = (low + high) / 2, order = strcmp(name, c->entry[middle].name);
-    if (!order) return read_entry(c, &c->entry[middle], err);
-    if (order < 0) high = middle; else low = middle + 1;
+/* Part i of the tensor that e describes, where it lies in dims; false: the file says otherwise. */
+static bool part_at(const Pb__BundleEntryProto *e, size_t i, const int64_t *dims, dfi_part *p) {
+  const Pb__TensorSliceProto *s = e->slices[i];
+  *p = (dfi_part){ .rank = (int32_t)s->n_extent };
+  if (s->n_extent > DF_MAX_RANK) return false;
+  for (int32_t d = 0; d < p->rank; d++) {
+    const Pb__TensorSliceProto__Extent *x = s->extent[d];
+    p->start[d] = x->start;
+    p->length[d] = x->length;
+    p->whole[d] = x->has_length_case == PB__TENSOR_SLICE_PROTO__EXTENT__HAS_LENGTH__NOT_SET;
   }
-  dfi_fail(err, DF_NOT_FOUND, NULL, "the checkpoint %s has no %s", c->prefix, name);
-  return NULL;
+  return dfi_part_fits(p, e->shape ? (int32_t)e->shape->n_dim : 0, dims);
+}
+
+/* The tensor that the parts of a partitioned variable make; each element is in one of them. */
+static df_tensor *read_parts(dfi_checkpoint *c, const char *name, const Pb__BundleEntryProto *e, df_error *err) {
+  int64_t dims[DF_MAX_RANK], size = 1, have = 0;
+  const int32_t rank = e->shape ? (int32_t)e->shape->n_dim : 0;
+  const int32_t dtype = (int32_t)e->dtype;
+  if (e->n_slices > PARTS_AT_MOST) {
+    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%s of the checkpoint %s is in %zu parts: at most %d are read", name,
+             c->prefix, e->n_slices, PARTS_AT_MOST);
+    return NULL;
+  }
+  bool good = rank > 0 && rank <= DF_MAX_RANK && !e->shape->unknown_rank && dtype > 0 && dtype < 32 &&
+              dtype != DF_VARIANT && df_dtype_bytes(dtype) > 0;
+  for (int32_t d = 0; d < rank && good; d++) {
+    dims[d] = e->shape->dim[d]->size;
+    good = dims[d] >= 0 && !__builtin_mul_overflow(size, dims[d], &size);
+  }
+  dfi_part *part = dfi_xcalloc(e->n_slices, sizeof *part);
+  for (size_t i = 0; i < e->n_slices && good; i++) {
+    good = part_at(e, i, dims, &part[i]) && dfi_part_size(&part[i]) <= size - have;
+    if (good) have += dfi_part_size(&part[i]);
+    for (size_t j = 0; j < i && good; j++) good = !dfi_part_meets(&part[i], &part[j]);
+  }
+  df_tensor *t = NULL;
+  if (!good || have < size)
+    dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: its %zu parts are not all of it, once each",
+             name, c->prefix, e->n_slices);
+  else t = df_tensor_new(dtype, rank, dims, err);
+  for (size_t i = 0; i < e->n_slices && t; i++) {
+    size_t n;
+    char *key = dfi_part_key(name, &part[i], &n);
+    const entry *at = find(c, key, n);
+    dfi_free(key);
+    df_tensor *own = at && !at->e->n_slices ? read_bytes(c, name, at->e, err) : NULL;
+    bool fits = own && own->dtype == t->dtype && own->rank == rank;
+    for (int32_t d = 0; d < rank && fits; d++) fits = own->dims[d] == part[i].length[d];
+    if (!at || (own && !fits))
+      dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: part %zu of %zu is %s", name, c->prefix,
+               i + 1, e->n_slices, at ? "of another shape or dtype" : "not there");
+    else if (!own && at->e->n_slices)
+      dfi_fail(err, DF_DATA_LOSS, NULL, "%s of the checkpoint %s is damaged: a part has parts", name, c->prefix);
+    if (!fits || dfi_part_put(t, &part[i], own, err)) { df_tensor_release(t); t = NULL; }
+    df_tensor_release(own);
+  }
+  dfi_free(part);
+  return t;
+}
+
+/* Part `text` of the tensor t (consumed). */
+static df_tensor *cut(const dfi_checkpoint *c, const char *name, df_tensor *t, const char *text, df_error *err) {
+  dfi_part p;
+  int64_t dims[DF_MAX_RANK];
+  bool fits = dfi_part_parse(text, &p, dims) && p.rank == t->rank;
+  for (int32_t d = 0; fits && d < p.rank; d++) fits = dims[d] == t->dims[d];
+  df_tensor *own = fits ? df_tensor_new(t->dtype, p.rank, p.length, err) : NULL;
+  char shape[160];
+  if (!fits)
+    dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "'%.80s' is no part of %s, which is %s in the checkpoint %s", text, name,
+             dfk_shape_text(t, shape, sizeof shape), c->prefix);
+  if (own && dfi_part_take(t, &p, own, err)) { df_tensor_release(own); own = NULL; }
+  df_tensor_release(t);
+  return own;
+}
+
+df_tensor *dfi_checkpoint_read(dfi_checkpoint *c, const char *name, const char *part, df_error *err) {
+  const entry *at = find(c, name, strlen(name));
+  if (!at) {
+    dfi_fail(err, DF_NOT_FOUND, NULL, "the checkpoint %s has no %s", c->prefix, name);
+    return NULL;
+  }
+  df_tensor *t = (at->e->n_slices ? read_parts : read_bytes)(c, name, at->e, err);
+  return t && part && *part ? cut(c, name, t, part, err) : t;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -520,10 +609,11 @@ int32_t dfi_checkpoint_write(const char *prefix, int32_t n, const char *const *n
 
 df_tensor *df_checkpoint_names(const char *prefix, df_error *err) {
   dfi_checkpoint *c = dfi_checkpoint_open(prefix, err);
-  const int64_t n = c ? c->n : 0;
+  const int64_t n = c ? dfi_checkpoint_count(c) : 0;
   df_tensor *t = c ? df_tensor_new(DF_STRING, 1, &n, err) : NULL;
   for (int64_t i = 0; t && i < n; i++)
-    if (df_tensor_set_string(t, i, c->entry[i].name, (int64_t)strlen(c->entry[i].name), err)) {
+    if (df_tensor_set_string(t, i, dfi_checkpoint_name(c, (int32_t)i),
+                             (int64_t)strlen(dfi_checkpoint_name(c, (int32_t)i)), err)) {
       df_tensor_release(t);
       t = NULL;
     }
@@ -531,9 +621,9 @@ df_tensor *df_checkpoint_names(const char *prefix, df_error *err) {
   return t;
 }
 
-df_tensor *df_checkpoint_read(const char *prefix, const char *name, df_error *err) {
+df_tensor *df_checkpoint_read(const char *prefix, const char *name, const char *part, df_error *err) {
   dfi_checkpoint *c = dfi_checkpoint_open(prefix, err);
-  df_tensor *t = c ? dfi_checkpoint_read(c, name, err) : NULL;
+  df_tensor *t = c ? dfi_checkpoint_read(c, name, part, err) : NULL;
   dfi_checkpoint_close(c);
   return t;
 }

@@ -59,7 +59,7 @@ void df_host_close(int32_t n) {
   pthread_mutex_unlock(&hosts_lock);
 }
 
-/* Stop: whoever stops the run first takes the call back; one that is being answered comes back by itself. */
+/* Stop: the thread that stops the run first takes the call back; one that is being answered comes back by itself. */
 static void stop(df_kernel *k, void *user) {
   const int32_t n = (int32_t)(intptr_t)user;
   pthread_mutex_lock(&hosts_lock);

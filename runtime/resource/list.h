@@ -1,6 +1,6 @@
 /* list.h: what a TensorList's variant holds: a list of tensors of one dtype, as a value.
  *
- * A list is never changed once somebody else may hold it: an op that changes one works on a copy (which shares the
+ * A list is never changed once it may have another holder: an op that changes one works on a copy (which shares the
  * elements), or on the list itself where it is the last to hold it. An element may be missing (kind DF_EMPTY): it reads
  * as zeros.
  */

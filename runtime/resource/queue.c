@@ -1,7 +1,7 @@
 /* queue.c: the calls that put elements into a queue and take them out, and the lines in which they wait.
  *
  * A call becomes a waiter at the end of its line. The lines are then moved on in turn until neither moves: the first
- * producer puts in what there is room for, the first consumer takes what there is, and nobody overtakes. Waiters that
+ * producer puts in what there is room for, the first consumer takes what there is, and none overtakes. Waiters that
  * are done leave their line under the lock and are completed after it, each by the thread that took it out and by no
  * other.
  */
@@ -29,7 +29,7 @@ static const char *kind_name(dfi_queue_kind kind) {
                                       "staging area" };
   return name[kind];
 }
-/* The first input of who puts in that is a component. */
+/* The first input of an enqueue that is a component. */
 static int32_t inputs_from(const dfi_queue *q) { return q->kind != DFI_QUEUE_STAGING; }
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
@@ -268,15 +268,15 @@ static void move_peekers(dfi_queue *q, dfi_line *done) {
   }
 }
 
-/* The first in line whose run goes on. Those before it are told to end: until somebody calls `stop` they get and give
- * nothing, and what they have taken goes back. NULL at the end: nobody. */
+/* The first in line whose run goes on. Those before it are told to end: until `stop` is called they get and give
+ * nothing, and what they have taken goes back. NULL at the end: none. */
 static dfi_waiter **front(dfi_queue *q, dfi_line *l) {
   dfi_waiter **at = &l->first;
   for (; *at && dfk_stopping((*at)->kernel); at = &(*at)->next) if ((*at)->taken) give_back(q, *at);
   return at;
 }
 
-/* Moves the lines on; who is done goes to the end of `done`. */
+/* Moves the lines on; a call that is done goes to the end of `done`. */
 static void move_on(dfi_queue *q, dfi_line *done) {
   dfi_waiter **at;
   for (bool moved = true; moved;) {
@@ -343,7 +343,7 @@ static void stop(df_kernel *k, void *user) {
   if (w) move_on(q, &done);                                /* the next in line may want what it held up */
   pthread_mutex_unlock(&q->lock);
   complete(q, &done);
-  if (!w) return;                                          /* somebody is completing it */
+  if (!w) return;                                          /* it is being completed */
   w->status = dfk_fail(k, DF_CANCELLED, "the call to %s '%s' was cancelled", q->noun, q->name);
   dfk_complete(k, finish(q, w));
 }

@@ -1,10 +1,11 @@
 /* queue.h: a queue of a session: elements, and the calls that wait for them or for room.
  *
- * An element is a tuple of values, one per component. Runs of the session put elements in and take them out; who cannot
- * go on waits in line, producers (and who closes the queue behind them) in one, consumers in another, each first come,
- * first served. Whoever changes the queue moves both lines on as far as they go, and completes the calls that are done
- * once the lock is open again. A call that takes many elements takes them as they come, so it may ask for more than the
- * queue can hold; when it is cancelled, or the queue is closed before it has enough, it gives them back.
+ * An element is a tuple of values, one per component. Runs of the session put elements in and take them out; a call
+ * that cannot go on waits in line, producers (and closes of the queue behind them) in one, consumers in another, each
+ * first come, first served. A call that changes the queue moves both lines on as far as they go, and completes the
+ * calls that are done once the lock is open again. A call that takes many elements takes them as they come, so it may
+ * ask for more than the queue can hold; when it is cancelled, or the queue is closed before it has enough, it gives
+ * them back.
  */
 #ifndef DFLOW_QUEUE_H
 #define DFLOW_QUEUE_H
@@ -27,7 +28,7 @@ typedef struct dfi_queue {
   char           *name;              /* owned */
   const char     *noun;              /* what messages call it */
   int32_t         n;                 /* components */
-  int32_t         hidden;            /* the first of them that are nobody's business */
+  int32_t         hidden;            /* the first of them that are internal */
   uint8_t        *dtype;             /* n; owned */
   dfi_shape      *shape;             /* n; owned. NULL: elements may have any shapes, and are taken one by one only */
   int64_t         capacity;          /* INT64_MAX: no bound */
@@ -36,7 +37,7 @@ typedef struct dfi_queue {
   pthread_mutex_t lock;              /* guards what follows; taken before a run's inbox_lock */
   bool            closed;
   dfi_line        producers, consumers;
-  dfi_line        peekers;           /* who waits for an element to look at; they hold up nobody */
+  dfi_line        peekers;           /* waiters for an element to look at; they hold up no other waiter */
   /* The elements lie in a ring of `room` cells of `stride` values. A FIFO begins at `first`; the others begin at 0: a
    * shuffling queue in no order, a priority queue as a heap by (component 0, the serial number in the cell's last
    * value). */
@@ -81,10 +82,10 @@ int32_t dfi_queue_peek(dfi_queue *q, df_kernel *k, int64_t index);
 bool    dfi_queue_put(dfi_queue *q, df_value *cell);
 /* Closes it, also again. */
 void    dfi_queue_shut(dfi_queue *q);
-/* Takes all elements out and lets them go: who waits for room goes on. */
+/* Takes all elements out and lets them go: waiters for room go on. */
 void    dfi_queue_clear(dfi_queue *q);
-/* In one step: the queue lets its elements go and holds those of `from` instead, in their order, and `from` none. Who
- * waits goes on behind that, for room or with the new elements. What does not fit, or a closed queue, is an error that
+/* In one step: the queue lets its elements go and holds those of `from` instead, in their order, and `from` none.
+ * Waiters go on behind that, for room or with the new elements. What does not fit, or a closed queue, is an error that
  * changes neither. */
 int32_t dfi_queue_replace(dfi_queue *q, dfi_queue *from, df_kernel *k);
 int64_t dfi_queue_size(dfi_queue *q);

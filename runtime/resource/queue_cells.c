@@ -1,4 +1,4 @@
-/* queue_cells.c: the elements of a queue in their ring or heap, and how they are stacked for those who take many. */
+/* queue_cells.c: the elements of a queue in their ring or heap, and how they are stacked for calls that take many. */
 #include "resource/queue.h"
 #include "resource/variable.h"
 #include "kernels/move.h"

@@ -11,7 +11,7 @@
 
 static void destroy(dfi_handle *h);
 
-static __thread dfi_tape *leaving;     /* tapes that nobody holds any more */
+static __thread dfi_tape *leaving;     /* tapes that have no holder any more */
 static __thread bool busy;
 
 static void let_go(dfi_tape *t) {

@@ -122,6 +122,30 @@ int64_t dfi_tensor_array_size(const dfi_tensor_array *a) {
   return forward > a->size ? forward : a->size;
 }
 
+void dfi_tensor_array_info(const dfi_tensor_array *a, df_array_info *o) {
+  *o = (df_array_info){ .at = (uintptr_t)a,
+                        .node = a->node ? a->node->id : -1,
+                        .size = dfi_tensor_array_size(a),
+                        .dtype = a->dtype,
+                        .saved = a->saved,
+                        .where = a->node ? a->node->where : "" };
+  snprintf(o->name, sizeof o->name, "%s", a->name && a->name[0] ? a->name : a->node ? dfi_node_name(a->node) : "");
+  if (a->whole) { o->written = a->whole->dims[0]; o->bytes = a->whole->size * dfi_dtype_size[a->whole->dtype]; }
+  for (int64_t c = 0; c < a->nchunks; c++) {
+    if (!a->chunk[c]) continue;
+    int64_t slots = dfi_chunk_slots(a, c);
+    const uint8_t *state = dfi_chunk_states(a, c);
+    for (int64_t i = 0; i < slots; i++) {
+      if (state[i] != DFI_SLOT_WRITTEN) continue;
+      o->written++;
+      if (a->store != DFI_STORE_TENSORS) { o->bytes += a->cell; continue; }
+      dfi_element e;
+      dfi_element_look(a, dfi_chunk_begin(a, c) + i, &e);
+      if (e.tensor) o->bytes += e.tensor->size * dfi_dtype_size[e.tensor->dtype];
+    }
+  }
+}
+
 dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source, df_error *err) {
   bool named = source && *source;
   for (dfi_tensor_array *g = named ? a->gradients : NULL; g; g = g->next)
@@ -203,10 +227,8 @@ static uint8_t *slot_find(const dfi_tensor_array *a, int64_t i, void **cell) {
   return dfi_chunk_states(a, c) + at;
 }
 
-/* The same, made where it is missing. NULL: out of memory. */
-static uint8_t *slot_make(dfi_tensor_array *a, int64_t i, void **cell) {
-  int64_t c, at;
-  dfi_slot_at(a, i, &c, &at);
+/* Makes chunk c, and room for its number. False: out of memory. */
+static __attribute__((noinline)) bool chunk_make(dfi_tensor_array *a, int64_t c) {
   if (c >= a->nchunks) {
     int64_t n = a->dynamic && c < 2 * (int64_t)a->nchunks ? 2 * (int64_t)a->nchunks : c + 1;
     void **more = dfi_xrealloc(a->chunk == a->few ? NULL : a->chunk, sizeof *more * (size_t)n);
@@ -215,11 +237,18 @@ static uint8_t *slot_make(dfi_tensor_array *a, int64_t i, void **cell) {
     memset(a->chunk + a->nchunks, 0, sizeof *a->chunk * (size_t)(n - a->nchunks));
     a->nchunks = (int32_t)n;
   }
-  if (!a->chunk[c]) {
-    int64_t n = dfi_chunk_slots(a, c);
-    if (!(a->chunk[c] = dfi_alloc(n * (a->cell + 1)))) return NULL;
-    memset(dfi_chunk_states(a, c), DFI_SLOT_EMPTY, (size_t)n);
-  }
+  if (a->chunk[c]) return true;
+  const int64_t n = dfi_chunk_slots(a, c);
+  if (!(a->chunk[c] = dfi_alloc(n * (a->cell + 1)))) return false;
+  memset(dfi_chunk_states(a, c), DFI_SLOT_EMPTY, (size_t)n);
+  return true;
+}
+
+/* The same, made where it is missing. NULL: out of memory. */
+static inline __attribute__((always_inline)) uint8_t *slot_make(dfi_tensor_array *a, int64_t i, void **cell) {
+  int64_t c, at;
+  dfi_slot_at(a, i, &c, &at);
+  if ((c >= a->nchunks || !a->chunk[c]) && !chunk_make(a, c)) return NULL;
   *cell = (char *)a->chunk[c] + at * a->cell;
   return dfi_chunk_states(a, c) + at;
 }
@@ -558,7 +587,7 @@ static const void *value_data(const df_value *v) {
   return v->kind == DF_TENSOR ? v->as.tensor->data : (const void *)&v->as;
 }
 
-/* *t += v, in place where nobody else holds it. Both are of one shape and of a's dtype. */
+/* *t += v, in place where it has no other holder. Both are of one shape and of a's dtype. */
 static int32_t add_to(const dfi_tensor_array *a, df_tensor **t, const void *data, struct df_buffer *in, df_error *err) {
   df_tensor *old = *t, *sum = old;
   if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))

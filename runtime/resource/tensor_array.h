@@ -12,7 +12,7 @@
  *
  * A gradient array belongs to a forward array. It is as long as that one, adds up what is written to a location, and
  * where nothing was written reads as zeros of the shape that the forward array's element has. Named ones (a gradient
- * call each) are found again: while somebody holds one it holds its forward array, and when nobody does the
+ * call each) are found again: while one is held it holds its forward array, and when none is the
  * forward array keeps it until its own end.
  *
  * All calls happen on the run's owner thread; only the count of references is atomic.
@@ -60,11 +60,11 @@ struct dfi_tensor_array {
   const char *name;              /* borrowed from the graph; "" for none */
   df_node    *node;              /* the TensorArray op that made it, whose name stands in for `name`; may be NULL */
   dfi_tensor_array *forward;     /* of a gradient array: one reference while this one has any */
-  char       *source;            /* owned; NULL: nobody looks for it */
+  char       *source;            /* owned; NULL: it is not looked for */
   dfi_tensor_array *gradients;   /* named gradient arrays of this one; those without references are owned */
   dfi_tensor_array *next;        /* in the forward array's list */
   /* Of an array whose elements may be let go and computed again: engine/memory/remat.c. */
-  struct dfi_remat *remat;       /* who can; told when the array goes */
+  struct dfi_remat *remat;       /* computes them; told when the array goes */
   void      (*gone)(struct dfi_remat *remat, dfi_tensor_array *a);
   int64_t     sum;               /* counts_down: of an element's index and its iteration's number */
   bool        linked, counts_down;   /* it is known which iteration writes which element */
@@ -76,6 +76,8 @@ struct dfi_tensor_array {
 dfi_tensor_array *dfi_tensor_array_new(uint8_t dtype, int64_t size, bool dynamic, bool clear_after_read,
                                        const dfi_shape *element, const char *name, df_error *err);
 int64_t dfi_tensor_array_size(const dfi_tensor_array *a);
+/* What can be told of it; frame and iteration are the caller's to say. */
+void dfi_tensor_array_info(const dfi_tensor_array *a, df_array_info *out);
 /* The gradient array that `source` names, found or made; "" makes a new one. Owned. */
 dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source, df_error *err);
 /* What a gradient array is made from, without what the elements hold: an array as long as `a`, of elements as large.
@@ -100,7 +102,7 @@ int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_
 df_tensor *dfi_tensor_array_place(dfi_tensor_array *a, int64_t i, const dfi_shape *shape);
 /* Elements that were written before come to lie there, too, unless that has been done. */
 void dfi_tensor_array_together(dfi_tensor_array *a);
-/* For who looks ahead (engine/cudagraph/cudagraph_arrays.c). A write to location i is taken back, of an array that had
+/* For looking ahead (engine/cudagraph/cudagraph_arrays.c). A write to location i is taken back, of an array that had
  * `size` locations; a read that cleared it, of t (consumed; NULL: a number); a tensor is put in the place of another
  * one. */
 void dfi_tensor_array_unwrite(dfi_tensor_array *a, int64_t i, int64_t size);
@@ -140,7 +142,7 @@ bool dfi_tensor_array_put_back(dfi_tensor_array *a, int64_t i, const df_value *v
    of its own. */
 df_tensor **dfi_tensor_array_element(const dfi_tensor_array *a, int64_t i);
 void dfi_element_look(const dfi_tensor_array *a, int64_t i, dfi_element *e);   /* not for handles */
-/* The shape that location i has or would have; false when nobody knows. */
+/* The shape that location i has or would have; false when it is not known. */
 bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s);
 /* Why location i cannot be read: fills err. `state` is that of the location. */
 int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err);

@@ -1,14 +1,14 @@
 /* variable.h: a variable's value in one session.
  *
  * The value is read and changed as a whole: a reader gets the tensor that stands at that moment, and what a later
- * update does is never seen through it. An update works in place while nobody else holds the tensor and on a
+ * update does is never seen through it. An update works in place while the tensor has no other holder and on a
  * copy otherwise. Any thread; the lock guards `value` and is held for one read or one update, never for two
  * (but for the training steps, which lock their variables in the order of their addresses).
  *
  * A number is read without the lock: `number` is the value as of the last unlock, for as long as `is_number` says so.
- * So is a tensor: who takes it out of `shown` has it until it is put back, which a reader does as soon as it has a
- * reference of its own. The lock's owner takes it, too, so that nobody gets a tensor that is being written to. A reader
- * that finds nothing there waits for the lock.
+ * So is a tensor: the thread that takes it out of `shown` has it until it is put back, which a reader does as soon as
+ * it has a reference of its own. The lock's owner takes it, too, so that no reader gets a tensor that is being written
+ * to. A reader that finds nothing there waits for the lock.
  */
 #ifndef DFLOW_VARIABLE_H
 #define DFLOW_VARIABLE_H
@@ -24,12 +24,12 @@ typedef struct dfi_variable {
   df_value        value;        /* kind DF_EMPTY until it is initialised */
   _Atomic uint64_t number;      /* written under the lock, read without it */
   _Atomic bool    is_number;    /* the same */
-  _Atomic(df_tensor *) shown;   /* the value's tensor, borrowed from it; NULL: a number, none, or somebody has it */
+  _Atomic(df_tensor *) shown;   /* the value's tensor, borrowed from it; NULL: a number, none, or it is in use */
   bool            shows;        /* was there one at the last unlock? guarded by the lock */
   uint8_t         dtype;
   dfi_shape       shape;        /* what every value must fit; -1: any */
   char           *name;         /* owned */
-  char           *key;          /* owned; container and name that others may find it by; NULL: nobody does */
+  char           *key;          /* owned; container and name that others may find it by; NULL: it has none */
   const char     *where;        /* the Lua line that made it; borrowed from the graph, "" when not known */
   bool            told;         /* it lives on another rank, where it has been given its first value */
 } dfi_variable;
@@ -110,8 +110,8 @@ static inline bool dfi_variable_peek(const df_value *handle, df_value *out) {
   pthread_mutex_unlock(&v->lock);
   return out->kind != DF_EMPTY;
 }
-/* For the training steps: the lock is held by the caller. The value's elements to write to, nobody else's from now on;
- * NULL: not initialised, or no memory for the copy. */
+/* For the training steps: the lock is held by the caller. The value's elements to write to, read by
+ * none but the caller from now on; NULL: not initialised, or no memory for the copy. */
 void   *dfi_variable_writable(dfi_variable *v, df_error *err);
 
 /* Input i of a kernel, borrowed; NULL where it is no variable (error is filled). */

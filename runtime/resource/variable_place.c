@@ -1,7 +1,7 @@
 /* variable_place.c: parts of a variable's value changed in place: slices named by indices or by a strided slice, and a
  * counter.
  *
- * As everywhere (variable.h) the update works on the value itself while nobody else holds it and on a copy otherwise,
+ * As everywhere (variable.h) the update works on the value itself while it has no other holder and on a copy otherwise,
  * under the variable's lock; all that can be wrong is found before anything changes.
  */
 #include "resource/variable.h"

@@ -3,7 +3,7 @@
 #define DFLOW_VARIANT_H
 #include "resource/list.h"
 
-/* Some values, or none. It is never changed once somebody else may hold it. */
+/* Some values, or none. It is never changed once it may have another holder. */
 typedef struct dfi_optional {
   dfi_handle base;
   int32_t    n;                /* -1: it has no value */

@@ -11,6 +11,11 @@ static _Atomic(const dfi_cluster *) registered;
 void dfi_cluster_set(const dfi_cluster *c) { atomic_store(&registered, c); }
 const dfi_cluster *dfi_cluster_now(void) { return atomic_load(&registered); }
 
+static _Atomic(const dfi_spmd *) spmd;
+
+void dfi_spmd_set(const dfi_spmd *m) { atomic_store(&spmd, m); }
+const dfi_spmd *dfi_spmd_now(void) { return atomic_load_explicit(&spmd, memory_order_acquire); }
+
 /* ---- devices as text: lines, the first of which is about all ---------------------------------------------------- */
 
 typedef struct text { char *at; size_t room, n; } text;
@@ -74,13 +79,5 @@ int32_t dfi_session_devices_are(df_session *s, const char *list, df_error *err) 
 
 int32_t dfi_session_home(df_session *s, const df_node *handle) {
   if (s->devices.nranks == 1) return 0;
-  for (int32_t patience = 100; handle->device[0] == '@' && patience; patience--) {
-    const int32_t other = df_node_by_name(s->graph, handle->device + 1);
-    if (other < 0) return 0;
-    handle = s->graph->node[other];
-  }
-  if (!handle->device[0] || handle->device[0] == '@') return s->devices.at[s->devices.fallback]->rank;
-  df_error unknown;
-  const int32_t at = dfi_device_of(&s->devices, handle->device, NULL, &unknown);
-  return at < 0 ? 0 : s->devices.at[at]->rank;
+  return dfi_plan_home_rank(s->graph, &s->devices, handle);
 }

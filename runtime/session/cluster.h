@@ -7,15 +7,19 @@
 #include "engine/owners/rank.h"
 #include "plan/plan.h"
 
+/* What a rank is told of a run of which it is to turn its part: the run's number among the ranks; the number by which
+ * random ops draw; seconds (0: as the session has it); the time there; how it is looked at (dfi_watch_order). */
+typedef struct dfi_part_order { uint64_t run; int64_t number; double timeout, now; uint64_t watch; } dfi_part_order;
+
 typedef struct dfi_cluster {
   dfi_rank *rank;
   /* A plan over ranks has been made, under the graph's lock: the others may be told of it now. May be NULL. */
   int32_t (*planned)(void *user, df_session *s, dfi_plan *p, df_error *err);
   /* Rank 0 is about to turn its part of a plan over ranks: those in `ranks` (bit k: rank k; bit 0 is set) are told to
-   * make the plan of this signature and turn theirs (dfi_session_part); random ops draw by `number`. Returns as soon
-   * as they are told, or with an error; after it no rank has the run. Any thread, and several runs at once. */
-  int32_t (*begin)(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, uint64_t run, int64_t number,
-                   double timeout, df_error *err);
+   * make the plan of this signature and turn theirs (dfi_session_part). Returns as soon as they are told, or with an
+   * error; after it no rank has the run. Any thread, and several runs at once. */
+  int32_t (*begin)(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, const dfi_part_order *o,
+                   df_error *err);
   /* The value of a variable that lives on another rank: read (owned), set, or forgotten (value NULL). */
   int32_t (*get_variable)(void *user, df_session *s, int32_t rank, df_node *handle, df_value *out, df_error *err);
   int32_t (*set_variable)(void *user, df_session *s, int32_t rank, df_node *handle, const df_value *value,
@@ -25,6 +29,34 @@ typedef struct dfi_cluster {
   void (*closed)(void *user, df_session *s);
   void *user;
 } dfi_cluster;
+
+/* A run that every rank's program makes (SPMD), as this rank's program asks for it. */
+typedef struct dfi_spmd_call {
+  df_session *session;
+  int32_t  nfetch, nfeed;
+  const int32_t *fetches, *feeds;  /* borrowed */
+  df_value *values;                /* owned, once it has arrived: what is fed, each by the rank it is placed on */
+  uint32_t request;
+} dfi_spmd_call;
+
+typedef struct dfi_spmd {
+  bool driver;                     /* rank 0 computes; the others take its results */
+  /* All ranks have come to this run, and it is the same on all. Else failed_precondition, or unavailable, on each. */
+  int32_t (*arrive)(dfi_spmd_call *c, const df_value *values, df_error *err);
+  /* Rank 0: the others get what became of it. Another rank: waits for that, and fills results and err. */
+  int32_t (*finish)(dfi_spmd_call *c, int32_t status, df_value *results, df_error *err);
+  /* The same of a value that all give a variable. Rank 0 sets it between the two. */
+  int32_t (*set_arrive)(dfi_spmd_call *c, const df_node *handle, const df_value *value, df_error *err);
+  /* Not on rank 0: the value of a variable as rank 0 has it; owned. */
+  int32_t (*get)(df_session *s, const df_node *handle, df_value *out, df_error *err);
+} dfi_spmd;
+
+/* NULL: only this process runs the program. */
+void dfi_spmd_set(const dfi_spmd *m);
+const dfi_spmd *dfi_spmd_now(void);
+/* df_session_run and the others on rank 0, of what has arrived. */
+int32_t dfi_session_run_here(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+                             const df_value *values, double timeout, df_value *results, df_error *err);
 
 /* Registers it (NULL: there is none any more; what it points to stays). Sessions have the devices of all its ranks from
  * their next plan on, if they have no other one's: of each at least its cpu:0, and what df_session_new's options list
@@ -37,16 +69,18 @@ const dfi_cluster *dfi_cluster_now(void);
 dfi_plan *dfi_session_plan(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                            bool stepped, df_error *err);
 void      dfi_session_let_go(dfi_plan *p);
+/* How the session's plans are made: DFI_PLAN_ flags. */
+uint32_t  dfi_session_plan_flags(const df_session *s, bool stepped);
 /* On a rank but 0: the session's devices become those of rank 0's session, in the same order, as
  * dfi_session_device_list has them there: before each plan is made. */
 int32_t dfi_session_device_list(df_session *s, int32_t room, char *out);
 int32_t dfi_session_devices_are(df_session *s, const char *list, df_error *err);
 /* On a rank but 0: turns this rank's part of a run, on the calling thread, to its end. p is held meanwhile (as
- * dfi_session_plan returns it). A rank that cannot begin it calls dfi_rank_refuse. */
-int32_t dfi_session_part(df_session *s, dfi_plan *p, uint64_t run, int64_t number, double timeout, df_error *err);
+ * dfi_session_plan returns it). The rank expects the run. One that cannot begin it calls dfi_rank_refuse. */
+int32_t dfi_session_part(df_session *s, dfi_plan *p, const dfi_part_order *o, df_error *err);
 /* On a rank but 0: of a variable that lives here. */
 int32_t dfi_session_variable_here(df_session *s, df_node *handle, df_value *out, df_error *err);
 int32_t dfi_session_set_variable_here(df_session *s, df_node *handle, const df_value *value, df_error *err);
-/* The rank on which a variable lives: of the device it was built for. */
+/* The rank on which a variable, or another node, lives: of the device it was built for. */
 int32_t dfi_session_home(df_session *s, const df_node *handle);
 #endif

@@ -44,15 +44,11 @@ static void policy_add(dfi_save_policies *l, const dfi_save_policy *h) {
   l->at[i] = sum;
 }
 
-/* What one owner of a run swapped and chose. */
-static void saved_add(dfi_tally *t, const dfi_exec *x) {
-  const dfi_swap s = dfi_swap_stats(x);
-  t->swap.bytes_out += s.bytes_out; t->swap.tensors_out += s.tensors_out;
-  t->swap.bytes_in += s.bytes_in; t->swap.tensors_in += s.tensors_in;
-  t->swap.stall_seconds += s.stall_seconds;
-  t->swap.resident_bytes += s.resident_bytes;
-  const dfi_save_policies *saved = dfi_swap_policies(x);
-  for (int32_t i = 0; saved && i < saved->n; i++) policy_add(&t->saved, &saved->at[i]);
+/* What one owner of a run, or several, saved. */
+static void saved_add(dfi_tally *t, const dfi_saved *s) {
+  dfi_swap_add(&t->swap, &s->swap);
+  t->recomputed += s->recomputed;
+  for (int32_t i = 0; i < s->policies.n; i++) policy_add(&t->saved, &s->policies.at[i]);
 }
 
 static void loops_add(dfi_gpu_loops *to, const dfi_gpu_loops *more) {
@@ -64,11 +60,12 @@ static void loops_add(dfi_gpu_loops *to, const dfi_gpu_loops *more) {
 void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   const dfi_plan *p = x->plan;
   t->seconds += x->seconds;
-  t->recomputed += x->remat_iterations;
   loops_add(&t->loops, &x->gpu_loops);
   t->swap.resident_bytes = 0;
-  const double before = t->swap.stall_seconds;
-  saved_add(t, x);
+  const double stalled = t->swap.stall_seconds;
+  t->swap.stall_seconds = 0;
+  dfi_saved saved = dfi_swap_saved(x);
+  saved_add(t, &saved);
   const dfi_exec *other;
   int64_t ran;
   for (int32_t i = 0; (ran = dfi_team_ran(x, i)) >= 0; i++) {
@@ -80,11 +77,11 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
   }
   t->one_owner = dfi_team_refused(x);
   for (int32_t i = 0; (other = dfi_team_member(x, i)) != NULL; i++) {
-    const double so_far = t->swap.stall_seconds;
-    saved_add(t, other);
-    const double of_it = t->swap.stall_seconds - so_far;            /* owners wait side by side */
-    t->swap.stall_seconds = before + (so_far - before > of_it ? so_far - before : of_it);
+    saved = dfi_swap_saved(other);
+    saved_add(t, &saved);
   }
+  if (x->team && x->setup.rank_run) saved_add(t, dfi_team_saved_elsewhere(x));
+  t->swap.stall_seconds += stalled;
   for (int32_t i = 0; i < p->nlinks; i++) {
     dfi_tally_link *l = link_of(t, p->link[i].from, p->link[i].to);
     l->messages += x->traffic[i].messages;
@@ -98,8 +95,11 @@ void dfi_tally_add(dfi_tally *t, const dfi_exec *x) {
 /* rank: this process's. */
 static void memory_of(dfi_tally_device *to, const dfi_device *v, int32_t rank, int64_t cpu_limit) {
   snprintf(to->name, sizeof to->name, "%s", v->name);
-  if (v->rank != rank && !v->arena) { to->in_use = v->far.in_use; to->peak = v->far.peak; to->limit = v->far.limit; }
-  else if (v->arena) {
+  if (v->rank != rank && !v->arena) {      /* its limit is known before a run there has ended */
+    to->in_use = v->far.in_use;
+    to->peak = v->far.peak;
+    to->limit = v->memory ? v->memory : v->far.limit;
+  } else if (v->arena) {
     dfi_devmem_stats s;
     dfi_devmem_look(v->arena, &s);
     to->in_use = s.in_use; to->peak = s.peak; to->limit = s.limit;
@@ -216,9 +216,9 @@ static void say_plans(text *t, const df_session *s) {
   say(t, "plans %d %d %lld %lld\n", s->nplans, s->plans_kept, (long long)bytes, (long long)s->plan_limit);
 }
 
-int32_t df_session_report(df_session *s, int32_t room, char *out) {
+int32_t df_session_report(df_session *s, int32_t capacity, char *out) {
   pthread_mutex_lock(&s->lock);
-  const size_t space = room > 0 ? (size_t)room : 0;
+  const size_t space = capacity > 0 ? (size_t)capacity : 0;
   dfi_tally_look(&s->tally, &s->devices, s->memory_limit);
   text t = { out, space, dfi_tally_text(&s->tally, out, space) };
   say_plans(&t, s);
@@ -238,9 +238,9 @@ static void say_gpu(text *t, const dfi_device *d) {
   }
 }
 
-int32_t df_session_devices(df_session *s, int32_t room, char *out) {
+int32_t df_session_devices(df_session *s, int32_t capacity, char *out) {
   dfi_devices_add_gpus(&s->devices);
-  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  text t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
   for (int32_t i = 0; i < s->devices.n; i++) {
     say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));
     const dfi_device *d = s->devices.at[i];
@@ -253,8 +253,8 @@ int32_t df_session_devices(df_session *s, int32_t room, char *out) {
   return (int32_t)t.n;
 }
 
-int32_t df_device_names(int32_t room, char *out) {
-  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+int32_t df_device_names(int32_t capacity, char *out) {
+  text t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
   for (int32_t kind = DFI_DEVICE_CPU; kind <= DFI_DEVICE_GPU; kind++) {
     const int32_t n = kind == DFI_DEVICE_GPU ? dfi_gpu_count() : 1;
     for (int32_t i = 0; i < n; i++) say(&t, "%s:%d ", dfi_device_kind_name(kind), i);
@@ -306,15 +306,15 @@ static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
 /* `owners` and by device the number of the owner that turns it; or `one` and why one does. */
 static void say_owners(text *t, const df_session *s, const dfi_plan *p) {
   if (s->devices.owners < 2) return;
-  if (dfi_plan_one_owner(p)) { say(t, "one %s\n", dfi_plan_one_owner(p)); return; }
+  if (p->one_owner) { say(t, "one %s\n", p->one_owner); return; }
   say(t, "owners");
   for (int32_t i = 0; i < s->devices.n; i++) say(t, " %s=%d", s->devices.at[i]->name, p->parts->owner[i] + 1);
   say(t, "\n");
 }
 
-int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out,
+int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t capacity, char *out,
                              df_error *err) {
-  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  text t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, 0, NULL, false, err);
   if (!p) return -1;
   for (int32_t i = 0; i < p->nplaces; i++) {
@@ -322,7 +322,8 @@ int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetch
     df_node *n = p->graph->node[at->node];
     const bool out = at->why == DFI_WHY_EQUAL || at->why == DFI_WHY_FOLDED || at->why == DFI_WHY_NEUTRAL;
     say(&t, "%s\t%s\t%s\t%d%s\t", dfi_node_name(n), dfi_op_info_at(n->op)->op->type,
-        s->devices.at[at->device]->name, n->id, out ? " left out" : "");
+        s->devices.at[at->device]->name, n->id, out ? " left out" : at->loop ? " once" : "");
+    if (at->loop) say(&t, "the iterations of `%s` share it: computed when first needed; ", p->scope[at->loop].name);
     say_why(&t, p, at);
     say(&t, "\n");
   }

@@ -66,17 +66,17 @@ void dfi_session_drew(df_session *s, const dfi_plan *p, int64_t number, const _A
   pthread_mutex_unlock(&s->lock);
 }
 
-int32_t df_session_position(df_session *s, int32_t room, int32_t *nodes, int64_t *times) {
+int32_t df_session_position(df_session *s, int32_t capacity, int32_t *nodes, int64_t *times) {
   pthread_mutex_lock(&s->lock);
   int32_t n = 0;
   if (s->draws.others) {
-    if (n < room) { nodes[n] = -1; times[n] = s->draws.others; }
+    if (n < capacity) { nodes[n] = -1; times[n] = s->draws.others; }
     n++;
   }
   for (int32_t i = 0; i < s->draws.n; i++) {
     const dfi_draw_count *c = &s->draws.of[i];
     if (c->times == s->draws.others) continue;
-    if (n < room) { nodes[n] = c->node; times[n] = c->times; }
+    if (n < capacity) { nodes[n] = c->node; times[n] = c->times; }
     n++;
   }
   pthread_mutex_unlock(&s->lock);

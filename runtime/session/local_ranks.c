@@ -5,6 +5,7 @@
  */
 #include "session/session.h"
 #include "base/stress.h"
+#include "engine/owners/ranks.h"
 #include <unistd.h>
 
 enum { LANE_BYTES = 1 << 14 };
@@ -24,9 +25,9 @@ typedef struct job {
   local_ranks *all;
   int32_t   rank, nfetch, nfeed;
   int32_t  *signature;                       /* owned */
-  uint64_t  run, digest;
-  int64_t   number;
-  double    timeout;
+  bool      stepped;
+  uint64_t  digest;
+  dfi_part_order order;
 } job;
 
 static void work(void *arg) {
@@ -35,19 +36,28 @@ static void work(void *arg) {
   df_session *s = l->session[j->rank];
   df_error err = { 0 };
   dfi_plan *p = dfi_session_plan(s, j->nfetch, j->signature, j->nfeed, j->signature + 2 * j->nfetch,
-                                 false, &err);
+                                 j->stepped, &err);
   if (p && dfi_plan_digest(p) != j->digest) {
     dfi_fail(&err, DF_INTERNAL, NULL, "rank %d has made another plan of the same graph than rank 0", j->rank);
     dfi_session_let_go(p);
     p = NULL;
   }
   if (p) {
-    dfi_session_part(s, p, j->run, j->number, j->timeout, &err);
+    dfi_session_part(s, p, &j->order, &err);
     dfi_session_let_go(p);
-  } else dfi_rank_refuse(l->cluster[j->rank].rank, j->run, &err);
+  } else dfi_rank_refuse(l->cluster[j->rank].rank, j->order.run, &err);
   dfi_free(j->signature);
   dfi_free(j);
   atomic_fetch_sub(&l->jobs, 1);
+}
+
+/* Until no part is turned. A rank whose part is over takes what comes, as a worker would: another one may wait for room
+   to say that it has failed. */
+static void wait_for_parts(local_ranks *l) {
+  while (atomic_load(&l->jobs)) {
+    for (int32_t r = 0; r < l->n; r++) dfi_rank_poll(l->cluster[r].rank);
+    dfi_yield();
+  }
 }
 
 /* Ends its part of a run and is lost to all others. */
@@ -55,11 +65,11 @@ static void lose(void *arg) {
   job *j = arg;
   local_ranks *l = j->all;
   df_error err;
-  usleep((useconds_t)(1e6 * j->timeout));
+  usleep((useconds_t)(1e6 * j->order.timeout));
   dfi_fail(&err, DF_UNAVAILABLE, NULL, "this rank is no more");
   for (int32_t r = 0; r < j->rank; r++)
     dfi_rank_peer_failed(l->cluster[r].rank, j->rank, "here", getpid(), "was lost (DFLOW_STRESS=lose)");
-  dfi_rank_stop(l->cluster[j->rank].rank, j->run, &err);
+  dfi_rank_stop(l->cluster[j->rank].rank, j->order.run, &err);
   dfi_free(j);
   atomic_fetch_sub(&l->jobs, 1);
 }
@@ -67,13 +77,13 @@ static void lose(void *arg) {
 /* Is one to be lost in this run? One that was is back. */
 static void lose_one(local_ranks *l, uint64_t run) {
   if (l->lost) {
-    while (atomic_load(&l->jobs)) dfi_yield();
+    wait_for_parts(l);
     for (int32_t r = 0; r + 1 < l->n; r++) dfi_rank_peer_back(l->cluster[r].rank, l->n - 1);
     l->lost = false;
   }
   if (!l->lose_ms) return;
   job *j = dfi_xcalloc(1, sizeof *j);
-  *j = (job){ .all = l, .rank = l->n - 1, .run = run, .timeout = 1e-3 * (double)l->lose_ms };
+  *j = (job){ .all = l, .rank = l->n - 1, .order = { .run = run, .timeout = 1e-3 * (double)l->lose_ms } };
   l->lose_ms = 0;
   atomic_fetch_add(&l->jobs, 1);
   if ((l->lost = dfi_background(lose, j))) return;
@@ -81,8 +91,8 @@ static void lose_one(local_ranks *l, uint64_t run) {
   dfi_free(j);
 }
 
-static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, uint64_t run, int64_t number,
-                     double timeout, df_error *err) {
+static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, const dfi_part_order *o,
+                     df_error *err) {
   local_ranks *l = user;
   const int32_t room = dfi_session_device_list(s, 0, NULL) + 1;
   char *list = dfi_xmalloc((size_t)room);
@@ -90,20 +100,22 @@ static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t rank
   int32_t status = DF_OK;
   for (int32_t r = 1; r < l->n && !status; r++) status = dfi_session_devices_are(l->session[r], list, err);
   dfi_free(list);
-  lose_one(l, run);
+  lose_one(l, o->run);
   for (int32_t r = 1; r < l->n && !status; r++) {
     if (!(ranks >> r & 1)) continue;
     job *j = dfi_xcalloc(1, sizeof *j);
     const size_t bytes = sizeof *j->signature * 2 * ((size_t)p->nfetch + (size_t)p->nfeed);
-    *j = (job){ l, r, p->nfetch, p->nfeed, memcpy(dfi_xmalloc(bytes + 1), p->signature, bytes), run,
-                dfi_plan_digest(p), number, timeout };
+    *j = (job){ l, r, p->nfetch, p->nfeed, memcpy(dfi_xmalloc(bytes + 1), p->signature, bytes),
+                p->stepped, dfi_plan_digest(p), *o };
+    dfi_rank_poll(l->cluster[r].rank);           /* what was sent before this order is known there before it */
+    dfi_rank_expect(l->cluster[r].rank, o->run);
     atomic_fetch_add(&l->jobs, 1);
     if (dfi_background(work, j)) continue;
     atomic_fetch_sub(&l->jobs, 1);
     dfi_free(j->signature);
     dfi_free(j);
     status = dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "there is no thread for rank %d", r);
-    for (int32_t b = 1; b < r; b++) dfi_rank_stop(l->cluster[b].rank, run, err);
+    for (int32_t b = 1; b < r; b++) dfi_rank_stop(l->cluster[b].rank, o->run, err);
   }
   return status;
 }
@@ -124,7 +136,7 @@ static void reset(void *user, df_session *s) {
 
 static void closed(void *user, df_session *s) {
   local_ranks *l = user;
-  while (atomic_load(&l->jobs)) dfi_yield();
+  wait_for_parts(l);
   for (int32_t r = 1; r < l->n; r++) df_session_release(l->session[r]);
   for (int32_t r = 0; r < l->n; r++) dfi_rank_free(l->cluster[r].rank);
   dfi_free(l->memory);

@@ -1,5 +1,5 @@
 /* measure.c: what this machine's kernels can do, for devices whose speed is 'measured'; and what nodes took in runs
- * that were recorded or logged, for who places the nodes of the next plan.
+ * that were recorded or logged, for the placement of the next plan's nodes.
  *
  * Three rates, as the cost model has them (device/cost.c): of products of matrices, of what streams through memory, and
  * of kernels that do next to nothing. One thread computes, as a device does. It takes some milliseconds, once a

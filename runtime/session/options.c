@@ -2,6 +2,7 @@
  */
 #include "session/session.h"
 #include "base/stress.h"
+#include "plan/batch.h"
 #include "engine/engine.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ static int32_t threads_of(const char *value) {
 static bool take_threads(df_session *s, const char *value) { return (s->threads = threads_of(value)) > 0; }
 static bool take_owners(df_session *s, const char *value) { return (s->devices.owners = threads_of(value)) > 0; }
 static bool take_timeout(df_session *s, const char *value) { return (s->timeout = amount_of(value, 0)) >= 0; }
+static bool take_timeout_rank(df_session *s, const char *value) { return (s->timeout_rank = amount_of(value, 0)) > 0; }
 static bool take_kernels(df_session *s, const char *value) {
   const int32_t at = word_of(value, (const char *[]){ "cpu", "ref", NULL });
   s->reference_kernels = at == 1;
@@ -75,6 +77,11 @@ static bool take_simplify(df_session *s, const char *value) {
   s->as_written = !strcmp(value, "no");
   return s->as_written || !strcmp(value, "yes");
 }
+static bool take_batch(df_session *s, const char *value) {
+  const int32_t at = word_of(value, (const char *[]){ "no", "auto", "yes", NULL });
+  s->batch = at == 1 ? DFI_PLAN_BATCH_CALLS : at == 2 ? DFI_PLAN_BATCH : 0;
+  return at >= 0;
+}
 static bool take_lone(df_session *s, const char *value) {
   s->lone = !strcmp(value, "yes");
   return s->lone || !strcmp(value, "no");
@@ -91,9 +98,11 @@ static const struct {
 } options[] = {
   { "threads", take_threads, "a number from 1 to 1024" },
   { "timeout", take_timeout, "a number of seconds" },
+  { "timeout_rank", take_timeout_rank, "a number of seconds" },
   { "kernels", take_kernels, "cpu or ref" },
   { "engine", take_engine, "auto, tokens, native or primitives" },
   { "lone", take_lone, "yes or no" },
+  { "batch", take_batch, "yes, no or auto" },
   { "simplify", take_simplify, "yes or no" },
   { "soft", take_soft, "yes or no" },
   { "clock", take_clock, "real or virtual" },

@@ -2,6 +2,8 @@
 #include "session/session.h"
 #include "resource/host.h"
 #include "engine/clock/record.h"
+#include "engine/observe/halt.h"
+#include "engine/owners/team.h"
 #include "inspect/inspect.h"
 #include "plan/make.h"
 #include "plan/where.h"
@@ -20,6 +22,8 @@ struct df_run {
   dfi_plan   *plan, *finally;      /* finally: NULL, or what runs when it has ended, however it did */
   df_value   *values, *results;    /* owned */
   double      timeout;
+  const dfi_spmd *spmd;            /* every rank's program makes this run; NULL: this process alone does */
+  dfi_spmd_call    call;                /* fetches and feeds: the plan's */
   dfi_run_number number;
   atomic_int  cancel, done;        /* done: its thread has nothing more to do with it */
   _Atomic int32_t holder;          /* HELD, LEFT or ENDED */
@@ -55,8 +59,10 @@ static void drop(df_run *r) {
 static void background(void *arg) {
   df_run *r = arg;
   dfi_short = false;                         /* of whatever the thread did before */
-  r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, r->number, &r->cancel, r->watch,
-                                   r->results, &r->stats, &r->tally, &r->error);
+  if (!r->spmd || r->spmd->driver)
+    r->status = dfi_session_run_plan(r->session, r->plan, r->values, r->timeout, r->number, &r->cancel, r->watch,
+                                     r->results, &r->stats, &r->tally, &r->error);
+  if (r->spmd) r->status = r->spmd->finish(&r->call, r->status, r->results, &r->error);
   if (r->finally) {
     df_value none = { 0 };
     df_error error;
@@ -66,7 +72,7 @@ static void background(void *arg) {
     df_value_release(&none);
     dfi_session_let_go(r->finally);
   }
-  look(r);                                   /* the session may be gone when somebody asks */
+  look(r);                                   /* the session may be gone when it is asked for */
   dfi_short = false;                         /* it could be kept all the same */
   const bool remains = r->watch->remains && r->watch->exec;
   if (remains) {
@@ -95,7 +101,7 @@ static void background(void *arg) {
   }
 }
 
-/* Runs started one after the other come to a queue in that order: a start returns when its run is over, stands still,
+/* Runs started one after the other come to a queue in that order: a start returns when its run is over, is paused,
  * waits for something outside of it, or has gone on for a moment. */
 static void get_going(df_run *r) {
   dfi_watch *w = r->watch;
@@ -125,6 +131,7 @@ static df_run *not_started(df_run *r) {
 df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                          const df_value *values, double timeout, const char *options, df_error *err) {
   df_error local;
+  const dfi_spmd *m = dfi_spmd_now();
   if (!err) err = &local;
   dfi_short = false;
   dfi_watch *w = dfi_watch_new(options, err);
@@ -155,7 +162,10 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   r->session = s; r->plan = p; r->finally = finally; r->timeout = timeout; r->nfetch = nfetch; r->nfeed = nfeed;
   r->values = dfi_xcalloc((size_t)nfeed + 1, sizeof *r->values);
   r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
-  for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(&values[i]);
+  r->spmd = m;
+  r->call = (dfi_spmd_call){ s, nfetch, nfeed, p->signature, p->signature + 2 * nfetch };
+  if (m && m->arrive(&r->call, values, err)) return not_started(r);
+  for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(m && m->driver ? &r->call.values[i] : &values[i]);
   if (dfi_check_memory(DF_OK, err, NULL, "a run")) return not_started(r);
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */
   atomic_fetch_add(&s->shared.in_progress, 1);
@@ -204,7 +214,8 @@ bool df_run_done(df_run *r) {
 }
 void df_run_cancel(df_run *r) {
   atomic_store(&r->cancel, 1);
-  pthread_mutex_lock(&r->watch->lock);      /* it may stand still */
+  pthread_mutex_lock(&r->watch->lock);      /* it may be paused */
+  if (r->watch->exec) dfi_team_cancel(r->watch->exec);
   pthread_cond_broadcast(&r->watch->changed);
   pthread_mutex_unlock(&r->watch->lock);
 }
@@ -213,11 +224,14 @@ void df_run_stats(df_run *r, df_stats *out) {
                             &r->stats.iterations, &r->stats.stack_pushes, &r->stats.stack_pops };
   int64_t *to[] = { &out->runs,       &out->nodes_run,    &out->dead_tokens, &out->frames,
                     &out->iterations, &out->stack_pushes, &out->stack_pops };
+  pthread_mutex_lock(&r->watch->lock);
   for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
+  if (r->watch->halt && !atomic_load(&r->done)) dfi_halt_count(r->watch->halt, out);
+  pthread_mutex_unlock(&r->watch->lock);
 }
 
-int32_t df_run_report(df_run *r, int32_t room, char *out) {
-  const size_t most = room > 0 ? (size_t)room : 0;
+int32_t df_run_report(df_run *r, int32_t capacity, char *out) {
+  const size_t most = capacity > 0 ? (size_t)capacity : 0;
   if (atomic_load(&r->done)) return (int32_t)dfi_tally_text(&r->tally, out, most);
   pthread_mutex_lock(&r->session->lock);     /* the run may end meanwhile, and add what it did */
   dfi_tally_look(&r->tally, &r->session->devices, r->session->memory_limit);
@@ -226,30 +240,62 @@ int32_t df_run_report(df_run *r, int32_t room, char *out) {
   return (int32_t)n;
 }
 
-int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, df_error *err) {
-  if (!atomic_load(&r->done))
-    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is not over yet: wait for it first"), -1;
-  if (!r->watch->recorder)
-    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run was not recorded: start it with {record = true}"), -1;
-  dfi_whatif how = { .latency = -1 };
+/* The options of df_run_whatif. */
+static int32_t whatif_options(const char *options, dfi_whatif *how, df_error *err) {
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;
   int32_t status = DF_OK;
+  *how = (dfi_whatif){ .latency = -1 };
   for (char *w = strtok_r(copy, " ", &save); w && !status; w = strtok_r(NULL, " ", &save)) {
     char *eq = strchr(w, '='), *end = w;
     const double v = eq ? strtod(eq + 1, &end) : 0;
     const size_t n = eq ? (size_t)(eq - w) : 0;
     if (!eq || *end) status = DF_INVALID_ARGUMENT;
-    else if (n == 9 && !strncmp(w, "bandwidth", n)) how.bandwidth = v;
-    else if (n == 7 && !strncmp(w, "latency", n)) how.latency = v;
-    else if (n == 5 && !strncmp(w, "speed", n)) how.speed = v;
-    else if (n == 19 && !strncmp(w, "parallel_iterations", n)) how.window = (int64_t)v;
-    else if (n == 7 && !strncmp(w, "devices", n)) how.devices = (int32_t)v;
-    else if (n == 8 && !strncmp(w, "timeline", n)) how.timeline = v != 0;
+    else if (n == 9 && !strncmp(w, "bandwidth", n)) how->bandwidth = v;
+    else if (n == 7 && !strncmp(w, "latency", n)) how->latency = v;
+    else if (n == 5 && !strncmp(w, "speed", n)) how->speed = v;
+    else if (n == 19 && !strncmp(w, "parallel_iterations", n)) how->window = (int64_t)v;
+    else if (n == 7 && !strncmp(w, "devices", n)) how->devices = (int32_t)v;
+    else if (n == 8 && !strncmp(w, "timeline", n)) how->timeline = v != 0;
+    else if (n == 7 && !strncmp(w, "replace", n)) how->replace = v != 0;
     else status = DF_INVALID_ARGUMENT;
     if (status) dfi_fail(err, status, NULL, "whatif: `%s` is not understood", w);
   }
   dfi_free(copy);
-  return status ? -1 : (int32_t)dfi_record_whatif(r->watch->recorder, &how, out, room > 0 ? (size_t)room : 0);
+  return status;
+}
+
+/* The recording as if its nodes had been placed for the devices that `how` describes; NULL: err says why not. */
+static dfi_recorder *placed_anew(df_run *r, const dfi_whatif *how, df_error *err) {
+  df_session *s = r->session;
+  int32_t nfetch, nfeed;
+  const int32_t *signature = dfi_recorder_signature(r->watch->recorder, &nfetch, &nfeed);
+  dfi_recorder *moved = NULL;
+  pthread_mutex_lock(&s->lock);
+  dfi_devices *devices = dfi_whatif_devices(&s->devices, how);
+  pthread_mutex_lock(&s->graph->lock);
+  dfi_plan *fresh = dfi_plan_make(s, devices, s->graph, nfetch, signature, nfeed, signature + 2 * nfetch,
+                                  dfi_session_plan_flags(s, false), err);
+  if (fresh) moved = dfi_recorder_replaced(r->watch->recorder, fresh);
+  dfi_plan_free(fresh);
+  pthread_mutex_unlock(&s->graph->lock);
+  pthread_mutex_unlock(&s->lock);
+  dfi_whatif_devices_free(devices);
+  return moved;
+}
+
+int32_t df_run_whatif(df_run *r, const char *options, int32_t capacity, char *out, df_error *err) {
+  if (!atomic_load(&r->done))
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run is not over yet: wait for it first"), -1;
+  if (!r->watch->recorder)
+    return dfi_fail(err, DF_FAILED_PRECONDITION, NULL, "the run was not recorded: start it with {record = true}"), -1;
+  dfi_whatif how;
+  if (whatif_options(options, &how, err)) return -1;
+  dfi_recorder *moved = how.replace ? placed_anew(r, &how, err) : NULL;
+  if (how.replace && !moved) return -1;
+  const size_t n = dfi_record_whatif(moved ? moved : r->watch->recorder, &how, out,
+                                     capacity > 0 ? (size_t)capacity : 0);
+  dfi_recorder_free(moved);
+  return (int32_t)n;
 }
 
 void dfi_run_let_go(df_run *r) {
@@ -324,7 +370,7 @@ void df_run_resume(df_run *r, int32_t step, int64_t n) {
     w->left = n > 0 ? n : 1;
     w->step_frame = w->stop_serial;
     w->step_ended = false;
-    w->step_number = step != DF_STEP_FRAME ? w->stop.iteration : w->members > 1 ? w->opened : x->count.frames;
+    w->step_number = step != DF_STEP_FRAME ? w->stop.iteration : dfi_watch_together(w) ? w->opened : x->count.frames;
     w->stays = false;
     dfi_watch_go_on(w);
   } else if (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) {
@@ -352,7 +398,7 @@ int32_t df_run_settle(df_run *r, double seconds, df_stop *stop) {
     }
     in_time = dfi_watch_wait(w, until, interrupts);
   }
-  int32_t state = w->state == DF_RUN_PAUSED && !w->stays ? DF_RUN_RUNNING : w->state;      /* somebody only looks */
+  int32_t state = w->state == DF_RUN_PAUSED && !w->stays ? DF_RUN_RUNNING : w->state;      /* it is inspected */
   if (stop) *stop = w->stop;
   pthread_mutex_unlock(&w->lock);
   dfi_host_bell(NULL, NULL);

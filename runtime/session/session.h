@@ -1,7 +1,7 @@
 /* session.h: what a session owns: variables' values, plans, and the numbers it counts. */
 #ifndef DFLOW_SESSION_H
 #define DFLOW_SESSION_H
-#include "engine/tokens/executor.h"
+#include "engine/executor.h"
 #include "resource/variable.h"
 #include "engine/observe/watch.h"
 #include "resource/resource.h"
@@ -30,12 +30,15 @@ typedef struct dfi_draws {
 typedef struct dfi_run_number { int64_t serial, draw; } dfi_run_number;
 
 struct df_session {
+  uint64_t    serial;          /* of all sessions of the process; from 1 */
   df_graph   *graph;           /* retained */
   char       *options;         /* owned; the text it was made with: workers' sessions get the same */
   int32_t     threads;
   bool        reference_kernels;
   bool        as_written;      /* plans are not simplified */
+  uint32_t    batch;           /* DFI_PLAN_BATCH, or DFI_PLAN_BATCH_CALLS: ready nodes are computed as one; 0 */
   double      timeout;         /* seconds; 0: none */
+  double      timeout_rank;    /* seconds after which a silent rank is hung; 0: the cluster's */
   uint64_t    shuffle, osr;    /* seeds of DFLOW_STRESS=shuffle and osr; 0: off */
   uint8_t     engine;          /* dfi_engine */
   dfi_pool   *pool;
@@ -55,7 +58,7 @@ struct df_session {
   dfi_draws   draws;           /* guarded by lock */
   atomic_int  closing, active; /* runs that the session waits for before it ends */
   dfi_shared  shared;          /* what its runs share */
-  bool        lone;            /* whoever calls df_session_run starts all other runs too */
+  bool        lone;            /* the thread that calls df_session_run starts all other runs too */
   df_stats    stats;           /* guarded by lock */
   dfi_resources resources;     /* queues */
   dfi_devices devices;
@@ -73,7 +76,7 @@ int32_t dfi_local_ranks_begin(df_session *s, const char *options, df_error *err)
 /* df_session_new as a rank of a cluster (NULL: alone). */
 df_session *dfi_session_make(df_graph *g, const char *options, const dfi_cluster *cluster, df_error *err);
 
-/* Seconds for which who releases a run or a session waits for a kernel to end. What takes longer frees itself. */
+/* Seconds for which the release of a run or a session waits for a kernel to end. What takes longer frees itself. */
 #define DFI_PATIENCE 0.1
 
 /* options.c: what a new session is told, by `threads=2 engine=tokens …` (NULL: nothing) and by the environment. */
@@ -83,6 +86,15 @@ int32_t dfi_session_options(df_session *s, const char *text, df_error *err);
 void dfi_session_forget(dfi_watch *w);
 /* The same of a run among the session's `remaining` (run.c). */
 void dfi_run_let_go(struct df_run *r);
+
+/* plans.c: a plan that is in no table any more goes, with the states of its runs. */
+void dfi_session_plan_drop(dfi_plan *p);
+/* variables.c: the session's own for a node of the graph, made when there is none; and sees to it that all variables
+   of the plan have values. */
+dfi_variable *dfi_session_variable_of(df_session *s, df_node *handle);
+int32_t   dfi_session_initialise(df_session *s, dfi_plan *p, atomic_int *cancel, df_error *err);
+/* What an initial value is: a run of p that is none of the caller's, under number 0. */
+int32_t   dfi_session_compute(df_session *s, dfi_plan *p, atomic_int *cancel, df_value *results, df_error *err);
 
 /* For runs in the background (run.c; plans: cluster.h): does a value fit what it is fed to; the numbers of the next
    run; one run, on this thread. */

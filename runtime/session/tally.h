@@ -2,7 +2,6 @@
 #ifndef DFLOW_TALLY_H
 #define DFLOW_TALLY_H
 #include "engine/memory/swap.h"
-#include "engine/memory/save_policy.h"
 
 typedef struct dfi_tally_link { uint16_t from, to; int64_t messages, dead, bytes; } dfi_tally_link;
 typedef struct dfi_tally_device { char name[24]; int64_t in_use, peak, limit; } dfi_tally_device;
@@ -14,7 +13,7 @@ typedef struct dfi_peaks {
 
 typedef struct dfi_tally {
   double   seconds;
-  dfi_tally_device *device; int32_t ndevices;      /* as they were when somebody looked */
+  dfi_tally_device *device; int32_t ndevices;      /* as they were at the last look */
   dfi_peaks *peaks;          /* while it goes on; NULL: it does not */
   int64_t *most; int32_t nmost;      /* of each device, when it had ended; the host is the first */
   bool     of_session;       /* and not of one run */
@@ -38,7 +37,7 @@ void   dfi_tally_peaks_begin(dfi_tally *t, dfi_peaks *p, const dfi_devices *devi
 void   dfi_tally_peaks_end(dfi_tally *t);
 /* Keeps how much memory the session's devices have in use: the text needs no session then. */
 void   dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit);
-/* Lines for those who show it: `seconds 0.5`, `memory cpu:0 in_use peak limit`, `transfer cpu:0 -> sim:0 messages bytes
+/* Lines to be shown: `seconds 0.5`, `memory cpu:0 in_use peak limit`, `transfer cpu:0 -> sim:0 messages bytes
  * dead`, `swap …`, `graphs …` where a GPU ran loops, `owners` and the nodes that each ran, `one` and why one did. The
  * length; as much of it as fits `room` is written. */
 size_t dfi_tally_text(const dfi_tally *t, char *out, size_t room);
