@@ -2,7 +2,7 @@
  *
  * A NodeDef says it in its field `device`, in TensorFlow's long form, or, where it is to be with another node, in its
  * attribute `_class`. That other one must be there, or TensorFlow refuses the graph: what was left out, or is written
- * under another name, binds nobody.
+ * under another name, binds none.
  */
 #include "tensorflow/export.h"
 #include "device/device.h"

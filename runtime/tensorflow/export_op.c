@@ -328,7 +328,7 @@ static void pass(dfi_export *e, int32_t n, const char **input, const df_output *
   types->list = list;
 }
 
-/* Rows of dy where a list's row came last, zeros where a later one overwrote it: who wrote last is found by stitching
+/* Rows of dy where a list's row came last, zeros where a later one overwrote it: the last write is found by stitching
    numbers. */
 static void stitch_grad(dfi_export *e) {
   const df_node *n = e->current;
@@ -800,9 +800,10 @@ bool dfi_export_special(dfi_export *e, const df_node *n) {
     { "PutAlong", put_along },
     { "SegmentGather", segment_gather }, { "DynamicStitchGrad", stitch_grad }, { "TopK", top_k },
     { "PackHandles", pack_handles },
-    { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
-    { "ReadReferenceSaved", saved_read }, { "ReadVariableSaved", saved_read }, { "ResourceSparseApplyGradientDescent",
-    sparse_descent }, { "VarHandleOp", variable },
+    { "GatherHandle", gather_handle }, { "CustomGradient", custom_gradient },
+    { "RegisteredGradient", custom_gradient }, { "TensorArrayReadSaved", saved_read },
+    { "ReadReferenceSaved", saved_read }, { "ReadVariableSaved", saved_read },
+    { "ResourceSparseApplyGradientDescent", sparse_descent }, { "VarHandleOp", variable },
     { "ClipByValue", clip }, { "ApproximateEqual", approximate_equal },
     { "TensorArrayGradV2", array_gradient }, { "TensorArrayGradV3", array_gradient },
     { "Assert", assertion }, { "GatherNdLast", gather_nd_last }, { "LinearRecurrence", linear_recurrence },

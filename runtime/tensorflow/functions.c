@@ -6,7 +6,7 @@
  * Nodes of a body that have no inputs, or only loop constants, hang on a gate, a node that is live when the body is:
  * otherwise a constant in a branch that was not taken would run, and one in a loop would stand outside its frame or run
  * once too often. Where the call itself waits for something, whatever reads an argument hangs on the gate, too.
- * Who reads a result of a call reads it where it is made, so that nothing but what it needs runs, unless the call must
+ * A reader of a call's result reads it where it is made, so that nothing but what it needs runs, unless the call must
  * run something that has effects.
  * Only what calls itself, directly or round about, stays a function.
  */
@@ -125,7 +125,7 @@ static int32_t output_offset(const dfi_lower *l, const Pb__NodeDef *b, const cha
 
 /* ---- a body in line ------------------------------------------------------------------------------------------ */
 
-typedef struct body {
+typedef struct dfi_body {
   const Pb__FunctionDef *f;
   const char *prefix;                        /* its nodes are prefix/name */
   const dfi_texts *in;
@@ -135,6 +135,8 @@ typedef struct body {
   size_t nattr;
   bool waits;                                /* what reads an argument waits for the gate, too */
 } body;
+
+const Pb__OpDef *dfi_lower_signature(const dfi_body *b) { return b->f->signature; }
 
 /* The number of the argument that an input of a body's node names, length bytes long; -1: it names a node. */
 static int32_t argument_of(const body *b, const char *name, size_t length) {
@@ -182,7 +184,9 @@ static const char *resolve(dfi_lower *l, const body *b, const char *input, int32
   return dfi_lower_text(l, "%s/%.*s:%d", b->prefix, (int)n, name, index);
 }
 
-static int32_t lower_node(dfi_lower *l, Pb__NodeDef *n, const char *gate);
+const char *dfi_lower_resolve(dfi_lower *l, const dfi_body *b, const char *input) { return resolve(l, b, input, 0); }
+
+static int32_t lower_node(dfi_lower *l, const body *b, Pb__NodeDef *n, const char *gate);
 
 /* The attributes of a body's node, with those of the call put in for placeholders. */
 static void copy_attrs(dfi_lower *l, const Pb__NodeDef *from, Pb__NodeDef *to, const Pb__AttrEntry *const *attr,
@@ -262,7 +266,7 @@ static int32_t put_node(dfi_lower *l, const body *b, const Pb__NodeDef *from, co
   }
   dfi_lower_after_given(l, &b->names, from, to, dfi_lower_text(l, "%s/", b->prefix));
   if (gate && (!dfi_lower_hangs(to) || (b->waits && reads_argument(b, from)))) dfi_lower_input(l, to, gate);
-  return lower_node(l, to, gate);
+  return lower_node(l, b, to, gate);
 }
 
 /* Appends what the function returns as its result arg to ret, which has room. */
@@ -313,7 +317,7 @@ static int32_t put_results(dfi_lower *l, const body *b, const char *gate, dfi_te
 }
 
 /* Puts f's nodes under prefix. in: the arguments; gate: a control input that is live when the body is, or NULL; waits:
- * the arguments may be there before it. *ret: the results, *control: control inputs for whoever waits for all that the
+ * the arguments may be there before it. *ret: the results, *control: control inputs of what waits for all that the
  * body must run. */
 static int32_t put_body(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
                         const char *prefix, const dfi_texts *in, const char *gate, bool waits, dfi_texts *ret,
@@ -405,10 +409,10 @@ static int32_t put_call(dfi_lower *l, int32_t function, const char *prefix, cons
 }
 
 int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
-                           const char *prefix, const dfi_texts *in, const char *gate, dfi_texts *ret,
+                           const char *prefix, const dfi_texts *in, const char *gate, bool waits, dfi_texts *ret,
                            dfi_texts *control) {
   return l->function[function].recursive ? put_call(l, function, prefix, in, gate, ret, control)
-                                         : put_body(l, function, attr, nattr, prefix, in, gate, false, ret, control);
+                                         : put_body(l, function, attr, nattr, prefix, in, gate, waits, ret, control);
 }
 
 static int32_t lower_call(dfi_lower *l, Pb__NodeDef *n, int32_t function, const Pb__AttrEntry *const *attr,
@@ -442,7 +446,8 @@ static int32_t lower_gradient(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   return dfi_lower_gradient(l, n, f, gate);
 }
 
-static int32_t lower_node(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
+/* Puts n there, a node of b's body or, where that is NULL, of the graph; or what it becomes. */
+static int32_t lower_node(dfi_lower *l, const body *b, Pb__NodeDef *n, const char *gate) {
   const char *op = n->op;
   if (!strcmp(op, "If") || !strcmp(op, "StatelessIf")) return dfi_lower_if(l, n, gate);
   if (!strcmp(op, "While") || !strcmp(op, "StatelessWhile")) return dfi_lower_while(l, n, gate);
@@ -458,6 +463,7 @@ static int32_t lower_node(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   if (!strcmp(op, "SymbolicGradient")) return lower_gradient(l, n, gate);
   int32_t f = dfi_lower_find(l, op);
   if (f >= 0) return lower_call(l, n, f, (const Pb__AttrEntry *const *)n->attr, n->n_attr, gate, 0);
+  if (dfi_lower_has_own_gradient(n)) return dfi_lower_own_gradient(l, b, n);
   if (l->n == l->cap) l->node = dfi_xrealloc(l->node, sizeof *l->node * (l->cap = l->cap * 2 + 256));
   l->node[l->n++] = n;
   return DF_OK;
@@ -478,7 +484,8 @@ static int32_t emit_function(dfi_lower *l, int32_t function) {
     const Pb__OpDef__ArgDef *a = s->input_arg[i];
     if (a->number_attr[0] || a->type_list_attr[0] || a->type_attr[0])
       return dfi_lower_fail(l,
-                            "function `%s` calls itself, and its argument `%s` has no fixed type: that cannot be run",
+                            "function `%s` is called as one, and its argument `%s` has no fixed type: that cannot "
+                            "be run",
                             s->name, a->name);
     Pb__NodeDef *arg = dfi_lower_node(l, "FunctionArg", dfi_lower_text(l, "%s/argument_%zu", s->name, i));
     dfi_lower_string(l, arg, "function", s->name);
@@ -499,7 +506,7 @@ static int32_t emit_function(dfi_lower *l, int32_t function) {
 
 /* ---- results ------------------------------------------------------------------------------------------------ */
 
-/* Who reads a result of a call reads what the call's node passes on. */
+/* A reader of a call's result reads what the call's node passes on. */
 static void read_directly(dfi_lower *l) {
   dfi_names calls = dfi_lower_names(l->results, l->nresults);
   for (size_t i = 0; i < l->n; i++)
@@ -522,9 +529,11 @@ static void read_directly(dfi_lower *l) {
 int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err) {
   Pb__GraphDef *g = d->graph;
   dfi_lower l = { .d = d, .err = err };
-  if (!g->library || !g->library->n_function) return DF_OK;
-  l.nfunctions = g->library->n_function;
-  l.function = dfi_xcalloc(l.nfunctions, sizeof *l.function);
+  l.nfunctions = g->library ? g->library->n_function : 0;
+  bool any = l.nfunctions > 0;
+  for (size_t i = 0; i < g->n_node && !any; i++) any = dfi_lower_has_own_gradient(g->node[i]);
+  if (!any) return DF_OK;
+  l.function = dfi_xcalloc(l.nfunctions + 1, sizeof *l.function);
   int32_t code = DF_OK;
   for (size_t i = 0; i < l.nfunctions && !code; i++) {
     l.function[i].def = g->library->function[i];
@@ -539,17 +548,17 @@ int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err) {
   for (size_t i = 0; i < g->n_node && !code; i++) {
     Pb__NodeDef *n = g->node[i];
     dfi_lower_after_given(&l, &names, n, n, "");
-    code = lower_node(&l, n, NULL);
+    code = lower_node(&l, NULL, n, NULL);
   }
   dfi_lower_names_free(&names);
   bool more = !code;
   while (more && !code) {                        /* a function may call another that is not there yet */
     more = false;
     for (size_t i = 0; i < l.n && !code; i++) {
-      if (strcmp(l.node[i]->op, "FunctionCall")) continue;
+      if (strcmp(l.node[i]->op, "FunctionCall") && strcmp(l.node[i]->op, "RegisteredGradient")) continue;
       const Pb__AttrValue *name = dfi_attr_find(l.node[i], "function");
-      int32_t f = dfi_lower_find(&l, (const char *)name->s.data);
-      if (l.function[f].emitted) continue;
+      int32_t f = name ? dfi_lower_find(&l, (const char *)name->s.data) : -1;
+      if (f < 0 || l.function[f].emitted) continue;
       code = emit_function(&l, f);
       more = true;
     }

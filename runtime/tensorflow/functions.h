@@ -9,6 +9,9 @@
  * without a library. */
 int32_t dfi_functions_lower(dfi_graphdef *d, df_error *err);
 
+/* A function's body that is put in line. */
+typedef struct dfi_body dfi_body;
+
 /* functions_node.c: NodeDefs made in the arena of d. */
 typedef struct dfi_lower {
   dfi_graphdef *d;
@@ -45,6 +48,9 @@ const Pb__AttrValue *dfi_attr_find(const Pb__NodeDef *n, const char *key);      
 int32_t      dfi_lower_find(const dfi_lower *l, const char *name);  /* the function's number, or -1 */
 /* The function that attribute `key` of n names; *attrs are the attributes it is given. -1: err is filled. */
 int32_t      dfi_lower_function_attr(dfi_lower *l, const Pb__NodeDef *n, const char *key, Pb__NameAttrList **attrs);
+/* `node:out:1`, `arg`, `^node` of a body as they are named outside. NULL: err is filled. */
+const char  *dfi_lower_resolve(dfi_lower *l, const dfi_body *b, const char *input);
+const Pb__OpDef *dfi_lower_signature(const dfi_body *b);
 dfi_texts    dfi_lower_inputs(dfi_lower *l, const Pb__NodeDef *n);                          /* n's data inputs */
 void         dfi_lower_add(dfi_lower *l, Pb__NodeDef *n, const dfi_texts *t);  /* all of them become inputs of n */
 bool         dfi_lower_hangs(const Pb__NodeDef *n);  /* does it wait for something of the body that it stands in? */
@@ -55,10 +61,10 @@ const char  *dfi_lower_held(dfi_lower *l, const char *name, const char *value, c
    any. */
 const char  *dfi_lower_gate(dfi_lower *l, const Pb__NodeDef *n, const char *gate);
 /* Puts a function's nodes under prefix; one that calls itself is called, by a FunctionCall of that name. gate: a
- * control input that is live when the body is, or NULL. *ret: the results, *control: control inputs for whoever waits
- * for all that the body must run. */
+ * control input that is live when the body is, or NULL; waits: the arguments may be there before it. *ret: the results,
+ * *control: control inputs of what waits for all that the body must run. */
 int32_t dfi_lower_function(dfi_lower *l, int32_t function, const Pb__AttrEntry *const *attr, size_t nattr,
-                           const char *prefix, const dfi_texts *in, const char *gate, dfi_texts *ret,
+                           const char *prefix, const dfi_texts *in, const char *gate, bool waits, dfi_texts *ret,
                            dfi_texts *control);
 /* The node that keeps the call's name: its results, after all that must have run. */
 void dfi_lower_result(dfi_lower *l, const Pb__NodeDef *call, const dfi_texts *ret, const dfi_texts *control,
@@ -83,6 +89,11 @@ int32_t      dfi_lower_if(dfi_lower *l, Pb__NodeDef *n, const char *gate);
 int32_t      dfi_lower_case(dfi_lower *l, Pb__NodeDef *n, const char *gate);
 int32_t      dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate);
 int32_t      dfi_lower_for(dfi_lower *l, Pb__NodeDef *n, const char *gate);
+/* functions_registered.c */
+bool         dfi_lower_has_own_gradient(const Pb__NodeDef *n);      /* by its attribute _gradient_op_type */
+/* Puts n there so that its gradient is what the file says of it, or an error where it does not say. b: the body that n
+   is of; NULL: none. */
+int32_t      dfi_lower_own_gradient(dfi_lower *l, const dfi_body *b, Pb__NodeDef *n);
 /* functions_gradient.c: puts the gradient of what n's attribute `f` names, a function or an op, in line. */
 int32_t      dfi_lower_gradient(dfi_lower *l, Pb__NodeDef *n, const Pb__NameAttrList *f, const char *gate);
 #endif

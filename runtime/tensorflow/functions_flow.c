@@ -1,7 +1,7 @@
 /* functions_flow.c: If, Case, While and For as the five primitives, their functions in line.
  *
  *   If     Switch per argument, both branches in line behind it, Merge per result
- *   Case   the same with a predicate per branch; an index out of range takes the last branch, as in TensorFlow
+ *   Case   a tree of these; an index out of range takes the last branch, as in TensorFlow
  *   While  Enter, Merge, cond, LoopCond, Switch, body, NextIteration, Exit; an argument that the body returns as it
  *          came is a loop constant
  *   For    a While that counts
@@ -17,128 +17,156 @@ static const char *as_bool(dfi_lower *l, const Pb__NodeDef *n, const char *condi
   return b->name;
 }
 
-typedef struct branch {
-  int32_t function; const Pb__NameAttrList *attrs;
-  const char *pred; int32_t side;              /* it runs where pred is side */
-  const char *label;
-  bool waits;                                  /* what it is given may be there before the gate */
-} branch;
+/* One side of a cond whose pred is `pred`: its nodes are named `name/…`. */
+typedef struct side {
+  const char *name, *pred;
+  int32_t     port;                            /* it runs where pred is port */
+  const char *live;                            /* the Identity that is live where it runs */
+  const char *gate;                            /* the same as a control input */
+  dfi_texts   in;                              /* what it is given, behind its Switches */
+  dfi_texts   ret;                             /* its results */
+  const char *done;                            /* a node for the order of effects */
+} side;
 
-/* Branch b of n. *ret: its results, *done: a node for the order of effects. */
-static int32_t put_branch(dfi_lower *l, const Pb__NodeDef *n, const branch *b, const dfi_texts *in, const char *gate,
-                          dfi_texts *ret, const char **done) {
-  dfi_texts args = dfi_texts_new(l, in->n), control;
-  Pb__NodeDef *pivot = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/pivot_switch", n->name, b->label));
-  dfi_lower_input(l, pivot, b->pred);
-  dfi_lower_input(l, pivot, b->pred);
+/* The Switches of a side. waits: what it is given may be there before the gate. */
+static void put_switches(dfi_lower *l, side *s, const dfi_texts *in, const char *gate, bool waits) {
+  Pb__NodeDef *pivot = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/pivot_switch", s->name));
+  dfi_lower_input(l, pivot, s->pred);
+  dfi_lower_input(l, pivot, s->pred);
   if (gate) dfi_lower_input(l, pivot, gate);
-  Pb__NodeDef *live = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/pivot", n->name, b->label));
-  dfi_lower_input(l, live, dfi_lower_text(l, "%s:%d", pivot->name, b->side));
+  Pb__NodeDef *live = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/pivot", s->name));
+  dfi_lower_input(l, live, dfi_lower_text(l, "%s:%d", pivot->name, s->port));
+  s->live = live->name;
+  s->gate = dfi_lower_text(l, "^%s", live->name);
+  s->in = dfi_texts_new(l, in->n);
   for (size_t i = 0; i < in->n; i++) {
-    Pb__NodeDef *s = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/%s/switch_%zu", n->name, b->label, i));
-    dfi_lower_input(l, s, in->at[i]);
-    dfi_lower_input(l, s, b->pred);
-    if (gate && (b->waits || !dfi_lower_hangs(s))) dfi_lower_input(l, s, gate);
-    args.at[i] = dfi_lower_text(l, "%s:%d", s->name, b->side);
+    Pb__NodeDef *n = dfi_lower_node(l, "Switch", dfi_lower_text(l, "%s/switch_%zu", s->name, i));
+    dfi_lower_input(l, n, in->at[i]);
+    dfi_lower_input(l, n, s->pred);
+    if (gate && (waits || !dfi_lower_hangs(n))) dfi_lower_input(l, n, gate);
+    s->in.at[i] = dfi_lower_text(l, "%s:%d", n->name, s->port);
   }
-  int32_t code = dfi_lower_function(l, b->function, (const Pb__AttrEntry *const *)b->attrs->attr, b->attrs->n_attr,
-                                    dfi_lower_text(l, "%s/%s", n->name, b->label), &args,
-                                    dfi_lower_text(l, "^%s", live->name), ret, &control);
-  if (code) return code;
-  Pb__NodeDef *d = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/%s/done", n->name, b->label));
-  dfi_lower_input(l, d, live->name);
-  dfi_lower_add(l, d, &control);
-  *done = d->name;
-  return DF_OK;
 }
 
-/* Merges what n branches gave, and gives it the call's name. */
-static int32_t merge_branches(dfi_lower *l, Pb__NodeDef *call, size_t n, const dfi_texts *ret, const char **done,
-                              const char *gate) {
-  dfi_texts merged = dfi_texts_new(l, ret[0].n), control = dfi_texts_new(l, 1);
-  for (size_t b = 1; b < n; b++)
-    if (ret[b].n != ret[0].n)
-      return dfi_lower_fail(l, "the branches of `%s` (%s) give %zu and %zu results", call->name, call->op, ret[0].n,
-                            ret[b].n);
-  for (size_t i = 0; i < merged.n; i++) {
-    Pb__NodeDef *m = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/merge_%zu", call->name, i));
-    for (size_t b = 0; b < n; b++) dfi_lower_input(l, m, ret[b].at[i]);
-    merged.at[i] = m->name;
+/* It has its results, after all of `control`. */
+static void put_done(dfi_lower *l, side *s, const dfi_texts *control) {
+  Pb__NodeDef *d = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/done", s->name));
+  dfi_lower_input(l, d, s->live);
+  dfi_lower_add(l, d, control);
+  s->done = d->name;
+}
+
+/* Merges what both sides gave as `name/merge_i`. *ret: the results, *control: what waits for it. */
+static int32_t merge_sides(dfi_lower *l, const Pb__NodeDef *call, const char *name, const side *s, dfi_texts *ret,
+                           dfi_texts *control) {
+  if (s[0].ret.n != s[1].ret.n)
+    return dfi_lower_fail(l, "the branches of `%s` (%s) give %zu and %zu results", call->name, call->op, s[0].ret.n,
+                          s[1].ret.n);
+  *ret = dfi_texts_new(l, s[0].ret.n);
+  *control = dfi_texts_new(l, 1);
+  for (size_t i = 0; i < ret->n; i++) {
+    Pb__NodeDef *m = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/merge_%zu", name, i));
+    for (int32_t k = 0; k < 2; k++) dfi_lower_input(l, m, s[k].ret.at[i]);
+    ret->at[i] = m->name;
   }
-  Pb__NodeDef *d = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/done", call->name));
-  for (size_t b = 0; b < n; b++) dfi_lower_input(l, d, done[b]);
-  control.at[0] = dfi_lower_text(l, "^%s", d->name);
-  dfi_lower_result(l, call, &merged, &control, gate);
+  Pb__NodeDef *d = dfi_lower_node(l, "Merge", dfi_lower_text(l, "%s/merged", name));
+  for (int32_t k = 0; k < 2; k++) dfi_lower_input(l, d, s[k].done);
+  control->at[0] = dfi_lower_text(l, "^%s", d->name);
   return DF_OK;
 }
 
 int32_t dfi_lower_if(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
-  dfi_texts in = dfi_lower_inputs(l, n), ret[2];
+  dfi_texts in = dfi_lower_inputs(l, n), ret, control;
   if (!in.n) return dfi_lower_fail(l, "node `%s` (%s) has no predicate", n->name, n->op);
-  const char *pred = as_bool(l, n, in.at[0], "predicate"), *done[2];
+  const char *pred = as_bool(l, n, in.at[0], "predicate");
   in.at++; in.n--;
   const bool waits = dfi_lower_waits(n, gate);
   gate = dfi_lower_gate(l, n, gate);
-  for (int32_t side = 0; side < 2; side++) {
+  side s[2];
+  for (int32_t k = 0; k < 2; k++) {
     Pb__NameAttrList *attrs;
-    const int32_t f = dfi_lower_function_attr(l, n, side ? "then_branch" : "else_branch", &attrs);
+    const int32_t f = dfi_lower_function_attr(l, n, k ? "then_branch" : "else_branch", &attrs);
     if (f < 0) return l->err->code;
-    const branch b = { f, attrs, pred, side, side ? "then" : "else", waits };
-    int32_t code = put_branch(l, n, &b, &in, gate, &ret[side], &done[side]);
+    s[k] = (side){ .name = dfi_lower_text(l, "%s/%s", n->name, k ? "then" : "else"), .pred = pred, .port = k };
+    put_switches(l, &s[k], &in, gate, waits);
+    int32_t code = dfi_lower_function(l, f, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr, s[k].name,
+                                      &s[k].in, s[k].gate, false, &s[k].ret, &control);
     if (code) return code;
+    put_done(l, &s[k], &control);
   }
-  return merge_branches(l, n, 2, ret, done, gate);
+  int32_t code = merge_sides(l, n, n->name, s, &ret, &control);
+  if (!code) dfi_lower_result(l, n, &ret, &control, gate);
+  return code;
 }
 
-/* The name of a bool that says whether index picks branch b of n, the last one or not. *none_yet: whether none before
-   was picked, NULL for the first; it becomes so for the next. */
-static const char *put_pick(dfi_lower *l, const Pb__NodeDef *n, size_t b, bool last, const char *label,
-                            const char *index, const char *gate, const char **none_yet) {
-  if (last && *none_yet) return *none_yet;
-  Pb__NodeDef *eq = dfi_lower_node(l, "Equal", dfi_lower_text(l, "%s/%s/taken", n->name, label));
-  dfi_lower_input(l, eq, index);
-  if (last) {                                    /* the only branch is always taken */
-    dfi_lower_input(l, eq, index);
-    return eq->name;
+/* The function of branch b of n. */
+static int32_t put_branch(dfi_lower *l, const Pb__NodeDef *n, size_t b, const dfi_texts *in, const char *gate,
+                          bool waits, dfi_texts *ret, dfi_texts *control) {
+  Pb__NameAttrList *attrs = dfi_graphdef_function(l->d, dfi_attr_find(n, "branches")->list->func[b], l->err);
+  if (!attrs) return l->err->code;
+  const int32_t f = dfi_lower_find(l, attrs->name);
+  if (f < 0)
+    return dfi_lower_fail(l, "node `%s` (%s): there is no function `%s` in the library (branch %zu)", n->name, n->op,
+                          attrs->name, b);
+  return dfi_lower_function(l, f, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr,
+                            dfi_lower_text(l, "%s/branch_%zu", n->name, b), in, gate, waits, ret, control);
+}
+
+/* Branches low to high - 1 of n, of which in->at[0], the index, picks one: a tree of conds; nodes are `name/…`. */
+static int32_t put_branches(dfi_lower *l, const Pb__NodeDef *n, const char *name, size_t low, size_t high,
+                            const dfi_texts *in, const char *gate, bool waits, dfi_texts *ret, dfi_texts *control) {
+  const dfi_texts given = { in->at + 1, in->n - 1 };
+  if (high - low == 1) return put_branch(l, n, low, &given, gate, waits, ret, control);
+  const size_t middle = (low + high) / 2;
+  side s[2];
+  Pb__NodeDef *less = dfi_lower_node(l, "Less", dfi_lower_text(l, "%s/below_%zu", name, middle));
+  dfi_lower_input(l, less, in->at[0]);
+  dfi_lower_input(l, less, dfi_lower_const(l, dfi_lower_text(l, "%s/number_%zu", name, middle), (int32_t)middle, gate));
+  for (int32_t k = 0; k < 2; k++) {
+    const size_t from = k ? low : middle, to = k ? middle : high;
+    dfi_texts inner;
+    s[k] = (side){ .name = dfi_lower_text(l, "%s/branches_%zu_%zu", n->name, from, to - 1), .pred = less->name,
+                   .port = k };
+    put_switches(l, &s[k], in, gate, waits);
+    int32_t code = put_branches(l, n, s[k].name, from, to, &s[k].in, s[k].gate, false, &s[k].ret, &inner);
+    if (code) return code;
+    put_done(l, &s[k], &inner);
   }
-  dfi_lower_input(l, eq, dfi_lower_const(l, dfi_lower_text(l, "%s/%s/number", n->name, label), (int32_t)b, gate));
-  Pb__NodeDef *none = dfi_lower_node(l, "LogicalNot", dfi_lower_text(l, "%s/%s/not_taken", n->name, label));
-  dfi_lower_input(l, none, eq->name);
-  if (*none_yet) {
-    Pb__NodeDef *and = dfi_lower_node(l, "LogicalAnd", dfi_lower_text(l, "%s/%s/none_yet", n->name, label));
-    dfi_lower_input(l, and, *none_yet);
-    dfi_lower_input(l, and, none->name);
-    none = and;
-  }
-  *none_yet = none->name;
-  return eq->name;
+  return merge_sides(l, n, name, s, ret, control);
+}
+
+/* An index that is none of the `branches` means the last one, as in TensorFlow; the tree sees to large ones. */
+static const char *within(dfi_lower *l, const Pb__NodeDef *n, const char *index, size_t branches, const char *gate) {
+  Pb__NodeDef *negative = dfi_lower_node(l, "Less", dfi_lower_text(l, "%s/is_negative", n->name));
+  dfi_lower_input(l, negative, index);
+  dfi_lower_input(l, negative, dfi_lower_const(l, dfi_lower_text(l, "%s/zero", n->name), 0, gate));
+  Pb__NodeDef *pick = dfi_lower_node(l, "SelectV2", dfi_lower_text(l, "%s/index", n->name));
+  dfi_lower_input(l, pick, negative->name);
+  dfi_lower_input(l, pick, dfi_lower_const(l, dfi_lower_text(l, "%s/last", n->name), (int32_t)branches - 1, gate));
+  dfi_lower_input(l, pick, index);
+  return pick->name;
+}
+
+/* The gate of the only branch, which is always taken, once the index is there. */
+static const char *after(dfi_lower *l, const Pb__NodeDef *n, const char *index, const char *gate) {
+  Pb__NodeDef *there = dfi_lower_node(l, "Identity", dfi_lower_text(l, "%s/index", n->name));
+  dfi_lower_input(l, there, index);
+  if (gate) dfi_lower_input(l, there, gate);
+  return dfi_lower_text(l, "^%s", there->name);
 }
 
 int32_t dfi_lower_case(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   const Pb__AttrValue *list = dfi_attr_find(n, "branches");
-  dfi_texts in = dfi_lower_inputs(l, n);
-  size_t branches = list && list->value_case == PB__ATTR_VALUE__VALUE_LIST && list->list ? list->list->n_func : 0;
+  dfi_texts in = dfi_lower_inputs(l, n), ret, control;
+  const size_t branches = list && list->value_case == PB__ATTR_VALUE__VALUE_LIST && list->list ? list->list->n_func : 0;
   if (!branches || !in.n) return dfi_lower_fail(l, "node `%s` (%s) has no index or no branches", n->name, n->op);
-  const char *index = in.at[0], *none_yet = NULL;
-  in.at++; in.n--;
   const bool waits = dfi_lower_waits(n, gate);
   gate = dfi_lower_gate(l, n, gate);
-  dfi_texts *ret = dfi_arena_take(&l->d->arena, sizeof *ret * branches);
-  const char **done = dfi_arena_take(&l->d->arena, sizeof *done * branches);
-  for (size_t i = 0; i < branches; i++) {
-    const char *label = dfi_lower_text(l, "branch_%zu", i);
-    const char *pred = put_pick(l, n, i, i + 1 == branches, label, index, gate, &none_yet);
-    Pb__NameAttrList *attrs = dfi_graphdef_function(l->d, list->list->func[i], l->err);
-    if (!attrs) return l->err->code;
-    const int32_t f = dfi_lower_find(l, attrs->name);
-    if (f < 0)
-      return dfi_lower_fail(l, "node `%s` (%s): there is no function `%s` in the library (branch %zu)", n->name, n->op,
-                            attrs->name, i);
-    const branch b = { f, attrs, pred, 1, label, waits };
-    int32_t code = put_branch(l, n, &b, &in, gate, &ret[i], &done[i]);
-    if (code) return code;
-  }
-  return merge_branches(l, n, branches, ret, done, gate);
+  if (branches > 1) in.at[0] = within(l, n, in.at[0], branches, gate);
+  else gate = after(l, n, in.at[0], gate);
+  int32_t code = put_branches(l, n, n->name, 0, branches, &in, gate, waits || branches == 1, &ret, &control);
+  if (!code) dfi_lower_result(l, n, &ret, &control, gate);
+  return code;
 }
 
 /* Does f return its argument i as its result i? */
@@ -228,7 +256,7 @@ static int32_t put_condition(dfi_lower *l, Pb__NodeDef *n, int32_t f, const Pb__
   dfi_texts ret, control;
   int32_t code = dfi_lower_function(l, f, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr,
                                     dfi_lower_text(l, "%s/cond", n->name), merged, dfi_lower_text(l, "^%s", first),
-                                    &ret, &control);
+                                    false, &ret, &control);
   if (code) return code;
   if (ret.n != 1)
     return dfi_lower_fail(l, "the cond of `%s` (%s) gives %zu results, it must give one", n->name, n->op, ret.n);
@@ -277,7 +305,7 @@ int32_t dfi_lower_while(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
     if (!pivot) pivot = dfi_lower_text(l, "^%s", inside.at[i]);
   }
   code = dfi_lower_function(l, body, (const Pb__AttrEntry *const *)body_attrs->attr, body_attrs->n_attr,
-                            dfi_lower_text(l, "%s/body", n->name), &inside, pivot, &ret, &control);
+                            dfi_lower_text(l, "%s/body", n->name), &inside, pivot, false, &ret, &control);
   if (code) return code;
   if (ret.n != in.n)
     return dfi_lower_fail(l, "the body of `%s` (%s) gives %zu results for %zu loop variables", n->name, n->op, ret.n,
@@ -333,7 +361,7 @@ int32_t dfi_lower_for(dfi_lower *l, Pb__NodeDef *n, const char *gate) {
   for (size_t i = 0; i < vars; i++) inside.at[i] = put_switch(l, n, i, condition, i ? &exits.at[i - 1] : NULL);
   const char *pivot = dfi_lower_text(l, "^%s", inside.at[0]);
   int32_t code = dfi_lower_function(l, body, (const Pb__AttrEntry *const *)attrs->attr, attrs->n_attr,
-                                    dfi_lower_text(l, "%s/body", n->name), &inside, pivot, &ret, &control);
+                                    dfi_lower_text(l, "%s/body", n->name), &inside, pivot, false, &ret, &control);
   if (code) return code;
   if (ret.n != vars - 1)
     return dfi_lower_fail(l, "the body of `%s` (For) gives %zu results for %zu variables", n->name, ret.n, vars - 1);

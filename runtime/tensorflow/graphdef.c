@@ -193,7 +193,7 @@ static char *gunzip(const char *bytes, int64_t n, int64_t *size, df_error *err) 
 
 /* ---- what a file leaves out ------------------------------------------------------------------------------ */
 
-/* Messages that TensorFlow always writes are there for those who read: empty ones in the place of those that are
+/* Messages that TensorFlow always writes are there for readers: empty ones in the place of those that are
    missing. */
 static void complete_attrs(size_t n, Pb__AttrEntry **entry) {
   static Pb__AttrValue nothing = { .base = PROTOBUF_C_MESSAGE_INIT(&pb__attr_value__descriptor) };

@@ -248,7 +248,7 @@ static bool value(text *t, const ProtobufCFieldDescriptor *f) {
   return is_block ? block(t, f) : scalar(t, f);
 }
 
-/* What follows the name of a field that nobody knows. */
+/* What follows the name of an unknown field. */
 static bool skip(text *t) {
   int32_t depth = 0;
   bool colon = take(t, ':');

@@ -130,7 +130,7 @@ static int32_t take_ops(importer *m) {
   return DF_OK;
 }
 
-/* Tells the unknown ones who takes their outputs, and as what. */
+/* Tells the unknown ones which nodes take their outputs, and as what. */
 static void see_takers(importer *m) {
   for (int32_t i = 0; i < m->n; i++) {
     const item *it = &m->item[i];

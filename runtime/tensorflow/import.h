@@ -18,8 +18,8 @@ int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t ni
 
 /* import_unknown.c: a node of an op that dflow does not know. */
 typedef struct dfi_unknown {
-  int32_t  n;                /* outputs that somebody takes */
-  int64_t *type;             /* n; what they are taken as, 0: nobody says */
+  int32_t  n;                /* outputs that are read */
+  int64_t *type;             /* n; what they are taken as, 0: not said */
   const char *needed_by;     /* the first node that takes one, or waits for it */
 } dfi_unknown;
 /* Input i of nin of a node takes output `index` of it, -1: waits for it. */

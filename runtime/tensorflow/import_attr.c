@@ -196,7 +196,7 @@ void dfi_attrs_drop(dfi_attrs *a, const dfi_op_info *o) {
  * */
 
 int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t nin, const df_output *in, df_error *err) {
-  if (o->in_list ? o->in_pair ? nin % 2 : nin < o->nin - 1 : nin != o->nin) return DF_OK;  /* said by the arity check */
+  if (!dfi_arity_fits(o, nin)) return DF_OK;                               /* said by the arity check */
   for (size_t k = 0; k < def->n_attr; k++) {
     const char *name = def->attr[k]->key;
     const Pb__AttrValue *v = def->attr[k]->value;
@@ -217,7 +217,7 @@ int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t ni
                           df_dtype_name(dfi_dtype(in[i])));
     }
     if (o->in_list && !strcmp(name, "N") && dfi_op_attr_index(o, "N") < 0) {
-      int32_t length = o->in_pair ? nin / 2 : nin - (o->nin - 1);
+      int32_t length = o->in_lists ? nin / o->nin : nin - (o->nin - 1);
       if (is != PB__ATTR_VALUE__VALUE_I) return mismatch(err, def, name, is, "an int");
       if (v->i != length)
         return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `N` of node `%s` is %lld, but its list has %d inputs",

@@ -1,8 +1,8 @@
 /* import_unknown.c: ops that dflow does not know become nodes of the op Unknown, which are an error when they have to
  * run.
  *
- * How many outputs such a node has and what they are is seen from who takes them: the entry of a known op, and the
- * attributes of its NodeDef, say what it takes. For outputs that nobody known takes, the node's own attributes may say
+ * How many outputs such a node has and what they are is seen from their readers: the entry of a known op, and the
+ * attributes of its NodeDef, say what it takes. For outputs that no known node takes, the node's own attributes may say
  * it.
  */
 #include "tensorflow/functions.h"
@@ -23,7 +23,7 @@ static const Pb__AttrValue__ListValue *list_attr(const Pb__NodeDef *def, const c
 
 /* What the taker's input i is, as it says itself. 0: it does not. */
 static int64_t taken_as(const dfi_op_info *o, const Pb__NodeDef *taker, int32_t nin, int32_t i) {
-  if (o->in_list ? o->in_pair ? nin % 2 : nin < o->nin - 1 : nin != o->nin) return 0;
+  if (!dfi_arity_fits(o, nin)) return 0;
   const dfi_arg *a = dfi_input_arg(o, nin, i);
   if (a->dtype) return a->dtype;
   if (a->var >= 0) {

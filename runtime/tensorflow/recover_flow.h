@@ -52,7 +52,7 @@ typedef struct raiser {
   /* Steps from a place to the one around it. Where a graph needs more than its size allows, or the user interrupts,
      every walk ends at the top and nothing is raised. */
   int64_t      steps, most_steps, interrupts;
-  int32_t     *first_user, *user;                        /* who uses a node, by data or control; made when needed */
+  int32_t     *first_user, *user;                        /* the users of a node, by data or control; made when needed */
 } raiser;
 
 /* recover_flow.c */

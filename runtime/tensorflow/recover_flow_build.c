@@ -193,7 +193,7 @@ static df_output without_identity(df_output o) {
   return in.index == 1 && is_loop_variable(in.node) ? in : o;
 }
 
-/* Which sides of each Switch are used, and by whom but the pivots. */
+/* Which sides of each Switch are used, and by which nodes but the pivots. */
 static void place_switches(raiser *r) {
   df_graph *g = r->graph;
   uint8_t *used = dfi_xcalloc((size_t)r->n + 1, 1);     /* 1, 2: side false, true; 4: by more than Identities */
