@@ -1,16 +1,30 @@
 /* dflow.h: the one public header of libdflow.
  *
- * Plain C that C, C++ and a LuaJIT `ffi.cdef` can all take: opaque structs, fixed-width integers, enums
- * instead of macros, no callback but one (custom gradients, called only while a graph is being built).
- *
- * Whose is it? Three words, meant exactly. borrowed: yours until the call returns. owned: yours to
- * release. consumed: taken from you, also when the call fails.
- *
- * Every function that can fail by a user's hand takes a `df_error *err` last, returns a df_code (0 is
- * success) or a negative number / NULL, and then `err` says what was found, what was expected and where.
- *
+ * Plain C that C, C++ and a LuaJIT `ffi.cdef` can all take: opaque structs, fixed-width integers, enums instead of
+ * macros. The library calls back for two things: custom gradients while a graph is built, host calls while it runs.
  * An output is a pair of int32: {node id, index}. Lists of outputs are arrays of such pairs.
- * A graph is built by one thread at a time; sessions run it from any number of threads meanwhile.
+ *
+ * These rules hold wherever a function says nothing else.
+ *
+ *   ownership  An argument is borrowed: the caller's, and not used after the call. A result is owned where the function
+ *              says so: the caller releases it (df_tensor_release, df_value_release, df_graph_release, ...). A consumed
+ *              argument is taken from the caller, also when the call fails. A returned text is borrowed and lives as
+ *              long as what was asked.
+ *   errors     A function that can fail by what it is given takes `df_error *err` last. It returns a df_code (0 is
+ *              success), a negative number or NULL, and `err` says what was found, what was expected and where.
+ *   units      Bytes, and seconds as a double. Times of events (`at`, `took`) are nanoseconds.
+ *   buffers    `capacity` is how many elements of `out` may be written, or bytes of a text with its final 0. The
+ *              function returns how many there are, so it can be called with capacity 0 and out NULL first. A text is
+ *              cut at capacity - 1 bytes.
+ *
+ *   functions of                            threads
+ *   tensors, values                         any; a tensor is written by one, before others have it
+ *   files, folders, images, ops, devices    any; a df_file: one at a time
+ *   graphs, nodes, control flow, gradients, one at a time for each graph; its sessions run it from others meanwhile
+ *     imports, exports, checks
+ *   sessions, runs, snapshots               any; the last release comes when no other thread is in a call
+ *   the cluster                             any; starting and ending one wait for each other
+ *   df_interrupt…, the status line          any; df_interrupt and df_interrupt_calls also signal handlers
  */
 #ifndef DFLOW_H
 #define DFLOW_H
@@ -114,10 +128,11 @@ bool        df_tensor_set_int(df_tensor *t, int64_t i, int64_t v);
 double      df_tensor_imaginary(const df_tensor *t, int64_t i);                /* 0 unless complex */
 bool        df_tensor_set_complex(df_tensor *t, int64_t i, double re, double im); /* false unless complex */
 void        df_value_release(df_value *v);            /* drops what v holds and empties it */
-/* What a tensor of real numbers holds; min, mean and max are those of its finite elements. False for other dtypes. */
+/* What a tensor of real numbers holds; min, mean, max and deviation (the square root of the mean square distance from
+   the mean) are those of its finite elements. False for other dtypes. */
 enum { DF_SUMMARY_BINS = 16 };
 typedef struct df_summary {
-  double  min, mean, max;
+  double  min, mean, max, deviation;
   int64_t finite, nan, inf;
   int64_t histogram[DF_SUMMARY_BINS];  /* of the finite ones, from min to max; zeros when all are equal */
 } df_summary;
@@ -220,7 +235,7 @@ int32_t df_node_end(df_graph *g, df_error *err);
 int32_t df_constant(df_graph *g, const df_value *v, const char *name, const char *where, df_error *err);
 int32_t df_add_node(df_graph *g, int32_t op, int32_t n, const int32_t *io, const char *where, df_error *err);
 
-/* What stands while nodes are built. Each push is undone by its pop. Control with n = -1: until the pop, none stands. A
+/* What applies to nodes that are built. Each push is undone by its pop. Control with n = -1: none until the pop. A
  * scope's name is made unique (`a`, then `a_1`); one that ends in a slash is entered exactly (`a/b/`), and "" is the
  * outermost. */
 void df_push_control(df_graph *g, int32_t n, const int32_t *nodes); void df_pop_control(df_graph *g);
@@ -259,15 +274,15 @@ void        df_pop_top(df_graph *g);
  *          side's (node, index)
  *   loop:  2, its number, predicate (node, index), n, then for each variable: Exit, Merge, Switch, first value (node,
  *          index), next (node, index)
- * How many there are, 0 for other nodes; those that fit `room` are written. */
-int32_t     df_flow_describe(df_graph *g, int32_t node, int32_t room, int32_t *out);
+ * How many there are, 0 for other nodes; those that fit are written. */
+int32_t     df_flow_describe(df_graph *g, int32_t node, int32_t capacity, int32_t *out);
 const char *df_flow_name(df_graph *g, int32_t node);      /* of that cond or loop; "" when there is none */
-/* All conds, then all loops of the graph: how many; those that fit `room` are written. Texts are borrowed and live as
+/* All conds, then all loops of the graph: how many; those that fit are written. Texts are borrowed and live as
    long as the graph. */
 typedef struct df_flow_info {
   int32_t kind;                    /* 1 cond, 2 loop */
   int32_t number;                  /* among those of its kind, from 0 */
-  int32_t parent;  /* the context that it stands in: df_node_context; -1 of what was begun and given up */
+  int32_t parent;  /* the context that it is in: df_node_context; -1 of what was begun and given up */
   int32_t inside[2];  /* its own contexts: a cond's false and true branch, a loop's predicate and body; -1: none */
   int32_t pred_node, pred_index;   /* -1: none */
   int32_t gradient_of;             /* the cond or loop whose gradient it is; -1: none */
@@ -276,9 +291,9 @@ typedef struct df_flow_info {
   int64_t parallel_iterations;     /* 0 of a cond */
   const char *name, *where, *save; /* save: "keep", "swap", "recompute"; "" of a cond */
 } df_flow_info;
-int32_t df_flows(df_graph *g, int32_t room, df_flow_info *out);
-/* What each node of the graph is in a cond or loop: three numbers a node (room for all of them), its role, the number
- * of that cond or loop, and which variable, capture or result it is of. */
+int32_t df_flows(df_graph *g, int32_t capacity, df_flow_info *out);
+/* What each node of the graph is in a cond or loop: three numbers a node, `out` holds all: its role, the number of that
+ * cond or loop, and which variable, capture or result it is of. */
 enum {
   DF_ROLE_NONE = 0,
   DF_ROLE_ENTER,
@@ -296,11 +311,11 @@ void        df_flow_roles(df_graph *g, int32_t *out);
 /* its name: `h`, `2`; "" when it has none */
 const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable);
 /* The nodes that a node waits for without taking a value of them: how many; those that fit are written. */
-int32_t     df_node_controls(df_graph *g, int32_t node, int32_t room, int32_t *out);
+int32_t     df_node_controls(df_graph *g, int32_t node, int32_t capacity, int32_t *out);
 const char *df_node_device(df_graph *g, int32_t node);    /* the device asked for; "" for none */
 int32_t     df_node_pass(df_graph *g, int32_t node);      /* which call of df_gradients made it, from 1; 0: none did */
-/* What a run of these fetches and feeds makes of each node: two numbers a node (room for all of them), DF_LOWERED_* and
- * its frame as the plan counts them (0 the top level, -1 none). Returns how many nodes have tokens; -1: there is no
+/* What a run of these fetches and feeds makes of each node: two numbers a node, `out` holds all: DF_LOWERED_* and its
+ * frame as the plan counts them (0 the top level, -1 none). Returns how many nodes have tokens; -1: there is no
  * such run, and err says why. */
 enum {
   DF_LOWERED_UNNEEDED = 0, /* nothing that is fetched depends on it */
@@ -318,8 +333,9 @@ int32_t df_plan_describe(df_graph *g, int32_t nfetch, const int32_t *fetches, in
                          int32_t *out, df_error *err);
 /* True when the node only brings an outer value into a branch or a loop; then `from` is that value. */
 bool        df_node_capture(df_graph *g, int32_t node, int32_t *from_node, int32_t *from_index);
-/* Attributes that differ from their defaults, `transpose_b=true axis=1`; the length, at most room - 1. */
-int32_t     df_node_attrs_text(df_graph *g, int32_t node, int32_t room, char *out);
+/* Attributes that differ from their defaults, `transpose_b=true axis=1`; the length of what was
+   written. */
+int32_t     df_node_attrs_text(df_graph *g, int32_t node, int32_t capacity, char *out);
 /* One attribute of a node: the first letter of its type (int, float, bool, string, dtype; h shape, l ints, y types), 0
  * when there is no such attribute or it is of another type. Numbers, bools and dtypes are in *number; strings and lists
  * are borrowed, *n long (a shape of unknown rank: -1). */
@@ -362,8 +378,8 @@ int32_t df_graph_undo(df_graph *g, int32_t mark);
 /* To add anything is an error from now on (DF_FAILED_PRECONDITION). */
 void    df_graph_finalize(df_graph *g);
 
-/* All that stands while one builds: contexts, scopes, devices, control dependencies. Whoever may be thrown out of the
- * middle of building, at any place, asks for it before; df_graph_unwind then gives up what was begun since. */
+/* What is open while a graph is built: contexts, scopes, devices, control dependencies. A caller that may leave the
+ * middle of building by a jump (a Lua error) reads it before; df_graph_unwind then gives up what was begun since. */
 typedef struct df_build_state { int32_t flow, scopes, devices, controls; } df_build_state;
 void    df_graph_build_state(df_graph *g, df_build_state *out);
 void    df_graph_unwind(df_graph *g, const df_build_state *to);
@@ -418,10 +434,11 @@ int32_t df_import_graph_def(df_graph *g, const char *bytes, int64_t n, const cha
                             df_tensor **variables, df_error *err);
 /* TensorFlow's checkpoints, PREFIX.index and the data files beside it.
  *   names  string[n], in byte order, owned; NULL: err is filled
- *   read   the tensor of that name, owned; NULL: err is filled
+ *   read   the tensor of that name, owned; NULL: err is filled. part: NULL or empty for all of it, or which part, as
+ *          TensorFlow says it of a partitioned variable: `4 10 0,2:0,10` is the first two rows of [4,10]
  *   write  n tensors under n names that differ; what was there is whole until all is written, and its files go then */
 df_tensor *df_checkpoint_names(const char *prefix, df_error *err);
-df_tensor *df_checkpoint_read(const char *prefix, const char *name, df_error *err);
+df_tensor *df_checkpoint_read(const char *prefix, const char *name, const char *part, df_error *err);
 int32_t df_checkpoint_write(const char *prefix, int32_t n, const char *const *names, df_tensor *const *tensors,
                             df_error *err);
 /* From now on nodes of g that came from a file may read and write files by themselves; without it only under a path
@@ -466,8 +483,8 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
  * Six numbers a row: the loop's Exit or the cond's Merge (df_flow_name, df_node_where_of), its policy (0 keep, 1 swap,
  * 2 recompute), how (1 saved by each iteration, 2 carried backwards, 3 computed again, 4 counted, 5 a loop constant, 6
  * a variable kept now and then, 7 saved because running it again would give another value), the value (node, index),
- * and the node whose gradient asks for it. How many numbers there are; those that fit `room` are written. */
-int32_t df_saved(df_graph *g, int32_t node, int32_t room, int32_t *out);
+ * and the node whose gradient asks for it. How many numbers there are; those that fit are written. */
+int32_t df_saved(df_graph *g, int32_t node, int32_t capacity, int32_t *out);
 
 /* ---- checking gradients: what df.check_gradients is made of ------------------------------------- */
 /* A copy, owned, with the same nodes under the same ids; it grows on its own and prints nothing. wide: all floats that
@@ -481,7 +498,7 @@ df_tensor *df_graph_pack(df_graph *g, df_error *err);
 df_graph *df_graph_unpack(const void *bytes, int64_t n, bool trusting, df_error *err);
 /* All loops so far: how many iterations overlap (0: as they are), what becomes of saved values (NULL: as it is). */
 void      df_graph_set_loops(df_graph *g, int64_t parallel_iterations, const char *save);
-/* Ids, in order, of all nodes that the n outputs depend on, to `nodes` (room for df_graph_nodes). How many. */
+/* Ids, in order, of all nodes that the n outputs depend on, to `nodes` (df_graph_nodes of them). How many. */
 int32_t   df_graph_needs(df_graph *g, int32_t n, const int32_t *outputs, int32_t *nodes);
 /* From now on runs of g can be recorded: which way its loops and conds went and what its random ops drew. Once more
  * after new loops were built. df_graph_record(true) forgets what was recorded and records from then on. */
@@ -499,18 +516,34 @@ const char *df_node_iteration(df_graph *g, int32_t node);
 void      df_op_break_gradient(int32_t op, double factor);
 
 /* ---- running ------------------------------------------------------------------------------------ */
-/* options: "threads=2 engine=tokens timeout=2.5", keys in any order; NULL for defaults. */
+/* A session of g, owned. options: NULL, or words such as "threads=2 engine=tokens timeout=2.5" in any order:
+ *   threads=N         of the session, 1 to 1024; otherwise as many as the machine has cores
+ *   owners=N          threads that take part in each run, with devices of their own, 1 to 1024; 1 at first
+ *   engine=WORD       auto, tokens, native (loops are compiled before their first iteration) or primitives (every
+ *                     node of the graph fires on its own)
+ *   kernels=WORD      cpu, or ref: the reference kernels
+ *   timeout=S         seconds that a run may take; 0: any
+ *   timeout_rank=S    seconds after which a rank that gives no sign is hung; otherwise as df_cluster_timeout says
+ *   device=TEXT       a device of the session, with its settings behind commas; once for each, the default one first
+ *   soft=WORD         yes: what cannot run where it was asked to runs elsewhere
+ *   clock=WORD        real, or virtual: times of simulated devices by a cost model
+ *   memory=BYTES      the most that the host's device may hold while runs go on
+ *   plans=BYTES       the most that plans and the states of their runs may take
+ *   save=WORD         for loops that say nothing, what becomes of values that gradients need: keep, swap, recompute or
+ *                     auto
+ *   simplify=WORD     no: plans do not merge, fold or move nodes
+ *   batch=WORD        yes, no or auto: ready nodes of different calls are computed together
+ *   lone=WORD         yes: the thread that calls df_session_run starts all other runs, too */
 df_session *df_session_new(df_graph *g, const char *options, df_error *err);
 void        df_session_release(df_session *s);      /* cancels what runs, waits for it; see df_run_release */
 /* variables uninitialised again: the next run that needs them sets them */
 void        df_session_reset(df_session *s);
-/* Who builds was told that the graph grows from run to run: the session does not warn of it besides. */
+/* The caller has warned that the graph grows from run to run: the session does not warn of it again. */
 void        df_session_told_growth(df_session *s);
 /* Runs what the fetches need. A fetch {node, -1} is an operation: it only has to run, and its result is empty.
  *   feeds    nfeed pairs; values borrowed (a scalar may come unboxed)
  *   results  nfetch values, owned (df_value_release); all empty when the run fails
- *   timeout  seconds; <= 0: the session's own
- * Any thread. */
+ *   timeout  seconds; <= 0: the session's own */
 int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                        const df_value *values, double timeout, df_value *results, df_error *err);
 /* The same on a thread of its own. NULL when the fetches or feeds are bad.
@@ -528,7 +561,7 @@ void    df_run_cancel(df_run *r);
    after 0.1 s is left to a thread in the background, which then frees what it held. */
 void    df_run_release(df_run *r);
 /* Of a run begun with "remains=yes": when it is over, frames that a failure left open, the last tokens and values stay,
- * so that it can be looked at as one that stands still, until it is forgotten or released or its session is closed. */
+ * so that it can be inspected like a paused one, until it is forgotten or released or its session is closed. */
 void    df_run_forget(df_run *r);
 /* Bytes that it holds then; -1: it is not over, or does not remain. */
 int64_t df_run_remains(df_run *r);
@@ -541,22 +574,41 @@ int64_t df_run_remains(df_run *r);
 int32_t df_cluster_start(int32_t n, const char *program, df_error *err);
 /* New workers in the place of those that are dead or hung. Variables that they held are uninitialised. */
 int32_t df_cluster_restart(df_error *err);
-void    df_cluster_stop(void);                       /* no run goes on */
+/* Ends it; no run goes on. Where every rank runs the program, rank 0 waits for the others to do the same; status is
+ * what this one will end with. Returns 0, or on rank 0 the status of the first that will end with another one. */
+int32_t df_cluster_stop(int32_t status);
+/* Of how many ranks mpirun or srun started this process as one; 1: it was not started so. */
+int32_t df_cluster_launched(void);
+/* Where it was: the ranks of a job find each other. Rank 0 returns as from df_cluster_start. Another one is a worker,
+ * which returns only when the program is to run on it, too (spmd), and ends the process when rank 0 ends. */
+int32_t df_cluster_join(df_error *err);
+/* From now on every rank runs the program, and all make the same runs: before the first one. A rank other than 0 runs
+ * it already. DF_FAILED_PRECONDITION: there is no cluster, or the others cannot run it. */
+int32_t df_cluster_spmd(df_error *err);
+bool    df_cluster_is_spmd(void);
+/* The same with ranks 1, 2, … on these hosts, `a,b`: each is started there by `ssh host dflow --host` (DFLOW_RSH is run
+ * in place of ssh), and reached over a ZeroMQ connection that is encrypted. A host may be named more than once. */
+int32_t df_cluster_hosts(const char *hosts, const char *program, df_error *err);
+/* What `dflow --host` is: a worker for a driver on another host. Returns its exit status. */
+int32_t df_cluster_host(void);
 int32_t df_cluster_size(void);                       /* ranks; 1: no cluster */
 int32_t df_cluster_rank(void);                       /* of this process */
 /* Which ranks the tasks of jobs are, as `ps=3;worker=0,1,2`; without it task k of any job is rank k. */
 int32_t df_cluster_jobs(const char *text, df_error *err);
 /* A rank that gives no sign for so many seconds is hung; 2 at first. */
 void    df_cluster_timeout(double seconds);
-/* Lines of `rank host pid state messages_out bytes_out messages_in bytes_in why`, by tabs; as df_session_report. */
-int32_t df_cluster_report(int32_t room, char *out);
-/* What `dflow --worker` is: returns its exit status, when it could not begin. */
-int32_t df_cluster_worker(void);
+/* Lines of `rank host pid state messages_out bytes_out messages_in bytes_in latency waits_for waits_seconds waits_what
+ * why`, by tabs; as df_session_report. latency < 0, waits_for -1: not known, nothing. Where capacity > 0 each rank is
+ * asked for an echo, which takes a moment. */
+int32_t df_cluster_report(int32_t capacity, char *out);
+/* What `dflow --worker` is: returns its exit status when it could not begin, or -1: the program is to run here, too.
+ * program: it could, as its words follow. */
+int32_t df_cluster_worker(bool program);
 
 /* ---- looking at a run --------------------------------------------------------------------------------
  * A run stops between two tokens, so what one sees is a consistent cut; workers finish the kernels they have. Nothing
  * here changes what the run computes or how many iterations may be open. Frames are known by their serial number: 0 is
- * the top level, the others are counted as they open. Any thread. */
+ * the top level, the others are counted as they open. */
 typedef enum df_run_state { DF_RUN_NEW = 0, DF_RUN_RUNNING, DF_RUN_PAUSED, DF_RUN_OVER } df_run_state;
 typedef enum df_stop_reason { DF_STOP_ASKED = 0, DF_STOP_STEP, DF_STOP_BREAK } df_stop_reason;
 typedef struct df_stop {
@@ -568,18 +620,18 @@ typedef struct df_stop {
   bool    dead;
 } df_stop;
 typedef enum df_step { DF_STEP_NONE = 0, DF_STEP_TOKEN, DF_STEP_NODE, DF_STEP_ITERATION, DF_STEP_FRAME } df_step;
-/* Pauses the run, or finds it paused or over; the state. `stop` says where it stands; may be NULL. DF_RUN_RUNNING when
- * it has not come to stand still in time (df_run_patience) or waiting for that was interrupted: then it pauses as soon
- * as it can, unless df_run_resume comes first. */
+/* Pauses the run, or finds it paused or over; the state. `stop` says where it paused; may be NULL. DF_RUN_RUNNING when
+ * it did not pause in time (df_run_patience) or waiting for that was interrupted: then it pauses as soon as it can,
+ * unless df_run_resume comes first. */
 int32_t df_run_pause(df_run *r, df_stop *stop);
-/* How many seconds the functions here wait for a run to come to the end of a kernel, so that it can stand still; then
+/* How many seconds the functions here wait for a run to come to the end of a kernel, where it can pause; then
  * they fail with DF_DEADLINE_EXCEEDED. < 0, as at first: for as long as it takes. */
 void    df_run_patience(df_run *r, double seconds);
 /* The node whose kernel was called last, which may run still; -1: there is none: its variables are initialised first,
    or it is over. */
 int32_t df_run_at(df_run *r);
 /* Lets a run go on that is paused, or was asked to: for good (DF_STEP_NONE), or n tokens, live nodes, iterations of the
- * frame it stands in, or until n frames have opened or ended. */
+ * frame it is in, or until n frames have opened or ended. */
 void    df_run_resume(df_run *r, int32_t step, int64_t n);
 /* Waits until the run is paused or over, at most `seconds`, or until interrupted; the state then. */
 int32_t df_run_settle(df_run *r, double seconds, df_stop *stop);
@@ -633,7 +685,7 @@ typedef struct df_token_info {
 typedef struct df_array_info {     /* a TensorArray that a live frame holds */
   int32_t node, frame;             /* where it was found; node -1: not known */
   int64_t iteration, size, written;
-  int64_t bytes;                   /* of the elements that are written, not of the room for others */
+  int64_t bytes;                   /* of the elements that are written, not of those still to come */
   int32_t dtype;
   bool    saved;                   /* made to save values for a gradient */
   uint64_t at;                     /* tells one array from another */
@@ -699,14 +751,14 @@ typedef struct df_event {
 } df_event;
 /* Events from `first` on, at most n of them into out; how many there are from there on. Runs in progress too. */
 int64_t df_run_events(df_run *r, int64_t first, int64_t n, df_event *out);
-/* Events that found no room any more: the log ends before the run does. */
+/* Events that were lost because the log was full: it ends before the run does. */
 int64_t df_run_events_lost(df_run *r);
 /* Name and Lua line of the loop `scope`; NULL when there is none. Borrowed. */
 const char *df_run_scope(df_run *r, int32_t scope, const char **where);
 /* Asks every run of the process to stop, and what df_interrupt_calls does. Safe in a signal handler, as that is. */
 void    df_interrupt(void);
 /* Asks what threads are in the middle of to end early: runs that are a call of their own (df_session_run), gradients,
- * imports, plans, and waiting for a run to stand still. Runs in the background go on. */
+ * imports, plans, and waiting for a run to pause. Runs in the background go on. */
 void    df_interrupt_calls(void);
 /* df_session_run and df_run_wait for programs without a SIGINT handler of their own: meanwhile Ctrl-C is df_interrupt;
  * at other times, and the second time, it does what it did before. df_sigint_guard(false) makes them leave SIGINT
@@ -716,8 +768,8 @@ int32_t df_session_run_guarded(df_session *s, int32_t nfetch, const int32_t *fet
                                df_error *err);
 int32_t df_run_wait_guarded(df_run *r, df_value *results, df_error *err);
 void    df_sigint_guard(bool on);
-/* A line about what is going on, on standard error, which is a terminal: it stands below the cursor, and
- * below what df.print writes, until it is wiped away (NULL or ""). Any thread. */
+/* A line about what is going on, on standard error, which is a terminal: it is below the cursor, and
+ * below what df.print writes, until it is wiped away (NULL or ""). */
 void    df_status_line(const char *text);
 
 /* Counters, of the session since it began (s) or of one run (r): see the names. */
@@ -729,11 +781,11 @@ void df_run_stats(df_run *r, df_stats *out);
 int32_t df_session_plans(df_session *s);            /* plans compiled so far */
 /* What became of the loops of the session's plans as machine code, or as graphs of a GPU: a line for each (with which
  * types of variables and how fast, in how many launches, or why not), or the code of those that were compiled. `loop`
- * is the name of one, or NULL for all. Writes at most room - 1 bytes and a 0, and returns how long all of it is. */
+ * is the name of one, or NULL for all. Returns how long all of it is. */
 typedef enum df_native { DF_NATIVE_SUMMARY = 0, DF_NATIVE_LLVM, DF_NATIVE_MACHINE } df_native;
-int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int32_t room, char *out);
+int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int32_t capacity, char *out);
 
-/* Devices. Each of these gives lines of text: how long it is; as much of it as fits `room` is written to out.
+/* Devices. Each of these gives lines of text, and returns how long all of it is.
  * devices    `KIND memory NAME in_use peak limit`, the host first; of a GPU `gpu NAME launches copies_in copies_out
  * its name`, and `library NAME what computes with which of CUDA's libraries, or which is missing`
  * placement  where the nodes run that the fetches need: `node TAB op TAB device TAB id TAB why`; -1: there is no such
@@ -743,32 +795,33 @@ int32_t     df_session_native(df_session *s, int32_t what, const char *loop, int
  *            GPU ran loops `graphs captures entries launches iterations persistent_launches persistent_iterations`, and
  *            of each value that a gradient needs `saved value TAB line TAB policy TAB tensors TAB bytes TAB swapped TAB
  *            let go TAB why`, of a run that is over or of the session since it began */
-int32_t df_session_devices(df_session *s, int32_t room, char *out);
+int32_t df_session_devices(df_session *s, int32_t capacity, char *out);
 /* Names that a graph may give a device without a word of its session's, a blank after each: the host's first, then
  * simulated and real accelerators. Its length, as above. */
-int32_t df_device_names(int32_t room, char *out);
-int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t room, char *out,
+int32_t df_device_names(int32_t capacity, char *out);
+int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t capacity, char *out,
                              df_error *err);
-int32_t df_session_report(df_session *s, int32_t room, char *out);
-int32_t df_run_report(df_run *r, int32_t room, char *out);
+int32_t df_session_report(df_session *s, int32_t capacity, char *out);
+int32_t df_run_report(df_run *r, int32_t capacity, char *out);
 /* How long a run that was started with "record=yes" and is over would take on other devices, by the virtual clock.
  * options: words bandwidth=, latency=, speed= (of all simulated devices), parallel_iterations= (of all loops), devices=
- * (as many simulated ones). `seconds S`, then of each step of the critical path `op TAB iteration TAB device TAB
+ * (as many simulated ones), replace=1 (nodes are placed anew for those devices, by a new plan; else they stay where the
+ * run had them). `seconds S`, then of each step of the critical path `op TAB iteration TAB device TAB
  * seconds`; with timeline=1 then of all that takes time, in the order of its beginning, `event TAB number TAB kind TAB
  * node TAB device TAB other device TAB frame TAB iteration TAB begin TAB end TAB bytes TAB number of its cause`: kind
  * is work, message or copy (of save = 'swap'). -1: err says why not. */
-int32_t df_run_whatif(df_run *r, const char *options, int32_t room, char *out, df_error *err);
+int32_t df_run_whatif(df_run *r, const char *options, int32_t capacity, char *out, df_error *err);
 
 /* A variable's value in a session: owned (df_value_release), or DF_FAILED_PRECONDITION before it is initialised. */
 int32_t df_session_variable(df_session *s, int32_t handle_node, df_value *out, df_error *err);
 /* Gives a variable a value in a session, as a run that assigns it would: dtype and shape must be its own. value is
    borrowed. */
 int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_value *value, df_error *err);
-/* Where the session's random ops are: in how many runs each has drawn. Writes the first `room` of them to nodes and
+/* Where the session's random ops are: in how many runs each has drawn. Writes the first `capacity` of them to nodes and
    times (in runs), and returns how many there are; nodes that are not named have not drawn; node -1 stands for all that
-   are not named. A session of a graph built alike that is put there draws what this one would. Any thread.
+   are not named. A session of a graph built alike that is put there draws what this one would.
    DF_INVALID_ARGUMENT: a node that the graph does not have, or a negative number. */
-int32_t df_session_position(df_session *s, int32_t room, int32_t *nodes, int64_t *times);
+int32_t df_session_position(df_session *s, int32_t capacity, int32_t *nodes, int64_t *times);
 int32_t df_session_seek(df_session *s, int32_t n, const int32_t *nodes, const int64_t *times, df_error *err);
 /* Tells a variable how it is initialised: `init` is the output assigned before the first run that needs it. */
 int32_t df_variable_set_init(df_graph *g, int32_t handle_node, int32_t init_node, int32_t init_index, df_error *err);

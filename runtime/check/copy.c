@@ -158,7 +158,7 @@ static df_node *copy_node(copier *c, const df_node *from, df_error *err) {
                dfi_node_name((df_node *)from), dfi_op_info_at(from->op)->op->type);
       return NULL;
     }
-    wide = false;                                     /* nobody will run it */
+    wide = false;                                     /* it will not be run */
   }
   copier as = *c;
   as.wide = wide;

@@ -1,4 +1,4 @@
-/* trace.c: what a run did, for those who want to do it again without loops.
+/* trace.c: what a run did, to do it again without loops.
  *
  * A Trace node hands its input on and notes it under its id and iteration. df_graph_prepare puts one in front of each
  * LoopCond, in front of the Switches of each cond, and beside each random op. Nothing else of the graph changes: what

@@ -41,6 +41,26 @@ void dfi_work_nothing(const df_kernel *k, double *flops, double *bytes) { *flops
 void dfi_work_curve(const df_kernel *k, double *flops, double *bytes) { *flops = 10 * largest_of(k); }
 void dfi_work_factors(const df_kernel *k, double *flops, double *bytes) { *flops = size_of(k, 0) * dim_of(k, 0, -1); }
 
+static double bytes_in(const df_kernel *k, int32_t i) {
+  return k->in[i] ? (double)k->in[i]->size * df_dtype_bytes(k->in[i]->dtype) : 0;
+}
+
+void dfi_work_part(const df_kernel *k, double *flops, double *bytes) {
+  *flops = *bytes = 0;
+  for (int32_t i = 1; i < k->nin; i++) *bytes += bytes_in(k, i);
+  for (int32_t i = 0; i < k->nout; i++) {
+    *flops += value_size(&k->out[i]);
+    *bytes += 2 * value_size(&k->out[i]) * df_dtype_bytes(k->out[i].dtype);
+  }
+}
+
+void dfi_work_change(const df_kernel *k, double *flops, double *bytes) {
+  const int32_t last = k->nin - 1;
+  *flops = size_of(k, last);
+  *bytes = 2 * bytes_in(k, last);
+  for (int32_t i = 1; i < k->nin; i++) *bytes += bytes_in(k, i);
+}
+
 /* a [.., m, k] by b [.., k, n]: 2 m k n = 2 sqrt(|a| |b| |out|), whatever is transposed; of a batch of b of them the
    root has sqrt(b) in it. */
 void dfi_work_product(const df_kernel *k, double *flops, double *bytes) {
@@ -59,7 +79,8 @@ static double convolution(const df_kernel *k, bool depthwise) {
   const df_tensor *filter = k->nin > 1 ? k->in[1] : NULL;
   if (filter && filter->rank == 1) filter = out && out->kind == DF_TENSOR ? out->as.tensor : NULL;
   double work = forward ? out ? value_size(out) : 1 : size_of(k, 2);
-  for (int32_t d = 0; filter && filter->rank == 4 && d < (depthwise ? 2 : 3); d++) work *= (double)filter->dims[d];
+  for (int32_t d = 0; filter && filter->rank >= 4 && d < filter->rank - (depthwise ? 2 : 1); d++)
+    work *= (double)filter->dims[d];
   return 2 * work;
 }
 void dfi_work_convolution(const df_kernel *k, double *flops, double *bytes) { *flops = convolution(k, false); }

@@ -7,13 +7,20 @@
 
 static const char *const kinds[] = { [DFI_DEVICE_CPU] = "cpu", [DFI_DEVICE_SIM] = "sim", [DFI_DEVICE_GPU] = "gpu" };
 enum { KINDS = sizeof kinds / sizeof *kinds };
-static const int64_t sim_memory = (int64_t)1 << 30;      /* of one that nobody described */
+static const int64_t sim_memory = (int64_t)1 << 30;      /* of one without a description */
 
 const char *dfi_device_kind_name(int32_t kind) { return kind >= 0 && kind < KINDS ? kinds[kind] : "?"; }
 
 /* Where a device is that a name gives to this rank. */
 static int32_t spread(const dfi_devices *d, int32_t rank, int32_t kind, int32_t number) {
   return d->spread && !rank && kind == DFI_DEVICE_SIM ? (number + 1) % d->nranks : rank;
+}
+
+/* The memory of a device that is no GPU; NULL: the host's own. A CPU beside the host has as much as the machine. */
+static dfi_devmem *own_memory(const dfi_device *v) {
+  const bool bounded = v->kind == DFI_DEVICE_SIM;
+  if (!bounded && (v->kind != DFI_DEVICE_CPU || !v->number)) return NULL;
+  return dfi_devmem_new(v->memory || !bounded ? v->memory : sim_memory);
 }
 
 /* here: it is one of this process's; named: its name says its rank. */
@@ -26,7 +33,8 @@ static dfi_device *device_new(int32_t rank, int32_t kind, int32_t number, bool h
   v->number = number;
   v->speed = 1;
   v->rates = dfi_model_rates;
-  if (kind == DFI_DEVICE_SIM && here) v->arena = dfi_devmem_new(sim_memory);
+  if (here) v->arena = own_memory(v);
+  else if (kind == DFI_DEVICE_SIM) v->far.limit = sim_memory;
   return v;
 }
 
@@ -65,7 +73,7 @@ void dfi_devices_simulate(dfi_devices *d) {
   d->simulated = true;
   for (int32_t i = 0; i < d->n; i++) {
     dfi_device *v = d->at[i];
-    if (v->kind == DFI_DEVICE_SIM && !v->arena) v->arena = dfi_devmem_new(v->memory ? v->memory : sim_memory);
+    if (!v->arena) v->arena = own_memory(v);
   }
 }
 
@@ -194,7 +202,7 @@ static int32_t unknown(dfi_devices *d, const char *spec, const char *why, const 
   return -1;
 }
 
-/* Under the lock, or before anybody else knows d. -1: it is a GPU that is not there; err says why. */
+/* Under the lock, or before another thread knows d. -1: it is a GPU that is not there; err says why. */
 static int32_t add(dfi_devices *d, int32_t rank, int32_t kind, int32_t number, df_error *err) {
   const bool gpu = kind == DFI_DEVICE_GPU && rank == d->rank, named = !d->spread || kind != DFI_DEVICE_SIM || rank;
   rank = spread(d, rank, kind, number);
@@ -238,6 +246,9 @@ int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_er
   const bool may = at < 0 && !d->listed && name.kind != DFI_DEVICE_CPU && d->n < DFI_DEVICES_MOST;
   df_error why = { 0 };
   if (may) at = add(d, rank, name.kind, number < 0 ? 0 : number, &why);
+  else if (at < 0 && name.kind == DFI_DEVICE_CPU && !d->listed)
+    dfi_fail(&why, DF_INVALID_ARGUMENT, NULL, "a session has more than one CPU where it lists them, as in "
+             "df.Session{devices = {'cpu:0', 'cpu:%d'}}", number);
   pthread_mutex_unlock(&d->lock);
   return at >= 0 ? at : unknown(d, spec, why.message, where, err);
 }
@@ -247,9 +258,9 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
   char *name = strtok_r(copy, ",", &save);
   int32_t status = DF_OK;
   dfi_device_name is;
-  if (!name || !dfi_device_parse(name, &is) || is.kind < 0 || (is.kind == DFI_DEVICE_CPU && is.number > 0))
+  if (!name || !dfi_device_parse(name, &is) || is.kind < 0)
     status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                      "there is no device '%s' (devices are: cpu:0, and sim:0, sim:1, …)", name ? name : "");
+                      "there is no device '%s' (devices are: cpu:0, cpu:1, …, and sim:0, sim:1, …)", name ? name : "");
   else if (d->n >= DFI_DEVICES_MOST)
     status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a session has at most %d devices", DFI_DEVICES_MOST);
   int32_t at = -1;

@@ -1,7 +1,8 @@
 /* device.h: where nodes run and values lie.
  *
  * A device is a name, a memory, and the speeds of what it computes with and of the links that lead to it. There are
- * three kinds here: `cpu`, whose memory is the host's; `sim`, an accelerator that every machine has: it computes with
+ * three kinds here: `cpu`, whose memory is the host's (a second one, which a session lists, has its part of it, so that
+ * values are copied to it and counted as its own); `sim`, an accelerator that every machine has: it computes with
  * the CPU's kernels in an arena of its own, which is bounded, and everything that comes to it or leaves it is a copy
  * over a link; and `gpu`, whose memory the host cannot read (base/remote_memory.h) and whose kernels a plug-in has
  * (kernels/cuda/). Devices belong to a session; they are known by their place in its list, 0 being the host, where
@@ -49,7 +50,7 @@ typedef struct dfi_device {
   dfi_devmem_stats far;            /* of another rank's: as it was when that rank's last part of a run ended */
   dfi_devmem *arena;                /* NULL: the host's memory; and that of other ranks */
   const dfi_remote *remote;         /* a GPU: the host cannot read its memory; NULL: it can */
-  /* What goes wrong in each run, for those who try what happens then; 0: never. */
+  /* What goes wrong in each run, for tests of failures; 0: never. */
   int64_t    fails_at;             /* its n-th kernel finds it dead */
   int64_t    link_fails_at, link_stalls_at;  /* the n-th message over one of its links is lost; is held up for ever */
 } dfi_device;
@@ -68,7 +69,7 @@ typedef struct dfi_devices {
   bool        soft;                /* what cannot run where it was asked to runs elsewhere */
   bool        virtual_clock;
   int32_t     fallback;            /* where goes what asked for nothing */
-  bool        fallback_asked;      /* somebody said so: DFLOW_DEFAULT_DEVICE */
+  bool        fallback_asked;      /* DFLOW_DEFAULT_DEVICE says so */
   uint8_t     save;                /* dfi_save */
   bool        faulty;              /* some device or link is to fail */
   bool        late;                /* DFLOW_STRESS=late: copies as late and in as odd an order as may be */
@@ -103,7 +104,7 @@ void dfi_devices_simulate(dfi_devices *d);
 static inline bool dfi_devices_here(const dfi_devices *d, int32_t rank) { return rank == d->rank || d->simulated; }
 /* The place of a device; -1: there is none. */
 int32_t dfi_device_find(dfi_devices *d, int32_t rank, int32_t kind, int32_t number);
-/* The same for a string. A sim that nobody has listed is made where the list is open. -1: err says what there is. An
+/* The same for a string. A sim that is not listed is made where the list is open. -1: err says what there is. An
    empty string: -2. */
 int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_error *err);
 /* Adds a device, or changes what it can do. `text`: name,memory=N,bandwidth=N,latency=S,speed=X in bytes and seconds.

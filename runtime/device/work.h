@@ -19,6 +19,10 @@ dfi_work dfi_work_cell;
 /* A step of an optimizer: its variables come first, handles or references; each is read and written as far as the
    gradient, the largest of what follows, goes, at some ten operations an element. */
 dfi_work dfi_work_step;
+/* Reads a part of its first input, as much as it puts out: a slice, a gather. */
+dfi_work dfi_work_part;
+/* Changes a part of its first input in place, as much as its last one has: an assignment to rows. */
+dfi_work dfi_work_change;
 /* A matrix taken apart, inverted or solved for. */
 dfi_work dfi_work_factors;
 

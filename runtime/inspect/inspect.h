@@ -1,17 +1,17 @@
-/* inspect.h: what can be told of a run that stands still: what is alive in it (snapshot.c), and whether its books
+/* inspect.h: what can be told of a paused run: what is alive in it (snapshot.c), and whether its books
  * balance (ledger.c). Reads what the engine keeps and changes nothing.
  */
 #ifndef DFLOW_INSPECT_H
 #define DFLOW_INSPECT_H
 #include "engine/observe/watch.h"
 
-/* These take the watch's lock and see to it that the run stands still. */
+/* These take the watch's lock and pause the run. */
 df_snapshot *dfi_snapshot_take(dfi_watch *w, df_error *err);
-/* Of what x has, which nobody turns. */
+/* Of what x has, which no thread turns. */
 df_snapshot *dfi_snapshot_of(const dfi_exec *x);
 df_snapshot *dfi_snapshot_frames(dfi_watch *w, int32_t frame, df_error *err);
 int32_t      dfi_ledger_balance(dfi_watch *w, df_ledger *out, df_error *err);
-/* For who holds the run already: see dfi_watch_hold. */
+/* For a caller that holds the run already: see dfi_watch_hold. */
 int32_t dfi_snapshot_history(dfi_watch *w, int32_t n, df_token_info *out);
 /* Bytes of tensors that its iterations and what was kept hold, each as often as it is held. */
 int64_t dfi_snapshot_bytes(const dfi_watch *w);

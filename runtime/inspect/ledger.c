@@ -1,4 +1,4 @@
-/* ledger.c: the books of a run that stands still: every token there has been, and where it is now.
+/* ledger.c: the books of a paused run: every token there has been, and where it is now.
  *
  * One side is what the engine counts: tokens sent to the queue and taken from it, dead ones, what each iteration has
  * outstanding, what each node still waits for. The other side is found by walking all that is alive. They balance:
@@ -21,8 +21,9 @@
  * let a NextIteration die in an iteration that is over and not known any more; there (4) is what is possible.
  */
 #include "inspect/inspect.h"
+#include "engine/observe/gather.h"
 #include "engine/owners/team.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 
 /* What the sources of a node in an iteration have sent it, or will. */
 typedef struct account {
@@ -104,7 +105,7 @@ static void enter_in_vain(book *k, const dfi_pnode *p) {
 
 static void from_node(book *k, const dfi_record *r, const dfi_pnode *p) {
   const whose w = whose_is(k, p);
-  /* its value is read by who receives it */
+  /* its value is read by the receiver */
   if (w == NOT_MINE || (w == MINE && p->kind == DFI_K_TRANSFER && k->x->team && dfi_team_part(k->x, p) == DFI_SENDS))
     return;
   if (!has_run(k, r, p)) { enter(k, p->edge[0], p->edge[3], OWED); return; }
@@ -282,7 +283,7 @@ static void add(df_ledger *sum, const df_ledger *own) {
   sum->dead_tokens += own->dead_tokens;
 }
 
-/* Recvs are no tokens but those of who sends: they are taken out of the queue, and those that wait out of the calls. */
+/* Recvs are no tokens but the sender's: they are taken out of the queue, and those that wait out of the calls. */
 static void leave_out_recvs(const dfi_exec *x, df_ledger *own) {
   for (uint32_t i = x->head; i != x->tail; i++) {
     const dfi_token *t = &x->queue[i & x->queue_mask];
@@ -299,12 +300,22 @@ static void count_message(void *to, const dfi_team_message *l) {
   ++*(int64_t *)to;
 }
 
+/* What ranks counted whose part is over. */
+static void add_ended(const dfi_exec *first, df_ledger *sum, int64_t *sent, int64_t *received) {
+  dfi_counters c;
+  dfi_team_ended_counts(first, &c, sent, received);
+  add(sum, &(df_ledger){ .sent = c.taken, .ran = c.taken - c.died, .died = c.died, .merged = c.merged, .ended = c.ended,
+                         .nodes_run = c.taken - c.died + c.merged, .dead_tokens = c.died + c.ended });
+}
+
 static int32_t balance_all(const dfi_exec *first, const dfi_exec *gathered, df_ledger *sum, df_error *err) {
   int64_t sent = 0, received = 0, under_way = 0;
   int32_t status = DF_OK;
-  for (int32_t i = 0; i < dfi_team_size(first) && !status; i++) {
-    dfi_exec *x = dfi_team_at(first, i);
+  if (first->setup.rank_run) add_ended(first, sum, &sent, &received);
+  for (int32_t i = 0; i < dfi_gathered_members(gathered) && !status; i++) {
+    dfi_exec *x = dfi_gathered_member(gathered, i);
     df_ledger own = { 0 };
+    if (!x) continue;
     status = balance(x, &own, err);
     leave_out_recvs(x, &own);
     add(sum, &own);
@@ -317,7 +328,7 @@ static int32_t balance_all(const dfi_exec *first, const dfi_exec *gathered, df_l
   sum->open_frames = all->nframes - 1;
   sum->open_iterations = all->niterations;
   df_snapshot_release(all);
-  if (!status && !first->rank_run && sent != received + under_way)     /* over ranks these are this one's alone */
+  if (!status && sent != received + under_way)
     status = dfi_fail(err, DF_INTERNAL, NULL,
                       "%lld messages went from owner to owner, but %lld have come and %lld are on their way",
                       (long long)sent, (long long)received, (long long)under_way);

@@ -1,4 +1,4 @@
-/* snapshot.c: what is alive in a run that stands still: frames, iterations, tokens, arrays, values, and what waits for
+/* snapshot.c: what is alive in a paused run: frames, iterations, tokens, arrays, values, and what waits for
  * what.
  *
  * All that the engine knows of an iteration is its record, so everything here is read out of records, the queue and the
@@ -6,7 +6,9 @@
  */
 #include "base/remote_memory.h"
 #include "inspect/inspect.h"
-#include "engine/tokens/token.h"
+#include "engine/observe/halt.h"
+#include "engine/observe/picture.h"
+#include "engine/token.h"
 #include "plan/where.h"
 #include "resource/tensor_array.h"
 #include "resource/variable.h"
@@ -98,33 +100,14 @@ static void add_token(taker *k, const dfi_record *r, const dfi_pnode *p, int32_t
 
 static void add_array(taker *k, const dfi_record *r, const df_value *v) {
   if (v->kind != DF_HANDLE || ((dfi_handle *)v->as.handle)->type != DFI_TENSOR_ARRAY) return;
-  const dfi_tensor_array *a = v->as.handle;
-  if (met_before(k, (uintptr_t)a)) return;
+  const df_array_info *far = dfi_far_array(v);
+  if (met_before(k, far ? (uintptr_t)far->at : (uintptr_t)v->as.handle)) return;
   ROOM(k->s->array, k->s->narrays, k->array_cap);
   df_array_info *o = &k->s->array[k->s->narrays++];
-  *o = (df_array_info){ .at = (uintptr_t)a,
-                        .node = a->node ? a->node->id : -1,
-                        .frame = (int32_t)r->frame->serial,
-                        .iteration = r->number,
-                        .size = dfi_tensor_array_size(a),
-                        .dtype = a->dtype,
-                        .saved = a->saved,
-                        .where = a->node ? a->node->where : "" };
-  snprintf(o->name, sizeof o->name, "%s", a->name && a->name[0] ? a->name : a->node ? dfi_node_name(a->node) : "");
-  if (a->whole) { o->written = a->whole->dims[0]; o->bytes = a->whole->size * dfi_dtype_size[a->whole->dtype]; }
-  for (int64_t c = 0; c < a->nchunks; c++) {
-    if (!a->chunk[c]) continue;
-    int64_t slots = dfi_chunk_slots(a, c);
-    const uint8_t *state = dfi_chunk_states(a, c);
-    for (int64_t i = 0; i < slots; i++) {
-      if (state[i] != DFI_SLOT_WRITTEN) continue;
-      o->written++;
-      if (a->store != DFI_STORE_TENSORS) { o->bytes += a->cell; continue; }
-      dfi_element e;
-      dfi_element_look(a, dfi_chunk_begin(a, c) + i, &e);
-      if (e.tensor) o->bytes += e.tensor->size * dfi_dtype_size[e.tensor->dtype];
-    }
-  }
+  if (far) *o = *far;
+  else dfi_tensor_array_info(v->as.handle, o);
+  o->frame = (int32_t)r->frame->serial;
+  o->iteration = r->number;
 }
 
 /* Frame `child` was opened by one at place `parent`: it comes to the end of those to be described. */
@@ -319,7 +302,7 @@ static int64_t bytes_of(const df_value *v) { return v->kind == DF_TENSOR ? dfi_v
 
 static int64_t bytes_in(const dfi_frame *f) {
   int64_t bytes = 0;
-  for (int32_t i = 0; i < (int32_t)f->scope->nconsts; i++) bytes += bytes_of(&f->constants[i]);
+  for (uint32_t i = 0; i < f->scope->nconsts + f->scope->ninvariants; i++) bytes += bytes_of(&f->constants[i]);
   for (int32_t i = 0; i < f->ndeferred; i++) bytes += bytes_of(&f->deferred[i].value);
   for (int64_t i = f->first; i < f->next; i++) {
     const dfi_record *r = f->ring[i & (f->capacity - 1)];
@@ -443,6 +426,8 @@ int32_t dfi_snapshot_value(dfi_watch *w, df_output o, int32_t frame, int64_t ite
     return dfi_fail(err, DF_NOT_FOUND, o.node->where,
                     "the value of `%s` is not there: not yet, or all its readers are done with it",
                     dfi_node_name(o.node));
+  dfi_far_place place;
+  if (dfi_far(v, &place) && !dfi_far_array(v)) return dfi_halt_fetch(w, &place, out, err);
   if (v->kind == DF_HANDLE && ((dfi_handle *)v->as.handle)->type == DFI_VARIABLE)
     return dfi_variable_read(v->as.handle, out, err);
   if (v->kind == DF_HANDLE)
