@@ -9,7 +9,7 @@
 /* ---- the collector's account ----------------------------------------------------------------- */
 enum { CHARGE_MIN = 16 << 20 };
 
-/* All that nobody holds is let go; when the account asks next depends on what is left. */
+/* All that has no holder is let go; when the account asks next depends on what is left. */
 static void collect(lua_State *L) {
   dfb_state *s = dfb_state_of(L);
   s->charged = 0;
@@ -71,7 +71,7 @@ int dfb_raise(lua_State *L, const df_error *err) {
   set_traceback(L, err);
   lua_pushvalue(L, lua_upvalueindex(DFB_UP_ERROR));
   lua_setmetatable(L, -2);
-  if (err->code == DF_RESOURCE_EXHAUSTED) collect(L);      /* the next call has the room of what nobody holds */
+  if (err->code == DF_RESOURCE_EXHAUSTED) collect(L);      /* the next call has the memory of what has no holder */
   return lua_error(L);
 }
 

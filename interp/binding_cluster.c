@@ -9,6 +9,13 @@ static int core_cluster_start(lua_State *L) {
   return 0;
 }
 
+/* cluster_hosts(text, program or nil) */
+static int core_cluster_hosts(lua_State *L) {
+  df_error err;
+  if (df_cluster_hosts(luaL_checkstring(L, 1), luaL_optstring(L, 2, NULL), &err)) return dfb_raise(L, &err);
+  return 0;
+}
+
 static int core_cluster_restart(lua_State *L) {
   df_error err;
   if (df_cluster_restart(&err)) return dfb_raise(L, &err);
@@ -16,8 +23,19 @@ static int core_cluster_restart(lua_State *L) {
 }
 
 static int core_cluster_stop(lua_State *L) {
-  df_cluster_stop();
+  df_cluster_stop(0);
   return 0;
+}
+
+static int core_cluster_spmd(lua_State *L) {
+  df_error err;
+  if (df_cluster_spmd(&err)) return dfb_raise(L, &err);
+  return 0;
+}
+
+static int core_cluster_is_spmd(lua_State *L) {
+  lua_pushboolean(L, df_cluster_is_spmd());
+  return 1;
 }
 
 static int core_cluster_size(lua_State *L) {
@@ -55,6 +73,7 @@ const luaL_Reg dfb_cluster_functions[] = {
   { "cluster_start", core_cluster_start },   { "cluster_restart", core_cluster_restart },
   { "cluster_stop", core_cluster_stop },     { "cluster_size", core_cluster_size },
   { "cluster_rank", core_cluster_rank },     { "cluster_timeout", core_cluster_timeout },
-  { "cluster_jobs", core_cluster_jobs },
+  { "cluster_spmd", core_cluster_spmd },     { "cluster_is_spmd", core_cluster_is_spmd },
+  { "cluster_jobs", core_cluster_jobs },     { "cluster_hosts", core_cluster_hosts },
   { "cluster_report", core_cluster_report }, { NULL, NULL }
 };

@@ -1,4 +1,4 @@
-/* binding_draw.c: the graph as those see it who draw it: conds and loops, what each node is in them, and what a run
+/* binding_draw.c: the graph as drawings see it: conds and loops, what each node is in them, and what a run
  * makes of it.
  */
 #include "binding.h"

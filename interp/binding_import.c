@@ -39,10 +39,10 @@ static int core_checkpoint_names(lua_State *L) {
   return 1;
 }
 
-/* checkpoint_read(prefix, name) -> tensor */
+/* checkpoint_read(prefix, name, part?) -> tensor */
 static int core_checkpoint_read(lua_State *L) {
   df_error err;
-  df_tensor *t = df_checkpoint_read(luaL_checkstring(L, 1), luaL_checkstring(L, 2), &err);
+  df_tensor *t = df_checkpoint_read(luaL_checkstring(L, 1), luaL_checkstring(L, 2), luaL_optstring(L, 3, NULL), &err);
   if (!t) return dfb_raise(L, &err);
   dfb_push_tensor(L, t);
   return 1;

@@ -282,11 +282,13 @@ static int core_session_variable(lua_State *L) {
   return 1;
 }
 
-/* Lines of text whose length is not known before, and may grow from one look to the next. */
+/* Lines of text whose length is not known before, and may grow from one look to the next. Where fill gives a negative
+   number nothing is pushed, and it returns 0. */
 static int push_text(lua_State *L, int32_t (*fill)(void *of, int32_t room, char *out), void *of) {
   for (int32_t room = 800, n;; room = n + n / 2) {
     char *out = lua_newuserdatauv(L, (size_t)room + 1, 0);
     if ((n = fill(of, room + 1, out)) > room) continue;
+    if (n < 0) return 0;
     lua_pushlstring(L, out, (size_t)n);
     return 1;
   }
@@ -364,17 +366,16 @@ static int core_session_seek(lua_State *L) {
   return 0;
 }
 
+typedef struct whatif { df_run *run; const char *options; df_error err; } whatif;
+static int32_t fill_whatif(void *w, int32_t room, char *out) {
+  whatif *of = w;
+  return df_run_whatif(of->run, of->options, room, out, &of->err);
+}
+
 /* run_whatif(r, options) */
 static int core_run_whatif(lua_State *L) {
-  df_run *r = run_arg(L);
-  const char *options = luaL_optstring(L, 2, "");
-  df_error err;
-  int32_t n = df_run_whatif(r, options, 0, NULL, &err);
-  if (n < 0) return dfb_raise(L, &err);
-  char *out = lua_newuserdatauv(L, (size_t)n + 1, 0);
-  df_run_whatif(r, options, n + 1, out, &err);
-  lua_pushlstring(L, out, (size_t)n);
-  return 1;
+  whatif w = { .run = run_arg(L), .options = luaL_optstring(L, 2, "") };
+  return push_text(L, fill_whatif, &w) ? 1 : dfb_raise(L, &w.err);
 }
 
 const luaL_Reg dfb_run_functions[] = {

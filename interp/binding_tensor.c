@@ -275,15 +275,15 @@ static int core_tensor_info(lua_State *L) {
   return 3;
 }
 
-/* tensor_summary(t): {min, mean, max, finite, nan, inf, histogram}, nil for what holds no real numbers. */
+/* tensor_summary(t): {min, mean, max, deviation, finite, nan, inf, histogram}, nil for what holds no real numbers. */
 static int core_tensor_summary(lua_State *L) {
   df_summary s;
   if (!df_tensor_summary(dfb_tensor_arg(L, 1), &s)) return 0;
   const struct { const char *name; double v; } fields[] = {
     { "min", s.min }, { "mean", s.mean }, { "max", s.max }, { "finite", (double)s.finite }, { "nan", (double)s.nan },
-    { "inf", (double)s.inf }
+    { "inf", (double)s.inf }, { "deviation", s.deviation }
   };
-  lua_createtable(L, 0, 7);
+  lua_createtable(L, 0, 8);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     lua_pushnumber(L, fields[i].v);
     lua_setfield(L, -2, fields[i].name);

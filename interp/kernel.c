@@ -1,9 +1,8 @@
-/* kernel.c: `dflow.sockets`, what the notebook's kernel needs of C: ZeroMQ's sockets, HMAC-SHA256, and what is printed.
+/* kernel.c: `dflow.sockets`, what the notebook's kernel needs of C: ZeroMQ's sockets and HMAC-SHA256.
  *
  * A module of its own, loaded by `dflow --kernel` alone and built where libzmq is. The protocol is Lua's business:
  * stdlib/dflow/command/kernel.lua.
  */
-#define _GNU_SOURCE 1    /* memfd_create */
 #include <errno.h>
 #include <lauxlib.h>
 #include <pthread.h>
@@ -13,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -262,57 +260,6 @@ static int l_heartbeat(lua_State *L) {
   return 0;
 }
 
-/* ---- what is printed ------------------------------------------------------------------------------------------- */
-
-static int saved[2] = { -1, -1 };
-static FILE *taken[2];
-static off_t given[2];               /* so much of it was handed over */
-
-/* Pushes what was written since the last time. The file's own place is where the next is written, so it stays. */
-static void push_taken(lua_State *L, int i) {
-  luaL_Buffer b;
-  luaL_buffinit(L, &b);
-  for (ssize_t n; (n = pread(fileno(taken[i]), luaL_prepbuffer(&b), LUAL_BUFFERSIZE, given[i])) > 0; given[i] += n)
-    luaL_addsize(&b, (size_t)n);
-  luaL_pushresult(&b);
-}
-
-/* so_far(): both, as strings, of what was written since this was asked last */
-static int l_so_far(lua_State *L) {
-  if (saved[0] < 0) return 0;
-  fflush(NULL);
-  for (int i = 0; i < 2; i++) push_taken(L, i);
-  return 2;
-}
-
-/* capture(): what is written to standard output and standard error from now on is kept */
-static int l_capture(lua_State *L) {
-  fflush(NULL);
-  for (int i = 0; i < 2; i++) {
-    given[i] = 0;
-    const int memory = memfd_create("dflow", MFD_CLOEXEC);             /* a machine need not have a folder for them */
-    taken[i] = memory < 0 ? NULL : fdopen(memory, "w+");
-    if (!taken[i]) return luaL_error(L, "capture: no memory for what is printed");
-    saved[i] = dup(i + 1);
-    dup2(fileno(taken[i]), i + 1);
-  }
-  return 0;
-}
-
-/* captured(): the rest of both, as strings; and they go where they went before */
-static int l_captured(lua_State *L) {
-  if (saved[0] < 0) return 0;
-  fflush(NULL);
-  for (int i = 0; i < 2; i++) {
-    dup2(saved[i], i + 1);
-    close(saved[i]);
-    saved[i] = -1;
-    push_taken(L, i);
-    fclose(taken[i]);
-  }
-  return 2;
-}
-
 /* Ctrl-C between two inputs means nothing. */
 static int l_ignore_interrupts(lua_State *L) {
   (void)L;
@@ -335,8 +282,7 @@ int luaopen_dflow_sockets(lua_State *L) {
   };
   static const luaL_Reg functions[] = {
     { "bind", l_bind },       { "poll", l_poll },         { "heartbeat", l_heartbeat },
-    { "hmac", l_hmac },       { "capture", l_capture },   { "captured", l_captured },
-    { "so_far", l_so_far },   { "ignore_interrupts", l_ignore_interrupts },
+    { "hmac", l_hmac },       { "ignore_interrupts", l_ignore_interrupts },
     { "orphaned", l_orphaned }, { NULL, NULL }
   };
   luaL_newmetatable(L, SOCKET);

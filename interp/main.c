@@ -24,11 +24,12 @@ int luaopen_dflow_core(lua_State *L);
 enum {
   OPT_ERROR = 1, OPT_INTERACTIVE = 2, OPT_VERSION = 4, OPT_EXECUTE = 8, OPT_NO_ENV = 16, OPT_HELP = 32,
   OPT_LONG_VERSION = 64, OPT_RESUME = 128, OPT_CHECK = 256, OPT_LOOK = 512, OPT_PRINT = 1024, OPT_KERNEL = 2048,
-  OPT_AUTOGRAPH = 4096
+  OPT_AUTOGRAPH = 4096, OPT_SPMD = 8192, OPT_DAP = 16384, OPT_STRICT = 32768
 };
 
 static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
 static int         ranks;                  /* -n: 0 where it was not said */
+static const char *hosts;                  /* --hosts=a,b; NULL: it was not said */
 static int         color = -1;             /* --color: -1 auto, 0 never, 1 always */
 
 /* ---- messages ---------------------------------------------------------------------------------- */
@@ -91,16 +92,21 @@ static const char usage_text[] =
   "  -         stop handling options and execute stdin\n"
   "  --help    show this text\n"
   "  -n ranks  start so many ranks first: this process and workers on this host\n"
+  "  --hosts=a,b  start ranks on other hosts first, by ssh (DFLOW_RSH)\n"
+  "  --spmd    every rank runs the script, and all make the same runs\n"
+  "  --restarts n -- command  run a command, again where it fails: at most n times more\n"
   "  -p        read standard input as the prompt would, and show the values of its expressions\n"
   "  --version show version information\n"
   "  run graph      run a TensorFlow graph: see run --help\n"
   "  inspect graph  show what is in a TensorFlow graph: see inspect --help\n"
-  "  learn [n]      twelve lessons, from the first or the n-th on\n"
+  "  learn [n]      fourteen lessons, from the first or the n-th on\n"
   "  manual [area]  a page about an area (nn, rnn, train, data …), or the list of them\n"
   "  --check   look at the scripts for Outputs taken for Lua booleans, and run nothing\n"
   "  --autograph  if, while and for on Outputs build the graph, in the script or at the prompt\n"
+  "  --strict  warnings about the script's lines are errors\n"
   "  --check-gradients  when all has run, check the gradients that were built\n"
   "  --kernel  the kernel of a Jupyter notebook, for a connection file\n"
+  "  --dap     debug a script for an editor, by the Debug Adapter Protocol on standard input and output\n"
   "  --resume  interactive mode, with the inputs of the session that ended last\n"
   "  --color=when   colours at the prompt: auto, always or never\n";
 
@@ -188,7 +194,7 @@ static bool set_globals(lua_State *L) {
   return true;
 }
 
-/* Somebody looks at a terminal while scripts run: a line tells how far a run is that takes its time. */
+/* On a terminal, while scripts run: a line tells how far a run is that takes its time. */
 static void watch_runs(lua_State *L) {
   const char *term = getenv("TERM");
   if (!isatty(STDERR_FILENO) || !term || !term[0] || strcmp(term, "dumb") == 0) return;
@@ -218,6 +224,18 @@ static bool take_color(const char *when) {
   return k < 3;
 }
 
+/* The OPT_ flags of an option that is a word; 0: there is none of that name. */
+static int word_flags(const char *option) {
+  static const struct { const char *name; int flags; } words[] = {
+    { "--help", OPT_HELP }, { "--version", OPT_LONG_VERSION }, { "--check", OPT_LOOK }, { "--kernel", OPT_KERNEL },
+    { "--dap", OPT_DAP }, { "--spmd", OPT_SPMD }, { "--autograph", OPT_AUTOGRAPH }, { "--check-gradients", OPT_CHECK },
+    { "--resume", OPT_RESUME | OPT_INTERACTIVE }, { "--strict", OPT_STRICT },
+  };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(option, words[i].name) == 0) return words[i].flags;
+  return 0;
+}
+
 /* Returns the OPT_ flags; `first` becomes the index of the script, or of the option that is wrong. */
 static int collect_options(char **argv, int *first) {
   int flags = 0, i;
@@ -227,13 +245,8 @@ static int collect_options(char **argv, int *first) {
     switch (argv[i][1]) {
       case '\0': return flags;
       case '-':
-        if (strcmp(argv[i], "--help") == 0) { flags |= OPT_HELP; break; }
-        if (strcmp(argv[i], "--version") == 0) { flags |= OPT_LONG_VERSION; break; }
-        if (strcmp(argv[i], "--check") == 0) { flags |= OPT_LOOK; break; }
-        if (strcmp(argv[i], "--kernel") == 0) { flags |= OPT_KERNEL; break; }
-        if (strcmp(argv[i], "--autograph") == 0) { flags |= OPT_AUTOGRAPH; break; }
-        if (strcmp(argv[i], "--check-gradients") == 0) { flags |= OPT_CHECK; break; }
-        if (strcmp(argv[i], "--resume") == 0) { flags |= OPT_RESUME | OPT_INTERACTIVE; break; }
+        if (word_flags(argv[i])) { flags |= word_flags(argv[i]); break; }
+        if (strncmp(argv[i], "--hosts=", 8) == 0) { hosts = argv[i] + 8; break; }
         if (strncmp(argv[i], "--color=", 8) == 0) {
           if (!take_color(argv[i] + 8)) return OPT_ERROR;
           break;
@@ -399,21 +412,6 @@ static void warn_of(lua_State *L, const char *path) {
   lua_settop(L, top);
 }
 
-/* Under mpirun each copy of a script runs by itself, and the first says so. */
-static void warn_of_copies(void) {
-  static const char *const launchers[][2] = { { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" },
-                                              { "PMI_SIZE", "PMI_RANK" } };
-  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-    const char *size = getenv(launchers[i][0]), *rank = getenv(launchers[i][1]);
-    if (!size || !rank || atoi(size) < 2) continue;
-    if (atoi(rank) == 0)
-      fprintf(stderr,
-              "dflow: note: %s copies of this script were started, and each runs by itself; ranks on this host are "
-              "started by `dflow -n %s`, and MPI between hosts is not there yet\n", size, size);
-    return;
-  }
-}
-
 static int do_script(lua_State *L, int flags, char **argv) {
   const char *name = argv[0];
   if (strcmp(name, "-") == 0 && strcmp(argv[-1], "--") != 0) name = NULL;
@@ -421,7 +419,6 @@ static int do_script(lua_State *L, int flags, char **argv) {
   if (status == LUA_OK) {
     int n = 0;
     if (name && !(flags & OPT_AUTOGRAPH)) warn_of(L, name);
-    warn_of_copies();
     if (lua_getglobal(L, "arg") != LUA_TTABLE) luaL_error(L, "'arg' is not a table");
     n = (int)luaL_len(L, -1);
     luaL_checkstack(L, n + 3, "too many arguments to script");
@@ -487,6 +484,7 @@ static bool open_state(lua_State *L, int flags, char **argv, int argc, int scrip
     lua_pushboolean(L, 1);
     lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
   }
+  if (flags & OPT_STRICT) setenv("DFLOW_STRICT", "1", 1);
   lua_gc(L, LUA_GCSTOP);                   /* nothing of what is loaded here is garbage */
   luaL_openlibs(L);
   program_coroutines(L);
@@ -500,7 +498,7 @@ static bool open_state(lua_State *L, int flags, char **argv, int argc, int scrip
   return true;
 }
 
-/* `dflow command …`, --kernel and --check: *good: all went well. False: none of these was asked for. */
+/* `dflow command …`, --kernel, --dap and --check: *good: all went well. False: none of these was asked for. */
 static bool run_command(lua_State *L, int flags, char **argv, int argc, int script, bool *good) {
   if (script == 1 && script < argc && is_command(argv[1])) {
     watch_runs(L);
@@ -508,8 +506,8 @@ static bool run_command(lua_State *L, int flags, char **argv, int argc, int scri
     return true;
   }
   if (flags & OPT_KERNEL) program_now_interactive();          /* a second interrupt does not end it */
-  else if (!(flags & OPT_LOOK)) return false;
-  *good = do_command(L, flags & OPT_KERNEL ? "kernel" : "check", argv + script - 1);
+  else if (!(flags & (OPT_DAP | OPT_LOOK))) return false;
+  *good = do_command(L, flags & OPT_KERNEL ? "kernel" : flags & OPT_DAP ? "dap" : "check", argv + script - 1);
   return true;
 }
 
@@ -530,12 +528,24 @@ static bool read_input(lua_State *L, int flags, bool script) {
   return !program_interrupted;
 }
 
-/* `-n`: the workers are there before the first line of Lua. */
-static bool start_ranks(void) {
+/* `-n`, mpirun: the workers are there before the first line of Lua. Another rank that mpirun started returns from here
+ * only to run the script, too. */
+static bool start_ranks(int flags) {
   df_error err;
-  if (ranks < 2 || !df_cluster_start(ranks, NULL, &err)) return true;
-  message(err.message);
-  return false;
+  const int launched = df_cluster_launched();
+  int32_t code = DF_OK;
+  if (launched > 1 && ranks && ranks != launched) {
+    fprintf(stderr,
+            "%s: -n %d, but %d processes were started: leave -n out, the launcher says how many ranks there are\n",
+            progname, ranks, launched);
+    return false;
+  }
+  if (launched > 1) code = df_cluster_join(&err);
+  else if (hosts) code = df_cluster_hosts(hosts, NULL, &err);
+  else if (ranks > 1) code = df_cluster_start(ranks, NULL, &err);
+  if (!code && flags & OPT_SPMD) code = df_cluster_spmd(&err);
+  if (code) message(err.message);
+  return !code;
 }
 
 /* Runs in protected mode. Leaves true when all went well. */
@@ -561,7 +571,7 @@ static int protected_main(lua_State *L) {
     lua_pushboolean(L, good);
     return 1;
   }
-  if (!start_ranks()) return 0;
+  if (!start_ranks(flags)) return 0;
   if (flags & OPT_CHECK) check_gradients(L, "start");
   if (flags & OPT_AUTOGRAPH && !autograph_whole(L)) return 0;
   if (!(flags & OPT_NO_ENV) && do_init(L) != LUA_OK) return 0;
@@ -589,9 +599,24 @@ static void close_stdout(void) {
   _exit(EXIT_FAILURE);
 }
 
+/* Do the words of the driver's command line hold a program that a worker could run, too? */
+static bool has_program(char **argv) {
+  int first = 0;
+  const int flags = collect_options(argv, &first);
+  return flags != OPT_ERROR && ((argv[first] && strcmp(argv[first], "-") != 0) || flags & OPT_EXECUTE);
+}
+
 int main(int argc, char **argv) {
   if (argv[0] && argv[0][0]) progname = argv[0];
-  if (argc == 2 && strcmp(argv[1], "--worker") == 0) return df_cluster_worker();
+  if (argc > 1 && strcmp(argv[1], "--worker") == 0) {
+    const int ended = df_cluster_worker(has_program(argv + 1));
+    if (ended >= 0) return ended;
+    argv[1] = argv[0];
+    argv++;
+    argc--;
+  }
+  if (argc > 1 && strcmp(argv[1], "--host") == 0) return df_cluster_host();
+  if (argc > 1 && strcmp(argv[1], "--restarts") == 0) return program_restarts(argv + 2);
   atexit(close_stdout);
   lua_State *L = luaL_newstate();
   if (L == NULL) {
@@ -604,7 +629,8 @@ int main(int argc, char **argv) {
   int status = lua_pcall(L, 2, 1, 0);
   bool good = lua_toboolean(L, -1) && status == LUA_OK;
   program_report(L, status);
+  status = good ? EXIT_SUCCESS : program_interrupted ? 128 + SIGINT : EXIT_FAILURE;
+  const int others = df_cluster_is_spmd() ? df_cluster_stop(status) : 0;
   lua_close(L);
-  if (good) return EXIT_SUCCESS;
-  return program_interrupted ? 128 + SIGINT : EXIT_FAILURE;
+  return status ? status : others;
 }

@@ -6,7 +6,7 @@
  *
  * Every connection has a thread of its own, which may wait; the Lua thread only swaps what they answer with, under
  * `lock`. There are few at a time: where there are more, the oldest that has not shown that it knows the secret is
- * closed, so thousands of idle connections keep nobody out, and take neither threads nor descriptors.
+ * closed, so thousands of idle connections keep no other out, and take neither threads nor descriptors.
  */
 #include <lauxlib.h>
 #include <arpa/inet.h>
@@ -53,6 +53,7 @@ typedef struct server {
 
 static const char policy[] =
   "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-src 'self'; "
+  "img-src data:; "
   "frame-ancestors 'self'; base-uri 'none'; form-action 'none'";
 
 static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type, const char *bytes,
@@ -248,7 +249,7 @@ static int l_open(lua_State *L) {
   server *s = *at = calloc(1, sizeof *s);
   if (!s) return luaL_error(L, "no memory for a server");
   pthread_mutex_init(&s->lock, NULL);
-  pthread_condattr_t how;                             /* waits go by a clock that nobody sets */
+  pthread_condattr_t how;                             /* waits go by the monotonic clock */
   pthread_condattr_init(&how);
   pthread_condattr_setclock(&how, CLOCK_MONOTONIC);
   pthread_cond_init(&s->told, &how);
@@ -294,7 +295,7 @@ static int l_put(lua_State *L) {
   return 0;
 }
 
-/* s:tell(json): the next state; who asks is given {"number": its number, "state": json} */
+/* s:tell(json): the next state; the browser is given {"number": its number, "state": json} */
 static int l_tell(lua_State *L) {
   server *s = server_arg(L);
   const char *json = luaL_checkstring(L, 2);

@@ -89,7 +89,7 @@ static struct sigaction before_end[2];
 /* The process is about to end: the terminal is left as it was. */
 static void on_end(int number) {
   static const char back[] = "\033[?25h\033[?1049l";
-  if (write(STDOUT_FILENO, back, sizeof back - 1) < 0) { /* nobody looks at it any more */ }
+  if (write(STDOUT_FILENO, back, sizeof back - 1) < 0) { /* the terminal is gone */ }
   tcsetattr(STDIN_FILENO, TCSANOW, &before_keys);
   signal(number, SIG_DFL);
   raise(number);
@@ -277,6 +277,12 @@ static int l_late(lua_State *L) {
   return 1;
 }
 
+/* stopping(): was Ctrl-C pressed, and the Lua code not stopped for it yet? */
+static int l_stopping(lua_State *L) {
+  lua_pushboolean(L, program_stopping());
+  return 1;
+}
+
 static int l_pid(lua_State *L) {
   lua_pushinteger(L, getpid());
   return 1;
@@ -298,11 +304,12 @@ int luaopen_dflow_program(lua_State *L) {
     { "remember", l_remember }, { "history", l_history },   { "folder", l_folder },
     { "make_folder", l_make_folder }, { "clock", l_clock }, { "pid", l_pid },
     { "lock", l_lock },         { "hold", l_hold },         { "interrupted", l_interrupted },
-    { "late", l_late },
+    { "late", l_late },         { "stopping", l_stopping },
     { "keys", l_keys },         { "key", l_key },
     { NULL, NULL }
   };
   luaL_newlib(L, functions);
+  program_capture(L);
   return 1;
 }
 
@@ -318,7 +325,7 @@ static void run_init_file(lua_State *L) {
   if (access(path, R_OK) == 0) {
     struct stat s;
     int status = LUA_ERRFILE;
-    if (stat(path, &s) == 0 && S_ISFIFO(s.st_mode))         /* the prompt would wait for who writes into it */
+    if (stat(path, &s) == 0 && S_ISFIFO(s.st_mode))         /* the prompt would wait for its writer */
       lua_pushfstring(L, "cannot read %s: it is a pipe, not a file", path);
     else
       status = luaL_loadfile(L, path);

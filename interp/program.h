@@ -12,7 +12,7 @@ typedef struct program_options {
   int  color;                /* --color: -1 auto, 0 never, 1 always */
 } program_options;
 
-/* Set by SIGINT, cleared by whoever dealt with it. */
+/* Set by SIGINT, cleared by the code that dealt with it. */
 extern volatile sig_atomic_t program_interrupted;
 /* How often Ctrl-C was pressed while Lua code ran. */
 extern volatile sig_atomic_t program_signals;
@@ -23,9 +23,11 @@ void program_explain(lua_State *L);
 /* Sets it; on: also takes back what Ctrl-C was about to do to the Lua code, so that it cannot come in between.
  * program_call holds nothing while it calls, and leaves this as it was. */
 void program_hold(bool yes);
-/* Was Ctrl-C pressed while somebody held who had no use for it? Then the caller raises the error that the Lua code
+/* Was Ctrl-C pressed while it was held by code without a use for it? Then the caller raises the error that the Lua code
    would have got. */
 bool program_late(void);
+/* Was Ctrl-C pressed, and the Lua code neither stopped for it yet nor asked? A wait that begins now is not to begin. */
+bool program_stopping(void);
 
 /* Calls the function below its `nargs` arguments as lua_pcall does, with a traceback for errors that are plain
  * strings, and with Ctrl-C cancelling the graphs that run meanwhile and stopping the Lua code. The error itself,
@@ -51,7 +53,13 @@ void program_print_version(void);
    raises. */
 void program_repl(lua_State *L, const program_options *options);
 
+/* `dflow --restarts n -- command …`, from the number on: the command's exit status. */
+int program_restarts(char **argv);
+
 /* The Lua module `dflow.program`: the terminal, Ctrl-C and the history, for the prompt's Lua side. */
 int luaopen_dflow_program(lua_State *L);
+
+/* Adds to the module on top of the stack: capture, captured, so_far, channel, input. */
+void program_capture(lua_State *L);
 
 #endif

@@ -79,7 +79,7 @@ static void on_interrupt(int number) {
 void program_hold(bool yes) {
   program_holds = yes;
   if (!yes || !armed) return;
-  lua_sethook(running, NULL, 0, 0);     /* it came just before: whoever holds will see program_interrupted */
+  lua_sethook(running, NULL, 0, 0);     /* it came just before: the holder will see program_interrupted */
   armed = 0;
 }
 
@@ -95,6 +95,8 @@ bool program_late(void) {
   return true;
 }
 
+bool program_stopping(void) { return armed || (program_holds && program_interrupted); }
+
 int program_call(lua_State *L, int nargs, int nresults) {
   int base = lua_gettop(L) - nargs;
   lua_pushcfunction(L, message_handler);
@@ -104,7 +106,7 @@ int program_call(lua_State *L, int nargs, int nresults) {
   running = L;
   armed = stopped = 0;
   program_holds = 0;
-  struct sigaction ours = { .sa_handler = on_interrupt }, before;      /* no SA_RESTART: who waits for a pipe goes on */
+  struct sigaction ours = { .sa_handler = on_interrupt }, before;      /* no SA_RESTART: a wait for a pipe goes on */
   sigaction(SIGINT, &ours, &before);
   if (program_interrupted && program_interactive) interrupt();      /* it came between Enter and here */
   int status = lua_pcall(L, nargs, nresults, base);

@@ -31,7 +31,7 @@ const char prompt_editor_key = 0;
 
 static char *accepted;                /* what readline handed over; malloced */
 static bool  accepted_done, dropped;  /* dropped: it was ended by Ctrl-C */
-static bool  idled;                   /* since this prompt is there Lua was told that nobody types */
+static bool  idled;                   /* since this prompt is there Lua was told that no key comes */
 static double idle_again;             /* seconds until it wants to be told again; 0: not at this prompt */
 
 bool prompt_ask(const char *name, int nargs, int nresults) {
@@ -139,7 +139,21 @@ static int command_home(int count, int key) {
   return 0;
 }
 
+/* Takes what is shown behind the text; false where the cursor is not there, or there is none. */
+static bool take_suggestion(void) {
+  if (rl_point != rl_end || !prompt_ask("suggest", 0, 1)) return false;
+  const char *s = lua_tostring(prompt_lua, -1);
+  if (s) rl_insert_text(s);
+  lua_pop(prompt_lua, 1);
+  return s != NULL;
+}
+
+static int command_right(int count, int key) {
+  return count > 0 && take_suggestion() ? 0 : rl_forward_char(count, key);
+}
+
 static int command_end(int count, int key) {
+  if (take_suggestion()) return 0;
   int end = end_of_line(rl_point);
   rl_point = rl_point == end && rl_editing_mode == 1 ? rl_end : end;
   return 0;
@@ -402,6 +416,7 @@ static rl_command_func_t *replacement(rl_command_func_t *fn) {
     { rl_get_previous_history, command_up },             { rl_get_next_history, command_down },
     { rl_history_search_backward, command_up },          { rl_history_search_forward, command_down },
     { rl_beg_of_line, command_home },                    { rl_end_of_line, command_end },
+    { rl_forward_char, command_right },                  { rl_forward, command_right },
     { rl_kill_line, command_kill_line },                 { rl_unix_line_discard, command_kill_to_start },
     { rl_bracketed_paste_begin, command_paste },         { rl_clear_screen, command_clear },
     { rl_clear_display, command_clear },                 { rl_re_read_init_file, command_reread },
@@ -435,7 +450,7 @@ static int command_reread(int count, int key) {
 
 enum { INTERRUPT = 3 };                 /* Ctrl-C */
 static int interrupts;                  /* the key that does where the terminal is itself; 0: none, or it is */
-#define IDLE_AFTER 0.05                 /* seconds without a key until Lua is told that nobody types */
+#define IDLE_AFTER 0.05                 /* seconds without a key until Lua is told that no key comes */
 
 /* Makes the key that interrupts an ordinary one. */
 static void prepare_terminal(int meta) {
@@ -485,7 +500,7 @@ void prompt_open(lua_State *L) {
   rl_variable_bind("show-all-if-ambiguous", "on");
   rl_variable_bind("comment-begin", "-- ");
   rl_variable_bind("bell-style", "none");
-  rl_initialize();                    /* it would not look at the terminal if somebody else painted already */
+  rl_initialize();                    /* it would not look at the terminal if it was painted already */
   rl_redisplay_function = paint;
   replace_commands();
 }
@@ -559,7 +574,7 @@ static void handle_signals(void) {
   }
 }
 
-/* Shows a chunk that nobody types. */
+/* Shows a chunk that is not typed. */
 static prompt_end take(const char *prompt, const char *more, const char *given, char **text) {
   fflush(stdout);
   paint_begin(prompt, more);
@@ -570,7 +585,7 @@ static prompt_end take(const char *prompt, const char *more, const char *given, 
   return *text ? PROMPT_READ : PROMPT_END;
 }
 
-/* Nobody types; so what takes a moment is done now. */
+/* No key comes; so what takes a moment is done now. */
 static void tell_idle(void) {
   idled = true;
   idle_again = 0;
@@ -589,7 +604,7 @@ prompt_end prompt_read(const char *prompt, const char *more, const char *given, 
     sigaddset(&blocked, watched[i]);
     sigaction(watched[i], &act, &before[i]);
   }
-  resized = suspended = continued = ended = 0;      /* an interrupt that came before counts: nobody has heard of it */
+  resized = suspended = continued = ended = 0;      /* an interrupt that came before counts: it was not told yet */
   accepted_done = dropped = idled = false;
   accepted = NULL;
   forget_recalled();

@@ -7,6 +7,7 @@
  *
  *   replace(first, removed, text)        lines first … first+removed-1 became the lines of text
  *   look(line, column, columns)          -> hint, its styles, and line, column twice: the brackets to mark
+ *   suggest()                            -> what is shown grey behind the text, and taken by Right or End there; or nil
  *   style(line)                          -> a style character per byte of the line; does it begin an input of its own?
  *   enter(line, column)                  -> nil to run it or the text to insert; the indentation the line should have;
  *                                        of several

@@ -2,7 +2,7 @@
  *
  * Some lie here: what came behind a paste, keys that stand for a signal, and what was typed behind Enter before the
  * terminal was itself again. Ctrl-C is an ordinary key while one types, so one of the latter is a byte, not a signal,
- * and nobody would hear of it before the run is over. prompt_hear() looks for it; the rest is lent to the C library's
+ * and it would not be heard before the run is over. prompt_hear() looks for it; the rest is lent to the C library's
  * stdin, where io.read() finds it as it would find it in the terminal, and taken back for the next prompt.
  */
 #define _GNU_SOURCE 1

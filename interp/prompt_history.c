@@ -3,9 +3,9 @@
  * An entry is one line of the file, its own newlines written \n and its backslashes \\, so that an entry of several
  * lines stays whole whatever happens between two writes. Entries are appended at once, each under a lock on the file,
  * so that two prompts share it and nothing is lost when one is killed. When the file has grown long it is written anew
- * and renamed into place under the same lock; who waited for the lock on the old file opens the new one. Nobody waits
- * long: a prompt that was stopped while it had the lock must not stop the others. A file that cannot be written is read
- * all the same.
+ * and renamed into place under the same lock; a prompt that waited for the lock on the old file opens the new one.
+ * No prompt waits long: one that was stopped while it had the lock must not stop the others. A file that cannot be
+ * written is read all the same.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static void find_path(void) {
   if (make_folder(folder)) snprintf(history_path, sizeof history_path, "%s/history", folder);
 }
 
-/* Takes the lock; false when somebody else had it for half a second. */
+/* Takes the lock; false when another prompt had it for half a second. */
 static bool lock(int file) {
   const struct timespec moment = { .tv_nsec = 10 * 1000 * 1000 };
   for (int tries = 0; flock(file, LOCK_EX | LOCK_NB) != 0; tries++) {

@@ -489,6 +489,26 @@ static look hint_now(bool final, const layout *l, paint_place cursor) {
   return seen;
 }
 
+/* Behind the text, where the cursor is: the rest of an input of before, as much of its first line as has room. */
+static void make_suggestion(int columns) {
+  if (nrows == 0 || rl_point != rl_end || !prompt_ask("suggest", 0, 1)) return;
+  row *r = &rows[nrows - 1];
+  size_t n = 0;
+  const char *s = lua_tolstring(prompt_lua, -1, &n);
+  if (s) put_style(&r->text, 'h');
+  for (int i = 0, w = 0; s && i < (int)n && s[i] != '\n'; i += w) {
+    int width;
+    char instead[16];
+    w = character(s + i, (int)n - i, r->width, &width, instead);
+    if (r->width + width > columns - 1) break;
+    if (instead[0]) put_text(&r->text, instead);
+    else put(&r->text, s + i, (size_t)w);
+    r->width += width;
+  }
+  if (s) put_text(&r->text, "\033[0m");
+  lua_pop(prompt_lua, 1);
+}
+
 static void make_whole(const char *text, size_t n, const char *styles, size_t nstyles, int columns) {
   make_rows(text, (int)n, styles, styles ? (int)nstyles : 0, "", ' ', columns - 1, 0, 1);
 }
@@ -528,6 +548,7 @@ static void make_screen(bool final, int *cursor_row, int *cursor_column) {
     if (number + made > top) make_line(&l, &w, &seen, top - number, top + window - number);
     number += made;
   }
+  if (!final && l.ours) make_suggestion(l.columns);
   make_below(&seen, below, l.columns);
   free(seen.hint);
   free(seen.styles);

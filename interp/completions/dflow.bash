@@ -9,7 +9,7 @@ _dflow() {
     run | inspect)
       if [[ $COMP_CWORD -gt 1 ]]; then
         local options='--help'
-        [[ ${COMP_WORDS[1]} = run ]] && options='--feed --fetch --init --out --repeat --threads --timeout --device --trace --help'
+        [[ ${COMP_WORDS[1]} = run ]] && options='--feed --fetch --signature --init --out --repeat --threads --timeout --device --trace --help'
         [[ ${COMP_WORDS[1]} = inspect ]] && options='--ops --nodes --let --help'
         if [[ $word = -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi
         return
@@ -20,11 +20,11 @@ _dflow() {
   if [[ $word = --color=* || ( $before = '=' && ${COMP_WORDS[COMP_CWORD-2]} = --color ) ]]; then
     COMPREPLY=($(compgen -W 'auto always never' -- "${word#*=}"))
   elif [[ $word = -* ]]; then
-    COMPREPLY=($(compgen -W '-e -i -l -n -v -p -E -W -- - --help --version --autograph --check --check-gradients --kernel --resume --color=' -- "$word"))
+    COMPREPLY=($(compgen -W '-e -i -l -n -v -p -E -W -- - --help --version --autograph --hosts= --spmd --restarts --check --check-gradients --strict --dap --kernel --resume --color=' -- "$word"))
     [[ ${COMPREPLY[0]} = --color= ]] && compopt -o nospace
   else
     COMPREPLY=($(compgen -f -X '!*.lua' -- "$word") $(compgen -d -- "$word"))
     [[ $COMP_CWORD -eq 1 ]] && COMPREPLY+=($(compgen -W 'run inspect learn manual' -- "$word"))
   fi
 }
-complete -o filenames -F _dflow dflow
+complete -o filenames -F _dflow dflow dflow-repl
