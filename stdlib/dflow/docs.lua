@@ -22,8 +22,7 @@ function parts.types() return require 'dflow.docs.types' end
 --- Signatures of ops whose arguments are not the node's, and types of options where the registry does not say them.
 function parts.calls() return require('dflow.docs.calls').calls end
 function parts.kinds() return require('dflow.docs.calls').kinds end
---- Examples of ops that need something to work on, and what every example gives.
-function parts.examples() return require 'dflow.docs.examples' end
+--- What every example gives.
 function parts.outputs()
   local outputs = require 'dflow.docs.outputs'
   M.each_about('output', function(name, text) outputs[name] = text end)
@@ -116,8 +115,8 @@ M.families = {
     'apply_gradient_descent apply_momentum apply_adam sparse_apply_gradient_descent',
   'sparse_apply_gradient_descent sparse_apply_momentum sparse_apply_adam',
     'print assert check_numerics string_format', 'export_onnx export_graph_def '
-    .. 'import_onnx import_hlo import_graph_def load_checkpoint save_checkpoint save_npz',
-  'load_npy save_npy load_npz save_npz data.idx', 'conv2d max_pool avg_pool bias_add',
+    .. 'import_onnx import_hlo import_graph_def tensor_list tensor_list_values load_checkpoint save_checkpoint save_npz',
+  'load_npy save_npy load_npz save_npz data.idx', 'conv2d max_pool avg_pool bias_add', 'conv3d conv3d_transpose max_pool3d avg_pool3d nn.Conv3D',
     'bias_add bias_add_grad conv2d', 'depth_to_space space_to_depth batch_to_space_nd '
     .. 'space_to_batch_nd',
   'diag diag_part matrix_diag matrix_diag_part matrix_set_diag matrix_band_part',
@@ -128,7 +127,7 @@ M.families = {
     .. 'string_split substr',
   'decode_raw bitcast string_to_number', 'non_max_suppression top_k',
     'IndexedSlices embedding_lookup gather gradients', 'tensor Tensor type dtypes',
-    'names type unpack _VERSION dtypes',
+    'names type unpack _VERSION dtypes', 'newaxis expand_dims strided_slice slice', 'gelu relu elu swish', 'logaddexp reduce_logsumexp softplus',
   'train train.SGD train.Momentum train.Adam train.exponential_decay', 'train.SGD train.Momentum train.Nesterov train.Adagrad',
   'train.Adagrad train.Adadelta train.RMSProp train.Ftrl', 'train.Adam train.AdamW train.Nadam train.Lamb train.SGD',
     'train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train.AdagradOptimizer train.AdadeltaOptimizer '
@@ -142,6 +141,7 @@ M.families = {
   'nn nn.dense nn.lstm_cell nn.gru_cell nn.dynamic_rnn nn.glorot_uniform',
   'nn nn.Dense nn.Embedding nn.Dropout nn.Flatten nn.Sequential nn.initializers',
   'nn.Conv2D nn.Conv1D nn.DepthwiseConv2D nn.Conv2DTranspose nn.MaxPool2D nn.AvgPool2D conv2d',
+  'nn.Conv3D nn.Conv3DTranspose nn.MaxPool3D nn.AvgPool3D conv3d nn.Conv2D',
   'conv2d depthwise_conv2d_native nn.Conv2D nn.DepthwiseConv2D',
   'nn.MaxPool2D nn.AvgPool2D nn.MaxPool1D nn.AvgPool1D nn.GlobalMaxPool nn.GlobalAvgPool',
   'rnn rnn.RNNCell rnn.LSTMCell rnn.GRUCell rnn.MultiRNNCell rnn.dynamic_rnn',
@@ -156,9 +156,10 @@ M.families = {
   'nn.mean_squared_error nn.absolute_difference nn.huber_loss nn.hinge_loss nn.log_loss '
     .. 'nn.kl_divergence nn.cosine_distance',
   'nn.softmax_cross_entropy nn.sparse_softmax_cross_entropy nn.sigmoid_cross_entropy '
-    .. 'softmax_cross_entropy_with_logits', 'ctc_loss while_loop rnn.dynamic_rnn', 'nn.metrics nn',
-  'nn.BatchNorm nn.LayerNorm nn.GroupNorm nn.RMSNorm',
-  'nn.attention scaled_dot_product_attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock nn.gelu',
+    .. 'softmax_cross_entropy_with_logits', 'ctc_loss while_loop rnn.dynamic_rnn ctc_beam_search_decoder',
+    'ctc_greedy_decoder ctc_beam_search_decoder edit_distance ctc_loss', 'nn.metrics nn',
+  'nn.BatchNorm nn.LayerNorm nn.layer_norm nn.GroupNorm nn.RMSNorm',
+  'nn.attention scaled_dot_product_attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock',
     'data data.idx data.batches data.read data.permutation data.pipeline', 'data.csv data.text data.tfrecord data.idx',
     'data.tfrecord data.write_tfrecord data.example', 'data.image data.images data.pipeline', 'data.pipeline data.batches', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',
@@ -173,7 +174,12 @@ M.families = {
   'weighted_cross_entropy_with_logits log_poisson_loss sigmoid_cross_entropy_with_logits',
     'sufficient_statistics normalize_moments weighted_moments moments', 'relu_layer relu matmul', 'lrn l2_normalize nn.BatchNorm',
     'resize_bilinear resize_nearest_neighbor resize_bicubic resize_area crop_and_resize image.resize', 'rgb_to_hsv hsv_to_rgb image.adjust_hue',
-  'embedding_lookup_sparse embedding_lookup segment_sum', 'conv2d_transpose depthwise_conv2d separable_conv2d atrous_conv2d conv2d',
+  'SparseTensor sparse_placeholder sparse_tensor_to_dense sparse_to_dense sparse_tensor_dense_matmul sparse_add sparse_reduce_sum IndexedSlices',
+  'sparse_to_indicator sparse_tensor_to_dense one_hot', 'sparse_reorder sparse_reshape sparse_transpose sparse_slice SparseTensor',
+  'sparse_split sparse_concat sparse_slice', 'sparse_retain sparse_reset_shape sparse_fill_empty_rows SparseTensor',
+  'sparse_dense_cwise_mul sparse_dense_cwise_div sparse_dense_cwise_add sparse_add SparseTensor',
+  'sparse_reduce_max sparse_reduce_sum_sparse sparse_reduce_max_sparse sparse_reduce_sum SparseTensor', 'sparse_softmax softmax SparseTensor',
+  'embedding_lookup_sparse embedding_lookup segment_sum SparseTensor', 'conv2d_transpose depthwise_conv2d separable_conv2d atrous_conv2d conv2d',
     'conv1d conv1d_transpose convolution conv2d nn.Conv1D', 'conv_transpose atrous_conv2d_transpose conv2d_backprop_input conv2d_backprop_filter '
     .. 'conv2d_transpose', 'pool max_pool1d avg_pool1d max_pool2d avg_pool2d max_pool', 'batch_normalization batch_norm_with_global_normalization '
     .. 'fused_batch_norm moments nn.BatchNorm', 'swish silu crelu sigmoid relu', 'xw_plus_b relu_layer',

@@ -80,7 +80,7 @@ df.data.text(path)
 df.data.pipeline(source)
   Elements from a source through stages to a loop. source is a Tensor, whose rows are the elements,
   a list of Tensors, or a function that gives the parts of an element each time, nil at the end.
-  Stages: :shuffle(n, seed) :repeat_(n) :map(fn) :filter(fn) :take(n) :skip(n)
+  Stages: :shuffle(n, seed) :repeat_(n) :map(fn) :filter(fn) :take(n) :skip(n) :shard(n, k)
   :batch(n, {drop_remainder, pad, pad_value}) :padded_batch(n) :bucket_by_length(fn, boundaries, n)
   :prefetch(k): k elements are ready, and the next are made beside the df.run that uses the last.
   :each() is the iterator for the loop; its :state() is where it is, and

@@ -221,8 +221,8 @@ function M.example(name)
   if functions[name] then return functions[name][3] end
   local e = op_of(name)
   if e then
-    local text = docs.examples[e.lua] or (e.example ~= '' and e.example:gsub('%s*%-%-.*$', '')) or nil
-    return text and (text:gsub('df%.' .. e.lua .. '%f[^%w_]', 'df.' .. (alias_of[name] and name or e.lua), 1))
+    local text = e.example:gsub('%s*%-%-.*$', '')
+    return text ~= '' and (text:gsub('df%.' .. e.lua .. '%f[^%w_]', 'df.' .. (alias_of[name] and name or e.lua), 1)) or nil
   end
   local _, _, method = method_of(name)
   if method then return method[3] end

@@ -1,4 +1,4 @@
---- The pages of df.image: text for pages.lua, which docs/functions.lua reads with its own.
+--- The pages of df.image. Text for pages.lua, which docs/functions.lua reads.
 return [==[
 df.image
   Pictures [height, width, channels], or [batch, height, width, channels], under the names of

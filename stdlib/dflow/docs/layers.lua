@@ -1,5 +1,39 @@
---- The pages of df.nn's layers: text for pages.lua, which docs/functions.lua reads with its own.
+--- The pages of df.nn's layers. Text for pages.lua, which docs/functions.lua reads.
 return [==[
+df.nn
+  Layers: df.nn.Dense, df.nn.Conv2D, df.nn.BatchNorm, df.nn.MultiHeadAttention and others are made
+  once and called; l:parameters() lists their variables. Losses, samplers, metrics and initializers
+  are here, and the ops of df, too: df.nn.relu is df.relu.
+  example   df.nn.relu == df.relu
+
+df.nn.dense(x, units, {…})
+  activation(x W + b), and the list of its variables. x is [..., inputs], the result [..., units].
+  option    activation: function = nil  such as df.relu
+  option    use_bias: bool = true  whether there is a b
+  option    name: string = 'dense'  what the names of the variables begin with
+  option    seed: int = nil  of the first weights
+  example   df.nn.dense(df.ones{2, 3}, 4).shape
+
+df.nn.lstm_cell(units, {…})
+  An LSTM: cell.step(x, state) gives h and the next state {c =, h =}; cell.zero_state(batch,
+  dtype) the first; cell.variables its weights, made at the first step.
+  option    forget_bias: number = 1  added to the forget gate
+  option    name: string = 'lstm_cell'  what the names of the variables begin with
+  option    seed: int = nil  of the first weights
+  example   local cell = df.nn.lstm_cell(4)
+            return cell.step(df.ones{2, 3}, cell.zero_state(2)).shape
+
+df.nn.gru_cell(units, {…})
+  A GRU, used as an lstm_cell; its state is h itself.
+  option    name: string = 'gru_cell'  what the names of the variables begin with
+  option    seed: int = nil  of the first weights
+  example   local cell = df.nn.gru_cell(4)
+            return cell.step(df.ones{2, 3}, cell.zero_state(2)).shape
+
+df.nn.glorot_uniform(rows, columns, dtype?, seed?)
+  Weights as Glorot and Bengio draw them: uniform within sqrt(6 / (rows + columns)).
+  example   df.nn.glorot_uniform(2, 3, 'float32', 1).shape
+
 df.nn.Dense(units, {…})
   A layer: activation(x kernel + bias). x is [batch, ..., in], the result [batch, ..., units]. Its
   .kernel [in, units] and .bias are made at the first call and shared by all later ones.
@@ -43,6 +77,12 @@ df.nn.Conv2D(filters, size, {…})
 @convolution
   example   df.nn.Conv2D(4, 3, {padding = 'SAME'})(df.ones{1, 5, 5, 2}).shape
 
+df.nn.Conv3D(filters, size, {…})
+  A layer: a convolution of [batch, depth, height, width, channels]. size, strides and dilation are
+  a number or {depth, height, width}; .kernel is [d, h, w, in, filters], .bias [filters].
+@convolution
+  example   df.nn.Conv3D(4, 3, {padding = 'SAME'})(df.ones{1, 5, 5, 5, 2}).shape
+
 df.nn.Conv1D(filters, size, {…})
   A layer: a convolution of [batch, width, channels]; .kernel is [w, in, filters]. The padding
   'CAUSAL' is all in front.
@@ -61,6 +101,12 @@ df.nn.Conv2DTranspose(filters, size, {…})
   [h, w, filters, in].
 @convolution
   example   df.nn.Conv2DTranspose(4, 2, {strides = 2})(df.ones{1, 5, 5, 2}).shape
+
+df.nn.Conv3DTranspose(filters, size, {…})
+  A layer: the transpose of a convolution, which makes volumes larger by the strides; .kernel is
+  [d, h, w, filters, in].
+@convolution
+  example   df.nn.Conv3DTranspose(4, 2, {strides = 2})(df.ones{1, 5, 5, 5, 2}).shape
 
 df.nn.MaxPool2D(size, {…})
   A layer: the greatest of each window of [batch, height, width, channels].
@@ -81,6 +127,16 @@ df.nn.AvgPool1D(size, {…})
   A layer: the mean of each window of [batch, width, channels].
 @pooling
   example   df.nn.AvgPool1D(2)(df.ones{1, 4, 2}).shape
+
+df.nn.MaxPool3D(size, {…})
+  A layer: the greatest of each window of [batch, depth, height, width, channels].
+@pooling
+  example   df.nn.MaxPool3D(2)(df.ones{1, 4, 4, 4, 2}).shape
+
+df.nn.AvgPool3D(size, {…})
+  A layer: the mean of each window of [batch, depth, height, width, channels].
+@pooling
+  example   df.nn.AvgPool3D(2)(df.ones{1, 4, 4, 4, 2}).shape
 
 df.nn.GlobalMaxPool({…})
   A layer: the greatest of all places, [batch, ..., channels] to [batch, channels].
@@ -108,6 +164,15 @@ df.nn.LayerNorm({…})
 @affine
   example   df.nn.LayerNorm()(df.float32{{1, 3}})
 
+df.nn.layer_norm(x, {…})
+  Each example by mean and variance over an axis or a list of them: LayerNorm without variables of
+  its own.
+  option    gamma: float = nil  what it is then multiplied by
+  option    beta: float = nil  what is then added
+  option    axis: int or list = -1  over which mean and variance are taken
+  option    epsilon: number = 1e-6  added to the variance
+  example   df.nn.layer_norm({{1.0, 3.0}}, {gamma = 2.0, beta = 1.0})
+
 df.nn.GroupNorm({…})
   A layer: each example by mean and variance of groups of its channels, over all places.
   option    groups: int = 32  a divisor of the number of channels
@@ -129,6 +194,8 @@ df.nn.attention(queries, keys, values, {…})
   option    mask: bool = nil  [queries, keys] with or without a batch in front: true where a query
               may look
   option    causal: bool = false  query i sees keys 0 to i only
+  option    offset: int = 0  how many keys are before the first query, as those of a cache: query i
+              sees keys 0 to offset + i
   option    scale: number = nil  d ^ -0.5 otherwise
   example   df.nn.attention(df.ones{1, 2}, df.ones{2, 2}, df.float32{{1}, {3}})
 
@@ -157,12 +224,7 @@ df.nn.TransformerBlock(heads, size, {…})
   option    hidden: int = nil  width of the first dense layer, 4 times size otherwise
   option    causal: bool = false  no place sees what is after it
   option    dropout: number = 0  in training
-  option    activation: function = nil  df.nn.gelu otherwise
+  option    activation: function = nil  df.gelu otherwise
 @name
   example   df.nn.TransformerBlock(2, 4)(df.ones{1, 3, 4}).shape
-
-df.nn.gelu(x, {…})
-  x times the normal distribution's share up to x.
-  option    approximate: bool = false  by a tanh
-  example   df.nn.gelu{-1.0, 0.0, 1.0}
 ]==]

@@ -1,4 +1,4 @@
---- The pages of losses and samplers: text for pages.lua, which docs/functions.lua reads with its own.
+--- The pages of losses and samplers. Text for pages.lua, which docs/functions.lua reads.
 return [==[
 df.embedding_lookup(tables, ids, {…})
   Rows of a table [n, ...], or of one cut into a list of tables, that ids of any shape name. Its
@@ -46,6 +46,44 @@ df.ctc_loss(labels, logits, {…})
   gradient  that of the loop it is made of
   example   local labels = {indices = {{0, 0}}, values = {1}, dense_shape = {1, 1}}
             return df.ctc_loss(labels, df.zeros{2, 1, 3})
+
+df.ctc_greedy_decoder(inputs, sequence_length, {…})
+  The labels that the best class of each step of the logits [time, batch, classes] makes; the blank
+  is the last class. sequence_length int32 [batch] says where each example ends. Gives {labels},
+  sparse int64 [batch, longest] {indices =, values =, dense_shape =}, and [batch, 1]: the negative
+  sum of the best logits.
+  option    merge_repeated: bool = true  the same label at two steps is one, unless a blank is between
+@name
+  gradient  none
+  example   local labels = df.ctc_greedy_decoder({{{5, 0, 0}}, {{5, 0, 0}}, {{0, 5, 0}}}, {3})
+            return labels[1].values
+
+df.ctc_beam_search_decoder(inputs, sequence_length, {…})
+  The most probable labels, over all ways to stretch them over time; arguments as of
+  df.ctc_greedy_decoder. Gives a list of top_paths sparse labels, the most probable first, and the
+  logarithms of their probabilities [batch, top_paths]. An example that has fewer paths, as one of
+  length 0, which has one, stops the run.
+  option    beam_width: int = 100  how many labels the search keeps at each step
+  option    top_paths: int = 1  how many it gives, beam_width at most
+  option    merge_repeated: bool = true  of labels alike in a row only the first is given, as
+              TensorFlow 1 has it; false: the labels as they are
+@name
+  gradient  none
+  example   local labels, p = df.ctc_beam_search_decoder({{{5, 0, 0}}, {{0, 0, 5}}, {{5, 0, 0}}}, {3}, {merge_repeated = false})
+            return labels[1].values, df.exp(p)
+
+df.edit_distance(hypothesis, truth, {…})
+  The fewest elements that are put in, left out or replaced to make one sequence of the other
+  (Levenshtein), for each pair of sequences along the last dimension of two sparse tensors
+  {indices =, values =, dense_shape =} of one rank, 2 or more: float32 of the larger of the two
+  shapes, without the last dimension.
+  option    normalize: bool = true  divided by the length of the truth: inf where that is 0 and the
+              hypothesis is not
+@name
+  gradient  none
+  example   local heard = {indices = {{0, 0}, {0, 1}}, values = {'b', 'e'}, dense_shape = {1, 2}}
+            local said = {indices = {{0, 0}, {0, 1}, {0, 2}}, values = {'b', 'e', 'e'}, dense_shape = {1, 3}}
+            return df.edit_distance(heard, said, {normalize = false})
 
 df.nn.mean_squared_error(labels, predictions, {…})
   The squares of predictions - labels, reduced.

@@ -6,6 +6,7 @@
 local help = require 'dflow.docs.help'
 local docs = require 'dflow.docs'
 local registry = require 'dflow.front.registry'
+local graph = require 'dflow.front.graph'
 local files = require 'dflow.exchange.file'
 
 local M = {}
@@ -37,11 +38,16 @@ local function type_of(text)
 end
 
 -- What functions return that are no ops.
-local returns = { constant = 'dflow.Output', placeholder = 'dflow.Output', placeholder_with_default = 'dflow.Output', Variable = 'dflow.Variable',
+local returns = { tensor_list = 'dflow.Tensor', constant = 'dflow.Output', placeholder = 'dflow.Output', placeholder_with_default = 'dflow.Output', Variable = 'dflow.Variable',
                   Session = 'dflow.Session', TensorArray = 'dflow.TensorArray', tensor = 'dflow.Tensor', start = 'dflow.Run', Graph = 'dflow.Graph',
                   default_graph = 'dflow.Graph', default_session = 'dflow.Session', load_npy = 'dflow.Tensor', get_variable = 'dflow.Variable',
                   import_graph_def = 'dflow.Graph', import_onnx = 'dflow.Graph', import_hlo = 'dflow.Graph', FIFOQueue = 'dflow.Queue', RandomShuffleQueue = 'dflow.Queue',
-                  PriorityQueue = 'dflow.Queue', PaddingFIFOQueue = 'dflow.Queue', dim = 'dflow.Output' }
+                  PriorityQueue = 'dflow.Queue', PaddingFIFOQueue = 'dflow.Queue', dim = 'dflow.Output', plot = 'dflow.Plot', ['data.pipeline'] = 'dflow.Pipeline',
+                  ['summary.FileWriter'] = 'dflow.FileWriter', ['train.Saver'] = 'dflow.Saver', ['Optimizer:minimize'] = 'dflow.Operation',
+                  ['Optimizer:apply_gradients'] = 'dflow.Operation', ['TensorArray:write'] = 'dflow.TensorArray', ['TensorArray:unstack'] = 'dflow.TensorArray',
+                  ['TensorArray:read'] = 'dflow.Output', ['TensorArray:stack'] = 'dflow.Output', ['TensorArray:concat'] = 'dflow.Output',
+                  ['Session:start'] = 'dflow.Run', ['Variable:assign'] = 'dflow.Output', ['Variable:assign_add'] = 'dflow.Output',
+                  ['Variable:assign_sub'] = 'dflow.Output', ['Run:state'] = 'string' }
 
 --- A comment of a text's first sentence and example.
 local function comment(name, out)
@@ -109,8 +115,33 @@ local function define(name, as, out, skip, result)
   out[#out + 1] = ''
 end
 
+--- What a value is in the words of the annotations.
+local function class_of(v)
+  local mt = getmetatable(v)
+  local word = type(mt) == 'table' and tostring(rawget(mt, '__name')):match '^dflow%.(%w+)$'
+  return word and docs.types[word] and 'dflow.' .. word or nil
+end
+
+--- What the call that is the whole example of a function gives, in a graph that is thrown away; nil where there is no such example.
+local function result_of_example(name)
+  local example = help.example(name)
+  local call = example and example:match('^df%.' .. name:gsub('%p', '%%%0') .. '%s*%b()$') or example and example:match('^df%.' .. name:gsub('%p', '%%%0') .. '%s*%b{}$')
+  local chunk = call and (rawget(_G, 'loadstring') or load)("local df = require 'dflow' return " .. call)
+  if not chunk then return nil end
+  local ok, v = pcall(graph.with, graph.new_graph(), chunk)
+  return ok and class_of(v) or nil
+end
+
+--- What a layer or an optimizer is made by.
+local function made_by(name)
+  if name:find '^nn%.%u' then return 'dflow.Layer' end
+  local make = name:match '^train%.(%u%w*)$' and rawget(require 'dflow.train', name:match '%w+$')
+  local ok, made = pcall(make or error, 0.1)
+  return ok and class_of(made) or nil
+end
+
 local function result_of(name)
-  if returns[name] then return returns[name] end
+  if returns[name] or made_by(name) then return returns[name] or made_by(name) end
   local e = registry.entry(name)
   if e then
     if e.has_list_output then return 'dflow.Output[]' end
@@ -119,8 +150,12 @@ local function result_of(name)
     for i = 1, e.noutputs do words[i] = 'dflow.Output' end
     return table.concat(words, ', ')
   end
-  return docs.dtypes[name] and 'dflow.Output' or 'any'
+  return docs.dtypes[name] and 'dflow.Output' or result_of_example(name) or 'any'
 end
+
+-- Fields that are the same wherever they are.
+local fields = { dtype = 'dflow.DType', shape = 'integer[]?', name = 'string', op = 'dflow.Operation', index = 'integer', graph = 'dflow.Graph', source = 'string?',
+                 session = 'dflow.Session', rank = 'integer', size = 'integer', path = 'string' }
 
 local OPERATORS = { 'add', 'sub', 'mul', 'div', 'mod', 'pow', 'idiv' }
 
@@ -131,7 +166,7 @@ local function class(name, t, out)
   for _, f in ipairs(t.fields or {}) do
     local word = type(f) == 'table' and f[1] or tostring(f)
     local about = type(f) == 'table' and f[2] or ''
-    if word:find('^[%a_][%w_]*$') then out[#out + 1] = ('---@field %s any %s'):format(word, about:gsub('%s+', ' ')) end
+    if word:find('^[%a_][%w_]*$') then out[#out + 1] = ('---@field %s %s %s'):format(word, fields[word] or 'any', about:gsub('%s+', ' ')) end
   end
   if name == 'Output' or name == 'Variable' or name == 'Tensor' then
     for _, op in ipairs(OPERATORS) do
@@ -145,7 +180,7 @@ local function class(name, t, out)
   local methods = {}
   for method in pairs(t.methods) do methods[#methods + 1] = method end
   table.sort(methods)
-  for _, method in ipairs(methods) do define(name .. ':' .. method, holder .. ':' .. method, out, nil, 'any') end
+  for _, method in ipairs(methods) do define(name .. ':' .. method, holder .. ':' .. method, out, nil, returns[name .. ':' .. method] or 'any') end
   return holder
 end
 
@@ -159,6 +194,9 @@ function M.text()
   out[#out + 1] = '---@alias dflow.Value number|boolean|string|table|dflow.Tensor'
   out[#out + 1] = '---@alias dflow.Operand dflow.Output|dflow.Variable|dflow.Value'
   out[#out + 1] = ''
+  out[#out + 1] = '---A layer: called with its input it gives its output.'
+  out[#out + 1] = '---@class dflow.Layer\n---@field name string\n---@overload fun(...: any): any'
+  out[#out + 1] = 'local dflow_Layer = {}\n'
   local names, holders = {}, {}
   for name in pairs(docs.types) do names[#names + 1] = name end
   table.sort(names)

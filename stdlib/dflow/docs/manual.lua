@@ -1,4 +1,4 @@
---- The manual: a page per area, each for somebody with ten minutes. `dflow manual nn` and ?manual.nn show one; spec/program/pages_spec.lua runs the
+--- The manual: a page per area, each of ten minutes. `dflow manual nn` and ?manual.nn show one; spec/program/pages_spec.lua runs the
 -- code of every page (the lines that are indented) and compares what it prints with the lines that begin with `-->`.
 return {
   { 'nn', 'layers, losses and metrics', [==[
@@ -31,9 +31,9 @@ A metric is streaming: `update` adds a batch up, `value` is the metric of all th
     print(('%.0f %% right'):format(100 * df.run(value)))
     --> 100 % right
 
-There are Dense, Conv1D, Conv2D, DepthwiseConv2D, Conv2DTranspose, pooling, BatchNorm, LayerNorm, GroupNorm, RMSNorm, Dropout,
-Embedding, attention (additive, dot-product, MultiHeadAttention with a cache that grows in a while_loop), TransformerBlock; a
-layer of one's own is a function that calls others. ?nn lists them; each name has its page, ?nn.Conv2D.
+There are Dense, Conv1D, Conv2D, Conv3D, DepthwiseConv2D, their transposes, pooling, BatchNorm, LayerNorm, GroupNorm, RMSNorm,
+Dropout, Embedding, attention (additive, dot-product, MultiHeadAttention with a cache that grows in a while_loop), TransformerBlock;
+a layer of one's own is a function that calls others. ?nn lists them; each name has its page, ?nn.Conv2D.
 What to look at: print(model) shows shapes and sizes, :graph loss the graph, df.saved(loss) what the gradient keeps.
 ]==] },
   { 'rnn', 'recurrent networks: cells, loops over time, decoders', [==[
@@ -304,7 +304,7 @@ df.custom_gradient gives a gradient of one's own to what is made of ops, df.chec
 What to look at: h = df.start(y, {[x] = 2}, {paused = true}), :step 50, :frames shows calls in calls. Example: trees.
 ]==] },
   { 'queues', 'queues, runners, replicas', [==[
-A queue lives in the session: what one run puts in, another takes out; a full queue holds back who puts, an empty one who takes. A
+A queue lives in the session: what one run puts in, another takes out; a full queue holds back producers, an empty one consumers. A
 QueueRunner is a while_loop that fills one, in the background, without Lua; a Coordinator starts and ends runners.
 
     local df = require 'dflow'

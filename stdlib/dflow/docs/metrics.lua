@@ -1,4 +1,4 @@
---- The pages of streaming metrics and of initializers: text for pages.lua, which docs/functions.lua reads with its own.
+--- The pages of streaming metrics and of initializers. Text for pages.lua, which docs/functions.lua reads.
 return [==[
 df.nn.metrics
   Streaming metrics: mean, accuracy, precision, recall, auc, mean_squared_error,

@@ -1,4 +1,4 @@
---- The pages of df.plot: text for pages.lua, which docs/functions.lua reads with its own.
+--- The pages of df.plot. Text for pages.lua, which docs/functions.lua reads.
 return [==[
 df.plot(y, {…})
   Numbers as a line, in the terminal (its tostring) and as SVG (p:save 'y.svg'). y is numbers, a

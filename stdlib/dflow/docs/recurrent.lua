@@ -1,4 +1,4 @@
---- The pages of df.rnn: text for pages.lua, which docs/functions.lua reads with its own.
+--- The pages of df.rnn. Text for pages.lua, which docs/functions.lua reads.
 return [==[
 df.rnn
   Recurrent cells (RNNCell, LSTMCell, GRUCell), what wraps them, and the loops that run them over

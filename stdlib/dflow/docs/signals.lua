@@ -1,4 +1,4 @@
---- The pages of df.signal: text for pages.lua, which docs/functions.lua reads with its own.
+--- The pages of df.signal. Text for pages.lua, which docs/functions.lua reads.
 return [==[
 df.signal
   Signals cut into frames, windows, transforms in time, mel scales, under the names of TensorFlow 1's

@@ -59,7 +59,7 @@ local function read_entries(path, tree, entries)
       local kind = line:match('%.type = "(%w+)"')
       if kind then begin{ kind } end
       for name, word in line:gmatch('%f[%w_](%u[%u%d_]*)%(([^()]-"%w+")') do
-        if line:find('^%s+%u') then
+        if line:find('^  %u') then
           local key, types = word:match('"(%w+)"$'), {}
           for _, prefix in ipairs(prefixes[name] or {}) do types[#types + 1] = prefix .. key end
           types[#types + 1] = key

@@ -50,7 +50,9 @@ df.train.Adadelta(learning_rate = 0.001, rho = 0.95, epsilon = 1e-8, {…})
             return df.run(w)
 
 df.train.RMSProp(learning_rate, decay = 0.9, momentum = 0, epsilon = 1e-10, {…})
-  Gradients over the root of their mean square. RMSPropOptimizer is its long name.
+  Gradients over the root of their mean square, by TensorFlow's formula: epsilon is added to the
+  mean square before the root is taken, where PyTorch adds it to the root. RMSPropOptimizer is its
+  long name.
   option    centered: bool = false  over their standard deviation
   option    clip_norm: number = nil  all gradients are clipped to this global norm
   example   local w = df.Variable(5.0)
@@ -71,7 +73,11 @@ df.train.Ftrl(learning_rate, learning_rate_power = -0.5, initial_accumulator = 0
             return df.run(w)
 
 df.train.Adam(learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, {…})
-  Adam, with its running means of the gradient and of its square. AdamOptimizer is its long name.
+  Adam (Kingma and Ba, 2015), with its running means m of the gradient and v of its square, by
+  TensorFlow's formula: w -= learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) +
+  epsilon). So epsilon is the paper's `epsilon hat`, added before v is corrected; PyTorch and optax
+  correct v first: epsilon * sqrt(1 - beta2^t) is in its place there, and in AdamW here.
+  AdamOptimizer is its long name.
   option    use_nesterov: bool = false  looks ahead along the momentum
   option    clip_norm: number = nil  all gradients are clipped to this global norm
   example   local w = df.Variable(5.0)
@@ -218,6 +224,14 @@ df.train.fit(model, data, {…})
   option    progress: bool or function = true  a line per epoch, written or given to the function
   option    session: Session = nil  the default session otherwise
   option    check_numerics: bool = false  stops at the op that made the first NaN, and says which
+  option    stop_on: string = nil  'nan': a loss that is no finite number ends the training, and
+            .stopped of what it gives says where; without it that is an error
+  option    summary: string or FileWriter = nil  a folder of event files: of each step the loss and
+            the gradients' norm, of each epoch metrics and histograms of the weights
+  option    checkpoint: string = nil  a path, written when an epoch ends; where it is there, fit goes
+            on from it, to the bits of a run that was never interrupted: same batches, same numbers
+  option    checkpoint_steps: int = nil  written after so many steps each, too
+  option    restarts: int = nil  so often, when a rank is lost: df.cluster.restart(), and on from it
   example   local x, y = df.tensor{{1.0}, {2.0}, {3.0}}, df.tensor{{3.0}, {5.0}, {7.0}}
             local o = {epochs = 300, optimizer = df.train.Adam(0.1), progress = false}
             local h = df.train.fit(df.nn.Dense(1), {x, y}, o)
@@ -249,7 +263,10 @@ df.train.replicate(n or devices, fn, {…})
   fn(k), a loss, on each of the devices (a number: of so many ranks), and a step that takes the
   mean of their gradients. Gives {loss =, losses =, step =}. Layers and variables are made before.
   option    optimizer: table = nil  such as df.train.SGD(0.1)
-  option    mode: string = 'sync'  'async': step is a list, of a step for each device by itself
+  option    backup: int = 0  so many devices may be late: their gradients of a step are dropped
+  option    mode: string = 'sync'  'async': step is a list, of a step for each device by itself: run
+            each in a thread of its own (df.start); variables lie where they were made, on a
+            parameter server, say
   example   local w, rows = df.Variable(0.0), df.constant{1.0, 3.0}
             local function loss(k) return (w - rows[k - 1]) ^ 2 end
             local o = {optimizer = df.train.SGD(0.25)}
@@ -347,6 +364,8 @@ df.save(path, {…})
   option    session: Session = nil  the default session otherwise
   option    metadata: table = nil  {string = string}, which df.restore gives back
   option    shard_bytes: int = nil  several files, none larger, and an index of them
+  option    by_rank: bool = false  a file for the variables of each rank, and an index of them, which
+            df.restore takes with any number of ranks
   option    queues: list = nil  queues whose elements are written, too
   example   local path = os.tmpname()
             local v = df.Variable(1.0, {name = 'v'})

@@ -33,6 +33,13 @@ p:skip(n)
   All but the first n elements.
   example   df.data.pipeline(df.tensor({1, 2, 3}, 'int32')):skip(2):batch(9):each()()
 
+p:shard(n?, k?)
+  Every n-th element from number k on, 0 being the first: n programs have all of them between them.
+  Without numbers n is the number of ranks and k this program's. What p:each()'s it:state() says is
+  then the place of all n together: each{state =} goes on with another n, and no element is lost or
+  read twice, where each stage behind it is a map, a batch or a prefetch.
+  example   df.data.pipeline(df.tensor({1, 2, 3, 4, 5}, 'int32')):shard(2, 1):batch(9):each()()
+
 p:batch(n, {…})
   n elements as one, whose parts have one axis more, in front.
   option    drop_remainder: bool = false  true: a last batch of fewer is left out

@@ -11,6 +11,15 @@ df.conv2d_transpose(value, filter, output_shape, strides, padding?, {…})
   gradient  that of the convolution
   example   df.shape(df.conv2d_transpose(df.ones{1, 2, 2, 1}, df.ones{2, 2, 3, 1}, {1, 4, 4, 3}, {1, 2, 2, 1}))
 
+df.conv3d_transpose(value, filter, output_shape, strides, padding?, {…})
+  What df.conv3d does to its input's gradient: [batch, d, h, w, in] becomes output_shape. filter is
+  [d, h, w, out, in].
+  option    data_format: string = 'NDHWC'  or 'NCDHW'
+  option    dilations: int or list = 1  how far its taps are apart
+@name
+  gradient  that of the convolution
+  example   df.shape(df.conv3d_transpose(df.ones{1, 2, 2, 2, 1}, df.ones{2, 2, 2, 3, 1}, {1, 4, 4, 4, 3}, 2))
+
 df.depthwise_conv2d(input, filter, strides, padding, rate?)
   df.depthwise_conv2d_native whose taps are `rate` apart in either direction.
   gradient  that of the convolution
@@ -82,23 +91,23 @@ df.avg_pool1d(input, ksize, strides, padding)
   gradient  that of df.avg_pool
   example   df.avg_pool1d({{{1.0}, {2.0}, {4.0}, {3.0}}}, 2, 2, 'VALID')
 
--- ---- over one axis or two ----------------------------------------------------------------------
+-- ---- over one axis, two or three ---------------------------------------------------------------
 
 df.convolution(input, filter, padding?, strides?, dilation_rate?)
-  df.conv1d or df.conv2d, by the rank of input; padding is 'VALID' and strides are 1 unless they
-  are given.
+  df.conv1d, df.conv2d or df.conv3d, by the rank of input; padding is 'VALID' and strides are 1
+  unless they are given.
   gradient  that of the convolution
   example   df.convolution({{{1.0}, {2.0}, {4.0}}}, {{{1.0}}, {{10.0}}})
 
 df.conv_transpose(input, filters, output_shape, strides, padding?, {…})
-  df.conv1d_transpose or df.conv2d_transpose, by the rank of input.
+  df.conv1d_transpose, df.conv2d_transpose or df.conv3d_transpose, by the rank of input.
   option    dilations: int or list = 1  how far the filter's taps are apart
 @name
   gradient  that of the convolution
   example   df.shape(df.conv_transpose(df.ones{1, 2, 1}, df.ones{2, 3, 1}, {1, 4, 3}, 2))
 
 df.pool(input, window_shape, pooling_type, padding?, strides?)
-  df.max_pool ('MAX') or df.avg_pool ('AVG') over the one axis or the two between batch and
+  df.max_pool ('MAX') or df.avg_pool ('AVG') over the one, two or three axes between batch and
   channels; padding is 'VALID' and strides are 1 unless they are given.
   gradient  that of the pool
   example   df.pool({{{1.0}, {2.0}, {4.0}}}, 2, 'AVG')
