@@ -130,6 +130,7 @@ local entries = {
   { 'gradients: xs holds function', 'a method is called, with a colon: layer:parameters()' },
   { '^save: its options are a table, not Layer', 'as in df.save(path, {variables = layer:parameters()})' },
   { '^Assert: the condition is bool%[.-%] but must be a scalar', 'df.reduce_all(p) is true where all of them are' },
+  { '^Conv3D%w*: strides has %d', 'as in {strides = {1, 1, 1, 1, 1}}: batch, depth, height, width, channels; {strides = 2} is 2 along the three in the middle' },
   { '^Conv%w*: strides has %d', 'as in {strides = {1, 1, 1, 1}}: batch, height, width, channels; df.nn.Conv2D(filters, size, {strides = 2}) is a layer' },
   { '^lua_func: .*attempt to index a number value', 'a scalar comes as a number of Lua, everything else as a Tensor' },
   { 'belongs to another graph$', 'what is built together is built in one: g:as_default(function() … end); df.default_graph() is where all else is' },
@@ -170,6 +171,13 @@ local entries = {
   end },
   { "a table with the key '.-' was given where an Output", 'options go with functions, not with operators: df.add(x, y, {name = …})' },
   { 'Queue: the dtypes are missing', "as in df.FIFOQueue(10, {'float32'})" },
+  { '^func takes a Lua function as its third argument', function() return "the call is df.func(name, {'float32'}, function(x) … end): dtypes of the inputs stand second" end },
+  { '^scan: the function returns %w+ where the accumulator is a table', 'the accumulator comes first, then the element: function(a, e); with a table of elems, e[1] and e[2]' },
+  { '^dense: units is a whole number', function() return 'the call is df.nn.dense(x, units); a layer that keeps its weights is df.nn.Dense(units)' end },
+  { 'the number .- cannot be held by dtype u?int%d+$', "a whole number is expected there: math.floor(v) makes one in Lua, df.cast(x, 'int32') in the graph" },
+  { 'a shape is a list of dimensions, not the number', function(text)
+    return text and text:find('%f[%w]tensor%s*%(%s*[%d.-]') and "the values are one list: df.tensor{1, 2, 3}; a shape stands third, df.tensor(0, 'float32', {2, 3})" or nil
+  end },
   { '^([%w_]+): [%a_][%w_, ]* is missing', function(text, op)
     if text and text:find('[%w_%]%)]%s*%.%s*' .. op .. '%s*[%(%{]') and not text:find('df%.?%w*%s*%.%s*' .. op) then
       return ('a method is called with a colon: x:%s(…)'):format(op)
@@ -187,7 +195,7 @@ local entries = {
   { '^([%w_]+) takes at most %d+ arguments %(x, (%w+)%)', function(_, op,
     list) return (list == 'shape' or list == 'perm') and ('it is one list: x:%s{2, 1}'):format(op) or usage(op) end },
   { '^([%w_]+) takes at most %d+ arguments', function(_, op) return usage(op) end },
-  { '^([%w_]+) takes %d+ inputs and %d+ options', function(_, op) return usage(op) end },
+  { '^([%w_]+) takes %d+ inputs? and %d+ options?', function(_, op) return usage(op) end },
   { '([%w_]+) takes a function first', function(_, op)
     if op == 'foldl' or op == 'foldr' or op == 'scan' then return ('the function stands first: df.%s(function(a, row) return … end, rows, initial)'):format(op) end
     return op ~= 'lua_func' and 'the function stands first: df.map_fn(function(row) return … end, rows)' or usage(op)
@@ -214,7 +222,9 @@ local entries = {
   { 'there are no trainable variables', 'what is trained is a df.Variable, or a layer that has been called' },
   { 'takes a loss, an Output, not', 'as in optimizer:minimize(loss)' },
   { 'device takes a function as its last', "what is built in it lies there: df.device('gpu:0', function() … end)" },
+  { '^Conv3D%w* needs the attribute strides', "as in df.conv3d(x, filter, 1, 'SAME'); df.nn.Conv3D(filters, size) is a layer" },
   { '^Conv%w+ needs the attribute strides', "as in df.conv2d(x, filter, {strides = {1, 1, 1, 1}, padding = 'SAME'}); df.nn.Conv2D(filters, size) is a layer" },
+  { 'Pool3D needs the attribute', "as in df.max_pool3d(x, 2, 2, 'VALID'): the window, the strides, and the padding" },
   { 'Pool needs the attribute', "as in df.max_pool(x, {ksize = {1, 2, 2, 1}, strides = {1, 2, 2, 1}, padding = 'VALID'})" },
   { '^(%u%w+) needs the attribute', function(_, type)
     local registry = require 'dflow.front.registry'
@@ -237,6 +247,7 @@ local entries = {
   { 'its input is %w+%[.-%], %[batch', 'df.expand_dims(x, 0) makes one example a batch of one' },
   { 'gradients takes ys and xs', 'as in gradients(loss, {w, b})' },
   -- runs
+  { 'the placeholder (.-) %(`.-`%), .-, was not fed', function(_, name) return ('feeds are the second argument: df.run(y, {[%s] = value})'):format(name) end },
   { 'the placeholder `(.-)`, .-, was not fed', function(_,
     name) return ('feeds are the second argument: df.run(y, {[x] = value}), x being what df.placeholder gave for `%s`'):format(name) end },
   { 'was fed %w+%[.-%], but it is %w+%[', 'a dimension of -1 in the placeholder takes any size' },
@@ -249,8 +260,15 @@ local entries = {
     if text and (text:find('[{,]%s*' .. name:gsub('%p', '%%%0') .. '%s*=[^=]')) then
       return ('in braces a bare name is a string: write {[%s] = value}, with brackets, for the placeholder itself'):format(name)
     end
+    local quoted = '["\']' .. name:gsub('%p', '%%%0') .. '["\']'
+    if text and text:find('%[%s*' .. quoted .. '%s*%]%s*=') then
+      return ('without quotes it is what the variable %s holds: {[%s] = value}'):format(name, name)
+    end
+    return text and text:find('run%s*%(?%s*' .. quoted) and ('a string names a node of the graph; what the variable %s holds is df.run(%s)'):format(name, name) or nil
   end },
   { 'there is nothing to fetch', function(text)
+    local name = text and text:match('[.:]run%s*%(%s*([%a_][%w_]*)%s*[,)]')
+    if name and name ~= 'init' and name ~= 'nil' then return ("the variable '%s' is nil"):format(name) end
     return text and text:find('%f[%w_]init%f[^%w]') and 'variables are initialised when a run first needs them, and nothing has to be run for it'
       or text and text:find('df%.run') and 'as in df.run(y) or df.run({y, z})' or 'as in s:run(y) or s:run({y, z})'
   end },
@@ -301,7 +319,7 @@ end
 -- What the patterns look at: some take time that is the square of what they search.
 local MOST_CHARACTERS = 2000
 
---- How the error is mended; nil where the message says it, or nobody knows.
+--- How the error is mended; nil where the message says it, or there is no advice.
 function M.advice(message, text)
   local of_df = called_of_df(text)
   if of_df then return of_df end
@@ -343,9 +361,12 @@ local raw = {
   end },
   { "bad argument #%d+ to 'format' %(%w+ expected, got table%)",
     function() return 'of a list the elements are l[1], l[2], …; what df.run{x, y} gives is one, df.run(x) gives a scalar as a number' end },
-  { "attempt to call a %w+ value %(%w+ '(%w+)'%)", function(word)
+  { "attempt to call a %w+ value %(%w+ '([%w_]+)'%)", function(word, _, says)
     if word == 'Tensor' then return 'df.tensor{1, 2} makes a Tensor; df.Tensor is the type' end
-    return dflow_fields[word] and ('%s is a field and needs no parentheses: %s'):format(word, dflow_fields[word]) or nil
+    if dflow_fields[word] then return ('%s is a field and needs no parentheses: %s'):format(word, dflow_fields[word]) end
+    if says:find('call a table value', 1, true) then
+      return ("'%s' is a table of Lua, which is no function; layers in a row are one layer: df.nn.Sequential{l1, l2}"):format(word)
+    end
   end },
   { "bad argument #%d+ to '(%w+)' %(number expected, got d?f?l?o?w?%.?%w+%)", function(word)
     if lua_math[word] then return ('math.%s is Lua\'s own, for Lua numbers; the op is df.%s(x)'):format(word, lua_math[word]) end
@@ -363,7 +384,9 @@ local raw = {
     function() return 'an Output has no value yet: df.run(x) gives one, df.print(x) shows it while the graph runs' end },
   { "attempt to index a function value %(field '(%w+)'%)", function(word, text)
     local made = text and text:match('(df%.[%w_.]*' .. word .. ')%s*[:.]')
-    return made and ('%s is a function, and what it gives has methods: %s(…)'):format(made, made) or nil
+    if made then return ('%s is a function, and what it gives has methods: %s(…)'):format(made, made) end
+    made = text and text:match('(df%.[%w_.]*' .. word .. ')%s*%[')
+    return made and ('%s is a function, which is called with parentheses or a list: %s(…), %s{…}'):format(made, made, made) or nil
   end },
   { 'attempt to perform arithmetic on a nil value', function(_, text)
     return text and text:find('tonumber%s*%(') and 'tonumber gives nil of what is no text of a number; df.run(x) gives the number of a scalar Output' or nil
@@ -376,6 +399,10 @@ local raw = {
   end },
   { "near '%*'", function(_, text) return text and text:find('%*%*') and 'a power is written with ^: x ^ 2' or nil end },
   { "near '<\\%d+>'", function() return 'the letters of names are a to z and A to Z; others stand in quotes' end },
+  { "near '#'", function(_, text) return text and text:find('#%s*[%a%p]') and 'a comment begins with two dashes: -- like this' or nil end },
+  { "attempt to get length of a nil value", function(_, text)
+    return text and text:find('^%s*#') and 'a comment begins with two dashes: -- like this' or nil
+  end },
   { "near '@'", function() return 'the product of matrices is df.matmul(a, b)' end },
   { "near '!'", function() return 'Lua writes ~= for "is not equal" and not for "not"; in the graph x:ne(y), df.logical_not(p)' end },
   { "near '[-+*/]'", function(_, text)
@@ -399,6 +426,14 @@ local raw = {
   { "near '%['", function(_, text) return text and text:find('=%s*%[') and 'lists are written in braces: {1, 2, 3}' or nil end },
   { "near ':'", function(_, text) return text and text:find('%f[%w]for%f[%W]') and 'blocks are for … do … end, if … then … end, function(x) … end' or nil end },
   { "'=' expected near '(%w+)'", function(_, text) return text and text:find('^%s*import ') and "modules are loaded by local df = require 'dflow'" or nil end },
+  { "near '(%w+)'", function(_, text)
+    local asked = text and text:match('^%s*help%s+([%a_][%w_.]*)%s*$')
+    return asked and ('?%s tells of it, :help of the prompt'):format(asked) or nil
+  end },
+  { "near '([%d.]+)'", function(number, text)
+    local call = text and text:match('%f[%w_]([%a_][%w_.:]*)%s+' .. number:gsub('%p', '%%%0'))
+    return call and call:find('[.:][%a_]') and ('parentheses may be left out around a string or a table alone: %s(%s)'):format(call, number) or nil
+  end },
   { "near '(%w+)'", function(_, text) return text and text:find('%f[%w]lambda%f[%W]') and 'a function is written function(x) return x end' or nil end },
   { "attempt to call a nil value %(global '(%w+)'%)", function(word)
     local errors, df = require 'dflow.front.errors', package.loaded['dflow']

@@ -99,7 +99,7 @@ function M.associative_scan(fn, elems, opts)
     for k in ipairs(xs) do out[k] = interleaved(even[k], odd[k], at[k], m) end
     return out
   end
-  local out = scan(list, n)
+  local out = graph.attempt(list[1].graph, scan, list, n)
   if reverse then for k, x in ipairs(out) do out[k] = f.reverse(x, ints{ at[k] }) end end
   return nest.pack(like, out, nest.is_structure)[1]
 end

@@ -1,7 +1,8 @@
 --- df.checkpoint: computes what a function does, keeps only what it was given, and computes it again for the gradient.
 --
 -- It is a loop of one trip with save = 'recompute': that holds nothing but its captured values, and runs its trip again when the
--- gradient has come to it. What is drawn at random or has effects is not done again, wherever inside the function it
+-- gradient has come to it. In the body of another loop it does not begin before what the iteration begins with has come, so iterations
+-- that run ahead do not hold what it gives. What is drawn at random or has effects is not done again, wherever inside the function it
 -- stands. The results come out through TensorArrays, whose dtypes and shapes are those of what the function returns; a result that
 -- is a TensorArray is itself a variable of the loop.
 local core = require 'dflow.backend'

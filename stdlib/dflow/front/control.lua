@@ -27,29 +27,14 @@ local function parameter(fn, i)
   return info.what ~= 'C' and ok and type(name) == 'string' and name:find('^[%a_]') and name ~= '_' and name or nil
 end
 
--- Bodies and branches that are being built, one in another. Each takes some of the 200 C calls that Lua 5.4 allows within another;
--- what to say of that is found where there is room again.
-local nested, deepest, ROOM = 0, 0, 24
-
---- Lua's own error of too many C calls, as one of dflow's, where a few of the bodies have been left.
-local function too_deep(e)
-  if type(e) ~= 'string' or not e:find('C stack overflow', 1, true) or deepest - nested < ROOM and nested > 0 then return e end
-  return setmetatable({ code = 'resource_exhausted', source = core.where(),
-    message = ('bodies and branches are nested %d deep here, which is more than Lua can call; one that builds itself never ends: '
-               .. 'repeat with while_loop what is to happen many times'):format(deepest) }, errors.Error)
-end
-
 --- Calls fn(); when it fails, all that it began in g is given up before the error goes on. `say(e)` may say more of it.
 local function guarded(g, fn, say)
   local mark, standing = core.graph_mark(g.handle), graph.depth()
   graph.push(g)
-  nested = nested + 1
-  deepest = nested
   local results = pack(protect(fn))
-  nested = nested - 1
   graph.restore(standing)
   if not results[1] then
-    local e = too_deep(results[2])
+    local e = results[2]
     if errors.is(e) and not e.source then e.source = core.where() end
     e = say and say(e) or e
     graph.undo(g, mark)
@@ -86,7 +71,7 @@ end
 --- Pairs the leaves of what the two branches returned; a new structure like both comes out of `leaf`.
 local function pair(a, b, path, leaf)
   if nest.is_structure(a) or nest.is_structure(b) then
-    if not (nest.is_plain(a) and nest.is_plain(b)) then
+    if not (nest.is_table(a) and nest.is_table(b)) then
       errors.bad('cond: result %s is %s in the true branch but %s in the false branch', path, errors.describe(a), errors.describe(b))
     end
     local out = {}
@@ -101,7 +86,7 @@ local function pair(a, b, path, leaf)
         errors.bad('cond: result %s has the key %s in the false branch only', path, tostring(k))
       end
     end
-    return out
+    return nest.alike(a, out)
   end
   return leaf(a, b, path)
 end
@@ -228,7 +213,7 @@ end
 --- Flat outputs of what the body returned, which must be like the loop variables.
 local function conform(like, ret, path, leaves, flat, g)
   if type(like) == 'table' then
-    if not nest.is_plain(ret) then
+    if not nest.is_table(ret) then
       errors.bad('while_loop: the body returns %s for loop variable %s, which is a table of values', errors.describe(ret), path)
     end
     for _, k in ipairs(nest.keys(like)) do
@@ -271,6 +256,7 @@ end
 local function invariants(like, inv, path, leaves, g)
   if inv == nil then return end
   if type(like) == 'table' then
+    if nest.is_composite(like) then inv = getmetatable(like).invariants(inv) end
     if not errors.is_data(inv) then
       errors.bad('shape_invariants: %s is expected to be a table like the loop variables, not %s', path or 'it', errors.describe(inv))
     end
@@ -310,6 +296,21 @@ local function in_words(e, pred, body, by_name)
     end
   end
   return e
+end
+
+local ours = debug.getinfo(1, 'S').source:match('^(.*)front[/\\]control%.lua$') or '@'
+
+--- Keeps what the user's body calls the loop's variables, by the node of the first Exit, for dflow.front.naming: `i`, `state.c`.
+local function note_parameters(g, exit, body, leaves, by_name)
+  if debug.getinfo(body, 'S').source:sub(1, #ours) == ours then return end
+  local names = {}
+  for i, leaf in ipairs(leaves) do
+    local at, rest = leaf.path:match '^(%d+)(.*)$'
+    local first = not by_name and at and parameter(body, tonumber(at))
+    names[i] = by_name and leaf.path or first and first .. rest or false
+  end
+  g.parameters = g.parameters or {}
+  g.parameters[exit] = names
 end
 
 --- M.while_loop with words of its own for what fails.
@@ -413,6 +414,7 @@ function M.while_of(pred, body, vars, opts, words)
       results[2 * trips - 1], results[2 * trips] = after.node, after.index
     end
     local exits = core.while_end(handle, results)
+    note_parameters(g, exits[1], body, leaves, by_name)
     local out = rebuild(like, leaves, exits, g)
     if by_name then return out end
     return unpack(out, 1, count)

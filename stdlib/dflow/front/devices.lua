@@ -152,6 +152,11 @@ function M.session_words(opts, words)
     if type(opts.simplify) ~= 'boolean' then errors.bad('Session: simplify is true or false, not %s', errors.describe(opts.simplify)) end
     words[#words + 1] = 'simplify=' .. (opts.simplify and 'yes' or 'no')
   end
+  if opts.batch ~= nil then
+    local word = ({ [true] = 'yes', [false] = 'no', auto = 'auto' })[opts.batch]
+    if not word then errors.bad("Session: batch is true, false or 'auto', not %s", errors.describe(opts.batch)) end
+    words[#words + 1] = 'batch=' .. word
+  end
   if opts.save ~= nil then
     if not ({ keep = true, swap = true, recompute = true, auto = true })[opts.save] then
       errors.bad("Session: save is 'keep', 'swap', 'recompute' or 'auto', not %s", errors.describe(opts.save))
@@ -220,13 +225,14 @@ function M.list(handle)
   return list
 end
 
---- {{node =, op =, device =, why =, left_out =}, …} of the nodes that the fetches (flat pairs) need; left_out: the plan was simplified, and `why`
--- says what gives the node's value. Of a session with several owners also `owners`, by device
+--- {{node =, op =, device =, why =, left_out =, once =}, …} of the nodes that the fetches (flat pairs) need; left_out: the plan was simplified,
+-- and `why` says what gives the node's value; once: so does `why` of which loop the iterations share it. Of a session with several owners also `owners`, by device
 -- the number of the one that turns it in s:run, or `one_owner`, why one turns them all.
 function M.placement(handle, flat)
   local list, told = {}, core.session_placement(handle, flat)
   for node, op, device, id, why in told:gmatch '([^\t\n]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\n]*)\n' do
-    list[#list + 1] = { node = node, op = op, device = device, id = tonumber(id:match '%d+'), why = why, left_out = id:find(' ', 1, true) ~= nil }
+    list[#list + 1] = { node = node, op = op, device = device, id = tonumber(id:match '%d+'), why = why,
+      left_out = id:find(' left out', 1, true) ~= nil, once = id:find(' once', 1, true) ~= nil }
   end
   list.one_owner = told:match '\none ([^\t\n]*)\n$'
   for device, owner in (told:match '\nowners ([^\t\n]*)\n$' or ''):gmatch '(%S+)=(%d+)' do
@@ -237,7 +243,8 @@ function M.placement(handle, flat)
 end
 
 local changes = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices' }
-local whatif_options = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices', 'timeline' }
+local whatif_flags = { 'timeline', 'replace' }
+local whatif_options = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices', 'timeline', 'replace' }
 local readers = { bandwidth = M.bandwidth, latency = M.seconds, speed = function(v, what) return v == 'measured' and 1 or M.speed(v, what) end,
                   parallel_iterations = count,
                   devices = function(v, what) return count(type(v) == 'table' and #v or v, what) end }
@@ -257,9 +264,11 @@ function M.whatif(handle, opts, name_of)
   for _, key in ipairs(changes) do
     if opts[key] ~= nil then words[#words + 1] = ('%s=%.17g'):format(key, readers[key](opts[key], 'whatif: ' .. key)) end
   end
-  if opts.timeline ~= nil and type(opts.timeline) ~= 'boolean' then errors.bad('whatif: timeline is a boolean, not %s', errors.describe(opts.timeline)) end
-  if opts.timeline then words[#words + 1] = 'timeline=1' end
-  local result = { critical_path = {}, timeline = opts.timeline and {} or nil }
+  for _, key in ipairs(whatif_flags) do
+    if opts[key] ~= nil and type(opts[key]) ~= 'boolean' then errors.bad('whatif: %s is a boolean, not %s', key, errors.describe(opts[key])) end
+    if opts[key] then words[#words + 1] = key .. '=1' end
+  end
+  local result = { critical_path = {}, timeline = opts.timeline and {} or nil, places = opts.replace and 'anew' or 'kept' }
   for line in core.run_whatif(handle, table.concat(words, ' ')):gmatch '[^\n]+' do
     local seconds = line:match '^seconds (.*)$'
     if seconds then result.seconds = tonumber(seconds)

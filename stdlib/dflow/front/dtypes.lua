@@ -39,7 +39,7 @@ function M.is_whole_only(d) return int[d] == true or quantized[d] == true end
 
 --- Is the value a complex number: a plain table {re = number, im = number}?
 function M.is_complex_value(v)
-  return errors.is_data(v) and type(v.re) == 'number' and type(v.im) == 'number' and #v == 0
+  return errors.is_data(v) and type(rawget(v, 're')) == 'number' and type(rawget(v, 'im')) == 'number' and #v == 0
 end
 
 -- What other libraries call them.

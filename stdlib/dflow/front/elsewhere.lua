@@ -1,8 +1,9 @@
---- What people write who come from Python or JavaScript, and how Lua writes it: for errors of Lua's own, where nothing better is known.
+--- What users of Python or JavaScript write, and how Lua writes it: for errors of Lua's own, where nothing better is known.
 local M = {}
 
 -- Patterns of a line, its strings and comments blanked out, and what is said of it; the first one counts.
 local ways = {
+  { '^%s*#', 'a comment begins with two dashes: -- like this' }, { '[%w_%)%]}]%s+#%s', 'a comment begins with two dashes: -- like this' },
   { '^%s*import%f[%W]', "modules are loaded by local df = require 'dflow'; the program has df already" },
   { '^%s*from%s.-%simport%f[%W]', "modules are loaded by local df = require 'dflow'; the program has df already" },
   { '^%s*def%s', 'a function is written function f(x) return x end' },
@@ -64,7 +65,7 @@ local function nil_of(message, code)
   return found
 end
 
---- What is to be said of Lua's message about a line; nil where nobody knows. `code` is the line without its strings.
+--- What is to be said of Lua's message about a line; nil where there is nothing. `code` is the line without its strings.
 function M.says(message, code)
   local verb, of, word = message:match("attempt to (%w+) a nil value %((%w+) '([%w_]+)'%)")
   local is_theirs = of == 'global' or verb == 'call' and methods[word] and (of == 'field' or of == 'method')

@@ -1,5 +1,5 @@
 --- Errors: tables {code=, message=, op=, frame=, source=, traceback=, ran=} whose tostring is the whole message: where, what, the line as it was
--- written with a caret, and how it is mended (see advice.lua), which nobody loads before an error is shown.
+-- written with a caret, and how it is mended (see advice.lua), which is loaded when an error is shown.
 local core = require 'dflow.backend'
 
 local M = {}
@@ -60,7 +60,7 @@ local function named(text)
           or text:find('not nil', 1, true)) then
     return text
   end
-  local ok, names, known = pcall(function() return require('dflow.front.quote').nil_names() end)
+  local ok, names, known = pcall(function() return require('dflow.front.quote').nil_names(text) end)
   if not ok or #names == 0 or #names > 3 then return text end
   local near = #names == 1 and M.nearest(names[1], known)
   return ("%s; the variable%s '%s' %s nil%s"):format(text, #names > 1 and 's' or '', table.concat(names, "', '"), #names > 1 and 'are' or 'is',
@@ -80,10 +80,10 @@ function M.bad(text, ...)
 end
 
 local warned = {}
---- Writes a warning about the user's line, once for each line; under DFLOW_STRICT=1 it is an error.
-function M.warn(text)
+--- Writes a warning about the user's line, or about `line`, once for each line; under DFLOW_STRICT=1 it is an error.
+function M.warn(text, line)
   if os.getenv 'DFLOW_STRICT' == '1' then M.bad('%s', text) end
-  local line = core.where() or '?'
+  line = line or core.where() or '?'
   if warned[line .. text] then return end
   warned[line .. text] = true
   io.stderr:write(line, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
@@ -101,6 +101,7 @@ function M.describe(v)
   if kind == 'table' then
     local mt = getmetatable(v)
     local name = type(mt) == 'table' and rawget(mt, '__name')
+    if name == 'dflow.Module' then return 'df itself (its functions are called with a point: df.zeros{2}, not df:zeros{2})' end
     return type(name) == 'string' and name:gsub('^dflow%.', '') or 'table'
   elseif kind == 'string' then
     return ('the string %q'):format(v)
@@ -122,14 +123,14 @@ end
 --- How deep tables may be nested: far deeper than any value; one that holds itself is found by it.
 local DEEPEST = 100
 
---- depth + 1, for who goes down into a table; nil counts as 0.
+--- depth + 1, on the way down into a table; nil counts as 0.
 function M.deeper(depth)
   depth = (depth or 0) + 1
   if depth > DEEPEST then M.bad('a table is nested more than %d deep, or holds itself', DEEPEST) end
   return depth
 end
 
---- What a function that only looks at its arguments stands in front of, for those who want to see the source.
+--- What a function that only looks at its arguments stands in front of, to see the source.
 local behind = setmetatable({}, { __mode = 'k' })
 function M.in_front(wrapper, fn) behind[wrapper] = fn return wrapper end
 function M.behind(fn)
@@ -181,7 +182,7 @@ function M.asked_by_user(level)
   return info ~= nil and info.what ~= 'C' and info.source:sub(1, #home) ~= home
 end
 
---- Makes a user who asks an object for a field or method that its class has not hear of it, and of what is like it.
+--- Reading a field or method that an object's class does not have becomes an error that names what is like it.
 -- @param methods  what the class has for __index; shared by all of its objects
 -- @param what     `a session`
 -- @param says     {name = what to say of it}, or nil
@@ -203,16 +204,18 @@ function M.no_other(methods, what, says)
 end
 
 -- ---- did you mean -------------------------------------------------------------------------------------
+--- How many letters are to be changed, put in, left out or exchanged with the next one to come from a to b.
 local function distance(a, b)
-  local previous = {}
+  local previous, before = {}, nil
   for j = 0, #b do previous[j] = j end
   for i = 1, #a do
     local current = { [0] = i }
     for j = 1, #b do
       local cost = a:byte(i) == b:byte(j) and 0 or 1
       current[j] = math.min(previous[j] + 1, current[j - 1] + 1, previous[j - 1] + cost)
+      if before and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then current[j] = math.min(current[j], before[j - 2] + 1) end
     end
-    previous = current
+    previous, before = current, previous
   end
   return previous[#b]
 end
@@ -260,7 +263,7 @@ function M.hint_or_all(word, names)
   return hint ~= '' and hint or (' (it has: %s)'):format(table.concat(names, ', '))
 end
 
---- Makes a table of functions say so when somebody asks it for what it has not.
+--- Reading what a table of functions does not have becomes an error.
 function M.strict(of, what)
   return setmetatable(of, { __index = function(_, name)
     local names = {}

@@ -1,7 +1,7 @@
 --- df.func: graph functions, called like Lua functions.
 --
 -- The body is built when the function is first called in a graph, and stands in it once (once more where later calls have arguments of other
--- shapes); each call is a frame of it when it runs. So a
+-- shapes, and once more where it calls itself, with the shapes of its results); each call is a frame of it when it runs. So a
 -- function may call itself and others that are not built yet, as deep as the data say, and its gradient is a function, too.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
@@ -10,6 +10,7 @@ local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
 local convert = require 'dflow.front.convert'
 local control = require 'dflow.front.control'
+local registry = require 'dflow.front.registry'
 local call_user = require 'dflow.front.call'
 
 local M = {}
@@ -100,15 +101,50 @@ local function forget(from)
   end
 end
 
---- Builds a body in g; nothing of a failed one remains, so that the next call tries again.
-local function build(f, g, shapes)
-  local made = { building = true, shapes = shapes }
+--- The shapes that values merge from, where a result is what one of several branches gives: those that are known.
+local function base_shapes(o, found, seen)
+  local key = o.node .. ':' .. o.index
+  if seen[key] then return found end
+  seen[key] = true
+  if o.shape then found[#found + 1] = o.shape
+  elseif registry.primitive(o.op.type) == 'Merge' then
+    for _, input in ipairs(o.op.inputs) do base_shapes(input, found, seen) end
+  end
+  return found
+end
+
+--- What a recursion may be taken to return: the shape that all results have which need none of its calls; nil where there is none.
+local function guess_shapes(leaves)
+  local guess, any = {}, false
+  for i, o in ipairs(leaves) do
+    local found = not o.shape and base_shapes(o, {}, {}) or {}
+    for k = 2, #found do found[1] = common({ found[1] }, { found[k] }, 1)[1] or nil end
+    guess[i] = found[1] or false
+    any = any or guess[i]
+  end
+  return any and guess or nil
+end
+
+--- Is each result of the shape that its calls of itself were taken to return?
+local function is_kept(leaves, guess)
+  for i, o in ipairs(leaves) do
+    if guess[i] and not fits(o.shape, guess[i]) then return false end
+  end
+  return true
+end
+
+--- Builds a body in g; nothing of a failed one remains, so that the next call tries again. A body that calls itself is built once more with the
+-- shapes that its results have without those calls; if they hold then, they hold for calls of any depth.
+-- @param guess  the shapes that calls of itself return; false: they are not known
+local function build(f, g, shapes, guess)
+  local made = { building = true, shapes = shapes, results = guess or nil }
   local from = #building + 1
   building[from] = { f = f, g = g, made = made }
   table.insert(f.made[g], made)
   local ok, e = pcall(control.guarded, g, function()
     g.may_last = true
     local number, args = core.function_begin(g.handle, f.name, f.args, f.returns, f.source)
+    if f.batch then registry.op('FunctionBatched', {}) end
     made.number = number
     local inputs = {}
     for i, node in ipairs(args) do
@@ -124,6 +160,11 @@ local function build(f, g, shapes)
     if f.returns and #leaves ~= #f.returns then
       errors.bad('the function %s returns %d value%s, but `returns` says %d', f.name, #leaves, #leaves == 1 and '' or 's', #f.returns)
     end
+    if made.calls_itself and not f.result_shapes then
+      if guess and not is_kept(leaves, guess) then made.guess = false
+      elseif guess == nil then made.guess = guess_shapes(leaves) end
+      if made.guess ~= nil then error(again, 0) end
+    end
     local flat = {}
     for i, o in ipairs(leaves) do flat[2 * i - 1], flat[2 * i] = o.node, o.index end
     core.function_end(g.handle, flat)
@@ -132,8 +173,9 @@ local function build(f, g, shapes)
   made.building = false
   if not ok then
     forget(from)
-    if e ~= again or made.wider == nil then error(e, 0) end
-    return build(f, g, made.wider)
+    if e ~= again or made.wider == nil and made.guess == nil then error(e, 0) end
+    if made.wider then return build(f, g, made.wider) end
+    return build(f, g, shapes, made.guess)
   end
   if from == 1 then building = {} end
   return made
@@ -190,13 +232,14 @@ Function.__call = function(f, ...)
       errors.bad("the function %s calls itself before it is known what it returns: say so, as in df.func('%s', {...}, fn, {returns = {'float32'}})",
                  f.name, f.name)
     end
+    made.calls_itself = made.calls_itself or made.building
     local node = core.function_call(g.handle, made.number, flat, name, core.where())
     g.function_calls = g.function_calls or {}
     g.function_calls[node] = made.number
     local count = made.n or #f.returns
     if count == 0 then return graph.operation(g, node) end
     for i = 1, count do
-      local shape = f.result_shapes and f.result_shapes[i]
+      local shape = f.result_shapes and f.result_shapes[i] or made.results and made.results[i]
       if shape then core.output_set_shape(g.handle, node, i - 1, shape) end
     end
     return pack_results(g, node, made.like, count)
@@ -228,18 +271,21 @@ end
 -- @param returns  the dtypes of its results: needed where it calls itself
 -- @param shapes   shapes of its arguments, -1 for an unknown dimension and false for an unknown rank. Without them those of the first call hold,
 --                 and fn is called again for what later calls have in common with it
--- @param result_shapes  shapes of its results, where a recursion cannot be seen to keep them
+-- @param result_shapes  shapes of its results, where a recursion does not show them: those that it returns without calling itself are tried first
+-- @param batch    true: ready nodes of different calls are computed as one where their shapes are equal (products with one matrix as one product
+--                 over all rows). Values are the same to the bit, but for the gradients of matrices, which may be one product over all calls
 -- @return         what is called like a Lua function, with values, Tensors or Outputs, and returns Outputs. Each call runs in a frame of its own; calls
 --                 may be 20000 deep. Its gradient is a function that is called in reverse, from values that each call has kept
 function M.func(name, list, fn, opts)
-  opts = errors.options(opts, 'func', { 'returns', 'shapes', 'result_shapes' })
+  opts = errors.options(opts, 'func', { 'returns', 'shapes', 'result_shapes', 'batch' })
   if type(name) ~= 'string' or name == '' or name:find '[%s:^]' then
     errors.bad('func takes a name without spaces and colons first, not %s', errors.describe(name))
   end
   if type(fn) ~= 'function' then errors.bad('func takes a Lua function as its third argument, not %s', errors.describe(fn)) end
   local args = dtype_list(list, 'the second argument')
   local returns = opts.returns ~= nil and dtype_list(opts.returns, 'returns') or nil
-  return setmetatable({ name = name, args = args, fn = fn, returns = returns, source = (core.where()), made = setmetatable({}, { __mode = 'k' }),
+  return setmetatable({ name = name, args = args, fn = fn, returns = returns,
+                        batch = errors.flag(opts.batch, 'func', 'batch'), source = (core.where()), made = setmetatable({}, { __mode = 'k' }),
                         shapes = shape_list(opts.shapes, #args, 'shapes'), result_shapes = shape_list(opts.result_shapes, returns and #returns or 0, 'result_shapes') },
                       Function)
 end

@@ -1,5 +1,6 @@
 --- map_fn, foldl, foldr, scan, case, switch_case: made of cond, while_loop and TensorArray only, so their gradients need no
 -- words of their own.
+local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -16,6 +17,7 @@ local call_user = require 'dflow.front.call'
 local unpack = graph.unpack
 local f = ops.functions
 
+local CALLS = 256              -- rows whose calls wait for each other, unless parallel_iterations says otherwise
 local loop_options = { 'parallel_iterations', 'back_prop', 'save', 'swap_memory', 'name' }
 
 local function loop_opts(opts, what, more)
@@ -40,6 +42,18 @@ local function take_elems(elems, what)
   local like, list = single and { elems } or elems, {}
   nest.each(like, nest.is_structure, function(v) list[#list + 1] = convert.to_output(v, nil, nil, what) end)
   return list, single, function(rows) return nest.pack(like, rows) end
+end
+
+--- fn is called with `before` values and then with one for each of several elems. One that takes some of these and not all was written
+-- for a table of them, as TensorFlow's are; in its place it would get the first.
+local function check_elements(fn, elems, before, what)
+  if not nest.is_structure(elems) or nest.has_names(elems) then return end
+  local about = debug.getinfo(fn, 'Su')
+  local takes = about.what ~= 'C' and not about.isvararg and about.nparams
+  if not takes or takes <= before or takes >= before + #elems then return end
+  errors.bad('%s: there are %d elems, so the function is called with %s%d values, one of each, and it takes %d: write function(%sx, y%s)',
+             what, #elems, before > 0 and 'the accumulator and ' or '', #elems, takes - before, before > 0 and 'acc, ' or '',
+             #elems > 2 and ', …' or '')
 end
 
 --- One array per tensor, each with the rows of its tensor; and how many rows there are.
@@ -135,6 +149,34 @@ local function in_lanes(fn, elems, dtype)
   end)
 end
 
+--- fn as a graph function whose calls, one for each row, are computed together as they become ready: what vmap has no rule for is left to it.
+local function in_calls(fn, elems)
+  local list = take_elems(elems, 'map_fn')
+  local types, shapes = {}, {}
+  for i, x in ipairs(list) do
+    types[i] = x.dtype
+    shapes[i] = x.shape and { unpack(x.shape, 2) } or false
+  end
+  local _, single, arguments = take_elems(elems, 'map_fn')
+  local row = require('dflow.front.func').func('row', types, function(...)
+    local rows = arguments{ ... }
+    return fn(unpack(rows, 1, #rows))
+  end, { batch = true, shapes = shapes })
+  return function(...)
+    local flat = {}
+    nest.each(single and { (...) } or { ... }, nest.is_structure, function(v) flat[#flat + 1] = v end)
+    return row(unpack(flat))
+  end
+end
+
+--- in_lanes, or nil where the function has what cannot be computed by lanes: then nothing was built.
+local function try_lanes(fn, elems, dtype)
+  local g = take_elems(elems, 'map_fn')[1].graph
+  local ok, result = pcall(graph.attempt, g, in_lanes, fn, elems, dtype)
+  if ok then return result end
+  if not (errors.is(result) and result.code == 'unimplemented') then error(result, 0) end
+end
+
 --- df.map_fn(fn, elems, opts): fn of each row, stacked. fn is called once, while the graph is built; rows run in parallel.
 -- @param elems  [n, ...], or a list of such: fn(a, b) then
 -- @return       [n, ...]; a list of them where fn returns several; the structure that fn returns
@@ -142,7 +184,12 @@ function M.map_fn(fn, elems, opts)
   check_function(fn, 'map_fn')
   local given
   opts, given = loop_opts(opts, 'map_fn', { 'dtype', 'batch' })
-  if errors.flag(given.batch, 'map_fn', 'batch') then return in_lanes(fn, elems, given.dtype) end
+  if errors.flag(given.batch, 'map_fn', 'batch') then
+    local result = try_lanes(fn, elems, given.dtype)
+    if result ~= nil then return result end
+    fn, opts.parallel_iterations = in_calls(fn, elems), opts.parallel_iterations or CALLS
+  end
+  check_elements(fn, elems, 0, 'map_fn')
   local list, _, arguments = take_elems(elems, 'map_fn')
   local g = list[1].graph
   local depth = graph.depth()
@@ -218,6 +265,12 @@ local function with_init(init, d, build)
   error(result, 0)
 end
 
+--- An error of the loop that would have the accumulator, its variable 2, in shape_invariants: these are the accumulator's here.
+local function of_accumulator(e)
+  if errors.is(e) then e.message = e.message:gsub('shape_invariants = {%[2%] = (.*)} would allow it', 'shape_invariants = %1 would allow it') end
+  return e
+end
+
 local function fold(what, reverse)
   return function(fn, elems, init, opts)
     check_function(fn, what)
@@ -231,6 +284,7 @@ local function fold(what, reverse)
       if is_options then init, opts = nil, init end
     end
     opts = loop_opts(opts, what, { 'shape_invariants' })
+    check_elements(fn, elems, 1, what)
     local list, single, arguments = take_elems(elems, what)
     local g = list[1].graph
     local depth = graph.depth()
@@ -247,7 +301,7 @@ local function fold(what, reverse)
       return last
     end)
     graph.restore(depth)
-    if not ok then error(result, 0) end
+    if not ok then error(of_accumulator(result), 0) end
     return result
   end
 end
@@ -271,6 +325,7 @@ function M.scan(fn, elems, init, opts)
   end
   local loop, given = loop_opts(opts, 'scan', { 'reverse', 'shape_invariants' })
   local reverse = errors.flag(given.reverse, 'scan', 'reverse') == true
+  check_elements(fn, elems, 1, 'scan')
   local list, single, arguments = take_elems(elems, 'scan')
   local g = list[1].graph
   local depth = graph.depth()
@@ -314,7 +369,7 @@ function M.scan(fn, elems, init, opts)
     return nest.map(last, nest.is_structure, function(ta) return stacked(ta, list[1]) end)
   end)
   graph.restore(depth)
-  if not ok then error(result, 0) end
+  if not ok then error(of_accumulator(result), 0) end
   return result
 end
 
@@ -343,8 +398,8 @@ function M.case(pairs_list, opts)
     errors.bad('case: default is %s, a function is expected', errors.describe(default))
   end
   local name = opts.name or pairs_list.name or 'case'
+  if n == 0 then return default() end
   local function build(i)
-    if i > n then return default() end
     local p, fn = pairs_list[i][1], pairs_list[i][2]
     if i == n and not default then
       return control.cond(p, fn, function()
@@ -352,7 +407,7 @@ function M.case(pairs_list, opts)
         return graph.control_dependencies({ stop }, fn)
       end, { name = name })
     end
-    return control.cond(p, fn, function() return build(i + 1) end, { name = name })
+    return control.cond(p, fn, i == n and default or function() return build(i + 1) end, { name = name })
   end
   return build(1)
 end
@@ -372,16 +427,17 @@ function M.switch_case(index, functions, default)
   end
   local last = default or functions[#functions]
   index = convert.to_output(index, dtypes.INT32, nil, 'switch_case')
-  -- A tree of conds: as deep as the logarithm of the number of branches.
-  local function build(low, high)     -- one of branches low .. high - 1 is wanted
-    if high - low == 1 then return functions[low + 1]() end
+  -- A tree of conds, as deep as the logarithm of the number of branches: the function that builds one of low .. high - 1.
+  local function among(low, high)
+    if high - low == 1 then return functions[low + 1] end
     local middle = math.floor((low + high) / 2)
-    return control.cond(f.less(index, middle), function() return build(low, middle) end, function() return build(middle, high) end,
-                        { name = 'switch_case' })
+    return function()
+      return control.cond(f.less(index, middle), among(low, middle), among(middle, high), { name = 'switch_case' })
+    end
   end
   local n = #functions
   local known = f.logical_and(f.greater_equal(index, 0), f.less(index, n))
-  return control.cond(known, function() return build(0, n) end, function() return last() end, { name = 'switch_case' })
+  return control.cond(known, among(0, n), last, { name = 'switch_case' })
 end
 
 -- ---- derivatives of derivatives -----------------------------------------------------------------------------------------
@@ -398,6 +454,21 @@ local function variable_or_output(x, what)
     errors.bad('%s: x is %s, an Output or Variable is expected', what, errors.describe(x))
   end
   return x
+end
+
+--- Raises where y and x were given the wrong way round: nothing of y comes from x, and x comes from y. What depends on neither has zeros.
+local function check_order(y, x, what)
+  if getmetatable(x) ~= graph.Output or type(y) ~= 'table' then return end
+  local of = getmetatable(y) and rawget(getmetatable(y), 'handle_of')
+  local from = of and of(y) or y
+  if getmetatable(from) ~= graph.Output or from.graph ~= x.graph or from.node == x.node then return end
+  local function needs(o, node)
+    for _, other in ipairs(core.graph_needs(o.graph.handle, { o.node, o.index })) do if other == node then return true end end
+    return false
+  end
+  if needs(x, from.node) and not needs(from, x.node) then
+    errors.bad('%s(y, x): y, %s, does not depend on x, %s, but x on y: they stand the wrong way round', what, y.name, x.name)
+  end
 end
 
 --- v as an Output that goes with x: of its dtype, and of its shape or a scalar.
@@ -439,6 +510,7 @@ function M.jvp(y, x, v)
     return sum
   end
   x = variable_or_output(x, 'jvp')
+  check_order(y, x, 'jvp')
   y = convert.to_output(y, nil, nil, 'jvp')
   v = direction(x, v, y.graph, 'jvp')
   local u = f.placeholder_with_default(f.zeros_like(y), y.shape)
@@ -457,9 +529,16 @@ function M.hvp(y, x, v)
     return nest.map(x, nest.is_structure, function(xi) return dense_gradient(gs, xi, { grad_ys = vs }) end)
   end
   x = variable_or_output(x, 'hvp')
+  check_order(y, x, 'hvp')
   local g = dense_gradient(y, x)
   v = direction(x, v, g.graph, 'hvp')
   return dense_gradient(g, x, { grad_ys = v })
+end
+
+--- Are all rows of a Jacobian computed at once? That takes a third to a ninth of a loop's time; it has all of them in memory.
+local function by_lanes(rows)
+  local most = 256
+  return rows.shape and rows.shape[1] >= 0 and rows.shape[1] <= most
 end
 
 --- df.jacobian(y, x): dy[i] / dx[j], of shape y.shape + x.shape. Of a list of x a list.
@@ -468,13 +547,13 @@ function M.jacobian(y, x)
     return nest.map(x, nest.is_structure, function(xi) return M.jacobian(y, xi) end)
   end
   x = variable_or_output(x, 'jacobian')
+  check_order(y, x, 'jacobian')
   y = convert.to_output(y, nil, nil, 'jacobian')
   local flat = f.reshape(y, { -1 })
   local n = f.size(y)
-  local rows = M.map_fn(function(i)
-    local pick = f.one_hot(i, n, { dtype = y.dtype })
-    return dense_gradient(flat, x, { grad_ys = pick })
-  end, f.range(n))
+  local function row(i) return dense_gradient(flat, x, { grad_ys = f.one_hot(i, n, { dtype = y.dtype }) }) end
+  local rows = f.range(n)
+  rows = by_lanes(rows) and try_lanes(row, rows) or M.map_fn(row, rows)
   local x_shape = f.shape(convert.to_output(x))
   local out = f.reshape(rows, f.concat({ f.shape(y), x_shape }, 0))
   local ys, xs = y.shape, x.shape
@@ -494,6 +573,7 @@ function M.hessian(y, x)
     return nest.map(x, nest.is_structure, function(xi) return M.hessian(y, xi) end)
   end
   x = variable_or_output(x, 'hessian')
+  check_order(y, x, 'hessian')
   return M.jacobian(dense_gradient(y, x), x)
 end
 

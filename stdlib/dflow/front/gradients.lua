@@ -229,7 +229,7 @@ function M.custom_gradient(fn)
     local n, xs = select('#', ...), {}
     local g = convert.graph_of({ ... }) or graph.current()
     for i = 1, n do xs[i] = ops.functions.identity(convert.to_output((select(i, ...)), nil, g, 'custom_gradient')) end
-    local ys = call_user(fn, unpack(xs, 1, n))
+    local ys = graph.attempt(g, call_user, fn, unpack(xs, 1, n))
     ys.n = nil
     local grad = ys[#ys]
     ys[#ys] = nil

@@ -91,7 +91,7 @@ function M.standing()
   return list
 end
 
---- Gives up what was begun and not ended since M.standing gave `before`: for whoever may be thrown out of the middle of anything, as by Ctrl-C.
+--- Gives up what was begun and not ended since M.standing gave `before`: for code that may be thrown out of the middle of anything, as by Ctrl-C.
 function M.unwind(before)
   M.restore(before.depth)
   while #sessions > before.sessions do M.leave_session() end
@@ -117,7 +117,13 @@ function M.undo(g, mark)
   local before = core.graph_nodes(g.handle)
   local left = core.graph_undo(g.handle, mark)
   if left < before then g.interned, g.literals, g.needs, g.derived = nil, nil, nil, nil end
+  for i = #(g.groups or {}), 1, -1 do
+    local group = g.groups[i]
+    if group.first >= left and group.path then table.remove(g.groups, i) end
+    if group.path then group.last = math.min(group.last, left - 1) end
+  end
   for node = left, before - 1 do
+    if g.parameters then g.parameters[node] = nil end
     local function forget(list)
       local o = list[node]
       if o then
@@ -130,6 +136,23 @@ function M.undo(g, mark)
     forget(g.operation_of)
     for _, list in pairs(g.more) do forget(list) end
   end
+end
+
+--- fn(...), whose nodes are drawn together: path() says under which name, when they are built, as a name scope's `encoder/attention`.
+function M.grouped(g, path, fn, ...)
+  local first = core.graph_nodes(g.handle)
+  local group = { first = first }
+  local groups = g.groups or {}
+  g.groups = groups
+  local at = #groups + 1
+  groups[at] = group
+  local function finish(ok, ...)
+    group.last, group.path = core.graph_nodes(g.handle) - 1, ok and path() or ''
+    if not ok or group.last < first then table.remove(groups, at) end
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return finish(protect(fn, ...))
 end
 
 --- Did the node of this Output go?
@@ -390,7 +413,8 @@ Output.__tostring = function(o)
 end
 
 local function no_order()
-  errors.bad("Lua turns the result of < into a boolean, so it cannot build a node: write a:lt(b), a:le(b), a:gt(b) or a:ge(b)")
+  errors.bad('Lua turns the result of < into a boolean, so it cannot build a node: write a:lt(b), a:le(b), a:gt(b) or a:ge(b), '
+    .. 'or have statements build graphs: df.autograph(fn), dflow --autograph script.lua, :autograph on at the prompt')
 end
 Output.__lt, Output.__le = no_order, no_order
 Output.__len = function()
@@ -401,21 +425,14 @@ Output.__concat = function(a, b)
     errors.bad('an Output has no value while building, so .. cannot join it: run it first, or use df.concat({a, b}, axis)')
   end
 end
--- `==` on two Outputs asks whether they are the same one, which is seldom what was meant; of others (`i == 3`) Lua tells nobody.
+-- `==` on two Outputs asks whether they are the same one, which is seldom what was meant; of others (`i == 3`) Lua reports nothing.
 -- Equal ones never come here, and two tables of our own compare in peace.
-local compared = {}
 local ours = debug.getinfo(1, 'S').source:match('^(.*)front[/\\]graph%.lua$') or '@'
 function Output.__eq(a, b)
   local info = debug.getinfo(2, 'Sl')
   if info and info.what ~= 'C' and info.source:sub(1, #ours) ~= ours then
-    local text = '== on an Output asks whether both are the same output, which is known while the graph is built: false; '
-      .. 'to compare values write x:eq(y)'
-    if os.getenv 'DFLOW_STRICT' == '1' then errors.bad('%s (rawequal(x, y) compares outputs)', text) end
-    local line = ('%s:%d'):format(errors.file_of(info), info.currentline)
-    if not compared[line] then
-      compared[line] = true
-      io.stderr:write(line, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
-    end
+    errors.warn('== on an Output asks whether both are the same output, which is known while the graph is built: false; '
+      .. 'to compare values write x:eq(y), to compare outputs rawequal(x, y)', ('%s:%d'):format(errors.file_of(info), info.currentline))
   end
   return rawequal(a, b)
 end
@@ -423,7 +440,7 @@ Output.__call = function(o)
   errors.bad('an Output cannot be called: %s', o.name)
 end
 
--- LuaJIT's ipairs looks at raw fields only: a stray ipairs(x) would be a loop of no rounds, and nobody would hear of it. There,
+-- LuaJIT's ipairs looks at raw fields only: a stray ipairs(x) would be a loop of no rounds, without an error. There,
 -- and for what stands for an Output only, it goes by x[i] as Lua 5.4's does, and ends with the message of x[i]. It goes by names, so that a
 -- dflow that is loaded anew needs no other.
 local function by_index(t, i)

@@ -2,7 +2,7 @@
 --
 -- What is built after a run, outside of all bodies, scopes and dependencies, and equals what was built before that run at the same line
 -- (the same op, attributes and inputs), gets no node of its own at first: run alone, it is run as the other one. Whatever else is done
--- with it (an input of something that is new, a feed, a gradient, a name) builds its node then. So nobody can tell, but by the
+-- with it (an input of something that is new, a feed, a gradient, a name) builds its node then. So it does not show, but by the
 -- graph, which stays as it is. The k-th of its kind since the last run stands for the k-th before it. What draws random numbers, makes a
 -- resource or has no inputs is always built; what has an effect stands for another only where that one's effect is not asked for besides.
 -- What gradients are asked for again, they are given again. What is none of this (a minimizer, a loop, a cond built for each run) makes the
@@ -250,12 +250,12 @@ function M.derivatives(g, key, lists, build)
 end
 
 -- ---- literals -----------------------------------------------------------------------------------------------------------
---- The Const of a value that was written where an Output is taken: nobody holds it, so equal ones of a line are one.
+--- The Const of a value that was written where an Output is taken: it has no other holder, so equal ones of a line are one.
 -- @param make  function() -> Output
 function M.literal(g, v, dtype, make)
   if not M.open(g) then return make() end
   local key
-  if getmetatable(v) == Tensor then key = v                -- which nobody changes, and which has its dtype
+  if getmetatable(v) == Tensor then key = v                -- which never changes, and which has its dtype
   else
     local parts = { dtype or 'none', (core.where()) }
     if not content(v, parts, 64) then return make() end
@@ -285,10 +285,8 @@ function M.note_growth(g, session)
   if grows.looks < PATIENCE then return end
   told[g] = true
   core.session_told_growth(session)
-  local text = ('the graph has grown by %d operations in %d runs: what is built here is built anew for each run, which makes each slower; '
-    .. 'build it once, before the loop, and run that'):format(size - grows.since, LOOK * PATIENCE)
-  if os.getenv 'DFLOW_STRICT' == '1' then errors.bad('%s', text) end
-  io.stderr:write(where, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
+  errors.warn(('the graph has grown by %d operations in %d runs: what is built here is built anew for each run, which makes each slower; '
+    .. 'build it once, before the loop, and run that'):format(size - grows.since, LOOK * PATIENCE), where)
 end
 
 return M

@@ -85,15 +85,14 @@ function M.line(text, state)
       kinds[n], firsts[n], lasts[n] = 'op', i, i
       i = i + 1
     elseif kind == DIGIT or (kind == DOT and class[byte(text, i + 1) or 0] == DIGIT) then
-      local _, last = find(text, '^0[xX][%x.]*[pP]?', i)
-      if last and find(sub(text, last, last), '[pP]') then
-        _, last = find(text, '^[+-]?[%w_.]*', last + 1)
-      elseif not last then
+      local _, last = find(text, '^0[xX][%x.]*[pP][+-]?[%w_.]*', i)
+      if not last then _, last = find(text, '^0[xX][%w_.]*', i) end
+      if not last then
         _, last = find(text, '^[%d.]*[eE][+-]?[%w_.]*', i)
         if not last then _, last = find(text, '^[%w_.]+', i) end
       end
       local word = sub(text, i, last)
-      add((tonumber(word) or find(word, '^%d+[uU]?[lL][lL]$')) and 'number' or 'error', i, last)
+      add((tonumber(word) or find(word, '^%d+[uU]?[lL][lL]$') or find(word, '^0[xX]%x+[uU]?[lL][lL]$')) and 'number' or 'error', i, last)
     elseif kind == QUOTE then
       local quote = sub(text, i, i)
       local last, open, broken = quoted(text, i + 1, quote)

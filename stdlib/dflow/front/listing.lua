@@ -11,8 +11,8 @@ local function key_text(key, show)
   return '[' .. show(key) .. ']'
 end
 
---- Keys in an order that a reader expects: numbers first, then names.
-local function sorted(keys)
+--- The list of keys, of any types, put in an order that a reader expects: numbers first, then names.
+function M.sorted(keys)
   table.sort(keys, function(a, b)
     local ta, tb = type(a), type(b)
     if ta ~= tb then return ta == 'number' or (tb ~= 'number' and ta < tb) end
@@ -69,7 +69,7 @@ function M.text(v, depth, open, part, most)
   for key in next, v do
     if not (type(key) == 'number' and key >= 1 and key <= listed and key == math.floor(key)) then keys[#keys + 1] = key end
   end
-  for _, key in ipairs(sorted(keys)) do
+  for _, key in ipairs(M.sorted(keys)) do
     if #words >= most.entries then
       left = left + 1
     else

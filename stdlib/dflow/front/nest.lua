@@ -39,8 +39,27 @@ local function has_names(t)
 end
 M.has_names = has_names
 
+--- Is it an object that stands for its fields (a SparseTensor)? Structures enter it as a table, and make one like it of its parts.
+local function is_composite(t)
+  local mt = getmetatable(t)
+  return type(mt) == 'table' and rawget(mt, 'is_composite') == true
+end
+M.is_composite = is_composite
+
+--- Is it a table whose fields are parts of a structure?
+local function is_table(t) return is_plain(t) or is_composite(t) end
+M.is_table = is_table
+
+--- The table of parts as an object of the kind of `like`, if that is one.
+local function alike(like, out)
+  if is_composite(like) then return setmetatable(out, getmetatable(like)) end
+  return listing.of(out)
+end
+M.alike = alike
+
 --- Is the table a structure: does it hold an object (Output, Tensor, Variable, TensorArray, ...) anywhere, or names?
 function M.is_structure(t, depth)
+  if is_composite(t) then return true end
   if not is_plain(t) or dtypes.is_complex_value(t) then return false end
   depth = errors.deeper(depth)
   for k, v in pairs(t) do
@@ -52,7 +71,7 @@ end
 
 --- Calls leaf(v, path) for each leaf in order. A plain table is entered when is_inner(table) says so.
 function M.each(v, is_inner, leaf, path, depth)
-  if is_plain(v) and is_inner(v) then
+  if is_table(v) and is_inner(v) then
     depth = errors.deeper(depth)
     for _, k in ipairs(M.keys(v)) do
       M.each(v[k], is_inner, leaf, path and (path .. '.' .. tostring(k)) or tostring(k), depth)
@@ -64,13 +83,13 @@ end
 
 --- A new structure like v with leaf(x, path) in the place of each leaf x.
 function M.map(v, is_inner, leaf, path, depth)
-  if is_plain(v) and is_inner(v) then
+  if is_table(v) and is_inner(v) then
     depth = errors.deeper(depth)
     local out = {}
     for _, k in ipairs(M.keys(v)) do
       out[k] = M.map(v[k], is_inner, leaf, path and (path .. '.' .. tostring(k)) or tostring(k), depth)
     end
-    return listing.of(out)
+    return alike(v, out)
   end
   return leaf(v, path)
 end

@@ -30,7 +30,7 @@ local function is_ours(r, stop) return stop ~= nil and stop.breakpoint == r.nume
 --- Does it stand at its first NaN?
 function M.met(r) return is_ours(r, r:settle(0)) end
 
---- Waits until the run is over or stands still. Where that is at its first NaN, it is cancelled, and `found` is what it ends with.
+--- Waits until the run is over or paused. Where that is at its first NaN, it is cancelled, and `found` is what it ends with.
 function M.settle(r)
   local stop = r:settle()
   if not is_ours(r, stop) then return end

@@ -12,13 +12,13 @@ local arguments = require 'dflow.front.arguments'
 require 'dflow.front.ops_array'
 require 'dflow.front.ops_make'
 require 'dflow.front.ops_linalg'
-require 'dflow.front.ops_attention'
+local attention = require 'dflow.front.ops_attention'
 require 'dflow.front.ops_composed'
 require 'dflow.front.ops_window'
 
 for name, adapter in pairs(arguments.functions) do arguments.functions[name] = convert.whole(adapter) end
 
-local M = { functions = arguments.functions, arguments = arguments.of }
+local M = { functions = arguments.functions, arguments = arguments.of, causal_mask = attention.causal_mask, causal_offset = attention.causal_offset }
 local functions = M.functions
 local op, typed = registry.op, convert.typed
 local Output = graph.Output
@@ -98,14 +98,59 @@ function M.operators(mt)
   mt.__bnot = function(a) return functions[typed(a) == dtypes.BOOL and 'logical_not' or 'invert'](a) end
 end
 
---- x[i]: element i along axis 0, for a number or a scalar Output.
+--- df.newaxis: in x[{…}], a new axis of size 1.
+M.newaxis = setmetatable({}, { __name = 'dflow.NewAxis', __tostring = function() return 'df.newaxis' end })
+
+--- One entry of x[{…}]: where it begins and ends along its axis, and the masks that say more. `bit` stands for the entry in them.
+local function index_entry(at, bit, masks)
+  if at == M.newaxis then
+    masks.new_axis_mask = masks.new_axis_mask + bit
+    return 0, 0
+  end
+  if not errors.is_data(at) then
+    masks.shrink_axis_mask = masks.shrink_axis_mask + bit
+    if at == -1 then masks.end_mask = masks.end_mask + bit return -1, 0 end
+    return at, at + 1
+  end
+  if #at > 2 or nest.has_names(at) then errors.bad('x[{…}]: {from, to} is a part of an axis, {} all of it; this table has %d entries', #at) end
+  if at[1] == nil then masks.begin_mask = masks.begin_mask + bit end
+  if at[2] == nil then masks.end_mask = masks.end_mask + bit end
+  return at[1] or 0, at[2] or 0
+end
+
+--- x[{0, {1, 3}, {}, df.newaxis}]: along each axis in turn an element, a part from and up to, all of it; or a new axis.
+local function part(x, list)
+  local first, last, steps, taken = {}, {}, {}, 0
+  local masks = { begin_mask = 0, end_mask = 0, shrink_axis_mask = 0, new_axis_mask = 0 }
+  for i = 1, #list do
+    local at = list[i]
+    if at ~= M.newaxis then taken = taken + 1 end
+    for _, n in ipairs(errors.is_data(at) and at or at ~= M.newaxis and { at } or {}) do
+      if type(n) == 'number' and not dtypes.is_whole(n) then errors.bad('x[{…}]: entry %d is %s, an index is a whole number', i, tostring(n)) end
+      if type(n) ~= 'number' and (typed(n) == nil or not dtypes.is_int(typed(n))) then
+        errors.bad('x[{…}]: entry %d is %s; a whole number, {from, to}, {} or df.newaxis is expected', i, errors.describe(n))
+      end
+    end
+    first[i], last[i] = index_entry(at, 2 ^ (i - 1), masks)
+    steps[i] = 1
+  end
+  local rank = graph.rank(x)
+  if #list == 0 or nest.has_names(list) then errors.bad('x[{…}] takes a list, an entry for each axis: a whole number, {from, to}, {} or df.newaxis') end
+  if rank and taken > rank then errors.bad('x[{…}]: the list is about %d axes, %s has %d', taken, x.name, rank) end
+  for key, mask in pairs(masks) do masks[key] = mask > 0 and math.floor(mask) or nil end
+  return op('StridedSlice', { x, arguments.int32(first, x.graph), arguments.int32(last, x.graph), steps }, masks)
+end
+
+--- x[i]: element i along axis 0, for a number or a scalar Output; x[{…}]: a part of several axes.
 function M.element(x, i)
+  if errors.is_data(i) then return part(x, i) end
   local shape = x.shape
   if shape and #shape == 0 then errors.bad('x[i] of a scalar: %s has no axis to index', x.name) end
   if type(i) ~= 'number' then
     local mt = type(i) == 'table' and getmetatable(i)
+    if i == M.newaxis then return part(x, { i }) end
     if not mt then
-      errors.bad('x[i] takes a number or a scalar Output, not %s; x:gather, x:slice and x:strided_slice take lists', errors.describe(i))
+      errors.bad('x[i] takes a number, a scalar Output, or a list with an entry for each axis, x[{0, df.newaxis}]; not %s', errors.describe(i))
     end
     if typed(i) == dtypes.BOOL then errors.bad('x[i] takes a whole number, not bool: df.boolean_mask(x, mask) gives the elements where mask is true') end
     return functions.gather(x, i)

@@ -11,6 +11,28 @@ local op, to_output, typed = registry.op, convert.to_output, convert.typed
 
 local WHAT = 'scaled_dot_product_attention'
 
+local M = {}
+
+--- true where query i may look at key j: at what is not after it, when `offset` keys are before the first query.
+function M.causal_mask(queries, keys, offset)
+  local rows = functions.expand_dims(functions.range(queries), 1)
+  if offset ~= nil then rows = rows + offset end
+  return functions.less_equal(functions.expand_dims(functions.range(keys), 0), rows)
+end
+
+--- Raises unless o.offset is a whole number from 0 up or an int32 scalar, and o.causal is true with it.
+function M.causal_offset(o, what)
+  local offset = o.offset
+  if offset == nil then return end
+  local d = type(offset) == 'table' and not errors.is_data(offset) and typed(offset)
+  local is_number = type(offset) == 'number' and dtypes.is_whole(offset) and offset >= 0
+  if not is_number and (not d or d ~= dtypes.number.int32 or (offset.shape and #offset.shape > 0)) then
+    errors.bad('%s: offset is %s; how many keys are before the first query is expected, a whole number from 0 up or a scalar int32', what,
+               d and require('dflow.front.tensor').shape_text(offset.dtype, offset.shape) or errors.describe(offset))
+  end
+  if o.causal ~= true then errors.bad('%s: offset goes with causal = true', what) end
+end
+
 local function mask_of(mask, g)
   mask = to_output(mask, typed(mask) == nil and dtypes.BOOL or nil, g, WHAT)
   if graph.dtype(mask) ~= dtypes.BOOL then
@@ -32,11 +54,12 @@ local function extra_of(o, q)
   return { bias }
 end
 
---- scaled_dot_product_attention(query, key, value, {mask, bias, causal = false, scale}): softmax(scale query key' + bias) value, without the
--- matrix of all scores. query [..., tq, d], key [..., tk, d], value [..., tk, dv] -> [..., tq, dv].
-def(WHAT, { 'query', 'key', 'value' }, { 'mask', 'bias', 'causal', 'scale' }, function(o)
+--- scaled_dot_product_attention(query, key, value, {mask, bias, causal = false, offset, scale}): softmax(scale query key' + bias) value, without
+-- the matrix of all scores; with an offset a bool for each of them says what is causal. query [..., tq, d], key [..., tk, d], value [..., tk, dv] -> [..., tq, dv].
+def(WHAT, { 'query', 'key', 'value' }, { 'mask', 'bias', 'causal', 'offset', 'scale' }, function(o)
   required(WHAT, o, 'query', 'key', 'value')
   if o.causal ~= nil and type(o.causal) ~= 'boolean' then errors.bad('%s: causal is true or false, not %s', WHAT, errors.describe(o.causal)) end
+  M.causal_offset(o, WHAT)
   local scale = o.scale
   if scale ~= nil and (type(scale) ~= 'number' or scale == 0 or scale - scale ~= 0) then
     errors.bad('%s: scale is a finite number other than 0, not %s', WHAT, errors.describe(scale))
@@ -44,5 +67,12 @@ def(WHAT, { 'query', 'key', 'value' }, { 'mask', 'bias', 'causal', 'scale' }, fu
   local q = to_output(o.query, not typed(o.query) and dtypes.FLOAT32 or nil, nil, WHAT)
   local dtype = graph.dtype(q)
   local k, v = to_output(o.key, dtype, q.graph, WHAT), to_output(o.value, dtype, q.graph, WHAT)
-  return (op('ScaledDotProductAttention', { q, k, v, extra_of(o, q) }, { causal = o.causal, scale = scale, name = o.name }))
+  local causal = o.causal
+  if o.offset ~= nil then
+    local mask = M.causal_mask(functions.dim(q, -2), functions.dim(k, -2), o.offset)
+    o.mask, causal = o.mask ~= nil and functions.logical_and(mask_of(o.mask, q.graph), mask) or mask, nil
+  end
+  return (op('ScaledDotProductAttention', { q, k, v, extra_of(o, q) }, { causal = causal, scale = scale, name = o.name }))
 end)
+
+return M

@@ -123,6 +123,30 @@ end
 def('is_non_decreasing', { 'x' }, {}, function(o) return rises('is_non_decreasing', o, 'less_equal') end)
 def('is_strictly_increasing', { 'x' }, {}, function(o) return rises('is_strictly_increasing', o, 'less') end)
 
+-- ---- numbers ---------------------------------------------------------------------------------------------------------
+
+--- gelu(x, {approximate = false}): x times the normal distribution up to x; approximately by a tanh.
+def('gelu', { 'x' }, { 'approximate' }, function(o)
+  required('gelu', o, 'x')
+  local x = to_output(o.x, typed(o.x) or dtypes.FLOAT32, nil, 'gelu')
+  if not dtypes.is_float(graph.dtype(x)) then errors.bad('gelu: x is %s, a float dtype is expected', x.dtype) end
+  if errors.flag(o.approximate, 'gelu', 'approximate') then return x * 0.5 * (f.tanh((x + f.pow(x, 3) * 0.044715) * math.sqrt(2 / math.pi)) + 1) end
+  return x * 0.5 * (f.erf(x * math.sqrt(0.5)) + 1)
+end)
+
+--- logaddexp(x, y): log(exp(x) + exp(y)) without overflow; where both are the same infinity, that.
+def('logaddexp', { 'x', 'y' }, {}, function(o)
+  required('logaddexp', o, 'x', 'y')
+  local d = typed(o.x) or typed(o.y) or dtypes.FLOAT32
+  if not dtypes.is_float(d) then errors.bad('logaddexp: x and y are %s, a float dtype is expected', dtypes.name[d]) end
+  local g = convert.graph_of(o.x) or convert.graph_of(o.y)
+  local x, y = to_output(o.x, d, g, 'logaddexp'), to_output(o.y, d, g, 'logaddexp')
+  local above = f.greater_equal(x, y)
+  local high, low = f.select_v2(above, x, y), f.select_v2(above, y, x)
+  local same = f.logical_and(f.equal(high, low), f.is_inf(high))
+  return high + f.softplus(f.select_v2(same, f.zeros_like(high), low - high))
+end)
+
 -- ---- indices ---------------------------------------------------------------------------------------------------------
 
 --- df.meshgrid(x, y, …, {indexing = 'xy'}): each of the vectors, repeated along the dimensions of the others.
@@ -374,8 +398,8 @@ def('embedding_lookup_sparse', { 'tables', 'ids', 'weights' }, { 'combiner', 'pa
   required(name, o, 'tables', 'ids')
   for _, key in ipairs{ 'ids', 'weights' } do
     local v = o[key]
-    if v ~= nil and not (nest.is_plain(v) and v.indices ~= nil and v.values ~= nil) then
-      errors.bad('%s: %s is %s, {indices =, values =, dense_shape =} is expected', name, key, errors.describe(v))
+    if v ~= nil and not nest.is_composite(v) and not (nest.is_plain(v) and v.indices ~= nil and v.values ~= nil) then
+      errors.bad('%s: %s is %s, a SparseTensor or {indices =, values =, dense_shape =} is expected', name, key, errors.describe(v))
     end
   end
   local how = o.combiner or 'mean'

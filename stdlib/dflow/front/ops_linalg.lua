@@ -216,7 +216,8 @@ def('argsort', { 'values', 'axis', 'direction', 'stable' }, {}, function(o)
   return back(indices)
 end)
 
---- searchsorted(sorted_sequence, values, side = 'left', out_type = 'int32'): where each value would go, row by row along the last axis.
+--- searchsorted(sorted_sequence, values, side = 'left', out_type = 'int32'): where each value would go, row by row along the last axis;
+-- of one sequence also a scalar.
 def('searchsorted', { 'sorted_sequence', 'values', 'side', 'out_type' }, {}, function(o)
   required('searchsorted', o, 'sorted_sequence', 'values')
   if o.side ~= nil and o.side ~= 'left' and o.side ~= 'right' then errors.bad("searchsorted: side is 'left' or 'right', not %s", errors.describe(o.side)) end
@@ -224,7 +225,7 @@ def('searchsorted', { 'sorted_sequence', 'values', 'side', 'out_type' }, {}, fun
   local s = to_output(o.sorted_sequence, d, nil, 'searchsorted')
   local v = to_output(o.values, graph.dtype(s), s.graph, 'searchsorted')
   local rows = functions.reshape(s, functions.stack { -1, functions.dim(s, -1) })
-  local columns = functions.reshape(v, functions.stack { -1, functions.dim(v, -1) })
+  local columns = functions.reshape(v, graph.rank(v) == 0 and { 1, 1 } or functions.stack { -1, functions.dim(v, -1) })
   local at = op(o.side == 'right' and 'UpperBound' or 'LowerBound', { rows, columns }, { out_type = o.out_type })
   return functions.reshape(at, functions.shape(v))
 end)

@@ -44,7 +44,7 @@ local function labels_and_logits(name)
   end
 end
 
---- As far as they are known: what broadcasts would be averaged over pairs that nobody meant.
+--- As far as they are known: what broadcasts would be averaged over pairs that were not meant.
 local function same_shapes(name, labels, logits)
   local a, b = labels.shape, logits.shape
   local same = not a or not b or #a == #b
@@ -240,8 +240,8 @@ def('norm', { 'x', 'axis', 'keep_dims' }, {}, function(o)
 end)
 
 --- log_sigmoid(x): log(sigmoid(x)) without underflow.
-function f.log_sigmoid(x)
-  return -f.softplus(-to_output(x, typed(x) or dtypes.FLOAT32, nil, 'log_sigmoid'))
+function f.log_sigmoid(x, o)
+  return f.neg(f.softplus(-to_output(x, typed(x) or dtypes.FLOAT32, nil, 'log_sigmoid')), o)
 end
 
 -- ---- embeddings ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
---- Convolutions, pools and normalisations under the names that they have in tf.nn: made of the ops that move a window over images.
+--- Convolutions, pools and normalisations under the names that they have in tf.nn: made of the ops that move a window over images and volumes.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -14,20 +14,23 @@ local ONE = { 1, 1, 1, 1 }
 
 local function floats(name, x) return to_output(x, typed(x) or dtypes.FLOAT32, nil, name) end
 
--- ---- convolutions over images -------------------------------------------------------------------------------------------
+-- ---- convolutions over images and volumes ------------------------------------------------------------------------------
 
---- The convolution whose input has this gradient: what conv2d makes of output_shape, backwards.
-local function backwards(name, sizes, filter, y, attrs)
+--- The convolution whose input has this gradient: what conv2d (or conv3d) makes of output_shape, backwards.
+local function backwards(name, sizes, filter, y, attrs, type)
   y = to_output(y, nil, nil, name)
-  return op('Conv2DBackpropInput', { to_output(sizes, dtypes.INT32, y.graph, name), filter, y }, attrs)
+  return op(type or 'Conv2DBackpropInput', { to_output(sizes, dtypes.INT32, y.graph, name), filter, y }, attrs)
 end
 
-def('conv2d_transpose', { 'value', 'filter', 'output_shape', 'strides', 'padding' }, { 'data_format', 'dilations' }, function(o)
-  required('conv2d_transpose', o, 'value', 'filter', 'output_shape', 'strides')
-  return backwards('conv2d_transpose', o.output_shape, o.filter, o.value,
-                   { strides = windows.four(o.strides), dilations = windows.four(o.dilations), padding = o.padding or 'SAME',
-                     data_format = o.data_format, name = o.name })
-end)
+for n, type in pairs{ [2] = 'Conv2DBackpropInput', [3] = 'Conv3DBackpropInputV2' } do
+  local name = ('conv%dd_transpose'):format(n)
+  def(name, { 'value', 'filter', 'output_shape', 'strides', 'padding' }, { 'data_format', 'dilations' }, function(o)
+    required(name, o, 'value', 'filter', 'output_shape', 'strides')
+    return backwards(name, o.output_shape, o.filter, o.value,
+                     { strides = windows.each(o.strides, n), dilations = windows.each(o.dilations, n), padding = o.padding or 'SAME',
+                       data_format = o.data_format, name = o.name }, type)
+  end)
+end
 def('atrous_conv2d_transpose', { 'value', 'filters', 'output_shape', 'rate', 'padding' }, {}, function(o)
   required('atrous_conv2d_transpose', o, 'value', 'filters', 'output_shape', 'rate', 'padding')
   return backwards('atrous_conv2d_transpose', o.output_shape, o.filters, o.value,
@@ -36,13 +39,13 @@ end)
 def('conv2d_backprop_input', { 'input_sizes', 'filter', 'out_backprop', 'strides', 'padding' }, { 'dilations' }, function(o)
   required('conv2d_backprop_input', o, 'input_sizes', 'filter', 'out_backprop', 'strides', 'padding')
   return backwards('conv2d_backprop_input', o.input_sizes, o.filter, o.out_backprop,
-                   { strides = windows.four(o.strides), dilations = windows.four(o.dilations), padding = o.padding, name = o.name })
+                   { strides = windows.each(o.strides, 2), dilations = windows.each(o.dilations, 2), padding = o.padding, name = o.name })
 end)
 def('conv2d_backprop_filter', { 'input', 'filter_sizes', 'out_backprop', 'strides', 'padding' }, { 'dilations' }, function(o)
   required('conv2d_backprop_filter', o, 'input', 'filter_sizes', 'out_backprop', 'strides', 'padding')
   local x = floats('conv2d_backprop_filter', o.input)
   return op('Conv2DBackpropFilter', { x, to_output(o.filter_sizes, dtypes.INT32, x.graph, 'conv2d_backprop_filter'), o.out_backprop },
-            { strides = windows.four(o.strides), dilations = windows.four(o.dilations), padding = o.padding, name = o.name })
+            { strides = windows.each(o.strides, 2), dilations = windows.each(o.dilations, 2), padding = o.padding, name = o.name })
 end)
 def('depthwise_conv2d', { 'input', 'filter', 'strides', 'padding', 'rate' }, {}, function(o)
   required('depthwise_conv2d', o, 'input', 'filter', 'strides', 'padding')
@@ -114,13 +117,14 @@ for name, pool in pairs{ max_pool2d = 'max_pool', avg_pool2d = 'avg_pool' } do
   end)
 end
 
--- ---- over one axis or two, by the rank of what is given --------------------------------------------------------------------
+-- ---- over one axis, two or three, by the rank of what is given -------------------------------------------------------------
 
---- How many axes the window moves along: 1 or 2.
+--- How many axes the window moves along: 1, 2 or 3.
 local function axes(name, x)
   local rank = graph.rank(x)
-  if rank ~= 3 and rank ~= 4 then
-    errors.bad('%s: the input is of rank %s, [batch, width, channels] or [batch, height, width, channels] is expected', name, rank or 'unknown')
+  if not rank or rank < 3 or rank > 5 then
+    errors.bad('%s: the input is of rank %s, [batch, width, channels], [batch, height, width, channels] or '
+               .. '[batch, depth, height, width, channels] is expected', name, rank or 'unknown')
   end
   return rank - 2
 end
@@ -129,14 +133,12 @@ def('convolution', { 'input', 'filter', 'padding', 'strides', 'dilation_rate' },
   required('convolution', o, 'input', 'filter')
   local x = floats('convolution', o.input)
   local strides, rate, padding = o.strides or 1, o.dilation_rate or 1, o.padding or 'VALID'
-  if axes('convolution', x) == 1 then return f.conv1d(x, o.filter, strides, padding, { dilations = rate, name = o.name }) end
-  return f.conv2d(x, o.filter, { strides = strides, dilations = rate, padding = padding, name = o.name })
+  return f[('conv%dd'):format(axes('convolution', x))](x, o.filter, strides, padding, { dilations = rate, name = o.name })
 end)
 def('conv_transpose', { 'input', 'filters', 'output_shape', 'strides', 'padding' }, { 'dilations' }, function(o)
   required('conv_transpose', o, 'input', 'filters', 'output_shape', 'strides')
   local x = floats('conv_transpose', o.input)
-  local fn = axes('conv_transpose', x) == 1 and f.conv1d_transpose or f.conv2d_transpose
-  return fn(x, o.filters, o.output_shape, o.strides, o.padding, { dilations = o.dilations, name = o.name })
+  return f[('conv%dd_transpose'):format(axes('conv_transpose', x))](x, o.filters, o.output_shape, o.strides, o.padding, { dilations = o.dilations, name = o.name })
 end)
 def('pool', { 'input', 'window_shape', 'pooling_type', 'padding', 'strides' }, {}, function(o)
   required('pool', o, 'input', 'window_shape', 'pooling_type')

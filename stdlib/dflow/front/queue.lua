@@ -1,8 +1,8 @@
 --- Queues: what runs of one session hand each other, and wait for. df.FIFOQueue, df.PaddingFIFOQueue, df.RandomShuffleQueue,
 -- df.PriorityQueue.
 --
--- An element has one or more components, each with its dtype and, if one likes, its shape. A full queue holds back who puts in, an
--- empty one who takes out: the op waits, and no thread with it. Each session has its own elements. Ops on a queue that are built in a
+-- An element has one or more components, each with its dtype and, if one likes, its shape. A full queue holds back enqueues, an
+-- empty one dequeues: the op waits, and no thread with it. Each session has its own elements. Ops on a queue that are built in a
 -- body or branch run in program order, as those on variables do.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'

@@ -276,8 +276,8 @@ function M.names_read(text)
   return list
 end
 
---- What a name is in the function at a level of the stack (as debug.getinfo counts for the caller): is it there, and its value. `all`
---- is given every name that could have been meant.
+--- What a name is in the function at a level of the stack (as debug.getinfo counts for the caller). `all` is given every name that could
+--- have been meant where there is none of this name.
 local function value_of(level, func, name, all)
   level = level + 1
   local found, value = false, nil
@@ -287,7 +287,11 @@ local function value_of(level, func, name, all)
     if key == name then found, value = true, v end
     if v ~= nil and key:find('^[%a_]') then all[#all + 1] = key end
   end
-  if found then return value end
+  local function of_function()
+    for i = #all, 1, -1 do all[i] = nil end
+    return value
+  end
+  if found then return of_function() end
   local env = rawget(_G, 'getfenv') and _G.getfenv(func) or _G
   for i = 1, 250 do
     local key, v = debug.getupvalue(func, i)
@@ -296,7 +300,7 @@ local function value_of(level, func, name, all)
     elseif key == name then found, value = true, v end
     if v ~= nil and key:find('^[%a_]') and key ~= '_ENV' then all[#all + 1] = key end
   end
-  if found then return value end
+  if found then return of_function() end
   if type(env) == 'table' then
     for key, v in next, env do if type(key) == 'string' and v ~= nil then all[#all + 1] = key end end
     local ok, v = pcall(function() return env[name] end)
@@ -306,8 +310,28 @@ end
 
 local ours = debug.getinfo(1, 'S').source:match('^(.*)front[/\\]quote%.lua$') or '@'
 
---- Names on the user's line that are nil there, and all that were known: for an error that says that something is missing.
-function M.nil_names()
+--- The argument that a message says is missing, as it was written; nil where that cannot be told.
+local function missing_argument(code, message)
+  local name = op_of(message)
+  local call = name and call_in(code, name)
+  if not call or not code:find('^[%a_]', call[1]) then return nil end
+  local argument = message:match('^[%w_]+: the input ([%a_][%w_]*) ') or message:match('^[%w_]+: ([%a_][%w_]*) is ')
+  local at = tonumber(message:match('%(number (%d+)%)')) or (argument and place_of(name, argument))
+  local list, method = arguments_at(code, call[1], call[2])
+  local span = at and list[method and at - 1 or at]
+  return span and code:sub(span[1], span[2])
+end
+
+--- Names that are nil where that is as it should be: one that is asked (`x or y`, `if x`), or an option of a call.
+local function may_be_nil(code, name)
+  local word = '%f[%w_]' .. name .. '%f[^%w_]'
+  return code:find(word .. '%s+or%f[%W]') or code:find(word .. '%s+and%f[%W]') or code:find('%f[%w]not%s+' .. word) or code:find('%f[%w]if%s+' .. word)
+    or code:find('[%a_][%w_]*%s*=%s*' .. word .. '%s*[,;}]') or code:find(word .. '%s*[=~]=')
+end
+
+--- Names on the user's line that are nil there, and all that were known: for an error that says that something is missing. The message tells
+-- which argument is meant; where it does not, names that may be nil do not count.
+function M.nil_names(message)
   local level = 2
   while true do
     local info = debug.getinfo(level, 'Slf')
@@ -315,10 +339,14 @@ function M.nil_names()
     if info.what ~= 'C' and info.source:sub(1, #ours) ~= ours and info.currentline > 0 then
       local text = M.line(require('dflow.front.errors').file_of(info) .. ':' .. info.currentline)
       if not text then return {} end
-      local list, known = {}, {}
+      local list, known, code = {}, {}, M.masked(text)
+      local meant = message and missing_argument(code, message)
+      if meant and not meant:find('^[%a_][%w_]*$') then return meant:find('^[%a_][%w_.]*$') and { meant } or {}, {} end
       for _, name in ipairs(M.names_read(text)) do
         known = {}
-        if value_of(level, info.func, name, known) == nil then list[#list + 1] = name end
+        if (not meant and not may_be_nil(code, name) or meant == name) and value_of(level, info.func, name, known) == nil then
+          list[#list + 1] = name
+        end
       end
       return list, known
     end

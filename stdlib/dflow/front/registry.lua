@@ -494,7 +494,8 @@ end
 
 --- The generic function of an entry: inputs in place, options by name or (after the inputs) by place.
 local function general(e)
-  local nin, over_images = e.ninputs, e.attr.strides and e.attr.padding
+  local nin, over_axes = e.ninputs, e.attr.strides and e.attr.padding and e.attr.data_format
+  over_axes = over_axes and #over_axes.default:match '%u+' - 2           -- those of 'NHWC' between batch and channels
   return function(...)
     local n, args = select('#', ...), { ... }
     while n > nin and args[n] == nil do n = n - 1 end
@@ -518,7 +519,7 @@ local function general(e)
         at = at + 1
         local a = e.attrs[at]
         if not a then
-          errors.bad('%s takes %d inputs and %d options; %d values were given', e.lua, nin, #e.attrs, n)
+          errors.bad('%s takes %d input%s and %d option%s; %d values were given', e.lua, nin, nin == 1 and '' or 's', #e.attrs, #e.attrs == 1 and '' or 's', n)
         end
         attrs = attrs or {}
         if args[i] ~= nil then
@@ -528,7 +529,7 @@ local function general(e)
         args[i] = nil
       end
     end
-    if over_images and attrs then windows.widen(attrs) end
+    if over_axes and attrs then windows.widen(attrs, over_axes) end
     local g, node, stands = build(e, args, attrs)
     if stands then return stands end
     return results(e, g, node)

@@ -63,6 +63,10 @@ local function add_fetch(s, x, flat)
       rawset(t, 'dense_shape', shape and results[shape])
       return t
     end
+  elseif nest.is_composite(x) then
+    local parts = {}
+    for k, part in pairs(x) do parts[k] = add_fetch(s, part, flat) end
+    return parts
   elseif mt == tensor_array.TensorArray then
     errors.bad('fetch: %s cannot leave a run; fetch ta:stack(), ta:concat() or ta:read(i)', tostring(x))
   end
@@ -110,6 +114,15 @@ local function check_fed(o, v)
   errors.bad('feed: %s for %s is no value of dtype %s', errors.describe(v), o.name, dtypes.name[d])
 end
 
+--- Feeds in which what stands for several Outputs (a SparseTensor) is those: fn of its metatable takes its value apart.
+local function spread_feeds(feeds)
+  local out = {}
+  for k, v in pairs(feeds) do
+    if nest.is_composite(k) then getmetatable(k).feed(k, v, out) else out[k] = v end
+  end
+  return out
+end
+
 local feed_buffer = {}     -- reused by every run: {node, index, dtype, value, ...}
 local feed_count = 0
 
@@ -121,7 +134,10 @@ local function take_feeds(s, feeds)
     end
     for k, v in pairs(feeds) do
       local o = k
-      if getmetatable(k) ~= Output or k.graph ~= s.graph then o = feed_key(s, k) end
+      if getmetatable(k) ~= Output or k.graph ~= s.graph then
+        if nest.is_composite(k) then return take_feeds(s, spread_feeds(feeds)) end
+        o = feed_key(s, k)
+      end
       local d = rawget(o, 'd') or graph.dtype(o)
       if type(v) ~= 'number' or dtypes.is_boxed(d) then v = feed_value(o, v) end
       if type(v) == 'number' and d ~= 1 and d ~= 2 and (not dtypes.is_whole_only(d) or not dtypes.is_whole(v)) then check_fed(o, v) end
@@ -178,10 +194,28 @@ local function filled(plan, results)
   return listing.of(out)
 end
 
+--- Raises when a list of fetches has a hole where the user's line reads a name that is nil: a misspelt one. (Of one at the end Lua keeps
+-- nothing; `dflow --check` and the prompt find it in the text.)
+local function check_hole(fetches)
+  local highest, n = 0, 0
+  for k in pairs(fetches) do
+    if type(k) ~= 'number' then return end
+    highest, n = k > highest and k or highest, n + 1
+  end
+  if highest == n then return end
+  local names = require('dflow.front.quote').nil_names()
+  for i = 1, #names > 0 and highest or 0 do
+    if fetches[i] == nil then
+      errors.bad("run: entry %d of the list of what is to be fetched is nil", i)
+    end
+  end
+end
+
 --- Flattens any fetch; returns the flat list {node, index, …} and a function that puts the results together.
 local function prepare(s, fetches, feeds)
   local flat = {}
   if nest.is_plain(fetches) then
+    check_hole(fetches)
     local plan = nest.map(fetches, is_fetch_table, function(x) return add_fetch(s, x, flat) end)
     local n = #flat / 2
     return intern.settle(flat, feeds), function(results) return filled(plan, n == 1 and { results } or results) end
@@ -189,19 +223,26 @@ local function prepare(s, fetches, feeds)
   local at = add_fetch(s, fetches, flat)
   local n = #flat / 2
   return intern.settle(flat, feeds), function(results)
-    if type(at) == 'function' then return at(n == 1 and { results } or results) end
+    if at and type(at) ~= 'number' then return filled(at, n == 1 and { results } or results) end
     return results
   end
 end
 
-local run_one = core.session_run_one
+--- What a run gave, or its error with the names of Lua's variables.
+local function given(g, ok, ...)
+  if ok then return ... end
+  error(require('dflow.front.naming').explain((...), g), 0)
+end
+
+local session_run_one = core.session_run_one
+local function run_one(g, ...) return given(g, pcall(session_run_one, ...)) end
 local watch         -- nil, or a function that is told of each run: session, feeds
 function M.watch(fn) watch = fn end
 
 local beside        -- nil, or {make = function, slow = bool}: what is to be made beside the next run, once (a pipeline's elements)
 function M.beside(work) beside = work end
 
---- s:run by a handle that nobody else has, with `work()` meanwhile: a wait that ends early ends the run.
+--- s:run by a handle of its own, with `work()` meanwhile: a wait that ends early ends the run.
 local function run_started(s, fetches, feeds, opts, work)
   local h = methods.start(s, fetches, feeds, opts)
   local ok, result = pcall(function()
@@ -241,7 +282,7 @@ end
 
 --- Set by the prompt: `foreground(s, fetches, feeds, opts)` runs in place of s:run, so that Ctrl-C can pause the run and look at it;
 -- `started(handle)` hears of every run in the background.
--- `attend(handle)` is called before somebody waits for one.
+-- `attend(handle)` is called before one is waited for.
 -- `remains`: runs in the background can be looked at when they are over, unless they say otherwise.
 -- `shown`: options that every run has besides its own, while runs are shown elsewhere; `held`: those that a paused one has.
 M.foreground, M.started, M.attend, M.remains, M.shown, M.held = nil, nil, nil, nil, nil, nil
@@ -269,28 +310,31 @@ local function run(s, fetches, feeds, opts, here)
   if opts and opts.tensors ~= nil then tensors = opts.tensors end
   local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
   if mt == Output and opts == nil and not tensors and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
-    if feeds == nil then return run_one(s.handle, rawget(fetches, 'node') or intern.alone(fetches), fetches.index) end
+    if feeds == nil then return run_one(s.graph, s.handle, rawget(fetches, 'node') or intern.alone(fetches), fetches.index) end
     local k, v
     if type(feeds) == 'table' then k, v = next(feeds) end
     if type(v) == 'number' and getmetatable(k) == Output and k.graph == s.graph and next(feeds, k) == nil and getmetatable(feeds) == nil then
       local d = rawget(k, 'd') or graph.dtype(k)
       if d == 1 or d == 2 or (dtypes.is_whole_only(d) and dtypes.is_whole(v)) then
-        return run_one(s.handle, rawget(fetches, 'node') or intern.alone(fetches, k), fetches.index, k.node, k.index, d, v)
+        return run_one(s.graph, s.handle, rawget(fetches, 'node') or intern.alone(fetches, k), fetches.index, k.node, k.index, d, v)
       end
     end
   end
   if mt == Operation and feeds == nil and opts == nil and fetches.graph == s.graph then
-    run_one(s.handle, rawget(fetches, 'node') or intern.alone(fetches), -1)
+    run_one(s.graph, s.handle, rawget(fetches, 'node') or intern.alone(fetches), -1)
     return true
   end
   if fetches == nil then errors.bad('run: there is nothing to fetch') end
   local timeout = timeout_of(opts)
-  if mt == nil and type(fetches) == 'table' then flat, keys, n = flat_table(s, fetches, feeds) end
+  if mt == nil and type(fetches) == 'table' then
+    if fetches[1] == nil then check_hole(fetches) end
+    flat, keys, n = flat_table(s, fetches, feeds)
+  end
   if not flat then flat, finish = prepare(s, fetches, feeds) end
   local buffer = take_feeds(s, feeds)
   local ok, result = pcall(session_run, s.handle, flat, buffer, timeout, tensors)
   drop_feeds()
-  if not ok then error(result, 0) end
+  if not ok then error(require('dflow.front.naming').explain(result, s.graph), 0) end
   if finish then return finish(result) end
   if n == 1 then return listing.of{ [keys[1]] = result } end
   local out = {}
@@ -303,7 +347,7 @@ methods.run = run
 --- s:run as a call, on this thread.
 function M.run_now(s, fetches, feeds, opts) return run(s, fetches, feeds, opts, true) end
 
---- s:run(x, feeds) in the foreground, whoever looks on: of what is over at once.
+--- s:run(x, feeds) in the foreground, watched or not: of what is over at once.
 function M.run_here(s, x, feeds)
   local foreground, looked = M.foreground, watch
   M.foreground, watch = nil, nil
@@ -344,7 +388,7 @@ end
 --- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
 --- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did.
 --- opts.at_once does without the moment in which runs that are started one after the other come to a queue in that order.
---- opts.trace and opts.report are files that h:wait() writes, however the run ends. With opts.check_numerics it stands still behind the
+--- opts.trace and opts.report are files that h:wait() writes, however the run ends. With opts.check_numerics it pauses behind the
 --- first op that makes a NaN, to be looked at; h:wait() and h:done() end it there.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
@@ -426,7 +470,7 @@ end
 --- s:devices(): {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}.
 function methods.devices(s) return devices.list(s.handle) end
 
---- s:placement(fetches): {{node =, op =, device =, why =, left_out =}, …} of the nodes that a run of them needs.
+--- s:placement(fetches): {{node =, op =, device =, why =, left_out =, once =}, …} of the nodes that a run of them needs.
 function methods.placement(s, fetches)
   if fetches == nil then errors.bad('placement: there is nothing to fetch') end
   return devices.placement(s.handle, (prepare(s, fetches)))
@@ -470,17 +514,21 @@ Session.__tostring = function(s) return s.closed and 'Session (closed)' or ('Ses
 Session.__close = function(s) s:close() end
 
 -- ---- making sessions ---------------------------------------------------------------------------------------------------------
-local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'plan_cache', 'save', 'simplify', 'tensors' }
+local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'timeout_rank', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'plan_cache', 'save', 'simplify',
+                'batch', 'tensors' }
 local engines = { auto = true, tokens = true, native = true, primitives = true, program = true }
 
---- df.Session{graph=, threads=, engine=, timeout=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, plan_cache=, save=, simplify=}
+--- df.Session{graph=, threads=, engine=, timeout=, timeout_rank=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, plan_cache=, save=, simplify=, batch=}
+-- @param batch  true: ready nodes of different iterations and calls are computed as one kernel call where their shapes are equal; 'auto': those of
+--               calls of graph functions, where runs with it took less time than runs without. Values are the same to the bit; a weight's gradient
+--               may be one product over all calls. false (the default)
 function M.new(opts)
   opts = errors.options(opts, 'Session', known)
   local g = opts.graph or graph.current()
   if getmetatable(g) ~= Graph then
     errors.bad('Session: graph is %s, a Graph is expected', errors.describe(g))
   end
-  local words = { 'lone=yes' }        -- a Lua state has one thread: nobody else starts runs
+  local words = { 'lone=yes' }        -- a Lua state has one thread: no other starts runs
   if opts.threads ~= nil then
     if type(opts.threads) ~= 'number' or opts.threads < 1 or not dtypes.is_whole(opts.threads) then
       errors.bad('Session: threads is a whole number from 1 up, not %s', errors.describe(opts.threads))
@@ -491,13 +539,14 @@ function M.new(opts)
     if not engines[opts.engine] then
       errors.bad("Session: engine is 'auto', 'tokens', 'native' or 'primitives', not %s", errors.describe(opts.engine))
     end
-    words[#words + 1] = 'engine=' .. opts.engine        -- 'auto', too: who says it is not for DFLOW_ENGINE to overrule
+    words[#words + 1] = 'engine=' .. opts.engine        -- 'auto', too: DFLOW_ENGINE does not overrule what was said
   end
-  if opts.timeout ~= nil then
-    if type(opts.timeout) ~= 'number' or opts.timeout ~= opts.timeout or opts.timeout <= 0 then
-      errors.bad('Session: timeout is a positive number of seconds, not %s', errors.describe(opts.timeout))
+  for _, key in ipairs{ 'timeout', 'timeout_rank' } do
+    local t = opts[key]
+    if t ~= nil then
+      if type(t) ~= 'number' or t ~= t or t <= 0 then errors.bad('Session: %s is a positive number of seconds, not %s', key, errors.describe(t)) end
+      words[#words + 1] = ('%s=%.9g'):format(key, t)
     end
-    words[#words + 1] = ('timeout=%.9g'):format(opts.timeout)
   end
   if opts.kernels ~= nil then
     if opts.kernels ~= 'cpu' and opts.kernels ~= 'ref' then errors.bad("Session: kernels is 'cpu' or 'ref', not %s", errors.describe(opts.kernels)) end
@@ -593,7 +642,7 @@ function run_methods.wait(r)
     if found then ok, result = false, found end
     r.over = true
     r.ok = ok
-    if ok then r.result = r.finish(result) else r.result = result end
+    if ok then r.result = r.finish(result) else r.result = require('dflow.front.naming').explain(result, r.session.graph) end
     for _, what in ipairs{ 'trace', 'report' } do
       if r[what] then
         local written, why = pcall(require('dflow.inspect.' .. what).write, r, r[what])

@@ -221,14 +221,15 @@ function M.sparkline(counts, ascii)
   return table.concat(out)
 end
 
---- `float32[64,64]  min -1  mean 0.01  max 1  2 nan  ▂▅█▅▂`: a Tensor of numbers in one line; dtype and shape alone for others.
+--- `float32[64,64]  min -1  mean 0.01  sd 0.5  max 1  2 nan  ▂▅█▅▂`: a Tensor of numbers in one line; dtype and shape alone for others.
 function M.summary(t, ascii)
   local head = M.shape(t.dtype, core.tensor_shape(t))
   local s = core.tensor_summary(t)
   if not s then return head end
   local words = { head }
   if s.finite > 0 then
-    words[#words + 1] = ('min %s  mean %s  max %s'):format(M.number(s.min), M.number(s.mean), M.number(s.max))
+    local sd = s.min < s.max and 'sd ' .. M.number(s.deviation, 4) .. '  ' or ''
+    words[#words + 1] = ('min %s  mean %s  %smax %s'):format(M.number(s.min), M.number(s.mean), sd, M.number(s.max))
   end
   if s.nan > 0 then words[#words + 1] = ('%.0f nan'):format(s.nan) end
   if s.inf > 0 then words[#words + 1] = ('%.0f inf'):format(s.inf) end
