@@ -3,10 +3,11 @@ local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
+local signatures = require 'dflow.exchange.signatures'
 
 local M = {}
 local Graph, Output, Operation = graph.Graph, graph.Output, graph.Operation
-local known = { 'input_map', 'prefix', 'into', 'files' }
+local known = { 'input_map', 'prefix', 'into', 'files', 'signature' }
 
 --- The bytes of a graph: those given, or those of the file (or of a SavedModel's folder) that was named. A graph's bytes have
 -- control characters or a brace among them, which no path has.
@@ -72,7 +73,7 @@ local function origin(g, node, index)
   end
 end
 
---- Which tensor of a checkpoint each variable is restored from: {[node] = key}, as the graph's own restoring operations have it.
+--- Which tensor of a checkpoint each variable is restored from, and which part of it: {[node] = {key, part}}, as the graph's own restoring operations have it.
 local function restored_keys(g, first)
   local keys = {}
   for node = first, core.graph_nodes(g.handle) - 1 do
@@ -81,8 +82,8 @@ local function restored_keys(g, first)
       local from, index = origin(g, core.node_input_of(g.handle, node, 1))
       if core.node_type(g.handle, from) == 'RestoreV2' then
         local names = core.output_constant(g.handle, core.node_input_of(g.handle, from, 1))
-        local list = names and names:list()
-        keys[(origin(g, core.node_input_of(g.handle, node, 0)))] = list and list[index + 1]
+        local parts = core.output_constant(g.handle, core.node_input_of(g.handle, from, 2))
+        keys[(origin(g, core.node_input_of(g.handle, node, 0)))] = names and parts and { names:list()[index + 1], parts:list()[index + 1] }
       end
     end
   end
@@ -101,7 +102,7 @@ local function adopt(g, first, facts, folder)
       local node, trainable, init, index = list[i], list[i + 1], list[i + 2], list[i + 3]
       local initial = init >= 0 and graph.output(g, init, index) or nil
       if keys[node] then
-        initial = convert.constant(g, core.checkpoint_read(prefix, keys[node]))
+        initial = convert.constant(g, core.checkpoint_read(prefix, keys[node][1], keys[node][2]))
       end
       local known = nil
       if trainable >= 0 then known = trainable == 1 end
@@ -112,11 +113,13 @@ local function adopt(g, first, facts, folder)
   if not ok then error(err, 0) end
 end
 
---- df.import_graph_def(path or bytes, {into =, prefix =, input_map =}): a TensorFlow graph as a Graph, a new one unless `into` is given.
+--- df.import_graph_def(path or bytes, {into =, prefix =, input_map =, signature =}): a TensorFlow graph as a Graph, a new one unless `into` is given.
 -- Nodes are found by the names they have in the file, g:output('while/Exit:0'), behind prefix .. '/' where there is a prefix.
 -- `input_map` replaces inputs: {['x:0'] = an Output of `into`, ['^init'] = an operation}. Its variables are df.Variables, trainable as the
 -- file's collections say; those of a SavedModel's folder begin with what its checkpoint holds. `files` lets its operations read and write
--- files by themselves; without it they do under a path that a run feeds.
+-- files by themselves; without it they do under a path that a run feeds. Of a SavedModel g.signatures has what it takes and gives, as
+-- {name = {inputs = {name = 'node:0'}, outputs =, method =}}; of the one that `signature` names (serving_default, or the only one)
+-- g.inputs and g.outputs are the Outputs, by name and as lists in the order of names, and g.results the names of the outputs.
 function M.import_graph_def(source, opts)
   opts = errors.options(opts, 'import_graph_def', known)
   local g = opts.into
@@ -132,14 +135,24 @@ function M.import_graph_def(source, opts)
   local names, to = take_map(g, opts.input_map)
   if opts.files then core.graph_allow_files(g.handle) end
   local bytes, path, folder = read(source)
-  local first = core.graph_nodes(g.handle)
-  g.may_last = true
-  local ok, result = pcall(core.import_graph_def, g.handle, bytes, prefix, names, to, core.where())
-  if not ok then
+  --- What fn gives; where it fails the error names the file.
+  local function of_file(fn, ...)
+    local ok, result = pcall(fn, ...)
+    if ok then return result end
     if path and type(result) == 'table' and result.message then result.message = errors.shown(path .. ': ' .. result.message) end
     error(result, 0)
   end
+  local found = of_file(signatures.read, bytes)
+  local chosen = signatures.choose(found, opts.signature)
+  local first = core.graph_nodes(g.handle)
+  g.may_last = true
+  local result = of_file(core.import_graph_def, g.handle, bytes, prefix, names, to, core.where())
   adopt(g, first, result, folder)
+  if found then
+    local under, said = prefix and prefix ~= '' and prefix:gsub('/*$', '') .. '/' or '', found[chosen] or { inputs = {}, outputs = {} }
+    g.signatures, g.inputs = found, signatures.outputs(g, said.inputs, under)
+    g.outputs, g.results = signatures.outputs(g, said.outputs, under)
+  end
   return g
 end
 

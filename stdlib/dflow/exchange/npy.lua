@@ -125,6 +125,7 @@ local function decode(bytes, path)
         local out = {}
         for k = 1, width, 4 do
           local c = little(one, k, 4)
+          if c > 0x10ffff then errors.raise('data_loss', '%s is a damaged .npy file: it has a character of number %.0f', path, c) end
           out[#out + 1] = c ~= 0 and utf8_char(c) or '\0'
         end
         one = table.concat(out)

@@ -51,7 +51,7 @@ end
 local flow = { Switch = true, Enter = true, NextIteration = true, LoopCond = true, RefSwitch = true, RefEnter = true, RefNextIteration = true,
                Const = true, Merge = true, VarHandleOp = true }
 
---- Marks every node that the outputs' values are made of, and notes who uses what.
+--- Marks every node that the outputs' values are made of, and notes the users of each.
 function Exporter:mark(outputs)
   local g, live, uses, work = self.handle, {}, {}, {}
   local function need(node, index)
@@ -103,7 +103,7 @@ function Exporter:origin(node, index)
   end
 end
 
---- Who uses a value, through all that only hands it on: a list of {node, input, type}.
+--- The users of a value, through all that only hands it on: a list of {node, input, type}.
 function Exporter:users(node, index, list)
   list = list or {}
   for _, u in ipairs(self.uses[key(node, index)] or {}) do
@@ -427,7 +427,7 @@ function Exporter:call(value, node, name)
   if value == name and not self.renamed[name] then self.renamed[name] = self:unique(core.node_name_of(self.handle, node)) end
 end
 
---- Leaves out the constants that nobody uses: axes that became attributes, for one.
+--- Leaves out the constants without readers: axes that became attributes, for one.
 function Exporter:drop_unused()
   local used = {}
   local function walk(into)

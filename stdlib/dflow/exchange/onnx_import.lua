@@ -5,23 +5,27 @@
 -- a list of Outputs while its length is known; where a Loop carries it, it is TensorFlow's tensor list.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
-local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local read = require 'dflow.exchange.onnx.read'
 local source = require 'dflow.exchange.source'
 
-local M = { domain = {} }       -- domain: operator -> the domain that it is of, where that is not the standard's own
+local M = {}
 local unpack = graph.unpack
 local NEWEST = 28
 
 -- ---- sequences --------------------------------------------------------------------------------------------------------
+-- { list = Outputs } while its length is known, else { handle = TensorFlow's list of tensors, dtype = theirs }. A value that is optional is a
+-- sequence of one or none, `optional` then.
 local Sequence = { __name = 'dflow.onnx.Sequence' }
 Sequence.__index = Sequence
 local function sequence(list) return setmetatable({ list = list }, Sequence) end
 
 local function value_dtype(type_message)
-  local t = type_message and (type_message.tensor or (type_message.sequence and type_message.sequence.element and type_message.sequence.element.tensor))
-  return t and read.dtype[t.d or 0] and dtypes.name[read.dtype[t.d]] or nil
+  while type_message and not type_message.tensor do
+    type_message = (type_message.sequence or type_message.optional or {}).element
+  end
+  local t = type_message and type_message.tensor
+  return t and read.dtype_of(t.d)
 end
 
 --- A shape as a list with -1; nil where even the rank is not known.
@@ -84,10 +88,9 @@ end
 local function where_text(node) return node.name and node.name ~= '' and node.name or node.outputs[1] or '?' end
 
 function Importer:build(node, env)
-  local fn = self.ops[node.op]
-  local own = self.functions[(node.domain or '') .. ':' .. (node.op or '')]
   local domain = node.domain or ''
-  if not own and (domain == 'ai.onnx' and '' or domain) ~= (M.domain[node.op] or '') then fn = nil end
+  local own = self.functions[domain .. ':' .. (node.op or '')]
+  local fn = self.ops[(domain == '' or domain == 'ai.onnx') and node.op or domain .. ':' .. (node.op or '')]
   local inputs, count = {}, #node.inputs
   for i, name in ipairs(node.inputs) do
     if name ~= '' then
@@ -158,7 +161,9 @@ function Importer:initializers(g, env)
   local df = require 'dflow'
   if #g.sparse > 0 then errors.raise('unimplemented', 'the ONNX graph %s has sparse initializers', g.name or '?') end
   for _, t in ipairs(g.initializers) do
-    env.values[t.name or ''] = df.constant(read.tensor(t, ("the initializer '%s'"):format(t.name or '')))
+    local v = df.constant(read.tensor(t, ("the initializer '%s'"):format(t.name or '')))
+    env.values[t.name or ''] = v
+    if not read.dtype[t.d] then self.narrow[v] = t.d end
   end
 end
 
@@ -169,18 +174,39 @@ local function alias(g, name, output)
   g.aliases[name] = output
 end
 
+local function shown(shape) return type(shape) == 'table' and '[' .. table.concat(shape, ',') .. ']' or tostring(shape) end
+--- The shape that `shapes` gives the input, which must be one that the model allows; what the model says where it gives none.
+local function shape_of(v, shapes)
+  local own, given = value_shape(v.type), shapes and shapes[v.name]
+  if not given then return own end
+  local fits = type(given) == 'table' and (not own or #own == #given)
+  for i, d in ipairs(fits and given or {}) do fits = fits and type(d) == 'number' and (not own or own[i] < 0 or d < 0 or own[i] == d) end
+  if not fits then
+    errors.bad("import_onnx: shapes gives the input '%s' the shape %s, the model has %s", v.name, shown(given), shown(own))
+  end
+  return given
+end
+
 function Importer:inputs(model_graph, env, prefix)
   local df = require 'dflow'
   for _, v in ipairs(model_graph.inputs) do
     if env.values[v.name] == nil then
       local d = value_dtype(v.type)
-      if not d or (v.type and not v.type.tensor) then
-        errors.raise('unimplemented', "the input '%s' of the ONNX model is no tensor of a type that dflow has", v.name or '?')
+      if not d then errors.raise('unimplemented', "the input '%s' of the ONNX model is of no type that dflow has", v.name or '?') end
+      local is_list = not v.type.tensor
+      local x = df.placeholder(is_list and 'variant' or d, is_list and {} or shape_of(v, self.shapes), source.free(self.graph, prefix .. v.name))
+      if is_list then
+        local of_lists = v.type.optional and not v.type.optional.element.tensor
+        env.values[v.name] = setmetatable({ handle = x, dtype = d, optional = v.type.optional ~= nil, of_lists = of_lists }, Sequence)
+        self.lists[prefix .. v.name] = of_lists and 'variant' or d
+        self.optional[prefix .. v.name] = v.type.optional and d or nil
+      else
+        env.values[v.name] = x
+        if not read.dtype[v.type.tensor.d] then self.narrow[x] = v.type.tensor.d end
       end
-      local x = df.placeholder(d, value_shape(v.type), source.free(self.graph, prefix .. v.name))
-      env.values[v.name] = x
       alias(self.graph, prefix .. v.name, x)
       self.given[#self.given + 1] = prefix .. v.name
+      self.unprefixed[#self.unprefixed + 1] = v.name
     end
   end
 end
@@ -191,11 +217,14 @@ function Importer:outputs(model_graph, env, prefix)
     local y = lookup(env, v.name)
     if y == nil then errors.raise('invalid_argument', "the ONNX model gives '%s', which nothing makes", v.name or '?') end
     if getmetatable(y) == Sequence then
-      if not y.list then
-        errors.raise('unimplemented', "the output '%s' of the ONNX model is a sequence whose length is known only when it runs", v.name)
+      if y.list then
+        for i, x in ipairs(y.list) do alias(self.graph, ('%s%s[%d]'):format(prefix, v.name, i - 1), x) end
+        self.sequences[prefix .. v.name] = #y.list
+      else
+        alias(self.graph, prefix .. v.name, y.handle)
+        self.lists[prefix .. v.name] = y.of_lists and 'variant' or y.dtype
+        self.optional[prefix .. v.name] = y.optional and y.dtype or nil
       end
-      for i, x in ipairs(y.list) do alias(self.graph, ('%s%s[%d]'):format(prefix, v.name, i - 1), x) end
-      self.sequences[prefix .. v.name] = #y.list
     else
       if core.node_by_name(self.graph.handle, source.plain(prefix .. v.name)) < 0 then y = df.identity(y, { name = source.plain(prefix .. v.name) }) end
       alias(self.graph, prefix .. v.name, y)
@@ -222,15 +251,30 @@ local function opset_of(model)
   return 1
 end
 
---- df.import_onnx(path or bytes, {into =, prefix =}): an ONNX model as a Graph, a new one unless `into` is given. Its inputs are placeholders;
+--- That each name in shapes is one of an input.
+local function check_shapes(shapes, given)
+  local known = {}
+  for _, name in ipairs(given) do known[name] = true end
+  for name in pairs(shapes or {}) do
+    if not known[name] then errors.bad("import_onnx: shapes names '%s', the model's inputs are: %s", tostring(name), table.concat(given, ', ')) end
+  end
+end
+
+--- df.import_onnx(path or bytes, {into =, prefix =, shapes =}): an ONNX model as a Graph, a new one unless `into` is given. Its inputs are placeholders;
 -- they and the outputs are found under their names, g:output('x') or g:output('x:0'), behind prefix .. '/' where there is a prefix.
--- g.onnx = {inputs = list of names, outputs = list of names}. Initializers are constants.
+-- g.onnx = {inputs = list of names, outputs = list of names, lists =, sequences =, optional =}. A sequence or an optional value that the model takes, or
+-- gives with a length that is known only when it runs, is in lists by its name, with the dtype of its elements: it is fed and fetched as
+-- df.tensor_list(list) makes it, and df.tensor_list_values(value, dtype) has the elements. Of a sequence whose length is known, g.onnx.sequences
+-- has the length, and its elements are g:output('y[0]') and so on. Of an optional value g.onnx.optional has the dtype of what it holds.
+-- Initializers are constants. shapes = {x = {1, 3, 224, 224}} says the shapes of
+-- inputs (by the model's names) whose dimensions the model leaves open: the graph is for these alone then.
 function M.import_onnx(from, opts)
-  local g, prefix, bytes, path = source.arguments('import_onnx', from, opts)
+  local g, prefix, bytes, path = source.arguments('import_onnx', from, opts, 'shapes')
   local ok, err = pcall(function()
     local model = read.message('model', bytes)
     if not model.graph then errors.raise('data_loss', 'this is no ONNX model: it holds no graph') end
-    local self = setmetatable({ graph = g, opset = opset_of(model), functions = {}, depth = 0, given = {}, made = {}, sequences = {},
+    local self = setmetatable({ graph = g, opset = opset_of(model), functions = {}, depth = 0, twins = {}, narrow = {},
+                                shapes = opts and opts.shapes, given = {}, unprefixed = {}, made = {}, sequences = {}, lists = {}, optional = {},
                                 ops = require 'dflow.exchange.onnx.import_flow' }, Importer)
     if self.opset > NEWEST then errors.raise('unimplemented', 'the ONNX model is of opset %d, %d is the last that is known', self.opset, NEWEST) end
     for _, f in ipairs(model.functions) do self.functions[(f.domain or '') .. ':' .. (f.name or '')] = f end
@@ -238,10 +282,11 @@ function M.import_onnx(from, opts)
       local env = { values = {} }
       self:initializers(model.graph, env)
       self:inputs(model.graph, env, prefix)
+      check_shapes(self.shapes, self.unprefixed)
       self:nodes(model.graph.nodes, env)
       self:outputs(model.graph, env, prefix)
     end)
-    g.onnx = { inputs = self.given, outputs = self.made, sequences = self.sequences }
+    g.onnx = { inputs = self.given, outputs = self.made, sequences = self.sequences, lists = self.lists, optional = self.optional }
     g.results, g.inputs, g.outputs = self.made, outputs_of(g, self.given), outputs_of(g, self.made)
   end)
   if not ok then

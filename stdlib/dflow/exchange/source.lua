@@ -23,9 +23,9 @@ function M.free(g, name)
 end
 
 --- The arguments of an importer, checked: the Graph to build in, the prefix of names ('' or ending with /), the bytes, and the path
--- that they were read from, if any. `from` is a path, or the bytes themselves where it holds a control character.
-function M.arguments(fn, from, opts)
-  opts = errors.options(opts, fn, { 'into', 'prefix' })
+-- that they were read from, if any. `more` is another option that is known. `from` is a path, or the bytes themselves where it holds a control character.
+function M.arguments(fn, from, opts, more)
+  opts = errors.options(opts, fn, { 'into', 'prefix', more })
   local g, prefix = opts.into, opts.prefix
   if g == nil then g = graph.new_graph() end
   if getmetatable(g) ~= graph.Graph then errors.bad('%s: into is %s, a Graph is expected', fn, errors.describe(g)) end
@@ -39,12 +39,13 @@ function M.arguments(fn, from, opts)
   return g, prefix, core.tensor_bytes(core.read_file(from)), from
 end
 
---- The Graph of a model's file, imported by what its name ends with: .onnx, .hlo.pb or .hlo.pb.gz, else a GraphDef or SavedModel.
-function M.open(path)
+--- The Graph of a model's file, imported by what its name ends with: .onnx, .hlo.pb or .hlo.pb.gz, else a GraphDef or SavedModel, of which
+-- one signature is meant.
+function M.open(path, signature)
   local df = require 'dflow'
   if path:find '%.onnx$' then return df.import_onnx(path) end
   if path:find '%.hlo%.pb$' or path:find '%.hlo%.pb%.gz$' then return df.import_hlo(path) end
-  return df.import_graph_def(path)
+  return df.import_graph_def(path, { signature = signature })
 end
 
 return M

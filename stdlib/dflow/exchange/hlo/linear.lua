@@ -40,15 +40,19 @@ ops['dot'] = function(n, a, b) return dot(n, a, b, n.i.dot or { lhs = {}, rhs = 
 ops['convolution'] = function(n, x, kernel)
   local d = n.i.convolution or n:refuse 'it has no dimension numbers'
   local window, groups, batch_groups = reduce.window_of(n), math.max(n.i.feature_groups or 1, 1), math.max(n.i.batch_groups or 1, 1)
+  local rank = #window
+  if #d.input ~= rank or #d.kernel ~= rank or #d.output ~= rank or #n.dims ~= rank + 2 then
+    n:refuse(('its window has %d dimensions, those of the input, the kernel and the output that it moves along are %d, %d and %d')
+             :format(rank, #d.input, #d.kernel, #d.output))
+  end
   x, kernel = typed(x, n.dtype), typed(kernel, n.dtype)
   x = transpose(x, join({ d.batch or 0 }, d.input, { d.feature or 0 }))                       -- [batch, space…, features]
   kernel = transpose(kernel, join(d.kernel, { d.kernel_in or 0, d.kernel_out or 0 }))         -- [space…, in, out]
-  local rank = #window
   local out_space, rows, flip = {}, { { low = 0, high = 0, interior = 0 } }, {}
   for k, w in ipairs(window) do
     rows[k + 1] = { low = w.low, high = w.high, interior = w.base - 1 }
     if w.reversed then flip[#flip + 1] = k - 1 end
-    out_space[k] = n.dims[d.output[k] + 1]
+    out_space[k] = n.dims[d.output[k] + 1] or n:refuse(('its output has no dimension %d'):format(d.output[k]))
   end
   rows[rank + 2] = { low = 0, high = 0, interior = 0 }
   if product(n.dims) == 0 then return df.zeros(n.dims, { dtype = n.dtype }) end
@@ -95,7 +99,7 @@ ops['convolution'] = function(n, x, kernel)
     end
     sum = sum and sum + term or term
   end
-  if rank == 2 and groups == 1 and #flip == 0 and window[1].dilation == window[2].dilation and window[1].stride == window[2].stride
+  if rank == 2 and #flip == 0 and window[1].dilation == window[2].dilation and window[1].stride == window[2].stride
      and n.dtype:find '^float' then
     sum = df.conv2d(x, kernel, { strides = { 1, window[1].stride, window[2].stride, 1 }, padding = 'VALID',
                                  dilations = { 1, window[1].dilation, window[2].dilation, 1 } })

@@ -50,7 +50,7 @@ function M.list(x, a)
     return x:op('SplitToSequence', { d == a.d and z or x:cast(z, a.d) }, { axis = I(0), keepdims = I(0) })
   end
   if known(a.shape) then return like(a, 'list', zeros(rows_shape(x, n, a))) end
-  -- Whoever infers shapes would take the zeros' for that of all elements: of two shapes nothing is inferred.
+  -- Shape inference would take the zeros' for that of all elements: of two shapes nothing is inferred.
   local function of(...)
     local tail = { ... }
     return function()
@@ -86,7 +86,7 @@ local function stacked(x, a, n)
                   { d = a.d, shape = shape })
 end
 
---- A sequence that may grow, of at least so many elements: what nobody has written is zeros of the shape of v.
+--- A sequence that may grow, of at least so many elements: what was not written is zeros of the shape of v.
 local function grown(x, a, at, v)
   local missing = x:op('Max', { x:op('Sub', { at, x:op('SequenceLength', { a.name }) }), x:number(0, INT64) })
   local d = a.d == BOOL and INT32 or a.d

@@ -8,6 +8,12 @@ require 'dflow.exchange.onnx.import_image'
 require 'dflow.exchange.onnx.import_newer'
 require 'dflow.exchange.onnx.import_older'
 require 'dflow.exchange.onnx.import_attention'
+require 'dflow.exchange.onnx.import_state'
+require 'dflow.exchange.onnx.import_signal'
+require 'dflow.exchange.onnx.import_places'
+require 'dflow.exchange.onnx.import_ml'
+require 'dflow.exchange.onnx.import_layout'
+require 'dflow.exchange.onnx.import_runtime'
 local import = require 'dflow.exchange.onnx_import'
 
 local ops, help = import_nn.ops, import_nn.help
@@ -23,13 +29,34 @@ local function as_list(n, s, dtype)
   if not s.list then return s.handle, s.dtype end
   dtype = s.list[1] and s.list[1].dtype or s.dtype or dtype
   if not dtype then n:refuse 'the type of the elements of an empty sequence is not known' end
-  local anything = df.constant(-1, 'int32')
-  local handle = registry.op('EmptyTensorList', { anything, df.int32(-1) }, { element_dtype = dtype })
+  local handle = registry.op('EmptyTensorList', { df.constant(-1, 'int32'), df.int32(-1) }, { element_dtype = dtype })
   for _, x in ipairs(s.list) do handle = registry.op('TensorListPushBack', { handle, x }, {}) end
   return handle, dtype
 end
 local function dynamic(handle, dtype) return setmetatable({ handle = handle, dtype = dtype }, Sequence) end
 local function length_of(s) return registry.op('TensorListLength', { s.handle }, {}) end
+local function item(handle, i, dtype)
+  return registry.op('TensorListGetItem', { handle, i, df.constant(-1, 'int32') }, { element_dtype = dtype })
+end
+local function push(handle, x) return registry.op('TensorListPushBack', { handle, x }, {}) end
+local function empty_list(dtype)
+  return registry.op('EmptyTensorList', { df.constant(-1, 'int32'), df.int32(-1) }, { element_dtype = dtype })
+end
+--- The list of element(k) for k = 0 … count - 1.
+local function made_list(count, dtype, element)
+  local _, handle = df.while_loop(function(k) return df.less(k, count) end, function(k, made) return k + 1, push(made, element(k)) end,
+                                  { df.int32(0), empty_list(dtype) })
+  return dynamic(handle, dtype)
+end
+--- A sequence of any kind as a dynamic one, and where `at` says in it, from its beginning on (nil: behind its last).
+local function late(n, s, at, dtype)
+  local handle, d = as_list(n, s, dtype)
+  s = dynamic(handle, d)
+  local count = length_of(s)
+  if not at then return s, count, nil end
+  at = scalar(at, 'int32')
+  return s, count, df.select_v2(df.less(at, 0), at + count, at)
+end
 local function position(n, s, at, extra)
   local k = at and help.known(at)
   if not k then return nil end
@@ -59,7 +86,7 @@ function ops.SequenceAt(n, s, at)
   end
   local i = scalar(at, 'int32')
   i = df.select_v2(df.less(i, 0), i + length_of(s), i)
-  return registry.op('TensorListGetItem', { s.handle, i, df.constant(-1, 'int32') }, { element_dtype = s.dtype })
+  return item(s.handle, i, s.dtype)
 end
 function ops.SequenceInsert(n, s, x, at)
   if s.list then
@@ -70,22 +97,50 @@ function ops.SequenceInsert(n, s, x, at)
       return sequence(list)
     end
   end
-  if at then n:refuse 'where it inserts is known only when it runs' end
-  local handle, dtype = as_list(n, s, x.dtype)
-  return dynamic(registry.op('TensorListPushBack', { handle, x }, {}), dtype)
+  local all, count, k = late(n, s, at, x.dtype)
+  if not k then return dynamic(push(all.handle, x), all.dtype) end
+  return made_list(count + 1, all.dtype, function(i)
+    return df.cond(df.equal(i, k), function() return x end, function()
+      return item(all.handle, i - df.cast(df.greater(i, k), 'int32'), all.dtype)
+    end)
+  end)
 end
 function ops.SequenceErase(n, s, at)
   local k = s.list and (at and position(n, s, at) or not at and #s.list)
-  if not k then n:refuse 'the sequence, or what it erases, is known only when it runs' end
+  if not k then
+    local all, count, gone = late(n, s, at)
+    gone = gone or count - 1
+    return made_list(count - 1, all.dtype, function(i)
+      return item(all.handle, i + df.cast(df.greater_equal(i, gone), 'int32'), all.dtype)
+    end)
+  end
   local list = { unpack(s.list) }
   table.remove(list, k)
   return sequence(list)
 end
+--- The parts of x along the axis, so many that only the run knows: a list that a loop makes. sizes: a vector, a scalar, or nil.
+local function split_late(x, axis, sizes, keep)
+  local rank, dim = #x.shape, df.dim(x, axis)
+  local lengths = sizes and df.cast(sizes, 'int32')
+  if not sizes or sizes.shape and #sizes.shape == 0 then
+    local each = lengths or df.int32(1)
+    local count = -df.floor_div(-dim, each)
+    lengths = df.minimum(each, dim - df.range(count) * each)
+  end
+  local along = {}
+  for d = 1, rank do along[d] = d == axis + 1 and 1 or 0 end
+  along = help.vector(along, 'int32')
+  local ends = df.cumsum(lengths, 0)
+  return made_list(df.size(lengths), x.dtype, function(k)
+    local part = df.slice(x, along * (ends[k] - lengths[k]), df.shape(x) + along * (lengths[k] - dim))
+    return not sizes and not keep and df.squeeze(part, { axis = { axis } }) or part
+  end)
+end
 function ops.SplitToSequence(n, x, sizes)
   local axis = help.axis(n, n.attr('axis', 0), help.rank(n, x))
-  local dim = x.shape[axis + 1]
-  if dim < 0 then n:refuse 'the dimension that it splits is known only when it runs' end
-  local list, keep = sizes and help.ints(n, sizes, 'sizes'), n.attr('keepdims', 1) == 1
+  local dim, keep = x.shape[axis + 1], n.attr('keepdims', 1) == 1
+  if dim < 0 or sizes and not help.known(sizes) then return split_late(x, axis, sizes, keep) end
+  local list = sizes and help.known(sizes)
   if sizes and sizes.shape and #sizes.shape == 0 then
     local each, left = list[1], dim
     list = {}
@@ -111,9 +166,26 @@ function ops.ConcatFromSequence(n, s)
   local joined = registry.op('TensorListConcat', { s.handle }, { element_dtype = s.dtype })
   return errors.is_data(joined) and joined[1] or joined
 end
+--- The lists that the body gives for the elements of a sequence whose length is known only when it runs.
+local function map_late(n, body, s, others)
+  local vars, outs = { df.int32(0) }, {}
+  for k, y in ipairs(body.outputs) do
+    local d = import.value_dtype(y.type) or n:refuse(("the type of its body's output %d is not said"):format(k))
+    vars[k + 1], outs[k] = empty_list(d), d
+  end
+  local count = length_of(s)
+  local results = { df.while_loop(function(i) return df.less(i, count) end, function(i, ...)
+    local inputs, made = { item(s.handle, i, s.dtype) }, { ... }
+    for k, o in ipairs(others) do inputs[k + 1] = is_sequence(o) and item(as_list(n, o), i, o.dtype or o.list[1].dtype) or o end
+    for k, y in ipairs(n.importer:subgraph(body, n.env, inputs)) do made[k] = push(made[k], y) end
+    return i + 1, unpack(made)
+  end, vars) }
+  for k, d in ipairs(outs) do outs[k] = dynamic(results[k + 1], d) end
+  return outs
+end
 function ops.SequenceMap(n, s, ...)
-  if not s.list then n:refuse 'the length of its sequence is known only when it runs' end
   local body, others, outs = n.attr 'body', { ... }, {}
+  if not s.list then return map_late(n, body, s, others) end
   for i, x in ipairs(s.list) do
     local inputs = { x }
     for k, o in ipairs(others) do inputs[k + 1] = is_sequence(o) and o.list[i] or o end
@@ -128,15 +200,28 @@ end
 
 -- ---- optional values ------------------------------------------------------------------------------------------------------
 function ops.Optional(n, x)
-  if x == nil then n:refuse 'it holds nothing' end
-  return x
+  if is_sequence(x) then return x end
+  local s = sequence{ x }
+  s.optional, s.dtype = true, x and x.dtype or import.value_dtype((n.raw 'type' or {}).tp)
+  return s
 end
-function ops.OptionalGetElement(_, x) return is_sequence(x) and x or df.identity(x) end
-function ops.OptionalHasElement(_, x) return df.constant(x ~= nil) end
+function ops.OptionalGetElement(n, x)
+  if not is_sequence(x) then return df.identity(x) end
+  if not x.optional then return x end
+  if x.list then return df.identity(x.list[1] or n:refuse 'it holds nothing') end
+  if x.of_lists then return dynamic(item(x.handle, df.int32(0), 'variant'), x.dtype) end
+  return item(x.handle, df.int32(0), x.dtype)
+end
+function ops.OptionalHasElement(_, x)
+  if not is_sequence(x) or not x.optional then return df.constant(x ~= nil) end
+  return x.list and df.constant(#x.list > 0) or df.greater(length_of(x), 0)
+end
+local identity = ops.Identity
+function ops.Identity(n, x) return is_sequence(x) and x or identity(n, x) end
 
 -- ---- If -------------------------------------------------------------------------------------------------------------------
 function ops.If(n, condition)
-  local sides, kinds = { n.attr 'then_branch', n.attr 'else_branch' }, {}
+  local sides, kinds, optional = { n.attr 'then_branch', n.attr 'else_branch' }, {}, {}
   if not sides[1] or not sides[2] then n:refuse 'it has not both branches' end
   local function branch(g)
     return function()
@@ -144,6 +229,7 @@ function ops.If(n, condition)
       for i, v in ipairs(results) do
         if is_sequence(v) then
           results[i], kinds[i] = as_list(n, v, import.value_dtype(g.outputs[i].type))
+          optional[i] = optional[i] or v.optional
         else
           results[i] = df.identity(v)
         end
@@ -152,7 +238,10 @@ function ops.If(n, condition)
     end
   end
   local results = { df.cond(scalar(condition, 'bool'), branch(sides[1]), branch(sides[2])) }
-  for i, d in pairs(kinds) do results[i] = dynamic(results[i], d) end
+  for i, d in pairs(kinds) do
+    results[i] = dynamic(results[i], d)
+    results[i].optional = optional[i]
+  end
   return results
 end
 
@@ -197,8 +286,20 @@ local function attempt(build, first, open)
   return build(open)
 end
 
+--- What a loop carries in the place of a sequence or an optional value: its list. `shell`: the sequence that it began as.
+local function carried_list(n, v, shell, dtype)
+  if is_sequence(v) and (v.optional or not shell.optional) then return (as_list(n, v, dtype)) end
+  if is_sequence(v) then return push(empty_list 'variant', (as_list(n, v, dtype))) end
+  return push(empty_list(dtype), v)
+end
+local function uncarried(handle, shell, dtype)
+  local s = dynamic(handle, dtype)
+  s.optional, s.of_lists = shell.optional, shell.of_lists
+  return s
+end
+
 function ops.Loop(n, most, condition, ...)
-  local body, given, kinds, scans = n.attr 'body', { ... }, {}, {}
+  local body, given, kinds, shells, scans = n.attr 'body', { ... }, {}, {}, {}
   local carried = #n.node.inputs - 2
   if #body.inputs ~= carried + 2 or #body.outputs < carried + 1 then n:refuse 'its body has not the inputs and outputs that the loop carries' end
   local limit = most and scalar(most, 'int64')
@@ -207,6 +308,7 @@ function ops.Loop(n, most, condition, ...)
   for i = 1, carried do
     local v = given[i]
     if is_sequence(v) then
+      shells[i] = v
       v, kinds[i] = as_list(n, v, import.value_dtype(body.inputs[i + 2].type))
       kept[i + 2], open[i + 2] = {}, {}
     else
@@ -219,7 +321,7 @@ function ops.Loop(n, most, condition, ...)
   end
   local types = declared(n, body, carried + 2, function()
     local inputs = { df.placeholder('int64', {}), df.placeholder('bool', {}) }
-    for i = 1, carried do inputs[i + 2] = kinds[i] and dynamic(vars[i + 2], kinds[i]) or like(vars[i + 2]) end
+    for i = 1, carried do inputs[i + 2] = kinds[i] and uncarried(vars[i + 2], shells[i], kinds[i]) or like(vars[i + 2]) end
     return inputs
   end)
   for i = carried + 2, #body.outputs do
@@ -233,12 +335,12 @@ function ops.Loop(n, most, condition, ...)
     local function more(i, go) return limit and df.logical_and(df.less(i, limit), go) or go end
     local function step(i, go, ...)
       local now, inputs = { ... }, { i, go }
-      for k = 1, carried do inputs[k + 2] = kinds[k] and dynamic(now[k], kinds[k]) or now[k] end
+      for k = 1, carried do inputs[k + 2] = kinds[k] and uncarried(now[k], shells[k], kinds[k]) or now[k] end
       local out = n.importer:subgraph(body, n.env, inputs)
       local next_values = { i + 1, scalar(out[1], 'bool') }
       for k = 1, carried do
         local v = out[k + 1]
-        if is_sequence(v) then v = as_list(n, v, kinds[k]) end
+        if shells[k] then v = carried_list(n, v, shells[k], kinds[k]) end
         next_values[k + 2] = v
       end
       for k = 1, #scans do next_values[carried + 2 + k] = now[carried + k]:write(df.cast(i, 'int32'), out[carried + 1 + k]) end
@@ -248,7 +350,10 @@ function ops.Loop(n, most, condition, ...)
   end
   local results = attempt(build, kept, open)
   local outs = {}
-  for i = 1, carried do outs[i] = kinds[i] and dynamic(results[i + 2], kinds[i]) or results[i + 2] end
+  for i = 1, carried do
+    outs[i] = kinds[i] and uncarried(results[i + 2], shells[i], kinds[i]) or results[i + 2]
+    if kinds[i] and shells[i].optional and not (body.outputs[i + 1].type or {}).optional then outs[i] = ops.OptionalGetElement(n, outs[i]) end
+  end
   for i = 1, #scans do outs[carried + i] = results[carried + 2 + i]:stack() end
   return outs
 end

@@ -2,6 +2,7 @@
 local df = require 'dflow'
 local read = require 'dflow.exchange.onnx.read'
 local dtypes = require 'dflow.front.dtypes'
+local narrow = require 'dflow.exchange.onnx.narrow'
 local import_ops = require 'dflow.exchange.onnx.import_ops'
 
 local ops, help = import_ops.ops, import_ops.help
@@ -45,7 +46,11 @@ local limits = { int8 = { -128, 127 }, uint8 = { 0, 255 }, int16 = { -32768, 327
 
 --- Scale or zero point as they go with x: one number, or one for each place along the axis.
 local function along(n, v, x)
-  if n.attr('block_size', 0) ~= 0 then n:refuse 'it has a scale for each block' end
+  local block = n.attr('block_size', 0)
+  if v and block > 0 and rank_of(n, v) == rank_of(n, x) then        -- one for each block of so many
+    local axis = axis_of(n, n.attr('axis', 1), rank_of(n, x))
+    return df.slice(df.repeat_(v, block, { axis = axis }), df.zeros_like(df.shape(x)), df.shape(x))
+  end
   if not v or rank_of(n, v) ~= 1 then return v end
   local rank, dims = rank_of(n, x), {}
   local axis = axis_of(n, n.attr('axis', 1), math.max(rank, 2))
@@ -54,8 +59,17 @@ local function along(n, v, x)
   return df.reshape(v, dims)
 end
 
---- round(x / scale) + zero, as the nearest number that the dtype has.
-local function quantise(n, x, scale, zero, d)
+--- round(x / scale) + zero, as the nearest number that the dtype has, or that the kind (narrow.lua) has.
+local function quantise(n, x, scale, zero, d, kind)
+  local k = kind and narrow.kinds[kind]
+  if k and not k.least then
+    local y = df.cast(x, 'float32') / df.cast(scale, 'float32')
+    return narrow.cast(n, zero and y + df.cast(zero, 'float32') or y, kind, n.attr('saturate', 1) == 1)
+  elseif k then
+    local y = df.rint(df.cast(x, 'float32') / df.cast(scale, 'float32'))
+    y = df.clip_by_value(zero and y + df.cast(zero, 'float32') or y, k.least, k.most)
+    return narrow.mark(n, df.cast(df.cast(y, 'int32'), k.carrier), kind)
+  end
   local limit = limits[d] or n:refuse(('it gives %s'):format(d))
   local y = df.rint(df.cast(x, 'float32') / df.cast(scale, 'float32'))
   if zero then y = y + df.cast(zero, 'float32') end
@@ -63,13 +77,15 @@ local function quantise(n, x, scale, zero, d)
 end
 function ops.QuantizeLinear(n, x, scale, zero)
   local out = n.attr('output_dtype', 0)
-  local d = zero and zero.dtype or out ~= 0 and read.dtype[out] and dtypes.name[read.dtype[out]] or 'uint8'
-  return quantise(n, x, along(n, scale, x), along(n, zero, x), d)
+  local d = zero and zero.dtype or out ~= 0 and read.dtype_of(out) or 'uint8'
+  local kind = zero and narrow.kind(n, zero) or not zero and narrow.kinds[out] and out or nil
+  return quantise(n, x, along(n, scale, x), along(n, zero, x), d, kind)
 end
 function ops.DequantizeLinear(n, x, scale, zero)
   scale, zero = along(n, scale, x), along(n, zero, x)
-  local y = df.cast(x, 'int32')
-  if zero then y = y - df.cast(zero, 'int32') end
+  local whole = x.dtype:find 'float' and 'float32' or 'int32'        -- a float of a kind that is held as one
+  local y = df.cast(x, whole)
+  if zero then y = y - df.cast(zero, whole) end
   return df.cast(df.cast(y, 'float32') * df.cast(scale, 'float32'), scale.dtype)
 end
 function ops.DynamicQuantizeLinear(n, x)

@@ -1,7 +1,8 @@
 --- ONNX's operators of neural networks in dflow's words. ONNX has the channels second, dflow's convolutions have them last.
 local df = require 'dflow'
-local registry = require 'dflow.front.registry'
 local import_ops = require 'dflow.exchange.onnx.import_ops'
+require 'dflow.exchange.onnx.import_windows'
+local layouts = require 'dflow.exchange.onnx.layout'
 local loops = require 'dflow.rnn.loops'
 
 local ops, help = import_ops.ops, import_ops.help
@@ -206,178 +207,7 @@ function ops.Pad(n, x, pads, value, axes)
   return x
 end
 
--- ---- windows ----------------------------------------------------------------------------------------------------------------
---- What is said of a window over the last axes of x: by axis its size, stride, dilation, pads, and the number of places.
-local function windows(n, x, size)
-  local rank = rank_of(n, x)
-  local m = rank - 2
-  local strides, dilations, pads = n.attr 'strides', n.attr 'dilations', n.attr 'pads'
-  local auto, out = n.attr('auto_pad', 'NOTSET'), {}
-  for d = 1, m do
-    local w = { size = size[d], stride = strides and strides[d] or 1, dilation = dilations and dilations[d] or 1, dim = x.shape[d + 2],
-                before = 0, after = 0 }
-    local reach = (w.size - 1) * w.dilation + 1
-    if auto == 'SAME_UPPER' or auto == 'SAME_LOWER' then
-      if w.dim < 0 then n:refuse 'its padding is known only when it runs' end
-      local all = math.max((math.ceil(w.dim / w.stride) - 1) * w.stride + reach - w.dim, 0)
-      w.before = auto == 'SAME_UPPER' and math.floor(all / 2) or math.ceil(all / 2)
-      w.after = all - w.before
-    elseif auto ~= 'VALID' and pads then
-      w.before, w.after = pads[d], pads[m + d]
-    end
-    if w.dim >= 0 then
-      local room = w.dim + w.before + w.after - reach
-      w.count = math.floor(room / w.stride) + 1
-      if n.attr('ceil_mode', 0) == 1 then
-        w.count = math.ceil(room / w.stride) + 1
-        if (w.count - 1) * w.stride >= w.dim + w.before then w.count = w.count - 1 end
-        w.extra = math.max((w.count - 1) * w.stride + reach - (w.dim + w.before + w.after), 0)
-      end
-    end
-    out[d] = w
-  end
-  return out
-end
-
-local function pads_of(ws, extra)
-  local list = { { 0, 0 }, { 0, 0 } }
-  for d, w in ipairs(ws) do list[d + 2] = { w.before, w.after + (extra and w.extra or 0) } end
-  return list
-end
-
---- [n, c, …] as [n, h, w, c], and back.
-local function last(x, m)
-  if m == 1 then x = df.expand_dims(x, 2) end
-  return df.transpose(x, { 0, 2, 3, 1 })
-end
-local function second(y, m)
-  y = df.transpose(y, { 0, 3, 1, 2 })
-  return m == 1 and df.squeeze(y, { axis = { 2 } }) or y
-end
-local function four(ws, key)
-  if #ws == 1 then return { 1, 1, ws[1][key], 1 } end
-  return { 1, ws[1][key], ws[2][key], 1 }
-end
-
-local function kernel_of(n, w)
-  local size = {}
-  for d = 3, rank_of(n, w) do
-    size[d - 2] = w.shape[d]
-    if w.shape[d] < 0 then n:refuse 'the size of its kernel is known only when it runs' end
-  end
-  if #size < 1 or #size > 2 then n:refuse(('it has %d spatial axes; 1 and 2 are known'):format(#size)) end
-  return size
-end
-
-function ops.Conv(n, x, w, bias)
-  local size, groups = kernel_of(n, w), n.attr('group', 1)
-  local m, ws = #size, windows(n, x, size)
-  x = last(pad(x, pads_of(ws), same(x, 0)), m)
-  local function one(part, filter)
-    if m == 1 then filter = df.expand_dims(filter, 2) end
-    return df.conv2d(part, df.transpose(filter, { 2, 3, 1, 0 }),
-                     { strides = four(ws, 'stride'), dilations = four(ws, 'dilation'), padding = 'VALID' })
-  end
-  local y
-  if groups == 1 then y = one(x, w)
-  else
-    local xs, filters, ys = df.split(x, groups, { axis = 3 }), df.split(w, groups, { axis = 0 }), {}
-    for i = 1, groups do ys[i] = one(xs[i], filters[i]) end
-    y = df.concat(ys, 3)
-  end
-  return second(bias and df.bias_add(y, bias) or y, m)
-end
-
-function ops.ConvTranspose(n, x, w, bias)
-  local size, groups = kernel_of(n, w), n.attr('group', 1)
-  local m, strides, dilations = #size, n.attr 'strides', n.attr 'dilations'
-  local more, pads, wanted = n.attr 'output_padding', n.attr 'pads', n.attr 'output_shape'
-  local auto, ws, cut, sizes = n.attr('auto_pad', 'NOTSET'), {}, { { 0, 0 }, { 0, 0 } }, {}
-  for d = 1, m do
-    local s, k, dim = strides and strides[d] or 1, dilations and dilations[d] or 1, x.shape[d + 2]
-    if dim < 0 then n:refuse 'the size of its input is known only when it runs' end
-    ws[d] = { stride = s, dilation = k }
-    local add = more and more[d] or 0
-    local full = s * (dim - 1) + (size[d] - 1) * k + 1
-    local before, after = pads and pads[d] or 0, pads and pads[m + d] or 0
-    local target = wanted and wanted[#wanted - m + d] or auto:find '^SAME' and dim * s
-    if target then
-      local all = full + add - target
-      before = auto == 'SAME_UPPER' and math.floor(all / 2) or all - math.floor(all / 2)
-      after = all - before
-    end
-    sizes[d] = full
-    cut[d + 2] = { -before, add - after }
-  end
-  local function one(part, filter)
-    if m == 1 then filter = df.expand_dims(filter, 2) end
-    local to = { df.dim(part, 0), df.int32(m == 1 and 1 or sizes[1]), df.int32(sizes[m]), df.dim(filter, 1) }
-    return registry.op('Conv2DBackpropInput', { df.stack(to), df.transpose(filter, { 2, 3, 1, 0 }), part },
-                       { strides = four(ws, 'stride'), dilations = four(ws, 'dilation'), padding = 'VALID' })
-  end
-  x = last(x, m)
-  local y
-  if groups == 1 then y = one(x, w)
-  else
-    local xs, filters, ys = df.split(x, groups, { axis = 3 }), df.split(w, groups, { axis = 0 }), {}
-    for i = 1, groups do ys[i] = one(xs[i], filters[i]) end
-    y = df.concat(ys, 3)
-  end
-  y = pad(second(y, m), cut, same(x, 0))
-  if not bias then return y end
-  return y + by_channel(bias, m + 2)
-end
-
--- A pool is as many slices as its window has places.
-local MOST_PLACES = 65536
-
---- All elements of each window, one after another, given to fn(a, b).
-local function pool(n, x, ws, fn)
-  local m, result, places = #ws, nil, 1
-  for _, w in ipairs(ws) do places = places * w.size end
-  if places > MOST_PLACES then n:refuse(('its window has %.0f places; up to %d are taken'):format(places, MOST_PLACES)) end
-  local at = {}
-  for d = 1, m do at[d] = 0 end
-  while true do
-    local begin, stop, stride = { 0, 0 }, { 0, 0 }, { 1, 1 }
-    for d, w in ipairs(ws) do
-      if not w.count then n:refuse 'the size of its input is known only when it runs' end
-      begin[d + 2] = at[d] * w.dilation
-      stop[d + 2] = at[d] * w.dilation + (w.count - 1) * w.stride + 1
-      stride[d + 2] = w.stride
-    end
-    local part = df.strided_slice(x, vector(begin, 'int32'), vector(stop, 'int32'), vector(stride, 'int32'), { begin_mask = 3, end_mask = 3 })
-    result = result and fn(result, part) or part
-    local d = m
-    while d >= 1 and at[d] == ws[d].size - 1 do
-      at[d] = 0
-      d = d - 1
-    end
-    if d < 1 then return result end
-    at[d] = at[d] + 1
-  end
-end
-local lowest = { float32 = -math.huge, float64 = -math.huge, float16 = -math.huge, bfloat16 = -math.huge, int8 = -128, uint8 = 0, int32 = -2147483648 }
-function ops.MaxPool(n, x)
-  if n.count > 1 then n:refuse 'it gives the places of the maxima' end
-  local ws = windows(n, x, n.attr 'kernel_shape')
-  return pool(n, pad(x, pads_of(ws, true), same(x, lowest[x.dtype] or 0)), ws, df.maximum)
-end
-function ops.AveragePool(n, x)
-  local ws = windows(n, x, n.attr 'kernel_shape')
-  local sum = pool(n, pad(x, pads_of(ws, true), same(x, 0)), ws, df.add)
-  local ones = df.ones_like(x)
-  if n.attr('count_include_pad', 0) == 1 then ones = pad(ones, pads_of(ws), same(x, 1)) end
-  local rest = { { 0, 0 }, { 0, 0 } }
-  for d, w in ipairs(ws) do rest[d + 2] = { 0, w.extra or 0 } end
-  ones = pad(ones, n.attr('count_include_pad', 0) == 1 and rest or pads_of(ws, true), same(x, 0))
-  return sum / pool(n, ones, ws, df.add)
-end
-function ops.LpPool(n, x)
-  local ws, p = windows(n, x, n.attr 'kernel_shape'), n.attr('p', 2)
-  local sum = pool(n, pad(df.pow(df.abs(x), same(x, p)), pads_of(ws, true), same(x, 0)), ws, df.add)
-  return df.pow(sum, same(x, 1 / p))
-end
+-- ---- places ------------------------------------------------------------------------------------------------------------------
 local function whole(ours)
   return function(n, x) return df[ours](x, { axis = from(2, rank_of(n, x)), keep_dims = true }) end
 end
@@ -387,7 +217,7 @@ function ops.LRN(n, x)
   local before, rank = math.floor((size - 1) / 2), rank_of(n, x)
   local channels = x.shape[2]
   if channels < 0 then n:refuse 'the number of channels is known only when it runs' end
-  if size > MOST_PLACES then n:refuse(('its size is %.0f; up to %d is taken'):format(size, MOST_PLACES)) end
+  if size > 65536 then n:refuse(('its size is %.0f; up to 65536 is taken'):format(size)) end
   local each = {}
   for d = 1, rank do each[d] = { 0, 0 } end
   each[2] = { before, size - 1 - before }
@@ -446,13 +276,22 @@ local function functions(n, direction, defaults)
   return clipped
 end
 
---- Runs step(x_t, states) -> states over the time axis of x [time, batch, …], backwards where it is so; past its length a row keeps its
--- states and gives zeros. Gives the outputs [time, batch, hidden] and the last states.
-local function over_time(x, lengths, backward, states, step)
+--- project(x) of all rows of x [time, batch, inputs] at once, [time, batch, width]: one product reads its matrix once, not at each time.
+local function projected(x, project, width)
+  local batch = x.shape[2]
+  local rows = project(df.reshape(x, x.shape[3] > 0 and { -1, x.shape[3] } or df.stack{ df.int32(-1), df.dim(x, 2) }))
+  return df.reshape(rows, batch > 0 and { -1, batch, width } or df.stack{ df.dim(x, 0), df.dim(x, 1), df.int32(width) })
+end
+
+--- Runs step(row, states) -> states over the time axis of rows, projected from x [time, batch, inputs], backwards where it is so; past its
+-- length a row keeps its states and gives zeros. Gives the outputs [time, batch, hidden] and the last states.
+local function over_time(x, lengths, backward, states, width, project, step)
+  local kept = { {}, {} }
+  for i, s in ipairs(states) do kept[i + 2] = { x.shape[2], s.shape and s.shape[2] or -1 } end
   local time = df.dim(x, 0)
   if lengths then x = loops.within(df.cast(lengths, 'int32'), x) end
   if backward then x = lengths and df.reverse_sequence(x, lengths, { seq_dim = 0, batch_dim = 1 }) or df.reverse(x, { 0 }) end
-  local rows = df.TensorArray(x.dtype, time):unstack(x)
+  local rows = df.TensorArray(x.dtype, time):unstack(projected(x, project, width))
   local vars = { df.int32(0), df.TensorArray(x.dtype, time) }
   for i, s in ipairs(states) do vars[i + 2] = s end
   local results = { df.while_loop(function(t) return df.less(t, time) end, function(t, out, ...)
@@ -465,18 +304,20 @@ local function over_time(x, lengths, backward, states, step)
       for i, s in ipairs(new) do new[i] = select(live, s, old[i]) end
     end
     return t + 1, out:write(t, y), unpack(new)
-  end, vars) }
+  end, vars, { shape_invariants = kept }) }
   local y = results[2]:stack()
   if backward then y = lengths and df.reverse_sequence(y, lengths, { seq_dim = 0, batch_dim = 1 }) or df.reverse(y, { 0 }) end
   return y, { unpack(results, 3) }
 end
 
---- A recurrent layer: build(n, direction, weights) gives the step. `count`: states.
+--- A recurrent layer: build(n, direction, weights) gives what becomes of the inputs, and the step. `count`: states.
 local function recurrent(count, gates, build)
   return function(n, x, w, r, b, lengths, h0, c0, peepholes)
     local layout, how = n.attr('layout', 0), n.attr('direction', 'forward')
+    x = help.of_rank(x, 3)
     if layout == 1 then x = df.transpose(x, { 1, 0, 2 }) end
-    local hidden = n.attr 'hidden_size' or r.shape[3]
+    local hidden = n.attr 'hidden_size' or r.shape and r.shape[3]
+    if not hidden or hidden < 0 then n:refuse 'its hidden_size is known only when it runs' end
     local directions, ys, finals = how == 'bidirectional' and 2 or 1, {}, {}
     local batch = df.dim(x, 1)
     for d = 0, directions - 1 do
@@ -484,14 +325,16 @@ local function recurrent(count, gates, build)
       local states = {}
       for i, given in ipairs{ h0 or false, c0 or false } do
         if i <= count then
+          given = given and help.of_rank(given, 3)
           local s = given and (layout == 1 and df.transpose(given, { 1, 0, 2 }) or given)[d]
           states[i] = s or df.zeros(df.stack{ batch, df.int32(hidden) }, x.dtype)
         end
       end
       local bias = part(b) or df.zeros({ 2 * gates * hidden }, x.dtype)
-      local step = build(n, d, { w = df.transpose(w[d]), r = df.transpose(r[d]), wb = bias:slice({ 0 }, { gates * hidden }),
-                                 rb = bias:slice({ gates * hidden }, { gates * hidden }), p = part(peepholes), hidden = hidden })
-      ys[d + 1], finals[d + 1] = over_time(x, lengths, how == 'reverse' or d == 1, states, step)
+      local function turned(v) return layouts.folded(function(m) return df.transpose(m[d]) end, v) end
+      local project, step = build(n, d, { w = turned(w), r = turned(r), wb = bias:slice({ 0 }, { gates * hidden }),
+                                          rb = bias:slice({ gates * hidden }, { gates * hidden }), p = part(peepholes), hidden = hidden })
+      ys[d + 1], finals[d + 1] = over_time(x, lengths, how == 'reverse' or d == 1, states, gates * hidden, project, step)
     end
     local y = df.stack(ys, { axis = 1 })
     local out = { layout == 1 and df.transpose(y, { 2, 0, 1, 3 }) or y }
@@ -507,19 +350,20 @@ end
 
 ops.RNN = recurrent(1, 1, function(n, d, p)
   local f = functions(n, d, { 'Tanh' })
-  return function(x, h) return f[1](df.matmul(x, p.w) + df.matmul(h, p.r) + (p.wb + p.rb)) end
+  return function(x) return df.matmul(x, p.w) + (p.wb + p.rb) end, function(wx, h) return f[1](df.matmul(h, p.r) + wx) end
 end)
 
 ops.GRU = recurrent(1, 3, function(n, d, p)
   local f, size, before = functions(n, d, { 'Sigmoid', 'Tanh' }), p.hidden, n.attr('linear_before_reset', 0) == 1
-  local function columns(m, i) return m:slice({ 0, i * size }, { -1, size }) end
-  local function part(v, i) return v:slice({ i * size }, { size }) end
-  return function(x, h)
-    local wx = df.matmul(x, p.w) + p.wb
-    local rh = df.matmul(h, p.r:slice({ 0, 0 }, { -1, 2 * size })) + p.rb:slice({ 0 }, { 2 * size })
+  local function columns(m, i, count)
+    return layouts.folded(function(v) return df.slice(v, { 0, i * size }, { -1, (count or 1) * size }) end, m)
+  end
+  local matrix, bias, gates = columns(p.r, 2), p.rb:slice({ 2 * size }, { size }), columns(p.r, 0, 2)
+  local gate_bias = p.rb:slice({ 0 }, { 2 * size })
+  return function(x) return df.matmul(x, p.w) + p.wb end, function(wx, h)
+    local rh = df.matmul(h, gates) + gate_bias
     local z = f[1](columns(wx, 0) + columns(rh, 0))
     local r = f[1](columns(wx, 1) + columns(rh, 1))
-    local matrix, bias = columns(p.r, 2), part(p.rb, 2)
     local inner = before and r * (df.matmul(h, matrix) + bias) or df.matmul(r * h, matrix) + bias
     local new = f[2](columns(wx, 2) + inner)
     return (same(z, 1) - z) * new + z * h
@@ -528,8 +372,9 @@ end)
 
 ops.LSTM = recurrent(2, 4, function(n, d, p)
   local f, size, coupled = functions(n, d, { 'Sigmoid', 'Tanh', 'Tanh' }), p.hidden, n.attr('input_forget', 0) == 1
-  return function(x, h, c)
-    local all = df.matmul(x, p.w) + df.matmul(h, p.r) + (p.wb + p.rb)
+  local seen, bias = n.seen or function(h) return h end, p.wb + p.rb
+  return function(x) return df.matmul(x, p.w) + bias end, function(wx, h, c)
+    local all = df.matmul(seen(h), p.r) + wx
     local function gate(i) return all:slice({ 0, i * size }, { -1, size }) end
     local function peep(i, state) return p.p and state * p.p:slice({ i * size }, { size }) or same(state, 0) end
     local i = f[1](gate(0) + peep(0, c))

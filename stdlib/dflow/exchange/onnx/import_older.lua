@@ -1,11 +1,12 @@
---- ONNX's operators of whole-number convolutions, Fourier transforms, text, tables and optimizers in dflow's words.
+--- ONNX's operators of whole-number convolutions, text, tables and optimizers in dflow's words.
 local df = require 'dflow'
 local read = require 'dflow.exchange.onnx.read'
 local import_nn = require 'dflow.exchange.onnx.import_nn'
-local import = require 'dflow.exchange.onnx_import'
+local layout = require 'dflow.exchange.onnx.layout'
 
 local ops, help = import_nn.ops, import_nn.help
-local rank_of, axis_of, same = help.rank, help.axis, help.same
+local rank_of, same = help.rank, help.same
+local unpack = table.unpack or unpack
 
 -- ---- whole numbers --------------------------------------------------------------------------------------------------
 --- v less its zero point, exact in float64: along dimension `axis` where there is a zero point for each place.
@@ -19,72 +20,40 @@ local function centred(n, v, zero, axis)
   end
   return x - z
 end
-function ops.ConvInteger(n, x, w, x_zero, w_zero)
-  return df.cast(ops.Conv(n, centred(n, x, x_zero, 1), centred(n, w, w_zero, 0)), 'int32')
+--- The sums of a convolution of whole numbers less what stands for 0: of bytes as a product of matrices of bytes, of
+-- which a row is what the window sees from a place, else exact in float64.
+local function sums(n, x, x_zero, w, w_zero)
+  local rank, size = rank_of(n, w), {}
+  for d = 3, rank do size[d - 2] = w.shape[d] end
+  local bytes = rank <= 4 and n.attr('group', 1) == 1 and math.min(w.shape[1], unpack(size)) > 0
+  for _, zero in pairs{ x_zero, w_zero } do bytes = bytes and rank_of(n, zero) == 0 end
+  if not bytes then return ops.Conv(n, centred(n, x, x_zero, 1), centred(n, w, w_zero, 0)) end
+  local seen = help.patches(n, x, size, x_zero or df.cast(0, x.dtype))
+  local filter = layout.folded(function(v)
+    return df.reshape(df.transpose(v, rank == 3 and { 2, 1, 0 } or { 2, 3, 1, 0 }), { -1, w.shape[1] })
+  end, w)
+  local rows, low, high = help.quantised(df.reshape(seen, { -1, size[1] * (size[2] or 1) * w.shape[2] }), x_zero)
+  local columns, low_w, high_w = help.quantised(filter, w_zero)
+  local y = df.cast((df.quantized_matmul(rows, columns, low, high, low_w, high_w)), 'int32')
+  local places = df.slice(df.shape(seen), { 0 }, { 3 })
+  return layout.second(n, df.reshape(y, df.concat({ places, df.constant({ w.shape[1] }, 'int32') }, 0)), rank)
 end
+function ops.ConvInteger(n, x, w, x_zero, w_zero) return df.cast(sums(n, x, x_zero, w, w_zero), 'int32') end
 
 local limits = { int8 = { -128, 127 }, uint8 = { 0, 255 } }
 function ops.QLinearConv(n, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias)
   local limit = limits[y_zero.dtype] or n:refuse(('it gives %s'):format(y_zero.dtype))
-  local sum = ops.Conv(n, centred(n, x, x_zero, 1), centred(n, w, w_zero, 0), bias and df.cast(bias, 'float64'))
-  local scale = df.cast(w_scale, 'float64')
-  if rank_of(n, w_scale) == 1 then                                 -- a scale for each of the output's channels
+  --- One number, or one for each of the output's channels.
+  local function by_channel(v)
     local dims = {}
     for d = 1, rank_of(n, x) do dims[d] = d == 2 and -1 or 1 end
-    scale = df.reshape(scale, dims)
+    v = df.cast(v, 'float64')
+    return rank_of(n, v) == 1 and df.reshape(v, dims) or v
   end
+  local sum, scale = df.cast(sums(n, x, x_zero, w, w_zero), 'float64'), by_channel(w_scale)
+  if bias then sum = sum + by_channel(bias) end
   local y = df.rint(sum * scale * df.cast(x_scale, 'float64') / df.cast(y_scale, 'float64')) + df.cast(y_zero, 'float64')
   return df.cast(df.cast(df.clip_by_value(y, limit[1], limit[2]), 'int32'), y_zero.dtype)
-end
-
--- ---- Fourier ---------------------------------------------------------------------------------------------------------
---- Along dimension `axis` of x, n_fft values: cut, or filled up with zeros.
-local function fitted(x, axis, count, n_fft)
-  local rank = #x.shape
-  if n_fft <= count then
-    local size = {}
-    for d = 1, rank do size[d] = d == axis + 1 and n_fft or -1 end
-    local begin = {}
-    for d = 1, rank do begin[d] = 0 end
-    return df.slice(x, begin, size)
-  end
-  local pads = {}
-  for d = 1, rank do pads[d] = { 0, d == axis + 1 and n_fft - count or 0 } end
-  return df.pad(x, pads)
-end
-
-function ops.DFT(n, x, length, axis)
-  local rank, at = rank_of(n, x), n.attr('axis', n.opset < 20 and 1 or -2)
-  if axis then at = (help.known(axis) or n:refuse 'its axis is known only when it runs')[1] end
-  at = axis_of(n, at, rank)
-  local inverse, half = n.attr('inverse', 0) == 1, n.attr('onesided', 0) == 1
-  local count = x.shape[at + 1]
-  local n_fft = length and (help.known(length) or n:refuse 'its length is known only when it runs')[1]
-    or (inverse and half) and 2 * (count - 1) or count
-  if n_fft < 0 then n:refuse 'the size of its input is known only when it runs' end
-  local turn = {}                                                   -- the axis to the end, but for the parts
-  for d = 0, rank - 2 do if d ~= at then turn[#turn + 1] = d end end
-  turn[#turn + 1] = at
-  local parts = df.split(x, x.shape[rank], { axis = rank - 1 })
-  for i, part in ipairs(parts) do parts[i] = df.transpose(df.squeeze(part, { axis = { rank - 1 } }), turn) end
-  local last, kept = rank - 2, math.floor(n_fft / 2) + 1
-  local z = df.complex(parts[1], parts[2] or df.zeros_like(parts[1]))
-  local y
-  if inverse and half then                                          -- what is not there mirrors what is
-    z = fitted(z, last, count, kept)
-    local from = n_fft - kept
-    local mirror = df.conj(df.reverse(fitted(z, last, kept, from + 1), { last }))
-    y = df.ifft(df.concat({ z, fitted(mirror, last, from + 1, from) }, last))
-  else
-    z = fitted(z, last, count, n_fft)
-    y = inverse and df.ifft(z) or df.fft(z)
-  end
-  if half and not inverse then y = fitted(y, last, n_fft, kept) end
-  local back = {}
-  for i, d in ipairs(turn) do back[d + 1] = i - 1 end
-  local real, imaginary = df.transpose(df.real(y), back), df.transpose(df.imag(y), back)
-  if inverse and half then return df.expand_dims(real, -1) end
-  return df.stack({ real, imaginary }, rank - 1)
 end
 
 -- ---- text and tables --------------------------------------------------------------------------------------------------
@@ -209,7 +178,9 @@ ops.Adam = optimizer(2, function(n, rate, t, x, g, v, h)
 end)
 
 -- Operators of the standard's other domains.
-import.domain.LabelEncoder, import.domain.ArrayFeatureExtractor, import.domain.Binarizer = 'ai.onnx.ml', 'ai.onnx.ml', 'ai.onnx.ml'
-for _, name in ipairs{ 'Adagrad', 'Momentum', 'Adam' } do import.domain[name] = 'ai.onnx.preview.training' end
+for name, domain in pairs{ LabelEncoder = 'ai.onnx.ml', ArrayFeatureExtractor = 'ai.onnx.ml', Binarizer = 'ai.onnx.ml',
+                           Adagrad = 'ai.onnx.preview.training', Momentum = 'ai.onnx.preview.training', Adam = 'ai.onnx.preview.training' } do
+  ops[domain .. ':' .. name], ops[name] = ops[name], nil
+end
 
 return import_nn

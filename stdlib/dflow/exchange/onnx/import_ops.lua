@@ -8,9 +8,13 @@ local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
 local tensor = require 'dflow.front.tensor'
 local read = require 'dflow.exchange.onnx.read'
+local proto = require 'dflow.exchange.onnx.proto'
+local narrow = require 'dflow.exchange.onnx.narrow'
 local dtypes = require 'dflow.front.dtypes'
+local layout = require 'dflow.exchange.onnx.layout'
 
 local ops, help = {}, {}
+local unpack = table.unpack or unpack
 
 -- ---- what is known ------------------------------------------------------------------------------------------------
 --- The numbers of an output that is known while the graph is built, as a flat list; else nil.
@@ -26,6 +30,20 @@ function help.rank(n, x)
   local shape = x.shape
   if not shape then n:refuse('the rank of its input is known only when it runs') end
   return #shape
+end
+
+--- x, of which the operator says the rank where nothing else does; the run checks it.
+function help.of_rank(x, rank)
+  if x.shape then return x end
+  local any = {}
+  for d = 1, rank do any[d] = -1 end
+  return df.ensure_shape(x, any)
+end
+
+--- The axis of x that the attribute says, counted from 0; from the end where the rank is known only when it runs.
+function help.axis_in(n, x, default)
+  local axis = n.attr('axis', default)
+  return x.shape and help.axis(n, axis, #x.shape) or axis
 end
 
 --- The axis, counted from 0.
@@ -148,17 +166,18 @@ local function as_text(x)
   end
   return text
 end
-local function cast(x, d)
+local function cast(n, x, to)
+  local d = read.dtype_of(to) or n:refuse(('dflow has not the type %s'):format(tostring(to)))
+  if narrow.kinds[to] then return narrow.cast(n, x, to, n.attr('saturate', 1) == 1) end
   if d == x.dtype then return df.identity(x) end
   if d == 'string' then return as_text(x) end
   if x.dtype == 'string' then return df.cast(df.string_to_number(x, { out_type = 'float64' }), d) end
   return df.cast(x, d)
 end
 function ops.Cast(n, x)
-  local d = read.dtype[n.attr 'to'] or n:refuse(('dflow has not the type %s'):format(tostring(n.attr 'to')))
-  return cast(x, dtypes.name[d])
+  return cast(n, x, n.attr 'to')
 end
-function ops.CastLike(_, x, like) return cast(x, like.dtype) end
+function ops.CastLike(n, x, like) return cast(n, x, narrow.kind(n, like) or proto.dtype[dtypes.number[like.dtype]]) end
 
 -- ---- shapes -----------------------------------------------------------------------------------------------------------------
 function ops.Shape(n, x)
@@ -213,7 +232,7 @@ function ops.Squeeze(n, x, axes)
     return df.reshape(x, shape)
   end
   if list and #list == 0 then return df.identity(x) end
-  return list and df.squeeze(x, { axis = axes_of(n, list, rank_of(n, x)) }) or df.squeeze(x)
+  return list and df.squeeze(x, { axis = x.shape and axes_of(n, list, #x.shape) or list }) or df.squeeze(x)
 end
 function ops.Unsqueeze(n, x, axes)
   local list = axes and known(axes) or n.attr 'axes'
@@ -224,8 +243,9 @@ function ops.Unsqueeze(n, x, axes)
     local own = df.gather(df.concat({ vector({ 1 }, 'int32'), df.shape(x), vector({ 1 }, 'int32') }, 0), df.cumsum(1 - new, 0))
     return df.reshape(x, df.select_v2(df.equal(new, 1), df.ones_like(new), own))
   end
-  list = axes_of(n, list, rank_of(n, x) + #list)
-  table.sort(list)
+  -- Those that count from the end are put in after the others, the last first: so each stands where it says, whatever the rank is.
+  list = x.shape and axes_of(n, list, #x.shape + #list) or list
+  table.sort(list, function(a, b) return (a < 0) == (b < 0) and (a < b) == (a >= 0) or (a >= 0 and b < 0) end)
   for _, a in ipairs(list) do x = df.expand_dims(x, a) end
   return x
 end
@@ -237,13 +257,21 @@ function ops.Concat(n, ...)
   local list = { ... }
   return #list == 1 and df.identity(list[1]) or df.concat(list, n.attr('axis', 1))
 end
+--- Where the dimension is known only when it runs.
+local function split_late(x, axis, parts, count)
+  local dim = df.dim(x, axis)
+  local each = -df.floor_div(-dim, df.int32(parts))
+  local left = dim - df.range(parts) * each
+  return df.split_v(x, df.maximum(0, df.minimum(each, left)), axis, { num_split = count })
+end
 function ops.Split(n, x, sizes)
-  local axis = axis_of(n, n.attr('axis', 0), rank_of(n, x))
+  local axis = help.axis_in(n, x, 0)
   local list = sizes and known(sizes) or n.attr 'split'
   if sizes and not list then return df.split_v(x, df.cast(sizes, 'int32'), axis, { num_split = n.count }) end
   if not list then
-    local dim, parts = x.shape[axis + 1], n.attr('num_outputs', n.count)
-    if dim < 0 then n:refuse 'the dimension that it splits is known only when it runs' end
+    local dim, parts = x.shape and x.shape[axis % #x.shape + 1] or -1, n.attr('num_outputs', n.count)
+    -- Equal parts, but for the last: they are split when it runs.
+    if dim < 0 then return split_late(x, axis, parts, n.count) end
     local each = math.ceil(dim / parts)
     list = {}
     for i = 1, parts do list[i] = math.max(0, math.min(each, dim - (i - 1) * each)) end
@@ -262,9 +290,10 @@ function ops.Slice(n, x, starts, ends, axes, steps)
     starts, ends = vector(n.attr 'starts'), vector(n.attr 'ends')
     axes = n.attr 'axes' and vector(n.attr 'axes')
   end
-  local rank = rank_of(n, x)
   local count = starts.shape and starts.shape[1] or -1
   local list = axes and known(axes)
+  -- Of an unknown rank what lies behind the axes that are named stays as it is.
+  local rank = not x.shape and list and math.min(unpack(list)) >= 0 and math.max(unpack(list)) + 1 or rank_of(n, x)
   if axes and not list then
     local function at(v) return df.cast(df.clip_by_value(v, same(v, -2147483648), same(v, 2147483647)), 'int32') end
     local one = df.ones({ rank }, 'int32')
@@ -298,7 +327,7 @@ end
 
 -- ---- indices ------------------------------------------------------------------------------------------------------------------
 function ops.Gather(n, x, i)
-  local axis = axis_of(n, n.attr('axis', 0), rank_of(n, x))
+  local axis = help.axis_in(n, x, 0)
   return df.gather(x, from_zero(i, df.dim(x, axis)), { axis = axis })
 end
 
@@ -380,6 +409,8 @@ function ops.Unique(n, x)
   return { df.gather(y, order), df.gather(first, order), back, df.gather(counts, order) }
 end
 function ops.Range(_, first, last, step)
+  local none = vector({}, 'int32')                     -- some write vectors of one number
+  first, last, step = df.reshape(first, none), df.reshape(last, none), df.reshape(step, none)
   local d = first.dtype
   local wide = (d == 'float16' or d == 'bfloat16') and 'float32' or d == 'int16' and 'int32'
   if not wide then return df.range(first, last, step) end
@@ -475,7 +506,8 @@ end
 
 -- ---- products ---------------------------------------------------------------------------------------------------------------------
 function ops.MatMul(n, a, b)
-  local ra, rb = rank_of(n, a), rank_of(n, b)
+  -- Of an unknown rank is a matrix, or more of them; a vector then is an error of the run.
+  local ra, rb = a.shape and #a.shape or 3, b.shape and #b.shape or 3
   if ra == 2 and rb == 2 then return df.matmul(a, b) end
   local x, y = ra == 1 and df.expand_dims(a, 0) or a, rb == 1 and df.expand_dims(b, -1) or b
   local product = registry.op('BatchMatMulV2', { x, y }, {})
@@ -492,17 +524,17 @@ end
 function ops.Einsum(n, ...) return df.einsum((n.attr 'equation':gsub('%s', '')), { ... }) end
 function ops.Det(_, x) return registry.op('MatrixDeterminant', { x }, {}) end
 --- A matrix of bytes as the quantised dtype that has its integers, and the range in which `zero` stands for 0 and each stands for one more.
-local function quantised(v, zero)
+function help.quantised(v, zero)
   local signed = v.dtype == 'int8'
   local low = df.float32(signed and -128 or 0)
   if zero then low = low - df.cast(zero, 'float32') end
-  return df.cast(v, signed and 'qint8' or 'quint8'), low, low + 255
+  return layout.folded(function(x) return df.cast(x, signed and 'qint8' or 'quint8') end, v), low, low + 255
 end
 function ops.MatMulInteger(n, a, b, za, zb)
   local function one(z) return not z or rank_of(n, z) == 0 end
   if rank_of(n, a) == 2 and rank_of(n, b) == 2 and one(za) and one(zb) then
-    local x, low_a, high_a = quantised(a, za)
-    local y, low_b, high_b = quantised(b, zb)
+    local x, low_a, high_a = help.quantised(a, za)
+    local y, low_b, high_b = help.quantised(b, zb)
     return df.cast((df.quantized_matmul(x, y, low_a, high_a, low_b, high_b)), 'int32')
   end
   local x, y = df.cast(a, 'int32'), df.cast(b, 'int32')

@@ -7,6 +7,7 @@ local core = require 'dflow.backend'
 local proto = require 'dflow.exchange.onnx.proto'
 local dtypes = require 'dflow.front.dtypes'
 
+local unpack = table.unpack or unpack
 local I, B, F, S, L = proto.int, proto.bool, proto.float, proto.string, proto.ints
 local FLOAT32, FLOAT64, INT32, INT64, BOOL, UINT8 = 1, 2, 3, 9, 10, 4
 local FAR = 2 ^ 53          -- past the end of any axis
@@ -120,9 +121,10 @@ for _, type in ipairs { 'Identity', 'StopGradient', 'PreventGradient', 'Snapshot
   M[type] = same
 end
 
-function M.IdentityN(_, n) return { (table.unpack or unpack)(n, 1, n.count) } end
+function M.IdentityN(_, n) return { unpack(n, 1, n.count) } end
 
-function M.CustomGradient(_, n) return { (table.unpack or unpack)(n, n.attr 'nx' + 1, n.count) } end
+function M.CustomGradient(_, n) return { unpack(n, n.attr 'nx' + 1, n.count) } end
+function M.RegisteredGradient(_, n) return { unpack(n, n.attr 'captured' + 1, n.count) } end
 
 function M.Round(x, n) return dtypes.is_int(n:d(1)) and n[1] or x:op('Round', { n[1] }) end
 function M.Square(x, n) return widened(x, n:d(1), { n[1] }, function(a) return x:op('Mul', { a[1], a[1] }) end) end
@@ -387,7 +389,7 @@ end
 --- What SAME pads {before, …, after, …}, where a stride is beyond its window: auto_pad has a negative number there. nil: auto_pad does.
 local function same_pads(n, sizes, kernel, strides, dilations)
   local before, after, beyond = {}, {}, false
-  for i = 1, 2 do
+  for i = 1, #strides do
     local extent = kernel[i] and (kernel[i] - 1) * (dilations and dilations[i] or 1) + 1
     beyond = beyond or strides[i] > 1 and not (extent and strides[i] <= extent)
     if extent and sizes[i] and sizes[i] >= 0 then
@@ -396,30 +398,75 @@ local function same_pads(n, sizes, kernel, strides, dilations)
     end
   end
   if not beyond then return nil end
-  if not (before[1] and before[2]) then n:refuse('its stride may be beyond its window, and the size of what it pads is not known') end
-  return { before[1], before[2], after[1], after[2] }
+  for i = 1, #strides do
+    if not before[i] then n:refuse('its stride may be beyond its window, and the size of what it pads is not known') end
+    before[#strides + i] = after[i]
+  end
+  return before
+end
+
+local function is_last(n) return n.attr 'data_format':sub(-1) == 'C' end                -- NHWC, NDHWC
+--- What a list with a number for each axis has for the axes of places; an empty one for what is not known.
+local function places_of(n, list)
+  local first, out = is_last(n) and 1 or 2, {}
+  for i = 1, #list - 2 do out[i] = list[first + i] end
+  return out
+end
+--- v with its channels second, where they are last; and back.
+local function channels_second(x, n, v)
+  local rank = #n.attr 'strides'
+  return is_last(n) and x:op('Transpose', { v }, { perm = L { 0, rank - 1, unpack(from_to(1, rank - 2)) } }) or v
+end
+local function channels_back(x, n, v)
+  local perm = from_to(1, #n.attr 'strides')
+  perm[1], perm[#perm] = 0, 1
+  return is_last(n) and x:op('Transpose', { v }, { perm = L(perm) }) or v
 end
 
 local function windowed(x, n, inputs, onnx, attrs)
-  local last = n.attr 'data_format' ~= 'NCHW'
-  local function places(list) return last and { list[2], list[3] } or { list[3], list[4] } end
+  local last = is_last(n)
+  local function places(list) return places_of(n, list) end
   attrs.strides = L(places(n.attr 'strides'))
   if n.attr 'ksize' then attrs.kernel_shape = L(places(n.attr 'ksize')) end
   if n.attr 'dilations' then attrs.dilations = L(places(n.attr 'dilations')) end
   local padding = n.attr 'padding'
   if padding == 'SAME' then
-    local filter = n.attr 'ksize' and places(n.attr 'ksize') or n:shape(2) or {}
+    local filter = n.attr 'ksize' and places(n.attr 'ksize') or n:shape(2) or {}       -- its sizes come first
     local pads = same_pads(n, places(n:shape(1) or {}), filter, places(n.attr 'strides'), n.attr 'dilations' and places(n.attr 'dilations'))
     if pads then attrs.pads = L(pads) else attrs.auto_pad = S 'SAME_UPPER' end
   elseif padding == 'EXPLICIT' then
     local p, at = n.attr 'explicit_paddings', last and 3 or 5
     attrs.pads = L { p[at], p[at + 2], p[at + 1], p[at + 3] }
   else attrs.auto_pad = S 'VALID' end
-  local v = last and x:op('Transpose', { inputs[1] }, { perm = L { 0, 3, 1, 2 } }) or inputs[1]
-  local y = x:op(onnx, { v, inputs[2] }, attrs)
-  return last and x:op('Transpose', { y }, { perm = L { 0, 2, 3, 1 } }) or y
+  return channels_back(x, n, x:op(onnx, { channels_second(x, n, inputs[1]), inputs[2] }, attrs))
 end
-function M.Conv2D(x, n) return windowed(x, n, { n[1], x:op('Transpose', { n[2] }, { perm = L { 3, 2, 0, 1 } }) }, 'Conv', {}) end
+--- [h, w, ci, co] as [co, ci, h, w]; so with a depth.
+local function filter_first(x, v, rank) return x:op('Transpose', { v }, { perm = L { rank - 1, rank - 2, unpack(from_to(0, rank - 3)) } }) end
+--- How many groups a filter for `of_filter` channels makes of `all`. Not known: 1, which a run checks.
+local function group_of(all, of_filter) return all > 0 and of_filter > 0 and all ~= of_filter and I(all / of_filter) or nil end
+function M.Conv2D(x, n)
+  local rank = #n.attr 'strides'
+  local group = group_of((n:shape(1) or {})[is_last(n) and rank or 2] or -1, (n:shape(2) or {})[rank - 1] or -1)
+  return windowed(x, n, { n[1], filter_first(x, n[2], rank) }, 'Conv', { group = group })
+end
+--- ConvTranspose, of sizes that are known: what its window does not reach is added behind.
+function M.Conv2DBackpropInput(x, n)
+  local rank, sizes, filter, dy = #n.attr 'strides', n:numbers(1), n:shape(2), n:shape(3)
+  if not sizes or not filter or not dy then n:refuse 'the sizes of what it makes are known only when it runs' end
+  if n.attr 'padding' == 'EXPLICIT' then n:refuse 'its paddings are explicit' end
+  local made, out = places_of(n, sizes), places_of(n, dy)
+  local strides, dilations, pads, more = places_of(n, n.attr 'strides'), places_of(n, n.attr 'dilations'), {}, {}
+  for i, size in ipairs(made) do
+    if filter[i] < 0 or out[i] < 0 then n:refuse 'the sizes of its filter and of what it is given are known only when it runs' end
+    local reach = (out[i] - 1) * strides[i] + (filter[i] - 1) * dilations[i] + 1
+    local all = n.attr 'padding' == 'SAME' and math.max(reach - size, 0) or 0
+    pads[i], pads[#made + i], more[i] = math.floor(all / 2), math.ceil(all / 2), size - (reach - all)
+  end
+  return channels_back(x, n, x:op('ConvTranspose', { channels_second(x, n, n[3]), filter_first(x, n[2], rank) },
+    { strides = L(strides), dilations = L(dilations), pads = L(pads), output_padding = L(more),
+      group = group_of(sizes[is_last(n) and rank or 2], filter[rank - 1]) }))
+end
+M.Conv3D, M.Conv3DBackpropInputV2 = M.Conv2D, M.Conv2DBackpropInput
 function M.MaxPool(x, n)
   local d = n:d(1)
   if not dtypes.is_int(d) then return windowed(x, n, { n[1] }, 'MaxPool', {}) end
@@ -427,6 +474,7 @@ function M.MaxPool(x, n)
   return x:cast(windowed(x, n, { x:cast(n[1], FLOAT64, d) }, 'MaxPool', {}), d)
 end
 function M.AvgPool(x, n) return windowed(x, n, { n[1] }, 'AveragePool', {}) end
+M.MaxPool3D, M.AvgPool3D = M.MaxPool, M.AvgPool
 
 -- ---- products -------------------------------------------------------------------------------------------------------
 local function turned(x, n, i, turn)

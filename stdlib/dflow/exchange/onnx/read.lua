@@ -43,6 +43,8 @@ schemas.shape = { [1] = { 'dims', 'message*', 'dim' } }
 schemas.dim = { [1] = { 'value', 'int' }, [2] = { 'name', 'bytes' } }
 schemas.func = { [1] = { 'name', 'bytes' }, [4] = { 'inputs', 'bytes*' }, [5] = { 'outputs', 'bytes*' }, [6] = { 'attributes', 'bytes*' },
                  [7] = { 'nodes', 'message*', 'node' }, [9] = { 'opsets', 'message*', 'opset' }, [10] = { 'domain', 'bytes' } }
+schemas.optional = { [1] = { 'name', 'bytes' }, [2] = { 'kind', 'int' }, [3] = { 'tensor', 'message', 'tensor' },
+                     [5] = { 'sequence', 'message', 'sequence' } }
 schemas.sequence = { [1] = { 'name', 'bytes' }, [2] = { 'kind', 'int' }, [3] = { 'tensors', 'message*', 'tensor' } }
 
 --- A message of that kind: 'model', 'tensor', …
@@ -59,9 +61,22 @@ end
 local widths = { float32 = 4, float64 = 8, float16 = 2, bfloat16 = 2, int8 = 1, uint8 = 1, int16 = 2, uint16 = 2, int32 = 4, uint32 = 4, int64 = 8,
                  uint64 = 8, bool = 1 }
 
+--- dflow's dtype of that name that values of the ONNX type are held in; nil: there is none.
+function M.dtype_of(kind)
+  local narrow = require('dflow.exchange.onnx.narrow').kinds[kind or 0]
+  return narrow and narrow.carrier or M.dtype[kind or 0] and dtypes.name[M.dtype[kind]]
+end
+
+--- A tensor of a type that dflow has not (narrow.lua).
+local function narrow_tensor(t, size)
+  local narrow = require 'dflow.exchange.onnx.narrow'
+  local bytes = t.raw and t.raw ~= '' and t.raw or little(t.int32s, 1)
+  return require('dflow').tensor(narrow.numbers(t.d, bytes, size), narrow.kinds[t.d].carrier, t.dims)
+end
+
 --- The Tensor that a TensorProto is.
 function M.tensor(t, what)
-  local d = M.dtype[t.d or 0]
+  local d = M.dtype[t.d or 0] or M.dtype_of(t.d) and dtypes.number[M.dtype_of(t.d)]
   if not d or dtypes.is_complex(d) then errors.raise('unimplemented', '%s is a tensor of the ONNX type %d, which dflow has not', what, t.d or 0) end
   if #t.external > 0 or t.location == 1 then
     errors.raise('unimplemented', '%s lies in another file, and an imported graph reads no files but its own', what)
@@ -71,6 +86,7 @@ function M.tensor(t, what)
     if dim < 0 then errors.raise('data_loss', '%s has the dimension %d', what, dim) end
     size = size * dim
   end
+  if not M.dtype[t.d] then return narrow_tensor(t, size) end
   local width = widths[dtypes.name[d]]
   if dtypes.name[d] == 'string' then
     if #t.strings ~= size then errors.raise('data_loss', '%s has %d strings, %.0f are expected', what, #t.strings, size) end
