@@ -130,7 +130,7 @@ end
 for _, room in ipairs{ 'csv', 'records', 'images' } do
   for name, v in pairs(require('dflow.data.' .. room)) do M[name] = v end
 end
-M.frame, M.masked = nil, nil
+M.frame, M.masked, M.record_at = nil, nil, nil          -- what the format is made of
 M.pipeline = require('dflow.data.pipeline').pipeline
 
 return errors.strict(M, 'df.data')

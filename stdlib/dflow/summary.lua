@@ -12,6 +12,7 @@ local tensor = require 'dflow.front.tensor'
 local records = require 'dflow.data.records'
 local files = require 'dflow.exchange.file'
 local png = require 'dflow.exchange.png'
+local events = require 'dflow.summary.events'
 
 local M = {}
 local Writer = { __name = 'dflow.FileWriter' }
@@ -65,8 +66,9 @@ function M.FileWriter(folder, opts)
   if getmetatable(opts) == graph.Graph then opts = { graph = opts } end
   opts = errors.options(opts, 'FileWriter', { 'graph' })
   files.make_folder(folder)
-  local w = setmetatable({ folder = (folder:gsub('/+$', '')), closed = false }, Writer)
+  local w = setmetatable({ folder = (folder:gsub('(.)/+$', '%1')), closed = false }, Writer)
   open(w)
+  events.note(w.folder)
   if opts.graph then w:graph(opts.graph) end
   return w
 end

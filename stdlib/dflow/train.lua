@@ -1,6 +1,6 @@
 --- df.train: what one trains with. `local step = df.train.Adam(0.001):minimize(loss)`, then `df.run(step, feeds)`.
 --
--- The door to the rooms of dflow.train: optimizers (optimizer.lua, rules.lua), learning rates (schedules.lua), averages of
+-- The modules of dflow.train: optimizers (optimizer.lua, rules.lua), learning rates (schedules.lua), averages of
 -- weights (average.lua), and the others of the list below.
 local errors = require 'dflow.front.errors'
 

@@ -22,7 +22,7 @@ Iterator.__tostring = function(it) return ('PipelineIterator after %d element%s'
 local unpack = table.unpack or unpack
 
 -- ---- elements --------------------------------------------------------------------------------------------------------
--- An element is {n =, part, …}, or a row of the source that nobody has looked at yet: {row =, of = {tensors}}.
+-- An element is {n =, part, …}, or a row of the source that was not read yet: {row =, of = {tensors}}.
 
 local function part_at(t, row)
   if #core.tensor_shape(t) == 1 then return core.tensor_get(t, row) end
@@ -48,9 +48,10 @@ local function is_function(fn, what)
   if type(fn) ~= 'function' then errors.bad('%s takes a function of the element, not %s', what, errors.describe(fn)) end
 end
 
---- A pipeline behind another: `open(pull, state)` gives the function that pulls an element.
-local function stage(p, what, open)
-  return setmetatable({ before = p, open = open, what = p.what .. ' -> ' .. what, dtypes = p.dtypes }, Pipeline)
+--- A pipeline behind another: `open(pull, epoch, from)` gives the function that pulls an element.
+-- @param takes  in order, so many elements of p for each of its own; nil: that is not known
+local function stage(p, what, open, takes)
+  return setmetatable({ before = p, open = open, what = p.what .. ' -> ' .. what, dtypes = p.dtypes, takes = takes }, Pipeline)
 end
 
 -- ---- sources ---------------------------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ function methods.map(p, fn)
       end
       return made(fn(unpack(e, 1, e.n)))
     end
-  end)
+  end, 1)
 end
 
 --- p:filter(fn): only elements for which fn gives something true.
@@ -237,6 +238,26 @@ function methods.skip(p, n)
   end)
 end
 
+--- p:shard(n, k): every n-th element, from number k on (0 is the first), so that n programs have all of them between them. n is the number of ranks and
+-- k this program's where they are left away. A place behind it is one for all n: `each` goes on there with another n, too.
+function methods.shard(p, n, k)
+  local cluster = require 'dflow.cluster'
+  if n == nil and k == nil then n, k = cluster.size, cluster.rank end
+  whole(n, 'shard: into how many', 1)
+  whole(k, 'shard: which one', 0)
+  if k >= n then errors.bad('shard: which one is from 0 to %d, of %d, not %d', n - 1, n, k) end
+  local s = stage(p, ('shard(%d, %d)'):format(n, k), function(pull, _, from)
+    local left = (from or 0) + k
+    return function()
+      while left > 0 and pull() do left = left - 1 end
+      left = n - 1
+      return pull()
+    end
+  end)
+  s.shards = n
+  return s
+end
+
 local batching = require 'dflow.data.batch'
 
 local function check_batch(what, opts)
@@ -266,7 +287,7 @@ function methods.batch(p, n, opts)
       if #list == 0 or (#list < n and opts.drop_remainder) then return nil end
       return batching.stack(list, parts_of, p.dtypes, kinds, opts)
     end
-  end)
+  end, n)
 end
 
 --- p:padded_batch(n, {drop_remainder, pad_value}): batch with pad = true.
@@ -317,7 +338,7 @@ function methods.bucket_by_length(p, length, boundaries, n, opts)
 end
 
 -- ---- ahead -----------------------------------------------------------------------------------------------------------
--- Who asks for elements runs something with them: while a run is in progress its thread has nothing to do, and makes the next ones. How many it
+-- The program that asks for elements runs something with them: while a run is in progress its thread has nothing to do, and makes the next ones. How many it
 -- makes then does not depend on how long they or the run take, so what is drawn from random ops, here and there, does not either.
 
 --- Seconds that elements may take to be made before that is done while a run is in the background, and not after it: some times what it
@@ -371,29 +392,58 @@ function methods.prefetch(p, k)
       if not over then has_room(fill, seconds) end
       return e
     end
-  end)
+  end, 1)
 end
 
 -- ---- going through it ------------------------------------------------------------------------------------------------
 --- The function that pulls the elements of a pipeline; `epoch` tells one opening from another.
-function M.open(p, epoch)
+-- @param from  how many elements all shards have had already; nil: none
+function M.open(p, epoch, from)
   if p.open_self then return p.open_self(epoch) end
   if not p.before then return p.open() end
-  return p.open(M.open(p.before, epoch), epoch)
+  return p.open(M.open(p.before, epoch, not p.shards and from or nil), epoch, from)
+end
+
+--- Of how many shards a pipeline is one (nil: it has no shard), and how many elements of its shard each of its own takes; nil: that is not known.
+local function shards_of(p)
+  local takes = 1
+  while p.before and not p.shards do p, takes = p.before, takes and p.takes and takes * p.takes end
+  return p.shards, takes
+end
+
+--- What it:state() gave: the epoch, the number of elements that came out, of how many shards, and where these began; nil: nothing of it.
+local function place_of(state)
+  local text = type(state) == 'string' and state or ''
+  local epoch, from, count, shards = text:match '^dflow%-pipeline%-2:(%d+):(%d+):(%d+):(%d+)$'
+  if epoch then return tonumber(epoch), tonumber(count), tonumber(shards), tonumber(from) end
+  epoch, count = text:match '^dflow%-pipeline%-1:(%d+):(%d+)$'
+  count = tonumber(count or text:match '^dflow%-pipeline%-1:(%d+)$')
+  return count and tonumber(epoch or 0), count, 1, 0
+end
+
+--- How many elements all shards have had that were `were` of them, began after `from` and have given `count` each.
+local function moved(p, from, count, were)
+  local shards, takes = shards_of(p)
+  if not shards then errors.bad('each: the state is one of %d shards, the pipeline has none: p:shard(1, 0) is all of it', were) end
+  if not takes then
+    errors.bad('each: the state is one of %d shards, the pipeline has %d: it goes on only where each stage behind shard is a map, a batch or a prefetch: %s',
+               were, shards, p.what)
+  end
+  return from + count * were * takes
 end
 
 --- p:each{state =}: an iterator for `for`: each time the parts of an element. it:state() says where it is, and each{state =} goes on there.
 function methods.each(p, opts)
   opts = errors.options(opts, 'Pipeline:each', { 'state' })
-  local epoch, skipped = p.epoch or 0, 0
+  local epoch, skipped, from, shards = p.epoch or 0, 0, 0, shards_of(p) or 1
   if opts.state ~= nil then
-    local text = type(opts.state) == 'string' and opts.state or ''
-    epoch, skipped = text:match '^dflow%-pipeline%-1:(%d+):(%d+)$'
-    epoch, skipped = tonumber(epoch or 0), tonumber(skipped or text:match '^dflow%-pipeline%-1:(%d+)$')
-    if not skipped then errors.bad('each: state is %s, what it:state() gave is expected', errors.describe(opts.state)) end
+    local were
+    epoch, skipped, were, from = place_of(opts.state)
+    if not epoch then errors.bad('each: state is %s, what it:state() gave is expected', errors.describe(opts.state)) end
+    if were ~= shards then from, skipped = moved(p, from, skipped, were), 0 end
   end
   p.epoch = epoch + 1
-  local it = setmetatable({ pull = M.open(p, epoch), count = 0, epoch = epoch }, Iterator)
+  local it = setmetatable({ pull = M.open(p, epoch, from), count = 0, epoch = epoch, shards = shards, from = from }, Iterator)
   for i = 1, skipped do
     if not it.pull() then errors.raise('out_of_range', 'each: the state is element %d, the pipeline ends after %d', skipped, i - 1) end
     it.count = i
@@ -415,6 +465,7 @@ end
 
 --- it:state(): where it is, as a string for a checkpoint's metadata.
 function iterator_methods.state(it)
+  if it.shards > 1 or it.from > 0 then return ('dflow-pipeline-2:%.0f:%.0f:%.0f:%.0f'):format(it.epoch, it.from, it.count, it.shards) end
   return it.epoch > 0 and ('dflow-pipeline-1:%.0f:%.0f'):format(it.epoch, it.count) or ('dflow-pipeline-1:%.0f'):format(it.count)
 end
 

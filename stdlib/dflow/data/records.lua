@@ -38,6 +38,17 @@ function M.masked(crc)
   return ((crc - low) / 32768 + low * 131072 + 0xa282ead8) % 4294967296
 end
 
+--- The record at byte `at`: its data and the byte behind it. Else nil and what is wrong, or nil, nil and how many bytes it needs: 12 to know.
+function M.record_at(bytes, at)
+  if #bytes - at + 1 < 12 then return nil, nil, 12 end
+  local length = wire.number(bytes, at, 8)
+  if M.masked(core.crc32c(bytes:sub(at, at + 7))) ~= wire.number(bytes, at + 8, 4) then return nil, 'the checksum of its length is wrong' end
+  if length > #bytes - at - 15 then return nil, nil, length + 16 end
+  local data = bytes:sub(at + 12, at + 11 + length)
+  if M.masked(core.crc32c(data)) ~= wire.number(bytes, at + 12 + length, 4) then return nil, 'the checksum of its data is wrong' end
+  return data, at + 16 + length
+end
+
 --- df.data.tfrecord(path): the records of a TFRecord file (or of a list of them), plain or gzip, as strings: call it until nil, or give it to
 --- df.data.pipeline. Both checksums of a record are compared; what is wrong is an error of code data_loss that names file, record and byte.
 function M.tfrecord(path)
@@ -53,15 +64,11 @@ function M.tfrecord(path)
       local function broken(text, ...)
         errors.raise('data_loss', '%s: record %d, at byte %d: ' .. text, list[file], number, at - 1, ...)
       end
-      if #bytes - at + 1 < 12 then broken('the file ends in its header') end
-      local length = wire.number(bytes, at, 8)
-      if M.masked(core.crc32c(bytes:sub(at, at + 7))) ~= wire.number(bytes, at + 8, 4) then
-        broken('the checksum of its length is wrong')
-      end
-      if length > #bytes - at - 15 then broken('it has %.0f bytes, the file ends after %d', length, math.max(0, #bytes - at - 15)) end
-      local data = bytes:sub(at + 12, at + 11 + length)
-      if M.masked(core.crc32c(data)) ~= wire.number(bytes, at + 12 + length, 4) then broken('the checksum of its data is wrong') end
-      at, number = at + 16 + length, number + 1
+      local data, after, needs = M.record_at(bytes, at)
+      if needs == 12 then broken 'the file ends in its header' end
+      if needs then broken('it has %.0f bytes, the file ends after %d', needs - 16, math.max(0, #bytes - at - 15)) end
+      if not data then broken(after) end
+      at, number = after, number + 1
       return data
     end
   end)

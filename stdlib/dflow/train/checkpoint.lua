@@ -67,11 +67,26 @@ local function values_of(s, vars, names)
   return out
 end
 
---- df.save(path, {variables =, session =, metadata =, shard_bytes =, queues =}): writes the variables' values in a session.
+--- The rank on which each variable lies: {name = rank}.
+local function ranks_of(s, vars, names)
+  local fetch, name_of, rank_of = {}, {}, {}
+  for i, name in ipairs(names) do
+    fetch[i] = variable.as_output(vars[name])
+    name_of[vars[name].name] = name
+    rank_of[name] = 0
+  end
+  for _, at in ipairs(s:placement(fetch)) do
+    if name_of[at.node] then rank_of[name_of[at.node]] = tonumber(at.device:match '^/rank:(%d+)/' or 0) end
+  end
+  return rank_of
+end
+
+--- df.save(path, {variables =, session =, metadata =, shard_bytes =, by_rank =, queues =}): writes the variables' values in a session.
 -- @param variables    a list, or {name = Variable} to save under other names; nil: all of the default graph
 -- @param metadata     {string = string} that df.restore gives back
 -- @param queues       queues whose elements are written, too
 -- @param shard_bytes  no file is larger than this: several are written, and <path>.index.json, which says what is where
+-- @param by_rank      true: the variables of each rank have files of their own, and the same index: any number of ranks restores them
 function M.save(path, opts) return M.save_now_or_later(path, opts, false) end
 
 --- The same, written in the background: the values are those of now. Gives what files.write_later gives.
@@ -103,7 +118,7 @@ function M.metadata_of(opts, what, metadata)
 end
 
 function M.save_now_or_later(path, opts, later)
-  opts = errors.options(opts, 'save', { 'variables', 'session', 'metadata', 'shard_bytes', 'queues' })
+  opts = errors.options(opts, 'save', { 'variables', 'session', 'metadata', 'shard_bytes', 'by_rank', 'queues' })
   files.path(path, 'save')
   local s = opts.session and session_of(opts.session, nil, 'save')
   local vars, names, g = M.variables_of(opts.variables, s and s.graph, 'save')
@@ -112,7 +127,10 @@ function M.save_now_or_later(path, opts, later)
   local values = values_of(s, vars, names)
   queues.save(queues.check(opts.queues, 'save'), s, values, metadata)
   metadata[POSITION] = position_text(s)
-  if opts.shard_bytes ~= nil then return shards.write(path, values, metadata, opts.shard_bytes) end
+  if opts.by_rank ~= nil and type(opts.by_rank) ~= 'boolean' then errors.bad('save: by_rank is true or false, not %s', errors.describe(opts.by_rank)) end
+  if opts.shard_bytes ~= nil or opts.by_rank then
+    return shards.write(path, values, metadata, opts.shard_bytes or math.huge, opts.by_rank and ranks_of(s, vars, names) or nil)
+  end
   if not later then return safetensors.write(path, values, metadata) end
   local start, order = safetensors.layout(values, metadata)
   local parts = { start }

@@ -1,7 +1,7 @@
 --- df.train.fit: a model, data, and nothing else to know: epochs of steps, progress, validation, early stop.
 --
 -- It is made of what df has besides: a placeholder for each part of the data, the model called twice (in training and not), an optimizer's
--- step, a pipeline. Whoever wants more takes the pieces.
+-- step, a pipeline. More than that is made of the pieces.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -12,9 +12,13 @@ local variable = require 'dflow.front.variable'
 local convert = require 'dflow.front.convert'
 local session = require 'dflow.front.session'
 local ops = require 'dflow.front.ops'
+local files = require 'dflow.exchange.file'
+local cluster = require 'dflow.cluster'
 local layer = require 'dflow.nn.layer'
 local losses = require 'dflow.nn.losses'
 local pipeline = require 'dflow.data.pipeline'
+local resume = require 'dflow.train.resume'
+local summaries = require 'dflow.train.summaries'
 
 local M = {}
 local f = ops.functions
@@ -47,12 +51,12 @@ local function check_data(data, what)
   return list
 end
 
---- An iterator over the batches of an epoch.
-local function batches(data, o, epoch)
-  if not errors.is_data(data) then return data:each() end
+--- An iterator over the batches of an epoch; state: where it goes on.
+local function batches(data, o, epoch, state)
+  if not errors.is_data(data) then return data:each{ state = state } end
   local p = pipeline.pipeline(data)
   if o.shuffle and epoch then p = p:shuffle(data[1].shape[1], o.seed + epoch) end
-  return p:batch(o.batch_size):each()
+  return p:batch(o.batch_size):each{ state = state }
 end
 
 local function first_batch(data, o)
@@ -139,12 +143,21 @@ end
 --- Seconds that a batch may take to be made before that is done while the step before it runs, in the background.
 local SLOW = 5e-4
 
---- One pass over data: the means of what `fetch` gives, by how many rows each batch has.
-local function pass(o, data, fetch, step, epoch)
-  local sums, rows, number = {}, 0, 0
-  local pull, fetches, opts = batches(data, o, epoch), { values = fetch, step }, { check_numerics = step and o.check_numerics or nil, at_once = true }
+--- What is wrong with the loss of a step; nil where it is a number.
+local function not_finite(loss)
+  return loss ~= loss and 'not a number' or loss == math.huge and 'infinite' or nil
+end
+
+--- One pass over data: the means of what `fetch` gives, by how many rows each batch has; nil and why, where the loss was to end it.
+-- place, stepped: of a pass that can be gone on with: where it is, and what is called with that after each step
+local function pass(o, data, fetch, step, epoch, place, stepped)
+  place = place or { sums = {}, rows = 0, number = 0 }
+  local sums, rows, number = place.sums, place.rows, place.number
+  local pull, fetches = batches(data, o, epoch, place.state), { values = fetch, norm = step and o.norm or nil, step }
+  local opts = { check_numerics = step and o.check_numerics or nil, at_once = true }
   local x, y = pull()
   while x ~= nil do
+    local state = stepped and pull:state()
     local n = x.shape[1]
     local got
     if o.slow then         -- the next batch is made while the step runs
@@ -161,15 +174,22 @@ local function pass(o, data, fetch, step, epoch)
     end
     for name, v in pairs(got.values) do sums[name] = (sums[name] or 0) + v * n end
     rows, number = rows + n, number + 1
-    local loss = got.values.loss
-    if step and (loss ~= loss or loss == math.huge) then
-      errors.raise('invalid_argument', 'fit: the loss is %s in batch %d of epoch %d; check_numerics = true stops at the op that made the first NaN',
-                   loss ~= loss and 'not a number' or 'infinite', number, epoch)
+    if step and o.writer then summaries.step(o, got) end
+    local wrong = step and not_finite(got.values.loss)
+    if wrong then
+      local why = ('the loss is %s in batch %d of epoch %d; check_numerics = true stops at the op that made the first NaN'):format(wrong, number, epoch)
+      if o.stop_on == 'nan' then return nil, why end
+      errors.raise('invalid_argument', 'fit: %s', why)
+    end
+    if stepped then
+      place.rows, place.number, place.state = rows, number, state
+      stepped(place)
     end
   end
   if rows == 0 then errors.bad('fit: there is no data') end
-  for name, v in pairs(sums) do sums[name] = v / rows end
-  return sums
+  local means = {}
+  for name, v in pairs(sums) do means[name] = v / rows end
+  return means
 end
 
 local function line_of(o, epoch, got, valid, seconds)
@@ -182,10 +202,16 @@ local function line_of(o, epoch, got, valid, seconds)
   return table.concat(parts, '  ')
 end
 
-local names = { 'loss', 'optimizer', 'epochs', 'batch_size', 'shuffle', 'seed', 'validation', 'metrics', 'progress', 'patience', 'session', 'check_numerics' }
+--- Progress goes on standard output, or to the function.
+local function told(o, text)
+  if type(o.progress) == 'function' then o.progress(text) elseif o.progress then io.write(text, '\n') end
+end
+
+local names = { 'loss', 'optimizer', 'epochs', 'batch_size', 'shuffle', 'seed', 'validation', 'metrics', 'progress', 'patience', 'session', 'check_numerics',
+                'checkpoint', 'checkpoint_steps', 'restarts', 'stop_on', 'summary' }
 
 --- What a history has besides its metrics.
-local taken = { loss = true, validation = true, epochs = true, best = true, options = true, predict = true, evaluate = true }
+local taken = { loss = true, validation = true, epochs = true, best = true, options = true, stopped = true, predict = true, evaluate = true }
 
 local function options(opts)
   local o = {}
@@ -199,6 +225,12 @@ local function options(opts)
   layer.whole(o.seed, 'fit', 'seed', 0)
   layer.flag(o.shuffle, 'fit', 'shuffle')
   if o.patience ~= nil then layer.whole(o.patience, 'fit', 'patience') end
+  if o.checkpoint ~= nil then files.path(o.checkpoint, 'fit') end
+  if o.stop_on ~= nil and o.stop_on ~= 'nan' then errors.bad("fit: stop_on is 'nan' or nothing, not %s", errors.describe(o.stop_on)) end
+  for _, key in ipairs{ 'checkpoint_steps', 'restarts' } do
+    if o[key] ~= nil then layer.whole(o[key], 'fit', key, key == 'restarts' and 0 or 1) end
+    if o[key] ~= nil and not o.checkpoint then errors.bad("fit: %s goes with checkpoint = 'path', which says where checkpoints are written", key) end
+  end
   if type(o.progress) ~= 'boolean' and type(o.progress) ~= 'function' then
     errors.bad('fit: progress is true, false or a function(line), not %s', errors.describe(o.progress))
   end
@@ -216,7 +248,7 @@ local function options(opts)
 end
 
 --- df.train.fit(model, data, {loss, optimizer = Adam(), epochs = 1, batch_size = 32, shuffle = true, seed = 0, validation, metrics, patience,
--- progress = true, session, check_numerics}): trains a model, and tells how it went.
+-- progress = true, session, check_numerics, stop_on, summary, checkpoint, checkpoint_steps, restarts}): trains a model, and tells how it went.
 -- @param model       a layer, or function(x, training) -> predictions
 -- @param data        {x, y}, Tensors with equally many rows, or a pipeline of batches (x, y), gone through once per epoch
 -- @param loss        function(labels, predictions), or a name of df.nn; nil: sparse_softmax_cross_entropy where y is whole numbers, else
@@ -225,7 +257,14 @@ end
 -- @param metrics     {name = function(labels, predictions)}; nil: accuracy where the default loss is one of classes
 -- @param patience    the training ends when the (validation) loss has not fallen for so many epochs
 -- @param progress    true: a line per epoch on standard output; a function gets the line
--- @return            {loss = {of each epoch}, accuracy = {…}, validation = {loss = {…}, …}, epochs =, best =}, with :predict(x) and :evaluate(data)
+-- @param stop_on     'nan': a loss that is no finite number ends the training, and h.stopped says where; nil: it is an error
+-- @param summary     a folder or a df.summary.FileWriter: of each step the loss and the norm of all gradients, of each epoch metrics and histograms of
+--                    the weights; :serve draws them while they come, and TensorBoard reads them
+-- @param checkpoint  a path: written when an epoch ends, and after so many steps each (checkpoint_steps); where it is there already, fit goes
+--                    on from it, to the bits of a run that was never interrupted
+-- @param restarts    so often, when a rank is lost, df.cluster.restart() and on from the checkpoint
+-- @return            {loss = {of each epoch}, accuracy = {…}, validation = {loss = {…}, …}, epochs =, best =, stopped =}, with :predict(x) and
+--                    :evaluate(data)
 function M.fit(model, data, opts)
   local o = options(opts)
   local call = callable(model)
@@ -248,15 +287,26 @@ function M.fit(model, data, opts)
     o.predictions = call(o.x, false)
     eval = judged(o, o.y, o.predictions)
     local optimizer = o.optimizer or require('dflow.train.rules').Adam()
-    step = optimizer:minimize(train.loss)
+    step = o.summary and summaries.minimize(o, optimizer, train.loss) or optimizer:minimize(train.loss)
   end)
   o.session = o.session or session.default(g)
+  if o.summary then summaries.open(o) end
   o.eval = eval
   local history = setmetatable({ loss = {}, validation = valid and {} or nil, epochs = 0, options = o }, History)
-  local lowest, since = math.huge, 0
-  for epoch = 1, o.epochs do
-    local began = core.clock()
-    local got = pass(o, data, train, step, epoch)
+  local first = o.checkpoint and not errors.is_data(data) and data.epoch     -- of the pipeline's own epochs
+  local state = { history = history, epoch = 1, done = 0, lowest = math.huge, since = 0 }
+  local function stepped(place)
+    state.place, state.done = place, state.done + 1
+    if o.checkpoint_steps and state.done % o.checkpoint_steps == 0 then resume.save(o, state) end
+  end
+  local function one_epoch()
+    local began, epoch = core.clock(), state.epoch
+    if first then data.epoch = first + epoch - 1 end           -- also where an epoch before was begun twice
+    local got, why = pass(o, data, train, step, epoch, state.place, o.checkpoint and stepped or nil)
+    if not got then
+      history.stopped = why
+      return told(o, 'stopped: ' .. why)
+    end
     local checked = valid and pass(o, valid, eval) or nil
     history.epochs = epoch
     for name, v in pairs(got) do
@@ -267,13 +317,30 @@ function M.fit(model, data, opts)
       history.validation[name] = history.validation[name] or {}
       history.validation[name][epoch] = v
     end
-    if o.progress then
-      local text = line_of(o, epoch, got, checked, core.clock() - began)
-      if type(o.progress) == 'function' then o.progress(text) else io.write(text, '\n') end
-    end
+    told(o, line_of(o, epoch, got, checked, core.clock() - began))
+    if o.writer then summaries.epoch(o, got, checked) end
     local now = (checked or got).loss
-    if now < lowest then lowest, since, history.best = now, 0, epoch else since = since + 1 end
-    if o.patience and since >= o.patience then break end
+    if now < state.lowest then state.lowest, state.since, history.best = now, 0, epoch else state.since = state.since + 1 end
+    state.epoch, state.place = epoch + 1, nil
+    if o.checkpoint then resume.save(o, state) end
+  end
+  local function go_on()
+    o.steps = state.done
+    while state.epoch <= o.epochs and not history.stopped and not (o.patience and state.since >= o.patience) do one_epoch() end
+  end
+  if not o.checkpoint then
+    go_on()
+    return history
+  end
+  o.rows = errors.is_data(data) and ('%d'):format(data[1].shape[1]) or nil
+  if resume.is_there(o) then resume.restore(o, state) elseif o.restarts then resume.save(o, state) end
+  for left = o.restarts or 0, 0, -1 do
+    local ok, err = pcall(go_on)
+    if ok then break end
+    if left == 0 or type(err) ~= 'table' or err.code ~= 'unavailable' then error(err, 0) end
+    cluster.restart()
+    resume.restore(o, state)
+    told(o, ('%s; on from step %d'):format(err.message, state.done))
   end
   return history
 end

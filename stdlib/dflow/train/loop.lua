@@ -5,6 +5,8 @@ local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
 local control = require 'dflow.front.control'
 local ops = require 'dflow.front.ops'
+local protect = require 'dflow.front.protect'
+local optimizer = require 'dflow.train.optimizer'
 
 local M = {}
 local f = ops.functions
@@ -36,7 +38,11 @@ function M.loop(steps, fn, opts)
     local limit = type(steps) == 'number' and steps or f.cast(steps, 'int32')
     local first, has_carry = f.int32(0), opts.carry ~= nil
     local function step(i, carry)
-      local next_carry = fn(i, carry)
+      local around = optimizer.looping
+      optimizer.looping = first
+      local ok, next_carry = protect(fn, i, carry)
+      optimizer.looping = around
+      if not ok then error(next_carry, 0) end
       if getmetatable(next_carry) == graph.Operation or not has_carry then next_carry = nil end
       if next_carry == nil then next_carry = carry end
       if opts.report then

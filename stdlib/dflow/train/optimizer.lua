@@ -27,8 +27,16 @@ Optimizer.__tostring = function(o) return o.what end
 M.Optimizer = Optimizer
 
 -- ---- what rules are made of --------------------------------------------------------------------------------------
+--- M.looping: nil, or the df.train.loop whose step is being built. M.scheduled: Outputs of schedules that go by a Variable, each with the loop
+-- that it was built in (false: none).
+M.looping, M.scheduled = nil, setmetatable({}, { __mode = 'k' })
+
 --- The learning rate and the like as an Output of the variable's dtype.
 function M.hyper(v, x)
+  if M.looping and type(x) == 'table' and M.scheduled[x] ~= nil and M.scheduled[x] ~= M.looping then
+    errors.warn(('the schedule %s was built outside of the training loop, where it is computed once: all steps have the same rate; build it in '
+                 .. "the loop's function"):format(x.name))
+  end
   local d = convert.typed(x)
   if d and d ~= v.d then return f.cast(x, v.dtype) end
   return convert.to_output(x, v.d, v.graph)
@@ -197,7 +205,7 @@ function Optimizer:apply_gradients(list, opts, ...)
   opts = M.apply_options(opts, ...)
   local pairs_list = M.check_pairs(list)
   local g = pairs_list[1][2].graph
-  return graph.with(g, function()
+  return graph.with(g, graph.grouped, g, function() return self.what end, function()
     if self.clip_norm then M.clip(pairs_list, self.clip_norm) end
     local waits = {}
     for i, pair in ipairs(pairs_list) do

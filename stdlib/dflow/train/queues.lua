@@ -1,7 +1,7 @@
 --- Queues in checkpoints: what they hold in a session, a tensor for each component of all elements, or one for each element where shapes differ.
 --
 -- A queue is looked at by QueuePeek, so nothing is taken out of it. What it is to hold is put together in a queue beside it, and takes its
--- place in one step, as an import replaces what a table holds: who waits for room, or for elements, goes on with what is there then. To look
+-- place in one step, as an import replaces what a table holds: what waits for room, or for elements, goes on with what is there then. To look
 -- and to fill are runs, after which the session's random ops are where they were.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
@@ -37,7 +37,7 @@ local function nodes_of(q)
       n.index = f.placeholder('int32', {})
       n.values = registry.op('QueuePeek', { q, n.index }, { component_types = q.types })
       n.size, n.closed = q:size(), q:is_closed()
-      local beside = queue.FIFOQueue(-1, q.types, { name = q.name .. '/restored' })
+      local beside = graph.colocate_with(q, function() return queue.FIFOQueue(-1, q.types, { name = q.name .. '/restored' }) end)
       for c, d in ipairs(q.types) do n.given[c] = f.placeholder(dtypes.name[d], q.shapes and q.shapes[c] or nil) end
       n.clear, n.put = registry.op('QueueClear', { beside }), beside:enqueue(unpack(n.given))
       n.replace = registry.op('QueueReplace', { q, beside })

@@ -1,7 +1,7 @@
 --- Queue runners and their coordinator: what fills queues while a model trains, in the background.
 --
 -- A runner is a while_loop in the graph, started as a run of its own; no Lua is needed to keep it going. When it ends, however it ends, its
--- queue is closed, so that whoever waits for elements hears of it; what went wrong in a runner is what a run through the coordinator
+-- queue is closed, so that what waits for elements is told; what went wrong in a runner is what a run through the coordinator
 -- raises then.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
@@ -114,7 +114,7 @@ local function first_fault(c)
   return c.fault
 end
 
---- c:should_stop(): did anybody ask for the end, or a runner fail?
+--- c:should_stop(): was the end asked for, or did a runner fail?
 function methods.should_stop(c) return c.stopping or first_fault(c) ~= nil end
 
 --- c:request_stop(error?): closes the runners' queues, so that all loops end. An error is what c:join raises.

@@ -6,6 +6,8 @@ local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
 local ops = require 'dflow.front.ops'
 local arguments = require 'dflow.front.arguments'
+local Variable = require('dflow.front.variable').Variable
+local optimizer = require 'dflow.train.optimizer'
 
 local M = {}
 local f = ops.functions
@@ -38,7 +40,9 @@ local function schedule(name, parameters, more, defaults, fn)
       end
     end
     local step = convert.to_output(o[parameters[2]])
-    return graph.with(step.graph, function() return arguments.named(o.name, fn(o, f.cast(step, 'float32'))) end)
+    local rate = graph.with(step.graph, function() return arguments.named(o.name, fn(o, f.cast(step, 'float32'))) end)
+    if getmetatable(o[parameters[2]]) == Variable then optimizer.scheduled[rate] = optimizer.looping or false end
+    return rate
   end
 end
 

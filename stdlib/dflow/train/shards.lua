@@ -72,16 +72,21 @@ function M.size(bytes, what)
 end
 
 --- Writes {name = Tensor} to files of at most `bytes` each (a larger tensor has one by itself) and path .. '.index.json'.
-function M.write(path, list, metadata, bytes)
+-- @param rank_of  {name = rank} where each rank has files of its own; nil: all have the same
+function M.write(path, list, metadata, bytes, rank_of)
   M.size(bytes, 'save')
-  local names, groups, used, total = {}, {}, math.huge, 0
+  rank_of = rank_of or {}
+  local names, groups, used, total, last = {}, {}, math.huge, 0, nil
   for name in pairs(list) do names[#names + 1] = name end
-  table.sort(names)
+  table.sort(names, function(a, b)
+    local x, y = rank_of[a] or 0, rank_of[b] or 0
+    return x < y or x == y and a < b
+  end)
   for _, name in ipairs(names) do
     local size = list[name].size * safetensors.width(list[name].dtype, name)
-    if used + size > bytes then
+    if used + size > bytes or rank_of[name] ~= last then
       groups[#groups + 1] = {}
-      used = 0
+      used, last = 0, rank_of[name]
     end
     groups[#groups][name] = list[name]
     used, total = used + size, total + size

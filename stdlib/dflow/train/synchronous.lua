@@ -13,6 +13,7 @@ local queue = require 'dflow.front.queue'
 local ops = require 'dflow.front.ops'
 local layer = require 'dflow.nn.layer'
 local optimizer = require 'dflow.train.optimizer'
+local race = require 'dflow.train.race'
 
 local M = {}
 local f = ops.functions
@@ -40,26 +41,17 @@ local function replica_loop(o, replica)
   local tokens = o.tokens[replica]
   local first = tokens:dequeue()
   local _, looks = control.while_loop(function(token) return token:ge(0) end, function(_, n)
-    local put = look(o, replica, function(values) return o.results(replica, values) end)
+    local put = look(o, replica, function(values)
+      local counted = graph.control_dependencies(values, function()
+        return o.looks and o.looks:scatter_add({ replica - 1 }, { 1 })
+      end)
+      return graph.control_dependencies({ counted }, function() return o.results(replica, values) end)
+    end)
     local left = graph.control_dependencies({ put }, function() return o.step:value():lt(o.steps) end)
     local token = control.cond(left, function() return tokens:dequeue() end, function() return f.int64(-1) end)
     return token, n + 1
   end, { first, f.int32(0) }, { name = ('replica_%d'):format(replica), parallel_iterations = 1, back_prop = false })
   return looks
-end
-
---- One result of the present step: {loss, gradients…}, by what `take` gives, late ones dropped. Gives it, and how many were dropped.
-local function fresh(o, now, take)
-  local like = {}
-  for i, v in ipairs(o.variables) do like[i] = f.zeros_like(v:value()) end
-  local last = control.while_loop(function(s) return f.logical_not(s.found) end, function(s)
-    local got = { take() }
-    local grads = {}
-    for i = 3, #got do grads[i - 2] = got[i]:set_shape(o.variables[i - 2].shape) end
-    local good = got[1]:set_shape{}:eq(now)
-    return { found = good, loss = got[2]:set_shape{}, grads = grads, late = s.late + f.cast(f.logical_not(good), 'int32') }
-  end, { found = f.constant(false), loss = f.float32(0), grads = like, late = f.int32(0) }, { name = 'wait', parallel_iterations = 1, back_prop = false })
-  return last
 end
 
 local function chief_loop(o)
@@ -69,7 +61,7 @@ local function chief_loop(o)
     return graph.control_dependencies(out, function()
       local sums, loss, late = nil, f.float32(0), s.late
       for k = 1, o.replicas - o.backup do
-        local got = fresh(o, s.step, function() return o.take(k) end)
+        local got = race.fresh(o, s.step, function() return o.take(k) end)
         for i, g in ipairs(got.grads) do got.grads[i] = sums and sums[i] + g or g end
         sums, loss, late = got.grads, loss + got.loss, late + got.late
       end
@@ -86,10 +78,11 @@ end
 -- @param fn         function(replica, step) -> the loss of that replica (1, 2, …) in that step (int64), built once for each; its data are its
 --                   own affair: rows of a tensor, a queue. df.device in it puts replicas on devices
 -- @param backup     so many of the replicas may be late in each step: the chief takes the gradients of those that come first, and drops the
---                   others when they come. With 0 gradients are added in the order of the replicas, so that each run gives the same
+--                   others when they come. A replica that still waits after the last step, for whatever never comes, is cancelled. With 0
+--                   gradients are added in the order of the replicas, so that each run gives the same
 -- @param variables  nil: all trainable variables of the first replica's graph
 -- @return           {steps = int64 [] taken, loss = float32 [], the mean of the last step, late = int32 [] gradients that were dropped, looks =
---                   int32 [replicas], how often each computed gradients}. Fetch it, all or a part, to train. An error in a replica ends all
+--                   int32 [replicas], how often each had computed gradients when the last step was taken}. Fetch it, all or a part, to train. An error in a replica ends all
 function M.synchronous(fn, opts)
   if type(fn) ~= 'function' then errors.bad('%s takes a function(replica, step) that builds a loss, not %s', what, errors.describe(fn)) end
   opts = errors.options(opts, what, { 'replicas', 'backup', 'steps', 'optimizer', 'variables', 'name' })
@@ -121,8 +114,12 @@ function M.synchronous(fn, opts)
     end
     o.results = function(r, values) return queue_for(r, values):enqueue(graph.unpack(values)) end
     o.take = function(k) return results[o.backup == 0 and k or 1]:dequeue() end
-    local begun = o.step:assign(f.int64(0))
-    return graph.control_dependencies({ begun }, function()
+    local begun = { o.step:assign(f.int64(0)) }
+    if o.backup > 0 then
+      o.looks = variable.new(f.zeros({ o.replicas }, 'int32'), { name = name .. '/looks', trainable = false })
+      begun[2] = o.looks:assign(f.zeros({ o.replicas }, 'int32'))
+    end
+    return graph.control_dependencies(begun, function()
       local looks = {}
       for r = 1, o.replicas do looks[r] = replica_loop(o, r) end
       local last = chief_loop(o)
@@ -132,9 +129,13 @@ function M.synchronous(fn, opts)
         for r = 1, o.replicas do list[r] = o.tokens[r]:enqueue(f.int64(-1)) end
         return list
       end)
-      ended[#ended + 1] = f.stack(looks)
+      looks = f.stack(looks)
+      if o.looks then
+        looks = race.first_of(graph.control_dependencies(ended, function() return o.looks:value() end), looks)
+      end
+      ended[#ended + 1] = looks
       return graph.control_dependencies(ended, function()
-        return { steps = f.identity(last.step), loss = f.identity(last.loss), late = f.identity(last.late), looks = f.identity(ended[#ended]) }
+        return { steps = f.identity(last.step), loss = f.identity(last.loss), late = f.identity(last.late), looks = f.identity(looks) }
       end)
     end)
   end)
