@@ -5,6 +5,7 @@ local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local devices = require 'dflow.front.devices'
+local naming = require 'dflow.front.naming'
 local model = require 'dflow.draw.model'
 local read = require 'dflow.draw.read'
 
@@ -21,7 +22,7 @@ M.stages = model.stages
 
 --- The model at gradient of a graph that has the gradient: boxes say what is saved of them.
 local function model_of_gradient(asked, g)
-  local m = model.make(g.handle, asked, 'gradient')
+  local m = model.make(g.handle, asked, 'gradient', nil, asked.view, g.groups)
   for _, pair in ipairs(asked) do
     local saved = require('dflow.inspect.saved').by_name(g, pair[1])
     for _, box in ipairs(m.flows) do
@@ -45,7 +46,7 @@ local function with_gradient(asked, g)
   local copy = require 'dflow.check.copy'
   local gradients = require 'dflow.front.gradients'
   copy.check_idle(g, 'draw')
-  local ys, all = {}, { whole = asked.whole }
+  local ys, all = {}, { whole = asked.whole, view = asked.view }
   for _, pair in ipairs(asked) do
     local y = pair[2] >= 0 and graph.output(g, pair[1], pair[2])
     if y and dtypes.is_float(graph.dtype(y)) and core.node_context(g.handle, y.node) == 0 then ys[#ys + 1] = y end
@@ -81,22 +82,55 @@ local function placed(asked, g)
 end
 
 --- The model of what was asked for at a stage.
-function M.model(what, stage)
+-- @param view  which part of it and which boxes are open (model.make), or nil
+function M.model(what, stage, view)
   model.check_stage(stage)
   local asked, g = read.roots(what)
-  if stage == 'gradient' then return with_gradient(asked, g) end
-  return model.make(g.handle, asked, stage, stage == 'partitioned' and placed(asked, g) or nil)
+  asked.view = view
+  local m = stage == 'gradient' and with_gradient(asked, g)
+    or model.make(g.handle, asked, stage, stage == 'partitioned' and placed(asked, g) or nil, view, g.groups)
+  if package.loaded['dflow.repl.session'] then             -- at the prompt: what variables call the nodes
+    local names = naming.collect(g)
+    for _, n in ipairs(m.nodes) do n.called = n.id and not n.closed and naming.label(names, n.id, 0) or nil end
+  end
+  return m
 end
 
---- df.draw(x, {as = 'svg', at = 'built', path = nil, lines = nil, source = true})
+--- What is shown, from the options: an svg of much has boxes for layers and scopes, and closes as many as it takes.
+local function view_of(opts, form)
+  for _, key in ipairs{ 'depth', 'within' } do
+    local n = opts[key]
+    if n ~= nil and (type(n) ~= 'number' or not (n >= 1) or (n ~= math.floor(n) and n < math.huge)) then
+      errors.bad('draw: %s is a whole number from 1 up, not %s', key, errors.describe(n))
+    end
+  end
+  if opts.only ~= nil and (type(opts.only) ~= 'string' or opts.only == '') then
+    errors.bad('draw: only is a part of a name, not %s', errors.describe(opts.only))
+  end
+  local centre = opts.around
+  if centre ~= nil and type(centre) ~= 'string' then
+    if getmetatable(centre) ~= graph.Output and getmetatable(centre) ~= graph.Operation then
+      errors.bad('draw: around is an Output, an operation or the name of a node, not %s', errors.describe(centre))
+    end
+    centre = core.node_name_of(centre.graph.handle, centre.node)
+  end
+  if opts.within ~= nil and centre == nil then errors.bad('draw: within is how many edges from a node; it goes with around') end
+  local asked = opts.depth or opts.only or centre
+  if not asked and form ~= 'svg' then return nil end
+  return { asked = asked and true, depth = opts.depth, only = opts.only, around = centre, steps = opts.within, closes = form == 'svg' }
+end
+
+--- df.draw(x, {as = 'svg', at = 'built', path = nil, lines = nil, source = true, depth = nil, only = nil, around = nil, within = 2})
 -- @param x     an Output, an operation, a Variable, a Graph, or a table of these
 -- @param opts  as: 'tree', 'let', 'dot' or 'svg'; without it as path ends (.svg, .dot, .gv), else 'let'. at: 'built' (as typed), 'lowered'
 --              (to the primitives, and what a run makes of them), 'gradient' (with the gradient of x, or with what x is the gradient
 --              of), 'partitioned' (by device). path: a file to write. lines: so many of a tree or let-form at most. source = false:
---              without the Lua lines
+--              without the Lua lines. depth: boxes of layers, scopes, loops and conds are open to so many levels; without it an svg
+--              of more than 40 nodes closes as many as it takes. only: what has this in its name, and what is next to it. around: a node,
+--              by itself or its name, and what is at most `within` edges from it
 -- @return      the text; nothing when it went to a file
 function M.draw(x, opts)
-  opts = errors.options(opts, 'draw', { 'as', 'at', 'path', 'lines', 'source' })
+  opts = errors.options(opts, 'draw', { 'as', 'at', 'path', 'lines', 'source', 'depth', 'only', 'around', 'within' })
   if x == nil then errors.bad('draw takes an Output, an operation, a Graph or a table of these') end
   local ending = opts.path and tostring(opts.path):match '%.(%a+)$'
   local form = opts.as or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or 'let'
@@ -109,7 +143,7 @@ function M.draw(x, opts)
     errors.bad("draw: lines is of a tree or let-form, and `as` is '%s'", form)
   end
   errors.flag(opts.source, 'draw', 'source')
-  local text = write(M.model(x, opts.at or 'built'), { lines = opts.lines or (opts.path and math.huge or nil), source = opts.source })
+  local text = write(M.model(x, opts.at or 'built', view_of(opts, form)), { lines = opts.lines or (opts.path and math.huge or nil), source = opts.source })
   if not opts.path then return text end
   files.with(opts.path, function(f) f:write(text, '\n') end, 'draw')
 end

@@ -294,7 +294,7 @@ function methods.pause(r)
   return stop_of(r, core.run_pause(r.handle))
 end
 
---- Calls fn while the run stands still, for who only looks. It goes on then, unless it stood before or has come to a breakpoint by
+--- Calls fn while the run is paused, to look at it. It goes on then, unless it stood before or has come to a breakpoint by
 --- itself meanwhile.
 function M.standing(r, fn, ...)
   local was = core.run_settle(r.handle, 0)
@@ -311,12 +311,12 @@ function methods.resume(r)
   if not over(r) then core.run_resume(r.handle, 0, 1) end
 end
 
---- Waits until the run is paused or over. In the program Ctrl-C ends that. Other interpreters stop their Lua code with a hook, so
---- there it is many short waits, and never compiled.
-local waits_for_ever = package.preload['dflow.program'] ~= nil
+--- Waits until the run is paused or over, or Ctrl-C ends that: in many short waits, since it may be pressed just before one begins.
+--- Interpreters other than the program stop their Lua code with a hook, so this is never compiled.
 local function settled(r)
+  local program = package.loaded['dflow.program']
   local state, s
-  repeat state, s = core.run_settle(r.handle, waits_for_ever and -1 or 0.1) until waits_for_ever or state >= PAUSED
+  repeat state, s = core.run_settle(r.handle, 0.1) until state >= PAUSED or program and program.stopping()
   return state, s
 end
 if rawget(_G, 'jit') then _G.jit.off(settled) end
@@ -477,7 +477,7 @@ function methods.tokens(r, x)
 end
 
 --- The books of the run at this moment, which are checked node by node of every open iteration before they are given: an error says where
--- they do not balance. Tokens that were sent, and where they are: sent = ran + died + live + dead; inputs that nodes wait for, and who
+-- they do not balance. Tokens that were sent, and where they are: sent = ran + died + live + dead; inputs that nodes wait for, and what
 -- sends them: pending = owed + lost; nodes_run = ran + merged, dead_tokens = died + ended. nil when the run is over.
 function methods.ledger(r)
   if over(r) then return nil end

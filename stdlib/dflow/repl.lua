@@ -7,8 +7,11 @@ local values = require 'dflow.repl.values'
 local commands = require 'dflow.repl.commands'
 local inspector = require 'dflow.repl.inspector'
 require 'dflow.repl.native'
+require 'dflow.repl.shortcuts'
+require 'dflow.repl.whatif'
 local looking = require 'dflow.repl.looking'
 local serve = require 'dflow.repl.serve'
+local marks = require 'dflow.repl.marks'
 local graph = require 'dflow.front.graph'
 local errors = require 'dflow.front.errors'
 
@@ -40,7 +43,7 @@ M.message_of = message_of
 
 function M.complain(text)
   io.stdout:flush()
-  io.stderr:write(values.paint(wrapped(message_of(text)), 'e', 'error_color'), '\n')
+  io.stderr:write(values.paint(marks.linked(wrapped(message_of(text))), 'e', 'error_color'), '\n')
   io.stderr:flush()
 end
 
@@ -86,7 +89,7 @@ function M.run(text, quiet)
   return input
 end
 
--- Words that people type who look for the way in or out, unless they mean something here.
+-- Words that users type to find the way in or out, unless they mean something here.
 local WORDS = { help = ':help', exit = ':quit', quit = ':quit', bye = ':quit', q = ':quit' }
 
 local function meant(text)
@@ -125,16 +128,21 @@ local function read_plain(prompt, more)
   return text
 end
 
+--- The prompt, with the input's number where that is set: Out[n] is what it gives.
+function M.prompt() return values.options.numbers and ('dflow %d> '):format(session.next_number()) or 'dflow> ' end
+
 --- Reads and runs until the input ends, `:quit`, or until `opts.leave()` says so after an input.
 -- @param opts  {prompt =, more =, leave =, interrupted =, meant =}; also for a prompt within a prompt, such as an inspector's,
 --              which `interrupted()` may leave when Ctrl-C comes; `meant(text)` is what an input stands for there
 -- @return      'end' when it was the input that ended
 function M.loop(opts)
-  local prompt, more = opts.prompt or 'dflow> ', opts.more or '  ... '
+  local more = opts.more or '  ... '
   local edited = program.terminal().editing
   local waiting = {}                -- inputs of a pasted session that come after the one that is run
   while true do
     local text, last
+    local prompt = opts.prompt or M.prompt()
+    marks.prompt()
     if not edited then
       text, last = read_plain(prompt, more)
     elseif #waiting > 0 then
@@ -148,7 +156,9 @@ function M.loop(opts)
     if text == false and opts.interrupted and opts.interrupted() then return end
     if text then
       program.remember(text)
+      marks.output()
       local ok, leave = M.input(opts.meant and opts.meant(text) or text)
+      marks.ended(ok)
       leave = leave or last or (opts.leave and opts.leave())
       if #waiting > 0 and (leave or not ok) then
         M.complain(('%d more input%s of what was pasted %s left out'):format(#waiting, #waiting > 1 and 's' or '', #waiting > 1 and 'were' or 'was'))
@@ -162,7 +172,7 @@ end
 
 local LONG = 2               -- seconds that inputs may take to be run again without a question
 
---- Is a person there who does not want all of it to be run again?
+--- Is a user there that does not want all of it to be run again?
 local function declined(inputs, path)
   local total = 0
   for _, input in ipairs(inputs) do total = total + input.seconds end

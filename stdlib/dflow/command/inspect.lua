@@ -1,13 +1,15 @@
---- `dflow inspect`: what is in a TensorFlow graph.
+--- `dflow inspect`: what is in a model.
 local df = require 'dflow'
 local core = require 'dflow.backend'
 local registry = require 'dflow.front.registry'
 local options = require 'dflow.command.options'
+local lists = require 'dflow.command.lists'
 local shape_text = require('dflow.front.tensor').shape_text
 
 local help = [[
 usage: dflow inspect GRAPH [options]
-Shows what is in a TensorFlow graph: its inputs and outputs, ops, frames, loops and conds, variables and sizes.
+Shows what is in a TensorFlow graph, an ONNX model or an HLO module: its inputs and outputs, ops, frames, loops and conds, variables and
+sizes, and how it is run.
 
   --ops               all ops with their counts, not only the most frequent
   --nodes             every node with its op, dtypes, shapes and inputs
@@ -73,6 +75,37 @@ local function section(title, list)
 end
 
 local function describe(output) return ('%s  %s'):format(output.name, shape_text(output.dtype, output.shape)) end
+
+--- The inputs or outputs of an ONNX model, under its own names.
+local function model_values(g, names)
+  local texts = {}
+  for i, name in ipairs(names) do
+    local kind, length, what = lists.kind(g, name), g.onnx.sequences[name]
+    if length then what = ('sequence of %d'):format(length)
+    elseif kind then what = (kind.optional and 'optional ' or '') .. ((kind.of_lists or not kind.optional) and 'sequence of ' or '') .. kind.dtype
+    else what = shape_text(g:output(name).dtype, g:output(name).shape) end
+    texts[i] = ('%s  %s'):format(name, what)
+  end
+  return texts
+end
+
+--- The command that runs it: what is to be fed, and, where no model says so, what to fetch.
+local function how_to_run(g, path, inputs, outputs)
+  local words, feeds, signature = { 'dflow run', (path:find '[^%w_./-]' and "'%s'" or '%s'):format(path) }, {}, nil
+  for name in pairs(g.signatures or {}) do
+    if signature ~= 'serving_default' and (name == 'serving_default' or not signature or name < signature) then signature = name end
+  end
+  if signature then
+    words[#words + 1] = '--signature ' .. signature
+    for name in pairs(g.signatures[signature].inputs) do feeds[#feeds + 1] = name end
+    table.sort(feeds)
+  else
+    for i, text in ipairs(inputs) do feeds[i] = text:match '^(.-)  ':gsub(':0$', '') end
+  end
+  for _, name in ipairs(feeds) do words[#words + 1] = ('--feed %s=…'):format(name) end
+  if not signature and not g.results and outputs[1] then words[#words + 1] = '--fetch ' .. outputs[1]:match '^(.-)  ' end
+  return table.concat(words, ' ')
+end
 
 --- How often each op occurs, most frequent first.
 local function count_ops(ops)
@@ -150,10 +183,25 @@ local function show(g, path, opts)
   if loops + conds > 0 then
     line(('%d loop%s, %d cond%s'):format(loops, loops == 1 and '' or 's', conds, conds == 1 and '' or 's'))
   end
-  section('inputs', inputs)
+  local signatures = {}
+  for name, s in pairs(g.signatures or {}) do
+    local sides = {}
+    for i, side in ipairs{ 'inputs', 'outputs' } do
+      local names = {}
+      for key, tensor in pairs(s[side]) do names[#names + 1] = key .. ' = ' .. tensor end
+      table.sort(names)
+      sides[i] = table.concat(names, ', ')
+    end
+    signatures[#signatures + 1] = ('%s: (%s) -> %s'):format(name, sides[1], sides[2])
+  end
+  table.sort(signatures)
+  section('signatures', signatures)
   local outputs = {}
   for _, name in ipairs(M.outputs(g)) do outputs[#outputs + 1] = describe(g:output(name)) end
+  if g.onnx then inputs, outputs = model_values(g, g.onnx.inputs), model_values(g, g.onnx.outputs) end
+  section('inputs', inputs)
   section('outputs', outputs)
+  line('run it: ' .. how_to_run(g, path, inputs, outputs))
   section('variables', vars)
   section('queues', resources)
   section('frames', frame_texts(g, ops))

@@ -7,6 +7,7 @@ local json = require 'dflow.exchange.json'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local errors = require 'dflow.front.errors'
+local program = require 'dflow.program'
 
 local sockets                        -- dflow.sockets, where libzmq was there when dflow was built
 local DELIMITER = '<IDS|MSG>'
@@ -20,7 +21,7 @@ local unpack = table.unpack or unpack
 local Kernel = {}
 Kernel.__index = Kernel
 
---- A message's frames: the identities of who asked, the signature, four parts.
+--- A message's frames: the identities of the sender, the signature, four parts.
 function Kernel:frames(kind, content, parent, identities)
   self.serial = (self.serial or 0) + 1
   local header = json.encode{ msg_id = self.id .. '_' .. self.serial, session = self.id, username = 'dflow', date = os.date('!%Y-%m-%dT%H:%M:%SZ'),
@@ -47,7 +48,11 @@ function Kernel:read(frames)
   self.seen[signature], self.nseen = true, (self.nseen or 0) + 1
   if self.nseen > 20000 then self.seen, self.nseen = { [signature] = true }, 1 end
   local ok, header, content = pcall(function() return json.decode(frames[at + 2]), json.decode(frames[at + 5]) end)
-  if not ok or type(header) ~= 'table' or type(content) ~= 'table' then return nil, 'it is no JSON' end
+  if not ok then return nil, 'it is no JSON' end
+  for _, part in ipairs{ header, content } do
+    if type(part) ~= 'table' or part == json.null then return nil, 'its header and its content are to be objects' end
+    for key, v in pairs(part) do if v == json.null then part[key] = nil end end
+  end
   local identities = {}
   for i = 1, at - 1 do identities[i] = frames[i] end
   return { identities = identities, header = header, content = content }
@@ -78,7 +83,7 @@ local function stripped(text) return (tostring(text):gsub('\27%[[%d;]*m', '')) e
 
 --- What was printed since the last time goes to the notebook.
 function Kernel:stream(out, err)
-  if not out then out, err = sockets.so_far() end
+  if not out then out, err = program.so_far() end
   self.streamed = self.clock()
   if not self.now or not out then return end
   if out ~= '' then self:publish('stream', { name = 'stdout', text = out }, self.now) end
@@ -102,7 +107,7 @@ function Kernel:follow()
   rawset(io, 'write', followed(io.write))
 end
 
---- Asks whoever sits at the notebook for a line: nil when there is none to be had, false when an interrupt came instead.
+--- Asks the user of the notebook for a line: nil when there is none to be had, false when an interrupt came instead.
 function Kernel:ask(prompt)
   if not (self.now and self.now.content.allow_stdin) then return nil end
   self:stream()
@@ -174,7 +179,7 @@ function Kernel:execute(message)
   local code, silent = message.content.code or '', message.content.silent == true
   local reply = { status = 'ok', user_expressions = {}, payload = json.list{} }
   local shown
-  -- An interrupt asks where somebody can answer; elsewhere it cancels.
+  -- An interrupt asks where a user can answer; elsewhere it cancels.
   require('dflow.front.session').foreground = message.content.allow_stdin and self.asks or nil
   local pieces = session.pieces(code) or { code }
   local cell, number = { text = code, line = 0 }, #session.inputs
@@ -184,7 +189,7 @@ function Kernel:execute(message)
   if not silent then self:publish('execute_input', { code = code, execution_count = math.max(1, number) }, message) end
   self.now, self.streamed = not silent and message or nil, self.clock()
   self.repl.program.interrupted()                              -- one that came before means nothing to this one
-  sockets.capture()
+  program.capture()
   local ok, why = pcall(function()
     self:warn(code)
     for _, piece in ipairs(pieces) do
@@ -197,7 +202,7 @@ function Kernel:execute(message)
       cell.line = cell.line + select(2, piece:gsub('\n', '')) + 1
     end
   end)
-  self:stream(sockets.captured())
+  self:stream(program.captured())
   self.now = nil
   if not ok then
     reply.status, reply.ename, reply.evalue, reply.traceback = 'error', 'error', tostring(why):match('^[^\n]*'), json.list{ stripped(why) }
@@ -275,7 +280,18 @@ function handlers.shutdown_request(k, m)
   return 'shutdown_reply', { status = 'ok', restart = m.content.restart == true }
 end
 
---- One message that came in on a socket. What is none of ours is told on standard error, and dropped.
+local function shown(v) return v == nil and 'missing' or type(v) == 'string' and ('%q'):format(v) or json.encode(v) end
+
+--- What of a request is not as the protocol has it; nil: nothing.
+local function wrong_content(content)
+  if content.code ~= nil and type(content.code) ~= 'string' then return ('code is %s, where a text is expected'):format(shown(content.code)) end
+  local at = content.cursor_pos
+  if at ~= nil and not (type(at) == 'number' and at >= 0 and at == math.floor(at)) then
+    return ('cursor_pos is %s, where a whole number from 0 on is expected'):format(shown(at))
+  end
+end
+
+--- One message that came in on a socket. What is none of ours is told on standard error, and dropped; each request gets a reply.
 function Kernel:handle(socket, frames)
   local message, why = self:read(frames)
   if not message then
@@ -285,9 +301,14 @@ function Kernel:handle(socket, frames)
   self:publish('status', { execution_state = 'busy' }, message)
   local handler = handlers[message.header.msg_type]
   if handler then
-    local ok, kind, content = pcall(handler, self, message)
-    if ok then self:reply(socket, kind, content, message)
-    else io.stderr:write('dflow --kernel: ', tostring(kind), '\n') end
+    local why, ok, kind, content = wrong_content(message.content), true, nil, nil
+    if not why then ok, kind, content = pcall(handler, self, message) end
+    if why or not ok then
+      why, kind = why or tostring(kind), message.header.msg_type:gsub('request$', 'reply')
+      io.stderr:write('dflow --kernel: ', why, '\n')
+      content = { status = 'error', ename = 'invalid_argument', evalue = why, traceback = json.list{ why } }
+    end
+    self:reply(socket, kind, content, message)
   end
   self:publish('status', { execution_state = 'idle' }, message)
 end
@@ -297,8 +318,6 @@ local function loopback(address) return address:find('^127%.') ~= nil or address
 
 -- The sockets, by the connection file's names of their ports.
 local PORTS = { 'shell_port', 'control_port', 'stdin_port', 'iopub_port', 'hb_port' }
-
-local function shown(v) return v == nil and 'missing' or type(v) == 'string' and ('%q'):format(v) or tostring(v) end
 
 --- What is wrong with the addresses of connection file `c`; nil: nothing.
 local function wrong_address(c)
@@ -376,7 +395,7 @@ return function(path, any, ...)
   while not k.over do
     local again = serve.idle()
     local which = sockets.poll(again and math.floor(again * 1000) or 1000, k.control, k.shell)
-    if not which and sockets.orphaned() then break end          -- whoever started it was killed and told it nothing
+    if not which and sockets.orphaned() then break end          -- its parent was killed and told it nothing
     local socket = which == 1 and k.control or which == 2 and k.shell or nil
     local frames = socket and socket:receive()
     if frames then k:handle(socket, frames) end

@@ -2,7 +2,7 @@
 return function(n, ...)
   local learn = require 'dflow.learn'
   if n == '--help' or n == '-h' then
-    print('usage: dflow learn [lesson]\nTwelve lessons in which you predict, run, and are told why, each with two exercises.\n'
+    print('usage: dflow learn [lesson]\nFourteen lessons in which you predict, run, and are told why, each with two exercises.\n'
       .. 'skip shows a solution, q leaves.\n\n       dflow learn --notebooks [folder]\nThe same as notebooks for Jupyter, a file each (make install-kernel).')
     return true
   end

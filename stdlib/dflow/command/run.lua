@@ -1,16 +1,22 @@
---- `dflow run`: runs a TensorFlow graph from the command line.
+--- `dflow run`: runs a model from the command line.
 local df = require 'dflow'
 local graph = require 'dflow.front.graph'
+local listing = require 'dflow.front.listing'
 local options = require 'dflow.command.options'
+local lists = require 'dflow.command.lists'
 
 local help = [==[
 usage: dflow run GRAPH [options]
 Runs a TensorFlow graph, a GraphDef (binary or text, gzipped or not), a MetaGraphDef or a SavedModel, or an ONNX model (.onnx).
 
   --feed NAME=VALUE   feeds a tensor: a number, true, false, a list such as [[1,2],[3,4]], a .npy file, or text for strings.
-                      @FILE.npy is the file whatever its name; FILE.npz alone feeds all its arrays by their names
+                      @FILE.npy is the file whatever its name; FILE.npz alone feeds all its arrays by their names. A sequence
+                      is a list of such values, or a .npz file, element k of it being NAME[k]; an optional value is its value,
+                      or none
   --fetch NAME[,...]  what to compute: x or x:0 is a tensor, ^x an operation that only has to run; may be repeated. Without it
-                      an ONNX model gives its outputs
+                      an ONNX model or a SavedModel gives its outputs
+  --signature NAME    by which of a SavedModel's signatures inputs and outputs are named, serving_default or the only one if
+                      it is not said: dflow inspect lists them
   --init NAME         runs this operation once before the first run, such as an initializer
   --out FILE          where the results go: .npz by their names, .npy for a single one; without it they are printed
   --repeat N          runs N times and says how long a run took
@@ -23,7 +29,7 @@ Runs a TensorFlow graph, a GraphDef (binary or text, gzipped or not), a MetaGrap
   dflow run graph.pb --feed x=x.npy --feed n=3 --fetch y:0 --out y.npz
 ]==]
 
-local known = { feed = 'list', fetch = 'list', init = 'list', out = 'value', ['repeat'] = 'value', threads = 'value', timeout = 'value',
+local known = { feed = 'list', fetch = 'list', signature = 'value', init = 'list', out = 'value', ['repeat'] = 'value', threads = 'value', timeout = 'value',
                 trace = 'value', device = 'value' }
 
 local function number_option(opts, name, whole)
@@ -37,7 +43,8 @@ local function number_option(opts, name, whole)
 end
 
 --- `[1, [2, 3]]` as a Lua table; nil when it is no list.
-local function list_of(text)
+-- @param other  function(word) -> what a word is that is neither a number nor true or false; nil: no word is
+local function list_of(text, other)
   local at = 1
   local function skip() at = text:find('[^%s]', at) or #text + 1 end
   local value
@@ -64,7 +71,7 @@ local function list_of(text)
     if not word then return nil end
     at = at + #word
     if word == 'true' or word == 'false' then return word == 'true' end
-    return tonumber(word)
+    return tonumber(word) or (other and other(word))
   end
   if not text:match('^%s*%[') then return nil end
   local v = value()
@@ -87,7 +94,7 @@ local function value_of(text, output)
   return v
 end
 
---- A fed array is converted where nothing is lost: numpy writes int64 and float64 where nobody asked for them.
+--- A fed array is converted where nothing is lost: numpy writes int64 and float64 unasked.
 local function as_needed(value, output)
   if df.type(value) ~= 'tensor' or value.dtype == output.dtype then return value end
   if value.dtype == 'string' or output.dtype == 'string' then options.wrong('%s is %s, but the array is %s', output.name, output.dtype, value.dtype) end
@@ -102,6 +109,32 @@ local function as_needed(value, output)
   return cast
 end
 
+--- The value of a sequence or an optional value.
+local function list_value(kind, text, name)
+  local one = { name = name, dtype = kind.dtype }
+  local function element(v)
+    if df.type(v) == 'tensor' then return as_needed(v, one) end
+    local ok, t = pcall(df.tensor, v, kind.dtype)
+    return ok and t or options.wrong("an element of '%s' for %s (%s): %s", text, name, kind.dtype, t.message)
+  end
+  if kind.optional and text == 'none' then return lists.fed(kind, nil) end
+  if kind.optional and not kind.of_lists then return lists.fed(kind, { element(value_of(text, one)) }) end
+  local list
+  if text:match('%.npz$') then list = lists.in_order(df.load_npz(text))
+  else list = list_of(text, function(word) return word:match('%.npy$') and df.load_npy(word) or kind.dtype == 'string' and word or nil end) end
+  if not list then
+    options.wrong("the value '%s' for the sequence %s is no list such as [1,[2,3]] or [a.npy,b.npy], and no .npz file", text, name)
+  end
+  for i, v in ipairs(list) do list[i] = element(v) end
+  return lists.fed(kind, list)
+end
+
+--- The Output that has a name in the model's signature, or in its graph.
+local function output_of(g, side, name)
+  local named = g.signatures and side[name]
+  return named or g:output(name)
+end
+
 local function take_feeds(g, words)
   local feeds, by = {}, {}
   local function feed(output, value, word)
@@ -111,11 +144,13 @@ local function take_feeds(g, words)
   for _, word in ipairs(words) do
     local name, text = word:match('^([^=]+)=(.*)$')
     if name then
-      local output = g:output(name)
-      feed(output, value_of(text, output), word)
+      local output, kind = output_of(g, g.inputs, name), lists.kind(g, name)
+      feed(output, kind and list_value(kind, text, name) or value_of(text, output), word)
     elseif word:match('%.npz$') then
-      for key, value in pairs(df.load_npz(word)) do
-        local ok, output = pcall(g.output, g, key)
+      local arrays = df.load_npz(word)
+      for key, list in pairs(lists.take(g, arrays)) do feed(g:output(key), lists.fed(lists.kind(g, key), list), word) end
+      for key, value in pairs(arrays) do
+        local ok, output = pcall(output_of, g, g.inputs, key)
         if not ok then options.wrong("%s has an array '%s', but %s", word, key, output.message) end
         feed(output, value, word)
       end
@@ -142,8 +177,11 @@ local function take_fetches(g, words)
   local names, fetches = {}, {}
   for _, word in ipairs(words) do
     for name in word:gmatch('[^,]+') do
-      names[#names + 1] = name
-      fetches[#fetches + 1] = name:sub(1, 1) == '^' and g:op(name:sub(2)) or g:output(name)
+      local length = g.onnx and g.onnx.sequences[name]                       -- of a sequence whose length is known: its elements
+      for k = 1, length or 1 do
+        names[#names + 1] = length and ('%s[%d]'):format(name, k - 1) or name
+        fetches[#fetches + 1] = name:sub(1, 1) == '^' and g:op(name:sub(2)) or output_of(g, g.outputs, names[#names])
+      end
     end
   end
   if #names == 0 then options.wrong('there is nothing to fetch: say --fetch NAME. What nobody uses: %s', outputs_text(g)) end
@@ -157,11 +195,15 @@ end
 
 local function save(path, names, results)
   local tensors, n = {}, 0
+  local function keep(name, value, dtype)
+    tensors[name] = df.type(value) == 'tensor' and value or df.tensor(value, dtype)
+    n = n + 1
+  end
   for i, name in ipairs(names) do
-    if name:sub(1, 1) ~= '^' then
-      tensors[name:gsub(':0$', '')] = df.type(results[i]) == 'tensor' and results[i] or df.tensor(results[i], results.dtypes[i])
-      n = n + 1
-    end
+    local value, key = results[i], name:gsub(':0$', '')
+    if listing.is(value) then
+      for k, v in ipairs(value) do keep(('%s[%d]'):format(key, k - 1), v) end
+    elseif name:sub(1, 1) ~= '^' and value ~= 'none' then keep(key, value, results.dtypes[i]) end
   end
   if path:match('%.npy$') then
     if n ~= 1 then options.wrong('%s holds one array, but %d tensors are fetched: say a .npz file', path, n) end
@@ -180,7 +222,7 @@ local function run(words)
   if #rest > 1 then options.wrong('%d graphs were named, one is expected', #rest) end
   local times, threads, timeout = number_option(opts, 'repeat', true), number_option(opts, 'threads', true), number_option(opts, 'timeout')
   if opts.out and not opts.out:match('%.np[yz]$') then options.wrong("--out is '%s', a .npz or .npy file is expected", opts.out) end
-  local g = require('dflow.exchange.source').open(rest[1])
+  local g = require('dflow.exchange.source').open(rest[1], opts.signature)
   local names, fetches = take_fetches(g, #opts.fetch == 0 and g.results or opts.fetch)
   local feeds = take_feeds(g, opts.feed)
   local s = df.Session{ graph = g, threads = threads, timeout = timeout, devices = opts.device and { opts.device } or nil }
@@ -193,7 +235,11 @@ local function run(words)
   end
   local took = seconds() - started
   results.dtypes = {}
-  for i, x in ipairs(fetches) do results.dtypes[i] = getmetatable(x) == graph.Output and x.dtype or nil end
+  for i, x in ipairs(fetches) do
+    local kind = lists.kind(g, names[i])
+    results.dtypes[i] = getmetatable(x) == graph.Output and x.dtype or nil
+    if kind then results[i] = lists.given(kind, results[i]) end
+  end
   if opts.out then
     save(opts.out, names, results)
   else

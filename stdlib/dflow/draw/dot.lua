@@ -14,6 +14,7 @@ local looks = {
 }
 
 local function label_of(n)
+  if n.closed then return ('%s%s\n%d nodes'):format(n.op, n.times and ' × ' .. n.times or '', n.count) end
   if n.kind == 'test' then return n.args[1] and n.op .. ' ' .. n.args[1].text or n.op end
   if n.kind == 'variable' then
     return ('%s: %s%s'):format(n.variable, n.outs[1], n.args[1].literal and ' = ' .. n.args[1].text or '')

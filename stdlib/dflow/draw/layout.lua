@@ -112,7 +112,7 @@ local function find_rows(box)
     cell.row = row
     last = max(last, row)
   end
-  for i = #box.items, 1, -1 do                  -- what takes nothing stands close to who takes it
+  for i = #box.items, 1, -1 do                  -- what takes nothing stands close to its taker
     local item = box.items[i]
     local cell, nearest = item.cell, huge
     if not above[cell] and not item.first then

@@ -14,6 +14,7 @@ local devices = require 'dflow.front.devices'
 local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
 local read = require 'dflow.draw.read'
+local grouping = require 'dflow.draw.groups'
 
 local M = {}
 M.stages = { 'built', 'lowered', 'gradient', 'partitioned' }
@@ -440,8 +441,8 @@ local function find_units(r)
   return units
 end
 
---- Whether each node is forward (0), of the k-th gradient (k), or made of that afterwards (k + 0.5): its `group`. What somebody needs is not
--- later than that, whoever made it: what a gradient pass adds to a forward loop is forward.
+--- Whether each node is forward (0), of the k-th gradient (k), or made of that afterwards (k + 0.5): its `group`. What is needed is not
+-- later than that, however it was made: what a gradient pass adds to a forward loop is forward.
 -- @return  the groups that there are, in order
 local function find_groups(r)
   local units, first, last = find_units(r), {}, 0
@@ -524,11 +525,25 @@ local function colour_devices(model, host)
   end
 end
 
+--- Boxes for layers and scopes, the part that was asked for, and what of it is open.
+local function look(model, view, groups, total)
+  grouping.nest(model, groups, total)
+  local found = true
+  if view.only then found = grouping.only(model, view.only) end
+  if found and view.around then found = grouping.around(model, view.around, view.steps or 2) end
+  if not found then
+    errors.bad('draw: no node, layer, scope or loop of it is called %s', errors.describe(view.only and not view.around and view.only or view.around))
+  end
+  if view.closes or view.depth then grouping.close(model, view.depth, M.title) end
+end
+
 --- @param g        the graph's handle
 -- @param asked    pairs of node and index
 -- @param stage    one of M.stages
 -- @param placed   by node: the device that it is on in a run, or nil
-function M.make(g, asked, stage, placed)
+-- @param view     {depth =, only =, around =, closes = true: boxes are closed when there is much}, or nil: no boxes but those of conds and loops
+-- @param groups   of the graph: what was built together
+function M.make(g, asked, stage, placed, view, groups)
   local model, host = new_model(stage), devices.names()[1]
   local r = read.graph(g, asked)
   if stage == 'lowered' or stage == 'partitioned' then
@@ -580,6 +595,7 @@ function M.make(g, asked, stage, placed)
   end
   colour_devices(model, host)
   if asked.whole then model.results = { ('a graph of %d operations'):format(r.total) } end
+  if view and (view.asked or #model.nodes > grouping.MANY) then look(model, view, groups, r.total) end
   sort_items(model)
   return model
 end

@@ -16,7 +16,7 @@ local roles = { 'enter', 'variable', 'switch', 'next', 'exit', 'capture', 'loop_
 --- dflow.h's DF_LOWERED_*.
 local lowered = { [0] = 'unneeded', 'fed', 'kernel', 'scalar', 'flow', 'in place', 'passed', 'merged', 'duplicate', 'unused' }
 
---- The ends of a whole graph: output 0 of what nobody takes, or the operation where it has none.
+--- The ends of a whole graph: output 0 of what has no readers, or the operation where it has none.
 local function ends(g)
   local h, taken, list = g.handle, {}, { whole = true }
   for id = 0, core.graph_nodes(h) - 1 do

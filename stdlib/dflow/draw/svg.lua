@@ -7,7 +7,7 @@ local M = {}
 local CHAR, LINE = 7.3, 16           -- width and height of the letters that are planned with; the font is 12px monospace
 local SOFT = 6.1                     -- width of the small ones, 10px
 local LONGEST = 34                   -- letters of a line in a node; longer ones are cut in their middle
-local MANY = 150                     -- nodes from which on constants and straight chains are drawn together
+local MANY, FEW = 150, 40            -- nodes from which on constants and straight chains are drawn together; where there are closed boxes, too
 
 -- Colours by name, for light paper and for dark. They are written out in every rule: many readers of SVG (rsvg, Inkscape, LaTeX) know no CSS
 -- variables and would paint all of it black.
@@ -36,7 +36,11 @@ text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; 
 .node.dd > rect { stroke: @dd; stroke-width: 2; } .node.de > rect { stroke: @de; stroke-width: 2; } .node.df > rect { stroke: @df; stroke-width: 2; }
 .tip { fill: @edge; } .tip-back { fill: @back; } .tip-saved { fill: @saved; } .tip-sent { fill: @sent; }
 ]]
-local style = rules:gsub('@(%l+)', light) .. '@media (prefers-color-scheme: dark) {\n' .. rules:gsub('@(%l+)', dark) .. '}\n'
+local closed_rules = [[
+.closed > rect { fill: @flow; stroke: @frame; } .bundle { stroke-width: 2.2; }
+]]
+local function both(text) return text:gsub('@(%l+)', light) .. '@media (prefers-color-scheme: dark) {\n' .. text:gsub('@(%l+)', dark) .. '}\n' end
+local style, closed_style = both(rules), both(rules .. closed_rules)
 
 --- The class of a device's colour.
 local function device_class(item) return (item.colour or 0) > 0 and ' d' .. ('abcdef'):sub(item.colour, item.colour) or '' end
@@ -89,9 +93,11 @@ local function file_of(where) return where and where:match '([^/\\]*)$' or '' en
 -- ---- what is drawn of a node ----------------------------------------------------------------------------------------
 --- The full line of a node, for its tooltip.
 local function told(n)
+  if n.closed then return ('%s: %d nodes%s'):format(n.title, n.count, n.where and '  ' .. n.where or '') end
   local name = n.variable or n.name or n.op
   local line = ('%s%s = %s'):format(n.name or n.op, #n.outs > 0 and ': ' .. table.concat(n.outs, ', ') or '', n.literal or n.op)
   if n.variable then line = ('%s (loop variable %s)'):format(line, name) end
+  if n.called then line = n.called .. ' is ' .. line end
   if n.attrs and n.attrs ~= '' and not n.literal then line = line .. '  {' .. n.attrs .. '}' end
   if n.note then line = line .. '  (' .. n.note .. ')' end
   if n.requested then line = line .. '  (asked for ' .. n.requested .. ')' end
@@ -124,7 +130,11 @@ local function prepare(n, with_source)
   local types = table.concat(n.outs, ', ')
   n.class = n.kind
   n.first, n.last, n.rank = n.kind == 'variable' or registry.primitive(n.op) == 'Enter', n.kind == 'result', n.kind ~= 'op' and n.which or nil
-  if n.kind == 'test' then
+  if n.closed then
+    add(n.times and ('%s × %d'):format(n.op, n.times) or n.op, 'op')
+    add(('%d nodes%s%s'):format(n.count, n.times and ' each' or '', #n.notes > 0 and ' · ' .. table.concat(n.notes, ', ') or ''), 'name')
+    n.class = 'op closed'
+  elseif n.kind == 'test' then
     add(n.op, 'op')
     local a = n.args[1]
     if a and not a.node then lines[1].text = n.op .. ' ' .. a.text end
@@ -145,8 +155,8 @@ local function prepare(n, with_source)
     if yes.literal or no.literal then add(('%s else %s'):format(shown(yes), shown(no)), 'name') end
   elseif n.literal then add(('%s: %s'):format(n.literal, types), 'op')
   else
-    add((flow_ops[n.op] and n.name and n.name:find(n.op, 1, true) and short(n.name) or n.op) .. written(n), 'op')
-    local name = short(n.name)
+    add((flow_ops[n.op] and n.name and n.name:find(n.op, 1, true) and short(n.name) or n.op_shown or n.op) .. written(n), 'op')
+    local name = n.called or short(n.name)
     if name == n.op or name:match '^(.-)_%d+$' == n.op then name = '' end
     add(name .. (name ~= '' and types ~= '' and ': ' or '') .. types, 'name')
     if lines[2].text == '' then lines[2] = nil end
@@ -155,11 +165,12 @@ local function prepare(n, with_source)
     if flow_ops[n.op] then n.class = 'op flow' end
   end
   if n.decides then n.class = n.class .. ' decides' end
-  if free[n.lowering] then n.class = n.class .. ' free' end
+  if n.centre then n.class = n.class .. ' decides' end
+  if free[n.lowering] or n.beside then n.class = n.class .. ' free' end
   local wide = 4
   for _, l in ipairs(lines) do wide = math.max(wide, columns(l.text)) end
   n.w, n.h = math.ceil(wide * CHAR) + 16, #lines * LINE + 10
-  if with_source and n.where and n.where ~= '' and not n.chain and n.kind ~= 'test' then
+  if with_source and n.where and n.where ~= '' and not n.chain and not n.closed and n.kind ~= 'test' then
     local where = cut(file_of(n.where), 20)              -- beside the first line where there is room, at the cost of a little
     local room = n.w - 22 - columns(lines[1].text) * CHAR
     local need = columns(where) * SOFT
@@ -173,7 +184,7 @@ local function prepare(n, with_source)
 end
 
 -- ---- large graphs ---------------------------------------------------------------------------------------------------
---- Draws constants within those who use them, straight chains as one node, and so what comes in alike and goes to one place.
+--- Draws constants within their users, straight chains as one node, and so what comes in alike and goes to one place.
 local function fold(model)
   local ins, users = {}, {}
   for _, e in ipairs(model.edges) do
@@ -280,7 +291,7 @@ local kinds = { control = 'waits for', back = "a loop's way back", saved = 'save
 --- @param opts  {source = true: with the Lua lines}
 function M.write(model, opts)
   local with_source = opts.source ~= false
-  local hosts = {}                                     -- who is drawn with a node
+  local hosts = {}                                     -- nodes that are drawn with another
   for _, e in ipairs(model.edges) do
     local n = e.to
     if n.kind ~= 'test' and e.kind ~= 'control' then
@@ -289,7 +300,7 @@ function M.write(model, opts)
     end
   end
   for _, e in ipairs(model.edges) do e.slots = e.slot and e.to.taken end
-  local edges = #model.nodes > MANY and fold(model) or model.edges
+  local edges = #model.nodes > (model.closed and FEW or MANY) and fold(model) or model.edges
   for _, n in ipairs(model.nodes) do
     if n.folded then
       hosts[n.folded] = hosts[n.folded] or {}
@@ -335,7 +346,7 @@ function M.write(model, opts)
   local function say(form, ...) out[#out + 1] = select('#', ...) > 0 and form:format(...) or form end
   say('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">', width, height, width, height)
   say('<title>%s, %s</title>', escaped(head[1]), model.stage)
-  say('<style>%s</style>', style)
+  say('<style>%s</style>', model.closed and closed_style or style)
   say('<defs>')
   for _, tip in ipairs{ '', '-back', '-saved', '-sent' } do
     say('<marker id="tip%s" class="tip%s" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" '
@@ -354,7 +365,7 @@ function M.write(model, opts)
   for _, w in ipairs(ways) do
     local kind = w.back and 'back' or w.edge.kind
     local tip = (kind == 'back' or kind == 'saved' or kind == 'sent') and '-' .. kind or ''
-    say('<path class="edge %s" d="%s"%s/>', kind, w.d, w.arrives and (' marker-end="url(#tip%s)"'):format(tip) or '')
+    say('<path class="edge %s" d="%s"%s/>', w.edge.bundle and kind .. ' bundle' or kind, w.d, w.arrives and (' marker-end="url(#tip%s)"'):format(tip) or '')
   end
   for _, w in ipairs(ways) do
     if w.leaves and w.edge.side and not w.back then
@@ -375,6 +386,9 @@ function M.write(model, opts)
       say('<path d="M%g %gh%gl9 %gl-9 %gh%gl-9 %gz"/>', n.x + 9, n.y, n.w - 18, n.h / 2, n.h / 2, 18 - n.w, -n.h / 2)
     else
       local round = (n.kind == 'variable' or n.kind == 'result') and n.h / 2 or 4
+      if n.closed then                     -- a pile of sheets
+        for i = n.times and 2 or 1, 1, -1 do say('<rect x="%d" y="%d" width="%d" height="%d" rx="6"/>', n.x + 3 * i, n.y + 3 * i, n.w, n.h) end
+      end
       say('<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>', n.x, n.y, n.w, n.h, round)
       if n.chain then say('<path d="M%g %gv%g" fill="none"/>', n.x + 3, n.y + 5, n.h - 10) end
     end

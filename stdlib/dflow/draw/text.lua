@@ -14,6 +14,8 @@ local title_of = require('dflow.draw.model').title
 local M = {}
 
 --- `Mul(x, 2.; attribute=value)`; what it only waits for stands behind a ^, as TensorFlow writes it.
+local function closed(n) return ('%s%s { %d nodes }'):format(n.op, n.times and ' × ' .. n.times or '', n.count) end
+
 local function call(n)
   local parts = {}
   for i, a in ipairs(n.args) do
@@ -30,7 +32,8 @@ local function typed(name, n) return #n.outs > 0 and name .. ': ' .. table.conca
 
 local function note(n)
   local parts = {}
-  if n.note then parts[1] = n.note end
+  parts[1] = n.called
+  if n.note then parts[#parts + 1] = n.note end
   if n.requested then parts[#parts + 1] = 'asked for ' .. n.requested end
   return #parts > 0 and table.concat(parts, '; ') or nil
 end
@@ -125,7 +128,7 @@ function M.let(model, opts)
       if item.items then write_box(block, item)
       elseif item.kind == 'op' then
         local name = typed(item.name, item)
-        put(block, ('%s = %s'):format(name, call(item)), item.where, note(item))
+        put(block, item.closed and closed(item) or ('%s = %s'):format(name, call(item)), item.where, note(item))
       end
     end
   end
@@ -148,6 +151,7 @@ end
 
 -- ---- the tree ---------------------------------------------------------------------------------------------------------
 local function tree_line(n)
+  if n.closed then return closed(n) end
   if n.kind == 'variable' then
     return ('%s = %s%s'):format(typed(n.variable, n), n.args[1].text, n.args[2] and ', next ' .. n.args[2].text or '')
   elseif n.kind == 'result' then

@@ -1,6 +1,6 @@
---- A loop that several devices take part in is one frame, of which each device has a partition: how far it is, and what it waits for, from whom.
+--- A loop that several devices take part in is one frame, of which each device has a partition: how far it is, and what it waits for, from which device.
 --
--- Read out of a run that stands still: of the nodes that a device has in the loop, those that have not run in the oldest iteration where
+-- Read out of a paused run: of the nodes that a device has in the loop, those that have not run in the oldest iteration where
 -- some have not. A message is on its way where all of a node's inputs were made, and one of them elsewhere.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
@@ -41,7 +41,7 @@ local function waits_for(g, on, node, missing)
   end
 end
 
---- What these nodes of a device do in an iteration: nil when all have run. Who is ready comes before who runs, then who waits for another device.
+--- What these nodes of a device do in an iteration: nil when all have run. Ready nodes come before running ones, then those that wait for another device.
 local function doing(r, on, nodes, frame, iteration)
   local best, least = nil, math.huge
   for _, node in ipairs(nodes) do

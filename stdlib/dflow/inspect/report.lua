@@ -136,7 +136,7 @@ local function gather(h, first, most, all)
     local n, op = names.node(node), graph.operation(g, node)
     local args, label = describe(g, op, n.name)
     local index = #data.nodes + 1
-    data.nodes[index] = { id = node, name = n.name, type = n.type, source = n.source, scope = scope, args = args, label = label }
+    data.nodes[index] = { id = node, name = n.name, type = n.type, source = n.source, scope = scope, args = args, label = n.label or label }
     place[node] = index
     return index
   end

@@ -9,6 +9,7 @@ local core = require 'dflow.backend'
 local json = require 'dflow.exchange.json'
 local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
+local naming = require 'dflow.front.naming'
 
 local M = {}
 local enums = require 'dflow.backend.enums'
@@ -32,15 +33,16 @@ function M.each(h, fn)
   end
 end
 
---- Facts about nodes and frames, looked up once: node(id) -> name, type, source; tag(frame, iteration) -> 'while:17'.
+--- Facts about nodes and frames, looked up once: node(id) -> name, type, source, label: what Lua's variables call it; tag(frame, iteration) -> 'while:17'.
 function M.names(h)
   local g, nodes, frames, scopes = h.session.graph, {}, { [0] = { tag = '' } }, {}
+  local named = naming.collect(g, true)
   local names = {}
   function names.node(id)
     local n = nodes[id]
     if not n then
       local op = graph.operation(g, id)
-      n = { name = op.name, type = op.type, source = op.source or '' }
+      n = { name = op.name, label = naming.label(named, id), type = op.type, source = op.source or '' }
       nodes[id] = n
     end
     return n
@@ -159,6 +161,7 @@ function M.write_to(h, file)
     if not q then
       local n = names.node(id)
       q = { name = quote(n.name), gone = quote(n.name .. ' (dead)'), about = format('"op":%s,"source":%s', quote(n.type), quote(n.source)) }
+      if n.label then q.about = q.about .. ',"variable":' .. quote(n.label) end
       quoted[id] = q
     end
     return q

@@ -410,6 +410,14 @@ local function whynot_inputs(place, o, lines, indent, seen)
       lines[#lines + 1] = ('%sit waits for %s, whose value is on its way from %s to %s%s'):format(indent, from.name, on[from.node], on[o.node], line(from))
     end
   end
+  if #lines > said then return end
+  for _, t in ipairs(core.snapshot_tokens(core.run_look(place.look.run.handle))) do      -- a constant of a branch has its token, too
+    for _, input in ipairs(o.op.inputs) do
+      if t.node == input.node and t.frame == place.frame.id and t.iteration == place.iteration and TOKEN[t.state] then
+        lines[#lines + 1] = ('%sit waits for %s, which %s%s'):format(indent, input.op.name, TOKEN[t.state](input.op, place.look), line(input.op))
+      end
+    end
+  end
 end
 
 function whynot_lines(place, o, lines, indent, seen)

@@ -26,7 +26,7 @@ local function graph_in_view()
   return h and h.session.graph or graph.current()
 end
 
---- Frames of the run in view, if it stands still: `while`, and with `iterations` also `while:17` for each that is open.
+--- Frames of the run in view, if it is paused: `while`, and with `iterations` also `while:17` for each that is open.
 local function frames(add, iterations, before)
   local h = inspector.in_view()
   if not h or h:state() ~= 'paused' then return end

@@ -1,4 +1,4 @@
---- The prompt's breakpoints: what `:break` is told, those of a run that stands still and those for every run to come.
+--- The prompt's breakpoints: what `:break` is told, those of a paused run and those for every run to come.
 --
 -- They are numbered together. A run has numbers of its own for those it knows; `by_run` says which is which, and goes with the run.
 local errors = require 'dflow.front.errors'
@@ -11,12 +11,12 @@ local unpack = table.unpack or unpack
 local list, serial = {}, 0                                  -- for every run: {number, text, spec, met, limit, spent}
 local by_run = setmetatable({}, { __mode = 'k' })           -- handle -> its number -> entry; `own` where it is of that run alone
 
---- A condition as a function of the value.
-local function condition(expression)
+--- A condition as a function of the value. `what` is told with a mistake: the command.
+function M.condition(expression, what)
   local chunk, why = load('local v = ... return ' .. expression, '=condition')
   if chunk then return chunk end
-  if tostring(why):find("near '?<eof>'?$") then error((":break … if: '%s' is not finished: something is missing behind it"):format(expression), 0) end
-  error((":break … if: '%s' is no condition on v: %s"):format(expression, tostring(why):gsub('^condition:%d+: ', '')), 0)
+  if tostring(why):find("near '?<eof>'?$") then error(("%s: '%s' is not finished: something is missing behind it"):format(what, expression), 0) end
+  error(("%s: '%s' is no condition on v: %s"):format(what, expression, tostring(why):gsub('^condition:%d+: ', '')), 0)
 end
 
 --- What is no place, said before a run is to find it.
@@ -65,7 +65,7 @@ function M.parse(text)
   if #words > 1 then error((":break: '%s' is no place: an op or a node, then a loop or its iteration, such as Mul while:6"):format(table.concat(words, ' ')), 0) end
   spec.op = words[1] or spec.op
   check(spec, text)
-  if expression then spec.when = condition(expression) end
+  if expression then spec.when = M.condition(expression, ':break … if') end
   return spec, limit, expression
 end
 
@@ -95,7 +95,7 @@ local function give(h, entry)
   by_run[h][id] = entry
 end
 
---- A run has begun and stands still: it gets those that fit its graph.
+--- A run has begun and is paused: it gets those that fit its graph.
 function M.set(h)
   for _, entry in ipairs(list) do
     if not entry.spent then pcall(give, h, entry) end

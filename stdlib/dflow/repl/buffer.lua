@@ -51,7 +51,7 @@ local function declared(r)
   return names
 end
 
---- What a line does to the depth of brackets and blocks for one who walks backwards over it: `net`, what it adds; `low`, the least sum
+--- What a line does to the depth of brackets and blocks on the way backwards over it: `net`, what it adds; `low`, the least sum
 -- on the way; `commas`, those that stand at the depth of the line's end; `last`, its last token that is no comment.
 local function weigh(r)
   local text, kinds, firsts, lasts = r.text, r.kinds, r.firsts, r.lasts

@@ -5,6 +5,7 @@ local text = require 'dflow.front.text'
 local commands = require 'dflow.repl.commands'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
+local marks = require 'dflow.repl.marks'
 
 local command = commands.command
 local unpack = table.unpack or unpack
@@ -15,6 +16,7 @@ local function chunk_of(rest, usage)
   if not session.complete(rest) then error(("'%s' is not finished: something is missing behind it"):format(rest), 0) end
   local chunk, why = session.compile(rest)
   if not chunk then error(why, 0) end
+  if rest:find '^[%a_][%w_]*$' and chunk() == nil then error(("'%s' is nil: nothing to look at has that name"):format(rest), 0) end
   return chunk
 end
 
@@ -28,11 +30,11 @@ end
 -- ---- help ---------------------------------------------------------------------------------------------------------
 -- The commands by what they are for; one that is not here, as a user's own, is among the others.
 local GROUPS = {
-  { 'names', 'what is there to know', 'help doc where graph plot placement saved inputs explain disasm' },
+  { 'names', 'what is there to know', 'help doc where graph plot nodes outputs grad placement saved inputs explain disasm' },
   { 'runs', 'a run that stands still, or is over', 'frames tokens stacks why whynot value back forward swap runs attach record diff' },
   { 'steps', 'where a run stops, and how it goes on', 'break unbreak step continue pause cancel' },
-  { 'time', 'time and memory', 'time timeit prof src trace top mem stats cluster' },
-  { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set autograph serve learn quit' },
+  { 'time', 'time and memory', 'time timeit prof src trace whatif top mem stats cluster' },
+  { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set alias sh autograph serve learn quit' },
 }
 
 for _, g in ipairs(GROUPS) do commands.groups[g[1]] = true end
@@ -51,23 +53,6 @@ local function groups()
   for _, name in ipairs(commands.names()) do if left[name] then others[3][#others[3] + 1] = name end end
   if #others[3] > 0 then list[#list + 1] = others end
   return list
-end
-
---- Lines by the screenful, where somebody is there to read them: Enter goes on, q does not.
-local function paged(lines, say, repl, seen)
-  local rows = values.terminal().rows
-  local asks = repl and repl.program and values.terminal().editing and seen and rows and rows > 4
-  local shown = 0
-  for i, line in ipairs(lines) do
-    local takes = 1 + math.floor(math.max(0, #line - 1) / math.max(1, values.terminal().columns))
-    if asks and shown + takes > rows - 1 and i < #lines then
-      local answer = repl.program.line(('-- %d more lines: Enter goes on, q leaves -- '):format(#lines - i + 1))
-      if not answer or answer:find('^%s*[qQ]') then return end
-      shown = 0
-    end
-    say(line)
-    shown = shown + takes
-  end
 end
 
 local function split(text, lines)
@@ -96,16 +81,16 @@ local ASKED = {
 }
 local NOTES = ':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file. '
   .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values, '
-  .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.'
+  .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Right takes what is grey, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.'
 
-command('help', function(rest, say, repl, _, seen)
+command('help', function(rest)
   local help = require 'dflow.docs.help'             -- with all that is told of names: not while the prompt begins
   help.width = math.max(30, math.min(110, values.terminal().columns))
   local lines = {}
   for _, g in ipairs(groups()) do
     if rest == g[1] then
       describe(g[3], lines)
-      return paged(lines, say, repl, seen)
+      return table.concat(lines, '\n')
     end
   end
   if rest ~= '' and rest ~= 'all' then return require('dflow.repl.where').what(rest) end
@@ -122,7 +107,7 @@ command('help', function(rest, say, repl, _, seen)
   lines[#lines + 1] = ''
   if rest ~= 'all' then split(help.wrap(':help all describes them, :help runs those of a group, :why? one of them', ''), lines) end
   split(help.wrap(NOTES, ''), lines)
-  return paged(lines, say, repl, seen)
+  return table.concat(lines, '\n')
 end, 'help [name | group | all] - the commands in groups, or what there is to know about a name')
 
 command('doc', function(rest, say)
@@ -251,15 +236,30 @@ local settings = {
     if v ~= 'auto' and v ~= 'full' and v ~= 'summary' then error('print is auto, full or summary', 0) end
     values.options.print = v
   end, { 'auto', 'full', 'summary' } },
-  theme = { 'colours: dark, light or mono', function() return tostring(values.theme) end, function(v)
+  theme = { 'colours: ' .. table.concat(values.theme_names(), ', '), function() return tostring(values.theme) end, function(v)
     local ok, why = values.set_theme(v)
     if not ok then error(why, 0) end
-  end, { 'dark', 'light', 'mono' } },
+  end, values.theme_names() },
 }
 settings.images = { 'how plots are shown: auto, text, kitty or sixel', function() return values.options.images end, function(v)
   if v ~= 'auto' and v ~= 'text' and v ~= 'kitty' and v ~= 'sixel' then error('images is auto, text, kitty or sixel', 0) end
   values.options.images = v
 end, { 'auto', 'text', 'kitty', 'sixel' } }
+--- A setting that is on or off.
+local function switch(name, about, get, set)
+  settings[name] = { about, function() return get() and 'on' or 'off' end, function(v)
+    if v ~= 'on' and v ~= 'off' then error(name .. ' is on or off', 0) end
+    set(v == 'on')
+  end, { 'on', 'off' } }
+end
+switch('numbers', "the prompt has the input's number, as In[n] and Out[n] do", function() return values.options.numbers end,
+  function(on) values.options.numbers = on end)
+switch('suggest', 'the rest of an input of before stands grey behind what is typed; Right or End takes it', function() return values.options.suggest end,
+  function(on) values.options.suggest = on end)
+settings.marks = { 'prompts and places of files are marked for the terminal: auto, on or off', function() return marks.setting end, function(v)
+  if v ~= 'auto' and v ~= 'on' and v ~= 'off' then error('marks is auto, on or off', 0) end
+  marks.setting = v
+end, { 'auto', 'on', 'off' } }
 local engines = { 'auto', 'tokens', 'native', 'primitives' }
 settings.engine = { 'what runs graphs: auto, tokens, native or primitives', function()
   return df.default_session().engine or os.getenv 'DFLOW_ENGINE' or 'auto'
@@ -275,10 +275,8 @@ end, function(v)
   if v ~= 'on' and v ~= 'off' then error('primitives is on or off', 0) end
   settings.engine[3](v == 'on' and 'primitives' or 'auto')
 end, { 'on', 'off' } }
-settings.record = { 'runs keep the values that their nodes made', function() return require('dflow.repl.inspector').record and 'on' or 'off' end, function(v)
-  if v ~= 'on' and v ~= 'off' then error('record is on or off', 0) end
-  require('dflow.repl.inspector').record = v == 'on' or nil
-end, { 'on', 'off' } }
+switch('record', 'runs keep the values that their nodes made', function() return require('dflow.repl.inspector').record end,
+  function(on) require('dflow.repl.inspector').record = on or nil end)
 local function number_setting(name, about, holder, least)
   settings[name] = { about, function() return ('%.0f'):format(holder[name]) end, function(v)
     local n = tonumber(v)
@@ -365,34 +363,64 @@ local function graph_words(rest)
   return rest, form, stage
 end
 
+--- `y depth 2`, `y only lstm`, `y around while/Mul 2` without that, and what it says as options of df.draw.
+local function graph_part(rest)
+  local opts = {}
+  while true do
+    local before, depth = rest:match '^(.-)%s+depth%s+(%d+)%s*$'
+    local some, only = rest:match '^(.-)%s+only%s+(%S+)%s*$'
+    local all, centre, steps = rest:match '^(.-)%s+around%s+(%S+)%s*(%d*)%s*$'
+    if before then rest, opts.depth = before, tonumber(depth)
+    elseif some then rest, opts.only = some, only
+    elseif all then rest, opts.around, opts.within = all, centre, tonumber(steps)
+    else return rest, opts end
+  end
+end
+
 command('graph', function(rest, _, _, path)
-  local expression, form, stage = graph_words(rest)
-  local x = value_of(expression, ':graph x [as tree | let | dot | svg] [at built | lowered | gradient | partitioned]')
+  local part, seen = graph_part(rest)
+  local expression, form, stage = graph_words(part)
+  local x = value_of(expression, ':graph x [as tree | let | dot | svg] [at built | lowered | gradient | partitioned] [depth n | only name | around node n]')
   local ending = path and path:match '%.(%a+)$'
-  form = form or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or 'let'
+  form = form or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or next(seen) and 'tree' or 'let'
   local text = not form or form == 'tree' or form == 'let'
-  local drawn = df.draw(x, { as = form, at = stage, lines = path and text and math.huge or nil })
+  seen.as, seen.at, seen.lines = form, stage, path and text and math.huge or nil
+  local drawn = df.draw(x, seen)
   return (form == 'tree' or form == 'let') and not path and values.plain(drawn) or drawn
-end, [[graph x [as form] [at stage] - the graph that leads to x
+end, [[graph x [as form] [at stage] [depth n | only name | around node n] - the graph that leads to x
 x is an Output, an operation, a Graph, or a table of them. as let: typed lines, cond{…} and while{…} nested; as tree: boxes within boxes,
 a line for each node; as dot: for Graphviz; as svg: a picture. Without it as the file's name ends, else let.
 at built, without it: as it was typed; lowered: Enter, Merge, Switch, NextIteration and Exit, and what a run makes of each node; gradient: with the
 gradient of x by its variables and placeholders, or what x is the gradient of; partitioned: by device.
+depth 2: boxes of layers, scopes, loops and conds are open to two levels; only lstm: what has that in its name, and what is next to it; around
+while/Mul 2: a node and what is at most 2 edges from it. Each shows a tree where no form is named. A picture of more than 40 nodes closes
+boxes by itself.
 :graph loss at gradient > loss.svg; in a script: df.draw(loss, {at = 'gradient', path = 'loss.svg'})]], function(rest)
   if rest:find '%sas%s+%a*$' then return graph_forms end
   if rest:find '%sat%s+%a*$' then return graph_stages end
 end)
 
+local plot_kinds = { { 'line', 'lines' }, { 'scatter', 'points x, y' }, { 'histogram', 'how many lie where' }, { 'heatmap', 'a matrix in colours' }, { 'image', 'pixels' } }
+
+--- `histogram x` or `x as hist`: the kind and the expression; nil where no kind is named.
+local function plot_words(rest)
+  local before, word = rest:match '^(.-)%s+as%s+(%a+)%s*$'
+  if not before then return rest:match '^(%l+)%s+(.+)$' end
+  local kind = begun(plot_kinds, word)
+  if not kind then error((":plot: 'as %s' is none of line, scatter, histogram, heatmap, image"):format(word), 0) end
+  return kind, before
+end
+
 command('plot', function(rest, _, _, path)
-  local kind, expression = rest:match '^(%l+)%s+(.+)$'
   local plot = require 'dflow.plot'
+  local kind, expression = plot_words(rest)
   if not (kind and rawget(plot, kind) and kind ~= 'line' or kind == 'line') then kind, expression = 'line', rest end
   local usage = ':plot [line | scatter | histogram | heatmap | image] x'
   local v = kind == 'scatter' and value_of('{' .. expression .. '}', usage) or value_of(expression, usage)
   local p = df.type(v) == 'plot' and v or kind == 'scatter' and plot.scatter(v[1], v[2]) or plot[kind](v)
   if path then return path:match '%.svg$' and p:svg() or path:match '%.png$' and p:png() or p:text() end
   return values.plot(p)
-end, [[plot [kind] x - numbers as a picture
+end, [[plot [kind] x, :plot x as kind - numbers as a picture
 x is numbers, a table of them by name, a Tensor, an Output or what df.plot gives; kind is line, histogram, heatmap or image, or scatter of x, y.
 A terminal that has kitty's graphics or sixel is shown pixels; :set images text, kitty or sixel says which to use.
 :plot x > x.svg writes an SVG, > x.png a PNG; in a script: df.plot(x):save 'x.svg']])
@@ -430,6 +458,10 @@ command('timeit', function(rest, say, repl)
   local t = timing.often(chunk, repl.program.clock)
   say(('%s%s +- %s, best %s (%d rounds of %d)'):format(t.output and 'a run takes ' or '', timing.seconds(t.mean),
       timing.seconds(t.deviation), timing.seconds(t.best), t.rounds, t.calls))
+  local loops = timing.loops()
+  if t.iterations > 0 and loops.native + loops.tokens > 0 then
+    say(('loops of this session: %d native, %d by tokens; :explain names them'):format(loops.native, loops.tokens))
+  end
 end, 'timeit expression - runs it as often as it needs: mean, deviation, best; of an Output its run is timed')
 
 local function bytes(n)
@@ -455,8 +487,8 @@ end, 'mem - memory of each device, of the run in progress or of the default sess
 
 --- What came and went between this process and a rank.
 local function traffic(r)
-  return ('%s messages, %s out, %s in'):format(text.number(r.sent.messages + r.received.messages, 4), bytes(r.sent.bytes),
-                                               bytes(r.received.bytes))
+  return ('%s messages, %s out, %s in%s'):format(text.number(r.sent.messages + r.received.messages, 4), bytes(r.sent.bytes),
+    bytes(r.received.bytes), r.latency and (', %s away'):format(require('dflow.repl.timing').seconds(r.latency)) or '')
 end
 
 command('cluster', function(rest, say)
@@ -472,8 +504,10 @@ command('cluster', function(rest, say)
   for _, r in ipairs(cluster.ranks()) do
     say(('/rank:%d  %-12s pid %-8d %-6s %s'):format(r.rank, r.host, r.pid, r.state,
         r.why or r.rank == 0 and 'this process' or traffic(r)))
+    if r.waits then say(('         waits for `%s` from rank %d, for %.1f s'):format(r.waits.what, r.waits.rank, r.waits.seconds)) end
   end
-end, 'cluster [n | restart | stop] - the ranks of a cluster: host, process, state, what came and went; starts n, the dead ones anew, or ends them')
+end, 'cluster [n | restart | stop] - the ranks of a cluster: host, process, state, what came and went, how far it is, and what its runs wait for; '
+  .. 'starts n, the dead ones anew, or ends them')
 
 command('stats', function(_, say)
   local h = require('dflow.repl.inspector').in_progress()
@@ -491,6 +525,6 @@ end, 'stats - counters of the default session, and of the run in progress')
 command('learn', function(rest, _, repl)
   require('dflow.command.learn')(rest ~= '' and rest or nil)
   if repl.program then repl.program.interrupted() end
-end, 'learn [n] - twelve lessons, with exercises that are checked; the default graph begins anew in each')
+end, 'learn [n] - fourteen lessons, with exercises that are checked; the default graph begins anew in each')
 
 command('quit', function() return true end, 'quit - leaves, as Ctrl-D does')

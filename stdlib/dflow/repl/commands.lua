@@ -1,7 +1,7 @@
 --- The commands of the prompt: what they have in common. `repl.command(name, fn, doc)` adds one.
 --
 -- A command is called as fn(rest, say, repl, path, seen): the rest of its line, a function that prints a line, the file that it goes to,
--- if any, and whether all that it says is shown to somebody as it is; what it returns as a string is printed too. `true` leaves the
+-- if any, and whether all that it says is shown to a user as it is; what it returns as a string is printed too. `true` leaves the
 -- prompt. On every command: `:cmd?` shows its
 -- doc, `:cmd … ~pattern` keeps the lines
 -- that match, `:cmd … > file` writes to a file. Any unique beginning of a name will do.
@@ -63,21 +63,48 @@ local function alone(command, rest)
   errors.raise('invalid_argument', ":%s stands alone: '%s' means nothing to it%s", command.name, rest, other and ('; :%s is a command of its own'):format(other.name) or '')
 end
 
+--- A command's usage and what it does, as wide as the terminal is. Its lines are one text, but for those that begin with a command.
 local function print_doc(command, say)
+  local help, columns = require 'dflow.docs.help', require('dflow.repl.values').terminal().columns
   local usage, about = M.about(command.name)
-  say((':%s'):format(usage))
-  say('  ' .. about)
-  for line in command.doc:match('^[^\n]*\n?(.*)$'):gmatch('[^\n]+') do say('  ' .. line) end
+  local more = command.doc:match('^[^\n]*\n?(.*)$'):gsub('\n([^:])', ' %1')
+  help.width = math.max(30, math.min(110, columns))
+  say(':' .. usage)
+  for line in (about .. '\n' .. more):gmatch('[^\n]+') do say(help.wrap(line, '  ')) end
 end
 
 --- Takes `~pattern` and `> file` off the end of a line. A `>` counts where a blank stands on both sides and one word behind.
 local function redirected(rest)
   local before, file = rest:match('^(.-)%s*>%s+(%S+)%s*$')
   if file and (before == '' or rest:find('%s>%s')) then rest = before else file = nil end
-  local head, pattern = rest:match('^(.-)%s*%f[~]~(%S+)%s*$')
+  local head, pattern = rest:match('^(.-)%s*%f[~]~%s?(%S+)%s*$')
   if pattern and pattern:sub(1, 1) ~= '=' and (head == '' or rest:find('%s~')) then rest = head else pattern = nil end
   return rest, pattern, file
 end
+
+--- A `print` that stops when the screen is full: Enter goes on, q shows nothing more. Plain print where no terminal is edited at.
+function M.pager()
+  local values, columns_of = require 'dflow.repl.values', require('dflow.front.text').columns
+  local terminal = values.terminal()
+  if not (repl and repl.program and terminal.editing and terminal.rows and terminal.rows > 4) then return print end
+  local shown, over = 0, false
+  return function(text)
+    for row in (text .. '\n'):gmatch('([^\n]*)\n') do
+      local takes = 1 + math.floor(math.max(0, columns_of((row:gsub('\27%[[%d;]*m', ''))) - 1) / math.max(1, terminal.columns))
+      if not over and shown + takes > terminal.rows - 1 then
+        local answer = repl.program.line '-- Enter goes on, q leaves -- '
+        over, shown = not answer or answer:find '^%s*[qQ]' ~= nil, 0
+      end
+      if over then return end
+      print(row)
+      shown = shown + takes
+    end
+  end
+end
+
+-- What these say of nodes has the names that Lua's variables give them.
+local of_runs = {}
+for name in ('back forward frames grad history inputs mem node nodes outputs stacks stats step swap tokens value why whynot'):gmatch '%a+' do of_runs[name] = true end
 
 --- A line that begins with ? or :. Returns true when the prompt is to be left.
 function M.run(line)
@@ -93,7 +120,7 @@ function M.run(line)
   local command, why = M.find(word)
   if not command then error(why, 0) end
   if rest == '?' and line:sub(1, 1) == ':' then
-    print_doc(command, print)
+    print_doc(command, M.pager())
     return false
   end
   local pattern, path, file
@@ -101,10 +128,17 @@ function M.run(line)
   alone(command, rest)
   if path then file = files.create(path) end
   local wrapped = require('dflow.repl.values').wrapped
+  local names
+  local show = path == nil and pattern == nil and M.pager() or print
   local function say(text)
     for row in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
+      if of_runs[command.name] then
+        local naming = require 'dflow.front.naming'
+        names = names or naming.collect(require('dflow.repl.inspector').graph())
+        row = naming.line(names, row)
+      end
       if not pattern or row:find(pattern) then
-        if file then file:write((row:gsub('\27%[[%d;]*m', '')), '\n') else print(wrapped(row)) end
+        if file then file:write((row:gsub('\27%[[%d;]*m', '')), '\n') else show(wrapped(row)) end
       end
     end
   end

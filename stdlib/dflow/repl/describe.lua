@@ -10,7 +10,7 @@ local text = require 'dflow.front.text'
 local values = require 'dflow.repl.values'
 
 local M = {}
-local SEARCHED, SHOWN = 20000, 8          -- nodes that are looked through for who uses one; how many are named
+local SEARCHED, SHOWN = 20000, 8          -- nodes that are looked through for the users of one; how many are named
 
 local function shape_of(g, node, index)
   local o = graph.output(g, node, index)
@@ -33,7 +33,7 @@ local function users(g, node)
   return list
 end
 
---- A node of a graph: what it computes of what, what of it is known, who uses it, and where it was built.
+--- A node of a graph: what it computes of what, what of it is known, its users, and where it was built.
 -- @param line_of  function('file:line') -> the text of that line, or nil
 function M.node(g, node, line_of)
   local handle = g.handle

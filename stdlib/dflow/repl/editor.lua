@@ -42,7 +42,7 @@ end
 -- ---- pasted text --------------------------------------------------------------------------------------------------------
 -- The prompts of this program and of lua(1): those that begin an input, and those of its further lines.
 local PROMPTS = { { '^dflow> ?', '^ +%.%.%. ?' }, { '^> ?', '^>> ?' } }
-local HELD = '^paused> ?'      -- what was typed there made sense to a run that stood still
+local HELD = '^paused> ?'      -- what was typed there made sense to a paused run
 local WRAPPED = '^       '     -- below a prompt: the line above was too long for its row
 
 --- Which prompts a text has: a pair, whether its first line has one; nil when it is no session.
@@ -55,11 +55,12 @@ local function prompts_of(text)
   if text:find('\ndflow> ') and not session.compile(text) then return PROMPTS[1], false end
 end
 
---- A pasted text as the inputs of the session that it shows: prompts and answers are left out. One input for any other text.
+--- A pasted text as the inputs of the session that it shows: prompts, with a vi mode's marks and numbers, and answers are left out. One input for any
+-- other text.
 -- @param columns  of the window: a longer line of an input was shown as several rows, which become one again
 -- @return         list of texts
 function M.inputs(text, columns)
-  text = ('\n' .. text:gsub('\n+$', '')):gsub('\n%(%l%l%l%)dflow> ', '\ndflow> '):sub(2)       -- (ins), (cmd): a vi mode's marks
+  text = ('\n' .. text:gsub('\n+$', '')):gsub('\n%(%l%l%l%)dflow', '\ndflow'):gsub('\ndflow %d+> ', '\ndflow> '):sub(2)
   local pair, whole = prompts_of(text)
   if not pair then return { text } end
   local list, input, row, dropped = {}, nil, 0, false
@@ -99,13 +100,13 @@ function M.new(repl)
   local cursor_line, cursor_column
   local candidates, page, asked_before = {}, 1, nil
   local context = { locals = session.locals, folder = repl.program and repl.program.folder }
-  local complete, hints                                    -- loaded when first needed: the prompt is there before
+  local complete, hints, before                            -- loaded when first needed: the prompt is there before
   local E = {}
 
   function E.replace(first, removed, text)
     if first == 0 and removed == 0 then
       buffer = buffers.new(knows)
-      E.buffer = buffer
+      E.buffer, before = buffer, nil
     end
     buffer.replace(first, removed, text)
   end
@@ -179,6 +180,17 @@ function M.new(repl)
     return complete.menu(candidates, columns, rows, page)
   end
 
+  --- What stands behind the text in the newest input of before that begins so; nil where there is none.
+  function E.suggest()
+    if not repl.values.options.suggest or not repl.values.terminal().color then return nil end
+    local text = buffer.text()
+    if #text < 2 or text:find '\n' then return nil end
+    before = before or require('dflow.repl.search').newest(repl.program.history())
+    for _, entry in ipairs(before) do
+      if #entry > #text and entry:sub(1, #text) == text then return entry:sub(#text + 1) end
+    end
+  end
+
   local entries, found                                     -- of a search: the history, what fits
 
   function E.search(pattern, chosen, columns, rows)
@@ -192,7 +204,7 @@ function M.new(repl)
 
   function E.searched() entries, found = nil, nil end
 
-  --- A prompt is there and nobody types yet: what the first keys need is loaded now, and who looks at a run in the background sees how it goes.
+  --- A prompt is there and no key has come yet: what the first keys need is loaded now, and the line of a run in the background is drawn.
   function E.idle()
     hints = hints or require 'dflow.repl.hints'
     complete = complete or require 'dflow.repl.complete'

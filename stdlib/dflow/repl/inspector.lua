@@ -1,4 +1,4 @@
---- Runs as the prompt sees them: Ctrl-C is a question, and while a run stands still its frames, tokens and values can be looked at.
+--- Runs as the prompt sees them: Ctrl-C is a question, and while a run is paused its frames, tokens and values can be looked at.
 --
 -- The prompt's own runs go on in the background while it waits for them, so Ctrl-C can pause one at a token boundary and open a prompt
 -- on it. The commands speak of that run, or of the newest one that df.start began.
@@ -37,7 +37,7 @@ local function current()
     .. 'Ctrl-C holds up one that runs', 0)
 end
 
---- The same for who only looks: nil when there is none.
+--- The same without an error: nil when there is none.
 function M.in_view()
   local ok, h = pcall(current)
   return ok and h or nil
@@ -50,7 +50,7 @@ local function show_stop(stop, say, h)
     say(values.paint(tostring(stop), stop.dead and 'D' or 'H'))
     return true
   end
-  local failed = h and M.depth == 0 and not h.cancelled and not pcall(h.wait, h)      -- nobody else waits who would say why
+  local failed = h and M.depth == 0 and not h.cancelled and not pcall(h.wait, h)      -- nothing else waits that would say why
   say(failed and 'the run failed: ' .. tostring(h.result) or 'the run is over')
   return false
 end
@@ -88,13 +88,19 @@ local function seen()
 end
 M.kept = kept
 
+--- The graph that commands speak of: that of the run which is looked at, or the default one.
+function M.graph()
+  local h = M.last()
+  return h and h.session.graph or graph.current()
+end
+
 --- The run that ended last, as far as it is kept.
 function M.last()
   local ok, h = pcall(seen)
   return ok and h or nil
 end
 
---- Whoever shows runs elsewhere hears of one that goes on, stands still or is over. `live` is set by :serve.
+--- Tells the page of :serve, which sets `live`, that a run has started, paused or ended.
 local function show_live(h) if M.live then M.live(h) end end
 
 -- ---- the prompt on a paused run --------------------------------------------------------------------------------------
@@ -109,7 +115,7 @@ end
 local WORDS = {}
 for word in ('back break cancel continue forward frames mem stacks stats step tokens unbreak why whynot'):gmatch('%a+') do WORDS[word] = true end
 
---- What is typed at a run that stands still may leave the colon out: `step 2`, `why x`. Lua that means something stays Lua.
+--- What is typed at a paused run may leave the colon out: `step 2`, `why x`. Lua that means something stays Lua.
 function M.as_command(text)
   local word, rest = text:match('^%s*(%a+)%s*(.-)%s*$')
   if not WORDS[word] or not commands.find(word) then return text end
@@ -125,7 +131,7 @@ local function converse(h)
   local outer, behind = M.current, M.front
   M.current, M.front, M.depth = h, h, M.depth + 1
   cursor[h] = 0
-  core.run_patience(h.handle, -1)                  -- whoever asks now can wait, and press Ctrl-C
+  core.run_patience(h.handle, -1)                  -- the user can wait now, and press Ctrl-C
   local ok, why = pcall(repl.loop, { prompt = 'paused> ', more = '    ... ', meant = M.as_command,
     leave = function() return h:state() == 'done' end,
     interrupted = function()
@@ -133,7 +139,7 @@ local function converse(h)
       return true
     end })
   M.current, M.front, M.depth = outer, behind, M.depth - 1
-  if not ok or why == 'end' then h:cancel() end    -- Ctrl-D; or the input has ended, and nobody is there to ask any more
+  if not ok or why == 'end' then h:cancel() end    -- Ctrl-D; or the input has ended, and there is no user to ask any more
   if not ok then error(why, 0) end
   core.run_resume(h.handle, 0, 1)                  -- once: a second time would take it past where it stands by then
 end
@@ -152,7 +158,7 @@ end
 -- The foreground sees Ctrl-C within POLL, and gives the run PATIENCE to come to the end of a token. Together they are less than
 -- the 50 ms after which one asks oneself whether the key was pressed. A cancelled run has GRACE to end.
 local POLL, PATIENCE, GRACE = 0.004, 0.015, 0.3
-local leaving = {}              -- cancelled runs that nobody waits for: they are not to be collected before they end
+local leaving = {}              -- cancelled runs that are not waited for: they are not to be collected before they end
 
 --- Waits for h with an eye on Ctrl-C. `program` holds.
 local function watch_over(h)
@@ -231,6 +237,7 @@ local function foreground(s, fetches, feeds, opts)
   if h:done() then keep(h) end
   show_live(h)
   if not ok then error(result, 0) end
+  if M.noticed then M.noticed(fetches, result) end
   return result
 end
 
@@ -363,12 +370,17 @@ command('whynot', function(rest, say)
   say(h:whynot(asked(h, rest, ':whynot x@frame:iteration')))
 end, 'whynot x[@frame:n] - what x still waits for there, and what that waits for')
 
-command('value', function(rest)
+command('value', function(rest, say)
   local h = paused()
-  local v, dead = h:value(asked(h, rest, ':value x@frame:iteration'))
-  if dead then return 'dead' end
-  values.show(v)
-end, 'value x[@frame:n] - the value that x has there')
+  local x, tag = asked(h, rest, ':value x@frame:iteration')
+  local ok, v, dead = pcall(h.value, h, x, tag)
+  if ok and not dead then return values.show(v) end
+  if ok then return 'dead; :why ' .. rest .. ' says why' end
+  local fine, waits = false, nil
+  if errors.is(v) and (v.code == 'not_found' or v.code == 'failed_precondition') then fine, waits = pcall(h.whynot, h, x, tag) end
+  if not fine or waits == '' then error(v, 0) end
+  say('not yet: ' .. waits)
+end, 'value x[@frame:n] - the value that x has there; of one that has not come, what it waits for')
 
 -- ---- commands: going on ------------------------------------------------------------------------------------------------
 --- Waits until h stops or is over: true. Ctrl-C gives the prompt back, and the run goes on.
@@ -391,7 +403,7 @@ end
 
 local function go_on(h, say)
   cursor[h] = 0
-  if h == M.front then return true end          -- whoever waits for the run lets it go on
+  if h == M.front then return true end          -- what waits for the run lets it go on
   h:resume()
   if not holding(next_event, h) then return say('it goes on; :frames shows it, :pause holds it up') end
   local stop = h:settle(0)
@@ -416,7 +428,7 @@ command('cancel', function()
   if M.depth > 0 then return true end
 end, 'cancel - stops the run for good; variables are as before or fully assigned')
 
---- A run of x that stands still before its first token, and is what the commands speak of.
+--- A run of x that is paused before its first token, and is what the commands speak of.
 local function begin_held(x, say)
   local h = runs.start(x, nil, { paused = true, values = true })
   M.current, M.attached = h, h
@@ -509,7 +521,7 @@ end, 'record [on|off] - whether the next runs keep the values that their nodes m
 -- ---- commands: the whole picture ------------------------------------------------------------------------------------------
 command('top', function()
   require('dflow.repl.top').show(current(), program)
-end, 'top - the run on the whole screen, ten times a second; any key leaves, p pauses')
+end, 'top - the run on the whole screen, ten times a second; any key leaves, p pauses, s sorts, / looks for a name')
 
 --- Runs an expression, or the Output that it gives, with a log of each run. The runs; the seconds; did it work, or what it raised.
 local function logged_runs(expression)
@@ -538,9 +550,15 @@ command('prof', function(rest, say)
   if rest == '' then error('usage: :prof EXPRESSION that runs a graph, such as :prof df.run(loss)', 0) end
   local seen, wall, ok, value = logged_runs(rest)
   if #seen > 0 then say(require('dflow.repl.profile').text(seen, wall)) end
+  local native = require('dflow.repl.timing').loops().native
+  if native > 0 then
+    say(('these are tokens, which a log needs; %d loop%s of this session %s native code, which :timeit measures'):format(native,
+      native == 1 and '' or 's', native == 1 and 'has' or 'have'))
+  end
   if not ok then error(value, 0) end               -- after what can be said of the time until then
 end, [[prof EXPRESSION - runs it and tells where the time went: by op, by Lua line, by frame; of an Output its run
-Several runs are added up. Where kernels ran at the same time their times add up to more than the clock's.]], nil, true)
+Several runs are added up. Where kernels ran at the same time their times add up to more than the clock's.
+A run that is logged is the tokens': of a loop that is native code otherwise it says so.]], nil, true)
 
 command('trace', function(rest, say)
   local path, expression = rest:match('^(%S+)%s+(.+)$')

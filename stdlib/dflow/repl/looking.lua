@@ -3,6 +3,7 @@
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local quote = require 'dflow.front.quote'
+local errors = require 'dflow.front.errors'
 local commands = require 'dflow.repl.commands'
 local values = require 'dflow.repl.values'
 
@@ -89,6 +90,31 @@ end, 'src EXPRESSION - runs it and shows the Lua lines that built what ran: toke
 
 -- ---- :watch ---------------------------------------------------------------------------------------------------------------
 local watched = {}
+local fetched = {}             -- of Outputs that need feeds: what runs gave last, while something is watched
+
+local function key_of(o) return ('%s %d:%d'):format(tostring(o.graph), o.node, o.index) end
+
+--- Notes what a run gave for the Outputs that it fetched.
+local function note(fetch, result)
+  if getmetatable(fetch) == graph.Output then
+    fetched[key_of(fetch)] = result
+  elseif errors.is_data(fetch) and errors.is_data(result) then
+    for key, v in pairs(fetch) do note(v, result[key]) end
+  end
+end
+
+--- An Output's value: computed where it needs no feeds, else what a run gave last.
+local function value_now(o)
+  if core.needs_nothing(o.graph.handle, o.node, o.index) then return values.brief(require('dflow').run(o)) end
+  local last = fetched[key_of(o)]
+  return last == nil and 'not there yet: it needs feeds, and is shown when a run fetches it' or values.brief(last)
+end
+
+--- What a Variable holds in the default session; an error where it is none, or has no value yet.
+local function held_by(v)
+  local t = core.session_variable(v.graph.session.handle, v.handle.node, true)
+  return t.size == 1 and t.rank == 0 and t:item() or t
+end
 
 --- What an expression is now, as a line; an error as its message.
 local function line_of(text, repl)
@@ -100,11 +126,12 @@ local function line_of(text, repl)
   runs.foreground, runs.started, runs.remains = nil, nil, nil            -- these are no runs of the session's own
   local ok, v = repl.call(function()
     local v = chunk()
-    if getmetatable(v) == graph.Output and core.needs_nothing(v.graph.handle, v.node, v.index) then v = require('dflow').run(v) end
-    return v
+    if getmetatable(v) == graph.Output then return value_now(v) end
+    local ok, held = pcall(held_by, v)
+    return values.brief(ok and held or v)
   end)
   runs.foreground, runs.started, runs.remains = foreground, started, remains
-  return ok and values.brief(v) or tostring(v):gsub('\n.*', '')
+  return ok and v or tostring(v):gsub('\n.*', '')
 end
 
 --- After each input: those that changed are shown.
@@ -126,8 +153,10 @@ command('watch', function(rest, say, repl)
   end
   local now = line_of(rest, repl)
   watched[#watched + 1] = { text = rest, last = now }
+  require('dflow.repl.inspector').noticed = note
   say(('%s = %s'):format(rest, now))
-end, 'watch [EXPRESSION] - shows it after each input that changes it; alone: what is watched', nil, true)
+end, [[watch [EXPRESSION] - shows it after each input that changes it; alone: what is watched
+A loss that needs feeds is what runs gave for it last: df.run({step, loss}, feeds).]], nil, true)
 
 command('unwatch', function(rest, say)
   local i = tonumber(rest)
@@ -135,6 +164,7 @@ command('unwatch', function(rest, say)
   if rest ~= '' and not i then error('usage: :unwatch [n], with a number that :watch says', 0) end
   if i and not watched[i] then return say('there is no such expression; :watch lists them') end
   if i then table.remove(watched, i) else for k = #watched, 1, -1 do watched[k] = nil end end
+  if #watched == 0 then require('dflow.repl.inspector').noticed, fetched = nil, {} end
 end, 'unwatch [n] - forgets one, or all of them')
 
 -- ---- :diff -------------------------------------------------------------------------------------------------------------------

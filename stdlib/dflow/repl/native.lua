@@ -19,15 +19,21 @@ local function value_of(text)
   return chunk and ok and v or nil
 end
 
---- What a run of the fetches does not compute, and what gives its value: lines.
+--- Those of the list that have `key`: a line each under their number, in `lines`.
+local function add(lines, list, key, said)
+  local at, n = #lines + 1, 0
+  for _, p in ipairs(list) do
+    if p[key] then n = n + 1 lines[at + n] = ('%s (%s): %s'):format(p.node, p.op, p.why:match '^([^;]*); nothing asked' or p.why) end
+  end
+  if n > 0 then lines[at] = said:format(#list, n) end
+end
+
+--- What a run of the fetches does not compute, or not in each iteration, and what gives its value: lines.
 local function simplified(fetches)
   local list, lines = df.default_session():placement(fetches), {}
-  for _, p in ipairs(list) do
-    if p.left_out then lines[#lines + 1] = ('%s (%s): %s'):format(p.node, p.op, p.why) end
-  end
-  if not lines[1] then return ('a run computes it as it is written: %d nodes'):format(#list) end
-  table.insert(lines, 1, ('of %d nodes that it needs a run leaves out %d'):format(#list, #lines))
-  return table.concat(lines, '\n')
+  add(lines, list, 'left_out', 'of %d nodes that it needs a run leaves out %d')
+  add(lines, list, 'once', 'of %d nodes that it needs iterations share %d')
+  return lines[1] and table.concat(lines, '\n') or ('a run computes it as it is written: %d nodes'):format(#list)
 end
 
 commands.command('explain', function(rest)
@@ -39,7 +45,7 @@ commands.command('explain', function(rest)
 end,
   [[explain [loop | f | x] - which loops ran as machine code or as graphs of a GPU, and why others ran as tokens; what autograph makes of a function
 :explain x names the nodes that a run of x does not compute, because another node computes the same, or only constants go into them, or they
-change nothing.
+change nothing; and those that one iteration of a loop computes for all, because nothing that they read changes.
 A loop is named as :frames names it: while_1. It is compiled once it is hot; df.Session{engine = 'native'} compiles all that can be before
 their first trip. `top level` is what df.run computes of numbers and small tensors without effects, from 16 nodes on, once it has been run
 again and again.]])

@@ -90,7 +90,7 @@ local function bounds(g, pred)
   return { { counter = a, step = step, bound = b, last = pred.type:find('Equal$') ~= nil } }
 end
 
---- The value that an output has in an open iteration; nil when it is not there. The run stands still.
+--- The value that an output has in an open iteration; nil when it is not there. The run is paused.
 local function value(h, o, frame, iteration)
   o = through(o)
   local v = constant(h.session.graph, o)

@@ -1,17 +1,21 @@
 --- `:serve`: the prompt's run in a browser's page, for a lecturer's second screen. The page is that of opts.report, made anew wherever the
---- run stands; it follows the prompt, step by step.
+--- run stands; it follows the prompt, step by step. Beside it are the trainings that df.summary's event files tell of (summary/events.lua).
 --
 -- The server, interp/pages.c, listens on the loopback address alone, and a secret is part of the page's address. What the prompt looks at is
--- told after each input, when a run stops or ends, and while it goes on, some times a second.
+-- told after each input, when a run stops or ends, and while it goes on, some times a second. Of an input that makes many runs, as a training
+-- does, the page shows one some times a second; the others keep no log for it.
 local commands = require 'dflow.repl.commands'
 local runs = require 'dflow.front.session'
 
 local M = {}
 local OFTEN = 0.25                    -- seconds between two words on a run that goes on
-local EVENTS = 200000                 -- that such a run logs
+local LOGGED = { log = 200000, values = true }        -- of runs that are shown: at most so many events
+local MANY = 8                        -- runs of an input that are all logged and drawn
 local server, address, inspector, clock
 local drawn, told, at                 -- what the page shows; what was told last, and when
 local pages = 0                       -- that were drawn so far
+local ran, passed_over = 0, nil       -- runs since the input began; the last one, where it was not drawn
+local reader, read_again, trainings   -- of event files; when they are read again; how often they were sent
 
 -- ---- what there is to see -------------------------------------------------------------------------------------------------------
 local function counted(n, one) return ('%.0f %s%s'):format(n, one, n == 1 and '' or 's') end
@@ -43,92 +47,59 @@ local function draw(h, state, said, node)
   server:put('page', 'text/html; charset=utf-8', text)
 end
 
+--- Reads what trainings have written since, and sends all of it, once a second or so.
+local function look_at_trainings()
+  local began = clock()
+  if began < read_again then return end
+  if reader:read() then
+    trainings = trainings + 1
+    server:put('training', 'application/json', reader:shown())
+  end
+  read_again = clock() + math.max(1, 10 * (clock() - began))
+end
+
 local function tell(state, said)
-  local words = require('dflow.exchange.json').encode{ state = state, said = said, page = pages }
+  local words = require('dflow.exchange.json').encode{ state = state, said = said, page = pages, training = trainings }
   if words == told then return end
   told, at = words, clock()
   server:tell(words)
 end
 
---- Somebody may want to see how h stands, or what the prompt would look at.
+--- Is h one of so many runs that it is not drawn?
+local function is_passed_over(h)
+  local state, soon = h:state(), clock() - at < OFTEN
+  if state == 'running' then return soon end
+  ran = ran + 1
+  runs.shown = (ran < MANY or not soon) and LOGGED or nil
+  passed_over = ran > MANY and soon and state == 'done' and h or nil
+  return passed_over == h
+end
+
+--- How h stands; without it, at the end of an input, how what the prompt would look at does.
 function M.look(h)
   if not server then return end
-  h = h or inspector.in_progress() or inspector.last()
+  look_at_trainings()
+  if h and is_passed_over(h) then return end
+  if not h then
+    h = inspector.in_progress() or inspector.last()
+    ran, runs.shown = 0, LOGGED
+  end
   if not h then return tell('waiting', 'no run yet: what the prompt runs next is shown here') end
-  if h:state() == 'running' and clock() - at < OFTEN then return end
+  if h == passed_over then return end
   local state, said, node = standing(h)
   draw(h, state, said, node)
   tell(state, said)
 end
 
---- Nobody types: shows how a run in the background goes. Seconds until this is to be called again; nil while there is no such run to show.
+--- No key comes: shows how a run in the background goes. Seconds until this is to be called again; nil while there is no such run to show.
 function M.idle()
   local h = server and inspector.in_progress()
   if not server then return nil end
   local began = clock()
   M.look(h)
-  if not h or h:state() ~= 'running' then return nil end
+  if not h or h:state() ~= 'running' then return (reader.folder or trainings > 0) and 1 or nil end
   return math.max(OFTEN, 4 * (clock() - began))          -- keys come first
 end
-
--- ---- the page around it ---------------------------------------------------------------------------------------------------------
--- Two frames: the next page is loaded behind the one that is seen, which then goes, so that nothing flickers.
-local INDEX = [==[
-<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>dflow, live</title><meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-:root { color-scheme: light dark; --bg: #fbfbf9; --fg: #1d1f21; --line: #c9ccd1; --live: #1a5fcc; --paused: #8a5a00; --done: #1f7a3d; --failed: #b3261e; --gone: #6a6e75; }
-@media (prefers-color-scheme: dark) { :root { --bg: #16181b; --fg: #e6e6e3; --line: #3d4249; } }
-html, body { height: 100%; margin: 0; background: var(--bg); color: var(--fg); font: 15px/1.4 system-ui, sans-serif; }
-body { display: flex; flex-direction: column; }
-#bar { display: flex; gap: 12px; align-items: baseline; padding: 8px 14px; border-bottom: 1px solid var(--line); }
-#state { color: #fff; background: var(--gone); border-radius: 8px; padding: 1px 10px; font-weight: 600; }
-#state.running { background: var(--live); } #state.paused { background: var(--paused); } #state.done { background: var(--done); }
-#state.failed { background: var(--failed); }
-#said { font: 14px/1.4 ui-monospace, monospace; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-#room { position: relative; flex: 1; min-height: 0; }
-iframe { position: absolute; inset: 0; width: 100%; height: 100%; border: 0; visibility: hidden; } iframe.seen { visibility: visible; }
-</style></head><body>
-<div id="bar"><b>dflow</b><span id="state">waiting</span><span id="said" aria-live="polite"></span></div>
-<div id="room"><iframe title="the run"></iframe><iframe title="the run"></iframe></div>
-<script>
-'use strict';
-const $ = id => document.getElementById(id);
-let [seen, behind] = document.querySelectorAll('iframe'), page = 0, loading = false, wanted = 0;
-function load() {
-  if (loading || wanted === page) return;
-  const goal = wanted;
-  loading = true;
-  behind.onload = () => {
-    const view = seen.contentWindow.standing && seen.contentWindow.standing();
-    if (view && behind.contentWindow.stand) behind.contentWindow.stand(view);
-    behind.className = 'seen'; seen.className = '';
-    [seen, behind] = [behind, seen];
-    page = goal; loading = false;
-    document.body.dataset.page = page;
-    load();
-  };
-  behind.src = 'page?' + goal;
-}
-function show(state) {
-  $('state').textContent = state.state; $('state').className = state.state; $('said').textContent = state.said;
-  wanted = state.page;
-  load();
-}
-const sleep = ms => new Promise(done => setTimeout(done, ms));
-(async () => {
-  for (let number = 0, lost = 0; lost < 5;) {
-    try {
-      const answer = await fetch('next?after=' + number, { cache: 'no-store' });
-      if (answer.status === 404) break;
-      if (answer.status === 200) { const next = await answer.json(); number = next.number; show(next.state); }
-      lost = 0;
-    } catch (e) { lost++; await sleep(500); }
-  }
-  $('state').textContent = 'over'; $('state').className = 'gone'; $('said').textContent = 'the prompt shows nothing any more';
-})();
-</script></body></html>
-]==]
 
 -- ---- the command ------------------------------------------------------------------------------------------------------------------
 local function stop()
@@ -136,7 +107,7 @@ local function stop()
   server, inspector.live, runs.shown = nil, nil, nil
 end
 
-local function begin(port, repl)
+local function begin(port, folder, repl)
   require 'dflow.own'
   local there, module = pcall(require, 'dflow.pages')
   if not there then error('this dflow was built without libmicrohttpd (Debian: libmicrohttpd-dev); :trace run.html EXPRESSION writes a page instead', 0) end
@@ -144,9 +115,20 @@ local function begin(port, repl)
   if not opened then error(':serve: ' .. at_port, 0) end
   inspector, clock = require 'dflow.repl.inspector', repl.program.clock
   server, drawn, told, at = opened, nil, nil, -math.huge
+  reader, read_again, trainings = require('dflow.summary.events').reader(folder), -math.huge, 0
   address = ('http://127.0.0.1:%d/%s/'):format(at_port, secret)
-  server:put('index', 'text/html; charset=utf-8', INDEX)
-  inspector.live, runs.shown = M.look, { log = EVENTS, values = true }
+  server:put('index', 'text/html; charset=utf-8', require 'dflow.repl.serve_page')
+  inspector.live, runs.shown = M.look, LOGGED
+end
+
+--- A word as a port, or as a folder.
+local function port_or_folder(word)
+  local port = tonumber(word)
+  if port and (port < 0 or port > 65535 or port ~= math.floor(port)) then error('usage: :serve [port | folder | off]; a port is from 0 to 65535', 0) end
+  if port or word == '' then return port or 0 end
+  local ok = pcall(require('dflow.backend').folder_list, word)
+  if not ok then error(("usage: :serve [port | folder | off]; there is no folder '%s' of event files"):format(word), 0) end
+  return 0, (word:gsub('(.)/+$', '%1'))
 end
 
 commands.command('serve', function(rest, say, repl)
@@ -155,16 +137,18 @@ commands.command('serve', function(rest, say, repl)
     stop()
     return 'nothing is shown any more'
   end
-  local port = rest == '' and 0 or tonumber(rest)
-  if not port or port < 0 or port > 65535 or port ~= math.floor(port) then error('usage: :serve [port | off]', 0) end
-  if server and rest ~= '' then stop() end
-  if not server then begin(port, repl) end
+  local port, folder = port_or_folder(rest)
+  if server and tonumber(rest) then stop() end
+  if not server then begin(port, folder, repl) end
+  if folder then reader, read_again = require('dflow.summary.events').reader(folder), -math.huge end
   M.look()
   say(address)
   local n = server:waiting()
   say(n > 0 and ('%d page%s look%s on'):format(n, n == 1 and '' or 's', n == 1 and 's' or '') or 'open it in a browser on this machine; :serve off ends it')
-end, [[serve [port | off] - shows the runs of the prompt in a browser's page, where they stand, step by step
+end, [[serve [port | folder | off] - shows the prompt's runs in a browser's page, step by step, and trainings: losses, histograms, images
 The address is on this machine alone (127.0.0.1) and has a secret in it, a new one each time. Without a port: any that is free. Runs that begin
-meanwhile keep their tokens and values for the page, up to 200000 tokens each.]])
+meanwhile keep their tokens and values for the page, up to 200000 tokens each; of an input that makes many runs some.
+Trainings are what df.summary writes, here (df.train.fit{summary = 'runs/a'} does) and, with :serve runs, anywhere in that folder, by any program:
+each folder of event files is a run, and runs are drawn beside each other.]])
 
 return M

@@ -109,7 +109,7 @@ function M.compile(text, number)
 end
 
 -- ---- results ------------------------------------------------------------------------------------------------------
-local LARGE = 2 ^ 20          -- a Tensor of more elements is kept only while somebody else keeps it
+local LARGE = 2 ^ 20          -- a Tensor of more elements is kept only while it has another holder
 local large = setmetatable({}, { __mode = 'v' })
 M.Out = setmetatable({}, { __index = large })
 

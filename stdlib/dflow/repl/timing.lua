@@ -41,12 +41,22 @@ function M.once(chunk, clock)
   return results, wall, cpu, table.concat(done, ', ')
 end
 
+--- How many of the loops that have run in the default session are native code, and how many the tokens'.
+function M.loops()
+  local count = { native = 0, tokens = 0 }
+  for engine in df.default_session():native():gmatch '[^\n]-  (%a+):[^\n]*' do
+    if count[engine] then count[engine] = count[engine] + 1 end
+  end
+  return count
+end
+
 local ROUNDS, ROUND_SECONDS, MOST_SECONDS = 7, 0.1, 3
 
 --- Repeats a chunk: rounds of as many calls as take a tenth of a second.
--- @return {best, mean, deviation: seconds of a call; calls = in a round, rounds, output = is it an Output's run?}
+-- @return {best, mean, deviation: seconds of a call; calls = in a round, rounds, output = is it an Output's run?, iterations = of loops}
 function M.often(chunk, clock)
   local f, output = subject(chunk)
+  local before = df.stats().iterations
   f()                                            -- compiles what it runs
   local calls, took = 1
   while true do
@@ -67,7 +77,8 @@ function M.often(chunk, clock)
   for _, t in ipairs(times) do sum, best = sum + t, math.min(best, t) end
   local mean = sum / #times
   for _, t in ipairs(times) do squares = squares + (t - mean) ^ 2 end
-  return { best = best, mean = mean, deviation = math.sqrt(squares / math.max(1, #times - 1)), calls = calls, rounds = #times, output = output }
+  return { best = best, mean = mean, deviation = math.sqrt(squares / math.max(1, #times - 1)), calls = calls, rounds = #times, output = output,
+           iterations = df.stats().iterations - before }
 end
 
 return M

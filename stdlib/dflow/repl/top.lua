@@ -61,12 +61,15 @@ local function cut(line, columns)
   return line
 end
 
+--- A text with blanks behind it up to so many columns: the widths of string.format end at 99.
+local function padded(text, columns) return text .. (' '):rep(columns - #text) end
+
 --- The end of a text that is too long, which of a file's path is what tells it from others.
 local function tail(text, columns)
   return #text <= columns and text or columns < 2 and '' or '<' .. text:sub(#text - columns + 2)
 end
 
---- One look at the run: its first frames, and which nodes ran lately. The run stands still for it, some microseconds.
+--- One look at the run: its first frames, and which nodes ran lately. The run is paused for it, some microseconds.
 local function look(h, most)
   local ok, snapshot, history = false, nil, {}
   inspect.standing(h, function()
@@ -74,6 +77,29 @@ local function look(h, most)
     history = ok and core.run_history(h.handle, SAMPLE) or history
   end)
   return ok and inspect.tree(snapshot, h, most) or nil, history
+end
+
+--- What nodes are put in order by: how often they ran lately, or what they are called.
+local ORDERS = { 'runs', 'name', 'op', 'line' }
+local KEYS = { name = function(op) return op.name end, op = function(op) return op.type end, line = function(op) return op.source or '' end }
+
+--- Has a line what is looked for? Letters are alike large and small.
+local function passes(state, line) return not state.filter or line:lower():find(state.filter:lower(), 1, true) ~= nil end
+
+--- The operations that ran lately and that are looked for, in order.
+local function hottest(h, state)
+  local list, key = {}, KEYS[ORDERS[state.order]]
+  for node in pairs(state.hot) do
+    local op = graph.operation(h.session.graph, node)
+    if passes(state, ('%s %s %s'):format(op.name, op.type, op.source or '')) then list[#list + 1] = op end
+  end
+  table.sort(list, function(a, b)
+    local x, y = state.hot[b.node], state.hot[a.node]
+    if key then x, y = key(a), key(b) end
+    if x ~= y then return x < y end
+    return a.node < b.node
+  end)
+  return list
 end
 
 --- Looks again when it is time: keeps the frames and counts the nodes.
@@ -98,11 +124,11 @@ local function look_again(h, state, room, now, clock)
   if frames then
     local function walk(f, indent)
       if #state.tree == room then return end
-      state.tree[#state.tree + 1] = indent .. tostring(f)
+      if passes(state, tostring(f)) then state.tree[#state.tree + 1] = indent .. tostring(f) end
       for _, child in ipairs(f.children) do walk(child, indent .. '  ') end
     end
     for _, f in ipairs(frames) do if not f.parent then walk(f, '') end end
-    if frames.total > #state.tree and room > 1 then state.tree[room] = '… ' .. count(frames.total - room + 1, 'more frame') end
+    if not state.filter and frames.total > #state.tree and room > 1 then state.tree[room] = '… ' .. count(frames.total - room + 1, 'more frame') end
   end
   state.next_look = now + math.max(PERIOD / 2, ((clock and clock() or 0) - began) / SHARE)
 end
@@ -159,23 +185,49 @@ function M.lines(h, state, columns, rows, utf8, now, clock)
   part('frames')
   for _, line in ipairs(state.tree) do add('  ' .. (utf8 and line or line:gsub('…', '...'))) end
 
-  local order = {}
-  for node in pairs(state.hot) do order[#order + 1] = node end
-  table.sort(order, function(a, b) return state.hot[a] > state.hot[b] or (state.hot[a] == state.hot[b] and a < b) end)
+  local order = hottest(h, state)
   part('nodes that ran lately')
   local wide = columns >= 72
   local names = wide and math.floor((columns - 10) * 0.45) or columns - 10
   local types = wide and math.floor((columns - 10) * 0.25) or 0
   for i = 1, math.min(#order, rows - 1 - #lines) do
-    local op = graph.operation(h.session.graph, order[i])
-    local line = ('%5.1f %%  %-' .. names .. 's'):format(100 * state.hot[order[i]] / math.max(1, state.sampled), tail(op.name, names))
-    if wide then line = ('%s %-' .. types .. 's %s'):format(line, cut(op.type, types), tail(op.source or '', columns - 12 - names - types)) end
+    local op = order[i]
+    local line = ('%5.1f %%  %s'):format(100 * state.hot[op.node] / math.max(1, state.sampled), padded(tail(op.name, names), names))
+    if wide then line = ('%s %s %s'):format(line, padded(cut(op.type, types), types), tail(op.source or '', columns - 12 - names - types)) end
     add(line)
   end
   return lines
 end
 
-function M.new(now) return { rates = {}, nodes = {}, memory = {}, swap = {}, hot = {}, sampled = 0, began = now } end
+function M.new(now) return { rates = {}, nodes = {}, memory = {}, swap = {}, hot = {}, sampled = 0, began = now, order = 1 } end
+
+--- The last line: what keys do, or what is being looked for.
+local function bottom(state)
+  if state.typing then return ('look for: %s_   Enter keeps it, Escape shows all'):format(state.filter or '') end
+  return ('any key leaves, p pauses, s sorts (%s), / %s'):format(ORDERS[state.order], state.filter and ("looks for '%s'"):format(state.filter) or 'looks for')
+end
+
+--- A key while a text to look for is typed.
+local function typed(state, key)
+  local text = state.filter or ''
+  if key == '\r' or key == '\n' then state.typing = false
+  elseif key == '\27' then state.typing, text = false, ''
+  elseif key == '\127' or key == '\b' then text = text:sub(1, -2)
+  elseif key:find '^[%g ]$' then text = text .. key end
+  state.filter = text ~= '' and text or nil
+  state.next_look = nil
+end
+
+--- What a key does: false where it leaves.
+local function pressed(h, state, key)
+  if state.typing then typed(state, key)
+  elseif key == 'p' then
+    if h:state() == 'paused' then h:resume() else h:pause() end
+  elseif key == 's' then state.order = state.order % #ORDERS + 1
+  elseif key == '/' then state.typing = true
+  else return false end
+  return true
+end
 
 --- Shows it until a key is pressed or the run is over.
 function M.show(h, program)
@@ -188,7 +240,7 @@ function M.show(h, program)
       local columns, rows = terminal.columns, terminal.rows
       local lines = M.lines(h, state, columns, rows, terminal.utf8, program.clock(), program.clock)
       for i = #lines + 1, rows - 1 do lines[i] = '' end
-      lines[rows] = cut('any key leaves, p pauses', columns - 1)
+      lines[rows] = cut(bottom(state), columns - 1)
       local out = {}
       if size ~= columns .. 'x' .. rows then
         size, shown = columns .. 'x' .. rows, {}
@@ -205,11 +257,7 @@ function M.show(h, program)
       io.stdout:flush()
       local key = program.key(PERIOD)
       if program.interrupted() then break end
-      if key == 'p' then
-        if h:state() == 'paused' then h:resume() else h:pause() end
-      elseif key then
-        break
-      end
+      if key and not pressed(h, state, key) then break end
     end
   end)
   program.keys(false)

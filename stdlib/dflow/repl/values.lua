@@ -13,7 +13,7 @@ local M = {}
 
 --- What can be set with `:set`: how deep tables are shown, how many entries of each, and how tensors are: `full`, `summary` (one line
 -- when they are large), or `auto` (corners and the line).
-M.options = { depth = 4, entries = 20, print = 'auto', images = 'auto' }
+M.options = { depth = 4, entries = 20, print = 'auto', images = 'auto', numbers = false, suggest = true }
 
 local terminal = { color = false, error_color = false, utf8 = true, columns = 80, rows = 24 }
 
@@ -26,6 +26,9 @@ M.themes = {
            h = '90', H = '1', m = '1', D = '90' },
   light = { k = '35', t = '36', d = '33', s = '32', c = '37', b = '34', f = '', w = '4;31', e = '31', M = '1;7', p = '34', q = '34',
             h = '2', H = '1', m = '1', D = '2' },
+  -- Ethan Schoonover's sixteen colours, as a terminal that is set up for them has them: on its dark and on its light ground.
+  solarised = { k = '32', t = '36', d = '35', s = '36', c = '92', b = '34', f = '', w = '4;91', e = '31', M = '1;7', p = '1;34', q = '34',
+                h = '92', H = '1', m = '1', D = '92' },
   mono = { k = '1', M = '1;7', w = '4', h = '2', H = '1', m = '1', D = '2' },
 }
 
@@ -35,10 +38,21 @@ local theme = {}
 
 function M.terminal() return terminal end
 
+--- The themes' names, sorted.
+function M.theme_names()
+  local names = {}
+  for name in pairs(M.themes) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
 --- Chooses the theme: a name, or a table of styles.
 function M.set_theme(name)
+  if name == 'solarized' then name = 'solarised' end
   local wanted = type(name) == 'table' and name or M.themes[name]
-  if not wanted then return nil, ("there is no theme '%s' (dark, light, mono)"):format(tostring(name)) end
+  if not wanted then
+    return nil, ("there is no theme '%s' (%s)%s"):format(tostring(name), table.concat(M.theme_names(), ', '), errors.hint(name, M.theme_names()))
+  end
   theme = terminal.color and wanted or PLAIN
   local program = package.loaded['dflow.program']
   if program then
@@ -54,7 +68,7 @@ function M.open(t)
   M.set_theme('dark')
 end
 
---- The window may have another size by now: `t` is what the program says of it. A width that somebody set stays.
+--- The window may have another size by now: `t` is what the program says of it. A width that was set stays.
 function M.resized(t)
   if text.options.width == math.max(20, terminal.columns) then text.options.width = math.max(20, t.columns) end
   terminal.columns, terminal.rows = t.columns, t.rows
@@ -131,7 +145,7 @@ end
 
 local EFFECT = 'it happens in a run that fetches it: df.run(_)'
 
-local SMALL_OPS, SMALL_SIZE = 100, 1000000       -- what is shown though nobody asked for it to be computed
+local SMALL_OPS, SMALL_SIZE = 100, 1000000       -- what is computed and shown unasked
 
 --- Is it the same each time that it is computed, from few ops? `seen`: the names that were looked at, and how many.
 local function is_fixed(op, seen)

@@ -25,7 +25,7 @@ local function known_by(fetches)
   return fetches == nil and 'nothing' or fetches
 end
 
---- Waits for h, showing how far it is. Ctrl-C has cancelled it before anybody here hears of it.
+--- Waits for h, showing how far it is. Ctrl-C has cancelled it before it is known here.
 local function watch_over(h)
   local line = progress.new(h, program, true)
   core.run_patience(h.handle, PATIENCE)

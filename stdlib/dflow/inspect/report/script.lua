@@ -64,7 +64,7 @@ run.frames.forEach(([up, n, s], i) => {
 });
 const byPlace = run.nodes.map(() => new Map());
 for (let i = 0; i < N; i++) byPlace[node[i]].set(place(frame[i], iteration[i]), i);
-const held = run.live && run.live.next !== undefined;        // the run stands still, and goes on from here
+const held = run.live && run.live.next !== undefined;        // the run is paused, and goes on from here
 const wires = run.edges.map(([a, b, port]) => {
   const pairs = [], kind = run.nodes[a].type.replace(/^Ref/, ''), own = byPlace[a];
   const left = kind === 'Exit' ? new Map(of[a].map(i => [frame[i], i])) : null;
@@ -79,14 +79,14 @@ const wires = run.edges.map(([a, b, port]) => {
     } else i = own.get(place(f, it));
     if (i !== undefined && i < j) pairs.push([i, j]);
   }
-  if (held && !/Switch$/.test(kind)) {                       // what nobody has used yet lies there
+  if (held && !/Switch$/.test(kind)) {                       // what was not used yet lies there
     const used = new Set(pairs.map(p => p[0]));
     for (const i of of[a]) if (!used.has(i) && !dead(i)) pairs.push([i, Infinity]);
   }
   pairs.sort((x, y) => x[0] - y[0] || x[1] - y[1]);
   return { made: pairs.map(p => p[0]), used: pairs.map(p => p[1]), port, a, b };
 });
-// A Switch does not log where its value went, but whoever lives behind it tells.
+// A Switch does not log where its value went, but the nodes behind it tell.
 const side = new Map();
 for (const w of wires) {
   if (!/Switch$/.test(run.nodes[w.a].type) || /Merge$/.test(run.nodes[w.b].type)) continue;
