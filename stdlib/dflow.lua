@@ -27,6 +27,8 @@ df.tensor = tensor.tensor
 df.Tensor = tensor.Tensor
 df.IndexedSlices = gradients.indexed_slices
 
+df.newaxis = ops.newaxis
+
 -- graphs
 df.Graph = graph.new_graph
 df.default_graph = graph.current
@@ -61,6 +63,9 @@ df.default_session = function() return session.default() end
 --- df.reset_peak_memory(): df.stats().memory[device].peak begins anew, from what is in use now.
 function df.reset_peak_memory() core.memory_reset_peak() end
 
+--- df.clock(): seconds that only go forward, from some moment on.
+df.clock = core.clock
+
 --- df.set_random_seed(n): the default graph's random ops draw the same numbers in every new session.
 function df.set_random_seed(seed)
   if type(seed) ~= 'number' or not dtypes.is_whole(seed) or math.abs(seed) >= 2^63 then
@@ -84,10 +89,19 @@ local parts = {
 }
 local inside = {
   sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',
+  ctc_greedy_decoder = 'dflow.nn.ctc', ctc_beam_search_decoder = 'dflow.nn.ctc', edit_distance = 'dflow.nn.ctc',
   save = 'dflow.train.checkpoint', restore = 'dflow.train.checkpoint',
   load_safetensors = 'dflow.exchange.safetensors', save_safetensors = 'dflow.exchange.safetensors',
   load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',
   FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
+  SparseTensor = 'dflow.front.sparse', sparse_placeholder = 'dflow.front.sparse', sparse_to_dense = 'dflow.front.sparse',
+  sparse_tensor_to_dense = 'dflow.front.sparse', sparse_to_indicator = 'dflow.front.sparse', sparse_reorder = 'dflow.front.sparse',
+  sparse_reshape = 'dflow.front.sparse', sparse_transpose = 'dflow.front.sparse', sparse_slice = 'dflow.front.sparse',
+  sparse_split = 'dflow.front.sparse', sparse_concat = 'dflow.front.sparse', sparse_retain = 'dflow.front.sparse',
+  sparse_reset_shape = 'dflow.front.sparse', sparse_fill_empty_rows = 'dflow.front.sparse', sparse_tensor_dense_matmul = 'dflow.front.sparse',
+  sparse_add = 'dflow.front.sparse', sparse_softmax = 'dflow.front.sparse', sparse_dense_cwise_mul = 'dflow.front.sparse',
+  sparse_dense_cwise_div = 'dflow.front.sparse', sparse_dense_cwise_add = 'dflow.front.sparse', sparse_reduce_sum = 'dflow.front.sparse',
+  sparse_reduce_max = 'dflow.front.sparse', sparse_reduce_sum_sparse = 'dflow.front.sparse', sparse_reduce_max_sparse = 'dflow.front.sparse',
   HashTable = 'dflow.front.table', MutableHashTable = 'dflow.front.table',
   func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
   all_reduce = 'dflow.front.collective', all_gather = 'dflow.front.collective', broadcast = 'dflow.front.collective',
@@ -96,7 +110,7 @@ local inside = {
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
   import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint', save_checkpoint = 'dflow.exchange.checkpoint',
   export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import', import_hlo = 'dflow.exchange.hlo_import',
-  export_graph_def = 'dflow.exchange.export',
+  export_graph_def = 'dflow.exchange.export', tensor_list = 'dflow.exchange.tensor_list', tensor_list_values = 'dflow.exchange.tensor_list',
 }
 
 local function names()
@@ -129,5 +143,6 @@ return setmetatable(df, {
     rawset(t, name, fn)
     return fn
   end,
+  __name = 'dflow.Module',
   __tostring = function(t) return t._VERSION end,
 })

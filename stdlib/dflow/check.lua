@@ -45,7 +45,7 @@ local function weights_of(o, shape, seed, alone)
 end
 
 --- A level is { total = the weighted sum of y or of the gradients of the level before, what = its name in reports, grads = its gradient:
--- dense Outputs, one per x, own = { from, to }: ids of the nodes that make the sum, which are nobody's fault }.
+-- dense Outputs, one per x, own = { from, to }: ids of the nodes that make the sum, which are not to blame }.
 local function first_level(y, shape, xs, stops)
   local w, n = weights_of(y, shape, 1, true)
   local from = core.graph_nodes(y.graph.handle)

@@ -6,14 +6,23 @@ local M = {}
 
 local function whole(v, least) return type(v) == 'number' and v == math.floor(v) and v >= least end
 
---- df.cluster.start(n): ranks 0 … n - 1, where rank 0 is this process and the others are started on this host.
+--- df.cluster.start(n or {host, …}): ranks 0 … n - 1, where rank 0 is this process and the others are started on this host,
+-- or on the hosts of a list, a rank for each, by `ssh host dflow --host`.
 -- @param n        how many, this one too
 -- @param program  a dflow program; nil: the one that belongs to this library
 function M.start(n, program)
-  if not whole(n, 1) then errors.bad('cluster.start takes the number of ranks, this process too, not %s', errors.describe(n)) end
   if program ~= nil and type(program) ~= 'string' then
     errors.bad('cluster.start: the program is a path, not %s', errors.describe(program))
   end
+  if type(n) == 'table' and getmetatable(n) == nil and #n > 0 then
+    for i, host in ipairs(n) do
+      if type(host) ~= 'string' or not host:find '^[%w.:_@%%][%w.:_@%%-]*$' then
+        errors.bad('cluster.start: host %d is a name or an address, not %s', i, errors.describe(host))
+      end
+    end
+    return core.cluster_hosts(table.concat(n, ','), program)
+  end
+  if not whole(n, 1) then errors.bad('cluster.start takes the number of ranks, this process too, not %s', errors.describe(n)) end
   core.cluster_start(n, program)
 end
 
@@ -23,16 +32,21 @@ function M.restart() core.cluster_restart() end
 --- df.cluster.stop(): the workers end; this process goes on alone.
 function M.stop() core.cluster_stop() end
 
---- df.cluster.ranks(): {{rank =, host =, pid =, state =, why =, sent =, received =}, …}; {} where there is no cluster.
--- sent and received: messages and bytes from and to this process
+--- df.cluster.ranks(): {{rank =, host =, pid =, state =, why =, sent =, received =, latency =, waits =}, …}; {} where there
+-- is no cluster.
+-- sent and received: messages and bytes from and to this process; latency: seconds that a message takes to it, measured now
+-- waits: {rank =, seconds =, what =}: of the values of other ranks that runs wait for there, the one waited for longest
 function M.ranks()
   local list = {}
   for line in core.cluster_report():gmatch '[^\n]+' do
-    local rank, host, pid, state, out, out_bytes, into, in_bytes, why = line:match(('([^\t]*)\t'):rep(8) .. '(.*)')
+    local rank, host, pid, state, out, out_bytes, into, in_bytes, latency, from, seconds, what, why =
+      line:match(('([^\t]*)\t'):rep(12) .. '(.*)')
     list[#list + 1] = {
       rank = tonumber(rank), host = host, pid = tonumber(pid), state = state, why = why ~= '' and why or nil,
       sent = { messages = tonumber(out), bytes = tonumber(out_bytes) },
       received = { messages = tonumber(into), bytes = tonumber(in_bytes) },
+      latency = tonumber(latency) > 0 and tonumber(latency) or nil,
+      waits = what ~= '' and { rank = tonumber(from), seconds = tonumber(seconds), what = what } or nil,
     }
   end
   return list
@@ -71,10 +85,17 @@ function M.timeout(seconds)
   core.cluster_timeout(seconds)
 end
 
-local fields = { size = core.cluster_size, rank = core.cluster_rank }
+local fields = { size = core.cluster_size, rank = core.cluster_rank, spmd = core.cluster_is_spmd }
 
 return setmetatable(M, {
   __index = function(_, key)
     if fields[key] then return fields[key]() end
+  end,
+  -- df.cluster.spmd = true, before the first run: every rank runs the program.
+  __newindex = function(_, key, value)
+    if key ~= 'spmd' then errors.bad("cluster: there is no '%s' to set; df.cluster.spmd is", tostring(key)) end
+    if value == core.cluster_is_spmd() then return end
+    if value ~= true then errors.bad('cluster.spmd is true or stays as it is, not %s', errors.describe(value)) end
+    core.cluster_spmd()
   end,
 })

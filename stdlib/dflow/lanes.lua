@@ -42,6 +42,7 @@ local function axis_of(x, axis, what)
   end
   local shape = x.shape
   if not shape then errors.bad('vmap: the rank of %s is not known, so its axis %d cannot be found', x.name, axis) end
+  if #shape == 0 then errors.bad('vmap: %s has no axis %d for lanes: %s is a scalar; {in_axes = false} says that all lanes share it', what, axis, x.name) end
   local a = axis < 0 and axis + #shape or axis
   if a < 0 or a >= #shape then errors.bad('vmap: %s is %d, but %s has the shape [%s]', what, axis, x.name, table.concat(shape, ', ')) end
   return a
@@ -117,7 +118,7 @@ end
 local function call(fn, opts, ...)
   local n, given, g = select('#', ...), { ... }, nil
   for k = 1, n do g = g or convert.graph_of(given[k]) end
-  local t = { g = g or graph.current(), values = {}, shapes = {}, special = {}, placeholders = {}, n = opts.size }
+  local t = { g = g or graph.current(), values = {}, shapes = {}, special = {}, placeholders = {}, n = opts.size, compact = opts.compact }
   if opts.size then t.told = 'size' end
   local axes, leaves = opts.in_axes, {}
   if axes == nil then axes = 0 end
@@ -175,6 +176,7 @@ end
 function M.alone(t, outputs)
   local last = core.graph_nodes(t.g.handle)
   local b = batch.new(t.g, t.first, last, t.base, t.placeholders, t.special, outputs)
+  b.compact = t.compact
   check_effects(b)
   local set = batch.new_set(t.g, t.n or t.size)
   local scope = b:scope(nil, nil, set)
@@ -304,6 +306,32 @@ local function evaluate_gradient(b, scope, record)
   end
 end
 
+--- Each lane has a copy of its x, and of what the function built of it. What was built of x before the function was called has none: where that
+-- counts is an error.
+local function check_within(t, record)
+  local h, is_x, seen = t.g.handle, {}, { [true] = {}, [false] = {} }
+  for _, x in ipairs(record.xs) do is_x[key(x.node, x.index)] = true end
+  local function look(node, index, before)
+    local at = key(node, index)
+    if is_x[at] then
+      if not before then return end
+      errors.raise('unimplemented', 'vmap: the gradient by %s goes through control flow, and %s was built of that outside of the function: build it inside',
+                   graph.output(t.g, node, index).name, before)
+    end
+    local number = core.output_dtype(h, node, index)
+    if seen[before and true or false][at] or not (dtypes.is_float(number) or dtypes.is_complex(number) or number == dtypes.RESOURCE) then return end
+    seen[before and true or false][at] = true
+    local from, from_index = core.node_capture(h, node)
+    if from then return look(from, from_index, before) end
+    if node < t.first and core.node_type(h, node) ~= 'ReadVariableOp' then before = before or graph.output(t.g, node, index).name end
+    for i = 0, core.node_inputs(h, node) - 1 do
+      local input, input_index = core.node_input_of(h, node, i)
+      if input and input >= 0 then look(input, input_index, before) end
+    end
+  end
+  for _, y in ipairs(record.ys) do look(y.node, y.index) end
+end
+
 --- Told of each gradient: while a function is called for one lane, one that goes through control flow is noted.
 function gradients.noticed(g, first, xs, x_outputs, y_outputs, given_outputs, stop_outputs, results)
   local t = tracing[#tracing]
@@ -311,6 +339,7 @@ function gradients.noticed(g, first, xs, x_outputs, y_outputs, given_outputs, st
   local Variable = require('dflow.front.variable').Variable
   local record = { kind = 'gradient', needs = {}, xs = x_outputs, ys = y_outputs, dys = given_outputs, stops = stop_outputs, results = {}, variables = {} }
   for k, x in ipairs(xs) do record.variables[k] = getmetatable(x) == Variable and x or false end
+  check_within(t, record)
   for _, list in ipairs{ y_outputs, given_outputs or {} } do for _, o in ipairs(list) do if o then record.needs[#record.needs + 1] = o end end end
   for k, x in ipairs(x_outputs) do if not record.variables[k] then record.needs[#record.needs + 1] = x end end
   local out = {}
@@ -363,6 +392,8 @@ local known = { 'in_axes', 'out_axes', 'size', 'compact' }
 -- @param in_axes   the axis of the lanes in each argument: one for all, or a list with one each; false for what all lanes share
 -- @param out_axes  where they are in the results
 -- @param size      how many lanes, where no argument says
+-- @param compact   when lanes of a while_loop that are done leave the others: 'auto', each at once, but where computing a lane on cannot fail
+--                  together, when half are done; true, each at once; false, those that may stay do to the end
 -- @return          a function of arguments with lanes
 function M.vmap(fn, opts)
   opts = errors.options(opts, 'vmap', known)

@@ -1,4 +1,4 @@
---- `dflow learn`: twelve short lessons in which one predicts, runs, and is told why; two exercises each, which are checked.
+--- `dflow learn`: fourteen short lessons in which one predicts, runs, and is told why; two exercises each, which are checked.
 --
 -- Lines are read by `ask(prompt)` and written by `say(text)`, so that the same lessons run at a terminal, in a pipe and in a spec.
 local errors = require 'dflow.front.errors'
@@ -104,7 +104,7 @@ local function not_yet(v, right)
   return 'not yet: ' .. (right:find '^that is' and right or ('that is %s; %s'):format(text, right))
 end
 
---- What is said of names in a wrong answer that nobody set: Lua takes them for nil, and drops them at the end of a list.
+--- What is said of names in a wrong answer that were not set: Lua takes them for nil, and drops them at the end of a list.
 local function unknown(line, env, said)
   local list = {}
   for _, name in ipairs(require('dflow.front.quote').names_read(line)) do
@@ -145,10 +145,7 @@ local function exercise(n, task, env, lesson, ask, say)
   end
 end
 
---- One lesson, from its text to its exercises: true when it is over, false when the learner leaves.
-function M.lesson(number, ask, say)
-  local lesson = M.lessons()[number]
-  if not lesson then errors.raise('not_found', 'there is no lesson %s; there are 1 to %d', tostring(number), #M.lessons()) end
+local function from_text_to_exercises(lesson, number, ask, say)
   say(('Lesson %d of %d: %s'):format(number, #M.lessons(), lesson.title))
   say('')
   say((lesson.text:gsub('\n', ' ')))
@@ -171,6 +168,16 @@ function M.lesson(number, ask, say)
     if not exercise(n, task, env, lesson, ask, say) then return false end
   end
   return true
+end
+
+--- One lesson, from its text to its exercises: true when it is over, false when the learner leaves.
+function M.lesson(number, ask, say)
+  local lesson = M.lessons()[number]
+  if not lesson then errors.raise('not_found', 'there is no lesson %s; there are 1 to %d', tostring(number), #M.lessons()) end
+  local ok, over = pcall(from_text_to_exercises, lesson, number, ask, say)
+  if lesson.done then lesson.done() end
+  if not ok then error(over, 0) end
+  return over
 end
 
 -- ---- as notebooks ---------------------------------------------------------------------------------------------------------
@@ -244,7 +251,7 @@ end
 function M.run(first, ask, say)
   local lessons = M.lessons()
   if not first then
-    say('Twelve lessons: you predict, it runs, and you are told why; then two exercises each. help tells what can be typed.')
+    say('Fourteen lessons: you predict, it runs, and you are told why; then two exercises each. help tells what can be typed.')
     for i, lesson in ipairs(lessons) do say(('%4d  %s'):format(i, lesson.title)) end
     local line = ask('which (Enter: the first; q leaves)> ')
     if leaves(line) then return end

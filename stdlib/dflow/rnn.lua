@@ -1,4 +1,4 @@
---- df.rnn: recurrent cells, what wraps them, and the loops that run them over time; the door to the rooms in rnn/.
+--- df.rnn: recurrent cells, what wraps them, and the loops that run them over time; the modules are in rnn/.
 local errors = require 'dflow.front.errors'
 
 local M = {}

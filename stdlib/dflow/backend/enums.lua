@@ -1,4 +1,4 @@
---- The numbers of dflow.h's enums, read from the header that the library carries, so that nobody writes them down again:
+--- The numbers of dflow.h's enums, read from the header that the library carries, so that they are not written down again:
 -- `enums.DF_RUN_PAUSED`. An unknown name is an error.
 local core = require 'dflow.backend'
 

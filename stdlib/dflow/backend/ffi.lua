@@ -75,7 +75,7 @@ local function raise()
   if e.code == 'unavailable' and err.rank > 0 then e.rank, e.host = err.rank - 1, text_or_nil(err.host) end
   local now = core.where()
   if now == source then e.traceback = core.callers() else e.ran = now end
-  if e.code == 'resource_exhausted' then collect() end       -- the next call has the room of what nobody holds
+  if e.code == 'resource_exhausted' then collect() end       -- the next call has the memory of what has no holder
   error(e, 0)
 end
 

@@ -1,6 +1,6 @@
 --- Lua functions that C calls.
 --
--- LuaJIT keeps what it has made of a function for ever. It holds the function weakly here: who asks for it keeps it, and a module that is
+-- LuaJIT keeps what it has made of a function for ever. It holds the function weakly here: its caller keeps it, and a module that is
 -- loaded anew (a notebook's, a spec's) does not keep the one before.
 local ffi = require 'ffi'
 

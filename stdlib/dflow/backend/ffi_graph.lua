@@ -338,7 +338,7 @@ return function(core, C, own)
   end
 
   function core.checkpoint_names(prefix) return checked(C.df_checkpoint_names(prefix, err)) end
-  function core.checkpoint_read(prefix, name) return checked(C.df_checkpoint_read(prefix, name, err)) end
+  function core.checkpoint_read(prefix, name, part) return checked(C.df_checkpoint_read(prefix, name, part, err)) end
   function core.checkpoint_write(prefix, names, tensors)
     local n = #names
     local name, handle = new('const char *[?]', n + 1), new('df_tensor *[?]', n + 1)

@@ -198,13 +198,13 @@ return function(core, C, own)
 
   --- Lines of text whose length is not known before: fill(room, buffer) gives the length.
   local function text_of(fill)
-    local n = fill(0, nil)
-    if n < 0 then raise() end
+    local room = 800
     while true do
-      local room = n + 200           -- it may have grown meanwhile
       local buffer = new('char[?]', room + 1)
-      n = fill(room + 1, buffer)
+      local n = fill(room + 1, buffer)
+      if n < 0 then raise() end
       if n <= room then return str(buffer, n) end
+      room = n + math.floor(n / 2)   -- it may grow meanwhile
     end
   end
 

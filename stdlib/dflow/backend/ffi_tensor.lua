@@ -73,13 +73,13 @@ return function(core, C, own)
     return C.df_tensor_dtype(t), C.df_tensor_rank(t), tonumber(C.df_tensor_size(t))
   end
 
-  --- {min, mean, max, finite, nan, inf, histogram}, nil for what holds no real numbers.
+  --- {min, mean, max, deviation, finite, nan, inf, histogram}, nil for what holds no real numbers.
   function core.tensor_summary(object)
     local s = new('df_summary')
     if not C.df_tensor_summary(object.handle, s) then return nil end
     local histogram = {}
     for i = 1, 16 do histogram[i] = tonumber(s.histogram[i - 1]) end
-    return { min = s.min, mean = s.mean, max = s.max, finite = tonumber(s.finite), nan = tonumber(s.nan), inf = tonumber(s.inf),
+    return { min = s.min, mean = s.mean, max = s.max, deviation = s.deviation, finite = tonumber(s.finite), nan = tonumber(s.nan), inf = tonumber(s.inf),
              histogram = histogram }
   end
 

@@ -5,7 +5,8 @@
 -- their like, comparisons and logic on the functions' parameters and on comparisons; anywhere, comparisons of what is a local that holds an
 -- Output and nothing else, and `x:gt(0) and a or b`. At the prompt the values that earlier inputs gave their names count, too. In whole
 -- scripts also steps that are built and never run: `v:assign(3)` as a statement outside of functions, `df.print(x)`, `q:enqueue(v)`; and
--- names that nothing sets. It is a search in the syntax tree, not a proof: it says nothing where it is not sure.
+-- names that nothing sets. Everywhere a list taken for several values, a function of df that is called with a colon, a list of layers that is
+-- called. It is a search in the syntax tree, not a proof: it says nothing where it is not sure.
 local parser = require 'dflow.autograph.parser'
 local flow = require 'dflow.autograph.flow'
 
@@ -223,6 +224,9 @@ local function find_sure(tree, inside, named, sure, warn)
   everywhere(tree, function(e)
     local name = e.kind == 'call' and called(e)
     if name and values[name] then for _, a in ipairs(e.args) do evaluated[a] = true end end
+    if e.kind == 'unary' and e.op == 'not' and not inside[e] and not conditions[e] and not evaluated[e] and (is_name(e.operand, sure) or is_predicate(e.operand)) then
+      warn(e.line, '`not` on an Output is false while the graph is built: use df.logical_not(…)')
+    end
     if e.kind ~= 'binary' then return end
     local a, b = beside(e.left, true), beside(e.right, false)
     if comparisons[e.op] then
@@ -288,6 +292,40 @@ local function find_dropped(tree, warn)
   end)
 end
 
+-- Functions of df that give one list for a list, and which argument that is.
+local listing = { gradients = 2, jacobian = 2, hessian = 2, hvp = 2, run = 1 }
+
+--- A list where several values are wanted, `local gx, gw = gradients(y, {x, w})`; a method of df; and a call of a list of layers.
+local function find_lists(tree, warn)
+  local function of_list(e, wanted)
+    local at = e and wanted > 1 and (e.kind == 'call' or e.kind == 'method') and listing[called(e)]
+    local list = at and e.args[at]
+    if not list or list.kind ~= 'table' or #list.items < 2 then return end
+    for _, item in ipairs(list.items) do if item.name or item.key then return end end
+    warn(e.line, '`%s` gives one list for a list, and the first variable takes all of it: write = df.unpack(…) around the call', called(e))
+  end
+  local times, layers = {}, {}
+  each_set(tree, function(var, value)
+    times[var] = (times[var] or 0) + 1
+    local items = value and value.kind == 'table' and value.items or {}
+    local all = #items > 0
+    for _, item in ipairs(items) do
+      all = all and not item.name and not item.key and item.value.kind == 'call' and (called(item.value) or ''):find '^%u' ~= nil
+    end
+    layers[var] = all or nil
+  end)
+  everywhere(tree, function(e)
+    if e.kind == 'method' and e.object.kind == 'name' and e.object.name == 'df' then
+      warn(e.line, 'the functions of df are called with a point: df.%s(…)', e.name)
+    elseif e.kind == 'call' and e.fn.kind == 'name' and layers[e.fn.var] and times[e.fn.var] == 1 then
+      warn(e.line, '`%s` is a list of layers, which cannot be called: df.nn.Sequential{l1, l2} makes one layer of them', e.fn.name)
+    end
+  end, function(s)
+    local targets = s.kind == 'local' and s.vars or s.kind == 'assign' and s.targets
+    if targets then of_list(s.values[#s.values], #targets - #s.values + 1) end
+  end)
+end
+
 local constants = { True = 'true', False = 'false', None = 'nil', null = 'nil', undefined = 'nil' }
 local loaders = set 'dofile loadfile load loadstring setfenv getfenv _ENV _G module'
 
@@ -313,7 +351,12 @@ local function find_unset(tree, warn, value_of, whole)
     end
   end
   everywhere(tree, look)
-  local function look_for_values(e)                    -- where nil is hardly meant: arguments and operands
+  local function look_for_values(e)                    -- where nil is hardly meant: arguments, what is listed in them, and operands
+    if e.kind == 'call' or e.kind == 'method' then
+      for _, a in ipairs(e.args) do
+        for _, item in ipairs(a.kind == 'table' and a.items or {}) do if not item.name and not item.key then look(item.value, true) end end
+      end
+    end
     if (e.kind == 'call' or e.kind == 'method') and not values[called(e)] and called(e) ~= 'print' then
       for _, a in ipairs(e.args) do look(a, true) end
     elseif e.kind == 'binary' and e.op:find '^[-+*/^%%]' then
@@ -359,6 +402,7 @@ function M.find(text, whole, opts)
     find_sure(tree, find_in_bodies(tree, named, warn), named, sure, warn)
   end
   if whole then find_dropped(tree, warn) end
+  find_lists(tree, warn)
   find_unset(tree, warn, opts.value_of, whole)
   table.sort(found, function(a, b) if a.line ~= b.line then return a.line < b.line end return a.message < b.message end)
   return found

@@ -79,16 +79,24 @@ local harmless = {}
 for name in ('Add AddV2 Sub Mul Neg Maximum Minimum Abs Cast Less LessEqual Greater GreaterEqual Equal NotEqual LogicalAnd LogicalOr LogicalNot '
              .. 'Identity Const SelectV2 Select BitwiseAnd BitwiseOr BitwiseXor Sign Relu'):gmatch '%S+' do harmless[name] = true end
 local divides = { FloorDiv = true, FloorMod = true, TruncateDiv = true, RealDiv = true, Div = true, Mod = true }
-local SMALL = 12
+local SMALL, BODY, ELEMENTS = 12, 32, 64      -- ops of a branch, and of a loop's body; elements of a value
 
---- Are the results of that side of the cond a few harmless ops?
-local function is_harmless(self, flow, field)
-  local count, seen = 0, {}
-  local function look(node, index)
+--- Are these values of one lane, inside of the flow, a few harmless ops? Those of conds in it are their branches' and predicate's.
+local function are_harmless(self, flow, values, most)
+  local count, seen, look = 0, {}, nil
+  local function look_cond(inner, node)
+    for _, r in ipairs(inner.results) do
+      if r.out == node and not (look(r.yes[1], r.yes[2]) and look(r.no[1], r.no[2])) then return false end
+    end
+    return look(inner.pred[1], inner.pred[2])
+  end
+  function look(node, index)
     local from, from_index = core.node_capture(self.handle, node)
     if from then return look(from, from_index) end
-    if node < self.first or seen[node] or not self:inside(core.node_context(self.handle, node), flow) then return true end
+    if node < self.first or seen[node] or flow.variable[node] or not self:inside(core.node_context(self.handle, node), flow) then return true end
     seen[node] = true
+    local inner = self:flow_of(node)
+    if inner then return inner.kind == batch.COND and look_cond(inner, node) end
     local type_name = core.node_type(self.handle, node)
     if divides[type_name] then
       local t = core.output_constant(self.handle, core.node_input_of(self.handle, node, 1))
@@ -98,16 +106,38 @@ local function is_harmless(self, flow, field)
       return false
     end
     count = count + (type_name == 'Const' and 0 or 1)
-    if count > SMALL then return false end
+    if count > most then return false end
     for i = 0, core.node_inputs(self.handle, node) - 1 do if not look(core.node_input_of(self.handle, node, i)) then return false end end
     return true
   end
-  for _, r in ipairs(flow.results) do
-    local elements = 1
-    for _, d in ipairs(graph.output(self.g, r.out, 0).shape or { 2 ^ 31 }) do elements = elements * d end
-    if is_array(self, r.out, 0) or elements > 64 or elements < 0 or not look(r[field][1], r[field][2]) then return false end
-  end
+  for _, v in ipairs(values) do if not look(v[1], v[2]) then return false end end
   return #self:effects_in(flow) == 0
+end
+
+local function is_small(self, node)
+  local elements = 1
+  for _, d in ipairs(graph.output(self.g, node, 0).shape or { 2 ^ 31 }) do elements = elements * d end
+  return not is_array(self, node, 0) and elements >= 0 and elements <= ELEMENTS
+end
+
+--- Are the results of that side of the cond a few harmless ops?
+local function is_harmless(self, flow, field)
+  local values = {}
+  for k, r in ipairs(flow.results) do
+    if not is_small(self, r.out) then return false end
+    values[k] = r[field]
+  end
+  return are_harmless(self, flow, values, SMALL)
+end
+
+--- May a lane that is done be computed on, as long as what comes of it is not kept?
+local function may_go_on(self, flow)
+  local values = { flow.pred }
+  for _, r in ipairs(flow.results) do
+    if not is_small(self, r.merge) then return false end
+    values[#values + 1] = r.next
+  end
+  return are_harmless(self, flow, values, BODY)
 end
 
 local function parted_cond(self, scope, flow, pred)
@@ -334,6 +364,82 @@ local function parted_loop(self, scope, flow, first)
   end
 end
 
+--- A parted loop whose body cannot fail: lanes that are done stay among the others, with their values as they were, and leave together when
+-- half of the lanes are done. So most iterations move nothing; with compact = false none does.
+local function frozen_loop(self, scope, flow, first)
+  local set, n = scope.set, #flow.results
+  local before, by_lane = self:scope(scope, flow, set, { parted = true }), {}
+  for k, r in ipairs(flow.results) do
+    by_lane[k] = self.differs[r.merge] or false
+    if by_lane[k] then first[k] = { o = lift(first[k], set), set = set } end
+    bind(before, r, first[k])
+  end
+  local at = chosen(lift(self:value(before, flow.pred[1], flow.pred[2]), set))
+  -- The lanes' numbers, which of them go on and how many; then of each variable its rows, what it was where a lane was done, and itself where it
+  -- does not differ by lane.
+  local vars, shapes = { at, f.fill(f.shape(at), true), f.size(at) }, { { -1 }, { -1 }, {} }
+  for k, r in ipairs(flow.results) do
+    local all = lift(first[k], set)
+    for _, v in ipairs{ { f.gather(all, at), -1 }, { all, set.n }, by_lane[k] and {} or { first[k].o } } do
+      vars[#vars + 1] = v[1]
+      if v[1] then shapes[#vars] = invariant(self, r, v[2]) end
+    end
+  end
+  local function taken(list)
+    local rows, done, whole, j = {}, {}, {}, 3
+    for k = 1, n do
+      rows[k], done[k] = list[j + 1], list[j + 2]
+      j = j + 2
+      if not by_lane[k] then
+        j = j + 1
+        whole[k] = list[j]
+      end
+    end
+    return rows, done, whole
+  end
+  local function leave(done, index, rows)
+    return registry.op('TensorScatterUpdate', { done, f.expand_dims(index, 1), rows })
+  end
+  local o = options_of(flow)
+  o.shape_invariants = shapes
+  local last = { control.while_loop(function(_, _, count) return f.greater(count, 0) end, function(...)
+    local list = { ... }
+    local index, on = list[1], list[2]
+    local rows, done, whole = taken(list)
+    local lanes = batch.new_set(self.g, f.size(index), set, index)
+    local s, next_scope = self:scope(scope, flow, lanes, { parted = true }), self:scope(scope, flow, lanes, { parted = true })
+    for k, r in ipairs(flow.results) do bind(s, r, by_lane[k] and { o = rows[k], set = lanes } or { o = whole[k] }) end
+    local after = {}
+    for k, r in ipairs(flow.results) do
+      local v = self:value(s, r.next[1], r.next[2])
+      local x = batch.aligned({ { o = on, set = lanes }, { o = lift(v, lanes), set = lanes }, { o = rows[k], set = lanes } }, lanes)
+      after[k], whole[k] = f.select_v2(x[1], x[2], x[3]), v.o
+      bind(next_scope, r, by_lane[k] and { o = after[k], set = lanes } or v)
+    end
+    on = f.logical_and(on, lift(self:value(next_scope, flow.pred[1], flow.pred[2]), lanes))
+    local count = f.reduce_sum(f.cast(on, 'int32'))
+    local moving = { index, on }
+    for k = 1, n do moving[#moving + 1], moving[#moving + 2] = after[k], done[k] end
+    if self.compact ~= false then
+      moving = { control.cond(f.logical_and(f.less_equal(f.multiply(count, 2), f.size(index)), f.greater(count, 0)), function()
+        local stay, gone = chosen(on), chosen(f.logical_not(on))
+        local out, where = { f.gather(index, stay), f.gather(on, stay) }, f.gather(index, gone)
+        for k = 1, n do out[#out + 1], out[#out + 2] = f.gather(after[k], stay), leave(done[k], where, f.gather(after[k], gone)) end
+        return unpack(out, 1, #out)
+      end, function() return unpack(moving, 1, #moving) end) }
+    end
+    local out, j = { moving[1], moving[2], count }, 2
+    for k = 1, n do
+      out[#out + 1], out[#out + 2] = moving[j + 1], moving[j + 2]
+      j = j + 2
+      if not by_lane[k] then out[#out + 1] = whole[k] end
+    end
+    return unpack(out, 1, #out)
+  end, vars, o) }
+  local rows, done = taken(last)
+  for k, r in ipairs(flow.results) do scope.env[key(r.out, 0)] = { o = leave(done[k], last[1], rows[k]), set = set } end
+end
+
 function batch.evaluate_flow(self, scope, flow)
   bring(self, scope, flow)
   if flow.kind == batch.COND then
@@ -343,6 +449,9 @@ function batch.evaluate_flow(self, scope, flow)
   end
   local first = {}
   for k, r in ipairs(flow.results) do first[k] = self:value(scope, r.init[1], r.init[2]) end
-  if self.differs[flow.pred[1]] then return parted_loop(self, scope, flow, first) end
+  if self.differs[flow.pred[1]] then
+    if self.compact ~= true and may_go_on(self, flow) then return frozen_loop(self, scope, flow, first) end
+    return parted_loop(self, scope, flow, first)
+  end
   return uniform_loop(self, scope, flow, first)
 end

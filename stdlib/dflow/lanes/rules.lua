@@ -408,9 +408,9 @@ local function batches(shared)
     return out
   end
 end
-for name in names 'Conv2D DepthwiseConv2dNative ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea' do rules[name] = batches(2) end
-for name in names [[MaxPool AvgPool MaxPoolGrad MaxPoolGradGrad LRN SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits RGBToHSV HSVToRGB
-    DepthToSpace SpaceToDepth]] do
+for name in names 'Conv2D Conv3D DepthwiseConv2dNative ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea' do rules[name] = batches(2) end
+for name in names [[MaxPool AvgPool MaxPoolGrad MaxPoolGradGrad MaxPool3D AvgPool3D MaxPool3DGrad MaxPool3DGradGrad LRN SoftmaxCrossEntropyWithLogits
+    SparseSoftmaxCrossEntropyWithLogits RGBToHSV HSVToRGB DepthToSpace SpaceToDepth]] do
   rules[name] = batches(99)
 end
 

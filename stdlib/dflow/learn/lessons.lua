@@ -1,8 +1,9 @@
---- The twelve lessons of `dflow learn`: data only, see learn.lua.
+--- The fourteen lessons of `dflow learn`: data only, see learn.lua.
 --
 -- A lesson is {title, text, code, ask, answer, why, picture, exercises}. `code` is run, and the names that it sets are there afterwards.
 -- `answer(e)` computes what the question is answered by, from the names: it is counted, not written down. An exercise is
 -- {task, solution, check}: check(v, e) is given what the typed expression is (an Output as its value) and says true, or what is wrong.
+-- `done` is called when the lesson is left. An answer with its picture stays on a screen of 80 by 24.
 local df = require 'dflow'
 
 local function near(v, x) return type(v) == 'number' and math.abs(v - x) <= 1e-4 * math.max(1, math.abs(x)) end
@@ -30,7 +31,16 @@ local function fired(fetches, type, dead, feeds)
   return n
 end
 
-local function drawn(x) return df.draw(x, { lines = 40 }) end
+local function drawn(x) return df.draw(x, { lines = 16 }) end
+
+--- The primitives of x: without what an engine makes of them, and without constants.
+local function primitives(x)
+  local rows = {}
+  for line in df.draw(x, { at = 'lowered', lines = 200 }):gsub(' *%-%- [^\n]*', ''):gmatch '[^\n]+' do
+    if not line:find ' = Const%(' and not line:find ' = Identity%(' then rows[#rows + 1] = line end
+  end
+  return table.concat(rows, '\n')
+end
 
 --- A check that the value is this number.
 local function is(x, hint)
@@ -73,7 +83,7 @@ y = cond(p:gt(0), function() return p * 10 end, function() return p - 1 end)]],
     ask = 'p = -3 is fed. How often is the Mul of the first branch computed?',
     answer = function(e) return fired(e.y, 'Mul', false, { [e.p] = -3 }) end,
     why = 'Never: p goes out by F, so p - 1 has a live token. What comes by T is dead, and p * 10 is not computed.',
-    picture = function(e) return df.draw(e.y, { at = 'lowered', lines = 40 }) end,
+    picture = function(e) return primitives(e.y) end,
     exercises = {
       { 'Run y with p = -4.', 'df.run(y, {[p] = -4})', is(-5, 'feeds are {[p] = -4}') },
       { 'Build the absolute value of p with a cond, and run it with p = -4.', 'df.run(cond(p:lt(0), function() return -p end, function() return p end), {[p] = -4})',
@@ -87,7 +97,7 @@ y = cond(x:gt(0), function() return x + 1 end, function() return ((x * 2) - 3):e
     ask = 'x is 1. How many nodes of the branch that is not taken get a dead token (Mul, Sub, Exp)?',
     answer = function(e) return fired(e.y, 'Mul', true) + fired(e.y, 'Sub', true) + fired(e.y, 'Exp', true) end,
     why = 'All three: deadness runs along the branch from node to node, and costs no arithmetic. That is how the Merge knows not to wait.',
-    picture = function(e) return df.draw(e.y, { at = 'lowered', lines = 40 }) end,
+    picture = function(e) return primitives(e.y) end,
     exercises = {
       { 'Start y paused (df.start with {paused = true}), let it go to its end with h:resume() and h:wait(): give its result.',
         '(function() local h = df.start(y, nil, {paused = true}) h:resume() return h:wait() end)()', is(2) },
@@ -101,7 +111,7 @@ it out. A token has a tag, while:3 for iteration 3: tokens of different iteratio
     ask = 'The body runs 4 times. How often does the predicate, Less, fire?',
     answer = function(e) return fired(e.x, 'Less') end,
     why = 'Five times: in iteration 4 it says false, and the Switches send the loop variables to the Exits.',
-    picture = function(e) return df.draw(e.x, { at = 'lowered', lines = 60 }) end,
+    picture = function(e) return primitives(e.x) end,
     exercises = {
       { 'What is 2^10, by such a loop?',
         'select(2, while_loop(function(i, x) return i:lt(10) end, function(i, x) return i + 1, x * 2 end, {df.int32(0), df.float32(1)}))', is(1024) },
@@ -181,7 +191,7 @@ g = gradients(y, x)]],
     ask = 'y is x^3. What is g at x = 2?',
     answer = function(e) return df.run(e.g) end,
     why = '3x^2 is 12. The backward loop adds one term in each of its three trips: in each, y * x is differentiated by x.',
-    picture = function(e) return drawn(e.g) end,
+    picture = function(e) return df.draw(e.g, { as = 'tree', depth = 2 }) end,
     exercises = {
       { 'How many iterations does a run of g count, forward and backward? (df.start(g), h:wait(), h:stats().iterations)',
         '(function() local h = df.start(g) h:wait() return h:stats().iterations end)()', is(6) },
@@ -221,8 +231,8 @@ keep, again = power('keep'), power('recompute')]],
         '(function() local f = df.checkpoint(function(v) return v * v end) return gradients(f(x), x) end)()', is(4) },
     } },
   { title = 'Queues',
-    text = [[A queue holds elements between runs, or between the iterations of loops in one run. A full queue holds back whoever enqueues, an
-empty one whoever dequeues: the node waits, and everything else goes on.]],
+    text = [[A queue holds elements between runs, or between the iterations of loops in one run. A full queue holds back an enqueue, an
+empty one a dequeue: the node waits, and everything else goes on.]],
     code = [[q = df.FIFOQueue(3, {'float32'}, {shapes = {{}}})
 put = q:enqueue_many(df.float32{1, 2, 3})
 get = q:dequeue()
@@ -230,10 +240,60 @@ df.run(put)
 df.run(get)]],
     ask = 'Three elements were put in and one was taken. What does q:size() say?',
     answer = function(e) return df.run(e.q:size()) end,
-    why = 'Two. A fourth enqueue into the full queue would wait until somebody takes one out.',
+    why = 'Two. A fourth enqueue into the full queue would wait until one is taken out.',
     picture = function(e) return drawn(e.get) end,
     exercises = {
       { 'Take the next element.', 'df.run(get)', taken(1) },
       { 'Take one and multiply it by 10, in one run.', 'df.run(get * 10)', taken(10) },
     } },
+  { title = 'Lanes',
+    text = [[df.vmap(fn) makes of a function of one example a function of many, side by side: lanes. Each lane goes its own way. A cond runs a
+branch once, for the lanes that take it; a loop goes on until the last lane has ended, and one that has ended keeps its values.]],
+    code = [[function steps(n)
+  local _, k = while_loop(function(n, k) return n:gt(1) end, function(n, k)
+    return cond((n % 2):eq(0), function() return df.floordiv(n, 2) end, function() return 3 * n + 1 end), k + 1
+  end, {n, df.int32(0)})
+  return k
+end
+ks = df.vmap(steps)(df.int32{1, 6, 7, 5})]],
+    ask = 'Alone, 1 takes 0 steps, 6 takes 8, 7 takes 16, and 5 takes 5. How many iterations does the one loop of ks make?',
+    answer = function(e) return count(e.ks, 'iterations') end,
+    why = 'As many as its longest lane. Of the others it computes nothing more: a trip takes the lanes that go on, and puts back what they have come to.',
+    picture = function(e) return ('ks = %s\n%s'):format(tostring(df.run(e.ks)), tostring(df.plot{ steps = df.run(e.ks) }:text{ columns = 40, rows = 8 })) end,
+    exercises = {
+      { 'Write the sum of squares of one row, and give it for each row of df.float32{{1, 2}, {3, 4}} by df.vmap.',
+        'df.vmap(function(row) return (row * row):reduce_sum() end)(df.float32{{1, 2}, {3, 4}})', function(v)
+        return df.type(v) == 'tensor' and v.size == 2 and v:at(0) == 5 and v:at(1) == 25 or 'df.vmap(fn)(rows): fn gets one row, and gives a scalar'
+      end },
+      { 'Give the derivative of x^3 at 1, 2 and 3: df.vmap of a function that calls gradients.',
+        'df.vmap(function(x) return gradients(x ^ 3, x) end)(df.float32{1, 2, 3})', function(v)
+        return df.type(v) == 'tensor' and v.size == 3 and near(v:at(0), 3) and near(v:at(2), 27) or '3x^2 of each: gradients(x ^ 3, x) is built for one lane'
+      end },
+    } },
+  { title = 'Several machines',
+    text = [[A cluster is several processes, its ranks: rank 0 has the prompt, the others wait for work, here or on other hosts. df.device(name, fn)
+says where what fn builds shall run. A value that another rank needs is sent to it, and a loop is cut over the ranks: each does its part of every
+iteration and sends the next rank what it waits for. No process directs the others.]],
+    code = [[if df.cluster.size == 1 then df.cluster.start(3) end     -- :cluster 3 at the prompt
+x = df.placeholder_with_default(df.float32(1), {})
+function double(y) return df.device('/rank:1', function() return y * 2 end) end
+_, y = while_loop(function(i, y) return i:lt(5) end, function(i, y) return i + 1, double(y) + x end, {df.int32(0), x})]],
+    ask = 'In each of 5 iterations y is doubled on rank 1, and x is added. What is y, where x is 1?',
+    answer = function(e) return df.run(e.y) end,
+    why = 'Where a node runs changes no number: 1, 3, 7, 15, 31, 63, as in one process.',
+    picture = function(e)
+      local rows, at = {}, {}
+      for _, p in ipairs(df.default_session():placement(e.y)) do
+        if not at[p.device] then rows[#rows + 1] = p.device end
+        at[p.device] = (at[p.device] or p.device .. ' has') .. ' ' .. p.node
+      end
+      for i, device in ipairs(rows) do rows[i] = at[device] end
+      return table.concat(rows, '\n')
+    end,
+    exercises = {
+      { 'What is the derivative of y by x? Its loop is cut over the ranks, too.', 'gradients(y, x)', is(63, 'gradients(y, x) is built like any other graph') },
+      { "Double 20 on rank 2, '/rank:2', and add 2 here.", "df.device('/rank:2', function() return df.float32(20) * 2 end) + 2",
+        is(42, 'df.device(name, fn) gives what fn returns') },
+    },
+    done = function() df.cluster.stop() end },
 }

@@ -13,14 +13,6 @@ local normalization = require 'dflow.nn.normalization'
 local M = {}
 local f = ops.functions
 
---- gelu(x, {approximate = false}): x times the normal distribution up to x; approximately by a tanh.
-function M.gelu(x, opts)
-  opts = errors.options(opts, 'gelu', { 'approximate' })
-  x = convert.to_output(x, convert.typed(x) or dtypes.FLOAT32, nil, 'gelu')
-  if errors.flag(opts.approximate, 'gelu', 'approximate') then return x * 0.5 * (f.tanh((x + f.pow(x, 3) * 0.044715) * math.sqrt(2 / math.pi)) + 1) end
-  return x * 0.5 * (f.erf(x * math.sqrt(0.5)) + 1)
-end
-
 -- ---- masks ------------------------------------------------------------------------------------------------------------
 --- What a score that must not count becomes: so small that its weight is 0, and finite, so that a row of them is no NaN.
 local function minus(dtype) return dtype == 'float16' and -6e4 or -1e9 end
@@ -51,17 +43,10 @@ local function fit_mask(mask, scores, what)
   return mask
 end
 
---- true where query i may look at key j: at what is not after it, when `offset` keys are before the first query.
-local function causal_mask(queries, keys, offset)
-  local rows = f.expand_dims(f.range(queries), 1)
-  if offset ~= nil then rows = rows + offset end
-  return f.less_equal(f.expand_dims(f.range(keys), 0), rows)
-end
-
 --- The weights: softmax of the scores that may count.
 local function weights_of(scores, o, offset, what)
   if errors.flag(o.causal, what, 'causal') then
-    local mask = causal_mask(f.dim(scores, -2), f.dim(scores, -1), offset)
+    local mask = ops.causal_mask(f.dim(scores, -2), f.dim(scores, -1), offset)
     scores = f.where(f.logical_and(f.ones_like(scores):gt(0), mask), scores, f.ones_like(scores) * minus(scores.dtype))
   end
   if o.mask ~= nil then
@@ -79,15 +64,17 @@ local function float_input(x, what, name)
   return x
 end
 
---- df.nn.attention(queries, keys, values, {mask, causal, scale}): softmax(q k' * scale) v, and the weights.
+--- df.nn.attention(queries, keys, values, {mask, causal, offset, scale}): softmax(q k' * scale) v, and the weights.
 -- queries [..., tq, d], keys [..., tk, d], values [..., tk, dv] -> [..., tq, dv], [..., tq, tk]. scale is d ^ -0.5 unless given.
+-- causal with an offset, a number or scalar Output: so many keys are before the first query, as those of a cache are.
 function M.attention(q, k, v, opts)
-  opts = errors.options(opts, 'attention', { 'mask', 'causal', 'scale' })
+  opts = errors.options(opts, 'attention', { 'mask', 'causal', 'offset', 'scale' })
+  ops.causal_offset(opts, 'attention')
   q, k, v = float_input(q, 'attention', 'queries'), float_input(k, 'attention', 'keys'), float_input(v, 'attention', 'values')
   local d = q.shape[#q.shape]
   local scale = opts.scale
   if scale == nil then scale = d >= 0 and d ^ -0.5 or f.rsqrt(f.cast(f.dim(q, -1), q.dtype)) end
-  local weights = weights_of(f.matmul(q * scale, k, { transpose_b = true }), opts, nil, 'attention')
+  local weights = weights_of(f.matmul(q * scale, k, { transpose_b = true }), opts, opts.offset, 'attention')
   return f.matmul(weights, v), weights
 end
 
@@ -261,7 +248,7 @@ function M.TransformerBlock(heads, size, opts)
   local l = { heads = heads, size = size, hidden = layer.whole(opts.hidden or 4 * size, 'TransformerBlock', 'hidden'), name = opts.name,
               causal = layer.flag(opts.causal, 'TransformerBlock', 'causal', false), attention = attention }
   l.norm1, l.norm2 = normalization.LayerNorm(), normalization.LayerNorm()
-  l.dense1 = basic.Dense(l.hidden, { activation = opts.activation or M.gelu })
+  l.dense1 = basic.Dense(l.hidden, { activation = opts.activation or f.gelu })
   l.dense2 = basic.Dense(size)
   l.inner = { l.norm1, l.attention, l.norm2, l.dense1, l.dense2 }
   if opts.dropout ~= nil and opts.dropout ~= 0 then

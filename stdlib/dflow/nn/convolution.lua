@@ -1,7 +1,8 @@
---- Layers that slide a window: convolutions over [batch, height, width, channels] and [batch, width, channels], and pooling.
+--- Layers that slide a window: convolutions over images, volumes and [batch, width, channels], and pooling.
 local errors = require 'dflow.front.errors'
 local tensor = require 'dflow.front.tensor'
 local registry = require 'dflow.front.registry'
+local windows = require 'dflow.front.windows'
 local ops = require 'dflow.front.ops'
 local initializers = require 'dflow.nn.initializers'
 local layer = require 'dflow.nn.layer'
@@ -9,7 +10,8 @@ local layer = require 'dflow.nn.layer'
 local M = {}
 local f = ops.functions
 local glorot, zeros = initializers.glorot_uniform(), initializers.zeros()
-local IMAGE, LINE = '[batch, height, width, channels]', '[batch, width, channels]'
+local AXES = { '[batch, width, channels]', '[batch, height, width, channels]', '[batch, depth, height, width, channels]' }
+local or_more = { '', ' or two of them', ' or three of them' }
 local common = { 'strides', 'padding', 'dilation', 'activation', 'use_bias', 'kernel_initializer', 'bias_initializer', 'name' }
 local fields = { 'filters', 'size', 'strides', 'padding', 'dilation', 'activation', 'use_bias', 'kernel_initializer', 'bias_initializer',
                  'depth_multiplier' }
@@ -17,9 +19,12 @@ local fields = { 'filters', 'size', 'strides', 'padding', 'dilation', 'activatio
 --- One number for each axis of the window: of a number, or a list.
 local function per_axis(v, n, kind, what)
   local list = v
-  if type(v) == 'number' then list = n == 1 and { v } or { v, v } end
+  if type(v) == 'number' then
+    list = {}
+    for i = 1, n do list[i] = v end
+  end
   if not errors.is_data(list) or #list ~= n then
-    errors.bad('%s: %s is a whole number%s, not %s', kind, what, n == 2 and ' or two of them' or '', errors.describe(v))
+    errors.bad('%s: %s is a whole number%s, not %s', kind, what, or_more[n], errors.describe(v))
   end
   local out = {}
   for i = 1, n do out[i] = layer.whole(list[i], kind, what) end
@@ -76,31 +81,44 @@ end
 
 --- strides, padding and dilations as the nodes have them.
 local function window(l)
-  return { strides = { 1, l.strides[1], l.strides[2], 1 }, padding = l.padding, dilations = { 1, l.dilation[1], l.dilation[2], 1 } }
+  return { strides = windows.each(l.strides, #l.size), padding = l.padding, dilations = windows.each(l.dilation, #l.size) }
 end
 
--- ---- Conv2D ---------------------------------------------------------------------------------------------------------
-local Conv2D = layer.class{
-  kind = 'Conv2D', made = { 'kernel', 'bias' }, known = fields, text = text_of,
-  build = function(l, x)
-    l:weight('kernel', { l.size[1], l.size[2], l:size_of(x, 3), l.filters }, l.kernel_initializer)
-    if l.use_bias then l:weight('bias', { l.filters }, l.bias_initializer) end
-  end,
-  call = function(l, _, x)
-    x = l:input(x, 4, 4, IMAGE)
-    l:prepare(x)
-    check_channels(l, x, 3)
-    check_reach(l, x)
-    return finish(l, x, f.conv2d(x, l.kernel, window(l)))
-  end,
-}
+--- The size of the window, and then these two numbers: the shape of a kernel.
+local function kernel_shape(l, from, to)
+  local shape = {}
+  for i, size in ipairs(l.size) do shape[i] = size end
+  shape[#shape + 1], shape[#shape + 2] = from, to
+  return shape
+end
+
+-- ---- Conv2D, Conv3D -------------------------------------------------------------------------------------------------
+local function convolves(kind, n, op)
+  local class = layer.class{
+    kind = kind, made = { 'kernel', 'bias' }, known = fields, text = text_of,
+    build = function(l, x)
+      l:weight('kernel', kernel_shape(l, l:size_of(x, n + 1), l.filters), l.kernel_initializer)
+      if l.use_bias then l:weight('bias', { l.filters }, l.bias_initializer) end
+    end,
+    call = function(l, _, x)
+      x = l:input(x, n + 2, n + 2, AXES[n])
+      l:prepare(x)
+      check_channels(l, x, n + 1)
+      check_reach(l, x)
+      return finish(l, x, f[op](x, l.kernel, window(l)))
+    end,
+  }
+  M[kind] = function(filters, size, opts)
+    opts = errors.options(opts, kind, common)
+    return layer.new(class, convolution(kind, n, layer.whole(filters, kind, 'filters'), size, opts))
+  end
+end
 
 --- df.nn.Conv2D(filters, size, {strides = 1, padding = 'VALID', dilation = 1, activation, use_bias = true, kernel_initializer,
 -- bias_initializer, name}): size, strides and dilation are a number or {height, width}; kernel is [h, w, in, filters].
-function M.Conv2D(filters, size, opts)
-  opts = errors.options(opts, 'Conv2D', common)
-  return layer.new(Conv2D, convolution('Conv2D', 2, layer.whole(filters, 'Conv2D', 'filters'), size, opts))
-end
+-- df.nn.Conv3D is the same over volumes: {depth, height, width}, kernel [d, h, w, in, filters].
+convolves('Conv2D', 2, 'conv2d')
+convolves('Conv3D', 3, 'conv3d')
 
 -- ---- Conv1D: an image of height 1 ----------------------------------------------------------------------------------------
 local Conv1D = layer.class{
@@ -110,7 +128,7 @@ local Conv1D = layer.class{
     if l.use_bias then l:weight('bias', { l.filters }, l.bias_initializer) end
   end,
   call = function(l, _, x)
-    x = l:input(x, 3, 3, LINE)
+    x = l:input(x, 3, 3, AXES[1])
     l:prepare(x)
     check_channels(l, x, 2)
     check_reach(l, x)
@@ -139,7 +157,7 @@ local DepthwiseConv2D = layer.class{
     if l.use_bias then l:weight('bias', { channels * l.depth_multiplier }, l.bias_initializer) end
   end,
   call = function(l, _, x)
-    x = l:input(x, 4, 4, IMAGE)
+    x = l:input(x, 4, 4, AXES[2])
     l:prepare(x)
     check_channels(l, x, 3)
     check_reach(l, x)
@@ -158,7 +176,7 @@ function M.DepthwiseConv2D(size, opts)
   return layer.new(DepthwiseConv2D, l)
 end
 
--- ---- Conv2DTranspose ----------------------------------------------------------------------------------------------------------
+-- ---- Conv2DTranspose, Conv3DTranspose ----------------------------------------------------------------------------------------------------------
 --- The size of one axis of the result, as TensorFlow's layers choose it: the least that the convolution could have come from, but no
 -- smaller than the window. A number, or an Output where `n` is one.
 local function grown(l, n, axis)
@@ -166,50 +184,56 @@ local function grown(l, n, axis)
   return n * stride + (l.padding == 'VALID' and math.max(reach - stride, 0) or 0)
 end
 
-local Conv2DTranspose = layer.class{
-  kind = 'Conv2DTranspose', made = { 'kernel', 'bias' }, known = fields, text = text_of,
-  build = function(l, x)
-    l:weight('kernel', { l.size[1], l.size[2], l.filters, l:size_of(x, 3) }, l.kernel_initializer)
-    if l.use_bias then l:weight('bias', { l.filters }, l.bias_initializer) end
-  end,
-  call = function(l, _, x)
-    x = l:input(x, 4, 4, IMAGE)
-    l:prepare(x)
-    check_channels(l, x, 4)
-    local shape, sizes, static = x.shape, {}, { -1, -1, -1, l.filters }
-    for i = 1, 3 do
-      local n = shape[i] >= 0 and shape[i] or f.dim(x, i - 1)
-      sizes[i] = i == 1 and n or grown(l, n, i - 1)
-      if shape[i] >= 0 then static[i] = sizes[i] end
-    end
-    sizes[4] = l.filters
-    local known = type(sizes[1]) == 'number' and type(sizes[2]) == 'number' and type(sizes[3]) == 'number'
-    local y = registry.op('Conv2DBackpropInput', { known and f.int32(sizes) or f.stack(sizes), l.kernel, x }, window(l))
-    if not known then y:set_shape(static) end
-    return finish(l, x, y)
-  end,
-}
+--- The sizes of the result of x, and those that are known of them (-1: not).
+local function grown_sizes(l, x)
+  local shape, n, sizes, static = x.shape, #l.size, {}, {}
+  for i = 1, n + 1 do
+    local size = shape[i] >= 0 and shape[i] or f.dim(x, i - 1)
+    sizes[i] = i == 1 and size or grown(l, size, i - 1)
+    static[i] = shape[i] >= 0 and sizes[i] or -1
+  end
+  sizes[n + 2], static[n + 2] = l.filters, l.filters
+  return sizes, static
+end
+
+local function transposes(kind, n, op)
+  local class = layer.class{
+    kind = kind, made = { 'kernel', 'bias' }, known = fields, text = text_of,
+    build = function(l, x)
+      l:weight('kernel', kernel_shape(l, l.filters, l:size_of(x, n + 1)), l.kernel_initializer)
+      if l.use_bias then l:weight('bias', { l.filters }, l.bias_initializer) end
+    end,
+    call = function(l, _, x)
+      x = l:input(x, n + 2, n + 2, AXES[n])
+      l:prepare(x)
+      check_channels(l, x, n + 2)
+      local sizes, static = grown_sizes(l, x)
+      local late = false
+      for _, size in ipairs(static) do late = late or size < 0 end
+      local y = registry.op(op, { late and f.stack(sizes) or f.int32(sizes), l.kernel, x }, window(l))
+      if late then y:set_shape(static) end
+      return finish(l, x, y)
+    end,
+  }
+  M[kind] = function(filters, size, opts)
+    opts = errors.options(opts, kind, common)
+    return layer.new(class, convolution(kind, n, layer.whole(filters, kind, 'filters'), size, opts))
+  end
+end
 
 --- df.nn.Conv2DTranspose(filters, size, {as Conv2D}): the transpose of a convolution (its gradient with respect to its input), which makes
--- images larger; kernel is [h, w, filters, in].
-function M.Conv2DTranspose(filters, size, opts)
-  opts = errors.options(opts, 'Conv2DTranspose', common)
-  return layer.new(Conv2DTranspose, convolution('Conv2DTranspose', 2, layer.whole(filters, 'Conv2DTranspose', 'filters'), size, opts))
-end
+-- images larger; kernel is [h, w, filters, in]. df.nn.Conv3DTranspose is the same over volumes.
+transposes('Conv2DTranspose', 2, 'Conv2DBackpropInput')
+transposes('Conv3DTranspose', 3, 'Conv3DBackpropInputV2')
 
 -- ---- pooling ---------------------------------------------------------------------------------------------------------------------
 local function pooling(kind, op, n)
   local class = layer.class{
     kind = kind, known = fields, text = text_of,
     call = function(l, _, x)
-      x = l:input(x, n + 2, n + 2, n == 2 and IMAGE or LINE)
+      x = l:input(x, n + 2, n + 2, AXES[n])
       check_reach(l, x)
-      local size, strides = l.size, l.strides
-      if n == 2 then
-        return l:shaped(x, f[op](x, { ksize = { 1, size[1], size[2], 1 }, strides = { 1, strides[1], strides[2], 1 }, padding = l.padding }))
-      end
-      local y = f[op](f.expand_dims(x, 1), { ksize = { 1, 1, size[1], 1 }, strides = { 1, 1, strides[1], 1 }, padding = l.padding })
-      return l:shaped(x, f.squeeze(y, 1))
+      return l:shaped(x, f[op](x, l.size, l.strides, l.padding))
     end,
   }
   M[kind] = function(size, opts)
@@ -218,17 +242,17 @@ local function pooling(kind, op, n)
     return layer.new(class, { size = of, strides = per_axis(opts.strides or of, n, kind, 'strides'), padding = padding_of(opts.padding, kind), name = opts.name })
   end
 end
---- df.nn.MaxPool2D(size, {strides = size, padding = 'VALID', name}), AvgPool2D, and the same of [batch, width, channels].
-pooling('MaxPool2D', 'max_pool', 2)
-pooling('AvgPool2D', 'avg_pool', 2)
-pooling('MaxPool1D', 'max_pool', 1)
-pooling('AvgPool1D', 'avg_pool', 1)
+--- df.nn.MaxPool2D(size, {strides = size, padding = 'VALID', name}), AvgPool2D, and the same of [batch, width, channels] and of volumes.
+for n = 1, 3 do
+  pooling(('MaxPool%dD'):format(n), ('max_pool%dd'):format(n), n)
+  pooling(('AvgPool%dD'):format(n), ('avg_pool%dd'):format(n), n)
+end
 
 local function global(kind, reduce)
   local class = layer.class{
     kind = kind,
     call = function(l, _, x)
-      x = l:input(x, 3, nil, IMAGE .. ' or ' .. LINE)
+      x = l:input(x, 3, nil, AXES[2] .. ' or ' .. AXES[1])
       local axes = {}
       for i = 1, #x.shape - 2 do axes[i] = i end
       return l:shaped(x, f[reduce](x, { axis = axes }))

@@ -1,5 +1,5 @@
 --- Connectionist temporal classification (Graves et al., 2006): the forward variables of all examples at once, in a while_loop over time,
--- in logarithms. The gradient is that of the loop.
+-- in logarithms. The gradient is that of the loop. Decoders, and how far the labels that they find are from the right ones.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -8,7 +8,9 @@ local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
 local control = require 'dflow.front.control'
 local tensor_array = require 'dflow.front.tensor_array'
+local registry = require 'dflow.front.registry'
 local ops = require 'dflow.front.ops'
+local sparse_tensors = require 'dflow.front.sparse'
 local layer = require 'dflow.nn.layer'
 local loops = require 'dflow.rnn.loops'
 
@@ -18,15 +20,16 @@ local NEVER = -1e30        -- the logarithm of what cannot be: finite, so that d
 
 local function constant(x) return core.output_constant(x.graph.handle, x.node, x.index) end
 
+--- The Outputs indices, values and dense_shape of a sparse tensor; dtype: that of values which have none of their own.
+local function parts(sparse, what, dtype)
+  local sp = sparse_tensors.of(sparse, what, dtype)
+  return sp.indices, sp.values, sp.dense_shape
+end
+
 --- The labels {indices [n, 2], values [n], dense_shape} as int32 [batch, longest], zeros behind each example's, and lengths [batch].
 local function dense(labels, batch)
   local what = 'ctc_loss: labels'
-  if not errors.is_data(labels) or labels.indices == nil or labels.values == nil or labels.dense_shape == nil then
-    errors.bad('%s is %s, a table {indices =, values =, dense_shape =} is expected', what, errors.describe(labels))
-  end
-  local indices = convert.to_output(labels.indices, convert.typed(labels.indices) or dtypes.INT64, nil, what)
-  local values = convert.to_output(labels.values, convert.typed(labels.values) or dtypes.INT32, nil, what)
-  local shape = convert.to_output(labels.dense_shape, convert.typed(labels.dense_shape) or dtypes.INT64, nil, what)
+  local indices, values, shape = parts(labels, what, dtypes.INT32)
   if not dtypes.is_int(graph.dtype(values)) then errors.bad('%s: the values are %s, int32 is expected', what, values.dtype) end
   local s = indices.shape
   if s and (#s ~= 2 or (s[2] >= 0 and s[2] ~= 2)) then errors.bad('%s: the indices are %s, [n, 2] is expected', what, tensor.shape_text(indices.dtype, s)) end
@@ -127,6 +130,71 @@ function M.ctc_loss(labels, logits, opts)
   loss = f.where(f.greater(loss, -NEVER / 2), f.ones_like(loss) * math.huge, loss)
   if ignore then loss = f.where(fits, loss, f.zeros_like(loss)) end
   return loss:set_shape{ shape[2] }
+end
+
+--- The op of a decoder: the lists of indices, values and shapes as `paths` sparse tensors, and the op's last output.
+local function decoded(what, type, inputs, sequence_length, paths, attrs)
+  if inputs == nil then errors.bad('%s: the inputs are missing', what) end
+  if sequence_length == nil then errors.bad('%s: the lengths are missing: where each example ends, [batch]', what) end
+  inputs = convert.to_output(inputs, dtypes.FLOAT32, nil, what)
+  if (graph.rank(inputs) or 3) ~= 3 then
+    errors.bad('%s: the inputs are %s, [time, batch, classes] is expected', what, tensor.shape_text(inputs.dtype, inputs.shape))
+  end
+  local lengths = convert.to_output(sequence_length, convert.typed(sequence_length) or dtypes.INT32, inputs.graph, what)
+  if not dtypes.is_int(graph.dtype(lengths)) then errors.bad('%s: the lengths are %s, int32 is expected', what, lengths.dtype) end
+  local g, node = registry.build(registry.need(type), { inputs, f.cast(lengths, 'int32') }, attrs)
+  local function out(i) return graph.output(g, node, i) end
+  local sparse = {}
+  for i = 1, paths do sparse[i] = sparse_tensors.SparseTensor(out(i - 1), out(paths + i - 1), out(2 * paths + i - 1)) end
+  return sparse, out(3 * paths)
+end
+
+--- df.ctc_greedy_decoder(inputs, sequence_length, {merge_repeated = true}): the labels that the best class of each step makes, without
+-- blanks.
+-- @param inputs           float logits [time, batch, classes]; the blank is the last class
+-- @param sequence_length  int32 [batch]: where each example ends
+-- @return                 {labels}, a sparse int64 [batch, longest] {indices =, values =, dense_shape =}, and [batch, 1]: the negative sum
+--                         of the best logits
+function M.ctc_greedy_decoder(inputs, sequence_length, opts)
+  local what = 'ctc_greedy_decoder'
+  opts = errors.options(opts, what, { 'merge_repeated', 'name' })
+  local merge = layer.flag(opts.merge_repeated, what, 'merge_repeated', true)
+  return decoded(what, 'CTCGreedyDecoder', inputs, sequence_length, 1, { merge_repeated = merge, name = opts.name })
+end
+
+--- df.ctc_beam_search_decoder(inputs, sequence_length, {beam_width = 100, top_paths = 1, merge_repeated = true}): the most probable
+-- labels, over all ways to stretch them over time; the search keeps beam_width of them at each step.
+-- @param inputs           float logits [time, batch, classes]; the blank is the last class
+-- @param sequence_length  int32 [batch]: where each example ends
+-- @param opts             merge_repeated: of labels alike in a row the first alone is given, as TensorFlow has it
+-- @return                 a list of top_paths sparse int64 [batch, longest] {indices =, values =, dense_shape =}, the most probable first,
+--                         and the logarithms of their probabilities [batch, top_paths]; an example with fewer paths stops the run
+function M.ctc_beam_search_decoder(inputs, sequence_length, opts)
+  local what = 'ctc_beam_search_decoder'
+  opts = errors.options(opts, what, { 'beam_width', 'top_paths', 'merge_repeated', 'name' })
+  local width, paths = layer.whole(opts.beam_width or 100, what, 'beam_width'), layer.whole(opts.top_paths or 1, what, 'top_paths')
+  if paths > width then errors.bad('%s: top_paths is %d, but a beam of width %d has no more than that many', what, paths, width) end
+  local merge = layer.flag(opts.merge_repeated, what, 'merge_repeated', true)
+  return decoded(what, 'CTCBeamSearchDecoder', inputs, sequence_length, paths,
+                 { beam_width = width, top_paths = paths, merge_repeated = merge, name = opts.name })
+end
+
+--- df.edit_distance(hypothesis, truth, {normalize = true}): the fewest elements that are put in, left out or replaced to make one
+-- sequence of the other (Levenshtein), for each pair of sequences along the last dimension.
+-- @param hypothesis, truth  sparse tensors {indices =, values =, dense_shape =} of one dtype and rank, 2 or more, their indices in order
+-- @param opts               normalize: divided by the length of the truth; inf where that is 0 and the hypothesis is not
+-- @return                   float32 of the larger of the two shapes, without the last dimension
+function M.edit_distance(hypothesis, truth, opts)
+  local what = 'edit_distance'
+  opts = errors.options(opts, what, { 'normalize', 'name' })
+  local normalize = layer.flag(opts.normalize, what, 'normalize', true)
+  local function dtype_of(sparse) return type(sparse) == 'table' and convert.typed(sparse.values) or nil end
+  local args = {}
+  for _, of in ipairs{ { hypothesis, 'hypothesis', dtype_of(truth) }, { truth, 'truth', dtype_of(hypothesis) } } do
+    local indices, values, shape = parts(of[1], what .. ': ' .. of[2], of[3])
+    args[#args + 1], args[#args + 2], args[#args + 3] = f.cast(indices, 'int64'), values, f.cast(shape, 'int64')
+  end
+  return registry.op('EditDistance', args, { normalize = normalize, name = opts.name })
 end
 
 return M

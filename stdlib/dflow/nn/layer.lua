@@ -235,8 +235,9 @@ Layer.__call = function(l, ...)
           errors.describe(args[inputs + 1]))
   end
   local g = convert.graph_of(args)
-  local function run() return l.class.call(l, opts, graph.unpack(args, 1, inputs)) end
-  return graph.with(g or graph.current(), run)
+  g = g or graph.current()
+  local function path() return rawget(l, 'scope') or snake(l.class.kind) end
+  return graph.with(g, graph.grouped, g, path, l.class.call, l, opts, graph.unpack(args, 1, inputs))
 end
 
 -- ---- looks -----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 --- Normalisations: over the batch (with averages that move), over the features of each example, over groups of them.
 local errors = require 'dflow.front.errors'
+local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
+local convert = require 'dflow.front.convert'
 local control = require 'dflow.front.control'
 local ops = require 'dflow.front.ops'
 local initializers = require 'dflow.nn.initializers'
@@ -162,6 +164,18 @@ over_features('LayerNorm', { 'gamma', 'beta' }, 1e-6, true, function(l, x)
   local mean, variance = statistics(wide(x), { -1 })
   return normalize(l, x, mean, variance, same)
 end)
+
+--- df.nn.layer_norm(x, {gamma, beta, axis = -1, epsilon = 1e-6}): each example by mean and variance over an axis or a list of them, times gamma,
+-- plus beta; what LayerNorm does with variables of its own.
+function M.layer_norm(x, opts)
+  opts = errors.options(opts, 'layer_norm', { 'gamma', 'beta', 'axis', 'epsilon' })
+  x = convert.to_output(x, convert.typed(x) or dtypes.FLOAT32, nil, 'layer_norm')
+  if not dtypes.is_float(graph.dtype(x)) then errors.bad('layer_norm: x is %s, a float dtype is expected', x.dtype) end
+  local l = { epsilon = layer.number(opts.epsilon, 'layer_norm', 'epsilon', 1e-6), scale = opts.gamma ~= nil, center = opts.beta ~= nil }
+  for key, given in pairs{ gamma = opts.gamma, beta = opts.beta } do l[key] = convert.to_output(given, graph.dtype(x), x.graph, 'layer_norm') end
+  local mean, variance = statistics(wide(x), opts.axis == nil and { -1 } or opts.axis)
+  return normalize(l, x, mean, variance, same)
+end
 
 --- df.nn.RMSNorm{epsilon = 1e-6, scale = true, name}: x / sqrt(mean of squares over the last axis + epsilon) * gamma.
 over_features('RMSNorm', { 'gamma' }, 1e-6, false, function(l, x)

@@ -89,15 +89,21 @@ local function drop(l, v, keep, place)
   return v * noise
 end
 
---- The state with dropout: of an LSTM's only h, since c is what remembers.
+--- The state with dropout: of an LSTM's only h, since c is what remembers. Each part has a place of its own, be it made of others
+--- or not.
 local function drop_state(l, state, place)
   if l.keep.state == nil or l.keep.state == 1 then return state end
-  if not errors.is_data(state) then return drop(l, state, l.keep.state, place) end
-  local out = {}
-  for i, k in ipairs(nest.keys(state)) do
-    out[k] = k == 'c' and state.h ~= nil and state[k] or drop_state(l, state[k], place + i)
+  local function part(v, remembers)
+    local at = place
+    place = place + 1
+    if errors.is_data(v) then
+      local out = {}
+      for _, k in ipairs(nest.keys(v)) do out[k] = part(v[k], k == 'c' and v.h ~= nil) end
+      return out
+    end
+    return remembers and v or drop(l, v, l.keep.state, at)
   end
-  return out
+  return part(state)
 end
 
 local Dropout = cells.class{
