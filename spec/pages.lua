@@ -41,21 +41,8 @@ local function sections_of(path)
   return list
 end
 
---- Has spec/pages/NAME that section, or will it have?
-function M.has(name, key) return writes or sections_of('spec/pages/' .. name)[key] ~= nil end
-
---- The text with each line that is `alike` the one it is compared with as that one is.
-local function settled(wanted, text, alike)
-  local was, number = wanted:gmatch '[^\n]*\n?', 0
-  return (text:gsub('[^\n]+', function(line)
-    number = number + 1
-    local old = (was() or ''):gsub('\n$', '')
-    return alike(old, line, number) and old or line
-  end))
-end
-
---- Is the text, of whole lines, what the section of spec/pages/NAME has? Are lines compared by more than their bytes: alike(was, is, number).
-function M.section(name, key, text, alike)
+--- Is the text, of whole lines, what the section of spec/pages/NAME has?
+function M.section(name, key, text)
   local path = 'spec/pages/' .. name
   local list = sections_of(path)
   text = text:gsub('\n$', '')
@@ -67,16 +54,7 @@ function M.section(name, key, text, alike)
     write(path, table.concat(all))
   end
   local wanted = assert(list[key], ('%s has no section %s: DFLOW_PAGES=write makes it'):format(path, key))
-  if alike then text = settled(wanted, text, alike) end
   if text ~= wanted then error(difference(('%s, %s'):format(path, key), wanted .. '\n\1', text .. '\n\1'), 2) end
-end
-
---- What a long text adds up to: its lines, its bytes, and a number that any change of it changes. For texts of which nobody wants to read a
--- thousand: the page has a line for each.
-function M.sum(text)
-  local sum, lines = 0, select(2, text:gsub('\n', ''))
-  for at = 1, #text do sum = (sum * 31 + text:byte(at)) % 4294967291 end
-  return ('%d lines, %d bytes, %08x'):format(lines, #text, sum)
 end
 
 return M
