@@ -2,15 +2,10 @@
 local df = require 'dflow'
 local here = 'spec/data/pictures/'
 
-local function shell(line) local p = io.popen(line) local s = p:read '*a' p:close() return s end
+local shell = require('spec.shell').output
 local function read(path) local f = assert(io.open(path, 'rb')) local s = f:read '*a' f:close() return s end
 local function write(path, bytes) local f = assert(io.open(path, 'wb')) f:write(bytes) f:close() end
-local function error_of(fn, ...)
-  local ok, e = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.is_table(e, tostring(e))
-  return e
-end
+local error_of = require('spec.support').error_of
 
 describe('a picture', function()
   local path = os.tmpname()

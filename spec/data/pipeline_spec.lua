@@ -5,12 +5,7 @@ local message_of = support.message_of
 
 local path = os.tmpname()
 local function write(bytes) local f = assert(io.open(path, 'wb')) f:write(bytes) f:close() end
-local function error_of(fn, ...)
-  local ok, e = pcall(fn, ...)
-  assert.is_false(ok)
-  assert.is_table(e, tostring(e))
-  return e
-end
+local error_of = require('spec.support').error_of
 local function collect(p, opts)
   local list = {}
   for x in p:each(opts) do list[#list + 1] = support.is_tensor(x) and x:totable() or x end
@@ -52,7 +47,7 @@ describe('df.data.csv', function()
     assert.equal(5, #t)
   end)
 
-  it('takes names and types from who calls', function()
+  it('takes names and types from its caller', function()
     write '# made by hand\n1;2\n3;\n'
     local t = df.data.csv(path, { header = { 'a', 'b' }, separator = ';', types = 'float64', missing = -1, comment = '#' })
     assert.same({ { 1, 3 }, { 2, -1 } }, { t.a:totable(), t.b:totable() })
@@ -339,6 +334,37 @@ describe('df.data.pipeline', function()
     for i, v in df.data.pipeline(ipairs{ 'a', 'b', 'c' }):filter(function(i) return i ~= 2 end):each() do list[#list + 1] = i .. v end
     assert.same({ '1a', '3c' }, list)
     assert.same({ { 'x', 'y' }, { 'z' } }, collect(df.data.pipeline(('x y z'):gmatch('%a')):batch(2)))
+  end)
+
+  it('is read in shards, each element by one of them, by however many in turn', function()
+    local rows, seen = {}, {}
+    for i = 1, 41 do rows[i] = i end
+    local function read(n, times, state)
+      local states = {}
+      for k = 0, n - 1 do
+        local p = df.data.pipeline(df.tensor(rows, 'int32')):shuffle(41, 3):shard(n, k):map(function(v) return v end):batch(2):prefetch(2)
+        local it = p:each{ state = state }
+        for _ = 1, times do
+          local got = it()
+          for _, v in ipairs(got and got:totable() or {}) do seen[#seen + 1] = v end
+        end
+        states[it:state()] = true
+      end
+      state = next(states)
+      assert.is_true(times > 9 or next(states, state) == nil)                 -- one place for all of them
+      return state
+    end
+    local state = read(3, 2)
+    for n, times in ipairs{ 2, 1, 1 } do state = read(n, times, state) end
+    read(4, 99, read(2, 1, state))
+    table.sort(seen)
+    assert.same(rows, seen)
+    assert.same(rows, collect(df.data.pipeline(df.tensor(rows, 'int32')):shard()))       -- one rank alone
+    local function again(p) return message_of(p.each, p, { state = state }) end
+    local p = df.data.pipeline(df.tensor(rows, 'int32'))
+    assert.matches('one of 3 shards, the pipeline has 2', again(p:shard(2, 0):filter(function() return true end)))
+    assert.matches('the pipeline has none', again(p))
+    assert.matches('from 0 to 1, of 2, not 2', message_of(p.shard, p, 2, 2))
   end)
 
   it('feeds a step', function()

@@ -2,10 +2,7 @@
 local df = require 'dflow'
 
 --- What fn() raises; nil where it does not.
-local function error_of(fn)
-  local ok, err = pcall(fn)
-  return not ok and err or nil
-end
+local error_of = require('spec.support').raised
 
 local function pid_of(rank) return df.cluster.ranks()[rank + 1].pid end
 local function signal(rank, name) os.execute(('kill -%s %d'):format(name, pid_of(rank))) end
@@ -154,6 +151,100 @@ describe('a cluster', function()
     assert.equal(2, df.run(y, { [x] = 1 }))
   end)
 
+  it('says which rank waits for which, for which value and since when, of a run that goes on and when a rank hangs', function()
+    local q = df.FIFOQueue(1, 'float32')
+    local late = df.device('/rank:1/cpu:0', function() return df.multiply(q:dequeue(), 2, { name = 'late' }) end)
+    local run = df.start(df.device('/rank:2/cpu:0', function() return df.add(late, 1) end))
+    local function waiting(rank, seconds)
+      for _ = 1, 500 do
+        local w = df.cluster.ranks()[rank + 1].waits
+        if w and w.seconds >= seconds then return w end
+        os.execute 'sleep 0.01'
+      end
+    end
+    local w = assert(waiting(2, 0.3))
+    assert.equal(1, w.rank)
+    assert.equal('late:0', w.what)
+    assert.is_true(df.cluster.ranks()[2].latency < 0.02 and df.cluster.ranks()[1].latency == nil)
+    df.cluster.timeout(0.5)
+    signal(1, 'STOP')
+    local err = error_of(function() run:wait() end)
+    assert.equal(1, err.rank)
+    assert.is_truthy(err.message:find 'is hung: it has given no sign for .* s; rank 2 has waited for its late:0 for [%d.]+ s')
+    df.cluster.timeout(2)
+    df.cluster.restart()
+    os.execute 'sleep 0.7'                       -- what is not said again is over
+    for _, r in ipairs(df.cluster.ranks()) do assert.is_nil(r.waits) end
+    err = error_of(function() df.run(df.device('/rank:2/cpu:0', function() return late + 1 end), nil, { timeout = 0.4 }) end)
+    assert.equal('deadline_exceeded', err.code)
+    assert.is_truthy(err.message:find 'waits for')
+  end)
+
+  it('takes nothing out of a queue on another rank for a run that was cancelled before', function()
+    local q = df.device('/rank:1/cpu:0', function() return df.FIFOQueue(-1, 'int32', { shapes = {} }) end)
+    local x = df.placeholder('int32', {}, 'given')
+    local put, one, size = q:enqueue(x), q:dequeue(), q:size()
+    for n = 1, 20 do
+      local waits = df.start(one)
+      if n % 4 == 0 then os.execute 'sleep 0.02' end
+      waits:cancel()
+      df.run(put, { [x] = n })
+      assert.equal('cancelled', error_of(function() waits:wait() end).code)
+      assert.equal(n, df.run(one))
+      assert.equal(0, df.run(size))
+    end
+  end)
+
+  it('says that nothing can move when another run over ranks cannot either', function()
+    local q, r = df.device('/rank:1/cpu:0', function() return df.FIFOQueue(4, 'int32'), df.FIFOQueue(4, 'int32') end)
+    local here = df.FIFOQueue(4, 'int32')
+    local next_one = q:dequeue()
+    local there = df.device('/rank:2/cpu:0', function() return next_one + 1 end)
+    local x = df.placeholder('int32', {}, 'given')
+    local helper = df.start(q:enqueue(r:dequeue() + 1))
+    df.run(r:enqueue(x), { [x] = 1 })
+    assert.equal(3, df.run(there))
+    helper:wait()
+    local stuck = df.start(q:enqueue(r:dequeue() + 1))
+    for _, fetch in ipairs{ there, next_one, here:dequeue() } do
+      assert.equal('failed_precondition', error_of(function() df.run(fetch) end).code)
+    end
+    df.run(r:enqueue(x), { [x] = 2 })
+    stuck:wait()
+    assert.equal(4, df.run(there))
+  end)
+
+  it('runs loops that are nested twenty deep', function()
+    local x = df.placeholder('float32', {}, 'x')
+    local function nest(n, v)
+      if n == 0 then return df.device('/rank:1/cpu:0', function() return v + 1 end) end
+      local _, r = df.while_loop(function(i) return i:lt(n == 20 and 3 or 1) end, function(i, a) return i + 1, nest(n - 1, a) end, { df.int32(0), v })
+      return r
+    end
+    assert.equal(4, df.run(nest(20, x), { [x] = 1 }))
+  end)
+
+  it('takes the patience with silent ranks from the session that runs', function()
+    df.cluster.timeout(60)
+    local x = df.placeholder('float32', {}, 'silent')
+    local y = df.device('/rank:2/cpu:0', function() return x * 2 end)
+    local s = df.Session{ timeout_rank = 0.5 }
+    assert.equal(4, s:run(y, { [x] = 2 }))
+    signal(2, 'STOP')
+    local began = os.time()
+    local err = error_of(function() s:run(y, { [x] = 2 }) end)
+    assert.equal('unavailable', err.code)
+    assert.equal(2, err.rank)
+    assert.is_truthy(err.message:find 'hung')
+    assert.is_true(os.time() - began < 30)
+    df.cluster.timeout(2)
+    df.cluster.restart()
+    assert.equal(4, s:run(y, { [x] = 2 }))
+    for _, bad in ipairs{ 0, -1, 'soon', {} } do
+      assert.equal('invalid_argument', error_of(function() df.Session{ timeout_rank = bad } end).code)
+    end
+  end)
+
   it('goes on alone when the cluster is stopped', function()
     local x = df.placeholder('float32', {}, 'x')
     local there, here = df.device('/rank:1/cpu:0', function() return x * 3 end), x * 2
@@ -163,5 +254,40 @@ describe('a cluster', function()
     assert.equal(2, df.run(here, { [x] = 1 }))
     local code = error_of(function() df.run(there, { [x] = 1 }) end).code
     assert.is_true(code == 'unavailable' or code == 'invalid_argument')
+  end)
+end)
+
+describe('a worker that is none', function()
+  local shell = require 'spec.shell'
+  after_each(function() df.cluster.stop() end)
+
+  --- What starting a cluster says whose worker is a script with its end of the channel as descriptor 3.
+  local function start(script)
+    local path = os.tmpname()
+    shell.write(path, '#!/bin/sh\n' .. script .. '\n')
+    os.execute('chmod +x ' .. path)
+    local err = error_of(function() df.cluster.start(2, path) end)
+    os.remove(path)
+    assert.equal(1, df.cluster.size)
+    return err
+  end
+
+  it('is an error that names its rank and says what it did, and a true one can be started after it', function()
+    local HELLO = [[\001\000\000\000\000\000\000\000]]                          -- word, request
+    for script, why in pairs{
+      ['exit 3'] = 'ended with status 3',
+      ['kill -9 $$'] = 'was killed by signal 9',
+      ['head -c 4000 /dev/zero >&3; sleep 5'] = 'closed its connection',
+      [("printf '%s\\377\\377\\377\\377\\377\\377\\377\\377' >&3; sleep 5"):format(HELLO)] = 'closed its connection',
+      [("printf '%s\\010\\000\\000\\000\\000\\000\\000\\000\\377\\377\\377\\377\\377\\377\\377\\377' >&3; sleep 5"):format(HELLO)] = 'another version of dflow',
+    } do
+      local err = start(script)
+      assert.equal('unavailable', err.code)
+      assert.equal(1, err.rank)
+      assert.is_truthy(err.message:find('rank 1', 1, true) and err.message:find(why, 1, true), err.message)
+    end
+    df.reset()
+    df.cluster.start(2)
+    assert.equal(3, df.run(df.device('/rank:1/cpu:0', function() return df.constant(1) + df.placeholder_with_default(2, {}) end)))
   end)
 end)

@@ -93,7 +93,7 @@ describe('a FIFOQueue', function()
     assert.equal('invalid_argument', code_of(df.run, batch, { [n] = -1 }))
   end)
 
-  it('holds back who puts in while it is full', function()
+  it('holds back producers while it is full', function()
     local q = df.FIFOQueue(2, 'int32', { shapes = {} })
     local h = df.start(q:enqueue_many{ 1, 2, 3, 4, 5 })
     eventually(function() return df.run(q:size()) == 2 end)
@@ -104,7 +104,7 @@ describe('a FIFOQueue', function()
     same(df.run(q:dequeue_many(2)), { 4, 5 })
   end)
 
-  it('holds back who takes out while it is empty', function()
+  it('holds back consumers while it is empty', function()
     local q = df.FIFOQueue(2, 'int32', { shapes = {} })
     local h = df.start(q:dequeue() * 10)
     pause()
@@ -113,7 +113,7 @@ describe('a FIFOQueue', function()
     same(h:wait(), 40)
   end)
 
-  it('serves who waits in the order they came, one batch after the other', function()
+  it('serves waiters in the order they came, one batch after the other', function()
     local q = df.FIFOQueue(10, 'int32', { shapes = {} })
     local first = df.start(q:dequeue_many(4))
     pause()
@@ -253,6 +253,24 @@ describe('a call that waits on a queue', function()
     h:cancel()
     assert.equal('cancelled', code_of(h.wait, h))
     assert.same({ 1, 2, 3 }, drain(q))
+  end)
+
+  it('gives back as much as it has taken, however little room its queue has had need of meanwhile', function()
+    for _, n in ipairs{ 1, 16, 17, 100 } do
+      for kind, q in pairs{ fifo = df.FIFOQueue(-1, 'int64', { shapes = {} }), shuffle = df.RandomShuffleQueue(-1, 'int64', { shapes = {} }),
+                            priority = df.PriorityQueue(-1, {}), padding = df.PaddingFIFOQueue(-1, 'int64', { shapes = { {} } }) } do
+        local h, v = df.start(q:dequeue_many(n + 1)), df.placeholder('int64', {})
+        local put = q:enqueue(v)
+        pause()
+        for k = 1, n do df.run(put, { [v] = k }) end
+        h:cancel()
+        assert.equal('cancelled', code_of(h.wait, h))
+        local all, want = drain(q), {}
+        for k = 1, n do want[k] = k end
+        if kind == 'shuffle' then table.sort(all) end
+        assert.same(want, all)
+      end
+    end
   end)
 
   it('takes nothing and puts in nothing from when it is cancelled on, whenever its run notices', function()
@@ -596,6 +614,9 @@ describe('a PaddingFIFOQueue', function()
     assert.matches('int32%[%?,2%].*int32%[1,3%]', message_of(df.run, q:enqueue(x), { [x] = df.tensor({ { 1, 2, 3 } }, 'int32') }))
     assert.matches('int32%[%?,2%].*int32%[1,3%]', message_of(q.enqueue, q, { { 1, 2, 3 } }))
     assert.matches('shapes are missing', message_of(df.PaddingFIFOQueue, 10, 'int32'))
+    local registry = require 'dflow.front.registry'               -- an imported graph can be without
+    local bare = registry.op('PaddingFIFOQueueV2', {}, { component_types = { 'float32' } })
+    assert.matches('needs a shape of known rank for component 0', message_of(df.run, registry.op('QueueSizeV2', { bare })))
   end)
 end)
 
@@ -695,7 +716,7 @@ describe('making a queue', function()
     assert.same({ 0, 1, 2 }, drain(q))
   end)
 
-  it('are looked at without taking anything; who looks for an element that never comes is told when it is closed', function()
+  it('are looked at without taking anything; a peek at an element that never comes is told when it is closed', function()
     local registry = require 'dflow.front.registry'
     local q = df.FIFOQueue(10, 'int32', { shapes = {} })
     local at = df.placeholder('int32', {})
@@ -713,13 +734,37 @@ describe('making a queue', function()
     assert.equal('out_of_range', code_of(third.wait, third))
     assert.equal('out_of_range', code_of(batch.wait, batch))
     assert.matches('is closed and has no element 2 %(2 there%)', message_of(df.run, look, { [at] = 2 }))
+    df.run(q:dequeue_many(2))
+    assert.matches('is closed and has no element 0 %(0 there%)', message_of(df.run, look, { [at] = 0 }, { timeout = 5 }))
+  end)
+
+  it('need no more room the longer they are used, however many are taken at once', function()
+    local s = df.Session{}
+    local q = df.FIFOQueue(-1, 'int32', { shapes = {} })
+    local trips = df.placeholder('int32', {})
+    local last = df.while_loop(function(i) return i:lt(trips) end, function(i)
+      for k = 1, 3 do q:enqueue(i + k) end
+      q:dequeue()
+      q:dequeue_many(2)
+      return i + 1
+    end, { df.int32(0) })
+    local function in_use(n)
+      s:run(last, { [trips] = n })
+      return s:stats().memory['cpu:0'].in_use
+    end
+    local few = in_use(10)
+    assert.equal(few, in_use(3000))
+    s:close()
   end)
 
   it('hold in one step what another held, or what they held before', function()
     local registry = require 'dflow.front.registry'
-    local q = df.FIFOQueue(3, 'int32', { shapes = {}, name = 'full' })
+    local function here(kind, types, capacity, options)      -- an op with two queues has both on one rank
+      return df.device('cpu:0', function() return df[kind](capacity, types, options) end)
+    end
+    local q = here('FIFOQueue', 'int32', 3, { shapes = {}, name = 'full' })
     local function beside(types, ...)
-      local from = df.FIFOQueue(-1, types, { name = 'beside' })
+      local from = here('FIFOQueue', types, -1, { name = 'beside' })
       for i = 1, select('#', ...) do df.run(from:enqueue(df.constant((select(i, ...)), type(types) == 'table' and types[1] or types))) end
       return from
     end
@@ -731,12 +776,12 @@ describe('making a queue', function()
     assert.matches("holds at most 3 elements but there are 4 in 'beside", message_of(df.run, replace(beside('int32', 1, 2, 3, 4))))
     assert.matches("component 0 of queue 'full' is int32 but float32 was given", message_of(df.run, replace(beside('float32', 1))))
     assert.matches("component 0 of queue 'full' is int32%[%] but int32%[2%] was given", message_of(df.run, replace(beside('int32', 7, { 1, 2 }))))
-    assert.matches("queue 'full' has 1 component but 2 in 'beside", message_of(df.run, replace(df.FIFOQueue(-1, { 'int32', 'int32' }, { name = 'beside' }))))
+    assert.matches("queue 'full' has 1 component but 2 in 'beside", message_of(df.run, replace(beside{ 'int32', 'int32' })))
     assert.matches("queue 'full' was to hold what it holds itself", message_of(df.run, replace(q)))
-    assert.matches('input 1 is a table but must be a queue', message_of(df.run, replace(df.HashTable({ 'a' }, { 1 }, 0))))
+    assert.matches('input 1 is a table but must be a queue', message_of(df.run, replace(df.device('cpu:0', function() return df.HashTable({ 'a' }, { 1 }, 0) end))))
     same({ df.run(q:size()), df.run(q:dequeue()), df.run(q:dequeue()) }, { 2, 5, 6 })
-    local best = df.PriorityQueue(-1, 'int32', { shapes = {} })
-    local heap = df.PriorityQueue(-1, 'int32', { shapes = {} })
+    local best = here('PriorityQueue', 'int32', -1, { shapes = {} })
+    local heap = here('PriorityQueue', 'int32', -1, { shapes = {} })
     for _, p in ipairs{ 2, 1, 3 } do df.run(heap:enqueue(df.int64(p), p)) end
     df.run(replace(heap, best))
     for p = 1, 3 do assert.equal(p, (df.run{ best:dequeue() })[2]) end

@@ -9,15 +9,7 @@ local function rows(t, opts)
   opts = opts or {}
   return df.TensorArray('float64', opts.size or df.dim(t, 0), opts):unstack(t)
 end
-local function fails(fn, code, ...)
-  local ok, e = pcall(fn)
-  assert.is_false(ok)
-  assert.are.equal(code, e.code)
-  for _, words in ipairs { ... } do
-    assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
-  end
-  return e
-end
+local fails = require('spec.support').fails
 
 describe('TensorArray', function()
   before_each(function() df.reset() end)
@@ -58,6 +50,18 @@ describe('TensorArray', function()
     it('far apart without making what lies between', function()
       local ta = df.TensorArray('int32', 0, { dynamic_size = true }):write(1000000000, 7)
       near(df.run({ ta:size(), ta:read(1000000000) }), { 1000000001, 7 })
+    end)
+    it('copies, which count what they save as the array does', function()
+      local registry = require 'dflow.front.registry'
+      local arrays = require 'dflow.front.tensor_array'
+      for saved, counted in pairs{ [true] = 2, [false] = 0 } do
+        local d = df.TensorArray('float32', 1).d
+        local made = arrays.wrap(registry.op('TensorArray', { df.int32(3) }, { dtype = 'float32', saved = saved }), d, 'acts')
+        local copy = arrays.wrap(registry.op1('TensorArrayCopy', made:write(0, 1).handle), d, 'acts')
+        local h = df.start({ copy:write(1, 5):read(1), copy:read(0) })
+        near(h:wait(), { 5, 1 })
+        assert.are.same({ counted, counted }, { h:stats().stack_pushes, h:stats().stack_pops })
+      end
     end)
     it('makes a new array each time it runs', function()
       local x = df.placeholder('float32', {})
@@ -115,6 +119,22 @@ describe('TensorArray', function()
     it('stacks an empty array where the element shape is known', function()
       near(df.run(df.TensorArray('float32', 0, { element_shape = { 2, 3 } }):stack()).shape, { 0, 2, 3 })
       near(df.run(df.TensorArray('float32', 0):unstack(df.zeros { 0, 3 }):stack()).shape, { 0, 3 })
+    end)
+    it('stacks an empty array whose element shape was told by what was unstacked', function()
+      local n, t = df.placeholder('int32', {}), df.placeholder('float32', { -1, 3 })
+      local ta = df.TensorArray('float32', n):unstack(t)
+      local none = df.run(df.zeros{ 0, 3 })
+      local r = df.run({ ta:stack(), ta:gather(df.zeros({ 0 }, 'int32')), ta:size() }, { [n] = 0, [t] = none })
+      assert.are.same({ { 0, 3 }, { 0, 3 }, 0 }, { r[1].shape, r[2].shape, r[3] })
+    end)
+    it('tells a static shape that holds for what is joined, as for what is stacked and gathered', function()
+      local parts = df.TensorArray('float32', 3):split({ { 0 }, { 1 }, { 2 }, { 3 }, { 4 }, { 5 } }, { 1, 2, 3 })
+      local alike = df.TensorArray('float32', 2):write(0, { { 1, 2 } }):write(1, { { 3, 4 } })
+      for _, y in ipairs{ parts:concat(), alike:concat(), alike:stack(), alike:gather{ 1 }, alike:gather{ 1, 0, 1 }, alike:read(0) } do
+        local known, is = y.shape, df.run(y).shape
+        assert.equal(#is, #known)
+        for d, size in ipairs(known) do assert(size == -1 or size == is[d], ('%s is %s'):format(tostring(y), table.concat(is, ','))) end
+      end
     end)
     it('knows element shapes while the graph is built', function()
       local ta = df.TensorArray('float32', 3):write(0, { 1, 2 })
@@ -200,6 +220,29 @@ describe('TensorArray', function()
     it('elements of another dtype', function()
       fails(function() df.TensorArray('float32', 2, { name = 'acts' }):write(0, df.int32(1)) end, 'invalid_argument', 'float32', 'int32')
     end)
+    it('an index that is no scalar, indices and lengths that are no vector, and rows of a scalar, while the graph is built', function()
+      local registry = require 'dflow.front.registry'
+      local ta = df.TensorArray('float32', 2, { name = 'acts' }):unstack{ { 1, 2 }, { 3, 4 } }
+      local x = df.placeholder('float32', { 1, 2 })
+      for words, refused in pairs{
+        ['size is int32[1] but must be a scalar'] = function() df.TensorArray('float32', { 3 }) end,
+        ['index is int32[1] but must be a scalar'] = function() ta:write({ 0 }, { 1, 2 }) end,
+        ['index is int32[2] but must be a scalar'] = function() ta:read{ 0, 1 } end,
+        ['count is int32[1] but must be a scalar'] = function()
+          registry.op('TensorArrayTake', { ta.handle, df.int32{ 1 } }, { dtype = 'float32' })
+        end,
+        ['indices is int32[] but must be a vector'] = function() ta:gather(0) end,
+        ['indices is int32[1,1] but must be a vector'] = function() ta:scatter({ { 0 } }, x) end,
+        ['lengths is int32[] but must be a vector'] = function() ta:split(x, 3) end,
+        ["'acts': indices is [2] but must have one index for each row of [1,2]"] = function() ta:scatter({ 0, 1 }, x) end,
+        ["'acts': a scalar has no rows to make elements of"] = function() ta:unstack(1) end,
+      } do
+        fails(refused, 'invalid_argument', words, 'tensor_array_spec.lua')
+      end
+      fails(function() ta:scatter({ 0 }, 1) end, 'invalid_argument', 'a scalar has no rows')
+      fails(function() ta:split(1, { 1 }) end, 'invalid_argument', 'a scalar has no rows')
+      fails(function() df.TensorArray('float32', 2):unstack{ 1, 2 }:concat() end, 'invalid_argument', 'its elements are scalars')
+    end)
     it('a negative size', function()
       local n = df.placeholder('int32', {})
       fails(function() df.TensorArray('float32', -1) end, 'invalid_argument', '-1')
@@ -237,7 +280,7 @@ describe('TensorArray', function()
       return ta:read(0) * ta:read(0) + ta:read(0)
     end, { { 1, 2 } })
     check('stack', function(a, b) return (df.TensorArray('float64', 2):write(0, a):write(1, b):stack()) ^ 2 end, { { 1, 2 }, { 3, 4 } })
-    check('unstack, with rows nobody reads', function(t)
+    check('unstack, with rows without readers', function(t)
       local ta = rows(t)
       return ta:read(0) * ta:read(2)
     end, { x })
@@ -254,7 +297,7 @@ describe('TensorArray', function()
       local ta = df.TensorArray('float64', 4):scatter({ 3, 0, 2 }, t)
       return ta:read(3) * ta:read(0)
     end, { x })
-    check('split, with a part nobody reads', function(t)
+    check('split, with a part without readers', function(t)
       local ta = df.TensorArray('float64', 3):split(t, { 1, 0, 2 })
       return ta:read(2) ^ 2
     end, { x })
@@ -346,6 +389,33 @@ describe('TensorArray', function()
       near(df.run(second:read(0)), 5)
       local other = df.control_dependencies({ first:size() }, function() return ta:grad('other') end)
       near(df.run(other:read(0)), 0)
+    end)
+    it('that is as long as the longer of the two, where they grow', function()
+      local ta = df.TensorArray('float32', 1, { dynamic_size = true }):write(0, 1)
+      local g = ta:grad('mine')
+      local before, longer = g:size(), df.control_dependencies({ g:size() }, function() return g:write(3, 4) end)
+      local rows = longer:stack()
+      local grown = df.control_dependencies({ rows, before }, function() return ta:write(5, 1) end)
+      local after = df.control_dependencies({ grown:size() }, function() return { g:size(), longer:stack(), ta:size() } end)
+      near(df.run{ before, rows, after[1], after[2], after[3] }, { 1, { 0, 0, 0, 4 }, 6, { 0, 0, 0, 4, 0, 0 }, 6 })
+    end)
+    it('with zeros of the shape of what was there, where that was read and cleared', function()
+      for _, engine in ipairs{ 'tokens', 'native' } do
+        for _, value in ipairs{ 2, { 1, 2, 3 } } do
+          df.reset()
+          local n, v, s = 2000, df.placeholder('float32', type(value) == 'table' and { 3 } or {}), df.Session{ engine = engine }
+          local _, ta = df.while_loop(function(i) return i:lt(n) end, function(i, ta) return i + 1, ta:write(i, v * df.cast(i, 'float32')) end,
+                                      { df.int32(0), df.TensorArray('float32', n, { clear_after_read = true, element_shape = type(value) == 'table' and { -1 } or nil }) })
+          local first = ta:read(1)
+          local g = df.control_dependencies({ first }, function() return ta:grad('mine') end)
+          local fed = df.run(df.constant(value, 'float32'))
+          for _ = 1, 3 do
+            local r = s:run({ first, g:read(1), g:read(2) }, { [v] = fed })
+            near(r, { value, type(value) == 'table' and { 0, 0, 0 } or 0, type(value) == 'table' and { 0, 0, 0 } or 0 })
+          end
+          s:close()
+        end
+      end
     end)
     it('whose sums leave what was written alone', function()
       local ta = df.TensorArray('float32', 2):unstack({ { 1, 2 }, { 3, 4 } })

@@ -2,11 +2,7 @@
 local df = require 'dflow'
 local near = require('spec.support').near
 
-local function fails(fn, words)
-  local ok, e = pcall(fn)
-  assert.is_false(ok)
-  assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
-end
+local fails = require('spec.support').says
 
 describe('the name of a variable', function()
   before_each(df.reset)

@@ -4,15 +4,7 @@ local support = require 'spec.support'
 local shell = require 'spec.shell'
 local near = support.near
 
-local function fails(fn, code, ...)
-  local ok, e = pcall(fn)
-  assert.is_false(ok)
-  assert.are.equal(code, e.code)
-  for _, words in ipairs { ... } do
-    assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
-  end
-  return e
-end
+local fails = require('spec.support').fails
 
 describe('a variable', function()
   before_each(function() df.reset() end)

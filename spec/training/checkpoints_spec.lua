@@ -3,14 +3,10 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of
 
-local function shell(line) local p = io.popen(line) local s = p:read '*a' p:close() return s end
+local shell = require('spec.shell').output
 local function write(path, bytes) local f = assert(io.open(path, 'wb')) f:write(bytes) f:close() end
 local function read(path) local f = assert(io.open(path, 'rb')) local s = f:read '*a' f:close() return s end
-local function error_of(fn, ...)
-  local ok, e = pcall(fn, ...)
-  assert.is_false(ok)
-  return e
-end
+local error_of = require('spec.support').error_of
 
 local function pause()
   local idle = df.FIFOQueue(1, 'int32')
@@ -382,7 +378,7 @@ describe('checkpoints', function()
       { queues = { df.FIFOQueue(1, { 'float32', 'float32' }, { shapes = { { 2 }, {} }, name = 'jobs' }) } }).message)
   end)
 
-  it('restore a queue in one step: who waits for room or for elements goes on with what was restored', function()
+  it('restore a queue in one step: waiters for room or elements go on with what was restored', function()
     df.Variable(1.0, { name = 'w' })
     local q = df.FIFOQueue(2, 'int32', { shapes = {}, name = 'full' })
     local take, size = q:dequeue(), q:size()

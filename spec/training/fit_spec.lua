@@ -26,6 +26,37 @@ describe('fit', function()
     assert.equal(200, #lines)
   end)
 
+  it('ends at a loss that is no number where it is told to, and says where; else that is an error', function()
+    local function opts(o) o.epochs, o.batch_size, o.optimizer, o.progress = 5, 2, df.train.SGD(1e30), false return o end
+    local h = df.train.fit(df.nn.Dense(1), { x, y }, opts{ stop_on = 'nan' })
+    assert.matches('^the loss is %a[%a ]+ in batch %d of epoch %d;', h.stopped)
+    assert.is_true(h.epochs < 5)
+    assert.matches('fit: the loss is %a[%a ]+ in batch', message_of(df.train.fit, df.nn.Dense(1), { x, y }, opts{}))
+    assert.matches('fit: stop_on is .nan. or nothing, not the string "inf"', message_of(df.train.fit, df.nn.Dense(1), { x, y }, opts{ stop_on = 'inf' }))
+  end)
+
+  it('writes losses, the norm of the gradients and histograms of the weights, and trains to the same bits', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    local function trained(summary)
+      df.reset()
+      df.set_random_seed(1)
+      return df.train.fit(df.nn.Dense(1), { x, y }, { epochs = 3, batch_size = 2, progress = false, validation = { x, y }, summary = summary }).loss
+    end
+    assert.same(trained(nil), trained(folder))
+    local reader = require('dflow.summary.events').reader(folder)
+    reader:read()
+    local run = reader.order[1]
+    assert.equal(6, #run.scalars.loss)
+    assert.equal(6, #run.scalars['gradient norm'])
+    assert.is_true(run.scalars['gradient norm'][1].v > 0)
+    assert.equal(3, #run.scalars['validation loss'])
+    assert.equal(3, #run.histograms['dense/kernel'])
+    for path in pairs(run.files) do os.remove(path) end
+    os.remove(folder)
+    assert.matches('fit: summary is a folder or a df.summary.FileWriter, not the number 3', message_of(trained, 3))
+  end)
+
   it('takes tables for Tensors', function()
     local function losses(data)
       df.reset()
@@ -127,7 +158,7 @@ describe('a run with check_numerics', function()
     assert.matches("true or 'nan'", message_of(df.run, root, nil, { check_numerics = 'all' }))
   end)
 
-  it('in the background stands still there, to be looked at, until somebody waits for it or asks whether it is done', function()
+  it('in the background pauses there, to be looked at, until it is waited for or asked whether it is done', function()
     local v = df.placeholder('float32')
     local y = df.log(v) + 1
     local h = df.start(y, { [v] = -1 }, { check_numerics = true })

@@ -1,5 +1,6 @@
 --- Minimisers and training loops that are whole in the graph.
 local df = require 'dflow'
+local errors = require 'dflow.front.errors'
 local support = require 'spec.support'
 local near, message_of = support.near, support.message_of
 
@@ -97,6 +98,31 @@ describe('df.train.loop', function()
     assert.equal(2, df.run(seen:size()))
     assert.equal(8, df.run(seen:dequeue()))
     assert.equal(64, df.run(seen:dequeue()))
+  end)
+
+  it('warns of a schedule that was built outside of it, by which all steps have one rate', function()
+    local said = {}
+    local function rates(where)
+      local w, step = df.Variable(1.0), df.Variable(0)
+      local function rate() return df.train.exponential_decay(1.0, step, 1, 0.5) end
+      local outside = where == 'outside' and rate()
+      local last = df.train.loop(3, function()
+        return df.train.SGD(outside or rate()):minimize(w * 1, { global_step = step })
+      end)
+      df.run(last)
+      return 1 - df.run(w)
+    end
+    local warn = errors.warn
+    errors.warn = function(text) said[#said + 1] = text end
+    local ok, why = pcall(function()
+      near(rates 'inside', 1.75)
+      assert.same({}, said)
+      near(rates 'outside', 3)
+    end)
+    errors.warn = warn
+    assert(ok, why)
+    assert.equal(1, #said)
+    assert.matches('schedule .- was built outside of the training loop', said[1])
   end)
 
   it('says what it does not take', function()

@@ -168,6 +168,37 @@ describe('df.train', function()
     end
   end)
 
+  it('changes nothing before the loss is there, which may read a variable late and need no gradient for that', function()
+    for _, name in ipairs(all) do
+      df.reset()
+      local w, x = df.Variable(df.ones{ 3 }), df.placeholder('float32', {})
+      local _, late = df.while_loop(function(i) return i:lt(100) end, function(i, u) return i + 1, df.sin(u) end, { df.int32(0), x })
+      local loss = df.reduce_sum(df.control_dependencies({ late }, function() return w:value() end))
+      local step, before = df.train[name](0.5):minimize(loss), 3
+      for _ = 1, 3 do
+        near(df.run({ loss, step }, { [x] = 1 })[1], before, { rtol = 1e-6, what = name })
+        before = df.run(df.reduce_sum(w))
+      end
+    end
+  end)
+
+  it('counts its step when the step is done: a rate that reads the counter late reads what it was', function()
+    for _, name in ipairs(all) do
+      local moved = {}
+      for i, late in ipairs{ false, true } do
+        df.reset()
+        local w, x = df.Variable(df.ones{ 3 }), df.placeholder('float32', {})
+        local count = df.Variable(df.int64(0), { trainable = false })
+        local _, waits = df.while_loop(function(k) return k:lt(100) end, function(k, u) return k + 1, df.sin(u) end, { df.int32(0), x })
+        local rate = df.control_dependencies(late and { waits } or {}, function() return 0.5 / (1 + df.cast(count:value(), 'float32')) end)
+        local step = df.train[name](rate):minimize(df.reduce_sum(w * w), { global_step = count })
+        for _ = 1, 3 do df.run({ step }, { [x] = 1 }) end
+        moved[i] = df.run(w)
+      end
+      near(moved[2], moved[1]:totable(), { rtol = 1e-6, what = name })
+    end
+  end)
+
   it('trains inside a loop of the graph as it does from outside', function()
     for _, name in ipairs(all) do
       df.reset()
@@ -208,6 +239,27 @@ describe('df.train', function()
     assert.equal('w/rms', o:get_slot(w, 'rms').name)
     near(df.run(o:get_slot(w, 'rms')), { { 1, 1 }, { 1, 1 }, { 1, 1 } })
     assert.equal(3, #o:variables())
+  end)
+
+  it('clips the gradients of all variables by their one norm, sparse ones too, and not the variables', function()
+    for _, norm in ipairs{ 1, 13, 100 } do                        -- the gradients are 3, 4 and 12: their norm is 13
+      df.reset()
+      local a, b = df.Variable{ 1.0 }, df.Variable{ 2.0, 3.0, 5.0 }
+      local loss = df.reduce_sum(a * 3) + df.reduce_sum(df.gather(b, { 2, 0 }) * df.constant{ 4.0, 12.0 })
+      df.run(df.train.SGD{ learning_rate = 0.5, clip_norm = norm }:minimize(loss))
+      local by = 0.5 * math.min(1, norm / 13)
+      near(df.run{ a, b }, { { 1 - 3 * by }, { 2 - 12 * by, 3, 5 - 4 * by } }, { rtol = 1e-6 })
+    end
+  end)
+
+  it('does one variable\'s step for apply_gradients alone, which knows what belongs to it', function()
+    local o, v, g = df.train.SGD(0.1), df.Variable(W), df.constant(W)
+    local rows = df.gradients(df.reduce_sum(df.gather(v, { 0 })), v)
+    for name, fine in pairs{ dense = g, sparse = rows } do
+      for _, wrong in ipairs{ { g, fine, {} }, { v, 'x', {} }, { v, nil, {} }, { v, name == 'dense' and rows or g, {} }, { v, fine, 1 }, { v, fine }, {} } do
+        assert.matches('is called by apply_gradients', message_of(o[name], o, wrong[1], wrong[2], wrong[3]))
+      end
+    end
   end)
 
   it('says what it does not take', function()

@@ -52,6 +52,36 @@ describe('synchronous replicas', function()
     assert.is_true(looks[4] >= 2)
   end)
 
+  it('end with the last step where a replica never answers, whatever it waits for', function()
+    local function train(wait, options)
+      local w, s = df.Variable(0.0), df.Session(options)
+      local o = df.train.synchronous(function(replica)
+        local seen = w:value()
+        if replica == 2 then seen = wait(seen) end
+        return df.square(seen - 3)
+      end, { replicas = 3, backup = 1, steps = 4, optimizer = df.train.SGD(0.1), variables = { w } })
+      for _, run in ipairs{ function() return s:run(o) end, function() return s:start(o):wait() end } do
+        s:init()
+        local got = run()
+        assert.equal(4, got.steps)
+        assert.same({ 4, 0, 4 }, got.looks:totable())
+        near(s:run(w), 3 - 3 * 0.8 ^ 4, { rtol = 1e-5 })
+      end
+      s:close()
+    end
+    local empty = df.FIFOQueue(1, 'float32', { shapes = { {} } })
+    train(function(x) return x + empty:dequeue() end)
+    train(function(x)
+      local _, y = df.while_loop(function(n) return n:lt(2) end, function(n, y)
+        return n + 1, y + empty:dequeue()
+      end, { df.int32(0), x })
+      return y
+    end)
+    df.reset()
+    train(function(x) return df.device('sim:0', function() return x * 1 end) end,
+          { devices = { 'cpu:0', { 'sim:0', link_stall_at = 1 } } })
+  end)
+
   it('end with what goes wrong in one of them', function()
     local w = df.Variable(0.0)
     local o = df.train.synchronous(function(replica, step)

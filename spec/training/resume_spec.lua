@@ -1,7 +1,7 @@
 --- A training run that is cut in the middle of an epoch, and one that goes on from its checkpoint: the same numbers, bit for bit.
 local df = require 'dflow'
 
-local function shell(line) local p = io.popen(line) local s = p:read '*a' p:close() return s end
+local shell = require('spec.shell').output
 
 describe('a training run', function()
   it('goes on from a checkpoint as if nothing had happened: dropout, slots, schedule, pipeline', function()

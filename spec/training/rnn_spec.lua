@@ -101,6 +101,53 @@ describe('a recurrent cell', function()
     end
   end)
 
+  it('is thinned in each part of its state by a mask of its own, but not in what an LSTM remembers by', function()
+    local n = 400
+    local function parts(state, path, into)
+      if df.type(state) == 'output' then into[#into + 1] = { path, state } return into end
+      local keys = {}
+      for k in pairs(state) do keys[#keys + 1] = k end
+      table.sort(keys)
+      for _, k in ipairs(keys) do parts(state[k], path .. '.' .. k, into) end
+      return into
+    end
+    for name, make in pairs{
+      rnn = function() return rnn.RNNCell(n) end, gru = function() return rnn.GRUCell(n) end, lstm = function() return rnn.LSTMCell(n) end,
+      many = function() return rnn.MultiRNNCell{ rnn.LSTMCell(n), rnn.GRUCell(n), rnn.LSTMCell(n) } end,
+      inside = function() return rnn.MultiRNNCell{ rnn.MultiRNNCell{ rnn.GRUCell(n), rnn.GRUCell(n) }, rnn.GRUCell(n) } end,
+    } do
+      for _, variational in ipairs{ false, true } do
+        df.reset()
+        local cell = make()
+        local thin = rnn.DropoutWrapper(cell, { state_keep_prob = 0.75, variational = variational, seed = 5 })
+        local x, state = df.ones{ 1, 2 }, cell:zero_state(1)
+        local y, plain = cell(x, state)
+        local same_y, thinned = thin(x, state)
+        plain, thinned = parts(plain, name, {}), parts(thinned, name, {})
+        local whole, left, masks = {}, {}, {}
+        for i = 1, #plain do whole[i], left[i] = plain[i][2], thinned[i][2] end
+        local r = df.run{ whole = whole, left = left, y = y, same_y = same_y }
+        near(r.same_y, r.y, { what = name })
+        for i, part in ipairs(plain) do
+          assert.equal(part[1], thinned[i][1])
+          local was, is, mask, dropped = r.whole[i]:totable()[1], r.left[i]:totable()[1], {}, 0
+          if part[1]:find '%.c$' then assert.same(was, is, part[1])
+          else
+            for k = 1, n do
+              mask[k] = is[k] == 0 and 0 or 1
+              dropped = dropped + 1 - mask[k]
+              near(is[k], mask[k] * was[k] / 0.75, { rtol = 1e-5, atol = 1e-7, what = part[1] })
+            end
+            assert(dropped > 0.15 * n and dropped < 0.35 * n, part[1] .. ' loses ' .. dropped)
+            local text = table.concat(mask)
+            assert(not masks[text], part[1] .. ' is thinned as ' .. tostring(masks[text]) .. ' is')
+            masks[text] = part[1]
+          end
+        end
+      end
+    end
+  end)
+
   it('asks nothing of what lies past the lengths, however little the rest has scored; where there is none, of all alike', function()
     for _, dtype in ipairs{ 'float32', 'float16', 'float64' } do
       local memory = df.constant({ { { 1 }, { 1 }, { 1 } }, { { 1 }, { 1 }, { 1 } } }, dtype)

@@ -3,7 +3,7 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local message_of = support.message_of
 
-local function shell(line) local p = io.popen(line) local s = p:read '*a' p:close() return s end
+local shell = require('spec.shell').output
 
 local host_it = require('spec.support').host_it(it, pending)
 
