@@ -490,7 +490,7 @@ describe('export_graph_def', function()
     assert.matches('arrays have no gradient of a gradient', err.message, 1, true)
   end)
 
-  it('writes all of a graph when no outputs are named, its gradients and the results of its conds and loops that nobody uses included', function()
+  it('writes all of a graph when no outputs are named, its gradients and the results of its conds and loops without readers included', function()
     df.reset()
     local x = df.placeholder('float32', {}, 'x')
     local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * x end, { df.int32(0), df.float32(2) })

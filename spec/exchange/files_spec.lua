@@ -1,4 +1,5 @@
 --- Whatever dflow writes is there whole, or as it was before: when the process is killed, when the disk is full, when the folder is not ours.
+-- run: once
 local df = require 'dflow'
 local files = require 'dflow.exchange.file'
 
@@ -295,7 +296,7 @@ end)
 
 describe("the prompt's history", function()
   local typist = require 'spec.typist'
-  local sentence = typist.available() and it or function(what) pending(what .. ' (there is no terminal to type at)') end
+  local typed_it = typist.available() and it or function(what) pending(what .. ' (there is no terminal to type at)') end
 
   --- Opens a prompt whose history this is, and ends it when it can be typed at; or it ends by itself.
   local function open(folder, command, ends)
@@ -304,7 +305,7 @@ describe("the prompt's history", function()
     t:close()
   end
 
-  sentence('is as it was or what is kept of it when the prompt is killed while it shortens it', function()
+  typed_it('is as it was or what is kept of it when the prompt is killed while it shortens it', function()
     local folder = shell('mktemp -d'):match '%S+'
     local path = folder .. '/dflow/history'
     local lines = {}

@@ -56,7 +56,7 @@ local function run(g, fetch, feeds)
   return result
 end
 
--- ---- functions that several sentences use ------------------------------------------------------------------------
+-- ---- functions that several tests use ------------------------------------------------------------------------
 local two = const('two', 2, 'FLOAT')
 local double = fn('Double', 'x:FLOAT', two .. inner('mul', 'Mul', 'x two:output:0'), 'y:FLOAT=mul:z:0')
 local halve = fn('Halve', 'x:FLOAT', two .. inner('div', 'RealDiv', 'x two:output:0'), 'y:FLOAT=div:z:0')
@@ -252,7 +252,7 @@ describe('an imported graph with functions', function()
 end)
 
 -- ---- what calls wait for ----------------------------------------------------------------------------------------
---- A variable v, `init` gives it 0 and `set` 7; the numbers of these sentences are TensorFlow's.
+--- A variable v, `init` gives it 0 and `set` 7; the numbers of these tests are TensorFlow's.
 local F, RESOURCE, TO_FLOAT = attr('dtype', 'type: DT_FLOAT'), attr('Tin', 'list { type: DT_RESOURCE }'), attr('Tout', 'list { type: DT_FLOAT }')
 local function outer(...) return (const(...):gsub('^node_def', 'node')) end
 local variable = node('v', 'VarHandleOp', '', F, attr('shape', 'shape {}'), attr('shared_name', 's: "v"'))
@@ -289,6 +289,65 @@ local function summing(q)
     .. fn('Sum', 'h:RESOURCE i:INT32 a:FLOAT', body, 'h:RESOURCE=h i:INT32=j:z:0 a:FLOAT=b:z:0', 'q')
 end
 local function sum(inputs) return node('n', 'While', inputs, attr('cond', func 'Below'), attr('body', func 'Sum')) end
+
+describe('the gradient of an imported graph', function()
+  local support = require 'spec.support'
+  local function refused(g, y, x) return support.message_of(df.gradients, g:output(y), g:output(x)) end
+
+  it('goes through a Case of any number of branches', function()
+    local x, two = placeholder('x', 'FLOAT'), const('two', 2, 'FLOAT')
+    local function f(name, op, more) return fn(name, 'x:FLOAT', two .. inner('y', op, more or 'x'), 'r:FLOAT=y:0') end
+    local functions = f('A', 'Sin') .. f('B', 'Square') .. f('C', 'Exp') .. f('D', 'Mul', 'x two:output:0') .. f('E', 'Neg')
+    local values = { math.sin, function(v) return v * v end, math.exp, function(v) return 2 * v end, function(v) return -v end }
+    local slopes = { math.cos, function(v) return 2 * v end, math.exp, function() return 2 end, function() return -1 end }
+    local names = { 'A', 'B', 'C', 'D', 'E' }
+    for n = 1, #names do
+      local list = {}
+      for k = 1, n do list[k] = func(names[k]) end
+      local branches = attr('branches', 'list { ' .. table.concat(list, ' ') .. ' }')
+      local g = import(x .. placeholder('i', 'INT32') .. node('case', 'Case', 'i x', branches), functions)
+      local s, given, i, y = df.Session{ graph = g }, g:output 'x', g:output 'i', g:output 'case:0'
+      local dx = df.gradients(y, given)
+      for k = -1, n do
+        local taken = (k < 0 or k >= n) and n or k + 1
+        support.near(s:run({ y, dx }, { [given] = 0.7, [i] = k }), { values[taken](0.7), slopes[taken](0.7) }, { rtol = 1e-5 })
+      end
+      s:close()
+    end
+  end)
+
+  local FILE = 'spec/exchange/custom_gradient.pb.gz'            -- a SavedModel of TensorFlow 2.15, whose gradients follow
+  local x = { 1, -2, 3 }
+  it('is the one that tf.custom_gradient gave it, with all that its function has captured', function()
+    local g = df.import_graph_def(FILE)
+    local s = df.Session{ graph = g }
+    local function gradient(y, from)
+      return s:run(df.gradients(g:output(y), g:output(from)), { [g:output(from)] = x }):totable()
+    end
+    support.near(gradient('PartitionedCall:0', 'f_x'), { 6, 12, 18 })
+    support.near(gradient('PartitionedCall_2:0', 'simple_x'), { 6, 6, 6 })
+    support.near(gradient('PartitionedCall_3:0', 'two_x'), { 4.6829419, -1033.9788, 39404.477 }, { rtol = 1e-5 })
+    support.near(gradient('PartitionedCall_1:0', 'loop_x'), { 72, -288, 648 })          -- in a loop
+    s:close()
+  end)
+
+  it('is refused where the file does not carry it, by the name of the op', function()
+    local function with(type) return attr('_gradient_op_type', ('s: "%s"'):format(type)) end
+    local x2 = placeholder('x', 'FLOAT')
+    local list = attr('T', 'list { type: DT_FLOAT }')
+    local g = df.import_graph_def(x2 .. node('y', 'Relu', 'x', with 'GuidedRelu') .. node('z', 'IdentityN', 'y', list, with 'CustomGradient-7')
+      .. node('w', 'Relu', 'x', with 'Relu'))
+    local s = df.Session{ graph = g }
+    assert.equal(3, s:run(g:output 'z', { [g:output 'x'] = 3 }))
+    for name, type in pairs{ y = 'GuidedRelu', z = 'CustomGradient-7' } do
+      local text = refused(g, name, 'x')
+      assert.matches('`' .. type:gsub('%-', '%%-') .. '`, which the file does not carry', text)
+      assert.matches('`' .. name .. '`', text)
+    end
+    assert.equal(1, s:run(df.gradients(g:output 'w', g:output 'x'), { [g:output 'x'] = 3 }))
+    s:close()
+  end)
+end)
 
 describe('a control input of an imported graph with functions', function()
   it('is waited for by a call, whose body merely reads what it is given', function()
@@ -419,7 +478,7 @@ describe('what a function must run', function()
     waits({ 10, 10 }, sum 'v i zero ^set' .. node('out', 'ReadVariableOp', 'n', F), loop, 'out:0')
   end)
 
-  it('does not hold up who reads a result where it changes nothing', function()
+  it('does not hold up readers of a result where it changes nothing', function()
     local quiet = fn('Quiet', 'h:RESOURCE x:FLOAT', inner('q', 'ReadVariableOp', 'h', F), 'r:FLOAT=x', 'q')
     local g = import(v .. x .. call('n', 'v x', 'Quiet') .. node('out', 'Identity', 'n'), quiet)
     assert.equal('x', g:op('out').inputs[1].op.name)

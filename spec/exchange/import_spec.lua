@@ -402,7 +402,7 @@ describe('an op that dflow does not know', function()
     assert.equal(-3, df.Session{ graph = g }:run(g:output 'y:0', { ['x:0'] = 3 }))
   end)
 
-  it('names itself and who needs it when it has to run', function()
+  it('names itself and its readers when it has to run', function()
     local g = graph()
     local s = df.Session{ graph = g }
     local ok, err = pcall(s.run, s, g:output 'z:0', { ['x:0'] = 3 })
@@ -413,7 +413,7 @@ describe('an op that dflow does not know', function()
     assert.is_false((pcall(s.run, s, g:op 'group')))
   end)
 
-  it('can be fed, with the dtype that those who take its outputs say and the shape that it says itself', function()
+  it('can be fed, with the dtype that the readers of its outputs say and the shape that it says itself', function()
     local g = graph()
     assert.equal('float32', g:output('bad:1').dtype)
     assert.same({ 2 }, g:output('it:0').shape)

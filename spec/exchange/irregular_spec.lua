@@ -1,4 +1,4 @@
--- Paths behind which there is no file: a pipe into which nobody may ever write, a socket, a folder, a terminal. No reader waits for one.
+-- Paths behind which there is no file: a pipe that may never have a writer, a socket, a folder, a terminal. No reader waits for one.
 -- Everything is read in a process of its own, which is ended when it waits.
 local shell = require 'spec.shell'
 
@@ -82,7 +82,7 @@ describe('a path that is no file', function()
     assert.matches('script:2: .*1$', said)
   end)
 
-  it('is not written where it is a pipe that nobody reads from', function()
+  it('is not written where it is a pipe without a reader', function()
     for _, call in ipairs{ "df.save_npy('there', df.tensor{1})", "df.save_npz('there', {a = df.tensor{1}})", "df.save('there')", "df.draw(w, {path = 'there'})",
                            "df.export_graph_def('there', {outputs = {w + 1}})", "df.run(w + 1, nil, {trace = 'there'})" } do
       assert.matches('cannot write there: it is a pipe, and nobody reads from it',
@@ -94,7 +94,7 @@ describe('a path that is no file', function()
       bash -c "$dflow -e \"df.save_npy('/dev/fd/63', df.tensor{1, 2})\" 63> >(wc -c); sleep 0.5"]])
   end)
 
-  it('is written until Ctrl-C where nobody takes it out', function()
+  it('is written until Ctrl-C where it is not taken out', function()
     assert.equal('130', inside [[mkfifo there; sleep 50 < there & slow=$!; sleep 0.3
       timeout -k 10 60 "${dflow#timeout 100 }" -e "local t = df.run(df.zeros{100000}) io.open('ready', 'w'):close() df.save_npy('there', t)" 2> said & run=$!
       while [ ! -e ready ]; do sleep 0.1; done; sleep 1; kill -INT $(cat /proc/$run/task/$run/children)

@@ -153,6 +153,28 @@ describe('a SavedModel', function()
     support.near(s:run(slope, feeds), differences, { rtol = 1e-3, atol = 1e-4 })
   end)
 
+  it('by their signatures: inputs and outputs under names of their own, one chosen by its name', function()
+    local g = df.import_graph_def('spec/models/v2', { prefix = 'm' })
+    local said = g.signatures.serving_default
+    assert.equal('serving_default_x:0', said.inputs.x)
+    assert.equal(g:output 'm/serving_default_x:0', g.inputs.x)
+    assert.is_nil(g.signatures.__saved_model_init_op)
+    assert.equal(2, #g.inputs)
+    assert.equal(#g.results, #g.outputs)
+    local s = df.Session{ graph = g }
+    support.near(s:run(g.outputs[g.results[1]], { [g.inputs.x] = { { 1, 2 } }, [g.inputs.n] = 4 }), values.v2_y)
+    local v1 = df.import_graph_def('spec/models/v1', { signature = next(df.import_graph_def('spec/models/v1').signatures) })
+    assert.equal(v1:output 'features:0', v1.outputs[1])
+    assert.matches("there is no signature 'train', the model has 'serving_default'",
+                   support.message_of(df.import_graph_def, 'spec/models/v2', { signature = 'train' }), 1, true)
+    local path = os.tmpname()
+    df.reset()
+    df.export_graph_def(path, { outputs = df.placeholder('float32', {}, 'x') * 2 })
+    assert.matches("there is no signature 'train', the graph has none", support.message_of(df.import_graph_def, path, { signature = 'train' }), 1, true)
+    assert.is_nil(rawget(df.import_graph_def(path), 'signatures'))
+    os.remove(path)
+  end)
+
   it('of Keras layers', function()
     local g = df.import_graph_def('spec/models/keras')
     assert.equal(9, #trainable(g))
@@ -226,11 +248,7 @@ describe('a checkpoint', function()
       return bytes
     end
     local index, data = bytes_of 'spec/models/saver.index', bytes_of 'spec/models/saver.data-00000-of-00001'
-    local function write(path, bytes)
-      local f = assert(io.open(path, 'wb'))
-      f:write(bytes)
-      f:close()
-    end
+    local write = require('spec.shell').write
     for i = 1, #index - 8, 3 do
       write(folder .. '/bad.index', index:sub(1, i - 1) .. string.char((index:byte(i) + 1) % 256) .. index:sub(i + 1))
       write(folder .. '/bad.data-00000-of-00001', data)

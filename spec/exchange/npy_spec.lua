@@ -113,6 +113,25 @@ describe('npy and npz', function()
     assert.equal('not_found', code_of(df.save_npy, '/nowhere/x.npy', df.tensor({ 1 })))
   end)
 
+  it('have characters that there are, in strings of either order, or are damaged', function()
+    local path = os.tmpname()
+    local function read(descr, bytes)
+      local header = ("{'descr': '%s', 'fortran_order': False, 'shape': (1,), }\n"):format(descr)
+      local file = assert(io.open(path, 'wb'))
+      file:write('\147NUMPY\1\0', string.char(#header % 256, math.floor(#header / 256)), header, bytes)
+      file:close()
+      return df.load_npy(path):totable()[1]
+    end
+    for code, text in pairs{ ['\0\0\0\65'] = 'A', ['\0\0\32\172'] = '\226\130\172', ['\0\16\255\255'] = '\244\143\191\191' } do
+      assert.equal(text, read('>U1', code))
+      assert.equal(text, read('<U1', code:reverse()))
+    end
+    for _, code in ipairs{ '\0\17\0\0', '\255\255\255\255', '\1\0\0\0' } do
+      for descr, bytes in pairs{ ['>U1'] = code, ['<U1'] = code:reverse() } do assert.equal('data_loss', code_of(read, descr, bytes)) end
+    end
+    os.remove(path)
+  end)
+
   it('of elements that are not known here are .npy files all the same', function()
     local path = os.tmpname()
     local function said(descr)

@@ -269,7 +269,7 @@ end)
 
 -- ---- what ONNX Runtime makes of it ----------------------------------------------------------------------------------------
 local cases = {}
-local function case(sentence, build) cases[#cases + 1] = { sentence = sentence, build = build } end
+local function case(title, build) cases[#cases + 1] = { title = title, build = build } end
 
 case('elementwise programs', function(feed)
   local x, y = feed('float32', { { 1.5, -2, 3 }, { 4, 5, -6 } }), feed('float32', { 1, 2, -3.5 })
@@ -285,6 +285,10 @@ case('windows whose strides are beyond them, padded as SAME', function(feed)
   return { df.max_pool(x, { ksize = { 1, 1, 2, 1 }, strides = { 1, 3, 4, 1 }, padding = 'SAME' }),
            df.avg_pool(x, { ksize = { 1, 2, 1, 1 }, strides = { 1, 3, 2, 1 }, padding = 'SAME' }),
            df.conv2d(x, f, { strides = { 1, 2, 3, 1 }, padding = 'SAME' }) }
+end)
+case('a convolution of groups of channels', function(feed)
+  local x, f = feed('float32', df.range(64):cast('float32'):eval(), { 1, 4, 4, 4 }), feed('float32', df.range(48):cast('float32'):eval(), { 2, 2, 2, 6 })
+  return { df.conv2d(x, f, { strides = { 1, 2, 1, 1 }, padding = 'VALID' }) }
 end)
 case('which half-precision numbers are infinite', function(feed)
   local x = feed('float16', { 1, math.huge, -math.huge, 0 / 0 })
@@ -444,7 +448,7 @@ describe('ONNX Runtime', function()
 
   for number, c in ipairs(cases) do
     if not c.random then
-      it('accepts and computes ' .. c.sentence, function()
+      it('accepts and computes ' .. c.title, function()
         if why then return pending(why) end
         assert.equal('ok', said[number])
       end)

@@ -72,11 +72,12 @@ describe('a model in ONNX', function()
     assert.matches('dflow has not the type 99', refused{ inputs = { x = { 'float', { 3 } } }, outputs = { 'y' }, { 'BitCast', { 'x' }, { 'y' }, { to = 99 } } }, 1, true)
   end)
 
-  it('refuses the places of the maxima, which nothing here gives: MaxPool', function()
-    local g = { inputs = { x = { 'float', { 1, 1, 4 } } }, outputs = { 'y' }, { 'MaxPool', { 'x' }, { 'y', 'places' }, { kernel_shape = { 2 } } } }
-    assert.matches('it gives the places of the maxima', refused(g), 1, true)
-    g[1][3] = { 'y' }
-    assert.same({ { { 3, 3, 2 } } }, list(model.run(g, { x = df.tensor({ { { 1, 3, 2, 0 } } }, 'float32') })))
+  it('gives the places of the maxima, the first of equals, and puts values there: MaxPool, MaxUnpool', function()
+    local g = { inputs = { x = { 'float', { 1, 1, 'n' } } }, outputs = { 'y', 'places', 'z' },
+                { 'MaxPool', { 'x' }, { 'y', 'places' }, { kernel_shape = { 2 }, strides = { 2 } } },
+                { 'MaxUnpool', { 'y', 'places' }, { 'z' }, { kernel_shape = { 2 }, strides = { 2 } } } }
+    local r = model.run(g, { x = df.tensor({ { { 1, 3, 2, 2 } } }, 'float32') })
+    assert.same({ { { { 3, 2 } } }, { { { 1, 2 } } }, { { { 0, 3, 2, 0 } } } }, { list(r[1]), list(r[2]), list(r[3]) })
   end)
 
   it('takes a step of training by the rates that the standard has where it says none: Adagrad, Momentum, Adam', function()

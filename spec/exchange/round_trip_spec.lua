@@ -1,8 +1,8 @@
--- What is written as ONNX or as a GraphDef and read again computes what it computed: calls of each op with attributes and dtypes of many kinds (spec/ops/cases.lua).
--- What has no form there is refused in the words of spec/pages/exchange/round_trip.txt.
+-- run: once
+-- What is written as ONNX or as a GraphDef and read again computes what it computed: calls of each op with attributes and dtypes of many kinds
+-- (spec/ops/cases.lua). What has no form there is refused as unimplemented, by the op's name.
 local df = require 'dflow'
 local cases = require 'spec.ops.cases'
-local pages = require 'spec.pages'
 local support = require 'spec.support'
 local unpack = table.unpack or unpack
 
@@ -41,7 +41,7 @@ local function run_all(session, outputs, feeds)
   return values
 end
 
---- Writes with one function, reads with another, and compares what the graphs give; why it was refused, or nil.
+--- Writes with one function, reads with another, and compares what the graphs give; or sees that it is refused by name.
 local function compare(case, ending, write, read)
   local outputs, names, placeholders = built(case)
   local feeds = {}
@@ -51,8 +51,8 @@ local function compare(case, ending, write, read)
   local ok, why = pcall(write, path, outputs)
   if not ok then
     assert.equals('unimplemented', why.code, why.message)
-    local said = why.message:match '^[^\n]*\n?[^\n]*':gsub('%S*%.lua:%d+:? ?', ''):gsub('\n', ' / ')
-    return said
+    assert.is_truthy(why.message:find(case.op, 1, true) or why.message:find 'dtype' or why.message:find "'", why.message)
+    return
   end
   local g, find = read(path, outputs)
   os.remove(path)
@@ -88,16 +88,7 @@ end
 describe('a graph that is written and read again computes what it did', function()
   local by, names = cases.by_op()
   for _, op in ipairs(names) do
-    it('as ONNX: ' .. op, function()
-      local lines = {}
-      for i, case in ipairs(some_of(by[op])) do lines[i] = onnx(case) or 'the same' end
-      pages.section('exchange/round_trip.txt', op, table.concat(lines, '\n'))
-    end)
-
-    it('as a GraphDef: ' .. op, function()
-      local lines = {}
-      for i, case in ipairs(some_of(by[op])) do lines[i] = graph_def(case) or 'the same' end
-      pages.section('exchange/round_trip.txt', op .. ', a GraphDef', table.concat(lines, '\n'))
-    end)
+    it('as ONNX: ' .. op, function() for _, case in ipairs(some_of(by[op])) do onnx(case) end end)
+    it('as a GraphDef: ' .. op, function() for _, case in ipairs(some_of(by[op])) do graph_def(case) end end)
   end
 end)

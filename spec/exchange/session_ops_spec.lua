@@ -89,7 +89,7 @@ describe('a staging area', function()
   local about = { shared_name = 'a', dtypes = { 'float32' }, capacity = 1 }
   local function put(x) return df.control_dependencies({}, function() return effect(df.default_graph(), 'Stage', { { x } }, about) end) end
 
-  it('holds back who puts in more than it has room for, and who takes from nothing', function()
+  it('holds back a producer where it is full, and a consumer where it is empty', function()
     local x = df.placeholder('float32', {})
     local stage, got = put(x), op('Unstage', {}, about)[1]
     local taker = df.start(got)
@@ -104,7 +104,7 @@ describe('a staging area', function()
     assert.equal(3, df.run(got))
   end)
 
-  it('lets who only looks wait for a later element, and holds up nobody meanwhile', function()
+  it('lets a peek wait for a later element, and holds up none meanwhile', function()
     local many = { shared_name = 'b', dtypes = { 'float32' } }
     local x = df.placeholder('float32', {})
     local stage, got = effect(df.default_graph(), 'Stage', { { x } }, many), op('Unstage', {}, many)[1]
@@ -119,7 +119,7 @@ describe('a staging area', function()
     assert.matches('element -1 of staging area', message_of(df.run, op('StagePeek', { df.int32(-1) }, many)[1]), 1, true)
   end)
 
-  it('gives room to who waits when it is cleared', function()
+  it('gives room to waiters when it is cleared', function()
     local x = df.placeholder('float32', {})
     local stage, clear = put(x), effect(df.default_graph(), 'StageClear', {}, about)
     df.run(stage, { [x] = 1 })
@@ -130,7 +130,7 @@ describe('a staging area', function()
     assert.equal(2, df.run(op('Unstage', {}, about)[1]))
   end)
 
-  it('lets go who waits when the run is cancelled or its time is over', function()
+  it('lets go waiters when the run is cancelled or its time is over', function()
     local got = op('Unstage', {}, about)[1]
     local h = df.start(got)
     h:cancel()
@@ -147,7 +147,7 @@ describe('a staging area', function()
     assert.matches("waits for 3 elements in staging area 'a'", e.message, 1, true)
   end)
 
-  it('has one capacity and one list of dtypes for all who name it', function()
+  it('has one capacity and one list of dtypes for all ops that name it', function()
     local x = df.placeholder('float32', {})
     df.run(put(x), { [x] = 1 })
     local other = op('Unstage', {}, { shared_name = 'a', dtypes = { 'int32' }, capacity = 1 })[1]
@@ -168,7 +168,7 @@ describe('an accumulator', function()
            op('AccumulatorNumAccumulated', { h })
   end
 
-  it('lets who takes wait for as many gradients as it requires, and the next one for the next', function()
+  it('lets a taker wait for as many gradients as it requires, and the next one for the next', function()
     local x = df.placeholder('float32', { 2 })
     local apply, take, count = accumulator{ shape = { 2 } }
     local give, later = apply(0, x), apply(1, x)
@@ -185,7 +185,7 @@ describe('an accumulator', function()
     support.same(second:wait(), { 6, 7 })
   end)
 
-  it('says what is waited for, and lets go who is cancelled', function()
+  it('says what is waited for, and lets go a cancelled taker', function()
     local apply, take = accumulator{ shape = {}, shared_name = 'g' }
     local ok, e = pcall(df.run, take(3), {}, { timeout = 0.05 })
     assert.is_false(ok)
@@ -198,7 +198,7 @@ describe('an accumulator', function()
     assert.equal(4, df.run(take(1)))
   end)
 
-  it('gives nothing to who is cancelled, whenever its run notices', function()
+  it('gives nothing to a cancelled taker, whenever its run notices', function()
     local apply, take = accumulator{ shape = {}, shared_name = 'c' }
     for n = 1, 20 do
       local h = df.start(take(1))
@@ -210,7 +210,7 @@ describe('an accumulator', function()
     end
   end)
 
-  it('gives the next in line what one who is cancelled held up', function()
+  it('gives the next in line what a cancelled taker held up', function()
     local apply, take = accumulator{ shape = {}, shared_name = 'h' }
     local first = df.start(take(2))
     pcall(df.run, op('Unstage', {}, { shared_name = 'nothing comes', dtypes = { 'float32' } })[1], {}, { timeout = 0.2 })    -- it is in line
@@ -242,8 +242,7 @@ describe('an accumulator', function()
     assert.matches('adds up float32[3] but is given float32[2]', message_of(df.run, give, { [x] = { 1, 2 } }), 1, true)
     support.same(df.run(take(1)), { 1, 2, 3 })
     df.run(apply(1, x), { [x] = { 1 } })
-    assert.matches("reduction_type is 'MAX'", message_of(df.run, op('AccumulatorNumAccumulated',
-      { op('ConditionalAccumulator', {}, { dtype = 'float32', shape = {}, reduction_type = 'MAX' }) })), 1, true)
+    assert.matches("reduction_type is 'MAX'", message_of(op, 'ConditionalAccumulator', {}, { dtype = 'float32', shape = {}, reduction_type = 'MAX' }), 1, true)
   end)
 end)
 
@@ -516,7 +515,7 @@ describe('a sparse accumulator', function()
     assert.matches("'MEAN' already, of sparse gradients", message_of(df.run, op('AccumulatorNumAccumulated', { other })))
   end)
 
-  it('lets who takes wait, and takes any shape where it has none', function()
+  it('lets a taker wait, and takes any shape where it has none', function()
     local a = accumulator('MEAN', 'float64', { -1 })
     local h = df.start(take(a, 2, 'float64'))
     assert.is_false(h:done())
@@ -590,7 +589,7 @@ describe('a barrier', function()
     assert.matches("the shared barrier 'b' has components float32[2], int32[] but float32[2], int64[] is asked for", message, 1, true)
   end)
 
-  it('that is closed for good lets go what is incomplete, and who waits for it', function()
+  it('that is closed for good lets go what is incomplete, and its waiters', function()
     local b = barrier()
     df.run(put(b, { 'a' }, df.float32{ { 1, 2 } }, 0))
     local h = df.start(take(b, 1))

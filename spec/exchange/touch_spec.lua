@@ -5,13 +5,14 @@ local shell = require 'spec.shell'
 -- What opens a path, starts a process or makes a connection in C, and dflow's own functions that do.
 local OPENS = { 'fopen', 'freopen', 'open', 'openat', 'creat', 'opendir', 'mkdir', 'rmdir', 'unlink', 'remove', 'rename', 'mkstemp', 'truncate', 'chmod',
                 'symlink', 'link', 'popen', 'system', 'fork', 'vfork', 'posix_spawn', 'execl', 'execv', 'execvp', 'execve', 'dlopen', 'socket', 'connect',
-                'bind', 'accept', 'stat', 'access', 'dfk_library_open', 'df_read_file', 'dfi_file_open', 'dfi_checkpoint_open', 'dfi_checkpoint_write', 'dfi_checkpoint_remove' }
+                'bind', 'accept', 'stat', 'access', 'glob', 'dfk_library_open', 'df_read_file', 'df_file_create', 'dfi_file_open', 'dfi_checkpoint_open', 'dfi_checkpoint_write', 'dfi_checkpoint_remove' }
 
 -- What kernels and ops may call of these, each by the function that calls it, and why a graph cannot reach it without leave.
 local KNOWN = {
   ['kernels/ref/string_text.c'] = { ref_print_v2 = 'asks' },
   ['runtime/ops/checkpoint.c'] = { write_all = 'its callers ask', kernel_save = 'asks', kernel_restore = 'asks', remove_parts = 'its caller asks',
-                                   read_part = 'its caller asks', kernel_merge = 'asks' },
+                                   read_part = 'its caller asks', kernel_merge = 'asks', kernel_write_whole = 'asks' },
+  ['runtime/ops/files.c'] = { kernel_read = 'asks', kernel_write = 'asks', names_of = 'its caller asks' },
   ['runtime/resource/checkpoint.c'] = 'reads and writes checkpoints for ops that have asked',
   ['kernels/disk.c'] = 'the cache of compiled kernels, under names of its own',
   ['kernels/cpu/blas.c'] = 'a library of a fixed name', ['kernels/cpu/lapack.c'] = 'a library of a fixed name',
@@ -61,7 +62,7 @@ describe('what a graph computes', function()
       for caller, how in pairs(type(known) == 'table' and known or {}) do
         if how == 'asks' then
           local body = shell.read(path):match('\n[%w_ ]-' .. caller .. '%b()%s*(%b{})')
-          assert(body and (body:find('dfk_may_touch(', 1, true) or body:find('path_of(', 1, true)), caller .. ' does not ask')
+          assert(body and (body:find('dfk_may_touch(', 1, true) or body:find('dfi_path_input(', 1, true)), caller .. ' does not ask')
         end
       end
     end
@@ -83,6 +84,10 @@ describe('what a graph computes', function()
         attr { key: "dtypes" value { list { type: DT_STRING } } } }]],
       RestoreV2 = strings .. [[node { name: "y" op: "RestoreV2" input: "path" input: "names" input: "slices"
         attr { key: "dtypes" value { list { type: DT_STRING } } } }]],
+      ReadFile = strings .. 'node { name: "y" op: "ReadFile" input: "path" }',
+      WriteFile = strings .. 'node { name: "y" op: "WriteFile" input: "path" input: "path" }',
+      WriteWholeFile = strings .. 'node { name: "y" op: "WriteWholeFile" input: "path" input: "names" attr { key: "parts" value { list { type: DT_STRING } } } }',
+      MatchingFiles = strings .. 'node { name: "y" op: "MatchingFiles" input: "path" }',
       MergeV2Checkpoints = strings .. [[node { name: "y" op: "MergeV2Checkpoints" input: "names" input: "path" }]],
     }
   end
