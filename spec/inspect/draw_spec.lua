@@ -539,7 +539,7 @@ describe('the picture of a graph', function()
     end
   end)
 
-  it('draws a large graph at once: straight chains as one node, constants within those who use them', function()
+  it('draws a large graph at once: straight chains as one node, constants within their readers', function()
     local x = df.placeholder('float32', {}, 'x')
     local y, z = x, x
     for _ = 1, 500 do y = y:sin() end
@@ -641,8 +641,8 @@ describe('df.draw', function()
   end)
 
   --- Every form at a stage: each node of the picture is there once, and all that was typed is in it.
-  local function check(y, at, seed)
-    local g = df.default_graph()
+  local function check(y, at, seed, g)
+    g = g or df.default_graph()
     local function message(what, text) return ('%s, seed %d, at %s\n%s'):format(what, seed, at, text or '') end
     local function made() return draw.model(y, at) end
     local m = made()
@@ -715,6 +715,130 @@ describe('df.draw', function()
       check(again[1] + again[2], 'gradient', seed)
     end
   end)
+
+  host_it('has every node of TensorFlow\'s graphs', function()
+    local shell, met = require 'spec.shell', 0
+    for path in shell.run('ls spec/graphs/gradients/*.pb spec/graphs/session/*.pb').out:gmatch '[^\n]+' do
+      local g = df.import_graph_def(path)
+      local y
+      for _, op in ipairs(g:ops()) do if #op.outputs > 0 then y = op.outputs[1] end end
+      for _, at in ipairs{ 'built', 'lowered' } do check(y, at, 1, g) end
+      met = met + 1
+    end
+    assert.is_true(met > 10, met)
+  end)
+
+  it('is cut to so many lines: the first ones, and a word of how much is left out', function()
+    for seed = 1, 6 do
+      df.reset()
+      local y = programs.build(df, programs.make(seed, 3))
+      for _, at in ipairs{ 'built', 'lowered' } do
+        for form, lines in pairs{ let = 15, tree = 9 } do
+          local whole, part = drawn(y, { as = form, at = at, lines = 1e6 }), drawn(y, { as = form, at = at, lines = lines })
+          local n = select(2, part:gsub('\n', '')) + 1
+          assert.is_true(n <= lines + 6, part)
+          if part ~= whole then
+            local first = part:match '^(.-)[^\n]*%f[%a]more%f[%A]' or part:match '^([^\n]*\n[^\n]*\n)'
+            assert.equal(first, whole:sub(1, #first))
+            assert.is_true(n >= lines - 2, part)
+          end
+        end
+      end
+    end
+  end)
+end)
+
+describe('a picture of much', function()
+  before_each(df.reset)
+
+  --- A network of layers with the step that trains it.
+  local function network(blocks)
+    local ids = df.placeholder('int32', { -1, 8 }, { name = 'ids' })
+    local h = df.nn.Embedding(20, 8)(ids)
+    for _ = 1, blocks do h = df.nn.TransformerBlock(2, 8)(h) end
+    local loss = df.reduce_mean(df.square(df.nn.Dense(1)(h)))
+    return { loss, df.train.Adam(0.01):minimize(loss) }
+  end
+
+  local function seen(what, view, at)
+    local m = draw.model(what, at or 'built', view)
+    local items, titles, inside = 0, {}, {}
+    local function walk(box)
+      for _, item in ipairs(box.items) do
+        if item.items then
+          titles[#titles + 1] = item.title
+          walk(item)
+        else
+          items = items + 1
+          assert(not inside[item])
+          inside[item] = true
+          if item.closed then titles[#titles + 1] = ('%s*%d'):format(item.title, item.times or 1) end
+        end
+      end
+    end
+    walk(m.top)
+    for _, e in ipairs(m.edges) do assert(inside[e.from] and inside[e.to] and e.from ~= e.to, e.from.name) end
+    return m, items, ' ' .. table.concat(titles, ' ') .. ' '
+  end
+
+  it('has some forty items: boxes are closed, those alike are one, and every node is in one of them', function()
+    local what = network(5)
+    local whole = draw.model(what, 'built')
+    local m, items, titles = seen(what, { closes = true })
+    assert.is_true(#whole.nodes > 1000 and items <= 45, items)
+    assert.matches(' embedding ', titles)
+    assert.matches(' transformer_block%*5 ', titles)
+    assert.matches(' gradients%*1 ', titles)
+    assert.matches(' AdamOptimizer%*1 ', titles)
+    local count, reads = 0, 0
+    for _, n in ipairs(m.nodes) do count = count + (n.count or 1) * (n.times or 1) end
+    for _, n in ipairs(whole.nodes) do if n.op == 'ReadVariableOp' then reads = reads + 1 end end
+    assert.is_true(count <= #whole.nodes and count >= #whole.nodes - reads, count .. ' of ' .. #whole.nodes)
+    local svg = drawn(what, { as = 'svg' })
+    elements(svg)
+    assert.matches('transformer_block × 5', svg)
+    assert.is_true(#svg < 60000)
+  end)
+
+  it('is opened to a depth', function()
+    local what = network(1)
+    local _, items, titles = seen(what, { depth = 1, closes = true, asked = true })
+    assert.matches(' transformer_block%*1 ', titles)
+    local _, more, deeper = seen(what, { depth = 2, closes = true, asked = true })
+    assert.matches(' transformer_block norm1%*1 ', deeper)
+    local _, most = seen(what, { depth = math.huge, closes = true, asked = true })
+    assert.is_true(items < more and more < most)
+  end)
+
+  it('shows what has a name, or what is near a node', function()
+    local what = network(2)
+    local m = seen(what, { only = 'norm2', asked = true })
+    for _, n in ipairs(m.nodes) do assert(n.beside or n.name) end
+    local text = df.draw(what, { only = 'norm2', as = 'tree' })
+    assert.matches('norm2/gamma', text)
+    assert.is_nil(text:find('embedding/table', 1, true))
+    local x = df.placeholder('float32', {}, 'x')
+    local y = x
+    for _ = 1, 9 do y = df.sin(y) end
+    local near = df.draw(y, { around = 'Sin_4', within = 1, as = 'tree' })
+    for name, is_there in pairs{ Sin_3 = true, Sin_4 = true, Sin_5 = true, Sin_2 = false, Sin_6 = false } do
+      assert.equal(is_there, near:find('-' .. name .. ':', 1, true) ~= nil, name)
+    end
+    for opts, said in pairs{ [{ only = 'nothing' }] = 'is called', [{ around = 'nothing' }] = 'is called', [{ depth = 0 }] = 'from 1 up', [{ within = 2 }] = 'goes with around' } do
+      local ok, e = pcall(df.draw, y, opts)
+      assert.is_false(ok)
+      assert.matches(said, e.message)
+    end
+  end)
+
+  it('forgets what a failed body built of layers', function()
+    local g = df.default_graph()
+    local layer = df.nn.Dense(3)
+    pcall(df.cond, df.constant(true), function() return layer(df.ones{ 1, 2 }) end, function() error 'no' end)
+    for _, group in ipairs(g.groups) do assert.is_true(group.last < g:size()) end
+    df.nn.Dense(3)(df.ones{ 1, 2 })
+    assert.equal(g:size() - 1, g.groups[#g.groups].last)
+  end)
 end)
 
 describe(':graph', function()
@@ -723,7 +847,7 @@ describe(':graph', function()
   local program = "x = df.placeholder('float32', {}, 'x') y = cond(x:gt(0), function() return x * x end, function() return -x end)"
 
   it('takes a form and a stage, each by any unique beginning, in either order', function()
-    local out = session(program, ':graph y as tr', ':graph y at low as l', ':graph tree y', ':gr y', ':graph y as tree at gradient')
+    local out = session(program, ':graph y as tr', ':graph y at low as l', ':graph tree y', ':grap y', ':graph y as tree at gradient')
     assert.matches('dflow> cond/Merge\n|%-x: float32%[%] = Placeholder  %-%- In%[1%]:1\n', out)
     assert.matches('cond/Merge: float32%[%], int32%[%] = Merge%(cond/Neg, cond/Mul%)', out)
     assert.are.equal(2, select(2, out:gsub('dflow> cond/Merge\n', '')))
@@ -748,6 +872,6 @@ describe(':graph', function()
 
   it('says what it takes', function()
     local out = session(':graph?')
-    assert.matches(':graph x %[as form%] %[at stage%]\n  the graph that leads to x\n', out)
+    assert.matches(':graph x %[as form%] %[at stage%] %[depth n | only name | around node n%]\n  the graph that leads to x\n', out)
   end)
 end)

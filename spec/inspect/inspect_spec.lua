@@ -74,6 +74,31 @@ describe('a run in the background', function()
     assert.is_nil(h:pause())
   end)
 
+  it('that a long kernel keeps from pausing pauses when that is over, after `pause` gave up waiting', function()
+    local core = require 'dflow.backend'
+    local n = df.placeholder('int32', { 1 })
+    local i = df.while_loop(function(i) return i:ge(0) end, function(i)      -- nearly all the time is spent in the sort
+      return i + 1 + df.cast(df.sort(df.random_uniform(n) + df.cast(i, 'float32'))[0], 'int32') * 0
+    end, { df.int32(0) })
+    local size, gave_up = 250000, false
+    repeat                                     -- until a kernel takes longer than the patience
+      size = size * 2
+      local h = df.start(i, { [n] = { size } })
+      core.run_patience(h.handle, 0.01)
+      for _ = 1, 20 do
+        gave_up = not h:pause()
+        if gave_up then break end
+        h:resume()
+      end
+      local began = df.clock()
+      repeat until h:state() == 'paused' or not gave_up or df.clock() - began > 60
+      assert(not gave_up or h:state() == 'paused', h:state())
+      h:cancel()
+      pcall(h.wait, h)
+    until gave_up or size > 1e8
+    assert.is_true(gave_up)
+  end)
+
   it('is cancelled while it is paused', function()
     local fetches, feeds = endless()
     local h = df.start(fetches, feeds)
@@ -95,7 +120,7 @@ describe('a run in the background', function()
     assert.same({ 5, 32 }, h:wait())
   end)
 
-  ordered_it('does not count the time it stands still against its timeout', function()
+  ordered_it('does not count the time it is paused against its timeout', function()
     local h = df.start({ counting(1000) }, nil, { paused = true, timeout = 1 })
     h:settle()
     local clock = os.time()

@@ -1,4 +1,5 @@
 -- Ctrl-C as a question, and what one can ask then: typed at in a terminal.
+-- run: alone
 local terminal = require 'spec.terminal'
 
 local COUNTING = [[
@@ -20,6 +21,8 @@ describe('a run that goes on too long', function()
     t = terminal.open(columns, rows, { files = { ['.config/dflow/init.lua'] = COUNTING } })
     return t
   end
+  --- Waits for the progress line of a run that has begun: half a second after it was started, or later on a busy machine.
+  local function goes() return t:wait(function(s) return s:find('s  [1-9][%d.]* ?[kMG]? it/s') end) end
   --- Types a line, and waits for what it says and the next prompt.
   local function asks(line, answer)
     t:keys('C-l'):line(line)
@@ -35,10 +38,9 @@ describe('a run that goes on too long', function()
   for _, size in ipairs{ { 80, 24 }, { 120, 40 } } do
     it(('is paused by Ctrl-C, looked at, stepped and cancelled, at %d by %d'):format(size[1], size[2]), function()
       open(size[1], size[2]):line('df.run(endless())')
-      local screen = t:wait('it/s')
-      assert.matches('s  [%d.]+ ?[kMG]? it/s', screen)    -- the progress line, after half a second
+      goes()
       t:keys('C-c')
-      screen = t:wait('paused>')
+      local screen = t:wait('paused>')
       assert.matches('paused before while/', screen)
       assert.matches(':continue, :step, :frames, :why x, :cancel, or any Lua; Ctrl%-C again\n?%s*cancels', screen)
       assert.is_nil(screen:find('it/s', 1, true))        -- it has gone
@@ -47,13 +49,13 @@ describe('a run that goes on too long', function()
       asks(':break while/Greater', 'breakpoint 1')
       t:keys('C-l'):line(':continue')
       t:wait('breakpoint 1 before while/Greater')
-      asks(':step', 'stepped before while/')
+      asks(':step', 'stepped before [^\n]*while/')
       asks(':back', '%-1  while/Greater %(Greater%) in while:%d+')
-      asks(':back', '%-2  while/')
+      asks(':back', '%-2  [^\n]*while/')
       asks(':forward', '%-1  while/Greater')
-      asks(':forward', 'stepped before while/')
+      asks(':forward', 'stepped before [^\n]*while/')
       asks(':why while/Greater', 'while/Greater:0 @ while:%d+')
-      asks(':whynot while/NextIteration_1', 'while/NextIteration_1:0 @ while:%d+')
+      asks(':whynot while/NextIteration_1', 'while/NextIteration_1:0%)? @ while:%d+')
       asks(':unbreak', 'paused>')
       asks(':break Mul if v > 30', 'breakpoint 2: if v > 30')
       t:keys('C-l'):line(':continue')
@@ -70,12 +72,12 @@ describe('a run that goes on too long', function()
 
   it('is asked without colons, too, where the words are no Lua', function()
     open(80, 24):line('df.run(endless())')
-    t:wait('it/s')
+    goes()
     t:keys('C-c')
     t:wait('paused>')
     asks('frames', 'top level.*while  iterations %d+%-%d+ in flight')
-    asks('step', 'stepped before while/')
-    asks('step 2 iteration', 'stepped before while/')
+    asks('step', 'stepped before [^\n]*while/')
+    asks('step 2 iteration', 'stepped before [^\n]*while/')
     asks('why while/Greater', 'while/Greater:0 @ while:%d+')
     asks('back', '%-1  ')
     asks('step = 7', 'paused>')
@@ -89,11 +91,11 @@ describe('a run that goes on too long', function()
 
   it('goes on after :continue, is asked again, and is cancelled by a second Ctrl-C', function()
     open(80, 24):line('df.run(endless())')
-    t:wait('it/s')
+    goes()
     t:keys('C-c')
     t:wait('paused>')
     t:line(':continue')
-    t:wait('it/s')
+    goes()
     t:keys('C-c')
     t:wait(function(s) return select(2, s:gsub('paused>', '')) == 2 end)
     t:keys('C-c')
@@ -114,10 +116,10 @@ describe('a run that goes on too long', function()
     for _, size in ipairs{ { 120, 40 }, { 60, 14 } } do
       t:resize(size[1], size[2])
       screen = t:wait(function(s)
-        return select(2, s:gsub('\n', '')) == size[2] - 1 and s:find('^running') and s:find('any key leaves, p pauses$')
+        return select(2, s:gsub('\n', '')) == size[2] - 1 and s:find('^running') and s:find('any key leaves, p pauses[^\n]*$')
       end)
       assert.matches('^running', screen)
-      assert.matches('any key leaves, p pauses$', screen)
+      assert.matches('any key leaves, p pauses[^\n]*$', screen)
     end
     t:type('p')
     assert.matches('^paused', t:wait(function(s) return s:find('^paused') end))

@@ -114,7 +114,7 @@ describe('the ledger of a run', function()
     assert.is_true(looks > #cases, looks .. ' looks')
   end)
 
-  next_it('shows every token running in the very order of a run that nobody looks at, with as many iterations at once', function()
+  next_it('shows every token running in the very order of a run without an inspector, with as many iterations at once', function()
     for i = 1, 12 do case_holds({ seed = 900 + i, depth = 2, window = windows[i % 3 + 1], trips = 8, gradients = i % 2 == 0, threads = 1 }, true) end
   end)
 

@@ -30,7 +30,7 @@ local function here(ms)
   return ms * math.max(1, reference / 3) * slack
 end
 
---- A run that stands still with n loops open inside of one, each in its own iteration of it.
+--- A paused run with n loops open inside of one, each in its own iteration of it.
 local function many_frames(n)
   df.reset()
   local _, a = df.while_loop(function(i) return i:lt(df.int32(n)) end, function(i, a)
@@ -147,7 +147,7 @@ describe('a run of a million live iterations', function()
     h:unbreak()
     assert.is_true(open() >= 1000000)
     local limit = here(50)
-    local ms = least(limit, function()                    -- it stands still between them, or it would end meanwhile
+    local ms = least(limit, function()                    -- it is paused between them, or it would end meanwhile
       h:resume()
       h:pause()
     end)

@@ -166,6 +166,15 @@ describe('the prompt', function()
     assert.matches('dflow> 6%.0\nwall [%d.]+ [num]?s, processor [%d.]+ [num]?s, 1 run', out)
     assert.matches('dflow> {6%.0, 7%.0}\nwall', out)
   end)
+
+  require('spec.support').native_it(it, pending)('says which engine it times, and that a log is of tokens', function()
+    local out = session('i, y = while_loop(function(i) return i:lt(20000) end, function(i, v) return i + 1, df.sin(v) end, {0, 1.0})',
+      ':timeit y', ':prof y', ':timeit 1 + 1')
+    local timed, profiled, plain = out:match '(a run takes.-)(op +tokens.-)(%d[^\n]*rounds of.*)$'
+    assert.matches('loops of this session: [01] native, [01] by tokens', timed)
+    if timed:find('1 native', 1, true) then assert.matches('these are tokens, which a log needs; 1 loop', profiled) end
+    assert.is_nil(plain:find 'loops of this session')
+  end)
 end)
 
 describe('how many trips a loop makes', function()

@@ -161,7 +161,7 @@ describe('a report in a browser', function()
     return state
   end
 
-  it('shows at each token what the log says: who has run, how often, in which iteration, dead or not', function()
+  it('shows at each token what the log says: which nodes have run, how often, in which iteration, dead or not', function()
     local tokens = tokens_of(open(program()))
     assert.is_true(#tokens > 150)
     assert.equal(('token 1 of %d'):format(#tokens), count())

@@ -115,7 +115,7 @@ describe('stepping through random programs', function()
   end)
 end)
 
-describe('who only looks at a run', function()
+describe('an inspector that only looks at a run', function()
   it('does not take it past a breakpoint that it has come to meanwhile', function()
     df.reset()
     local inspect = require 'dflow.inspect'
@@ -136,7 +136,7 @@ describe('who only looks at a run', function()
     assert.equal(15, h:wait())
   end)
 
-  it('lets it go on when that is why it stands still, also after an error', function()
+  it('lets it go on when that is why it is paused, also after an error', function()
     df.reset()
     local inspect = require 'dflow.inspect'
     local i = df.while_loop(function() return df.constant(true) end, function(i) return i + 1 end, { df.int32(0) })

@@ -1,9 +1,10 @@
 -- :top, whole screens of it, what it costs, and what it leaves behind.
+-- run: alone
 local terminal = require 'spec.terminal'
 local shell = require 'spec.shell'
 local ordered_it = require('spec.support').ordered_it(it, pending)
 
--- Typed at the prompt, so that the Lua line is In[1]:1. A run that stands still after so many tokens is the same each time.
+-- Typed at the prompt, so that the Lua line is In[1]:1. A run that is paused after so many tokens is the same each time.
 local COUNTING = 'x = while_loop(function(i) return i:ge(0) end, function(i) return i + 1 end, {df.int32(0)})'
 local INIT = [[
 function crowd(n)
@@ -45,7 +46,7 @@ nodes that ran lately
 
 
 
-any key leaves, p pauses]],
+any key leaves, p pauses, s sorts (runs), / looks for]],
   [{ 120, 40 }] = [[
 paused  250 nodes, 49 iterations, 1 frame, 0 dead tokens
 
@@ -86,7 +87,7 @@ nodes that ran lately
 
 
 
-any key leaves, p pauses]],
+any key leaves, p pauses, s sorts (runs), / looks for]],
   [{ 40, 10 }] = [[
 paused  250 nodes, 49 iterations, 1 fram
 iter         0/s
@@ -97,7 +98,7 @@ frames
     while  iterations 49-49 in flight (1
 nodes that ran lately
  25.0 %  while/GreaterEqual
-any key leaves, p pauses]],
+any key leaves, p pauses, s sorts (runs]],
 }
 
 describe('the rows of :top', function()
@@ -120,34 +121,121 @@ describe('the rows of :top', function()
   end)
 end)
 
+--- How many characters a line has.
+local function width(line) return #line:gsub('[\128-\191]', '') end
+
 describe('the lines of :top', function()
-  ordered_it('are what they were, in windows of many sizes, while a run goes on', function()
-    local df, top, pages = require 'dflow', require 'dflow.repl.top', require 'spec.pages'
+  local df, top = require 'dflow', require 'dflow.repl.top'
+  local clock = 0
+  local function tick() clock = clock + 1e-4 return clock end
+
+  --- A run of six loops that is paused after so many tokens.
+  local function standing(tokens)
     df.reset()
     local y = df.map_fn(function(x)
       local _, v = df.while_loop(function(i) return i:lt(50) end, function(i, v) return i + 1, df.tanh(v) * 0.5 end, { df.int32(0), x }, { name = 'a_rather_long_name' })
       return v
     end, df.ones{ 6 })
-    local out, h = {}, df.start(y, nil, { paused = true })
-    local states, clock = {}, 0
-    for look = 1, 4 do
+    local h = df.start(y, nil, { paused = true })
+    if tokens > 0 then h:step(tokens) end
+    return h
+  end
+
+  ordered_it('fit the window, say the same in each, and count what the run has counted', function()
+    for _, tokens in ipairs{ 0, 37, 111, 400 } do
+      local h = standing(tokens)
+      local s, whole = h:stats(), top.lines(h, top.new(0), 500, 200, true, 0.5, tick)
+      local function counted(n, what) return ('%d %s%s'):format(n, what, n == 1 and '' or 's') end
+      assert.equal(('%s  %s, %s, %s, %s'):format(h:state(), counted(s.nodes_run, 'node'), counted(s.iterations, 'iteration'), counted(s.frames, 'frame'),
+                                                 counted(s.dead_tokens, 'dead token')), whole[1])
+      local seen = table.concat(whole, '\n')
+      for _, f in ipairs(h:frames()) do assert.is_truthy(seen:find(tostring(f), 1, true), seen) end
       for _, size in ipairs{ { 120, 40 }, { 90, 30 }, { 80, 24 }, { 72, 16 }, { 71, 15 }, { 60, 12 }, { 59, 11 }, { 40, 10 }, { 20, 6 }, { 8, 4 } } do
-        for _, utf8 in ipairs{ true, false } do
-          local key = ('%d x %d%s'):format(size[1], size[2], utf8 and '' or ', ASCII')
-          states[key] = states[key] or top.new(0)
-          local lines = top.lines(h, states[key], size[1], size[2], utf8, look * 0.5, function() clock = clock + 1e-4 return clock end)
-          for i, line in ipairs(lines) do lines[i] = line:gsub(' +[%d.]+ K?i?B.*$', ' BYTES'):gsub(':%d+$', ':N') end
-          out[#out + 1] = ('-- %s, look %d\n%s'):format(key, look, table.concat(lines, '\n'))
+        local columns, rows = size[1], size[2]
+        local lines = top.lines(h, top.new(0), columns, rows, true, 0.5, tick)
+        local plain = top.lines(h, top.new(0), columns, rows, false, 0.5, tick)
+        assert.is_true(#lines <= rows - 1 and #lines >= math.min(rows - 1, 6), #lines)
+        assert.equal(#lines, #plain)
+        for i, line in ipairs(lines) do
+          assert.is_true(width(line) <= columns, line)
+          local bare = line:gsub('…', '...')
+          for utf8, ascii in pairs{ ['▁'] = '.', ['▂'] = ':', ['▃'] = '-', ['▄'] = '=', ['▅'] = '+', ['▆'] = '*', ['▇'] = '#', ['█'] = '@' } do bare = bare:gsub(utf8, ascii) end
+          local function still(text) return (text:gsub(' +[%d.]+ K?i?B.*$', '')) end
+          assert.equal(still(bare:sub(1, columns)), still(plain[i]))
+        end
+        assert.equal(whole[1]:sub(1, columns), lines[1])
+        local text = '\n' .. table.concat(lines, '\n') .. '\n'
+        assert.equal(rows >= 16, text:find('\n\nframes\n', 1, true) ~= nil)             -- an empty line where there is room
+        if rows >= 10 then assert.is_truthy(text:find('\n' .. (columns >= 60 and 'iterations ' or 'iter ') .. ' *0/s'), text) end
+        assert.equal(rows >= 12, text:find '\nswap ' ~= nil)
+        if rows >= 10 then
+          assert.is_truthy(text:find('\nframes\n', 1, true))
+          assert.is_truthy(text:find('nodes that ran lately'), text)
+        end
+        local shown, frames = 0, #h:frames()
+        for line in text:gmatch '\n(  [^\n]*)' do if not line:find '%%' then shown = shown + 1 end end
+        if rows >= 10 and shown < frames then
+          assert.equal(frames - shown + 1, tonumber(text:match '… (%d+) more frames?') or frames - shown + 1, text)
         end
       end
-      h:step(37 * look)
+      h:cancel()
     end
+  end)
+
+  ordered_it('have the nodes that ran most, first, with the share of each', function()
+    local h = standing(400)
+    local lines, share, last, n = top.lines(h, top.new(0), 200, 60, true, 0.5, tick), 0, 101, 0
+    local times = {}
+    for _, t in ipairs(h:history(128)) do times[t.op.name] = (times[t.op.name] or 0) + 1 end
+    for _, line in ipairs(lines) do
+      local percent, name, at, kind, from, where = line:match '^ *([%d.]+) %%  (%S+) +()(%S+) +()(%S+)$'
+      if percent then
+        assert.same({ 96, 144 }, { at, from })                         -- 45 and 25 of 100 columns for names and types
+        percent, n = tonumber(percent), n + 1
+        assert.is_true(percent <= last)
+        assert.is_true(math.abs(percent - 100 * times[name] / 128) < 0.06, line)
+        assert.equal(df.default_graph():op(name).type, kind)
+        assert.matches('top_spec.lua:%d+$', where)
+        share, last = share + percent, percent
+      end
+    end
+    assert.is_true(n > 5 and share > 90 and share < 100.5, share)
     h:cancel()
+  end)
+
+  ordered_it('have rates since the last look', function()
+    local h, state = standing(0), top.new(0)
+    top.lines(h, state, 120, 40, true, 1, tick)
+    h:step(300)
+    local s = h:stats()
+    local text = table.concat(top.lines(h, state, 120, 40, true, 1.5, tick), '\n')
+    assert.matches('\niterations +' .. top.short(s.iterations / 0.5) .. '/s', text)
+    assert.matches('\nnodes +' .. top.short(s.nodes_run / 0.5) .. '/s', text)
+    h:cancel()
+  end)
+
+  it('have bars as high as the numbers, the last of them, one each', function()
     local list = {}
     for i = 1, 230 do list[i] = i * i % 97 end
-    for _, width in ipairs{ 4, 60, 300 } do out[#out + 1] = top.spark(list, width, true) .. '\n' .. top.spark(list, width, false) end
-    for _, n in ipairs{ 0, 1, 9.94, 9.96, 999, 999.4, 999.6, 9940, 9960, 1e6, 5.55e6, 999.6e6, 2e9, 7e12 } do out[#out + 1] = top.short(n) end
-    pages.section('top.txt', 'lines', table.concat(out, '\n'))
+    local bars = { [' '] = 0, ['.'] = 1, [':'] = 2, ['-'] = 3, ['='] = 4, ['+'] = 5, ['*'] = 6, ['#'] = 7, ['@'] = 8 }
+    for _, columns in ipairs{ 4, 60, 300 } do
+      local plain, fine = top.spark(list, columns, false), top.spark(list, columns, true)
+      local n = math.min(columns, #list)
+      assert.equal(n, #plain)
+      assert.equal(n, width(fine))
+      local most = 1
+      for i = #list - n + 1, #list do most = math.max(most, list[i]) end
+      for i = 1, n do assert.is_true(math.abs(bars[plain:sub(i, i)] - 8 * list[#list - n + i] / most) <= 0.5, plain) end
+    end
+    assert.equal('', top.spark({}, 9, true))
+    assert.equal('  ', top.spark({ 0, 0 }, 9, false))
+  end)
+
+  it('have numbers in three digits at most, with a unit', function()
+    for n, text in pairs{ [0] = '0', [1] = '1', [9.94] = '10', [999] = '999', [999.4] = '999', [999.6] = '1.0 k', [9940] = '9.9 k', [9960] = '10 k', [1e6] = '1.0 M',
+                          [5.55e6] = '5.5 M', [999.6e6] = '1.0 G', [2e9] = '2.0 G', [7e12] = '7000 G' } do
+      if n == 5.55e6 then assert.matches('^5%.[56] M$', top.short(n)) else assert.equal(text, top.short(n)) end
+    end
   end)
 end)
 
@@ -177,7 +265,7 @@ describe(':top', function()
       asks('h = df.start(x, nil, {paused = true}) h:step(200);')
       t:resize(size[1], size[2])
       t:keys('C-l'):line(':top')
-      assert.equal(expected, plain(t:wait(function(s) return plain(s) == expected end, 5)))
+      assert.equal(expected, plain(t:wait(function(s) return plain(s) == expected end)))
     end)
   end
 
@@ -191,10 +279,10 @@ describe(':top', function()
       local expected
       for at, screen in pairs(SCREENS) do if at[1] == size[1] then expected = screen end end
       t:resize(size[1], size[2])
-      assert.equal(expected, plain(t:wait(function(s) return plain(s) == expected end, 5)))
+      assert.equal(expected, plain(t:wait(function(s) return plain(s) == expected end)))
     end
     t:resize(12, 4)                                   -- nothing useful has room, and nothing breaks
-    t:wait(function(s) return #s < 60 end, 2)
+    t:wait(function(s) return #s < 60 end)
     t:resize(80, 24)
     assert.matches('^paused', t:wait(function(s) return s:find('^paused.*any key leaves') end))
   end)
@@ -220,6 +308,31 @@ describe(':top', function()
     a:close()
     b:close()
     for _, name in ipairs{ before, before .. '.a', before .. '.b' } do os.remove(name) end
+  end)
+
+  ordered_it('sorts nodes by a key, and shows those alone that are looked for', function()
+    open(80, 24)
+    asks(COUNTING .. ';')
+    asks('h = df.start(x, nil, {paused = true}) h:step(200);')
+    t:keys('C-l'):line(':top')
+    t:wait('s sorts (runs)')
+    local function names() return t:screen():match 'ran lately\n(.-)\n\n':gsub(' *[%d.]+ %%  (%S+)[^\n]*', '%1 ') end
+    t:type('s')
+    t:wait('s sorts (name)')
+    t:wait(function() return names() == 'while/Add \nwhile/GreaterEqual \nwhile/NextIteration \nwhile/Switch ' end)
+    t:type('/')
+    t:wait('look for: _')
+    t:type('SWIx')
+    t:wait('look for: SWIx_')
+    t:keys('BSpace', 'Enter')
+    t:wait("/ looks for 'SWI'")
+    assert.equal('while/Switch ', names())
+    t:type('/')
+    t:wait('look for: SWI_')
+    t:keys('Escape')
+    t:wait(function() return names():find 'while/Add' end)
+    t:type('q')
+    t:wait(function(s) return s:find('dflow>$') end)
   end)
 
   it('ends with the run, and says so', function()

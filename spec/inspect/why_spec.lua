@@ -1,4 +1,4 @@
--- Why, and why not: asked of any node from anywhere in a run that stands still.
+-- Why, and why not: asked of any node from anywhere in a paused run.
 local df = require 'dflow'
 local cond, while_loop = df.cond, df.while_loop
 local ordered_it = require('spec.support').ordered_it(it, pending)

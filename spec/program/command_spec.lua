@@ -1,6 +1,7 @@
 --- `dflow run` and `dflow inspect`.
 local df = require 'dflow'
 local shell = require 'spec.shell'
+local model = require 'spec.onnx_model'
 
 local loop = 'spec/graphs/loop.pb'
 
@@ -29,6 +30,51 @@ describe('dflow run', function()
       assert.equal(0, dflow(('run %s %s --fetch y --out %s.out.npy'):format(loop, feed, base)).status)
       assert.same({ 3, 22, 93 }, df.load_npy(base .. '.out.npy'):totable())
     end
+    os.execute(('rm -f %s %s.*'):format(base, base))
+  end)
+
+  it('feeds sequences and optional values of an ONNX model, and shows and keeps what it gives of them', function()
+    local base = os.tmpname()
+    local path = base .. '.onnx'
+    shell.write(path, model.bytes{ inputs = { s = { 'float', { 'n' }, sequence = true }, at = { 'int64', {} } }, outputs = { 't', 'n' },
+                                   { 'SequenceErase', { 's', 'at' }, { 't' } }, { 'SequenceLength', { 't' }, { 'n' } } })
+    local function run(words)
+      local r = dflow('run ' .. path .. ' ' .. words)
+      return r.err == '' and r.out or r.err
+    end
+    assert.equal('t = {[3.] float32[1], [] float32[0]}\nn = 2\n', run "--feed 's=[[1,2],[3],[]]' --feed at=0")
+    assert.equal('t = {}\nn = 0\n', run "--feed 's=[[1,2]]' --feed at=0")
+    df.save_npy(base .. '.npy', df.tensor({ 7, 8 }, 'float64'))
+    assert.equal('', run(('--feed s=[%s.npy,[9]] --feed at=1 --out %s.npz'):format(base, base)))
+    local z = df.load_npz(base .. '.npz')
+    assert.same({ { 7, 8 }, 1 }, { z['t[0]']:totable(), z.n:item() })
+    local arrays = { at = df.tensor(1, 'int64') }
+    for k = 0, 11 do arrays[('s[%d]'):format(k)] = df.tensor({ k }, 'float32') end
+    df.save_npz(base .. '.npz', arrays)
+    local shown = run('--feed ' .. base .. '.npz'):gsub('%s+', ' ')
+    assert.matches('^t = { %[0%.%] float32%[1%], %[2%.%] .-%[9%.%] float32%[1%], %[10%.%] float32%[1%], %[11%.%] float32%[1%] }', shown)
+    arrays.at = nil
+    df.save_npz(base .. '.npz', arrays)
+    assert.matches('n = 11\n', run('--feed at=0 --feed s=' .. base .. '.npz'))
+    assert.matches("the value '3' for the sequence s is no list", run '--feed s=3 --feed at=0', 1, true)
+    assert.matches("an element of '[[1,[2]]]' for s (float32)", run "--feed 's=[[1,[2]]]' --feed at=0", 1, true)
+
+    shell.write(path, model.bytes{ inputs = { o = { 'float', { 2 }, optional = true } }, outputs = { 'has', 'p' },
+                                   { 'OptionalHasElement', { 'o' }, { 'has' } }, { 'Identity', { 'o' }, { 'p' } } })
+    assert.equal('has = true\np = [1. 2.] float32[2]\n', run "--feed 'o=[1,2]'")
+    assert.equal('has = false\np = none\n', run '--feed o=none')
+    assert.equal('', run("--feed 'o=[1,2]' --out " .. base .. '.npz'))
+    assert.same({ 1, 2 }, df.load_npz(base .. '.npz').p:totable())
+    assert.equal('', run('--feed o=none --out ' .. base .. '.npz'))
+    assert.is_nil(df.load_npz(base .. '.npz').p)
+
+    shell.write(path, model.bytes{ inputs = { o = { 'int64', { 'n' }, optional = true, sequence = true } }, outputs = { 'has', 'p' },
+                                   { 'OptionalHasElement', { 'o' }, { 'has' } }, { 'Identity', { 'o' }, { 'p' } } })
+    assert.equal('has = true\np = {[1 2] int64[2], [3] int64[1]}\n', run "--feed 'o=[[1,2],[3]]'")
+    assert.equal('has = false\np = none\n', run '--feed o=none')
+
+    shell.write(path, model.bytes{ inputs = { x = { 'float', { 2 } } }, outputs = { 't' }, { 'SplitToSequence', { 'x' }, { 't' }, { axis = 0 } } })
+    assert.equal('t[0] = [1.] float32[1]\nt[1] = [2.] float32[1]\n', run "--feed 'x=[1,2]'")
     os.execute(('rm -f %s %s.*'):format(base, base))
   end)
 
@@ -109,6 +155,26 @@ describe('dflow inspect', function()
                            'while/while_context  2 variables, 2 constants, parallel_iterations 10', 'Switch                       6' } do
       assert.is_truthy(r.out:find(text, 1, true), text .. '\n' .. r.out)
     end
+  end)
+
+  it('has the values of a model under its own names, and says how it is run', function()
+    local path = os.tmpname()
+    os.remove(path)
+    path = path .. '.onnx'
+    shell.write(path, model.bytes{ inputs = { s = { 'float', { 'n' }, sequence = true }, at = { 'int64', {} }, o = { 'int32', {}, optional = true } },
+                                   outputs = { 't', 'n', 'p', 'q' }, { 'SequenceErase', { 's', 'at' }, { 't' } }, { 'SequenceLength', { 't' }, { 'n' } },
+                                   { 'Identity', { 'o' }, { 'p' } }, { 'SequenceConstruct', { 'at', 'at' }, { 'q' } } })
+    local out = dflow('inspect ' .. path).out
+    os.remove(path)
+    for _, text in ipairs{ 'inputs (3)\n  at  int64[]\n  o  optional int32\n  s  sequence of float32\n',
+                           'outputs (4)\n  t  sequence of float32\n  n  int64[]\n  p  optional int32\n  q  sequence of 2\n',
+                           ('run it: dflow run %s --feed at=… --feed o=… --feed s=…\n'):format(path) } do
+      assert.is_truthy(out:find(text, 1, true), out)
+    end
+    local function how(of) return dflow('inspect ' .. of).out:match 'run it: ([^\n]*)' end
+    assert.equal('dflow run ' .. loop .. ' --feed n=… --feed x=… --fetch while/Exit:0', how(loop))
+    assert.equal('dflow run spec/models/keras --signature serving_default --feed conv1d_input=…', how 'spec/models/keras')
+    assert.equal('dflow run spec/models/square.hlo.pb --feed x.1=…', how 'spec/models/square.hlo.pb')
   end)
 
   it('shows every node, and loops and conds as they would be written', function()

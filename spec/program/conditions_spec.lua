@@ -60,10 +60,14 @@ describe('== on an Output', function()
     assert.matches(':4: warning', r.err)
   end)
 
-  it('is an error under DFLOW_STRICT=1', function()
-    local r = run(text, 'DFLOW_STRICT=1')
-    assert.not_equal(0, r.status)
-    assert.matches(':3: == on an Output', r.err)
+  it('is an error under DFLOW_STRICT=1 and under --strict', function()
+    local path = os.tmpname()
+    shell.write(path, text)
+    for _, r in ipairs{ run(text, 'DFLOW_STRICT=1'), shell.run(shell.dflow .. ' --strict ' .. path) } do
+      assert.not_equal(0, r.status)
+      assert.matches(':3: == on an Output', r.err)
+    end
+    os.remove(path)
   end)
 end)
 
@@ -186,6 +190,28 @@ describe('dflow --check', function()
     assert.equal('1 y', unset 'print(3 * y)')
     for _, text in ipairs{ 'local y = y or 3', 'f(y) function g() y = 3 end', 'require "other" print(3 * y)', 'print(type(y))', 'if y == nil then end', 'f(y[1])' } do
       assert.equal('', unset(text), text)
+    end
+  end)
+
+  it('finds a list that is taken for several values, and says nothing where it is one', function()
+    local function lists(text)
+      local list = {}
+      for i, w in ipairs(conditions.find(text)) do list[i] = ('%d %s'):format(w.line, w.message:match('^`([^`]*)` gives one list') or w.message) end
+      return table.concat(list, '; ')
+    end
+    assert.equal('2 gradients', lists 'local x, w\nlocal gx, gw = gradients(f, {x, w})')
+    assert.equal('1 run', lists 'local n, a, b = 3, s:run{x, y}')
+    assert.equal('1 jacobian', lists 'a, b = df.jacobian(y, {x, w})')
+    for _, text in ipairs{ 'local g = gradients(f, {x, w})', 'local gx, gw = df.unpack(gradients(f, {x, w}))', 'local a, b = df.run{x, y}, 3', 'local a, b = gradients(f, x), 3',
+                           'local a, b = run(x)', 'local ok, g = pcall(gradients, f, {x, w})', 'local l = df.run{loss = a, step = b}' } do
+      assert.equal('', lists(text), text)
+    end
+  end)
+
+  it('says nothing of a table that a metatable makes callable', function()
+    for _, text in ipairs{ 'local M = setmetatable({A()}, mt) M(3)', 'local M = {} setmetatable(M, mt) M(3)', 'local M = {f()} M(3)', 'local M = {A()} M = g M(3)',
+                           'local mine = {} mine:f(1)' } do
+      assert.same({}, conditions.find(text), text)
     end
   end)
 

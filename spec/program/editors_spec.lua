@@ -35,6 +35,16 @@ describe('the annotations', function()
     end
   end)
 
+  it('tell what functions give that are no ops, layers and optimizers, and of which types fields are', function()
+    for name, class in pairs{ ['df.softmax'] = 'Output', ['df.nn.Dense'] = 'Layer', ['df.train.Adam'] = 'Optimizer', ['dflow_Optimizer:minimize'] = 'Operation',
+                              ['df.summary.FileWriter'] = 'FileWriter', ['df.data.pipeline'] = 'Pipeline', ['df.plot'] = 'Plot' } do
+      assert.equal('dflow.' .. class, text:match('\n%-%-%-@return ([%w_.]+)\nfunction ' .. name:gsub('%p', '%%%0') .. '%('), name)
+    end
+    assert.matches('\n---@class dflow.Output\n---@field dtype dflow.DType ', text, 1, true)
+    local any, all = select(2, text:gsub('@return any\n', '')), select(2, text:gsub('@return ', ''))
+    assert.is_true(any < all / 3, ('%d of %d'):format(any, all))
+  end)
+
   it('tell parameters, options and results', function()
     assert.matches('---@param b dflow.Operand\n---@param opts? { transpose_a?: boolean, transpose_b?: boolean, name?: string }\n---@return dflow.Output\n'
       .. 'function dflow_Output:matmul(b, opts) end', text, 1, true)

@@ -132,8 +132,8 @@ describe('the example', function()
 
   -- What a processor rounds otherwise makes another run of it; all that were tried stand for 195 steps, most of them after 50,000.
   for name, o in pairs{ dqn = { '1500', 150 }, actor_critic = { '20', 195 } } do
-    local sentence = name == 'actor_critic' and host_it or it            -- its hundred episodes, too, take minutes there
-    sentence(name .. ' keeps the pole upright, in the mean of a hundred episodes', function()
+    local this_it = name == 'actor_critic' and host_it or it            -- its hundred episodes, too, take minutes there
+    this_it(name .. ' keeps the pole upright, in the mean of a hundred episodes', function()
       learner(name, o[1], function(out)
         return tonumber(out:match('mean length ([%d.]+) over 100')) >= o[2] and out:match('times as fast in the graph') ~= nil
       end, 'mean length [%d.]+ over 100')

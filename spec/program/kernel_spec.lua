@@ -83,6 +83,15 @@ describe('dflow --kernel', function()
     assert.matches('^true%s+2', host.out)
   end)
 
+  it('answers each request, whatever it says: what it cannot do anything with is an error in the reply', function()
+    local r = shell.run(shell.dflow .. ' spec/kernel_messages.lua 300 ' .. (os.getenv 'FUZZ_SEED' or '1'))
+    assert.equal(0, r.status, r.out .. r.err)
+    assert.is_true(tonumber(r.out:match '(%d+) errors') > 10, r.out)
+    for _, words in ipairs{ 'code is %S+, where a text is expected', 'cursor_pos is %S+, where a whole number', 'are to be objects' } do
+      assert.matches(words, r.err)
+    end
+  end)
+
   it('ends with status 0, and not by what its threads do while it ends', function()
     if not there then return pending('this dflow was built without libzmq') end
     local path = os.tmpname()

@@ -98,7 +98,7 @@ describe('the manual', function()
       seen[word] = true
     end
     for word in pairs(known) do assert.is_truthy(seen[word], word .. ' is not in --help') end
-    for command, of in pairs{ run = { '--feed', '--fetch', '--init', '--out', '--repeat', '--threads', '--timeout', '--device', '--trace' },
+    for command, of in pairs{ run = { '--feed', '--fetch', '--signature', '--init', '--out', '--repeat', '--threads', '--timeout', '--device', '--trace' },
                               inspect = { '--ops', '--nodes', '--let' } } do
       local help = shell.run(('%s %s --help'):format(shell.dflow, command)).out
       local listed = options_of(page['TENSORFLOW GRAPHS'])
@@ -108,8 +108,13 @@ describe('the manual', function()
   end)
 
   it('lists the commands of the prompt, as :help does', function()
-    local out = shell.run(shell.dflow .. [[ -E -e 'local commands = require "dflow.repl.commands"
-      require "dflow.repl.builtin" require "dflow.repl.inspector" require "dflow.repl.native" require "dflow.repl.looking"
+    local modules = {}
+    for name in shell.run([[grep -lE "\bcommand\('[a-z]+'" stdlib/dflow/repl/*.lua]]).out:gmatch 'repl/(%w+)%.lua' do
+      modules[#modules + 1] = ('require "dflow.repl.%s"'):format(name)
+    end
+    assert.is_true(#modules > 5)
+    local out = shell.run(shell.dflow .. [[ -E -e 'local commands = require "dflow.repl.commands" ]] .. table.concat(modules, ' ') .. [[
+
       for _, name in ipairs(commands.names()) do print(":" .. commands.about(name)) end']]).out
     local listed = {}
     for _, head in ipairs(page.COMMANDS.heads) do listed[head] = true end

@@ -1,4 +1,5 @@
 -- What the program does with signals and with the ends of its files, at the prompt, in a run, and in a script.
+-- run: alone
 local shell = require 'spec.shell'
 local typist = require 'spec.typist'
 
@@ -43,7 +44,7 @@ describe('a script', function()
     end
   end)
 
-  it('ends without a word when nobody reads what it prints, as lua(1) does', function()
+  it('ends without a word when what it prints has no reader, as lua(1) does', function()
     for _, program in ipairs{ shell.dflow, 'lua5.4' } do
       local r = shell.run(('(%s -e %s; echo $? >&2) | head -1'):format(program, shell.quote('for i = 1, 1e6 do print(i) end')))
       assert.are.equal('1\n', r.out)

@@ -40,7 +40,7 @@ describe('breakpoints of the prompt', function()
     assert.equal('Add limit 1  met 1 time, its limit', lines(b))
   end)
 
-  it('are taken away by number, of the run that stands still and of those to come', function()
+  it('are taken away by number, of the paused run and of those to come', function()
     local a, b = run(), run()
     breaks.add(nil, 'Add')
     breaks.set(a)

@@ -40,7 +40,7 @@ local function real_methods()
       Graph = methods_of(g, 'graph_methods'), TensorArray = methods_of(df.TensorArray('float32', 1), 'methods'),
       Queue = methods_of(df.FIFOQueue(1, 'float32'), 'methods'), Variable = methods_of(df.Variable(1.0), 'methods'), Output = {}, Optimizer = {},
       Plot = getmetatable(df.plot{ 1 }).__index, Pipeline = methods_of(df.data.pipeline(df.tensor{ 1 }), 'methods'),
-      Saver = methods_of(df.train.Saver(), 'methods'), FileWriter = summaries(),
+      Saver = methods_of(df.train.Saver(), 'methods'), SparseTensor = methods_of(df.SparseTensor({}, {}, { 1 }), 'methods'), FileWriter = summaries(),
     }
     for name in pairs(graph.methods) do if not ops.find(name) then list.Output[name] = true end end
     for _, name in ipairs{ 'lt', 'le', 'gt', 'ge', 'eq', 'ne' } do list.Output[name] = true end

@@ -1,5 +1,6 @@
 -- Ctrl-C where no graph runs: while Lua builds one, while the library does, while something is printed, timed or asked for. Each time the
 -- prompt comes back, the next node is built at the top level, and the terminal is what it was.
+-- run: alone
 local typist = require 'spec.typist'
 
 local WORK = [[
@@ -104,6 +105,18 @@ describe('Ctrl-C at the prompt', function()
     sound()
   end)
 
+  it('ends a wait that begins just after it', function()
+    t:line('h = df.start(e) function key() io.popen("kill -INT " .. require("dflow.program").pid()):close() end')
+    for _, line in ipairs{ 'key() h:settle()', 'h:pause() key() print(h:step(1e9))' } do
+      prompt()
+      t:line(line)
+      expect({ 'interrupted', 'paused before' }, 'it was not interrupted')
+      sound()
+    end
+    t:line('h:cancel()')
+    sound()
+  end)
+
   it('asks about what is timed, profiled, or waited for', function()
     for _, line in ipairs{ ':timeit e', ':time df.run(e)', ':prof df.run(e)', 'df.start(e):wait()', 'coroutine.wrap(function() df.run(e) end)()' } do
       interrupt(line, 30, 'paused> ')
@@ -117,13 +130,15 @@ describe('Ctrl-C at the prompt', function()
     end
   end)
 
-  it('leaves runs in the background alone that nobody waits for', function()
+  it('leaves runs in the background alone that are not waited for', function()
     t:line('h = df.start(e)')
     interrupt('forever()', 20)
     interrupt('h:settle()', 20)
     t:line('print("@" .. h:state())')
     expect '@running'
-    interrupt('h:step(1e9)', 20, 'paused before')
+    t:line('print("@" .. tostring(h:pause()))')
+    expect '@paused before'
+    interrupt('h:step(1e9)', 20, { 'paused before', 'interrupted' })     -- before it steps, on a busy machine
     t:line('print("@" .. h:state()) h:cancel()')
     expect '@paused'
     sound()
@@ -158,7 +173,7 @@ describe('Ctrl-C at the prompt', function()
     sound()
   end)
 
-  -- It comes again when the loop has caught it, however busy the machine is: two that come before anybody looks are one.
+  -- It comes again when the loop has caught it, however busy the machine is: two that come before a look are one.
   it('stops a loop that catches errors when it comes again', function()
     for _, called in ipairs{ 'forever', 'df.run, f' } do
       local _, word = interrupt(('while true do if not pcall(%s) then print("cau" .. "ght") end end'):format(called), 20, { 'caught', 'interrupted' })

@@ -10,13 +10,7 @@ local commands = require 'dflow.repl.commands'
 local inspector = require 'dflow.repl.inspector'
 require 'dflow.repl.builtin'
 
-local globals = { df = df, cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray, gradients = df.gradients }
-setup(function()
-  for name, v in pairs(globals) do rawset(_G, name, v) end      -- as in the program
-end)
-teardown(function()
-  for name in pairs(globals) do rawset(_G, name, nil) end
-end)
+require('spec.support').as_program(setup, teardown)
 
 --- What the prompt answers to each line.
 local function answers(...)

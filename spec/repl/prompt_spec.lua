@@ -1,4 +1,5 @@
 -- The prompt as one lives in it: typed at in a terminal, its screens compared.
+-- run: alone
 local shell = require 'spec.shell'
 local terminal = require 'spec.terminal'
 
@@ -90,6 +91,55 @@ dflow>]]
     t:keys('Down')
     screen = t:wait(function(s) return s:sub(-7) == 'xyz = 2' end)
     assert.are.equal('dflow> xyz = 2', screen:sub(-14))
+  end)
+
+  it('shows the rest of an input of before grey behind what is typed; Right and End take it', function()
+    open(80, 24):line('alpha = 1'):line('function beta()'):line('return alpha'):line('end')
+    t:wait('... end\ndflow>')
+    t:type('al')
+    t:wait('dflow> alpha = 1\ndflow>')
+    t:wait(function(s) return select(2, s:gsub('alpha = 1', '')) == 2 end)
+    assert.matches('al\27%[[%d;]+mpha = 1', t:colors())
+    assert.equal(9, (t:cursor()))
+    t:keys('Right')
+    t:wait(function() return t:cursor() == 16 end)
+    t:keys('C-u'):type('fu')
+    t:wait(function(s) return s:sub(-22) == 'dflow> function beta()' and t:cursor() == 9 end)
+    t:keys('End', 'Enter')                                         -- all of its lines
+    t:wait('... end\ndflow>')
+    t:type('be'):keys('Enter')                                     -- what is grey does not run
+    t:wait(function(s) return s:find('dflow> be\nnil\ndflow>$') end)
+    t:line(':set suggest off'):type('al')
+    t:wait(function(s) return s:sub(-9) == 'dflow> al' end)
+  end)
+
+  it('has the number of the input in the prompt where that is set, and such a session can be pasted', function()
+    open(80, 24):line(':set numbers on'):line('7 * 6'):line('Out[1] + 1')
+    t:wait('dflow 1> 7 * 6\n42\ndflow 2> Out[1] + 1\n43\ndflow 3>')
+    t:paste('dflow 1> x = 5\ndflow 2> x\n5\n'):keys('Enter')
+    t:wait('dflow 3> x = 5\ndflow 4> x\n5\ndflow 5>')
+  end)
+
+  it('marks prompts, answers and places of files for terminals that know such marks, and sends none to others', function()
+    local typist = require 'spec.typist'
+    if not typist.available() then return pending('there is no terminal to type at') end
+    local file = os.tmpname() .. '.lua'
+    shell.write(file, 'error "there"')
+    local p = typist.open{ environment = 'TERM_PROGRAM=WezTerm', command = shell.dflow }
+    assert.truthy(p:wait '\27]133;A\27\\')
+    p:line(('dofile "%s"'):format(file))
+    assert.truthy(p:wait '\27]133;C\27\\')
+    assert.truthy(p:wait(('\27]8;;file://%s#1\27\\%s:1\27]8;;\27\\'):format(file, file)))
+    assert.truthy(p:wait '\27]133;D;1\27\\')
+    p:line('40 + 2')
+    assert.truthy(p:wait '42\r\n\27]133;D;0\27\\\27]133;A\27\\')
+    p:close()
+    p = typist.open{ environment = 'TERM_PROGRAM=', command = shell.dflow }
+    p:line('40 + 2')
+    assert.truthy(p:wait '42\r\n')
+    assert.is_nil(p:wait('\27]133', 0.5))
+    p:close()
+    os.remove(file)
   end)
 
   it('searches the history as one types, by some of the letters', function()
@@ -187,13 +237,13 @@ dflow> ]]
     for i = 1, 10000 do lines[i] = ('local v%d = %d'):format(i % 500, i) end
     lines[#lines + 1] = 'done = v0 + v499'
     open(80, 24):paste(table.concat(lines, '\n'))
-    assert.is_truthy(t:wait('done = v0 + v499', 20):find('done = v0 + v499', 1, true))
+    assert.is_truthy(t:wait('done = v0 + v499'):find('done = v0 + v499', 1, true))
     t:keys('C-_')                       -- one undo takes all of it away
     assert.are.equal('dflow>', t:shows('dflow>'))
     t:paste(table.concat(lines, '\n'))
-    t:wait('done = v0 + v499', 20)
+    t:wait('done = v0 + v499')
     t:keys('Enter'):line('done')
-    assert.is_truthy(t:wait('\n19999\n', 20):find('\n19999\n', 1, true), t:screen())
+    assert.is_truthy(t:wait('\n19999\n'):find('\n19999\n', 1, true), t:screen())
   end)
 
   it('paints itself anew when the window changes while one types', function()
@@ -212,7 +262,7 @@ dflow> ]]
     t:resize(60, 14):line(':help runs')
     local first = t:wait('Enter goes on, q leaves --')
     assert.matches('in flight, live and dead tokens,\n', first, 1, true)
-    assert.matches('\n%-%- %d+ more lines: Enter goes on, q leaves %-%-$', first)
+    assert.matches('\n%-%- Enter goes on, q leaves %-%-$', first)
     t:keys('Enter')
     t:wait(function(s) return s ~= first and s:find('q leaves %-%-$') end)
     t:type('q'):keys('Enter')
@@ -220,6 +270,12 @@ dflow> ]]
     t:line(':help runs ~device')          -- what is looked through is not stopped at
     local found = t:wait(function(s) return s:find('devices, how far.*dflow>$') or s:find('host\ndflow>$') end)
     assert.matches('dflow>$', found)
+    t:line('for _ = 1, 30 do df.tanh(1.0) end')
+    t:wait('end\ndflow>')
+    t:line(':nodes')                     -- of any command
+    t:wait('Enter goes on, q leaves --')
+    t:type('q'):keys('Enter')
+    t:wait('\ndflow>')
     t:line('t = df.range(0.0, 30.0)'):line('df.run(t)')
     for line in t:wait('float32[30]'):gmatch('[^\n]+') do assert.is_true(#line <= 60, line) end
     t:line(':nonsense that is longer than the window is wide, so that its answer has to be broken somewhere')
@@ -236,7 +292,9 @@ dflow> ]]
     t:wait('Stopped')
     t:line('fg')
     t:wait(function(s) return select(2, s:gsub('z = 1', '')) == 2 end)
-    t:line(' end'):line('z')
+    t:line(' end')
+    t:wait(function(s) return s:find('z = 1 end\ndflow>$') end)      -- what is typed before that is echoed by the terminal
+    t:line('z')
     local screen = t:wait('\n1\n')
     assert.is_truthy(screen:find('\ndflow> if true then\n   ...   z = 1 end\ndflow> z\n1\n', 1, true), screen)
   end)
@@ -386,13 +444,10 @@ dflow> ]]
   end)
 end)
 
-it('the prompt is there within 30 ms of a processor', function()
+it('the prompt is there within 140 million instructions, some 30 ms of a processor', function()
   if os.getenv 'DFLOW_MODE' ~= 'release' and os.getenv 'DFLOW_MODE' then return pending('only the release build is measured') end
-  local least = math.huge
-  for _ = 1, 10 do
-    local r = shell.run(("bash -c 'TIMEFORMAT=\"%%U %%S\"; time %s -i </dev/null >/dev/null'"):format(shell.dflow))
-    local user, system = r.err:match('([%d.]+) ([%d.]+)')
-    least = math.min(least, user + system)
-  end
-  assert.is_true(least <= 0.030, tostring(least))
+  if shell.run('command -v valgrind').out == '' then return pending('valgrind, which counts them, is not installed') end
+  local r = shell.run(('valgrind --tool=callgrind --callgrind-out-file=/dev/null %s -i </dev/null'):format(shell.dflow))
+  local count = tonumber(r.err:match 'Collected : (%d+)')
+  assert.is_true(count ~= nil and count > 1e7 and count < 1.4e8, tostring(count))
 end)

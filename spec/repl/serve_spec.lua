@@ -68,7 +68,7 @@ describe(':serve', function()
   it('says how it is used, and which ports are none', function()
     local p = prompt()
     finally(p.close)
-    for _, words in ipairs{ '70000', 'page', '1.5', '-1' } do assert.matches('usage: :serve [port | off]', p.say(':serve ' .. words), 1, true) end
+    for _, words in ipairs{ '70000', 'no_such_folder', '1.5', '-1' } do assert.matches('usage: :serve [port | folder | off]; ', p.say(':serve ' .. words), 1, true) end
     assert.matches('nothing is shown\n', p.say(':serve off'), 1, true)
     local _, port = address(p.say(':serve'))
     local other = prompt()
@@ -76,7 +76,7 @@ describe(':serve', function()
     assert.matches((':serve: port %d is taken'):format(port), other.say(':serve ' .. port), 1, true)
   end)
 
-  it('listens on the loopback address alone, and tells nothing to who does not know the secret or comes by another name', function()
+  it('listens on the loopback address alone, and tells nothing without the secret or by another name', function()
     local p = prompt()
     finally(p.close)
     local _, port, secret = address(p.say(':serve'))
@@ -111,7 +111,7 @@ describe(':serve', function()
     finally(p.close)
     local _, port, secret = address(p.say(':serve'))
     local function now() return select(2, ask(port, '/' .. secret .. '/next?after=0')) end
-    assert.matches('{"page":0,"said":"no run yet: what the prompt runs next is shown here","state":"waiting"}', now(), 1, true)
+    assert.matches('{"page":0,"said":"no run yet: what the prompt runs next is shown here","state":"waiting","training":0}', now(), 1, true)
     p.say('=df.run(df.float32(1) + 1)')
     assert.matches('"page":1,"said":"the run is over: %d+ nodes?, 0 iterations","state":"done"', now())
   end)
@@ -121,7 +121,7 @@ describe(':serve', function()
     finally(p.close)
     local _, port, secret = address(p.say(GRAPH .. ':serve'))
     local function now() return select(2, ask(port, '/' .. secret .. '/next?after=0')) end
-    assert.matches('"state":{"page":1,"said":"paused before while/Enter %(Enter%)  In%[3%]:1","state":"paused"}', now())
+    assert.matches('"state":{"page":1,"said":"paused before while/Enter %(Enter%)  In%[3%]:1","state":"paused","training":0}', now())
     assert.matches('"label":"Less · 4"', select(2, ask(port, '/' .. secret .. '/page')), 1, true)      -- what has not run is there, too
     p.say(':step 2 iteration')
     assert.matches('"said":"stepped before while/Less %(Less%) in while:2', now())
@@ -156,7 +156,7 @@ describe(':serve', function()
     assert.matches('"said":"paused before ', now(), 1, true)
   end)
 
-  it('follows a run in the background while nobody types', function()
+  it('follows a run in the background while no key comes', function()
     if not terminal.available() then return pending('there is no tmux') end
     local t = terminal.open(100, 20)
     finally(function() t:close() end)
@@ -189,34 +189,80 @@ describe(':serve', function()
   end)
 
   if not browser.available() then return pending('follows the prompt in a browser (there is no chromium)') end
-  ordered_it('follows the prompt in a browser: what is next is marked, tokens lie where nobody has used them, nothing else is asked for', function()
+  --- Asks the browser until it says so.
+  local function until_(b, expression, wanted)
+    local v
+    for _ = 1, 600 do
+      v = b:eval(expression)
+      if v == wanted then return end
+      os.execute('sleep 0.05')
+    end
+    assert.equal(wanted, v)
+  end
+
+  it('draws what trainings write while they go on, beside each other; what a file holds is text, and loads nothing', function()
+    local folder = shell.run('mktemp -d').out:match '%S+'
+    local p = prompt()
+    finally(function() p.close() shell.run('rm -r ' .. folder) end)
+    p.say(('function writer(name) return df.summary.FileWriter("%s/" .. name) end'):format(folder))
+    p.say('a, b = writer "adam 0.1", writer "<b>x</b>"')
+    p.say('for i = 1, 1000 do a:scalar("loss", i == 500 and 0 / 0 or 1 / i, i) end')
+    local b = browser.open((address(p.say(':serve ' .. folder))))
+    finally(function() b:close() p.close() shell.run('rm -r ' .. folder) end)
+    until_(b, 'document.querySelectorAll("#scalars figure").length', 1)
+    assert.is_false(b:eval 'document.querySelector("#training").hidden')
+    assert.is_true(b:eval 'document.querySelector("path[data-run]").dataset.points' + 0 <= 400)
+    p.say([[for i = 1, 9 do b:scalar("loss", i, i) b:histogram("w", df.tensor{1, 2, i}, i) end
+      b:image("<img src=x onerror=alert(1)>", df.tensor{{0, 1}}, 3) b:scalar("</script><script>x()</script>", 1, 1)]])
+    for _ = 1, 200 do                                                    -- a look comes with each input, and files are read once a second or so
+      p.say('=1')
+      if b:eval 'document.querySelectorAll("#scalars figure").length' == 2 then break end
+      os.execute('sleep 0.1')
+    end
+    until_(b, 'document.querySelectorAll("#images figure").length', 1)
+    assert.equal(2, b:eval [[document.querySelectorAll('[data-tag="loss"] path[data-run]').length]])
+    assert.equal('9', b:eval [[document.querySelector('#histograms canvas').dataset.steps]])
+    assert.equal('<img src=x onerror=alert(1)>/image', b:eval [[document.querySelector('#images figure').dataset.tag]])
+    assert.equal('<b>x</b>,adam 0.1', b:eval [=[[...document.querySelectorAll('#runs label')].map(l => l.textContent.trim()).sort().join()]=])
+    assert.equal(0, b:eval [[document.querySelectorAll('#training script, #training b, #training img[src="x"]').length]])
+    b:click('#runs label:nth-of-type(1)')                                -- is not shown any more
+    until_(b, [[document.querySelectorAll('[data-tag="loss"] path[data-run]').length]], 1)
+    b:eval [[(document.querySelector('#smooth').value = 0.9, document.querySelector('#smooth').oninput())]]
+    assert.equal(1, b:eval [[document.querySelectorAll('[data-tag="loss"] path.raw').length]])
+    assert.same({}, b.complaints)
+  end)
+
+  it('draws a few of the runs of a training, and the last place of what stands', function()
+    local p = prompt()
+    finally(p.close)
+    local _, port, secret = address(p.say(':serve'))
+    local began = os.time()
+    p.say('v = df.Variable(0.0)\nstep = v:assign_add(1)\nfor i = 1, 1000 do df.run(step) end')
+    local _, text = ask(port, '/' .. secret .. '/next?after=0')
+    assert.is_true(tonumber(text:match '"page":(%d+)') <= 12 + 4 * (os.time() - began + 1), text)       -- eight, and four a second
+    p.say('=df.run(v)')
+    assert.matches('"said":"the run is over: 1 node, 0 iterations"', select(2, ask(port, '/' .. secret .. '/next?after=0')), 1, true)
+  end)
+
+  ordered_it('follows the prompt in a browser: what is next is marked, tokens lie where they were not used, nothing else is asked for', function()
     local p = prompt()
     finally(p.close)
     local b = browser.open((address(p.say(GRAPH .. ':serve'))))
     finally(function() b:close() p.close() end)
-    local function until_(expression, wanted)
-      local v
-      for _ = 1, 300 do
-        v = b:eval(expression)
-        if v == wanted then return end
-        os.execute('sleep 0.05')
-      end
-      assert.equal(wanted, v)
-    end
     local inside = '(document.querySelector("iframe.seen") || {contentDocument: document}).contentDocument'
-    until_('document.querySelector("#said").textContent', 'paused before while/Enter (Enter)  In[3]:1')
-    until_(inside .. '.querySelector("[data-next]") && ' .. inside .. '.querySelector("[data-next]").dataset.name', 'while/Enter')
+    until_(b, 'document.querySelector("#said").textContent', 'paused before while/Enter (Enter)  In[3]:1')
+    until_(b, inside .. '.querySelector("[data-next]") && ' .. inside .. '.querySelector("[data-next]").dataset.name', 'while/Enter')
     p.say(':step 2 iteration\n:step 3')
     local said = p.say('print(h:settle(0))'):match('stepped[^\n]*')
-    until_('document.querySelector("#said").textContent', said)
-    until_(inside .. '.querySelector("[data-next]").dataset.name', said:match('before (%S+)'))
+    until_(b, 'document.querySelector("#said").textContent', said)
+    until_(b, inside .. '.querySelector("[data-next]").dataset.name', said:match('before (%S+)'))
     assert.is_true(b:eval(inside .. '.querySelectorAll(".chips rect").length') > 0)
     assert.is_true(b:eval(inside .. '.querySelectorAll(".frame").length') == 1)
     p.say(':continue')
-    until_('document.querySelector("#state").textContent', 'done')
-    until_(inside .. '.querySelector("[data-next]") === null', true)
+    until_(b, 'document.querySelector("#state").textContent', 'done')
+    until_(b, inside .. '.querySelector("[data-next]") === null', true)
     assert.same({}, b.complaints)
     p.say(':serve off')
-    until_('document.querySelector("#state").textContent', 'over')
+    until_(b, 'document.querySelector("#state").textContent', 'over')
   end)
 end)
