@@ -40,6 +40,7 @@ describe('the prompt', function()
     assert.matches('10 int32', out, 1, true)
     assert.matches('Merge.*10 int32', out)
     assert.matches('Lua turns the result of < into a boolean', out, 1, true)
+    assert.matches(':autograph on at the prompt', (out:gsub('%s+', ' ')), 1, true)
     assert.is_nil(out:find('warning', 1, true))
   end)
 

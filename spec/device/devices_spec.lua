@@ -1,6 +1,7 @@
 --- Graphs and loops cut over devices: placement, transfers, memory, the virtual clock.
 local df = require 'dflow'
 local ordered_it = require('spec.support').ordered_it(it, pending)
+local one_owner_it = require('spec.support').one_owner_it(it, pending)
 
 local function on(spec, fn) return df.device(spec, fn) end
 
@@ -51,6 +52,49 @@ describe('devices', function()
     assert.is_nil(df.constant(1).device)
   end)
 
+  it('may be several CPUs, where a session lists them: values are the same, memory and transfers are told of each', function()
+    local function build()
+      local w, x = df.Variable{ 1.0, 2.0 }, df.placeholder('float32', { 2 })
+      local q = df.FIFOQueue(3, 'float32', { shapes = { { 2 } } })
+      local _, y = df.while_loop(function(i) return i:lt(5) end, function(i, y)
+        return i + 1, df.cond(i:gt(2), function() return y * w end, function() return df.tanh(y) + x end)
+      end, { df.int32(0), x * 2 })
+      local put = q:enqueue(y)
+      local words = df.string_join({ df.constant{ 'a', 'a text that does not fit where short ones do' }, df.constant{ 'b', 'c' } })
+      local back = df.control_dependencies({ put }, function() return q:dequeue() end)
+      return { y, df.gradients(y, w), back, words, df.map_fn(function(row) return row * row end, y) }, x
+    end
+    local function run(options, spec)
+      df.reset()
+      local fetches, x = on(spec, build)
+      local s = df.Session(options)
+      local result, stats = counted(s, fetches, { [x] = { 0.3, -0.2 } })
+      local text = {}
+      for i, v in ipairs(result) do text[i] = tostring(v) end
+      local placed = s:placement(fetches)
+      s:close()
+      return table.concat(text, '\n'), stats, placed
+    end
+    local expected = run(nil, 'cpu:0')
+    for _, more in ipairs{ {}, { owners = 2 }, { clock = 'virtual' }, { save = 'swap' } } do
+      more.devices = { 'cpu:0', 'cpu:1' }
+      local found, stats, placed = run(more, '/device:CPU:1')
+      assert.equal(expected, found)
+      local by = {}
+      for _, p in ipairs(placed) do by[p.device] = (by[p.device] or 0) + 1 end
+      assert.is_true(by['cpu:1'] > 20)
+      assert.is_true(stats.memory['cpu:1'].peak > 0)
+      assert.is_number(stats.memory['cpu:0'].peak)
+      assert.is_true(stats.transfers['cpu:1 -> cpu:0'].messages > 0)
+    end
+    df.reset()
+    local x = on('cpu:1', function() return df.zeros{ 1024, 1024 } + df.placeholder_with_default(1.0) end)
+    local err = fails(df.run, x)
+    assert.matches("there is no device 'cpu:1'.*df.Session{devices = {'cpu:0', 'cpu:1'}}", tostring(err))
+    local s = df.Session{ devices = { 'cpu:0', { 'cpu:1', memory = '1MB' } } }
+    assert.equal('resource_exhausted', fails(s.run, s, x).code)
+  end)
+
   it('that stand around others give way to them, and come back', function()
     local x = df.placeholder('float32', {})
     local a, b, c, d = on('sim:0', function()
@@ -63,7 +107,7 @@ describe('devices', function()
     assert.is_nil(c.device)
   end)
 
-  it('that nobody has are an error when the run begins, with the line', function()
+  it('that are not there are an error when the run begins, with the line', function()
     local x = on('sim:9', function() return df.placeholder('float32', {}) + 1 end)
     local s = df.Session{ devices = { 'cpu:0', 'sim:0' } }
     local err = fails(s.run, s, x, { [x.op.inputs[1]] = 1 })
@@ -89,6 +133,65 @@ describe('devices', function()
     assert.equal('aa', soft:run(joined, { [text] = 'a' }))
     local elsewhere = on('sim:5', function() return df.placeholder_with_default(3.0) * 2 end)
     assert.equal(6, soft:run(elsewhere))
+  end)
+
+  it('that are accelerators have no kernels for strings, be they read, made or only passed on', function()
+    local text, x = df.placeholder('string', {}), df.placeholder('float32', {})
+    local hard, soft = df.Session{ devices = { 'cpu:0', 'sim:0' } }, df.Session{ devices = { 'cpu:0', 'sim:0' }, soft_placement = true }
+    for kind, make in pairs{
+      StringLength = function() return df.string_length(text) end, StringToNumber = function() return df.string_to_number(text) end,
+      AsString = function() return df.as_string(x) end, Substr = function() return df.substr(text, 0, 1) end,
+      Equal = function() return df.equal(text, '3') end, Identity = function() return df.identity(text) end,
+      Shape = function() return df.shape(text) end, Pack = function() return df.stack{ text, text } end,
+    } do
+      local feeds = { [text] = '3', [x] = 2 }
+      local there, here = on('sim:0', make), make()
+      local err = fails(hard.run, hard, there, feeds)
+      assert.equal('invalid_argument', err.code)
+      assert.matches('op ' .. kind .. ' .*has no kernel for sim:0', tostring(err))
+      assert.same({ tostring(hard:run(here, feeds)), 'cpu:0' }, { tostring(soft:run(there, feeds)), soft:placement(there)[#soft:placement(there)].device })
+    end
+    hard:close()
+    soft:close()
+  end)
+
+  it('get large values beside what is computed, or as late as can be, and the run ends when all have come', function()
+    local shell = require 'spec.shell'
+    local program = [[
+      local s = df.Session{ devices = { "cpu:0", { "sim:0", memory = "8MB", bandwidth = "1GB/s", latency = "20us" } }, owners = %d }
+      local x = df.placeholder("float32", { 200, 200 })
+      local function mean(device)
+        return df.reduce_mean((select(2, df.while_loop(function(i) return i:lt(20) end, function(i, u)
+          return i + 1, df.device(device, function() return df.sin(u * 0.5) end) + x
+        end, { df.int32(0), x }, { parallel_iterations = 4 }))))
+      end
+      local function run(y) return ("%%.9g"):format(s:run(y, { [x] = df.run(df.ones{ 200, 200 }) })) end
+      local there, here = run(mean "sim:0"), run(mean "cpu:0")
+      print(there == here and "equal" or there .. " but " .. here)]]
+    for _, stress in ipairs{ '', 'late:1', 'late:7' } do
+      for owners = 1, 2 do
+        local r = shell.run(("DFLOW_STRESS='%s' %s -e '%s'"):format(stress, shell.dflow, program:format(owners)))
+        assert.equal('equal\n', r.out, r.err)                    -- a debug build looks at the books when it ends
+      end
+    end
+  end)
+
+  it('send what a line carries one after the other: it takes as long as all of it does', function()
+    local n, rows = 6, 25000
+    local s = df.Session{ devices = { 'cpu:0', { 'sim:0', bandwidth = '10MB/s' } } }
+    local x, sums = df.placeholder('float32', { rows }), {}
+    for k = 1, n do
+      local y = x + k
+      sums[k] = on('sim:0', function() return df.reduce_max(y) end)
+    end
+    local fed = df.run(df.zeros{ rows })
+    for _ = 1, 2 do
+      local began = df.clock()
+      assert.same({ 1, 2, 3, 4, 5, 6 }, s:run(sums, { [x] = fed }))
+      local least = n * rows * 4 / (10 * 2 ^ 20)
+      assert.is_true(df.clock() - began >= 0.99 * least, ('%g s, at least %g'):format(df.clock() - began, least))
+    end
+    s:close()
   end)
 
   it('are described by options that are checked', function()
@@ -162,7 +265,7 @@ describe('what crosses', function()
     assert.equal(1, stats.transfers['sim:0 -> sim:1'].dead)
   end)
 
-  ordered_it('of a loop is the predicate, once an iteration for each device that takes part; a loop constant once', function()
+  one_owner_it('of a loop is the predicate, once an iteration for each device that takes part; a loop constant once', function()
     local w = df.placeholder('float32', { 8 })
     local _, y = df.while_loop(function(i) return i:lt(10) end, function(i, y)
       return i + 1, on('sim:0', function() return y * w + w end)
@@ -184,7 +287,7 @@ describe('what crosses', function()
     assert.is_true(s:stats().seconds > 0)
   end)
 
-  it('goes by an identity that somebody put on another device', function()
+  it('goes by an identity that was put on another device', function()
     local x = df.placeholder('float32', { 2 })
     local y = on('sim:1', function() return df.identity(on('sim:0', function() return x * 2 end)) end)
     local _, stats = counted(s, y, { [x] = { 1, 2 } })
@@ -279,7 +382,7 @@ describe('a placement', function()
     s:close()
   end)
 
-  ordered_it('goes by what nodes took in a run that was recorded, from the next one on', function()
+  one_owner_it('goes by what nodes took in a run that was recorded, from the next one on', function()
     local x = df.placeholder('float32', { -1, -1 })
     local y = x:matmul(x):reduce_sum()
     local feeds = { [x] = df.run(df.fill({ 600, 600 }, 1.5)) }
@@ -399,6 +502,20 @@ describe('the virtual clock', function()
       takes(2 * (2 * 50 * 50 * 32) * 3 * 3 * 16, 0, backward(op), { 2, 50, 50, 16 }, { 3, 3, 16, 32 }, { 2, 50, 50, 32 })
       takes(2 * (2 * 50 * 50 * 32) * 9 * 9, 0, backward(op, true), { 2, 50, 50, 16 }, { 9, 9, 16, 2 }, { 2, 50, 50, 32 })
     end
+  end)
+
+  it('takes no time for an op only if that hands on what it is given, looks at its shape, or is of shapes on the host', function()
+    local shell, free = require 'spec.shell', 0
+    for file in shell.run('ls runtime/ops/*.c').out:gmatch '%S+' do
+      for entry in shell.read(file):gsub('{ %.type = ', '\1'):gmatch '\1([^\1]*)' do
+        if entry:find('.work = dfi_work_nothing', 1, true) then
+          free = free + 1
+          assert(entry:find 'DFI_REMOTE_MOVES' or entry:find 'DFI_REMOTE_LOOKS' or entry:find '%.hosted = true',
+            file .. ' has an op that computes and costs nothing: ' .. entry:match '[^,]*')
+        end
+      end
+    end
+    assert.is_true(free > 10)
   end)
 
   it('has a step of an optimizer read and write its variables as far as the gradient goes', function()
@@ -686,7 +803,7 @@ describe('frames of a run on several devices', function()
     return s, s:start(a + b, { [x] = { 1, 2, 3, 4 } }, { paused = true }), s:run(a + b, { [x] = { 1, 2, 3, 4 } }):totable()
   end
 
-  it('say how far each device is in a loop, what it waits for, and from whom', function()
+  it('say how far each device is in a loop, what it waits for, and from which', function()
     local s, h = loop(1)
     h:break_at{ op = 'loop/Sin', iteration = 7 }
     h:resume()
@@ -709,7 +826,7 @@ describe('frames of a run on several devices', function()
     s:close()
   end)
 
-  it('stand still at one cut wherever a step or a breakpoint stops them: the books balance with messages on their way', function()
+  it('pause at one cut wherever a step or a breakpoint stops them: the books balance with messages on their way', function()
     for _, owners in ipairs{ 1, 3 } do
       local s, h, right = loop(owners, 90)
       local wrong = {}

@@ -18,7 +18,7 @@ local function folded(s, fetches)
   return names
 end
 
---- What comes of build(on) where nobody asks for a device, so that nothing is folded: what is right.
+--- What comes of build(on) where no device is asked for, so that nothing is folded: what is right.
 local function unfolded(build)
   df.reset()
   local fetches, feeds = build(function(_, fn) return fn() end)

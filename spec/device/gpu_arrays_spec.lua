@@ -1,8 +1,9 @@
+-- run: test-all, once
 -- gpu_arrays_spec.lua: TensorArrays of loops that gpu:0 runs as graphs: elements, counts and errors are those of tokens, and an RNN with its gradient
 -- is two graphs.
 
 local cudagraph = require 'spec.cudagraph'
-local sentence, program = cudagraph.sentence(it, pending), cudagraph.program
+local gpu_it, program = cudagraph.gpu_it(it, pending), cudagraph.program
 
 -- `xs` are rows on the GPU, `ta` an array of them.
 local prelude = [[
@@ -16,7 +17,7 @@ local function on(fn) return df.device('gpu:0', fn) end
 ]]
 
 describe('an array in a loop on gpu:0', function()
-  sentence('has memory for all its rows at once where that is plenty, and else as they are written', function()
+  gpu_it('has memory for all its rows at once where that is plenty, and else as they are written', function()
     assert.equal('', program(prelude .. [[
       local rows, width = 40000, 256     -- 40 MB, of which 70 KB are written
       local out = on(function()
@@ -40,7 +41,7 @@ describe('an array in a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('is read and written in a graph: an RNN with its gradient is two of them', function()
+  gpu_it('is read and written in a graph: an RNN with its gradient is two of them', function()
     for seed = 1, 2 do
       assert.equal('', program(prelude .. [[
         for _, width in ipairs{ 2, 16, 17, 32 } do
@@ -101,7 +102,7 @@ describe('an array in a loop on gpu:0', function()
     }
   ]]
 
-  sentence('has the elements that tokens give it, however it is read and written', function()
+  gpu_it('has the elements that tokens give it, however it is read and written', function()
     for seed = 1, 2 do
       assert.equal('', program(prelude .. programs .. [[
         for name, build in pairs(programs) do
@@ -119,7 +120,7 @@ describe('an array in a loop on gpu:0', function()
     end
   end)
 
-  sentence('is written by tokens where it is the host\'s, which has to wait for each element', function()
+  gpu_it('is written by tokens where it is the host\'s, which has to wait for each element', function()
     assert.equal('', program(prelude .. [[
       local h0 = on(function() return df.fill({ 1, 16 }, 0.25) * one end)
       local function hosts() return df.device('cpu:0', function() return df.TensorArray('float32', 90, { clear_after_read = false }) end) end
@@ -133,7 +134,7 @@ describe('an array in a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('keeps what was written where the GPU ends the loop before the array is full', function()
+  gpu_it('keeps what was written where the GPU ends the loop before the array is full', function()
     assert.equal('', program(prelude .. [[
       local limit = on(function() return df.placeholder('float32', {}) end)
       for _, trips in ipairs{ 60, 69, 70, 100, 130 } do
@@ -153,7 +154,7 @@ describe('an array in a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('is differentiated as tokens do it, where locations are read again, or never', function()
+  gpu_it('is differentiated as tokens do it, where locations are read again, or never', function()
     assert.equal('', program(prelude .. programs .. [[
       for _, name in ipairs{ 'written', 'grown', 'written backwards', 'chained', 'two arrays', 'by a cond of the host' } do
         local o = programs[name]()
@@ -176,7 +177,7 @@ describe('an array in a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('has shapes for elements, which the host saves for a gradient where the batch is told late', function()
+  gpu_it('has shapes for elements, which the host saves for a gradient where the batch is told late', function()
     for _, env in ipairs{ '', 'DFLOW_STRESS=osr:3' } do
       assert.equal('', program('local OSR = ' .. tostring(env ~= '') .. [[
         local N = 40
@@ -228,7 +229,7 @@ describe('an array in a loop on gpu:0', function()
     end
   end)
 
-  sentence('adds up what comes to a location by the GPU\'s word, and by others', function()
+  gpu_it('adds up what comes to a location by the GPU\'s word, and by others', function()
     assert.equal('', program([[
       local random = require 'spec.random_device_loops'
       for _, seed in ipairs{ 85 } do
@@ -250,11 +251,11 @@ describe('random loops on gpu:0, of arrays, conds by whose word ever, and their 
     end
   ]])
 
-  sentence('have the bits and the counts of tokens, and of the host where what they do is exact', function()
+  gpu_it('have the bits and the counts of tokens, and of the host where what they do is exact', function()
     assert.equal('', program(sample:format(first, count, count)))
   end)
 
-  sentence('have them with loops inside, too', function()
+  gpu_it('have them with loops inside, too', function()
     local inside = [[
       local wrong, seen = require('spec.random_device_loops').differences(df, %d, %d, true)
       if wrong ~= '' then print(wrong) end
@@ -266,7 +267,7 @@ describe('random loops on gpu:0, of arrays, conds by whose word ever, and their 
     assert.equal('', program(inside:format(first + 2060, math.ceil(count * 0.75), count)))
   end)
 
-  sentence('have them where engines change at random iterations, and the GPU does everything late', function()
+  gpu_it('have them where engines change at random iterations, and the GPU does everything late', function()
     assert.equal('', program(sample:format(first + 1000, count, count), ('DFLOW_STRESS=osr:%d DFLOW_STRICT_SEED=%d'):format(first, first + 2)))
   end)
 end)

@@ -1,8 +1,9 @@
+-- run: once
 -- gpu_inner_spec.lua: loops inside loops that gpu:0 runs as graphs: WHILE nodes whose numbers the GPU counts, or iterations in a row, with the bits and
 -- the counts of tokens.
 
 local cudagraph = require 'spec.cudagraph'
-local sentence, program, hardware = cudagraph.sentence(it, pending), cudagraph.program, cudagraph.hardware
+local gpu_it, program, hardware = cudagraph.gpu_it(it, pending), cudagraph.program, cudagraph.hardware
 
 local programs = [[
     local n, m, limit = df.placeholder('int32', {}), df.placeholder('int32', {}), df.placeholder('float32', {})
@@ -62,7 +63,7 @@ local programs = [[
 ]]
 
 describe('a loop inside a loop on gpu:0', function()
-  sentence('is part of its graph, whoever computes the predicates: with the bits and the counts of tokens', function()
+  gpu_it('is part of its graph, wherever the predicates are computed: with the bits and the counts of tokens', function()
     do local seed = 2
       assert.equal('', program(programs .. [[
         for name, p in pairs(programs) do
@@ -76,7 +77,7 @@ describe('a loop inside a loop on gpu:0', function()
     end
   end)
 
-  sentence('is a node inside the WHILE node of a loop whose predicate the GPU computes, too', function()
+  gpu_it('is a node inside the WHILE node of a loop whose predicate the GPU computes, too', function()
     assert.equal('', program(programs .. [[
       for name, p in pairs(programs) do
         local out = loop_there(limit, p[2], p[1])
@@ -88,7 +89,7 @@ describe('a loop inside a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('agrees where engines change at random iterations, and where it is cut off', function()
+  gpu_it('agrees where engines change at random iterations, and where it is cut off', function()
     do local seed = 1
       assert.equal('', program(programs .. [[
         for name, p in pairs(programs) do
@@ -99,7 +100,7 @@ describe('a loop inside a loop on gpu:0', function()
     end
   end)
 
-  sentence('is captured anew where it has another number of iterations in a row, and goes on from iteration to iteration', function()
+  gpu_it('is captured anew where it has another number of iterations in a row, and goes on from iteration to iteration', function()
     assert.equal('', program(programs .. [[
       local p = programs['as often as is fed']
       local out = loop(n, p[2], p[1])
@@ -116,7 +117,7 @@ describe('a loop inside a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('fails as tokens do where its numbers are wrong, in a side that is taken alone, and a run that failed costs later ones nothing', function()
+  gpu_it('fails as tokens do where its numbers are wrong, in a side that is taken alone, and a run that failed costs later ones nothing', function()
     assert.equal('', program([[
       local below, z = df.device('gpu:0', function() return df.placeholder('float32', {}), df.placeholder('int32', {}) end)
       local function body(inside)
@@ -148,7 +149,7 @@ describe('a loop inside a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('has the host\'s bits of a curve of what tokens would have counted there, wherever the number comes from', function()
+  gpu_it('has the host\'s bits of a curve of what tokens would have counted there, wherever the number comes from', function()
     assert.equal('', program([[
       local function number(i, by) return df.cast(i, 'float32') * by end
       local zero = df.constant(0.0)
@@ -197,7 +198,7 @@ describe('a loop inside a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('may have more iterations than a launch: these are allowed more, or are the tokens\'', function()
+  gpu_it('may have more iterations than a launch: these are allowed more, or are the tokens\'', function()
     assert.equal('', program([[
       local n, times = df.placeholder('int32', {}), df.placeholder('float32', { 1, 1 })
       local out = loop(n, function(i, x)
@@ -212,7 +213,7 @@ describe('a loop inside a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('stops where it never ends: at a time limit, or when it is cancelled', function()
+  gpu_it('stops where it never ends: at a time limit, or when it is cancelled', function()
     assert.equal('', program([[
       local out = loop(df.int32(100), function(i, x)
         local y = df.while_loop(function(y) return y:reduce_sum():lt(1e30) end, function(y) return df.tanh(y) end, { x }, { name = 'endless' })
@@ -232,7 +233,7 @@ describe('a loop inside a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('says why it cannot be part of one', function()
+  gpu_it('says why it cannot be part of one', function()
     assert.equal('', program([[
       local n = df.int32(60)
       local function why(name, what, body, vars) says(both(name, loop(n, body, vars or { df.int32(0), y0 })), what) end

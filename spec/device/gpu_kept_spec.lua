@@ -1,8 +1,9 @@
+-- run: once
 -- gpu_kept_spec.lua: graphs of loops are kept from run to run: what the next run has elsewhere is copied to where the graph reads it, so that they are
 -- captured twice at most for as many runs as there are, and give their memory back when that is short.
 
 local cudagraph = require 'spec.cudagraph'
-local sentence, program = cudagraph.sentence(it, pending), cudagraph.program
+local gpu_it, program = cudagraph.gpu_it(it, pending), cudagraph.program
 
 -- `runs` runs the fetches once for each of the feeds, under tokens and as graphs, compares all bits and counts, and says how the loops ran.
 local prelude = [[
@@ -49,7 +50,7 @@ end
 ]]
 
 describe('a graph of a loop on gpu:0', function()
-  sentence('is kept: a training step of an RNN is captured twice at most, whatever is fed', function()
+  gpu_it('is kept: a training step of an RNN is captured twice at most, whatever is fed', function()
     for seed = 1, 2 do
       assert.equal('', program(prelude .. [[
         local T, width = 40, 3
@@ -73,7 +74,7 @@ describe('a graph of a loop on gpu:0', function()
     end
   end)
 
-  sentence('is kept for each of several shapes, and says what it was captured for', function()
+  gpu_it('is kept for each of several shapes, and says what it was captured for', function()
     assert.equal('', program(prelude .. [[
       local x, y = on(function() return df.placeholder('float32', { -1, 2 }), df.placeholder('float32', { -1, 2 }) end)
       local out = loop(df.int32(60), function(i, h) return i + 1, df.tanh(h:matmul(w) + y) end, { df.int32(0), x * 1.5 })
@@ -90,7 +91,7 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('reads the numbers of each run, whether kernels, the host\'s counting or a shape depends on them', function()
+  gpu_it('reads the numbers of each run, whether kernels, the host\'s counting or a shape depends on them', function()
     assert.equal('', program(prelude .. [[
       local a, b = df.placeholder('float32', {}), df.placeholder('int32', {})
       local function feeds(n) return list(n, function(k) return { [a] = 0.5 + 0.01 * k, [b] = 50 + k } end) end
@@ -110,7 +111,7 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('has what lies on the host copied once for each run, and what the GPU has where that is elsewhere', function()
+  gpu_it('has what lies on the host copied once for each run, and what the GPU has where that is elsewhere', function()
     assert.equal('', program(prelude .. [[
       local c = df.device('cpu:0', function() return df.placeholder('float32', { 1, 2 }) end)
       local there = on(function() return df.placeholder('float32', { 1, 2 }) end)
@@ -127,7 +128,7 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('is kept with the loops inside it', function()
+  gpu_it('is kept with the loops inside it', function()
     assert.equal('', program(prelude .. [[
       local x, a, n = on(function() return df.placeholder('float32', { 1, 2 }), df.placeholder('float32', {}), df.placeholder('int32', {}) end)
       local v = on(function() return df.Variable(df.constant({ { 0.5, 0.25 } }), { name = 'v' }) end)
@@ -146,7 +147,7 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('has loops inside whose numbers are those of the run, also where the host alone computes with them', function()
+  gpu_it('has loops inside whose numbers are those of the run, also where the host alone computes with them', function()
     assert.equal('', program(prelude .. [[
       local n, a = df.placeholder('int32', {}), df.placeholder('float32', {})
       local times, factor = n * 2 - n, a * 2 - a
@@ -164,7 +165,7 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('is counted, and so are loops that are one kernel: of a run, and of the session', function()
+  gpu_it('is counted, and so are loops that are one kernel: of a run, and of the session', function()
     assert.equal('', cudagraph.persistent([[
       local a = loop(df.int32(90), function(i, x) return i + 1, df.tanh(x) * 0.5 end, { df.int32(0), y0 })
       local b = loop(df.int32(90), function(i, x) return i + 1, df.tanh(x:matmul(w)) end, { df.int32(0), y0 })
@@ -188,7 +189,7 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('reads what variables are, wherever their values lie by then', function()
+  gpu_it('reads what variables are, wherever their values lie by then', function()
     assert.equal('', program(prelude .. [[
       local v, u
       on(function()
@@ -204,7 +205,7 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('reads what variables are in a side of a cond, too, which has their handles from a Switch', function()
+  gpu_it('reads what variables are in a side of a cond, too, which has their handles from a Switch', function()
     assert.equal('', program(prelude .. [[
       local v = on(function() return df.Variable(df.constant({ { 0.5, 0.25 } }), { name = 'v' }) end)
       local number = df.Variable(df.constant(0.5), { name = 'number' })
@@ -225,7 +226,7 @@ describe('a graph of a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('agrees in series of runs where engines change at random iterations', function()
+  gpu_it('agrees in series of runs where engines change at random iterations', function()
     for seed = 1, 3 do
       assert.equal('', program(prelude .. [[
         local a, x = df.placeholder('float32', {}), on(function() return df.placeholder('float32', { -1, 2 }) end)
@@ -236,7 +237,7 @@ describe('a graph of a loop on gpu:0', function()
     end
   end)
 
-  sentence('goes where memory is short, and another run is there; it is captured again when there is room', function()
+  gpu_it('goes where memory is short, and another run is there; it is captured again when there is room', function()
     local programs = [[
       local n, x = df.placeholder('int32', {}), on(function() return df.placeholder('float32', { 1, 2 }) end)
       local small = loop(df.int32(60), function(i, h) return i + 1, df.tanh(h:matmul(w) + x) end, { df.int32(0), x * 0.5 })
@@ -262,7 +263,7 @@ describe('a graph of a loop on gpu:0', function()
     end
   end)
 
-  sentence('goes where another session has no room on the GPU, whose memory is that of all', function()
+  gpu_it('goes where another session has no room on the GPU, whose memory is that of all', function()
     if cudagraph.hardware then return end
     assert.equal('', program(prelude .. [[
       local n, x = df.placeholder('int32', {}), on(function() return df.placeholder('float32', { 1, 2 }) end)
@@ -281,7 +282,7 @@ describe('a graph of a loop on gpu:0', function()
     ]], 'DFLOW_STRICT_MEMORY=200000'))
   end)
 
-  sentence('goes where a kernel needs memory beside what it makes, too: what tokens have room for is no error', function()
+  gpu_it('goes where a kernel needs memory beside what it makes, too: what tokens have room for is no error', function()
     if cudagraph.hardware then return end
     for memory = 65800, 66200, 50 do
       assert.equal('', program([[

@@ -1,19 +1,9 @@
+-- run: once
 --- gpu_libraries_spec.lua: CUDA's libraries behind gpu:0, on the strict driver and the libraries for tests beside it (spec/cuda).
-local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
-local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
-local sentence = here and it or pending
-
-local function gpu(code, env)
-  local path = os.tmpname()
-  local f = assert(io.open(path, 'w'))
-  f:write(code)
-  f:close()
-  local p = assert(io.popen(('env -u DFLOW_DEFAULT_DEVICE DFLOW_CUDA_DRIVER=strict %s timeout 120 %s/dflow %s 2>&1'):format(env or '', build, path)))
-  local out = p:read('*a')
-  p:close()
-  os.remove(path)
-  return (out:gsub('%s+$', ''))
-end
+local cudagraph = require 'spec.cudagraph'
+local build = os.getenv 'DFLOW_BUILD'
+local here, gpu = cudagraph.here, cudagraph.gpu
+local gpu_it = here and it or pending
 
 --- Runs fn with a folder that holds the driver for tests and these of its libraries.
 local function with_driver(libraries, fn)
@@ -91,7 +81,7 @@ local chains = [[
   for _, d in ipairs(df.devices()) do if d.libraries then print(d.launches, d.libraries[2]) end end
 ]]
 
---- Runs fn with the name of a folder that nobody has used.
+--- Runs fn with the name of an unused folder.
 local function with_folder(fn)
   local folder = os.tmpname()
   os.remove(folder)
@@ -112,7 +102,7 @@ describe('a GPU that cannot go on', function()
     print(df.run(df.reduce_sum(x), { [x] = { 1, 2, 3 } }))
   ]]
 
-  sentence('is an error in each run that wants it, of whatever asks it next; the CPU goes on', function()
+  gpu_it('is an error in each run that wants it, of whatever asks it next; the CPU goes on', function()
     for fault, says in pairs{ ['illegal:2'] = '%w+: CUDA_ERROR_ILLEGAL_ADDRESS %(strict driver: kernel `k_%w+_f32` touched what is not its own',
                               ['lost:2'] = '`?k_%w+_f32`?: CUDA_ERROR_UNKNOWN' } do
       local out = gpu(code, 'DFLOW_STRICT_QUIET=1 DFLOW_STRESS=apart DFLOW_STRICT_FAULT=' .. fault)
@@ -128,7 +118,7 @@ describe('a GPU that cannot go on', function()
     end
   end)
 
-  sentence('is not there: a driver or a GPU that is too old is named with what is needed', function()
+  gpu_it('is not there: a driver or a GPU that is too old is named with what is needed', function()
     local out = gpu(code, 'DFLOW_STRICT_VERSION=12040')
     assert.matches('the CUDA driver is for CUDA 12.4, and CUDA 13.0 is needed: install NVIDIA\'s driver, 580 or newer', out)
     assert.matches('\n6.0$', out)
@@ -146,7 +136,7 @@ describe('a GPU that cannot go on', function()
 end)
 
 describe('a kernel of several ops', function()
-  sentence('that has no room for what lies on the host is out of memory, no wrong number', function()
+  gpu_it('that has no room for what lies on the host is out of memory, no wrong number', function()
     local code = [[
       local n, big = 2 ^ 18, {}
       for i = 1, n do big[i] = i % 7 end
@@ -166,7 +156,7 @@ describe('a kernel of several ops', function()
 end)
 
 describe('the libraries of gpu:0', function()
-  sentence('compute what is asked for there, though it is known when the plan is made', function()
+  gpu_it('compute what is asked for there, though it is known when the plan is made', function()
     assert.equal('1 1', gpu[[
       local x = df.device('gpu:0', function() return df.sin(df.constant{ 0.5, 1.5 }) end)
       local s, n = df.Session{}, {}
@@ -178,13 +168,13 @@ describe('the libraries of gpu:0', function()
     ]])
   end)
 
-  sentence('multiply: transposed, in batches, from the middle of memory, of every float', function()
+  gpu_it('multiply: transposed, in batches, from the middle of memory, of every float', function()
     for dtype, near in pairs{ float32 = 1e-5, float64 = 1e-13, float16 = 0.02, bfloat16 = 0.13 } do
       assert.equal('21\ttrue', gpu(products:format(dtype, near)))
     end
   end)
 
-  sentence('are named with how they multiply float32, which DFLOW_GPU_MATH says', function()
+  gpu_it('are named with how they multiply float32, which DFLOW_GPU_MATH says', function()
     local code = [[
       local x = df.placeholder_with_default(df.constant{ { 1 + 2 ^ -9, 1 + 2 ^ -14 } }, { 1, 2 })
       print(df.run(df.device('gpu:0', function() return df.matmul(x, df.ones{ 2, 1 }) end)):at(0, 0) - 2)
@@ -232,7 +222,7 @@ describe('the libraries of gpu:0', function()
     local function fed(t, dims) return df.reshape(df.placeholder_with_default(df.tensor(t, 'float32'), { #t }), dims) end
     local function far(a, b) return df.run(df.reduce_max(df.abs(df.cast(a, 'float64') - df.cast(b, 'float64')))) end
   ]]
-  sentence('round both sides to 8 bits where DFLOW_GPU_MATH=float8 asks for it, each with a scale of its own', function()
+  gpu_it('round both sides to 8 bits where DFLOW_GPU_MATH=float8 asks for it, each with a scale of its own', function()
     assert.equal('true 12', gpu(float8 .. [[
       local near, count = true, 0
       local function check(x, y, dx, dy, opts)
@@ -251,7 +241,7 @@ describe('the libraries of gpu:0', function()
     ]], 'DFLOW_GPU_MATH=float8'):gsub('\t', ' '))
   end)
 
-  sentence('hand on what is no number, and nothing else, from 8 bits; and zeros', function()
+  gpu_it('hand on what is no number, and nothing else, from 8 bits; and zeros', function()
     assert.equal('true 1 true 0 true', gpu(float8 .. [[
       local x = numbers(16 * 16, 1)
       local function product(t) return df.run(df.device('gpu:0', function() return df.matmul(fed(t, { 16, 16 }), df.eye(16)) end)) end
@@ -272,7 +262,7 @@ describe('the libraries of gpu:0', function()
     ]], 'DFLOW_GPU_MATH=float8'):gsub('\t', ' '))
   end)
 
-  sentence('are all there where a GPU is judged: gpu-check fails without one of them, or without conditional nodes', function()
+  gpu_it('are all there where a GPU is judged: gpu-check fails without one of them, or without conditional nodes', function()
     local function told(env)
       local p = assert(io.popen(('env -u DFLOW_DEFAULT_DEVICE DFLOW_STRESS=groups,graphs DFLOW_CUDA_DRIVER=strict %s timeout 120 %s/dflow spec/cuda/libraries.lua 2>&1')
         :format(env, build)))
@@ -288,7 +278,7 @@ describe('the libraries of gpu:0', function()
     with_driver({ 'libcublasLt.so.13' }, function(env) assert.matches('^no NVRTC: .*\nno cuDNN: .*\n2 agree of 4\n$', told(env)) end)
   end)
 
-  sentence('leave results on the GPU where an input lies on the host, as what a function has saved for its gradient does', function()
+  gpu_it('leave results on the GPU where an input lies on the host, as what a function has saved for its gradient does', function()
     local code = [[
       local x, w = df.float64{ { 0.1, 0.2, 0.3 } }, df.Variable(df.float64{ { 0.5, -0.4, 0.3 } })
       local f
@@ -302,7 +292,7 @@ describe('the libraries of gpu:0', function()
     assert.equal(apart, gpu(code, 'DFLOW_DEFAULT_DEVICE=gpu:0 DFLOW_STRESS=groups'))
   end)
 
-  sentence('meet the elements anew in every run: all of them, again and again, a row, one', function()
+  gpu_it('meet the elements anew in every run: all of them, again and again, a row, one', function()
     local code = [[
       local x, b, c = df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 }), df.placeholder('float32', { -1, -1 })
       local y = df.device('gpu:0', function() return df.tanh(x * 1.5 + b) * c - b end)
@@ -337,7 +327,7 @@ describe('the libraries of gpu:0', function()
     end)
   end)
 
-  sentence('make one kernel of elementwise ops that hang together, with the bits of each alone, and keep it on the disk', function()
+  gpu_it('make one kernel of elementwise ops that hang together, with the bits of each alone, and keep it on the disk', function()
     with_folder(function(folder)
       local env = 'DFLOW_GPU_CACHE=' .. folder .. ' DFLOW_STRESS='
       local function parts(out)
@@ -365,7 +355,7 @@ describe('the libraries of gpu:0', function()
     end)
   end)
 
-  sentence('make one kernel of a layer norm that is written out, and one of a softmax, with the bits of each op alone', function()
+  gpu_it('make one kernel of a layer norm that is written out, and one of a softmax, with the bits of each op alone', function()
     local code = [[
       local launches = {}
       for _, case in ipairs{ { 'float32', 9 }, { 'float32', 65 }, { 'float16', 130 }, { 'int32', 70 } } do
@@ -406,7 +396,7 @@ describe('the libraries of gpu:0', function()
     end)
   end)
 
-  sentence('are compiled for what runs often, by a thread of its own: runs go on meanwhile, and give the same bits', function()
+  gpu_it('are compiled for what runs often, by a thread of its own: runs go on meanwhile, and give the same bits', function()
     local code = [[
       local x = df.placeholder('float32', { 5 })
       local y = df.device('gpu:0', function()
@@ -436,7 +426,7 @@ describe('the libraries of gpu:0', function()
     assert.is_true(tonumber(runs) > 870, runs .. ' runs')
   end)
 
-  sentence('fuse in loops, branches and gradients, with swap and owners, as apart', function()
+  gpu_it('fuse in loops, branches and gradients, with swap and owners, as apart', function()
     local code = [[
       local w, x0 = df.placeholder_with_default(df.fill({ 4, 4 }, 0.3), { 4, 4 }), df.placeholder('float32', { 2, 4 })
       local function program(save)
@@ -464,7 +454,7 @@ describe('the libraries of gpu:0', function()
     end)
   end)
 
-  sentence('convolve where cuDNN does: its gradients, what is padded more behind than before, and the other floats, too', function()
+  gpu_it('convolve where cuDNN does: its gradients, what is padded more behind than before, and the other floats, too', function()
     local code = [[
       local function values(device, dtype)
         local said = {}
@@ -506,7 +496,7 @@ describe('the libraries of gpu:0', function()
     end)
   end)
 
-  sentence('pool, soften and normalise where cuDNN does, as the host does; the rest is for our own kernels', function()
+  gpu_it('pool, soften and normalise where cuDNN does, as the host does; the rest is for our own kernels', function()
     local code = [[
       local unpack = table.unpack or unpack
       local function ramp(shape, by)
@@ -599,7 +589,7 @@ describe('the libraries of gpu:0', function()
     with_driver({}, function(env) assert.equal('done\ttrue', gpu(code, env)) end)
   end)
 
-  sentence('add a bias as they write the product, with the bits of the two ops, where nobody looks', function()
+  gpu_it('add a bias as they write the product, with the bits of the two ops, without an inspector', function()
     local code = [[
       local function program(dtype)
         local x, w, b = df.placeholder(dtype, { -1, 3 }), df.placeholder(dtype, { 3, 4 }), df.placeholder(dtype, { 4 })
@@ -641,7 +631,7 @@ describe('the libraries of gpu:0', function()
     with_driver({}, function(env) assert.equal((parts('DFLOW_STRESS=apart ' .. env)), (parts(env))) end)
   end)
 
-  sentence('add a bias so in loops that become graphs, in branches and where gradients are computed', function()
+  gpu_it('add a bias so in loops that become graphs, in branches and where gradients are computed', function()
     local code = [[
       local w, b, x0 = df.placeholder('float32', { 3, 3 }), df.placeholder('float32', { 3 }), df.placeholder('float32', { 2, 3 })
       local y = df.device('gpu:0', function()
@@ -675,7 +665,7 @@ describe('the libraries of gpu:0', function()
     assert.is_true(select(2, parts '') < many - 50)
   end)
 
-  sentence('convolve, add a bias and take what is above 0 in one, with the bits of the ops, where nobody looks', function()
+  gpu_it('convolve, add a bias and take what is above 0 in one, with the bits of the ops, without an inspector', function()
     local code = [[
       local function program(dtype)
         local x, w, b = df.placeholder(dtype, { -1, 5, 4, 2 }), df.placeholder(dtype, { 3, 2, 2, 3 }), df.placeholder(dtype, { 3 })
@@ -762,7 +752,7 @@ describe('the libraries of gpu:0', function()
     end)
   end)
 
-  sentence('are done without where they refuse what they offered', function()
+  gpu_it('are done without where they refuse what they offered', function()
     local out = gpu([[
       local a, c = df.placeholder('float32', { 2, 2 }), df.placeholder('float32', { 1, 4, 4, 1 })
       local y, z = df.device('gpu:0', function()
@@ -777,7 +767,7 @@ describe('the libraries of gpu:0', function()
     assert.equal('7.0\t22.0\t112.0\n7.0\t22.0\t112.0', out)
   end)
 
-  sentence('are done without where they are missing, which is one line of s:devices()', function()
+  gpu_it('are done without where they are missing, which is one line of s:devices()', function()
     with_driver({}, function(env)
       assert.equal('21\ttrue', gpu(products:format('float32', 1e-5), env))
       local out = gpu([[

@@ -1,11 +1,12 @@
+-- run: test-all, once
 -- gpu_loops_spec.lua: loops that gpu:0 runs as graphs: the numbers, counts and errors of the token engine, on the strict driver of spec/cuda, which
 -- runs a graph's nodes in any order that its edges allow and reports memory that is not the graph's any more.
 
 local cudagraph = require 'spec.cudagraph'
-local sentence, program, hardware = cudagraph.sentence(it, pending), cudagraph.program, cudagraph.hardware
+local gpu_it, program, hardware = cudagraph.gpu_it(it, pending), cudagraph.program, cudagraph.hardware
 
 describe('a loop on gpu:0', function()
-  sentence('runs as a graph: with the bits and the counts of tokens, whatever its trips, variables and shapes', function()
+  gpu_it('runs as a graph: with the bits and the counts of tokens, whatever its trips, variables and shapes', function()
     for seed = 1, 2 do
       assert.equal('', program([[
         local n = df.placeholder('int32', {})
@@ -38,7 +39,7 @@ describe('a loop on gpu:0', function()
     end
   end)
 
-  sentence('runs as a graph where the GPU computes the predicate, too: it ends at the iteration at which tokens do', function()
+  gpu_it('runs as a graph where the GPU computes the predicate, too: it ends at the iteration at which tokens do', function()
     for seed = 1, 2 do
       assert.equal('', program([[
         local limit = df.placeholder('float32', {})
@@ -56,7 +57,7 @@ describe('a loop on gpu:0', function()
     end
   end)
 
-  sentence('is a WHILE node where the GPU computes the predicate, and a launch has as many iterations as it needs', function()
+  gpu_it('is a WHILE node where the GPU computes the predicate, and a launch has as many iterations as it needs', function()
     assert.equal('', program[[
       local limit = df.placeholder('float32', {})
       local out = df.device('gpu:0', function()
@@ -75,7 +76,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('computes some iterations in vain where the driver has no conditional nodes', function()
+  gpu_it('computes some iterations in vain where the driver has no conditional nodes', function()
     if hardware then return end
     assert.equal('', program([[
       local out = df.device('gpu:0', function()
@@ -127,7 +128,7 @@ describe('a loop on gpu:0', function()
     }
   ]]
 
-  sentence('takes one side of a cond in each iteration, whoever computes its predicate: as an IF node, or as that side alone', function()
+  gpu_it('takes one side of a cond in each iteration, wherever its predicate is computed: as an IF node, or as that side alone', function()
     for seed = 1, 2 do
       assert.equal('', program(conds .. [[
         for name, p in pairs(programs) do
@@ -144,7 +145,7 @@ describe('a loop on gpu:0', function()
     end
   end)
 
-  sentence('has IF nodes inside a WHILE node, too', function()
+  gpu_it('has IF nodes inside a WHILE node, too', function()
     assert.equal('', program(conds .. [[
       for name, p in pairs(programs) do
         local out = loop_there(limit, p[2], p[1])
@@ -157,7 +158,7 @@ describe('a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('has conds in what the GPU computes as its predicate, which are counted where there is an iteration', function()
+  gpu_it('has conds in what the GPU computes as its predicate, which are counted where there is an iteration', function()
     for seed = 1, 2 do
       assert.equal('', program(conds .. [[
         local function pred(x, y)
@@ -176,7 +177,7 @@ describe('a loop on gpu:0', function()
     end
   end)
 
-  sentence('has a graph for each side that a cond by what is fed takes, and says which conds it cannot take', function()
+  gpu_it('has a graph for each side that a cond by what is fed takes, and says which conds it cannot take', function()
     assert.equal('', program(conds .. [[
       local out = loop(n, programs['by what is fed'][2], { df.int32(0), y0 })
       local found = {}
@@ -200,7 +201,7 @@ describe('a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('is captured anew where its constants lie elsewhere, and reads what they are now', function()
+  gpu_it('is captured anew where its constants lie elsewhere, and reads what they are now', function()
     assert.equal('', program[[
       local v, scale
       df.device('gpu:0', function() v = df.Variable(df.constant({ { 0.5, 0.25 } }), { name = 'v' }) scale = df.placeholder('float32', { 1, 2 }) end)
@@ -222,7 +223,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('is captured once for all runs that read a variable, which they find as it is when copies to it are over', function()
+  gpu_it('is captured once for all runs that read a variable, which they find as it is when copies to it are over', function()
     assert.equal('', program[[
       local n = 70000                      -- so large that it is copied beside what is computed, as nothing else is
       local b, change, ones
@@ -244,7 +245,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('sees soon what another run assigns', function()
+  gpu_it('sees soon what another run assigns', function()
     assert.equal('', program[[
       local v = df.device('gpu:0', function() return df.Variable(df.constant({ { 1.0, 2.0 } }), { name = 'v' }) end)
       local put = v:assign(df.constant({ { 5.0, 6.0 } }))
@@ -264,7 +265,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('takes no graph that was captured for a number for what a tensor is now', function()
+  gpu_it('takes no graph that was captured for a number for what a tensor is now', function()
     assert.equal('', program[[
       local n, c = df.placeholder('int32', {}), df.placeholder('float32', nil)
       local out = loop(n, function(i, k, x) return i + 1, k * c, df.reshape(x * 0.5 + k, { 1, 2 }) end, { df.int32(0), df.constant(1.0), y0 },
@@ -283,7 +284,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('has as many iterations open as before where it was thought to become a graph, and cannot', function()
+  gpu_it('has as many iterations open as before where it was thought to become a graph, and cannot', function()
     assert.equal('', program[[
       local out = loop(df.int32(2000000000), function(i, x) return i + 1, df.tanh(x) + df.random_uniform({ 1, 2 }, { seed = 3 }) end,
         { df.int32(0), x0 })
@@ -303,7 +304,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('is tokens where the GPU would compute a function of what tokens have as a number of the host\'s, if in some iterations only', function()
+  gpu_it('is tokens where the GPU would compute a function of what tokens have as a number of the host\'s, if in some iterations only', function()
     assert.equal('', program([[
       local h0 = df.placeholder('float32', {})
       local sum, none = df.device('gpu:0', function() return df.reduce_sum(y0), df.cast(y0 * 0, 'float64') end)
@@ -341,7 +342,7 @@ describe('a loop on gpu:0', function()
     ]]))
   end)
 
-  sentence('says why it cannot be a graph', function()
+  gpu_it('says why it cannot be a graph', function()
     assert.equal('', program[[
       local n = df.int32(60)
       local function why(name, what, body, vars) says(both(name, loop(n, body, vars or { df.int32(0), x0 })), what) end
@@ -361,7 +362,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('has kernels compiled for what hangs together in it once it has run for long, with the same bits', function()
+  gpu_it('has kernels compiled for what hangs together in it once it has run for long, with the same bits', function()
     assert.equal('', program[[
       local n = df.placeholder('int32', {})
       local out = loop(n, function(i, x) return i + 1, df.tanh(x * 1.001 + df.cast(i, 'float32') * 0.001) * 0.5 end, { df.int32(0), x0 })
@@ -372,7 +373,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('agrees where engines change at random iterations', function()
+  gpu_it('agrees where engines change at random iterations', function()
     for seed = 1, 3 do
       assert.equal('', program([[
         local n = df.placeholder('int32', {})
@@ -394,14 +395,14 @@ describe('a loop on gpu:0', function()
     end
   end)
 
-  sentence('stands still where it is when somebody looks, and is stepped, cancelled and too late as ever', function()
+  gpu_it('pauses where it is under an inspector, and is stepped, cancelled and too late as ever', function()
     assert.equal('', program[[
       local out = loop(df.int32(2000000000), function(i, x) return i + 1, df.tanh(x:matmul(w)) + x * 0.25 end, { df.int32(0), x0 }, { name = 'long' })
       stands_still(out)
     ]])
   end)
 
-  local where_faults_are_made = hardware and pending or sentence
+  local where_faults_are_made = hardware and pending or gpu_it
   where_faults_are_made('tells of a device that fails while a graph runs, with node, frame and iteration', function()
     local out = program([[
       local out = loop(df.int32(100000), function(i, x) return i + 1, df.tanh(x:matmul(w)) end, { df.int32(0), x0 }, { name = 'doomed' })
@@ -413,7 +414,7 @@ describe('a loop on gpu:0', function()
     assert.matches('^false\tunavailable\tdoomed:%d+\t.*gpu:0 failed: .*ILLEGAL_ADDRESS.*the CPU goes on being usable.*%.?lua.*\n42$', out)
   end)
 
-  sentence('gives its memory back when its session closes, and counts it until then', function()
+  gpu_it('gives its memory back when its session closes, and counts it until then', function()
     assert.equal('', program[[
       local out = loop(df.int32(100), function(i, x) return i + 1, df.tanh(x:matmul(w)) end, { df.int32(0), x0 })
       local s = df.Session{ engine = 'native' }
@@ -432,7 +433,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('is tried again where another run left it no room', function()
+  gpu_it('is tried again where another run left it no room', function()
     assert.equal('', program[[
       local p = df.placeholder('float32', { -1 })
       local beside = df.device('gpu:0', function() return df.tile(p * one, { 8, 1 }) end)
@@ -449,7 +450,7 @@ describe('a loop on gpu:0', function()
     ]])
   end)
 
-  sentence('leaves no piece of memory behind, however often it runs and sessions come and go', function()
+  gpu_it('leaves no piece of memory behind, however often it runs and sessions come and go', function()
     assert.equal('', program([[
       local core = require 'dflow.backend'
       local function pieces()

@@ -1,7 +1,8 @@
+-- run: once
 --- gpu_ops_spec.lua: op by op, a GPU agrees with the host, and what it has no kernels for is listed with the reason (on the strict driver).
 local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
 local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
-local sentence = here and it or pending
+local gpu_it = here and it or pending
 
 local function dflow(arguments)
   local p = assert(io.popen(('env -u DFLOW_DEFAULT_DEVICE DFLOW_CUDA_DRIVER=strict timeout 120 %s/dflow %s 2>&1'):format(build, arguments)))
@@ -11,14 +12,14 @@ local function dflow(arguments)
 end
 
 describe('ops on gpu:0', function()
-  sentence('agree with the host, each, and so do their gradients', function()
+  gpu_it('agree with the host, each, and so do their gradients', function()
     local types = #require('spec.op_gradients').types()
     assert.is_true(types > 200)
     local told = dflow('spec/cuda/agree.lua'):gsub('%[[^\n]*%]\n', '')      -- but for what the op Print prints
     assert.equal(types .. ' agree', told)
   end)
 
-  sentence('have zeros where the host has them for denormal floats', function()
+  gpu_it('have zeros where the host has them for denormal floats', function()
     for _, how in ipairs{ 'apart', 'groups' } do
       local p = assert(io.popen(('DFLOW_STRESS=%s DFLOW_CUDA_DRIVER=strict timeout 120 %s/dflow spec/cuda/denormals.lua 2>&1'):format(how, build)))
       assert.equal('78 agree of 78\n', p:read('*a'))
@@ -26,15 +27,15 @@ describe('ops on gpu:0', function()
     end
   end)
 
-  sentence('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
+  gpu_it('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
     assert.equal('1987 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
   end)
 
-  sentence('run where they are asked to, if TensorFlow runs them there in the host\'s memory: shapes, 32-bit integers, queues, stacks', function()
+  gpu_it('run where they are asked to, if TensorFlow runs them there in the host\'s memory: shapes, 32-bit integers, queues, stacks', function()
     assert.equal('83 of 83 agree', dflow('spec/cuda/hosted.lua'))
   end)
 
-  sentence('say in the placement that they were asked to be there and that only the host has a kernel for them', function()
+  gpu_it('say in the placement that they were asked to be there and that only the host has a kernel for them', function()
     local told = dflow([[-e "
       local x, list = df.placeholder('int32', { 3 }), {}
       df.device('gpu:0', function() list = { x // 2, x % 2, df.pow(x, 2), x * 2 } end)
@@ -48,15 +49,15 @@ describe('ops on gpu:0', function()
     assert.equal(host:rep(3) .. 'gpu:0\tasked for (gpu:0)', told)
   end)
 
-  sentence('have what TensorFlow\'s arrays, lists and references hold on the GPU, whoever has the handles: runs copy what is fetched', function()
+  gpu_it('have what TensorFlow\'s arrays, lists and references hold on the GPU, wherever the handles are: runs copy what is fetched', function()
     assert.equal('5 of 5 agree, 2 3 2 3 3 copied', dflow('spec/cuda/contents.lua'))
   end)
 
-  sentence('agree with it on complex numbers, transforms, matrices, what is drawn until it fits, and boxes', function()
+  gpu_it('agree with it on complex numbers, transforms, matrices, what is drawn until it fits, and boxes', function()
     assert.equal('329 agree, 0 do not', dflow('spec/cuda/numerics.lua'))
   end)
 
-  sentence('say what was wrong with a matrix, with logits and with boxes in the words of the host, and go on after it', function()
+  gpu_it('say what was wrong with a matrix, with logits and with boxes in the words of the host, and go on after it', function()
     local told = {}
     for i, device in ipairs{ 'cpu:0', 'gpu:0' } do
       told[i] = dflow(([[-e "
@@ -88,7 +89,7 @@ describe('ops on gpu:0', function()
       'Cholesky decomposition was not successful.*is not invertible.*not finite.*logits%[0, 1%] is NaN.*must be greater than 0.*rank of at least 1.*%[%[0.5%]', told[2])
   end)
 
-  sentence('let a recurrent net over examples of any length run there, with its gradient: what is copied does not grow with the steps', function()
+  gpu_it('let a recurrent net over examples of any length run there, with its gradient: what is copied does not grow with the steps', function()
     local told = dflow([[-e "
       local function net(device)
         df.reset()
@@ -123,7 +124,7 @@ describe('ops on gpu:0', function()
     assert.matches('^12\tfalse\t%d+ %d$', told)
   end)
 
-  sentence('are asked by an Assert there, which the host looks at', function()
+  gpu_it('are asked by an Assert there, which the host looks at', function()
     assert.matches('^true\nfalse\t[^\n]*it is below', dflow([[-e "
       local x = df.placeholder('float32', { 2 })
       local y = df.device('gpu:0', function()
@@ -133,7 +134,7 @@ describe('ops on gpu:0', function()
       print(pcall(df.run, y, { [x] = { 1, -2 } }))"]]):gsub('^true[^\n]*', 'true'))
   end)
 
-  sentence('say which number is not finite, and go on after it', function()
+  gpu_it('say which number is not finite, and go on after it', function()
     assert.equal(([[
 true
 false	x : Tensor had NaN values, the first at [1,2]
@@ -158,7 +159,7 @@ false	h : Tensor had Inf values, the first at [4999] ]]):gsub(' $', ''), (dflow(
       says(z, { [h] = df.run(df.cast(df.float32(many), 'float16')) })"]])))
   end)
 
-  sentence('are told of by print there, which gives on what lies on the device', function()
+  gpu_it('are told of by print there, which gives on what lies on the device', function()
     assert.equal('here[1 2][3]\nhere[1 2][3]\n[2. 4.] float32[2]\t1', dflow([[-e "
       local x = df.placeholder('float32', { 2 })
       local y = df.device('gpu:0', function()
@@ -171,7 +172,7 @@ false	h : Tensor had Inf values, the first at [4999] ]]):gsub(' $', ''), (dflow(
       print(s:run(y, { [x] = { 1, 2 } }), s:devices()[2].copies_in - was)"]]))
   end)
 
-  sentence('count numbers as approximately equal that are apart by the tolerance, as the host does', function()
+  gpu_it('count numbers as approximately equal that are apart by the tolerance, as the host does', function()
     for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'int32', 'uint8' } do
       assert.equal('[ true  true  true false] bool[4]', dflow(([[-e "
         local x = df.placeholder('%s', { 4 })
@@ -184,7 +185,7 @@ false	h : Tensor had Inf values, the first at [4999] ]]):gsub(' $', ''), (dflow(
         { [x] = { 0, 1 / 0, 0 / 0 } }))"]])
   end)
 
-  sentence('have a kernel there, or a reason to have none', function()
+  gpu_it('have a kernel there, or a reason to have none', function()
     local told = dflow([[-e "
       local core = require 'dflow.backend'
       df.run(df.device('gpu:0', function() return df.constant{ 1. } + 1 end))

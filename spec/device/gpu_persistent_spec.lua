@@ -1,11 +1,12 @@
+-- run: once
 -- gpu_persistent_spec.lua: loops of small state that are one kernel of gpu:0: the numbers, counts and errors of the token engine, on the strict driver of
 -- spec/cuda, which compiles what is written by the host's compiler and runs a block's threads in any order that barriers allow.
 
 local cudagraph = require 'spec.cudagraph'
-local sentence, persistent, hardware = cudagraph.sentence(it, pending), cudagraph.persistent, cudagraph.hardware
+local gpu_it, persistent, hardware = cudagraph.gpu_it(it, pending), cudagraph.persistent, cudagraph.hardware
 
 describe('a loop of small state on gpu:0', function()
-  sentence('is one kernel: with the bits and the counts of tokens, whatever its trips, variables and shapes', function()
+  gpu_it('is one kernel: with the bits and the counts of tokens, whatever its trips, variables and shapes', function()
     assert.equal('', persistent([[
       local n = df.placeholder('int32', {})
       local many = df.cast(df.reshape(df.range(130), { 2, 65 }) % 17, 'float32') * 0.125
@@ -26,7 +27,7 @@ describe('a loop of small state on gpu:0', function()
     ]], 'DFLOW_STRICT_SEED=1'))
   end)
 
-  sentence('is one kernel where the GPU computes the predicate: it ends at the iteration at which tokens do', function()
+  gpu_it('is one kernel where the GPU computes the predicate: it ends at the iteration at which tokens do', function()
     assert.equal('', persistent([[
       local limit = df.placeholder('float32', {})
       local out = df.device('gpu:0', function()
@@ -40,7 +41,7 @@ describe('a loop of small state on gpu:0', function()
     ]], 'DFLOW_STRICT_SEED=2'))
   end)
 
-  sentence('takes one side of a cond in each iteration, whoever computes its predicate, and one in the loop\'s own', function()
+  gpu_it('takes one side of a cond in each iteration, wherever its predicate is computed, and one in the loop\'s own', function()
     assert.equal('', persistent([[
       local n, flag, limit = df.placeholder('int32', {}), df.placeholder('bool', {}), df.placeholder('float32', {})
       local function mixed(x) return x:reduce_sum():gt(0.4) end
@@ -74,7 +75,7 @@ describe('a loop of small state on gpu:0', function()
     ]], 'DFLOW_STRICT_SEED=3'))
   end)
 
-  sentence('reads the session\'s variables and what is fed as they are', function()
+  gpu_it('reads the session\'s variables and what is fed as they are', function()
     assert.equal('', persistent([[
       local v, scale
       df.device('gpu:0', function() v = df.Variable(df.constant({ { 0.5, 0.25 } }), { name = 'v' }) scale = df.placeholder('float32', { 1, 2 }) end)
@@ -96,7 +97,7 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
-  sentence('leaves what lies on the host and never changes where it is', function()
+  gpu_it('leaves what lies on the host and never changes where it is', function()
     assert.equal('', persistent([[
       local c, host = df.device('cpu:0', function() return df.placeholder('float32', { 1, 2 }), df.constant({ 2, 1 }) end)
       local out = loop(df.int32(100), function(i, x, a, b, d) return i + 1, df.tanh(x) * 0.5 + a, a, b, d end, { df.int32(0), y0, c, host, c })
@@ -112,7 +113,7 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
-  sentence('reads what another GPU has, and leaves it there', function()
+  gpu_it('reads what another GPU has, and leaves it there', function()
     if hardware then return end
     assert.equal('', persistent([[
       local there = df.device('gpu:1', function() return df.constant({ { 0.5, 0.25 } }) * df.constant({ { 2.0 } }) end)
@@ -121,7 +122,7 @@ describe('a loop of small state on gpu:0', function()
     ]], 'DFLOW_STRICT_GPUS=2'))
   end)
 
-  sentence('adds up a list of one shape alone, and a run whose shapes did not fit, or were empty, costs later ones nothing', function()
+  gpu_it('adds up a list of one shape alone, and a run whose shapes did not fit, or were empty, costs later ones nothing', function()
     assert.equal('', persistent([[
       local p, q = df.device('gpu:0', function() return df.placeholder('float32', { -1, 2 }), df.placeholder('float32', { -1, 2 }) end)
       local function rows(n) return df.run(df.cast(df.reshape(df.range(2 * n), { n, 2 }), 'float32')) end
@@ -149,7 +150,7 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
-  sentence('has kernels for those shapes that it has had last, however many there have been', function()
+  gpu_it('has kernels for those shapes that it has had last, however many there have been', function()
     assert.equal('', persistent([[
       local p = df.device('gpu:0', function() return df.placeholder('float32', { -1 }) end)
       local out = loop(df.int32(50), function(i, x) return i + 1, x * 0.5 + p end, { df.int32(0), p })
@@ -166,7 +167,7 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
-  sentence('leaves an iteration whose numbers are wrong to tokens, which say where that is', function()
+  gpu_it('leaves an iteration whose numbers are wrong to tokens, which say where that is', function()
     assert.equal('', persistent([[
       local out = loop(df.int32(200), function(i, k, x) return i + 1, 1000 // (100 - i), x * 0.5 + df.cast(k, 'float32') end,
         { df.int32(0), df.int32(0), y0 })
@@ -182,7 +183,7 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
-  sentence('leaves a function to tokens where they have what it is of as a number of the host\'s, if in some iterations only', function()
+  gpu_it('leaves a function to tokens where they have what it is of as a number of the host\'s, if in some iterations only', function()
     assert.equal('', persistent([[
       local h0 = df.placeholder('float32', {})
       local sum = df.device('gpu:0', function() return df.reduce_sum(y0) end)
@@ -201,7 +202,7 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
-  sentence('says why it is a graph, or tokens, instead', function()
+  gpu_it('says why it is a graph, or tokens, instead', function()
     assert.equal('', persistent([[
       local n = df.int32(60)
       local function why(name, what, body, vars) says(both(name, loop(n, body, vars or { df.int32(0), x0 })), what) end
@@ -215,7 +216,7 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
-  sentence('agrees where engines change at random iterations', function()
+  gpu_it('agrees where engines change at random iterations', function()
     for seed = 1, 2 do
       assert.equal('', persistent([[
         local n = df.placeholder('int32', {})
@@ -228,7 +229,7 @@ describe('a loop of small state on gpu:0', function()
     end
   end)
 
-  sentence('takes over from a graph when its code is there', function()
+  gpu_it('takes over from a graph when its code is there', function()
     local folder = os.tmpname()
     os.remove(folder)
     local out = persistent([[
@@ -246,7 +247,7 @@ describe('a loop of small state on gpu:0', function()
     assert.equal('', out)
   end)
 
-  sentence('takes over from tokens, too, where no graph can be made', function()
+  gpu_it('takes over from tokens, too, where no graph can be made', function()
     local folder = os.tmpname()
     os.remove(folder)
     local out = persistent([[
@@ -270,14 +271,14 @@ describe('a loop of small state on gpu:0', function()
     assert.equal('', out)
   end)
 
-  sentence('stands still where it is when somebody looks, and is stepped, cancelled and too late as ever', function()
+  gpu_it('pauses where it is under an inspector, and is stepped, cancelled and too late as ever', function()
     assert.equal('', persistent([[
       local out = loop(df.int32(2000000000), function(i, x) return i + 1, df.tanh(x) * 0.75 + x * 0.25 end, { df.int32(0), y0 }, { name = 'long' })
       stands_still(out, { [one] = fed })
     ]]))
   end)
 
-  sentence('is one kernel in however many runs at once', function()
+  gpu_it('is one kernel in however many runs at once', function()
     assert.equal('', persistent([[
       local n, runs = df.placeholder('int32', {}), {}
       local out = loop(n, function(i, x) return i + 1, x * 0.5 + 0.25 end, { df.int32(0), y0 })
@@ -298,7 +299,7 @@ describe('a loop of small state on gpu:0', function()
     ]]))
   end)
 
-  local where_faults_are_made = hardware and pending or sentence
+  local where_faults_are_made = hardware and pending or gpu_it
   where_faults_are_made('tells of a device that fails while it runs, with node, frame and iteration', function()
     local out = persistent([[
       local out = loop(df.int32(2000000000), function(i, x) return i + 1, df.tanh(x) * 0.5 end, { df.int32(0), y0 }, { name = 'doomed' })
@@ -312,7 +313,7 @@ describe('a loop of small state on gpu:0', function()
 
   -- DFLOW_PROGRAMS sets how many, DFLOW_SEED where the seeds begin
   local count, first = tonumber(os.getenv 'DFLOW_PROGRAMS') or 6, tonumber(os.getenv 'DFLOW_SEED') or 1
-  sentence('has the bits and the counts of tokens where its body was made by lot, and of the host where what it does is exact', function()
+  gpu_it('has the bits and the counts of tokens where its body was made by lot, and of the host where what it does is exact', function()
     assert.equal('', persistent(([[
       local wrong, seen = require('spec.random_device_loops').differences(df, %d, %d, false, true)
       if wrong ~= '' then print(wrong) end

@@ -1,22 +1,10 @@
+-- run: once
 -- gpu_spec.lua: gpu:0, on the strict driver of spec/cuda, which runs the kernels of kernels/cuda on the CPU, late and in odd orders, and reports
 -- whatever CUDA's rules do not allow. The driver is chosen when a process opens it, so programs run in processes of their own.
 
-local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
-local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
-local sentence = here and it or pending
-
---- Runs Lua code in the program with gpu:0; gives what it wrote.
-local function gpu(code, env)
-  local path = os.tmpname()
-  local f = assert(io.open(path, 'w'))
-  f:write(code)
-  f:close()
-  local p = assert(io.popen(('env -u DFLOW_DEFAULT_DEVICE DFLOW_CUDA_DRIVER=strict %s timeout 120 %s/dflow %s 2>&1'):format(env or '', build, path)))
-  local out = p:read('*a')
-  p:close()
-  os.remove(path)
-  return (out:gsub('%s+$', ''))
-end
+local cudagraph = require 'spec.cudagraph'
+local build = os.getenv 'DFLOW_BUILD'
+local sentence, gpu = cudagraph.here and it or pending, cudagraph.gpu
 
 -- Builds each value twice, on cpu:0 and on gpu:0, and compares; `near` is relative.
 local compare = [[

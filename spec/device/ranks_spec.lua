@@ -82,6 +82,59 @@ describe('a graph over ranks', function()
       .. 'false\tinvalid_argument\tthere are ranks 0 to 2\n', r.out)
   end)
 
+  it('is refused where an op would use a variable that lives on another rank', function()
+    local path = os.tmpname()
+    shell.write(path, [[
+      local df = require 'dflow'
+      local function on(k, fn) return df.device(('/rank:%d/cpu:0'):format(k), fn) end
+      local s, far = df.Session{}, on(2, function() return df.Variable{ 0.0, 0.0 } end)
+      local function refused(fetch)
+        local ok, err = pcall(s.run, s, fetch)
+        print(ok, err.code, err.message:match 'a variable that lives on another rank')
+      end
+      for k = 0, 1 do
+        local w = on(k, function() return df.Variable{ 1.0, 2.0 } end)
+        refused(df.apply_momentum(w, far, df.float32(0.5), df.float32{ 1, 1 }, df.float32(0.9), {}))
+      end
+      refused((df.func('f', { 'float32' }, function(x) return x * far end))(df.float32(2)))
+      print(s:run(far))]])
+    local r = shell.run(('DFLOW_STRESS=ranks:3 %s %s'):format(shell.lua, path))
+    os.remove(path)
+    assert.are.equal(('false\tunimplemented\ta variable that lives on another rank\n'):rep(3) .. '[0. 0.] float32[2]\n', r.out, r.err)
+  end)
+
+  it('ends without what nothing fetched waits for, and not without an effect in a loop', function()
+    local path = os.tmpname()
+    shell.write(path, [[
+      local df, registry = require 'dflow', require 'dflow.front.registry'
+      local function on(k, fn) return df.device(('/rank:%d/cpu:0'):format(k), fn) end
+      local function first(...) return (registry.op('Merge', { { ... } })) end
+      local s, v = df.Session{}, df.Variable(1.0)
+      for k = 0, 2 do
+        local q = on(k, function() return df.FIFOQueue(1, 'float32', { shapes = { {} } }) end)
+        local never = on(k, function() return q:dequeue() * 2 end)
+        local _, looped = df.while_loop(function(i) return i:lt(3) end, function(i, x)
+          return i + 1, on(k, function() return x + q:dequeue() end)
+        end, { df.int32(0), df.float32(0) })
+        for at = 0, 2 do
+          for _, slow in ipairs{ never, looped } do
+            local y = on(at, function() return first(slow, v:value() + 5) * 1 end)
+            assert(s:run(y) == 6 and s:start(y):wait() == 6)
+          end
+        end
+        local _, y = df.while_loop(function(i) return i:lt(2) end, function(i, y)
+          return i + 1, df.control_dependencies({ on(k, function() return q:dequeue() end) }, function() return y + 1 end)
+        end, { df.int32(0), df.float32(0) })
+        local h = s:start(y)
+        for i = 1, 2 do s:run(q:enqueue(df.float32(i))) end
+        assert(h:wait() == 2 and s:run(q:size()) == 0)
+      end
+      print 'done']])
+    local r = shell.run(('DFLOW_STRESS=ranks:3 timeout 60 %s %s'):format(shell.lua, path))
+    os.remove(path)
+    assert.are.equal('done\n', r.out, r.err)
+  end)
+
   it('is refused when the run begins where there is no such rank', function()
     local s = df.Session{}
     for name, found in pairs{ ['/rank:1/cpu:0'] = 'rank 1, but this process is alone', ['/job:worker/task:2/cpu:0'] = 'rank 2',

@@ -4,12 +4,7 @@ local shell = require 'spec.shell'
 local support = require 'spec.support'
 local near = support.near
 
-local function fails(fn, ...)
-  local ok, e = pcall(fn, ...)
-  assert.is_false(ok, 'no error')
-  assert.is_table(e, tostring(e))
-  return e
-end
+local fails = require('spec.support').error_of
 
 --- Runs a chunk in a process of its own with DFLOW_STRESS set; returns what shell.run does.
 local function stressed(stress, chunk)

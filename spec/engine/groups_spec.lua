@@ -47,6 +47,11 @@ describe('elementwise ops that hang together', function()
     end
   end)
 
+  it('may be a sum of one value', function()
+    local x = df.placeholder('float32', { 300, 40 })
+    both({ df.add_n({ x }) * 2 + 1, df.add_n({ df.tanh(x) }) / df.add_n({ x, x }) }, { [x] = support.tensor({ 300, 40 }, 1, 2, 'float32') })
+  end)
+
   it('give the bits of the ops one by one, whatever the shapes that meet', function()
     for _, dims in ipairs{ { 1, 300 }, { 7, 41 }, { 3, 1024 }, { 5, 1500 }, { 300, 3 }, { 2000, 17 }, { 40, 257 } } do
       local n, m = dims[1], dims[2]

@@ -3,6 +3,7 @@
 --
 -- What looking costs is in them. The counters cost nothing but for dead tokens, iterations and values of loops' Merges: tokens are counted by
 -- the queue that they are in anyway (with a count of its own the counter loop took 33 instructions more). `values` keeps every value.
+-- run: test-all
 local count, known = require 'spec.instructions.count', require 'spec.instructions.counts'
 local SLACK = 1.10
 

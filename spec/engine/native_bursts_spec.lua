@@ -52,7 +52,7 @@ describe('bursts of native code', function()
     same_under_both({ y, df.gradients(y, x) }, { [x] = rows })
   end)
 
-  it('end where the predicate says so, which nobody can know before', function()
+  it('end where the predicate says so, which is not known before', function()
     local x = df.placeholder('float32', { -1 })
     local rows = df.TensorArray('float32', 5000, { clear_after_read = false }):unstack(x)
     local i, s, out = df.while_loop(function(i, s) return df.less(s, 700) end, function(i, s, out)

@@ -73,7 +73,7 @@ describe('the cache of native code', function()
     assert.equal('', command 'ls FOLDER 2>/dev/null; ls a 2>/dev/null')
   end)
 
-  native_it('ignores files that are cut, damaged, of another key, a link, or somebody else can write', function()
+  native_it('ignores files that are cut, damaged, of another key, a link, or another user can write', function()
     local first = run()
     local from_disk = first:gsub('compiled', 'from the disk')
     local function mend() assert.equal(from_disk, run()) end

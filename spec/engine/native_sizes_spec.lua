@@ -122,6 +122,73 @@ describe('larger tensors in native code', function()
     s:close()
   end)
 
+  it('some rows of which a trip changes stay where they lie, in an inner loop and around it', function()
+    for k = 6, 18, 3 do
+      df.reset()
+      local x = df.placeholder('float32', { 2 ^ k / 4, 4 })
+      local function put(v, i, row) return df.tensor_scatter_add(v, df.reshape(i, { 1, 1 }), df.reshape(row, { 1, 4 })) end
+      local _, v, w = df.while_loop(function(i) return i:lt(7) end, function(i, v, w)
+        local _, s = df.while_loop(function(j) return j:lt(i) end, function(j, s) return j + 1, s + v[j] end, { df.int32(0), v[i + 1] })
+        return i + 1, put(put(v, i, s), i + 2, v[0]), w
+      end, { df.int32(0), x, x })
+      native({ v, w }, { [x] = ramp('float32', { 2 ^ k / 4, 4 }) })
+    end
+  end)
+
+  it('some rows of which a trip changes are copied neither for one iteration nor for many at once', function()
+    for k = 7, 16, 3 do
+      df.reset()
+      local x = df.placeholder('float64', { 2 ^ k / 4, 4 })
+      local _, v = df.while_loop(function(i) return i:lt(40) end, function(i, v)
+        return i + 1, df.tensor_scatter_add(v, df.reshape(i % 16, { 1, 1 }), df.reshape(v[i % 16] * 0.5, { 1, 4 }))
+      end, { df.int32(0), x })
+      local feeds = { [x] = ramp('float64', { 2 ^ k / 4, 4 }) }
+      native(v, feeds)
+      assert.is_nil(told(v, feeds):match 'many iterations at once')
+    end
+  end)
+
+  it('are changed by the loop alone: what it was given, and what an earlier run gave, stays', function()
+    local function put(v, i, row) return df.tensor_scatter_update(v, df.reshape(i, { 1, 1 }), df.reshape(row, { 1, 4 })) end
+    for _, rows in ipairs{ 30, 40000 } do
+      df.reset()
+      local fed, w = df.placeholder('float32', { rows, 4 }), df.Variable(df.ones{ rows, 4 })
+      local fixed, made = df.constant(2.0, 'float32', { rows, 4 }), df.tanh(fed)
+      local function loop(x)
+        local _, v, same, last = df.while_loop(function(i) return i:lt(20) end, function(i, v, same, last)
+          return i + 1, put(v, i, v[i] + same[i + 1] + 1), same, v[i]
+        end, { df.int32(0), x, x, df.zeros{ 4 } })
+        return { v, v * 1, same, last }
+      end
+      local fetches, feeds = { fed, w:read_value(), fixed, made }, { [fed] = ramp('float32', { rows, 4 }) }
+      for _, x in ipairs{ fed, w:read_value(), fixed, made, df.sin(fed) } do
+        for _, y in ipairs(loop(x)) do fetches[#fetches + 1] = y end
+      end
+      local sum = {}
+      for k, y in ipairs(fetches) do sum[k] = df.reduce_sum(df.cast(y, 'float64') * df.cast(df.range(1, df.size(y) + 1), 'float64'):reshape(df.shape(y))) end
+      native(sum, feeds)
+      local s = df.Session{ engine = 'native' }
+      local first = s:run({ fetches[5], fetches[21] }, feeds)
+      local before = { df.run(df.reduce_sum(first[1])), df.run(df.reduce_sum(first[2])) }
+      s:run({ fetches[5], fetches[21] }, feeds)
+      assert.same(before, { df.run(df.reduce_sum(first[1])), df.run(df.reduce_sum(first[2])) })
+      s:close()
+    end
+  end)
+
+  it('of more than 65,536 elements go to tokens where an inner loop changes them, and the reason says so', function()
+    local x = df.placeholder('float32', { 20000, 4 })
+    local _, v = df.while_loop(function(i) return i:lt(3) end, function(i, v)
+      local _, u = df.while_loop(function(j) return j:lt(3) end, function(j, u)
+        return j + 1, df.tensor_scatter_add(u, df.reshape(j, { 1, 1 }), df.ones{ 1, 4 })
+      end, { df.int32(0), v })
+      return i + 1, u
+    end, { df.int32(0), x })
+    local feeds = { [x] = ramp('float32', { 20000, 4 }) }
+    assert.matches('tokens: .*it is float32%[20000,4%], and of so many elements only rows are written, in the outermost loop', told(v, feeds))
+    same_under_both(v, feeds)
+  end)
+
   it('go to tokens where copying them takes longer, and the reason has the numbers', function()
     local x = df.placeholder('float32', { 16384 })
     local _, v = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v + df.reduce_sum(v) end, { df.int32(0), x })
@@ -136,6 +203,35 @@ describe('larger tensors in native code', function()
       local x = df.placeholder('float32', { 2 ^ k / 4, 4 })
       local _, sum = df.while_loop(function(i) return i:lt(4) end, function(i, sum) return i + 1, sum + x[i] end, { df.int32(0), df.zeros{ 4 } })
       native(sum, { [x] = df.fill({ 2 ^ k / 4, 4 }, df.float32(k)):eval() })
+    end
+  end)
+
+  it('that a loop carries are written to in place, so that a trip takes as much memory at any size', function()
+    local core = require 'dflow.backend'
+    local writes = {
+      ['a row'] = function(v, i) return df.tensor_scatter_nd_update(v, df.reshape(i % 4, { 1, 1 }), df.fill({ 1, 4 }, df.cast(i, 'float32'))) end,
+      ['sums in a row'] = function(v, i) return df.tensor_scatter_nd_add(v, df.reshape(i % 4, { 1, 1 }), df.fill({ 1, 4 }, df.cast(i, 'float32'))) end,
+      ['every element'] = function(v) return df.tanh(v * 0.5 + 1) end,
+    }
+    for _, engine in ipairs{ 'tokens', 'native' } do
+      for name, write in pairs(writes) do
+        for k = 4, 18, 7 do
+          df.reset()
+          local trips, x = df.placeholder 'int32', df.placeholder('float32', { 2 ^ k / 4, 4 })
+          local _, v = df.while_loop(function(i) return i:lt(trips) end, function(i, v) return i + 1, write(v, i) end, { df.int32(0), x })
+          local last, s = df.reduce_sum(v), df.Session{ engine = engine, threads = 1 }
+          local given = df.run(df.zeros{ 2 ^ k / 4, 4 })
+          local function allocated(n)
+            local before = select(4, core.memory())
+            s:run(last, { [x] = given, [trips] = n })
+            return select(4, core.memory()) - before
+          end
+          allocated(8)
+          local each = (allocated(264) - allocated(8)) / 256
+          assert.is_true(each < 2048, ('%s of 2^%d elements, %s: %d bytes a trip'):format(name, k, engine, each))
+          s:close()
+        end
+      end
     end
   end)
 end)

@@ -61,6 +61,33 @@ describe('small tensors in native code', function()
     end)
   end
 
+  for _, t in ipairs{ 'uint8', 'int8', 'int16', 'uint16', 'uint32', 'uint64', 'float16', 'bfloat16', 'bool' } do
+    it('are moved, chosen, saved and computed as tokens do: ' .. t, function()
+      for _, n in ipairs{ 4, 50 } do
+        df.reset()
+        local x0, captured = df.placeholder(t, { 6, n }), df.placeholder(t, { 40, n })
+        local list = {}
+        for k = 1, 40 * n do list[k] = t == 'bool' and k % 3 == 1 or t ~= 'bool' and (k * 7) % 11 end
+        local feeds = { [x0] = df.tensor({ df.unpack(list, 1, 6 * n) }, t, { 6, n }), [captured] = df.tensor(list, t, { 40, n }) }
+        local function computed(x, y)
+          if t == 'bool' then return df.logical_or(df.logical_and(x, df.logical_not(y)), x:eq(y)) end
+          local a = df.maximum(x * y + x, y) - df.minimum(x, y)
+          return df.select(a:gt(x), a, df.cast(df.cast(y, 'float32') * 0.5, t)) + df.cast(x:eq(y), t)
+        end
+        local rows = df.TensorArray(t, 9)
+        local _, a, b, c, out = df.while_loop(function(i) return i:lt(9) end, function(i, a, b, c, out)
+          local row = df.cond((i % 3):eq(1), function() return captured[i * 2] end, function() return a[i % 6] end)
+          local _, inner = df.while_loop(function(j) return j:lt(2) end, function(j, v) return j + 1, computed(v, captured[j + i]) end, { df.int32(0), row })
+          local at = df.reshape(i % 6, { 1, 1 })
+          local new = df.tensor_scatter_update(a, at, df.expand_dims(inner, 0))
+          local beside = df.concat({ df.expand_dims(row, 0), df.gather(captured, df.stack{ i, i + 3, i, i + 5 }), df.stack{ b } }, 0)
+          return i + 1, computed(new, beside), df.reshape(df.stack{ row, inner }, { 2 * n }):slice({ 3 }, { n }), computed(c, a), out:write(i, inner)
+        end, { df.int32(0), x0, captured[7], x0, rows })
+        compiled_and_same({ a, b, c, out:stack(), out:read(3) }, feeds)
+      end
+    end)
+  end
+
   it('are broadcast: numbers, rows and columns', function()
     local x0, row, column = df.placeholder('float32', { 3, 4 }), df.placeholder('float32', { 4 }), df.placeholder('float32', { 3, 1 })
     local function body(i, x) return i + 1, (x * row - column) * df.float32{ 0.5 } + df.exp(column) * 0.25 + df.sin(row) end

@@ -251,7 +251,7 @@ describe('what changes nothing', function()
     less({ i, y, df.gradients(y:reduce_sum(), x) }, { [x] = df.tensor({ 1.1, -0.7 }, 'float32') })
   end)
 
-  it('is named by whoever asks for places, and looked at as it was written', function()
+  it('is named in s:placement, and looked at as it was written', function()
     local x = df.placeholder('int32', { 2 })
     local a = x * 1
     local twice = df.square(x * 1)
@@ -271,7 +271,7 @@ describe('what changes nothing', function()
     assert.same({ 12, 27 }, h:wait():totable())
   end)
 
-  it('is there for who steps through a run', function()
+  it('is there when a run is stepped', function()
     local x = df.float32(2) * 3
     local s = df.Session{ engine = 'tokens' }
     local h = s:start((x * 1):cast('float32') + x, nil, { paused = true })

@@ -1,4 +1,4 @@
---- The Lua surface word by word: small promises that the rooms' own specs do not name.
+--- The Lua surface word by word: small promises that the folders' own specs do not name.
 local df = require 'dflow'
 local support = require 'spec.support'
 local same, near = support.same, support.near

@@ -36,7 +36,7 @@ describe('arithmetic of Tensors', function()
     end
   end)
 
-  it('builds nothing in the graph of who computes', function()
+  it('builds nothing in the current graph', function()
     local t, before = df.tensor{ 1.0, 2.0 }, df.default_graph():size()
     for _ = 1, 5 do t = t * 2 + t:tanh() end
     assert.equal(before, df.default_graph():size())

@@ -67,6 +67,9 @@ df.nn.GroupNorm(with(OPTIONS, {groups = 2}))(m)
 df.nn.MultiHeadAttention(2, 4, OPTIONS)(df.ones{1, 3, 4}, {training = true})
 df.nn.TransformerBlock(2, 4, OPTIONS)(df.ones{1, 3, 4}, {training = true})
 df.nn.attention(ramp{1, 3, 2}, ramp{1, 3, 2}, ramp{1, 3, 2}, OPTIONS)
+df.draw(df.exp(df.exp(df.exp(y))), with(OPTIONS, {around = 'Square'}))
+df.nn.attention(ramp{1, 3, 2}, ramp{1, 3, 2}, ramp{1, 3, 2}, with(OPTIONS, {causal = true}))
+df.scaled_dot_product_attention(ramp{1, 3, 2}, ramp{1, 3, 2}, ramp{1, 3, 2}, with(OPTIONS, {causal = true}))
 df.nn.initializers.variance_scaling(OPTIONS)({2, 5}, 'float32')
 df.rnn.LSTMCell(2, OPTIONS)(m, {c = m, h = m})
 df.rnn.LSTMCell(2, with(OPTIONS, {projection = 2}))(m, {c = m, h = m})
@@ -217,6 +220,9 @@ df.sort(m, OPTIONS)
 df.argsort(m, OPTIONS)
 df.progress(3, OPTIONS)
 df.ctc_loss({indices = {{0, 0}, {0, 1}, {1, 0}}, values = {1, 1, 0}, dense_shape = {2, 2}}, ramp{4, 2, 3}, OPTIONS)
+df.ctc_greedy_decoder({{{5.0, 0.0}}, {{5.0, 0.0}}}, {2}, OPTIONS)
+df.ctc_beam_search_decoder({{{5.0, 0.0}}, {{0.0, 5.0}}, {{5.0, 0.0}}}, {3}, OPTIONS)
+df.edit_distance({indices = {{0, 0}}, values = {1}, dense_shape = {1, 1}}, {indices = {{0, 0}, {0, 1}}, values = {2, 1}, dense_shape = {1, 2}}, OPTIONS)
 df.reduce_max(m, OPTIONS)
 df.reduce_std(m, OPTIONS)
 df.count_nonzero(m, OPTIONS)
@@ -287,7 +293,7 @@ local TRIED = {
   iou_threshold = { 0.95 }, score_threshold = { 0.85 }, explicit_paddings = { { 0, 0, 1, 1, 1, 1, 0, 0 } }, value = { 2 }, gamma = { 2 }, gain = { 2 }, smoothing = { 0.1 },
   label_smoothing = { 0.1 }, axes = { { 1 } }, beta = { 2 }, use_norm = { 9 }, lower_edge_hertz = { 300 }, upper_edge_hertz = { 3000 }, num_spectrogram_bins = { 30 },
   sample_rate = { 16000 }, fft_length = { 16, 8 }, type = { 4 }, n = { 5 }, nbins = { 7 }, num_classes = { 4 }, filter_size = { 5 }, noise_shape = { { 1, 2 } },
-  exponential_avg_factor = { 0.5 },
+  exponential_avg_factor = { 0.5 }, only = { 'Square' }, around = { 'Square' },
   mean = { { 1.0 } }, variance = { { 2.0 } }, min = { -2 }, max = { 2 }, stddev = { 2 }, minval = { -2 }, maxval = { 2 }, minlength = { 7 }, maxlength = { 1 },
   label = { 'x' },
   seq_axis = { 0 }, batch_axis = { 1 }, seq_dim = { 0 }, batch_dim = { 1 }, shape = { { 2 } }, remove_accidental_hits = { false, true }, scale = { 0.3 },

@@ -1,4 +1,4 @@
---- The contract's fine print, sentence by sentence: one small program each.
+--- The contract's fine print, one promise at a time: one small program each.
 local df = require 'dflow'
 local support = require 'spec.support'
 local same, near = support.same, support.near

@@ -58,7 +58,7 @@ describe('map_fn', function()
 
   it('says what is wrong with its arguments', function()
     assert.matches('scalar', message_of(df.map_fn, function(x) return x end, df.constant(1.0)))
-    assert.matches('numbers of rows, 2 and 3', message_of(df.map_fn, function(x) return x end, { df.ones({ 2 }), df.ones({ 3 }) }))
+    assert.matches('numbers of rows, 2 and 3', message_of(df.map_fn, function(_, y) return y end, { df.ones({ 2 }), df.ones({ 3 }) }))
     assert.matches('returns nothing', message_of(df.map_fn, function() end, df.ones({ 2 })))
     assert.matches("no option 'parallel'", message_of(df.map_fn, function(x) return x end, df.ones({ 2 }), { parallel = 1 }))
   end)
@@ -189,6 +189,19 @@ describe('derivatives by composition', function()
     y = x * x * x[0]
   end)
 
+  it('jacobian and hessian give the same by lanes and row by row', function()
+    local at, w = { 0.3, -0.7, 1.1, 0.2 }, df.constant(support.tensor({ 4, 4 }, -1, 1, 'float32', 3))
+    local function straight(x) return df.tanh(df.squeeze(df.matmul(df.expand_dims(x, 0), w), { axis = { 0 } })) * x + df.gather(x, { 1, 0, 3, 3 }) end
+    local function branch(x) return df.cond(x[0]:gt(0), function() return df.sin(x) * x end, function() return x end) end
+    for _, fn in ipairs{ straight, branch } do
+      local known, unknown = df.placeholder('float32', { 4 }), df.placeholder('float32', { -1 })       -- of so many rows, or of nobody knows how many
+      local a, b = fn(known), fn(unknown)
+      local found = df.run({ df.jacobian(a, known), df.hessian(a, known), df.jacobian(b, unknown), df.hessian(b, unknown) }, { [known] = at, [unknown] = at })
+      near(found[1], found[3])
+      near(found[2], found[4])
+    end
+  end)
+
   it('jacobian, hessian, hvp and jvp agree with what one computes by hand', function()
     near(df.run(df.jacobian(y, x)), { { 3, 0 }, { 4, 4 } })
     local s = y:reduce_sum()
@@ -212,6 +225,22 @@ describe('derivatives by composition', function()
   end)
 end)
 
+describe('the dtypes of what map_fn gives', function()
+  before_each(df.reset)
+
+  it('have an entry for each thing that the function returns, and for nothing else', function()
+    local xs = df.float32{ 1, 2, 3 }
+    local function both(x) return { a = x * 2, b = df.cast(x, 'int32') } end
+    local y = df.map_fn(both, xs, { dtype = { a = 'float32', b = 'int32' } })
+    assert.same({ { 2, 4, 6 }, { 1, 2, 3 } }, { df.run(y.a):totable(), df.run(y.b):totable() })
+    for words, dtype in pairs{ ['has no entry b'] = { a = 'float32' }, ['has an entry c'] = { a = 'float32', b = 'int32', c = 'int32' } } do
+      local ok, why = pcall(df.map_fn, both, xs, { dtype = dtype })
+      assert.is_false(ok)
+      assert.matches(words, tostring(why))
+    end
+  end)
+end)
+
 describe('an accumulator whose shape changes', function()
   before_each(df.reset)
 
@@ -225,8 +254,23 @@ describe('an accumulator whose shape changes', function()
     assert.same({ { 1, 2, 3 }, 3 }, { df.run(both.list):totable(), df.run(both.n) })
     local sums = df.scan(function(a, x) return df.placeholder_with_default(a, { -1 }) + x end, xs, df.zeros{ 2 }, { shape_invariants = { -1 } })
     assert.same({ { 1, 1 }, { 3, 3 }, { 6, 6 } }, df.run(sums):totable())
-    local ok, why = pcall(df.scan, join, xs, df.zeros{ 0 })
-    assert.is_false(ok)
-    assert.matches('shape_invariants', tostring(why))
+  end)
+
+  it('is an error that says which shape_invariants would allow it: they do', function()
+    local function join(a, x) return df.concat({ a, df.expand_dims(x, 0) }, 0) end
+    local xs, load = df.float32{ 1, 2, 3 }, rawget(_G, 'loadstring') or load
+    for name, fold in pairs{ foldl = df.foldl, foldr = df.foldr, scan = df.scan } do
+      for _, case in ipairs{
+        { function() return df.zeros{ 0 } end, join },
+        { function() return { list = df.zeros{ 0 }, n = df.int32(0) } end, function(a, x) return { list = join(a.list, x), n = a.n + 1 } end },
+        { function() return { df.int32(0), df.zeros{ 0 } } end, function(a, x) return { a[1] + 1, join(a[2], x) } end },
+      } do
+        local ok, why = pcall(fold, case[2], xs, case[1]())
+        assert.is_false(ok)
+        local said = tostring(why):match 'shape_invariants = (%b{}) would allow it'
+        assert(said, tostring(why))
+        assert.is_true(pcall(fold, case[2], xs, case[1](), { shape_invariants = load('return ' .. said)() }), name .. ' ' .. said)
+      end
+    end
   end)
 end)

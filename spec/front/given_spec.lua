@@ -136,7 +136,7 @@ describe('what is given', function()
     for _, case in ipairs{
       { 'stable', df.argsort, x }, { 'preserve_aspect_ratio', df.image.resize, df.ones{ 4, 4, 3 }, { 2, 2 } }, { 'pad_end', df.signal.frame, x, 1, 1 },
       { 'pad_end', df.signal.stft, x, 1, 1 }, { 'saturate', df.image.convert_image_dtype, x, 'uint8' }, { 'causal', df.nn.attention, m, m, m },
-      { 'approximate', df.nn.gelu, x }, { 'use_bias', df.nn.dense, df.ones{ 2, 2 }, 2 }, { 'cycle', df.train.polynomial_decay, 0.1, 3, 10 },
+      { 'approximate', df.gelu, x }, { 'use_bias', df.nn.dense, df.ones{ 2, 2 }, 2 }, { 'cycle', df.train.polynomial_decay, 0.1, 3, 10 },
       { 'compute_full_loss', df.log_poisson_loss, x, x }, { 'drop_remainder', df.data.batches, df.tensor{ 1, 2 }, 1 },
       { 'shuffle', df.data.batches, df.tensor{ 1, 2 }, 1 }, { 'reverse', df.scan, function(a, b) return a + b end, x, 0.0 }, { 'ways', df.check_gradients, y, w },
       { 'unrolled', df.check_gradients, y, w }, { 'source', df.draw, y }, { 'values', df.start, y, nil }, { 'record', df.start, y, nil },

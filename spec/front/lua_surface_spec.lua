@@ -1,4 +1,4 @@
---- What a user of the Lua surface may rely on: the same under Lua 5.4 and LuaJIT, but where a sentence says otherwise.
+--- What a user of the Lua surface may rely on: the same under Lua 5.4 and LuaJIT, but where a test says otherwise.
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local support = require 'spec.support'

@@ -52,7 +52,7 @@ describe('a call that is wrong', function()
                                                                 df.train.ExponentialMovingAverage(0.9)))
   end)
 
-  it('of what an optimizer does with one variable says who calls it', function()
+  it('of what an optimizer does with one variable names the caller', function()
     local v = df.Variable(df.ones { 3 })
     for name, make in pairs(df.train) do
       local o = type(make) == 'function' and select(2, pcall(make, 0.1))
@@ -97,8 +97,8 @@ describe('every function of the module, called with nothing or with the wrong ki
         end
       end
     end
-    for _, room in ipairs { 'nn', 'rnn', 'train', 'data' } do
-      for name, f in pairs(df[room] or {}) do if type(f) == 'function' then try(room .. '.' .. name, f) end end
+    for _, namespace in ipairs { 'nn', 'rnn', 'train', 'data' } do
+      for name, f in pairs(df[namespace] or {}) do if type(f) == 'function' then try(namespace .. '.' .. name, f) end end
     end
     for name, f in pairs(df) do if type(f) == 'function' and not skip[name] then try(name, f) end end
     df.reset()

@@ -140,7 +140,7 @@ describe('a shape', function()
     assert.is_nil(x.shape[3])
   end)
 
-  it('begins at 1, and says so who counts from 0 or from the end', function()
+  it('begins at 1, and says so where 0 or a negative number is asked for', function()
     for _, x in ipairs{ places() } do
       assert.matches('x.shape[1] is its first', message_of(function() return x.shape[0] end), 1, true)
       assert.matches('x.shape[2] is its last', message_of(function() return x.shape[-1] end), 1, true)

@@ -50,6 +50,21 @@ describe('gradients', function()
       near(df.run(df.gradients(y, xs, { grad_ys = df.constant(dy, 'float32') })), want)
     end
   end)
+  it('is built once, however often it is asked for', function()
+    local nodes = {}
+    for many = 1, 3 do
+      df.reset()
+      local x, w = df.placeholder('float32', { 3 }), df.placeholder('float32', { 4, 3 })
+      local _, u = df.while_loop(function(i) return i:lt(3) end, function(i, u) return i + 1, df.sin(u) * u + x end, { df.int32(0), x })
+      local y = u * x + df.exp(x) + df.gather(w, { 2, 1 }):reduce_sum{ axis = 0 } * x
+      local before, xs = #df.default_graph():ops(), {}
+      for k = 1, many do xs[k] = x end
+      local g = df.gradients(y, xs)
+      for k = 2, many do assert.is_true(g[k] == g[1]) end
+      nodes[many] = #df.default_graph():ops() - before
+    end
+    assert.same({ nodes[1], nodes[1], nodes[1] }, nodes)
+  end)
   it('has the structure of xs', function()
     local a, b = df.float32(2), df.float32(5)
     local g = df.gradients(a * b, { a, { b } })

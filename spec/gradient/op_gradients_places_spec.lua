@@ -112,7 +112,7 @@ describe('the gradient of every op', function()
     assert.same({ 'SegmentMean', 'SparseSegmentMean', 'SparseSegmentSqrtN', 'SparseToDense', 'Unpack' }, names)
   end)
 
-  it('has the shape of what was broadcast, though nobody knew that it would be', function()
+  it('has the shape of what was broadcast, though that was not known', function()
     local function ones(...) return df.run(df.ones({ ... }, 'float64')) end
     local function shapes(build_it, known, values)
       df.reset()

@@ -1,5 +1,7 @@
 -- df.saved: what gradients save of loops and conds, and that it is as little as can be.
 local df = require 'dflow'
+local support = require 'spec.support'
+local near, ordered_it = support.near, support.ordered_it(it, pending)
 local unpack = table.unpack or unpack
 
 local function trips(save, n, body, ...)
@@ -103,7 +105,7 @@ describe('the arrays of inner loops', function()
       local loss = y:reduce_sum()
       local s, fetches, feeds = df.Session{ threads = 1 }, { loss, df.gradients(loss, x) }, { [x] = df.run(df.ones{ n, n }) }
       s:run(fetches, feeds)
-      collectgarbage()                         -- what other sentences have left
+      collectgarbage()                         -- what other tests have left
       collectgarbage()
       local before = df.stats().memory['cpu:0'].in_use
       df.reset_peak_memory()
@@ -114,19 +116,40 @@ describe('the arrays of inner loops', function()
     end)
   end
 
-  it('end with their iteration where the gradient needs nothing of what they hold', function()
+  ordered_it('end with their iteration where the gradient needs nothing of what they hold', function()
     local half = df.checkpoint(function(c) return c * 0.5 end)
     for name, body in pairs{
-      map_fn = function(c) return c + df.map_fn(function(r) return r * 0.01 end, c) end,
-      scan = function(c) return c + df.scan(function(a, r) return a * 0 + r * 0.01 end, c, df.zeros{ n }) end,
-      checkpoint = function(c) return c * 0.51 + half(c) end,
-      ['a map_fn in a map_fn'] = function(c)
+      map_fn = { 6, function(c) return c + df.map_fn(function(r) return r * 0.01 end, c) end },
+      scan = { 6, function(c) return c + df.scan(function(a, r) return a * 0 + r * 0.01 end, c, df.zeros{ n }) end },
+      checkpoint = { 6, function(c) return c * 0.51 + half(c) end },
+      ['a map_fn in a map_fn'] = { 2 * trips, function(c)
         return c + df.map_fn(function(r) return df.map_fn(function(e) return e * 0.01 end, r) end, c, { parallel_iterations = 1 })
-      end,
+      end },
     } do
-      local most, slope = peak(body)
+      local most, slope = peak(body[2])
       assert.is_near(1.01 ^ trips, slope, 1e-3, name)
-      assert.is_true(most < (name:find 'in a' and 2 * trips or trips), ('%s: %.1f at the peak of %d trips'):format(name, most, trips))
+      assert.is_true(most < body[1], ('%s: %.1f at the peak of %d trips'):format(name, most, trips))
+    end
+  end)
+
+  -- What the checkpoint computes does not depend on what the iteration before gave: it could run ahead.
+  ordered_it('of checkpoints hold one iteration at a time, forwards and backwards', function()
+    for _, window in ipairs{ 1, 10, 32 } do
+      df.reset()
+      local x, ys, z = df.placeholder('float32', {}), df.placeholder('float32', { -1 }), df.ones{ n, n }
+      local again = df.checkpoint(function(y) return x * (y + z) end)
+      local loss = df.foldl(function(c, y) return c + again(y) end, ys, df.zeros{ n, n }, { parallel_iterations = window }):reduce_mean()
+      local s, fetches, feeds = df.Session{ threads = 1 }, { loss, df.gradients(loss, x) }, { [x] = 2, [ys] = df.run(df.fill({ trips }, 0.5)) }
+      s:run(fetches, feeds)
+      collectgarbage()
+      collectgarbage()
+      local before = df.stats().memory['cpu:0'].in_use
+      df.reset_peak_memory()
+      local r = s:run(fetches, feeds)
+      near(r, { trips * 3, trips * 1.5 }, { rtol = 1e-5 })
+      local most = (s:stats().memory['cpu:0'].peak - before) / (n * n * 4)
+      assert.is_true(most < 6, ('%.1f at the peak with a window of %d'):format(most, window))
+      s:close()
     end
   end)
 

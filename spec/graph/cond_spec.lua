@@ -121,6 +121,41 @@ describe('case', function()
     local y = df.case{ { i:lt(0), function() return df.float32(-1) end }, { i:eq(0), function() return df.float32(0) end } }
     same(df.run(y, { [i] = 0 }), 0)
     assert.matches('none of the predicates', message_of(df.run, y, { [i] = 1 }))
+    local last = df.case{ { i:lt(0), function() return df.int32(0) + 0 end }, { i:lt(3), function() return df.gather(df.int32{ 5, 6, 7 }, i) end } }
+    same(df.run(last, { [i] = 2 }), 7)
+    assert.matches('none of the predicates', message_of(df.run, last, { [i] = 3 }))       -- not what the last function would say
+  end)
+
+  it('is the first true predicate\'s, for all there are, with a default and without; no other function does anything', function()
+    local n = 3
+    for with_default = 0, 1 do
+      df.reset()
+      local ps, made, list = {}, df.Variable(df.zeros{ n + 1 }, { trainable = false }), {}
+      local function made_by(k)
+        return function()
+          return df.control_dependencies({ made:scatter_add({ k - 1 }, { 1. }) }, function() return df.int32(k) + 0 end)
+        end
+      end
+      for k = 1, n do
+        ps[k] = df.placeholder('bool', {})
+        list[k] = { ps[k], made_by(k) }
+      end
+      list.default = with_default == 1 and made_by(n + 1) or nil
+      local y = df.case(list)
+      for bits = 0, 2 ^ n - 1 do
+        local feeds, want, done = {}, with_default == 1 and n + 1 or nil, { 0, 0, 0, 0 }
+        for k = n, 1, -1 do
+          feeds[ps[k]] = math.floor(bits / 2 ^ (k - 1)) % 2 == 1
+          if feeds[ps[k]] then want = k end
+        end
+        df.init()
+        if want then
+          same(df.run(y, feeds), want)
+          done[want] = 1
+        else assert.matches('none of the predicates', message_of(df.run, y, feeds)) end
+        same(df.run(made), done)
+      end
+    end
   end)
 
   it('refuses what is no case', function()

@@ -4,14 +4,7 @@ local support = require 'spec.support'
 local near = support.near
 local unpack = table.unpack or unpack
 
-local function fails(fn, ...)
-  local ok, e = pcall(fn)
-  assert.is_false(ok, 'it was accepted')
-  for _, words in ipairs { ... } do
-    assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
-  end
-  return e
-end
+local fails = require('spec.support').says
 
 --- n trips with a counter; the other variables in and out.
 local function trips(n, body, ...)

@@ -106,4 +106,44 @@ describe('the calls that build', function()
       assert.equal(1, df.run(graph.output(g, out[1], out[2])))
     end)
   end)
+
+  describe('a Merge at the top level', function()
+    local registry = require 'dflow.front.registry'
+    local function first(...) return (registry.op('Merge', { { ... } })) end
+    local function queue() return df.FIFOQueue(1, 'float32', { shapes = { {} } }) end
+    local function stuck(fetches)
+      local ok, e = pcall(df.run, fetches)
+      assert.is_false(ok)
+      assert.matches('nothing can move', e.message)
+    end
+
+    it('is a race: the run ends without what loses it, by whatever way that would have come', function()
+      local v, never = df.Variable(1.0), queue():dequeue()
+      local deep = df.cond(df.less(v:value(), 5.0), function() return never * 2 end, function() return never end)
+      local _, looped = df.while_loop(function(i) return i:lt(3) end, function(i, x)
+        return i + 1, x + queue():dequeue()
+      end, { df.int32(0), df.float32(0) })
+      for _, slow in ipairs{ never, deep, looped, v:assign(never), first(deep, looped) } do
+        assert.equal(6, df.run(first(slow, v:value() + 5)))
+        local h = df.start(first(v:value() + 5, slow))
+        assert.equal(6, h:wait())
+      end
+      assert.equal(1, df.run(v))
+    end)
+
+    it('is waited for as long as it may decide what is fetched', function()
+      local never, other = queue():dequeue(), queue():dequeue()
+      local fast = df.Variable(2.0):value()
+      stuck(first(never, other))
+      stuck{ first(fast, never), other }
+      stuck{ first(fast, never), never + 1 }
+      stuck{ first(fast, never), never.op }
+      local q = queue()
+      local h = df.start{ first(fast, never), q:dequeue() }
+      df.run(q:enqueue(7))
+      assert.same({ 2, 7 }, h:wait())
+      local function branch() return first(fast, never) end
+      assert.matches('made by cond and while_loop only', refused(df.cond, fast:lt(3), branch, function() return fast end))
+    end)
+  end)
 end)

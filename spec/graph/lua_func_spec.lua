@@ -2,14 +2,7 @@
 local df = require 'dflow'
 local near = require('spec.support').near
 
-local function fails(fn, ...)
-  local ok, e = pcall(fn)
-  assert.is_false(ok)
-  for _, words in ipairs{ ... } do
-    assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
-  end
-  return e
-end
+local fails = require('spec.support').says
 
 describe('a Lua function as an op', function()
   before_each(df.reset)

@@ -26,6 +26,42 @@ describe('while_loop', function()
     assert.equal(1, df.run(nested(3)))
   end)
 
+  it('and all else that builds what a function says end a function that builds itself, with the line', function()
+    local x, build = df.constant{ 1.0, 2.0, 3.0 }, {}
+    local function small(i) return i:lt(3) end
+    function build.body(i, y)
+      local _, z = while_loop(small, build.body, { i, y })
+      return i + 1, z
+    end
+    function build.predicate(i) return while_loop(build.predicate, function(k) return k + 1 end, { i }):lt(3) end
+    function build.branch() return (df.cond(x[0]:lt(1), build.branch, build.branch)) end
+    function build.case() return (df.switch_case(df.int32(1), { build.case, build.case })) end
+    function build.row() return (df.map_fn(build.row, x)) end
+    function build.sum(a) return df.scan(build.sum, x, a)[0] end
+    function build.pair() return (df.associative_scan(build.pair, x)) end
+    function build.lane() return (df.vmap(build.lane)(x)) end
+    function build.again(y) return (df.checkpoint(build.again)(y)) end
+    function build.custom(y) return (df.custom_gradient(build.custom)(y)) end
+    function build.fresh() return (df.func('fresh', { 'float32' }, build.fresh)(x[0])) end
+    function build.device() return (df.device('cpu:0', build.device)) end
+    function build.scope() return (df.name_scope('a', build.scope)) end
+    function build.after() return (df.control_dependencies({ x }, build.after)) end
+    build.plain = rawget(_G, 'jit') and function()        -- Lua 5.4 allows 200,000 calls, and is as sure to end them
+      local function down(y) return down(y + 1) + 1 end
+      return while_loop(small, down, { df.int32(0) })
+    end
+    local n = df.default_graph():ops()
+    for name, fn in pairs(build) do
+      local ok, e = pcall(fn, df.int32(0), df.float32(0))
+      assert.is_false(ok, name)
+      assert.equal('resource_exhausted', e.code, name .. ': ' .. tostring(e))
+      assert.matches('one that builds itself never ends', e.message)
+      assert.matches('while_loop_spec%.lua:%d+', e.source, name)
+    end
+    assert.is_true(#df.default_graph():ops() < #n + 3000)                -- what failed is gone, but what vmap was given
+    assert.equal(6, df.run(df.reduce_sum(x)))
+  end)
+
   it('gives the loop variables when the predicate is false', function()
     local i, s = count(10)
     same(df.run{ i, s }, { 10, 45 })

@@ -110,6 +110,28 @@ describe('df.vmap', function()
     end, { { 1, 2, 3, 7, 27, 97 } }, { dtypes = { 'int32' }, no_gradient = true })
   end)
 
+  it('gives the same however lanes that are done leave the others', function()
+    local function halves(n, limit)
+      local v, steps = df.while_loop(function(v, c) return df.logical_and(v:gt(1), c:lt(limit)) end, function(v, c)
+        return df.cond((v % 2):eq(0), function() return df.floordiv(v, 2) end, function() return 3 * v + 1 end), c + 1
+      end, { n, df.int32(0) })
+      return v, steps
+    end
+    local function grows(x) return (df.while_loop(function(v) return v:lt(100) end, function(v) return v * v + x * 0.5 end, { x })) end
+    local list, limits, reals = {}, {}, {}
+    for i = 1, 60 do list[i], limits[i], reals[i] = i * 7 % 61, i % 5 == 0 and 3 or 200, 1.1 + i * 0.3 end
+    local n, limit, x = df.int32(list), df.int32(limits), df.float32(reals)
+    local a, b = df.unpack(df.map_fn(halves, { n, limit }))
+    local y = df.map_fn(grows, x)
+    local dy = df.gradients(y:reduce_sum(), x)
+    local want = df.run{ a, b, y, dy }
+    for _, compact in ipairs{ 'auto', true, false } do
+      local p, q = df.vmap(halves, { compact = compact })(n, limit)
+      local z = df.vmap(grows, { compact = compact })(x)
+      support.near(df.run{ p, q, z, df.gradients(z:reduce_sum(), x) }, want, { rtol = 1e-5, atol = 1e-5 })
+    end
+  end)
+
   it('keeps a counter that is the same in all lanes one', function()
     local x = df.float32{ 1, 2, 3 }
     local seen
@@ -231,17 +253,28 @@ describe('df.vmap', function()
     end
   end)
 
-  it('computes random programs, and their gradients, as each lane by itself', function()
+  it('computes random programs, and their gradients, as each lane by itself; values are the same to the bit however lanes are batched', function()
     local programs = require 'spec.random_program'
     for seed = 1, tonumber(os.getenv 'DFLOW_LANES_SEEDS' or 25) do
       df.reset()
       local program, draw, at, xs = programs.make(seed, 2), support.random(seed), { {}, {}, {} }, {}
       for lane = 1, 4 do for k = 1, 3 do at[k][lane] = draw() * 4 - 2 end end
       for k = 1, 3 do xs[k] = df.constant(at[k], 'float64') end
-      local out = df.run{ df.vmap(function(p, q, w)
+      local function fn(p, q, w)
         local y = programs.build(df, program, { p, q, w })
-        return y, df.unpack(df.gradients(y, { p, q, w }, { unconnected = 'zero' }))
-      end)(unpack(xs)) }
+        return y + 0, df.unpack(df.gradients(y, { p, q, w }, { unconnected = 'zero' }))      -- of 0 and -0 either is right
+      end
+      local ways = { df.vmap(fn, { compact = 'auto' }), df.vmap(fn, { compact = true }), df.vmap(fn, { compact = false }),
+                     function(...) return df.unpack(df.map_fn(fn, { ... })) end }
+      local out
+      for i, batched in ipairs{ false, true, false, true } do
+        local s = df.Session{ batch = batched }
+        local found = s:run{ ways[i](unpack(xs)) }
+        s:close()
+        out = out or found
+        assert.same(support.bits(out[1]), support.bits(found[1]), ('seed %d, way %d'):format(seed, i))
+        for k = 2, 4 do support.near(found[k], out[k], { rtol = 1e-9, atol = 1e-9 }) end          -- terms come in another order
+      end
       for lane = 1, 4 do
         local value, derivatives, _, tie = programs.eval(program, { at[1][lane], at[2][lane], at[3][lane] })
         for k, want in ipairs{ value, derivatives[1], derivatives[2], derivatives[3] } do
@@ -283,5 +316,22 @@ describe('df.vmap', function()
       v:assign(a:reduce_sum())
       return a
     end)(x) end)
+  end)
+
+  it('refuses a gradient through control flow that was built outside, which no lane has for itself', function()
+    local x, v = df.float32{ 1, 2, 3 }, df.Variable{ 1.0, 2.0 }
+    local function branch(a) return df.cond(a:reduce_sum():gt(0), function() return df.sin(a) * a end, function() return a * a end) end
+    local _, turned = df.while_loop(function(i) return i:lt(3) end, function(i, a) return i + 1, a * x end, { df.int32(0), x })
+    for _, case in ipairs{ { branch(x), x }, { turned, x }, { branch(v * 1), v } } do
+      local y, by = case[1], case[2]
+      for _, fn in ipairs{ function(i) return df.gradients(y, by, { grad_ys = y * i }) end, function(i) return df.gradients(y * i, by) end } do
+        local ok, e = pcall(df.vmap(fn), df.float32{ 1, 2 })
+        assert.is_false(ok)
+        assert.equal('unimplemented', e.code)
+        assert.is_truthy(e.message:find('outside of the function: build it inside', 1, true), e.message)
+      end
+    end
+    support.near(df.run(df.vmap(function(i) return df.gradients(branch(x) * i, x) end)(df.float32{ 1, 2 })),
+                 df.run(df.stack{ df.gradients(branch(x), x), df.gradients(branch(x), x) * 2 }))
   end)
 end)

@@ -3,7 +3,7 @@
 # where it was taken. LuaJIT hides pointers from it, so the program is Lua 5.4 or one in C. Status 98: there is no such sanitizer here.
 #
 #   spec/memory/lost.sh build/debug/dflow program.lua
-#   DFLOW_LOST=1 spec/run.sh lua5.4:debug spec/resource/queue_spec.lua         whole files of sentences
+#   DFLOW_LOST=1 spec/run.sh lua5.4:debug spec/resource/queue_spec.lua         whole spec files
 set -u
 here=$(dirname "$0")
 library=$(cc -print-file-name=liblsan.so 2>/dev/null)

@@ -7,12 +7,7 @@ local unpack = table.unpack or unpack
 
 local function near(found, expected, atol, rtol) return support.near(found, expected, { atol = atol, rtol = rtol or atol, level = 3 }) end
 
-local function fails(fn, code, words)
-  local ok, e = pcall(fn)
-  assert.is_false(ok)
-  assert.equal(code, e.code)
-  assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
-end
+local fails = require('spec.support').fails
 
 local function draw(shape, dtype, seed) return df.run(df.random_normal(shape, { dtype = dtype, seed = seed })) end
 local function sums_of(q, k, v, extra, attrs) return registry.op('ScaledDotProductAttention', { q, k, v, { extra } }, attrs or {}) end

@@ -9,7 +9,7 @@ local support = require 'spec.support'
 local list, seed = {}, 0
 local unpack = table.unpack or unpack
 
---- An input that is made when it is asked for, each time the same: a sentence makes those that it feeds.
+--- An input that is made when it is asked for, each time the same: a test makes those that it feeds.
 local function later(make)
   seed = seed + 1
   local own = seed
@@ -333,6 +333,33 @@ for _, dtype in ipairs{ 'float32', 'float64' } do
   case('Conv2DBackpropInput', { K{ 2, 6, 5, 3 }, F({ 3, 2, 3, 4 }, dtype), F({ 2, 7, 7, 4 }, dtype) }, attrs, 1e-3)
   case('Conv2DBackpropFilter', { F({ 2, 6, 5, 3 }, dtype), K{ 3, 2, 3, 4 }, F({ 2, 7, 7, 4 }, dtype) }, attrs, 1e-3)
   case('DepthwiseConv2dNative', { F({ 2, 6, 5, 3 }, dtype), F({ 3, 2, 3, 2 }, dtype) }, attrs, 1e-3)
+end
+for _, w in ipairs{ { x = { 2, 5, 4, 6, 3 }, f = { 3, 2, 3, 3, 4 }, s = { 1, 1, 1 }, d = { 1, 1, 1 } },
+                    { x = { 1, 7, 6, 5, 4 }, f = { 2, 3, 2, 2, 6 }, s = { 2, 1, 3 }, d = { 1, 1, 1 } },
+                    { x = { 3, 6, 5, 5, 2 }, f = { 2, 2, 3, 1, 4 }, s = { 1, 1, 1 }, d = { 3, 2, 1 } },
+                    { x = { 2, 4, 1, 1, 5 }, f = { 1, 1, 1, 5, 3 }, s = { 1, 1, 1 }, d = { 1, 1, 1 } } } do
+  for _, padding in ipairs{ 'SAME', 'VALID' } do
+    for _, dtype in ipairs{ 'float32', 'float64', 'float16' } do
+      local y, p, tol = { w.x[1] }, { w.x[1] }, dtype == 'float16' and 2e-2 or 1e-3
+      for i = 1, 3 do
+        y[i + 1] = sizes_of(w.x[i + 1], w.f[i], w.s[i], w.d[i], padding == 'SAME')
+        p[i + 1] = sizes_of(w.x[i + 1], w.f[i], w.s[i], 1, padding == 'SAME')
+      end
+      y[5], p[5] = w.f[5], w.x[5]
+      local function each(list) return { 1, list[1], list[2], list[3], 1 } end
+      local attrs = { strides = each(w.s), padding = padding, dilations = each(w.d) }
+      case('Conv3D', { F(w.x, dtype), F(w.f, dtype) }, attrs, tol)
+      case('Conv3DBackpropInputV2', { K(w.x), F(w.f, dtype), F(y, dtype) }, attrs, tol)
+      case('Conv3DBackpropFilterV2', { F(w.x, dtype), K(w.f), F(y, dtype) }, attrs, tol)
+      local pool, image = { ksize = each(w.f), strides = each(w.s), padding = padding }, F(w.x, dtype)
+      case('MaxPool3D', { image }, pool)
+      case('AvgPool3D', { F(w.x, dtype) }, pool, tol)
+      case('AvgPool3DGrad', { K(w.x), F(p, dtype) }, pool, tol)
+      local most = made(function(v) return (registry.op('MaxPool3D', { v }, pool)) end, image)
+      case('MaxPool3DGrad', { image, most, F(p, dtype) }, pool, tol)
+      case('MaxPool3DGradGrad', { image, most, F(w.x, dtype) }, pool, tol)
+    end
+  end
 end
 for _, dtype in ipairs{ 'float16', 'bfloat16' } do
   local attrs = { strides = { 1, 1, 1, 1 }, padding = 'SAME' }

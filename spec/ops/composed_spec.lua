@@ -166,7 +166,7 @@ describe('what is made of ops', function()
     assert.is_true(df.check_gradients(df.reduce_sum(df.weighted_cross_entropy_with_logits({ 1.0, 0.5, 0 }, x, 1.5)), { x }))
   end)
 
-  it('moments have derivatives of any order: the mean under the variance does not stand still', function()
+  it('moments have derivatives of any order: the mean under the variance changes, too', function()
     local x = df.placeholder('float64', { 3 })
     local _, variance = df.moments(x, { 0 })
     local hessian = df.run(df.hessian(variance, x), { [x] = { 1, 2, 4 } })

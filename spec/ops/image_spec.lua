@@ -154,7 +154,7 @@ describe('a picture', function()
     assert.equal('out_of_range', select(2, pcall(df.run, y, { [of] = { 2 } })).code)
     assert.matches('box_ind%[0%] is %-1', message_of(df.run, y, { [of] = { -1 } }))
     assert.matches('expected %[n, 4%] and %[n%]', message_of(df.run, y, { [of] = { 0, 1 } }))
-    assert.matches('bilinear or nearest', message_of(function() return df.crop_and_resize(x, { { 0, 0, 1, 1 } }, { 0 }, { 2, 2 }, { method = 'x' }):eval() end))
+    assert.matches('bilinear|nearest', message_of(function() return df.crop_and_resize(x, { { 0, 0, 1, 1 } }, { 0 }, { 2, 2 }, { method = 'x' }):eval() end))
   end)
 
   it('of a batch is flipped by itself, and alike under one seed', function()
@@ -197,6 +197,12 @@ describe('a signal', function()
     local y = df.signal.inverse_stft(df.signal.stft(x, 16, 4), 16, 4, nil, df.signal.inverse_stft_window_fn(4))
     local want, found = x:totable(), df.run(y):totable()
     for i = 17, 80 do assert.is_true(math.abs(want[i] - found[i]) < 1e-5, i) end
+  end)
+
+  it('says how far its changes may go', function()
+    local x = df.ones{ 2, 2, 3 }
+    assert.matches('max_delta is the number -0.3, a number from 0 up is expected', message_of(df.image.random_brightness, x, -0.3), 1, true)
+    assert.matches('max_delta is the number 0.6, a number from 0 to 0.5 is expected', message_of(df.image.random_hue, x, 0.6), 1, true)
   end)
 
   it('is cut by whole numbers, under a window that there is', function()

@@ -11,12 +11,7 @@ local function fed(v, dtype)
 end
 local function ints(v) return df.constant(v, 'int32') end
 local function shape_of(v) return df.run(v).shape end
-local function fails(code, pattern, fn)
-  local ok, e = pcall(fn)
-  assert.is_false(ok, 'no error was raised')
-  assert.equal(code, e.code)
-  assert.truthy(tostring(e):find(pattern, 1, true), tostring(e))
-end
+local function fails(code, words, fn) return require('spec.support').fails(fn, code, words) end
 local function matrix(dtype) return df.constant({ { 1, 2, 3 }, { 4, 5, 6 } }, dtype or 'float32') end
 
 describe('gather', function()

@@ -164,7 +164,7 @@ describe('bias_add', function()
 
   it('names both shapes where they do not fit', function()
     has(message_of(df.bias_add, f32({ 1, 2 }, { 1, 2 }), f32{ 1 }), 'value is float32[1,2], bias float32[1]')
-    has(message_of(df.bias_add, f32({ 1, 2 }, { 1, 2 }), f32{ 1, 2 }, { data_format = 'CHWN' }), "'NHWC' or 'NCHW', got 'CHWN'")
+    has(message_of(df.bias_add, f32({ 1, 2 }, { 1, 2 }), f32{ 1, 2 }, { data_format = 'CHWN' }), "'CHWN': expected one of NHWC|NCHW")
     has(message_of(df.bias_add, f32(1), f32{ 1 }), 'no channel axis')
     has(message_of(df.bias_add, f32{ 1, 2 }, f32{ 1, 2 }), 'no channel axis beside')
   end)

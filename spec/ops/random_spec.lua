@@ -3,14 +3,7 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local near, same = support.near, support.same
 
-local function fails(fn, code, ...)
-  local ok, e = pcall(fn)
-  assert.is_false(ok)
-  assert.are.equal(code, e.code)
-  for _, words in ipairs { ... } do
-    assert(tostring(e):find(words, 1, true), ('%q was not said in: %s'):format(words, tostring(e)))
-  end
-end
+local fails = require('spec.support').fails
 
 local function list(t)
   return t.rank == 1 and t:totable() or t:reshape({ -1 }):totable()

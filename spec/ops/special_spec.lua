@@ -33,6 +33,21 @@ describe('erf', function()
   end)
 end)
 
+describe('erf of float32', function()
+  host_it('is within 1.3 ulp, odd, goes up, and ends at 1', function()
+    local x = df.bitcast(df.range(0, 8388608 * 130, 40013), { type = 'float32' })       -- from 0 to 8
+    local y, exact = df.erf(x), df.erf(df.cast(x, 'float64'))
+    local ulp = df.pow(df.float64(2), df.floor(df.log(df.maximum(exact, 1e-37)) / math.log(2)) - 23)
+    local up = y:slice({ 1 }, { -1 }) - y:slice({ 0 }, { df.size(y) - 1 })
+    local worst, even, least, last = df.unpack(df.run{ df.reduce_max(df.abs(df.cast(y, 'float64') - exact) / ulp), df.reduce_max(df.abs(y + df.erf(-x))),
+      df.reduce_min(up), df.reduce_max(y) })
+    assert.is_true(worst < 1.3, tostring(worst))
+    assert.same({ 0, 0, 1 }, { even, least, last })
+    assert.same({ -1 / 0, 1, -1 }, { 1 / df.run(df.erf(-0.0)), df.run(df.erf(1 / 0)), df.run(df.erf(-1 / 0)) })
+    assert.is_true(df.run(df.is_nan(df.erf(0 / 0))))
+  end)
+end)
+
 describe('erfinv', function()
   it('undoes erf', function()
     local x = df.float64{ -0.999999, -0.5, -1e-12, 0, 1e-5, 0.3, 0.9, 0.99999 }

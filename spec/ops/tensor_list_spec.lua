@@ -54,7 +54,7 @@ describe('a TensorList', function()
     assert.is_nil(joined.shape)
   end)
 
-  it('is a value: who changes it has another one', function()
+  it('is a value: changing it gives another one', function()
     local l = from{ 1, 2 }
     local a, b = set(l, 0, 10), push(l, 3)
     same(df.run{ stack(l), stack(a), stack(b), length(l) }, { { 1, 2 }, { 10, 2 }, { 1, 2, 3 }, 2 })

@@ -41,7 +41,44 @@ describe('of tf.nn', function()
     gives(nn.avg_pool1d(x1, 3, 2, 'SAME'), { 2, 4, 2 }, -0.470044, 5.9)
   end)
 
+  it('windows move through volumes', function()
+    local v, f = ramp(360, { 2, 3, 5, 6, 2 }, 0.005, -0.5), ramp(108, { 2, 3, 3, 2, 3 }, 0.01, -0.4)
+    local dy, z = ramp(108, { 2, 2, 3, 3, 3 }, 0.01), df.sin(v * 40)
+    local function pooled(pool, x3) return pool(x3, { 2, 3, 2 }, { 1, 2, 2 }, 'SAME') end
+    gives(nn.conv3d(v, f, 2, 'SAME'), { 2, 2, 3, 3, 3 }, 0.87234147, 171.77399)
+    gives(nn.conv3d(v, f, { strides = { 1, 1, 2, 1, 1 }, padding = 'VALID' }), { 2, 2, 2, 4, 3 }, 8.7196711, 351.82076)
+    gives(nn.conv3d_transpose(dy, f, { 2, 3, 5, 6, 2 }, 2), { 2, 3, 5, 6, 2 }, -4.0817581, 210.827)
+    gives(df.gradients(nn.conv3d(v, f, 2, 'SAME'), f, { grad_ys = dy }), { 2, 3, 3, 2, 3 }, -8.2172154, 700.24585)
+    gives(pooled(nn.max_pool3d, v), { 2, 3, 3, 3, 2 }, 1.7694954, 70.709997)
+    gives(pooled(nn.avg_pool3d, v), { 2, 3, 3, 3, 2 }, 1.7379432, 61.069998)
+    gives(nn.avg_pool3d(v, { 2, 3, 2 }, { 1, 2, 2 }, 'VALID'), { 2, 2, 2, 3, 2 }, -0.47132871, 23.94)
+    for pool, sums in pairs{ [nn.max_pool3d] = { -23.265268, 180.10518 }, [nn.avg_pool3d] = { 0.16813306, 37.875982 } } do
+      gives(df.gradients(df.reduce_sum(df.square(pooled(pool, z))), z), { 2, 3, 5, 6, 2 }, sums[1], sums[2])
+    end
+  end)
+
+  it('volumes whose sizes are told when it runs are convolved, and what does not fit is said then', function()
+    local v, f = df.placeholder 'float32', df.placeholder 'float32'
+    local z = nn.max_pool3d(nn.conv3d(v, f, 1, 'SAME'), 2, 2, 'VALID')
+    local g = df.gradients(df.reduce_sum(z), { v, f })
+    local function run(x_shape, f_shape) return df.run({ z, g[1], g[2] }, { [v] = df.ones(x_shape):eval(), [f] = df.ones(f_shape):eval() }) end
+    local r = run({ 1, 4, 5, 6, 2 }, { 3, 3, 3, 2, 1 })
+    assert.same({ { 1, 2, 2, 3, 1 }, { 1, 4, 5, 6, 2 }, { 3, 3, 3, 2, 1 } }, { r[1].shape, r[2].shape, r[3].shape })
+    assert.matches('the input is float32%[1,4,5,2%]: expected rank 5', message_of(run, { 1, 4, 5, 2 }, { 3, 3, 3, 2, 1 }))
+    assert.matches('the input has 2 channels, the filter is for 5', message_of(run, { 1, 4, 4, 4, 2 }, { 3, 3, 3, 5, 1 }), 1, true)
+    local function wrong(...) return message_of(nn.conv3d, df.ones{ 1, 4, 4, 4, 2 }, ...) end
+    assert.matches('strides has 4 numbers, one for each of the 5 axes', wrong(df.ones{ 3, 3, 3, 2, 1 }, { 1, 1, 1, 1 }, 'SAME'), 1, true)
+    assert.matches('a window that reaches over 6 does not fit into 4', wrong(df.ones{ 6, 3, 3, 2, 1 }, 1, 'VALID'), 1, true)
+    local second = nn.conv3d(df.ones{ 1, 2, 4, 4, 4 }, df.ones{ 3, 3, 3, 2, 1 }, 1, 'SAME', 'NCDHW')
+    assert.matches('data_format NCDHW is not supported on the CPU: it must be NDHWC', message_of(df.run, second), 1, true)
+  end)
+
   it('the rank says along how many axes', function()
+    local v = ramp(360, { 2, 3, 5, 6, 2 }, 0.005, -0.5)
+    gives(nn.convolution(v, ramp(108, { 2, 3, 3, 2, 3 }, 0.01, -0.4), 'SAME', 2), { 2, 2, 3, 3, 3 }, 0.87234147, 171.77399)
+    gives(nn.conv_transpose(ramp(108, { 2, 2, 3, 3, 3 }, 0.01), ramp(108, { 2, 3, 3, 2, 3 }, 0.01, -0.4), { 2, 3, 5, 6, 2 }, 2), { 2, 3, 5, 6, 2 },
+          -4.0817581, 210.827)
+    gives(nn.pool(v, { 2, 3, 2 }, 'AVG', { strides = { 1, 2, 2 } }), { 2, 2, 2, 3, 2 }, -0.47132871, 23.94)
     gives(nn.convolution(x1, w1, 'SAME', { strides = { 2 } }), { 2, 4, 3 }, 1.534541, 16.03)
     gives(nn.convolution(x, w, { dilation_rate = { 2, 2 } }), { 2, 1, 2, 3 }, -0.7023838, 15.8328)
     gives(nn.conv_transpose(y1, w1, { 2, 7, 2 }, 2), { 2, 7, 2 }, 0.4802066, 43.02)
@@ -125,7 +162,7 @@ describe('of tf.nn', function()
     assert.matches('conv1d: the input is of rank 4, [batch, width, channels] are expected', message_of(nn.conv1d, x, w1, 1, 'SAME'), 1, true)
     assert.matches('conv1d: stride is table, a whole number is expected', message_of(nn.conv1d, x1, w1, { 1, 2 }, 'SAME'), 1, true)
     assert.matches("pooling_type is the string \"MIN\", 'MAX' or 'AVG' is expected", message_of(nn.pool, x, 2, 'MIN'), 1, true)
-    assert.matches('is of rank 1, [batch, width, channels] or', message_of(nn.pool, { 1.0 }, 2, 'MAX'), 1, true)
+    assert.matches('is of rank 1, [batch, width, channels],', message_of(nn.pool, { 1.0 }, 2, 'MAX'), 1, true)
     assert.matches('mean is missing', message_of(nn.fused_batch_norm, x, sc, off, { is_training = false }), 1, true)
     assert.matches('conv1d_transpose: output_shape is table, three numbers are expected: [batch, width, channels]',
                    message_of(nn.conv1d_transpose, x1, w1, { 2, 7 }, 2), 1, true)

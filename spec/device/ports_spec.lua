@@ -1,0 +1,177 @@
+--- Messages by the virtual clock: what a device sends shares its bandwidth, and what it receives; rows cost what they touch.
+local df = require 'dflow'
+local near = require('spec.support').near
+
+local MB, RATE, LATENCY = 2 ^ 20, 2 ^ 30, 1e-6
+
+--- sim:0 … sim:n-1, each with ports of RATE bytes a second, on a virtual clock; kernels take next to nothing.
+local function devices(n)
+  local list = { 'cpu:0' }
+  for d = 0, n - 1 do list[#list + 1] = { 'sim:' .. d, bandwidth = RATE, latency = LATENCY, speed = 1e6 } end
+  return list
+end
+
+--- A run in which each {from, to, bytes} is one message; gives the handle of the run, which is over.
+local function send(n, messages)
+  local g = df.Graph()
+  return g:as_default(function()
+    local fetches, values = {}, {}
+    for i, m in ipairs(messages) do
+      local key = m[1] .. ':' .. m[3]
+      values[key] = values[key] or df.device('sim:' .. m[1], function() return df.zeros{ math.floor(m[3] / 4) } + df.random_uniform({}) end)
+      fetches[i] = df.device('sim:' .. m[2], function() return values[key]:slice({ i }, { 1 }) end)
+    end
+    local h = df.Session{ graph = g, devices = devices(n), clock = 'virtual' }:start(fetches, nil, { record = true })
+    h:wait()
+    return h
+  end)
+end
+
+--- When each large message left, by its receiver, in the order of time.
+local function left(h)
+  local list = {}
+  for _, e in ipairs(h:whatif{ timeline = true }.timeline) do
+    if e.kind == 'message' and e.bytes >= MB then list[#list + 1] = { to = e.to, from = e.device, at = e.ends - LATENCY, begins = e.begins } end
+  end
+  table.sort(list, function(a, b) return a.at < b.at end)
+  return list
+end
+
+describe('ports of devices by the virtual clock', function()
+  before_each(function() df.reset() end)
+
+  it('divide their bandwidth: n messages out of one, or into one, take n times as long as one', function()
+    for _, n in ipairs{ 1, 2, 5, 16 } do
+      local out, into = {}, {}
+      for d = 1, n do
+        out[d] = { 0, d, 16 * MB }
+        into[d] = { d, 0, 16 * MB }
+      end
+      near(send(n + 1, out):stats().seconds, n * 16 * MB / RATE, { rtol = 1e-3 })
+      near(send(n + 1, into):stats().seconds, n * 16 * MB / RATE, { rtol = 1e-3 })
+    end
+  end)
+
+  it('do not slow down messages between others, nor what goes the other way', function()
+    near(send(8, { { 0, 1, 16 * MB }, { 2, 3, 16 * MB }, { 4, 5, 16 * MB }, { 6, 7, 16 * MB } }):stats().seconds, 16 * MB / RATE, { rtol = 1e-3 })
+    near(send(2, { { 0, 1, 16 * MB }, { 1, 0, 16 * MB } }):stats().seconds, 16 * MB / RATE, { rtol = 1e-3 })
+  end)
+
+  it('give equal shares: a short message is through before a long one that began with it', function()
+    -- 4 and 12 MB into one port: both at half the rate until 8 MB are through, then the long one alone
+    local at = left(send(3, { { 1, 0, 12 * MB }, { 2, 0, 4 * MB } }))
+    assert.equal('sim:2', at[1].from)
+    near(at[1].at, 8 * MB / RATE, { rtol = 1e-2 })
+    near(at[2].at, 16 * MB / RATE, { rtol = 1e-2 })
+    -- three into one port, of which one also shares the port that it leaves by: it gets the smaller of both shares
+    at = left(send(5, { { 1, 0, 8 * MB }, { 2, 0, 8 * MB }, { 2, 3, 8 * MB }, { 2, 4, 8 * MB } }))
+    near(at[1].at, 16 * MB / RATE, { rtol = 1e-2 })          -- sim:1 has half of sim:0's port, whatever sim:2 takes
+    assert.equal('sim:1', at[1].from)
+    near(at[#at].at, 24 * MB / RATE, { rtol = 1e-2 })        -- sim:2 sends 24 MB
+  end)
+
+  it('have a link carry one message after the other', function()
+    local at = left(send(2, { { 0, 1, 4 * MB }, { 0, 1, 8 * MB } }))
+    near(at[2].at, 12 * MB / RATE, { rtol = 1e-2 })
+    near(at[2].begins, at[1].at, { rtol = 1e-2 })
+  end)
+
+  it('are the same when the run is timed again, with the same links and with others', function()
+    local messages = {}
+    for i = 1, 40 do
+      local from = i * 7 % 6
+      messages[i] = { from, (from + 1 + i * 5 % 5) % 6, (1 + i * 3 % 4) * MB }
+    end
+    local h = send(6, messages)
+    near(h:whatif{}.seconds, h:stats().seconds, { rtol = 1e-9 })
+    near(h:whatif{ bandwidth = RATE / 4 }.seconds, 4 * h:stats().seconds, { rtol = 1e-2 })
+    local ports, most = {}, 0                                -- no schedule is faster than its busiest port
+    for _, m in ipairs(messages) do
+      local pair = m[1] .. '>' .. m[2] .. '>' .. m[3]        -- what goes to one device is sent there once
+      if not ports[pair] then
+        ports[pair] = true
+        for _, port in ipairs{ 'out' .. m[1], 'in' .. m[2] } do
+          ports[port] = (ports[port] or 0) + m[3]
+          most = math.max(most, ports[port])
+        end
+      end
+    end
+    assert.is_true(h:stats().seconds >= most / RATE)
+    assert.is_true(h:stats().seconds <= 2 * most / RATE)
+  end)
+
+  it('hold up what crosses when the run begins, and what needs it', function()
+    local x = df.placeholder('float32', { MB })
+    local fetches = {}
+    for d = 0, 3 do fetches[d + 1] = df.device('sim:' .. d, function() return x:slice({ d }, { 1 }) end) end
+    local list = devices(4)
+    list[1] = { 'cpu:0', bandwidth = RATE }
+    local h = df.Session{ devices = list, clock = 'virtual' }:start(fetches, { [x] = df.run(df.ones{ MB }) }, { record = true })
+    assert.equal(4, #h:wait())
+    near(h:stats().seconds, 16 * MB / RATE, { rtol = 1e-2 })
+    near(h:whatif{}.seconds, h:stats().seconds, { rtol = 1e-9 })
+  end)
+
+  it('bound a barrier: n devices sum at one, which sends the sum back', function()
+    for _, n in ipairs{ 2, 8 } do
+      df.reset()
+      local parts, back = {}, {}
+      for d = 1, n do parts[d] = df.device('sim:' .. d, function() return df.zeros{ MB } + df.random_uniform({}) end) end
+      local sum = df.device('sim:0', function() return df.add_n(parts) end)
+      for d = 1, n do back[d] = df.device('sim:' .. d, function() return sum:slice({ 0 }, { 1 }) end) end
+      local h = df.Session{ devices = devices(n + 1), clock = 'virtual' }:start(back)
+      h:wait()
+      near(h:stats().seconds, 2 * n * 4 * MB / RATE, { rtol = 1e-2 })
+    end
+  end)
+
+  it('leave values and counters as they are', function()
+    local function run(clock)
+      df.reset()
+      local _, y = df.while_loop(function(i) return i:lt(20) end, function(i, a)
+        local b = df.device('sim:0', function() return a * 0.5 + df.random_uniform({ 64, 64 }, { seed = 3 }) end)
+        local c = df.device('sim:1', function() return b:matmul(a) * 0.01 end)
+        return i + 1, df.device('sim:2', function() return df.tanh(b + c) end)
+      end, { df.int32(0), df.ones{ 64, 64 } }, { parallel_iterations = 4 })
+      local s = df.Session{ devices = devices(3), clock = clock }
+      local value, stats = s:run(y):totable(), s:stats()
+      return { value, stats.nodes_run, stats.iterations, stats.frames, stats.dead_tokens }
+    end
+    assert.same(run('real'), run('virtual'))
+  end)
+end)
+
+describe('rows by the virtual clock', function()
+  before_each(function() df.reset() end)
+
+  --- Seconds of a fetch on sim:0 whose table has so many rows.
+  local function seconds(rows, build)
+    local g = df.Graph()
+    return g:as_default(function()
+      local v = df.device('sim:0', function() return df.Variable(df.zeros{ rows, 64 }) end)
+      local ids = df.placeholder('int32', { 32 })
+      local y = df.device('sim:0', function() return build(v, ids) end)
+      local list = {}
+      for i = 1, 32 do list[i] = i * 37 % rows end
+      local s = df.Session{ graph = g, devices = { 'cpu:0', { 'sim:0', memory = '1GB', speed = 1 } }, clock = 'virtual' }
+      s:run(y.op, { [ids] = list })
+      local h = s:start(y.op, { [ids] = list })
+      h:wait()
+      return h:stats().seconds
+    end)
+  end
+
+  for name, build in pairs{
+    gather = function(v, ids) return df.gather(v, ids) end,
+    scatter_add = function(v, ids) return v:scatter_add(ids, df.ones{ 32, 64 }) end,
+    scatter_update = function(v, ids) return v:scatter_update(ids, df.ones{ 32, 64 }) end,
+    slice = function(v) return v:value():slice({ 5, 0 }, { 32, 64 }) end,
+    strided_slice = function(v) return v:value():strided_slice({ 0, 0 }, { 64, 64 }, { 2, 1 }) end,
+    gather_nd = function(v, ids) return df.gather_nd(v, df.expand_dims(ids, 1)) end,
+  } do
+    it(('have %s cost the rows it touches, whatever the table has'):format(name), function()
+      local small, large = seconds(1000, build), seconds(64000, build)
+      near(large, small, { rtol = 1e-6 })
+    end)
+  end
+end)
