@@ -12,9 +12,9 @@
 static int passed, failed;
 
 #ifdef DFLOW_DEBUG
-static void says(const char *sentence, bool holds) {
+static void says(const char *claim, bool holds) {
   if (holds) passed++;
-  else { failed++; printf("not true: %s\n", sentence); }
+  else { failed++; printf("not true: %s\n", claim); }
 }
 
 /* A loop `l` with one slot, iteration 3 of it open alone, in a run whose queue is empty. */
@@ -95,7 +95,7 @@ static void audits(void) {
   static books b;
   books_right(&b);
   says("books that are right pass", !ends(&b, ask));
-#define SEES(sentence, change) do { books_right(&b); change; says(sentence, ends(&b, ask)); } while (0)
+#define SEES(claim, change) do { books_right(&b); change; says(claim, ends(&b, ask)); } while (0)
   SEES("an iteration that ends with tokens outstanding is seen", b.r.outstanding = 1);
   SEES("a count of held values that is too high is seen", b.r.held = 1);
   SEES("a value that is held and not counted is seen", b.slot[0] = ((df_value){ .kind = DF_HANDLE, .uses = 1 }));
@@ -115,7 +115,7 @@ static void audits(void) {
   b.r.outstanding = 2; b.queue[0].mark = DFI_DEAD; b.counts = DFI_DEAD;
   b.x.count.merged = 0; b.x.count.died = 1;
   says("so does one whose NextIteration died", !ends(&b, close_all));
-#define COUNTS(sentence, change) do { books_full(&b); change; says(sentence, ends(&b, close_all)); } while (0)
+#define COUNTS(claim, change) do { books_full(&b); change; says(claim, ends(&b, close_all)); } while (0)
   COUNTS("a frame that is counted twice is seen", b.x.count.frames++);
   COUNTS("an iteration that is counted twice is seen", b.x.count.iterations++);
   COUNTS("a Merge that is counted twice is seen", b.x.count.merged++);

@@ -1,5 +1,5 @@
-/* base.c: what the rooms of the library stand on, said in C: tensors, memory, half precision, static shapes,
- * workers, maps. Each check is a sentence; the last line counts them.
+/* base.c: what the layers of the library rest on, said in C: tensors, memory, half precision, static shapes,
+ * workers, maps. Each check is a claim; the last line counts them.
  */
 #include "base/stress.h"
 #include "op/op.h"
@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 static int passed, failed;
-static void says(const char *sentence, bool holds) {
+static void says(const char *claim, bool holds) {
   if (holds) passed++;
-  else { failed++; printf("not true: %s\n", sentence); }
+  else { failed++; printf("not true: %s\n", claim); }
 }
 
 static int64_t in_use(void) {
@@ -245,7 +245,7 @@ static void workers(void) {
   usleep(300000);                               /* its worker has gone to sleep */
   dfi_pool_range(asleep, 2, 0, meet, NULL);
   says("a worker that sleeps is woken for two pieces that take long", met == 2);
-  says("a pool of no workers has nobody to give a task to", !dfi_pool_try(dfi_pool_get(0), ring, NULL));
+  says("a pool of no workers takes no task", !dfi_pool_try(dfi_pool_get(0), ring, NULL));
 }
 
 /* Takes the process's locks for memory over and over: tensors too large for a thread's own stock, and the reserve. */

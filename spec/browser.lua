@@ -44,7 +44,7 @@ local function note(b, m)
     table.insert(b.complaints, p.entry.text)
   elseif m.method == 'Runtime.consoleAPICalled' then
     table.insert(b.complaints, ('console.%s: %s'):format(p.type, tostring(p.args[1] and p.args[1].value)))
-  elseif m.method == 'Network.requestWillBeSent' and p.request.url ~= b.url and not (b.online and p.request.url:sub(1, #b.url) == b.url) then
+  elseif m.method == 'Network.requestWillBeSent' and p.request.url ~= b.url and p.request.url:sub(1, 5) ~= 'data:' and not (b.online and p.request.url:sub(1, #b.url) == b.url) then
     table.insert(b.complaints, 'it asked for ' .. p.request.url)
   end
 end

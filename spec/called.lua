@@ -1,10 +1,10 @@
 --- The public functions, and arguments that they may or may not take: for spec/front/called_spec.lua and spec/front/said_spec.lua.
 local df = require 'dflow'
 
-local rooms = { [''] = df, ['nn.'] = df.nn, ['rnn.'] = df.rnn, ['train.'] = df.train, ['data.'] = df.data, ['plot.'] = df.plot,
+local namespaces = { [''] = df, ['nn.'] = df.nn, ['rnn.'] = df.rnn, ['train.'] = df.train, ['data.'] = df.data, ['plot.'] = df.plot,
                 ['image.'] = df.image, ['signal.'] = df.signal, ['nn.metrics.'] = df.nn.metrics,
                 ['nn.initializers.'] = df.nn.initializers }
--- What ends the program, waits for somebody, writes, or tells what the program has or when it is.
+-- What ends the program, waits for a user, writes, or tells what the program has or when it is.
 local spared = { exit = true, repl = true, prompt = true, serve = true, learn = true, kernel = true, debug = true, init_repl = true, save = true, names = true,
                  config = true, version = true, devices = true, help = true, manual = true, progress = true, seed = true, tour = true, value = true, check = true }
 local writes = { '^save', '^export', '^write', '[Ww]riter', '^load', '^restore', '^import', '^list_', '^print', 'time', '^benchmark', '^reset', '^start' }
@@ -18,11 +18,11 @@ end
 --- Every function by its name, sorted.
 local function functions()
   local list = {}
-  for prefix, room in pairs(rooms) do
+  for prefix, namespace in pairs(namespaces) do
     local names, all = {}, {}
-    for name in pairs(room) do names[#names + 1] = name end
-    for _, name in ipairs(room == df and df.names() or {}) do names[#names + 1] = name end
-    for _, name in ipairs(names) do all[name] = room[name] end
+    for name in pairs(namespace) do names[#names + 1] = name end
+    for _, name in ipairs(namespace == df and df.names() or {}) do names[#names + 1] = name end
+    for _, name in ipairs(names) do all[name] = namespace[name] end
     for name, v in pairs(all) do
       local calls = type(v) == 'function' or type(v) == 'table' and (getmetatable(v) or {}).__call
       if type(name) == 'string' and calls and not is_spared(name) then list[#list + 1] = { prefix .. name, v } end

@@ -10,17 +10,17 @@
 #include <unistd.h>
 
 static int passed, failed;
-static void says(const char *sentence, bool holds) {
+static void says(const char *claim, bool holds) {
   if (holds) passed++;
-  else { failed++; printf("not true: %s\n", sentence); }
+  else { failed++; printf("not true: %s\n", claim); }
 }
 
 static counted *counter;
 /* It was asked so often since the last time. */
 static void asked(const char *what, int64_t *count, int64_t times) {
-  char sentence[200];
-  snprintf(sentence, sizeof sentence, "%s: %lld, and there were %lld", what, (long long)times, (long long)*count);
-  says(sentence, *count == times);
+  char claim[200];
+  snprintf(claim, sizeof claim, "%s: %lld, and there were %lld", what, (long long)times, (long long)*count);
+  says(claim, *count == times);
   *count = 0;
 }
 static void forget(void) { *counter = (counted){ .most_bytes = counter->most_bytes }; }

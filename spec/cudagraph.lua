@@ -1,4 +1,4 @@
---- Programs whose loops gpu:0 runs as graphs, and who reads them: what the specs of that share.
+--- Programs for gpu:0 and for loops that it runs as graphs: what the specs of these share.
 local support = require 'spec.support'
 local M = {}
 
@@ -8,6 +8,19 @@ M.here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'as
 -- gpu-check reads these specs too, on the GPU that there is
 M.hardware = os.getenv 'DFLOW_DEFAULT_DEVICE' == 'gpu:0' and (os.getenv 'DFLOW_CUDA_DRIVER' or '') == ''
 local driver = M.hardware and '' or 'DFLOW_CUDA_DRIVER=strict '
+
+--- What Lua code writes in the program with gpu:0, on the driver for tests; env: settings of the shell before it.
+function M.gpu(code, env)
+  local path = os.tmpname()
+  local f = assert(io.open(path, 'w'))
+  f:write(code)
+  f:close()
+  local p = assert(io.popen(('env -u DFLOW_DEFAULT_DEVICE DFLOW_CUDA_DRIVER=strict %s timeout 120 %s/dflow %s 2>&1'):format(env or '', build, path)))
+  local out = p:read('*a')
+  p:close()
+  os.remove(path)
+  return (out:gsub('%s+$', ''))
+end
 
 -- Every program begins with this: `loop` builds a while_loop of `trips` on gpu:0, `both` runs it under tokens and as a graph and compares bits and
 -- counts, and says how the loop ran.
@@ -90,7 +103,7 @@ local AS_GRAPH = 'a graph of gpu:0: %d+ iterations in %d+ launches'
 ]]
 
 --- `it`, of such a loop: pending without the driver, and where ops are sent to random devices, as a graph is one device's.
-function M.sentence(it, pending) return M.here and support.ordered_it(it, pending) or pending end
+function M.gpu_it(it, pending) return M.here and support.ordered_it(it, pending) or pending end
 
 --- Runs Lua code in the program; gives what it wrote. Loops are one kernel where they can be.
 function M.persistent(code, env)

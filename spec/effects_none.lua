@@ -2,7 +2,7 @@
 return [[
 
  What becomes of a run, or of a session's runs: spec/graph, spec/engine, spec/inspect.
- df.Session(OPTIONS) | graph devices threads engine timeout kernels owners clock soft_placement memory plan_cache save simplify
+ df.Session(OPTIONS) | graph devices threads engine timeout timeout_rank kernels owners clock soft_placement memory plan_cache save simplify batch
  df.run(y, nil, OPTIONS) | timeout trace report paused values log record remains check_numerics finally at_once
 
  How a gradient is checked; the answer is that it is right.
@@ -20,14 +20,18 @@ return [[
  df.plot{1, 2}:text(OPTIONS) | colour
 
  Values that only other values go with: spec/exchange, spec/training, spec/resource, spec/data.
- df.import_graph_def('spec/graphs/loop.pb', OPTIONS) | input_map into files
- df.import_onnx('spec/models/onnx/grow.onnx', OPTIONS) | into
+ df.import_graph_def('spec/graphs/loop.pb', OPTIONS) | input_map into files signature
+ df.import_onnx('spec/models/onnx/grow.onnx', OPTIONS) | into shapes
  df.import_hlo('spec/models/square.hlo.pb', OPTIONS) | into
  df.rnn.decode(OPTIONS) | all
  df.rnn.beam_search(OPTIONS) | all
  df.train.Saver(OPTIONS) | variables queues best
  df.train.Saver():save('/dev/null/all', OPTIONS) | all
  df.train.start_queue_runners(OPTIONS) | all
+ df.train.QueueRunner(df.FIFOQueue(3, 'float32'), function() return df.constant(1) end, OPTIONS) | all
+ df.export_graph_def('/dev/null/all', OPTIONS) | all
+ df.export_onnx('/dev/null/all', OPTIONS) | all
+ df.variable_scope('s', OPTIONS, function() end) | reuse
  df.save('/dev/null/all', OPTIONS) | all
  df.restore('/dev/null/all', OPTIONS) | all
  df.train.fit(df.nn.Dense(1), {m, x}, OPTIONS) | all
@@ -70,4 +74,14 @@ return [[
  They say what is checked: a shape that a variable may lose, a dtype that is returned.
  df.gradients(squared(OPTIONS), w, {unconnected = 'zero'}) | shape_invariants
  df.gradients(df.map_fn(function(r) return df.exp(r * w) end, x, OPTIONS), w, {unconnected = 'zero'}) | dtype
+
+ What is causal has an offset, and nothing else has.
+ df.nn.attention(ramp{1, 3, 2}, ramp{1, 3, 2}, ramp{1, 3, 2}, OPTIONS) | offset
+ df.scaled_dot_product_attention(ramp{1, 3, 2}, ramp{1, 3, 2}, ramp{1, 3, 2}, OPTIONS) | offset
+
+ A node has something near it, and nothing else has.
+ df.draw(y, OPTIONS) | within
+
+ Nothing of it is in a box, and the node is named already.
+ df.draw(df.exp(df.exp(df.exp(y))), with(OPTIONS, {around = 'Square'})) | depth around
 ]]

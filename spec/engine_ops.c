@@ -1,9 +1,9 @@
 /* engine_ops.c: a second engine, a small one, that stands where engine/engine.h says engines stand. It runs loops
  * whose bodies are straight lines of numbers, leaves the last iteration to the tokens, and knows nothing but that
- * header, plan/plan.h and a record's slots. Results and counters are those of tokens, and who looks finds tokens.
+ * header, plan/plan.h and a record's slots. Results and counters are those of tokens, and an inspector finds tokens.
  */
 #include "engine/engine.h"
-#include "engine/tokens/token.h"
+#include "engine/token.h"
 #include "session/session.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ static void put(line *l, uint32_t slot, const df_value *v) {
   l->there[slot] = true;
 }
 
-/* Runs p if its operands are there. A Switch gives the side that goes on: whoever leaves comes back as tokens. */
+/* Runs p if its operands are there. A Switch gives the side that goes on: what leaves comes back as tokens. */
 static bool step(line *l, const dfi_record *r, const dfi_plan *plan, const dfi_pnode *p) {
   const df_value *in[3] = { NULL };
   for (uint32_t i = 0; i < 3; i++) if (!(in[i] = find(l, r, plan->operand[p->in + i])) && i < p->nin) return false;
@@ -214,7 +214,7 @@ int main(void) {
   df_run *r = df_session_start(s, 1, fetch, 1, n, &trips, 0, "paused=yes", &err);
   df_run_settle(r, 60, NULL);
   df_run_resume(r, DF_STEP_ITERATION, 7);
-  says("a run that is stepped stands still", df_run_settle(r, 60, NULL) == DF_RUN_PAUSED);
+  says("a run that is stepped pauses", df_run_settle(r, 60, NULL) == DF_RUN_PAUSED);
   df_stats at;
   df_run_stats(r, &at);
   says("after the iterations that were asked for", at.iterations >= 7 && at.iterations < 300);

@@ -1,5 +1,5 @@
 --- Calls of functions that are made of ops: pictures, signals, layers, losses, metrics, recurrent cells, optimizers, what the front end composes.
--- For spec/front/expressions_spec.lua: { room = text }, an expression on each line.
+-- For spec/front/expressions_spec.lua: { namespace = text }, an expression on each line.
 return {
   image = [[
     image.flip_left_right(P(5, 7, 3))
@@ -337,6 +337,11 @@ return {
     nn.DepthwiseConv2D(3, {kernel_initializer = ramp})(V(2, 6, 7, 2))
     nn.DepthwiseConv2D(2, {kernel_initializer = ramp, depth_multiplier = 2, strides = 2, padding = 'SAME'})(V(2, 6, 7, 2))
     nn.DepthwiseConv2D(2, {kernel_initializer = ramp, dilation = 2, bias_initializer = ramp})(V(2, 6, 7, 2))
+    nn.Conv3D(2, {2, 3, 2}, {kernel_initializer = ramp, strides = {1, 2, 1}, padding = 'SAME'})(V(1, 4, 5, 4, 3))
+    nn.Conv3D(2, 2, {kernel_initializer = ramp, dilation = {1, 2, 1}, bias_initializer = ramp, activation = df.relu})(V(1, 4, 5, 4, 3))
+    nn.Conv3DTranspose(2, 2, {kernel_initializer = ramp, strides = 2})(V(1, 2, 3, 2, 2))
+    nn.MaxPool3D(2)(V(1, 4, 5, 4, 3))
+    nn.AvgPool3D({1, 2, 3}, {strides = 1, padding = 'SAME'})(V(1, 4, 5, 4, 3))
     nn.Conv2DTranspose(2, 3, {kernel_initializer = ramp})(V(2, 4, 5, 3))
     nn.Conv2DTranspose(2, 3, {kernel_initializer = ramp, strides = 2, padding = 'SAME'})(V(2, 4, 5, 3))
     nn.Conv2DTranspose(2, {2, 3}, {kernel_initializer = ramp, strides = {3, 2}, use_bias = false})(V(1, 4, 5, 3))
@@ -364,8 +369,19 @@ return {
     nn.GroupNorm{groups = 2}(V(2, 3, 3, 4))
     nn.GroupNorm{groups = 1, epsilon = 0.5, gamma_initializer = ramp}(V(2, 3, 4))
     nn.GroupNorm{groups = 3}(V(2, 3, 3, 4))
-    nn.gelu(V(7))
-    nn.gelu(V(7), {approximate = true})
+    df.gelu(V(7))
+    df.gelu(V(7), {approximate = true})
+    df.logaddexp(V(5), P(5))
+    df.logaddexp(V(2, 3), P(3) * 100)
+    df.logaddexp(3.0, V(2))
+    nn.layer_norm(V(2, 5))
+    nn.layer_norm(V(2, 3, 4), {axis = {1, 2}, epsilon = 0.5})
+    nn.layer_norm(V(2, 3), {gamma = P(3), beta = ramp({3}, 'float32')})
+    V(2, 3, 4)[{0, {}, df.newaxis, {1, 3}}]
+    V(2, 3, 4)[{-1, {2}, df.int32(1)}]
+    df.scaled_dot_product_attention(V(2, 2, 4), P(2, 5, 4), P(2, 5, 6), {causal = true, offset = 2})
+    nn.attention(V(2, 2, 4), P(2, 5, 4), P(2, 5, 6), {causal = true, offset = df.int32(2)})
+    df.searchsorted({1.0, 3, 5}, 4.0)
     nn.attention(V(2, 3, 4), P(2, 5, 4), P(2, 5, 6))
     nn.attention(V(2, 3, 4), P(2, 3, 4), P(2, 3, 6), {causal = true})
     nn.attention(V(2, 3, 4), P(2, 5, 4), P(2, 5, 6), {scale = 0.1, mask = df.greater(P(3, 5), 0.3)})

@@ -1,23 +1,82 @@
---- The floors of runtime/: which folder may include which. A file includes from its own folder and from those before it,
--- never from one above; no header includes itself by way of others; kernels/ knows dflow.h and nothing else of runtime/.
+--- The layers of runtime/: which folder may include and call which. A file includes from its own folder and from those
+-- before it, never from one above; no header includes itself by way of others; kernels/ knows dflow.h and nothing else of
+-- runtime/. Objects call downwards, too, but for the interfaces in M.interfaces.
 --
 --   lua5.4 spec/floors.lua        in the top folder: lists what breaks this, and the lines of C of more than 120
---                                 characters, and fails if there is anything
+--                                 characters, and fails if there is anything. Calls are those of build/debug, or of
+--                                 build/release where that is missing
 local M = {}
 
 -- From the ground up. runtime/README.md says what each is.
 M.order = {
   'base', 'device', 'op', 'graph', 'resource', 'ops', 'gradient', 'plan', 'engine', 'inspect', 'session', 'cluster', 'check', 'tensorflow',
 }
--- The folders of runtime/engine/, from the ground up.
-M.engine = { 'tokens', 'clock', 'memory', 'owners', 'observe', 'cudagraph', 'persistent', 'native' }
+-- The folders of runtime/engine/, from the ground up; the headers beside them are below all.
+M.engine = { 'clock', 'tokens', 'memory', 'owners', 'observe', 'run', 'cudagraph', 'persistent', 'native', 'wiring' }
+-- Symbols that a folder may call in one above it, each with the header that declares what lower folders ask for.
+M.interfaces = {
+  { '^dfk_', 'kernels/kernel.h: what kernels, and functions on their behalf, ask of the runtime' },
+  { '^dfi_run_', 'op/run.h: what a kernel asks of its run' },
+  { '^dfg_', 'graph/grad.h: what gradient functions ask of reverse mode' },
+  { '^dfi_ops_', 'op/registry.c: the families of entries, a table each' },
+  { '^dfi_service$', 'engine/services.h: what folders of the engine ask of those above them' },
+}
 
-local function files()
-  local list, pipe = {}, assert(io.popen("find runtime kernels interp -name '*.[ch]' | sort"))
-  for path in pipe:lines() do list[#list + 1] = path end
+--- The lines that a command prints.
+local function lines_of(command)
+  local list, pipe = {}, assert(io.popen(command))
+  for line in pipe:lines() do list[#list + 1] = line end
   pipe:close()
   return list
 end
+M.lines_of = lines_of
+
+--- The place of each folder, from the ground up: runtime/'s by name, those of runtime/engine/ as `engine/clock`.
+function M.levels()
+  local level, n = {}, 0
+  for _, name in ipairs(M.order) do
+    n = n + 1
+    level[name] = n
+    for _, part in ipairs(name == 'engine' and M.engine or {}) do
+      n = n + 1
+      level['engine/' .. part] = n
+    end
+  end
+  return level
+end
+
+--- The folder of a path, as M.levels has it; nil outside of runtime/.
+local function layer(path)
+  local below = path:match 'runtime/(.*)$' or ''
+  return below:match '^(engine/%w+)/' or below:match '^(%w+)/'
+end
+
+local function is_interface(symbol)
+  for _, i in ipairs(M.interfaces) do if symbol:find(i[1]) then return true end end
+  return false
+end
+
+--- The symbols that objects of runtime/ call in a layer above theirs: {caller, symbol, where it is} each; nil where nothing is built.
+function M.upward(build)
+  local level, home, wanted, list, built = M.levels(), {}, {}, {}, false
+  for _, line in ipairs(lines_of(('nm -A %s/runtime/*/*.o %s/runtime/*/*/*.o 2>/dev/null'):format(build, build))) do
+    local object, kind, symbol = line:match '^(.-%.o):%x* *(%a) ([%w_]+)'
+    local file = object and io.open((object:match 'runtime/.*%.o$':gsub('o$', 'c')))     -- else it is left from an earlier build
+    if file then
+      file:close()
+      built = true
+      if kind == 'U' then wanted[#wanted + 1] = { object, symbol }
+      elseif kind:find '[TDBRV]' then home[symbol] = layer(object) end
+    end
+  end
+  for _, w in ipairs(wanted) do
+    local here, there = layer(w[1]), home[w[2]]
+    if there and level[there] > level[here] and not is_interface(w[2]) then list[#list + 1] = { w[1]:match '/runtime/(.*)%.o$', w[2], there } end
+  end
+  return built and list or nil
+end
+
+local function files() return lines_of "find runtime kernels interp -name '*.[ch]' | sort" end
 
 --- The project's own includes of a file, as paths from the top folder; a path that is not found stays as it is written.
 local function includes(path, exists)
@@ -53,22 +112,18 @@ local function circle(path, of, way, seen)
   end
 end
 
---- What is wrong, a line each. Empty: nothing.
+--- What is wrong with the includes, a line each. Empty: nothing.
 function M.check()
-  local level, exists, of, wrong, engine = {}, {}, {}, {}, {}
-  for _, name in ipairs(M.engine) do engine[name] = true end
-  for i, name in ipairs(M.order) do level[name] = i end
+  local level, exists, of, wrong = M.levels(), {}, {}, {}
   local all = files()
   for _, path in ipairs(all) do exists[path] = true end
   for _, path in ipairs(all) do
     of[path] = includes(path, exists)
-    local here = path:match('^runtime/([^/]+)/')
+    local here = layer(path)
     if here and not level[here] then wrong[#wrong + 1] = path .. ': spec/floors.lua does not know the folder ' .. here end
-    local part = path:match('^runtime/engine/([^/]+)/')
-    if part and not engine[part] then wrong[#wrong + 1] = path .. ': spec/floors.lua does not know the folder engine/' .. part end
     for _, other in ipairs(of[path]) do
-      local there = other:match('^runtime/([^/]+)/')
-      if here and there and level[here] and level[there] and level[there] > level[here] then
+      local there = layer(other)
+      if level[here] and level[there] and level[there] > level[here] then
         wrong[#wrong + 1] = ('%s: includes %s, and %s is above %s'):format(path, other, there, here)
       elseif path:find('^kernels/') and (there or other:find('^interp/')) then
         wrong[#wrong + 1] = ('%s: includes %s; kernels know runtime/dflow.h alone'):format(path, other)
@@ -105,6 +160,9 @@ end
 
 if arg and arg[0] and arg[0]:find('floors%.lua$') then
   local wrong = M.check()
+  for _, call in ipairs(M.upward 'build/debug' or M.upward 'build/release' or {}) do
+    wrong[#wrong + 1] = ('runtime/%s.c: calls %s, which is above it in %s'):format(call[1], call[2], call[3])
+  end
   for _, line in ipairs(M.long_lines()) do wrong[#wrong + 1] = line end
   for _, line in ipairs(wrong) do print(line) end
   os.exit(#wrong == 0)

@@ -1,4 +1,4 @@
---- fuzz_files.lua: files that are damaged in every way, given to each reader there is.
+--- fuzz_files.lua: files that are damaged in every way, or well formed and hostile, given to each reader there is.
 --
 --   dflow spec/fuzz_files.lua KIND|all SECONDS [SEED] [CORPUS]       lua5.4 and luajit, too; CORPUS is a folder, which grows
 --   dflow spec/fuzz_files.lua KIND|all 0 [SEED] - COUNT              that many of each kind, in an empty folder
@@ -129,7 +129,8 @@ local function fuzz(kind, done, corpus)
     end
   end
   while not done() and #bad == 0 do
-    local bytes = damaged(list[draw(3) > 0 and draw(#list) + 1 or draw(first) + 1], list)
+    local bytes = list[draw(3) > 0 and draw(#list) + 1 or draw(first) + 1]
+    bytes = kind.form and draw(2) == 0 and kind.form(bytes):sub(1, MOST_BYTES) or damaged(bytes, list)
     if kind.mend and draw(2) == 0 then bytes = kind.mend(bytes) end
     if try(kind, bytes) and #list < MOST_KEPT then
       list[#list + 1], kept = bytes, kept + 1

@@ -2,11 +2,13 @@
 --   ending, path   what the file is called, where that matters
 --   write(bytes)   lays the file or files and gives what to read
 --   mend(bytes)    the bytes with checksums that are right
+--   form(bytes)    the bytes, well formed, that say something hostile: fuzz_forms.lua
 local df = require 'dflow'
 local core = require 'dflow.backend'
 local records = require 'dflow.data.records'
 local json = require 'dflow.exchange.json'
 local safetensors = require 'dflow.exchange.safetensors'
+local forms = require 'spec.fuzz_forms'
 local home = debug.getinfo(1, 'S').source:match '^@(.*)spec/fuzz_kinds%.lua$'
 if home == '' then home = './' end
 
@@ -154,11 +156,11 @@ local M = {
     return { '\0\0\8\2' .. big(2, 4) .. big(3, 4) .. 'abcdef', '\0\0\11\1' .. big(3, 4) .. 'abcdef', '\0\0\14\3' .. big(1, 4):rep(3) .. 'abcdefgh',
              '\0\0\13\0abcd' }
   end },
-  { name = 'safetensors', read = function(path) look(safetensors.read(path)) end, seeds = function()
+  { name = 'safetensors', form = forms.safetensors, read = function(path) look(safetensors.read(path)) end, seeds = function()
     return { written(function(path) df.save_safetensors(path, tensors()) end),
              written(function(path) df.save_safetensors(path, { x = df.tensor{ 1 } }, { made = 'by "hand"\n', ['\228'] = '\\' }) end) }
   end },
-  { name = 'restore', ending = '.safetensors', read = function(path)
+  { name = 'restore', form = forms.safetensors, ending = '.safetensors', read = function(path)
     df.reset()
     df.Variable(df.ones{ 2, 3 }, { name = 'a' })
     df.Variable(df.constant({ 7, 8 }, 'int64'), { name = 'b' })
@@ -169,7 +171,7 @@ local M = {
       df.save_safetensors(path, { a = t.a, b = t.b })
     end) }
   end },
-  { name = 'shards', path = './fuzzed.index.json', read = function(path) df.reset() df.Variable(df.ones{ 2, 3 }, { name = 'a' }) df.restore(path) end,
+  { name = 'shards', form = forms.json, path = './fuzzed.index.json', read = function(path) df.reset() df.Variable(df.ones{ 2, 3 }, { name = 'a' }) df.restore(path) end,
     seeds = function()
       df.save_safetensors('./part-1.safetensors', { a = tensors().a })
       return { '{"metadata": {"total_size": 24}, "weight_map": {"a": "part-1.safetensors"}}' }
@@ -177,7 +179,7 @@ local M = {
   { name = 'csv', read = function(path) look(df.data.csv(path)) look(df.data.csv(path, { header = false, types = 'string' })) end, seeds = function()
     return { 'a,b,c\n1,2.5,x\n-3,nan,"a ""quoted"" one"\n', '\239\187\191n;m\r\n1;2\r\n', '"a\nb",c\n1,2\n\n3,99999999999\n' }
   end },
-  { name = 'tfrecord', mend = mend_records, read = function(path)
+  { name = 'tfrecord', form = forms.records, mend = mend_records, read = function(path)
     for one in df.data.tfrecord(path) do look(df.data.example(one)) end
   end, seeds = function()
     local function part(field, bytes) return string.char(field * 8 + 2, #bytes) .. bytes end
@@ -186,7 +188,7 @@ local M = {
              records.frame(part(1, feature('w', 1, part(1, 'hello') .. part(1, 'there')) .. feature('i', 3, '\8\5'))) }
   end },
   { name = 'text', read = function(path) drain(df.data.text(path)) end, seeds = function() return { 'one\ntwo\r\n\nthree' } end },
-  { name = 'events', mend = mend_records, read = function(path) drain(df.data.tfrecord(path)) end, seeds = function()
+  { name = 'events', form = forms.records, mend = mend_records, read = function(path) drain(df.data.tfrecord(path)) end, seeds = function()
     local w = df.summary.FileWriter('./events')
     w:scalar('loss', 0.5, 1)
     w:histogram('weights', df.tensor{ 1, 2, 3 }, 1)
@@ -203,16 +205,16 @@ local M = {
   { name = 'pnm', read = function(path) look{ df.data.image(path) } end, seeds = function()
     return files_of('spec/data/pictures/bits.pbm', 'spec/data/pictures/gray.pgm', 'spec/data/pictures/rgb.ppm')
   end },
-  { name = 'onnx', read = function(path) df.import_onnx(path):size() end, seeds = function()
+  { name = 'onnx', form = forms.protobuf, read = function(path) df.import_onnx(path):size() end, seeds = function()
     local list = files_of('spec/models/onnx/convolutions.onnx', 'spec/models/onnx/function.onnx', 'spec/models/onnx/if.onnx', 'spec/models/onnx/loop.onnx',
                           'spec/models/onnx/lstm.onnx', 'spec/models/onnx/scan.onnx', 'spec/models/onnx/sequence.onnx', 'spec/models/onnx/shapes.onnx')
     return list
   end },
-  { name = 'hlo', ending = '.hlo.pb', read = function(path) df.import_hlo(path):size() end, seeds = function() return require('spec.hlo').modules() end },
-  { name = 'graphdef', ending = '.pb', read = function(path) df.import_graph_def(path):size() end, seeds = function()
+  { name = 'hlo', form = forms.protobuf, ending = '.hlo.pb', read = function(path) df.import_hlo(path):size() end, seeds = function() return require('spec.hlo').modules() end },
+  { name = 'graphdef', form = forms.protobuf, ending = '.pb', read = function(path) df.import_graph_def(path):size() end, seeds = function()
     return files_of('spec/graphs/loop.pb', 'spec/graphs/functions.pb')
   end },
-  { name = 'meta', ending = '.meta', read = function(path) df.import_graph_def(path):size() end, seeds = function()
+  { name = 'meta', form = forms.protobuf, ending = '.meta', read = function(path) df.import_graph_def(path):size() end, seeds = function()
     return files_of('spec/graphs/loop.meta', 'spec/models/saver.meta')
   end },
   { name = 'gzip', ending = '.gz', read = function(path) df.data.read(path) drain(df.data.text(path)) end, seeds = function()
@@ -226,7 +228,7 @@ local M = {
     end
     return list
   end },
-  { name = 'json', read = function(path)
+  { name = 'json', form = forms.json, read = function(path)
     local v, what, where = json.read(contents(path), true)
     assert(v ~= nil or what == nil or (type(what) == 'string' and where <= #contents(path) + 1))
   end, seeds = function()
@@ -251,7 +253,7 @@ local M = {
 
 for _, model in ipairs{ 'v1', 'v2', 'keras' } do
   local folder = './saved_' .. model
-  M[#M + 1] = { name = 'saved_' .. model, path = folder .. '/saved_model.pb', read = function() df.import_graph_def(folder):size() end, seeds = function()
+  M[#M + 1] = { name = 'saved_' .. model, form = forms.protobuf, path = folder .. '/saved_model.pb', read = function() df.import_graph_def(folder):size() end, seeds = function()
     os.execute(("mkdir -p %s && cp -r '%sspec/models/%s/variables' %s/"):format(folder, home, model, folder))
     return files_of('spec/models/' .. model .. '/saved_model.pb')
   end }

@@ -67,13 +67,30 @@ local function tensor(d, k)
   return df.tensor(list, d, shape)
 end
 
+--- Of another dtype, with the shape of a Tensor: numbers that this dtype has.
+function M.like(t, d)
+  local list = {}
+  for i = 1, t.size do list[i] = element(i, d) end
+  return df.tensor(list, d, t.shape)
+end
+
+--- The tensors number k, one for each input.
+function M.alike(op, k)
+  local trial = {}
+  for i, d in ipairs(op.dtypes) do trial[i] = tensor(d, k) end
+  return trial
+end
+
 --- Tensors for the inputs of op: alike ones, and one at a time another. count: so many of them, spread over all; nil: all.
 function M.trials(op, count)
   local list, n, seen = {}, #op.dtypes, {}
   local function add(choice)
-    local trial, key = {}, table.concat(choice, ' ')
-    for i, k in ipairs(choice) do trial[i] = tensor(op.dtypes[i], k) end
-    if #trial == n and not seen[key] and #list < MOST then list[#list + 1], seen[key] = trial, true end
+    local trial, key, all = {}, table.concat(choice, ' '), true
+    for i, k in ipairs(choice) do
+      trial[i] = tensor(op.dtypes[i], k)
+      all = all and trial[i] ~= nil
+    end
+    if all and not seen[key] and #list < MOST then list[#list + 1], seen[key] = trial, true end
   end
   local function choice_of(base, at, k)
     local out = {}
@@ -121,7 +138,8 @@ function M.outcome(op, trial, is_early)
   return table.concat(shapes, ' ') .. elements_of(got)
 end
 
-local function told(trial)
+--- A trial in words.
+function M.told(trial)
   local out = {}
   for i, t in ipairs(trial) do
     local numbers = t.dtype:find 'int' and tostring(t):gsub('\n%s*', ' ') or ''
@@ -142,7 +160,7 @@ function M.differs(op, trial)
     local how = t ~= text and 'value' or c ~= code and 'code' or not same and 'words'
     if how and (not worst or rank[how] > rank[worst]) then
       worst = how
-      seen = ('%s(%s): fed: %s; %s: %s'):format(op.type, told(trial), text or code .. ': ' .. words, name, t or c .. ': ' .. w)
+      seen = ('%s(%s): fed: %s; %s: %s'):format(op.type, M.told(trial), text or code .. ': ' .. words, name, t or c .. ': ' .. w)
     end
   end
   compare('constants', function() return true end)

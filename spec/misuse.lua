@@ -105,11 +105,11 @@ local list = {}
 if which == 'core' then
   functions_of(list, 'core.', core, 0)
 else
-  for _, room in ipairs{ 'nn', 'rnn', 'train', 'data', 'summary', 'metrics', 'image', 'signal' } do pcall(function() return df[room] end) end
+  for _, namespace in ipairs{ 'nn', 'rnn', 'train', 'data', 'summary', 'metrics', 'image', 'signal' } do pcall(function() return df[namespace] end) end
   functions_of(list, 'df.', df, 1)
-  for _, room in ipairs{ 'nn', 'rnn', 'train', 'data', 'image', 'signal' } do
-    local ok, t = pcall(function() return df[room] end)
-    if ok and type(t) == 'table' and not rawget(df, room) then functions_of(list, 'df.' .. room .. '.', t, 0) end
+  for _, namespace in ipairs{ 'nn', 'rnn', 'train', 'data', 'image', 'signal' } do
+    local ok, t = pcall(function() return df[namespace] end)
+    if ok and type(t) == 'table' and not rawget(df, namespace) then functions_of(list, 'df.' .. namespace .. '.', t, 0) end
   end
   for _, name in ipairs(df.names()) do
     if not rawget(df, name) then

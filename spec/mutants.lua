@@ -7,7 +7,7 @@
 --
 -- A mutant is one change: an operator for its neighbour, a constant one more, a condition turned round, a statement left out. It is
 -- made in a copy of the tree, which is built (what does not compile is none), and those specs are read that should notice: who reads the
--- line, sentence by sentence, as a first reading of all specs (or of `specs`) has written down (`spec/cover/cover.lua`), and programs in C
+-- line, test by test, as a first reading of all specs (or of `specs`) has written down (`spec/cover/cover.lua`), and programs in C
 -- by `readers`. Those come first that are quick, are much about the function, or have caught changes of the file before; patience is how
 -- many seconds of the processor are spent on specs before a mutant has survived. What catches must hold by itself where nothing is changed. A
 -- spec that fails, a crash and a hang catch it; fresh and freed memory is filled with junk, so that nothing is right there by chance. What
@@ -259,17 +259,17 @@ M.readers = {
   { '^interp/binding_watch', 'spec/inspect' },
   { '^interp/', 'spec/front spec/graph spec/engine/session_spec.lua spec/exchange/import_spec.lua spec/inspect' },
   { '^runtime/base/', 'spec/base.c spec/runs.c' },
-  { '^runtime/device/', 'spec/runs.c spec/counter.c spec/engine/pinned_spec.lua' },
+  { '^runtime/device/', 'spec/runs.c spec/counter.c spec/engine/repeated_spec.lua' },
   { '^runtime/engine/native/', 'spec/audit.c' },
   { '^runtime/engine/owners/', 'spec/rings.c spec/device/ranks_spec.lua' },
   { '^runtime/engine/tokens/kernel%.c', 'spec/memory/fence_spec.lua spec/runs.c spec/audit.c spec/counter.c' },        -- split
-  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/engine_ops.c spec/counter.c spec/engine/pinned_spec.lua' },
-  { '^runtime/inspect/', 'spec/runs.c spec/engine/pinned_spec.lua' },
-  { '^runtime/plan/', 'spec/counter.c spec/runs.c spec/engine/pinned_spec.lua' },
+  { '^runtime/engine/', 'spec/runs.c spec/audit.c spec/engine_ops.c spec/counter.c spec/engine/repeated_spec.lua' },
+  { '^runtime/inspect/', 'spec/runs.c spec/engine/repeated_spec.lua' },
+  { '^runtime/plan/', 'spec/counter.c spec/runs.c spec/engine/repeated_spec.lua' },
   { '^runtime/session/', 'spec/runs.c' },
-  { '^runtime/gradient/', 'spec/engine/pinned_spec.lua' },
-  { '^runtime/tensorflow/', 'spec/engine/pinned_spec.lua spec/exchange/exported_spec.lua' },
-  { '^runtime/ops/', 'spec/ops/unknown_spec.lua' },
+  { '^runtime/gradient/', 'spec/engine/repeated_spec.lua' },
+  { '^runtime/tensorflow/', 'spec/engine/repeated_spec.lua spec/exchange/written_spec.lua' },
+  { '^runtime/ops/', 'spec/ops/every_op_spec.lua' },
   { '^kernels/', 'spec/ops spec/gradient/check_gradients_ops_spec.lua spec/exchange/tensorflow_ops_spec.lua spec/engine/groups_spec.lua', alone = true },
 }
 
@@ -290,12 +290,7 @@ end
 local cover = require 'spec.cover.cover'
 local read, write = require('spec.shell').read, require('spec.shell').write
 
-local function lines_of(command)
-  local pipe, list = io.popen(command), {}
-  for line in pipe:lines() do list[#list + 1] = line end
-  pipe:close()
-  return list
-end
+local lines_of = require('spec.shell').lines
 
 --- The exit status of a command.
 local function status_of(command)
@@ -430,11 +425,11 @@ end
 
 local hung = { [124] = true, [137] = true, [152] = true }    -- ended by timeout, or by the limit of the processor
 
---- Which sentences of them only.lua is to read.
+--- Which tests of them only.lua is to read.
 local function wanted(specs)
   local lines = {}
   for _, spec in ipairs(specs) do
-    for _, sentence in ipairs(spec.sentences or { { name = '' } }) do lines[#lines + 1] = spec.path .. '\t' .. sentence.name .. '\n' end
+    for _, test in ipairs(spec.tests or { { name = '' } }) do lines[#lines + 1] = spec.path .. '\t' .. test.name .. '\n' end
     for _, name in ipairs(spec.except or {}) do lines[#lines + 1] = '!' .. spec.path .. '\t' .. name .. '\n' end
   end
   return table.concat(lines)
@@ -503,15 +498,15 @@ function Workshop:price(spec, source)
   return (cost(spec) + 0.05) / (spec.hope * (1 + 20 * of(source) + 4 * of(source:match '^.*/')))
 end
 
---- A file, or some of its sentences, and how long they take; those that are known not to hold without the others take the file.
-function Workshop:part(file, sentences)
+--- A file, or some of its tests, and how long they take; those that are known not to hold without the others take the file.
+function Workshop:part(file, tests)
   local clock = 0.3
-  for _, sentence in ipairs(sentences or {}) do
-    clock = clock + sentence.clock
-    if self.alone[file.path .. '\t' .. sentence.name] == false then sentences = nil break end
+  for _, test in ipairs(tests or {}) do
+    clock = clock + test.clock
+    if self.alone[file.path .. '\t' .. test.name] == false then tests = nil break end
   end
-  if not sentences or clock > file.clock then sentences, clock = nil, file.clock end
-  return { path = file.path, sentences = sentences, clock = clock, processor = file.processor * clock / math.max(0.01, file.clock) }
+  if not tests or clock > file.clock then tests, clock = nil, file.clock end
+  return { path = file.path, tests = tests, clock = clock, processor = file.processor * clock / math.max(0.01, file.clock) }
 end
 
 --- Who should notice a change there: { path =, clock =, processor = }, the one that is worth most for its time first.
@@ -520,14 +515,14 @@ function Workshop:files(place, text)
   local named, lua, alone = M.readers_of(place.path)
   local readers, nobody = self.cover:readers(place.path, text, place.line)
   for _, spec in ipairs(self.cover.specs) do specs[spec.path] = spec end
-  local function add(path, hope, sentences)
+  local function add(path, hope, tests)
     local known = specs[path] or { clock = 6, processor = 6, holds = true }
     if not known.holds or list[path] then return end
     self.whole[path] = { path = path, clock = known.clock, processor = known.processor }
     self.whole[path].except = known.except
-    local spec = self:part(self.whole[path], sentences)
+    local spec = self:part(self.whole[path], tests)
     spec.except = known.except
-    if known.part and not spec.sentences then return end     -- nobody has seen all of it hold
+    if known.part and not spec.tests then return end     -- nobody has seen all of it hold
     if cost(spec) > self.patience then return end
     list[path], list[#list + 1] = true, spec
     list[#list].hope = hope
@@ -539,7 +534,7 @@ function Workshop:files(place, text)
     end
   end
   for _, reader in ipairs(lua == 'lua5.4' and readers or {}) do
-    add(reader.spec.path, (0.1 + reader.share) * (0.05 + reader.of), reader.sentences)
+    add(reader.spec.path, (0.1 + reader.share) * (0.05 + reader.of), reader.tests)
   end
   table.sort(list, function(a, b)
     if a.price ~= b.price then return a.price < b.price end
@@ -548,7 +543,7 @@ function Workshop:files(place, text)
   return list, lua
 end
 
---- The file and line of the sentence that failed, and its name.
+--- The file and line of the test that failed, and its name.
 local function caught_by(log)
   local by
   for line in (log or ''):gmatch '[^\n]+' do
@@ -559,7 +554,7 @@ local function caught_by(log)
   return by or 'a crash, a hang or a program'
 end
 
---- Does it hold by itself where nothing is changed? What does not (it needs the sentences before it) has noticed nothing.
+--- Does it hold by itself where nothing is changed? What does not (it needs the tests before it) has noticed nothing.
 function Workshop:holds_unchanged(spec, lua, clock, processor)
   local key = wanted{ spec }:gsub('\n$', '') .. (self.way == 'plain' and '' or '\t' .. self.way)
   if spec.path:find '%.c$' then return true end
@@ -583,29 +578,29 @@ function Workshop:all_hold_unchanged(batch, lua)
   return true
 end
 
---- Those of a batch that are to be read again where that sentence failed; all of it where it is not known which did.
+--- Those of a batch that are to be read again where that test failed; all of it where it is not known which did.
 local function suspects(batch, by, name)
   local path = by:match '^(.*):%d+$'
   for _, spec in ipairs(path and batch or {}) do
-    if spec.path == path then return { { path = path, sentences = spec.sentences and { { name = name } } } } end
+    if spec.path == path then return { { path = path, tests = spec.tests and { { name = name } } } } end
   end
   return batch
 end
 
---- The batch without that sentence of that file.
+--- The batch without that test of that file.
 local function rest_of(batch, path, name)
   local list = {}
   for i, spec in ipairs(batch) do
     list[i] = spec
     if spec.path == path then
-      list[i] = { path = path, sentences = spec.sentences, except = { name, unpack(spec.except or {}) } }
+      list[i] = { path = path, tests = spec.tests, except = { name, unpack(spec.except or {}) } }
     end
   end
   return list
 end
 
 --- Does what failed fail again, and hold where nothing is changed? Otherwise, says why it has noticed nothing. Where all of a batch ended and nobody
---- said at which sentence, each of it is asked alone.
+--- said at which test, each of it is asked alone.
 function Workshop:is_sure(again, by, lua, clock, processor)
   local why = 'failed once, and held when read again: ' .. by
   for _, spec in ipairs(again) do
@@ -630,7 +625,7 @@ function Workshop:notice(batch, lua, clock, processor)
     print(why)
     local spec = again[1]
     if again == batch then return nil end
-    if why:find '^does not hold' and spec.sentences then        -- it may need the sentences before it
+    if why:find '^does not hold' and spec.tests then        -- it may need the tests before it
       local whole = { path = spec.path, clock = self.whole[spec.path].clock, processor = self.whole[spec.path].processor,
                         except = spec.except }
       if not self:hold({ whole }, lua, whole.clock, whole.processor) and self:holds_unchanged(whole, lua, whole.clock, whole.processor) then return by end

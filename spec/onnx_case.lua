@@ -35,36 +35,58 @@ local function as_bfloat16(t, d)
   return df.run(df.bitcast(t, 'bfloat16'), nil, { tensors = true })
 end
 
+--- What the file of a value of that type holds: a Tensor, or a list of them, of lists where an optional value is a sequence.
+local function value_of(type_message, bytes, what)
+  if type_message.tensor then return read.tensor(read.message('tensor', bytes), what) end
+  local function tensors(m)
+    local list = {}
+    for i, t in ipairs(m.tensors) do list[i] = read.tensor(t, what) end
+    return list
+  end
+  if type_message.sequence then return tensors(read.message('sequence', bytes)) end
+  local m, of_lists = read.message('optional', bytes), type_message.optional.element.sequence
+  local inner = of_lists and read.dtype_of(of_lists.element.tensor.d)
+  if m.sequence then return { tensors(m.sequence), of_lists = inner } end
+  return { m.tensor and read.tensor(m.tensor, what), of_lists = inner }
+end
+
+--- Such a value as it is fed.
+local function fed(value, dtype)
+  if df.type(value) == 'tensor' then return value end
+  if not value.of_lists then return df.tensor_list(value, dtype) end
+  return df.tensor_list({ value[1] and df.tensor_list(value[1], value.of_lists) }, 'variant')
+end
+
 --- Runs the case of that folder, of which bytes_of(path) gives the files: nil where all is as expected, else what is not.
 return function(dir, bytes_of)
-  local model = bytes_of(dir .. '/model.onnx')
-  local g = df.import_onnx(model)
-  local s, drawn = df.Session{ graph = g }, draws(dir, model)
-  local set = dir .. '/test_data_set_0/'
+  local bytes = bytes_of(dir .. '/model.onnx')
+  local g, model = df.import_onnx(bytes), read.message('model', bytes).graph
+  local s, drawn = df.Session{ graph = g }, draws(dir, bytes)
+  local set, types = dir .. '/test_data_set_0/', {}
+  for _, list in ipairs{ model.inputs, model.outputs } do for _, v in ipairs(list) do types[v.name] = v.type end end
   local feeds, fetches = {}, {}
   for i, name in ipairs(g.onnx.inputs) do
-    local bytes = bytes_of(set .. 'input_' .. i - 1 .. '.pb')
-    if bytes then
-      local x, value = g:output(name), read.tensor(read.message('tensor', bytes), 'input ' .. name)
-      feeds[x] = as_bfloat16(value, x.dtype)
+    local file = bytes_of(set .. 'input_' .. i - 1 .. '.pb')
+    if file then
+      local x = g:output(name)
+      feeds[x] = as_bfloat16(fed(value_of(types[name], file, 'input ' .. name), g.onnx.lists[name]), x.dtype)
     end
   end
   for i, name in ipairs(g.onnx.outputs) do
-    if g.onnx.sequences[name] then
-      local list = {}
-      for k = 1, g.onnx.sequences[name] do list[k] = g:output(('%s[%d]'):format(name, k - 1)) end
-      fetches[i] = list
-    else fetches[i] = g:output(name) end
+    local count = g.onnx.sequences[name]
+    fetches[i] = count and {} or g:output(name)
+    for k = 1, count or 0 do fetches[i][k] = g:output(('%s[%d]'):format(name, k - 1)) end
   end
   local results = s:run(fetches, feeds, { timeout = 20 })
   for i, name in ipairs(g.onnx.outputs) do
-    local bytes = bytes_of(set .. 'output_' .. i - 1 .. '.pb')
-    local list = g.onnx.sequences[name] and read.message('sequence', bytes).tensors or { read.message('tensor', bytes) }
-    local found = g.onnx.sequences[name] and results[i] or { results[i] }
-    if #list ~= #found then return ('%s has %d elements, %d are expected'):format(name, #found, #list) end
-    for k, t in ipairs(list) do
-      local expected = read.tensor(t, 'output ' .. name)
-      local why = differs(found[k], as_bfloat16(expected, df.type(found[k]) == 'tensor' and found[k].dtype or expected.dtype), drawn)
+    local expected, found = value_of(types[name], bytes_of(set .. 'output_' .. i - 1 .. '.pb'), 'output ' .. name), results[i]
+    if g.onnx.lists[name] then found = df.tensor_list_values(found, g.onnx.lists[name]) end
+    if df.type(expected) == 'tensor' then expected, found = { expected }, { found } end
+    if expected.of_lists and g.onnx.lists[name] == 'variant' then found = df.tensor_list_values(found[1], expected.of_lists) end
+    if expected.of_lists then expected = expected[1] end
+    if #expected ~= #found then return ('%s has %d elements, %d are expected'):format(name, #found, #expected) end
+    for k, t in ipairs(expected) do
+      local why = differs(found[k], as_bfloat16(t, df.type(found[k]) == 'tensor' and found[k].dtype or t.dtype), drawn)
       if why then return name .. ': ' .. why end
     end
   end

@@ -40,11 +40,13 @@ local function node(n)
   return each(n[2], 1) .. each(n[3], 2) .. wire.bytes(4, n[1]) .. attributes .. (n.domain and wire.bytes(7, n.domain) or '')
 end
 
---- The name, and where it is known the type: { 'float', { 2, 3 } }; a dimension may be a name.
+--- The name, and where it is known the type: { 'float', { 2, 3 } }; a dimension may be a name. `sequence`: a sequence of such, `optional`: one or none.
 local function value(name, t)
   if not t then return wire.bytes(1, name) end
   local dims = each(t[2] or {}, 1, function(d) return type(d) == 'number' and wire.int(1, d) or wire.bytes(2, d) end)
-  return wire.bytes(1, name) .. wire.bytes(2, wire.bytes(1, wire.int(1, types[t[1]]) .. (t[2] and wire.bytes(2, dims) or '')))
+  local tensor = wire.bytes(1, wire.int(1, types[t[1]]) .. (t[2] and wire.bytes(2, dims) or ''))
+  local type = t.sequence and wire.bytes(4, wire.bytes(1, tensor)) or tensor
+  return wire.bytes(1, name) .. wire.bytes(2, t.optional and wire.bytes(9, wire.bytes(1, type)) or type)
 end
 
 local function constant(name, c)

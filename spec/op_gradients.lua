@@ -65,26 +65,18 @@ function M.builder(kind)
   return b
 end
 
---- Elementwise functions of one input, with the range that they are looked at in.
-local unary = {
-  Neg = { -2, 2 }, Abs = { 0.2, 2 }, Square = { -2, 2 }, Sqrt = { 0.5, 3 }, Rsqrt = { 0.5, 3 }, Reciprocal = { 0.5, 3 }, Exp = { -1, 1 },
-  Expm1 = { -1, 1 }, Log = { 0.5, 3 }, Log1p = { 0.1, 2 }, Sin = { -2, 2 }, Cos = { -2, 2 }, Tan = { -1, 1 }, Asin = { -0.8, 0.8 },
-  Acos = { -0.8, 0.8 }, Atan = { -2, 2 }, Sinh = { -2, 2 }, Cosh = { 0.2, 2 }, Tanh = { -1, 1 }, Asinh = { -2, 2 }, Acosh = { 1.5, 3 },
-  Atanh = { -0.7, 0.7 }, Erf = { -1, 1 }, Erfc = { -1, 1 }, Lgamma = { 2.2, 4 }, Digamma = { 1.2, 4 }, Sigmoid = { -2, 2 },
-  Softplus = { -2, 2 }, Relu = { 0.3, 2 }, Relu6 = { 1, 5 }, Elu = { -2, -0.2 }, Selu = { -2, -0.2 },
-  LeakyRelu = { -2, -0.2 }, Inv = { 0.5, 3 }, L2Loss = { -2, 2 }, Softmax = { -1, 1 }, LogSoftmax = { -1, 1 }, Identity = { -1, 1 },
-}
+-- By type, the range that elementwise functions of one input, and of two of one shape, are looked at in, as their entries say it.
+local unary, binary = {}, {}
+for op = 0, core.op_count() - 1 do
+  local domain = core.op_about(op, 'domain')
+  if domain then
+    local info = core.op_info(op)
+    local low, high = domain:match('^(%S+) (%S+)$')
+    local into = info.inputs:find ' ' and binary or unary
+    into[info.type] = { tonumber(low), tonumber(high) }
+  end
+end
 
---- Functions of two inputs of one shape; grads of elementwise functions among them.
-local binary = {
-  Add = { -2, 2 }, Sub = { -2, 2 }, Mul = { 0.3, 2 }, RealDiv = { 0.5, 2 }, DivNoNan = { 0.5, 2 }, Pow = { 0.5, 2 }, SquaredDifference = { -2, 2 },
-  Xdivy = { 0.5, 2 }, Xlogy = { 0.5, 2 }, Atan2 = { 0.5, 2 }, TanhGrad = { 0.2, 0.8 }, SigmoidGrad = { 0.2, 0.4 }, SqrtGrad = { 0.5, 2 },
-  RsqrtGrad = { 0.5, 2 }, ReciprocalGrad = { 0.5, 2 }, ReluGrad = { 0.3, 2 }, Relu6Grad = { 0.3, 2 }, EluGrad = { -0.8, -0.2 },
-  AddV2 = { -2, 2 }, Div = { 0.5, 2 }, MulNoNan = { 0.5, 2 }, Xlog1py = { 0.5, 2 }, InvGrad = { 0.5, 2 },
-  SeluGrad = { -0.8, -0.2 }, SoftplusGrad = { -2, 2 }, LeakyReluGrad = { -2, -0.3 },
-}
-
--- What all of these have in common is built on these two lines.
 local function one(b, kind, range) local x = b.x({ 2, 3 }, range[1], range[2]) return b.op(kind, { x }), { x } end
 local function two(b, kind, range) local x, y = b.x({ 2, 3 }, range[1], range[2]), b.x({ 2, 3 }, range[1], range[2]) return b.op(kind, { x, y }), { x, y } end
 
@@ -334,6 +326,47 @@ local more = {
 }
 for kind, fn in pairs(more) do ops[kind] = fn end
 
+-- A sparse [2, 3] of three elements, whose values are given.
+local whole, places = { 2, 3 }, { { 0, 0 }, { 0, 2 }, { 1, 1 } }
+local function sparse(b, kind, more, attrs, at)
+  local v = b.x{ 3 }
+  return b.list(kind, { df.int64(at or places), v, df.int64(whole), df.unpack(more or {}) }, attrs), v
+end
+function ops.SparseReorder(b)
+  local out, v = sparse(b, 'SparseReorder', nil, nil, { { 1, 1 }, { 0, 2 }, { 0, 0 } })
+  return out[2], { v }
+end
+function ops.SparseReduceSum(b)
+  local out, v = sparse(b, 'SparseReduceSum', { df.int32{ 1 } })
+  return out[1], { v }
+end
+function ops.SparseSlice(b)
+  local out, v = sparse(b, 'SparseSlice', { df.int64{ 0, 1 }, df.int64{ 2, 2 } })
+  return out[2], { v }
+end
+function ops.SparseFillEmptyRows(b)
+  local d = b.x{}
+  local out, v = sparse(b, 'SparseFillEmptyRows', { d }, nil, { { 1, 0 }, { 1, 1 }, { 1, 2 } })
+  return out[2], { v, d }
+end
+function ops.SparseAdd(b)
+  local w = b.x{ 2 }
+  local out, v = sparse(b, 'SparseAdd', { df.int64{ { 0, 1 }, { 1, 1 } }, w, df.int64(whole), df.float64(0) })
+  return out[2], { v, w }
+end
+function ops.SparseConcat(b)
+  local v, w = b.x{ 3 }, b.x{ 1 }
+  return b.list('SparseConcat', { { df.int64(places), df.int64{ { 0, 1 } } }, { v, w }, { df.int64(whole), df.int64{ 2, 2 } } }, { concat_dim = -1 })[2], { v, w }
+end
+for kind, shape in pairs{ SparseDenseCwiseMul = { 1, 3 }, SparseDenseCwiseDiv = { 3 }, SparseDenseCwiseAdd = { 3 }, SparseTensorDenseAdd = { 2, 3 },
+                          SparseTensorDenseMatMul = { 3, 2 } } do
+  ops[kind] = function(b)
+    local x = b.x(shape, 0.5, 2)
+    local out, v = sparse(b, kind, { x })
+    return out[1], { v, x }
+  end
+end
+
 -- Images of 3 x 3 with two channels.
 local conv = { strides = { 1, 1, 1, 1 }, padding = 'SAME' }
 local pool = { ksize = { 1, 2, 2, 1 }, strides = { 1, 1, 1, 1 }, padding = 'VALID' }
@@ -372,6 +405,29 @@ function ops.MaxPoolGradGrad(b)
   local d = b.x(image)
   return df.square(b.op('MaxPoolGradGrad', { seen, most, d }, pool)), { d }
 end
+-- Volumes of 2 x 3 x 2 with two channels.
+local conv3 = { strides = { 1, 1, 2, 1, 1 }, padding = 'SAME' }
+local pool3 = { ksize = { 1, 2, 2, 1, 1 }, strides = { 1, 1, 1, 1, 1 }, padding = 'SAME' }
+local volume, filter3, made3 = { 1, 2, 3, 2, 2 }, { 2, 2, 1, 2, 2 }, { 1, 2, 2, 2, 2 }
+function ops.Conv3D(b) local x, w = b.x(volume), b.x(filter3) return b.op('Conv3D', { x, w }, conv3), { x, w } end
+function ops.Conv3DBackpropInputV2(b)
+  local w, d = b.x(filter3), b.x(made3)
+  return b.op('Conv3DBackpropInputV2', { df.int32(volume), w, d }, conv3), { w, d }
+end
+function ops.Conv3DBackpropFilterV2(b)
+  local x, d = b.x(volume), b.x(made3)
+  return b.op('Conv3DBackpropFilterV2', { x, df.int32(filter3), d }, conv3), { x, d }
+end
+function ops.MaxPool3D(b) local x = b.x(volume) return b.op('MaxPool3D', { x }, pool3), { x } end
+for _, kind in ipairs{ 'MaxPool3DGrad', 'MaxPool3DGradGrad' } do
+  ops[kind] = function(b)
+    local seen = df.constant(support.tensor(volume, 0.3, 1.7, 'float64', 17))
+    local d = b.x(volume)                                       -- as many places as there are pixels
+    return df.square(b.op(kind, { seen, b.op('MaxPool3D', { seen }, pool3), d }, pool3)), { d }
+  end
+end
+function ops.AvgPool3D(b) local x = b.x(volume) return b.op('AvgPool3D', { x }, pool3), { x } end
+function ops.AvgPool3DGrad(b) local d = b.x(volume) return b.op('AvgPool3DGrad', { df.int32(volume), d }, pool3), { d } end
 function ops.AvgPool(b) local x = b.x(image) return b.op('AvgPool', { x }, pool), { x } end
 function ops.AvgPoolGrad(b) local d = b.x{ 1, 2, 2, 2 } return b.op('AvgPoolGrad', { df.int32(image), d }, pool), { d } end
 
@@ -438,7 +494,7 @@ local lists = {
 for name, fn in pairs(lists) do ops['TensorList' .. name] = fn end
 
 -- Kinks and whole numbers: the second derivative is zero or has jumps.
-local not_twice = { Cast = true, MaxPool = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true }
+local not_twice = { Cast = true, MaxPool = true, MaxPool3D = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true }
 
 --- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds.
 -- PreventGradient has an error for a gradient; those of FunctionLoad and FunctionAdd: spec/graph/func_spec.lua.
@@ -446,20 +502,9 @@ local not_here = {
   PreventGradient = true, TensorListResize = true, TensorArrayCopy = true, TensorArrayJoin = true, TensorArrayJoinGrad = true,
   TensorArrayGradV3 = true, FunctionLoad = true, FunctionAdd = true, RefIdentity = true, ReadVariableSaved = true,
   ReadReferenceSaved = true, TensorArrayReadSaved = true,
+  RegisteredGradient = true,      -- an imported function gives it: spec/exchange/functions_spec.lua
   FakeQuantWithMinMaxArgs = true, FakeQuantWithMinMaxVars = true, FakeQuantWithMinMaxVarsPerChannel = true,      -- that of the identity: spec/ops/quantize_spec.lua
 }
-
--- Ops whose entry says where their gradient is looked at.
-for op = 0, core.op_count() - 1 do
-  local domain = core.op_about(op, 'domain')
-  if domain then
-    local info = core.op_info(op)
-    local low, high = domain:match('^(%S+) (%S+)$')
-    local one_input = not info.inputs:find(' ')
-    local into = one_input and unary or binary
-    into[info.type] = { tonumber(low), tonumber(high) }
-  end
-end
 
 --- Types that have an entry, sorted.
 function M.types()

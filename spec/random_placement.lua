@@ -1,11 +1,11 @@
 --- Random programs cut over random devices: whatever the placement, the clock, the order, the owners and the policy, they give the bits of one device.
 --
--- The graph of a program is built once, with nearly everything in it sent to a random one of `n` simulated devices, and run in sessions that have these, and in one
+-- The graph of a program is built once, with nearly everything in it sent to a random one of `n` devices beside the host, and run in sessions that have these, and in one
 -- that has the host alone (soft placement), which says what is right: the result, its gradients, what variables and queues hold afterwards.
 local random_program = require 'spec.random_program'
 
 local M = {}
-local NAMES = { 'sim:0', 'sim:1', 'sim:2', 'sim:3', 'sim:4', 'sim:5', 'sim:6', 'sim:7' }
+local NAMES = { 'cpu:1', 'sim:1', 'sim:2', 'sim:3', 'sim:4', 'sim:5', 'sim:6', 'sim:7' }
 local at = { 0.7, -0.4, 0.3 }
 
 --- 1 … n, the same under every Lua.

@@ -132,7 +132,7 @@ local function shape_text(v)
   return ('%s[%s]'):format(v.dtype or '', table.concat(dims, ','))
 end
 
---- Where the two differ, as a sentence; nil where they do not. `loose`: only dtypes and shapes count.
+--- Where the two differ, as a line; nil where they do not. `loose`: only dtypes and shapes count.
 local function difference(x, expected, loose)
   local found = found_value(x)
   local dtype = found.dtype or expected.dtype
@@ -196,7 +196,7 @@ local function arguments(case, session, run)
   return fetches, feeds, run.timeout_ms and { timeout = run.timeout_ms / 1000 } or nil
 end
 
---- Compares what a run did with what it did in TensorFlow; appends sentences to `wrong`.
+--- Compares what a run did with what it did in TensorFlow; appends lines to `wrong`.
 local function judge(case, run, ok, results, wrong)
   local function say(...) wrong[#wrong + 1] = ('run %d: '):format(run.number) .. string.format(...) end
   if run.error then
@@ -220,7 +220,7 @@ local function judge(case, run, ok, results, wrong)
   end
 end
 
---- Replays a recording; gives a list of sentences that say what dflow did otherwise, empty when nothing.
+--- Replays a recording; gives a list of lines that say what dflow did otherwise, empty when nothing.
 function M.replay(dir)
   local case = M.load(dir)
   local sessions, started, wrong = {}, {}, {}

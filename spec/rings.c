@@ -1,11 +1,13 @@
 /* rings.c: packets between ranks, said in C: order, content, room, sleep, what is none; and values as bytes. Each
  * check is a sentence; the last line counts them.
  */
-#include "engine/owners/message.h"
-#include "engine/owners/rank.h"
+#include "cluster/channel.h"
+#include "engine/owners/ranks.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static int passed, failed;
 static void says(const char *sentence, bool holds) {
@@ -152,11 +154,136 @@ static void values(void) {
   says("bytes that end early are no value", refused);
 }
 
+/* ---- a peer that sends anything ---------------------------------------------------------------------------------- */
+
+static uint64_t seed = 20260;
+static uint32_t draw(uint32_t below) {
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(seed >> 33) % below;
+}
+static int64_t any_size(void) {
+  static const int64_t sizes[] = { 0, 1, 4, 8, 40, 1000, sizeof(df_error), sizeof(dfi_end), -1, 1ll << 40, INT64_MAX };
+  return sizes[draw(sizeof sizes / sizeof *sizes)];
+}
+
+typedef struct heard { int64_t bytes; int32_t messages, ends, fails; bool texts_end; char why[200]; } heard;
+static void read_all(heard *t, const void *bytes, int64_t n) {
+  for (int64_t i = 0; i < n; i++) t->bytes += ((const unsigned char *)bytes)[i];
+}
+static void hears_value(void *user, dfi_team_message *l) {
+  heard *t = user;
+  t->messages++;
+  if (l->value.kind == DF_TENSOR && l->value.dtype != DF_STRING)
+    read_all(t, l->value.as.tensor->data, l->value.as.tensor->size * dfi_dtype_size[l->value.dtype]);
+  dfi_value_drop(&l->value);
+  dfi_free(l);
+}
+static void hears_failure(void *user, int32_t from, const df_error *err) {
+  heard *t = user;
+  (void)from;
+  t->fails++;
+  t->texts_end &= memchr(err->message, 0, sizeof err->message) && memchr(err->op, 0, sizeof err->op) &&
+                  memchr(err->frame, 0, sizeof err->frame) && memchr(err->host, 0, sizeof err->host);
+  snprintf(t->why, sizeof t->why, "%.190s", err->message);
+}
+static void hears_bytes(void *user, int32_t from, const void *bytes, int64_t n) {
+  (void)from;
+  ((heard *)user)->ends++;
+  read_all(user, bytes, n);
+}
+static void hears_cluster(void *user, int32_t from, const void *bytes, int64_t n) {
+  (void)from;
+  read_all(user, bytes, n);
+}
+
+/* A packet that is nearly a message: each field is in its range more often than not. */
+static int64_t any_packet(uint64_t run, unsigned char *at, int64_t room) {
+  dfi_head h = { .run = run + !draw(4), .edge = draw(9), .owner = (uint16_t)draw(4), .kind = (uint8_t)draw(10),
+    .dead = (uint8_t)draw(3), .depth = (uint8_t)draw(draw(9) ? 4 : 200), .value = (uint8_t)draw(6),
+    .dtype = (uint8_t)draw(draw(9) ? 24 : 256), .rank = (uint8_t)draw(draw(9) ? 4 : 256), .delay = draw(3),
+    .bytes = any_size() };
+  if (h.kind > DFI_MESSAGE_CROSSING && draw(9)) { h.value = DF_EMPTY; h.rank = 0; }
+  if (h.kind == DFI_MESSAGE_FAIL && draw(2)) h.bytes = sizeof(df_error);
+  for (int64_t i = 0; i < room; i++) at[i] = (unsigned char)draw(256);
+  memcpy(at, &h, sizeof h);
+  int64_t n = dfi_message_front(&h);
+  for (int64_t i = sizeof h; i + 8 <= n && i + 8 <= room; i += 8) {
+    const int64_t number = draw(9) ? draw(4) : any_size();
+    memcpy(at + i, &number, 8);
+  }
+  if (h.bytes > 0 && h.bytes < room && draw(9)) n += h.bytes;
+  if (!draw(9)) n = draw((uint32_t)room);
+  return n < room ? n : room;
+}
+
+static void hostile_peer(void) {
+  enum { ROUNDS = 20000 };
+  pair p = pair_new();
+  dfi_transport *t = dfi_ring_new(p.memory, p.bytes, 0, NULL);
+  heard all = { .texts_end = true };
+  int32_t lost = 0, named = 0;
+  dfi_rank_handle(p.rank[1], hears_cluster, &all);
+  for (int32_t round = 0; round < ROUNDS; round++) {
+    const dfi_part part = { 3, &all, hears_value, hears_failure, hears_bytes, hears_bytes, hears_bytes };
+    dfi_rank_begin(p.rank[1], (uint64_t)round + 1, &part);
+    for (int32_t k = 0; k < 3; k++) {
+      unsigned char packet[2000];
+      const int64_t n = any_packet((uint64_t)round + 1, packet, sizeof packet);
+      void *to = t->reserve(t, 1, n);
+      if (to) { memcpy(to, packet, (size_t)n); t->commit(t, 1); }
+    }
+    all.why[0] = 0;
+    const int32_t fails = all.fails;
+    dfi_rank_poll(p.rank[1]);
+    dfi_rank_over(p.rank[1], (uint64_t)round + 1, true);
+    if (dfi_rank_peer_alive(p.rank[1], 0)) continue;
+    lost++;
+    named += !strcmp(all.why, "rank 0 has sent what is no message") || all.fails > fails;
+    dfi_rank_peer_back(p.rank[1], 0);
+  }
+  says("a peer that sends what is no message is lost, which is said", lost > ROUNDS / 10 && named == lost);
+  says("what it sent that might be a message is taken", all.messages > 100 && all.ends > 100 && all.fails > 100);
+  says("texts of another process's error end", all.texts_end);
+  t->free(t);
+  pair_free(&p);
+}
+
+static void hostile_channel(void) {
+  enum { ROUNDS = 3000 };
+  bool good = true;
+  int32_t refused = 0;
+  for (int32_t round = 0; round < ROUNDS; round++) {
+    int fd[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd)) { good = false; break; }
+    dfi_channel c;
+    dfi_channel_open(&c, fd[0]);
+    const dfi_header h = { draw(30), draw(4), (uint64_t)any_size() };
+    unsigned char bytes[600];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)draw(256);
+    good &= write(fd[1], &h, sizeof h) == sizeof h;
+    good &= write(fd[1], bytes, draw(sizeof bytes)) >= 0;
+    int32_t whole;
+    while ((whole = dfi_channel_read(&c)) > 0) {
+      dfi_cursor at = { c.payload, c.payload + c.header.bytes, false };
+      char text[64];
+      dfi_get_i64(&at);
+      dfi_get_text(&at, text, sizeof text);
+      good &= memchr(text, 0, sizeof text) != NULL && at.at <= at.end;
+    }
+    refused += whole < 0;
+    dfi_channel_close(&c);
+    close(fd[1]);
+  }
+  says("a channel takes what is a message, and refuses what is none", good && refused > ROUNDS / 4);
+}
+
 int main(void) {
   messages();
   wrong_packets();
   sleep_and_wake();
   values();
+  hostile_peer();
+  hostile_channel();
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
 }

@@ -54,11 +54,11 @@ static void two_threads(void) {
   pthread_t one, two;
   pthread_create(&one, NULL, look_often, r);
   pthread_create(&two, NULL, look_often, r);
-  says("a run that others look at is not paused for who waits", df_run_settle(r, 0.05, NULL) == DF_RUN_RUNNING);
+  says("a run that others look at is not paused for its waiter", df_run_settle(r, 0.05, NULL) == DF_RUN_RUNNING);
   says("a run that others look at is paused when it is asked to", df_run_pause(r, NULL) == DF_RUN_PAUSED);
   pthread_join(one, NULL);
   pthread_join(two, NULL);
-  says("it stays paused, whoever has looked meanwhile", df_run_settle(r, 0, NULL) == DF_RUN_PAUSED);
+  says("it stays paused after others have looked", df_run_settle(r, 0, NULL) == DF_RUN_PAUSED);
   df_session_release(s);
   const char *where = NULL, *name = df_run_scope(r, 1, &where);
   says("a run's handle knows the names of its loops when its session is closed",

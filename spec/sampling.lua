@@ -1,4 +1,4 @@
---- Random programs that run in the background while somebody looks at them: what the specs of looking share.
+--- Random programs that run in the background under an inspector: what the specs of looking share.
 local df = require 'dflow'
 local core = require 'dflow.backend'
 local random_program = require 'spec.random_program'
@@ -75,7 +75,7 @@ function M.look(h)
   return d, frames
 end
 
---- A run that stands still: the ledger, the frames, the tokens and the counters are of one cut, so they agree.
+--- A paused run: the ledger, the frames, the tokens and the counters are of one cut, so they agree.
 function M.agree(h)
   local d, frames = M.look(h)
   local tokens = { ready = 0, dead = 0, running = 0, waiting = 0, partial = 0, missing = 0 }

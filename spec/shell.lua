@@ -35,6 +35,28 @@ function M.run(command, input)
   return { out = told '.out', err = told '.err', status = tonumber(told '.status') }
 end
 
+--- What `command` prints, errors aside; and its lines.
+function M.output(command)
+  local pipe = assert(io.popen(command))
+  local text = pipe:read '*a'
+  pipe:close()
+  return text
+end
+function M.lines(command)
+  local list, pipe = {}, assert(io.popen(command))
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+--- The lines of a text, sorted: of programs that print in any order.
+function M.sorted_lines(text)
+  local list = {}
+  for line in text:gmatch '[^\n]+' do list[#list + 1] = line end
+  table.sort(list)
+  return list
+end
+
 --- Runs `command -e chunk` and sends it a signal when the chunk has called `ready()`, however long that takes on this machine.
 -- @return as run
 function M.interrupted(signal, command, chunk)
@@ -47,6 +69,12 @@ function M.interrupted(signal, command, chunk)
     { wait $p; } 2>/dev/null]]):format(signal, command, M.quote(text), ready, signal))
   os.remove(ready)
   return r
+end
+
+--- The setting of a shell in which `make` builds as this build was made: with another mode or compiler it would compile all anew.
+function M.as_built()
+  local compiler = M.read(M.build .. '/flags'):match '^(.-) %-std='
+  return ("export MAKEFLAGS='-- MODE=%s CC=%s'; "):format(M.build:match '[^/]*$', (compiler:gsub(' ', '\\ ')))
 end
 
 --- A word of a shell command, quoted.

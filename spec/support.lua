@@ -76,6 +76,38 @@ function M.message_of(fn, ...)
   return (tostring(e):gsub('\n +%d* | [^\n]*', ''):gsub('\n  called from [^\n]*', ''):gsub('\n  asked for at [^\n]*', ''))
 end
 
+--- The error that fn(...) raises, nil where it raises none; and the same where it has to raise one of dflow's.
+function M.raised(fn, ...)
+  local ok, e = pcall(fn, ...)
+  return not ok and e or nil
+end
+function M.error_of(fn, ...)
+  local e = M.raised(fn, ...) or error('no error was raised', 2)
+  if type(e) ~= 'table' then error('not an error of dflow: ' .. tostring(e), 2) end
+  return e
+end
+
+--- says(fn, words, ...): the error that fn raises, whose text has all of these words. fails(fn, code, words, ...): and that code.
+function M.says(fn, ...)
+  local e = M.raised(fn) or error('no error was raised', 2)
+  for _, words in ipairs{ ... } do
+    if not tostring(e):find(words, 1, true) then error(('%q was not said in: %s'):format(words, tostring(e)), 2) end
+  end
+  return e
+end
+function M.fails(fn, code, ...)
+  local e = M.says(fn, ...)
+  if type(e) ~= 'table' or e.code ~= code then error(('the code is not %s: %s'):format(code, tostring(e)), 2) end
+  return e
+end
+
+--- Calls of busted's setup and teardown that give the tests the globals of the program.
+function M.as_program(setup, teardown)
+  local globals = { df = df, cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray, gradients = df.gradients }
+  setup(function() for name, v in pairs(globals) do rawset(_G, name, v) end end)
+  teardown(function() for name in pairs(globals) do rawset(_G, name, nil) end end)
+end
+
 -- ---- numbers that are the same in each run ----------------------------------------------------------------------
 --- A generator: function() -> a number in [0, 1).
 function M.random(seed)
@@ -233,24 +265,35 @@ function M.cpu_equals_ref(fn, tensors, opts)
   end)
 end
 
---- `it`, of a sentence about the host alone: the bits of its kernels, its memory, its engine. Pending where the environment places on a GPU, or anywhere.
+--- `it`, of a test of the host alone: the bits of its kernels, its memory, its engine. Pending where the environment places on a GPU, or anywhere.
 function M.host_it(it, pending)
   return (os.getenv('DFLOW_DEFAULT_DEVICE') or ''):find('^gpu') and pending or M.ordered_it(it, pending)
 end
 
---- `it`, of a sentence about the order of tokens, how many there are or how many lines are shown of them, or which device has what: pending where ops are
+--- `it`, of a test of the order of tokens, how many there are or how many lines are shown of them, or which device has what: pending where ops are
 -- sent to random ones. A graph that is cut has messages besides, and without what only constants go into.
 function M.ordered_it(it, pending)
   return (os.getenv('DFLOW_STRESS') or ''):find('devices:') and pending or it
 end
 
---- `it` (or another of these), of a sentence that knows which of several ready tokens is next, or that two runs have theirs in one order: pending where
+--- `ordered_it`, of a test of what one owner of all devices does: pending over ranks too, each of which is an owner at least.
+function M.one_owner_it(it, pending)
+  return (os.getenv('DFLOW_STRESS') or ''):find('ranks:') and pending or M.ordered_it(it, pending)
+end
+
+--- `it` (or another of these), of a test that knows which of several ready tokens is next, or that two runs have theirs in one order: pending where
 -- these are drawn.
 function M.next_it(it, pending)
   return (os.getenv('DFLOW_STRESS') or ''):find('shuffle:') and pending or it
 end
 
---- `host_it`, of a sentence about native code: pending, too, where tokens run in a random order, as no other engine takes a loop over then.
+--- How much of a random sample is tried: `few` in `make test`, `all` in `make test-all` and nightly (DFLOW_TESTS=all).
+function M.sample(few, all) return os.getenv 'DFLOW_TESTS' == 'all' and all or few end
+
+--- `it` of what only `make test-all` runs, because it takes long.
+function M.long_it(it) return M.sample(function() end, it) end
+
+--- `host_it`, of a test of native code: pending, too, where tokens run in a random order, as no other engine takes a loop over then.
 function M.native_it(it, pending)
   return (os.getenv('DFLOW_STRESS') or ''):find('shuffle:') and pending or M.host_it(it, pending)
 end

@@ -20,7 +20,8 @@ Terminal.__index = Terminal
 function M.open(columns, rows, opts)
   opts = opts or {}
   server = server + 1
-  local t = setmetatable({ home = opts.home or os.tmpname() .. '.home', socket = ('dflow-%s-%d'):format(os.tmpname():match('[%w_]+$'), server) }, Terminal)
+  local reads_lines = (opts.environment or ''):find('TERM=dumb', 1, true) ~= nil
+  local t = setmetatable({ home = opts.home or os.tmpname() .. '.home', reads_lines = reads_lines, socket = ('dflow-%s-%d'):format(os.tmpname():match('[%w_]+$'), server) }, Terminal)
   quiet(('mkdir -p %s'):format(shell.quote(t.home)))
   for path, text in pairs(opts.files or {}) do
     local whole = t.home .. '/' .. path
@@ -53,15 +54,41 @@ function Terminal:cursor()
   return tonumber(x), tonumber(y)
 end
 
+--- Waits until `ready()` is true, a while at most.
+local function soon(ready)
+  for _ = 1, 20 do
+    if ready() then return end
+    os.execute('sleep 0.05')
+  end
+end
+
+--- Waits until the program has taken the last Enter and reads keys again. What is typed before that the terminal itself echoes and edits
+-- (`^R` reprints the line there). A program that reads no keys is typed at all the same, after a while.
+local function reads_keys(t)
+  if t.reads_lines then return end
+  if t.entered then soon(function() return t.entered ~= t:picture() end) end
+  t.entered = nil
+  t.tty = t.tty or quiet(("tmux -L %s display -p '#{pane_tty}'"):format(t.socket)).out:match('%S+') or '/dev/null'
+  soon(function() return quiet(('stty -F %s -a'):format(t.tty)).out:find('-icanon', 1, true) end)
+end
+
+--- The screen and where the cursor is.
+function Terminal:picture() return ('%s\n%s %s'):format(self:screen(), self:cursor()) end
+
 --- Types text as it is.
 function Terminal:type(text)
+  reads_keys(self)
   text = text:gsub(';$', '\\;')             -- tmux would take it for the end of its command
   quiet(('tmux -L %s send-keys -l -- %s'):format(self.socket, shell.quote(text)))
   return self
 end
 
+local SIGNALS = { ['C-c'] = true, ['C-z'] = true }
+
 --- Presses keys by tmux's names: `Enter`, `Tab`, `C-c`, `Up`, `M-Enter`.
 function Terminal:keys(...)
+  if not SIGNALS[...] then reads_keys(self) end
+  if select(-1, ...) == 'Enter' then self.entered = self:picture() end
   quiet(('tmux -L %s send-keys %s'):format(self.socket, table.concat({ ... }, ' ')))
   return self
 end

@@ -1,5 +1,5 @@
 --- tidy.lua: read by busted before the specs (.busted). The files that os.tmpname has made for them are gone when they end; and what a
--- file of sentences held, its functions, is let go of when it has been read: each has a dflow of its own, and a collection takes the
+-- spec file held, its functions, is let go of when it has been read: each has a dflow of its own, and a collection takes the
 -- longer the more of them there are.
 local busted = require 'busted'
 local tmpname, made = os.tmpname, {}

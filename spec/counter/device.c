@@ -1,7 +1,7 @@
 /* device.c: a device that counts what is asked of it, where kernels/device.h says devices stand.
  *
  * It knows that header and nothing else, links to nothing, and is loaded as the plug-in for GPUs is. Its memory is
- * pages that nobody may touch but inside one of its own functions, so a runtime that reads or writes elements by itself
+ * pages that may be touched only inside one of its own functions, so a runtime that reads or writes elements by itself
  * ends there. Its kernels are Add and Mul of float32, each in as many lines as it takes to enqueue one and wait.
  */
 #include "spec/counter/counter.h"

@@ -1,8 +1,8 @@
 --- cover.lua: which spec files read which lines of the sources, so that `make mutants` asks those that can notice a change.
 --
 -- A first reading of every spec file, in a tree built with MODE=cover, leaves four files of each (read.sh): the places in the library
--- that it has been at (places.c), the lines of stdlib/ (lines.c), both for each sentence, and how long it took. `load` makes one index of
--- the files; in which sentences of a file a line was read is looked up when it is asked.
+-- that it has been at (places.c), the lines of stdlib/ (lines.c), both for each test, and how long it took. `load` makes one index of
+-- the files; in which tests of a file a line was read is looked up when it is asked.
 local shell = require 'spec.shell'
 
 local M = {}
@@ -11,12 +11,7 @@ Cover.__index = Cover
 
 local LINES = 4096                                          -- as in lines.c
 
-local function lines_of(command)
-  local pipe, list = io.popen(command), {}
-  for line in pipe:lines() do list[#list + 1] = line end
-  pipe:close()
-  return list
-end
+local lines_of = require('spec.shell').lines
 
 --- Reads every spec file of `specs`, files or folders, that has not been read, some at a time, in `tree`; what is learnt lies in
 -- `folder` (a whole path).
@@ -76,7 +71,7 @@ function Cover:mark(path, line, spec)
   lines[line][spec] = true
 end
 
---- The sentences that a log of busted has as failed, by their full names; nil where something else went wrong.
+--- The tests that a log of busted has as failed, by their full names; nil where something else went wrong.
 local function failures(log)
   local list, failed = {}, false
   for line in log:gmatch '[^\n]+' do
@@ -113,7 +108,7 @@ function M.load(folder, tree)
   return c
 end
 
---- The lines of the library's files, which take a minute to be found; whoever asks for those of Lua goes without.
+--- The lines of the library's files, which take a minute to be found; those of Lua do without.
 function Cover:with_library()
   if self.has_library then return end
   self.has_library = true
@@ -174,10 +169,10 @@ local function holds_any(words, values)
   return false
 end
 
---- In which sentences of a spec file any of these lines was read: { name =, clock = }; nil where that is outside of all (what makes each ready), or
+--- In which tests of a spec file any of these lines was read: { name =, clock = }; nil where that is outside of all (what makes each ready), or
 -- not known.
-function Cover:sentences(spec, path, lines)
-  local data = shell.read(('%s/%s.sentences'):format(self.folder, file_name(spec)))
+function Cover:tests(spec, path, lines)
+  local data = shell.read(('%s/%s.tests'):format(self.folder, file_name(spec)))
   local of_lua = type(self.values[path]) == 'number'
   local values, list, at = {}, {}, 1
   for _, line in ipairs(lines) do
@@ -210,7 +205,7 @@ local function telling(lines, line, from, to)
   return list
 end
 
---- Who has read a line: { spec =, share = how much of what stands around it, of = how much of its file, sentences = }; all of who read the function
+--- Who has read a line: { spec =, share = how much of what stands around it, of = how much of its file, tests = }; all of who read the function
 -- (then the file) where the line itself is nobody's, which `nobody` tells.
 function Cover:readers(path, text, line)
   if type(self.values[path]) ~= 'number' then self:with_library() end
@@ -227,7 +222,7 @@ function Cover:readers(path, text, line)
   end
   for spec in pairs(who) do
     list[#list + 1] = { spec = spec, share = (of[spec] or 0) / math.max(1, all), of = (of_file[spec] or 0) / math.max(1, in_file),
-                        sentences = #near > 0 and self:sentences(spec, path, near) or nil }
+                        tests = #near > 0 and self:tests(spec, path, near) or nil }
   end
   return list, #near == 0
 end

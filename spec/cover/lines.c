@@ -5,7 +5,7 @@
  * order. A lua5.4 loads this as a module, by LUA_INIT; the program, whose Lua is a library, has it loaded before that
  * (LD_PRELOAD), so that it is there under -E and stays there when Ctrl-C takes the hook. A coroutine inherits the hook.
  *
- * `cut` writes behind DFLOW_COVER_SENTENCES where a sentence has been, in both maps, and makes 2 of each 1 in them.
+ * `cut` writes behind DFLOW_COVER_TESTS where a test has been, in both maps, and makes 2 of each 1 in them.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -93,7 +93,7 @@ int dflow_cover_start(lua_State *L) {
   return 0;
 }
 
-/* ---- sentences --------------------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------------------------------- */
 
 /** Where a map has been since the last cut: the places, owned, and how many. A byte is 1, or 2 from now on. */
 static uint32_t *cut_map(unsigned char *map, size_t size, uint32_t *n) {
@@ -130,7 +130,7 @@ int dflow_cover_cut(lua_State *L);
 
 /** cut(name, milliseconds): a line "places lines milliseconds name", and the places and lines, four bytes each. */
 int dflow_cover_cut(lua_State *L) {
-  const char *path = getenv("DFLOW_COVER_SENTENCES"), *name = luaL_checkstring(L, 1);
+  const char *path = getenv("DFLOW_COVER_TESTS"), *name = luaL_checkstring(L, 1);
   size_t size;
   uint32_t n[2];
   unsigned char *map = places(&size);

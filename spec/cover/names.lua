@@ -1,4 +1,4 @@
---- names.lua: sentences by their full names, as busted knows them: of what is read, or of what is being registered.
+--- names.lua: tests by their full names, as busted knows them: of what is read, or of what is being registered.
 local busted = require 'busted'
 local stack = {}         -- the file and the blocks that are open
 
@@ -13,7 +13,7 @@ for _, kind in ipairs{ 'file', 'describe' } do
   end)
 end
 
---- The full name of a sentence of that name here, and the path of its file.
+--- The full name of a test of that name here, and the path of its file.
 return function(name)
   local names, file = {}, ''
   for _, element in ipairs(stack) do

@@ -1,4 +1,4 @@
---- only.lua: read by busted before the specs that a mutant is shown to: of each file only the sentences that DFLOW_ONLY names, a line
+--- only.lua: read by busted before the specs that a mutant is shown to: of each file only the tests that DFLOW_ONLY names, a line
 -- "path<tab>full name" each, or "path<tab>" for all of a file; "!path<tab>full name" leaves one away.
 require 'spec.tidy'
 local busted = require 'busted'

@@ -176,7 +176,7 @@ for _, dtype in ipairs{ 'float32', 'float16', 'bfloat16' } do
   end
 end
 
--- Parts by number and back: rows that nobody names, that come twice, of one element; parts of nothing.
+-- Parts by number and back: rows that are not named, that come twice, of one element; parts of nothing.
 for _, dtype in ipairs{ 'float32', 'float64', 'bfloat16', 'int64', 'uint8', 'bool' } do
   local x, row, number = tensor({ 6, 5 }, dtype == 'bool' and 'int32' or dtype), tensor({ 5 }, dtype == 'bool' and 'int32' or dtype), nil
   local function typed(a) return dtype == 'bool' and df.greater(a, 1) or a end

@@ -2,10 +2,10 @@
 --- the host under soft placement. spec/device/gpu_ops_spec.lua reads the list: each op without a kernel is here, and none that has one.
 local M = {
   { why = 'works on strings, files or the terminal', [[
-    AsString AudioSummary AudioSummaryV2 DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary ImageSummary MergeSummary MergeV2Checkpoints PrintV2 ReduceJoin
+    AsString AudioSummary AudioSummaryV2 DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints PrintV2 ReadFile ReduceJoin
     RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename StaticRegexFullMatch StringFormat StringJoin
     StringLength StringLower StringSplit StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
-    StringUpper Substr TensorSummaryV2 WriteWholeFile ]] },
+    StringUpper Substr TensorSummaryV2 WriteFile WriteWholeFile ]] },
   { why = 'calls Lua, notes values for Lua, or is unknown', 'HostCall HostCallStateless Trace Unknown' },
   { why = 'a queue, a stack, a hash table, an accumulator, a staging area or an optional: the host holds it and callers wait there', [[
     AccumulatorApplyGradient AccumulatorNumAccumulated AccumulatorSetGlobalStep AccumulatorTakeGradient Barrier BarrierClose
@@ -27,9 +27,15 @@ local M = {
     BroadcastArgs BroadcastGradientArgs ConcatOffset DestroyResourceOp DisableCopyOnRead GatherHandle InvertPermutation PackHandles
     PlaceholderWithDefault RaggedRange ReducedCount ReducedShape ResourceCountUpTo ToBool ]] },
   { why = 'how much it gives depends on the values', [[
-    ComputeAccidentalHits DenseToDenseSetOperation DenseToSparseSetOperation RaggedGather SetSize SparseToSparseSetOperation UniqueV2
-    UniqueWithCountsV2 ]] },
+    CTCBeamSearchDecoder CTCGreedyDecoder ComputeAccidentalHits DenseToDenseSetOperation DenseToSparseSetOperation EditDistance
+    RaggedGather SetSize SparseToSparseSetOperation UniqueV2 UniqueWithCountsV2 ]] },
   { why = 'numbers in few bits, which are for machines without a GPU', 'Dequantize QuantizeV2 QuantizedMatMul' },
+  { why = 'a sparse tensor\'s indices, which the host looks through', [[
+    SparseAdd SparseAddGrad SparseConcat SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul SparseFillEmptyRows
+    SparseFillEmptyRowsGrad SparseReduceMax SparseReduceSum SparseReorder SparseReshape SparseSlice SparseSliceGrad SparseSplit
+    SparseTensorDenseAdd SparseTensorDenseMatMul ]] },
+  { why = 'volumes: the host computes them, as the kernels for images here are of two axes', [[
+    AvgPool3D AvgPool3DGrad Conv3D Conv3DBackpropFilterV2 Conv3DBackpropInputV2 MaxPool3D MaxPool3DGrad MaxPool3DGradGrad ]] },
   { why = 'draws one after the other from a generator', [[
     AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler LogUniformCandidateSampler
     ThreadUnsafeUnigramCandidateSampler UniformCandidateSampler ]] },

@@ -230,6 +230,71 @@ add('conv2d', function(p)
   return { df.conv2d(p:x(d, { 2, p:int(6) + 3, p:int(6) + 3, c }), p:x(d, { p:int(3), p:int(3), c, 2 }),
                      { strides = { 1, p:int(4), p:int(4), 1 }, padding = p:pick('SAME', 'VALID') }) }
 end)
+--- Windows of volumes, and strides that are none beyond them: padded as SAME, TensorFlow's kernels for the CPU then begin inside of the
+-- volume, which its own formula does not. Its gradient of max_pool3d goes to all that are the greatest: no two are equal here.
+local function volumes(p)
+  local size = { p:int(3), p:int(3), p:int(3) }
+  return size, { p:int(size[1]), p:int(size[2]), p:int(size[3]) }, { 2, p:int(4) + 2, p:int(4) + 2, p:int(4) + 2 }
+end
+for _, name in ipairs{ 'max_pool3d', 'avg_pool3d' } do
+  add(name, function(p)
+    local size, strides, shape = volumes(p)
+    shape[5] = 2
+    local x = p:x('float32', shape)
+    local place = df.reshape(df.range(0, 2 * shape[2] * shape[3] * shape[4] * 2, { dtype = 'float32' }), shape)
+    return { df[name](x + place * 2 ^ -16, size, strides, p:pick('SAME', 'VALID')) }
+  end)
+end
+add('conv3d', function(p)
+  local d, c = p:pick('float32', 'float64'), p:int(3)
+  local size, strides, shape = volumes(p)
+  shape[5] = c
+  return { df.conv3d(p:x(d, shape), p:x(d, { size[1], size[2], size[3], c, 2 }), strides, shape[2] > 2 and p:pick('SAME', 'VALID') or 'SAME') }
+end)
+for n = 2, 3 do
+  add(('conv%dd_transpose'):format(n), function(p)
+    local d, padding, dy, filter, made, strides = p:pick('float32', 'float64'), p:pick('SAME', 'VALID'), { 2 }, {}, { 2 }, {}
+    for i = 1, n do
+      filter[i], dy[i + 1] = p:int(3), p:int(4)
+      strides[i] = p:int(filter[i])
+      local more = p:int(strides[i]) - 1
+      made[i + 1] = padding == 'SAME' and dy[i + 1] * strides[i] - more or (dy[i + 1] - 1) * strides[i] + filter[i] + more
+    end
+    filter[n + 1], filter[n + 2], dy[n + 2], made[n + 2] = 2, 3, 3, 2
+    return { df[('conv%dd_transpose'):format(n)](p:x(d, dy), p:x(d, filter), made, strides, padding) }
+  end)
+end
+--- A sparse [3, 4] in order, of random values.
+local function sparse(p, d)
+  local at = {}
+  for i = 0, 11 do if p:int(2) == 1 then at[#at + 1] = { math.floor(i / 4), i % 4 } end end
+  at[#at + 1] = #at == 0 and { 1, 2 } or nil
+  return df.SparseTensor(at, p:x(d, { #at }), { 3, 4 })
+end
+add('sparse', function(p)
+  local d = p:pick('float32', 'float64')
+  local sp, which = sparse(p, d), p:int(7)
+  if which == 1 then return { df.sparse_tensor_dense_matmul(sp, p:x(d, { 4, 2 })), df.sparse_tensor_dense_matmul(sp, p:x(d, { 2, 3 }), true, true) } end
+  if which == 2 then
+    local sum = df.sparse_add(sp, sparse(p, d))
+    return { sum.values, sum.indices, df.sparse_add(sp, p:x(d, { 3, 4 })) }
+  end
+  if which == 3 then return { df.sparse_reduce_sum(sp, p:pick(0, 1, -1), p:flag()), df.sparse_reduce_sum(sp), df.sparse_reduce_max(sp, 1) } end
+  if which == 4 then
+    local part = df.sparse_slice(sp, { p:int(2) - 1, 1 }, { 2, p:int(4) })
+    return { part.values, part.indices, part.dense_shape }
+  end
+  if which == 5 then
+    local turned, filled = df.sparse_transpose(sp), df.sparse_fill_empty_rows(sp, 7)
+    return { turned.values, filled.values, filled.indices, df.sparse_reshape(sp, { 2, -1 }).indices }
+  end
+  if which == 6 then
+    local x = p:x(d, p:pick({ 4 }, { 3, 1 }, { 3, 4 }))
+    return { (sp * x).values, (sp / (x * x + 1)).values }
+  end
+  local both = df.sparse_concat(p:pick(0, 1), { sp, sp * 2 })
+  return { both.values, both.indices, df.sparse_tensor_to_dense(both), df.sparse_softmax(sp).values }
+end)
 add('segment', function(p)
   local name = p:pick('segment_sum', 'segment_mean', 'segment_max', 'segment_min', 'segment_prod')
   return { df[name](p:x(p:pick('float32', 'float64', 'int32'), { 4, 2 }), df.constant({ 0, 0, 1, 3 }, p:index_type())) }

@@ -25,9 +25,27 @@ describe('lines of C', function()
   end)
 end)
 
-describe('the floors of runtime/', function()
+describe('the layers of runtime/', function()
   it('include downward only, and in no circle', function()
     assert.are.same({}, floors.check())
+  end)
+
+  it('call downward only, but for the interfaces in the list', function()
+    local calls = floors.upward(shell.build)
+    assert.is_table(calls, 'nothing is built')
+    for i, call in ipairs(calls) do calls[i] = table.concat(call, ' ') end
+    assert.are.same({}, calls)
+  end)
+
+  it('have an interface for each call upwards that is allowed, and no interface that nothing calls', function()
+    local interfaces = floors.interfaces
+    finally(function() floors.interfaces = interfaces end)
+    floors.interfaces = {}
+    local used, calls = {}, floors.upward(shell.build)
+    for _, call in ipairs(calls) do
+      for i, interface in ipairs(interfaces) do if call[2]:find(interface[1]) then used[i] = true end end
+    end
+    for i, interface in ipairs(interfaces) do assert.is_true(used[i], interface[1]) end
   end)
 
   it('are checked by something that sees an upward include, an unknown folder and a circle', function()
@@ -40,6 +58,8 @@ describe('the floors of runtime/', function()
     write('runtime/base/low.h', '#include "engine/high.h"\n')
     write('runtime/engine/high.h', '#include "engine/other.h"\n')
     write('runtime/engine/other.h', '#include "engine/high.h"\n')
+    write('runtime/engine/clock/low.h', '#include "engine/native/high.h"\n')
+    write('runtime/engine/native/high.h', '')
     write('runtime/attic/box.c', '#include "base/low.h"\n')
     write('runtime/engine/attic/box.c', '#include "base/low.h"\n')
     write('kernels/cpu/add.c', '#include "../../runtime/base/low.h"\n')
@@ -47,6 +67,7 @@ describe('the floors of runtime/', function()
     local r = shell.run(("cd %s && ${DFLOW_INTERPRETER:-lua5.4} %s/spec/floors.lua; echo status $?"):format(dir, here))
     shell.run('rm -rf ' .. dir)
     assert.is_truthy(r.out:find('runtime/base/low.h: includes runtime/engine/high.h, and engine is above base', 1, true), r.out)
+    assert.is_truthy(r.out:find('runtime/engine/clock/low.h: includes runtime/engine/native/high.h, and engine/native is above engine/clock', 1, true), r.out)
     assert.is_truthy(r.out:find('runtime/engine/high.h -> runtime/engine/other.h -> runtime/engine/high.h', 1, true), r.out)
     assert.is_truthy(r.out:find('does not know the folder attic', 1, true), r.out)
     assert.is_truthy(r.out:find('does not know the folder engine/attic', 1, true), r.out)

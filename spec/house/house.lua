@@ -1,5 +1,5 @@
---- What holds of every file of runtime/, besides the floors (spec/floors.lua): who may name an op, and who may touch the
--- elements of a tensor; and who of stdlib/ may name an op. A name or a line that is not here fails; so does one here that the code no longer has.
+--- What holds of every file of runtime/, besides the floors (spec/floors.lua): which may name an op, and which may touch the
+-- elements of a tensor; and which of stdlib/ may name an op. A name or a line that is not here fails; so does one here that the code no longer has.
 local core = require 'dflow.backend'
 local M = {}
 
@@ -31,7 +31,7 @@ M.named = {
   ['runtime/resource/queue.c'] = 'what an error calls a queue',
   ['runtime/resource/tensor_array.c'] = 'what an error calls an array',
   ['runtime/gradient/function_grad.c'] = 'an op that is made later',
-  ['runtime/engine/clock/record.c'] = 'what a recording calls copies between devices, which are no nodes of the graph',
+  ['runtime/engine/clock/recording.h'] = 'what a recording calls copies between devices, which are no nodes of the graph',
   ['runtime/check/trace.c'] = 'an entry',
   ['runtime/plan/simplify.c'] = 'which ops have a neutral operand, and which undo each other',
 }
@@ -117,7 +117,7 @@ end
 
 -- Elements may lie where the host cannot read them. base/ and device/ know how; all others go by base/remote_memory.h (dfi_bytes_copy,
 -- dfi_bytes_zero, dfi_bytes_update), or touch what is the host's for the reason given here. That this is so is tried, too: the memory
--- of spec/counter/device.c, and of the driver of spec/cuda, is closed to whoever reads it without asking.
+-- of spec/counter/device.c, and of the driver of spec/cuda, is closed to readers that do not ask.
 local HOST_OP = 'kernels of ops without .remote: their inputs were brought to the host, their outputs are made there'
 local CONSTANT = 'constants of the graph, which lie on the host'
 local NATIVE = 'native code: enters only with what dfi_readable says the host can read'
@@ -133,16 +133,20 @@ M.elements = {
   ['runtime/ops/candidate.c'] = HOST_OP, ['runtime/ops/accumulator_sparse.c'] = HOST_OP, ['runtime/ops/barrier.c'] = HOST_OP,
   ['runtime/ops/mutex.c'] = HOST_OP,
   ['runtime/ops/print.c'] = HOST_OP, ['runtime/ops/train.c'] = HOST_OP,
-  ['runtime/ops/checkpoint.c'] = FILE, ['runtime/resource/checkpoint.c'] = FILE,
+  ['runtime/ops/checkpoint.c'] = FILE, ['runtime/ops/files.c'] = FILE, ['runtime/resource/checkpoint.c'] = FILE, ['runtime/resource/checkpoint_part.c'] = FILE,
   ['runtime/ops/tensor_proto.c'] = FILE, ['runtime/tensorflow/functions_gradient.c'] = FILE, ['runtime/tensorflow/export.c'] = FILE,
   ['runtime/tensorflow/export_text.c'] = FILE, ['runtime/tensorflow/export_context.c'] = FILE, ['runtime/tensorflow/import.c'] = FILE,
   ['runtime/ops/math.c'] = 'a predicate: .host_out', ['runtime/ops/state.c'] = 'a predicate: DFI_REMOTE_LOOKS',
   ['runtime/ops/tensor_array.c'] = 'lengths: .host_out',
-  ['runtime/graph/while.c'] = CONSTANT, ['runtime/cluster/form.c'] = CONSTANT, ['runtime/plan/equal.c'] = CONSTANT, ['runtime/tensorflow/export_op.c'] = CONSTANT,
+  ['runtime/graph/while.c'] = CONSTANT, ['runtime/cluster/form.c'] = CONSTANT, ['runtime/cluster/spmd.c'] = CONSTANT, ['runtime/plan/equal.c'] = CONSTANT,
+  ['runtime/tensorflow/export_op.c'] = CONSTANT,
   ['runtime/tensorflow/export_attr.c'] = CONSTANT, ['runtime/tensorflow/import_attr.c'] = CONSTANT, ['runtime/tensorflow/import_variable.c'] = CONSTANT,
   ['runtime/engine/native/write_value.c'] = CONSTANT, ['runtime/engine/native/kernel.c'] = NATIVE, ['runtime/engine/native/enter.c'] = NATIVE,
   ['runtime/engine/observe/watch.c'] = 'a value that dfi_readable says the host can read',
+  ['runtime/engine/observe/picture.c'] = 'what dfi_value_on_host gave, and tensors made here; one that is far has none',
   ['runtime/engine/tokens/group_run.c'] = 'groups are made of nodes that no remote device has (plan/group.c)',
+  ['runtime/engine/tokens/batch.c'] = 'nodes of a plan that no remote device has (plan/batch.c)',
+  ['runtime/resource/late.c'] = 'terms of sums of such nodes (plan/batch.c)',
   ['runtime/engine/cudagraph/cudagraph_fixed.c'] = 'compares places',
   ['runtime/engine/tokens/kernel.c'] = 'compares places, and numbers that scalar_out laid on the host',
   ['runtime/engine/tokens/executor.c'] = 'a predicate that dfi_remote_number has brought to the host',
@@ -189,6 +193,7 @@ end
 M.writers = {
   ['runtime/base/writer.c'] = 'the writer',
   ['runtime/cluster/driver.c'] = 'memory without a name, which ranks share',
+  ['runtime/cluster/bridge.c'] = 'the same',
   ['kernels/disk.c'] = 'code that is kept for the next process: what is not whole by its sum is none, and is made anew',
   ['kernels/ref/string_text.c'] = 'PrintV2 adds a line to the file that the graph names, if files may be touched',
   ['interp/prompt_history.c'] = 'a line more of the history; it is shortened through the writer',
@@ -333,5 +338,48 @@ function M.long_functions()
   table.sort(wrong)
   return wrong
 end
+
+-- A comment names the thing that acts: a thread, a reader, an inspector. These words stand for none of them.
+local NOBODY = { 'nobody', 'somebody', 'anybody', 'everybody', 'someone', 'whoever', 'whom', 'stands still', 'stand still', 'stood still' }
+
+--- The comment on a line of C or Lua, '' where there is none. `inside`: a comment of C goes on from the line before; returned, too.
+local function comment_of(line, is_c, inside)
+  local at = 1
+  while not is_c do                      -- over strings to the dashes
+    local i, _, what = line:find('(["\'-])', at)
+    if line:sub(i or 1, (i or 1) + 1) == '--' then return line:sub(i + 2), false end
+    at = i and (what == '-' and i or line:find(what, i + 1, true) or #line) + 1
+    if not at then return '', false end
+  end
+  local text = line:gsub('"[^"]*"', '""')
+  if inside then
+    local rest, more = text:match '^(.-)%*/(.*)$'
+    if not rest then return text, true end
+    local last, still = comment_of(more, true, false)
+    return rest .. ' ' .. last, still
+  end
+  local begun = text:match '/%*(.*)$'
+  if not begun then return '', false end
+  return comment_of(begun, true, true)
+end
+
+--- Comments of runtime/, interp/ and stdlib/ that say one of these: "file:line: word" each.
+function M.nobodies()
+  local found = {}
+  for path in io.popen "git ls-files runtime interp stdlib | grep -E '[.](c|h|lua)$'":lines() do
+    local n, inside = 0, false
+    local is_c = not path:find '%.lua$'
+    for line in io.lines(path) do
+      n = n + 1
+      local text, goes_on = comment_of(line, is_c, inside)
+      inside = goes_on
+      for _, word in ipairs(NOBODY) do
+        if (' ' .. text:lower() .. ' '):find('[^%w_]' .. word .. '[^%w_]') then found[#found + 1] = ('%s:%d: %s'):format(path, n, word) end
+      end
+    end
+  end
+  return found
+end
+M.comment_of = comment_of
 
 return M

@@ -46,6 +46,14 @@ describe('runtime/', function()
     assert.are.same({}, house.long_functions())
   end)
 
+  it('names what acts in comments, as do interp/ and stdlib/: not somebody, and no run that stands still', function()
+    assert.are.same({}, house.nobodies())
+    local text, inside = house.comment_of('f("nobody"); /* a reader', true, false)
+    assert.are.same({ ' a reader', true }, { text, inside })
+    assert.are.same({ ' goes on   here  ', false }, { house.comment_of(' goes on */ x = 1; /* here */ y = 2;', true, true) })
+    assert.are.equal(' here', (house.comment_of("local s = 'a -- b' -- here", false)))
+  end)
+
   it('is read by something that sees a name compared, a list of names, elements read and a bare name', function()
     assert.is_truthy(with('runtime/plan/find.c', 'static bool a(const df_node *n) { return !strcmp(op_of(n)->type, "AddN"); }')
       :find('runtime/plan/find.c:%d+: compares names'))
@@ -92,7 +100,7 @@ describe('an entry', function()
     assert.is_nil(core.op_about(core.op_count(), 'parts'))
   end)
 
-  it('is read by nobody else: Lua takes the words of the grammar from nowhere', function()
+  it('is read nowhere else: Lua takes the words of the grammar from nowhere', function()
     local r = shell.run [[grep -rnE 'info\.(inputs|outputs|types|attrs)' stdlib interp --include=*.lua]]
     assert.are.equal('', r.out)
   end)

@@ -1,4 +1,5 @@
--- The READMEs of the rooms speak of files and functions that exist.
+-- run: once
+-- The READMEs of the folders speak of files and functions that exist.
 local shell = require 'spec.shell'
 
 local function contents(path)
@@ -17,40 +18,40 @@ end
 local sources = shell.run("cat $(find runtime kernels interp stdlib spec -name '*.[ch]' -o -name '*.lua') Makefile").out
 
 describe('a README', function()
-  for _, room in ipairs{ 'runtime', 'kernels', 'stdlib', 'spec' } do
-    it('of ' .. room .. ' has one picture', function()
-      assert.are.equal(2, select(2, contents(room .. '/README.md'):gsub('\n```', '')))
+  for _, folder in ipairs{ 'runtime', 'kernels', 'stdlib', 'spec' } do
+    it('of ' .. folder .. ' has one picture', function()
+      assert.are.equal(2, select(2, contents(folder .. '/README.md'):gsub('\n```', '')))
     end)
   end
 
-  for _, room in ipairs{ 'runtime', 'runtime/ops', 'runtime/device', 'runtime/engine', 'kernels', 'kernels/cuda', 'stdlib', 'spec' } do
-    local text = contents(room .. '/README.md')
+  for _, folder in ipairs{ 'runtime', 'runtime/ops', 'runtime/device', 'runtime/engine', 'kernels', 'kernels/cuda', 'stdlib', 'spec' } do
+    local text = contents(folder .. '/README.md')
 
-    it('of ' .. room .. ' fits on two pages', function()
+    it('of ' .. folder .. ' fits on two pages', function()
       local lines, words = select(2, text:gsub('\n', '')), select(2, text:gsub('%S+', ''))
       assert.is_true(lines <= 120 and words <= 1500, ('%d lines, %d words'):format(lines, words))
     end)
 
-    it('of ' .. room .. ' names files and folders that are there', function()
+    it('of ' .. folder .. ' names files and folders that are there', function()
       local missing = {}
       for path in text:gmatch('`([%w_/%.]+%.%l+)`') do
         if path:find('%.[chl]u?a?$') or path:find('%.md$') then
-          local found = exists(path) or exists(room .. '/' .. path) or exists('runtime/' .. path) or exists('stdlib/dflow/' .. path)
-            or shell.run(("find %s -path '*/%s' | head -1"):format(room:match '^%w+', path)).out ~= ''
+          local found = exists(path) or exists(folder .. '/' .. path) or exists('runtime/' .. path) or exists('stdlib/dflow/' .. path)
+            or shell.run(("find %s -path '*/%s' | head -1"):format(folder:match '^%w+', path)).out ~= ''
           if not found then missing[#missing + 1] = path end
         end
       end
-      for folder in text:gmatch('`([%w_/]+)/`') do
+      for name in text:gmatch('`([%w_/]+)/`') do
         local found = false
-        for _, at in ipairs{ '', room .. '/', 'runtime/', 'stdlib/dflow/', 'kernels/cpu/' } do
-          found = found or shell.run(('test -d %s%s'):format(at, folder)).status == 0
+        for _, at in ipairs{ '', folder .. '/', 'runtime/', 'stdlib/dflow/', 'kernels/cpu/' } do
+          found = found or shell.run(('test -d %s%s'):format(at, name)).status == 0
         end
-        if not found then missing[#missing + 1] = folder .. '/' end
+        if not found then missing[#missing + 1] = name .. '/' end
       end
       assert.are.same({}, missing)
     end)
 
-    it('of ' .. room .. ' names functions and types that are there', function()
+    it('of ' .. folder .. ' names functions and types that are there', function()
       local missing = {}
       for name in text:gmatch('%f[%w_](df[ik]?_[%l_]+)%f[^%l_]') do
         if not sources:find(name, 1, true) then missing[#missing + 1] = name end

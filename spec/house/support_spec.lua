@@ -1,3 +1,4 @@
+-- run: once
 --- The specs' own tools, which must see what is wrong: spec/support.lua, and spec/run.sh, which counts.
 local df = require 'dflow'
 local support = require 'spec.support'
@@ -106,7 +107,7 @@ describe('spec/run.sh', function()
   local function run(text, environment)
     local path = os.tmpname()
     shell.write(path .. '_spec.lua', text)
-    local r = shell.run(('%s SPECS=%s_spec.lua DFLOW_STEADY=1 spec/run.sh lua5.4:%s'):format(environment or '', path, os.getenv 'DFLOW_MODE' or 'release'))
+    local r = shell.run(('%s SPECS=%s_spec.lua spec/run.sh lua5.4:%s'):format(environment or '', path, os.getenv 'DFLOW_MODE' or 'release'))
     os.remove(path)
     os.remove(path .. '_spec.lua')
     return r
@@ -121,10 +122,11 @@ describe('spec/run.sh', function()
     r = run(good .. "it('does not', function() assert.is_true(false) end) it('is odd', function() error 'oh' end)")
     assert.equal(1, r.status)
     assert.matches('1 passed, 2 failed\n$', r.out)
-    assert.matches('failed under .*does not', r.out)
+    assert.matches('\nfailed: %S+:%d+ does not %(lua5.4, ', r.out)
+    assert.matches('\nfailed: %S+:%d+ is odd', r.out)
   end)
 
-  it('leaves no file of os.tmpname behind, whatever became of the sentence', function()
+  it('leaves no file of os.tmpname behind, whatever became of the test', function()
     local r = run("it('asks', function() print('made ' .. os.tmpname()) print('made ' .. os.tmpname() .. '.d') error 'oh' end)")
     local n = 0
     for path in r.out:gmatch 'made ([^\n]-)[.d]*\n' do
@@ -137,13 +139,58 @@ describe('spec/run.sh', function()
   it('takes files after the pairs, and refuses what is not there', function()
     local path = os.tmpname()
     shell.write(path .. '_spec.lua', good)
-    local r = shell.run(('SPECS= DFLOW_STEADY=1 spec/run.sh lua5.4:%s %s_spec.lua'):format(os.getenv 'DFLOW_MODE' or 'release', path))
+    local r = shell.run(('SPECS= spec/run.sh lua5.4:%s %s_spec.lua'):format(os.getenv 'DFLOW_MODE' or 'release', path))
     os.remove(path)
     os.remove(path .. '_spec.lua')
     assert.matches('1 passed, 0 failed\n$', r.out)
     r = shell.run('spec/run.sh lua5.4:debug spec/nothing_spec.lua 2>&1')
     assert.equal(1, r.status)
     assert.matches('there is no spec/nothing_spec.lua', r.out, 1, true)
+  end)
+
+  it('runs what a folder marks as long, or as one that no Lua changes, when it is due, and each file once', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    os.execute('mkdir ' .. folder)
+    finally(function() os.execute('rm -r ' .. folder) end)
+    for name, mark in pairs{ plain = '', once = '-- run: once\n', long = '-- run: test-all\n', both = '-- run: test-all, once\n' } do
+      shell.write(('%s/%s_spec.lua'):format(folder, name), mark .. ("it('%s', function() end)\n"):format(name))
+    end
+    local pair = 'lua5.4:' .. (os.getenv 'DFLOW_MODE' or 'release')
+    local function ran(environment, what)
+      local r = shell.run(('%s SPECS=%s spec/run.sh %s %s'):format(environment, what, pair, pair))
+      local times = {}
+      for name in r.out:gmatch '/(%w+)_spec%.lua: 1 passed' do times[name] = (times[name] or 0) + 1 end
+      return times
+    end
+    assert.same({ plain = 2, once = 1 }, ran('DFLOW_TESTS=', folder))
+    assert.same({ plain = 2, once = 1, long = 2, both = 1 }, ran('DFLOW_TESTS=all', folder))
+    assert.same({ both = 2 }, ran('DFLOW_TESTS=', folder .. '/both_spec.lua'))
+  end)
+
+  it('runs what is marked `alone` one at a time, after all others', function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    os.execute('mkdir ' .. folder)
+    finally(function() os.execute('rm -r ' .. folder) end)
+    for _, name in ipairs{ 'first', 'second' } do
+      shell.write(('%s/z%s_spec.lua'):format(folder, name), ("it('lasts', function() os.execute 'sleep 0.5; touch %s/%s' end)"):format(folder, name))
+      shell.write(('%s/%s_spec.lua'):format(folder, name), ([[-- run: alone
+        it('is alone', function()
+          assert(io.open '%s/first' and io.open '%s/second', 'another file has not ended')
+          assert(os.execute 'mkdir %s/lock', 'another such file runs')
+          os.execute 'sleep 0.2; rmdir %s/lock'
+        end)]]):gsub('%%s', folder))
+    end
+    local r = shell.run(('DFLOW_LANES=4 SPECS=%s spec/run.sh lua5.4:%s'):format(folder, os.getenv 'DFLOW_MODE' or 'release'))
+    assert.matches('4 passed, 0 failed\n$', r.out)
+  end)
+
+  it('runs no test again', function()
+    local path = os.tmpname()
+    local r = run(("it('is unsteady', function() local f = io.open('%s', 'a') f:write 'x' f:close() assert.equal(2, #io.open('%s'):read '*a') end)"):format(path, path))
+    assert.matches('0 passed, 1 failed\n$', r.out)
+    assert.equal('x', shell.read(path))
   end)
 
   it('counts a run that ends early, reads nothing, or hangs as failed', function()
@@ -154,12 +201,12 @@ describe('spec/run.sh', function()
       assert.equal(1, r.status)
       assert.matches(', 1 failed\n$', r.out)
     end
-    local r = run(good .. "it('hangs', function() while true do end end)", 'DFLOW_SPEC_SECONDS=3')
+    local r = run(good .. "it('hangs', function() while true do end end)", 'DFLOW_SPEC_SECONDS=1')
     assert.equal(1, r.status)
     assert.matches(', 1 failed\n$', r.out)
-    assert.matches('ended early .*exit status 124', r.out)
-    r = run("it('waits', function() os.execute 'sleep 1000' end)", 'DFLOW_SPEC_SECONDS=3')
+    assert.matches('ended with status 124', r.out)
+    r = run("it('waits', function() os.execute 'sleep 1000' end)", 'DFLOW_SPEC_SECONDS=1')
     assert.equal(1, r.status)
-    assert.matches('exit status 124', r.out)
+    assert.matches('ended with status 124', r.out)
   end)
 end)

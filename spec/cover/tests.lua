@@ -1,5 +1,5 @@
---- sentences.lua: read by busted before the specs of a first reading: where each sentence has been is cut off behind it (lines.c).
--- What comes before and between sentences, the file itself and what makes ready, has no name: it belongs to all of them.
+--- tests.lua: read by busted before the specs of a first reading: where each test has been is cut off behind it (lines.c).
+-- What comes before and between tests, the file itself and what makes ready, has no name: it belongs to all of them.
 require 'spec.tidy'
 local busted = require 'busted'
 local full_name = require 'spec.cover.names'
