@@ -1,4 +1,4 @@
--- collatz.lua: a loop whose length nobody knows, with a cond in its body, mapped over many starts.
+-- collatz.lua: a loop of unknown length, with a cond in its body, mapped over many starts.
 --
 -- n becomes n/2 when it is even and 3n+1 when it is odd. How long until 1? Each start is an iteration of map_fn's
 -- loop, and each opens a loop of its own: frames in frames, and several of them are under way at once.

@@ -1,4 +1,4 @@
--- experts.lua: a mixture of experts inside a recurrent network; an expert that nobody asks does not run.
+-- experts.lua: a mixture of experts inside a recurrent network; an expert that is not asked does not run.
 --
 -- A point is moved step by step; a symbol says how: four moves, each a matrix of its own. At each step a gate deals the examples out to the
 -- experts (dynamic_partition), each expert works in a cond on those it was given, if any, and dynamic_stitch puts the parts together. What
@@ -60,7 +60,7 @@ local plot = df.plot(curve, { title = 'squared error', xlabel = 'step', log = 'y
 print(plot:text{ columns = 72, rows = 12 })
 if select(2, ...) then plot:save((select(2, ...))) end
 
--- ---- who runs ----
+-- ---- which of them run ----
 df.run(runs:assign(df.zeros{ EXPERTS }))
 local ROUNDS, sum = 50, 0
 local before = df.stats().dead_tokens

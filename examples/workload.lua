@@ -1,4 +1,4 @@
--- workload.lua: what a step of training costs, of a network whose graph stands still (a LeNet) and of one that loops (an LSTM), by the size of the
+-- workload.lua: what a step of training costs, of a network whose graph does not change (a LeNet) and of one that loops (an LSTM), by the size of the
 -- batch, the width, the length of the sequence and the threads.
 --
 -- Both read the same digits: the LeNet whole, the LSTM row after row, as many times over as the length says. The time is the session's own
