@@ -310,8 +310,9 @@ static void *watch(void *arg) {
       if (now - before > 0.5 * dfi_driver_timeout()) w->heard = now;          /* it was this process that was stopped */
       if (!is_there(w)) continue;
       char why[200];
+      const bool open = take_messages(w);             /* first: that its program ends may be its last message */
       if (fds[2 * i].revents && dfi_process_ended(w, why, sizeof why)) worker_failed(w, DFI_RANK_DEAD, why);
-      else if (!take_messages(w)) closed_end(w);
+      else if (!open) closed_end(w);
       else look_after(w, now);
     }
     before = now;

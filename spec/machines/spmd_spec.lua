@@ -144,6 +144,26 @@ describe('--spmd', function()
     assert.equal(1, r.status)
   end)
 
+  it('ends well where the others end while rank 0 is stopped', function()
+    local r = ranks(3, [[
+      print(df.run(df.constant(1.0) + 1))
+      if df.cluster.rank == 0 then
+        local gone = {}
+        for _, rank in ipairs(df.cluster.ranks()) do
+          if rank.rank > 0 then
+            gone[#gone + 1] = ("while grep -qs '^State:.[^Z]' /proc/%d/status; do sleep 0.01; done"):format(rank.pid)
+          end
+        end
+        os.execute(('p=$PPID; (%s; kill -CONT $p) >/dev/null 2>&1 & kill -STOP $p'):format(table.concat(gone, '; ')))
+      else
+        os.execute 'p=$(grep PPid: /proc/$PPID/status | cut -f2); until grep -q "^State:.T" /proc/$p/status; do sleep 0.01; done'
+      end
+    ]])
+    assert.equal('', r.err)
+    assert.equal('2.0\n2.0\n2.0\n', r.out)
+    assert.equal(0, r.status)
+  end)
+
   it('gives variables that are set, and their values, to every rank', function()
     local r = ranks(2, [[
       local v = df.device('/rank:1/cpu:0', function() return df.Variable(df.constant{ 1.5, 2 }, { name = 'v' }) end)
