@@ -3,12 +3,15 @@
  * There is one for each (output, destination), so a value crosses once however many read it there, and so does the news
  * that it is dead. It is a node of the plan in the scope where the value is read: the key of the paper's rendezvous,
  * (edge, tag), is this node and the record that it fires in. A loop constant crosses once a frame: the loop is entered
- * again by a constant Enter on the other device. What is given when the run begins crosses then.
+ * again by a constant Enter on the other device. What is given when the run begins crosses then. A reference stays
+ * where its variable is: another owner is sent the value that it refers to.
  */
 #include "plan/place.h"
 #include <stdio.h>
 
+/* Indices of what crosses without being an output's value: that a node has run; that an output has come. */
 enum { CONTROL = -1 };
+static int32_t signal_of(int32_t index) { return -2 - index; }
 
 /* ---- what crosses already ------------------------------------------------------------------------- */
 
@@ -107,6 +110,7 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
     n->in[0] = from;
     n->out[0] = from.node->out[from.index];
     n->out[0].constant = NULL;
+    n->out[0].ref = false;
   } else n->control[0] = from.node;
   m->mark[n->id].asked = host;
   remember(m, from.node->id, index, to, n->id);
@@ -115,13 +119,13 @@ static void transfer_new(maker *m, df_output from, int32_t index, int32_t source
 /* What waits for a handle, and reads it not, on another owner's device: the token goes there, alive or dead, and the
    handle stays. */
 static void signal_new(maker *m, df_output from, int32_t source, int32_t to) {
-  if (known(m, from.node->id, from.index, to)) return;
+  if (known(m, from.node->id, signal_of(from.index), to)) return;
   df_node *n = dfi_plan_extra(m, from.node, 1, 0, 0);
   char name[300];
   snprintf(name, sizeof name, "%s:%d to %s", dfi_node_name(from.node), from.index, m->devices->at[to]->name);
   becomes_transfer(m, n, name, read_scope(m, from.node), source, to);
   n->in[0] = from;
-  remember(m, from.node->id, from.index, to, n->id);
+  remember(m, from.node->id, signal_of(from.index), to, n->id);
 }
 
 void dfi_plan_cut_end(maker *m, df_node *like, int32_t scope, int32_t from, int32_t to) {
@@ -163,11 +167,26 @@ static void cross_when_it_begins(maker *m, df_output from, int32_t to) {
 
 /* ---- the cut ------------------------------------------------------------------------------------------ */
 
+/* Does the reader (NULL: a fetch) on device d want the value of a reference that is another owner's? */
+static bool reads_far_reference(const maker *m, const df_node *reader, df_output from, dfi_comes how, int32_t d) {
+  const dfi_parts *a = m->plan->parts;
+  if (!a || how != DFI_COMES_TOKEN || from.index < 0 || !from.node->out[from.index].ref) return false;
+  for (int32_t j = 0; reader && j < reader->nin; j++)
+    if (dfi_same(dfi_plan_origin(m, reader->in[j]), from) && dfi_input_is_reference(reader, j)) return false;
+  return a->owner[m->mark[from.node->id].device] != a->owner[d & ~DFI_READ_ON_HOST];
+}
+
+/* The device from which the value comes to a reader on device d; DFI_ANY_DEVICE: it may be read from anywhere. */
+static int32_t source_of(const maker *m, const df_node *reader, df_output from, dfi_comes how, int32_t d) {
+  return reads_far_reference(m, reader, from, how, d) ? m->mark[from.node->id].device
+                                                      : dfi_plan_device_of(m, from, how);
+}
+
 static void cut_value(maker *m, const df_node *reader, df_output o) {
   const int32_t d = dfi_plan_wanted(m, reader, o);
   const df_output from = dfi_plan_origin(m, o);
   const dfi_comes how = dfi_plan_comes(m, reader, from);
-  const int32_t source = dfi_plan_device_of(m, from, how);
+  const int32_t source = source_of(m, reader, from, how, d);
   if (source == DFI_ANY_DEVICE || source == (d & ~DFI_READ_ON_HOST)) return;
   switch (how) {
   case DFI_COMES_TOKEN: transfer_new(m, from, from.index, source, d); break;
@@ -221,9 +240,10 @@ void dfi_plan_cut(maker *m) {
   }
 }
 
-df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t d, int32_t *given) {
+df_output dfi_plan_across(const maker *m, const df_node *reader, df_output from, dfi_comes how, int32_t d,
+                          int32_t *given) {
   *given = -1;
-  const int32_t source = dfi_plan_device_of(m, from, how);
+  const int32_t source = source_of(m, reader, from, how, d);
   if (source == DFI_ANY_DEVICE || source == (d & ~DFI_READ_ON_HOST)) return from;
   const int32_t to = known(m, from.node->id, from.index, how == DFI_COMES_LOOP_CONSTANT ? d & ~DFI_READ_ON_HOST : d);
   if (to <= -2) { *given = -2 - to; return from; }
@@ -232,7 +252,8 @@ df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t
 
 df_output dfi_plan_control_across(const maker *m, df_output from, int32_t *index, int32_t d) {
   if (m->mark[from.node->id].device == d) return from;
-  const int32_t to = known(m, from.node->id, dfi_plan_is_loop_constant(from.node) ? 0 : *index, d);
+  int32_t to = known(m, from.node->id, dfi_plan_is_loop_constant(from.node) ? 0 : *index, d);
+  if (!to) to = known(m, from.node->id, signal_of(*index), d);
   if (to <= 0) return from;
   *index = CONTROL;
   return (df_output){ dfi_plan_node(m, to), 0 };

@@ -348,7 +348,7 @@ dfi_operand dfi_plan_place(maker *m, const df_node *reader, df_output o, df_outp
   *token = how == DFI_COMES_TOKEN;
   if (DFI_UNLIKELY(m->cut)) {
     int32_t given;
-    *from = dfi_plan_across(m, *from, how, dfi_plan_wanted(m, reader, o), &given);
+    *from = dfi_plan_across(m, reader, *from, how, dfi_plan_wanted(m, reader, o), &given);
     if (given >= 0) return DFI_OPERAND(DFI_GIVEN, (uint32_t)given | DFI_CROSSES);
   }
   df_node *n = from->node;

@@ -104,25 +104,30 @@ static void deal(const maker *m, dfi_parts *a) {
   dfi_free(use);
 }
 
-/* Is something of it to be on another rank, or a variable that it uses? What functions compute belongs to their
-   callers, wherever it is. */
+/* The first variable that n uses which lives on another rank than that; NULL: there is none. */
+static const df_node *variable_elsewhere(const maker *m, const df_node *n, int32_t rank) {
+  for (int32_t j = 0; j < n->nin; j++) {
+    const df_node *from = dfi_dtype(n->in[j]) == DF_RESOURCE ? dfi_plan_origin(m, n->in[j]).node : n;
+    const int32_t at = m->mark[from->id].device;
+    if (dfi_is_variable(from) && at >= 0 && m->devices->at[at]->rank != rank) return from;
+  }
+  return NULL;
+}
+
+/* Is something of it to be on another rank than the first, or a variable that it uses? What functions compute belongs
+   to their callers, wherever it is. */
 static bool is_over_ranks(const maker *m) {
   for (int32_t i = 0; i < m->nneeded && m->devices->nranks > 1 && !m->devices->simulated; i++) {
     const df_node *n = dfi_plan_node(m, m->needed[i]);
     const mark *k = &m->mark[n->id];
     if (k->device > 0 && k->scope >= 0 && of_loop(m->plan, k->scope) && m->devices->at[k->device]->rank) return true;
-    for (int32_t j = 0; j < n->nin; j++) {
-      const df_node *from = dfi_dtype(n->in[j]) == DF_RESOURCE ? dfi_plan_origin(m, n->in[j]).node : n;
-      const int32_t at = m->mark[from->id].device;
-      if (dfi_is_variable(from) && at > 0 && m->devices->at[at]->rank) return true;
-    }
+    if (variable_elsewhere(m, n, 0)) return true;
   }
   return false;
 }
 
 static const char alone[] = "all of it is on one device",
-                  functions_only[] = "the first owner has all its devices, for what functions on them do",
-                  far_variable[] = "something in it uses a variable that lives on another rank";
+                  functions_only[] = "the first owner has all its devices, for what functions on them do";
 
 /* Why one owner turns the run, whatever there is in it; NULL: nothing speaks for that. Where it is over ranks there
    have to be several. */
@@ -258,6 +263,23 @@ static int32_t must_be_shared(maker *m, const df_node *at, const char *why) {
                   at ? " (`" : "", at ? dfi_node_name((df_node *)(uintptr_t)at) : "", at ? "`)" : "");
 }
 
+static int32_t far_variable(maker *m, const df_node *n, int32_t rank, const df_node *variable) {
+  const int32_t home = m->devices->at[m->mark[variable->id].device]->rank;
+  return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where,
+                  "`%s` (%s) runs on rank %d and uses the variable `%s`, which lives on rank %d: place an operation "
+                  "and all its variables on one rank, with df.device", dfi_node_name((df_node *)(uintptr_t)n),
+                  op_of(n)->type, rank, dfi_node_name((df_node *)(uintptr_t)variable), home);
+}
+
+/* All that the ranks would run is on one of them. */
+static int32_t on_one_rank(maker *m, int32_t rank) {
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const df_node *n = dfi_plan_node(m, m->needed[i]), *variable = variable_elsewhere(m, n, rank);
+    if (variable) return far_variable(m, n, rank, variable);
+  }
+  return DF_OK;
+}
+
 int32_t dfi_plan_deal_owners(maker *m) {
   dfi_plan *p = m->plan;
   const bool over_ranks = m->devices && is_over_ranks(m);
@@ -267,14 +289,17 @@ int32_t dfi_plan_deal_owners(maker *m) {
   a->owner = dfi_xcalloc((size_t)m->devices->n + 1, sizeof *a->owner);
   deal(m, a);
   loop *l = find_loops(m);
-  if (a->n < 2) p->one_owner = over_ranks ? far_variable : functions_only;
+  if (a->n < 2) p->one_owner = functions_only;
   for (int32_t s = 1; s < p->nscopes && !p->one_owner; s++)
     if (of_loop(p, s) && !built_by_while_loop(&l[s])) p->one_owner = "it has a loop that while_loop has not built";
   p->parts = a;
+  const int32_t alone_on = a->n == 1 ? a->rank[0] : -1;
   if (!p->one_owner) add_control_loops(m, l, a->owner, a->n);
   else dfi_plan_owners_free(p);
   dfi_free(l);
-  return over_ranks && p->one_owner ? must_be_shared(m, NULL, p->one_owner) : DF_OK;
+  if (!over_ranks || !p->one_owner) return DF_OK;
+  const int32_t code = alone_on >= 0 ? on_one_rank(m, alone_on) : DF_OK;
+  return code ? code : must_be_shared(m, NULL, p->one_owner);
 }
 
 /* ---- pace ----------------------------------------------------------------------------------------------------- */
@@ -407,29 +432,28 @@ static int32_t depth_of(const dfi_plan *p, int32_t scope) {
   return depth;
 }
 
-/* Does it take a variable of another rank than the one that runs it? Functions are run by the caller's, the first. */
-static bool takes_far_variable(const dfi_plan *p, const dfi_pnode *q) {
-  const bool called = !of_loop(p, (int32_t)q->scope) || q->kind == DFI_K_CALL;
-  const uint8_t rank = p->parts->rank[called ? 0 : owner_of(p, q)];
+/* The rank that runs it. Functions are run by the caller's, the first. */
+static int32_t rank_of(const dfi_plan *p, const dfi_pnode *q) {
+  return p->parts->rank[!of_loop(p, (int32_t)q->scope) || q->kind == DFI_K_CALL ? 0 : owner_of(p, q)];
+}
+
+/* The variable that it takes and that lives on another rank than the one that runs it; NULL: there is none. */
+static df_node *takes_far_variable(const dfi_plan *p, const dfi_pnode *q) {
   for (uint32_t i = 0; i < q->nin; i++) {
     const dfi_operand o = p->operand[q->in + i];
     const int32_t v = (int32_t)DFI_INDEX(o) - p->nfeed;
     if (DFI_SPACE(o) == DFI_GIVEN && v >= 0 && v < p->nvariables &&
-        p->devices->at[p->variable_device[v]]->rank != rank)
-      return true;
+        p->devices->at[p->variable_device[v]]->rank != rank_of(p, q))
+      return p->variable[v];
   }
-  return false;
+  return NULL;
 }
 
 /* Why it cannot be shared as it has been cut; NULL: it can. */
 static const char *not_shared(const dfi_plan *p, const df_node **at) {
-  for (int32_t i = 0; i < p->nfetch; i++)              /* a reference is fetched where its variable is */
-    if (p->fetch_node[i] && receiver_of(p, p->fetch_node[i]))
-      return "a reference is fetched that lies with another owner";
   for (int32_t i = 0; i < p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
     *at = q->node;
-    if (takes_far_variable(p, q)) return far_variable;
     if (!keeps_to_itself(p, q)) return "something in it has values of two owners that cannot be sent";
     if (depth_of(p, (int32_t)q->scope) > DFI_TAG_DEPTH) return "its loops are nested more than sixty-four deep";
   }
@@ -443,15 +467,27 @@ static uint16_t counter_of(const dfi_plan *p, const dfi_scope *s) {
   return DFI_COUNTED_EVERYWHERE;
 }
 
+/* No node takes a variable of another rank. */
+static int32_t check_variables(maker *m) {
+  const dfi_plan *p = m->plan;
+  for (int32_t i = 0; i < p->nnodes; i++) {
+    const df_node *variable = takes_far_variable(p, &p->node[i]);
+    if (variable) return far_variable(m, p->node[i].node, rank_of(p, &p->node[i]), variable);
+  }
+  return DF_OK;
+}
+
 int32_t dfi_plan_find_shared(maker *m) {
   dfi_plan *p = m->plan;
   if (!p->parts) return DF_OK;
   for (int32_t s = 0; s < p->nscopes; s++) leave_out_ends(p, &p->scope[s]);
   const df_node *at = NULL;
-  if (!(p->one_owner = not_shared(p, &at))) return DF_OK;
   const bool over_ranks = dfi_plan_over_ranks(p);
+  int32_t code = over_ranks ? check_variables(m) : DF_OK;
+  if (!code && !(p->one_owner = not_shared(p, &at))) return DF_OK;
   dfi_plan_owners_free(p);
-  return over_ranks ? must_be_shared(m, at, p->one_owner) : DF_OK;
+  if (!code && over_ranks) code = must_be_shared(m, at, p->one_owner);
+  return code;
 }
 
 void dfi_plan_lay_owners(dfi_plan *p) {

@@ -41,7 +41,8 @@ void dfi_plan_cut_control(maker *m, df_node *from, int32_t to);
 void dfi_plan_cut_end(maker *m, df_node *like, int32_t scope, int32_t from, int32_t to);
 /* What a reader on device d reads instead of `from` (index -1: a control token of its node): itself where it does not
  * cross. *given: a place among what is given and crosses when the run begins, or -1. */
-df_output dfi_plan_across(const maker *m, df_output from, dfi_comes how, int32_t d, int32_t *given);
+df_output dfi_plan_across(const maker *m, const df_node *reader, df_output from, dfi_comes how, int32_t d,
+                          int32_t *given);
 /* For one that reads no value but waits: what it waits for instead of `from`, of which it would wait for `index`;
    *index then says for what. */
 df_output dfi_plan_control_across(const maker *m, df_output from, int32_t *index, int32_t d);

@@ -238,6 +238,16 @@ static int32_t not_begun(const df_session *s, uint64_t part, const df_error *err
   return status;
 }
 
+/* A reference to a variable of another rank is read there. */
+static int32_t take_fetch(df_session *s, dfi_exec *x, int32_t i, df_value *out, df_error *err) {
+  const dfi_plan *p = x->plan;
+  const dfi_operand o = p->fetch[i];
+  const int32_t v = o != ~0u && DFI_SPACE(o) == DFI_GIVEN ? (int32_t)DFI_INDEX(o) - p->nfeed : -1;
+  if (v < 0 || v >= p->nvariables || dfi_devices_here(&s->devices, dfi_session_home(s, p->variable[v])))
+    return dfi_exec_fetch(x, i, out, err);
+  return df_session_variable(s, p->variable[v]->id, out, err);
+}
+
 /* part: 0, or the number of a run that another rank has begun, of which this is a part. */
 static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, double timeout, dfi_run_number number,
                         uint64_t part, _Atomic uint8_t *drew, atomic_int *cancel, dfi_watch *watch, df_value *results,
@@ -282,7 +292,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
   if (far) atomic_fetch_add(&s->shared.far, 1);
   if (!status) status = turn(s, x, err);
   if (far) atomic_fetch_sub(&s->shared.far, 1);
-  for (int32_t i = 0; i < p->nfetch && !status && !part; i++) status = dfi_exec_fetch(x, i, &results[i], err);
+  for (int32_t i = 0; i < p->nfetch && !status && !part; i++) status = take_fetch(s, x, i, &results[i], err);
   if (status) for (int32_t i = 0; i < p->nfetch; i++) df_value_release(&results[i]);
   /* an inspector finds everything where it was */
   if (watch && (records || watch->logs) && !watch->remains && !status) dfi_session_learn(s, p, watch);

@@ -82,15 +82,15 @@ describe('a graph over ranks', function()
       .. 'false\tinvalid_argument\tthere are ranks 0 to 2\n', r.out)
   end)
 
-  it('is refused where an op would use a variable that lives on another rank', function()
+  it('is refused where an op would use a variable that lives on another rank: both are named, and their ranks', function()
     local path = os.tmpname()
     shell.write(path, [[
       local df = require 'dflow'
       local function on(k, fn) return df.device(('/rank:%d/cpu:0'):format(k), fn) end
-      local s, far = df.Session{}, on(2, function() return df.Variable{ 0.0, 0.0 } end)
+      local s, far = df.Session{}, on(2, function() return df.Variable({ 0.0, 0.0 }, { name = 'far' }) end)
       local function refused(fetch)
         local ok, err = pcall(s.run, s, fetch)
-        print(ok, err.code, err.message:match 'a variable that lives on another rank')
+        print(ok, err.code, err.message:match '%((%a+)%) runs on (rank %d) and uses the variable `(%w+)`, which lives on (rank %d)')
       end
       for k = 0, 1 do
         local w = on(k, function() return df.Variable{ 1.0, 2.0 } end)
@@ -100,7 +100,8 @@ describe('a graph over ranks', function()
       print(s:run(far))]])
     local r = shell.run(('DFLOW_STRESS=ranks:3 %s %s'):format(shell.lua, path))
     os.remove(path)
-    assert.are.equal(('false\tunimplemented\ta variable that lives on another rank\n'):rep(3) .. '[0. 0.] float32[2]\n', r.out, r.err)
+    assert.are.equal('false\tunimplemented\tResourceApplyMomentum\trank 0\tfar\trank 2\nfalse\tunimplemented\tResourceApplyMomentum\trank 1\tfar\trank 2\n'
+      .. 'false\tunimplemented\tFunctionCall\trank 0\tfar\trank 2\n' .. '[0. 0.] float32[2]\n', r.out, r.err)
   end)
 
   it('ends without what nothing fetched waits for, and not without an effect in a loop', function()

@@ -185,6 +185,43 @@ describe('replicate over ranks', function()
     assert.is_true(math.abs(at:at(0) - 3) < 0.05 and at:at(1) > 1.2 and at:at(1) < 1.8)
     df.cluster.jobs(nil)
   end)
+
+  it('runs a graph of TensorFlow 1 as it is placed: reference variables on a parameter server, a loop on workers', function()
+    df.cluster.jobs{ ps = { 3 }, worker = { 1, 2 } }
+    local server, workers = '/job:ps/task:0', { '/job:worker/task:0', '/job:worker/task:1' }
+    local T, dtype = 'attr { key: "T" value { type: DT_FLOAT } } ', 'attr { key: "dtype" value { type: DT_FLOAT } } '
+    local function node(name, op, device, inputs, attrs)
+      return ('node { name: "%s" op: "%s" device: "%s" %s %s }\n'):format(name, op, device, inputs:gsub('%S+', 'input: "%0"'), attrs or T)
+    end
+    local function enter(name, device, input, constant)
+      return node(name, 'Enter', device, input, T .. 'attr { key: "frame_name" value { s: "f" } } attr { key: "is_constant" value { b: '
+        .. tostring(constant) .. ' } } attr { key: "parallel_iterations" value { i: 10 } }')
+    end
+    local function const(name, device, value)
+      return node(name, 'Const', device, '', dtype .. ('attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: %g } } }'):format(value))
+    end
+    local g = df.import_graph_def(table.concat{
+      node('w', 'VariableV2', server, '', dtype .. 'attr { key: "shape" value { shape { } } }'),
+      const('one', server, 1), const('limit', workers[2], 50),
+      node('init', 'Assign', server, 'w one'), node('all', 'NoOp', workers[1], '^init', ''), node('read', 'Identity', server, 'w'),
+      enter('e', workers[1], 'read', false), enter('k', workers[1], 'read', true), enter('most', workers[2], 'limit', true),
+      node('m', 'Merge', workers[1], 'e next', T .. 'attr { key: "N" value { i: 2 } }'), node('lt', 'Less', workers[2], 'm most'),
+      node('lc', 'LoopCond', workers[2], 'lt', ''), node('s', 'Switch', workers[1], 'm lc'), node('add', 'Add', server, 's:1 k'),
+      node('next', 'NextIteration', workers[1], 'add'), node('x', 'Exit', workers[1], 's'), node('up', 'AssignSub', server, 'w x'),
+    })
+    local s = df.Session{ graph = g }
+    local function fetch(name) return s:run(g:output(name .. ':0')) end
+    assert.equal('failed_precondition', error_of(fetch, 'w').code)
+    s:run(g:op 'all')
+    assert.equal(1, fetch 'w')
+    assert.equal(1, fetch 'init')
+    assert.equal(50, fetch 'x')
+    assert.equal(-49, fetch 'up')
+    assert.equal(-49, fetch 'w')
+    assert.equal(-49, fetch 'read')
+    s:close()
+    df.cluster.jobs(nil)
+  end)
 end)
 
 describe('a checkpoint by rank', function()

@@ -315,6 +315,18 @@ static void once_more(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   else if (v.kind == DF_EMPTY || take_in(x, r, p, &v)) arrived(x, r, p, dead);
 }
 
+/* A reference stays where its variable is: what is sent is the value that it refers to now. */
+static bool read_reference(dfi_exec *x, dfi_record *r, dfi_pnode *p, df_value *v) {
+  df_value now;
+  df_error err;
+  if (v->kind != DF_HANDLE || ((dfi_handle *)v->as.handle)->type != DFI_VARIABLE) return true;
+  const int32_t code = dfi_variable_read(v->as.handle, &now, &err);
+  drop_value(v);
+  if (code) dfi_exec_fail(x, r, p, code, err.message);
+  else *v = now;
+  return !code;
+}
+
 /* A Transfer between two owners, at this end of it. */
 static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   if (DFI_UNLIKELY(dfi_remat_is_copy(x->plan, p))) { once_more(x, r, p, dead); return false; }
@@ -331,6 +343,7 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
     if (p->iteration_operands) drop_inputs(x, r, p);
   } else if (p->nin) v = operand_take(r, x->plan->operand[p->in]);
   if (!p->nout) drop_value(&v);
+  if (DFI_UNLIKELY(v.kind == DF_HANDLE) && !read_reference(x, r, p, &v)) return false;
   const int64_t bytes = dfi_value_bytes(&v);
   t->bytes += bytes;
   const double when = delivery == DFI_STALLS ? (double)INFINITY : x->timed ? 0 : due(x, p->child, bytes);
