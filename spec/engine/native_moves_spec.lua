@@ -96,6 +96,10 @@ describe('elements that are put elsewhere', function()
                loop(9, x, function(v, i)                                          -- the last of equal ones stays
                  local k = df.cast(i % 4, index)
                  return put(df.tensor_scatter_update, v, df.reshape(df.stack{ k, k, (k + 1) % 4 }, { 3, 1 }), df.stack{ v[0], v[3], v[1] })
+               end),
+               loop(9, x, function(v, i)                                          -- equal ones are added one after the other
+                 local k = df.cast(i % 4, index)
+                 return put(df.tensor_scatter_add, v, df.reshape(df.stack{ k, (k + 1) % 4, k, k }, { 4, 1 }), df.stack{ v[0], v[3], v[1], v[2] })
                end) }, feeds, dtype .. ' by ' .. index)
       end
     end
@@ -124,6 +128,10 @@ describe('elements that are put elsewhere', function()
         two(function(a, b, i, c)                                                                                     -- rows of another variable
           return df.tensor_scatter_update(a, df.stack{ df.stack{ i % 6 }, df.stack{ (i * 2) % 6 } }, df.reshape(df.stack{ c, b[0] }, { 2, 20 })),
             df.tensor_scatter_update(b, df.reshape(i % 6, { 1, 1 }), df.reshape(c, { 1, 20 })), c + 1
+        end),
+        two(function(a, b, i, c)                                                                                     -- several rows, one of them twice
+          local k = df.reshape(df.stack{ i % 6, (i * 2) % 6, i % 6 }, { 3, 1 })
+          return df.tensor_scatter_add(a, k, df.stack{ a[0], c, b[1] }), more(df.tensor_scatter_add(b, k, df.stack{ c, a[2], c }), i % 6, c), c + 1
         end),
         two(function(a, b, i, c)                                                                                     -- in one branch
           return df.cond((i % 3):eq(1), function() return put(a, i % 6, c) end, function() return a end), put(b, i % 6, a[i % 6]), c + b[3]
