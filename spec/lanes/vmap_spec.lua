@@ -132,6 +132,88 @@ describe('df.vmap', function()
     end
   end)
 
+  it('gives the bits of each lane alone where a lane that is done, or never begins, would fail, and where rows are put over a table', function()
+    local registry = require 'dflow.front.registry'
+    local function put(op, t, at, v) return registry.op(op, { t, at:reshape{ 1, 1 }, v:reshape{ 1 } }) end
+    local function fn(to, from, x)
+      -- The place of a lane that is done is outside of its table.
+      local last, steps, sum = df.while_loop(function(at) return at:ge(0) end, function(at, steps, sum)
+        return to[at], steps + 1, sum * 0.5 + x[at]
+      end, { from, df.int32(0), x[0] * 3 })
+      -- A counter that all lanes share and nothing that can fail reads; tables that nothing else reads, and one that something does.
+      local _, _, set, added, taken, most, least, read = df.while_loop(function(at, k) return df.logical_and(at:ge(0), k:lt(4)) end,
+        function(at, k, set, added, taken, most, least, read)
+          local v = x[at] * df.cast(k + 1, 'float32')
+          return to[at], k + 1, put('TensorScatterUpdate', set, at, v), put('TensorScatterAdd', added, at, v), put('TensorScatterSub', taken, at, v),
+            put('TensorScatterMax', most, at, v), put('TensorScatterMin', least, at, v), put('TensorScatterUpdate', read, at, read[at] * 0.5 + v)
+        end, { from, df.int32(0), x, x, x, x, x, x })
+      -- A shared counter that an index is made of; a loop in a loop.
+      local _, _, picked = df.while_loop(function(at, k) return df.logical_and(at:ge(0), k:lt(3)) end, function(at, k, picked)
+        return to[at], k + 1, picked + x[k]
+      end, { from, df.int32(0), x[1] })
+      local _, deep = df.while_loop(function(at) return at:ge(0) end, function(at, deep)
+        local _, inner = df.while_loop(function(b, s) return df.logical_and(b:ge(0), s:lt(2)) end, function(b, s)
+          return to[b], s + df.cond(x[b]:gt(0), function() return df.abs(x[b]) + 0.25 end, function() return df.float32(0.5) end)
+        end, { at, x[at] })
+        return to[at], deep * 0.75 + inner
+      end, { from, df.float32(0) })
+      return set, added, taken, most, least, read, picked, deep, sum, last, steps
+    end
+    local whole = { 'set', 'added', 'taken', 'most', 'least', 'read', 'picked', 'deep', 'sum', 'last', 'steps' }
+    for seed = 1, tonumber(os.getenv 'DFLOW_LANES_SEEDS' or 8) do
+      df.reset()
+      local draw = support.random(seed)
+      local lanes, size, to, from, x = 1 + math.floor(draw() * 6), 4 + math.floor(draw() * 4), {}, {}, {}
+      for lane = 1, lanes do
+        to[lane], x[lane] = {}, {}
+        for k = 1, size do                           -- each place leads to an earlier one, or out of the table
+          to[lane][k] = math.max(-1, k - 1 - 1 - math.floor(draw() * 3))
+          x[lane][k] = draw() < 0.2 and -0.0 or draw() * 4 - 2
+        end
+        from[lane] = seed == 1 and -1 or math.floor(draw() * (size + 1)) - 1          -- of the first seed none begins
+      end
+      local inputs = { df.int32(to), df.int32(from), df.float32(x) }
+      local ways = { df.unpack(df.map_fn(fn, inputs)) }
+      local want, slope = df.run(ways), nil
+      for _, compact in ipairs{ 'auto', true, false } do
+        local ys = { df.vmap(fn, { compact = compact })(unpack(inputs)) }
+        local total = 0
+        for k = 1, 9 do total = total + df.reduce_sum(ys[k] * k) end
+        for _, engine in ipairs{ 'tokens', 'native' } do
+          local s = df.Session{ engine = engine }
+          local found = s:run(ys)
+          for k, name in ipairs(whole) do
+            assert.same(support.bits(want[k]), support.bits(found[k]), ('seed %d, compact = %s, %s, %s'):format(seed, tostring(compact), engine, name))
+          end
+          local grad = s:run(df.gradients(total, inputs[3]))
+          slope = slope or grad
+          support.near(grad, slope, { rtol = 1e-5, atol = 1e-5 })
+          s:close()
+        end
+      end
+    end
+  end)
+
+  it('has no shape that changes in a loop of little work, which is native code then', function()
+    local to, x = df.int32{ { -1, 0, 1 }, { -1, 2, 0 }, { -1, -1, -1 } }, df.float32{ { 1, 2, 3 }, { 4, 5, 6 }, { 7, 8, 9 } }
+    local y = df.vmap(function(t, v)
+      local _, _, out = df.while_loop(function(i) return i:lt(4) end, function(i, v, out)
+        local _, total = df.while_loop(function(at) return at:ge(0) end, function(at, total)
+          return t[at], df.tensor_scatter_add(total, at:reshape{ 1, 1 }, v[at]:reshape{ 1 })
+        end, { df.int32(2), v })
+        return i + 1, total * 0.5, out + total
+      end, { df.int32(0), v, v })
+      return out
+    end)(to, x)
+    local s = df.Session{ engine = 'native' }
+    local found = s:run(y)
+    local told = s:native()
+    s:close()
+    assert.matches('native: variables', told)
+    assert.is_nil(told:find('tokens', 1, true), told)
+    assert.same(df.Session{ engine = 'tokens' }:run(y):list(), found:list())
+  end)
+
   it('keeps a counter that is the same in all lanes one', function()
     local x = df.float32{ 1, 2, 3 }
     local seen

@@ -392,8 +392,9 @@ local known = { 'in_axes', 'out_axes', 'size', 'compact' }
 -- @param in_axes   the axis of the lanes in each argument: one for all, or a list with one each; false for what all lanes share
 -- @param out_axes  where they are in the results
 -- @param size      how many lanes, where no argument says
--- @param compact   when lanes of a while_loop that are done leave the others: 'auto', each at once, but where computing a lane on cannot fail
---                  together, when half are done; true, each at once; false, those that may stay do to the end
+-- @param compact   when lanes of a while_loop that are done leave the others: true, each at once; false, not at all, where no op draws or has an
+--                  effect; 'auto', not at all where all lanes together are little work, else each at once, but where computing a lane on cannot
+--                  fail together, when half are done
 -- @return          a function of arguments with lanes
 function M.vmap(fn, opts)
   opts = errors.options(opts, 'vmap', known)

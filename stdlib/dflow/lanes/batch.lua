@@ -311,8 +311,13 @@ function M.places(set, outer)
   return at
 end
 
---- 0 … size - 1.
-function M.numbers(set) return f.range(f.constant(0, 'int32'), set.size, f.constant(1, 'int32')) end
+--- 0 … size - 1; of a few that are known, a constant.
+function M.numbers(set)
+  local FEW, list = 4096, {}
+  if set.n < 0 or set.n > FEW then return f.range(f.constant(0, 'int32'), set.size, f.constant(1, 'int32')) end
+  for k = 1, set.n do list[k] = k - 1 end
+  return ints(list)
+end
 
 --- The shape that a value has in one lane, as an Output int32[rank].
 function M.lane_shape(v)

@@ -12,6 +12,7 @@ local control = require 'dflow.front.control'
 local tensor_array = require 'dflow.front.tensor_array'
 local ops = require 'dflow.front.ops'
 local batch = require 'dflow.lanes.batch'
+local stay = require 'dflow.lanes.stay'
 
 local f, key, ints, lift = ops.functions, batch.key, batch.ints, batch.lift
 local unpack = table.unpack or unpack
@@ -440,6 +441,15 @@ local function frozen_loop(self, scope, flow, first)
   for k, r in ipairs(flow.results) do scope.env[key(r.out, 0)] = { o = leave(done[k], last[1], rows[k]), set = set } end
 end
 
+--- May all lanes stay to the loop's end, and, unless that is asked for, is their work no more than what moving lanes, and tokens for it, take?
+-- How many ops read each variable; nil if not.
+local function may_stay(self, scope, flow)
+  local WORTH = 512                     -- elements that native code computes while tokens run a node
+  if self.compact == true or (scope.set.n < 0 and self.compact ~= false) then return nil end
+  local found = stay.look(self, flow, harmless)
+  return found.pure and (self.compact == false or found.work * scope.set.n <= WORTH * found.nodes) and found.reads or nil
+end
+
 function batch.evaluate_flow(self, scope, flow)
   bring(self, scope, flow)
   if flow.kind == batch.COND then
@@ -450,6 +460,8 @@ function batch.evaluate_flow(self, scope, flow)
   local first = {}
   for k, r in ipairs(flow.results) do first[k] = self:value(scope, r.init[1], r.init[2]) end
   if self.differs[flow.pred[1]] then
+    local reads = may_stay(self, scope, flow)
+    if reads then return stay.build(self, scope, flow, first, bind, reads, options_of(flow)) end
     if self.compact ~= true and may_go_on(self, flow) then return frozen_loop(self, scope, flow, first) end
     return parted_loop(self, scope, flow, first)
   end

@@ -229,7 +229,7 @@ local function rows(params, index, set)
   for k = 1, rank(index) do ones[k + 1] = 1 end
   local checked = f.add(f.multiply(reshape(f.cast(at, i.dtype), ones), f.constant(s[2], i.dtype)), i)
   -- An index outside of its own lane must not reach into another's: it is an error of Gather's, as without lanes.
-  local outside = f.logical_or(f.less(i, f.zeros_like(i)), f.greater_equal(i, f.constant(s[2], i.dtype)))
+  local outside = f.logical_or(f.less(i, f.constant(0, i.dtype)), f.greater_equal(i, f.constant(s[2], i.dtype)))
   checked = f.select_v2(outside, f.constant(-1, i.dtype), checked)
   return f.gather(reshape(params.o, { -1, unpack(inner) }), checked)
 end
@@ -277,7 +277,9 @@ local function with_lane(index, set)
   local i = lift(index, set)
   local ones = { -1 }
   for k = 1, rank(index) do ones[k + 1] = 1 end
-  local lane = f.broadcast_to(reshape(f.cast(batch.numbers(set), i.dtype), ones), f.concat({ f.slice(f.shape(i), ints{ 0 }, ints{ rank(index) }), ints{ 1 } }, 0))
+  local lane, shape = reshape(f.cast(batch.numbers(set), i.dtype), ones), i.shape and list_of(i.shape, 1)
+  if shape then shape[#shape] = 1 end
+  lane = f.broadcast_to(lane, shape and ints(shape) or f.concat({ f.slice(f.shape(i), ints{ 0 }, ints{ rank(index) }), ints{ 1 } }, 0))
   return f.concat({ lane, i }, -1)
 end
 rules.GatherNd = function(self, node, v, set)
