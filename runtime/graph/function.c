@@ -273,7 +273,7 @@ static int32_t check_call(const dfi_function *f, int32_t n, const df_output *arg
                     "the function `%s` calls itself before it is known what it returns: say so, as in "
                     "{returns = {'float32'}}",
                     f->name);
-  if (n != f->nknown)
+  if (n != f->nknown && n != f->n)
     return dfi_fail(err, DF_INVALID_ARGUMENT, where, "the function `%s` takes %d argument%s, %d were given", f->name,
                     f->nknown, f->nknown == 1 ? "" : "s", n);
   for (int32_t i = 0; i < n; i++) {

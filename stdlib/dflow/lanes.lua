@@ -15,6 +15,7 @@ local tensor_array = require 'dflow.front.tensor_array'
 local protect = require 'dflow.front.protect'
 local call_user = require 'dflow.front.call'
 local ops = require 'dflow.front.ops'
+local control = require 'dflow.front.control'
 local batch = require 'dflow.lanes.batch'
 require 'dflow.lanes.arrays'
 require 'dflow.lanes.flow'
@@ -76,6 +77,16 @@ local function traced(t, fn, arguments)
   return results[2]
 end
 
+--- The function of one lane that is being called and to which belongs what is built now; nil where there is none, or a df.func is built in it.
+function M.traced_in(g)
+  local t, around = tracing[#tracing], {}
+  if not t or t.g ~= g then return nil end
+  for _, about in ipairs(core.flows(g.handle)) do around[about.inside_0], around[about.inside_1] = about.parent, about.parent end
+  local context = core.current_context(g.handle)
+  while context ~= t.base and around[context] do context = around[context] end
+  return context == t.base and t or nil
+end
+
 --- An argument's leaf: what the function gets, and what is noted for the lanes.
 local function enter(t, x, axis, what)
   if axis == false then return x end
@@ -130,9 +141,6 @@ local function call(fn, opts, ...)
       leaves[k] = axes_like(given[k], own, 'argument ' .. k, function(x, axis, what) return { at = enter(t, x, axis, what), shared = axis == false, x = x } end)
     end
     if not t.n and not t.size then errors.bad('vmap: no argument has lanes: give in_axes an axis, or vmap the option size') end
-    t.base, t.first = core.current_context(t.g.handle), core.graph_nodes(t.g.handle)
-    for k, s in ipairs(t.shapes) do t.placeholders[k] = f.placeholder(s[1], s[2]) end
-    t.own = #t.placeholders
     local function is_leaf(v) return type(v) == 'table' and rawget(v, 'shared') ~= nil end
     local function arrange(v)
       if is_leaf(v) then
@@ -143,21 +151,33 @@ local function call(fn, opts, ...)
       for k, part in pairs(v) do out[k] = arrange(part) end
       return out
     end
-    local arguments = { n = n }
-    for k = 1, n do arguments[k] = arrange(leaves[k]) end
-    local results = traced(t, fn, arguments)
-    if results.n == 0 then errors.bad('vmap: the function returns nothing: is `return` missing?') end
-    local outputs = {}
-    for k = 1, results.n do
-      if results[k] == nil then errors.bad('vmap: the function returns nil as result %d', k) end
-      results[k] = nest.map(results[k], nest.is_structure, function(v, what)
-        if getmetatable(v) == tensor_array.TensorArray then errors.bad('vmap: result %s is a TensorArray: stack it first', what) end
-        local o = convert.to_output(v, nil, t.g, 'vmap: result ' .. what)
-        outputs[#outputs + 1] = o
-        return o
-      end, tostring(k))
+    local results, outputs, outer = nil, {}, M.traced_in(t.g)
+    local function one_lane()
+      t.base, t.first = core.current_context(t.g.handle), core.graph_nodes(t.g.handle)
+      for k, s in ipairs(t.shapes) do t.placeholders[k] = f.placeholder(s[1], s[2]) end
+      t.own = #t.placeholders
+      local arguments = { n = n }
+      for k = 1, n do arguments[k] = arrange(leaves[k]) end
+      results = traced(t, fn, arguments)
+      if results.n == 0 then errors.bad('vmap: the function returns nothing: is `return` missing?') end
+      for k = 1, results.n do
+        if results[k] == nil then errors.bad('vmap: the function returns nil as result %d', k) end
+        results[k] = nest.map(results[k], nest.is_structure, function(v, what)
+          if getmetatable(v) == tensor_array.TensorArray then errors.bad('vmap: result %s is a TensorArray: stack it first', what) end
+          local o = convert.to_output(v, nil, t.g, 'vmap: result ' .. what)
+          outputs[#outputs + 1] = o
+          return o
+        end, tostring(k))
+      end
     end
-    local outer = tracing[#tracing]
+    -- In a branch or body all effects run: what is built of one lane stands in a branch that is not taken.
+    t.apart = core.flow_depth(t.g.handle) > 0
+    t.nested = outer and outer.nested
+    if t.apart then
+      control.cond(f.constant(false), function() one_lane() end, function() end)
+    else
+      one_lane()
+    end
     local one = outer and M.within(outer, t) or M.alone(t, outputs)
     local out = {}
     for k = 1, results.n do
@@ -176,12 +196,37 @@ end
 function M.alone(t, outputs)
   local last = core.graph_nodes(t.g.handle)
   local b = batch.new(t.g, t.first, last, t.base, t.placeholders, t.special, outputs)
-  b.compact = t.compact
+  b.compact, b.apart = t.compact, t.apart
   check_effects(b)
   local set = batch.new_set(t.g, t.n or t.size)
   local scope = b:scope(nil, nil, set)
   for k = 1, t.own do scope.env[key(t.placeholders[k].node, 0)] = { o = t.values[k], set = set } end
+  if t.apart then b:run_effects(scope, t.base) end
   return function(x) return lift(b:value(scope, x.node, x.index), set) end
+end
+
+--- The values with derivatives that a function of one lane takes from outside: its arguments, what it captured, variables that it reads.
+function M.taken(t)
+  local h, list, seen = t.g.handle, {}, {}
+  local function take(o)
+    if seen[key(o.node, o.index)] then return end
+    seen[key(o.node, o.index)] = true
+    local number = graph.dtype(o)
+    if number == dtypes.RESOURCE and core.node_type(h, o.node) == 'VarHandleOp' then
+      list[#list + 1] = registry.op('ReadVariableOp', { o }, { dtype = core.node_attr(h, o.node, 'dtype') })
+    elseif dtypes.is_float(number) or dtypes.is_complex(number) then
+      list[#list + 1] = o
+    end
+  end
+  for _, v in ipairs(t.values) do take(v) end
+  for node = t.first, core.graph_nodes(h) - 1 do
+    for i = 0, core.node_inputs(h, node) - 1 do
+      local from, index = core.node_input_of(h, node, i)
+      while from and core.node_capture(h, from) do from, index = core.node_capture(h, from) end
+      if from and from >= 0 and from < t.first then take(graph.output(t.g, from, index)) end
+    end
+  end
+  return list
 end
 
 -- ---- vmap in vmap -----------------------------------------------------------------------------------------------------------
@@ -231,9 +276,19 @@ function M.within(outer, t)
     evaluate(b, scope)
     return scope.env[key(special.placeholder.node, 0)]
   end
+  outer.nested = true
+  local taken = M.taken(t)
   return function(x)
     local shape = x.shape
-    local p = f.placeholder(x.dtype, shape and { t.n or -1, unpack(shape) } or nil)
+    -- A gradient asked for in the outer function, of any order, finds its way through it; what it is, evaluate_gradient builds.
+    local p = gradients.custom_gradient(function(...)
+      local n, given = select('#', ...), { ... }
+      return f.placeholder(x.dtype, shape and { t.n or -1, unpack(shape) } or nil), function(dy)
+        local sum, through = f.reduce_sum(dy), {}
+        for k = 1, n do through[k] = f.sin(given[k]) * f.cast(sum, given[k].dtype) end
+        return unpack(through, 1, n)
+      end
+    end)(unpack(taken))
     record.results[#record.results + 1] = { of = x, placeholder = p }
     record.needs[#record.needs + 1] = x
     outer.special[key(p.node, 0)] = setmetatable({ placeholder = p }, { __index = record })
@@ -242,11 +297,12 @@ function M.within(outer, t)
 end
 
 -- ---- gradients of one lane ----------------------------------------------------------------------------------------------------
---- Does anything of these nodes belong to control flow or an array?
+--- Does anything of these nodes belong to control flow, a function or an array?
 local function has_flow(g, first)
   for node = first, core.graph_nodes(g.handle) - 1 do
     local type_name = core.node_type(g.handle, node)
-    if registry.primitive(type_name) == 'Merge' or registry.primitive(type_name) == 'Exit' or type_name:find '^TensorArray' then return true end
+    local primitive = registry.primitive(type_name)
+    if primitive == 'Merge' or primitive == 'Exit' or type_name == 'FunctionCall' or type_name:find '^TensorArray' then return true end
   end
   return false
 end
@@ -334,8 +390,8 @@ end
 
 --- Told of each gradient: while a function is called for one lane, one that goes through control flow is noted.
 function gradients.noticed(g, first, xs, x_outputs, y_outputs, given_outputs, stop_outputs, results)
-  local t = tracing[#tracing]
-  if not t or t.g ~= g or not has_flow(g, first) then return results end
+  local t = M.traced_in(g)
+  if not t or not (t.nested or has_flow(g, first)) then return results end
   local Variable = require('dflow.front.variable').Variable
   local record = { kind = 'gradient', needs = {}, xs = x_outputs, ys = y_outputs, dys = given_outputs, stops = stop_outputs, results = {}, variables = {} }
   for k, x in ipairs(xs) do record.variables[k] = getmetatable(x) == Variable and x or false end
@@ -369,7 +425,7 @@ batch.rules.FunctionCall = function(self, node, values, set)
     vars[k + 1] = tensor_array.new(o.dtype, set.size, { element_shape = o.shape })
   end
   for k, v in ipairs(values) do lifted[k] = v.set and lift(v, set) or nil end
-  local last = { require('dflow.front.control').while_loop(function(i) return f.less(i, set.size) end, function(i, ...)
+  local last = { control.while_loop(function(i) return f.less(i, set.size) end, function(i, ...)
     local arrays, flat = { ... }, {}
     for k, v in ipairs(values) do
       local o = lifted[k] and f.gather(lifted[k], i) or v.o

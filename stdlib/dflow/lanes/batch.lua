@@ -83,6 +83,12 @@ function Batch:inside(context, flow)
   end
 end
 
+--- Is the context this one, or in it?
+function Batch:lies_in(context, other)
+  while context ~= other and self.around[context] do context = self.around[context].about.parent end
+  return context == other
+end
+
 --- Calls visit(node, index) for each value from outside that the flow needs, and effect(node) for each effect in it.
 function Batch:outside(flow, visit)
   local seen, stack = {}, {}
@@ -121,16 +127,29 @@ function Batch:outside(flow, visit)
   end
 end
 
---- Ops with effects whose context is that one of the flow's (its branches' or body's own, not those of flows inside).
-function Batch:effects_in(flow, side)
+--- Ops with effects in the flow.
+function Batch:effects_in(flow)
   local list = {}
   for node = self.first, self.last - 1 do
-    local context = core.node_context(self.handle, node)
-    if side and context == flow.about.inside[side] or not side and self:inside(context, flow) then
-      if M.is_effect(core.node_type(self.handle, node)) then list[#list + 1] = node end
-    end
+    if self:inside(core.node_context(self.handle, node), flow) and M.is_effect(core.node_type(self.handle, node)) then list[#list + 1] = node end
   end
   return list
+end
+
+--- Are there effects in the context, or in conds and loops in it?
+function Batch:has_effects(context)
+  if context < 0 then return false end
+  local known = self.effective[context]
+  if known == nil then
+    known = false
+    for node = self.first, self.last - 1 do
+      if M.is_effect(core.node_type(self.handle, node)) then
+        known = known or self:lies_in(core.node_context(self.handle, node), context)
+      end
+    end
+    self.effective[context] = known
+  end
+  return known
 end
 
 local effects = {}
@@ -449,9 +468,13 @@ function Batch:value(scope, node, index)
   if node < self.first then return self:as_it_is(node, index) end
   local context = core.node_context(self.handle, node)
   local home = scope
-  while home.first and node < home.first or home.flow and not self:inside(context, home.flow) do home = home.parent end
-  self:evaluate(home, node, scope)
-  local v = home.env[k]
+  local function elsewhere()                     -- a function of one lane in this one has what was built since it began
+    if home.renewed and home.renewed(node, index) then return false end
+    if home.first then return node < home.first end
+    return home.flow and not self:inside(context, home.flow)
+  end
+  while elsewhere() do home = home.parent end
+  local v = self:evaluate(home, node, scope).env[k]
   if not v then errors.raise('internal', 'vmap: %s has no value', core.node_name_of(self.handle, node)) end
   return v
 end
@@ -480,31 +503,36 @@ function Batch:array_dtype(node)
   return core.node_attr(self.handle, node, 'dtype')
 end
 
---- Builds what the node is in that scope, with its other outputs.
+--- Builds what the node is in that scope, with its other outputs; where it is asked for inside of a flow that has left the scope behind, in
+-- the one that asks. Returns which.
 function Batch:evaluate(scope, node, from)
   local h, type_name = self.handle, core.node_type(self.handle, node)
-  local top = not scope.flow and not (scope.renewed and scope.renewed(node, 0))
-  local function as_it_is()
+  local top, s = not scope.flow, scope
+  while top and s do
+    top = not (s.renewed and s.renewed(node, 0))
+    s = s.parent
+  end
+  if top and not self.depends[node] and not (self.apart and self:lies_in(core.node_context(h, node), self.base)) then
     for k = 0, core.node_outputs(h, node) - 1 do scope.env[key(node, k)] = self:as_it_is(node, k) end
+    return scope
   end
-  if top and not self.depends[node] then return as_it_is() end
+  local special, flow = self.special[key(node, 0)], self:flow_of(node)
   if scope ~= from and scope.flow ~= from.flow then
-    errors.raise('internal', 'vmap: %s is needed where its lanes are not at hand', core.node_name_of(h, node))
+    if not flow and type_name ~= 'Const' and registry.primitive(type_name) then
+      errors.raise('internal', 'vmap: %s is needed where its lanes are not at hand', core.node_name_of(h, node))
+    end
+    scope = from
   end
-  local special = self.special[key(node, 0)]
   if special then
     scope.env[key(node, 0)] = special.evaluate(self, scope, special)
-    return
+  elseif flow then
+    M.evaluate_flow(self, scope, flow)
+  else
+    local values = {}
+    for i = 0, core.node_inputs(h, node) - 1 do values[i + 1] = self:value(scope, core.node_input_of(h, node, i)) end
+    for k, v in ipairs(self:apply(node, type_name, values, scope)) do scope.env[key(node, k - 1)] = v end
   end
-  local flow = self:flow_of(node)
-  if flow then return M.evaluate_flow(self, scope, flow) end
-  local values = {}
-  for i = 0, core.node_inputs(h, node) - 1 do
-    local from_node, index = core.node_input_of(h, node, i)
-    values[i + 1] = self:value(scope, from_node, index)
-  end
-  local results = self:apply(node, type_name, values, scope)
-  for k, v in ipairs(results) do scope.env[key(node, k - 1)] = v end
+  return scope
 end
 
 --- What an op is of these values: by its rule, by broadcasting, or one lane after the other.
@@ -589,7 +617,7 @@ end
 -- @param special       by key: outputs that are made in their own way: { evaluate(batch, scope, special) -> value, needs = Outputs }
 function M.new(g, first, last, base, placeholders, special, outputs)
   local self = setmetatable({ g = g, handle = g.handle, first = first, last = last, base = base, placeholders = placeholders, special = special,
-                              described = {} }, Batch)
+                              described = {}, effective = {} }, Batch)
   read_flows(self)
   -- What lies around the function itself is outside.
   local context = base

@@ -41,15 +41,26 @@ local function bring(self, scope, flow)
   end)
 end
 
---- Effects of a branch or body, in the order in which they were built.
-local function run_effects(self, scope, flow, side)
-  for _, node in ipairs(self:effects_in(flow, side)) do
-    if scope.parted then
-      errors.bad('vmap: %s (%s) has an effect under a predicate that differs by lane', core.node_name_of(self.handle, node), core.node_type(self.handle, node))
+--- The effects of a context, those of conds and loops in it too, in the order in which they were built. Variables are read where the program
+-- reads them: between these.
+function batch.Batch:run_effects(scope, context)
+  if not self:has_effects(context) then return end
+  for node = self.first, self.last - 1 do
+    if core.node_context(self.handle, node) == context then
+      local type_name, flow = core.node_type(self.handle, node), self:flow_of(node)
+      if batch.is_effect(type_name) then
+        if scope.parted then
+          errors.bad('vmap: %s (%s) has an effect under a predicate that differs by lane', core.node_name_of(self.handle, node), type_name)
+        end
+        self:evaluate(scope, node, scope)
+      elseif flow and flow.about.parent == context and not scope.env[flow] then
+        for _, inside in ipairs(flow.about.inside) do
+          if self:has_effects(inside) and not scope.env[flow] then self:evaluate(scope, node, scope) end
+        end
+      elseif type_name == 'ReadVariableOp' and not core.node_capture(self.handle, node) then
+        self:evaluate(scope, node, scope)
+      end
     end
-    local values = {}
-    for i = 0, core.node_inputs(self.handle, node) - 1 do values[i + 1] = self:value(scope, core.node_input_of(self.handle, node, i)) end
-    self:apply(node, core.node_type(self.handle, node), values, scope)
   end
 end
 
@@ -61,7 +72,7 @@ local function uniform_cond(self, scope, flow, pred)
   local function side(field, number)
     return function()
       local inner, out = self:scope(scope, flow, scope.set, { parted = scope.parted }), {}
-      run_effects(self, inner, flow, number)
+      self:run_effects(inner, flow.about.inside[number])
       for k, r in ipairs(flow.results) do
         local v = self:value(inner, r[field][1], r[field][2])
         if not v.array and self.differs[r.out] then v = { o = lift(v, scope.set), set = scope.set } end
@@ -112,7 +123,7 @@ local function are_harmless(self, flow, values, most)
     return true
   end
   for _, v in ipairs(values) do if not look(v[1], v[2]) then return false end end
-  return #self:effects_in(flow) == 0
+  return not self:has_effects(flow.about.inside[1]) and not self:has_effects(flow.about.inside[2])
 end
 
 local function is_small(self, node)
@@ -172,7 +183,7 @@ local function parted_cond(self, scope, flow, pred)
     local out = { control.cond(f.greater(count, 0), function()
       local scope_in, list = self:scope(scope, flow, inner, { parted = true }), {}
       for k, r in ipairs(flow.results) do if now[k] then scope_in.env[key(self:array_before(flow, r, field))] = now[k] end end
-      run_effects(self, scope_in, flow, s == 1 and 2 or 1)
+      self:run_effects(scope_in, flow.about.inside[s == 1 and 2 or 1])
       for k, r in ipairs(flow.results) do
         local v = self:value(scope_in, r[field][1], r[field][2])
         if not v.array then v = { o = lift(v, inner), set = inner } end
@@ -247,9 +258,13 @@ local function uniform_loop(self, scope, flow, first)
   end
   local o = options_of(flow)
   o.shape_invariants = shapes
-  local last = { control.while_loop(function(...) return self:value(inside{ ... }, flow.pred[1], flow.pred[2]).o end, function(...)
+  local last = { control.while_loop(function(...)
+    local s = inside{ ... }
+    self:run_effects(s, flow.about.inside[1])
+    return self:value(s, flow.pred[1], flow.pred[2]).o
+  end, function(...)
     local s, out = inside{ ... }, {}
-    run_effects(self, s, flow, 2)
+    self:run_effects(s, flow.about.inside[2])
     for k, r in ipairs(flow.results) do
       local v = self:value(s, r.next[1], r.next[2])
       if not v.array and kinds[k].set then v = { o = lift(v, set), set = set } end
@@ -304,7 +319,7 @@ local function parted_loop(self, scope, flow, first)
         done[k] = list[j]
       end
     end
-    run_effects(self, s, flow, 2)
+    self:run_effects(s, flow.about.inside[2])
     local after, next_scope = {}, self:scope(scope, flow, lanes, { parted = true })
     for k, r in ipairs(flow.results) do
       local v = self:value(s, r.next[1], r.next[2])
@@ -451,6 +466,7 @@ local function may_stay(self, scope, flow)
 end
 
 function batch.evaluate_flow(self, scope, flow)
+  scope.env[flow] = true
   bring(self, scope, flow)
   if flow.kind == batch.COND then
     local pred = self:value(scope, flow.pred[1], flow.pred[2])

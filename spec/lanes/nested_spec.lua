@@ -1,0 +1,169 @@
+--- What df.vmap computes does not depend on what is built of one lane (conds, loops, arrays, functions, another vmap), on which derivative is
+-- asked for in it, nor on where it is called: each is what the rows by themselves give.
+local df = require 'dflow'
+local support = require 'spec.support'
+
+local D = 'float64'
+local function float(v) return df.constant(v, D) end
+
+local function to_two(x)
+  local _, y = df.while_loop(function(_, y) return y:reduce_sum():abs():lt(20) end, function(i, y) return i + 1, y * x + y end, { df.int32(0), x + 0.5 },
+                             { maximum_iterations = 4 })
+  return y
+end
+
+--- Functions of float64[2] that make each what they need: a graph is begun anew for each.
+local functions = {
+  { 'straight code', function() return function(x) return x * x * x end end },
+  { 'a cond', function()
+    return function(x) return df.cond(x:reduce_sum():gt(0), function() return x * x * x end, function() return x:sin() * x end) end
+  end },
+  { 'a loop', function() return to_two end },
+  { 'a loop that recomputes', function()
+    return function(x)
+      local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * x:tanh() end, { df.int32(0), x }, { save = 'recompute' })
+      return y
+    end
+  end },
+  { 'an array', function()
+    return function(x)
+      local rows = df.TensorArray(D, 2):unstack(x)
+      local _, out = df.while_loop(function(i) return i:lt(2) end, function(i, out) return i + 1, out:write(1 - i, rows:read(i) * rows:read(0)) end,
+                                   { df.int32(0), df.TensorArray(D, 2) })
+      return out:stack() * x
+    end
+  end },
+  { 'a function that reads a variable', function()
+    local w = df.Variable(2.0, { dtype = D })
+    return df.func('cube', { D }, function(x) return x * x * x * w end)
+  end },
+  { 'a function that calls itself', function()
+    local power
+    power = df.func('power', { D, 'int32' }, function(x, n)
+      return df.cond(n:le(0), function() return x end, function() return x * power(x, n - 1) end)
+    end, { returns = { D } })
+    return function(x) return power(x, 2) end
+  end },
+  { 'a checkpoint', function() return df.checkpoint(function(x) return x * x * x end) end },
+  { 'a custom gradient', function()
+    return df.custom_gradient(function(x) return x * x * x, function(dy) return dy * 3 * x * x end end)
+  end },
+  { 'a vmap', function()
+    return function(x)
+      return df.vmap(function(a) return df.cond(a:gt(0), function() return a * a * a end, function() return a * a * x[0] end) end)(x)
+    end
+  end },
+}
+
+local derivatives = {
+  { 'value', function(f, x) return f(x) end },
+  { 'gradient', function(f, x) return df.gradients(f(x), x) end },
+  { 'gradient of the gradient', function(f, x) return df.gradients(df.gradients(f(x), x), x) end },
+  { 'jacobian', function(f, x) return df.jacobian(f(x), x) end },
+  { 'hessian', function(f, x) return df.hessian(f(x):reduce_sum(), x) end },
+  { 'jvp', function(f, x) return df.jvp(f(x), x, float{ 0.7, -0.3 }) end },
+}
+
+local rows = { { 1.5, 0.4 }, { -1.2, 0.3 } }
+
+local places = {
+  { 'vmap', function(g, X) return df.vmap(g)(X) end },
+  { 'vmap in vmap', function(g, X) return df.vmap(function(Y) return df.vmap(g)(Y) end)(df.expand_dims(X, 0))[0] end },
+  { 'vmap in map_fn', function(g, X) return df.map_fn(function(Y) return df.vmap(g)(Y) end, df.expand_dims(X, 0))[0] end },
+  { 'map_fn in vmap', function(g, X) return df.vmap(function(Y) return df.map_fn(g, Y) end)(df.expand_dims(X, 0))[0] end },
+  { 'a function in vmap', function(g, X) return df.vmap(df.func('f', { D }, g))(X) end },
+}
+
+describe('df.vmap', function()
+  after_each(function() df.reset() end)
+
+  for _, f in ipairs(functions) do
+    it('gives what each row by itself does, with all derivatives, wherever it stands: ' .. f[1], function()
+      for _, d in ipairs(derivatives) do
+        df.reset()
+        local fn, X, one = f[2](), float(rows), {}
+        local function g(x) return d[2](fn, x) end
+        for i = 1, #rows do one[i] = g(X[i - 1]) end
+        local expected = df.run(df.stack(one, { axis = 0 }))
+        for _, place in ipairs(places) do
+          local ok, why = pcall(function() support.near(df.run(place[2](g, X)), expected, { rtol = 1e-9, atol = 1e-9 }) end)
+          assert(ok, ('%s of %s, %s: %s'):format(d[1], f[1], place[1], tostring(why)))
+        end
+      end
+    end)
+  end
+
+  it('has gradients by what an inner vmap captures or reads, in a loop and outside of one', function()
+    local x, w = df.float32{ 1, 2, 3 }, df.Variable(3.0)
+    local function by_capture(a) return df.gradients(df.vmap(function(b) return a * a * b end)(x):reduce_sum(), a) end
+    local function by_variable(a) return df.gradients(df.vmap(function(b) return w * w * b * a end)(x):reduce_sum(), w) end
+    for fn, expected in pairs{ [by_capture] = { 12, 24, 36 }, [by_variable] = { 36, 72, 108 } } do
+      support.near(df.run(df.vmap(fn)(x)), expected)
+      support.near(df.run(df.map_fn(function(row) return df.vmap(fn)(row) end, df.expand_dims(x, 0))), { expected })
+    end
+  end)
+
+  it('calls a function with what it captured of each lane', function()
+    local function scaled(x) return df.func('scaled', { 'float32' }, function(a) return a * x end)(5) end
+    support.near(df.run(df.vmap(scaled)(df.float32{ 1, 2 })), { 5, 10 })
+  end)
+end)
+
+describe('an effect in df.vmap', function()
+  after_each(function() df.reset() end)
+
+  --- Two trips of a loop in vmap over {1, 2}: y, and what the variable is then.
+  local function two_trips(body)
+    local v = df.Variable(0.0)
+    local _, y = df.vmap(function(a)
+      return df.while_loop(function(i) return i:lt(2) end, function(i, y) return i + 1, body(i, y, v) end, { df.int32(0), a })
+    end)(df.float32{ 1, 2 })
+    return df.run(y), df.run(v)
+  end
+
+  it('runs once where its value is used, too', function()
+    local y, v = two_trips(function(_, y, v) return y + v:assign_add(1) end)
+    support.near(y, { 4, 5 })
+    assert.equal(2, v)
+  end)
+
+  it('runs in a cond without results', function()
+    local y, v = two_trips(function(i, y, v)
+      df.cond((i % 2):eq(0), function() v:assign_add(1) end, function() end)
+      return y * 2
+    end)
+    support.near(y, { 4, 8 })
+    assert.equal(1, v)
+  end)
+
+  it('keeps its order with reads', function()
+    local y, v = two_trips(function(_, y, v)
+      local before = v:value()
+      v:assign_add(1)
+      return y + before
+    end)
+    support.near(y, { 2, 3 })
+    assert.equal(2, v)
+  end)
+
+  it('runs in a loop around vmap, for the lanes and not for the function of one lane', function()
+    local v = df.Variable(0.0)
+    local function trips(fn)
+      local _, y = df.while_loop(function(i) return i:lt(2) end, function(i, y) return i + 1, df.vmap(fn)(y) end, { df.int32(0), df.float32{ 1, 2 } })
+      return y
+    end
+    support.near(df.run(trips(function(a)
+      v:assign_add(1)
+      df.assert(a:gt(0), { a })
+      return a * 2
+    end)), { 4, 8 })
+    assert.equal(2, df.run(v))
+    local ok, why = pcall(df.run, trips(function(a)
+      df.assert(a:lt(2), { a })
+      return a * 2
+    end))
+    assert.is_false(ok)
+    assert.equal('invalid_argument', why.code)
+    assert.matches('assertion failed', tostring(why))
+  end)
+end)
