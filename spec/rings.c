@@ -31,6 +31,8 @@ static void pair_free(pair *p) {
   dfi_free(p->memory);
 }
 
+static bool serve(dfi_rank *r, double seconds) { return dfi_rank_serve(r, dfi_rank_wakes(r), seconds); }
+
 /* ---- in order, whole, however long ------------------------------------------------------------------------------- */
 
 static int64_t size_of(int32_t i) { return i % 50 == 7 ? 20000 + i : (int64_t)i * 37 % 900; }
@@ -54,7 +56,7 @@ static void *send_all(void *arg) {
   }
   dfi_rank_traffic sent;
   for (int32_t i = 0; i < 100000; i++) {
-    dfi_rank_serve(p->rank[0], 0.01);                  /* what was kept goes as the other one takes */
+    serve(p->rank[0], 0.01);                           /* what was kept goes as the other one takes */
     dfi_rank_traffic_of(p->rank[1], 0, &sent);
     if (sent.messages_in == MESSAGES) break;
   }
@@ -68,7 +70,7 @@ static void messages(void) {
   pthread_t sender;
   dfi_rank_handle(p.rank[1], take, &t);
   pthread_create(&sender, NULL, send_all, &p);
-  for (int32_t i = 0; i < 1000000 && t.n < MESSAGES; i++) dfi_rank_serve(p.rank[1], 0.1);
+  for (int32_t i = 0; i < 1000000 && t.n < MESSAGES; i++) serve(p.rank[1], 0.1);
   pthread_join(sender, NULL);
   says("messages of any length come whole and in order through a ring of 4 KB", t.good && t.n == MESSAGES);
   dfi_rank_traffic in, out;
@@ -89,7 +91,7 @@ static void wrong_packets(void) {
     for (int64_t k = 0; k < n; k++) at[k] = (unsigned char)(kind < 100 ? 0xff : kind * 77 + k * k * 13);
     if (kind >= 200) *(uint64_t *)(void *)(at - 16) = (uint64_t)kind << (kind % 64);       /* its size */
     t->commit(t, 1);
-    dfi_rank_serve(p.rank[1], 0);
+    serve(p.rank[1], 0);
     if (kind < 100) says("a rank that sends what is no message is taken for lost", !dfi_rank_peer_alive(p.rank[1], 0));
     t->free(t);
     pair_free(&p);
@@ -114,9 +116,14 @@ static void sleep_and_wake(void) {
   pair p = pair_new();
   pthread_t other;
   pthread_create(&other, NULL, wake_later, &p);
-  says("a thread that sleeps is woken by what comes", dfi_rank_serve(p.rank[1], 60));
+  says("a thread that sleeps is woken by what comes", serve(p.rank[1], 60));
   pthread_join(other, NULL);
-  says("without anything it wakes by itself", !dfi_rank_serve(p.rank[1], 0.001));
+  says("without anything it wakes by itself", !serve(p.rank[1], 0.001));
+  const uint32_t wakes = dfi_rank_wakes(p.rank[1]);
+  const double began = dfi_now();
+  dfi_rank_wake(p.rank[1]);
+  says("a thread that was woken since it looked for something to do does not sleep",
+       !dfi_rank_serve(p.rank[1], wakes, 60) && dfi_now() - began < 30);
   pair_free(&p);
 }
 

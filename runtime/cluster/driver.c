@@ -656,7 +656,8 @@ static double latency_of(int32_t rank) {
     atomic_store(&w->echoed, -1);
     dfi_rank_post(D->rank, rank, &p, sizeof p);
     int64_t came;
-    while ((came = atomic_load(&w->echoed)) < 0 && dfi_now() - p.sent < 1e-3 * WAIT_MS) dfi_rank_serve(D->rank, 1e-3);
+    while ((came = atomic_load(&w->echoed)) < 0 && dfi_now() - p.sent < 1e-3 * WAIT_MS)
+      dfi_rank_serve(D->rank, dfi_rank_wakes(D->rank), 1e-3);
     if (came < 0) break;
     if (came < best) best = came;
   }

@@ -100,9 +100,11 @@ static job *next_job(void) {
 
 /* Turns runs, until the program is to run here: then another thread does. */
 static void serve(bool apart) {
-  while (apart || !atomic_load(&worker.spmd)) {
+  for (;;) {
+    const uint32_t wakes = dfi_rank_wakes(worker.ranks);
+    if (!apart && atomic_load(&worker.spmd)) return;
     for (job *j; (j = next_job()) != NULL;) turn_apart(j);
-    dfi_rank_serve(worker.ranks, 1.0);
+    dfi_rank_serve(worker.ranks, wakes, 1.0);
   }
 }
 

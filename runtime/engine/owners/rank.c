@@ -43,6 +43,7 @@ struct dfi_rank {
   peer    *peer;
   dfi_rank_handler handler; void *user;
   _Atomic uint64_t next_run;
+  _Atomic uint32_t wakes;        /* of threads that wait here */
   pthread_mutex_t waits;         /* guards waited; no other lock is taken under it */
   dfi_rank_wait waited;
   pthread_mutex_t runs;          /* guards all below */
@@ -120,7 +121,11 @@ void dfi_rank_free(dfi_rank *r) {
 int32_t dfi_rank_me(const dfi_rank *r) { return r->me; }
 int32_t dfi_rank_count(const dfi_rank *r) { return r->n; }
 bool dfi_rank_peer_alive(const dfi_rank *r, int32_t p) { return !atomic_load(&r->peer[p].dead); }
-void dfi_rank_wake(dfi_rank *r) { r->t->wake(r->t); }
+void dfi_rank_wake(dfi_rank *r) {
+  atomic_fetch_add(&r->wakes, 1);
+  r->t->wake(r->t);
+}
+uint32_t dfi_rank_wakes(const dfi_rank *r) { return atomic_load(&r->wakes); }
 uint64_t dfi_rank_run_number(dfi_rank *r) { return 1 + atomic_fetch_add(&r->next_run, 1); }
 
 void dfi_rank_handle(dfi_rank *r, dfi_rank_handler handler, void *user) {
@@ -477,14 +482,15 @@ bool dfi_rank_filled(const dfi_rank *r) { return r->t->filled(r->t); }
 uint32_t dfi_rank_ticket(const dfi_rank *r) { return r->t->ticket(r->t); }
 void dfi_rank_sleep(dfi_rank *r, uint32_t ticket, double seconds) { r->t->wait(r->t, ticket, seconds); }
 
-bool dfi_rank_serve(dfi_rank *r, double seconds) {
+bool dfi_rank_serve(dfi_rank *r, uint32_t wakes, double seconds) {
   for (int32_t look = 0; look < DFI_LOOKS + DFI_YIELDS; look++) {
     if (dfi_rank_poll(r)) return true;
     if (seconds <= 0) return false;
     if (look < DFI_LOOKS) dfi_relax();
     else sched_yield();
   }
-  dfi_rank_sleep(r, dfi_rank_ticket(r), seconds);
+  const uint32_t ticket = dfi_rank_ticket(r);           /* from here on a wake ends the sleep */
+  if (wakes == dfi_rank_wakes(r)) dfi_rank_sleep(r, ticket, seconds);
   return dfi_rank_poll(r);
 }
 

@@ -57,9 +57,11 @@ void dfi_rank_handle(dfi_rank *r, dfi_rank_handler handler, void *user);
 void dfi_rank_post(dfi_rank *r, int32_t to, const void *bytes, int64_t n);
 /* Takes what has come, and hands it on; waits so many seconds for something (0: not at all): some pauses, some yields,
  * then asleep. Returns whether something came. For a thread that has nothing else to do. Any thread. */
-bool dfi_rank_serve(dfi_rank *r, double seconds);
-/* Threads that wait on this rank look up. */
+bool dfi_rank_serve(dfi_rank *r, uint32_t wakes, double seconds);
+/* Threads that wait on this rank look up. One that is about to wait does not: it counted the wakes before it looked for
+ * something to do, and serve does not sleep where there was one since. */
 void dfi_rank_wake(dfi_rank *r);
+uint32_t dfi_rank_wakes(const dfi_rank *r);
 
 /* ---- runs ------------------------------------------------------------------------------------------------------- */
 
