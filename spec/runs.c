@@ -5,6 +5,8 @@
 #include "dflow.h"
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +30,17 @@ static int32_t add_node(df_graph *g, const char *type, const int32_t *a, int32_t
   return df_add_node(g, df_op_find(type), 2, (int32_t[]){ a[0], a[1], b, 0 }, "runs.c:2", &err);
 }
 
-/* A loop that counts to n; its exit. */
-static int32_t count_to(df_graph *g, int32_t n) {
+/* A loop that counts to n in steps; its exit. */
+static int32_t count_by(df_graph *g, int32_t step, int32_t n) {
   df_error err;
   int32_t init[2] = { number(g, 0), 0 }, var[2], exit[2];
   df_while_begin(g, 1, init, 1, -1, true, "keep", "loop", "runs.c:3", var, &err);
   df_while_pred_end(g, add_node(g, "Less", var, number(g, n)), 0, var, &err);
-  int32_t next[2] = { add_node(g, "Add", var, number(g, 1)), 0 };
+  int32_t next[2] = { add_node(g, "Add", var, number(g, step)), 0 };
   df_while_end(g, 1, next, exit, &err);
   return exit[0];
 }
+static int32_t count_to(df_graph *g, int32_t n) { return count_by(g, 1, n); }
 
 static void *look_often(void *arg) {
   df_error err;
@@ -68,6 +71,58 @@ static void two_threads(void) {
   df_value result = { 0 };
   says("a run of a closed session was cancelled", df_run_wait(r, &result, &err) == DF_CANCELLED);
   df_run_release(r);
+  df_graph_release(g);
+}
+
+typedef struct interrupter {
+  void (*interrupt)(void);
+  atomic_bool enough;
+} interrupter;
+
+static void *interrupt_often(void *arg) {
+  interrupter *by = arg;
+  while (!atomic_load(&by->enough)) {
+    by->interrupt();
+    usleep(100);
+  }
+  return NULL;
+}
+
+/* How a wait for a run ends while another thread interrupts again and again. */
+static int32_t wait_interrupted(df_run *r, void (*interrupt)(void), df_error *err) {
+  interrupter by = { .interrupt = interrupt };
+  pthread_t thread;
+  df_value result = { 0 };
+  pthread_create(&thread, NULL, interrupt_often, &by);
+  const int32_t code = df_run_wait(r, &result, err);
+  atomic_store(&by.enough, true);
+  pthread_join(thread, NULL);
+  df_value_release(&result);
+  return code;
+}
+
+/* Runs that would end by their time limit alone. */
+static void interrupts(void) {
+  df_error err = { 0 };
+  df_value result = { 0 };
+  df_graph *g = df_graph_new();
+  df_session *s = df_session_new(g, NULL, &err);
+  int32_t fetch[2] = { count_by(g, 0, 1), 0 };
+  df_run *r = df_session_start(s, 1, fetch, 0, NULL, NULL, 30, NULL, &err);
+  says("a wait ends where calls are interrupted", wait_interrupted(r, df_interrupt_calls, &err) == DF_CANCELLED);
+  says("and says that the run goes on", strstr(err.message, "the run goes on") && !df_run_done(r));
+  says("the next wait ends where all is interrupted", wait_interrupted(r, df_interrupt, &err) == DF_CANCELLED);
+  says("with the run", strstr(err.message, "the run was interrupted") && df_run_done(r));
+  df_run_release(r);
+  int32_t cancelled = 0;
+  for (int32_t i = 0; i < 20; i++) {
+    r = df_session_start(s, 1, fetch, 0, NULL, NULL, 30, "at_once=yes", &err);
+    df_interrupt();
+    cancelled += df_run_wait(r, &result, &err) == DF_CANCELLED;
+    df_run_release(r);
+  }
+  says("a run is interrupted that its thread has not begun yet", cancelled == 20);
+  df_session_release(s);
   df_graph_release(g);
 }
 
@@ -187,6 +242,7 @@ int main(void) {
   two_builders();
   cut_shapes();
   two_threads();
+  interrupts();
   odd_numbers();
   given_up();
   no_function();

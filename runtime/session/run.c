@@ -191,13 +191,12 @@ static void join(df_run *r) {
 }
 
 int32_t df_run_wait(df_run *r, df_value *results, df_error *err) {
-  const int64_t interrupts = atomic_load(&dfi_interrupts);
   const int32_t state = atomic_load(&r->done) || atomic_load(&r->cancel) ? DF_RUN_OVER : df_run_settle(r, -1, NULL);
   if (state == DF_RUN_PAUSED)
     return dfi_fail(err, DF_FAILED_PRECONDITION, NULL,
                     "the run is paused: it would never end; let it go on (resume, step) or cancel it first");
   /* else the run itself was interrupted, and ends */
-  if (state != DF_RUN_OVER && interrupts == atomic_load(&dfi_interrupts))
+  if (state != DF_RUN_OVER && r->watch->interrupts == atomic_load(&dfi_interrupts))
     return dfi_fail(err, DF_CANCELLED, NULL, "waiting for the run was interrupted; the run goes on");
   join(r);
   for (int32_t i = 0; i < r->nfetch; i++) {

@@ -254,7 +254,7 @@ static int32_t run_plan(df_session *s, dfi_plan *p, const df_value *values, doub
                         df_stats *stats, dfi_tally *tally, df_error *err) {
   for (int32_t i = 0; i < p->nfetch; i++) results[i] = (df_value){ 0 };
   const _Atomic int64_t *interrupter = cancel ? &dfi_interrupts : &dfi_calls_interrupted;
-  int64_t interrupts = atomic_load(interrupter);
+  const int64_t interrupts = cancel && watch ? watch->interrupts : atomic_load(interrupter);
   int32_t status = DF_OK;
   for (int32_t i = 0; i < p->nfeed && !status && !part; i++)
     status = dfi_session_check_feed(p->feed[i], &values[i], err);

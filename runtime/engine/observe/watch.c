@@ -26,6 +26,7 @@ dfi_watch *dfi_watch_new(const char *options, df_error *err) {
   pthread_mutex_init(&w->log_lock, NULL);
   dfi_cond_init(&w->changed);
   w->most = (int64_t)DFI_CHUNKS * DFI_CHUNK_EVENTS;
+  w->interrupts = atomic_load(&dfi_interrupts);
   w->patience = -1;
   w->finally = -1;
   char *copy = dfi_xstrdup(options ? options : ""), *save = NULL;

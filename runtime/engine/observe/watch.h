@@ -28,6 +28,7 @@ typedef struct dfi_watch {
   bool         waits;        /* at some time all its calls waited for something outside of it */
   bool         want_pause;
   bool         stays;        /* once paused, only a resume ends the pause; else the last thread that holds it does */
+  int64_t      interrupts;   /* dfi_interrupts when the run was asked for, before its thread began */
   double       patience;     /* seconds that others wait for it to pause; < 0: for as long as it takes */
   dfi_exec    *exec;         /* while it runs or is paused; of one that remains, until it is let go */
   bool         follows;      /* it is another rank's than 0 */
