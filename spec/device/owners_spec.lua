@@ -648,6 +648,32 @@ describe('owners', function()
     s:close()
   end)
 
+  one_process_it('tell each other that an array was written, once for each device that waits for it and is another owner\'s', function()
+    local x = df.placeholder('float32', {})
+    local written = df.device('sim:0', function() return df.TensorArray('float32', 1):write(0, x) end)
+    local passed = require('dflow.front.registry').op1('Identity', written.handle)
+    local fetches = { written:read(0) }
+    for i = 1, 3 do
+      fetches[i + 1] = df.device('sim:' .. i, function()
+        return df.control_dependencies({ passed }, function() return df.square(x) + i end)
+      end)
+    end
+    for owners, others in ipairs{ 0, 2, 3 } do                      -- two owners: sim:1 is turned by that of sim:0
+      local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1', 'sim:2', 'sim:3' }, owners = owners }
+      assert.same({ 2, 5, 6, 7 }, s:run(fetches, { [x] = 2 }))
+      turned_by(owners, s:stats())
+      local told = 0
+      for link, sent in pairs(s:stats().transfers) do
+        if link:find '^sim:0 %-> sim:' then
+          assert.same({ messages = 1, bytes = 0, dead = 0 }, sent)
+          told = told + 1
+        end
+      end
+      assert.equal(others, told)
+      s:close()
+    end
+  end)
+
   it('count each frame and iteration once, also while the run goes on', function()
     local fetches = nested(50)
     local one = df.Session{ devices = TWO }
