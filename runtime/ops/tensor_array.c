@@ -120,7 +120,7 @@ static int32_t merge_element_shape(dfi_infer *c, int32_t attr, dfi_shape *merged
   if (!dfi_shape_merge(&h->shape, &asked, merged))
     return dfi_infer_fail(c, "%s: its elements are %s but element_shape is %s", array_title(c, 0, title),
                           dfi_shape_text(&h->shape, a), dfi_shape_text(&asked, b));
-  if (merged->rank < 0 || dfi_shape_equal(merged, &asked)) return DF_OK;
+  if (dfi_shape_equal(merged, &asked)) return DF_OK;
   const dfi_op_info *o = dfi_op_info_at(c->node->op);
   /* the node's may be the entry's defaults */
   df_attr *attrs = dfi_graph_alloc(c->graph, sizeof *attrs * (size_t)o->nattr);

@@ -127,6 +127,17 @@ describe('TensorArray', function()
       local r = df.run({ ta:stack(), ta:gather(df.zeros({ 0 }, 'int32')), ta:size() }, { [n] = 0, [t] = none })
       assert.are.same({ { 0, 3 }, { 0, 3 }, 0 }, { r[1].shape, r[2].shape, r[3] })
     end)
+    it('stacks, gathers and joins nothing where a loop without a trip would have told the element shape', function()
+      local n = df.placeholder('int32', {})
+      local _, ta = df.while_loop(function(i) return i:lt(n) end, function(i, ta) return i + 1, ta:write(i, df.ones{ 2, 3 }) end,
+        { df.int32(0), df.TensorArray('float32', n) })
+      local shapes, joined = {}, { ta:stack(), ta:gather(df.zeros({ 0 }, 'int32')), ta:concat() }
+      for i, made in ipairs(df.run(joined, { [n] = 0 })) do
+        shapes[i] = made.shape
+        assert.matches('dtype=float32', require('dflow.backend').node_attrs_text(joined[i].graph.handle, joined[i].node))
+      end
+      assert.are.same({ { 0, 2, 3 }, { 0, 2, 3 }, { 0, 3 } }, shapes)
+    end)
     it('tells a static shape that holds for what is joined, as for what is stacked and gathered', function()
       local parts = df.TensorArray('float32', 3):split({ { 0 }, { 1 }, { 2 }, { 3 }, { 4 }, { 5 } }, { 1, 2, 3 })
       local alike = df.TensorArray('float32', 2):write(0, { { 1, 2 } }):write(1, { { 3, 4 } })
