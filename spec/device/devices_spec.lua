@@ -677,6 +677,36 @@ describe('swapping', function()
     end
   end)
 
+  it('moves the elements of a copy as those of its array, whether they were there when it was made or came later', function()
+    local registry, arrays = require 'dflow.front.registry', require 'dflow.front.tensor_array'
+    local n, wanted = 24, 1
+    local function sum_of(copy_at)
+      df.reset()
+      local x, d = df.placeholder('float32', { 32, 32 }), df.TensorArray('float32', 1).d
+      local function copied(ta, now) return now and arrays.wrap(registry.op1('TensorArrayCopy', ta.handle), d) or ta end
+      return on('sim:0', function()
+        local made = arrays.wrap(registry.op('TensorArray', { df.int32(n) }, { dtype = 'float32', swap = wanted }), d)
+        local _, full = df.while_loop(function(i) return i:lt(n) end, function(i, ta) return i + 1, ta:write(i, x * df.cast(i, 'float32')) end,
+          { df.int32(0), copied(made, copy_at == 'first') })
+        full = copied(full, copy_at == 'last')
+        local _, sum = df.while_loop(function(i) return i:lt(n) end, function(i, sum) return i + 1, sum + full:read(n - 1 - i) end,
+          { df.int32(0), df.zeros{ 32, 32 } })
+        return sum:reduce_sum()
+      end), x
+    end
+    local out = {}
+    for k, copy_at in ipairs{ 'never', 'first', 'last' } do
+      local sum, x = sum_of(copy_at)
+      local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = '64KB', bandwidth = '5GB/s' } } }
+      assert.equal(1024 * n * (n - 1) / 2, s:run(sum, { [x] = df.run(df.ones{ 32, 32 }) }))
+      out[k] = s:stats().swap.tensors_out
+      s:close()
+    end
+    assert.is_true(out[1] > 0)
+    assert.equal(out[1], out[2])
+    assert.is_true(out[3] >= out[1])
+  end)
+
   it('moves nothing while there is room, and nothing that a loop wants kept', function()
     local _, stats = gradient('swap', '64MB')
     assert.equal(0, stats.swap.tensors_out)
