@@ -42,6 +42,23 @@ static int32_t count_by(df_graph *g, int32_t step, int32_t n) {
 }
 static int32_t count_to(df_graph *g, int32_t n) { return count_by(g, 1, n); }
 
+/* A loop without an end whose body is a product that takes longer than a waiter sleeps. */
+static int32_t multiply_for_ever(df_graph *g) {
+  df_error err;
+  df_value wide = { .kind = DF_TENSOR, .dtype = DF_FLOAT32 };
+  wide.as.tensor = df_tensor_new(DF_FLOAT32, 2, (int64_t[]){ 1500, 1500 }, &err);
+  memset(df_tensor_data(wide.as.tensor), 0, 1500 * 1500 * sizeof(float));
+  int32_t init[4] = { number(g, 0), 0, df_constant(g, &wide, NULL, "runs.c:9", &err), 0 }, var[4], exit[4];
+  df_value_release(&wide);
+  df_while_begin(g, 2, init, 1, -1, true, "keep", "products", "runs.c:9", var, &err);
+  df_while_pred_end(g, add_node(g, "Less", var, number(g, 1)), 0, var, &err);
+  const int32_t square[4] = { var[2], var[3], var[2], var[3] };
+  int32_t next[4] = { add_node(g, "Mul", var, number(g, 1)), 0,
+                      df_add_node(g, df_op_find("MatMul"), 2, square, "runs.c:9", &err), 0 };
+  df_while_end(g, 2, next, exit, &err);
+  return exit[2];
+}
+
 static void *look_often(void *arg) {
   df_error err;
   for (int i = 0; i < 300; i++) df_snapshot_release(df_run_look(arg, &err));
@@ -113,6 +130,11 @@ static void interrupts(void) {
   says("and says that the run goes on", strstr(err.message, "the run goes on") && !df_run_done(r));
   says("the next wait ends where all is interrupted", wait_interrupted(r, df_interrupt, &err) == DF_CANCELLED);
   says("with the run", strstr(err.message, "the run was interrupted") && df_run_done(r));
+  df_run_release(r);
+  r = df_session_start(s, 1, (int32_t[]){ multiply_for_ever(g), 0 }, 0, NULL, NULL, 30, NULL, &err);
+  says("and not before, where it is in the middle of a kernel",
+       wait_interrupted(r, df_interrupt, &err) == DF_CANCELLED && strstr(err.message, "the run was interrupted") &&
+           df_run_done(r));
   df_run_release(r);
   int32_t cancelled = 0;
   for (int32_t i = 0; i < 20; i++) {
