@@ -117,14 +117,17 @@ static df_node *pivot_of(const df_node *n, df_context *to) {
   return to->pivot;
 }
 
+/* What is known of the original, and of the copy's inputs; of a loop variable the original's shape: it may change. */
 static void learn(df_node *copy, const df_node *n) {
+  const bool varies = kind_of(n) == DF_ENTER && !dfi_flow_is_constant_enter(n);
   for (int32_t i = 0; i < n->nout; i++) {
     dfi_out *o = &copy->out[i];
     const dfi_out *is = &n->out[i];
     dfi_shape both;
     o->dtype = is->dtype;
     if (!o->of) o->of = is->of;
-    if (dfi_shape_merge(&o->shape, &is->shape, &both)) o->shape = both;
+    if (varies) o->shape = is->shape;
+    else if (dfi_shape_merge(&o->shape, &is->shape, &both)) o->shape = both;
     if (!o->constant && is->constant) o->constant = df_tensor_retain(is->constant);
   }
 }

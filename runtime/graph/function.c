@@ -2,9 +2,9 @@
  *
  * A function's body is a context of its own below the top level: FunctionArg nodes, what was built, FunctionReturn. It
  * stands in the graph once; a FunctionCall opens a frame of it. Values of the outside that the body uses become
- * arguments too: all calls pass them. A call in the body of a function that is not built yet is made without them and
- * completed at the end, for which the outermost function that is being built waits: until no function gains an argument
- * any more, each such call gets what it lacks.
+ * arguments too: all calls pass them, or others that they are given behind the rest. A call in the body of a function
+ * that is not built yet is made without them and completed at the end, for which the outermost function that is being
+ * built waits: until no function gains an argument any more, each such call gets what it lacks.
  *
  * The last result of each call is its tape (resource/tape.h). Gradients save in it what they need of the call, from
  * within the frame.

@@ -416,3 +416,41 @@ describe('a function called in a loop with save = "recompute"', function()
     end
   end)
 end)
+
+describe('a loop in what is recomputed', function()
+  --- Bodies whose variables change shape from trip to trip; x is float64[2].
+  local bodies = {
+    function(x)                                                   -- rows fewer each trip, gathered by indices
+      local _, _, s = df.while_loop(function(_, id) return df.size(id):gt(0) end, function(i, id, s)
+        return i + 1, id:slice({ 0 }, { df.size(id) - 1 }), s + (df.gather(x, id) * df.gather(x, id)):reduce_sum()
+      end, { df.int32(0), df.range(2), F{ 0 } }, { shape_invariants = { {}, { -1 }, { 1 } } })
+      return s * x
+    end,
+    function(x)                                                   -- rows that a cond leaves out
+      local _, id, rows = df.while_loop(function(i) return i:lt(4) end, function(i, id, rows)
+        local n = df.size(id)
+        id, rows = df.cond(n:gt(1):logical_and((i % 2):eq(1)), function() return id:slice({ 0 }, { n - 1 }), rows:slice({ 0 }, { n - 1 }) end,
+                           function() return id, rows end)
+        return i + 1, id, rows * df.gather(x, id)
+      end, { df.int32(0), df.range(2), x }, { shape_invariants = { {}, { -1 }, { -1 } } })
+      return rows:reduce_sum() * x + df.cast(df.size(id), 'float64')
+    end,
+    function(x)                                                   -- more rows each trip
+      local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, df.concat({ y, y:slice({ 0 }, { 1 }) * x[1] }, 0) end,
+                                 { df.int32(0), x }, { shape_invariants = { {}, { -1 } } })
+      return (y * y):reduce_sum() * x
+    end,
+  }
+
+  it('may change the shapes of its variables', function()
+    for k, body in ipairs(bodies) do
+      df.reset()
+      local x = F{ 0.5, 1.25 }
+      local function slopes(y) return df.run{ y, grad(y, x), grad(grad(y, x), x) } end
+      local kept = slopes(trips('keep', 2, function(_, y) return body(y) end, x))
+      near(slopes(trips('recompute', 2, function(_, y) return body(y) end, x)), kept, { rtol = 1e-12 })
+      near(slopes(df.checkpoint(body)(df.checkpoint(body)(x))), kept, { rtol = 1e-12 })
+      assert(df.check_gradients(df.checkpoint(body)(x):reduce_sum(), x, { order = 2 }), k)
+    end
+  end)
+end)
