@@ -100,6 +100,29 @@ describe('what specs ask besides', function()
     assert.are_not.same(support.bits(1), support.bits(1 + 2 ^ -52))
     assert.same(support.bits(df.tensor{ 1, 2 }), support.bits{ 1, 2 })
   end)
+
+  it('bits of many numbers tells these apart, too, and shows the first that differs', function()
+    for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'int32', 'uint8' } do
+      local function made(i, x)
+        local list = support.numbers(200, 1, 3, 5)
+        list[i or 1] = x or list[1]
+        return support.bits(df.tensor(list, 'float64'):reshape{ 10, 20 }:astype(dtype))
+      end
+      assert.same(made(), made())
+      for _, i in ipairs{ 1, 64, 200 } do
+        assert.are_not.same(made(), made(i, 5))
+        if dtype:find 'float' then
+          assert.are_not.same(made(i, 0.0), made(i, -0.0))
+          assert.are_not.same(made(i, 1 / 0), made(i, 0 / 0))
+          assert.same(made(i, 0 / 0), made(i, -(0 / 0)))
+        end
+      end
+      if dtype ~= 'float16' then assert.matches('%[element%] = 64\n *%[number%] = .5.', tostring(select(2, pcall(assert.same, made(), made(64, 5))))) end
+    end
+    local t = support.tensor({ 10, 20 }, 1, 3, 'float32', 1)
+    assert.are_not.same(support.bits(t), support.bits(t:reshape{ 20, 10 }))
+    assert.are_not.same(support.bits(t), support.bits(t:astype 'float64'))
+  end)
 end)
 
 describe('spec/run.sh', function()
