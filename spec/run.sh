@@ -5,15 +5,15 @@
 #   spec/run.sh luajit:release spec/graph spec/x_spec.lua          these folders and files only; SPECS='…' says the same
 #   DFLOW_TESTS=all spec/run.sh lua5.4:debug             also what `make test` leaves out
 #
-# Each file is a process of its own, and so is each test program in C. DFLOW_LANES of them (as many as there are cores) run at a
-# time, those first that take longest: build/seconds has what each took last, spec/seconds what the long ones take. A line is
-# printed as each ends, and all that it said where a test failed. The last line is `N passed, N failed`; the exit status says the
-# same. A file that ends early (a crash, a sanitizer's report) is one more failure, and so is one that hangs: it is ended after
+# Each file is a process of its own, and so is each test program in C. DFLOW_LANES of them (one more than there are cores, as
+# some wait) run at a time, those first that take longest: build/seconds has what each took last, spec/seconds what the long
+# ones take. A line is printed as each ends, and all that it said where a test failed. The last line is `N passed, N failed`;
+# the exit status says the same. A file that ends early (a crash, a sanitizer's report) is one more failure, and so is one that hangs: it is ended after
 # DFLOW_SPEC_SECONDS (20 minutes, two hours under a sanitizer). A failed test is not run again.
 #
 # A line `-- run: …` among the first of a file says when it runs: `test-all`, only with DFLOW_TESTS=all; `once`, under the first
-# pair only, for what does not depend on the Lua; `alone`, when all others have ended, one at a time, for what waits on a terminal
-# or on processes in real time. A file that is named runs in any case.
+# pair only, for what does not depend on the Lua; `first`, likewise, but with DFLOW_TESTS=all under each; `alone`, when all
+# others have ended, one at a time, for what waits on a terminal or on processes in real time. A file that is named runs in any case.
 # DFLOW_LOST=1: memory that nothing points to at the end is a failure, too, of lua5.4 (memory/lost.sh).
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -32,7 +32,7 @@ for word in "$@"; do
     *) pairs="$pairs $word" ;;
   esac
 done
-lanes=${DFLOW_LANES:-$(nproc)}
+lanes=${DFLOW_LANES:-$(($(nproc) + 1))}
 
 # ---- what runs ---------------------------------------------------------------------------------------
 # The jobs of a pair, a line each: `pair file`.
@@ -47,7 +47,7 @@ jobs_of() { # pair is-first
   xargs -r grep -m1 -H '^-- run: ' < "$work/files" > "$work/marks"
   awk -v pair="$1" -v first="$2" -v all="${DFLOW_TESTS:-}" -v named=" $named " '
     FILENAME ~ /marks$/ { at = index($0, ":-- run: "); mark[substr($0, 1, at - 1)] = substr($0, at); next }
-    index(named, " " $0 " ") || !(mark[$0] ~ /test-all/ && all != "all" || mark[$0] ~ /once/ && !first) { print pair, $0 }
+    index(named, " " $0 " ") || !(mark[$0] ~ /test-all/ && all != "all" || mark[$0] ~ /once/ && !first || mark[$0] ~ /first/ && !first && all != "all") { print pair, $0 }
   ' "$work/marks" "$work/files"
 }
 

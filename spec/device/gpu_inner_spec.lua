@@ -1,4 +1,4 @@
--- run: once
+-- run: test-all, once
 -- gpu_inner_spec.lua: loops inside loops that gpu:0 runs as graphs: WHILE nodes whose numbers the GPU counts, or iterations in a row, with the bits and
 -- the counts of tokens.
 

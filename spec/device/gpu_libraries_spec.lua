@@ -1,4 +1,4 @@
--- run: once
+-- run: test-all, once
 --- gpu_libraries_spec.lua: CUDA's libraries behind gpu:0, on the strict driver and the libraries for tests beside it (spec/cuda).
 local cudagraph = require 'spec.cudagraph'
 local build = os.getenv 'DFLOW_BUILD'

@@ -2,6 +2,7 @@
 -- run: once
 local df = require 'dflow'
 local files = require 'dflow.exchange.file'
+local support = require 'spec.support'
 
 local build = os.getenv 'DFLOW_BUILD' or 'build/release'
 local program = build .. '/dflow spec/exchange/files_writer.lua '
@@ -19,7 +20,7 @@ local read, write = require('spec.shell').read, require('spec.shell').write
 
 local function left_in(folder) return shell('ls -A %s', folder):gsub('%s+', ' '):gsub(' $', '') end
 
-local kills = tonumber(os.getenv 'DFLOW_KILLS') or 25        -- of each kind
+local kills = tonumber(os.getenv 'DFLOW_KILLS') or support.sample(6, 25)        -- of each kind
 local kinds = {}
 for kind in shell(program .. 'list list'):gmatch '%S+' do kinds[#kinds + 1] = kind end
 local can_mount = shell('unshare -m true'):match '%S' == nil

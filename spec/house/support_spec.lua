@@ -176,7 +176,7 @@ describe('spec/run.sh', function()
     os.remove(folder)
     os.execute('mkdir ' .. folder)
     finally(function() os.execute('rm -r ' .. folder) end)
-    for name, mark in pairs{ plain = '', once = '-- run: once\n', long = '-- run: test-all\n', both = '-- run: test-all, once\n' } do
+    for name, mark in pairs{ plain = '', once = '-- run: once\n', first = '-- run: first\n', long = '-- run: test-all\n', both = '-- run: test-all, once\n' } do
       shell.write(('%s/%s_spec.lua'):format(folder, name), mark .. ("it('%s', function() end)\n"):format(name))
     end
     local pair = 'lua5.4:' .. (os.getenv 'DFLOW_MODE' or 'release')
@@ -186,8 +186,8 @@ describe('spec/run.sh', function()
       for name in r.out:gmatch '/(%w+)_spec%.lua: 1 passed' do times[name] = (times[name] or 0) + 1 end
       return times
     end
-    assert.same({ plain = 2, once = 1 }, ran('DFLOW_TESTS=', folder))
-    assert.same({ plain = 2, once = 1, long = 2, both = 1 }, ran('DFLOW_TESTS=all', folder))
+    assert.same({ plain = 2, once = 1, first = 1 }, ran('DFLOW_TESTS=', folder))
+    assert.same({ plain = 2, once = 1, first = 2, long = 2, both = 1 }, ran('DFLOW_TESTS=all', folder))
     assert.same({ both = 2 }, ran('DFLOW_TESTS=', folder .. '/both_spec.lua'))
   end)
 

@@ -23,7 +23,7 @@ describe('behind a fence', function()
       .. 'spec/ops/bands_spec.lua spec/ops/packed_spec.lua spec/ops/pooling_spec.lua spec/ops/train_spec.lua spec/ops/windows_spec.lua',
     'spec/graph/while_loop_spec.lua spec/graph/cond_spec.lua spec/engine/native_tensors_spec.lua',
   } do
-    it('what specs ask for is done, too: ' .. files:gsub('spec/', ''):gsub('_spec%.lua', ''), function()
+    support.long_it(it)('what specs ask for is done, too: ' .. files:gsub('spec/', ''):gsub('_spec%.lua', ''), function()
       local r = shell.run(([[DFLOW_STRESS=fence,split %s "$(command -v busted)" -f .busted --cpath='%s/lua/?.so' -o plainTerminal %s]])
         :format(rawget(_G, 'jit') and 'luajit' or 'lua5.4', shell.build, files))
       assert.equal(0, r.status, r.out .. r.err)

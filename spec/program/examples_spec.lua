@@ -1,8 +1,9 @@
 -- Every example runs, and says what it should. Long ones get short settings here, and one full run.
 local shell = require 'spec.shell'
+local support = require 'spec.support'
 
--- The driver for tests is a hundred times as slow as the host: there, too, they get short settings.
-local mode = (os.getenv('DFLOW_DEFAULT_DEVICE') or ''):find('^gpu') and 'short' or os.getenv('DFLOW_MODE') or 'release'
+-- The driver for tests is a hundred times as slow as the host: there, too, they get short settings; and in `make test`.
+local mode = (os.getenv('DFLOW_DEFAULT_DEVICE') or ''):find('^gpu') and 'short' or support.sample('debug', os.getenv 'DFLOW_MODE' or 'release')
 
 local function example(name, arguments)
   local r = shell.run(('%s examples/%s.lua %s'):format(shell.lua, name, arguments or ''))
@@ -10,7 +11,7 @@ local function example(name, arguments)
   return r.out
 end
 
-local host_it = require('spec.support').host_it(it, pending)       -- long trainings: the driver for tests is a hundred times as slow
+local host_it = support.host_it(it, pending)       -- long trainings: the driver for tests is a hundred times as slow
 
 describe('the example', function()
   it('mandelbrot draws the set', function()

@@ -437,7 +437,7 @@ describe('TensorArray', function()
   end)
 
   describe('costs little', function()
-    it('for a million scalars: at most 12 bytes each', function()
+    support.one_owner_it(it, pending)('for a million scalars: at most 12 bytes each', function()
       local r = shell.run(shell.dflow .. [[ -e "
         local df = require 'dflow'
         local n = 1000000
