@@ -13,7 +13,7 @@
 #
 # A line `-- run: …` among the first of a file says when it runs: `test-all`, only with DFLOW_TESTS=all; `once`, under the first
 # pair only, for what does not depend on the Lua; `first`, likewise, but with DFLOW_TESTS=all under each; `alone`, when all
-# others have ended, one at a time, for what waits on a terminal or on processes in real time. A file that is named runs in any case.
+# others have ended, one at a time, for what sleeps or counts seconds. A file that is named runs in any case.
 # DFLOW_LOST=1: memory that nothing points to at the end is a failure, too, of lua5.4 (memory/lost.sh).
 set -u
 cd "$(dirname "$0")/.." || exit 1

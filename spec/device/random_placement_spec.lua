@@ -1,5 +1,6 @@
 --- Random programs on random devices, and specs with every op sent to a random one: the bits of one device.
 -- DFLOW_PROGRAMS sets how many (120; 60 in `make test`), DFLOW_SEED where the seeds begin (1); by hand DFLOW_STRESS may be set for all of them.
+-- run: first
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local random_placement = require 'spec.random_placement'

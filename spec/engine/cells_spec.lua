@@ -1,5 +1,6 @@
 --- Recurrent cells, however they are written: a product, its bias, and what is computed of its gates are done in one pass. The numbers,
 -- errors and tokens are those of the ops one by one.
+-- run: first
 local df = require 'dflow'
 local support = require 'spec.support'
 

@@ -1,4 +1,5 @@
 --- Elementwise ops that hang together are computed in one pass: the numbers, errors and tokens are those of the ops one by one.
+-- run: first
 local df = require 'dflow'
 local support = require 'spec.support'
 local waits = require 'spec.random_waits'

@@ -1,5 +1,6 @@
 --- Every public function with arguments that it may or may not take (spec/called.lua): what it refuses it refuses with an error of its own
 -- that says what was called or what was expected; what it takes is, when it is run, what it was said to be.
+-- run: first
 local df = require 'dflow'
 local called = require 'spec.called'
 local it = require('spec.support').host_it(it, pending)

@@ -1,5 +1,5 @@
 -- Ctrl-C as a question, and what one can ask then: typed at in a terminal.
--- run: alone
+-- run: first, alone
 local terminal = require 'spec.terminal'
 
 local COUNTING = [[

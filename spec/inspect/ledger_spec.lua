@@ -1,4 +1,5 @@
 --- Snapshots are consistent cuts: wherever a run is looked at, the books of its tokens balance, and looking changes nothing.
+-- run: first
 local df = require 'dflow'
 local sampling = require 'spec.sampling'
 local shell = require 'spec.shell'

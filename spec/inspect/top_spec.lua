@@ -1,5 +1,5 @@
 -- :top, whole screens of it, what it costs, and what it leaves behind.
--- run: alone
+-- run: first, alone
 local terminal = require 'spec.terminal'
 local shell = require 'spec.shell'
 local ordered_it = require('spec.support').ordered_it(it, pending)

@@ -1,5 +1,5 @@
 --- Ctrl-C while a graph runs over ranks: the run ends everywhere, the workers and the session live on.
--- run: alone
+-- run: first, alone
 local shell = require 'spec.shell'
 local terminal = require 'spec.terminal'
 

@@ -1,4 +1,5 @@
 --- `mpirun -n 4 dflow`, and what stands for it: ranks that a launcher started find each other by their environment.
+-- run: first
 local shell = require 'spec.shell'
 local dflow = shell.dflow
 

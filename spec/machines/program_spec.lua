@@ -1,4 +1,5 @@
 --- `dflow -n 4`: ranks from the command line, at the prompt, and what a worker by itself says.
+-- run: first
 local shell = require 'spec.shell'
 local dflow = shell.dflow
 

@@ -1,4 +1,5 @@
 --- SPMD: every rank runs the script; all make the same runs, or are told which rank differs, where.
+-- run: first
 local shell = require 'spec.shell'
 local dflow = shell.dflow
 

@@ -1,6 +1,7 @@
 --- What is built and run, with and without errors, and let go leaves no memory behind: each op with inputs that fit and that do not, the gradient of
 -- each, and whole programs (let_go.lua): placed, cut, exported, imported, watched, stopped, failing. In processes of their own,
 -- as in failing_spec.lua. The debug build counts the library's pieces, the others tensors alone.
+-- run: first
 local shell = require 'spec.shell'
 
 local function tests(kind, what, list)

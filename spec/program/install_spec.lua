@@ -1,4 +1,5 @@
 -- make install lays everything down where it belongs, and what it laid down works from anywhere.
+-- run: first
 local shell = require 'spec.shell'
 
 describe('make install', function()

@@ -1,4 +1,5 @@
 -- The dflow program beside lua5.4: hundreds of command lines, each answered alike: output, complaints, tracebacks and status.
+-- run: first
 local shell = require 'spec.shell'
 local quote = shell.quote
 

@@ -1,4 +1,5 @@
 -- man dflow: it knows every option, command and variable that there is, and none that there is not; its examples run.
+-- run: first
 local shell = require 'spec.shell'
 
 local function contents(path)

@@ -1,4 +1,5 @@
 -- The dflow program: lua(1)'s options to the letter, dflow's globals, the prompt, Ctrl-C.
+-- run: first
 local shell = require 'spec.shell'
 local dflow = shell.dflow
 local ordered_it = require('spec.support').ordered_it(it, pending)

@@ -1,5 +1,5 @@
 -- What the program does with signals and with the ends of its files, at the prompt, in a run, and in a script.
--- run: alone
+-- run: first, alone
 local shell = require 'spec.shell'
 local typist = require 'spec.typist'
 

@@ -1,5 +1,5 @@
 -- A script at a terminal that waits for a run, or goes through a loop of df.progress: a line below what it has printed tells how far it is.
--- run: alone
+-- run: first, alone
 local terminal = require 'spec.terminal'
 
 describe('a script that waits for a run', function()

@@ -1,4 +1,5 @@
 -- What is typed behind Enter, before the terminal is the program's: each of these goes to it in one piece.
+-- run: first
 local typist = require 'spec.typist'
 
 local WORK = [[

@@ -1,5 +1,6 @@
 -- How soon a key shows at the prompt while a graph runs in the background. The goal, 5 ms for 99 of 100 keys, is for a machine of one's own;
 -- here others may be at work, so what is promised is less.
+-- run: first
 local typist = require 'spec.typist'
 
 describe('a key at the prompt', function()

@@ -1,6 +1,6 @@
 -- Ctrl-C where no graph runs: while Lua builds one, while the library does, while something is printed, timed or asked for. Each time the
 -- prompt comes back, the next node is built at the top level, and the terminal is what it was.
--- run: alone
+-- run: first, alone
 local typist = require 'spec.typist'
 
 local WORK = [[

@@ -1,5 +1,5 @@
 -- The prompt as one lives in it: typed at in a terminal, its screens compared.
--- run: alone
+-- run: first
 local shell = require 'spec.shell'
 local terminal = require 'spec.terminal'
 
@@ -308,9 +308,9 @@ dflow> ]]
   end)
 
   it('minds the vi mode and the keys of an inputrc', function()
-    open(80, 24, { files = { ['.inputrc'] = 'set editing-mode vi\n' } })
+    open(80, 24, { files = { ['.inputrc'] = 'set editing-mode vi\nset show-mode-in-prompt on\n' } })
     t:type('abc = 41'):keys('Escape')
-    os.execute('sleep 0.7')
+    t:wait('(cmd)dflow>')
     t:type('hx'):type('A'):keys('Enter'):line('abc')
     assert.is_truthy(t:wait('\n1\n'):find('\n1\n', 1, true), t:screen())
     t:close()

@@ -2,6 +2,7 @@
 --
 -- A file of spec/screens is what the terminal shows, without the blanks at the ends of its lines, and where the cursor is. After a change
 -- that is meant, `DFLOW_SCREENS=write` writes them anew: look at their diff.
+-- run: first
 local shell = require 'spec.shell'
 local terminal = require 'spec.terminal'
 local ordered_it = require('spec.support').ordered_it(it, pending)

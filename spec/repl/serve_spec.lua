@@ -1,4 +1,5 @@
 --- `:serve`: the prompt's run in a browser's page, on the loopback address.
+-- run: first
 local shell = require 'spec.shell'
 local browser = require 'spec.browser'
 local terminal = require 'spec.terminal'
