@@ -14,6 +14,7 @@ local registry = require 'dflow.front.registry'
 local support = require 'spec.support'
 
 local M = { ops = late.ops }
+local unpack = table.unpack or unpack
 
 local DTYPES = { 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'int16', 'int32', 'int64', 'uint8', 'uint16', 'uint32', 'uint64',
                  'bool', 'string', 'complex64', 'complex128' }
@@ -366,6 +367,63 @@ function M.messages(op, call)
       if words(why):find(tostring(v), 1, true) then return nil end
     end
     return ('%s is not named: %s'):format(call.changed, words(why))
+  end
+end
+
+-- ---- lanes -------------------------------------------------------------------------------------------------------------
+--- The inputs for another lane: the same shapes, other numbers of each float.
+local function other_lane(inputs)
+  local out = {}
+  for i, t in ipairs(inputs) do
+    out[i] = t
+    if t.dtype:find '^float' and t.size > 0 then
+      local list, turned = t:list(), {}
+      for k = 1, #list do turned[k] = list[#list + 1 - k] * 1.5 end
+      out[i] = df.tensor(turned, t.dtype, t.shape)
+    end
+  end
+  return out
+end
+
+local function one_shape(found, wanted)
+  if not wanted or #found ~= #wanted then return false end
+  for i, t in ipairs(found) do if table.concat(t.shape, ',') ~= table.concat(wanted[i].shape, ',') then return false end end
+  return true
+end
+
+--- df.vmap of the op gives what the op gives of each of two lanes; all inputs have lanes, or one. Nothing is said where the op refuses a
+-- lane, or gives the two different shapes.
+function M.lanes(op, call)
+  local first = M.run(op, call)
+  if not first or #first == 0 or first[1].dtype == 'variant' or first[1].dtype == 'resource' then return nil end
+  local count = #call.inputs
+  for only = 0, count > 1 and count or 0 do
+    local changed, inputs = other_lane(call.inputs), {}
+    for i, t in ipairs(call.inputs) do inputs[i] = (only == 0 or i == only) and changed[i] or t end
+    local second = M.run(op, { inputs = inputs, attrs = call.attrs })
+    if one_shape(first, second) then
+      df.reset()
+      local args, axes = {}, {}
+      for i, t in ipairs(call.inputs) do
+        axes[i] = (only == 0 or i == only) and 0
+        args[i] = axes[i] and df.stack({ df.constant(t), df.constant(inputs[i]) }, { axis = 0 }) or df.constant(t)
+      end
+      local ok, got = pcall(function()
+        local lanes = { df.vmap(function(...)
+          local given = { ... }
+          return unpack((assert(built(op, call, function(i) return given[i] end))))
+        end, { in_axes = axes })(unpack(args, 1, count)) }
+        return df.run(lanes, {}, { timeout = 20, tensors = true })
+      end)
+      if not ok then return ('lanes in %s: %s'):format(only == 0 and 'all' or only - 1, words(got)) end
+      for lane, wanted in ipairs{ first, second } do
+        local rows = {}
+        for i, t in ipairs(got) do rows[i] = t:at(lane - 1) end
+        for i, row in ipairs(rows) do if df.type(row) ~= 'tensor' then rows[i] = df.tensor(row, got[i].dtype) end end
+        local why = compare(rows, wanted, coarsest(call, first))
+        if why then return ('lanes in %s, lane %d: %s'):format(only == 0 and 'all' or only - 1, lane - 1, why) end
+      end
+    end
   end
 end
 

@@ -388,6 +388,7 @@ function Batch:attributes(node)
       end
       v = list
     end
+    if a.kind == 'dtype' and v == 0 then v = nil end                 -- what the op itself says
     if a.kind ~= 'tensor' and a.name ~= 'name' then attrs[a.name] = v end
   end
   return attrs

@@ -73,7 +73,7 @@ local function leading(change)
 end
 --- The op on the last axes: lanes are more of the first.
 for name in names [[Softmax LogSoftmax TopKV2 TopK Cholesky MatrixInverse MatrixDeterminant LogMatrixDeterminant Qr Svd SelfAdjointEigV2 MatrixDiag
-    MatrixDiagPart MatrixBandPart FFT FFT2D IFFT IFFT2D RFFT IRFFT]] do
+    MatrixDiagPart MatrixBandPart FFT FFT2D IFFT IFFT2D RFFT IRFFT RGBToHSV HSVToRGB]] do
   rules[name] = leading(function(_, _, v) if not rank(v[1]) or rank(v[1]) == 0 then return false end end)
 end
 for name in names 'MatrixSolve MatrixTriangularSolve MatrixSetDiag' do
@@ -411,9 +411,15 @@ local function batches(shared)
   end
 end
 for name in names 'Conv2D Conv3D DepthwiseConv2dNative ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea' do rules[name] = batches(2) end
-for name in names [[MaxPool AvgPool MaxPoolGrad MaxPoolGradGrad MaxPool3D AvgPool3D MaxPool3DGrad MaxPool3DGradGrad LRN SoftmaxCrossEntropyWithLogits
-    SparseSoftmaxCrossEntropyWithLogits RGBToHSV HSVToRGB DepthToSpace SpaceToDepth]] do
+for name in names [[MaxPool AvgPool MaxPoolGrad MaxPoolGradGrad MaxPool3D AvgPool3D MaxPool3DGrad MaxPool3DGradGrad LRN DepthToSpace SpaceToDepth]] do
   rules[name] = batches(99)
+end
+for name in names 'SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits' do
+  local many = batches(99)
+  rules[name] = function(self, node, v, set)
+    if rank(v[1]) ~= 1 then return many(self, node, v, set) end
+    return all(self:again(node, { lift(v[1], set), lift(v[2], set) }), set)       -- a lane is an example
+  end
 end
 
 -- ---- variables, random numbers, checks ------------------------------------------------------------------------------------------
