@@ -30,6 +30,8 @@ df_node *dfi_node_add(df_graph *g, const dfi_node_spec *spec, df_error *err);
 void dfi_graph_cut(df_graph *g, int32_t n);
 /* Infers the outputs' shapes anew after an input's shape has changed. True: one of them is another now. */
 bool dfi_node_infer_again(df_node *n);
+/* known_values.c: fills out[].constant where that is known. */
+void dfi_fold_node(df_node *n, const dfi_op_info *o);
 /* What stands by now may be known outside of the graph (a session, a binding): undo.c leaves it. */
 static inline void dfi_graph_keep_all(df_graph *g) { g->kept = g->n; }
 /* Memory that lives as long as the graph; zeroed, 16-byte aligned. Only the thread that builds. */

@@ -99,7 +99,4 @@ int32_t     dfi_node_check(df_node *n, df_error *err);
 /* order.c: control edges of a node about to be published: pivot, explicit ones, what stands. */
 typedef struct dfi_waits { df_node **node; int32_t n, cap; df_node *few[16]; } dfi_waits;
 int32_t dfi_order(df_graph *g, df_node *n, const dfi_node_spec *spec, dfi_waits *w, df_error *err);
-
-/* known_values.c: fills out[].constant where that is known. */
-void    dfi_fold_node(df_node *n, const dfi_op_info *o);
 #endif

@@ -322,15 +322,18 @@ describe('small tensors in native code', function()
     s:close()
   end)
 
-  it('are left to the tokens where they are large, or their shape is not known', function()
+  it('are left to the tokens where they are large, or their shape comes of values', function()
     local x, u = df.placeholder('float32', { 70000 }), df.placeholder('float32', { -1 })
     local function loop(v, name) return df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * 0.5 end, { df.int32(0), v }, { name = name }) end
     local _, a = loop(x, 'large')
-    local _, b = loop(u, 'unknown')
+    local _, b = loop(df.gather(u, df.reshape(df.where(u:gt(0)), { -1 })), 'found')
+    local _, c = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, df.gather(v, df.reshape(df.where(v:gt(0)), { -1 })) end,
+      { df.int32(0), u }, { name = 'finds', shape_invariants = { {}, { -1 } } })
     local s = df.Session{ engine = 'native' }
-    s:run({ a, b }, { [x] = df.zeros{ 70000 }:eval(), [u] = { 1, 2 } })
+    s:run({ a, b, c }, { [x] = df.zeros{ 70000 }:eval(), [u] = { 1, 2 } })
     assert.matches('large  tokens: [^\n]*float32%[70000%], and only numbers and small tensors of known shape are compiled', s:native())
-    assert.matches('unknown  tokens: [^\n]*float32%[%?%]', s:native())
+    assert.matches('found  native: variables [^\n]*; of float32%[2%]', s:native())
+    assert.matches('finds  tokens: [^\n]*int64%[%?,1%], and only numbers', s:native())
     s:close()
   end)
 end)

@@ -123,7 +123,7 @@ const dfi_shape *dfi_analyze_shape(const dfi_look *l, int32_t i, dfi_operand o) 
     case DFI_CONSTANT: return l->plan->constant[at].kind == DF_TENSOR ? l->constant_shape[at] : NULL;
     default:
       if (at >= (uint32_t)l->plan->nfeed) return NULL;
-      return dfi_sized(dfi_dtype(l->plan->feed[at]), dfi_shape_at(l->plan->feed[at]));
+      return dfi_sized(dfi_dtype(l->plan->feed[at]), dfi_known_shape(l->unit, l->plan->feed[at]));
   }
 }
 
@@ -133,9 +133,10 @@ static bool check_output(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t 
   if (o->ref) return dfi_unit_refuse(l->unit, p, "it is a reference to a variable");
   if (o->dtype == DF_RESOURCE) return true;
   if (!dfi_unboxed(o->dtype)) return dfi_unit_refuse(l->unit, p, "%s is not compiled", df_dtype_name(o->dtype));
-  if (o->shape.rank > 0 && !fits_here(l, loop, p, o->dtype, &o->shape))
+  const dfi_shape *shape = dfi_out_shape(l, p, i);
+  if (shape->rank > 0 && !fits_here(l, loop, p, o->dtype, shape))
     return dfi_unit_refuse(l->unit, p, "it is %s, and only numbers and small tensors of known shape are compiled",
-                           dfi_typed_shape_text(o->dtype, &o->shape, text));
+                           dfi_typed_shape_text(o->dtype, shape, text));
   return true;
 }
 
@@ -146,13 +147,14 @@ bool dfi_take_room(dfi_look *l, const dfi_pnode *p, uint8_t dtype, const dfi_sha
 
 static bool set_slot(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, int32_t root) {
   if (!check_output(l, loop, p, i)) return false;
-  const dfi_out *o = &p->node->out[i];
-  l->loop[loop].slot_dtype[slot] = o->dtype;
+  const uint8_t dtype = p->node->out[i].dtype;
+  const dfi_shape *shape = dfi_out_shape(l, p, i);
+  l->loop[loop].slot_dtype[slot] = dtype;
   l->loop[loop].slot_root[slot] = root;
-  if (o->shape.rank <= 0) return true;
-  l->loop[loop].slot_shape[slot] = dfi_sized(o->dtype, &o->shape);
+  if (shape->rank <= 0) return true;
+  l->loop[loop].slot_shape[slot] = dfi_sized(dtype, shape);
   l->loop[loop].slot_bare[slot] = p->kind == DFI_K_SWITCH;
-  return dfi_carries(l, loop, p) || dfi_take_room(l, p, o->dtype, &o->shape);
+  return dfi_carries(l, loop, p) || dfi_take_room(l, p, dtype, shape);
 }
 
 /* Output i of p hands on a captured tensor that is not small. */
@@ -162,22 +164,22 @@ static bool is_far(const dfi_look *l, int32_t loop, dfi_operand o) {
 }
 
 static bool set_far(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, dfi_operand from) {
-  const dfi_out *o = &p->node->out[i];
-  const dfi_shape *s = dfi_analyze_shape(l, loop, from);
-  if (!dfi_sized(o->dtype, &o->shape) || dfi_shape_size(&o->shape) != dfi_shape_size(s))
+  const uint8_t dtype = p->node->out[i].dtype;
+  const dfi_shape *own = dfi_out_shape(l, p, i), *s = dfi_analyze_shape(l, loop, from);
+  if (!dfi_sized(dtype, own) || dfi_shape_size(own) != dfi_shape_size(s))
     return dfi_unit_refuse(l->unit, p, "its shape is not known everywhere");
-  l->loop[loop].slot_dtype[slot] = o->dtype;
+  l->loop[loop].slot_dtype[slot] = dtype;
   l->loop[loop].slot_root[slot] = -1;
-  l->loop[loop].slot_shape[slot] = &o->shape;
+  l->loop[loop].slot_shape[slot] = own;
   l->loop[loop].slot_far[slot] = 1;
   return true;
 }
 
 /* The value of operand o goes to the place of output i of p: of the same kind? */
 static bool check_same(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, dfi_operand o) {
-  const dfi_out *to = &p->node->out[i];
-  const dfi_shape *from = dfi_analyze_shape(l, loop, o);
-  const dfi_shape *want = to->dtype == DF_RESOURCE || to->shape.rank <= 0 ? NULL : dfi_sized(to->dtype, &to->shape);
+  const uint8_t to = p->node->out[i].dtype;
+  const dfi_shape *from = dfi_analyze_shape(l, loop, o), *own = dfi_out_shape(l, p, i);
+  const dfi_shape *want = to == DF_RESOURCE || own->rank <= 0 ? NULL : dfi_sized(to, own);
   if (from == want || (from && want && dfi_shape_equal(from, want))) return true;
   return dfi_unit_refuse(l->unit, p, "its shape is not known everywhere");
 }
@@ -221,7 +223,7 @@ static bool look_variable(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   if (!dfi_analyze_variable(l, p, 0, &o)) return dfi_unit_refuse(l->unit, p, "it is not known which variable it reads");
   dfi_analyze_given(l, o);
   return set_slot(l, loop, p, 0, p->out, -1) &&
-         (p->node->out[0].shape.rank <= 0 || dfi_take_room(l, p, p->out_dtypes[0], &p->node->out[0].shape));
+         (dfi_out_shape(l, p, 0)->rank <= 0 || dfi_take_room(l, p, p->out_dtypes[0], dfi_out_shape(l, p, 0)));
 }
 
 static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
@@ -229,19 +231,19 @@ static bool look_array(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   if (root < 0)
     return dfi_unit_refuse(l->unit, p, "it is not known which array it %s", dfi_is_read(p) ? "reads" : "writes to");
   if (!dfi_is_write(p)) {
-    const dfi_out *row = &p->node->out[0];
+    const dfi_shape *row = dfi_out_shape(l, p, 0);
     return set_slot(l, loop, p, 0, p->out, -1) &&
-           (row->shape.rank <= 0 || dfi_take_room(l, p, row->dtype, &row->shape));
+           (row->rank <= 0 || dfi_take_room(l, p, p->node->out[0].dtype, row));
   }
-  const dfi_out *o = &p->node->in[2].node->out[p->node->in[2].index];
-  const dfi_shape *shape = dfi_analyze_shape(l, loop, l->plan->operand[p->in + 2]);
+  const uint8_t dtype = dfi_dtype(p->node->in[2]);
+  const dfi_shape *o = dfi_input_shape(l, p, 2), *shape = dfi_analyze_shape(l, loop, l->plan->operand[p->in + 2]);
   char text[200];
-  if (o->dtype == DF_RESOURCE || !dfi_unboxed(o->dtype) ||
-      (o->shape.rank > 0 || shape ? !shape || !dfi_shape_equal(shape, &o->shape) : false))
+  if (dtype == DF_RESOURCE || !dfi_unboxed(dtype) ||
+      (o->rank > 0 || shape ? !shape || !dfi_shape_equal(shape, o) : false))
     return dfi_unit_refuse(l->unit, p, "it writes %s, and only numbers and small tensors of known shape are compiled",
-                           dfi_typed_shape_text(o->dtype, &o->shape, text));
+                           dfi_typed_shape_text(dtype, o, text));
   l->unit->root[root].written = true;
-  if (shape && !dfi_take_room(l, p, o->dtype, shape)) return false;
+  if (shape && !dfi_take_room(l, p, dtype, shape)) return false;
   return set_slot(l, loop, p, 0, p->out, root);
 }
 
@@ -269,7 +271,7 @@ static bool look_enter(dfi_look *l, int32_t to, const dfi_pnode *p) {
            (c->parent < 0 || check_same(l, c->parent, p, 0, l->plan->operand[p->in]));
   c->const_dtype[p->out] = p->node->out[0].ref ? 0 : p->node->out[0].dtype;      /* its reader is looked at */
   c->const_root[p->out] = root;
-  const dfi_shape *shape = &p->node->out[0].shape;
+  const dfi_shape *shape = dfi_out_shape(l, p, 0);
   if (c->const_dtype[p->out] == DF_RESOURCE) return true;
   if (shape->rank > 0 && dfi_sized(c->const_dtype[p->out], shape) && !l->plan->cut && !p->gpu &&
       (c->parent < 0 || dfi_analyze_shape(l, c->parent, l->plan->operand[p->in])))
@@ -325,7 +327,7 @@ static bool look_call(dfi_look *l, int32_t loop, const dfi_pnode *p) {
 static bool look_op(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   if (dfi_row_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].row = true;
   if (dfi_move_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].moves = true;
-  bool tensors = p->nout && dfi_small(p->node->out[0].dtype, &p->node->out[0].shape);
+  bool tensors = p->nout && dfi_small(p->node->out[0].dtype, dfi_out_shape(l, p, 0));
   for (uint32_t i = 0; i < p->nin; i++) tensors |= dfi_analyze_shape(l, loop, l->plan->operand[p->in + i]) != NULL;
   if (tensors ? dfi_tensor_op_known(l, loop, p) : dfi_op_known(p)) return true;
   return look_call(l, loop, p);
@@ -477,7 +479,7 @@ static bool look_ends(dfi_look *l, int32_t at) {
     if (p->kind == DFI_K_EXIT) {
       if (!check_same(l, at, p, 0, l->plan->operand[p->in])) return false;
       v->exit_root[p->child] = dfi_analyze_root(l, at, l->plan->operand[p->in]);
-      if (dfi_analyze_shape(l, at, l->plan->operand[p->in])) v->exit_shape[p->child] = &p->node->out[0].shape;
+      if (dfi_analyze_shape(l, at, l->plan->operand[p->in])) v->exit_shape[p->child] = dfi_out_shape(l, p, 0);
       continue;
     }
     int32_t k = 0;

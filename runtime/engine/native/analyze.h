@@ -65,6 +65,14 @@ bool dfi_stays(const dfi_look *l, int32_t i, dfi_operand o);
 /* The shape of a tensor that an operand of loop i is; NULL: a number, a handle, or something else. */
 const dfi_shape *dfi_analyze_shape(const dfi_look *l, int32_t i, dfi_operand o);
 
+/* The shape of p's output k, of its input k, as the unit knows it. */
+static inline const dfi_shape *dfi_out_shape(const dfi_look *l, const dfi_pnode *p, int32_t k) {
+  return dfi_known_shape(l->unit, (df_output){ p->node, k });
+}
+static inline const dfi_shape *dfi_input_shape(const dfi_look *l, const dfi_pnode *p, uint32_t k) {
+  return dfi_known_shape(l->unit, p->node->in[k]);
+}
+
 /* Why the unit cannot be compiled; the first reason stays. Returns false. */
 bool dfi_unit_refuse(dfi_unit *u, const dfi_pnode *p, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool dfi_analyze_at(dfi_look *l);

@@ -297,6 +297,12 @@ char *dfi_native_assembly(const dfi_unit *u) {
   return text;
 }
 
+static void unit_drop(dfi_unit *u) {
+  code_drop(u->code);
+  code_drop(u->better);
+  dfi_unit_free(u);
+}
+
 void dfi_native_forget(dfi_plan *p) {
   struct dfi_units *all = p->native;
   if (!all) return;
@@ -306,9 +312,12 @@ void dfi_native_forget(dfi_plan *p) {
   pthread_mutex_unlock(&jit.lock);
   pthread_mutex_lock(&jit.compiling);
   for (int32_t i = 0; i < all->n; i++) {
-    code_drop(all->unit[i].code);
-    code_drop(all->unit[i].better);
-    dfi_unit_free(&all->unit[i]);
+    for (dfi_unit *v = all->unit[i].other, *next; v; v = next) {
+      next = v->other;
+      unit_drop(v);
+      dfi_free(v);
+    }
+    unit_drop(&all->unit[i]);
   }
   pthread_mutex_unlock(&jit.compiling);
   dfi_free(all);

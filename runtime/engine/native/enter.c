@@ -13,6 +13,7 @@ enum {
   SLICES = 16,             /* polls before other tokens have their turn */
   TRIES = 8,               /* a unit that never got through its first iteration is given up */
   LEAST = 16,              /* iterations of a burst */
+  HOT = 200                /* looks, of 256 tokens each: half a millisecond */
 };
 
 /* ---- frames ----------------------------------------------------------------------------------------- */
@@ -520,8 +521,12 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
   }
   if (f->tokens_only || f->call || !dfi_engine_unwatched(x) || dfi_engine_stops(x) || dfi_engine_wants_many(x, f))
     return by_tokens(f);
-  dfi_unit *u = dfi_unit_of(x, f->scope);
+  dfi_unit *own = dfi_unit_of(x, f->scope);
+  if (!own) return by_tokens(f);
+  const bool hot = x->setup.engine == DFI_ENGINE_NATIVE || atomic_load(&own->heat) >= HOT;
+  dfi_unit *u = dfi_unit_met(x, own, f, r, hot);
   if (!u) return by_tokens(f);
+  if (u != own && hot && x->setup.engine != DFI_ENGINE_NATIVE) dfi_unit_want(u, DFI_SOON);
   if (x->setup.engine == DFI_ENGINE_NATIVE && atomic_load(&u->state) == DFI_UNIT_COLD) dfi_unit_want_now(x, u);
   if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) return by_tokens(f);
   if (x->osr && dfi_engine_dice(x) % 2) return by_tokens(f);
@@ -531,8 +536,13 @@ static bool turn(dfi_exec *x, dfi_frame *f, dfi_record *r) {
 
 /* ---- which loops are hot --------------------------------------------------------------------------------------- */
 
+static bool is_hot(const dfi_exec *x, dfi_unit *u, bool inside) {
+  return x->setup.engine == DFI_ENGINE_NATIVE ||
+         atomic_fetch_add_explicit(&u->heat, 1, memory_order_relaxed) >= (inside ? 4 * HOT : HOT);
+}
+
 static void look(dfi_exec *x) {
-  enum { HOT = 200 /* looks, of 256 tokens each: half a millisecond */, DEEP = 64 };
+  enum { DEEP = 64 };
   if (x->head == x->tail || !dfi_engine_unwatched(x) ||
       dfi_engine_wants_many(x, x->queue[x->head & x->queue_mask].record->frame))
     return;
@@ -547,6 +557,12 @@ static void look(dfi_exec *x) {
     dfi_frame *f = frame[n];
     dfi_unit *u = dfi_unit_of(x, f->scope);
     if (!u) return;
+    if (dfi_unit_open(u)) {
+      dfi_unit *for_it = __atomic_load_n(&u->latest, __ATOMIC_ACQUIRE);
+      if (for_it) u = for_it;
+      else if (is_hot(x, u, inside)) f->window = 1;      /* its unit is made when the next iteration begins */
+      if (!for_it) return;
+    }
     const int32_t state = atomic_load_explicit(&u->state, memory_order_acquire);
     if (state == DFI_UNIT_REFUSED || (state == DFI_UNIT_READY && f->tokens_only)) continue;
     if (state == DFI_UNIT_WAITING) return;
@@ -557,8 +573,7 @@ static void look(dfi_exec *x) {
       continue;
     }
     if (x->setup.engine == DFI_ENGINE_NATIVE) dfi_unit_want_now(x, u);
-    else if (atomic_fetch_add_explicit(&u->heat, 1, memory_order_relaxed) >= (inside ? 4 * HOT : HOT))
-      dfi_unit_want(u, DFI_SOON);
+    else if (is_hot(x, u, inside)) dfi_unit_want(u, DFI_SOON);
     return;
   }
 }

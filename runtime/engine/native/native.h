@@ -95,6 +95,11 @@ typedef struct dfi_kernel_call {
   dfi_shape *shape;
 } dfi_kernel_call;
 
+/* Where something of a shape that the graph does not know enters a loop, or is fed. */
+typedef struct dfi_open_at { const dfi_pnode *enter; df_output output; uint32_t feed; } dfi_open_at;    /* or NULL */
+typedef struct dfi_open { uint32_t n; dfi_open_at at[]; } dfi_open;
+typedef struct dfi_sized_output { int32_t node, index; dfi_shape shape; } dfi_sized_output;
+
 typedef enum dfi_unit_state { DFI_UNIT_COLD = 0, DFI_UNIT_WAITING, DFI_UNIT_READY, DFI_UNIT_REFUSED } dfi_unit_state;
 
 /* FINE: as good as it gets. QUICK: made in little time; it is made better when it is used again and again: that is
@@ -135,6 +140,13 @@ typedef struct dfi_unit {
   dfi_kernel_call *call; uint32_t ncalls;
   struct { const dfi_pnode *node; uint32_t cell; } *peek; uint32_t npeeks;      /* reads of variables; of the handle */
   struct dfi_unit *next;         /* in the compiler's queue */
+  /* met.c: of a loop with shapes that are not known, what is open; its units, one for the shapes met each, and that of
+     the frame that came last */
+  dfi_open *open;                /* owned; NULL: it has not been looked for */
+  struct dfi_unit *other, *latest;
+  dfi_shape *met;                /* of such a unit: by `met_at`; owned */
+  const dfi_open *met_at;
+  dfi_sized_output *sized; int32_t nsized;     /* shapes that follow from these, in order; owned */
 } dfi_unit;
 
 /* Where one node reads or writes an array: as much of it as lies in one piece. Native code keeps it in registers; the
@@ -245,6 +257,21 @@ void dfi_straight_attach(dfi_plan *p);
 /* ---- tell.c: what became of the plan's loops (of `loop` alone unless it is NULL) is added to the text. what:
    df_native. */
 void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t);
+
+/* ---- met.c: loops with shapes that the graph does not know -------------------------------------------- */
+
+/* Is there something of such a shape? */
+bool dfi_unit_open(dfi_unit *u);
+/* The unit of the loop (its own is u) for this frame's shapes. NULL: there is none, and none is made unless it is
+   `wanted`, or there are enough. */
+dfi_unit *dfi_unit_met(dfi_exec *x, dfi_unit *u, const dfi_frame *f, const dfi_record *r, bool wanted);
+static inline dfi_unit *dfi_unit_other(const dfi_unit *u) { return __atomic_load_n(&u->other, __ATOMIC_ACQUIRE); }
+/* Fills sized. */
+void dfi_unit_infer(dfi_unit *u);
+/* An output's shape, as the unit knows it. */
+const dfi_shape *dfi_known_shape(const dfi_unit *u, df_output o);
+/* What it was made for. */
+void dfi_unit_tell_met(const dfi_unit *u, dfi_text *t);
 
 /* ---- compile.c ---------------------------------------------------------------------------------- */
 

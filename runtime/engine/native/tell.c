@@ -6,10 +6,11 @@
 
 /* The compiled unit that the loop is part of, other than its own; NULL: none. */
 static const dfi_unit *around(const dfi_unit *all, const dfi_plan *p, const dfi_scope *s) {
-  for (int32_t i = 0; i < p->nscopes; i++) {
-    if (&all[i] == &all[s->id] || atomic_load_explicit(&all[i].state, memory_order_acquire) != DFI_UNIT_READY) continue;
-    for (int32_t k = 1; k < all[i].nloops; k++) if (all[i].loop[k].scope == s) return &all[i];
-  }
+  for (int32_t i = 0; i < p->nscopes; i++)
+    for (const dfi_unit *u = &all[i]; u && i != s->id; u = dfi_unit_other(u)) {
+      if (atomic_load_explicit(&u->state, memory_order_acquire) != DFI_UNIT_READY) continue;
+      for (int32_t k = 1; k < u->nloops; k++) if (u->loop[k].scope == s) return u;
+    }
   return NULL;
 }
 
@@ -70,6 +71,7 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
       tell_types(u, t);
       if (u->nloops > 1) dfi_text_add(t, "; %d loop%s inside", u->nloops - 1, u->nloops > 2 ? "s" : "");
       if (bursts(u)) dfi_text_add(t, "; many iterations at once");
+      dfi_unit_tell_met(u, t);
       tell_time(u, t);
       break;
     case DFI_UNIT_REFUSED:
@@ -141,8 +143,11 @@ void dfi_native_tell(dfi_plan *p, int32_t what, const char *loop, dfi_text *t) {
                      p->engine_ops ? "it has not run" : "the session's engine is tokens");
       continue;
     }
-    const dfi_unit *u = &units->unit[i];
-    if (what == DF_NATIVE_SUMMARY) tell_unit(units->unit, u, t);
-    else tell_code(u, what, t);
+    const dfi_unit *u = dfi_unit_other(&units->unit[i]);
+    if (!u) u = &units->unit[i];
+    for (; u; u = dfi_unit_other(u)) {
+      if (what == DF_NATIVE_SUMMARY) tell_unit(units->unit, u, t);
+      else tell_code(u, what, t);
+    }
   }
 }

@@ -170,6 +170,7 @@ bool dfi_unit_write(dfi_unit *u) {
   enum { NODES_AT_MOST = 3000 };
   if (u->scope->n > NODES_AT_MOST)
     return dfi_unit_refuse(u, NULL, "its body has %u nodes, more than %d", u->scope->n, NODES_AT_MOST);
+  dfi_unit_infer(u);
   dfi_look look = { .unit = u };
   if (dfi_analyze_at(&look)) {
     dfi_writer w = { .look = &look, .unit = u };
@@ -211,4 +212,7 @@ void dfi_unit_free(dfi_unit *u) {
   dfi_free(u->text.at);
   dfi_free(u->address);
   dfi_free(u->reason);
+  dfi_free(u->open);
+  dfi_free(u->met);
+  dfi_free(u->sized);
 }

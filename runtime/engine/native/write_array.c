@@ -191,12 +191,12 @@ void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const bool recomputed = !c.reads && p->node->attrs[0].i;
   const int64_t held = recomputed || c.reads ? -1 : held_of(w, i, w->look->plan->operand[p->in + 2]);
   if (held >= 0) {
-    w->unit->access[c.k].shape = dfi_shape_at(p->node->in[2]);
+    w->unit->access[c.k].shape = dfi_input_shape(w->look, p, 2);
     write_held(w, i, p, c.k, c.index, held);
     return;
   }
   if (c.tensor) {
-    w->unit->access[c.k].shape = c.reads ? &p->node->out[0].shape : dfi_shape_at(p->node->in[2]);
+    w->unit->access[c.k].shape = c.reads ? dfi_out_shape(w->look, p, 0) : dfi_input_shape(w->look, p, 2);
     /* Calls see this alone: the rest can be registers. */
     char far[32];
     snprintf(far, sizeof far, "%%a%u.far", c.k);

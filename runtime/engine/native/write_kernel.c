@@ -21,13 +21,14 @@ bool dfi_call_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
     const df_output from = p->node->in[k];
     if (change && dfi_dtype(from) == DF_RESOURCE) continue;
     if (!dfi_analyze_shape(l, i, operand_at(l, p, k)) &&
-        (dfi_shape_at(from)->rank != 0 || !dfi_unboxed(dfi_dtype(from))))
+        (dfi_input_shape(l, p, k)->rank != 0 || !dfi_unboxed(dfi_dtype(from))))
       return false;
   }
   for (uint32_t k = 0; k < p->nout; k++) {
     const dfi_out *o = &p->node->out[k];
     if (o->ref || !dfi_unboxed(o->dtype)) return false;
-    if (o->shape.rank != 0 && !dfi_small(o->dtype, &o->shape)) return false;
+    const dfi_shape *s = dfi_out_shape(l, p, (int32_t)k);
+    if (s->rank != 0 && !dfi_small(o->dtype, s)) return false;
   }
   return true;
 }
@@ -57,7 +58,7 @@ static uint32_t call_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
     if (s) c->shape[k] = *s;
     c->source[k] = source_of(w->look, i, operand_at(w->look, p, k));
   }
-  for (uint32_t k = 0; k < p->nout; k++) c->shape[p->nin + k] = p->node->out[k].shape;
+  for (uint32_t k = 0; k < p->nout; k++) c->shape[p->nin + k] = *dfi_out_shape(w->look, p, (int32_t)k);
   return u->ncalls++;
 }
 
@@ -111,7 +112,7 @@ static bool write_product(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const dfk_product_fn fn = dfk_product_alone(p->out_dtypes[0], m, n, k, a_t, b_t, &how);
   if (!fn || b->dims[b_t] != k) return false;
   uint8_t dtype;
-  const dfi_shape *c = &p->node->out[0].shape;
+  const dfi_shape *c = dfi_out_shape(w->look, p, 0);
   const dfi_name from[2] = { write_from(w, i, p, 0, a, &dtype), write_from(w, i, p, 1, b, &dtype) };
   const dfi_name to = write_to(w, i, p, 0, c), at = dfi_write_address(w, (const void *)fn);
   SAY(w, "  call void %s(ptr %s, ptr %s, ptr %s, i64 %lld, i64 %lld, i64 %lld, i32 %d)\n", at.s, from[0].s, from[1].s,

@@ -21,7 +21,7 @@ static const dfi_shape *shape_of(const dfi_look *l, int32_t i, const dfi_pnode *
 
 /* Is operand k a number? */
 static bool is_number(const dfi_look *l, int32_t i, const dfi_pnode *p, uint32_t k) {
-  return !shape_of(l, i, p, k) && dfi_shape_at(p->node->in[k])->rank == 0 && dfi_unboxed(dfi_dtype(p->node->in[k]));
+  return !shape_of(l, i, p, k) && dfi_input_shape(l, p, k)->rank == 0 && dfi_unboxed(dfi_dtype(p->node->in[k]));
 }
 
 static bool is_index(const dfi_pnode *p, uint32_t k) {
@@ -42,14 +42,14 @@ static int64_t span(const dfi_shape *s, int32_t from, int32_t to) {
 typedef struct beside { uint32_t n; int32_t axis; } beside;
 
 static bool pack_known(const dfi_look *l, int32_t i, const dfi_pnode *p, beside *b) {
-  const int64_t axis = p->node->attrs[0].i, rank = p->node->out[0].shape.rank;
+  const int64_t axis = p->node->attrs[0].i, rank = dfi_out_shape(l, p, 0)->rank;
   *b = (beside){ p->nin, (int32_t)(axis < 0 ? axis + rank : axis) };
   return (p->kernel == cpu_pack || p->kernel == ref_pack) && b->axis >= 0 && b->axis < rank;
 }
 
 static bool concat_known(const dfi_look *l, int32_t i, const dfi_pnode *p, beside *b) {
   int64_t axis;
-  const int64_t rank = p->node->out[0].shape.rank;
+  const int64_t rank = dfi_out_shape(l, p, 0)->rank;
   if ((p->kernel != cpu_concat && p->kernel != ref_concat) || p->nin < 2 ||
       !dfi_whole_constant(l, i, operand_at(l, p, p->nin - 1), &axis)) return false;
   *b = (beside){ p->nin - 1, (int32_t)(axis < 0 ? axis + rank : axis) };
@@ -58,7 +58,7 @@ static bool concat_known(const dfi_look *l, int32_t i, const dfi_pnode *p, besid
 
 static bool beside_known(const dfi_look *l, int32_t i, const dfi_pnode *p, beside *b) {
   if (!pack_known(l, i, p, b) && !concat_known(l, i, p, b)) return false;
-  const int64_t outer = span(&p->node->out[0].shape, 0, b->axis);
+  const int64_t outer = span(dfi_out_shape(l, p, 0), 0, b->axis);
   int64_t all = 0;
   for (uint32_t k = 0; k < b->n; k++) {
     const dfi_shape *s = shape_of(l, i, p, k);
@@ -66,7 +66,7 @@ static bool beside_known(const dfi_look *l, int32_t i, const dfi_pnode *p, besid
     all += s ? dfi_shape_size(s) : 1;
     if (s && dfi_shape_size(s) % outer) return false;
   }
-  return all == dfi_shape_size(&p->node->out[0].shape);
+  return all == dfi_shape_size(dfi_out_shape(l, p, 0));
 }
 
 /* Element `first` + run * each of `at`. */
@@ -78,7 +78,7 @@ static dfi_name run_at(dfi_writer *w, uint8_t dtype, const char *at, const char 
 }
 
 static void write_beside(dfi_writer *w, int32_t i, const dfi_pnode *p, const beside *b) {
-  const dfi_shape *out = &p->node->out[0].shape;
+  const dfi_shape *out = dfi_out_shape(w->look, p, 0);
   const int64_t outer = span(out, 0, b->axis), whole = dfi_shape_size(out) / outer;
   const dfi_name to = dfi_write_place(i, p->out);
   int64_t first = 0;
@@ -104,7 +104,7 @@ static void write_beside(dfi_writer *w, int32_t i, const dfi_pnode *p, const bes
 /* ---- a number as a tensor of one element ------------------------------------------------------------------------ */
 
 static bool lift_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
-  return p->op->traits & DFO_RESHAPES && is_number(l, i, p, 0) && dfi_shape_size(&p->node->out[0].shape) == 1;
+  return p->op->traits & DFO_RESHAPES && is_number(l, i, p, 0) && dfi_shape_size(dfi_out_shape(l, p, 0)) == 1;
 }
 
 static void write_lift(dfi_writer *w, int32_t i, const dfi_pnode *p) {
@@ -116,7 +116,7 @@ static void write_lift(dfi_writer *w, int32_t i, const dfi_pnode *p) {
 /* ---- by indices -------------------------------------------------------------------------------------------------- */
 
 static bool gather_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
-  const dfi_shape *out = &p->node->out[0].shape;
+  const dfi_shape *out = dfi_out_shape(l, p, 0);
   int64_t axis;
   if (p->kernel != cpu_gather || p->nin != 3 || p->node->attrs[0].i || !is_index(p, 1)) return false;
   const dfi_shape *x = shape_of(l, i, p, 0), *at = shape_of(l, i, p, 1);
@@ -144,7 +144,7 @@ static void write_gather(dfi_writer *w, int32_t i, const dfi_pnode *p) {
 
 /* One row for each index, along the last axis. */
 static bool hot_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
-  const dfi_shape *out = &p->node->out[0].shape, *at = shape_of(l, i, p, 0);
+  const dfi_shape *out = dfi_out_shape(l, p, 0), *at = shape_of(l, i, p, 0);
   if ((p->kernel != cpu_one_hot && p->kernel != ref_one_hot) || p->nin != 4 || !is_index(p, 0)) return false;
   const int64_t axis = p->node->attrs[0].i;
   if (!(at || is_number(l, i, p, 0)) || (axis != -1 && axis != out->rank - 1)) return false;
@@ -153,7 +153,7 @@ static bool hot_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
 }
 
 static void write_hot(dfi_writer *w, int32_t i, const dfi_pnode *p) {
-  const dfi_shape *out = &p->node->out[0].shape, *at = shape_of(w->look, i, p, 0);
+  const dfi_shape *out = dfi_out_shape(w->look, p, 0), *at = shape_of(w->look, i, p, 0);
   const int64_t depth = out->dims[out->rank - 1];
   uint8_t of_index, dtype;
   dfi_name index = dfi_write_operand(w, i, operand_at(w->look, p, 0), &of_index);
@@ -184,7 +184,7 @@ static bool arg_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   if (!x || dfi_shape_size(x) > FEW || !dfi_has_sum(dfi_dtype(p->node->in[0])) ||
       !dfi_whole_constant(l, i, operand_at(l, p, 1), &axis)) return false;
   if (axis < 0) axis += x->rank;
-  const dfi_shape *out = &p->node->out[0].shape;
+  const dfi_shape *out = dfi_out_shape(l, p, 0);
   return axis >= 0 && axis < x->rank && dfi_shape_known(out) &&
          dfi_shape_size(out) * x->dims[axis] == dfi_shape_size(x);
 }
@@ -258,7 +258,7 @@ bool dfi_scatter_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   const uint8_t t = p->out_dtypes[0];
   if (!x || !at || !row || at->rank < 1 || (adds && !dfi_has_sum(t))) return false;
   const int64_t deep = at->dims[at->rank - 1], rows = span(at, 0, at->rank - 1);
-  return deep >= 1 && deep <= x->rank && dfi_shape_equal(x, &p->node->out[0].shape) &&
+  return deep >= 1 && deep <= x->rank && dfi_shape_equal(x, dfi_out_shape(l, p, 0)) &&
          dfi_shape_size(row) == rows * span(x, (int32_t)deep, x->rank);
 }
 
@@ -350,7 +350,7 @@ bool dfi_move_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   beside b;
   if (p->nout != 1 || !p->nin || p->reads || p->has_handle || p->gpu || p->waits) return false;
   if (dfi_scatter_known(l, i, p) || arg_known(l, i, p)) return true;
-  return dfi_small(p->node->out[0].dtype, &p->node->out[0].shape) &&
+  return dfi_small(p->node->out[0].dtype, dfi_out_shape(l, p, 0)) &&
          (lift_known(l, i, p) || beside_known(l, i, p, &b) || gather_known(l, i, p) || hot_known(l, i, p));
 }
 

@@ -20,9 +20,9 @@ bool dfi_whole_constant(const dfi_look *l, int32_t i, dfi_operand o, int64_t *c)
 bool dfi_row_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   if (p->kernel != cpu_gather || p->nin != 3 || p->nout != 1 || p->reads || p->gpu || p->node->attrs[0].i) return false;
   const dfi_operand *in = l->plan->operand + p->in;
-  const dfi_shape *x = dfi_analyze_shape(l, i, in[0]), *row = &p->node->out[0].shape;
+  const dfi_shape *x = dfi_analyze_shape(l, i, in[0]), *row = dfi_out_shape(l, p, 0);
   int64_t axis;
-  if (!x || x->rank < 1 || dfi_analyze_shape(l, i, in[1]) || dfi_shape_at(p->node->in[1])->rank != 0) return false;
+  if (!x || x->rank < 1 || dfi_analyze_shape(l, i, in[1]) || dfi_input_shape(l, p, 1)->rank != 0) return false;
   if (!dfi_whole_constant(l, i, in[2], &axis) || axis != 0 || row->rank != x->rank - 1) return false;
   for (int32_t d = 0; d < row->rank; d++) if (row->dims[d] != x->dims[d + 1]) return false;
   return true;

@@ -61,7 +61,7 @@ static bool has_lanes(const dfi_pnode *p) {
 
 bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   if (p->nout != 1 || !p->nin || p->reads || p->has_handle) return false;
-  const dfi_shape *out = &p->node->out[0].shape;
+  const dfi_shape *out = dfi_out_shape(l, p, 0);
   if (!dfi_sized(p->node->out[0].dtype, out)) return false;
   if (dfi_is_alias(p)) {
     const dfi_shape *in = dfi_analyze_shape(l, i, operand_at(l, p, 0));
@@ -73,10 +73,9 @@ bool dfi_tensor_op_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   if (!sum && (p->nin > 3 || p->kernel != p->op->kernel[DF_CPU])) return false;
   for (uint32_t k = 0; k < p->nin; k++) {
     const dfi_shape *in = dfi_analyze_shape(l, i, operand_at(l, p, k));
-    const df_output from = p->node->in[k];
     dfk_meets how;
     int64_t period;
-    if ((!in && dfi_shape_at(from)->rank != 0) || !meets(in, out, &how, &period)) return false;
+    if ((!in && dfi_input_shape(l, p, k)->rank != 0) || !meets(in, out, &how, &period)) return false;
     const bool whole = in && dfi_shape_size(in) == dfi_shape_size(out);
     if ((sum || (select && (k || in))) && !whole) return false;
   }

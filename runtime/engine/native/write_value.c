@@ -162,7 +162,7 @@ dfi_name dfi_write_operand(dfi_writer *w, int32_t i, dfi_operand o, uint8_t *dty
       if (at >= (uint32_t)w->look->plan->nfeed) { *dtype = DF_RESOURCE; return (dfi_name){ "0" }; }
       const df_output f = w->look->plan->feed[at];
       *dtype = dfi_dtype(f);
-      if (!dfi_unboxed(*dtype) || (dfi_shape_at(f)->rank > 0 && !tensor))
+      if (!dfi_unboxed(*dtype) || (dfi_known_shape(w->unit, f)->rank > 0 && !tensor))
         dfi_unit_refuse(w->unit, NULL, "the loop `%s` reads `%s`, which is no number", l->scope->name,
                         dfi_node_name(f.node));
       snprintf(cell, sizeof cell, "%%g%u", g);
