@@ -152,3 +152,58 @@ describe('df.control_dependencies(nil, fn)', function()
     same(#(x * 5).op.control_inputs, 0)
   end)
 end)
+
+describe('what is given to a graph', function()
+  local function ident(x) return x end
+  --- Calls whose argument is refused: each is made with the bad value, and says what it found.
+  local function refuses(calls, value, found)
+    for name, call in pairs(calls) do
+      local message = message_of(call, value)
+      assert(message:find(found, 1, true), name .. ': ' .. message)
+    end
+  end
+
+  it('is refused where a shape has a dimension below -1, or a hole, wherever shapes are known in part', function()
+    local takes = {
+      placeholder = function(s) return df.placeholder('float32', s) end,
+      placeholder_with_default = function(s) return df.placeholder_with_default({ 1, 2 }, s) end,
+      TensorArray = function(s) return df.TensorArray('float32', 2, { element_shape = s }) end,
+      FIFOQueue = function(s) return df.FIFOQueue(3, { 'float32' }, { shapes = { s } }) end,
+      set_shape = function(s) return df.float32{ 1 }:set_shape(s) end,
+      func = function(s) return df.func('f', { 'float32' }, ident, { shapes = { s } }) end,
+      while_loop = function(s)
+        return df.while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, { df.int32{ 0 } }, { shape_invariants = { s } })
+      end,
+    }
+    refuses(takes, { -2 }, 'dimension 0 of the shape is the number -2, a whole number is expected, or -1 where it is not known')
+    refuses(takes, { 3, nil, 2 }, 'dimension 1 of the shape is nil, a whole number is expected')
+    refuses({ function(s) return df.zeros(s) end, function(s) return df.tensor(1, 'float32', s) end }, { 3, nil, 2 }, 'dimension 1 of the shape is nil')
+  end)
+
+  it('is refused where a name has a space, a colon or a caret, wherever names are taken', function()
+    local x = df.float32(1)
+    local takes = {
+      name_scope = function(n) return df.name_scope(n, function() return x + 1 end) end,
+      variable_scope = function(n) return df.variable_scope(n, function() return x + 1 end) end,
+      get_variable = function(n) return df.get_variable(n, { 2 }) end,
+      Variable = function(n) return df.Variable(1.0, { name = n }) end,
+      cond = function(n) return df.cond(x:gt(0), function() return x end, function() return x end, { name = n }) end,
+      while_loop = function(n)
+        return df.while_loop(function(i) return i:lt(3) end, function(i) return i + 1 end, { df.int32(0) }, { name = n })
+      end,
+      map_fn = function(n) return df.map_fn(ident, df.float32{ 1 }, { name = n }) end,
+      TensorArray = function(n) return df.TensorArray('float32', 2, { name = n }) end,
+      FIFOQueue = function(n) return df.FIFOQueue(2, { 'float32' }, { name = n }) end,
+      func = function(n) return df.func(n, { 'float32' }, ident) end,
+      gradients = function(n) return df.gradients(x * x, x, { name = n }) end,
+      identity = function(n) return df.identity(x, { name = n }) end,
+    }
+    for _, name in ipairs{ 'a b', 'a:0', 'a^b' } do refuses(takes, name, 'spaces') end
+  end)
+
+  it('is refused where a fold has neither rows nor a beginning', function()
+    for _, name in ipairs{ 'foldl', 'foldr', 'scan' } do
+      refuses({ function(v) return df[name](function(a, b) return a + b end, v) end }, df.float32{}, name .. ': elems has no rows, and there is no init')
+    end
+  end)
+end)

@@ -39,13 +39,13 @@ end
 --- The axis, from 0, of the lanes in x.
 local function axis_of(x, axis, what)
   if type(axis) ~= 'number' or not dtypes.is_whole(axis) then
-    errors.bad('vmap: %s is %s; an axis, or false for what all lanes share, is expected', what, errors.describe(axis))
+    errors.bad('vmap: the axis of %s is %s; a whole number, or false for what all lanes share, is expected', what, errors.describe(axis))
   end
   local shape = x.shape
   if not shape then errors.bad('vmap: the rank of %s is not known, so its axis %d cannot be found', x.name, axis) end
   if #shape == 0 then errors.bad('vmap: %s has no axis %d for lanes: %s is a scalar; {in_axes = false} says that all lanes share it', what, axis, x.name) end
   local a = axis < 0 and axis + #shape or axis
-  if a < 0 or a >= #shape then errors.bad('vmap: %s is %d, but %s has the shape [%s]', what, axis, x.name, table.concat(shape, ', ')) end
+  if a < 0 or a >= #shape then errors.bad('vmap: the axis of %s is %d, but %s has the shape [%s]', what, axis, x.name, table.concat(shape, ', ')) end
   return a
 end
 

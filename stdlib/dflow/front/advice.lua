@@ -205,7 +205,7 @@ local entries = {
   { '^lua_func: its third argument', "as in df.lua_func(function(x) return x + 1 end, {x}, {'float32'})" },
   { ': its state is missing', nil },
   { '^restore: .- does not fit', 'was it saved by another model? {partial = true} takes what fits, {map = …} tells other names' },
-  { 'waits for %d+ elements? from queue', 'what takes from a queue needs who fills it: df.run(q:enqueue(v)) before, or at the same time' },
+  { 'waits for %d+ elements? from queue', 'a queue gives what was put into it: df.run(q:enqueue(v)) before, or at the same time' },
   { 'waits for room for %d+ elements? in queue', 'a queue takes as many as its capacity, its first argument; df.run(q:dequeue()) makes room' },
   { '^value: the run is over', 'h:wait() gives what the run was to compute; values inside are kept with df.start(y, feeds, {values = true})' },
   { '^(%u%w+): its options are a table, not the string', function(_, layer)

@@ -105,7 +105,7 @@ function M.cond_of(pred, true_fn, false_fn, opts, combine)
   local where = core.where()
   return guarded(g, function()
     local handle = g.handle
-    core.cond_begin(handle, pred.node, pred.index, opts.name, where)
+    core.cond_begin(handle, pred.node, pred.index, errors.name(opts.name, 'cond'), where)
     local t = call_user(true_fn)
     core.cond_select_branch(handle, false)
     local f = call_user(false_fn)
@@ -189,8 +189,8 @@ local function initial(v, path, g)
   local mt = getmetatable(v)
   if mt == TensorArray then return v.handle, 'array' end
   if type(v) == 'number' and not dtypes.has_integers then
-    errors.bad('loop variable %s is the bare number %s, and LuaJIT cannot tell 0 from 0.0: write df.int32(%s) or df.float32(%s)', path,
-               tostring(v), tostring(v), tostring(v))
+    errors.bad('loop variable %s is the bare number %s, and LuaJIT cannot tell 0 from 0.0: write %sdf.float32(%s)', path, tostring(v),
+               dtypes.is_whole(v) and ('df.int32(%s) or '):format(tostring(v)) or '', tostring(v))
   end
   if mt == Operation then errors.bad('loop variable %s is an operation, a value is expected', path) end
   return convert.to_output(v, nil, g, 'loop variable ' .. path), 'output'
@@ -274,6 +274,7 @@ local function invariants(like, inv, path, leaves, g)
   if inv ~= false and type(inv) ~= 'table' then
     errors.bad('shape_invariants: the entry for %s is a list of dimensions or false, not %s', path, errors.describe(inv))
   end
+  if inv then tensor.check_static_shape(inv, 'shape_invariants of ' .. path) end
   core.while_invariant(g.handle, like - 1, inv or nil)
 end
 
@@ -375,7 +376,7 @@ function M.while_of(pred, body, vars, opts, words)
     for i = 1, #leaves do
       if leaves[i].path ~= tostring(i) then core.while_var_name(handle, i - 1, leaves[i].path) end
     end
-    local at = core.while_begin(handle, flat, parallel, maximum or -1, opts.back_prop ~= false, save, opts.name, where)
+    local at = core.while_begin(handle, flat, parallel, maximum or -1, opts.back_prop ~= false, save, errors.name(opts.name, 'while_loop'), where)
 
     local function call(fn, list)
       local values = rebuild(like, leaves, list, g)

@@ -145,6 +145,15 @@ function M.flag(v, of, name)
   return v
 end
 
+--- May a node, a scope, a variable or a function be called so?
+function M.is_name(v) return type(v) == 'string' and v ~= '' and not v:find '[%s:^]' end
+
+--- An option `name`, which is a name or nothing.
+function M.name(v, of)
+  if v ~= nil and v ~= '' and not M.is_name(v) then M.bad("%s: name is %s; a string without spaces, ':' and '^' is expected", of, M.describe(v)) end
+  return v
+end
+
 --- Makes methods say so when one is called with a point in place of its colon.
 -- @param methods  a table of them; each is replaced by one that looks at its first argument
 -- @param class    what must be its metatable

@@ -4,6 +4,7 @@
 -- shapes, and once more where it calls itself, with the shapes of its results); each call is a frame of it when it runs. So a
 -- function may call itself and others that are not built yet, as deep as the data say, and its gradient is a function, too.
 local core = require 'dflow.backend'
+local tensor = require 'dflow.front.tensor'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -259,6 +260,7 @@ local function shape_list(list, n, what)
     if list[i] ~= nil and list[i] ~= false and not errors.is_data(list[i]) then
       errors.bad('func: %s[%d] is a list of dimensions or false, not %s', what, i, errors.describe(list[i]))
     end
+    if list[i] then tensor.check_static_shape(list[i], ('func: %s[%d]'):format(what, i)) end
   end
   return list
 end
@@ -278,7 +280,7 @@ end
 --                 may be 20000 deep. Its gradient is a function that is called in reverse, from values that each call has kept
 function M.func(name, list, fn, opts)
   opts = errors.options(opts, 'func', { 'returns', 'shapes', 'result_shapes', 'batch' })
-  if type(name) ~= 'string' or name == '' or name:find '[%s:^]' then
+  if not errors.is_name(name) then
     errors.bad('func takes a name without spaces and colons first, not %s', errors.describe(name))
   end
   if type(fn) ~= 'function' then errors.bad('func takes a Lua function as its third argument, not %s', errors.describe(fn)) end

@@ -236,10 +236,12 @@ local function as_acc(acc, results, n)
 end
 
 --- The first accumulator: init, or the first row.
-local function first_acc(init, arrays, n, reverse, single, arguments)
+local function first_acc(init, arrays, n, reverse, single, arguments, what)
   if init ~= nil then
     return nest.map(init, nest.is_structure, function(v) return convert.to_output(v, nil, arrays[1].graph) end), 0
   end
+  local count = core.output_constant(n.graph.handle, n.node, n.index)
+  if count and count:item() == 0 then errors.bad('%s: elems has no rows, and there is no init to begin with', what) end
   local at = reverse and f.subtract(n, 1) or f.int32(0)
   local values = arguments(read_all(arrays, at))
   return single and values[1] or values, 1
@@ -291,7 +293,7 @@ local function fold(what, reverse)
     graph.push(g)
     local ok, result = pcall(with_init, init, graph.dtype(list[1]), function(first)
       local arrays, n = unstacked(list, what)
-      local acc, start = first_acc(first, arrays, n, reverse, single, arguments)
+      local acc, start = first_acc(first, arrays, n, reverse, single, arguments, what)
       local _, last = control.while_loop(function(i) return f.less(i, n) end, function(i, a)
         local rows = arguments(read_all(arrays, position(i, n, reverse)))
         local results = call_user(fn, a, unpack(rows, 1, #rows))
@@ -332,7 +334,7 @@ function M.scan(fn, elems, init, opts)
   graph.push(g)
   local ok, result = pcall(with_init, init, graph.dtype(list[1]), function(first)
     local arrays, n = unstacked(list, 'scan')
-    local acc, start = first_acc(first, arrays, n, reverse, single, arguments)
+    local acc, start = first_acc(first, arrays, n, reverse, single, arguments, 'scan')
     local outputs = nest.map(acc, nest.is_structure, function(v)
       local ta = tensor_array.new(v.dtype, n)
       if start == 1 then ta = ta:write(position(f.int32(0), n, reverse), v) end

@@ -483,9 +483,7 @@ end
 --- df.name_scope(name, fn): the names of what fn builds begin with name.
 function M.name_scope(name, fn)
   check_function(fn, 'name_scope')
-  if type(name) ~= 'string' or name == '' then
-    errors.bad('name_scope takes a name, not %s', errors.describe(name))
-  end
+  if not errors.is_name(name) then errors.bad('name_scope takes a name without spaces and colons, not %s', errors.describe(name)) end
   local g = M.current()
   core.push_scope(g.handle, name)
   return under(g, core.pop_scope, fn)

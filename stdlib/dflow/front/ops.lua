@@ -192,7 +192,7 @@ function graph.methods.set_shape(x, shape)
   if getmetatable(x) ~= Output then
     errors.bad('set_shape is a method of an Output: write x:set_shape(shape), with a colon; its first argument is %s', errors.describe(x))
   end
-  core.output_set_shape(x.graph.handle, x.node, x.index, shape)
+  core.output_set_shape(x.graph.handle, x.node, x.index, tensor.check_static_shape(shape, 'set_shape'))
   return x
 end
 

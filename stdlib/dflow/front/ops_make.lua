@@ -41,6 +41,7 @@ end
 --- df.placeholder(dtype, shape?, name?): a value that every run is fed with.
 local function placeholder(o)
   required('placeholder', o, 'dtype')
+  if o.shape then tensor.check_static_shape(o.shape, 'placeholder') end
   return op('Placeholder', {}, { dtype = dtypes.name[dtypes.of(o.dtype)], shape = o.shape or nil, name = o.name })
 end
 def('placeholder', { 'dtype', 'shape', 'name' }, {}, placeholder)
@@ -60,6 +61,7 @@ end
 def('placeholder_with_default', { 'x', 'shape', 'name' }, {}, function(o)
   required('placeholder_with_default', o, 'x')
   local x = to_output(o.x, nil, nil, 'placeholder_with_default')
+  if o.shape then tensor.check_static_shape(o.shape, 'placeholder_with_default') end
   return op('PlaceholderWithDefault', { x }, { shape = o.shape or x.shape, name = o.name })
 end)
 

@@ -74,18 +74,6 @@ local function dtype_list(given, what)
   return list
 end
 
-local function check_shape(shape, what)
-  if not errors.is_data(shape) then
-    errors.bad('%s: a shape is a list of dimensions, not %s', what, errors.describe(shape))
-  end
-  for _, dim in ipairs(shape) do
-    if type(dim) ~= 'number' or not dtypes.is_whole(dim) or dim < -1 then
-      errors.bad('%s: a dimension is a whole number, or -1 where it is not fixed, not %s', what, errors.describe(dim))
-    end
-  end
-  return shape
-end
-
 --- One shape per component; where there is one component, its shape alone will do.
 local function shape_list(given, n, what)
   if given == nil then return nil end
@@ -97,7 +85,7 @@ local function shape_list(given, n, what)
     errors.bad('%s: shapes has %d entries for %d components', what, #given, n)
   end
   local list = {}
-  for i = 1, n do list[i] = check_shape(given[i], what) end
+  for i = 1, n do list[i] = tensor.check_static_shape(given[i], what) end
   return list
 end
 

@@ -184,17 +184,40 @@ end
 
 M.shape_text = text.shape
 
+--- How many places a list has, up to the last that is filled: #list may end at a hole before it.
+local function places(list)
+  local n = 0
+  for k in pairs(list) do if type(k) == 'number' and k > n then n = k end end
+  return n
+end
+
 --- A shape of known dimensions: a list of whole numbers from 0 up.
 function M.check_shape(shape)
   if not errors.is_data(shape) then
     errors.bad('a shape is a list of dimensions, not %s', errors.describe(shape))
   end
-  for i = 1, #shape do
+  for i = 1, places(shape) do
     local d = shape[i]
     if type(d) ~= 'number' or not dtypes.is_whole(d) or d < 0 or d >= 2^53 then
       errors.bad('dimension %d of the shape is %s, a whole number from 0 up is expected', i - 1, errors.describe(d))
     end
   end
+end
+
+--- What is known of a shape while the graph is built: a list of whole numbers, or one such number; -1 is a dimension that is not known.
+-- @param what  what is given it, for the message
+-- @return      the shape
+function M.check_static_shape(shape, what)
+  local list = type(shape) == 'number' and { shape } or shape
+  if not errors.is_data(list) then errors.bad('%s: a shape is a list of dimensions, not %s', what, errors.describe(shape)) end
+  for i = 1, places(list) do
+    local d = list[i]
+    if type(d) ~= 'number' or not dtypes.is_whole(d) or d < -1 or d >= 2^53 then
+      errors.bad('%s: dimension %d of the shape is %s, a whole number is expected%s', what, i - 1, errors.describe(d),
+                 type(d) == 'number' and d < -1 and ', or -1 where it is not known' or '')
+    end
+  end
+  return shape
 end
 
 --- A Tensor of v: a number, boolean, string, (nested) table of these, or a Tensor.

@@ -59,6 +59,7 @@ function M.new(dtype, size, opts)
   end
   if size == nil then errors.bad("TensorArray: the size is missing, as in TensorArray('float32', 3)") end
   local d = dtypes.of(dtype)
+  if opts.element_shape then tensor.check_static_shape(opts.element_shape, 'TensorArray') end
   local handle = registry.op('TensorArray', { arguments.int32(size) }, {
     dtype = d, dynamic_size = opts.dynamic_size, clear_after_read = opts.clear_after_read, name = opts.name,
     tensor_array_name = opts.name, element_shape = opts.element_shape or nil })

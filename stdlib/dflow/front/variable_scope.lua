@@ -44,7 +44,7 @@ function M.variable_scope(name, opts, fn)
     errors.bad('variable_scope takes a function as its last argument, not %s', errors.describe(fn))
   end
   local again = getmetatable(name) == Scope
-  if not again and (type(name) ~= 'string' or name == '' or name:find '[%s:^]') then
+  if not again and not errors.is_name(name) then
     errors.bad('variable_scope takes a name without spaces and colons, or a variable scope, not %s', errors.describe(name))
   end
   check_reuse(opts.reuse, 'variable_scope')
@@ -156,7 +156,7 @@ function M.get_variable(name, shape, opts)
   opts = errors.options(opts, 'get_variable', { 'initializer', 'dtype', 'trainable', 'shape' })
   if shape ~= nil and opts.shape ~= nil then errors.bad('get_variable: shape is given twice, by its place and by its name') end
   if shape == nil then shape = opts.shape end
-  if type(name) ~= 'string' or name == '' or name:find '[%s:^]' then
+  if not errors.is_name(name) then
     errors.bad('get_variable takes a name without spaces and colons first, not %s', errors.describe(name))
   end
   if opts.trainable ~= nil and type(opts.trainable) ~= 'boolean' then
