@@ -147,6 +147,7 @@ static df_node *copy_node(copier *c, const df_node *from, df_error *err) {
   n->where = text_in(c, from->where);
   n->scope = text_in(c, from->scope);
   n->device = text_in(c, from->device);
+  n->contradiction = text_in(c, from->contradiction);
   n->name = NULL;
   n->in = dfi_graph_alloc(c->to, sizeof *n->in * (size_t)(n->nin + 1));
   n->control = n->ncontrol ? dfi_graph_alloc(c->to, sizeof *n->control * (size_t)n->ncontrol) : NULL;

@@ -234,7 +234,9 @@ static void record_node(dfi_form *f, int32_t id) {
   dfi_io_text(f, &read.device);
   io_name(f, &read);
   dfi_io_i32(f, &read.pass);
+  dfi_io_bool(f, &read.imported);
   dfi_io_bool(f, &read.unstructured);
+  dfi_io_text(f, &read.contradiction);
   io_edges(f, &read);
   read.attrs = f->bad ? o->defaults : io_attrs(f, o, read.attrs);
   read.out = f->bad ? NULL : io_outs(f, &read.nout, read.out);
@@ -299,7 +301,7 @@ static void record_loop(dfi_form *f, int32_t id) {
   for (int32_t i = 0; i < n && !f->bad; i++) io_var(f, &l->var[i]);
   dfi_io_i64(f, &l->parallel_iterations);
   dfi_io_i64(f, &l->maximum_iterations);
-  dfi_io_bool(f, &l->back_prop); dfi_io_bool(f, &l->built);
+  dfi_io_bool(f, &l->back_prop); dfi_io_bool(f, &l->built); dfi_io_bool(f, &l->once);
   dfi_io_text(f, &l->save);
   dfi_io_bool(f, &l->save_unsaid);
   dfi_io_i32(f, &l->trip_var);

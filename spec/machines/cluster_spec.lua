@@ -69,6 +69,20 @@ describe('a cluster', function()
     end
   end)
 
+  it('plans on each rank what it plans here: a checkpoint, a loop of one trip, and their gradients', function()
+    local x = df.constant({ 0.5, -1.5 }, 'float64')
+    local function cube(v) return v * v * v end
+    local function build(at)
+      return df.device(at, function()
+        local y = df.checkpoint(cube)(x)
+        local _, z = df.while_loop(function(i) return i:lt(1) end, function(i, a) return i + 1, a * x end, { df.int32(0), y }, { maximum_iterations = 1 })
+        return { y, z, df.gradients(z, x), df.hessian(z:reduce_sum(), x) }
+      end)
+    end
+    local here, there = df.run(build('cpu:0')), df.run(build('/rank:1/cpu:0'))
+    for k, t in ipairs(here) do assert.same(t:totable(), there[k]:totable()) end
+  end)
+
   it('turns a loop whose body is on several ranks, and its gradient', function()
     local function build(at)
       local x = df.placeholder('float64', {}, 'x')

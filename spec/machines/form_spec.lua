@@ -88,6 +88,24 @@ describe('a graph as bytes', function()
     end
   end)
 
+  it('fails as the graph of TensorFlow does that contradicts itself, and touches no more files', function()
+    local const = 'node { name: "%s" op: "Const" attr { key: "dtype" value { type: %s } } attr { key: "value" value { tensor { dtype: %s %s } } } }\n'
+    local float, int = '{ type: DT_FLOAT }', '{ type: DT_INT32 }'
+    local text = const:format('x', 'DT_FLOAT', 'DT_FLOAT', 'tensor_shape { dim { size: 2 } } float_val: 1')
+      .. const:format('axis', 'DT_INT32', 'DT_INT32', 'tensor_shape { } int_val: 7')
+      .. const:format('path', 'DT_STRING', 'DT_STRING', 'tensor_shape { } string_val: "/etc/hostname"')
+      .. ('node { name: "sum" op: "Sum" input: "x" input: "axis" attr { key: "T" value %s } attr { key: "Tidx" value %s } }\n'):format(float, int)
+      .. 'node { name: "file" op: "ReadFile" input: "path" }\n'
+    local g = df.import_graph_def(text)
+    for name, found in pairs{ sum = 'axis', file = 'hostname' } do
+      local y = g:output(name .. ':0')
+      local function run() return support.message_of(function() df.Session{ graph = g }:run(y) end) end
+      local here = run()
+      assert.matches(found, here)
+      assert.equal(here, elsewhere(g, run))
+    end
+  end)
+
   it('goes on growing with the names and numbers that it would have had', function()
     local x = df.placeholder('float32', {}, 'x')
     local y = x + x
