@@ -162,6 +162,16 @@ describe('import_onnx', function()
     assert.matches('not what its ops ask for', e.message)
   end)
 
+  it('gives each channel its own slope of PRelu where the model is older than broadcasting', function()
+    local model = { inputs = { x = { 'float', { 1, 2, 2 } }, s = { 'float', { 2 } } }, outputs = { 'y' }, { 'PRelu', { 'x', 's' }, { 'y' } } }
+    local feeds = { x = { { { -1, 2 }, { -3, -4 } } }, s = { 10, 100 } }
+    local run = require('spec.onnx_model').run
+    model.opset = 6
+    assert.same({ { { -10, 2 }, { -300, -400 } } }, run(model, feeds):totable())
+    model.opset = 7
+    assert.same({ { { -10, 2 }, { -30, -400 } } }, run(model, feeds):totable())
+  end)
+
   it('gives back the bounds that ClipByValue passes over', function()
     local registry = require 'dflow.front.registry'
     for _, d in ipairs { 'float32', 'float64', 'int32', 'int8' } do

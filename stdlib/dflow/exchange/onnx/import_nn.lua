@@ -14,7 +14,11 @@ local function select(c, a, b) return df.select_v2(c, a, b) end
 local function positive(x) return df.greater(x, same(x, 0)) end
 function ops.Relu(_, x) return df.maximum(x, same(x, 0)) end
 function ops.LeakyRelu(n, x) return select(df.less(x, same(x, 0)), x * same(x, n.attr('alpha', 0.01)), x) end
-function ops.PRelu(_, x, slope) return select(df.less(x, same(x, 0)), x * slope, x) end
+function ops.PRelu(n, x, slope)
+  local dims = n.opset < 7 and x.shape and slope.shape and #slope.shape == 1 and slope.shape[1] ~= 1 and { -1 }       -- a slope for each channel then
+  for d = 2, dims and #x.shape - 1 or 0 do dims[d] = 1 end
+  return select(df.less(x, same(x, 0)), x * (dims and df.reshape(slope, dims) or slope), x)
+end
 function ops.Elu(n, x) return select(positive(x), x, same(x, n.attr('alpha', 1)) * df.expm1(df.minimum(x, same(x, 0)))) end
 function ops.Celu(n, x)
   local alpha = same(x, n.attr('alpha', 1))
