@@ -62,7 +62,7 @@ static bool widens(const df_node *n) {
   for (int32_t i = 0; i < n->nin; i++)
     if (!takes_wide(o, dfi_input_arg(o, n->nin, i), dfi_dtype(n->in[i]))) return false;
   for (int32_t i = 0; i < n->nout; i++)
-    if (!takes_wide(o, dfi_output_arg(o, n->nout, i), n->out[i].dtype)) return false;
+    if (!takes_wide(o, dfi_output_arg(n, i), n->out[i].dtype)) return false;
   return !(o->traits & DFO_BITS);
 }
 
@@ -76,7 +76,7 @@ static uint32_t *find_flows(const df_graph *g) {
       const dfi_op_info *o = dfi_op_info_at(n->op);
       uint32_t marks = flow[id];
       for (int32_t i = 0; i < n->nout && i < 32; i++)
-        if (is_flow(dfi_output_arg(o, n->nout, i))) marks |= 1u << i;
+        if (is_flow(dfi_output_arg(n, i))) marks |= 1u << i;
       bool passes = (o->op->flow >= DF_SWITCH && o->op->flow <= DF_NEXT_ITERATION) || (o->traits & DFO_PASSES);
       for (int32_t j = 0; j < n->nin && passes; j++)
         if (n->in[j].index < 32 && flow[n->in[j].node->id] >> n->in[j].index & 1)

@@ -309,16 +309,10 @@ static void fill_listed(dfi_builder *b, df_node *n, const dfi_op_info *o) {
   }
 }
 
-/* How many outputs the node has; -1: err is filled. */
-static int32_t count_outputs(const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
-  if (!o->out_lists) return o->nout;
-  int32_t list = 0;
-  while (!o->out[list].list) list++;
-  const dfi_arg *a = &o->out[list];
-  const df_attr *attrs = spec->attrs ? spec->attrs : o->defaults;
-  int64_t length = spec->nin - (o->in_list ? o->nin - 1 : o->nin);
-  if (a->count_attr >= 0) length = attrs[a->count_attr].i;
-  else if (a->count_attr < -1) length -= attrs[-2 - a->count_attr].i;
+/* How many outputs the list of the entry has; -1: err is filled. */
+static int64_t count_list(const dfi_op_info *o, const dfi_arg *a, const dfi_node_spec *spec, const df_attr *attrs,
+                          df_error *err) {
+  const int64_t length = dfi_output_count(o, a, spec->nin, attrs);
   if (length < 0 || length > 1 << 20) {
     char text[400];
     int32_t attr = a->count_attr >= 0 ? a->count_attr : -2 - a->count_attr;
@@ -335,13 +329,25 @@ static int32_t count_outputs(const dfi_op_info *o, const dfi_node_spec *spec, df
     fail(err, o, spec, DF_INVALID_ARGUMENT, text);
     return -1;
   }
-  return o->nout - o->out_lists + o->out_lists * (int32_t)length;
+  return length;
+}
+
+/* How many outputs the node has; -1: err is filled. */
+static int32_t count_outputs(const dfi_op_info *o, const dfi_node_spec *spec, df_error *err) {
+  if (!o->out_list) return o->nout;
+  const df_attr *attrs = spec->attrs ? spec->attrs : o->defaults;
+  int64_t n = 0;
+  for (int32_t a = 0; a < o->nout; a++) {
+    const int64_t length = count_list(o, &o->out[a], spec, attrs, err);
+    if (length < 0) return -1;
+    n += length;
+  }
+  return (int32_t)n;
 }
 
 static void output_dtypes(df_node *n, const dfi_op_info *o, const bound *var, const df_attr *attrs) {
-  const int32_t length = o->out_lists ? dfi_output_length(o, n->nout) : 1;
   for (int32_t a = 0, k = 0; a < o->nout; a++)
-    for (int32_t i = 0, times = o->out[a].list ? length : 1; i < times; i++, k++) {
+    for (int64_t i = 0, times = dfi_output_count(o, &o->out[a], n->nin, attrs); i < times; i++, k++) {
       const dfi_arg *arg = &o->out[a];
       dfi_out *out = &n->out[k];
       out->dtype = arg->types_attr >= 0 ? (uint8_t)attrs[arg->types_attr].ints[i]
@@ -376,7 +382,7 @@ int32_t dfi_node_check(df_node *n, df_error *err) {
   output_dtypes(&as, o, var, n->attrs);
   bool fits = nout == n->nout;
   for (int32_t k = 0; k < nout && fits; k++) {
-    const dfi_arg *a = dfi_output_arg(o, nout, k);
+    const dfi_arg *a = dfi_output_arg(&as, k);
     const bool said = a->types_attr >= 0 || a->var >= 0 || a->dtype;
     fits = n->out[k].ref == as.out[k].ref && n->out[k].dtype != DF_INVALID &&
            (said ? n->out[k].dtype == as.out[k].dtype : !a->allowed || a->allowed >> n->out[k].dtype & 1);

@@ -11,7 +11,7 @@
  * Grammar. in/out: words `name:TYPE`, where TYPE is a type variable (one capital or a word such as DstT), a dtype
  * name, a union such as `int32|int64`, `handle` (DF_RESOURCE), `any` (all but handles) or `all` (handles too).
  * `name:T*` is a list of any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list
- * in `in`, or lists of one length and nothing else. In `out`, whose lists are all of one length, `name:T*attr` has as
+ * in `in`, or lists of one length and nothing else. In `out` `name:T*attr` has as
  * many as the int attribute says, `name:T*` as many as the input list, `name:T*-attr` as many as that less the
  * attribute. Outputs of type `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the
  * same number); the shape function may change it. `name:T?` may be left out from Lua (the front end then passes the
@@ -186,7 +186,7 @@ typedef struct dfi_op_info {
   int32_t  id;
   int32_t  nin, nout, nattr, nvar;     /* args, not outputs of a node */
   bool     in_list;                    /* there is a list among them */
-  uint8_t  out_lists;                  /* how many lists are among them, all of one length */
+  bool     out_list;                   /* a list is among them */
   bool     in_types;                   /* an attribute lists the dtypes of a list of inputs */
   bool     in_lists;                   /* the inputs are lists of one length, two or more */
   bool     needs_attr;                 /* an attr without a default */
@@ -223,17 +223,10 @@ static inline const dfi_arg *dfi_input_arg(const dfi_op_info *o, int32_t nin, in
   const int32_t length = nin - (o->nin - 1);
   return i < list ? &o->in[i] : i < list + length ? &o->in[list] : &o->in[i - length + 1];
 }
-/* How long each of the lists among nout outputs is; there is one. */
-static inline int32_t dfi_output_length(const dfi_op_info *o, int32_t nout) {
-  return (nout - (o->nout - o->out_lists)) / o->out_lists;
-}
-/* The argument of the entry that output i of nout is one of. */
-static inline const dfi_arg *dfi_output_arg(const dfi_op_info *o, int32_t nout, int32_t i) {
-  const dfi_arg *a = o->out;
-  if (!o->out_lists) return a + i;
-  for (const int32_t length = dfi_output_length(o, nout); i >= (a->list ? length : 1); a++) i -= a->list ? length : 1;
-  return a;
-}
+/* How many outputs of a node with nin inputs and these attributes the entry's argument a is: one, or its list's. */
+int64_t dfi_output_count(const dfi_op_info *o, const dfi_arg *a, int32_t nin, const df_attr *attrs);
+/* The argument of the entry that output i of n is one of. */
+const dfi_arg *dfi_output_arg(const df_node *n, int32_t i);
 /* Does input i of n want the reference itself (`name:&T`) and not the value it refers to? */
 bool dfi_input_is_reference(const df_node *n, int32_t i);
 bool dfi_op_takes_reference(const dfi_op_info *o, int32_t nin, int32_t i);         /* a node of op o with nin inputs */

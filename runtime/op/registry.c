@@ -179,7 +179,8 @@ static void parse_default(dfi_attr_def *d, const char *type, char *text) {
     case 's': {
       size_t n = strlen(text);
       if (n >= 2 && (text[0] == '\'' || text[0] == '"') && text[n - 1] == text[0]) { text[n - 1] = 0; text++; n -= 2; }
-      if (!strcmp(text, "\\n")) { text = "\n"; n = 1; }       /* a word holds no line break */
+      if (!strcmp(text, "\\n")) { text = "\n"; n = 1; }       /* a word holds no line break, and no tab */
+      else if (!strcmp(text, "\\t")) { text = "\t"; n = 1; }
       v->s = dfi_xstrdup(text);
       v->i = (int64_t)n;
       break;
@@ -267,7 +268,7 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     if (o->nout == 12) bad(op->type, "too many outputs", op->out);
     dfi_arg *a = &o->out[o->nout++];
     parse_arg(o, a, word, out.at, true);
-    o->out_lists += a->list;
+    o->out_list |= a->list;
   }
   o->traits = op->traits;
   if (op->flow == DF_PLAIN && !op->stateful && !op->expensive && op->kernel[DF_REF] && o->nin > 0)
@@ -398,6 +399,20 @@ const char *df_op_about(int32_t op, const char *what) {
 const char *df_op_example(int32_t op) { return text(at(op)->example); }
 bool df_op_has_gradient(int32_t op)   { return at(op)->grad != NULL; }
 bool df_op_is_stateful(int32_t op)    { return at(op)->stateful; }
+
+int64_t dfi_output_count(const dfi_op_info *o, const dfi_arg *a, int32_t nin, const df_attr *attrs) {
+  if (!a->list) return 1;
+  if (a->count_attr >= 0) return attrs[a->count_attr].i;
+  const int64_t inputs = nin - (o->in_list ? o->nin - 1 : o->nin);
+  return a->count_attr < -1 ? inputs - attrs[-2 - a->count_attr].i : inputs;
+}
+const dfi_arg *dfi_output_arg(const df_node *n, int32_t i) {
+  const dfi_op_info *o = dfi_op_info_at(n->op);
+  const dfi_arg *a = o->out;
+  if (!o->out_list) return a + i;
+  for (int64_t count; i >= (count = dfi_output_count(o, a, n->nin, n->attrs)); a++) i -= (int32_t)count;
+  return a;
+}
 
 bool dfi_input_is_reference(const df_node *n, int32_t i) {
   return dfi_op_takes_reference(dfi_op_info_at(n->op), n->nin, i);
