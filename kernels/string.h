@@ -16,6 +16,18 @@ int32_t ref_string_upper(df_kernel *k);
 int32_t ref_string_strip(df_kernel *k);
 int32_t ref_string_split(df_kernel *k);     /* (input, delimiter; skip_empty) */
 int32_t ref_decode_raw(df_kernel *k);       /* (bytes; out_type, little_endian) */
+int32_t ref_string_split_v2(df_kernel *k);  /* ref/string_split.c: (input, sep; maxsplit) */
+/* (data, data_splits; separator, ngram_widths, left_pad, right_pad, pad_width, preserve_short_sequences) */
+int32_t ref_string_ngrams(df_kernel *k);
+/* ref/unicode.c: (input; input_encoding, errors, replacement_char, replace_control_characters, Tsplits), with a third
+ * output where each character begins or without; (input_values, input_splits; errors, output_encoding,
+ * replacement_char) */
+int32_t ref_unicode_decode(df_kernel *k), ref_unicode_encode(df_kernel *k);
+/* ref/string_match.c */
+int32_t ref_regex_full_match(df_kernel *k);        /* (input, pattern) */
+int32_t ref_static_regex_full_match(df_kernel *k); /* (input; pattern) */
+int32_t ref_regex_replace(df_kernel *k);           /* (input, pattern, rewrite; replace_global) */
+int32_t ref_static_regex_replace(df_kernel *k);    /* (input; pattern, rewrite, replace_global) */
 /* ref/string_hash.c: (input; num_buckets) -> int64, and (input; num_buckets, key) */
 int32_t ref_hash_bucket_fast(df_kernel *k), ref_hash_bucket(df_kernel *k), ref_hash_bucket_strong(df_kernel *k);
 #endif

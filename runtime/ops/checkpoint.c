@@ -5,7 +5,6 @@
  */
 #include "resource/checkpoint.h"
 #include "ops/files.h"
-#include <regex.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -148,26 +147,6 @@ static int32_t kernel_sharded(df_kernel *k) {
   return good ? DF_OK : k->error->code;
 }
 
-/* TensorFlow's patterns are RE2's; what both have means the same here. */
-static int32_t kernel_match(df_kernel *k) {
-  const char *pattern = dfk_string(k, 0);
-  regex_t r;
-  if (strlen(pattern) > 200 || strchr(pattern, '{') || strchr(pattern, '\\') || strstr(pattern, "(?"))
-    return dfk_fail(k, DF_UNIMPLEMENTED, "the pattern %.80s is none of the plain ones that are matched here", pattern);
-  char whole[256];
-  snprintf(whole, sizeof whole, "^(%s)$", pattern);
-  if (regcomp(&r, whole, REG_EXTENDED | REG_NOSUB))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the pattern %.80s is none", pattern);
-  df_tensor *t = dfk_out(k, 0, DF_BOOL, k->in[0]->rank, k->in[0]->dims);
-  for (int64_t i = 0; t && i < k->in[0]->size; i++) {
-    char *s = (char *)(uintptr_t)text_of(k->in[0], i);
-    ((bool *)t->data)[i] = !regexec(&r, s, 0, NULL, 0);
-    dfi_free(s);
-  }
-  regfree(&r);
-  return t ? DF_OK : k->error->code;
-}
-
 /* path, parts: strings as their bytes, other tensors as their elements lie in memory. */
 static int32_t kernel_write_whole(df_kernel *k) {
   char *path = dfi_path_input(k, 0);
@@ -213,9 +192,6 @@ static const df_op ops[] = {
   { .type = "ShardedFilename", .in = "basename:string shard:int32 num_shards:int32", .out = "filename:string",
     .doc = "basename-00000-of-00001", .no_grad = true, .shape = dfi_shape_all_scalar,
     .kernel = { [DF_REF] = kernel_sharded } },
-  { .type = "StaticRegexFullMatch", .in = "input:string", .out = "output:bool", .attrs = "pattern:string",
-    .doc = "whether all of each string matches the pattern", .no_grad = true, .shape = dfi_shape_same,
-    .kernel = { [DF_REF] = kernel_match } },
   { .type = "DisableCopyOnRead", .hosted = true, .in = "resource:handle", .out = "",
     .doc = "nothing: reads of variables never copy here",
     .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_nothing } },

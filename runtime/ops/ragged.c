@@ -1,5 +1,6 @@
 /* ragged.c: ragged tensors (row splits, outermost first, and values) put into variants and taken out again. */
 #include "resource/box.h"
+#include "kernels/ragged.h"
 #include "op/op.h"
 #include "resource/tensor_array.h"
 #include "resource/values.h"
@@ -325,7 +326,30 @@ static int32_t shape_range(dfi_infer *c) {
   return DF_OK;
 }
 
+static int32_t shape_to_tensor(dfi_infer *c) {
+  const dfi_shape s = dfi_in_as_shape(c, 0);
+  if (s.rank > 0) *dfi_set_shape(c, 0) = s;
+  return DF_OK;
+}
+static int32_t shape_to_sparse(dfi_infer *c) {
+  const dfi_shape *values = dfi_in_shape(c, c->node->nin - 1);
+  const int64_t rank = values->rank < 0 ? -1 : c->node->nin - 1 + values->rank;
+  *dfi_set_shape(c, 0) = dfi_shape_of(2, (int64_t[]){ -1, rank });
+  *dfi_set_shape(c, 1) = dfi_shape_vector(-1);
+  *dfi_set_shape(c, 2) = dfi_shape_vector(rank);
+  return DF_OK;
+}
+
 static const df_op ops[] = {
+  { .type = "RaggedTensorToTensor",
+    .in = "shape:Tshape values:T default_value:T row_partition_tensors:Tindex*", .out = "result:T",
+    .types = "T=any Tindex=int32|int64 Tshape=int32|int64", .attrs = "row_partition_types:tensor",
+    .doc = "a ragged tensor as a dense one, with default_value where a row is short",
+    .no_grad = true, .shape = shape_to_tensor, .kernel = { [DF_REF] = ref_ragged_to_tensor } },
+  { .type = "RaggedTensorToSparse", .in = "rt_nested_splits:Tsplits* rt_dense_values:T",
+    .out = "sparse_indices:int64 sparse_values:T sparse_dense_shape:int64", .types = "T=any Tsplits=int32|int64",
+    .doc = "a ragged tensor as a sparse one", .no_grad = true, .shape = shape_to_sparse,
+    .kernel = { [DF_REF] = ref_ragged_to_sparse } },
   { .type = "RaggedTensorToVariant", .in = "rt_nested_splits:Tsplits* rt_dense_values:Tvalues",
     .out = "encoded_ragged:variant",
     .types = "Tvalues=any Tsplits=int32|int64", .attrs = "batched_input:bool",

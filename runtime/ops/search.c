@@ -46,7 +46,40 @@ static int32_t grad_cross(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
   .kernel = { [DF_REF] = ref_##name, [DF_CPU] = cpu_##name }
 #define BOXES .shape = shape_boxes, .no_grad = true, .kernel = { [DF_REF] = ref_non_max_suppression }
 
+static int32_t shape_dense_bincount(dfi_infer *c) {
+  const dfi_shape *x = dfi_in_shape(c, 0);
+  const df_tensor *size = dfi_in_const(c, 1);
+  const int64_t bins = size && size->size == 1 ? df_tensor_get_int(size, 0) : -1;
+  if (x->rank > 2) return dfi_infer_fail(c, "the input has rank %d, a vector or a matrix is expected", x->rank);
+  if (x->rank == 2) *dfi_set_shape(c, 0) = dfi_shape_of(2, (int64_t[]){ x->dims[0], bins < 0 ? -1 : bins });
+  else if (x->rank >= 0) *dfi_set_shape(c, 0) = dfi_shape_vector(bins < 0 ? -1 : bins);
+  return DF_OK;
+}
+
+static int32_t shape_ragged_bincount(dfi_infer *c) {
+  *dfi_set_shape(c, 0) = dfi_shape_of(2, (int64_t[]){ -1, -1 });
+  return DF_OK;
+}
+
 static const df_op ops[] = {
+  { .type = "Bucketize", .lua = "bucketize", .in = "input:T", .out = "output:int32",
+    .types = "T=int32|int64|float32|float64", .attrs = "boundaries:tensor",
+    .doc = "int32[...] = bucketize(input T[...]; boundaries): how many of the boundaries, which ascend, each "
+           "number has "
+    "reached",
+    .example = "df.bucketize({-1, 0, 5}, {boundaries = df.tensor{0, 2}})  --> {0, 1, 2}",
+    .output = "[0 1 2] int32[3]",
+    .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_bucketize } },
+  { .type = "DenseBincount", .in = "input:Tidx size:Tidx weights:T", .out = "output:T",
+    .types = "Tidx=int32|int64 T=int32|int64|float32|float64", .attrs = "binary_output:bool=false",
+    .doc = "how often each number below size is in a vector, or in each row of a matrix; or the sums of their "
+           "weights; or, "
+    "with binary_output, whether it is there",
+    .shape = shape_dense_bincount, .no_grad = true, .kernel = { [DF_REF] = ref_dense_bincount } },
+  { .type = "RaggedBincount", .in = "splits:int64 values:Tidx size:Tidx weights:T", .out = "output:T",
+    .types = "Tidx=int32|int64 T=int32|int64|float32|float64", .attrs = "binary_output:bool=false",
+    .doc = "DenseBincount of the rows of a ragged tensor", .shape = shape_ragged_bincount, .no_grad = true,
+    .kernel = { [DF_REF] = ref_ragged_bincount } },
   { .type = "UniqueV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx",
     .doc = "Unique slices along an axis; of a vector, where axis is empty", UNIQUE },
   { .type = "UniqueWithCountsV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx count:out_idx",

@@ -28,6 +28,11 @@ static int32_t shape_split(dfi_infer *c) {
   return DF_OK;
 }
 
+static int32_t shape_vectors(dfi_infer *c) {
+  for (int32_t i = 0; i < c->node->nout; i++) *dfi_set_shape(c, i) = dfi_shape_vector(-1);
+  return DF_OK;
+}
+
 static int32_t shape_decode(dfi_infer *c) {
   dfi_shape s = *dfi_in_shape(c, 0);
   if (s.rank < 0 || s.rank == DF_MAX_RANK) return DF_OK;
@@ -40,6 +45,11 @@ static int32_t shape_decode(dfi_infer *c) {
   { .type = TYPE, .lua = LUA, .in = "input:string", .out = "output:int64", .attrs = "num_buckets:int[1..]", \
     .doc = DOC, .example = "df." LUA "({'a', 'b'}, {num_buckets = 10})", \
     .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = KERNEL } }
+
+#define ERRORS "errors:string[strict|replace|ignore]='replace' "
+#define DECODE "input_encoding:string " ERRORS "replacement_char:int[0..1114111]=65533 " \
+                                        "replace_control_characters:bool=false " \
+               "Tsplits:dtype=int64"
 
 static const df_op ops[] = {
   { .type = "AsString", .lua = "as_string", .in = "input:T", .out = "output:string",
@@ -130,6 +140,54 @@ static const df_op ops[] = {
     .example = "df.string_split({'a b', 'c'}, ' ')",
     .output = "[[0 0]\n [0 1]\n [1 0]] int64[3,2]\n[\"a\" \"b\" \"c\"] string[3]\n[2 2] int64[2]",
     .shape = shape_split, .no_grad = true, .kernel = { [DF_REF] = ref_string_split } },
+  { .type = "StringSplitV2", .lua = "string_split_v2", .in = "input:string sep:string",
+    .out = "indices:int64 values:string shape:int64", .attrs = "maxsplit:int=-1",
+    .doc = "indices int64[n, 2], values string[n], shape int64[2] = string_split_v2(input string[m], sep string; "
+    "maxsplit): the parts between occurrences of sep, as a sparse matrix; with sep '' the words between spaces; of "
+    "maxsplit 0 or more the last part is all that is left after so many",
+    .example = "df.string_split_v2({'a<>b<>c', 'd'}, '<>')",
+    .output = "[[0 0]\n [0 1]\n [0 2]\n [1 0]] int64[4,2]\n[\"a\" \"b\" \"c\" \"d\"] string[4]\n[2 3] int64[2]",
+    .shape = shape_split, .no_grad = true, .kernel = { [DF_REF] = ref_string_split_v2 } },
+  { .type = "StringNGrams", .in = "data:string data_splits:Tsplits", .out = "ngrams:string ngrams_splits:Tsplits",
+    .types = "Tsplits=int32|int64",
+    .attrs = "separator:string ngram_widths:ints left_pad:string right_pad:string pad_width:int[-1..1024] "
+    "preserve_short_sequences:bool",
+    .doc = "the n-grams of each row of words", .shape = shape_vectors, .no_grad = true,
+    .kernel = { [DF_REF] = ref_string_ngrams } },
+  { .type = "UnicodeDecode", .in = "input:string", .out = "row_splits:Tsplits char_values:int32",
+    .types = "Tsplits=int32|int64", .attrs = DECODE, .doc = "the characters of texts in UTF-8, a row for each",
+    .shape = shape_vectors, .no_grad = true, .kernel = { [DF_REF] = ref_unicode_decode } },
+  { .type = "UnicodeDecodeWithOffsets", .in = "input:string",
+    .out = "row_splits:Tsplits char_values:int32 char_to_byte_starts:int64", .types = "Tsplits=int32|int64",
+    .attrs = DECODE, .doc = "UnicodeDecode, and at which byte each character begins", .shape = shape_vectors,
+    .no_grad = true, .kernel = { [DF_REF] = ref_unicode_decode } },
+  { .type = "UnicodeEncode", .in = "input_values:int32 input_splits:Tsplits", .out = "output:string",
+    .types = "Tsplits=int32|int64",
+    .attrs = ERRORS "output_encoding:string[UTF-8|UTF-16-BE|UTF-32-BE] replacement_char:int[0..1114111]=65533",
+    .doc = "rows of characters as texts in UTF-8", .shape = shape_vectors, .no_grad = true,
+    .kernel = { [DF_REF] = ref_unicode_encode } },
+  { .type = "RegexReplace", .lua = "regex_replace", .in = "input:string pattern:string rewrite:string",
+    .out = "output:string", .attrs = "replace_global:bool=true",
+    .doc = "string[...] = regex_replace(input string[...], pattern string, rewrite string; replace_global): the parts "
+    "that match a pattern of RE2's syntax give way to rewrite, in which \\1 is what the first group matched and "
+    "\\0 the "
+    "whole match; without replace_global the first part only",
+    .example = "df.regex_replace({'a-b', 'c'}, '([a-z])-', '\\\\1+')  --> {'a+b', 'c'}",
+    .output = "[\"a+b\" \"c\"] string[2]",
+    .shape = dfi_shape_same, .no_grad = true, .expensive = true, .kernel = { [DF_REF] = ref_regex_replace } },
+  { .type = "StaticRegexReplace", .in = "input:string", .out = "output:string",
+    .attrs = "pattern:string rewrite:string replace_global:bool=true",
+    .doc = "RegexReplace with a pattern that is known", .shape = dfi_shape_same, .no_grad = true,
+    .expensive = true, .kernel = { [DF_REF] = ref_static_regex_replace } },
+  { .type = "RegexFullMatch", .lua = "regex_full_match", .in = "input:string pattern:string", .out = "output:bool",
+    .doc = "bool[...] = regex_full_match(input string[...], pattern string): whether all of each string matches a "
+    "pattern of RE2's syntax",
+    .example = "df.regex_full_match({'ab1', 'ab'}, '[a-z]+\\\\d')  --> {true, false}",
+    .output = "[true false] bool[2]",
+    .shape = dfi_shape_same, .no_grad = true, .expensive = true, .kernel = { [DF_REF] = ref_regex_full_match } },
+  { .type = "StaticRegexFullMatch", .in = "input:string", .out = "output:bool", .attrs = "pattern:string",
+    .doc = "RegexFullMatch with a pattern that is known", .shape = dfi_shape_same, .no_grad = true,
+    .expensive = true, .kernel = { [DF_REF] = ref_static_regex_full_match } },
   BUCKET("StringToHashBucketFast", "string_to_hash_bucket_fast", ref_hash_bucket_fast,
          "int64[...] = string_to_hash_bucket_fast(input string[...]; num_buckets): FarmHash's fingerprint of each "
          "string, modulo num_buckets: TensorFlow's numbers"),

@@ -7,7 +7,7 @@
  */
 #include "op/run.h"
 #include "resource/resource.h"
-#include "resource/table.h"
+#include "ops/table.h"
 
 enum { KEY, VALUE, CONTAINER, SHARED_NAME, USE_NODE_NAME, VALUE_SHAPE };   /* of those that make one */
 
@@ -112,6 +112,7 @@ static int32_t kernel_find(df_kernel *k)   { return locked(k, dfi_table_find); }
 static int32_t kernel_insert(df_kernel *k) { return locked(k, insert); }
 static int32_t kernel_import(df_kernel *k) { return locked(k, import); }
 static int32_t kernel_fill(df_kernel *k)   { return locked(k, dfi_table_fill); }
+static int32_t kernel_file(df_kernel *k)   { return locked(k, dfi_table_fill_from_file); }
 static int32_t kernel_remove(df_kernel *k) { return locked(k, dfi_table_remove); }
 static int32_t kernel_export(df_kernel *k) { return locked(k, dfi_table_export); }
 static int32_t kernel_size(df_kernel *k)   { return locked(k, size); }
@@ -139,6 +140,15 @@ static int32_t kernel_filled(df_kernel *k) {
 #define PAIRS "table_handle:handle keys:Tin values:Tout"
 #define TYPES "Tin=" KEYS " Tout=any"
 
+#define FROM_FILE(TYPE, ...) \
+  { .type = TYPE, .in = "table_handle:handle filename:string", .out = "", \
+    .attrs = "key_index:int[-2..] value_index:int[-2..] vocab_size:int[-1..]=-1 delimiter:string='\\t' " \
+             "offset:int[0..]=0", \
+    .doc = "fills a table that was not filled yet from the lines of a file: -1 is a line's number, -2 all of " \
+           "it, 0 its first " \
+           "column. The path begins with a string that the run was fed", \
+    .stateful = true, .effect = true, .no_grad = true, .kernel = { [DF_REF] = kernel_file } }
+
 static const df_op ops[] = {
   BOTH(TABLE, "HashTable", "", GIVEN, kernel_table, "a handle of the session's table, which is filled once"),
   BOTH(TABLE, "MutableHashTable", "", GIVEN, kernel_mutable,
@@ -150,6 +160,7 @@ static const df_op ops[] = {
         "a MutableHashTable of which empty_key and deleted_key can be no keys"),
   BOTH(CHANGE, "InitializeTable", "table_handle:handle keys:Tkey values:Tval", "Tkey=" KEYS " Tval=any",
        kernel_fill, "fills a table that was not filled yet"),
+  BOTH(FROM_FILE, "InitializeTableFromTextFile", ),
   { .type = "LookupTableFilled", .in = PAIRS, .out = "handle:handle", .types = TYPES,
     .doc = "the table, once it is filled: the first time with these keys and values",
     .stateful = true, .no_grad = true, .shape = dfi_shape_all_scalar, .kernel = { [DF_REF] = kernel_filled } },

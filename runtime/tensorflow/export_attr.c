@@ -138,6 +138,23 @@ static int32_t *type_list(dfi_export *e, Pb__NodeDef *def, const char *key, size
   return (int32_t *)a->list->type;
 }
 
+/* A vector as a list of floats or strings. */
+static void write_vector(dfi_export *e, Pb__AttrValue__ListValue *l, const df_tensor *t) {
+  const size_t n = (size_t)t->size;
+  if (t->dtype == DF_STRING) {
+    l->s = take(e, sizeof *l->s * (n + 1));
+    l->n_s = n;
+  } else {
+    l->f = take(e, sizeof *l->f * (n + 1));
+    l->n_f = n;
+  }
+  for (size_t i = 0; i < n; i++) {
+    const df_str *s = t->dtype == DF_STRING ? (const df_str *)t->data + i : NULL;
+    if (s) l->s[i] = (ProtobufCBinaryData){ .len = (size_t)s->length, .data = (uint8_t *)s->bytes };
+    else l->f[i] = (float)df_tensor_get(t, (int64_t)i);
+  }
+}
+
 /* Our attribute in TensorFlow's words. */
 static void write_attr(dfi_export *e, Pb__NodeDef *def, const char *key, char kind, char ours, const df_attr *v) {
   Pb__AttrValue *a;
@@ -183,10 +200,14 @@ static void write_attr(dfi_export *e, Pb__NodeDef *def, const char *key, char ki
     a->list->n_b = (size_t)v->i;
     a->list->b = take(e, sizeof *a->list->b * (a->list->n_b + 1));
     for (int64_t i = 0; i < v->i; i++) a->list->b[i] = v->ints[i] != 0;
+  } else if (v->tensor) {
+    write_vector(e, a->list, v->tensor);
   }
 }
 
-static bool fits(char kind, char ours) { return kind == ours || (kind == 'B' && ours == 'l'); }
+static bool fits(char kind, char ours) {
+  return kind == ours || (kind == 'B' && ours == 'l') || ((kind == 'F' || kind == 'S') && ours == 't');
+}
 
 /* The handles of TensorFlow's first queues and stacks are references to strings there. */
 static int32_t their_dtype(const dfi_export *e, const df_node *n, const df_output o) {

@@ -90,6 +90,7 @@ const dfi_export_op dfi_export_table[] = {
   { "BroadcastArgs", "T T", "T", "T:d" },
   { "BroadcastGradientArgs", "T T", "T T", "T:d" },
   { "BroadcastTo", "T Tidx", "T", "T:d! Tidx:d" },
+  { "Bucketize", "T", "=3", "T:d! boundaries:F!" },
   { "CTCBeamSearchDecoder", "T =3", "top_paths*=9 top_paths*=9 top_paths*=9 T", "beam_width:i! top_paths:i! "
   "merge_repeated:b T:d" },
   { "CTCGreedyDecoder", "T =3", "=9 =9 =9 T", "merge_repeated:b blank_index:i T:d" },
@@ -134,6 +135,7 @@ const dfi_export_op dfi_export_table[] = {
   { "DecodePng", "=7", "dtype", "channels:i dtype:d" },
   { "DecodeRaw", "=7", "out_type", "out_type:d! little_endian:b" },
   { "DeepCopy", "T", "T", "T:d!" },
+  { "DenseBincount", "Tidx Tidx T", "T", "Tidx:d! T:d! binary_output:b" },
   { "DenseToDenseSetOperation", "T T", "=9 T =9", "set_operation:s! validate_indices:b T:d!" },
   { "DenseToSparseSetOperation", "T =9 T =9", "=9 T =9", "set_operation:s! validate_indices:b T:d!" },
   { "DepthToSpace", "T", "T", "T:d! block_size:i! data_format:s" },
@@ -219,6 +221,8 @@ const dfi_export_op dfi_export_table[] = {
   { "InTopK", "=1 T", "=10", "k:i! T:d" },
   { "InTopKV2", "=1 T T", "=10", "T:d" },
   { "InitializeTable", "=7 Tkey Tval", "", "Tkey:d! Tval:d!" },
+  { "InitializeTableFromTextFile", "=7 =7", "", "key_index:i! value_index:i! vocab_size:i delimiter:s offset:i" },
+  { "InitializeTableFromTextFileV2", "=20 =7", "", "key_index:i! value_index:i! vocab_size:i delimiter:s offset:i" },
   { "InitializeTableV2", "=20 Tkey Tval", "", "Tkey:d! Tval:d!" },
   { "Inv", "T", "T", "T:d!" },
   { "InvGrad", "T T", "T", "T:d!" },
@@ -334,6 +338,11 @@ const dfi_export_op dfi_export_table[] = {
   { "ParallelConcat", "N*T", "T", "N:i! T:d! shape:h!" },
   { "ParallelDynamicStitch", "N*=3 N*T", "T", "N:i! T:d!" },
   { "ParameterizedTruncatedNormal", "T dtype dtype dtype dtype", "dtype", "seed:i seed2:i dtype:d! T:d!" },
+  { "ParseExampleV2", "=7 =7 =7 =7 =7 @Tdense", "num_sparse*=9 @sparse_types num_sparse*=9 @Tdense "
+  "@ragged_value_types @ragged_split_types", "Tdense:y! num_sparse:i! sparse_types:y! ragged_value_types:y! "
+  "ragged_split_types:y! dense_shapes:p!" },
+  { "ParseSingleExample", "=7 @Tdense", "num_sparse*=9 @sparse_types num_sparse*=9 @Tdense", "num_sparse:i! "
+  "sparse_keys:S! dense_keys:S! sparse_types:y! Tdense:y! dense_shapes:p!" },
   { "Placeholder", "", "dtype", "dtype:d! shape:h" },
   { "PlaceholderV2", "", "dtype", "dtype:d! shape:h!" },
   { "PlaceholderWithDefault", "dtype", "dtype", "dtype:d! shape:h!" },
@@ -367,11 +376,15 @@ const dfi_export_op dfi_export_table[] = {
   { "QueueSizeV2", "=20", "=3", "" },
   { "RFFT", "Treal =3", "Tcomplex", "Treal:d Tcomplex:d" },
   { "RGBToHSV", "T", "T", "T:d" },
+  { "RaggedBincount", "=9 Tidx Tidx T", "T", "Tidx:d! T:d! binary_output:b" },
   { "RaggedGather", "PARAMS_RAGGED_RANK*Tsplits Tvalues Tindices", "OUTPUT_RAGGED_RANK*Tsplits Tvalues",
   "Tvalues:d! Tindices:d! Tsplits:d PARAMS_RAGGED_RANK:i! OUTPUT_RAGGED_RANK:i!" },
   { "RaggedRange", "T T T", "Tsplits T", "T:d Tsplits:d" },
   { "RaggedTensorFromVariant", "=21", "output_ragged_rank*Tsplits Tvalues", "input_ragged_rank:i! "
   "output_ragged_rank:i! Tvalues:d! Tsplits:d" },
+  { "RaggedTensorToSparse", "RAGGED_RANK*Tsplits T", "=9 T =9", "RAGGED_RANK:i! T:d! Tsplits:d" },
+  { "RaggedTensorToTensor", "Tshape T T num_row_partition_tensors*Tindex", "T", "T:d! Tindex:d! Tshape:d! "
+  "num_row_partition_tensors:i! row_partition_types:S!" },
   { "RaggedTensorToVariant", "RAGGED_RANK*Tsplits Tvalues", "=21", "RAGGED_RANK:i! Tvalues:d! Tsplits:d "
   "batched_input:b!" },
   { "RandomGamma", "S T", "T", "seed:i seed2:i S:d! T:d!" },
@@ -401,6 +414,8 @@ const dfi_export_op dfi_export_table[] = {
   { "RefNextIteration", "T", "T", "T:d!" },
   { "RefSelect", "=3 N*T", "T", "T:d! N:i!" },
   { "RefSwitch", "T =10", "T T", "T:d!" },
+  { "RegexFullMatch", "=7 =7", "=10", "" },
+  { "RegexReplace", "=7 =7 =7", "=7", "replace_global:b" },
   { "Relu", "T", "T", "T:d!" },
   { "Relu6", "T", "T", "T:d!" },
   { "Relu6Grad", "T T", "T", "T:d!" },
@@ -596,6 +611,7 @@ const dfi_export_op dfi_export_table[] = {
   { "StatelessTruncatedNormal", "T Tseed", "dtype", "dtype:d T:d Tseed:d" },
   { "StatelessTruncatedNormalV2", "Tshape =23 =23 =3", "dtype", "dtype:d Tshape:d" },
   { "StaticRegexFullMatch", "=7", "=10", "pattern:s!" },
+  { "StaticRegexReplace", "=7", "=7", "pattern:s! rewrite:s! replace_global:b" },
   { "StopGradient", "T", "T", "T:d!" },
   { "StridedSlice", "T Index Index Index", "T", "T:d! Index:d! begin_mask:i end_mask:i ellipsis_mask:i "
   "new_axis_mask:i shrink_axis_mask:i" },
@@ -607,7 +623,10 @@ const dfi_export_op dfi_export_table[] = {
   { "StringJoin", "N*=7", "=7", "N:i! separator:s" },
   { "StringLength", "=7", "=3", "unit:s" },
   { "StringLower", "=7", "=7", "encoding:s" },
+  { "StringNGrams", "=7 Tsplits", "=7 Tsplits", "separator:s! ngram_widths:l! left_pad:s! right_pad:s! pad_width:i! "
+  "preserve_short_sequences:b! Tsplits:d" },
   { "StringSplit", "=7 =7", "=9 =7 =9", "skip_empty:b" },
+  { "StringSplitV2", "=7 =7", "=9 =7 =9", "maxsplit:i" },
   { "StringStrip", "=7", "=7", "" },
   { "StringToHashBucket", "=7", "=9", "num_buckets:i!" },
   { "StringToHashBucketFast", "=7", "=9", "num_buckets:i!" },
@@ -690,6 +709,11 @@ const dfi_export_op dfi_export_table[] = {
   { "TruncateDiv", "T T", "T", "T:d!" },
   { "TruncateMod", "T T", "T", "T:d!" },
   { "TruncatedNormal", "T", "dtype", "seed:i seed2:i dtype:d! T:d!" },
+  { "UnicodeDecode", "=7", "Tsplits =3", "input_encoding:s! errors:s replacement_char:i "
+  "replace_control_characters:b Tsplits:d" },
+  { "UnicodeDecodeWithOffsets", "=7", "Tsplits =3 =9", "input_encoding:s! errors:s replacement_char:i "
+  "replace_control_characters:b Tsplits:d" },
+  { "UnicodeEncode", "=3 Tsplits", "=7", "errors:s output_encoding:s! replacement_char:i Tsplits:d" },
   { "UniformCandidateSampler", "=9", "=9 =1 =1", "num_true:i! num_sampled:i! unique:b! range_max:i! seed:i seed2:i" },
   { "Unique", "T", "T out_idx", "T:d! out_idx:d" },
   { "UniqueV2", "T Taxis", "T out_idx", "T:d! Taxis:d out_idx:d" },

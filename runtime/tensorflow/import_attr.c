@@ -84,15 +84,22 @@ static int32_t take_list(df_attr *a, char type, const Pb__AttrValue__ListValue *
   return DF_OK;
 }
 
-/* A list of floats is a vector. */
-static int32_t take_floats(df_attr *a, const Pb__AttrValue__ListValue *l, const char *name, const Pb__NodeDef *def,
+/* A list of floats, or of strings, is a vector. */
+static int32_t take_vector(df_attr *a, const Pb__AttrValue__ListValue *l, const char *name, const Pb__NodeDef *def,
                            df_error *err) {
-  if (l->n_s + l->n_i + l->n_b + l->n_type + l->n_shape + l->n_func)
+  if (l->n_i + l->n_b + l->n_type + l->n_shape + l->n_func || (l->n_s && l->n_f))
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                    "attr `%s` of node `%s` is a list of something else, expected a list of floats", name, def->name);
-  a->tensor = dfi_tensor_make(DF_FLOAT32, 1, (int64_t[]){ (int64_t)l->n_f });
-  if (!a->tensor) return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for a list of %zu floats", l->n_f);
+                    "attr `%s` of node `%s` is a list of something else, expected a list of floats or of strings", name,
+                    def->name);
+  const size_t n = l->n_s ? l->n_s : l->n_f;
+  a->tensor = dfi_tensor_make(l->n_s ? DF_STRING : DF_FLOAT32, 1, (int64_t[]){ (int64_t)n });
+  if (!a->tensor) return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "out of memory for a list of %zu elements", n);
   if (l->n_f) memcpy(a->tensor->data, l->f, sizeof *l->f * l->n_f);
+  for (size_t i = 0; i < l->n_s; i++) {
+    const int32_t code = df_tensor_set_string(a->tensor, (int64_t)i, (const char *)l->s[i].data, (int64_t)l->s[i].len,
+                                              err);
+    if (code) { df_tensor_release(a->tensor); a->tensor = NULL; return code; }
+  }
   return DF_OK;
 }
 
@@ -135,7 +142,7 @@ static int32_t take(df_attr *a, char type, const Pb__AttrValue *v, const char *n
     return DF_OK;
   }
   case 't':
-    if (is == PB__ATTR_VALUE__VALUE_LIST && !v->list->n_tensor) return take_floats(a, v->list, name, def, err);
+    if (is == PB__ATTR_VALUE__VALUE_LIST && !v->list->n_tensor) return take_vector(a, v->list, name, def, err);
     if (is != PB__ATTR_VALUE__VALUE_TENSOR) return mismatch(err, def, name, is, "a tensor");
     snprintf(what, sizeof what, "attr `%.60s` of node `%.100s`", name, def->name);
     a->tensor = dfi_tensor_from_proto(v->tensor, what, unpack, err);

@@ -2,16 +2,16 @@
 --- the host under soft placement. spec/device/gpu_ops_spec.lua reads the list: each op without a kernel is here, and none that has one.
 local M = {
   { why = 'works on strings, files or the terminal', [[
-    AsString AudioSummary AudioSummaryV2 DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints PrintV2 ReadFile ReduceJoin
-    RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename StaticRegexFullMatch StringFormat StringJoin
-    StringLength StringLower StringSplit StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
-    StringUpper Substr TensorSummaryV2 WriteFile WriteWholeFile ]] },
+    AsString AudioSummary AudioSummaryV2 DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints ParseExampleV2 ParseSingleExample PrintV2 ReadFile ReduceJoin
+    RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace StringFormat StringJoin
+    StringLength StringLower StringNGrams StringSplit StringSplitV2 StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
+    StringUpper Substr TensorSummaryV2 UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode WriteFile WriteWholeFile ]] },
   { why = 'calls Lua, notes values for Lua, or is unknown', 'HostCall HostCallStateless Trace Unknown' },
   { why = 'a queue, a stack, a hash table, an accumulator, a staging area or an optional: the host holds it and callers wait there', [[
     AccumulatorApplyGradient AccumulatorNumAccumulated AccumulatorSetGlobalStep AccumulatorTakeGradient Barrier BarrierClose
     BarrierIncompleteSize BarrierInsertMany BarrierReadySize BarrierTakeMany ConditionalAccumulator ConsumeMutexLock MutexLock MutexV2
     SparseAccumulatorApplyGradient SparseAccumulatorTakeGradient SparseConditionalAccumulator
-    FIFOQueue FIFOQueueV2 HashTable HashTableV2 InitializeTable InitializeTableV2 LookupTableExport LookupTableExportV2
+    FIFOQueue FIFOQueueV2 HashTable HashTableV2 InitializeTable InitializeTableFromTextFile InitializeTableFromTextFileV2 InitializeTableV2 LookupTableExport LookupTableExportV2
     LookupTableFilled LookupTableFind LookupTableFindV2 LookupTableImport LookupTableImportV2 LookupTableInsert LookupTableInsertV2
     LookupTableRemoveV2 LookupTableSize LookupTableSizeV2 MutableDenseHashTableV2 MutableHashTable MutableHashTableOfTensors
     MutableHashTableOfTensorsV2 MutableHashTableV2 OptionalFromValue OptionalGetValue OptionalHasValue OptionalNone PaddingFIFOQueue
@@ -22,6 +22,8 @@ local M = {
     ResourceAccumulatorTakeGradient ResourceConditionalAccumulator Stack StackClose StackCloseV2 StackPop StackPopV2 StackPush
     StackPushV2 StackV2 Stage StageClear StagePeek StageSize Unstage ]] },
   { why = 'an array of ragged tensors, whose rows the host cuts', 'RaggedTensorFromVariant RaggedTensorToVariant' },
+  { why = 'rows of any length, whose splits the host looks through', 'RaggedBincount RaggedTensorToSparse RaggedTensorToTensor' },
+  { why = 'bins for the features of a model, which come as words and numbers of the host', 'Bucketize DenseBincount' },
   { why = 'a counter that the host counts, as TensorFlow has it', 'CountUpTo' },
   { why = 'shapes, handles and counts, which lie on the host', [[
     BroadcastArgs BroadcastGradientArgs ConcatOffset DestroyResourceOp DisableCopyOnRead GatherHandle InvertPermutation PackHandles

@@ -13,6 +13,7 @@ local KNOWN = {
   ['runtime/ops/checkpoint.c'] = { write_all = 'its callers ask', kernel_save = 'asks', kernel_restore = 'asks', remove_parts = 'its caller asks',
                                    read_part = 'its caller asks', kernel_merge = 'asks', kernel_write_whole = 'asks' },
   ['runtime/ops/files.c'] = { kernel_read = 'asks', kernel_write = 'asks', names_of = 'its caller asks' },
+  ['runtime/ops/table_file.c'] = { dfi_table_fill_from_file = 'asks' },
   ['runtime/resource/checkpoint.c'] = 'reads and writes checkpoints for ops that have asked',
   ['kernels/disk.c'] = 'the cache of compiled kernels, under names of its own',
   ['kernels/cpu/blas.c'] = 'a library of a fixed name', ['kernels/cpu/lapack.c'] = 'a library of a fixed name',

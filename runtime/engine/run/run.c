@@ -63,7 +63,7 @@ static const char *told_to_stop(const dfi_exec *x) {
 
 bool dfk_stopping(const df_kernel *k) {
   const dfi_call *c = k->run;
-  return told_to_stop(c->exec) != NULL || dfi_team_failed(c->exec);
+  return c && (told_to_stop(c->exec) != NULL || dfi_team_failed(c->exec));
 }
 
 /* The run waits for a device (x->wait): until it is to end. */

@@ -100,6 +100,7 @@ function ops.StringSplit(n, x)
   return { df.lua_func(split, { x }, { 'string', 'int64' }, { stateful = false }) }
 end
 
+function ops.RegexFullMatch(n, x) return df.regex_full_match(x, n.attr('pattern', '')) end
 function ops.StringNormalizer(n, x)
   local change, stop = n.attr('case_change_action', 'NONE'), n.attr('stopwords', {})
   local exact = n.attr('is_case_sensitive', 0) == 1
