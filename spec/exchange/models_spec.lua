@@ -175,6 +175,43 @@ describe('a SavedModel', function()
     os.remove(path)
   end)
 
+  describe('that its initializer makes ready', function()
+    local texts = { 'The quick, brown fox!', '', 'fox?' }
+
+    it('has its tables filled by the first run of each session, from its own file too', function()
+      local g = df.import_graph_def('spec/models/words')
+      for _ = 1, 2 do
+        local s = df.Session{ graph = g }
+        local r = s:run({ g.outputs.ids, g.outputs.weights }, { [g.inputs.text] = texts })
+        support.same(r[1], values.words_ids)
+        support.near(r[2], values.words_weights)
+        support.same(s:start(g.outputs.ids, { [g.inputs.text] = texts }):wait(), values.words_ids)
+        s:close()
+      end
+      local both = df.import_graph_def('spec/models/words', { into = g, prefix = 'again' })
+      support.same(df.Session{ graph = both }:run(both.outputs.ids, { [both.inputs.text] = { 'fox' } }), { { 2 } })
+    end)
+
+    it('may be started before it is run', function()
+      local g = df.import_graph_def('spec/models/words')
+      local h = df.Session{ graph = g }:start(g.outputs.ids, { [g.inputs.text] = texts })
+      support.same(h:wait(), values.words_ids)
+    end)
+
+    it('says what its initializer lacks, and may read no file but its own', function()
+      local bytes = require('spec.shell').read('spec/models/words/saved_model.pb')
+      local function run(model)
+        local g = df.import_graph_def(model)
+        return df.Session{ graph = g }:run(g.outputs.ids, { [g.inputs.text] = texts })
+      end
+      assert.matches("the model's initializer 'NoOp': ", support.message_of(run, bytes), 1, true)             -- bytes have no folder: nothing is fed
+      local climbing = bytes:gsub('vocabulary%.txt', '../../etc/pass')
+      assert.matches("an asset is called '../../etc/pass', the name of a file in the model's folder is expected", support.message_of(run, climbing), 1, true)
+      os.execute(('mkdir %s/without && cp spec/models/words/saved_model.pb %s/without && cp -r spec/models/words/variables %s/without'):format(folder, folder, folder))
+      assert.matches("cannot open " .. folder .. '/without/assets/vocabulary.txt', support.message_of(run, folder .. '/without'), 1, true)
+    end)
+  end)
+
   it('of Keras layers', function()
     local g = df.import_graph_def('spec/models/keras')
     assert.equal(9, #trainable(g))

@@ -5,11 +5,13 @@
   v1/       a SavedModel of TF 1 with FusedBatchNormV3
   v2/       a SavedModel of TF 2: a tf.Module with a loop and a cond in a tf.function
   keras/    a SavedModel of Keras layers
+  words/    a SavedModel of TF 2 that splits texts and looks words up in tables, one of which a file of the model fills
 Values that the models give stand in values.lua.
 """
 import os
 import shutil
 import sys
+import tempfile
 
 os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'
 import numpy as np  # noqa: E402
@@ -76,6 +78,30 @@ def v1():
     values['v1_features'] = s.run(y, {x: feed}).ravel()
 
 
+class Words(tf.Module):
+  def __init__(self, vocabulary):
+    with open(vocabulary, 'w') as f:
+      f.write('the\nquick\nfox\n')
+    file = tf.lookup.TextFileInitializer(vocabulary, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER)
+    self.table = tf.lookup.StaticVocabularyTable(file, 2)
+    pairs = tf.lookup.KeyValueTensorInitializer(tf.constant([0, 1, 2], tf.int64), tf.constant([.5, 1.5, 2.5]))
+    self.weights = tf.lookup.StaticHashTable(pairs, 0.)
+
+  @tf.function(input_signature=[tf.TensorSpec([None], tf.string, 'text')])
+  def __call__(self, text):
+    words = tf.strings.split(tf.strings.regex_replace(tf.strings.lower(text), '[[:punct:]]', ''))
+    ids = tf.ragged.map_flat_values(self.table.lookup, words)
+    return {'ids': ids.to_tensor(-1), 'weights': tf.reduce_sum(tf.ragged.map_flat_values(self.weights.lookup, ids), 1)}
+
+
+def words():
+  with tempfile.TemporaryDirectory() as folder:
+    m = Words(os.path.join(folder, 'vocabulary.txt'))
+    tf.saved_model.save(m, os.path.join(here, 'words'), m.__call__)
+  y = m(tf.constant(['The quick, brown fox!', '', 'fox?']))
+  values['words_ids'], values['words_weights'] = y['ids'].numpy(), y['weights'].numpy()
+
+
 class Model(tf.Module):
   def __init__(self):
     super().__init__()
@@ -108,21 +134,22 @@ def keras():
   values['keras_y'] = m(x, training=False)
 
 
-for folder in ('v1', 'v2', 'keras'):
+for folder in ('v1', 'v2', 'keras', 'words'):
   shutil.rmtree(os.path.join(here, folder), ignore_errors=True)
 if len(sys.argv) > 1:
   globals()[sys.argv[1]]()
 else:
   v2()
+  words()
   keras()
   saver()
   v1()
-for folder in ('v1', 'v2', 'keras'):
+for folder in ('v1', 'v2', 'keras', 'words'):
   for name in ('fingerprint.pb', 'keras_metadata.pb', 'assets'):
     at = os.path.join(here, folder, name)
-    if os.path.isdir(at):
+    if os.path.isdir(at) and folder != 'words':
       shutil.rmtree(at)
-    elif os.path.exists(at):
+    elif os.path.isfile(at):
       os.remove(at)
 with open(os.path.join(here, 'values.lua'), 'w') as f:
   f.write('--- What TensorFlow %s gave for the models of spec/models; written by spec/models/record.py.\nreturn {\n' % tf.__version__)

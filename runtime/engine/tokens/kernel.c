@@ -264,15 +264,18 @@ static void mark_sources(df_node *first, int32_t n, uint8_t *seen, df_node **que
     }
 }
 
-static bool begins_with_fed(const char *path, int64_t n, const df_value *fed) {
+/* Does the path begin with the string that was fed; `whole`: is it that string? */
+static bool begins_with_fed(const char *path, int64_t n, const df_value *fed, bool whole) {
   int64_t length;
   if (fed->kind != DF_TENSOR || fed->dtype != DF_STRING || fed->as.tensor->size != 1) return false;
   const char *text = df_tensor_string(fed->as.tensor, 0, &length);
-  return length && length <= n && !memcmp(text, path, (size_t)length) && !climbs(path + length, n - length);
+  return length && (whole ? length == n : length <= n) && !memcmp(text, path, (size_t)length) &&
+         !climbs(path + length, n - length);
 }
 
 /* May the run open the path? The program made its node, or the imported graph may touch files, or the path begins with
-   a string that the run was fed and that leads to input `input` of the node; -1: the graph itself names the path. */
+   a string that the run was fed and that leads to input `input` of the node, or is one that came by a variable; -1: the
+   graph itself names the path. */
 static bool may_touch(const void *run, int32_t input, const char *path, int64_t n) {
   const dfi_call *c = run;
   if (!c) return false;
@@ -289,7 +292,7 @@ static bool may_touch(const void *run, int32_t input, const char *path, int64_t 
   mark_sources(node->in[input].node, nodes, seen, queue);
   bool may = false;
   for (int32_t i = 0; i < plan->nfeed && !may; i++)
-    may = seen[plan->feed[i].node->id] && begins_with_fed(path, n, &c->exec->given[i]);
+    may = begins_with_fed(path, n, &c->exec->given[i], !seen[plan->feed[i].node->id]);
   dfi_free(seen); dfi_free(queue);
   return may;
 }

@@ -113,13 +113,25 @@ local function adopt(g, first, facts, folder)
   if not ok then error(err, 0) end
 end
 
+--- Has sessions of g run the model's initializer before all else, fed with the paths of its assets: so it may read these, and no other files.
+local function add_start(g, start, under, folder)
+  if not start or core.node_by_name(g.handle, under .. start.op) < 0 then return end
+  local feeds = {}
+  for name, file in pairs(start.assets) do
+    if folder then feeds[g:output(under .. name)] = folder .. '/assets/' .. file end
+  end
+  g.starts = g.starts or {}
+  table.insert(g.starts, { op = g:op(under .. start.op), feeds = next(feeds) and feeds })
+end
+
 --- df.import_graph_def(path or bytes, {into =, prefix =, input_map =, signature =}): a TensorFlow graph as a Graph, a new one unless `into` is given.
 -- Nodes are found by the names they have in the file, g:output('while/Exit:0'), behind prefix .. '/' where there is a prefix.
 -- `input_map` replaces inputs: {['x:0'] = an Output of `into`, ['^init'] = an operation}. Its variables are df.Variables, trainable as the
 -- file's collections say; those of a SavedModel's folder begin with what its checkpoint holds. `files` lets its operations read and write
 -- files by themselves; without it they do under a path that a run feeds. Of a SavedModel g.signatures has what it takes and gives, as
 -- {name = {inputs = {name = 'node:0'}, outputs =, method =}}; of the one that `signature` names (serving_default, or the only one)
--- g.inputs and g.outputs are the Outputs, by name and as lists in the order of names, and g.results the names of the outputs.
+-- g.inputs and g.outputs are the Outputs, by name and as lists in the order of names, and g.results the names of the outputs. Its initializer, which
+-- fills its tables, is run by each session before all else (g.starts).
 function M.import_graph_def(source, opts)
   opts = errors.options(opts, 'import_graph_def', known)
   local g = opts.into
@@ -137,12 +149,12 @@ function M.import_graph_def(source, opts)
   local bytes, path, folder = read(source)
   --- What fn gives; where it fails the error names the file.
   local function of_file(fn, ...)
-    local ok, result = pcall(fn, ...)
-    if ok then return result end
+    local ok, result, second = pcall(fn, ...)
+    if ok then return result, second end
     if path and type(result) == 'table' and result.message then result.message = errors.shown(path .. ': ' .. result.message) end
     error(result, 0)
   end
-  local found = of_file(signatures.read, bytes)
+  local found, start = of_file(signatures.read, bytes)
   local chosen = signatures.choose(found, opts.signature)
   local first = core.graph_nodes(g.handle)
   g.may_last = true
@@ -152,6 +164,7 @@ function M.import_graph_def(source, opts)
     local under, said = prefix and prefix ~= '' and prefix:gsub('/*$', '') .. '/' or '', found[chosen] or { inputs = {}, outputs = {} }
     g.signatures, g.inputs = found, signatures.outputs(g, said.inputs, under)
     g.outputs, g.results = signatures.outputs(g, said.outputs, under)
+    add_start(g, start, under, folder)
   end
   return g
 end

@@ -8,7 +8,11 @@ local M = {}
 
 local schemas = {
   saved = { [2] = { 'graphs', 'message*', 'meta' } },
-  meta = { [5] = { 'signatures', 'message*', 'entry' } },
+  meta = { [4] = { 'collections', 'message*', 'collection' }, [5] = { 'signatures', 'message*', 'entry' }, [6] = { 'assets', 'message*', 'asset' } },
+  collection = { [1] = { 'key', 'bytes' }, [2] = { 'value', 'message', 'collected' } },
+  collected = { [1] = { 'nodes', 'message', 'list' } },
+  list = { [1] = { 'names', 'bytes*' } },
+  asset = { [1] = { 'tensor', 'message', 'info' }, [2] = { 'file', 'bytes' } },
   entry = { [1] = { 'key', 'bytes' }, [2] = { 'value', 'message', 'signature' } },
   signature = { [1] = { 'inputs', 'message*', 'tensor' }, [2] = { 'outputs', 'message*', 'tensor' }, [3] = { 'method', 'bytes' } },
   tensor = { [1] = { 'key', 'bytes' }, [2] = { 'value', 'message', 'info' } },
@@ -24,8 +28,31 @@ local function tensors_of(entries)
   return out
 end
 
+local INITIALIZER = '__saved_model_init_op'
+--- Collections of TensorFlow 1 that name the initializer.
+local collected = { saved_model_main_op = true, legacy_init_op = true }
+
+--- What TensorFlow runs when it has loaded the model: { op = the operation's name, assets = { ['node:0'] = a file in the folder assets } }; nil: nothing.
+local function start_of(model)
+  local op
+  for _, c in ipairs(model.collections) do
+    local names = collected[c.key] and c.value and c.value.nodes and c.value.nodes.names
+    op = names and names[1] or op
+  end
+  for _, e in ipairs(model.signatures) do
+    if e.key == INITIALIZER and e.value then op = tensors_of(e.value.outputs)[INITIALIZER] or op end
+  end
+  local assets = {}
+  for _, a in ipairs(model.assets) do
+    local name, file = a.tensor and a.tensor.name, a.file or ''
+    if ('/' .. file .. '/'):find('/%.*/') or file:find '%c' then broken("an asset is called '%s', the name of a file in the model's folder is expected", file) end
+    if name then assets[name] = file end
+  end
+  return op and op ~= '' and { op = op:match '^%^?([^:]*)', assets = assets } or nil
+end
+
 --- The signatures in the bytes of a model, a string or a Tensor: { name = { inputs = { name = 'node:0' }, outputs =, method = } }; nil: it is no SavedModel in binary
--- form. Those that TensorFlow keeps for itself (__saved_model_init_op) are left out.
+-- form. Those that TensorFlow keeps for itself are left out; what the initializer among them is comes second (start_of).
 function M.read(bytes)
   local whole = type(bytes) == 'string'
   local size = whole and #bytes or bytes.size
@@ -36,7 +63,7 @@ function M.read(bytes)
     local name, s = e.key or '', e.value
     if s and not name:find '^__' then out[name] = { inputs = tensors_of(s.inputs), outputs = tensors_of(s.outputs), method = s.method } end
   end
-  return out
+  return out, model and start_of(model)
 end
 
 --- The name of the one that is meant: `wanted`, else serving_default, else the only one; nil: which is not said.

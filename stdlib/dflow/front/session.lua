@@ -287,6 +287,22 @@ end
 -- `shown`: options that every run has besides its own, while runs are shown elsewhere; `held`: those that a paused one has.
 M.foreground, M.started, M.attend, M.remains, M.shown, M.held = nil, nil, nil, nil, nil, nil
 
+--- Runs what an imported model says is to run before all else (a SavedModel's initializer, which fills its tables), once in a session.
+local function begin(s)
+  for i, start in ipairs(s.graph.starts) do
+    if i > (s.begun or 0) then
+      local before = s.begun
+      s.begun = i                                        -- what follows is a run itself
+      local ok, err = pcall(M.run_now, s, start.op, start.feeds)
+      if not ok then
+        s.begun = before
+        if type(err) == 'table' and err.message then err.message = errors.shown(("the model's initializer '%s': %s"):format(start.op.name, err.message)) end
+        error(err, 0)
+      end
+    end
+  end
+end
+
 --- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these. opts.check_numerics ends it at the first
 --- op that makes a NaN. `here`, for M.run_now: on this thread, whatever M.foreground is.
 local function run(s, fetches, feeds, opts, here)
@@ -296,6 +312,7 @@ local function run(s, fetches, feeds, opts, here)
   if opts ~= nil then timeout_of(opts) end
   s.graph.period = (s.graph.period or 0) + 1          -- what is built from now on may be what was built before
   if s.graph.period % 64 == 0 then intern.note_growth(s.graph, s.handle) end
+  if s.graph.starts and s.begun ~= #s.graph.starts then begin(s) end
   if opts and opts.check_numerics then return run_started(s, fetches, feeds, opts) end
   local foreground = M.foreground
   if foreground and fetches ~= nil and not here then return foreground(s, fetches, feeds, opts) end
@@ -393,6 +410,7 @@ end
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   local timeout = timeout_of(opts)
+  if s.graph.starts and s.begun ~= #s.graph.starts then begin(s) end
   if watch then watch(s, feeds) end
   local besides = M.shown or (opts and opts.paused and M.held)
   -- the prompt's breakpoints are set while it stands before its first token
