@@ -61,7 +61,17 @@ try:
     reply, seen = run('x:')
     check('a mistake in Lua', reply['status'] == 'error' and reply['ename'] == 'error' and 'expected' in reply['evalue'])
     reply, seen = run('?matmul')
-    check('help', 'matrix product' in ''.join(part['text'] for part in seen['stream']))
+    check('help, in the pager', 'matrix product' in reply['payload'][0]['data']['text/plain'] and reply['payload'][0]['source'] == 'page')
+    n = reply['execution_count']
+    reply, seen = run('1, 2, "a"')
+    check('several values', seen['execute_result'][0]['data']['text/plain'] == '1\t2\ta')
+    reply, seen = run('quiet = 5', silent=True)
+    reply, seen = run('quiet', store_history=False)
+    check('what is not stored has no number', seen['execute_result'][0]['data']['text/plain'] == '5' and reply['execution_count'] == n + 1)
+    reply, seen = run('quiet = quiet + 1', user_expressions={'q': 'quiet * 2', 'bad': 'quiet + nobody.x', 'no': 'x = = 1'})
+    said = reply['user_expressions']
+    check('expressions of the user', said['q']['data']['text/plain'] == '12' and said['bad']['status'] == said['no']['status'] == 'error'
+          and reply['execution_count'] == n + 2)
     reply, seen = run(':serve')
     said = ''.join(part['text'] for part in seen['stream'])
     if 'http://' in said:           # else it was built without libmicrohttpd
@@ -92,14 +102,45 @@ try:
     check('a warning of a condition', ('In[%d]:1: warning: `if` on an Output' % (n + 2)) in seen['stream'][0]['text'] and seen['stream'][0]['name'] == 'stderr')
     reply, seen = run('print(1)\nx = = 2\n3')
     check('what is no Lua at all is not run in part', reply['status'] == 'error' and 'stream' not in seen)
-    def ask(request, *args):
-        msg = request(*args)
+    def ask(request, *args, **how):
+        msg = request(*args, **how)
         while True:
             m = kc.get_shell_msg(timeout=60)
             if m['parent_header'].get('msg_id') == msg:
                 return m['content']
     c = ask(kc.complete, 'é = x:reduce_s', 14)
     check('completion', 'reduce_sum' in c['matches'] and c['cursor_start'] == 6 and c['cursor_end'] == 14)
+    for code in ('df.nn.Den', 'df.train.Ada', 'df.rnn.LSTMC'):       # parts that nothing has named yet
+        c = ask(kc.complete, code, len(code))
+        check('completion of ' + code, any(m.startswith(code.split('.')[-1]) for m in c['matches']))
+    for code, found in (('df.matmul(x, ', True), ('f(df.matmul(df.add(x, x), ', True), ('matmul', True), ('(', False), ('nobody(', False)):
+        c = ask(kc.inspect, code, len(code))
+        check('inspection inside of ' + code, c['found'] == found and (not found or 'matrix product' in c['data']['text/plain']))
+    run('101'), run('102'), run('101')
+
+    def history(**how):
+        return ask(kc.history, raw=True, **how)['history']
+    last = history(hist_access_type='tail', n=3)
+    check('the last of the history', [h[2] for h in last] == ['101', '102', '101'])
+    check('a range of the history', history(hist_access_type='range', session=0, start=last[0][1], stop=last[2][1]) == last[:2])
+    check('a pattern in the history', [h[2] for h in history(hist_access_type='search', pattern='10?')] == ['101', '102', '101']
+          and history(hist_access_type='search', pattern='10?', unique=True) == last[1:] and history(hist_access_type='search', pattern='1*1', n=1) == last[2:]
+          and history(hist_access_type='search', pattern='10') == [])
+    check('the history with what was given', history(hist_access_type='tail', n=1, output=True)[0][2] == ['101', '101'])
+    waiting = [kc.execute(code) for code in ('df.run(df.reduce_sum(df.ones{300, 300}))', 'nobody.x', 'waited = 1', '2')]
+    replies = {}
+    while len(replies) < len(waiting):
+        m = kc.get_shell_msg(timeout=60)
+        replies[m['parent_header'].get('msg_id')] = m['content']['status']
+    check('cells that wait behind one that fails', [replies[w] for w in waiting] == ['ok', 'error', 'aborted', 'aborted'])
+    check('the next one', run('waited == nil')[1]['execute_result'][0]['data']['text/plain'] == 'true')
+    comm = kc.session.msg('comm_open', {'comm_id': 'one', 'target_name': 'nothing', 'data': {}})
+    kc.shell_channel.send(comm)
+    while True:
+        m = kc.get_iopub_msg(timeout=60)
+        if m['parent_header'].get('msg_id') == comm['header']['msg_id'] and m['msg_type'] == 'comm_close':
+            break
+    check('a comm is closed', m['content']['comm_id'] == 'one')
     c = ask(kc.inspect, 'df.matmul(x)', 8)
     check('inspection', c['found'] and 'matrix product' in c['data']['text/plain'])
     check('is_complete', ask(kc.is_complete, 'for i = 1, 3 do')['status'] == 'incomplete'

@@ -62,9 +62,10 @@ function Kernel:publish(kind, content, parent) self.iopub:send(self:frames(kind,
 function Kernel:reply(socket, kind, content, parent) socket:send(self:frames(kind, content, parent, parent.identities)) end
 
 -- ---- what an input gives ------------------------------------------------------------------------------------------------
---- A value as the notebook shows it: by MIME type.
-local function bundle(v)
-  local data = { ['text/plain'] = values.text(v) }
+--- A value as the notebook shows it: by MIME type. Of several the texts.
+local function bundle(v, ...)
+  local data = { ['text/plain'] = values.texts(v, ...) }
+  if select('#', ...) > 0 then return data end
   local mt = getmetatable(v)
   local name = type(mt) == 'table' and rawget(mt, '__name')
   if name == 'dflow.Plot' then data['image/svg+xml'] = v:svg()
@@ -168,11 +169,34 @@ function Kernel:run(code, reply, cell)
     reply.status, reply.ename, reply.evalue = 'error', type(input.error) == 'table' and input.error.code or 'error', tostring(input.message):match('^[^\n]*')
     reply.traceback = json.list{}
     for line in (self.repl.message_of(input.message) .. '\n'):gmatch('([^\n]*)\n') do reply.traceback[#reply.traceback + 1] = stripped(line) end
-  elseif input.n > 0 and not input.muted and input.results[1] ~= nil then
-    local fine, made, err = self.repl.call(bundle, input.results[1])
+  elseif not input.muted and next(input.results) then
+    local fine, made, err = self.repl.call(bundle, unpack(input.results, 1, input.n))
     if not fine then error(err or made, 0) end
     return made
   end
+end
+
+--- Of an input such as `?matmul` the notebook's pager shows what it says, in place of the cell's output.
+function Kernel:page(piece, reply)
+  local out, err = program.so_far()
+  self:stream(out, err)
+  self:run(piece, reply, {})
+  out, err = program.so_far()
+  reply.payload[#reply.payload + 1] = { source = 'page', start = 0, data = { ['text/plain'] = stripped(out) } }
+  self:stream('', err)
+end
+
+--- What user_expressions asks for: each of them evaluated, without an input of its own.
+function Kernel:expressions(list)
+  local out = {}
+  for name, text in pairs(type(list) == 'table' and list or {}) do
+    local chunk, why = session.compile('return ' .. tostring(text), #session.inputs)
+    local ok, made, err = false, why, nil
+    if chunk then ok, made, err = self.repl.call(function() return bundle(chunk()) end) end
+    out[name] = ok and { status = 'ok', data = made, metadata = {} }
+      or { status = 'error', ename = type(err) == 'table' and err.code or 'error', evalue = stripped(made):match '^[^\n]*', traceback = json.list{ stripped(made) } }
+  end
+  return out
 end
 
 function Kernel:execute(message)
@@ -182,7 +206,8 @@ function Kernel:execute(message)
   -- An interrupt asks where a user can answer; elsewhere it cancels.
   require('dflow.front.session').foreground = message.content.allow_stdin and self.asks or nil
   local pieces = session.pieces(code) or { code }
-  local cell, number = { text = code, line = 0 }, #session.inputs
+  local kept = not silent and message.content.store_history ~= false
+  local cell, number, before = { text = code, line = 0 }, #session.inputs, #session.inputs
   for _, piece in ipairs(pieces) do
     if not session.is_command(piece) then number = session.next_number() end
   end
@@ -197,7 +222,8 @@ function Kernel:execute(message)
         self:stream()
         self:publish('display_data', { data = shown, metadata = {} }, message)
       end
-      shown = piece:find('%S') and self:run(piece, reply, cell) or nil
+      if piece:find '^%s*%?' and self.now then shown = self:page(piece, reply)
+      else shown = piece:find('%S') and self:run(piece, reply, cell) or nil end
       if reply.status == 'error' then return end
       cell.line = cell.line + select(2, piece:gsub('\n', '')) + 1
     end
@@ -207,6 +233,8 @@ function Kernel:execute(message)
   if not ok then
     reply.status, reply.ename, reply.evalue, reply.traceback = 'error', 'error', tostring(why):match('^[^\n]*'), json.list{ stripped(why) }
   end
+  for i = #session.inputs, kept and #session.inputs + 1 or before + 1, -1 do session.inputs[i] = nil end
+  if reply.status == 'ok' then reply.user_expressions = self:expressions(message.content.user_expressions) end
   reply.execution_count = math.max(1, #session.inputs)
   if not silent then
     if shown then self:publish('execute_result', { execution_count = #session.inputs, data = shown, metadata = {} }, message) end
@@ -241,13 +269,24 @@ function Kernel:complete(content)
   return { status = 'ok', matches = json.list(words), cursor_start = characters_of(code:sub(1, first)), cursor_end = characters_of(before), metadata = {} }
 end
 
+--- What is called where the text ends: the name before the innermost bracket that is still open; nil: nothing is.
+local function called(text)
+  local depth = 0
+  for i = #text, 1, -1 do
+    local c = text:sub(i, i)
+    if c == ')' then depth = depth + 1 elseif c == '(' then depth = depth - 1 end
+    if depth < 0 then return text:sub(1, i - 1):match '([%a_][%w_.:]*)%s*$' end
+  end
+end
+
 function Kernel:inspect(content)
   local code = content.code or ''
   local cursor = byte_of(code, content.cursor_pos or characters_of(code))
   local word = (code:sub(1, cursor):match('[%w_.:]*$') or '') .. (code:sub(cursor + 1):match('^[%w_]*') or '')
   local found, text = false, nil
-  if word ~= '' then
-    local ok, said = self.repl.call(require('dflow.repl.where').what, word)
+  for _, name in ipairs{ word, called(code:sub(1, cursor)) } do
+    local ok, said
+    if name ~= '' and not found then ok, said = self.repl.call(require('dflow.repl.where').what, name) end
     if ok and type(said) == 'string' and not said:find('^nothing is known') then found, text = true, said end
   end
   return { status = 'ok', found = found, data = found and { ['text/plain'] = stripped(text) } or {}, metadata = {} }
@@ -260,7 +299,13 @@ function handlers.kernel_info_request(k)
     language_info = { name = 'lua', version = _VERSION:match('[%d.]+'), mimetype = 'text/x-lua', file_extension = '.lua', pygments_lexer = 'lua' },
     banner = k.banner, help_links = json.list{} }
 end
-function handlers.execute_request(k, m) return 'execute_reply', k:execute(m) end
+--- Behind a cell that fails those that wait already are not run, unless it says otherwise (stop_on_error).
+function handlers.execute_request(k, m)
+  if k.aborting then return 'execute_reply', { status = 'aborted', execution_count = math.max(1, #session.inputs) } end
+  local reply = k:execute(m)
+  k.failed = reply.status == 'error' and m.content.stop_on_error ~= false
+  return 'execute_reply', reply
+end
 function handlers.complete_request(k, m) return 'complete_reply', k:complete(m.content) end
 function handlers.inspect_request(k, m) return 'inspect_reply', k:inspect(m.content) end
 function handlers.is_complete_request(_, m)
@@ -268,10 +313,35 @@ function handlers.is_complete_request(_, m)
   if not session.complete(code) then return 'is_complete_reply', { status = 'incomplete', indent = '  ' } end
   return 'is_complete_reply', { status = (session.is_command(code) or session.compile(code)) and 'complete' or 'invalid' }
 end
-function handlers.history_request()
+--- The inputs that a request for history means: by a pattern with * and ?, by their numbers, or all; the last n of them.
+local function asked_for(content)
+  local found, seen = {}, {}
+  local pattern = content.hist_access_type == 'search' and tostring(content.pattern or '*'):gsub('[%^%$%(%)%%%.%[%]%+%-]', '%%%0'):gsub('[*?]', { ['*'] = '.*', ['?'] = '.' })
+  local first, stop = 1, math.huge
+  if content.hist_access_type == 'range' then first, stop = tonumber(content.start) or 1, tonumber(content.stop) or math.huge end
+  for i = #session.inputs, 1, -1 do
+    local text = session.inputs[i].text
+    local meant = i >= first and i < stop and (not pattern or text:find('^' .. pattern .. '$')) and not (content.unique == true and seen[text])
+    if meant and not (tonumber(content.n) and #found >= tonumber(content.n)) then
+      seen[text] = true
+      table.insert(found, 1, i)
+    end
+  end
+  return found
+end
+function handlers.history_request(_, m)
   local list = json.list{}
-  for i, input in ipairs(session.inputs) do list[i] = json.list{ 0, i, input.text } end
+  for i, number in ipairs(asked_for(m.content)) do
+    local input, out = session.inputs[number], session.Out[number]
+    local text = input.text
+    if m.content.output == true then text = json.list{ text, out ~= nil and values.text(out) or json.null } end
+    list[i] = json.list{ 0, number, text }
+  end
   return 'history_reply', { status = 'ok', history = list }
+end
+--- There are no comms here: one that is opened is closed.
+function handlers.comm_open(k, m)
+  k:publish('comm_close', { comm_id = m.content.comm_id or '', data = {} }, m)
 end
 function handlers.comm_info_request() return 'comm_info_reply', { status = 'ok', comms = {} } end
 function handlers.interrupt_request() return 'interrupt_reply', { status = 'ok' } end
@@ -308,7 +378,7 @@ function Kernel:handle(socket, frames)
       io.stderr:write('dflow --kernel: ', why, '\n')
       content = { status = 'error', ename = 'invalid_argument', evalue = why, traceback = json.list{ why } }
     end
-    self:reply(socket, kind, content, message)
+    if kind then self:reply(socket, kind, content, message) end
   end
   self:publish('status', { execution_state = 'idle' }, message)
 end
@@ -399,6 +469,10 @@ return function(path, any, ...)
     local socket = which == 1 and k.control or which == 2 and k.shell or nil
     local frames = socket and socket:receive()
     if frames then k:handle(socket, frames) end
+    while k.failed and not k.over do                            -- what waits behind a cell that failed
+      k.aborting = sockets.poll(0, k.shell) ~= nil
+      if k.aborting then k:handle(k.shell, k.shell:receive()) else k.failed = nil end
+    end
   end
   return true
 end

@@ -42,13 +42,20 @@ function M.global(name, locals)
   return v ~= nil, v
 end
 
---- The value of a chain of names as far as rawget leads: found, value.
+local function part_of_df(name) return df[name] end
+
+--- The value of a chain of names as far as rawget leads, and parts of df that are loaded when they are named: found, value.
 function M.value(names, locals, upto)
   local found, v = M.global(names[1], locals)
   if not found then return false end
   for i = 2, upto or #names do
     if type(v) ~= 'table' then return false end
-    v = rawget(v, names[i])
+    local inner = rawget(v, names[i])
+    if inner == nil and v == df then
+      local ok, part = pcall(part_of_df, names[i])
+      inner = ok and part or nil
+    end
+    v = inner
     if v == nil then return false end
   end
   return true, v

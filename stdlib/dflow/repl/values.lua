@@ -306,11 +306,14 @@ function M.brief(v)
 end
 
 --- Prints the values of an expression.
-function M.show(...)
+function M.show(...) print(M.texts(...)) end
+
+--- The texts of several values, as they are shown: in a row, or below each other where one has several lines.
+function M.texts(...)
   local words = {}
   for i = 1, select('#', ...) do words[i] = M.text((select(i, ...))) end
   local many = #words > 1 and table.concat(words):find('\n')
-  print(table.concat(words, many and '\n' or '\t'))
+  return table.concat(words, many and '\n' or '\t')
 end
 
 return M
