@@ -3,9 +3,10 @@
 local build, mode = os.getenv('DFLOW_BUILD'), os.getenv('DFLOW_MODE') or ''
 local here = build and io.open(build .. '/strict/libcuda.so.1') and not (mode == 'asan' or mode == 'tsan' or mode == 'ubsan')
 local gpu_it = here and it or pending
+local long_it = require('spec.support').long_it(gpu_it)
 
 local function dflow(arguments)
-  local p = assert(io.popen(('env -u DFLOW_DEFAULT_DEVICE DFLOW_CUDA_DRIVER=strict timeout 120 %s/dflow %s 2>&1'):format(build, arguments)))
+  local p = assert(io.popen(('env -u DFLOW_DEFAULT_DEVICE DFLOW_CUDA_DRIVER=strict timeout 900 %s/dflow %s 2>&1'):format(build, arguments)))
   local out = p:read('*a')
   p:close()
   return (out:gsub('%s+$', ''))
@@ -21,13 +22,13 @@ describe('ops on gpu:0', function()
 
   gpu_it('have zeros where the host has them for denormal floats', function()
     for _, how in ipairs{ 'apart', 'groups' } do
-      local p = assert(io.popen(('DFLOW_STRESS=%s DFLOW_CUDA_DRIVER=strict timeout 120 %s/dflow spec/cuda/denormals.lua 2>&1'):format(how, build)))
+      local p = assert(io.popen(('DFLOW_STRESS=%s DFLOW_CUDA_DRIVER=strict timeout 900 %s/dflow spec/cuda/denormals.lua 2>&1'):format(how, build)))
       assert.equal('78 agree of 78\n', p:read('*a'))
       p:close()
     end
   end)
 
-  gpu_it('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
+  long_it('agree with the reference over dtypes and shapes: empty, of one element, odd, larger than a block', function()
     assert.equal('1987 agree, 0 do not', dflow('spec/cuda/shapes.lua'))
   end)
 
@@ -53,7 +54,7 @@ describe('ops on gpu:0', function()
     assert.equal('5 of 5 agree, 2 3 2 3 3 copied', dflow('spec/cuda/contents.lua'))
   end)
 
-  gpu_it('agree with it on complex numbers, transforms, matrices, what is drawn until it fits, and boxes', function()
+  long_it('agree with it on complex numbers, transforms, matrices, what is drawn until it fits, and boxes', function()
     assert.equal('329 agree, 0 do not', dflow('spec/cuda/numerics.lua'))
   end)
 
