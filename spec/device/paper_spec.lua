@@ -1,4 +1,5 @@
 --- The paper's experiments (examples/paper) by the virtual clock, at sizes that take no time: their shapes, and what-if beside real runs.
+-- run: first
 package.path = 'examples/paper/?.lua;' .. package.path
 local fig12, fig13, fig15 = require 'fig12', require 'fig13', require 'fig15'
 local lstm, hardware = require 'lstm', require 'hardware'

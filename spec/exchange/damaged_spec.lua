@@ -1,5 +1,6 @@
 -- What readers make of damaged files (spec/damaged.lua): an error of theirs that names the file; nothing that lacks a byte is taken for whole, nor, where
 -- there are checksums, what has another one. That nothing worse comes is what `make fuzz` looks for.
+-- run: first
 local shell = require 'spec.shell'
 
 -- How many ways each reader has to say what is wrong, at least.

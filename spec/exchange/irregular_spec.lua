@@ -1,5 +1,6 @@
 -- Paths behind which there is no file: a pipe that may never have a writer, a socket, a folder, a terminal. No reader waits for one.
 -- Everything is read in a process of its own, which is ended when it waits.
+-- run: first
 local shell = require 'spec.shell'
 
 local program = shell.dflow

@@ -1,5 +1,6 @@
 --- What is exported is read again as what it was: every op that has a gradient, with it, and programs of loops and conds, as GraphDefs and as
 -- ONNX models, compute the same when they come back, and are written again as they were. What a format has no form for is refused by name.
+-- run: first
 local df = require 'dflow'
 local graphs = require 'spec.op_gradients'
 local random_program = require 'spec.random_program'

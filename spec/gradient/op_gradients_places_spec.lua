@@ -3,6 +3,7 @@
 -- Each op is built at the top level, in a branch, in a while_loop and in a map_fn, with inputs that are fed, constants,
 -- variables, and computed there; the gradient with respect to what stands outside must be that of the op at the top level, as often
 -- as the place runs. (That this one is right is check_gradients_ops_spec.lua's.)
+-- run: first
 local df = require 'dflow'
 local graphs = require 'spec.op_gradients'
 local near = require('spec.support').near

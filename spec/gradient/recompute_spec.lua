@@ -1,5 +1,6 @@
 -- save = 'recompute': a loop that keeps its variables now and then and runs the iterations between again for its gradient.
 -- Each case is built twice, with save = 'keep' and with save = 'recompute', and must give the same.
+-- run: first
 local df = require 'dflow'
 local random_program = require 'spec.random_program'
 local shell = require 'spec.shell'

@@ -1,4 +1,5 @@
 --- Every reader of files, given what is damaged: a sample of what `make fuzz` does for long. spec/fuzz_files.lua says how.
+-- run: first
 local shell = require 'spec.shell'
 local here = shell.run('pwd').out:gsub('%s+$', '')
 

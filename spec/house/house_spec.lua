@@ -1,4 +1,5 @@
 -- What holds of every file of runtime/: spec/house/house.lua has the lists and their reasons.
+-- run: once
 local house = require 'spec.house.house'
 local shell = require 'spec.shell'
 

@@ -1,5 +1,6 @@
 --- Everything that may be asked of a run is asked of each node of six programs wherever they stand. The answers agree with each other, with what was
 -- said before and with what comes of the run; and its results do not show that a run was asked.
+-- run: first
 local df = require 'dflow'
 local ordered_it = require('spec.support').ordered_it(it, pending)
 

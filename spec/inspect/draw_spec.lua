@@ -1,4 +1,5 @@
 -- df.draw and :graph: graphs as let-form, tree, DOT and SVG, at the stages that they go through.
+-- run: first
 local df = require 'dflow'
 local support = require 'spec.support'
 local host_it = support.host_it(it, pending)

@@ -6,7 +6,8 @@ local shell = require 'spec.shell'
 
 local windows = { 1, 2, 32 }
 local one_owner_it = (os.getenv 'DFLOW_STRESS' or ''):find 'owners:' and pending or it      -- the order of several is their own
-local next_it = require('spec.support').next_it(one_owner_it, pending)
+local support = require 'spec.support'
+local next_it = support.next_it(one_owner_it, pending)
 
 local function session(threads) return df.Session{ threads = threads } end
 
@@ -140,7 +141,7 @@ describe('the ledger of a run', function()
         s:close()
       end
       print 'balanced']])
-    for _, seed in ipairs{ 1, 29, 4242 } do
+    for _, seed in ipairs(support.sample({ 29 }, { 1, 29, 4242 })) do
       local r = shell.run(('DFLOW_STRESS=shuffle:%d %s %s'):format(seed, shell.lua, path))
       assert.equal('balanced\n', r.out, ('shuffle:%d\n%s'):format(seed, r.err))
     end

@@ -1,4 +1,5 @@
 --- Looking costs little however much is alive: ten thousand frames, a million iterations.
+-- run: first
 local df = require 'dflow'
 local inspect = require 'dflow.inspect'
 local ordered_it = require('spec.support').ordered_it(it, pending)

@@ -1,4 +1,5 @@
 --- Real ends of memory: limits of the process and of a session.
+-- run: first
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local support = require 'spec.support'

@@ -1,4 +1,5 @@
 --- Convolutions of images and volumes of a size that goes to the fast ways, beside the reference, and on one thread and on three.
+-- run: first
 local df = require 'dflow'
 
 local cases = {

@@ -1,4 +1,5 @@
 --- What an op makes of its inputs, values or what is wrong with them, is the same whenever they are known: constants while it is built, or fed.
+-- run: first
 local late = require 'spec.late'
 local df = require 'dflow'
 

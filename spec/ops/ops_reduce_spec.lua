@@ -1,4 +1,5 @@
 --- Reductions, scans, argmax, top_k and sums by segment: values, special cases, errors, derivatives, kernels.
+-- run: first
 local df = require 'dflow'
 local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of

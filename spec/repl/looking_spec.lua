@@ -1,4 +1,5 @@
 -- What the prompt offers besides Lua: the way in and out, :inputs, :src, :watch, :diff, pasted expressions, -p, df.progress.
+-- run: first
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local ordered_it = require('spec.support').ordered_it(it, pending)

@@ -1,4 +1,5 @@
 -- Whole sessions at the prompt (spec/repl/sessions.lua): what is true of the answers to 540 lines, right and wrong ones.
+-- run: first
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local sessions = require 'spec.repl.sessions'
