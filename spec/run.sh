@@ -7,9 +7,10 @@
 #
 # Each file is a process of its own, and so is each test program in C. DFLOW_LANES of them (one more than there are cores, as
 # some wait) run at a time, those first that take longest: build/seconds has what each took last, spec/seconds what the long
-# ones take. A line is printed as each ends, and all that it said where a test failed. The last line is `N passed, N failed`;
-# the exit status says the same. A file that ends early (a crash, a sanitizer's report) is one more failure, and so is one that hangs: it is ended after
-# DFLOW_SPEC_SECONDS (20 minutes, two hours under a sanitizer). A failed test is not run again.
+# ones take. A line is printed as each ends, with the seconds of a processor, which others do not change, and all that it said
+# where a test failed. The last line is `N passed, N failed`; the exit status says the same. A file that ends early (a crash, a
+# sanitizer's report) is one more failure, and so is one that hangs: it is ended after DFLOW_SPEC_SECONDS (20 minutes, two hours
+# under a sanitizer). A failed test is not run again.
 #
 # A line `-- run: …` among the first of a file says when it runs: `test-all`, only with DFLOW_TESTS=all; `once`, under the first
 # pair only, for what does not depend on the Lua; `first`, likewise, but with DFLOW_TESTS=all under each; `alone`, when all
@@ -109,7 +110,7 @@ failures() { # log pair file status failed
 }
 
 # Says that a job has ended, and how far all of them are.
-tell() { # number pair file passed failed seconds
+tell() { # number pair file passed failed seconds of-a-processor
   local line now=$SECONDS
   line=$(cat "$work"/*.done | awk -v count="$count" -v now="$now" -v lanes="$lanes" '
     !jobs { done++; weight += $1; next }
@@ -117,26 +118,27 @@ tell() { # number pair file passed failed seconds
     END { left = now < 20 || !weight ? (all - weight) / lanes : now * (all - weight) / weight
           printf "[%*d/%d, %d:%02d, %d:%02d left]", length(count), done, count, now / 60, now % 60, left / 60, left % 60 }' - jobs=1 "$work/jobs")
   [ "$5" = 0 ] || { echo "-- $3 under ${2/:/, }"; cat "$work/$1.log"; }
-  printf '%s %s %s: %d passed%s, %s s\n' "$line" "${2%%:*}" "$3" "$4" "$([ "$5" = 0 ] || echo ", $5 failed")" "$6"
+  printf '%s %s %s: %d passed%s, %s s (%s of a processor)\n' "$line" "${2%%:*}" "$3" "$4" "$([ "$5" = 0 ] || echo ", $5 failed")" "$6" "$7"
 }
 
 # One lane: takes the next job of the list that no other lane has until there is none.
 lane() { # list
-  local n=0 id weight pair file status began took
+  local n=0 id weight pair file status began took cpu TIMEFORMAT='%U %S'
   while read -r weight pair file; do
     n=$((n + 1))
     id=${1##*/}$n
     mkdir "$work/$id.taken" 2>/dev/null || continue
     began=${EPOCHREALTIME/[.,]/}
-    (run "$pair" "$file") < /dev/null > "$work/$id.log" 2>&1
+    { time { (run "$pair" "$file") < /dev/null > "$work/$id.log" 2>&1; }; } 2> "$work/$id.cpu"
     status=$?
+    cpu=$(awk '{ printf "%.1f", $1 + $2 }' "$work/$id.cpu")
     took=$(((${EPOCHREALTIME/[.,]/} - began) / 100000))
     took=$((took / 10)).$((took % 10))
     read -r passed failed < <(result "$work/$id.log" $status)
     [ "$failed" = 0 ] || failures "$work/$id.log" "$pair" "$file" $status > "$work/$id.failed"
     echo "$took $pair$on $file" > "$work/$id.seconds"
     echo "$weight $passed $failed" > "$work/$id.done"
-    tell "$id" "$pair" "$file" "$passed" "$failed" "$took"
+    tell "$id" "$pair" "$file" "$passed" "$failed" "$took" "$cpu"
   done < "$1"
 }
 
