@@ -118,6 +118,8 @@ void dfi_plan_find_merged(maker *m);
 bool dfi_plan_is_pure(const df_node *n);
 /* plan/invariant.c: what the iterations of a loop share. After the layout. */
 void dfi_plan_find_invariants(maker *m);
+/* plan/liveness.c: which Transfers are dead together. After the layout, of a plan that is cut. */
+void dfi_plan_find_dead_together(dfi_plan *p);
 /* plan/batch.c: in which scopes nodes wait for others like them: before nodes are laid out. And which nodes do. */
 void dfi_plan_batch_scopes(maker *m);
 void dfi_plan_batch(maker *m);

@@ -256,6 +256,7 @@ static int32_t lay_out(maker *m) {
   p->operand = dfi_xmalloc(sizeof *p->operand * (operands + 1));
   if (!status) status = dfi_plan_wire(m);
   if (!status) dfi_plan_find_invariants(m);
+  if (!status && m->cut) dfi_plan_find_dead_together(p);
   return status;
 }
 

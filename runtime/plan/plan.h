@@ -94,8 +94,11 @@ typedef struct dfi_pnode {
     uint32_t   enter;        /* ENTER: its number among the child's Enters; ARG: which argument */
     /* KERNEL, SCALAR: 1 + the list where it waits for others like it, and DFI_LATE; 0: it does not. plan/batch.c */
     uint32_t   batch;
+    /* TRANSFER: 1 + the node of the one that, dead, stands for this one, too; 0: it is that, or alone. liveness.c */
+    uint32_t   with;
   };
-  uint32_t     target;       /* ENTER, CALL: the child's scope; of an invariant: the loop's */
+  /* ENTER, CALL: the child's scope; of an invariant: the loop's; TRANSFER: 1 + the next one of those `with` it, or 0 */
+  uint32_t     target;
   uint32_t     scope;        /* the scope its operands lie in */
   uint8_t      has_handle, offload, iteration_operands, waits;
   uint32_t     group;            /* 1 + its group's number; 0: it has none */

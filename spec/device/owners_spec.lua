@@ -154,6 +154,41 @@ describe('owners', function()
     for _, at in ipairs{ 0.3, -2, 5 } do alike(by_owners({ y, df.gradients(y, { x })[1] }, { [x] = at })) end
   end)
 
+  ordered_it('say once that values are dead together, and once for each condition', function()
+    local p, q, n = df.placeholder('bool', {}), df.placeholder('bool', {}), df.placeholder('int32', {})
+    local xs = {}
+    for k = 1, 20 do xs[k] = df.placeholder('float64', {}) end
+    local function all(device, fn)
+      local out = {}
+      for k, x in ipairs(xs) do out[k] = df.device(device, function() return fn(x) end) end
+      return out
+    end
+    --- The values of a branch on sim:0, half of them of a branch within it.
+    local function branches(x)
+      return df.cond(p, function()
+        local outer = all('sim:0', function(e) return df.sin(e) * x end)
+        return df.stack{ df.add_n(outer), df.cond(q, function() return df.add_n(all('sim:0', df.cos)) end, function() return x end) }
+      end, function() return df.stack{ x, x } end)
+    end
+    local _, looped = df.while_loop(function(i) return i:lt(n) end, function(i, a) return i + 1, a + branches(df.cast(i, 'float64')) end,
+      { df.int32(0), df.constant({ 0.0, 0 }, 'float64') })
+    local feeds = { [n] = 3 }
+    for k, x in ipairs(xs) do feeds[x] = k end
+    for owners = 1, 2 do
+      for _, given in ipairs{ { false, false }, { true, false }, { true, true } } do
+        feeds[p], feeds[q] = given[1], given[2]
+        local s, host = df.Session{ devices = { 'cpu:0', 'sim:0' }, owners = owners }, df.Session{ soft_placement = true }
+        assert.equal(bits(host:run(looped, feeds)), bits(s:run(looped, feeds)))
+        local there = s:stats().transfers['cpu:0 -> sim:0']
+        -- four conditions in each of four iterations: either branch, of what is fed and of what the loop makes
+        assert.is_true(there.dead <= 4 * 4, ('%d messages say that something is dead'):format(there.dead))
+        if not given[1] then assert.is_true(there.dead >= 3) end
+        s:close()
+        host:close()
+      end
+    end
+  end)
+
   it('end a loop that a branch not taken holds, on every device', function()
     local x = df.placeholder('float32', {})
     local y = df.cond(x:gt(0), function() return ring(5) * x end, function() return df.device('sim:1', function() return x - 1 end) end)

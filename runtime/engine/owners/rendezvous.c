@@ -59,6 +59,7 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
   dfi_exec *to = dfi_team_member_of(x->team, owner);
   if (DFI_UNLIKELY(isinf(due))) atomic_store(&x->team->held, 1);
   x->sent++;
+  for (uint32_t more = dead ? p->target : 0; more; more = x->plan->node[more - 1].target) x->sent++;
   if (DFI_UNLIKELY(x->rank != NULL) && (!to || x->team->serial)) {
     dfi_across_send(x, r, p, owner, dead, due, v);
     if (to) dfi_exec_ring(to);             /* it is not stuck */
@@ -73,6 +74,14 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
   l->dead = dead;
   l->value = v;
   dfi_team_post(to, l);
+}
+
+dfi_team_message *dfi_team_message_for(const dfi_team_message *l, uint32_t edge) {
+  dfi_team_message *m = dfi_xmalloc(sizeof *m);
+  *m = *l;
+  m->edge = edge;
+  m->hash = dfi_key_hash(edge, m->depth, m->number);
+  return m;
 }
 
 bool dfi_team_awaits(const dfi_call *c) { return c->stop == dfi_team_recv_stop; }

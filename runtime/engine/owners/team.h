@@ -102,6 +102,8 @@ void dfi_team_send(dfi_exec *x, const dfi_record *r, dfi_pnode *p, uint32_t dead
                    df_value v);
 /* A Recv has its turn: the message, owned, if it is there; NULL: it waits for it, and comes back by itself. */
 dfi_team_message *dfi_team_receive(dfi_exec *x, dfi_record *r, dfi_pnode *p);
+/* The same dead message for another Transfer; owned. */
+dfi_team_message *dfi_team_message_for(const dfi_team_message *l, uint32_t edge);
 /* A message is taken out of the inbox: the flight of the Recv that waited for it, to be listed; NULL: none did. */
 dfi_flight *dfi_team_deliver(dfi_exec *x, dfi_team_message *l);
 #endif

@@ -219,12 +219,19 @@ static void arrives_when_due(dfi_exec *x, dfi_flight *f) {
   else land(x, f);
 }
 
-void dfi_transfer_message(dfi_exec *x, dfi_team_message *l) {
+static void message_comes(dfi_exec *x, dfi_team_message *l) {
   dfi_flight *f = dfi_team_deliver(x, l);
   if (!f) return;
   f->call.stop = flight_stop;                /* it waits for its time now, not for the message */
   f->call.what = flight_text;
   arrives_when_due(x, f);
+}
+
+void dfi_transfer_message(dfi_exec *x, dfi_team_message *l) {
+  const dfi_pnode *p = x->plan->node + l->edge;
+  for (uint32_t more = l->dead ? p->target : 0; more; more = x->plan->node[more - 1].target)
+    message_comes(x, dfi_team_message_for(l, more - 1));
+  message_comes(x, l);
 }
 
 /* A Recv has its turn. True: it waits, or its message does, and comes back by itself. */
@@ -333,6 +340,11 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
   if (dfi_team_part(x, p) == DFI_RECEIVES) return receive(x, r, p);
   dfi_traffic *t = &x->traffic[p->child];
   df_value v = { 0 };
+  if (dead && p->with) {                   /* another one says so */
+    x->count.died++;
+    if (p->iteration_operands) drop_inputs(x, r, p);
+    return false;
+  }
   t->messages++;
   const dfi_delivery delivery =
       DFI_UNLIKELY(x->setup.faults != NULL) ? dfi_fault_message(x, r, p, (int32_t)p->child, p->node) : DFI_ARRIVES;
@@ -360,6 +372,7 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   const int32_t link = p->child;
   dfi_traffic *t = &x->traffic[link];
   const dfi_operand in = x->plan->operand[p->in];
+  const bool told = dead && p->with;       /* another one says so */
   int64_t bytes = 0;
   if (!dead && p->nin) {
     bytes = dfi_value_bytes(operand(r, in));
@@ -368,15 +381,15 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
       return true;
     }
   }
-  t->messages++;
+  t->messages += !told;
   if (dead) {
-    t->dead++;
+    t->dead += !told;
     x->count.died++;
     if (p->iteration_operands) drop_inputs(x, r, p);
   }
   t->bytes += bytes;
   const dfi_delivery delivery =
-      DFI_UNLIKELY(x->setup.faults != NULL) ? dfi_fault_message(x, r, p, link, p->node) : DFI_ARRIVES;
+      DFI_UNLIKELY(x->setup.faults != NULL) && !told ? dfi_fault_message(x, r, p, link, p->node) : DFI_ARRIVES;
   if (delivery == DFI_LOST) return false;
   df_value v = { 0 };
   if (!dead && p->nin) v = operand_take(r, in);
