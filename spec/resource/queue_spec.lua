@@ -233,11 +233,19 @@ describe('closing a queue', function()
 end)
 
 describe('a call that waits on a queue', function()
-  it('stands in line in the order in which the runs were started', function()
+  it('stands in line in the order in which it came', function()
     df.reset()
     local q, x, takers = df.FIFOQueue(100, 'int32', { shapes = { {} } }), df.placeholder('int32'), {}
     local take, put = q:dequeue(), q:enqueue(x)
-    for i = 1, 20 do takers[i] = df.start(take) end
+    for i = 1, 20 do
+      takers[i] = df.start(take)
+      eventually(function()                                      -- it stands in line
+        takers[i]:pause()
+        local told = takers[i]:whynot(take)
+        takers[i]:resume()
+        return told:find 'waits for an element'
+      end)
+    end
     for i = 1, 20 do df.run(put, { [x] = i }) end
     for i = 1, 20 do assert.are.equal(i, takers[i]:wait()) end
   end)
