@@ -100,7 +100,7 @@ describe('a loop of shapes that the graph does not know', function()
     end, { df.int32(0), h0, df.TensorArray('float32', n) })
     local y = df.reduce_sum(out:stack()) + df.reduce_sum(h * h)
     local list = {}
-    for k, d in ipairs{ { 5, 2 }, { 9, 4 }, { 1, 1 }, { 40, 2 } } do
+    for k, d in ipairs{ { 5, 2 }, { 9, 400 }, { 1, 1 }, { 40, 2 } } do
       list[k] = { [x] = numbers('float32', { d[1], d[2], 3 }, k), [h0] = numbers('float32', { d[2], 3 }, k), [w] = numbers('float32', { 3, 3 }, k) }
     end
     native((same(y, list, 'forwards')))

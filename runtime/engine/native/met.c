@@ -70,8 +70,10 @@ static dfi_shape shape_of(const df_value *v) {
   if (v->kind == DF_TENSOR) return dfi_shape_of(v->as.tensor->rank, v->as.tensor->dims);
   const dfi_tensor_array *t = v->kind == DF_HANDLE ? (const dfi_tensor_array *)v->as.handle : NULL;
   if (!t || t->base.type != DFI_TENSOR_ARRAY) return dfi_shape_unknown();
-  if (t->whole && t->whole->rank > 0) return dfi_shape_of(t->whole->rank - 1, t->whole->dims + 1);
-  return t->store == DFI_STORE_ROWS ? t->row : dfi_shape_unknown();
+  dfi_shape first;
+  if (t->store == DFI_STORE_HANDLES || dfi_tensor_array_size(t) < 1 || !dfi_element_shape(t, 0, &first) ||
+      !dfi_shape_known(&first)) return dfi_shape_unknown();
+  return first;
 }
 
 static dfi_shape met_at(const dfi_exec *x, const dfi_frame *f, const dfi_record *r, const dfi_open_at *at) {
@@ -79,11 +81,14 @@ static dfi_shape met_at(const dfi_exec *x, const dfi_frame *f, const dfi_record 
   return shape_of(at->enter->constant ? &f->constants[at->enter->out] : r->base[DFI_ITERATION] + at->enter->out);
 }
 
-/* Is the unit for this frame's shapes? Of what it knows nothing of, any will do. */
+/* Is the unit for this frame's shapes? Where it, or the frame, knows nothing, any will do: of an array it looks at each
+   element that it reads. */
 static bool is_for(const dfi_unit *v, const dfi_exec *x, const dfi_frame *f, const dfi_record *r) {
   for (uint32_t k = 0; k < v->met_at->n; k++) {
     const dfi_shape met = met_at(x, f, r, &v->met_at->at[k]);
-    if (v->met[k].rank >= 0 && !dfi_shape_equal(&v->met[k], &met)) return false;
+    const bool array = dfi_dtype(v->met_at->at[k].output) == DF_RESOURCE;
+    if (v->met[k].rank < 0 || (array && met.rank < 0)) continue;
+    if (!dfi_shape_equal(&v->met[k], &met)) return false;
   }
   return true;
 }
