@@ -423,7 +423,8 @@ local function channels_back(x, n, v)
   return is_last(n) and x:op('Transpose', { v }, { perm = L(perm) }) or v
 end
 
-local function windowed(x, n, inputs, onnx, attrs)
+--- The operator over the places of its first input. `second`: it gives two values, of which second(names) takes what it wants.
+local function windowed(x, n, inputs, onnx, attrs, second)
   local last = is_last(n)
   local function places(list) return places_of(n, list) end
   attrs.strides = L(places(n.attr 'strides'))
@@ -438,7 +439,8 @@ local function windowed(x, n, inputs, onnx, attrs)
     local p, at = n.attr 'explicit_paddings', last and 3 or 5
     attrs.pads = L { p[at], p[at + 2], p[at + 1], p[at + 3] }
   else attrs.auto_pad = S 'VALID' end
-  return channels_back(x, n, x:op(onnx, { channels_second(x, n, inputs[1]), inputs[2] }, attrs))
+  local y = x:op(onnx, { channels_second(x, n, inputs[1]), inputs[2] }, attrs, second and 2)
+  return second and second(y) or not second and channels_back(x, n, y) or nil
 end
 --- [h, w, ci, co] as [co, ci, h, w]; so with a depth.
 local function filter_first(x, v, rank) return x:op('Transpose', { v }, { perm = L { rank - 1, rank - 2, unpack(from_to(0, rank - 3)) } }) end
@@ -791,6 +793,9 @@ function M.OneHot(x, n)
   return where(x, hot, n[3], n[4], n:d(3))
 end
 
-require 'dflow.exchange.onnx.forms'(M, { where = where, widened = widened, windowed = windowed, small = small })
+local help = { where = where, widened = widened, windowed = windowed, small = small, places_of = places_of, channels_second = channels_second,
+               channels_back = channels_back, from_to = from_to }
+require 'dflow.exchange.onnx.forms'(M, help)
+require 'dflow.exchange.onnx.windows_grad'(M, help)
 
 return M
