@@ -13,6 +13,11 @@ int32_t ref_dense_bincount(df_kernel *k);   /* (input, size, weights; binary_out
 int32_t ref_ragged_bincount(df_kernel *k);  /* (splits, values, size, weights; binary_output) */
 /* (boxes, scores, max_output_size[, iou_threshold[, score_threshold]]; iou_threshold or pad_to_max_output_size) */
 int32_t ref_non_max_suppression(df_kernel *k);
+/* (boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma; pad_to_max_output_size) */
+int32_t ref_non_max_suppression_soft(df_kernel *k);
+/* (boxes, scores, max_output_size_per_class, max_total_size, iou_threshold, score_threshold; pad_per_class,
+ * clip_boxes) */
+int32_t ref_combined_non_max_suppression(df_kernel *k);
 /* How their versions begin (kernels/index.c). NULL: error is filled. */
 df_tensor *dfk_bound_begin(df_kernel *k);
 df_tensor *dfk_cross_begin(df_kernel *k);

@@ -21,6 +21,8 @@ int32_t ref_sparse_reduce_sum(df_kernel *k), ref_sparse_reduce_max(df_kernel *k)
 int32_t ref_sparse_slice(df_kernel *k);               /* (sparse, start, size) -> sparse */
 int32_t ref_sparse_split(df_kernel *k);               /* (axis, sparse; num_split) -> indices…, values…, shapes… */
 int32_t ref_sparse_add(df_kernel *k);                 /* (sparse, sparse, thresh) -> sparse */
+/* (sparse, sparse) -> indices, values */
+int32_t ref_sparse_maximum(df_kernel *k), ref_sparse_minimum(df_kernel *k);
 int32_t ref_sparse_concat(df_kernel *k);              /* (indices, values, shapes: lists; concat_dim) -> sparse */
 int32_t ref_sparse_reshape(df_kernel *k);             /* (indices, shape, new shape) -> indices, shape */
 int32_t ref_sparse_fill_empty_rows(df_kernel *k);     /* (sparse, default) -> indices, values, empty, reverse */

@@ -23,6 +23,8 @@ int32_t ref_string_ngrams(df_kernel *k);
  * output where each character begins or without; (input_values, input_splits; errors, output_encoding,
  * replacement_char) */
 int32_t ref_unicode_decode(df_kernel *k), ref_unicode_encode(df_kernel *k);
+int32_t ref_encode_base64(df_kernel *k);    /* ref/string_base64.c: (input; pad) */
+int32_t ref_decode_base64(df_kernel *k);
 /* ref/string_match.c */
 int32_t ref_regex_full_match(df_kernel *k);        /* (input, pattern) */
 int32_t ref_static_regex_full_match(df_kernel *k); /* (input; pattern) */

@@ -1,4 +1,4 @@
-/* search.c: distinct slices, places in sorted rows, cross products, and boxes that do not overlap. */
+/* search.c: distinct slices, places in sorted rows, and cross products. */
 #include "../search.h"
 #include "../array.h"
 #include "../move.h"
@@ -104,63 +104,4 @@ int32_t ref_cross(df_kernel *k) {
                                        (uint64_t)ref_get_int(a, q) * (uint64_t)ref_get_int(b, p)));
   }
   return DF_OK;
-}
-
-/* ---- boxes ---------------------------------------------------------------------------------------------------- */
-typedef struct candidate { double score; int32_t box; } candidate;
-
-static int by_score(const void *a, const void *b) {
-  const candidate *x = a, *y = b;
-  return x->score != y->score ? (x->score < y->score) - (x->score > y->score) : x->box - y->box;
-}
-
-/* The area that two boxes (two opposite corners each) share, as a part of what they cover together. */
-static double overlap(const df_tensor *boxes, int64_t i, int64_t j) {
-  double low[2][2], high[2][2], area[2], common = 1;
-  for (int b = 0; b < 2; b++) {
-    int64_t at = 4 * (b ? j : i);
-    for (int d = 0; d < 2; d++) {
-      double p = ref_get(boxes, at + d), q = ref_get(boxes, at + d + 2);
-      low[b][d] = fmin(p, q);
-      high[b][d] = fmax(p, q);
-    }
-    area[b] = (high[b][0] - low[b][0]) * (high[b][1] - low[b][1]);
-  }
-  if (area[0] <= 0 || area[1] <= 0) return 0;
-  for (int d = 0; d < 2; d++) common *= fmax(fmin(high[0][d], high[1][d]) - fmax(low[0][d], low[1][d]), 0);
-  return common / (area[0] + area[1] - common);
-}
-
-int32_t ref_non_max_suppression(df_kernel *k) {
-  const df_tensor *boxes = k->in[0], *scores = k->in[1];
-  char a[160], b[160];
-  int64_t most, n = 0, chosen = 0;
-  if (boxes->rank != 2 || boxes->dims[1] != 4 || scores->rank != 1 || scores->dims[0] != boxes->dims[0])
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "boxes are %s and scores %s: expected [n, 4] and [n]",
-                    dfk_shape_text(boxes, a, sizeof a), dfk_shape_text(scores, b, sizeof b));
-  if (!dfk_integer(k, 2, "max_output_size", &most)) return k->error->code;
-  double limit = k->nin > 3 ? ref_get(k->in[3], 0) : dfk_float(k, 0),
-         least = k->nin > 4 ? ref_get(k->in[4], 0) : -INFINITY;
-  if (!(limit >= 0 && limit <= 1))
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "iou_threshold is %g but must be from 0 to 1", limit);
-  if (most < 0)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "max_output_size is %lld but must not be negative", (long long)most);
-  candidate *all = dfk_scratch(k, (boxes->dims[0] + 1) * (int64_t)sizeof *all);
-  if (!all) return k->error->code;
-  for (int64_t i = 0; i < boxes->dims[0]; i++)
-    if (ref_get(scores, i) > least) all[n++] = (candidate){ ref_get(scores, i), (int32_t)i };
-  qsort(all, (size_t)n, sizeof *all, by_score);
-  for (int64_t i = 0; i < n && chosen < most; i++) {                 /* the chosen ones move to the front */
-    bool free = true;
-    for (int64_t j = chosen - 1; j >= 0 && free; j--) free = !(overlap(boxes, all[i].box, all[j].box) > limit);
-    if (free) all[chosen++] = all[i];
-  }
-  bool pads = k->nout > 1 && dfk_bool(k, 0);
-  int64_t size = pads ? most : chosen;
-  df_tensor *out = dfk_out(k, 0, DF_INT32, 1, &size),
-            *valid = out && k->nout > 1 ? dfk_out(k, 1, DF_INT32, 0, NULL) : NULL;
-  for (int64_t i = 0; out && i < size; i++) ((int32_t *)out->data)[i] = i < chosen ? all[i].box : 0;
-  if (valid) *(int32_t *)valid->data = (int32_t)chosen;
-  dfk_free(all);
-  return out && (valid || k->nout == 1) ? DF_OK : k->error->code;
 }

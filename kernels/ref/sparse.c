@@ -274,23 +274,66 @@ static int64_t merge(df_kernel *k, const sparse *a, const sparse *b, const df_te
   return n;
 }
 
+/* Two sparse tensors of one shape, in order. */
+static bool read_two(df_kernel *k, sparse *a, sparse *b) {
+  if (!read_sparse(k, a, 0) || !read_sparse(k, b, 3) || !in_order(k, a) || !in_order(k, b)) return false;
+  if (a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims)) return true;
+  char x[160], y[160];
+  df_tensor of_a = { .dtype = k->in[1]->dtype, .rank = (int8_t)a->rank }, of_b = of_a;
+  of_b.rank = (int8_t)b->rank;
+  memcpy(of_a.dims, a->dims, sizeof a->dims);
+  memcpy(of_b.dims, b->dims, sizeof b->dims);
+  return FAIL(k, "the sparse tensors are %s and %s: expected one shape", dfk_shape_text(&of_a, x, sizeof x),
+              dfk_shape_text(&of_b, y, sizeof y));
+}
+
 int32_t ref_sparse_add(df_kernel *k) {
   sparse a, b;
   made m;
-  if (!read_sparse(k, &a, 0) || !read_sparse(k, &b, 3) || !in_order(k, &a) || !in_order(k, &b)) return k->error->code;
-  if (a.rank != b.rank || memcmp(a.dims, b.dims, (size_t)a.rank * sizeof *a.dims)) {
-    char x[160], y[160];
-    df_tensor of_a = { .dtype = k->in[1]->dtype, .rank = (int8_t)a.rank }, of_b = of_a;
-    of_b.rank = (int8_t)b.rank;
-    memcpy(of_a.dims, a.dims, sizeof a.dims);
-    memcpy(of_b.dims, b.dims, sizeof b.dims);
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "the sparse tensors are %s and %s: expected one shape",
-                    dfk_shape_text(&of_a, x, sizeof x), dfk_shape_text(&of_b, y, sizeof y));
-  }
-  return make_outputs(k, &m, 0, 1, merge(k, &a, &b, k->in[6], NULL), a.rank, a.dims) &&
+  return read_two(k, &a, &b) && make_outputs(k, &m, 0, 1, merge(k, &a, &b, k->in[6], NULL), a.rank, a.dims) &&
                  merge(k, &a, &b, k->in[6], &m) >= 0
              ? DF_OK : k->error->code;
 }
+
+/* ---- the greater or the lesser of two: what is not there is 0
+ * ------------------------------------------------------ */
+
+/* Is element i of a, or where i is -1 zero, to be taken, and not element j of b? A NaN is taken. */
+static bool is_first(const df_tensor *a, int64_t i, const df_tensor *b, int64_t j, bool greater) {
+  if (ref_is_float(a->dtype)) {
+    const double x = i < 0 ? 0 : ref_get(a, i), y = j < 0 ? 0 : ref_get(b, j);
+    return greater ? !(x < y) : !(y < x);
+  }
+  const int64_t x = i < 0 ? 0 : ref_get_int(a, i), y = j < 0 ? 0 : ref_get_int(b, j);
+  return greater ? !ref_below(a->dtype, x, y) : !ref_below(a->dtype, y, x);
+}
+
+static int32_t extreme(df_kernel *k, bool greater) {
+  sparse a, b;
+  made m;
+  int64_t n = 0;
+  if (!read_two(k, &a, &b)) return k->error->code;
+  for (int64_t i = 0, j = 0; i < a.n || j < b.n; n++) {
+    const int by = i == a.n ? 1 : j == b.n ? -1 : order(&a, i, &b, j);
+    i += by <= 0;
+    j += by >= 0;
+  }
+  if (!make_outputs(k, &m, 0, 1, n, a.rank, NULL)) return k->error->code;
+  dfk_clear(m.values);
+  for (int64_t i = 0, j = 0, o = 0; i < a.n || j < b.n; o++) {
+    const int by = i == a.n ? 1 : j == b.n ? -1 : order(&a, i, &b, j);
+    const int64_t x = by <= 0 ? i++ : -1, y = by >= 0 ? j++ : -1;
+    const sparse *from = by <= 0 ? &a : &b;
+    for (int32_t d = 0; d < a.rank; d++)
+      ((int64_t *)m.indices->data)[o * a.rank + d] = at(from, by <= 0 ? x : y, d);
+    const bool first = is_first(a.values, x, b.values, y, greater);
+    const int64_t e = first ? x : y;
+    if (e >= 0 && !dfk_copy(k, m.values, o, first ? a.values : b.values, e, 1)) return k->error->code;
+  }
+  return DF_OK;
+}
+int32_t ref_sparse_maximum(df_kernel *k) { return extreme(k, true); }
+int32_t ref_sparse_minimum(df_kernel *k) { return extreme(k, false); }
 
 /* What is left of the dims when these axes (input 3) are folded. kept: 1 where an axis stays. */
 static bool fold_axes(df_kernel *k, const sparse *s, bool *kept) {

@@ -30,6 +30,22 @@ static int32_t shape_boxes(dfi_infer *c) {
   return code ? code : dfi_infer_rank(c, 1, 1, "scores");
 }
 
+static int32_t shape_soft_boxes(dfi_infer *c) {
+  int32_t code = dfi_infer_rank(c, 0, 2, "boxes");
+  *dfi_set_shape(c, 0) = *dfi_set_shape(c, 1) = dfi_shape_vector(-1);
+  *dfi_set_shape(c, 2) = dfi_shape_scalar();
+  return code ? code : dfi_infer_rank(c, 1, 1, "scores");
+}
+
+static int32_t shape_combined(dfi_infer *c) {
+  const int32_t code = dfi_infer_rank(c, 0, 4, "boxes");
+  const int64_t batch = dfi_in_shape(c, 0)->rank == 4 ? dfi_in_shape(c, 0)->dims[0] : -1;
+  *dfi_set_shape(c, 0) = dfi_shape_of(3, (int64_t[]){ batch, -1, 4 });
+  *dfi_set_shape(c, 1) = *dfi_set_shape(c, 2) = dfi_shape_of(2, (int64_t[]){ batch, -1 });
+  *dfi_set_shape(c, 3) = dfi_shape_vector(batch);
+  return code ? code : dfi_infer_rank(c, 1, 3, "scores");
+}
+
 static int32_t grad_cross(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   if (dfg_wants(g, n, 0)) dx[0] = dfi_op(b, "Cross", dfg_in(g, n, 1), dy[0]);
@@ -123,5 +139,17 @@ static const df_op ops[] = {
     .out = "selected_indices:int32 valid_outputs:int32", .types = "T=float T_threshold=float",
     .attrs = "pad_to_max_output_size:bool=false",
     .doc = "NonMaxSuppressionV3, and how many there are; filled up with zeros if asked for", BOXES },
+  { .type = "NonMaxSuppressionV5", .in = "boxes:T scores:T max_output_size:int32 iou_threshold:T score_threshold:T "
+    "soft_nms_sigma:T",
+    .out = "selected_indices:int32 selected_scores:T valid_outputs:int32", .types = "T=float",
+    .attrs = "pad_to_max_output_size:bool=false",
+    .doc = "NonMaxSuppressionV4, and the scores, which an overlap lowers where sigma is above 0",
+    .shape = shape_soft_boxes, .no_grad = true, .kernel = { [DF_REF] = ref_non_max_suppression_soft } },
+  { .type = "CombinedNonMaxSuppression", .in = "boxes:float32 scores:float32 max_output_size_per_class:int32 "
+    "max_total_size:int32 iou_threshold:float32 score_threshold:float32",
+    .out = "nmsed_boxes:float32 nmsed_scores:float32 nmsed_classes:float32 valid_detections:int32",
+    .attrs = "pad_per_class:bool=false clip_boxes:bool=true",
+    .doc = "the best boxes of each image that overlap no better one of their class, with their scores and classes",
+    .shape = shape_combined, .no_grad = true, .kernel = { [DF_REF] = ref_combined_non_max_suppression } },
 };
 const dfi_op_table dfi_ops_search = { ops, sizeof ops / sizeof *ops };

@@ -348,6 +348,11 @@ static int32_t grad_tensor_dense_add(dfi_grad *g, df_node *n, const df_output *d
   { .type = TYPE, .in = "sp_indices:int64 sp_values:T sp_shape:int64 dense:T", .out = "output:T", \
     .types = "T=number", .doc = DOC, .shape = shape_values, .grad = GRAD, .kernel = { [DF_REF] = KERNEL } }
 
+#define EXTREME(TYPE, KERNEL, DOC) \
+  { .type = TYPE, .in = "a_indices:int64 a_values:T a_shape:int64 b_indices:int64 b_values:T b_shape:int64", \
+    .out = "output_indices:int64 output_values:T", .types = "T=number", .doc = DOC, .shape = shape_add, \
+    .no_grad = true, .kernel = { [DF_REF] = KERNEL } }
+
 static const df_op ops[] = {
   { .type = "SparseTensorDenseMatMul",
     .in = "a_indices:Tindices a_values:T a_shape:int64 b:T", .out = "product:T",
@@ -377,6 +382,12 @@ static const df_op ops[] = {
     .out = "sum_indices:int64 sum_values:T sum_shape:int64", .types = "T=number Treal=number",
     .doc = "the sum of two sparse tensors; of two elements that lie at one place none if it is less than thresh",
     .shape = shape_add, .grad = grad_add, .kernel = { [DF_REF] = ref_sparse_add } },
+  EXTREME("SparseSparseMaximum", ref_sparse_maximum,
+          "the greater of two sparse tensors, place by place, where one is at least; "
+          "what is not there is 0"),
+  EXTREME("SparseSparseMinimum", ref_sparse_minimum,
+          "the lesser of two sparse tensors, place by place, where one is at least; "
+          "what is not there is 0"),
   { .type = "SparseConcat", .in = "indices:int64* values:T* shapes:int64*",
     .out = "output_indices:int64 output_values:T output_shape:int64", .types = "T=any", .attrs = "concat_dim:int",
     .doc = "sparse tensors one behind the other along an axis, in order", .shape = shape_concat,

@@ -166,6 +166,20 @@ static const df_op ops[] = {
     .attrs = ERRORS "output_encoding:string[UTF-8|UTF-16-BE|UTF-32-BE] replacement_char:int[0..1114111]=65533",
     .doc = "rows of characters as texts in UTF-8", .shape = shape_vectors, .no_grad = true,
     .kernel = { [DF_REF] = ref_unicode_encode } },
+  { .type = "EncodeBase64", .lua = "encode_base64", .in = "input:string", .out = "output:string",
+    .attrs = "pad:bool=false",
+    .doc = "string[...] = encode_base64(input string[...]; pad): bytes as text of the 64 letters that URLs may "
+           "have; with "
+    "pad filled up with = to a multiple of four",
+    .example = "df.encode_base64({'dflow'})  --> {'ZGZsb3c'}",
+    .output = "[\"ZGZsb3c\"] string[1]",
+    .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_encode_base64 } },
+  { .type = "DecodeBase64", .lua = "decode_base64", .in = "input:string", .out = "output:string",
+    .doc = "string[...] = decode_base64(input string[...]): the bytes that encode_base64 made a text of. Error: "
+           "it is none",
+    .example = "df.decode_base64({'ZGZsb3c'})  --> {'dflow'}",
+    .output = "[\"dflow\"] string[1]",
+    .shape = dfi_shape_same, .no_grad = true, .kernel = { [DF_REF] = ref_decode_base64 } },
   { .type = "RegexReplace", .lua = "regex_replace", .in = "input:string pattern:string rewrite:string",
     .out = "output:string", .attrs = "replace_global:bool=true",
     .doc = "string[...] = regex_replace(input string[...], pattern string, rewrite string; replace_global): the parts "

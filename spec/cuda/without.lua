@@ -2,7 +2,7 @@
 --- the host under soft placement. spec/device/gpu_ops_spec.lua reads the list: each op without a kernel is here, and none that has one.
 local M = {
   { why = 'works on strings, files or the terminal', [[
-    AsString AudioSummary AudioSummaryV2 DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints ParseExampleV2 ParseSingleExample PrintV2 ReadFile ReduceJoin
+    AsString AudioSummary AudioSummaryV2 DecodeBase64 DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse EncodeBase64 HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints ParseExampleV2 ParseSingleExample PrintV2 ReadFile ReduceJoin
     RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace StringFormat StringJoin
     StringLength StringLower StringNGrams StringSplit StringSplitV2 StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
     StringUpper Substr TensorSummaryV2 UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode WriteFile WriteWholeFile ]] },
@@ -30,11 +30,12 @@ local M = {
     PlaceholderWithDefault RaggedRange ReducedCount ReducedShape ResourceCountUpTo ToBool ]] },
   { why = 'how much it gives depends on the values', [[
     CTCBeamSearchDecoder CTCGreedyDecoder ComputeAccidentalHits DenseToDenseSetOperation DenseToSparseSetOperation EditDistance
-    RaggedGather SetSize SparseToSparseSetOperation UniqueV2 UniqueWithCountsV2 ]] },
+    NonMaxSuppressionV5 CombinedNonMaxSuppression RaggedGather SetSize SparseToSparseSetOperation UniqueV2 UniqueWithCountsV2 ]] },
   { why = 'numbers in few bits, which are for machines without a GPU', 'Dequantize QuantizeV2 QuantizedMatMul' },
   { why = 'a sparse tensor\'s indices, which the host looks through', [[
     SparseAdd SparseAddGrad SparseConcat SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul SparseFillEmptyRows
-    SparseFillEmptyRowsGrad SparseReduceMax SparseReduceSum SparseReorder SparseReshape SparseSlice SparseSliceGrad SparseSplit
+    SparseFillEmptyRowsGrad SparseReduceMax SparseReduceSum SparseReorder SparseReshape SparseSlice SparseSliceGrad SparseSparseMaximum
+    SparseSparseMinimum SparseSplit
     SparseTensorDenseAdd SparseTensorDenseMatMul ]] },
   { why = 'volumes: the host computes them, as the kernels for images here are of two axes', [[
     AvgPool3D AvgPool3DGrad Conv3D Conv3DBackpropFilterV2 Conv3DBackpropInputV2 MaxPool3D MaxPool3DGrad MaxPool3DGradGrad ]] },

@@ -89,7 +89,7 @@ M.families = {
     .. 'reduce_euclidean_norm moments', 'reduce_variance reduce_std moments',
     'count_nonzero zero_fraction reduce_sum', 'reduce_all reduce_any logical_and to_bool',
   'cumsum cumprod reduce_sum', 'argmax argmin top_k in_top_k unique',
-    'unique unique_with_counts setdiff1d bincount', 'lower_bound upper_bound top_k',
+    'unique unique_with_counts setdiff1d bincount', 'lower_bound upper_bound bucketize top_k',
   'segment_sum segment_mean segment_prod segment_max segment_min unsorted_segment_sum '
     .. 'sparse_segment_sum', 'unsorted_segment_sum unsorted_segment_prod unsorted_segment_max '
     .. 'unsorted_segment_min segment_sum',
@@ -124,7 +124,7 @@ M.families = {
     'sequence_mask boolean_mask one_hot',
   'l2_loss l2_normalize norm global_norm', 'as_string string_to_number string_format '
     .. 'string_join reduce_join', 'string_length string_lower string_upper string_strip '
-    .. 'string_split substr',
+    .. 'string_split string_split_v2 substr', 'regex_replace regex_full_match string_split_v2', 'encode_base64 decode_base64 decode_raw',
   'decode_raw bitcast string_to_number', 'non_max_suppression top_k',
     'IndexedSlices embedding_lookup gather gradients', 'tensor Tensor type dtypes',
     'names type unpack _VERSION dtypes', 'newaxis expand_dims strided_slice slice', 'gelu relu elu swish', 'logaddexp reduce_logsumexp softplus',
