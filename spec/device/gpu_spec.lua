@@ -3,6 +3,7 @@
 -- whatever CUDA's rules do not allow. The driver is chosen when a process opens it, so programs run in processes of their own.
 
 local cudagraph = require 'spec.cudagraph'
+local support = require 'spec.support'
 local build = os.getenv 'DFLOW_BUILD'
 local sentence, gpu = cudagraph.here and it or pending, cudagraph.gpu
 
@@ -401,10 +402,11 @@ describe('gpu:0', function()
   end)
 
   sentence('runs what specs of loops, variables and ops say, as `make gpu-strict` does with all of them', function()
-    local files = 'spec/graph/cond_spec.lua spec/graph/while_loop_spec.lua spec/resource/variables_spec.lua spec/resource/ref_variables_spec.lua '
-      .. 'spec/resource/tensor_array_v3_spec.lua spec/ops/tensor_list_spec.lua spec/exchange/models_spec.lua'
-    for name in ('convolution pooling fused_cells ops_array ops_index ops_reduce ops_nn optimizer_ops train special'):gmatch('%S+') do
-      files = files .. ' spec/ops/' .. name .. '_spec.lua'
+    local files = ''
+    for name in support.sample('graph/cond graph/while_loop resource/variables resource/ref_variables ops/tensor_list ops/train',
+      [[graph/cond graph/while_loop resource/variables resource/ref_variables resource/tensor_array_v3 exchange/models ops/tensor_list ops/convolution
+        ops/pooling ops/fused_cells ops/ops_array ops/ops_index ops/ops_reduce ops/ops_nn ops/optimizer_ops ops/train ops/special]]):gmatch('%S+') do
+      files = files .. ' spec/' .. name .. '_spec.lua'
     end
     local p = assert(io.popen(('env DFLOW_CUDA_DRIVER=strict DFLOW_DEFAULT_DEVICE=gpu:0 timeout 900 %s/dflow "$(command -v busted)" -f .busted -o plainTerminal %s 2>&1')
       :format(build, files)))
