@@ -27,36 +27,13 @@ enum {
   OPT_AUTOGRAPH = 4096, OPT_SPMD = 8192, OPT_DAP = 16384, OPT_STRICT = 32768
 };
 
-static const char *progname = "dflow";     /* NULL at the prompt: messages stand alone there */
 static int         ranks;                  /* -n: 0 where it was not said */
 static const char *hosts;                  /* --hosts=a,b; NULL: it was not said */
 static int         color = -1;             /* --color: -1 auto, 0 never, 1 always */
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
-static void message(const char *text) {
-  fflush(stdout);
-  df_status_line(NULL);
-  if (progname) fprintf(stderr, "%s: ", progname);
-  fprintf(stderr, "%s\n", text);
-  fflush(stderr);
-}
-
-int program_report(lua_State *L, int status) {
-  if (status != LUA_OK) {
-    const char *text = lua_tostring(L, -1);
-    message(text ? text : "(error message is not a string)");
-    lua_pop(L, 1);
-  }
-  return status;
-}
-
-void program_now_interactive(void) {
-  progname = NULL;
-  program_interactive = true;
-}
-
-void program_print_version(void) {
+static void print_version(void) {
   printf("dflow %s  dynamic dataflow for %s\n", df_version(), LUA_RELEASE);
   fflush(stdout);
 }
@@ -112,11 +89,11 @@ static const char usage_text[] =
 
 static void print_usage(const char *bad) {
   fflush(stdout);
-  fprintf(stderr, "%s: ", progname);
+  fprintf(stderr, "%s: ", program_name);
   if (bad[1] == 'n') fprintf(stderr, "'-n' needs the number of ranks, 1 to 64\n");
   else if (bad[1] == 'e' || bad[1] == 'l') fprintf(stderr, "'%s' needs argument\n", bad);
   else fprintf(stderr, "unrecognized option '%s'\n", bad);
-  fprintf(stderr, usage_text, progname);
+  fprintf(stderr, usage_text, program_name);
 }
 
 /* ---- where the Lua side lives ---------------------------------------------------------------------- */
@@ -505,7 +482,7 @@ static bool run_command(lua_State *L, int flags, char **argv, int argc, int scri
     *good = do_command(L, argv[1], argv + 1);
     return true;
   }
-  if (flags & OPT_KERNEL) program_now_interactive();          /* a second interrupt does not end it */
+  if (flags & OPT_KERNEL) program_interactive = true;         /* a second interrupt does not end it */
   else if (!(flags & (OPT_DAP | OPT_LOOK))) return false;
   *good = do_command(L, flags & OPT_KERNEL ? "kernel" : flags & OPT_DAP ? "dap" : "check", argv + script - 1);
   return true;
@@ -537,14 +514,14 @@ static bool start_ranks(int flags) {
   if (launched > 1 && ranks && ranks != launched) {
     fprintf(stderr,
             "%s: -n %d, but %d processes were started: leave -n out, the launcher says how many ranks there are\n",
-            progname, ranks, launched);
+            program_name, ranks, launched);
     return false;
   }
   if (launched > 1) code = df_cluster_join(&err);
   else if (hosts) code = df_cluster_hosts(hosts, NULL, &err);
   else if (ranks > 1) code = df_cluster_start(ranks, NULL, &err);
   if (!code && flags & OPT_SPMD) code = df_cluster_spmd(&err);
-  if (code) message(err.message);
+  if (code) program_message(err.message);
   return !code;
 }
 
@@ -560,8 +537,8 @@ static int protected_main(lua_State *L) {
     print_usage(argv[script]);
     return 0;
   }
-  if (flags & OPT_HELP) printf(usage_text, progname);
-  else if (flags & (OPT_VERSION | OPT_LONG_VERSION)) program_print_version();
+  if (flags & OPT_HELP) printf(usage_text, program_name);
+  else if (flags & (OPT_VERSION | OPT_LONG_VERSION)) print_version();
   if ((flags & OPT_HELP) || ((flags & OPT_LONG_VERSION) && !(flags & OPT_INTERACTIVE))) {
     lua_pushboolean(L, true);
     return 1;
@@ -607,7 +584,7 @@ static bool has_program(char **argv) {
 }
 
 int main(int argc, char **argv) {
-  if (argv[0] && argv[0][0]) progname = argv[0];
+  if (argv[0] && argv[0][0]) program_name = argv[0];
   if (argc > 1 && strcmp(argv[1], "--worker") == 0) {
     const int ended = df_cluster_worker(has_program(argv + 1));
     if (ended >= 0) return ended;
@@ -620,7 +597,7 @@ int main(int argc, char **argv) {
   atexit(close_stdout);
   lua_State *L = luaL_newstate();
   if (L == NULL) {
-    message("cannot create state: not enough memory");
+    program_message("cannot create state: not enough memory");
     return EXIT_FAILURE;
   }
   lua_pushcfunction(L, protected_main);

@@ -338,7 +338,7 @@ static void run_init_file(lua_State *L) {
 void program_repl(lua_State *L, const program_options *given) {
   const char *term = getenv("TERM");
   options = *given;
-  program_now_interactive();
+  program_interactive = true;
   signal(SIGINT, on_interrupt);        /* between reading and running it means nothing */
   setlocale(LC_CTYPE, "");
   editing = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && term && term[0] && strcmp(term, "dumb") != 0;

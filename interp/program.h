@@ -35,19 +35,21 @@ bool program_stopping(void);
 int program_call(lua_State *L, int nargs, int nresults);
 #define PROGRAM_ERROR "dflow.program.error"
 
-/* The prompt is there: a second Ctrl-C does not end the process, and runs in the background are not what it stops. */
+/* The prompt is there: a second Ctrl-C does not end the process, runs in the background are not what it stops, and messages
+ * carry no program name. */
 extern bool program_interactive;
+
+/* What the program was started as. */
+extern const char *program_name;
+
+/* Prints a message on standard error, behind that name. */
+void program_message(const char *text);
 
 /* Ctrl-C stops coroutines too from now on. */
 void program_coroutines(lua_State *L);
 
 /* Prints and pops the error that `status` stands for, if it stands for one. Returns `status`. */
 int program_report(lua_State *L, int status);
-
-/* From now on messages carry no program name and a second Ctrl-C does not end the process. */
-void program_now_interactive(void);
-
-void program_print_version(void);
 
 /* Reads, runs and prints until the input ends or `:quit`: stdlib/dflow/repl.lua does, with the module below. Never
    raises. */

@@ -1,4 +1,4 @@
-/* program_interrupt.c: how the program calls Lua code, and how Ctrl-C ends that.
+/* program_interrupt.c: how the program calls Lua code and prints its errors, and how Ctrl-C ends it.
  *
  * The handler may come at any instruction. It sets flags, asks the library's calls to end early, and gives the Lua
  * thread that is running a hook, which raises the error between two of its instructions. A hook is one thread's: so
@@ -6,6 +6,7 @@
  */
 #include <lauxlib.h>
 #include <signal.h>
+#include <stdio.h>
 
 #include "dflow.h"
 #include "program.h"
@@ -14,6 +15,7 @@ volatile sig_atomic_t program_interrupted;
 volatile sig_atomic_t program_signals;
 volatile sig_atomic_t program_holds;
 bool program_interactive;
+const char *program_name = "dflow";
 static lua_State *volatile running;        /* the thread that Ctrl-C stops */
 static volatile sig_atomic_t armed;        /* it has a hook that does */
 /* 1: a hook has stopped it, and it still runs: something caught the error; 2: and Ctrl-C came again */
@@ -30,6 +32,23 @@ void program_explain(lua_State *L) {
     if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING) lua_replace(L, top);
   }
   lua_settop(L, top);
+}
+
+void program_message(const char *text) {
+  fflush(stdout);
+  df_status_line(NULL);
+  if (!program_interactive) fprintf(stderr, "%s: ", program_name);
+  fprintf(stderr, "%s\n", text);
+  fflush(stderr);
+}
+
+int program_report(lua_State *L, int status) {
+  if (status != LUA_OK) {
+    const char *text = lua_tostring(L, -1);
+    program_message(text ? text : "(error message is not a string)");
+    lua_pop(L, 1);
+  }
+  return status;
 }
 
 /* A string gets a traceback; a table with __tostring, such as every dflow error, is its own whole message. */
