@@ -371,6 +371,32 @@ describe('df.autograph', function()
     assert.equal(3, df.run(v))
   end)
 
+  it('runs the effects of iterations that Lua decided before a run decides the rest', function()
+    local loops = {
+      function(effect, x) repeat effect(x) x = x + 1 until x > 3 return x end,
+      function(effect, x) local i = 0 while i < 3 do effect(i) i = i + x end return i end,
+      function(effect, x) for i = 1, 10 do effect(x) x = x + i if x > 4 then break end end return x end,
+      function(effect, x) for i in ipairs{ 5, 6, 7, 8 } do effect(i) x = x + i if x > 4 then break end end return x end,
+      function(effect, x) repeat repeat effect(x) x = x + 1 until x > 1 effect(x * 2) until x > 3 return x end,
+    }
+    local effects = {
+      function(v) return function() v:assign_add(1) end end,
+      function(v) return function(i) if i > 0 then v:assign_add(1) else v:assign_add(10) end end end,
+      function(v) return function(i) local k = i repeat v:assign_add(1) k = k + 1 until k > 2 end end,
+    }
+    for _, start in ipairs{ 0.5, 1 } do
+      for l, fn in ipairs(loops) do
+        for e, effect in ipairs(effects) do
+          local sum = { value = 0, assign_add = function(self, by) self.value = self.value + by end }
+          local expected = fn(effect(sum), start)
+          local v = df.Variable(0.0)
+          assert.equal(expected, df.run(df.autograph(fn)(df.autograph(effect(v)), df.constant(start))))
+          assert.equal(sum.value, df.run(v), ('loop %d, effect %d, from %g'):format(l, e, start))
+        end
+      end
+    end
+  end)
+
   it('compares variables by value with numbers, and themselves by identity', function()
     local v, w = df.Variable(2.0), df.Variable(2.0)
     local same, other, two = df.autograph(function() return v == v, v == w, v == 2 end)()

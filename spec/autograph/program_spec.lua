@@ -17,6 +17,45 @@ describe('dflow --autograph', function()
     assert.matches('6561.0', shell.run(shell.dflow .. ' --autograph -E -i 2>&1', 'x = df.float32(3)\nwhile x < 100 do x = x * x end\nx\n').out, 1, true)
   end)
 
+  host_it('stops a run by assert where an Output decides, and is Lua\'s assert where Lua does', function()
+    local path = os.tmpname()
+    shell.write(path, [[
+      local fn = df.autograph(function(x, most)
+        local i = x * 0
+        while i < 3 do
+          i = i + x
+          assert(i < most, 'too large')
+        end
+        return i
+      end)
+      local later = df.autograph(function(x, most)
+        local i = 0
+        repeat
+          i = i + x
+          assert(i < most, 'too large')
+        until i > 3
+        return i
+      end)
+      for _, f in ipairs{ fn, later } do
+        print(pcall(df.run, f(df.constant(1.0), 9)))
+        for _, x in ipairs{ 1.0, 5.0 } do                 -- in a later iteration, and in the first one
+          local ok, e = pcall(df.run, f(df.constant(x), 2.5))
+          print(ok, e.code, (e.message:match 'too large'))
+        end
+      end
+      local lua, object = df.autograph(function(...) return assert(...) end), {}
+      print(lua(4, 'a', 3))
+      print(pcall(lua, false)) print(pcall(lua, nil, 'words')) print(pcall(lua)) print(select(2, pcall(lua, false, object)) == object)
+      print(pcall(df.autograph(function(x) local assert = print if x > 2 then assert(x, 'mine') end end), 3))
+    ]])
+    local r = shell.run(shell.dflow .. ' ' .. path)
+    os.remove(path)
+    assert.equal('', r.err)
+    local failed = 'false\tinvalid_argument\ttoo large\n'
+    assert.equal('true\t3\n' .. failed .. failed .. 'true\t4\n' .. failed .. failed .. "4\ta\t3\nfalse\tassertion failed!\nfalse\twords\n"
+      .. "false\tbad argument #1 to 'assert' (value expected)\ntrue\n3\tmine\ntrue\n", (r.out:gsub('%.0', '')))
+  end)
+
   host_it("says a mistake of Lua's in Lua's words", function()
     local path = os.tmpname()
     shell.write(path, 'print(1)\nwhile ) do\n')

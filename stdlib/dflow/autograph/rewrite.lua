@@ -292,7 +292,11 @@ writers.table = writers.index
 writers['function'] = function(w, fn) M.nested(w, fn) end
 
 function writers.call(w, e)
-  if is_known(e.fn) then
+  if e.fn.kind == 'name' and e.fn.var.global and e.fn.name == 'assert' then
+    put(w, AG .. '.assert_by(')
+    expression(w, e.fn)
+    put(w, ')')
+  elseif is_known(e.fn) then
     expression(w, e.fn)
   else
     put(w, AG .. ':fn(')

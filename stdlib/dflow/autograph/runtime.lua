@@ -9,6 +9,7 @@ local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
 local convert = require 'dflow.front.convert'
+local registry = require 'dflow.front.registry'
 local control = require 'dflow.front.control'
 local tensor_array = require 'dflow.front.tensor_array'
 local dtypes = require 'dflow.front.dtypes'
@@ -27,6 +28,20 @@ M.Unit = Unit
 
 local function pack(...) return { n = select('#', ...), ... } end
 Unit.pack, Unit.unpack = pack, unpack
+
+local function assert_output(...)
+  local n, p, message = select('#', ...), ...
+  local decides = condition(p)
+  if not decides then
+    if p then return ... end
+    error(n == 0 and "bad argument #1 to 'assert' (value expected)" or n == 1 and 'assertion failed!' or message, 0)
+  end
+  f.assert(decides, { select(3, ...) }, { message = message == nil and 'assertion failed!' or tostring(message) })
+  return ...
+end
+
+--- assert(p, message, …) of Lua's: of an Output, an operation that stops the run. A program may have one of its own.
+function Unit.assert_by(fn) return fn == assert and assert_output or fn end
 
 --- Keeps the caller's frame, whose line nodes are told by.
 function Unit.up(...) return ... end
@@ -568,6 +583,44 @@ local function probe(test, bare)
   return c, condition(c) ~= nil
 end
 
+-- ---- effects of iterations that Lua decided -----------------------------------------------------------------------------------------------
+-- In a body effects happen in program order. At the top level a run does what is fetched, so a loop that a run decides after its first
+-- iterations has to wait for the effects of these.
+
+--- Where the graph stands.
+local function mark()
+  local g = graph.current()
+  return { g = g, nodes = core.graph_nodes(g.handle), effects = core.graph_effects(g.handle) }
+end
+
+local function has_effect(type)
+  local e = registry.entry(type)
+  return e and e.stateful and not (registry.about(type, 'reads') or registry.about(type, 'random') or registry.about(type, 'variable'))
+end
+
+--- The effects that were built at the top level since the mark, as a list of at most one operation; what leaves branches and loops that
+-- have some among them.
+local function effects_since(m)
+  local handle, list = m.g.handle, {}
+  if core.current_context(handle) ~= 0 then return list end
+  local within = core.graph_effects(handle) > m.effects
+  for node = m.nodes, core.graph_nodes(handle) - 1 do
+    local type = core.node_type(handle, node)
+    local primitive = registry.primitive(type)
+    local leaves = within and (primitive == 'Merge' or primitive == 'Exit')
+    if core.node_context(handle, node) == 0 and (leaves or has_effect(type)) then
+      list[#list + 1] = m.g:op(core.node_name_of(handle, node))
+    end
+  end
+  return #list > 1 and { f.group(list) } or list
+end
+
+--- fn(), which builds what waits for them.
+local function after(effects, fn)
+  if #effects == 0 then return fn() end
+  return graph.control_dependencies(effects, fn)
+end
+
 --- A block's results in a loop that Lua decides: does it go on? Else the packed results that the loop gives; or a signal.
 local function next_iteration(r)
   local code = r[1]
@@ -579,9 +632,11 @@ end
 
 --- `while test() do body() end rest()`
 function Unit:while_(k, test, body, state, rest)
-  local info = self.infos[k]
+  local info, begun = self.infos[k], mark()
   local function stage(sig)
-    return go_on(self, info, state, rest, loop(self, info, state, sig, {}, test, info.simple, function() return part(body), {} end))
+    return go_on(self, info, state, rest, after(effects_since(begun), function()
+      return loop(self, info, state, sig, {}, test, info.simple, function() return part(body), {} end)
+    end))
   end
   while true do
     local c, decides = probe(test, info.bare)
@@ -598,7 +653,7 @@ end
 
 --- `repeat body() until`, what body() returns as 'until'.
 function Unit:repeat_(k, body, state, rest)
-  local info = self.infos[k]
+  local info, begun = self.infos[k], mark()
   while true do
     local r = pack(body())
     if r[1] == 'until' and not condition(r[2]) then
@@ -608,7 +663,9 @@ function Unit:repeat_(k, body, state, rest)
       local go, results, sig = next_iteration(r)
       if sig then
         if sig.always then return go_on(self, info, state, rest, without(sig, 'break')) end
-        sig = loop(self, info, state, sig, {}, nil, true, function() return part(body), {} end)
+        sig = after(effects_since(begun), function()
+          return loop(self, info, state, sig, {}, nil, true, function() return part(body), {} end)
+        end)
         return go_on(self, info, state, rest, sig)
       end
       if not go then return pass_on(self, info, state, rest, unpack(results, 1, results.n)) end
@@ -618,15 +675,18 @@ end
 
 --- Iterations that Lua counts: run(each) calls each(…) for each of them until it returns true.
 local function counted(self, info, state, rest, body, run)
-  local left, sig
+  local left, sig, begun, effects = nil, nil, mark(), nil
   run(function(...)
     local args = pack(...)
     if sig then
-      sig = guarded(self, info, sig, function() return body(unpack(args, 1, args.n)) end, state)
+      sig = after(effects, function()
+        return guarded(self, info, sig, function() return body(unpack(args, 1, args.n)) end, state)
+      end)
       return sig.always
     end
     local go, r, s = next_iteration(pack(body(...)))
     sig = s
+    if sig then effects = effects_since(begun) end
     if not go and not s then left = r end
     return left ~= nil or s ~= nil and s.always
   end)
