@@ -180,8 +180,11 @@ static bool check_same(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i,
   const uint8_t to = p->node->out[i].dtype;
   const dfi_shape *from = dfi_analyze_shape(l, loop, o), *own = dfi_out_shape(l, p, i);
   const dfi_shape *want = to == DF_RESOURCE || own->rank <= 0 ? NULL : dfi_sized(to, own);
+  char text[2][200];
   if (from == want || (from && want && dfi_shape_equal(from, want))) return true;
-  return dfi_unit_refuse(l->unit, p, "its shape is not known everywhere");
+  if (!from || !want) return dfi_unit_refuse(l->unit, p, "its shape is not known everywhere");
+  return dfi_unit_refuse(l->unit, p, "its shape changes: it is %s, then %s", dfi_typed_shape_text(to, want, text[0]),
+                         dfi_typed_shape_text(to, from, text[1]));
 }
 
 static bool check_operand(dfi_look *l, int32_t loop, const dfi_pnode *p, dfi_operand o) {
