@@ -77,6 +77,50 @@ describe('elements that are put elsewhere', function()
     end
   end)
 
+  it('are what indices name along each axis, one index or many', function()
+    for _, index in ipairs{ 'int32', 'int64' } do
+      local x, at = df.placeholder('float32', { 4, 3, 5 }), df.placeholder(index, { 2, 2 })
+      local feeds, ys = { [x] = numbers('float32', { 4, 3, 5 }), [at] = df.tensor({ 2, 0, 1, 1 }, index, { 2, 2 }) }, {}
+      for axis = -3, 2 do
+        ys[#ys + 1] = loop(6, x, function(v, i)
+          local k = df.cast(i, index)
+          local one, some = df.gather(v, k % 3, axis), df.gather(v, df.floormod(at + k, 3), axis)
+          return v * 0.5 + df.expand_dims(one, axis) + df.reshape(df.reduce_sum(df.reshape(some, { -1 })), { 1, 1, 1 })
+        end)
+      end
+      same(ys, feeds, index)
+      same(loop(9, x, function(v, i) return v + df.expand_dims(df.gather(v, df.cast(i, index), 1), 1) end), feeds, index .. ' outside')
+    end
+  end)
+
+  it('come again and again', function()
+    for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64', 'bool', 'uint8' } do
+      local function made(dims)
+        local list, n = {}, 1
+        for _, d in ipairs(dims) do n = n * d end
+        for k = 1, n do list[k] = dtype == 'bool' and k % 3 == 0 or dtype ~= 'bool' and (k * 7) % 11 end
+        return df.tensor(list, dtype, dims)
+      end
+      for _, case in ipairs{ { { 3, 1, 4 }, { 3, 2, 4 } }, { { 4 }, { 3, 2, 4 } }, { { 3, 1, 1 }, { 3, 2, 4 } }, { { 2, 1 }, { 3, 2, 4 } }, { { 1, 2, 1 }, { 3, 2, 4 } },
+                             { { 3, 2, 4 }, { 3, 2, 4 } }, { { 1 }, { 5 } }, { { 1, 1 }, { 2, 1, 1 } }, { { 2, 1, 3, 1 }, { 2, 2, 3, 2 } }, { { 70 }, { 2, 70 } } } do
+        local x = df.placeholder(dtype, case[1])
+        same(loop(4, df.broadcast_to(x, case[2]), function(v)
+          local small = v
+          for axis = 0, #case[2] - #case[1] - 1 do small = df.gather(small, 0, 0) end
+          for axis, d in ipairs(case[1]) do if d == 1 then small = df.slice(small, (function() local z = {} for k = 1, #case[1] do z[k] = 0 end return z end)(),
+            (function() local z = {} for k = 1, #case[1] do z[k] = k == axis and 1 or -1 end return z end)()) end end
+          local wide = df.broadcast_to(small, case[2])
+          if dtype == 'bool' then return df.logical_xor(wide, v) end
+          return wide + v
+        end), { [x] = made(case[1]) }, dtype .. ' ' .. table.concat(case[1], ','))
+      end
+      if dtype ~= 'bool' then
+        local n = df.placeholder(dtype, {})
+        same(loop(4, df.broadcast_to(n, { 3, 2 }), function(v, i) return v + df.broadcast_to(df.cast(i, dtype), { 3, 2 }) end), { [n] = 3 }, dtype)
+      end
+    end
+  end)
+
   it('are written over in a copy, one by one, row by row', function()
     for _, index in ipairs{ 'int32', 'int64' } do
       for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64' } do

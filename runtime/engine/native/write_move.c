@@ -1,5 +1,6 @@
 /* write_move.c: ops that only put elements elsewhere: values side by side, rows of which a list of indices tells, ones
- * among zeros, a copy of a tensor some rows of which are written over; and where the greatest of a few lies.
+ * among zeros, elements again and again, a copy of a tensor some rows of which are written over; and where the greatest
+ * of a few lies.
  *
  * Of small tensors they are worth code of their own: as calls of kernels, which take some 100 ns each, they made a
  * search of a game tree with 17 of them in a trip take 2.4 times as long. Nothing is computed but a sum, so there are
@@ -115,13 +116,15 @@ static void write_lift(dfi_writer *w, int32_t i, const dfi_pnode *p) {
 
 /* ---- by indices -------------------------------------------------------------------------------------------------- */
 
-static bool gather_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
-  const dfi_shape *out = dfi_out_shape(l, p, 0);
-  int64_t axis;
+/* Along which axis, from 0; an index may be a number. */
+static bool gather_known(const dfi_look *l, int32_t i, const dfi_pnode *p, int32_t *axis) {
+  int64_t a;
   if (p->kernel != cpu_gather || p->nin != 3 || p->node->attrs[0].i || !is_index(p, 1)) return false;
   const dfi_shape *x = shape_of(l, i, p, 0), *at = shape_of(l, i, p, 1);
-  if (!x || !at || x->rank < 1 || !dfi_whole_constant(l, i, operand_at(l, p, 2), &axis) || axis != 0) return false;
-  return dfi_shape_size(out) == dfi_shape_size(at) * span(x, 1, x->rank);
+  if (!x || !(at || is_number(l, i, p, 1)) || !dfi_whole_constant(l, i, operand_at(l, p, 2), &a)) return false;
+  *axis = (int32_t)(a < 0 ? a + x->rank : a);
+  if (*axis < 0 || *axis >= x->rank) return false;
+  return dfi_shape_size(dfi_out_shape(l, p, 0)) * x->dims[*axis] == dfi_shape_size(x) * (at ? dfi_shape_size(at) : 1);
 }
 
 /* Index number `e` of a list, which has `each` of them for a row: the dth. */
@@ -129,17 +132,22 @@ static dfi_name listed(dfi_writer *w, uint8_t dtype, const char *list, const cha
   return dfi_write_load(w, dtype, run_at(w, dtype, list, e, each, d).s);
 }
 
-static void write_gather(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+static void write_gather(dfi_writer *w, int32_t i, const dfi_pnode *p, int32_t axis) {
   const dfi_shape *x = shape_of(w->look, i, p, 0), *at = shape_of(w->look, i, p, 1);
-  const int64_t row = span(x, 1, x->rank);
+  const int64_t row = span(x, axis + 1, x->rank), picks = at ? dfi_shape_size(at) : 1;
   uint8_t dtype, of_index;
-  const dfi_name from = dfi_write_operand(w, i, operand_at(w->look, p, 0), &dtype),
-                 list = dfi_write_operand(w, i, operand_at(w->look, p, 1), &of_index), to = dfi_write_place(i, p->out);
+  const dfi_name from = dfi_write_operand(w, i, operand_at(w->look, p, 0), &dtype);
+  const dfi_name list = dfi_write_operand(w, i, operand_at(w->look, p, 1), &of_index), to = dfi_write_place(i, p->out);
   const dfi_counted c = dfi_count_from(w);
-  const dfi_name index = dfi_write_checked(w, i, listed(w, of_index, list.s, c.e.s, 1, 0), of_index, x->dims[0]);
-  const dfi_name there = run_at(w, dtype, from.s, index.s, row, 0);
-  dfi_write_copy(w, dtype, row, run_at(w, dtype, to.s, c.e.s, row, 0).s, there.s);
-  dfi_count_to(w, &c, dfi_shape_size(at));
+  const dfi_name named = at ? listed(w, of_index, list.s, c.e.s, 1, 0) : list;
+  const dfi_name index = dfi_write_checked(w, i, named, of_index, x->dims[axis]);
+  const dfi_counted o = dfi_count_from(w);
+  const dfi_name there = run_at(w, dtype, from.s, o.e.s, x->dims[axis] * row, 0);
+  const dfi_name here = run_at(w, dtype, to.s, o.e.s, picks * row, 0);
+  const dfi_name place = run_at(w, dtype, here.s, c.e.s, row, 0);
+  dfi_write_copy(w, dtype, row, place.s, run_at(w, dtype, there.s, index.s, row, 0).s);
+  dfi_count_to(w, &o, span(x, 0, axis));
+  dfi_count_to(w, &c, picks);
 }
 
 /* One row for each index, along the last axis. */
@@ -170,6 +178,45 @@ static void write_hot(dfi_writer *w, int32_t i, const dfi_pnode *p) {
       dfi_element_at(w, dtype, run_at(w, dtype, to.s, row.e.s, depth, 0).s, e.e.s).s);
   dfi_count_to(w, &e, depth);
   dfi_count_to(w, &row, at ? dfi_shape_size(at) : 1);
+}
+
+/* ---- again and again -------------------------------------------------------------------------------------------- */
+
+static bool spread_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
+  const dfi_shape *x = shape_of(l, i, p, 0), *out = dfi_out_shape(l, p, 0);
+  if ((p->kernel != cpu_broadcast_to && p->kernel != ref_broadcast_to) || (!x && !is_number(l, i, p, 0))) return false;
+  const int32_t ahead = out->rank - (x ? x->rank : 0);
+  for (int32_t d = 0; x && ahead >= 0 && d < x->rank; d++)
+    if (x->dims[d] != 1 && x->dims[d] != out->dims[ahead + d]) return false;
+  return ahead >= 0;
+}
+
+/* The last dimensions along which x has all elements, or just one, are a run. */
+static void write_spread(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  const dfi_shape *x = shape_of(w->look, i, p, 0), *out = w->look->loop[i].slot_shape[p->out];
+  const int32_t ahead = out->rank - (x ? x->rank : 0);
+  int32_t outer = out->rank;
+  uint8_t dtype;
+  dfi_name from = dfi_write_operand(w, i, operand_at(w->look, p, 0), &dtype), to = dfi_write_place(i, p->out);
+  while (x && outer > ahead && x->dims[outer - 1 - ahead] == out->dims[outer - 1]) outer--;
+  const bool copies = outer < out->rank && span(out, outer, out->rank) > 1;
+  while (!copies && outer > 0 && (outer <= ahead || x->dims[outer - 1 - ahead] == 1)) outer--;
+  const int64_t run = span(out, outer, out->rank);
+  dfi_counted c[DF_MAX_RANK];
+  for (int32_t d = 0; d < outer; d++) {
+    c[d] = dfi_count_from(w);
+    to = run_at(w, dtype, to.s, c[d].e.s, span(out, d + 1, out->rank), 0);
+    if (d < ahead || x->dims[d - ahead] == 1) continue;
+    from = run_at(w, dtype, from.s, c[d].e.s, span(x, d - ahead + 1, x->rank), 0);
+  }
+  if (copies) dfi_write_copy(w, dtype, run, to.s, from.s);
+  else {
+    const dfi_name v = x ? dfi_write_load(w, dtype, from.s) : from;
+    const dfi_counted e = dfi_count_from(w);
+    SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s, dfi_element_at(w, dtype, to.s, e.e.s).s);
+    dfi_count_to(w, &e, run);
+  }
+  for (int32_t d = outer; d-- > 0; ) dfi_count_to(w, &c[d], out->dims[d]);
 }
 
 /* ---- where the greatest is --------------------------------------------------------------------------------------- */
@@ -348,18 +395,22 @@ void dfi_write_over(dfi_writer *w, int32_t i, dfi_operand next, const char *to) 
 
 bool dfi_move_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   beside b;
+  int32_t axis;
   if (p->nout != 1 || !p->nin || p->reads || p->has_handle || p->gpu || p->waits) return false;
   if (dfi_scatter_known(l, i, p) || arg_known(l, i, p)) return true;
   return dfi_small(p->node->out[0].dtype, dfi_out_shape(l, p, 0)) &&
-         (lift_known(l, i, p) || beside_known(l, i, p, &b) || gather_known(l, i, p) || hot_known(l, i, p));
+         (lift_known(l, i, p) || beside_known(l, i, p, &b) || gather_known(l, i, p, &axis) || hot_known(l, i, p) ||
+          spread_known(l, i, p));
 }
 
 void dfi_write_move(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   beside b;
+  int32_t axis;
   if (lift_known(w->look, i, p)) write_lift(w, i, p);
   else if (beside_known(w->look, i, p, &b)) write_beside(w, i, p, &b);
-  else if (gather_known(w->look, i, p)) write_gather(w, i, p);
+  else if (gather_known(w->look, i, p, &axis)) write_gather(w, i, p, axis);
   else if (hot_known(w->look, i, p)) write_hot(w, i, p);
   else if (arg_known(w->look, i, p)) write_arg(w, i, p);
+  else if (spread_known(w->look, i, p)) write_spread(w, i, p);
   else write_scatter(w, i, p);
 }
