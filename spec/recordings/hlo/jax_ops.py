@@ -78,6 +78,15 @@ case('segsum',lambda x,i: jax.ops.segment_sum(x,i,num_segments=4), f32(9,2), i32
 case('reduce_xor',lambda x: lax.reduce(x,np.int32(0),lax.bitwise_xor,(0,)), i32(0,99,9))
 case('logsumexp',lambda x: jax.nn.logsumexp(x,axis=0), f32(4,5))
 case('complex',lambda x: jnp.abs(jnp.exp(1j*x)*x), f32(4))
+case('qr',lambda a: jnp.linalg.qr(a), f32(4,3))
+case('qr_wide',lambda a: jnp.linalg.qr(a), f32(3,5))
+case('qr_complete',lambda a: jnp.linalg.qr(a,mode='complete'), f32(5,3))
+case('qr_batch',lambda a: jnp.linalg.qr(a), f32(2,4,4))
+case('qr_grad',jax.grad(lambda a: jnp.sum(jnp.linalg.qr(a)[1]**3)), f32(4,3))
+case('orthogonal',lambda k: jax.nn.initializers.orthogonal()(jax.random.key(k),(4,4)), np.int32(3))
+case('solve_batch',lambda a: jnp.linalg.inv(a), f32(2,3,3))
+case('svd_values',lambda a: jnp.linalg.svd(a)[1], f32(4,3))
+case('lstsq',lambda a,b: jnp.linalg.lstsq(a,b)[0], f32(5,3), f32(5))
 for name,(f,args) in cases.items():
     try:
         j=jax.jit(f); low=j.lower(*args)
