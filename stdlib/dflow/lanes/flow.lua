@@ -462,7 +462,8 @@ local function may_stay(self, scope, flow)
   local WORTH = 512                     -- elements that native code computes while tokens run a node
   if self.compact == true or (scope.set.n < 0 and self.compact ~= false) then return nil end
   local found = stay.look(self, flow, harmless)
-  return found.pure and (self.compact == false or found.work * scope.set.n <= WORTH * found.nodes) and found.reads or nil
+  local worth = self.compact == false or (not found.nested and found.work * scope.set.n <= WORTH * found.nodes)
+  return found.pure and worth and found.reads or nil
 end
 
 function batch.evaluate_flow(self, scope, flow)

@@ -45,7 +45,7 @@ end
 
 --- Reads the loop's body and predicate. harmless: ops that cannot fail.
 -- @return  { pure = no op has an effect, draws, or may fail by what all lanes share and changes, nodes =, work = of one lane,
---          reads = by variable: how many ops read it }
+--          reads = by variable: how many ops read it, nested = a loop inside takes as long as the lane that takes longest }
 function M.look(self, flow, harmless)
   local found, number, seen, look = { pure = true, nodes = 0, work = 0, reads = {} }, {}, {}, nil
   for k, r in ipairs(flow.results) do
@@ -53,6 +53,7 @@ function M.look(self, flow, harmless)
     if r.array then found.pure = false end
   end
   local function look_flow(inner)
+    found.nested = found.nested or inner.kind == batch.LOOP and self.differs[inner.pred[1]] or false
     for _, r in ipairs(inner.results) do if r.merge then seen[r.merge], seen[r.switch] = false, false end end
     local shared = look(unpack(inner.pred))
     for _, r in ipairs(inner.results) do
