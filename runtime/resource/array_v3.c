@@ -140,6 +140,9 @@ static int32_t no_memory(const dfi_array_v3 *a, df_error *err) {
   return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s: out of memory", dfi_array_v3_title(a, title));
 }
 
+/* Are the elements numbers or booleans? A handle, which dfk_plain lets pass, is none. */
+static bool has_numbers(const dfi_array_v3 *a) { return dfk_plain(a->dtype) && a->dtype != DF_RESOURCE; }
+
 /* *v += by; both have one shape. Of numbers each may be the host's or a device's. */
 static int32_t add(const dfi_array_v3 *a, df_value *v, const df_value *by, df_error *err) {
   const void *more = dfi_value_data(by);
@@ -173,7 +176,7 @@ static int32_t aggregate(dfi_array_v3 *a, int64_t i, dfi_cell *c, const df_value
     c->value = dfi_value_copy(v);
     return DF_OK;
   }
-  if (!dfk_plain(a->dtype) || a->dtype == DF_BOOL)
+  if (!has_numbers(a) || a->dtype == DF_BOOL)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of %s cannot be added up",
                     dfi_array_v3_title(a, title), df_dtype_name(a->dtype));
   return add(a, &c->value, v, err);
@@ -221,7 +224,7 @@ static int32_t zeros(dfi_array_v3 *a, int64_t i, dfi_cell *c, df_error *err) {
                     "%s: index %lld is read but was never written, and the shape of its elements (%s) "
                     "is not known in full",
                     dfi_array_v3_title(a, title), (long long)i, dfi_shape_text(&s, x));
-  if (!dfk_plain(a->dtype) && dfi_shape_size(&s) > 0)
+  if (!has_numbers(a) && dfi_shape_size(&s) > 0)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is read but was never written, and %s has no zeros",
                     dfi_array_v3_title(a, title), (long long)i, df_dtype_name(a->dtype));
   return dfi_values_zeros(a->dtype, &s, &c->value) ? DF_OK : no_memory(a, err);

@@ -58,6 +58,21 @@ describe('an imported graph', function()
     refused('invalid_argument', 'cannot be differentiated', function() g:as_default(df.gradients, g:output 'z:0', g:output 'x:0') end)
   end)
 
+  it('adds up no handles in the gradient of an array of arrays, and reads none that is not there', function()
+    local write = { T = 'DT_RESOURCE' }
+    local arrays = text(int32('n', 1), int32('i', 0), node('e', 'TensorArrayV3', { 'n' }, { dtype = 'DT_FLOAT' }),
+                        node('a', 'TensorArrayV3', { 'n' }, { dtype = 'DT_RESOURCE', element_shape = { 'shape { }' } }),
+                        node('g', 'TensorArrayGradV3', { 'a', 'a:1' }, { source = 'gradients' }))
+    local g = df.import_graph_def(text(arrays, node('once', 'TensorArrayWriteV3', { 'g', 'i', 'e', 'g:1' }, write),
+                                       node('twice', 'TensorArrayWriteV3', { 'g', 'i', 'e', 'once' }, write),
+                                       node('none', 'TensorArrayReadV3', { 'a', 'i', 'a:1' }, { dtype = 'DT_RESOURCE' }),
+                                       node('of_none', 'TensorArraySizeV3', { 'none', 'a:1' }, {})))
+    local s = df.Session{ graph = g }
+    assert.equal(0, s:run(g:output 'once:0'))
+    refused('invalid_argument', 'elements of resource cannot be added up', s.run, s, g:output 'twice:0')
+    refused('invalid_argument', 'was never written, and resource has no zeros', s.run, s, g:output 'of_none:0')
+  end)
+
   it('makes no array that the memory does not hold', function()
     local most = 2 ^ 31 - 1
     local scalar = node('s', 'Const', {}, { dtype = 'DT_INT32', value = { 'tensor { dtype: DT_INT32 tensor_shape { dim { } } }' } })
