@@ -97,8 +97,8 @@ df.vmap(fn, {…})
   option    compact: string or bool = 'auto'  when lanes that are done leave a while_loop; no value
               depends on it. true: each at once; false: none, where no op of the loop draws or has an
               effect, nor an array a place; 'auto': none where all lanes together are little work,
-              without a loop that ends by lane inside, so that the loop is native code; else each at once, or, where the body is small and cannot
-              fail, together when half are done
+              without a loop that ends by lane inside, so that the loop is native code; else each at
+              once, or, where the body is small and cannot fail, together when half are done
   gradient  that of what it builds
   example   local function newton(a)
               return (while_loop(function(x) return (x * x - a):abs():gt(1e-3) end,
