@@ -7,6 +7,7 @@ local support = require 'spec.support'
 local it = support.host_it(it, pending)
 
 local COUNT = support.sample(3, 40)                -- trials of an op, besides its dtypes and attributes
+local SAME_SHAPES = support.sample(true, false)    -- shapes hardly depend on the dtype: each is asked in `make test-all` only
 
 -- How large their results are is known in a run only.
 local OPEN = {}
@@ -23,7 +24,8 @@ describe('every op', function()
   local function holds(property, op)
     local wrong, open = {}, 0
     for _, call in ipairs(every.calls(op, COUNT)) do
-      local why, left = every[property](op, call)
+      local why, left
+      if not SAME_SHAPES or property ~= 'shapes' or not call.dtype then why, left = every[property](op, call) end
       if why and #wrong < 3 then wrong[#wrong + 1] = every.told(op, call) .. ': ' .. why end
       open = open + (left or 0)
     end
