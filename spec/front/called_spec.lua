@@ -3,8 +3,11 @@
 -- run: first
 local df = require 'dflow'
 local called = require 'spec.called'
-local it = require('spec.support').host_it(it, pending)
+local support = require 'spec.support'
+local it = support.host_it(it, pending)
 local unpack = table.unpack or unpack
+
+local STEP = support.sample(3, 1)                  -- of the calls, every third is made in `make test`, others of each function
 
 local CODES = { invalid_argument = true, out_of_range = true, failed_precondition = true, unimplemented = true, not_found = true,
                 data_loss = true }
@@ -52,13 +55,13 @@ local function wrong(name, feeds, ok, ...)
 end
 
 describe('a public function', function()
-  for _, one in ipairs(called.functions()) do
+  for k, one in ipairs(called.functions()) do
     local name, fn = one[1], one[2]
     it('answers whatever it is given: ' .. name, function()
       df.reset()
       local calls, p = called.calls()
-      for i, arguments in ipairs(calls) do
-        local bad = wrong(name, { [p] = { { 1, 2 }, { 3, 4 } } }, pcall(fn, unpack(arguments)))
+      for i = 1 + k % STEP, #calls, STEP do
+        local bad = wrong(name, { [p] = { { 1, 2 }, { 3, 4 } } }, pcall(fn, unpack(calls[i])))
         assert.is_nil(bad and ('call %d: %s'):format(i, bad))
       end
     end)
