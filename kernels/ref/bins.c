@@ -5,20 +5,24 @@
 #include "element.h"
 
 /* input; boundaries: how many of them each number has reached */
+static double number_at(const df_tensor *t, int64_t i) {
+  return ref_is_float(t->dtype) ? ref_get(t, i) : (double)ref_get_int(t, i);
+}
+
 int32_t ref_bucketize(df_kernel *k) {
   const df_tensor *x = k->in[0], *boundaries = k->attrs[0].tensor;
   const int64_t n = boundaries ? boundaries->size : 0;
   for (int64_t i = 1; i < n; i++)
-    if (!(ref_get(boundaries, i - 1) <= ref_get(boundaries, i)))
+    if (!(number_at(boundaries, i - 1) <= number_at(boundaries, i)))
       return dfk_fail(k, DF_INVALID_ARGUMENT, "boundaries[%lld] is below the one before: they must ascend",
                       (long long)i);
   df_tensor *out = dfk_out(k, 0, DF_INT32, x->rank, x->dims);
   for (int64_t i = 0; out && i < x->size; i++) {
-    const double v = ref_is_float(x->dtype) ? ref_get(x, i) : (double)ref_get_int(x, i);
+    const double v = number_at(x, i);
     int64_t low = 0, high = n;
     while (low < high) {
       const int64_t mid = low + (high - low) / 2;
-      if (ref_get(boundaries, mid) <= v) low = mid + 1;
+      if (number_at(boundaries, mid) <= v) low = mid + 1;
       else high = mid;
     }
     ((int32_t *)out->data)[i] = (int32_t)(v != v ? n : low);      /* a NaN is behind all of them */

@@ -197,6 +197,14 @@ describe('sorting and counting', function()
     close(df.run(df.gradients(df.reduce_sum(df.sort(p) * df.float32{ 1, 10, 100 }), p), { [p] = { 3, 1, 2 } }), { 100, 1, 10 })
     fails(function() df.sort({ 1, 2 }, 0, 'UP') end, 'invalid_argument', "'ASCENDING' or 'DESCENDING'")
   end)
+  it('counts the boundaries that numbers have reached, whatever the dtype of either', function()
+    for _, of in ipairs{ 'int32', 'int64', 'float32', 'float64' } do
+      for _, among in ipairs{ 'int8', 'uint8', 'int32', 'int64', 'float32', 'float64' } do
+        local found = df.run(df.bucketize(df.constant({ -1, 0, 1, 2, 5 }, of), { boundaries = df.tensor({ 0, 2, 2, 4 }, among) }))
+        assert.are.same({ 0, 1, 1, 3, 4 }, found:totable(), of .. ' among ' .. among)
+      end
+    end
+  end)
   it('finds places in what is sorted', function()
     assert.are.same({ 0, 1, 3 }, df.run(df.searchsorted({ 1, 3, 5 }, { 0, 3, 6 })):totable())
     assert.are.same({ 0, 2, 3 }, df.run(df.searchsorted({ 1, 3, 5 }, { 0, 3, 6 }, { side = 'right' })):totable())
