@@ -197,7 +197,7 @@ static const df_op ops[] = {
     .doc = "bool[...] = regex_full_match(input string[...], pattern string): whether all of each string matches a "
     "pattern of RE2's syntax",
     .example = "df.regex_full_match({'ab1', 'ab'}, '[a-z]+\\\\d')  --> {true, false}",
-    .output = "[true false] bool[2]",
+    .output = "[ true false] bool[2]",
     .shape = dfi_shape_same, .no_grad = true, .expensive = true, .kernel = { [DF_REF] = ref_regex_full_match } },
   { .type = "StaticRegexFullMatch", .in = "input:string", .out = "output:bool", .attrs = "pattern:string",
     .doc = "RegexFullMatch with a pattern that is known", .shape = dfi_shape_same, .no_grad = true,
