@@ -325,10 +325,26 @@ static bool is_gradients(const dfi_export *e, df_output o) {
   return false;
 }
 
+/* Is the array of `o` from outside of a loop that n is in? */
+static bool is_from_outside(const dfi_export *e, const df_node *n, df_output o) {
+  const df_node *made = root(e, o);
+  for (const df_context *c = n->context; c->kind != DFI_TOP; c = c->parent)
+    if (c->loop && c->kind != DFI_BRANCH && !dfi_context_inside(made->context, c)) return true;
+  return false;
+}
+
 static void grad_op(dfi_export *e) {
   const df_node *n = e->current;
   if (is_gradients(e, n->in[0])) {
     dfi_export_refuse(e, "TensorFlow's arrays have no gradient of a gradient");
+    return;
+  }
+  if (n->in[0].node->out[n->in[0].index].of == DF_RESOURCE) {
+    dfi_export_refuse(e, "TensorFlow's arrays of arrays have no gradient");
+    return;
+  }
+  if (is_from_outside(e, n, n->in[0])) {
+    dfi_export_refuse(e, "in TensorFlow all iterations of a loop share the gradient of an array from outside");
     return;
   }
   const df_attr *source = attr(n, "source");

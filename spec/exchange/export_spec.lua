@@ -614,6 +614,24 @@ describe('export_graph_def', function()
     df.reset()
   end)
 
+  it('refuses the gradient in a loop of an array from outside, which is one for all iterations there, and of an array of arrays', function()
+    local x = df.float64{ 0.5, 1.25 }
+    local y = df.checkpoint(function(v) return v * v * v end)(x)
+    local grown = df.checkpoint(function(v)
+      local _, w = df.while_loop(function(_, w) return w:reduce_sum():lt(20) end, function(i, w) return i + 1, w * v + w end, { df.int32(0), v })
+      return w
+    end)(x)
+    for why, z in pairs{ ['all iterations of a loop share the gradient of an array from outside'] = df.jacobian(y, x),
+                         ['arrays of arrays have no gradient'] = df.hessian(grown:reduce_sum(), x) } do
+      local ok, err = pcall(df.export_graph_def, folder .. '/x.pb', { outputs = z })
+      assert.is_false(ok)
+      assert.equal('unimplemented', err.code)
+      assert.matches(why, err.message, 1, true)
+    end
+    df.export_graph_def(folder .. '/x.pb', { outputs = { df.identity(df.gradients(y, x), { name = 'slope' }) } })
+    support.near(df.Session{ graph = df.import_graph_def(folder .. '/x.pb') }:run 'slope:0', { 0.75, 4.6875 })
+  end)
+
   it('refuses what is no path, no option and no output', function()
     assert.has_error(function() df.export_graph_def(7) end)
     assert.has_error(function() df.export_graph_def('') end)
