@@ -35,8 +35,8 @@ bool program_stopping(void);
 int program_call(lua_State *L, int nargs, int nresults);
 #define PROGRAM_ERROR "dflow.program.error"
 
-/* The prompt is there: a second Ctrl-C does not end the process, runs in the background are not what it stops, and messages
- * carry no program name. */
+/* The prompt is there: a second Ctrl-C does not end the process, runs in the background are not what it stops, and
+ * messages carry no program name. */
 extern bool program_interactive;
 
 /* What the program was started as. */
