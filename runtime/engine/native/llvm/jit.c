@@ -2,6 +2,7 @@
  * ORC's LLJIT, one resource tracker per module, so that each can be dropped.
  */
 #include "engine/native/plugin.h"
+#include "base/internal.h"
 #include <dlfcn.h>
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
@@ -80,16 +81,12 @@ static LLVMModuleRef optimised(LLVMContextRef c, const char *text, size_t bytes,
   LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, bytes, "loop");
   LLVMModuleRef m = NULL;
   char *message = NULL;
-  if (LLVMParseIRInContext(c, buffer, &m, &message)) {
-    snprintf(error, room, "%s", message);
-    LLVMDisposeMessage(message);
-    return NULL;
-  }
   /* The reader does not ask whether what is used was computed on every way there; wrong code would be made of it. */
-  if (LLVMVerifyModule(m, LLVMReturnStatusAction, &message)) {
+  if (LLVMParseIRInContext(c, buffer, &m, &message) || LLVMVerifyModule(m, LLVMReturnStatusAction, &message)) {
     snprintf(error, room, "it is not valid: %s", message);
     LLVMDisposeMessage(message);
-    LLVMDisposeModule(m);
+    if (m) LLVMDisposeModule(m);
+    df_assert(!*error);                               /* a mistake of what wrote the text */
     return NULL;
   }
   LLVMDisposeMessage(message);
