@@ -100,7 +100,7 @@ static bool add_marks(pass *p, df_loop *l) {
       out[0] = dfi_resolve(g, count, g->current, p->err);
       out[1] = dfi_resolve(g, due, g->current, p->err);
     }
-    if (dfi_pass_failed(p) || !out[0].node || !out[1].node) return false;
+    if (dfi_pass_failed(p)) return false;
     for (int32_t i = 0; i < 2; i++) { ids[2 * i] = out[i].node->id; ids[2 * i + 1] = out[i].index; }
     if (df_cond_branch_end(g, 2, ids, p->err)) return false;
   }
