@@ -127,6 +127,7 @@ local function greater_is_same(line)
     both('%f[%w]' .. name .. '%)? %* ()%d+ %+ ()%d+')
     both('_' .. name .. '%)? %* ()%d+ %+ ()%d+')
     both('%? ()%d+ %* [%w_%->%.%(]*' .. name .. '%)? : ()%d+')
+    for at in line:gmatch('%f[%w]' .. name .. ' %*= ()%d+') do list[at] = true end
   end
   for at in line:gmatch '%^ %(?[%w_]+ >> ()%d+' do list[at] = true end
   for at in line:gmatch 'longjmp%(.-, ()%d+%)' do list[at] = true end
