@@ -283,6 +283,17 @@ static int l_stopping(lua_State *L) {
   return 1;
 }
 
+static int l_heed(lua_State *L) {
+  program_heed(L);
+  return 0;
+}
+
+static int l_heard(lua_State *L) {
+  (void)L;
+  program_heard();
+  return 0;
+}
+
 static int l_pid(lua_State *L) {
   lua_pushinteger(L, getpid());
   return 1;
@@ -305,6 +316,7 @@ int luaopen_dflow_program(lua_State *L) {
     { "make_folder", l_make_folder }, { "clock", l_clock }, { "pid", l_pid },
     { "lock", l_lock },         { "hold", l_hold },         { "interrupted", l_interrupted },
     { "late", l_late },         { "stopping", l_stopping },
+    { "heed", l_heed },         { "heard", l_heard },
     { "keys", l_keys },         { "key", l_key },
     { NULL, NULL }
   };

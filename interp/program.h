@@ -28,6 +28,10 @@ void program_hold(bool yes);
 bool program_late(void);
 /* Was Ctrl-C pressed, and the Lua code neither stopped for it yet nor asked? A wait that begins now is not to begin. */
 bool program_stopping(void);
+/* Raises `interrupted!` where Ctrl-C was pressed, the Lua code was not stopped for it yet, and no call of the library
+   has ended by it: one that begins now would not know of it, and may take long. */
+void program_heed(lua_State *L);
+void program_heard(void);                 /* one has ended by it */
 
 /* Calls the function below its `nargs` arguments as lua_pcall does, with a traceback for errors that are plain
  * strings, and with Ctrl-C cancelling the graphs that run meanwhile and stopping the Lua code. The error itself,

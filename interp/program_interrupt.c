@@ -18,6 +18,7 @@ bool program_interactive;
 const char *program_name = "dflow";
 static lua_State *volatile running;        /* the thread that Ctrl-C stops */
 static volatile sig_atomic_t armed;        /* it has a hook that does */
+static volatile sig_atomic_t heard;        /* a call of the library has ended by it */
 /* 1: a hook has stopped it, and it still runs: something caught the error; 2: and Ctrl-C came again */
 static volatile sig_atomic_t stopped;
 
@@ -86,6 +87,7 @@ static void interrupt(void) {
   if (program_holds) return;            /* the prompt watches a run, and asks */
   if (stopped == 1) stopped = 2;
   armed = 1;
+  heard = 0;
   lua_sethook(running, stop, LUA_MASKCOUNT, stopped ? 1 : 10000);
 }
 
@@ -113,6 +115,11 @@ bool program_late(void) {
   }
   return true;
 }
+
+void program_heed(lua_State *L) {
+  if (armed && !heard) stop(L, NULL);
+}
+void program_heard(void) { heard = 1; }
 
 bool program_stopping(void) { return armed || (program_holds && program_interrupted); }
 

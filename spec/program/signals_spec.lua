@@ -27,6 +27,23 @@ describe('a script', function()
     end
   end)
 
+  it('ends with 130 and a word when Ctrl-C comes before a run, a wait or a step, which does not begin', function()
+    for _, chunk in ipairs(waits) do
+      local r = shell.run(('%s -e %s'):format(shell.dflow, shell.quote(FOREVER .. [[
+        io.popen('kill -INT $PPID; echo sent'):read 'l'
+        ]] .. chunk .. ' print "not reached"')))
+      assert.are.equal(130, r.status, chunk .. r.err)
+      assert.matches('interrupted', r.err)
+      assert.are.equal('', r.out)
+    end
+  end)
+
+  it('may run what it has to when Ctrl-C has ended a run', function()
+    local r = shell.interrupted('INT', shell.dflow, FOREVER .. 'local y = df.constant(1) + 1 ready() print(pcall(df.run, x)) print(df.run(y))')
+    assert.matches('^false\t[^\n]*interrupted.*\n2\n$', r.out)
+    assert.are.equal(130, r.status)
+  end)
+
   it('ends with 1 and a word there under other interpreters', function()
     for _, chunk in ipairs(waits) do
       local r = interrupted(rawget(_G, 'jit') and 'luajit' or 'lua5.4', 'INT', chunk)

@@ -24,7 +24,26 @@ local methods, run_methods = {}, {}
 Session.__index, Run.__index = methods, run_methods
 
 local getmetatable, setmetatable, type, next, pairs = getmetatable, setmetatable, type, next, pairs
-local session_run = core.session_run
+
+-- ---- Ctrl-C ----------------------------------------------------------------------------------------------------------
+local program = package.preload['dflow.program'] and require 'dflow.program'
+
+--- A call of the library that Ctrl-C ends. The program stops Lua code a while after Ctrl-C, so that a call in progress may say
+--- what it was at; a call that begins in that while does not know of it, and is not to begin.
+local function interruptible(call)
+  if not program then return call end
+  return function(...)
+    program.heed()
+    return call(...)
+  end
+end
+
+--- A call ended by this error.
+local function ended_by(err)
+  if program and type(err) == 'table' and err.code == 'cancelled' then program.heard() end
+end
+
+local session_run, session_start, run_wait = interruptible(core.session_run), interruptible(core.session_start), interruptible(core.run_wait)
 
 -- ---- fetches ---------------------------------------------------------------------------------------------------------
 local function is_fetch_table(v) return nest.is_plain(v) end
@@ -231,10 +250,11 @@ end
 --- What a run gave, or its error with the names of Lua's variables.
 local function given(g, ok, ...)
   if ok then return ... end
+  ended_by((...))
   error(require('dflow.front.naming').explain((...), g), 0)
 end
 
-local session_run_one = core.session_run_one
+local session_run_one = interruptible(core.session_run_one)
 local function run_one(g, ...) return given(g, pcall(session_run_one, ...)) end
 local watch         -- nil, or a function that is told of each run: session, feeds
 function M.watch(fn) watch = fn end
@@ -351,7 +371,7 @@ local function run(s, fetches, feeds, opts, here)
   local buffer = take_feeds(s, feeds)
   local ok, result = pcall(session_run, s.handle, flat, buffer, timeout, tensors)
   drop_feeds()
-  if not ok then error(require('dflow.front.naming').explain(result, s.graph), 0) end
+  if not ok then given(s.graph, false, result) end
   if finish then return finish(result) end
   if n == 1 then return listing.of{ [keys[1]] = result } end
   local out = {}
@@ -429,7 +449,7 @@ function methods.start(s, fetches, feeds, opts)
   local _, peak = core.memory()
   local tensors = s.tensors
   if opts and opts.tensors ~= nil then tensors = opts.tensors end
-  local ok, handle = pcall(core.session_start, s.handle, flat, buffer, timeout, start_options(s, opts))
+  local ok, handle = pcall(session_start, s.handle, flat, buffer, timeout, start_options(s, opts))
   drop_feeds()
   if not ok then error(handle, 0) end
   local run = setmetatable({ handle = handle, session = s, flat = flat, count = #flat / 2, finish = finish,
@@ -652,7 +672,8 @@ function run_methods.wait(r)
   if r.numerics and not r.over then numerics.settle(r) end
   if M.attend and not r.over then M.attend(r) end
   if not r.over then
-    local ok, result = pcall(core.run_wait, r.handle, r.count, r.tensors)
+    local ok, result = pcall(run_wait, r.handle, r.count, r.tensors)
+    if not ok then ended_by(result) end
     if not ok and not core.run_done(r.handle) then
       error(result, 0)                     -- it is paused, or the wait was interrupted: it may be waited for later
     end
