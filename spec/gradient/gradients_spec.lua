@@ -295,4 +295,18 @@ describe('the gradient of a pad', function()
     local g = df.gradients(df.reduce_sum(df.pad(x, { { 1, 2 }, { 0, 1 } }) * w), x)
     near(df.run(g, { [x] = { { 1, 1 }, { 1, 1 } } }), { { 4, 5 }, { 7, 8 } })
   end)
+
+  it('has them whichever side of a dim is padded that is told late', function()
+    local x, w = df.placeholder('float32', { -1, -1, 1 }), df.placeholder('float32', { -1, -1, 1 })
+    for _, p in ipairs{ { 0, 0, 0, 0 }, { 1, 0, 0, 0 }, { 0, 2, 0, 0 }, { 0, 0, 3, 0 }, { 0, 0, 0, 1 }, { 1, 2, 3, 1 } } do
+      local weights, inner = {}, { {}, {} }
+      for i = 1, 2 + p[1] + p[2] do
+        weights[i] = {}
+        for j = 1, 3 + p[3] + p[4] do weights[i][j] = { 10 * i + j } end
+      end
+      for i = 1, 2 do for j = 1, 3 do inner[i][j] = weights[i + p[1]][j + p[3]] end end
+      local g = df.gradients(df.pad(x, { { p[1], p[2] }, { p[3], p[4] }, { 0, 0 } }) * w, x)
+      near(df.run(g, { [x] = { { { 1 }, { 2 }, { 3 } }, { { 4 }, { 5 }, { 6 } } }, [w] = weights }), inner)
+    end
+  end)
 end)
