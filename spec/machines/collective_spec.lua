@@ -69,6 +69,13 @@ describe('df.all_reduce', function()
     end
     assert.is_false((pcall(df.all_reduce, { df.constant(1.0) }, { op = 'xor' })))
     assert.is_false((pcall(df.all_reduce, { df.constant(1.0), df.int32(1) })))
+    local unknown = df.placeholder('float32', { -1 })
+    assert.equal(2, #df.all_reduce{ df.ones{ 2 }, unknown })
+    for _, other in ipairs{ df.ones{ 3 }, df.ones{}, df.ones{ 2, 1 }, df.ones{ 1 } } do
+      local ok, err = pcall(df.all_reduce, { df.ones{ 2 }, other })
+      assert.is_false(ok)
+      assert.matches('element 2 is float32%b[] and the first is float32%[2%]; all must have one shape', err.message)
+    end
   end)
 end)
 

@@ -5,13 +5,14 @@
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
+local tensor = require 'dflow.front.tensor'
 local ops = require 'dflow.front.ops'
 
 local M = {}
 local f = ops.functions
 local RING_BYTES = 64 * 1024         -- from so many bytes on a ring moves less than a tree does
 
---- A list of Outputs of one dtype and shape.
+--- A list of Outputs of one dtype.
 local function outputs_of(list, what)
   if type(list) ~= 'table' or getmetatable(list) ~= nil or #list == 0 then
     errors.bad('%s takes a list of Outputs, one for each device, not %s', what, errors.describe(list))
@@ -25,6 +26,14 @@ local function outputs_of(list, what)
     end
   end
   return outs
+end
+
+--- May the two have one shape, as far as it is known?
+local function may_be_alike(a, b)
+  local s, t = a.shape, b.shape
+  if not s or not t then return true end
+  for k = 1, math.max(#s, #t) do if s[k] ~= t[k] and (s[k] or 0) >= 0 and (t[k] or 0) >= 0 then return false end end
+  return #s == #t
 end
 
 local function with(x, fn) return graph.colocate_with(x, fn) end
@@ -105,6 +114,12 @@ function M.all_reduce(list, opts)
   local op = combine[name]
   if not op then errors.bad("all_reduce: op is 'sum', 'mean', 'max', 'min' or 'prod', not %s", errors.describe(name)) end
   local outs = outputs_of(list, 'all_reduce')
+  for i, o in ipairs(outs) do
+    if not may_be_alike(o, outs[1]) then
+      errors.bad('all_reduce: element %d is %s and the first is %s; all must have one shape', i, tensor.shape_text(o.dtype, o.shape),
+                 tensor.shape_text(outs[1].dtype, outs[1].shape))
+    end
+  end
   local n, size = #outs, elements(outs[1])
   local results
   if n == 1 then results = { outs[1] }
