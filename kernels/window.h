@@ -98,4 +98,7 @@ int32_t cpu_max_pool_grad_grad(df_kernel *k);         /* (orig_input, orig_outpu
 int32_t cpu_max_pool_grad(df_kernel *k);              /* (orig_input, orig_output, grad; the same) */
 int32_t cpu_avg_pool(df_kernel *k);                   /* (value; the same) */
 int32_t cpu_avg_pool_grad(df_kernel *k);              /* (orig_input_shape, grad; the same) */
+/* ref/patches.c: (images; ksizes, strides, rates, padding), and (input; ksize, strides, Targmax, padding,
+ * include_batch_in_index) -> output, argmax */
+int32_t ref_extract_patches(df_kernel *k), ref_max_pool_with_argmax(df_kernel *k);
 #endif

@@ -220,7 +220,50 @@ static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[k->
   .cost = cost_pool
 #define POOL_3D POOL_3D_ATTRS, .types = "T=float"
 
+/* Images [n, h, w, c] as a window of attribute 0, with the strides of attribute 1, sees them: [n, oh, ow, ?]. */
+static int32_t shape_seen(dfi_infer *c, const df_attr *rates, const df_attr *padding, dfi_shape *y) {
+  const df_attr *a = c->node->attrs;
+  const dfi_shape *x = dfi_in_shape(c, 0);
+  int32_t code = dfi_infer_rank(c, 0, 4, "the input");
+  if (!code) code = need_each(c, &a[0], "ksize", 4);
+  if (!code) code = need_each(c, &a[1], "strides", 4);
+  if (!code && rates) code = need_each(c, rates, "rates", 4);
+  *y = unknown_of(4);
+  if (code || x->rank != 4) return code;
+  y->dims[0] = x->dims[0];
+  for (int32_t d = 1; d < 3; d++)
+    if ((y->dims[d] = slide(c, x->dims[d], a[0].ints[d], a[1].ints[d], rates ? rates->ints[d] : 1, padding->s, 0,
+                            0)) == -2)
+      return c->error->code;
+  return DF_OK;
+}
+static int32_t shape_patches(dfi_infer *c) {
+  const df_attr *a = c->node->attrs;
+  dfi_shape y;
+  const int32_t code = shape_seen(c, &a[2], &a[3], &y);
+  if (!code) *dfi_set_shape(c, 0) = y;
+  return code;
+}
+static int32_t shape_argmax_pool(dfi_infer *c) {
+  dfi_shape y;
+  const int32_t code = shape_seen(c, NULL, &c->node->attrs[3], &y);
+  if (code) return code;
+  if (dfi_in_shape(c, 0)->rank == 4) y.dims[3] = dfi_in_shape(c, 0)->dims[3];
+  *dfi_set_shape(c, 0) = *dfi_set_shape(c, 1) = y;
+  return DF_OK;
+}
+
 static const df_op ops[] = {
+  { .type = "ExtractImagePatches", .in = "images:T", .out = "patches:T", .types = "T=number|bool|complex",
+    .attrs = "ksizes:ints[1..] strides:ints[1..] rates:ints[1..] padding:string[SAME|VALID]",
+    .doc = "T[n, oh, ow, kh * kw * c]: what a window sees at each of its places", .shape = shape_patches,
+    .kernel = { [DF_REF] = ref_extract_patches } },
+  { .type = "MaxPoolWithArgmax", .in = "input:T", .out = "output:T argmax:Targmax",
+    .types = "T=number Targmax=int32|int64",
+    .attrs = "ksize:ints[1..] strides:ints[1..] Targmax:dtype=int64 padding:string[SAME|VALID] "
+    "include_batch_in_index:bool=false",
+    .doc = "MaxPool, and the number of each maximum among the elements of its image, or of all",
+    .shape = shape_argmax_pool, .kernel = { [DF_REF] = ref_max_pool_with_argmax } },
   { .type = "Conv2D", .work = dfi_work_convolution, .lua = "conv2d", .in = "input:T filter:T", .out = "output:T", CONV,
     .doc = "T[n, oh, ow, co] = conv2d(input T[n, h, w, ci], filter T[kh, kw, ci, co]; strides, padding, "
     "explicit_paddings, dilations): the sum of products "

@@ -37,6 +37,7 @@ local M = {
     SparseFillEmptyRowsGrad SparseReduceMax SparseReduceSum SparseReorder SparseReshape SparseSlice SparseSliceGrad SparseSparseMaximum
     SparseSparseMinimum SparseSplit
     SparseTensorDenseAdd SparseTensorDenseMatMul ]] },
+  { why = 'pieces of images in words of TensorFlow alone', 'ExtractImagePatches MaxPoolWithArgmax' },
   { why = 'volumes: the host computes them, as the kernels for images here are of two axes', [[
     AvgPool3D AvgPool3DGrad Conv3D Conv3DBackpropFilterV2 Conv3DBackpropInputV2 MaxPool3D MaxPool3DGrad MaxPool3DGradGrad ]] },
   { why = 'draws one after the other from a generator', [[

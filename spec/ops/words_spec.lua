@@ -1,4 +1,4 @@
---- Ops on words, on rows of any length, on bins and boxes give what TensorFlow gives (words_values.lua), and refuse what it refuses.
+--- Ops on words, on rows of any length, on bins, boxes and patches give what TensorFlow gives (words_values.lua), and refuse what it refuses.
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local cases = dofile 'spec/ops/words_values.lua' (function(list) return df.tensor(list, type(list[1]) == 'string' and 'string' or 'float32') end)
