@@ -252,8 +252,6 @@ local words = {
   recall_at_k = { 'TensorFlow', 'df.nn.metrics.recall(labels, predictions)' },
   recall_at_thresholds = { 'TensorFlow', 'df.nn.metrics.recall(labels, predictions)' },
   recall_at_top_k = { 'TensorFlow', 'df.nn.metrics.recall(labels, predictions)' }, recompute_grad = { 'TensorFlow', 'df.checkpoint(fn)' },
-  regex_full_match = { 'TensorFlow', 'df.lua_func(fn, inputs, dtypes) with string.gsub' },
-  regex_replace = { 'TensorFlow', 'df.lua_func(fn, inputs, dtypes) with string.gsub' },
   ['repeat'] = { 'TensorFlow', 'df.repeat_(x, n, {axis = 0})' },
   replica_device_setter = { 'TensorFlow', 'df.train.synchronous(fn, {replicas = n}) on the devices of one machine; several machines are not there yet' },
   report_uninitialized_variables = { 'TensorFlow', 'not needed: a variable is initialised when a run first needs it' },
