@@ -85,6 +85,12 @@ local function is_statement(line, language)
   return s:find '^[%w_%.:%[%]]+%(.*%)$' ~= nil or s:find '^[%w_%.%[%]]+ = .+$' ~= nil
 end
 
+--- `if (x < 0) x = 0;`, which is the same with <=.
+local function is_bound(line)
+  local x, bound, to, value = line:match 'if %(([%w_%->%.]+) [<>]=? ([%w_]+)%) ([%w_%->%.]+) = ([%w_]+);'
+  return x ~= nil and x == to and bound == value
+end
+
 --- The line with what stands in brackets of that kind behind a name (an index, arguments) blanked, and what `for`, `sizeof` and casts have not.
 local function without(line, brackets) return (line:gsub('([%w_%)%]])(' .. brackets .. ')', function(name, inside) return name .. blank(inside) end)) end
 
@@ -192,7 +198,7 @@ function M.places(text, language)
     if not skip then
       for at, operator, to in line:gmatch '%f[^%s]()(%S+)()%f[%s\0]' do
         local other = others[language][operator]
-        if other and line:sub(1, at - 1):find '%S' then add('operator', from + at - 1, from + to - 2, other) end
+        if other and line:sub(1, at - 1):find '%S' and not is_bound(line) then add('operator', from + at - 1, from + to - 2, other) end
       end
       local same = language == 'c' and greater_is_same(line) or {}
       for at, digits, to in line:gmatch '%f[%w_.]()(%d+)()%f[^%w_]' do
