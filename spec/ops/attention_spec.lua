@@ -204,6 +204,8 @@ describe('scaled_dot_product_attention', function()
   end)
 
   it('keeps no matrix of all scores, for its gradient neither', function()
+    collectgarbage()                                   -- what the tests before left lies on the device, too
+    collectgarbage()
     local n, g = 3000, df.Graph()                      -- 36 MB of scores
     local some = draw({ n, 8 }, 'float32', 1)
     g:as_default(function()
