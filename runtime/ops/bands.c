@@ -42,8 +42,8 @@ static int32_t shape_matrix(dfi_infer *c) {
           k = cols && cols->size == 1 ? df_tensor_get_int(cols, 0) : -2;
   const int64_t least_r = width - (high < 0 ? high : 0), least_k = width + (low > 0 ? low : 0);
   if (r == -1 && k == -1) r = k = least_r > least_k ? least_r : least_k;
-  if (r == -1) r = least_r;
-  if (k == -1) k = least_k;
+  if (r == -1) r = k == -2 && least_k > least_r ? -2 : least_r;      /* that may be -1, too, and then it is square */
+  if (k == -1) k = r == -2 && least_r > least_k ? -2 : least_k;
   s.rank = (int8_t)(batch + 2);
   s.dims[batch] = width < 0 || r < 0 ? -1 : r;
   s.dims[batch + 1] = width < 0 || k < 0 ? -1 : k;

@@ -12,7 +12,7 @@ local SAME_SHAPES = support.sample(true, false)    -- shapes hardly depend on th
 -- How large their results are is known in a run only.
 local OPEN = {}
 for name in ([[ComputeAccidentalHits DecodeRaw DynamicPartition ListDiff RaggedRange ReduceJoin SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum
-  SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Where]]):gmatch '%S+' do OPEN[name] = true end
+  SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum StringNGrams Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Where]]):gmatch '%S+' do OPEN[name] = true end
 
 -- No more than 8 dimensions; an internal op that is given a shape which it never is; results that are left empty.
 local NOT_BY_LANES = { Diag = true, SumToShape = true, SelfAdjointEigV2 = true, Svd = true }

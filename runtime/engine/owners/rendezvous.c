@@ -158,11 +158,24 @@ bool dfi_team_takes_part(const dfi_exec *x, int32_t o, int32_t scope) {
   return false;
 }
 
+/* A message that has not been taken out of the inbox stands for those that are dead with it. */
+static int64_t tell_standing(const dfi_exec *x, const dfi_team_message *l,
+                             void (*tell)(void *to, const dfi_team_message *l), void *to) {
+  int64_t n = 1;
+  tell(to, l);
+  for (uint32_t more = l->dead ? x->plan->node[l->edge].target : 0; more; more = x->plan->node[more - 1].target, n++) {
+    dfi_team_message *m = dfi_team_message_for(l, more - 1);
+    tell(to, m);
+    dfi_free(m);
+  }
+  return n;
+}
+
 int64_t dfi_team_messages(dfi_exec *x, void (*tell)(void *to, const dfi_team_message *l), void *to) {
   int64_t n = 0;
   if (DFI_UNLIKELY(x->rank != NULL)) dfi_across_settle(x->team);
   pthread_mutex_lock(&x->inbox_lock);
-  for (const dfi_team_message *l = x->messages; l; l = l->next, n++) tell(to, l);
+  for (const dfi_team_message *l = x->messages; l; l = l->next) n += tell_standing(x, l, tell, to);
   pthread_mutex_unlock(&x->inbox_lock);
   for (uint32_t i = 0; i <= x->rendezvous_mask; i++)
     for (const dfi_team_message *l = x->rendezvous[i]; l; l = l->next) if (!l->recv) { tell(to, l); n++; }

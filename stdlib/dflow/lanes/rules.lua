@@ -76,8 +76,12 @@ for name in names [[Softmax LogSoftmax TopKV2 TopK Cholesky MatrixInverse Matrix
     MatrixDiagPart MatrixBandPart FFT FFT2D IFFT IFFT2D RFFT IRFFT RGBToHSV HSVToRGB]] do
   rules[name] = leading(function(_, _, v) if not rank(v[1]) or rank(v[1]) == 0 then return false end end)
 end
-for name in names 'MatrixSolve MatrixTriangularSolve MatrixSetDiag' do
+for name in names 'MatrixSolve MatrixSetDiag' do
   rules[name] = function(self, node, v, set) return all(self:again(node, { lift(v[1], set), lift(v[2], set) }), set) end
+end
+function rules.MatrixTriangularSolve(self, node, v, set)
+  local operands = batch.aligned(v, set)
+  return operands and all(self:again(node, operands), set)
 end
 rules.AddN = function(self, node, v, set)
   local inputs = {}
