@@ -54,8 +54,4 @@ describe('specs of conds, loops, arrays, queues and variables', function()
     read(('devices:%d'):format(first), files)
     read(('devices:%d,owners:3'):format(first), files)
   end)
-
-  support.long_it(it)('have equal counts on both sides of the ledger at every pause, with several owners', function()
-    read(('devices:%d,owners:3'):format(first), { 'spec/inspect/ledger_spec.lua' })
-  end)
 end)
