@@ -1,5 +1,5 @@
 -- The prompt as one lives in it: typed at in a terminal, its screens compared.
--- run: first
+-- run: first, alone
 local shell = require 'spec.shell'
 local terminal = require 'spec.terminal'
 
@@ -83,7 +83,9 @@ dflow>]]
     local entry = 'dflow> function f()\n   ...   return 7\n   ... end'
     local screen = t:wait(function(s) return select(2, s:gsub('return 7', '')) == 2 end)
     assert.are.equal(entry, screen:sub(-#entry))
-    t:keys('C-c', 'Up', 'Up')
+    t:keys('C-c')
+    t:wait(function(s) return s:sub(-7) == '\ndflow>' end)
+    t:keys('Up', 'Up')
     screen = t:wait(function(s) return s:sub(-#entry) == entry end)
     assert.are.equal(entry, screen:sub(-#entry))
     t:keys('Down', 'Down')              -- within the entry: its last line
