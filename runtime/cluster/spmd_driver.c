@@ -310,7 +310,8 @@ static uint32_t *requests_of(uint32_t number) {            /* of the run that ra
   return table[number % 64];
 }
 
-static int32_t come(dfi_spmd_call *c, int64_t kind, const df_node *handle, const df_value *values, df_error *err) {
+static int32_t arrive(dfi_spmd_call *c, const df_node *handle, const df_value *values, df_error *err) {
+  const int64_t kind = handle ? DFI_SPMD_SET : DFI_SPMD_RUN;
   static uint32_t numbers;
   dfi_packet mine = { 0 };
   c->request = ++numbers;
@@ -333,14 +334,6 @@ static int32_t come(dfi_spmd_call *c, int64_t kind, const df_node *handle, const
   return code;
 }
 
-static int32_t arrive(dfi_spmd_call *c, const df_value *values, df_error *err) {
-  return come(c, DFI_SPMD_RUN, NULL, values, err);
-}
-
-static int32_t set_arrive(dfi_spmd_call *c, const df_node *handle, const df_value *value, df_error *err) {
-  return come(c, DFI_SPMD_SET, handle, value, err);
-}
-
 static int32_t finish(dfi_spmd_call *c, int32_t status, df_value *results, df_error *err) {
   dfi_packet p = { 0 };
   for (int32_t i = 0; i < c->nfetch && !status; i++) status = dfi_put_value(&p, &results[i], err);
@@ -359,7 +352,7 @@ void dfi_spmd_last_words(char *text, size_t room) {
 }
 
 const dfi_spmd *dfi_spmd_driver(void) {
-  static const dfi_spmd table = { .driver = true, .arrive = arrive, .finish = finish, .set_arrive = set_arrive };
+  static const dfi_spmd table = { .driver = true, .arrive = arrive, .finish = finish };
   broken = (df_error){ 0 };
   runs = 0;
   return &table;

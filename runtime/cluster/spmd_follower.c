@@ -81,20 +81,13 @@ static int32_t take(uint32_t request, dfi_cursor *c, uint8_t **bytes, df_error *
   return code;
 }
 
-static int32_t come(dfi_spmd_call *c, int64_t kind, const df_node *handle, const df_value *values, df_error *err) {
+static int32_t arrive(dfi_spmd_call *c, const df_node *handle, const df_value *values, df_error *err) {
+  const int64_t kind = handle ? DFI_SPMD_SET : DFI_SPMD_RUN;
   dfi_packet p = { 0 };
   int32_t code = dfi_arrival_put(&p, dfi_program_of(c->session), kind, c, values, handle, err);
   if (!code && !(c->request = ask(DFI_W_ARRIVE, &p, err))) code = err->code;
   dfi_free(p.at);
   return code;
-}
-
-static int32_t arrive(dfi_spmd_call *c, const df_value *values, df_error *err) {
-  return come(c, DFI_SPMD_RUN, NULL, values, err);
-}
-
-static int32_t set_arrive(dfi_spmd_call *c, const df_node *handle, const df_value *value, df_error *err) {
-  return come(c, DFI_SPMD_SET, handle, value, err);
 }
 
 static int32_t finish(dfi_spmd_call *c, int32_t status, df_value *results, df_error *err) {
@@ -159,7 +152,7 @@ int32_t dfi_follow_offer(dfi_cursor *c, void **bytes, int64_t *n, df_error *err)
 }
 
 const dfi_spmd *dfi_spmd_follower(dfi_channel *channel) {
-  static const dfi_spmd table = { .arrive = arrive, .finish = finish, .set_arrive = set_arrive, .get = get };
+  static const dfi_spmd table = { .arrive = arrive, .finish = finish, .get = get };
   F.channel = channel;
   return &table;
 }

@@ -100,19 +100,13 @@ static int32_t either(analysis *a, int32_t one, int32_t two) {
 
 /* ---- what sends tokens to what ----------------------------------------------------------------------------------- */
 
-static const dfi_scope *reads_in(const dfi_plan *p, const dfi_pnode *q) {
-  return &p->scope[q->kind == DFI_K_ENTER ? (int32_t)q->target
-                   : dfi_is_exit(q->kind)   ? p->scope[q->scope].parent
-                                            : (int32_t)q->scope];
-}
-
 /* Counts what sends to each node, behind it (fill NULL), or lists it: fill[i] is where the next of node i goes. */
 static void go_through_edges(analysis *a, uint32_t *fill) {
   const dfi_plan *p = a->p;
   for (uint32_t i = 0; i < (uint32_t)p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
     if (dfi_is_exit(q->kind) && p->scope[q->scope].parent < 0) continue;
-    const uint32_t first = reads_in(p, q)->first;
+    const uint32_t first = dfi_reads_in(p, q)->first;
     for (uint32_t e = q->edge[0]; e < q->edge[3]; e++) {
       const uint32_t to = first + p->edge[e].node;
       const uint8_t port = q->kind != DFI_K_SWITCH ? 0 : e < q->edge[1] ? 0 : e < q->edge[2] ? 1 : 2;

@@ -368,18 +368,11 @@ static int32_t receiver_of(const dfi_plan *p, const dfi_pnode *q) {
   return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].to : q->device];
 }
 
-/* The scope in which q's outputs are read. */
-static const dfi_scope *reads_in(const dfi_plan *p, const dfi_pnode *q) {
-  return &p->scope[q->kind == DFI_K_ENTER ? (int32_t)q->target
-                   : dfi_is_exit(q->kind)   ? p->scope[q->scope].parent
-                                            : (int32_t)q->scope];
-}
-
 /* Do all q's tokens go to the owner that runs it (or receives it)? A loop constant is read by the owner of its Enter
  * alone. */
 static bool keeps_to_itself(const dfi_plan *p, const dfi_pnode *q) {
   const int32_t to = receiver_of(p, q);
-  const dfi_scope *s = reads_in(p, q);
+  const dfi_scope *s = dfi_reads_in(p, q);
   if (!of_loop(p, (int32_t)q->scope)) return true;
   for (uint32_t e = q->edge[0]; e < q->edge[3]; e++)
     if (owner_of(p, p->node + s->first + p->edge[e].node) != to) return false;

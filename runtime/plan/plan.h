@@ -311,6 +311,13 @@ typedef struct dfi_plan {
 enum { DFI_PLAN_REFERENCE = 1, DFI_PLAN_PRIMITIVES = 2, DFI_PLAN_AS_WRITTEN = 4, DFI_PLAN_STEPPED = 8,
        DFI_PLAN_BATCH = 16 /* all iterations and calls */ };
 
+/* The scope in which the outputs of q are read. */
+static inline const dfi_scope *dfi_reads_in(const dfi_plan *p, const dfi_pnode *q) {
+  return &p->scope[q->kind == DFI_K_ENTER ? (int32_t)q->target
+                   : dfi_is_exit(q->kind)   ? p->scope[q->scope].parent
+                                            : (int32_t)q->scope];
+}
+
 /* Makes the plan for a signature. Pairs as in df_session_run; how: DFI_PLAN_ flags. NULL: err is filled. */
 dfi_plan *dfi_plan_make(struct df_session *s, dfi_devices *devices, df_graph *g, int32_t nfetch,
                         const int32_t *fetches, int32_t nfeed, const int32_t *feeds, uint32_t how, df_error *err);

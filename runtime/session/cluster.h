@@ -7,8 +7,9 @@
 #include "engine/owners/rank.h"
 #include "plan/plan.h"
 
-/* What a rank is told of a run of which it is to turn its part: the run's number among the ranks; the number by which
- * random ops draw; seconds (0: as the session has it); the time there; how it is looked at (dfi_watch_order). */
+/* The order that rank 0 sends another rank to turn its part of a run: the run's number among the ranks; the number by
+ * which random ops draw; the timeout in seconds (0: the session's); rank 0's clock; how an inspector looks at the run
+ * (dfi_watch_order). */
 typedef struct dfi_part_order { uint64_t run; int64_t number; double timeout, now; uint64_t watch; } dfi_part_order;
 
 typedef struct dfi_cluster {
@@ -41,12 +42,11 @@ typedef struct dfi_spmd_call {
 
 typedef struct dfi_spmd {
   bool driver;                     /* rank 0 computes; the others take its results */
-  /* All ranks have come to this run, and it is the same on all. Else failed_precondition, or unavailable, on each. */
-  int32_t (*arrive)(dfi_spmd_call *c, const df_value *values, df_error *err);
+  /* All ranks have come to this run, which these values feed, and it is the same on all; or, with a variable's handle,
+   * all give it this value, which rank 0 sets before it finishes. Else failed_precondition, or unavailable, on each. */
+  int32_t (*arrive)(dfi_spmd_call *c, const df_node *handle, const df_value *values, df_error *err);
   /* Rank 0: the others get what became of it. Another rank: waits for that, and fills results and err. */
   int32_t (*finish)(dfi_spmd_call *c, int32_t status, df_value *results, df_error *err);
-  /* The same of a value that all give a variable. Rank 0 sets it between the two. */
-  int32_t (*set_arrive)(dfi_spmd_call *c, const df_node *handle, const df_value *value, df_error *err);
   /* Not on rank 0: the value of a variable as rank 0 has it; owned. */
   int32_t (*get)(df_session *s, const df_node *handle, df_value *out, df_error *err);
 } dfi_spmd;

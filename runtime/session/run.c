@@ -164,7 +164,7 @@ df_run *df_session_start(df_session *s, int32_t nfetch, const int32_t *fetches, 
   r->results = dfi_xcalloc((size_t)nfetch + 1, sizeof *r->results);
   r->spmd = m;
   r->call = (dfi_spmd_call){ s, nfetch, nfeed, p->signature, p->signature + 2 * nfetch };
-  if (m && m->arrive(&r->call, values, err)) return not_started(r);
+  if (m && m->arrive(&r->call, NULL, values, err)) return not_started(r);
   for (int32_t i = 0; i < nfeed; i++) r->values[i] = dfi_value_copy(m && m->driver ? &r->call.values[i] : &values[i]);
   if (dfi_check_memory(DF_OK, err, NULL, "a run")) return not_started(r);
   atomic_fetch_add(&s->active, 1);         /* until the thread ends: the session waits for it */

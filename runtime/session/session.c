@@ -376,7 +376,7 @@ int32_t dfi_session_run_here(df_session *s, int32_t nfetch, const int32_t *fetch
 /* Every rank's program has come to this run. */
 static int32_t run_together(const dfi_spmd *m, dfi_spmd_call *c, const df_value *values, double timeout,
                             df_value *results, df_error *err) {
-  int32_t status = m->arrive(c, values, err);
+  int32_t status = m->arrive(c, NULL, values, err);
   if (status) return status;
   if (m->driver)
     status = dfi_session_run_here(c->session, c->nfetch, c->fetches, c->nfeed, c->feeds, c->values, timeout, results,

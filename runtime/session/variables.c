@@ -191,7 +191,7 @@ int32_t df_session_set_variable(df_session *s, int32_t handle_node, const df_val
   const dfi_spmd *m = dfi_spmd_now();
   if (!m) return set_variable(s, h, value, err);
   dfi_spmd_call c = { s };
-  int32_t status = m->set_arrive(&c, h, value, err);
+  int32_t status = m->arrive(&c, h, value, err);
   if (status) return status;
   if (m->driver) status = set_variable(s, h, value, err);
   return m->finish(&c, status, NULL, err);
