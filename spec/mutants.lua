@@ -529,7 +529,7 @@ function Workshop:files(place, text)
     self.whole[path].except = known.except
     local spec = self:part(self.whole[path], tests)
     spec.except = known.except
-    if known.part and not spec.tests then return end     -- nobody has seen all of it hold
+    if known.part and not spec.tests then return end     -- no run has shown that all of its tests pass
     if cost(spec) > self.patience then return end
     list[path], list[#list + 1] = true, spec
     list[#list].hope = hope

@@ -1,6 +1,6 @@
---- tidy.lua: read by busted before the specs (.busted). The files that os.tmpname has made for them are gone when they end; and what a
--- spec file held, its functions, is let go of when it has been read: each has a dflow of its own, and a collection takes the
--- longer the more of them there are.
+--- tidy.lua: busted reads it before the specs (.busted). It removes the files that os.tmpname made for them when they end, and drops the
+-- functions of each spec file once busted has run it: each file has a dflow of its own, and a garbage collection takes longer the more of
+-- them there are.
 local busted = require 'busted'
 local tmpname, made = os.tmpname, {}
 

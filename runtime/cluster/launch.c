@@ -128,12 +128,12 @@ static int32_t check(const dfi_launch *l, df_error *err) {
                   l->size, l->size, l->size);
 }
 
-/* Is the other side a process of this user? Which one. */
+/* Does a process of this user hold the other end? *pid: which one. */
 static bool is_ours(int fd, pid_t *pid) {
-  struct ucred who;
-  socklen_t n = sizeof who;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) || who.uid != geteuid()) return false;
-  *pid = who.pid;
+  struct ucred peer;
+  socklen_t n = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) || peer.uid != geteuid()) return false;
+  *pid = peer.pid;
   return true;
 }
 

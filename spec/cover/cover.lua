@@ -205,8 +205,8 @@ local function telling(lines, line, from, to)
   return list
 end
 
---- Who has read a line: { spec =, share = how much of what stands around it, of = how much of its file, tests = }; all of who read the function
--- (then the file) where the line itself is nobody's, which `nobody` tells.
+--- The specs that run a line: { spec =, share = how much of what stands around it, of = how much of its file, tests = }; those that run the
+-- function (then the file) where none runs the line itself, which `nobody` tells.
 function Cover:readers(path, text, line)
   if type(self.values[path]) ~= 'number' then self:with_library() end
   local lines = self.at[path]

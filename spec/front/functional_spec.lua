@@ -194,7 +194,7 @@ describe('derivatives by composition', function()
     local function straight(x) return df.tanh(df.squeeze(df.matmul(df.expand_dims(x, 0), w), { axis = { 0 } })) * x + df.gather(x, { 1, 0, 3, 3 }) end
     local function branch(x) return df.cond(x[0]:gt(0), function() return df.sin(x) * x end, function() return x end) end
     for _, fn in ipairs{ straight, branch } do
-      local known, unknown = df.placeholder('float32', { 4 }), df.placeholder('float32', { -1 })       -- of so many rows, or of nobody knows how many
+      local known, unknown = df.placeholder('float32', { 4 }), df.placeholder('float32', { -1 })       -- the number of rows is known, or is not
       local a, b = fn(known), fn(unknown)
       local found = df.run({ df.jacobian(a, known), df.hessian(a, known), df.jacobian(b, unknown), df.hessian(b, unknown) }, { [known] = at, [unknown] = at })
       near(found[1], found[3])

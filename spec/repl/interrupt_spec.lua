@@ -72,7 +72,7 @@ function sound()
   df.run(level)
   x, y = nil, nil
   local now = memory()
-  for _ = 1, 300 do                  -- a cancelled run in the middle of a kernel lets go of what it holds when that is over
+  for _ = 1, 300 do                  -- a run that is cancelled within a kernel releases its values when the kernel ends
     if not before or now == before then break end
     os.execute 'sleep 0.01'
     now = memory()

@@ -23,7 +23,7 @@ void dfi_picture_free(dfi_exec *seen);
 
 /* Where the value lies; false: it is not far. */
 bool dfi_far(const df_value *v, dfi_far_place *place);
-/* What is told of an array that is far; NULL: it is none. */
+/* What another rank has told of an array that it holds; NULL: v is no such array. */
 const df_array_info *dfi_far_array(const df_value *v);
 /* The value at a place of x's, borrowed; NULL: there is none. x has been paused since its picture. */
 const df_value *dfi_picture_value(dfi_exec *x, const dfi_far_place *place);
