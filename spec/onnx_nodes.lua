@@ -1,7 +1,7 @@
 --- The standard's own tests of its operators: `dflow spec/onnx_nodes.lua FOLDER [PATTERN]`, where FOLDER is onnx/backend/test/data/node of
 -- the `onnx` package, or what spec/onnx_nodes.py wrote. Each case is a model, and inputs and outputs as TensorProtos (onnx_case.lua). Says
 -- how many give what is expected, why others do not, and what it is that dflow does not know. What is right and small, and what small
--- models are refused with, is kept in spec/models/onnx_nodes, and read by the specs: RECORD=spec/models/onnx_nodes writes it anew.
+-- models are refused with, is kept in spec/models/onnx_nodes.gz, and read by the specs: RECORD=spec/models/onnx_nodes.gz writes it anew.
 local case = require 'spec.onnx_case'
 local folder, pattern, verbose = arg[1], arg[2] or '.', os.getenv 'VERBOSE'
 local SMALL = 6000
@@ -14,7 +14,7 @@ local function bytes_of(path)
   return bytes
 end
 
-local record = os.getenv 'RECORD' and assert(io.open(os.getenv 'RECORD', 'wb'))
+local record = os.getenv 'RECORD' and assert(io.popen(("gzip -9n >'%s'"):format(os.getenv 'RECORD'), 'w'))
 
 --- Adds the files of a case to the record, or its model and what it is refused with: a line "path size" before the bytes of each.
 local function keep(name, refused)

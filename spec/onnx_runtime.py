@@ -1,7 +1,7 @@
 """Cases of operators that ONNX's own tests leave out, with what ONNX Runtime gives: python spec/onnx_runtime.py FOLDER
 
 Classical models (ai.onnx.ml) and ONNX Runtime's own operators (com.microsoft). Each case becomes FOLDER/NAME with model.onnx and
-test_data_set_0/{input,output}_N.pb, for spec/onnx_nodes.lua, which also keeps the small ones in spec/models/onnx_runtime.
+test_data_set_0/{input,output}_N.pb, for spec/onnx_nodes.lua, which also keeps the small ones in spec/models/onnx_runtime.gz.
 """
 import os
 import sys

@@ -1,11 +1,12 @@
---- The standard's own tests of its operators, the small ones of them (spec/models/onnx_nodes, written by spec/onnx_nodes.lua), and what ONNX
--- Runtime gives for operators that they leave out (spec/models/onnx_runtime, of the cases that spec/onnx_runtime.py writes).
+--- The standard's own tests of its operators, the small ones of them (spec/models/onnx_nodes.gz, written by spec/onnx_nodes.lua), and what ONNX
+-- Runtime gives for operators that they leave out (spec/models/onnx_runtime.gz, of the cases that spec/onnx_runtime.py writes).
+local df = require 'dflow'
 local case = require 'spec.onnx_case'
 local read = require 'dflow.exchange.onnx.read'
 
 --- The files by their paths, and the names of the cases by the operators of their first nodes.
 local function recorded(path)
-  local data, files, cases, ops, at = require('spec.shell').read(path), {}, {}, {}, 1
+  local data, files, cases, ops, at = df.data.read(path), {}, {}, {}, 1
   while at <= #data do
     local path, size, from = data:match('^(%S+) (%d+)\n()', at)
     files[path], at = data:sub(from, from + size - 1), from + size
@@ -23,7 +24,7 @@ end
 
 for path, whose in pairs{ onnx_nodes = 'the standard\'s own test', onnx_runtime = 'ONNX Runtime\'s result' } do
   describe(whose .. ' of', function()
-    local files, cases, ops = recorded('spec/models/' .. path)
+    local files, cases, ops = recorded('spec/models/' .. path .. '.gz')
     for _, op in ipairs(ops) do
       it(op .. ' is what is found here, or it is said why not', function()
         for _, name in ipairs(cases[op]) do
