@@ -501,6 +501,9 @@ static int core_while_end(lua_State *L) {
 
 static int core_push_outer(lua_State *L) { df_push_outer(graph_arg(L)); return 0; }
 static int core_pop_outer(lua_State *L)  { df_pop_outer(graph_arg(L)); return 0; }
+/* push_context(g, context): what is built until pop_context stands in that context, which may have ended */
+static int core_push_context(lua_State *L) { df_push_context(graph_arg(L), int_arg(L, 2)); return 0; }
+static int core_pop_context(lua_State *L) { df_pop_context(graph_arg(L)); return 0; }
 
 /* while_add_var(g, node, index) -> number, node, index: as the body sees it */
 static int core_while_add_var(lua_State *L) {
@@ -646,6 +649,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "while_invariant", core_while_invariant },   { "while_var_name", core_while_var_name },
   { "while_begin", core_while_begin },           { "while_pred_end", core_while_pred_end },
   { "push_outer", core_push_outer },             { "pop_outer", core_pop_outer },
+  { "push_context", core_push_context },         { "pop_context", core_pop_context },
   { "while_add_var", core_while_add_var },       { "while_close_var", core_while_close_var },
   { "while_end", core_while_end },               { "on_custom_gradient", core_on_custom_gradient },
   { "gradients", core_gradients },

@@ -265,6 +265,10 @@ int32_t df_output_set_shape(df_graph *g, int32_t node, int32_t index, int32_t ra
 bool        df_node_stops_gradient(df_graph *g, int32_t node);
 int32_t     df_node_context(df_graph *g, int32_t node);  /* id of the node's control-flow context; 0 is the top level */
 int32_t     df_current_context(df_graph *g);
+/* Builds in that context until the pop, also where it has ended: a gradient's function that was given to one of its
+ * nodes belongs there. One that is not there is the current one. */
+void        df_push_context(df_graph *g, int32_t context);
+void        df_pop_context(df_graph *g);
 int64_t     df_graph_effects(df_graph *g);  /* how many side effects were built so far in branches and loops */
 /* Builds at the top level, whatever is open (a variable made in a body lives outside it); pop goes back. */
 void        df_push_top(df_graph *g);

@@ -113,6 +113,14 @@ void df_push_outer(df_graph *g) {
 }
 void df_pop_outer(df_graph *g) { pop_other(g); }
 
+void df_push_context(df_graph *g, int32_t context) {
+  const flow *f = dfi_flow_of(g);
+  df_context *c = context == g->top->id ? g->top : g->current;
+  for (int32_t i = 0; i < f->ncontext; i++) if (f->context[i]->id == context) c = f->context[i];
+  push_other(g, c, NULL);
+}
+void df_pop_context(df_graph *g) { pop_other(g); }
+
 df_context *dfi_flow_context(df_graph *g, df_context_kind kind, df_context *parent) {
   flow *f = dfi_flow_of(g);
   df_context *c = dfi_xcalloc(1, sizeof *c);

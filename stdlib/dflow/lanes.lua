@@ -196,7 +196,7 @@ end
 function M.alone(t, outputs)
   local last = core.graph_nodes(t.g.handle)
   local b = batch.new(t.g, t.first, last, t.base, t.placeholders, t.special, outputs)
-  b.compact, b.apart = t.compact, t.apart
+  b.compact, b.apart, b.trace = t.compact, t.apart, t
   check_effects(b)
   local set = batch.new_set(t.g, t.n or t.size)
   local scope = b:scope(nil, nil, set)
@@ -412,6 +412,48 @@ function gradients.noticed(g, first, xs, x_outputs, y_outputs, given_outputs, st
       end }
     end
   end
+  return out
+end
+
+-- ---- custom gradients ---------------------------------------------------------------------------------------------------------
+--- What the function of a custom gradient, which names values of one lane, makes of dys of one lane: it is called in the node's own context.
+local function one_lane_derivatives(self, node, dys)
+  local h, id = self.handle, core.node_attr(self.handle, node, 'id')
+  core.push_context(h, core.node_context(h, node))
+  local ok, result = pcall(traced, self.trace, gradients.custom_derivatives, { self.g, id, dys, n = 3 })
+  core.pop_context(h)
+  if not ok then error(result, 0) end
+  return result[1]
+end
+
+--- The gradient of lanes is the gradient of one lane, computed for all of them.
+batch.rules.CustomGradient = function(self, node, values, _, scope)
+  local h, set, nx, xs, ys = self.handle, batch.differ(values) and scope.set, core.node_attr(self.handle, node, 'nx'), {}, {}
+  for k, v in ipairs(values) do
+    if k <= nx then xs[k] = v.set and lift(v, set) or v.o else ys[k - nx] = set and lift(v, set) or v.o end
+  end
+  local out = gradients.with_custom_gradient(self.g, xs, ys, function(...)
+    local placeholders, dys, one = {}, { ... }, {}
+    core.push_context(h, self.base)
+    for k in ipairs(ys) do one[k] = f.placeholder(ys[k].dtype, graph.output(self.g, node, k - 1).shape) end
+    core.pop_context(h)
+    local dxs = one_lane_derivatives(self, node, one)
+    for _, list in ipairs{ self.placeholders, one } do for _, p in ipairs(list) do placeholders[#placeholders + 1] = p end end
+    local wanted = {}
+    for k = 1, nx do if dxs[k] then wanted[#wanted + 1] = dxs[k] end end
+    local b = batch.new(self.g, self.first, core.graph_nodes(h), self.base, placeholders, self.special, wanted)
+    b.compact, b.apart, b.trace = self.compact, self.apart, self.trace
+    local inner = b:scope(scope, scope.flow, scope.set, { parted = scope.parted, first = scope.first })
+    for k, p in ipairs(one) do inner.env[key(p.node, 0)] = { o = dys[k], set = set or nil } end
+    for k = 1, nx do
+      local v = dxs[k] and b:value(inner, dxs[k].node, dxs[k].index)
+      if v and set then v = { o = lift(v, set) } end
+      if v and set and not values[k].set then v = { o = f.reduce_sum(v.o, { axis = 0 }) } end        -- what lanes share gets of all
+      dxs[k] = v and v.o
+    end
+    return unpack(dxs, 1, nx)
+  end)
+  for k, o in ipairs(out) do out[k] = { o = o, set = set or nil } end
   return out
 end
 

@@ -268,6 +268,8 @@ return function(core, C, own)
 
   function core.push_outer(g) C.df_push_outer(g) end
   function core.pop_outer(g) C.df_pop_outer(g) end
+  function core.push_context(g, context) C.df_push_context(g, context) end
+  function core.pop_context(g) C.df_pop_context(g) end
 
   function core.while_add_var(g, node, index)
     local number = C.df_while_add_var(g, node, index, two, err)

@@ -190,6 +190,15 @@ local function remember(g, entry)
 end
 
 
+--- What the function of custom gradient `id` of g makes of these dys: an Output or false for each x.
+function M.custom_derivatives(g, id, dys)
+  local c, out = g.custom[id], {}
+  local dx = call_user(c.fn, unpack(dys, 1, c.ny))
+  if dx.n == 1 and c.nx > 1 and nest.is_plain(dx[1]) then dx = dx[1] end
+  for i = 1, c.nx do out[i] = dx[i] ~= nil and dx[i] ~= false and convert.to_output(dx[i], c.dtypes[i], g, 'custom_gradient') end
+  return out
+end
+
 core.on_custom_gradient(function(id, dy, m)
   local g, list = graph_of_id[id], {}
   local c = g.custom[id]
@@ -203,24 +212,23 @@ core.on_custom_gradient(function(id, dy, m)
   local depth = graph.depth()
   graph.push(g)
   local ok, result = pcall(function()
-    local dx = call_user(c.fn, unpack(list, 1, c.ny))
-    local n = dx.n
-    if n == 1 and c.nx > 1 and nest.is_plain(dx[1]) then dx = dx[1] end
-    local flat = {}
-    for i = 1, m do flat[2 * i - 1], flat[2 * i] = -1, 0 end
-    for i = 1, c.nx do
-      local v = dx[i]
-      if v ~= nil and v ~= false then
-        local o = convert.to_output(v, c.dtypes[i], g, 'custom_gradient')
-        flat[2 * i - 1], flat[2 * i] = o.node, o.index
-      end
-    end
-    return flat
+    local dx, pairs_of = M.custom_derivatives(g, id, list), {}
+    for i = 1, m do pairs_of[i] = dx[i] or false end
+    return flat(pairs_of)
   end)
   graph.restore(depth)
   if not ok then error(result, 0) end
   return result
 end)
+
+--- What the ys are, with a gradient by the xs: fn(dy...) gives it. Of both a list of Outputs.
+function M.with_custom_gradient(g, xs, ys, fn)
+  local args, kinds, nx = { unpack(xs) }, {}, #xs
+  for i, x in ipairs(xs) do kinds[i] = graph.dtype(x) end
+  for i, y in ipairs(ys) do args[nx + i] = y end
+  local id = remember(g, { fn = fn, nx = nx, ny = #ys, dtypes = kinds, ys = ys })
+  return registry.op('CustomGradient', { args }, { nx = nx, id = id })
+end
 
 --- df.custom_gradient(fn): a function that gives y of `y, function(dy) return dx end = fn(x...)`; gradients call the inner function.
 function M.custom_gradient(fn)
@@ -236,15 +244,8 @@ function M.custom_gradient(fn)
     if type(grad) ~= 'function' or #ys == 0 then
       errors.bad('custom_gradient: the function returns y and a function of dy; it returned %s', errors.describe(grad))
     end
-    local args, kinds = {}, {}
-    for i = 1, n do
-      args[i] = xs[i]
-      kinds[i] = graph.dtype(xs[i])
-    end
-    for i, y in ipairs(ys) do args[n + i] = convert.to_output(y, nil, g, 'custom_gradient') end
-    local id = remember(g, { fn = grad, nx = n, ny = #ys, dtypes = kinds, ys = { unpack(args, n + 1, n + #ys) } })
-    local out = registry.op('CustomGradient', { args }, { nx = n, id = id })
-    return unpack(out, 1, #ys)
+    for i, y in ipairs(ys) do ys[i] = convert.to_output(y, nil, g, 'custom_gradient') end
+    return unpack(M.with_custom_gradient(g, xs, ys, grad), 1, #ys)
   end
 end
 

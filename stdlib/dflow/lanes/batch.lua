@@ -19,6 +19,7 @@ Batch.__index = Batch
 M.Batch = Batch
 M.rules = {}              -- by op type: rule(batch, node, inputs, scope) -> values of the node's outputs
 M.elementwise = {}        -- by op type: its operands broadcast
+M.always = { TensorArray = true, CustomGradient = true }      -- op types whose rule is asked also where no operand differs by lane
 local f = ops.functions
 local RESOURCE = dtypes.RESOURCE
 
@@ -42,6 +43,7 @@ function Batch:flow_of(node)
   end
   local id = n[1] .. ':' .. n[2]
   local flow = self.flows[id]
+  if not flow then return nil end              -- a loop that a gradient is building just now
   if not flow.results then
     flow.pred, flow.results = { n[3], n[4] }, {}
     local at = 5
@@ -65,8 +67,9 @@ local function read_flows(self)
   self.flows, self.around = {}, {}
   for _, about in ipairs(core.flows(self.handle)) do
     about.inside = { about.inside_0, about.inside_1 }
-    local flow = { kind = about.kind, about = about, variable = {} }
-    self.flows[about.kind .. ':' .. about.number] = flow
+    local id = about.kind .. ':' .. about.number
+    local flow = { id = id, kind = about.kind, about = about, variable = {} }
+    self.flows[id] = flow
     for _, context in ipairs(about.inside) do
       if context >= 0 then self.around[context] = flow end
     end
@@ -78,7 +81,7 @@ function Batch:inside(context, flow)
   while true do
     local around = self.around[context]
     if not around then return false end
-    if around == flow then return true end
+    if around.id == flow.id then return true end
     context = around.about.parent
   end
 end
@@ -518,7 +521,7 @@ function Batch:evaluate(scope, node, from)
     return scope
   end
   local special, flow = self.special[key(node, 0)], self:flow_of(node)
-  if scope ~= from and scope.flow ~= from.flow then
+  if scope ~= from and (scope.flow and scope.flow.id) ~= (from.flow and from.flow.id) then
     if not flow and type_name ~= 'Const' and registry.primitive(type_name) then
       errors.raise('internal', 'vmap: %s is needed where its lanes are not at hand', core.node_name_of(h, node))
     end
@@ -544,7 +547,7 @@ function Batch:apply(node, type_name, values, scope)
   local random = registry.about(type_name, 'random')
   random = random and #random > 0
   local rule = M.rules[type_name]
-  if rule and (set or array or random or rule == M.rules.TensorArray) then
+  if rule and (set or array or random or M.always[type_name]) then
     local results = rule(self, node, values, set, scope)
     if results then return results end
   end

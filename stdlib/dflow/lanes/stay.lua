@@ -22,6 +22,7 @@ local function set_of(text)
   return out
 end
 local reads_variable = set_of 'ReadVariableOp'
+local own_gradient = set_of 'CustomGradient RegisteredGradient'         -- which may be something else than 0 of 0
 local moves = set_of [[Concat ConcatV2 Const ExpandDims Fill Gather GatherNd GatherV2 OneHot Pack Reshape Select Slice Squeeze StridedSlice Tile Transpose]]
 -- Rows that are put over a tensor's: where a lane's own are not to count, what is put there instead changes no bit.
 local puts = set_of 'TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin'
@@ -76,7 +77,7 @@ function M.look(self, flow, harmless)
     local inner, type_name = self:flow_of(node), core.node_type(self.handle, node)
     if inner then look_flow(inner) return false end
     local random = registry.about(type_name, 'random')
-    if self.special[key(node, 0)] or type_name:find '^TensorArray' or (random and #random > 0)
+    if self.special[key(node, 0)] or type_name:find '^TensorArray' or (random and #random > 0) or own_gradient[type_name]
        or (registry.need(type_name).stateful and not reads_variable[type_name]) then
       found.pure = false
       return false
