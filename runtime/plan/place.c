@@ -348,7 +348,7 @@ static bool follow(maker *m, const df_node *n, df_output o) {
   return true;
 }
 
-static bool is_loop_merge(const df_node *n) {
+bool dfi_plan_is_loop_merge(const df_node *n) {
   return flow_of(n) == DF_MERGE && n->nin == 2 && flow_of(n->in[1].node) == DF_NEXT_ITERATION;
 }
 
@@ -373,7 +373,7 @@ static bool place_flow(maker *m, df_node *n) {
   case DF_SWITCH: case DF_EXIT: return follow(m, n, n->in[0]);
   case DF_ENTER: return dfi_plan_is_loop_constant(n) ? follow(m, n, n->in[0]) : false;
   case DF_MERGE:
-    if (is_loop_merge(n)) return place_variable(m, n);
+    if (dfi_plan_is_loop_merge(n)) return place_variable(m, n);
     for (int32_t i = 0; i < n->nin; i++) if (follow(m, n, n->in[i])) return true;
     return false;
   default: return false;
@@ -588,6 +588,23 @@ static bool place_beside(maker *m, const df_node *n, bool last) {
   return true;
 }
 
+static void place_flows(maker *m) {
+  for (int32_t pass = 0; pass < 8; pass++)
+    for (int32_t i = 0; i < m->nneeded; i++) {
+      df_node *n = dfi_plan_node(m, m->needed[i]);
+      if (m->mark[n->id].device == NOWHERE && is_flow(n)) place_flow(m, n);
+    }
+}
+
+void dfi_plan_place_flow_again(maker *m) {
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    const df_node *n = dfi_plan_node(m, m->needed[i]);
+    mark *k = &m->mark[n->id];
+    if (is_flow(n) && (k->why == DFI_WHY_FLOW || k->why == DFI_WHY_DEFAULT)) k->device = NOWHERE;
+  }
+  place_flows(m);
+}
+
 static void place_rest(maker *m) {
   const users u = find_users(m);
   for (int32_t pass = 0; pass < 4; pass++)
@@ -595,7 +612,7 @@ static void place_rest(maker *m) {
       df_node *n = dfi_plan_node(m, m->needed[i]);
       if (m->mark[n->id].device != NOWHERE) continue;
       if (is_flow(n)) {
-        if (!place_flow(m, n) && pass == 1 && is_loop_merge(n)) settle_variable(m, n);
+        if (!place_flow(m, n) && pass == 1 && dfi_plan_is_loop_merge(n)) settle_variable(m, n);
       } else if (place_beside(m, n, pass == 3)) continue;
       else if (!m->devices->fallback_asked && (pass > 0 || takes_something_placed(m, n))) place_cheapest(m, &u, n);
     }
@@ -605,11 +622,7 @@ static void place_rest(maker *m) {
     const bool can = dfi_plan_has_kernel(m->devices->at[m->devices->fallback], n);
     settle(m, n, can ? m->devices->fallback : 0, can ? DFI_WHY_DEFAULT : DFI_WHY_HOST, -1);
   }
-  for (int32_t pass = 0; pass < 8; pass++)
-    for (int32_t i = 0; i < m->nneeded; i++) {
-      df_node *n = dfi_plan_node(m, m->needed[i]);
-      if (m->mark[n->id].device == NOWHERE && is_flow(n)) place_flow(m, n);
-    }
+  place_flows(m);
   dfi_free(u.first); dfi_free(u.at); dfi_free(u.fetched);
 }
 
@@ -622,7 +635,7 @@ static void join_variables(maker *m) {
   }
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
-    if (!is_loop_merge(n)) continue;
+    if (!dfi_plan_is_loop_merge(n)) continue;
     const mark *k = &m->mark[n->id];
     for (int32_t j = 0; j < 2; j++) {
       df_node *by = dfi_plan_origin(m, n->in[j]).node;

@@ -26,6 +26,10 @@ dfi_why dfi_plan_why_cheapest(const maker *m, const df_node *n);
 bool dfi_plan_has_kernel(const dfi_device *d, const df_node *n);
 /* place_search.c: moves nodes that nothing was asked of, by the virtual clock, to where the run ends earlier. */
 void dfi_plan_search_places(maker *m);
+/* Places control flow once more, when what it goes with has been moved. */
+void dfi_plan_place_flow_again(maker *m);
+/* Does n begin the iterations of a loop variable? */
+bool dfi_plan_is_loop_merge(const df_node *n);
 /* The GPU's kernel for n, of its dtypes; NULL: there is none. */
 const dfi_gpu_kernel *dfi_plan_gpu_kernel(const df_node *n);
 /* Where a reader (NULL: a fetch) wants o: its device, with DFI_READ_ON_HOST where the device's memory is not the

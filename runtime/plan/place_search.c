@@ -1,44 +1,15 @@
-/* place_search.c: places for the nodes of a small plan without control flow with which its run ends early.
+/* place_search.c: places for the nodes of a small plan, with loops but without conds, with which its run ends early.
  *
  * place.c weighs one node at a time: it never leaves a device that each node alone would lose by leaving, and knows of
  * no two devices that compute at once (4.4 times the time of the best places, on a graph of four products). Here the
- * whole run is estimated, as the virtual clock times it, from several beginnings: the places found so far, and all on
- * one device. From each, a node alone or with a node that it reads is moved for as long as that makes the run shorter.
- * Only by the virtual clock, which is this model: what real devices do at once is not known so well.
+ * whole run is estimated (place_estimate.h), as the virtual clock times it, from several beginnings: the places found so
+ * far, and all on one device. From each, a node alone or with a node that it reads is moved for as long as that makes
+ * the run shorter. Only by the virtual clock, which is this model: what real devices do at once is not known so well.
  */
-#include "plan/place.h"
+#include "plan/place_estimate.h"
 #include <math.h>
 
-enum { JOBS_MOST = 96, DEVICES_MOST = 16, WORK_MOST = 1 << 24 /* estimates times jobs squared */, ON_HOST = -1 };
-
-typedef struct job {
-  df_node *node;
-  int32_t  values;             /* 1 + the first of its values; 0: none */
-  int32_t  missing;            /* inputs */
-  bool     free;               /* may be moved */
-  double   seconds[DEVICES_MOST];          /* INFINITY: no kernel there */
-} job;
-/* What a job makes, or (job -1) what is fed: lies on the host when the run begins. */
-typedef struct value {
-  df_output from;
-  int32_t  job, next;          /* next: of its job, as job.values */
-  int32_t  first;              /* among the uses */
-  double   bytes;
-} value;
-typedef struct use { int32_t value, job /* ON_HOST: fetched */; } use;
-
-typedef struct search {
-  maker   *m;
-  int32_t  njobs, nvalues, nuses, ndevices, use_room, value_room;
-  job     *job;
-  value   *value;
-  use     *use;
-  int32_t *job_of;             /* by node id: 1 + its job; 0: none */
-  int64_t  work;
-  /* of the estimate that is being made */
-  double   ready[JOBS_MOST], computes[DEVICES_MOST], sends[DEVICES_MOST], receives[DEVICES_MOST], last;
-  int32_t  missing[JOBS_MOST];
-} search;
+enum { WORK_MOST = 1 << 23 /* instances looked at */, TRIPS_GUESSED = 32 };
 
 /* ---- the plan, as jobs and what they pass on ------------------------------------------------------------------ */
 
@@ -50,15 +21,33 @@ static int32_t value_of(search *s, df_output from, int32_t by, double bytes) {
   return s->nvalues++;
 }
 
-static void add_use(search *s, df_output o, int32_t to) {
-  const df_output from = o.index < 0 ? o : dfi_plan_origin(s->m, o);
-  const bool fed = from.index >= 0 && (flow_of(from.node) == DF_FEED || feed_of(s->m, from) >= 0);
-  const int32_t by = fed ? -1 : s->job_of[from.node->id] - 1;
-  if ((!fed && by < 0) || by == to || (from.index >= 0 && is_handle(from))) return;
-  const int32_t v = value_of(s, from, by, from.index < 0 ? 0 : dfi_plan_output_bytes(from));
+/* What makes o: Enter, Exit, NextIteration and LoopCond hand on what comes to them. */
+static df_output source(const maker *m, df_output o) {
+  for (int32_t patience = 1000; patience; patience--) {
+    if (o.index >= 0) o = dfi_plan_origin(m, o);
+    const df_flow f = flow_of(o.node);
+    const bool hands_on = f == DF_ENTER || f == DF_EXIT || f == DF_NEXT_ITERATION || f == DF_LOOP_COND;
+    if ((o.index >= 0 && feed_of(m, o) >= 0) || !(hands_on || dfi_plan_passes_on(o.node))) break;
+    o = o.node->in[0];
+  }
+  return o;
+}
+
+static bool is_fed(const maker *m, df_output o) {
+  return o.index >= 0 && (flow_of(o.node) == DF_FEED || feed_of(m, o) >= 0);
+}
+
+static void add_use(search *s, df_output o, int32_t to, when when) {
+  const df_output from = source(s->m, o);
+  const bool fed = is_fed(s->m, from), empty = o.index < 0 || from.index < 0 || is_handle(from);
+  const int32_t by = fed ? NO_JOB : s->job_of[from.node->id] - 1;
+  if ((!fed && by < 0) || by == to) return;
+  const int32_t v = value_of(s, from, by, empty ? 0 : dfi_plan_output_bytes(from));
   DFI_GROW(s->use, s->nuses, s->use_room);
-  s->use[s->nuses++] = (use){ v, to };
-  if (to >= 0) s->job[to].missing++;
+  s->use[s->nuses++] = (use){ v, to, when };
+  if (to < 0) return;
+  if (when == WHEN_SAME) s->job[to].missing_first++;
+  if (when != WHEN_FIRST) s->job[to].missing_later++;
 }
 
 static bool may_move(const maker *m, const df_node *n) {
@@ -74,83 +63,117 @@ static int by_value(const void *a, const void *b) {
   return x->value != y->value ? x->value - y->value : x->job - y->job;
 }
 
-/* False: there is control flow, or too much. */
-static bool find_jobs(search *s) {
-  maker *m = s->m;
-  for (int32_t i = 0; i < m->nneeded; i++) {
-    df_node *n = dfi_plan_node(m, m->needed[i]);
-    if (flow_of(n) == DF_CONSTANT || flow_of(n) == DF_FEED || dfi_plan_passes_on(n)) continue;
-    if (flow_of(n) != DF_PLAIN || s->njobs == JOBS_MOST) return false;
-    job *j = &s->job[s->njobs++];
-    *j = (job){ .node = n, .free = may_move(m, n) };
-    s->job_of[n->id] = s->njobs;
-    for (int32_t d = 0; d < s->ndevices; d++)
-      j->seconds[d] =
-          dfi_plan_has_kernel(m->devices->at[d], n) ? dfi_plan_own_seconds(m, n, m->devices->at[d]) : INFINITY;
+/* The loop of a node; -1: there are too many, or one is inside another. */
+static int32_t loop_of(search *s, const df_node *n) {
+  const int32_t scope = s->m->mark[n->id].scope;
+  for (int32_t l = 0; l < s->nloops; l++) if (s->loop[l].scope == scope) return l;
+  if (scope < 0 || s->nloops == LOOPS_MOST || s->m->plan->scope[scope].parent != 0) return -1;
+  s->loop[s->nloops] = (loop){ .scope = scope, .trips = TRIPS_GUESSED,
+                                 .window = s->m->plan->scope[scope].parallel_iterations };
+  return s->nloops++;
+}
+
+static bool is_loop_switch(const df_node *n) {
+  return flow_of(n) == DF_SWITCH && flow_of(n->in[1].node) == DF_LOOP_COND;
+}
+
+/* What has no job: it is given, or hands on what comes to it. */
+static bool has_no_job(const maker *m, const df_node *n) {
+  switch (flow_of(n)) {
+  case DF_CONSTANT: case DF_FEED: case DF_ENTER: case DF_EXIT: case DF_NEXT_ITERATION: case DF_LOOP_COND: return true;
+  default: return dfi_plan_passes_on(n) || m->mark[n->id].duplicate >= 0;
   }
-  for (int32_t j = 0; j < s->njobs; j++) {
-    const df_node *n = s->job[j].node;
-    for (int32_t i = 0; i < n->nin; i++) add_use(s, n->in[i], j);
-    for (int32_t i = 0; i < n->ncontrol; i++) add_use(s, (df_output){ n->control[i], -1 }, j);
-    const mark *k = &m->mark[n->id];                   /* what another is to be with stays for its sake */
-    if (k->why == DFI_WHY_COLOCATED && k->why_node >= 0 && s->job_of[k->why_node])
-      s->job[s->job_of[k->why_node] - 1].free = false;
+}
+
+/* False: there are conds or calls, or too much. */
+static bool add_job(search *s, df_node *n) {
+  const bool variable = dfi_plan_is_loop_merge(n), holds = variable || is_loop_switch(n);
+  const int32_t loop = loop_of(s, n);
+  if ((flow_of(n) != DF_PLAIN && !holds) || s->njobs == JOBS_MOST || loop < 0) return false;
+  job *j = &s->job[s->njobs++];
+  *j = (job){ .node = n, .kind = variable ? JOB_VARIABLE : holds ? JOB_SWITCH : JOB_KERNEL, .loop = loop,
+              .follows = NO_JOB, .free = !holds && may_move(s->m, n) };
+  s->job_of[n->id] = s->njobs;
+  for (int32_t d = 0; d < s->ndevices && !holds; d++) {
+    const dfi_device *at = s->m->devices->at[d];
+    j->seconds[d] = dfi_plan_has_kernel(at, n) ? dfi_plan_own_seconds(s->m, n, at) : INFINITY;
   }
-  for (int32_t i = 0; i < m->plan->nfetch; i++) {
-    const int32_t *pair = m->plan->signature + 2 * i;
-    if (pair[1] >= 0) add_use(s, (df_output){ m->graph->node[pair[0]], pair[1] }, ON_HOST);
-  }
-  if (s->nuses) qsort(s->use, (size_t)s->nuses, sizeof *s->use, by_value);
-  for (int32_t u = s->nuses; u-- > 0;) s->value[s->use[u].value].first = u;
   return true;
 }
 
-/* ---- what a run takes ------------------------------------------------------------------------------------------ */
-
-/* A message, one after the other at each port: when it comes. */
-static double carry(search *s, int32_t from, int32_t to, double bytes, double at) {
-  const dfi_device *a = s->m->devices->at[from], *b = s->m->devices->at[to];
-  double busy;
-  const double takes = dfi_link_seconds(a, b, (int64_t)bytes, &busy);
-  if (s->sends[from] > at) at = s->sends[from];
-  if (s->receives[to] > at) at = s->receives[to];
-  if (a->bandwidth > 0) s->sends[from] = at + bytes / a->bandwidth;
-  if (b->bandwidth > 0) s->receives[to] = at + bytes / b->bandwidth;
-  return at + takes;
+/* A variable is with what the body makes of it, or where it comes from if the body leaves it as it is. */
+static void follow(search *s, job *j) {
+  df_output o = source(s->m, j->node->in[j->kind == JOB_VARIABLE ? 1 : 0]);
+  const bool kept = j->kind == JOB_VARIABLE && flow_of(o.node) == DF_SWITCH &&
+                    source(s->m, o.node->in[0]).node == j->node;
+  if (kept) o = source(s->m, j->node->in[0]);
+  if (!is_fed(s->m, o)) j->follows = s->job_of[o.node->id] - 1;
 }
 
-/* The value is there, on a device; it crosses once to each other one that has a use for it. */
-static void deliver(search *s, const int32_t *place, int32_t v, int32_t from, double at) {
-  double came[DEVICES_MOST];
-  for (int32_t d = 0; d < s->ndevices; d++) came[d] = d == from ? at : -1;
-  for (int32_t u = s->value[v].first; u < s->nuses && s->use[u].value == v; u++) {
-    const int32_t to = s->use[u].job, d = to == ON_HOST ? 0 : place[to];
-    if (came[d] < 0) came[d] = carry(s, from, d, s->value[v].bytes, at);
-    s->last = fmax(s->last, came[d]);
-    if (to == ON_HOST) continue;
-    s->ready[to] = fmax(s->ready[to], came[d]);
-    s->missing[to]--;
+static void add_uses(search *s, int32_t j) {
+  const df_node *n = s->job[j].node;
+  const bool variable = s->job[j].kind == JOB_VARIABLE;
+  if (s->job[j].kind != JOB_KERNEL) follow(s, &s->job[j]);
+  for (int32_t i = 0; i < n->nin; i++) add_use(s, n->in[i], j, !variable ? WHEN_SAME : i ? WHEN_NEXT : WHEN_FIRST);
+  for (int32_t i = 0; i < n->ncontrol; i++) add_use(s, (df_output){ n->control[i], -1 }, j, WHEN_SAME);
+  const mark *k = &s->m->mark[n->id];                  /* what another is to be with stays for its sake */
+  if (k->why == DFI_WHY_COLOCATED && k->why_node >= 0 && s->job_of[k->why_node])
+    s->job[s->job_of[k->why_node] - 1].free = false;
+}
+
+/* ---- how often a loop runs ------------------------------------------------------------------------------------- */
+
+/* The number that o is. False: it is none that is known. */
+static bool known_number(const maker *m, df_output o, double *number) {
+  o = source(m, o);
+  if (is_fed(m, o) || flow_of(o.node) != DF_CONSTANT) return false;
+  const df_tensor *t = attr_of(o.node, "value")->tensor;
+  if (!t || t->size != 1) return false;
+  switch (t->dtype) {
+  case DF_INT32: *number = *(const int32_t *)t->data; return true;
+  case DF_INT64: *number = (double)*(const int64_t *)t->data; return true;
+  case DF_FLOAT32: *number = *(const float *)t->data; return true;
+  default: return false;
   }
 }
 
-static double estimate(search *s, const int32_t *place) {
-  s->last = 0;
-  s->work += (int64_t)s->njobs * s->njobs;
-  for (int32_t d = 0; d < s->ndevices; d++) s->computes[d] = s->sends[d] = s->receives[d] = 0;
-  for (int32_t j = 0; j < s->njobs; j++) { s->ready[j] = 0; s->missing[j] = s->job[j].missing; }
-  for (int32_t v = 0; v < s->nvalues; v++) if (s->value[v].job < 0) deliver(s, place, v, 0, 0);
-  for (int32_t n = 0; n < s->njobs; n++) {
-    int32_t j = -1;
-    for (int32_t i = 0; i < s->njobs; i++)
-      if (s->missing[i] == 0 && (j < 0 || s->ready[i] < s->ready[j])) j = i;
-    if (j < 0) break;
-    const int32_t d = place[j];
-    const double ends = s->computes[d] = fmax(s->ready[j], s->computes[d]) + s->job[j].seconds[d];
-    s->last = fmax(s->last, ends);
-    s->missing[j] = -1;
-    for (int32_t v = s->job[j].values; v; v = s->value[v - 1].next) deliver(s, place, v - 1, d, ends);
+/* Of a loop that counts from a constant, by a constant, until it is not less than a constant; else TRIPS_GUESSED. */
+static int32_t trips_of(const search *s, const df_node *swtch) {
+  const maker *m = s->m;
+  const df_node *less = source(m, swtch->in[1]).node;
+  if (strcmp(op_of(less)->type, "Less")) return TRIPS_GUESSED;
+  const df_node *i = source(m, less->in[0]).node;
+  if (!dfi_plan_is_loop_merge(i)) return TRIPS_GUESSED;
+  const df_node *add = source(m, i->in[1]).node;
+  double from, by, to;
+  if (strcmp(op_of(add)->type, "Add") || !known_number(m, i->in[0], &from) || !known_number(m, less->in[1], &to) ||
+      !known_number(m, add->in[1], &by) || by <= 0)
+    return TRIPS_GUESSED;
+  return (int32_t)fmin(fmax(ceil((to - from) / by), 1), INT32_MAX);
+}
+
+/* False: there are conds, calls or loops in loops, or too much. */
+static bool find_jobs(search *s) {
+  maker *m = s->m;
+  s->loop[s->nloops++] = (loop){ .trips = 1, .played = 1, .window = 1 };
+  for (int32_t i = 0; i < m->nneeded; i++) {
+    df_node *n = dfi_plan_node(m, m->needed[i]);
+    if (!has_no_job(m, n) && !add_job(s, n)) return false;
   }
-  return s->last;
+  for (int32_t j = 0; j < s->njobs; j++) {
+    add_uses(s, j);
+    if (s->job[j].kind == JOB_SWITCH) s->loop[s->job[j].loop].trips = trips_of(s, s->job[j].node);
+  }
+  for (int32_t l = 1; l < s->nloops; l++)
+    s->loop[l].played = s->loop[l].trips < ITERATIONS_MOST ? s->loop[l].trips : ITERATIONS_MOST;
+  for (int32_t i = 0; i < m->plan->nfetch; i++) {
+    const int32_t *pair = m->plan->signature + 2 * i;
+    if (pair[1] >= 0) add_use(s, (df_output){ m->graph->node[pair[0]], pair[1] }, ON_HOST, WHEN_SAME);
+  }
+  if (s->nuses) qsort(s->use, (size_t)s->nuses, sizeof *s->use, by_value);
+  for (int32_t u = s->nuses; u-- > 0;) s->value[s->use[u].value].first = u;
+  dfi_place_prepare(s);
+  return true;
 }
 
 /* ---- the search -------------------------------------------------------------------------------------------------- */
@@ -161,20 +184,29 @@ static bool try_move(search *s, int32_t *place, double *least, int32_t j, int32_
   if ((was == d && (with < 0 || with_was == d)) || s->work > WORK_MOST) return false;
   place[j] = d;
   if (with >= 0) place[with] = d;
-  const double seconds = estimate(s, place);
+  const double seconds = dfi_place_estimate(s, place);
   if (seconds < *least * 0.999) { *least = seconds; return true; }
   place[j] = was;
   if (with >= 0) place[with] = with_was;
   return false;
 }
 
+/* The job that says where j is. */
+static int32_t mover_of(const search *s, int32_t j) {
+  for (int32_t patience = s->njobs; patience && j >= 0 && s->job[j].kind != JOB_KERNEL; patience--)
+    j = s->job[j].follows;
+  return j;
+}
+
+static bool may_be_moved(const search *s, int32_t j) { return j >= 0 && s->job[j].free; }
+
 static bool sweep(search *s, int32_t *place, double *least) {
   bool moved = false;
   for (int32_t d = 0; d < s->ndevices; d++) {
     for (int32_t j = 0; j < s->njobs; j++) if (s->job[j].free) moved |= try_move(s, place, least, j, -1, d);
     for (int32_t u = 0; u < s->nuses; u++) {
-      const int32_t to = s->use[u].job, from = s->value[s->use[u].value].job;
-      if (to >= 0 && from >= 0 && s->job[to].free && s->job[from].free) moved |= try_move(s, place, least, to, from, d);
+      const int32_t to = mover_of(s, s->use[u].job), from = mover_of(s, s->value[s->use[u].value].job);
+      if (to != from && may_be_moved(s, to) && may_be_moved(s, from)) moved |= try_move(s, place, least, to, from, d);
     }
   }
   return moved;
@@ -183,7 +215,8 @@ static bool sweep(search *s, int32_t *place, double *least) {
 /* Why it is there: beside what it reads or is read by, or -1, where it computes faster. */
 static int32_t neighbour(const search *s, const int32_t *place, int32_t j) {
   for (int32_t u = 0; u < s->nuses; u++) {
-    const int32_t to = s->use[u].job, from = s->value[s->use[u].value].job;
+    const int32_t to = mover_of(s, s->use[u].job), from = mover_of(s, s->value[s->use[u].value].job);
+    if (to == from) continue;
     if (to == j && from >= 0 && place[from] == place[j]) return s->job[from].node->id;
     if (from == j && to >= 0 && place[to] == place[j]) return s->job[to].node->id;
   }
@@ -194,14 +227,14 @@ static void find_places(search *s) {
   maker *m = s->m;
   int32_t best[JOBS_MOST], place[JOBS_MOST];
   for (int32_t j = 0; j < s->njobs; j++) best[j] = m->mark[s->job[j].node->id].device;
-  const double before = estimate(s, best);
+  const double before = dfi_place_estimate(s, best);
   double least = before;
   for (int32_t start = -1; start < s->ndevices; start++) {
     for (int32_t j = 0; j < s->njobs; j++) {
       const bool goes = start >= 0 && s->job[j].free && s->job[j].seconds[start] < INFINITY;
       place[j] = goes ? start : m->mark[s->job[j].node->id].device;
     }
-    double seconds = estimate(s, place);
+    double seconds = dfi_place_estimate(s, place);
     while (sweep(s, place, &seconds)) { }
     if (seconds < least * 0.999) { least = seconds; memcpy(best, place, sizeof *best * (size_t)s->njobs); }
   }
@@ -209,11 +242,12 @@ static void find_places(search *s) {
   if (least > before * 0.99) return;
   for (int32_t j = 0; j < s->njobs; j++) {
     mark *k = &m->mark[s->job[j].node->id];
-    if (k->device == best[j]) continue;
+    if (k->device == best[j] || s->job[j].kind != JOB_KERNEL) continue;
     k->device = (int16_t)best[j];
     k->why = (uint8_t)dfi_plan_why_cheapest(m, s->job[j].node);
     k->why_node = neighbour(s, best, j);
   }
+  if (s->nloops > 1) dfi_plan_place_flow_again(m);
 }
 
 void dfi_plan_search_places(maker *m) {
@@ -226,6 +260,9 @@ void dfi_plan_search_places(maker *m) {
   s->ndevices = d->n;
   s->job = dfi_xcalloc(JOBS_MOST, sizeof *s->job);
   s->job_of = dfi_xcalloc((size_t)dfi_plan_ids(m) + 1, sizeof *s->job_of);
+  s->instance = dfi_xcalloc(INSTANCES_MOST, sizeof *s->instance);
+  s->open = dfi_xcalloc(INSTANCES_MOST, sizeof *s->open);
   if (find_jobs(s) && s->njobs) find_places(s);
-  dfi_free(s->job); dfi_free(s->value); dfi_free(s->use); dfi_free(s->job_of); dfi_free(s);
+  dfi_free(s->job); dfi_free(s->value); dfi_free(s->use); dfi_free(s->job_of); dfi_free(s->instance);
+  dfi_free(s->open); dfi_free(s);
 }

@@ -37,20 +37,21 @@ describe('a loop over many devices (Fig. 11)', function()
     return g:as_default(function()
       local begin = {}
       for d = 1, n do begin[d] = df.float32(0) end
-      local _, ends = df.while_loop(function(i) return i:lt(60) end, function(i, x)
+      local function on_host(fn) return df.device('cpu:0', fn) end                     -- where it is, whatever computes fast
+      local _, ends = df.while_loop(function(i) return on_host(function() return i:lt(60) end) end, function(i, x)
         local after = {}
         for d = 1, n do after[d] = df.device(('sim:%d'):format(d - 1), function() return x[d] + 1 end) end
         if barrier then
           local all = df.device('sim:0', function() return df.add_n(after) * 0 end)
           for d = 1, n do after[d] = df.device(('sim:%d'):format(d - 1), function() return after[d] + all end) end
         end
-        return i + 1, after
+        return on_host(function() return i + 1 end), after
       end, { df.int32(0), begin }, { parallel_iterations = opts.parallel_iterations or 32 })
       local list = { 'cpu:0' }
       for d = 1, n do
         list[d + 1] = { ('sim:%d'):format(d - 1), bandwidth = '1GB/s', latency = opts.latency or '50us', speed = opts.speed or 1 }
       end
-      local sum = df.device('cpu:0', function() return df.add_n(ends) end)          -- where it is, whatever computes fast
+      local sum = on_host(function() return df.add_n(ends) end)
       local h = df.Session{ graph = g, devices = list, clock = 'virtual' }:start(sum, nil, { record = true })
       h:wait()
       return h

@@ -1,0 +1,190 @@
+/* place_estimate.c: plays a run of a small plan, as the virtual clock would time it: place_estimate.h. */
+#include "plan/place_estimate.h"
+#include <math.h>
+
+int32_t dfi_place_of(const search *s, const int32_t *place, int32_t j) {
+  for (int32_t patience = s->njobs; patience && s->job[j].kind != JOB_KERNEL; patience--) {
+    if (s->job[j].follows == NO_JOB) return 0;
+    j = s->job[j].follows;
+  }
+  return s->job[j].kind == JOB_KERNEL ? place[j] : s->m->devices->fallback;    /* variables that follow each other */
+}
+
+static bool is_outside(const search *s, const use *u) {
+  const int32_t from = s->value[u->value].job;
+  return from < 0 || s->job[from].loop != s->job[u->job].loop;
+}
+
+/* Does it come by an Enter? What is fed and read in each iteration is there already. */
+static bool enters(const search *s, const use *u) {
+  return u->job >= 0 && s->job[u->job].loop && is_outside(s, u) &&
+         (s->value[u->value].job >= 0 || u->when == WHEN_FIRST);
+}
+
+/* A job is conditional when it hangs on a Switch of its loop, and an invariant when nothing that it reads is its loop's
+   but invariants. */
+static void find_flags(search *s) {
+  for (int32_t j = 0; j < s->njobs; j++) {
+    s->job[j].conditional = false;
+    s->job[j].once = s->job[j].loop && s->job[j].kind == JOB_KERNEL && dfi_plan_is_pure(s->job[j].node);
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (int32_t u = 0; u < s->nuses; u++) {
+      if (s->use[u].job < 0 || is_outside(s, &s->use[u])) continue;
+      job *to = &s->job[s->use[u].job];
+      const job *from = &s->job[s->value[s->use[u].value].job];
+      if (to->kind == JOB_KERNEL && !to->conditional && (from->conditional || from->kind == JOB_SWITCH))
+        more = to->conditional = true;
+      if (to->once && !from->once) { more = true; to->once = false; }
+    }
+  }
+}
+
+void dfi_place_prepare(search *s) {
+  find_flags(s);
+  for (int32_t u = 0; u < s->nuses; u++)
+    if (enters(s, &s->use[u])) s->loop[s->job[s->use[u].job].loop].enters++;
+  int32_t n = 0;
+  for (int32_t j = 0; j < s->njobs; j++) {
+    job *a = &s->job[j];
+    a->first = n;
+    a->times = s->loop[a->loop].played + (a->loop && !a->conditional);
+    for (int32_t k = 0; k < a->times; k++) s->instance[n++].job = j;
+  }
+}
+
+/* ---- one run --------------------------------------------------------------------------------------------------- */
+
+/* An input of an instance has come. */
+static void give(search *s, int32_t j, int32_t iteration, double at) {
+  if (iteration >= s->job[j].times) return;
+  const int32_t i = s->job[j].first + iteration;
+  instance *to = &s->instance[i];
+  to->ready = fmax(to->ready, at);
+  if (--to->missing > 0) return;
+  to->serial = s->serial++;
+  s->open[s->nopen++] = i;
+}
+
+/* A message, one after the other at each port: when it comes. */
+static double carry(search *s, int32_t from, int32_t to, double bytes, double at) {
+  const dfi_device *a = s->m->devices->at[from], *b = s->m->devices->at[to];
+  double busy;
+  const double takes = dfi_link_seconds(a, b, (int64_t)bytes, &busy);
+  if (s->sends[from] > at) at = s->sends[from];
+  if (s->receives[to] > at) at = s->receives[to];
+  if (a->bandwidth > 0) s->sends[from] = at + bytes / a->bandwidth;
+  if (b->bandwidth > 0) s->receives[to] = at + bytes / b->bandwidth;
+  return at + takes;
+}
+
+/* Seconds of the iterations of a loop that are not played, at the pace of the last instances of j. */
+static double rest_of_loop(const search *s, const job *j) {
+  const loop *l = &s->loop[j->loop];
+  const int32_t half = l->played / 2;
+  const instance *i = s->instance + j->first;
+  return (l->trips - l->played) * (i[l->played].ready - i[half].ready) / (l->played - half);
+}
+
+/* One of a loop's enters has come; with the last of them it begins. */
+static void enter(search *s, int32_t l, double at) {
+  s->opens[l] = fmax(s->opens[l], at);
+  if (--s->awaits[l]) return;
+  for (int32_t j = 0; j < s->njobs; j++)
+    if (s->job[j].loop == l && s->job[j].kind == JOB_VARIABLE) give(s, j, 0, s->opens[l]);
+  for (int32_t u = 0; u < s->nuses; u++) {
+    const int32_t j = s->use[u].job;
+    if (!enters(s, &s->use[u]) || s->job[j].loop != l || s->use[u].when == WHEN_FIRST) continue;
+    for (int32_t k = 0; k < s->job[j].times; k++) give(s, j, k, s->opens[l]);
+  }
+}
+
+/* The value is there, on a device; it crosses once to each other one that has a use for it. */
+static void deliver(search *s, const int32_t *place, int32_t v, int32_t from, int32_t iteration, double at) {
+  double came[DEVICES_MOST];
+  const job *by = s->value[v].job < 0 ? NULL : &s->job[s->value[v].job];
+  for (int32_t d = 0; d < s->ndevices; d++) came[d] = d == from ? at : -1;
+  for (int32_t u = s->value[v].first; u < s->nuses && s->use[u].value == v; u++) {
+    const int32_t to = s->use[u].job, of = to == ON_HOST ? 0 : s->job[to].loop;
+    const bool leaves = by && by->loop && by->loop != of;
+    const int32_t when = s->use[u].when == WHEN_NEXT ? iteration + 1 : iteration;
+    if (leaves ? iteration < by->times - 1 : to >= 0 && when >= s->job[to].times) continue;
+    const int32_t d = to == ON_HOST ? 0 : dfi_place_of(s, place, to);
+    if (came[d] < 0) came[d] = carry(s, from, d, s->value[v].bytes, at);
+    const double comes = came[d] + (leaves && by->times > s->loop[by->loop].played ? rest_of_loop(s, by) : 0);
+    s->last = fmax(s->last, comes);
+    if (to == ON_HOST) continue;
+    if (enters(s, &s->use[u])) enter(s, of, comes);
+    else if (by && by->loop == of) give(s, to, when, comes);
+    else for (int32_t k = 0; k < s->job[to].times; k++) give(s, to, k, comes);
+  }
+}
+
+/* An iteration has ended: the one that the window held back may begin. */
+static void end_iteration(search *s, int32_t l, int32_t k) {
+  if (k) s->ended[l][k] = fmax(s->ended[l][k], s->ended[l][k - 1]);
+  if (k + s->loop[l].window > s->loop[l].played) return;
+  for (int32_t j = 0; j < s->njobs; j++)
+    if (s->job[j].kind == JOB_VARIABLE && s->job[j].loop == l)
+      give(s, j, k + (int32_t)s->loop[l].window, s->ended[l][k]);
+}
+
+static void run(search *s, const int32_t *place, int32_t i) {
+  const int32_t j = s->instance[i].job, iteration = i - s->job[j].first;
+  const job *a = &s->job[j];
+  const int32_t d = dfi_place_of(s, place, j);
+  double ends = s->instance[i].ready;
+  const double takes = a->kind != JOB_KERNEL || (a->once && iteration) ? 0 : a->seconds[d];
+  if (takes > 0) ends = s->computes[d] = fmax(ends, s->computes[d]) + takes;
+  s->instance[i].ready = ends;
+  s->last = fmax(s->last, ends);
+  for (int32_t v = a->values; v; v = s->value[v - 1].next) deliver(s, place, v - 1, d, iteration, ends);
+  if (!a->loop || iteration == s->loop[a->loop].played) return;
+  double *ended = &s->ended[a->loop][iteration];
+  *ended = fmax(*ended, ends);
+  if (--s->left[a->loop][iteration] == 0) end_iteration(s, a->loop, iteration);
+}
+
+static void begin(search *s) {
+  s->last = 0;
+  s->nopen = 0;
+  s->serial = 0;
+  memset(s->ended, 0, sizeof s->ended);
+  memset(s->left, 0, sizeof s->left);
+  memset(s->opens, 0, sizeof s->opens);
+  for (int32_t l = 0; l < s->nloops; l++) s->awaits[l] = s->loop[l].enters;
+  for (int32_t d = 0; d < s->ndevices; d++) s->computes[d] = s->sends[d] = s->receives[d] = 0;
+  for (int32_t j = 0; j < s->njobs; j++) {
+    const job *a = &s->job[j];
+    for (int32_t k = 0; k < a->times; k++) {
+      const loop *l = &s->loop[a->loop];
+      const bool held = a->kind == JOB_VARIABLE && (k ? k >= l->window : l->enters > 0);
+      instance *i = &s->instance[a->first + k];
+      *i = (instance){ 0, (k ? a->missing_later : a->missing_first) + held, j, s->serial };
+      s->left[a->loop][k]++;
+      if (!i->missing) { s->serial++; s->open[s->nopen++] = a->first + k; }
+    }
+  }
+}
+
+static int32_t next_open(search *s) {
+  int32_t best = 0;
+  for (int32_t o = 1; o < s->nopen; o++) {
+    const instance *a = &s->instance[s->open[o]], *b = &s->instance[s->open[best]];
+    if (a->ready < b->ready || (a->ready == b->ready && a->serial < b->serial)) best = o;
+  }
+  const int32_t i = s->open[best];
+  s->open[best] = s->open[--s->nopen];
+  return i;
+}
+
+double dfi_place_estimate(search *s, int32_t *place) {
+  begin(s);
+  for (int32_t v = 0; v < s->nvalues; v++) if (s->value[v].job < 0) deliver(s, place, v, 0, 0, 0);
+  while (s->nopen) {
+    s->work += s->nopen + 1;
+    run(s, place, next_open(s));
+  }
+  return s->last;
+}
