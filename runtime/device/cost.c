@@ -1,9 +1,9 @@
 /* cost.c: how long things take by the virtual clock: a model of flops and bytes, and of nothing else.
  *
  * At speed 1 a device computes 100 GF/s and moves 20 GB/s through its memory, whichever takes longer, and a kernel
- * costs 1 µs to begin with: one core of a laptop. An accelerator is a device of speed 40 or so. A device whose speed is
- * 'measured' has the rates of this machine's kernels instead (session/measure.c). The primitives of control flow, and
- * ops that hand on what they take, cost nothing.
+ * costs 1 µs to begin with, or what the device's `launch` says: one core of a laptop. An accelerator is a device of
+ * speed 40 or so. A device whose speed is 'measured' has the rates of this machine's kernels instead
+ * (session/measure.c). The primitives of control flow, and ops that hand on what they take, cost nothing.
  */
 #include "device/device.h"
 
@@ -11,7 +11,8 @@ const dfi_rates dfi_model_rates = { .flops = 100e9, .bytes = 20e9, .begin = 1e-6
 
 double dfi_device_seconds(const dfi_device *d, double flops, double bytes) {
   const double compute = flops / d->rates.flops, memory = bytes / d->rates.bytes;
-  return (d->rates.begin + (compute > memory ? compute : memory)) / (d->speed > 0 ? d->speed : 1);
+  const double speed = d->speed > 0 ? d->speed : 1, begin = d->launch > 0 ? d->launch : d->rates.begin / speed;
+  return begin + (compute > memory ? compute : memory) / speed;
 }
 
 /* The slower end is what counts. The host has no links of its own. */

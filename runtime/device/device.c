@@ -295,13 +295,14 @@ int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err) {
     } else if (!strncmp(w, "bandwidth=", 10)) v->bandwidth = value;
     else if (!strncmp(w, "latency=", 8)) v->latency = value;
     else if (!strncmp(w, "speed=", 6)) v->speed = value;
+    else if (!strncmp(w, "launch=", 7)) v->launch = value;
     else if (!strncmp(w, "fail_at=", 8)) v->fails_at = (int64_t)value, d->faulty = true;
     else if (!strncmp(w, "link_fail_at=", 13)) v->link_fails_at = (int64_t)value, d->faulty = true;
     else if (!strncmp(w, "link_stall_at=", 14)) v->link_stalls_at = (int64_t)value, d->faulty = true;
     else
       status = dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                        "device %s has no `%s`; there are memory, bandwidth, latency, speed, fail_at, link_fail_at and "
-                        "link_stall_at", name, w);
+                        "device %s has no `%s`; there are memory, bandwidth, latency, speed, launch, fail_at, "
+                        "link_fail_at and link_stall_at", name, w);
   }
   dfi_free(copy);
   return status ? -1 : at;

@@ -45,6 +45,7 @@ typedef struct dfi_device {
   double     bandwidth;            /* of its links to and from others, bytes a second; 0: no limit */
   double     latency;              /* of a message, seconds */
   double     speed;                /* 1: as its rates have it */
+  double     launch;               /* seconds that a kernel takes to begin, at any speed; 0: as its rates have it */
   dfi_rates  rates;                /* the model's, or what was measured on this machine */
   bool       measured;             /* speed = 'measured': its costs are */
   dfi_devmem_stats far;            /* of another rank's: as it was when that rank's last part of a run ended */
@@ -107,8 +108,8 @@ int32_t dfi_device_find(dfi_devices *d, int32_t rank, int32_t kind, int32_t numb
 /* The same for a string. A sim that is not listed is made where the list is open. -1: err says what there is. An
    empty string: -2. */
 int32_t dfi_device_of(dfi_devices *d, const char *spec, const char *where, df_error *err);
-/* Adds a device, or changes what it can do. `text`: name,memory=N,bandwidth=N,latency=S,speed=X in bytes and seconds.
-   */
+/* Adds a device, or changes what it can do. `text`: name,memory=N,bandwidth=N,latency=S,speed=X,launch=S in bytes
+   and seconds. */
 int32_t dfi_device_add(dfi_devices *d, const char *text, df_error *err);
 /* gpu.c: GPU `number`, opened when it is first asked for. NULL: err's message says why there is none and what to do. */
 const dfi_remote *dfi_gpu_open(int32_t number, df_error *err);

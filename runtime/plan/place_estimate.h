@@ -1,11 +1,11 @@
 /* place_estimate.h: a plan as jobs and what they pass on, and how long its run takes by the virtual clock.
  *
- * Jobs are the plan's kernels, and what holds a loop's values: a loop variable (its Merge) and its Switch, which take no
- * time and are where the kernel is that makes the value. Place_search.c finds the jobs and moves them;
- * place_estimate.c plays their run: each device computes one kernel after the other, each port carries one message after
- * the other, a value crosses once to each device, a loop begins when all that it takes has come, an iteration when the
- * window lets it. Of a loop the first ITERATIONS_MOST iterations are played, and the rest are taken to follow at the
- * pace of the last ones.
+ * Jobs are the plan's kernels, and what holds a loop's values: a loop variable (its Merge) and its Switch, which take
+ * no time and are where the kernel is that makes the value. place_search.c finds the jobs and moves them;
+ * place_estimate.c plays their run: each device computes one kernel after the other, each port carries one message
+ * after the other, a value crosses once to each device, a loop begins when all that it takes has come, an iteration
+ * when the window lets it. Of a loop the first ITERATIONS_MOST iterations are played, and the rest are taken to follow
+ * at the pace of the last ones.
  */
 #ifndef DFLOW_PLAN_PLACE_ESTIMATE_H
 #define DFLOW_PLAN_PLACE_ESTIMATE_H

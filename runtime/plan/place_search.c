@@ -1,10 +1,11 @@
 /* place_search.c: places for the nodes of a small plan, with loops but without conds, with which its run ends early.
  *
  * place.c weighs one node at a time: it never leaves a device that each node alone would lose by leaving, and knows of
- * no two devices that compute at once (4.4 times the time of the best places, on a graph of four products). Here the
- * whole run is estimated (place_estimate.h), as the virtual clock times it, from several beginnings: the places found so
- * far, and all on one device. From each, a node alone or with a node that it reads is moved for as long as that makes
- * the run shorter. Only by the virtual clock, which is this model: what real devices do at once is not known so well.
+ * no two devices that compute at once (4.4 times the time of the best places, on a graph of four products; 9 times, of
+ * a loop). Here the whole run is estimated (place_estimate.h), as the virtual clock times it, from several beginnings:
+ * the places found so far, and all on one device. From each, a node alone or with a node that it reads is moved for as
+ * long as that makes the run shorter. Only by the virtual clock, which is this model: what real devices do at once is
+ * not known so well.
  */
 #include "plan/place_estimate.h"
 #include <math.h>

@@ -30,6 +30,7 @@ static void __attribute__((format(printf, 2, 3))) say(text *t, const char *forma
 
 static void say_device(text *t, const dfi_device *v) {
   say(t, "%s,bandwidth=%.17g,latency=%.17g,speed=%.17g", v->name, v->bandwidth, v->latency, v->speed);
+  if (v->launch > 0) say(t, ",launch=%.17g", v->launch);
   if (v->memory) say(t, ",memory=%lld", (long long)v->memory);
   if (v->fails_at) say(t, ",fail_at=%lld", (long long)v->fails_at);
   if (v->link_fails_at) say(t, ",link_fail_at=%lld", (long long)v->link_fails_at);

@@ -175,3 +175,24 @@ describe('rows by the virtual clock', function()
     end)
   end
 end)
+
+describe('kernels by the virtual clock', function()
+  it('take `launch` seconds to begin, whatever the speed, and 1 us by the speed where it is not said', function()
+    local function seconds(speed, launch)
+      local y = df.device('sim:0', function()
+        local x = df.random_uniform({ 64, 64 })
+        local y = x
+        for _ = 1, 10 do y = y:matmul(x) end
+        return y
+      end)
+      local h = df.Session{ devices = { 'cpu:0', { 'sim:0', speed = speed, launch = launch } }, clock = 'virtual' }:start(y.op)
+      h:wait()
+      return h:stats().seconds
+    end
+    for _, speed in ipairs{ 0.1, 1, 50 } do
+      local work = seconds(speed, '1ns')
+      near(seconds(speed, '1ms') - work, 11e-3, { rtol = 1e-3 })
+      near(seconds(speed) - work, 11e-6 / speed, { rtol = 1e-2 })
+    end
+  end)
+end)

@@ -41,7 +41,8 @@ df.Session({…})
               unless it takes less time beside what it needs or on a faster one, by the shapes that are
               known, or by what it took in a run that was recorded or logged.
               speed = 'measured': as fast as this machine's kernels are, and what is chosen by costs
-              goes by the clock; df.devices() says what was measured. To try
+              goes by the clock; df.devices() says what was measured. launch = '5us': what each kernel
+              takes to begin, by the virtual clock; else 1 us by its speed. To try
               what happens then, in each run: fail_at = n, the device is dead at its n-th kernel;
               link_fail_at = n, link_stall_at = n: the n-th message to or from it is lost, or never
               comes. The run ends with `unavailable`

@@ -88,9 +88,9 @@ local function count(v, what)
   end
   return v
 end
-local fields = { memory = M.bytes, bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed,
+local fields = { memory = M.bytes, bandwidth = M.bandwidth, latency = M.seconds, speed = M.speed, launch = M.seconds,
                  fail_at = count, link_fail_at = count, link_stall_at = count }
-local order = { 'memory', 'bandwidth', 'latency', 'speed', 'fail_at', 'link_fail_at', 'link_stall_at' }
+local order = { 'memory', 'bandwidth', 'latency', 'speed', 'launch', 'fail_at', 'link_fail_at', 'link_stall_at' }
 
 local function device_word(d, i)
   local t = errors.is_data(d) and d or { d }
