@@ -10,7 +10,7 @@
 #include "plan/place_estimate.h"
 #include <math.h>
 
-enum { WORK_MOST = 1 << 23 /* instances looked at */, TRIPS_GUESSED = 32 };
+enum { WORK_MOST = 1 << 23 /* instances looked at */, TRIPS_GUESSED = 32, TRIPS_MOST = 10000 };
 
 /* ---- the plan, as jobs and what they pass on ------------------------------------------------------------------ */
 
@@ -124,33 +124,54 @@ static void add_uses(search *s, int32_t j) {
 
 /* ---- how often a loop runs ------------------------------------------------------------------------------------- */
 
-/* The number that o is. False: it is none that is known. */
-static bool known_number(const maker *m, df_output o, double *number) {
-  o = source(m, o);
-  if (is_fed(m, o) || flow_of(o.node) != DF_CONSTANT) return false;
-  const df_tensor *t = attr_of(o.node, "value")->tensor;
-  if (!t || t->size != 1) return false;
-  switch (t->dtype) {
-  case DF_INT32: *number = *(const int32_t *)t->data; return true;
-  case DF_INT64: *number = (double)*(const int64_t *)t->data; return true;
-  case DF_FLOAT32: *number = *(const float *)t->data; return true;
-  default: return false;
+/* A step of a counter, or its comparison: input `of` is the counter, and the other one, if any, is a number. */
+typedef struct counting { df_scalar_fn call; int32_t of; df_value other; } counting;
+
+/* False: n is no function of the variable and a known number. */
+static bool counts(const maker *m, const df_node *n, const df_node *variable, counting *c) {
+  uint8_t types[2] = { 0 };
+  *c = (counting){ .of = -1 };
+  if (flow_of(n) != DF_PLAIN || !op_of(n)->scalar || n->nin < 1 || n->nin > 2) return false;
+  for (int32_t i = 0; i < n->nin; i++) {
+    const df_output o = source(m, n->in[i]);
+    types[i] = dfi_dtype(o);
+    if (o.node == variable || (flow_of(o.node) == DF_SWITCH && source(m, o.node->in[0]).node == variable)) c->of = i;
+    else if (is_fed(m, o) || flow_of(o.node) != DF_CONSTANT) return false;
+    else if (!dfi_value_from_tensor(&c->other, df_tensor_retain(attr_of(o.node, "value")->tensor))) return false;
+    else if (c->other.kind != DF_SCALAR) return dfi_value_drop(&c->other), false;
   }
+  return c->of >= 0 && (c->call = op_of(n)->scalar(types, n->out[0].dtype));
 }
 
-/* Of a loop that counts from a constant, by a constant, until it is not less than a constant; else TRIPS_GUESSED. */
+static bool count(const counting *c, const df_value *at, df_value *out, uint8_t dtype) {
+  *out = (df_value){ .kind = DF_SCALAR, .dtype = dtype };
+  return c->call(out, c->of ? &c->other : at, c->of ? at : &c->other, at);
+}
+
+/* Of a loop that goes on by a function of one variable, which begins at a known number and is a function of itself;
+   else TRIPS_GUESSED. */
 static int32_t trips_of(const search *s, const df_node *swtch) {
   const maker *m = s->m;
-  const df_node *less = source(m, swtch->in[1]).node;
-  if (strcmp(op_of(less)->type, "Less")) return TRIPS_GUESSED;
-  const df_node *i = source(m, less->in[0]).node;
-  if (!dfi_plan_is_loop_merge(i)) return TRIPS_GUESSED;
-  const df_node *add = source(m, i->in[1]).node;
-  double from, by, to;
-  if (strcmp(op_of(add)->type, "Add") || !known_number(m, i->in[0], &from) || !known_number(m, less->in[1], &to) ||
-      !known_number(m, add->in[1], &by) || by <= 0)
+  const df_node *more = source(m, swtch->in[1]).node, *variable = NULL;
+  for (int32_t i = 0; i < more->nin; i++) {
+    const df_node *from = source(m, more->in[i]).node;
+    if (dfi_plan_is_loop_merge(from)) variable = from;
+  }
+  const df_output begins = variable ? source(m, variable->in[0]) : (df_output){ 0 };
+  counting compare, step;
+  if (!variable || is_fed(m, begins) || flow_of(begins.node) != DF_CONSTANT || !counts(m, more, variable, &compare) ||
+      !counts(m, source(m, variable->in[1]).node, variable, &step))
     return TRIPS_GUESSED;
-  return (int32_t)fmin(fmax(ceil((to - from) / by), 1), INT32_MAX);
+  df_value at, goes_on, next;
+  dfi_value_from_tensor(&at, df_tensor_retain(attr_of(begins.node, "value")->tensor));
+  if (at.kind != DF_SCALAR) { dfi_value_drop(&at); return TRIPS_GUESSED; }
+  int32_t trips = 0;
+  while (trips < TRIPS_MOST && count(&compare, &at, &goes_on, DF_BOOL) && goes_on.as.b &&
+         count(&step, &at, &next, at.dtype)) {
+    at = next;
+    trips++;
+  }
+  return trips ? trips : 1;
 }
 
 /* False: there are conds, calls or loops in loops, or too much. */
