@@ -14,8 +14,9 @@
  *                                                              tape
  * The array is one more variable of the forward loop, written at the trip counter in the value's own context and handed
  * out through the conds around it. Its handle after the loop is a forward value like any other, so in a loop within a
- * loop the arrays are saved in an array. A branch in no loop saves in an array of one location. What a loop or cond
- * saves is remembered with it: no value is saved twice, however many gradients ask.
+ * loop the arrays are saved in an array. A branch in no loop hands out the value itself, the other one a zero; handles
+ * and strings it saves in an array of one location. What a loop or cond saves is remembered with it: no value is saved
+ * twice, however many gradients ask.
  */
 #include "gradient/gradient.h"
 
@@ -240,20 +241,50 @@ df_output dfi_saved_array_new(pass *p, df_output v, bool grows, bool outlines) {
   return h;
 }
 
+/* Zeros, or ones: a constant of the current context. */
+static df_output filled(pass *p, uint8_t t, const dfi_shape *s, double x) {
+  if (s->rank == 0) return dfi_const(&p->b, t, x);
+  df_tensor *c = df_tensor_new(t, s->rank, s->dims, p->err);
+  if (!c) { p->b.failed = true; return DFI_NONE; }
+  for (int64_t i = 0; i < c->size; i++) df_tensor_set(c, i, x);
+  dfi_attr_tensor(&p->b, "value", c);
+  df_output o = dfi_opn(&p->b, "Const", 0, NULL);
+  df_tensor_release(c);
+  return o;
+}
+
+/* Has it a known shape of few elements? */
+static bool is_short(const dfi_shape *s) {
+  enum { SHORT = 256 };
+  const int64_t size = dfi_shape_size(s);
+  return size >= 0 && size <= SHORT;
+}
+
+/* o, of r, in the context of `base` around the conds between them; what the other branches give is `other`, or zeros
+   where that is DFI_NONE. */
+static df_output hand_out(pass *p, region *r, const region *base, df_output o, df_output other, const char *where) {
+  const dfi_shape scalar = dfi_shape_scalar(), *shape = is_short(dfi_shape_at(o)) ? dfi_shape_at(o) : &scalar;
+  for (region *at = r; at != base && o.node; at = at->parent) {
+    df_output side[2];
+    p->graph->current = at->cond->branch[1 - at->side];
+    side[at->side] = o;
+    side[1 - at->side] = other.node ? other : filled(p, dfi_dtype(o), shape, 0);
+    if (!side[1 - at->side].node || dfi_cond_add_result(at->cond, side[0], side[1], &o, p->err)) {
+      p->b.failed = true;
+      return DFI_NONE;
+    }
+    o.node->where = where;
+  }
+  return o;
+}
+
 /* Writes v at `index` to the array whose handle is `array` in the context around the conds of r, and hands the handle
  * out to there again. */
 static df_output write_out(pass *p, region *r, const region *base, df_output v, df_output array, df_output index) {
   p->graph->current = r->forward;
   if (!index.node) index = dfi_const_int(&p->b, 0);
   df_output h = dfi_op(&p->b, "TensorArrayWrite", array, index, v);
-  for (region *at = r; at != base && h.node; at = at->parent) {
-    df_output side[2];
-    side[at->side] = h;
-    side[1 - at->side] = array;
-    if (dfi_cond_add_result(at->cond, side[0], side[1], &h, p->err)) { p->b.failed = true; return DFI_NONE; }
-    h.node->where = v.node->where;
-  }
-  return h;
+  return hand_out(p, r, base, h, array, v.node->where);
 }
 
 /* Under which an array's outline is kept beside the array. */
@@ -311,10 +342,36 @@ static df_output save_in_tape(pass *p, region *r, df_output v) {
   return dfi_load_slot(p, f, v, known.index, r->tape);
 }
 
+/* Is v, a value of r, handed out of the branches that it is in as it is? */
+static bool leaves_branch(const region *base, df_output v) {
+  return !base->loop && dfi_dtype(v) != DF_RESOURCE && dfi_unboxed(dfi_dtype(v));
+}
+
+/* v out of the conds of r, and in again. */
+static df_output save_by_branch(pass *p, region *r, region *base, df_output v) {
+  struct dfi_map **memory = memory_of(r);
+  df_output out = dfi_map_get(*memory, v);
+  if (!out.node) {
+    df_context *was = p->graph->current;
+    void *controls = dfi_controls_suspend(p->graph);
+    out = hand_out(p, r, base, v, DFI_NONE, v.node->where);
+    dfi_controls_resume(p->graph, controls);
+    p->graph->current = was;
+    if (!out.node) return DFI_NONE;
+    if (!*memory) *memory = dfi_map_new();
+    dfi_map_put(*memory, v, out);
+  }
+  if (base->function) out = save_in_tape(p, base, out);      /* read in the branch, where that is taken */
+  const df_output o = dfi_op(&p->b, "Identity", out);
+  if (o.node) o.node->out[0].shape = *dfi_shape_at(v);
+  return o;
+}
+
 static df_output save(pass *p, region *r, df_output v, bool outline) {
   if (r->function) return save_in_tape(p, r, v);
   region *base = r;
   while (base->cond) base = base->parent;
+  if (leaves_branch(base, v)) return save_by_branch(p, r, base, v);
   df_output exit = dfi_saved_array(p, r, v, outline);
   if (!exit.node) return DFI_NONE;
   df_output h = base->loop       ? dfi_grad_value(p, base->parent, exit)
@@ -443,22 +500,15 @@ df_output dfi_grad_shape_of(pass *p, region *r, df_output v) {
 }
 
 df_output dfi_grad_full(pass *p, region *r, df_output v, double x, df_context *where) {
-  enum { SMALL = 256 };
   if (dfi_pass_failed(p)) return DFI_NONE;
   const dfi_shape *s = dfi_gradient_shape(v);
   uint8_t t = dfi_gradient_dtype(v);
   df_output like = t == DF_VARIANT ? dfi_grad_value(p, r, v) : DFI_NONE;
   df_context *was = dfi_grad_enter(p, where);
   df_output o = DFI_NONE;
-  int64_t size = dfi_shape_size(s);
   if (t == DF_VARIANT) o = dfi_pass_failed(p) ? DFI_NONE : dfi_op(&p->b, "ZerosLike", like);
-  else if (s->rank == 0) o = dfi_const(&p->b, t, x);
-  else if (size >= 0 && size <= SMALL) {
-    df_tensor *c = df_tensor_new(t, s->rank, s->dims, p->err);
-    if (!c) p->b.failed = true;
-    for (int64_t i = 0; c && i < size; i++) df_tensor_set(c, i, x);
-    if (c) { dfi_attr_tensor(&p->b, "value", c); o = dfi_opn(&p->b, "Const", 0, NULL); df_tensor_release(c); }
-  } else {
+  else if (is_short(s)) o = filled(p, t, s, x);
+  else {
     df_output shape = dfi_grad_shape_of(p, r, v);
     if (!dfi_pass_failed(p)) o = dfi_op(&p->b, "Fill", shape, dfi_const(&p->b, t, x));
     if (o.node) o.node->out[0].shape = *s;

@@ -108,6 +108,31 @@ describe('gradients', function()
     near(df.run(g2), (at(g1, 1.5 + h) - at(g1, 1.5 - h)) / (2 * h), { rtol = 1e-5 })
     near(df.run(g3), (at(g2, 1.5 + h) - at(g2, 1.5 - h)) / (2 * h), { rtol = 1e-5 })
   end)
+  it('have what a branch computed from the branch, not from an array, whichever is taken, and are right again', function()
+    local function branchy(x, n)
+      return df.cond(n:gt(0), function()
+        return df.cond(n:gt(1), function() local a = df.exp(x) return a * df.sin(a) end, function() return df.tanh(x) * df.exp(x) end)
+      end, function() return df.reduce_sum(df.sigmoid(x)) * x end)
+    end
+    for _, shape in ipairs{ { 3 }, { 260 } } do
+      for _, called in ipairs{ false, true } do
+        df.reset()
+        local x, n = df.placeholder('float64', shape), df.placeholder('int32', {})
+        local f = called and df.func('branchy', { 'float64', 'int32' }, branchy) or branchy
+        local y = f(x, n)
+        local g = gradient(y, x)
+        gradient(df.reduce_sum(df.square(g)), x)
+        for _, op in ipairs(df.default_graph():ops()) do assert.not_equal('TensorArrayWrite', op.type, op.name) end
+        for k = 0, 2 do
+          local point = support.tensor(shape, -0.5, 0.5, 'float64', k)
+          for _, of in ipairs{ y, df.square(g) } do
+            local ok, report = df.check_gradients(df.reduce_sum(of), { x }, { feeds = { [x] = point, [n] = k }, ways = false })
+            assert.is_true(ok, tostring(report))
+          end
+        end
+      end
+    end
+  end)
   it('do not go through stop_gradient, nor past stop_gradients', function()
     local x = df.float32(3)
     near(df.run(gradient(x * df.stop_gradient(x), x)), 3)
