@@ -6,6 +6,7 @@
 #include "kernels/index.h"
 #include "kernels/linalg.h"
 #include "kernels/nn.h"
+#include "kernels/reduce.h"
 #include "resource/late.h"
 
 /* Is input i there, with elements that are mere bytes? */
@@ -103,6 +104,7 @@ static bool gather(const df_kernel *k, dfi_batching *how) {
 static const dfi_batch_rule rules[] = {
   { cpu_matmul, product, dfk_matmul_members, dfi_late_product },
   { cpu_fill, NULL, NULL, dfi_late_fill },
+  { cpu_unsorted_segment_sum, NULL, NULL, dfi_late_segments },
   { cpu_concat, concat },
   { cpu_split, split },
   { cpu_split_v, split_v },

@@ -3,7 +3,8 @@
 #include "kernels/linalg.h"
 #include "kernels/update.h"
 
-/* a' b, of equally many rows; b NULL: a itself, which is as large as the sum. Both owned. */
+/* a' b, of equally many rows; b NULL: a itself, which is as large as the sum; a whole numbers: b's rows, at the places
+   that a names (negative: nowhere). Both owned. */
 typedef struct term { df_tensor *a, *b; } term;
 
 struct dfi_late {
@@ -76,6 +77,22 @@ bool dfi_late_product(df_kernel *k) {
     return false;
   }
   append(l, df_tensor_retain((df_tensor *)a), df_tensor_retain((df_tensor *)b));
+  give(k, l);
+  return true;
+}
+
+bool dfi_late_segments(df_kernel *k) {
+  const df_tensor *rows = k->in[0], *at = k->in[1], *n = k->in[2];
+  if (!rows || !at || !n || n->rank || at->rank > 1 || rows->rank != at->rank + 1) return false;
+  if (at->rank && at->dims[0] != rows->dims[0]) return false;
+  if (rows->dtype != DF_FLOAT32 && rows->dtype != DF_FLOAT64) return false;
+  const int64_t all = dfk_index(n, 0), columns = rows->dims[at->rank];
+  if (all <= 0 || all > INT32_MAX || columns <= 0 || columns > INT32_MAX) return false;
+  if (all * columns * dfi_dtype_size[rows->dtype] < SMALL_BYTES) return false;
+  if (rows->size * LEAST_GAIN > all * columns) return false;
+  for (int64_t i = 0; i < at->size; i++) if (dfk_index(at, i) >= all) return false;
+  dfi_late *l = late_new(rows->dtype, all, columns);
+  append(l, df_tensor_retain((df_tensor *)at), df_tensor_retain((df_tensor *)rows));
   give(k, l);
   return true;
 }
@@ -171,19 +188,34 @@ static int32_t add_products(const dfi_late *l, df_kernel *k, int32_t first, int6
   return code;
 }
 
+static bool is_product(const dfi_late *l, int32_t i) { return l->term[i].b && l->term[i].a->dtype == l->dtype; }
+
+static void add_rows(const dfi_late *l, const term *t, df_tensor *sum) {
+  const int64_t bytes = l->dims[1] * dfi_dtype_size[l->dtype];
+  for (int64_t i = 0; i < t->a->size; i++) {
+    const int64_t at = dfk_index(t->a, i);
+    char *row = (char *)sum->data + at * bytes;
+    if (at >= 0) dfk_update(DFK_ADD, l->dtype, l->dims[1], row, row, (const char *)t->b->data + i * bytes, false);
+  }
+}
+
 static int32_t add_terms(const dfi_late *l, df_kernel *k, df_tensor *sum) {
   bool adds = false;
   int32_t code = DF_OK;
   for (int32_t i = 0; i < l->n && !code;) {
     const term *t = &l->term[i];
-    if (!t->b) {
+    if (t->b && !is_product(l, i)) {
+      if (!adds) memset(sum->data, 0, (size_t)bytes_of(sum));
+      add_rows(l, t, sum);
+      i++;
+    } else if (!t->b) {
       if (adds) dfk_update(DFK_ADD, l->dtype, sum->size, sum->data, sum->data, t->a->data, false);
       else memcpy(sum->data, t->a->data, (size_t)bytes_of(sum));
       i++;
     } else {
       const int32_t first = i;
       int64_t rows = 0;
-      for (; i < l->n && l->term[i].b && (!rows || rows + l->term[i].a->dims[0] <= MOST_ROWS); i++)
+      for (; i < l->n && is_product(l, i) && (!rows || rows + l->term[i].a->dims[0] <= MOST_ROWS); i++)
         rows += l->term[i].a->dims[0];
       code = add_products(l, k, first, rows, sum, adds);
     }

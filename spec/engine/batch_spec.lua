@@ -128,6 +128,28 @@ describe('ready nodes of different calls, computed as one,', function()
     end
   end)
 
+  it('have the rows that they read of an embedding as its gradient, not a matrix each', function()
+    local words, units, calls = 20000, 32, 40
+    local table_of = df.Variable(support.tensor({ words, units }, -1, 1, 'float32', 1), { name = 'table' })
+    local f = df.func('f', { 'int32' }, function(i)
+      return df.reduce_sum(df.square(df.gather(table_of, i)) * df.gather(table_of, df.stack{ i, i % 3, i })), df.tanh(df.gather(table_of, i))
+    end, { batch = true })
+    local ids = df.constant(support.tensor({ calls }, 0, words - 1, 'int32', 2))
+    local y = df.reduce_sum((df.map_fn(function(i) return (f(i)) end, ids, { dtype = 'float32' })))
+    local g = df.gradients(y, table_of)
+    local rows = df.gather(table_of, ids)
+    local again = df.reduce_sum(df.expand_dims(df.square(rows), 1) *
+                                df.stack({ rows, df.gather(table_of, ids % 3), rows }, { axis = 1 }))
+    local s = df.Session{ engine = 'tokens' }
+    s:run(y)
+    local before = s:stats().memory['cpu:0'].peak
+    local found = s:run(g)
+    local peak = s:stats().memory['cpu:0'].peak - before
+    near(found, s:run(df.gradients(again, table_of) + 0), { rtol = 1e-5, atol = 1e-5 })
+    assert(peak < 6 * words * units * 4, peak)
+    s:close()
+  end)
+
   it('have second derivatives', function()
     local y, weights = tree_network(70, 4, 4, 11)
     local first = df.gradients(df.reduce_sum(y), weights[1])
