@@ -18,7 +18,7 @@ void dfi_run_count_push(void *run);
 void dfi_run_count_pop(void *run);
 
 /* Attributes of TensorArray. */
-enum { A_DTYPE, A_ELEMENT_SHAPE, A_DYNAMIC, A_CLEAR, A_NAME, A_SAVED, A_SWAP, A_OUTLINES };
+enum { A_DTYPE, A_ELEMENT_SHAPE, A_DYNAMIC, A_CLEAR, A_NAME, A_SAVED, A_SWAP, A_OUTLINES, A_LANES };
 
 /* ---- what is known while building ----------------------------------------------------------------- */
 
@@ -411,6 +411,7 @@ static int32_t kernel_array(df_kernel *k) {
     a->saved = dfk_bool(k, A_SAVED);
     a->swap = (uint8_t)dfk_int(k, A_SWAP);
     a->outlines = dfk_bool(k, A_OUTLINES);
+    a->lanes = dfk_int(k, A_LANES);
     if (k->run) a->node = dfi_run_node(k->run);
   }
   return give(k, a);
@@ -614,7 +615,7 @@ static const df_op ops[] = {
   { .type = "TensorArray", .work = dfi_work_nothing, .remote = DFI_REMOTE_MOVES, .host_in = 0x1,
     .traits = DFO_ARRAY_NEW | DFO_ARRAY, .in = "size:I", .out = "handle:handle", .types = "I=int32|int64",
     .attrs = "dtype:dtype element_shape:shape=? dynamic_size:bool=false clear_after_read:bool=false "
-             "tensor_array_name:string='' saved:bool=false swap:int=0 outlines:bool=false",
+             "tensor_array_name:string='' saved:bool=false swap:int=0 outlines:bool=false lanes:int=0",
     .doc = "a new array of `size` locations each time it runs; with dynamic_size a write beyond the end makes it "
     "longer. "
            "Each location is written once. Elements have the shape of the first one unless element_shape is given",

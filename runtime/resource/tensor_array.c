@@ -16,28 +16,35 @@ char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]) {
   return buffer;
 }
 
+char *dfi_array_index(const dfi_tensor_array *a, int64_t i, char buffer[64]) {
+  const int64_t n = a->lanes > 0 ? a->lanes : 1, lane = (i % n + n) % n;
+  int32_t at = snprintf(buffer, 64, "index %lld", (long long)((i - lane) / n));
+  if (a->lanes > 0) snprintf(buffer + at, 64 - (size_t)at, " of lane %lld", (long long)lane);
+  if (a->lanes < 0) snprintf(buffer + at, 64 - (size_t)at, ", of all lanes together,");
+  return buffer;
+}
+
 int32_t dfi_index_fail(const dfi_tensor_array *a, int64_t i, bool write, df_error *err) {
-  char title[128];
-  int64_t size = dfi_tensor_array_size(a);
-  return dfi_fail(err, DF_OUT_OF_RANGE, NULL, "%s: index %lld is out of range: the array has %lld location%s%s",
-                  dfi_tensor_array_title(a, title), (long long)i, (long long)size, size == 1 ? "" : "s",
+  char title[128], at[64];
+  int64_t size = dfi_tensor_array_size(a) / (a->lanes > 0 ? a->lanes : 1);
+  return dfi_fail(err, DF_OUT_OF_RANGE, NULL, "%s: %s is out of range: the array has %lld location%s%s",
+                  dfi_tensor_array_title(a, title), dfi_array_index(a, i, at), (long long)size, size == 1 ? "" : "s",
                   i < 0 || !write ? "" : " and does not grow (dynamic_size = true would let it)");
 }
 
 int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err) {
-  char title[128];
+  char title[128], at[64];
   dfi_tensor_array_title(a, title);
+  dfi_array_index(a, i, at);
   if (state == DFI_SLOT_CLEARED)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                    "%s: index %lld was read before and cleared (clear_after_read = false would keep it)", title,
-                    (long long)i);
+                    "%s: %s was read before and cleared (clear_after_read = false would keep it)", title, at);
   if (state == DFI_SLOT_LET_GO)
-    return dfi_fail(err, DF_INTERNAL, NULL, "%s: index %lld was let go and has not been computed again", title,
-                    (long long)i);
+    return dfi_fail(err, DF_INTERNAL, NULL, "%s: %s was let go and has not been computed again", title, at);
   if (a->accumulates)
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                    "%s: nothing came to index %lld, and the shape of its zeros is not known", title, (long long)i);
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is read but was never written", title, (long long)i);
+                    "%s: nothing came to %s, and the shape of its zeros is not known", title, at);
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is read but was never written", title, at);
 }
 
 static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
@@ -157,6 +164,7 @@ dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source,
       dfi_tensor_array_new(a->dtype, dfi_tensor_array_size(a), a->dynamic, false, &a->element, a->name, err);
   if (!g) return NULL;
   g->accumulates = true;
+  g->lanes = a->lanes;
   g->node = a->node;
   g->forward = dfi_handle_retain(a);
   if (named) {
@@ -172,6 +180,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
       dfi_tensor_array_new(a->dtype, a->size, a->dynamic, a->clear_after_read, &a->element, a->name, err);
   if (!c) return NULL;
   c->accumulates = a->accumulates;
+  c->lanes = a->lanes;
   c->saved = a->saved;
   c->outlines = a->outlines;
   c->swap = a->swap;
@@ -512,10 +521,11 @@ static dfi_shape value_shape(const df_value *v) {
 
 /* Does v fit the array? An element shape that is not known yet becomes v's. */
 static int32_t check_element(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
-  char title[128], want[160], found[160];
+  char title[128], at[64], want[160], found[160];
   if (v->dtype != a->dtype)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but %s is written at index %lld",
-                    dfi_tensor_array_title(a, title), df_dtype_name(a->dtype), df_dtype_name(v->dtype), (long long)i);
+    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s holds %s but %s is written at %s",
+                    dfi_tensor_array_title(a, title), df_dtype_name(a->dtype), df_dtype_name(v->dtype),
+                    dfi_array_index(a, i, at));
   if (a->accumulates || v->kind == DF_HANDLE) return DF_OK;
   if (a->element.rank < 0) {
     if (!a->saved) a->element = value_shape(v);
@@ -524,10 +534,9 @@ static int32_t check_element(dfi_tensor_array *a, int64_t i, const df_value *v, 
   dfi_shape shape = value_shape(v), merged;
   if (dfi_shape_merge(&a->element, &shape, &merged)) return DF_OK;
   return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                  "%s: its elements are %s but %s is written at index %lld (shapes that vary need element_shape with "
-                  "-1)",
+                  "%s: its elements are %s but %s is written at %s (shapes that vary need element_shape with -1)",
                   dfi_tensor_array_title(a, title), dfi_typed_shape_text(a->dtype, &a->element, want),
-                  dfi_typed_shape_text(v->dtype, &shape, found), (long long)i);
+                  dfi_typed_shape_text(v->dtype, &shape, found), dfi_array_index(a, i, at));
 }
 
 /* Packed elements become tensors, because one came that is none of their kind. */
@@ -572,15 +581,15 @@ static int32_t unpack(dfi_tensor_array *a, df_error *err) {
 
 static int32_t check_sum(const dfi_tensor_array *a, int64_t i, const df_value *v, const dfi_shape *have,
                          df_error *err) {
-  char title[128], x[160], y[160];
+  char title[128], at[64], x[160], y[160];
   dfi_shape came = value_shape(v);
   if (!dfk_adds(v->dtype))
     return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: elements of %s cannot be added up",
                     dfi_tensor_array_title(a, title), df_dtype_name(v->dtype));
   if (dfi_shape_equal(have, &came)) return DF_OK;
-  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is added at index %lld, where %s is",
-                  dfi_tensor_array_title(a, title), dfi_typed_shape_text(v->dtype, &came, x), (long long)i,
-                  dfi_typed_shape_text(a->dtype, have, y));
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is added at %s, where %s is",
+                  dfi_tensor_array_title(a, title), dfi_typed_shape_text(v->dtype, &came, x),
+                  dfi_array_index(a, i, at), dfi_typed_shape_text(a->dtype, have, y));
 }
 
 static const void *value_data(const df_value *v) {
@@ -636,10 +645,11 @@ static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_
 }
 
 static int32_t write_twice(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err) {
-  char title[128];
+  char title[128], at[64];
   return dfi_fail(
-      err, DF_INVALID_ARGUMENT, NULL, "%s: index %lld is written a second time%s; each location is written once",
-      dfi_tensor_array_title(a, title), (long long)i, state == DFI_SLOT_CLEARED ? " (it was read and cleared)" : "");
+      err, DF_INVALID_ARGUMENT, NULL, "%s: %s is written a second time%s; each location is written once",
+      dfi_tensor_array_title(a, title), dfi_array_index(a, i, at),
+      state == DFI_SLOT_CLEARED ? " (it was read and cleared)" : "");
 }
 
 /* Has v the shape of the array's packed tensors? */

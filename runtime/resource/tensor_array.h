@@ -57,6 +57,7 @@ struct dfi_tensor_array {
   df_tensor  *flat;              /* owned, or NULL: [rows, elements] of a device's: dfi_tensor_array_place */
   int64_t     flat_first;        /* the location of its row 0 */
   bool        scattered;         /* it has room for elements that lie elsewhere: dfi_tensor_array_together */
+  int64_t     lanes;             /* of df.vmap: place p of lane l is p * lanes + l; 0: none, -1: unknown */
   const char *name;              /* borrowed from the graph; "" for none */
   df_node    *node;              /* the TensorArray op that made it, whose name stands in for `name`; may be NULL */
   dfi_tensor_array *forward;     /* of a gradient array: one reference while this one has any */
@@ -148,6 +149,7 @@ bool dfi_element_shape(const dfi_tensor_array *a, int64_t i, dfi_shape *s);
 int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err);
 void dfi_element_clear(dfi_tensor_array *a, int64_t i);
 int32_t dfi_index_fail(const dfi_tensor_array *a, int64_t i, bool write, df_error *err);
+char *dfi_array_index(const dfi_tensor_array *a, int64_t i, char buffer[64]);  /* "index 3", "index 1 of lane 2" */
 char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]);     /* "TensorArray 'rows'" */
 /* Row i of t as a value, owned: sharing t's storage where the row is aligned as kernel.h promises. False: out of
    memory. */

@@ -67,11 +67,11 @@ static int32_t element_at(const dfi_tensor_array *a, int64_t i, dfi_element *e, 
 
 static int32_t differ(const dfi_tensor_array *a, const dfi_shape *first, int64_t i, const dfi_shape *found,
                       const char *what, df_error *err) {
-  char title[128], x[160], y[160];
+  char title[128], at[64], x[160], y[160];
   return dfi_fail(err, DF_INVALID_ARGUMENT, NULL,
-                  "%s: elements of different shapes cannot be %s: index %lld has %s, those before %s",
-                  dfi_tensor_array_title(a, title), what, (long long)i, dfi_typed_shape_text(a->dtype, found, x),
-                  dfi_typed_shape_text(a->dtype, first, y));
+                  "%s: elements of different shapes cannot be %s: %s has %s, those before %s",
+                  dfi_tensor_array_title(a, title), what, dfi_array_index(a, i, at),
+                  dfi_typed_shape_text(a->dtype, found, x), dfi_typed_shape_text(a->dtype, first, y));
 }
 
 static int32_t no_stack_of_arrays(const dfi_tensor_array *a, df_error *err) {

@@ -81,7 +81,6 @@ M.lua_named = {
   ['stdlib/dflow/front/queue.lua'] = 'the kind of queue that the function of that name makes',
   ['stdlib/dflow/inspect/saved.lua'] = 'a shape is told as that of its tensor; an input that may be left out',
   ['stdlib/dflow/lanes.lua'] = 'effects that may differ by lane, a read of a variable, and an array that is made anew',
-  ['stdlib/dflow/lanes/arrays.lua'] = 'how arrays of lanes are made, written and read: each op in its way',
   ['stdlib/dflow/lanes/batch.lua'] = 'which arrays hold values that differ by lane, and constants',
   ['stdlib/dflow/lanes/flow.lua'] = 'constants of a branch',
   ['stdlib/dflow/repl/progress.lua'] = 'reads a predicate: what is compared, and what a trip adds',

@@ -122,6 +122,63 @@ describe('df.vmap', function()
     end)
   end
 
+  it('lets a lane do with an array what it may do alone: else the error is the same, and says which lane it was', function()
+    local dice = require('spec.chance').dice
+    local chance = dice(1130)
+    local function place(a) return chance(3) == 1 and df.cast(a, 'int32') or df.int32(chance(9) % 4) end
+    local steps = {
+      function(t, a) return t:write(place(a), a * chance(9)) end,
+      function(t, a) return df.cond(a:gt(chance(3)), function() return t:write(place(a), a) end, function() return t end) end,
+      function(t, a)
+        local last = df.cast(a, 'int32') + (chance(3) - 2)
+        local _, out = df.while_loop(function(i) return i:lt(last) end, function(i, t) return i + 1, t:write(i, a + 1) end, { df.int32(chance(3) - 1), t })
+        return out
+      end,
+      function(t, a) return t:scatter({ 2, 0 }, df.stack{ a, a * 3 }) end,
+      function(t, a) return t:unstack(df.stack{ a, a * 5, a }) end,
+    }
+    local reads = {
+      function(t) return t:stack() end,
+      function(t, a) return t:read(place(a)) end,
+      function(t, a) return df.cond(a:gt(1), function() return t:read(1) end, function() return t:read(2) end) end,
+      function(t, a) return t:gather(df.stack{ place(a), df.int32(chance(3) - 1) }) end,
+    }
+    local gave, failed = 0, 0
+    for _ = 1, support.sample(60, 400) do
+      df.reset()
+      local clear, first, second = chance(2) == 1, steps[chance(2) == 1 and 3 + chance(2) or chance(5)], chance(4) == 1 and steps[chance(5)]
+      local read, seed = reads[chance(#reads)], chance(1000)
+      local function one(a)
+        chance = dice(seed)
+        local t = first(df.TensorArray(D, 3, { clear_after_read = clear }), a)
+        if second then t = second(t, a) end
+        local r = read(t, a)
+        return clear and r:reduce_sum() or r:reduce_sum() + read(t, a):reduce_max()
+      end
+      local x, expected, why = float{ 0, 1, 2, 1 }, {}, {}
+      for k = 0, 3 do
+        local y = one(x[k])
+        local ok, v = pcall(df.run, { y, df.gradients(y, x) })
+        if ok then expected[k + 1] = { v[1], v[2]:list()[k + 1] }
+        else why[#why + 1] = v.message:gsub("^TensorArray '[^']*': ", '') .. ' (lane ' .. k .. ')' end
+      end
+      local y = df.vmap(one)(x)
+      local ok, v = pcall(df.run, { y, df.gradients(y, x) })
+      assert.equal(#why == 0, ok, #why > 0 and why[1] or tostring(v))
+      if ok then
+        gave = gave + 1
+        for k, e in ipairs(expected) do assert.same(e, { v[1]:list()[k], v[2]:list()[k] }) end
+      else
+        failed = failed + 1
+        local told, n = v.message:gsub("^TensorArray '[^']*': ", ''):gsub(' of lane (%d)(.*)', '%2 (lane %1)')
+        local found = n == 0
+        for _, message in ipairs(why) do found = found or message == told end
+        assert(found, told .. '\n' .. table.concat(why, '\n'))
+      end
+    end
+    assert(gave > 9 and failed > 9, gave .. ' ' .. failed)
+  end)
+
   it('has gradients by what an inner vmap captures or reads, in a loop and outside of one', function()
     local x, w = df.float32{ 1, 2, 3 }, df.Variable(3.0)
     local function by_capture(a) return df.gradients(df.vmap(function(b) return a * a * b end)(x):reduce_sum(), a) end

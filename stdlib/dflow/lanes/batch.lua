@@ -239,15 +239,24 @@ local function mark(self)
     self.arrays[node] = self.arrays[node] or {}
     return self.arrays[node]
   end
-  --- Is there a cond around the node whose predicate differs by lane?
-  local function under_varying_cond(node)
-    local context = core.node_context(h, node)
-    while true do
+  local made = {}                       -- by family: the arrays' context, and whether a read clears
+  for node = self.first, self.last - 1 do
+    if core.node_type(h, node) == 'TensorArray' then
+      local context, of = core.node_context(h, node), made[root(node)]
+      made[root(node)] = { context = (not of or of.context == context) and context or nil,
+                           clears = core.node_attr(h, node, 'clear_after_read') or (of and of.clears) }
+    end
+  end
+  --- Does the op change the array, and is there a cond or loop around it, in the context of the array, whose predicate differs by lane?
+  local function is_for_some(node, writes)
+    local of, context = made[root(node)] or {}, core.node_context(h, node)
+    while (writes or of.clears) and context ~= of.context do
       local flow = self.around[context]
       if not flow then return false end
-      if flow.kind == COND and flow.about.pred_node >= 0 and T[flow.about.pred_node] then return true end
+      if flow.about.pred_node >= 0 and T[flow.about.pred_node] then return true end
       context = flow.about.parent
     end
+    return false
   end
   local changed
   local D = {}                          -- what needs a placeholder of one lane at all, if only for its shape: it cannot stay as it is
@@ -282,8 +291,8 @@ local function mark(self)
         local place, held
         if writes then
           if type_name == 'TensorArrayWrite' or type_name == 'TensorArrayScatter' then place, held = list[2], list[3] else held = list[2] end
-          if under_varying_cond(node) then a.places = true end
         elseif list[2] then place = list[2] end
+        if is_for_some(node, writes) then a.places = true end
         if held and T[held[1]] then a.varies = true end
         if place and T[place[1]] then a.places = true end
         if a.places then a.varies = true end

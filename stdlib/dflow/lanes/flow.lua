@@ -23,14 +23,14 @@ local function chosen(p) return f.cast(f.reshape(f.where(p), ints{ -1 }), 'int32
 
 --- A value as what control flow carries: an Output, or a TensorArray.
 local function carried(v)
-  if v.array and v.array ~= 'dense' then return tensor_array.wrap(v.o, v.d) end
+  if v.array then return tensor_array.wrap(v.o, v.d) end
   return v.o
 end
 --- And back: a value like v.
 local function like(v, c)
   local out = {}
   for name, field in pairs(v) do out[name] = field end
-  out.o = v.array and v.array ~= 'dense' and c.handle or c
+  out.o = v.array and c.handle or c
   return out
 end
 
@@ -249,7 +249,7 @@ local function uniform_loop(self, scope, flow, first)
     local v = first[k]
     if not v.array and (self.differs[r.merge] or v.set) then v = { o = lift(v, set), set = set } end
     kinds[k], vars[k] = v, carried(v)
-    shapes[k] = not (v.array and v.array ~= 'dense') and (v.array and { unpack(v.o.shape) } or invariant(self, r, v.set and set.n or nil)) or nil
+    shapes[k] = not v.array and invariant(self, r, v.set and set.n or nil) or nil
   end
   local function inside(list)
     local s = self:scope(scope, flow, set, { parted = scope.parted })
@@ -295,7 +295,6 @@ local function parted_loop(self, scope, flow, first)
     local v = first[k]
     if v.array then
       vars[#vars + 1] = carried(v)
-      shapes[#vars] = v.array == 'dense' and { unpack(v.o.shape) } or nil
     else
       vars[#vars + 1] = by_lane[k] and f.gather(v.o, at) or v.o
       shapes[#vars] = invariant(self, r, by_lane[k] and -1 or nil)
