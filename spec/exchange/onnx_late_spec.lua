@@ -210,4 +210,26 @@ describe('a list of tensors as one value', function()
       end
     end
   end)
+
+  it('of whole numbers are multiplied as a matrix of bytes, however many axes there are in front and whatever is known of them', function()
+    local raw = {}
+    for i = 1, 12 * 5 do raw[i] = string.char(i * 37 % 256) end
+    local constants = { w = { 'int8', { 12, 5 }, table.concat(raw) }, zx = { 'uint8', {}, string.char(7) }, zw = { 'int8', {}, string.char(3) } }
+    for _, case in ipairs{ { { 3, 12 } }, { { 2, 3, 12 } }, { { 2, 3, 12 }, { 'a', 'b', 12 } }, { { 2, 1, 3, 12 }, { 'a', 1, 3, 12 } }, { { 0, 3, 12 }, { 'a', 3, 12 } } } do
+      local made = df.import_onnx(model.bytes{ constants = constants, inputs = { x = { 'uint8', case[2] or case[1] } }, outputs = { 'y', 'expected' },
+        { 'MatMulInteger', { 'x', 'w', 'zx', 'zw' }, { 'y' } },
+        { 'Cast', { 'x' }, { 'xf' }, { to = 11 } }, { 'Cast', { 'w' }, { 'wf' }, { to = 11 } }, { 'Cast', { 'zx' }, { 'zxf' }, { to = 11 } },
+        { 'Cast', { 'zw' }, { 'zwf' }, { to = 11 } }, { 'Sub', { 'xf', 'zxf' }, { 'xc' } }, { 'Sub', { 'wf', 'zwf' }, { 'wc' } },
+        { 'MatMul', { 'xc', 'wc' }, { 'expected' } } })
+      local of_bytes = 0
+      for _, op in ipairs(made:ops()) do of_bytes = of_bytes + (op.type == 'QuantizedMatMul' and 1 or 0) end
+      assert.equal(1, of_bytes)
+      local s = df.Session{ graph = made }
+      local x = df.run(df.cast(df.random_uniform(case[1], { min = 0, max = 256, seed = 5 }), 'uint8'))
+      local r = s:run({ made:output 'y', made:output 'expected' }, { [made:output 'x'] = x })
+      assert.same(r[2].shape, r[1].shape)
+      assert.same(flat(r[2]), flat(r[1]))
+      s:close()
+    end
+  end)
 end)

@@ -376,9 +376,10 @@ end)
 
 ops.LSTM = recurrent(2, 4, function(n, d, p)
   local f, size, coupled = functions(n, d, { 'Sigmoid', 'Tanh', 'Tanh' }), p.hidden, n.attr('input_forget', 0) == 1
-  local seen, bias = n.seen or function(h) return h end, p.wb + p.rb
-  return function(x) return df.matmul(x, p.w) + bias end, function(wx, h, c)
-    local all = df.matmul(seen(h), p.r) + wx
+  local function product(v, m) return df.matmul(v, m) end
+  local of_inputs, of_states, bias = n.of_inputs or product, n.of_states or product, p.wb + p.rb
+  return function(x) return of_inputs(x, p.w, d) + bias end, function(wx, h, c)
+    local all = of_states(h, p.r, d) + wx
     local function gate(i) return all:slice({ 0, i * size }, { -1, size }) end
     local function peep(i, state) return p.p and state * p.p:slice({ i * size }, { size }) or same(state, 0) end
     local i = f[1](gate(0) + peep(0, c))

@@ -532,10 +532,14 @@ function help.quantised(v, zero)
 end
 function ops.MatMulInteger(n, a, b, za, zb)
   local function one(z) return not z or rank_of(n, z) == 0 end
-  if rank_of(n, a) == 2 and rank_of(n, b) == 2 and one(za) and one(zb) then
-    local x, low_a, high_a = help.quantised(a, za)
+  local rank = rank_of(n, a)
+  if rank >= 2 and rank_of(n, b) == 2 and one(za) and one(zb) then
+    local rows = rank > 2 and df.reshape(a, df.stack{ -1, df.dim(b, 0) }) or a
+    local x, low_a, high_a = help.quantised(rows, za)
     local y, low_b, high_b = help.quantised(b, zb)
-    return df.cast((df.quantized_matmul(x, y, low_a, high_a, low_b, high_b)), 'int32')
+    local product = df.cast((df.quantized_matmul(x, y, low_a, high_a, low_b, high_b)), 'int32')
+    if rank == 2 then return product end
+    return df.reshape(product, df.concat({ df.slice(df.shape(a), { 0 }, { rank - 1 }), df.expand_dims(df.dim(b, 1), 0) }, 0))
   end
   local x, y = df.cast(a, 'int32'), df.cast(b, 'int32')
   if za then x = x - df.cast(#(za.shape or {}) == 1 and df.expand_dims(za, -1) or za, 'int32') end

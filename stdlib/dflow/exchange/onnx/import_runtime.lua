@@ -249,14 +249,16 @@ end
 --- An LSTM whose weights are whole numbers, [directions, inputs, 4 * hidden], and whose inputs and states are quantised
 -- where they meet them.
 function mine.DynamicQuantizeLSTM(n, x, w, r, b, lengths, h0, c0, peepholes, w_scale, w_zero, r_scale, r_zero)
-  local function weights(v, scale, zero)
-    return layout.folded(function(m, s, z)
-      local function by_direction(p) return df.reshape(p, { help.of_rank(m, 3).shape[1], 1, -1 }) end
-      return df.transpose((df.cast(m, 'float32') - df.cast(by_direction(z), 'float32')) * by_direction(s), { 0, 2, 1 })
-    end, v, scale, zero)
+  local function turned(v) return layout.folded(function(m) return df.transpose(m, { 0, 2, 1 }) end, v) end
+  local function product(v, m, scale, zero)
+    local q = ops.DynamicQuantizeLinear(n, v)
+    return df.cast(ops.MatMulInteger(n, q[1], m, q[3], zero), 'float32') * (q[2] * scale)
   end
-  local own = setmetatable({ seen = function(h) return coarse(n, h) end }, { __index = n })
-  return ops.LSTM(own, coarse(n, x), weights(w, w_scale, w_zero), weights(r, r_scale, r_zero), b, lengths, h0, c0, peepholes)
+  local own = setmetatable({
+    of_inputs = function(v, m, d) return product(v, m, w_scale[d], w_zero[d]) end,
+    of_states = function(v, m, d) return product(v, m, r_scale[d], r_zero[d]) end,
+  }, { __index = n })
+  return ops.LSTM(own, x, turned(w), turned(r), b, lengths, h0, c0, peepholes)
 end
 
 for name, fn in pairs(mine) do ops[DOMAIN .. name] = fn end
