@@ -149,13 +149,13 @@ static void set_text(uint64_t set, char *to, size_t bytes) {
 
 static __attribute__((noinline)) int32_t fail_arity(df_error *err, const dfi_op_info *o, const dfi_node_spec *spec) {
   char text[400];
-  if (o->in_lists)
-    snprintf(text, sizeof text, "%s takes %s lists of one length (%s) but was given %d inputs", o->op->type,
-             o->nin == 2 ? "two" : "three", o->op->in, spec->nin);
+  const int32_t single = o->nin - o->lists;
+  if (o->lists > 1)
+    snprintf(text, sizeof text, "%s takes lists of one length (%s) but was given %d inputs", o->op->type, o->op->in,
+             spec->nin);
   else
     snprintf(text, sizeof text, "%s takes %s%d input%s (%s) but was given %d", o->op->type,
-             o->in_list ? "at least " : "", o->nin - o->in_list, o->nin - o->in_list == 1 ? "" : "s",
-             o->op->in ? o->op->in : "", spec->nin);
+             o->in_list ? "at least " : "", single, single == 1 ? "" : "s", o->op->in ? o->op->in : "", spec->nin);
   return fail(err, o, spec, DF_INVALID_ARGUMENT, text);
 }
 

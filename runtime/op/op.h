@@ -10,8 +10,8 @@
  *
  * Grammar. in/out: words `name:TYPE`, where TYPE is a type variable (one capital or a word such as DstT), a dtype
  * name, a union such as `int32|int64`, `handle` (DF_RESOURCE), `any` (all but handles) or `all` (handles too).
- * `name:T*` is a list of any length, all of one dtype; in `any*` and `all*` each element has its own. At most one list
- * in `in`, or lists of one length and nothing else. In `out` `name:T*attr` has as
+ * `name:T*` is a list of any length, all of one dtype; in `any*` and `all*` each element has its own. Lists
+ * in `in` are of one length. In `out` `name:T*attr` has as
  * many as the int attribute says, `name:T*` as many as the input list, `name:T*-attr` as many as that less the
  * attribute. Outputs of type `any` or `all` begin with the dtype of input 0 (in a list: of the list's element with the
  * same number); the shape function may change it. `name:T?` may be left out from Lua (the front end then passes the
@@ -155,7 +155,7 @@ typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
   X(list) X(sparse) X(sparse_tensor) X(ragged) X(optional) X(unknown) X(batch_norm) X(checkpoint) X(queue) \
   X(stack) X(table) X(trace) X(elementwise) X(candidate) X(summary) X(quantize) X(accumulator) \
   X(staging) X(sets) X(bands) X(image) X(files) \
-  X(barrier) X(mutex) X(attention) X(ctc) X(example)
+  X(barrier) X(mutex) X(attention) X(ctc) X(example) X(quantized)
 #define X(name) extern const dfi_op_table dfi_ops_##name;
 DFI_OP_TABLES(X)
 #undef X
@@ -188,7 +188,7 @@ typedef struct dfi_op_info {
   bool     in_list;                    /* there is a list among them */
   bool     out_list;                   /* a list is among them */
   bool     in_types;                   /* an attribute lists the dtypes of a list of inputs */
-  bool     in_lists;                   /* the inputs are lists of one length, two or more */
+  int32_t  lists;                      /* how many: all of one length */
   bool     needs_attr;                 /* an attr without a default */
   bool     bounds_attr;                /* an attr with bounds */
   uint32_t traits;                     /* the entry's */
@@ -212,16 +212,20 @@ const dfi_op_info *dfi_op_info_at(int32_t id);              /* borrowed, for eve
 const dfi_op_info *dfi_op_find(const char *type);           /* by type; NULL when there is none */
 /* May a node have so many inputs? */
 static inline bool dfi_arity_fits(const dfi_op_info *o, int32_t nin) {
-  return !o->in_list ? nin == o->nin : o->in_lists ? nin % o->nin == 0 : nin >= o->nin - 1;
+  const int32_t single = o->nin - o->lists;
+  return !o->in_list ? nin == o->nin : nin >= single && (nin - single) % o->lists == 0;
+}
+/* How long the lists among nin inputs are; there are such. */
+static inline int32_t dfi_list_length(const dfi_op_info *o, int32_t nin) {
+  return (nin - o->nin + o->lists) / o->lists;
 }
 /* The argument of the entry that input i of a node with nin inputs is one of: a list's, or its own. */
 static inline const dfi_arg *dfi_input_arg(const dfi_op_info *o, int32_t nin, int32_t i) {
-  if (!o->in_list) return &o->in[i];
-  if (o->in_lists) return &o->in[i / (nin / o->nin)];
-  int32_t list = 0;
-  while (!o->in[list].list) list++;
-  const int32_t length = nin - (o->nin - 1);
-  return i < list ? &o->in[i] : i < list + length ? &o->in[list] : &o->in[i - length + 1];
+  const dfi_arg *a = o->in;
+  if (!o->in_list) return a + i;
+  const int32_t length = dfi_list_length(o, nin);
+  for (int32_t count; i >= (count = a->list ? length : 1); a++) i -= count;
+  return a;
 }
 /* How many outputs of a node with nin inputs and these attributes the entry's argument a is: one, or its list's. */
 int64_t dfi_output_count(const dfi_op_info *o, const dfi_arg *a, int32_t nin, const df_attr *attrs);

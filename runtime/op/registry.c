@@ -258,12 +258,10 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
     if (o->nin == 18) bad(op->type, "too many inputs", op->in);
     dfi_arg *a = &o->in[o->nin++];
     parse_arg(o, a, word, in.at, false);
-    o->in_lists |= a->list && o->in_list;
+    o->lists += a->list;
     o->in_list |= a->list;
     o->in_types |= a->types_attr >= 0;
   }
-  for (int32_t i = 0; o->in_lists && i < o->nin; i++)
-    if (!o->in[i].list) bad(op->type, "two lists and more among the inputs", op->in);
   while (next_word(&out, word, sizeof word)) {
     if (o->nout == 12) bad(op->type, "too many outputs", op->out);
     dfi_arg *a = &o->out[o->nout++];
@@ -418,10 +416,5 @@ bool dfi_input_is_reference(const df_node *n, int32_t i) {
   return dfi_op_takes_reference(dfi_op_info_at(n->op), n->nin, i);
 }
 bool dfi_op_takes_reference(const dfi_op_info *o, int32_t nin, int32_t i) {
-  int32_t a = 0, each = o->in_lists ? nin / o->nin : nin - (o->nin - 1);     /* elements of a list */
-  for (int32_t at = 0; a < o->nin; a++) {
-    at += o->in[a].list ? each : 1;
-    if (i < at) break;
-  }
-  return a < o->nin && o->in[a].ref;
+  return dfi_arity_fits(o, nin) && i < nin && dfi_input_arg(o, nin, i)->ref;
 }

@@ -224,7 +224,7 @@ int32_t dfi_attrs_check(const dfi_op_info *o, const Pb__NodeDef *def, int32_t ni
                           df_dtype_name(dfi_dtype(in[i])));
     }
     if (o->in_list && !strcmp(name, "N") && dfi_op_attr_index(o, "N") < 0) {
-      int32_t length = o->in_lists ? nin / o->nin : nin - (o->nin - 1);
+      const int32_t length = dfi_list_length(o, nin);
       if (is != PB__ATTR_VALUE__VALUE_I) return mismatch(err, def, name, is, "an int");
       if (v->i != length)
         return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "attr `N` of node `%s` is %lld, but its list has %d inputs",

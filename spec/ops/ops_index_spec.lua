@@ -152,7 +152,7 @@ describe('dynamic_partition and dynamic_stitch', function()
     fails('invalid_argument', 'partitions[1] = 3 is not in [0, 2)', function() return df.run(df.dynamic_partition(matrix(), fed { 0, 3 }, 2)) end)
     fails('invalid_argument', 'expected data to begin with the dimensions of partitions', function() return df.dynamic_partition(matrix(), ints { 0, 1, 1 }, 2) end)
     fails('invalid_argument', 'indices[0][1] = -1 is negative', function() return df.run(df.dynamic_stitch({ fed { 0, -1 } }, { matrix() })) end)
-    fails('invalid_argument', 'two lists of one length', function() return df.dynamic_stitch({ ints { 0, 1 }, ints { 2 } }, { matrix() }) end)
+    fails('invalid_argument', 'takes lists of one length', function() return df.dynamic_stitch({ ints { 0, 1 }, ints { 2 } }, { matrix() }) end)
   end)
 end)
 
