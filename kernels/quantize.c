@@ -10,7 +10,7 @@
 enum { PIECE = 1024, GRAIN = 16384 };
 
 /* The least and the greatest integer of a quantised dtype. */
-static void bounds(int32_t dtype, double *low, double *high) {
+void dfk_quantized_bounds(int32_t dtype, double *low, double *high) {
   switch (dtype) {
     case DF_QINT8:   *low = -128;        *high = 127; break;
     case DF_QUINT8:  *low = 0;           *high = 255; break;
@@ -108,7 +108,7 @@ static void quantise_range(void *arg, int64_t begin, int64_t end) {
 /* The way for one range, which becomes what the integers' bounds stand for. */
 static way way_of(int32_t mode, int32_t dtype, bool even, bool narrow, float *min, float *max) {
   double low, high;
-  bounds(dtype, &low, &high);
+  dfk_quantized_bounds(dtype, &low, &high);
   way w = { .mode = mode, .even = even, .is_signed = low < 0, .least = (float)low, .most = (float)high };
   if (mode == DFK_SCALED) {
     const float least = (float)(low + narrow), most = (float)high;
@@ -188,7 +188,7 @@ static void return_range(void *arg, int64_t begin, int64_t end) {
 
 static line line_of(int32_t mode, int32_t dtype, bool narrow, float min, float max) {
   double low, high;
-  bounds(dtype, &low, &high);
+  dfk_quantized_bounds(dtype, &low, &high);
   const float least = (float)(low + narrow), most = (float)high;
   if (mode == DFK_SCALED)
     return (line){ 0, low < 0 && min / least > max / most ? min / least : max / most, 0 };
@@ -389,12 +389,34 @@ int32_t ref_fake_quant_channels_grad(df_kernel *k) {
   return y && low && high ? DF_OK : DF_RESOURCE_EXHAUSTED;
 }
 
-/* ---- products -------------------------------------------------------------------------------------------------- */
+/* ---- products: what is wrong, and what the result stands for -------------------------------------------------- */
+
+const float *dfk_quantized_range(df_kernel *k, int32_t i, const char *name, int64_t n, int64_t *found) {
+  const df_tensor *t = k->in[i];
+  char text[160], expected[64] = "one number";
+  *found = t->size;
+  if (t->size == 1 || (n > 1 && t->size == n && t->rank == 1)) return t->data;
+  if (n > 1) snprintf(expected, sizeof expected, "one number or float32[%lld]", (long long)n);
+  dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be %s, got %s", name, expected, dfk_shape_text(t, text, sizeof text));
+  return NULL;
+}
+
+/* One number of each of four inputs from `from` on. */
+static bool ranges_of(df_kernel *k, int32_t from, float range[4]) {
+  static const char *const name[] = { "min_a", "max_a", "min_b", "max_b" };
+  for (int32_t i = 0; i < 4; i++) {
+    int64_t found;
+    const float *r = dfk_quantized_range(k, from + i, name[i], 1, &found);
+    if (!r) return false;
+    range[i] = *r;
+  }
+  return true;
+}
 
 /* The integer that stands for 0 in a range. */
 static int32_t zero_of(int32_t dtype, float min, float max) {
   double low, high;
-  bounds(dtype, &low, &high);
+  dfk_quantized_bounds(dtype, &low, &high);
   if (min == max) return 0;
   return (int32_t)(-round(min * ((high - low) / (double)(max - min))) + low);
 }
@@ -402,40 +424,159 @@ static int32_t zero_of(int32_t dtype, float min, float max) {
 /* What two integers that follow each other are apart. */
 static float level_of(int32_t dtype, float min, float max) {
   double low, high;
-  bounds(dtype, &low, &high);
+  dfk_quantized_bounds(dtype, &low, &high);
   return (max - min) / (float)(high - low);
 }
 
-df_tensor *dfk_quantized_begin(df_kernel *k, dfk_quantized *p) {
-  const df_tensor *a = k->in[0], *b = k->in[1];
-  char s[160], t[160];
-  p->a_t = dfk_bool(k, 0);
-  p->b_t = dfk_bool(k, 1);
-  if (a->rank != 2 || b->rank != 2 || a->dims[!p->a_t] != b->dims[p->b_t]) {
-    dfk_fail(k, DF_INVALID_ARGUMENT, "a %s%s and b %s%s have no product", dfk_shape_text(a, s, sizeof s),
-             p->a_t ? " transposed" : "", dfk_shape_text(b, t, sizeof t), p->b_t ? " transposed" : "");
-    return NULL;
-  }
+/* The same where the integer 0 stands for 0. */
+static float level_scaled(int32_t dtype, float min, float max) {
+  return fmaxf(fabsf(min), fabsf(max)) / (dtype == DF_QUINT8 ? 255 : 127);
+}
+
+/* The range of sums of products, outputs 1 and 2, and output 0. */
+static df_tensor *sums_of(df_kernel *k, dfk_quantized *p, int32_t rank, const int64_t *dims) {
+  const int32_t a = k->in[0]->dtype, b = k->in[1]->dtype;
   float range[4];
-  for (int32_t i = 0; i < 4; i++) {
-    if (k->in[2 + i]->size != 1) {
-      static const char *const name[] = { "min_a", "max_a", "min_b", "max_b" };
-      dfk_fail(k, DF_INVALID_ARGUMENT, "%s must be one number, got %s", name[i],
-               dfk_shape_text(k->in[2 + i], s, sizeof s));
-      return NULL;
-    }
-    range[i] = *(const float *)k->in[2 + i]->data;
-  }
-  p->m = a->dims[p->a_t];
-  p->n = b->dims[!p->b_t];
-  p->k = a->dims[!p->a_t];
-  p->zero_a = zero_of(a->dtype, range[0], range[1]);
-  p->zero_b = zero_of(b->dtype, range[2], range[3]);
-  df_tensor *y = dfk_out(k, 0, DF_QINT32, 2, (const int64_t[]){ p->m, p->n }),
-            *low = dfk_out(k, 1, DF_FLOAT32, 0, NULL), *high = dfk_out(k, 2, DF_FLOAT32, 0, NULL);
+  if (!ranges_of(k, 2, range)) return NULL;
+  p->zero_a = zero_of(a, range[0], range[1]);
+  p->zero_b = zero_of(b, range[2], range[3]);
+  df_tensor *y = dfk_out(k, 0, DF_QINT32, rank, dims), *low = dfk_out(k, 1, DF_FLOAT32, 0, NULL),
+            *high = dfk_out(k, 2, DF_FLOAT32, 0, NULL);
   if (!y || !low || !high) return NULL;
-  const float level = level_of(a->dtype, range[0], range[1]) * level_of(b->dtype, range[2], range[3]);
+  const float level = level_of(a, range[0], range[1]) * level_of(b, range[2], range[3]);
   *(float *)low->data = level * -2147483648.f;
   *(float *)high->data = level * 2147483647.f;
   return y;
+}
+
+static int32_t matrices_of(df_kernel *k, dfk_quantized *p, int64_t *dims) {
+  const df_tensor *a = k->in[0], *b = k->in[1];
+  char s[160], t[160];
+  *p = (dfk_quantized){ .a_t = dfk_bool(k, 0), .b_t = dfk_bool(k, 1) };
+  if (a->rank != 2 || b->rank != 2 || a->dims[!p->a_t] != b->dims[p->b_t])
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "a %s%s and b %s%s have no product", dfk_shape_text(a, s, sizeof s),
+                    p->a_t ? " transposed" : "", dfk_shape_text(b, t, sizeof t), p->b_t ? " transposed" : "");
+  dims[0] = p->m = a->dims[p->a_t];
+  dims[1] = p->n = b->dims[!p->b_t];
+  p->k = a->dims[!p->a_t];
+  return DF_OK;
+}
+
+/* The product that a convolution is. The attributes are strides, padding, dilations and, where there are four,
+ * padding_list. */
+static int32_t window_of(df_kernel *k, dfk_quantized *p, dfk_conv *c, const df_attr *pads, int64_t *dims) {
+  const df_attr none = { 0 }, explicit = { .s = "EXPLICIT", .i = 8 }, format = { .s = "NHWC", .i = 4 };
+  const bool given = pads && pads->i > 0;
+  const df_attr attrs[] = { k->attrs[0], given ? explicit : k->attrs[1], given ? *pads : none, format, k->attrs[2] };
+  df_kernel as_conv = *k;
+  as_conv.attrs = attrs;
+  const int32_t code = dfk_conv2d_of(&as_conv, false, c, dims);
+  if (code) return code;
+  if (c->groups != 1) return dfk_fail(k, DF_UNIMPLEMENTED, "the input has %lld channels, the filter is for %lld: "
+                                      "groups of channels are not quantized", (long long)c->ci,
+                                      (long long)(c->ci / c->groups));
+  *p = (dfk_quantized){ .m = dfk_conv_places(c), .n = c->co, .k = dfk_conv_taps(c) * c->ci, .window = c };
+  return DF_OK;
+}
+
+int32_t dfk_quantized_matmul(df_kernel *k, dfk_quantized_fn run) {
+  dfk_quantized p;
+  int64_t dims[2];
+  const int32_t code = matrices_of(k, &p, dims);
+  if (code) return code;
+  df_tensor *y = sums_of(k, &p, 2, dims);
+  return !y ? k->error->code : y->size ? run(k, &p, y) : DF_OK;
+}
+
+int32_t dfk_quantized_conv2d(df_kernel *k, dfk_quantized_fn run) {
+  dfk_quantized p;
+  dfk_conv c;
+  int64_t dims[4];
+  const int32_t code = window_of(k, &p, &c, NULL, dims);
+  if (code) return code;
+  df_tensor *y = sums_of(k, &p, 4, dims);
+  return !y ? k->error->code : y->size ? run(k, &p, y) : DF_OK;
+}
+
+/* ---- products and what follows them ----------------------------------------------------------------------------- */
+
+void dfk_rescale_shifts(const dfk_rescale *r, const uint32_t *column_sum, int64_t n) {
+  for (int64_t j = 0; r->offset != 0 && j < n; j++)
+    r->shift[j] += r->offset * r->scale[j] * (float)(int32_t)column_sum[j];
+}
+
+/* The scales and the bias of p's columns: r->scale is for dfk_free. */
+static int32_t rescale_of(df_kernel *k, const dfk_quantized *p, bool min_first, dfk_rescale *r) {
+  const int32_t bias = k->nin > 8 ? 2 : 0, at = bias ? 3 : 2, a = k->in[0]->dtype;
+  const df_tensor *b = k->in[2];
+  char text[160];
+  int64_t found, ranges, ranges_high;
+  const float *low = dfk_quantized_range(k, at, "the least number of a", 1, &found);
+  const float *high = low ? dfk_quantized_range(k, at + 1, "the greatest number of a", 1, &found) : NULL;
+  const float *least = high ? dfk_quantized_range(k, at + 2, "the least number of b", p->n, &ranges) : NULL;
+  const float *most = least ? dfk_quantized_range(k, at + 3, "the greatest number of b", p->n, &ranges_high) : NULL;
+  if (!most) return k->error->code;
+  if (ranges != ranges_high)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "b has %lld least numbers and %lld greatest ones", (long long)ranges,
+                    (long long)ranges_high);
+  if (bias && (b->rank != 1 || b->size != p->n))
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "bias is %s: expected a number for each of %lld columns",
+                    dfk_shape_text(b, text, sizeof text), (long long)p->n);
+  const float level = min_first ? level_of(a, *low, *high) : level_scaled(a, *low, *high);
+  r->scale = dfk_scratch(k, (p->n * 2 + 1) * 4);
+  if (!r->scale) return DF_RESOURCE_EXHAUSTED;
+  r->shift = r->scale + p->n;
+  r->offset = min_first && level > 0 ? *low / level : 0;
+  for (int64_t j = 0; j < p->n; j++) {
+    const float step = level_scaled(DF_QINT8, least[ranges > 1 ? j : 0], most[ranges > 1 ? j : 0]);
+    r->scale[j] = level * step;
+    r->shift[j] = !bias ? 0 : b->dtype == DF_FLOAT32 ? ((const float *)b->data)[j]
+                                                     : (float)((const int32_t *)b->data)[j] * r->scale[j];
+  }
+  return DF_OK;
+}
+
+/* The outputs: 0 has p's sums as numbers, or as the integers of the range that inputs `at` and at + 1 ask for. */
+static df_tensor *rescaled_of(df_kernel *k, dfk_rescale *r, int32_t at, int32_t rank, const int64_t *dims) {
+  r->dtype = k->out_dtype[0];
+  df_tensor *y = dfk_out(k, 0, r->dtype, rank, dims);
+  if (!y || r->dtype == DF_FLOAT32) return y;
+  for (int32_t i = 0; i < 2; i++) {
+    int64_t found;
+    const float *asked = dfk_quantized_range(k, at + i, i ? "max_freezed_output" : "min_freezed_output", 1, &found);
+    df_tensor *told = asked ? dfk_out(k, 1 + i, DF_FLOAT32, 0, NULL) : NULL;
+    if (!told) return NULL;
+    *(float *)told->data = *asked;
+  }
+  const float step = level_scaled(r->dtype, *(const float *)k->in[at]->data, *(const float *)k->in[at + 1]->data);
+  r->steps = step > 0 ? 1 / step : 0;
+  return y;
+}
+
+static int32_t fused(df_kernel *k, dfk_quantized *p, bool min_first, int32_t rank, const int64_t *dims,
+                     dfk_quantized_fn run) {
+  dfk_rescale r = { 0 };
+  int32_t code = rescale_of(k, p, min_first, &r);
+  p->then = &r;
+  if (!code) {
+    df_tensor *y = rescaled_of(k, &r, k->nin - 2, rank, dims);
+    code = !y ? k->error->code : y->size ? run(k, p, y) : DF_OK;
+  }
+  dfk_free(r.scale);
+  return code;
+}
+
+int32_t dfk_quantized_matmul_fused(df_kernel *k, dfk_quantized_fn run) {
+  dfk_quantized p;
+  int64_t dims[2];
+  const int32_t code = matrices_of(k, &p, dims);
+  return code ? code : fused(k, &p, strcmp(dfk_string(k, 2), "SCALED") != 0, 2, dims, run);
+}
+
+int32_t dfk_quantized_conv2d_fused(df_kernel *k, dfk_quantized_fn run) {
+  dfk_quantized p;
+  dfk_conv c;
+  int64_t dims[4];
+  const int32_t code = window_of(k, &p, &c, &k->attrs[3], dims);
+  return code ? code : fused(k, &p, false, 4, dims, run);
 }

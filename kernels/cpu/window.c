@@ -56,9 +56,10 @@ typedef struct pool {
 #define LOAD(v, from) memcpy(&(v), (from), sizeof(v))
 #define STORE(to, v)  memcpy((to), &(v), sizeof(v))
 #define PICK(V, m, a, b) ((V)(((__typeof__(m))(a) & (m)) | ((__typeof__(m))(b) & ~(m))))
-/* A vector as wide as the machine's and one of one lane. */
+/* A vector as wide as the machine's, of bytes of 16, as images have few channels; and one of one lane. */
 #define VECTORS(S, T) \
-  typedef T v_##S __attribute__((vector_size(VEC_BYTES))), o_##S __attribute__((vector_size(sizeof(T))));
+  typedef T v_##S __attribute__((vector_size(sizeof(T) == 1 ? 16 : VEC_BYTES))), \
+            o_##S __attribute__((vector_size(sizeof(T))));
 
 /* A greatest number that is NaN is the first one's. */
 #define MAX_STEP(S, V, w) \
@@ -230,7 +231,8 @@ RUN(run_max_grad, false, max_grad_f32, max_grad_f64)
 static int32_t run_max(df_kernel *k, const dfk_pool *p, const df_tensor *in, const df_tensor *out, const df_tensor *dy,
                        const int64_t *made) {
   static const df_range_fn ints[] = { [DF_INT8] = max_i8, [DF_UINT8] = max_u8, [DF_INT16] = max_i16,
-                                      [DF_UINT16] = max_u16, [DF_INT32] = max_i32, [DF_INT64] = max_i64 };
+                                      [DF_UINT16] = max_u16, [DF_INT32] = max_i32, [DF_INT64] = max_i64,
+                                      [DF_QINT8] = max_i8, [DF_QUINT8] = max_u8 };
   const df_range_fn whole = in->dtype < sizeof ints / sizeof *ints ? ints[in->dtype] : NULL;
   return run_pool(k, p, true, whole ? whole : max_f32, whole ? whole : max_f64, in, out, dy, made);
 }

@@ -2,7 +2,7 @@
  * pooling. Kernels are in kernels/cpu/window.c and kernels/cpu/convolution.c, for both.
  */
 #include "ops/array.h"
-#include "kernels/window.h"
+#include "ops/window.h"
 
 /* ---- shapes ------------------------------------------------------------------------------------------------ */
 
@@ -40,8 +40,7 @@ static int64_t channels_of(dfi_infer *c, const dfi_shape *x, const dfi_shape *f,
   return -1;
 }
 
-static int32_t shape_conv_of(dfi_infer *c, int32_t rank, bool depthwise) {
-  const dfk_conv_attrs a = dfk_conv_attrs_of(c->node->attrs, rank);
+int32_t dfi_shape_conv(dfi_infer *c, dfk_conv_attrs a, int32_t rank, bool depthwise) {
   int32_t code = dfi_infer_rank(c, 0, rank, "the input");
   if (!code) code = dfi_infer_rank(c, 1, rank, "the filter");
   if (!code) code = need_each(c, a.strides, "strides", rank);
@@ -65,6 +64,9 @@ static int32_t shape_conv_of(dfi_infer *c, int32_t rank, bool depthwise) {
   *dfi_set_shape(c, 0) = y;
   return DF_OK;
 }
+static int32_t shape_conv_of(dfi_infer *c, int32_t rank, bool depthwise) {
+  return dfi_shape_conv(c, dfk_conv_attrs_of(c->node->attrs, rank), rank, depthwise);
+}
 static int32_t shape_conv(dfi_infer *c)      { return shape_conv_of(c, 4, false); }
 static int32_t shape_conv_3d(dfi_infer *c)   { return shape_conv_of(c, 5, false); }
 static int32_t shape_depthwise(dfi_infer *c) { return shape_conv_of(c, 4, true); }
@@ -81,12 +83,12 @@ static int32_t shape_sizes_1(dfi_infer *c)    { return shape_sizes(c, 1, 4); }
 static int32_t shape_sizes_0_3d(dfi_infer *c) { return shape_sizes(c, 0, 5); }
 static int32_t shape_sizes_1_3d(dfi_infer *c) { return shape_sizes(c, 1, 5); }
 
-static int32_t shape_pool_of(dfi_infer *c, int32_t rank) {
-  const df_attr *a = c->node->attrs;              /* ksize strides padding data_format */
+int32_t dfi_shape_pool(dfi_infer *c, int32_t rank, const char *format) {
+  const df_attr *a = c->node->attrs;
   int32_t code = dfi_infer_rank(c, 0, rank, "the input");
   if (!code) code = need_each(c, &a[0], "ksize", rank);
   if (!code) code = need_each(c, &a[1], "strides", rank);
-  if (code || !dfk_channels_last(a[3].s)) return code;
+  if (code || !dfk_channels_last(format)) return code;
   dfi_shape y = *dfi_in_shape(c, 0);
   if (y.rank < 0) y = unknown_of(rank);
   for (int32_t d = 1; d < rank - 1; d++)
@@ -94,8 +96,8 @@ static int32_t shape_pool_of(dfi_infer *c, int32_t rank) {
   *dfi_set_shape(c, 0) = y;
   return DF_OK;
 }
-static int32_t shape_pool(dfi_infer *c)    { return shape_pool_of(c, 4); }
-static int32_t shape_pool_3d(dfi_infer *c) { return shape_pool_of(c, 5); }
+static int32_t shape_pool(dfi_infer *c)    { return dfi_shape_pool(c, 4, c->node->attrs[3].s); }
+static int32_t shape_pool_3d(dfi_infer *c) { return dfi_shape_pool(c, 5, c->node->attrs[3].s); }
 
 /* The shape of input 1. */
 static int32_t shape_second(dfi_infer *c) {

@@ -361,9 +361,33 @@ const dfi_export_op dfi_export_table[] = {
   { "PriorityQueueV2", "", "=20", "component_types:y shapes:p! capacity:i container:s shared_name:s" },
   { "Prod", "T Tidx", "T", "keep_dims:b T:d! Tidx:d" },
   { "Qr", "T", "T T", "full_matrices:b T:d!" },
+  { "QuantizeDownAndShrinkRange", "Tinput =1 =1", "out_type =1 =1", "Tinput:d! out_type:d!" },
   { "QuantizeV2", "=1 =1 =1", "T =1 =1", "T:d! mode:s round_mode:s narrow_range:b axis:i ensure_minimum_range:f" },
+  { "QuantizedAvgPool", "T =1 =1", "T =1 =1", "T:d! ksize:l! strides:l! padding:s!" },
+  { "QuantizedBiasAdd", "T1 T2 =1 =1 =1 =1", "out_type =1 =1", "T1:d! T2:d! out_type:d!" },
+  { "QuantizedConcat", "=3 N*T N*=1 N*=1", "T =1 =1", "N:i! T:d!" },
+  { "QuantizedConv2D", "Tinput Tfilter =1 =1 =1 =1", "out_type =1 =1", "Tinput:d! Tfilter:d! out_type:d strides:l! "
+  "padding:s! dilations:l" },
+  { "QuantizedConv2DAndReluAndRequantize", "Tinput Tfilter =1 =1 =1 =1 =1 =1", "out_type =1 =1", "Tinput:d! "
+  "Tfilter:d! out_type:d strides:l! padding:s! dilations:l padding_list:l" },
+  { "QuantizedConv2DAndRequantize", "Tinput Tfilter =1 =1 =1 =1 =1 =1", "out_type =1 =1", "Tinput:d! Tfilter:d! "
+  "out_type:d strides:l! padding:s! dilations:l padding_list:l" },
+  { "QuantizedConv2DWithBiasAndReluAndRequantize", "Tinput Tfilter Tbias =1 =1 =1 =1 =1 =1", "out_type =1 =1",
+  "Tinput:d! Tfilter:d! Tbias:d! out_type:d strides:l! padding:s! dilations:l padding_list:l" },
+  { "QuantizedConv2DWithBiasAndRequantize", "Tinput Tfilter Tbias =1 =1 =1 =1 =1 =1", "out_type =1 =1", "Tinput:d! "
+  "Tfilter:d! Tbias:d! out_type:d strides:l! padding:s! dilations:l padding_list:l" },
   { "QuantizedMatMul", "T1 T2 =1 =1 =1 =1", "Toutput =1 =1", "T1:d! T2:d! Toutput:d transpose_a:b transpose_b:b "
   "Tactivation:d" },
+  { "QuantizedMatMulWithBiasAndDequantize", "T1 T2 Tbias =1 =1 =1 =1 =1 =1", "Toutput", "T1:d! T2:d! Tbias:d! "
+  "Toutput:d! transpose_a:b transpose_b:b input_quant_mode:s" },
+  { "QuantizedMatMulWithBiasAndReluAndRequantize", "T1 T2 Tbias =1 =1 =1 =1 =1 =1", "Toutput =1 =1", "T1:d! T2:d! "
+  "Tbias:d! Toutput:d transpose_a:b transpose_b:b input_quant_mode:s" },
+  { "QuantizedMatMulWithBiasAndRequantize", "T1 T2 Tbias =1 =1 =1 =1 =1 =1", "Toutput =1 =1", "T1:d! T2:d! Tbias:d! "
+  "Toutput:d transpose_a:b transpose_b:b input_quant_mode:s" },
+  { "QuantizedMaxPool", "T =1 =1", "T =1 =1", "T:d! ksize:l! strides:l! padding:s!" },
+  { "QuantizedRelu", "Tinput =1 =1", "out_type =1 =1", "Tinput:d! out_type:d" },
+  { "QuantizedRelu6", "Tinput =1 =1", "out_type =1 =1", "Tinput:d! out_type:d" },
+  { "QuantizedReshape", "T Tshape =1 =1", "T =1 =1", "T:d! Tshape:d" },
   { "QueueClose", "=7", "", "cancel_pending_enqueues:b" },
   { "QueueCloseV2", "=20", "", "cancel_pending_enqueues:b" },
   { "QueueDequeue", "=7", "@component_types", "component_types:y! timeout_ms:i" },
@@ -426,6 +450,8 @@ const dfi_export_op dfi_export_table[] = {
   { "Relu6", "T", "T", "T:d!" },
   { "Relu6Grad", "T T", "T", "T:d!" },
   { "ReluGrad", "T T", "T", "T:d!" },
+  { "RequantizationRange", "Tinput =1 =1", "=1 =1", "Tinput:d!" },
+  { "Requantize", "Tinput =1 =1 =1 =1", "out_type =1 =1", "Tinput:d! out_type:d!" },
   { "Reshape", "T Tshape", "T", "T:d! Tshape:d" },
   { "ResizeArea", "T =3", "=1", "T:d! align_corners:b" },
   { "ResizeBicubic", "T =3", "=1", "T:d! align_corners:b half_pixel_centers:b" },

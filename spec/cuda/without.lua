@@ -31,7 +31,11 @@ local M = {
   { why = 'how much it gives depends on the values', [[
     CTCBeamSearchDecoder CTCGreedyDecoder ComputeAccidentalHits DenseToDenseSetOperation DenseToSparseSetOperation EditDistance
     NonMaxSuppressionV5 CombinedNonMaxSuppression RaggedGather SetSize SparseToSparseSetOperation UniqueV2 UniqueWithCountsV2 ]] },
-  { why = 'numbers in few bits, which are for machines without a GPU', 'Dequantize QuantizeV2 QuantizedMatMul' },
+  { why = 'numbers in few bits, which are for machines without a GPU', 'Dequantize QuantizeV2 QuantizedMatMul QuantizedAvgPool QuantizedBiasAdd QuantizedConcat QuantizedConv2D' ..
+    ' QuantizedConv2DAndReluAndRequantize QuantizedConv2DAndRequantize QuantizedConv2DWithBiasAndReluAndRequantize' ..
+    ' QuantizedConv2DWithBiasAndRequantize QuantizedMatMulWithBiasAndDequantize QuantizedMatMulWithBiasAndReluAndRequantize' ..
+    ' QuantizedMatMulWithBiasAndRequantize QuantizedMaxPool QuantizedRelu QuantizedRelu6 QuantizedReshape' ..
+    ' QuantizeDownAndShrinkRange Requantize RequantizationRange' },
   { why = 'a sparse tensor\'s indices, which the host looks through', [[
     SparseAdd SparseAddGrad SparseConcat SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul SparseFillEmptyRows
     SparseFillEmptyRowsGrad SparseReduceMax SparseReduceSum SparseReorder SparseReshape SparseSlice SparseSliceGrad SparseSparseMaximum

@@ -1,6 +1,7 @@
 --- Numbers in few bits: quantised as TensorFlow does and back, products of them, and floats rounded as if they were.
 local df = require 'dflow'
 local support = require 'spec.support'
+local registry = require 'dflow.front.registry'
 local values = require 'spec.ops.quantize_values'
 
 local list = { -7.3, -2.5, -1.0, -0.5, -0.02, 0, 0.02, 0.5, 1.0, 1.5, 2.49, 2.5, 3.0, 6.1, 100 }
@@ -125,6 +126,70 @@ describe('quantized_matmul', function()
     local y = df.quantized_matmul(a, b, 0, 1, 0, 1)
     local three, four = df.run(df.cast({ { 1, 2, 3 } }, 'quint8')), df.run(df.cast({ { 1, 2, 3, 4 } }, 'qint8'))
     raises(function() df.run(y, { [a] = three, [b] = four }) end, 'the inner dimensions differ, 3 and 1')
+  end)
+end)
+
+describe('a quantized convolution or product', function()
+  before_each(df.reset)
+
+  -- TensorFlow's integers are in spec/recordings/ops/quantized and quantized_fused.
+  it('gives the same as its reference, with paddings, dilations, signs, ranges of each channel, and more rows than are computed at once', function()
+    local function same(type, x, w, kinds, attrs, more)
+      support.cpu_equals_ref(function(p, q)
+        local list = { df.cast(p, kinds[1]), df.cast(q, kinds[2]) }
+        for _, v in ipairs(more) do list[#list + 1] = df.constant(v, 'float32') end
+        local y = { registry.op(type, list, attrs) }
+        y[1] = df.cast(y[1], type:find 'Dequantize' and 'float32' or 'int32')
+        return df.unpack(y)
+      end, { x, w })
+    end
+    local function tensors(x, w, signed)
+      return support.tensor(x, signed and -128 or 0, signed and 127 or 255.5, 'float32', 3), support.tensor(w, -128, 127, 'float32', 4)
+    end
+    for i, kinds in ipairs{ { 'quint8', 'qint8' }, { 'qint8', 'quint8' }, { 'quint8', 'quint8' } } do
+      local x, w = tensors({ 2, 7, 6, 3 }, { 3, 2, 3, 35 }, kinds[1] == 'qint8')
+      local attrs = { strides = { 1, i, i, 1 }, padding = i == 2 and 'VALID' or 'SAME', dilations = { 1, 1, i == 1 and 2 or 1, 1 } }
+      same('QuantizedConv2D', x, w, kinds, attrs, { -1, i == 3 and 0.5 or 2, i == 2 and 0 or -3, 1 })
+      if i == 3 then same('QuantizedConv2D', x, w, kinds, attrs, { 0.25, 2, -3, 1 }) end
+    end
+    local many = { tensors({ 1, 130, 130, 3 }, { 3, 3, 3, 2 }) }
+    same('QuantizedConv2D', many[1], many[2], { 'quint8', 'qint8' }, { strides = { 1, 1, 1, 1 }, padding = 'SAME' }, { -1, 2, -1, 1 })
+    local low, high, bias = df.unpack(df.run{ df.linspace(-0.5, -1.5, 35), df.linspace(0.5, 1.5, 35), df.linspace(-3.0, 3, 35) })
+    for _, signed in ipairs{ false, true } do
+      local x, w = tensors({ 2, 7, 6, 3 }, { 3, 2, 3, 35 }, signed)
+      for _, name in ipairs{ 'QuantizedConv2DWithBiasAndReluAndRequantize', 'QuantizedConv2DWithBiasAndRequantize' } do
+        same(name, x, w, { signed and 'qint8' or 'quint8', 'qint8' },
+             { strides = { 1, 2, 1, 1 }, padding = 'VALID', padding_list = { 0, 0, 2, 1, 0, 1, 0, 0 } },
+             { bias, -1, 1.5, low, high, -4, 9 })
+      end
+    end
+    local a, b = tensors({ 9, 37 }, { 35, 37 })
+    for _, mode in ipairs{ 'MIN_FIRST', 'SCALED' } do
+      for _, name in ipairs{ 'QuantizedMatMulWithBiasAndReluAndRequantize', 'QuantizedMatMulWithBiasAndDequantize' } do
+        same(name, a, b, { 'quint8', 'qint8' }, { transpose_b = true, input_quant_mode = mode },
+             { bias, -0.7, 1.5, -1, 1, 0, 9 })
+      end
+    end
+  end)
+
+  it('says what is wrong', function()
+    local function conv(x, w, rest, attrs)
+      local list = { df.cast(df.zeros(x), 'quint8'), df.cast(df.zeros(w), 'qint8') }
+      for _, v in ipairs(rest) do list[#list + 1] = v end
+      attrs = attrs or { strides = { 1, 1, 1, 1 }, padding = 'SAME' }
+      return function() df.run((registry.op('QuantizedConv2DWithBiasAndReluAndRequantize', list, attrs))) end
+    end
+    local function ranges(bias, high) return { df.zeros{ bias }, df.float32(0), df.float32(1), -high, high, df.float32(0), df.float32(1) } end
+    local one = df.float32(1)
+    raises(conv({ 1, 3, 3, 4 }, { 1, 1, 2, 6 }, ranges(6, one)), 'groups of channels are not quantized')
+    raises(conv({ 1, 3, 3, 4 }, { 1, 1, 4, 6 }, ranges(5, one)), 'bias is float32%[5%]: expected a number for each of 6 columns')
+    raises(conv({ 1, 3, 3, 4 }, { 1, 1, 4, 6 }, ranges(6, df.ones{ 5 })), 'must be one number or float32%[6%], got float32%[5%]')
+    raises(conv({ 1, 3, 4 }, { 1, 1, 4, 6 }, ranges(6, one)), 'the input')
+    raises(function() df.run((df.requantize(df.cast({ 1 }, 'qint32'), -1, 1, 0.5, 1, { out_type = 'quint8' }))) end, '0 must be in it')
+    local q = df.cast(df.zeros{ 2, 3 }, 'quint8')
+    raises(function() registry.op('QuantizedBiasAdd', { q, df.cast(df.zeros{ 4 }, 'quint8'), one, one, one, one }, {}) end, 'bias has 4 numbers')
+    raises(function() registry.op('QuantizedConcat', { df.int32(0), { q, df.cast(df.zeros{ 2, 4 }, 'quint8') }, { one, one }, { one, one } }, {}) end, 'other than 0')
+    raises(function() registry.op('QuantizedConcat', { df.int32(0), { q, q }, { one }, { one, one } }, {}) end, 'lists of one length')
   end)
 end)
 
