@@ -110,7 +110,7 @@ local inside = {
   check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
   import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint', save_checkpoint = 'dflow.exchange.checkpoint',
   export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import', import_hlo = 'dflow.exchange.hlo_import',
-  export_graph_def = 'dflow.exchange.export', tensor_list = 'dflow.exchange.tensor_list', tensor_list_values = 'dflow.exchange.tensor_list',
+  quantize_model = 'dflow.exchange.quantize_model', export_graph_def = 'dflow.exchange.export', tensor_list = 'dflow.exchange.tensor_list', tensor_list_values = 'dflow.exchange.tensor_list',
 }
 
 local function names()

@@ -79,6 +79,7 @@ M.lua_named = {
   ['stdlib/dflow/front/intern.lua'] = 'below the registry: an input that is given, or may be left out, is itself',
   ['stdlib/dflow/front/table.lua'] = 'the kind of table that the function of that name makes',
   ['stdlib/dflow/front/queue.lua'] = 'the kind of queue that the function of that name makes',
+  ['stdlib/dflow/exchange/quantize_model.lua'] = 'nodes of a file of TensorFlow are rewritten: which op each is, is all that the file says',
   ['stdlib/dflow/inspect/saved.lua'] = 'a shape is told as that of its tensor; an input that may be left out',
   ['stdlib/dflow/lanes.lua'] = 'effects that may differ by lane, a read of a variable, and an array that is made anew',
   ['stdlib/dflow/lanes/batch.lua'] = 'which arrays hold values that differ by lane, and constants',

@@ -114,7 +114,7 @@ M.families = {
   'scatter_update scatter_add scatter_sub scatter_mul scatter_div scatter_min scatter_max',
     'apply_gradient_descent apply_momentum apply_adam sparse_apply_gradient_descent',
   'sparse_apply_gradient_descent sparse_apply_momentum sparse_apply_adam',
-    'print assert check_numerics string_format', 'export_onnx export_graph_def '
+    'print assert check_numerics string_format', 'quantize_model quantize dequantize quantized_matmul', 'export_onnx export_graph_def '
     .. 'import_onnx import_hlo import_graph_def tensor_list tensor_list_values load_checkpoint save_checkpoint save_npz',
   'load_npy save_npy load_npz save_npz data.idx', 'conv2d max_pool avg_pool bias_add', 'conv3d conv3d_transpose max_pool3d avg_pool3d nn.Conv3D',
     'bias_add bias_add_grad conv2d', 'depth_to_space space_to_depth batch_to_space_nd '

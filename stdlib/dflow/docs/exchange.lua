@@ -83,6 +83,22 @@ df.export_graph_def(path, {…})
             return
             os.remove(path)
 
+df.quantize_model(outputs, {…})
+  A trained graph as one that computes in 8 bits. A convolution or a product with a filter that is
+  constant or trained, what is added and multiplied for each channel (batch normalisation) and the
+  ReLU behind it become one op of bytes; pools, reshapes and concatenations between them stay bytes;
+  also in loops and branches. Values in between are rounded to 255 steps of the range they have.
+  Gives a Graph whose placeholders and outputs have the same names, in lists .inputs and .outputs;
+  .ranges has the ranges, .quantized what became of bytes. TensorFlow runs it once it is exported.
+  option    feeds: table or function = nil  {[x] = value}, a list of such, or a function that
+              gives one after the other: the graph is run with each to find the ranges
+  option    ranges: table = nil  {[x] = {least, greatest}}, also by name: those that are known
+  option    session: Session = nil  whose variables are trained
+  option    skip: function = nil  skip(name) is true for a convolution or product that stays
+  example   local x, w = df.placeholder('float32', {1, 2}, 'x'), df.float32{{1, -1}, {1, 1}}
+            local q = df.quantize_model(df.matmul(x, w), {ranges = {x = {-1, 1}}})
+            return df.rint(10 * q.outputs[1]:eval{[q.inputs[1]] = {{0.5, -1}}}) / 10
+
 df.import_onnx(path or bytes, {…})
   An ONNX model as a Graph: its inputs are placeholders, and they and its outputs are found under
   their names, g:output('x'). g.onnx.inputs and g.onnx.outputs list them. Loop, If and Scan become

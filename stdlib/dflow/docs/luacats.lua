@@ -41,7 +41,7 @@ end
 local returns = { tensor_list = 'dflow.Tensor', constant = 'dflow.Output', placeholder = 'dflow.Output', placeholder_with_default = 'dflow.Output', Variable = 'dflow.Variable',
                   Session = 'dflow.Session', TensorArray = 'dflow.TensorArray', tensor = 'dflow.Tensor', start = 'dflow.Run', Graph = 'dflow.Graph',
                   default_graph = 'dflow.Graph', default_session = 'dflow.Session', load_npy = 'dflow.Tensor', get_variable = 'dflow.Variable',
-                  import_graph_def = 'dflow.Graph', import_onnx = 'dflow.Graph', import_hlo = 'dflow.Graph', FIFOQueue = 'dflow.Queue', RandomShuffleQueue = 'dflow.Queue',
+                  import_graph_def = 'dflow.Graph', import_onnx = 'dflow.Graph', import_hlo = 'dflow.Graph', quantize_model = 'dflow.Graph', FIFOQueue = 'dflow.Queue', RandomShuffleQueue = 'dflow.Queue',
                   PriorityQueue = 'dflow.Queue', PaddingFIFOQueue = 'dflow.Queue', dim = 'dflow.Output', plot = 'dflow.Plot', ['data.pipeline'] = 'dflow.Pipeline',
                   ['summary.FileWriter'] = 'dflow.FileWriter', ['train.Saver'] = 'dflow.Saver', ['Optimizer:minimize'] = 'dflow.Operation',
                   ['Optimizer:apply_gradients'] = 'dflow.Operation', ['TensorArray:write'] = 'dflow.TensorArray', ['TensorArray:unstack'] = 'dflow.TensorArray',

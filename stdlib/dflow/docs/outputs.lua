@@ -446,6 +446,7 @@ return {
   ["polyval"] = "[11.  3.] float32[2]",
   ["pool"] = "[[[1.5]\n  [3.0]]] float32[1,2,1]",
   ["progress"] = "11",
+  ["quantize_model"] = "[[-0.5 -1.5]] float32[1,2]",
   ["qint16"] = "[1 2] qint16[2]",
   ["qint32"] = "[1 2] qint32[2]",
   ["qint8"] = "[1 2] qint8[2]",

@@ -79,17 +79,8 @@ local function variables_of(g, flat, s)
   return pairs_list, values
 end
 
---- df.export_graph_def(path, {outputs =, with_context =, graph =, session =, frozen =, clear_devices =}): writes the graph, or what `outputs` need of it, so that
--- TensorFlow imports and runs it. The form is binary, or text where path ends in `.pbtxt`. Variables have an operation `init` that gives
--- them their initial values, or with `session` those that they have in that session. frozen: variables are constants, with their values
--- in the session (the default one); without `outputs`, what changes a variable is then left out, with all that depends on it. With
--- with_context a second file, path .. '.meta', is a MetaGraphDef with the conds and loops as contexts and the variables as collections, so
--- that tf.compat.v1.train.import_meta_graph reads a graph that tf.gradients can differentiate and a Saver can save; a path that ends in
--- `.meta` is that file alone. Where nodes were asked to run is in their `device`, or `_class` for those that are to be with another one;
--- TensorFlow runs what was asked of a device that it does not have where placement is soft, or with clear_devices, which leaves that out.
-function M.export_graph_def(path, opts)
-  if type(path) ~= 'string' or path == '' then errors.bad('export_graph_def takes a path, not %s', errors.describe(path)) end
-  opts = errors.options(opts, 'export_graph_def', known)
+--- A function that gives the bytes of what is to be written, with contexts or without.
+local function writer(opts, form_bits)
   local outputs = opts.outputs
   local g = opts.graph or (outputs ~= nil and graph_of(outputs)) or graph.current()
   if getmetatable(g) ~= Graph then errors.bad('export_graph_def: graph is %s, a Graph is expected', errors.describe(g)) end
@@ -104,11 +95,28 @@ function M.export_graph_def(path, opts)
   if s and s.graph ~= g then errors.bad('export_graph_def: the session runs another graph than the one that is written') end
   if opts.frozen then s = s or sessions.default(g) end
   local variables, values = variables_of(g, flat, s)
-  local meta = path:find('%.meta$') ~= nil
-  local form = (path:find('%.pbtxt$') and TEXT or 0) + (opts.frozen and FROZEN or 0) + (opts.clear_devices and CLEAR or 0)
-  local function bytes(with_context)
+  local form = form_bits + (opts.frozen and FROZEN or 0) + (opts.clear_devices and CLEAR or 0)
+  return function(with_context)
     return core.tensor_bytes(core.export_graph_def(g.handle, flat, form + (with_context and CONTEXT or 0), variables, values))
   end
+end
+
+--- The bytes of the GraphDef that export_graph_def would write.
+function M.graph_def_bytes(opts) return writer(opts, 0)(false) end
+
+--- df.export_graph_def(path, {outputs =, with_context =, graph =, session =, frozen =, clear_devices =}): writes the graph, or what `outputs` need of it, so that
+-- TensorFlow imports and runs it. The form is binary, or text where path ends in `.pbtxt`. Variables have an operation `init` that gives
+-- them their initial values, or with `session` those that they have in that session. frozen: variables are constants, with their values
+-- in the session (the default one); without `outputs`, what changes a variable is then left out, with all that depends on it. With
+-- with_context a second file, path .. '.meta', is a MetaGraphDef with the conds and loops as contexts and the variables as collections, so
+-- that tf.compat.v1.train.import_meta_graph reads a graph that tf.gradients can differentiate and a Saver can save; a path that ends in
+-- `.meta` is that file alone. Where nodes were asked to run is in their `device`, or `_class` for those that are to be with another one;
+-- TensorFlow runs what was asked of a device that it does not have where placement is soft, or with clear_devices, which leaves that out.
+function M.export_graph_def(path, opts)
+  if type(path) ~= 'string' or path == '' then errors.bad('export_graph_def takes a path, not %s', errors.describe(path)) end
+  opts = errors.options(opts, 'export_graph_def', known)
+  local bytes = writer(opts, path:find('%.pbtxt$') and TEXT or 0)
+  local meta = path:find('%.meta$') ~= nil
   if not meta then files.write(path, bytes(false)) end
   if meta or opts.with_context then files.write(meta and path or path .. '.meta', bytes(true)) end
 end
