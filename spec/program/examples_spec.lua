@@ -69,6 +69,15 @@ describe('the example', function()
     assert.is_true(mode ~= 'release' or tonumber(out:match('([%d.]+) %% of the held%-out digits')) >= 98, out)
   end)
 
+  host_it('quantized reads as well in bytes as in floats', function()
+    local out, n = example('quantized', 'wide=no' .. (mode == 'release' and '' or ' epochs=1')), 0
+    for float, bytes in out:gmatch('1 times +([%d.]+) +([%d.]+)') do
+      n = n + 1
+      assert.is_true(math.abs(float - bytes) <= (mode == 'release' and 0.6 or 2), out)
+    end
+    assert.equal(2, n)
+  end)
+
   host_it('digits_rnn reads at least 96 % of the held-out digits', function()
     if mode ~= 'release' then
       local out = example('digits_rnn', 'epochs=2')
