@@ -477,6 +477,13 @@ static int core_while_begin(lua_State *L) {
   return 1;
 }
 
+/* graph_order(g, first) -> node or nil */
+static int core_graph_order(lua_State *L) {
+  int32_t last = df_graph_order(graph_arg(L), int_arg(L, 2));
+  if (last >= 0) lua_pushinteger(L, last); else lua_pushnil(L);
+  return 1;
+}
+
 /* while_pred_end(g, node, index, n) -> flat list */
 static int core_while_pred_end(lua_State *L) {
   df_graph *g = graph_arg(L);
@@ -632,6 +639,7 @@ const luaL_Reg dfb_graph_functions[] = {
   { "output_shape", core_output_shape },
   { "output_constant", core_output_constant },   { "output_set_shape", core_output_set_shape },
   { "node_context", core_node_context },         { "current_context", core_current_context },
+  { "graph_order", core_graph_order },
   { "graph_effects", core_graph_effects },       { "node_stops_gradient", core_node_stops_gradient },
   { "needs_nothing", core_needs_nothing },
   { "flow_describe", core_flow_describe },       { "flow_name", core_flow_name }, { "saved", core_saved },

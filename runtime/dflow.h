@@ -269,7 +269,10 @@ int32_t     df_current_context(df_graph *g);
  * nodes belongs there. One that is not there is the current one. */
 void        df_push_context(df_graph *g, int32_t context);
 void        df_pop_context(df_graph *g);
-int64_t     df_graph_effects(df_graph *g);  /* how many side effects were built so far in branches and loops */
+int64_t     df_graph_effects(df_graph *g);  /* how many side effects were built so far */
+/* Puts effects and reads of variables that were built at the top level from node `first` on in program order, as they
+ * are in a body. Returns the last effect, or what leaves the cond or loop that it is in; -1: there is none. */
+int32_t     df_graph_order(df_graph *g, int32_t first);
 /* Builds at the top level, whatever is open (a variable made in a body lives outside it); pop goes back. */
 void        df_push_top(df_graph *g);
 void        df_pop_top(df_graph *g);

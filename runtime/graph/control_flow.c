@@ -405,11 +405,50 @@ static df_node *variable_among(int32_t nin, const df_output *in) {
   return NULL;
 }
 
+static bool is_ordered(const df_node *n) {
+  const df_op *op = dfi_op_info_at(n->op)->op;
+  return op->effect || op->ordered || (op->stateful && variable_among(n->nin, n->in));
+}
+
 void dfi_effect_after(df_graph *g, df_node *n, bool reads) {
   const df_op *op = dfi_op_info_at(n->op)->op;
   df_context *c = n->context;
-  if (c->kind == DFI_TOP || (!op->effect && !op->ordered && !reads && !variable_among(n->nin, n->in))) return;
-  put_in_order(n, op->effect);
   if (op->effect || op->ordered) dfi_builder_of(g)->neffects++;
+  if (c->kind == DFI_TOP || (!reads && !is_ordered(n))) return;
+  put_in_order(n, op->effect);
   dfi_flow_happened(c, n, op->effect);
+}
+
+/* Makes n, or the outermost loop around it, wait for what `top` says was done at the top level. */
+static void put_behind(df_node *n, df_context *top, bool effect) {
+  df_loop *border = NULL;
+  df_context *c = n->context;
+  for (; c->kind != DFI_TOP && c->kind != DFI_CALLED; c = c->parent) if (c->kind != DFI_BRANCH) border = c->loop;
+  if (c->kind == DFI_CALLED) return;
+  if (border) wait_for(border, top, effect);
+  else {
+    if (effect) wait_for_reads(n, top);
+    if (top->last_effect) dfi_node_add_control(n, top->last_effect);
+  }
+}
+
+int32_t df_graph_order(df_graph *g, int32_t first) {
+  df_context top = { .kind = DFI_BODY };              /* what a body keeps of its effects, of the top level */
+  enum { NOTHING, READS, EFFECT } inside = NOTHING;   /* of the cond or loop whose results come next */
+  for (int32_t i = first < 0 ? 0 : first; i < g->n; i++) {
+    df_node *n = g->node[i];
+    const bool at_top = n->context->kind == DFI_TOP, effect = dfi_op_info_at(n->op)->op->effect;
+    if (is_ordered(n)) {
+      put_behind(n, &top, effect);
+      if (at_top) dfi_flow_happened(&top, n, effect);
+      else if (inside != EFFECT) inside = effect ? EFFECT : READS;
+    } else if (at_top && (flow_kind(n) == DF_MERGE || flow_kind(n) == DF_EXIT) && inside != NOTHING) {
+      dfi_flow_happened(&top, n, inside == EFFECT);   /* of several results the first has the effects behind it */
+      inside = READS;
+      continue;
+    }
+    if (at_top) inside = NOTHING;
+  }
+  dfi_free(top.reads);
+  return top.last_effect ? top.last_effect->id : -1;
 }

@@ -689,7 +689,7 @@ static df_node *make_node(df_graph *g, const dfi_node_spec *spec, bool kept, df_
     return NULL;
   }
   publish(g, n);
-  if (!spec->raw && context->kind != DFI_TOP && (o->op->stateful || reads)) dfi_effect_after(g, n, reads);
+  if (!spec->raw && (o->op->stateful || reads)) dfi_effect_after(g, n, reads);
   return n;
 }
 

@@ -39,7 +39,7 @@ typedef struct dfi_builder {
   dfi_control *control;  int32_t ncontrol, control_cap;
   const char **device;   int32_t ndevice, device_cap;
   const char *last_where;        /* interned */
-  int64_t     neffects;          /* side effects built so far in branches and loops */
+  int64_t     neffects;          /* side effects built so far */
   /* undo.c: the marks that are open, and what was noted since. */
   struct dfi_mark *mark;             int32_t nmark, mark_cap;
   struct dfi_undo_edge *edge;        int32_t nedge, edge_cap;

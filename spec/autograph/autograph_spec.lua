@@ -371,7 +371,7 @@ describe('df.autograph', function()
     assert.equal(3, df.run(v))
   end)
 
-  it('runs the effects of iterations that Lua decided before a run decides the rest', function()
+  it('runs the effects of iterations that Lua decided in their order, before a run decides the rest', function()
     local loops = {
       function(effect, x) repeat effect(x) x = x + 1 until x > 3 return x end,
       function(effect, x) local i = 0 while i < 3 do effect(i) i = i + x end return i end,
@@ -379,19 +379,47 @@ describe('df.autograph', function()
       function(effect, x) for i in ipairs{ 5, 6, 7, 8 } do effect(i) x = x + i if x > 4 then break end end return x end,
       function(effect, x) repeat repeat effect(x) x = x + 1 until x > 1 effect(x * 2) until x > 3 return x end,
     }
+    -- Of v and w, which put(v, fn) changes and at(v) reads.
     local effects = {
-      function(v) return function() v:assign_add(1) end end,
-      function(v) return function(i) if i > 0 then v:assign_add(1) else v:assign_add(10) end end end,
-      function(v) return function(i) local k = i repeat v:assign_add(1) k = k + 1 until k > 2 end end,
+      function(put, _, v) return function() put(v, function(a) return a + 1 end) end end,
+      function(put, at, v, w)
+        return function(i)
+          local old = at(v) * 1
+          put(v, function(a) return a * 3 + i end)
+          put(w, function(b) return at(v) - b + old end)
+          put(v, function(a) return a + at(w) / 7 end)
+        end
+      end,
+      function(put, at, v, w)
+        return function(i)
+          put(w, function(b) return b / 3 + 1 end)
+          local seen = at(v) + 1
+          if i > 0 then put(v, function(a) return a + at(w) end) seen = seen + at(v) else put(v, function(a) return a * 10 - at(w) end) end
+          put(w, function(b) return b - at(v) + seen end)
+          put(v, function(a) return a + 2 end)
+        end
+      end,
+      function(put, at, v, w)
+        return function(i)
+          local k = i
+          put(v, function(a) return a / 2 + k end)
+          repeat put(w, function(b) return b * 2 - at(v) end) put(v, function(a) return a + at(w) end) k = k + 1 until k > 2
+          put(w, function(b) return b / 5 + at(v) end)
+        end
+      end,
     }
+    local function put_plain(v, fn) v.value = fn(v.value) end
+    local function at_plain(v) return v.value end
+    local function put(v, fn) v:assign(fn(v)) end
+    local function at(v) return v end
     for _, start in ipairs{ 0.5, 1 } do
       for l, fn in ipairs(loops) do
         for e, effect in ipairs(effects) do
-          local sum = { value = 0, assign_add = function(self, by) self.value = self.value + by end }
-          local expected = fn(effect(sum), start)
-          local v = df.Variable(0.0)
-          assert.equal(expected, df.run(df.autograph(fn)(df.autograph(effect(v)), df.constant(start))))
-          assert.equal(sum.value, df.run(v), ('loop %d, effect %d, from %g'):format(l, e, start))
+          local a, b = { value = 1 }, { value = -2 }
+          local expected = fn(effect(put_plain, at_plain, a, b), start)
+          local v, w = df.Variable(1.0, { dtype = 'float64' }), df.Variable(-2.0, { dtype = 'float64' })
+          assert.equal(expected, df.run(df.autograph(fn)(df.autograph(effect(put, at, v, w)), df.constant(start, 'float64'))))
+          near(df.run{ v, w }, { a.value, b.value }, { rtol = 1e-12 }, ('loop %d, effect %d, from %g'):format(l, e, start))
         end
       end
     end

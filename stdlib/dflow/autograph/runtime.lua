@@ -9,7 +9,6 @@ local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local nest = require 'dflow.front.nest'
 local convert = require 'dflow.front.convert'
-local registry = require 'dflow.front.registry'
 local control = require 'dflow.front.control'
 local tensor_array = require 'dflow.front.tensor_array'
 local dtypes = require 'dflow.front.dtypes'
@@ -584,35 +583,29 @@ local function probe(test, bare)
 end
 
 -- ---- effects of iterations that Lua decided -----------------------------------------------------------------------------------------------
--- In a body effects happen in program order. At the top level a run does what is fetched, so a loop that a run decides after its first
--- iterations has to wait for the effects of these.
+-- In a body effects happen in program order. At the top level a run does what is fetched, in any order. Of a loop that a run decides after
+-- its first iterations these are a part: their effects and reads come in program order, too, and the rest waits for them.
 
 --- Where the graph stands.
 local function mark()
   local g = graph.current()
-  return { g = g, nodes = core.graph_nodes(g.handle), effects = core.graph_effects(g.handle) }
+  return { g = g, nodes = core.graph_nodes(g.handle) }
 end
 
-local function has_effect(type)
-  local e = registry.entry(type)
-  return e and e.stateful and not (registry.about(type, 'reads') or registry.about(type, 'random') or registry.about(type, 'variable'))
+--- The packed results of an iteration that Lua decided: variables are read there as often as something may have changed them.
+local function iteration(begun, body, ...)
+  local g = begun.g
+  local outer = g.iteration
+  g.iteration = true
+  local r = pack(body(...))
+  g.iteration = outer
+  return r
 end
 
---- The effects that were built at the top level since the mark, as a list of at most one operation; what leaves branches and loops that
--- have some among them.
+--- Puts the effects and reads since the mark in order; the last effect, as a list of at most one operation.
 local function effects_since(m)
-  local handle, list = m.g.handle, {}
-  if core.current_context(handle) ~= 0 then return list end
-  local within = core.graph_effects(handle) > m.effects
-  for node = m.nodes, core.graph_nodes(handle) - 1 do
-    local type = core.node_type(handle, node)
-    local primitive = registry.primitive(type)
-    local leaves = within and (primitive == 'Merge' or primitive == 'Exit')
-    if core.node_context(handle, node) == 0 and (leaves or has_effect(type)) then
-      list[#list + 1] = m.g:op(core.node_name_of(handle, node))
-    end
-  end
-  return #list > 1 and { f.group(list) } or list
+  local last = core.current_context(m.g.handle) == 0 and core.graph_order(m.g.handle, m.nodes)
+  return last and { m.g:op(core.node_name_of(m.g.handle, last)) } or {}
 end
 
 --- fn(), which builds what waits for them.
@@ -634,15 +627,17 @@ end
 function Unit:while_(k, test, body, state, rest)
   local info, begun = self.infos[k], mark()
   local function stage(sig)
-    return go_on(self, info, state, rest, after(effects_since(begun), function()
+    sig = after(effects_since(begun), function()
       return loop(self, info, state, sig, {}, test, info.simple, function() return part(body), {} end)
-    end))
+    end)
+    effects_since(begun)
+    return go_on(self, info, state, rest, sig)
   end
   while true do
     local c, decides = probe(test, info.bare)
     if decides then return stage() end
     if not c then return pass_on(self, info, state, rest) end
-    local go, r, sig = next_iteration(pack(body()))
+    local go, r, sig = next_iteration(iteration(begun, body))
     if sig then
       if sig.always then return go_on(self, info, state, rest, without(sig, 'break')) end
       return stage(sig)
@@ -655,7 +650,7 @@ end
 function Unit:repeat_(k, body, state, rest)
   local info, begun = self.infos[k], mark()
   while true do
-    local r = pack(body())
+    local r = iteration(begun, body)
     if r[1] == 'until' and not condition(r[2]) then
       if r[2] then return pass_on(self, info, state, rest) end
     else
@@ -666,6 +661,7 @@ function Unit:repeat_(k, body, state, rest)
         sig = after(effects_since(begun), function()
           return loop(self, info, state, sig, {}, nil, true, function() return part(body), {} end)
         end)
+        effects_since(begun)
         return go_on(self, info, state, rest, sig)
       end
       if not go then return pass_on(self, info, state, rest, unpack(results, 1, results.n)) end
@@ -684,13 +680,16 @@ local function counted(self, info, state, rest, body, run)
       end)
       return sig.always
     end
-    local go, r, s = next_iteration(pack(body(...)))
+    local go, r, s = next_iteration(iteration(begun, body, ...))
     sig = s
     if sig then effects = effects_since(begun) end
     if not go and not s then left = r end
     return left ~= nil or s ~= nil and s.always
   end)
-  if sig then return go_on(self, info, state, rest, without(sig, 'break')) end
+  if sig then
+    effects_since(begun)
+    return go_on(self, info, state, rest, without(sig, 'break'))
+  end
   return pass_on(self, info, state, rest, unpack(left or {}, 1, left and left.n or 0))
 end
 

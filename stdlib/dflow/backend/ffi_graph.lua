@@ -170,6 +170,10 @@ return function(core, C, own)
     return v.number
   end
   function core.current_context(g) return C.df_current_context(g) end
+  function core.graph_order(g, first)
+    local last = C.df_graph_order(g, first)
+    if last >= 0 then return last end
+  end
   function core.graph_effects(g) return tonumber(C.df_graph_effects(g)) end
 
   function core.push_top(g) C.df_push_top(g) end

@@ -33,7 +33,7 @@ local function as_output(v)
   local g = v.graph
   if g.controls then return read(v) end
   local context = core.current_context(g.handle)
-  if context ~= 0 then
+  if context ~= 0 or g.iteration then
     local last, effects = rawget(v, 'within'), core.graph_effects(g.handle)
     if last and last.context == context and last.effects == effects then return last.read end
     last = { context = context, effects = effects, read = read(v) }
