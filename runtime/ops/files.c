@@ -85,7 +85,10 @@ static int32_t shape_picture(dfi_infer *c) {
 
 static int32_t shape_jpeg(dfi_infer *c) {
   const int64_t ratio = c->node->attrs[1].i;
+  const char *dct = c->node->attrs[5].s;
   if (ratio & (ratio - 1)) return dfi_infer_fail(c, "ratio is %lld: expected 1, 2, 4 or 8", (long long)ratio);
+  if (*dct && strcmp(dct, "INTEGER_FAST") && strcmp(dct, "INTEGER_ACCURATE"))
+    return dfi_infer_fail(c, "dct_method is '%s': expected 'INTEGER_FAST', 'INTEGER_ACCURATE' or ''", dct);
   return shape_picture(c);
 }
 
@@ -105,11 +108,12 @@ static int32_t decode(df_kernel *k, dfi_jpeg_options jpeg) {
   return code;
 }
 
-static int32_t kernel_decode(df_kernel *k) { return decode(k, (dfi_jpeg_options){ 0 }); }
+/* TensorFlow's default is libjpeg's fast transform, whose pixels are up to 9 beside those of the accurate one. */
+static int32_t kernel_decode(df_kernel *k) { return decode(k, (dfi_jpeg_options){ .fast_dct = true }); }
 
 /* attributes: channels, ratio, fancy_upscaling, try_recover_truncated, acceptable_fraction, dct_method */
 static int32_t kernel_decode_jpeg(df_kernel *k) {
-  const bool fast = !strcmp(dfk_string(k, 5), "INTEGER_FAST");
+  const bool fast = strcmp(dfk_string(k, 5), "INTEGER_ACCURATE") != 0;
   return decode(k, (dfi_jpeg_options){ .ratio = (int32_t)dfk_int(k, 1), .plain_upscaling = !dfk_bool(k, 2),
                                        .recover = dfk_bool(k, 3), .fast_dct = fast });
 }
