@@ -25,12 +25,12 @@ include $(PARTS)
 # Says how many files there are to compile that were never compiled.
 compiles = n=$(words $(filter-out $(wildcard $(OBJ)),$(OBJ))); [ $$n = 0 ] || echo "dflow: compiles $$n files of C on $(NPROC) cores into $(BUILD)"
 
-all: lib core program jit cuda $(ZMQ) $(PAGES)   ## build everything (the default)
+all: lib core program jit cuda $(ZMQ) $(PAGES) $(MPI)   ## build everything (the default)
 
 run:                    ## the prompt; without a terminal, a guided tour (installs what is missing)
 	$(Q).ci/deps build
 	@$(compiles)
-	$(Q)$(SUBMAKE) lib core program jit $(ZMQ) $(PAGES)
+	$(Q)$(SUBMAKE) lib core program jit $(ZMQ) $(PAGES) $(MPI)
 	$(Q)if [ -t 0 ] && [ -t 1 ]; then exec $(BUILD)/dflow; else exec $(BUILD)/dflow examples/tour.lua; fi
 
 # Both builds, and the programs of the tests.

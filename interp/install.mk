@@ -15,6 +15,7 @@ install: all            ## install under PREFIX=/usr/local (DESTDIR= for package
 	$(Q)ln -sf dflow $(DEST)/bin/dflow-repl
 	$(Q)install -m 644 $(BUILD)/libdflow.so $(DEST)/lib/$(SOFULL)
 	$(Q)if [ -f $(JIT) ]; then install -m 755 $(JIT) $(DEST)/lib/libdflow_jit.so; fi
+	$(Q)for m in $(MPI); do install -m 755 $$m $(DEST)/lib/ || exit 1; done
 	$(Q)if [ -n '$(NVCC)' ]; then install -m 755 $(CUDA) $(DEST)/lib/libdflow_cuda.so; fi
 	$(Q)ln -sf $(SOFULL) $(DEST)/lib/libdflow.so.$(SOMAJOR)
 	$(Q)ln -sf libdflow.so.$(SOMAJOR) $(DEST)/lib/libdflow.so
@@ -61,7 +62,7 @@ install-rock: lib core jit
 	  > $(LUADIR)/dflow/libpath.lua
 
 uninstall:              ## remove what install put there
-	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow bin/dflow-repl lib/libdflow_jit.so lib/libdflow_cuda.so lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
+	$(Q)rm -f $(addprefix $(DEST)/,bin/dflow bin/dflow-repl lib/libdflow_jit.so lib/libdflow_cuda.so lib/libdflow_mpi_openmpi.so lib/libdflow_mpi_mpich.so lib/$(SOFULL) lib/libdflow.so.$(SOMAJOR) lib/libdflow.so \
 	  include/dflow.h lib/pkgconfig/dflow.pc $(LMOD)/dflow.lua $(JITMOD)/dflow.lua share/man/man1/dflow.1 share/man/man1/dflow-repl.1 \
 	  share/bash-completion/completions/dflow share/zsh/site-functions/_dflow share/fish/vendor_completions.d/dflow.fish)
 	$(Q)rm -rf $(addprefix $(DEST)/,share/jupyter/kernels/dflow $(LMOD)/dflow $(CMOD)/dflow $(JITMOD)/dflow $(DOC) share/dflow)

@@ -78,6 +78,9 @@ JIT_STATIC = $(if $(filter release debug package,$(MODE)),-Wl$(,)--gc-sections$(
 # What was compiled is known by the version without asking it.
 $(BUILD)/runtime/engine/native/compile.o: ALL_CFLAGS += $(if $(LLVM_CONFIG),-DDFLOW_LLVM='"$(shell $(LLVM_CONFIG) --version)"')
 
+# Messages between hosts under mpirun: a plug-in for each MPI whose compiler is there.
+MPI      := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m) 2>/dev/null),$(BUILD)/libdflow_mpi_$(m).so))
+
 # Says what was linked, and how large it is.
 linked = @printf '  %-34s %s\n' '$@' "$$(du -h '$@' | cut -f1)B"
 
@@ -128,6 +131,9 @@ link-jit = $(CC) $(ALL_CFLAGS) -shared -Wl,-z,nodelete $(LDFLAGS) $< $(1) -o $@
 $(BUILD)/runtime/engine/native/llvm/jit.o: ALL_CFLAGS += -fvisibility=hidden $(shell $(LLVM_CONFIG) --cflags)
 $(BUILD)/runtime/engine/native/llvm/jit.o: TRACED_cover :=
 -include $(BUILD)/runtime/engine/native/llvm/jit.d
+$(BUILD)/libdflow_mpi_%.so: runtime/cluster/mpi/plugin.c runtime/cluster/mpi/plugin.h $(BUILD)/flags
+	$(Q)mpicc.$* -std=gnu11 -Wall -Wextra $(CFLAGS_$(MODE)) $(CFLAGS) -fPIC -fvisibility=default -shared $(LDFLAGS) $< -o $@
+	$(linked)
 # The run paths are those of the build tree, of an installation, and of a rock.
 $(BUILD)/lua/dflow/core.so: $(BIND_OBJ) $(BUILD)/libdflow.so
 	@mkdir -p $(@D)

@@ -361,18 +361,7 @@ static void on_echo(void *user, int32_t from, const void *bytes, int64_t n) {
 /* ---- life -------------------------------------------------------------------------------------------- */
 
 static int32_t make_memory(int32_t n, df_error *err) {
-  D->bytes = dfi_ring_bytes(n);
-  const int fd = memfd_create("dflow-ranks", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, D->bytes))
-    return dfi_fail(err, dfi_errno_code(errno), NULL, "no memory for %d ranks to share: %s", n, strerror(errno));
-  D->memfd = fd < 10 ? fcntl(fd, F_DUPFD_CLOEXEC, 10) : fd;
-  if (fd < 10) close(fd);
-  D->memory = mmap(NULL, (size_t)D->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, D->memfd, 0);
-  if (D->memory == MAP_FAILED) {
-    D->memory = NULL;
-    return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no memory for %d ranks to share", n);
-  }
-  dfi_ring_init(D->memory, n);
+  if (!(D->memory = dfi_process_memory(n, &D->memfd, &D->bytes, err))) return err->code;
   dfi_transport *t = dfi_ring_new(D->memory, D->bytes, 0, err);
   if (!t) return err->code;
   D->rank = dfi_rank_new(t);
@@ -407,15 +396,41 @@ static int32_t start_worker(int32_t rank, df_error *err) {
   for (int32_t i = 1; i < rank; i++) at += strcspn(at, ",") + 1;
   char host[sizeof w->host];
   snprintf(host, sizeof host, "%.*s", (int)strcspn(at, ","), at);
-  return dfi_bridge_start(w, host, D->program, D->memory, D->bytes, D->n, err);
+  return dfi_hosts_start(w, host, D->program, D->memory, D->bytes, D->n, err);
+}
+
+static void end_watcher(void) {
+  if (!D->watching) return;
+  D->ending = true;
+  wake_watcher();
+  pthread_join(D->watcher, NULL);
+  D->watching = false;
+}
+
+/* Tells all workers to end. Those of a launcher end MPI, and this process with them: it would wait for one that is
+ * lost. */
+static void dismiss(void) {
+  bool all_well = true;
+  for (int32_t i = 1; i < D->n; i++) {
+    dfi_worker *w = &D->worker[i];
+    all_well &= w->state == DFI_RANK_ALIVE || ended_well(w);
+    if (w->channel.fd >= 0 && !D->spmd)
+      dfi_channel_send(&w->channel, DFI_W_STOP, 0, NULL, 0, NULL, 0, DFI_HEART_SECONDS);
+    if (D->launched) dfi_hosts_stop(w);
+  }
+  dfi_mpi_end(all_well);
+}
+
+void dfi_driver_exit(void) {
+  end_watcher();
+  dismiss();
 }
 
 static void end_worker(dfi_worker *w) {
-  if (w->channel.fd >= 0 && !D->spmd) dfi_channel_send(&w->channel, DFI_W_STOP, 0, NULL, 0, NULL, 0, DFI_HEART_SECONDS);
   char why[64];
   for (int32_t i = 0; i < 100 && w->state == DFI_RANK_ALIVE && !dfi_process_ended(w, why, sizeof why); i++)
     usleep(1000);
-  dfi_bridge_stop(w);
+  dfi_hosts_stop(w);
   dfi_process_kill(w);
   dfi_channel_close(&w->channel);
   dfi_spmd_drop(w);
@@ -447,13 +462,9 @@ static void stop_all(void) {
     dfi_spmd_set(NULL);
     wait_for_programs();
   }
-  if (D->watching) {
-    D->ending = true;
-    wake_watcher();
-    pthread_join(D->watcher, NULL);
-    D->watching = false;
-  }
+  end_watcher();
   dfi_cluster_set(NULL);
+  dismiss();
   for (int32_t i = 1; i < D->n; i++) end_worker(&D->worker[i]);
   dfi_mirror_forget_all();
   if (D->rank) dfi_rank_free(D->rank);
@@ -478,9 +489,11 @@ static void in_child(void) {
 }
 
 static int32_t start_workers(int32_t n, const dfi_launch *launch, df_error *err) {
-  if (launch) return dfi_launch_accept(launch, D->worker, D->memfd, err);
-  for (int32_t i = 1; i < n; i++) if (start_worker(i, err)) return err->code;
-  return DF_OK;
+  for (int32_t i = 1; i < n; i++) {
+    if (!launch && start_worker(i, err)) return err->code;
+    if (dfi_mpi_is_far(i) && dfi_mpi_reach(&D->worker[i], D->memory, D->bytes, n, err)) return err->code;
+  }
+  return launch ? dfi_launch_accept(launch, D->worker, D->memfd, err) : DF_OK;
 }
 
 /* launch: of ranks that are started already; NULL: they are to be. */
@@ -507,10 +520,14 @@ static int32_t start(int32_t n, const char *program, const dfi_launch *launch, d
   return DF_OK;
 }
 
+static int32_t check_size(int32_t n, df_error *err) {
+  if (n > 0 && n <= DFI_RANKS_MOST) return DF_OK;
+  return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a cluster has 1 to %d ranks, not %d", DFI_RANKS_MOST, n);
+}
+
 static int32_t begin(int32_t n, const char *hosts, const char *program, const dfi_launch *launch, df_error *err) {
   static bool guarded;
-  if (n < 1 || n > DFI_RANKS_MOST)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a cluster has 1 to %d ranks, not %d", DFI_RANKS_MOST, n);
+  if (check_size(n, err)) return err->code;
   pthread_mutex_lock(&life);
   int32_t code = DF_OK;
   if (D->n && D->n != n)
@@ -541,6 +558,7 @@ int32_t df_cluster_join(df_error *err) {
   if (!err) err = &local;
   if (!dfi_launched(&l)) return DF_OK;
   setenv("DFLOW_JOINED", "1", 1);                    /* what this process starts is none of the job's ranks */
+  if (check_size(l.size, err) || dfi_mpi_begin(&l, err)) return err->code;
   return l.rank ? dfi_worker_join(&l, err) : begin(l.size, NULL, NULL, &l, err);
 }
 
@@ -605,7 +623,7 @@ int32_t df_cluster_restart(df_error *err) {
     pthread_mutex_unlock(&D->lock);
     if (alive) continue;
     worker_failed(w, DFI_RANK_DEAD, w->why);
-    dfi_bridge_stop(w);
+    dfi_hosts_stop(w);
     dfi_process_kill(w);
     dfi_mirror_forget_rank(i);
     tell_back(i);

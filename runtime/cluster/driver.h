@@ -21,7 +21,11 @@ typedef struct dfi_pending {
 } dfi_pending;
 
 /* How mpirun or srun started this process. */
-typedef struct dfi_launch { int32_t rank, size, here; char job[160]; } dfi_launch;      /* here: ranks on this host */
+typedef struct dfi_launch {
+  int32_t rank, size, here;        /* here: ranks on this host */
+  const char *mpi;                 /* whose launcher it is: the end of the name of a plug-in */
+  char job[160];
+} dfi_launch;
 
 typedef struct dfi_worker {
   int32_t rank;
@@ -39,7 +43,8 @@ typedef struct dfi_worker {
   char host[64], why[200];         /* why: what ended it, as the end of a sentence */
   dfi_pending *pending;
   struct dfi_arrival *arrived;     /* what its program asks for next (spmd.c); owned */
-  struct dfi_bridge *bridge; int far_stdin;          /* owned; of one on another host (bridge.c); NULL: it is on this */
+  struct dfi_bridge *bridge;       /* owned; of one on another host; NULL: it is on this one */
+  int far_stdin;                   /* owned; of one that hosts.c started there */
 } dfi_worker;
 
 typedef struct dfi_driver {
@@ -97,8 +102,8 @@ void    dfi_worker_end(int32_t status);
 
 /* launch.c: how mpirun or srun started this process. */
 bool    dfi_launched(dfi_launch *l);
-/* The ranks of one host find each other by a socket that is theirs alone. Rank 0: the channel and pid of each worker.
- * Another one: its channel's descriptor and that of the memory. */
+/* The ranks of one host find each other by a socket that is theirs alone. Rank 0: the channel and pid of each worker
+ * that is not `running` yet. Another one: its channel's descriptor and that of the memory. */
 int32_t dfi_launch_accept(const dfi_launch *l, dfi_worker *workers, int memfd, df_error *err);
 int32_t dfi_launch_connect(const dfi_launch *l, int *channel, int *memfd, df_error *err);
 
@@ -112,11 +117,22 @@ int     dfi_process_high(int fd);                   /* the same descriptor with 
 /* The dflow program that belongs to this library: `asked`, else this process, beside the library, or in PATH. */
 bool    dfi_process_program(const char *asked, char *path, size_t room);
 
-/* bridge.c: starts a worker on another host, and carries what its ring and channel have. */
-typedef struct dfi_bridge dfi_bridge;
-int32_t dfi_bridge_start(dfi_worker *w, const char *host, const char *program, void *memory, int64_t bytes, int32_t n,
-                         df_error *err);
-void    dfi_bridge_stop(dfi_worker *w);
+/* Memory for n ranks to share, laid out as a ring: *memfd (from 10 on) and its size; NULL: there is none. */
+void   *dfi_process_memory(int32_t n, int *memfd, int64_t *bytes, df_error *err);
+
+/* hosts.c: starts a worker on another host; stop ends the bridge to one that is on another host. */
+int32_t dfi_hosts_start(dfi_worker *w, const char *host, const char *program, void *memory, int64_t bytes, int32_t n,
+                        df_error *err);
+void    dfi_hosts_stop(dfi_worker *w);
+
+/* mpi.c: a launcher's ranks on several hosts. All ranks begin, before anything else, and end; `all_well`: no rank was
+ * lost, or MPI's own end would wait for it. */
+int32_t dfi_mpi_begin(const dfi_launch *l, df_error *err);
+void    dfi_mpi_end(bool all_well);
+void    dfi_driver_exit(void);                       /* driver.c: rank 0's process ends; runs may still go on */
+bool    dfi_mpi_is_far(int32_t rank);                /* from rank 0: it is on another host */
+int32_t dfi_mpi_reach(dfi_worker *w, void *memory, int64_t bytes, int32_t n, df_error *err);    /* rank 0's end */
+int32_t dfi_mpi_join(const dfi_launch *l, int *channel, int *memfd, df_error *err);             /* the far end */
 
 /* mirror.c: what workers have of this process's graphs, sessions and plans; the table that sessions call. */
 const dfi_cluster *dfi_mirror_table(dfi_rank *rank);

@@ -1,9 +1,10 @@
 /* launch.c: ranks that mpirun or srun started. Their environment says how many there are and which one this is; no
  * library of MPI's is needed for that.
  *
- * On one host they meet at a Unix socket in a folder that is this user's alone, named by the job: rank 0 listens until
- * all have come, hands each the memory that ranks share, and removes the socket. Both sides check the other's user
- * by the kernel's word (SO_PEERCRED). Nothing listens on a network.
+ * On rank 0's host they meet at a Unix socket in a folder that is this user's alone, named by the job: rank 0
+ * listens until all have come, hands each the memory that ranks share, and removes the socket. Both sides check the
+ * other's user by the kernel's word (SO_PEERCRED). Nothing listens on a network. Those on other hosts come by MPI
+ * (mpi.c).
  */
 #define _GNU_SOURCE
 #include "cluster/driver.h"
@@ -76,11 +77,12 @@ static void job_of(char *job, size_t room) {
 
 bool dfi_launched(dfi_launch *l) {
   if (getenv("DFLOW_JOINED")) return false;
-  static const char *const names[][3] = {
-    { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE" },
-    { "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS" }, { "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "" } };
+  static const char *const names[][4] = {
+    { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "openmpi" },
+    { "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "mpich" }, { "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "", "openmpi" } };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    *l = (dfi_launch){ .size = number_in(names[i][0], 1), .rank = number_in(names[i][1], -1) };
+    *l = (dfi_launch){ .size = number_in(names[i][0], 1), .rank = number_in(names[i][1], -1),
+                        .mpi = names[i][3] };
     if (l->size < 2 || l->rank < 0 || l->rank >= l->size) continue;
     l->here = number_in(names[i][2], number_in("SLURM_STEP_NUM_NODES", 1) == 1 ? l->size : 1);
     job_of(l->job, sizeof l->job);
@@ -117,15 +119,6 @@ static int32_t address_of(const dfi_launch *l, struct sockaddr_un *at, df_error 
   const uint64_t job = dfi_hash_name(l->job, strlen(l->job)) * 0x9e3779b97f4a7c15u;
   snprintf(at->sun_path, sizeof at->sun_path, "%s/%016llx", folder, (unsigned long long)job);
   return DF_OK;
-}
-
-static int32_t check(const dfi_launch *l, df_error *err) {
-  if (l->size > DFI_RANKS_MOST)
-    return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "a cluster has 1 to %d ranks, not %d", DFI_RANKS_MOST, l->size);
-  if (l->here == l->size) return DF_OK;
-  return dfi_fail(err, DF_UNIMPLEMENTED, NULL, "%d of the %d ranks were started on this host and the others elsewhere; "
-                  "ranks of one job must be on one host: `mpirun -n %d --host localhost:%d dflow …`", l->here,
-                  l->size, l->size, l->size);
 }
 
 /* Does a process of this user hold the other end? *pid: which one. */
@@ -189,7 +182,7 @@ static int32_t not_come(const dfi_launch *l, const dfi_worker *workers, df_error
 
 int32_t dfi_launch_accept(const dfi_launch *l, dfi_worker *workers, int memfd, df_error *err) {
   struct sockaddr_un at;
-  if (check(l, err) || address_of(l, &at, err)) return err->code;
+  if (address_of(l, &at, err)) return err->code;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   unlink(at.sun_path);                                   /* of a job before that had the same number */
   const mode_t mask = umask(0177);
@@ -200,7 +193,9 @@ int32_t dfi_launch_accept(const dfi_launch *l, dfi_worker *workers, int memfd, d
     code = dfi_fail(err, dfi_errno_code(errno), NULL, "the ranks cannot meet at `%s`: %s", at.sun_path,
                     strerror(errno));
   const double until = dfi_now() + MEET_SECONDS;
-  for (int32_t come = 1; !code && come < l->size;) {
+  int32_t come = 1;
+  for (int32_t i = 1; i < l->size; i++) come += workers[i].running;
+  while (!code && come < l->size) {
     struct pollfd ready = { .fd = fd, .events = POLLIN };
     if (dfi_now() > until) { code = not_come(l, workers, err); break; }
     if (poll(&ready, 1, 100) <= 0) continue;
@@ -245,7 +240,7 @@ static int reach(const struct sockaddr_un *at, double until) {
 
 int32_t dfi_launch_connect(const dfi_launch *l, int *channel, int *memfd, df_error *err) {
   struct sockaddr_un at;
-  if (check(l, err) || address_of(l, &at, err)) return err->code;
+  if (address_of(l, &at, err)) return err->code;
   const double until = dfi_now() + MEET_SECONDS;
   greeting g = hello;
   g.rank = l->rank;

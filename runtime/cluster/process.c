@@ -1,6 +1,7 @@
 /* process.c: worker processes of this host: started with a socket and memory that they inherit, so that nothing listens
  * and nothing is in their arguments or environment. */
 #define _GNU_SOURCE
+#include "cluster/bridge.h"
 #include "cluster/driver.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -150,10 +152,15 @@ static void reaped(dfi_worker *w) {
   w->pidfd = -1;
 }
 
+static bool launched_lives(const dfi_worker *w) {
+  struct pollfd ended = { .fd = w->pidfd, .events = POLLIN };
+  if (w->bridge) return !dfi_bridge_over(w->bridge);                 /* on another host */
+  return w->pidfd >= 0 ? poll(&ended, 1, 0) <= 0 : !kill(w->pid, 0) || errno != ESRCH;
+}
+
 /* Its parent is told how it ended; here it is known that it has. */
 static bool launched_ended(dfi_worker *w, char *why, size_t room) {
-  struct pollfd ended = { .fd = w->pidfd, .events = POLLIN };
-  if (w->pidfd >= 0 ? poll(&ended, 1, 0) <= 0 : !kill(w->pid, 0) || errno != ESRCH) return false;
+  if (launched_lives(w)) return false;
   snprintf(why, room, "has ended");
   reaped(w);
   return true;
@@ -176,7 +183,20 @@ void dfi_process_kill(dfi_worker *w) {
   int status;
   char why[64];
   if (dfi_process_ended(w, why, sizeof why)) return;
-  kill(w->pid, SIGKILL);
+  if (!w->launched || !w->bridge) kill(w->pid, SIGKILL);           /* else the process is another host's */
   while (!w->launched && waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {}
   reaped(w);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+void *dfi_process_memory(int32_t n, int *memfd, int64_t *bytes, df_error *err) {
+  *bytes = dfi_ring_bytes(n);
+  *memfd = dfi_process_high(memfd_create("dflow-ranks", MFD_CLOEXEC));
+  void *memory = *memfd >= 0 && !ftruncate(*memfd, *bytes)
+                   ? mmap(NULL, (size_t)*bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *memfd, 0) : MAP_FAILED;
+  if (memory == MAP_FAILED)
+    return dfi_fail(err, dfi_errno_code(errno), NULL, "no memory for %d ranks to share: %s", n, strerror(errno)), NULL;
+  dfi_ring_init(memory, n);
+  return memory;
 }

@@ -345,7 +345,7 @@ static void obey(dfi_word word, dfi_cursor *c) {
   case DFI_W_ANSWER: dfi_follow_answered(worker.channel.header.request, c->at, (size_t)(c->end - c->at)); return;
   case DFI_W_OFFER: code = dfi_follow_offer(c, &bytes, &n, &err); break;
   case DFI_W_STOP:
-    if (!atomic_load(&worker.spmd)) _exit(0);
+    if (!atomic_load(&worker.spmd)) { dfi_mpi_end(true); _exit(0); }
     program_over(c);
     break;
   default: break;
@@ -482,7 +482,9 @@ int32_t df_cluster_worker(bool program) {
 
 int32_t dfi_worker_join(const dfi_launch *l, df_error *err) {
   int channel;
-  if (dfi_launch_connect(l, &channel, &worker.memfd, err)) return err->code;
+  if (dfi_mpi_is_far(l->rank) ? dfi_mpi_join(l, &channel, &worker.memfd, err)
+                              : dfi_launch_connect(l, &channel, &worker.memfd, err))
+    return err->code;
   worker.program = true;
   dfi_channel_open(&worker.channel, channel);
   const int32_t status = work();
@@ -497,4 +499,5 @@ void dfi_worker_end(int32_t status) {
   dfi_follow_lost(DF_FAILED_PRECONDITION, "this rank has left the cluster");
   atomic_store(&worker.ended, 1);
   dfi_channel_send(&worker.channel, DFI_W_ENDED, 0, &said, sizeof said, NULL, 0, 2);
+  dfi_mpi_end(true);
 }

@@ -192,8 +192,7 @@ end
 -- opens a file to write, or moves one, besides it, with the reason.
 M.writers = {
   ['runtime/base/writer.c'] = 'the writer',
-  ['runtime/cluster/driver.c'] = 'memory without a name, which ranks share',
-  ['runtime/cluster/bridge.c'] = 'the same',
+  ['runtime/cluster/process.c'] = 'memory without a name, which ranks share',
   ['kernels/disk.c'] = 'code that is kept for the next process: what is not whole by its sum is none, and is made anew',
   ['kernels/ref/string_text.c'] = 'PrintV2 adds a line to the file that the graph names, if files may be touched',
   ['interp/prompt_history.c'] = 'a line more of the history; it is shortened through the writer',
