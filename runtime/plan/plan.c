@@ -16,6 +16,8 @@
 #include "plan/batch.h"
 #include "plan/place.h"
 #include "op/run.h"
+#include "kernels/chain.h"
+#include "kernels/nn.h"
 #include <stdio.h>
 
 /* ---- layout -------------------------------------------------------------------------------------------- */
@@ -162,8 +164,19 @@ static int32_t kernel_node(maker *m, df_node *n, dfi_pnode *q) {
   return DF_OK;
 }
 
-static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
+/* What n is computed as. A bias of the last axis, whose shapes are known, is added as any row is: so it is a member of
+ * groups, and native code. GPUs know it by itself. */
+static const df_op *computed_as(const maker *m, const df_node *n) {
   const df_op *op = op_of(n);
+  if (op->kernel[DF_CPU] != cpu_bias_add || m->cut || m->reference || n->contradiction) return op;
+  const dfi_shape *value = dfi_shape_at(n->in[0]), *bias = dfi_shape_at(n->in[1]);
+  if (n->attrs[0].s[1] != 'H' || !dfk_chain_plain(n->out[0].dtype) || value->rank < 2 || bias->rank != 1) return op;
+  const bool same = bias->dims[0] > 0 && bias->dims[0] == value->dims[value->rank - 1];
+  return same ? dfi_op_find("Add")->op : op;
+}
+
+static int32_t make_node(maker *m, df_node *n, dfi_pnode *q) {
+  const df_op *op = computed_as(m, n);
   mark *k = &m->mark[n->id];
   q->node = n; q->op = op;
   q->nin = (uint32_t)n->nin; q->nout = (uint32_t)n->nout;

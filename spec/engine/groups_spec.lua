@@ -93,6 +93,27 @@ describe('elementwise ops that hang together', function()
     both{ a, df.exp(a) - x * x, df.where(df.is_nan(a), x, a), df.relu(x) + df.leaky_relu(x) }
   end)
 
+  host_it('have a bias of the last axis among them, of any other axis or shape beside them', function()
+    local x = df.Variable(support.tensor({ 2, 16, 32, 64 }, -1, 1, 'float32', 1))
+    local b = df.constant(support.tensor({ 64 }, -1, 1, 'float32', 2))
+    local late, kernel = df.placeholder('float32', { -1 }), df.constant(support.tensor({ 1, 1, 64, 64 }, -1, 1, 'float32', 3))
+    local function clipped(v) return df.minimum(df.maximum(v, -0.5), 0.5) end
+    local y = clipped(df.bias_add(df.tanh(x), b))
+    local across = clipped(df.bias_add(x, df.slice(b, { 1 }, { 16 }), { data_format = 'NCHW' }))
+    local open = clipped(df.bias_add(x, late))
+    local convolved = clipped(df.bias_add(df.conv2d(x, kernel, { strides = { 1, 1, 1, 1 }, padding = 'SAME' }), b))
+    both({ y, across, open, convolved }, { [late] = support.tensor({ 64 }, -1, 1, 'float32', 4) })
+    assert.has_error(function() df.run(open, { [late] = { 1 } }) end)          -- where a row of one element would be added
+    local one, s = 2 * 16 * 32 * 64 * 4, df.Session()
+    local total = df.reduce_sum(y)
+    s:run(total)
+    df.reset_peak_memory()
+    local before = s:stats().memory['cpu:0'].in_use
+    s:run(total)
+    assert.is_true(s:stats().memory['cpu:0'].peak - before < 1.6 * one)
+    s:close()
+  end)
+
   host_it('do not write between what they make', function()
     local x = df.Variable(df.fill({ 64, 1024 }, df.float32(0.25)))
     local y = df.reduce_sum(df.tanh(x) * df.sigmoid(x) + df.exp(-x * x))
