@@ -1,6 +1,6 @@
 """Runs exported graphs in TensorFlow and prints what they gave, as a Lua table.
 
-  python3 spec/export_check.py FOLDER > spec/tensorflow/export.lua
+  python3 spec/export_check.py FOLDER | gzip -9n > spec/tensorflow/export.lua.gz
 
 The folder is what spec/exchange/export_spec.lua leaves when DFLOW_EXPORT_FOLDER names it. Of each NAME.txt, lines `fetch TENSOR`, `gradient TENSOR`,
 `feed TENSOR KEY`, `by TENSOR` and `step OPERATION`: NAME.pb is imported, `init` run if there is one, then the step, and all of fetch and gradient run with the arrays of

@@ -112,6 +112,9 @@ function M.fails(fn, code, ...)
   return e
 end
 
+--- What another program gave, which a script wrote down as Lua: path.lua.gz.
+function M.recorded(path) return assert(load(df.data.read(path .. '.lua.gz'), '=' .. path))() end
+
 --- Calls of busted's setup and teardown that give the tests the globals of the program.
 function M.as_program(setup, teardown)
   local globals = { df = df, cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray, gradients = df.gradients }

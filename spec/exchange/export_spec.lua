@@ -1,11 +1,11 @@
 --- export_graph_def: what dflow writes, TensorFlow imports, runs and differentiates with equal results.
 -- With PYTHON naming a Python that has TensorFlow, it is asked; otherwise what TensorFlow 2.15.1 gave is compared
--- (spec/tensorflow/export.lua, written by spec/export_check.py from the folder that DFLOW_EXPORT_FOLDER keeps).
+-- (spec/tensorflow/export.lua.gz, written by spec/export_check.py from the folder that DFLOW_EXPORT_FOLDER keeps).
 local df = require 'dflow'
 local support = require 'spec.support'
 local registry = require 'dflow.front.registry'
 local random_program = require 'spec.random_program'
-local recorded = require 'spec.tensorflow.export'
+local recorded = require('spec.support').recorded 'spec/tensorflow/export'
 
 local keep = os.getenv 'DFLOW_EXPORT_FOLDER'
 local python = os.getenv 'PYTHON'

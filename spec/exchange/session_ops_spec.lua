@@ -4,7 +4,7 @@ local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local support = require 'spec.support'
 local message_of = support.message_of
-local cases = dofile 'spec/graphs/session/values.lua'
+local cases = require('spec.support').recorded 'spec/graphs/session/values'
 
 local function op(type, inputs, attrs) return registry.op(type, inputs, attrs or {}) end
 --- An operation of a type without outputs.

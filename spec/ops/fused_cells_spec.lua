@@ -3,7 +3,7 @@ local df = require 'dflow'
 local op = require('dflow.front.registry').op
 local support = require 'spec.support'
 local near = support.near
-local cases = require 'spec.tensorflow.lstm'
+local cases = require('spec.support').recorded 'spec/tensorflow/lstm'
 
 --- The outputs of a case, of BlockLSTM those steps that were taken.
 local function outputs(case, dtype)

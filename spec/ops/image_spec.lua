@@ -1,9 +1,9 @@
--- Pictures and signals: the values and gradients that TensorFlow gives (image_values.lua), what is refused, and what is drawn.
+-- Pictures and signals: the values and gradients that TensorFlow gives (image_values.lua.gz), what is refused, and what is drawn.
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local support = require 'spec.support'
 local message_of, near = support.message_of, support.near
-local cases = dofile 'spec/ops/image_values.lua'
+local cases = support.recorded 'spec/ops/image_values'
 local sandbox = setfenv
 
 local function wave(n, step, from, low, half)

@@ -2,7 +2,7 @@
 local df = require 'dflow'
 local op = require('dflow.front.registry').op
 local support = require 'spec.support'
-local cases = require 'spec.tensorflow.optimizers'
+local cases = require('spec.support').recorded 'spec/tensorflow/optimizers'
 
 --- Builds a case's op: its variables, with a way to read each.
 local function build(case, resource, dtype)

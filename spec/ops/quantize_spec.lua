@@ -2,7 +2,7 @@
 local df = require 'dflow'
 local support = require 'spec.support'
 local registry = require 'dflow.front.registry'
-local values = require 'spec.ops.quantize_values'
+local values = support.recorded 'spec/ops/quantize_values'
 
 local list = { -7.3, -2.5, -1.0, -0.5, -0.02, 0, 0.02, 0.5, 1.0, 1.5, 2.49, 2.5, 3.0, 6.1, 100 }
 local steps = {}

@@ -1,7 +1,7 @@
---- Ops on words, on rows of any length, on bins, boxes and patches give what TensorFlow gives (words_values.lua), and refuse what it refuses.
+--- Ops on words, on rows of any length, on bins, boxes and patches give what TensorFlow gives (words_values.lua.gz), and refuse what it refuses.
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
-local cases = dofile 'spec/ops/words_values.lua' (function(list) return df.tensor(list, type(list[1]) == 'string' and 'string' or 'float32') end)
+local cases = require('spec.support').recorded 'spec/ops/words_values' (function(list) return df.tensor(list, type(list[1]) == 'string' and 'string' or 'float32') end)
 
 local tensor
 function tensor(t)

@@ -1,7 +1,7 @@
---- Layers, against what TensorFlow 2.15 computed (spec/training/tensorflow_layers.lua) and by themselves.
+--- Layers, against what TensorFlow 2.15 computed (spec/training/tensorflow_layers.lua.gz) and by themselves.
 local df = require 'dflow'
 local numbers = require 'spec.training.numbers'
-local expected = require 'spec.training.tensorflow_layers'
+local expected = require('spec.support').recorded 'spec/training/tensorflow_layers'
 local support = require 'spec.support'
 local near, message_of = support.near, support.message_of
 

@@ -2,7 +2,7 @@
 -- (spec/training/tensorflow_losses.py) and by themselves.
 local df = require 'dflow'
 local numbers = require 'spec.training.numbers'
-local expected = require 'spec.training.tensorflow_layers'
+local expected = require('spec.support').recorded 'spec/training/tensorflow_layers'
 local support = require 'spec.support'
 local near, message_of = support.near, support.message_of
 

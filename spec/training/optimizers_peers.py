@@ -1,7 +1,7 @@
-"""Makes spec/training/optimizer_values.lua: 100 steps of TensorFlow 2.15's v1 optimizers and of PyTorch's, dense and sparse.
+"""Makes spec/training/optimizer_values.lua.gz: 100 steps of TensorFlow 2.15's v1 optimizers and of PyTorch's, dense and sparse.
 
     python spec/training/optimizers_peers.py tensorflow > a; python spec/training/optimizers_peers.py torch > b
-    (echo 'return {'; cat a b; echo '}') > spec/training/optimizer_values.lua
+    (echo 'return {'; cat a b; echo '}') | gzip -9n > spec/training/optimizer_values.lua.gz
 
 The loss is that of optimizers_spec.lua: sum((w * x - y) ^ 2) with w float64[3, 2]; sparse: the same of rows 2, 0, 2 of w.
 Each entry: name, arguments, dense or sparse, who, rows of w after 100 steps.

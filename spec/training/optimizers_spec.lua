@@ -3,7 +3,7 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local ordered_it = support.ordered_it(it, pending)
 local near, message_of = support.near, support.message_of
-local values = require 'spec.training.optimizer_values'
+local values = require('spec.support').recorded 'spec/training/optimizer_values'
 
 local W = { { 1.0, 2.0 }, { 3.0, -1.0 }, { 0.5, 0.25 } }
 local X = { { 0.5, -1.0 }, { 2.0, 1.5 }, { 1.0, 0.3 } }

@@ -1,7 +1,7 @@
 --- Recurrent cells and loops, against what TensorFlow 2.15 (v1) computed (spec/training/tensorflow_rnn.py) and by themselves.
 local df = require 'dflow'
 local numbers = require 'spec.training.numbers'
-local expected = require 'spec.training.tensorflow_layers'
+local expected = require('spec.support').recorded 'spec/training/tensorflow_layers'
 local support = require 'spec.support'
 local near, message_of = support.near, support.message_of
 local rnn = df.rnn

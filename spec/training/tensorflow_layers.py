@@ -1,6 +1,6 @@
-"""Writes spec/training/tensorflow_layers.lua: what TensorFlow 2.15 (v1 graphs) computes for layers, losses and cells.
+"""Writes spec/training/tensorflow_layers.lua.gz: what TensorFlow 2.15 (v1 graphs) computes for layers, losses and cells.
 
-    python spec/training/tensorflow_layers.py > spec/training/tensorflow_layers.lua
+    python spec/training/tensorflow_layers.py | gzip -9n > spec/training/tensorflow_layers.lua.gz
 
 Inputs are made by `numbers`, as in spec/training/numbers.lua, so only results are written down.
 """

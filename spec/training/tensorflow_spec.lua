@@ -2,7 +2,7 @@
 -- wrapped cells, rates, clipping, averages, linear algebra (spec/training/tensorflow_more.py and tensorflow_algebra.py).
 local df = require 'dflow'
 local numbers = require 'spec.training.numbers'
-local expected = require 'spec.training.tensorflow_layers'
+local expected = require('spec.support').recorded 'spec/training/tensorflow_layers'
 local near = require('spec.support').near
 
 local function fed(...) return df.placeholder_with_default(df.constant(numbers(...))) end

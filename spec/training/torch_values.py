@@ -1,6 +1,6 @@
-"""Writes spec/training/torch_values.lua: what PyTorch computes for layers, losses and a hundred steps of training.
+"""Writes spec/training/torch_values.lua.gz: what PyTorch computes for layers, losses and a hundred steps of training.
 
-    python spec/training/torch_values.py > spec/training/torch_values.lua
+    python spec/training/torch_values.py | gzip -9n > spec/training/torch_values.lua.gz
 
 Weights and inputs are made by `numbers`, as in spec/training/numbers.lua, in the layout that df has: so only results are written down.
 """
