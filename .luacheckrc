@@ -9,6 +9,5 @@ ignore = { '212', '213', '42.', '43.', '581', '582' }
 -- What the dflow program presets.
 files['examples'] = { read_globals = { 'df', 'cond', 'while_loop', 'TensorArray', 'gradients' } }
 files['spec'] = { std = 'max+busted' }
-files['spec/tensorflow/export.lua'] = { max_line_length = false }       -- recorded values
 files['spec/models/values.lua'] = { max_line_length = false }
 files['spec/bench'] = { std = 'max' }

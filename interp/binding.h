@@ -61,7 +61,6 @@ void       dfb_push_ints(lua_State *L, int32_t n, const int32_t *v);
 bool       dfb_to_scalar(lua_State *L, int arg, int32_t dtype, df_value *out);
 void       dfb_push_value(lua_State *L, df_value *v);         /* consumes what v holds: rank 0 becomes a Lua value */
 void       dfb_push_value_as_tensor(lua_State *L, df_value *v);  /* the same, but rank 0 stays a tensor */
-void       dfb_push_element(lua_State *L, const df_tensor *t, int64_t i);
 
 extern const luaL_Reg dfb_tensor_functions[], dfb_graph_functions[], dfb_run_functions[], dfb_import_functions[],
                       dfb_check_functions[], dfb_draw_functions[], dfb_watch_functions[], dfb_file_functions[],

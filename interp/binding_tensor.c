@@ -74,7 +74,7 @@ static void push_uint64(lua_State *L, uint64_t v) {
   else lua_pushnumber(L, (lua_Number)v);
 }
 
-void dfb_push_element(lua_State *L, const df_tensor *t, int64_t i) {
+static void push_element(lua_State *L, const df_tensor *t, int64_t i) {
   switch (df_tensor_dtype(t)) {
     case DF_BOOL:
       lua_pushboolean(L, df_tensor_get_int(t, i) != 0);
@@ -128,7 +128,7 @@ void dfb_push_value(lua_State *L, df_value *v) {
     if (df_tensor_rank(t) > 0 || df_tensor_dtype(t) == DF_VARIANT) {
       dfb_push_tensor(L, t);
     } else {
-      dfb_push_element(L, t, 0);
+      push_element(L, t, 0);
       df_tensor_release(t);
     }
     return;
@@ -314,7 +314,7 @@ static int core_tensor_get(lua_State *L) {
   int64_t i = (int64_t)luaL_checknumber(L, 2);
   if (i < 0 || i >= df_tensor_size(t))
     return dfb_fail(L, DF_OUT_OF_RANGE, "element %d of a tensor of %d", (int)i, (int)df_tensor_size(t));
-  dfb_push_element(L, t, i);
+  push_element(L, t, i);
   return 1;
 }
 
@@ -324,7 +324,7 @@ static int core_tensor_list(lua_State *L) {
   int64_t n = df_tensor_size(t);
   lua_createtable(L, (int)n, 0);
   for (int64_t i = 0; i < n; i++) {
-    dfb_push_element(L, t, i);
+    push_element(L, t, i);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;

@@ -4,7 +4,8 @@
 #include "move.h"
 #include <string.h>
 
-bool dfk_align_of(const char *text, dfk_align *a) {
+/* "RIGHT_LEFT" and its kind: above, then below. False: it is none of these. */
+static bool align_of(const char *text, dfk_align *a) {
   static const char *const name[] = { "RIGHT_RIGHT", "RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT" };
   for (int i = 0; i < 4; i++)
     if (!strcmp(text, name[i])) { *a = (dfk_align){ i & 2, i & 1 }; return true; }
@@ -24,7 +25,7 @@ static bool begin(df_kernel *k, int32_t at, bool left, dfk_bands *b) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "k[0] is %lld, above k[1], which is %lld", (long long)b->low, (long long)b->high);
     return false;
   }
-  if (left || dfk_align_of(dfk_string(k, 0), &b->align)) return true;
+  if (left || align_of(dfk_string(k, 0), &b->align)) return true;
   dfk_fail(k, DF_INVALID_ARGUMENT, "align is '%s' but must be LEFT_RIGHT, RIGHT_LEFT, LEFT_LEFT or RIGHT_RIGHT",
            dfk_string(k, 0));
   return false;

@@ -6,8 +6,6 @@
 #include "kernel.h"
 /* Where shorter diagonals lie in their rows: those above the main one, and those below. */
 typedef struct dfk_align { bool left_above, left_below; } dfk_align;
-/* "RIGHT_LEFT" and its kind: above, then below. False: it is none of these. */
-bool dfk_align_of(const char *text, dfk_align *a);
 
 /* A band of matrices of rows x cols: its diagonals, and how long the longest is. */
 typedef struct dfk_bands { int64_t low, high, rows, cols, width; dfk_align align; } dfk_bands;

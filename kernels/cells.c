@@ -1,7 +1,7 @@
 /* cells.c: how all versions of the fused recurrent cells begin: the sizes of a call, and what may be wrong. */
 #include "lstm.h"
 
-bool dfk_must_be(df_kernel *k, int32_t i, const char *name, int32_t rank, const int64_t *dims) {
+static bool must_be(df_kernel *k, int32_t i, const char *name, int32_t rank, const int64_t *dims) {
   const df_tensor *t = k->in[i];
   bool same = t->rank == rank;
   for (int32_t d = 0; same && d < rank; d++) same = t->dims[d] == dims[d];
@@ -17,7 +17,7 @@ bool dfk_must_be(df_kernel *k, int32_t i, const char *name, int32_t rank, const 
 }
 
 bool dfk_all_must_be(df_kernel *k, int32_t first, int32_t last, int32_t rank, const int64_t *dims) {
-  for (int32_t i = first; i <= last; i++) if (!dfk_must_be(k, i, "a gate or a gradient", rank, dims)) return false;
+  for (int32_t i = first; i <= last; i++) if (!must_be(k, i, "a gate or a gradient", rank, dims)) return false;
   return true;
 }
 
@@ -56,11 +56,11 @@ bool dfk_lstm_of(df_kernel *k, dfk_lstm *c, int32_t x, bool v2) {
   c->f = v2 ? 1 : 2;
   const int64_t state[] = { c->batch, c->units }, weights[] = { c->input + c->units, 4 * c->units },
                 gate[] = { c->units }, bias[] = { 4 * c->units };
-  return dfk_must_be(k, x + 1, "cs_prev", 2, state) && dfk_must_be(k, x + 2, "h_prev", 2, state) &&
-         dfk_must_be(k, x + 3, "w", 2, weights) &&
-         (!c->peephole || (dfk_must_be(k, x + 4, "wci", 1, gate) && dfk_must_be(k, x + 5, "wcf", 1, gate) &&
-                           dfk_must_be(k, x + 6, "wco", 1, gate))) &&
-         dfk_must_be(k, x + 7, "b", 1, bias);
+  return must_be(k, x + 1, "cs_prev", 2, state) && must_be(k, x + 2, "h_prev", 2, state) &&
+         must_be(k, x + 3, "w", 2, weights) &&
+         (!c->peephole || (must_be(k, x + 4, "wci", 1, gate) && must_be(k, x + 5, "wcf", 1, gate) &&
+                           must_be(k, x + 6, "wco", 1, gate))) &&
+         must_be(k, x + 7, "b", 1, bias);
 }
 
 bool dfk_lstm_steps(df_kernel *k, int64_t *steps) {
@@ -86,8 +86,8 @@ bool dfk_gru_of(df_kernel *k, dfk_gru *c) {
   }
   *c = (dfk_gru){ .batch = x->dims[0], .input = x->dims[1], .units = h->dims[1] };
   const int64_t row = c->input + c->units;
-  return dfk_must_be(k, 1, "h_prev", 2, (int64_t[]){ c->batch, c->units }) &&
-         dfk_must_be(k, 2, "w_ru", 2, (int64_t[]){ row, 2 * c->units }) &&
-         dfk_must_be(k, 3, "w_c", 2, (int64_t[]){ row, c->units }) &&
-         dfk_must_be(k, 4, "b_ru", 1, (int64_t[]){ 2 * c->units }) && dfk_must_be(k, 5, "b_c", 1, &c->units);
+  return must_be(k, 1, "h_prev", 2, (int64_t[]){ c->batch, c->units }) &&
+         must_be(k, 2, "w_ru", 2, (int64_t[]){ row, 2 * c->units }) &&
+         must_be(k, 3, "w_c", 2, (int64_t[]){ row, c->units }) &&
+         must_be(k, 4, "b_ru", 1, (int64_t[]){ 2 * c->units }) && must_be(k, 5, "b_c", 1, &c->units);
 }

@@ -61,8 +61,7 @@ typedef struct dfk_lstm {
 } dfk_lstm;
 typedef struct dfk_gru { int64_t batch, input, units; const float *x, *h_prev, *w_ru, *w_c, *b_ru, *b_c; } dfk_gru;
 
-/* Is input i of this shape? Are all from the first to the last? */
-bool dfk_must_be(df_kernel *k, int32_t i, const char *name, int32_t rank, const int64_t *dims);
+/* Are all inputs from the first to the last of this shape? */
 bool dfk_all_must_be(df_kernel *k, int32_t first, int32_t last, int32_t rank, const int64_t *dims);
 /* Sizes of what lies from input `x` on: x, cs_prev, h_prev, w, wci, wcf, wco, b. c->peephole is known; v2: gates in the
  * order i, f, ci, o. */

@@ -20,7 +20,8 @@ void dfk_quantized_bounds(int32_t dtype, double *low, double *high) {
   }
 }
 
-int32_t dfk_quantize_mode(const char *mode) {
+/* The mode that the attribute's text names; -1: none. */
+static int32_t mode_of(const char *mode) {
   return !strcmp(mode, "MIN_COMBINED") ? DFK_MIN_COMBINED : !strcmp(mode, "MIN_FIRST") ? DFK_MIN_FIRST
          : !strcmp(mode, "SCALED") ? DFK_SCALED : -1;
 }
@@ -133,7 +134,7 @@ static way way_of(int32_t mode, int32_t dtype, bool even, bool narrow, float *mi
 int32_t ref_quantize(df_kernel *k) {
   const df_tensor *x = k->in[0];
   const int64_t axis = dfk_int(k, 4);
-  const int32_t mode = dfk_quantize_mode(dfk_string(k, 1)), dtype = k->out_dtype[0];
+  const int32_t mode = mode_of(dfk_string(k, 1)), dtype = k->out_dtype[0];
   runs r;
   if (!runs_of(k, axis, &r)) return k->error->code;
   const int32_t rank = axis >= 0;                      /* of the ranges */
@@ -201,7 +202,7 @@ static line line_of(int32_t mode, int32_t dtype, bool narrow, float min, float m
 
 int32_t ref_dequantize(df_kernel *k) {
   const df_tensor *x = k->in[0];
-  const int32_t mode = dfk_quantize_mode(dfk_string(k, 0));
+  const int32_t mode = mode_of(dfk_string(k, 0));
   runs r;
   if (!runs_of(k, dfk_int(k, 2), &r)) return k->error->code;
   df_tensor *y = dfk_out(k, 0, DF_FLOAT32, x->rank, x->dims);

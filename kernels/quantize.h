@@ -6,8 +6,6 @@
 #include "window.h"
 
 enum { DFK_MIN_COMBINED, DFK_MIN_FIRST, DFK_SCALED };
-/* The mode that the attribute's text names; -1: none. */
-int32_t dfk_quantize_mode(const char *mode);
 
 /* (input, min_range, max_range; T, mode, round_mode, narrow_range, axis, ensure_minimum_range) -> output, min, max.
  * A number that does not fit becomes the nearest bound, NaN the least one. */

@@ -27,7 +27,8 @@ int32_t dfk_reduction_of(df_kernel *k, dfk_reduction *r) {
   return DF_OK;
 }
 
-int32_t dfk_axis_of(df_kernel *k, const df_tensor *axis, const df_tensor *of) {
+/* An axis given as a tensor of one element, counted from the end when negative; -1 after a failure. */
+static int32_t axis_of(df_kernel *k, const df_tensor *axis, const df_tensor *of) {
   char text[160];
   if (axis->size != 1) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "the axis must be one integer, got %s", dfk_shape_text(axis, text, sizeof text));
@@ -44,7 +45,7 @@ int32_t dfk_axis_of(df_kernel *k, const df_tensor *axis, const df_tensor *of) {
 }
 
 int32_t dfk_scalar_axis_of(df_kernel *k, const df_tensor *axis, const df_tensor *of) {
-  if (axis->rank == 0) return dfk_axis_of(k, axis, of);
+  if (axis->rank == 0) return axis_of(k, axis, of);
   dfk_fail(k, DF_INVALID_ARGUMENT, "the axis must be a scalar, but it has rank %d", axis->rank);
   return -1;
 }

@@ -18,8 +18,6 @@ typedef struct dfk_reduction {
 
 /* Reads the axes in input 1 for input 0, keep_dims from attribute 0. Returns DF_OK or a failure that names the axis. */
 int32_t dfk_reduction_of(df_kernel *k, dfk_reduction *r);
-/* An axis given as a tensor of one element, counted from the end when negative; -1 after a failure. */
-int32_t dfk_axis_of(df_kernel *k, const df_tensor *axis, const df_tensor *of);
 /* The same, where only a scalar will do. */
 int32_t dfk_scalar_axis_of(df_kernel *k, const df_tensor *axis, const df_tensor *of);
 

@@ -4,7 +4,8 @@
  */
 #include "stateless.h"
 
-ref_generator ref_generator_of(uint64_t a, uint64_t b) {
+/* The generator that a seed of two integers stands for. */
+static ref_generator generator_of(uint64_t a, uint64_t b) {
   const philox4x32_ctr_t counter = { { (uint32_t)a, (uint32_t)(a >> 32), (uint32_t)b, (uint32_t)(b >> 32) } };
   const philox4x32_key_t key = { { 0x3ec8f720, 0x02461e29 } };
   const philox4x32_ctr_t mixed = philox4x32_R(10, counter, key);
@@ -34,7 +35,7 @@ int32_t ref_generator_in(df_kernel *k, int32_t at, ref_generator *g) {
   const df_tensor *t = k->in[at];
   if (t->dtype != DF_UINT64) {
     if (seed_length(k, "seed", at, 2)) return k->error->code;
-    *g = ref_generator_of((uint64_t)dfk_index(t, 0), (uint64_t)dfk_index(t, 1));
+    *g = generator_of((uint64_t)dfk_index(t, 0), (uint64_t)dfk_index(t, 1));
     return DF_OK;
   }
   if (seed_length(k, "key", at, 1) || seed_length(k, "counter", at + 1, 2)) return k->error->code;

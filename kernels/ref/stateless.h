@@ -12,8 +12,6 @@ typedef struct ref_generator {
   int              used;
 } ref_generator;
 
-/* The generator that a seed of two integers stands for. */
-ref_generator ref_generator_of(uint64_t a, uint64_t b);
 
 /* The generator of k's inputs from 1 on: a seed, or a key, a counter and an algorithm. */
 int32_t ref_generator_in(df_kernel *k, int32_t at, ref_generator *g);

@@ -2,7 +2,15 @@
 #ifndef DFLOW_CLOCK_H
 #define DFLOW_CLOCK_H
 #include <pthread.h>
+#include <stdint.h>
 #include <time.h>
+
+/* Nanoseconds by that clock. */
+static inline int64_t dfi_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 /* A condition whose timed waits take dfi_after's times: setting the time of day makes none of them longer. */
 static inline void dfi_cond_init(pthread_cond_t *c) {

@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include "base/internal.h"
+#include "base/clock.h"
 #include "kernels/library.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,17 +45,11 @@ static bool busy(void) {
   return false;
 }
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void end(int status, void *unused) {
   (void)unused;
   if (atomic_exchange(&dfi_ending, true) || !busy()) return;
   df_interrupt();
-  for (const int64_t latest = now_ns() + WAIT_NS; now_ns() < latest; ) {
+  for (const int64_t latest = dfi_now_ns() + WAIT_NS; dfi_now_ns() < latest; ) {
     nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
     if (!busy()) return;
   }

@@ -155,6 +155,17 @@ df_value   dfi_value_copy(const df_value *v);                        /* retains 
 static inline void dfi_value_drop(df_value *v) {
   if (v->kind >= DF_TENSOR) df_value_release(v);
 }
+/* Hashes: of a text, and of h and one value more. */
+static inline uint32_t dfi_text_hash(const char *s) {
+  uint32_t h = 2166136261u;
+  for (; *s; s++) h = (h ^ (uint8_t)*s) * 16777619u;
+  return h ^ h >> 15;
+}
+static inline uint64_t dfi_hash_mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9e3779b97f4a7c15u;
+  h ^= h >> 29; h *= 0xbf58476d1ce4e5b9u; h ^= h >> 32;
+  return h;
+}
 /* Handles: variables and TensorArrays begin with this. */
 typedef struct dfi_handle {
   int32_t refs; /* atomic */

@@ -10,6 +10,7 @@
  * depend on the thread that computes them. Ranges asked for by a worker run inline.
  */
 #include "base/internal.h"
+#include "base/clock.h"
 #include "base/processor.h"
 #include <linux/futex.h>
 #include <sched.h>
@@ -52,19 +53,13 @@ static __thread bool in_worker;
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(dfi_pool *) pools[MAX_THREADS + 1]; /* by the number of workers; written under pools_lock */
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 bool dfi_yield(void) {
   static _Atomic int64_t wanted;           /* when another thread last wanted the core */
   enum { TAKEN_NS = 50000, REMEMBERED_NS = 50000000 };
-  const int64_t before = now_ns();
+  const int64_t before = dfi_now_ns();
   if (before - atomic_load_explicit(&wanted, memory_order_relaxed) < REMEMBERED_NS) return false;
   sched_yield();
-  const int64_t after = now_ns();
+  const int64_t after = dfi_now_ns();
   if (after - before < TAKEN_NS) return true;
   atomic_store_explicit(&wanted, after, memory_order_relaxed);
   return false;
@@ -73,7 +68,7 @@ bool dfi_yield(void) {
 static task *wait_for_task(worker *w) {
   task *t;
   for (;;) {
-    int64_t begin = now_ns(), now = begin;
+    int64_t begin = dfi_now_ns(), now = begin;
     do {
       if (now - begin > YIELD_AFTER_NS) sched_yield();
       for (int32_t i = 0; i < SPINS_PER_LOOK; i++) {
@@ -81,7 +76,7 @@ static task *wait_for_task(worker *w) {
         if (t && t != RESERVED) return t;
         dfi_relax();
       }
-      now = now_ns();
+      now = dfi_now_ns();
     } while (now - begin < SPIN_NS);
     /* Say that we park, then look once more: an offer made before the first is seen by the second, and one made
      * after it sees parked == 1. Both sides are sequentially consistent. */
@@ -277,14 +272,14 @@ static int32_t nidle;
 static atomic_int nbusy;
 
 static void wait_for_work(hand *h) {
-  int64_t begin = now_ns(), now = begin;
+  int64_t begin = dfi_now_ns(), now = begin;
   do {
     for (int32_t i = 0; i < HAND_SPINS; i++) {
       if (atomic_load_explicit(&h->fn, memory_order_acquire)) return;
       dfi_relax();
     }
     if (!dfi_yield()) break;
-    now = now_ns();
+    now = dfi_now_ns();
   } while (now - begin < HAND_SPIN_NS);
   /* A thread that brings work takes `parked` back before the wake, so one that looked for work just before it came
      does not go to sleep. */

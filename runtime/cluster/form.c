@@ -125,7 +125,7 @@ static uint64_t sum_of(const void *bytes, size_t n) {
   return h ^ h >> 32;
 }
 
-uint64_t dfi_form_sum(const dfi_form *f) {
+static uint64_t form_sum(const dfi_form *f) {
   uint64_t all[DFI_RECORDS];
   for (int32_t k = 0; k < DFI_RECORDS; k++) all[k] = sum_of(f->sum[k], sizeof *f->sum[k] * (size_t)f->nsum[k]);
   return sum_of(all, sizeof all);
@@ -340,7 +340,7 @@ int32_t dfi_form_write(dfi_form *f, dfi_bytes *to, bool *changed, df_error *err)
   for (int32_t k = 0; k < DFI_RECORDS; k++) count[k] = dfi_form_count(f->graph, k);
   io_counts(f, count);
   put(&f->out, records.at, records.n);
-  const uint64_t sum = dfi_form_sum(f) ^ sum_of(f->out.at, f->out.n);
+  const uint64_t sum = form_sum(f) ^ sum_of(f->out.at, f->out.n);
   put(&f->out, &sum, sizeof sum);
   *to = f->out;
   f->out = records;
@@ -435,7 +435,7 @@ int32_t dfi_form_read(dfi_form *f, const void *bytes, size_t n, bool trusting, d
   if (!f->bad && dfi_form_room(f, count)) read_records(f, count);
   dfi_io_raw(f, &sum, sizeof sum);
   if (!f->bad && f->in != f->end) dfi_form_bad(f, "%zu bytes follow its end", left(f));
-  const uint64_t found_sum = f->bad ? 0 : dfi_form_sum(f) ^ sum_of(bytes, n - sizeof sum);
+  const uint64_t found_sum = f->bad ? 0 : form_sum(f) ^ sum_of(bytes, n - sizeof sum);
   if (!f->bad && !trusting && sum != found_sum)
     dfi_form_bad(f, "its sum is %016llx, but what was read has %016llx", (unsigned long long)sum,
                  (unsigned long long)found_sum);

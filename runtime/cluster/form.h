@@ -41,7 +41,6 @@ int32_t dfi_form_write(dfi_form *f, dfi_bytes *to, bool *changed, df_error *err)
 /* Reads a message into the form's graph. After an error the graph is only fit to be released. `trusting`: for fuzzing
  * what comes after it, the sum is not compared. */
 int32_t dfi_form_read(dfi_form *f, const void *bytes, size_t n, bool trusting, df_error *err);
-uint64_t dfi_form_sum(const dfi_form *f);                      /* over all records */
 /* form_graph.c: reads or writes record `id` of its kind. */
 void    dfi_form_record(dfi_form *f, int32_t kind, int32_t id);
 int32_t dfi_form_count(const df_graph *g, int32_t kind);       /* records of that kind in g */

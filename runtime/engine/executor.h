@@ -362,6 +362,8 @@ bool dfi_call_run(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 bool dfi_call_now(dfi_exec *x, dfi_record *r, dfi_pnode *p);
 /* Leaves a message in the inbox of x. Any thread. */
 void dfi_team_post(dfi_exec *x, dfi_team_message *l);
+/* Frees a list of messages. */
+void dfi_messages_drop(dfi_team_message *l);
 /* Something has come for x that it finds elsewhere: it looks up. Any thread. */
 void dfi_exec_ring(dfi_exec *x);
 /* Has something come? Only a look: what others do shows sooner or later. */

@@ -10,6 +10,15 @@ static inline df_value *operand(const dfi_record *r, dfi_operand o) {
   return r->base[DFI_SPACE(o)] + DFI_INDEX(o);
 }
 
+/* Does a ready token of p in r wait to be taken? */
+static inline bool dfi_in_queue(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
+  for (uint32_t i = x->head; i != x->tail; i++) {
+    const dfi_token *t = &x->queue[i & x->queue_mask];
+    if (t->record == r && r->nodes + t->node == p) return true;
+  }
+  return false;
+}
+
 /* A slot of r lets its tensor or handle go. */
 void     dfi_slot_drop(const dfi_record *r, df_value *v);
 /* What is lent to a slot of r that is done with it, owned. */

@@ -36,14 +36,6 @@ static int32_t missing(const dfi_record *r, const dfi_pnode *p, bool *dead, bool
   return (c & ~DFI_DEAD) ? (int32_t)(c & ~DFI_DEAD) : -1;
 }
 
-static bool in_queue(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
-  for (uint32_t i = x->head; i != x->tail; i++) {
-    const dfi_token *t = &x->queue[i & x->queue_mask];
-    if (t->record == r && r->nodes + t->node == p) return true;
-  }
-  return false;
-}
-
 static const dfi_call *is_away(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
   for (const dfi_call *c = x->away; c; c = c->away_next) if (c->record == r && c->node == p) return c;
   return NULL;
@@ -58,7 +50,7 @@ static int32_t state_of(const dfi_exec *x, const dfi_record *r, const dfi_pnode 
     *dead = false;
     return r->frame->exit_fired[p->child] ? DF_TOKEN_RAN : DF_TOKEN_PARTIAL;
   }
-  if (in_queue(x, r, p)) return DF_TOKEN_READY;
+  if (dfi_in_queue(x, r, p)) return DF_TOKEN_READY;
   const dfi_call *away = is_away(x, r, p);
   return away ? away->stop ? DF_TOKEN_WAITING : DF_TOKEN_RUNNING : DF_TOKEN_RAN;
 }

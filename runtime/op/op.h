@@ -257,6 +257,9 @@ static inline uint8_t dfi_in_dtype(const dfi_infer *c, int32_t i) {
   return c->node->in[i].node->out[c->node->in[i].index].dtype;
 }
 static inline dfi_shape *dfi_set_shape(dfi_infer *c, int32_t i)   { return &c->node->out[i].shape; }
+static inline char *dfi_in_text(const dfi_infer *c, int32_t i, char *text) {      /* "float32[2,3]" */
+  return dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), text);
+}
 /* What the shape function and the check of n say of inputs as they are when it runs: true where they refuse them, and
  * err has their words, without the op's type. So what is wrong with an argument is worded once, whenever it is known.
  * in: n's inputs, borrowed; NULL or what the host cannot read is not looked at. Any thread. */

@@ -277,18 +277,12 @@ static void parse(dfi_op_info *o, const df_op *op, int32_t id) {
 
 /* ---- lookup -------------------------------------------------------------------------------- */
 
-static uint32_t hash(const char *s) {
-  uint32_t h = 2166136261u;
-  for (; *s; s++) h = (h ^ (uint8_t)*s) * 16777619u;
-  return h ^ h >> 15;
-}
-
 static bool named(const df_op *op, const char *name) {
   return !strcmp(op->type, name) || (op->lua && *op->lua && !strcmp(op->lua, name));
 }
 
 static void index_name(int32_t id, const char *name) {
-  uint32_t i = hash(name) & all.mask;
+  uint32_t i = dfi_text_hash(name) & all.mask;
   for (; all.index[i]; i = (i + 1) & all.mask)
     if (all.index[i] != id + 1 && named(all.info[all.index[i] - 1].op, name))
       bad(all.info[id].op->type, "a second op is called", name);
@@ -316,7 +310,7 @@ static void read_tables(void) {
 
 static int32_t find(const char *name) {
   pthread_once(&once, read_tables);
-  for (uint32_t i = hash(name) & all.mask; all.index[i]; i = (i + 1) & all.mask)
+  for (uint32_t i = dfi_text_hash(name) & all.mask; all.index[i]; i = (i + 1) & all.mask)
     if (named(all.info[all.index[i] - 1].op, name)) return all.index[i] - 1;
   return -1;
 }

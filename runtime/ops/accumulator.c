@@ -66,14 +66,7 @@ static int32_t make_accumulator(df_kernel *k, bool sparse) {
 static int32_t kernel_accumulator(df_kernel *k) { return make_accumulator(k, false); }
 static int32_t kernel_sparse_accumulator(df_kernel *k) { return make_accumulator(k, true); }
 
-/* Input 0 of a kernel, borrowed; NULL where it is none (error is filled). */
-static accumulator *any_accumulator_in(df_kernel *k) {
-  dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
-  if (h && h->type == DFI_ACCUMULATOR) return (accumulator *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be an accumulator",
-           dfi_handle_noun(h));
-  return NULL;
-}
+static accumulator *any_accumulator_in(df_kernel *k) { return dfi_handle_in(k, 0, DFI_ACCUMULATOR); }
 static accumulator *accumulator_in(df_kernel *k, bool sparse) {
   accumulator *a = any_accumulator_in(k);
   if (!a || a->sparse == sparse) return a;

@@ -60,10 +60,6 @@ int32_t dfi_infer_axis_value(dfi_infer *c, int64_t v, int32_t rank, const char *
 int32_t dfi_infer_rank(dfi_infer *c, int32_t i, int32_t rank, const char *what);
 /* A shape of `rank` unknown dims; an error when that is more than there can be. */
 int32_t dfi_infer_open(dfi_infer *c, int32_t out, int32_t rank);
-/* Entry i of a known integer tensor. */
-static inline int64_t dfi_int_at(const df_tensor *t, int64_t i) {
-  return t->dtype == DF_INT64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
-}
 
 /* ---- gradients (ops/array_grad.c, ops/index_grad.c) -------------------------------------------------------------- */
 int32_t dfi_grad_reshape(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx);  /* and ExpandDims, Squeeze */

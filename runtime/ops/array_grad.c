@@ -21,7 +21,7 @@ static df_output argument(dfi_grad *g, df_node *n, int32_t i) {
 }
 
 /* A whole number or a list that is known, as an int. */
-static int64_t number(const df_tensor *t, int64_t i) { return dfi_int_at(t, i); }
+static int64_t number(const df_tensor *t, int64_t i) { return dfk_index(t, i); }
 
 static df_output as_dtype(dfi_build *b, df_output x, uint8_t dtype) {
   if (!x.node || dfi_dtype(x) == dtype) return x;

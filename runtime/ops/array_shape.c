@@ -25,7 +25,7 @@ int32_t dfi_infer_axis(dfi_infer *c, int32_t i, int32_t rank, const char *what, 
     dfi_infer_fail(c, "%s has %lld elements: expected 1", what, (long long)t->size);
     return -1;
   }
-  return dfi_infer_axis_value(c, dfi_int_at(t, 0), rank, what, axis);
+  return dfi_infer_axis_value(c, dfk_index(t, 0), rank, what, axis);
 }
 
 int32_t dfi_infer_rank(dfi_infer *c, int32_t i, int32_t rank, const char *what) {
@@ -45,10 +45,6 @@ int32_t dfi_infer_open(dfi_infer *c, int32_t out, int32_t rank) {
   for (int32_t d = 0; d < rank; d++) s.dims[d] = -1;
   *dfi_set_shape(c, out) = s;
   return DF_OK;
-}
-
-static char *in_text(const dfi_infer *c, int32_t i, char *text) {
-  return dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), text);
 }
 
 /* ---- shapes as values ------------------------------------------------------------------------------------------ */
@@ -71,9 +67,9 @@ static int32_t spelled(dfi_infer *c, int32_t i, const char *what, bool open, dfi
   if (s->rank == 1 && s->dims[0] > DF_MAX_RANK)
     return dfi_infer_fail(c, "%s has %lld dimensions: expected at most %d", what, (long long)s->dims[0], DF_MAX_RANK);
   for (int64_t d = 0; t && d < t->size; d++)
-    if (dfi_int_at(t, d) < (open ? -1 : 0))
+    if (dfk_index(t, d) < (open ? -1 : 0))
       return dfi_infer_fail(c, "%s[%lld] is %lld: expected 0 or more%s", what, (long long)d,
-                            (long long)dfi_int_at(t, d), open ? ", or -1" : "");
+                            (long long)dfk_index(t, d), open ? ", or -1" : "");
   *out = dfi_in_as_shape(c, i);
   if (out->rank < 0 && s->rank == 1 && s->dims[0] >= 0) {
     out->rank = (int8_t)s->dims[0];
@@ -111,12 +107,12 @@ int32_t dfi_infer_reshape(dfi_infer *c) {
   }
   if (size < 0 || opens > 1) return DF_OK;
   if (opens == 0 && known != size)
-    return dfi_infer_fail(c, "%s has %lld elements, but the shape %s has %lld", in_text(c, 0, text), (long long)size,
-                          dfi_shape_text(&to, other), (long long)known);
+    return dfi_infer_fail(c, "%s has %lld elements, but the shape %s has %lld", dfi_in_text(c, 0, text),
+                          (long long)size, dfi_shape_text(&to, other), (long long)known);
   if (opens == 0) return DF_OK;
   if (known == 0 ? size != 0 : size % known != 0)
     return dfi_infer_fail(c, "%s has %lld elements, which is no multiple of the %lld that the shape %s asks for",
-                          in_text(c, 0, text), (long long)size, (long long)known, dfi_shape_text(&to, other));
+                          dfi_in_text(c, 0, text), (long long)size, (long long)known, dfi_shape_text(&to, other));
   if (known > 0) dfi_set_shape(c, 0)->dims[open] = size / known;
   else if (t) dfi_set_shape(c, 0)->dims[open] = positive(dfi_in_shape(c, 0)) / positive(&to);
   return DF_OK;
@@ -144,7 +140,7 @@ int32_t dfi_infer_squeeze(dfi_infer *c) {
     if (dfi_infer_axis_value(c, list->ints[i], x->rank, "squeeze_dims: axis", &axis) < 0) return c->error->code;
     if (x->dims[axis] >= 0 && x->dims[axis] != 1)
       return dfi_infer_fail(c, "dimension %d of %s is to be squeezed, but is %lld: expected 1", axis,
-                            in_text(c, 0, text), (long long)x->dims[axis]);
+                            dfi_in_text(c, 0, text), (long long)x->dims[axis]);
     drop |= 1u << axis;
   }
   dfi_shape out = { .rank = 0 };
@@ -165,13 +161,13 @@ int32_t dfi_infer_transpose(dfi_infer *c) {
   if (rank < 0 && p->rank == 1) rank = (int32_t)(p->dims[0] > DF_MAX_RANK ? DF_MAX_RANK + 1 : p->dims[0]);
   if (rank < 0) return DF_OK;
   if (x->rank >= 0 && p->rank == 1 && p->dims[0] >= 0 && p->dims[0] != x->rank)
-    return dfi_infer_fail(c, "perm has %lld entries for %s: expected %d", (long long)p->dims[0], in_text(c, 0, text),
-                          x->rank);
+    return dfi_infer_fail(c, "perm has %lld entries for %s: expected %d", (long long)p->dims[0],
+                          dfi_in_text(c, 0, text), x->rank);
   if ((code = dfi_infer_open(c, 0, rank)) || !perm) return code;
   uint32_t seen = 0;
   for (int32_t d = 0; d < rank; d++) {
     int32_t axis;
-    if (dfi_infer_axis_value(c, dfi_int_at(perm, d), rank, "perm: axis", &axis) < 0) return c->error->code;
+    if (dfi_infer_axis_value(c, dfk_index(perm, d), rank, "perm: axis", &axis) < 0) return c->error->code;
     if (seen >> axis & 1) return dfi_infer_fail(c, "perm names dimension %d twice", axis);
     seen |= 1u << axis;
     if (x->rank >= 0) dfi_set_shape(c, 0)->dims[d] = x->dims[axis];
@@ -191,7 +187,7 @@ int32_t dfi_infer_concat(dfi_infer *c) {
       return dfi_infer_fail(c, "values[%d] is a scalar: expected rank 1 or more (stack takes scalars)", i);
     if (first >= 0 && s->rank != rank)
       return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected the same rank", first,
-                            in_text(c, first, one), i, in_text(c, i, other));
+                            dfi_in_text(c, first, one), i, dfi_in_text(c, i, other));
     if (first < 0) first = i;
     rank = s->rank;
   }
@@ -212,7 +208,7 @@ int32_t dfi_infer_concat(dfi_infer *c) {
     s.dims[axis] = -1;
     if (!dfi_shape_merge(&all, &s, &all))
       return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected the same dimensions but for axis %d",
-                            first, in_text(c, first, one), i, in_text(c, i, other), axis);
+                            first, dfi_in_text(c, first, one), i, dfi_in_text(c, i, other), axis);
   }
   all.dims[axis] = sum;
   *dfi_set_shape(c, 0) = all;
@@ -243,7 +239,7 @@ int32_t dfi_infer_split(dfi_infer *c) {
   if (x->rank < 0) return DF_OK;
   if (!known) return all_parts_open(c, x->rank);
   if (x->dims[axis] >= 0 && x->dims[axis] % n)
-    return dfi_infer_fail(c, "dimension %d of %s does not split into %d equal parts", axis, in_text(c, 1, text), n);
+    return dfi_infer_fail(c, "dimension %d of %s does not split into %d equal parts", axis, dfi_in_text(c, 1, text), n);
   for (int32_t i = 0; i < n; i++) {
     *dfi_set_shape(c, i) = *x;
     if (x->dims[axis] >= 0) dfi_set_shape(c, i)->dims[axis] = x->dims[axis] / n;
@@ -268,9 +264,9 @@ int32_t dfi_infer_split_v(dfi_infer *c) {
   dfi_shape partly = dfi_in_as_shape(c, 1); /* sizes that are known one by one, where not all are */
   for (int32_t i = 0; i < n; i++) {
     *dfi_set_shape(c, i) = *x;
-    dfi_set_shape(c, i)->dims[axis] = sizes ? dfi_int_at(sizes, i) : partly.rank == n ? partly.dims[i] : -1;
+    dfi_set_shape(c, i)->dims[axis] = sizes ? dfk_index(sizes, i) : partly.rank == n ? partly.dims[i] : -1;
     if (!sizes) continue;
-    int64_t size = dfi_int_at(sizes, i);
+    int64_t size = dfk_index(sizes, i);
     if (size < -1 || (size == -1 && open >= 0))
       return dfi_infer_fail(c, "size_splits[%d] is %lld: expected 0 or more, or one -1", i, (long long)size);
     if (size == -1) open = i;
@@ -279,7 +275,7 @@ int32_t dfi_infer_split_v(dfi_infer *c) {
   if (!sizes || x->dims[axis] < 0) return DF_OK;
   if (open >= 0 ? sum > x->dims[axis] : sum != x->dims[axis])
     return dfi_infer_fail(c, "size_splits add up to %lld, but dimension %d of %s is %lld", (long long)sum, axis,
-                          in_text(c, 0, text), (long long)x->dims[axis]);
+                          dfi_in_text(c, 0, text), (long long)x->dims[axis]);
   if (open >= 0) dfi_set_shape(c, open)->dims[axis] = x->dims[axis] - sum;
   return DF_OK;
 }
@@ -292,7 +288,7 @@ int32_t dfi_infer_pack(dfi_infer *c) {
   for (int32_t i = 0; i < n; i++) {
     if (!dfi_shape_merge(&s, dfi_in_shape(c, i), &s))
       return dfi_infer_fail(c, "values[%d] is %s and values[%d] is %s: expected one shape", first,
-                            in_text(c, first, one), i, in_text(c, i, other));
+                            dfi_in_text(c, first, one), i, dfi_in_text(c, i, other));
     if (first < 0 && s.rank >= 0) first = i;
   }
   if (s.rank < 0) return DF_OK;
@@ -311,7 +307,7 @@ int32_t dfi_infer_unpack(dfi_infer *c) {
   if (dfi_infer_axis_value(c, c->node->attrs[1].i, x->rank, "axis", &axis) < 0) return c->error->code;
   if (x->dims[axis] >= 0 && x->dims[axis] != n)
     return dfi_infer_fail(c, "%s is to be taken apart into %d values along axis %d: expected that dimension to be %d",
-                          in_text(c, 0, text), n, axis, n);
+                          dfi_in_text(c, 0, text), n, axis, n);
   dfi_shape out = { .rank = 0 };
   for (int32_t d = 0; d < x->rank; d++)
     if (d != axis) out.dims[out.rank++] = x->dims[d];
@@ -328,7 +324,7 @@ int32_t dfi_infer_fill(dfi_infer *c) {
 static double number_at(const df_tensor *t) {
   return t->dtype == DF_FLOAT32   ? *(const float *)t->data
          : t->dtype == DF_FLOAT64 ? *(const double *)t->data
-                                  : (double)dfi_int_at(t, 0);
+                                  : (double)dfk_index(t, 0);
 }
 
 int32_t dfi_infer_range(dfi_infer *c) {
@@ -350,7 +346,7 @@ int32_t dfi_infer_range(dfi_infer *c) {
   if (t[0]->dtype == DF_FLOAT32) n = ceilf(fabsf(((float)limit - (float)start) / (float)delta));
   else if (t[0]->dtype == DF_FLOAT64) n = ceil(fabs((limit - start) / delta));
   else {
-    int64_t a = dfi_int_at(t[0], 0), b = dfi_int_at(t[1], 0), by = dfi_int_at(t[2], 0);
+    int64_t a = dfk_index(t[0], 0), b = dfk_index(t[1], 0), by = dfk_index(t[2], 0);
     uint64_t span = by > 0 ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b,
              step = by > 0 ? (uint64_t)by : 0 - (uint64_t)by;
     n = (double)(span / step + (span % step != 0));
@@ -368,9 +364,9 @@ int32_t dfi_infer_lin_space(dfi_infer *c) {
     if (code) return code;
   }
   if (!num) return DF_OK;
-  if (dfi_int_at(num, 0) < 1)
-    return dfi_infer_fail(c, "num is %lld: expected 1 or more", (long long)dfi_int_at(num, 0));
-  *dfi_set_shape(c, 0) = dfi_shape_vector(dfi_int_at(num, 0));
+  if (dfk_index(num, 0) < 1)
+    return dfi_infer_fail(c, "num is %lld: expected 1 or more", (long long)dfk_index(num, 0));
+  *dfi_set_shape(c, 0) = dfi_shape_vector(dfk_index(num, 0));
   return DF_OK;
 }
 
@@ -386,7 +382,8 @@ int32_t dfi_infer_broadcast_to(dfi_infer *c) {
     fits = from < 0 || from == 1 || *wanted < 0 || from == *wanted;
     if (from > 1 && *wanted < 0) *wanted = from;
   }
-  if (!fits) return dfi_infer_fail(c, "%s does not broadcast to %s", in_text(c, 0, text), dfi_shape_text(&to, other));
+  if (!fits)
+    return dfi_infer_fail(c, "%s does not broadcast to %s", dfi_in_text(c, 0, text), dfi_shape_text(&to, other));
   *dfi_set_shape(c, 0) = to;
   return DF_OK;
 }
@@ -415,7 +412,7 @@ int32_t dfi_infer_diag(dfi_infer *c) {
   const dfi_shape *x = dfi_in_shape(c, 0);
   char text[160];
   if (x->rank < 0) return DF_OK;
-  if (x->rank == 0) return dfi_infer_fail(c, "diagonal is %s: expected rank 1 or more", in_text(c, 0, text));
+  if (x->rank == 0) return dfi_infer_fail(c, "diagonal is %s: expected rank 1 or more", dfi_in_text(c, 0, text));
   int32_t code = dfi_infer_open(c, 0, 2 * x->rank);
   for (int32_t d = 0; !code && d < 2 * x->rank; d++) dfi_set_shape(c, 0)->dims[d] = x->dims[d % x->rank];
   return code;
@@ -431,7 +428,7 @@ int32_t dfi_infer_diag_part(dfi_infer *c) {
     b.dims[d] = x->dims[d + a.rank];
   }
   if (x->rank == 0 || x->rank % 2 || !dfi_shape_merge(&a, &b, &a))
-    return dfi_infer_fail(c, "%s has no diagonal: expected the same dimensions twice", in_text(c, 0, text));
+    return dfi_infer_fail(c, "%s has no diagonal: expected the same dimensions twice", dfi_in_text(c, 0, text));
   *dfi_set_shape(c, 0) = a;
   return DF_OK;
 }
@@ -449,10 +446,10 @@ int32_t dfi_infer_matrix_set_diag(dfi_infer *c) {
   char text[160], other[160];
   *dfi_set_shape(c, 0) = *x;
   if (x->rank < 0) return DF_OK;
-  if (x->rank < 2) return dfi_infer_fail(c, "input is %s: expected rank 2 or more", in_text(c, 0, text));
+  if (x->rank < 2) return dfi_infer_fail(c, "input is %s: expected rank 2 or more", dfi_in_text(c, 0, text));
   dfi_shape want = diagonals(x);
   if (!dfi_shape_merge(&want, dfi_in_shape(c, 1), &want))
-    return dfi_infer_fail(c, "diagonal is %s for %s: expected %s", in_text(c, 1, text), in_text(c, 0, other),
+    return dfi_infer_fail(c, "diagonal is %s for %s: expected %s", dfi_in_text(c, 1, text), dfi_in_text(c, 0, other),
                           dfi_shape_text(&want, (char[160]){ 0 }));
   return DF_OK;
 }

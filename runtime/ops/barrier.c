@@ -100,14 +100,7 @@ static int32_t kernel_barrier(df_kernel *k) {
   return DF_OK;
 }
 
-/* Input 0 of a kernel, borrowed; NULL where it is none (error is filled). */
-static barrier *barrier_in(df_kernel *k) {
-  dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
-  if (h && h->type == DFI_BARRIER) return (barrier *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a barrier",
-           dfi_handle_noun(h));
-  return NULL;
-}
+static barrier *barrier_in(df_kernel *k) { return dfi_handle_in(k, 0, DFI_BARRIER); }
 
 /* ---- insertions -------------------------------------------------------------------------------------------------- */
 

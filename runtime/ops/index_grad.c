@@ -9,7 +9,7 @@
 static const df_tensor *known(df_output o) { return o.node ? o.node->out[o.index].constant : NULL; }
 static bool is_zero(df_output o) {
   const df_tensor *t = known(o);
-  return t && t->size == 1 && dfi_int_at(t, 0) == 0;
+  return t && t->size == 1 && dfk_index(t, 0) == 0;
 }
 
 void dfi_grad_sparse_rows(dfi_grad *g, df_node *n, df_output dy) {

@@ -3,10 +3,6 @@
 #include "ops/array.h"
 #include <stdio.h>
 
-static char *in_text(const dfi_infer *c, int32_t i, char *text) {
-  return dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), text);
-}
-
 static int32_t too_many(dfi_infer *c, int32_t rank) {
   return dfi_infer_fail(c, "the result would have %d dimensions: expected at most %d", rank, DF_MAX_RANK);
 }
@@ -15,13 +11,13 @@ int32_t dfi_infer_gather(dfi_infer *c) {
   const dfi_shape *p = dfi_in_shape(c, 0), *i = dfi_in_shape(c, 1);
   int64_t batch = c->node->attrs[0].i;
   char one[160], other[160];
-  if (p->rank == 0) return dfi_infer_fail(c, "params is %s: expected rank 1 or more", in_text(c, 0, one));
+  if (p->rank == 0) return dfi_infer_fail(c, "params is %s: expected rank 1 or more", dfi_in_text(c, 0, one));
   int32_t axis, known = dfi_infer_axis(c, 2, p->rank, "axis", &axis);
   if (known < 0) return c->error->code;
   if (i->rank >= 0) {
     if (batch < -i->rank || batch > i->rank)
       return dfi_infer_fail(c, "batch_dims is %lld for indices %s: expected one in [%d, %d]", (long long)batch,
-                            in_text(c, 1, one), -i->rank, i->rank);
+                            dfi_in_text(c, 1, one), -i->rank, i->rank);
     if (batch < 0) batch += i->rank;
   }
   if (p->rank < 0 || i->rank < 0) return DF_OK;
@@ -36,20 +32,20 @@ int32_t dfi_infer_gather(dfi_infer *c) {
     out.dims[to++] = p->dims[d] < 0 && d < b ? i->dims[d] : p->dims[d];
     if (d < b && p->dims[d] >= 0 && i->dims[d] >= 0 && p->dims[d] != i->dims[d])
       return dfi_infer_fail(c, "params is %s and indices %s: expected the first %d dimensions to be equal",
-                            in_text(c, 0, one), in_text(c, 1, other), b);
+                            dfi_in_text(c, 0, one), dfi_in_text(c, 1, other), b);
   }
   for (int32_t d = b; d < i->rank; d++) out.dims[to++] = i->dims[d];
   for (int32_t d = axis + 1; d < p->rank; d++) out.dims[to++] = p->dims[d];
   *dfi_set_shape(c, 0) = out;
   const df_tensor *t = dfi_in_const(c, 1);
   for (int64_t at = 0; t && p->dims[axis] >= 0 && at < t->size; at++) {
-    int64_t v = dfi_int_at(t, at);
+    int64_t v = dfk_index(t, at);
     if (v >= 0 && v < p->dims[axis]) continue;
     char place[200] = "index";
     if (t->rank)
       snprintf(place, sizeof place, "indices[%s] =", dfk_index_text(t->rank, t->dims, at, other, sizeof other));
     return dfi_infer_fail(c, "%s %lld is not in [0, %lld), the range of dimension %d of %s", place, (long long)v,
-                          (long long)p->dims[axis], axis, in_text(c, 0, one));
+                          (long long)p->dims[axis], axis, dfi_in_text(c, 0, one));
   }
   return DF_OK;
 }
@@ -66,14 +62,14 @@ static int32_t index_depth(dfi_infer *c, int32_t i, const dfi_shape *array, int6
   char one[160], other[160];
   if (s->rank < 0) return 0;
   if (s->rank == 0) {
-    dfi_infer_fail(c, "indices is %s: expected rank 1 or more", in_text(c, i, one));
+    dfi_infer_fail(c, "indices is %s: expected rank 1 or more", dfi_in_text(c, i, one));
     return -1;
   }
   *depth = s->dims[s->rank - 1];
   if (*depth < 0 || array->rank < 0) return 0;
   if (*depth <= array->rank) return 1;
   dfi_infer_fail(c, "indices is %s, %lld numbers to an index, for an array of shape %s: expected at most %d",
-                 in_text(c, i, one), (long long)*depth, dfi_shape_text(array, other), array->rank);
+                 dfi_in_text(c, i, one), (long long)*depth, dfi_shape_text(array, other), array->rank);
   return -1;
 }
 
@@ -106,7 +102,7 @@ static int32_t check_updates(dfi_infer *c, int32_t i, int32_t u, const dfi_shape
   if (dfi_shape_merge(&want, dfi_in_shape(c, u), &merged)) return DF_OK;
   return dfi_infer_fail(
       c, "updates is %s for indices %s: expected %s, the dimensions of indices but the last, then those of a slice",
-      in_text(c, u, one), in_text(c, i, other), dfi_shape_text(&want, (char[160]){ 0 }));
+      dfi_in_text(c, u, one), dfi_in_text(c, i, other), dfi_shape_text(&want, (char[160]){ 0 }));
 }
 
 int32_t dfi_infer_scatter_nd(dfi_infer *c) {
@@ -115,8 +111,8 @@ int32_t dfi_infer_scatter_nd(dfi_infer *c) {
   int32_t code = dfi_infer_rank(c, 2, 1, "shape");
   if (code) return code;
   for (int64_t d = 0; t && d < t->size; d++)
-    if (dfi_int_at(t, d) < 0)
-      return dfi_infer_fail(c, "shape[%lld] is %lld: expected 0 or more", (long long)d, (long long)dfi_int_at(t, d));
+    if (dfk_index(t, d) < 0)
+      return dfi_infer_fail(c, "shape[%lld] is %lld: expected 0 or more", (long long)d, (long long)dfk_index(t, d));
   dfi_shape to = dfi_in_as_shape(c, 2);
   if (to.rank < 0) {
     if (s->rank != 1 || s->dims[0] < 0) return DF_OK;
@@ -141,15 +137,15 @@ int32_t dfi_infer_one_hot(dfi_infer *c) {
   int32_t code;
   for (int32_t i = 1; i < 4; i++)
     if ((code = dfi_infer_rank(c, i, 0, names[i]))) return code;
-  if (depth && dfi_int_at(depth, 0) < 0)
-    return dfi_infer_fail(c, "depth is %lld: expected 0 or more", (long long)dfi_int_at(depth, 0));
+  if (depth && dfk_index(depth, 0) < 0)
+    return dfi_infer_fail(c, "depth is %lld: expected 0 or more", (long long)dfk_index(depth, 0));
   if (s->rank < 0) return DF_OK;
   if (axis < -1 || axis > s->rank)
     return dfi_infer_fail(c, "axis is %lld: expected one in [-1, %d]", (long long)axis, s->rank);
   if (axis < 0) axis = s->rank;
   if ((code = dfi_infer_open(c, 0, s->rank + 1))) return code;
   for (int32_t d = 0, from = 0; d <= s->rank; d++)
-    dfi_set_shape(c, 0)->dims[d] = d != axis ? s->dims[from++] : depth ? dfi_int_at(depth, 0) : -1;
+    dfi_set_shape(c, 0)->dims[d] = d != axis ? s->dims[from++] : depth ? dfk_index(depth, 0) : -1;
   return DF_OK;
 }
 
@@ -162,7 +158,7 @@ int32_t dfi_infer_dynamic_partition(dfi_infer *c) {
   if (data->rank >= parts->rank) lead.rank = parts->rank;
   if (!dfi_shape_merge(&lead, parts, &merged))
     return dfi_infer_fail(c, "data is %s and partitions %s: expected data to begin with the dimensions of partitions",
-                          in_text(c, 0, one), in_text(c, 1, other));
+                          dfi_in_text(c, 0, one), dfi_in_text(c, 1, other));
   dfi_shape part = { .rank = 1, .dims = { -1 } };
   if (data->rank - parts->rank + 1 > DF_MAX_RANK) return too_many(c, data->rank - parts->rank + 1);
   for (int32_t d = parts->rank; d < data->rank; d++) part.dims[part.rank++] = data->dims[d];
@@ -180,7 +176,7 @@ int32_t dfi_infer_dynamic_stitch(dfi_infer *c) {
     const dfi_shape *s = dfi_in_shape(c, i), *data = dfi_in_shape(c, n + i);
     const df_tensor *t = dfi_in_const(c, i);
     for (int64_t j = 0; t && j < t->size; j++) {
-      int64_t v = dfi_int_at(t, j);
+      int64_t v = dfk_index(t, j);
       if (v < 0)
         return dfi_infer_fail(c, "indices[%d][%s] = %lld is negative: expected 0 or more", i,
                               dfk_index_text(t->rank, t->dims, j, one, sizeof one), (long long)v);
@@ -193,7 +189,7 @@ int32_t dfi_infer_dynamic_stitch(dfi_infer *c) {
     if (!dfi_shape_merge(&lead, s, &merged))
       return dfi_infer_fail(c,
                             "data[%d] is %s and indices[%d] %s: expected data to begin with the dimensions of indices",
-                            i, in_text(c, n + i, one), i, in_text(c, i, other));
+                            i, dfi_in_text(c, n + i, one), i, dfi_in_text(c, i, other));
     for (int32_t d = s->rank; d < data->rank; d++) tail.dims[tail.rank++] = data->dims[d];
     if (!dfi_shape_merge(&row, &tail, &row))
       return dfi_infer_fail(c, "data[%d] has rows of %s, but those before it have %s: expected one shape", i,
@@ -211,7 +207,7 @@ int32_t dfi_infer_dynamic_stitch_grad(dfi_infer *c) {
   int32_t n = c->node->nin - 1;
   const dfi_shape *dy = dfi_in_shape(c, n);
   char text[160];
-  if (dy->rank == 0) return dfi_infer_fail(c, "dy is %s: expected rank 1 or more", in_text(c, n, text));
+  if (dy->rank == 0) return dfi_infer_fail(c, "dy is %s: expected rank 1 or more", dfi_in_text(c, n, text));
   for (int32_t i = 0; i < n && dy->rank > 0; i++) {
     const dfi_shape *s = dfi_in_shape(c, i);
     if (s->rank < 0) continue;

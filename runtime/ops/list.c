@@ -143,10 +143,6 @@ static int32_t element_shape(df_kernel *k, const dfi_list *l, int32_t asked, dfi
   return DF_OK;
 }
 
-static int32_t out_of_memory(df_kernel *k) {
-  return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for an element");
-}
-
 /* Zeros for a missing element, owned. */
 static int32_t zeros(df_kernel *k, const dfi_list *l, const dfi_shape *s, df_value *out) {
   char a[160];
@@ -154,7 +150,7 @@ static int32_t zeros(df_kernel *k, const dfi_list *l, const dfi_shape *s, df_val
     return dfk_fail(k, DF_INVALID_ARGUMENT,
                     "an element that was never set is read, and its shape (%s) is not known in full",
                     dfi_shape_text(s, a));
-  return dfi_values_zeros(l->dtype, s, out) ? DF_OK : out_of_memory(k);
+  return dfi_values_zeros(l->dtype, s, out) ? DF_OK : dfi_variant_no_memory(k);
 }
 
 static int32_t index_in(df_kernel *k, int32_t i, const dfi_list *l, int64_t *at) {
@@ -210,7 +206,7 @@ static int32_t place_rows(df_kernel *k, dfi_list *l, int32_t from, const df_tens
                     dfi_shape_text(&l->element, a), dfi_shape_text(&row, b));
   for (int64_t i = 0; i < t->dims[0]; i++) {
     df_value v;
-    if (!dfi_row_value(t, i, &v)) return out_of_memory(k);
+    if (!dfi_row_value(t, i, &v)) return dfi_variant_no_memory(k);
     dfi_list_set(l, indices ? dfk_index(indices, i) : i, &v);
     dfi_value_drop(&v);
   }
@@ -301,7 +297,7 @@ static int32_t kernel_split(df_kernel *k) {
   for (int64_t i = 0; i < lengths->size; i++, at += row * dims[0]) {
     dims[0] = dfk_index(lengths, i);
     df_value part = { .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = dfi_tensor_part(t, at, t->rank, dims) };
-    if (!part.as.tensor) return give_or_drop(k, l, out_of_memory(k));
+    if (!part.as.tensor) return give_or_drop(k, l, dfi_variant_no_memory(k));
     dfi_list_set(l, i, &part);
     dfi_value_drop(&part);
   }
@@ -338,7 +334,7 @@ static int32_t kernel_push_batch(df_kernel *k) {
     const dfi_list *was = list_at(k, 0, i);
     df_value row;
     if (!was) return k->error->code;
-    if (!dfi_row_value((df_tensor *)k->in[1], i, &row)) return out_of_memory(k);
+    if (!dfi_row_value((df_tensor *)k->in[1], i, &row)) return dfi_variant_no_memory(k);
     dfi_list *l = check_element(k, was, &row) || check_room(k, was) ? NULL : dfi_list_copy(was);
     if (l) {
       dfi_list_push(l, &row);
@@ -573,7 +569,7 @@ static int32_t kernel_gather_grad(df_kernel *k) {
   int32_t code = DF_OK;
   for (int64_t i = 0; i < k->in[2]->size && !code; i++) {
     df_value row;
-    if (!dfi_row_value((df_tensor *)k->in[1], i, &row)) code = out_of_memory(k);
+    if (!dfi_row_value((df_tensor *)k->in[1], i, &row)) code = dfi_variant_no_memory(k);
     else code = dfi_value_add(k, &l->item[dfk_index(k->in[2], i)], &row);
     dfi_value_drop(&row);
   }

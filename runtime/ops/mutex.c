@@ -111,11 +111,8 @@ static void describe(df_kernel *k, void *user, char *text, size_t bytes) {
 }
 
 static int32_t kernel_lock(df_kernel *k) {
-  dfi_handle *handle = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
-  if (!handle || handle->type != DFI_MUTEX)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a mutex",
-                    dfi_handle_noun(handle));
-  mutex *m = (mutex *)handle;
+  mutex *m = dfi_handle_in(k, 0, DFI_MUTEX);
+  if (!m) return k->error->code;
   waiter *w = dfi_xcalloc(1, sizeof *w);
   w->kernel = k;
   pthread_mutex_lock(&m->guard);

@@ -137,15 +137,7 @@ static int32_t kernel_padding(df_kernel *k)  { return queue_of_kind(k, DFI_QUEUE
 static int32_t kernel_shuffle(df_kernel *k)  { return queue_of_kind(k, DFI_QUEUE_SHUFFLE); }
 static int32_t kernel_priority(df_kernel *k) { return queue_of_kind(k, DFI_QUEUE_PRIORITY); }
 
-/* An input of a kernel, borrowed; NULL where it is no queue (error is filled). */
-static dfi_queue *queue_at(df_kernel *k, int32_t input) {
-  dfi_handle *h = k->raw[input]->kind == DF_HANDLE ? k->raw[input]->as.handle : NULL;
-  if (h && h->type == DFI_QUEUE) return (dfi_queue *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a queue", input,
-           dfi_handle_noun(h));
-  return NULL;
-}
-static dfi_queue *queue_in(df_kernel *k) { return queue_at(k, 0); }
+static dfi_queue *queue_in(df_kernel *k) { return dfi_handle_in(k, 0, DFI_QUEUE); }
 
 /* As queue_in, for those with the attributes (types, timeout_ms). */
 static dfi_queue *patient_queue_in(df_kernel *k) {
@@ -192,7 +184,7 @@ static int32_t kernel_clear(df_kernel *k) {
   return DF_OK;
 }
 static int32_t kernel_replace(df_kernel *k) {
-  dfi_queue *q = queue_in(k), *from = q ? queue_at(k, 1) : NULL;
+  dfi_queue *q = queue_in(k), *from = q ? dfi_handle_in(k, 1, DFI_QUEUE) : NULL;
   return from ? dfi_queue_replace(q, from, k) : k->error->code;
 }
 static int32_t kernel_size(df_kernel *k) {

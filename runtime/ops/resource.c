@@ -42,11 +42,6 @@ static int32_t grad_gather(dfi_grad *g, df_node *n, const df_output *dy, df_outp
   return dfg_end(g);
 }
 
-static int32_t grad_gather_nd(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
-  dx[0] = dfi_op(dfg_build(g), "ScatterNd", dfg_in(g, n, 1), dy[0], dfg_in_shape(g, n, 0));
-  return dfg_end(g);
-}
-
 /* ---- kernels ------------------------------------------------------------------------------------------------ */
 
 /* fn, or the GPU's kernel of the op `type` where the value lies on one that has it, with the value as input 0, and
@@ -156,7 +151,7 @@ static const df_op ops[] = {
     .doc = "slices of the variable, as GatherNd",
     .stateful = true,
     .shape = shape_gather_nd,
-    .grad = grad_gather_nd,
+    .grad = dfi_grad_gather_nd,
     .kernel = { [DF_REF] = kernel_gather_nd } },
   { .type = "ResourceCountUpTo",
     .in = "resource:handle",

@@ -10,7 +10,7 @@ static int32_t shape_unique(dfi_infer *c) {
   *dfi_set_shape(c, 1) = dfi_shape_vector(s.rank == 1 ? s.dims[0] : -1);
   if (c->node->nout > 2) *dfi_set_shape(c, 2) = dfi_shape_vector(-1);
   for (int32_t d = 0; d < s.rank; d++) {
-    bool along = !axes || axes->size != 1 || d == dfi_int_at(axes, 0) || d - s.rank == dfi_int_at(axes, 0);
+    bool along = !axes || axes->size != 1 || d == dfk_index(axes, 0) || d - s.rank == dfk_index(axes, 0);
     if (along) s.dims[d] = -1;
   }
   *dfi_set_shape(c, 0) = s;

@@ -2,10 +2,6 @@
 #include "ops/array.h"
 #include "kernels/array.h"
 
-static char *in_text(const dfi_infer *c, int32_t i, char *text) {
-  return dfi_typed_shape_text(dfi_in_dtype(c, i), dfi_in_shape(c, i), text);
-}
-
 /* Entries of an integer vector, one by one; DFK_UNKNOWN where not known. Returns how many, -1 when that is not known;
  * more than `most` is an error: -2. */
 static int32_t entries(dfi_infer *c, int32_t i, const char *what, int32_t most, int64_t *v) {
@@ -19,7 +15,7 @@ static int32_t entries(dfi_infer *c, int32_t i, const char *what, int32_t most, 
   }
   dfi_shape partly = t || n < 0 || n > DF_MAX_RANK ? dfi_shape_unknown() : dfi_in_as_shape(c, i);
   for (int64_t d = 0; d < n; d++)
-    v[d] = t ? dfi_int_at(t, d) : partly.rank == n && partly.dims[d] >= 0 ? partly.dims[d] : DFK_UNKNOWN;
+    v[d] = t ? dfk_index(t, d) : partly.rank == n && partly.dims[d] >= 0 ? partly.dims[d] : DFK_UNKNOWN;
   return (int32_t)n;
 }
 
@@ -33,14 +29,14 @@ int32_t dfi_infer_slice(dfi_infer *c) {
   if (rank < 0) return DF_OK;
   if ((nb >= 0 && nb != rank) || (ns >= 0 && ns != rank))
     return dfi_infer_fail(c, "begin has %d entries and size %d for %s: expected %d each", nb < 0 ? rank : nb,
-                          ns < 0 ? rank : ns, in_text(c, 0, text), rank);
+                          ns < 0 ? rank : ns, dfi_in_text(c, 0, text), rank);
   dfi_infer_open(c, 0, rank);
   for (int32_t d = 0; d < rank; d++) {
     int64_t dim = x->rank < 0 ? -1 : x->dims[d], b = nb < 0 ? DFK_UNKNOWN : begin[d],
             s = ns < 0 ? DFK_UNKNOWN : size[d];
     if (b != DFK_UNKNOWN && (b < 0 || (dim >= 0 && b > dim)))
       return dfi_infer_fail(c, "begin[%d] is %lld for %s: expected 0 or more, and no more than the dimension", d,
-                            (long long)b, in_text(c, 0, text));
+                            (long long)b, dfi_in_text(c, 0, text));
     if (s == DFK_UNKNOWN) continue;
     if (s < -1) return dfi_infer_fail(c, "size[%d] is %lld: expected 0 or more, or -1", d, (long long)s);
     if (s == -1) { /* to the end */
@@ -49,7 +45,7 @@ int32_t dfi_infer_slice(dfi_infer *c) {
     }
     if (dim >= 0 && s > dim - (b == DFK_UNKNOWN ? 0 : b))
       return dfi_infer_fail(c, "size[%d] is %lld from begin %lld on for %s: expected at most %lld", d, (long long)s,
-                            (long long)(b == DFK_UNKNOWN ? 0 : b), in_text(c, 0, text),
+                            (long long)(b == DFK_UNKNOWN ? 0 : b), dfi_in_text(c, 0, text),
                             (long long)(dim - (b == DFK_UNKNOWN ? 0 : b)));
     dfi_set_shape(c, 0)->dims[d] = s;
   }
@@ -104,7 +100,7 @@ int32_t dfi_infer_strided_slice_grad(dfi_infer *c) {
   if (!known) return DF_OK;
   dfi_shape part = dfi_shape_of(s.rank, s.dims);
   if (!dfi_shape_merge(&part, dfi_in_shape(c, 4), &fits))
-    return dfi_infer_fail(c, "dy is %s, but such a slice is %s", in_text(c, 4, text), dfi_shape_text(&part, other));
+    return dfi_infer_fail(c, "dy is %s, but such a slice is %s", dfi_in_text(c, 4, text), dfi_shape_text(&part, other));
   return DF_OK;
 }
 
@@ -116,7 +112,7 @@ int32_t dfi_infer_tile(dfi_infer *c) {
   if (n < -1) return c->error->code;
   if (rank < 0) return DF_OK;
   if (n >= 0 && n != rank)
-    return dfi_infer_fail(c, "multiples has %d entries for %s: expected %d", n, in_text(c, 0, text), rank);
+    return dfi_infer_fail(c, "multiples has %d entries for %s: expected %d", n, dfi_in_text(c, 0, text), rank);
   dfi_infer_open(c, 0, rank);
   for (int32_t d = 0; d < n; d++) {
     int64_t *to = &dfi_set_shape(c, 0)->dims[d];
@@ -125,7 +121,7 @@ int32_t dfi_infer_tile(dfi_infer *c) {
     if (times[d] == 0) *to = 0;
     else if (x->rank >= 0 && x->dims[d] >= 0 && __builtin_mul_overflow(x->dims[d], times[d], to))
       return dfi_infer_fail(c, "multiples[%d] is %lld for %s: the result is too large", d, (long long)times[d],
-                            in_text(c, 0, text));
+                            dfi_in_text(c, 0, text));
   }
   return DF_OK;
 }
@@ -137,7 +133,7 @@ static int32_t paddings(dfi_infer *c, int32_t *rank, int64_t pads[DF_MAX_RANK][2
   char one[160], other[160];
   dfi_shape want = { .rank = 2, .dims = { x->rank, 2 } };
   if (!dfi_shape_merge(&want, p, &want)) {
-    dfi_infer_fail(c, "paddings is %s for %s: expected [%d,2]", in_text(c, 1, one), in_text(c, 0, other),
+    dfi_infer_fail(c, "paddings is %s for %s: expected [%d,2]", dfi_in_text(c, 1, one), dfi_in_text(c, 0, other),
                    x->rank < 0 ? 1 : x->rank);
     return -1;
   }
@@ -145,7 +141,7 @@ static int32_t paddings(dfi_infer *c, int32_t *rank, int64_t pads[DF_MAX_RANK][2
   if (!t) return 0;
   for (int32_t d = 0; d < *rank && d < DF_MAX_RANK; d++)
     for (int32_t side = 0; side < 2; side++) {
-      pads[d][side] = dfi_int_at(t, 2 * d + side);
+      pads[d][side] = dfk_index(t, 2 * d + side);
       if (pads[d][side] < 0) {
         dfi_infer_fail(c, "paddings[%d,%d] is %lld: expected 0 or more", d, side, (long long)pads[d][side]);
         return -1;
@@ -169,7 +165,7 @@ static int32_t padded(dfi_infer *c, int32_t sign) {
     int64_t to = x->dims[d] + sign * (pads[d][0] + pads[d][1]);
     if (to < 0)
       return dfi_infer_fail(c, "paddings[%d] is [%lld, %lld], more than %s has", d, (long long)pads[d][0],
-                            (long long)pads[d][1], in_text(c, 0, text));
+                            (long long)pads[d][1], dfi_in_text(c, 0, text));
     dfi_set_shape(c, 0)->dims[d] = to;
   }
   return DF_OK;
@@ -209,7 +205,7 @@ static int32_t check_axes(dfi_infer *c, int32_t i, bool twice) {
   uint32_t seen = 0;
   *dfi_set_shape(c, 0) = *dfi_in_shape(c, 0);
   for (int64_t d = 0; t && d < t->size; d++) {
-    int32_t axis, known = dfi_infer_axis_value(c, dfi_int_at(t, d), dfi_in_shape(c, 0)->rank, "axis", &axis);
+    int32_t axis, known = dfi_infer_axis_value(c, dfk_index(t, d), dfi_in_shape(c, 0)->rank, "axis", &axis);
     if (known < 0) return c->error->code;
     if (!known) return DF_OK;
     if (!twice && (seen >> axis & 1)) return dfi_infer_fail(c, "axis names dimension %d twice", axis);
@@ -220,7 +216,7 @@ static int32_t check_axes(dfi_infer *c, int32_t i, bool twice) {
 int32_t dfi_infer_reverse(dfi_infer *c) {
   char text[160];
   if (dfi_in_shape(c, 1)->rank > 1)
-    return dfi_infer_fail(c, "axis is %s: expected a scalar or a vector", in_text(c, 1, text));
+    return dfi_infer_fail(c, "axis is %s: expected a scalar or a vector", dfi_in_text(c, 1, text));
   return check_axes(c, 1, false);
 }
 
@@ -230,7 +226,7 @@ int32_t dfi_infer_roll(dfi_infer *c) {
   char one[160], other[160];
   if (!dfi_shape_merge(shift, axis, &both) || both.rank > 1)
     return dfi_infer_fail(c, "shift is %s and axis %s: expected two scalars or two vectors of one length",
-                          in_text(c, 1, one), in_text(c, 2, other));
+                          dfi_in_text(c, 1, one), dfi_in_text(c, 2, other));
   return check_axes(c, 2, true);
 }
 
@@ -246,6 +242,6 @@ int32_t dfi_infer_reverse_sequence(dfi_infer *c) {
     return dfi_infer_fail(c, "seq_dim and batch_dim are both %d: expected two different dimensions", seq);
   if (lengths->rank == 1 && lengths->dims[0] >= 0 && x->dims[batch] >= 0 && lengths->dims[0] != x->dims[batch])
     return dfi_infer_fail(c, "seq_lengths has %lld entries for %s: expected %lld, one for each of dimension %d",
-                          (long long)lengths->dims[0], in_text(c, 0, text), (long long)x->dims[batch], batch);
+                          (long long)lengths->dims[0], dfi_in_text(c, 0, text), (long long)x->dims[batch], batch);
   return DF_OK;
 }

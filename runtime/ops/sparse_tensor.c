@@ -119,7 +119,7 @@ static int32_t shape_reduce(dfi_infer *c) {
   bool kept[DF_MAX_RANK];
   for (int32_t d = 0; d < rank; d++) kept[d] = true;
   for (int64_t i = 0; i < axes->size; i++) {
-    const int64_t axis = dfi_int_at(axes, i);
+    const int64_t axis = dfk_index(axes, i);
     if (axis < -rank || axis >= rank)
       return dfi_infer_fail(c, "axis %lld is outside of a sparse tensor of rank %lld", (long long)axis,
                             (long long)rank);

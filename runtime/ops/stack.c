@@ -32,14 +32,7 @@ static void destroy(dfi_handle *h) {
   dfi_free(s);
 }
 
-/* The stack of input 0, borrowed; NULL where it is none (error is filled). */
-static stack *stack_in(df_kernel *k) {
-  dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
-  if (h && h->type == DFI_STACK) return (stack *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a stack",
-           dfi_handle_noun(h));
-  return NULL;
-}
+static stack *stack_in(df_kernel *k) { return dfi_handle_in(k, 0, DFI_STACK); }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------- */
 

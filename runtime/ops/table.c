@@ -82,13 +82,7 @@ static int32_t kernel_dense(df_kernel *k) {
   return t ? dfi_table_refuse(t, k, k->in[0], k->in[1]) : k->error->code;
 }
 
-static dfi_table *table_in(df_kernel *k) {
-  dfi_handle *h = k->raw[0]->kind == DF_HANDLE ? k->raw[0]->as.handle : NULL;
-  if (h && h->type == DFI_TABLE) return (dfi_table *)h;
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input 0 is %s but must be a table",
-           dfi_handle_noun(h));
-  return NULL;
-}
+static dfi_table *table_in(df_kernel *k) { return dfi_handle_in(k, 0, DFI_TABLE); }
 
 static int32_t locked(df_kernel *k, int32_t (*fn)(dfi_table *, df_kernel *)) {
   dfi_table *t = table_in(k);

@@ -365,17 +365,11 @@ static int32_t grad_join(dfi_grad *g, df_node *n, const df_output *dy, df_output
 
 /* ---- kernels ---------------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) dfi_tensor_array *no_array(df_kernel *k, int32_t i) {
-  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be a TensorArray", i,
-           dfi_handle_noun(k->raw[i]->kind == DF_HANDLE ? k->raw[i]->as.handle : NULL));
-  return NULL;
-}
-
 /* Input i of a kernel, borrowed; NULL where it is no array (error is filled). */
 static inline dfi_tensor_array *array_in(df_kernel *k, int32_t i) {
   dfi_handle *h = k->raw[i]->as.handle;
   if (DFI_LIKELY(k->raw[i]->kind == DF_HANDLE && h->type == DFI_TENSOR_ARRAY)) return (dfi_tensor_array *)h;
-  return no_array(k, i);
+  return dfi_handle_in(k, i, DFI_TENSOR_ARRAY);
 }
 
 static inline int32_t give(df_kernel *k, dfi_tensor_array *a) {    /* consumes the reference */

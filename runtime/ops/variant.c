@@ -18,7 +18,7 @@ dfi_optional *dfi_optional_new(int32_t n) {
   return o;
 }
 
-static int32_t out_of_memory(df_kernel *k) {
+int32_t dfi_variant_no_memory(df_kernel *k) {
   return dfk_fail(k, DF_RESOURCE_EXHAUSTED, "out of memory for an element");
 }
 
@@ -48,7 +48,7 @@ static dfi_handle *zeros_of(df_kernel *k, dfi_handle *h);
 /* A tensor of zeros of what each element of t holds, owned. */
 static df_tensor *zeros_of_each(df_kernel *k, const df_tensor *t) {
   df_tensor *out = dfi_tensor_make(DF_VARIANT, t->rank, t->dims);
-  if (!out) { out_of_memory(k); return NULL; }
+  if (!out) { dfi_variant_no_memory(k); return NULL; }
   for (int64_t i = 0; i < t->size; i++) {
     dfi_handle *h = zeros_of(k, handles(t)[i]);
     if (!h) { df_tensor_release(out); return NULL; }
@@ -65,7 +65,7 @@ static int32_t zeros_of_value(df_kernel *k, const df_value *v, df_value *out) {
     return t ? DF_OK : k->error->code;
   }
   dfi_shape s = dfi_value_shape(v);
-  return dfi_values_zeros(v->dtype, &s, out) ? DF_OK : out_of_memory(k);
+  return dfi_values_zeros(v->dtype, &s, out) ? DF_OK : dfi_variant_no_memory(k);
 }
 
 static dfi_handle *zeros_of(df_kernel *k, dfi_handle *h) {
@@ -107,12 +107,12 @@ static int32_t own(df_kernel *k, df_value *to) {
   df_tensor *old = to->as.tensor;
   if (dfi_tensor_exclusive(old)) return DF_OK;
   df_tensor *t = dfi_tensor_make(old->dtype, old->rank, old->dims);
-  if (!t) return out_of_memory(k);
+  if (!t) return dfi_variant_no_memory(k);
   for (int64_t i = 0; old->dtype == DF_VARIANT && i < old->size; i++) dfk_set_variant(t, i, handles(old)[i]);
   if (old->dtype != DF_VARIANT &&
       !dfi_bytes_copy(t->data, t->buffer, old->data, old->buffer, old->size * dfi_dtype_size[old->dtype])) {
     df_tensor_release(t);
-    return out_of_memory(k);
+    return dfi_variant_no_memory(k);
   }
   to->as.tensor = t;
   df_tensor_release(old);
@@ -150,14 +150,14 @@ int32_t dfi_value_add(df_kernel *k, df_value *to, const df_value *v) {
   if (to->kind == DF_SCALAR)
     return dfi_bytes_update(DFK_ADD, to->dtype, 1, &to->as, NULL, &to->as, NULL, more, dfi_buffer_in(v), false)
                ? DF_OK
-               : out_of_memory(k);
+               : dfi_variant_no_memory(k);
   if (own(k, to)) return k->error->code;
   df_tensor *sum = to->as.tensor;
   if (sum->dtype == DF_VARIANT) return add_each(k, sum, v->as.tensor);
   return dfi_bytes_update(DFK_ADD, sum->dtype, sum->size, sum->data, sum->buffer, sum->data, sum->buffer, more,
                           dfi_buffer_in(v), false)
              ? DF_OK
-             : out_of_memory(k);
+             : dfi_variant_no_memory(k);
 }
 
 /* What h holds, which has no other holder, += what `more` does. */

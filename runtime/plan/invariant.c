@@ -13,12 +13,6 @@
 
 static bool is_function(const dfi_plan *p, int32_t scope) { return p->scope[scope].parent == DFI_FUNCTION; }
 
-static int32_t depth_of(const dfi_plan *p, int32_t scope) {
-  int32_t depth = 0;
-  while (scope > 0) { depth++; scope = p->scope[scope].parent; }
-  return depth;
-}
-
 /* The innermost scope from whose one iteration to the next this value changes; 0: it never does in a run. */
 static int32_t varies(const maker *m, df_output o) {
   const df_output from = dfi_plan_origin(m, o);
@@ -31,7 +25,7 @@ static int32_t reads_what_varies(const maker *m, const df_node *n, int32_t input
   int32_t most = 0;
   for (int32_t i = 0; i < inputs; i++) {
     const int32_t of = varies(m, n->in[i]);
-    if (depth_of(m->plan, of) > depth_of(m->plan, most)) most = of;
+    if (dfi_scope_depth(m->plan, of) > dfi_scope_depth(m->plan, most)) most = of;
   }
   return most;
 }

@@ -359,26 +359,17 @@ void dfi_plan_pace_owners(maker *m) {
 
 /* ---- each owner's scopes -------------------------------------------------------------------------------------- */
 
-/* The owner that runs q: of a Transfer, the one that sends. */
-static int32_t owner_of(const dfi_plan *p, const dfi_pnode *q) {
-  return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].from : q->device];
-}
-
-static int32_t receiver_of(const dfi_plan *p, const dfi_pnode *q) {
-  return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].to : q->device];
-}
-
 /* Do all q's tokens go to the owner that runs it (or receives it)? A loop constant is read by the owner of its Enter
  * alone. */
 static bool keeps_to_itself(const dfi_plan *p, const dfi_pnode *q) {
-  const int32_t to = receiver_of(p, q);
+  const int32_t to = dfi_receiver_of(p, q);
   const dfi_scope *s = dfi_reads_in(p, q);
   if (!of_loop(p, (int32_t)q->scope)) return true;
   for (uint32_t e = q->edge[0]; e < q->edge[3]; e++)
-    if (owner_of(p, p->node + s->first + p->edge[e].node) != to) return false;
+    if (dfi_owner_of(p, p->node + s->first + p->edge[e].node) != to) return false;
   if (q->kind != DFI_K_ENTER || !q->constant) return true;
   for (uint32_t u = s->const_first[q->out]; u < s->const_first[q->out + 1]; u++)
-    if (owner_of(p, p->node + s->first + s->const_users[u]) != to) return false;
+    if (dfi_owner_of(p, p->node + s->first + s->const_users[u]) != to) return false;
   return true;
 }
 
@@ -405,29 +396,23 @@ static dfi_scope scope_of(const dfi_plan *p, const dfi_scope *all, int32_t owner
   const bool shared = of_loop(p, all->id);
   for (uint32_t i = 0; i < all->n && shared; i++) {
     const dfi_pnode *q = p->node + all->first + i;
-    const bool sends = owner_of(p, q) == owner, receives = receiver_of(p, q) == owner;
+    const bool sends = dfi_owner_of(p, q) == owner, receives = dfi_receiver_of(p, q) == owner;
     if (ends_only(all, q, i)) { if ((sends || receives) && !is_copy(p, all->id)) s.ends[s.nends++] = i; }
     else if (receives && !sends) s.roots[s.nroots++] = i;
   }
   if (s.nroots + s.nends > *nrecvs) *nrecvs = s.nroots + s.nends;
   for (uint32_t i = 0; i < all->nroots; i++)
-    if (!shared || owner_of(p, p->node + all->first + all->roots[i]) == owner) s.roots[s.nroots++] = all->roots[i];
+    if (!shared || dfi_owner_of(p, p->node + all->first + all->roots[i]) == owner) s.roots[s.nroots++] = all->roots[i];
   for (uint32_t i = 0; i < all->nenters; i++)
-    if (!shared || owner_of(p, all->enters[i]) == owner) s.enters[s.nenters++] = all->enters[i];
+    if (!shared || dfi_owner_of(p, all->enters[i]) == owner) s.enters[s.nenters++] = all->enters[i];
   for (uint32_t i = 0; i < all->nexits; i++)
-    if (!shared || owner_of(p, all->exits[i]) == owner) s.exits[s.nexits++] = all->exits[i];
+    if (!shared || dfi_owner_of(p, all->exits[i]) == owner) s.exits[s.nexits++] = all->exits[i];
   return s;
-}
-
-static int32_t depth_of(const dfi_plan *p, int32_t scope) {
-  int32_t depth = 0;
-  for (; scope > 0; scope = p->scope[scope].parent) depth++;
-  return depth;
 }
 
 /* The rank that runs it. Functions are run by the caller's, the first. */
 static int32_t rank_of(const dfi_plan *p, const dfi_pnode *q) {
-  return p->parts->rank[!of_loop(p, (int32_t)q->scope) || q->kind == DFI_K_CALL ? 0 : owner_of(p, q)];
+  return p->parts->rank[!of_loop(p, (int32_t)q->scope) || q->kind == DFI_K_CALL ? 0 : dfi_owner_of(p, q)];
 }
 
 /* The variable that it takes and that lives on another rank than the one that runs it; NULL: there is none. */
@@ -448,7 +433,7 @@ static const char *not_shared(const dfi_plan *p, const df_node **at) {
     const dfi_pnode *q = &p->node[i];
     *at = q->node;
     if (!keeps_to_itself(p, q)) return "something in it has values of two owners that cannot be sent";
-    if (depth_of(p, (int32_t)q->scope) > DFI_TAG_DEPTH) return "its loops are nested more than sixty-four deep";
+    if (dfi_scope_depth(p, (int32_t)q->scope) > DFI_TAG_DEPTH) return "its loops are nested more than sixty-four deep";
   }
   return NULL;
 }
@@ -456,7 +441,7 @@ static const char *not_shared(const dfi_plan *p, const df_node **at) {
 /* What counts a loop's frames and iterations: the owner of the first of its variables. */
 static uint16_t counter_of(const dfi_plan *p, const dfi_scope *s) {
   for (uint32_t i = 0; i < s->nenters && of_loop(p, s->id); i++)
-    if (!s->enters[i]->constant) return (uint16_t)owner_of(p, s->enters[i]);
+    if (!s->enters[i]->constant) return (uint16_t)dfi_owner_of(p, s->enters[i]);
   return DFI_COUNTED_EVERYWHERE;
 }
 

@@ -328,6 +328,19 @@ double dfi_plan_seconds(const df_node *n, const dfi_device *d);
 void dfi_plan_lay_owners(dfi_plan *p);
 /* Does more than this process turn it? */
 static inline bool dfi_plan_over_ranks(const dfi_plan *p) { return p->parts && p->parts->ranks > 1; }
+/* How many loops are around a scope, itself among them. */
+static inline int32_t dfi_scope_depth(const dfi_plan *p, int32_t scope) {
+  int32_t depth = 0;
+  for (; scope > 0; scope = p->scope[scope].parent) depth++;
+  return depth;
+}
+/* The owner that runs q, and the one that has its value: of a Transfer the sender and the receiver. */
+static inline int32_t dfi_owner_of(const dfi_plan *p, const dfi_pnode *q) {
+  return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].from : q->device];
+}
+static inline int32_t dfi_receiver_of(const dfi_plan *p, const dfi_pnode *q) {
+  return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].to : q->device];
+}
 /* place.c: the rank where a variable, or another resource that outlives runs, lives, whichever plans use it. */
 int32_t dfi_plan_home_rank(df_graph *g, dfi_devices *d, const df_node *variable);
 /* digest.c: equal where two processes made the same plan of the same graph. */

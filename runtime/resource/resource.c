@@ -34,6 +34,13 @@ static const char *noun(int32_t type) {
 
 const char *dfi_handle_noun(const dfi_handle *h) { return h ? noun(h->type) : "no handle"; }
 
+void *dfi_handle_in(df_kernel *k, int32_t i, int32_t type) {
+  dfi_handle *h = k->raw[i]->kind == DF_HANDLE ? k->raw[i]->as.handle : NULL;
+  if (DFI_LIKELY(h && h->type == type)) return h;
+  dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s but must be %s", i, dfi_handle_noun(h), noun(type));
+  return NULL;
+}
+
 static dfi_resource *find(dfi_resources *r, const char *container, const char *name) {
   for (int32_t i = 0; i < r->n; i++)
     if (!strcmp(r->list[i].name, name) && !strcmp(r->list[i].container, container)) return &r->list[i];

@@ -28,4 +28,6 @@ void *dfi_resource_get(void *run, int32_t type, const char *container, const cha
 
 /* What a handle is of, for messages: "a queue"; "no handle" of NULL. */
 const char *dfi_handle_noun(const dfi_handle *h);
+/* Input i of a kernel, a handle of this type, borrowed; NULL where it is none: the kernel's error is filled. */
+void *dfi_handle_in(df_kernel *k, int32_t i, int32_t type);
 #endif

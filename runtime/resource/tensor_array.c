@@ -1,5 +1,6 @@
 /* tensor_array.c: the life of a TensorArray: made, written, read, its gradient array, its end. */
 #include "resource/tensor_array.h"
+#include "resource/variable.h"
 #include "resource/tape.h"
 #include "base/remote_memory.h"
 #include <stdio.h>
@@ -47,7 +48,7 @@ int32_t dfi_element_missing(const dfi_tensor_array *a, int64_t i, uint8_t state,
   return dfi_fail(err, DF_INVALID_ARGUMENT, NULL, "%s: %s is read but was never written", title, at);
 }
 
-static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
+int32_t dfi_array_no_memory(const dfi_tensor_array *a, df_error *err) {
   char title[128];
   return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s: out of memory", dfi_tensor_array_title(a, title));
 }
@@ -197,7 +198,7 @@ dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err) {
     if (!a->chunk[k]) continue;
     int64_t n = dfi_chunk_slots(a, k);
     if (!(c->chunk[k] = dfi_alloc(n * (a->cell + 1)))) {
-      no_memory(a, err);
+      dfi_array_no_memory(a, err);
       dfi_handle_release(c);
       return NULL;
     }
@@ -336,7 +337,9 @@ static bool leave_shape(dfi_tensor_array *o, int64_t i, const dfi_shape *s) {
   return true;
 }
 
-dfi_tensor_array *dfi_tensor_array_outline(dfi_tensor_array *a, df_error *err) {
+/* What a gradient array is made from, without what the elements hold: an array as long as `a`, of elements as large.
+ * An array of arrays and a gradient array are their own outlines. Owned. */
+static dfi_tensor_array *outline_of(dfi_tensor_array *a, df_error *err) {
   if (a->dtype == DF_RESOURCE || a->forward) return dfi_handle_retain(a);
   dfi_tensor_array *o = dfi_tensor_array_new(a->dtype, a->size, a->dynamic, false, &a->element, a->name, err);
   if (!o) return NULL;
@@ -344,7 +347,7 @@ dfi_tensor_array *dfi_tensor_array_outline(dfi_tensor_array *a, df_error *err) {
   dfi_shape s;
   for (int64_t i = 0; i < a->size && !dfi_shape_known(&a->element); i++)
     if (dfi_element_shape(a, i, &s) && !leave_shape(o, i, &s)) {
-      no_memory(a, err);
+      dfi_array_no_memory(a, err);
       dfi_handle_release(o);
       return NULL;
     }
@@ -359,7 +362,7 @@ static bool is_outline(const dfi_tensor_array *o, const dfi_tensor_array *a) {
 /* Writes the outline of the array v. */
 static int32_t write_outline(dfi_tensor_array *a, int64_t i, const df_value *v, df_error *err) {
   if (!is_outline(a->outline, v->as.handle)) {
-    dfi_tensor_array *o = dfi_tensor_array_outline(v->as.handle, err);
+    dfi_tensor_array *o = outline_of(v->as.handle, err);
     if (!o) return err->code;
     if (a->outline) dfi_handle_release(a->outline);
     a->outline = o;
@@ -572,7 +575,7 @@ static int32_t unpack(dfi_tensor_array *a, df_error *err) {
       }
     a->store = DFI_STORE_TENSORS;
     a->cell = sizeof *to;
-    return no_memory(a, err);
+    return dfi_array_no_memory(a, err);
   }
   a->store = DFI_STORE_TENSORS;
   a->cell = sizeof(void *);
@@ -592,18 +595,14 @@ static int32_t check_sum(const dfi_tensor_array *a, int64_t i, const df_value *v
                   dfi_array_index(a, i, at), dfi_typed_shape_text(a->dtype, have, y));
 }
 
-static const void *value_data(const df_value *v) {
-  return v->kind == DF_TENSOR ? v->as.tensor->data : (const void *)&v->as;
-}
-
 /* *t += v, in place where it has no other holder. Both are of one shape and of a's dtype. */
 static int32_t add_to(const dfi_tensor_array *a, df_tensor **t, const void *data, struct df_buffer *in, df_error *err) {
   df_tensor *old = *t, *sum = old;
   if (!dfi_tensor_exclusive(old) && !(sum = dfi_tensor_make(old->dtype, old->rank, old->dims)))
-    return no_memory(a, err);
+    return dfi_array_no_memory(a, err);
   if (!dfi_bytes_update(DFK_ADD, old->dtype, old->size, sum->data, sum->buffer, old->data, old->buffer, data, in,
       false))
-    return no_memory(a, err);
+    return dfi_array_no_memory(a, err);
   if (sum != old) {
     df_tensor_release(old);
     *t = sum;
@@ -618,18 +617,19 @@ static int32_t add_to_row(dfi_tensor_array *a, int64_t i, const df_value *v, df_
   if (code) return code;
   if (!dfi_tensor_exclusive(w)) {
     df_tensor *copy = dfi_tensor_make(w->dtype, w->rank, w->dims);
-    if (!copy) return no_memory(a, err);
+    if (!copy) return dfi_array_no_memory(a, err);
     if (!dfi_bytes_copy(copy->data, copy->buffer, w->data, w->buffer, w->size * dfi_dtype_size[w->dtype])) {
       df_tensor_release(copy);
-      return no_memory(a, err);
+      return dfi_array_no_memory(a, err);
     }
     df_tensor_release(w);
     a->whole = w = copy;
   }
   int64_t row = w->size / w->dims[0];
   char *at = (char *)w->data + i * row * dfi_dtype_size[w->dtype];
-  return dfi_bytes_update(DFK_ADD, w->dtype, row, at, w->buffer, at, w->buffer, value_data(v), dfi_buffer_in(v), false)
-             ? DF_OK : no_memory(a, err);
+  return dfi_bytes_update(DFK_ADD, w->dtype, row, at, w->buffer, at, w->buffer, dfi_value_data(v), dfi_buffer_in(v),
+                          false)
+             ? DF_OK : dfi_array_no_memory(a, err);
 }
 
 static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_value *v, df_error *err) {
@@ -638,10 +638,10 @@ static int32_t add_to_slot(dfi_tensor_array *a, int64_t i, void *cell, const df_
   if (a->store == DFI_STORE_TENSORS) have = dfi_shape_of((*(df_tensor **)cell)->rank, (*(df_tensor **)cell)->dims);
   int32_t code = check_sum(a, i, v, &have, err);
   if (code) return code;
-  if (a->store == DFI_STORE_TENSORS) return add_to(a, cell, value_data(v), dfi_buffer_in(v), err);
+  if (a->store == DFI_STORE_TENSORS) return add_to(a, cell, dfi_value_data(v), dfi_buffer_in(v), err);
   const bool ok = dfi_bytes_update(DFK_ADD, a->dtype, a->cell / dfi_dtype_size[a->dtype], cell, NULL, cell, NULL,
-                                   value_data(v), dfi_buffer_in(v), false);
-  return ok ? DF_OK : no_memory(a, err);
+                                   dfi_value_data(v), dfi_buffer_in(v), false);
+  return ok ? DF_OK : dfi_array_no_memory(a, err);
 }
 
 static int32_t write_twice(const dfi_tensor_array *a, int64_t i, uint8_t state, df_error *err) {
@@ -693,17 +693,17 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
   }
   void *cell;
   uint8_t *state = slot_make(a, i, &cell);
-  if (!state) return no_memory(a, err);
+  if (!state) return dfi_array_no_memory(a, err);
   if (*state != DFI_SLOT_EMPTY)
     return a->accumulates ? add_to_slot(a, i, cell, v, err) : write_twice(a, i, *state, err);
 
   if (a->store == DFI_STORE_NUMBERS) {
     copy_number(cell, &v->as, (uint8_t)a->cell);
   } else if (a->store == DFI_STORE_ROWS) {
-    if (!dfi_bytes_copy(cell, NULL, value_data(v), dfi_buffer_in(v), a->cell)) return no_memory(a, err);
+    if (!dfi_bytes_copy(cell, NULL, dfi_value_data(v), dfi_buffer_in(v), a->cell)) return dfi_array_no_memory(a, err);
   } else if (v->kind == DF_SCALAR) {
     df_tensor *t = dfi_tensor_from_scalar(v);
-    if (!t) return no_memory(a, err);
+    if (!t) return dfi_array_no_memory(a, err);
     *(df_tensor **)cell = t;
   } else if (v->kind == DF_TENSOR) {
     df_tensor *beside = DFI_UNLIKELY(a->flat) && v->as.tensor->buffer ? flattened(a, i, v->as.tensor) : NULL;
@@ -775,7 +775,7 @@ int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_sha
     }
   }
   if (a->store == DFI_STORE_ROWS && dfi_shape_equal(shape, &a->row)) return dfi_tensor_array_write(a, i, &v, err);
-  if (!(v.as.tensor = dfi_tensor_make(a->dtype, shape->rank, shape->dims))) return no_memory(a, err);
+  if (!(v.as.tensor = dfi_tensor_make(a->dtype, shape->rank, shape->dims))) return dfi_array_no_memory(a, err);
   memcpy(v.as.tensor->data, data, (size_t)bytes);
   const int32_t code = dfi_tensor_array_write(a, i, &v, err);
   df_tensor_release(v.as.tensor);
@@ -831,10 +831,10 @@ static int32_t read_zeros(dfi_tensor_array *a, int64_t i, df_value *out, df_erro
     return DF_OK;
   }
   df_tensor *t = dfi_tensor_make(a->dtype, s.rank, s.dims);
-  if (!t) return no_memory(a, err);
+  if (!t) return dfi_array_no_memory(a, err);
   if (dfk_plain(a->dtype) && !dfi_bytes_zero(t->data, t->buffer, t->size * dfi_dtype_size[a->dtype])) {
     df_tensor_release(t);
-    return no_memory(a, err);
+    return dfi_array_no_memory(a, err);
   }
   out->kind = DF_TENSOR;
   out->as.tensor = t;
@@ -844,7 +844,7 @@ static int32_t read_zeros(dfi_tensor_array *a, int64_t i, df_value *out, df_erro
 int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err) {
   *out = (df_value){ .dtype = a->dtype };
   if (DFI_UNLIKELY(i < 0 || (i >= a->size && i >= dfi_tensor_array_size(a)))) return dfi_index_fail(a, i, false, err);
-  if (a->whole && i < a->whole->dims[0]) return dfi_row_value(a->whole, i, out) ? DF_OK : no_memory(a, err);
+  if (a->whole && i < a->whole->dims[0]) return dfi_row_value(a->whole, i, out) ? DF_OK : dfi_array_no_memory(a, err);
   void *cell;
   const uint8_t *state = a->store == DFI_STORE_NONE ? NULL : slot_find(a, i, &cell);
   if (DFI_UNLIKELY(!state || *state != DFI_SLOT_WRITTEN)) {
@@ -860,7 +860,7 @@ int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_
       df_tensor *t = dfi_tensor_make(a->dtype, a->row.rank, a->row.dims);
       if (!t || !dfi_bytes_copy(t->data, t->buffer, cell, NULL, a->cell)) {
         df_tensor_release(t);
-        return no_memory(a, err);
+        return dfi_array_no_memory(a, err);
       }
       out->kind = DF_TENSOR;
       out->as.tensor = t;

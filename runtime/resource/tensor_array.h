@@ -81,9 +81,6 @@ int64_t dfi_tensor_array_size(const dfi_tensor_array *a);
 void dfi_tensor_array_info(const dfi_tensor_array *a, df_array_info *out);
 /* The gradient array that `source` names, found or made; "" makes a new one. Owned. */
 dfi_tensor_array *dfi_tensor_array_grad(dfi_tensor_array *a, const char *source, df_error *err);
-/* What a gradient array is made from, without what the elements hold: an array as long as `a`, of elements as large.
- * An array of arrays and a gradient array are their own outlines. Owned. */
-dfi_tensor_array *dfi_tensor_array_outline(dfi_tensor_array *a, df_error *err);
 /* A new array with the same elements. Owned. */
 dfi_tensor_array *dfi_tensor_array_copy(dfi_tensor_array *a, df_error *err);
 /* Adds the elements of `other` to those of `a`, both gradient arrays, unless they are one. */
@@ -151,6 +148,7 @@ void dfi_element_clear(dfi_tensor_array *a, int64_t i);
 int32_t dfi_index_fail(const dfi_tensor_array *a, int64_t i, bool write, df_error *err);
 char *dfi_array_index(const dfi_tensor_array *a, int64_t i, char buffer[64]);  /* "index 3", "index 1 of lane 2" */
 char *dfi_tensor_array_title(const dfi_tensor_array *a, char buffer[128]);     /* "TensorArray 'rows'" */
+int32_t dfi_array_no_memory(const dfi_tensor_array *a, df_error *err);    /* fails: it takes more than there is */
 /* Row i of t as a value, owned: sharing t's storage where the row is aligned as kernel.h promises. False: out of
    memory. */
 bool dfi_row_value(df_tensor *t, int64_t i, df_value *out);

@@ -9,11 +9,6 @@
 
 enum { GRAIN_BYTES = 256 << 10 };
 
-static int32_t no_memory(const dfi_tensor_array *a, df_error *err) {
-  char title[128];
-  return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "%s: out of memory", dfi_tensor_array_title(a, title));
-}
-
 static bool aligned(const void *data, int64_t bytes) { return bytes < 64 || ((uintptr_t)data & 63) == 0; }
 
 static bool copy_elements(df_tensor *to, int64_t at, const df_tensor *like, const void *data, struct df_buffer *in,
@@ -163,7 +158,7 @@ static bool stack_packed(dfi_tensor_array *a, int64_t n, df_tensor **t, df_error
   int64_t dims[DF_MAX_RANK] = { n };
   for (int32_t d = 0; rows && d < a->row.rank; d++) dims[d + 1] = a->row.dims[d];
   *t = dfi_tensor_make(a->dtype, rows ? a->row.rank + 1 : 1, dims);
-  if (!*t) return no_memory(a, err), true;
+  if (!*t) return dfi_array_no_memory(a, err), true;
   if (gather_packed(a, n, *t)) return clear_packed(a, n), true;
   df_tensor_release(*t);
   return false;
@@ -228,10 +223,10 @@ df_tensor *dfi_tensor_array_gather(dfi_tensor_array *a, df_kernel *k, int64_t n,
   for (int32_t i = 0; i < shape.rank; i++) row *= dims[i + 1] = shape.dims[i];
   df_tensor *t = !index && n > 0 ? shared_rows(a, n, shape.rank + 1, dims) : NULL;
   if (!t) {
-    if (!(t = dfi_tensor_make(a->dtype, shape.rank + 1, dims))) return no_memory(a, err), NULL;
+    if (!(t = dfi_tensor_make(a->dtype, shape.rank + 1, dims))) return dfi_array_no_memory(a, err), NULL;
     if (!gather_into(a, k, n, index, t, row)) {
       df_tensor_release(t);
-      return no_memory(a, err), NULL;
+      return dfi_array_no_memory(a, err), NULL;
     }
   }
   clear_all(a, n, index);
@@ -277,7 +272,7 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
   }
   tail.dims[0] = rows;
   df_tensor *t = dfi_tensor_make(a->dtype, tail.rank, tail.dims);
-  if (!t) return no_memory(a, err), NULL;
+  if (!t) return dfi_array_no_memory(a, err), NULL;
   int64_t row = rows ? t->size / rows : 0, at = 0;
   for (int64_t i = 0; i < n; at += lengths[i++] * row) {
     dfi_element e;
@@ -288,7 +283,7 @@ df_tensor *dfi_tensor_array_concat(dfi_tensor_array *a, df_kernel *k, int64_t n,
                        lengths[i] * row * dfi_dtype_size[a->dtype]);
     } else if (!copy_elements(t, at, t, e.data, e.in, lengths[i] * row)) {
       df_tensor_release(t);
-      return no_memory(a, err), NULL;
+      return dfi_array_no_memory(a, err), NULL;
     }
   }
   clear_all(a, n, NULL);
@@ -344,10 +339,11 @@ int32_t dfi_tensor_array_unstack(dfi_tensor_array *a, df_tensor *t, df_error *er
     dfi_shape have = dfi_shape_of(a->whole->rank, a->whole->dims), come = dfi_shape_of(t->rank, t->dims);
     if (dfi_shape_equal(&have, &come)) {
       df_tensor *w = a->whole, *sum = w;
-      if (!dfi_tensor_exclusive(w) && !(sum = dfi_tensor_make(w->dtype, w->rank, w->dims))) return no_memory(a, err);
+      if (!dfi_tensor_exclusive(w) && !(sum = dfi_tensor_make(w->dtype, w->rank, w->dims)))
+        return dfi_array_no_memory(a, err);
       if (!dfi_bytes_update(DFK_ADD, w->dtype, w->size, sum->data, sum->buffer, w->data, w->buffer, t->data,
           t->buffer, false))
-        return no_memory(a, err);
+        return dfi_array_no_memory(a, err);
       if (sum != w) df_tensor_release(w);
       a->whole = sum;
       return DF_OK;
@@ -355,7 +351,7 @@ int32_t dfi_tensor_array_unstack(dfi_tensor_array *a, df_tensor *t, df_error *er
   }
   for (int64_t i = 0; i < n && !code; i++) {
     df_value v;
-    if (!dfi_row_value(t, i, &v)) return no_memory(a, err);
+    if (!dfi_row_value(t, i, &v)) return dfi_array_no_memory(a, err);
     code = dfi_tensor_array_write(a, i, &v, err);
     dfi_value_drop(&v);
   }
@@ -374,7 +370,7 @@ int32_t dfi_tensor_array_scatter(dfi_tensor_array *a, const df_tensor *index, df
   code = check_row_shape(a, &row, err);
   for (int64_t i = 0; i < index->size && !code; i++) {
     df_value v;
-    if (!dfi_row_value(t, i, &v)) return no_memory(a, err);
+    if (!dfi_row_value(t, i, &v)) return dfi_array_no_memory(a, err);
     code = dfi_tensor_array_write(a, dfk_index(index, i), &v, err);
     dfi_value_drop(&v);
   }
@@ -410,7 +406,7 @@ int32_t dfi_tensor_array_split(dfi_tensor_array *a, df_tensor *t, const df_tenso
   for (int64_t i = 0; i < n && !code; i++) {
     part.dims[0] = dfk_index(lengths, i);
     df_value v = { .kind = DF_TENSOR, .dtype = t->dtype, .as.tensor = dfi_tensor_part(t, at, t->rank, part.dims) };
-    if (!v.as.tensor) return no_memory(a, err);
+    if (!v.as.tensor) return dfi_array_no_memory(a, err);
     code = dfi_tensor_array_write(a, i, &v, err);
     dfi_value_drop(&v);
     at += part.dims[0] * row;

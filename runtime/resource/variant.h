@@ -19,4 +19,5 @@ int32_t dfi_value_add(df_kernel *k, df_value *to, const df_value *v);
 /* Kernels of ops elsewhere, on variants. */
 int32_t dfi_variant_zeros_like(df_kernel *k);
 int32_t dfi_variant_add_n(df_kernel *k);
+int32_t dfi_variant_no_memory(df_kernel *k);    /* fails: an element takes more than there is */
 #endif

@@ -3,7 +3,6 @@
  */
 #include "session/session.h"
 #include "device/device.h"
-#include <stdarg.h>
 #include <stdio.h>
 
 static _Atomic(const dfi_cluster *) registered;
@@ -18,31 +17,21 @@ const dfi_spmd *dfi_spmd_now(void) { return atomic_load_explicit(&spmd, memory_o
 
 /* ---- devices as text: lines, the first of which is about all ---------------------------------------------------- */
 
-typedef struct text { char *at; size_t room, n; } text;
-
-static void __attribute__((format(printf, 2, 3))) say(text *t, const char *format, ...) {
-  va_list a;
-  va_start(a, format);
-  const int n = vsnprintf(t->n < t->room ? t->at + t->n : NULL, t->n < t->room ? t->room - t->n : 0, format, a);
-  va_end(a);
-  if (n > 0) t->n += (size_t)n;
-}
-
-static void say_device(text *t, const dfi_device *v) {
-  say(t, "%s,bandwidth=%.17g,latency=%.17g,speed=%.17g", v->name, v->bandwidth, v->latency, v->speed);
-  if (v->launch > 0) say(t, ",launch=%.17g", v->launch);
-  if (v->memory) say(t, ",memory=%lld", (long long)v->memory);
-  if (v->fails_at) say(t, ",fail_at=%lld", (long long)v->fails_at);
-  if (v->link_fails_at) say(t, ",link_fail_at=%lld", (long long)v->link_fails_at);
-  if (v->link_stalls_at) say(t, ",link_stall_at=%lld", (long long)v->link_stalls_at);
-  say(t, "\n");
+static void say_device(dfi_clipped *t, const dfi_device *v) {
+  dfi_say(t, "%s,bandwidth=%.17g,latency=%.17g,speed=%.17g", v->name, v->bandwidth, v->latency, v->speed);
+  if (v->launch > 0) dfi_say(t, ",launch=%.17g", v->launch);
+  if (v->memory) dfi_say(t, ",memory=%lld", (long long)v->memory);
+  if (v->fails_at) dfi_say(t, ",fail_at=%lld", (long long)v->fails_at);
+  if (v->link_fails_at) dfi_say(t, ",link_fail_at=%lld", (long long)v->link_fails_at);
+  if (v->link_stalls_at) dfi_say(t, ",link_stall_at=%lld", (long long)v->link_stalls_at);
+  dfi_say(t, "\n");
 }
 
 int32_t dfi_session_device_list(df_session *s, int32_t room, char *out) {
   dfi_devices *d = &s->devices;
-  text t = { out, room > 0 ? (size_t)room : 0, 0 };
+  dfi_clipped t = { out, room > 0 ? (size_t)room : 0, 0 };
   pthread_mutex_lock(&d->lock);
-  say(&t, "%d %d %d %d %d %d\n", d->listed, d->soft, d->fallback, d->fallback_asked, d->owners, d->save);
+  dfi_say(&t, "%d %d %d %d %d %d\n", d->listed, d->soft, d->fallback, d->fallback_asked, d->owners, d->save);
   for (int32_t i = 0; i < d->n; i++) say_device(&t, d->at[i]);
   pthread_mutex_unlock(&d->lock);
   return (int32_t)t.n;

@@ -54,9 +54,6 @@ typedef struct dfi_spmd {
 /* NULL: only this process runs the program. */
 void dfi_spmd_set(const dfi_spmd *m);
 const dfi_spmd *dfi_spmd_now(void);
-/* df_session_run and the others on rank 0, of what has arrived. */
-int32_t dfi_session_run_here(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
-                             const df_value *values, double timeout, df_value *results, df_error *err);
 
 /* Registers it (NULL: there is none any more; what it points to stays). Sessions have the devices of all its ranks from
  * their next plan on, if they have no other one's: of each at least its cpu:0, and what df_session_new's options list

@@ -7,11 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- text that may be longer than its room -------------------------------------------------------------- */
-
-typedef struct text { char *at; size_t room, n; } text;
-
-static void __attribute__((format(printf, 2, 3))) say(text *t, const char *format, ...) {
+void dfi_say(dfi_clipped *t, const char *format, ...) {
   va_list a;
   va_start(a, format);
   const int n = vsnprintf(t->n < t->room ? t->at + t->n : NULL, t->n < t->room ? t->room - t->n : 0, format, a);
@@ -167,97 +163,98 @@ void dfi_tally_free(dfi_tally *t) {
 }
 
 /* `saved value\twhere\tpolicy\telements\tbytes\tswapped\tlet go\twhy` */
-static void say_saved(text *t, const dfi_save_policy *h) {
+static void say_saved(dfi_clipped *t, const dfi_save_policy *h) {
   static const char *const policies[] = { [DFI_SAVE_KEEP] = "keep", [DFI_SAVE_SWAP] = "swap",
                                           [DFI_SAVE_RECOMPUTE] = "recompute" };
   const char *why;
   const dfi_save outcome = dfi_save_policy_outcome(h, &why);
   const int32_t name = dfi_op_attr_index(dfi_op_info_at(h->node->op), "tensor_array_name");
   const char *value = name >= 0 ? h->node->attrs[name].s : NULL;
-  say(t, "saved %s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%s\n", value && value[0] ? value : dfi_node_name(h->node),
+  dfi_say(t, "saved %s\t%s\t%s\t%lld\t%lld\t%lld\t%lld\t%s\n", value && value[0] ? value : dfi_node_name(h->node),
       h->node->where ? h->node->where : "", policies[outcome], (long long)h->elements, (long long)h->bytes,
       (long long)h->swapped, (long long)h->let_go, why);
 }
 
-static void say_memory(text *t, const dfi_tally_device *d) {
-  say(t, "memory %s %lld %lld %lld\n", d->name, (long long)d->in_use, (long long)d->peak, (long long)d->limit);
+static void say_memory(dfi_clipped *t, const dfi_tally_device *d) {
+  dfi_say(t, "memory %s %lld %lld %lld\n", d->name, (long long)d->in_use, (long long)d->peak, (long long)d->limit);
 }
 
 size_t dfi_tally_text(const dfi_tally *tally, char *out, size_t room) {
-  text t = { out, room, 0 };
-  say(&t, "seconds %.17g\n", tally->seconds);
+  dfi_clipped t = { out, room, 0 };
+  dfi_say(&t, "seconds %.17g\n", tally->seconds);
   for (int32_t i = 0; i < tally->ndevices; i++) say_memory(&t, &tally->device[i]);
   for (int32_t i = 0; i < tally->nlinks; i++) {
     const dfi_tally_link *l = &tally->link[i];
-    say(&t, "transfer %s -> %s %lld %lld %lld\n", tally->device[l->from].name, tally->device[l->to].name,
+    dfi_say(&t, "transfer %s -> %s %lld %lld %lld\n", tally->device[l->from].name, tally->device[l->to].name,
         (long long)l->messages, (long long)l->bytes, (long long)l->dead);
   }
   const dfi_swap *s = &tally->swap;
-  say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in,
+  dfi_say(&t, "swap %lld %lld %lld %lld %lld %.17g\n", (long long)s->bytes_out, (long long)s->bytes_in,
       (long long)s->tensors_out, (long long)s->tensors_in, (long long)s->resident_bytes, s->stall_seconds);
-  say(&t, "again %lld\n", (long long)tally->recomputed);
+  dfi_say(&t, "again %lld\n", (long long)tally->recomputed);
   const dfi_gpu_loops *l = &tally->loops;
   if (l->launches || l->persistent_launches || l->captures)
-    say(&t, "graphs %lld %lld %lld %lld %lld %lld\n", (long long)l->captures, (long long)l->entries,
+    dfi_say(&t, "graphs %lld %lld %lld %lld %lld %lld\n", (long long)l->captures, (long long)l->entries,
         (long long)l->launches, (long long)l->iterations, (long long)l->persistent_launches,
         (long long)l->persistent_iterations);
-  say(&t, "owners ");
-  for (int32_t i = 0; i < tally->nowners; i++) say(&t, "%lld ", (long long)tally->owner[i]);
-  say(&t, "\n");
-  if (tally->one_owner) say(&t, "one %s\n", tally->one_owner);
+  dfi_say(&t, "owners ");
+  for (int32_t i = 0; i < tally->nowners; i++) dfi_say(&t, "%lld ", (long long)tally->owner[i]);
+  dfi_say(&t, "\n");
+  if (tally->one_owner) dfi_say(&t, "one %s\n", tally->one_owner);
   for (int32_t i = 0; i < tally->saved.n; i++) say_saved(&t, &tally->saved.at[i]);
   return t.n;
 }
 
 /* `plans` made, kept, bytes of those, their limit */
-static void say_plans(text *t, const df_session *s) {
+static void say_plans(dfi_clipped *t, const df_session *s) {
   int64_t bytes = 0;
   for (const dfi_plan *p = s->newest; p; p = p->older) bytes += p->bytes + atomic_load(&p->idle_bytes);
-  say(t, "plans %d %d %lld %lld\n", s->nplans, s->plans_kept, (long long)bytes, (long long)s->plan_limit);
+  dfi_say(t, "plans %d %d %lld %lld\n", s->nplans, s->plans_kept, (long long)bytes, (long long)s->plan_limit);
 }
 
 int32_t df_session_report(df_session *s, int32_t capacity, char *out) {
   pthread_mutex_lock(&s->lock);
   const size_t space = capacity > 0 ? (size_t)capacity : 0;
   dfi_tally_look(&s->tally, &s->devices, s->memory_limit);
-  text t = { out, space, dfi_tally_text(&s->tally, out, space) };
+  dfi_clipped t = { out, space, dfi_tally_text(&s->tally, out, space) };
   say_plans(&t, s);
   pthread_mutex_unlock(&s->lock);
   return (int32_t)t.n;
 }
 
-static void say_gpu(text *t, const dfi_device *d) {
+static void say_gpu(dfi_clipped *t, const dfi_device *d) {
   dfi_gpu_about g;
   dfi_gpu_look(d->remote, &g);
-  say(t, "gpu %s %lld %lld %lld %lld %s\n", d->name, (long long)g.launches, (long long)g.copies_in,
+  dfi_say(t, "gpu %s %lld %lld %lld %lld %s\n", d->name, (long long)g.launches, (long long)g.copies_in,
       (long long)g.copies_out, (long long)g.copies_across, g.name);
   for (const char *line = g.libraries; *line;) {
     const int n = (int)strcspn(line, "\n");
-    say(t, "library %s %.*s\n", d->name, n, line);
+    dfi_say(t, "library %s %.*s\n", d->name, n, line);
     line += n + (line[n] != 0);
   }
 }
 
 int32_t df_session_devices(df_session *s, int32_t capacity, char *out) {
   dfi_devices_add_gpus(&s->devices);
-  text t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
+  dfi_clipped t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
   for (int32_t i = 0; i < s->devices.n; i++) {
-    say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));
+    dfi_say(&t, "%s ", dfi_device_kind_name(s->devices.at[i]->kind));
     const dfi_device *d = s->devices.at[i];
     dfi_tally_device memory;
     memory_of(&memory, d, s->devices.rank, s->memory_limit);
     say_memory(&t, &memory);
     if (d->remote) say_gpu(&t, d);
-    if (d->measured) say(&t, "rates %s %.17g %.17g %.17g\n", d->name, d->rates.flops, d->rates.bytes, d->rates.begin);
+    if (d->measured)
+      dfi_say(&t, "rates %s %.17g %.17g %.17g\n", d->name, d->rates.flops, d->rates.bytes, d->rates.begin);
   }
   return (int32_t)t.n;
 }
 
 int32_t df_device_names(int32_t capacity, char *out) {
-  text t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
+  dfi_clipped t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
   for (int32_t kind = DFI_DEVICE_CPU; kind <= DFI_DEVICE_GPU; kind++) {
     const int32_t n = kind == DFI_DEVICE_GPU ? dfi_gpu_count() : 1;
-    for (int32_t i = 0; i < n; i++) say(&t, "%s:%d ", dfi_device_kind_name(kind), i);
+    for (int32_t i = 0; i < n; i++) dfi_say(&t, "%s:%d ", dfi_device_kind_name(kind), i);
   }
   return (int32_t)t.n;
 }
@@ -265,67 +262,67 @@ int32_t df_device_names(int32_t capacity, char *out) {
 /* ---- where nodes are ------------------------------------------------------------------------------------------- */
 
 /* Where a node went that costs decided about. */
-static void say_beside(text *t, const dfi_plan *p, const struct dfi_place *at, const char *name) {
-  if (name[0]) say(t, "beside `%s`", name);
-  else if (at->device == p->devices->fallback) say(t, "with what it needs here");
-  else say(t, "on a device that computes faster");
+static void say_beside(dfi_clipped *t, const dfi_plan *p, const struct dfi_place *at, const char *name) {
+  if (name[0]) dfi_say(t, "beside `%s`", name);
+  else if (at->device == p->devices->fallback) dfi_say(t, "with what it needs here");
+  else dfi_say(t, "on a device that computes faster");
 }
 
-static void say_why(text *t, const dfi_plan *p, const struct dfi_place *at) {
+static void say_why(dfi_clipped *t, const dfi_plan *p, const struct dfi_place *at) {
   const char *name = at->because >= 0 && at->because < p->graph->n ? dfi_node_name(p->graph->node[at->because]) : "";
   const char *asked = p->graph->node[at->node]->device;
   switch ((dfi_why)at->why) {
-  case DFI_WHY_ASKED: say(t, "asked for (%s)", asked); break;
-  case DFI_WHY_COLOCATED: say(t, "asked to be with `%s`", asked[0] == '@' ? asked + 1 : asked); break;
-  case DFI_WHY_RESOURCE: say(t, "with the resource of `%s`", name); break;
-  case DFI_WHY_FLOW: say(t, "control flow goes with its value, of `%s`", name); break;
+  case DFI_WHY_ASKED: dfi_say(t, "asked for (%s)", asked); break;
+  case DFI_WHY_COLOCATED: dfi_say(t, "asked to be with `%s`", asked[0] == '@' ? asked + 1 : asked); break;
+  case DFI_WHY_RESOURCE: dfi_say(t, "with the resource of `%s`", name); break;
+  case DFI_WHY_FLOW: dfi_say(t, "control flow goes with its value, of `%s`", name); break;
   case DFI_WHY_BYTES:
-    say(t, "nothing asked for; it is estimated to take the least time, ");
+    dfi_say(t, "nothing asked for; it is estimated to take the least time, ");
     say_beside(t, p, at, name);
     break;
   case DFI_WHY_MEASURED:
-    say(t, "nothing asked for; by what it took in a run it takes the least time, ");
+    dfi_say(t, "nothing asked for; by what it took in a run it takes the least time, ");
     say_beside(t, p, at, name);
     break;
   case DFI_WHY_HOST:
-    if (asked[0]) say(t, "asked for (%s), but there is a kernel for it on the host alone", asked);
-    else say(t, "there is a kernel for it on the host alone");
+    if (asked[0]) dfi_say(t, "asked for (%s), but there is a kernel for it on the host alone", asked);
+    else dfi_say(t, "there is a kernel for it on the host alone");
     break;
-  case DFI_WHY_SOFT: say(t, "asked for %s, which cannot run it: soft placement", asked); break;
-  case DFI_WHY_CONSTANT: say(t, "a constant: wherever it is read"); break;
-  case DFI_WHY_FED: say(t, "fed from the host"); break;
-  case DFI_WHY_SCATTERED: say(t, "DFLOW_STRESS=devices"); break;
-  case DFI_WHY_EQUAL: say(t, "computes what `%s` does, which is kept", name); break;
-  case DFI_WHY_NEUTRAL: say(t, "changes nothing: its value is that of `%s`", name); break;
-  case DFI_WHY_FOLDED: say(t, "only constants go into it: computed when the plan was made"); break;
-  case DFI_WHY_FUNCTION: say(t, "frames of functions are on the default device"); break;
-  case DFI_WHY_DEFAULT: say(t, "nothing asked for: the default device"); break;
+  case DFI_WHY_SOFT: dfi_say(t, "asked for %s, which cannot run it: soft placement", asked); break;
+  case DFI_WHY_CONSTANT: dfi_say(t, "a constant: wherever it is read"); break;
+  case DFI_WHY_FED: dfi_say(t, "fed from the host"); break;
+  case DFI_WHY_SCATTERED: dfi_say(t, "DFLOW_STRESS=devices"); break;
+  case DFI_WHY_EQUAL: dfi_say(t, "computes what `%s` does, which is kept", name); break;
+  case DFI_WHY_NEUTRAL: dfi_say(t, "changes nothing: its value is that of `%s`", name); break;
+  case DFI_WHY_FOLDED: dfi_say(t, "only constants go into it: computed when the plan was made"); break;
+  case DFI_WHY_FUNCTION: dfi_say(t, "frames of functions are on the default device"); break;
+  case DFI_WHY_DEFAULT: dfi_say(t, "nothing asked for: the default device"); break;
   }
 }
 
 /* `owners` and by device the number of the owner that turns it; or `one` and why one does. */
-static void say_owners(text *t, const df_session *s, const dfi_plan *p) {
+static void say_owners(dfi_clipped *t, const df_session *s, const dfi_plan *p) {
   if (s->devices.owners < 2) return;
-  if (p->one_owner) { say(t, "one %s\n", p->one_owner); return; }
-  say(t, "owners");
-  for (int32_t i = 0; i < s->devices.n; i++) say(t, " %s=%d", s->devices.at[i]->name, p->parts->owner[i] + 1);
-  say(t, "\n");
+  if (p->one_owner) { dfi_say(t, "one %s\n", p->one_owner); return; }
+  dfi_say(t, "owners");
+  for (int32_t i = 0; i < s->devices.n; i++) dfi_say(t, " %s=%d", s->devices.at[i]->name, p->parts->owner[i] + 1);
+  dfi_say(t, "\n");
 }
 
 int32_t df_session_placement(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t capacity, char *out,
                              df_error *err) {
-  text t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
+  dfi_clipped t = { out, capacity > 0 ? (size_t)capacity : 0, 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, 0, NULL, false, err);
   if (!p) return -1;
   for (int32_t i = 0; i < p->nplaces; i++) {
     const struct dfi_place *at = &p->place[i];
     df_node *n = p->graph->node[at->node];
     const bool out = at->why == DFI_WHY_EQUAL || at->why == DFI_WHY_FOLDED || at->why == DFI_WHY_NEUTRAL;
-    say(&t, "%s\t%s\t%s\t%d%s\t", dfi_node_name(n), dfi_op_info_at(n->op)->op->type,
+    dfi_say(&t, "%s\t%s\t%s\t%d%s\t", dfi_node_name(n), dfi_op_info_at(n->op)->op->type,
         s->devices.at[at->device]->name, n->id, out ? " left out" : at->loop ? " once" : "");
-    if (at->loop) say(&t, "the iterations of `%s` share it: computed when first needed; ", p->scope[at->loop].name);
+    if (at->loop) dfi_say(&t, "the iterations of `%s` share it: computed when first needed; ", p->scope[at->loop].name);
     say_why(&t, p, at);
-    say(&t, "\n");
+    dfi_say(&t, "\n");
   }
   say_owners(&t, s, p);
   dfi_session_let_go(p);

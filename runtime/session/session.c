@@ -362,7 +362,8 @@ int32_t dfi_session_part(df_session *s, dfi_plan *p, const dfi_part_order *o, df
   return status;
 }
 
-int32_t dfi_session_run_here(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
+/* df_session_run and the others on rank 0, of what has arrived. */
+static int32_t run_here(df_session *s, int32_t nfetch, const int32_t *fetches, int32_t nfeed, const int32_t *feeds,
                              const df_value *values, double timeout, df_value *results, df_error *err) {
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
   dfi_plan *p = dfi_session_plan(s, nfetch, fetches, nfeed, feeds, false, err);
@@ -379,7 +380,7 @@ static int32_t run_together(const dfi_spmd *m, dfi_spmd_call *c, const df_value 
   int32_t status = m->arrive(c, NULL, values, err);
   if (status) return status;
   if (m->driver)
-    status = dfi_session_run_here(c->session, c->nfetch, c->fetches, c->nfeed, c->feeds, c->values, timeout, results,
+    status = run_here(c->session, c->nfetch, c->fetches, c->nfeed, c->feeds, c->values, timeout, results,
                                   err);
   return m->finish(c, status, results, err);
 }
@@ -392,7 +393,7 @@ int32_t df_session_run(df_session *s, int32_t nfetch, const int32_t *fetches, in
   err->rank = 0;
   dfi_short = false;
   const dfi_spmd *m = dfi_spmd_now();
-  if (DFI_LIKELY(!m)) return dfi_session_run_here(s, nfetch, fetches, nfeed, feeds, values, timeout, results, err);
+  if (DFI_LIKELY(!m)) return run_here(s, nfetch, fetches, nfeed, feeds, values, timeout, results, err);
   for (int32_t i = 0; i < nfetch; i++) results[i] = (df_value){ 0 };
   return run_together(m, &(dfi_spmd_call){ s, nfetch, nfeed, fetches, feeds }, values, timeout, results, err);
 }

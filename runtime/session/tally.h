@@ -3,6 +3,10 @@
 #define DFLOW_TALLY_H
 #include "engine/memory/swap.h"
 
+/* Text that may be longer than its room: n counts all of it, what fits is written. */
+typedef struct dfi_clipped { char *at; size_t room, n; } dfi_clipped;
+void dfi_say(dfi_clipped *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 typedef struct dfi_tally_link { uint16_t from, to; int64_t messages, dead, bytes; } dfi_tally_link;
 typedef struct dfi_tally_device { char name[24]; int64_t in_use, peak, limit; } dfi_tally_device;
 /* The most memory that was in use while something went on: on the host, and in devices' own memory. */

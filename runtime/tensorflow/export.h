@@ -51,6 +51,10 @@ typedef struct dfi_export {
   bool          frozen;         /* variables are constants */
   bool          failed;
 } dfi_export;
+/* Zeros that live as long as the GraphDef. */
+static inline void *dfi_export_take(dfi_export *e, size_t bytes) {
+  return memset(dfi_arena_take(&e->d->arena, bytes), 0, bytes);
+}
 
 /* ---- export.c ------------------------------------------------------------------------------------------ */
 /* Starts a NodeDef in the context of the current node. `outputs`: how many TensorFlow's op has. */

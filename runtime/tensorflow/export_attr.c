@@ -2,18 +2,17 @@
 #include "tensorflow/export.h"
 #include <stdio.h>
 
-static void *take(dfi_export *e, size_t bytes) { return memset(dfi_arena_take(&e->d->arena, bytes), 0, bytes); }
 
 /* ---- tensors and shapes ------------------------------------------------------------------------------- */
 
 static Pb__TensorShapeProto *shape_proto(dfi_export *e, int32_t rank, const int64_t *dims) {
-  Pb__TensorShapeProto *s = take(e, sizeof *s);
+  Pb__TensorShapeProto *s = dfi_export_take(e, sizeof *s);
   pb__tensor_shape_proto__init(s);
   s->unknown_rank = rank < 0;
   s->n_dim = rank > 0 ? (size_t)rank : 0;
-  s->dim = take(e, sizeof *s->dim * (s->n_dim + 1));
+  s->dim = dfi_export_take(e, sizeof *s->dim * (s->n_dim + 1));
   for (size_t i = 0; i < s->n_dim; i++) {
-    s->dim[i] = take(e, sizeof **s->dim);
+    s->dim[i] = dfi_export_take(e, sizeof **s->dim);
     pb__tensor_shape_proto__dim__init(s->dim[i]);
     s->dim[i]->size = dims[i];
   }
@@ -28,7 +27,7 @@ void dfi_export_shape(dfi_export *e, Pb__NodeDef *n, const char *key, int32_t ra
 
 void dfi_export_tensor(dfi_export *e, Pb__NodeDef *n, const char *key, const df_tensor *t) {
   Pb__AttrValue *a = dfi_lower_attr(&e->l, n, key);
-  Pb__TensorProto *p = take(e, sizeof *p);
+  Pb__TensorProto *p = dfi_export_take(e, sizeof *p);
   pb__tensor_proto__init(p);
   a->value_case = PB__ATTR_VALUE__VALUE_TENSOR;
   a->tensor = p;
@@ -37,16 +36,16 @@ void dfi_export_tensor(dfi_export *e, Pb__NodeDef *n, const char *key, const df_
   size_t bytes = (size_t)t->size * (size_t)df_dtype_bytes(t->dtype);
   if (t->dtype == DF_STRING) {
     p->n_string_val = (size_t)t->size;
-    p->string_val = take(e, sizeof *p->string_val * (p->n_string_val + 1));
+    p->string_val = dfi_export_take(e, sizeof *p->string_val * (p->n_string_val + 1));
     for (int64_t i = 0; i < t->size; i++) {
       int64_t length;
       const char *s = df_tensor_string(t, i, &length);
-      p->string_val[i].data = take(e, (size_t)length + 1);
+      p->string_val[i].data = dfi_export_take(e, (size_t)length + 1);
       p->string_val[i].len = (size_t)length;
       if (length) memcpy(p->string_val[i].data, s, (size_t)length);
     }
   } else if (bytes) {
-    p->tensor_content.data = take(e, bytes);
+    p->tensor_content.data = dfi_export_take(e, bytes);
     p->tensor_content.len = bytes;
     memcpy(p->tensor_content.data, t->data, bytes);
   }
@@ -55,10 +54,10 @@ void dfi_export_tensor(dfi_export *e, Pb__NodeDef *n, const char *key, const df_
 void dfi_export_output_shapes(dfi_export *e, Pb__NodeDef *n, const dfi_shape *first) {
   Pb__AttrValue *a = dfi_lower_attr(&e->l, n, "_output_shapes");
   a->value_case = PB__ATTR_VALUE__VALUE_LIST;
-  a->list = take(e, sizeof *a->list);
+  a->list = dfi_export_take(e, sizeof *a->list);
   pb__attr_value__list_value__init(a->list);
   a->list->n_shape = 2;
-  a->list->shape = take(e, sizeof *a->list->shape * 2);
+  a->list->shape = dfi_export_take(e, sizeof *a->list->shape * 2);
   a->list->shape[0] = shape_proto(e, first->rank, first->dims);
   a->list->shape[1] = shape_proto(e, 0, NULL);
 }
@@ -131,10 +130,10 @@ static bool lengths(const df_node *n, arg *in, int32_t nargs) {
 static int32_t *type_list(dfi_export *e, Pb__NodeDef *def, const char *key, size_t n) {
   Pb__AttrValue *a = dfi_lower_attr(&e->l, def, key);
   a->value_case = PB__ATTR_VALUE__VALUE_LIST;
-  a->list = take(e, sizeof *a->list);
+  a->list = dfi_export_take(e, sizeof *a->list);
   pb__attr_value__list_value__init(a->list);
   a->list->n_type = n;
-  a->list->type = take(e, sizeof *a->list->type * (n + 1));
+  a->list->type = dfi_export_take(e, sizeof *a->list->type * (n + 1));
   return (int32_t *)a->list->type;
 }
 
@@ -142,10 +141,10 @@ static int32_t *type_list(dfi_export *e, Pb__NodeDef *def, const char *key, size
 static void write_vector(dfi_export *e, Pb__AttrValue__ListValue *l, const df_tensor *t) {
   const size_t n = (size_t)t->size;
   if (t->dtype == DF_STRING) {
-    l->s = take(e, sizeof *l->s * (n + 1));
+    l->s = dfi_export_take(e, sizeof *l->s * (n + 1));
     l->n_s = n;
   } else {
-    l->f = take(e, sizeof *l->f * (n + 1));
+    l->f = dfi_export_take(e, sizeof *l->f * (n + 1));
     l->n_f = n;
   }
   for (size_t i = 0; i < n; i++) {
@@ -183,22 +182,22 @@ static void write_attr(dfi_export *e, Pb__NodeDef *def, const char *key, char ki
   }
   a = dfi_lower_attr(&e->l, def, key);
   a->value_case = PB__ATTR_VALUE__VALUE_LIST;
-  a->list = take(e, sizeof *a->list);
+  a->list = dfi_export_take(e, sizeof *a->list);
   pb__attr_value__list_value__init(a->list);
   if (kind == 'p') {
     a->list->n_shape = (size_t)dfi_shapes_count(v);
-    a->list->shape = take(e, sizeof *a->list->shape * (a->list->n_shape + 1));
+    a->list->shape = dfi_export_take(e, sizeof *a->list->shape * (a->list->n_shape + 1));
     for (size_t i = 0; i < a->list->n_shape; i++) {
       dfi_shape s = dfi_shapes_at(v, (int32_t)i);
       a->list->shape[i] = shape_proto(e, s.rank, s.dims);
     }
   } else if (kind == 'l') {
     a->list->n_i = (size_t)v->i;
-    a->list->i = take(e, sizeof *a->list->i * (a->list->n_i + 1));
+    a->list->i = dfi_export_take(e, sizeof *a->list->i * (a->list->n_i + 1));
     for (int64_t i = 0; i < v->i; i++) a->list->i[i] = v->ints[i];
   } else if (kind == 'B') {
     a->list->n_b = (size_t)v->i;
-    a->list->b = take(e, sizeof *a->list->b * (a->list->n_b + 1));
+    a->list->b = dfi_export_take(e, sizeof *a->list->b * (a->list->n_b + 1));
     for (int64_t i = 0; i < v->i; i++) a->list->b[i] = v->ints[i] != 0;
   } else if (v->tensor) {
     write_vector(e, a->list, v->tensor);
@@ -310,7 +309,7 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
     dfi_export_refuse(e, "its inputs are not those of TensorFlow's op");
     return;
   }
-  const char **input = take(e, sizeof *input * (size_t)(n->nin + 1));
+  const char **input = dfi_export_take(e, sizeof *input * (size_t)(n->nin + 1));
   for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length) {
     const int32_t type = in[i].fixed ? in[i].fixed : common_index(e, n, in, nargs, in[i].type);
     for (int32_t k = 0; k < in[i].length; k++) input[at + k] = as_type(e, n->in[at + k], type, at + k);

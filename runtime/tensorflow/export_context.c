@@ -9,7 +9,6 @@
 #include "graph/flow.h"
 #include <stdio.h>
 
-static void *take(dfi_export *e, size_t bytes) { return memset(dfi_arena_take(&e->d->arena, bytes), 0, bytes); }
 
 /* TensorFlow's context of ours: a loop's body stands for its predicate too. */
 static df_context *context_of(df_context *c) { return c->kind == DFI_PRED ? c->loop->body : c; }
@@ -43,7 +42,7 @@ static void enter(book *b, size_t i, df_context *c) {
 
 static void add_value(dfi_export *e, Pb__ValuesDef *v, size_t *cap, const char *name) {
   if (v->n_values == *cap) {
-    char **wider = take(e, sizeof *wider * (*cap = *cap * 2 + 16));
+    char **wider = dfi_export_take(e, sizeof *wider * (*cap = *cap * 2 + 16));
     if (v->n_values) memcpy(wider, v->values, sizeof *wider * v->n_values);
     v->values = wider;
   }
@@ -59,11 +58,11 @@ static void add_external(dfi_export *e, Pb__ValuesDef *v, size_t *cap, size_t *v
                          const char *value) {
   for (size_t i = 0; i < v->n_external_values; i++) if (!strcmp(v->external_values[i]->key, key)) return;
   if (v->n_external_values == *cap) {
-    Pb__ValuesDef__Entry **wider = take(e, sizeof *wider * (*cap = *cap * 2 + 16));
+    Pb__ValuesDef__Entry **wider = dfi_export_take(e, sizeof *wider * (*cap = *cap * 2 + 16));
     if (v->n_external_values) memcpy(wider, v->external_values, sizeof *wider * v->n_external_values);
     v->external_values = wider;
   }
-  Pb__ValuesDef__Entry *x = v->external_values[v->n_external_values++] = take(e, sizeof *x);
+  Pb__ValuesDef__Entry *x = v->external_values[v->n_external_values++] = dfi_export_take(e, sizeof *x);
   pb__values_def__entry__init(x);
   x->key = (char *)(uintptr_t)key;
   x->value = (char *)(uintptr_t)value;
@@ -83,7 +82,7 @@ static bool chooses(const df_node *n, const df_context *c) {
 /* The values of a context, and those that came in from outside. */
 static Pb__ValuesDef *values_of(book *b, entry *at) {
   dfi_export *e = b->e;
-  Pb__ValuesDef *v = take(e, sizeof *v);
+  Pb__ValuesDef *v = dfi_export_take(e, sizeof *v);
   pb__values_def__init(v);
   size_t cap = 0, external_cap = 0;
   bool branch = at->context->kind == DFI_BRANCH;
@@ -116,7 +115,7 @@ static Pb__ValuesDef *values_of(book *b, entry *at) {
 static Pb__ControlFlowContextDef *control_flow_context(book *b, entry *at);
 
 static Pb__ControlFlowContextDef **nested(book *b, df_context *c, size_t *n) {
-  Pb__ControlFlowContextDef **all = take(b->e, sizeof *all * (size_t)(b->n + 1));
+  Pb__ControlFlowContextDef **all = dfi_export_take(b->e, sizeof *all * (size_t)(b->n + 1));
   for (int32_t i = 0; i < b->n; i++)
     if (context_of(b->entry[i].context->parent) == c) all[(*n)++] = control_flow_context(b, &b->entry[i]);
   return all;
@@ -125,7 +124,7 @@ static Pb__ControlFlowContextDef **nested(book *b, df_context *c, size_t *n) {
 static Pb__CondContextDef *cond_context(book *b, entry *at) {
   dfi_export *e = b->e;
   const df_context *c = at->context;
-  Pb__CondContextDef *d = take(e, sizeof *d);
+  Pb__CondContextDef *d = dfi_export_take(e, sizeof *d);
   pb__cond_context_def__init(d);
   d->context_name = dfi_lower_text(&e->l, "%s/%s", c->cond->name, c->side ? "cond_text" : "cond_text_1");
   d->pred_name = (char *)(uintptr_t)tensor_name(e, dfi_export_ref(e, c->cond->pred));
@@ -138,7 +137,7 @@ static Pb__CondContextDef *cond_context(book *b, entry *at) {
 
 static char **names_of(book *b, const entry *at, const char *op, size_t *n) {
   dfi_export *e = b->e;
-  char **all = take(e, sizeof *all * (at->n + 1));
+  char **all = dfi_export_take(e, sizeof *all * (at->n + 1));
   for (size_t k = 0; k < at->n; k++) {
     const Pb__NodeDef *d = e->l.node[at->node[k]];
     if (!strcmp(d->op, op) && !(!strcmp(op, "Enter") && is_constant(d)))
@@ -150,7 +149,7 @@ static char **names_of(book *b, const entry *at, const char *op, size_t *n) {
 static Pb__WhileContextDef *while_context(book *b, entry *at) {
   dfi_export *e = b->e;
   const df_loop *l = at->context->loop;
-  Pb__WhileContextDef *d = take(e, sizeof *d);
+  Pb__WhileContextDef *d = dfi_export_take(e, sizeof *d);
   pb__while_context_def__init(d);
   d->context_name = (char *)(uintptr_t)l->name;
   d->parallel_iterations = (int32_t)(l->parallel_iterations < INT32_MAX ? l->parallel_iterations : INT32_MAX);
@@ -167,7 +166,7 @@ static Pb__WhileContextDef *while_context(book *b, entry *at) {
 }
 
 static Pb__ControlFlowContextDef *control_flow_context(book *b, entry *at) {
-  Pb__ControlFlowContextDef *d = take(b->e, sizeof *d);
+  Pb__ControlFlowContextDef *d = dfi_export_take(b->e, sizeof *d);
   pb__control_flow_context_def__init(d);
   if (at->context->kind == DFI_BRANCH) {
     d->ctxt_case = PB__CONTROL_FLOW_CONTEXT_DEF__CTXT_COND_CTXT;
@@ -183,23 +182,23 @@ static Pb__ControlFlowContextDef *control_flow_context(book *b, entry *at) {
 
 /* A collection of messages, each as its bytes. */
 static Pb__MetaGraphDef__CollectionEntry *collection(dfi_export *e, const char *key) {
-  Pb__MetaGraphDef__CollectionEntry *c = take(e, sizeof *c);
+  Pb__MetaGraphDef__CollectionEntry *c = dfi_export_take(e, sizeof *c);
   pb__meta_graph_def__collection_entry__init(c);
   c->key = (char *)(uintptr_t)key;
-  c->value = take(e, sizeof *c->value);
+  c->value = dfi_export_take(e, sizeof *c->value);
   pb__collection_def__init(c->value);
   c->value->kind_case = PB__COLLECTION_DEF__KIND_BYTES_LIST;
-  c->value->bytes_list = take(e, sizeof *c->value->bytes_list);
+  c->value->bytes_list = dfi_export_take(e, sizeof *c->value->bytes_list);
   pb__collection_def__bytes_list__init(c->value->bytes_list);
   return c;
 }
 
 static void collect(dfi_export *e, Pb__MetaGraphDef__CollectionEntry *c, size_t room, const ProtobufCMessage *m) {
   Pb__CollectionDef__BytesList *list = c->value->bytes_list;
-  if (!list->value) list->value = take(e, sizeof *list->value * (room + 1));
+  if (!list->value) list->value = dfi_export_take(e, sizeof *list->value * (room + 1));
   ProtobufCBinaryData *d = &list->value[list->n_value++];
   d->len = protobuf_c_message_get_packed_size(m);
-  d->data = take(e, d->len + 1);
+  d->data = dfi_export_take(e, d->len + 1);
   protobuf_c_message_pack(m, d->data);
 }
 
@@ -225,15 +224,15 @@ Pb__MetaGraphDef *dfi_export_meta(dfi_export *e, Pb__GraphDef *graph) {
     if (d) collect(e, all, (size_t)e->nvariable, &d->base);
     if (d && d->trainable) collect(e, trainable, (size_t)e->nvariable, &d->base);
   }
-  Pb__MetaGraphDef *meta = take(e, sizeof *meta);
+  Pb__MetaGraphDef *meta = dfi_export_take(e, sizeof *meta);
   pb__meta_graph_def__init(meta);
-  meta->meta_info_def = take(e, sizeof *meta->meta_info_def);
+  meta->meta_info_def = dfi_export_take(e, sizeof *meta->meta_info_def);
   pb__meta_graph_def__meta_info_def__init(meta->meta_info_def);
   meta->meta_info_def->tensorflow_version = (char *)(uintptr_t)"1.15.0";
   meta->graph_def = graph;
   Pb__MetaGraphDef__CollectionEntry *const entry[] = { loops, conds, all, trainable };
   enum { ENTRIES = sizeof entry / sizeof *entry };
-  meta->collection_def = take(e, sizeof *meta->collection_def * ENTRIES);
+  meta->collection_def = dfi_export_take(e, sizeof *meta->collection_def * ENTRIES);
   for (int32_t i = 0; i < ENTRIES; i++)
     if (entry[i]->value->bytes_list->n_value) meta->collection_def[meta->n_collection_def++] = entry[i];
   return meta;

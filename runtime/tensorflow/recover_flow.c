@@ -122,7 +122,7 @@ static void find_origins(raiser *r) {
   }
 }
 
-static bool is_loop_switch(const raiser *r, const df_node *n) {
+bool dfi_recover_is_loop_switch(const raiser *r, const df_node *n) {
   return raise_flow(n) == DF_SWITCH && raise_flow(dfi_recover_origin(r, n->in[1]).node) == DF_LOOP_COND;
 }
 
@@ -132,26 +132,19 @@ int32_t dfi_recover_place_of(raiser *r, df_output o) {
   if (raise_flow(o.node) == DF_SWITCH && !r->unstructured[i]) {
     if (r->cond[i] >= 0) return dfi_recover_resolve(r, r->conds[dfi_recover_cond(r, r->cond[i])].branch[o.index]);
     int32_t at = dfi_recover_resolve(r, r->at[i]);
-    if (is_loop_switch(r, o.node) && r->place[at].kind == PLACE_PRED) return at + (o.index ? 1 : 2);
+    if (dfi_recover_is_loop_switch(r, o.node) && r->place[at].kind == PLACE_PRED) return at + (o.index ? 1 : 2);
   }
   return dfi_recover_resolve(r, r->at[i]);
 }
 
-/* Where a node runs, for those that wait for it. */
-static int32_t place_of_control(raiser *r, const df_node *n) {
+int32_t dfi_recover_place(raiser *r, const df_node *n) {
   return raise_mine(r, n) ? dfi_recover_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
 }
 
 /* ---- the first reading ----------------------------------------------------------------------------------- */
 
-static uint32_t hash(const char *s) {
-  uint32_t h = 2166136261u;
-  for (; *s; s++) h = (h ^ (uint8_t)*s) * 16777619u;
-  return h ^ h >> 15;
-}
-
 static int32_t loop_named(raiser *r, const char *name, int32_t parent) {
-  uint32_t i = hash(name) & r->loop_mask;
+  uint32_t i = dfi_text_hash(name) & r->loop_mask;
   for (; r->loop_table[i]; i = (i + 1) & r->loop_mask)
     if (!strcmp(r->loops[r->loop_table[i] - 1].name, name)) return r->loop_table[i] - 1;
   DFI_GROW(r->loops, r->nloops, r->loops_cap);
@@ -195,7 +188,7 @@ static void enter(raiser *r, df_node *n, int32_t at) {
 static void split(raiser *r, df_node *n, int32_t at) {
   int32_t i = n->id - r->first;
   r->at[i] = at = shallow(r, at);
-  if (is_loop_switch(r, n)) return;
+  if (dfi_recover_is_loop_switch(r, n)) return;
   DFI_GROW(r->conds, r->nconds, r->conds_cap);
   raised_cond *c = &r->conds[r->nconds];
   *c = (raised_cond){ .joined = r->nconds, .parent = at, .pred = dfi_recover_origin(r, n->in[1]) };
@@ -242,7 +235,7 @@ static void read_node(raiser *r, df_node *n) {
       if (!loop_merge || raise_flow(n->in[j].node) != DF_NEXT_ITERATION)
         at = meet(r, at, dfi_recover_place_of(r, n->in[j]));
   for (int32_t j = 0; j < n->ncontrol; j++) {
-    int32_t p = place_of_control(r, n->control[j]);
+    int32_t p = dfi_recover_place(r, n->control[j]);
     /* it runs whatever its inputs are: in no branch */
     while (is_trigger(n) && r->place[p].kind == PLACE_BRANCH) p = up(r, p);
     at = meet(r, at, p);
@@ -537,7 +530,7 @@ static bool consistent(raiser *r) {
     }
     for (int32_t j = 0; j < n->nin + n->ncontrol; j++) {
       bool back = loop_merge && j < n->nin && raise_flow(n->in[j].node) == DF_NEXT_ITERATION;
-      int32_t p = j < n->nin ? dfi_recover_place_of(r, n->in[j]) : place_of_control(r, n->control[j - n->nin]);
+      int32_t p = j < n->nin ? dfi_recover_place_of(r, n->in[j]) : dfi_recover_place(r, n->control[j - n->nin]);
       bool fits = back ? (r->place[at].kind == PLACE_PRED && p == at + 1) || (at == PLACE_FIRST && p == PLACE_FIRST)
                        : is_around(r, p, from, &crossed) && !crossed;
       if (fits) continue;

@@ -59,6 +59,8 @@ typedef struct raiser {
 int32_t dfi_recover_resolve(raiser *r, int32_t place);    /* the place that stands for it now */
 int32_t dfi_recover_cond(raiser *r, int32_t cond);        /* the cond that it was joined to */
 int32_t dfi_recover_place_of(raiser *r, df_output o);     /* where the value can be used as it is */
+int32_t dfi_recover_place(raiser *r, const df_node *n);   /* where a node runs, for those that wait for it */
+bool    dfi_recover_is_loop_switch(const raiser *r, const df_node *n);
 void    dfi_recover_contradiction(raiser *r, int32_t place); /* gives up as little as can be */
 df_output dfi_recover_origin(const raiser *r, df_output o); /* back through Identities that wait for nothing and read no
                                                               reference */

@@ -20,10 +20,6 @@ static void incomplete(raiser *r, parts *p, int32_t place) {
   dfi_recover_contradiction(r, place);
 }
 
-static int32_t place_at(raiser *r, const df_node *n) {
-  return raise_mine(r, n) ? dfi_recover_resolve(r, r->at[n->id - r->first]) : PLACE_FIRST;
-}
-
 static raised_loop *loop_at(raiser *r, int32_t place, place_kind kind) {
   return r->place[place].kind == kind ? &r->loops[r->place[place].of] : NULL;
 }
@@ -34,14 +30,14 @@ static dfi_loop_var *var_at(raiser *r, parts *p, raised_loop *l, const df_node *
 }
 
 static void take_merge(raiser *r, parts *p, df_node *n) {
-  int32_t at = place_at(r, n);
+  int32_t at = dfi_recover_place(r, n);
   raised_loop *l = loop_at(r, at, PLACE_PRED);
   int32_t back = n->nin == 2 && dfi_flow_is(n->in[0].node, FLOW_NEXT) ? 0 : 1;
   df_node *enter = n->nin == 2 ? n->in[1 - back].node : NULL, *next = n->nin == 2 ? n->in[back].node : NULL;
   bool fits = l && dfi_flow_is(n, FLOW_MERGE) && enter && !n->ncontrol && dfi_flow_is(next, FLOW_NEXT) &&
               dfi_flow_is(enter, FLOW_ENTER) && raise_mine(r, enter) && raise_mine(r, next) &&
-              !dfi_flow_is_constant_enter(enter) && place_at(r, enter) == at && p->var[enter->id - r->first] < 0 &&
-              p->var[next->id - r->first] < 0;
+              !dfi_flow_is_constant_enter(enter) && dfi_recover_place(r, enter) == at &&
+              p->var[enter->id - r->first] < 0 && p->var[next->id - r->first] < 0;
   if (!fits) { incomplete(r, p, at); return; }
   DFI_GROW(l->var, l->nvar, l->var_cap);
   l->var[l->nvar] =
@@ -49,12 +45,8 @@ static void take_merge(raiser *r, parts *p, df_node *n) {
   p->var[n->id - r->first] = p->var[enter->id - r->first] = p->var[next->id - r->first] = l->nvar++;
 }
 
-static bool is_loop_switch(const raiser *r, const df_node *n) {
-  return raise_flow(n) == DF_SWITCH && raise_flow(dfi_recover_origin(r, n->in[1]).node) == DF_LOOP_COND;
-}
-
 static void take_switch(raiser *r, parts *p, df_node *n) {
-  int32_t at = place_at(r, n);
+  int32_t at = dfi_recover_place(r, n);
   raised_loop *l = loop_at(r, at, PLACE_PRED);
   dfi_loop_var *v = l ? var_at(r, p, l, n->in[0].node) : NULL;
   bool fits = v && dfi_flow_is(n, FLOW_SWITCH) && v->merge == n->in[0].node && n->in[0].index == 0 && !v->swtch &&
@@ -80,7 +72,7 @@ bool dfi_recover_check_loops(raiser *r) {
   for (int32_t i = 0; i < r->n; i++)
     if (!r->unstructured[i] && raise_is_loop_merge(r, node[i])) take_merge(r, &p, node[i]);
   for (int32_t i = 0; i < r->n; i++)
-    if (!r->unstructured[i] && is_loop_switch(r, node[i])) take_switch(r, &p, node[i]);
+    if (!r->unstructured[i] && dfi_recover_is_loop_switch(r, node[i])) take_switch(r, &p, node[i]);
   for (int32_t i = 0; i < r->n; i++) {
     df_flow f = raise_flow(node[i]);
     if (r->unstructured[i]) continue;
@@ -173,7 +165,7 @@ static void place_nodes(raiser *r) {
     df_flow f = raise_flow(n);
     if (!r->unstructured[i] && f == DF_SWITCH && r->cond[i] >= 0 && !r->conds[dfi_recover_cond(r, r->cond[i])].given_up)
       context_of(r, r->conds[dfi_recover_cond(r, r->cond[i])].branch[0]);
-    if (f == DF_SWITCH && c->kind == DFI_PRED && is_loop_switch(r, n)) {
+    if (f == DF_SWITCH && c->kind == DFI_PRED && dfi_recover_is_loop_switch(r, n)) {
       n->in[1] = (df_output){ c->loop->loop_cond, 0 };
       c = c->loop->body;
     }

@@ -126,7 +126,6 @@ M.elements = {
   ['runtime/engine/native/straight.c'] = 'an arena of the host that compiled code writes to',
   ['runtime/plan/simplify.c'] = 'constants, which are of the host',
   ['runtime/ops/array_shape.c'] = 'limits of a range: .host_in, and constants while the graph is built',
-  ['runtime/ops/array.h'] = 'axes and sizes: .host_in',
   ['runtime/ops/array_v3.c'] = 'lengths: .host_out', ['runtime/ops/variant.c'] = 'handles, and what dfi_bytes_update adds',
   ['runtime/ops/list.c'] = 'handles; lengths: .host_out', ['runtime/ops/sparse.c'] = HOST_OP, ['runtime/ops/optional.c'] = HOST_OP,
   ['runtime/ops/ragged.c'] = HOST_OP, ['runtime/ops/queue.c'] = HOST_OP, ['runtime/ops/accumulator.c'] = HOST_OP,

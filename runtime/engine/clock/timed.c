@@ -83,7 +83,8 @@ dfi_due dfi_agenda_take(dfi_agenda *a) {
   return first;
 }
 
-void dfi_agenda_change(dfi_agenda *a, uint32_t i, dfi_due d) {
+/* What stands at i in the heap is ready at d.at instead. */
+static void agenda_change(dfi_agenda *a, uint32_t i, dfi_due d) {
   if (i && before(&d, &a->due[(i - 1) / 2])) rise(a, i, d);
   else sink(a, i, d);
 }
@@ -196,7 +197,7 @@ static void message_leaves(dfi_exec *x) {
   dfi_due d = t->queue.due[i];
   d.at = at;
   d.message = DFI_HAS_LEFT;
-  dfi_agenda_change(&t->queue, i, d);
+  agenda_change(&t->queue, i, d);
 }
 
 /* Does an input of p still cross to its device? */
@@ -229,7 +230,7 @@ static bool first_waits(dfi_exec *x) {
     }
   } else return false;
   d.at = INFINITY;
-  dfi_agenda_change(a, 0, d);
+  agenda_change(a, 0, d);
   return true;
 }
 

@@ -17,8 +17,6 @@ typedef struct dfi_agenda {
 } dfi_agenda;
 void    dfi_agenda_put(dfi_agenda *a, dfi_due d);
 dfi_due dfi_agenda_take(dfi_agenda *a);            /* there must be one */
-/* What stands at i in the heap is ready at d.at instead. */
-void    dfi_agenda_change(dfi_agenda *a, uint32_t i, dfi_due d);
 
 typedef struct dfi_timed {
   double    now;             /* when what is being done has ended: what it sends comes then */

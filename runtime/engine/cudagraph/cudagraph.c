@@ -2,7 +2,6 @@
 #include "engine/cudagraph/cudagraph.h"
 #include "base/clock.h"
 #include "base/processor.h"
-#include "base/remote_memory.h"
 #include "engine/engine.h"
 #include "engine/token.h"
 #include "engine/owners/transfer.h"
@@ -93,10 +92,6 @@ static bool evict_one(dfi_cache *k, const dfi_devmem *a, bool device) {
 
 /* ---- in and out ------------------------------------------------------------------------------------------------- */
 
-static bool copy(df_tensor *to, const df_tensor *from) {
-  return dfi_bytes_copy(to->data, to->buffer, from->data, from->buffer, to->size * dfi_dtype_size[to->dtype]);
-}
-
 /* The slot holds another tensor. Owned. */
 static void put(df_value *slot, df_tensor *t) {
   df_tensor *was = slot->as.tensor;
@@ -119,7 +114,7 @@ static bool enter(const dfi_cudagraph_loop *l, const dfi_cudagraph_exec *m, dfi_
   for (int32_t k = 0; k < l->nvars && ok; k++) {
     df_value *slot = dfi_cudagraph_slot(r, l, k);
     if (slot->kind != DF_TENSOR) continue;
-    ok = copy(m->state[k].as.tensor, slot->as.tensor);
+    ok = dfi_cudagraph_copy(m->state[k].as.tensor, slot->as.tensor);
     put(slot, df_tensor_retain(m->state[k].as.tensor));
   }
   return ok;

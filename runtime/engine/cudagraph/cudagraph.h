@@ -33,6 +33,7 @@
  */
 #ifndef DFLOW_CUDAGRAPH_H
 #define DFLOW_CUDAGRAPH_H
+#include "base/remote_memory.h"
 #include "base/text.h"
 #include "engine/engine.h"
 
@@ -432,6 +433,15 @@ void dfi_cudagraph_sides_end(dfi_cudagraph_loop *l, dfi_cudagraph_exec *m);
 int64_t dfi_cudagraph_alive(const dfi_cudagraph_loop *l, const dfi_cudagraph_exec *m, const int64_t *tally, int32_t g,
                             int64_t n);
 
+/* Are two tensors of one dtype and shape? */
+static inline bool dfi_cudagraph_same_form(const df_tensor *a, const df_tensor *b) {
+  if (a->dtype != b->dtype || a->rank != b->rank) return false;
+  for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
+  return true;
+}
+static inline bool dfi_cudagraph_copy(df_tensor *to, const df_tensor *from) {
+  return dfi_bytes_copy(to->data, to->buffer, from->data, from->buffer, to->size * dfi_dtype_size[to->dtype]);
+}
 static inline bool dfi_cudagraph_groups(const dfi_cudagraph_loop *l) {
   bool some = l->scope->ngroups > 0;
   for (int32_t i = 0; i < l->ninner && !some; i++) some = l->inner[i].loop->scope->ngroups > 0;

@@ -4,7 +4,6 @@
  * enqueue does not run but becomes the graph. What lay in the slots is put back.
  */
 #include "engine/cudagraph/cudagraph.h"
-#include "base/remote_memory.h"
 #include "engine/tokens/group_run.h"
 #include "engine/token.h"
 #include "resource/variable.h"
@@ -201,10 +200,6 @@ bool dfi_cudagraph_iteration(dfi_exec *x, dfi_cudagraph_loop *l, dfi_cudagraph_e
   return ok;
 }
 
-static bool copy(df_tensor *to, const df_tensor *from) {
-  return dfi_bytes_copy(to->data, to->buffer, from->data, from->buffer, to->size * dfi_dtype_size[to->dtype]);
-}
-
 /* Does the value lie where some variable of the graph does? Then it is read before those are written. */
 static bool lies_in_state(const dfi_cudagraph_loop *l, const dfi_cudagraph_exec *m, const df_tensor *t) {
   for (int32_t k = 0; k < l->nvars; k++)
@@ -240,7 +235,7 @@ static bool close_circle(dfi_exec *x, const dfi_cudagraph_loop *l, const dfi_cud
   bool ok = bring_apart(x, l, m, r);
   for (int32_t k = 0; k < l->nvars && ok; k++)
     if (is_elsewhere(dfi_cudagraph_slot(r, l, k), &m->state[k]))
-      ok = copy(m->state[k].as.tensor, dfi_cudagraph_slot(r, l, k)->as.tensor);
+      ok = dfi_cudagraph_copy(m->state[k].as.tensor, dfi_cudagraph_slot(r, l, k)->as.tensor);
   return ok;
 }
 

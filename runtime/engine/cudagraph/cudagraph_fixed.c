@@ -8,21 +8,14 @@
  * of the graph depends.
  */
 #include "engine/cudagraph/cudagraph.h"
-#include "base/remote_memory.h"
 #include "engine/token.h"
 #include "resource/variable.h"
 
 enum { PLACES_BYTES = 256 << 20 };         /* of one graph, at most: what is larger stays where it is */
 
-static bool same_dims(const df_tensor *a, const df_tensor *b) {
-  if (a->dtype != b->dtype || a->rank != b->rank) return false;
-  for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
-  return true;
-}
-
 bool dfi_cudagraph_same_variable(const df_value *is, const df_value *was) {
   if (is->kind != was->kind) return false;
-  if (is->kind == DF_TENSOR) return same_dims(is->as.tensor, was->as.tensor);
+  if (is->kind == DF_TENSOR) return dfi_cudagraph_same_form(is->as.tensor, was->as.tensor);
   return is->kind == DF_EMPTY || is->dtype == was->dtype;
 }
 
@@ -87,7 +80,7 @@ static likeness compare(const df_value *is, const dfi_cudagraph_fixed *f) {
   if (is->kind == DF_HANDLE) return SAME;  /* an array: dfi_cudagraph_arrays_fit */
   if (is->kind != DF_TENSOR)
     return f->fed || !memcmp(&is->as, &f->value.as, sizeof is->as) ? SAME : f->decides ? OTHER : MOVED;
-  if (!same_dims(is->as.tensor, &f->shape)) return OTHER;
+  if (!dfi_cudagraph_same_form(is->as.tensor, &f->shape)) return OTHER;
   if (f->place) return SAME;
   /* what lies on the host was copied, and may hold something else by now */
   if (dfi_readable(is->as.tensor) && DFI_SPACE(f->at) != DFI_CONSTANT) return MOVED;
@@ -247,7 +240,8 @@ static bool may_move(const dfi_exec *x, const dfi_cudagraph_loop *l, const dfi_r
 /* The place that f had, or a new one. Owned; NULL: there is none, and it is read where it lies. */
 static df_tensor *place_of(const dfi_device *d, dfi_cudagraph_fixed *old, int32_t nold, const dfi_cudagraph_fixed *f) {
   for (int32_t i = 0; i < nold; i++)
-    if (old[i].at == f->at && old[i].read == f->read && old[i].place && same_dims(old[i].place, &f->shape)) {
+    if (old[i].at == f->at && old[i].read == f->read && old[i].place &&
+        dfi_cudagraph_same_form(old[i].place, &f->shape)) {
       df_tensor *t = old[i].place;
       old[i].place = NULL;
       return t;

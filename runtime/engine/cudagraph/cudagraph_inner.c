@@ -9,7 +9,6 @@
  * have more is cut off, and so is the iteration around it, as if it had never begun.
  */
 #include "engine/cudagraph/cudagraph.h"
-#include "base/remote_memory.h"
 #include "engine/tokens/frame.h"
 #include "engine/tokens/group_run.h"
 #include "engine/token.h"

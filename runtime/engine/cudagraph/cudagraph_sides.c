@@ -5,7 +5,6 @@
  * GPU reads; how often it was true the GPU counts, so that it is known which tokens would have been dead.
  */
 #include "engine/cudagraph/cudagraph.h"
-#include "base/remote_memory.h"
 #include "engine/token.h"
 
 static const dfi_remote *remote_of(const dfi_exec *x, const dfi_cudagraph_loop *l) {
@@ -160,12 +159,6 @@ bool dfi_cudagraph_bring(const dfi_exec *x, const dfi_cudagraph_loop *l, const d
   return true;
 }
 
-static bool same_form(const df_tensor *a, const df_tensor *b) {
-  if (a->dtype != b->dtype || a->rank != b->rank) return false;
-  for (int32_t d = 0; d < a->rank; d++) if (a->dims[d] != b->dims[d]) return false;
-  return true;
-}
-
 /* The side at hand gives v to the Merge; both sides write to one place. Consumes v. */
 static bool give(dfi_exec *x, const dfi_cudagraph_loop *l, df_value *joined, df_value v, df_error *err) {
   bool ok = true;
@@ -178,7 +171,7 @@ static bool give(dfi_exec *x, const dfi_cudagraph_loop *l, df_value *joined, df_
   }
   df_tensor *to = joined->kind == DF_TENSOR ? joined->as.tensor : NULL, *from = v.as.tensor;
   if (!to) ok = refused(err, "there is no memory for what a cond gives");
-  else if (!same_form(to, from)) ok = refused(err, "a cond whose sides have two shapes");
+  else if (!dfi_cudagraph_same_form(to, from)) ok = refused(err, "a cond whose sides have two shapes");
   else if (!dfi_bytes_copy(to->data, to->buffer, from->data, from->buffer, to->size * dfi_dtype_size[to->dtype]))
     ok = refused(err, "a value cannot be copied");
   dfi_value_drop(&v);

@@ -151,20 +151,14 @@ void dfi_remat_next(dfi_remat *s, int64_t n, uint32_t variable, const df_value *
 
 /* ---- the log ----------------------------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-  h = (h ^ v) * 0x9e3779b97f4a7c15u;
-  h ^= h >> 29; h *= 0xbf58476d1ce4e5b9u; h ^= h >> 32;
-  return h;
-}
-
 /* The node and its iterations, from r out to one of frame `until`. */
 static uint64_t key_of(const dfi_plan *p, const dfi_pnode *node, const dfi_record *r, const dfi_frame *until) {
-  uint64_t h = mix(0x106, dfi_remat_node(p, node));
+  uint64_t h = dfi_hash_mix(0x106, dfi_remat_node(p, node));
   for (;; r = r->frame->origin) {
     const dfi_frame *f = r->frame;
-    h = mix(mix(h, (uint64_t)r->number), (uint64_t)(f->scope->id % p->remat->nscopes));
+    h = dfi_hash_mix(dfi_hash_mix(h, (uint64_t)r->number), (uint64_t)(f->scope->id % p->remat->nscopes));
     if (f == until) return h ? h : 1;
-    if (f->call) h = mix(h, dfi_remat_node(p, f->call));
+    if (f->call) h = dfi_hash_mix(h, dfi_remat_node(p, f->call));
   }
 }
 

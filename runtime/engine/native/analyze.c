@@ -101,7 +101,8 @@ const dfi_shape *dfi_small(uint8_t t, const dfi_shape *s) {
   return dfi_sized(t, s) && dfi_shape_size(s) <= DFI_SMALL ? s : NULL;
 }
 
-bool dfi_stays(const dfi_look *l, int32_t i, dfi_operand o) {
+/* Does operand o of loop i stay as it is while the unit runs? */
+static bool stays(const dfi_look *l, int32_t i, dfi_operand o) {
   return DFI_SPACE(o) != DFI_ITERATION || l->loop[i].slot_far[DFI_INDEX(o)];
 }
 
@@ -160,7 +161,7 @@ static bool set_slot(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, u
 /* Output i of p hands on a captured tensor that is not small. */
 static bool is_far(const dfi_look *l, int32_t loop, dfi_operand o) {
   const dfi_shape *s = dfi_analyze_shape(l, loop, o);
-  return s && dfi_stays(l, loop, o) && dfi_shape_size(s) > DFI_SMALL;
+  return s && stays(l, loop, o) && dfi_shape_size(s) > DFI_SMALL;
 }
 
 static bool set_far(dfi_look *l, int32_t loop, const dfi_pnode *p, int32_t i, uint32_t slot, dfi_operand from) {
@@ -204,7 +205,8 @@ static bool check_operands(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   return true;
 }
 
-bool dfi_analyze_variable(const dfi_look *l, const dfi_pnode *p, uint32_t k, dfi_operand *o) {
+/* The handle of the variable that is p's input k, which conds and loops may have passed on. False: it is not known. */
+static bool variable_of(const dfi_look *l, const dfi_pnode *p, uint32_t k, dfi_operand *o) {
   const df_node *n = p->node->in[k].node;
   while (dfi_op_info_at(n->op)->op->flow == DF_SWITCH || dfi_op_info_at(n->op)->op->flow == DF_ENTER) n = n->in[0].node;
   for (int32_t i = 0; i < l->plan->nvariables && !p->reads; i++) {
@@ -216,14 +218,14 @@ bool dfi_analyze_variable(const dfi_look *l, const dfi_pnode *p, uint32_t k, dfi
 
 uint32_t dfi_analyze_variable_cell(dfi_look *l, const dfi_pnode *p, uint32_t k) {
   dfi_operand o;
-  dfi_analyze_variable(l, p, k, &o);               /* analyze.c has refused what it does not know */
+  variable_of(l, p, k, &o);               /* analyze.c has refused what it does not know */
   return l->unit->scope->nenters + l->unit->scope->nconsts + dfi_analyze_given(l, o);
 }
 
 /* It is read in each iteration: others may assign it meanwhile. */
 static bool look_variable(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   dfi_operand o;
-  if (!dfi_analyze_variable(l, p, 0, &o)) return dfi_unit_refuse(l->unit, p, "it is not known which variable it reads");
+  if (!variable_of(l, p, 0, &o)) return dfi_unit_refuse(l->unit, p, "it is not known which variable it reads");
   dfi_analyze_given(l, o);
   return set_slot(l, loop, p, 0, p->out, -1) &&
          (dfi_out_shape(l, p, 0)->rank <= 0 || dfi_take_room(l, p, p->out_dtypes[0], dfi_out_shape(l, p, 0)));
@@ -321,7 +323,7 @@ static bool look_call(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   for (uint32_t i = 0; i < p->nin; i++) {               /* a copy of each operand that does not stay where it is */
     const dfi_operand o = l->plan->operand[p->in + i];
     const dfi_shape *s = dfi_analyze_shape(l, loop, o);
-    const bool copied = s && dfi_shape_size(s) <= DFI_DIRECT && !dfi_stays(l, loop, o);
+    const bool copied = s && dfi_shape_size(s) <= DFI_DIRECT && !stays(l, loop, o);
     if (copied && !dfi_take_room(l, p, dfi_dtype(p->node->in[i]), s)) return false;
   }
   return true;
@@ -344,7 +346,7 @@ static bool look_change(dfi_look *l, int32_t loop, const dfi_pnode *p) {
       if (!check_operand(l, loop, p, l->plan->operand[p->in + i])) return false;
       continue;
     }
-    if (!dfi_analyze_variable(l, p, i, &o))
+    if (!variable_of(l, p, i, &o))
       return dfi_unit_refuse(l->unit, p, "it is not known which variable it changes");
     dfi_analyze_given(l, o);
   }

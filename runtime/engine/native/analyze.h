@@ -60,8 +60,6 @@ enum { DFI_DIRECT = 64 };          /* elements of a tensor that is not worth reg
 /* The shape, if it is known and a tensor of that dtype numbers; NULL. Small: and a tensor of it is small. */
 const dfi_shape *dfi_sized(uint8_t dtype, const dfi_shape *s);
 const dfi_shape *dfi_small(uint8_t dtype, const dfi_shape *s);
-/* Does operand o of loop i stay as it is while the unit runs? */
-bool dfi_stays(const dfi_look *l, int32_t i, dfi_operand o);
 /* The shape of a tensor that an operand of loop i is; NULL: a number, a handle, or something else. */
 const dfi_shape *dfi_analyze_shape(const dfi_look *l, int32_t i, dfi_operand o);
 
@@ -89,8 +87,6 @@ void dfi_analyze_count(dfi_analyze_loop *l, const dfi_plan *p);
 bool dfi_guard_inside(const dfi_analyze_loop *l, int32_t inner, int32_t outer);
 /* The place of a feed or a variable's handle among the unit's cells. */
 uint32_t dfi_analyze_given(dfi_look *l, dfi_operand o);
-/* The handle of the variable that is p's input k, which conds and loops may have passed on. False: it is not known. */
-bool dfi_analyze_variable(const dfi_look *l, const dfi_pnode *p, uint32_t k, dfi_operand *o);
 /* Its place among the unit's cells. */
 uint32_t dfi_analyze_variable_cell(dfi_look *l, const dfi_pnode *p, uint32_t k);
 /* The array that an operand of loop i is; -1: it is none. */

@@ -7,6 +7,7 @@
 #include "engine/observe/gather.h"
 #include "engine/observe/halt.h"
 #include "engine/tokens/frame.h"
+#include "engine/token.h"
 #include "engine/observe/log.h"
 #include "engine/owners/team.h"
 #include "engine/observe/watch.h"
@@ -56,14 +57,6 @@ static const dfi_scope *scope_of_owner(const gathering *g, int32_t o, int32_t sc
   return &g->first->plan->parts->scope[o][scope];
 }
 
-/* The owner that runs p: of a Transfer the one that sends; the one that has its value. */
-static int32_t runs(const dfi_plan *p, const dfi_pnode *q) {
-  return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].from : q->device];
-}
-static int32_t has_value(const dfi_plan *p, const dfi_pnode *q) {
-  return p->parts->owner[q->kind == DFI_K_TRANSFER ? p->link[q->child].to : q->device];
-}
-
 /* ---- whose slots are whose --------------------------------------------------------------------------------- */
 
 static void find_slot_owners(gathering *g) {
@@ -76,7 +69,7 @@ static void find_slot_owners(gathering *g) {
   }
   for (int32_t i = 0; i < p->nnodes; i++) {
     const dfi_pnode *q = &p->node[i];
-    const uint16_t owner = (uint16_t)has_value(p, q);
+    const uint16_t owner = (uint16_t)dfi_receiver_of(p, q);
     const bool enters = q->kind == DFI_K_ENTER;
     const int32_t s = enters                 ? (int32_t)q->target
                       : dfi_is_exit(q->kind) ? p->scope[q->scope].parent
@@ -96,19 +89,11 @@ static void find_slot_owners(gathering *g) {
 
 /* ---- frames ------------------------------------------------------------------------------------------------- */
 
-static bool in_queue(const dfi_exec *x, const dfi_record *r, const dfi_pnode *p) {
-  for (uint32_t i = x->head; i != x->tail; i++) {
-    const dfi_token *t = &x->queue[i & x->queue_mask];
-    if (t->record == r && r->nodes + t->node == p) return true;
-  }
-  return false;
-}
-
 /* No part of the loop is open in r: has it been? */
 static bool entered(const gathering *g, int32_t o, const dfi_record *r, int32_t scope) {
   const dfi_scope *s = scope_of_owner(g, o, scope);
   for (uint32_t i = 0; i < s->nenters; i++)
-    if (!(r->counts[s->enters[i] - r->nodes] & ~DFI_DEAD) && !in_queue(member(g, o), r, s->enters[i])) return true;
+    if (!(r->counts[s->enters[i] - r->nodes] & ~DFI_DEAD) && !dfi_in_queue(member(g, o), r, s->enters[i])) return true;
   return false;
 }
 
@@ -176,11 +161,11 @@ static void fill_frame(const gathering *g, whole *w) {
     if (part) f->constants[c] = part->constants[c];
   }
   for (uint32_t i = 0; i < s->nenters; i++) {
-    const dfi_frame *part = part_of(w, runs(p, s->enters[i]), g->n);
+    const dfi_frame *part = part_of(w, dfi_owner_of(p, s->enters[i]), g->n);
     if (part) f->enter_dead[s->enters[i]->enter] = part->enter_dead[s->enters[i]->enter];
   }
   for (uint32_t i = 0; i < s->nexits; i++) {
-    const int32_t o = runs(p, s->exits[i]);
+    const int32_t o = dfi_owner_of(p, s->exits[i]);
     const dfi_frame *part = part_of(w, o, g->n);
     f->exit_fired[s->exits[i]->child] = part ? part->exit_fired[s->exits[i]->child] : w->stage[o] == OVER;
   }
@@ -195,7 +180,7 @@ static void copy_counts(const gathering *g, const whole *w, dfi_record *to) {
     stage at = NO_PART;
     const dfi_record *r = NULL;
     for (int32_t o = 0; w->lone && o < g->n && !r; o++) r = part_at(w, o, to->number, &at);
-    if (!w->lone) r = part_at(w, runs(g->first->plan, p), to->number, &at);
+    if (!w->lone) r = part_at(w, dfi_owner_of(g->first->plan, p), to->number, &at);
     to->counts[i] = r ? r->counts[i] : at != OVER ? s->counts[i]
                       : p->kind == DFI_K_MERGE ? DFI_MERGE_FIRED | DFI_MERGE_LIVE : 0;
   }
@@ -222,7 +207,7 @@ static void copy_received(const gathering *g, const whole *w, dfi_record *to) {
     if (p->kind != DFI_K_TRANSFER || !p->nin || DFI_SPACE(plan->operand[p->in]) != DFI_ITERATION) continue;
     df_value *sent = to->base[DFI_ITERATION] + DFI_INDEX(plan->operand[p->in]);
     stage come;
-    const dfi_record *r = sent->kind == DF_EMPTY ? part_at(w, has_value(plan, p), to->number, &come) : NULL;
+    const dfi_record *r = sent->kind == DF_EMPTY ? part_at(w, dfi_receiver_of(plan, p), to->number, &come) : NULL;
     if (r && !r->counts[i]) *sent = r->base[DFI_ITERATION][p->out];
   }
 }

@@ -471,12 +471,6 @@ static void get_calls(reader *k) {
   }
 }
 
-static int32_t depth_of(const dfi_plan *p, int32_t scope) {
-  int32_t depth = 0;
-  for (; scope > 0; scope = p->scope[scope].parent) depth++;
-  return depth;
-}
-
 static void get_messages(reader *k) {
   const dfi_plan *p = k->x->plan;
   for (int64_t n = within(k, get_i64(k), 0, (k->end - k->at) / 24 + 1); n > 0 && !k->bad; n--) {
@@ -487,7 +481,7 @@ static void get_messages(reader *k) {
     l->depth = (int32_t)within(k, get_i64(k), 0, DFI_TAG_DEPTH + 1);
     l->dead = get_i64(k) ? DFI_DEAD : 0;
     get(k, l->number, 8 * (size_t)l->depth);
-    if (p->node[l->edge].kind != DFI_K_TRANSFER || l->depth != depth_of(p, (int32_t)p->node[l->edge].scope))
+    if (p->node[l->edge].kind != DFI_K_TRANSFER || l->depth != dfi_scope_depth(p, (int32_t)p->node[l->edge].scope))
       k->bad = true;
   }
 }

@@ -39,19 +39,13 @@ void dfi_across_send(dfi_exec *x, const dfi_record *r, const dfi_pnode *p, int32
   else dfi_exec_fail(x, r, p, err.code, err.message);
 }
 
-static int32_t depth_of(const dfi_plan *p, int32_t scope) {
-  int32_t depth = 0;
-  for (; scope > 0; scope = p->scope[scope].parent) depth++;
-  return depth;
-}
-
 /* Is it a message that the plan has a Recv for, with what that expects? */
 static bool is_ours(const struct dfi_team *t, const dfi_team_message *l) {
   const dfi_plan *p = t->member[0]->plan;
   if (l->edge >= (uint32_t)p->nnodes) return false;
   const dfi_pnode *q = &p->node[l->edge];
   if (q->kind != DFI_K_TRANSFER || p->parts->owner[p->link[q->child].to] != l->owner) return false;
-  if (l->depth != depth_of(p, (int32_t)q->scope)) return false;
+  if (l->depth != dfi_scope_depth(p, (int32_t)q->scope)) return false;
   const bool has_value = l->value.kind != DF_EMPTY;
   return has_value ? q->nout && !l->dead && l->value.dtype == q->out_dtypes[0] : !q->nout || l->dead;
 }

@@ -69,14 +69,6 @@ dfi_rank *dfi_rank_new(dfi_transport *transport) {
   return r;
 }
 
-static void drop_messages(dfi_team_message *l) {
-  for (dfi_team_message *next; l; l = next) {
-    next = l->next;
-    dfi_value_drop(&l->value);
-    dfi_free(l);
-  }
-}
-
 static void drop_said(run *f) {
   for (struct said *e = f->said, *next; e; e = next) {
     next = e->next;
@@ -108,7 +100,7 @@ void dfi_rank_free(dfi_rank *r) {
   for (int32_t b = 0; b < RUN_BUCKETS; b++)
     for (run *at = r->bucket[b], *next; at; at = next) {
       next = at->next;
-      drop_messages(at->early);
+      dfi_messages_drop(at->early);
       drop_said(at);
       dfi_free(at);
     }
@@ -263,14 +255,14 @@ static void forget(dfi_rank *r, uint64_t id) {
   run **at = place_of(r, id), *gone = *at;
   if (!gone) return;
   *at = gone->next;
-  drop_messages(gone->early);
+  dfi_messages_drop(gone->early);
   drop_said(gone);
   dfi_free(gone);
 }
 
 /* What still comes of it finds that it has failed. */
 static void remember_failed(dfi_rank *r, run *f) {
-  drop_messages(f->early);
+  dfi_messages_drop(f->early);
   f->early = NULL;
   uint64_t *oldest = &r->failed[r->nfailed++ % FAILED_KEPT];
   run *old = *oldest ? *place_of(r, *oldest) : NULL;
@@ -303,6 +295,15 @@ void dfi_rank_expect(dfi_rank *r, uint64_t id) {
   pthread_mutex_unlock(&r->runs);
 }
 
+static void loss_of(const dfi_rank *r, int32_t i, df_error *err) {
+  const peer *p = &r->peer[i];
+  char where[128] = "";
+  if (p->host[0]) snprintf(where, sizeof where, " (host %s, pid %lld)", p->host, (long long)p->pid);
+  dfi_fail(err, DF_UNAVAILABLE, NULL, "rank %d%s %s", i, where, p->what);
+  err->rank = i + 1;
+  snprintf(err->host, sizeof err->host, "%s", p->host);
+}
+
 void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
   pthread_mutex_lock(&r->runs);
   run *f = run_of(r, id);
@@ -320,7 +321,7 @@ void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
   for (int32_t i = 0; i < r->n && !f->failed; i++)
     if (part->ranks >> i & 1 && i != r->me && atomic_load(&r->peer[i].dead)) {
       df_error err;
-      dfi_rank_loss(r, i, &err);
+      loss_of(r, i, &err);
       fail_run(r, f, i, true, &err);
     }
   pthread_mutex_unlock(&r->runs);
@@ -478,7 +479,6 @@ bool dfi_rank_poll(dfi_rank *r) {
   return some;
 }
 
-bool dfi_rank_filled(const dfi_rank *r) { return r->t->filled(r->t); }
 uint32_t dfi_rank_ticket(const dfi_rank *r) { return r->t->ticket(r->t); }
 void dfi_rank_sleep(dfi_rank *r, uint32_t ticket, double seconds) { r->t->wait(r->t, ticket, seconds); }
 
@@ -496,15 +496,6 @@ bool dfi_rank_serve(dfi_rank *r, uint32_t wakes, double seconds) {
 
 /* ---- peers that are lost ---------------------------------------------------------------------------------------- */
 
-void dfi_rank_loss(const dfi_rank *r, int32_t i, df_error *err) {
-  const peer *p = &r->peer[i];
-  char where[128] = "";
-  if (p->host[0]) snprintf(where, sizeof where, " (host %s, pid %lld)", p->host, (long long)p->pid);
-  dfi_fail(err, DF_UNAVAILABLE, NULL, "rank %d%s %s", i, where, p->what);
-  err->rank = i + 1;
-  snprintf(err->host, sizeof err->host, "%s", p->host);
-}
-
 void dfi_rank_peer_failed(dfi_rank *r, int32_t i, const char *host, int64_t pid, const char *what) {
   peer *p = &r->peer[i];
   df_error err;
@@ -513,7 +504,7 @@ void dfi_rank_peer_failed(dfi_rank *r, int32_t i, const char *host, int64_t pid,
     if (host) { snprintf(p->host, sizeof p->host, "%s", host); p->pid = pid; }
     snprintf(p->what, sizeof p->what, "%s", what);
     atomic_store(&p->dead, true);
-    dfi_rank_loss(r, i, &err);
+    loss_of(r, i, &err);
     for (int32_t b = 0; b < RUN_BUCKETS; b++)
       for (run *f = r->bucket[b]; f; f = f->next)
         if (f->part && f->part->ranks >> i & 1) fail_run(r, f, i, true, &err);

@@ -47,14 +47,11 @@ void dfi_rank_send(dfi_rank *r, int32_t to, dfi_message *m);
 bool dfi_rank_flush(dfi_rank *r);
 /* Takes all that has come, and sends what is kept. True: something came. Any thread. */
 bool dfi_rank_poll(dfi_rank *r);
-bool dfi_rank_filled(const dfi_rank *r);
 /* Sleeps until something comes or the rank is woken; the ticket was taken before the thread looked for work. */
 uint32_t dfi_rank_ticket(const dfi_rank *r);
 void dfi_rank_sleep(dfi_rank *r, uint32_t ticket, double seconds);
 /* The run has failed here: so it has on these ranks. */
 void dfi_rank_tell_failed(dfi_rank *r, uint64_t ranks, uint64_t run, const df_error *err);
-/* What has become of a rank that is lost, as an error. */
-void dfi_rank_loss(const dfi_rank *r, int32_t peer, df_error *err);
 
 /* By what a message and its Recv find each other: the edge, and the numbers of the iterations around it. */
 static inline uint64_t dfi_key_hash(uint32_t edge, int32_t depth, const int64_t *number) {

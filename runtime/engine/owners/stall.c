@@ -45,7 +45,9 @@ void dfi_stall_crossed(struct dfi_team *t, int64_t *gone, int64_t *come) {
 
 enum { COUNT_BITS = 16 };
 
-bool dfi_stall_others(dfi_exec *x, dfi_shared *s) {
+/* Can no other run of x's session move? Of those over ranks this is found out by question and answer, so it is true a
+ * while after it has become so. x has nothing to do itself. */
+static bool others_stalled(dfi_exec *x, dfi_shared *s) {
   const int far = atomic_load(&s->far), others = far - (x->setup.rank_run != 0);
   const uint64_t moves = atomic_load(&s->moves), q = atomic_load(&s->question);
   if (atomic_load(&s->stuck) != atomic_load(&s->in_progress) - far) return false;
@@ -116,7 +118,7 @@ void dfi_stall_ask(dfi_exec *x) {
   if (stalled && asked && !x->setup.foreground) {
     t->ask.answered = t->ask.question;
     answer(t);
-  } else if (stalled && (asked || held) && dfi_stall_others(x, t->session))
+  } else if (stalled && (asked || held) && others_stalled(x, t->session))
     tell_others(x, (stall){ .what = STALLED, .round = atomic_fetch_add(&t->stalled, 1) + 1 });
   tell_others(x, (stall){ .what = ASKS, .round = round, .wanted.waits = t->ask.loops });
 }
@@ -181,5 +183,5 @@ void dfi_stall_begin(struct dfi_team *t) {
  * call can be completed but by a run that is yet to be started, and the foreground, which would have to end first,
  * can give up. */
 bool dfi_calls_all_stuck(dfi_exec *x) {
-  return x->setup.foreground && !x->setup.deadline && dfi_stall_others(x, x->setup.shared);
+  return x->setup.foreground && !x->setup.deadline && others_stalled(x, x->setup.shared);
 }

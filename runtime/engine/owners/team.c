@@ -204,7 +204,7 @@ void dfi_team_go(dfi_exec *x) {
   open_gate(t, GOES);
 }
 
-static void burn(dfi_team_message *l) {
+void dfi_messages_drop(dfi_team_message *l) {
   for (dfi_team_message *next; l; l = next) {
     next = l->next;
     dfi_value_drop(&l->value);
@@ -214,11 +214,11 @@ static void burn(dfi_team_message *l) {
 
 /* Messages that are not waited for any more: the run has failed. */
 static void burn_messages(dfi_exec *x) {
-  burn(x->messages);
+  dfi_messages_drop(x->messages);
   x->messages = NULL;
   for (uint32_t i = 0; i <= x->rendezvous_mask && x->nrendezvous; i++) {
     for (const dfi_team_message *l = x->rendezvous[i]; l; l = l->next) x->nrendezvous--;
-    burn(x->rendezvous[i]);
+    dfi_messages_drop(x->rendezvous[i]);
     x->rendezvous[i] = NULL;
   }
 }

@@ -40,9 +40,6 @@ const dfi_exec *dfi_team_first(const dfi_exec *x);
 void dfi_team_stall(dfi_exec *x);
 /* The same over ranks: all that x has waits; rank 0 asks the others whether all they have does. */
 void dfi_team_look_stalled(dfi_exec *x);
-/* Can no other run of x's session move? Of those over ranks this is found out by question and answer, so it is true a
- * while after it has become so. x has nothing to do itself. */
-bool dfi_stall_others(dfi_exec *x, dfi_shared *s);
 /* Can no run of the session move? x is one that might give up. */
 bool dfi_calls_all_stuck(dfi_exec *x);
 /* Has it been found out that nothing can move? */

@@ -1,7 +1,7 @@
 /* borrowed_read.c: see borrowed_read.h: how a borrowed read begins and ends. */
 #include "engine/tokens/borrowed_read.h"
 
-void dfi_borrowed_read_end(dfi_borrowed_read *l) {
+static void give_back(dfi_borrowed_read *l) {
   df_assert(!l->lent);
   df_tensor_release(l->tensor);
   df_tensor_release(l->tensor);
@@ -10,7 +10,7 @@ void dfi_borrowed_read_end(dfi_borrowed_read *l) {
 
 void dfi_borrowed_reads_end(dfi_exec *x) {
   for (int32_t i = 0; i < DFI_BORROWED_READS; i++) {
-    if (x->borrowed[i].tensor) dfi_borrowed_read_end(&x->borrowed[i]);
+    if (x->borrowed[i].tensor) give_back(&x->borrowed[i]);
     x->borrowed[i].rest = 0;
   }
 }
@@ -29,7 +29,7 @@ df_value dfi_borrowed_read_taken(const dfi_record *r, const df_value *v) {
 /* A tensor was read with a reference of its own: is it lent from now on? */
 static void consider(dfi_borrowed_read *l, df_tensor *t) {
   if (l->tensor) {                         /* of a value, or a variable, of before */
-    dfi_borrowed_read_end(l);
+    give_back(l);
     l->rest = DFI_BORROWED_READ_REST;
   } else if (l->rest) l->rest--;
   else if (t->buffer->bytes <= DFI_BORROWED_READ_BYTES && !t->buffer->arena) {

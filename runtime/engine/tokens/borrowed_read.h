@@ -7,8 +7,7 @@
 #include "engine/token.h"
 #include "resource/variable.h"
 
-/* Gives back a tensor that no slot has; all of them, when the run is over. */
-void dfi_borrowed_read_end(dfi_borrowed_read *l);
+/* Gives back all tensors that slots have, when the run is over. */
 void dfi_borrowed_reads_end(dfi_exec *x);
 /* The value of the variable whose handle this is, for a slot of r. False: there is none. */
 bool dfi_borrowed_read_of(dfi_exec *x, const dfi_record *r, const df_value *handle, df_value *out);

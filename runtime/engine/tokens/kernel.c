@@ -208,18 +208,12 @@ int32_t dfk_threads(const df_kernel *k) {
   return k->run ? dfi_pool_threads(call_of(k)->exec->setup.pool) : 1;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v) {
-  h = (h ^ v) * 0x9e3779b97f4a7c15u;
-  h ^= h >> 29; h *= 0xbf58476d1ce4e5b9u; h ^= h >> 32;
-  return h;
-}
-
 uint64_t dfi_tag_of(const dfi_record *r, uint64_t run) {
   const dfi_frame *f = r->frame;
-  if (!f->origin) return mix(run, 0x5eed);
+  if (!f->origin) return dfi_hash_mix(run, 0x5eed);
   const uint64_t which = f->call ? f->call->child : 0;
-  return mix(mix(f->second ? dfi_service.remat_tag(f->second) : dfi_tag_of(f->origin, run), 0x10095 + which),
-             (uint64_t)r->number);
+  const uint64_t outer = f->second ? dfi_service.remat_tag(f->second) : dfi_tag_of(f->origin, run);
+  return dfi_hash_mix(dfi_hash_mix(outer, 0x10095 + which), (uint64_t)r->number);
 }
 
 /* Says that a random op of the plan fired. */
@@ -312,7 +306,7 @@ void dfk_print(df_kernel *k, const char *bytes, int64_t length) {
 df_node *dfi_run_node(const void *run) { return ((const dfi_call *)run)->node->node; }
 uint64_t dfi_run_id(const void *run) {
   const dfi_exec *x = ((const dfi_call *)run)->exec;
-  return (uint64_t)(uintptr_t)x->given ^ mix((uint64_t)x->setup.run_number, 0x5e55);
+  return (uint64_t)(uintptr_t)x->given ^ dfi_hash_mix((uint64_t)x->setup.run_number, 0x5e55);
 }
 struct dfi_resources *dfi_run_resources(const void *run) {
   return ((const dfi_call *)run)->exec->setup.shared->resources;
