@@ -10,6 +10,7 @@ local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
 local ops = require 'dflow.front.ops'
 require 'dflow.front.ops_nn'
+function tensor.eager() return require 'dflow.front.eager' end
 local variable = require 'dflow.front.variable'
 local tensor_array = require 'dflow.front.tensor_array'
 local control = require 'dflow.front.control'

@@ -8,7 +8,7 @@ local function fired(s, fetches)
   local h = s:start(fetches, nil, { log = true })
   h:wait()
   local ops, n = s.graph:ops(), {}
-  require('dflow.inspect.trace').each(h, function(_, _, _, _, node, _, _, kind)
+  require('dflow.inspect.events').each(h, function(_, _, _, _, node, _, _, kind)
     if kind == 0 then
       local type = ops[node + 1].type
       n[type] = (n[type] or 0) + 1
@@ -47,7 +47,7 @@ describe('the engine that fires every primitive', function()
       local h = df.Session{ engine = engine }:start({ i, x }, nil, { log = true })
       assert.same({ 4, 61 }, h:wait())
       local ops, live, dead = df.default_graph():ops(), 0, 0
-      require('dflow.inspect.trace').each(h, function(_, _, _, _, node, _, _, kind, is_dead)
+      require('dflow.inspect.events').each(h, function(_, _, _, _, node, _, _, kind, is_dead)
         if kind == 0 and ops[node + 1].name == name then
           if is_dead then dead = dead + 1 else live = live + 1 end
         end

@@ -2,6 +2,7 @@
 -- to end in an error that says what is wrong, where, and how it is mended; none passes unheard.
 local df = require 'dflow'
 local errors = require 'dflow.front.errors'
+local quote = require 'dflow.front.quote'
 local conditions = require 'dflow.check.conditions'
 
 local has_integers = math.type ~= nil
@@ -466,9 +467,9 @@ describe('a beginner\'s mistake', function()
 
   before_each(function()
     df.reset()
-    errors.read_line = reader
+    quote.read_line = reader
   end)
-  after_each(function() errors.read_line = nil end)
+  after_each(function() quote.read_line = nil end)
 
   it('is never silent, and most errors say what is wrong, where and how it is mended', function()
     local poor = {}
@@ -516,13 +517,13 @@ describe('a beginner\'s mistake', function()
   end)
 
   it('is marked where it stands, behind letters that are two columns wide and those that take none; none is cut in two', function()
-    local columns = errors.columns
-    errors.columns = function() return 44 end
+    local columns = quote.columns
+    quote.columns = function() return 44 end
     typed = 'local y = df.ones{3} * "日本語のテキスト" .. "日本語のテキスト"'
     assert.matches('\n    1 | …= df.ones{3} * "日本語のテキ…\n      |               ^\n', shown(typed), 1, true)
     typed = 'local s, x = "日本e\204\129", 1 + wieght'
     local text = shown(typed)
-    errors.columns = columns
+    quote.columns = columns
     assert.matches('\n      | ' .. (' '):rep(25) .. '^^^^^^', text, 1, true)
     if not has_integers then return end                   -- LuaJIT takes such names
     typed = 'local größe = 1'

@@ -337,6 +337,27 @@ function M.long_functions()
   return wrong
 end
 
+-- ---- modules -----------------------------------------------------------------------------------------------------------
+
+--- Pairs of modules of stdlib/ each of which requires the other, wherever it does so: "a and b" each.
+function M.circles()
+  local requires, wrong = {}, {}
+  for _, path in ipairs(files('stdlib', 'lua')) do
+    local name, list = path:match '^stdlib/(.*)%.lua$':gsub('/', '.'), {}
+    for line in io.lines(path) do
+      for other in line:gsub('%-%-.*', ''):gmatch "require ?%(?'([%w_.]+)'" do list[other] = true end
+    end
+    requires[name] = list
+  end
+  for name, list in pairs(requires) do
+    for other in pairs(list) do
+      if name < other and requires[other] and requires[other][name] then wrong[#wrong + 1] = name .. ' and ' .. other end
+    end
+  end
+  table.sort(wrong)
+  return wrong
+end
+
 -- A comment names the thing that acts: a thread, a reader, an inspector. These words stand for none of them.
 local NOBODY = { 'nobody', 'somebody', 'anybody', 'everybody', 'someone', 'whoever', 'whom', 'stands still', 'stand still', 'stood still' }
 

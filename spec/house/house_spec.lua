@@ -3,16 +3,17 @@
 local house = require 'spec.house.house'
 local shell = require 'spec.shell'
 
---- What house.lua says of a runtime that has one file, with this line.
-local function with(path, text)
+--- What house.lua says of a runtime that has one file, with this line, and maybe another one.
+local function with(path, text, other, its_text)
   local here = shell.run('pwd').out:gsub('%s+$', '')
   local dir = shell.run('mktemp -d').out:gsub('%s+$', '')
   shell.run(('mkdir -p %s/%s'):format(dir, path:match '^(.*)/'))
   shell.write(dir .. '/' .. path, text .. '\n')
+  if other then shell.write(dir .. '/' .. other, its_text .. '\n') end
   local r = shell.run(([[cd %s && LUA_PATH='%s/?.lua;%s/stdlib/?.lua;;' ${DFLOW_INTERPRETER:-lua5.4} -e "
     local house = dofile '%s/spec/house/house.lua'
     for _, list in ipairs{ house.names(), house.touching(), house.bare_names(), house.long_functions(), house.writing(),
-                          house.host_names() } do
+                          house.host_names(), house.circles() } do
       print(table.concat(list, '\\n')) end"]]):format(dir, here, here, here))
   shell.run('rm -rf ' .. dir)
   return r.out .. r.err
@@ -47,6 +48,10 @@ describe('runtime/', function()
     assert.are.same({}, house.long_functions())
   end)
 
+  it('has, in stdlib/, no two modules that require each other', function()
+    assert.are.same({}, house.circles())
+  end)
+
   it('names what acts in comments, as do interp/ and stdlib/: not somebody, and no run that stands still', function()
     assert.are.same({}, house.nobodies())
     local text, inside = house.comment_of('f("nobody"); /* a reader', true, false)
@@ -69,6 +74,8 @@ describe('runtime/', function()
     assert.is_nil(with('stdlib/dflow/find.lua', "local f = io.open(path, 'rb')"):find('find.lua:1: writes a file', 1, true))
     assert.is_truthy(with('stdlib/dflow/find.lua', "return stats.memory['cpu:0']"):find('find.lua:1: says cpu:0', 1, true))
     assert.is_nil(with('stdlib/dflow/find.lua', '-- such as cpu:0'):find('says cpu:0', 1, true))
+    assert.is_truthy(with('stdlib/dflow/find.lua', "return function() return require('dflow.seek') end", 'stdlib/dflow/seek.lua', "require 'dflow.find'")
+      :find('dflow.find and dflow.seek', 1, true))
     local long = 'static void turn(int n) {\n' .. ('  n++;\n'):rep(59) .. '}'
     assert.is_truthy(with('runtime/plan/find.c', long):find('find.c:1 turn: 61 lines', 1, true))
     assert.is_nil(with('runtime/plan/find.c', (long:gsub('  n%+%+;\n', '', 1))):find('find.c:1 turn', 1, true))

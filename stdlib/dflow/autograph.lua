@@ -33,8 +33,8 @@ local function text_of(source)
   if source == '=(command line)' then return debug.getregistry()['dflow.command_line'] end
   if mark == '=' then                                -- the prompt's and the lessons' inputs
     local lines = {}
-    while errors.read_line do
-      local line = errors.read_line(source:sub(2), #lines + 1)
+    while quote.read_line do
+      local line = quote.read_line(source:sub(2), #lines + 1)
       if not line then break end
       lines[#lines + 1] = line
     end

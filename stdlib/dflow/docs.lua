@@ -1,19 +1,10 @@
 --- What help knows that the registry does not. Data only, a file for each sort of name in docs/; help.lua
 -- makes text of it.
 -- Each part is loaded when it is first asked for: the prompt is there before any of it is needed.
+local each_about = require 'dflow.docs.about'
+
 local M = {}
-
 local parts = {}
-
---- Calls fn(name, text) for each op with a Lua name whose entry says `what`: see df_op_about in dflow.h.
-function M.each_about(what, fn)
-  local core = require 'dflow.backend'
-  for op = 0, core.op_count() - 1 do
-    local text = core.op_about(op, what)
-    local name = text and core.op_info(op).lua
-    if name then fn(name, text) end
-  end
-end
 
 --- Of df that are no ops: pages by name.
 function parts.functions() return require('dflow.docs.functions').functions end
@@ -25,7 +16,7 @@ function parts.kinds() return require('dflow.docs.calls').kinds end
 --- What every example gives.
 function parts.outputs()
   local outputs = require 'dflow.docs.outputs'
-  M.each_about('output', function(name, text) outputs[name] = text end)
+  each_about('output', function(name, text) outputs[name] = text end)
   return outputs
 end
 --- What the gradient of an op is, as formulas or in words, and why there is none.
@@ -186,7 +177,7 @@ M.families = {
     'matrix_transpose adjoint trace matvec transpose', 'logdet log_matrix_determinant cholesky',
   'string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_hash_bucket string_length',
 }
-M.each_about('see', function(name, text) M.families[#M.families + 1] = name .. ' ' .. text end)
+each_about('see', function(name, text) M.families[#M.families + 1] = name .. ' ' .. text end)
 
 --- What holds for each dtype's numbers.
 M.dtypes = {

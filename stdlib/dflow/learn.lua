@@ -2,6 +2,7 @@
 --
 -- Lines are read by `ask(prompt)` and written by `say(text)`, so that the same lessons run at a terminal, in a pipe and in a spec.
 local errors = require 'dflow.front.errors'
+local quote = require 'dflow.front.quote'
 local df = require 'dflow'
 
 local M = {}
@@ -12,7 +13,7 @@ function M.lessons() return require 'dflow.learn.lessons' end
 
 -- What was typed, by what its lines are called in messages: errors quote it.
 local texts = {}
-errors.read_line = errors.read_line or function(file, line)
+quote.read_line = quote.read_line or function(file, line)
   local at = 0
   for row in ((texts[file] or '') .. '\n'):gmatch '([^\n]*)\n' do
     at = at + 1
@@ -107,7 +108,7 @@ end
 --- What is said of names in a wrong answer that were not set: Lua takes them for nil, and drops them at the end of a list.
 local function unknown(line, env, said)
   local list = {}
-  for _, name in ipairs(require('dflow.front.quote').names_read(line)) do
+  for _, name in ipairs(quote.names_read(line)) do
     if env[name] == nil and not said:find("'" .. name .. "'", 1, true) then list[#list + 1] = "'" .. name .. "'" end
   end
   if #list == 0 then return nil end

@@ -14,6 +14,7 @@ local serve = require 'dflow.repl.serve'
 local marks = require 'dflow.repl.marks'
 local graph = require 'dflow.front.graph'
 local errors = require 'dflow.front.errors'
+local quote = require 'dflow.front.quote'
 
 local M = {}
 local unpack = table.unpack or unpack
@@ -210,8 +211,9 @@ function M.open()
   M.program = program
   values.open(program.terminal())
   commands.open(M)
-  errors.read_line = session.source_line
-  if program.terminal().editing then errors.columns = function() return values.terminal().columns or 80 end end
+  require 'dflow.repl.builtin'
+  quote.read_line = session.source_line
+  if program.terminal().editing then quote.columns = function() return values.terminal().columns or 80 end end
   inspector.open(M)
   if not debug.getregistry().LUA_NOENV and session.remembered(program, 'autograph') then require('dflow.autograph').whole = true end
   _G.Out, _G.repl = session.Out, M
@@ -244,7 +246,7 @@ function M.print(text)
   program = require 'dflow.program'
   M.program = program
   values.open(program.terminal())
-  errors.read_line = session.source_line
+  quote.read_line = session.source_line
   session.journal.closed = true
   local ok = true
   for _, input in ipairs(several or require('dflow.repl.editor').inputs(text, 80)) do

@@ -181,8 +181,8 @@ function methods.run_metadata(w, tag, h, step)
     errors.bad('run_metadata: a run such as df.start(y, feeds, {log = true}) is expected, not %s', errors.describe(h))
   end
   if not h:done() then errors.raise('failed_precondition', 'run_metadata: the run is not over; h:wait() waits for it') end
-  local trace, event = require 'dflow.inspect.trace', require 'dflow.backend.enums'
-  local names, places = trace.names(h), trace.places_of(h)
+  local logged, event = require 'dflow.inspect.events', require 'dflow.backend.enums'
+  local names, places = logged.names(h), logged.places_of(h)
   local ran, order, away = {}, {}, {}
   local function of(node, device, at)
     local key = node .. '@' .. device
@@ -192,13 +192,13 @@ function methods.run_metadata(w, tag, h, step)
     end
     return ran[key]
   end
-  trace.each(h, function(at, took, iteration, _, node, frame, _, kind, dead, device)
+  logged.each(h, function(at, took, iteration, _, node, frame, _, kind, dead, device)
     if kind == event.DF_EVENT_TOKEN and not dead and device >= 0 then
       local r = of(node, device, at)
       r.times, r.took = r.times + 1, r.took + took
-      away[trace.token(node, frame, iteration, device)] = at + took
+      away[logged.token(node, frame, iteration, device)] = at + took
     elseif kind == event.DF_EVENT_DONE and device >= 0 then       -- a worker had it since then
-      local key = trace.token(node, frame, iteration, device)
+      local key = logged.token(node, frame, iteration, device)
       local r = of(node, device, at)
       r.took = r.took + at - (away[key] or at)
     end

@@ -6,7 +6,7 @@ local M = {
   none = {},            -- why there is none
 }
 
-require('dflow.docs').each_about('derivative', function(name, text)
+require 'dflow.docs.about' ('derivative', function(name, text)
   local why = text:match '^none: (.*)'
   if why then
     M.none[name] = why

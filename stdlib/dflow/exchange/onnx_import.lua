@@ -8,34 +8,12 @@ local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local read = require 'dflow.exchange.onnx.read'
 local source = require 'dflow.exchange.source'
+local values = require 'dflow.exchange.onnx.values'
 
 local M = {}
 local unpack = graph.unpack
 local NEWEST = 28
-
--- ---- sequences --------------------------------------------------------------------------------------------------------
--- { list = Outputs } while its length is known, else { handle = TensorFlow's list of tensors, dtype = theirs }. A value that is optional is a
--- sequence of one or none, `optional` then.
-local Sequence = { __name = 'dflow.onnx.Sequence' }
-Sequence.__index = Sequence
-local function sequence(list) return setmetatable({ list = list }, Sequence) end
-
-local function value_dtype(type_message)
-  while type_message and not type_message.tensor do
-    type_message = (type_message.sequence or type_message.optional or {}).element
-  end
-  local t = type_message and type_message.tensor
-  return t and read.dtype_of(t.d)
-end
-
---- A shape as a list with -1; nil where even the rank is not known.
-local function value_shape(type_message)
-  local t = type_message and type_message.tensor
-  if not t or not t.shape then return nil end
-  local shape = {}
-  for i, dim in ipairs(t.shape.dims) do shape[i] = dim.value and dim.value >= 0 and dim.value or -1 end
-  return shape
-end
+local Sequence, value_dtype, value_shape = values.Sequence, values.dtype, values.shape
 
 -- ---- a model's graph ------------------------------------------------------------------------------------------------------
 local Importer = {}
@@ -302,5 +280,4 @@ function M.import_onnx(from, opts)
   return g
 end
 
-M.Sequence, M.sequence, M.value_dtype, M.value_shape = Sequence, sequence, value_dtype, value_shape
 return M

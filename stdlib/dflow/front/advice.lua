@@ -436,15 +436,15 @@ local raw = {
   end },
   { "near '(%w+)'", function(_, text) return text and text:find('%f[%w]lambda%f[%W]') and 'a function is written function(x) return x end' or nil end },
   { "attempt to call a nil value %(global '(%w+)'%)", function(word)
-    local errors, df = require 'dflow.front.errors', package.loaded['dflow']
+    local nearest, df = require 'dflow.front.nearest', package.loaded['dflow']
     for _, name in ipairs(df and df_names() or {}) do if name == word then return ('it is df.%s'):format(word) end end
     local says = require('dflow.front.glossary').says(word)
     if says then return says end
     local names = {}
     for key in next, _G do if type(key) == 'string' then names[#names + 1] = key end end
-    local near = errors.nearest(word, names)
+    local near = nearest(word, names)
     if near then return ("did you mean '%s'?"):format(near) end
-    near = errors.nearest(word, df_names())
+    near = nearest(word, df_names())
     return near and ('did you mean df.%s?'):format(near) or nil
   end },
 }

@@ -1,6 +1,7 @@
 --- Errors: tables {code=, message=, op=, frame=, source=, traceback=, ran=} whose tostring is the whole message: where, what, the line as it was
 -- written with a caret, and how it is mended (see advice.lua), which is loaded when an error is shown.
 local core = require 'dflow.backend'
+local nearest = require 'dflow.front.nearest'
 
 local M = {}
 local Error = core.Error
@@ -14,6 +15,9 @@ function M.shown(text)
 end
 
 Error.__name = 'dflow.Error'
+
+--- What called the line that built an op, as text; front/graph.lua, which knows the graphs, has the function.
+function M.callers_of() return nil end
 
 --- The frames of the user's that called the line of the error, and the line that ran it, as they are shown.
 local function callers_of(e)
@@ -34,7 +38,7 @@ end
 --- What called the line that built the op is kept beside its graph, and looked up when it is asked for.
 Error.__index = function(e, key)
   if key ~= 'traceback' or not rawget(e, 'op') then return nil end
-  local text = require('dflow.front.graph').callers_of(e.op, e.source)
+  local text = M.callers_of(e.op, e.source)
   rawset(e, 'traceback', text or false)
   return text
 end
@@ -62,7 +66,7 @@ local function named(text)
   end
   local ok, names, known = pcall(function() return require('dflow.front.quote').nil_names(text) end)
   if not ok or #names == 0 or #names > 3 then return text end
-  local near = #names == 1 and M.nearest(names[1], known)
+  local near = #names == 1 and nearest(names[1], known)
   return ("%s; the variable%s '%s' %s nil%s"):format(text, #names > 1 and 's' or '', table.concat(names, "', '"), #names > 1 and 'are' or 'is',
     near and near ~= names[1] and ("; did you mean '%s'?"):format(near) or '')
 end
@@ -88,9 +92,6 @@ function M.warn(text, line)
   warned[line .. text] = true
   io.stderr:write(line, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
 end
-
---- Set by the prompt: a function (file, line) -> the text of what was typed, or nil; and one that gives the columns of its window.
-M.read_line, M.columns = nil, nil
 
 --- A message of Lua's own, with the line that it is about and a hint: what the program shows of an error that is none of dflow's.
 function M.explain(message) return require('dflow.front.advice').explain(message) end
@@ -175,13 +176,6 @@ function M.with_colons(methods, class, what, as, but)
   if class.__index == methods then M.no_other(methods, what) end
 end
 
---- The whole path of the file that a function is from, or what its chunk is called; Lua's own short one leaves out its beginning.
--- @param about  what debug.getinfo says of it, with 'S'
-function M.file_of(about)
-  local first = about.source:sub(1, 1)
-  return (first == '@' or first == '=') and about.source:sub(2) or about.short_src
-end
-
 -- Where this library's own files are: they may ask an object for a field that it has not.
 local home = debug.getinfo(1, 'S').source:match '^(@.*)front/errors%.lua$' or ''
 
@@ -212,33 +206,6 @@ function M.no_other(methods, what, says)
   end })
 end
 
--- ---- did you mean -------------------------------------------------------------------------------------
---- How many letters are to be changed, put in, left out or exchanged with the next one to come from a to b.
-local function distance(a, b)
-  local previous, before = {}, nil
-  for j = 0, #b do previous[j] = j end
-  for i = 1, #a do
-    local current = { [0] = i }
-    for j = 1, #b do
-      local cost = a:byte(i) == b:byte(j) and 0 or 1
-      current[j] = math.min(previous[j] + 1, current[j - 1] + 1, previous[j - 1] + cost)
-      if before and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then current[j] = math.min(current[j], before[j - 2] + 1) end
-    end
-    previous, before = current, previous
-  end
-  return previous[#b]
-end
-
---- The name of the list that is most like `word`, or nil when none is.
-function M.nearest(word, names)
-  local best, best_distance
-  for _, name in ipairs(names) do
-    local d = distance(word:lower(), name:lower())
-    if not best or d < best_distance then best, best_distance = name, d end
-  end
-  if best and best_distance <= math.max(1, math.floor(#word / 3)) then return best end
-end
-
 --- Names that the word is a part of, case aside, at most three and shortest first: 'optim' is in 'AdamOptimizer'.
 local function holding(word, names)
   local list = {}
@@ -253,7 +220,7 @@ end
 --- `; did you mean 'x'?`, `; there are 'x', 'y'`, or nothing.
 function M.hint(word, names)
   if type(word) ~= 'string' then return '' end
-  local near = M.nearest(word, names)
+  local near = nearest(word, names)
   if near then return ("; did you mean '%s'?"):format(near) end
   local list = holding(word, names)
   if #list == 0 then return '' end

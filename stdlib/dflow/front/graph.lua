@@ -24,7 +24,7 @@ local sessions = {}  -- by as_default: {graph, the session that was its default 
 local base           -- the default graph below them
 
 --- The frames that called the line which built the op `name (Type)`, one below the other; nil where none did, or it is not known.
-function M.callers_of(op, source)
+function errors.callers_of(op, source)
   local name = op:match '^(.-) %(' or op
   for g in pairs(all) do
     local node = core.node_by_name(g.handle, name)
@@ -432,7 +432,7 @@ function Output.__eq(a, b)
   local info = debug.getinfo(2, 'Sl')
   if info and info.what ~= 'C' and info.source:sub(1, #ours) ~= ours then
     errors.warn('== on an Output asks whether both are the same output, which is known while the graph is built: false; '
-      .. 'to compare values write x:eq(y), to compare outputs rawequal(x, y)', ('%s:%d'):format(errors.file_of(info), info.currentline))
+      .. 'to compare values write x:eq(y), to compare outputs rawequal(x, y)', ('%s:%d'):format(require('dflow.front.quote').file_of(info), info.currentline))
   end
   return rawequal(a, b)
 end

@@ -10,12 +10,22 @@ local LONGEST, SHOWN = 4000, 110        -- bytes of a line that are looked at, c
 --- The file, open to be read; nil where there is none, and for a pipe, which has been read and would be waited for.
 function M.open(path) return pcall(require('dflow.backend').file_size, path) and io.open(path, 'rb') or nil end
 
+--- Set by the prompt: a function (file, line) -> the text of what was typed, or nil; and one that gives the columns of its window.
+M.read_line, M.columns = nil, nil
+
+--- The whole path of the file that a function is from, or what its chunk is called; Lua's own short one leaves out its beginning.
+-- @param about  what debug.getinfo says of it, with 'S'
+function M.file_of(about)
+  local first = about.source:sub(1, 1)
+  return (first == '@' or first == '=') and about.source:sub(2) or about.short_src
+end
+
 --- The text of `file:line`; nil where it cannot be read.
 function M.line(source)
   local file, number = tostring(source):match('^(.*):(%d+)$')
   number = tonumber(number)
   if not number or number < 1 then return nil end
-  local read = require('dflow.front.errors').read_line
+  local read = M.read_line
   local typed = read and read(file, number)
   if typed then return typed, number, true end
   local f = file ~= '' and not file:find('[%z\n]') and M.open(file)
@@ -222,7 +232,7 @@ function M.text(source, message, op)
   local indent = #text:match('^%s*')
   text = text:sub(indent + 1):gsub('%s+$', '')
   if first then first, last = first - indent, last - indent end
-  local columns = require('dflow.front.errors').columns
+  local columns = M.columns
   local room = columns and math.max(24, math.min(SHOWN, columns() - 10)) or SHOWN
   if #text > room then                                       -- the part around the caret
     local from = math.max(1, math.min((first or 1) - math.floor(room * 0.4), #text - room + 1))
@@ -337,7 +347,7 @@ function M.nil_names(message)
     local info = debug.getinfo(level, 'Slf')
     if not info then return {} end
     if info.what ~= 'C' and info.source:sub(1, #ours) ~= ours and info.currentline > 0 then
-      local text = M.line(require('dflow.front.errors').file_of(info) .. ':' .. info.currentline)
+      local text = M.line(M.file_of(info) .. ':' .. info.currentline)
       if not text then return {} end
       local list, known, code = {}, {}, M.masked(text)
       local meant = message and missing_argument(code, message)

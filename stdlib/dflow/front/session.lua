@@ -13,8 +13,8 @@ local gradients = require 'dflow.front.gradients'
 local tensor_array = require 'dflow.front.tensor_array'
 local devices = require 'dflow.front.devices'
 local numerics = require 'dflow.front.numerics'
-local Variable = require('dflow.front.variable').Variable
-local variable_read = require('dflow.front.variable').as_output
+local variable = require 'dflow.front.variable'
+local Variable, variable_read = variable.Variable, variable.as_output
 
 local M = {}
 local Output, Operation, Tensor, Graph = graph.Output, graph.Operation, tensor.Tensor, graph.Graph
@@ -609,6 +609,7 @@ function M.default(g)
   return s
 end
 local default = M.default
+variable.default_session = default
 
 --- Another default session of the graph in the place of the one it has; variables keep their values.
 function M.renew(g, opts)

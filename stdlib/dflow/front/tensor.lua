@@ -10,6 +10,9 @@ local Tensor = core.Tensor
 M.Tensor = Tensor
 Tensor.__name = 'dflow.Tensor'
 
+--- The module of ops on Tensors, front/eager.lua, which is above this one: dflow.lua says how it is loaded.
+function M.eager() error 'dflow is not loaded' end
+
 local methods = {}
 
 local fields = {
@@ -40,7 +43,7 @@ end
 --- An op as a method, computed at once: t:reduce_sum{axis = 0}, and NumPy's t:sum().
 function M.op_method(key)
   if type(key) ~= 'string' then return nil end
-  local method = require('dflow.front.eager').method(key)
+  local method = M.eager().method(key)
   if method then methods[key] = method end
   return method
 end
@@ -61,10 +64,10 @@ for event, name in pairs{ add = 'add', sub = 'sub', mul = 'mul', div = 'div', mo
     local mt = type(other) == 'table' and other ~= a and getmetatable(other)
     local build = type(mt) == 'table' and mt ~= Tensor and mt['__' .. event]
     if build then return build(a, b) end
-    return require('dflow.front.eager').apply(name, a, b)
+    return M.eager().apply(name, a, b)
   end
 end
-Tensor.__unm = function(t) return require('dflow.front.eager').apply('neg', t) end
+Tensor.__unm = function(t) return M.eager().apply('neg', t) end
 
 --- Is one element the other: 0 is -0, and what is not a number is alike, whatever its sign.
 local function alike(x, y)

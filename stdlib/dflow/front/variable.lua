@@ -19,6 +19,9 @@ local M = {}
 local Variable = { __name = 'dflow.Variable' }
 M.Variable = Variable
 
+--- The session that df.run uses for a graph: front/session.lua, which is above, says it.
+M.default_session = nil
+
 local methods = {}
 local rawget, type = rawget, type
 
@@ -137,7 +140,7 @@ function methods.load(v, x, session)
   if mt == graph.Output or (mt and rawget(mt, 'as_output')) then
     errors.bad('load: %s has no value while building: run it first, or write df.run(%s:assign(x))', errors.describe(x), v.name)
   end
-  if session == nil then session = require('dflow.front.session').default(v.graph) end
+  if session == nil then session = M.default_session(v.graph) end
   local of = getmetatable(session)
   if type(of) ~= 'table' or rawget(of, '__name') ~= 'dflow.Session' then
     errors.bad('load: %s was given for the session', errors.describe(session))

@@ -8,7 +8,7 @@ local wire = require 'dflow.exchange.wire'
 local files = require 'dflow.exchange.file'
 local graph = require 'dflow.front.graph'
 local primitive = require('dflow.front.registry').primitive
-local trace = require 'dflow.inspect.trace'
+local logged = require 'dflow.inspect.events'
 local whereabouts = require 'dflow.inspect.whereabouts'
 local enums = require 'dflow.backend.enums'
 
@@ -62,7 +62,7 @@ local function arrows(h)
     return list
   end
   local function key(node, frame, iteration) return node .. '@' .. frame .. '@' .. iteration end
-  trace.each(h, function(_, _, iteration, _, node, frame, _, kind)
+  logged.each(h, function(_, _, iteration, _, node, frame, _, kind)
     n = n + 1
     if kind == OPEN then
       parents[frame] = { node, iteration }
@@ -95,14 +95,14 @@ function M.write(h, path)
 end
 
 function M.write_to(h, file)
-  local names, flows = trace.names(h), arrows(h)
+  local names, flows = logged.names(h), arrows(h)
   local uuid = TOP
   local function fresh()
     uuid = uuid + 1
     return uuid
   end
   local tracks, lanes, lane_of, workers, worker_of = {}, {}, {}, {}, {}
-  local devices, links, owners = trace.places_of(h)
+  local devices, links, owners = logged.places_of(h)
   file:write(packet(bytes(60, number(1, PROCESS) .. bytes(3, number(1, 1) .. bytes(6, 'dflow')))),
     track(MEMORY, 'memory of ' .. devices[1], PROCESS, bytes(8, number(3, 3))), track(TOP, 'top level', PROCESS))
   local open, now, last_memory, i = {}, 0, nil, 0
@@ -111,7 +111,7 @@ function M.write_to(h, file)
   --- The device that a token ran on, by name, where each has lanes of its own; else nil.
   local function place(device) return owners > 1 and (device < 0 and links[-device][1] or devices[device + 1]) or nil end
 
-  local away, ends = trace.look_ahead(h, place)
+  local away, ends = logged.look_ahead(h, place)
 
   --- The lane of an iteration; the lowest of its frame that is free.
   local function lane(frame, iteration, device)
@@ -142,7 +142,7 @@ function M.write_to(h, file)
   end
 
   local begun = {}
-  trace.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead, device)
+  logged.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead, device)
     i = i + 1
     now = at + took
     if kind == OPEN then

@@ -8,7 +8,7 @@ local json = require 'dflow.exchange.json'
 local writer = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
-local trace = require 'dflow.inspect.trace'
+local logged = require 'dflow.inspect.events'
 local text = require 'dflow.front.text'
 local quote = require 'dflow.front.quote'
 local layout = require 'dflow.inspect.report.layout'
@@ -122,7 +122,7 @@ end
 
 --- What the page shows of a run's log: `first` tokens from its beginning, `behind` from its end; all: also nodes that no token has come to.
 local function gather(h, first, most, all)
-  local names, g = trace.names(h), h.session.graph
+  local names, g = logged.names(h), h.session.graph
   local data = { nodes = {}, edges = {}, scopes = {}, total = 0, most = 0 }
   local place, scopes = {}, { [0] = { id = 0, name = '', where = '' } }
   local scope_of, frames = {}, {}                         -- by frame
@@ -145,7 +145,7 @@ local function gather(h, first, most, all)
     scopes[scope] = scopes[scope] or { id = scope, name = s.name, where = s.where, parent = parent }
   end
   if all then planned(h, loop, see) end
-  trace.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead)
+  logged.each(h, function(at, took, iteration, memory, node, frame, scope, kind, dead)
     if memory > data.most then data.most = memory end
     if kind == OPEN then
       names.open(frame, node, iteration, scope)
@@ -275,7 +275,7 @@ function M.text(h, live)
                   node = c.node, frame = steps(c.frame), iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
                   dead = table.concat(c.dead), values = texts, value = of_token, ok = ok,
                   fail = not ok and failure(h, data) or nil,
-                  live = live and { said = live.said, unlogged = data.total == 0 and stats.nodes_run > 0 } or nil, swap = stats.swap, host = trace.places_of(h)[1],
+                  live = live and { said = live.said, unlogged = data.total == 0 and stats.nodes_run > 0 } or nil, swap = stats.swap, host = logged.places_of(h)[1],
                   peak = peak > (h.peak_before or peak) and peak or data.most }
   for i, n in ipairs(data.nodes) do
     local at = where.nodes[i]

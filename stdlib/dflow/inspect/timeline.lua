@@ -3,7 +3,7 @@
 -- A device has a track for what it computes, and one each for the copies to the host and from it that save = 'swap' makes; a link has one for its messages. Arrows lead
 -- from what gave a value over the message that carried it to what waited for it. It is read from the run's record, as h:whatif reads it.
 local json = require 'dflow.exchange.json'
-local trace = require 'dflow.inspect.trace'
+local logged = require 'dflow.inspect.events'
 
 local M = {}
 local format, quote = string.format, json.quote
@@ -46,11 +46,11 @@ end
 --- Writes the lines of the file, in the order of their times.
 function M.write_to(h, file)
   local timeline = h:whatif{ timeline = true }.timeline
-  local names, thread = tracks_of(timeline, trace.places_of(h)[1])
+  local names, thread = tracks_of(timeline, logged.places_of(h)[1])
   local by_id, lines = {}, {}
   for _, e in ipairs(timeline) do by_id[e.id] = e end
   local function at(seconds, text) lines[#lines + 1] = { math.floor(seconds * 1e9 + 0.5), #lines, text } end
-  local facts = trace.names(h)
+  local facts = logged.names(h)
   for _, e in ipairs(timeline) do
     local about, begins = facts.node(e.number), math.floor(e.begins * 1e9 + 0.5)
     at(e.begins, format('{"ph":"X","cat":"%s","pid":1,"tid":%d,"ts":%.3f,"dur":%.3f,"name":%s,"args":{"op":%s,"source":%s,"iteration":%.0f%s}}', e.kind, thread(e),

@@ -24,7 +24,7 @@ local function fired(fetches, type, dead, feeds)
   local h = s:start(fetches, feeds, { log = true })
   h:wait()
   local ops = df.default_graph():ops()
-  require('dflow.inspect.trace').each(h, function(_, _, _, _, node, _, _, kind, is_dead)
+  require('dflow.inspect.events').each(h, function(_, _, _, _, node, _, _, kind, is_dead)
     if kind == 0 and ops[node + 1].type == type and is_dead == (dead or false) then n = n + 1 end
   end)
   s:close()

@@ -5,39 +5,16 @@ local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
 local png = require 'dflow.exchange.png'
+local pixels = require 'dflow.plot.pixels'
+local svg = require 'dflow.plot.svg'
 
 local M = {}
 
---- The pixels of an image, each `k` by `k` times.
--- @param image  {height =, width =, channels = 1 or 3, [1 … n] = 0 to 255}
-local function enlarged(image, k)
-  local rows, span = {}, image.width * image.channels
-  for y = 0, image.height - 1 do
-    local row = {}
-    for x = 0, image.width - 1 do
-      local at = y * span + x * image.channels
-      local pixel = image.channels == 1 and string.char(image[at + 1]) or string.char(image[at + 1], image[at + 2], image[at + 3])
-      row[x + 1] = pixel:rep(k)
-    end
-    rows[y + 1] = table.concat(row):rep(k)
-  end
-  return table.concat(rows)
-end
-
---- How often a pixel of the image goes into width by height: at least once.
-local function times(image, width, height) return math.max(1, math.floor(math.min(width / image.width, height / image.height))) end
-
---- An image as a PNG of at most width by height, or of its own size.
-function M.of_image(image, width, height)
-  local k = times(image, width, height)
-  return png.write(image.height * k, image.width * k, image.channels, enlarged(image, k))
-end
-
 --- SVG as PNG, by rsvg-convert.
-local function drawn(svg)
+local function drawn(drawing)
   local from, to = os.tmpname(), os.tmpname()
   local ok, result = pcall(function()
-    files.write(from, svg)
+    files.write(from, drawing)
     local said = io.popen(("rsvg-convert -o '%s' '%s' 2>&1"):format(to, from)):read '*a'
     local bytes = core.tensor_bytes(core.read_file(to))
     if bytes:sub(1, 4) ~= '\137PNG' then
@@ -54,8 +31,8 @@ end
 
 --- The plot as the bytes of a PNG.
 function M.png(plot, width, height)
-  if plot.image then return M.of_image(plot.image, width, height) end
-  return drawn(require('dflow.plot.svg').write(plot, width, height))
+  if plot.image then return pixels.of_image(plot.image, width, height) end
+  return drawn(svg.write(plot, width, height))
 end
 
 -- ---- terminals -------------------------------------------------------------------------------------------------------
@@ -149,10 +126,10 @@ end
 --- The plot for a terminal that shows `how`: 'kitty' or 'sixel'. Of at most width by height.
 function M.shown(plot, how, width, height)
   local image = plot.image and reduced(plot.image, width, height)
-  if how == 'kitty' then return kitty(image and M.of_image(image, width, height) or M.png(plot, width, height)) end
+  if how == 'kitty' then return kitty(image and pixels.of_image(image, width, height) or M.png(plot, width, height)) end
   if image then
-    local k = times(image, width, height)
-    return sixel(image.height * k, image.width * k, image.channels, enlarged(image, k))
+    local k = pixels.times(image, width, height)
+    return sixel(image.height * k, image.width * k, image.channels, pixels.enlarged(image, k))
   end
   local path = os.tmpname()
   local ok, t = pcall(function()

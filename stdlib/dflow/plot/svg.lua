@@ -168,9 +168,9 @@ local function pixels(out, plot, box)
   local side = math.min(box.w / image.width, box.h / image.height)
   local left, top = box.x + (box.w - side * image.width) / 2, box.y + (box.h - side * image.height) / 2
   if image.width * image.height > 4096 then
-    local picture = require 'dflow.plot.picture'
+    local of_image = require('dflow.plot.pixels').of_image
     out[#out + 1] = ('<image x="%.2f" y="%.2f" width="%.2f" height="%.2f" href="data:image/png;base64,%s"/>')
-      :format(left, top, side * image.width, side * image.height, require('dflow.exchange.png').base64(picture.of_image(image, 1, 1)))
+      :format(left, top, side * image.width, side * image.height, require('dflow.exchange.png').base64(of_image(image, 1, 1)))
     return
   end
   for y = 0, image.height - 1 do

@@ -1,7 +1,6 @@
 --- The prompt's breakpoints: what `:break` is told, those of a paused run and those for every run to come.
 --
 -- They are numbered together. A run has numbers of its own for those it knows; `by_run` says which is which, and goes with the run.
-local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
 local registry = require 'dflow.front.registry'
@@ -59,7 +58,7 @@ function M.parse(text)
     if word == 'nan' or word == 'inf' or word == 'dead' then spec[word] = true else words[#words + 1] = word end
   end
   if #words == 2 and words[2]:find('^%d+$') then                    -- `:break lin 1` was meant as a line
-    local near = errors.nearest(words[1], { 'line', 'frame', 'iteration' })
+    local near = require 'dflow.front.nearest'(words[1], { 'line', 'frame', 'iteration' })
     if near then error((":break: '%s %s' is no place; did you mean '%s %s'?"):format(words[1], words[2], near, words[2]), 0) end
   end
   if #words > 1 then error((":break: '%s' is no place: an op or a node, then a loop or its iteration, such as Mul while:6"):format(table.concat(words, ' ')), 0) end

@@ -11,6 +11,9 @@ local files = require 'dflow.exchange.file'
 local M = { groups = {} }          -- groups: by the names that :help knows, of builtin.lua
 local commands, order, repl = {}, {}, nil
 
+--- The graph that commands of runs speak of: repl/inspector.lua says it.
+M.graph = nil
+
 --- @param name  a word
 -- @param fn    function(rest, say, repl, path)
 -- @param doc   the first line is its usage and what it does, ` - ` between them; more lines may follow
@@ -134,7 +137,7 @@ function M.run(line)
     for row in (tostring(text) .. '\n'):gmatch('([^\n]*)\n') do
       if of_runs[command.name] then
         local naming = require 'dflow.front.naming'
-        names = names or naming.collect(require('dflow.repl.inspector').graph())
+        names = names or naming.collect(M.graph())
         row = naming.line(names, row)
       end
       if not pattern or row:find(pattern) then
@@ -163,7 +166,6 @@ end
 function M.open(owner)
   repl = owner
   M.repl = owner
-  require 'dflow.repl.builtin'
 end
 
 return M

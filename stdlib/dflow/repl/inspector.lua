@@ -93,6 +93,7 @@ function M.graph()
   local h = M.last()
   return h and h.session.graph or graph.current()
 end
+commands.graph = M.graph
 
 --- The run that ended last, as far as it is kept.
 function M.last()

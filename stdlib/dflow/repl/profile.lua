@@ -3,7 +3,7 @@
 -- What no kernel took is overhead: Lua, compiling and starting the runs, and waiting. Kernels and overhead together are all of the time,
 -- which is the time on the clock unless kernels ran at the same time.
 local core = require 'dflow.backend'
-local trace = require 'dflow.inspect.trace'
+local logged = require 'dflow.inspect.events'
 
 local M = {}
 local enums = require 'dflow.backend.enums'
@@ -12,10 +12,10 @@ local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EV
 --- The tokens that were computed elsewhere, which came back to the run's owner: a set of nodes, and one of tokens. A message on its way computes nothing.
 local function elsewhere(h)
   local nodes, tokens = {}, {}
-  trace.each(h, function(_, _, iteration, _, node, frame, _, kind, _, device)
+  logged.each(h, function(_, _, iteration, _, node, frame, _, kind, _, device)
     if kind ~= DONE or device < 0 then return end
     nodes[node] = true
-    tokens[trace.token(node, frame, iteration, device)] = true
+    tokens[logged.token(node, frame, iteration, device)] = true
   end)
   return nodes, tokens
 end
@@ -49,26 +49,26 @@ end
 
 --- Adds a run's log to the sums; the ns in which something of it was running.
 local function add_run(all, h)
-  local names, away, done = trace.names(h), elsewhere(h)
+  local names, away, done = logged.names(h), elsewhere(h)
   local begun, open, busy, until_ = {}, 0, 0, 0
   local count = counter(all, names)
   local function covered(from, to)                  -- while a worker has something, all of the time is covered
     from = math.max(from, until_)
     if to > from then busy, until_ = busy + to - from, to end
   end
-  trace.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead, device)
+  logged.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead, device)
     if open > 0 then covered(until_, at) end
     if kind == OPEN then names.open(frame, node, iteration, scope)
     elseif kind == TOKEN then
       covered(at, at + took)
       count(node, frame, took, dead, device)
-      local key = away[node] and trace.token(node, frame, iteration, device)
+      local key = away[node] and logged.token(node, frame, iteration, device)
       if key and done[key] then
         begun[key] = at
         open, until_ = open + 1, math.max(until_, at)
       end
     elseif kind == DONE then
-      local key = trace.token(node, frame, iteration, device)
+      local key = logged.token(node, frame, iteration, device)
       if begun[key] then
         count(node, frame, at - begun[key], nil, device)          -- its token was counted when it began
         begun[key], open = nil, open - 1

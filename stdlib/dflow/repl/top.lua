@@ -5,7 +5,7 @@
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
-local trace = require 'dflow.inspect.trace'
+local logged = require 'dflow.inspect.events'
 
 local M = {}
 local PERIOD = 0.1
@@ -146,7 +146,7 @@ end
 -- @param clock  a function that gives seconds; where it is left out every picture looks anew
 function M.lines(h, state, columns, rows, utf8, now, clock)
   local stats = h:stats()
-  local host = trace.places_of(h)[1]
+  local host = logged.places_of(h)[1]
   local swap, devices = stats.swap, in_use(stats.memory, host)
   local lines = {}
   local function add(text) if #lines < rows - 1 then lines[#lines + 1] = cut(text, columns) end end

@@ -1,6 +1,7 @@
 --- How the prompt shows a value: tensors as NumPy does, large ones with a line of what they hold; outputs with their value where they
 -- need no feed and have no effect; tables with a depth, cycles marked.
 local errors = require 'dflow.front.errors'
+local quote = require 'dflow.front.quote'
 local core = require 'dflow.backend'
 local df = require 'dflow'
 local graph = require 'dflow.front.graph'
@@ -228,7 +229,7 @@ local function plain_text(v)
   if v ~= v then return 'nan' end
   if type(v) ~= 'function' then return tostring(v) end
   local about = debug.getinfo(errors.behind(v), 'S')
-  return about.what == 'C' and tostring(v) or ('%s  -- %s:%d'):format(tostring(v), errors.file_of(about), about.linedefined)
+  return about.what == 'C' and tostring(v) or ('%s  -- %s:%d'):format(tostring(v), quote.file_of(about), about.linedefined)
 end
 
 --- What a table with a __tostring of its own says of itself.
@@ -297,7 +298,7 @@ function M.brief(v)
     line = 'Tensor ' .. text.summary(v, not terminal.utf8)
   elseif kind == 'function' then
     local about = debug.getinfo(errors.behind(v), 'S')
-    line = about.what == 'C' and 'function' or ('function  -- %s:%d'):format(errors.file_of(about), about.linedefined)
+    line = about.what == 'C' and 'function' or ('function  -- %s:%d'):format(quote.file_of(about), about.linedefined)
   else
     line = tostring(v)
   end

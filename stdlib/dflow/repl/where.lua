@@ -40,7 +40,7 @@ end
 local function function_text(name, f)
   local about = debug.getinfo(errors.behind(f), 'S')
   if about.what == 'C' then return ('%s is a function of the interpreter itself'):format(name) end
-  local out = { ('%s: %s:%d'):format(name, errors.file_of(about), about.linedefined) }
+  local out = { ('%s: %s:%d'):format(name, quote.file_of(about), about.linedefined) }
   local lines = lines_of(about.source, about.linedefined, math.min(about.lastlinedefined, about.linedefined + LINES))
   for _, line in ipairs(lines or {}) do out[#out + 1] = '  ' .. line end
   return table.concat(out, '\n')

@@ -89,7 +89,7 @@ end
 -- @param by_rank      true: the variables of each rank have files of their own, and the same index: any number of ranks restores them
 function M.save(path, opts) return M.save_now_or_later(path, opts, false) end
 
---- The same, written in the background: the values are those of now. Gives what files.write_later gives.
+--- The same, written in the background: the values are those of now. Gives a function(wait): whether it is done; raises what went wrong.
 function M.save_later(path, opts) return M.save_now_or_later(path, opts, true) end
 
 --- s:position() as a line for each random op, `times name`, behind one with the times of all others. Files of older versions have a number.
@@ -135,7 +135,7 @@ function M.save_now_or_later(path, opts, later)
   local start, order = safetensors.layout(values, metadata)
   local parts = { start }
   for i, name in ipairs(order) do parts[i + 1] = values[name] end
-  return files.write_later(path, parts)
+  return require 'dflow.exchange.file_later' (path, parts)
 end
 
 -- ---- restoring -------------------------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ require 'dflow.exchange.onnx.import_places'
 require 'dflow.exchange.onnx.import_ml'
 require 'dflow.exchange.onnx.import_layout'
 require 'dflow.exchange.onnx.import_runtime'
-local import = require 'dflow.exchange.onnx_import'
+local values = require 'dflow.exchange.onnx.values'
 
 local ops, help = import_nn.ops, import_nn.help
-local Sequence, sequence = import.Sequence, import.sequence
+local Sequence, sequence = values.Sequence, values.sequence
 local unpack = table.unpack or unpack
 
 local function scalar(x, d) return df.cast(df.reshape(x, help.vector({}, 'int32')), d) end
@@ -170,7 +170,7 @@ end
 local function map_late(n, body, s, others)
   local vars, outs = { df.int32(0) }, {}
   for k, y in ipairs(body.outputs) do
-    local d = import.value_dtype(y.type) or n:refuse(("the type of its body's output %d is not said"):format(k))
+    local d = values.dtype(y.type) or n:refuse(("the type of its body's output %d is not said"):format(k))
     vars[k + 1], outs[k] = empty_list(d), d
   end
   local count = length_of(s)
@@ -202,7 +202,7 @@ end
 function ops.Optional(n, x)
   if is_sequence(x) then return x end
   local s = sequence{ x }
-  s.optional, s.dtype = true, x and x.dtype or import.value_dtype((n.raw 'type' or {}).tp)
+  s.optional, s.dtype = true, x and x.dtype or values.dtype((n.raw 'type' or {}).tp)
   return s
 end
 function ops.OptionalGetElement(n, x)
@@ -228,7 +228,7 @@ function ops.If(n, condition)
       local results = n.importer:subgraph(g, n.env, {})
       for i, v in ipairs(results) do
         if is_sequence(v) then
-          results[i], kinds[i] = as_list(n, v, import.value_dtype(g.outputs[i].type))
+          results[i], kinds[i] = as_list(n, v, values.dtype(g.outputs[i].type))
           optional[i] = optional[i] or v.optional
         else
           results[i] = df.identity(v)
@@ -251,7 +251,7 @@ end
 local function declared(n, body, first, inputs)
   local list, made = {}, nil
   for i = first, #body.outputs do
-    local d = import.value_dtype(body.outputs[i].type)
+    local d = values.dtype(body.outputs[i].type)
     if not d then
       made = made or n.importer:subgraph(body, n.env, inputs())
       d = made[i].dtype
@@ -270,7 +270,7 @@ end
 
 --- The shape that a loop variable keeps: what it enters with, as far as the body's input says no less.
 local function kept_shape(x, v)
-  local shape, said = x.shape, v.type and import.value_shape(v.type)
+  local shape, said = x.shape, v.type and values.shape(v.type)
   if not shape then return false end
   if not said or #said ~= #shape then return said and false or nil end
   local out = {}
@@ -309,7 +309,7 @@ function ops.Loop(n, most, condition, ...)
     local v = given[i]
     if is_sequence(v) then
       shells[i] = v
-      v, kinds[i] = as_list(n, v, import.value_dtype(body.inputs[i + 2].type))
+      v, kinds[i] = as_list(n, v, values.dtype(body.inputs[i + 2].type))
       kept[i + 2], open[i + 2] = {}, {}
     else
       local shape = kept_shape(v, body.inputs[i + 2])
@@ -325,7 +325,7 @@ function ops.Loop(n, most, condition, ...)
     return inputs
   end)
   for i = carried + 2, #body.outputs do
-    local element = import.value_shape(body.outputs[i].type)
+    local element = values.shape(body.outputs[i].type)
     scans[#scans + 1] = df.TensorArray(types[i], df.int32(0), { dynamic_size = true, element_shape = element or false })
   end
   local function build(shapes)
@@ -401,7 +401,7 @@ function ops.Scan(n, ...)
     return inputs
   end)
   for i = 1, count do
-    vars[states + 1 + i] = df.TensorArray(types[states + i], time, { element_shape = import.value_shape(body.outputs[states + i].type) or false })
+    vars[states + 1 + i] = df.TensorArray(types[states + i], time, { element_shape = values.shape(body.outputs[states + i].type) or false })
   end
   local results = { df.while_loop(function(t) return df.less(t, time) end, function(t, ...)
     local now, inputs = { ... }, {}
