@@ -265,10 +265,14 @@ static int32_t must_be_shared(maker *m, const df_node *at, const char *why) {
 
 static int32_t far_variable(maker *m, const df_node *n, int32_t rank, const df_node *variable) {
   const int32_t home = m->devices->at[m->mark[variable->id].device]->rank;
+  const char *help = op_of(n)->flow == DF_CALL
+                         ? "all of a df.func runs on the first rank, wherever it is called: let the variable live "
+                           "there, or call the Lua function itself, whose operations are placed one by one"
+                         : "place an operation and all its variables on one rank, with df.device";
   return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where,
-                  "`%s` (%s) runs on rank %d and uses the variable `%s`, which lives on rank %d: place an operation "
-                  "and all its variables on one rank, with df.device", dfi_node_name((df_node *)(uintptr_t)n),
-                  op_of(n)->type, rank, dfi_node_name((df_node *)(uintptr_t)variable), home);
+                  "`%s` (%s) runs on rank %d and uses the variable `%s`, which lives on rank %d: %s",
+                  dfi_node_name((df_node *)(uintptr_t)n), op_of(n)->type, rank,
+                  dfi_node_name((df_node *)(uintptr_t)variable), home, help);
 }
 
 /* All that the ranks would run is on one of them. */

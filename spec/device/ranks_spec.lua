@@ -96,12 +96,24 @@ describe('a graph over ranks', function()
         local w = on(k, function() return df.Variable{ 1.0, 2.0 } end)
         refused(df.apply_momentum(w, far, df.float32(0.5), df.float32{ 1, 1 }, df.float32(0.9), {}))
       end
-      refused((df.func('f', { 'float32' }, function(x) return x * far end))(df.float32(2)))
+      -- A function, wherever it is called; what its refusal says helps: the variable on the first rank, or no function.
+      local near = on(0, function() return df.Variable({ 3.0, 4.0 }) end)
+      for _, place in ipairs{ on, function(k, call) return on(k, function()
+        local _, y = df.while_loop(function(i) return i:lt(1) end, function(i, _) return i + 1, call() end, { 0, df.zeros{ 2 } })
+        return y
+      end) end } do
+        local function by(v) return function(x) return x * v + v end end
+        for k = 0, 2 do
+          refused(place(k, function() return df.func('f', { 'float32' }, by(far))(df.float32(2)) end))
+          print(s:run{ place(k, function() return df.func('f', { 'float32' }, by(near))(df.float32(2)) end),
+                       place(k, function() return by(far)(df.float32(2)) end) })
+        end
+      end
       print(s:run(far))]])
     local r = shell.run(('DFLOW_STRESS=ranks:3 %s %s'):format(shell.lua, path))
     os.remove(path)
     assert.are.equal('false\tunimplemented\tResourceApplyMomentum\trank 0\tfar\trank 2\nfalse\tunimplemented\tResourceApplyMomentum\trank 1\tfar\trank 2\n'
-      .. 'false\tunimplemented\tFunctionCall\trank 0\tfar\trank 2\n' .. '[0. 0.] float32[2]\n', r.out, r.err)
+      .. ('false\tunimplemented\tFunctionCall\trank 0\tfar\trank 2\n{[ 9. 12.] float32[2], [0. 0.] float32[2]}\n'):rep(6) .. '[0. 0.] float32[2]\n', r.out, r.err)
   end)
 
   it('ends without what nothing fetched waits for, and not without an effect in a loop', function()
