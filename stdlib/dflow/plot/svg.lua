@@ -4,7 +4,7 @@ local scale = require 'dflow.plot.scale'
 local M = {}
 
 -- Colours that stay apart for the colour-blind (Okabe and Ito).
-local COLOURS = { '#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000' }
+local COLOURS = { '#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000', '#999999', '#882255', '#44aa99' }
 local LEFT, RIGHT, TOP, BOTTOM = 64, 16, 34, 40
 
 local function escaped(s) return (tostring(s):gsub('[%z\1-\8\11\12\14-\31]', ''):gsub('&', '&amp;'):gsub('<', '&lt;'):gsub('>', '&gt;')) end
@@ -55,13 +55,14 @@ local function width_of_names(plot)
   return 15 + 7 * most
 end
 
---- The corner in which the fewest places are taken; of alike ones the first of the list.
+--- Where the fewest places are taken: in a corner, or at an edge between two; of alike ones the first of the list.
 local function emptiest(box, w, h, taken, zero)
   local left, right, top, bottom = box.x + 6, box.x + box.w - w - 4, box.y + 4, box.y + box.h - h - 4
-  local corners = { { right, top }, { right, bottom }, { left, top }, { left, bottom } }
-  if zero then corners[1], corners[2] = corners[2], corners[1] end
+  local across, up = (left + right) / 2, (top + bottom) / 2
+  local places = { { right, top }, { right, bottom }, { left, top }, { left, bottom }, { right, up }, { left, up }, { across, top }, { across, bottom }, { across, up } }
+  if zero then places[1], places[2] = places[2], places[1] end
   local best, fewest
-  for _, c in ipairs(corners) do
+  for _, c in ipairs(places) do
     local n = 0
     for _, p in ipairs(taken) do
       if p[1] > c[1] - 4 and p[1] < c[1] + w + 4 and p[2] > c[2] - 4 and p[2] < c[2] + h + 4 then n = n + 1 end
