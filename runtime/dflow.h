@@ -815,8 +815,8 @@ int32_t df_run_report(df_run *r, int32_t capacity, char *out);
  * (as many simulated ones), replace=1 (nodes are placed anew for those devices, by a new plan; else they stay where the
  * run had them). `seconds S`, then of each step of the critical path `op TAB iteration TAB device TAB
  * seconds`; with timeline=1 then of all that takes time, in the order of its beginning, `event TAB number TAB kind TAB
- * node TAB device TAB other device TAB frame TAB iteration TAB begin TAB end TAB bytes TAB number of its cause`: kind
- * is work, message or copy (of save = 'swap'). -1: err says why not. */
+ * node TAB device TAB other device TAB frame TAB iteration TAB begin TAB end TAB bytes TAB number of its cause TAB
+ * flops`: kind is work, message or copy (of save = 'swap'). -1: err says why not. */
 int32_t df_run_whatif(df_run *r, const char *options, int32_t capacity, char *out, df_error *err);
 
 /* A variable's value in a session: owned (df_value_release), or DF_FAILED_PRECONDITION before it is initialised. */

@@ -246,11 +246,11 @@ static size_t say_timeline(const replay *k, char *out, size_t room) {
     const dfi_link *l = v->link < 0 ? NULL : &w->link[v->link];
     const rec_iteration *t = &w->iteration[v->iteration];
     n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0,
-                          "event\t%u\t%s\t%d\t%s\t%s\t%u\t%lld\t%.17g\t%.17g\t%.0f\t%u\n", e,
+                          "event\t%u\t%s\t%d\t%s\t%s\t%u\t%lld\t%.17g\t%.17g\t%.0f\t%u\t%.0f\n", e,
                           dfi_recording_is_copy(w, e) ? "copy" : l ? "message" : "work", v->node,
                           w->device[k->place[l ? l->from : v->device]].name,
                           w->device[k->place[l ? l->to : v->device]].name, t->frame, (long long)t->number, k->begin[e],
-                          k->end[e], v->bytes, cause(k, e));
+                          k->end[e], v->bytes, cause(k, e), l ? 0 : v->flops);
   }
   dfi_free(list);
   return n;

@@ -141,7 +141,7 @@ h:whatif({…})
   option    devices: int = nil  the simulated devices are folded to so many
   option    replace: bool = false  nodes are placed anew, as a session with those devices would; else they stay where the run had them
   option    timeline: bool = false  .timeline lists all that takes time, in the order of its beginning: {kind = 'work', 'message' or 'copy' (of
-            save = 'swap'), node =, device =, to = (of messages and copies), iteration =, begins =, ends =, bytes =, id =, cause = (what it waited for)}
+            save = 'swap'), node =, device =, to = (of messages and copies), iteration =, begins =, ends =, bytes =, flops = (of work), id =, cause = (what it waited for)}
   example   local x = df.device('sim:0', function() return df.placeholder_with_default(1.0) * 2 end)
             local h = df.Session{clock = 'virtual'}:start(x, {}, {record = true}) h:wait()
             return h:whatif{latency = '1ms'}.seconds > h:stats().seconds

@@ -251,10 +251,11 @@ local readers = { bandwidth = M.bandwidth, latency = M.seconds, speed = function
 
 --- An event of a timeline: what took time, where, from when to when.
 local function timed(line, name_of)
-  local id, kind, node, device, to, frame, iteration, begins, ends, bytes, cause = line:match('^event' .. ('\t([^\t]*)'):rep(11) .. '$')
+  local id, kind, node, device, to, frame, iteration, begins, ends, bytes, cause, flops = line:match('^event' .. ('\t([^\t]*)'):rep(12) .. '$')
   node, begins, ends = tonumber(node), tonumber(begins), tonumber(ends)
   return { id = tonumber(id), kind = kind, node = name_of(node), number = node, device = device, to = to ~= device and to or nil, frame = tonumber(frame),
-    iteration = tonumber(iteration), begins = begins, ends = ends, bytes = kind ~= 'work' and tonumber(bytes) or nil, cause = cause ~= '0' and tonumber(cause) or nil }
+    iteration = tonumber(iteration), begins = begins, ends = ends, bytes = tonumber(bytes), flops = kind == 'work' and tonumber(flops) or nil,
+      cause = cause ~= '0' and tonumber(cause) or nil }
 end
 
 --- The answer to h:whatif; name_of(node) is the name of a node.
