@@ -4,6 +4,7 @@ local hardware = require 'hardware'
 local timeline = require 'timeline'
 
 local M = { title = 'Fig. 13: the streams of a K40 around the turn from the loop to its gradient', clock = 'virtual' }
+M.published = 'by its picture, nearly all copies lie under compute.'
 
 --- A recorded run whose saved values do not fit: a device with a fifth of what they take.
 function M.run(opts)
@@ -52,9 +53,13 @@ function M.draw(result)
   end
   local middle = (turn + (first or turn)) / 2
   return { svg = function()
-    return timeline.svg(result.timeline, { title = M.title, from = math.max(0, middle - 0.05), to = middle + 0.05,
+    return timeline.svg(result.timeline, { title = M.title .. ' (virtual)', from = math.max(0, middle - 0.05), to = middle + 0.05,
       keep = function(e) return e.kind ~= 'message' and (e.kind == 'copy' or e.device == 'sim:0') end })
   end }
+end
+
+function M.says(result)
+  return ('%.1f %% of the time of copies lies under compute.'):format(100 * result.hidden)
 end
 
 return M

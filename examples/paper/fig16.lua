@@ -5,6 +5,7 @@
 local df = require 'dflow'
 
 local M = { title = 'Fig. 16: deep Q-learning', clock = 'real', units = { 16, 32, 64, 128, 256 } }
+M.published = 'a graph that holds an interaction, with its conds inside, is 21 % faster than the same driven step by step from the client.'
 local MEMORY, BATCH, TRAIN_EVERY, COPY_EVERY, EXPLORE = 1024, 16, 4, 100, 0.1
 
 -- ---- the pieces --------------------------------------------------------------------------------------------------------
@@ -109,6 +110,32 @@ local function step_by_step(units)
   end
 end
 
+--- As the paper has it: a run for each step, in which choosing, remembering, training and copying are conds.
+local function run_a_step(units)
+  local a = agent(units)
+  local i, now = df.placeholder('int32', {}), df.placeholder('float32', { 4 })
+  a.q(df.zeros{ 1, 4 })
+  a.target(df.zeros{ 1, 4 })
+  local function when(p, fn)
+    return df.cond(p, function()
+      local done = fn()
+      return df.control_dependencies({ done }, function() return df.int32(1) end)
+    end, function() return df.int32(0) end)
+  end
+  local action = df.cond(df.random_uniform({}):lt(EXPLORE), function() return df.random_uniform({}, { min = 0, max = 2, dtype = 'int32' }) end,
+    function() return best_action(a, now) end)
+  local after, stands = move(now, action)
+  local put = remember(a, i, now, action, after, stands)
+  local state = df.cond(stands, function() return after end, function() return df.random_uniform({ 4 }, { min = -0.05, max = 0.05 }) end)
+  local trained, copied = df.control_dependencies({ put }, function()
+    return when((i % TRAIN_EVERY):eq(TRAIN_EVERY - 1), function() return train(a, i) end), when((i % COPY_EVERY):eq(0), function() return copy(a) end)
+  end)
+  return function(s, steps)
+    local at = { 0, 0, 0, 0 }
+    for k = 0, steps - 1 do at = s:run({ state, trained, copied }, { [i] = k, [now] = at })[1] end
+  end
+end
+
 --- Steps a second of processor time, the best of three times.
 local function rate(make, steps, units)
   local g = df.Graph()
@@ -128,17 +155,26 @@ end
 function M.measure(opts)
   local rows, steps = {}, opts.steps or 2000
   for i, units in ipairs(opts.units or M.units) do
-    local graph, driven = rate(graph_run, steps, units), rate(step_by_step, steps, units)
-    rows[i] = { units, graph, driven, graph / driven }
+    local driven, one, graph = rate(step_by_step, steps, units), rate(run_a_step, steps, units), rate(graph_run, steps, units)
+    rows[i] = { units, driven, one, one / driven, graph, graph / driven }
   end
-  return { columns = { 'hidden_units', 'in_graph_steps_per_second', 'driven_steps_per_second', 'ratio' }, rows = rows }
+  return { columns = { 'hidden_units', 'driven_steps_per_second', 'run_a_step', 'ratio', 'loop_in_graph', 'loop_ratio' }, rows = rows }
 end
 
 function M.draw(result)
-  local x, graph, driven = {}, {}, {}
-  for i, row in ipairs(result.rows) do x[i], graph[i], driven[i] = row[1], row[2], row[3] end
-  return df.plot.line(x, { ['in the graph'] = graph, ['step by step'] = driven }, { title = M.title, xlabel = 'hidden units of the network', ylabel = 'steps a second',
+  local x, graph, one, driven = {}, {}, {}, {}
+  for i, row in ipairs(result.rows) do x[i], driven[i], one[i], graph[i] = row[1], row[2], row[3], row[5] end
+  return df.plot.line(x, { ['a loop in the graph'] = graph, ['a run a step'] = one, ['step by step'] = driven }, { title = M.title .. ' (real)',
+    xlabel = 'hidden units of the network', ylabel = 'steps a second',
     log = 'x', zero = true, points = true })
+end
+
+function M.says(result)
+  local low, high, loop = math.huge, 0, 0
+  for _, row in ipairs(result.rows) do low, high, loop = math.min(low, row[4]), math.max(high, row[4]), math.max(loop, row[6]) end
+  return ('made as there, a run for each interaction is %.2f to %.2f times as fast as the pieces one by one (1.21 there: its environment takes longer, and what it takes is '
+    .. 'the same both ways); with the loop in '
+    .. 'the graph, too, up to %.1f times.'):format(low, high, loop)
 end
 
 return M

@@ -72,7 +72,8 @@ function M.measure(opts)
     rows[i] = { n }
     for k, curve in ipairs(CURVES) do rows[i][k + 1] = M.step(curve, n) end
   end
-  return { columns = columns, rows = rows, note = ('links of 10 Gb/s are assumed, and 50 µs from end to end; dense models are made in 1/%d and 1/%d of their size, on links as much slower')
+  return { columns = columns, rows = rows, note = ('links of 10 Gb/s are assumed, and 50 µs from end to end; dense models are made in 1/%d and 1/%d of their size, on links '
+    .. 'as much slower')
     :format(CURVES[2].scale, CURVES[3].scale) }
 end
 
@@ -93,7 +94,8 @@ end
 
 function M.says(result)
   local one, all = result.rows[1], result.rows[#result.rows]
-  return ('dense steps grow as there, by the servers\' ports: %.0f to %.0f ms (100 MB) and %.0f to %.0f ms (1 GB); sparse ones are the same to %.1f %% for tables of 16 and 256 MB. '
+  return ('dense steps grow as there, by the servers\' ports: %.0f to %.0f ms (100 MB) and %.0f to %.0f ms (1 GB); sparse ones are the same to %.1f %% for tables of 16 and '
+    .. '256 MB. '
     .. 'Scalar and sparse steps take %.2f to %.2f ms, a tenth of the paper\'s, whose remote calls cost more than a message of this clock.')
     :format(one[3], all[3], one[4], all[4], math.abs(all[5] / all[6] - 1) * 100, one[2], all[2])
 end

@@ -7,7 +7,8 @@ local df = require 'dflow'
 local servers = require 'servers'
 
 local M = { title = 'Fig. 8: Inception-v3 with 17 parameter servers', clock = 'virtual', workers = { 25, 50, 100, 200 }, backup = { 0, 1, 2, 3, 4, 5, 6 } }
-M.published = '2,300 images a second with 200 asynchronous workers, and less for each worker that is added; the median synchronous step takes about 10 % longer than the asynchronous one, and far'
+M.published = '2,300 images a second with 200 asynchronous workers, and less for each worker that is added; the median synchronous step takes about 10 % longer than the '
+  .. 'asynchronous one, and far'
   .. ' longer from the 90th percentile on; of up to 5 backup workers for 50, four give the shortest step (1.93 s), and three the most per worker (9.5 %).'
 local PS, NEED, BATCH, MODEL, SCALE = 17, 50, 32, 24e6 * 4, 640
 -- Fitted: the median so that a step with four backup workers takes the 1.93 s of the paper, the tail so that the best number of them is three or four.
@@ -19,7 +20,7 @@ local function compute(opts, w, x)
   return servers.on_worker(opts, w, function()
     local late = df.cast(df.random_uniform({}):lt(LATE), 'float32') * LATENESS * df.random_uniform({}, { min = 0.3, max = 1.7 })
     local rows = df.cast(ROWS / 4 * (1 + SPREAD * df.random_normal({}) + late), 'int32')
-    return df.slice(x, df.stack{ 0, 0 }, df.stack{ df.minimum(rows, ROWS), WIDTH }).op
+    return df.slice(x, df.constant({ 0, 0 }, 'int32'), df.stack{ df.minimum(rows, ROWS), df.int32(WIDTH) }).op
   end)
 end
 --- Of what speed a worker is, so that ROWS / 4 rows take MEDIAN: a slice moves what it puts out twice.
@@ -137,7 +138,8 @@ function M.measure(opts)
     rows[#rows + 1] = { 'backup', NEED, b, NEED * BATCH / second, at(took, 0.1), at(took, 0.5), at(took, 0.9), at(took, 0.99), plain / second * NEED / (NEED + b) }
   end
   return { columns = { 'how', 'workers', 'backup', 'images_per_second', 'p10_s', 'median_s', 'p90_s', 'p99_s', 'speed_up_per_worker' }, rows = rows,
-    note = ('fitted: %g s of computing, %g %% more or less, and %g %% of the steps longer by %g times that on average; the model is made in 1/%d of its size, on links as much slower')
+    note = ('fitted: %g s of computing, %g %% more or less, and %g %% of the steps longer by %g times that on average; the model is made in 1/%d of its size, on links as '
+      .. 'much slower')
       :format(MEDIAN, SPREAD * 100, LATE * 100, LATENESS, SCALE) }
 end
 
@@ -167,7 +169,8 @@ function M.draw(result)
       { title = M.title .. ' (virtual)', xlabel = 'workers', ylabel = 'images a second', zero = true, points = true }),
     b = df.plot.line(x, { ['asynchronous, median'] = median, ['asynchronous, 99 %'] = late, ['synchronous, median'] = sync_median, ['synchronous, slowest'] = sync_late },
       { title = 'Fig. 8: seconds for a step (virtual)', xlabel = 'workers', ylabel = 's', zero = true, points = true }),
-    c = df.plot.line(b, { dflow = took, paper = at_four }, { title = 'Fig. 8: a step of 50 workers with backup workers (virtual)', xlabel = 'backup workers', ylabel = 's, mean', points = true }),
+    c = df.plot.line(b, { dflow = took, paper = at_four }, { title = 'Fig. 8: a step of 50 workers with backup workers (virtual)', xlabel = 'backup workers',
+      ylabel = 's, mean', points = true }),
   }
 end
 
@@ -184,7 +187,8 @@ function M.says(result)
   local _, rate = series(result, 'asynchronous', 2, 4)
   local _, median = series(result, 'asynchronous', 2, 6)
   local _, together = series(result, 'synchronous', 2, 6)
-  return ('%.0f images a second with 200 asynchronous workers; the median synchronous step of 50 takes %.0f %% longer than the asynchronous one (10 there: here nobody else is on the links, but all fetch the model at once); '
+  return ('%.0f images a second with 200 asynchronous workers; the median synchronous step of 50 takes %.0f %% longer than the asynchronous one (10 there: here nobody else '
+    .. 'is on the links, but all fetch the model at once); '
     .. 'with %d backup workers it is shortest (%.2f s), with %d each worker brings the most (%.1f %%).')
     :format(rate[#rate], (together[2] / median[2] - 1) * 100, b[shortest], took[shortest], b[most], (gain[most] - 1) * 100)
 end

@@ -1,12 +1,14 @@
 --- OSDI'16, Fig. 9: a language model whose softmax has 40,000 words, on workers and parameter servers: full softmax against a sampled one. Virtual time.
 --
 -- LSTM-512-512: two layers of 512 units. The matrix of the softmax is cut over the servers by words. With the full softmax each server multiplies what the workers' LSTMs gave by
--- its part of the matrix, and computes its part of the gradients; with a sampled one the rows of 512 words come to the worker. All workers take one step, as in Fig. 7. Everything is made in an eighth of its width, and of a batch of 512 words so many as SCALE leaves; speeds and links are as much smaller.
+-- its part of the matrix, and computes its part of the gradients; with a sampled one the rows of 512 words come to the worker. All workers take one step, as in Fig. 7.
+-- Everything is made in an eighth of its width, and of a batch of 512 words so many as SCALE leaves; speeds and links are as much smaller.
 local df = require 'dflow'
 local servers = require 'servers'
 
 local M = { title = 'Fig. 9: LSTM-512-512 with 40,000 words', clock = 'virtual', workers = { 4, 32, 256 }, servers = { 1, 2, 4, 8, 16, 32 } }
-M.published = 'with the full softmax more servers give more words a second, and a second server brings more than going from 4 to 32 workers, or from 32 to 256; the sampled softmax moves and'
+M.published = 'with the full softmax more servers give more words a second, and a second server brings more than going from 4 to 32 workers, or from 32 to 256; the sampled '
+  .. 'softmax moves and'
   .. ' computes 78 times less (512 of 40,000 words) and is far faster; in the end the LSTM itself is what takes the time.'
 local UNITS, WORDS, SAMPLED, BATCH = 512, 40000, 512, 512
 local NARROW, FEWER = 16, 16                                   -- of units and words, and of the batch
@@ -102,7 +104,8 @@ end
 
 function M.says(result)
   local one, two, most = result.rows[1], result.rows[2], result.rows[#result.rows]
-  return ('with the full softmax a second server brings %.2f times the words, and 32 in place of 4 workers %.2f times, on one server; on %d servers sampling brings %.1f times with 4 workers and %.1f times '
+  return ('with the full softmax a second server brings %.2f times the words, and 32 in place of 4 workers %.2f times, on one server; on %d servers sampling brings %.1f '
+    .. 'times with 4 workers and %.1f times '
     .. 'with 256. As there, servers bring more than workers as long as these compute the softmax; sampled, 4 workers are bound by their LSTMs from the first server on.')
     :format(two[3] / one[3], one[3] / one[2], most[1], most[5] / most[2], most[7] / most[4])
 end

@@ -166,7 +166,8 @@ function M.says(result)
     for k = 3, #r do least, most = math.min(least, r[k] / r[2]), math.max(most, r[k] / r[2]) end
   end
   for i, r in ipairs(result.rows) do parts[i] = ('%s %.2f (%.2f there)'):format(r[1], r[4] / r[3], TORCH_OF_TENSORFLOW[i]) end
-  return ('the peers take %.2f to %.2f times as long as dflow, and PyTorch of TensorFlow\'s time: %s; as in the paper, systems that call the same library for convolutions are near each other, whatever else they are.')
+  return ('the peers take %.2f to %.2f times as long as dflow, and PyTorch of TensorFlow\'s time: %s; as in the paper, systems that call the same library for convolutions '
+    .. 'are near each other, whatever else they are.')
     :format(least, most, table.concat(parts, ', '))
 end
 

@@ -183,6 +183,48 @@ describe('an LSTM on a device that its saved values do not fit in (Table 1, Fig.
   end)
 end)
 
+describe('parameter servers (OSDI 2016, Figs. 7 to 9)', function()
+  local function column(result, k)
+    local list = {}
+    for i, row in ipairs(result.rows) do list[i] = row[k] end
+    return list
+  end
+
+  ordered_it('serve dense steps by their ports, and sparse ones in the same time whatever the table has', function()
+    local result = require('osdi_fig7').measure{ workers = { 1, 32 } }
+    local dense, large, small_table, large_table = column(result, 3), column(result, 4), column(result, 5), column(result, 6)
+    assert.is_true(dense[1] > 147 / 1.6 and dense[1] < 147 * 1.6 and large[1] > 1010 / 1.6 and large[1] < 1010 * 1.6)      -- the paper's
+    assert.is_true(math.abs(dense[2] / (2 * 32 * 100 / 16 / 1250) / 1e3 - 1) < 0.05, 'a server sends 32 times its part, and receives as much')
+    assert.same(small_table, large_table)
+  end)
+
+  ordered_it('train faster with a few backup workers, of which three or four are best', function()
+    local fig8 = require 'osdi_fig8'
+    local result = fig8.measure{ workers = { 25, 50 }, backup = { 0, 3, 6 }, steps = 12 }
+    local rate, gain = column(result, 4), column(result, 9)
+    assert.is_true(rate[3] > 1.9 * rate[1])                            -- 50 asynchronous workers and 25
+    assert.is_true(gain[6] > 1.03 and gain[6] > gain[7], gain[6])
+    assert.is_true(rate[1] > rate[2])                                  -- a barrier waits for the slowest
+  end)
+
+  ordered_it('bring more words a second than workers do, until the softmax is sampled', function()
+    local rows = require('osdi_fig9').measure{ servers = { 1, 4 }, workers = { 4, 16 } }.rows
+    assert.is_true(rows[2][2] > 3.5 * rows[1][2] and rows[1][3] < 1.1 * rows[1][2])
+    assert.is_true(rows[1][4] > 40 * rows[1][2])
+  end)
+end)
+
+describe('a study of workloads', function()
+  it('counts the flops and bytes of a step, and gives a CNN more of many threads than an LSTM', function()
+    local result = require('study_threads').measure{ threads = { 1, 64 }, batch = 8, width = 16 }
+    local last = result.rows[2]
+    assert.is_true(last[5] > 4 * last[9] and last[9] > 1, ('%g and %g times'):format(last[5], last[9]))
+    local sweep = require('study_length').measure{ values = { 1, 2 }, batch = 4, width = 16 }
+    assert.is_true(math.abs(sweep.rows[2][6] / sweep.rows[1][6] - 1) < 0.2)           -- flops for each byte are the kernels'
+    assert.is_true(sweep.rows[2][13] > sweep.rows[1][13])                             -- iterations are kept for the gradient
+  end)
+end)
+
 describe('examples/paper/numbers.lua', function()
   ordered_it('measures what was to be reached; what is virtual time is reached on any machine', function()
     local shell = require 'spec.shell'

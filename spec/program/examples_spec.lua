@@ -175,12 +175,6 @@ describe('the example', function()
     end, 'nobody had trained')
   end)
 
-  host_it('workload says what a loop costs', function()
-    local out = example('workload')
-    assert.is_truthy(out:match('LSTM   16 times as long a sequence takes [%d.]+ times as long') and out:match('times as cheap each')
-                     and out:match('LeNet does [%d.]+ times as many in a second, LSTM [%d.]+ times'), out)
-  end)
-
   it('tour makes twenty stops', function()
     local out = example('tour', '1 epochs=1')
     for n = 1, 20 do assert.is_truthy(out:match('\n' .. n .. '%. '), 'stop ' .. n) end
