@@ -224,6 +224,7 @@ void df_run_stats(df_run *r, df_stats *out) {
   int64_t *to[] = { &out->runs,       &out->nodes_run,    &out->dead_tokens, &out->frames,
                     &out->iterations, &out->stack_pushes, &out->stack_pops };
   pthread_mutex_lock(&r->watch->lock);
+  if (r->watch->halt && !atomic_load(&r->done)) dfi_halt_ask_counts(r->watch);
   for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
   if (r->watch->halt && !atomic_load(&r->done)) dfi_halt_count(r->watch->halt, out);
   pthread_mutex_unlock(&r->watch->lock);

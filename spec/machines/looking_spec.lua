@@ -21,6 +21,25 @@ describe('a run over ranks', function()
   teardown(function() df.cluster.stop() end)
   before_each(function() df.reset() end)
 
+  it('counts what other ranks do while it runs, too', function()
+    local n = df.placeholder('int32', {}, 'n')
+    local y = df.device('/rank:1/cpu:0', function()
+      return (select(2, df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, df.sin(y) end, { df.int32(0), df.float64(1) })))
+    end)
+    local h = df.start(y, { [n] = 2147483647 })
+    local before = 0
+    for _ = 1, 3 do
+      h:pause()
+      local paused = h:stats().iterations
+      h:resume()
+      local now, looks = 0, 0
+      repeat now, looks = h:stats().iterations, looks + 1 until now > paused or looks == 100
+      assert.is_true(paused >= before and now > paused)
+      before = now
+    end
+    h:cancel()
+  end)
+
   it('pauses on all ranks, with books that balance, and goes on to the same result', function()
     local n, fetches = round_trip()
     local want = df.run(fetches, { [n] = 30000 })

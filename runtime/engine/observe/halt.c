@@ -9,7 +9,7 @@
 #include "resource/variable.h"
 #include <stdio.h>
 
-typedef enum what { HALT = 1, WANTS, STANDS, TAKE, PICTURE, GO, TURN, FETCH, FETCHED, EVENTS } what;
+typedef enum what { HALT = 1, WANTS, STANDS, TAKE, PICTURE, GO, TURN, FETCH, FETCHED, EVENTS, COUNT, COUNTED } what;
 
 /* round: which halt it is about, counted by rank 0; the last picture of a run is of none, -1. */
 typedef struct head { int64_t what, round; } head;
@@ -37,7 +37,8 @@ struct dfi_halt {
   int32_t   turn;                /* the rank that may run tokens of a step; others than rank 0 know their own only */
   int64_t   turn_left;           /* how many it might when it got the turn */
   double    turn_next;           /* until then the turn stays: the last round found no token to run */
-  df_stats *far;                 /* owned, by rank; rank 0: counted when it last paused */
+  df_stats *far;                 /* owned, by rank; rank 0: counted when it last paused, or was asked */
+  uint64_t  asked;               /* rank 0: ranks that have not said what they counted */
   bool      counted;             /* and x counts all that now */
   struct { uint32_t *of; int64_t n; } *names;        /* owned, by rank; of: owned */
   int64_t   fetches; unsigned char *fetched; int64_t nfetched;       /* fetched: owned; what came last */
@@ -350,6 +351,40 @@ void dfi_halt_count(const dfi_halt *h, df_stats *sum) {
   add_stats(sum, &s);
 }
 
+/* What this rank's owners have published. */
+static void say_counts(const dfi_halt *h) {
+  df_stats now = { 0 };
+  const df_stats *live = h->exec->live;
+  if (!live) return;
+  now.nodes_run = __atomic_load_n(&live->nodes_run, __ATOMIC_RELAXED);
+  now.dead_tokens = __atomic_load_n(&live->dead_tokens, __ATOMIC_RELAXED);
+  now.frames = __atomic_load_n(&live->frames, __ATOMIC_RELAXED);
+  now.iterations = __atomic_load_n(&live->iterations, __ATOMIC_RELAXED);
+  now.stack_pushes = __atomic_load_n(&live->stack_pushes, __ATOMIC_RELAXED);
+  now.stack_pops = __atomic_load_n(&live->stack_pops, __ATOMIC_RELAXED);
+  say(h, 0, COUNTED, -1, &now, sizeof now);
+  dfi_team_flush(h->exec);
+}
+
+static void have_counted(dfi_watch *w, int32_t from, const void *stats, int64_t n) {
+  dfi_halt *h = w->halt;
+  if (n != sizeof *h->far) return;
+  memcpy(&h->far[from], stats, sizeof *h->far);
+  h->asked &= ~((uint64_t)1 << from);
+  pthread_cond_broadcast(&w->changed);
+}
+
+void dfi_halt_ask_counts(dfi_watch *w) {
+  dfi_halt *h = w->halt;
+  const int64_t interrupts = atomic_load(&dfi_calls_interrupted);
+  const double until = dfi_now() + 0.1;
+  if (w->state != DF_RUN_RUNNING || w->halts) return;
+  h->asked = dfi_team_others(h->exec);
+  say_to_all(h, COUNT, NULL, 0);
+  while (w->state == DF_RUN_RUNNING && w->exec && h->asked & dfi_team_others(h->exec) &&
+         dfi_watch_wait(w, until, interrupts)) {}
+}
+
 bool dfi_watch_ranks(dfi_exec *x) {
   if (dfi_watch_wanted(x)) dfi_watch_look(x);
   else if (x->watch->step) dfi_watch_pass_turn(x->watch);
@@ -458,6 +493,7 @@ static void hear_driver(dfi_watch *w, const head *h, const unsigned char *more, 
   case GO: if (h->round == own->round) goes(w, more, n); break;
   case TURN: if (h->round == own->round) turn_comes(w, 0, more, n); break;
   case FETCH: fetch(own, more, n, h->round); break;
+  case COUNT: say_counts(own); break;
   default: break;
   }
 }
@@ -471,6 +507,7 @@ static void hear(dfi_watch *w, int32_t from, const head *h, const unsigned char 
   case TURN: if (h->round == own->round) turn_comes(w, from, more, n); break;
   case EVENTS: dfi_log_come(&own->log, from, more, n); break;
   case FETCHED: fetched(w, more, n, h->round); break;
+  case COUNTED: have_counted(w, from, more, n); break;
   default: break;
   }
 }

@@ -31,7 +31,9 @@ bool dfi_halt_complete(dfi_watch *w);
 void dfi_halt_go_on(dfi_watch *w);
 /* May this rank run a token of the step that goes on? */
 bool dfi_halt_may_run(dfi_watch *w);
-/* Adds what the other ranks had counted when they last paused, or ended. */
+/* Rank 0: asks the other ranks what they have counted, and waits for that, a tenth of a second at most. */
+void dfi_halt_ask_counts(dfi_watch *w);
+/* Adds what the other ranks had counted when they last paused, were asked, or ended. */
 void dfi_halt_count(const dfi_halt *h, df_stats *sum);
 /* This rank has done its part, and x its values still: what others want of it then is sent. */
 void dfi_halt_end(dfi_exec *x);
