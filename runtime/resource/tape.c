@@ -42,10 +42,12 @@ dfi_tape *dfi_tape_new(void) {
 }
 
 void dfi_tape_put(dfi_tape *t, int32_t slot, const df_value *v) {
+  enum { AT_ONCE = 16 };
   if (slot >= t->n) {
-    t->slot = dfi_xrealloc(t->slot, sizeof *t->slot * (size_t)(slot + 1));
-    memset(t->slot + t->n, 0, sizeof *t->slot * (size_t)(slot + 1 - t->n));
-    t->n = slot + 1;
+    const int32_t n = (slot / AT_ONCE + 1) * AT_ONCE;
+    t->slot = dfi_xrealloc(t->slot, sizeof *t->slot * (size_t)n);
+    memset(t->slot + t->n, 0, sizeof *t->slot * (size_t)(n - t->n));
+    t->n = n;
   }
   dfi_value_drop(&t->slot[slot]);
   t->slot[slot] = dfi_value_copy(v);
