@@ -148,6 +148,42 @@ describe('larger tensors in native code', function()
     end
   end)
 
+  it('take rows and elements that other variables are, in any order, and are native at any size', function()
+    local chance = require('spec.chance').minimal
+    local function one(i) return df.reshape(i, { 1, 1 }) end
+    for seed = 1, 24 do
+      df.reset()
+      local r, rows = chance(seed), ({ 24, 1000, 20000 })[seed % 3 + 1]
+      local x = df.placeholder('float32', { rows, 4 })
+      local order, way, place = { 'n', 'b', 'v', 'w' }, {}, {}
+      for k = 4, 2, -1 do local j = r(k) order[k], order[j] = order[j], order[k] end
+      for k = 1, 6 do way[k], place[k] = r(5), r(8) end
+      local first = { n = df.float32(0.5), b = df.constant({ 1, 2, 3, 4 }, 'float32'), v = x, w = x * 2 }
+      local vars = { df.int32(0) }
+      for k, name in ipairs(order) do vars[k + 1] = first[name] end
+      local results = { df.while_loop(function(i) return i:lt(9) end, function(i, ...)
+        local now, nexts = {}, { i + 1 }
+        for k, name in ipairs(order) do now[name] = select(k, ...) end
+        local function put(t, k)
+          local at = (i * place[k] + k) % 24
+          if way[k] == 1 then return df.tensor_scatter_add(t, df.reshape(df.stack{ at, at % 4 }, { 1, 2 }), df.reshape(now.n, { 1 })) end
+          local row = ({ now.b, now.b * now.n, now.w[at], now.v[at] })[way[k] - 1]
+          return df.tensor_scatter_update(t, one(at), df.reshape(row, { 1, 4 }))
+        end
+        local new = { n = now.n * 0.5 + now.v[i][1], b = ({ now.v[i], now.b + now.w[i], now.w[i] * now.n })[place[5] % 3 + 1],
+                      v = put(put(now.v, 1), 2), w = put(now.w, 3) }
+        for k, name in ipairs(order) do nexts[k + 1] = new[name] end
+        return (table.unpack or unpack)(nexts)
+      end, vars) }
+      local sums = {}
+      for k = 2, 5 do
+        local y = results[k]
+        sums[k - 1] = df.reduce_sum(df.cast(y, 'float64') * df.cast(df.range(1, df.size(y) + 1), 'float64'):reshape(df.shape(y)))
+      end
+      native(sums, { [x] = ramp('float32', { rows, 4 }) })
+    end
+  end)
+
   it('are changed by the loop alone: what it was given, and what an earlier run gave, stays', function()
     local function put(v, i, row) return df.tensor_scatter_update(v, df.reshape(i, { 1, 1 }), df.reshape(row, { 1, 4 })) end
     for _, rows in ipairs{ 30, 40000 } do

@@ -23,11 +23,22 @@ static dfi_operand handed_on(const dfi_look *l, int32_t i, dfi_operand o) {
   return o;
 }
 
-static bool is_variable(const dfi_look *l, int32_t i, dfi_operand o) {
+/* Which of the loop's variables o is, perhaps of another shape; -1: none. */
+static int32_t variable_of(const dfi_look *l, int32_t i, dfi_operand o) {
   o = handed_on(l, i, o);
   const dfi_nloop *v = &l->unit->loop[i];
-  for (int32_t k = 0; k < v->nvars; k++) if (o == DFI_OPERAND(DFI_ITERATION, v->var[k].enter->out)) return true;
-  return false;
+  int32_t k = v->nvars;
+  while (k-- && o != DFI_OPERAND(DFI_ITERATION, v->var[k].enter->out)) ;
+  return k;
+}
+
+/* Is o a tensor that may be gone when rows are written, at the iteration's end? Variables whose own rows are written
+   come first then, one after the other; a number that became a tensor has a place of its own. */
+static bool may_be_gone(const dfi_look *l, int32_t i, dfi_operand o) {
+  const int32_t k = variable_of(l, i, o);
+  if (k < 0 || !l->unit->loop[i].var[k].shape) return false;
+  const dfi_pnode *p = dfi_maker_of(&l->loop[i], l->plan->operand[l->unit->loop[i].var[k].next->in]);
+  return p && dfi_scatter_known(l, i, p);
 }
 
 static int32_t readers_of(const dfi_look *l, int32_t i, uint32_t slot) {
@@ -46,7 +57,7 @@ static bool may_write_over(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   const dfi_analyze_node *n = &c->node[p - c->nodes];
   const dfi_operand *in = l->plan->operand + p->in;
   return n->moves && !p->invariant && (n->guard == 0 || n->guard == c->go_on) && dfi_scatter_known(l, i, p) &&
-         readers_of(l, i, p->out) == 1 && !is_variable(l, i, in[2]);
+         readers_of(l, i, p->out) == 1 && !may_be_gone(l, i, in[2]);
 }
 
 /* Variables whose next value is their own with rows written over. */

@@ -69,10 +69,11 @@ void dfi_write_next(dfi_writer *w, int32_t i) {
         strcmp(value[k].s, dfi_write_place(i, v->var[k].enter->out).s))
       value[k] = set_aside(w, dtype, v->var[k].shape, value[k]);
   }
-  for (int32_t k = 0; k < v->nvars; k++)
+  for (int32_t k = 0; k < v->nvars; k++)               /* rows may be what other variables are still */
     if (v->var[k].over)
       dfi_write_over(w, i, w->look->plan->operand[v->var[k].next->in], dfi_write_place(i, v->var[k].enter->out).s);
-    else dfi_write_store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
+  for (int32_t k = 0; k < v->nvars; k++)
+    if (!v->var[k].over) dfi_write_store(w, v->var[k].next->out_dtypes[0], value[k], i, v->var[k].enter->out);
   dfi_free(value);
   forget_rows(w, i);
 }
