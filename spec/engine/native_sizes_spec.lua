@@ -1,6 +1,6 @@
 --- Native loops with tensors of any size: what is captured is read in place, and no size turns a loop to tokens at once.
 local df = require 'dflow'
-local engines = require 'spec.engines'
+local engines, support = require 'spec.engines', require 'spec.support'
 local same_under_both = engines.same_under_both
 
 --- Is the loop native? What s:native() says of it.
@@ -148,16 +148,16 @@ describe('larger tensors in native code', function()
     end
   end)
 
-  it('take rows and elements that other variables are, in any order, and are native at any size', function()
+  it('take rows and elements that other variables are, in any order and under conds, and are native at any size', function()
     local chance = require('spec.chance').minimal
     local function one(i) return df.reshape(i, { 1, 1 }) end
-    for seed = 1, 24 do
+    for seed = 1, support.sample(36, 600) do
       df.reset()
       local r, rows = chance(seed), ({ 24, 1000, 20000 })[seed % 3 + 1]
       local x = df.placeholder('float32', { rows, 4 })
       local order, way, place = { 'n', 'b', 'v', 'w' }, {}, {}
       for k = 4, 2, -1 do local j = r(k) order[k], order[j] = order[j], order[k] end
-      for k = 1, 6 do way[k], place[k] = r(5), r(8) end
+      for k = 0, 8 do way[k], place[k] = r(5), r(8) end
       local first = { n = df.float32(0.5), b = df.constant({ 1, 2, 3, 4 }, 'float32'), v = x, w = x * 2 }
       local vars = { df.int32(0) }
       for k, name in ipairs(order) do vars[k + 1] = first[name] end
@@ -170,8 +170,17 @@ describe('larger tensors in native code', function()
           local row = ({ now.b, now.b * now.n, now.w[at], now.v[at] })[way[k] - 1]
           return df.tensor_scatter_update(t, one(at), df.reshape(row, { 1, 4 }))
         end
+        local function perhaps(t, k)
+          if k == 0 then return t end
+          local function changed()
+            if way[k + 4] < 3 then return put(t, k) end
+            if way[k + 4] == 3 then return put(put(t, k), k - 1) end
+            return put(way[k + 4] == 4 and perhaps(t, k - 1) or t, k)
+          end
+          return df.cond((i % (way[k + 4] + 1)):lt(2), changed, function() return way[k + 4] == 5 and put(t, k + 1) or t end)
+        end
         local new = { n = now.n * 0.5 + now.v[i][1], b = ({ now.v[i], now.b + now.w[i], now.w[i] * now.n })[place[5] % 3 + 1],
-                      v = put(put(now.v, 1), 2), w = put(now.w, 3) }
+                      v = put(perhaps(now.v, 3), 2), w = perhaps(now.w, 2) }
         for k, name in ipairs(order) do nexts[k + 1] = new[name] end
         return (table.unpack or unpack)(nexts)
       end, vars) }

@@ -107,7 +107,7 @@ static bool stays(const dfi_look *l, int32_t i, dfi_operand o) {
 }
 
 bool dfi_carries(const dfi_look *l, int32_t loop, const dfi_pnode *p) {
-  return p->kind == DFI_K_ENTER || p->kind == DFI_K_SWITCH || p->kind == DFI_K_EXIT ||
+  return p->kind == DFI_K_ENTER || p->kind == DFI_K_SWITCH || p->kind == DFI_K_MERGE || p->kind == DFI_K_EXIT ||
          (p->kind == DFI_K_KERNEL && (dfi_is_alias(p) || dfi_scatter_known(l, loop, p)));
 }
 

@@ -38,7 +38,7 @@ static bool may_be_gone(const dfi_look *l, int32_t i, dfi_operand o) {
   const int32_t k = variable_of(l, i, o);
   if (k < 0 || !l->unit->loop[i].var[k].shape) return false;
   const dfi_pnode *p = dfi_maker_of(&l->loop[i], l->plan->operand[l->unit->loop[i].var[k].next->in]);
-  return p && dfi_scatter_known(l, i, p);
+  return p && (p->kind == DFI_K_MERGE || dfi_scatter_known(l, i, p));
 }
 
 static int32_t readers_of(const dfi_look *l, int32_t i, uint32_t slot) {
@@ -55,25 +55,33 @@ static int32_t readers_of(const dfi_look *l, int32_t i, uint32_t slot) {
 static bool may_write_over(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   const dfi_analyze_loop *c = &l->loop[i];
   const dfi_analyze_node *n = &c->node[p - c->nodes];
-  const dfi_operand *in = l->plan->operand + p->in;
-  return n->moves && !p->invariant && (n->guard == 0 || n->guard == c->go_on) && dfi_scatter_known(l, i, p) &&
-         readers_of(l, i, p->out) == 1 && !may_be_gone(l, i, in[2]);
+  return n->moves && !p->invariant && (n->guard == 0 || dfi_guard_inside(c, n->guard, c->go_on)) &&
+         dfi_scatter_known(l, i, p) && readers_of(l, i, p->out) == 1 &&
+         !may_be_gone(l, i, l->plan->operand[p->in + 2]);
+}
+
+/* Is o variable k with rows written over, or not, as conds have it? marks: the nodes that write, and join, are told. */
+static bool written_over(dfi_look *l, int32_t i, int32_t k, dfi_operand o, bool marks) {
+  dfi_analyze_loop *c = &l->loop[i];
+  const dfi_pnode *p = dfi_maker_of(c, o);
+  const bool joins = p && p->kind == DFI_K_MERGE && readers_of(l, i, p->out) == 1;
+  if (!joins && !(p && may_write_over(l, i, p)))
+    return handed_on(l, i, o) == DFI_OPERAND(DFI_ITERATION, l->unit->loop[i].var[k].enter->out);
+  if (marks) c->slot_bare[p->out] = c->node[p - c->nodes].over = true;
+  return written_over(l, i, k, l->plan->operand[p->in], marks) &&
+         (!joins || written_over(l, i, k, l->plan->operand[p->in + 1], marks));
 }
 
 /* Variables whose next value is their own with rows written over. */
 static void find_over(dfi_look *l, int32_t i) {
-  dfi_analyze_loop *c = &l->loop[i];
   for (int32_t k = 0; k < l->unit->loop[i].nvars; k++) {
     const dfi_operand next = l->plan->operand[l->unit->loop[i].var[k].next->in];
     const dfi_shape *s = l->unit->loop[i].var[k].shape;
-    const dfi_pnode *p;
-    dfi_operand o = next;
-    while ((p = dfi_maker_of(c, o)) && may_write_over(l, i, p)) o = l->plan->operand[p->in];
-    if (!s || dfi_shape_size(s) <= DFI_DIRECT || o == next ||
-        handed_on(l, i, o) != DFI_OPERAND(DFI_ITERATION, l->unit->loop[i].var[k].enter->out)) continue;
+    const dfi_pnode *p = dfi_maker_of(&l->loop[i], next);
+    const bool makes = p && (p->kind == DFI_K_MERGE || may_write_over(l, i, p));
+    if (!s || dfi_shape_size(s) <= DFI_DIRECT || !makes || !written_over(l, i, k, next, false)) continue;
     l->unit->loop[i].var[k].over = true;
-    for (o = next; (p = dfi_maker_of(c, o)) && may_write_over(l, i, p); o = l->plan->operand[p->in])
-      c->slot_bare[p->out] = c->node[p - c->nodes].over = true;
+    written_over(l, i, k, next, true);
   }
 }
 
@@ -116,7 +124,8 @@ static bool have_room(dfi_look *l, int32_t i) {
     if (!room_for(l, l->loop[i].parent, s->exits[k], s->exits[k]->out)) return false;
   for (uint32_t n = 0; n < s->n; n++) {
     const dfi_pnode *p = &l->loop[i].nodes[n];
-    if (p->kind == DFI_K_KERNEL && dfi_carries(l, i, p) && !dfi_is_alias(p) && !room_for(l, i, p, p->out)) return false;
+    const bool makes = p->kind == DFI_K_MERGE || (p->kind == DFI_K_KERNEL && !dfi_is_alias(p));
+    if (makes && dfi_carries(l, i, p) && !room_for(l, i, p, p->out)) return false;
   }
   return true;
 }

@@ -169,14 +169,16 @@ dfi_name dfi_write_truth(dfi_writer *w, int32_t i, dfi_operand pred) {
 
 /* A Merge gets what this side gives it: many elements stay where they lie, unless the next iteration writes there. */
 static void give(dfi_writer *w, int32_t i, const dfi_pnode *m, int32_t side) {
+  const dfi_analyze_loop *l = &w->look->loop[i];
   uint8_t dtype;
+  SAY(w, "  store i32 %d, ptr %%v%d_%u\n", side, i, m->out + 1);
+  if (l->node[m - l->nodes].over) return;
   const dfi_name v = dfi_write_operand(w, i, w->look->plan->operand[m->in + (uint32_t)side], &dtype);
-  const dfi_shape *tensor = w->look->loop[i].slot_shape[m->out];
+  const dfi_shape *tensor = l->slot_shape[m->out];
   const bool stays = tensor && dfi_shape_size(tensor) > DFI_DIRECT && !dfi_is_loop_variable(&w->unit->loop[i], i, v);
   if (!stays) dfi_write_store(w, dtype, v, i, m->out);
   if (tensor && dfi_shape_size(tensor) > DFI_DIRECT)
     dfi_write_point(w, i, m->out, stays ? v : dfi_write_place(i, m->out));
-  SAY(w, "  store i32 %d, ptr %%v%d_%u\n", side, i, m->out + 1);
 }
 
 /* One side of a condition: what is alive there, and what it gives to Merges. */
