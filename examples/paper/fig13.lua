@@ -38,8 +38,7 @@ function M.measure(opts)
   local out, into = busy['copies to the host'] or 0, busy['copies from the host'] or 0
   return { columns = { 'stream', 'busy_seconds', 'share_of_run' }, timeline = list, seconds = h:stats().seconds, hidden = hidden / (out + into),
     rows = { { 'compute', busy.compute, busy.compute / h:stats().seconds }, { 'copies to the host', out, out / h:stats().seconds },
-             { 'copies from the host', into, into / h:stats().seconds } },
-    note = ('%.1f %% of the time of copies lies under compute'):format(100 * hidden / (out + into)) }
+             { 'copies from the host', into, into / h:stats().seconds } } }
 end
 
 function M.draw(result)

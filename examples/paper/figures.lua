@@ -126,4 +126,5 @@ for _, name in ipairs(chosen and { chosen } or all) do
   write(('%s/figures/%s.csv'):format(here, name), lines(result, ','))
   found[name] = part_of(name, experiment, result, draw(name, experiment, result))
   write_page(found)
+  for _ = 1, 2 do collectgarbage() end               -- what its sessions had is free before the next one
 end

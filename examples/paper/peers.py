@@ -1,9 +1,9 @@
-"""The networks of OSDI'16's Table 1 in TensorFlow or PyTorch: peers.py tf|torch THREADS BATCH. Reads names of networks on stdin, a line each;
-the answer to each is a line of milliseconds, one for each of the steps (a word after the name says how many). A step is loss and gradients
+"""The networks of OSDI'16's Table 1 in TensorFlow or PyTorch: peers.py tf|torch BATCH. Reads names of networks on stdin, a line each;
+the answer to each is a line of the processor's milliseconds, one for each of the steps (a word after the name says how many), of one thread. A step is loss and gradients
 of all weights, without an update. The networks are the lists of nets.txt, which dflow's program reads, too."""
 import sys, time, os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-kind, threads, batch = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+kind, batch, threads = sys.argv[1], int(sys.argv[2]), 1
 nets = {}
 for line in open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "nets.txt")):
     word = line.split("#")[0].split()
@@ -94,7 +94,7 @@ for line in sys.stdin:
         steps[name]()
     out = []
     for _ in range(times):
-        began = time.perf_counter()
+        began = time.process_time()
         steps[name]()
-        out.append("%.3f" % ((time.perf_counter() - began) * 1e3))
+        out.append("%.3f" % ((time.process_time() - began) * 1e3))
     print(" ".join(out), flush=True)

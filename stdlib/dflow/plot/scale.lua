@@ -48,7 +48,7 @@ local function log_ticks(low, high, n)
   for power = math.floor(math.log(low) / math.log(10) - 1e-9), math.ceil(math.log(high) / math.log(10) + 1e-9) do
     for _, digit in ipairs(short and { 1, 2, 5 } or { 1 }) do
       local at = digit * 10 ^ power
-      if at >= low * (1 - 1e-9) and at <= high * (1 + 1e-9) then list[#list + 1] = { at, ('%.4g'):format(at) } end
+      if at >= low * (1 - 1e-9) and at <= high * (1 + 1e-9) then list[#list + 1] = { at, (at >= 1e4 and at < 1e7 and '%.0f' or '%.4g'):format(at) } end
     end
   end
   return #list < 2 and M.ticks(low, high, n) or list

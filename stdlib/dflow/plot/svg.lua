@@ -96,6 +96,12 @@ local function note(taken, before, x, y)
   return { x, y }
 end
 
+--- Is the i-th number of a line by itself? It has no line to be seen by.
+local function is_alone(s, i)
+  local function is_gap(k) return s.y[k] == nil or s.y[k] ~= s.y[k] end
+  return #s.y > 1 and is_gap(i - 1) and is_gap(i + 1)
+end
+
 local function points(out, plot, box)
   local xs, ys = {}, {}
   for i, s in ipairs(plot.series) do xs[i], ys[i] = s.x, s.y end
@@ -109,7 +115,9 @@ local function points(out, plot, box)
       local fine = x == x and y == y and math.abs(x) < 1e9 and math.abs(y) < 1e9
       before = fine and note(taken, plot.kind == 'line' and before or nil, x, y) or nil
       if plot.kind == 'scatter' or plot.points then
-        if fine then out[#out + 1] = ('<circle cx="%.2f" cy="%.2f" r="2.5" fill="%s"/>'):format(x, y, colour) end
+        if fine and plot.kind == 'line' and is_alone(s, i) then
+          out[#out + 1] = ('<circle cx="%.2f" cy="%.2f" r="5" fill="#ffffff" stroke="%s" stroke-width="2.5"/>'):format(x, y, colour)
+        elseif fine then out[#out + 1] = ('<circle cx="%.2f" cy="%.2f" r="2.5" fill="%s"/>'):format(x, y, colour) end
       end
       if plot.kind == 'line' then
         way[#way + 1] = fine and ('%s%.2f %.2f'):format((#way == 0 or way[#way] == '') and 'M' or 'L', x, y) or ''
