@@ -553,9 +553,9 @@ describe('owners', function()
 
   --- What a run logged: its tokens by node and tag, in no order; how many frames it opened and ended; messages and their arrivals.
   local function logged(h)
-    local trace, enums = require 'dflow.inspect.trace', require 'dflow.backend.enums'
-    local names, list, frames, last, kinds = trace.names(h), {}, {}, 0, { sent = 0, came = 0, opened = 0, ended = 0 }
-    trace.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead, device)
+    local events, enums = require 'dflow.inspect.events', require 'dflow.backend.enums'
+    local names, list, frames, last, kinds = events.names(h), {}, {}, 0, { sent = 0, came = 0, opened = 0, ended = 0 }
+    events.each(h, function(at, took, iteration, _, node, frame, scope, kind, dead, device)
       assert.is_true(at >= last and took >= 0)
       last = at
       if kind == enums.DF_EVENT_FRAME_OPEN then
@@ -632,8 +632,8 @@ describe('owners', function()
       h:break_at{ op = 'Tanh', frame = 'outer/inner', iteration = 2 }
       h:resume()
       local stop = h:settle()
-      local known, names = {}, require 'dflow.inspect.trace'.names(h)
-      require 'dflow.inspect.trace'.each(h, function(_, _, iteration, _, node, frame, scope, kind)
+      local known, names = {}, require 'dflow.inspect.events'.names(h)
+      require 'dflow.inspect.events'.each(h, function(_, _, iteration, _, node, frame, scope, kind)
         if kind == require 'dflow.backend.enums'.DF_EVENT_FRAME_OPEN then
           names.open(frame, node, iteration, scope)
           known[frame] = names.frame(frame).tag
