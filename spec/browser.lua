@@ -115,7 +115,7 @@ function Browser:eval(expression)
   return r.result.value
 end
 
-local codes = { ArrowLeft = 37, ArrowUp = 38, ArrowRight = 39, ArrowDown = 40, Home = 36, End = 35, Tab = 9, Enter = 13, [' '] = 32, PageUp = 33, PageDown = 34 }
+local codes = { Escape = 27, ArrowLeft = 37, ArrowUp = 38, ArrowRight = 39, ArrowDown = 40, Home = 36, End = 35, Tab = 9, Enter = 13, [' '] = 32, PageUp = 33, PageDown = 34 }
 
 --- Presses a key by its DOM name, with shift held or not.
 function Browser:key(key, shift)

@@ -1,6 +1,6 @@
 --- opts.report: a run as a page, looked at in headless Chromium with the network off.
 local df = require 'dflow'
-local trace = require 'dflow.inspect.trace'
+local events = require 'dflow.inspect.events'
 local browser = require 'spec.browser'
 local support = require 'spec.support'
 local host_it = support.host_it(it, pending)                       -- of the host's memory, and without messages among the tokens
@@ -35,8 +35,8 @@ end
 
 --- The tokens of a run's log, in order: {name, tag, dead}.
 local function tokens_of(h)
-  local names, list = trace.names(h), {}
-  trace.each(h, function(_, _, iteration, _, node, frame, scope, kind, dead)
+  local names, list = events.names(h), {}
+  events.each(h, function(_, _, iteration, _, node, frame, scope, kind, dead)
     if kind == 2 then names.open(frame, node, iteration, scope) end
     if kind == 0 then list[#list + 1] = { name = names.node(node).name, tag = names.tag(frame, iteration), dead = dead } end
   end)
@@ -72,18 +72,49 @@ describe('a report', function()
     finally(function() layout.many = usual end)
     local data = { nodes = {}, edges = { { 0, 1 }, { 1, 2 }, { 2, 1 }, { 1, 3 }, { 3, 4 } }, scopes = { { id = 0 }, { id = 1, parent = 0 }, { id = 2, parent = 1 } } }
     for i, scope in ipairs{ 0, 1, 2, 1, 0, 0, 2 } do data.nodes[i] = { name = 'n' .. i, scope = scope } end
-    local where = layout.place(data)
-    for i, a in ipairs(where.nodes) do
-      for j, b in ipairs(where.nodes) do
+    local pictures = layout.pictures(data)
+    local where, box = pictures[1], {}
+    assert.equal(1, #pictures)
+    for _, s in ipairs(where.boxes) do box[s.id or 0] = s end
+    for i, a in ipairs(where.items) do
+      for j, b in ipairs(where.items) do
         assert.is_true(i == j or a.x + a.w <= b.x or b.x + b.w <= a.x or a.y + a.h <= b.y or b.y + b.h <= a.y)
       end
-      local s = where.scopes[data.nodes[i].scope]
+      local s = box[data.nodes[i].scope]
       assert.is_true(a.x >= s.x and a.y >= s.y and a.x + a.w <= s.x + s.w and a.y + a.h <= s.y + s.h)
     end
-    for id = 0, 2 do assert.equal(id, where.scopes[id].depth) end
-    assert.is_true(where.nodes[2].y > where.nodes[1].y)
-    assert.equal(many == 3, where.paths[1] == '')
+    for id = 0, 2 do assert.equal(id, box[id].depth) end
+    assert.is_true(where.items[2].y > where.items[1].y)
+    assert.equal(many == 3, where.lines[1].way == '')
   end) end
+
+  it('shows a model of many nodes as some forty boxes, and each closed one as a picture of its own', function()
+    local layout = require 'dflow.inspect.report.layout'
+    local data, groups = { nodes = {}, edges = {}, scopes = { { id = 0 }, { id = 1, name = 'loop', parent = 0 } } }, {}
+    for i = 1, 600 do
+      local layer = math.floor((i - 1) / 60)
+      data.nodes[i] = { id = i - 1, name = ('layer_%d/op_%d'):format(layer, i), type = i % 7 < layer and 'Add' or 'Mul', scope = layer % 2 }
+      if i > 1 then data.edges[#data.edges + 1] = { i - 2, i - 1, 0 } end
+    end
+    local pictures = layout.pictures(data, { groups = groups, total = 600 })
+    assert.is_true(#pictures > 1 and #pictures[1].items <= 40, #pictures[1].items .. ' items')
+    for k, p in ipairs(pictures) do
+      local seen, want = {}, {}
+      for _, item in ipairs(p.items) do
+        for _, n in ipairs(item.members or { item }) do
+          assert.is_nil(seen[n.number])
+          seen[n.number] = true
+        end
+        assert.is_true(item.view == nil or pictures[item.view].up == k)
+      end
+      if p.up then
+        for _, item in ipairs(pictures[p.up].items) do
+          if item.view == k then for _, n in ipairs(item.members) do want[n.number] = true end end
+        end
+      else for i = 1, 600 do want[i] = true end end
+      assert.same(want, seen)
+    end
+  end)
 end)
 
 -- What the page says of its nodes, by name: how often each has run, where last, dead or not.
@@ -182,6 +213,27 @@ describe('a report in a browser', function()
       for _, s in pairs(state) do if s[3] then died = died + 1 end end
     end
     assert.is_true(died > 5)
+    assert.same({}, b.complaints)
+  end)
+
+  it('opens the closed boxes of a large model by a click, and Escape leads out again', function()
+    df.reset()
+    local x = df.placeholder('float32', { 4, 8 })
+    local y, net = x, {}
+    for i = 1, 8 do net[i] = df.nn.Dense(8, { activation = 'tanh' }) end
+    for _, layer in ipairs(net) do y = layer(y) end
+    local loss = df.reduce_mean(y * y)
+    open({ loss, df.train.Adam{ learning_rate = 0.01 }:minimize(loss) }, { [x] = df.ones{ 4, 8 }:eval() })
+    local function shown() return b:eval 'document.querySelectorAll(".node").length' end
+    local all = shown()
+    assert.is_true(all <= 40 and all < b:eval 'run.nodes.length', all .. ' items')
+    local inside = b:eval '(() => { const i = picture.items.findIndex(n => n.picture !== undefined); return [i, picture.items[i].nodes.length] })()'
+    b:click(('.node:nth-of-type(%d)'):format(b:eval(('[...document.querySelectorAll("#world > g")].indexOf(boxes[%d].g) + 1'):format(inside[1]))))
+    assert.is_true(b:eval 'picture !== pictures[0] && picture.items.flatMap(n => n.nodes || [n.node]).length' == inside[2])
+    b:eval 'show(N - 1)'                                  -- of a node elsewhere
+    b:key 'Escape'
+    assert.equal(all, shown())
+    assert.equal(1, b:eval 'document.querySelectorAll(".node.now").length')
     assert.same({}, b.complaints)
   end)
 
@@ -370,7 +422,7 @@ describe('a report in a browser', function()
     local x = df.ones{ 1000, 1000 } * df.placeholder_with_default(df.float32(2), {})
     local h = open((x + 1):reduce_sum())
     local most, peak = 0, h:stats().memory['cpu:0'].peak
-    trace.each(h, function(_, _, _, memory) most = math.max(most, memory) end)
+    events.each(h, function(_, _, _, memory) most = math.max(most, memory) end)
     assert.is_true(most >= 4e6 and peak >= most)
     assert.equal(most, b:eval 'memory.reduce((a, b) => Math.max(a, b), 0)')
     assert.is_true(b:eval 'run.peak' >= most)

@@ -3,7 +3,7 @@
 --
 -- A layer's call and an optimizer's step note which nodes they built (graph.grouped); any other node belongs to the name scope that its name begins
 -- with. A closed box is one item of the box around it, with the edges of all that is in it: {kind = 'op', closed = the box, op = its title,
--- count = how many nodes}. Closed boxes beside each other that are made alike are one, `LSTMCell × 3`.
+-- count = how many nodes, members = which}. Closed boxes beside each other that are made alike are one, `LSTMCell × 3`.
 local registry = require 'dflow.front.registry'
 
 local M = {}
@@ -387,10 +387,15 @@ function M.close(model, depth, title_of)
   local shown, nodes = {}, {}
   local function close(box)                     -- what is drawn in the place of a closed box
     local item = { kind = 'op', op = title_of(box), title = box.title, name = box.title, where = box.where, closed = box, times = box.times, count = box.count,
-                   outs = {}, args = {}, after = {}, attrs = '', notes = box.notes, box = box.parent, id = box.first, saved = box.saved }
+                   outs = {}, args = {}, after = {}, members = {}, attrs = '', notes = box.notes, box = box.parent, id = box.first, saved = box.saved }
     return item
   end
-  local function hide(box, item) each_node(box, function(n) shown[n] = item end) end
+  local function hide(box, item)
+    each_node(box, function(n)
+      shown[n] = item
+      table.insert(item.members, n)
+    end)
+  end
   local standing = {}
   local function walk(box)
     local items = {}

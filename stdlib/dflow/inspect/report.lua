@@ -257,20 +257,43 @@ local function failure(h, data)
   return fail
 end
 
+--- A picture as the page has it: nodes, items and pictures by numbers from 0.
+local function on_page(p)
+  local out = { title = p.title, up = p.up and p.up - 1, w = p.width, h = p.height, large = p.large or nil, items = {}, boxes = {}, lines = {} }
+  local number = {}
+  for i, item in ipairs(p.items) do
+    number[item] = i - 1
+    local members
+    if item.closed then
+      members = {}
+      for k, member in ipairs(item.members) do members[k] = member.number - 1 end
+    end
+    out.items[i] = { x = item.x, y = item.y, w = item.w, h = item.h, node = item.number and item.number - 1, nodes = members, title = item.closed and item.op,
+                     where = item.closed and item.where, picture = item.view and item.view - 1 }
+  end
+  for i = 2, #p.boxes do
+    local box = p.boxes[i]
+    out.boxes[i - 1] = { x = box.x, y = box.y, w = box.w, h = box.h, depth = box.depth, name = box.title, where = box.where or '' }
+  end
+  for i, e in ipairs(p.lines) do out.lines[i] = { number[e.from], number[e.to], e.way } end
+  return out
+end
+
 --- The page of a run, as text.
 -- @param live  nil, or of a run that goes on, {said = where it stands, node = what runs next}: all of the graph is there from the
 --              beginning, of a long run less of its tokens, and the page begins with the last one
 function M.text(h, live)
   local first, behind = live and 4000 or M.first, live and 8000 or M.last
   local data = gather(h, first, behind, live)
-  local where = layout.place(data)
+  local g = h.session.graph
+  local pictures = layout.pictures(data, { groups = g.groups, total = core.graph_nodes(g.handle) })
   local files, lines = sources(data.nodes)
   local c = data.columns
   local texts, of_token = values(h, data)
   local _, peak = core.memory()
   local stats, ok = h:stats(), h.ok
   if live then ok = ok ~= false end                          -- so far
-  local shown = { nodes = {}, edges = data.edges, ways = where.paths, scopes = {}, frames = data.frames, width = where.width, height = where.height, files = files,
+  local shown = { nodes = {}, edges = data.edges, pictures = {}, scopes = {}, frames = data.frames, files = files,
                   total = data.total, first = math.min(first, #c.node), missing = data.missing, lost = core.run_events_lost(h.handle),
                   node = c.node, frame = steps(c.frame), iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
                   dead = table.concat(c.dead), values = texts, value = of_token, ok = ok,
@@ -278,15 +301,11 @@ function M.text(h, live)
                   live = live and { said = live.said, unlogged = data.total == 0 and stats.nodes_run > 0 } or nil, swap = stats.swap, host = logged.places_of(h)[1],
                   peak = peak > (h.peak_before or peak) and peak or data.most }
   for i, n in ipairs(data.nodes) do
-    local at = where.nodes[i]
     if live and n.id == live.node then shown.live.next = i - 1 end
-    shown.nodes[i] = { name = n.name, type = n.type, label = n.label, args = n.args, source = n.source, line = lines[i], x = at.x, y = at.y, w = at.w, h = at.h,
-                       scope = n.scope }
+    shown.nodes[i] = { name = n.name, type = n.type, label = n.label, args = n.args, source = n.source, line = lines[i], scope = n.scope }
   end
-  for i, s in ipairs(data.scopes) do
-    local at = where.scopes[s.id]
-    shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent, x = at.x, y = at.y, w = at.w, h = at.h, depth = at.depth }
-  end
+  for i, s in ipairs(data.scopes) do shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent } end
+  for i, p in ipairs(pictures) do shown.pictures[i] = on_page(p) end
   return table.concat{ page.head, 'const run = ', json.encode(shown, short), ';\n', script.text, page.tail }
 end
 

@@ -3,11 +3,12 @@
 local M = {}
 local GAP, ROW, PAD, WIDEST = 14, 30, 14, 1500
 
---- @param boxes  by scope: {items = nodes {w, h, box} and boxes {…, title_h, title_w}, each in the order in which it first ran; parent, depth}
+--- @param top    the box around all
+-- @param boxes   all of them: {items = nodes {w, h, box} and boxes {…, title_h, title_w}, each in the order in which it first ran; parent, depth}
 -- @param edges   {from, to}, nodes
 -- Gives every box and node its x, y, w and h.
-function M.place(boxes, edges)
-  for _, box in pairs(boxes) do
+function M.place(top, boxes, edges)
+  for _, box in ipairs(boxes) do
     for i, item in ipairs(box.items) do item.place, item.row, item.above = i, 0, {} end
   end
   -- an edge moves what stands in the innermost box that holds both its ends
@@ -49,14 +50,14 @@ function M.place(boxes, edges)
     end
     box.w, box.h = widest + 2 * PAD, math.max(y - ROW, 0) + PAD
   end
-  measure(boxes[0])
+  measure(top)
   local function settle(box, x, y)
     box.x, box.y = x, y
     for _, item in ipairs(box.items) do
       if item.items then settle(item, x + item.x, y + item.y) else item.x, item.y = x + item.x, y + item.y end
     end
   end
-  settle(boxes[0], 0, 0)
+  settle(top, 0, 0)
 end
 
 return M

@@ -1,62 +1,126 @@
 --- Where the nodes of a run's graph stand on the page, a loop's frame as a box around its nodes: draw/layout.lua, as report.lua has it.
 --
--- A node stands below all that ran before it and feeds it; an edge to something that ran earlier is the way back of a loop. Large graphs
--- are laid out more simply, by grid.lua.
+-- A node stands below all that ran before it and feeds it; an edge to something that ran earlier is the way back of a loop. A graph of many
+-- nodes is several pictures: in each, layers, scopes and loops are boxes, some of which are closed (draw/groups.lua) and have a picture of
+-- their own. What is still large is laid out more simply, by grid.lua.
 local grid = require 'dflow.inspect.report.grid'
+local groups = require 'dflow.draw.groups'
 local registry = require 'dflow.front.registry'
 local draw = require 'dflow.draw.layout'
 
 local M = {}
 local HEIGHT, TITLE = 26, 24
-M.many = 500            -- nodes of a large graph
+M.many = 500            -- nodes of a large picture
 
 local function width_of(text) return math.max(60, 7 * #text:gsub('[\128-\191]', '') + 16) end
 
 --- What a node's box shows: its label, or the part of its name behind the last slash.
 local function label(n) return n.label or n.name:match('([^/]*)$') end
 
---- @param data  {nodes = {{name, scope}, …} in the order in which they first ran, edges = {{from, to}, …} from 0, scopes = {{id, parent}, …}}
--- @return {nodes = {{x, y, w, h}, …}, scopes = {[id] = {x, y, w, h, depth}}, paths = {the way of each edge, '' in a large graph, …}, width, height}
-function M.place(data)
-  local known, boxes = {}, { [0] = { items = {}, depth = 0 } }
+--- What a box's title says.
+local function title_of(box) return box.title .. (box.times and ' × ' .. box.times or '') end
+
+--- The boxes of a run's loops with the nodes in them, as draw/groups.lua has a model. only: by number, which nodes; nil: all.
+local function model_of(data, only)
+  local known, top = {}, { items = {}, notes = {} }
+  local boxes, nodes, model = { [0] = top }, {}, { top = top, nodes = {}, edges = {} }
   for _, s in ipairs(data.scopes) do known[s.id] = s end
   local function box_of(id)
-    local box = boxes[id]
-    if not box then
+    if not boxes[id] then
       local s = known[id] or {}
       local parent = box_of(s.parent or 0)
-      local title = (s.name or '') .. '  ' .. (s.where or '')
-      box = { items = {}, parent = parent, depth = parent.depth + 1, title_h = TITLE, title_w = width_of(title) - 16 }
-      table.insert(parent.items, box)
-      boxes[id] = box
+      boxes[id] = { kind = 'frame', title = s.name or '', where = s.where or '', id = id, items = {}, notes = {}, parent = parent }
+      table.insert(parent.items, boxes[id])
     end
-    return box
+    return boxes[id]
   end
-  local nodes, edges = {}, {}
   for i, n in ipairs(data.nodes) do
-    local box = box_of(n.scope)
-    nodes[i] = { w = width_of(label(n)), h = HEIGHT, box = box, first = registry.primitive(n.type) == 'Enter' }
-    table.insert(box.items, nodes[i])
+    if not only or only[i] then
+      nodes[i] = { w = width_of(label(n)), h = HEIGHT, box = box_of(n.scope), first = registry.primitive(n.type) == 'Enter', number = i, id = n.id or i,
+                   op = n.type or '', name = n.name, args = {}, outs = {} }
+      table.insert(nodes[i].box.items, nodes[i])
+      table.insert(model.nodes, nodes[i])
+    end
+  end
+  for _, e in ipairs(data.edges) do
+    local from, to = nodes[e[1] + 1], nodes[e[2] + 1]
+    if from and to then
+      local switch = registry.primitive(from.op) == 'Switch'
+      table.insert(model.edges, { from = from, to = to, kind = e[1] >= e[2] and 'back' or 'data', side = switch and (e[3] == 1 and 'true' or 'false') or nil })
+    end
+  end
+  return model
+end
+
+--- The open boxes of a picture, the outermost first, measured but for their place.
+local function open_boxes(top)
+  local list = { top }
+  local function walk(box)
+    for _, item in ipairs(box.items) do
+      if item.items then
+        item.depth, item.title_h = box.depth + 1, TITLE
+        item.title_w = width_of(title_of(item) .. '  ' .. (item.where or '')) - 16
+        list[#list + 1] = item
+        walk(item)
+      end
+    end
+  end
+  top.depth = 0
+  walk(top)
+  return list
+end
+
+--- @return {items, boxes, lines, width, height, large}: items {x, y, w, h, number of the node, or closed and members}, in the order in which they ran first; boxes {x, y,
+--          w, h, depth, title, where, id}; lines {from, to: items, way: '' in a large picture}
+local function picture(data, built, only)
+  local model = model_of(data, only)
+  if built then
+    groups.nest(model, built.groups, built.total)
+    groups.close(model, nil, title_of)
   end
   local taken = {}                                       -- how many come into each node
-  for i, e in ipairs(data.edges) do
-    local from, to = data.nodes[e[1] + 1], nodes[e[2] + 1]
-    taken[to] = (taken[to] or 0) + 1
-    edges[i] = { from = nodes[e[1] + 1], to = to, kind = e[1] >= e[2] and 'back' or 'data', slot = taken[to] }
-    if registry.primitive(from.type) == 'Switch' then edges[i].side = e[3] == 1 and 'true' or 'false' end
+  for _, item in ipairs(model.nodes) do
+    if item.closed then item.w, item.h = width_of(item.op .. ' · ' .. item.count .. ' nodes'), HEIGHT end
   end
-  for _, e in ipairs(edges) do e.slots = taken[e.to] end
-  local large = #nodes > M.many
+  for _, e in ipairs(model.edges) do
+    taken[e.to] = (taken[e.to] or 0) + 1
+    e.slot = taken[e.to]
+  end
+  for _, e in ipairs(model.edges) do e.slots = taken[e.to] end
+  local top, large = model.top, #model.nodes > M.many
+  local boxes = open_boxes(top)
   if large then
-    for _, box in pairs(boxes) do box.box = box.parent end
-    grid.place(boxes, edges)
+    for _, box in ipairs(boxes) do box.box = box.parent end
+    grid.place(top, boxes, model.edges)
   else
-    draw.place(boxes[0], edges)
+    draw.place(top, model.edges)
   end
-  local out = { nodes = nodes, scopes = {}, paths = {}, width = boxes[0].w, height = boxes[0].h }
-  for id, box in pairs(boxes) do out.scopes[id] = { x = box.x, y = box.y, w = box.w, h = box.h, depth = box.depth } end
-  for i, e in ipairs(edges) do out.paths[i] = large and '' or draw.way(e) end
-  return out
+  for _, e in ipairs(model.edges) do e.way = large and '' or draw.way(e) end
+  return { items = model.nodes, boxes = boxes, lines = model.edges, width = top.w, height = top.h, large = large }
+end
+
+--- The pictures of a run's graph; the first is of all of it. A closed box that can be opened has the number of its picture, item.view, and that has
+-- the number of the one around it, up.
+-- @param data   {nodes = {{name, scope}, …} in the order in which they first ran, edges = {{from, to, port}, …} from 0, scopes = {{id, parent}, …}}
+-- @param built  {groups = what was built together, total = nodes of the graph}; nil: nothing is closed
+function M.pictures(data, built)
+  local list = {}
+  local function add(only, n, title, up)
+    local own = picture(data, n > groups.MANY and built or nil, only)
+    own.title, own.up = title, up
+    list[#list + 1] = own
+    local number = #list
+    for _, item in ipairs(own.items) do
+      if item.closed and #item.members < n then
+        local inside = {}
+        for _, member in ipairs(item.members) do inside[member.number] = true end
+        item.view = add(inside, #item.members, item.op, number)
+      end
+    end
+    return number
+  end
+  add(nil, #data.nodes, 'the whole graph', nil)
+  return list
 end
 
 return M

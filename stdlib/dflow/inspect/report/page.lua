@@ -28,6 +28,7 @@ header b { font-size: 15px; white-space: nowrap; } #about { color: var(--soft); 
 #graph svg { width: 100%; flex: 1; min-height: 0; cursor: grab; display: block; touch-action: none; }
 #world.glide { transition: transform .25s; }
 @media (prefers-reduced-motion: reduce) { #world.glide { transition: none; } }
+#crumbs { display: flex; gap: 4px; padding: 5px 10px; flex-wrap: wrap; font-size: 12px; } #crumbs[hidden] { display: none; } #crumbs [aria-current] { font-weight: 600; }
 #open { display: flex; gap: 4px; align-items: center; height: 24px; padding: 0 10px; overflow: hidden; white-space: nowrap; font: 11px/1.3 ui-monospace, monospace; }
 #open span { color: #fff; border-radius: 8px; padding: 1px 7px; }
 #open i { font-style: normal; color: var(--soft); }
@@ -55,6 +56,7 @@ button { font: inherit; color: inherit; background: var(--box); border: 1px soli
 #time .peak { fill: var(--bad); } #time .cursor { stroke: var(--fg); } #time .axis { stroke: var(--line); } #time text.live { fill: var(--live); stroke: none; }
 .node { cursor: pointer; } .node rect { fill: var(--box); stroke: var(--line); stroke-width: 1; rx: 5px; }
 .node text { font: 12px ui-monospace, monospace; fill: var(--soft); text-anchor: middle; } .node.ran text { fill: var(--fg); }
+.node.closed rect { fill: var(--inner); stroke-width: 1.6; } .node.closed.now rect { fill: var(--mark); }
 .node.dead rect { stroke: var(--dead); stroke-dasharray: 4 3; } .node.dead text { text-decoration: line-through; fill: var(--soft); }
 .node.lit rect { stroke-width: 2.2; } .node.now rect { fill: var(--mark); stroke-width: 3; }
 .node.now text { fill: var(--fg); } .node.chosen rect { outline: 2px solid var(--live); outline-offset: 3px; }
@@ -74,7 +76,7 @@ dialog dt { font-weight: 600; } dialog dd { margin: 0 0 6px 1.5em; }
 </style></head><body>
 <header><b>a run of dflow</b><span id="about"></span><button id="help" aria-label="keys and signs">?</button></header>
 <div id="notices" style="grid-column: 1 / 3"></div>
-<div id="graph"><svg id="svg" role="img" aria-label="the graph of the run"><defs>
+<div id="graph"><nav id="crumbs" aria-label="which picture of the graph" hidden></nav><svg id="svg" role="img" aria-label="the graph of the run"><defs>
 <marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1L7 4L0 7z"/></marker>
 <marker id="lit" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1L7 4L0 7z"/></marker>
 </defs><g id="world"></g></svg><div id="open" aria-label="iterations that are open"></div></div>
@@ -86,7 +88,8 @@ dialog dt { font-weight: 600; } dialog dd { margin: 0 0 6px 1.5em; }
 <dt>← →</dt><dd>one token back, one on; with shift ten; Page Up and Page Down a hundred; Home and End the first and the last</dd>
 <dt>↑ ↓</dt><dd>the token of the same node before, and the next one</dd>
 <dt>space</dt><dd>plays, and stops</dd>
-<dt>a click</dt><dd>on a node or a line of the source goes to its next token; on the timelines to that moment</dd>
+<dt>a click</dt><dd>on a node or a line of the source goes to its next token; on a closed box, which counts its nodes, into it, and Escape out of it; on
+the timelines to that moment</dd>
 <dt>wheel, drag, f</dt><dd>larger and smaller, elsewhere, and back to following the tokens</dd>
 <dt>colours</dt><dd>each iteration has one; the number on a node is the iteration it last ran in, 2·5 iteration 5 of a loop inside iteration 2. Chips on edges
 are tokens that were made and not used yet.</dd>

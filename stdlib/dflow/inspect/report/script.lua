@@ -99,52 +99,89 @@ const deadOn = (w, n) => {
   return side.has(i) ? side.get(i) !== w.port : dead(w.used[n]);
 };
 
-// ---- the graph ----
-const world = $('world');
-for (const s of [...run.scopes].sort((a, b) => a.depth - b.depth)) {
-  if (!s.id) continue;
+// ---- the graph: one of its pictures ----
+const world = $('world'), pictures = run.pictures;
+let picture = null, boxes = [], lines = [], chips = null;
+const itemOf = new Int32Array(run.nodes.length);             // of the picture: what shows a node; -1: nothing does
+const curve = (p, q) => {                                    // in a large graph, from one end to the other
+  const x1 = p.x + p.w / 2, y1 = p.y + p.h, x2 = q.x + q.w / 2, y2 = q.y - 1, bend = Math.max(14, Math.min(120, Math.abs(y2 - y1) / 2));
+  return `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
+};
+const roomOn = l => {                                        // how many chips have room on a line
+  l.length = l.length || l.path.getTotalLength();
+  return picture.large ? 1 : Math.max(1, Math.min(5, Math.floor((l.length - 4) / 20)));
+};
+const spot = (l, n) => {                                     // where the n-th chip lies
+  l.spots = l.spots || [];
+  return l.spots[n] = l.spots[n] || l.path.getPointAtLength(Math.max(8, Math.min(l.length - 8, l.length * .5 + (n % 2 ? 1 : -1) * Math.ceil(n / 2) * 18)));
+};
+function drawFrame(s) {
   const g = make('g', { class: s.depth % 2 ? 'frame' : 'frame odd' }, world);
   make('rect', { x: s.x, y: s.y, width: s.w, height: s.h, rx: 9 }, g);
   const t = make('text', { x: s.x + 10, y: s.y + 16 }, g);
   make('tspan', {}, t, s.name);
   t.appendChild(document.createTextNode(s.where ? '  ' + s.where : ''));
 }
-const chainOf = id => { const list = []; for (let s = scopes.get(id); s && s.id; s = scopes.get(s.parent)) list.push(s); return list; };
-const large = run.ways.length > 0 && run.ways[0] === '';
-if (large) world.setAttribute('data-large', 1);
-const curve = (p, q) => {                                    // in a large graph, from one end to the other
-  const x1 = p.x + p.w / 2, y1 = p.y + p.h, x2 = q.x + q.w / 2, y2 = q.y - 1, bend = Math.max(14, Math.min(120, Math.abs(y2 - y1) / 2));
-  return `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
-};
-wires.forEach((w, i) => {
-  const d = run.ways[i] || curve(run.nodes[w.a], run.nodes[w.b]);
-  w.back = run.nodes[w.b].y < run.nodes[w.a].y + run.nodes[w.a].h;
-  w.plain = w.back ? 'edge back' : 'edge';
-  w.shown = w.plain;
-  w.path = make('path', { class: w.plain, d }, world);
-  if (large || !/Switch$/.test(run.nodes[w.a].type)) return;
-  const p = w.path.getPointAtLength(0);                      // by which side a Switch lets it out
-  make('text', { class: 'side', x: p.x + 4, y: p.y + 11 }, world, w.port === 1 ? 'T' : 'F');
-});
-const roomOn = w => {                                        // how many chips have room on an edge
-  w.length = w.length || w.path.getTotalLength();
-  return large ? 1 : Math.max(1, Math.min(5, Math.floor((w.length - 4) / 20)));
-};
-const spot = (w, n) => {                                     // where the n-th chip lies
-  w.spots = w.spots || [];
-  return w.spots[n] = w.spots[n] || w.path.getPointAtLength(Math.max(8, Math.min(w.length - 8, w.length * .5 + (n % 2 ? 1 : -1) * Math.ceil(n / 2) * 18)));
-};
-const boxes = run.nodes.map((n, i) => {
-  const g = make('g', { class: 'node', 'data-name': n.name, 'data-runs': 0, 'data-tag': '', 'data-dead': 0, role: 'button', 'aria-label': n.name }, world);
-  if (run.nodes.length <= 300) g.setAttribute('tabindex', 0);
+function drawLines() {
+  const by = new Map();                                      // the wires of a line, by its ends
+  for (const w of wires) {
+    const a = itemOf[w.a], b = itemOf[w.b], key = a + ':' + b;
+    if (a < 0 || b < 0 || a === b) continue;
+    if (by.has(key)) by.get(key).push(w); else by.set(key, [w]);
+  }
+  lines = picture.lines.map(([a, b, way]) => {
+    const from = picture.items[a], to = picture.items[b], all = by.get(a + ':' + b) || [];
+    const own = from.nodes || to.nodes ? all : all.splice(0, 1);             // between two nodes each wire has a line
+    const l = { wires: own, plain: to.y < from.y + from.h ? 'edge back' : 'edge' };
+    l.shown = l.plain;
+    l.path = make('path', { class: l.plain, d: way || curve(from, to) }, world);
+    if (from.nodes || picture.large || !own.length || !/Switch$/.test(run.nodes[own[0].a].type)) return l;
+    const p = l.path.getPointAtLength(0), ports = new Set(own.map(w => w.port));
+    if (ports.size === 1) make('text', { class: 'side', x: p.x + 4, y: p.y + 11 }, world, own[0].port === 1 ? 'T' : 'F');   // by which side a Switch lets it out
+    return l;
+  });
+}
+function drawItem(n) {
+  const nodes = n.nodes || [n.node], own = run.nodes[n.node], name = own ? own.name : n.title;
+  const g = make('g', { class: 'node', 'data-name': name, 'data-runs': 0, 'data-tag': '', 'data-dead': 0, role: 'button', 'aria-label': name }, world);
+  if (picture.items.length <= 300) g.setAttribute('tabindex', 0);
   const rect = make('rect', { x: n.x, y: n.y, width: n.w, height: n.h, rx: 5, style: '' }, g);
-  make('text', { x: n.x + n.w / 2, y: n.y + n.h / 2 + 4 }, g, n.label);
-  const title = make('title', {}, g, `${n.name} = ${n.type}(${n.args.join(', ')})\n${n.source}`);
-  g.addEventListener('click', () => { if (!moved) nextOf([i]); });
-  g.addEventListener('keydown', e => { if (e.key === 'Enter') nextOf([i]); });
-  return { g, rect, n, title, about: title.textContent, shown: '', style: '' };
-});
-const chips = make('g', { class: 'chips' }, world);
+  make('text', { x: n.x + n.w / 2, y: n.y + n.h / 2 + 4 }, g, own ? own.label : `${n.title} · ${nodes.length} nodes`);
+  const about = own ? `${name} = ${own.type}(${own.args.join(', ')})\n${own.source}` : `${name}: ${nodes.length} nodes; a click opens it\n${n.where || ''}`;
+  const title = make('title', {}, g, about), go = () => { if (n.picture === undefined) nextOf(nodes); else enter(n.picture); };
+  g.addEventListener('click', () => { if (!moved) go(); });
+  g.addEventListener('keydown', e => { if (e.key === 'Enter') go(); });
+  const list = n.nodes ? nodes.flatMap(i => of[i]).sort((a, b) => a - b) : of[n.node];
+  return { g, rect, n, title, about, list, closed: n.nodes ? ' closed' : '', shown: '', style: '' };
+}
+//- Draws a picture, and says where it is among the others.
+function enter(p) {
+  picture = pictures[p];
+  itemOf.fill(-1);
+  picture.items.forEach((n, i) => (n.nodes || [n.node]).forEach(k => { itemOf[k] = i; }));
+  world.replaceChildren();
+  world.toggleAttribute('data-large', !!picture.large);
+  picture.boxes.forEach(drawFrame);
+  drawLines();
+  boxes = picture.items.map(drawItem);
+  chips = make('g', { class: 'chips' }, world);
+  if (held && itemOf[run.live.next] >= 0) boxes[itemOf[run.live.next]].g.setAttribute('data-next', 1);
+  const crumbs = $('crumbs');
+  crumbs.replaceChildren();
+  crumbs.hidden = pictures.length === 1;
+  for (let q = p; q !== undefined; q = pictures[q].up) {
+    const to = q, b = element('button', q === p ? { 'aria-current': 'true' } : {}, null, pictures[q].title);
+    b.onclick = () => enter(to);
+    crumbs.prepend(b);
+  }
+  following = true;
+  view = null;
+  if (!started) return;
+  world.removeAttribute('class');
+  show(now);
+  world.getBoundingClientRect();                             // it is there now, and glides from here on
+  glide();
+}
 function chip(x, y, text, path, gone) {
   const g = make('g', { class: gone ? 'gone' : '' }, chips), w = 6 + 6.2 * text.length;
   make('rect', { x: x - w / 2, y: y - 7.5, width: w, height: 15, rx: 7, style: gone ? '' : `fill:${colorOf(path)}` }, g);
@@ -152,7 +189,7 @@ function chip(x, y, text, path, gone) {
 }
 
 // ---- where one looks ----
-let view = null, moved = false, following = true;
+let view = null, moved = false, following = true, started = false;
 const svg = $('svg'), glide = () => world.setAttribute('class', 'glide');
 function look(x, y, k) {
   view = { x, y, k };
@@ -165,13 +202,19 @@ const centred = (from, size, whole, seen, k) => {            // a stretch in the
 let room = null;                                             // asked for once: the answer makes the browser lay out all that is new
 const measure = () => { room = svg.getBoundingClientRect(); };
 function follow(i) {                                         // to the outermost frame around a node that fits, else to the page it is on
+  const n = picture.items[itemOf[i]], r = room;
   if (!following) return;
-  const r = room, n = run.nodes[i];
-  const k = Math.min(1.3, Math.max(.8, Math.min(r.width / run.width, r.height / run.height)));
-  const fits = chainOf(n.scope).reverse().find(s => s.w * k <= r.width && s.h * k <= r.height);
+  if (!n) { if (!view) whole_picture(); return; }
+  const k = Math.min(1.3, Math.max(.8, Math.min(r.width / picture.w, r.height / picture.h)));
+  const around = b => b.x <= n.x && b.y <= n.y && b.x + b.w >= n.x + n.w && b.y + b.h >= n.y + n.h;
+  const fits = picture.boxes.find(b => around(b) && b.w * k <= r.width && b.h * k <= r.height);
   const half = size => size / k / 2, page = (from, seen) => Math.floor(from / half(seen)) * half(seen);
   const box = fits || { x: page(n.x, r.width), y: page(n.y, r.height), w: half(r.width), h: half(r.height) };
-  look(centred(box.x, box.w, run.width, r.width, k), centred(box.y, box.h, run.height, r.height, k), k);
+  look(centred(box.x, box.w, picture.w, r.width, k), centred(box.y, box.h, picture.h, r.height, k), k);
+}
+function whole_picture() {
+  const r = room, k = Math.min(1.3, r.width / picture.w, r.height / picture.h);
+  look(centred(0, picture.w, picture.w, r.width, k), centred(0, picture.h, picture.h, r.height, k), k);
 }
 svg.addEventListener('wheel', e => {
   e.preventDefault();
@@ -262,10 +305,10 @@ function show(k) {
   $('at').setAttribute('aria-valuetext', `token ${number(now)} of ${run.total}`);
   chips.replaceChildren();
   boxes.forEach((b, i) => {
-    const ran = upTo(of[i], now), last = ran ? of[i][ran - 1] : -1, age = now - last, lit = ran && age <= TRAIL, gone = ran && dead(last);
+    const ran = upTo(b.list, now), last = ran ? b.list[ran - 1] : -1, age = now - last, lit = ran && age <= TRAIL, gone = ran && dead(last);
     const path = ran ? pathOf(frame[last], iteration[last]) : [];
-    const shown = 'node' + (ran ? ' ran' : '') + (gone ? ' dead' : '') + (lit ? ' lit' : '') + (i === node[now] ? ' now' : '')
-      + (run.fail && run.fail.token === last && i === run.fail.node ? ' failed' : '');
+    const shown = 'node' + b.closed + (ran ? ' ran' : '') + (gone ? ' dead' : '') + (lit ? ' lit' : '') + (i === itemOf[node[now]] ? ' now' : '')
+      + (run.fail && run.fail.token === last && i === itemOf[run.fail.node] ? ' failed' : '');
     const style = ran && !gone && shown.indexOf('failed') < 0 ? `stroke:${path.length ? colorOf(path) : 'var(--soft)'}` : '';
     if (b.shown !== shown) { b.g.setAttribute('class', shown); b.shown = shown; }
     if (b.style !== style) { b.rect.setAttribute('style', style); b.style = style; }
@@ -277,20 +320,22 @@ function show(k) {
     }
     if (lit && path.length) chip(b.n.x + b.n.w - 2, b.n.y, path.join('·'), path, gone);
   });
-  wires.forEach(w => {
-    const made = upTo(w.made, now);
+  lines.forEach(l => {
     let n = 0, fed = false;
     const there = [];
-    for (let p = made - 1; p >= 0 && p > made - 64; p--) {
-      if (w.used[p] === now) fed = true;
-      if (w.used[p] > now) there[n++] = p;
+    for (const w of l.wires) {
+      const made = upTo(w.made, now);
+      for (let p = made - 1; p >= 0 && p > made - 64; p--) {
+        if (w.used[p] === now) fed = true;
+        if (w.used[p] > now) there[n++] = [w, p];
+      }
     }
-    for (let c = 0, most = n ? roomOn(w) : 0; c < n && c < most; c++) {
-      const i = w.made[there[c]], path = pathOf(frame[i], iteration[i]), s = spot(w, c), more = c === 0 && n > most ? ' +' + (n - most) : '';
-      chip(s.x, s.y, (path.length ? path.join('·') : '•') + more, path, deadOn(w, there[c]));
+    for (let c = 0, most = n ? roomOn(l) : 0; c < n && c < most; c++) {
+      const [w, p] = there[c], i = w.made[p], path = pathOf(frame[i], iteration[i]), s = spot(l, c), more = c === 0 && n > most ? ' +' + (n - most) : '';
+      chip(s.x, s.y, (path.length ? path.join('·') : '•') + more, path, deadOn(w, p));
     }
-    const shown = fed ? w.plain + ' fed' : w.plain;
-    if (w.shown !== shown) { w.path.setAttribute('class', shown); w.shown = shown; }
+    const shown = fed ? l.plain + ' fed' : l.plain;
+    if (l.shown !== shown) { l.path.setAttribute('class', shown); l.shown = shown; }
   });
   const i = node[now], n = run.nodes[i], t = tag(now), ran = upTo(of[i], now);
   $('now').textContent = `${micro(at[now])}   ${n.name} (${n.type})${t ? ' in ' + t : ''}${dead(now) ? ', dead' : ''}`;
@@ -426,6 +471,7 @@ addEventListener('keydown', e => {
   else if (e.key === 'ArrowUp') show(mine[Math.max(1, upTo(mine, now) - 1) - 1]);
   else if (e.key === ' ') play(!timer);
   else if (e.key === 'f') { following = true; glide(); show(now); }
+  else if (e.key === 'Escape' && picture.up !== undefined) enter(picture.up);
   else if (e.key === '?') $('keys').showModal();
   else return;
   e.preventDefault();
@@ -441,12 +487,13 @@ if (run.missing) notice(`Tokens ${(run.first + 1).toLocaleString('en')} to ${(ru
   + ' are not on this page: of a long run it holds the first and the last.');
 if (run.live && run.live.unlogged) notice('This run began before it was shown, so its tokens are not known here; those of the next one are.');
 if (run.lost) notice(`The log was full: the last ${plural(run.lost, 'event')} of the run are missing here.`);
+enter(0);
 measure();
 draw();
-// A run that is shown while it goes on: what runs next is marked, and the page that comes after this one looks where this one did.
-if (held) boxes[run.live.next].g.setAttribute('data-next', 1);
-window.standing = () => following ? null : view;
-window.stand = v => { leave(); look(v.x, v.y, v.k); };
+started = true;
+// A run that is shown while it goes on: the page that comes after this one looks where this one did.
+window.standing = () => following ? null : { ...view, picture: pictures.indexOf(picture) };
+window.stand = v => { if (v.picture && pictures[v.picture]) enter(v.picture); leave(); look(v.x, v.y, v.k); };
 const asked = /^#(\d+)$/.exec(location.hash);
 const wanted = asked ? +asked[1] - 1 : run.fail ? run.fail.token === undefined ? N - 1 : run.fail.token : run.live ? N - 1 : 0;
 show(run.missing && wanted >= run.first ? Math.max(run.first, wanted - run.missing) : wanted);
