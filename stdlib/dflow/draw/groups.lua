@@ -260,7 +260,7 @@ end
 
 local function base(title) return (title:gsub('_?%d+$', ''):gsub('_%d+/', '/')) end
 
---- Boxes beside each other that are made alike: one of them stands for all.
+--- Boxes beside each other that are made alike: one of them stands for all, but where box.apart says that each is shown.
 local function find_alike(box)
   local by = {}
   for _, item in ipairs(box.items) do
@@ -271,7 +271,7 @@ local function find_alike(box)
     end
   end
   for _, list in pairs(by) do
-    if #list >= ALIKE then
+    if #list >= ALIKE and not box.apart then
       list[1].times, list[1].title = #list, base(list[1].title)
       for _, other in ipairs(list) do other.stands = list[1] end
     end
@@ -280,7 +280,7 @@ local function find_alike(box)
 end
 
 --- Opens the boxes that lie least deep, small ones first, while there is room for what is in them; those of gradients and optimizers
--- last, and not at all where there is much.
+-- last, and not at all where there is much. A box that is all there is opens.
 local function open_while_room(top)
   local much = top.count > 3 * M.MANY
   local visible, waiting = 0, {}
@@ -312,7 +312,7 @@ local function open_while_room(top)
     end)
     local opened
     for i, w in ipairs(waiting) do
-      if not (w.late and much) and visible + size(w.box) - 1 <= M.MANY then
+      if visible == 1 or not (w.late and much) and visible + size(w.box) - 1 <= M.MANY then
         table.remove(waiting, i)
         visible, w.box.open, opened = visible - 1, true, true
         add(w.box, w.depth, w.late)

@@ -70,12 +70,26 @@ local function open_boxes(top)
   return list
 end
 
---- @return {items, boxes, lines, width, height, large}: items {x, y, w, h, number of the node, or closed and members}, in the order in which they ran first; boxes {x, y,
+--- What is inside a layer or scope that is all there is takes its place.
+local function unwrap(top)
+  local one = top.items[1]
+  while #top.items == 1 and one.kind == 'scope' do
+    for _, item in ipairs(one.items) do
+      if item.items then item.parent = top else item.box = top end
+    end
+    top.items, one = one.items, one.items[1]
+  end
+end
+
+--- One picture. only: by number, which nodes; apart: boxes that are made alike are each shown.
+-- @return {items, boxes, lines, width, height, large}: items {x, y, w, h, number of the node, or closed and members}, in the order in which they ran first; boxes {x, y,
 --          w, h, depth, title, where, id}; lines {from, to: items, way: '' in a large picture}
-local function picture(data, built, only)
+local function picture(data, built, only, apart)
   local model = model_of(data, only)
   if built then
     groups.nest(model, built.groups, built.total)
+    if only then unwrap(model.top) end
+    model.top.apart = apart
     groups.close(model, nil, title_of)
   end
   local taken = {}                                       -- how many come into each node
@@ -105,16 +119,16 @@ end
 -- @param built  {groups = what was built together, total = nodes of the graph}; nil: nothing is closed
 function M.pictures(data, built)
   local list = {}
-  local function add(only, n, title, up)
-    local own = picture(data, n > groups.MANY and built or nil, only)
+  local function add(only, n, title, up, apart)
+    local own = picture(data, n > groups.MANY and built or nil, only, apart)
     own.title, own.up = title, up
     list[#list + 1] = own
     local number = #list
     for _, item in ipairs(own.items) do
-      if item.closed and #item.members < n then
+      if item.closed and (#item.members < n or item.times) then
         local inside = {}
         for _, member in ipairs(item.members) do inside[member.number] = true end
-        item.view = add(inside, #item.members, item.op, number)
+        item.view = add(inside, #item.members, item.op, number, item.times)
       end
     end
     return number
