@@ -161,7 +161,8 @@ function M.line(names, line)
   return table.concat(out) .. line:sub(at)
 end
 
---- The error of a run, whose message names the placeholder that was not fed: the functions that asked for the run are still being called.
+--- The error of a run, whose message names the placeholder that was not fed: the functions that asked for the run are still being called. Its place
+-- is the line of the run, which is to be mended, not that of the placeholder.
 function M.explain(e, g)
   if not errors.is(e) or type(e.message) ~= 'string' then return e end
   local name = e.message:match '^the placeholder `([^`]*)`.* was not fed'
@@ -170,6 +171,10 @@ function M.explain(e, g)
     return M.label(M.collect(g, true), g:op(name).node, 0)
   end)
   if ok and label then e.message = e.message:gsub('^the placeholder `', ('the placeholder %s (`'):format(label:gsub('%%', '%%%%')), 1):gsub('`,', '`),', 1) end
+  if e.ran and e.source then
+    e.message = ('%s; it was built at %s'):format(e.message, e.source)
+    e.source, e.ran, e.traceback = e.ran, nil, core.callers() or false
+  end
   return e
 end
 
