@@ -121,6 +121,7 @@ local mistakes = {
   -- TensorFlow's ways
   { "local x = df.placeholder({3,4}, 'float32')", 'the dtype stands first', "df.placeholder('float32', {" },
   { "local x = df.placeholder('float32', 3, 4)", 'the shape is one list', '{3, 4}' },
+  { "local x = df.placeholder('float32', {3}) print(df.run(x, {[x] = df.ones{3}}))", 'Output was fed', 'v:eval()' },
   { "local x = df.placeholder('float32', {3}) print(df.run(x))", 'was not fed', 'df.run(y, {[x] = value})' },
   { "local x = df.placeholder('float32', {3}) print(df.run({[x] = {1,2,3}}, x))", 'not Output', 'feeds come second' },
   { "local x = df.placeholder('float32', {3}) print(df.run(x, {x = {1,2,3}}))", "no operation 'x'", 'write {[x] = value}' },

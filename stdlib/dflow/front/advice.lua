@@ -250,6 +250,7 @@ local entries = {
   { 'the placeholder (.-) %(`.-`%), .-, was not fed', function(_, name) return ('feeds are the second argument: df.run(y, {[%s] = value})'):format(name) end },
   { 'the placeholder `(.-)`, .-, was not fed', function(_,
     name) return ('feeds are the second argument: df.run(y, {[x] = value}), x being what df.placeholder gave for `%s`'):format(name) end },
+  { 'feed: Output was fed', 'a feed is a value, which no graph computes: v:eval() or df.run(v) gives it' },
   { 'was fed %w+%[.-%], but it is %w+%[', 'a dimension of -1 in the placeholder takes any size' },
   { 'keys that are numbers or strings, not Output', 'feeds come second: df.run(y, {[x] = value})' },
   { "the graph has no operation 'feed_dict'", 'feeds are the table itself: df.run(y, {[x] = value})' },
