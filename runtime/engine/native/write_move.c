@@ -223,7 +223,7 @@ static void write_spread(dfi_writer *w, int32_t i, const dfi_pnode *p) {
 
 /* Of more elements the kernel is faster, a call included. */
 static bool arg_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
-  enum { FEW = 8 };
+  enum { FEW = 12 };
   const df_kernel_fn f = p->kernel;
   int64_t axis;
   if ((f != cpu_arg_max && f != ref_arg_max && f != cpu_arg_min && f != ref_arg_min) || p->nin != 2) return false;
