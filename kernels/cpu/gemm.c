@@ -246,6 +246,7 @@ static bool vectors_alike(df_kernel *k, const gemm *g, const way *w, const void 
   if (small ? g->each > 1 && !column : g->n * g->k * g->each < VECTORS || (g->each > 4 && !column)) return false;
   job s = { .m = g->m, .n = g->n, .k = g->k, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .a = a, .b = b, .c = c };
   const bool dots = g->b_t || (column && (small || g->each > 4));
+  if (!dots) packed_b(k, g, w, &s);
   s.tile_rows = dots ? ROWS : 16 * ROWS;
   const int64_t wide = dots ? 64 : w->nr, down = (s.m + s.tile_rows - 1) / s.tile_rows;
   const int64_t grain = (1 << 19) / (s.tile_rows * wide * s.k);

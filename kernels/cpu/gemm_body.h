@@ -325,23 +325,25 @@ static void S(panel_rows)(const job *s, int64_t i, int64_t rows, int64_t p, int6
     for (int64_t r = 0; r < rows; r++) memcpy(c + r * s->ldc, edge + r * NR, (size_t)w * sizeof(T));
 }
 
-/* Pieces of tile_rows rows and a panel of columns. */
+/* Pieces of tile_rows rows and a panel of columns, which may have been kept: the order of the sums is the same. */
 static void S(alike_rows)(void *arg, int64_t begin, int64_t end) {
   enum { NR = 2 * L };
   const job *s = (const job *)arg;
-  const int64_t across = (s->n + NR - 1) / NR;
+  const int64_t across = (s->n + NR - 1) / NR, deep = s->pb ? KC : S(DEPTH);
   T room[S(DEPTH) * NR] __attribute__((aligned(64)));
   for (int64_t t = begin; t < end; t++) {
     const int64_t i0 = t / across * s->tile_rows, i1 = i0 + s->tile_rows < s->m ? i0 + s->tile_rows : s->m;
     const int64_t j = t % across * NR, w = s->n - j < NR ? s->n - j : NR;
-    for (int64_t p = 0; p < s->k; p += S(DEPTH)) {
-      const int64_t kc = s->k - p < S(DEPTH) ? s->k - p : S(DEPTH);
-      S(panel)(s, p, kc, j, w, room);
+    for (int64_t p = 0; p < s->k; p += deep) {
+      const int64_t kc = s->k - p < deep ? s->k - p : deep;
+      const T *panel = s->pb ? (const T *)s->pb + p * across * NR + j * KC : room;
+      if (!s->pb) S(panel)(s, p, kc, j, w, room);
       for (int64_t i = i0; i < i1; i += S(ROWS))
-        S(panel_rows)(s, i, i1 - i < S(ROWS) ? i1 - i : S(ROWS), p, kc, j, w, room);
+        S(panel_rows)(s, i, i1 - i < S(ROWS) ? i1 - i : S(ROWS), p, kc, j, w, panel);
     }
   }
 }
+_Static_assert(KC % 8 == 0 && S(DEPTH) % 8 == 0, "eight terms at a time, wherever a panel ends");
 
 /* y[rows, columns] = x b', in the order of matrix_vector: an element is the lanes' sums, added up at the end. */
 static inline __attribute__((always_inline)) void S(dots)(const int rows, const int columns, int64_t k, const T *x,
