@@ -43,6 +43,14 @@ int32_t ref_add_n(df_kernel *k);              int32_t cpu_add_n(df_kernel *k);
 int32_t ref_digamma(df_kernel *k);
 int32_t ref_polygamma(df_kernel *k);
 int32_t ref_zeta(df_kernel *k);
+/* And those that are integrals (ref/integrals.c). */
+#define DFK_INTEGRALS(X) X(bessel_i0) X(bessel_i1) X(bessel_i0e) X(bessel_i1e) X(bessel_k0) X(bessel_k1) \
+  X(bessel_k0e) X(bessel_k1e) X(bessel_j0) X(bessel_j1) X(bessel_y0) X(bessel_y1) X(dawsn) X(expint) X(fresnel_cos) \
+  X(fresnel_sin) X(spence)
+#define X(name) int32_t ref_##name(df_kernel *k);
+DFK_INTEGRALS(X)
+#undef X
+int32_t ref_igamma(df_kernel *k), ref_igammac(df_kernel *k), ref_igamma_grad_a(df_kernel *k), ref_betainc(df_kernel *k);
 
 /* Is there a zero among the divisors in[1] of an integer division, or a negative exponent? Fills the error. */
 int32_t dfk_check_divisor(df_kernel *k);

@@ -155,7 +155,7 @@ typedef struct dfi_op_table { const df_op *ops; int32_t n; } dfi_op_table;
   X(list) X(sparse) X(sparse_tensor) X(ragged) X(optional) X(unknown) X(batch_norm) X(checkpoint) X(queue) \
   X(stack) X(table) X(trace) X(elementwise) X(candidate) X(summary) X(quantize) X(accumulator) \
   X(staging) X(sets) X(bands) X(image) X(files) \
-  X(barrier) X(mutex) X(attention) X(ctc) X(example) X(quantized)
+  X(barrier) X(mutex) X(attention) X(ctc) X(example) X(quantized) X(integrals)
 #define X(name) extern const dfi_op_table dfi_ops_##name;
 DFI_OP_TABLES(X)
 #undef X
