@@ -101,4 +101,8 @@ int32_t cpu_avg_pool_grad(df_kernel *k);              /* (orig_input_shape, grad
 /* ref/patches.c: (images; ksizes, strides, rates, padding), and (input; ksize, strides, Targmax, padding,
  * include_batch_in_index) -> output, argmax */
 int32_t ref_extract_patches(df_kernel *k), ref_max_pool_with_argmax(df_kernel *k);
+/* ref/dilation.c: (input, filter[, out_backprop]; strides, rates, padding), and (input, grad, argmax; ksize, strides,
+ * padding, include_batch_in_index) */
+int32_t ref_dilation(df_kernel *k), ref_dilation_to_input(df_kernel *k), ref_dilation_to_filter(df_kernel *k);
+int32_t ref_max_pool_argmax_grad(df_kernel *k);
 #endif

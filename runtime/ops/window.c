@@ -255,17 +255,113 @@ static int32_t shape_argmax_pool(dfi_infer *c) {
   return DF_OK;
 }
 
+/* attributes: strides, rates, padding; the filter is [h, w, c] */
+static int32_t shape_dilation(dfi_infer *c) {
+  const df_attr *a = c->node->attrs;
+  const dfi_shape *x = dfi_in_shape(c, 0), *f = dfi_in_shape(c, 1);
+  int32_t code = dfi_infer_rank(c, 0, 4, "the input");
+  if (!code) code = dfi_infer_rank(c, 1, 3, "the filter");
+  if (!code) code = need_each(c, &a[0], "strides", 4);
+  if (!code) code = need_each(c, &a[1], "rates", 4);
+  if (code || x->rank < 0 || f->rank < 0) return code;
+  dfi_shape y = *x;
+  for (int32_t d = 1; d < 3; d++)
+    if ((y.dims[d] = slide(c, x->dims[d], f->dims[d - 1], a[0].ints[d], a[1].ints[d], a[2].s, 0, 0)) == -2)
+      return c->error->code;
+  if (x->dims[3] >= 0 && f->dims[2] >= 0 && x->dims[3] != f->dims[2])
+    return dfi_infer_fail(c, "the input has %lld channels, the filter %lld", (long long)x->dims[3],
+                          (long long)f->dims[2]);
+  *dfi_set_shape(c, 0) = y;
+  return DF_OK;
+}
+
+static int32_t grad_dilation(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  const df_output x = dfg_in(g, n, 0), f = dfg_in(g, n, 1);
+  if (dfg_wants(g, n, 0)) dx[0] = LIKE("Dilation2DBackpropInput", x, f, dy[0]);
+  if (dfg_wants(g, n, 1)) dx[1] = LIKE("Dilation2DBackpropFilter", x, f, dy[0]);
+  return dfg_end(g);
+}
+
+static df_output reshaped(dfi_build *b, df_output x, int32_t rank, const df_output *sizes) {
+  return dfi_op(b, "Reshape", x, dfi_opn(b, "Pack", rank, sizes));
+}
+
+/* Each pixel gets what the patches have of it: their numbers are what the window sees of an image of numbers, from 1
+ * on, so that 0 is a tap beside the image. */
+static int32_t grad_patches(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output count = dfg_in_dim(g, n, 0, 0), h = dfg_in_dim(g, n, 0, 1), w = dfg_in_dim(g, n, 0, 2),
+                  c = dfg_in_dim(g, n, 0, 3), one = dfi_const_int(b, 1), rest = dfi_const_int(b, -1);
+  const df_output pixels = dfi_op(b, "Mul", h, w), turn = dfi_const_ints(b, 3, (const int64_t[]){ 1, 0, 2 });
+  const df_output numbers = dfi_op(b, "Range", one, dfi_op(b, "Add", pixels, one), one);
+  const df_output seen = LIKE("ExtractImagePatches", reshaped(b, numbers, 4, (df_output[]){ one, h, w, one }));
+  const df_output number = dfi_op(b, "Sub", reshaped(b, seen, 1, &rest), one);
+  const df_output rows = reshaped(b, dy[0], 3, (df_output[]){ count, rest, c });
+  const df_output sums = dfi_op(b, "UnsortedSegmentSum", dfi_op(b, "Transpose", rows, turn), number, pixels);
+  dx[0] = reshaped(b, dfi_op(b, "Transpose", sums, turn), 4, (df_output[]){ count, h, w, c });
+  return dfg_end(g);
+}
+
+static int32_t grad_argmax_pool(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output x = dfg_in(g, n, 0), at = dfg_out(g, n, 1);
+  if (!dy[0].node) return dfg_end(g);
+  dfi_attr_ints(b, "ksize", (int32_t)n->attrs[0].i, n->attrs[0].ints);
+  dfi_attr_ints(b, "strides", (int32_t)n->attrs[1].i, n->attrs[1].ints);
+  dfi_attr_string(b, "padding", n->attrs[3].s);
+  dfi_attr_int(b, "include_batch_in_index", n->attrs[4].i);
+  dx[0] = dfi_op(b, "MaxPoolGradWithArgmax", x, dy[0], at);
+  return dfg_end(g);
+}
+
+/* Its gradient by grad is what lies at the elements that argmax names. */
+static int32_t grad_argmax_pool_grad(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output at = dfg_in(g, n, 2), shape = dfg_in_shape(g, n, 1), rest = dfi_const_int(b, -1);
+  const df_output count = dfg_in_dim(g, n, 0, 0), axis = dfi_const_int(b, 1);
+  if (!dfg_wants(g, n, 1)) return dfg_end(g);
+  const bool of_all = n->attrs[3].i != 0;
+  const df_output sizes[] = { count, rest };
+  const df_output from = of_all ? reshaped(b, dy[0], 1, &rest) : reshaped(b, dy[0], 2, sizes);
+  const df_output where = of_all ? reshaped(b, at, 1, &rest) : reshaped(b, at, 2, sizes);
+  if (!of_all) dfi_attr_int(b, "batch_dims", 1);
+  dx[1] = dfi_op(b, "Reshape", dfi_op(b, "GatherV2", from, where, of_all ? dfi_const_int(b, 0) : axis), shape);
+  return dfg_end(g);
+}
+
+#define DILATION(IN) .in = "input:T filter:T" IN, .types = "T=number", \
+  .attrs = "strides:ints[1..] rates:ints[1..] padding:string[SAME|VALID]", .cost = cost_conv
+
 static const df_op ops[] = {
+  { .type = "Dilation2D", .lua = "dilation2d", DILATION(""), .out = "output:T",
+    .doc = "T[n, oh, ow, c] = dilation2d(input T[n, h, w, c], filter T[kh, kw, c]; strides, rates, padding): the "
+           "greatest sum of the filter and what the window sees, for each channel",
+    .example = "df.dilation2d(df.reshape(df.float32{1, 2, 3, 6}, {1, 2, 2, 1}), df.reshape(df.float32{0, 5, 0, 0}, {2, "
+               "2, 1}), {strides = {1, 1, 1, 1}, rates = {1, 1, 1, 1}, padding = 'VALID'})",
+    .output = "[[[[7.]]]] float32[1,1,1,1]", .see = "max_pool conv2d",
+    .derivative = "dy goes to the elements of input and filter whose sum is the greatest, the first of equals",
+    .shape = shape_dilation, .grad = grad_dilation, .kernel = { [DF_REF] = ref_dilation } },
+  { .type = "Dilation2DBackpropInput", DILATION(" out_backprop:T"), .out = "in_backprop:T",
+    .doc = "the gradient of Dilation2D by its input", .shape = dfi_shape_same,
+    .kernel = { [DF_REF] = ref_dilation_to_input } },
+  { .type = "Dilation2DBackpropFilter", DILATION(" out_backprop:T"), .out = "filter_backprop:T",
+    .doc = "the gradient of Dilation2D by its filter", .shape = shape_second,
+    .kernel = { [DF_REF] = ref_dilation_to_filter } },
+  { .type = "MaxPoolGradWithArgmax", .in = "input:T grad:T argmax:Targmax", .out = "output:T",
+    .types = "T=number Targmax=int32|int64",
+    .attrs = "ksize:ints[1..] strides:ints[1..] padding:string[SAME|VALID] include_batch_in_index:bool=false",
+    .doc = "the gradient of MaxPoolWithArgmax", .shape = dfi_shape_same, .grad = grad_argmax_pool_grad,
+    .kernel = { [DF_REF] = ref_max_pool_argmax_grad } },
   { .type = "ExtractImagePatches", .in = "images:T", .out = "patches:T", .types = "T=number|bool|complex",
     .attrs = "ksizes:ints[1..] strides:ints[1..] rates:ints[1..] padding:string[SAME|VALID]",
     .doc = "T[n, oh, ow, kh * kw * c]: what a window sees at each of its places", .shape = shape_patches,
-    .kernel = { [DF_REF] = ref_extract_patches } },
+    .grad = grad_patches, .kernel = { [DF_REF] = ref_extract_patches } },
   { .type = "MaxPoolWithArgmax", .in = "input:T", .out = "output:T argmax:Targmax",
     .types = "T=number Targmax=int32|int64",
     .attrs = "ksize:ints[1..] strides:ints[1..] Targmax:dtype=int64 padding:string[SAME|VALID] "
     "include_batch_in_index:bool=false",
     .doc = "MaxPool, and the number of each maximum among the elements of its image, or of all",
-    .shape = shape_argmax_pool, .kernel = { [DF_REF] = ref_max_pool_with_argmax } },
+    .shape = shape_argmax_pool, .grad = grad_argmax_pool, .kernel = { [DF_REF] = ref_max_pool_with_argmax } },
   { .type = "Conv2D", .work = dfi_work_convolution, .lua = "conv2d", .in = "input:T filter:T", .out = "output:T", CONV,
     .doc = "T[n, oh, ow, co] = conv2d(input T[n, h, w, ci], filter T[kh, kw, ci, co]; strides, padding, "
     "explicit_paddings, dilations): the sum of products "
