@@ -20,6 +20,9 @@ int32_t ref_fake_quant_grad(df_kernel *k);         /* (gradients, inputs; as abo
 int32_t ref_fake_quant_vars_grad(df_kernel *k);    /* (gradients, inputs, min, max; …) -> for inputs, min, max */
 int32_t ref_fake_quant_channels(df_kernel *k);     /* the same, with a range for each place of the last axis */
 int32_t ref_fake_quant_channels_grad(df_kernel *k);
+/* (input, input_min, input_max[, num_bits]) and (gradients, input, input_min, input_max) */
+int32_t ref_quantize_and_dequantize_v2(df_kernel *k), ref_quantize_and_dequantize_v3(df_kernel *k);
+int32_t ref_quantize_and_dequantize_grad(df_kernel *k);
 /* fake.c: have gradients the inputs' shape? Are inputs `in` and `in` + 1 a number each, or have they one for each place
  * of x's last axis (how many there are)? False, or below 0: the error is filled. */
 bool dfk_fake_one_shape(df_kernel *k, const df_tensor *dy, const df_tensor *x);

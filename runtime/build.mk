@@ -37,7 +37,8 @@ FUSES := $(shell $(CC) --param=avoid-fma-max-bits=0 -E -x c /dev/null >/dev/null
 KERNEL_CFLAGS := $(KERNEL_CFLAGS_$(MODE)) -march=$(ARCH) -fno-math-errno -fno-trapping-math $(FUSES)
 # A number must not depend on the shape it came in, nor on what the compiler fused.
 $(BUILD)/kernels/cpu/elementwise%.o $(BUILD)/kernels/quantize.o $(BUILD)/kernels/requantize.o $(BUILD)/kernels/cpu/quantize.o \
-  $(BUILD)/kernels/ref/quantize.o $(BUILD)/kernels/resize.o $(BUILD)/kernels/ref/crop.o: KERNEL_CFLAGS += -ffp-contract=off
+  $(BUILD)/kernels/ref/quantize.o $(BUILD)/kernels/ref/quantize_and_dequantize.o \
+  $(BUILD)/kernels/resize.o $(BUILD)/kernels/ref/crop.o: KERNEL_CFLAGS += -ffp-contract=off
 # A token is two words: put together in a vector register they take twice as many instructions. The engine is one large
 # function, in which GCC otherwise moves values from register to register at the borders of its loops (26 instructions a
 # trip of the counter loop); and it calls memcpy for a few words.

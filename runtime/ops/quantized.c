@@ -3,6 +3,7 @@
  */
 #include "ops/array.h"
 #include "ops/window.h"
+#include "graph/grad.h"
 #include "kernels/quantize.h"
 
 /* ---- shapes ------------------------------------------------------------------------------------------------- */
@@ -89,6 +90,30 @@ static int32_t shape_reshape(dfi_infer *c) {
   return code ? code : tell_range(c, 1);
 }
 
+/* The ranges are one number each, or one for each place along an axis. */
+static int32_t shape_rounded(dfi_infer *c) {
+  for (int32_t i = 0; i < c->node->nout; i++)
+    *dfi_set_shape(c, i) = *dfi_in_shape(c, i + (c->node->nout > 1));
+  return DF_OK;
+}
+
+/* ---- gradients: as if nothing were rounded ------------------------------------------------------------------- */
+
+static int32_t grad_rounded(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dx[0] = dy[0];
+  return dfg_end(g);
+}
+static int32_t grad_rounded_within(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output x = dfg_in(g, n, 0), min = dfg_in(g, n, 1), max = dfg_in(g, n, 2);
+  dfi_attr_int(b, "axis", n->attrs[5].i);
+  dx[0] = dfi_op(b, "QuantizeAndDequantizeV4Grad", dy[0], x, min, max);
+  if (!dx[0].node) return dfg_end(g);
+  dx[1] = (df_output){ dx[0].node, 1 };
+  dx[2] = (df_output){ dx[0].node, 2 };
+  return dfg_end(g);
+}
+
 /* ---- costs, in ns ------------------------------------------------------------------------------------------- */
 
 static double cost_stream(const df_kernel *k) { return 30 + 0.5 * (double)k->in[0]->size; }
@@ -135,7 +160,30 @@ static double cost_pool(const df_kernel *k) { return 100 + 2 * (double)k->in[0]-
   .shape = shape_matmul, .cost = cost_matmul, NONE, \
   .kernel = { [DF_REF] = ref_quantized_matmul_fused, [DF_CPU] = cpu_quantized_matmul_fused }
 
+#define ROUNDED .in = "input:T input_min:T input_max:T", .out = "output:T", .types = "T=float", \
+  .attrs = "signed_input:bool=true num_bits:int[1..63]=8 range_given:bool=false " \
+           "round_mode:string[HALF_TO_EVEN|HALF_UP]='HALF_TO_EVEN' narrow_range:bool=false axis:int[-1..]=-1", \
+  .shape = shape_rounded, .cost = cost_stream, .kernel = { [DF_REF] = ref_quantize_and_dequantize_v2 }
+
 static const df_op ops[] = {
+  { .type = "QuantizeAndDequantizeV2", .lua = "quantize_and_dequantize", ROUNDED, .grad = grad_rounded,
+    .doc = "T[...] = quantize_and_dequantize(input T[...], input_min, input_max; num_bits, range_given): the nearest "
+           "of the numbers that integers of num_bits stand for, 0 among them; without range_given the range is the "
+           "input's",
+    .example = "df.quantize_and_dequantize({-1.0, 0.3, 0.6}, -1, 1, {num_bits = 3, range_given = true})",
+    .output = "[-1.0000  0.3333  0.6667] float32[3]", .see = "quantize fake_quant_with_min_max_vars",
+    .derivative = "dy: as if nothing were rounded" },
+  { .type = "QuantizeAndDequantizeV3", .in = "input:T input_min:T input_max:T num_bits:int32", .out = "output:T",
+    .types = "T=float",
+    .attrs = "signed_input:bool=true range_given:bool=true narrow_range:bool=false axis:int[-1..]=-1",
+    .doc = "QuantizeAndDequantizeV2 with num_bits as an input", .shape = shape_rounded, .cost = cost_stream,
+    .grad = grad_rounded, .kernel = { [DF_REF] = ref_quantize_and_dequantize_v3 } },
+  { .type = "QuantizeAndDequantizeV4", ROUNDED, .grad = grad_rounded_within,
+    .doc = "QuantizeAndDequantizeV2, whose gradient is that of the identity within the range" },
+  { .type = "QuantizeAndDequantizeV4Grad", .in = "gradients:T input:T input_min:T input_max:T",
+    .out = "input_backprop:T input_min_backprop:T input_max_backprop:T", .types = "T=float",
+    .attrs = "axis:int[-1..]=-1", .doc = "the gradients where the input lies in its range, and 0 beyond",
+    .shape = shape_rounded, .cost = cost_stream, .kernel = { [DF_REF] = ref_quantize_and_dequantize_grad } },
   { .type = "QuantizedConv2D", .lua = "quantized_conv2d", .in = "input:Tinput filter:Tfilter " WINDOW_RANGES,
     .out = "output" OUT_RANGE, .types = "Tinput=" BYTES " Tfilter=" BYTES " out_type=qint32",
     .attrs = "strides:ints[1..] padding:string[SAME|VALID] dilations:ints[1..]=[1,1,1,1] out_type:dtype=qint32",
