@@ -10,6 +10,7 @@ int32_t ref_matrix_inverse(df_kernel *k);             /* (input; adjoint) */
 int32_t ref_matrix_determinant(df_kernel *k);         /* (input): [...] */
 int32_t ref_log_matrix_determinant(df_kernel *k);     /* (input): sign [...], log of the absolute value [...] */
 int32_t ref_cholesky(df_kernel *k);                   /* (input): the lower factor */
+int32_t ref_lu(df_kernel *k);                         /* (input): lu, p */
 int32_t ref_qr(df_kernel *k);                         /* (input; full_matrices): q, r */
 int32_t ref_svd(df_kernel *k);                        /* (input; compute_uv, full_matrices): s, u, v */
 int32_t ref_self_adjoint_eig(df_kernel *k);           /* (input; compute_v): e ascending, v */

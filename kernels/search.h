@@ -10,6 +10,8 @@ int32_t cpu_upper_bound(df_kernel *k);
 int32_t ref_cross(df_kernel *k);            /* (a, b) */
 int32_t ref_bucketize(df_kernel *k);        /* ref/bins.c: (input; boundaries) */
 int32_t ref_dense_bincount(df_kernel *k);   /* (input, size, weights; binary_output) */
+/* (indices, values, dense_shape, size, weights; binary_output) */
+int32_t ref_sparse_bincount(df_kernel *k);
 int32_t ref_ragged_bincount(df_kernel *k);  /* (splits, values, size, weights; binary_output) */
 /* (boxes, scores, max_output_size[, iou_threshold[, score_threshold]]; iou_threshold or pad_to_max_output_size) */
 int32_t ref_non_max_suppression(df_kernel *k);

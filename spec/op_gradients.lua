@@ -96,6 +96,9 @@ local ops = {
   ReadVariableOp = function() local w = df.Variable({ 0.5, 1.5 }, { dtype = 'float64' }) return df.square(w:value()), { w } end,
   Print = function(b) local x = b.x{ 2 } return df.print(x, { first_n = 0 }), { x } end,
   Polygamma = function(b) local x = b.x({ 3 }, 1.2, 3) return df.polygamma(df.float64(1), x), { x } end,
+  Igamma = function(b) local a, x = b.x({ 3 }, 0.5, 3), b.x({ 3 }, 0.5, 3) return df.igamma(a, x), { a, x } end,
+  Igammac = function(b) local a, x = b.x({ 3 }, 0.5, 3), b.x({ 3 }, 0.5, 3) return df.igammac(a, x), { a, x } end,
+  Betainc = function(b) local x = b.x({ 3 }, 0.2, 0.8) return df.betainc(df.float64(2.5), df.float64(1.5), x), { x } end,
   Zeta = function(b) local q = b.x({ 3 }, 1.2, 3) return df.zeta(df.float64(2.5), q), { q } end,
   FloorMod = function(b) local x, y = b.x({ 3 }, 2.2, 2.8), b.x({ 3 }, 1.2, 1.9) return df.floormod(x, y), { x, y } end,
   Mod = function(b) local x, y = b.x({ 3 }, 2.2, 2.8), b.x({ 3 }, 1.2, 1.9) return b.op('Mod', { x, y }), { x, y } end,
@@ -153,6 +156,7 @@ local ops = {
   MatrixDeterminant = function(b) local x = b.x{ 2, 3, 3 } return df.matrix_determinant(x + b.shift(3)), { x } end,
   LogMatrixDeterminant = function(b) local x = b.x{ 3, 3 } return (select(2, df.log_matrix_determinant(x + b.shift(3)))), { x } end,
   Cholesky = function(b) local x = b.x{ 3, 3 } return df.cholesky(b.gram(x) + b.shift(1)), { x } end,
+  Lu = function(b) local x = b.x{ 2, 3, 3 } return (df.lu(x + b.shift(3))), { x } end,
   Qr = function(b) local x = b.x{ 3, 2 } local q, r = df.qr(x + df.float64{ { 2, 0 }, { 0, 1 }, { 1, 1 } }) return df.reduce_sum(q) * r, { x } end,
   Svd = function(b)
     local x = b.x{ 3, 2 }
@@ -428,6 +432,18 @@ for _, kind in ipairs{ 'MaxPool3DGrad', 'MaxPool3DGradGrad' } do
 end
 function ops.AvgPool3D(b) local x = b.x(volume) return b.op('AvgPool3D', { x }, pool3), { x } end
 function ops.AvgPool3DGrad(b) local d = b.x(volume) return b.op('AvgPool3DGrad', { df.int32(volume), d }, pool3), { d } end
+local window = { strides = { 1, 1, 1, 1 }, rates = { 1, 1, 1, 1 }, padding = 'SAME' }
+function ops.Dilation2D(b) local x, f = b.x(image), b.x{ 2, 2, 2 } return b.op('Dilation2D', { x, f }, window), { x, f } end
+function ops.ExtractImagePatches(b)
+  local x = b.x(image)
+  return b.op('ExtractImagePatches', { x }, { ksizes = { 1, 2, 2, 1 }, strides = { 1, 1, 2, 1 }, rates = { 1, 1, 1, 1 }, padding = 'SAME' }), { x }
+end
+local argmax = { ksize = { 1, 2, 2, 1 }, strides = { 1, 2, 2, 1 }, padding = 'SAME' }
+function ops.MaxPoolWithArgmax(b) local x = b.x(image) return b.list('MaxPoolWithArgmax', { x }, argmax)[1], { x } end
+function ops.MaxPoolGradWithArgmax(b)
+  local x, d = b.x(image), b.x{ 1, 2, 2, 2 }
+  return b.op('MaxPoolGradWithArgmax', { x, d, b.list('MaxPoolWithArgmax', { x }, argmax)[2] }, argmax), { d }
+end
 function ops.AvgPool(b) local x = b.x(image) return b.op('AvgPool', { x }, pool), { x } end
 function ops.AvgPoolGrad(b) local d = b.x{ 1, 2, 2, 2 } return b.op('AvgPoolGrad', { df.int32(image), d }, pool), { d } end
 
@@ -494,7 +510,8 @@ local lists = {
 for name, fn in pairs(lists) do ops['TensorList' .. name] = fn end
 
 -- Kinks and whole numbers: the second derivative is zero or has jumps.
-local not_twice = { Cast = true, MaxPool = true, MaxPool3D = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true }
+local not_twice = { Cast = true, MaxPool = true, MaxPool3D = true, LSTMBlockCell = true, BlockLSTM = true, BlockLSTMV2 = true, GRUBlockCell = true, Igamma = true,
+  Igammac = true, Dilation2D = true }       -- TensorFlow's gradients of these three have none
 
 --- Ops without numbers of their own to be wrong by, and what only save = 'recompute' builds.
 -- PreventGradient has an error for a gradient; those of FunctionLoad and FunctionAdd: spec/graph/func_spec.lua.
@@ -504,6 +521,7 @@ local not_here = {
   ReadReferenceSaved = true, TensorArrayReadSaved = true,
   RegisteredGradient = true,      -- an imported function gives it: spec/exchange/functions_spec.lua
   FakeQuantWithMinMaxArgs = true, FakeQuantWithMinMaxVars = true, FakeQuantWithMinMaxVarsPerChannel = true,      -- that of the identity: spec/ops/quantize_spec.lua
+  QuantizeAndDequantizeV2 = true, QuantizeAndDequantizeV3 = true, QuantizeAndDequantizeV4 = true,      -- likewise: spec/recordings/ops
 }
 
 --- Types that have an entry, sorted.

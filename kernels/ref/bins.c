@@ -85,6 +85,33 @@ int32_t ref_dense_bincount(df_kernel *k) {
   return DF_OK;
 }
 
+/* indices, values, dense_shape, size, weights; binary_output: value i is in the row of its first index */
+int32_t ref_sparse_bincount(df_kernel *k) {
+  const df_tensor *at = k->in[0], *shape = k->in[2];
+  int64_t size;
+  char text[160];
+  const df_tensor *const dense[] = { k->in[1], k->in[3], k->in[4] };
+  df_kernel counted = *k;
+  counted.in = dense;
+  if (!read_counted(&counted, 0, &size)) return k->error->code;
+  const int64_t rank = shape->size, rows = rank == 2 ? dfk_index(shape, 0) : 1;
+  if (rank < 1 || rank > 2 || at->rank != 2 || at->dims[1] != rank || at->dims[0] != k->in[1]->size || rows < 0)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "indices are %s for %lld values and a dense_shape of %lld numbers: "
+                    "expected an index of one or two numbers for each", dfk_shape_text(at, text, sizeof text),
+                    (long long)k->in[1]->size, (long long)rank);
+  df_tensor *out = dfk_out(k, 0, k->out_dtype[0], (int32_t)rank, rank == 2 ? (int64_t[]){ rows, size } : &size);
+  if (!out) return k->error->code;
+  dfk_clear(out);
+  for (int64_t i = 0; i < k->in[1]->size; i++) {
+    const int64_t row = rank == 2 ? dfk_index(at, 2 * i) : 0;
+    if (row < 0 || row >= rows)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "indices[%lld] is in row %lld of %lld", (long long)i, (long long)row,
+                      (long long)rows);
+    if (!count_row(&counted, 0, i, i + 1, out, row * size, size)) return k->error->code;
+  }
+  return DF_OK;
+}
+
 /* splits, values, size, weights; binary_output */
 int32_t ref_ragged_bincount(df_kernel *k) {
   const df_tensor *splits = k->in[0];

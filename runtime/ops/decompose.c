@@ -41,6 +41,12 @@ static int32_t shape_square(dfi_infer *c) {
   return code ? code : dfi_shape_same(c);
 }
 
+static int32_t shape_lu(dfi_infer *c) {
+  const int32_t code = shape_square(c);
+  give(c, 1, 1, last(dfi_in_shape(c, 0), 1), 0);
+  return code;
+}
+
 static int32_t shape_determinant(dfi_infer *c) {
   for (int32_t i = 0; i < c->node->nout; i++) give(c, i, 0, 0, 0);
   return check_matrix(c, 0, true);
@@ -246,6 +252,23 @@ static df_output right_divided(dfi_build *b, df_output x, df_output r) {
   return transposed(b, solved_triangle(b, r, transposed(b, x), false, false));
 }
 static df_output antisymmetric(dfi_build *b, df_output x) { return dfi_op(b, "Sub", x, transposed(b, x)); }
+
+/* With X = L^-1 d(P a) U^-1 the triangles' differentials are L tril(X), below the diagonal, and triu(X) U. */
+static int32_t grad_lu(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  if (!dy[0].node) return dfg_end(g);
+  const df_output lu = dfg_out(g, n, 0), u = band(b, lu, 0, -1);
+  const df_output ones = dfi_op(b, "OnesLike", dfi_op(b, "MatrixDiagPart", lu));
+  const df_output l = dfi_op(b, "MatrixSetDiag", band(b, lu, -1, 0), ones);
+  const df_output to_u = band(b, dy[0], 0, -1), to_l = dfi_op(b, "Sub", dy[0], to_u);
+  const df_output of_l = product(b, l, to_l, T_A), of_u = product(b, to_u, u, T_B);
+  const df_output middle = dfi_op(b, "Add", dfi_op(b, "Sub", of_l, band(b, of_l, 0, -1)), band(b, of_u, 0, -1));
+  const df_output rows = right_divided(b, solved_triangle(b, l, middle, true, true), u);
+  const df_output one = dfi_const_like(b, lu, 1), zero = dfi_const_like(b, lu, 0);
+  const df_output p = dfi_op(b, "OneHot", dfg_out(g, n, 1), dfg_in_dim(g, n, 0, -1), one, zero);
+  dx[0] = product(b, p, rows, T_A);
+  return dfg_end(g);
+}
 
 static int32_t grad_qr(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
@@ -519,6 +542,15 @@ static const df_op ops[] = {
     .derivative = "of L: L^-T (the lower half of L^T dy) L^-1, made symmetric",
     .grad = grad_cholesky,
     .expensive = true },
+  { .type = "Lu", .work = dfi_work_factors, .lua = "lu", .in = "input:T", .out = "lu:T p:output_idx_type",
+    .types = "T=float32|float64|complex output_idx_type=int32|int64", .attrs = "output_idx_type:dtype=int32",
+    .doc = "lu T[..., n, n], p int32[..., n] = lu(input T[..., n, n]): an upper triangle and, below its diagonal, a "
+           "lower one with ones on its own; their product is the input's rows in the order p. A matrix without an "
+           "inverse is an error",
+    .example = "df.lu({{2.0, 1.0}, {4.0, 4.0}})",
+    .output = "[[ 4.0  4.0]\n [ 0.5 -1.0]] float32[2,2]\n[1 0] int32[2]", .see = "qr cholesky matrix_solve",
+    .derivative = "P^T L^-T (the lower part of L^T dL and the upper of dU U^T) U^-T", .shape = shape_lu,
+    .grad = grad_lu, .kernel = { [DF_REF] = ref_lu }, .expensive = true },
   { .type = "Qr", .work = dfi_work_factors,
     .in = "input:T",
     .out = "q:T r:T",

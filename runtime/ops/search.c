@@ -72,6 +72,12 @@ static int32_t shape_dense_bincount(dfi_infer *c) {
   return DF_OK;
 }
 
+static int32_t shape_sparse_bincount(dfi_infer *c) {
+  const dfi_shape *rank = dfi_in_shape(c, 2);
+  if (rank->rank == 1 && rank->dims[0] >= 0) return dfi_infer_open(c, 0, (int32_t)rank->dims[0]);
+  return DF_OK;
+}
+
 static int32_t shape_ragged_bincount(dfi_infer *c) {
   *dfi_set_shape(c, 0) = dfi_shape_of(2, (int64_t[]){ -1, -1 });
   return DF_OK;
@@ -96,6 +102,11 @@ static const df_op ops[] = {
     .types = "Tidx=int32|int64 T=int32|int64|float32|float64", .attrs = "binary_output:bool=false",
     .doc = "DenseBincount of the rows of a ragged tensor", .shape = shape_ragged_bincount, .no_grad = true,
     .kernel = { [DF_REF] = ref_ragged_bincount } },
+  { .type = "SparseBincount", .in = "indices:int64 values:Tidx dense_shape:int64 size:Tidx weights:T",
+    .out = "output:T",
+    .types = "Tidx=int32|int64 T=int32|int64|float32|float64", .attrs = "binary_output:bool=false",
+    .doc = "DenseBincount of the values of a sparse vector or matrix", .shape = shape_sparse_bincount, .no_grad = true,
+    .kernel = { [DF_REF] = ref_sparse_bincount } },
   { .type = "UniqueV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx",
     .doc = "Unique slices along an axis; of a vector, where axis is empty", UNIQUE },
   { .type = "UniqueWithCountsV2", .in = "x:T axis:Taxis", .out = "y:T idx:out_idx count:out_idx",

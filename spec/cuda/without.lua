@@ -23,7 +23,7 @@ local M = {
     StackPushV2 StackV2 Stage StageClear StagePeek StageSize Unstage ]] },
   { why = 'an array of ragged tensors, whose rows the host cuts', 'RaggedTensorFromVariant RaggedTensorToVariant' },
   { why = 'rows of any length, whose splits the host looks through', 'RaggedBincount RaggedTensorToSparse RaggedTensorToTensor' },
-  { why = 'bins for the features of a model, which come as words and numbers of the host', 'Bucketize DenseBincount' },
+  { why = 'bins for the features of a model, which come as words and numbers of the host', 'Bucketize DenseBincount SparseBincount' },
   { why = 'a counter that the host counts, as TensorFlow has it', 'CountUpTo' },
   { why = 'shapes, handles and counts, which lie on the host', [[
     BroadcastArgs BroadcastGradientArgs ConcatOffset DestroyResourceOp DisableCopyOnRead GatherHandle InvertPermutation PackHandles
@@ -35,13 +35,19 @@ local M = {
     ' QuantizedConv2DAndReluAndRequantize QuantizedConv2DAndRequantize QuantizedConv2DWithBiasAndReluAndRequantize' ..
     ' QuantizedConv2DWithBiasAndRequantize QuantizedMatMulWithBiasAndDequantize QuantizedMatMulWithBiasAndReluAndRequantize' ..
     ' QuantizedMatMulWithBiasAndRequantize QuantizedMaxPool QuantizedRelu QuantizedRelu6 QuantizedReshape' ..
-    ' QuantizeDownAndShrinkRange Requantize RequantizationRange' },
+    ' QuantizeDownAndShrinkRange Requantize RequantizationRange QuantizeAndDequantizeV2 QuantizeAndDequantizeV3' ..
+    ' QuantizeAndDequantizeV4 QuantizeAndDequantizeV4Grad' },
   { why = 'a sparse tensor\'s indices, which the host looks through', [[
     SparseAdd SparseAddGrad SparseConcat SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul SparseFillEmptyRows
     SparseFillEmptyRowsGrad SparseReduceMax SparseReduceSum SparseReorder SparseReshape SparseSlice SparseSliceGrad SparseSparseMaximum
     SparseSparseMinimum SparseSplit
     SparseTensorDenseAdd SparseTensorDenseMatMul ]] },
-  { why = 'pieces of images in words of TensorFlow alone', 'ExtractImagePatches MaxPoolWithArgmax' },
+  { why = 'pieces of images in words of TensorFlow alone', 'ExtractImagePatches MaxPoolWithArgmax MaxPoolGradWithArgmax Dilation2D' ..
+    ' Dilation2DBackpropInput Dilation2DBackpropFilter' },
+  { why = 'one matrix after the other on the host, with the order of its rows', 'Lu' },
+  { why = 'series and continued fractions in double precision, which no GPU is asked for', [[
+    BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Betainc Dawsn Expint
+    FresnelCos FresnelSin Igamma Igammac IgammaGradA Spence ]] },
   { why = 'volumes: the host computes them, as the kernels for images here are of two axes', [[
     AvgPool3D AvgPool3DGrad Conv3D Conv3DBackpropFilterV2 Conv3DBackpropInputV2 MaxPool3D MaxPool3DGrad MaxPool3DGradGrad ]] },
   { why = 'draws one after the other from a generator', [[
