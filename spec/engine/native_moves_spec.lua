@@ -118,6 +118,13 @@ describe('elements that are put elsewhere', function()
         local n = df.placeholder(dtype, {})
         same(loop(4, df.broadcast_to(n, { 3, 2 }), function(v, i) return v + df.broadcast_to(df.cast(i, dtype), { 3, 2 }) end), { [n] = 3 }, dtype)
       end
+      for _, dims in ipairs{ { 1 }, { 1, 8 }, { 3, 21 }, { 64 }, { 65 } } do
+        same(loop(5, made(dims), function(v, i)
+          local like = df.fill(dims, dtype == 'bool' and i:gt(2) or df.cast(i, dtype))
+          if dtype == 'bool' then return df.logical_xor(like, v) end
+          return df.fill(dims, df.reshape(v, { -1 })[0]) + like
+        end), nil, dtype .. ' ' .. table.concat(dims, ','))
+      end
     end
   end)
 

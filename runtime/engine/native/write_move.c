@@ -219,6 +219,21 @@ static void write_spread(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   for (int32_t d = outer; d-- > 0; ) dfi_count_to(w, &c[d], out->dims[d]);
 }
 
+/* Of more elements the kernel is faster, a call included. */
+static bool fill_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
+  if (dfi_shape_size(dfi_out_shape(l, p, 0)) > DFI_DIRECT) return false;
+  return (p->kernel == cpu_fill || p->kernel == ref_fill) && p->nin == 2 && is_number(l, i, p, 1);
+}
+
+static void write_fill(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  uint8_t dtype;
+  const dfi_name v = dfi_write_operand(w, i, operand_at(w->look, p, 1), &dtype);
+  const dfi_counted e = dfi_count_from(w);
+  SAY(w, "  store %s %s, ptr %s\n", dfi_type(dtype), v.s,
+      dfi_element_at(w, dtype, dfi_write_place(i, p->out).s, e.e.s).s);
+  dfi_count_to(w, &e, dfi_shape_size(w->look->loop[i].slot_shape[p->out]));
+}
+
 /* ---- where the greatest is --------------------------------------------------------------------------------------- */
 
 /* Of more elements the kernel is faster, a call included. */
@@ -429,7 +444,7 @@ bool dfi_move_known(const dfi_look *l, int32_t i, const dfi_pnode *p) {
   if (dfi_scatter_known(l, i, p) || arg_known(l, i, p)) return true;
   return dfi_small(p->node->out[0].dtype, dfi_out_shape(l, p, 0)) &&
          (lift_known(l, i, p) || beside_known(l, i, p, &b) || gather_known(l, i, p, &axis) || hot_known(l, i, p) ||
-          spread_known(l, i, p));
+          spread_known(l, i, p) || fill_known(l, i, p));
 }
 
 void dfi_write_move(dfi_writer *w, int32_t i, const dfi_pnode *p) {
@@ -441,5 +456,6 @@ void dfi_write_move(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   else if (hot_known(w->look, i, p)) write_hot(w, i, p);
   else if (arg_known(w->look, i, p)) write_arg(w, i, p);
   else if (spread_known(w->look, i, p)) write_spread(w, i, p);
+  else if (fill_known(w->look, i, p)) write_fill(w, i, p);
   else write_scatter(w, i, p);
 }
