@@ -7,6 +7,8 @@
 /* (images, size int32[2]; align_corners, half_pixel_centers), without the second attribute for area: ref/resize.c */
 int32_t ref_resize_nearest(df_kernel *k), ref_resize_bilinear(df_kernel *k), ref_resize_bicubic(df_kernel *k);
 int32_t ref_resize_area(df_kernel *k);
+/* (images, size, scale, translation; kernel_type, antialias) and (grads, original_image, scale, translation; …) */
+int32_t ref_scale_and_translate(df_kernel *k), ref_scale_and_translate_grad(df_kernel *k);
 /* (grads, size int32[2] of the images, or the images): what each pixel gave, added up */
 int32_t ref_resize_nearest_grad(df_kernel *k), ref_resize_bilinear_grad(df_kernel *k);
 int32_t ref_resize_bicubic_grad(df_kernel *k);

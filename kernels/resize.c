@@ -3,6 +3,7 @@
 #include "move.h"
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* ---- where an output lies ---------------------------------------------------------------------------------------- */
 
@@ -70,15 +71,20 @@ static void tap_area(dfk_taps *a, const place *p, int64_t o, int64_t *n) {
   }
 }
 
+/* Room for so many taps. False: error is filled. */
+static bool room_for(df_kernel *k, int64_t from, int64_t to, int64_t taps, dfk_taps *a) {
+  const int64_t words = (to + 1 + taps) * 8;
+  int64_t *room = dfk_scratch(k, words + taps * (int64_t)sizeof(float));
+  if (room) *a = (dfk_taps){ from, to, room, room + to + 1, (float *)((char *)room + words) };
+  return room != NULL;
+}
+
 /* Fills the taps, whose memory dfk_free takes. False: error is filled. */
 static bool make_taps(df_kernel *k, dfk_resizing h, int64_t from, int64_t to, bool corners, bool centers,
                       dfk_taps *a) {
   const place p = place_of(from, to, corners, centers);
   const int64_t most = h == DFK_NEAREST ? 1 : h == DFK_BILINEAR ? 2 : h == DFK_BICUBIC ? 4 : area_taps(p.scale);
-  const int64_t taps = to * most, words = (to + 1 + taps) * 8;
-  int64_t *room = dfk_scratch(k, words + taps * (int64_t)sizeof(float));
-  if (!room) return false;
-  *a = (dfk_taps){ from, to, room, room + to + 1, (float *)((char *)room + words) };
+  if (!room_for(k, from, to, to * most, a)) return false;
   int64_t n = 0;
   for (int64_t o = 0; o < to; o++) {
     a->first[o] = n;
@@ -86,11 +92,81 @@ static bool make_taps(df_kernel *k, dfk_resizing h, int64_t from, int64_t to, bo
       case DFK_NEAREST:  tap_nearest(a, &p, o, &n); break;
       case DFK_BILINEAR: tap_bilinear(a, &p, o, &n); break;
       case DFK_BICUBIC:  tap_bicubic(a, &p, o, &n); break;
-      case DFK_AREA:     tap_area(a, &p, o, &n); break;
+      default:           tap_area(a, &p, o, &n); break;
     }
   }
   a->first[to] = n;
   return true;
+}
+
+/* ---- sampled: scaled and moved by any number, below a kernel ----------------------------------------------------- */
+
+static float lanczos(float x, float radius) {
+  if (x > radius) return 0;
+  if (x <= 1e-3f) return 1;
+  return (float)(radius * sin(M_PI * x) * sin(M_PI * x / radius) / (M_PI * M_PI * x * x));
+}
+static float lanczos1(float x) { return lanczos(x, 1); }
+static float lanczos3(float x) { return lanczos(x, 3); }
+static float lanczos5(float x) { return lanczos(x, 5); }
+static float gaussian(float x) { return x >= 1.5f ? 0 : expf(-x * x / (2 * 0.5f * 0.5f)); }
+static float box(float x)      { return x < 0.5f ? 1 : x == 0.5f ? 0.5f : 0; }
+static float triangle(float x) { return x < 1 ? 1 - x : 0; }
+static float keys(float x) {
+  return x >= 2 ? 0 : x >= 1 ? ((-0.5f * x + 2.5f) * x - 4) * x + 2 : (1.5f * x - 2.5f) * x * x + 1;
+}
+static float mitchell(float x) {
+  if (x > 2) return 0;
+  return x > 1 ? (((-7 / 18.f) * x + 2) * x - 10 / 3.f) * x + 16 / 9.f : ((7 / 6.f) * x - 2) * x * x + 8 / 9.f;
+}
+typedef struct sampling { const char *name; float radius; float (*at)(float distance); } sampling;
+static const sampling samplings[] = {
+  { "lanczos1", 1, lanczos1 }, { "lanczos3", 3, lanczos3 }, { "lanczos5", 5, lanczos5 }, { "gaussian", 1.5f, gaussian },
+  { "box", 0.5f, box }, { "triangle", 1, triangle }, { "keyscubic", 2, keys }, { "mitchellcubic", 2, mitchell },
+};
+
+/* Output o lies at (o + 1/2 - moved) / scale; what is made smaller is seen through a kernel that is as much wider. */
+static bool make_sampled(df_kernel *k, const sampling *s, int64_t from, int64_t to, float scale, float moved,
+                         dfk_taps *a) {
+  const float inverse = 1 / scale, offset = -inverse * moved, wide = dfk_bool(k, 1) && inverse > 1 ? inverse : 1;
+  const double most = fmin(2 * ceil(s->radius * wide) + 1, (double)from);
+  if (!room_for(k, from, to, to * (int64_t)most, a)) return false;
+  int64_t n = 0;
+  for (int64_t o = 0; o < to; o++) {
+    const float at = ((float)o + 0.5f) * inverse + offset;
+    a->first[o] = n;
+    if (!(at >= 0 && at <= (float)from)) continue;       /* beside the picture is nothing */
+    const int64_t first = within((int64_t)ceilf(at - s->radius * wide - 0.5f), from);
+    const int64_t last = within((int64_t)floorf(at + s->radius * wide - 0.5f), from), begin = n;
+    float sum = 0;
+    for (int64_t i = first; i <= last; i++) {
+      tap(a, &n, i, s->at(fabsf(((float)i + 0.5f - at) / wide)));
+      sum += a->weight[n - 1];
+    }
+    for (int64_t i = begin; fabsf(sum) >= 1000 * FLT_MIN && i < n; i++) a->weight[i] *= 1 / sum;
+  }
+  a->first[to] = n;
+  return true;
+}
+
+static bool sampled_axes(df_kernel *k, dfk_pictures *p, const int64_t *images, const int64_t *resized) {
+  const sampling *s = NULL;
+  char text[160];
+  for (size_t i = 0; i < sizeof samplings / sizeof *samplings; i++)
+    if (!strcmp(samplings[i].name, dfk_string(k, 0))) s = &samplings[i];
+  for (int32_t i = 2; i < 4; i++)
+    if (k->in[i]->size != 2) {
+      dfk_fail(k, DF_INVALID_ARGUMENT, "%s is %s: expected one number for each axis", i == 2 ? "scale" : "translation",
+               dfk_shape_text(k->in[i], text, sizeof text));
+      return false;
+    }
+  const float *scale = k->in[2]->data, *moved = k->in[3]->data;
+  if (!(scale[0] > 0 && scale[1] > 0)) {
+    dfk_fail(k, DF_INVALID_ARGUMENT, "scale is %g by %g: both must be positive", scale[0], scale[1]);
+    return false;
+  }
+  return make_sampled(k, s, images[1], resized[1], scale[0], moved[0], &p->rows) &&
+         make_sampled(k, s, images[2], resized[2], scale[1], moved[1], &p->columns);
 }
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
@@ -118,13 +194,14 @@ static bool is_size(df_kernel *k, const df_tensor *size) {
 /* The axes between small and large: of the images, and of what they become. */
 static bool axes(df_kernel *k, dfk_resizing h, dfk_pictures *p, const int64_t *images,
                  const int64_t *resized) {
+  p->batch = images[0];
+  p->depth = images[3];
+  if (h == DFK_SAMPLED) return sampled_axes(k, p, images, resized);
   const bool corners = dfk_bool(k, 0), centers = h != DFK_AREA && dfk_bool(k, 1);
   if (corners && centers) {
     dfk_fail(k, DF_INVALID_ARGUMENT, "align_corners and half_pixel_centers are both true: one of them may be");
     return false;
   }
-  p->batch = images[0];
-  p->depth = images[3];
   return make_taps(k, h, images[1], resized[1], corners, centers, &p->rows) &&
          make_taps(k, h, images[2], resized[2], corners, centers, &p->columns);
 }

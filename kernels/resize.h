@@ -6,7 +6,7 @@
 #define DFLOW_KERNELS_RESIZE_H
 #include "kernel.h"
 
-typedef enum dfk_resizing { DFK_NEAREST, DFK_BILINEAR, DFK_BICUBIC, DFK_AREA } dfk_resizing;
+typedef enum dfk_resizing { DFK_NEAREST, DFK_BILINEAR, DFK_BICUBIC, DFK_AREA, DFK_SAMPLED } dfk_resizing;
 
 /* The taps of the outputs of one axis: of output o those from first[o] to before first[o + 1]. */
 typedef struct dfk_taps { int64_t from, to, *first, *at; float *weight; } dfk_taps;
@@ -19,10 +19,11 @@ typedef struct dfk_pictures {
   df_tensor *out;
 } dfk_pictures;
 
-/* Checks (images, size; align_corners, half_pixel_centers), and makes output 0 and the taps. False: error is filled.
+/* Checks (images, size; align_corners, half_pixel_centers), of DFK_SAMPLED (images, size, scale, translation;
+ * kernel_type, antialias), and makes output 0 and the taps. False: error is filled.
  * Either way dfk_resize_end takes what there is. */
 bool dfk_resize_begin(df_kernel *k, dfk_resizing h, dfk_pictures *p);
-/* The same of the way back: of nearest (grads, size; the same), of the others (grads, images; the same). */
+/* The same of the way back: of nearest (grads, size; the same), of the others (grads, images, …; the same). */
 bool dfk_resize_back_begin(df_kernel *k, dfk_resizing h, dfk_pictures *p);
 void dfk_resize_end(dfk_pictures *p);
 #endif

@@ -434,6 +434,14 @@ function ops.AvgPool3D(b) local x = b.x(volume) return b.op('AvgPool3D', { x }, 
 function ops.AvgPool3DGrad(b) local d = b.x(volume) return b.op('AvgPool3DGrad', { df.int32(volume), d }, pool3), { d } end
 local window = { strides = { 1, 1, 1, 1 }, rates = { 1, 1, 1, 1 }, padding = 'SAME' }
 function ops.Dilation2D(b) local x, f = b.x(image), b.x{ 2, 2, 2 } return b.op('Dilation2D', { x, f }, window), { x, f } end
+local function sampled(b, kind, x, y)
+  return registry.op(kind, { x, y, df.float32{ 1.5, 0.6 }, df.float32{ 0.25, -0.5 } }, { kernel_type = 'keyscubic' })
+end
+function ops.ScaleAndTranslate(b) local x = b.single(image) return sampled(b, 'ScaleAndTranslate', x, df.int32{ 4, 2 }), { x } end
+function ops.ScaleAndTranslateGrad(b)
+  local d, x = b.single{ 1, 4, 2, 2 }, df.zeros(image, 'float32')
+  return sampled(b, 'ScaleAndTranslateGrad', d, x), { d }
+end
 function ops.ExtractImagePatches(b)
   local x = b.x(image)
   return b.op('ExtractImagePatches', { x }, { ksizes = { 1, 2, 2, 1 }, strides = { 1, 1, 2, 1 }, rates = { 1, 1, 1, 1 }, padding = 'SAME' }), { x }
@@ -541,7 +549,7 @@ function M.has(kind) return (unary[kind] or binary[kind] or ops[kind] or not_her
 
 --- How wrong its gradient is made: those that know no float64 are compared with coarser differences.
 function M.factor(kind)
-  local coarse = kind:find 'Block' or kind:find '^ResizeBi' or kind:find '^CropAndResize' or kind == 'AdjustContrastv2'
+  local coarse = kind:find 'Block' or kind:find '^ResizeBi' or kind:find '^ScaleAnd' or kind:find '^CropAndResize' or kind == 'AdjustContrastv2'
   return coarse and 1.5 or 1.01
 end
 

@@ -79,6 +79,8 @@ int32_t ref_resize_nearest(df_kernel *k)  { return resize(k, DFK_NEAREST); }
 int32_t ref_resize_bilinear(df_kernel *k) { return resize(k, DFK_BILINEAR); }
 int32_t ref_resize_bicubic(df_kernel *k)  { return resize(k, DFK_BICUBIC); }
 int32_t ref_resize_area(df_kernel *k)     { return resize(k, DFK_AREA); }
+int32_t ref_scale_and_translate(df_kernel *k)      { return resize(k, DFK_SAMPLED); }
+int32_t ref_scale_and_translate_grad(df_kernel *k) { return back(k, DFK_SAMPLED); }
 int32_t ref_resize_nearest_grad(df_kernel *k)  { return back(k, DFK_NEAREST); }
 int32_t ref_resize_bilinear_grad(df_kernel *k) { return back(k, DFK_BILINEAR); }
 int32_t ref_resize_bicubic_grad(df_kernel *k)  { return back(k, DFK_BICUBIC); }

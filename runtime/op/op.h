@@ -177,7 +177,7 @@ typedef struct dfi_attr_def {
   char type; /* i f b s d h(shape) t l(ints) y(types) p(shapes) */
   bool required, bounded;
   int64_t low, high;                   /* bounded: of the int, or of each of the ints */
-  char choices[48];                    /* bounded: the words that a string may be, with `|` between */
+  char choices[80];                    /* bounded: the words that a string may be, with `|` between */
   df_attr value;
   const char *said; int32_t nsaid;     /* its default, in the entry's words */
 } dfi_attr_def;

@@ -95,6 +95,22 @@ static int32_t grad_bicubic(dfi_grad *g, df_node *n, const df_output *dy, df_out
   dx[0] = like(dfg_build(g), n, "ResizeBicubicGrad", dy[0], images);
   return dfg_end(g);
 }
+static int32_t grad_sampled_of(dfi_grad *g, df_node *n, const char *type, df_output x, df_output y, df_output *dx) {
+  dfi_build *b = dfg_build(g);
+  const df_output scale = dfg_in(g, n, 2), moved = dfg_in(g, n, 3);
+  dfi_attr_string(b, "kernel_type", n->attrs[0].s);
+  dfi_attr_int(b, "antialias", n->attrs[1].i);
+  *dx = dfi_op(b, type, x, y, scale, moved);
+  return dfg_end(g);
+}
+static int32_t grad_sampled(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  df_output images = dfg_in(g, n, 0);
+  return grad_sampled_of(g, n, "ScaleAndTranslateGrad", dy[0], images, dx);
+}
+static int32_t grad_sampled_back(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
+  df_output height = dfg_in_dim(g, n, 0, 1), width = dfg_in_dim(g, n, 0, 2);
+  return grad_sampled_of(g, n, "ScaleAndTranslate", dy[0], dfi_op(dfg_build(g), "Pack", height, width), dx);
+}
 /* These are linear in the gradient that they take back, and what takes it there is the forward op. */
 #define GRAD_BACK(name, TYPE) \
   static int32_t grad_##name##_back(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) { \
@@ -161,6 +177,9 @@ static int32_t grad_contrast(dfi_grad *g, df_node *n, const df_output *dy, df_ou
     .doc = "the gradient of " OF ": what each pixel gave to those of the resized pictures, added up", \
     .shape = SHAPE, .grad = GRAD, .kernel = { [DF_REF] = KERNEL } }
 
+#define SAMPLING "kernel_type:string[lanczos1|lanczos3|lanczos5|gaussian|box|triangle|keyscubic|mitchellcubic]=" \
+  "'lanczos3' antialias:bool=true"
+
 static const df_op ops[] = {
   { .type = "ResizeNearestNeighbor", .lua = "resize_nearest_neighbor", .in = "images:T size:int32",
     .out = "resized_images:T", .types = "T=number", .attrs = HOW,
@@ -170,6 +189,22 @@ static const df_op ops[] = {
     .output = "[[[[1.]\n   [1.]\n   [2.]\n   [2.]]]] float32[1,1,4,1]",
     .derivative = "each pixel gets the sum of dy where it was put",
     .shape = shape_resize, .grad = grad_nearest, .kernel = { [DF_REF] = ref_resize_nearest } },
+  { .type = "ScaleAndTranslate", .lua = "scale_and_translate",
+    .in = "images:T size:int32 scale:float32 translation:float32", .out = "resized_images:float32", .types = "T=number",
+    .attrs = SAMPLING,
+    .doc = "float32[batch, new_height, new_width, channels] = scale_and_translate(images T[batch, height, width, "
+    "channels], size int32[2], scale float32[2], translation float32[2]; kernel_type, antialias): the pictures made "
+    "larger by scale, then moved, as a picture of this height and width shows of them; each pixel below a kernel, "
+    "which with antialias is wider where they become smaller",
+    .example = "df.scale_and_translate(df.constant({{{{1}, {2}}}}, 'float32'), {1, 4}, {1.0, 2.0}, {0.0, 0.0}, "
+    "{kernel_type = 'triangle'})",
+    .output = "[[[[1.00]\n   [1.25]\n   [1.75]\n   [2.00]]]] float32[1,1,4,1]", .see = "resize_bilinear image.resize",
+    .derivative = "each pixel gets dy as it gave to the resized pictures",
+    .shape = shape_resize, .grad = grad_sampled, .kernel = { [DF_REF] = ref_scale_and_translate } },
+  { .type = "ScaleAndTranslateGrad", .in = "grads:T original_image:T scale:float32 translation:float32",
+    .out = "output:T", .types = "T=float32", .attrs = SAMPLING,
+    .doc = "the gradient of ScaleAndTranslate: what each pixel gave to those of the resized pictures, added up",
+    .shape = shape_second, .grad = grad_sampled_back, .kernel = { [DF_REF] = ref_scale_and_translate_grad } },
   { .type = "ResizeBilinear", .lua = "resize_bilinear", .in = "images:T size:int32", .out = "resized_images:float32",
     .types = "T=number", .attrs = HOW,
     .doc = "float32[batch, new_height, new_width, channels] = resize_bilinear(images T[batch, height, width, "

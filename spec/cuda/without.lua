@@ -44,6 +44,7 @@ local M = {
     SparseTensorDenseAdd SparseTensorDenseMatMul ]] },
   { why = 'pieces of images in words of TensorFlow alone', 'ExtractImagePatches MaxPoolWithArgmax MaxPoolGradWithArgmax Dilation2D' ..
     ' Dilation2DBackpropInput Dilation2DBackpropFilter' },
+  { why = 'pictures below a kernel that is asked for by its name, made ready on the host', 'ScaleAndTranslate ScaleAndTranslateGrad' },
   { why = 'one matrix after the other on the host, with the order of its rows', 'Lu' },
   { why = 'series and continued fractions in double precision, which no GPU is asked for', [[
     BesselI0 BesselI0e BesselI1 BesselI1e BesselJ0 BesselJ1 BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 BesselY1 Betainc Dawsn Expint
