@@ -151,7 +151,10 @@ function M.draw(result)
   local x, series = {}, {}
   for k = 2, #result.columns do
     local ys = {}
-    for i, row in ipairs(result.rows) do x[i], ys[i] = i, row[k] end
+    for i, row in ipairs(result.rows) do                       -- networks are no line: between two of them there is nothing
+      x[2 * i - 1], ys[2 * i - 1] = i, row[k]
+      if i < #result.rows then x[2 * i], ys[2 * i] = i + 0.5, 0 / 0 end
+    end
     series[result.columns[k]:gsub('[_ ]ms$', '')] = ys
   end
   local names = {}

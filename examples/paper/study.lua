@@ -99,12 +99,12 @@ function M.sweep(what, title, values, xlabel, more)
       .. '%s'):format(M.base_text(what)) }
   end
   function E.draw(result)
-    local function plot(offset, name, zero)
+    local function plot(offset, name, zero, how)
       local x, series = {}, { CNN = {}, LSTM = {} }
       for i, row in ipairs(result.rows) do x[i], series.CNN[i], series.LSTM[i] = row[1], row[1 + offset], row[7 + offset] end
-      return df.plot.line(x, series, { title = ('%s (real): %s'):format(title, name), xlabel = xlabel, ylabel = name, log = zero and 'x' or 'xy', zero = zero, points = true })
+      return df.plot.line(x, series, { title = ('%s (%s): %s'):format(title, how or 'real', name), xlabel = xlabel, ylabel = name, log = zero and 'x' or 'xy', zero = zero, points = true })
     end
-    return { a = plot(1, 'ms for a step'), b = plot(3, 'Gflop/s', true), c = plot(5, 'flops for each byte', true), d = plot(6, 'MB at most') }
+    return { a = plot(1, 'ms for a step'), b = plot(3, 'Gflop/s', true), c = plot(5, 'flops for each byte', true, 'counted'), d = plot(6, 'MB at most') }
   end
   for key, v in pairs(more) do E[key] = v end
   return E

@@ -48,11 +48,14 @@ local function axes(out, plot, box, across, up)
 end
 
 -- ---- the names of series ---------------------------------------------------------------------------------------------
---- How wide the names are, about: of sans-serif letters of this size each takes 7.
+--- How wide the names are, about: of sans-serif letters of this size each takes 7, and a capital 9.
 local function width_of_names(plot)
   local most = 0
-  for _, s in ipairs(plot.series) do most = math.max(most, #tostring(s.name or ''):gsub('[\128-\191]', '')) end
-  return 15 + 7 * most
+  for _, s in ipairs(plot.series) do
+    local name = tostring(s.name or ''):gsub('[\128-\191]', '')
+    most = math.max(most, 7 * #name + 2 * select(2, name:gsub('%u', '')))
+  end
+  return 15 + most
 end
 
 --- Where the fewest places are taken: in a corner, or at an edge between two; of alike ones the first of the list.
