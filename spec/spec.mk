@@ -26,7 +26,7 @@ differential:           ## COUNT=1000 random programs of SEED, exported, in Tens
 	$(Q)rm -rf build/differential && mkdir -p build/differential
 	$(Q)wrong=0; $(BUILD)/dflow spec/differential/write.lua build/differential $(SEED) $(COUNT) || wrong=1; for python in $(PYTHON); do $$python spec/differential/check.py build/differential || wrong=1; done; exit $$wrong
 
-figures:                ## the experiments of the paper, as CSV and SVG in examples/paper/figures; FIGURE=fig12 makes one
+figures:                ## the papers' experiments, as CSV and SVG and one page in examples/paper/figures; FIGURE=fig12 makes one
 	$(Q).ci/deps build
 	$(Q)$(SUBMAKE) all
 	$(Q)$(BUILD)/dflow examples/paper/figures.lua $(FIGURE)

@@ -8,7 +8,7 @@
 local here = debug.getinfo(1, 'S').source:match('^@(.*)/') or '.'
 package.path = here .. '/?.lua;' .. package.path
 local papers = {
-  { 'Dynamic Control Flow in Large-Scale Machine Learning (EuroSys 2018)', 'fig11', 'fig12', 'table1', 'fig13', 'fig14', 'fig15', 'fig16' },
+  { 'Dynamic Control Flow in Large-Scale Machine Learning (EuroSys 2018)', 'clock', 'fig11', 'fig12', 'table1', 'fig13', 'fig14', 'fig15', 'fig16' },
   { 'TensorFlow: A System for Large-Scale Machine Learning (OSDI 2016)', 'osdi_table1', 'osdi_fig7', 'osdi_fig8', 'osdi_fig9' },
   { 'A workload study: a CNN and an LSTM on digits', 'study_threads', 'study_batch', 'study_width', 'study_length' },
 }

@@ -9,7 +9,7 @@ local here = debug.getinfo(1, 'S').source:match('^@(.*)/') or '.'
 local M = { title = "Table 1: a training step of four convolutional networks", clock = 'real', names = { 'AlexNet', 'Overfeat', 'OxfordNet', 'GoogleNet' } }
 M.published = "on one Titan X, with batches of 128 (OxfordNet 64), in ms for AlexNet, Overfeat, OxfordNet and GoogleNet: Caffe 324, 823, 1068, 1935; Neon 87, 211, 320, 270;"
   .. " Torch 81, 268, 529, 470; TensorFlow 81, 279, 540, 445: TensorFlow within 6 % of Torch, both by cuDNN."
-local TORCH_OF_TENSORFLOW = { 81 / 81, 268 / 279, 529 / 540, 470 / 445 }
+local TORCH_OF_TENSORFLOW = { AlexNet = 81 / 81, Overfeat = 268 / 279, OxfordNet = 529 / 540, GoogleNet = 470 / 445 }
 
 -- ---- the networks ----------------------------------------------------------------------------------------------------------
 local function network(name)
@@ -169,7 +169,7 @@ function M.says(result)
   for _, r in ipairs(result.rows) do
     for k = 3, #r do least, most = math.min(least, r[k] / r[2]), math.max(most, r[k] / r[2]) end
   end
-  for i, r in ipairs(result.rows) do parts[i] = ('%s %.2f (%.2f there)'):format(r[1], r[4] / r[3], TORCH_OF_TENSORFLOW[i]) end
+  for i, r in ipairs(result.rows) do parts[i] = ('%s %.2f (%.2f there)'):format(r[1], r[4] / r[3], TORCH_OF_TENSORFLOW[r[1]]) end
   return ('the peers take %.2f to %.2f times as long as dflow. PyTorch takes of TensorFlow\'s time: %s. In the paper both call cuDNN and are within 6 %%; on a processor '
     .. 'each brings its own '
     .. 'kernels, and which is fastest depends on the network.'):format(least, most, table.concat(parts, ', '))

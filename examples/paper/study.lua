@@ -46,18 +46,17 @@ local function network(model, o, session)
   end)
 end
 
---- Seconds of a step, the best of some, and the bytes that the session had at most. Of one thread it is the processor's time, which other programs do not change.
+--- Seconds of a step, the best of some, and the bytes that a step had at most, weights and all. Of one thread it is the processor's time, which other programs do not change.
 function M.real(model, o)
   local s, step = network(model, o, { threads = o.threads })
-  local best, began = math.huge, os.clock()
+  local best, began, peak = math.huge, os.clock(), nil
   for k = 1, 30 do
     local before, h = os.clock(), step()
     h:wait()
     local took = o.threads == 1 and os.clock() - before or h:stats().seconds
-    if k > 2 then best = math.min(best, took) end
+    if k > 2 then best, peak = math.min(best, took), h:stats().memory['cpu:0'].peak end
     if k > 4 and os.clock() - began > 1 then break end
   end
-  local peak = s:stats().memory['cpu:0'].peak
   s:close()
   return best, peak
 end
@@ -102,7 +101,8 @@ function M.sweep(what, title, values, xlabel, more)
     local function plot(offset, name, zero, how)
       local x, series = {}, { CNN = {}, LSTM = {} }
       for i, row in ipairs(result.rows) do x[i], series.CNN[i], series.LSTM[i] = row[1], row[1 + offset], row[7 + offset] end
-      return df.plot.line(x, series, { title = ('%s (%s): %s'):format(title, how or 'real', name), xlabel = xlabel, ylabel = name, log = zero and 'x' or 'xy', zero = zero, points = true })
+      return df.plot.line(x, series, { title = ('%s (%s): %s'):format(title, how or 'real', name),
+        xlabel = xlabel, ylabel = name, log = zero and 'x' or 'xy', zero = zero, points = true })
     end
     return { a = plot(1, 'ms for a step'), b = plot(3, 'Gflop/s', true), c = plot(5, 'flops for each byte', true, 'counted'), d = plot(6, 'MB at most') }
   end

@@ -17,7 +17,8 @@
  * of its own (plan/owners.c), and messages between them are messages (engine/owners/team.h). Nothing waits for
  * all devices: they are in different iterations, as far apart as parallel_iterations allows.
  *
- * Time. With the real clock a message takes as long as its link says, and kernels as long as they take. The virtual
+ * Time. With the real clock a message takes as long as its link and the ports of both devices say, which serve one
+ * after the other, and kernels as long as they take. The virtual
  * clock (engine/clock/timed.c) is a discrete-event one: tokens run in the order of the time at which they are
  * ready, each device computes one kernel after the other and each direction of a link carries one message after the
  * other, and how long that takes is dfi_device_seconds and dfi_link_seconds, functions of shapes alone. So its times

@@ -279,6 +279,7 @@ struct dfi_exec {
   /* devices: transfer.c, timed.c */
   struct dfi_traffic *traffic;   /* by link of the plan */
   double      *line;             /* by link: when it has carried what it was given (the real clock) */
+  double      *port;             /* by device: when it has sent what it was given, and has received it: 2 of each */
   int64_t      flying;           /* bytes of values on their way that have not been copied */
   int64_t      held_at; uint32_t held_tries;  /* tokens that had run when one was held back, and how often since then */
   uint64_t     late;             /* DFLOW_STRESS=late: the generator's state */

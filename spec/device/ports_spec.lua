@@ -12,7 +12,7 @@ local function devices(n)
 end
 
 --- A run in which each {from, to, bytes} is one message; gives the handle of the run, which is over.
-local function send(n, messages)
+local function send(n, messages, clock)
   local g = df.Graph()
   return g:as_default(function()
     local fetches, values = {}, {}
@@ -21,7 +21,7 @@ local function send(n, messages)
       values[key] = values[key] or df.device('sim:' .. m[1], function() return df.zeros{ math.floor(m[3] / 4) } + df.random_uniform({}) end)
       fetches[i] = df.device('sim:' .. m[2], function() return values[key]:slice({ i }, { 1 }) end)
     end
-    local h = df.Session{ graph = g, devices = devices(n), clock = 'virtual' }:start(fetches, nil, { record = true })
+    local h = df.Session{ graph = g, devices = devices(n), clock = clock or 'virtual' }:start(fetches, nil, { record = not clock })
     h:wait()
     return h
   end)
@@ -49,6 +49,20 @@ describe('ports of devices by the virtual clock', function()
       end
       near(send(n + 1, out):stats().seconds, n * 16 * MB / RATE, { rtol = 1e-3 })
       near(send(n + 1, into):stats().seconds, n * 16 * MB / RATE, { rtol = 1e-3 })
+    end
+  end)
+
+  it('divide it in real time, too: n messages take no less than n times as long as one', function()
+    for _, n in ipairs{ 1, 4 } do
+      local out, into = {}, {}
+      for d = 1, n do
+        out[d] = { 0, d, 16 * MB }
+        into[d] = { d, 0, 16 * MB }
+      end
+      for _, messages in ipairs{ out, into } do
+        local seconds = send(n + 1, messages, 'real'):stats().seconds
+        assert(seconds >= 0.99 * n * 16 * MB / RATE, ('%d messages take %g s'):format(n, seconds))
+      end
     end
   end)
 

@@ -291,15 +291,32 @@ int32_t dfi_transfers_held(const dfi_exec *x) {
   return n;
 }
 
-/* When the message will have come, after those that the line carries before it; 0: at once. */
+/* What holds a message up is busy with it, behind what it was given before: when it has done all of that. */
+static double occupy(double *until, double now, double seconds) {
+  return *until = (*until > now ? *until : now) + seconds;
+}
+
+static double port_seconds(const dfi_device *d, int64_t bytes) {
+  return d->bandwidth > 0 ? (double)bytes / d->bandwidth : 0;
+}
+
+/* When the message will have come, after those before it on its line and at the ports of both devices, as far as this
+   owner sends them; 0: at once. */
 static inline __attribute__((always_inline)) double due(dfi_exec *x, int32_t link, int64_t bytes) {
   const dfi_link *l = link_at(x, link);
+  const dfi_device *from = device_at(x, l->from), *to = device_at(x, l->to);
   double busy;
-  const double takes = dfi_link_seconds(device_at(x, l->from), device_at(x, l->to), bytes, &busy);
+  const double takes = dfi_link_seconds(from, to, bytes, &busy);
   if (takes <= 0) return 0;
-  const double now = dfi_now(), begins = x->line[link] > now ? x->line[link] : now;
-  x->line[link] = begins + busy;
-  return begins + takes;
+  const double now = dfi_now(), latency = takes - busy;
+  double left = occupy(&x->line[link], now, busy);
+  if (busy > 0) {
+    const double sent = occupy(&x->port[2 * l->from], now, port_seconds(from, bytes));
+    const double received = occupy(&x->port[2 * l->to + 1], now, port_seconds(to, bytes));
+    if (sent > left) left = sent;
+    if (received > left) left = received;
+  }
+  return left + latency;
 }
 
 /* A token that says no more than that there is a value: cut.c, signal_new. */
