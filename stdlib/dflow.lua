@@ -1,9 +1,11 @@
 --- dflow: dynamic dataflow for Lua. `local df = require 'dflow'`
 --
--- One table, no globals. Every op of the registry is a function here and a method of Outputs; `df.train`, `df.data`, `df.nn` and
--- other parts are loaded when they are first named. The manual's short form is `?name` at the prompt of `dflow`.
+-- One table, no globals. Every op of the registry is a function here and a method of Outputs; `df.train`, `df.data`,
+-- `df.nn` and other parts are loaded when they are first named. The manual's short form is `?name` at the prompt of
+-- `dflow`.
 local core = require 'dflow.backend'
-if rawget(_G, 'jit') and jit.version:find('beta', 1, true) then jit.off(true, true) end      -- see dflow.backend.interpreted
+-- see dflow.backend.interpreted
+if rawget(_G, 'jit') and jit.version:find('beta', 1, true) then jit.off(true, true) end
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
@@ -75,7 +77,8 @@ function df.set_random_seed(seed)
   core.graph_set_seed(graph.current().handle, math.floor(seed))
 end
 
---- df.type(x): 'output', 'tensor', 'variable', 'tensor_array', 'operation', 'graph', 'session', 'run', 'indexed_slices', or nil.
+--- df.type(x): 'output', 'tensor', 'variable', 'tensor_array', 'operation', 'graph', 'session', 'run',
+-- 'indexed_slices', or nil.
 function df.type(x)
   local mt = getmetatable(x)
   local name = type(mt) == 'table' and rawget(mt, '__name')
@@ -85,33 +88,41 @@ end
 -- Parts that are loaded when they are first named, from where this file was (dflow.own).
 local part = require
 local parts = {
-  train = 'dflow.train', data = 'dflow.data', summary = 'dflow.summary', nn = 'dflow.nn', plot = 'dflow.plot', rnn = 'dflow.rnn', image = 'dflow.image',
-  signal = 'dflow.signal', cluster = 'dflow.cluster',
+  train = 'dflow.train', data = 'dflow.data', summary = 'dflow.summary', nn = 'dflow.nn', plot = 'dflow.plot',
+  rnn = 'dflow.rnn', image = 'dflow.image', signal = 'dflow.signal', cluster = 'dflow.cluster',
 }
 local inside = {
   sampled_softmax_loss = 'dflow.nn.sampled', nce_loss = 'dflow.nn.sampled', ctc_loss = 'dflow.nn.ctc',
   ctc_greedy_decoder = 'dflow.nn.ctc', ctc_beam_search_decoder = 'dflow.nn.ctc', edit_distance = 'dflow.nn.ctc',
   save = 'dflow.train.checkpoint', restore = 'dflow.train.checkpoint',
   load_safetensors = 'dflow.exchange.safetensors', save_safetensors = 'dflow.exchange.safetensors',
-  load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy', save_npz = 'dflow.exchange.npy',
-  FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue', RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue',
-  SparseTensor = 'dflow.front.sparse', sparse_placeholder = 'dflow.front.sparse', sparse_to_dense = 'dflow.front.sparse',
-  sparse_tensor_to_dense = 'dflow.front.sparse', sparse_to_indicator = 'dflow.front.sparse', sparse_reorder = 'dflow.front.sparse',
+  load_npy = 'dflow.exchange.npy', save_npy = 'dflow.exchange.npy', load_npz = 'dflow.exchange.npy',
+  save_npz = 'dflow.exchange.npy', FIFOQueue = 'dflow.front.queue', PaddingFIFOQueue = 'dflow.front.queue',
+  RandomShuffleQueue = 'dflow.front.queue', PriorityQueue = 'dflow.front.queue', SparseTensor = 'dflow.front.sparse',
+  sparse_placeholder = 'dflow.front.sparse', sparse_to_dense = 'dflow.front.sparse',
+  sparse_tensor_to_dense = 'dflow.front.sparse', sparse_to_indicator = 'dflow.front.sparse',
+    sparse_reorder = 'dflow.front.sparse',
   sparse_reshape = 'dflow.front.sparse', sparse_transpose = 'dflow.front.sparse', sparse_slice = 'dflow.front.sparse',
   sparse_split = 'dflow.front.sparse', sparse_concat = 'dflow.front.sparse', sparse_retain = 'dflow.front.sparse',
-  sparse_reset_shape = 'dflow.front.sparse', sparse_fill_empty_rows = 'dflow.front.sparse', sparse_tensor_dense_matmul = 'dflow.front.sparse',
-  sparse_add = 'dflow.front.sparse', sparse_softmax = 'dflow.front.sparse', sparse_dense_cwise_mul = 'dflow.front.sparse',
-  sparse_dense_cwise_div = 'dflow.front.sparse', sparse_dense_cwise_add = 'dflow.front.sparse', sparse_reduce_sum = 'dflow.front.sparse',
-  sparse_reduce_max = 'dflow.front.sparse', sparse_reduce_sum_sparse = 'dflow.front.sparse', sparse_reduce_max_sparse = 'dflow.front.sparse',
-  HashTable = 'dflow.front.table', MutableHashTable = 'dflow.front.table',
-  func = 'dflow.front.func', lua_func = 'dflow.front.lua_func', variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
+  sparse_reset_shape = 'dflow.front.sparse', sparse_fill_empty_rows = 'dflow.front.sparse',
+  sparse_tensor_dense_matmul = 'dflow.front.sparse', sparse_add = 'dflow.front.sparse',
+  sparse_softmax = 'dflow.front.sparse', sparse_dense_cwise_mul = 'dflow.front.sparse',
+  sparse_dense_cwise_div = 'dflow.front.sparse', sparse_dense_cwise_add = 'dflow.front.sparse',
+    sparse_reduce_sum = 'dflow.front.sparse',
+  sparse_reduce_max = 'dflow.front.sparse', sparse_reduce_sum_sparse = 'dflow.front.sparse',
+  sparse_reduce_max_sparse = 'dflow.front.sparse', HashTable = 'dflow.front.table',
+  MutableHashTable = 'dflow.front.table', func = 'dflow.front.func', lua_func = 'dflow.front.lua_func',
+  variable_scope = 'dflow.front.variable_scope', get_variable = 'dflow.front.variable_scope',
   all_reduce = 'dflow.front.collective', all_gather = 'dflow.front.collective', broadcast = 'dflow.front.collective',
   progress = 'dflow.progress', vmap = 'dflow.lanes', associative_scan = 'dflow.front.associative',
-  autograph = 'dflow.autograph', each = 'dflow.autograph',
-  check_gradients = 'dflow.check', checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
-  import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint', save_checkpoint = 'dflow.exchange.checkpoint',
-  export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import', import_hlo = 'dflow.exchange.hlo_import',
-  quantize_model = 'dflow.exchange.quantize_model', export_graph_def = 'dflow.exchange.export', tensor_list = 'dflow.exchange.tensor_list', tensor_list_values = 'dflow.exchange.tensor_list',
+  autograph = 'dflow.autograph', each = 'dflow.autograph', check_gradients = 'dflow.check',
+  checkpoint = 'dflow.front.checkpoint', saved = 'dflow.inspect.saved', draw = 'dflow.draw',
+  import_graph_def = 'dflow.exchange.graphdef', load_checkpoint = 'dflow.exchange.checkpoint',
+    save_checkpoint = 'dflow.exchange.checkpoint',
+  export_onnx = 'dflow.exchange.onnx', import_onnx = 'dflow.exchange.onnx_import',
+  import_hlo = 'dflow.exchange.hlo_import', quantize_model = 'dflow.exchange.quantize_model',
+  export_graph_def = 'dflow.exchange.export', tensor_list = 'dflow.exchange.tensor_list',
+    tensor_list_values = 'dflow.exchange.tensor_list',
 }
 
 local function names()

@@ -1,7 +1,9 @@
---- df.autograph(fn): a function whose statements build the graph where an Output decides: Lua that is read, rewritten and compiled again.
+--- df.autograph(fn): a function whose statements build the graph where an Output decides: Lua that is read, rewritten
+-- and compiled again.
 --
--- The source is found by what Lua knows of the function, its file and its lines, or the prompt's inputs. The new function has the old one's
--- upvalues (not copies of them), its lines and its names. What it calls is rewritten when it is called, unless it is dflow's or C's.
+-- The source is found by what Lua knows of the function, its file and its lines, or the prompt's inputs. The new
+-- function has the old one's upvalues (not copies of them), its lines and its names. What it calls is rewritten when it
+-- is called, unless it is dflow's or C's.
 local errors = require 'dflow.front.errors'
 local quote = require 'dflow.front.quote'
 local parser = require 'dflow.autograph.parser'
@@ -20,7 +22,7 @@ end or function(text, name, env) return load(text, name, 't', env) end
 --- Where dflow's own files are.
 local home = debug.getinfo(1, 'S').source:match '^(@.*)autograph%.lua$' or '?'
 
--- ---- sources ----------------------------------------------------------------------------------------------------------------------------
+-- ---- sources --------------------------------------------------------------------------------------------------------
 M.texts = {}                  -- texts that no file holds, by the chunk's name: `=(command line)`
 M.whole = false               -- are whole scripts and all inputs of the prompt rewritten?
 local trees = setmetatable({}, { __mode = 'v' })
@@ -81,7 +83,11 @@ local function is_like(node, fn, info)
     if not var.global then captured[var.name] = true end
   end
   for name in pairs(captured) do if not names[name] then return false end end
-  for name in pairs(names) do if not captured[name] and name ~= rewrite.name and name ~= '' and name ~= '(no name)' and name ~= '(*no name)' then return false end end
+  for name in pairs(names) do
+    if not captured[name] and name ~= rewrite.name and name ~= '' and name ~= '(no name)' and name ~= '(*no name)' then
+      return false
+    end
+  end
   return true
 end
 
@@ -102,17 +108,24 @@ local function find(fn)
     if node.line == info.linedefined and node.last_line == info.lastlinedefined then
       placed = true
       if is_like(node, fn, info) then
-        if not found or tree.text:sub(found.first, found.last) ~= tree.text:sub(node.first, node.last) then others = others + 1 end
+        if not found or tree.text:sub(found.first, found.last) ~= tree.text:sub(node.first, node.last) then
+          others = others + 1
+        end
         found = node
       end
     end
   end
-  if not placed or not found then return nil, ('%s has changed since the function was read, at line %d'):format(info.short_src, info.linedefined) end
-  if others > 1 then return nil, ('line %d of %s has several functions that could be it: give each a line'):format(info.linedefined, info.short_src) end
+  if not placed or not found then
+    return nil, ('%s has changed since the function was read, at line %d'):format(info.short_src, info.linedefined)
+  end
+  if others > 1 then
+    return nil, ('line %d of %s has several functions that could be it: give each a line'):format(info.linedefined,
+        info.short_src)
+  end
   return found, tree, info
 end
 
--- ---- conversion ---------------------------------------------------------------------------------------------------------------------------
+-- ---- conversion -----------------------------------------------------------------------------------------------------
 local made_text = setmetatable({}, weak_keys)         -- by function: the text that it was compiled from
 
 local function new_unit(infos, opts)
@@ -154,7 +167,9 @@ local function convert(fn, opts)
   if not node then return nil, tree end
   local text, infos = rewrite.fn(tree, node)
   if not text then return nil, ('line %d: %s'):format(infos.line, infos.message) end
-  if text:gsub('%s', '') == tree.text:sub(node.open.first, node.last):gsub('^', 'function'):gsub('%s', '') then return fn end
+  if text:gsub('%s', '') == tree.text:sub(node.open.first, node.last):gsub('^', 'function'):gsub('%s', '') then
+    return fn
+  end
   local made, why = compile(text, fn, info, new_unit(infos, opts))
   if not made then return nil, why end
   opts.made[fn], made_text[made] = made, text
@@ -177,19 +192,23 @@ function recursion.names(fn)
   local node, tree = find(fn)
   if not node then return nil end
   local before = tree.text:sub(1, node.open.first - 1)
-  return before:match('function%s+[%w_.]-([%a_][%w_]*)%s*$') or before:match('function%s+[%w_.]*:([%a_][%w_]*)%s*$') or before:match('([%a_][%w_]*)%s*=%s*function%s*$')
+  return before:match('function%s+[%w_.]-([%a_][%w_]*)%s*$') or before:match('function%s+[%w_.]*:([%a_][%w_]*)%s*$')
+    or before:match('([%a_][%w_]*)%s*=%s*function%s*$')
 end
 
 --- Is it a function that autograph made, or part of one?
-function M.is_made(fn) return recursion.inside(fn) ~= nil or made_text[fn] ~= nil or upvalue_names(fn)[rewrite.name] ~= nil end
+function M.is_made(fn)
+  return recursion.inside(fn) ~= nil or made_text[fn] ~= nil or upvalue_names(fn)[rewrite.name] ~= nil
+end
 
 --- The rewritten function in what M.autograph returned; nil for any other.
 M.inside = recursion.inside
 
--- ---- calls --------------------------------------------------------------------------------------------------------------------------------
+-- ---- calls ----------------------------------------------------------------------------------------------------------
 local special = { [pcall] = true, [xpcall] = true }
 local takers = {}
-for name in ('cond while_loop map_fn foldl foldr scan case switch_case custom_gradient name_scope device colocate_with control_dependencies func checkpoint '
+for name in ('cond while_loop map_fn foldl foldr scan case switch_case custom_gradient name_scope device '
+             .. 'colocate_with control_dependencies func checkpoint '
   .. 'variable_scope vmap associative_scan'):gmatch '%S+' do takers[#takers + 1] = name end
 
 --- Is it a function of dflow's that calls functions? Those are rewritten, too.
@@ -221,7 +240,10 @@ local function called(unit, f)
     end
   end
   local info = debug.getinfo(f, 'S')
-  if info.what == 'C' or info.source:sub(1, #home) == home or info.source:find('^@.*/dflow%.lua$') and info.source == home:gsub('dflow/$', 'dflow.lua') then return f end
+  if info.what == 'C' or info.source:sub(1, #home) == home or info.source:find('^@.*/dflow%.lua$')
+    and info.source == home:gsub('dflow/$', 'dflow.lua') then
+    return f
+  end
   local made = convert(f, unit.options)
   if not made then return f end
   return recursion.enter(f, made, unit)
@@ -253,8 +275,9 @@ function Unit:method(object, name, ...)
   return self:fn(object[name], ("method '%s'"):format(name))(object, ...)
 end
 
--- ---- what users call ------------------------------------------------------------------------------------------------------------------------
-local known = { 'parallel_iterations', 'save', 'swap_memory', 'maximum_iterations', 'shape_invariants', 'back_prop', 'name' }
+-- ---- what users call ------------------------------------------------------------------------------------------------
+local known = { 'parallel_iterations', 'save', 'swap_memory', 'maximum_iterations', 'shape_invariants', 'back_prop',
+                'name' }
 
 local function options_for(opts)
   local of = errors.options(opts, 'autograph', known)
@@ -281,8 +304,8 @@ end
 --- df.each(x, …)
 M.each = runtime.each
 
---- The text of a whole chunk, rewritten, and whether anything is: nil and a message when it cannot be. It begins with a line's words that find
--- its unit, which goes when the chunk is loaded.
+--- The text of a whole chunk, rewritten, and whether anything is: nil and a message when it cannot be. It begins with a
+-- line's words that find its unit, which goes when the chunk is loaded.
 local chunks = {}
 function M.chunk(text, opts)
   local tree, why, line = parser.parse(text)
@@ -297,7 +320,8 @@ end
 
 function M.unit(i) return chunks[i] end
 
---- Loads a file (nil: standard input), or a text that has this name, as `dflow --autograph` does. What is compiled already stays as it is.
+--- Loads a file (nil: standard input), or a text that has this name, as `dflow --autograph` does. What is compiled
+-- already stays as it is.
 function M.load(path, text, name)
   if not text then
     local file, why = io.stdin, nil

@@ -1,8 +1,10 @@
 --- df.vmap: a function of one lane becomes a function of many.
 --
--- The function is called once, with placeholders of one lane's shapes; lanes/batch.lua reads what it built and builds what all lanes compute.
--- What the call itself built is not run. A gradient that goes through conds or loops is asked for again where all lanes are known, so that
--- each lane's loop runs backwards for its own length; one of straight code is rewritten node by node, as everything else.
+-- The function is called once, with placeholders of one lane's shapes; lanes/batch.lua reads what it built and builds
+-- what all lanes compute.
+-- What the call itself built is not run. A gradient that goes through conds or loops is asked for again where all lanes
+-- are known, so that each lane's loop runs backwards for its own length; one of straight code is rewritten node by
+-- node, as everything else.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -26,7 +28,7 @@ local f, key, ints, lift = ops.functions, batch.key, batch.ints, batch.lift
 local unpack = graph.unpack
 local tracing = {}                -- functions of one lane that are being called, the innermost last
 
--- ---- axes -------------------------------------------------------------------------------------------------------------------
+-- ---- axes -----------------------------------------------------------------------------------------------------------
 --- x with dimension `from` at `to`, both counted from 0.
 local function moved(x, from, to)
   if from == to then return x end
@@ -39,13 +41,19 @@ end
 --- The axis, from 0, of the lanes in x.
 local function axis_of(x, axis, what)
   if type(axis) ~= 'number' or not dtypes.is_whole(axis) then
-    errors.bad('vmap: the axis of %s is %s; a whole number, or false for what all lanes share, is expected', what, errors.describe(axis))
+    errors.bad('vmap: the axis of %s is %s; a whole number, or false for what all lanes share, is expected', what,
+               errors.describe(axis))
   end
   local shape = x.shape
   if not shape then errors.bad('vmap: the rank of %s is not known, so its axis %d cannot be found', x.name, axis) end
-  if #shape == 0 then errors.bad('vmap: %s has no axis %d for lanes: %s is a scalar; {in_axes = false} says that all lanes share it', what, axis, x.name) end
+  if #shape == 0 then
+    errors.bad('vmap: %s has no axis %d for lanes: %s is a scalar; {in_axes = false} says that all lanes share it',
+               what, axis, x.name)
+  end
   local a = axis < 0 and axis + #shape or axis
-  if a < 0 or a >= #shape then errors.bad('vmap: the axis of %s is %d, but %s has the shape [%s]', what, axis, x.name, table.concat(shape, ', ')) end
+  if a < 0 or a >= #shape then
+    errors.bad('vmap: the axis of %s is %d, but %s has the shape [%s]', what, axis, x.name, table.concat(shape, ', '))
+  end
   return a
 end
 
@@ -66,7 +74,7 @@ local function axes_like(v, axes, what, leaf)
   return leaf(v, axes, what)
 end
 
--- ---- one call -----------------------------------------------------------------------------------------------------------------
+-- ---- one call -------------------------------------------------------------------------------------------------------
 --- Calls fn with the arguments while what it asks of gradients and other vmaps is noted in t.
 local function traced(t, fn, arguments)
   local depth = #tracing
@@ -77,11 +85,14 @@ local function traced(t, fn, arguments)
   return results[2]
 end
 
---- The function of one lane that is being called and to which belongs what is built now; nil where there is none, or a df.func is built in it.
+--- The function of one lane that is being called and to which belongs what is built now; nil where there is none, or a
+-- df.func is built in it.
 function M.traced_in(g)
   local t, around = tracing[#tracing], {}
   if not t or t.g ~= g then return nil end
-  for _, about in ipairs(core.flows(g.handle)) do around[about.inside_0], around[about.inside_1] = about.parent, about.parent end
+  for _, about in ipairs(core.flows(g.handle)) do
+    around[about.inside_0], around[about.inside_1] = about.parent, about.parent
+  end
   local context = core.current_context(g.handle)
   while context ~= t.base and around[context] do context = around[context] end
   return context == t.base and t or nil
@@ -96,7 +107,9 @@ local function enter(t, x, axis, what)
   local a = axis_of(o, axis, what)
   local n = o.shape[a + 1]
   if n >= 0 then
-    if t.n and t.n ~= n then errors.bad('vmap: %s has %d lanes along axis %d, but %s has %d', what, n, a, t.told, t.n) end
+    if t.n and t.n ~= n then
+      errors.bad('vmap: %s has %d lanes along axis %d, but %s has %d', what, n, a, t.told, t.n)
+    end
     t.n, t.told = n, t.told and t.n and t.told or what
   end
   t.size = t.size or (n < 0 and f.gather(f.shape(o), a))
@@ -111,9 +124,11 @@ end
 local function check_effects(b)
   for node = b.first, b.last - 1 do
     local type_name = core.node_type(b.handle, node)
-    if b.differs[node] and core.node_context(b.handle, node) == b.base and batch.is_effect(type_name) and type_name ~= 'Assert' and type_name ~= 'Print'
+    if b.differs[node] and core.node_context(b.handle, node) == b.base and batch.is_effect(type_name)
+      and type_name ~= 'Assert' and type_name ~= 'Print'
        and type_name ~= 'PrintV2' then
-      errors.bad('vmap: %s (%s) would have an effect for each lane; what it takes has to be the same in all lanes', core.node_name_of(b.handle, node), type_name)
+      errors.bad('vmap: %s (%s) would have an effect for each lane; what it takes has to be the same in all lanes',
+                 core.node_name_of(b.handle, node), type_name)
     end
   end
 end
@@ -122,25 +137,34 @@ end
 local function leave(o, axis, what)
   local shape = o.shape
   if axis == 0 or axis == nil then return o end
-  if not shape then errors.bad('vmap: the rank of %s is not known, so lanes cannot be put at axis %s', what, tostring(axis)) end
+  if not shape then
+    errors.bad('vmap: the rank of %s is not known, so lanes cannot be put at axis %s', what, tostring(axis))
+  end
   return moved(o, 0, axis_of(o, axis, what))
 end
 
 local function call(fn, opts, ...)
   local n, given, g = select('#', ...), { ... }, nil
   for k = 1, n do g = g or convert.graph_of(given[k]) end
-  local t = { g = g or graph.current(), values = {}, shapes = {}, special = {}, placeholders = {}, n = opts.size, compact = opts.compact }
+  local t = { g = g or graph.current(), values = {}, shapes = {}, special = {}, placeholders = {}, n = opts.size,
+              compact = opts.compact }
   if opts.size then t.told = 'size' end
   local axes, leaves = opts.in_axes, {}
   if axes == nil then axes = 0 end
-  if errors.is_data(axes) and #axes ~= n then errors.bad('vmap: in_axes has %d entries, the function is called with %d arguments', #axes, n) end
+  if errors.is_data(axes) and #axes ~= n then
+    errors.bad('vmap: in_axes has %d entries, the function is called with %d arguments', #axes, n)
+  end
   return graph.with(t.g, function()
     for k = 1, n do
       local own = axes
       if errors.is_data(axes) then own = axes[k] end
-      leaves[k] = axes_like(given[k], own, 'argument ' .. k, function(x, axis, what) return { at = enter(t, x, axis, what), shared = axis == false, x = x } end)
+      leaves[k] = axes_like(given[k], own, 'argument ' .. k,
+                            function(x, axis, what) return { at = enter(t, x, axis, what), shared = axis == false,
+                                x = x } end)
     end
-    if not t.n and not t.size then errors.bad('vmap: no argument has lanes: give in_axes an axis, or vmap the option size') end
+    if not t.n and not t.size then
+      errors.bad('vmap: no argument has lanes: give in_axes an axis, or vmap the option size')
+    end
     local function is_leaf(v) return type(v) == 'table' and rawget(v, 'shared') ~= nil end
     local function arrange(v)
       if is_leaf(v) then
@@ -163,7 +187,9 @@ local function call(fn, opts, ...)
       for k = 1, results.n do
         if results[k] == nil then errors.bad('vmap: the function returns nil as result %d', k) end
         results[k] = nest.map(results[k], nest.is_structure, function(v, what)
-          if getmetatable(v) == tensor_array.TensorArray then errors.bad('vmap: result %s is a TensorArray: stack it first', what) end
+          if getmetatable(v) == tensor_array.TensorArray then
+            errors.bad('vmap: result %s is a TensorArray: stack it first', what)
+          end
           local o = convert.to_output(v, nil, t.g, 'vmap: result ' .. what)
           outputs[#outputs + 1] = o
           return o
@@ -205,7 +231,8 @@ function M.alone(t, outputs)
   return function(x) return lift(b:value(scope, x.node, x.index), set) end
 end
 
---- The values with derivatives that a function of one lane takes from outside: its arguments, what it captured, variables that it reads.
+--- The values with derivatives that a function of one lane takes from outside: its arguments, what it captured,
+-- variables that it reads.
 function M.taken(t)
   local h, list, seen = t.g.handle, {}, {}
   local function take(o)
@@ -229,9 +256,9 @@ function M.taken(t)
   return list
 end
 
--- ---- vmap in vmap -----------------------------------------------------------------------------------------------------------
---- Inside of another function that is being called for one lane: what this one gives is noted there, and all lanes of both are computed at
--- once, as one set of lanes.
+-- ---- vmap in vmap ---------------------------------------------------------------------------------------------------
+--- Inside of another function that is being called for one lane: what this one gives is noted there, and all lanes of
+-- both are computed at once, as one set of lanes.
 function M.within(outer, t)
   local record = { kind = 'vmap', needs = {}, results = {} }
   for k, v in ipairs(t.values) do record.needs[k] = v end
@@ -280,7 +307,8 @@ function M.within(outer, t)
   local taken = M.taken(t)
   return function(x)
     local shape = x.shape
-    -- A gradient asked for in the outer function, of any order, finds its way through it; what it is, evaluate_gradient builds.
+    -- A gradient asked for in the outer function, of any order, finds its way through it; what it is, evaluate_gradient
+    -- builds.
     local p = gradients.custom_gradient(function(...)
       local n, given = select('#', ...), { ... }
       return f.placeholder(x.dtype, shape and { t.n or -1, unpack(shape) } or nil), function(dy)
@@ -296,18 +324,21 @@ function M.within(outer, t)
   end
 end
 
--- ---- gradients of one lane ----------------------------------------------------------------------------------------------------
+-- ---- gradients of one lane ------------------------------------------------------------------------------------------
 --- Does anything of these nodes belong to control flow, a function or an array?
 local function has_flow(g, first)
   for node = first, core.graph_nodes(g.handle) - 1 do
     local type_name = core.node_type(g.handle, node)
     local primitive = registry.primitive(type_name)
-    if primitive == 'Merge' or primitive == 'Exit' or type_name == 'FunctionCall' or type_name:find '^TensorArray' then return true end
+    if primitive == 'Merge' or primitive == 'Exit' or type_name == 'FunctionCall' or type_name:find '^TensorArray' then
+      return true
+    end
   end
   return false
 end
 
---- The gradient where all lanes are known: of the ys anew, with a copy of each x for each lane, so that each lane has its own.
+--- The gradient where all lanes are known: of the ys anew, with a copy of each x for each lane, so that each lane has
+-- its own.
 local function evaluate_gradient(b, scope, record)
   local set, h = scope.set, b.handle
   local is_x = {}
@@ -318,7 +349,8 @@ local function evaluate_gradient(b, scope, record)
     if from then return depends(from, from_index) end
     if is_x[key(node, index)] then return true end
     if known[node] ~= nil then return known[node] end
-    if node >= b.first and core.node_type(h, node) == 'TensorArray' then return true end        -- what writes to it does so anew
+    -- what writes to it does so anew
+    if node >= b.first and core.node_type(h, node) == 'TensorArray' then return true end
     known[node] = false                      -- around a loop
     local function any(pair) return pair and pair[1] >= 0 and depends(pair[1], pair[2]) end
     local special, flow, result = b.special[key(node, 0)], b:flow_of(node), false
@@ -333,7 +365,8 @@ local function evaluate_gradient(b, scope, record)
     known[node] = result
     return result
   end
-  local inner, xs, ys, dys = b:scope(scope, scope.flow, set, { renewed = depends, parted = scope.parted, first = scope.first }), {}, {}, {}
+  local inner, xs, ys, dys = b:scope(scope, scope.flow, set,
+                                     { renewed = depends, parted = scope.parted, first = scope.first }), {}, {}, {}
   for k, x in ipairs(record.xs) do
     if record.variables[k] then
       xs[k] = f.identity(lift({ o = record.variables[k]:value() }, set))
@@ -356,14 +389,15 @@ local function evaluate_gradient(b, scope, record)
     dys[k] = dy and lift(b:value(scope, dy.node, dy.index), set) or false
   end
   for k, x in ipairs(record.stops) do stops[k] = b:value(inner, x.node, x.index).o end
-  local list = gradients.gradients(ys, xs, { grad_ys = record.dys and dys or nil, unconnected = 'zero', stop_gradients = #stops > 0 and stops or nil })
+  local list = gradients.gradients(ys, xs, { grad_ys = record.dys and dys or nil, unconnected = 'zero',
+      stop_gradients = #stops > 0 and stops or nil })
   for k, o in ipairs(record.results) do
     if o then scope.env[key(o.node, o.index)] = { o = convert.to_output(list[k]), set = set } end
   end
 end
 
---- Each lane has a copy of its x, and of what the function built of it. What was built of x before the function was called has none: where that
--- counts is an error.
+--- Each lane has a copy of its x, and of what the function built of it. What was built of x before the function was
+-- called has none: where that counts is an error.
 local function check_within(t, record)
   local h, is_x, seen = t.g.handle, {}, { [true] = {}, [false] = {} }
   for _, x in ipairs(record.xs) do is_x[key(x.node, x.index)] = true end
@@ -371,15 +405,22 @@ local function check_within(t, record)
     local at = key(node, index)
     if is_x[at] then
       if not before then return end
-      errors.raise('unimplemented', 'vmap: the gradient by %s goes through control flow, and %s was built of that outside of the function: build it inside',
+      errors.raise('unimplemented',
+                   'vmap: the gradient by %s goes through control flow, and %s was built of that outside of the '
+                   .. 'function: build it inside',
                    graph.output(t.g, node, index).name, before)
     end
     local number = core.output_dtype(h, node, index)
-    if seen[before and true or false][at] or not (dtypes.is_float(number) or dtypes.is_complex(number) or number == dtypes.RESOURCE) then return end
+    if seen[before and true or false][at]
+      or not (dtypes.is_float(number) or dtypes.is_complex(number) or number == dtypes.RESOURCE) then
+      return
+    end
     seen[before and true or false][at] = true
     local from, from_index = core.node_capture(h, node)
     if from then return look(from, from_index, before) end
-    if node < t.first and core.node_type(h, node) ~= 'ReadVariableOp' then before = before or graph.output(t.g, node, index).name end
+    if node < t.first and core.node_type(h, node) ~= 'ReadVariableOp' then
+      before = before or graph.output(t.g, node, index).name
+    end
     for i = 0, core.node_inputs(h, node) - 1 do
       local input, input_index = core.node_input_of(h, node, i)
       if input and input >= 0 then look(input, input_index, before) end
@@ -393,17 +434,22 @@ function gradients.noticed(g, first, xs, x_outputs, y_outputs, given_outputs, st
   local t = M.traced_in(g)
   if not t or not (t.nested or has_flow(g, first)) then return results end
   local Variable = require('dflow.front.variable').Variable
-  local record = { kind = 'gradient', needs = {}, xs = x_outputs, ys = y_outputs, dys = given_outputs, stops = stop_outputs, results = {}, variables = {} }
+  local record = { kind = 'gradient', needs = {}, xs = x_outputs, ys = y_outputs, dys = given_outputs,
+                   stops = stop_outputs, results = {}, variables = {} }
   for k, x in ipairs(xs) do record.variables[k] = getmetatable(x) == Variable and x or false end
   check_within(t, record)
-  for _, list in ipairs{ y_outputs, given_outputs or {} } do for _, o in ipairs(list) do if o then record.needs[#record.needs + 1] = o end end end
+  for _, list in ipairs{ y_outputs, given_outputs or {} } do
+    for _, o in ipairs(list) do if o then record.needs[#record.needs + 1] = o end end
+  end
   for k, x in ipairs(x_outputs) do if not record.variables[k] then record.needs[#record.needs + 1] = x end end
   local out = {}
   for k, r in ipairs(results) do
     out[k] = r
     record.results[k] = false
     if r then
-      if getmetatable(r) == tensor_array.TensorArray then errors.raise('unimplemented', 'vmap: the gradient of a TensorArray by a lane') end
+      if getmetatable(r) == tensor_array.TensorArray then
+        errors.raise('unimplemented', 'vmap: the gradient of a TensorArray by a lane')
+      end
       local o = registry.op('Identity', { convert.to_output(r) })
       record.results[k], out[k] = o, o
       t.special[key(o.node, 0)] = { needs = record.needs, kind = 'gradient', evaluate = function(b, scope)
@@ -415,8 +461,9 @@ function gradients.noticed(g, first, xs, x_outputs, y_outputs, given_outputs, st
   return out
 end
 
--- ---- custom gradients ---------------------------------------------------------------------------------------------------------
---- What the function of a custom gradient, which names values of one lane, makes of dys of one lane: it is called in the node's own context.
+-- ---- custom gradients -----------------------------------------------------------------------------------------------
+--- What the function of a custom gradient, which names values of one lane, makes of dys of one lane: it is called in
+-- the node's own context.
 local function one_lane_derivatives(self, node, dys)
   local h, id = self.handle, core.node_attr(self.handle, node, 'id')
   core.push_context(h, core.node_context(h, node))
@@ -428,7 +475,8 @@ end
 
 --- The gradient of lanes is the gradient of one lane, computed for all of them.
 batch.rules.CustomGradient = function(self, node, values, _, scope)
-  local h, set, nx, xs, ys = self.handle, batch.differ(values) and scope.set, core.node_attr(self.handle, node, 'nx'), {}, {}
+  local h, set, nx, xs, ys = self.handle, batch.differ(values) and scope.set, core.node_attr(self.handle, node, 'nx'),
+    {}, {}
   for k, v in ipairs(values) do
     if k <= nx then xs[k] = v.set and lift(v, set) or v.o else ys[k - nx] = set and lift(v, set) or v.o end
   end
@@ -438,7 +486,9 @@ batch.rules.CustomGradient = function(self, node, values, _, scope)
     for k in ipairs(ys) do one[k] = f.placeholder(ys[k].dtype, graph.output(self.g, node, k - 1).shape) end
     core.pop_context(h)
     local dxs = one_lane_derivatives(self, node, one)
-    for _, list in ipairs{ self.placeholders, one } do for _, p in ipairs(list) do placeholders[#placeholders + 1] = p end end
+    for _, list in ipairs{ self.placeholders, one } do
+      for _, p in ipairs(list) do placeholders[#placeholders + 1] = p end
+    end
     local wanted = {}
     for k = 1, nx do if dxs[k] then wanted[#wanted + 1] = dxs[k] end end
     local b = batch.new(self.g, self.first, core.graph_nodes(h), self.base, placeholders, self.special, wanted)
@@ -448,7 +498,8 @@ batch.rules.CustomGradient = function(self, node, values, _, scope)
     for k = 1, nx do
       local v = dxs[k] and b:value(inner, dxs[k].node, dxs[k].index)
       if v and set then v = { o = lift(v, set) } end
-      if v and set and not values[k].set then v = { o = f.reduce_sum(v.o, { axis = 0 }) } end        -- what lanes share gets of all
+      -- what lanes share gets of all
+      if v and set and not values[k].set then v = { o = f.reduce_sum(v.o, { axis = 0 }) } end
       dxs[k] = v and v.o
     end
     return unpack(dxs, 1, nx)
@@ -457,10 +508,13 @@ batch.rules.CustomGradient = function(self, node, values, _, scope)
   return out
 end
 
--- ---- functions of a graph -------------------------------------------------------------------------------------------------------
+-- ---- functions of a graph -------------------------------------------------------------------------------------------
 batch.rules.FunctionCall = function(self, node, values, set)
   local number, count = self.g.function_calls and self.g.function_calls[node], core.node_outputs(self.handle, node) - 1
-  if not number then errors.raise('unimplemented', 'vmap: a call of a function of an imported graph (%s)', core.node_name_of(self.handle, node)) end
+  if not number then
+    errors.raise('unimplemented', 'vmap: a call of a function of an imported graph (%s)',
+                 core.node_name_of(self.handle, node))
+  end
   local vars, lifted = { f.constant(0, 'int32') }, {}
   for k = 1, count do
     local o = graph.output(self.g, node, k - 1)
@@ -482,21 +536,26 @@ batch.rules.FunctionCall = function(self, node, values, set)
   return out
 end
 
--- ---- df.vmap --------------------------------------------------------------------------------------------------------------------
+-- ---- df.vmap --------------------------------------------------------------------------------------------------------
 local known = { 'in_axes', 'out_axes', 'size', 'compact' }
 
---- df.vmap(fn, {in_axes = 0, out_axes = 0, size = nil, compact = 'auto'}): fn for each lane of its arguments, computed together.
--- @param fn        sees values without the lane axis; structures as arguments and results; called once for each call of the result
--- @param in_axes   the axis of the lanes in each argument: one for all, or a list with one each; false for what all lanes share
+--- df.vmap(fn, {in_axes = 0, out_axes = 0, size = nil, compact = 'auto'}): fn for each lane of its arguments, computed
+-- together.
+-- @param fn        sees values without the lane axis; structures as arguments and results; called once for each call of
+--                  the result
+-- @param in_axes   the axis of the lanes in each argument: one for all, or a list with one each; false for what all
+--                  lanes share
 -- @param out_axes  where they are in the results
 -- @param size      how many lanes, where no argument says
--- @param compact   when lanes of a while_loop that are done leave the others: true, each at once; false, not at all, where no op draws or has an
---                  effect; 'auto', not at all where all lanes together are little work, else each at once, but where computing a lane on cannot
---                  fail together, when half are done
+-- @param compact   when lanes of a while_loop that are done leave the others: true, each at once; false, not at all,
+--                  where no op draws or has an effect; 'auto', not at all where all lanes together are little work,
+--                  else each at once, but where computing a lane on cannot fail together, when half are done
 -- @return          a function of arguments with lanes
 function M.vmap(fn, opts)
   opts = errors.options(opts, 'vmap', known)
-  if type(fn) ~= 'function' and not (getmetatable(fn) and getmetatable(fn).__call) then errors.bad('vmap takes a function, not %s', errors.describe(fn)) end
+  if type(fn) ~= 'function' and not (getmetatable(fn) and getmetatable(fn).__call) then
+    errors.bad('vmap takes a function, not %s', errors.describe(fn))
+  end
   if opts.size ~= nil and (type(opts.size) ~= 'number' or not dtypes.is_whole(opts.size) or opts.size < 0) then
     errors.bad('vmap: size is a whole number of lanes, not %s', errors.describe(opts.size))
   end

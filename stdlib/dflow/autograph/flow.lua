@@ -1,7 +1,8 @@
 --- What a function's statements set, read later and jump to: live variables, found backwards over the syntax tree.
 --
--- Statements get `live`, the variables that may be read after them; loops `head`, what the next iteration may read; blocks `out`;
--- a break or goto `target`, what may be read where it goes. Functions inside are not entered: making one reads all that it captures.
+-- Statements get `live`, the variables that may be read after them; loops `head`, what the next iteration may read;
+-- blocks `out`; a break or goto `target`, what may be read where it goes. Functions inside are not entered: making one
+-- reads all that it captures.
 local M = {}
 
 local function copy(set)
@@ -20,7 +21,7 @@ local function add(a, b)
 end
 M.add = add
 
--- ---- expressions ----------------------------------------------------------------------------------------------------------------
+-- ---- expressions ----------------------------------------------------------------------------------------------------
 --- Calls visit(e) for the expressions directly inside of e.
 function M.inside(e, visit)
   local kind = e.kind
@@ -54,7 +55,7 @@ local function reads_all(list, set)
   for _, e in ipairs(list) do reads(e, set) end
 end
 
--- ---- statements -----------------------------------------------------------------------------------------------------------------
+-- ---- statements -----------------------------------------------------------------------------------------------------
 --- The blocks of a statement.
 function M.blocks(s)
   if s.kind == 'if' then
@@ -218,7 +219,7 @@ function M.analyse(fn)
   setmetatable({ labels = {}, everything = everything }, Flow):block(fn.body, {})
 end
 
--- ---- what statements set and where they jump ------------------------------------------------------------------------------------------
+-- ---- what statements set and where they jump ------------------------------------------------------------------------
 --- The variables that statements list[from … to] set and do not declare themselves, into `set`, by the lines that do.
 function M.assigned(list, from, to, set)
   local function put(var, line)
@@ -237,7 +238,8 @@ function M.assigned(list, from, to, set)
   return set
 end
 
---- The jumps that leave statements list[from … to]: by `break`, `return` and `goto name`, each the union of what is read there.
+--- The jumps that leave statements list[from … to]: by `break`, `return` and `goto name`, each the union of what is
+-- read there.
 function M.jumps(list, from, to, found)
   found = found or {}
   local function note(code, target)

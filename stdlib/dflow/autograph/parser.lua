@@ -1,9 +1,11 @@
---- A parser of Lua 5.4 and LuaJIT: a syntax tree that keeps the place of each token and knows which variable each name means.
+--- A parser of Lua 5.4 and LuaJIT: a syntax tree that keeps the place of each token and knows which variable each name
+-- means.
 --
--- A node is a table with its `kind` and the bytes `first` … `last` that it spans. The kinds of expressions: `nil true false number string
--- vararg name index call method function binary unary paren table`; of statements: `local assign callstat do while repeat if fornum forin
--- function localfunction return break goto label`. A name's `var` is the variable it means, {name, line, fn, attribute, sets = {lines}},
--- of the function node `fn`; a global is one of these with `global`, one for each name of the text.
+-- A node is a table with its `kind` and the bytes `first` … `last` that it spans. The kinds of expressions: `nil true
+-- false number string vararg name index call method function binary unary paren table`; of statements: `local assign
+-- callstat do while repeat if fornum forin function localfunction return break goto label`. A name's `var` is the
+-- variable it means, {name, line, fn, attribute, sets = {lines}}, of the function node `fn`; a global is one of these
+-- with `global`, one for each name of the text.
 local lexer = require 'dflow.front.lexer'
 
 local M = {}
@@ -11,7 +13,7 @@ local M = {}
 local Failure = {}
 local function fail(line, text, ...) error(setmetatable({ line = line, message = text:format(...) }, Failure), 0) end
 
--- ---- tokens -----------------------------------------------------------------------------------------------------------------
+-- ---- tokens ---------------------------------------------------------------------------------------------------------
 --- The tokens without comments; a string that goes over several lines is one token.
 local function tokens_of(text)
   local list, n, state, at, line = {}, 0, nil, 1, 1
@@ -32,10 +34,12 @@ local function tokens_of(text)
       elseif kinds[i] ~= 'comment' then
         n = n + 1
         local kind = kinds[i]
-        list[n] = { kind = kind, text = text:sub(first, last), line = line, first = first, last = last, word = kind ~= 'string' and kind ~= 'number' }
+        list[n] = { kind = kind, text = text:sub(first, last), line = line, first = first, last = last,
+                    word = kind ~= 'string' and kind ~= 'number' }
       end
     end
-    if inherited and inherited:sub(1, 1) ~= '-' and #kinds == 0 then list[n].last = stop - 1 end      -- an empty line of a long string
+    -- an empty line of a long string
+    if inherited and inherited:sub(1, 1) ~= '-' and #kinds == 0 then list[n].last = stop - 1 end
     state, at, line = open, stop + 1, line + 1
   until stop > #text
   if state then fail(line - 1, state:sub(1, 1) == '-' and 'unfinished long comment' or 'unfinished string') end
@@ -43,13 +47,14 @@ local function tokens_of(text)
   return list
 end
 
--- ---- scopes -----------------------------------------------------------------------------------------------------------------
+-- ---- scopes ---------------------------------------------------------------------------------------------------------
 local Parser = {}
 Parser.__index = Parser
 
 function Parser:declare(name, line, attribute)
   self.count = self.count + 1
-  local var = { name = name, line = line, fn = self.fn, attribute = attribute, sets = {}, id = self.count, captures = {} }
+  local var = { name = name, line = line, fn = self.fn, attribute = attribute, sets = {}, id = self.count,
+                captures = {} }
   local scope = self.scope
   scope[#scope + 1] = var
   return var
@@ -75,7 +80,7 @@ function Parser:find(name)
   return var
 end
 
--- ---- tokens, one after another ------------------------------------------------------------------------------------------------
+-- ---- tokens, one after another --------------------------------------------------------------------------------------
 function Parser:next()
   local t = self.t
   self.before, self.at = t, self.at + 1
@@ -99,10 +104,12 @@ function Parser:name()
   return self:next()
 end
 
--- ---- expressions --------------------------------------------------------------------------------------------------------------
+-- ---- expressions ----------------------------------------------------------------------------------------------------
 local BINARY = {
-  ['or'] = { 1, 1 }, ['and'] = { 2, 2 }, ['<'] = { 3, 3 }, ['>'] = { 3, 3 }, ['<='] = { 3, 3 }, ['>='] = { 3, 3 }, ['~='] = { 3, 3 }, ['=='] = { 3, 3 },
-  ['|'] = { 4, 4 }, ['~'] = { 5, 5 }, ['&'] = { 6, 6 }, ['<<'] = { 7, 7 }, ['>>'] = { 7, 7 }, ['..'] = { 9, 8 }, ['+'] = { 10, 10 }, ['-'] = { 10, 10 },
+  ['or'] = { 1, 1 }, ['and'] = { 2, 2 }, ['<'] = { 3, 3 }, ['>'] = { 3, 3 }, ['<='] = { 3, 3 }, ['>='] = { 3, 3 },
+  ['~='] = { 3, 3 }, ['=='] = { 3, 3 },
+  ['|'] = { 4, 4 }, ['~'] = { 5, 5 }, ['&'] = { 6, 6 }, ['<<'] = { 7, 7 }, ['>>'] = { 7, 7 }, ['..'] = { 9, 8 },
+  ['+'] = { 10, 10 }, ['-'] = { 10, 10 },
   ['*'] = { 11, 11 }, ['/'] = { 11, 11 }, ['//'] = { 11, 11 }, ['%'] = { 11, 11 }, ['^'] = { 14, 13 },
 }
 local UNARY, DEEPEST = 12, 190
@@ -212,8 +219,11 @@ function Parser:prefixed()
       e = { kind = 'index', object = e, key = key, first = e.first, last = self:need(']', s).last, line = s.line }
     elseif self:take(':') then
       local name = self:name()
-      if not (self.t.kind == 'string' or self:is('{') or self:is('(')) then fail(self.t.line, "function arguments expected near '%s'", self.t.text) end
-      e = self:arguments{ kind = 'method', object = e, name = name.text, colon = s, name_token = name, first = e.first, line = name.line }
+      if not (self.t.kind == 'string' or self:is('{') or self:is('(')) then
+        fail(self.t.line, "function arguments expected near '%s'", self.t.text)
+      end
+      e = self:arguments{ kind = 'method', object = e, name = name.text, colon = s, name_token = name, first = e.first,
+                          line = name.line }
     elseif s.kind == 'string' or self:is('{') or self:is('(') then
       e = self:arguments{ kind = 'call', fn = e, first = e.first, line = s.line }
     else
@@ -260,7 +270,8 @@ function Parser:expression(limit)
   if t.word and unary[t.text] then
     self:next()
     local operand = self:expression(UNARY)
-    left = { kind = 'unary', op = t.text, operator = t, operand = operand, first = t.first, last = operand.last, line = t.line }
+    left = { kind = 'unary', op = t.text, operator = t, operand = operand, first = t.first, last = operand.last,
+             line = t.line }
   else
     left = self:simple()
   end
@@ -270,13 +281,14 @@ function Parser:expression(limit)
     if not order or order[1] <= limit then break end
     self:next()
     local right = self:expression(order[2])
-    left = { kind = 'binary', op = op.text, operator = op, left = left, right = right, first = left.first, last = right.last, line = op.line }
+    left = { kind = 'binary', op = op.text, operator = op, left = left, right = right, first = left.first,
+             last = right.last, line = op.line }
   end
   self.depth = self.depth - 1
   return left
 end
 
--- ---- statements ---------------------------------------------------------------------------------------------------------------
+-- ---- statements -----------------------------------------------------------------------------------------------------
 local ends_block = { ['end'] = true, ['else'] = true, ['elseif'] = true, ['until'] = true }
 local statements = {}
 
@@ -347,7 +359,9 @@ statements['local'] = function(p, t)
     local name, attribute = p:name(), nil
     if p:take('<') then
       attribute = p:name()
-      if attribute.text ~= 'const' and attribute.text ~= 'close' then fail(attribute.line, "unknown attribute '%s'", attribute.text) end
+      if attribute.text ~= 'const' and attribute.text ~= 'close' then
+        fail(attribute.line, "unknown attribute '%s'", attribute.text)
+      end
       p:need('>')
     end
     names[#names + 1] = { token = name, attribute = attribute and attribute.text }
@@ -433,7 +447,8 @@ statements['function'] = function(p, t)
   while not is_method and (p:is('.') or p:is(':')) do
     is_method = p:next().text == ':'
     local key = p:name()
-    target = { kind = 'index', object = target, name = key.text, first = target.first, last = key.last, line = key.line }
+    target = { kind = 'index', object = target, name = key.text, first = target.first, last = key.last,
+               line = key.line }
   end
   if target.kind == 'name' then set(target.var, name.line) end
   return finish(p, { target = target, fn = p:body(t, is_method) }, 'function', t)
@@ -470,7 +485,8 @@ end
 function M.parse(text)
   if text:sub(1, 1) == '#' then text = text:gsub('^[^\n]*', function(line) return (' '):rep(#line) end, 1) end
   local ok, result = pcall(function()
-    local p = setmetatable({ tokens = tokens_of(text), at = 1, globals = {}, functions = {}, depth = 0, count = 0 }, Parser)
+    local p = setmetatable({ tokens = tokens_of(text), at = 1, globals = {}, functions = {}, depth = 0, count = 0 },
+                           Parser)
     p.t = p.tokens[1]
     local chunk = { kind = 'function', params = {}, vararg = true, first = 1, last = #text, line = 0, chunk = true }
     p.fn = chunk

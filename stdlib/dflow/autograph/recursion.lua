@@ -1,8 +1,8 @@
 --- Functions that call themselves where an Output decides: they become df.func.
 --
--- Such a call would be built without end. It is known by its place: the function runs already, further out, and calls itself inside of a
--- statement that is being built. What it returns is found by building it once without those calls, where one way or another ends; then the
--- body becomes a graph function's, and every later call is one of that.
+-- Such a call would be built without end. It is known by its place: the function runs already, further out, and calls
+-- itself inside of a statement that is being built. What it returns is found by building it once without those calls,
+-- where one way or another ends; then the body becomes a graph function's, and every later call is one of that.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -20,11 +20,15 @@ local DEEPEST = 150
 --- The rewritten function in what enter made; nil for what it did not make.
 function M.inside(fn) return functions[fn] end
 
-local active = setmetatable({}, { __mode = 'k' })             -- by rewritten function: {entered, top, args, count} of its innermost call
-local made_functions = setmetatable({}, { __mode = 'k' })     -- by rewritten function: a list of {args, fixed, fn, like}
+-- by rewritten function: {entered, top, args, count} of its innermost call
+local active = setmetatable({}, { __mode = 'k' })
+-- by rewritten function: a list of {args, fixed, fn, like}
+local made_functions = setmetatable({}, { __mode = 'k' })
 
--- ---- what is found out -----------------------------------------------------------------------------------------------------------------
-local UNKNOWN = setmetatable({}, { __tostring = function() return 'a function calls itself in every case: it never ends' end })
+-- ---- what is found out ----------------------------------------------------------------------------------------------
+local UNKNOWN = setmetatable({}, {
+  __tostring = function() return 'a function calls itself in every case: it never ends' end,
+})
 local inferring = 0
 
 function runtime.inferring() return inferring > 0 end
@@ -61,17 +65,21 @@ local function results_of(fn, args, g)
   if r[1] then
     for i = 2, r.n do
       if not values.is_value(r[i]) then
-        r = { false, ('a function that calls itself where an Output decides returns values of the graph; its result %d is %s'):format(i - 1, values.describe(r[i])) }
+        r = { false, ('a function that calls itself where an Output decides returns values of the graph; its result '
+                      .. '%d is %s'):format(i - 1, values.describe(r[i])) }
         break
       end
       kinds[i - 1] = nest.map(r[i], nest.is_structure, function(v)
-        return { d = convert.typed(v) or type(v) == 'boolean' and dtypes.BOOL or nil, bare = type(v) == 'number' and dtypes.of_bare(v) or nil }
+        return { d = convert.typed(v) or type(v) == 'boolean' and dtypes.BOOL or nil, bare = type(v) == 'number'
+                 and dtypes.of_bare(v) or nil }
       end)
     end
   end
   if #g.variables == variables then graph.undo(g, mark) else core.graph_keep(g.handle, mark) end
   if not r[1] then
-    if r[2] == UNKNOWN or type(r[2]) == 'string' and r[2]:find '^a function that calls' then errors.bad('%s', tostring(r[2])) end
+    if r[2] == UNKNOWN or type(r[2]) == 'string' and r[2]:find '^a function that calls' then
+      errors.bad('%s', tostring(r[2]))
+    end
     error(r[2], 0)
   end
   return kinds
@@ -79,10 +87,11 @@ end
 
 local function is_kind(t) return not (t.d or t.bare or next(t) == nil) end
 
--- ---- graph functions ---------------------------------------------------------------------------------------------------------------------
+-- ---- graph functions ------------------------------------------------------------------------------------------------
 --- Is an argument one of the graph function's? The others are part of it.
 local function is_argument(v)
-  return values.is_graph(v) or nest.is_plain(v) and nest.is_structure(v) and convert.graph_of(v) ~= nil and values.is_value(v)
+  return values.is_graph(v) or nest.is_plain(v) and nest.is_structure(v) and convert.graph_of(v) ~= nil
+    and values.is_value(v)
 end
 
 local function same_fixed(a, b, n)
@@ -147,7 +156,9 @@ local function become(made, name, args)
   local first_error
   for _, d in ipairs(candidates) do
     local returns = {}
-    for i = 1, kinds.n do nest.each(kinds[i], is_kind, function(k) returns[#returns + 1] = dtypes.name[k.d or d] end) end
+    for i = 1, kinds.n do
+      nest.each(kinds[i], is_kind, function(k) returns[#returns + 1] = dtypes.name[k.d or d] end)
+    end
     local entry = { args = args, leaves = leaves, kinds = kinds }
     entry.fn = require('dflow.front.func').func(name, taken, function(...)
       local list, at, inside = { ... }, 0, { n = args.n }
@@ -175,7 +186,7 @@ local function become(made, name, args)
   error(first_error, 0)
 end
 
--- ---- calls -------------------------------------------------------------------------------------------------------------------------------
+-- ---- calls ----------------------------------------------------------------------------------------------------------
 --- Is the function on the stack?
 local function is_running(fn)
   local level = 3
@@ -203,7 +214,9 @@ function M.enter(fn, made)
     if known and inferring == 0 then
       args = pack(...)
       for _, entry in ipairs(known) do
-        if same_fixed(entry.args, args, args.n) and same_dtypes(entry.leaves, leaves_of(args)) then return call_made(entry, args) end
+        if same_fixed(entry.args, args, args.n) and same_dtypes(entry.leaves, leaves_of(args)) then
+          return call_made(entry, args)
+        end
       end
     end
     args = args or pack(...)
@@ -213,7 +226,8 @@ function M.enter(fn, made)
         if inferring > 0 then error(UNKNOWN, 0) end
         return become(made, M.name_of(fn), args)
       elseif outer.count > DEEPEST then
-        errors.bad('a function calls itself %d deep in statements that an Output decides, each time with other Lua values: make those Outputs, as in df.int32(n)', DEEPEST)
+        errors.bad('a function calls itself %d deep in statements that an Output decides, each time with other Lua '
+                   .. 'values: make those Outputs, as in df.int32(n)', DEEPEST)
       end
     end
     active[made] = { entered = entered, top = top, args = args, count = outer and outer.count + 1 or 1 }

@@ -1,10 +1,12 @@
---- From Lua to Lua that builds graphs: statements and operators become calls of the runtime (autograph/runtime.lua), token for token in
--- the order of the source, so that every line stays where it was.
+--- From Lua to Lua that builds graphs: statements and operators become calls of the runtime (autograph/runtime.lua),
+-- token for token in the order of the source, so that every line stays where it was.
 --
--- `while c do body end` becomes `__ag:while_(1, function() return c end, function() body end, state)`, where state reads and sets the
--- variables that the body sets and that are read later. A block that is a function returns nothing when it comes to its end, else why not:
--- 'break', 'goto name', 'return' and the values. So what stands behind a statement that may jump is a function, too, which the runtime
--- calls where nothing jumped. What can only be decided by Lua's values (`if x == nil`, `for i = 1, 3`) stays as it is.
+-- `while c do body end` becomes `__ag:while_(1, function() return c end, function() body end, state)`, where state
+-- reads and sets the variables that the body sets and that are read later. A block that is a function returns nothing
+-- when it comes to its end, else why not:
+-- 'break', 'goto name', 'return' and the values. So what stands behind a statement that may jump is a function, too,
+-- which the runtime calls where nothing jumped. What can only be decided by Lua's values (`if x == nil`, `for i = 1,
+-- 3`) stays as it is.
 local flow = require 'dflow.autograph.flow'
 
 local M = {}
@@ -14,7 +16,7 @@ M.name = AG
 local Writer = {}
 Writer.__index = Writer
 
--- ---- text -------------------------------------------------------------------------------------------------------------------------
+-- ---- text -----------------------------------------------------------------------------------------------------------
 local function put(w, text) w.out[#w.out + 1] = text end
 
 --- Copies the source up to, but without, the byte `at`.
@@ -43,13 +45,17 @@ local function over(w, token)
   skip(w, token)
 end
 
--- ---- what only Lua can decide -------------------------------------------------------------------------------------------------------
-local lua_results = { type = true, select = true, rawequal = true, next = true, tostring = true, rawlen = true, tonumber = true }
+-- ---- what only Lua can decide ---------------------------------------------------------------------------------------
+local lua_results = { type = true, select = true, rawequal = true, next = true, tostring = true, rawlen = true,
+                      tonumber = true }
 
 --- Is it never an Output, whatever its parts are?
 local function is_lua(e)
   local kind = e.kind
-  if kind == 'nil' or kind == 'true' or kind == 'false' or kind == 'number' or kind == 'string' or kind == 'function' or kind == 'table' then return true end
+  if kind == 'nil' or kind == 'true' or kind == 'false' or kind == 'number' or kind == 'string' or kind == 'function'
+    or kind == 'table' then
+    return true
+  end
   if kind == 'paren' then return is_lua(e.inner) end
   if kind == 'unary' then return e.op == '#' or is_lua(e.operand) end
   if kind == 'call' then return e.fn.kind == 'name' and e.fn.var.global and lua_results[e.fn.name] or false end
@@ -66,8 +72,13 @@ end
 --- May it be computed where its value is not needed: does it call nothing, read no element and never fail?
 local function is_simple(e)
   local kind = e.kind
-  if kind == 'call' or kind == 'method' or kind == 'index' or kind == 'function' or kind == 'table' or kind == 'vararg' then return false end
-  if kind == 'binary' then return e.op ~= '//' and e.op ~= '%' and e.op ~= '..' and is_simple(e.left) and is_simple(e.right) end
+  if kind == 'call' or kind == 'method' or kind == 'index' or kind == 'function' or kind == 'table'
+    or kind == 'vararg' then
+    return false
+  end
+  if kind == 'binary' then
+    return e.op ~= '//' and e.op ~= '%' and e.op ~= '..' and is_simple(e.left) and is_simple(e.right)
+  end
   if kind == 'unary' then return e.op ~= '#' and is_simple(e.operand) end
   if kind == 'paren' then return is_simple(e.inner) end
   return true
@@ -96,12 +107,13 @@ local function is_native(s)
   elseif s.kind == 'fornum' then return is_lua(s.start) and is_lua(s.limit) and (not s.step or is_lua(s.step))
   elseif s.kind == 'forin' then
     local e = s.values[1]
-    return e.kind == 'call' and e.fn.kind == 'name' and e.fn.var.global and iterators[e.fn.name] or e.kind == 'method' and e.name == 'gmatch'
+    return e.kind == 'call' and e.fn.kind == 'name' and e.fn.var.global and iterators[e.fn.name] or e.kind == 'method'
+      and e.name == 'gmatch'
   end
   return true
 end
 
--- ---- which statements become calls ----------------------------------------------------------------------------------------------------
+-- ---- which statements become calls ----------------------------------------------------------------------------------
 local prepare
 
 --- Prepares a block; is there a call in it whose jumps leave it?
@@ -109,7 +121,8 @@ local function prepare_block(list)
   local escapes = false
   for _, s in ipairs(list) do escapes = prepare(s) or escapes end
   list.regions = {}
-  for j, label in ipairs(list) do               -- `goto continue`: from the first statement that goes there up to the label is one
+  -- `goto continue`: from the first statement that goes there up to the label is one
+  for j, label in ipairs(list) do
     if label.kind == 'label' then
       local from
       for i = 1, j - 1 do
@@ -126,8 +139,8 @@ local function prepare_block(list)
   return escapes
 end
 
---- Says of a statement whether it is `converted`, a call, and whether it `escapes`: whether something in it jumps out of it that a call
--- has to tell.
+--- Says of a statement whether it is `converted`, a call, and whether it `escapes`: whether something in it jumps out
+-- of it that a call has to tell.
 function prepare(s)
   local inner = false
   for _, block in ipairs(flow.blocks(s)) do inner = prepare_block(block) or inner end
@@ -137,7 +150,7 @@ function prepare(s)
   return s.escapes
 end
 
--- ---- state ----------------------------------------------------------------------------------------------------------------------------
+-- ---- state ----------------------------------------------------------------------------------------------------------
 --- May a variable be read after statements that span first … last, when `live` are read there?
 local function is_live(w, var, live, first, last)
   if live[var] or var.global or var.fn ~= w.fn or var.session then return true end
@@ -161,13 +174,15 @@ local function state_of(w, list, i, n, kind)
     for _, target in pairs(flow.jumps(list, i, #list)) do flow.add(done, target) end
   end
   local first, last = s.first, list[escapes and #list or i].last
-  local info = { kind = kind, line = s.line, names = {}, lines = {}, now = {}, done = {}, assigned = {}, after = s.last_line }
+  local info = { kind = kind, line = s.line, names = {}, lines = {}, now = {}, done = {}, assigned = {},
+                 after = s.last_line }
   local vars = {}
   for _, set in ipairs{ assigned, rest } do
     for var, lines in pairs(set) do
       info.assigned[var.name] = true
       local outside = not M.declared_in(var, list, i, escapes and #list or i)
-      if outside and not vars[var] then              -- those that are not read later are set back: the other branch sees them as they were
+      -- those that are not read later are set back: the other branch sees them as they were
+      if outside and not vars[var] then
         vars[var] = true
         vars[#vars + 1] = var
         info.lines[var.name] = lines
@@ -207,7 +222,7 @@ local function state_text(info)
   return ('function(__set, ...) if __set then %s = ... end return %s end'):format(names, names)
 end
 
--- ---- expressions ------------------------------------------------------------------------------------------------------------------------
+-- ---- expressions ----------------------------------------------------------------------------------------------------
 local expression, block_from
 
 local function expressions(w, list)
@@ -226,10 +241,13 @@ local function described(w, e)
 end
 
 local takes_functions = {}
-for name in ('cond while_loop map_fn foldl foldr scan case switch_case func lua_func custom_gradient checkpoint name_scope device colocate_with '
-  .. 'control_dependencies variable_scope vmap associative_scan hessian jacobian autograph'):gmatch('%S+') do takes_functions[name] = true end
+for name in ('cond while_loop map_fn foldl foldr scan case switch_case func lua_func custom_gradient checkpoint '
+             .. 'name_scope device colocate_with '
+  .. 'control_dependencies variable_scope vmap associative_scan hessian jacobian autograph'):gmatch(
+      '%S+') do takes_functions[name] = true end
 local plain = {}
-for name in ('print type tostring tonumber ipairs pairs select error assert require setmetatable getmetatable rawget rawequal unpack next'):gmatch('%S+') do
+for name in ('print type tostring tonumber ipairs pairs select error assert require setmetatable getmetatable rawget '
+             .. 'rawequal unpack next'):gmatch('%S+') do
   plain[name] = true
 end
 local libraries = { math = true, string = true, os = true, io = true, df = true }
@@ -241,7 +259,8 @@ local function is_known(fn)
   local object = fn.object
   while object.kind == 'index' and object.name do object = object.object end
   if object.kind ~= 'name' then return false end
-  return object.name == 'df' and not takes_functions[fn.name] or object.var.global and libraries[object.name] and object.name ~= 'df'
+  return object.name == 'df' and not takes_functions[fn.name] or object.var.global and libraries[object.name]
+    and object.name ~= 'df'
 end
 
 --- A function in the source's place that holds one expression.
@@ -376,7 +395,7 @@ function writers.binary(w, e)
   end
 end
 
--- ---- statements ---------------------------------------------------------------------------------------------------------------------------
+-- ---- statements -----------------------------------------------------------------------------------------------------
 local statement_writers = {}
 
 --- Is a table that the expression makes new?
@@ -457,7 +476,9 @@ statement_writers['goto'] = function(w, s)
   local label = w.labels[s.label]
   if label and label.signal then return replace(w, s, ("do return 'goto %s' end"):format(s.label)) end
   if not label or label.level ~= w.level then
-    w.failure = w.failure or { line = s.line, message = ("`goto %s` goes back, or out of a statement that an Output may decide: write a loop"):format(s.label) }
+    w.failure = w.failure or { line = s.line,
+                               message = ("`goto %s` goes back, or out of a statement that an Output may decide: "
+                                          .. "write a loop"):format(s.label) }
   end
 end
 
@@ -509,7 +530,7 @@ statement_writers['if'] = function(w, s)
   if s.orelse then inside(w, s.orelse) end
 end
 
--- ---- statements as calls ----------------------------------------------------------------------------------------------------------------------
+-- ---- statements as calls --------------------------------------------------------------------------------------------
 --- The block list[from … to] as what is inside of `function() … end`. `tail()` writes what comes after it.
 local function closure(w, list, from, to, tail)
   local native = w.native_loop
@@ -594,7 +615,8 @@ calls['if'] = function(w, s, k, state)
   local nested = ''
   w.infos[k].else_jumps = else_jumps(s, 1)
   local body = s.clauses[1].body
-  w.infos[k].only_jumps = #s.clauses == 1 and not s.orelse and #body == 1 and (body[1].kind == 'break' or body[1].kind == 'goto')
+  w.infos[k].only_jumps = #s.clauses == 1 and not s.orelse and #body == 1
+    and (body[1].kind == 'break' or body[1].kind == 'goto')
   for i, c in ipairs(s.clauses) do
     local info = k
     if i > 1 then
@@ -605,7 +627,8 @@ calls['if'] = function(w, s, k, state)
     end
     w.infos[info].chained = i < #s.clauses
     skip(w, c.keyword)
-    local first = i == 1 and '' or w.infos[k].escapes and ' end, function(__rest) return __ag.up(' or ' end, function() '
+    local first = i == 1 and '' or w.infos[k].escapes and ' end, function(__rest) return __ag.up('
+      or ' end, function() '
     put(w, ('%s%s:if_(%d,'):format(first, AG, info))
     if i > 1 then w.level = w.level + 1 end
     expression(w, c.cond)
@@ -627,7 +650,8 @@ calls['if'] = function(w, s, k, state)
   put(w, nested)
 end
 
---- list[i … n] as a call, and what comes after it up to `to` and `tail` in it when it may jump. True when nothing is left to be written.
+--- list[i … n] as a call, and what comes after it up to `to` and `tail` in it when it may jump. True when nothing is
+-- left to be written.
 local function call(w, list, i, n, kind, to, tail)
   local s = list[i]
   local escapes = kind == 'block' or s.escapes
@@ -694,7 +718,7 @@ function block_from(w, list, from, to, tail)
   if tail then tail() end
 end
 
--- ---- functions ----------------------------------------------------------------------------------------------------------------------------------
+-- ---- functions ------------------------------------------------------------------------------------------------------
 local function function_body(w, fn)
   local outer = { w.fn, w.level, w.labels, w.native_loop, w.varargs }
   flow.analyse(fn)
@@ -715,10 +739,12 @@ function M.nested(w, fn)
 end
 
 local function writer(text, at)
-  return setmetatable({ text = text, at = at, out = {}, infos = {}, level = 0, labels = {}, native_loop = true }, Writer)
+  return setmetatable({ text = text, at = at, out = {}, infos = {}, level = 0, labels = {}, native_loop = true },
+                      Writer)
 end
 
---- A function of a parsed text as an expression; what the runtime has to know of its statements; nil and {line, message} where it cannot be.
+--- A function of a parsed text as an expression; what the runtime has to know of its statements; nil and {line,
+-- message} where it cannot be.
 function M.fn(tree, fn)
   local w = writer(tree.text, fn.open.first)
   put(w, 'function')

@@ -1,9 +1,11 @@
---- What rewritten functions call: the statements of Lua, each a cond or a while_loop where an Output decides, and Lua's own where Lua does.
+--- What rewritten functions call: the statements of Lua, each a cond or a while_loop where an Output decides, and Lua's
+-- own where Lua does.
 --
--- A block comes as a function. It returns nothing when it came to its end; else why it did not: 'break', 'goto name', 'return' and the
--- values, or a *signal*, what a statement around an Output tells: {flags = {[why] = true or a bool Output}, values = …, always = does it
--- never come to its end}. The variables that a statement sets are read and set by its `state` function; its `info` (autograph/rewrite.lua)
--- has their names, their lines, and which are read later: `now` after the statement, `done` where its block or a jump ends.
+-- A block comes as a function. It returns nothing when it came to its end; else why it did not: 'break', 'goto name',
+-- 'return' and the values, or a *signal*, what a statement around an Output tells: {flags = {[why] = true or a bool
+-- Output}, values = …, always = does it never come to its end}. The variables that a statement sets are read and set by
+-- its `state` function; its `info` (autograph/rewrite.lua) has their names, their lines, and which are read later:
+-- `now` after the statement, `done` where its block or a jump ends.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
@@ -56,7 +58,7 @@ local function lines_of(info, name)
   return #out == 0 and '' or (' (set in line %s)'):format(table.concat(out, ', '))
 end
 
--- ---- where a statement is staged ---------------------------------------------------------------------------------------------------------
+-- ---- where a statement is staged ------------------------------------------------------------------------------------
 local top                     -- the innermost statement that is being built: {unit, info, outer}
 local born = setmetatable({}, { __mode = 'k' })       -- tables by the statement in which they were made
 
@@ -96,7 +98,8 @@ end
 --- A table that is about to be changed.
 function Unit.own(_, t, what)
   if top and born[t] ~= top and type(t) == 'table' and errors.is_data(t) then
-    errors.bad('a table%s is changed in a statement that an Output decides (line %d): it would be changed once, while the graph is built; use a local variable, '
+    errors.bad('a table%s is changed in a statement that an Output decides (line %d): it would be changed once, while '
+               .. 'the graph is built; use a local variable, '
                .. 'or a TensorArray: ta = ta:write(i, v)', what and ', the ' .. what .. ',' or '', top.info.line)
   end
   return t
@@ -105,16 +108,17 @@ end
 --- A variable of an outer function that is about to be set.
 function Unit:free(name)
   if top and not (top.unit == self and top.info.assigned[name]) then
-    errors.bad("the variable '%s' is set by a function that is called in a statement that an Output decides (line %d), which does not see it: return the value and "
+    errors.bad("the variable '%s' is set by a function that is called in a statement that an Output decides (line "
+               .. "%d), which does not see it: return the value and "
                .. 'assign it there', name, top.info.line)
   end
 end
 
--- ---- state -------------------------------------------------------------------------------------------------------------------------------
+-- ---- state ----------------------------------------------------------------------------------------------------------
 local function get(state) return state and pack(state()) or { n = 0 } end
 local function set(state, list) if state then state(true, unpack(list, 1, list.n)) end end
 
--- ---- signals -----------------------------------------------------------------------------------------------------------------------------
+-- ---- signals --------------------------------------------------------------------------------------------------------
 --- The signal of a block's packed results; nil when it came to its end.
 local function signal(r)
   local code = r[1]
@@ -164,16 +168,18 @@ local function without(s, why)
   return { flags = flags, values = s.values, always = all }
 end
 
--- ---- if ----------------------------------------------------------------------------------------------------------------------------------
+-- ---- if -------------------------------------------------------------------------------------------------------------
 --- Checks what a variable is after both branches. `what` and `lines` are for messages.
 local function check_sides(info, what, lines, x, y)
   if x == nil or y == nil then
-    errors.bad("%s%s has no value when the condition in line %d is %s, and is read later: give it one before the `if`, or in both branches", what, lines, info.line,
+    errors.bad("%s%s has no value when the condition in line %d is %s, and is read later: give it one before the "
+               .. "`if`, or in both branches", what, lines, info.line,
                x == nil and 'true' or 'false')
   end
   if not values.is_value(x) or not values.is_value(y) then
     if type(x) ~= 'string' or type(y) ~= 'string' then
-      errors.bad("%s%s is %s when the condition in line %d is true and %s when it is false: both have to be values of the graph, or "
+      errors.bad("%s%s is %s when the condition in line %d is true and %s when it is false: both have to be values of "
+                 .. "the graph, or "
                  .. 'it is used inside the branches', what, lines, values.describe(x), info.line, values.describe(y))
     end
     return
@@ -181,20 +187,23 @@ local function check_sides(info, what, lines, x, y)
   local a, b = convert.typed(x), convert.typed(y)
   local plain = not nest.is_structure(x) and not nest.is_structure(y)
   if plain and a and b and a ~= b then
-    errors.bad("%s%s is %s when the condition in line %d is true and %s when it is false: cast one, as in df.cast(x, '%s')", what, lines, values.describe(x), info.line,
+    errors.bad("%s%s is %s when the condition in line %d is true and %s when it is false: cast one, as in df.cast(x, "
+               .. "'%s')", what, lines, values.describe(x), info.line,
                values.describe(y), dtypes.name[a] or '?')
   end
 end
 
 --- Builds a cond of two blocks.
 -- @param need   need(i): is variable i read later? told (a, b), the signals of both, whether `rest` is done
--- @param rest   what comes after the statement: built in the branch that comes to its end, when the other does not. nil: nothing, or none of that
+-- @param rest   what comes after the statement: built in the branch that comes to its end, when the other does not.
+--               nil: nothing, or none of that
 -- @param guard  a is a signal that stands outside already
 -- @return       the signal, whether rest was built
 local function branches(unit, info, p, A, B, state, need, rest, guard)
   local before, done = get(state), false
   local a, b, va, vb, t, s
-  local slots, final, flags, kept = {}, { n = before.n }, {}, nil          -- slots: which variable (or -result) a result of the cond is
+  -- slots: which variable (or -result) a result of the cond is
+  local slots, final, flags, kept = {}, { n = before.n }, {}, nil
   local function add(x, y)
     t[#t + 1], s[#s + 1] = x, y
     return #t
@@ -226,7 +235,8 @@ local function branches(unit, info, p, A, B, state, need, rest, guard)
     end
     local x, y = a and a.values, b and b.values
     if x and y and x.n ~= y.n then
-      errors.bad('the function returns %d value%s when the condition in line %d is true and %d when it is false', x.n, x.n == 1 and '' or 's', info.line, y.n)
+      errors.bad('the function returns %d value%s when the condition in line %d is true and %d when it is false', x.n,
+                 x.n == 1 and '' or 's', info.line, y.n)
     end
     if guard and x and not y then kept = x
     elseif x or y then
@@ -258,7 +268,8 @@ local function branches(unit, info, p, A, B, state, need, rest, guard)
         va = get(state)
         set(state, before)
       end, function()
-        local free = rest and a ~= nil and a.always and not done       -- the first branch does not come to what is behind the statement
+        -- the first branch does not come to what is behind the statement
+        local free = rest and a ~= nil and a.always and not done
         if free and info.chained then
           b, done = signal(part(B, rest)), true
         else
@@ -274,7 +285,8 @@ local function branches(unit, info, p, A, B, state, need, rest, guard)
       if errors.is(r) then
         r.message = r.message:gsub('^cond: result (%d+)', function(i)
           local k = slots[tonumber(i)]
-          return k and k > 0 and ("the variable '%s'%s of the `if` in line %d"):format(info.names[k], lines_of(info, info.names[k]), info.line)
+          return k and k > 0 and ("the variable '%s'%s of the `if` in line %d"):format(info.names[k],
+              lines_of(info, info.names[k]), info.line)
                  or k and ('result %d of the function at the `if` in line %d'):format(-k, info.line)
         end)
       end
@@ -292,7 +304,8 @@ local function branches(unit, info, p, A, B, state, need, rest, guard)
     elseif flag == 'else' then flags[why] = f.logical_not(p)
     elseif type(flag) == 'number' then flags[why] = results[flag] end
   end
-  return { flags = flags, values = kept, always = a ~= nil and b ~= nil and (guard or a.always) and b.always or false }, done
+  return { flags = flags, values = kept, always = a ~= nil and b ~= nil and (guard or a.always) and b.always or false },
+    done
 end
 
 local function needed_after(info)
@@ -382,12 +395,13 @@ function Unit:result(k, code, ...)
   if type(code) ~= 'table' then return end
   local list = code.values or { n = 0 }
   if not code.always and list.n > 0 then
-    errors.bad('the function returns a value or nothing, and an Output decides (line %d): return one everywhere, at its end too', self.infos[k].line)
+    errors.bad('the function returns a value or nothing, and an Output decides (line %d): return one everywhere, at '
+               .. 'its end too', self.infos[k].line)
   end
   return unpack(list, 1, list.n)
 end
 
--- ---- loops -----------------------------------------------------------------------------------------------------------------------------
+-- ---- loops ----------------------------------------------------------------------------------------------------------
 local function options_of(unit, info, names, hidden)
   local opts, given = {}, unit.opts
   for key, v in pairs(given or {}) do
@@ -410,8 +424,10 @@ local function loop_words(info, names, hidden)
         return name and ("the variable '%s'%s of the loop in line %d"):format(name, lines_of(info, name), info.line)
       end
       local place = tonumber(e.message:match 'loop variable (%d+)%f[%D]')
-      e.message = e.message:gsub('loop variable (%d+)%f[%D]', called, 1):gsub('shape_invariants = {(.-)} would allow', function(shape)
-        return ('df.autograph(fn, {shape_invariants = {%s = %s}}) would allow'):format(names[(place or 0) - hidden] or 'name', (shape:gsub('^%[%d+%] = ', '')))
+      e.message = e.message:gsub('loop variable (%d+)%f[%D]', called, 1):gsub('shape_invariants = {(.-)} would allow',
+          function(shape)
+        return ('df.autograph(fn, {shape_invariants = {%s = %s}}) would allow'):format(names[(place or 0) - hidden]
+            or 'name', (shape:gsub('^%[%d+%] = ', '')))
       end)
     end
     return e
@@ -433,14 +449,17 @@ local function check_rest(info, after, before, need, changed)
     local name = info.names[i]
     if need(i) and not changed[i] and not rawequal(after[i], before[i]) then
       if before[i] == nil then
-        errors.bad("the variable '%s'%s has no value before the loop in line %d and is read later or in the next iteration: give it one before the loop", name,
+        errors.bad("the variable '%s'%s has no value before the loop in line %d and is read later or in the next "
+                   .. "iteration: give it one before the loop", name,
                    lines_of(info, name), info.line)
       end
-      errors.bad("the variable '%s'%s is %s before the loop in line %d and %s after its body: a variable of a loop that an Output decides is a value of the graph",
+      errors.bad("the variable '%s'%s is %s before the loop in line %d and %s after its body: a variable of a loop "
+                 .. "that an Output decides is a value of the graph",
                  name, lines_of(info, name), values.describe(before[i]), info.line, values.describe(after[i]))
     end
     if need(i) and changed[i] and not values.is_value(after[i]) then
-      errors.bad("the variable '%s'%s is %s before the loop in line %d and %s after its body: give it a value in every case", name, lines_of(info, name),
+      errors.bad("the variable '%s'%s is %s before the loop in line %d and %s after its body: give it a value in "
+                 .. "every case", name, lines_of(info, name),
                  values.describe(before[i]), info.line, values.describe(after[i]))
     end
   end
@@ -515,7 +534,8 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
     if not go then return as_output(more()) end
     if not pred then return go end
     if not simple then
-      return (control.cond(go, function() return as_output(more()) end, function() return convert.constant(g, false) end))
+      return (control.cond(go, function() return as_output(more()) end,
+                           function() return convert.constant(g, false) end))
     end
     local c = more()
     if c == nil or c == true then return go end
@@ -540,7 +560,8 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
   end
   local exits = staged(unit, info, function()
     local ok, r = pcall(function()
-      return pack(control.while_of(predicate, body, init, options_of(unit, info, names, hidden), loop_words(info, names, hidden)))
+      return pack(control.while_of(predicate, body, init, options_of(unit, info, names, hidden),
+                                   loop_words(info, names, hidden)))
     end)
     if not ok then
       set(state, before)
@@ -582,9 +603,10 @@ local function probe(test, bare)
   return c, condition(c) ~= nil
 end
 
--- ---- effects of iterations that Lua decided -----------------------------------------------------------------------------------------------
--- In a body effects happen in program order. At the top level a run does what is fetched, in any order. Of a loop that a run decides after
--- its first iterations these are a part: their effects and reads come in program order, too, and the rest waits for them.
+-- ---- effects of iterations that Lua decided -------------------------------------------------------------------------
+-- In a body effects happen in program order. At the top level a run does what is fetched, in any order. Of a loop that
+-- a run decides after its first iterations these are a part: their effects and reads come in program order, too, and
+-- the rest waits for them.
 
 --- Where the graph stands.
 local function mark()
@@ -592,7 +614,8 @@ local function mark()
   return { g = g, nodes = core.graph_nodes(g.handle) }
 end
 
---- The packed results of an iteration that Lua decided: variables are read there as often as something may have changed them.
+--- The packed results of an iteration that Lua decided: variables are read there as often as something may have changed
+-- them.
 local function iteration(begun, body, ...)
   local g = begun.g
   local outer = g.iteration
@@ -614,7 +637,8 @@ local function after(effects, fn)
   return graph.control_dependencies(effects, fn)
 end
 
---- A block's results in a loop that Lua decides: does it go on? Else the packed results that the loop gives; or a signal.
+--- A block's results in a loop that Lua decides: does it go on? Else the packed results that the loop gives; or a
+-- signal.
 local function next_iteration(r)
   local code = r[1]
   if code == nil then return true end
@@ -729,7 +753,7 @@ function Unit:for_(k, a, b, step, body, state, rest)
   return go_on(self, info, state, rest, sig)
 end
 
--- ---- rows ------------------------------------------------------------------------------------------------------------------------------
+-- ---- rows -----------------------------------------------------------------------------------------------------------
 local Each = { __name = 'dflow.Each' }
 M.Each = Each
 
@@ -745,7 +769,8 @@ Each.__call = function(each)
       local shape = x.shape
       count = shape and shape[1] or -1
       if count < 0 then
-        errors.bad('df.each: how many rows there are is known when the graph runs: df.autograph(fn), `:autograph on` and `dflow --autograph` make a loop '
+        errors.bad('df.each: how many rows there are is known when the graph runs: df.autograph(fn), `:autograph on` '
+                   .. 'and `dflow --autograph` make a loop '
                    .. 'of `for v in df.each(x)`, and df.map_fn(fn, x) goes over rows')
       end
     end
@@ -761,9 +786,13 @@ function M.each(...)
   local list = { ... }
   if #list == 0 then errors.bad('df.each: what it goes over is missing') end
   for i, x in ipairs(list) do
-    if not is_graph(x) and not values.is_value(x) then errors.bad('df.each: %s was given, an Output, a Tensor or a table is expected', errors.describe(x)) end
+    if not is_graph(x) and not values.is_value(x) then
+      errors.bad('df.each: %s was given, an Output, a Tensor or a table is expected', errors.describe(x))
+    end
     local shape = not errors.is_data(x) and type(x) == 'table' and x.shape or nil
-    if type(x) ~= 'table' or shape and #shape == 0 then errors.bad('df.each goes over axis 0; argument %d is a scalar', i) end
+    if type(x) ~= 'table' or shape and #shape == 0 then
+      errors.bad('df.each goes over axis 0; argument %d is a scalar', i)
+    end
   end
   return setmetatable({ list = list, at = 0 }, Each)
 end
@@ -796,7 +825,8 @@ function Unit:in_(k, it, body, state, rest)
     n = n or f.dim(x, 0)
     arrays[i] = tensor_array.new(x.dtype, n):unstack(x)
   end
-  local sig = loop(self, info, state, nil, { convert.constant(n.graph, 0, dtypes.INT32) }, function(i) return f.less(i, n) end, true, function(i)
+  local sig = loop(self, info, state, nil, { convert.constant(n.graph, 0, dtypes.INT32) },
+                   function(i) return f.less(i, n) end, true, function(i)
     local rows = {}
     for j, ta in ipairs(arrays) do rows[j] = ta:read(i) end
     local r = part(body, unpack(rows, 1, #rows))
@@ -805,7 +835,7 @@ function Unit:in_(k, it, body, state, rest)
   return go_on(self, info, state, rest, sig)
 end
 
--- ---- operators -------------------------------------------------------------------------------------------------------------------------
+-- ---- operators ------------------------------------------------------------------------------------------------------
 for _, name in ipairs{ 'and_', 'or_', 'choose', 'not_', 'eq', 'ne', 'lt', 'le', 'gt', 'ge' } do
   local fn = values[name]
   Unit[name] = function(_, a, b, c, d) return fn(a, b, c, d) end

@@ -1,4 +1,5 @@
---- What autograph asks of values: which the graph decides, which can be loop variables, and what comes of Lua's operators on them.
+--- What autograph asks of values: which the graph decides, which can be loop variables, and what comes of Lua's
+-- operators on them.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local errors = require 'dflow.front.errors'
@@ -16,7 +17,8 @@ local Output, Variable, TensorArray, Tensor = graph.Output, variable.Variable, t
 local f = ops.functions
 local getmetatable, type = getmetatable, type
 
---- Set by autograph/recursion.lua: are results of a function looked for, and the results of the first of two functions that has any?
+--- Set by autograph/recursion.lua: are results of a function looked for, and the results of the first of two functions
+-- that has any?
 function M.is_inferring() return false end
 M.first_of = nil
 --- Set by autograph/runtime.lua: cond, as one of the statements that are being built.
@@ -34,20 +36,22 @@ local function is_bool(v)
   return mt == Output and graph.dtype(v) == dtypes.BOOL or mt == Variable and v.d == dtypes.BOOL
 end
 
---- The Output that decides where v stands as a condition; nil where Lua decides: an Output of another dtype is true, like any value of Lua's.
+--- The Output that decides where v stands as a condition; nil where Lua decides: an Output of another dtype is true,
+-- like any value of Lua's.
 function M.condition(v)
   if not is_bool(v) then return nil end
   v = convert.to_output(v)
   if (graph.rank(v) or 0) ~= 0 then
-    errors.bad('the condition is %s, a scalar bool is expected: df.reduce_all(p) or df.reduce_any(p) make one; `p ~= nil` asks whether there is one; '
+    errors.bad('the condition is %s, a scalar bool is expected: df.reduce_all(p) or df.reduce_any(p) make one; `p ~= '
+               .. 'nil` asks whether there is one; '
                .. 'by elements it is df.where(p, a, b)', tensor.shape_text(v.dtype, v.shape))
   end
   return v
 end
 
--- ---- whether a condition is the graph's ----------------------------------------------------------------------------------------------
--- A condition of names, numbers, comparisons and logic alone can be asked what decides it without building anything: while it is, what
--- the graph decides is DECIDES.
+-- ---- whether a condition is the graph's -----------------------------------------------------------------------------
+-- A condition of names, numbers, comparisons and logic alone can be asked what decides it without building anything:
+-- while it is, what the graph decides is DECIDES.
 local DECIDES = {}
 local asking = false
 
@@ -61,15 +65,17 @@ function M.decides(test)
   return false, c
 end
 
--- ---- and, or, not -------------------------------------------------------------------------------------------------------------------
+-- ---- and, or, not ---------------------------------------------------------------------------------------------------
 --- What a bool Output a and b() are together.
 -- @param stop  what a is where b is not asked: false for `and`
 local function logic(a, b, simple, stop)
   local word = stop and 'or' or 'and'
   local function checked(v)
     if not (type(v) == 'boolean' or is_bool(v)) then
-      errors.bad(stop and '`p or x` with a bool Output p gives p or x, here %s, which has another dtype: df.where or `p and a or b` choose'
-                 or '`p and x` with a bool Output p gives false or x, here %s: write `p and x or y`', errors.describe(v))
+      errors.bad(stop and '`p or x` with a bool Output p gives p or x, here %s, which has another dtype: df.where or '
+                          .. '`p and a or b` choose'
+                 or '`p and x` with a bool Output p gives false or x, here %s: write `p and x or y`',
+                 errors.describe(v))
     end
     return v
   end
@@ -140,7 +146,7 @@ function M.not_(a)
   return not a
 end
 
--- ---- comparisons -----------------------------------------------------------------------------------------------------------------------
+-- ---- comparisons ----------------------------------------------------------------------------------------------------
 --- A comparison of Lua's, whose metamethods build what they like.
 local function by_lua(fn)
   asking = false
@@ -191,7 +197,7 @@ function M.ge(a, b)
   return a >= b
 end
 
--- ---- kinds -------------------------------------------------------------------------------------------------------------------------------
+-- ---- kinds ----------------------------------------------------------------------------------------------------------
 --- Can v be a result of a branch or a loop variable? A table counts when all that is in it can.
 function M.is_value(v, depth)
   local kind = type(v)

@@ -23,7 +23,8 @@ function is_checked.shape(what, v)
   if type(v) == 'table' and typed(v) then return end
   if not nest.is_plain(v) then
     local is_dtype = type(v) == 'string' and dtypes.number[v]
-    errors.bad('%s: shape is %s, a list of whole numbers is expected%s', what, errors.describe(v), is_dtype and '; the dtype stands behind it' or '')
+    errors.bad('%s: shape is %s, a list of whole numbers is expected%s', what, errors.describe(v), is_dtype
+               and '; the dtype stands behind it' or '')
   end
   for i = 1, #v do
     local d = v[i]
@@ -36,11 +37,14 @@ function is_checked.name(what, v)
   if type(v) ~= 'string' then errors.bad('%s: name is %s, a string is expected', what, errors.describe(v)) end
 end
 function is_checked.dtype(what, v)
-  if type(v) == 'number' then errors.bad("%s: a dtype is a string such as 'float32', not %s", what, errors.describe(v)) end
+  if type(v) == 'number' then
+    errors.bad("%s: a dtype is a string such as 'float32', not %s", what, errors.describe(v))
+  end
   dtypes.of(v)
 end
 is_checked.output_type, is_checked.out_type = is_checked.dtype, is_checked.dtype
-for _, key in ipairs{ 'keep_dims', 'exclusive', 'reverse', 'transpose_a', 'transpose_b', 'sorted', 'stable', 'saturate', 'preserve_aspect_ratio', 'pad_end',
+for _, key in ipairs{ 'keep_dims', 'exclusive', 'reverse', 'transpose_a', 'transpose_b', 'sorted', 'stable', 'saturate',
+                      'preserve_aspect_ratio', 'pad_end',
                       'is_training', 'scale_after_normalization', 'compute_full_loss', 'cycle' } do
   is_checked[key] = function(what, v)
     if type(v) ~= 'boolean' then
@@ -77,7 +81,8 @@ local function take(what, names, more, ...)
       for i = 1, #names do if i > 1 then all[#all + 1] = names[i] end end
       for i = 1, #more do all[#all + 1] = more[i] end
       all[#all + 1] = 'name'
-      errors.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(unknown), errors.hint_of_option(unknown, all), table.concat(all, ', '))
+      errors.bad("%s has no option '%s'%s (it knows: %s)", what, tostring(unknown), errors.hint_of_option(unknown, all),
+                 table.concat(all, ', '))
     end
     n = n - 1
   end
@@ -113,8 +118,8 @@ local function is_called(own, name)
   return own == name or own:sub(-#name - 1) == '/' .. name
 end
 
---- What a function gives, under the name that it was asked for: where the function is made of several ops, and the last of them is called
--- otherwise, behind an Identity of that name.
+--- What a function gives, under the name that it was asked for: where the function is made of several ops, and the last
+-- of them is called otherwise, behind an Identity of that name.
 function M.named(name, ...)
   name = name and name:gsub('/$', '')            -- as the graph has it; an empty one is none
   if name == nil or name == '' then return ... end
@@ -125,7 +130,8 @@ function M.named(name, ...)
     if mt == graph.Output and not is_called(x.name, name) then
       out[i] = registry.op('Identity', { x }, { name = name })
     elseif mt == graph.Operation and not is_called(x.name, name) then
-      out[i] = graph.with(x.graph, graph.control_dependencies, { x }, function() return registry.op('NoOp', {}, { name = name }) end)
+      out[i] = graph.with(x.graph, graph.control_dependencies, { x },
+                          function() return registry.op('NoOp', {}, { name = name }) end)
     end
   end
   return graph.unpack(out, 1, n)

@@ -1,8 +1,8 @@
 --- df.associative_scan: all prefixes of an associative function, in a graph of logarithmic depth.
 --
--- Neighbours are combined, the prefixes of these halves found, and the elements between them combined once more: about 2n calls of fn on single
--- elements, as 2 log2(n) calls on whole arrays (Blelloch, Prefix Sums and Their Applications, 1990). Built of slices and concat, so its
--- gradient is theirs.
+-- Neighbours are combined, the prefixes of these halves found, and the elements between them combined once more: about
+-- 2n calls of fn on single elements, as 2 log2(n) calls on whole arrays (Blelloch, Prefix Sums and Their Applications,
+-- 1990). Built of slices and concat, so its gradient is theirs.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -41,7 +41,8 @@ local function interleaved(even, odd, axis, n)
 end
 
 --- associative_scan(fn, elems, {axis = 0, reverse = false}): the combination of elements 0 … i, for each i.
--- @param fn     fn(a, b) of two structures like elems, of as many elements each as it is given; associative, elementwise along the axis
+-- @param fn     fn(a, b) of two structures like elems, of as many elements each as it is given; associative,
+--               elementwise along the axis
 -- @param elems  an Output, or a structure of them, with the same number of elements along the axis
 -- @return       a structure like elems
 function M.associative_scan(fn, elems, opts)
@@ -50,16 +51,25 @@ function M.associative_scan(fn, elems, opts)
   if elems == nil then errors.bad('associative_scan: elems is missing') end
   local reverse = errors.flag(opts.reverse, 'associative_scan', 'reverse') == true
   local axis, like = opts.axis == nil and 0 or opts.axis, { elems }
-  if type(axis) ~= 'number' or not dtypes.is_whole(axis) then errors.bad('associative_scan: axis is a whole number, not %s', errors.describe(axis)) end
+  if type(axis) ~= 'number' or not dtypes.is_whole(axis) then
+    errors.bad('associative_scan: axis is a whole number, not %s', errors.describe(axis))
+  end
   local list, n, at = {}, nil, {}
   nest.each(like, nest.is_structure, function(v)
     local x = convert.to_output(v, nil, nil, 'associative_scan')
     local shape = x.shape
     local a = shape and (axis < 0 and axis + #shape or axis)
-    if not shape or a < 0 or a >= #shape then errors.bad('associative_scan: %s has no axis %d', tensor.shape_text(x.dtype, shape), axis) end
+    if not shape or a < 0 or a >= #shape then
+      errors.bad('associative_scan: %s has no axis %d', tensor.shape_text(x.dtype, shape), axis)
+    end
     local m = shape[a + 1]
-    if m < 0 then errors.bad('associative_scan: how many elements %s has along axis %d has to be known while the graph is built; df.scan takes any', x.name, axis) end
-    if n and m ~= n then errors.bad('associative_scan: elems have different numbers of elements along axis %d, %d and %d', axis, n, m) end
+    if m < 0 then
+      errors.bad('associative_scan: how many elements %s has along axis %d has to be known while the graph is built; '
+                 .. 'df.scan takes any', x.name, axis)
+    end
+    if n and m ~= n then
+      errors.bad('associative_scan: elems have different numbers of elements along axis %d, %d and %d', axis, n, m)
+    end
     n = m
     list[#list + 1], at[#at + 1] = reverse and f.reverse(x, ints{ a }) or x, a
   end)
@@ -67,13 +77,16 @@ function M.associative_scan(fn, elems, opts)
     local r = call_user(fn, nest.pack(like, a, nest.is_structure)[1], nest.pack(like, b, nest.is_structure)[1])
     local out = {}
     if r[1] == nil then errors.bad('associative_scan: the function returns nothing: is `return` missing?') end
-    nest.each({ r[1] }, nest.is_structure, function(v) out[#out + 1] = convert.to_output(v, graph.dtype(list[#out + 1] or list[1]), nil, 'associative_scan') end)
+    nest.each({ r[1] }, nest.is_structure,
+              function(v) out[#out + 1] = convert.to_output(v, graph.dtype(list[#out + 1] or list[1]), nil,
+                  'associative_scan') end)
     if #out ~= #list then errors.bad('associative_scan: the function returns %d values, elems has %d', #out, #list) end
     for k, o in ipairs(out) do
       local want, have = a[k].shape, o.shape
       for i, d in ipairs(want) do
         if not have or #have ~= #want or (have[i] >= 0 and d >= 0 and have[i] ~= d) then
-          errors.bad('associative_scan: the function gets %s and returns %s; a shape is kept', tensor.shape_text(a[k].dtype, want), tensor.shape_text(o.dtype, have))
+          errors.bad('associative_scan: the function gets %s and returns %s; a shape is kept',
+                     tensor.shape_text(a[k].dtype, want), tensor.shape_text(o.dtype, have))
         end
       end
     end
@@ -87,12 +100,14 @@ function M.associative_scan(fn, elems, opts)
   local function scan(xs, m)
     if m < 2 then return xs end
     local half = math.floor(m / 2)
-    local odd = scan(combine(each(xs, function(x, a) return part(x, a, 0, 2 * half - 1, 2) end), each(xs, function(x, a) return part(x, a, 1, 2 * half, 2) end)), half)
+    local odd = scan(combine(each(xs, function(x, a) return part(x, a, 0, 2 * half - 1, 2) end),
+                             each(xs, function(x, a) return part(x, a, 1, 2 * half, 2) end)), half)
     local first = each(xs, function(x, a) return part(x, a, 0, 1, 1) end)
     local left = math.ceil(m / 2) - 1
     local even = first
     if left > 0 then
-      local rest = combine(each(odd, function(x, a) return part(x, a, 0, left, 1) end), each(xs, function(x, a) return part(x, a, 2, 2 * left + 1, 2) end))
+      local rest = combine(each(odd, function(x, a) return part(x, a, 0, left, 1) end),
+                           each(xs, function(x, a) return part(x, a, 2, 2 * left + 1, 2) end))
       for k in ipairs(rest) do even[k] = f.concat({ first[k], rest[k] }, at[k]) end
     end
     local out = {}

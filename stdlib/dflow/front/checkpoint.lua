@@ -1,10 +1,10 @@
 --- df.checkpoint: computes what a function does, keeps only what it was given, and computes it again for the gradient.
 --
--- It is a loop of one trip with save = 'recompute': that holds nothing but its captured values, and runs its trip again when the
--- gradient has come to it. In the body of another loop it does not begin before what the iteration begins with has come, so iterations
--- that run ahead do not hold what it gives. What is drawn at random or has effects is not done again, wherever inside the function it
--- stands. The results come out through TensorArrays, whose dtypes and shapes are those of what the function returns; a result that
--- is a TensorArray is itself a variable of the loop.
+-- It is a loop of one trip with save = 'recompute': that holds nothing but its captured values, and runs its trip again
+-- when the gradient has come to it. In the body of another loop it does not begin before what the iteration begins with
+-- has come, so iterations that run ahead do not hold what it gives. What is drawn at random or has effects is not done
+-- again, wherever inside the function it stands. The results come out through TensorArrays, whose dtypes and shapes are
+-- those of what the function returns; a result that is a TensorArray is itself a variable of the loop.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
@@ -37,13 +37,16 @@ end
 --- An argument as the function gets it: numbers, tables of them and Tensors as Outputs, all else as it is.
 local function given(g, v)
   local kind = type(v)
-  if kind == 'nil' or kind == 'function' or kind == 'string' or (convert.typed(v) and getmetatable(v) ~= Tensor) then return v end
+  if kind == 'nil' or kind == 'function' or kind == 'string' or (convert.typed(v) and getmetatable(v) ~= Tensor) then
+    return v
+  end
   return convert.to_output(v, nil, g, 'checkpoint')
 end
 
 --- df.checkpoint(fn): a function with the same values as fn, whose intermediates are not kept for the gradient.
--- @param fn  takes and returns Outputs, TensorArrays and structures of these; what else it uses it captures, and its gradient goes there
---            too. It is called once. Numbers it draws and what its effects give are kept: they happen once, each time the checkpoint runs
+-- @param fn  takes and returns Outputs, TensorArrays and structures of these; what else it uses it captures, and its
+--            gradient goes there too. It is called once. Numbers it draws and what its effects give are kept: they
+--            happen once, each time the checkpoint runs
 function M.checkpoint(fn)
   if type(fn) ~= 'function' then errors.bad('checkpoint takes a function, not %s', errors.describe(fn)) end
   return function(...)

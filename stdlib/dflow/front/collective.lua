@@ -1,7 +1,7 @@
 --- df.all_reduce, df.all_gather, df.broadcast: values that several devices have, combined for all of them.
 --
--- Made of ordinary ops that are asked to be with the inputs, so gradients, loops, ranks and errors need no words of their own. Each
--- element is combined once, in the order of the list, and copied: all places have the same bits.
+-- Made of ordinary ops that are asked to be with the inputs, so gradients, loops, ranks and errors need no words of
+-- their own. Each element is combined once, in the order of the list, and copied: all places have the same bits.
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
@@ -22,7 +22,8 @@ local function outputs_of(list, what)
     if list[i] == nil then errors.bad('%s: element %d of the list is nil', what, i) end
     outs[i] = convert.to_output(list[i], outs[1] and outs[1].dtype, outs[1] and outs[1].graph, what)
     if outs[i].dtype ~= outs[1].dtype then
-      errors.bad('%s: element %d is %s and the first is %s; all must have one dtype', what, i, outs[i].dtype, outs[1].dtype)
+      errors.bad('%s: element %d is %s and the first is %s; all must have one dtype', what, i, outs[i].dtype,
+                 outs[1].dtype)
     end
   end
   return outs
@@ -80,7 +81,8 @@ local function tree(outs, op)
   return level[1].value
 end
 
---- Part k of n of a vector of `size` elements is combined along the ring that ends at device k; then each has all parts.
+--- Part k of n of a vector of `size` elements is combined along the ring that ends at device k; then each has all
+-- parts.
 local function ring(outs, op, size)
   local n, flat, parts = #outs, {}, {}
   local first, length = {}, {}
@@ -89,7 +91,9 @@ local function ring(outs, op, size)
     length[k] = math.floor(k * size / n) - first[k]
   end
   for i, o in ipairs(outs) do flat[i] = with(o, function() return f.reshape(o, { size }) end) end
-  local function part(i, k) return with(outs[i], function() return f.slice(flat[i], { first[k] }, { length[k] }) end) end
+  local function part(i, k)
+    return with(outs[i], function() return f.slice(flat[i], { first[k] }, { length[k] }) end)
+  end
   for k = 1, n do
     local sum = part(k % n + 1, k)
     for step = 2, n do
@@ -107,23 +111,28 @@ local function ring(outs, op, size)
   return results
 end
 
---- all_reduce({x0, x1, …}, {op = 'sum'}): a list, each result where its input is: 'sum', 'mean', 'max', 'min' or 'prod' over the list.
+--- all_reduce({x0, x1, …}, {op = 'sum'}): a list, each result where its input is: 'sum', 'mean', 'max', 'min' or 'prod'
+-- over the list.
 function M.all_reduce(list, opts)
   opts = errors.options(opts, 'all_reduce', { 'op' })
   local name = opts.op == nil and 'sum' or opts.op
   local op = combine[name]
-  if not op then errors.bad("all_reduce: op is 'sum', 'mean', 'max', 'min' or 'prod', not %s", errors.describe(name)) end
+  if not op then
+    errors.bad("all_reduce: op is 'sum', 'mean', 'max', 'min' or 'prod', not %s", errors.describe(name))
+  end
   local outs = outputs_of(list, 'all_reduce')
   for i, o in ipairs(outs) do
     if not may_be_alike(o, outs[1]) then
-      errors.bad('all_reduce: element %d is %s and the first is %s; all must have one shape', i, tensor.shape_text(o.dtype, o.shape),
+      errors.bad('all_reduce: element %d is %s and the first is %s; all must have one shape', i,
+                 tensor.shape_text(o.dtype, o.shape),
                  tensor.shape_text(outs[1].dtype, outs[1].shape))
     end
   end
   local n, size = #outs, elements(outs[1])
   local results
   if n == 1 then results = { outs[1] }
-  elseif n > 2 and size and size >= n and size * bytes_of(outs[1].dtype) >= RING_BYTES then results = ring(outs, op, size)
+  elseif n > 2 and size and size >= n
+    and size * bytes_of(outs[1].dtype) >= RING_BYTES then results = ring(outs, op, size)
   elseif n == 2 then                  -- both sides compute it: one message each way
     results = {}
     for i = 1, 2 do results[i] = with(outs[i], function() return op(outs[1], outs[2]) end) end
@@ -140,7 +149,9 @@ end
 function M.all_gather(list, opts)
   opts = errors.options(opts, 'all_gather', { 'axis' })
   local axis = opts.axis == nil and 0 or opts.axis
-  if type(axis) ~= 'number' or axis % 1 ~= 0 then errors.bad('all_gather: axis is a whole number, not %s', errors.describe(axis)) end
+  if type(axis) ~= 'number' or axis % 1 ~= 0 then
+    errors.bad('all_gather: axis is a whole number, not %s', errors.describe(axis))
+  end
   local outs, results = outputs_of(list, 'all_gather'), {}
   for i, o in ipairs(outs) do results[i] = with(o, function() return f.concat(outs, axis) end) end
   return results
@@ -149,12 +160,15 @@ end
 --- broadcast(x, devices): a list of x on each of the devices.
 function M.broadcast(x, devices)
   if type(devices) ~= 'table' or #devices == 0 then
-    errors.bad("broadcast takes a value and a list of devices such as {'sim:0', '/rank:1/sim:0'}, not %s", errors.describe(devices))
+    errors.bad("broadcast takes a value and a list of devices such as {'sim:0', '/rank:1/sim:0'}, not %s",
+               errors.describe(devices))
   end
   x = convert.to_output(x, nil, nil, 'broadcast')
   local list = {}
   for i, device in ipairs(devices) do
-    if type(device) ~= 'string' then errors.bad('broadcast: device %d is a name, not %s', i, errors.describe(device)) end
+    if type(device) ~= 'string' then
+      errors.bad('broadcast: device %d is a name, not %s', i, errors.describe(device))
+    end
     list[i] = graph.device(device, function() return f.identity(x) end)
   end
   return list

@@ -51,8 +51,10 @@ end
 --- A predicate that Lua computed is the same whatever runs: an error, for it was meant otherwise.
 local function predicate(p, g, what)
   if type(p) == 'boolean' then
-    errors.bad('%s: the predicate is the Lua boolean %s, known while the graph is built: Lua\'s ==, ~=, not, and, or compare nothing in '
-               .. 'the graph, use i:eq(3), i:ne(3), df.logical_not(p), df.logical_and(p, q); a constant is df.constant(%s)', what, tostring(p), tostring(p))
+    errors.bad('%s: the predicate is the Lua boolean %s, known while the graph is built: Lua\'s ==, ~=, not, and, or '
+               .. 'compare nothing in '
+               .. 'the graph, use i:eq(3), i:ne(3), df.logical_not(p), df.logical_and(p, q); a constant is '
+                  .. 'df.constant(%s)', what, tostring(p), tostring(p))
   end
   return convert.to_output(p, dtypes.BOOL, g, what)
 end
@@ -63,7 +65,8 @@ local function branch_value(g, v, dtype, what)
   local mt = getmetatable(v)
   if mt == TensorArray then return v.handle, 'array' end
   if mt == Operation then     -- it has to have run when the branch is over
-    return graph.control_dependencies({ v }, function() return ops.functions.identity(convert.constant(g, true)) end), 'operation'
+    return graph.control_dependencies({ v }, function() return ops.functions.identity(convert.constant(g, true)) end),
+      'operation'
   end
   return convert.to_output(v, dtype, g, what), 'output'
 end
@@ -72,7 +75,8 @@ end
 local function pair(a, b, path, leaf)
   if nest.is_structure(a) or nest.is_structure(b) then
     if not (nest.is_table(a) and nest.is_table(b)) then
-      errors.bad('cond: result %s is %s in the true branch but %s in the false branch', path, errors.describe(a), errors.describe(b))
+      errors.bad('cond: result %s is %s in the true branch but %s in the false branch', path, errors.describe(a),
+                 errors.describe(b))
     end
     local out = {}
     for _, k in ipairs(nest.keys(a)) do
@@ -92,11 +96,13 @@ local function pair(a, b, path, leaf)
 end
 
 --- M.cond, whose results may be told when both branches are built.
--- @param combine  combine(t, f): the packed results of both functions as they are to be merged; nil leaves them as they are
+-- @param combine  combine(t, f): the packed results of both functions as they are to be merged; nil leaves them as they
+--                 are
 function M.cond_of(pred, true_fn, false_fn, opts, combine)
   opts = errors.options(opts, 'cond', { 'name' })
   if type(true_fn) ~= 'function' or type(false_fn) ~= 'function' then
-    errors.bad('cond takes a predicate and two functions; the %s one is %s', type(true_fn) ~= 'function' and 'first' or 'second',
+    errors.bad('cond takes a predicate and two functions; the %s one is %s', type(true_fn) ~= 'function' and 'first'
+               or 'second',
                errors.describe(type(true_fn) ~= 'function' and true_fn or false_fn))
   end
   if pred == nil then errors.bad('cond: the predicate is missing') end
@@ -117,7 +123,8 @@ function M.cond_of(pred, true_fn, false_fn, opts, combine)
     for i = 1, t.n do
       results[i] = pair(t[i], f[i], tostring(i), function(a, b, path)
         if a == nil or b == nil then
-          errors.bad('cond: result %s of the %s branch is nil; return a value, or nothing at all', path, a == nil and 'true' or 'false')
+          errors.bad('cond: result %s of the %s branch is nil; return a value, or nothing at all', path, a == nil
+                     and 'true' or 'false')
         end
         leaves[#leaves + 1] = { a = a, b = b, path = path }
         return #leaves
@@ -146,7 +153,8 @@ function M.cond_of(pred, true_fn, false_fn, opts, combine)
         local v = leaf[side[2]]
         local o, kind = branch_value(g, v, leaf.dtype, 'cond: result ' .. leaf.path)
         if leaf.kind and leaf.kind ~= kind then
-          errors.bad('cond: result %s is %s in the true branch but %s in the false branch', leaf.path, errors.describe(leaf.a), errors.describe(leaf.b))
+          errors.bad('cond: result %s is %s in the true branch but %s in the false branch', leaf.path,
+                     errors.describe(leaf.a), errors.describe(leaf.b))
         end
         leaf.kind = kind
         if o.graph ~= g then errors.bad('cond: result %s belongs to another graph', leaf.path) end
@@ -182,14 +190,16 @@ function M.cond(pred, true_fn, false_fn, opts) return M.cond_of(pred, true_fn, f
 M.guarded, M.branch_value = guarded, branch_value
 
 -- ---- while_loop ----------------------------------------------------------------------------------------------------
-local known = { 'parallel_iterations', 'save', 'swap_memory', 'maximum_iterations', 'shape_invariants', 'back_prop', 'name' }
+local known = { 'parallel_iterations', 'save', 'swap_memory', 'maximum_iterations', 'shape_invariants', 'back_prop',
+                'name' }
 
 --- One loop variable's initial value as an Output (or handle).
 local function initial(v, path, g)
   local mt = getmetatable(v)
   if mt == TensorArray then return v.handle, 'array' end
   if type(v) == 'number' and not dtypes.has_integers then
-    errors.bad('loop variable %s is the bare number %s, and LuaJIT cannot tell 0 from 0.0: write %sdf.float32(%s)', path, tostring(v),
+    errors.bad('loop variable %s is the bare number %s, and LuaJIT cannot tell 0 from 0.0: write %sdf.float32(%s)',
+               path, tostring(v),
                dtypes.is_whole(v) and ('df.int32(%s) or '):format(tostring(v)) or '', tostring(v))
   end
   if mt == Operation then errors.bad('loop variable %s is an operation, a value is expected', path) end
@@ -214,7 +224,8 @@ end
 local function conform(like, ret, path, leaves, flat, g)
   if type(like) == 'table' then
     if not nest.is_table(ret) then
-      errors.bad('while_loop: the body returns %s for loop variable %s, which is a table of values', errors.describe(ret), path)
+      errors.bad('while_loop: the body returns %s for loop variable %s, which is a table of values',
+                 errors.describe(ret), path)
     end
     for _, k in ipairs(nest.keys(like)) do
       local inner = path and path .. '.' .. tostring(k) or tostring(k)
@@ -223,7 +234,8 @@ local function conform(like, ret, path, leaves, flat, g)
     end
     for k in pairs(ret) do
       if like[k] == nil then
-        errors.bad('while_loop: the body returns a value for %s, which is no loop variable', path and path .. '.' .. tostring(k) or tostring(k))
+        errors.bad('while_loop: the body returns a value for %s, which is no loop variable', path and path .. '.'
+                   .. tostring(k) or tostring(k))
       end
     end
     return
@@ -243,7 +255,8 @@ local function conform(like, ret, path, leaves, flat, g)
     local given = convert.typed(ret)
     if given and given ~= leaf.d then
       local source = mt == Output and ret.source
-      errors.bad("loop variable %s enters as %s but the body returns %s%s: cast it, as in df.cast(x, '%s')", path, dtypes.name[leaf.d],
+      errors.bad("loop variable %s enters as %s but the body returns %s%s: cast it, as in df.cast(x, '%s')", path,
+                 dtypes.name[leaf.d],
                  dtypes.name[given], source and ' (' .. source .. ')' or '', dtypes.name[leaf.d])
     end
     o = convert.to_output(ret, leaf.d, g, 'loop variable ' .. path)
@@ -258,7 +271,8 @@ local function invariants(like, inv, path, leaves, g)
   if type(like) == 'table' then
     if nest.is_composite(like) then inv = getmetatable(like).invariants(inv) end
     if not errors.is_data(inv) then
-      errors.bad('shape_invariants: %s is expected to be a table like the loop variables, not %s', path or 'it', errors.describe(inv))
+      errors.bad('shape_invariants: %s is expected to be a table like the loop variables, not %s', path or 'it',
+                 errors.describe(inv))
     end
     for k in pairs(inv) do
       if like[k] == nil then
@@ -272,14 +286,15 @@ local function invariants(like, inv, path, leaves, g)
   end
   if leaves[like].kind == 'array' then return end
   if inv ~= false and type(inv) ~= 'table' then
-    errors.bad('shape_invariants: the entry for %s is a list of dimensions or false, not %s', path, errors.describe(inv))
+    errors.bad('shape_invariants: the entry for %s is a list of dimensions or false, not %s', path,
+               errors.describe(inv))
   end
   if inv then tensor.check_static_shape(inv, 'shape_invariants of ' .. path) end
   core.while_invariant(g.handle, like - 1, inv or nil)
 end
 
---- An error of a loop in the body's words: loop variable 2 has the name of its second parameter; and functions that take variables one by
--- one where they have names, which comes as an error of Lua's.
+--- An error of a loop in the body's words: loop variable 2 has the name of its second parameter; and functions that
+-- take variables one by one where they have names, which comes as an error of Lua's.
 local function in_words(e, pred, body, by_name)
   if errors.is(e) then
     e.message = e.message:gsub('^loop variable (%d+) ', function(i)
@@ -290,7 +305,9 @@ local function in_words(e, pred, body, by_name)
     for _, fn in ipairs{ pred, body } do
       local first, second = parameter(fn, 1), parameter(fn, 2)
       if second then
-        local made, ours = pcall(errors.bad, 'while_loop: its variables have names, so both functions get one table and the body returns one: '
+        local made, ours = pcall(errors.bad,
+                                 'while_loop: its variables have names, so both functions get one table and the body '
+                                 .. 'returns one: '
           .. 'function(v) … v.%s …, not function(%s, %s) (%s)', second, first, second, (e:gsub('\n.*', '')))
         return made and e or ours
       end
@@ -301,7 +318,8 @@ end
 
 local ours = debug.getinfo(1, 'S').source:match('^(.*)front[/\\]control%.lua$') or '@'
 
---- Keeps what the user's body calls the loop's variables, by the node of the first Exit, for dflow.front.naming: `i`, `state.c`.
+--- Keeps what the user's body calls the loop's variables, by the node of the first Exit, for dflow.front.naming: `i`,
+-- `state.c`.
 local function note_parameters(g, exit, body, leaves, by_name)
   if debug.getinfo(body, 'S').source:sub(1, #ours) == ours then return end
   local names = {}
@@ -319,13 +337,15 @@ end
 function M.while_of(pred, body, vars, opts, words)
   opts = errors.options(opts, 'while_loop', known)
   if type(pred) ~= 'function' or type(body) ~= 'function' then
-    errors.bad('while_loop takes two functions, the predicate and the body; the %s is %s', type(pred) ~= 'function' and 'predicate' or 'body',
+    errors.bad('while_loop takes two functions, the predicate and the body; the %s is %s', type(pred) ~= 'function'
+               and 'predicate' or 'body',
                errors.describe(type(pred) ~= 'function' and pred or body))
   end
   if vars == nil then errors.bad('while_loop: the loop variables are missing') end
   if not nest.is_plain(vars) then vars = { vars } end
   local by_name = nest.has_names(vars)
-  local save = opts.save or (opts.swap_memory and 'swap') or ''      -- '': it says nothing; 'keep', unless the session says otherwise
+  -- '': it says nothing; 'keep', unless the session says otherwise
+  local save = opts.save or (opts.swap_memory and 'swap') or ''
   local parallel, maximum = opts.parallel_iterations or 32, opts.maximum_iterations
   if type(parallel) ~= 'number' or not dtypes.is_whole(parallel) or math.abs(parallel) > 2^53 then
     errors.bad('while_loop: parallel_iterations is a whole number from 1 up, not %s', errors.describe(parallel))
@@ -334,10 +354,12 @@ function M.while_of(pred, body, vars, opts, words)
   if type(maximum) == 'table' and convert.typed(maximum) then
     most, maximum = convert.to_output(maximum, nil, nil, 'while_loop: maximum_iterations'), nil
     if not dtypes.is_int(graph.dtype(most)) or (graph.rank(most) or 0) ~= 0 then
-      errors.bad('while_loop: maximum_iterations is %s, a scalar int32 or int64 is expected', tensor.shape_text(most.dtype, most.shape))
+      errors.bad('while_loop: maximum_iterations is %s, a scalar int32 or int64 is expected',
+                 tensor.shape_text(most.dtype, most.shape))
     end
   end
-  if maximum ~= nil and (type(maximum) ~= 'number' or not dtypes.is_whole(maximum) or maximum < 0 or maximum > 2^53) then
+  if maximum ~= nil and (type(maximum) ~= 'number' or not dtypes.is_whole(maximum) or maximum < 0
+                         or maximum > 2^53) then
     errors.bad('while_loop: maximum_iterations is a whole number from 0 up, not %s', errors.describe(maximum))
   end
   for _, name in ipairs{ 'back_prop', 'swap_memory' } do
@@ -362,7 +384,8 @@ function M.while_of(pred, body, vars, opts, words)
       local o, kind = initial(v, path, g)
       if o.graph ~= g then errors.bad('loop variable %s belongs to another graph', path) end
       local i = #leaves + 1
-      leaves[i] = { kind = kind, path = path, d = kind == 'array' and v.d or graph.dtype(o), label = kind == 'array' and rawget(v, 'label') or nil }
+      leaves[i] = { kind = kind, path = path, d = kind == 'array' and v.d or graph.dtype(o), label = kind == 'array'
+                    and rawget(v, 'label') or nil }
       flat[2 * i - 1], flat[2 * i] = o.node, o.index
       return i
     end
@@ -376,7 +399,8 @@ function M.while_of(pred, body, vars, opts, words)
     for i = 1, #leaves do
       if leaves[i].path ~= tostring(i) then core.while_var_name(handle, i - 1, leaves[i].path) end
     end
-    local at = core.while_begin(handle, flat, parallel, maximum or -1, opts.back_prop ~= false, save, errors.name(opts.name, 'while_loop'), where)
+    local at = core.while_begin(handle, flat, parallel, maximum or -1, opts.back_prop ~= false, save,
+                                errors.name(opts.name, 'while_loop'), where)
 
     local function call(fn, list)
       local values = rebuild(like, leaves, list, g)
@@ -386,7 +410,10 @@ function M.while_of(pred, body, vars, opts, words)
     local more = call(pred, at)[1]
     if more == nil then errors.bad('while_loop: the predicate returns nothing, a scalar bool is expected') end
     more = predicate(more, g, 'while_loop')
-    if most then more = ops.functions.logical_and(more, ops.functions.less(graph.output(g, at[2 * trips - 1], at[2 * trips]), most)) end
+    if most then
+      more = ops.functions.logical_and(more,
+                                       ops.functions.less(graph.output(g, at[2 * trips - 1], at[2 * trips]), most))
+    end
     at = core.while_pred_end(handle, more.node, more.index, #leaves)
 
     local ret = call(body, at)
@@ -394,14 +421,16 @@ function M.while_of(pred, body, vars, opts, words)
     if by_name then
       value = ret[1]
       if ret.n ~= 1 or not nest.is_plain(value) then
-        errors.bad('while_loop: the body returns %d values, a table with the names of the loop variables is expected', ret.n)
+        errors.bad('while_loop: the body returns %d values, a table with the names of the loop variables is expected',
+                   ret.n)
       end
     else
       value = ret
       if ret.n == 1 and count > 1 and nest.is_plain(ret[1]) and #ret[1] == count then value = ret[1] end
       local given = value == ret and ret.n or count
       if given ~= count then
-        errors.bad('while_loop has %d loop variable%s, but its body returns %d value%s', count, count == 1 and '' or 's', given, given == 1 and '' or 's')
+        errors.bad('while_loop has %d loop variable%s, but its body returns %d value%s', count, count == 1 and ''
+                   or 's', given, given == 1 and '' or 's')
       end
       value.n = nil
       for i = 1, count do

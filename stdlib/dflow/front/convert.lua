@@ -47,7 +47,8 @@ local function cannot_hold(v, dtype, what)
   local shown = type(v) == 'string' and ('%q'):format(v) or tostring(v)
   if type(v) == 'number' and dtypes.is_whole_only(dtype) then
     errors.bad('%sthe number %s cannot be held by dtype %s%s', what and what .. ': ' or '', shown, dtypes.name[dtype],
-               (dtypes.is_whole(v) or not what or dtypes.number[what]) and '' or ": cast the other operand, as in df.cast(x, 'float32')")
+               (dtypes.is_whole(v) or not what or dtypes.number[what]) and ''
+               or ": cast the other operand, as in df.cast(x, 'float32')")
   end
   errors.bad('%s%s %s is no value of dtype %s', what and what .. ': ' or '', type(v), shown, dtypes.name[dtype])
 end

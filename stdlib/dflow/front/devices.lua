@@ -4,16 +4,18 @@ local errors = require 'dflow.front.errors'
 
 local M = {}
 
--- ---- names -----------------------------------------------------------------------------------------------------------
---- 'sim:1' of 'sim:1', 'SIM:1', '/device:SIM:1' or '/job:worker/task:0/device:SIM:1', '/rank:2/sim:1' where another rank
---- is named, '/job:worker/task:2/sim:1' where another task is; nil where no device is.
+-- ---- names ----------------------------------------------------------------------------------------------------------
+--- 'sim:1' of 'sim:1', 'SIM:1', '/device:SIM:1' or '/job:worker/task:0/device:SIM:1', '/rank:2/sim:1' where another
+--- rank is named, '/job:worker/task:2/sim:1' where another task is; nil where no device is.
 function M.canonical(spec)
   local lower = spec:lower()
   local rank, job, task = lower:match '/rank:(%d+)', lower:match '/job:([^/]+)', lower:match '/task:(%d+)'
   local place = rank and tonumber(rank) > 0 and '/rank:' .. rank
     or not rank and task and tonumber(task) > 0 and ('%s/task:%s'):format(job and '/job:' .. job or '', task) or nil
   local last = lower:match '[^/]*$'
-  if last:match '^job:' or last:match '^replica:' or last:match '^task:' or last:match '^rank:' then last = place and 'cpu:0' or '' end
+  if last:match '^job:' or last:match '^replica:' or last:match '^task:' or last:match '^rank:' then
+    last = place and 'cpu:0' or ''
+  end
   last = last:gsub('^device:', '')
   if last == '' then return nil end
   last = last:find(':', 1, true) and last or last .. ':0'
@@ -27,8 +29,9 @@ function M.names()
   return list
 end
 
--- ---- amounts ------------------------------------------------------------------------------------------------------------
-local sizes = { B = 1, KB = 1024, MB = 1024 ^ 2, GB = 1024 ^ 3, TB = 1024 ^ 4, KIB = 1024, MIB = 1024 ^ 2, GIB = 1024 ^ 3, TIB = 1024 ^ 4, [''] = 1 }
+-- ---- amounts --------------------------------------------------------------------------------------------------------
+local sizes = { B = 1, KB = 1024, MB = 1024 ^ 2, GB = 1024 ^ 3, TB = 1024 ^ 4, KIB = 1024, MIB = 1024 ^ 2,
+                GIB = 1024 ^ 3, TIB = 1024 ^ 4, [''] = 1 }
 local times = { s = 1, ms = 1e-3, us = 1e-6, ns = 1e-9, [''] = 1 }
 
 local function amount(v, what, units, example, fold)
@@ -76,12 +79,13 @@ end
 function M.speed(v, what)
   if v == 'measured' then return v end
   if type(v) ~= 'number' or v ~= v or v <= 0 or v == math.huge then
-    errors.bad("%s is a positive number, 1 for the built-in cost model, or 'measured', not %s", what, errors.describe(v))
+    errors.bad("%s is a positive number, 1 for the built-in cost model, or 'measured', not %s", what,
+               errors.describe(v))
   end
   return v
 end
 
--- ---- sessions -----------------------------------------------------------------------------------------------------------
+-- ---- sessions -------------------------------------------------------------------------------------------------------
 local function count(v, what)
   if type(v) ~= 'number' or v < 1 or v % 1 ~= 0 or v > 2 ^ 53 then
     errors.bad('%s is a whole number from 1 up, not %s', what, errors.describe(v))
@@ -96,13 +100,17 @@ local function device_word(d, i)
   local t = errors.is_data(d) and d or { d }
   local name = t[1]
   if type(name) ~= 'string' then
-    errors.bad("Session: devices[%d] is a name such as 'sim:0', or a table that begins with one, not %s", i, errors.describe(d))
+    errors.bad("Session: devices[%d] is a name such as 'sim:0', or a table that begins with one, not %s", i,
+               errors.describe(d))
   end
   local own = M.canonical(name)
-  if not own or own:find '[^%w:/_]' then errors.bad("Session: there is no device '%s' (devices are: %s, and sim:0, sim:1, …)", name, M.names()[1]) end
+  if not own or own:find '[^%w:/_]' then
+    errors.bad("Session: there is no device '%s' (devices are: %s, and sim:0, sim:1, …)", name, M.names()[1])
+  end
   for key in pairs(t) do
     if key ~= 1 and not fields[key] then
-      errors.bad("Session: device %s has no option '%s' (options are: %s)", own, tostring(key), table.concat(order, ', '))
+      errors.bad("Session: device %s has no option '%s' (options are: %s)", own, tostring(key),
+                 table.concat(order, ', '))
     end
   end
   local words = { own }
@@ -123,7 +131,8 @@ function M.session_words(opts, words)
   if opts.devices ~= nil then
     local list = type(opts.devices) == 'string' and { opts.devices } or opts.devices
     if type(list) ~= 'table' or #list == 0 then
-      errors.bad("Session: devices is a list such as {'cpu:0', 'sim:0'}, not %s", type(list) == 'table' and next(list) == nil and 'an empty one' or errors.describe(opts.devices))
+      errors.bad("Session: devices is a list such as {'cpu:0', 'sim:0'}, not %s", type(list) == 'table'
+                 and next(list) == nil and 'an empty one' or errors.describe(opts.devices))
     end
     local seen = {}
     for i, d in ipairs(list) do
@@ -146,10 +155,14 @@ function M.session_words(opts, words)
     words[#words + 1] = 'clock=' .. opts.clock
   end
   if opts.memory ~= nil then words[#words + 1] = ('memory=%.0f'):format(M.bytes(opts.memory, 'Session: memory')) end
-  if opts.plan_cache ~= nil then words[#words + 1] = ('plans=%.0f'):format(M.bytes(opts.plan_cache, 'Session: plan_cache')) end
+  if opts.plan_cache ~= nil then
+    words[#words + 1] = ('plans=%.0f'):format(M.bytes(opts.plan_cache, 'Session: plan_cache'))
+  end
   if opts.soft_placement then words[#words + 1] = 'soft=yes' end
   if opts.simplify ~= nil then
-    if type(opts.simplify) ~= 'boolean' then errors.bad('Session: simplify is true or false, not %s', errors.describe(opts.simplify)) end
+    if type(opts.simplify) ~= 'boolean' then
+      errors.bad('Session: simplify is true or false, not %s', errors.describe(opts.simplify))
+    end
     words[#words + 1] = 'simplify=' .. (opts.simplify and 'yes' or 'no')
   end
   if opts.batch ~= nil then
@@ -165,7 +178,7 @@ function M.session_words(opts, words)
   end
 end
 
--- ---- what the core tells -------------------------------------------------------------------------------------------------
+-- ---- what the core tells --------------------------------------------------------------------------------------------
 --- Puts memory, transfers, swap and seconds into a table of counters.
 function M.read_report(text, stats)
   stats.memory, stats.transfers, stats.saved = {}, {}, {}
@@ -187,35 +200,41 @@ function M.read_report(text, stats)
     elseif kind == 'one' then stats.owners.why = rest
     elseif kind == 'again' then stats.iterations_again = tonumber(rest)
     elseif kind == 'graphs' then
-      local names = { 'graph_captures', 'graph_entries', 'graph_launches', 'graph_iterations', 'persistent_launches', 'persistent_iterations' }
+      local names = { 'graph_captures', 'graph_entries', 'graph_launches', 'graph_iterations', 'persistent_launches',
+                      'persistent_iterations' }
       for n in rest:gmatch '%S+' do stats[table.remove(names, 1)] = tonumber(n) end
     elseif kind == 'saved' then
       local value, where, save, elements, bytes, swapped, let_go, why =
         rest:match '^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$'
-      table.insert(stats.saved, { value = value, line = where, save = save, tensors = tonumber(elements), bytes = tonumber(bytes),
+      table.insert(stats.saved,
+                   { value = value, line = where, save = save, tensors = tonumber(elements), bytes = tonumber(bytes),
                                   swapped = tonumber(swapped), recomputed = tonumber(let_go), why = why })
     elseif kind == 'swap' then
       local n = {}
       for word in rest:gmatch '%S+' do n[#n + 1] = tonumber(word) end
-      stats.swap = { bytes_out = n[1], bytes_in = n[2], tensors_out = n[3], tensors_in = n[4], resident_bytes = n[5], stall_seconds = n[6] }
+      stats.swap = { bytes_out = n[1], bytes_in = n[2], tensors_out = n[3], tensors_in = n[4], resident_bytes = n[5],
+                     stall_seconds = n[6] }
     end
   end
   return stats
 end
 
---- {{name =, kind =, memory =, rates =}, …} of a session; rates, where the speed is 'measured': flops and bytes a second, and the seconds
--- that a kernel takes to begin with. Of a GPU: what it is called, its launches, copies_in, copies_out and copies_across (from
--- other GPUs), and libraries: lines that say what computes with which of CUDA's libraries, and which is missing.
+--- {{name =, kind =, memory =, rates =}, …} of a session; rates, where the speed is 'measured': flops and bytes a
+-- second, and the seconds that a kernel takes to begin with. Of a GPU: what it is called, its launches, copies_in,
+-- copies_out and copies_across (from other GPUs), and libraries: lines that say what computes with which of CUDA's
+-- libraries, and which is missing.
 function M.list(handle)
   local list, told = {}, core.session_devices(handle)
   for kind, name, in_use, peak, limit in told:gmatch '(%S+) memory (%S+) (%S+) (%S+) (%S+)\n' do
-    list[#list + 1] = { name = name, kind = kind, memory = { in_use = tonumber(in_use), peak = tonumber(peak), limit = tonumber(limit) } }
+    list[#list + 1] = { name = name, kind = kind,
+                        memory = { in_use = tonumber(in_use), peak = tonumber(peak), limit = tonumber(limit) } }
     list[name] = list[#list]
   end
   for name, flops, bytes, begin in told:gmatch 'rates (%S+) (%S+) (%S+) (%S+)\n' do
     list[name].rates = { flops = tonumber(flops), bytes = tonumber(bytes), begin = tonumber(begin) }
   end
-  for name, launches, copies_in, copies_out, copies_across, called in told:gmatch 'gpu (gpu:%d+) (%d+) (%d+) (%d+) (%d+) ([^\n]*)\n' do
+  for name, launches, copies_in, copies_out, copies_across,
+    called in told:gmatch 'gpu (gpu:%d+) (%d+) (%d+) (%d+) (%d+) ([^\n]*)\n' do
     local d = list[name]
     d.called, d.libraries, d.launches = called, {}, tonumber(launches)
     d.copies_in, d.copies_out, d.copies_across = tonumber(copies_in), tonumber(copies_out), tonumber(copies_across)
@@ -225,9 +244,10 @@ function M.list(handle)
   return list
 end
 
---- {{node =, op =, device =, why =, left_out =, once =}, …} of the nodes that the fetches (flat pairs) need; left_out: the plan was simplified,
--- and `why` says what gives the node's value; once: so does `why` of which loop the iterations share it. Of a session with several owners also `owners`, by device
--- the number of the one that turns it in s:run, or `one_owner`, why one turns them all.
+--- {{node =, op =, device =, why =, left_out =, once =}, …} of the nodes that the fetches (flat pairs) need; left_out:
+-- the plan was simplified, and `why` says what gives the node's value; once: so does `why` of which loop the iterations
+-- share it. Of a session with several owners also `owners`, by device the number of the one that turns it in s:run, or
+-- `one_owner`, why one turns them all.
 function M.placement(handle, flat)
   local list, told = {}, core.session_placement(handle, flat)
   for node, op, device, id, why in told:gmatch '([^\t\n]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\n]*)\n' do
@@ -245,16 +265,20 @@ end
 local changes = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices' }
 local whatif_flags = { 'timeline', 'replace' }
 local whatif_options = { 'bandwidth', 'latency', 'speed', 'parallel_iterations', 'devices', 'timeline', 'replace' }
-local readers = { bandwidth = M.bandwidth, latency = M.seconds, speed = function(v, what) return v == 'measured' and 1 or M.speed(v, what) end,
+local readers = { bandwidth = M.bandwidth, latency = M.seconds,
+                  speed = function(v, what) return v == 'measured' and 1 or M.speed(v, what) end,
                   parallel_iterations = count,
                   devices = function(v, what) return count(type(v) == 'table' and #v or v, what) end }
 
 --- An event of a timeline: what took time, where, from when to when.
 local function timed(line, name_of)
-  local id, kind, node, device, to, frame, iteration, begins, ends, bytes, cause, flops = line:match('^event' .. ('\t([^\t]*)'):rep(12) .. '$')
+  local id, kind, node, device, to, frame, iteration, begins, ends, bytes, cause,
+    flops = line:match('^event' .. ('\t([^\t]*)'):rep(12) .. '$')
   node, begins, ends = tonumber(node), tonumber(begins), tonumber(ends)
-  return { id = tonumber(id), kind = kind, node = name_of(node), number = node, device = device, to = to ~= device and to or nil, frame = tonumber(frame),
-    iteration = tonumber(iteration), begins = begins, ends = ends, bytes = tonumber(bytes), flops = kind == 'work' and tonumber(flops) or nil,
+  return { id = tonumber(id), kind = kind, node = name_of(node), number = node, device = device, to = to ~= device
+           and to or nil, frame = tonumber(frame),
+    iteration = tonumber(iteration), begins = begins, ends = ends, bytes = tonumber(bytes), flops = kind == 'work'
+    and tonumber(flops) or nil,
       cause = cause ~= '0' and tonumber(cause) or nil }
 end
 
@@ -263,20 +287,26 @@ function M.whatif(handle, opts, name_of)
   opts = errors.options(opts, 'whatif', whatif_options)
   local words = {}
   for _, key in ipairs(changes) do
-    if opts[key] ~= nil then words[#words + 1] = ('%s=%.17g'):format(key, readers[key](opts[key], 'whatif: ' .. key)) end
+    if opts[key] ~= nil then
+      words[#words + 1] = ('%s=%.17g'):format(key, readers[key](opts[key], 'whatif: ' .. key))
+    end
   end
   for _, key in ipairs(whatif_flags) do
-    if opts[key] ~= nil and type(opts[key]) ~= 'boolean' then errors.bad('whatif: %s is a boolean, not %s', key, errors.describe(opts[key])) end
+    if opts[key] ~= nil and type(opts[key]) ~= 'boolean' then
+      errors.bad('whatif: %s is a boolean, not %s', key, errors.describe(opts[key]))
+    end
     if opts[key] then words[#words + 1] = key .. '=1' end
   end
-  local result = { critical_path = {}, timeline = opts.timeline and {} or nil, places = opts.replace and 'anew' or 'kept' }
+  local result = { critical_path = {}, timeline = opts.timeline and {} or nil, places = opts.replace and 'anew'
+                   or 'kept' }
   for line in core.run_whatif(handle, table.concat(words, ' ')):gmatch '[^\n]+' do
     local seconds = line:match '^seconds (.*)$'
     if seconds then result.seconds = tonumber(seconds)
     elseif line:find '^event\t' then result.timeline[#result.timeline + 1] = timed(line, name_of)
     else
       local op, iteration, device, took = line:match '^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)$'
-      table.insert(result.critical_path, { op = op, iteration = tonumber(iteration), device = device, seconds = tonumber(took) })
+      table.insert(result.critical_path,
+                   { op = op, iteration = tonumber(iteration), device = device, seconds = tonumber(took) })
     end
   end
   return result

@@ -5,8 +5,10 @@ local errors = require 'dflow.front.errors'
 local M = {}
 
 M.number = {}
-for _, name in ipairs{ 'float32', 'float64', 'int32', 'uint8', 'int16', 'int8', 'string', 'complex64', 'int64', 'bool', 'qint8', 'quint8',
-                       'qint32', 'bfloat16', 'qint16', 'quint16', 'uint16', 'complex128', 'float16', 'resource', 'variant', 'uint32',
+for _, name in ipairs{ 'float32', 'float64', 'int32', 'uint8', 'int16', 'int8', 'string', 'complex64', 'int64', 'bool',
+                       'qint8', 'quint8',
+                       'qint32', 'bfloat16', 'qint16', 'quint16', 'uint16', 'complex128', 'float16', 'resource',
+                       'variant', 'uint32',
                        'uint64' } do
   M.number[name] = enums['DF_' .. name:upper()]
 end
@@ -14,7 +16,8 @@ M.name = {}
 for name, number in pairs(M.number) do M.name[number] = name end
 
 --- In the order the manual lists them.
-M.list = { 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64',
+M.list = { 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64',
+           'uint64',
            'bool', 'string', 'complex64', 'complex128', 'qint8', 'quint8', 'qint16', 'quint16', 'qint32', 'variant' }
 
 for name, number in pairs(M.number) do M[name:upper()] = number end
@@ -43,10 +46,10 @@ function M.is_complex_value(v)
 end
 
 -- What other libraries call them.
-local elsewhere = { float = 'float32', double = 'float64', half = 'float16', int = 'int32', long = 'int64', short = 'int16', byte = 'uint8',
-                    boolean = 'bool', number = 'float32', str = 'string', single = 'float32', integer = 'int32',
-                    f16 = 'float16', f32 = 'float32', f64 = 'float64', i8 = 'int8', u8 = 'uint8', i32 = 'int32', i64 = 'int64',
-                    bf16 = 'bfloat16' }
+local elsewhere = { float = 'float32', double = 'float64', half = 'float16', int = 'int32', long = 'int64',
+                    short = 'int16', byte = 'uint8', boolean = 'bool', number = 'float32', str = 'string',
+                    single = 'float32', integer = 'int32', f16 = 'float16', f32 = 'float32', f64 = 'float64',
+                    i8 = 'int8', u8 = 'uint8', i32 = 'int32', i64 = 'int64', bf16 = 'bfloat16' }
 
 --- The number of a dtype given by name or number.
 function M.of(d)
@@ -73,7 +76,8 @@ if not math_type and rawget(_G, 'jit') then
   cdata_int64 = function(v) return ffi.istype(int64_t, v) or ffi.istype(uint64_t, v) end
 end
 
---- The dtype of a bare Lua value alone, nil when it has none. LuaJIT cannot tell 1 from 1.0: there every number is float32.
+--- The dtype of a bare Lua value alone, nil when it has none. LuaJIT cannot tell 1 from 1.0: there every number is
+-- float32.
 function M.of_bare(v)
   local kind = type(v)
   if kind == 'number' then

@@ -1,8 +1,8 @@
---- Arithmetic of Tensors: an op is built in a graph of its own, which runs at once and is gone; that of a call which comes again is kept,
--- so that a pipeline's map pays for building it once.
+--- Arithmetic of Tensors: an op is built in a graph of its own, which runs at once and is gone; that of a call which
+-- comes again is kept, so that a pipeline's map pays for building it once.
 --
--- What comes back is what df.run gives: a Tensor, or of rank 0 a Lua number or boolean. For looking at results at a prompt and in
--- scripts; what belongs together is quicker as one graph. Nothing of it is differentiated.
+-- What comes back is what df.run gives: a Tensor, or of rank 0 a Lua number or boolean. For looking at results at a
+-- prompt and in scripts; what belongs together is quicker as one graph. Nothing of it is differentiated.
 local errors = require 'dflow.front.errors'
 local tensor = require 'dflow.front.tensor'
 local graph = require 'dflow.front.graph'
@@ -16,12 +16,13 @@ local Tensor, Output = tensor.Tensor, graph.Output
 local unpack = graph.unpack
 
 --- Short names of NumPy that a Tensor has besides those of the ops.
-M.short = { sum = 'reduce_sum', mean = 'reduce_mean', max = 'reduce_max', min = 'reduce_min', prod = 'reduce_prod', all = 'reduce_all',
+M.short = { sum = 'reduce_sum', mean = 'reduce_mean', max = 'reduce_max', min = 'reduce_min', prod = 'reduce_prod',
+            all = 'reduce_all',
             any = 'reduce_any' }
 
 -- Ops that make no sense of a value: what they give is no value, or they are there for their effect.
-local none = { shape = true, rank = true, size = true, dtype = true, name = true, op = true, placeholder = true, placeholder_with_default = true,
-               print = true, assert = true, constant = true, stop_gradient = true }
+local none = { shape = true, rank = true, size = true, dtype = true, name = true, op = true, placeholder = true,
+               placeholder_with_default = true, print = true, assert = true, constant = true, stop_gradient = true }
 
 --- The function of Tensors that an op is; nil where it is none.
 function M.method(name)
@@ -31,7 +32,8 @@ function M.method(name)
   if not f then return nil end
   return function(t, ...)
     if getmetatable(t) ~= Tensor then
-      errors.bad('%s is a method: write t:%s(…), with a colon; its first argument is %s', name, name, errors.describe(t))
+      errors.bad('%s is a method: write t:%s(…), with a colon; its first argument is %s', name, name,
+                 errors.describe(t))
     end
     return M.apply(name, t, ...)
   end
@@ -58,9 +60,10 @@ local function run(built, feeds)
   return list
 end
 
--- ---- graphs that are kept ----------------------------------------------------------------------------------------------
+-- ---- graphs that are kept -------------------------------------------------------------------------------------------
 local MOST_GRAPHS, MOST_ELEMENTS = 64, 65536        -- what is larger takes far longer to compute than to build
-local kept, count = {}, 0                            -- key -> {results =, session =, places =}, or false: none can be kept
+-- key -> {results =, session =, places =}, or false: none can be kept
+local kept, count = {}, 0
 local times, asked = {}, 0                          -- key -> how often it came of late
 
 --- A number, boolean, string, nil or a table of these, as text; nil of anything else.
@@ -81,8 +84,9 @@ local function text_of(v, depth)
 end
 
 -- Operators, beside whose Tensor a number is a value like any other: t * 2 and t * 3 are one graph.
-local operators = { add = true, sub = true, mul = true, div = true, floordiv = true, floormod = true, less = true, less_equal = true,
-                    greater = true, greater_equal = true, equal = true, not_equal = true, maximum = true, minimum = true }
+local operators = { add = true, sub = true, mul = true, div = true, floordiv = true, floormod = true, less = true,
+                    less_equal = true, greater = true, greater_equal = true, equal = true, not_equal = true,
+                    maximum = true, minimum = true }
 
 --- Does a number stand beside a Tensor of numbers in an operator? The Tensor.
 local function beside(name, args, i)
@@ -90,7 +94,8 @@ local function beside(name, args, i)
   return getmetatable(other) == Tensor and dtypes.is_float((core.tensor_info(other))) and other or nil
 end
 
---- What a call has in common with all that one graph serves: the op, dtypes and shapes of its Tensors, everything else as it is. nil: none does.
+--- What a call has in common with all that one graph serves: the op, dtypes and shapes of its Tensors, everything else
+-- as it is. nil: none does.
 local function key_of(name, args)
   local words, elements = { name }, 0
   for i = 1, args.n do
@@ -99,7 +104,8 @@ local function key_of(name, args)
       local d, rank, size = core.tensor_info(v)
       if dtypes.is_boxed(d) then return nil end
       elements = elements + size
-      word = rank < 2 and ('T%d:%d:%d'):format(d, rank, size) or ('T%d:%s'):format(d, table.concat(core.tensor_shape(v), 'x'))
+      word = rank < 2 and ('T%d:%d:%d'):format(d, rank, size)
+        or ('T%d:%s'):format(d, table.concat(core.tensor_shape(v), 'x'))
     else
       word = beside(name, args, i) and 'number' or text_of(v, 1)
     end
@@ -136,7 +142,8 @@ local function build_for_all(f, name, args)
   return { results = results, session = sessions.new{ graph = g, threads = 1 }, places = places }
 end
 
---- The graph that is kept for calls with this key; nil or false where there is none: one is built when a key comes for the second time.
+--- The graph that is kept for calls with this key; nil or false where there is none: one is built when a key comes for
+-- the second time.
 local function graph_of(f, name, key, args)
   if kept[key] ~= nil then return kept[key] end
   asked = asked + 1
@@ -168,7 +175,8 @@ function M.apply(name, ...)
     for _, e in ipairs(again.places) do feeds[e.of] = args[e.at] end
     local ok, values = pcall(run, again, feeds)
     if ok then return unpack(values, 1, again.results.n) end
-  end                                               -- what is wrong is said of this call, below, not of the first of its kind
+  -- what is wrong is said of this call, below, not of the first of its kind
+  end
   local built = build(f, args)
   local ok, values = pcall(run, built)
   built.session:close()

@@ -1,5 +1,6 @@
---- Errors: tables {code=, message=, op=, frame=, source=, traceback=, ran=} whose tostring is the whole message: where, what, the line as it was
--- written with a caret, and how it is mended (see advice.lua), which is loaded when an error is shown.
+--- Errors: tables {code=, message=, op=, frame=, source=, traceback=, ran=} whose tostring is the whole message: where,
+-- what, the line as it was written with a caret, and how it is mended (see advice.lua), which is loaded when an error
+-- is shown.
 local core = require 'dflow.backend'
 local nearest = require 'dflow.front.nearest'
 
@@ -11,7 +12,8 @@ M.Error = Error
 function M.shown(text)
   if not text:find '[%z\1-\8\11-\31\127\194]' then return text end
   local function digits(c) return ('\\%03d'):format(c:byte()) end
-  return (text:gsub('[%z\1-\8\11-\31\127]', digits):gsub('\194[\128-\159]', function(c) return (c:gsub('.', digits)) end))
+  return (text:gsub('[%z\1-\8\11-\31\127]', digits):gsub('\194[\128-\159]',
+      function(c) return (c:gsub('.', digits)) end))
 end
 
 Error.__name = 'dflow.Error'
@@ -67,20 +69,23 @@ local function named(text)
   local ok, names, known = pcall(function() return require('dflow.front.quote').nil_names(text) end)
   if not ok or #names == 0 or #names > 3 then return text end
   local near = #names == 1 and nearest(names[1], known)
-  return ("%s; the variable%s '%s' %s nil%s"):format(text, #names > 1 and 's' or '', table.concat(names, "', '"), #names > 1 and 'are' or 'is',
+  return ("%s; the variable%s '%s' %s nil%s"):format(text, #names > 1 and 's' or '', table.concat(names, "', '"),
+      #names > 1 and 'are' or 'is',
     near and near ~= names[1] and ("; did you mean '%s'?"):format(near) or '')
 end
 
 --- Raises an error with this code; the rest is for string.format. `.source` is the user's line.
 function M.raise(code, text, ...)
   if select('#', ...) > 0 then text = format(text, ...) end
-  error(setmetatable({ code = code, message = M.shown(named(text)), source = (core.where()), traceback = core.callers() }, Error), 0)
+  error(setmetatable({ code = code, message = M.shown(named(text)), source = (core.where()),
+                       traceback = core.callers() }, Error), 0)
 end
 
 --- Raises invalid_argument.
 function M.bad(text, ...)
   if select('#', ...) > 0 then text = format(text, ...) end
-  error(setmetatable({ code = 'invalid_argument', message = M.shown(named(text)), source = (core.where()), traceback = core.callers() }, Error), 0)
+  error(setmetatable({ code = 'invalid_argument', message = M.shown(named(text)), source = (core.where()),
+                       traceback = core.callers() }, Error), 0)
 end
 
 local warned = {}
@@ -93,7 +98,8 @@ function M.warn(text, line)
   io.stderr:write(line, ': warning: ', text, ' (DFLOW_STRICT=1 makes this an error)\n')
 end
 
---- A message of Lua's own, with the line that it is about and a hint: what the program shows of an error that is none of dflow's.
+--- A message of Lua's own, with the line that it is about and a hint: what the program shows of an error that is none
+-- of dflow's.
 function M.explain(message) return require('dflow.front.advice').explain(message) end
 
 --- What an unknown value is called in a message: `number`, `Output float32[2]`, ...
@@ -102,7 +108,9 @@ function M.describe(v)
   if kind == 'table' then
     local mt = getmetatable(v)
     local name = type(mt) == 'table' and rawget(mt, '__name')
-    if name == 'dflow.Module' then return 'df itself (its functions are called with a point: df.zeros{2}, not df:zeros{2})' end
+    if name == 'dflow.Module' then
+      return 'df itself (its functions are called with a point: df.zeros{2}, not df:zeros{2})'
+    end
     return type(name) == 'string' and name:gsub('^dflow%.', '') or 'table'
   elseif kind == 'string' then
     return ('the string %q'):format(v)
@@ -112,7 +120,8 @@ function M.describe(v)
   return kind
 end
 
---- Is it a table of plain data? Objects of dflow have a metatable with a name; one that others gave a table, as readers of JSON do, means nothing.
+--- Is it a table of plain data? Objects of dflow have a metatable with a name; one that others gave a table, as readers
+-- of JSON do, means nothing.
 function M.is_data(v)
   if type(v) ~= 'table' then return false end
   local mt = getmetatable(v)
@@ -151,7 +160,9 @@ function M.is_name(v) return type(v) == 'string' and v ~= '' and not v:find '[%s
 
 --- An option `name`, which is a name or nothing.
 function M.name(v, of)
-  if v ~= nil and v ~= '' and not M.is_name(v) then M.bad("%s: name is %s; a string without spaces, ':' and '^' is expected", of, M.describe(v)) end
+  if v ~= nil and v ~= '' and not M.is_name(v) then
+    M.bad("%s: name is %s; a string without spaces, ':' and '^' is expected", of, M.describe(v))
+  end
   return v
 end
 
@@ -202,7 +213,8 @@ function M.no_other(methods, what, says)
     for name in pairs(methods) do if not name:find '^_' then names[#names + 1] = name end end
     table.sort(names)
     local hint = M.hint_of_others(key, names)
-    M.bad("%s has no field or method '%s'%s", what, key, hint ~= '' and hint or ('; its methods are %s'):format(table.concat(names, ', ')))
+    M.bad("%s has no field or method '%s'%s", what, key, hint ~= '' and hint
+          or ('; its methods are %s'):format(table.concat(names, ', ')))
   end })
 end
 
@@ -251,13 +263,17 @@ end
 
 -- What other libraries call an option, and what it may be called here.
 local options_elsewhere = {
-  dim = { 'axis' }, axes = { 'axis' }, reduction_indices = { 'axis' }, keepdim = { 'keep_dims' }, keepdims = { 'keep_dims' }, stride = { 'strides' },
+  dim = { 'axis' }, axes = { 'axis' }, reduction_indices = { 'axis' }, keepdim = { 'keep_dims' },
+  keepdims = { 'keep_dims' }, stride = { 'strides' },
   pad = { 'padding' }, bias = { 'use_bias' }, eps = { 'epsilon' }, p = { 'rate' }, swap = { 'save', 'swap_memory' },
   max_iterations = { 'maximum_iterations' }, max_iter = { 'maximum_iterations' }, parallel = { 'parallel_iterations' },
   type = { 'dtype' }, size = { 'shape' }, init = { 'kernel_initializer' }, low = { 'min' }, high = { 'max' },
-  std = { 'stddev' }, k = { 'k' }, transpose = { 'transpose_a', 'transpose_b' }, gpu = { 'devices' }, device = { 'devices' }, var_list = { 'variables' },
-  sequence_length = { 'lengths' }, time_axis = { 'time_major' }, batch_first = { 'time_major' }, lr = { 'learning_rate', 'optimizer' },
-  rate = { 'learning_rate', 'optimizer' }, learning_rate = { 'optimizer' }, verbose = { 'progress' }, callbacks = { 'progress' },
+  std = { 'stddev' }, k = { 'k' }, transpose = { 'transpose_a', 'transpose_b' }, gpu = { 'devices' },
+  device = { 'devices' }, var_list = { 'variables' },
+  sequence_length = { 'lengths' }, time_axis = { 'time_major' }, batch_first = { 'time_major' },
+  lr = { 'learning_rate', 'optimizer' },
+  rate = { 'learning_rate', 'optimizer' }, learning_rate = { 'optimizer' }, verbose = { 'progress' },
+  callbacks = { 'progress' },
   validation_data = { 'validation' }, batch = { 'batch_size' }, n_epochs = { 'epochs' }, steps = { 'epochs' },
 }
 
@@ -289,10 +305,13 @@ function M.options(opts, what, known)
     if not found and (unknown == nil or tostring(key) < tostring(unknown)) then unknown = key end
   end
   if unknown ~= nil then
-    M.bad("%s has no option '%s'%s (it knows: %s)", what, type(unknown) == 'table' and M.describe(unknown) or tostring(unknown),
+    M.bad("%s has no option '%s'%s (it knows: %s)", what, type(unknown) == 'table' and M.describe(unknown)
+          or tostring(unknown),
           M.hint_of_option(unknown, known), #known > 0 and table.concat(known, ', ') or 'none')
   end
-  if opts.name ~= nil and type(opts.name) ~= 'string' then M.bad('%s: name is a string, not %s', what, M.describe(opts.name)) end
+  if opts.name ~= nil and type(opts.name) ~= 'string' then
+    M.bad('%s: name is a string, not %s', what, M.describe(opts.name))
+  end
   return opts
 end
 

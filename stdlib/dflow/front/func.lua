@@ -1,8 +1,9 @@
 --- df.func: graph functions, called like Lua functions.
 --
--- The body is built when the function is first called in a graph, and stands in it once (once more where later calls have arguments of other
--- shapes, and once more where it calls itself, with the shapes of its results); each call is a frame of it when it runs. So a
--- function may call itself and others that are not built yet, as deep as the data say, and its gradient is a function, too.
+-- The body is built when the function is first called in a graph, and stands in it once (once more where later calls
+-- have arguments of other shapes, and once more where it calls itself, with the shapes of its results); each call is a
+-- frame of it when it runs. So a function may call itself and others that are not built yet, as deep as the data say,
+-- and its gradient is a function, too.
 local core = require 'dflow.backend'
 local tensor = require 'dflow.front.tensor'
 local errors = require 'dflow.front.errors'
@@ -30,11 +31,16 @@ end
 local function results_of(f, ret, g, wanted)
   local like, leaves = {}, {}
   for i = 1, ret.n do
-    if ret[i] == nil then errors.bad('the function %s returns nil as result %d; return a value, or nothing at all', f.name, i) end
+    if ret[i] == nil then
+      errors.bad('the function %s returns nil as result %d; return a value, or nothing at all', f.name, i)
+    end
     like[i] = nest.map(ret[i], nest.is_structure, function(v)
       local k = #leaves + 1
-      local o, kind = control.branch_value(g, v, wanted and wanted[k] or nil, 'result ' .. k .. ' of the function ' .. f.name)
-      if kind == 'array' then errors.bad('the function %s returns a TensorArray as result %d: stack it first', f.name, k) end
+      local o, kind = control.branch_value(g, v, wanted and wanted[k] or nil, 'result ' .. k .. ' of the function '
+                                           .. f.name)
+      if kind == 'array' then
+        errors.bad('the function %s returns a TensorArray as result %d: stack it first', f.name, k)
+      end
       leaves[k] = o
       return k
     end)
@@ -52,9 +58,9 @@ local function pack_results(g, node, like, n)
   return unpack(values, 1, #like)
 end
 
--- ---- bodies ------------------------------------------------------------------------------------------------------------
--- A function has a body for the shapes of the arguments it was first called with. A call with others, from outside or in the body
--- itself, makes one for whatever shapes all these calls have in common.
+-- ---- bodies ---------------------------------------------------------------------------------------------------------
+-- A function has a body for the shapes of the arguments it was first called with. A call with others, from outside or
+-- in the body itself, makes one for whatever shapes all these calls have in common.
 
 --- Does a tensor of shape `s` go where `wanted` is expected? nil is an unknown rank.
 local function fits(s, wanted)
@@ -88,7 +94,8 @@ local function common(a, b, n)
   return out
 end
 
-local building = {}       -- all bodies made while one is built: {function, graph, body}; a body that is given up takes those with it
+-- all bodies made while one is built: {function, graph, body}; a body that is given up takes those with it
+local building = {}
 local again = {}          -- what is thrown to begin anew with wider shapes
 
 local function forget(from)
@@ -114,7 +121,8 @@ local function base_shapes(o, found, seen)
   return found
 end
 
---- What a recursion may be taken to return: the shape that all results have which need none of its calls; nil where there is none.
+--- What a recursion may be taken to return: the shape that all results have which need none of its calls; nil where
+-- there is none.
 local function guess_shapes(leaves)
   local guess, any = {}, false
   for i, o in ipairs(leaves) do
@@ -134,8 +142,9 @@ local function is_kept(leaves, guess)
   return true
 end
 
---- Builds a body in g; nothing of a failed one remains, so that the next call tries again. A body that calls itself is built once more with the
--- shapes that its results have without those calls; if they hold then, they hold for calls of any depth.
+--- Builds a body in g; nothing of a failed one remains, so that the next call tries again. A body that calls itself is
+-- built once more with the shapes that its results have without those calls; if they hold then, they hold for calls of
+-- any depth.
 -- @param guess  the shapes that calls of itself return; false: they are not known
 local function build(f, g, shapes, guess)
   local made = { building = true, shapes = shapes, results = guess or nil }
@@ -154,12 +163,14 @@ local function build(f, g, shapes, guess)
       if shape then core.output_set_shape(g.handle, node, 0, shape) end
     end
     local ret = call_user(f.fn, unpack(inputs, 1, #inputs))
-    if ret.n == 1 and f.returns and #f.returns > 1 and nest.is_plain(ret[1]) and #ret[1] == #f.returns and not nest.has_names(ret[1]) then
+    if ret.n == 1 and f.returns and #f.returns > 1 and nest.is_plain(ret[1]) and #ret[1] == #f.returns
+    and not nest.has_names(ret[1]) then
       ret = { n = #f.returns, unpack(ret[1]) }
     end
     local like, leaves = results_of(f, ret, g, f.returns)
     if f.returns and #leaves ~= #f.returns then
-      errors.bad('the function %s returns %d value%s, but `returns` says %d', f.name, #leaves, #leaves == 1 and '' or 's', #f.returns)
+      errors.bad('the function %s returns %d value%s, but `returns` says %d', f.name, #leaves, #leaves == 1 and ''
+                 or 's', #f.returns)
     end
     if made.calls_itself and not f.result_shapes then
       if guess and not is_kept(leaves, guess) then made.guess = false
@@ -221,7 +232,8 @@ Function.__call = function(f, ...)
       local what = ('argument %d of the function %s'):format(i, f.name)
       local given = convert.typed(args[i])
       if given and given ~= f.args[i] then
-        errors.bad("%s is %s, %s is expected: write df.cast(x, '%s')", what, dtypes.name[given], dtypes.name[f.args[i]], dtypes.name[f.args[i]])
+        errors.bad("%s is %s, %s is expected: write df.cast(x, '%s')", what, dtypes.name[given], dtypes.name[f.args[i]],
+                   dtypes.name[f.args[i]])
       end
       local o = convert.to_output(args[i], f.args[i], g, what)
       if o.graph ~= g then errors.bad('%s belongs to another graph', what) end
@@ -230,7 +242,8 @@ Function.__call = function(f, ...)
     end
     local made = body_of(f, g, shapes)
     if made.building and not f.returns then
-      errors.bad("the function %s calls itself before it is known what it returns: say so, as in df.func('%s', {...}, fn, {returns = {'float32'}})",
+      errors.bad("the function %s calls itself before it is known what it returns: say so, as in df.func('%s', {...}, "
+                 .. "fn, {returns = {'float32'}})",
                  f.name, f.name)
     end
     made.calls_itself = made.calls_itself or made.building
@@ -268,27 +281,34 @@ end
 --- df.func(name, {dtypes}, fn, {returns = {dtypes}, shapes = {shapes}, result_shapes = {shapes}}): a graph function.
 -- @param name     what its frames are called
 -- @param list     the dtypes of its arguments
--- @param fn       gets the arguments as Outputs and returns the results; called for each graph at the first call there. What it uses of the
---                 outside (Outputs, Variables) is passed with every call
+-- @param fn       gets the arguments as Outputs and returns the results; called for each graph at the first call there.
+--                 What it uses of the outside (Outputs, Variables) is passed with every call
 -- @param returns  the dtypes of its results: needed where it calls itself
--- @param shapes   shapes of its arguments, -1 for an unknown dimension and false for an unknown rank. Without them those of the first call hold,
---                 and fn is called again for what later calls have in common with it
--- @param result_shapes  shapes of its results, where a recursion does not show them: those that it returns without calling itself are tried first
--- @param batch    true: ready nodes of different calls are computed as one where their shapes are equal (products with one matrix as one product
---                 over all rows). Values are the same to the bit, but for the gradients of matrices, which may be one product over all calls
--- @return         what is called like a Lua function, with values, Tensors or Outputs, and returns Outputs. Each call runs in a frame of its own; calls
---                 may be 20000 deep. Its gradient is a function that is called in reverse, from values that each call has kept
+-- @param shapes   shapes of its arguments, -1 for an unknown dimension and false for an unknown rank. Without them
+--                 those of the first call hold, and fn is called again for what later calls have in common with it
+-- @param result_shapes  shapes of its results, where a recursion does not show them: those that it returns without
+--                       calling itself are tried first
+-- @param batch    true: ready nodes of different calls are computed as one where their shapes are equal (products with
+--                 one matrix as one product over all rows). Values are the same to the bit, but for the gradients of
+--                 matrices, which may be one product over all calls
+-- @return         what is called like a Lua function, with values, Tensors or Outputs, and returns Outputs. Each call
+--                 runs in a frame of its own; calls may be 20000 deep. Its gradient is a function that is called in
+--                 reverse, from values that each call has kept
 function M.func(name, list, fn, opts)
   opts = errors.options(opts, 'func', { 'returns', 'shapes', 'result_shapes', 'batch' })
   if not errors.is_name(name) then
     errors.bad('func takes a name without spaces and colons first, not %s', errors.describe(name))
   end
-  if type(fn) ~= 'function' then errors.bad('func takes a Lua function as its third argument, not %s', errors.describe(fn)) end
+  if type(fn) ~= 'function' then
+    errors.bad('func takes a Lua function as its third argument, not %s', errors.describe(fn))
+  end
   local args = dtype_list(list, 'the second argument')
   local returns = opts.returns ~= nil and dtype_list(opts.returns, 'returns') or nil
   return setmetatable({ name = name, args = args, fn = fn, returns = returns,
-                        batch = errors.flag(opts.batch, 'func', 'batch'), source = (core.where()), made = setmetatable({}, { __mode = 'k' }),
-                        shapes = shape_list(opts.shapes, #args, 'shapes'), result_shapes = shape_list(opts.result_shapes, returns and #returns or 0, 'result_shapes') },
+                        batch = errors.flag(opts.batch, 'func', 'batch'), source = (core.where()),
+                        made = setmetatable({}, { __mode = 'k' }),
+                        shapes = shape_list(opts.shapes, #args, 'shapes'),
+                        result_shapes = shape_list(opts.result_shapes, returns and #returns or 0, 'result_shapes') },
                       Function)
 end
 

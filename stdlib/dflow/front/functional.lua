@@ -1,5 +1,5 @@
---- map_fn, foldl, foldr, scan, case, switch_case: made of cond, while_loop and TensorArray only, so their gradients need no
--- words of their own.
+--- map_fn, foldl, foldr, scan, case, switch_case: made of cond, while_loop and TensorArray only, so their gradients
+-- need no words of their own.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -28,7 +28,8 @@ local function loop_opts(opts, what, more)
   local out = {}
   for _, name in ipairs(loop_options) do out[name] = opts[name] end
   out.name = out.name or what
-  if opts.shape_invariants ~= nil then out.shape_invariants = { [2] = opts.shape_invariants } end        -- of { i, accumulator, … }
+  -- of { i, accumulator, … }
+  if opts.shape_invariants ~= nil then out.shape_invariants = { [2] = opts.shape_invariants } end
   return out, opts
 end
 
@@ -44,15 +45,17 @@ local function take_elems(elems, what)
   return list, single, function(rows) return nest.pack(like, rows) end
 end
 
---- fn is called with `before` values and then with one for each of several elems. One that takes some of these and not all was written
--- for a table of them, as TensorFlow's are; in its place it would get the first.
+--- fn is called with `before` values and then with one for each of several elems. One that takes some of these and not
+-- all was written for a table of them, as TensorFlow's are; in its place it would get the first.
 local function check_elements(fn, elems, before, what)
   if not nest.is_structure(elems) or nest.has_names(elems) then return end
   local about = debug.getinfo(fn, 'Su')
   local takes = about.what ~= 'C' and not about.isvararg and about.nparams
   if not takes or takes <= before or takes >= before + #elems then return end
-  errors.bad('%s: there are %d elems, so the function is called with %s%d values, one of each, and it takes %d: write function(%sx, y%s)',
-             what, #elems, before > 0 and 'the accumulator and ' or '', #elems, takes - before, before > 0 and 'acc, ' or '',
+  errors.bad('%s: there are %d elems, so the function is called with %s%d values, one of each, and it takes %d: write '
+             .. 'function(%sx, y%s)',
+             what, #elems, before > 0 and 'the accumulator and ' or '', #elems, takes - before, before > 0 and 'acc, '
+             or '',
              #elems > 2 and ', …' or '')
 end
 
@@ -94,7 +97,8 @@ local function stacked(ta, x)
   return out
 end
 
---- The dtypes that `dtype` says of what map_fn's function returns, in order; nil where it says nothing. One dtype is that of everything.
+--- The dtypes that `dtype` says of what map_fn's function returns, in order; nil where it says nothing. One dtype is
+-- that of everything.
 local function dtypes_of(dtype, like)
   if dtype == nil then return nil end
   local list, n = {}, 0
@@ -102,11 +106,15 @@ local function dtypes_of(dtype, like)
     if nest.is_structure(v) and nest.is_plain(v) then
       if errors.is_data(d) then
         for key in pairs(d) do
-          if v[key] == nil then errors.bad('map_fn: dtype has an entry %s, which the function does not return', tostring(key)) end
+          if v[key] == nil then
+            errors.bad('map_fn: dtype has an entry %s, which the function does not return', tostring(key))
+          end
         end
       end
       for _, key in ipairs(nest.keys(v)) do
-        if errors.is_data(d) and d[key] == nil then errors.bad('map_fn: dtype has no entry %s, which the function returns', tostring(key)) end
+        if errors.is_data(d) and d[key] == nil then
+          errors.bad('map_fn: dtype has no entry %s, which the function returns', tostring(key))
+        end
         add(errors.is_data(d) and d[key] or d, v[key], key)
       end
     else
@@ -115,7 +123,8 @@ local function dtypes_of(dtype, like)
         d = d[1] or d
       end
       if type(d) ~= 'string' then
-        errors.bad('map_fn: dtype%s is %s, a dtype such as \'float32\' is expected', path and '.' .. tostring(path) or '', errors.describe(d))
+        errors.bad('map_fn: dtype%s is %s, a dtype such as \'float32\' is expected', path and '.' .. tostring(path)
+                   or '', errors.describe(d))
       end
       n = n + 1
       list[n] = dtypes.of(d)
@@ -129,7 +138,8 @@ end
 local function as_told(v, wanted, at, g)
   local o = convert.to_output(v, wanted and not convert.typed(v) and wanted[at] or nil, g, 'map_fn')
   if wanted and graph.dtype(o) ~= wanted[at] then
-    errors.bad("map_fn: the function returns %s, and dtype says %s: cast it, as in df.cast(x, '%s')", o.dtype, dtypes.name[wanted[at]], dtypes.name[wanted[at]])
+    errors.bad("map_fn: the function returns %s, and dtype says %s: cast it, as in df.cast(x, '%s')", o.dtype,
+               dtypes.name[wanted[at]], dtypes.name[wanted[at]])
   end
   return o
 end
@@ -149,7 +159,8 @@ local function in_lanes(fn, elems, dtype)
   end)
 end
 
---- fn as a graph function whose calls, one for each row, are computed together as they become ready: what vmap has no rule for is left to it.
+--- fn as a graph function whose calls, one for each row, are computed together as they become ready: what vmap has no
+-- rule for is left to it.
 local function in_calls(fn, elems)
   local list = take_elems(elems, 'map_fn')
   local types, shapes = {}, {}
@@ -177,7 +188,8 @@ local function try_lanes(fn, elems, dtype)
   if not (errors.is(result) and result.code == 'unimplemented') then error(result, 0) end
 end
 
---- df.map_fn(fn, elems, opts): fn of each row, stacked. fn is called once, while the graph is built; rows run in parallel.
+--- df.map_fn(fn, elems, opts): fn of each row, stacked. fn is called once, while the graph is built; rows run in
+-- parallel.
 -- @param elems  [n, ...], or a list of such: fn(a, b) then
 -- @return       [n, ...]; a list of them where fn returns several; the structure that fn returns
 function M.map_fn(fn, elems, opts)
@@ -247,8 +259,8 @@ local function first_acc(init, arrays, n, reverse, single, arguments, what)
   return single and values[1] or values, 1
 end
 
---- build(init), where a bare number is what it is alone; when the function refuses that, of the elements' dtype: a sum of
--- floats may begin at 0.
+--- build(init), where a bare number is what it is alone; when the function refuses that, of the elements' dtype: a sum
+-- of floats may begin at 0.
 local function with_init(init, d, build)
   local ok, result = pcall(build, init)
   if ok then return result end
@@ -267,9 +279,13 @@ local function with_init(init, d, build)
   error(result, 0)
 end
 
---- An error of the loop that would have the accumulator, its variable 2, in shape_invariants: these are the accumulator's here.
+--- An error of the loop that would have the accumulator, its variable 2, in shape_invariants: these are the
+-- accumulator's here.
 local function of_accumulator(e)
-  if errors.is(e) then e.message = e.message:gsub('shape_invariants = {%[2%] = (.*)} would allow it', 'shape_invariants = %1 would allow it') end
+  if errors.is(e) then
+    e.message = e.message:gsub('shape_invariants = {%[2%] = (.*)} would allow it',
+                               'shape_invariants = %1 would allow it')
+  end
   return e
 end
 
@@ -308,7 +324,8 @@ local function fold(what, reverse)
   end
 end
 
---- df.foldl(fn, elems, init?): fn(... fn(fn(init, row 0), row 1) ..., row n-1); without init the first row is where it starts.
+--- df.foldl(fn, elems, init?): fn(... fn(fn(init, row 0), row 1) ..., row n-1); without init the first row is where it
+-- starts.
 M.foldl = fold('foldl', false)
 --- df.foldr(fn, elems, init?): the same from the last row to the first.
 M.foldr = fold('foldr', true)
@@ -414,7 +431,8 @@ function M.case(pairs_list, opts)
   return build(1)
 end
 
---- df.switch_case(i, {f0, f1, ...}, default?): what function number i returns; default, or the last one, for other numbers.
+--- df.switch_case(i, {f0, f1, ...}, default?): what function number i returns; default, or the last one, for other
+-- numbers.
 function M.switch_case(index, functions, default)
   if not nest.is_plain(functions) or #functions == 0 then
     errors.bad('switch_case takes an index and a list of functions')
@@ -429,7 +447,8 @@ function M.switch_case(index, functions, default)
   end
   local last = default or functions[#functions]
   index = convert.to_output(index, dtypes.INT32, nil, 'switch_case')
-  -- A tree of conds, as deep as the logarithm of the number of branches: the function that builds one of low .. high - 1.
+  -- A tree of conds, as deep as the logarithm of the number of branches: the function that builds one of low .. high -
+  -- 1.
   local function among(low, high)
     if high - low == 1 then return functions[low + 1] end
     local middle = math.floor((low + high) / 2)
@@ -442,7 +461,7 @@ function M.switch_case(index, functions, default)
   return control.cond(known, among(0, n), last, { name = 'switch_case' })
 end
 
--- ---- derivatives of derivatives -----------------------------------------------------------------------------------------
+-- ---- derivatives of derivatives -------------------------------------------------------------------------------------
 --- The gradient as a dense Output; zeros where there is none.
 local function dense_gradient(y, x, opts)
   opts = opts or {}
@@ -458,18 +477,22 @@ local function variable_or_output(x, what)
   return x
 end
 
---- Raises where y and x were given the wrong way round: nothing of y comes from x, and x comes from y. What depends on neither has zeros.
+--- Raises where y and x were given the wrong way round: nothing of y comes from x, and x comes from y. What depends on
+-- neither has zeros.
 local function check_order(y, x, what)
   if getmetatable(x) ~= graph.Output or type(y) ~= 'table' then return end
   local of = getmetatable(y) and rawget(getmetatable(y), 'handle_of')
   local from = of and of(y) or y
   if getmetatable(from) ~= graph.Output or from.graph ~= x.graph or from.node == x.node then return end
   local function needs(o, node)
-    for _, other in ipairs(core.graph_needs(o.graph.handle, { o.node, o.index })) do if other == node then return true end end
+    for _, other in ipairs(core.graph_needs(o.graph.handle, { o.node, o.index })) do
+      if other == node then return true end
+    end
     return false
   end
   if needs(x, from.node) and not needs(from, x.node) then
-    errors.bad('%s(y, x): y, %s, does not depend on x, %s, but x on y: they stand the wrong way round', what, y.name, x.name)
+    errors.bad('%s(y, x): y, %s, does not depend on x, %s, but x on y: they stand the wrong way round', what, y.name,
+               x.name)
   end
 end
 
@@ -485,7 +508,8 @@ local function direction(x, v, g, what)
     for i = 1, same and #shape or 0 do same = same and (shape[i] == expected[i] or shape[i] < 0 or expected[i] < 0) end
   end
   if not same then
-    errors.bad('%s: v is %s, but x (`%s`) is %s', what, tensor.shape_text(o.dtype, shape), x.name, tensor.shape_text(x.dtype, expected))
+    errors.bad('%s: v is %s, but x (`%s`) is %s', what, tensor.shape_text(o.dtype, shape), x.name,
+               tensor.shape_text(x.dtype, expected))
   end
   return o
 end
@@ -499,8 +523,8 @@ local function directions(x, v, what, each)
   end
 end
 
---- df.jvp(y, x, v): J v, the derivative of y along v. By two reverse passes: the first is linear in its grad_ys u, and J v is
--- its gradient with respect to u.
+--- df.jvp(y, x, v): J v, the derivative of y along v. By two reverse passes: the first is linear in its grad_ys u, and
+-- J v is its gradient with respect to u.
 -- Of a list of x the sum over them all.
 function M.jvp(y, x, v)
   if nest.is_structure(x) then
@@ -537,7 +561,8 @@ function M.hvp(y, x, v)
   return dense_gradient(g, x, { grad_ys = v })
 end
 
---- Are all rows of a Jacobian computed at once? That takes a third to a ninth of a loop's time; it has all of them in memory.
+--- Are all rows of a Jacobian computed at once? That takes a third to a ninth of a loop's time; it has all of them in
+-- memory.
 local function by_lanes(rows)
   local most = 256
   return rows.shape and rows.shape[1] >= 0 and rows.shape[1] <= most
@@ -568,8 +593,8 @@ function M.jacobian(y, x)
   return out
 end
 
---- df.hessian(y, x): the second derivatives of a scalar y, of shape x.shape + x.shape; of a larger y those of its sum. Of a list of x a
--- list, without the mixed ones.
+--- df.hessian(y, x): the second derivatives of a scalar y, of shape x.shape + x.shape; of a larger y those of its sum.
+-- Of a list of x a list, without the mixed ones.
 function M.hessian(y, x)
   if nest.is_structure(x) then
     return nest.map(x, nest.is_structure, function(xi) return M.hessian(y, xi) end)
@@ -580,7 +605,8 @@ function M.hessian(y, x)
 end
 
 -- What fails takes its nodes with it; the graph is that of the values, wherever these stand.
-for _, name in ipairs{ 'map_fn', 'foldl', 'foldr', 'scan', 'case', 'switch_case', 'jvp', 'hvp', 'jacobian', 'hessian' } do
+for _, name in ipairs{ 'map_fn', 'foldl', 'foldr', 'scan', 'case', 'switch_case', 'jvp', 'hvp', 'jacobian',
+                       'hessian' } do
   local build = M[name]
   M[name] = errors.in_front(function(a, b, ...)
     return graph.attempt(convert.graph_of(b) or convert.graph_of(a) or graph.current(), build, a, b, ...)

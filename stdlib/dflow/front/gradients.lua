@@ -28,7 +28,8 @@ function M.indexed_slices(values, indices, dense_shape)
   values = convert.to_output(values, nil, g)
   indices = convert.typed(indices) and convert.to_output(indices) or arguments.int32(indices, values.graph)
   if dense_shape ~= nil then dense_shape = arguments.int32(dense_shape, values.graph) end
-  return setmetatable({ graph = values.graph, values = values, indices = indices, dense_shape = dense_shape }, IndexedSlices)
+  return setmetatable({ graph = values.graph, values = values, indices = indices, dense_shape = dense_shape },
+                      IndexedSlices)
 end
 
 --- The dense Output: made once per object and context.
@@ -60,7 +61,7 @@ ops.operators(IndexedSlices)
 
 function M.is_slices(x) return getmetatable(x) == IndexedSlices end
 
--- ---- gradients ----------------------------------------------------------------------------------------------------------
+-- ---- gradients ------------------------------------------------------------------------------------------------------
 local modes = { error = 0, zero = 1, none = 2 }
 
 local function list_of(v)
@@ -76,7 +77,8 @@ local function flat(outputs)
   return list
 end
 
---- Builds the derivatives: of each x the Output, and where it is sparse those of its indices and shape; false where there is none.
+--- Builds the derivatives: of each x the Output, and where it is sparse those of its indices and shape; false where
+-- there is none.
 -- @param asked  {ys, grad_ys or nil, xs, stops, mode, line}, as the library takes them
 local function derive(g, asked, y_outputs, x_list, stop_list)
   local function call() return core.gradients(g.handle, asked[1], asked[2], asked[3], asked[4], asked[5], asked[6]) end
@@ -100,17 +102,21 @@ end
 --- The derivative by x, of the three Outputs that derive gave for it.
 local function derivative(g, x, dense, indices, shape)
   if not dense then return false end
-  if indices then return setmetatable({ graph = g, values = dense, indices = indices, dense_shape = shape or nil }, IndexedSlices) end
+  if indices then
+    return setmetatable({ graph = g, values = dense, indices = indices, dense_shape = shape or nil }, IndexedSlices)
+  end
   return getmetatable(x) == tensor_array.TensorArray and tensor_array.wrap(dense, x.d, x.name .. '/grad') or dense
 end
 
---- M.watch: nil, or a function that is told of each call at the top level: ys, xs and stops as Outputs or Variables, and the Lua line.
+--- M.watch: nil, or a function that is told of each call at the top level: ys, xs and stops as Outputs or Variables,
+-- and the Lua line.
 
 --- M.noticed: nil, or what df.vmap has be told of each call: it may give other results.
 
---- gradients(ys, xs, {grad_ys, stop_gradients, unconnected, name}): d(sum of ys) / dx for every x, in the structure of xs. With a name what is
--- built for them is in a scope of that name.
--- @return  an Output for one x, else a table like xs. IndexedSlices where it is sparse, false where 'none' and there is none
+--- gradients(ys, xs, {grad_ys, stop_gradients, unconnected, name}): d(sum of ys) / dx for every x, in the structure of
+-- xs. With a name what is built for them is in a scope of that name.
+-- @return  an Output for one x, else a table like xs. IndexedSlices where it is sparse, false where 'none' and there is
+--          none
 function M.gradients(ys, xs, opts)
   opts = errors.options(opts, 'gradients', { 'grad_ys', 'stop_gradients', 'unconnected', 'name' })
   if ys == nil or xs == nil then
@@ -131,10 +137,12 @@ function M.gradients(ys, xs, opts)
     y_outputs[i] = mt == tensor_array.TensorArray and y.handle or convert.to_output(y, nil, g, 'gradients: ys')
   end
   if opts.grad_ys ~= nil then
-    local given = nest.is_plain(opts.grad_ys) and (nest.is_structure(opts.grad_ys) or #y_list > 1) and opts.grad_ys or { opts.grad_ys }
+    local given = nest.is_plain(opts.grad_ys) and (nest.is_structure(opts.grad_ys) or #y_list > 1) and opts.grad_ys
+      or { opts.grad_ys }
     for i in pairs(given) do
       if type(i) ~= 'number' or i > #y_list then
-        errors.bad('gradients: grad_ys has an entry %s, but there %s', tostring(i), #y_list == 1 and 'is one y' or ('are %d ys'):format(#y_list))
+        errors.bad('gradients: grad_ys has an entry %s, but there %s', tostring(i), #y_list == 1 and 'is one y'
+                   or ('are %d ys'):format(#y_list))
       end
     end
     given_outputs = {}
@@ -164,21 +172,27 @@ function M.gradients(ys, xs, opts)
   end
   for i, x in ipairs(list_of(opts.stop_gradients)) do stop_outputs[i] = handle_or_output(x, 'stop_gradients') end
   local function derived()
-    return derive(g, { flat(y_outputs), given_outputs and flat(given_outputs), flat(x_outputs), flat(stop_outputs), mode, where },
+    return derive(g, { flat(y_outputs), given_outputs and flat(given_outputs), flat(x_outputs), flat(stop_outputs),
+                       mode, where },
                   y_outputs, x_list, list_of(opts.stop_gradients))
   end
   local first = core.graph_nodes(g.handle)
   local function build() return opts.name and graph.with(g, graph.name_scope, opts.name, derived) or derived() end
   local outputs = M.watch and build() or intern.derivatives(g, ('%s|%d|%s|'):format(where, mode, opts.name or ''),
-                                                            { y_outputs, given_outputs or {}, x_outputs, stop_outputs }, build)
+                                                            { y_outputs, given_outputs or {}, x_outputs, stop_outputs },
+                                                            build)
   local results = {}
-  for i, x in ipairs(x_list) do results[i] = derivative(g, x, outputs[3 * i - 2], outputs[3 * i - 1], outputs[3 * i]) end
-  if M.noticed then results = M.noticed(g, first, x_list, x_outputs, y_outputs, given_outputs, stop_outputs, results) end
+  for i, x in ipairs(x_list) do
+    results[i] = derivative(g, x, outputs[3 * i - 2], outputs[3 * i - 1], outputs[3 * i])
+  end
+  if M.noticed then
+    results = M.noticed(g, first, x_list, x_outputs, y_outputs, given_outputs, stop_outputs, results)
+  end
   if nest.is_plain(xs) then return nest.pack(xs, results, function() return true end) end
   return results[1]
 end
 
--- ---- custom gradients ------------------------------------------------------------------------------------------------------
+-- ---- custom gradients -----------------------------------------------------------------------------------------------
 -- A graph keeps its own: { fn =, nx =, ny =, dtypes =, ys = } by id; here is only which graph an id belongs to.
 local graph_of_id, last_id = setmetatable({}, { __mode = 'v' }), 0
 
@@ -195,7 +209,9 @@ function M.custom_derivatives(g, id, dys)
   local c, out = g.custom[id], {}
   local dx = call_user(c.fn, unpack(dys, 1, c.ny))
   if dx.n == 1 and c.nx > 1 and nest.is_plain(dx[1]) then dx = dx[1] end
-  for i = 1, c.nx do out[i] = dx[i] ~= nil and dx[i] ~= false and convert.to_output(dx[i], c.dtypes[i], g, 'custom_gradient') end
+  for i = 1, c.nx do
+    out[i] = dx[i] ~= nil and dx[i] ~= false and convert.to_output(dx[i], c.dtypes[i], g, 'custom_gradient')
+  end
   return out
 end
 
@@ -230,7 +246,8 @@ function M.with_custom_gradient(g, xs, ys, fn)
   return registry.op('CustomGradient', { args }, { nx = nx, id = id })
 end
 
---- df.custom_gradient(fn): a function that gives y of `y, function(dy) return dx end = fn(x...)`; gradients call the inner function.
+--- df.custom_gradient(fn): a function that gives y of `y, function(dy) return dx end = fn(x...)`; gradients call the
+-- inner function.
 function M.custom_gradient(fn)
   if type(fn) ~= 'function' then errors.bad('custom_gradient takes a function, not %s', errors.describe(fn)) end
   return function(...)

@@ -1,6 +1,7 @@
 --- Graph, Operation and Output: the symbolic side. An Output is one output of one node of a graph.
 --
--- Two mentions of the same output are the same Lua object: each graph keeps its Outputs in weak tables by node and index.
+-- Two mentions of the same output are the same Lua object: each graph keeps its Outputs in weak tables by node and
+-- index.
 -- The raw fields of an Output are `graph`, `node` (an id) and `index`; everything else is looked up when asked for.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
@@ -23,7 +24,8 @@ local all = setmetatable({}, { __mode = 'k' })      -- every graph there is
 local sessions = {}  -- by as_default: {graph, the session that was its default before}
 local base           -- the default graph below them
 
---- The frames that called the line which built the op `name (Type)`, one below the other; nil where none did, or it is not known.
+--- The frames that called the line which built the op `name (Type)`, one below the other; nil where none did, or it is
+-- not known.
 function errors.callers_of(op, source)
   local name = op:match '^(.-) %(' or op
   for g in pairs(all) do
@@ -91,7 +93,8 @@ function M.standing()
   return list
 end
 
---- Gives up what was begun and not ended since M.standing gave `before`: for code that may be thrown out of the middle of anything, as by Ctrl-C.
+--- Gives up what was begun and not ended since M.standing gave `before`: for code that may be thrown out of the middle
+-- of anything, as by Ctrl-C.
 function M.unwind(before)
   M.restore(before.depth)
   while #sessions > before.sessions do M.leave_session() end
@@ -108,11 +111,13 @@ local function lost()
   errors.bad('this Output is of a cond, a loop or a call that failed while it was built: its node went with it')
 end
 Lost.__index, Lost.as_output, Lost.dtype_of = lost, lost, lost
-for _, event in ipairs{ 'add', 'sub', 'mul', 'div', 'mod', 'pow', 'unm', 'idiv', 'band', 'bor', 'bxor', 'bnot', 'lt', 'le', 'len', 'concat', 'call' } do
+for _, event in ipairs{ 'add', 'sub', 'mul', 'div', 'mod', 'pow', 'unm', 'idiv', 'band', 'bor', 'bxor', 'bnot', 'lt',
+                        'le', 'len', 'concat', 'call' } do
   Lost['__' .. event] = lost
 end
 
---- Gives up what was built since core.graph_mark gave `mark`. Outputs of nodes that go can be used for nothing any more.
+--- Gives up what was built since core.graph_mark gave `mark`. Outputs of nodes that go can be used for nothing any
+-- more.
 function M.undo(g, mark)
   local before = core.graph_nodes(g.handle)
   local left = core.graph_undo(g.handle, mark)
@@ -138,7 +143,8 @@ function M.undo(g, mark)
   end
 end
 
---- fn(...), whose nodes are drawn together: path() says under which name, when they are built, as a name scope's `encoder/attention`.
+--- fn(...), whose nodes are drawn together: path() says under which name, when they are built, as a name scope's
+-- `encoder/attention`.
 function M.grouped(g, path, fn, ...)
   local first = core.graph_nodes(g.handle)
   local group = { first = first }
@@ -249,7 +255,8 @@ function graph_methods.output(g, name)
   if node < 0 then missing(g, op) end
   if index >= core.node_outputs(g.handle, node) then
     local n = core.node_outputs(g.handle, node)
-    errors.raise('not_found', "the operation '%s' has %d output%s, there is none with index %d", op, n, n == 1 and '' or 's', index)
+    errors.raise('not_found', "the operation '%s' has %d output%s, there is none with index %d", op, n, n == 1 and ''
+                 or 's', index)
   end
   return M.output(g, node, index)
 end
@@ -263,7 +270,8 @@ end
 
 --- g:finalize(): what is there is all: to build more is an error from now on. Running it is not.
 function graph_methods.finalize(g)
-  for _, v in ipairs(g.variables) do getmetatable(v).as_output(v) end       -- a variable that is fetched is read by a node
+  -- a variable that is fetched is read by a node
+  for _, v in ipairs(g.variables) do getmetatable(v).as_output(v) end
   core.graph_finalize(g.handle)
   return g
 end
@@ -370,12 +378,14 @@ function M.rank(o)
 end
 
 --- Set by the ops module.
-M.hooks = { materialise = function() end, find_method = function() end, element = nil, names = function() return {} end }
+M.hooks = { materialise = function() end, find_method = function() end, element = nil,
+            names = function() return {} end }
 local hooks = M.hooks
 
 local function no_field(key, what)
   if key == 'rank' or key == 'size' then
-    errors.bad("an %s has no field '%s': write df.%s(x) for the op, or #x.shape for what is known while building", what, key, key)
+    errors.bad("an %s has no field '%s': write df.%s(x) for the op, or #x.shape for what is known while building", what,
+               key, key)
   end
   local names = hooks.names()
   for _, name in ipairs(names) do
@@ -413,26 +423,32 @@ Output.__tostring = function(o)
 end
 
 local function no_order()
-  errors.bad('Lua turns the result of < into a boolean, so it cannot build a node: write a:lt(b), a:le(b), a:gt(b) or a:ge(b), '
+  errors.bad('Lua turns the result of < into a boolean, so it cannot build a node: write a:lt(b), a:le(b), a:gt(b) or '
+             .. 'a:ge(b), '
     .. 'or have statements build graphs: df.autograph(fn), dflow --autograph script.lua, :autograph on at the prompt')
 end
 Output.__lt, Output.__le = no_order, no_order
 Output.__len = function()
-  errors.bad('# of an Output is not known while building: write df.dim(x, 0) for its first dimension, #x.shape for its rank')
+  errors.bad('# of an Output is not known while building: write df.dim(x, 0) for its first dimension, #x.shape for '
+             .. 'its rank')
 end
 Output.__concat = function(a, b)
   if getmetatable(a) == Output or getmetatable(b) == Output then
-    errors.bad('an Output has no value while building, so .. cannot join it: run it first, or use df.concat({a, b}, axis)')
+    errors.bad('an Output has no value while building, so .. cannot join it: run it first, or use df.concat({a, b}, '
+               .. 'axis)')
   end
 end
--- `==` on two Outputs asks whether they are the same one, which is seldom what was meant; of others (`i == 3`) Lua reports nothing.
+-- `==` on two Outputs asks whether they are the same one, which is seldom what was meant; of others (`i == 3`) Lua
+-- reports nothing.
 -- Equal ones never come here, and two tables of our own compare in peace.
 local ours = debug.getinfo(1, 'S').source:match('^(.*)front[/\\]graph%.lua$') or '@'
 function Output.__eq(a, b)
   local info = debug.getinfo(2, 'Sl')
   if info and info.what ~= 'C' and info.source:sub(1, #ours) ~= ours then
-    errors.warn('== on an Output asks whether both are the same output, which is known while the graph is built: false; '
-      .. 'to compare values write x:eq(y), to compare outputs rawequal(x, y)', ('%s:%d'):format(require('dflow.front.quote').file_of(info), info.currentline))
+    errors.warn('== on an Output asks whether both are the same output, which is known while the graph is built: '
+                .. 'false; '
+      .. 'to compare values write x:eq(y), to compare outputs rawequal(x, y)', ('%s:%d'):format(
+          require('dflow.front.quote').file_of(info), info.currentline))
   end
   return rawequal(a, b)
 end
@@ -441,8 +457,8 @@ Output.__call = function(o)
 end
 
 -- LuaJIT's ipairs looks at raw fields only: a stray ipairs(x) would be a loop of no rounds, without an error. There,
--- and for what stands for an Output only, it goes by x[i] as Lua 5.4's does, and ends with the message of x[i]. It goes by names, so that a
--- dflow that is loaded anew needs no other.
+-- and for what stands for an Output only, it goes by x[i] as Lua 5.4's does, and ends with the message of x[i]. It goes
+-- by names, so that a dflow that is loaded anew needs no other.
 local function by_index(t, i)
   i = i + 1
   local v = t[i]
@@ -458,7 +474,9 @@ if not asks_index() then
   local plain = ipairs
   function _G.ipairs(t)
     local mt = type(t) == 'table' and getmetatable(t)
-    if type(mt) == 'table' and (rawget(mt, '__name') == 'dflow.Output' or rawget(mt, 'as_output')) then return by_index, t, 0 end
+    if type(mt) == 'table' and (rawget(mt, '__name') == 'dflow.Output' or rawget(mt, 'as_output')) then
+      return by_index, t, 0
+    end
     return plain(t)
   end
 end
@@ -483,7 +501,9 @@ end
 --- df.name_scope(name, fn): the names of what fn builds begin with name.
 function M.name_scope(name, fn)
   check_function(fn, 'name_scope')
-  if not errors.is_name(name) then errors.bad('name_scope takes a name without spaces and colons, not %s', errors.describe(name)) end
+  if not errors.is_name(name) then
+    errors.bad('name_scope takes a name without spaces and colons, not %s', errors.describe(name))
+  end
   local g = M.current()
   core.push_scope(g.handle, name)
   return under(g, core.pop_scope, fn)
@@ -508,7 +528,8 @@ local function choose_devices(g, first, choose, outer)
     if core.node_device(g.handle, node) == '' then
       local spec = choose(core.node_type(g.handle, node))
       if spec ~= nil and type(spec) ~= 'string' then
-        errors.bad('device: the function returned %s for %s; a device such as \'sim:0\', or nil, is expected', errors.describe(spec),
+        errors.bad('device: the function returned %s for %s; a device such as \'sim:0\', or nil, is expected',
+                   errors.describe(spec),
           core.node_type(g.handle, node))
       end
       core.set_node_device(g.handle, node, spec or outer)
@@ -516,8 +537,8 @@ local function choose_devices(g, first, choose, outer)
   end
 end
 
---- df.device(spec, fn): what fn builds is to be placed there: 'sim:1', TensorFlow's '/device:SIM:1', or a function of a node's op type that
--- returns one. '' or nil: what stands around it asks for nothing.
+--- df.device(spec, fn): what fn builds is to be placed there: 'sim:1', TensorFlow's '/device:SIM:1', or a function of a
+-- node's op type that returns one. '' or nil: what stands around it asks for nothing.
 function M.device(spec, fn)
   check_function(fn, 'device')
   local g = M.current()
@@ -530,13 +551,14 @@ function M.device(spec, fn)
     return finish(under_device(g, '', fn))
   end
   if spec ~= nil and type(spec) ~= 'string' then
-    errors.bad("device: a device is a name such as 'sim:0' or a function of an op's type, not %s", errors.describe(spec))
+    errors.bad("device: a device is a name such as 'sim:0' or a function of an op's type, not %s",
+               errors.describe(spec))
   end
   return under_device(g, spec or '', fn)
 end
 
---- df.control_dependencies(list, fn): what fn builds runs after the operations (or Outputs) of the list; nil instead of one: after none of
--- those that stand around.
+--- df.control_dependencies(list, fn): what fn builds runs after the operations (or Outputs) of the list; nil instead of
+-- one: after none of those that stand around.
 function M.control_dependencies(list, fn)
   check_function(fn, 'control_dependencies')
   if list == nil then
@@ -577,8 +599,11 @@ function M.colocate_with(x, fn)
     errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x))
   end
   local mt = getmetatable(x)
-  if rawget(mt, 'handle_of') then x = mt.handle_of(x) elseif rawget(mt, 'as_output') then x = mt.as_output(x) end      -- a variable is where it lies
-  if x.node == nil or x.graph == nil then errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x)) end
+  -- a variable is where it lies
+  if rawget(mt, 'handle_of') then x = mt.handle_of(x) elseif rawget(mt, 'as_output') then x = mt.as_output(x) end
+  if x.node == nil or x.graph == nil then
+    errors.bad('colocate_with takes an Output, an operation or a Variable, not %s', errors.describe(x))
+  end
   return under_device(x.graph, '@' .. core.node_name_of(x.graph.handle, x.node), fn)
 end
 
@@ -591,7 +616,8 @@ function M.unpack(t, i, j)
                getmetatable(t) == M.Output and ': df.unstack(x) gives its parts along axis 0' or '')
   end
   if not is_place(i) or not is_place(j) then
-    errors.bad('df.unpack takes a list, and from where to where: whole numbers, not %s', errors.describe(is_place(i) and j or i))
+    errors.bad('df.unpack takes a list, and from where to where: whole numbers, not %s',
+               errors.describe(is_place(i) and j or i))
   end
   i, j = i or 1, j or #t
   if not (j - i < 1e6) then errors.bad('df.unpack: %s values are too many', tostring(j - i + 1)) end

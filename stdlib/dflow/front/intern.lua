@@ -1,12 +1,13 @@
 --- Building in a loop: `df.run(v:assign(x))` a thousand times is one operation, run a thousand times.
 --
--- What is built after a run, outside of all bodies, scopes and dependencies, and equals what was built before that run at the same line
--- (the same op, attributes and inputs), gets no node of its own at first: run alone, it is run as the other one. Whatever else is done
--- with it (an input of something that is new, a feed, a gradient, a name) builds its node then. So it does not show, but by the
--- graph, which stays as it is. The k-th of its kind since the last run stands for the k-th before it. What draws random numbers, makes a
--- resource or has no inputs is always built; what has an effect stands for another only where that one's effect is not asked for besides.
--- What gradients are asked for again, they are given again. What is none of this (a minimizer, a loop, a cond built for each run) makes the
--- graph larger and its runs slower, and is told of once.
+-- What is built after a run, outside of all bodies, scopes and dependencies, and equals what was built before that run
+-- at the same line (the same op, attributes and inputs), gets no node of its own at first: run alone, it is run as the
+-- other one. Whatever else is done with it (an input of something that is new, a feed, a gradient, a name) builds its
+-- node then. So it does not show, but by the graph, which stays as it is. The k-th of its kind since the last run
+-- stands for the k-th before it. What draws random numbers, makes a resource or has no inputs is always built; what has
+-- an effect stands for another only where that one's effect is not asked for besides.
+-- What gradients are asked for again, they are given again. What is none of this (a minimizer, a loop, a cond built for
+-- each run) makes the graph larger and its runs slower, and is told of once.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local errors = require 'dflow.front.errors'
@@ -31,13 +32,16 @@ local function may(e)
   if yes == nil then
     local one = e.noutputs == 0 or (e.noutputs == 1 and not e.has_list_output)
     yes = one and e.ninputs > 0 and not e.attr.seed and e.type ~= 'PlaceholderWithDefault'
-    for _, a in ipairs(e.outputs) do yes = yes and a.dtype ~= dtypes.RESOURCE and not (a.set and a.set[dtypes.RESOURCE]) end
+    for _, a in ipairs(e.outputs) do
+      yes = yes and a.dtype ~= dtypes.RESOURCE and not (a.set and a.set[dtypes.RESOURCE])
+    end
     e.interned = yes
   end
   return yes
 end
 
---- The words that tell a bare value from others, appended to `into`; nil where it is no such value, or one of more than `left` parts.
+--- The words that tell a bare value from others, appended to `into`; nil where it is no such value, or one of more than
+-- `left` parts.
 local function content(v, into, left)
   local kind = type(v)
   if kind == 'table' then
@@ -92,7 +96,8 @@ local function key_of(e, where, inputs, attrs, bound)
   return table.concat(parts, '|')
 end
 
---- An Output (or Operation) that stands for a node from before the last run; else nil, and the key to keep the new node by.
+--- An Output (or Operation) that stands for a node from before the last run; else nil, and the key to keep the new node
+-- by.
 -- @param inputs  Outputs; build() gives the id of a node of its own
 function M.find(g, e, where, inputs, attrs, bound, build)
   local key = key_of(e, where, inputs, attrs, bound)
@@ -142,7 +147,8 @@ function graph.hooks.materialise(o)
   return node
 end
 
---- Is it the value of `fed` that a run is given, and nothing that was computed? What stands for another has other inputs than its own node.
+--- Is it the value of `fed` that a run is given, and nothing that was computed? What stands for another has other
+-- inputs than its own node.
 local function is_input(fed) return core.node_type(fed.graph.handle, fed.node) == 'Placeholder' end
 
 --- The node that a run of o alone may run. `fed`: the one output that is fed, or nil.
@@ -204,7 +210,7 @@ function M.settle(flat, feeds)
   return flat
 end
 
--- ---- derivatives -----------------------------------------------------------------------------------------------------
+-- ---- derivatives ----------------------------------------------------------------------------------------------------
 --- What Outputs are known by; nil where one has an effect, or a node of its own besides the one that it stood for.
 local function derivatives_key(key, lists)
   local parts = { key }
@@ -224,7 +230,8 @@ local function standing(g, list, build)
   local own, stands = nil, {}
   for i, o in ipairs(list) do
     local d = o and core.output_dtype(g.handle, o.node, o.index)
-    stands[i] = o and setmetatable({ graph = g, same = o.node, index = o.index, d = d, effect = false, build = function()
+    stands[i] = o and setmetatable({ graph = g, same = o.node, index = o.index, d = d, effect = false,
+        build = function()
       own = own or build()
       rawset(stands[i], 'index', own[i].index)
       return own[i].node
@@ -233,8 +240,9 @@ local function standing(g, list, build)
   return stands
 end
 
---- What gradients gave for the same line and Outputs before the last run, by Outputs that stand for it, else what build() gives: a list of
---- Outputs, false where there is none. What was asked for twice between two runs is built twice.
+--- What gradients gave for the same line and Outputs before the last run, by Outputs that stand for it, else what
+--- build() gives: a list of Outputs, false where there is none. What was asked for twice between two runs is built
+-- twice.
 -- @param lists  of Outputs (false: none)
 function M.derivatives(g, key, lists, build)
   key = g.period and M.open(g) and derivatives_key(key, lists)
@@ -249,8 +257,9 @@ function M.derivatives(g, key, lists, build)
   return standing(g, known.results, build)
 end
 
--- ---- literals -----------------------------------------------------------------------------------------------------------
---- The Const of a value that was written where an Output is taken: it has no other holder, so equal ones of a line are one.
+-- ---- literals -------------------------------------------------------------------------------------------------------
+--- The Const of a value that was written where an Output is taken: it has no other holder, so equal ones of a line are
+-- one.
 -- @param make  function() -> Output
 function M.literal(g, v, dtype, make)
   if not M.open(g) then return make() end
@@ -285,7 +294,8 @@ function M.note_growth(g, session)
   if grows.looks < PATIENCE then return end
   told[g] = true
   core.session_told_growth(session)
-  errors.warn(('the graph has grown by %d operations in %d runs: what is built here is built anew for each run, which makes each slower; '
+  errors.warn(('the graph has grown by %d operations in %d runs: what is built here is built anew for each run, which '
+               .. 'makes each slower; '
     .. 'build it once, before the loop, and run that'):format(size - grows.since, LOOK * PATIENCE), where)
 end
 

@@ -1,13 +1,14 @@
 --- Lua source as tokens, a line at a time, so that an editor need only look again at the lines that changed.
 --
--- What a line inherits from the one before is its state: nil, or a string that says what is still open: `[2` a long string of
--- level 2, `-0` a long comment, `"` or `'` a string that goes on after a backslash or \z. A line's tokens are three
--- lists: kind, first byte, last byte. Kinds: `name keyword constant number string comment op error`.
+-- What a line inherits from the one before is its state: nil, or a string that says what is still open: `[2` a long
+-- string of level 2, `-0` a long comment, `"` or `'` a string that goes on after a backslash or \z. A line's tokens are
+-- three lists: kind, first byte, last byte. Kinds: `name keyword constant number string comment op error`.
 local M = {}
 local byte, find, match, sub = string.byte, string.find, string.match, string.sub
 
 M.keywords = {}
-for word in ('and break do else elseif end for function goto if in local not or repeat return then until while'):gmatch('%a+') do
+for word in ('and break do else elseif end for function goto if in local not or repeat return then until while'):gmatch(
+    '%a+') do
   M.keywords[word] = 'keyword'
 end
 for word in ('nil true false'):gmatch('%a+') do M.keywords[word] = 'constant' end
@@ -29,7 +30,9 @@ for c = 0, 255 do
 end
 
 local operators = {}
-for word in ('.. == ~= <= >= // << >> :: + - * / % ^ # & ~ | < > = ( ) { } [ ] ; : , .'):gmatch('%S+') do operators[word] = true end
+for word in ('.. == ~= <= >= // << >> :: + - * / % ^ # & ~ | < > = ( ) { } [ ] ; : , .'):gmatch('%S+') do
+  operators[word] = true
+end
 
 --- The end of a quoted string that begins before `at`: its last byte, and the quote when it goes on in the next line.
 local function quoted(text, at, quote)
@@ -92,7 +95,8 @@ function M.line(text, state)
         if not last then _, last = find(text, '^[%w_.]+', i) end
       end
       local word = sub(text, i, last)
-      add((tonumber(word) or find(word, '^%d+[uU]?[lL][lL]$') or find(word, '^0[xX]%x+[uU]?[lL][lL]$')) and 'number' or 'error', i, last)
+      add((tonumber(word) or find(word, '^%d+[uU]?[lL][lL]$') or find(word, '^0[xX]%x+[uU]?[lL][lL]$')) and 'number'
+          or 'error', i, last)
     elseif kind == QUOTE then
       local quote = sub(text, i, i)
       local last, open, broken = quoted(text, i + 1, quote)
@@ -132,8 +136,8 @@ function M.line(text, state)
   return kinds, firsts, lasts, nil
 end
 
---- All tokens of a text of any number of lines, as a list of {kind=, text=, line=, first=, last=}; first and last are bytes of the
--- whole text.
+--- All tokens of a text of any number of lines, as a list of {kind=, text=, line=, first=, last=}; first and last are
+-- bytes of the whole text.
 function M.tokens(text)
   local list, state, at, line = {}, nil, 1, 1
   while true do

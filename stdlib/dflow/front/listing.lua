@@ -1,4 +1,5 @@
---- Tables as text, and the lists and tables that runs give: plain tables, which say what they hold when they are printed.
+--- Tables as text, and the lists and tables that runs give: plain tables, which say what they hold when they are
+-- printed.
 local text = require 'dflow.front.text'
 
 local M = {}
@@ -34,7 +35,9 @@ local function in_rows(words, wide)
   local rows = {}
   for at = 1, #words, columns do
     local row = {}
-    for i = at, math.min(at + columns - 1, #words) do row[#row + 1] = (' '):rep(i < #words and width - #words[i] or 0) .. words[i] end
+    for i = at, math.min(at + columns - 1, #words) do
+      row[#row + 1] = (' '):rep(i < #words and width - #words[i] or 0) .. words[i]
+    end
     rows[#rows + 1] = table.concat(row, ', ')
   end
   return '{\n  ' .. table.concat(rows, ',\n  ') .. '\n}'
@@ -67,13 +70,16 @@ function M.text(v, depth, open, part, most)
   for i = 1, math.min(listed, most.entries) do words[i] = part(rawget(v, i), depth + 1, open) end
   local left = listed - #words
   for key in next, v do
-    if not (type(key) == 'number' and key >= 1 and key <= listed and key == math.floor(key)) then keys[#keys + 1] = key end
+    if not (type(key) == 'number' and key >= 1 and key <= listed and key == math.floor(key)) then
+      keys[#keys + 1] = key
+    end
   end
   for _, key in ipairs(M.sorted(keys)) do
     if #words >= most.entries then
       left = left + 1
     else
-      words[#words + 1] = key_text(key, function(k) return part(k, depth + 1, open) end) .. ' = ' .. part(rawget(v, key), depth + 1, open)
+      words[#words + 1] = key_text(key, function(k) return part(k, depth + 1, open) end) .. ' = '
+        .. part(rawget(v, key), depth + 1, open)
     end
   end
   open[v] = nil
@@ -81,7 +87,7 @@ function M.text(v, depth, open, part, most)
   return joined(words, #keys > 0, most.columns)
 end
 
--- ---- what runs give -----------------------------------------------------------------------------------------------------
+-- ---- what runs give -------------------------------------------------------------------------------------------------
 local Results = {}
 
 local function part_text(v, depth, open)

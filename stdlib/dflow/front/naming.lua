@@ -1,14 +1,16 @@
 --- Names of Lua for what is in a graph: which variable, parameter or field holds an Output, a Variable or an operation.
 --
--- They are found, not guessed: the objects themselves are looked for in globals, in the prompt's locals, in the locals and upvalues of the functions
--- that are being called, and in the fields of tables there (`model.w`). A function's names come before those of its callers, these before globals, and
--- a variable before a field; where two names stand alike there is none. A loop's own nodes have the name of the body's parameter.
+-- They are found, not guessed: the objects themselves are looked for in globals, in the prompt's locals, in the locals
+-- and upvalues of the functions that are being called, and in the fields of tables there (`model.w`). A function's
+-- names come before those of its callers, these before globals, and a variable before a field; where two names stand
+-- alike there is none. A loop's own nodes have the name of the body's parameter.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local errors = require 'dflow.front.errors'
 
 local M = {}
-local GLOBAL, LOOP = 1000, 2000                  -- ranks: a function's is how many callers are between it and the run, a field's is half a step behind
+-- ranks: a function's is how many callers are between it and the run, a field's is half a step behind
+local GLOBAL, LOOP = 1000, 2000
 local MOST_FIELDS = 200                          -- of a table that are looked at
 
 --- dflow.h's DF_ROLE_* of the nodes that a loop's variable became: Enter, Merge, Switch, NextIteration, Exit.
@@ -21,7 +23,9 @@ local function place_of(v)
   if mt == graph.Operation then return v.graph, rawget(v, 'node'), 0 end
   local name = type(mt) == 'table' and rawget(mt, '__name')
   local handle = (name == 'dflow.Variable' or name == 'dflow.TensorArray') and rawget(v, 'handle')
-  if type(handle) == 'table' and getmetatable(handle) == graph.Output then return handle.graph, rawget(handle, 'node'), handle.index end
+  if type(handle) == 'table' and getmetatable(handle) == graph.Output then
+    return handle.graph, rawget(handle, 'node'), handle.index
+  end
 end
 
 local function note(found, v, name, rank)
@@ -104,7 +108,9 @@ function M.collect(g, stack)
   local found, seen = {}, {}
   if stack then look_at_stack(found, seen) end
   local session = package.loaded['dflow.repl.session']
-  for _, name in ipairs(session and session.locals.names() or {}) do look(found, name, session.locals.get(name), seen, GLOBAL) end
+  for _, name in ipairs(session and session.locals.names() or {}) do
+    look(found, name, session.locals.get(name), seen, GLOBAL)
+  end
   for name, v in next, _G do look(found, name, v, seen, GLOBAL) end
   look_at_loops(found, g)
   return { of = found[g], g = g }
@@ -124,7 +130,8 @@ function M.text(names, node, index)
   return label and ('%s (%s)'):format(label, name) or name
 end
 
---- A line with the names of its nodes: each node's where it is first mentioned, but for the types of ops, `Mul(x, y)` and `Mul (Mul)`.
+--- A line with the names of its nodes: each node's where it is first mentioned, but for the types of ops, `Mul(x, y)`
+-- and `Mul (Mul)`.
 function M.line(names, line)
   if not names.by_name then
     names.by_name = {}
@@ -161,8 +168,8 @@ function M.line(names, line)
   return table.concat(out) .. line:sub(at)
 end
 
---- The error of a run, whose message names the placeholder that was not fed: the functions that asked for the run are still being called. Its place
--- is the line of the run, which is to be mended, not that of the placeholder.
+--- The error of a run, whose message names the placeholder that was not fed: the functions that asked for the run are
+-- still being called. Its place is the line of the run, which is to be mended, not that of the placeholder.
 function M.explain(e, g)
   if not errors.is(e) or type(e.message) ~= 'string' then return e end
   local name = e.message:match '^the placeholder `([^`]*)`.* was not fed'
@@ -170,7 +177,10 @@ function M.explain(e, g)
   local ok, label = pcall(function()
     return M.label(M.collect(g, true), g:op(name).node, 0)
   end)
-  if ok and label then e.message = e.message:gsub('^the placeholder `', ('the placeholder %s (`'):format(label:gsub('%%', '%%%%')), 1):gsub('`,', '`),', 1) end
+  if ok and label then
+    e.message = e.message:gsub('^the placeholder `', ('the placeholder %s (`'):format(label:gsub('%%', '%%%%')),
+                               1):gsub('`,', '`),', 1)
+  end
   if e.ran and e.source then
     e.message = ('%s; it was built at %s'):format(e.message, e.source)
     e.source, e.ran, e.traceback = e.ran, nil, core.callers() or false

@@ -9,7 +9,9 @@ local function distance(a, b)
     for j = 1, #b do
       local cost = a:byte(i) == b:byte(j) and 0 or 1
       current[j] = math.min(previous[j] + 1, current[j - 1] + 1, previous[j - 1] + cost)
-      if before and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then current[j] = math.min(current[j], before[j - 2] + 1) end
+      if before and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        current[j] = math.min(current[j], before[j - 2] + 1)
+      end
     end
     previous, before = current, previous
   end

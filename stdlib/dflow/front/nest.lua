@@ -1,4 +1,5 @@
---- Structures: nested tables of Outputs, values, TensorArrays. Flattened in a fixed order: 1, 2, ... and then sorted keys.
+--- Structures: nested tables of Outputs, values, TensorArrays. Flattened in a fixed order: 1, 2, ... and then sorted
+-- keys.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local listing = require 'dflow.front.listing'
@@ -39,7 +40,8 @@ local function has_names(t)
 end
 M.has_names = has_names
 
---- Is it an object that stands for its fields (a SparseTensor)? Structures enter it as a table, and make one like it of its parts.
+--- Is it an object that stands for its fields (a SparseTensor)? Structures enter it as a table, and make one like it of
+-- its parts.
 local function is_composite(t)
   local mt = getmetatable(t)
   return type(mt) == 'table' and rawget(mt, 'is_composite') == true

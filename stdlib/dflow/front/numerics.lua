@@ -1,6 +1,8 @@
---- df.run(x, feeds, {check_numerics = true}): the run ends at the first op that makes a NaN, and says which, where and when.
+--- df.run(x, feeds, {check_numerics = true}): the run ends at the first op that makes a NaN, and says which, where and
+-- when.
 --
--- It is a run that is watched: it stops behind each op whose result holds one. So it is slower, and alike in everything else.
+-- It is a run that is watched: it stops behind each op whose result holds one. So it is slower, and alike in everything
+-- else.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 
@@ -30,14 +32,17 @@ local function is_ours(r, stop) return stop ~= nil and stop.breakpoint == r.nume
 --- Does it stand at its first NaN?
 function M.met(r) return is_ours(r, r:settle(0)) end
 
---- Waits until the run is over or paused. Where that is at its first NaN, it is cancelled, and `found` is what it ends with.
+--- Waits until the run is over or paused. Where that is at its first NaN, it is cancelled, and `found` is what it ends
+-- with.
 function M.settle(r)
   local stop = r:settle()
   if not is_ours(r, stop) then return end
   local op, tag = stop.op, stop.tag
-  r.numerics.found = setmetatable({ code = 'invalid_argument', source = op.source, op = ('%s (%s)'):format(op.name, op.type),
+  r.numerics.found = setmetatable({ code = 'invalid_argument', source = op.source,
+      op = ('%s (%s)'):format(op.name, op.type),
                                     frame = tag ~= '' and tag or nil,
-                                    message = ('%s made %s, the first of this run'):format(op.name, made[r.numerics.kind]) }, errors.Error)
+                                    message = ('%s made %s, the first of this run'):format(op.name,
+                                        made[r.numerics.kind]) }, errors.Error)
   core.run_cancel(r.handle)
 end
 

@@ -13,7 +13,8 @@ local op, op1, to_output, typed = registry.op, registry.op1, convert.to_output, 
 local Output = graph.Output
 
 -- ---- reductions -------------------------------------------------------------------------------------------------
-for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_prod = 'Prod', reduce_max = 'Max', reduce_min = 'Min',
+for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_prod = 'Prod', reduce_max = 'Max',
+    reduce_min = 'Min',
                                reduce_all = 'All', reduce_any = 'Any', reduce_logsumexp = 'LogSumExp',
                                reduce_euclidean_norm = 'EuclideanNorm' } do
   def(name, { 'x', 'axis', 'keep_dims' }, {}, function(o)
@@ -29,7 +30,8 @@ for name, type_name in pairs { reduce_sum = 'Sum', reduce_mean = 'Mean', reduce_
   functions[name] = function(...)
     local _, last = ...
     if select('#', ...) == 2 and errors.is_data(last) and next(last) == nil then
-      errors.warn(name .. ' is given {}, a list of no axes, which reduces nothing; leave it out to reduce all ({axis = nil} is {}), '
+      errors.warn(name .. ' is given {}, a list of no axes, which reduces nothing; leave it out to reduce all ({axis '
+                          .. '= nil} is {}), '
         .. 'or write {axis = {}} if it is meant')
     end
     return reduce(...)
@@ -39,14 +41,16 @@ end
 for name, type_name in pairs { argmax = 'ArgMax', argmin = 'ArgMin' } do
   def(name, { 'x', 'axis' }, { 'output_type' }, function(o)
     required(name, o, 'x')
-    return op(type_name, { o.x, int32(o.axis or 0, convert.graph_of(o.x)) }, { output_type = o.output_type, name = o.name })
+    return op(type_name, { o.x, int32(o.axis or 0, convert.graph_of(o.x)) },
+              { output_type = o.output_type, name = o.name })
   end)
 end
 
 for name, type_name in pairs { cumsum = 'Cumsum', cumprod = 'Cumprod' } do
   def(name, { 'x', 'axis' }, { 'exclusive', 'reverse' }, function(o)
     required(name, o, 'x')
-    return op(type_name, { o.x, int32(o.axis or 0, convert.graph_of(o.x)) }, { exclusive = o.exclusive, reverse = o.reverse, name = o.name })
+    return op(type_name, { o.x, int32(o.axis or 0, convert.graph_of(o.x)) },
+              { exclusive = o.exclusive, reverse = o.reverse, name = o.name })
   end)
 end
 
@@ -66,7 +70,8 @@ def('truediv', { 'x', 'y' }, {}, function(o)
   local x, y = o.x, o.y
   local dx, dy = typed(x), typed(y)
   if dx and dy and dx ~= dy then
-    errors.bad("/: the operands have different dtypes, %s and %s: cast one of them, as in df.cast(x, '%s')", dtypes.name[dx],
+    errors.bad("/: the operands have different dtypes, %s and %s: cast one of them, as in df.cast(x, '%s')",
+               dtypes.name[dx],
                dtypes.name[dy], dtypes.name[dx])
   end
   local d = dx or dy
@@ -85,19 +90,22 @@ end)
 local real_div = registry.has('RealDiv') and registry.make(registry.entry('RealDiv'))
 --- a / b: the short way for two floats.
 function functions.div(a, b, opts)
-  if opts == nil and real_div and getmetatable(a) == Output and dtypes.is_float(graph.dtype(a)) then return real_div(a, b) end
+  if opts == nil and real_div and getmetatable(a) == Output and dtypes.is_float(graph.dtype(a)) then
+    return real_div(a, b)
+  end
   if opts == nil then return functions.truediv(a, b) end
   return functions.truediv(a, b, opts)
 end
 
--- ---- shapes -----------------------------------------------------------------------------------------------------------
+-- ---- shapes ---------------------------------------------------------------------------------------------------------
 def('concat', { 'values', 'axis' }, {}, function(o)
   required('concat', o, 'values', 'axis')
   local values = o.values
   if type(values) ~= 'table' then
     errors.bad('concat takes a list of values, not %s', errors.describe(values))
   end
-  if type(o.axis) == 'table' and not errors.is_data(values) and (convert.typed(o.axis) or 3) ~= 3 and convert.typed(o.axis) ~= 9 then
+  if type(o.axis) == 'table' and not errors.is_data(values) and (convert.typed(o.axis) or 3) ~= 3
+  and convert.typed(o.axis) ~= 9 then
     errors.bad('concat: the values are one list, and the axis stands after it: df.concat({a, b}, 0)')
   end
   if not errors.is_data(values) then values = { values } end
@@ -125,7 +133,8 @@ def('unstack', { 'x', 'num', 'axis' }, {}, function(o)
   if not num then
     num = shape and shape[(axis < 0 and axis + #shape or axis) + 1]
     if not num or num < 0 then
-      errors.bad('unstack: how many parts axis %d has is not known while building: %s; give num', axis, tensor.shape_text(x.dtype, shape))
+      errors.bad('unstack: how many parts axis %d has is not known while building: %s; give num', axis,
+                 tensor.shape_text(x.dtype, shape))
     end
   end
   return op('Unpack', { x }, { num = num, axis = axis, name = o.name })
@@ -137,7 +146,9 @@ def('split', { 'x', 'parts', 'axis' }, { 'num' }, function(o)
   local x = to_output(o.x, nil, nil, 'split')
   local axis = int32(o.axis or 0, x.graph)
   if type(o.parts) == 'number' then
-    if o.num ~= nil and o.num ~= o.parts then errors.bad('split: num is %s, but %s parts are asked for', errors.describe(o.num), tostring(o.parts)) end
+    if o.num ~= nil and o.num ~= o.parts then
+      errors.bad('split: num is %s, but %s parts are asked for', errors.describe(o.num), tostring(o.parts))
+    end
     return op('Split', { axis, x }, { num_split = o.parts, name = o.name })
   end
   local sizes = to_output(o.parts, 3, x.graph, 'split')
@@ -215,7 +226,8 @@ def('strided_slice', { 'x', 'begin', 'end_', 'strides' },
     for i = 1, (begin.shape and begin.shape[1] or 1) do strides[i] = 1 end
   end
   return op('StridedSlice', { o.x, begin, int32(o.end_, g), int32(strides, g) },
-            { begin_mask = o.begin_mask, end_mask = o.end_mask, ellipsis_mask = o.ellipsis_mask, new_axis_mask = o.new_axis_mask,
+            { begin_mask = o.begin_mask, end_mask = o.end_mask, ellipsis_mask = o.ellipsis_mask,
+              new_axis_mask = o.new_axis_mask,
               shrink_axis_mask = o.shrink_axis_mask, name = o.name })
 end)
 
@@ -230,12 +242,15 @@ def('pad', { 'x', 'paddings' }, { 'mode', 'constant_values' }, function(o)
   local x = to_output(o.x, nil, nil, 'pad')
   local paddings = int32(o.paddings, x.graph)
   if mode == 'CONSTANT' then
-    if o.constant_values ~= nil and registry.has('PadV2') then return op('PadV2', { x, paddings, o.constant_values }, { name = o.name }) end
+    if o.constant_values ~= nil and registry.has('PadV2') then
+      return op('PadV2', { x, paddings, o.constant_values }, { name = o.name })
+    end
     return op('Pad', { x, paddings }, { name = o.name })
   elseif mode == 'REFLECT' or mode == 'SYMMETRIC' then
     return op('MirrorPad', { x, paddings }, { mode = mode, name = o.name })
   end
-  errors.bad("pad: the mode is 'constant', 'reflect' or 'symmetric', not %s", type(o.mode) == 'string' and "'" .. o.mode .. "'" or errors.describe(o.mode))
+  errors.bad("pad: the mode is 'constant', 'reflect' or 'symmetric', not %s", type(o.mode) == 'string' and "'" .. o.mode
+             .. "'" or errors.describe(o.mode))
 end)
 
 def('reverse', { 'x', 'axis' }, {}, function(o)
@@ -248,7 +263,9 @@ end)
 def('reverse_sequence', { 'x', 'lengths' }, { 'seq_axis', 'batch_axis', 'seq_dim', 'batch_dim' }, function(o)
   required('reverse_sequence', o, 'x', 'lengths')
   for _, of in ipairs{ 'seq', 'batch' } do
-    if o[of .. '_axis'] ~= nil and o[of .. '_dim'] ~= nil then errors.bad('reverse_sequence: %s_axis and %s_dim are one option, which is given twice', of, of) end
+    if o[of .. '_axis'] ~= nil and o[of .. '_dim'] ~= nil then
+      errors.bad('reverse_sequence: %s_axis and %s_dim are one option, which is given twice', of, of)
+    end
   end
   local g = convert.graph_of(o.x) or convert.graph_of(o.lengths)
   return op('ReverseSequence', { o.x, typed(o.lengths) and o.lengths or int32(o.lengths, g) },
@@ -261,19 +278,21 @@ def('broadcast_to', { 'x', 'shape' }, {}, function(o)
   return op('BroadcastTo', { x, typed(o.shape) and o.shape or int32(o.shape, x.graph) }, { name = o.name })
 end)
 
--- ---- picking ------------------------------------------------------------------------------------------------------------
+-- ---- picking --------------------------------------------------------------------------------------------------------
 def('gather', { 'x', 'indices', 'axis' }, { 'batch_dims' }, function(o)
   required('gather', o, 'x', 'indices')
   local g = convert.graph_of(o.x) or convert.graph_of(o.indices)
   local indices = typed(o.indices) and o.indices or int32(o.indices, g)
-  return op('GatherV2', { o.x, indices, int32(o.axis or dtypes.is_whole(o.batch_dims) and o.batch_dims or 0, g) }, { batch_dims = o.batch_dims, name = o.name })
+  return op('GatherV2', { o.x, indices, int32(o.axis or dtypes.is_whole(o.batch_dims) and o.batch_dims or 0, g) },
+            { batch_dims = o.batch_dims, name = o.name })
 end)
 
 def('one_hot', { 'indices', 'depth', 'on_value', 'off_value', 'axis', 'dtype' }, {}, function(o)
   required('one_hot', o, 'indices', 'depth')
   local g = convert.graph_of(o.indices)
   local indices = typed(o.indices) and o.indices or int32(o.indices, g)
-  local d = o.dtype and dtypes.of(o.dtype) or typed(o.on_value) or typed(o.off_value) or (o.on_value ~= nil and dtypes.of_bare(o.on_value)) or dtypes.FLOAT32
+  local d = o.dtype and dtypes.of(o.dtype) or typed(o.on_value) or typed(o.off_value)
+  or (o.on_value ~= nil and dtypes.of_bare(o.on_value)) or dtypes.FLOAT32
   local on, off = o.on_value, o.off_value
   if on == nil then on = d ~= dtypes.BOOL and 1 or true end
   if off == nil then off = d ~= dtypes.BOOL and 0 or false end
@@ -288,7 +307,8 @@ local function mask_fits(x, mask, at)
   local fits = at + #of <= #shape
   for i, n in ipairs(of) do fits = fits and (n < 0 or shape[at + i] < 0 or n == shape[at + i]) end
   if not fits then
-    errors.bad('boolean_mask: the mask is %s, x %s: its dimensions from axis %d on are to be those of the mask', tensor.shape_text('bool', of),
+    errors.bad('boolean_mask: the mask is %s, x %s: its dimensions from axis %d on are to be those of the mask',
+               tensor.shape_text('bool', of),
                tensor.shape_text(x.dtype, shape), at)
   end
 end
@@ -301,9 +321,13 @@ def('boolean_mask', { 'x', 'mask' }, { 'axis' }, function(o)
   local rank, axis = graph.rank(mask), o.axis or 0
   if not rank or rank == 0 then errors.bad('boolean_mask: the rank of the mask must be known and above 0') end
   if axis < 0 then
-    if not graph.rank(x) then errors.bad('boolean_mask: axis %d counts from the end of an x whose rank is not known', axis) end
+    if not graph.rank(x) then
+      errors.bad('boolean_mask: axis %d counts from the end of an x whose rank is not known', axis)
+    end
     axis = axis + graph.rank(x)
-    if axis < 0 then errors.bad('boolean_mask: axis %d is before the first axis of x, which has %d', o.axis, graph.rank(x)) end
+    if axis < 0 then
+      errors.bad('boolean_mask: axis %d is before the first axis of x, which has %d', o.axis, graph.rank(x))
+    end
   end
   mask_fits(x, mask, axis)
   if rank > 1 then
@@ -319,7 +343,8 @@ end)
 def('sequence_mask', { 'lengths', 'maxlen' }, { 'dtype' }, function(o)
   required('sequence_mask', o, 'lengths')
   local lengths = typed(o.lengths) and to_output(o.lengths) or int32(o.lengths)
-  local most = o.maxlen == nil and functions.maximum(functions.reduce_max(lengths), 0) or to_output(o.maxlen, graph.dtype(lengths), lengths.graph)
+  local most = o.maxlen == nil and functions.maximum(functions.reduce_max(lengths), 0)
+  or to_output(o.maxlen, graph.dtype(lengths), lengths.graph)
   local mask = functions.less(functions.range(most), functions.expand_dims(lengths, -1))
   return o.dtype and functions.cast(mask, o.dtype) or mask
 end)
@@ -330,13 +355,15 @@ def('repeat_', { 'x', 'repeats', 'axis' }, {}, function(o)
   local x, axis = to_output(o.x, nil, nil, 'repeat_'), o.axis
   if axis == nil then x, axis = functions.reshape(x, { -1 }), 0 end
   local n = op('GatherV2', { op1('Shape', x), int32(axis, x.graph), int32(0, x.graph) })
-  local repeats = op('BroadcastTo', { typed(o.repeats) and o.repeats or int32(o.repeats, x.graph), functions.stack{ n } })
+  local repeats = op('BroadcastTo',
+                     { typed(o.repeats) and o.repeats or int32(o.repeats, x.graph), functions.stack{ n } })
   local places = op1('Where', functions.sequence_mask(repeats))
-  return functions.gather(x, op('StridedSlice', { places, { 0, 0 }, { 0, 1 }, { 1, 1 } }, { begin_mask = 1, end_mask = 1, shrink_axis_mask = 2 }), axis)
+  return functions.gather(x, op('StridedSlice', { places, { 0, 0 }, { 0, 1 }, { 1, 1 } },
+                                { begin_mask = 1, end_mask = 1, shrink_axis_mask = 2 }), axis)
 end)
 
---- where(c): the indices of the true elements, int64[n, rank]. where(c, x, y): x where c is true, else y; as in TensorFlow 1 a
--- vector c chooses whole rows of a matrix and more. Otherwise all three broadcast.
+--- where(c): the indices of the true elements, int64[n, rank]. where(c, x, y): x where c is true, else y; as in
+-- TensorFlow 1 a vector c chooses whole rows of a matrix and more. Otherwise all three broadcast.
 def('where', { 'condition', 'x', 'y' }, {}, function(o)
   required('where', o, 'condition')
   if o.x == nil and o.y == nil then return op('Where', { o.condition }, { name = o.name }) end
@@ -344,7 +371,8 @@ def('where', { 'condition', 'x', 'y' }, {}, function(o)
   local g = convert.graph_of(o.condition) or convert.graph_of(o.x) or convert.graph_of(o.y)
   local c = to_output(o.condition, dtypes.BOOL, g, 'where')
   if graph.dtype(c) ~= dtypes.BOOL then
-    errors.bad('where: the condition is %s, bool is expected: it stands first, df.where(p, x, y)', tensor.shape_text(c.dtype, c.shape))
+    errors.bad('where: the condition is %s, bool is expected: it stands first, df.where(p, x, y)',
+               tensor.shape_text(c.dtype, c.shape))
   end
   local d = typed(o.x) or typed(o.y)
   local x = to_output(o.x, d, g, 'where')

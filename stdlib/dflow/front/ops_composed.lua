@@ -69,9 +69,12 @@ local function demand_rank(name, o, text, holds, asked)
     errors.bad('%s: rank is %s, a whole number is expected', name, errors.describe(o.rank))
   end
   local rank = graph.rank(x)
-  if not rank then return demand(name, o, f[asked](f.rank(x), o.rank), ('the rank is not %s%d'):format(text, o.rank), f.shape(x)) end
+  if not rank then
+    return demand(name, o, f[asked](f.rank(x), o.rank), ('the rank is not %s%d'):format(text, o.rank), f.shape(x))
+  end
   if not holds(rank, o.rank) then
-    errors.bad('%s%s: `%s` has rank %d, not %s%d', o.message and o.message .. ': ' or '', name, x.name, rank, text, o.rank)
+    errors.bad('%s%s: `%s` has rank %d, not %s%d', o.message and o.message .. ': ' or '', name, x.name, rank, text,
+               o.rank)
   end
   return f.no_op()
 end
@@ -85,7 +88,8 @@ def('assert_scalar', { 'x' }, { 'message' }, function(o)
   required('assert_scalar', o, 'x')
   local x = to_output(o.x, nil, nil, 'assert_scalar')
   if (graph.rank(x) or 0) ~= 0 then
-    errors.bad('%sassert_scalar: `%s` has rank %d, a scalar is expected', o.message and o.message .. ': ' or '', x.name, graph.rank(x))
+    errors.bad('%sassert_scalar: `%s` has rank %d, a scalar is expected', o.message and o.message .. ': ' or '', x.name,
+               graph.rank(x))
   end
   return x
 end)
@@ -94,7 +98,8 @@ def('assert_type', { 'x', 'dtype' }, { 'message' }, function(o)
   required('assert_type', o, 'x', 'dtype')
   local x, wanted = to_output(o.x, nil, nil, 'assert_type'), dtypes.name[dtypes.of(o.dtype)]
   if x.dtype ~= wanted then
-    errors.bad('%sassert_type: `%s` is %s, %s is expected', o.message and o.message .. ': ' or '', x.name, x.dtype, wanted)
+    errors.bad('%sassert_type: `%s` is %s, %s is expected', o.message and o.message .. ': ' or '', x.name, x.dtype,
+               wanted)
   end
   return f.no_op()
 end)
@@ -102,7 +107,8 @@ def('assert_integer', { 'x' }, { 'message' }, function(o)
   required('assert_integer', o, 'x')
   local x = to_output(o.x, nil, nil, 'assert_integer')
   if not dtypes.is_int(graph.dtype(x)) then
-    errors.bad('%sassert_integer: `%s` is %s, an integer dtype is expected', o.message and o.message .. ': ' or '', x.name, x.dtype)
+    errors.bad('%sassert_integer: `%s` is %s, an integer dtype is expected', o.message and o.message .. ': ' or '',
+               x.name, x.dtype)
   end
   return f.no_op()
 end)
@@ -118,19 +124,22 @@ local function rises(name, o, relation)
   required(name, o, 'x')
   local x = f.reshape(to_output(o.x, nil, nil, name), { -1 })
   local n = f.maximum(f.dim(x, 0) - 1, 0)
-  return f.reduce_all(f[relation](f.slice(x, { 0 }, f.stack{ n }), f.slice(x, f.stack{ f.dim(x, 0) - n }, f.stack{ n })))
+  return f.reduce_all(f[relation](f.slice(x, { 0 }, f.stack{ n }),
+                                  f.slice(x, f.stack{ f.dim(x, 0) - n }, f.stack{ n })))
 end
 def('is_non_decreasing', { 'x' }, {}, function(o) return rises('is_non_decreasing', o, 'less_equal') end)
 def('is_strictly_increasing', { 'x' }, {}, function(o) return rises('is_strictly_increasing', o, 'less') end)
 
--- ---- numbers ---------------------------------------------------------------------------------------------------------
+-- ---- numbers --------------------------------------------------------------------------------------------------------
 
 --- gelu(x, {approximate = false}): x times the normal distribution up to x; approximately by a tanh.
 def('gelu', { 'x' }, { 'approximate' }, function(o)
   required('gelu', o, 'x')
   local x = to_output(o.x, typed(o.x) or dtypes.FLOAT32, nil, 'gelu')
   if not dtypes.is_float(graph.dtype(x)) then errors.bad('gelu: x is %s, a float dtype is expected', x.dtype) end
-  if errors.flag(o.approximate, 'gelu', 'approximate') then return x * 0.5 * (f.tanh((x + f.pow(x, 3) * 0.044715) * math.sqrt(2 / math.pi)) + 1) end
+  if errors.flag(o.approximate, 'gelu', 'approximate') then
+    return x * 0.5 * (f.tanh((x + f.pow(x, 3) * 0.044715) * math.sqrt(2 / math.pi)) + 1)
+  end
   return x * 0.5 * (f.erf(x * math.sqrt(0.5)) + 1)
 end)
 
@@ -147,7 +156,7 @@ def('logaddexp', { 'x', 'y' }, {}, function(o)
   return high + f.softplus(f.select_v2(same, f.zeros_like(high), low - high))
 end)
 
--- ---- indices ---------------------------------------------------------------------------------------------------------
+-- ---- indices --------------------------------------------------------------------------------------------------------
 
 --- df.meshgrid(x, y, …, {indexing = 'xy'}): each of the vectors, repeated along the dimensions of the others.
 function f.meshgrid(...)
@@ -156,7 +165,9 @@ function f.meshgrid(...)
   if nest.is_plain(last) and nest.has_names(last) then opts, list[#list] = last, nil end
   opts = errors.options(opts, 'meshgrid', { 'indexing', 'name' })
   local indexing = opts.indexing or 'xy'
-  if indexing ~= 'xy' and indexing ~= 'ij' then errors.bad("meshgrid: indexing is %s, 'xy' or 'ij' is expected", errors.describe(indexing)) end
+  if indexing ~= 'xy' and indexing ~= 'ij' then
+    errors.bad("meshgrid: indexing is %s, 'xy' or 'ij' is expected", errors.describe(indexing))
+  end
   local n, sizes, out = #list, {}, {}
   if n == 0 then errors.bad('meshgrid takes vectors: df.meshgrid(x, y)') end
   for i = 1, n do
@@ -180,9 +191,11 @@ def('unravel_index', { 'indices', 'dims' }, {}, function(o)
   required('unravel_index', o, 'indices', 'dims')
   local indices = to_output(o.indices, typed(o.indices) or dtypes.INT32, nil, 'unravel_index')
   local dims = to_output(o.dims, graph.dtype(indices), indices.graph, 'unravel_index')
-  local checks = { f.assert_non_negative(indices, { message = 'unravel_index' }), f.assert_less(indices, f.reduce_prod(dims), { message = 'unravel_index' }) }
+  local checks = { f.assert_non_negative(indices, { message = 'unravel_index' }),
+                   f.assert_less(indices, f.reduce_prod(dims), { message = 'unravel_index' }) }
   return graph.control_dependencies(checks, function()
-    local behind = f.cumprod(dims, 0, { exclusive = true, reverse = true })           -- elements of a step in each dimension
+    -- elements of a step in each dimension
+    local behind = f.cumprod(dims, 0, { exclusive = true, reverse = true })
     local column = f.reshape(behind, f.concat({ f.shape(behind), f.fill(f.stack{ f.rank(indices) }, f.int32(1)) }, 0))
     local wide = f.reshape(dims, f.shape(column))
     return f.floormod(f.floordiv(f.expand_dims(indices, 0), column), wide)
@@ -193,7 +206,9 @@ def('batch_gather', { 'params', 'indices' }, {}, function(o)
   required('batch_gather', o, 'params', 'indices')
   local indices = to_output(o.indices, dtypes.INT32, nil, 'batch_gather')
   local rank = graph.rank(indices)
-  if not rank or rank == 0 then errors.bad('batch_gather: the rank of indices must be known while building, and not 0') end
+  if not rank or rank == 0 then
+    errors.bad('batch_gather: the rank of indices must be known while building, and not 0')
+  end
   return f.gather(o.params, indices, { axis = rank - 1, batch_dims = rank - 1, name = o.name })
 end)
 
@@ -241,7 +256,9 @@ for name, gathered in pairs{ unsorted_segment_mean = false, unsorted_segment_sqr
     local data = to_output(o.data, nil, nil, name)
     local ids = to_output(o.segment_ids, dtypes.INT32, data.graph, name)
     local rank, inner = graph.rank(data), graph.rank(ids)
-    if not rank or not inner then errors.bad('%s: the ranks of data and segment_ids must be known while building', name) end
+    if not rank or not inner then
+      errors.bad('%s: the ranks of data and segment_ids must be known while building', name)
+    end
     local count = f.unsorted_segment_sum(f.ones(f.shape(ids), data.dtype), ids, o.num_segments)
     count = f.maximum(count, f.ones_like(count))
     if gathered then count = f.sqrt(count) end
@@ -256,7 +273,8 @@ def('random_crop', { 'value', 'size' }, { 'seed' }, function(o)
   local value = to_output(o.value, nil, nil, 'random_crop')
   local size = to_output(o.size, dtypes.INT32, value.graph, 'random_crop')
   local room = f.shape(value) - size
-  local fits = f.assert_non_negative(room, { message = 'random_crop: the value is smaller than size', data = { f.shape(value), size } })
+  local fits = f.assert_non_negative(room, { message = 'random_crop: the value is smaller than size',
+      data = { f.shape(value), size } })
   return graph.control_dependencies({ fits }, function()
     -- each dimension by itself: how many places there are differs
     local part = f.random_uniform(f.shape(room), { dtype = 'float64', seed = o.seed })
@@ -267,11 +285,13 @@ def('random_crop', { 'value', 'size' }, { 'seed' }, function(o)
   end)
 end)
 
---- df.non_max_suppression(boxes, scores, max_output_size, iou_threshold = 0.5, score_threshold = -inf): which boxes stay.
+--- df.non_max_suppression(boxes, scores, max_output_size, iou_threshold = 0.5, score_threshold = -inf): which boxes
+-- stay.
 def('non_max_suppression', { 'boxes', 'scores', 'max_output_size', 'iou_threshold', 'score_threshold' }, {}, function(o)
   required('non_max_suppression', o, 'boxes', 'scores', 'max_output_size')
   local iou, score = o.iou_threshold, o.score_threshold
-  return op('NonMaxSuppressionV3', { o.boxes, o.scores, o.max_output_size, iou == nil and 0.5 or iou, score == nil and -math.huge or score }, { name = o.name })
+  return op('NonMaxSuppressionV3', { o.boxes, o.scores, o.max_output_size, iou == nil and 0.5 or iou, score == nil
+      and -math.huge or score }, { name = o.name })
 end)
 
 for name, block in pairs{ space_to_batch = 'paddings', batch_to_space = 'crops' } do
@@ -281,7 +301,7 @@ for name, block in pairs{ space_to_batch = 'paddings', batch_to_space = 'crops' 
   end)
 end
 
--- ---- arithmetic ------------------------------------------------------------------------------------------------------
+-- ---- arithmetic -----------------------------------------------------------------------------------------------------
 
 def('reciprocal_no_nan', { 'x' }, {}, function(o)
   required('reciprocal_no_nan', o, 'x')
@@ -300,7 +320,9 @@ end)
 --- df.polyval({a, b, c}, x): a x^2 + b x + c.
 def('polyval', { 'coeffs', 'x' }, {}, function(o)
   required('polyval', o, 'coeffs', 'x')
-  if not nest.is_plain(o.coeffs) then errors.bad('polyval: coeffs is %s, a list is expected', errors.describe(o.coeffs)) end
+  if not nest.is_plain(o.coeffs) then
+    errors.bad('polyval: coeffs is %s, a list is expected', errors.describe(o.coeffs))
+  end
   local x = to_output(o.x, nil, nil, 'polyval')
   if #o.coeffs == 0 then return f.zeros_like(x) end
   local sum = to_output(o.coeffs[1], graph.dtype(x), x.graph, 'polyval')
@@ -329,7 +351,7 @@ for name, d in pairs{ to_complex64 = 'complex64', to_complex128 = 'complex128' }
   end)
 end
 
--- ---- networks --------------------------------------------------------------------------------------------------------
+-- ---- networks -------------------------------------------------------------------------------------------------------
 
 --- The loss of a sigmoid whose positive examples count pos_weight times.
 def('weighted_cross_entropy_with_logits', { 'labels', 'logits', 'pos_weight' }, {}, function(o)
@@ -358,7 +380,8 @@ def('sufficient_statistics', { 'x', 'axes', 'shift', 'keep_dims' }, {}, function
   local x = to_output(o.x, nil, nil, 'sufficient_statistics')
   local how = { axis = o.axes, keep_dims = o.keep_dims or false }
   local axes = nest.is_plain(o.axes) and o.axes or { o.axes }
-  local counts = f.cast(f.reduce_prod(f.gather(f.shape(x), f.floormod(axes, f.rank(x)))), x.dtype)      -- -1 is the last
+  -- -1 is the last
+  local counts = f.cast(f.reduce_prod(f.gather(f.shape(x), f.floormod(axes, f.rank(x)))), x.dtype)
   local apart = x
   if o.shift ~= nil then apart = x - to_output(o.shift, graph.dtype(x), x.graph, 'sufficient_statistics') end
   return counts, f.reduce_sum(apart, how), f.reduce_sum(f.square(apart), how), o.shift
@@ -376,7 +399,8 @@ end)
 def('weighted_moments', { 'x', 'axes', 'frequency_weights', 'keep_dims' }, {}, function(o)
   required('weighted_moments', o, 'x', 'axes', 'frequency_weights')
   local x = to_output(o.x, nil, nil, 'weighted_moments')
-  local w = f.cast(to_output(o.frequency_weights, typed(o.frequency_weights) or graph.dtype(x), x.graph), x.dtype) + f.zeros_like(x)
+  local w = f.cast(to_output(o.frequency_weights, typed(o.frequency_weights) or graph.dtype(x), x.graph), x.dtype)
+  + f.zeros_like(x)
   local all = { axis = o.axes, keep_dims = true }
   local sum = f.reduce_sum(w, all)
   local mean = f.reduce_sum(w * x, all) / sum
@@ -391,22 +415,24 @@ def('relu_layer', { 'x', 'weights', 'biases' }, {}, function(o)
   return f.relu(f.bias_add(f.matmul(o.x, o.weights), o.biases))
 end)
 
---- df.embedding_lookup_sparse(tables, ids, weights?, {combiner}): the rows of each example's ids as one: their sum, 'mean'
--- or 'sqrtn'. ids, and weights, are {indices, values, dense_shape}.
+--- df.embedding_lookup_sparse(tables, ids, weights?, {combiner}): the rows of each example's ids as one: their sum,
+-- 'mean' or 'sqrtn'. ids, and weights, are {indices, values, dense_shape}.
 def('embedding_lookup_sparse', { 'tables', 'ids', 'weights' }, { 'combiner', 'partition_strategy' }, function(o)
   local name = 'embedding_lookup_sparse'
   required(name, o, 'tables', 'ids')
   for _, key in ipairs{ 'ids', 'weights' } do
     local v = o[key]
     if v ~= nil and not nest.is_composite(v) and not (nest.is_plain(v) and v.indices ~= nil and v.values ~= nil) then
-      errors.bad('%s: %s is %s, a SparseTensor or {indices =, values =, dense_shape =} is expected', name, key, errors.describe(v))
+      errors.bad('%s: %s is %s, a SparseTensor or {indices =, values =, dense_shape =} is expected', name, key,
+                 errors.describe(v))
     end
   end
   local how = o.combiner or 'mean'
   if how ~= 'sum' and how ~= 'mean' and how ~= 'sqrtn' then
     errors.bad("%s: combiner is %s, 'sum', 'mean' or 'sqrtn' is expected", name, errors.describe(how))
   end
-  local rows = f.embedding_lookup(o.tables, to_output(o.ids.values, typed(o.ids.values) or dtypes.INT64), { partition_strategy = o.partition_strategy })
+  local rows = f.embedding_lookup(o.tables, to_output(o.ids.values, typed(o.ids.values) or dtypes.INT64),
+                                  { partition_strategy = o.partition_strategy })
   local indices = to_output(o.ids.indices, typed(o.ids.indices) or dtypes.INT64, rows.graph, name)
   local segments = f.cast(f.squeeze(f.slice(indices, { 0, 0 }, { -1, 1 }), { 1 }), 'int32')
   local weights = o.weights and f.cast(to_output(o.weights.values, nil, rows.graph, name), rows.dtype)
@@ -433,7 +459,7 @@ function f.embedding_lookup_sparse(...)
   return lookup_sparse(graph.unpack(args, 1, n))
 end
 
--- ---- matrices --------------------------------------------------------------------------------------------------------
+-- ---- matrices -------------------------------------------------------------------------------------------------------
 
 --- The last two dimensions exchanged.
 local function exchanged(name, x)

@@ -15,16 +15,20 @@ end
 
 local function check_bool(what, o, ...)
   for _, key in ipairs { ... } do
-    if o[key] ~= nil and type(o[key]) ~= 'boolean' then errors.bad('%s: %s is true or false, not %s', what, key, errors.describe(o[key])) end
+    if o[key] ~= nil and type(o[key]) ~= 'boolean' then
+      errors.bad('%s: %s is true or false, not %s', what, key, errors.describe(o[key]))
+    end
   end
 end
 
--- ---- decompositions -------------------------------------------------------------------------------------------------------
---- svd(tensor, {full_matrices = false, compute_uv = true}): s, u, v with tensor = u diag(s) v^T; s alone without compute_uv.
+-- ---- decompositions -------------------------------------------------------------------------------------------------
+--- svd(tensor, {full_matrices = false, compute_uv = true}): s, u, v with tensor = u diag(s) v^T; s alone without
+-- compute_uv.
 def('svd', { 'tensor' }, { 'full_matrices', 'compute_uv' }, function(o)
   required('svd', o, 'tensor')
   check_bool('svd', o, 'full_matrices', 'compute_uv')
-  local s, u, v = op('Svd', { matrix('svd', o.tensor) }, { full_matrices = o.full_matrices, compute_uv = o.compute_uv, name = o.name })
+  local s, u, v = op('Svd', { matrix('svd', o.tensor) },
+                     { full_matrices = o.full_matrices, compute_uv = o.compute_uv, name = o.name })
   if o.compute_uv == false then return s end
   return s, u, v
 end)
@@ -63,18 +67,21 @@ local function plus_identity(x, by)
   return functions.matrix_set_diag(x, functions.matrix_diag_part(x) + by)
 end
 
---- What is less than so much of the greatest of a matrix's singular values, or of what stands on a diagonal, is what rounding leaves of 0.
+--- What is less than so much of the greatest of a matrix's singular values, or of what stands on a diagonal, is what
+-- rounding leaves of 0.
 local function as_zero(a)
   local shape = a.shape
   return math.max(shape[#shape], shape[#shape - 1]) * (a.dtype == 'float64' and 2 ^ -52 or 2 ^ -23)
 end
 
---- The shortest of the x that make |a x - b|^2 least, of a matrix of any rank: singular values that rounding leaves of 0 count for nothing.
+--- The shortest of the x that make |a x - b|^2 least, of a matrix of any rank: singular values that rounding leaves of
+-- 0 count for nothing.
 local function by_svd(a, b)
   local s, u, v = functions.svd(a)
   local least = functions.reduce_max(s, { axis = -1, keep_dims = true }) * as_zero(a)
   local counts = functions.greater(s, least)
-  local inverse = functions.where(counts, functions.reciprocal(functions.where(counts, s, functions.ones_like(s))), functions.zeros_like(s))
+  local inverse = functions.where(counts, functions.reciprocal(functions.where(counts, s, functions.ones_like(s))),
+                                  functions.zeros_like(s))
   return functions.matmul(v, functions.expand_dims(inverse, -1) * functions.matmul(u, b, { transpose_a = true }))
 end
 
@@ -84,13 +91,16 @@ local function by_qr(a, b, at, tall)
   local size = functions.abs(functions.matrix_diag_part(r))
   local least = functions.reduce_max(size, { axis = -1, keep_dims = true }) * as_zero(a)
   return require('dflow.front.control').cond(functions.reduce_all(functions.greater(size, least)), function()
-    if tall then return functions.matrix_triangular_solve(r, functions.matmul(q, b, { transpose_a = true }), { lower = false }) end
+    if tall then
+      return functions.matrix_triangular_solve(r, functions.matmul(q, b, { transpose_a = true }), { lower = false })
+    end
     return functions.matmul(q, functions.matrix_triangular_solve(r, b, { lower = false, adjoint = true }))
   end, function() return by_svd(a, b) end, { name = 'lstsq' })
 end
 
---- lstsq(matrix, rhs, {l2_regularizer = 0, fast = true}): x that makes |matrix x - rhs|^2 + l2_regularizer |x|^2 least; of several the shortest. fast: by the
--- normal equations, for a matrix of full rank; else by QR or, where the rank is less, by singular values.
+--- lstsq(matrix, rhs, {l2_regularizer = 0, fast = true}): x that makes |matrix x - rhs|^2 + l2_regularizer |x|^2 least;
+-- of several the shortest. fast: by the normal equations, for a matrix of full rank; else by QR or, where the rank is
+-- less, by singular values.
 local function lstsq(o)
   required('lstsq', o, 'matrix', 'rhs')
   check_bool('lstsq', o, 'fast')
@@ -100,7 +110,9 @@ local function lstsq(o)
   local b = to_output(o.rhs, graph.dtype(a), a.graph, 'lstsq')
   local rank = graph.rank(a)
   local m, n = rank and a.shape[rank - 1] or -1, rank and a.shape[rank] or -1
-  if not rank or rank < 2 or m < 0 or n < 0 then errors.bad('lstsq: the last two dimensions of the matrix must be known while building') end
+  if not rank or rank < 2 or m < 0 or n < 0 then
+    errors.bad('lstsq: the last two dimensions of the matrix must be known while building')
+  end
   local at = transposed(a)
   if o.fast == false then
     if l2 ~= 0 then errors.bad('lstsq: l2_regularizer is of the fast way; with fast = false there is none') end
@@ -116,19 +128,22 @@ end
 def('lstsq', { 'matrix', 'rhs', 'l2_regularizer', 'fast' }, {}, lstsq)
 def('matrix_solve_ls', { 'matrix', 'rhs', 'l2_regularizer', 'fast' }, {}, lstsq)
 
---- tridiagonal_matmul(diagonals[..., 3, n], rhs[..., n, k]): the tridiagonal matrix times rhs; rows above, main and below.
+--- tridiagonal_matmul(diagonals[..., 3, n], rhs[..., n, k]): the tridiagonal matrix times rhs; rows above, main and
+-- below.
 def('tridiagonal_matmul', { 'diagonals', 'rhs' }, {}, function(o)
   required('tridiagonal_matmul', o, 'diagonals', 'rhs')
   local d = matrix('tridiagonal_matmul', o.diagonals)
   local x = to_output(o.rhs, graph.dtype(d), d.graph, 'tridiagonal_matmul')
   local function row(i) return functions.expand_dims(functions.gather(d, i, { axis = -2 }), -1) end
   local n = functions.dim(x, -2)
-  local up, down = functions.gather(x, functions.range(1, n), { axis = -2 }), functions.gather(x, functions.range(0, n - 1), { axis = -2 })
+  local up, down = functions.gather(x, functions.range(1, n), { axis = -2 }),
+  functions.gather(x, functions.range(0, n - 1), { axis = -2 })
   local zero = functions.zeros_like(functions.gather(x, { 0 }, { axis = -2 }))
   return row(1) * x + row(0) * functions.concat({ up, zero }, -2) + row(2) * functions.concat({ zero, down }, -2)
 end)
 
---- tridiagonal_solve(diagonals[..., 3, n], rhs[..., n, k] or [..., n], {partial_pivoting = true}): as TensorFlow's, which takes a vector, too.
+--- tridiagonal_solve(diagonals[..., 3, n], rhs[..., n, k] or [..., n], {partial_pivoting = true}): as TensorFlow's,
+-- which takes a vector, too.
 def('tridiagonal_solve', { 'diagonals', 'rhs' }, { 'partial_pivoting' }, function(o)
   local what = 'tridiagonal_solve'
   required(what, o, 'diagonals', 'rhs')
@@ -137,43 +152,54 @@ def('tridiagonal_solve', { 'diagonals', 'rhs' }, { 'partial_pivoting' }, functio
   local b = to_output(o.rhs, graph.dtype(d), d.graph, what)
   local vector = graph.rank(b) and graph.rank(d) and graph.rank(b) == graph.rank(d) - 1
   if vector then b = functions.expand_dims(b, -1) end
-  local x = registry.op('TridiagonalSolve', { d, b }, { partial_pivoting = o.partial_pivoting, name = not vector and o.name or nil })
+  local x = registry.op('TridiagonalSolve', { d, b },
+                        { partial_pivoting = o.partial_pivoting, name = not vector and o.name or nil })
   return vector and functions.squeeze(x, -1) or x
 end)
 
--- ---- Fourier -----------------------------------------------------------------------------------------------------------------
+-- ---- Fourier --------------------------------------------------------------------------------------------------------
 local function fft_length(what, v, g)
   if type(v) == 'number' then v = { v } end
   if type(v) == 'table' and not typed(v) and #v ~= 1 then errors.bad('%s: fft_length is a list of one number', what) end
   return int32(v, g)
 end
 
---- rfft(input, fft_length): the first fft_length / 2 + 1 elements of the transform of real numbers; all of them unless fft_length says otherwise.
+--- rfft(input, fft_length): the first fft_length / 2 + 1 elements of the transform of real numbers; all of them unless
+-- fft_length says otherwise.
 def('rfft', { 'input', 'fft_length' }, {}, function(o)
   required('rfft', o, 'input')
   local x = matrix('rfft', o.input)
-  local n = o.fft_length ~= nil and fft_length('rfft', o.fft_length, x.graph) or functions.reshape(functions.dim(x, -1), { 1 })
-  return op('RFFT', { x, n }, { Tcomplex = graph.dtype(x) == dtypes.number.float64 and 'complex128' or 'complex64', name = o.name })
+  local n = o.fft_length ~= nil and fft_length('rfft', o.fft_length, x.graph)
+  or functions.reshape(functions.dim(x, -1), { 1 })
+  return op('RFFT', { x, n }, { Tcomplex = graph.dtype(x) == dtypes.number.float64 and 'complex128' or 'complex64',
+                                name = o.name })
 end)
 
---- irfft(input, fft_length): the real numbers whose transform begins so; 2 (n - 1) of them unless fft_length says otherwise.
+--- irfft(input, fft_length): the real numbers whose transform begins so; 2 (n - 1) of them unless fft_length says
+-- otherwise.
 def('irfft', { 'input', 'fft_length' }, {}, function(o)
   required('irfft', o, 'input')
   local x = to_output(o.input, nil, nil, 'irfft')
-  local n = o.fft_length ~= nil and fft_length('irfft', o.fft_length, x.graph) or functions.reshape((functions.dim(x, -1) - 1) * 2, { 1 })
-  return op('IRFFT', { x, n }, { Treal = graph.dtype(x) == dtypes.number.complex128 and 'float64' or 'float32', name = o.name })
+  local n = o.fft_length ~= nil and fft_length('irfft', o.fft_length, x.graph)
+  or functions.reshape((functions.dim(x, -1) - 1) * 2, { 1 })
+  return op('IRFFT', { x, n }, { Treal = graph.dtype(x) == dtypes.number.complex128 and 'float64' or 'float32',
+      name = o.name })
 end)
 
--- ---- order ----------------------------------------------------------------------------------------------------------------------
+-- ---- order ----------------------------------------------------------------------------------------------------------
 --- values with their axis last, and how to put it back.
 local function axis_last(what, v, axis)
   local x = to_output(v, nil, nil, what)
   local rank = graph.rank(x)
   if axis == nil then axis = -1 end
-  if type(axis) ~= 'number' or not dtypes.is_whole(axis) then errors.bad('%s: axis is %s, a whole number is expected', what, errors.describe(axis)) end
+  if type(axis) ~= 'number' or not dtypes.is_whole(axis) then
+    errors.bad('%s: axis is %s, a whole number is expected', what, errors.describe(axis))
+  end
   if axis == -1 or (rank and axis == rank - 1) then return x, function(y) return y end end
   if not rank then errors.bad('%s along axis %d: the rank must be known while building', what, axis) end
-  if axis < -rank or axis >= rank then errors.bad('%s: there is no axis %d in a tensor of rank %d', what, axis, rank) end
+  if axis < -rank or axis >= rank then
+    errors.bad('%s: there is no axis %d in a tensor of rank %d', what, axis, rank)
+  end
   if axis < 0 then axis = axis + rank end
   local order = {}
   for i = 1, rank do order[i] = i - 1 end
@@ -216,11 +242,13 @@ def('argsort', { 'values', 'axis', 'direction', 'stable' }, {}, function(o)
   return back(indices)
 end)
 
---- searchsorted(sorted_sequence, values, side = 'left', out_type = 'int32'): where each value would go, row by row along the last axis;
--- of one sequence also a scalar.
+--- searchsorted(sorted_sequence, values, side = 'left', out_type = 'int32'): where each value would go, row by row
+-- along the last axis; of one sequence also a scalar.
 def('searchsorted', { 'sorted_sequence', 'values', 'side', 'out_type' }, {}, function(o)
   required('searchsorted', o, 'sorted_sequence', 'values')
-  if o.side ~= nil and o.side ~= 'left' and o.side ~= 'right' then errors.bad("searchsorted: side is 'left' or 'right', not %s", errors.describe(o.side)) end
+  if o.side ~= nil and o.side ~= 'left' and o.side ~= 'right' then
+    errors.bad("searchsorted: side is 'left' or 'right', not %s", errors.describe(o.side))
+  end
   local d = typed(o.sorted_sequence) or typed(o.values)
   local s = to_output(o.sorted_sequence, d, nil, 'searchsorted')
   local v = to_output(o.values, graph.dtype(s), s.graph, 'searchsorted')
@@ -230,21 +258,25 @@ def('searchsorted', { 'sorted_sequence', 'values', 'side', 'out_type' }, {}, fun
   return functions.reshape(at, functions.shape(v))
 end)
 
--- ---- counting ------------------------------------------------------------------------------------------------------------------------
+-- ---- counting -------------------------------------------------------------------------------------------------------
 --- histogram_fixed_width(values, value_range, nbins = 100, dtype = 'int32')
 def('histogram_fixed_width', { 'values', 'value_range', 'nbins', 'dtype' }, {}, function(o)
   required('histogram_fixed_width', o, 'values', 'value_range')
   local d = typed(o.values) or typed(o.value_range) or dtypes.FLOAT32
   local g = convert.graph_of(o.values)
-  return op('HistogramFixedWidth', { to_output(o.values, d, g), to_output(o.value_range, d, g), int32(o.nbins or 100, g) }, { dtype = o.dtype, name = o.name })
+  return op('HistogramFixedWidth', { to_output(o.values, d, g), to_output(o.value_range, d, g),
+      int32(o.nbins or 100, g) }, { dtype = o.dtype, name = o.name })
 end)
 
 local function length_of(key, v)
   if v == nil or convert.typed(v) and not errors.is_data(v) then return end
-  if type(v) ~= 'number' or not dtypes.is_whole(v) or v < 0 then errors.bad('bincount: %s is a whole number from 0 up, not %s', key, errors.describe(v)) end
+  if type(v) ~= 'number' or not dtypes.is_whole(v) or v < 0 then
+    errors.bad('bincount: %s is a whole number from 0 up, not %s', key, errors.describe(v))
+  end
 end
 
---- bincount(arr, weights, {minlength, maxlength, dtype = 'int32'}): how often each number from 0 up is in arr, or the sum of its weights;
+--- bincount(arr, weights, {minlength, maxlength, dtype = 'int32'}): how often each number from 0 up is in arr, or the
+-- sum of its weights;
 -- bincount(arr, size, weights): of the numbers below size.
 def('bincount', { 'arr', 'weights', 'minlength', 'maxlength', 'dtype' }, {}, function(o)
   required('bincount', o, 'arr')
@@ -253,7 +285,8 @@ def('bincount', { 'arr', 'weights', 'minlength', 'maxlength', 'dtype' }, {}, fun
   if type(weights) == 'number' then
     size, weights = weights, o.minlength
     if type(weights) == 'number' or o.maxlength ~= nil then
-      errors.bad('bincount: behind a size, here %s, stand the weights; minlength and maxlength are said where there is no size', tostring(size))
+      errors.bad('bincount: behind a size, here %s, stand the weights; minlength and maxlength are said where there '
+                 .. 'is no size', tostring(size))
     end
   else
     for _, key in ipairs{ 'minlength', 'maxlength' } do length_of(key, o[key]) end

@@ -14,7 +14,7 @@ local functions, def, required, int32 = arguments.functions, arguments.def, argu
 local op, op1, to_output, typed = registry.op, registry.op1, convert.to_output, convert.typed
 local Output = graph.Output
 
--- ---- making -----------------------------------------------------------------------------------------------------------------
+-- ---- making ---------------------------------------------------------------------------------------------------------
 --- df.constant(v, dtype?, shape?)
 def('constant', { 'v', 'dtype', 'shape' }, {}, function(o)
   required('constant', o, 'v')
@@ -32,7 +32,9 @@ for _, name in ipairs(dtypes.list) do
     opts = errors.options(opts, name, { 'shape', 'name' })
     if shape == nil then shape = opts.shape end
     local mt = type(v) == 'table' and getmetatable(v)
-    if mt and mt ~= tensor.Tensor or (not mt and nest.is_structure(v)) then return functions.cast(v, name, { name = opts.name }) end
+    if mt and mt ~= tensor.Tensor or (not mt and nest.is_structure(v)) then
+      return functions.cast(v, name, { name = opts.name })
+    end
     if mt then v = v:astype(name) end
     return convert.constant(graph.current(), v, dtypes.number[name], shape, opts.name, name)
   end
@@ -51,9 +53,11 @@ function functions.placeholder(dtype, shape, name)
   if (type(dtype) == 'table' or type(dtype) == 'number') and (type(shape) == 'string' or shape == nil) then
     errors.bad("placeholder: the dtype stands first, then the shape: df.placeholder('%s', {…})", shape or 'float32')
   elseif type(dtype) == 'number' and type(shape) == 'number' then
-    errors.bad("placeholder: the dtype stands first, then the shape, one list: df.placeholder('float32', {%s, %s})", tostring(dtype), tostring(shape))
+    errors.bad("placeholder: the dtype stands first, then the shape, one list: df.placeholder('float32', {%s, %s})",
+               tostring(dtype), tostring(shape))
   elseif type(shape) == 'number' and type(name) == 'number' then
-    errors.bad("placeholder: the shape is one list: df.placeholder('float32', {%s, %s})", tostring(shape), tostring(name))
+    errors.bad("placeholder: the shape is one list: df.placeholder('float32', {%s, %s})", tostring(shape),
+               tostring(name))
   end
   return checked(dtype, shape, name)
 end
@@ -74,7 +78,8 @@ local function takes_one_shape(name, numbers)
     if n >= numbers then
       local dims = { ... }
       for i = 1, n do dims[i] = tostring(dims[i]) end
-      errors.bad('%s: %d numbers were given; the shape is one list: write {%s}', name, n, table.concat(dims, ', ', 1, n))
+      errors.bad('%s: %d numbers were given; the shape is one list: write {%s}', name, n,
+                 table.concat(dims, ', ', 1, n))
     end
     return plain(...)
   end
@@ -90,7 +95,9 @@ local function filled(name, value)
     if nest.is_plain(shape) and not nest.is_structure(shape) then
       local n = 1
       for i = 1, #shape do n = n * shape[i] end
-      if n >= 0 and n <= 4096 then return convert.constant(graph.current(), tensor.from(v, d, shape, name), nil, nil, o.name) end
+      if n >= 0 and n <= 4096 then
+        return convert.constant(graph.current(), tensor.from(v, d, shape, name), nil, nil, o.name)
+      end
     end
     local dims = typed(shape) and to_output(shape) or int32(shape)
     return op('Fill', { dims, to_output(v, d, dims.graph) }, { name = o.name })
@@ -104,7 +111,8 @@ takes_one_shape('ones', 2)
 def('fill', { 'shape', 'value' }, {}, function(o)
   required('fill', o, 'shape', 'value')
   local g = convert.graph_of(o.shape) or convert.graph_of(o.value)
-  return op('Fill', { typed(o.shape) and o.shape or int32(type(o.shape) == 'number' and { o.shape } or o.shape, g), to_output(o.value, nil, g, 'fill') },
+  return op('Fill', { typed(o.shape) and o.shape or int32(type(o.shape) == 'number' and { o.shape } or o.shape, g),
+                      to_output(o.value, nil, g, 'fill') },
             { name = o.name })
 end)
 
@@ -137,17 +145,20 @@ def('range', { 'start', 'limit', 'delta' }, { 'dtype' }, function(o)
     end
   end
   local g = convert.graph_of(start) or convert.graph_of(limit) or convert.graph_of(delta)
-  return op('Range', { to_output(start, d, g, 'range'), to_output(limit, d, g, 'range'), to_output(delta, d, g, 'range') }, { name = o.name })
+  return op('Range', { to_output(start, d, g, 'range'), to_output(limit, d, g, 'range'),
+                       to_output(delta, d, g, 'range') }, { name = o.name })
 end)
 
 def('linspace', { 'start', 'stop', 'num' }, {}, function(o)
   required('linspace', o, 'start', 'stop', 'num')
   if type(o.num) == 'number' and not dtypes.is_whole(o.num) then
-    errors.bad('linspace: num is how many numbers there are, not %s; df.range(start, stop, step) goes by a step', tostring(o.num))
+    errors.bad('linspace: num is how many numbers there are, not %s; df.range(start, stop, step) goes by a step',
+               tostring(o.num))
   end
   local d = typed(o.start) or typed(o.stop) or dtypes.FLOAT32
   local g = convert.graph_of(o.start) or convert.graph_of(o.stop) or convert.graph_of(o.num)
-  return op('LinSpace', { to_output(o.start, d, g, 'linspace'), to_output(o.stop, d, g, 'linspace'), int32(o.num, g) }, { name = o.name })
+  return op('LinSpace', { to_output(o.start, d, g, 'linspace'), to_output(o.stop, d, g, 'linspace'), int32(o.num, g) },
+            { name = o.name })
 end)
 functions.lin_space = functions.linspace
 
@@ -155,13 +166,15 @@ functions.lin_space = functions.linspace
 def('eye', { 'n', 'm' }, { 'dtype' }, function(o)
   required('eye', o, 'n')
   for _, key in ipairs{ 'n', 'm' } do
-    if nest.is_plain(o[key]) then errors.bad('eye: %s is a table, one number is expected: df.eye(3) or df.eye(2, 3)', key) end
+    if nest.is_plain(o[key]) then
+      errors.bad('eye: %s is a table, one number is expected: df.eye(3) or df.eye(2, 3)', key)
+    end
   end
   local rows = functions.range(int32(o.n))
   return functions.one_hot(rows, o.m or o.n, { dtype = o.dtype or 'float32' })
 end)
 
--- ---- products ---------------------------------------------------------------------------------------------------------------
+-- ---- products -------------------------------------------------------------------------------------------------------
 --- matmul(a, b): over the last two axes; more axes than two are batches.
 def('matmul', { 'a', 'b' }, { 'transpose_a', 'transpose_b' }, function(o)
   required('matmul', o, 'a', 'b')
@@ -181,7 +194,8 @@ do
   function functions.matmul(a, b, ...)
     if select('#', ...) == 0 and getmetatable(a) == Output and getmetatable(b) == Output then
       local g = a.graph
-      if b.graph == g and not (g.period and intern.open(g)) and (graph.rank(a) or 3) <= 2 and (graph.rank(b) or 3) <= 2 and dtype_of(a) == dtype_of(b) then
+      if b.graph == g and not (g.period and intern.open(g)) and (graph.rank(a) or 3) <= 2 and (graph.rank(b) or 3) <= 2
+        and dtype_of(a) == dtype_of(b) then
         return fresh(g, add_node(g.handle, id, where(), a.node, a.index, b.node, b.index))
       end
     end
@@ -247,10 +261,11 @@ def('tensordot', { 'a', 'b', 'axes' }, {}, function(o)
       if not summed[c] then out[#out + 1] = c end
     end
   end
-  return op('Einsum', { { a, b } }, { equation = table.concat(names_a) .. ',' .. table.concat(names_b) .. '->' .. table.concat(out), name = o.name })
+  return op('Einsum', { { a, b } }, { equation = table.concat(names_a) .. ',' .. table.concat(names_b) .. '->'
+      .. table.concat(out), name = o.name })
 end)
 
--- ---- random numbers --------------------------------------------------------------------------------------------------------
+-- ---- random numbers -------------------------------------------------------------------------------------------------
 local function random_shape(shape)
   if type(shape) == 'number' then shape = { shape } end
   return typed(shape) and to_output(shape) or int32(shape)
@@ -271,13 +286,15 @@ def('random_uniform', { 'shape', 'min', 'max' }, { 'dtype', 'seed' }, function(o
   local shape, low, high = random_shape(o.shape), o.min or 0, o.max
   if dtypes.is_int(d) then
     if high == nil then errors.bad('random_uniform of %s needs max', dtypes.name[d]) end
-    return op('RandomUniformInt', { shape, to_output(low, d, shape.graph), to_output(high, d, shape.graph) }, { seed = o.seed, name = o.name })
+    return op('RandomUniformInt', { shape, to_output(low, d, shape.graph), to_output(high, d, shape.graph) },
+              { seed = o.seed, name = o.name })
   end
   if high == nil then high = 1 end
   local alone = low == 0 and high == 1
   local x = op('RandomUniform', { shape }, { dtype = dtypes.name[d], seed = o.seed, name = alone and o.name or nil })
   if alone then return x end
-  local width = (type(low) == 'number' and type(high) == 'number') and high - low or to_output(high, d, shape.graph) - low
+  local width = (type(low) == 'number' and type(high) == 'number') and high - low
+  or to_output(high, d, shape.graph) - low
   x = x * width
   return low == 0 and x or x + low
 end)
@@ -298,15 +315,18 @@ for name, type_name in pairs { random_normal = 'RandomStandardNormal', truncated
   def(name, { 'shape', 'mean', 'stddev' }, { 'dtype', 'seed' }, function(o)
     required(name, o, 'shape')
     without_empty(o, 'mean', 'stddev')
-    return scaled(o, op(type_name, { random_shape(o.shape) }, { dtype = o.dtype or 'float32', seed = o.seed, name = own_name(o) }))
+    return scaled(o, op(type_name, { random_shape(o.shape) },
+                        { dtype = o.dtype or 'float32', seed = o.seed, name = own_name(o) }))
   end)
 end
 
-for name, type_name in pairs { stateless_random_normal = 'StatelessRandomNormal', stateless_truncated_normal = 'StatelessTruncatedNormal' } do
+for name, type_name in pairs { stateless_random_normal = 'StatelessRandomNormal',
+    stateless_truncated_normal = 'StatelessTruncatedNormal' } do
   def(name, { 'shape', 'seed', 'mean', 'stddev' }, { 'dtype' }, function(o)
     required(name, o, 'shape', 'seed')
     local shape = random_shape(o.shape)
-    return scaled(o, op(type_name, { shape, int32(o.seed, shape.graph) }, { dtype = o.dtype or 'float32', name = own_name(o) }))
+    return scaled(o, op(type_name, { shape, int32(o.seed, shape.graph) },
+                        { dtype = o.dtype or 'float32', name = own_name(o) }))
   end)
 end
 
@@ -315,7 +335,8 @@ def('stateless_random_uniform', { 'shape', 'seed', 'minval', 'maxval' }, { 'dtyp
   local shape = random_shape(o.shape)
   local low, high = o.minval or 0, o.maxval == nil and 1 or o.maxval
   local alone = low == 0 and high == 1
-  local x = op('StatelessRandomUniform', { shape, int32(o.seed, shape.graph) }, { dtype = o.dtype or 'float32', name = alone and o.name or nil })
+  local x = op('StatelessRandomUniform', { shape, int32(o.seed, shape.graph) },
+               { dtype = o.dtype or 'float32', name = alone and o.name or nil })
   if alone then return x end
   return x * (high - low) + low
 end)
@@ -348,7 +369,8 @@ end)
 def('stateless_random_binomial', { 'shape', 'seed', 'counts', 'probs' }, { 'dtype' }, function(o)
   required('stateless_random_binomial', o, 'probs')
   local shape, seed, counts = stateless('stateless_random_binomial', o, 'counts', 'float32')
-  return op('StatelessRandomBinomial', { shape, seed, counts, to_output(o.probs, graph.dtype(counts), shape.graph, 'stateless_random_binomial') },
+  return op('StatelessRandomBinomial',
+            { shape, seed, counts, to_output(o.probs, graph.dtype(counts), shape.graph, 'stateless_random_binomial') },
     { dtype = o.dtype or 'int32', name = o.name })
 end)
 
@@ -361,7 +383,7 @@ end)
 
 for _, name in ipairs { 'random_uniform', 'random_normal', 'truncated_normal' } do takes_one_shape(name, 2) end
 
--- ---- side effects -----------------------------------------------------------------------------------------------------------
+-- ---- side effects ---------------------------------------------------------------------------------------------------
 --- df.print(x, {message=, summarize=}) or df.print(x, {a, b}, {message=}): x, and a line on standard error.
 def('print', { 'x', 'data' }, { 'message', 'summarize', 'first_n' }, function(o)
   required('print', o, 'x')
@@ -405,7 +427,8 @@ function functions.group(...)
   return graph.control_dependencies(members, function() return registry.op('NoOp', {}, { name = name }) end)
 end
 
---- df.no_op{name}: an operation that does nothing, behind what it is built under. The name may stand alone, as in TensorFlow's Python.
+--- df.no_op{name}: an operation that does nothing, behind what it is built under. The name may stand alone, as in
+-- TensorFlow's Python.
 function functions.no_op(opts)
   if type(opts) == 'string' then opts = { name = opts } end
   return registry.op('NoOp', {}, { name = errors.options(opts, 'no_op', { 'name' }).name })

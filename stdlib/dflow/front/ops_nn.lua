@@ -1,4 +1,5 @@
---- Ops of neural networks whose Lua surface differs from the node: losses given by name, softmax along any axis, clipping.
+--- Ops of neural networks whose Lua surface differs from the node: losses given by name, softmax along any axis,
+-- clipping.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
@@ -50,14 +51,16 @@ local function same_shapes(name, labels, logits)
   local same = not a or not b or #a == #b
   for i = 1, same and a and b and #a or 0 do same = same and (a[i] == b[i] or a[i] < 0 or b[i] < 0) end
   if not same then
-    errors.bad('%s: labels and logits are of one shape, these are %s and %s', name, tensor.shape_text(labels.dtype, a), tensor.shape_text(logits.dtype, b))
+    errors.bad('%s: labels and logits are of one shape, these are %s and %s', name, tensor.shape_text(labels.dtype, a),
+               tensor.shape_text(logits.dtype, b))
   end
 end
 
 --- softmax_cross_entropy_with_logits{labels =, logits =}: labels are distributions; T[batch] of losses.
 def('softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   local logits, labels = labels_and_logits('softmax_cross_entropy_with_logits')(o)
-  return (op('SoftmaxCrossEntropyWithLogits', { logits, to_output(labels, graph.dtype(logits), logits.graph) }, { name = o.name }))
+  return (op('SoftmaxCrossEntropyWithLogits', { logits, to_output(labels, graph.dtype(logits), logits.graph) },
+             { name = o.name }))
 end)
 
 --- sparse_softmax_cross_entropy_with_logits{labels =, logits =}: labels are the numbers of classes.
@@ -66,19 +69,23 @@ def('sparse_softmax_cross_entropy_with_logits', { 'logits', 'labels' }, {}, func
   local logits = to_output(o.logits, typed(o.logits) or dtypes.FLOAT32, nil, 'sparse_softmax_cross_entropy_with_logits')
   local labels = typed(o.labels) and to_output(o.labels) or arguments.int32(o.labels, logits.graph)
   local rank = graph.rank(logits)
-  if not rank or rank == 2 then return (op('SparseSoftmaxCrossEntropyWithLogits', { logits, labels }, { name = o.name })) end
+  if not rank or rank == 2 then
+    return (op('SparseSoftmaxCrossEntropyWithLogits', { logits, labels }, { name = o.name }))
+  end
   local of = graph.rank(labels)
   if of and rank > 2 and of ~= rank - 1 then
-    errors.bad('sparse_softmax_cross_entropy_with_logits: labels must have the shape of the logits without its last axis: logits are %s, labels %s',
+    errors.bad('sparse_softmax_cross_entropy_with_logits: labels must have the shape of the logits without its last '
+               .. 'axis: logits are %s, labels %s',
                tensor.shape_text(logits.dtype, logits.shape), tensor.shape_text(labels.dtype, labels.shape))
   end
   local classes = f.dim(logits, -1)
-  local loss = op('SparseSoftmaxCrossEntropyWithLogits', { f.reshape(logits, { -1, classes }), f.reshape(labels, { -1 }) })
+  local loss = op('SparseSoftmaxCrossEntropyWithLogits',
+                  { f.reshape(logits, { -1, classes }), f.reshape(labels, { -1 }) })
   return f.reshape(loss, f.shape(labels))
 end)
 
---- sigmoid_cross_entropy_with_logits{labels =, logits =}: elementwise, without overflow. Both kinks are at 0, where their slopes and
--- their curvatures add up to the function's: max and abs, whose slope there is 0, would not.
+--- sigmoid_cross_entropy_with_logits{labels =, logits =}: elementwise, without overflow. Both kinks are at 0, where
+-- their slopes and their curvatures add up to the function's: max and abs, whose slope there is 0, would not.
 def('sigmoid_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   local x, z = labels_and_logits('sigmoid_cross_entropy_with_logits')(o)
   z = to_output(z, graph.dtype(x), x.graph)
@@ -88,9 +95,9 @@ def('sigmoid_cross_entropy_with_logits', { 'logits', 'labels' }, {}, function(o)
   return f.where(up, x, zero) - x * z + f.softplus(f.where(up, -x, x))
 end)
 
--- ---- statistics ------------------------------------------------------------------------------------------------------
---- moments(x, axes, {keep_dims}): mean and variance. TensorFlow's variance holds the mean still for gradients, so that its
--- second derivatives lack a term; ours have it.
+-- ---- statistics -----------------------------------------------------------------------------------------------------
+--- moments(x, axes, {keep_dims}): mean and variance. TensorFlow's variance holds the mean still for gradients, so that
+-- its second derivatives lack a term; ours have it.
 def('moments', { 'x', 'axes' }, { 'keep_dims' }, function(o)
   required('moments', o, 'x')
   local x = to_output(o.x, nil, nil, 'moments')
@@ -104,7 +111,9 @@ end)
 local function variance(name, o)
   required(name, o, 'x')
   local x = to_output(o.x, nil, nil, name)
-  if not dtypes.is_float(graph.dtype(x)) then errors.bad("%s: x is %s, floats are expected: cast it, as in df.cast(x, 'float32')", name, x.dtype) end
+  if not dtypes.is_float(graph.dtype(x)) then
+    errors.bad("%s: x is %s, floats are expected: cast it, as in df.cast(x, 'float32')", name, x.dtype)
+  end
   local apart = x - f.reduce_mean(x, { axis = o.axis, keep_dims = true })
   return f.reduce_mean(f.square(apart), { axis = o.axis, keep_dims = o.keep_dims or false })
 end
@@ -120,9 +129,11 @@ local function zeros(name, o, test)
 end
 
 def('count_nonzero', { 'x', 'axis', 'keep_dims' }, { 'dtype' }, function(o)
-  return f.reduce_sum(f.cast(zeros('count_nonzero', o, 'not_equal'), o.dtype or 'int64'), { axis = o.axis, keep_dims = o.keep_dims or false })
+  return f.reduce_sum(f.cast(zeros('count_nonzero', o, 'not_equal'), o.dtype or 'int64'),
+                      { axis = o.axis, keep_dims = o.keep_dims or false })
 end)
-def('zero_fraction', { 'x' }, {}, function(o) return f.reduce_mean(f.cast(zeros('zero_fraction', o, 'equal'), 'float32')) end)
+def('zero_fraction', { 'x' }, {},
+    function(o) return f.reduce_mean(f.cast(zeros('zero_fraction', o, 'equal'), 'float32')) end)
 
 def('l2_normalize', { 'x', 'axis' }, { 'epsilon' }, function(o)
   required('l2_normalize', o, 'x')
@@ -131,11 +142,12 @@ def('l2_normalize', { 'x', 'axis' }, { 'epsilon' }, function(o)
   return x * f.rsqrt(f.maximum(sum, o.epsilon or 1e-12))
 end)
 
--- ---- clipping ---------------------------------------------------------------------------------------------------------
+-- ---- clipping -------------------------------------------------------------------------------------------------------
 def('clip_by_value', { 'x', 'min', 'max' }, {}, function(o)
   required('clip_by_value', o, 'x', 'min', 'max')
   if type(o.x) == 'number' and type(o.min) == 'number' and typed(o.max) and graph.rank(to_output(o.max)) ~= 0 then
-    errors.bad('clip_by_value: what is clipped stands first: df.clip_by_value(x, %s, %s)', tostring(o.x), tostring(o.min))
+    errors.bad('clip_by_value: what is clipped stands first: df.clip_by_value(x, %s, %s)', tostring(o.x),
+               tostring(o.min))
   end
   local x = to_output(o.x, nil, nil, 'clip_by_value')
   return f.maximum(f.minimum(x, o.max), o.min)
@@ -190,8 +202,9 @@ local function given_norm(v, list, n, what)
   return to_output(v, typed(v) or dtypes.FLOAT32, nil, what)
 end
 
---- clip_by_global_norm(list, clip_norm, {use_norm}): the list scaled down so that its norm is at most clip_norm, and the norm. Where the
--- norm is infinite all become NaN, as in TensorFlow: what is wrong with one of them is not hidden in zeros.
+--- clip_by_global_norm(list, clip_norm, {use_norm}): the list scaled down so that its norm is at most clip_norm, and
+-- the norm. Where the norm is infinite all become NaN, as in TensorFlow: what is wrong with one of them is not hidden
+-- in zeros.
 function f.clip_by_global_norm(list, clip_norm, opts)
   if clip_norm == nil then errors.bad('clip_by_global_norm: clip_norm is missing') end
   opts = errors.options(opts, 'clip_by_global_norm', { 'use_norm', 'name' })
@@ -213,18 +226,22 @@ function f.clip_by_global_norm(list, clip_norm, opts)
   return out, norm
 end
 
--- ---- the rest -----------------------------------------------------------------------------------------------------------
+-- ---- the rest -------------------------------------------------------------------------------------------------------
 --- dropout(x, rate, {seed, noise_shape}): each element is zero with probability `rate`, the others are scaled up.
 def('dropout', { 'x', 'rate' }, { 'seed', 'noise_shape', 'keep_prob' }, function(o)
   required('dropout', o, 'x')
   local x = to_output(o.x, nil, nil, 'dropout')
   local keep = o.keep_prob
-  if keep ~= nil and o.rate ~= nil then errors.bad('dropout: rate and keep_prob are both given; the one is 1 less the other') end
+  if keep ~= nil and o.rate ~= nil then
+    errors.bad('dropout: rate and keep_prob are both given; the one is 1 less the other')
+  end
   if keep == nil then
     required('dropout', o, 'rate')
     keep = type(o.rate) == 'number' and 1 - o.rate or f.subtract(to_output(1, graph.dtype(x), x.graph), o.rate)
   end
-  if type(keep) ~= 'number' and not typed(keep) then errors.bad('dropout: keep_prob is a number above 0 and up to 1, not %s', errors.describe(keep)) end
+  if type(keep) ~= 'number' and not typed(keep) then
+    errors.bad('dropout: keep_prob is a number above 0 and up to 1, not %s', errors.describe(keep))
+  end
   if type(keep) == 'number' and not (keep > 0 and keep <= 1) then
     errors.bad('dropout: the rate is at least 0 and below 1')
   end
@@ -244,9 +261,9 @@ function f.log_sigmoid(x, o)
   return f.neg(f.softplus(-to_output(x, typed(x) or dtypes.FLOAT32, nil, 'log_sigmoid')), o)
 end
 
--- ---- embeddings ----------------------------------------------------------------------------------------------------------
---- For ids [k] in tables cut in `parts`: which table, and which of its rows. 'mod' deals the rows out one by one; 'div' in blocks, the
--- first ones a row longer where they do not come out even.
+-- ---- embeddings -----------------------------------------------------------------------------------------------------
+--- For ids [k] in tables cut in `parts`: which table, and which of its rows. 'mod' deals the rows out one by one; 'div'
+-- in blocks, the first ones a row longer where they do not come out even.
 local function places(ids, tables, parts, strategy)
   if strategy == 'mod' then return f.floormod(ids, parts), f.floordiv(ids, parts) end
   local rows = 0
@@ -261,9 +278,11 @@ local function places(ids, tables, parts, strategy)
   else
     each, more = f.floordiv(rows, parts), f.floormod(rows, parts)
   end
-  local part = f.maximum(f.floordiv(ids, each + 1), f.floordiv(ids - more, type(each) == 'number' and math.max(each, 1) or f.maximum(each, 1)))
+  local part = f.maximum(f.floordiv(ids, each + 1),
+                         f.floordiv(ids - more, type(each) == 'number' and math.max(each, 1) or f.maximum(each, 1)))
   local long = f.less(part, f.zeros_like(part) + more)
-  return part, f.where(long, f.floormod(ids, each + 1), f.floormod(ids - more, type(each) == 'number' and math.max(each, 1) or f.maximum(each, 1)))
+  return part, f.where(long, f.floormod(ids, each + 1),
+                       f.floormod(ids - more, type(each) == 'number' and math.max(each, 1) or f.maximum(each, 1)))
 end
 
 --- Rows clipped to the norm, when there is one.
@@ -277,7 +296,9 @@ end
 local function embedding_lookup(tables, ids, opts)
   local what = 'embedding_lookup'
   local strategy = opts.partition_strategy or 'mod'
-  if strategy ~= 'mod' and strategy ~= 'div' then errors.bad("%s: partition_strategy is 'mod' or 'div', not %s", what, errors.describe(strategy)) end
+  if strategy ~= 'mod' and strategy ~= 'div' then
+    errors.bad("%s: partition_strategy is 'mod' or 'div', not %s", what, errors.describe(strategy))
+  end
   if tables == nil then errors.bad('%s: the tables are missing', what) end
   if ids == nil then errors.bad('%s: the ids are missing', what) end
   local list = errors.is_data(tables) and nest.is_structure(tables) and tables or { tables }
@@ -287,7 +308,8 @@ local function embedding_lookup(tables, ids, opts)
   end
   local d = typed(ids)
   if d and d ~= dtypes.INT32 and d ~= dtypes.INT64 then
-    errors.bad("%s: the ids are %s, int32 or int64 is expected: cast them, as in df.cast(ids, 'int32')", what, dtypes.name[d])
+    errors.bad("%s: the ids are %s, int32 or int64 is expected: cast them, as in df.cast(ids, 'int32')", what,
+               dtypes.name[d])
   end
   ids = to_output(ids, d or dtypes.INT32, convert.graph_of(tables), what)
   if #list == 1 then
@@ -315,8 +337,8 @@ local function embedding_lookup(tables, ids, opts)
   return rows
 end
 
---- embedding_lookup(tables, ids, {partition_strategy = 'mod', max_norm}): rows of a table [n, ...], or of one that is cut into a list of
--- tables. Its gradient is sparse: it has the rows that ids name, in each table those that lie there.
+--- embedding_lookup(tables, ids, {partition_strategy = 'mod', max_norm}): rows of a table [n, ...], or of one that is
+-- cut into a list of tables. Its gradient is sparse: it has the rows that ids name, in each table those that lie there.
 -- @param ids  int32 or int64 of any shape
 -- @return     ids' shape and that of a row
 function f.embedding_lookup(tables, ids, opts)

@@ -1,4 +1,5 @@
---- Convolutions, pools and normalisations under the names that they have in tf.nn: made of the ops that move a window over images and volumes.
+--- Convolutions, pools and normalisations under the names that they have in tf.nn: made of the ops that move a window
+-- over images and volumes.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -14,7 +15,7 @@ local ONE = { 1, 1, 1, 1 }
 
 local function floats(name, x) return to_output(x, typed(x) or dtypes.FLOAT32, nil, name) end
 
--- ---- convolutions over images and volumes ------------------------------------------------------------------------------
+-- ---- convolutions over images and volumes ---------------------------------------------------------------------------
 
 --- The convolution whose input has this gradient: what conv2d (or conv3d) makes of output_shape, backwards.
 local function backwards(name, sizes, filter, y, attrs, type)
@@ -27,45 +28,56 @@ for n, type in pairs{ [2] = 'Conv2DBackpropInput', [3] = 'Conv3DBackpropInputV2'
   def(name, { 'value', 'filter', 'output_shape', 'strides', 'padding' }, { 'data_format', 'dilations' }, function(o)
     required(name, o, 'value', 'filter', 'output_shape', 'strides')
     return backwards(name, o.output_shape, o.filter, o.value,
-                     { strides = windows.each(o.strides, n), dilations = windows.each(o.dilations, n), padding = o.padding or 'SAME',
+                     { strides = windows.each(o.strides, n), dilations = windows.each(o.dilations, n),
+                       padding = o.padding or 'SAME',
                        data_format = o.data_format, name = o.name }, type)
   end)
 end
 def('atrous_conv2d_transpose', { 'value', 'filters', 'output_shape', 'rate', 'padding' }, {}, function(o)
   required('atrous_conv2d_transpose', o, 'value', 'filters', 'output_shape', 'rate', 'padding')
   return backwards('atrous_conv2d_transpose', o.output_shape, o.filters, o.value,
-                   { strides = ONE, dilations = windows.rate('atrous_conv2d_transpose', o.rate), padding = o.padding, name = o.name })
+                   { strides = ONE, dilations = windows.rate('atrous_conv2d_transpose', o.rate), padding = o.padding,
+                     name = o.name })
 end)
-def('conv2d_backprop_input', { 'input_sizes', 'filter', 'out_backprop', 'strides', 'padding' }, { 'dilations' }, function(o)
+def('conv2d_backprop_input', { 'input_sizes', 'filter', 'out_backprop', 'strides', 'padding' }, { 'dilations' },
+    function(o)
   required('conv2d_backprop_input', o, 'input_sizes', 'filter', 'out_backprop', 'strides', 'padding')
   return backwards('conv2d_backprop_input', o.input_sizes, o.filter, o.out_backprop,
-                   { strides = windows.each(o.strides, 2), dilations = windows.each(o.dilations, 2), padding = o.padding, name = o.name })
+                   { strides = windows.each(o.strides, 2), dilations = windows.each(o.dilations, 2),
+                     padding = o.padding, name = o.name })
 end)
-def('conv2d_backprop_filter', { 'input', 'filter_sizes', 'out_backprop', 'strides', 'padding' }, { 'dilations' }, function(o)
+def('conv2d_backprop_filter', { 'input', 'filter_sizes', 'out_backprop', 'strides', 'padding' }, { 'dilations' },
+    function(o)
   required('conv2d_backprop_filter', o, 'input', 'filter_sizes', 'out_backprop', 'strides', 'padding')
   local x = floats('conv2d_backprop_filter', o.input)
-  return op('Conv2DBackpropFilter', { x, to_output(o.filter_sizes, dtypes.INT32, x.graph, 'conv2d_backprop_filter'), o.out_backprop },
-            { strides = windows.each(o.strides, 2), dilations = windows.each(o.dilations, 2), padding = o.padding, name = o.name })
+  return op('Conv2DBackpropFilter', { x, to_output(o.filter_sizes, dtypes.INT32, x.graph, 'conv2d_backprop_filter'),
+      o.out_backprop },
+            { strides = windows.each(o.strides, 2), dilations = windows.each(o.dilations, 2), padding = o.padding,
+              name = o.name })
 end)
 def('depthwise_conv2d', { 'input', 'filter', 'strides', 'padding', 'rate' }, {}, function(o)
   required('depthwise_conv2d', o, 'input', 'filter', 'strides', 'padding')
   return f.depthwise_conv2d_native(o.input, o.filter, { strides = o.strides, padding = o.padding,
-                                                        dilations = windows.rate('depthwise_conv2d', o.rate), name = o.name })
+                                                        dilations = windows.rate('depthwise_conv2d', o.rate),
+                                                        name = o.name })
 end)
-def('separable_conv2d', { 'input', 'depthwise_filter', 'pointwise_filter', 'strides', 'padding', 'rate' }, {}, function(o)
+def('separable_conv2d', { 'input', 'depthwise_filter', 'pointwise_filter', 'strides', 'padding', 'rate' }, {},
+    function(o)
   required('separable_conv2d', o, 'input', 'depthwise_filter', 'pointwise_filter', 'strides', 'padding')
   local deep = f.depthwise_conv2d(o.input, o.depthwise_filter, o.strides, o.padding, o.rate)
   return f.conv2d(deep, o.pointwise_filter, { strides = ONE, padding = 'VALID', name = o.name })
 end)
 def('atrous_conv2d', { 'value', 'filters', 'rate', 'padding' }, {}, function(o)
   required('atrous_conv2d', o, 'value', 'filters', 'rate', 'padding')
-  return f.conv2d(o.value, o.filters, { strides = ONE, padding = o.padding, dilations = windows.rate('atrous_conv2d', o.rate), name = o.name })
+  return f.conv2d(o.value, o.filters, { strides = ONE, padding = o.padding,
+      dilations = windows.rate('atrous_conv2d', o.rate), name = o.name })
 end)
 
--- ---- along one axis: images of height one ----------------------------------------------------------------------------------
+-- ---- along one axis: images of height one ---------------------------------------------------------------------------
 
 local function one(name, what, v)
-  if nest.is_plain(v) and #v == 3 and v[1] == 1 and v[3] == 1 then v = { v[2] } end        -- as TensorFlow also takes it
+  -- as TensorFlow also takes it
+  if nest.is_plain(v) and #v == 3 and v[1] == 1 and v[3] == 1 then v = { v[2] } end
   if nest.is_plain(v) and #v == 1 then v = v[1] end
   if type(v) ~= 'number' then errors.bad('%s: %s is %s, a whole number is expected', name, what, errors.describe(v)) end
   return v
@@ -86,27 +98,33 @@ def('conv1d', { 'value', 'filters', 'stride', 'padding' }, { 'dilations' }, func
   local x = of_rank('conv1d', o.value, 3, '[batch, width, channels]')
   local stride, dilation = one('conv1d', 'stride', o.stride), one('conv1d', 'dilations', o.dilations or 1)
   return flat(f.conv2d(tall(x), f.expand_dims(to_output(o.filters, graph.dtype(x), x.graph, 'conv1d'), 0),
-                       { strides = { 1, 1, stride, 1 }, dilations = { 1, 1, dilation, 1 }, padding = o.padding }), o.name)
+                       { strides = { 1, 1, stride, 1 }, dilations = { 1, 1, dilation, 1 }, padding = o.padding }),
+                       o.name)
 end)
 def('conv1d_transpose', { 'input', 'filters', 'output_shape', 'strides', 'padding' }, { 'dilations' }, function(o)
   required('conv1d_transpose', o, 'input', 'filters', 'output_shape', 'strides')
   local x = of_rank('conv1d_transpose', o.input, 3, '[batch, width, channels]')
-  local stride, dilation = one('conv1d_transpose', 'strides', o.strides), one('conv1d_transpose', 'dilations', o.dilations or 1)
+  local stride, dilation = one('conv1d_transpose', 'strides', o.strides),
+  one('conv1d_transpose', 'dilations', o.dilations or 1)
   local shape = to_output(o.output_shape, dtypes.INT32, x.graph, 'conv1d_transpose')
   local dims = shape.shape
   if dims and (#dims ~= 1 or dims[1] >= 0 and dims[1] ~= 3) then
-    errors.bad('conv1d_transpose: output_shape is %s, three numbers are expected: [batch, width, channels]', errors.describe(o.output_shape))
+    errors.bad('conv1d_transpose: output_shape is %s, three numbers are expected: [batch, width, channels]',
+               errors.describe(o.output_shape))
   end
   shape = f.concat({ f.slice(shape, { 0 }, { 1 }), f.int32{ 1 }, f.slice(shape, { 1 }, { 2 }) }, 0)
-  return flat(backwards('conv1d_transpose', shape, f.expand_dims(to_output(o.filters, graph.dtype(x), x.graph, 'conv1d_transpose'), 0), tall(x),
-                        { strides = { 1, 1, stride, 1 }, dilations = { 1, 1, dilation, 1 }, padding = o.padding or 'SAME' }), o.name)
+  return flat(backwards('conv1d_transpose', shape,
+                        f.expand_dims(to_output(o.filters, graph.dtype(x), x.graph, 'conv1d_transpose'), 0), tall(x),
+                        { strides = { 1, 1, stride, 1 }, dilations = { 1, 1, dilation, 1 }, padding = o.padding
+                          or 'SAME' }), o.name)
 end)
 
 for name, pool in pairs{ max_pool1d = 'max_pool', avg_pool1d = 'avg_pool' } do
   def(name, { 'input', 'ksize', 'strides', 'padding' }, {}, function(o)
     required(name, o, 'input', 'ksize', 'strides', 'padding')
     local x = of_rank(name, o.input, 3, '[batch, width, channels]')
-    return flat(f[pool](tall(x), { ksize = { 1, 1, one(name, 'ksize', o.ksize), 1 }, strides = { 1, 1, one(name, 'strides', o.strides), 1 },
+    return flat(f[pool](tall(x), { ksize = { 1, 1, one(name, 'ksize', o.ksize), 1 },
+        strides = { 1, 1, one(name, 'strides', o.strides), 1 },
                                    padding = o.padding }), o.name)
   end)
 end
@@ -117,7 +135,7 @@ for name, pool in pairs{ max_pool2d = 'max_pool', avg_pool2d = 'avg_pool' } do
   end)
 end
 
--- ---- over one axis, two or three, by the rank of what is given -------------------------------------------------------------
+-- ---- over one axis, two or three, by the rank of what is given ------------------------------------------------------
 
 --- How many axes the window moves along: 1, 2 or 3.
 local function axes(name, x)
@@ -133,25 +151,29 @@ def('convolution', { 'input', 'filter', 'padding', 'strides', 'dilation_rate' },
   required('convolution', o, 'input', 'filter')
   local x = floats('convolution', o.input)
   local strides, rate, padding = o.strides or 1, o.dilation_rate or 1, o.padding or 'VALID'
-  return f[('conv%dd'):format(axes('convolution', x))](x, o.filter, strides, padding, { dilations = rate, name = o.name })
+  return f[('conv%dd'):format(axes('convolution', x))](x, o.filter, strides, padding,
+      { dilations = rate, name = o.name })
 end)
 def('conv_transpose', { 'input', 'filters', 'output_shape', 'strides', 'padding' }, { 'dilations' }, function(o)
   required('conv_transpose', o, 'input', 'filters', 'output_shape', 'strides')
   local x = floats('conv_transpose', o.input)
-  return f[('conv%dd_transpose'):format(axes('conv_transpose', x))](x, o.filters, o.output_shape, o.strides, o.padding, { dilations = o.dilations, name = o.name })
+  return f[('conv%dd_transpose'):format(axes('conv_transpose', x))](x, o.filters, o.output_shape, o.strides, o.padding,
+      { dilations = o.dilations, name = o.name })
 end)
 def('pool', { 'input', 'window_shape', 'pooling_type', 'padding', 'strides' }, {}, function(o)
   required('pool', o, 'input', 'window_shape', 'pooling_type')
   local x, kind = floats('pool', o.input), o.pooling_type
-  if kind ~= 'MAX' and kind ~= 'AVG' then errors.bad("pool: pooling_type is %s, 'MAX' or 'AVG' is expected", errors.describe(kind)) end
+  if kind ~= 'MAX' and kind ~= 'AVG' then
+    errors.bad("pool: pooling_type is %s, 'MAX' or 'AVG' is expected", errors.describe(kind))
+  end
   local fn = f[(kind == 'MAX' and 'max_pool' or 'avg_pool') .. axes('pool', x) .. 'd']
   return fn(x, o.window_shape, o.strides or 1, o.padding or 'VALID', { name = o.name })
 end)
 
--- ---- normalisation ----------------------------------------------------------------------------------------------------------
+-- ---- normalisation --------------------------------------------------------------------------------------------------
 
---- batch_normalization(x, mean, variance, offset, scale, variance_epsilon): scale * (x - mean) / sqrt(variance + epsilon) + offset, all
--- but x broadcast; false stands for no offset or no scale.
+--- batch_normalization(x, mean, variance, offset, scale, variance_epsilon): scale * (x - mean) / sqrt(variance +
+-- epsilon) + offset, all but x broadcast; false stands for no offset or no scale.
 def('batch_normalization', { 'x', 'mean', 'variance', 'offset', 'scale', 'variance_epsilon' }, {}, function(o)
   required('batch_normalization', o, 'x', 'mean', 'variance', 'variance_epsilon')
   local x = floats('batch_normalization', o.x)
@@ -161,26 +183,33 @@ def('batch_normalization', { 'x', 'mean', 'variance', 'offset', 'scale', 'varian
   local from = o.offset and o.offset - o.mean * by or -(o.mean * by)
   return f.add(x * by, from, { name = o.name })
 end)
-def('batch_norm_with_global_normalization', { 't', 'm', 'v', 'beta', 'gamma', 'variance_epsilon', 'scale_after_normalization' }, {}, function(o)
+def('batch_norm_with_global_normalization',
+    { 't', 'm', 'v', 'beta', 'gamma', 'variance_epsilon', 'scale_after_normalization' }, {}, function(o)
   required('batch_norm_with_global_normalization', o, 't', 'm', 'v', 'beta', 'variance_epsilon')
   if o.scale_after_normalization then required('batch_norm_with_global_normalization', o, 'gamma') end
-  return f.batch_normalization(o.t, o.m, o.v, o.beta, o.scale_after_normalization and o.gamma or false, o.variance_epsilon, { name = o.name })
+  return f.batch_normalization(o.t, o.m, o.v, o.beta, o.scale_after_normalization and o.gamma or false,
+                               o.variance_epsilon, { name = o.name })
 end)
 
---- fused_batch_norm(x, scale, offset, {mean, variance, epsilon = 0.001, is_training = true, data_format = 'NHWC'}): y, and the mean and the
--- variance of the batch; by those that are given unless it is training.
-def('fused_batch_norm', { 'x', 'scale', 'offset', 'mean', 'variance', 'epsilon', 'data_format', 'is_training', 'exponential_avg_factor' }, {},
+--- fused_batch_norm(x, scale, offset, {mean, variance, epsilon = 0.001, is_training = true, data_format = 'NHWC'}): y,
+-- and the mean and the variance of the batch; by those that are given unless it is training.
+def('fused_batch_norm', { 'x', 'scale', 'offset', 'mean', 'variance', 'epsilon', 'data_format', 'is_training',
+                          'exponential_avg_factor' }, {},
 function(o)
   required('fused_batch_norm', o, 'x', 'scale', 'offset')
   local x, training = to_output(o.x, nil, nil, 'fused_batch_norm'), o.is_training ~= false
   if not training then required('fused_batch_norm', o, 'mean', 'variance') end
   local epsilon = o.epsilon or 0.001
-  if type(epsilon) ~= 'number' then errors.bad('fused_batch_norm: epsilon is %s, a number is expected', errors.describe(epsilon)) end
+  if type(epsilon) ~= 'number' then
+    errors.bad('fused_batch_norm: epsilon is %s, a number is expected', errors.describe(epsilon))
+  end
   local dtype = graph.dtype(x)
-  local half = dtype == dtypes.FLOAT16 or dtype == dtypes.BFLOAT16      -- what is of channels is float32 then, as in TensorFlow
+  -- what is of channels is float32 then, as in TensorFlow
+  local half = dtype == dtypes.FLOAT16 or dtype == dtypes.BFLOAT16
   local function channels(v) return half and f.cast(to_output(v, nil, x.graph, 'fused_batch_norm'), 'float32') or v end
   local scale = channels(o.scale)
-  local none = (o.mean == nil or o.variance == nil) and f.zeros_like(to_output(scale, dtypes.FLOAT32, x.graph, 'fused_batch_norm'))
+  local none = (o.mean == nil or o.variance == nil)
+  and f.zeros_like(to_output(scale, dtypes.FLOAT32, x.graph, 'fused_batch_norm'))
   local y, mean, variance = op('FusedBatchNormV3',
     { half and f.cast(x, 'float32') or x, scale, channels(o.offset), o.mean and channels(o.mean) or none,
       o.variance and channels(o.variance) or none },
@@ -189,7 +218,7 @@ function(o)
   return half and f.cast(y, dtypes.name[dtype]) or y, mean, variance
 end)
 
--- ---- activations and losses ---------------------------------------------------------------------------------------------------
+-- ---- activations and losses -----------------------------------------------------------------------------------------
 
 for _, name in ipairs{ 'swish', 'silu' } do
   def(name, { 'features', 'beta' }, {}, function(o)

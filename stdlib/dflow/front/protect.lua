@@ -1,9 +1,11 @@
---- pcall for functions of the user's that are called while something stands: a loop, a branch, a scope, control dependencies.
+--- pcall for functions of the user's that are called while something stands: a loop, a branch, a scope, control
+-- dependencies.
 --
--- A yield out of one would leave the graph in the middle of it, for ever when the coroutine is dropped; so it is an error, which
--- unwinds like any other. Lua refuses a yield across a C function that called Lua: string.gsub is one, and is put between
--- where a yield would be possible. Coroutines that begin and end inside are not touched by this.
--- A function that builds itself in itself never ends: Lua stops it where it can call no deeper, and that is said here, too.
+-- A yield out of one would leave the graph in the middle of it, for ever when the coroutine is dropped; so it is an
+-- error, which unwinds like any other. Lua refuses a yield across a C function that called Lua: string.gsub is one, and
+-- is put between where a yield would be possible. Coroutines that begin and end inside are not touched by this.
+-- A function that builds itself in itself never ends: Lua stops it where it can call no deeper, and that is said here,
+-- too.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 
@@ -16,7 +18,9 @@ end
 
 local function in_words(e)
   if type(e) == 'string' and e:find('attempt to yield across', 1, true) then
-    local made, ours = pcall(errors.bad, 'a function that builds a body, a branch or a scope cannot yield: the graph would be left in the middle of it')
+    local made, ours = pcall(errors.bad,
+                             'a function that builds a body, a branch or a scope cannot yield: the graph would be '
+                             .. 'left in the middle of it')
     if not made then return ours end
   end
   return e

@@ -1,9 +1,9 @@
---- Queues: what runs of one session hand each other, and wait for. df.FIFOQueue, df.PaddingFIFOQueue, df.RandomShuffleQueue,
--- df.PriorityQueue.
+--- Queues: what runs of one session hand each other, and wait for. df.FIFOQueue, df.PaddingFIFOQueue,
+-- df.RandomShuffleQueue, df.PriorityQueue.
 --
--- An element has one or more components, each with its dtype and, if one likes, its shape. A full queue holds back enqueues, an
--- empty one dequeues: the op waits, and no thread with it. Each session has its own elements. Ops on a queue that are built in a
--- body or branch run in program order, as those on variables do.
+-- An element has one or more components, each with its dtype and, if one likes, its shape. A full queue holds back
+-- enqueues, an empty one dequeues: the op waits, and no thread with it. Each session has its own elements. Ops on a
+-- queue that are built in a body or branch run in program order, as those on variables do.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -60,7 +60,7 @@ Queue.__tostring = function(q)
   return ('%s: %s of %s%s'):format(q.name, q.kind, components_text(q), q.source and '  -- ' .. q.source or '')
 end
 
--- ---- making ----------------------------------------------------------------------------------------------------------
+-- ---- making ---------------------------------------------------------------------------------------------------------
 local function dtype_list(given, what)
   if type(given) == 'string' then given = { given } end
   if not errors.is_data(given) then
@@ -106,7 +106,9 @@ local function maker(kind, known, more)
     if types == nil then errors.bad('%s: the dtypes are missing', kind) end
     whole(capacity, 'capacity', kind, -1)
     local list = dtype_list(types, kind)
-    if #list == 0 and kind ~= 'PriorityQueue' then errors.bad('%s: a queue needs at least one component, dtypes is empty', kind) end
+    if #list == 0 and kind ~= 'PriorityQueue' then
+      errors.bad('%s: a queue needs at least one component, dtypes is empty', kind)
+    end
     local shapes = shape_list(opts.shapes, #list, kind)
     local attrs = { component_types = list, shapes = shapes, capacity = capacity, shared_name = opts.shared_name,
                     name = opts.name or opts.shared_name or kind }
@@ -121,7 +123,8 @@ local function maker(kind, known, more)
       if shapes then table.insert(shapes, 1, {}) end
       if #list == 1 then shapes = { {} } end
     end
-    return setmetatable({ graph = handle.graph, handle = handle, kind = kind, types = list, shapes = shapes, capacity = capacity }, Queue)
+    return setmetatable({ graph = handle.graph, handle = handle, kind = kind, types = list, shapes = shapes,
+                          capacity = capacity }, Queue)
   end
 end
 
@@ -131,14 +134,16 @@ end
 -- @param shapes    the components' shapes; without them elements are dequeued one by one only
 M.FIFOQueue = maker 'FIFOQueue'
 
---- df.PaddingFIFOQueue(capacity, dtypes, {shapes =}): shapes may have -1; where elements differ there, a batch of them is filled up
---- with zeros, false or "".
+--- df.PaddingFIFOQueue(capacity, dtypes, {shapes =}): shapes may have -1; where elements differ there, a batch of them
+--- is filled up with zeros, false or "".
 M.PaddingFIFOQueue = maker('PaddingFIFOQueue', nil, function(opts)
-  if opts.shapes == nil then errors.bad('PaddingFIFOQueue: the shapes are missing; they may have -1 where elements differ') end
+  if opts.shapes == nil then
+    errors.bad('PaddingFIFOQueue: the shapes are missing; they may have -1 where elements differ')
+  end
 end)
 
---- df.RandomShuffleQueue(capacity, dtypes, {shapes =, min_after_dequeue = 0, seed =}): gives its elements in random order. While
---- it is open, min_after_dequeue of them stay in it.
+--- df.RandomShuffleQueue(capacity, dtypes, {shapes =, min_after_dequeue = 0, seed =}): gives its elements in random
+--- order. While it is open, min_after_dequeue of them stay in it.
 M.RandomShuffleQueue = maker('RandomShuffleQueue', { 'min_after_dequeue', 'seed' }, function(opts, attrs)
   local least = opts.min_after_dequeue
   if least ~= nil then
@@ -152,11 +157,12 @@ M.RandomShuffleQueue = maker('RandomShuffleQueue', { 'min_after_dequeue', 'seed'
   if opts.seed then attrs.seed2 = 1 end       -- so that 0 is a seed like any other
 end)
 
---- df.PriorityQueue(capacity, dtypes, {shapes =}): the element with the smallest priority comes first, of equal ones the older. The
---- priority, an int64 scalar, is the first value that is enqueued and dequeued; dtypes and shapes are those of the others.
+--- df.PriorityQueue(capacity, dtypes, {shapes =}): the element with the smallest priority comes first, of equal ones
+--- the older. The priority, an int64 scalar, is the first value that is enqueued and dequeued; dtypes and shapes are
+-- those of the others.
 M.PriorityQueue = maker 'PriorityQueue'
 
--- ---- putting in ------------------------------------------------------------------------------------------------------
+-- ---- putting in -----------------------------------------------------------------------------------------------------
 --- Static shapes: can they be one?
 local function fits(want, found)
   if not want or not found then return true end
@@ -170,7 +176,8 @@ M.fits = fits
 
 local function values_of(q, what, many, n, given)
   if n ~= #q.types then
-    errors.bad('%s: %s takes %d value%s, one per component (%s), but %d %s given', what, q.name, #q.types, #q.types == 1 and '' or 's',
+    errors.bad('%s: %s takes %d value%s, one per component (%s), but %d %s given', what, q.name, #q.types, #q.types == 1
+               and '' or 's',
                components_text(q), n, n == 1 and 'was' or 'were')
   end
   local list = {}
@@ -178,7 +185,8 @@ local function values_of(q, what, many, n, given)
     if given[i] == nil then errors.bad('%s: value %d is missing', what, i) end
     local own = convert.typed(given[i])
     if own and own ~= d then
-      errors.bad("%s: component %d of %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", what, i, q.name, dtypes.name[d],
+      errors.bad("%s: component %d of %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", what, i, q.name,
+                 dtypes.name[d],
                  dtypes.name[own], dtypes.name[d])
     end
     local o = convert.to_output(given[i], d, q.graph, what)
@@ -190,7 +198,8 @@ local function values_of(q, what, many, n, given)
       if want then want = { -1, unpack(want) } end
     end
     if not fits(want, found) then
-      errors.bad('%s: component %d of %s is %s%s, the value is %s', what, i, q.name, tensor.shape_text(dtypes.name[d], q.shapes[i]),
+      errors.bad('%s: component %d of %s is %s%s, the value is %s', what, i, q.name,
+                 tensor.shape_text(dtypes.name[d], q.shapes[i]),
                  many and ' in each row' or '', tensor.shape_text(dtypes.name[d], found))
     end
     list[i] = o
@@ -213,10 +222,12 @@ end
 function methods.enqueue(q, ...) return put(q, 'QueueEnqueueV2', 'enqueue', false, select('#', ...), { ... }) end
 
 --- q:enqueue_many(v, …, {name}): an operation that puts in the rows along axis 0, one by one, as there is room.
-function methods.enqueue_many(q, ...) return put(q, 'QueueEnqueueManyV2', 'enqueue_many', true, select('#', ...), { ... }) end
+function methods.enqueue_many(q, ...)
+  return put(q, 'QueueEnqueueManyV2', 'enqueue_many', true, select('#', ...), { ... })
+end
 
---- q:close{cancel_pending = false}: nothing more is put in, and what waits for elements that cannot come any more ends with
---- out_of_range. What waits for room already is let in first or, with cancel_pending, ended with cancelled.
+--- q:close{cancel_pending = false}: nothing more is put in, and what waits for elements that cannot come any more ends
+--- with out_of_range. What waits for room already is let in first or, with cancel_pending, ended with cancelled.
 function methods.close(q, opts)
   opts = errors.options(opts, 'close', { 'cancel_pending', 'name' })
   if opts.cancel_pending ~= nil and type(opts.cancel_pending) ~= 'boolean' then
@@ -225,7 +236,7 @@ function methods.close(q, opts)
   return registry.op('QueueCloseV2', { q }, { cancel_pending_enqueues = opts.cancel_pending, name = opts.name })
 end
 
--- ---- taking out ------------------------------------------------------------------------------------------------------
+-- ---- taking out -----------------------------------------------------------------------------------------------------
 local function take(q, type_name, inputs, name)
   return unpack(registry.op(type_name, inputs, { component_types = q.types, name = name }), 1, #q.types)
 end
@@ -233,7 +244,8 @@ end
 local function count_of(q, n, what)
   if n == nil then errors.bad('%s: the number of elements is missing', what) end
   if not q.shapes then
-    errors.bad('%s: %s was made without shapes, so its elements can only be dequeued one by one; give shapes = {…} where it is made',
+    errors.bad('%s: %s was made without shapes, so its elements can only be dequeued one by one; give shapes = {…} '
+               .. 'where it is made',
                what, q.name)
   end
   if type(n) == 'number' then whole(n, 'the number of elements', what, 0) end
@@ -243,7 +255,10 @@ end
 --- q:dequeue{name}: the components of the next element; waits for one.
 function methods.dequeue(q, n)
   if nest.is_plain(n) and nest.has_names(n) then return take(q, 'QueueDequeueV2', { q }, name_of(n, 'dequeue')) end
-  if n ~= nil then errors.bad('dequeue gives one element and takes nothing, %s was given: q:dequeue_many(n) gives several', errors.describe(n)) end
+  if n ~= nil then
+    errors.bad('dequeue gives one element and takes nothing, %s was given: q:dequeue_many(n) gives several',
+               errors.describe(n))
+  end
   return take(q, 'QueueDequeueV2', { q })
 end
 
@@ -257,7 +272,7 @@ function methods.dequeue_up_to(q, n, opts)
   return take(q, 'QueueDequeueUpToV2', { q, count_of(q, n, 'dequeue_up_to') }, name_of(opts, 'dequeue_up_to'))
 end
 
--- ---- asking ----------------------------------------------------------------------------------------------------------
+-- ---- asking ---------------------------------------------------------------------------------------------------------
 --- q:size{name}: how many elements it holds, a scalar int32.
 function methods.size(q, opts) return registry.op('QueueSizeV2', { q }, { name = name_of(opts, 'size') }) end
 

@@ -1,7 +1,8 @@
---- The line that an error is about, as it was written, with a caret under what the message speaks of; and which of its names are nil.
+--- The line that an error is about, as it was written, with a caret under what the message speaks of; and which of its
+-- names are nil.
 --
--- Lua keeps no columns, so the place is found in the text: what the message quotes, an argument by its name or number, or the op,
--- if it stands there once. Where it could be two places there is no caret.
+-- Lua keeps no columns, so the place is found in the text: what the message quotes, an argument by its name or number,
+-- or the op, if it stands there once. Where it could be two places there is no caret.
 local lexer = require 'dflow.front.lexer'
 
 local M = {}
@@ -10,10 +11,12 @@ local LONGEST, SHOWN = 4000, 110        -- bytes of a line that are looked at, c
 --- The file, open to be read; nil where there is none, and for a pipe, which has been read and would be waited for.
 function M.open(path) return pcall(require('dflow.backend').file_size, path) and io.open(path, 'rb') or nil end
 
---- Set by the prompt: a function (file, line) -> the text of what was typed, or nil; and one that gives the columns of its window.
+--- Set by the prompt: a function (file, line) -> the text of what was typed, or nil; and one that gives the columns of
+-- its window.
 M.read_line, M.columns = nil, nil
 
---- The whole path of the file that a function is from, or what its chunk is called; Lua's own short one leaves out its beginning.
+--- The whole path of the file that a function is from, or what its chunk is called; Lua's own short one leaves out its
+-- beginning.
 -- @param about  what debug.getinfo says of it, with 'S'
 function M.file_of(about)
   local first = about.source:sub(1, 1)
@@ -44,13 +47,14 @@ function M.line(source)
   return text:gsub('\r$', ''):gsub('[%c]', ' '), number
 end
 
--- ---- the places of words --------------------------------------------------------------------------------------------------
+-- ---- the places of words --------------------------------------------------------------------------------------------
 --- The line with its strings and comments blanked out, byte for byte.
 function M.masked(text)
   local kinds, firsts, lasts = lexer.line(text, nil)
   local out, at = {}, 1
   for i, kind in ipairs(kinds) do
-    if kind == 'string' or kind == 'comment' or (kind == 'error' and text:find('^["\'%[]', firsts[i])) then          -- one without an end
+    -- one without an end
+    if kind == 'string' or kind == 'comment' or (kind == 'error' and text:find('^["\'%[]', firsts[i])) then
       out[#out + 1] = text:sub(at, firsts[i] - 1) .. (' '):rep(lasts[i] - firsts[i] + 1)
       at = lasts[i] + 1
     end
@@ -67,7 +71,8 @@ local function once(text, word, whole)
     local first, last = text:find(word, at, true)
     if not first then return found end
     local before, after = text:sub(first - 1, first - 1), text:sub(last + 1, last + 1)
-    if not whole or not ((word:find('^[%w_]') and before:find('[%w_]')) or (word:find('[%w_]$') and after:find('[%w_]'))) then
+    if not whole or not ((word:find('^[%w_]') and before:find('[%w_]'))
+                         or (word:find('[%w_]$') and after:find('[%w_]'))) then
       if found then return nil end
       found = { first, last }
     end
@@ -75,8 +80,9 @@ local function once(text, word, whole)
   end
 end
 
-local signs = { add = '+', add_v2 = '+', sub = '-', mul = '*', div = '/', real_div = '/', floordiv = '//', floor_div = '//', floormod = '%', floor_mod = '%',
-                pow = '^', neg = '-', multiply = '*', subtract = '-', divide = '/' }
+local signs = { add = '+', add_v2 = '+', sub = '-', mul = '*', div = '/', real_div = '/', floordiv = '//',
+                floor_div = '//', floormod = '%', floor_mod = '%', pow = '^', neg = '-', multiply = '*', subtract = '-',
+                divide = '/' }
 
 --- The place of an operator, two-character ones apart.
 local function sign_in(code, sign)
@@ -135,7 +141,8 @@ local function op_of(message, op)
   local registry = package.loaded['dflow.front.registry']
   local ops = package.loaded['dflow.front.ops']
   if not registry then return nil end
-  for _, word in ipairs{ message:match('^([%w_]+):') or '', message:match('^([%w_]+) [ht]a[sk]') or '', message:match('%f[%w]for ([%w_]+) cannot') or '',
+  for _, word in ipairs{ message:match('^([%w_]+):') or '', message:match('^([%w_]+) [ht]a[sk]') or '',
+                         message:match('%f[%w]for ([%w_]+) cannot') or '',
                          (op or ''):match('%((%w+)%)$') or op or '' } do
     local entry = registry.entry(word)
     if entry and entry.lua then return entry.lua end
@@ -152,7 +159,8 @@ local function place_of(op, name)
   local function among(list, of)
     for i, x in ipairs(list or {}) do if of(x) == name then return i end end
   end
-  return among(adapted and adapted[1], function(x) return x end) or (not adapted and entry and among(entry.inputs, function(x) return x.name end)) or nil
+  return among(adapted and adapted[1], function(x) return x end)
+    or (not adapted and entry and among(entry.inputs, function(x) return x.name end)) or nil
 end
 
 --- The name of an op in the line: as a call, as a method, as an operator.
@@ -172,13 +180,15 @@ end
 function M.place(text, message, op)
   local code = M.masked(text)
   local named = message:match("variable '([%a_][%w_]*)' is nil") or message:match("has no option '([%w_]+)'")
-    or message:match("has no field or method '([%w_]+)'") or message:match("has no field '([%w_]+)'") or message:match("has no '([%w_]+)'")
+    or message:match("has no field or method '([%w_]+)'") or message:match("has no field '([%w_]+)'")
+      or message:match("has no '([%w_]+)'")
     or message:match("%((%a+ '[%a_][%w_]*')%)$") or message:match("%(the field '([%w_]+)' was")
   if named then
     local found = once(code, named:match("'(.-)'") or named, true)
     if found then return found[1], found[2] end
   end
-  local quoted = message:match("'([^'\n]*)' is no dtype") or message:match("no operation '([^'\n]*)'") or message:match('the string "([^"\n]*)"')
+  local quoted = message:match("'([^'\n]*)' is no dtype") or message:match("no operation '([^'\n]*)'")
+    or message:match('the string "([^"\n]*)"')
     or message:match("there is no device '([^'\n]*)'")
   if quoted then
     local found = once(text, "'" .. quoted .. "'") or once(text, '"' .. quoted .. '"')
@@ -195,7 +205,8 @@ function M.place(text, message, op)
     local span = found and arguments_at(code, found[1], found[2])[tonumber(which)]
     if span then return span[1], span[2] end
   end
-  local number = message:match('the number (%-?[%d.]+)') or message:match('[aA]xis (%-?%d+) is out') or message:match('^x%[(%-?%d+)%]') or message:match('index (%-?%d+) is ')
+  local number = message:match('the number (%-?[%d.]+)') or message:match('[aA]xis (%-?%d+) is out')
+    or message:match('^x%[(%-?%d+)%]') or message:match('index (%-?%d+) is ')
   local lua_name = op_of(message, op)
   local call = lua_name and call_in(code, lua_name)
   if call and code:sub(call[1], call[1]):find('[%a_]') then
@@ -256,16 +267,19 @@ function M.text(source, message, op)
   return out
 end
 
--- ---- names that are nil ----------------------------------------------------------------------------------------------------
+-- ---- names that are nil ---------------------------------------------------------------------------------------------
 local keywords = {}
-for word in ('and break do else elseif end false for function goto if in local nil not or repeat return then true until while'):gmatch('%a+') do
+for word in ('and break do else elseif end false for function goto if in local nil not or repeat return then true '
+             .. 'until while'):gmatch('%a+') do
   keywords[word] = true
 end
 
 --- Names that the line reads: no fields, no keys, no parameters, not what it declares.
 function M.names_read(text)
   local masked, own = M.masked(text), {}
-  for list in masked:gmatch('function%s*[%w_.:]*%s*(%b())') do for word in list:gmatch('[%a_][%w_]*') do own[word] = true end end
+  for list in masked:gmatch('function%s*[%w_.:]*%s*(%b())') do
+    for word in list:gmatch('[%a_][%w_]*') do own[word] = true end
+  end
   for list in masked:gmatch('local%s+([%a_][%w_,%s]*)=') do
     for word in (list:match('.*%f[%w]local%s+(.*)') or list):gmatch('[%a_][%w_]*') do own[word] = true end
   end
@@ -286,8 +300,8 @@ function M.names_read(text)
   return list
 end
 
---- What a name is in the function at a level of the stack (as debug.getinfo counts for the caller). `all` is given every name that could
---- have been meant where there is none of this name.
+--- What a name is in the function at a level of the stack (as debug.getinfo counts for the caller). `all` is given
+--- every name that could have been meant where there is none of this name.
 local function value_of(level, func, name, all)
   level = level + 1
   local found, value = false, nil
@@ -335,12 +349,13 @@ end
 --- Names that are nil where that is as it should be: one that is asked (`x or y`, `if x`), or an option of a call.
 local function may_be_nil(code, name)
   local word = '%f[%w_]' .. name .. '%f[^%w_]'
-  return code:find(word .. '%s+or%f[%W]') or code:find(word .. '%s+and%f[%W]') or code:find('%f[%w]not%s+' .. word) or code:find('%f[%w]if%s+' .. word)
+  return code:find(word .. '%s+or%f[%W]') or code:find(word .. '%s+and%f[%W]') or code:find('%f[%w]not%s+' .. word)
+    or code:find('%f[%w]if%s+' .. word)
     or code:find('[%a_][%w_]*%s*=%s*' .. word .. '%s*[,;}]') or code:find(word .. '%s*[=~]=')
 end
 
---- Names on the user's line that are nil there, and all that were known: for an error that says that something is missing. The message tells
--- which argument is meant; where it does not, names that may be nil do not count.
+--- Names on the user's line that are nil there, and all that were known: for an error that says that something is
+-- missing. The message tells which argument is meant; where it does not, names that may be nil do not count.
 function M.nil_names(message)
   local level = 2
   while true do
@@ -354,7 +369,8 @@ function M.nil_names(message)
       if meant and not meant:find('^[%a_][%w_]*$') then return meant:find('^[%a_][%w_.]*$') and { meant } or {}, {} end
       for _, name in ipairs(M.names_read(text)) do
         known = {}
-        if (not meant and not may_be_nil(code, name) or meant == name) and value_of(level, info.func, name, known) == nil then
+        if (not meant and not may_be_nil(code, name) or meant == name)
+          and value_of(level, info.func, name, known) == nil then
           list[#list + 1] = name
         end
       end

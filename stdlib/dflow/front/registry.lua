@@ -1,7 +1,7 @@
 --- The op registry, taken apart when an op is first used, and the function that builds a node from Lua arguments.
 --
--- Every entry with a Lua name becomes a function `f(inputs..., {attributes})`. Bare numbers take the dtype that the entry gives
--- the input, or that of another operand with the same type variable, or their own.
+-- Every entry with a Lua name becomes a function `f(inputs..., {attributes})`. Bare numbers take the dtype that the
+-- entry gives the input, or that of another operand with the same type variable, or their own.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -37,10 +37,12 @@ local function dtype_set(text)
   return set, n == 1 and only or nil
 end
 
---- An entry as the library has taken it apart (runtime/op/parts.c): inputs, outputs, type variables and attributes as lists.
+--- An entry as the library has taken it apart (runtime/op/parts.c): inputs, outputs, type variables and attributes as
+-- lists.
 local function parse(info)
-  local e = { id = info.id, type = info.type, lua = info.lua, doc = info.doc, example = info.example, stateful = info.stateful,
-              gradient = info.gradient, info = info, types = {}, type_words = {}, attrs = {}, attr = {}, inputs = {}, outputs = {} }
+  local e = { id = info.id, type = info.type, lua = info.lua, doc = info.doc, example = info.example,
+              stateful = info.stateful, gradient = info.gradient, info = info, types = {}, type_words = {}, attrs = {},
+              attr = {}, inputs = {}, outputs = {} }
   local read = {}
   read['attr'] = function(rest)
     local name, kind, required, default = rest:match('^(%S+) (%S+) (%d) (.*)$')
@@ -102,14 +104,14 @@ function M.need(name)
   return entry(info)
 end
 
---- Which primitive ops of a type are: 'Switch', 'Merge', 'Enter', 'Exit', 'NextIteration', 'LoopCond', 'Const', 'Placeholder', 'NoOp' or
--- 'ControlTrigger'; so a RefSwitch is a 'Switch'. Nil for all that have a kernel.
+--- Which primitive ops of a type are: 'Switch', 'Merge', 'Enter', 'Exit', 'NextIteration', 'LoopCond', 'Const',
+-- 'Placeholder', 'NoOp' or 'ControlTrigger'; so a RefSwitch is a 'Switch'. Nil for all that have a kernel.
 function M.primitive(name) return M.about(name, 'primitive') end
 
 local about = {}
 
---- What the entry of a type says when it is asked for one thing (df_op_about in dflow.h): a text; nil where it says nothing of it, or there
--- is no such op. A name of nil is none.
+--- What the entry of a type says when it is asked for one thing (df_op_about in dflow.h): a text; nil where it says
+-- nothing of it, or there is no such op. A name of nil is none.
 function M.about(name, what)
   local known = about[what]
   if not known then
@@ -252,7 +254,8 @@ local setters = {
     local list = {}
     for i, shape in ipairs(v) do
       if shape and not errors.is_data(shape) then
-        errors.bad('%s: %s[%d] is %s, a list of dimensions or false is expected', e.lua or e.type, name, i, errors.describe(shape))
+        errors.bad('%s: %s[%d] is %s, a list of dimensions or false is expected', e.lua or e.type, name, i,
+                   errors.describe(shape))
       end
       list[#list + 1] = shape and #shape or -1
       for _, dim in ipairs(shape or {}) do list[#list + 1] = dim end
@@ -273,12 +276,13 @@ end
 
 local function unknown_option(e, key)
   local names = option_names(e)
-  errors.bad("%s has no option '%s'%s (it knows: %s)", e.lua or e.type, tostring(key), errors.hint_of_option(key, names), table.concat(names, ', '))
+  errors.bad("%s has no option '%s'%s (it knows: %s)", e.lua or e.type, tostring(key),
+             errors.hint_of_option(key, names), table.concat(names, ', '))
 end
 
 -- ---- building ------------------------------------------------------------------------------------------------------
---- What is known before anything is built: the graph, the type variables and which argument bound each; and whether some argument
--- is no Output yet.
+--- What is known before anything is built: the graph, the type variables and which argument bound each; and whether
+-- some argument is no Output yet.
 local function bind(e, args, attrs)
   local what = e.lua or e.type
   local inputs, n = e.inputs, e.ninputs
@@ -288,7 +292,8 @@ local function bind(e, args, attrs)
     local a, v = inputs[i], args[i]
     if type(v) == 'table' then g = g or convert.graph_of(v) end
     if getmetatable(v) ~= Output then bare = true end
-    if a.dtype == RESOURCE and e.types.T and type(v) == 'table' and getmetatable(v) ~= Output then   -- T is what the variable holds
+    -- T is what the variable holds
+    if a.dtype == RESOURCE and e.types.T and type(v) == 'table' and getmetatable(v) ~= Output then
       local d = rawget(v, 'd')
       if d then
         bound, first = bound or {}, first or {}
@@ -302,7 +307,8 @@ local function bind(e, args, attrs)
       end
       for j = 1, #list do
         local d = typed(list[j])
-        if d == RESOURCE and not e.types[a.var][RESOURCE] then to_output(list[j], nil, nil, what) end   -- says what to write instead
+        -- says what to write instead
+        if d == RESOURCE and not e.types[a.var][RESOURCE] then to_output(list[j], nil, nil, what) end
         if d then
           bound, first = bound or {}, first or {}
           local known = bound[a.var]
@@ -321,7 +327,8 @@ local function bind(e, args, attrs)
       if e.types[key] and (type(v) == 'string' or not e.attr[key]) then
         local d = dtypes.of(v)
         if bound and bound[key] and bound[key] ~= d then
-          errors.bad("%s: the option %s is %s, but %s is %s: cast it, as in df.cast(x, '%s')", what, key, dtypes.name[d], first and first[key] or 'an input',
+          errors.bad("%s: the option %s is %s, but %s is %s: cast it, as in df.cast(x, '%s')", what, key,
+                     dtypes.name[d], first and first[key] or 'an input',
                      dtypes.name[bound[key]], dtypes.name[d])
         end
         bound = bound or {}
@@ -353,16 +360,22 @@ local function bind(e, args, attrs)
   return g, bound, first, bare
 end
 
---- Attributes and the name of the node that is being built, in the entry's order: of several wrong ones the first is told, in every process.
+--- Attributes and the name of the node that is being built, in the entry's order: of several wrong ones the first is
+-- told, in every process.
 local function set_attributes(e, handle, attrs, what)
   local unknown
   for key in pairs(attrs) do
-    if key ~= 'name' and not e.attr[key] and not e.types[key] and (not unknown or tostring(key) < tostring(unknown)) then unknown = key end
+    if key ~= 'name' and not e.attr[key] and not e.types[key]
+      and (not unknown or tostring(key) < tostring(unknown)) then
+      unknown = key
+    end
   end
   if unknown ~= nil then unknown_option(e, unknown) end
   local name = attrs.name
   if name ~= nil then
-    if type(name) ~= 'string' then errors.bad('%s: the option name is a string, not %s', what, errors.describe(name)) end
+    if type(name) ~= 'string' then
+      errors.bad('%s: the option name is a string, not %s', what, errors.describe(name))
+    end
     core.node_name(handle, name)
   end
   for i = 1, #e.attrs do
@@ -418,7 +431,8 @@ local function finish(e, args, attrs, g, bound, first)
         local own = graph.dtype(o)
         if d and own ~= d then
           if a.dtype then
-            errors.bad("%s: %s is %s, %s is expected: write df.cast(x, '%s')", what, a.name, dtypes.name[own], dtypes.name[d], dtypes.name[d])
+            errors.bad("%s: %s is %s, %s is expected: write df.cast(x, '%s')", what, a.name, dtypes.name[own],
+                       dtypes.name[d], dtypes.name[d])
           end
           mismatch(e, a, first and first[a.var] or 'the others', d, own)
         end
@@ -519,11 +533,14 @@ local function general(e)
         at = at + 1
         local a = e.attrs[at]
         if not a then
-          errors.bad('%s takes %d input%s and %d option%s; %d values were given', e.lua, nin, nin == 1 and '' or 's', #e.attrs, #e.attrs == 1 and '' or 's', n)
+          errors.bad('%s takes %d input%s and %d option%s; %d values were given', e.lua, nin, nin == 1 and '' or 's',
+                     #e.attrs, #e.attrs == 1 and '' or 's', n)
         end
         attrs = attrs or {}
         if args[i] ~= nil then
-          if attrs[a.name] ~= nil then errors.bad('%s: %s is given twice, by its place and by its name', e.lua, a.name) end
+          if attrs[a.name] ~= nil then
+            errors.bad('%s: %s is given twice, by its place and by its name', e.lua, a.name)
+          end
           attrs[a.name] = args[i]
         end
         args[i] = nil
@@ -544,7 +561,8 @@ local function made(g, node, callers)
   return fresh(g, node)
 end
 
---- Two operands of one type variable, no attributes: the way most nodes are made, without the general function's tables.
+--- Two operands of one type variable, no attributes: the way most nodes are made, without the general function's
+-- tables.
 local function binary(e)
   local slow, id, constant = general(e), e.id, convert.constant
   local name, dtype_of = e.lua, graph.dtype
@@ -588,7 +606,9 @@ end
 function M.make(e)
   local a, b = e.inputs[1], e.inputs[2]
   if e.noutputs == 1 and not e.has_list_output and #e.attrs == 0 then
-    if e.ninputs == 2 and a.var and a.var == b.var and not (a.list or b.list or a.optional or b.optional) then return binary(e) end
+    if e.ninputs == 2 and a.var and a.var == b.var and not (a.list or b.list or a.optional or b.optional) then
+      return binary(e)
+    end
     if e.ninputs == 1 and a.var and not a.list then return unary(e) end
   end
   return general(e)

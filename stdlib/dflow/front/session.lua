@@ -25,11 +25,11 @@ Session.__index, Run.__index = methods, run_methods
 
 local getmetatable, setmetatable, type, next, pairs = getmetatable, setmetatable, type, next, pairs
 
--- ---- Ctrl-C ----------------------------------------------------------------------------------------------------------
+-- ---- Ctrl-C ---------------------------------------------------------------------------------------------------------
 local program = package.preload['dflow.program'] and require 'dflow.program'
 
---- A call of the library that Ctrl-C ends. The program stops Lua code a while after Ctrl-C, so that a call in progress may say
---- what it was at; a call that begins in that while does not know of it, and is not to begin.
+--- A call of the library that Ctrl-C ends. The program stops Lua code a while after Ctrl-C, so that a call in progress
+--- may say what it was at; a call that begins in that while does not know of it, and is not to begin.
 local function interruptible(call)
   if not program then return call end
   return function(...)
@@ -43,12 +43,14 @@ local function ended_by(err)
   if program and type(err) == 'table' and err.code == 'cancelled' then program.heard() end
 end
 
-local session_run, session_start, run_wait = interruptible(core.session_run), interruptible(core.session_start), interruptible(core.run_wait)
+local session_run, session_start, run_wait = interruptible(core.session_run), interruptible(core.session_start),
+  interruptible(core.run_wait)
 
--- ---- fetches ---------------------------------------------------------------------------------------------------------
+-- ---- fetches --------------------------------------------------------------------------------------------------------
 local function is_fetch_table(v) return nest.is_plain(v) end
 
---- Appends what a leaf needs to the flat list and returns how it is put together again: a place, or false, or a function.
+--- Appends what a leaf needs to the flat list and returns how it is put together again: a place, or false, or a
+-- function.
 local function add_fetch(s, x, flat)
   local g = s.graph
   if type(x) == 'string' then      -- a name, as TensorFlow's users write it
@@ -89,10 +91,11 @@ local function add_fetch(s, x, flat)
   elseif mt == tensor_array.TensorArray then
     errors.bad('fetch: %s cannot leave a run; fetch ta:stack(), ta:concat() or ta:read(i)', tostring(x))
   end
-  errors.bad('fetch: %s cannot be fetched; expected an Output, an operation, a Variable or a table of these', errors.describe(x))
+  errors.bad('fetch: %s cannot be fetched; expected an Output, an operation, a Variable or a table of these',
+             errors.describe(x))
 end
 
--- ---- feeds --------------------------------------------------------------------------------------------------------------
+-- ---- feeds ----------------------------------------------------------------------------------------------------------
 --- Value v as the placeholder o takes it: a number or boolean as it is, everything else a Tensor.
 local function feed_value(o, v)
   local d = graph.dtype(o)
@@ -102,7 +105,8 @@ local function feed_value(o, v)
   if mt == Tensor then
     local own = core.tensor_info(v)
     if own ~= d then
-      errors.bad("feed: a Tensor of %s was fed for %s, which is %s: write t:astype('%s')", dtypes.name[own], o.name, dtypes.name[d], dtypes.name[d])
+      errors.bad("feed: a Tensor of %s was fed for %s, which is %s: write t:astype('%s')", dtypes.name[own], o.name,
+                 dtypes.name[d], dtypes.name[d])
     end
     return v
   end
@@ -120,9 +124,11 @@ local function feed_key(s, k)
   end
   if type(k) == 'string' then return s.graph:output(k) end
   if type(mt) == 'table' and rawget(mt, '__name') == 'dflow.Variable' then
-    errors.bad('feed: a variable has its value from the session, and is not fed: %s:load(x) sets it, and a placeholder is what is fed', k.name)
+    errors.bad('feed: a variable has its value from the session, and is not fed: %s:load(x) sets it, and a '
+               .. 'placeholder is what is fed', k.name)
   end
-  errors.bad('feed: the keys of the feeds are Outputs, this is %s: write {[x] = value}, x being the placeholder', errors.describe(k))
+  errors.bad('feed: the keys of the feeds are Outputs, this is %s: write {[x] = value}, x being the placeholder',
+             errors.describe(k))
 end
 
 local function check_fed(o, v)
@@ -159,7 +165,9 @@ local function take_feeds(s, feeds)
       end
       local d = rawget(o, 'd') or graph.dtype(o)
       if type(v) ~= 'number' or dtypes.is_boxed(d) then v = feed_value(o, v) end
-      if type(v) == 'number' and d ~= 1 and d ~= 2 and (not dtypes.is_whole_only(d) or not dtypes.is_whole(v)) then check_fed(o, v) end
+      if type(v) == 'number' and d ~= 1 and d ~= 2 and (not dtypes.is_whole_only(d) or not dtypes.is_whole(v)) then
+        check_fed(o, v)
+      end
       if type(v) == 'boolean' and d ~= 10 then check_fed(o, v) end
       buffer[n + 1], buffer[n + 2], buffer[n + 3], buffer[n + 4] = o.node, o.index, d, v
       n = n + 4
@@ -177,12 +185,14 @@ local function drop_feeds()
   end
 end
 
-local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'remains', 'check_numerics', 'finally', 'at_once' }
+local run_options = { 'timeout', 'trace', 'report', 'paused', 'values', 'log', 'tensors', 'record', 'remains',
+                      'check_numerics', 'finally', 'at_once' }
 local switches = { 'tensors', 'paused', 'values', 'record', 'remains', 'at_once' }
 local function timeout_of(opts)
   if opts == nil then return 0 end
   if not errors.is_data(opts) then
-    errors.bad('run: the options are a table such as {timeout = 1}, not %s; what is fetched together is one list: df.run{x, y}', errors.describe(opts))
+    errors.bad('run: the options are a table such as {timeout = 1}, not %s; what is fetched together is one list: '
+               .. 'df.run{x, y}', errors.describe(opts))
   end
   errors.options(opts, 'run', run_options)
   for i = 1, #switches do errors.flag(opts[switches[i]], 'run', switches[i]) end
@@ -213,8 +223,8 @@ local function filled(plan, results)
   return listing.of(out)
 end
 
---- Raises when a list of fetches has a hole where the user's line reads a name that is nil: a misspelt one. (Of one at the end Lua keeps
--- nothing; `dflow --check` and the prompt find it in the text.)
+--- Raises when a list of fetches has a hole where the user's line reads a name that is nil: a misspelt one. (Of one at
+-- the end Lua keeps nothing; `dflow --check` and the prompt find it in the text.)
 local function check_hole(fetches)
   local highest, n = 0, 0
   for k in pairs(fetches) do
@@ -259,7 +269,8 @@ local function run_one(g, ...) return given(g, pcall(session_run_one, ...)) end
 local watch         -- nil, or a function that is told of each run: session, feeds
 function M.watch(fn) watch = fn end
 
-local beside        -- nil, or {make = function, slow = bool}: what is to be made beside the next run, once (a pipeline's elements)
+-- nil, or {make = function, slow = bool}: what is to be made beside the next run, once (a pipeline's elements)
+local beside
 function M.beside(work) beside = work end
 
 --- s:run by a handle of its own, with `work()` meanwhile: a wait that ends early ends the run.
@@ -300,14 +311,16 @@ local function flat_table(s, fetches, feeds)
   return n > 0 and intern.settle(flat, feeds) or nil, keys, n
 end
 
---- Set by the prompt: `foreground(s, fetches, feeds, opts)` runs in place of s:run, so that Ctrl-C can pause the run and look at it;
--- `started(handle)` hears of every run in the background.
+--- Set by the prompt: `foreground(s, fetches, feeds, opts)` runs in place of s:run, so that Ctrl-C can pause the run
+-- and look at it; `started(handle)` hears of every run in the background.
 -- `attend(handle)` is called before one is waited for.
 -- `remains`: runs in the background can be looked at when they are over, unless they say otherwise.
--- `shown`: options that every run has besides its own, while runs are shown elsewhere; `held`: those that a paused one has.
+-- `shown`: options that every run has besides its own, while runs are shown elsewhere; `held`: those that a paused one
+-- has.
 M.foreground, M.started, M.attend, M.remains, M.shown, M.held = nil, nil, nil, nil, nil, nil
 
---- Runs what an imported model says is to run before all else (a SavedModel's initializer, which fills its tables), once in a session.
+--- Runs what an imported model says is to run before all else (a SavedModel's initializer, which fills its tables),
+-- once in a session.
 local function begin(s)
   for i, start in ipairs(s.graph.starts) do
     if i > (s.begun or 0) then
@@ -316,18 +329,22 @@ local function begin(s)
       local ok, err = pcall(M.run_now, s, start.op, start.feeds)
       if not ok then
         s.begun = before
-        if type(err) == 'table' and err.message then err.message = errors.shown(("the model's initializer '%s': %s"):format(start.op.name, err.message)) end
+        if type(err) == 'table' and err.message then
+          err.message = errors.shown(("the model's initializer '%s': %s"):format(start.op.name, err.message))
+        end
         error(err, 0)
       end
     end
   end
 end
 
---- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these. opts.check_numerics ends it at the first
---- op that makes a NaN. `here`, for M.run_now: on this thread, whatever M.foreground is.
+--- s:run(fetches, feeds?, opts?): the value of an Output, true for an operation, or a table of these.
+--- opts.check_numerics ends it at the first op that makes a NaN. `here`, for M.run_now: on this thread, whatever
+-- M.foreground is.
 local function run(s, fetches, feeds, opts, here)
   if getmetatable(s) ~= Session then
-    errors.bad('run is a method of a session: write s:run(y, feeds), with a colon; its first argument is %s', errors.describe(s))
+    errors.bad('run is a method of a session: write s:run(y, feeds), with a colon; its first argument is %s',
+               errors.describe(s))
   end
   if opts ~= nil then timeout_of(opts) end
   s.graph.period = (s.graph.period or 0) + 1          -- what is built from now on may be what was built before
@@ -336,7 +353,9 @@ local function run(s, fetches, feeds, opts, here)
   if opts and opts.check_numerics then return run_started(s, fetches, feeds, opts) end
   local foreground = M.foreground
   if foreground and fetches ~= nil and not here then return foreground(s, fetches, feeds, opts) end
-  if opts and (opts.trace or opts.report or opts.finally or opts.paused) then return run_started(s, fetches, feeds, opts) end
+  if opts and (opts.trace or opts.report or opts.finally or opts.paused) then
+    return run_started(s, fetches, feeds, opts)
+  end
   if beside then
     local work = beside
     beside = nil
@@ -346,14 +365,19 @@ local function run(s, fetches, feeds, opts, here)
   local tensors = s.tensors
   if opts and opts.tensors ~= nil then tensors = opts.tensors end
   local mt, flat, finish, keys, n = getmetatable(fetches), nil, nil, nil, nil
-  if mt == Output and opts == nil and not tensors and fetches.graph == s.graph and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
-    if feeds == nil then return run_one(s.graph, s.handle, rawget(fetches, 'node') or intern.alone(fetches), fetches.index) end
+  if mt == Output and opts == nil and not tensors and fetches.graph == s.graph
+    and (rawget(fetches, 'd') or graph.dtype(fetches)) ~= 20 then
+    if feeds == nil then
+      return run_one(s.graph, s.handle, rawget(fetches, 'node') or intern.alone(fetches), fetches.index)
+    end
     local k, v
     if type(feeds) == 'table' then k, v = next(feeds) end
-    if type(v) == 'number' and getmetatable(k) == Output and k.graph == s.graph and next(feeds, k) == nil and getmetatable(feeds) == nil then
+    if type(v) == 'number' and getmetatable(k) == Output and k.graph == s.graph and next(feeds, k) == nil
+      and getmetatable(feeds) == nil then
       local d = rawget(k, 'd') or graph.dtype(k)
       if d == 1 or d == 2 or (dtypes.is_whole_only(d) and dtypes.is_whole(v)) then
-        return run_one(s.graph, s.handle, rawget(fetches, 'node') or intern.alone(fetches, k), fetches.index, k.node, k.index, d, v)
+        return run_one(s.graph, s.handle, rawget(fetches, 'node') or intern.alone(fetches, k), fetches.index, k.node,
+                       k.index, d, v)
       end
     end
   end
@@ -401,15 +425,21 @@ local function start_options(s, opts)
   remains = remains or (opts and opts.report)                 -- the page shows values
   local last = remains and 'remains=yes ' or ''
   local paused = opts and (opts.paused or opts.check_numerics)
-  if not opts or not (paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally or opts.at_once) then return remains and last or nil end
+  if not opts or not (paused or opts.values or opts.log or opts.trace or opts.report or opts.record or opts.finally
+                      or opts.at_once) then
+    return remains and last or nil
+  end
   if opts.finally ~= nil then
     if getmetatable(opts.finally) ~= Operation or opts.finally.graph ~= s.graph then
-      errors.bad('start: finally is %s, an operation of the session\'s graph is expected', errors.describe(opts.finally))
+      errors.bad('start: finally is %s, an operation of the session\'s graph is expected',
+                 errors.describe(opts.finally))
     end
     last = last .. ('finally=%d '):format(opts.finally.node)
   end
-  return last .. (paused and 'paused=yes ' or '') .. (opts.at_once and 'at_once=yes ' or '') .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '')
-    .. ((opts.values or opts.report) and 'log=values ' or '') .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
+  return last .. (paused and 'paused=yes ' or '') .. (opts.at_once and 'at_once=yes ' or '')
+    .. ((opts.record or (opts.trace and s.virtual)) and 'record=yes ' or '')
+    .. ((opts.values or opts.report) and 'log=values ' or '')
+      .. ((opts.log or opts.trace or opts.report) and 'log=tokens ' or '')
     .. (type(opts.log) == 'number' and ('events=%.0f'):format(opts.log) or '')
 end
 
@@ -420,13 +450,15 @@ local function try_files(opts)
   end
 end
 
---- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first token,
---- opts.remains lets it be looked at when it is over, as it was at its end or error;
---- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time, for a trace
---- (a number: at most so many events). opts.finally is an operation that runs when the run has ended, however it did.
---- opts.at_once does without the moment in which runs that are started one after the other come to a queue in that order.
---- opts.trace and opts.report are files that h:wait() writes, however the run ends. With opts.check_numerics it pauses behind the
---- first op that makes a NaN, to be looked at; h:wait() and h:done() end it there.
+--- s:start(fetches, feeds?, opts?): the same in the background; gives a handle. opts.paused stops it before its first
+--- token, opts.remains lets it be looked at when it is over, as it was at its end or error;
+--- opts.values keeps the last few thousand values that its nodes made, for h:value; opts.log every token with its time,
+--- for a trace (a number: at most so many events). opts.finally is an operation that runs when the run has ended,
+--- however it did.
+--- opts.at_once does without the moment in which runs that are started one after the other come to a queue in that
+--- order.
+--- opts.trace and opts.report are files that h:wait() writes, however the run ends. With opts.check_numerics it pauses
+--- behind the first op that makes a NaN, to be looked at; h:wait() and h:done() end it there.
 function methods.start(s, fetches, feeds, opts)
   if fetches == nil then errors.bad('start: there is nothing to fetch') end
   local timeout = timeout_of(opts)
@@ -434,7 +466,8 @@ function methods.start(s, fetches, feeds, opts)
   if watch then watch(s, feeds) end
   local besides = M.shown or (opts and opts.paused and M.held)
   -- the prompt's breakpoints are set while it stands before its first token
-  local breakpoints, paused = M.started and M.breakpoints and M.breakpoints.pending() and M.breakpoints, opts and opts.paused
+  local breakpoints, paused = M.started and M.breakpoints and M.breakpoints.pending() and M.breakpoints, opts
+    and opts.paused
   if besides or breakpoints then
     local with = {}
     for key, v in pairs(besides or with) do with[key] = v end
@@ -453,8 +486,8 @@ function methods.start(s, fetches, feeds, opts)
   drop_feeds()
   if not ok then error(handle, 0) end
   local run = setmetatable({ handle = handle, session = s, flat = flat, count = #flat / 2, finish = finish,
-    recorded = opts and opts.trace and s.virtual, trace = opts and opts.trace, report = opts and opts.report, peak_before = peak, tensors = tensors,
-    remains = M.remains or (opts and opts.remains) or nil }, Run)
+    recorded = opts and opts.trace and s.virtual, trace = opts and opts.trace, report = opts and opts.report,
+    peak_before = peak, tensors = tensors, remains = M.remains or (opts and opts.remains) or nil }, Run)
   if opts and opts.check_numerics then numerics.watch(run, opts.check_numerics, opts.paused) end
   if M.started then M.started(run) end
   if breakpoints then
@@ -469,9 +502,10 @@ function methods.init(s)
   core.session_reset(s.handle)
 end
 
---- s:position(): where its random ops are, {[name of the op] = in how many runs it drew}; s:seek(position) puts them there, so that a session
--- which goes on where another was saved draws what that one would have drawn. Each op counts for itself: runs that it does not draw in, as those
--- that read a variable, do not count. [1] is the count of the ops that are not named, where it is not 0; a number n stands for {n}.
+--- s:position(): where its random ops are, {[name of the op] = in how many runs it drew}; s:seek(position) puts them
+-- there, so that a session which goes on where another was saved draws what that one would have drawn. Each op counts
+-- for itself: runs that it does not draw in, as those that read a variable, do not count. [1] is the count of the ops
+-- that are not named, where it is not 0; a number n stands for {n}.
 function methods.position(s)
   local out = {}
   for node, times in pairs(core.session_position(s.handle)) do
@@ -480,7 +514,9 @@ function methods.position(s)
   return out
 end
 function methods.seek(s, position)
-  local function bad(v) errors.bad('seek takes what s:position() gave, or a whole number from 0 up, not %s', errors.describe(v)) end
+  local function bad(v)
+    errors.bad('seek takes what s:position() gave, or a whole number from 0 up, not %s', errors.describe(v))
+  end
   if type(position) == 'number' then position = { position } end
   if not errors.is_data(position) then bad(position) end
   local out = {}
@@ -508,7 +544,8 @@ end
 --- s:devices(): {{name =, kind =, memory = {in_use =, peak =, limit =}}, …}.
 function methods.devices(s) return devices.list(s.handle) end
 
---- s:placement(fetches): {{node =, op =, device =, why =, left_out =, once =}, …} of the nodes that a run of them needs.
+--- s:placement(fetches): {{node =, op =, device =, why =, left_out =, once =}, …} of the nodes that a run of them
+-- needs.
 function methods.placement(s, fetches)
   if fetches == nil then errors.bad('placement: there is nothing to fetch') end
   return devices.placement(s.handle, (prepare(s, fetches)))
@@ -548,18 +585,23 @@ function methods.as_default(s, fn, ...)
 end
 
 Session.__call = function(s, ...) return methods.run(s, ...) end
-Session.__tostring = function(s) return s.closed and 'Session (closed)' or ('Session of a %s'):format(tostring(s.graph)) end
+Session.__tostring = function(s)
+  return s.closed and 'Session (closed)' or ('Session of a %s'):format(tostring(s.graph))
+end
 Session.__close = function(s) s:close() end
 
--- ---- making sessions ---------------------------------------------------------------------------------------------------------
-local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'timeout_rank', 'kernels', 'owners', 'clock', 'soft_placement', 'memory', 'plan_cache', 'save', 'simplify',
+-- ---- making sessions ------------------------------------------------------------------------------------------------
+local known = { 'graph', 'devices', 'threads', 'engine', 'timeout', 'timeout_rank', 'kernels', 'owners', 'clock',
+                'soft_placement', 'memory', 'plan_cache', 'save', 'simplify',
                 'batch', 'tensors' }
 local engines = { auto = true, tokens = true, native = true, primitives = true, program = true }
 
---- df.Session{graph=, threads=, engine=, timeout=, timeout_rank=, kernels=, devices=, owners=, clock=, soft_placement=, memory=, plan_cache=, save=, simplify=, batch=}
--- @param batch  true: ready nodes of different iterations and calls are computed as one kernel call where their shapes are equal; 'auto': those of
---               calls of graph functions, where runs with it took less time than runs without. Values are the same to the bit; a weight's gradient
---               may be one product over all calls. false (the default)
+--- df.Session{graph=, threads=, engine=, timeout=, timeout_rank=, kernels=, devices=, owners=, clock=, soft_placement=,
+-- memory=, plan_cache=, save=, simplify=, batch=}
+-- @param batch  true: ready nodes of different iterations and calls are computed as one kernel call where their shapes
+--               are equal; 'auto': those of calls of graph functions, where runs with it took less time than runs
+--               without. Values are the same to the bit; a weight's gradient may be one product over all calls. false
+--               (the default)
 function M.new(opts)
   opts = errors.options(opts, 'Session', known)
   local g = opts.graph or graph.current()
@@ -582,12 +624,16 @@ function M.new(opts)
   for _, key in ipairs{ 'timeout', 'timeout_rank' } do
     local t = opts[key]
     if t ~= nil then
-      if type(t) ~= 'number' or t ~= t or t <= 0 then errors.bad('Session: %s is a positive number of seconds, not %s', key, errors.describe(t)) end
+      if type(t) ~= 'number' or t ~= t or t <= 0 then
+        errors.bad('Session: %s is a positive number of seconds, not %s', key, errors.describe(t))
+      end
       words[#words + 1] = ('%s=%.9g'):format(key, t)
     end
   end
   if opts.kernels ~= nil then
-    if opts.kernels ~= 'cpu' and opts.kernels ~= 'ref' then errors.bad("Session: kernels is 'cpu' or 'ref', not %s", errors.describe(opts.kernels)) end
+    if opts.kernels ~= 'cpu' and opts.kernels ~= 'ref' then
+      errors.bad("Session: kernels is 'cpu' or 'ref', not %s", errors.describe(opts.kernels))
+    end
     words[#words + 1] = 'kernels=' .. opts.kernels
   end
   devices.session_words(opts, words)
@@ -595,7 +641,8 @@ function M.new(opts)
   if opts.tensors ~= nil and type(opts.tensors) ~= 'boolean' then
     errors.bad('Session: tensors is true or false, not %s', errors.describe(opts.tensors))
   end
-  return setmetatable({ handle = handle, graph = g, tensors = opts.tensors or false, closed = false, engine = opts.engine, virtual = opts.clock == 'virtual' }, Session)
+  return setmetatable({ handle = handle, graph = g, tensors = opts.tensors or false, closed = false,
+                        engine = opts.engine, virtual = opts.clock == 'virtual' }, Session)
 end
 
 --- The session that df.run uses for a graph; made when it is first needed.
@@ -662,12 +709,13 @@ function graph.methods.eval(x, feeds, opts)
 end
 function graph.operation_methods.run(op, feeds, opts)
   if getmetatable(op) ~= graph.Operation then
-    errors.bad('run is a method of an operation: write op:run(feeds), with a colon; its first argument is %s', errors.describe(op))
+    errors.bad('run is a method of an operation: write op:run(feeds), with a colon; its first argument is %s',
+               errors.describe(op))
   end
   return methods.run(default(op.graph), op, feeds, opts)
 end
 
--- ---- runs in the background ------------------------------------------------------------------------------------------------------
+-- ---- runs in the background -----------------------------------------------------------------------------------------
 --- Waits for the run and returns (or raises) what run would have. May be called again.
 function run_methods.wait(r)
   if r.numerics and not r.over then numerics.settle(r) end
@@ -682,7 +730,8 @@ function run_methods.wait(r)
     if found then ok, result = false, found end
     r.over = true
     r.ok = ok
-    if ok then r.result = r.finish(result) else r.result = require('dflow.front.naming').explain(result, r.session.graph) end
+    if ok then r.result = r.finish(result) else r.result = require('dflow.front.naming').explain(result,
+        r.session.graph) end
     for _, what in ipairs{ 'trace', 'report' } do
       if r[what] then
         local written, why = pcall(require('dflow.inspect.' .. what).write, r, r[what])
@@ -711,7 +760,8 @@ function run_methods.stats(r)
   return devices.read_report(core.run_report(r.handle), core.run_stats(r.handle))
 end
 
---- How long the run, made with {record = true}, would take otherwise: {seconds =, critical_path = {{op =, iteration =, device =, seconds =}, …}}.
+--- How long the run, made with {record = true}, would take otherwise: {seconds =, critical_path = {{op =, iteration =,
+-- device =, seconds =}, …}}.
 function run_methods.whatif(r, opts)
   return devices.whatif(r.handle, opts, function(node) return graph.operation(r.session.graph, node).name end)
 end
@@ -722,7 +772,9 @@ errors.with_colons(methods, Session, 'a session', 's', { run = true })
 errors.with_colons(run_methods, Run, 'a run', 'h')
 
 Run.__tostring = function(r)
-  if not (r.over or core.run_done(r.handle)) then return r:state() == 'paused' and 'Run (paused)' or 'Run (in progress)' end
+  if not (r.over or core.run_done(r.handle)) then
+    return r:state() == 'paused' and 'Run (paused)' or 'Run (in progress)'
+  end
   if not r.over then pcall(r.wait, r) end
   local code = r.over and not r.ok and type(r.result) == 'table' and r.result.code
   return code and (code == 'cancelled' and 'Run (cancelled)' or ('Run (failed: %s)'):format(code)) or 'Run (done)'

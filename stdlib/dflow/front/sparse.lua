@@ -1,8 +1,8 @@
 --- Sparse tensors: df.SparseTensor, and functions of them under TensorFlow 1's names.
 --
--- A SparseTensor is three Outputs: element i lies at indices[i] and is values[i], in a tensor of shape dense_shape; elsewhere are zeros. In
--- loops, branches, feeds and fetches it stands for its parts (dflow.front.nest). A table {indices =, values =, dense_shape =} is taken
--- wherever a SparseTensor is. Gradients are those of its values.
+-- A SparseTensor is three Outputs: element i lies at indices[i] and is values[i], in a tensor of shape dense_shape;
+-- elsewhere are zeros. In loops, branches, feeds and fetches it stands for its parts (dflow.front.nest). A table
+-- {indices =, values =, dense_shape =} is taken wherever a SparseTensor is. Gradients are those of its values.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -31,37 +31,45 @@ local function int64(v, g, what)
 end
 
 local function check_ranks(what, indices, values, dense_shape)
-  for name, part in pairs{ indices = { indices, 2, '[n, rank]' }, values = { values, 1, '[n]' }, dense_shape = { dense_shape, 1, '[rank]' } } do
+  for name, part in pairs{ indices = { indices, 2, '[n, rank]' }, values = { values, 1, '[n]' },
+                           dense_shape = { dense_shape, 1, '[rank]' } } do
     local rank = graph.rank(part[1])
     if rank and rank ~= part[2] then
-      errors.bad('%s: its %s are %s, %s is expected', what, name, tensor.shape_text(part[1].dtype, part[1].shape), part[3])
+      errors.bad('%s: its %s are %s, %s is expected', what, name, tensor.shape_text(part[1].dtype, part[1].shape),
+                 part[3])
     end
   end
   local i, v, s = indices.shape, values.shape, dense_shape.shape
   local function differ(a, b) return a and b and a >= 0 and b >= 0 and a ~= b end
   if differ(i and i[1], v and v[1]) or differ(i and i[2], s and s[1]) then
     errors.bad('%s: indices %s, values %s and dense_shape %s do not fit: [n, rank], [n] and [rank] are expected', what,
-               tensor.shape_text(indices.dtype, i), tensor.shape_text(values.dtype, v), tensor.shape_text(dense_shape.dtype, s))
+               tensor.shape_text(indices.dtype, i), tensor.shape_text(values.dtype, v),
+               tensor.shape_text(dense_shape.dtype, s))
   end
 end
 
 --- The SparseTensor of these, as Outputs; bare values of `dtype`, or their own.
 local function new(indices, values, dense_shape, what, dtype)
-  if indices == nil or values == nil or dense_shape == nil then errors.bad('%s takes indices, values and dense_shape', what) end
+  if indices == nil or values == nil or dense_shape == nil then
+    errors.bad('%s takes indices, values and dense_shape', what)
+  end
   local g = convert.graph_of{ indices, values, dense_shape }
   if errors.is_data(indices) and next(indices) == nil then                 -- no element; of which rank says the shape
     dense_shape = int64(dense_shape, g, what)
     indices = f.fill(f.stack{ f.int32(0), f.size(dense_shape) }, f.int64(0))
     if dense_shape.shape then indices:set_shape{ 0, dense_shape.shape[1] } end
   end
-  if errors.is_data(values) and next(values) == nil then values = f.constant({}, dtype and dtypes.name[dtype] or 'float32', { 0 }) end
+  if errors.is_data(values) and next(values) == nil then
+    values = f.constant({}, dtype and dtypes.name[dtype] or 'float32', { 0 })
+  end
   indices, dense_shape = int64(indices, g, what), int64(dense_shape, g, what)
   values = to_output(values, typed(values) or dtype, g, what)
   check_ranks(what, indices, values, dense_shape)
   return made(indices, values, dense_shape)
 end
 
---- df.SparseTensor(indices, values, dense_shape): indices int64[n, rank], values [n], dense_shape int64[rank]; or a table of these.
+--- df.SparseTensor(indices, values, dense_shape): indices int64[n, rank], values [n], dense_shape int64[rank]; or a
+-- table of these.
 function M.SparseTensor(indices, values, dense_shape)
   if errors.is_data(indices) and indices.indices ~= nil then
     return new(indices.indices, indices.values, indices.dense_shape, 'SparseTensor')
@@ -71,7 +79,8 @@ end
 
 --- Is v a SparseTensor, or a table of its parts?
 function M.is(v)
-  return getmetatable(v) == SparseTensor or (errors.is_data(v) and v.indices ~= nil and v.values ~= nil and v.dense_shape ~= nil)
+  return getmetatable(v) == SparseTensor
+    or (errors.is_data(v) and v.indices ~= nil and v.values ~= nil and v.dense_shape ~= nil)
 end
 
 --- v as a SparseTensor.
@@ -79,15 +88,19 @@ end
 -- @param dtype  of values that have none of their own; nil: that of the bare values
 function M.of(v, what, dtype)
   if getmetatable(v) == SparseTensor then return v end
-  if not M.is(v) then errors.bad('%s is %s, a SparseTensor or {indices =, values =, dense_shape =} is expected', what, errors.describe(v)) end
+  if not M.is(v) then
+    errors.bad('%s is %s, a SparseTensor or {indices =, values =, dense_shape =} is expected', what, errors.describe(v))
+  end
   return new(v.indices, v.values, v.dense_shape, what, dtype)
 end
 
--- ---- what it can do ----------------------------------------------------------------------------------------------------------
+-- ---- what it can do -------------------------------------------------------------------------------------------------
 local methods = {}
 
 --- sp:eval(feeds, session): {indices =, values =, dense_shape =}, as Tensors.
-function methods.eval(sp, feeds, session) return (session or require('dflow.front.session').default(sp.graph)):run(sp, feeds) end
+function methods.eval(sp, feeds, session)
+  return (session or require('dflow.front.session').default(sp.graph)):run(sp, feeds)
+end
 
 --- What is known of its shape: a list, -1 for what is not; nil: not even the rank.
 local function static(sp)
@@ -106,17 +119,24 @@ function SparseTensor.__index(sp, key)
   if methods[key] then return methods[key] end
   if type(key) == 'string' and key:find '^sparse_' and arguments.functions[key] then return arguments.functions[key] end
   if type(key) == 'string' then
-    errors.bad("a SparseTensor has no field or method '%s'%s", key, errors.hint_of_others(key, { 'indices', 'values', 'dense_shape', 'dtype', 'shape', 'graph', 'eval' }))
+    errors.bad("a SparseTensor has no field or method '%s'%s", key,
+               errors.hint_of_others(key, { 'indices', 'values', 'dense_shape', 'dtype', 'shape', 'graph', 'eval' }))
   end
 end
-function SparseTensor.__newindex(_, key) errors.bad("a SparseTensor's fields are not changed (%s): df.SparseTensor makes another", tostring(key)) end
+function SparseTensor.__newindex(_, key)
+  errors.bad("a SparseTensor's fields are not changed (%s): df.SparseTensor makes another", tostring(key))
+end
 function SparseTensor.__tostring(sp)
-  return ('SparseTensor(indices = %s, values = %s, dense_shape = %s)'):format(sp.indices.name, sp.values.name, sp.dense_shape.name)
+  return ('SparseTensor(indices = %s, values = %s, dense_shape = %s)'):format(sp.indices.name, sp.values.name,
+      sp.dense_shape.name)
 end
 function SparseTensor.dtype_of(sp) return graph.dtype(rawget(sp, 'values')) end
-function SparseTensor.handle_of(sp) return rawget(sp, 'values') end                     -- a gradient is that of its values
+-- a gradient is that of its values
+function SparseTensor.handle_of(sp) return rawget(sp, 'values') end
 function SparseTensor.as_output()
-  errors.bad 'a SparseTensor was given where an Output is expected: df.sparse_tensor_to_dense(sp) is dense, sp.values are its values, and sp * x multiplies it by x'
+  errors.bad('a SparseTensor was given where an Output is expected: df.sparse_tensor_to_dense(sp) is dense, sp.values '
+             .. 'are '
+             .. 'its values, and sp * x multiplies it by x')
 end
 
 --- What a loop keeps of the shapes of its parts: said as its shape, or of the parts.
@@ -128,17 +148,23 @@ end
 
 --- Feeds v for sp: the parts into `out`. v is what a run gave of a SparseTensor, or {indices, values, dense_shape}.
 function SparseTensor.feed(sp, v, out)
-  if not errors.is_data(v) then errors.bad('feed: %s was fed for a SparseTensor; {indices =, values =, dense_shape =} is expected', errors.describe(v)) end
+  if not errors.is_data(v) then
+    errors.bad('feed: %s was fed for a SparseTensor; {indices =, values =, dense_shape =} is expected',
+               errors.describe(v))
+  end
   local named = v.indices ~= nil
   for i, key in ipairs{ 'indices', 'values', 'dense_shape' } do
     local part = named and v[key]
     if not named then part = v[i] end
     if part ~= nil then out[sp[key]] = part
-    elseif key ~= 'dense_shape' then errors.bad('feed: what was fed for a SparseTensor has no %s; {indices =, values =, dense_shape =} is expected', key) end
+    elseif key ~= 'dense_shape' then
+      errors.bad('feed: what was fed for a SparseTensor has no %s; {indices =, values =, dense_shape =} is expected',
+                 key)
+    end
   end
 end
 
--- ---- functions -----------------------------------------------------------------------------------------------------------------
+-- ---- functions ------------------------------------------------------------------------------------------------------
 
 --- As arguments.def; tables of a SparseTensor's parts that stand last are no options.
 local function def(name, names, more, fn)
@@ -193,7 +219,8 @@ def('sparse_placeholder', { 'dtype', 'shape', 'name' }, {}, function(o)
 end)
 
 -- ---- dense ones of them, and back
-def('sparse_to_dense', { 'sparse_indices', 'output_shape', 'sparse_values', 'default_value', 'validate_indices' }, {}, function(o)
+def('sparse_to_dense', { 'sparse_indices', 'output_shape', 'sparse_values', 'default_value', 'validate_indices' }, {},
+    function(o)
   local name = 'sparse_to_dense'
   required(name, o, 'sparse_indices', 'output_shape', 'sparse_values')
   local d = typed(o.sparse_indices) or typed(o.output_shape) or dtypes.INT32
@@ -210,7 +237,8 @@ def('sparse_to_dense', { 'sparse_indices', 'output_shape', 'sparse_values', 'def
 end)
 def('sparse_tensor_to_dense', { 'sp_input', 'default_value', 'validate_indices' }, {}, function(o)
   local sp = given('sparse_tensor_to_dense', o, 'sp_input')
-  return f.sparse_to_dense(sp.indices, sp.dense_shape, sp.values, o.default_value, o.validate_indices, { name = o.name })
+  return f.sparse_to_dense(sp.indices, sp.dense_shape, sp.values, o.default_value, o.validate_indices,
+                           { name = o.name })
 end)
 def('sparse_to_indicator', { 'sp_input', 'vocab_size' }, {}, function(o)
   local name = 'sparse_to_indicator'
@@ -218,7 +246,8 @@ def('sparse_to_indicator', { 'sp_input', 'vocab_size' }, {}, function(o)
   required(name, o, 'vocab_size')
   local rank = rank_of(name, sp)
   local size = f.expand_dims(int64(o.vocab_size, sp.graph, name), 0)
-  local at = f.concat({ f.slice(sp.indices, { 0, 0 }, { -1, rank - 1 }), f.expand_dims(f.cast(sp.values, 'int64'), 1) }, 1)
+  local at = f.concat({ f.slice(sp.indices, { 0, 0 }, { -1, rank - 1 }), f.expand_dims(f.cast(sp.values, 'int64'), 1) },
+                      1)
   local shape = f.concat({ f.slice(sp.dense_shape, { 0 }, { rank - 1 }), size }, 0)
   return f.sparse_to_dense(at, shape, true, { validate_indices = false, name = o.name })
 end)
@@ -232,19 +261,22 @@ end)
 def('sparse_reshape', { 'sp_input', 'shape' }, {}, function(o)
   local sp = given('sparse_reshape', o, 'sp_input')
   required('sparse_reshape', o, 'shape')
-  local indices, shape = op('SparseReshape', { sp.indices, sp.dense_shape, int64(o.shape, sp.graph, 'sparse_reshape') }, { name = o.name })
+  local indices, shape = op('SparseReshape', { sp.indices, sp.dense_shape, int64(o.shape, sp.graph, 'sparse_reshape') },
+                            { name = o.name })
   return made(indices, sp.values, shape)
 end)
 def('sparse_transpose', { 'sp_input', 'perm' }, {}, function(o)
   local sp = given('sparse_transpose', o, 'sp_input')
   local perm = o.perm ~= nil and arguments.int32(o.perm, sp.graph) or f.range(f.size(sp.dense_shape) - 1, -1, -1)
-  return f.sparse_reorder(made(f.gather(sp.indices, perm, { axis = 1 }), sp.values, f.gather(sp.dense_shape, perm)), { name = o.name })
+  return f.sparse_reorder(made(f.gather(sp.indices, perm, { axis = 1 }), sp.values, f.gather(sp.dense_shape, perm)),
+                          { name = o.name })
 end)
 def('sparse_slice', { 'sp_input', 'start', 'size' }, {}, function(o)
   local name = 'sparse_slice'
   local sp = given(name, o, 'sp_input')
   required(name, o, 'start', 'size')
-  return made(of('SparseSlice', sp, { int64(o.start, sp.graph, name), int64(o.size, sp.graph, name) }, { name = o.name }))
+  return made(of('SparseSlice', sp, { int64(o.start, sp.graph, name), int64(o.size, sp.graph, name) },
+                 { name = o.name }))
 end)
 def('sparse_split', { 'sp_input', 'num_split', 'axis' }, {}, function(o)
   local name = 'sparse_split'
@@ -297,7 +329,8 @@ def('sparse_reset_shape', { 'sp_input', 'new_shape' }, {}, function(o)
     return made(sp.indices, sp.values, f.maximum(f.reduce_max(sp.indices, { axis = 0 }) + 1, f.int64(0)))
   end
   local shape = int64(o.new_shape, sp.graph, name)
-  local fits = f.assert(f.reduce_all(f.greater_equal(shape, sp.dense_shape)), { sp.dense_shape, shape }, { message = name .. ': the new shape is smaller' })
+  local fits = f.assert(f.reduce_all(f.greater_equal(shape, sp.dense_shape)), { sp.dense_shape, shape },
+                        { message = name .. ': the new shape is smaller' })
   return made(sp.indices, sp.values, graph.control_dependencies({ fits }, function() return f.identity(shape) end))
 end)
 def('sparse_fill_empty_rows', { 'sp_input', 'default_value' }, {}, function(o)
@@ -313,13 +346,16 @@ def('sparse_tensor_dense_matmul', { 'sp_a', 'b', 'adjoint_a', 'adjoint_b' }, {},
   local name = 'sparse_tensor_dense_matmul'
   local sp = given(name, o, 'sp_a')
   required(name, o, 'b')
-  return of('SparseTensorDenseMatMul', sp, { like(sp, o.b, name) }, { adjoint_a = o.adjoint_a, adjoint_b = o.adjoint_b, name = o.name })
+  return of('SparseTensorDenseMatMul', sp, { like(sp, o.b, name) },
+            { adjoint_a = o.adjoint_a, adjoint_b = o.adjoint_b, name = o.name })
 end)
 def('sparse_add', { 'a', 'b', 'threshold' }, { 'thresh' }, function(o)
   local name = 'sparse_add'
   required(name, o, 'a', 'b')
   local a, b = o.a, o.b
-  if not M.is(a) and not M.is(b) then errors.bad('%s: a SparseTensor is expected, a is %s and b is %s', name, errors.describe(a), errors.describe(b)) end
+  if not M.is(a) and not M.is(b) then
+    errors.bad('%s: a SparseTensor is expected, a is %s and b is %s', name, errors.describe(a), errors.describe(b))
+  end
   if not M.is(a) then a, b = b, a end
   if not M.is(b) then return of('SparseTensorDenseAdd', a, { like(a, b, name) }, { name = o.name }) end
   local threshold = o.threshold
@@ -339,7 +375,9 @@ end
 local function operator(name)
   return function(a, b)
     if getmetatable(a) ~= SparseTensor and name ~= 'sparse_dense_cwise_div' then a, b = b, a end
-    if getmetatable(a) ~= SparseTensor then errors.bad('%s: a SparseTensor is divided by a dense one, not the other way', name) end
+    if getmetatable(a) ~= SparseTensor then
+      errors.bad('%s: a SparseTensor is divided by a dense one, not the other way', name)
+    end
     return f[name](a, b)
   end
 end
@@ -352,7 +390,8 @@ local function axes_of(name, o, sp)
   if axes == nil then axes = o.reduction_axes end
   if axes == nil then return f.range(f.size(sp.dense_shape)) end
   if type(axes) == 'number' then axes = { axes } end
-  local list = nest.is_plain(axes) and next(axes) == nil and convert.list(sp.graph, axes) or to_output(axes, dtypes.INT32, sp.graph, name)
+  local list = nest.is_plain(axes) and next(axes) == nil and convert.list(sp.graph, axes)
+    or to_output(axes, dtypes.INT32, sp.graph, name)
   return graph.rank(list) == 0 and f.expand_dims(list, 0) or list
 end
 local function kept_of(o)
@@ -366,13 +405,16 @@ local function number_of(indices, shape)
   return f.reduce_sum(indices * f.cumprod(shape, { exclusive = true, reverse = true }), { axis = 1 })
 end
 
---- The elements that lie at one place when the axes are folded, as one: fold(values, number of the place of each, how many places).
+--- The elements that lie at one place when the axes are folded, as one: fold(values, number of the place of each, how
+-- many places).
 local function folded(name, o, fold)
   local sp = given(name, o, 'sp_input')
   local rank, gone, axes, kept = rank_of(name, sp), {}, o.axis, {}
   if axes == nil then axes = o.reduction_axes end
   if type(axes) == 'number' then axes = { axes } end
-  if axes ~= nil and not errors.is_data(axes) then errors.bad('%s: axis is %s, a number or a list is expected', name, errors.describe(axes)) end
+  if axes ~= nil and not errors.is_data(axes) then
+    errors.bad('%s: axis is %s, a number or a list is expected', name, errors.describe(axes))
+  end
   for _, axis in ipairs(axes or {}) do gone[axis_of(name, axis, rank)] = true end
   for d = 0, rank - 1 do if axes and not gone[d] then kept[#kept + 1] = d end end
   local indices, shape
@@ -386,7 +428,8 @@ local function folded(name, o, fold)
   end
   local sorted = f.sparse_reorder(made(indices, sp.values, shape))
   local places, place = f.unique(number_of(sorted.indices, shape))
-  return made(f.unsorted_segment_max(sorted.indices, place, f.size(places)), fold(sorted.values, place, f.size(places), { name = o.name }), shape)
+  return made(f.unsorted_segment_max(sorted.indices, place, f.size(places)),
+              fold(sorted.values, place, f.size(places), { name = o.name }), shape)
 end
 
 for _, kind in ipairs{ 'Sum', 'Max' } do

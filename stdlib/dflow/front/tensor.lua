@@ -32,7 +32,9 @@ Tensor.__index = function(t, key)
   end
   method = M.op_method(key)
   if method then return method end
-  if type(key) ~= 'string' then errors.bad('a Tensor is indexed with t:at(0, 1), from 0, not with %s in brackets', errors.describe(key)) end
+  if type(key) ~= 'string' then
+    errors.bad('a Tensor is indexed with t:at(0, 1), from 0, not with %s in brackets', errors.describe(key))
+  end
   local names = {}
   for name in pairs(methods) do names[#names + 1] = name end
   for name in pairs(fields) do names[#names + 1] = name end
@@ -58,7 +60,8 @@ Tensor.__len = function(t)
 end
 
 --- A Tensor is a value: between it and an Output an operator builds a node, alone it is computed at once.
-for event, name in pairs{ add = 'add', sub = 'sub', mul = 'mul', div = 'div', mod = 'floormod', pow = 'pow', idiv = 'floordiv' } do
+for event, name in pairs{ add = 'add', sub = 'sub', mul = 'mul', div = 'div', mod = 'floormod', pow = 'pow',
+                          idiv = 'floordiv' } do
   Tensor['__' .. event] = function(a, b)
     local other = getmetatable(a) == Tensor and b or a
     local mt = type(other) == 'table' and other ~= a and getmetatable(other)
@@ -89,7 +92,8 @@ Tensor.__eq = function(a, b)
 end
 
 local function no_order()
-  errors.bad('a Tensor is compared element by element: write t:lt(1), t:le(1), t:gt(1) or t:ge(1); t:item() is the one number of a small one')
+  errors.bad('a Tensor is compared element by element: write t:lt(1), t:le(1), t:gt(1) or t:ge(1); t:item() is the '
+             .. 'one number of a small one')
 end
 Tensor.__lt, Tensor.__le = no_order, no_order
 
@@ -104,7 +108,8 @@ local function without_value(v, what)
   local mt = getmetatable(v)
   if type(v) == 'table' and mt ~= Tensor and not errors.is_data(v) then
     local graphic = mt.__name == 'dflow.Output' or mt.__name == 'dflow.Variable'
-    errors.bad('%s%s is no value%s', what and what .. ': ' or '', errors.describe(v), graphic and ' outside a run: df.run(x) gives its value as a Tensor or a number' or '')
+    errors.bad('%s%s is no value%s', what and what .. ': ' or '', errors.describe(v), graphic
+               and ' outside a run: df.run(x) gives its value as a Tensor or a number' or '')
   end
 end
 
@@ -119,7 +124,8 @@ function M.flatten(v, what)
     without_value(t, what)
     shape[#shape + 1] = #t
     if #t == 0 and next(t) ~= nil then
-      errors.bad("a table with the key '%s' is no tensor value: expected lists of numbers, booleans or strings", tostring(next(t)))
+      errors.bad("a table with the key '%s' is no tensor value: expected lists of numbers, booleans or strings",
+                 tostring(next(t)))
     end
     t = t[1]
   end
@@ -139,7 +145,8 @@ function M.flatten(v, what)
       if x == nil then errors.bad('the table has a hole: nothing (nil) stands at its place %d of %d', i, #list) end
       if level < depth then
         if type(x) ~= 'table' or getmetatable(x) == Tensor then
-          errors.bad('the table is not rectangular: %s stands where a row of %d elements is expected', errors.describe(x), shape[level + 1])
+          errors.bad('the table is not rectangular: %s stands where a row of %d elements is expected',
+                     errors.describe(x), shape[level + 1])
         end
         without_value(x, what)
         walk(x, level + 1)
@@ -170,7 +177,8 @@ function M.dtype_of_list(flat)
     if not d then
       errors.bad('%s is no tensor element: expected numbers, booleans or strings', errors.describe(flat[i]))
     end
-    if not found or (found == 3 and (d == 9 or d == 1)) or (found == 9 and d == 1) or (d == 8 and (found == 3 or found == 9 or found == 1)) then
+    if not found or (found == 3 and (d == 9 or d == 1)) or (found == 9 and d == 1)
+      or (d == 8 and (found == 3 or found == 9 or found == 1)) then
       found = d
     elseif found ~= d and not ((found == 9 or found == 1 or found == 8) and (d == 3 or d == 9 or d == 1)) then
       errors.bad('a table holds both %s and %s', dtypes.name[found], dtypes.name[d])
@@ -207,12 +215,15 @@ function M.check_shape(shape)
   end
 end
 
---- What is known of a shape while the graph is built: a list of whole numbers, or one such number; -1 is a dimension that is not known.
+--- What is known of a shape while the graph is built: a list of whole numbers, or one such number; -1 is a dimension
+-- that is not known.
 -- @param what  what is given it, for the message
 -- @return      the shape
 function M.check_static_shape(shape, what)
   local list = type(shape) == 'number' and { shape } or shape
-  if not errors.is_data(list) then errors.bad('%s: a shape is a list of dimensions, not %s', what, errors.describe(shape)) end
+  if not errors.is_data(list) then
+    errors.bad('%s: a shape is a list of dimensions, not %s', what, errors.describe(shape))
+  end
   for i = 1, places(list) do
     local d = list[i]
     if type(d) ~= 'number' or not dtypes.is_whole(d) or d < -1 or d >= 2^53 then
@@ -242,7 +253,8 @@ function M.from(v, dtype, shape, what)
   if shape then
     local n = product(shape)
     if #flat ~= n and #flat ~= 1 then
-      errors.bad('%d values were given%s, shape %s holds %d', #flat, what and ' for ' .. what or '', M.shape_text('', shape), n)
+      errors.bad('%d values were given%s, shape %s holds %d', #flat, what and ' for ' .. what or '',
+                 M.shape_text('', shape), n)
     end
   end
   local t, at = core.tensor_new(dtype, shape or own, flat)
@@ -301,7 +313,8 @@ function methods.reshape(t, shape)
   local known, open, out = 1, nil, {}
   for i = 1, #shape do
     if type(shape[i]) ~= 'number' or not dtypes.is_whole(shape[i]) or shape[i] < -1 then
-      errors.bad('reshape: dimension %d is %s, a whole number from 0 up or -1 is expected', i - 1, errors.describe(shape[i]))
+      errors.bad('reshape: dimension %d is %s, a whole number from 0 up or -1 is expected', i - 1,
+                 errors.describe(shape[i]))
     end
     out[i] = shape[i]
     if shape[i] == -1 then
@@ -313,7 +326,8 @@ function methods.reshape(t, shape)
   end
   if open then out[open] = known == 0 and 0 or math.floor(size / known) end
   if product(out) ~= size then
-    errors.bad('a tensor of shape %s cannot be reshaped to %s: it has %d elements', M.shape_text('', t.shape), M.shape_text('', shape), size)
+    errors.bad('a tensor of shape %s cannot be reshaped to %s: it has %d elements', M.shape_text('', t.shape),
+               M.shape_text('', shape), size)
   end
   return core.tensor_reshape(t, out)
 end
@@ -337,7 +351,8 @@ function methods.at(t, ...)
     end
     local size = shape[axis]
     if i < -size or i >= size then
-      errors.raise('out_of_range', 'index %d is out of range for axis %d of %s', i, axis - 1, M.shape_text(t.dtype, shape))
+      errors.raise('out_of_range', 'index %d is out of range for axis %d of %s', i, axis - 1,
+                   M.shape_text(t.dtype, shape))
     end
     i = i < 0 and i + size or i
     at = at * size + i
@@ -349,7 +364,9 @@ end
 
 --- Rows `list[1]`, `list[2]`, ... (counted from 0) as a new tensor.
 function methods.rows(t, list)
-  if not errors.is_data(list) then errors.bad('rows takes a list of row numbers, counted from 0, not %s', errors.describe(list)) end
+  if not errors.is_data(list) then
+    errors.bad('rows takes a list of row numbers, counted from 0, not %s', errors.describe(list))
+  end
   return core.tensor_rows(t, list, 1, #list)
 end
 

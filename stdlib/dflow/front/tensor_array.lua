@@ -1,6 +1,7 @@
 --- TensorArray: an array of tensors inside a graph, whose elements are written and read by index, also in loops.
 --
--- The object is a handle with what is known of its elements. Everything that writes gives a new object; go on with that one.
+-- The object is a handle with what is known of its elements. Everything that writes gives a new object; go on with that
+-- one.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local shapes = require 'dflow.front.shape'
@@ -32,7 +33,9 @@ TensorArray.__index = function(ta, key)
   local method = methods[key]
   if method then return method end
   if key == 'dtype' then return dtypes.name[rawget(ta, 'd')] end
-  if key == 'element_shape' then return shapes.of(core.output_shape(ta.graph.handle, ta.handle.node, ta.handle.index)) end
+  if key == 'element_shape' then
+    return shapes.of(core.output_shape(ta.graph.handle, ta.handle.node, ta.handle.index))
+  end
   if key == 'name' then return rawget(ta, 'label') or ta.handle.name end
   if key == 'op' then return ta.handle.op end
   if key == 'd' or key == 'label' or key == 'flow' then return nil end
@@ -43,7 +46,8 @@ TensorArray.__index = function(ta, key)
 end
 
 TensorArray.__newindex = function(_, key)
-  errors.bad("a TensorArray is written with ta = ta:write(i, v), which returns the array that holds it (the field '%s' was to be set)", tostring(key))
+  errors.bad("a TensorArray is written with ta = ta:write(i, v), which returns the array that holds it (the field "
+             .. "'%s' was to be set)", tostring(key))
 end
 
 TensorArray.__tostring = function(ta)
@@ -66,8 +70,8 @@ function M.new(dtype, size, opts)
   return M.wrap(handle, d, opts.name)
 end
 
---- An array around the loop whose body is being built, as that body sees it; `close` gives the array after the loop from the array at
--- the body's end. The dtype may be one that only the body knows.
+--- An array around the loop whose body is being built, as that body sees it; `close` gives the array after the loop
+-- from the array at the body's end. The dtype may be one that only the body knows.
 function M.carried(g, d, size, opts)
   core.push_outer(g.handle)
   local ok, ta = pcall(M.new, d, size, opts)
@@ -84,7 +88,8 @@ local function value_of(ta, v, what)
   if v == nil then errors.bad('%s: the value is missing', what) end
   local d = convert.typed(v)
   if d and d ~= ta.d and d ~= dtypes.RESOURCE then
-    errors.bad("%s: the array '%s' holds %s, the value is %s: cast it, as in df.cast(x, '%s')", what, ta.name, ta.dtype, dtypes.name[d], ta.dtype)
+    errors.bad("%s: the array '%s' holds %s, the value is %s: cast it, as in df.cast(x, '%s')", what, ta.name, ta.dtype,
+               dtypes.name[d], ta.dtype)
   end
   return convert.to_output(v, ta.d, ta.graph, what)
 end
@@ -112,7 +117,8 @@ end
 
 --- ta:scatter(indices, t): location indices[k] holds t[k].
 function methods.scatter(ta, indices, t)
-  return with(ta, registry.op('TensorArrayScatter', { ta, index_of(ta, indices, 'scatter'), value_of(ta, t, 'scatter') }))
+  return with(ta, registry.op('TensorArrayScatter',
+                              { ta, index_of(ta, indices, 'scatter'), value_of(ta, t, 'scatter') }))
 end
 
 --- ta:split(t, lengths): location i holds the next lengths[i] rows of t.

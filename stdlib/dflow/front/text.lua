@@ -4,8 +4,8 @@ local dtypes = require 'dflow.front.dtypes'
 
 local M = {}
 
---- What can be set (`:set` at the prompt): more elements than `threshold` are shown as corners of `edge` elements; lines are broken
--- at `width` columns; `precision` is the most digits after the point.
+--- What can be set (`:set` at the prompt): more elements than `threshold` are shown as corners of `edge` elements;
+-- lines are broken at `width` columns; `precision` is the most digits after the point.
 M.options = { threshold = 1000, edge = 3, width = 80, precision = 4 }
 
 --- 'float32[2,3]'; unknown dims are '?'.
@@ -14,7 +14,8 @@ function M.shape(dtype, shape)
   local dims = {}
   for i = 1, #shape do
     local d = shape[i]
-    if type(d) ~= 'number' or d ~= math.floor(d) then dims[i] = tostring(d) else dims[i] = d < 0 and '?' or ('%.0f'):format(d) end
+    if type(d) ~= 'number' or d ~= math.floor(d) then dims[i] = tostring(d) else dims[i] = d < 0 and '?'
+        or ('%.0f'):format(d) end
   end
   return dtype .. '[' .. table.concat(dims, ',') .. ']'
 end
@@ -25,14 +26,16 @@ function M.quoted(s)
   return (('%q'):format(s):gsub('\\\n', '\\n'):gsub('\r', '\\r'):gsub('%z', '\\0'))
 end
 
---- Columns that a text of UTF-8 takes: a wide letter of East Asia two, an accent that stands above the letter before it none.
+--- Columns that a text of UTF-8 takes: a wide letter of East Asia two, an accent that stands above the letter before it
+-- none.
 local function columns(s)
   if not s:find('[\128-\255]') then return #s end
   local n = 0
   for lead in s:gmatch('[%z\1-\127\194-\244][\128-\191]*') do
     local first, second = lead:byte(1, 2)
     second = second or 0                          -- bytes that are no UTF-8
-    local wide = first >= 0xe3 and first <= 0xed or (first == 0xe2 and second >= 0xba) or (first == 0xef and second >= 0xbc and second <= 0xbd) or first == 0xf0
+    local wide = first >= 0xe3 and first <= 0xed or (first == 0xe2 and second >= 0xba)
+      or (first == 0xef and second >= 0xbc and second <= 0xbd) or first == 0xf0
     local above = first == 0xcc or (first == 0xcd and second < 0xb0)
     n = n + (wide and 2 or above and 0 or 1)
   end
@@ -51,7 +54,8 @@ local function pointed(s) return s:find('[.n]') and s or (s:gsub('^-?%d+', '%0.'
 local MANTISSA = { float32 = 23, float16 = 10, bfloat16 = 7, float64 = 52 }       -- bits
 local LEAST = { float32 = -126, float16 = -14, bfloat16 = -126 }                   -- the exponent of subnormal numbers
 
---- How far a text may be from a number of the dtype and still be nearest to it: half of what lies between it and the next.
+--- How far a text may be from a number of the dtype and still be nearest to it: half of what lies between it and the
+-- next.
 local function half_step(v, dtype)
   local size = math.abs(v)
   if size == 0 or dtype == 'float64' then return 0 end
@@ -67,7 +71,9 @@ function M.scalar(v, dtype)
     local im = M.scalar(v.im, part)
     return M.scalar(v.re, part) .. (im:find('^-') and '' or '+') .. im .. 'j'
   end
-  if type(v) ~= 'number' or not MANTISSA[dtype] then return type(v) == 'string' and v or (tostring(v):gsub('%.0$', ''):gsub('U?LL$', '')) end
+  if type(v) ~= 'number' or not MANTISSA[dtype] then
+    return type(v) == 'string' and v or (tostring(v):gsub('%.0$', ''):gsub('U?LL$', ''))
+  end
   local text = not_finite(v)
   if text then return text end
   local off = half_step(v, dtype)
@@ -84,7 +90,9 @@ end
 local function digits_needed(values, format, most)
   local needed = 0
   for _, v in ipairs(values) do
-    if not not_finite(v) then needed = math.max(needed, most - #format:format(v):match('^[^e]*'):match('%.?%d*$'):match('0*$')) end
+    if not not_finite(v) then
+      needed = math.max(needed, most - #format:format(v):match('^[^e]*'):match('%.?%d*$'):match('0*$'))
+    end
   end
   return needed
 end
@@ -98,7 +106,9 @@ local function number_format(values, is_float)
     return function(v) return real(v.re) .. (imaginary(v.im):gsub('^[^-]', '+%0')) .. 'j' end
   end
   if not is_float then
-    return function(v) return type(v) == 'string' and M.quoted(v) or (tostring(v):gsub('%.0$', ''):gsub('U?LL$', '')) end
+    return function(v)
+      return type(v) == 'string' and M.quoted(v) or (tostring(v):gsub('%.0$', ''):gsub('U?LL$', ''))
+    end
   end
   local most = M.options.precision
   local whole, largest, smallest = true, 0, math.huge
@@ -126,8 +136,8 @@ function M.number(v, digits)
 end
 
 -- ---- arrays ------------------------------------------------------------------------------------------------------
---- Aligned columns between brackets; the corners only of a tensor of more than `threshold` elements. `paint(text, value)`, when it is
--- given, may colour the text of an element.
+--- Aligned columns between brackets; the corners only of a tensor of more than `threshold` elements. `paint(text,
+-- value)`, when it is given, may colour the text of an element.
 function M.array(t, paint)
   local options = M.options
   local edge = options.edge
@@ -180,7 +190,8 @@ function M.array(t, paint)
     local painted = paint and paint(text, shown[next_text]) or text
     return left and painted .. (last and '' or pad) or pad .. painted
   end
-  local in_line = math.max(1, math.floor((options.width - rank - 1) / (width + 1)))   -- elements of a row before it is broken
+  -- elements of a row before it is broken
+  local in_line = math.max(1, math.floor((options.width - rank - 1) / (width + 1)))
   local function render(axis)
     local parts = {}
     if axis == rank then
@@ -221,7 +232,8 @@ function M.sparkline(counts, ascii)
   return table.concat(out)
 end
 
---- `float32[64,64]  min -1  mean 0.01  sd 0.5  max 1  2 nan  ▂▅█▅▂`: a Tensor of numbers in one line; dtype and shape alone for others.
+--- `float32[64,64]  min -1  mean 0.01  sd 0.5  max 1  2 nan  ▂▅█▅▂`: a Tensor of numbers in one line; dtype and shape
+-- alone for others.
 function M.summary(t, ascii)
   local head = M.shape(t.dtype, core.tensor_shape(t))
   local s = core.tensor_summary(t)

@@ -1,7 +1,8 @@
 --- Variable: a value that a session keeps between runs. Usable wherever an Output is: there it is read.
 --
--- A Variable has the methods and operators of an Output, applied to a read that is made where it is used. Without control
--- dependencies one read serves all uses at the top level, and all of a body or branch between two side effects there.
+-- A Variable has the methods and operators of an Output, applied to a read that is made where it is used. Without
+-- control dependencies one read serves all uses at the top level, and all of a body or branch between two side effects
+-- there.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local shapes = require 'dflow.front.shape'
@@ -83,15 +84,18 @@ Variable.__index = function(v, key)
 end
 
 Variable.__newindex = function(v, key)
-  errors.bad("a Variable changes in a run, df.run(%s:assign(x)), or by v:load(x), which builds nothing (the field '%s' was to be set)", v.name, tostring(key))
+  errors.bad("a Variable changes in a run, df.run(%s:assign(x)), or by v:load(x), which builds nothing (the field "
+             .. "'%s' was to be set)", v.name, tostring(key))
 end
 
 --- `w: variable float32[2,3]  -- file:line`
 Variable.__tostring = function(v)
-  return ('%s: variable %s%s'):format(v.name, tensor.shape_text(v.dtype, v.shape), v.source and '  -- ' .. v.source or '')
+  return ('%s: variable %s%s'):format(v.name, tensor.shape_text(v.dtype, v.shape), v.source and '  -- ' .. v.source
+                                      or '')
 end
 
-Variable.__lt, Variable.__le, Variable.__len, Variable.__concat = graph.Output.__lt, graph.Output.__le, graph.Output.__len, graph.Output.__concat
+Variable.__lt, Variable.__le, Variable.__len, Variable.__concat = graph.Output.__lt, graph.Output.__le,
+  graph.Output.__len, graph.Output.__concat
 Variable.__eq = graph.Output.__eq
 ops.operators(Variable)
 
@@ -100,29 +104,38 @@ methods.value = read
 methods.read_value = read
 
 --- v:assign(x), v:assign_add(x), v:assign_sub(x): the new value, as an Output.
-for name, type_name in pairs { assign = 'AssignVariableOp', assign_add = 'AssignAddVariableOp', assign_sub = 'AssignSubVariableOp' } do
+for name, type_name in pairs { assign = 'AssignVariableOp', assign_add = 'AssignAddVariableOp',
+    assign_sub = 'AssignSubVariableOp' } do
   local by_reference = type_name:gsub('VariableOp$', '')
   methods[name] = function(v, x, opts)
     if x == nil then errors.bad('%s: the value is missing', name) end
     opts = errors.options(opts, name, { 'name' })
     local given = convert.typed(x)
     if given and given ~= v.d then
-      errors.bad("%s: the variable %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", name, v.name, v.dtype, dtypes.name[given], v.dtype)
+      errors.bad("%s: the variable %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", name, v.name, v.dtype,
+                 dtypes.name[given], v.dtype)
     end
-    if v.reference then return registry.op(by_reference, { v.handle, convert.to_output(x, v.d, v.graph, name) }, opts) end
+    if v.reference then
+      return registry.op(by_reference, { v.handle, convert.to_output(x, v.d, v.graph, name) }, opts)
+    end
     return registry.op(type_name, { v, convert.to_output(x, v.d, v.graph, name) }, opts)
   end
 end
 
-for name, type_name in pairs { scatter_update = 'ResourceScatterUpdate', scatter_add = 'ResourceScatterAdd', scatter_sub = 'ResourceScatterSub',
-                               scatter_mul = 'ResourceScatterMul', scatter_div = 'ResourceScatterDiv', scatter_min = 'ResourceScatterMin',
-                               scatter_max = 'ResourceScatterMax' } do
+for name, type_name in pairs { scatter_update = 'ResourceScatterUpdate', scatter_add = 'ResourceScatterAdd',
+    scatter_sub = 'ResourceScatterSub',
+                               scatter_mul = 'ResourceScatterMul', scatter_div = 'ResourceScatterDiv',
+                               scatter_min = 'ResourceScatterMin', scatter_max = 'ResourceScatterMax' } do
   local by_reference = type_name:gsub('^Resource', '')
   methods[name] = function(v, indices, updates, opts)
-    if getmetatable(indices) and rawget(getmetatable(indices), 'is_slices') then indices, updates = indices.indices, indices.values end
+    if getmetatable(indices) and rawget(getmetatable(indices), 'is_slices') then
+      indices, updates = indices.indices, indices.values
+    end
     opts = errors.options(opts, name, { 'name' })
     local at = convert.typed(indices) and indices or arguments.int32(indices, v.graph)
-    if v.reference then return registry.op(by_reference, { v.handle, at, convert.to_output(updates, v.d, v.graph, name) }, opts) end
+    if v.reference then
+      return registry.op(by_reference, { v.handle, at, convert.to_output(updates, v.d, v.graph, name) }, opts)
+    end
     return registry.op(type_name, { v, at, convert.to_output(updates, v.d, v.graph, name) }, opts)
   end
 end
@@ -138,18 +151,22 @@ function methods.load(v, x, session)
   if x == nil then errors.bad('load: the value is missing') end
   local mt = getmetatable(x)
   if mt == graph.Output or (mt and rawget(mt, 'as_output')) then
-    errors.bad('load: %s has no value while building: run it first, or write df.run(%s:assign(x))', errors.describe(x), v.name)
+    errors.bad('load: %s has no value while building: run it first, or write df.run(%s:assign(x))', errors.describe(x),
+               v.name)
   end
   if session == nil then session = M.default_session(v.graph) end
   local of = getmetatable(session)
   if type(of) ~= 'table' or rawget(of, '__name') ~= 'dflow.Session' then
     errors.bad('load: %s was given for the session', errors.describe(session))
   end
-  if session.graph ~= v.graph then errors.bad('load: the variable %s belongs to another graph than the session', v.name) end
+  if session.graph ~= v.graph then
+    errors.bad('load: the variable %s belongs to another graph than the session', v.name)
+  end
   if mt == tensor.Tensor then
     local own = core.tensor_info(x)
     if own ~= v.d then
-      errors.bad("load: the variable %s is %s, the Tensor is %s: write t:astype('%s')", v.name, v.dtype, dtypes.name[own], v.dtype)
+      errors.bad("load: the variable %s is %s, the Tensor is %s: write t:astype('%s')", v.name, v.dtype,
+                 dtypes.name[own], v.dtype)
     end
   else
     x = tensor.from(x, v.d, nil, v.name)
@@ -160,8 +177,9 @@ end
 errors.with_colons(methods, Variable, 'a variable', 'v')
 
 --- df.Variable(init, {name=, trainable=true, dtype=})
--- @param init  a value, a Tensor, an Output, or a function that gives one of these: assigned before the first run of a session
---              that needs the variable. In a body or under control dependencies give a function: it is called outside them
+-- @param init  a value, a Tensor, an Output, or a function that gives one of these: assigned before the first run of a
+--              session that needs the variable. In a body or under control dependencies give a function: it is called
+--              outside them
 function M.new(init, opts)
   opts = errors.options(opts, 'Variable', { 'name', 'trainable', 'dtype', 'shape' })
   if opts.trainable ~= nil and type(opts.trainable) ~= 'boolean' then
@@ -172,7 +190,8 @@ function M.new(init, opts)
   local g = convert.graph_of(init) or graph.current()
   if getmetatable(init) == tensor.Tensor and d then init = core.tensor_cast(init, d) end
   if getmetatable(init) == graph.Output and core.node_context(g.handle, init.node) ~= 0 then
-    errors.bad('Variable: the initial value %s was built in a body or branch, the variable lives outside: give a function that '
+    errors.bad('Variable: the initial value %s was built in a body or branch, the variable lives outside: give a '
+               .. 'function that '
                .. 'builds it, as in df.Variable(function() return df.zeros{2} end)', init.name)
   end
   core.push_top(g.handle)
@@ -182,9 +201,11 @@ function M.new(init, opts)
     if d and graph.dtype(first) ~= d then first = ops.functions.cast(first, dtypes.name[d]) end
     local shape = opts.shape
     if shape == nil then shape = first.shape end
-    local handle = registry.op('VarHandleOp', {}, { dtype = graph.dtype(first), shape = shape or nil, name = opts.name or 'Variable' })
+    local handle = registry.op('VarHandleOp', {},
+                               { dtype = graph.dtype(first), shape = shape or nil, name = opts.name or 'Variable' })
     core.variable_set_init(g.handle, handle.node, first.node, first.index)
-    return setmetatable({ graph = handle.graph, handle = handle, d = graph.dtype(first), trainable = opts.trainable ~= false, initial = first }, Variable)
+    return setmetatable({ graph = handle.graph, handle = handle, d = graph.dtype(first),
+                          trainable = opts.trainable ~= false, initial = first }, Variable)
   end)
   core.pop_top(g.handle)
   if not ok then error(result, 0) end
@@ -200,7 +221,8 @@ function M.adopt(handle, trainable, initial)
   local d = reference and graph.dtype(handle) or core.node_attr(g.handle, handle.node, 'dtype')
   if initial then core.variable_set_init(g.handle, handle.node, initial.node, initial.index) end
   if trainable == nil then trainable = dtypes.is_float(d) end
-  local v = setmetatable({ graph = g, handle = handle, d = d, trainable = trainable, initial = initial, reference = reference or nil }, Variable)
+  local v = setmetatable({ graph = g, handle = handle, d = d, trainable = trainable, initial = initial,
+                           reference = reference or nil }, Variable)
   g.variables[#g.variables + 1] = v
   return v
 end

@@ -1,7 +1,7 @@
 --- Variables by name: variable_scope and get_variable, as TensorFlow 1's.
 --
--- A graph keeps what get_variable made by full name. The scope says what a name begins with and whether variables are made,
--- shared, or either; loops, branches and name scopes have no part in the names.
+-- A graph keeps what get_variable made by full name. The scope says what a name begins with and whether variables are
+-- made, shared, or either; loops, branches and name scopes have no part in the names.
 local protect = require 'dflow.front.protect'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -32,9 +32,11 @@ local function check_reuse(reuse, what)
   end
 end
 
---- df.variable_scope(name, {reuse}, fn), df.variable_scope(name, fn): variables that get_variable makes in fn are called name/...
+--- df.variable_scope(name, {reuse}, fn), df.variable_scope(name, fn): variables that get_variable makes in fn are
+-- called name/...
 -- @param name  a name, or a scope that an earlier call gave to its function: then that one is entered again
--- @param opts  reuse: true shares variables that are there, 'auto' makes those that are not; false, nil: as the scope around it
+-- @param opts  reuse: true shares variables that are there, 'auto' makes those that are not; false, nil: as the scope
+--              around it
 -- @param fn    called once with the scope; what it builds besides is under the name scope of that name
 -- @return      what fn returns
 function M.variable_scope(name, opts, fn)
@@ -45,7 +47,8 @@ function M.variable_scope(name, opts, fn)
   end
   local again = getmetatable(name) == Scope
   if not again and not errors.is_name(name) then
-    errors.bad('variable_scope takes a name without spaces and colons, or a variable scope, not %s', errors.describe(name))
+    errors.bad('variable_scope takes a name without spaces and colons, or a variable scope, not %s',
+               errors.describe(name))
   end
   check_reuse(opts.reuse, 'variable_scope')
   local g = graph.current()
@@ -64,7 +67,8 @@ function M.variable_scope(name, opts, fn)
   return finish(protect(graph.name_scope, leaf, function() return fn(scope) end))
 end
 
---- What get_variable draws when it is told nothing, as TensorFlow does: Glorot's uniform for floats, zeros and false for others.
+--- What get_variable draws when it is told nothing, as TensorFlow does: Glorot's uniform for floats, zeros and false
+-- for others.
 local function default_value(shape, dtype)
   if not dtypes.is_float(dtypes.of(dtype)) then return f.zeros(shape, dtype) end
   local n, field = #shape, 1
@@ -78,10 +82,13 @@ end
 local function check_shape(name, shape)
   if shape == nil then return nil end
   if type(shape) == 'number' then shape = { shape } end
-  if not errors.is_data(shape) then errors.bad('get_variable: the shape of %s is a list of whole numbers, not %s', name, errors.describe(shape)) end
+  if not errors.is_data(shape) then
+    errors.bad('get_variable: the shape of %s is a list of whole numbers, not %s', name, errors.describe(shape))
+  end
   for i, d in ipairs(shape) do
     if type(d) ~= 'number' or not dtypes.is_whole(d) or d < 0 then
-      errors.bad('get_variable: dimension %d of %s is %s; a variable needs whole numbers from 0 up', i - 1, name, errors.describe(d))
+      errors.bad('get_variable: dimension %d of %s is %s; a variable needs whole numbers from 0 up', i - 1, name,
+                 errors.describe(d))
     end
   end
   return shape
@@ -98,7 +105,8 @@ end
 
 local function share(v, name, shape, dtype)
   if shape and not same_shape(shape, v.shape) then
-    errors.bad('Trying to share variable %s, but specified shape %s and found shape %s', name, tensor.shape_text('', shape), tensor.shape_text('', v.shape))
+    errors.bad('Trying to share variable %s, but specified shape %s and found shape %s', name,
+               tensor.shape_text('', shape), tensor.shape_text('', v.shape))
   end
   if dtype and dtype ~= v.dtype then
     errors.bad('Trying to share variable %s, but specified dtype %s and found dtype %s', name, dtype, v.dtype)
@@ -140,21 +148,28 @@ local function initial(name, init, shape, dtype)
     local o = convert.to_output(x, dtype and not convert.typed(x) and dtypes.of(dtype) or nil, nil, 'get_variable')
     local given = o.shape
     if shape and given and not same_shape(shape, given) then
-      errors.bad('get_variable: the initial value of %s has shape %s, but shape %s is asked for', name, tensor.shape_text('', given),
+      errors.bad('get_variable: the initial value of %s has shape %s, but shape %s is asked for', name,
+                 tensor.shape_text('', given),
                  tensor.shape_text('', shape))
     end
     return o
   end
 end
 
---- df.get_variable(name, shape, {initializer, dtype = 'float32', trainable = true}): the variable of that name in the current variable scope.
+--- df.get_variable(name, shape, {initializer, dtype = 'float32', trainable = true}): the variable of that name in the
+-- current variable scope.
 -- @param shape        a list of whole numbers; may be left out when the initializer is a value
--- @param initializer  a value, a function(shape, dtype) that gives one, or the name of one of df.nn.initializers; nil: Glorot's uniform (zeros where the dtype is no float)
+-- @param initializer  a value, a function(shape, dtype) that gives one, or the name of one of df.nn.initializers; nil:
+--                     Glorot's uniform (zeros where the dtype is no float)
 -- @return             a Variable: made, or where the scope says `reuse` the one that is there
 function M.get_variable(name, shape, opts)
-  if errors.is_data(shape) and next(shape) ~= nil and type(next(shape)) == 'string' and opts == nil then shape, opts = nil, shape end
+  if errors.is_data(shape) and next(shape) ~= nil and type(next(shape)) == 'string' and opts == nil then
+    shape, opts = nil, shape
+  end
   opts = errors.options(opts, 'get_variable', { 'initializer', 'dtype', 'trainable', 'shape' })
-  if shape ~= nil and opts.shape ~= nil then errors.bad('get_variable: shape is given twice, by its place and by its name') end
+  if shape ~= nil and opts.shape ~= nil then
+    errors.bad('get_variable: shape is given twice, by its place and by its name')
+  end
   if shape == nil then shape = opts.shape end
   if not errors.is_name(name) then
     errors.bad('get_variable takes a name without spaces and colons first, not %s', errors.describe(name))
@@ -171,13 +186,15 @@ function M.get_variable(name, shape, opts)
   local known = g.named_variables[full]
   if known then
     if not scope.reuse then
-      errors.bad("Variable %s already exists, disallowed. Did you mean to set reuse = true or reuse = 'auto' in variable_scope? Originally defined at %s",
+      errors.bad("Variable %s already exists, disallowed. Did you mean to set reuse = true or reuse = 'auto' in "
+                 .. "variable_scope? Originally defined at %s",
                  full, known.source or 'a line not known')
     end
     return share(known, full, shape, dtype)
   end
   if scope.reuse == true then
-    errors.bad("Variable %s does not exist, or was not created with get_variable. Did you mean to set reuse = 'auto' in variable_scope?", full)
+    errors.bad("Variable %s does not exist, or was not created with get_variable. Did you mean to set reuse = 'auto' "
+               .. "in variable_scope?", full)
   end
   local start = initial(full, opts.initializer, shape, dtype)
   core.push_scope(g.handle, '')
@@ -194,7 +211,8 @@ function M.prefix(g)
   return name == '' and '' or name .. '/'
 end
 
---- A layer's variable of this full name: shared where the scope says so and it is there, else made and known to get_variable by the name.
+--- A layer's variable of this full name: shared where the scope says so and it is there, else made and known to
+-- get_variable by the name.
 -- @param start  function() -> the initial value
 function M.named(g, full, start, shape, dtype, trainable)
   g.named_variables = g.named_variables or {}

@@ -1,5 +1,5 @@
---- Strides, windows and dilations as TensorFlow lets one write them: a number for all axes of an image or a volume, a number for each,
--- or one for each axis of the tensor.
+--- Strides, windows and dilations as TensorFlow lets one write them: a number for all axes of an image or a volume, a
+-- number for each, or one for each axis of the tensor.
 local errors = require 'dflow.front.errors'
 local nest = require 'dflow.front.nest'
 
@@ -18,7 +18,8 @@ end
 --- The numbers that an op over n axes wants, batch and channels being 1.
 -- @param v  what the user gave
 -- @param n  how many axes the window moves along
--- @return   a list of n + 2, or v itself: what has as many numbers, and what is no list of numbers, is for the op to judge
+-- @return   a list of n + 2, or v itself: what has as many numbers, and what is no list of numbers, is for the op to
+--           judge
 function M.each(v, n)
   local list = spatial(v, n)
   if not list then return v end

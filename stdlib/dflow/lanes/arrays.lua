@@ -1,9 +1,11 @@
 --- TensorArrays by lanes.
 --
--- An array whose elements do not differ by lane is one array. Where all lanes write at the same place, it is an array of elements with lanes at
--- axis 0 ('lock'). Where their places differ, or some lanes write and others do not, each lane has its own locations of one array ('apart'):
--- location p of lane l is number p * lanes + l. So what one lane may not do (write a location twice, read one that it has not written) the array
--- itself refuses. Arrays keep the lanes that they were made for: those of a part of them write to, and read from, their own.
+-- An array whose elements do not differ by lane is one array. Where all lanes write at the same place, it is an array
+-- of elements with lanes at axis 0 ('lock'). Where their places differ, or some lanes write and others do not, each
+-- lane has its own locations of one array ('apart'):
+-- location p of lane l is number p * lanes + l. So what one lane may not do (write a location twice, read one that it
+-- has not written) the array itself refuses. Arrays keep the lanes that they were made for: those of a part of them
+-- write to, and read from, their own.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local errors = require 'dflow.front.errors'
@@ -16,7 +18,8 @@ local f, rules, ints, lift = ops.functions, batch.rules, batch.ints, batch.lift
 local unpack = table.unpack or unpack
 
 local function refuse(self, node, why)
-  errors.raise('unimplemented', 'vmap: %s (%s): %s', core.node_name_of(self.handle, node), core.node_type(self.handle, node), why)
+  errors.raise('unimplemented', 'vmap: %s (%s): %s', core.node_name_of(self.handle, node),
+               core.node_type(self.handle, node), why)
 end
 
 --- Dimensions 0 and 1 change places.
@@ -32,7 +35,8 @@ local function mine(o, v, scope)
   return { o = at and f.gather(o, at) or o, set = scope.set }
 end
 
---- The locations, one behind the other, of these places of the lanes at hand: a place for each lane, or, `many`, a list.
+--- The locations, one behind the other, of these places of the lanes at hand: a place for each lane, or, `many`, a
+-- list.
 local function locations(v, places, scope, many)
   local row = f.cast(batch.places(scope.set, v.set) or batch.numbers(v.set), places.dtype)
   local at = f.add(f.multiply(places, f.cast(v.set.size, places.dtype)), many and f.expand_dims(row, 1) or row)
@@ -57,7 +61,9 @@ local function scattered(v, places, rows, scope, many)
   return registry.op('TensorArrayScatter', { v.o, locations(v, places, scope, many), rows })
 end
 --- 0 … n - 1 for each lane.
-local function every(n) return f.expand_dims(f.range(f.constant(0, 'int32'), f.cast(n, 'int32'), f.constant(1, 'int32')), 0) end
+local function every(n)
+  return f.expand_dims(f.range(f.constant(0, 'int32'), f.cast(n, 'int32'), f.constant(1, 'int32')), 0)
+end
 
 rules.TensorArray = function(self, node, values, _, scope)
   local about = self.arrays[self.family(node)]

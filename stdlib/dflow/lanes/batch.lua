@@ -1,8 +1,10 @@
 --- Rewrites what a function of one lane built into what all lanes compute: the middle of df.vmap.
 --
--- The function has been called once with placeholders of one lane's shapes, and what it built is read again from its results backwards.
--- A value is {o = Output, set = lanes}: with lanes its axis 0 counts them; without, all lanes share it. Sets of lanes form a tree: those
--- that take a branch, or that still run a loop, are a set whose `index` says where each lies in the set around it.
+-- The function has been called once with placeholders of one lane's shapes, and what it built is read again from its
+-- results backwards.
+-- A value is {o = Output, set = lanes}: with lanes its axis 0 counts them; without, all lanes share it. Sets of lanes
+-- form a tree: those that take a branch, or that still run a loop, are a set whose `index` says where each lies in the
+-- set around it.
 --
 --   set    { size = Output, n = size or -1, parent = set, index = Output int32[size] }
 --   scope  what is being built: { parent =, flow =, set =, env = values by node and index }
@@ -19,14 +21,15 @@ Batch.__index = Batch
 M.Batch = Batch
 M.rules = {}              -- by op type: rule(batch, node, inputs, scope) -> values of the node's outputs
 M.elementwise = {}        -- by op type: its operands broadcast
-M.always = { TensorArray = true, CustomGradient = true }      -- op types whose rule is asked also where no operand differs by lane
+-- op types whose rule is asked also where no operand differs by lane
+M.always = { TensorArray = true, CustomGradient = true }
 local f = ops.functions
 local RESOURCE = dtypes.RESOURCE
 
 local function key(node, index) return node * 64 + index end
 M.key = key
 
--- ---- control flow as it was built: dflow.h, df_flow_describe ------------------------------------------------------------
+-- ---- control flow as it was built: dflow.h, df_flow_describe --------------------------------------------------------
 local COND, LOOP = 1, 2
 M.COND, M.LOOP = COND, LOOP
 
@@ -52,7 +55,8 @@ function Batch:flow_of(node)
         flow.results[k] = { out = n[at + 1], yes = { n[at + 2], n[at + 3] }, no = { n[at + 4], n[at + 5] } }
         at = at + 5
       else
-        flow.results[k] = { out = n[at + 1], merge = n[at + 2], switch = n[at + 3], init = { n[at + 4], n[at + 5] }, next = { n[at + 6], n[at + 7] } }
+        flow.results[k] = { out = n[at + 1], merge = n[at + 2], switch = n[at + 3], init = { n[at + 4], n[at + 5] },
+                            next = { n[at + 6], n[at + 7] } }
         flow.variable[n[at + 2]], flow.variable[n[at + 3]] = true, true
         at = at + 7
       end
@@ -134,7 +138,9 @@ end
 function Batch:effects_in(flow)
   local list = {}
   for node = self.first, self.last - 1 do
-    if self:inside(core.node_context(self.handle, node), flow) and M.is_effect(core.node_type(self.handle, node)) then list[#list + 1] = node end
+    if self:inside(core.node_context(self.handle, node), flow) and M.is_effect(core.node_type(self.handle, node)) then
+      list[#list + 1] = node
+    end
   end
   return list
 end
@@ -156,7 +162,8 @@ function Batch:has_effects(context)
 end
 
 local effects = {}
-for name in ('AssignVariableOp AssignAddVariableOp AssignSubVariableOp Print PrintV2 Assert ScatterUpdate ScatterAdd ResourceApplyGradientDescent '
+for name in ('AssignVariableOp AssignAddVariableOp AssignSubVariableOp Print PrintV2 Assert ScatterUpdate ScatterAdd '
+             .. 'ResourceApplyGradientDescent '
              .. 'ResourceApplyMomentum ResourceApplyAdam'):gmatch '%S+' do effects[name] = true end
 --- Is it run for what it does, not for a value?
 function M.is_effect(type_name)
@@ -165,8 +172,8 @@ function M.is_effect(type_name)
   return e and e.stateful and #e.outputs == 0 or false
 end
 
---- Marks the nodes that the outputs of the function, and effects in its flows, need. A loop's variables that only its gradient reads are
--- none of them: it is asked for again.
+--- Marks the nodes that the outputs of the function, and effects in its flows, need. A loop's variables that only its
+-- gradient reads are none of them: it is asked for again.
 local function need(self, outputs)
   local h, needed, stack = self.handle, {}, {}
   local function push(node) if node and node >= self.first and not needed[node] then stack[#stack + 1] = node end end
@@ -186,7 +193,9 @@ local function need(self, outputs)
         push(flow.pred[1])
         for _, r in ipairs(flow.results) do
           if r.out == node then
-            for _, pair in pairs{ r.yes or false, r.no or false, r.init or false, r.next or false } do if pair then push(pair[1]) end end
+            for _, pair in pairs{ r.yes or false, r.no or false, r.init or false, r.next or false } do
+              if pair then push(pair[1]) end
+            end
           end
         end
       else
@@ -203,11 +212,11 @@ local function need(self, outputs)
   end
 end
 
--- ---- which values differ by lane ------------------------------------------------------------------------------------------
+-- ---- which values differ by lane ------------------------------------------------------------------------------------
 local shape_only = { Shape = true, Rank = true, Size = true, ShapeN = true }
 
---- Marks each node whose value may differ by lane, and what TensorArrays hold such values, until nothing changes: a loop's counter, and a
--- predicate of it, stay one for all lanes (JAX#1190).
+--- Marks each node whose value may differ by lane, and what TensorArrays hold such values, until nothing changes: a
+-- loop's counter, and a predicate of it, stay one for all lanes (JAX#1190).
 local function mark(self)
   local h, T, family = self.handle, {}, {}
   self.differs, self.arrays = T, {}
@@ -228,11 +237,17 @@ local function mark(self)
     for i = 0, core.node_inputs(h, node) - 1 do
       local from, index = core.node_input_of(h, node, i)
       list[i + 1] = { from, index }
-      if core.node_outputs(h, node) > 0 and is_handle(node, 0) and from >= 0 and is_handle(from, index) then join(node, from) end
+      if core.node_outputs(h, node) > 0 and is_handle(node, 0) and from >= 0 and is_handle(from, index) then
+        join(node, from)
+      end
     end
     inputs[node] = list
     local flow = self:flow_of(node)
-    if flow then for _, r in ipairs(flow.results) do if r.out == node and r.yes and is_handle(node, 0) then join(node, r.yes[1]) join(node, r.no[1]) end end end
+    if flow then
+      for _, r in ipairs(flow.results) do
+        if r.out == node and r.yes and is_handle(node, 0) then join(node, r.yes[1]) join(node, r.no[1]) end
+      end
+    end
   end
   local function array(node)
     node = root(node)
@@ -247,7 +262,8 @@ local function mark(self)
                            clears = core.node_attr(h, node, 'clear_after_read') or (of and of.clears) }
     end
   end
-  --- Does the op change the array, and is there a cond or loop around it, in the context of the array, whose predicate differs by lane?
+  --- Does the op change the array, and is there a cond or loop around it, in the context of the array, whose predicate
+  -- differs by lane?
   local function is_for_some(node, writes)
     local of, context = made[root(node)] or {}, core.node_context(h, node)
     while (writes or of.clears) and context ~= of.context do
@@ -259,7 +275,8 @@ local function mark(self)
     return false
   end
   local changed
-  local D = {}                          -- what needs a placeholder of one lane at all, if only for its shape: it cannot stay as it is
+  -- what needs a placeholder of one lane at all, if only for its shape: it cannot stay as it is
+  local D = {}
   self.depends = D
   local function set(node) if not T[node] then T[node], D[node], changed = true, true, true end end
   local function depend(node) if not D[node] then D[node], changed = true, true end end
@@ -281,16 +298,20 @@ local function mark(self)
       elseif flow then
         local r
         for _, each in ipairs(flow.results) do if each.out == node then r = each end end
-        if T[flow.pred[1]] or (r and r.yes and (T[r.yes[1]] or T[r.no[1]])) or (r and r.merge and T[r.merge]) then set(node) end
+        if T[flow.pred[1]] or (r and r.yes and (T[r.yes[1]] or T[r.no[1]])) or (r and r.merge and T[r.merge]) then
+          set(node)
+        end
       elseif registry.primitive(type_name) == 'Switch' then
         if T[list[1][1]] then set(node) end
-      elseif type_name:find '^TensorArray' and not shape_only[type_name] and type_name ~= 'TensorArray' and type_name ~= 'TensorArraySize' then
+      elseif type_name:find '^TensorArray' and not shape_only[type_name] and type_name ~= 'TensorArray'
+        and type_name ~= 'TensorArraySize' then
         local a, writes = array(node), core.node_outputs(h, node) > 0 and is_handle(node, 0)
         if not writes then a = array(list[1][1]) end
         local was_varies, was_places = a.varies, a.places
         local place, held
         if writes then
-          if type_name == 'TensorArrayWrite' or type_name == 'TensorArrayScatter' then place, held = list[2], list[3] else held = list[2] end
+          if type_name == 'TensorArrayWrite'
+            or type_name == 'TensorArrayScatter' then place, held = list[2], list[3] else held = list[2] end
         elseif list[2] then place = list[2] end
         if is_for_some(node, writes) then a.places = true end
         if held and T[held[1]] then a.varies = true end
@@ -315,7 +336,7 @@ local function mark(self)
   until not changed
 end
 
--- ---- lanes ------------------------------------------------------------------------------------------------------------
+-- ---- lanes ----------------------------------------------------------------------------------------------------------
 local function ints(list) return f.constant(require('dflow.front.tensor').tensor(list, 'int32', { #list })) end
 M.ints = ints
 
@@ -384,7 +405,7 @@ function M.rank(v)
   return s and #s - (v.set and 1 or 0)
 end
 
--- ---- nodes, built again ---------------------------------------------------------------------------------------------------
+-- ---- nodes, built again ---------------------------------------------------------------------------------------------
 --- The attributes of a node as registry.op takes them.
 function Batch:attributes(node)
   local e, attrs = registry.need(core.node_type(self.handle, node)), {}
@@ -442,9 +463,11 @@ function Batch:one_by_one(node, values, set)
   for k = 1, count do
     local d = core.output_dtype(h, node, k - 1)
     if d == RESOURCE or d == dtypes.VARIANT then
-      errors.raise('unimplemented', "vmap: the op %s (%s) gives no tensor and cannot be computed by lanes", core.node_type(h, node), core.node_name_of(h, node))
+      errors.raise('unimplemented', "vmap: the op %s (%s) gives no tensor and cannot be computed by lanes",
+                   core.node_type(h, node), core.node_name_of(h, node))
     end
-    vars[k + 1] = tensor_array.new(dtypes.name[d], set.size, { element_shape = graph.output(self.g, node, k - 1).shape })
+    vars[k + 1] = tensor_array.new(dtypes.name[d], set.size,
+                                   { element_shape = graph.output(self.g, node, k - 1).shape })
   end
   local last = { require('dflow.front.control').while_loop(function(i) return f.less(i, set.size) end, function(i, ...)
     local arrays, inputs = { ... }, {}
@@ -457,7 +480,7 @@ function Batch:one_by_one(node, values, set)
   return outs
 end
 
--- ---- values -----------------------------------------------------------------------------------------------------------------
+-- ---- values ---------------------------------------------------------------------------------------------------------
 function Batch:scope(parent, flow, set, fields)
   local s = fields or {}
   s.parent, s.flow, s.set, s.env = parent, flow, set, {}
@@ -495,7 +518,8 @@ end
 --- A value that all lanes share: the Output itself.
 function Batch:as_it_is(node, index)
   local v = { o = graph.output(self.g, node, index) }
-  if core.output_dtype(self.handle, node, index) == RESOURCE and core.node_type(self.handle, node):find '^TensorArray' then
+  if core.output_dtype(self.handle, node, index) == RESOURCE
+    and core.node_type(self.handle, node):find '^TensorArray' then
     v.array, v.d = 'shared', self:array_dtype(node)
   end
   return v
@@ -516,8 +540,8 @@ function Batch:array_dtype(node)
   return core.node_attr(self.handle, node, 'dtype')
 end
 
---- Builds what the node is in that scope, with its other outputs; where it is asked for inside of a flow that has left the scope behind, in
--- the one that asks. Returns which.
+--- Builds what the node is in that scope, with its other outputs; where it is asked for inside of a flow that has left
+-- the scope behind, in the one that asks. Returns which.
 function Batch:evaluate(scope, node, from)
   local h, type_name = self.handle, core.node_type(self.handle, node)
   local top, s = not scope.flow, scope
@@ -565,8 +589,8 @@ function Batch:apply(node, type_name, values, scope)
   end
   if not set then return self:plain(node, values) end
   if M.is_effect(type_name) then
-    errors.bad("vmap: %s (%s) would have an effect for each lane; an effect's operands have to be the same in all lanes", core.node_name_of(self.handle, node),
-               type_name)
+    errors.bad("vmap: %s (%s) would have an effect for each lane; an effect's operands have to be the same in all "
+               .. 'lanes', core.node_name_of(self.handle, node), type_name)
   end
   if M.elementwise[type_name] then
     local results = M.broadcast(self, node, values, set)
@@ -627,9 +651,11 @@ end
 --- A batch for the nodes first … last - 1 of g, which were built in the context `base`.
 -- @param placeholders  Outputs that stand for one lane's values
 -- @param outputs       what of it is wanted
--- @param special       by key: outputs that are made in their own way: { evaluate(batch, scope, special) -> value, needs = Outputs }
+-- @param special       by key: outputs that are made in their own way: { evaluate(batch, scope, special) -> value,
+--                      needs = Outputs }
 function M.new(g, first, last, base, placeholders, special, outputs)
-  local self = setmetatable({ g = g, handle = g.handle, first = first, last = last, base = base, placeholders = placeholders, special = special,
+  local self = setmetatable({ g = g, handle = g.handle, first = first, last = last, base = base,
+                              placeholders = placeholders, special = special,
                               described = {}, effective = {} }, Batch)
   read_flows(self)
   -- What lies around the function itself is outside.

@@ -1,8 +1,8 @@
 --- cond and while_loop by lanes.
 --
--- Where all lanes agree on the predicate the flow is built again with values of all lanes. Where they may not, a branch is run for the lanes
--- that take it, gathered, and not at all where there are none; a loop goes on with the lanes that are not done: those that are leave their
--- values among the results and are not computed again.
+-- Where all lanes agree on the predicate the flow is built again with values of all lanes. Where they may not, a branch
+-- is run for the lanes that take it, gathered, and not at all where there are none; a loop goes on with the lanes that
+-- are not done: those that are leave their values among the results and are not computed again.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local errors = require 'dflow.front.errors'
@@ -41,8 +41,8 @@ local function bring(self, scope, flow)
   end)
 end
 
---- The effects of a context, those of conds and loops in it too, in the order in which they were built. Variables are read where the program
--- reads them: between these.
+--- The effects of a context, those of conds and loops in it too, in the order in which they were built. Variables are
+-- read where the program reads them: between these.
 function batch.Batch:run_effects(scope, context)
   if not self:has_effects(context) then return end
   for node = self.first, self.last - 1 do
@@ -50,7 +50,8 @@ function batch.Batch:run_effects(scope, context)
       local type_name, flow = core.node_type(self.handle, node), self:flow_of(node)
       if batch.is_effect(type_name) then
         if scope.parted then
-          errors.bad('vmap: %s (%s) has an effect under a predicate that differs by lane', core.node_name_of(self.handle, node), type_name)
+          errors.bad('vmap: %s (%s) has an effect under a predicate that differs by lane',
+                     core.node_name_of(self.handle, node), type_name)
         end
         self:evaluate(scope, node, scope)
       elseif flow and flow.about.parent == context and not scope.env[flow] then
@@ -66,7 +67,7 @@ end
 
 local function is_array(self, node, index) return core.output_dtype(self.handle, node, index) == RESOURCE end
 
--- ---- cond -------------------------------------------------------------------------------------------------------------------
+-- ---- cond -----------------------------------------------------------------------------------------------------------
 local function uniform_cond(self, scope, flow, pred)
   local kinds = {}
   local function side(field, number)
@@ -86,14 +87,19 @@ local function uniform_cond(self, scope, flow, pred)
   for k, r in ipairs(flow.results) do scope.env[key(r.out, 0)] = like(kinds[k], out[k]) end
 end
 
--- Elementwise ops that neither fail nor have a derivative that is not finite: a branch of a few of these is computed for all lanes.
+-- Elementwise ops that neither fail nor have a derivative that is not finite: a branch of a few of these is computed
+-- for all lanes.
 local harmless = {}
-for name in ('Add AddV2 Sub Mul Neg Maximum Minimum Abs Cast Less LessEqual Greater GreaterEqual Equal NotEqual LogicalAnd LogicalOr LogicalNot '
-             .. 'Identity Const SelectV2 Select BitwiseAnd BitwiseOr BitwiseXor Sign Relu'):gmatch '%S+' do harmless[name] = true end
+for name in ('Add AddV2 Sub Mul Neg Maximum Minimum Abs Cast Less LessEqual Greater GreaterEqual Equal NotEqual '
+             .. 'LogicalAnd LogicalOr LogicalNot Identity Const SelectV2 Select BitwiseAnd BitwiseOr BitwiseXor '
+             .. 'Sign Relu'):gmatch '%S+' do
+  harmless[name] = true
+end
 local divides = { FloorDiv = true, FloorMod = true, TruncateDiv = true, RealDiv = true, Div = true, Mod = true }
 local SMALL, BODY, ELEMENTS = 12, 32, 64      -- ops of a branch, and of a loop's body; elements of a value
 
---- Are these values of one lane, inside of the flow, a few harmless ops? Those of conds in it are their branches' and predicate's.
+--- Are these values of one lane, inside of the flow, a few harmless ops? Those of conds in it are their branches' and
+-- predicate's.
 local function are_harmless(self, flow, values, most)
   local count, seen, look = 0, {}, nil
   local function look_cond(inner, node)
@@ -105,7 +111,10 @@ local function are_harmless(self, flow, values, most)
   function look(node, index)
     local from, from_index = core.node_capture(self.handle, node)
     if from then return look(from, from_index) end
-    if node < self.first or seen[node] or flow.variable[node] or not self:inside(core.node_context(self.handle, node), flow) then return true end
+    if node < self.first or seen[node] or flow.variable[node]
+      or not self:inside(core.node_context(self.handle, node), flow) then
+      return true
+    end
     seen[node] = true
     local inner = self:flow_of(node)
     if inner then return inner.kind == batch.COND and look_cond(inner, node) end
@@ -119,7 +128,9 @@ local function are_harmless(self, flow, values, most)
     end
     count = count + (type_name == 'Const' and 0 or 1)
     if count > most then return false end
-    for i = 0, core.node_inputs(self.handle, node) - 1 do if not look(core.node_input_of(self.handle, node, i)) then return false end end
+    for i = 0, core.node_inputs(self.handle, node) - 1 do
+      if not look(core.node_input_of(self.handle, node, i)) then return false end
+    end
     return true
   end
   for _, v in ipairs(values) do if not look(v[1], v[2]) then return false end end
@@ -172,17 +183,23 @@ local function parted_cond(self, scope, flow, pred)
     local count, kinds = f.size(at), {}
     local inner = batch.new_set(self.g, count, set, at)
     local function nothing(r, k)
-      if is_array(self, r.out, 0) then return carried(now[k] or self:value(scope, self:array_before(flow, r, field))) end
+      if is_array(self, r.out, 0) then
+        return carried(now[k] or self:value(scope, self:array_before(flow, r, field)))
+      end
       local shape = graph.output(self.g, r.out, 0).shape
       for _, d in ipairs(shape or { -1 }) do
-        if d < 0 then errors.bad('vmap: a result of a cond whose predicate differs by lane has the shape %s; it has to be known while the graph is built',
+        if d < 0 then errors.bad(
+            'vmap: a result of a cond whose predicate differs by lane has the shape %s; it has to be known while the '
+            .. 'graph is built',
                                  shape and '[' .. table.concat(shape, ', ') .. ']' or 'of unknown rank') end
       end
       return f.zeros({ 0, unpack(shape) }, { dtype = dtypes.name[core.output_dtype(self.handle, r.out, 0)] })
     end
     local out = { control.cond(f.greater(count, 0), function()
       local scope_in, list = self:scope(scope, flow, inner, { parted = true }), {}
-      for k, r in ipairs(flow.results) do if now[k] then scope_in.env[key(self:array_before(flow, r, field))] = now[k] end end
+      for k, r in ipairs(flow.results) do
+        if now[k] then scope_in.env[key(self:array_before(flow, r, field))] = now[k] end
+      end
       self:run_effects(scope_in, flow.about.inside[s == 1 and 2 or 1])
       for k, r in ipairs(flow.results) do
         local v = self:value(scope_in, r[field][1], r[field][2])
@@ -225,11 +242,12 @@ function batch.Batch:array_before(flow, r, field)
   end
 end
 
--- ---- while_loop -----------------------------------------------------------------------------------------------------------
+-- ---- while_loop -----------------------------------------------------------------------------------------------------
 --- How the loop was asked for.
 local function options_of(flow)
   local about = flow.about
-  return { parallel_iterations = about.parallel_iterations > 0 and about.parallel_iterations or nil, save = #about.save > 0 and about.save or nil }
+  return { parallel_iterations = about.parallel_iterations > 0 and about.parallel_iterations or nil,
+           save = #about.save > 0 and about.save or nil }
 end
 
 --- The dimensions of a variable in one lane, behind -1 or `lanes`; false where they are not known.
@@ -279,7 +297,8 @@ local function parted_loop(self, scope, flow, first)
   local set, n = scope.set, #flow.results
   -- The predicate of the values that go in: the lanes for which it holds begin.
   local before = self:scope(scope, flow, set, { parted = true })
-  local by_lane = {}                    -- variables that differ by lane while the loop runs; the others differ only afterwards
+  -- variables that differ by lane while the loop runs; the others differ only afterwards
+  local by_lane = {}
   for k, r in ipairs(flow.results) do
     local v = first[k]
     by_lane[k] = not v.array and self.differs[r.merge] or false
@@ -305,7 +324,9 @@ local function parted_loop(self, scope, flow, first)
   local total = #vars
   local o = options_of(flow)
   o.shape_invariants = shapes
-  for k = 1, total do if shapes[k] == nil and getmetatable(vars[k]) ~= tensor_array.TensorArray then shapes[k] = false end end
+  for k = 1, total do
+    if shapes[k] == nil and getmetatable(vars[k]) ~= tensor_array.TensorArray then shapes[k] = false end
+  end
   local last = { control.while_loop(function(index) return f.greater(f.size(index), 0) end, function(index, ...)
     local list, j = { ... }, 0
     local lanes = batch.new_set(self.g, f.size(index), set, index)
@@ -379,8 +400,8 @@ local function parted_loop(self, scope, flow, first)
   end
 end
 
---- A parted loop whose body cannot fail: lanes that are done stay among the others, with their values as they were, and leave together when
--- half of the lanes are done. So most iterations move nothing; with compact = false none does.
+--- A parted loop whose body cannot fail: lanes that are done stay among the others, with their values as they were, and
+-- leave together when half of the lanes are done. So most iterations move nothing; with compact = false none does.
 local function frozen_loop(self, scope, flow, first)
   local set, n = scope.set, #flow.results
   local before, by_lane = self:scope(scope, flow, set, { parted = true }), {}
@@ -390,8 +411,8 @@ local function frozen_loop(self, scope, flow, first)
     bind(before, r, first[k])
   end
   local at = chosen(lift(self:value(before, flow.pred[1], flow.pred[2]), set))
-  -- The lanes' numbers, which of them go on and how many; then of each variable its rows, what it was where a lane was done, and itself where it
-  -- does not differ by lane.
+  -- The lanes' numbers, which of them go on and how many; then of each variable its rows, what it was where a lane was
+  -- done, and itself where it does not differ by lane.
   local vars, shapes = { at, f.fill(f.shape(at), true), f.size(at) }, { { -1 }, { -1 }, {} }
   for k, r in ipairs(flow.results) do
     local all = lift(first[k], set)
@@ -422,12 +443,14 @@ local function frozen_loop(self, scope, flow, first)
     local index, on = list[1], list[2]
     local rows, done, whole = taken(list)
     local lanes = batch.new_set(self.g, f.size(index), set, index)
-    local s, next_scope = self:scope(scope, flow, lanes, { parted = true }), self:scope(scope, flow, lanes, { parted = true })
+    local s, next_scope = self:scope(scope, flow, lanes, { parted = true }),
+    self:scope(scope, flow, lanes, { parted = true })
     for k, r in ipairs(flow.results) do bind(s, r, by_lane[k] and { o = rows[k], set = lanes } or { o = whole[k] }) end
     local after = {}
     for k, r in ipairs(flow.results) do
       local v = self:value(s, r.next[1], r.next[2])
-      local x = batch.aligned({ { o = on, set = lanes }, { o = lift(v, lanes), set = lanes }, { o = rows[k], set = lanes } }, lanes)
+      local x = batch.aligned({ { o = on, set = lanes }, { o = lift(v, lanes), set = lanes },
+                                { o = rows[k], set = lanes } }, lanes)
       after[k], whole[k] = f.select_v2(x[1], x[2], x[3]), v.o
       bind(next_scope, r, by_lane[k] and { o = after[k], set = lanes } or v)
     end
@@ -436,10 +459,13 @@ local function frozen_loop(self, scope, flow, first)
     local moving = { index, on }
     for k = 1, n do moving[#moving + 1], moving[#moving + 2] = after[k], done[k] end
     if self.compact ~= false then
-      moving = { control.cond(f.logical_and(f.less_equal(f.multiply(count, 2), f.size(index)), f.greater(count, 0)), function()
+      moving = { control.cond(f.logical_and(f.less_equal(f.multiply(count, 2), f.size(index)), f.greater(count, 0)),
+                              function()
         local stay, gone = chosen(on), chosen(f.logical_not(on))
         local out, where = { f.gather(index, stay), f.gather(on, stay) }, f.gather(index, gone)
-        for k = 1, n do out[#out + 1], out[#out + 2] = f.gather(after[k], stay), leave(done[k], where, f.gather(after[k], gone)) end
+        for k = 1, n do
+          out[#out + 1], out[#out + 2] = f.gather(after[k], stay), leave(done[k], where, f.gather(after[k], gone))
+        end
         return unpack(out, 1, #out)
       end, function() return unpack(moving, 1, #moving) end) }
     end
@@ -455,8 +481,8 @@ local function frozen_loop(self, scope, flow, first)
   for k, r in ipairs(flow.results) do scope.env[key(r.out, 0)] = { o = leave(done[k], last[1], rows[k]), set = set } end
 end
 
---- May all lanes stay to the loop's end, and, unless that is asked for, is their work no more than what moving lanes, and tokens for it, take?
--- How many ops read each variable; nil if not.
+--- May all lanes stay to the loop's end, and, unless that is asked for, is their work no more than what moving lanes,
+-- and tokens for it, take? How many ops read each variable; nil if not.
 local function may_stay(self, scope, flow)
   local WORTH = 512                     -- elements that native code computes while tokens run a node
   if self.compact == true or (scope.set.n < 0 and self.compact ~= false) then return nil end

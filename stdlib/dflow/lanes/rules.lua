@@ -1,4 +1,5 @@
---- What each op becomes when its operands have lanes at axis 0. An op that is in none of these lists is computed one lane after the other.
+--- What each op becomes when its operands have lanes at axis 0. An op that is in none of these lists is computed one
+-- lane after the other.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local registry = require 'dflow.front.registry'
@@ -13,7 +14,7 @@ local function names(text)
   return function() return i() end
 end
 
--- ---- elementwise --------------------------------------------------------------------------------------------------------
+-- ---- elementwise ----------------------------------------------------------------------------------------------------
 for name in names [[Abs Acos Acosh Add AddV2 Angle ApproximateEqual Asin Asinh Atan Atan2 Atanh BitwiseAnd BitwiseOr BitwiseXor Cast Ceil ClipByValue
     Complex ComplexAbs Conj Cos Cosh DeepCopy Digamma Div DivNoNan Elu EluGrad Equal Erf Erfc Erfinv Exp Expm1 Floor FloorDiv FloorMod Greater
     GreaterEqual Identity Imag Inv InvGrad Invert IsFinite IsInf IsNan LeakyRelu LeakyReluGrad LeftShift Less LessEqual Lgamma Log Log1p LogicalAnd
@@ -24,7 +25,7 @@ for name in names [[Abs Acos Acosh Add AddV2 Angle ApproximateEqual Asin Asinh A
   batch.elementwise[name] = true
 end
 
--- ---- helpers --------------------------------------------------------------------------------------------------------------
+-- ---- helpers --------------------------------------------------------------------------------------------------------
 --- The whole numbers of the node's operand k, from 0, where they are known while the graph is built; nil otherwise.
 local function known(self, node, k)
   local t = core.output_constant(self.handle, core.node_input_of(self.handle, node, k))
@@ -89,7 +90,7 @@ rules.AddN = function(self, node, v, set)
   return all(self:again(node, inputs), set)
 end
 
--- ---- axes -----------------------------------------------------------------------------------------------------------------
+-- ---- axes -----------------------------------------------------------------------------------------------------------
 --- An axis, or a list of them, behind the lanes: those that count from the end stay.
 local function moved(o) return f.select_v2(f.less(o, f.zeros_like(o)), o, f.add(o, f.ones_like(o))) end
 local function behind(self, node, k, o, count)
@@ -142,10 +143,11 @@ rules.Split = function(self, node, v, set)
   return all(self:again(node, { behind(self, node, 0, v[1].o), lift(v[2], set) }), set)
 end
 rules.SplitV = leading(function(self, node, _, inputs) inputs[3] = behind(self, node, 2, inputs[3]) end)
-rules.Transpose = leading(function(self, node, v, inputs, set) inputs[2] = led(0, f.add(inputs[2], f.ones_like(inputs[2])), set) end)
+rules.Transpose = leading(
+    function(self, node, v, inputs, set) inputs[2] = led(0, f.add(inputs[2], f.ones_like(inputs[2])), set) end)
 rules.ConjugateTranspose = rules.Transpose
 
--- ---- shapes -----------------------------------------------------------------------------------------------------------------
+-- ---- shapes ---------------------------------------------------------------------------------------------------------
 rules.Reshape = leading(function(self, node, v, inputs, set)
   local wanted = graph.output(self.g, node, 0).shape
   local dims = wanted and list_of(wanted, 1)
@@ -164,7 +166,9 @@ rules.BroadcastTo = function(self, node, v, set)
   return { lanes(f.broadcast_to(x[1], led('lanes', v[2].o, set)), set) }
 end
 rules.Tile = leading(function(_, _, _, inputs, set) inputs[2] = led(1, inputs[2], set) end)
-local function pads(_, _, _, inputs) inputs[2] = f.concat({ f.zeros({ 1, 2 }, { dtype = inputs[2].dtype }), inputs[2] }, 0) end
+local function pads(_, _, _, inputs)
+  inputs[2] = f.concat({ f.zeros({ 1, 2 }, { dtype = inputs[2].dtype }), inputs[2] }, 0)
+end
 rules.Pad, rules.PadV2, rules.MirrorPad = leading(pads), leading(pads), leading(pads)
 rules.Shape = function(self, node, v)
   if not v[1].set then return nil end
@@ -206,8 +210,10 @@ rules.Slice = function(self, node, v, set)
   for k = #dims, 1, -1 do
     local shape = {}
     for i = 1, #dims do shape[i] = i == k and sizes[k] or 1 end
-    local at = f.add(reshape(f.slice(begin, ints{ 0, k - 1 }, ints{ -1, 1 }), { -1, unpack((function() local o = {} for i = 1, #dims do o[i] = 1 end return o end)()) }),
-                     reshape(f.cast(f.range(f.constant(0, 'int32'), f.constant(sizes[k], 'int32'), f.constant(1, 'int32')), begin.dtype), { 1, unpack(shape) }))
+    local at = f.add(reshape(f.slice(begin, ints{ 0, k - 1 }, ints{ -1, 1 }),
+                             { -1, unpack((function() local o = {} for i = 1, #dims do o[i] = 1 end return o end)()) }),
+                     reshape(f.cast(f.range(f.constant(0, 'int32'), f.constant(sizes[k], 'int32'),
+                                            f.constant(1, 'int32')), begin.dtype), { 1, unpack(shape) }))
     at = f.multiply(at, f.constant(stride, begin.dtype))
     flat = flat and f.add(flat, at) or at
     stride = stride * dims[k]
@@ -217,12 +223,14 @@ end
 rules.StridedSlice = leading(function(self, node, _, inputs, set)
   local a = self:attributes(node)
   inputs[2], inputs[3], inputs[4] = led(0, inputs[2], set), led(0, inputs[3], set), led(1, inputs[4], set)
-  return { begin_mask = 2 * (a.begin_mask or 0) + 1, end_mask = 2 * (a.end_mask or 0) + 1, ellipsis_mask = 2 * (a.ellipsis_mask or 0),
+  return { begin_mask = 2 * (a.begin_mask or 0) + 1, end_mask = 2 * (a.end_mask or 0) + 1,
+           ellipsis_mask = 2 * (a.ellipsis_mask or 0),
            new_axis_mask = 2 * (a.new_axis_mask or 0), shrink_axis_mask = 2 * (a.shrink_axis_mask or 0) }
 end)
 
--- ---- gather, scatter ----------------------------------------------------------------------------------------------------------
---- Elements params[i] for each lane, the lanes' params laid behind each other: nothing of those is copied, also for a part of the lanes.
+-- ---- gather, scatter ------------------------------------------------------------------------------------------------
+--- Elements params[i] for each lane, the lanes' params laid behind each other: nothing of those is copied, also for a
+-- part of the lanes.
 local function rows(params, index, set)
   local s = shape_of(params)
   local inner = s and list_of(s, 3)
@@ -241,7 +249,8 @@ local function gather(self, node, v, set, axis, dims)
   local params, index = v[1], v[2]
   if not index.set then
     if dims > 0 then index = lanes(lift(index, set), set) end
-    return f.gather(lift(params, set), index.o, axis < 0 and axis or axis + 1, { batch_dims = dims > 0 and dims + 1 or 0 })
+    return f.gather(lift(params, set), index.o, axis < 0 and axis or axis + 1,
+                    { batch_dims = dims > 0 and dims + 1 or 0 })
   end
   if not params.set and dims == 0 then
     local r = rank(params)
@@ -283,7 +292,8 @@ local function with_lane(index, set)
   for k = 1, rank(index) do ones[k + 1] = 1 end
   local lane, shape = reshape(f.cast(batch.numbers(set), i.dtype), ones), i.shape and list_of(i.shape, 1)
   if shape then shape[#shape] = 1 end
-  lane = f.broadcast_to(lane, shape and ints(shape) or f.concat({ f.slice(f.shape(i), ints{ 0 }, ints{ rank(index) }), ints{ 1 } }, 0))
+  lane = f.broadcast_to(lane, shape and ints(shape)
+                        or f.concat({ f.slice(f.shape(i), ints{ 0 }, ints{ rank(index) }), ints{ 1 } }, 0))
   return f.concat({ lane, i }, -1)
 end
 rules.GatherNd = function(self, node, v, set)
@@ -310,8 +320,10 @@ for name in names 'UnsortedSegmentSum UnsortedSegmentMax UnsortedSegmentMin Unso
     local ids, ones = lift(v[2], set), { -1 }
     for k = 1, r do ones[k + 1] = 1 end
     local lane = f.multiply(reshape(f.cast(batch.numbers(set), ids.dtype), ones), n)
-    ids = f.select_v2(f.logical_or(f.less(ids, f.zeros_like(ids)), f.greater_equal(ids, n)), f.constant(-1, ids.dtype), f.add(ids, lane))
-    local o = self:again(node, { reshape(lift(v[1], set), { -1, unpack(rest) }), reshape(ids, { -1 }), f.cast(f.multiply(n, f.cast(set.size, n.dtype)), v[3].o.dtype) })[1]
+    ids = f.select_v2(f.logical_or(f.less(ids, f.zeros_like(ids)), f.greater_equal(ids, n)), f.constant(-1, ids.dtype),
+                      f.add(ids, lane))
+    local o = self:again(node, { reshape(lift(v[1], set), { -1, unpack(rest) }), reshape(ids, { -1 }),
+                                 f.cast(f.multiply(n, f.cast(set.size, n.dtype)), v[3].o.dtype) })[1]
     return { lanes(f.reshape(o, f.concat({ one(set), f.reshape(f.cast(n, 'int32'), ints{ 1 }), ints(rest) }, 0)), set) }
   end
 end
@@ -336,7 +348,7 @@ rules.Select = function(self, node, v, set)
   return { lanes(f.select_v2(p, lift(v[2], set), lift(v[3], set)), set) }
 end
 
--- ---- products ---------------------------------------------------------------------------------------------------------------
+-- ---- products -------------------------------------------------------------------------------------------------------
 rules.MatMul = function(self, node, v, set)
   local ta, tb = core.node_attr(self.handle, node, 'transpose_a'), core.node_attr(self.handle, node, 'transpose_b')
   local s = v[1].o.shape
@@ -344,11 +356,13 @@ rules.MatMul = function(self, node, v, set)
     -- One product over the rows of all lanes.
     local o = self:again(node, { reshape(lift(v[1], set), { -1, s[3] }), v[2].o })[1]
     local columns = o.shape[2]
-    local lane = s[2] >= 0 and reshape(o, { -1, s[2], columns }) or f.reshape(o, f.concat({ one(set), ints{ -1, columns } }, 0))
+    local lane = s[2] >= 0 and reshape(o, { -1, s[2], columns })
+      or f.reshape(o, f.concat({ one(set), ints{ -1, columns } }, 0))
     if s[2] == 0 or columns < 0 then return nil end
     return { lanes(lane, set) }
   end
-  return { lanes(registry.op('BatchMatMulV2', { v[1].set and lift(v[1], set) or f.expand_dims(v[1].o, 0), v[2].set and lift(v[2], set) or f.expand_dims(v[2].o, 0) },
+  return { lanes(registry.op('BatchMatMulV2', { v[1].set and lift(v[1], set) or f.expand_dims(v[1].o, 0), v[2].set
+      and lift(v[2], set) or f.expand_dims(v[2].o, 0) },
                              { adj_x = ta, adj_y = tb }), set) }
 end
 for name in names 'BatchMatMul BatchMatMulV2' do
@@ -364,7 +378,9 @@ rules.Einsum = function(self, node, v, set)
   local left, right = equation:gsub('%s', ''):match '^(.-)%->(.*)$'
   if not left or equation:find('.', 1, true) then return nil end
   local letter
-  for c in ('ZYXWVUTSRQPONMLKJIHGFEDCBA'):gmatch '.' do if not equation:find(c, 1, true) then letter = letter or c end end
+  for c in ('ZYXWVUTSRQPONMLKJIHGFEDCBA'):gmatch '.' do
+    if not equation:find(c, 1, true) then letter = letter or c end
+  end
   if not letter then return nil end
   local terms, inputs, k = {}, {}, 0
   for term in (left .. ','):gmatch '(.-),' do
@@ -386,8 +402,9 @@ rules.L2Loss = function(_, _, v, set)
   return { lanes(f.multiply(f.reduce_sum(f.square(x), { axis = axes }), f.constant(0.5, x.dtype)), set) }
 end
 
--- ---- batches ----------------------------------------------------------------------------------------------------------------
--- Ops whose first dimension counts examples that do not meet: lanes are more of them. `shared`: operands from that one on have none.
+-- ---- batches --------------------------------------------------------------------------------------------------------
+-- Ops whose first dimension counts examples that do not meet: lanes are more of them. `shared`: operands from that one
+-- on have none.
 local function batches(shared)
   return function(self, node, v, set)
     local inputs, count = {}, nil
@@ -414,8 +431,11 @@ local function batches(shared)
     return out
   end
 end
-for name in names 'Conv2D Conv3D DepthwiseConv2dNative ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea' do rules[name] = batches(2) end
-for name in names [[MaxPool AvgPool MaxPoolGrad MaxPoolGradGrad MaxPool3D AvgPool3D MaxPool3DGrad MaxPool3DGradGrad LRN DepthToSpace SpaceToDepth]] do
+for name in names 'Conv2D Conv3D DepthwiseConv2dNative ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea' do
+  rules[name] = batches(2)
+end
+for name in names [[MaxPool AvgPool MaxPoolGrad MaxPoolGradGrad MaxPool3D AvgPool3D MaxPool3DGrad MaxPool3DGradGrad LRN
+                    DepthToSpace SpaceToDepth]] do
   rules[name] = batches(99)
 end
 for name in names 'SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits' do
@@ -426,7 +446,7 @@ for name in names 'SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLo
   end
 end
 
--- ---- variables, random numbers, checks ------------------------------------------------------------------------------------------
+-- ---- variables, random numbers, checks ------------------------------------------------------------------------------
 rules.ReadVariableOp = function(_, _, v) return v[1].renewed and { v[1].renewed } or nil end
 for name in names 'RandomUniform RandomStandardNormal TruncatedNormal RandomUniformInt' do
   rules[name] = function(self, node, v, _, scope)

@@ -1,8 +1,8 @@
 --- while_loop by lanes where all lanes stay to the end.
 --
--- A lane that is done computes its last iteration over, of the values that it had then: that did not fail, and does not now. What it had when it
--- was done lies beside. A lane that does not begin computes what one that does begin computes. So no shape changes while the loop runs, nothing
--- moves, and it is native code wherever the loop of one lane would be.
+-- A lane that is done computes its last iteration over, of the values that it had then: that did not fail, and does not
+-- now. What it had when it was done lies beside. A lane that does not begin computes what one that does begin computes.
+-- So no shape changes while the loop runs, nothing moves, and it is native code wherever the loop of one lane would be.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local registry = require 'dflow.front.registry'
@@ -15,7 +15,7 @@ local unpack = table.unpack or unpack
 
 local M = {}
 
--- ---- may they? --------------------------------------------------------------------------------------------------------------
+-- ---- may they? ------------------------------------------------------------------------------------------------------
 local function set_of(text)
   local out = {}
   for name in text:gmatch '%S+' do out[name] = true end
@@ -23,10 +23,12 @@ local function set_of(text)
 end
 local reads_variable = set_of 'ReadVariableOp'
 local own_gradient = set_of 'CustomGradient RegisteredGradient'         -- which may be something else than 0 of 0
-local moves = set_of [[Concat ConcatV2 Const ExpandDims Fill Gather GatherNd GatherV2 OneHot Pack Reshape Select Slice Squeeze StridedSlice Tile Transpose]]
+local moves = set_of [[Concat ConcatV2 Const ExpandDims Fill Gather GatherNd GatherV2 OneHot Pack Reshape Select Slice
+                       Squeeze StridedSlice Tile Transpose]]
 -- Rows that are put over a tensor's: where a lane's own are not to count, what is put there instead changes no bit.
 local puts = set_of 'TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin'
-local neutral = { TensorScatterAdd = -0.0, TensorScatterSub = 0 }                -- x + -0 is x, also where x is -0; others put what is there
+-- x + -0 is x, also where x is -0; others put what is there
+local neutral = { TensorScatterAdd = -0.0, TensorScatterSub = 0 }
 
 local function elements(self, node, index)
   local n = 1
@@ -45,8 +47,9 @@ local function work_of(self, node, type_name)
 end
 
 --- Reads the loop's body and predicate. harmless: ops that cannot fail.
--- @return  { pure = no op has an effect, draws, or may fail by what all lanes share and changes, nodes =, work = of one lane,
---          reads = by variable: how many ops read it, nested = a loop inside takes as long as the lane that takes longest }
+-- @return  { pure = no op has an effect, draws, or may fail by what all lanes share and changes, nodes =, work = of one
+--          lane, reads = by variable: how many ops read it, nested = a loop inside takes as long as the lane that takes
+--          longest }
 function M.look(self, flow, harmless)
   local found, number, seen, look = { pure = true, nodes = 0, work = 0, reads = {} }, {}, {}, nil
   for k, r in ipairs(flow.results) do
@@ -77,12 +80,15 @@ function M.look(self, flow, harmless)
     local inner, type_name = self:flow_of(node), core.node_type(self.handle, node)
     if inner then look_flow(inner) return false end
     local random = registry.about(type_name, 'random')
-    if self.special[key(node, 0)] or type_name:find '^TensorArray' or (random and #random > 0) or own_gradient[type_name]
+    if self.special[key(node, 0)] or type_name:find '^TensorArray' or (random and #random > 0)
+      or own_gradient[type_name]
        or (registry.need(type_name).stateful and not reads_variable[type_name]) then
       found.pure = false
       return false
     end
-    for i = 0, core.node_inputs(self.handle, node) - 1 do seen[node] = look(core.node_input_of(self.handle, node, i)) or seen[node] end
+    for i = 0, core.node_inputs(self.handle, node) - 1 do
+      seen[node] = look(core.node_input_of(self.handle, node, i)) or seen[node]
+    end
     if seen[node] and not harmless[type_name] then found.pure = false end
     found.nodes, found.work = found.nodes + 1, found.work + work_of(self, node, type_name)
     return seen[node]
@@ -92,7 +98,7 @@ function M.look(self, flow, harmless)
   return found
 end
 
--- ---- the loop ---------------------------------------------------------------------------------------------------------------
+-- ---- the loop -------------------------------------------------------------------------------------------------------
 --- The op that puts rows over variable k and is all that reads it: its node; nil if there is none.
 local function put_of(self, flow, k, reads)
   local r = flow.results[k]
@@ -113,7 +119,8 @@ local function put(self, node, scope, rows, on, lanes)
   local type_name, values = core.node_type(self.handle, node), { { o = rows, set = lanes } }
   for i = 1, 2 do values[i + 1] = self:value(scope, core.node_input_of(self.handle, node, i)) end
   local what, nothing = lift(values[3], lanes), neutral[type_name]
-  nothing = nothing and f.constant(nothing, what.dtype) or batch.rules.GatherNd(self, node, { values[1], values[2] }, lanes)[1].o
+  nothing = nothing and f.constant(nothing, what.dtype)
+    or batch.rules.GatherNd(self, node, { values[1], values[2] }, lanes)[1].o
   values[3] = { o = chosen(on, what, nothing, lanes), set = lanes }
   return batch.rules[type_name](self, node, values, lanes)[1].o
 end
@@ -143,11 +150,13 @@ function M.build(self, scope, flow, first, bind, reads, options)
   local last = { control.while_loop(function(on) return f.reduce_any(on) end, function(...)
     local list = { ... }
     local on, out = list[1], {}
-    local s, next_scope = self:scope(scope, flow, lanes, { parted = true }), self:scope(scope, flow, lanes, { parted = true })
+    local s, next_scope = self:scope(scope, flow, lanes, { parted = true }),
+    self:scope(scope, flow, lanes, { parted = true })
     for k, r in ipairs(flow.results) do bind(s, r, { o = list[at[k]], set = by_lane[k] and lanes or nil }) end
     local after = {}
     for k, r in ipairs(flow.results) do
-      after[k] = puts_over[k] and { o = put(self, puts_over[k], s, list[at[k]], on, lanes), set = lanes } or self:value(s, r.next[1], r.next[2])
+      after[k] = puts_over[k] and { o = put(self, puts_over[k], s, list[at[k]], on, lanes), set = lanes }
+      or self:value(s, r.next[1], r.next[2])
       if by_lane[k] then after[k] = { o = lift(after[k], lanes), set = lanes } end
       bind(next_scope, r, after[k])
     end
