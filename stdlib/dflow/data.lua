@@ -1,5 +1,5 @@
---- df.data: readers of data sets, and batches of them. The door to dflow.data: tables of text (csv.lua), records and lines (records.lua),
--- pipelines (pipeline.lua, batch.lua).
+--- df.data: readers of data sets, and batches of them. The door to dflow.data: tables of text (csv.lua), records and
+-- lines (records.lua), pipelines (pipeline.lua, batch.lua).
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -27,7 +27,8 @@ local function swapped(bytes, size)
 end
 
 local idx_types = {
-  [0x08] = { 'uint8', 1 }, [0x09] = { 'int8', 1 }, [0x0B] = { 'int16', 2 }, [0x0C] = { 'int32', 4 }, [0x0D] = { 'float32', 4 }, [0x0E] = { 'float64', 8 },
+  [0x08] = { 'uint8', 1 }, [0x09] = { 'int8', 1 }, [0x0B] = { 'int16', 2 }, [0x0C] = { 'int32', 4 },
+  [0x0D] = { 'float32', 4 }, [0x0E] = { 'float64', 8 },
 }
 
 --- df.data.idx(path): the Tensor of an IDX file (MNIST's format), plain or gzip.
@@ -70,7 +71,8 @@ end
 
 M.permutation = order.permutation
 
---- df.data.batches(tensors, size, {shuffle = true, seed =, drop_remainder = true, epochs = 1}): an iterator over batches.
+--- df.data.batches(tensors, size, {shuffle = true, seed =, drop_remainder = true, epochs = 1}): an iterator over
+-- batches.
 -- @param tensors  a Tensor, or a list of Tensors with the same number of rows
 -- @return  each time: the number of the batch from 1, then a Tensor of `size` rows for each tensor
 function M.batches(tensors, size, opts)

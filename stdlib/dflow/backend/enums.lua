@@ -1,8 +1,10 @@
---- The numbers of dflow.h's enums, read from the header that the library carries, so that they are not written down again:
+--- The numbers of dflow.h's enums, read from the header that the library carries, so that they are not written down
+-- again:
 -- `enums.DF_RUN_PAUSED`. An unknown name is an error.
 local core = require 'dflow.backend'
 
---- {NAME = number} of all enumerators in C text. An enumerator is a name, or a name and a decimal or hexadecimal number.
+--- {NAME = number} of all enumerators in C text. An enumerator is a name, or a name and a decimal or hexadecimal
+-- number.
 local function parse(header)
   local numbers = {}
   local text = header:gsub('/%*.-%*/', ' ')

@@ -39,7 +39,8 @@ else
 end
 
 local element, where = require 'dflow.backend.ffi_element', require 'dflow.backend.ffi_where'
-local core = { Tensor = {}, Error = {}, own = where.own, where = where.where, callers = where.callers, version = ffi.string(C.df_version()), lib = C }
+local core = { Tensor = {}, Error = {}, own = where.own, where = where.where, callers = where.callers,
+               version = ffi.string(C.df_version()), lib = C }
 
 local new, str, gc = ffi.new, ffi.string, ffi.gc
 local err = new('df_error')
@@ -54,7 +55,8 @@ local function collect()
   charged = 0
   collectgarbage('collect')
   C.df_memory(four, four + 1, four + 2, four + 3)
-  threshold = math.max(tonumber(four[0]), collectgarbage('count') * 1024, CHARGE_MIN)   -- what a collection costs grows with the heap
+  -- what a collection costs grows with the heap
+  threshold = math.max(tonumber(four[0]), collectgarbage('count') * 1024, CHARGE_MIN)
 end
 
 local function charge(bytes)
@@ -80,7 +82,8 @@ local function raise()
 end
 
 local function fail(code, message)
-  error(setmetatable({ code = code, message = message, source = core.where(), traceback = core.callers() }, core.Error), 0)
+  error(setmetatable({ code = code, message = message, source = core.where(), traceback = core.callers() }, core.Error),
+        0)
 end
 
 local function open(box, kind)
@@ -159,7 +162,8 @@ function core.header() return str(C.df_header()) end
 function core.op_about(op, what) return text_or_nil(C.df_op_about(op, what)) end
 
 function core.op_info(op)
-  return { id = op, type = str(C.df_op_type(op)), lua = text_or_nil(C.df_op_lua(op)), doc = text_or_nil(C.df_op_doc(op)),
+  return { id = op, type = str(C.df_op_type(op)), lua = text_or_nil(C.df_op_lua(op)),
+           doc = text_or_nil(C.df_op_doc(op)),
            inputs = text_or_nil(C.df_op_inputs(op)), outputs = text_or_nil(C.df_op_outputs(op)),
            types = text_or_nil(C.df_op_types(op)), attrs = text_or_nil(C.df_op_attrs(op)),
            example = text_or_nil(C.df_op_example(op)), gradient = C.df_op_has_gradient(op),
@@ -170,6 +174,8 @@ end
 local own = { err = err, raise = raise, fail = fail, open = open, charge = charge, wrap = wrap, checked = checked,
               pairs_of = pairs_of, list_of = list_of, take_dims = take_dims, dims_buffer = dims_buffer,
               SCALAR = 1, TENSOR = 2 }             -- the kinds of df_value
-for _, part in ipairs{ 'tensor', 'graph', 'run', 'check', 'draw', 'watch', 'file', 'cluster' } do require('dflow.backend.ffi_' .. part)(core, C, own) end
+for _, part in ipairs{ 'tensor', 'graph', 'run', 'check', 'draw', 'watch', 'file', 'cluster' } do
+  require('dflow.backend.ffi_' .. part)(core, C, own)
+end
 
 return core

@@ -1,7 +1,7 @@
 --- Lua functions that C calls.
 --
--- LuaJIT keeps what it has made of a function for ever. It holds the function weakly here: its caller keeps it, and a module that is
--- loaded anew (a notebook's, a spec's) does not keep the one before.
+-- LuaJIT keeps what it has made of a function for ever. It holds the function weakly here: its caller keeps it, and a
+-- module that is loaded anew (a notebook's, a spec's) does not keep the one before.
 local ffi = require 'ffi'
 
 local FAILED_PRECONDITION = 9

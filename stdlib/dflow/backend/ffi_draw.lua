@@ -13,9 +13,11 @@ return function(core, C, own)
     C.df_flows(g, n, f)
     for i = 0, n - 1 do
       local x = f[i]
-      list[i + 1] = { kind = x.kind, number = x.number, parent = x.parent, inside_0 = x.inside[0], inside_1 = x.inside[1],
-                      pred_node = x.pred_node, pred_index = x.pred_index, gradient_of = x.gradient_of, repeats = x.repeats, pass = x.pass,
-                      parallel_iterations = tonumber(x.parallel_iterations), name = str(x.name), where = str(x.where), save = str(x.save) }
+      list[i + 1] = { kind = x.kind, number = x.number, parent = x.parent, inside_0 = x.inside[0],
+                      inside_1 = x.inside[1], pred_node = x.pred_node, pred_index = x.pred_index,
+                      gradient_of = x.gradient_of, repeats = x.repeats, pass = x.pass,
+                      parallel_iterations = tonumber(x.parallel_iterations), name = str(x.name), where = str(x.where),
+                        save = str(x.save) }
     end
     return list
   end

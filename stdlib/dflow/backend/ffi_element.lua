@@ -7,14 +7,15 @@ local FLOAT32, FLOAT64, INT32, UINT8, INT8, STRING, INT64, BOOL, BFLOAT16, FLOAT
 local INT16, COMPLEX64, QINT8, QUINT8, QINT32, QINT16, QUINT16, UINT16, COMPLEX128, VARIANT, UINT32, UINT64
   = 5, 8, 11, 12, 13, 15, 16, 17, 18, 21, 22, 23
 local element = { [FLOAT32] = 'float *', [FLOAT64] = 'double *', [INT32] = 'int32_t *', [UINT8] = 'uint8_t *',
-                  [INT8] = 'int8_t *', [INT64] = 'int64_t *', [BOOL] = 'bool *', [INT16] = 'int16_t *', [UINT16] = 'uint16_t *',
-                  [UINT32] = 'uint32_t *', [UINT64] = 'uint64_t *', [QINT8] = 'int8_t *', [QUINT8] = 'uint8_t *',
-                  [QINT16] = 'int16_t *', [QUINT16] = 'uint16_t *', [QINT32] = 'int32_t *' }
-local low  = { [INT32] = -2^31, [UINT8] = 0, [INT8] = -128, [INT64] = -2^63, [INT16] = -2^15, [UINT16] = 0, [UINT32] = 0, [UINT64] = 0,
-               [QINT8] = -128, [QUINT8] = 0, [QINT16] = -2^15, [QUINT16] = 0, [QINT32] = -2^31 }
-local high = { [INT32] = 2^31 - 1, [UINT8] = 255, [INT8] = 127, [INT64] = 2^63 - 1024, [INT16] = 2^15 - 1, [UINT16] = 2^16 - 1,
-               [UINT32] = 2^32 - 1, [UINT64] = 2^64 - 2048, [QINT8] = 127, [QUINT8] = 255, [QINT16] = 2^15 - 1, [QUINT16] = 2^16 - 1,
-               [QINT32] = 2^31 - 1 }
+                  [INT8] = 'int8_t *', [INT64] = 'int64_t *', [BOOL] = 'bool *', [INT16] = 'int16_t *',
+                  [UINT16] = 'uint16_t *', [UINT32] = 'uint32_t *', [UINT64] = 'uint64_t *', [QINT8] = 'int8_t *',
+                  [QUINT8] = 'uint8_t *', [QINT16] = 'int16_t *', [QUINT16] = 'uint16_t *', [QINT32] = 'int32_t *' }
+local low  = { [INT32] = -2^31, [UINT8] = 0, [INT8] = -128, [INT64] = -2^63, [INT16] = -2^15, [UINT16] = 0,
+               [UINT32] = 0, [UINT64] = 0, [QINT8] = -128, [QUINT8] = 0, [QINT16] = -2^15, [QUINT16] = 0,
+               [QINT32] = -2^31 }
+local high = { [INT32] = 2^31 - 1, [UINT8] = 255, [INT8] = 127, [INT64] = 2^63 - 1024, [INT16] = 2^15 - 1,
+               [UINT16] = 2^16 - 1, [UINT32] = 2^32 - 1, [UINT64] = 2^64 - 2048, [QINT8] = 127, [QUINT8] = 255,
+               [QINT16] = 2^15 - 1, [QUINT16] = 2^16 - 1, [QINT32] = 2^31 - 1 }
 local int64_t, uint64_t = ffi.typeof('int64_t'), ffi.typeof('uint64_t')
 local EXACT = 2^53
 
@@ -28,7 +29,8 @@ local function holds(dtype, v)
   if kind == 'number' then
     local lowest = low[dtype]
     if lowest then return v >= lowest and v <= high[dtype] and v == floor(v) end
-    return dtype == FLOAT32 or dtype == FLOAT64 or dtype == FLOAT16 or dtype == BFLOAT16 or dtype == COMPLEX64 or dtype == COMPLEX128
+    return dtype == FLOAT32 or dtype == FLOAT64 or dtype == FLOAT16 or dtype == BFLOAT16 or dtype == COMPLEX64
+      or dtype == COMPLEX128
   elseif kind == 'boolean' then
     return dtype == BOOL
   elseif kind == 'string' then
@@ -104,7 +106,8 @@ local put = {
   [UINT16]  = function(v, x) v.as.u16 = x end, [UINT32]  = function(v, x) v.as.u32 = x end,
   [UINT64]  = function(v, x) v.as.u64 = x end,
 }
-put[QINT8], put[QUINT8], put[QINT16], put[QUINT16], put[QINT32] = put[INT8], put[UINT8], put[INT16], put[UINT16], put[INT32]
+put[QINT8], put[QUINT8], put[QINT16], put[QUINT16], put[QINT32] = put[INT8], put[UINT8], put[INT16], put[UINT16],
+  put[INT32]
 
 local function half(h)
   local sign, exponent, fraction = h >= 0x8000 and -1 or 1, floor(h / 1024) % 32, h % 1024
@@ -121,7 +124,8 @@ local function bfloat16(h)
 end
 
 local take = {
-  [FLOAT32] = function(v) return float32_at(v, 2) end, [FLOAT64] = function(v) return float64_at(v, 1) end,  -- the payload
+  -- the payload
+  [FLOAT32] = function(v) return float32_at(v, 2) end, [FLOAT64] = function(v) return float64_at(v, 1) end,
   [INT32]   = function(v) return v.as.i32 end, [INT64]   = function(v) return from_int64(v.as.i64) end,
   [UINT8]   = function(v) return v.as.u8 end,  [INT8]    = function(v) return v.as.i8 end,
   [BOOL]    = function(v) return v.as.b end,   [FLOAT16] = function(v) return half(v.as.u16) end,
@@ -129,7 +133,9 @@ local take = {
   [INT16]   = function(v) return v.as.i16 end, [UINT16]  = function(v) return v.as.u16 end,
   [UINT32]  = function(v) return v.as.u32 end, [UINT64]  = function(v) return from_int64(v.as.u64) end,
 }
-take[QINT8], take[QUINT8], take[QINT16], take[QUINT16], take[QINT32] = take[INT8], take[UINT8], take[INT16], take[UINT16], take[INT32]
+take[QINT8], take[QUINT8], take[QINT16], take[QUINT16], take[QINT32] = take[INT8], take[UINT8], take[INT16],
+  take[UINT16], take[INT32]
 
-return { is_int64 = is_int64, holds = holds, put = put, take = take, get = get_element, float32_at = float32_at, float64_at = float64_at,
-         pointer = element, FLOAT32 = FLOAT32, FLOAT64 = FLOAT64, STRING = STRING, INT64 = INT64, UINT64 = UINT64, VARIANT = VARIANT, BOOL = BOOL }
+return { is_int64 = is_int64, holds = holds, put = put, take = take, get = get_element, float32_at = float32_at,
+         float64_at = float64_at, pointer = element, FLOAT32 = FLOAT32, FLOAT64 = FLOAT64, STRING = STRING,
+         INT64 = INT64, UINT64 = UINT64, VARIANT = VARIANT, BOOL = BOOL }

@@ -12,7 +12,7 @@ return function(core, C, own)
   local pairs_of, list_of, take_dims, dims_buffer = own.pairs_of, own.list_of, own.take_dims, own.dims_buffer
   local SCALAR, TENSOR, one_value = own.SCALAR, own.TENSOR, new('df_value[1]')
 
-  -- ---- nodes ------------------------------------------------------------------------------------------------------------
+  -- ---- nodes --------------------------------------------------------------------------------------------------------
   local NODE_CHARGE = 400
 
   function core.graph_new()
@@ -183,7 +183,7 @@ return function(core, C, own)
     if C.df_variable_set_init(g, handle, node, index, err) ~= 0 then raise() end
   end
 
-  -- ---- control flow --------------------------------------------------------------------------------------------------------
+  -- ---- control flow -------------------------------------------------------------------------------------------------
   function core.flow_depth(g) return C.df_flow_depth(g) end
   function core.graph_mark(g) return C.df_graph_mark(g) end
   function core.graph_keep(g, mark) C.df_graph_keep(g, mark) end
@@ -252,7 +252,8 @@ return function(core, C, own)
   function core.while_begin(g, init, parallel_iterations, maximum_iterations, back_prop, save, name, where)
     local p, n = pairs_of(init)
     local vars = new('int32_t[?]', n + 2)
-    if C.df_while_begin(g, n / 2, p, parallel_iterations, maximum_iterations, back_prop and true or false, save, name, where,
+    if C.df_while_begin(g, n / 2, p, parallel_iterations, maximum_iterations, back_prop and true or false, save, name,
+                        where,
                         vars, err) ~= 0 then raise() end
     return list_of(vars, n)
   end
@@ -286,7 +287,7 @@ return function(core, C, own)
     return two[0], two[1]
   end
 
-  -- ---- gradients ---------------------------------------------------------------------------------------------------------
+  -- ---- gradients ----------------------------------------------------------------------------------------------------
   local on_custom, custom_error     -- the Lua function, and what it raised
   local custom_callback             -- the one C callback, made when it is first needed: callbacks are never given back
 
@@ -328,7 +329,7 @@ return function(core, C, own)
   jit.off(core.gradients)   -- a callback must not happen inside compiled code
   jit.off(run_custom)
 
-  -- ---- TensorFlow's graphs -------------------------------------------------------------------------------------------------
+  -- ---- TensorFlow's graphs ------------------------------------------------------------------------------------------
   function core.import_graph_def(g, bytes, prefix, names, to, where)
     local n, count = #names, #bytes
     local list = new('const char *[?]', n + 1)

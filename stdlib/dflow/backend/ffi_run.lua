@@ -13,7 +13,8 @@ return function(core, C, own)
   local SCALAR, TENSOR, release_tensor = own.SCALAR, own.TENSOR, C.df_tensor_release
   local one_value = new('df_value[1]')
 
-  -- A box is {p = pointer}. The pointer has the finalizer, so that nothing which the finalizer's table keeps leads back to it.
+  -- A box is {p = pointer}. The pointer has the finalizer, so that nothing which the finalizer's table keeps leads back
+  -- to it.
   function core.session_new(g, options)
     local s = C.df_session_new(g, options, err)
     if s == nil then raise() end
@@ -44,8 +45,8 @@ return function(core, C, own)
   -- ---- functions that are ops ----------------------------------------------------------------------------
   local host, host_number, host_callback, host_end
 
-  --- Answers a call: host(id, values, n) gives a list of Tensors, or nil, a code and what went wrong. It may run things, so the buffers of the run
-  -- that stands behind it are set aside.
+  --- Answers a call: host(id, values, n) gives a list of Tensors, or nil, a code and what went wrong. It may run
+  -- things, so the buffers of the run that stands behind it are set aside.
   local function on_host(_, id, nin, inputs, nout, out, e)
     local saved = { fetch_buffer, feed_buffer, values, results, room }
     grow(room)
@@ -70,7 +71,9 @@ return function(core, C, own)
       host_callback = callback('df_host_fn', on_host)
       host_number = C.df_host_open(host_callback, nil)
       host_end = gc(new('int32_t[1]', host_number), function(n) C.df_host_close(n[0]) end)
-      for _, name in ipairs { 'session_run', 'session_run_one', 'run_wait', 'run_done', 'run_settle' } do jit.off(core[name]) end
+      for _, name in ipairs { 'session_run', 'session_run_one', 'run_wait', 'run_done', 'run_settle' } do
+        jit.off(core[name])
+      end
       jit.flush()               -- a callback must not happen inside compiled code
     end
     return host_number, host_end
@@ -93,7 +96,8 @@ return function(core, C, own)
         v.kind, v.dtype = SCALAR, dtype
         put[dtype](v, x)
       else
-        fail('invalid_argument', ('the fed value %s cannot be held by dtype %s'):format(tostring(x), str(C.df_dtype_name(dtype))))
+        fail('invalid_argument', ('the fed value %s cannot be held by dtype %s'):format(tostring(x),
+            str(C.df_dtype_name(dtype))))
       end
     end
     return nfetch, nfeed
@@ -139,7 +143,8 @@ return function(core, C, own)
   function core.session_run(s, fetches, feeds, timeout, tensors)
     local p = s.p or open(s, 'session')
     local nfetch, nfeed = take_request(fetches, feeds)
-    if C.df_session_run_guarded(p, nfetch, fetch_buffer, nfeed, feed_buffer, values, timeout or 0, results, err) ~= 0 then
+    if C.df_session_run_guarded(p, nfetch, fetch_buffer, nfeed, feed_buffer, values, timeout or 0, results,
+                                err) ~= 0 then
       raise()
     end
     return give_results(nfetch, results, tensors)
@@ -152,7 +157,8 @@ return function(core, C, own)
     if feed_node then
       local v = values[0]
       if not holds(dtype, x) then
-        fail('invalid_argument', ('the fed value %s cannot be held by dtype %s'):format(tostring(x), str(C.df_dtype_name(dtype))))
+        fail('invalid_argument', ('the fed value %s cannot be held by dtype %s'):format(tostring(x),
+            str(C.df_dtype_name(dtype))))
       end
       feed_buffer[0], feed_buffer[1], nfeed = feed_node, feed_index, 1
       v.kind, v.dtype = SCALAR, dtype
@@ -181,7 +187,8 @@ return function(core, C, own)
 
   local stats = new('df_stats')
   local function stats_table()
-    return { runs = tonumber(stats.runs), nodes_run = tonumber(stats.nodes_run), dead_tokens = tonumber(stats.dead_tokens),
+    return { runs = tonumber(stats.runs), nodes_run = tonumber(stats.nodes_run),
+             dead_tokens = tonumber(stats.dead_tokens),
              frames = tonumber(stats.frames), iterations = tonumber(stats.iterations),
              stack_pushes = tonumber(stats.stack_pushes), stack_pops = tonumber(stats.stack_pops) }
   end

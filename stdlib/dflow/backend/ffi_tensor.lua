@@ -79,7 +79,8 @@ return function(core, C, own)
     if not C.df_tensor_summary(object.handle, s) then return nil end
     local histogram = {}
     for i = 1, 16 do histogram[i] = tonumber(s.histogram[i - 1]) end
-    return { min = s.min, mean = s.mean, max = s.max, deviation = s.deviation, finite = tonumber(s.finite), nan = tonumber(s.nan), inf = tonumber(s.inf),
+    return { min = s.min, mean = s.mean, max = s.max, deviation = s.deviation, finite = tonumber(s.finite),
+             nan = tonumber(s.nan), inf = tonumber(s.inf),
              histogram = histogram }
   end
 

@@ -40,7 +40,8 @@ return function(core, C, own)
   function core.run_unbreak(r, id) return C.df_run_unbreak(run(r), id or 0) end
 
   local function token(t)
-    return { node = t.node, frame = t.frame, iteration = number(t.iteration), state = t.state, missing = t.missing, dead = t.dead }
+    return { node = t.node, frame = t.frame, iteration = number(t.iteration), state = t.state, missing = t.missing,
+             dead = t.dead }
   end
 
   local function list_of(n, at, make)
@@ -59,8 +60,10 @@ return function(core, C, own)
   function core.snapshot_frames(s) return s.nframes end
   function core.snapshot_frame(s, i, into)
     local f = s.frame[i - 1]
-    into.id, into.parent_iteration, into.first, into.next, into.limit = f.id, number(f.parent_iteration), number(f.first), number(f.next), number(f.limit)
-    into.around, into.inside, into.ninside, into.enters_missing = f.around + 1, f.inside + 1, f.ninside, f.enters_missing
+    into.id, into.parent_iteration, into.first, into.next, into.limit = f.id, number(f.parent_iteration),
+      number(f.first), number(f.next), number(f.limit)
+    into.around, into.inside, into.ninside, into.enters_missing = f.around + 1, f.inside + 1, f.ninside,
+      f.enters_missing
     into.live, into.dead, into.running, into.partial, into.deferred = f.live, f.dead, f.running, f.partial, f.deferred
     into.name, into.where = text(f.name), text(f.where)
   end
@@ -70,13 +73,15 @@ return function(core, C, own)
   local sum = new('df_frame_info')
   function core.snapshot_sum(s, first, n)
     local frames = C.df_snapshot_sum(s, first - 1, n, sum)
-    return { frames = frames, in_flight = number(sum.next), live = sum.live, dead = sum.dead, running = sum.running, partial = sum.partial, deferred = sum.deferred }
+    return { frames = frames, in_flight = number(sum.next), live = sum.live, dead = sum.dead, running = sum.running,
+             partial = sum.partial, deferred = sum.deferred }
   end
   function core.snapshot_iterations(s, i)
     local f = s.frame[i - 1]
     local n = number(f.next - f.first)
     return list_of(f.iterations + n <= s.niterations and n or 0, s.iteration + f.iterations, function(t)
-      return { number = number(t.number), ready = t.ready, dead = t.dead, running = t.running, partial = t.partial, outstanding = t.outstanding }
+      return { number = number(t.number), ready = t.ready, dead = t.dead, running = t.running, partial = t.partial,
+               outstanding = t.outstanding }
     end)
   end
   function core.snapshot_tokens(s, node)
@@ -88,8 +93,9 @@ return function(core, C, own)
   end
   function core.snapshot_arrays(s)
     return list_of(s.narrays, s.array, function(a)
-      return { node = a.node, frame = a.frame, iteration = number(a.iteration), size = number(a.size), written = number(a.written),
-               bytes = number(a.bytes), dtype = a.dtype, saved = a.saved, name = str(a.name), where = text(a.where) }
+      return { node = a.node, frame = a.frame, iteration = number(a.iteration), size = number(a.size),
+               written = number(a.written), bytes = number(a.bytes), dtype = a.dtype, saved = a.saved,
+               name = str(a.name), where = text(a.where) }
     end)
   end
 
@@ -97,9 +103,10 @@ return function(core, C, own)
   function core.run_ledger(r)
     if C.df_run_ledger(run(r), ledger, err) ~= 0 then raise() end
     local d = ledger
-    return { sent = number(d.sent), ran = number(d.ran), died = number(d.died), live = number(d.live), dead = number(d.dead),
-             running = number(d.running), merged = number(d.merged), ended = number(d.ended), pending = number(d.pending), owed = number(d.owed),
-             lost = number(d.lost), frames = number(d.open_frames), iterations = number(d.open_iterations), nodes_run = number(d.nodes_run),
+    return { sent = number(d.sent), ran = number(d.ran), died = number(d.died), live = number(d.live),
+             dead = number(d.dead), running = number(d.running), merged = number(d.merged), ended = number(d.ended),
+             pending = number(d.pending), owed = number(d.owed), lost = number(d.lost), frames = number(d.open_frames),
+             iterations = number(d.open_iterations), nodes_run = number(d.nodes_run),
              dead_tokens = number(d.dead_tokens) }
   end
 
@@ -132,8 +139,10 @@ return function(core, C, own)
     local list = {}
     for i = 0, found - 1 do
       local at, v = i * 10, e[i]
-      list[at + 1], list[at + 2], list[at + 3], list[at + 4] = number(v.at), number(v.took), number(v.iteration), number(v.memory)
-      list[at + 5], list[at + 6], list[at + 7], list[at + 8], list[at + 9], list[at + 10] = v.node, v.frame, v.scope, v.kind, v.dead, v.device
+      list[at + 1], list[at + 2], list[at + 3], list[at + 4] = number(v.at), number(v.took), number(v.iteration),
+        number(v.memory)
+      list[at + 5], list[at + 6], list[at + 7], list[at + 8], list[at + 9], list[at + 10] = v.node, v.frame, v.scope,
+        v.kind, v.dead, v.device
     end
     return list
   end

@@ -27,7 +27,8 @@ local function tail_line(level)
   return line_of(info, line or info.lastlinedefined)
 end
 
---- What a function is: the name of the user's file it is from, true for dflow's own and C, 'call' for the one in call.lua.
+--- What a function is: the name of the user's file it is from, true for dflow's own and C, 'call' for the one in
+-- call.lua.
 local function kind_of(f)
   local info = getinfo(f, 'S')
   local source = info.source
@@ -39,7 +40,8 @@ local function kind_of(f)
   return { (first == '@' or first == '=') and source:sub(2) or info.short_src }
 end
 
---- `file:line` of the innermost function from that level on that is not dflow's, and the level behind it; nil where there is none.
+--- `file:line` of the innermost function from that level on that is not dflow's, and the level behind it; nil where
+-- there is none.
 local function from(level)
   while true do
     local info = getinfo(level, 'fl')
@@ -73,8 +75,9 @@ local function lines(level)
   return list[1] and table.concat(list, '\n')
 end
 
---- The user's line. LuaJIT makes a table for each frame that is looked at: to number the callers of every op, as the C binding does,
--- took half as much time again as building (3.5 against 2.4 us a node), so those of an op that fails in a run are not known here.
+--- The user's line. LuaJIT makes a table for each frame that is looked at: to number the callers of every op, as the C
+-- binding does, took half as much time again as building (3.5 against 2.4 us a node), so those of an op that fails in a
+-- run are not known here.
 local function where()
   local line = from(3)
   return line

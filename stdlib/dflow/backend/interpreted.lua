@@ -1,9 +1,10 @@
 --- Keeps LuaJIT's compiler away from dflow's own modules where it is one of the betas.
 --
--- The LuaJIT of Debian 12 (2.1.0-beta3 of March 2022) now and then records a wrong constant when it compiles our code (a nil taken for a
--- string, in a core of the specs), and its collector or the trace then crashes: about once in ten minutes of the specs, never with the
--- compiler off. Turning single optimisations off (-fwd, -cse, -fold) made it worse. What users write is compiled as ever; building graphs
--- is a matter of calls into the library. Releases since 2023 are left as they are.
+-- The LuaJIT of Debian 12 (2.1.0-beta3 of March 2022) now and then records a wrong constant when it compiles our code
+-- (a nil taken for a string, in a core of the specs), and its collector or the trace then crashes: about once in ten
+-- minutes of the specs, never with the compiler off. Turning single optimisations off (-fwd, -cse, -fold) made it
+-- worse. What users write is compiled as ever; building graphs is a matter of calls into the library. Releases since
+-- 2023 are left as they are.
 if not jit.version:find('beta', 1, true) then return true end
 jit.off(true, true)
 local own = require 'dflow.own'

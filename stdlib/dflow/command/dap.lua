@@ -2,8 +2,8 @@
 --
 -- The script runs here, and each of its runs is watched. A breakpoint on a Lua line stops before a token of a node that
 -- was built there. The threads are the open frames: the top level and each loop. A stack begins with the token and what
--- called its line, then the frames around it, then the script's own functions. `stepIn` runs a token, `next` a live node,
--- `stepOut` goes to the end of the frame, `stepBack` shows the token that ran before.
+-- called its line, then the frames around it, then the script's own functions. `stepIn` runs a token, `next` a live
+-- node, `stepOut` goes to the end of the frame, `stepBack` shows the token that ran before.
 local core = require 'dflow.backend'
 local enums = require 'dflow.backend.enums'
 local json = require 'dflow.exchange.json'
@@ -73,8 +73,10 @@ function Dap:answer(message)
   local arguments = type(message.arguments) == 'table' and message.arguments or {}
   local request = requests[command] or function() error(("dflow has no request '%s'"):format(command), 0) end
   local ok, body = pcall(request, self, arguments)
-  local why = not ok and (type(body) == 'table' and body.message or tostring(body):gsub('^[^\n]-%.lua:%d+: ', '')) or nil
-  self:send{ type = 'response', request_seq = message.seq, command = command, success = ok, body = ok and body or nil, message = why }
+  local why = not ok and (type(body) == 'table' and body.message or tostring(body):gsub('^[^\n]-%.lua:%d+: ', ''))
+    or nil
+  self:send{ type = 'response', request_seq = message.seq, command = command, success = ok, body = ok and body or nil,
+             message = why }
   if command == 'initialize' and ok then self:event('initialized') end
 end
 
@@ -90,7 +92,9 @@ end
 
 -- ---- breakpoints ------------------------------------------------------------------------------------------
 local function number(v, what)
-  if type(v) ~= 'number' or v % 1 ~= 0 then error(('%s is expected to be a whole number, and is %s'):format(what, tostring(v)), 0) end
+  if type(v) ~= 'number' or v % 1 ~= 0 then
+    error(('%s is expected to be a whole number, and is %s'):format(what, tostring(v)), 0)
+  end
   return v
 end
 
@@ -100,7 +104,8 @@ local function built_at(h, path, at)
   local ending = '/' .. path:match '[^/]*$' .. ':' .. at
   for id = 0, core.graph_nodes(g.handle) - 1 do
     local where = core.node_where(g.handle, id)
-    if where == path .. ':' .. at or ('/' .. where):sub(-#ending) == ending and path:sub(-#where:match '^(.*):') == where:match '^(.*):' then
+    if where == path .. ':' .. at or ('/' .. where):sub(-#ending) == ending
+      and path:sub(-#where:match '^(.*):') == where:match '^(.*):' then
       list[#list + 1] = id
     end
   end
@@ -111,7 +116,8 @@ end
 function Dap:stop_at(h, nodes, spec)
   local any
   for _, id in ipairs(nodes) do
-    local ok, at = pcall(h.break_at, h, { op = graph.operation(h.session.graph, id), when = spec.when, nan = spec.nan, inf = spec.inf })
+    local ok, at = pcall(h.break_at, h, { op = graph.operation(h.session.graph, id), when = spec.when, nan = spec.nan,
+        inf = spec.inf })
     if ok then self.by_run[h][at], any = spec, true end
   end
   return any
@@ -125,7 +131,8 @@ function Dap:set(h)
     for _, spec in ipairs(list) do
       if self:stop_at(h, built_at(h, path, spec.line), spec) and not spec.verified then
         spec.verified = true
-        self:event('breakpoint', { reason = 'changed', breakpoint = { id = spec.id, verified = true, line = spec.line - self.line_base } })
+        self:event('breakpoint', { reason = 'changed',
+                                   breakpoint = { id = spec.id, verified = true, line = spec.line - self.line_base } })
       end
     end
   end
@@ -173,11 +180,15 @@ end
 --- The token that is looked at: where the run stands, or one before.
 function Dap:token() return self.past or self.stop end
 
-local function title(f) return f.parent and ('%s  iterations %d-%d'):format(f.tag, f.first, f.next - 1) or 'top level' end
+local function title(f)
+  return f.parent and ('%s  iterations %d-%d'):format(f.tag, f.first, f.next - 1) or 'top level'
+end
 
 function requests.threads(self)
   local list = json.list{}
-  for _, f in ipairs(self.h and self.stop and self.h:frames() or {}) do list[#list + 1] = { id = f.id + 1, name = title(f) } end
+  for _, f in ipairs(self.h and self.stop and self.h:frames() or {}) do
+    list[#list + 1] = { id = f.id + 1, name = title(f) }
+  end
   if #list == 0 then list[1] = { id = 1, name = 'top level' } end
   return { threads = list }
 end
@@ -186,16 +197,21 @@ function requests.stackTrace(self, a)
   local stack = json.list{}
   local function push(name, where, about)
     local source, line = source_of(where)
-    stack[#stack + 1] = { id = self:keep(about), name = name, source = source, line = math.max(0, line - self.line_base), column = 1 - self.column_base }
+    stack[#stack + 1] = { id = self:keep(about), name = name, source = source,
+                          line = math.max(0, line - self.line_base), column = 1 - self.column_base }
   end
   local frame
   for _, f in ipairs(self.h and self.stop and self.h:frames() or {}) do if f.id + 1 == a.threadId then frame = f end end
   local token = self:token()
   if token and token.op and token.frame_id == (frame and frame.id or 0) then
-    push(('%s (%s)%s%s'):format(naming.text(self.names, token.op.node), token.op.type, token.tag ~= '' and ' in ' .. token.tag or '',
-                                token.dead and ', dead' or ''), token.op.source, { op = token.op, tag = token.tag, frame = frame, iteration = token.iteration })
+    push(('%s (%s)%s%s'):format(naming.text(self.names, token.op.node), token.op.type, token.tag ~= '' and ' in '
+                                .. token.tag or '',
+                                token.dead and ', dead' or ''), token.op.source,
+                                { op = token.op, tag = token.tag, frame = frame, iteration = token.iteration })
     local callers = core.node_callers(token.op.graph.handle, token.op.node)
-    for line in (callers > 0 and core.callers(callers) or ''):gmatch '[^\n]+' do push('called from', line:match '(%S+:%d+)', {}) end
+    for line in (callers > 0 and core.callers(callers) or ''):gmatch '[^\n]+' do
+      push('called from', line:match '(%S+:%d+)', {})
+    end
   end
   while frame and frame.parent do
     push(title(frame), frame.where, { frame = frame })
@@ -247,12 +263,16 @@ end
 function requests.scopes(self, a)
   local at = self.kept[a.frameId] or error('there is no such stack frame: the run has gone on', 0)
   local list = json.list{}
-  local function scope(name, about) list[#list + 1] = { name = name, variablesReference = self:keep(about), expensive = false } end
+  local function scope(name, about)
+    list[#list + 1] = { name = name, variablesReference = self:keep(about), expensive = false }
+  end
   if at.op then scope('Node', { node = at.op, tag = at.tag }) end
   if at.frame and at.frame.parent then
     local of = at.iteration
     for _, it in ipairs(at.frame.iterations) do
-      if of == nil or it.number == of then scope(('Iteration %d'):format(it.number), { loop = at.frame, iteration = it.number }) end
+      if of == nil or it.number == of then
+        scope(('Iteration %d'):format(it.number), { loop = at.frame, iteration = it.number })
+      end
     end
   end
   if at.frame and #at.frame.stacks > 0 then scope('Arrays and saved values', { stacks = at.frame.stacks }) end
@@ -267,13 +287,18 @@ function requests.variables(self, a)
     for i, input in ipairs(at.node.inputs) do
       list[i] = self:value(('input %d: %s'):format(i, naming.text(self.names, input.node, input.index)), input, at.tag)
     end
-    for i, output in ipairs(at.node.outputs) do list[#list + 1] = self:value(('output %d'):format(i), output, at.tag) end
+    for i, output in ipairs(at.node.outputs) do
+      list[#list + 1] = self:value(('output %d'):format(i), output, at.tag)
+    end
   elseif at.loop then
     local g, tag = self.h.session.graph, ('%s:%d'):format(at.loop.tag, at.iteration)
-    for _, v in ipairs(variables_of(g, at.loop.name, self.names)) do list[#list + 1] = self:value(v[1], graph.output(g, v[2], 0), tag) end
+    for _, v in ipairs(variables_of(g, at.loop.name, self.names)) do
+      list[#list + 1] = self:value(v[1], graph.output(g, v[2], 0), tag)
+    end
   elseif at.stacks then
     for _, s in ipairs(at.stacks) do
-      list[#list + 1] = { name = s.name, value = ('%d of %d, %.0f bytes'):format(s.depth, s.size, s.bytes), variablesReference = 0 }
+      list[#list + 1] = { name = s.name, value = ('%d of %d, %.0f bytes'):format(s.depth, s.size, s.bytes),
+                          variablesReference = 0 }
     end
   elseif at.locals then
     for _, l in ipairs(at.locals) do list[#list + 1] = self:shown(l[1], l[2]) end
@@ -303,17 +328,20 @@ function requests.evaluate(self, a)
     v = fn()
   end
   if why and self.stop then return { result = tostring(self.h:why(v)), variablesReference = 0 } end
-  local shown = getmetatable(v) == graph.Output and token and self:value(text, v, op >= 0 and token.tag or nil) or self:shown(text, v)
+  local shown = getmetatable(v) == graph.Output and token and self:value(text, v, op >= 0 and token.tag or nil)
+    or self:shown(text, v)
   return { result = shown.value, type = shown.type, variablesReference = shown.variablesReference }
 end
 
 -- ---- what the editor sets ---------------------------------------------------------------------------------
 function requests.initialize(self, a)
   self.line_base, self.column_base = a.linesStartAt1 == false and 1 or 0, a.columnsStartAt1 == false and 1 or 0
-  return { supportsConfigurationDoneRequest = true, supportsConditionalBreakpoints = true, supportsStepBack = true, supportsEvaluateForHovers = true,
+  return { supportsConfigurationDoneRequest = true, supportsConditionalBreakpoints = true, supportsStepBack = true,
+           supportsEvaluateForHovers = true,
            supportsTerminateRequest = true,
            exceptionBreakpointFilters = json.list{ { filter = 'error', label = 'A run fails', default = true },
-                                                   { filter = 'nan', label = 'A node makes a NaN' }, { filter = 'inf', label = 'A node makes an infinity' } } }
+                                                   { filter = 'nan', label = 'A node makes a NaN' },
+                                                   { filter = 'inf', label = 'A node makes an infinity' } } }
 end
 
 function requests.launch(self, a)
@@ -332,7 +360,8 @@ function requests.setBreakpoints(self, a)
     local ok, when = true, nil
     if asked then ok, when = pcall(breaks.condition, b.condition, 'condition') end
     self.serial = self.serial + 1
-    told[i] = { id = self.serial, verified = false, line = b.line, message = ok and 'no node was built there yet' or when }
+    told[i] = { id = self.serial, verified = false, line = b.line, message = ok and 'no node was built there yet'
+                or when }
     if ok then list[#list + 1] = { id = self.serial, line = number(b.line, 'line') + self.line_base, when = when } end
   end
   self.places[path] = #list > 0 and list or nil
@@ -375,13 +404,16 @@ function Dap:converse(h, stop, reason, text)
     if spec and spec.id then ids[1] = spec.id end
     local why = self.past and 'step' or reason or spec and (spec.exception and 'exception' or 'breakpoint') or 'step'
     self:print()
-    self:event('stopped', { reason = why, description = text or (self.past and 'ran before' or tostring(stop)), text = text,
+    self:event('stopped', { reason = why, description = text or (self.past and 'ran before' or tostring(stop)),
+                            text = text,
                             threadId = (token.frame_id or 0) + 1, allThreadsStopped = true, hitBreakpointIds = ids })
     while not self.go and not self.ended and not self.over do self:attend_to_editor(1) end
     local back = self.back + (self.go == 'stepBack' and 1 or UNITS[self.go] and -1 or 0)
     local past = back > 0 and not text and self.go ~= 'continue' and h:back(back)
     local moved = past or self.go == 'stepBack' or back == 0 and self.back > 0
-    if moved then self.back, self.past = past and back or back <= 0 and 0 or self.back, past or back > 0 and self.past or nil end
+    if moved then
+      self.back, self.past = past and back or back <= 0 and 0 or self.back, past or back > 0 and self.past or nil
+    end
   until not moved or self.ended or self.over
   self.stop, self.past = nil, nil
   return self.go
@@ -442,10 +474,13 @@ function Dap:script()
     runs.shown = { values = true }
   end
   rawset(_G, 'arg', { [0] = self.program, unpack(self.arguments) })
-  local ok, why = xpcall(self.chunk, function(e) return type(e) == 'string' and debug.traceback(e, 2) or e end, unpack(self.arguments))
+  local ok, why = xpcall(self.chunk, function(e) return type(e) == 'string' and debug.traceback(e, 2) or e end,
+                         unpack(self.arguments))
   runs.foreground, runs.started, runs.breakpoints, runs.attend, runs.shown = nil, nil, nil, nil, nil
   self:print()
-  if not ok and not self.ended and not self.over then self:event('output', { category = 'stderr', output = tostring(why) .. '\n' }) end
+  if not ok and not self.ended and not self.over then
+    self:event('output', { category = 'stderr', output = tostring(why) .. '\n' })
+  end
   return ok and 0 or 1
 end
 
@@ -455,7 +490,8 @@ return function(...)
     return false
   end
   program.capture()
-  local self = setmetatable({ out = program.channel(), read = '', sent = 0, serial = 0, places = {}, filters = { error = true }, kept = {},
+  local self = setmetatable({ out = program.channel(), read = '', sent = 0, serial = 0, places = {},
+                              filters = { error = true }, kept = {},
                               by_run = setmetatable({}, { __mode = 'k' }), line_base = 0, column_base = 0 }, Dap)
   while not (self.chunk and self.configured) and not self.ended and not self.over do self:attend_to_editor(1) end
   if self.chunk and not self.ended and not self.over then

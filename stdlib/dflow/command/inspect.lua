@@ -31,7 +31,8 @@ end
 
 local function size_of(output)
   local shape, n = output.shape, core.dtype_bytes and core.dtype_bytes(output.dtype) or nil
-  local size = ({ float32 = 4, int32 = 4, uint32 = 4, float64 = 8, int64 = 8, uint64 = 8, complex64 = 8, complex128 = 16, float16 = 2, bfloat16 = 2,
+  local size = ({ float32 = 4, int32 = 4, uint32 = 4, float64 = 8, int64 = 8, uint64 = 8, complex64 = 8,
+                  complex128 = 16, float16 = 2, bfloat16 = 2,
                   int16 = 2, uint16 = 2, string = 16 })[output.dtype] or n or 1
   for _, d in ipairs(shape or {}) do
     if d < 0 then return nil end
@@ -82,7 +83,8 @@ local function model_values(g, names)
   for i, name in ipairs(names) do
     local kind, length, what = lists.kind(g, name), g.onnx.sequences[name]
     if length then what = ('sequence of %d'):format(length)
-    elseif kind then what = (kind.optional and 'optional ' or '') .. ((kind.of_lists or not kind.optional) and 'sequence of ' or '') .. kind.dtype
+    elseif kind then what = (kind.optional and 'optional ' or '')
+        .. ((kind.of_lists or not kind.optional) and 'sequence of ' or '') .. kind.dtype
     else what = shape_text(g:output(name).dtype, g:output(name).shape) end
     texts[i] = ('%s  %s'):format(name, what)
   end
@@ -93,7 +95,9 @@ end
 local function how_to_run(g, path, inputs, outputs)
   local words, feeds, signature = { 'dflow run', (path:find '[^%w_./-]' and "'%s'" or '%s'):format(path) }, {}, nil
   for name in pairs(g.signatures or {}) do
-    if signature ~= 'serving_default' and (name == 'serving_default' or not signature or name < signature) then signature = name end
+    if signature ~= 'serving_default' and (name == 'serving_default' or not signature or name < signature) then
+      signature = name
+    end
   end
   if signature then
     words[#words + 1] = '--signature ' .. signature
@@ -103,7 +107,9 @@ local function how_to_run(g, path, inputs, outputs)
     for i, text in ipairs(inputs) do feeds[i] = text:match '^(.-)  ':gsub(':0$', '') end
   end
   for _, name in ipairs(feeds) do words[#words + 1] = ('--feed %s=…'):format(name) end
-  if not signature and not g.results and outputs[1] then words[#words + 1] = '--fetch ' .. outputs[1]:match '^(.-)  ' end
+  if not signature and not g.results and outputs[1] then
+    words[#words + 1] = '--fetch ' .. outputs[1]:match '^(.-)  '
+  end
   return table.concat(words, ' ')
 end
 
@@ -115,7 +121,8 @@ local function count_ops(ops)
     if not count[t] then types[#types + 1] = t end
     count[t] = (count[t] or 0) + 1
   end
-  table.sort(types, function(a, b) return count[a] ~= count[b] and count[a] > count[b] or count[a] == count[b] and a < b end)
+  table.sort(types, function(a, b) return count[a] ~= count[b] and count[a] > count[b] or count[a] == count[b]
+      and a < b end)
   return types, count
 end
 
@@ -135,7 +142,8 @@ local function frame_texts(g, ops)
     end
   end
   for i, f in ipairs(order) do
-    order[i] = ('%s  %d variables, %d constants%s'):format(f.name, f.variables, f.constants, f.parallel and ', parallel_iterations ' .. f.parallel or '')
+    order[i] = ('%s  %d variables, %d constants%s'):format(f.name, f.variables, f.constants, f.parallel
+        and ', parallel_iterations ' .. f.parallel or '')
   end
   return order
 end
@@ -168,10 +176,13 @@ local function show(g, path, opts)
       local size = size_of(op.outputs[1])
       local shape, dtype = attr(g, op, 'shape'), attr(g, op, 'dtype')
       if t == 'VarHandleOp' and shape and not shape:find('?', 1, true) then
-        size = size_of{ dtype = dtype or 'float32', shape = (function() local s = {} for d in shape:gmatch('%d+') do s[#s + 1] = tonumber(d) end return s end)() }
+        size = size_of{ dtype = dtype or 'float32',
+                        shape = (function() local s = {} for d in shape:gmatch(
+                            '%d+') do s[#s + 1] = tonumber(d) end return s end)() }
       end
       variable_bytes = variable_bytes + (size or 0)
-      vars[#vars + 1] = ('%s  %s%s'):format(op.name, (dtype or op.outputs[1].dtype) .. (shape or ''), size and ', ' .. bytes_text(size) or '')
+      vars[#vars + 1] = ('%s  %s%s'):format(op.name, (dtype or op.outputs[1].dtype) .. (shape or ''), size and ', '
+                                            .. bytes_text(size) or '')
     elseif registry.primitive(t) == 'Const' then
       constant_bytes = constant_bytes + (size_of(op.outputs[1]) or 0)
     elseif t:match('Queue') and not t:match('^Queue') then
@@ -179,7 +190,8 @@ local function show(g, path, opts)
     end
   end
   local loops, conds = count_structures(g, ops)
-  line(('%s: %d nodes, constants %s%s'):format(path, #ops, bytes_text(constant_bytes), #vars > 0 and ', variables ' .. bytes_text(variable_bytes) or ''))
+  line(('%s: %d nodes, constants %s%s'):format(path, #ops, bytes_text(constant_bytes), #vars > 0 and ', variables '
+      .. bytes_text(variable_bytes) or ''))
   if loops + conds > 0 then
     line(('%d loop%s, %d cond%s'):format(loops, loops == 1 and '' or 's', conds, conds == 1 and '' or 's'))
   end
@@ -207,7 +219,9 @@ local function show(g, path, opts)
   section('frames', frame_texts(g, ops))
   local types, count = count_ops(ops)
   line(('ops (%d kinds)'):format(#types))
-  for i = 1, opts.ops and #types or math.min(#types, TOP_OPS) do line(('  %-28s %d'):format(types[i], count[types[i]])) end
+  for i = 1, opts.ops and #types or math.min(#types, TOP_OPS) do
+    line(('  %-28s %d'):format(types[i], count[types[i]]))
+  end
   if not opts.ops and #types > TOP_OPS then line(('  … and %d more kinds: --ops'):format(#types - TOP_OPS)) end
   if opts.nodes then
     line 'nodes'

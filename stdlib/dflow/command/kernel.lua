@@ -1,8 +1,9 @@
---- `dflow --kernel connection.json`: a kernel for Jupyter's notebooks, which a notebook starts; `make install-kernel` tells it how.
+--- `dflow --kernel connection.json`: a kernel for Jupyter's notebooks, which a notebook starts; `make install-kernel`
+-- tells it how.
 --
--- The protocol is version 5.3: messages are lists of frames on five sockets, each signed by HMAC-SHA256 with the key of the connection
--- file. What is signed wrongly is dropped. The sockets lie on the loopback address, unless `any-address` stands behind the file. Inputs run as
--- at the prompt: In[12]:3, _ and Out, commands and ?name.
+-- The protocol is version 5.3: messages are lists of frames on five sockets, each signed by HMAC-SHA256 with the key of
+-- the connection file. What is signed wrongly is dropped. The sockets lie on the loopback address, unless `any-address`
+-- stands behind the file. Inputs run as at the prompt: In[12]:3, _ and Out, commands and ?name.
 local json = require 'dflow.exchange.json'
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
@@ -12,7 +13,7 @@ local program = require 'dflow.program'
 local sockets                        -- dflow.sockets, where libzmq was there when dflow was built
 local DELIMITER = '<IDS|MSG>'
 
--- ---- messages -----------------------------------------------------------------------------------------------------------
+-- ---- messages -------------------------------------------------------------------------------------------------------
 local function identifier()
   return (('xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx'):gsub('x', function() return ('%x'):format(math.random(0, 15)) end))
 end
@@ -24,7 +25,8 @@ Kernel.__index = Kernel
 --- A message's frames: the identities of the sender, the signature, four parts.
 function Kernel:frames(kind, content, parent, identities)
   self.serial = (self.serial or 0) + 1
-  local header = json.encode{ msg_id = self.id .. '_' .. self.serial, session = self.id, username = 'dflow', date = os.date('!%Y-%m-%dT%H:%M:%SZ'),
+  local header = json.encode{ msg_id = self.id .. '_' .. self.serial, session = self.id, username = 'dflow',
+                              date = os.date('!%Y-%m-%dT%H:%M:%SZ'),
                               msg_type = kind, version = '5.3' }
   local parts = { header, parent and json.encode(parent.header) or '{}', '{}', json.encode(content) }
   local frames = {}
@@ -42,7 +44,8 @@ function Kernel:read(frames)
   if not at or #frames < at + 5 then return nil, 'it is no message' end
   local signature = sockets.hmac(self.key, frames[at + 2], frames[at + 3], frames[at + 4], frames[at + 5])
   local same = #signature == #frames[at + 1] and 0 or 1
-  for i = 1, #signature do if signature:byte(i) ~= frames[at + 1]:byte(i) then same = same + 1 end end      -- all of it, in the same time
+  -- all of it, in the same time
+  for i = 1, #signature do if signature:byte(i) ~= frames[at + 1]:byte(i) then same = same + 1 end end
   if same ~= 0 then return nil, 'its signature is wrong' end
   if self.seen[signature] then return nil, 'it came before' end
   self.seen[signature], self.nseen = true, (self.nseen or 0) + 1
@@ -59,9 +62,11 @@ function Kernel:read(frames)
 end
 
 function Kernel:publish(kind, content, parent) self.iopub:send(self:frames(kind, content, parent, { kind })) end
-function Kernel:reply(socket, kind, content, parent) socket:send(self:frames(kind, content, parent, parent.identities)) end
+function Kernel:reply(socket, kind, content, parent)
+  socket:send(self:frames(kind, content, parent, parent.identities))
+end
 
--- ---- what an input gives ------------------------------------------------------------------------------------------------
+-- ---- what an input gives --------------------------------------------------------------------------------------------
 --- A value as the notebook shows it: by MIME type. Of several the texts.
 local function bundle(v, ...)
   local data = { ['text/plain'] = values.texts(v, ...) }
@@ -74,7 +79,8 @@ local function bundle(v, ...)
     if ok and svg:find('^%s*<') and #svg < 400000 then data['image/svg+xml'] = svg end
   elseif type(v) == 'string' and v:find('^%s*<svg') then data['image/svg+xml'] = v
   elseif type(v) == 'string' and v:lower():find('^%s*<!doctype html') then      -- a run's page, inline
-    data['text/html'] = '<iframe width="100%" height="640" style="border:0" srcdoc="' .. v:gsub('&', '&amp;'):gsub('"', '&quot;') .. '"></iframe>'
+    data['text/html'] = '<iframe width="100%" height="640" style="border:0" srcdoc="'
+      .. v:gsub('&', '&amp;'):gsub('"', '&quot;') .. '"></iframe>'
     data['text/plain'] = 'a page'
   end
   return data
@@ -166,9 +172,12 @@ function Kernel:run(code, reply, cell)
   local input = session.run(code, self.repl.call, cell)
   if not input.kind then input.message = errors.explain(input.message) end
   if not input.ok then
-    reply.status, reply.ename, reply.evalue = 'error', type(input.error) == 'table' and input.error.code or 'error', tostring(input.message):match('^[^\n]*')
+    reply.status, reply.ename, reply.evalue = 'error', type(input.error) == 'table' and input.error.code or 'error',
+      tostring(input.message):match('^[^\n]*')
     reply.traceback = json.list{}
-    for line in (self.repl.message_of(input.message) .. '\n'):gmatch('([^\n]*)\n') do reply.traceback[#reply.traceback + 1] = stripped(line) end
+    for line in (self.repl.message_of(input.message) .. '\n'):gmatch('([^\n]*)\n') do
+      reply.traceback[#reply.traceback + 1] = stripped(line)
+    end
   elseif not input.muted and next(input.results) then
     local fine, made, err = self.repl.call(bundle, unpack(input.results, 1, input.n))
     if not fine then error(err or made, 0) end
@@ -194,7 +203,8 @@ function Kernel:expressions(list)
     local ok, made, err = false, why, nil
     if chunk then ok, made, err = self.repl.call(function() return bundle(chunk()) end) end
     out[name] = ok and { status = 'ok', data = made, metadata = {} }
-      or { status = 'error', ename = type(err) == 'table' and err.code or 'error', evalue = stripped(made):match '^[^\n]*', traceback = json.list{ stripped(made) } }
+      or { status = 'error', ename = type(err) == 'table' and err.code or 'error',
+           evalue = stripped(made):match '^[^\n]*', traceback = json.list{ stripped(made) } }
   end
   return out
 end
@@ -231,19 +241,24 @@ function Kernel:execute(message)
   self:stream(program.captured())
   self.now = nil
   if not ok then
-    reply.status, reply.ename, reply.evalue, reply.traceback = 'error', 'error', tostring(why):match('^[^\n]*'), json.list{ stripped(why) }
+    reply.status, reply.ename, reply.evalue, reply.traceback = 'error', 'error', tostring(why):match('^[^\n]*'),
+      json.list{ stripped(why) }
   end
   for i = #session.inputs, kept and #session.inputs + 1 or before + 1, -1 do session.inputs[i] = nil end
   if reply.status == 'ok' then reply.user_expressions = self:expressions(message.content.user_expressions) end
   reply.execution_count = math.max(1, #session.inputs)
   if not silent then
-    if shown then self:publish('execute_result', { execution_count = #session.inputs, data = shown, metadata = {} }, message) end
-    if reply.status == 'error' then self:publish('error', { ename = reply.ename, evalue = reply.evalue, traceback = reply.traceback }, message) end
+    if shown then
+      self:publish('execute_result', { execution_count = #session.inputs, data = shown, metadata = {} }, message)
+    end
+    if reply.status == 'error' then
+      self:publish('error', { ename = reply.ename, evalue = reply.evalue, traceback = reply.traceback }, message)
+    end
   end
   return reply
 end
 
--- ---- the other requests -----------------------------------------------------------------------------------------------------
+-- ---- the other requests ---------------------------------------------------------------------------------------------
 --- Bytes of a text up to so many of its characters.
 local function byte_of(text, characters)
   local at = 1
@@ -266,7 +281,8 @@ function Kernel:complete(content)
   local ok, from, words = pcall(editor.complete, line, column)
   if not ok then from, words = column, {} end
   local first = cursor - column + (from or column)
-  return { status = 'ok', matches = json.list(words), cursor_start = characters_of(code:sub(1, first)), cursor_end = characters_of(before), metadata = {} }
+  return { status = 'ok', matches = json.list(words), cursor_start = characters_of(code:sub(1, first)),
+           cursor_end = characters_of(before), metadata = {} }
 end
 
 --- What is called where the text ends: the name before the innermost bracket that is still open; nil: nothing is.
@@ -295,8 +311,10 @@ end
 local handlers = {}
 
 function handlers.kernel_info_request(k)
-  return 'kernel_info_reply', { status = 'ok', protocol_version = '5.3', implementation = 'dflow', implementation_version = require('dflow')._VERSION:match('%S+$'),
-    language_info = { name = 'lua', version = _VERSION:match('[%d.]+'), mimetype = 'text/x-lua', file_extension = '.lua', pygments_lexer = 'lua' },
+  return 'kernel_info_reply', { status = 'ok', protocol_version = '5.3', implementation = 'dflow',
+                                implementation_version = require('dflow')._VERSION:match('%S+$'),
+    language_info = { name = 'lua', version = _VERSION:match('[%d.]+'), mimetype = 'text/x-lua',
+                      file_extension = '.lua', pygments_lexer = 'lua' },
     banner = k.banner, help_links = json.list{} }
 end
 --- Behind a cell that fails those that wait already are not run, unless it says otherwise (stop_on_error).
@@ -311,17 +329,23 @@ function handlers.inspect_request(k, m) return 'inspect_reply', k:inspect(m.cont
 function handlers.is_complete_request(_, m)
   local code = m.content.code or ''
   if not session.complete(code) then return 'is_complete_reply', { status = 'incomplete', indent = '  ' } end
-  return 'is_complete_reply', { status = (session.is_command(code) or session.compile(code)) and 'complete' or 'invalid' }
+  return 'is_complete_reply', { status = (session.is_command(code) or session.compile(code)) and 'complete'
+                                or 'invalid' }
 end
---- The inputs that a request for history means: by a pattern with * and ?, by their numbers, or all; the last n of them.
+--- The inputs that a request for history means: by a pattern with * and ?, by their numbers, or all; the last n of
+-- them.
 local function asked_for(content)
   local found, seen = {}, {}
-  local pattern = content.hist_access_type == 'search' and tostring(content.pattern or '*'):gsub('[%^%$%(%)%%%.%[%]%+%-]', '%%%0'):gsub('[*?]', { ['*'] = '.*', ['?'] = '.' })
+  local pattern = content.hist_access_type == 'search' and tostring(content.pattern
+      or '*'):gsub('[%^%$%(%)%%%.%[%]%+%-]', '%%%0'):gsub('[*?]', { ['*'] = '.*', ['?'] = '.' })
   local first, stop = 1, math.huge
-  if content.hist_access_type == 'range' then first, stop = tonumber(content.start) or 1, tonumber(content.stop) or math.huge end
+  if content.hist_access_type == 'range' then
+    first, stop = tonumber(content.start) or 1, tonumber(content.stop) or math.huge
+  end
   for i = #session.inputs, 1, -1 do
     local text = session.inputs[i].text
-    local meant = i >= first and i < stop and (not pattern or text:find('^' .. pattern .. '$')) and not (content.unique == true and seen[text])
+    local meant = i >= first and i < stop and (not pattern or text:find('^' .. pattern .. '$'))
+      and not (content.unique == true and seen[text])
     if meant and not (tonumber(content.n) and #found >= tonumber(content.n)) then
       seen[text] = true
       table.insert(found, 1, i)
@@ -354,14 +378,17 @@ local function shown(v) return v == nil and 'missing' or type(v) == 'string' and
 
 --- What of a request is not as the protocol has it; nil: nothing.
 local function wrong_content(content)
-  if content.code ~= nil and type(content.code) ~= 'string' then return ('code is %s, where a text is expected'):format(shown(content.code)) end
+  if content.code ~= nil and type(content.code) ~= 'string' then
+    return ('code is %s, where a text is expected'):format(shown(content.code))
+  end
   local at = content.cursor_pos
   if at ~= nil and not (type(at) == 'number' and at >= 0 and at == math.floor(at)) then
     return ('cursor_pos is %s, where a whole number from 0 on is expected'):format(shown(at))
   end
 end
 
---- One message that came in on a socket. What is none of ours is told on standard error, and dropped; each request gets a reply.
+--- One message that came in on a socket. What is none of ours is told on standard error, and dropped; each request gets
+-- a reply.
 function Kernel:handle(socket, frames)
   local message, why = self:read(frames)
   if not message then
@@ -383,7 +410,7 @@ function Kernel:handle(socket, frames)
   self:publish('status', { execution_state = 'idle' }, message)
 end
 
--- ---- the program ---------------------------------------------------------------------------------------------------------
+-- ---- the program ----------------------------------------------------------------------------------------------------
 local function loopback(address) return address:find('^127%.') ~= nil or address == 'localhost' or address == '::1' end
 
 -- The sockets, by the connection file's names of their ports.
@@ -391,8 +418,12 @@ local PORTS = { 'shell_port', 'control_port', 'stdin_port', 'iopub_port', 'hb_po
 
 --- What is wrong with the addresses of connection file `c`; nil: nothing.
 local function wrong_address(c)
-  if c.transport ~= nil and c.transport ~= 'tcp' and c.transport ~= 'ipc' then return ('transport is %s, where "tcp" or "ipc" is expected'):format(shown(c.transport)) end
-  if c.ip ~= nil and type(c.ip) ~= 'string' then return ('ip is %s, where an address as text is expected'):format(shown(c.ip)) end
+  if c.transport ~= nil and c.transport ~= 'tcp' and c.transport ~= 'ipc' then
+    return ('transport is %s, where "tcp" or "ipc" is expected'):format(shown(c.transport))
+  end
+  if c.ip ~= nil and type(c.ip) ~= 'string' then
+    return ('ip is %s, where an address as text is expected'):format(shown(c.ip))
+  end
   for _, name in ipairs(PORTS) do
     local port = c[name]
     if type(port) ~= 'number' or port ~= math.floor(port) or port < 0 or port > 65535 then
@@ -410,10 +441,13 @@ local function start(path, any)
   local ok, c = pcall(json.decode, text)
   if not ok or type(c) ~= 'table' then return nil, ('%s is no connection file: %s'):format(path, tostring(c)) end
   if type(c.key) ~= 'string' or c.key == '' then return nil, path .. ' has no key: messages could not be checked' end
-  if c.signature_scheme and c.signature_scheme ~= 'hmac-sha256' then return nil, ('messages are signed by hmac-sha256, not by %s'):format(tostring(c.signature_scheme)) end
+  if c.signature_scheme and c.signature_scheme ~= 'hmac-sha256' then
+    return nil, ('messages are signed by hmac-sha256, not by %s'):format(tostring(c.signature_scheme))
+  end
   local transport, ip = c.transport or 'tcp', c.ip or '127.0.0.1'
   if transport ~= 'ipc' and not loopback(ip) and not any then
-    return nil, ('%s is not the loopback address; dflow --kernel %s any-address listens there all the same'):format(ip, path)
+    return nil, ('%s is not the loopback address; dflow --kernel %s any-address listens there all the same'):format(ip,
+        path)
   end
   local wrong = wrong_address(c)
   if wrong then return nil, ('%s: %s'):format(path, wrong) end

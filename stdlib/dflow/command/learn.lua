@@ -2,13 +2,17 @@
 return function(n, ...)
   local learn = require 'dflow.learn'
   if n == '--help' or n == '-h' then
-    print('usage: dflow learn [lesson]\nFourteen lessons in which you predict, run, and are told why, each with two exercises.\n'
-      .. 'skip shows a solution, q leaves.\n\n       dflow learn --notebooks [folder]\nThe same as notebooks for Jupyter, a file each (make install-kernel).')
+    print('usage: dflow learn [lesson]\nFourteen lessons in which you predict, run, and are told why, each with two '
+          .. 'exercises.\n'
+      .. 'skip shows a solution, q leaves.\n\n       dflow learn --notebooks [folder]\nThe same as notebooks for '
+         .. 'Jupyter, a file each (make install-kernel).')
     return true
   end
   if n == '--notebooks' then
     local ok, first, many = pcall(learn.write_notebooks, (...) or '.')
-    if not ok then io.stderr:write('dflow learn: ', tostring(first), '\n') else print(('%d notebooks were written; the first is %s'):format(many, first)) end
+    if not ok then io.stderr:write('dflow learn: ', tostring(first),
+                                   '\n') else print(('%d notebooks were written; the first is %s'):format(many,
+                                       first)) end
     return ok
   end
   local number = tonumber(n or '')

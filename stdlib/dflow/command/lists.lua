@@ -6,12 +6,14 @@ local listing = require 'dflow.front.listing'
 
 local M = {}
 
---- What the model's input or output of that name is: {dtype = that of the tensors in it, optional =, of_lists =}; nil: a tensor.
+--- What the model's input or output of that name is: {dtype = that of the tensors in it, optional =, of_lists =}; nil:
+-- a tensor.
 function M.kind(g, name)
   name = name:gsub(':0$', '')
   local dtype = g.onnx and g.onnx.lists[name]
   if not dtype then return nil end
-  return { dtype = g.onnx.optional[name] or dtype, optional = g.onnx.optional[name] ~= nil, of_lists = dtype == 'variant' }
+  return { dtype = g.onnx.optional[name] or dtype, optional = g.onnx.optional[name] ~= nil,
+           of_lists = dtype == 'variant' }
 end
 
 --- The value that is fed for a list of Tensors; nil: an optional value that has none.

@@ -2,7 +2,8 @@
 return function(area, ...)
   local help = require 'dflow.docs.help'
   if area == '--help' or area == '-h' then
-    print 'usage: dflow manual [area]\nA page of the manual with an example that runs; without an area the list of pages.'
+    print('usage: dflow manual [area]\n'
+          .. 'A page of the manual with an example that runs; without an area the list of pages.')
     return true
   end
   local text = help.manual(area)

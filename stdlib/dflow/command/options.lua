@@ -8,7 +8,8 @@ function M.wrong(text, ...)
   error(setmetatable({ message = text:format(...) }, Usage), 0)
 end
 
---- Takes the words apart. `known` says for each option 'flag', 'value' or 'list'. Returns the options and the other words.
+--- Takes the words apart. `known` says for each option 'flag', 'value' or 'list'. Returns the options and the other
+-- words.
 function M.parse(words, known)
   local opts, rest, i = {}, {}, 1
   for name, kind in pairs(known) do if kind == 'list' then opts[name] = {} end end
@@ -57,7 +58,8 @@ function M.main(name, help, fn, words)
   if ok then return true end
   io.stdout:flush()
   if getmetatable(err) == Usage then
-    io.stderr:write(('dflow %s: %s\n'):format(name, err.message), ('(dflow %s --help says how it is called)\n'):format(name))
+    io.stderr:write(('dflow %s: %s\n'):format(name,
+                                              err.message), ('(dflow %s --help says how it is called)\n'):format(name))
   else
     io.stderr:write(('dflow %s: '):format(name), tostring(err):gsub('^[^\n]-%.lua:%d+: ', '', 1), '\n')
   end

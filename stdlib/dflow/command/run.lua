@@ -29,7 +29,8 @@ Runs a TensorFlow graph, a GraphDef (binary or text, gzipped or not), a MetaGrap
   dflow run graph.pb --feed x=x.npy --feed n=3 --fetch y:0 --out y.npz
 ]==]
 
-local known = { feed = 'list', fetch = 'list', signature = 'value', init = 'list', out = 'value', ['repeat'] = 'value', threads = 'value', timeout = 'value',
+local known = { feed = 'list', fetch = 'list', signature = 'value', init = 'list', out = 'value', ['repeat'] = 'value',
+                threads = 'value', timeout = 'value',
                 trace = 'value', device = 'value' }
 
 local function number_option(opts, name, whole)
@@ -90,20 +91,26 @@ local function value_of(text, output)
     local ok, err = pcall(df.tensor, v or 0, output.dtype)
     if not ok then options.wrong("the value '%s' for %s (%s): %s", text, output.name, output.dtype, err.message) end
   end
-  if v == nil then options.wrong("the value '%s' for %s (%s) is no number, list, true, false or .npy file", text, output.name, output.dtype) end
+  if v == nil then
+    options.wrong("the value '%s' for %s (%s) is no number, list, true, false or .npy file", text, output.name,
+                  output.dtype)
+  end
   return v
 end
 
 --- A fed array is converted where nothing is lost: numpy writes int64 and float64 unasked.
 local function as_needed(value, output)
   if df.type(value) ~= 'tensor' or value.dtype == output.dtype then return value end
-  if value.dtype == 'string' or output.dtype == 'string' then options.wrong('%s is %s, but the array is %s', output.name, output.dtype, value.dtype) end
+  if value.dtype == 'string' or output.dtype == 'string' then
+    options.wrong('%s is %s, but the array is %s', output.name, output.dtype, value.dtype)
+  end
   local cast = value:astype(output.dtype)
   local back = cast:astype(value.dtype)
   local a, b = value:list(), back:list()
   for i = 1, #a do
     if a[i] ~= b[i] and a[i] == a[i] and not (value.dtype == 'float64' and output.dtype == 'float32') then
-      options.wrong('%s is %s, but the array is %s and its element %d cannot be held', output.name, output.dtype, value.dtype, i - 1)
+      options.wrong('%s is %s, but the array is %s and its element %d cannot be held', output.name, output.dtype,
+                    value.dtype, i - 1)
     end
   end
   return cast
@@ -121,9 +128,11 @@ local function list_value(kind, text, name)
   if kind.optional and not kind.of_lists then return lists.fed(kind, { element(value_of(text, one)) }) end
   local list
   if text:match('%.npz$') then list = lists.in_order(df.load_npz(text))
-  else list = list_of(text, function(word) return word:match('%.npy$') and df.load_npy(word) or kind.dtype == 'string' and word or nil end) end
+  else list = list_of(text, function(word) return word:match('%.npy$') and df.load_npy(word) or kind.dtype == 'string'
+      and word or nil end) end
   if not list then
-    options.wrong("the value '%s' for the sequence %s is no list such as [1,[2,3]] or [a.npy,b.npy], and no .npz file", text, name)
+    options.wrong("the value '%s' for the sequence %s is no list such as [1,[2,3]] or [a.npy,b.npy], and no .npz file",
+                  text, name)
   end
   for i, v in ipairs(list) do list[i] = element(v) end
   return lists.fed(kind, list)
@@ -138,7 +147,9 @@ end
 local function take_feeds(g, words)
   local feeds, by = {}, {}
   local function feed(output, value, word)
-    if by[output] then options.wrong('%s is fed twice: by --feed %s and by --feed %s', output.name, by[output], word) end
+    if by[output] then
+      options.wrong('%s is fed twice: by --feed %s and by --feed %s', output.name, by[output], word)
+    end
     feeds[output], by[output] = as_needed(value, output), word
   end
   for _, word in ipairs(words) do
@@ -148,7 +159,9 @@ local function take_feeds(g, words)
       feed(output, kind and list_value(kind, text, name) or value_of(text, output), word)
     elseif word:match('%.npz$') then
       local arrays = df.load_npz(word)
-      for key, list in pairs(lists.take(g, arrays)) do feed(g:output(key), lists.fed(lists.kind(g, key), list), word) end
+      for key, list in pairs(lists.take(g, arrays)) do
+        feed(g:output(key), lists.fed(lists.kind(g, key), list), word)
+      end
       for key, value in pairs(arrays) do
         local ok, output = pcall(output_of, g, g.inputs, key)
         if not ok then options.wrong("%s has an array '%s', but %s", word, key, output.message) end
@@ -177,14 +190,17 @@ local function take_fetches(g, words)
   local names, fetches = {}, {}
   for _, word in ipairs(words) do
     for name in word:gmatch('[^,]+') do
-      local length = g.onnx and g.onnx.sequences[name]                       -- of a sequence whose length is known: its elements
+      -- of a sequence whose length is known: its elements
+      local length = g.onnx and g.onnx.sequences[name]
       for k = 1, length or 1 do
         names[#names + 1] = length and ('%s[%d]'):format(name, k - 1) or name
         fetches[#fetches + 1] = name:sub(1, 1) == '^' and g:op(name:sub(2)) or output_of(g, g.outputs, names[#names])
       end
     end
   end
-  if #names == 0 then options.wrong('there is nothing to fetch: say --fetch NAME. What nobody uses: %s', outputs_text(g)) end
+  if #names == 0 then
+    options.wrong('there is nothing to fetch: say --fetch NAME. What nobody uses: %s', outputs_text(g))
+  end
   return names, fetches
 end
 
@@ -220,12 +236,16 @@ local function run(words)
   local opts, rest = options.parse(words, known)
   if #rest == 0 then options.wrong('no graph was named') end
   if #rest > 1 then options.wrong('%d graphs were named, one is expected', #rest) end
-  local times, threads, timeout = number_option(opts, 'repeat', true), number_option(opts, 'threads', true), number_option(opts, 'timeout')
-  if opts.out and not opts.out:match('%.np[yz]$') then options.wrong("--out is '%s', a .npz or .npy file is expected", opts.out) end
+  local times, threads, timeout = number_option(opts, 'repeat', true), number_option(opts, 'threads', true),
+    number_option(opts, 'timeout')
+  if opts.out and not opts.out:match('%.np[yz]$') then
+    options.wrong("--out is '%s', a .npz or .npy file is expected", opts.out)
+  end
   local g = require('dflow.exchange.source').open(rest[1], opts.signature)
   local names, fetches = take_fetches(g, #opts.fetch == 0 and g.results or opts.fetch)
   local feeds = take_feeds(g, opts.feed)
-  local s = df.Session{ graph = g, threads = threads, timeout = timeout, devices = opts.device and { opts.device } or nil }
+  local s = df.Session{ graph = g, threads = threads, timeout = timeout, devices = opts.device and { opts.device }
+                        or nil }
   for _, name in ipairs(opts.init) do s:run(g:op((name:gsub('^%^', '')))) end
   local results
   local seconds = clock()

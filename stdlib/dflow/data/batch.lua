@@ -8,8 +8,8 @@ local tensor = require 'dflow.front.tensor'
 local M = {}
 local Tensor = tensor.Tensor
 
---- Numbers, booleans or strings in a row: of the source's dtype while it can hold those of the first batch, else of their own. What the first
---- batch decided stays.
+--- Numbers, booleans or strings in a row: of the source's dtype while it can hold those of the first batch, else of
+--- their own. What the first batch decided stays.
 local function scalars(values, at, source, kinds)
   local d = kinds[at] or source and source[at]
   local number = d and dtypes.number[d]
@@ -19,7 +19,8 @@ local function scalars(values, at, source, kinds)
       kinds[at] = d
       return t
     elseif kinds[at] then
-      errors.bad('batch: %s in part %d cannot be held by %s, of which the first batch was: let map return df.tensor(v, dtype)',
+      errors.bad('batch: %s in part %d cannot be held by %s, of which the first batch was: let map return '
+                 .. 'df.tensor(v, dtype)',
                  errors.describe(values[wrong]), at, d)
     end
   end
@@ -32,7 +33,9 @@ local function shape_of_largest(parts)
   local most = {}
   for i, t in ipairs(parts) do
     local shape = core.tensor_shape(t)
-    if i > 1 and #shape ~= #most then errors.bad('batch: elements of rank %d and %d cannot be padded to one shape', #most, #shape) end
+    if i > 1 and #shape ~= #most then
+      errors.bad('batch: elements of rank %d and %d cannot be padded to one shape', #most, #shape)
+    end
     for k, n in ipairs(shape) do most[k] = math.max(most[k] or 0, n) end
   end
   return most

@@ -1,4 +1,5 @@
---- df.data.csv: a table of text as typed columns. RFC 4180: fields between commas, quoted where they hold commas, quotes or newlines.
+--- df.data.csv: a table of text as typed columns. RFC 4180: fields between commas, quoted where they hold commas,
+-- quotes or newlines.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -20,7 +21,9 @@ local function records(text, separator, path)
         local parts, from = {}, at + 1
         while true do
           local close = text:find('"', from, true)
-          if not close then errors.raise('data_loss', '%s:%d: field %d begins with a quote that never ends', path, began, #fields + 1) end
+          if not close then
+            errors.raise('data_loss', '%s:%d: field %d begins with a quote that never ends', path, began, #fields + 1)
+          end
           parts[#parts + 1] = text:sub(from, close - 1)
           from = close + 1
           if text:sub(from, from) ~= '"' then break end
@@ -33,7 +36,8 @@ local function records(text, separator, path)
         at = from
         local c = text:sub(at, at)
         if c ~= '' and c ~= separator and c ~= '\r' and c ~= '\n' then
-          errors.raise('data_loss', '%s:%d: field %d goes on with %q behind its closing quote', path, line, #fields + 1, c)
+          errors.raise('data_loss', '%s:%d: field %d goes on with %q behind its closing quote', path, line, #fields + 1,
+                       c)
         end
       else
         local to = text:find(stop, at) or n + 1
@@ -52,9 +56,11 @@ local function records(text, separator, path)
   end
 end
 
-local words = { ['nan'] = 0 / 0, ['inf'] = math.huge, ['-inf'] = -math.huge, ['+inf'] = math.huge, ['infinity'] = math.huge, ['-infinity'] = -math.huge }
+local words = { ['nan'] = 0 / 0, ['inf'] = math.huge, ['-inf'] = -math.huge, ['+inf'] = math.huge,
+                ['infinity'] = math.huge, ['-infinity'] = -math.huge }
 
---- The text without the blanks around it. In one pass: `^%s*(.-)%s*$` takes time that is the square of the blanks inside.
+--- The text without the blanks around it. In one pass: `^%s*(.-)%s*$` takes time that is the square of the blanks
+-- inside.
 local function trimmed(s) return s:match '^%s*(.*%S)' or '' end
 
 --- A decimal number, or nil.
@@ -87,9 +93,12 @@ local function guess(column, quoted)
   return #column == 0 and 'string' or whole and (large and 'int64' or 'int32') or 'float32'
 end
 
---- df.data.csv(path, {types =, header = true, separator = ',', missing =, comment =}): the columns as Tensors, by name and by number (from 1).
--- @param types      a dtype for all, a list, or {name = dtype}; what is not said is int32, int64, float32 or string, as the column's fields are
--- @param header     true: the first line has the names; false: there are none; a list: these are the names, and the first line is data
+--- df.data.csv(path, {types =, header = true, separator = ',', missing =, comment =}): the columns as Tensors, by name
+-- and by number (from 1).
+-- @param types      a dtype for all, a list, or {name = dtype}; what is not said is int32, int64, float32 or string, as
+--                   the column's fields are
+-- @param header     true: the first line has the names; false: there are none; a list: these are the names, and the
+--                   first line is data
 -- @param missing    what an empty field is in a column that is no string; without it an empty field is an error
 -- @param comment    lines that begin with it are left out
 -- What is wrong is an error that names file and line.
@@ -105,7 +114,9 @@ function M.csv(path, opts)
   end
   local header, types = opts.header, opts.types
   if header == nil then header = true end
-  if type(header) ~= 'boolean' and not errors.is_data(header) then errors.bad('csv: header is true, false or a list of names, not %s', errors.describe(header)) end
+  if type(header) ~= 'boolean' and not errors.is_data(header) then
+    errors.bad('csv: header is true, false or a list of names, not %s', errors.describe(header))
+  end
   if type(types) == 'string' then dtypes.of(types) elseif types ~= nil and not errors.is_data(types) then
     errors.bad('csv: types is a dtype, a list or {name = dtype}, not %s', errors.describe(types))
   end
@@ -143,34 +154,41 @@ function M.csv(path, opts)
   end
   local seen = {}
   for i, name in ipairs(names or {}) do
-    if seen[name] then errors.raise('data_loss', '%s: columns %d and %d have the name %q', path, seen[name], i, name) end
+    if seen[name] then
+      errors.raise('data_loss', '%s: columns %d and %d have the name %q', path, seen[name], i, name)
+    end
     seen[name] = i
   end
   if errors.is_data(types) then
     for key, d in pairs(types) do
       dtypes.of(d)
       if (type(key) == 'string' and not seen[key]) or (type(key) == 'number' and not columns[key]) then
-        errors.bad("csv: types names the column %s, which %s does not have%s", tostring(key), path, errors.hint(key, names or {}))
+        errors.bad("csv: types names the column %s, which %s does not have%s", tostring(key), path,
+                   errors.hint(key, names or {}))
       end
     end
   end
   local out = {}
   for i, column in ipairs(columns) do
     local name = names and names[i]
-    local d = type(types) == 'string' and types or (types and (types[i] or (name and types[name]))) or guess(column, quotes[i])
+    local d = type(types) == 'string' and types or (types and (types[i] or (name and types[name])))
+      or guess(column, quotes[i])
     local read, values = reader(d), {}
     for k, field in ipairs(column) do
       local v = read(field)
       if v == nil and field:find '^%s*$' then v = opts.missing end
       if v == nil then
         errors.raise('invalid_argument', '%s:%d: column %s: %s', path, lines[k], name and ('%q'):format(name) or i,
-                     field:find '^%s*$' and 'the field is empty (missing = v would fill it)' or ('%q is no %s'):format(shown(field), d))
+                     field:find '^%s*$' and 'the field is empty (missing = v would fill it)'
+                     or ('%q is no %s'):format(shown(field), d))
       end
       values[k] = v
     end
-    local t, wrong = core.tensor_new(dtypes.of(d), { count }, count > 0 and values or { read == number and 0 or read == readers.bool and false or '' })
+    local t, wrong = core.tensor_new(dtypes.of(d), { count }, count > 0 and values
+                                     or { read == number and 0 or read == readers.bool and false or '' })
     if not t then
-      errors.raise('invalid_argument', '%s:%d: column %s: %s cannot be held by %s', path, lines[wrong], name and ('%q'):format(name) or i, shown(column[wrong]), d)
+      errors.raise('invalid_argument', '%s:%d: column %s: %s cannot be held by %s', path, lines[wrong], name
+                   and ('%q'):format(name) or i, shown(column[wrong]), d)
     end
     out[i] = t
     if name and name ~= '' then out[name] = t end

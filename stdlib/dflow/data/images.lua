@@ -11,7 +11,9 @@ local endings = { png = true, jpg = true, jpeg = true, pnm = true, pbm = true, p
 
 local function channels_of(opts, what)
   local n = opts.channels or 0
-  if type(n) ~= 'number' or n < 0 or n > 4 or n % 1 ~= 0 then errors.bad('%s: channels is 0 to 4, not %s', what, errors.describe(n)) end
+  if type(n) ~= 'number' or n < 0 or n > 4 or n % 1 ~= 0 then
+    errors.bad('%s: channels is 0 to 4, not %s', what, errors.describe(n))
+  end
   return n
 end
 
@@ -22,7 +24,8 @@ local function read(path, channels)
   error(t, 0)
 end
 
---- df.data.image(path, {channels = 0}): a picture as uint8[height, width, channels]. What is wrong with it is an error that names the file.
+--- df.data.image(path, {channels = 0}): a picture as uint8[height, width, channels]. What is wrong with it is an error
+-- that names the file.
 function M.image(path, opts)
   opts = errors.options(opts, 'image', { 'channels' })
   return read(files.path(path, 'image'), channels_of(opts, 'image'))
@@ -42,7 +45,8 @@ local function look(folder)
 end
 
 --- df.data.images(path, {channels = 0, classes =}): a source of (picture, class, path).
--- @param path     a folder, whose folders are the classes, in the order of their names (a folder without folders is one class), or a list of paths
+-- @param path     a folder, whose folders are the classes, in the order of their names (a folder without folders is one
+--                 class), or a list of paths
 -- @param classes  the names of the folders to take, in the order of their numbers
 function M.images(path, opts)
   opts = errors.options(opts, 'images', { 'channels', 'classes' })
@@ -63,7 +67,9 @@ function M.images(path, opts)
     local folder = #files.path(path, 'images') > 1 and path:gsub('/+$', '') or path
     local pictures, folders = look(folder)
     if opts.classes ~= nil then
-      if not errors.is_data(opts.classes) then errors.bad('images: classes is a list of names, not %s', errors.describe(opts.classes)) end
+      if not errors.is_data(opts.classes) then
+        errors.bad('images: classes is a list of names, not %s', errors.describe(opts.classes))
+      end
       folders = opts.classes
     end
     if #folders == 0 then

@@ -3,7 +3,8 @@ local errors = require 'dflow.front.errors'
 
 local M = {}
 
---- A generator of whole numbers below n: Park and Miller's, begun at the seed. Its first numbers would be alike for seeds that follow each other.
+--- A generator of whole numbers below n: Park and Miller's, begun at the seed. Its first numbers would be alike for
+-- seeds that follow each other.
 function M.generator(seed)
   local state = math.floor(seed) % 2147483646 + 1
   for _ = 1, 5 do state = state * 16807 % 2147483647 end
@@ -18,7 +19,9 @@ function M.permutation(n, seed)
   if type(n) ~= 'number' or not (n >= 0 and n <= 2 ^ 31) or n % 1 ~= 0 then
     errors.bad('permutation takes a count of at most 2^31, not %s', errors.describe(n))
   end
-  if seed ~= nil and type(seed) ~= 'number' then errors.bad('permutation: the seed is a number, not %s', errors.describe(seed)) end
+  if seed ~= nil and type(seed) ~= 'number' then
+    errors.bad('permutation: the seed is a number, not %s', errors.describe(seed))
+  end
   local order, draw = {}, M.generator(seed or os.time())
   for i = 1, n do order[i] = i - 1 end
   for i = n, 2, -1 do

@@ -1,8 +1,10 @@
---- df.data.pipeline: elements from a source, through stages, to a loop: df.data.pipeline{x, y}:shuffle(1000, 1):batch(32):each().
+--- df.data.pipeline: elements from a source, through stages, to a loop: df.data.pipeline{x, y}:shuffle(1000,
+-- 1):batch(32):each().
 --
--- A pipeline is a description; each() opens it, and everything is pulled through it one element at a time. What comes is decided by the seeds
--- and by how often it was opened before, its epoch: shuffled anew each time, and the same in each program. So a place in it is the epoch and the
--- number of elements that came out: it:state() says it, each{state =} goes on there.
+-- A pipeline is a description; each() opens it, and everything is pulled through it one element at a time. What comes
+-- is decided by the seeds and by how often it was opened before, its epoch: shuffled anew each time, and the same in
+-- each program. So a place in it is the epoch and the number of elements that came out: it:state() says it, each{state
+-- =} goes on there.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -17,11 +19,15 @@ local Pipeline, Iterator = { __name = 'dflow.Pipeline' }, { __name = 'dflow.Pipe
 local methods, iterator_methods = {}, {}
 Pipeline.__index, Iterator.__index = methods, iterator_methods
 Pipeline.__tostring = function(p) return 'Pipeline: ' .. p.what end
-Pipeline.__len = function() errors.bad('how many elements a pipeline has is known when it has been gone through: for x in p:each() do … end') end
-Iterator.__tostring = function(it) return ('PipelineIterator after %d element%s'):format(it.count, it.count == 1 and '' or 's') end
+Pipeline.__len = function()
+  errors.bad('how many elements a pipeline has is known when it has been gone through: for x in p:each() do … end')
+end
+Iterator.__tostring = function(it)
+  return ('PipelineIterator after %d element%s'):format(it.count, it.count == 1 and '' or 's')
+end
 local unpack = table.unpack or unpack
 
--- ---- elements --------------------------------------------------------------------------------------------------------
+-- ---- elements -------------------------------------------------------------------------------------------------------
 -- An element is {n =, part, …}, or a row of the source that was not read yet: {row =, of = {tensors}}.
 
 local function part_at(t, row)
@@ -51,16 +57,18 @@ end
 --- A pipeline behind another: `open(pull, epoch, from)` gives the function that pulls an element.
 -- @param takes  in order, so many elements of p for each of its own; nil: that is not known
 local function stage(p, what, open, takes)
-  return setmetatable({ before = p, open = open, what = p.what .. ' -> ' .. what, dtypes = p.dtypes, takes = takes }, Pipeline)
+  return setmetatable({ before = p, open = open, what = p.what .. ' -> ' .. what, dtypes = p.dtypes, takes = takes },
+                      Pipeline)
 end
 
--- ---- sources ---------------------------------------------------------------------------------------------------------
+-- ---- sources --------------------------------------------------------------------------------------------------------
 local function rows_of(list)
   local n
   for i, t in ipairs(list) do
     local is = getmetatable(t) == Tensor
     if not is or t.rank < 1 then
-      errors.bad('pipeline: part %d of the source is %s, a Tensor with rows is expected%s', i, is and tensor.shape_text(t.dtype, t.shape) or errors.describe(t),
+      errors.bad('pipeline: part %d of the source is %s, a Tensor with rows is expected%s', i, is
+                 and tensor.shape_text(t.dtype, t.shape) or errors.describe(t),
                  is and ', as df.tensor{1, 2}' or ': df.run(x) gives one of an Output, df.tensor(list) of a list')
     end
     n = n or t.shape[1]
@@ -70,21 +78,25 @@ local function rows_of(list)
 end
 
 --- An Output, a Variable and their kind: they have one in runs.
-local function has_no_value(v) return convert.typed(v) ~= nil and getmetatable(v) ~= Tensor and not errors.is_data(v) end
+local function has_no_value(v)
+  return convert.typed(v) ~= nil and getmetatable(v) ~= Tensor and not errors.is_data(v)
+end
 
 --- What a Lua iterator gives, as an element; nil at its end.
 local function packed(n, ...)
   if n == 0 or (...) == nil then return nil end
   if type((...)) == 'function' then
-    errors.bad('pipeline: the source gave a function, an element is expected; a function that makes iterators is given as {open = fn}')
+    errors.bad('pipeline: the source gave a function, an element is expected; a function that makes iterators is '
+               .. 'given as {open = fn}')
   end
   return { n = n, ... }
 end
 
 --- df.data.pipeline(source)
--- @param source  a Tensor, whose rows are the elements; a list of Tensors with equally many rows; a function that is called for each element
---                and gives its parts, nil at the end (from then on the pipeline cannot be opened again); or a table with `open()`, which
---                gives such a function each time, as df.data.tfrecord and df.data.text do
+-- @param source  a Tensor, whose rows are the elements; a list of Tensors with equally many rows; a function that is
+--                called for each element and gives its parts, nil at the end (from then on the pipeline cannot be
+--                opened again); or a table with `open()`, which gives such a function each time, as df.data.tfrecord
+--                and df.data.text do
 -- @param state, control  what Lua's `for` takes besides a function: pipeline(ipairs(list)), pipeline(pairs(t))
 function M.pipeline(source, state, control)
   if type(source) == 'function' and (state ~= nil or control ~= nil) then
@@ -98,7 +110,10 @@ function M.pipeline(source, state, control)
   if type(source) == 'function' then
     local used = false
     return setmetatable({ what = 'function', open = function()
-      if used then errors.raise('failed_precondition', 'pipeline: an iterator can be gone through once; give a table with open() to begin again') end
+      if used then
+        errors.raise('failed_precondition',
+                     'pipeline: an iterator can be gone through once; give a table with open() to begin again')
+      end
       used = true
       return function() return packed((function(...) return select('#', ...), ... end)(source())) end
     end }, Pipeline)
@@ -129,7 +144,7 @@ function M.pipeline(source, state, control)
   end }, Pipeline)
 end
 
--- ---- stages ----------------------------------------------------------------------------------------------------------
+-- ---- stages ---------------------------------------------------------------------------------------------------------
 --- p:map(fn): fn gets an element's parts and gives those of another.
 function methods.map(p, fn)
   is_function(fn, 'map')
@@ -140,10 +155,13 @@ function methods.map(p, fn)
       parts_of(e)
       local function made(...)
         local n = select('#', ...)
-        if n == 0 or (...) == nil then errors.bad('map: the function returned nothing; p:filter(fn) leaves elements out') end
+        if n == 0 or (...) == nil then
+          errors.bad('map: the function returned nothing; p:filter(fn) leaves elements out')
+        end
         for i = 1, n do
           if has_no_value((select(i, ...))) then
-            errors.bad('map: result %d is %s, which has no value outside a run: of a Tensor x, x:tanh() and x * 2 compute at once, df.tanh(x) builds a node', i,
+            errors.bad('map: result %d is %s, which has no value outside a run: of a Tensor x, x:tanh() and x * 2 '
+                       .. 'compute at once, df.tanh(x) builds a node', i,
                        (errors.describe((select(i, ...))):gsub('^[AEIOU]', 'an %0'):gsub('^[^a]', 'a %0')))
           end
         end
@@ -167,8 +185,8 @@ function methods.filter(p, fn)
   end)
 end
 
---- p:shuffle(n, seed?): random order; n elements wait at a time, and each that comes out makes room for the next. Each time the pipeline is gone
---- through, by each() or repeat_, the order is another, as tf.data's is.
+--- p:shuffle(n, seed?): random order; n elements wait at a time, and each that comes out makes room for the next. Each
+--- time the pipeline is gone through, by each() or repeat_, the order is another, as tf.data's is.
 function methods.shuffle(p, n, seed)
   whole(n, 'shuffle: the number of elements that wait', 1)
   if seed ~= nil then whole(seed, 'shuffle: the seed', 0) end
@@ -238,8 +256,9 @@ function methods.skip(p, n)
   end)
 end
 
---- p:shard(n, k): every n-th element, from number k on (0 is the first), so that n programs have all of them between them. n is the number of ranks and
--- k this program's where they are left away. A place behind it is one for all n: `each` goes on there with another n, too.
+--- p:shard(n, k): every n-th element, from number k on (0 is the first), so that n programs have all of them between
+-- them. n is the number of ranks and k this program's where they are left away. A place behind it is one for all n:
+-- `each` goes on there with another n, too.
 function methods.shard(p, n, k)
   local cluster = require 'dflow.cluster'
   if n == nil and k == nil then n, k = cluster.size, cluster.rank end
@@ -268,7 +287,8 @@ local function check_batch(what, opts)
   end
 end
 
---- p:batch(n, {drop_remainder = false, pad = false, pad_value = 0}): n elements as one, whose parts have one axis more, in front.
+--- p:batch(n, {drop_remainder = false, pad = false, pad_value = 0}): n elements as one, whose parts have one axis more,
+-- in front.
 -- @param pad  parts of different shapes are filled up to the largest of the batch
 function methods.batch(p, n, opts)
   whole(n, 'batch: the size', 1)
@@ -297,15 +317,20 @@ function methods.padded_batch(p, n, opts)
   return methods.batch(p, n, { drop_remainder = opts.drop_remainder, pad_value = opts.pad_value, pad = true })
 end
 
---- p:bucket_by_length(length, boundaries, n, {drop_remainder, pad_value}): padded batches of elements of about one length.
+--- p:bucket_by_length(length, boundaries, n, {drop_remainder, pad_value}): padded batches of elements of about one
+-- length.
 -- @param length      function(part, …) -> the element's length
 -- @param boundaries  numbers that rise: a bucket for lengths up to each, and one for all above
 function methods.bucket_by_length(p, length, boundaries, n, opts)
   is_function(length, 'bucket_by_length')
   whole(n, 'bucket_by_length: the size of a batch', 1)
-  if not errors.is_data(boundaries) then errors.bad('bucket_by_length: the boundaries are a list of numbers, not %s', errors.describe(boundaries)) end
+  if not errors.is_data(boundaries) then
+    errors.bad('bucket_by_length: the boundaries are a list of numbers, not %s', errors.describe(boundaries))
+  end
   for i, b in ipairs(boundaries) do
-    if type(b) ~= 'number' or (i > 1 and b <= boundaries[i - 1]) then errors.bad('bucket_by_length: the boundaries must rise') end
+    if type(b) ~= 'number' or (i > 1 and b <= boundaries[i - 1]) then
+      errors.bad('bucket_by_length: the boundaries must rise')
+    end
   end
   opts = errors.options(opts, 'Pipeline:bucket_by_length', { 'drop_remainder', 'pad_value' })
   check_batch('bucket_by_length', opts)
@@ -317,7 +342,9 @@ function methods.bucket_by_length(p, length, boundaries, n, opts)
       for e in pull do
         parts_of(e)
         local long, at = length(unpack(e, 1, e.n)), #boundaries + 1
-        if type(long) ~= 'number' then errors.bad('bucket_by_length: the length is %s, a number is expected', errors.describe(long)) end
+        if type(long) ~= 'number' then
+          errors.bad('bucket_by_length: the length is %s, a number is expected', errors.describe(long))
+        end
         for i = #boundaries, 1, -1 do
           if long <= boundaries[i] then at = i end
         end
@@ -331,20 +358,24 @@ function methods.bucket_by_length(p, length, boundaries, n, opts)
       while last <= #buckets do
         local bucket = buckets[last]
         last = last + 1
-        if #bucket > 0 and not opts.drop_remainder then return batching.stack(bucket, parts_of, p.dtypes, kinds, stacked) end
+        if #bucket > 0 and not opts.drop_remainder then
+          return batching.stack(bucket, parts_of, p.dtypes, kinds, stacked)
+        end
       end
     end
   end)
 end
 
--- ---- ahead -----------------------------------------------------------------------------------------------------------
--- The program that asks for elements runs something with them: while a run is in progress its thread has nothing to do, and makes the next ones. How many it
--- makes then does not depend on how long they or the run take, so what is drawn from random ops, here and there, does not either.
+-- ---- ahead ----------------------------------------------------------------------------------------------------------
+-- The program that asks for elements runs something with them: while a run is in progress its thread has nothing to do,
+-- and makes the next ones. How many it makes then does not depend on how long they or the run take, so what is drawn
+-- from random ops, here and there, does not either.
 
---- Seconds that elements may take to be made before that is done while a run is in the background, and not after it: some times what it
---- costs to hand a run to another thread.
+--- Seconds that elements may take to be made before that is done while a run is in the background, and not after it:
+--- some times what it costs to hand a run to another thread.
 local SLOW = 1e-4
-local roomy = setmetatable({}, { __mode = 'k' })        -- function that fills a prefetch with room -> {number =, seconds =}
+-- function that fills a prefetch with room -> {number =, seconds =}
+local roomy = setmetatable({}, { __mode = 'k' })
 local number = 0
 
 local function make_ahead()
@@ -366,8 +397,9 @@ local function has_room(fill, seconds)
   session.beside{ make = make_ahead, slow = slow }
 end
 
---- p:prefetch(k): k elements are ready before they are asked for; those that came out are made anew beside the next df.run, s:run or x:eval: where that
---- takes long, at the same time. An error in one of them is raised when it is asked for.
+--- p:prefetch(k): k elements are ready before they are asked for; those that came out are made anew beside the next
+--- df.run, s:run or x:eval: where that takes long, at the same time. An error in one of them is raised when it is asked
+-- for.
 function methods.prefetch(p, k)
   whole(k, 'prefetch: how many', 1)
   return stage(p, ('prefetch(%d)'):format(k), function(pull)
@@ -395,7 +427,7 @@ function methods.prefetch(p, k)
   end, 1)
 end
 
--- ---- going through it ------------------------------------------------------------------------------------------------
+-- ---- going through it -----------------------------------------------------------------------------------------------
 --- The function that pulls the elements of a pipeline; `epoch` tells one opening from another.
 -- @param from  how many elements all shards have had already; nil: none
 function M.open(p, epoch, from)
@@ -404,14 +436,16 @@ function M.open(p, epoch, from)
   return p.open(M.open(p.before, epoch, not p.shards and from or nil), epoch, from)
 end
 
---- Of how many shards a pipeline is one (nil: it has no shard), and how many elements of its shard each of its own takes; nil: that is not known.
+--- Of how many shards a pipeline is one (nil: it has no shard), and how many elements of its shard each of its own
+-- takes; nil: that is not known.
 local function shards_of(p)
   local takes = 1
   while p.before and not p.shards do p, takes = p.before, takes and p.takes and takes * p.takes end
   return p.shards, takes
 end
 
---- What it:state() gave: the epoch, the number of elements that came out, of how many shards, and where these began; nil: nothing of it.
+--- What it:state() gave: the epoch, the number of elements that came out, of how many shards, and where these began;
+-- nil: nothing of it.
 local function place_of(state)
   local text = type(state) == 'string' and state or ''
   local epoch, from, count, shards = text:match '^dflow%-pipeline%-2:(%d+):(%d+):(%d+):(%d+)$'
@@ -424,15 +458,19 @@ end
 --- How many elements all shards have had that were `were` of them, began after `from` and have given `count` each.
 local function moved(p, from, count, were)
   local shards, takes = shards_of(p)
-  if not shards then errors.bad('each: the state is one of %d shards, the pipeline has none: p:shard(1, 0) is all of it', were) end
+  if not shards then
+    errors.bad('each: the state is one of %d shards, the pipeline has none: p:shard(1, 0) is all of it', were)
+  end
   if not takes then
-    errors.bad('each: the state is one of %d shards, the pipeline has %d: it goes on only where each stage behind shard is a map, a batch or a prefetch: %s',
+    errors.bad('each: the state is one of %d shards, the pipeline has %d: it goes on only where each stage behind '
+               .. 'shard is a map, a batch or a prefetch: %s',
                were, shards, p.what)
   end
   return from + count * were * takes
 end
 
---- p:each{state =}: an iterator for `for`: each time the parts of an element. it:state() says where it is, and each{state =} goes on there.
+--- p:each{state =}: an iterator for `for`: each time the parts of an element. it:state() says where it is, and
+-- each{state =} goes on there.
 function methods.each(p, opts)
   opts = errors.options(opts, 'Pipeline:each', { 'state' })
   local epoch, skipped, from, shards = p.epoch or 0, 0, 0, shards_of(p) or 1
@@ -443,9 +481,12 @@ function methods.each(p, opts)
     if were ~= shards then from, skipped = moved(p, from, skipped, were), 0 end
   end
   p.epoch = epoch + 1
-  local it = setmetatable({ pull = M.open(p, epoch, from), count = 0, epoch = epoch, shards = shards, from = from }, Iterator)
+  local it = setmetatable({ pull = M.open(p, epoch, from), count = 0, epoch = epoch, shards = shards, from = from },
+                          Iterator)
   for i = 1, skipped do
-    if not it.pull() then errors.raise('out_of_range', 'each: the state is element %d, the pipeline ends after %d', skipped, i - 1) end
+    if not it.pull() then
+      errors.raise('out_of_range', 'each: the state is element %d, the pipeline ends after %d', skipped, i - 1)
+    end
     it.count = i
   end
   return it
@@ -465,8 +506,11 @@ end
 
 --- it:state(): where it is, as a string for a checkpoint's metadata.
 function iterator_methods.state(it)
-  if it.shards > 1 or it.from > 0 then return ('dflow-pipeline-2:%.0f:%.0f:%.0f:%.0f'):format(it.epoch, it.from, it.count, it.shards) end
-  return it.epoch > 0 and ('dflow-pipeline-1:%.0f:%.0f'):format(it.epoch, it.count) or ('dflow-pipeline-1:%.0f'):format(it.count)
+  if it.shards > 1 or it.from > 0 then
+    return ('dflow-pipeline-2:%.0f:%.0f:%.0f:%.0f'):format(it.epoch, it.from, it.count, it.shards)
+  end
+  return it.epoch > 0 and ('dflow-pipeline-1:%.0f:%.0f'):format(it.epoch, it.count)
+    or ('dflow-pipeline-1:%.0f'):format(it.count)
 end
 
 errors.with_colons(methods, Pipeline, 'a pipeline', 'p')

@@ -11,7 +11,8 @@ Source.__tostring = function(s) return ('Source of %s'):format(s.what) end
 
 local function one_by_one(s, key)
   if key == 'pull' or key == 'path' then return nil end
-  errors.bad('%s gives its records one after another, and has no %s: for record in source do … end, or df.data.pipeline(source)', s.what,
+  errors.bad('%s gives its records one after another, and has no %s: for record in source do … end, or '
+             .. 'df.data.pipeline(source)', s.what,
              type(key) == 'number' and 'elements' or "field or method '" .. tostring(key) .. "'")
 end
 Source.__index = one_by_one
@@ -38,19 +39,25 @@ function M.masked(crc)
   return ((crc - low) / 32768 + low * 131072 + 0xa282ead8) % 4294967296
 end
 
---- The record at byte `at`: its data and the byte behind it. Else nil and what is wrong, or nil, nil and how many bytes it needs: 12 to know.
+--- The record at byte `at`: its data and the byte behind it. Else nil and what is wrong, or nil, nil and how many bytes
+-- it needs: 12 to know.
 function M.record_at(bytes, at)
   if #bytes - at + 1 < 12 then return nil, nil, 12 end
   local length = wire.number(bytes, at, 8)
-  if M.masked(core.crc32c(bytes:sub(at, at + 7))) ~= wire.number(bytes, at + 8, 4) then return nil, 'the checksum of its length is wrong' end
+  if M.masked(core.crc32c(bytes:sub(at, at + 7))) ~= wire.number(bytes, at + 8, 4) then
+    return nil, 'the checksum of its length is wrong'
+  end
   if length > #bytes - at - 15 then return nil, nil, length + 16 end
   local data = bytes:sub(at + 12, at + 11 + length)
-  if M.masked(core.crc32c(data)) ~= wire.number(bytes, at + 12 + length, 4) then return nil, 'the checksum of its data is wrong' end
+  if M.masked(core.crc32c(data)) ~= wire.number(bytes, at + 12 + length, 4) then
+    return nil, 'the checksum of its data is wrong'
+  end
   return data, at + 16 + length
 end
 
---- df.data.tfrecord(path): the records of a TFRecord file (or of a list of them), plain or gzip, as strings: call it until nil, or give it to
---- df.data.pipeline. Both checksums of a record are compared; what is wrong is an error of code data_loss that names file, record and byte.
+--- df.data.tfrecord(path): the records of a TFRecord file (or of a list of them), plain or gzip, as strings: call it
+--- until nil, or give it to df.data.pipeline. Both checksums of a record are compared; what is wrong is an error of
+-- code data_loss that names file, record and byte.
 function M.tfrecord(path)
   local list = paths_of(path, 'tfrecord')
   return source('tfrecord', function()
@@ -82,10 +89,14 @@ end
 
 --- df.data.write_tfrecord(path, {string, …}): the file is there whole or not at all.
 function M.write_tfrecord(path, list)
-  if not errors.is_data(list) then errors.bad('write_tfrecord takes a list of strings, not %s', errors.describe(list)) end
+  if not errors.is_data(list) then
+    errors.bad('write_tfrecord takes a list of strings, not %s', errors.describe(list))
+  end
   files.with(path, function(f)
     for i, data in ipairs(list) do
-      if type(data) ~= 'string' then errors.bad('write_tfrecord: record %d is %s, a string is expected', i, errors.describe(data)) end
+      if type(data) ~= 'string' then
+        errors.bad('write_tfrecord: record %d is %s, a string is expected', i, errors.describe(data))
+      end
       f:write(M.frame(data))
     end
   end, 'write_tfrecord')
@@ -110,7 +121,7 @@ function M.text(path)
   end)
 end
 
--- ---- tf.train.Example ------------------------------------------------------------------------------------------------
+-- ---- tf.train.Example -----------------------------------------------------------------------------------------------
 local function broken(text, ...) errors.raise('data_loss', 'the record is no tf.train.Example: ' .. text, ...) end
 
 --- Calls fn(field, value) for each field of a message: numbers for varints, strings for what has a length.
@@ -140,15 +151,19 @@ local function feature_of(bytes)
       if #data % 4 ~= 0 then broken('a float is cut at byte %d', #data - 1) end
       result = core.tensor_from_bytes(dtypes.number.float32, { #data / 4 }, data)
     else
-      result = core.tensor_new(dtypes.number[kinds[kind]], { #values }, #values > 0 and values or { kind == 3 and 0 or '' })
+      result = core.tensor_new(dtypes.number[kinds[kind]], { #values }, #values > 0 and values
+                               or { kind == 3 and 0 or '' })
     end
   end)
   return result
 end
 
---- df.data.example(bytes): the features of a tf.train.Example as {name = Tensor}, each of rank 1: string, float32 or int64.
+--- df.data.example(bytes): the features of a tf.train.Example as {name = Tensor}, each of rank 1: string, float32 or
+-- int64.
 function M.example(bytes)
-  if type(bytes) ~= 'string' then errors.bad('example takes the bytes of a tf.train.Example, not %s', errors.describe(bytes)) end
+  if type(bytes) ~= 'string' then
+    errors.bad('example takes the bytes of a tf.train.Example, not %s', errors.describe(bytes))
+  end
   local out = {}
   fields(bytes, function(_, features)
     fields(features, function(_, entry)

@@ -6,7 +6,9 @@ local tensor = require 'dflow.front.tensor'
 local M = {}
 
 local function path_of(prefix, what)
-  if type(prefix) ~= 'string' or prefix == '' then errors.bad('%s takes a path, not %s', what, errors.describe(prefix)) end
+  if type(prefix) ~= 'string' or prefix == '' then
+    errors.bad('%s takes a path, not %s', what, errors.describe(prefix))
+  end
   return (prefix:gsub('%.index$', ''))
 end
 
@@ -18,14 +20,18 @@ function M.load_checkpoint(prefix)
   return out
 end
 
---- df.save_checkpoint(prefix, {name = Tensor}): writes them so that TensorFlow's Savers and tf.train.load_checkpoint read them. Files
--- that are there are replaced when all is written.
+--- df.save_checkpoint(prefix, {name = Tensor}): writes them so that TensorFlow's Savers and tf.train.load_checkpoint
+-- read them. Files that are there are replaced when all is written.
 function M.save_checkpoint(prefix, tensors)
   prefix = path_of(prefix, 'save_checkpoint')
-  if not errors.is_data(tensors) then errors.bad('save_checkpoint takes a table {name = Tensor}, not %s', errors.describe(tensors)) end
+  if not errors.is_data(tensors) then
+    errors.bad('save_checkpoint takes a table {name = Tensor}, not %s', errors.describe(tensors))
+  end
   local names, list = {}, {}
   for name in pairs(tensors) do
-    if type(name) ~= 'string' or name == '' or name:find('%z') then errors.bad('save_checkpoint: the name %s is none', tostring(name)) end
+    if type(name) ~= 'string' or name == '' or name:find('%z') then
+      errors.bad('save_checkpoint: the name %s is none', tostring(name))
+    end
     names[#names + 1] = name
   end
   table.sort(names)

@@ -11,10 +11,13 @@ local Graph, Output, Operation = graph.Graph, graph.Output, graph.Operation
 local tensor = require 'dflow.front.tensor'
 local known = { 'outputs', 'with_context', 'graph', 'session', 'frozen', 'clear_devices' }
 local enums = require 'dflow.backend.enums'
-local CONTEXT, TEXT, FROZEN, CLEAR = enums.DF_EXPORT_CONTEXT, enums.DF_EXPORT_TEXT, enums.DF_EXPORT_FROZEN, enums.DF_EXPORT_CLEAR_DEVICES
+local CONTEXT, TEXT, FROZEN, CLEAR = enums.DF_EXPORT_CONTEXT, enums.DF_EXPORT_TEXT, enums.DF_EXPORT_FROZEN,
+  enums.DF_EXPORT_CLEAR_DEVICES
 
 --- What has this metatable and is no output itself, but gives one: a Variable, rows.
-local function gives_output(mt) return type(mt) == 'table' and mt ~= Output and mt ~= Operation and rawget(mt, 'as_output') ~= nil end
+local function gives_output(mt)
+  return type(mt) == 'table' and mt ~= Output and mt ~= Operation and rawget(mt, 'as_output') ~= nil
+end
 
 local function add(g, x, flat, depth)
   local mt = getmetatable(x)
@@ -28,7 +31,8 @@ local function add(g, x, flat, depth)
     mt = getmetatable(x)
   end
   if mt ~= Output and mt ~= Operation then
-    errors.bad('export_graph_def: outputs has %s; an Output, an operation or a Variable is expected', errors.describe(x))
+    errors.bad('export_graph_def: outputs has %s; an Output, an operation or a Variable is expected',
+               errors.describe(x))
   end
   if x.graph ~= g then errors.bad('export_graph_def: outputs has %s, which belongs to another graph', x.name) end
   flat[#flat + 1], flat[#flat + 2] = x.node, mt == Operation and -1 or x.index
@@ -59,7 +63,8 @@ local function value_of(v, s)
   return getmetatable(value) == tensor.Tensor and value or tensor.tensor(value, v.dtype)
 end
 
---- The pairs of node and trainable of the variables that are written, and, where a session is given, the list of their values.
+--- The pairs of node and trainable of the variables that are written, and, where a session is given, the list of their
+-- values.
 local function variables_of(g, flat, s)
   local needed, pairs_list, values = nil, {}, {}
   if flat then
@@ -83,7 +88,9 @@ end
 local function writer(opts, form_bits)
   local outputs = opts.outputs
   local g = opts.graph or (outputs ~= nil and graph_of(outputs)) or graph.current()
-  if getmetatable(g) ~= Graph then errors.bad('export_graph_def: graph is %s, a Graph is expected', errors.describe(g)) end
+  if getmetatable(g) ~= Graph then
+    errors.bad('export_graph_def: graph is %s, a Graph is expected', errors.describe(g))
+  end
   local flat
   if outputs ~= nil then
     flat = {}
@@ -91,29 +98,38 @@ local function writer(opts, form_bits)
     if #flat == 0 then errors.bad('export_graph_def: outputs is empty') end
   end
   local s = opts.session
-  if s ~= nil and getmetatable(s) ~= sessions.Session then errors.bad('export_graph_def: session is %s, a Session is expected', errors.describe(s)) end
-  if s and s.graph ~= g then errors.bad('export_graph_def: the session runs another graph than the one that is written') end
+  if s ~= nil and getmetatable(s) ~= sessions.Session then
+    errors.bad('export_graph_def: session is %s, a Session is expected', errors.describe(s))
+  end
+  if s and s.graph ~= g then
+    errors.bad('export_graph_def: the session runs another graph than the one that is written')
+  end
   if opts.frozen then s = s or sessions.default(g) end
   local variables, values = variables_of(g, flat, s)
   local form = form_bits + (opts.frozen and FROZEN or 0) + (opts.clear_devices and CLEAR or 0)
   return function(with_context)
-    return core.tensor_bytes(core.export_graph_def(g.handle, flat, form + (with_context and CONTEXT or 0), variables, values))
+    return core.tensor_bytes(core.export_graph_def(g.handle, flat, form + (with_context and CONTEXT or 0), variables,
+        values))
   end
 end
 
 --- The bytes of the GraphDef that export_graph_def would write.
 function M.graph_def_bytes(opts) return writer(opts, 0)(false) end
 
---- df.export_graph_def(path, {outputs =, with_context =, graph =, session =, frozen =, clear_devices =}): writes the graph, or what `outputs` need of it, so that
--- TensorFlow imports and runs it. The form is binary, or text where path ends in `.pbtxt`. Variables have an operation `init` that gives
--- them their initial values, or with `session` those that they have in that session. frozen: variables are constants, with their values
--- in the session (the default one); without `outputs`, what changes a variable is then left out, with all that depends on it. With
--- with_context a second file, path .. '.meta', is a MetaGraphDef with the conds and loops as contexts and the variables as collections, so
--- that tf.compat.v1.train.import_meta_graph reads a graph that tf.gradients can differentiate and a Saver can save; a path that ends in
--- `.meta` is that file alone. Where nodes were asked to run is in their `device`, or `_class` for those that are to be with another one;
--- TensorFlow runs what was asked of a device that it does not have where placement is soft, or with clear_devices, which leaves that out.
+--- df.export_graph_def(path, {outputs =, with_context =, graph =, session =, frozen =, clear_devices =}): writes the
+-- graph, or what `outputs` need of it, so that TensorFlow imports and runs it. The form is binary, or text where path
+-- ends in `.pbtxt`. Variables have an operation `init` that gives them their initial values, or with `session` those
+-- that they have in that session. frozen: variables are constants, with their values in the session (the default one);
+-- without `outputs`, what changes a variable is then left out, with all that depends on it. With with_context a second
+-- file, path .. '.meta', is a MetaGraphDef with the conds and loops as contexts and the variables as collections, so
+-- that tf.compat.v1.train.import_meta_graph reads a graph that tf.gradients can differentiate and a Saver can save; a
+-- path that ends in `.meta` is that file alone. Where nodes were asked to run is in their `device`, or `_class` for
+-- those that are to be with another one; TensorFlow runs what was asked of a device that it does not have where
+-- placement is soft, or with clear_devices, which leaves that out.
 function M.export_graph_def(path, opts)
-  if type(path) ~= 'string' or path == '' then errors.bad('export_graph_def takes a path, not %s', errors.describe(path)) end
+  if type(path) ~= 'string' or path == '' then
+    errors.bad('export_graph_def takes a path, not %s', errors.describe(path))
+  end
   opts = errors.options(opts, 'export_graph_def', known)
   local bytes = writer(opts, path:find('%.pbtxt$') and TEXT or 0)
   local meta = path:find('%.meta$') ~= nil

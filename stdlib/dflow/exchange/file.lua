@@ -1,7 +1,8 @@
 --- Files that are there whole or not at all: everything that dflow writes goes through here.
 --
--- What is written lies beside the target until it is complete and on the disk, and then takes its name: see runtime/base/writer.c. Errors name
--- the path and what the system said; their code is permission_denied, not_found, resource_exhausted (the disk is full) and so on.
+-- What is written lies beside the target until it is complete and on the disk, and then takes its name: see
+-- runtime/base/writer.c. Errors name the path and what the system said; their code is permission_denied, not_found,
+-- resource_exhausted (the disk is full) and so on.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 
@@ -12,7 +13,9 @@ File.__index = methods
 
 --- A path, or an error that says what was given.
 function M.path(path, what)
-  if type(path) ~= 'string' then errors.bad('%s: a path is expected, not %s', what or 'write', errors.describe(path)) end
+  if type(path) ~= 'string' then
+    errors.bad('%s: a path is expected, not %s', what or 'write', errors.describe(path))
+  end
   if path == '' then errors.bad('%s: the path is empty', what or 'write') end
   if path:find('\0', 1, true) then errors.bad('%s: the path %q holds a zero byte', what or 'write', path) end
   return path

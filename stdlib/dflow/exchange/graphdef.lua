@@ -9,8 +9,8 @@ local M = {}
 local Graph, Output, Operation = graph.Graph, graph.Output, graph.Operation
 local known = { 'input_map', 'prefix', 'into', 'files', 'signature' }
 
---- The bytes of a graph: those given, or those of the file (or of a SavedModel's folder) that was named. A graph's bytes have
--- control characters or a brace among them, which no path has.
+--- The bytes of a graph: those given, or those of the file (or of a SavedModel's folder) that was named. A graph's
+-- bytes have control characters or a brace among them, which no path has.
 local function read(source)
   if type(source) ~= 'string' then
     errors.bad('import_graph_def takes a path or the bytes of a graph, not %s', errors.describe(source))
@@ -55,7 +55,8 @@ local function take_map(g, map)
                  name:sub(1, 1) == '^' and ' or operation' or '')
     end
     if x.graph ~= g then
-      errors.bad("import_graph_def: input_map['%s'] belongs to another graph than the one imported into (say so with `into`)", name)
+      errors.bad("import_graph_def: input_map['%s'] belongs to another graph than the one imported into (say so with "
+                 .. "`into`)", name)
     end
     to[2 * i - 1], to[2 * i] = x.node, mt == Operation and -1 or x.index
   end
@@ -73,7 +74,8 @@ local function origin(g, node, index)
   end
 end
 
---- Which tensor of a checkpoint each variable is restored from, and which part of it: {[node] = {key, part}}, as the graph's own restoring operations have it.
+--- Which tensor of a checkpoint each variable is restored from, and which part of it: {[node] = {key, part}}, as the
+-- graph's own restoring operations have it.
 local function restored_keys(g, first)
   local keys = {}
   for node = first, core.graph_nodes(g.handle) - 1 do
@@ -83,15 +85,16 @@ local function restored_keys(g, first)
       if core.node_type(g.handle, from) == 'RestoreV2' then
         local names = core.output_constant(g.handle, core.node_input_of(g.handle, from, 1))
         local parts = core.output_constant(g.handle, core.node_input_of(g.handle, from, 2))
-        keys[(origin(g, core.node_input_of(g.handle, node, 0)))] = names and parts and { names:list()[index + 1], parts:list()[index + 1] }
+        keys[(origin(g, core.node_input_of(g.handle, node, 0)))] = names and parts
+          and { names:list()[index + 1], parts:list()[index + 1] }
       end
     end
   end
   return keys
 end
 
---- Makes Variables of the variables of an imported graph. `facts` is int32[n,4] as dflow.h says; those of a SavedModel begin with what its
--- checkpoint holds.
+--- Makes Variables of the variables of an imported graph. `facts` is int32[n,4] as dflow.h says; those of a SavedModel
+-- begin with what its checkpoint holds.
 local function adopt(g, first, facts, folder)
   local list, variable = facts:list(), require 'dflow.front.variable'
   local prefix = folder and folder .. '/variables/variables'
@@ -113,7 +116,8 @@ local function adopt(g, first, facts, folder)
   if not ok then error(err, 0) end
 end
 
---- Has sessions of g run the model's initializer before all else, fed with the paths of its assets: so it may read these, and no other files.
+--- Has sessions of g run the model's initializer before all else, fed with the paths of its assets: so it may read
+-- these, and no other files.
 local function add_start(g, start, under, folder)
   if not start or core.node_by_name(g.handle, under .. start.op) < 0 then return end
   local feeds = {}
@@ -124,13 +128,16 @@ local function add_start(g, start, under, folder)
   table.insert(g.starts, { op = g:op(under .. start.op), feeds = next(feeds) and feeds })
 end
 
---- df.import_graph_def(path or bytes, {into =, prefix =, input_map =, signature =}): a TensorFlow graph as a Graph, a new one unless `into` is given.
--- Nodes are found by the names they have in the file, g:output('while/Exit:0'), behind prefix .. '/' where there is a prefix.
--- `input_map` replaces inputs: {['x:0'] = an Output of `into`, ['^init'] = an operation}. Its variables are df.Variables, trainable as the
--- file's collections say; those of a SavedModel's folder begin with what its checkpoint holds. `files` lets its operations read and write
--- files by themselves; without it they do under a path that a run feeds. Of a SavedModel g.signatures has what it takes and gives, as
--- {name = {inputs = {name = 'node:0'}, outputs =, method =}}; of the one that `signature` names (serving_default, or the only one)
--- g.inputs and g.outputs are the Outputs, by name and as lists in the order of names, and g.results the names of the outputs. Its initializer, which
+--- df.import_graph_def(path or bytes, {into =, prefix =, input_map =, signature =}): a TensorFlow graph as a Graph, a
+-- new one unless `into` is given.
+-- Nodes are found by the names they have in the file, g:output('while/Exit:0'), behind prefix .. '/' where there is a
+-- prefix.
+-- `input_map` replaces inputs: {['x:0'] = an Output of `into`, ['^init'] = an operation}. Its variables are
+-- df.Variables, trainable as the file's collections say; those of a SavedModel's folder begin with what its checkpoint
+-- holds. `files` lets its operations read and write files by themselves; without it they do under a path that a run
+-- feeds. Of a SavedModel g.signatures has what it takes and gives, as {name = {inputs = {name = 'node:0'}, outputs =,
+-- method =}}; of the one that `signature` names (serving_default, or the only one) g.inputs and g.outputs are the
+-- Outputs, by name and as lists in the order of names, and g.results the names of the outputs. Its initializer, which
 -- fills its tables, is run by each session before all else (g.starts).
 function M.import_graph_def(source, opts)
   opts = errors.options(opts, 'import_graph_def', known)
@@ -151,7 +158,9 @@ function M.import_graph_def(source, opts)
   local function of_file(fn, ...)
     local ok, result, second = pcall(fn, ...)
     if ok then return result, second end
-    if path and type(result) == 'table' and result.message then result.message = errors.shown(path .. ': ' .. result.message) end
+    if path and type(result) == 'table' and result.message then
+      result.message = errors.shown(path .. ': ' .. result.message)
+    end
     error(result, 0)
   end
   local found, start = of_file(signatures.read, bytes)
@@ -161,7 +170,8 @@ function M.import_graph_def(source, opts)
   local result = of_file(core.import_graph_def, g.handle, bytes, prefix, names, to, core.where())
   adopt(g, first, result, folder)
   if found then
-    local under, said = prefix and prefix ~= '' and prefix:gsub('/*$', '') .. '/' or '', found[chosen] or { inputs = {}, outputs = {} }
+    local under, said = prefix and prefix ~= '' and prefix:gsub('/*$', '') .. '/' or '', found[chosen]
+      or { inputs = {}, outputs = {} }
     g.signatures, g.inputs = found, signatures.outputs(g, said.inputs, under)
     g.outputs, g.results = signatures.outputs(g, said.outputs, under)
     add_start(g, start, under, folder)

@@ -1,8 +1,8 @@
 --- A module of XLA's HLO, as JAX gives it, as a graph: df.import_hlo.
 --
--- Instructions are built in the order of their computation, those that its root needs, each by the function of its opcode (hlo/). A while
--- becomes a while_loop, a conditional a cond or switch_case, a call the called computation's nodes. What a loop's body hands on as it came
--- in is no loop variable: it is captured.
+-- Instructions are built in the order of their computation, those that its root needs, each by the function of its
+-- opcode (hlo/). A while becomes a while_loop, a conditional a cond or switch_case, a call the called computation's
+-- nodes. What a loop's body hands on as it came in is no loop variable: it is captured.
 local df = require 'dflow'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
@@ -27,7 +27,7 @@ local takes_spread = { broadcast = true, reshape = true, iota = true }
 local Importer = {}
 Importer.__index = Importer
 
--- ---- what an instruction is to the function that builds it ------------------------------------------------------------
+-- ---- what an instruction is to the function that builds it ----------------------------------------------------------
 local View = {}
 View.__index = View
 
@@ -41,16 +41,21 @@ function View:refuse(why) errors.raise('unimplemented', '%s: %s', self:text(), w
 
 --- The k-th computation that it calls.
 function View:computation(k)
-  return self.importer.module.by_id[self.i.called[k] or -1] or read.broken('%s calls a computation that is not there', self:text())
+  return self.importer.module.by_id[self.i.called[k] or -1]
+    or read.broken('%s calls a computation that is not there', self:text())
 end
 
---- The opcode, where a computation is one instruction of its two parameters; 'first', 'second' where it gives one of them.
+--- The opcode, where a computation is one instruction of its two parameters; 'first', 'second' where it gives one of
+-- them.
 function View:binary(comp)
   local root = comp.root
   if root.opcode == 'tuple' and #root.operands == 1 then root = comp.by_id[root.operands[1]] end
   if root.opcode == 'parameter' then return (root.parameter or 0) == 0 and 'first' or 'second' end
   local a, b = comp.by_id[root.operands[1]], comp.by_id[root.operands[2]]
-  if #root.operands == 2 and a.opcode == 'parameter' and b.opcode == 'parameter' and (a.parameter or 0) + (b.parameter or 0) == 1 then return root.opcode end
+  if #root.operands == 2 and a.opcode == 'parameter' and b.opcode == 'parameter'
+    and (a.parameter or 0) + (b.parameter or 0) == 1 then
+    return root.opcode
+  end
 end
 
 --- A computation of scalars, of scalars: an Output.
@@ -73,10 +78,13 @@ local function alike(comp, x, y, a, b)
   if x.opcode ~= y.opcode or #x.operands ~= #y.operands then return false end
   if x.opcode == 'parameter' then return (x.parameter or 0) == a and (y.parameter or 0) == b end
   if x.opcode == 'constant' then
-    return x == y or tostring(read.literal(x.literal, x.shape, x.name)) == tostring(read.literal(y.literal, y.shape, y.name))
+    return x == y or tostring(read.literal(x.literal, x.shape, x.name)) == tostring(read.literal(y.literal, y.shape,
+        y.name))
   end
   if x.direction ~= y.direction or x.called[1] ~= y.called[1] or x.shape.type ~= y.shape.type then return false end
-  for k, id in ipairs(x.operands) do if not alike(comp, comp.by_id[id], comp.by_id[y.operands[k]], a, b) then return false end end
+  for k, id in ipairs(x.operands) do
+    if not alike(comp, comp.by_id[id], comp.by_id[y.operands[k]], a, b) then return false end
+  end
   return true
 end
 
@@ -91,13 +99,15 @@ function View:key(comp, xs)
       local arguments = {}
       for j, a in ipairs(xs) do arguments[2 * j - 1], arguments[2 * j] = a, a end
       local key = self.importer:run(comp, arguments, true, x)
-      if array.dtype:find 'float' and not (root.comparison or ''):find 'TOTAL' then key = key + df.constant(0, key.dtype) end
+      if array.dtype:find 'float' and not (root.comparison or ''):find 'TOTAL' then
+        key = key + df.constant(0, key.dtype)
+      end
       return key, down
     end
   end
 end
 
--- ---- computations -------------------------------------------------------------------------------------------------------
+-- ---- computations ---------------------------------------------------------------------------------------------------
 --- The instructions that `root` needs, by place.
 local function needed(comp, root)
   comp.needs = comp.needs or {}
@@ -110,18 +120,26 @@ local function needed(comp, root)
   return need
 end
 
---- What the computation gives for these arguments. lifted: its scalars are arrays. root: of another instruction than its root.
+--- What the computation gives for these arguments. lifted: its scalars are arrays. root: of another instruction than
+-- its root.
 function Importer:run(comp, arguments, lifted, root)
   root = root or comp.root
-  if self.depth >= DEEPEST then read.broken('the computation %s calls itself, or computations call each other %d deep', comp.name, DEEPEST) end
-  if #arguments ~= comp.count then read.broken('the computation %s takes %d values and is given %d', comp.name, comp.count, #arguments) end
+  if self.depth >= DEEPEST then
+    read.broken('the computation %s calls itself, or computations call each other %d deep', comp.name, DEEPEST)
+  end
+  if #arguments ~= comp.count then
+    read.broken('the computation %s takes %d values and is given %d', comp.name, comp.count, #arguments)
+  end
   self.depth = self.depth + 1
   local need, env = needed(comp, root), {}
   for at = 1, root.at do
     if need[at] then
       local i = comp.instructions[at]
       self.left = self.left - 1
-      if self.left < 0 then errors.raise('resource_exhausted', 'this HLO module stands for more than %d instructions, calls taken apart', self.most) end
+      if self.left < 0 then
+        errors.raise('resource_exhausted', 'this HLO module stands for more than %d instructions, calls taken apart',
+                     self.most)
+      end
       local operands = {}
       for k, id in ipairs(i.operands) do operands[k] = env[id] end
       env[i.id or 0] = self:build(View.new(self, i, comp), operands, arguments, lifted)
@@ -131,7 +149,8 @@ function Importer:run(comp, arguments, lifted, root)
   return env[root.id or 0]
 end
 
---- Elementwise: of small arrays while one of them, or the result of their broadcasting, is as large as the instruction says.
+--- Elementwise: of small arrays while one of them, or the result of their broadcasting, is as large as the instruction
+-- says.
 local function build_elementwise(n, fn, operands)
   local small, spread = {}, true
   for k, v in ipairs(operands) do
@@ -148,7 +167,9 @@ function Importer:make(n, operands, arguments, lifted)
   if i.opcode == 'parameter' then return arguments[(i.parameter or 0) + 1] end
   local step = flow[i.opcode]
   if step then return step(self, n, operands, lifted) end
-  for k, v in ipairs(operands) do if value.is_tuple(v) then read.broken('%s takes a tuple as operand %d', n:text(), k) end end
+  for k, v in ipairs(operands) do
+    if value.is_tuple(v) then read.broken('%s takes a tuple as operand %d', n:text(), k) end
+  end
   local fn = elementwise[i.opcode]
   if lifted then
     if fn then return fn(n, unpack(operands, 1, #operands)) end
@@ -157,7 +178,10 @@ function Importer:make(n, operands, arguments, lifted)
   end
   if fn then return build_elementwise(n, fn, operands) end
   fn = whole_ops[i.opcode]
-  if not fn then errors.raise('unimplemented', 'dflow does not know the HLO opcode %s (instruction %s of %s)', i.opcode, i.name, n.comp.name) end
+  if not fn then
+    errors.raise('unimplemented', 'dflow does not know the HLO opcode %s (instruction %s of %s)', i.opcode, i.name,
+                 n.comp.name)
+  end
   if not takes_spread[i.opcode] then for k, v in ipairs(operands) do operands[k] = value.whole(v) end end
   return fn(n, unpack(operands, 1, #operands))
 end
@@ -165,7 +189,9 @@ end
 function Importer:build(n, operands, arguments, lifted)
   local ok, r = pcall(self.make, self, n, operands, arguments, lifted)
   if ok then return r end
-  if type(r) == 'table' and r.message and not r.message:find('HLO', 1, true) then r.message = errors.shown(n:text() .. ': ' .. r.message) end
+  if type(r) == 'table' and r.message and not r.message:find('HLO', 1, true) then
+    r.message = errors.shown(n:text() .. ': ' .. r.message)
+  end
   error(r, 0)
 end
 
@@ -176,16 +202,21 @@ local function leaves(v)
   return list
 end
 
--- ---- control flow, tuples -----------------------------------------------------------------------------------------------
+-- ---- control flow, tuples -------------------------------------------------------------------------------------------
 flow['constant'] = function(_, n) return df.constant(read.literal(n.i.literal, n.i.shape, n:text())) end
 flow['tuple'] = function(_, _, operands) return value.tuple(operands) end
 flow['get-tuple-element'] = function(_, n, operands)
   local v = operands[1]
-  return value.is_tuple(v) and v[(n.i.tuple_index or 0) + 1] or read.broken('%s: the tuple has no such element', n:text())
+  return value.is_tuple(v) and v[(n.i.tuple_index or 0) + 1]
+    or read.broken('%s: the tuple has no such element', n:text())
 end
-for _, opcode in ipairs{ 'opt-barrier', 'copy', 'domain' } do flow[opcode] = function(_, _, operands) return operands[1] end end
+for _, opcode in ipairs{ 'opt-barrier', 'copy', 'domain' } do
+  flow[opcode] = function(_, _, operands) return operands[1] end
+end
 flow['after-all'] = function() return value.tuple{} end
-for _, opcode in ipairs{ 'partition-id', 'replica-id' } do flow[opcode] = function() return df.constant(0, 'uint32') end end
+for _, opcode in ipairs{ 'partition-id', 'replica-id' } do
+  flow[opcode] = function() return df.constant(0, 'uint32') end
+end
 flow['call'] = function(self, n, operands, lifted)
   return self:run(n:computation(1), operands, lifted)
 end
@@ -214,7 +245,8 @@ flow['while'] = function(self, n, operands, lifted)
   if value.is_tuple(init) then
     for k, v in ipairs(init) do
       local from = root.opcode == 'tuple' and body.by_id[root.operands[k]]
-      varies[k] = not (from and from.opcode == 'get-tuple-element' and (from.tuple_index or 0) == k - 1 and body.by_id[from.operands[1]] == parameter)
+      varies[k] = not (from and from.opcode == 'get-tuple-element' and (from.tuple_index or 0) == k - 1
+                       and body.by_id[from.operands[1]] == parameter)
       if varies[k] then changes[#changes + 1] = v end
     end
   end
@@ -255,7 +287,9 @@ flow['conditional'] = function(self, n, operands, lifted)
       return unpack(leaves(v))
     end
   end
-  if #branches == 0 or #operands ~= #branches + 1 then read.broken('%s has %d branches and %d operands', n:text(), #branches, #operands) end
+  if #branches == 0 or #operands ~= #branches + 1 then
+    read.broken('%s has %d branches and %d operands', n:text(), #branches, #operands)
+  end
   local results = #value.flatten(self:like(n.i.shape), {})
   if results == 0 then return self:like(n.i.shape) end
   local last
@@ -278,7 +312,7 @@ function Importer:like(shape)
   return value.tuple(out)
 end
 
--- ---- df.import_hlo --------------------------------------------------------------------------------------------------------
+-- ---- df.import_hlo --------------------------------------------------------------------------------------------------
 function Importer:parameter(shape, name)
   if shape.type == read.TUPLE then
     local out = {}
@@ -290,16 +324,18 @@ function Importer:parameter(shape, name)
   return x
 end
 
---- df.import_hlo(path or bytes, {into =, prefix =}): an HloModuleProto, plain or gzip, as a Graph, a new one unless `into` is given.
--- g.inputs and g.outputs are lists of Outputs: the parameters of the entry computation, placeholders, and its results, in order, the parts
--- of a tuple one by one.
+--- df.import_hlo(path or bytes, {into =, prefix =}): an HloModuleProto, plain or gzip, as a Graph, a new one unless
+-- `into` is given.
+-- g.inputs and g.outputs are lists of Outputs: the parameters of the entry computation, placeholders, and its results,
+-- in order, the parts of a tuple one by one.
 function M.import_hlo(from, opts)
   local g, prefix, bytes, path = source.arguments('import_hlo', from, opts)
   local ok, err = pcall(function()
     local module = read.module(bytes)
     local most = MOST
     for _, c in ipairs(module.computations) do most = most + EACH * #c.instructions end
-    local self = setmetatable({ graph = g, module = module, depth = 0, most = most, left = most, inputs = {} }, Importer)
+    local self = setmetatable({ graph = g, module = module, depth = 0, most = most, left = most, inputs = {} },
+                              Importer)
     graph.with(g, function()
       local arguments = {}
       for k = 1, module.entry.count do

@@ -1,4 +1,5 @@
---- JSON: what notebooks, safetensors and pages about runs are told in. Strings are bytes; an empty table is an object unless it is M.list{}.
+--- JSON: what notebooks, safetensors and pages about runs are told in. Strings are bytes; an empty table is an object
+-- unless it is M.list{}.
 local M = {}
 local DEEPEST = 200
 
@@ -7,8 +8,9 @@ local list_mark = {}
 function M.list(t) return setmetatable(t or {}, list_mark) end
 M.null = setmetatable({}, { __tostring = function() return 'null' end })
 
--- ---- writing ----------------------------------------------------------------------------------------------------------
-local escapes = { ['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t', ['\b'] = '\\b', ['\f'] = '\\f' }
+-- ---- writing --------------------------------------------------------------------------------------------------------
+local escapes = { ['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t', ['\b'] = '\\b',
+                  ['\f'] = '\\f' }
 
 --- A string as JSON; it may stand in a script of a page.
 local function quote(s)
@@ -41,18 +43,22 @@ function M.encode(v, how)
   return '{' .. table.concat(out, ',') .. '}'
 end
 
--- ---- reading ----------------------------------------------------------------------------------------------------------
+-- ---- reading --------------------------------------------------------------------------------------------------------
 local plain = { ['"'] = '"', ['\\'] = '\\', ['/'] = '/', b = '\b', f = '\f', n = '\n', r = '\r', t = '\t' }
 local words = { ['true'] = true, ['false'] = false, null = M.null }
 
 local function utf8_of(code)
   if code < 0x80 then return string.char(code) end
   if code < 0x800 then return string.char(0xc0 + math.floor(code / 64), 0x80 + code % 64) end
-  if code < 0x10000 then return string.char(0xe0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64, 0x80 + code % 64) end
-  return string.char(0xf0 + math.floor(code / 262144), 0x80 + math.floor(code / 4096) % 64, 0x80 + math.floor(code / 64) % 64, 0x80 + code % 64)
+  if code < 0x10000 then
+    return string.char(0xe0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64, 0x80 + code % 64)
+  end
+  return string.char(0xf0 + math.floor(code / 262144), 0x80 + math.floor(code / 4096) % 64,
+                     0x80 + math.floor(code / 64) % 64, 0x80 + code % 64)
 end
 
---- The value of a JSON text; nil, what is wrong, and at which byte. `ordered`: objects keep the order of their keys in [0].
+--- The value of a JSON text; nil, what is wrong, and at which byte. `ordered`: objects keep the order of their keys in
+-- [0].
 function M.read(text, ordered)
   local at, depth = 1, 0
   local value

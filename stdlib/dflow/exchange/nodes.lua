@@ -1,4 +1,5 @@
---- The nodes of a GraphDef as Lua tables, to be rewritten: read from its bytes and written to them. What is not looked at stays as it was.
+--- The nodes of a GraphDef as Lua tables, to be rewritten: read from its bytes and written to them. What is not looked
+-- at stays as it was.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -9,7 +10,7 @@ local NODE, NAME, OP, INPUT, DEVICE, ATTR = 1, 1, 2, 3, 4, 5          -- fields 
 
 local function broken(text, ...) errors.raise('data_loss', 'the GraphDef: ' .. text, ...) end
 
--- ---- attributes: the bytes of an AttrValue ----------------------------------------------------------------------------------
+-- ---- attributes: the bytes of an AttrValue --------------------------------------------------------------------------
 function M.text(s) return wire.bytes(2, s) end
 function M.flag(v) return wire.int(5, v and 1 or 0) end
 function M.dtype(name) return wire.int(6, dtypes.number[name]) end
@@ -22,14 +23,17 @@ function M.int(v) return wire.int(3, v) end
 function M.tensor(t)
   local dims = {}
   for i, d in ipairs(t.shape) do dims[i] = wire.bytes(2, wire.int(1, d)) end
-  return wire.bytes(8, wire.int(1, dtypes.number[t.dtype]) .. wire.bytes(2, table.concat(dims)) .. wire.bytes(4, core.tensor_bytes(t)))
+  return wire.bytes(8, wire.int(1, dtypes.number[t.dtype]) .. wire.bytes(2, table.concat(dims))
+                    .. wire.bytes(4, core.tensor_bytes(t)))
 end
 
 local schemas = {
-  value = { [1] = { 'list', 'message', 'list' }, [2] = { 's', 'bytes' }, [3] = { 'i', 'int' }, [4] = { 'f', 'float' }, [5] = { 'b', 'int' }, [6] = { 'type', 'int' } },
+  value = { [1] = { 'list', 'message', 'list' }, [2] = { 's', 'bytes' }, [3] = { 'i', 'int' }, [4] = { 'f', 'float' },
+            [5] = { 'b', 'int' }, [6] = { 'type', 'int' } },
   list = { [3] = { 'ints', 'int*' } },
 }
---- What attribute `name` of a node is: a string, a number, a boolean, a dtype's name or a list of numbers; `default` where it has none.
+--- What attribute `name` of a node is: a string, a number, a boolean, a dtype's name or a list of numbers; `default`
+-- where it has none.
 function M.attr(node, name, default)
   if not node.attrs[name] then return default end
   local v = wire.message(schemas, 'value', node.attrs[name], broken)
@@ -39,7 +43,7 @@ function M.attr(node, name, default)
   return v.s or v.i or v.f or default
 end
 
--- ---- nodes ----------------------------------------------------------------------------------------------------------------
+-- ---- nodes ----------------------------------------------------------------------------------------------------------
 local function read_node(s, at, last)
   local node = { inputs = {}, attrs = {} }
   wire.fields(s, at, last, broken, function(field, _, start, stop)
@@ -59,8 +63,8 @@ local function read_node(s, at, last)
   return node
 end
 
---- The nodes in a GraphDef's bytes, as a list and by name: { name =, op =, inputs = { 'x:0', '^x' }, attrs = { name = bytes }, device = }; and the other fields
---- of the GraphDef as they are.
+--- The nodes in a GraphDef's bytes, as a list and by name: { name =, op =, inputs = { 'x:0', '^x' }, attrs = { name =
+--- bytes }, device = }; and the other fields of the GraphDef as they are.
 function M.read(bytes)
   local list, by_name, rest, at = {}, {}, {}, 1
   wire.fields(bytes, 1, #bytes, broken, function(field, _, start, stop)
@@ -83,7 +87,9 @@ function M.write(list, rest)
     if node.device then parts[#parts + 1] = wire.bytes(DEVICE, node.device) end
     for key in pairs(node.attrs) do keys[#keys + 1] = key end
     table.sort(keys)
-    for _, key in ipairs(keys) do parts[#parts + 1] = wire.bytes(ATTR, wire.bytes(1, key) .. wire.bytes(2, node.attrs[key])) end
+    for _, key in ipairs(keys) do
+      parts[#parts + 1] = wire.bytes(ATTR, wire.bytes(1, key) .. wire.bytes(2, node.attrs[key]))
+    end
     out[i] = wire.bytes(NODE, table.concat(parts))
   end
   return table.concat(out) .. rest

@@ -18,8 +18,9 @@ local function read_file(path)
 end
 
 -- ---- .npy ---------------------------------------------------------------------------------------------------------
-local descr_of = { float32 = '<f4', float64 = '<f8', float16 = '<f2', int8 = '|i1', uint8 = '|u1', int16 = '<i2', uint16 = '<u2',
-                   int32 = '<i4', uint32 = '<u4', int64 = '<i8', uint64 = '<u8', bool = '|b1', complex64 = '<c8', complex128 = '<c16' }
+local descr_of = { float32 = '<f4', float64 = '<f8', float16 = '<f2', int8 = '|i1', uint8 = '|u1', int16 = '<i2',
+                   uint16 = '<u2', int32 = '<i4', uint32 = '<u4', int64 = '<i8', uint64 = '<u8', bool = '|b1',
+                   complex64 = '<c8', complex128 = '<c16' }
 local dtype_of = {}
 for dtype, descr in pairs(descr_of) do dtype_of[descr:sub(2)] = dtype end
 
@@ -49,7 +50,8 @@ local function utf8_char(c)
   if c < 0x80 then return string.char(c) end
   if c < 0x800 then return string.char(0xC0 + math.floor(c / 64), 0x80 + c % 64) end
   if c < 0x10000 then return string.char(0xE0 + math.floor(c / 4096), 0x80 + math.floor(c / 64) % 64, 0x80 + c % 64) end
-  return string.char(0xF0 + math.floor(c / 262144), 0x80 + math.floor(c / 4096) % 64, 0x80 + math.floor(c / 64) % 64, 0x80 + c % 64)
+  return string.char(0xF0 + math.floor(c / 262144), 0x80 + math.floor(c / 4096) % 64, 0x80 + math.floor(c / 64) % 64,
+                     0x80 + c % 64)
 end
 
 local function reversed(bytes, width)
@@ -83,7 +85,9 @@ local function decode(bytes, path)
   if #header < length then broken('it ends in its header') end
   local fields = header:match("'descr'%s*:%s*(%[.-%])%s*,?%s*['}]")
   if fields then
-    errors.raise('unimplemented', '%s is a .npy file of records, %s: save each field by itself, as in np.save(path, a[name])', path, fields)
+    errors.raise('unimplemented',
+                 '%s is a .npy file of records, %s: save each field by itself, as in np.save(path, a[name])', path,
+                   fields)
   end
   local descr = header:match("'descr'%s*:%s*'([^']*)'")
   local fortran = header:match("'fortran_order'%s*:%s*(%a+)")
@@ -101,7 +105,9 @@ local function decode(bytes, path)
   if #shape > 8 then broken('its rank is %d, the highest is 8', #shape) end
   local order, kind, width = descr:match('^([<>|=]?)(%a)(%d+)$')
   width = tonumber(width)
-  local function unknown() errors.raise('unimplemented', '%s is a .npy file of elements of type %s, which no dtype here is', path, descr) end
+  local function unknown()
+    errors.raise('unimplemented', '%s is a .npy file of elements of type %s, which no dtype here is', path, descr)
+  end
   if not kind or not (dtype_of[kind .. width] or kind == 'S' or kind == 'U') then unknown() end
   if kind == 'U' then width = width * 4 end
   if width == 0 and size > 0 then broken('its elements are %s, which have no bytes', descr) end
@@ -125,7 +131,9 @@ local function decode(bytes, path)
         local out = {}
         for k = 1, width, 4 do
           local c = little(one, k, 4)
-          if c > 0x10ffff then errors.raise('data_loss', '%s is a damaged .npy file: it has a character of number %.0f', path, c) end
+          if c > 0x10ffff then
+            errors.raise('data_loss', '%s is a damaged .npy file: it has a character of number %.0f', path, c)
+          end
           out[#out + 1] = c ~= 0 and utf8_char(c) or '\0'
         end
         one = table.concat(out)
@@ -177,16 +185,19 @@ function M.save_npz(path, list)
     if at + #data > 2 ^ 32 - 2 ^ 20 then
       errors.raise('unimplemented', 'save_npz: more than 4 GB in one file')
     end
-    local facts = put(0, 2) .. put(0, 2) .. put(0x21, 2) .. put(core.crc32(data), 4) .. put(#data, 4) .. put(#data, 4) .. put(#file, 2) .. put(0, 2)
+    local facts = put(0, 2) .. put(0, 2) .. put(0x21, 2) .. put(core.crc32(data), 4) .. put(#data, 4) .. put(#data, 4)
+      .. put(#file, 2) .. put(0, 2)
     local head = 'PK\3\4' .. put(20, 2) .. put(0, 2) .. facts .. file
     parts[#parts + 1] = head
     parts[#parts + 1] = data
-    directory[#directory + 1] = 'PK\1\2' .. put(20, 2) .. put(20, 2) .. put(0, 2) .. facts .. put(0, 2) .. put(0, 2) .. put(0, 2) .. put(0, 4)
+    directory[#directory + 1] = 'PK\1\2' .. put(20, 2) .. put(20, 2) .. put(0, 2) .. facts .. put(0, 2) .. put(0, 2)
+      .. put(0, 2) .. put(0, 4)
       .. put(at, 4) .. file
     at = at + #head + #data
   end
   local central = table.concat(directory)
-  parts[#parts + 1] = central .. 'PK\5\6' .. put(0, 4) .. put(#names, 2) .. put(#names, 2) .. put(#central, 4) .. put(at, 4) .. put(0, 2)
+  parts[#parts + 1] = central .. 'PK\5\6' .. put(0, 4) .. put(#names, 2) .. put(#names, 2) .. put(#central, 4)
+    .. put(at, 4) .. put(0, 2)
   write_file(path, table.concat(parts))
 end
 
@@ -210,8 +221,10 @@ function M.load_npz(path)
   local out, left = {}, budget(#bytes)
   for _ = 1, count do
     if bytes:sub(at, at + 3) ~= 'PK\1\2' then broken('its directory is damaged') end
-    local method, crc, packed, size = little(bytes, at + 10, 2), little(bytes, at + 16, 4), little(bytes, at + 20, 4), little(bytes, at + 24, 4)
-    local name_length, extra, comment, where = little(bytes, at + 28, 2), little(bytes, at + 30, 2), little(bytes, at + 32, 2), little(bytes, at + 42, 4)
+    local method, crc, packed, size = little(bytes, at + 10, 2), little(bytes, at + 16, 4), little(bytes, at + 20, 4),
+      little(bytes, at + 24, 4)
+    local name_length, extra, comment, where = little(bytes, at + 28, 2), little(bytes, at + 30, 2),
+      little(bytes, at + 32, 2), little(bytes, at + 42, 4)
     local name = bytes:sub(at + 46, at + 45 + name_length)
     at = at + 46 + name_length + extra + comment
     local head = where + 1
@@ -221,7 +234,8 @@ function M.load_npz(path)
     if #data ~= packed then broken('the member %s ends early', name) end
     left = left - size
     if left < 0 then
-      errors.raise('resource_exhausted', '%s unpacks to more than %.0f bytes; DFLOW_UNPACK_LIMIT says how many are taken', path,
+      errors.raise('resource_exhausted',
+                   '%s unpacks to more than %.0f bytes; DFLOW_UNPACK_LIMIT says how many are taken', path,
                    budget(#bytes))
     end
     if method == 8 then

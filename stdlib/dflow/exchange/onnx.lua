@@ -1,10 +1,11 @@
 --- A graph as an ONNX model: df.export_onnx.
 --
--- ONNX has no Switch, Merge and frames: its If and Loop own graphs, which see the names of the graphs around them. So each of dflow's
--- contexts (the top level, a branch, a predicate, a body) becomes a scope: a table of the names that its outputs have in the ONNX
--- graph that is being written. Nodes are written when their values are first asked for, into the graph of their own context, and an
--- If or Loop after everything that its graphs needed. A predicate is written twice: before the Loop with the first values, and at the
--- end of its body with the next ones, because a Loop is told by its body whether to go on.
+-- ONNX has no Switch, Merge and frames: its If and Loop own graphs, which see the names of the graphs around them. So
+-- each of dflow's contexts (the top level, a branch, a predicate, a body) becomes a scope: a table of the names that
+-- its outputs have in the ONNX graph that is being written. Nodes are written when their values are first asked for,
+-- into the graph of their own context, and an If or Loop after everything that its graphs needed. A predicate is
+-- written twice: before the Loop with the first values, and at the end of its body with the next ones, because a Loop
+-- is told by its body whether to go on.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
@@ -40,7 +41,8 @@ local function describe(g, node)
       f[i] = { out = n[at + 1], yes = { n[at + 2], n[at + 3] }, no = { n[at + 4], n[at + 5] } }
       at = at + 5
     else
-      f[i] = { out = n[at + 1], merge = n[at + 2], switch = n[at + 3], init = { n[at + 4], n[at + 5] }, next = { n[at + 6], n[at + 7] } }
+      f[i] = { out = n[at + 1], merge = n[at + 2], switch = n[at + 3], init = { n[at + 4], n[at + 5] },
+               next = { n[at + 6], n[at + 7] } }
       at = at + 7
     end
   end
@@ -48,7 +50,8 @@ local function describe(g, node)
 end
 
 -- Constants are written where they are used, the rest as part of its loop or cond.
-local flow = { Switch = true, Enter = true, NextIteration = true, LoopCond = true, RefSwitch = true, RefEnter = true, RefNextIteration = true,
+local flow = { Switch = true, Enter = true, NextIteration = true, LoopCond = true, RefSwitch = true, RefEnter = true,
+               RefNextIteration = true,
                Const = true, Merge = true, VarHandleOp = true }
 
 --- Marks every node that the outputs' values are made of, and notes the users of each.
@@ -86,7 +89,8 @@ function Exporter:mark(outputs)
   self.live, self.uses, self.inside = live, uses, inside
 end
 
---- Writes what is live in a context, in the order in which it was built: so nothing asks for what it needs through many calls.
+--- Writes what is live in a context, in the order in which it was built: so nothing asks for what it needs through many
+-- calls.
 function Exporter:sweep(context)
   for _, node in ipairs(self.inside[context] or {}) do
     if not self.scanned_writes[node] then self:value(node, 0) end
@@ -97,7 +101,9 @@ end
 function Exporter:origin(node, index)
   while true do
     local from, from_index = core.node_capture(self.handle, node)
-    if not from and core.node_type(self.handle, node) == 'Identity' then from, from_index = core.node_input_of(self.handle, node, 0) end
+    if not from and core.node_type(self.handle, node) == 'Identity' then
+      from, from_index = core.node_input_of(self.handle, node, 0)
+    end
     if not from then return node, index end
     node, index = from, from_index
   end
@@ -116,7 +122,7 @@ function Exporter:users(node, index, list)
   return list
 end
 
--- ---- names and nodes ---------------------------------------------------------------------------------------------------
+-- ---- names and nodes ------------------------------------------------------------------------------------------------
 function Exporter:unique(base)
   local n = self.used[base]
   if not n then
@@ -151,7 +157,9 @@ function Exporter:cast(name, d, from)
   return self:op('Cast', { name }, { to = proto.int(proto.dtype[d]) })
 end
 
-local function new_graph(name) return { name = name, nodes = {}, inputs = {}, outputs = {}, constants = {}, made = {} } end
+local function new_graph(name)
+  return { name = name, nodes = {}, inputs = {}, outputs = {}, constants = {}, made = {} }
+end
 
 -- Constants are those of the whole model.
 local function add_constant(self, base, t)
@@ -205,7 +213,7 @@ function Exporter:list(n, i)
   return self:op('Reshape', { self:index(n, i), self:ints { -1 } })
 end
 
--- ---- graphs within graphs ---------------------------------------------------------------------------------------------
+-- ---- graphs within graphs -------------------------------------------------------------------------------------------
 --- Calls fn with a graph of its own to write to; what fn gives is a list of {name, type…}, the graph's outputs.
 function Exporter:subgraph(name, context, fn)
   local outer, base = self.scope, self.base
@@ -260,7 +268,8 @@ function Exporter:cond(f, scope)
   local attrs = {}
   for _, side in ipairs { 'yes', 'no' } do
     local context = core.node_context(self.handle, live[1][side][1])
-    attrs[side == 'yes' and 'then_branch' or 'else_branch'] = proto.graph(self:subgraph(f.name .. '/' .. side, context, function()
+    attrs[side == 'yes' and 'then_branch' or 'else_branch'] = proto.graph(self:subgraph(f.name .. '/' .. side, context,
+        function()
       local list = {}
       self:sweep(context)
       for i, v in ipairs(live) do
@@ -307,20 +316,24 @@ function Exporter:counts(v)
   return false
 end
 
---- The op's name without TensorFlow's V3, where an array is known by a handle and by the flow that stands for what was done to it: here the
--- flow is the array, and the handle says nothing.
+--- The op's name without TensorFlow's V3, where an array is known by a handle and by the flow that stands for what was
+-- done to it: here the flow is the array, and the handle says nothing.
 local function plain_name(type_name) return (type_name:gsub('^(TensorArray.*)V3$', '%1')) end
 
---- Is the array made for this loop, written once in each trip at the number of the trip, and afterwards only read? Then it is a scan
--- output; gives the pair that is written.
+--- Is the array made for this loop, written once in each trip at the number of the trip, and afterwards only read? Then
+-- it is a scan output; gives the pair that is written.
 function Exporter:scanned(f, v, scope_context)
   local g = self.handle
   local made, made_index = self:origin(v.init[1], v.init[2])
-  if not core.node_type(g, made):find '^TensorArrayV?3?$' or core.node_context(g, made) ~= scope_context then return nil end
+  if not core.node_type(g, made):find '^TensorArrayV?3?$' or core.node_context(g, made) ~= scope_context then
+    return nil
+  end
   if #self:users(made, made_index) ~= 1 then return nil end
   local write = self:origin(v.next[1], v.next[2])
   local type_name = core.node_type(g, write)
-  if plain_name(type_name) ~= 'TensorArrayWrite' or core.node_context(g, write) ~= core.node_context(g, v.switch) then return nil end
+  if plain_name(type_name) ~= 'TensorArrayWrite' or core.node_context(g, write) ~= core.node_context(g, v.switch) then
+    return nil
+  end
   local from, from_index = self:origin(core.node_input_of(g, write, type_name == 'TensorArrayWrite' and 0 or 3))
   if from ~= v.switch or from_index ~= 1 then return nil end
   local counter, counter_index = self:origin(core.node_input_of(g, write, 1))
@@ -328,7 +341,9 @@ function Exporter:scanned(f, v, scope_context)
   for _, other in ipairs(f) do
     if counter == other.switch and counter_index == 1 and other ~= v then counts = self:counts(other) end
   end
-  if not counts or #self:users(v.switch, 1) ~= 1 or #self:users(v.merge, 0) ~= 1 or #self:users(write, 0) ~= 1 then return nil end
+  if not counts or #self:users(v.switch, 1) ~= 1 or #self:users(v.merge, 0) ~= 1 or #self:users(write, 0) ~= 1 then
+    return nil
+  end
   local value, value_index = core.node_input_of(g, write, 2)
   if core.output_dtype(g, value, value_index) == RESOURCE then return nil end
   for _, u in ipairs(self:users(v.out, 0)) do if not arrays.reads[plain_name(u.type)] then return nil end end
@@ -421,10 +436,12 @@ function Exporter:loop(f, scope)
   for i, v in ipairs(carried) do self:call(scope.names[v.out], v.out, names[i]) end
 end
 
--- ---- values -----------------------------------------------------------------------------------------------------------
+-- ---- values ---------------------------------------------------------------------------------------------------------
 --- Gives a name that a node's own work made the node's name.
 function Exporter:call(value, node, name)
-  if value == name and not self.renamed[name] then self.renamed[name] = self:unique(core.node_name_of(self.handle, node)) end
+  if value == name and not self.renamed[name] then
+    self.renamed[name] = self:unique(core.node_name_of(self.handle, node))
+  end
 end
 
 --- Leaves out the constants without readers: axes that became attributes, for one.
@@ -453,7 +470,9 @@ function Exporter:value(node, index)
     from, from_index = core.node_capture(g, node)
   until not from
   local scope = self.scopes[core.node_context(g, node)]
-  if not scope then errors.raise('internal', 'export_onnx: %s is used where its context is not open', core.node_name_of(g, node)) end
+  if not scope then
+    errors.raise('internal', 'export_onnx: %s is used where its context is not open', core.node_name_of(g, node))
+  end
   local k = key(node, index)
   local v = scope.names[k] or self.known[k]
   if v then return v end
@@ -469,7 +488,8 @@ function Exporter:value(node, index)
   self:emit(node, scope)
   self.scope, self.base, self.doc = outer, base, doc
   v = scope.names[k]
-  if not v and self.refusals[1] then self.known[k] = '?' end        -- asked once: others that need it are refused with it
+  -- asked once: others that need it are refused with it
+  if not v and self.refusals[1] then self.known[k] = '?' end
   return v or '?'
 end
 
@@ -502,7 +522,8 @@ end
 
 local function view(self, node)
   local g = self.handle
-  local n = setmetatable({ handle = g, exporter = self, node = node, count = core.node_inputs(g, node), from = {} }, View)
+  local n = setmetatable({ handle = g, exporter = self, node = node, count = core.node_inputs(g, node), from = {} },
+                         View)
   function n.attr(name) return core.node_attr(g, node, name) end
   function n.uses(index) return self.uses[key(node, index)] ~= nil end
   for i = 1, n.count do n.from[i] = { core.node_input_of(g, node, i - 1) } end
@@ -515,8 +536,8 @@ function Exporter:refuse(node, why)
   table.insert(self.refusals, { node = node, why = why })
 end
 
---- Most operators of the standard take no bfloat16, and runtimes have them for fewer dtypes still: values of bfloat16 are computed with
--- in float32 and rounded, which is what dflow's own kernels do.
+--- Most operators of the standard take no bfloat16, and runtimes have them for fewer dtypes still: values of bfloat16
+-- are computed with in float32 and rounded, which is what dflow's own kernels do.
 local function widen(self, n)
   for i = 1, n.count do
     if type(n[i]) == 'string' and core.output_dtype(n.handle, n.from[i][1], n.from[i][2]) == BFLOAT16 then
@@ -537,7 +558,8 @@ end
 local function fresh_array(_, n)
   local size = n:numbers(1)
   if not proto.dtype[n.attr 'dtype'] then n:refuse('ONNX has no sequence of sequences') end
-  local a = { kind = 'new', size = n[1], fixed = size and size[1], d = n.attr 'dtype', dynamic = n.attr 'dynamic_size', shape = n.attr 'element_shape' }
+  local a = { kind = 'new', size = n[1], fixed = size and size[1], d = n.attr 'dtype', dynamic = n.attr 'dynamic_size',
+              shape = n.attr 'element_shape' }
   return core.node_outputs(n.handle, n.node) == 2 and { 'handle', a } or a
 end
 
@@ -561,14 +583,18 @@ function Exporter:emit(node, scope)
   end
   local complete = true
   for i = 1, n.count do
-    if core.node_type(g, (self:origin(n.from[i][1], n.from[i][2]))) == 'VarHandleOp' then return self:refuse(node, 'it has a state or a side effect') end
+    if core.node_type(g, (self:origin(n.from[i][1], n.from[i][2]))) == 'VarHandleOp' then
+      return self:refuse(node, 'it has a state or a side effect')
+    end
     n[i] = self:value(n.from[i][1], n.from[i][2])
     complete = complete and n[i] ~= '?'
   end
   if not complete then return end      -- what it needs was refused
   for i = 0, core.node_outputs(g, node) - 1 do
     local d = core.output_dtype(g, node, i)
-    if dtypes.is_complex(d) or (d ~= RESOURCE and not proto.dtype[d]) then return self:refuse(node, 'no operator takes ' .. dtypes.name[d]) end
+    if dtypes.is_complex(d) or (d ~= RESOURCE and not proto.dtype[d]) then
+      return self:refuse(node, 'no operator takes ' .. dtypes.name[d])
+    end
   end
   self.scope, self.base, self.doc = scope, core.node_name_of(g, node), core.node_where(g, node)
   local plain = plain_name(type_name)
@@ -587,11 +613,13 @@ function Exporter:emit(node, scope)
   if n.widened then narrow(self, n, r) end
   for i, v in ipairs(r) do
     scope.names[key(node, i - 1)] = v
-    if i == 1 and type(v) == 'string' and v:sub(1, #self.base + 1) == self.base .. '/' and scope.into.made[v] then self:call(v, node, v) end
+    if i == 1 and type(v) == 'string' and v:sub(1, #self.base + 1) == self.base .. '/' and scope.into.made[v] then
+      self:call(v, node, v)
+    end
   end
 end
 
--- ---- variables ----------------------------------------------------------------------------------------------------------
+-- ---- variables ------------------------------------------------------------------------------------------------------
 function Exporter:variable(node)
   local name = self.variables[node]
   if not name then
@@ -612,14 +640,16 @@ function Exporter:variable(node)
   return name
 end
 
--- ---- df.export_onnx -------------------------------------------------------------------------------------------------------
+-- ---- df.export_onnx -------------------------------------------------------------------------------------------------
 --- The Outputs of what was given, and their names: a list keeps its order, names come sorted.
 local function take(given, what)
   local list, names = {}, {}
   local function add(x, name)
     local mt = getmetatable(x)
     if type(mt) == 'table' and rawget(mt, 'as_output') then x = mt.as_output(x) end
-    if getmetatable(x) ~= graph.Output then errors.bad('export_onnx: %s is %s, an Output is expected', what, errors.describe(x)) end
+    if getmetatable(x) ~= graph.Output then
+      errors.bad('export_onnx: %s is %s, an Output is expected', what, errors.describe(x))
+    end
     list[#list + 1], names[#list + 1] = x, name or (x.name:gsub(':0$', ''))
   end
   if not nest.is_plain(given) then
@@ -633,19 +663,26 @@ end
 --- The shape of an input or output of the model, whose rank ONNX wants to know.
 local function model_shape(o, what)
   local shape = o.shape
-  if not shape then errors.bad('export_onnx: the rank of the %s %s is not known, and ONNX wants it: say it with x:set_shape{-1, …}', what, o.name) end
+  if not shape then
+    errors.bad('export_onnx: the rank of the %s %s is not known, and ONNX wants it: say it with x:set_shape{-1, …}',
+               what, o.name)
+  end
   return shape
 end
 
 local function check_opset(opset)
   if opset == nil then return 17 end
-  if not proto.format[opset] then errors.bad('export_onnx: opset is %s, a whole number from 16 to 21 is expected', tostring(opset)) end
+  if not proto.format[opset] then
+    errors.bad('export_onnx: opset is %s, a whole number from 16 to 21 is expected', tostring(opset))
+  end
   return opset
 end
 
---- Ops with side effects that the outputs depend on, be it by their order alone: they have no place in a function of the inputs.
-local harmless = { Print = true, Assert = true, Placeholder = true, PlaceholderV2 = true, PlaceholderWithDefault = true, ReadVariableOp = true,
-                   VarHandleOp = true, VariableV2 = true, Variable = true, DeepCopy = true, GuaranteeConst = true }
+--- Ops with side effects that the outputs depend on, be it by their order alone: they have no place in a function of
+-- the inputs.
+local harmless = { Print = true, Assert = true, Placeholder = true, PlaceholderV2 = true, PlaceholderWithDefault = true,
+                   ReadVariableOp = true, VarHandleOp = true, VariableV2 = true, Variable = true, DeepCopy = true,
+                   GuaranteeConst = true }
 function Exporter:refuse_effects(outputs)
   local flat = {}
   for i, o in ipairs(outputs) do flat[2 * i - 1], flat[2 * i] = o.node, o.index end
@@ -664,18 +701,23 @@ function Exporter:raise_refusals()
   table.sort(self.refusals, function(a, b) return a.node < b.node end)
   for i, r in ipairs(self.refusals) do
     local where = core.node_where(g, r.node)
-    lines[i] = ('  %s%s (%s)%s'):format(where ~= '' and where .. ': ' or '', core.node_name_of(g, r.node), core.node_type(g, r.node),
+    lines[i] = ('  %s%s (%s)%s'):format(where ~= '' and where .. ': ' or '', core.node_name_of(g, r.node),
+                                        core.node_type(g, r.node),
                                         r.why and ': ' .. r.why or '')
   end
-  errors.raise('unimplemented', '%d %s no counterpart in ONNX (opset %d):\n%s', #lines, #lines == 1 and 'operation has' or 'operations have',
+  errors.raise('unimplemented', '%d %s no counterpart in ONNX (opset %d):\n%s', #lines, #lines == 1 and 'operation has'
+               or 'operations have',
                self.opset, table.concat(lines, '\n'))
 end
 
---- df.export_onnx(path, {outputs =, inputs =, opset = 17, session =}): the graph that leads to the outputs, as an ONNX model.
--- `outputs` is an Output, a list, or {name = Output}. `inputs` likewise: what is fed in ONNX, any Outputs; without it all placeholders,
--- in the order they were built. Variables become initializers with their values in the session (the default one).
--- A cond becomes an If, a while_loop a Loop, a TensorArray a scan output where a loop writes it in order, else a sequence. df.print
--- hands its value on and df.assert is left out. Ops without a counterpart are one error that lists them with their Lua lines.
+--- df.export_onnx(path, {outputs =, inputs =, opset = 17, session =}): the graph that leads to the outputs, as an ONNX
+-- model.
+-- `outputs` is an Output, a list, or {name = Output}. `inputs` likewise: what is fed in ONNX, any Outputs; without it
+-- all placeholders, in the order they were built. Variables become initializers with their values in the session (the
+-- default one).
+-- A cond becomes an If, a while_loop a Loop, a TensorArray a scan output where a loop writes it in order, else a
+-- sequence. df.print hands its value on and df.assert is left out. Ops without a counterpart are one error that lists
+-- them with their Lua lines.
 function M.export_onnx(path, opts)
   if type(path) ~= 'string' or path == '' then errors.bad('export_onnx takes a path, not %s', errors.describe(path)) end
   opts = errors.options(opts, 'export_onnx', { 'outputs', 'inputs', 'opset', 'session' })
@@ -683,8 +725,10 @@ function M.export_onnx(path, opts)
   local outputs, output_names = take(opts.outputs, 'outputs')
   if #outputs == 0 then errors.bad('export_onnx: outputs is empty') end
   local g = outputs[1].graph
-  local self = setmetatable({ graph = g, handle = g.handle, opset = check_opset(opts.opset), main = new_graph('dflow'), fed = {}, used = {},
-                              constants = {}, known = {}, renamed = {}, refused = {}, refusals = {}, variables = {}, scopes = {}, open = {}, scanned_writes = {},
+  local self = setmetatable({ graph = g, handle = g.handle, opset = check_opset(opts.opset), main = new_graph('dflow'),
+                              fed = {}, used = {},
+                              constants = {}, known = {}, renamed = {}, refused = {}, refusals = {}, variables = {},
+                              scopes = {}, open = {}, scanned_writes = {},
                               base = 'graph', doc = nil }, Exporter)
   local session = require 'dflow.front.session'
   if opts.session ~= nil and getmetatable(opts.session) ~= session.Session then
@@ -693,7 +737,9 @@ function M.export_onnx(path, opts)
   self.session = opts.session or session.default(g)
   for _, o in ipairs(outputs) do
     if o.graph ~= g then errors.bad('export_onnx: the outputs belong to several graphs') end
-    if core.node_context(g.handle, o.node) ~= TOP then errors.bad('export_onnx: %s was built in a body or branch, so it has no one value', o.name) end
+    if core.node_context(g.handle, o.node) ~= TOP then
+      errors.bad('export_onnx: %s was built in a body or branch, so it has no one value', o.name)
+    end
   end
   for _, name in ipairs(output_names) do
     if self.used[name] then errors.bad("export_onnx: two outputs have the name '%s'", name) end
@@ -717,7 +763,10 @@ function M.export_onnx(path, opts)
   for node = 0, core.graph_nodes(g.handle) - 1 do
     local type_name = self.live[node] and core.node_type(g.handle, node)
     if registry.primitive(type_name) == 'Placeholder' then
-      if opts.inputs ~= nil then errors.bad('export_onnx: the outputs need the placeholder %s, which is not among the inputs', core.node_name_of(g.handle, node)) end
+      if opts.inputs ~= nil then
+        errors.bad('export_onnx: the outputs need the placeholder %s, which is not among the inputs',
+                   core.node_name_of(g.handle, node))
+      end
       feed(graph.output(g, node, 0), core.node_name_of(g.handle, node))
     end
   end
@@ -741,7 +790,9 @@ function M.export_onnx(path, opts)
   end
   self:drop_unused()
   local bytes = proto.model(main, self.opset, function(name) return self.renamed[name] or name end)
-  if #bytes >= 2 ^ 31 then errors.raise('resource_exhausted', 'export_onnx: the model has %d bytes, a protobuf ends at 2 GiB', #bytes) end
+  if #bytes >= 2 ^ 31 then
+    errors.raise('resource_exhausted', 'export_onnx: the model has %d bytes, a protobuf ends at 2 GiB', #bytes)
+  end
   files.write(path, bytes)
 end
 

@@ -1,8 +1,9 @@
 --- An ONNX model as a graph: df.import_onnx.
 --
--- Nodes are built in the order of the file, each by the function of its operator, under the names that their values have. Loop, If and
--- Scan own graphs, which see the names around them: they become while_loops and conds whose functions build those graphs. A sequence is
--- a list of Outputs while its length is known; where a Loop carries it, it is TensorFlow's tensor list.
+-- Nodes are built in the order of the file, each by the function of its operator, under the names that their values
+-- have. Loop, If and Scan own graphs, which see the names around them: they become while_loops and conds whose
+-- functions build those graphs. A sequence is a list of Outputs while its length is known; where a Loop carries it, it
+-- is TensorFlow's tensor list.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
@@ -15,7 +16,7 @@ local unpack = graph.unpack
 local NEWEST = 28
 local Sequence, value_dtype, value_shape = values.Sequence, values.dtype, values.shape
 
--- ---- a model's graph ------------------------------------------------------------------------------------------------------
+-- ---- a model's graph ------------------------------------------------------------------------------------------------
 local Importer = {}
 Importer.__index = Importer
 
@@ -29,7 +30,8 @@ end
 
 --- What a node is to the function that builds it.
 local function view(self, node, env)
-  local n = { name = node.name or '', op = node.op, opset = self.opset, count = #node.outputs, env = env, importer = self, node = node }
+  local n = { name = node.name or '', op = node.op, opset = self.opset, count = #node.outputs, env = env,
+              importer = self, node = node }
   local attributes = {}
   for _, a in ipairs(node.attributes) do
     local v = a
@@ -49,7 +51,8 @@ local function view(self, node, env)
     return a.f or a.i or a.s or a.t or a.g or default
   end
   function n.refuse(_, why)
-    errors.raise('unimplemented', 'the ONNX node %s (%s): %s', n.name ~= '' and n.name or node.outputs[1] or '?', n.op, why)
+    errors.raise('unimplemented', 'the ONNX node %s (%s): %s', n.name ~= '' and n.name or node.outputs[1] or '?', n.op,
+                 why)
   end
   --- b, where an old operator says at which axis of a it begins.
   function n.align(a, b)
@@ -73,7 +76,10 @@ function Importer:build(node, env)
   for i, name in ipairs(node.inputs) do
     if name ~= '' then
       local v = lookup(env, name)
-      if v == nil then errors.raise('invalid_argument', "the ONNX node %s (%s) takes '%s', which nothing gives", where_text(node), tostring(node.op), name) end
+      if v == nil then
+        errors.raise('invalid_argument', "the ONNX node %s (%s) takes '%s', which nothing gives", where_text(node),
+                     tostring(node.op), name)
+      end
       inputs[i] = v
     end
   end
@@ -82,7 +88,8 @@ function Importer:build(node, env)
   if own then
     results = self:call(own, n, inputs)
   elseif not fn then
-    errors.raise('unimplemented', 'dflow does not know the ONNX operator %s (node %s, %s)', tostring(node.op), where_text(node),
+    errors.raise('unimplemented', 'dflow does not know the ONNX operator %s (node %s, %s)', tostring(node.op),
+                 where_text(node),
                  node.domain and node.domain ~= '' and 'domain ' .. node.domain or 'opset ' .. self.opset)
   else
     local ok
@@ -97,7 +104,10 @@ function Importer:build(node, env)
   if not errors.is_data(results) then results = { results } end
   for i, name in ipairs(node.outputs) do
     if name ~= '' then
-      if results[i] == nil then errors.raise('unimplemented', "the ONNX node %s (%s): its output %d is not made here", where_text(node), node.op, i) end
+      if results[i] == nil then
+        errors.raise('unimplemented', "the ONNX node %s (%s): its output %d is not made here", where_text(node),
+                     node.op, i)
+      end
       env.values[name] = results[i]
     end
   end
@@ -109,7 +119,9 @@ end
 
 --- A function of the model itself: its nodes, with its inputs and attributes.
 function Importer:call(fn, n, inputs)
-  if self.depth > 50 then errors.raise('invalid_argument', 'the functions of this model call each other without end') end
+  if self.depth > 50 then
+    errors.raise('invalid_argument', 'the functions of this model call each other without end')
+  end
   local env = { values = {}, attributes = {} }
   for i, name in ipairs(fn.inputs) do env.values[name] = inputs[i] end
   for _, name in ipairs(fn.attributes) do env.attributes[name] = n.raw(name) end
@@ -130,7 +142,10 @@ function Importer:subgraph(g, env, inputs)
   local out = {}
   for i, v in ipairs(g.outputs) do
     out[i] = lookup(inner, v.name)
-    if out[i] == nil then errors.raise('invalid_argument', "the ONNX graph %s gives '%s', which nothing makes", g.name or '?', v.name or '?') end
+    if out[i] == nil then
+      errors.raise('invalid_argument', "the ONNX graph %s gives '%s', which nothing makes", g.name or '?', v.name
+                   or '?')
+    end
   end
   return out
 end
@@ -145,22 +160,28 @@ function Importer:initializers(g, env)
   end
 end
 
--- ---- inputs, outputs ----------------------------------------------------------------------------------------------------
+-- ---- inputs, outputs ------------------------------------------------------------------------------------------------
 --- Lets g:output find an Output under a name of the model's.
 local function alias(g, name, output)
   g.aliases = g.aliases or {}
   g.aliases[name] = output
 end
 
-local function shown(shape) return type(shape) == 'table' and '[' .. table.concat(shape, ',') .. ']' or tostring(shape) end
---- The shape that `shapes` gives the input, which must be one that the model allows; what the model says where it gives none.
+local function shown(shape)
+  return type(shape) == 'table' and '[' .. table.concat(shape, ',') .. ']' or tostring(shape)
+end
+--- The shape that `shapes` gives the input, which must be one that the model allows; what the model says where it gives
+-- none.
 local function shape_of(v, shapes)
   local own, given = value_shape(v.type), shapes and shapes[v.name]
   if not given then return own end
   local fits = type(given) == 'table' and (not own or #own == #given)
-  for i, d in ipairs(fits and given or {}) do fits = fits and type(d) == 'number' and (not own or own[i] < 0 or d < 0 or own[i] == d) end
+  for i, d in ipairs(fits and given or {}) do
+    fits = fits and type(d) == 'number' and (not own or own[i] < 0 or d < 0 or own[i] == d)
+  end
   if not fits then
-    errors.bad("import_onnx: shapes gives the input '%s' the shape %s, the model has %s", v.name, shown(given), shown(own))
+    errors.bad("import_onnx: shapes gives the input '%s' the shape %s, the model has %s", v.name, shown(given),
+               shown(own))
   end
   return given
 end
@@ -170,12 +191,16 @@ function Importer:inputs(model_graph, env, prefix)
   for _, v in ipairs(model_graph.inputs) do
     if env.values[v.name] == nil then
       local d = value_dtype(v.type)
-      if not d then errors.raise('unimplemented', "the input '%s' of the ONNX model is of no type that dflow has", v.name or '?') end
+      if not d then
+        errors.raise('unimplemented', "the input '%s' of the ONNX model is of no type that dflow has", v.name or '?')
+      end
       local is_list = not v.type.tensor
-      local x = df.placeholder(is_list and 'variant' or d, is_list and {} or shape_of(v, self.shapes), source.free(self.graph, prefix .. v.name))
+      local x = df.placeholder(is_list and 'variant' or d, is_list and {} or shape_of(v, self.shapes),
+                               source.free(self.graph, prefix .. v.name))
       if is_list then
         local of_lists = v.type.optional and not v.type.optional.element.tensor
-        env.values[v.name] = setmetatable({ handle = x, dtype = d, optional = v.type.optional ~= nil, of_lists = of_lists }, Sequence)
+        env.values[v.name] = setmetatable({ handle = x, dtype = d, optional = v.type.optional ~= nil,
+            of_lists = of_lists }, Sequence)
         self.lists[prefix .. v.name] = of_lists and 'variant' or d
         self.optional[prefix .. v.name] = v.type.optional and d or nil
       else
@@ -193,7 +218,9 @@ function Importer:outputs(model_graph, env, prefix)
   local df = require 'dflow'
   for _, v in ipairs(model_graph.outputs) do
     local y = lookup(env, v.name)
-    if y == nil then errors.raise('invalid_argument', "the ONNX model gives '%s', which nothing makes", v.name or '?') end
+    if y == nil then
+      errors.raise('invalid_argument', "the ONNX model gives '%s', which nothing makes", v.name or '?')
+    end
     if getmetatable(y) == Sequence then
       if y.list then
         for i, x in ipairs(y.list) do alias(self.graph, ('%s%s[%d]'):format(prefix, v.name, i - 1), x) end
@@ -204,7 +231,9 @@ function Importer:outputs(model_graph, env, prefix)
         self.optional[prefix .. v.name] = y.optional and y.dtype or nil
       end
     else
-      if core.node_by_name(self.graph.handle, source.plain(prefix .. v.name)) < 0 then y = df.identity(y, { name = source.plain(prefix .. v.name) }) end
+      if core.node_by_name(self.graph.handle, source.plain(prefix .. v.name)) < 0 then
+        y = df.identity(y, { name = source.plain(prefix .. v.name) })
+      end
       alias(self.graph, prefix .. v.name, y)
     end
     self.made[#self.made + 1] = prefix .. v.name
@@ -221,7 +250,7 @@ local function outputs_of(g, list)
   return out
 end
 
--- ---- df.import_onnx -------------------------------------------------------------------------------------------------------
+-- ---- df.import_onnx -------------------------------------------------------------------------------------------------
 local function opset_of(model)
   for _, o in ipairs(model.opsets) do
     if not o.domain or o.domain == '' or o.domain == 'ai.onnx' then return o.version or 1 end
@@ -234,16 +263,22 @@ local function check_shapes(shapes, given)
   local known = {}
   for _, name in ipairs(given) do known[name] = true end
   for name in pairs(shapes or {}) do
-    if not known[name] then errors.bad("import_onnx: shapes names '%s', the model's inputs are: %s", tostring(name), table.concat(given, ', ')) end
+    if not known[name] then
+      errors.bad("import_onnx: shapes names '%s', the model's inputs are: %s", tostring(name),
+                 table.concat(given, ', '))
+    end
   end
 end
 
---- df.import_onnx(path or bytes, {into =, prefix =, shapes =}): an ONNX model as a Graph, a new one unless `into` is given. Its inputs are placeholders;
--- they and the outputs are found under their names, g:output('x') or g:output('x:0'), behind prefix .. '/' where there is a prefix.
--- g.onnx = {inputs = list of names, outputs = list of names, lists =, sequences =, optional =}. A sequence or an optional value that the model takes, or
--- gives with a length that is known only when it runs, is in lists by its name, with the dtype of its elements: it is fed and fetched as
--- df.tensor_list(list) makes it, and df.tensor_list_values(value, dtype) has the elements. Of a sequence whose length is known, g.onnx.sequences
--- has the length, and its elements are g:output('y[0]') and so on. Of an optional value g.onnx.optional has the dtype of what it holds.
+--- df.import_onnx(path or bytes, {into =, prefix =, shapes =}): an ONNX model as a Graph, a new one unless `into` is
+-- given. Its inputs are placeholders; they and the outputs are found under their names, g:output('x') or
+-- g:output('x:0'), behind prefix .. '/' where there is a prefix.
+-- g.onnx = {inputs = list of names, outputs = list of names, lists =, sequences =, optional =}. A sequence or an
+-- optional value that the model takes, or gives with a length that is known only when it runs, is in lists by its name,
+-- with the dtype of its elements: it is fed and fetched as
+-- df.tensor_list(list) makes it, and df.tensor_list_values(value, dtype) has the elements. Of a sequence whose length
+-- is known, g.onnx.sequences has the length, and its elements are g:output('y[0]') and so on. Of an optional value
+-- g.onnx.optional has the dtype of what it holds.
 -- Initializers are constants. shapes = {x = {1, 3, 224, 224}} says the shapes of
 -- inputs (by the model's names) whose dimensions the model leaves open: the graph is for these alone then.
 function M.import_onnx(from, opts)
@@ -252,9 +287,12 @@ function M.import_onnx(from, opts)
     local model = read.message('model', bytes)
     if not model.graph then errors.raise('data_loss', 'this is no ONNX model: it holds no graph') end
     local self = setmetatable({ graph = g, opset = opset_of(model), functions = {}, depth = 0, twins = {}, narrow = {},
-                                shapes = opts and opts.shapes, given = {}, unprefixed = {}, made = {}, sequences = {}, lists = {}, optional = {},
+                                shapes = opts and opts.shapes, given = {}, unprefixed = {}, made = {}, sequences = {},
+                                lists = {}, optional = {},
                                 ops = require 'dflow.exchange.onnx.import_flow' }, Importer)
-    if self.opset > NEWEST then errors.raise('unimplemented', 'the ONNX model is of opset %d, %d is the last that is known', self.opset, NEWEST) end
+    if self.opset > NEWEST then
+      errors.raise('unimplemented', 'the ONNX model is of opset %d, %d is the last that is known', self.opset, NEWEST)
+    end
     for _, f in ipairs(model.functions) do self.functions[(f.domain or '') .. ':' .. (f.name or '')] = f end
     graph.with(g, function()
       local env = { values = {} }
@@ -264,14 +302,16 @@ function M.import_onnx(from, opts)
       self:nodes(model.graph.nodes, env)
       self:outputs(model.graph, env, prefix)
     end)
-    g.onnx = { inputs = self.given, outputs = self.made, sequences = self.sequences, lists = self.lists, optional = self.optional }
+    g.onnx = { inputs = self.given, outputs = self.made, sequences = self.sequences, lists = self.lists,
+               optional = self.optional }
     g.results, g.inputs, g.outputs = self.made, outputs_of(g, self.given), outputs_of(g, self.made)
   end)
   if not ok then
     -- An attribute that the format asks for and the file lacks, one of another kind: the ops trust them.
     if type(err) == 'string' and not err:find 'not enough memory' then
       local ok_too
-      ok_too, err = pcall(errors.raise, 'data_loss', 'the ONNX model is not what its ops ask for: %s', (err:gsub('^[^\n]-%.lua:%d+: ', '')))
+      ok_too, err = pcall(errors.raise, 'data_loss',
+                          'the ONNX model is not what its ops ask for: %s', (err:gsub('^[^\n]-%.lua:%d+: ', '')))
       assert(not ok_too)
     end
     if path and type(err) == 'table' and err.message then err.message = errors.shown(path .. ': ' .. err.message) end

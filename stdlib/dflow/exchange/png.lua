@@ -30,11 +30,13 @@ function M.write(height, width, channels, pixels)
   for at = 1, #raw, 65535 do
     local part = raw:sub(at, at + 65534)
     local n = #part
-    parts[#parts + 1] = string.char(at + n > #raw and 1 or 0, n % 256, math.floor(n / 256), 255 - n % 256, 255 - math.floor(n / 256)) .. part
+    parts[#parts + 1] = string.char(at + n > #raw and 1 or 0, n % 256, math.floor(n / 256), 255 - n % 256,
+                                    255 - math.floor(n / 256)) .. part
   end
   parts[#parts + 1] = big(adler(raw))
   local kind = ({ 0, 4, 2, 6 })[channels]
-  return '\137PNG\r\n\26\n' .. chunk('IHDR', big(width) .. big(height) .. string.char(8, kind, 0, 0, 0)) .. chunk('IDAT', table.concat(parts))
+  return '\137PNG\r\n\26\n' .. chunk('IHDR', big(width) .. big(height) .. string.char(8, kind, 0, 0, 0))
+    .. chunk('IDAT', table.concat(parts))
     .. chunk('IEND', '')
 end
 

@@ -1,9 +1,10 @@
 --- df.quantize_model: a trained graph as one that computes in 8 bits.
 --
--- The graph is written as a frozen GraphDef, its nodes are rewritten, and what comes of it is imported: so loops and branches keep their form,
--- names stay, and the result is a file that TensorFlow runs as well. A convolution or a product with a constant filter, what is added and
--- multiplied for each of its channels, and the ReLU behind it become one op of bytes that rounds its sums to bytes again; pools, reshapes and
--- concatenations of bytes stay bytes. What else reads such a value gets it dequantised under its old name.
+-- The graph is written as a frozen GraphDef, its nodes are rewritten, and what comes of it is imported: so loops and
+-- branches keep their form, names stay, and the result is a file that TensorFlow runs as well. A convolution or a
+-- product with a constant filter, what is added and multiplied for each of its channels, and the ReLU behind it become
+-- one op of bytes that rounds its sums to bytes again; pools, reshapes and concatenations of bytes stay bytes. What
+-- else reads such a value gets it dequantised under its old name.
 local df = require 'dflow'
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
@@ -16,12 +17,13 @@ local nodes = require 'dflow.exchange.nodes'
 local M = {}
 local source, known = nodes.source, { 'feeds', 'ranges', 'session', 'skip' }
 
--- ---- a graph's nodes: who reads what, what is constant ------------------------------------------------------------------------------
+-- ---- a graph's nodes: who reads what, what is constant --------------------------------------------------------------
 --- The frozen graph of these outputs, taken apart. `values` is the same imported, where constants are known.
 local function take_apart(outputs, session)
   local bytes = export.graph_def_bytes{ outputs = outputs, session = session, frozen = true, clear_devices = true }
   local list, by_name, rest = nodes.read(bytes)
-  local m = { bytes = bytes, list = list, node = by_name, rest = rest, values = df.import_graph_def(bytes), readers = {}, is_output = {} }
+  local m = { bytes = bytes, list = list, node = by_name, rest = rest, values = df.import_graph_def(bytes),
+              readers = {}, is_output = {} }
   m.session = df.Session{ graph = m.values }
   for _, n in ipairs(list) do
     for i, input in ipairs(n.inputs) do
@@ -36,7 +38,10 @@ end
 
 local passes = { Identity = true, Enter = true, Switch = true, RefEnter = true }
 local arithmetic = {}
-for op in ('Add AddV2 Cast ExpandDims Maximum Mul Neg RealDiv Reciprocal Reshape Rsqrt Sqrt Square Squeeze Sub Transpose'):gmatch '%S+' do arithmetic[op] = true end
+for op in ('Add AddV2 Cast ExpandDims Maximum Mul Neg RealDiv Reciprocal Reshape Rsqrt Sqrt Square Squeeze Sub '
+           .. 'Transpose'):gmatch '%S+' do
+  arithmetic[op] = true
+end
 
 --- Where a value comes from, through loops and branches that it was only handed into.
 local function origin(m, input)
@@ -87,8 +92,9 @@ local function inside(m, name)
   return depth
 end
 
--- ---- what becomes one op ----------------------------------------------------------------------------------------------------------
---- A constant as the numbers of n channels; nil: it has another form. Of one channel there may be any leading dimensions of 1.
+-- ---- what becomes one op --------------------------------------------------------------------------------------------
+--- A constant as the numbers of n channels; nil: it has another form. Of one channel there may be any leading
+-- dimensions of 1.
 local function per_channel(t, n)
   if not t or t.dtype ~= 'float32' then return nil end
   local shape = t.shape
@@ -98,7 +104,8 @@ local function per_channel(t, n)
   return out
 end
 
---- The affine functions of each channel, y = a x + b: by op, from the value of the constant operand, which stands second (or first: turned).
+--- The affine functions of each channel, y = a x + b: by op, from the value of the constant operand, which stands
+-- second (or first: turned).
 local affine = {
   Add = function(c) return 1, c end, AddV2 = function(c) return 1, c end, BiasAdd = function(c) return 1, c end,
   Mul = function(c) return c, 0 end,
@@ -110,7 +117,8 @@ local norms = { FusedBatchNorm = true, FusedBatchNormV2 = true, FusedBatchNormV3
 --- What node n does to each channel of its input `at`: lists a and b; nil: something else.
 local function channel_function(m, n, at, channels)
   local a, b = {}, {}
-  if norms[n.op] and at == 1 and nodes.attr(n, 'is_training', true) == false and nodes.attr(n, 'data_format', 'NHWC') == 'NHWC' then
+  if norms[n.op] and at == 1 and nodes.attr(n, 'is_training', true) == false
+    and nodes.attr(n, 'data_format', 'NHWC') == 'NHWC' then
     local part, epsilon = {}, tonumber((nodes.attr(n, 'epsilon', 1e-4)))
     for i = 2, 5 do part[i] = per_channel(constant(m, n.inputs[i]), channels) end
     if not (part[2] and part[3] and part[4] and part[5]) then return nil end
@@ -143,7 +151,10 @@ local function head_of(m, n)
   if h.is_conv then
     local x = m.values:output(('%s:%d'):format(source(h.x)))
     local channels = x.shape and x.shape[4]
-    if nodes.attr(n, 'data_format', 'NHWC') ~= 'NHWC' or not is_ones(nodes.attr(n, 'dilations')) or channels ~= w.shape[3] then return nil end
+    if nodes.attr(n, 'data_format', 'NHWC') ~= 'NHWC' or not is_ones(nodes.attr(n, 'dilations'))
+      or channels ~= w.shape[3] then
+      return nil
+    end
   elseif nodes.attr(n, 'transpose_a') then
     return nil
   elseif nodes.attr(n, 'transpose_b') then
@@ -154,8 +165,8 @@ local function head_of(m, n)
 end
 
 local rectifies = { Relu = true, Relu6 = true }
---- Follows what only the next node reads: h.last is the node whose value the op of bytes gives, h.scale and h.shift what is done to each
---- channel before.
+--- Follows what only the next node reads: h.last is the node whose value the op of bytes gives, h.scale and h.shift
+--- what is done to each channel before.
 local function follow(m, h)
   h.scale, h.shift, h.last = {}, {}, h.node
   for j = 1, h.channels do h.scale[j], h.shift[j] = 1, 0 end
@@ -190,7 +201,7 @@ local function find_heads(m, skip)
   return by_last, count
 end
 
--- ---- ranges ------------------------------------------------------------------------------------------------------------------------
+-- ---- ranges ---------------------------------------------------------------------------------------------------------
 local function full(input) return ('%s:%d'):format(source(input)) end
 
 --- The names of the values whose ranges are needed: what the ops of bytes are given, and what they give as bytes.
@@ -206,13 +217,16 @@ local function needed(heads)
 end
 
 local STAGE = 'quantize_model/'
---- The graph with a node behind each of these values that stages its least and its greatest element whenever it is computed.
+--- The graph with a node behind each of these values that stages its least and its greatest element whenever it is
+-- computed.
 local function observed(m, names)
   local list, replaced = {}, {}
   for i, name in ipairs(names) do
     local here, from = STAGE .. i .. '/', source(name)
     local control = '^' .. from
-    local function node(part, op, inputs, attrs) list[#list + 1] = { name = here .. part, op = op, inputs = inputs, attrs = attrs } end
+    local function node(part, op, inputs, attrs)
+      list[#list + 1] = { name = here .. part, op = op, inputs = inputs, attrs = attrs }
+    end
     local function number(part, values)
       local t = df.tensor(values, 'int32')
       node(part, 'Const', { control }, { dtype = nodes.dtype 'int32', value = nodes.tensor(t) })
@@ -221,15 +235,19 @@ local function observed(m, names)
     number('axis', { 0 })
     node('all', 'Reshape', { name, here .. 'flat' }, { T = nodes.dtype 'float32', Tshape = nodes.dtype 'int32' })
     for _, op in ipairs{ 'Min', 'Max' } do
-      node(op, op, { here .. 'all', here .. 'axis' }, { T = nodes.dtype 'float32', Tidx = nodes.dtype 'int32', keep_dims = nodes.flag(false) })
+      node(op, op, { here .. 'all', here .. 'axis' },
+           { T = nodes.dtype 'float32', Tidx = nodes.dtype 'int32', keep_dims = nodes.flag(false) })
     end
-    node('put', 'Stage', { here .. 'Min', here .. 'Max' }, { dtypes = nodes.dtypes{ 'float32', 'float32' }, shared_name = nodes.text(here) })
+    node('put', 'Stage', { here .. 'Min', here .. 'Max' },
+         { dtypes = nodes.dtypes{ 'float32', 'float32' }, shared_name = nodes.text(here) })
     node('seen', 'Identity', { name, '^' .. here .. 'put' }, { T = nodes.dtype 'float32' })
     replaced[name] = here .. 'seen'
   end
   for _, n in ipairs(m.list) do
     local inputs = {}
-    for i, input in ipairs(n.inputs) do inputs[i] = input:sub(1, 1) == '^' and input or replaced[full(input)] or input end
+    for i, input in ipairs(n.inputs) do
+      inputs[i] = input:sub(1, 1) == '^' and input or replaced[full(input)] or input
+    end
     list[#list + 1] = { name = n.name, op = n.op, inputs = inputs, attrs = n.attrs }
   end
   return df.import_graph_def(nodes.write(list, m.rest)), replaced
@@ -237,7 +255,8 @@ end
 
 local function note(ranges, name, least, most)
   if least ~= least or most ~= most or math.max(-least, most) == math.huge then
-    errors.raise('invalid_argument', 'quantize_model: %s is from %g to %g with these feeds: it cannot be quantised', name, least, most)
+    errors.raise('invalid_argument', 'quantize_model: %s is from %g to %g with these feeds: it cannot be quantised',
+                 name, least, most)
   end
   local r = ranges[name] or { least, most }
   ranges[name] = { math.min(r[1], least), math.max(r[2], most) }
@@ -246,7 +265,9 @@ end
 --- The feeds, one after the other: of a list of tables, of one, or of a function that gives the next.
 local function each(feeds)
   if type(feeds) == 'function' then return feeds end
-  if not errors.is_data(feeds) then errors.bad('quantize_model: feeds is a list of tables {[x] = value}, not %s', errors.describe(feeds)) end
+  if not errors.is_data(feeds) then
+    errors.bad('quantize_model: feeds is a list of tables {[x] = value}, not %s', errors.describe(feeds))
+  end
   local list, i = (next(feeds) == nil or feeds[1]) and feeds or { feeds }, 0
   return function()
     i = i + 1
@@ -284,7 +305,8 @@ end
 local function given_ranges(ranges)
   local out = {}
   if ranges ~= nil and not errors.is_data(ranges) then
-    errors.bad('quantize_model: ranges is a table {[x or its name] = {least, greatest}}, not %s', errors.describe(ranges))
+    errors.bad('quantize_model: ranges is a table {[x or its name] = {least, greatest}}, not %s',
+               errors.describe(ranges))
   end
   for key, r in pairs(ranges or {}) do
     local name = full(type(key) == 'string' and key or convert.to_output(key).name)
@@ -296,7 +318,7 @@ local function given_ranges(ranges)
   return out
 end
 
--- ---- the rewritten graph -----------------------------------------------------------------------------------------------------------
+-- ---- the rewritten graph --------------------------------------------------------------------------------------------
 local Rewriter = {}
 Rewriter.__index = Rewriter
 
@@ -310,8 +332,8 @@ function Rewriter:constant(name, t, near)
   return self:add(name, 'Const', inputs, { dtype = nodes.dtype(t.dtype), value = nodes.tensor(t) })
 end
 
---- The filter as bytes, each channel scaled as what follows asks; the numbers that -127 and 127 stand for, of a convolution's for each channel;
---- and the sums of what the bytes of each channel stand for.
+--- The filter as bytes, each channel scaled as what follows asks; the numbers that -127 and 127 stand for, of a
+--- convolution's for each channel; and the sums of what the bytes of each channel stand for.
 local function filter_bytes(h)
   return df.unpack(graph.with(graph.new_graph(), function()
     local w = df.constant(h.w) * df.constant(df.tensor(h.scale, 'float32'))
@@ -320,12 +342,14 @@ local function filter_bytes(h)
     local most = df.reduce_max(df.abs(w), h.is_conv and { axis = axes } or nil)
     most = df.where(df.equal(most, 0), df.ones_like(most), most)
     local q = df.rint(w / most * 127)
-    return df.run({ df.cast(q, 'qint8'), -most, most, df.reduce_sum(q * most / 127, { axis = axes }) }, nil, { tensors = true })
+    return df.run({ df.cast(q, 'qint8'), -most, most, df.reduce_sum(q * most / 127, { axis = axes }) }, nil,
+                  { tensors = true })
   end))
 end
 
---- x as bytes that it is not yet: { name =, dtype =, min =, max = }, the two names of its range. Numbers on both sides of 0 that a product takes are
---- integers from 0 on: each stands for `offset` more than the range says, which the bias makes good.
+--- x as bytes that it is not yet: { name =, dtype =, min =, max = }, the two names of its range. Numbers on both sides
+--- of 0 that a product takes are integers from 0 on: each stands for `offset` more than the range says, which the bias
+-- makes good.
 function Rewriter:quantise(x, is_conv)
   local name, from = full(x), source(x)
   local least, most = df.unpack(self.ranges[name])
@@ -345,7 +369,8 @@ function Rewriter:quantise(x, is_conv)
     end
     local low = self:constant(made .. '/min', df.tensor(least, 'float32'), from)
     local high = self:constant(made .. '/max', df.tensor(most, 'float32'), from)
-    self:add(made, 'QuantizeV2', { x, low, high }, { T = nodes.dtype(dtype), mode = nodes.text(mode), narrow_range = nodes.flag(dtype == 'qint8'),
+    self:add(made, 'QuantizeV2', { x, low, high },
+             { T = nodes.dtype(dtype), mode = nodes.text(mode), narrow_range = nodes.flag(dtype == 'qint8'),
       round_mode = nodes.text(mode == 'SCALED' and 'HALF_TO_EVEN' or 'HALF_AWAY_FROM_ZERO') })
     local of = { name = made, dtype = dtype, min = made .. ':1', max = made .. ':2' }
     if mode == 'MIN_FIRST' then
@@ -364,19 +389,25 @@ function Rewriter:emit_head(h, name, dtype)
   local x = self:bytes(h.x) or self:quantise(h.x, h.is_conv)
   local q, low, high, sums = filter_bytes(h)
   local bias = df.tensor(h.shift, 'float32')
-  if x.offset then bias = graph.with(graph.new_graph(), function() return df.run(df.constant(bias) + df.constant(sums) * x.offset, nil, { tensors = true }) end) end
+  if x.offset then
+    bias = graph.with(graph.new_graph(), function() return df.run(df.constant(bias) + df.constant(sums) * x.offset, nil,
+        { tensors = true }) end)
+  end
   local range = self.ranges[h.last.name .. ':0'] or { 0, 0 }
   local most = math.max(range[2], dtype == 'qint8' and -range[1] or 0)
   local function constant_of(part, t) return self:constant(at .. part, t, near) end
   local inputs = { x.name, constant_of('filter', q), constant_of('bias', bias), x.min, x.max,
                    constant_of('min_filter', low), constant_of('max_filter', high),
-                   constant_of('min_output', df.tensor(dtype == 'qint8' and -most or 0, 'float32')), constant_of('max_output', df.tensor(most, 'float32')) }
+                   constant_of('min_output', df.tensor(dtype == 'qint8' and -most or 0, 'float32')),
+                   constant_of('max_output', df.tensor(most, 'float32')) }
   local attrs, op = { Tbias = nodes.dtype 'float32' }, nil
   if h.is_conv then
     op = dtype == 'quint8' and 'QuantizedConv2DWithBiasAndReluAndRequantize' or 'QuantizedConv2DWithBiasAndRequantize'
     attrs.Tinput, attrs.Tfilter, attrs.out_type = nodes.dtype(x.dtype), nodes.dtype 'qint8', nodes.dtype(dtype)
     attrs.strides, attrs.padding = h.node.attrs.strides, h.node.attrs.padding
-    if nodes.attr(h.node, 'padding') == 'EXPLICIT' then attrs.padding_list, attrs.padding = h.node.attrs.explicit_paddings, nodes.text 'VALID' end
+    if nodes.attr(h.node, 'padding') == 'EXPLICIT' then
+      attrs.padding_list, attrs.padding = h.node.attrs.explicit_paddings, nodes.text 'VALID'
+    end
   else
     op = dtype == 'float32' and 'QuantizedMatMulWithBiasAndDequantize' or 'QuantizedMatMulWithBiasAndReluAndRequantize'
     attrs.T1, attrs.T2, attrs.Toutput = nodes.dtype(x.dtype), nodes.dtype 'qint8', nodes.dtype(dtype)
@@ -386,20 +417,23 @@ function Rewriter:emit_head(h, name, dtype)
   return self:add(name, op, inputs, attrs)
 end
 
--- Ops that bytes go through as bytes, by op: each gets the rewriter, the node and what its first input is as bytes; and adds the node `name`.
+-- Ops that bytes go through as bytes, by op: each gets the rewriter, the node and what its first input is as bytes; and
+-- adds the node `name`.
 local stays = {}
 local function pool(op)
   return function(self, n, x, name)
     local padding = nodes.attr(n, 'padding')
     if nodes.attr(n, 'data_format', 'NHWC') ~= 'NHWC' or (padding ~= 'SAME' and padding ~= 'VALID') then return nil end
     return self:add(name, op, { x.name, x.min, x.max },
-                    { T = nodes.dtype(x.dtype), ksize = n.attrs.ksize, strides = n.attrs.strides, padding = n.attrs.padding })
+                    { T = nodes.dtype(x.dtype), ksize = n.attrs.ksize, strides = n.attrs.strides,
+                      padding = n.attrs.padding })
   end
 end
 local function rectifier(op)
   return function(self, n, x, name)
     if x.dtype ~= 'quint8' then return nil end
-    return self:add(name, op, { x.name, x.min, x.max }, { Tinput = nodes.dtype 'quint8', out_type = nodes.dtype 'quint8' })
+    return self:add(name, op, { x.name, x.min, x.max },
+                    { Tinput = nodes.dtype 'quint8', out_type = nodes.dtype 'quint8' })
   end
 end
 stays.MaxPool, stays.AvgPool = pool 'QuantizedMaxPool', pool 'QuantizedAvgPool'
@@ -407,7 +441,8 @@ stays.Relu, stays.Relu6 = rectifier 'QuantizedRelu', rectifier 'QuantizedRelu6'
 function stays.Reshape(self, n, x, name)
   if x.dtype ~= 'quint8' then return nil end
   self:need(n.inputs[2])
-  return self:add(name, 'QuantizedReshape', { x.name, n.inputs[2], x.min, x.max }, { T = nodes.dtype 'quint8', Tshape = n.attrs.Tshape })
+  return self:add(name, 'QuantizedReshape', { x.name, n.inputs[2], x.min, x.max },
+                  { T = nodes.dtype 'quint8', Tshape = n.attrs.Tshape })
 end
 function stays.ConcatV2(self, n, x, name)
   local count, axis, values = #n.inputs - 1, constant(self.m, n.inputs[#n.inputs]), { x }
@@ -475,7 +510,8 @@ function Rewriter:write(name)
 end
 
 local function rewritten(m, heads, ranges, outputs)
-  local r = setmetatable({ m = m, heads = heads, ranges = ranges, list = {}, made = {}, of_bytes = {}, asked = {}, queue = {}, quantized = {} }, Rewriter)
+  local r = setmetatable({ m = m, heads = heads, ranges = ranges, list = {}, made = {}, of_bytes = {}, asked = {},
+                           queue = {}, quantized = {} }, Rewriter)
   for _, o in ipairs(outputs) do r:need(o.name) end
   for _, n in ipairs(m.list) do if n.op == 'Placeholder' then r:need(n.name) end end
   local i = 1
@@ -486,17 +522,20 @@ local function rewritten(m, heads, ranges, outputs)
   return r
 end
 
--- ---- df.quantize_model ----------------------------------------------------------------------------------------------------------------
---- df.quantize_model(outputs, {feeds =, ranges =, session =, skip =}): what these outputs need, computed in 8 bits, as a graph of its own.
--- Convolutions and products with a constant or trained filter, and what is added and multiplied for each channel and the ReLU behind them,
--- become one op of bytes; pools, reshapes and concatenations between them stay bytes. In loops and branches, too.
+-- ---- df.quantize_model ----------------------------------------------------------------------------------------------
+--- df.quantize_model(outputs, {feeds =, ranges =, session =, skip =}): what these outputs need, computed in 8 bits, as
+-- a graph of its own.
+-- Convolutions and products with a constant or trained filter, and what is added and multiplied for each channel and
+-- the ReLU behind them, become one op of bytes; pools, reshapes and concatenations between them stay bytes. In loops
+-- and branches, too.
 -- @param outputs  an Output, or a list of them, of one graph
--- @param feeds    feeds {[x] = value} of that graph, a list of such, or a function that gives one after the other: the graph is run with each, and
---                 what values were is their range
+-- @param feeds    feeds {[x] = value} of that graph, a list of such, or a function that gives one after the other: the
+--                 graph is run with each, and what values were is their range
 -- @param ranges   {[x or its name] = {least, greatest}}: ranges that are known; those of a result are in its .ranges
 -- @param session  has the variables' values (default: the default session)
 -- @param skip     function(name): true for what is to stay in floats
--- @return         a Graph that has placeholders and outputs under the same names; .inputs and .outputs list them, .quantized says what became of bytes
+-- @return         a Graph that has placeholders and outputs under the same names; .inputs and .outputs list them,
+--                 .quantized says what became of bytes
 function M.quantize_model(outputs, opts)
   opts = errors.options(opts, 'quantize_model', known)
   local list = errors.is_data(outputs) and outputs or { outputs }
@@ -509,7 +548,8 @@ function M.quantize_model(outputs, opts)
   local m = take_apart(flat, opts.session)
   local heads, count = find_heads(m, opts.skip)
   if count == 0 then
-    errors.bad('quantize_model: %s needs no Conv2D or MatMul of float32 with a constant or trained filter, so there is nothing to quantise', flat[1].name)
+    errors.bad('quantize_model: %s needs no Conv2D or MatMul of float32 with a constant or trained filter, so there '
+               .. 'is nothing to quantise', flat[1].name)
   end
   local ranges, missing, names = given_ranges(opts.ranges), {}, needed(heads)
   for _, name in ipairs(names) do if not ranges[name] then missing[#missing + 1] = name end end
@@ -518,7 +558,8 @@ function M.quantize_model(outputs, opts)
   end
   for _, name in ipairs(missing) do
     if not ranges[name] then
-      errors.bad(opts.feeds and 'quantize_model: %s was never computed with these feeds: its range has to be in `ranges`'
+      errors.bad(opts.feeds and 'quantize_model: %s was never computed with these feeds: its range has to be in '
+                                .. '`ranges`'
                  or 'quantize_model: the range of %s is not known: give `feeds` to find it, or it in `ranges`', name)
     end
   end

@@ -1,8 +1,10 @@
---- Safetensors: named tensors in one file. Eight bytes (the header's length, little endian), the header, which is JSON: {"name":
--- {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …, "__metadata__": {string: string}}, and the tensors' bytes.
+--- Safetensors: named tensors in one file. Eight bytes (the header's length, little endian), the header, which is JSON:
+-- {"name":
+-- {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …, "__metadata__": {string: string}}, and the
+-- tensors' bytes.
 --
--- The reader is strict, as the format asks: offsets follow each other without a gap to the end of the file, each is as long as
--- dtype and shape say, a name comes once. What a file says of itself costs nothing before it was found true.
+-- The reader is strict, as the format asks: offsets follow each other without a gap to the end of the file, each is as
+-- long as dtype and shape say, a name comes once. What a file says of itself costs nothing before it was found true.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -14,11 +16,13 @@ local wire = require 'dflow.exchange.wire'
 local M = {}
 local MOST_HEADER = 100 * 2 ^ 20          -- the format's own limit
 
-local code_of = { float64 = 'F64', float32 = 'F32', float16 = 'F16', bfloat16 = 'BF16', int64 = 'I64', int32 = 'I32', int16 = 'I16', int8 = 'I8',
-                  uint64 = 'U64', uint32 = 'U32', uint16 = 'U16', uint8 = 'U8', bool = 'BOOL', complex64 = 'C64' }
+local code_of = { float64 = 'F64', float32 = 'F32', float16 = 'F16', bfloat16 = 'BF16', int64 = 'I64', int32 = 'I32',
+                  int16 = 'I16', int8 = 'I8', uint64 = 'U64', uint32 = 'U32', uint16 = 'U16', uint8 = 'U8',
+                  bool = 'BOOL', complex64 = 'C64' }
 local dtype_of = {}
 for name, code in pairs(code_of) do dtype_of[code] = name end
-local width_of = { F64 = 8, F32 = 4, F16 = 2, BF16 = 2, I64 = 8, I32 = 4, I16 = 2, I8 = 1, U64 = 8, U32 = 4, U16 = 2, U8 = 1, BOOL = 1, C64 = 8 }
+local width_of = { F64 = 8, F32 = 4, F16 = 2, BF16 = 2, I64 = 8, I32 = 4, I16 = 2, I8 = 1, U64 = 8, U32 = 4, U16 = 2,
+                   U8 = 1, BOOL = 1, C64 = 8 }
 
 --- Bytes of an element, or an error that names the tensor.
 function M.width(dtype, name)
@@ -27,7 +31,7 @@ function M.width(dtype, name)
   return width_of[code]
 end
 
--- ---- writing ---------------------------------------------------------------------------------------------------------
+-- ---- writing --------------------------------------------------------------------------------------------------------
 --- Writes {name = Tensor} to a file, the widest dtypes first, so that each tensor lies at a multiple of its width.
 -- @param metadata  {string = string} or nil
 function M.write(path, list, metadata)
@@ -55,7 +59,9 @@ function M.layout(list, metadata)
   if metadata and next(metadata) then
     local keys, pairs_list = {}, {}
     for key in pairs(metadata) do
-      if type(key) ~= 'string' then errors.bad('safetensors: the keys of metadata are strings, this is %s', errors.describe(key)) end
+      if type(key) ~= 'string' then
+        errors.bad('safetensors: the keys of metadata are strings, this is %s', errors.describe(key))
+      end
       keys[#keys + 1] = key
     end
     table.sort(keys)
@@ -66,7 +72,8 @@ function M.layout(list, metadata)
     local t, dims = list[name], {}
     for i, d in ipairs(t.shape) do dims[i] = ('%d'):format(d) end
     local size = t.size * M.width(t.dtype, name)
-    parts[#parts + 1] = ('%s:{"dtype":"%s","shape":[%s],"data_offsets":[%.0f,%.0f]}'):format(json.quote(name), code_of[t.dtype], table.concat(dims, ','),
+    parts[#parts + 1] = ('%s:{"dtype":"%s","shape":[%s],"data_offsets":[%.0f,%.0f]}'):format(json.quote(name),
+        code_of[t.dtype], table.concat(dims, ','),
                                                                                           at, at + size)
     at = at + size
   end
@@ -75,7 +82,7 @@ function M.layout(list, metadata)
   return wire.little(#header, 8) .. header, names
 end
 
--- ---- reading ---------------------------------------------------------------------------------------------------------
+-- ---- reading --------------------------------------------------------------------------------------------------------
 local function whole(v) return type(v) == 'number' and v >= 0 and v < 2 ^ 53 and v == math.floor(v) end
 
 --- What is in a file: {names, entries = {name = {dtype, shape, offset}}, metadata}. Nothing of the tensors is read.
@@ -90,7 +97,9 @@ function M.open(path)
   end
   local text = core.tensor_bytes(core.file_read(path, 8, dtypes.number.uint8, { length }))
   local header, what, where = json.read(text, true)
-  if type(header) ~= 'table' or not header[0] then broken('its header is no JSON object: %s at byte %d', what or 'another value', (where or 1) + 7) end
+  if type(header) ~= 'table' or not header[0] then
+    broken('its header is no JSON object: %s at byte %d', what or 'another value', (where or 1) + 7)
+  end
   local out = { path = path, names = {}, entries = {}, metadata = {} }
   local list = {}
   for _, name in ipairs(header[0]) do
@@ -104,10 +113,13 @@ function M.open(path)
       local width = type(e) == 'table' and width_of[e.dtype]
       local at = type(e) == 'table' and e.data_offsets
       if not width then
-        if type(e) == 'table' and type(e.dtype) == 'string' then errors.raise('unimplemented', "%s: '%s' holds elements of type %s", path, name, e.dtype) end
+        if type(e) == 'table' and type(e.dtype) == 'string' then
+          errors.raise('unimplemented', "%s: '%s' holds elements of type %s", path, name, e.dtype)
+        end
         broken("it does not say the dtype of '%s'", name)
       end
-      if type(e.shape) ~= 'table' or e.shape == json.null or e.shape[0] or type(at) ~= 'table' or not whole(at[1]) or not whole(at[2]) or #at ~= 2 then
+      if type(e.shape) ~= 'table' or e.shape == json.null or e.shape[0] or type(at) ~= 'table' or not whole(at[1])
+        or not whole(at[2]) or #at ~= 2 then
         broken("it does not say the shape and data_offsets of '%s'", name)
       end
       local elements = 1.0                        -- a float: no product wraps around
@@ -117,7 +129,8 @@ function M.open(path)
         elements = elements * d
       end
       if at[2] - at[1] ~= elements * width then
-        broken("'%s' is %s, which has %.0f bytes, but lies from %.0f to %.0f", name, tensor.shape_text(dtype_of[e.dtype], e.shape), elements * width, at[1], at[2])
+        broken("'%s' is %s, which has %.0f bytes, but lies from %.0f to %.0f", name,
+               tensor.shape_text(dtype_of[e.dtype], e.shape), elements * width, at[1], at[2])
       end
       e[0] = nil
       list[#list + 1] = { name = name, first = at[1], last = at[2] }
@@ -156,7 +169,9 @@ M.load_safetensors = M.read
 
 --- df.save_safetensors(path, {name = Tensor}, metadata?)
 function M.save_safetensors(path, list, metadata)
-  if not errors.is_data(list) then errors.bad('save_safetensors takes a table {name = Tensor}, not %s', errors.describe(list)) end
+  if not errors.is_data(list) then
+    errors.bad('save_safetensors takes a table {name = Tensor}, not %s', errors.describe(list))
+  end
   if metadata ~= nil and not errors.is_data(metadata) then
     errors.bad('save_safetensors: metadata is a table {string = string}, not %s', errors.describe(metadata))
   end

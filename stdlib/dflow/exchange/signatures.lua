@@ -1,4 +1,5 @@
---- What a SavedModel says it takes and gives: its signatures, each a list of inputs and of outputs under names of its own.
+--- What a SavedModel says it takes and gives: its signatures, each a list of inputs and of outputs under names of its
+-- own.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local nest = require 'dflow.front.nest'
@@ -8,13 +9,15 @@ local M = {}
 
 local schemas = {
   saved = { [2] = { 'graphs', 'message*', 'meta' } },
-  meta = { [4] = { 'collections', 'message*', 'collection' }, [5] = { 'signatures', 'message*', 'entry' }, [6] = { 'assets', 'message*', 'asset' } },
+  meta = { [4] = { 'collections', 'message*', 'collection' }, [5] = { 'signatures', 'message*', 'entry' },
+           [6] = { 'assets', 'message*', 'asset' } },
   collection = { [1] = { 'key', 'bytes' }, [2] = { 'value', 'message', 'collected' } },
   collected = { [1] = { 'nodes', 'message', 'list' } },
   list = { [1] = { 'names', 'bytes*' } },
   asset = { [1] = { 'tensor', 'message', 'info' }, [2] = { 'file', 'bytes' } },
   entry = { [1] = { 'key', 'bytes' }, [2] = { 'value', 'message', 'signature' } },
-  signature = { [1] = { 'inputs', 'message*', 'tensor' }, [2] = { 'outputs', 'message*', 'tensor' }, [3] = { 'method', 'bytes' } },
+  signature = { [1] = { 'inputs', 'message*', 'tensor' }, [2] = { 'outputs', 'message*', 'tensor' },
+                [3] = { 'method', 'bytes' } },
   tensor = { [1] = { 'key', 'bytes' }, [2] = { 'value', 'message', 'info' } },
   info = { [1] = { 'name', 'bytes' } },
 }
@@ -32,7 +35,8 @@ local INITIALIZER = '__saved_model_init_op'
 --- Collections of TensorFlow 1 that name the initializer.
 local collected = { saved_model_main_op = true, legacy_init_op = true }
 
---- What TensorFlow runs when it has loaded the model: { op = the operation's name, assets = { ['node:0'] = a file in the folder assets } }; nil: nothing.
+--- What TensorFlow runs when it has loaded the model: { op = the operation's name, assets = { ['node:0'] = a file in
+-- the folder assets } }; nil: nothing.
 local function start_of(model)
   local op
   for _, c in ipairs(model.collections) do
@@ -45,14 +49,17 @@ local function start_of(model)
   local assets = {}
   for _, a in ipairs(model.assets) do
     local name, file = a.tensor and a.tensor.name, a.file or ''
-    if ('/' .. file .. '/'):find('/%.*/') or file:find '%c' then broken("an asset is called '%s', the name of a file in the model's folder is expected", file) end
+    if ('/' .. file .. '/'):find('/%.*/') or file:find '%c' then
+      broken("an asset is called '%s', the name of a file in the model's folder is expected", file)
+    end
     if name then assets[name] = file end
   end
   return op and op ~= '' and { op = op:match '^%^?([^:]*)', assets = assets } or nil
 end
 
---- The signatures in the bytes of a model, a string or a Tensor: { name = { inputs = { name = 'node:0' }, outputs =, method = } }; nil: it is no SavedModel in binary
--- form. Those that TensorFlow keeps for itself are left out; what the initializer among them is comes second (start_of).
+--- The signatures in the bytes of a model, a string or a Tensor: { name = { inputs = { name = 'node:0' }, outputs =,
+-- method = } }; nil: it is no SavedModel in binary form. Those that TensorFlow keeps for itself are left out; what the
+-- initializer among them is comes second (start_of).
 function M.read(bytes)
   local whole = type(bytes) == 'string'
   local size = whole and #bytes or bytes.size
@@ -61,7 +68,9 @@ function M.read(bytes)
   local model, out = wire.message(schemas, 'saved', bytes, broken).graphs[1], {}
   for _, e in ipairs(model and model.signatures or {}) do
     local name, s = e.key or '', e.value
-    if s and not name:find '^__' then out[name] = { inputs = tensors_of(s.inputs), outputs = tensors_of(s.outputs), method = s.method } end
+    if s and not name:find '^__' then
+      out[name] = { inputs = tensors_of(s.inputs), outputs = tensors_of(s.outputs), method = s.method }
+    end
   end
   return out, model and start_of(model)
 end
@@ -70,10 +79,13 @@ end
 function M.choose(signatures, wanted)
   local names = nest.keys(signatures or {})
   if wanted ~= nil and not (signatures and signatures[wanted]) then
-    errors.bad('import_graph_def: there is no signature %s, %s', type(wanted) == 'string' and "'" .. wanted .. "'" or errors.describe(wanted),
-               #names > 0 and "the model has '" .. table.concat(names, "', '") .. "'" or 'the graph has none: they are of a SavedModel in binary form')
+    errors.bad('import_graph_def: there is no signature %s, %s', type(wanted) == 'string' and "'" .. wanted .. "'"
+               or errors.describe(wanted),
+               #names > 0 and "the model has '" .. table.concat(names, "', '") .. "'"
+               or 'the graph has none: they are of a SavedModel in binary form')
   end
-  return wanted or (signatures and signatures.serving_default and 'serving_default') or (#names == 1 and names[1] or nil)
+  return wanted or (signatures and signatures.serving_default and 'serving_default')
+    or (#names == 1 and names[1] or nil)
 end
 
 --- The Outputs of one side, in the order of their names and by them; and the names.

@@ -22,8 +22,9 @@ function M.free(g, name)
   return name
 end
 
---- The arguments of an importer, checked: the Graph to build in, the prefix of names ('' or ending with /), the bytes, and the path
--- that they were read from, if any. `more` is another option that is known. `from` is a path, or the bytes themselves where it holds a control character.
+--- The arguments of an importer, checked: the Graph to build in, the prefix of names ('' or ending with /), the bytes,
+-- and the path that they were read from, if any. `more` is another option that is known. `from` is a path, or the bytes
+-- themselves where it holds a control character.
 function M.arguments(fn, from, opts, more)
   opts = errors.options(opts, fn, { 'into', 'prefix', more })
   local g, prefix = opts.into, opts.prefix
@@ -33,14 +34,16 @@ function M.arguments(fn, from, opts, more)
     errors.bad('%s: prefix is %s, a name is expected', fn, errors.describe(prefix))
   end
   prefix = prefix and prefix ~= '' and prefix:gsub('/*$', '') .. '/' or ''
-  if type(from) ~= 'string' then errors.bad('%s takes a path or the bytes of a model, not %s', fn, errors.describe(from)) end
+  if type(from) ~= 'string' then
+    errors.bad('%s takes a path or the bytes of a model, not %s', fn, errors.describe(from))
+  end
   if from == '' then errors.bad('%s: the path is empty', fn) end
   if from:find('%c') then return g, prefix, from end
   return g, prefix, core.tensor_bytes(core.read_file(from)), from
 end
 
---- The Graph of a model's file, imported by what its name ends with: .onnx, .hlo.pb or .hlo.pb.gz, else a GraphDef or SavedModel, of which
--- one signature is meant.
+--- The Graph of a model's file, imported by what its name ends with: .onnx, .hlo.pb or .hlo.pb.gz, else a GraphDef or
+-- SavedModel, of which one signature is meant.
 function M.open(path, signature)
   local df = require 'dflow'
   if path:find '%.onnx$' then return df.import_onnx(path) end

@@ -21,7 +21,9 @@ end
 -- empty list needs the dtype. Shapes may differ. Elements that are such lists themselves make a list of lists.
 function M.tensor_list(list, dtype)
   local df = require 'dflow'
-  if type(list) ~= 'table' or df.type(list) then errors.bad('tensor_list: %s, a table of Tensors is expected', errors.describe(list)) end
+  if type(list) ~= 'table' or df.type(list) then
+    errors.bad('tensor_list: %s, a table of Tensors is expected', errors.describe(list))
+  end
   local tensors = {}
   for i, v in ipairs(list) do
     tensors[i] = df.type(v) == 'tensor' and v or df.tensor(v, dtype)

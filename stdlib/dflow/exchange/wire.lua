@@ -1,10 +1,11 @@
---- Bytes of whole numbers, and the wire format of protocol buffers: what ONNX, event files, records and Perfetto's traces are made of.
+--- Bytes of whole numbers, and the wire format of protocol buffers: what ONNX, event files, records and Perfetto's
+-- traces are made of.
 local core = require 'dflow.backend'
 
 local M = {}
 local char, byte, sub, floor, concat = string.char, string.byte, string.sub, math.floor, table.concat
 
--- ---- little-endian ----------------------------------------------------------------------------------------------------
+-- ---- little-endian --------------------------------------------------------------------------------------------------
 --- The n bytes of a whole number, the lowest first; of a negative one those of its two's complement.
 function M.little(v, n)
   local out, negative = {}, v < 0
@@ -24,7 +25,7 @@ function M.number(s, at, n)
   return v
 end
 
--- ---- fields, written --------------------------------------------------------------------------------------------------
+-- ---- fields, written ------------------------------------------------------------------------------------------------
 --- A whole number as a varint; a negative one is the two's complement of 64 bits.
 local function varint(v)
   v = floor(v)
@@ -54,7 +55,7 @@ function M.bytes(field, s) return varint(field * 8 + 2) .. varint(#s) .. s end
 function M.fixed64(field, bytes) return varint(field * 8 + 1) .. bytes end
 function M.fixed32(field, bytes) return varint(field * 8 + 5) .. bytes end
 
--- ---- fields, read -----------------------------------------------------------------------------------------------------
+-- ---- fields, read ---------------------------------------------------------------------------------------------------
 -- What is wrong goes to `broken(text, …)`, which raises; `last` is where what is read must have ended.
 
 --- The groups of seven bits of a varint, lowest first, and where the next thing begins.
@@ -96,8 +97,8 @@ function M.varint_bytes(s, at, last, broken)
   return concat(out), after
 end
 
---- Calls fn(field, kind, start, stop, number) for each field of a message, s from `at` to `last`: where its value lies, and of a varint
--- (kind 0) what it is. Kinds: 0 varint, 1 eight bytes, 2 as many as it says, 5 four.
+--- Calls fn(field, kind, start, stop, number) for each field of a message, s from `at` to `last`: where its value lies,
+-- and of a varint (kind 0) what it is. Kinds: 0 varint, 1 eight bytes, 2 as many as it says, 5 four.
 function M.fields(s, at, last, broken, fn)
   while at <= last do
     local tag, start, stop, v
@@ -114,7 +115,8 @@ function M.fields(s, at, last, broken, fn)
       local n
       n, start = read_varint(s, at, last, broken)
       if n < 0 then broken('a field has the length %d at byte %d', n, at - 1) end
-      stop = n > last - start + 1 and last + 1 or start + n - 1            -- start + n may be more than an integer holds
+      -- start + n may be more than an integer holds
+      stop = n > last - start + 1 and last + 1 or start + n - 1
     else
       broken('a field has the wire type %d at byte %d', kind, at - 1)
     end
@@ -142,7 +144,8 @@ local function read(schemas, schema, s, at, last, deep, broken)
     elseif kind == 'float' and has == 5 then m[name] = float_of(sub(s, start, stop))
     elseif kind == 'bytes' and has == 2 then m[name] = sub(s, start, stop)
     elseif kind == 'message' and has == 2 then m[name] = read(schemas, schemas[f[3]], s, start, stop, deep + 1, broken)
-    elseif kind == 'message*' and has == 2 then list[#list + 1] = read(schemas, schemas[f[3]], s, start, stop, deep + 1, broken)
+    elseif kind == 'message*'
+    and has == 2 then list[#list + 1] = read(schemas, schemas[f[3]], s, start, stop, deep + 1, broken)
     elseif kind == 'bytes*' and has == 2 then list[#list + 1] = sub(s, start, stop)
     elseif kind == 'raw*' and has ~= 0 then list[#list + 1] = sub(s, start, stop)
     elseif kind == 'float*' and (has == 2 or has == 5) then
@@ -160,9 +163,11 @@ local function read(schemas, schema, s, at, last, deep, broken)
   return m
 end
 
---- The message of that kind that the bytes are, as a Lua table. schemas[kind][field number] = { name, kind of value, kind of message }.
--- Kinds of values: int, float, bytes, message; with a star a list of them; int8* gives each varint as eight bytes, raw* bytes as they
--- are. Fields that the schema does not name are left out. Nothing is made that the bytes do not pay for; nesting ends at DEEPEST.
+--- The message of that kind that the bytes are, as a Lua table. schemas[kind][field number] = { name, kind of value,
+-- kind of message }.
+-- Kinds of values: int, float, bytes, message; with a star a list of them; int8* gives each varint as eight bytes, raw*
+-- bytes as they are. Fields that the schema does not name are left out. Nothing is made that the bytes do not pay for;
+-- nesting ends at DEEPEST.
 function M.message(schemas, kind, bytes, broken) return read(schemas, schemas[kind], bytes, 1, #bytes, 1, broken) end
 
 return M

@@ -1,7 +1,8 @@
 --- HLO's elementwise instructions, and those that make or retype arrays element by element.
 --
--- An instruction's function is called with its view n (n.dtype, n.dims, n.i the message) and its operands as Outputs; shapes may be
--- smaller than n.dims, by broadcasting (value.lua), and computations that reduce, sort or map call them with whole arrays for scalars.
+-- An instruction's function is called with its view n (n.dtype, n.dims, n.i the message) and its operands as Outputs;
+-- shapes may be smaller than n.dims, by broadcasting (value.lua), and computations that reduce, sort or map call them
+-- with whole arrays for scalars.
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local dtypes = require 'dflow.front.dtypes'
@@ -14,7 +15,8 @@ local function kind(x) return dtypes.number[x.dtype] end
 local function is_int(x) return dtypes.is_int(kind(x)) end
 local function is_complex(x) return dtypes.is_complex(kind(x)) end
 local function is_unsigned(x) return x.dtype:find '^uint' ~= nil end
-local bits = { bool = 1, int8 = 8, uint8 = 8, int16 = 16, uint16 = 16, int32 = 32, uint32 = 32, int64 = 64, uint64 = 64, float16 = 16, bfloat16 = 16,
+local bits = { bool = 1, int8 = 8, uint8 = 8, int16 = 16, uint16 = 16, int32 = 32, uint32 = 32, int64 = 64, uint64 = 64,
+               float16 = 16, bfloat16 = 16,
                float32 = 32, float64 = 64 }
 local function signed(x) return is_unsigned(x) and df.bitcast(x, x.dtype:sub(2)) or x end
 local function unsigned(x) return is_unsigned(x) and x or df.bitcast(x, 'u' .. x.dtype) end
@@ -57,7 +59,8 @@ local function whole_power(a, b)
   local odd = df.equal(df.bitwise_and(b, one), one)
   local r = df.pow(a, df.maximum(b, zero))
   if is_unsigned(b) then return r end
-  local unit = df.select_v2(df.equal(a, number(-1, a)), df.select_v2(odd, number(-1, a), number(1, a)), df.cast(df.equal(a, number(1, a)), a.dtype))
+  local unit = df.select_v2(df.equal(a, number(-1, a)), df.select_v2(odd, number(-1, a), number(1, a)),
+                            df.cast(df.equal(a, number(1, a)), a.dtype))
   return df.select_v2(df.less(b, zero), unit, r)
 end
 ops['power'] = function(_, a, b) return is_int(a) and whole_power(a, b) or df.pow(a, b) end
@@ -70,10 +73,12 @@ ops['sign'] = function(_, a) return is_unsigned(a) and df.cast(df.not_equal(a, n
 ops['clamp'] = function(_, low, x, high) return df.minimum(df.maximum(x, low), high) end
 ops['atan2'] = function(_, a, b) return df.atan2(a, b) end
 
-for opcode, name in pairs{ ['exponential'] = 'exp', ['exponential-minus-one'] = 'expm1', ['log'] = 'log', ['log-plus-one'] = 'log1p',
-                           ['logistic'] = 'sigmoid', ['sqrt'] = 'sqrt', ['rsqrt'] = 'rsqrt', ['cosine'] = 'cos', ['sine'] = 'sin', ['tan'] = 'tan',
-                           ['tanh'] = 'tanh', ['erf'] = 'erf', ['floor'] = 'floor', ['ceil'] = 'ceil', ['round-nearest-even'] = 'rint',
-                           ['is-finite'] = 'is_finite', ['sinh'] = 'sinh', ['cosh'] = 'cosh', ['asin'] = 'asin', ['acos'] = 'acos', ['atan'] = 'atan',
+for opcode, name in pairs{ ['exponential'] = 'exp', ['exponential-minus-one'] = 'expm1', ['log'] = 'log',
+                           ['log-plus-one'] = 'log1p', ['logistic'] = 'sigmoid', ['sqrt'] = 'sqrt', ['rsqrt'] = 'rsqrt',
+                           ['cosine'] = 'cos', ['sine'] = 'sin', ['tan'] = 'tan', ['tanh'] = 'tanh', ['erf'] = 'erf',
+                           ['floor'] = 'floor', ['ceil'] = 'ceil', ['round-nearest-even'] = 'rint',
+                           ['is-finite'] = 'is_finite', ['sinh'] = 'sinh', ['cosh'] = 'cosh', ['asin'] = 'asin',
+                             ['acos'] = 'acos', ['atan'] = 'atan',
                            ['asinh'] = 'asinh', ['acosh'] = 'acosh', ['atanh'] = 'atanh' } do
   ops[opcode] = function(_, a) return df[name](a) end
 end
@@ -123,7 +128,9 @@ local function count_bits(u)
     for k = 0, width - 1, 2 * step do mask = mask + (2 ^ step - 1) * 2 ^ k end
     local low, high = mask % 2 ^ 32, math.floor(mask / 2 ^ 32)
     local m = df.cast(df.constant(low, 'float64'), u.dtype)
-    if high > 0 then m = df.bitwise_or(m, df.left_shift(df.cast(df.constant(high, 'float64'), u.dtype), number(32, u))) end
+    if high > 0 then
+      m = df.bitwise_or(m, df.left_shift(df.cast(df.constant(high, 'float64'), u.dtype), number(32, u)))
+    end
     n = df.bitwise_and(n, m) + df.bitwise_and(df.right_shift(n, number(step, u)), m)
     step = step * 2
   end
@@ -169,7 +176,9 @@ ops['reduce-precision'] = function(n, a)
   local e, m = n.i.exponent_bits or 0, n.i.mantissa_bits or 0
   local own = { float16 = { 5, 10 }, bfloat16 = { 8, 7 }, float32 = { 8, 23 }, float64 = { 11, 52 } }
   for d, has in pairs(own) do
-    if has[1] == e and has[2] == m and bits[d] <= bits[a.dtype] then return d == a.dtype and a or df.cast(df.cast(a, d), a.dtype) end
+    if has[1] == e and has[2] == m and bits[d] <= bits[a.dtype] then
+      return d == a.dtype and a or df.cast(df.cast(a, d), a.dtype)
+    end
   end
   n:refuse(('%d bits of exponent and %d of mantissa are those of no dtype'):format(e, m))
 end

@@ -1,13 +1,14 @@
 --- HLO's instructions that move elements: reshapes, slices, padding, gather and scatter.
 --
--- gather and scatter compute, for each element of a slice, its place in the operand laid flat (XLA's operation semantics, Gather and
--- Scatter); where whole rows of one dimension are taken, they are gathered as rows.
+-- gather and scatter compute, for each element of a slice, its place in the operand laid flat (XLA's operation
+-- semantics, Gather and Scatter); where whole rows of one dimension are taken, they are gathered as rows.
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local value = require 'dflow.exchange.hlo.value'
 
 local ops = {}
-local ints, reshape, transpose, product, pick, others, join = value.ints, value.reshape, value.transpose, value.product, value.pick, value.others,
+local ints, reshape, transpose, product, pick, others, join = value.ints, value.reshape, value.transpose, value.product,
+  value.pick, value.others,
   value.join
 
 --- A list of n times v.
@@ -50,7 +51,9 @@ ops['iota'] = function(n)
 end
 ops['transpose'] = function(n, x) return transpose(x, n.i.dimensions) end
 ops['reverse'] = function(n, x) return #n.i.dimensions == 0 and x or df.reverse(x, ints(n.i.dimensions)) end
-ops['concatenate'] = function(n, ...) return select('#', ...) == 1 and ... or df.concat({ ... }, n.i.dimensions[1] or 0) end
+ops['concatenate'] = function(n, ...)
+  return select('#', ...) == 1 and ... or df.concat({ ... }, n.i.dimensions[1] or 0)
+end
 ops['slice'] = function(n, x)
   local first, last, step, plain = {}, {}, {}, true
   for i, s in ipairs(n.i.slices) do
@@ -94,7 +97,9 @@ function ops.padded(x, fill, rows)
 end
 ops['pad'] = function(n, x, fill)
   local rows = {}
-  for k, p in ipairs(n.i.padding and n.i.padding.dims or {}) do rows[k] = { low = p.low or 0, high = p.high or 0, interior = p.interior or 0 } end
+  for k, p in ipairs(n.i.padding and n.i.padding.dims or {}) do
+    rows[k] = { low = p.low or 0, high = p.high or 0, interior = p.interior or 0 }
+  end
   return ops.padded(x, fill, rows)
 end
 
@@ -105,7 +110,8 @@ local function index(x)
   return df.cast(x, (x.dtype == 'uint32' or x.dtype == 'uint64') and 'int64' or 'int32')
 end
 
---- Where a slice of these sizes begins: a scalar a dimension that is not taken whole, kept inside of the operand as XLA does.
+--- Where a slice of these sizes begins: a scalar a dimension that is not taken whole, kept inside of the operand as XLA
+-- does.
 local function starts(dims, sizes, operands)
   local out = {}
   for k, size in ipairs(sizes) do
@@ -157,14 +163,16 @@ ops['dynamic-update-slice'] = function(_, x, update, ...)
     return registry.op('TensorScatterUpdate', { x, reshape(rows, { sizes[1], 1 }), update }, {})
   end
   local flat = flat_window(dims, sizes, at, product(dims) < 2 ^ 31 and 'int32' or 'int64')
-  local r = registry.op('TensorScatterUpdate', { reshape(x, { product(dims) }), reshape(flat, { product(sizes), 1 }), reshape(update, { product(sizes) }) }, {})
+  local r = registry.op('TensorScatterUpdate', { reshape(x, { product(dims) }), reshape(flat, { product(sizes), 1 }),
+      reshape(update, { product(sizes) }) }, {})
   return reshape(r, dims)
 end
 
 -- ---- gather, scatter ------------------------------------------------------------------------------------------------
---- What a gather and a scatter share. d: the dimension numbers; dims: the operand's; sizes: the slice's in each dimension of the operand.
--- Gives batch, the dimensions of the indices but their vector's; begin[k], for each dimension k (from 1) of the operand that has one,
--- where a slice begins, of shape batch; window, the dimensions of the operand that a slice keeps.
+--- What a gather and a scatter share. d: the dimension numbers; dims: the operand's; sizes: the slice's in each
+-- dimension of the operand.
+-- Gives batch, the dimensions of the indices but their vector's; begin[k], for each dimension k (from 1) of the operand
+-- that has one, where a slice begins, of shape batch; window, the dimensions of the operand that a slice keeps.
 local function placed(n, d, dims, indices, sizes)
   local vector, rank = d.vector or 0, #indices.shape
   local g = { batch = {}, begin = {}, window = others(#dims, d.collapsed, d.batching) }
@@ -188,7 +196,8 @@ local function placed(n, d, dims, indices, sizes)
     -- The batch dimension of the indices, counted without their vector, is the place in that dimension of the operand.
     local b = d.index_batching[j]
     local at = b > vector and b - 1 or b
-    local place = df.range(df.constant(0, indices.dtype), df.constant(dims[k + 1], indices.dtype), df.constant(1, indices.dtype))
+    local place = df.range(df.constant(0, indices.dtype), df.constant(dims[k + 1], indices.dtype),
+                           df.constant(1, indices.dtype))
     g.begin[k + 1] = df.broadcast_to(spaced(place, { at }, #g.batch), ints(g.batch))
   end
   return g
@@ -202,7 +211,8 @@ local function flat_places(g, dims, sizes)
     local place
     if g.begin[k] then place = reshape(df.cast(g.begin[k], g.dtype), join(g.batch, filled(#g.window, 1))) end
     if window[k - 1] and sizes[k] > 1 then
-      local offset = spaced(df.range(df.constant(0, g.dtype), df.constant(sizes[k], g.dtype), df.constant(1, g.dtype)), { #g.batch + window[k - 1] - 1 }, rank)
+      local offset = spaced(df.range(df.constant(0, g.dtype), df.constant(sizes[k], g.dtype), df.constant(1, g.dtype)),
+                            { #g.batch + window[k - 1] - 1 }, rank)
       place = place and place + offset or offset
     end
     if place then
@@ -259,11 +269,13 @@ local combine = {}
 local function scatter_op(type)
   return function(x, places, updates) return registry.op(type, { x, places, updates }, {}) end
 end
-combine['add'], combine['maximum'], combine['minimum'] = scatter_op 'TensorScatterAdd', scatter_op 'TensorScatterMax', scatter_op 'TensorScatterMin'
+combine['add'], combine['maximum'], combine['minimum'] = scatter_op 'TensorScatterAdd', scatter_op 'TensorScatterMax',
+  scatter_op 'TensorScatterMin'
 combine['first'] = function(x) return x end
 combine['second'] = scatter_op 'TensorScatterUpdate'
 combine['multiply'] = function(x, places, updates)
-  return x * df.unsorted_segment_prod(updates, reshape(places, updates.shape), df.cast(df.constant(x.shape[1]), 'int32'))
+  return x * df.unsorted_segment_prod(updates, reshape(places, updates.shape),
+                                      df.cast(df.constant(x.shape[1]), 'int32'))
 end
 --- Any other: one update after the other.
 local function one_by_one(n, comp)
@@ -293,7 +305,8 @@ ops['scatter'] = function(n, ...)
   local inside
   for k, s in pairs(g.begin) do
     if not value.set(d.batching)[k - 1] then
-      local ok = df.logical_and(df.greater_equal(s, df.constant(0, s.dtype)), df.less_equal(s, df.constant(dims[k] - sizes[k], s.dtype)))
+      local ok = df.logical_and(df.greater_equal(s, df.constant(0, s.dtype)),
+                                df.less_equal(s, df.constant(dims[k] - sizes[k], s.dtype)))
       inside = inside and df.logical_and(inside, ok) or ok
     end
   end
@@ -310,7 +323,8 @@ ops['scatter'] = function(n, ...)
   local how = combine[n:binary(comp)] or one_by_one(n, comp)
   if x.dtype == 'bool' and how ~= combine.second and how ~= combine.first then
     local function wide(v) return df.cast(v, 'int32') end
-    local name = ({ add = 'maximum', ['or'] = 'maximum', maximum = 'maximum', multiply = 'minimum', ['and'] = 'minimum', minimum = 'minimum' })[n:binary(comp)]
+    local name = ({ add = 'maximum', ['or'] = 'maximum', maximum = 'maximum', multiply = 'minimum', ['and'] = 'minimum',
+                    minimum = 'minimum' })[n:binary(comp)]
     if not name then n:refuse 'its computation on bools is not known' end
     a = df.cast(combine[name](wide(a), reshape(flat, { m, 1 }), wide(updates)), 'bool')
   else

@@ -1,4 +1,5 @@
---- The calls of LAPACK that JAX puts into a module for the CPU: potrf, trsm, getrf, geqrf, orgqr, syevd, gesdd, as dflow's ops.
+--- The calls of LAPACK that JAX puts into a module for the CPU: potrf, trsm, getrf, geqrf, orgqr, syevd, gesdd, as
+-- dflow's ops.
 local df = require 'dflow'
 local value = require 'dflow.exchange.hlo.value'
 
@@ -38,8 +39,8 @@ function calls.trsm(n, a, b)
   return { swapped(df.matrix_triangular_solve(swapped(a), swapped(b), { lower = not lower })) }
 end
 
---- LU with partial pivoting of one matrix, a column a trip (Golub and Van Loan, 3.4): the factors in one matrix, and the rows that were
--- swapped with, counted from 1.
+--- LU with partial pivoting of one matrix, a column a trip (Golub and Van Loan, 3.4): the factors in one matrix, and
+-- the rows that were swapped with, counted from 1.
 local function lu(a)
   local rows, columns = a.shape[1], a.shape[2]
   local most = math.min(rows, columns)
@@ -47,14 +48,16 @@ local function lu(a)
   local nothing = df.constant(0, a.dtype)
   local _, m, pivots = df.while_loop(function(k) return df.less(k, most) end, function(k, m, pivots)
     local below = df.greater_equal(row, k)
-    local p = df.cast(df.argmax(df.select_v2(below, df.abs(df.gather(m, k, 1)), df.constant(-1, a.dtype)), { axis = 0 }), 'int32')
+    local p = df.cast(df.argmax(df.select_v2(below, df.abs(df.gather(m, k, 1)), df.constant(-1, a.dtype)),
+                                { axis = 0 }), 'int32')
     -- Rows k and p change places.
     local at = df.select_v2(df.equal(row, k), p, df.select_v2(df.equal(row, p), k, row))
     m = df.gather(m, at)
     local pivot, line = df.gather(df.gather(m, k), k), df.gather(m, k)
     local under = df.greater(row, k)
     local zero = df.equal(pivot, nothing)
-    local factors = df.select_v2(under, df.gather(m, k, 1) / df.select_v2(zero, df.constant(1, a.dtype), pivot), nothing)
+    local factors = df.select_v2(under, df.gather(m, k, 1) / df.select_v2(zero, df.constant(1, a.dtype), pivot),
+                                 nothing)
     local right = df.select_v2(df.greater(column, k), line, nothing)
     m = m - df.expand_dims(factors, 1) * df.expand_dims(right, 0)
     local here = df.logical_and(df.expand_dims(under, 1), df.expand_dims(df.equal(column, k), 0))
@@ -65,7 +68,8 @@ local function lu(a)
   return m, pivots
 end
 
---- One matrix by Householder reflections, a column a trip (Golub and Van Loan, 5.2): R with the vectors below it, and their factors.
+--- One matrix by Householder reflections, a column a trip (Golub and Van Loan, 5.2): R with the vectors below it, and
+-- their factors.
 local function qr(a)
   local rows, columns = a.shape[1], a.shape[2]
   local most = math.min(rows, columns)
@@ -106,7 +110,8 @@ local function each(n, fn, a, other, dtypes)
   if r == 2 then return { fn(a, other) } end
   for k = 1, r - 2 do batch[k] = a.shape[k] end
   local function rows(x, keep) return x and value.reshape(x, join({ value.product(batch) }, keep)) end
-  local xs = other and { rows(a, { a.shape[r - 1], a.shape[r] }), rows(other, { other.shape[#other.shape] }) } or rows(a, { a.shape[r - 1], a.shape[r] })
+  local xs = other and { rows(a, { a.shape[r - 1], a.shape[r] }), rows(other, { other.shape[#other.shape] }) }
+    or rows(a, { a.shape[r - 1], a.shape[r] })
   local function one(x) return { fn(x) } end
   local function two(x, y) return { fn(x, y) } end
   local all = df.map_fn(other and two or one, xs, { dtype = dtypes })

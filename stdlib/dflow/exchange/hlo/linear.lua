@@ -5,15 +5,20 @@ local index = require 'dflow.exchange.hlo.index'
 local reduce = require 'dflow.exchange.hlo.reduce'
 
 local ops = {}
-local ints, reshape, transpose, product, others, join, pick = value.ints, value.reshape, value.transpose, value.product, value.others, value.join, value.pick
+local ints, reshape, transpose, product, others, join, pick = value.ints, value.reshape, value.transpose, value.product,
+  value.others, value.join, value.pick
 
 --- In the dtype of the result, which may be wider.
 local function typed(x, d) return x.dtype == d and x or df.cast(x, d) end
 
---- dot_general: the result has the batch dimensions, then those of the left, then those of the right that are not contracted.
+--- dot_general: the result has the batch dimensions, then those of the left, then those of the right that are not
+-- contracted.
 local function dot(n, a, b, d)
-  if n.dtype == 'bool' then return df.cast(dot({ dtype = 'int32', dims = n.dims }, df.cast(a, 'int32'), df.cast(b, 'int32'), d), 'bool') end
-  local wide = (n.dtype:find 'int' and n.dtype ~= 'int32' and n.dtype ~= 'int64') and (n.dtype:find '^uint' and 'int64' or 'int32') or n.dtype
+  if n.dtype == 'bool' then
+    return df.cast(dot({ dtype = 'int32', dims = n.dims }, df.cast(a, 'int32'), df.cast(b, 'int32'), d), 'bool')
+  end
+  local wide = (n.dtype:find 'int' and n.dtype ~= 'int32' and n.dtype ~= 'int64')
+    and (n.dtype:find '^uint' and 'int64' or 'int32') or n.dtype
   a, b = typed(a, wide), typed(b, wide)
   local free_a, free_b = others(#a.shape, d.lhs, d.lhs_batch), others(#b.shape, d.rhs, d.rhs_batch)
   local batch = pick(a.shape, d.lhs_batch)
@@ -23,8 +28,10 @@ local function dot(n, a, b, d)
   if #batch == 0 and #rows == 1 and #columns == 1 and #inner == 1 and #d.lhs == 1 then
     r = df.matmul(a, b, { transpose_a = d.lhs[1] == 0, transpose_b = d.rhs[1] == 1 })
   else
-    local x = reshape(transpose(a, join(d.lhs_batch, free_a, d.lhs)), join({ product(batch) }, { product(rows) }, { product(inner) }))
-    local y = reshape(transpose(b, join(d.rhs_batch, d.rhs, free_b)), join({ product(batch) }, { product(inner) }, { product(columns) }))
+    local x = reshape(transpose(a, join(d.lhs_batch, free_a, d.lhs)),
+                      join({ product(batch) }, { product(rows) }, { product(inner) }))
+    local y = reshape(transpose(b, join(d.rhs_batch, d.rhs, free_b)),
+                      join({ product(batch) }, { product(inner) }, { product(columns) }))
     if #batch == 0 then
       r = df.matmul(reshape(x, { product(rows), product(inner) }), reshape(y, { product(inner), product(columns) }))
     else
@@ -34,19 +41,24 @@ local function dot(n, a, b, d)
   end
   return typed(r, n.dtype)
 end
-ops['dot'] = function(n, a, b) return dot(n, a, b, n.i.dot or { lhs = {}, rhs = {}, lhs_batch = {}, rhs_batch = {} }) end
+ops['dot'] = function(n, a, b)
+  return dot(n, a, b, n.i.dot or { lhs = {}, rhs = {}, lhs_batch = {}, rhs_batch = {} })
+end
 
 --- Windows of the input as rows, times the kernel: any number of dimensions, dilations, groups of features and batches.
 ops['convolution'] = function(n, x, kernel)
   local d = n.i.convolution or n:refuse 'it has no dimension numbers'
-  local window, groups, batch_groups = reduce.window_of(n), math.max(n.i.feature_groups or 1, 1), math.max(n.i.batch_groups or 1, 1)
+  local window, groups, batch_groups = reduce.window_of(n), math.max(n.i.feature_groups or 1, 1),
+    math.max(n.i.batch_groups or 1, 1)
   local rank = #window
   if #d.input ~= rank or #d.kernel ~= rank or #d.output ~= rank or #n.dims ~= rank + 2 then
-    n:refuse(('its window has %d dimensions, those of the input, the kernel and the output that it moves along are %d, %d and %d')
+    n:refuse(('its window has %d dimensions, those of the input, the kernel and the output that it moves along are '
+              .. '%d, %d and %d')
              :format(rank, #d.input, #d.kernel, #d.output))
   end
   x, kernel = typed(x, n.dtype), typed(kernel, n.dtype)
-  x = transpose(x, join({ d.batch or 0 }, d.input, { d.feature or 0 }))                       -- [batch, space…, features]
+  -- [batch, space…, features]
+  x = transpose(x, join({ d.batch or 0 }, d.input, { d.feature or 0 }))
   kernel = transpose(kernel, join(d.kernel, { d.kernel_in or 0, d.kernel_out or 0 }))         -- [space…, in, out]
   local out_space, rows, flip = {}, { { low = 0, high = 0, interior = 0 } }, {}
   for k, w in ipairs(window) do

@@ -1,7 +1,9 @@
---- HLO's instructions that own a computation of scalars: reduce, reduce-window, select-and-scatter, sort, map; and top-k.
+--- HLO's instructions that own a computation of scalars: reduce, reduce-window, select-and-scatter, sort, map; and
+-- top-k.
 --
--- A computation that is one op of its two parameters is dflow's own reduction. Any other is called with whole arrays for its scalars, as
--- an elementwise function: halves are combined until one element is left, so n elements take log2(n) calls (XLA leaves the order open).
+-- A computation that is one op of its two parameters is dflow's own reduction. Any other is called with whole arrays
+-- for its scalars, as an elementwise function: halves are combined until one element is left, so n elements take
+-- log2(n) calls (XLA leaves the order open).
 local df = require 'dflow'
 local registry = require 'dflow.front.registry'
 local elementwise = require 'dflow.exchange.hlo.elementwise'
@@ -9,9 +11,11 @@ local index = require 'dflow.exchange.hlo.index'
 local value = require 'dflow.exchange.hlo.value'
 
 local ops = {}
-local ints, reshape, transpose, product, others, join, pick = value.ints, value.reshape, value.transpose, value.product, value.others, value.join, value.pick
+local ints, reshape, transpose, product, others, join, pick = value.ints, value.reshape, value.transpose, value.product,
+  value.others, value.join, value.pick
 
-local whole = { add = 'reduce_sum', multiply = 'reduce_prod', maximum = 'reduce_max', minimum = 'reduce_min', ['and'] = 'reduce_all', ['or'] = 'reduce_any' }
+local whole = { add = 'reduce_sum', multiply = 'reduce_prod', maximum = 'reduce_max', minimum = 'reduce_min',
+                ['and'] = 'reduce_all', ['or'] = 'reduce_any' }
 local identity = { add = 0, multiply = 1, maximum = -math.huge, minimum = math.huge, ['and'] = true, ['or'] = false }
 local logical = { add = 'or', maximum = 'or', multiply = 'and', minimum = 'and' }
 
@@ -77,11 +81,12 @@ ops['reduce'] = function(n, ...)
   return results(n:lifted(comp, join(first, out)))
 end
 
--- ---- windows ----------------------------------------------------------------------------------------------------------
+-- ---- windows --------------------------------------------------------------------------------------------------------
 local function window_of(n)
   local out = {}
   for k, w in ipairs(n.i.window and n.i.window.dims or {}) do
-    out[k] = { size = w.size or 0, stride = math.max(w.stride or 1, 1), low = w.low or 0, high = w.high or 0, dilation = math.max(w.dilation or 1, 1),
+    out[k] = { size = w.size or 0, stride = math.max(w.stride or 1, 1), low = w.low or 0, high = w.high or 0,
+               dilation = math.max(w.dilation or 1, 1),
                base = math.max(w.base or 1, 1), reversed = (w.reversed or 0) ~= 0 }
   end
   return out
@@ -95,8 +100,8 @@ local function based(x, init, window)
   return index.padded(x, init, rows)
 end
 
---- combine(list a, list b) of all elements of a window along one dimension, at each place, by windows of a power of two: of those of 2^j two
--- neighbours make one of 2^(j+1).
+--- combine(list a, list b) of all elements of a window along one dimension, at each place, by windows of a power of
+-- two: of those of 2^j two neighbours make one of 2^(j+1).
 local function along(xs, k, w, combine)
   local count = xs[1].shape[k + 1] - (w.size - 1) * w.dilation
   local function at(list, first)
@@ -156,25 +161,28 @@ ops['select-and-scatter'] = function(n, x, source, init)
       return
     end
     local w = window[k]
-    for o = 0, w.size - 1 do visit(k + 1, stepped(v, k - 1, o, w.stride, places[k]), stepped(f, k - 1, o, w.stride, places[k])) end
+    for o = 0, w.size - 1 do
+      visit(k + 1, stepped(v, k - 1, o, w.stride, places[k]), stepped(f, k - 1, o, w.stride, places[k]))
+    end
   end
   visit(1, base, flat)
   local m = product(places)
   local acc = df.broadcast_to(init, ints{ total })
   local name = n:binary(add)
   if name ~= 'add' then n:refuse 'it combines by something else than a sum' end
-  local out = reshape(registry.op('TensorScatterAdd', { acc, reshape(at[2], { m, 1 }), reshape(source, { m }) }, {}), dims)
+  local out = reshape(registry.op('TensorScatterAdd', { acc, reshape(at[2], { m, 1 }), reshape(source, { m }) }, {}),
+                      dims)
   local first = {}
   for k, w in ipairs(window) do first[k] = w.low end
   return df.slice(out, ints(first), ints(x.shape))
 end
 
--- ---- sort -------------------------------------------------------------------------------------------------------------
+-- ---- sort -----------------------------------------------------------------------------------------------------------
 --- The elements of x along its last dimension at these places.
 local function taken(x, order) return df.gather(x, order, #x.shape - 1, { batch_dims = #x.shape - 1 }) end
 
---- The places that order [.., size] by the comparator, equal elements as they are: Batcher's odd-even merge sort, in which each stage
--- compares elements that lie a power of two apart, as whole arrays.
+--- The places that order [.., size] by the comparator, equal elements as they are: Batcher's odd-even merge sort, in
+-- which each stage compares elements that lie a power of two apart, as whole arrays.
 local function network(n, comp, xs)
   local rank, size = #xs[1].shape, xs[1].shape[#xs[1].shape]
   local row = df.range(df.int32(0), df.int32(size), df.int32(1))
@@ -205,7 +213,8 @@ local function network(n, comp, xs)
       for i, x in ipairs(xs) do moved[i] = df.gather(x, other, rank - 1) end
       local there = df.gather(order, other, rank - 1)
       local first = before(xs, moved, order, there)
-      -- The lower of two keeps what comes first, the upper one what comes last; one without a partner keeps what it has.
+      -- The lower of two keeps what comes first, the upper one what comes last; one without a partner keeps what it
+      -- has.
       local stay = df.equal(first, df.constant(df.tensor(low, 'bool')))
       local alone = df.equal(other, row)
       stay = df.logical_or(stay, alone)
@@ -233,7 +242,9 @@ ops['sort'] = function(n, ...)
     local wide = key.dtype:find '64' and 'int64' or 'int32'
     if key.dtype:find '^uint' then
       wide = key.dtype:find '8' and 'int32' or 'int64'
-      if key.dtype == 'uint64' then key = df.bitwise_xor(df.bitcast(key, 'int64'), df.constant(math.mininteger or -2 ^ 63, 'int64')) end
+      if key.dtype == 'uint64' then
+        key = df.bitwise_xor(df.bitcast(key, 'int64'), df.constant(math.mininteger or -2 ^ 63, 'int64'))
+      end
     end
     key = df.cast(key, wide)
     if down then key = df.invert(key) end

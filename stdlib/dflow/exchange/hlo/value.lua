@@ -1,7 +1,8 @@
 --- What an instruction of an HLO module has as its value while a graph is made of it.
 --
--- An array is an Output, or a Spread: a smaller Output that `broadcast` repeats. Elementwise ops take a Spread's small Output, since
--- dflow's ops broadcast by themselves, and everything else the array that it stands for. A tuple is a Lua list of values.
+-- An array is an Output, or a Spread: a smaller Output that `broadcast` repeats. Elementwise ops take a Spread's small
+-- Output, since dflow's ops broadcast by themselves, and everything else the array that it stands for. A tuple is a Lua
+-- list of values.
 local df = require 'dflow'
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
@@ -80,7 +81,10 @@ end
 --- dims[k] for each k of the list, counted from 0.
 function M.pick(dims, list)
   local out = {}
-  for i, k in ipairs(list) do out[i] = dims[k + 1] or errors.raise('data_loss', 'this HLO module names the dimension %d of an array of rank %d', k, #dims) end
+  for i, k in ipairs(list) do
+    out[i] = dims[k + 1] or errors.raise('data_loss', 'this HLO module names the dimension %d of an array of rank %d',
+                                         k, #dims)
+  end
   return out
 end
 --- 0 … n - 1 without those of the lists.

@@ -1,11 +1,13 @@
 --- TensorArrays in ONNX. A handle is a table that says how the elements lie there:
 --
 --   {kind = 'new'}   nothing has been written yet
---   {kind = 'rows'}  a tensor whose rows are the elements: an array that was unstacked, or that a loop wrote in order and handed out as
+--   {kind = 'rows'}  a tensor whose rows are the elements: an array that was unstacked, or that a loop wrote in order
+--   and handed out as
 --                    a scan output
 --   {kind = 'list'}  a sequence of as many elements as there are locations; those not written yet are zeros
 --
--- and beside it d, the dtype of the elements; shape, what is known of theirs; size, the name of the size it was made with; dynamic.
+-- and beside it d, the dtype of the elements; shape, what is known of theirs; size, the name of the size it was made
+-- with; dynamic.
 local proto = require 'dflow.exchange.onnx.proto'
 local dtypes = require 'dflow.front.dtypes'
 
@@ -41,7 +43,9 @@ end
 --- The array as a sequence.
 function M.list(x, a)
   if a.kind == 'list' then return a end
-  if a.kind == 'rows' then return like(a, 'list', x:op('SplitToSequence', { a.name }, { axis = I(0), keepdims = I(0) })) end
+  if a.kind == 'rows' then
+    return like(a, 'list', x:op('SplitToSequence', { a.name }, { axis = I(0), keepdims = I(0) }))
+  end
   if a.fixed == 0 then return like(a, 'list', x:op('SequenceEmpty', {}, { dtype = I(proto.dtype[a.d]) })) end
   local d = a.d == BOOL and INT32 or a.d
   local n = x:cast(a.size, INT64)
@@ -82,7 +86,8 @@ local function stacked(x, a, n)
   local some = x:op('Greater', { x:op('SequenceLength', { a.name }), x:number(0, INT64) })
   local shape = { -1 }
   for i, dim in ipairs(a.shape) do shape[i + 1] = dim end
-  return x:choice(some, joined, function() return x:op('Expand', { x:number(0, a.d), rows_shape(x, x:number(0, INT64), a) }) end,
+  return x:choice(some, joined,
+                  function() return x:op('Expand', { x:number(0, a.d), rows_shape(x, x:number(0, INT64), a) }) end,
                   { d = a.d, shape = shape })
 end
 
@@ -94,7 +99,8 @@ local function grown(x, a, at, v)
   nothing = x:cast(nothing, a.d, d)
   local body = x:subgraph('grow', nil, function(inner)
     local carried = x:unique(a.name)
-    inner.inputs = { { x:unique 'grow/iteration', d = INT64, shape = {} }, { x:unique 'grow/goes_on', d = BOOL, shape = {} },
+    inner.inputs = { { x:unique 'grow/iteration', d = INT64, shape = {} },
+                     { x:unique 'grow/goes_on', d = BOOL, shape = {} },
                      { carried, d = a.d, sequence = true } }
     return { { x:op('Identity', { inner.inputs[2][1] }), d = BOOL, shape = {} },
              { x:op('SequenceInsert', { carried, nothing }), d = a.d, sequence = true } }
@@ -113,7 +119,7 @@ local function written(x, a, i, v)
                                            { d = a.d, sequence = true }), v, at })
 end
 
--- ---- the ops: fn(x, n, a) with the array a of input 1; gives a name or an array -----------------------------------------------------
+-- ---- the ops: fn(x, n, a) with the array a of input 1; gives a name or an array -------------------------------------
 local ops = M.ops
 
 function ops.TensorArrayWrite(x, n, a)
@@ -177,7 +183,8 @@ function ops.TensorArrayCopy(_, _, a) return a end
 function ops.Identity(_, _, a) return a end
 
 --- The ops that change nothing: an array that is only read after a loop may be its scan output.
-M.reads = { TensorArrayRead = true, TensorArrayStack = true, TensorArrayTake = true, TensorArrayGather = true, TensorArraySize = true,
+M.reads = { TensorArrayRead = true, TensorArrayStack = true, TensorArrayTake = true, TensorArrayGather = true,
+            TensorArraySize = true,
             TensorArrayConcat = true }
 
 return M

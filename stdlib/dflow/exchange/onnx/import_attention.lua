@@ -73,12 +73,16 @@ function ops.Attention(n, q, k, v, mask, past_key, past_value, filled)
   local heads, groups = n.attr 'q_num_heads', n.attr 'kv_num_heads'
   if not past_key ~= not past_value then n:refuse 'it has one of past_key and past_value; both belong together' end
   if rank == 3 then
-    if not heads or not groups then n:refuse 'its inputs have three axes, and q_num_heads or kv_num_heads is missing' end
+    if not heads or not groups then
+      n:refuse 'its inputs have three axes, and q_num_heads or kv_num_heads is missing'
+    end
     q, k, v = apart(q, heads), apart(k, groups), apart(v, groups)
   end
   heads, groups = heads or q.shape[2], groups or k.shape[2]
   if heads < 0 or groups < 0 then n:refuse 'the number of heads is known only when it runs' end
-  if heads % groups ~= 0 then n:refuse(('its %d heads of queries are no multiple of the %d of keys'):format(heads, groups)) end
+  if heads % groups ~= 0 then
+    n:refuse(('its %d heads of queries are no multiple of the %d of keys'):format(heads, groups))
+  end
   if past_key then k, v = df.concat({ past_key, k }, 2), df.concat({ past_value, v }, 2) end
   local bias = bias_of(n, q, k, mask, past_key and df.dim(past_key, 2), filled)
   local size = df.cast(df.dim(q, 3), 'float32')
@@ -99,7 +103,8 @@ function ops.Attention(n, q, k, v, mask, past_key, past_value, filled)
     local s = df.shape(y)
     y = df.reshape(df.transpose(y, { 0, 2, 1, 3 }), df.stack{ s[0], s[2], df.int32(-1) })
   end
-  return { y, k, v, df.cast(told[n.attr('qk_matmul_output_mode', 0) + 1] or n:refuse 'its qk_matmul_output_mode is not from 0 to 3', q.dtype) }
+  return { y, k, v, df.cast(told[n.attr('qk_matmul_output_mode', 0) + 1]
+                            or n:refuse 'its qk_matmul_output_mode is not from 0 to 3', q.dtype) }
 end
 
 return import_nn

@@ -44,7 +44,8 @@ local function empty_list(dtype)
 end
 --- The list of element(k) for k = 0 … count - 1.
 local function made_list(count, dtype, element)
-  local _, handle = df.while_loop(function(k) return df.less(k, count) end, function(k, made) return k + 1, push(made, element(k)) end,
+  local _, handle = df.while_loop(function(k) return df.less(k, count) end,
+                                  function(k, made) return k + 1, push(made, element(k)) end,
                                   { df.int32(0), empty_list(dtype) })
   return dynamic(handle, dtype)
 end
@@ -62,7 +63,9 @@ local function position(n, s, at, extra)
   if not k then return nil end
   k = k[1]
   if k < 0 then k = k + #s.list end
-  if k < 0 or k >= #s.list + (extra or 0) then n:refuse(('the position %d is outside of a sequence of %d'):format(k, #s.list)) end
+  if k < 0 or k >= #s.list + (extra or 0) then
+    n:refuse(('the position %d is outside of a sequence of %d'):format(k, #s.list))
+  end
   return k + 1
 end
 
@@ -118,7 +121,8 @@ function ops.SequenceErase(n, s, at)
   table.remove(list, k)
   return sequence(list)
 end
---- The parts of x along the axis, so many that only the run knows: a list that a loop makes. sizes: a vector, a scalar, or nil.
+--- The parts of x along the axis, so many that only the run knows: a list that a loop makes. sizes: a vector, a scalar,
+-- or nil.
 local function split_late(x, axis, sizes, keep)
   local rank, dim = #x.shape, df.dim(x, axis)
   local lengths = sizes and df.cast(sizes, 'int32')
@@ -176,7 +180,9 @@ local function map_late(n, body, s, others)
   local count = length_of(s)
   local results = { df.while_loop(function(i) return df.less(i, count) end, function(i, ...)
     local inputs, made = { item(s.handle, i, s.dtype) }, { ... }
-    for k, o in ipairs(others) do inputs[k + 1] = is_sequence(o) and item(as_list(n, o), i, o.dtype or o.list[1].dtype) or o end
+    for k, o in ipairs(others) do
+      inputs[k + 1] = is_sequence(o) and item(as_list(n, o), i, o.dtype or o.list[1].dtype) or o
+    end
     for k, y in ipairs(n.importer:subgraph(body, n.env, inputs)) do made[k] = push(made[k], y) end
     return i + 1, unpack(made)
   end, vars) }
@@ -198,7 +204,7 @@ function ops.SequenceMap(n, s, ...)
   return outs
 end
 
--- ---- optional values ------------------------------------------------------------------------------------------------------
+-- ---- optional values ------------------------------------------------------------------------------------------------
 function ops.Optional(n, x)
   if is_sequence(x) then return x end
   local s = sequence{ x }
@@ -219,7 +225,7 @@ end
 local identity = ops.Identity
 function ops.Identity(n, x) return is_sequence(x) and x or identity(n, x) end
 
--- ---- If -------------------------------------------------------------------------------------------------------------------
+-- ---- If -------------------------------------------------------------------------------------------------------------
 function ops.If(n, condition)
   local sides, kinds, optional = { n.attr 'then_branch', n.attr 'else_branch' }, {}, {}
   if not sides[1] or not sides[2] then n:refuse 'it has not both branches' end
@@ -245,9 +251,9 @@ function ops.If(n, condition)
   return results
 end
 
--- ---- Loop -----------------------------------------------------------------------------------------------------------------
---- The dtypes of a body's outputs from the one numbered `first` on. What the file does not say is found out by building the body once, of
--- inputs that nothing feeds; nothing needs what it makes.
+-- ---- Loop -----------------------------------------------------------------------------------------------------------
+--- The dtypes of a body's outputs from the one numbered `first` on. What the file does not say is found out by building
+-- the body once, of inputs that nothing feeds; nothing needs what it makes.
 local function declared(n, body, first, inputs)
   local list, made = {}, nil
   for i = first, #body.outputs do
@@ -278,7 +284,8 @@ local function kept_shape(x, v)
   return out
 end
 
---- Builds the loop with the shapes of its variables kept as far as that goes: where the body changes one, a second attempt leaves all open.
+--- Builds the loop with the shapes of its variables kept as far as that goes: where the body changes one, a second
+-- attempt leaves all open.
 local function attempt(build, first, open)
   local ok, result = pcall(build, first)
   if ok then return result end
@@ -286,7 +293,8 @@ local function attempt(build, first, open)
   return build(open)
 end
 
---- What a loop carries in the place of a sequence or an optional value: its list. `shell`: the sequence that it began as.
+--- What a loop carries in the place of a sequence or an optional value: its list. `shell`: the sequence that it began
+-- as.
 local function carried_list(n, v, shell, dtype)
   if is_sequence(v) and (v.optional or not shell.optional) then return (as_list(n, v, dtype)) end
   if is_sequence(v) then return push(empty_list 'variant', (as_list(n, v, dtype))) end
@@ -301,7 +309,9 @@ end
 function ops.Loop(n, most, condition, ...)
   local body, given, kinds, shells, scans = n.attr 'body', { ... }, {}, {}, {}
   local carried = #n.node.inputs - 2
-  if #body.inputs ~= carried + 2 or #body.outputs < carried + 1 then n:refuse 'its body has not the inputs and outputs that the loop carries' end
+  if #body.inputs ~= carried + 2 or #body.outputs < carried + 1 then
+    n:refuse 'its body has not the inputs and outputs that the loop carries'
+  end
   local limit = most and scalar(most, 'int64')
   local start = condition and scalar(condition, 'bool') or df.constant(true)
   local vars, kept, open = { df.constant(0, 'int64'), start }, { {}, {} }, { {}, {} }
@@ -321,7 +331,9 @@ function ops.Loop(n, most, condition, ...)
   end
   local types = declared(n, body, carried + 2, function()
     local inputs = { df.placeholder('int64', {}), df.placeholder('bool', {}) }
-    for i = 1, carried do inputs[i + 2] = kinds[i] and uncarried(vars[i + 2], shells[i], kinds[i]) or like(vars[i + 2]) end
+    for i = 1, carried do
+      inputs[i + 2] = kinds[i] and uncarried(vars[i + 2], shells[i], kinds[i]) or like(vars[i + 2])
+    end
     return inputs
   end)
   for i = carried + 2, #body.outputs do
@@ -343,7 +355,9 @@ function ops.Loop(n, most, condition, ...)
         if shells[k] then v = carried_list(n, v, shells[k], kinds[k]) end
         next_values[k + 2] = v
       end
-      for k = 1, #scans do next_values[carried + 2 + k] = now[carried + k]:write(df.cast(i, 'int32'), out[carried + 1 + k]) end
+      for k = 1, #scans do
+        next_values[carried + 2 + k] = now[carried + k]:write(df.cast(i, 'int32'), out[carried + 1 + k])
+      end
       return unpack(next_values)
     end
     return { df.while_loop(more, step, all, { shape_invariants = shapes }) }
@@ -352,13 +366,15 @@ function ops.Loop(n, most, condition, ...)
   local outs = {}
   for i = 1, carried do
     outs[i] = kinds[i] and uncarried(results[i + 2], shells[i], kinds[i]) or results[i + 2]
-    if kinds[i] and shells[i].optional and not (body.outputs[i + 1].type or {}).optional then outs[i] = ops.OptionalGetElement(n, outs[i]) end
+    if kinds[i] and shells[i].optional and not (body.outputs[i + 1].type or {}).optional then
+      outs[i] = ops.OptionalGetElement(n, outs[i])
+    end
   end
   for i = 1, #scans do outs[carried + i] = results[carried + 2 + i]:stack() end
   return outs
 end
 
--- ---- Scan -----------------------------------------------------------------------------------------------------------------
+-- ---- Scan -----------------------------------------------------------------------------------------------------------
 --- x with the axis brought to the front.
 local function to_front(n, x, axis)
   local rank = help.rank(n, x)
@@ -401,7 +417,8 @@ function ops.Scan(n, ...)
     return inputs
   end)
   for i = 1, count do
-    vars[states + 1 + i] = df.TensorArray(types[states + i], time, { element_shape = values.shape(body.outputs[states + i].type) or false })
+    vars[states + 1 + i] = df.TensorArray(types[states + i], time,
+                                          { element_shape = values.shape(body.outputs[states + i].type) or false })
   end
   local results = { df.while_loop(function(t) return df.less(t, time) end, function(t, ...)
     local now, inputs = { ... }, {}

@@ -1,6 +1,8 @@
---- ONNX's operators of pictures in dflow's words: Resize, Upsample, GridSample, AffineGrid, CenterCropPad, NonMaxSuppression.
+--- ONNX's operators of pictures in dflow's words: Resize, Upsample, GridSample, AffineGrid, CenterCropPad,
+-- NonMaxSuppression.
 --
--- Resizing takes each axis apart: an output is a sum of a few neighbours along the axis, with weights that only sizes and attributes say.
+-- Resizing takes each axis apart: an output is a sum of a few neighbours along the axis, with weights that only sizes
+-- and attributes say.
 -- What runs are gathers, products and sums, which have gradients.
 local df = require 'dflow'
 local import_nn = require 'dflow.exchange.onnx.import_nn'
@@ -8,7 +10,8 @@ local import_nn = require 'dflow.exchange.onnx.import_nn'
 local ops, help = import_nn.ops, import_nn.help
 
 -- ---- where outputs lie, and the weights of their neighbours ---------------------------------------------------------
--- All numbers of an axis are scalars or vectors of float64 in the graph: what is known while it is built is folded there.
+-- All numbers of an axis are scalars or vectors of float64 in the graph: what is known while it is built is folded
+-- there.
 local function real(v) return df.cast(v, 'float64') end
 local function number(v) return df.constant(v, 'float64') end
 
@@ -30,13 +33,16 @@ local nearest_of = {
 
 --- Where the outputs i lie among the inputs; the second result says which are outside of what is cut out.
 -- @param a  {scale, from, to = how many, first, last = what is cut out, in parts of the whole}
-local function unless_one(wide, one, otherwise) return df.select_v2(df.equal(wide, number(1)), df.zeros_like(otherwise) + one, otherwise) end
+local function unless_one(wide, one, otherwise)
+  return df.select_v2(df.equal(wide, number(1)), df.zeros_like(otherwise) + one, otherwise)
+end
 local places = {
   half_pixel = function(i, a) return (i + 0.5) / a.scale - 0.5 end,
   asymmetric = function(i, a) return i / a.scale end,
   pytorch_half_pixel = function(i, a) return unless_one(a.scale * a.from, -0.5, (i + 0.5) / a.scale - 0.5) end,
   align_corners = function(i, a) return unless_one(a.scale * a.from, 0, i * (a.from - 1) / (a.scale * a.from - 1)) end,
-  half_pixel_symmetric = function(i, a) return a.from / 2 * (1 - a.to / (a.scale * a.from)) + (i + 0.5) / a.scale - 0.5 end,
+  half_pixel_symmetric = function(i, a) return a.from / 2 * (1 - a.to / (a.scale * a.from)) + (i + 0.5) / a.scale
+      - 0.5 end,
   tf_half_pixel_for_nn = function(i, a) return (i + 0.5) / a.scale end,
   tf_crop_and_resize = function(i, a)
     local span = (a.last - a.first) * (a.from - 1)
@@ -82,7 +88,8 @@ local function resize_axis(x, axis, a, extrapolation)
   index = df.cast(df.clip_by_value(index, number(0), a.from - 1), 'int32')
   local y
   if weight then
-    y = df.reduce_sum(df.gather(x, index, { axis = axis }) * among(df.cast(weight, x.dtype), axis, rank), { axis = { axis + 1 } })
+    y = df.reduce_sum(df.gather(x, index, { axis = axis }) * among(df.cast(weight, x.dtype), axis, rank),
+                      { axis = { axis + 1 } })
   else y = df.gather(x, df.squeeze(index, { axis = { 1 } }), { axis = axis }) end
   return outside and df.select_v2(among(outside, axis, rank), help.same(y, extrapolation), y) or y
 end
@@ -137,7 +144,8 @@ local function resize(n, x, axes, o)
   if o.kind ~= 'nearest' and not is_float[dtype] then x = df.cast(x, 'float32') end
   for i, axis in ipairs(axes) do
     if o.crop or not is_kept(to, by, from, i) then
-      local a = { place = o.place, kind = o.kind, nearest = o.nearest, cubic = o.cubic, antialias = o.antialias, exclude = o.exclude,
+      local a = { place = o.place, kind = o.kind, nearest = o.nearest, cubic = o.cubic, antialias = o.antialias,
+                  exclude = o.exclude,
                   scale = element(by, i), from = element(from, i), to = element(to, i) }
       if o.crop then a.first, a.last = element(o.crop, i), element(o.crop, #axes + i) end
       x = resize_axis(x, axis, a, o.extrapolation)
@@ -151,14 +159,19 @@ local function given(x) return x and (x.shape or { 1 })[1] ~= 0 and x or nil end
 
 function ops.Resize(n, x, roi, scales, sizes)
   if n.opset < 11 then roi, scales = nil, roi end
-  local rank, kind, mode = help.rank(n, x), n.attr('mode', 'nearest'), n.attr('coordinate_transformation_mode', 'half_pixel')
+  local rank, kind, mode = help.rank(n, x), n.attr('mode', 'nearest'),
+    n.attr('coordinate_transformation_mode', 'half_pixel')
   local nearest = n.attr('nearest_mode', 'round_prefer_floor')
   if n.opset < 11 then mode, nearest = 'asymmetric', 'floor' end
-  local o = { kind = kind, place = places[mode] or n:refuse(('its coordinate_transformation_mode is %s'):format(tostring(mode))),
+  local o = { kind = kind, place = places[mode]
+              or n:refuse(('its coordinate_transformation_mode is %s'):format(tostring(mode))),
               nearest = nearest_of[nearest] or n:refuse(('its nearest_mode is %s'):format(tostring(nearest))),
-              cubic = n.attr('cubic_coeff_a', -0.75), antialias = n.attr('antialias', 0) == 1, exclude = n.attr('exclude_outside', 0) == 1,
-              extrapolation = n.attr('extrapolation_value', 0), crop = mode == 'tf_crop_and_resize' and given(roi) and real(roi) or nil }
-  if kind ~= 'nearest' and kind ~= 'linear' and kind ~= 'cubic' then n:refuse(('its mode is %s'):format(tostring(kind))) end
+              cubic = n.attr('cubic_coeff_a', -0.75), antialias = n.attr('antialias', 0) == 1,
+              exclude = n.attr('exclude_outside', 0) == 1, extrapolation = n.attr('extrapolation_value', 0),
+              crop = mode == 'tf_crop_and_resize' and given(roi) and real(roi) or nil }
+  if kind ~= 'nearest' and kind ~= 'linear' and kind ~= 'cubic' then
+    n:refuse(('its mode is %s'):format(tostring(kind)))
+  end
   if mode == 'tf_crop_and_resize' and not o.crop then n:refuse 'it cuts out, and its roi is missing' end
   o.sizes = given(sizes)
   o.scales = not o.sizes and given(scales) or nil
@@ -178,7 +191,7 @@ function ops.Upsample(n, x, scales)
                               scales = scales or help.vector(n.attr 'scales', 'float32') })
 end
 
--- ---- GridSample -------------------------------------------------------------------------------------------------------
+-- ---- GridSample -----------------------------------------------------------------------------------------------------
 --- v, of floats, reflected at `low` and `high` until it is between them.
 local function reflected(v, low, high)
   local span = high - low
@@ -200,7 +213,8 @@ end
 --- The index that the padding says, and where it is inside (nil: everywhere).
 local function padded(i, size, padding, low, high)
   if padding == 'reflection' then i = reflected(i, low, high) end
-  local inside = padding == 'zeros' and df.logical_and(df.greater_equal(i, help.same(i, 0)), df.less_equal(i, size - 1)) or nil
+  local inside = padding == 'zeros' and df.logical_and(df.greater_equal(i, help.same(i, 0)), df.less_equal(i, size - 1))
+    or nil
   return df.cast(df.clip_by_value(i, help.same(i, 0), size - 1), 'int32'), inside
 end
 
@@ -231,7 +245,8 @@ function ops.GridSample(n, x, grid)
     local place = df.squeeze(df.slice(grid, { 0, 0, axes - d }, { -1, -1, 1 }), { axis = { 2 } })
     place = aligned and (place + 1) / 2 * (size[d] - 1) or ((place + 1) * size[d] - 1) / 2
     if kind == 'nearest' then place = df.rint(place) end
-    -- A cubic looks at padded pixels instead, as PyTorch's and ONNX Runtime's do, so that it stays smooth beyond the border.
+    -- A cubic looks at padded pixels instead, as PyTorch's and ONNX Runtime's do, so that it stays smooth beyond the
+    -- border.
     if kind == 'cubic' then place = df.identity(place)
     elseif padding == 'border' then place = df.clip_by_value(place, help.same(place, 0), size[d] - 1)
     elseif padding == 'reflection' then place = reflected(place, low[d], high[d]) end
@@ -251,7 +266,8 @@ function ops.GridSample(n, x, grid)
       local w = kind ~= 'nearest' and grid_weight(kind, k, part[d]) or nil
       local list = { (table.unpack or unpack)(chosen) }
       list[d] = index
-      local one = sum(d + 1, list, inside and within and df.logical_and(inside, within) or within, weight and w and weight * w or w)
+      local one = sum(d + 1, list, inside and within and df.logical_and(inside, within) or within, weight and w
+                      and weight * w or w)
       y = y and y + one or one
     end
     return y
@@ -271,7 +287,8 @@ local function points(count, aligned)
 end
 
 function ops.AffineGrid(n, theta, size)
-  local aligned, axes, columns = n.attr('align_corners', 0) == 1, theta.shape and theta.shape[3] and theta.shape[3] - 1, {}
+  local aligned, axes, columns = n.attr('align_corners', 0) == 1, theta.shape and theta.shape[3] and theta.shape[3] - 1,
+    {}
   if not axes or axes < 0 then n:refuse 'the number of axes is known only when it runs' end
   local outer = df.slice(df.cast(size, 'int32'), { 2 }, { axes })
   for k = axes, 1, -1 do                                       -- x first: the last axis
@@ -280,10 +297,11 @@ function ops.AffineGrid(n, theta, size)
   end
   columns[#columns + 1] = df.ones_like(columns[1])
   local grid = df.matmul(df.expand_dims(df.stack(columns, { axis = 1 }), 0), theta, { transpose_b = true })
-  return df.reshape(grid, df.concat({ df.slice(df.cast(size, 'int32'), { 0 }, { 1 }), outer, df.constant({ axes }, 'int32', { 1 }) }, 0))
+  return df.reshape(grid, df.concat({ df.slice(df.cast(size, 'int32'), { 0 }, { 1 }), outer,
+      df.constant({ axes }, 'int32', { 1 }) }, 0))
 end
 
--- ---- CenterCropPad ------------------------------------------------------------------------------------------------------
+-- ---- CenterCropPad --------------------------------------------------------------------------------------------------
 function ops.CenterCropPad(n, x, wanted)
   local rank, axes = help.rank(n, x), n.attr 'axes'
   if axes then axes = help.axes(n, axes, rank) else
@@ -299,7 +317,7 @@ function ops.CenterCropPad(n, x, wanted)
   return df.pad(cut, df.stack({ before, more - before }, { axis = 1 }))
 end
 
--- ---- NonMaxSuppression --------------------------------------------------------------------------------------------------
+-- ---- NonMaxSuppression ----------------------------------------------------------------------------------------------
 --- For each picture and each class the boxes that are left: rows (picture, class, box).
 function ops.NonMaxSuppression(n, boxes, scores, most, overlap, least)
   local pictures, classes = scores.shape and scores.shape[1] or -1, scores.shape and scores.shape[2] or -1
@@ -317,7 +335,8 @@ function ops.NonMaxSuppression(n, boxes, scores, most, overlap, least)
   for b = 0, pictures - 1 do
     for c = 0, classes - 1 do
       local left = df.cast(df.non_max_suppression(boxes[b], scores[b][c], most, overlap, least), 'int64')
-      rows[#rows + 1] = df.stack({ df.fill(df.shape(left), df.constant(b, 'int64')), df.fill(df.shape(left), df.constant(c, 'int64')), left }, { axis = 1 })
+      rows[#rows + 1] = df.stack({ df.fill(df.shape(left), df.constant(b, 'int64')),
+                                   df.fill(df.shape(left), df.constant(c, 'int64')), left }, { axis = 1 })
     end
   end
   return df.concat(rows, 0)

@@ -73,7 +73,8 @@ end
 
 --- Means and greatest over the places, and over any axes that stay as 1.
 local function over_axes(name, axes_of)
-  local fn, ours = ops[name], ({ Mean = 'reduce_mean', Max = 'reduce_max', Sum = 'reduce_sum', Pool = 'reduce_mean' })[name:match '%u%l+$' or '']
+  local fn, ours = ops[name], ({ Mean = 'reduce_mean', Max = 'reduce_max', Sum = 'reduce_sum',
+      Pool = 'reduce_mean' })[name:match '%u%l+$' or '']
   if name == 'GlobalMaxPool' then ours = 'reduce_max' end
   ops[name] = function(n, x, axes)
     local y, rank = layout.twin(n, x), x.shape and #x.shape
@@ -109,7 +110,9 @@ over_axes('ReduceSum', said)
 local normalization = ops.BatchNormalization
 function ops.BatchNormalization(n, x, scale, bias, mean, variance)
   local y, rank = layout.twin(n, x), x.shape and #x.shape
-  if not y or n.attr('training_mode', 0) == 1 or n.count > 1 then return normalization(n, x, scale, bias, mean, variance) end
+  if not y or n.attr('training_mode', 0) == 1 or n.count > 1 then
+    return normalization(n, x, scale, bias, mean, variance)
+  end
   local by = scale * df.rsqrt(variance + help.same(variance, n.attr('epsilon', 1e-5)))
   return layout.second(n, y * by + (bias - mean * by), rank)
 end

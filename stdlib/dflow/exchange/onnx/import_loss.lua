@@ -1,4 +1,5 @@
---- ONNX's operators of training and of whole numbers that stand for others: losses, quantisation, windows, random numbers.
+--- ONNX's operators of training and of whole numbers that stand for others: losses, quantisation, windows, random
+-- numbers.
 local df = require 'dflow'
 local read = require 'dflow.exchange.onnx.read'
 local dtypes = require 'dflow.front.dtypes'
@@ -136,7 +137,8 @@ ops.RandomUniformLike, ops.RandomNormalLike = uniform, normal
 function ops.Bernoulli(n, p)
   local d, seed = n.attr 'dtype', n.attr 'seed'
   local yes = df.less(df.random_uniform(df.shape(p), { dtype = p.dtype, seed = seed and math.floor(seed) }), p)
-  return df.cast(yes, d and dtypes.name[read.dtype[d] or n:refuse(('dflow has not the type %s'):format(tostring(d)))] or p.dtype)
+  return df.cast(yes, d and dtypes.name[read.dtype[d] or n:refuse(('dflow has not the type %s'):format(tostring(d)))]
+                 or p.dtype)
 end
 
 return import_ops

@@ -38,7 +38,8 @@ ops[DOMAIN .. 'OneHotEncoder'] = function(n, x)
 end
 
 ops[DOMAIN .. 'Imputer'] = function(n, x)
-  local by, gone = n.attr 'imputed_value_floats' or n.attr 'imputed_value_int64s', n.attr 'replaced_value_float' or n.attr 'replaced_value_int64'
+  local by, gone = n.attr 'imputed_value_floats' or n.attr 'imputed_value_int64s', n.attr 'replaced_value_float'
+    or n.attr 'replaced_value_int64'
   local missing = (gone == nil or gone ~= gone) and df.is_nan(x) or df.equal(x, help.same(x, gone))
   return df.select_v2(missing, constants(by, x) + df.zeros_like(x), x)
 end
@@ -55,7 +56,8 @@ local function transformed(n, y, how)
     return df.div_no_nan(e, df.reduce_sum(e, { axis = { -1 }, keep_dims = true }))
   end
   if how == 'PROBIT' then return df.erfinv(y * 2 - 1) * math.sqrt(2) end
-  n:refuse(('its post_transform is %s; NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO and PROBIT are known'):format(tostring(how)))
+  n:refuse(('its post_transform is %s; NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO and PROBIT are known'):format(
+      tostring(how)))
 end
 
 --- The labels of a classifier, and how they are found by number.
@@ -86,7 +88,9 @@ end
 local function linear(n, x, count)
   x = floats(rows_of(x))
   local weights, bias = n.attr 'coefficients', n.attr 'intercepts'
-  if not weights or #weights % count ~= 0 then n:refuse(('it has %d coefficients for %d targets'):format(weights and #weights or 0, count)) end
+  if not weights or #weights % count ~= 0 then
+    n:refuse(('it has %d coefficients for %d targets'):format(weights and #weights or 0, count))
+  end
   local features = x.shape and x.shape[2] or -1
   if features >= 0 and features ~= #weights / count then
     n:refuse(('it has coefficients for %d features, its input has %d'):format(#weights / count, features))
@@ -138,11 +142,14 @@ ops[DOMAIN .. 'SVMClassifier'] = function(n, x)
   x = floats(rows_of(x))
   local names, classes = labels(n, 'classlabels_strings', 'classlabels_ints')
   local per, weights, rho = n.attr('vectors_per_class', {}), n.attr 'coefficients', n.attr('rho', {})
-  if n.attr 'prob_a' and #n.attr 'prob_a' > 0 then n:refuse 'it has probabilities (prob_a), which are not computed here' end
+  if n.attr 'prob_a' and #n.attr 'prob_a' > 0 then
+    n:refuse 'it has probabilities (prob_a), which are not computed here'
+  end
   local count = 0
   for _, c in ipairs(per) do count = count + c end
   if count == 0 then                                   -- linear: a row of coefficients for each class
-    local y = df.matmul(x, df.constant(weights, x.dtype, { classes, #weights / classes }), { transpose_b = true }) + rho[1]
+    local y = df.matmul(x, df.constant(weights, x.dtype, { classes, #weights / classes }), { transpose_b = true })
+      + rho[1]
     return classified(n, y, names, classes, n.attr('post_transform', 'NONE'))
   end
   local k, starts = kernel(n, x, supports(n, x, count)), {}
@@ -169,7 +176,8 @@ end
 
 -- ---- trees ---------------------------------------------------------------------------------------------------------
 local modes = { [0] = 'less_equal', 'less', 'greater_equal', 'greater', 'equal', 'not_equal' }
-local mode_of = { BRANCH_LEQ = 0, BRANCH_LT = 1, BRANCH_GTE = 2, BRANCH_GT = 3, BRANCH_EQ = 4, BRANCH_NEQ = 5, BRANCH_MEMBER = 6, LEAF = 7 }
+local mode_of = { BRANCH_LEQ = 0, BRANCH_LT = 1, BRANCH_GTE = 2, BRANCH_GT = 3, BRANCH_EQ = 4, BRANCH_NEQ = 5,
+                  BRANCH_MEMBER = 6, LEAF = 7 }
 
 --- Rows of x [n, features] go down all trees at once: node by node, until every one stands at a leaf. t: lists by node,
 -- of `feature`, `split`, `mode`, `yes`, `no` (a node; leaves lead to themselves), `nan` (1: a NaN goes to yes),
@@ -182,7 +190,8 @@ local function leaves_of(x, t)
   for _, m in ipairs(t.mode) do used[m] = true end
   local start = ints(t.roots) + df.zeros(df.stack{ df.dim(x, 0), df.int32(1) }, 'int32')
   local function step(at)
-    local v, by, kind = df.gather(x, df.gather(feature, at), { axis = 1, batch_dims = 1 }), df.gather(split, at), df.gather(mode, at)
+    local v, by, kind = df.gather(x, df.gather(feature, at), { axis = 1, batch_dims = 1 }), df.gather(split, at),
+      df.gather(mode, at)
     local goes = df.zeros_like(df.equal(v, v))
     for m, name in pairs(modes) do
       if used[m] then goes = df.logical_or(goes, df.logical_and(df.equal(kind, m), df[name](v, by))) end
@@ -212,7 +221,8 @@ local function joined(n, leaves, x, nodes, weights, targets, how)
   local found = df.gather(df.constant(dense, x.dtype, { nodes, targets }), leaves)         -- [n, trees, targets]
   if how == 'SUM' then return df.reduce_sum(found, { axis = { 1 } }) end
   if how == 'AVERAGE' then return df.reduce_sum(found, { axis = { 1 } }) / df.cast(df.dim(leaves, 1), x.dtype) end
-  local y = df[how == 'MIN' and 'reduce_min' or how == 'MAX' and 'reduce_max' or n:refuse(('its aggregate_function is %s'):format(how))](found, { axis = { 1 } })
+  local y = df[how == 'MIN' and 'reduce_min' or how == 'MAX' and 'reduce_max'
+      or n:refuse(('its aggregate_function is %s'):format(how))](found, { axis = { 1 } })
   return df.select_v2(df.is_inf(y), df.zeros_like(y), y)
 end
 
@@ -225,9 +235,11 @@ end
 ops[DOMAIN .. 'TreeEnsemble'] = function(n, x)
   x = floats(x)
   local t = { feature = n.attr 'nodes_featureids', split = numbers(n, 'nodes_splits'), mode = numbers(n, 'nodes_modes'),
-              nan = n.attr 'nodes_missing_value_tracks_true', members = {}, yes = {}, no = {}, roots = n.attr 'tree_roots' }
+              nan = n.attr 'nodes_missing_value_tracks_true', members = {}, yes = {}, no = {},
+              roots = n.attr 'tree_roots' }
   local count, ids, leaf_weights = #t.feature, n.attr 'leaf_targetids', numbers(n, 'leaf_weights')
-  local yes, no, is_yes, is_no = n.attr 'nodes_truenodeids', n.attr 'nodes_falsenodeids', n.attr 'nodes_trueleafs', n.attr 'nodes_falseleafs'
+  local yes, no, is_yes, is_no = n.attr 'nodes_truenodeids', n.attr 'nodes_falsenodeids', n.attr 'nodes_trueleafs',
+    n.attr 'nodes_falseleafs'
   for i = 1, count do
     t.yes[i], t.no[i] = yes[i] + (is_yes[i] == 1 and count or 0), no[i] + (is_no[i] == 1 and count or 0)
     if t.mode[i] == 6 then t.members[i - 1] = {} end
@@ -248,14 +260,16 @@ ops[DOMAIN .. 'TreeEnsemble'] = function(n, x)
   end
   local how = ({ [0] = 'AVERAGE', 'SUM', 'MIN', 'MAX' })[n.attr('aggregate_function', 1)]
   local y = joined(n, leaves_of(x, t), x, #t.feature, weights, n.attr 'n_targets', how)
-  return transformed(n, y, ({ [0] = 'NONE', 'SOFTMAX', 'LOGISTIC', 'SOFTMAX_ZERO', 'PROBIT' })[n.attr('post_transform', 0)])
+  return transformed(n, y, ({ [0] = 'NONE', 'SOFTMAX', 'LOGISTIC', 'SOFTMAX_ZERO', 'PROBIT' })[n.attr('post_transform',
+      0)])
 end
 
 --- The older operators name nodes by (tree, node), and weights (target_ or class_) by the same.
 local function older_trees(n, x, kind, how, targets)
   x = floats(rows_of(x))
   local trees, ids = n.attr 'nodes_treeids', n.attr 'nodes_nodeids'
-  local index, t = {}, { feature = n.attr 'nodes_featureids', split = n.attr 'nodes_values' or numbers(n, 'nodes_values_as_tensor'), mode = {},
+  local index, t = {}, { feature = n.attr 'nodes_featureids', split = n.attr 'nodes_values'
+                         or numbers(n, 'nodes_values_as_tensor'), mode = {},
                          nan = n.attr 'nodes_missing_value_tracks_true', yes = {}, no = {}, roots = {} }
   local child = {}
   for i = 1, #ids do index[trees[i] .. ' ' .. ids[i]] = i - 1 end
@@ -263,13 +277,15 @@ local function older_trees(n, x, kind, how, targets)
   for i = 1, #ids do
     t.mode[i] = mode_of[names[i]] or n:refuse(('a node has the mode %s'):format(tostring(names[i])))
     local leaf = t.mode[i] == 7
-    t.yes[i] = leaf and i - 1 or index[trees[i] .. ' ' .. yes[i]] or n:refuse 'a branch leads to a node that is not there'
+    t.yes[i] = leaf and i - 1 or index[trees[i] .. ' ' .. yes[i]]
+      or n:refuse 'a branch leads to a node that is not there'
     t.no[i] = leaf and i - 1 or index[trees[i] .. ' ' .. no[i]] or n:refuse 'a branch leads to a node that is not there'
     if not leaf then child[t.yes[i]], child[t.no[i]] = true, true end
   end
   for i = 1, #ids do if not child[i - 1] then t.roots[#t.roots + 1] = i - 1 end end
   local weights, own = {}, n.attr(kind .. '_ids')
-  local w_trees, w_nodes, values = n.attr(kind .. '_treeids'), n.attr(kind .. '_nodeids'), n.attr(kind .. '_weights') or numbers(n, kind .. '_weights_as_tensor')
+  local w_trees, w_nodes, values = n.attr(kind .. '_treeids'), n.attr(kind .. '_nodeids'), n.attr(kind .. '_weights')
+    or numbers(n, kind .. '_weights_as_tensor')
   for i = 1, #own do
     local leaf = index[w_trees[i] .. ' ' .. w_nodes[i]] or n:refuse 'a weight is for a node that is not there'
     weights[leaf] = weights[leaf] or {}

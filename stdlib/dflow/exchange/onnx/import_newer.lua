@@ -29,7 +29,8 @@ local function last_axis(x, first, last, step)
   local begin, stop, strides, mask = {}, {}, {}, 2 ^ (rank - 1) - 1
   for d = 1, rank do begin[d], stop[d], strides[d] = 0, 0, 1 end
   begin[rank], stop[rank], strides[rank] = first, last or 0, step or 1
-  return df.strided_slice(x, begin, stop, strides, { begin_mask = mask, end_mask = last and mask or mask + 2 ^ (rank - 1) })
+  return df.strided_slice(x, begin, stop, strides,
+                          { begin_mask = mask, end_mask = last and mask or mask + 2 ^ (rank - 1) })
 end
 
 function ops.RotaryEmbedding(n, x, cos, sin, ids)
@@ -50,7 +51,8 @@ function ops.RotaryEmbedding(n, x, cos, sin, ids)
     a, b = halves[1], halves[2]
   end
   local real, imaginary = cos * a - sin * b, sin * a + cos * b
-  local y = pairs_ and df.reshape(df.stack({ real, imaginary }, { axis = 4 }), df.shape(turned)) or df.concat({ real, imaginary }, 3)
+  local y = pairs_ and df.reshape(df.stack({ real, imaginary }, { axis = 4 }), df.shape(turned))
+    or df.concat({ real, imaginary }, 3)
   if rest then y = df.concat({ y, rest }, 3) end
   return rank == 4 and df.transpose(y, { 0, 2, 1, 3 }) or df.reshape(y, shape)
 end
@@ -65,7 +67,8 @@ function ops.TensorScatter(n, cache, update, at)
   local rows, new = df.transpose(cache, perm), df.transpose(update, perm)
   local batch, count = df.dim(new, 0), df.dim(new, 1)
   local first = at and df.cast(at, 'int32') or df.zeros({ 1 }, 'int32')
-  local index = df.expand_dims(first, 1) + df.expand_dims(df.range(count), 0) + df.zeros(df.stack{ batch, count }, 'int32')
+  local index = df.expand_dims(first, 1) + df.expand_dims(df.range(count), 0)
+    + df.zeros(df.stack{ batch, count }, 'int32')
   if n.attr('mode', 'linear') == 'circular' then index = df.floor_mod(index, df.dim(rows, 1)) end
   local row = df.expand_dims(df.range(batch), 1) + df.zeros_like(index)
   rows = df.tensor_scatter_update(rows, df.stack({ row, index }, { axis = 2 }), new)

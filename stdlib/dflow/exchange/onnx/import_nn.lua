@@ -1,4 +1,5 @@
---- ONNX's operators of neural networks in dflow's words. ONNX has the channels second, dflow's convolutions have them last.
+--- ONNX's operators of neural networks in dflow's words. ONNX has the channels second, dflow's convolutions have them
+-- last.
 local df = require 'dflow'
 local import_ops = require 'dflow.exchange.onnx.import_ops'
 require 'dflow.exchange.onnx.import_windows'
@@ -15,11 +16,14 @@ local function positive(x) return df.greater(x, same(x, 0)) end
 function ops.Relu(_, x) return df.maximum(x, same(x, 0)) end
 function ops.LeakyRelu(n, x) return select(df.less(x, same(x, 0)), x * same(x, n.attr('alpha', 0.01)), x) end
 function ops.PRelu(n, x, slope)
-  local dims = n.opset < 7 and x.shape and slope.shape and #slope.shape == 1 and slope.shape[1] ~= 1 and { -1 }       -- a slope for each channel then
+  -- a slope for each channel then
+  local dims = n.opset < 7 and x.shape and slope.shape and #slope.shape == 1 and slope.shape[1] ~= 1 and { -1 }
   for d = 2, dims and #x.shape - 1 or 0 do dims[d] = 1 end
   return select(df.less(x, same(x, 0)), x * (dims and df.reshape(slope, dims) or slope), x)
 end
-function ops.Elu(n, x) return select(positive(x), x, same(x, n.attr('alpha', 1)) * df.expm1(df.minimum(x, same(x, 0)))) end
+function ops.Elu(n, x)
+  return select(positive(x), x, same(x, n.attr('alpha', 1)) * df.expm1(df.minimum(x, same(x, 0))))
+end
 function ops.Celu(n, x)
   local alpha = same(x, n.attr('alpha', 1))
   return df.maximum(x, same(x, 0)) + df.minimum(same(x, 0), alpha * df.expm1(x / alpha))
@@ -66,7 +70,8 @@ local function over_axis(fn)
     return df.reshape(fn(flat), df.shape(x))
   end
 end
-ops.Softmax, ops.LogSoftmax = over_axis(function(x) return df.softmax(x) end), over_axis(function(x) return df.log_softmax(x) end)
+ops.Softmax, ops.LogSoftmax = over_axis(function(x) return df.softmax(x) end),
+  over_axis(function(x) return df.log_softmax(x) end)
 function ops.Dropout(n, x, ratio, training)
   local on = training and help.known(training)
   if training and not (on and on[1] == false) and not (on and on[1] == 0) then
@@ -74,7 +79,8 @@ function ops.Dropout(n, x, ratio, training)
     if ratio and not rate or not on then
       local p = ratio and df.cast(df.reshape(ratio, vector({}, 'int32')), x.dtype) or same(x, 0.5)
       local drops = df.cast(df.reshape(training, vector({}, 'int32')), 'bool')
-      local keep = df.logical_or(df.logical_not(drops), df.greater_equal(df.random_uniform(df.shape(x), { dtype = x.dtype }), p))
+      local keep = df.logical_or(df.logical_not(drops),
+                                 df.greater_equal(df.random_uniform(df.shape(x), { dtype = x.dtype }), p))
       return { select(keep, select(drops, x / (same(x, 1) - p), x), df.zeros_like(x)), keep }
     end
     rate = rate or { 0.5 }
@@ -86,7 +92,7 @@ function ops.Dropout(n, x, ratio, training)
   return { df.identity(x), n.count > 1 and df.logical_or(df.equal(x, x), df.not_equal(x, x)) or nil }
 end
 
--- ---- normalisation ----------------------------------------------------------------------------------------------------
+-- ---- normalisation --------------------------------------------------------------------------------------------------
 --- One value per channel, so that it goes with x.
 local function by_channel(v, rank)
   local dims = { -1 }
@@ -132,7 +138,8 @@ end
 function ops.GroupNormalization(n, x, scale, bias)
   local rank, groups = rank_of(n, x), n.attr 'num_groups'
   local shape = df.shape(x)
-  local split = df.reshape(x, df.concat({ shape:slice({ 0 }, { 1 }), vector({ groups, -1 }, 'int32'), shape:slice({ 2 }, { rank - 2 }) }, 0))
+  local split = df.reshape(x, df.concat({ shape:slice({ 0 }, { 1 }), vector({ groups, -1 }, 'int32'),
+      shape:slice({ 2 }, { rank - 2 }) }, 0))
   local y = normal(split, from(2, rank + 1), n.attr('epsilon', 1e-5))
   if n.opset >= 21 then return df.reshape(y, shape) * by_channel(scale, rank) + by_channel(bias, rank) end
   return df.reshape(y * by_channel(scale, rank + 1) + by_channel(bias, rank + 1), shape)
@@ -149,8 +156,9 @@ function ops.LpNormalization(n, x)
   return df.div_no_nan(x, one and sum or df.sqrt(sum))           -- zeros stay zeros
 end
 
--- ---- padding --------------------------------------------------------------------------------------------------------------
---- x with `before` and `after` elements (a negative number takes away) along an axis, those of the border, or as `mode` says.
+-- ---- padding --------------------------------------------------------------------------------------------------------
+--- x with `before` and `after` elements (a negative number takes away) along an axis, those of the border, or as `mode`
+-- says.
 local function pad_along(x, axis, before, after, mode)
   local dim = df.dim(x, axis)
   local i = df.range(0, dim + (before + after)) - before
@@ -200,7 +208,8 @@ function ops.Pad(n, x, pads, value, axes)
   value = value and df.reshape(value, vector({}, 'int32')) or fill_of(n, x)
   if not list or not on then
     local rows = df.transpose(df.reshape(pads and df.cast(pads, 'int32') or vector(list, 'int32'), { 2, -1 }))
-    return pad_as_known_later(x, axes and help.spread(df.zeros({ rank, 2 }, 'int32'), axes, rows, rank) or rows, value, mode, rank)
+    return pad_as_known_later(x, axes and help.spread(df.zeros({ rank, 2 }, 'int32'), axes, rows, rank) or rows, value,
+                              mode, rank)
   end
   on = axes_of(n, on, rank)
   local each = {}
@@ -211,7 +220,7 @@ function ops.Pad(n, x, pads, value, axes)
   return x
 end
 
--- ---- places ------------------------------------------------------------------------------------------------------------------
+-- ---- places ---------------------------------------------------------------------------------------------------------
 local function whole(ours)
   return function(n, x) return df[ours](x, { axis = from(2, rank_of(n, x)), keep_dims = true }) end
 end
@@ -233,13 +242,15 @@ function ops.LRN(n, x)
     local part = df.slice(square, begin, count)
     sum = sum and sum + part or part
   end
-  return x / df.pow(same(x, n.attr('bias', 1)) + same(x, n.attr('alpha', 1e-4) / size) * sum, same(x, n.attr('beta', 0.75)))
+  return x / df.pow(same(x, n.attr('bias', 1)) + same(x, n.attr('alpha', 1e-4) / size) * sum,
+                    same(x, n.attr('beta', 0.75)))
 end
 function ops.DepthToSpace(n, x)
   local b, s = n.attr 'blocksize', df.shape(x)
   local c, one = s[1], n.attr('mode', 'DCR') == 'DCR'
   local k = df.int32(b)
-  local split = one and { s[0], k, k, df.floor_div(c, b * b), s[2], s[3] } or { s[0], df.floor_div(c, b * b), k, k, s[2], s[3] }
+  local split = one and { s[0], k, k, df.floor_div(c, b * b), s[2], s[3] }
+    or { s[0], df.floor_div(c, b * b), k, k, s[2], s[3] }
   local turned = df.transpose(df.reshape(x, df.stack(split)), one and { 0, 3, 4, 1, 5, 2 } or { 0, 1, 4, 2, 5, 3 })
   return df.reshape(turned, df.stack{ s[0], df.floor_div(c, b * b), s[2] * b, s[3] * b })
 end
@@ -248,12 +259,14 @@ function ops.SpaceToDepth(n, x)
   local k = df.int32(b)
   local split = df.reshape(x, df.stack{ s[0], s[1], df.floor_div(s[2], b), k, df.floor_div(s[3], b), k })
   local turn = n.attr('mode', 'DCR') == 'DCR' and { 0, 3, 5, 1, 2, 4 } or { 0, 1, 3, 5, 2, 4 }
-  return df.reshape(df.transpose(split, turn), df.stack{ s[0], s[1] * (b * b), df.floor_div(s[2], b), df.floor_div(s[3], b) })
+  return df.reshape(df.transpose(split, turn),
+                    df.stack{ s[0], s[1] * (b * b), df.floor_div(s[2], b), df.floor_div(s[3], b) })
 end
 
--- ---- recurrent layers -------------------------------------------------------------------------------------------------------------
+-- ---- recurrent layers -----------------------------------------------------------------------------------------------
 local activations = {
-  Relu = function(x) return df.maximum(x, same(x, 0)) end, Tanh = df.tanh, Sigmoid = df.sigmoid, Softsign = df.softsign, Softplus = df.softplus,
+  Relu = function(x) return df.maximum(x, same(x, 0)) end, Tanh = df.tanh, Sigmoid = df.sigmoid, Softsign = df.softsign,
+  Softplus = df.softplus,
   Affine = function(x, a, b) return x * same(x, a or 1) + same(x, b or 0) end,
   LeakyRelu = function(x, a) return select(df.less(x, same(x, 0)), x * same(x, a or 0.01), x) end,
   ThresholdedRelu = function(x, a) return select(df.greater(x, same(x, a or 1)), x, df.zeros_like(x)) end,
@@ -264,7 +277,8 @@ local activations = {
 
 --- The functions of one direction, `count` of them.
 local function functions(n, direction, defaults)
-  local names, alpha, beta, out = n.attr 'activations', n.attr('activation_alpha', {}), n.attr('activation_beta', {}), {}
+  local names, alpha, beta, out = n.attr 'activations', n.attr('activation_alpha', {}), n.attr('activation_beta', {}),
+    {}
   for i, default in ipairs(defaults) do
     local k = direction * #defaults + i
     local name = names and names[k] or default
@@ -280,21 +294,25 @@ local function functions(n, direction, defaults)
   return clipped
 end
 
---- project(x) of all rows of x [time, batch, inputs] at once, [time, batch, width]: one product reads its matrix once, not at each time.
+--- project(x) of all rows of x [time, batch, inputs] at once, [time, batch, width]: one product reads its matrix once,
+-- not at each time.
 local function projected(x, project, width)
   local batch = x.shape[2]
   local rows = project(df.reshape(x, x.shape[3] > 0 and { -1, x.shape[3] } or df.stack{ df.int32(-1), df.dim(x, 2) }))
   return df.reshape(rows, batch > 0 and { -1, batch, width } or df.stack{ df.dim(x, 0), df.dim(x, 1), df.int32(width) })
 end
 
---- Runs step(row, states) -> states over the time axis of rows, projected from x [time, batch, inputs], backwards where it is so; past its
--- length a row keeps its states and gives zeros. Gives the outputs [time, batch, hidden] and the last states.
+--- Runs step(row, states) -> states over the time axis of rows, projected from x [time, batch, inputs], backwards where
+-- it is so; past its length a row keeps its states and gives zeros. Gives the outputs [time, batch, hidden] and the
+-- last states.
 local function over_time(x, lengths, backward, states, width, project, step)
   local kept = { {}, {} }
   for i, s in ipairs(states) do kept[i + 2] = { x.shape[2], s.shape and s.shape[2] or -1 } end
   local time = df.dim(x, 0)
   if lengths then x = loops.within(df.cast(lengths, 'int32'), x) end
-  if backward then x = lengths and df.reverse_sequence(x, lengths, { seq_dim = 0, batch_dim = 1 }) or df.reverse(x, { 0 }) end
+  if backward then
+    x = lengths and df.reverse_sequence(x, lengths, { seq_dim = 0, batch_dim = 1 }) or df.reverse(x, { 0 })
+  end
   local rows = df.TensorArray(x.dtype, time):unstack(projected(x, project, width))
   local vars = { df.int32(0), df.TensorArray(x.dtype, time) }
   for i, s in ipairs(states) do vars[i + 2] = s end
@@ -310,7 +328,9 @@ local function over_time(x, lengths, backward, states, width, project, step)
     return t + 1, out:write(t, y), unpack(new)
   end, vars, { shape_invariants = kept }) }
   local y = results[2]:stack()
-  if backward then y = lengths and df.reverse_sequence(y, lengths, { seq_dim = 0, batch_dim = 1 }) or df.reverse(y, { 0 }) end
+  if backward then
+    y = lengths and df.reverse_sequence(y, lengths, { seq_dim = 0, batch_dim = 1 }) or df.reverse(y, { 0 })
+  end
   return y, { unpack(results, 3) }
 end
 
@@ -337,8 +357,10 @@ local function recurrent(count, gates, build)
       local bias = part(b) or df.zeros({ 2 * gates * hidden }, x.dtype)
       local function turned(v) return layouts.folded(function(m) return df.transpose(m[d]) end, v) end
       local project, step = build(n, d, { w = turned(w), r = turned(r), wb = bias:slice({ 0 }, { gates * hidden }),
-                                          rb = bias:slice({ gates * hidden }, { gates * hidden }), p = part(peepholes), hidden = hidden })
-      ys[d + 1], finals[d + 1] = over_time(x, lengths, how == 'reverse' or d == 1, states, gates * hidden, project, step)
+                                          rb = bias:slice({ gates * hidden }, { gates * hidden }), p = part(peepholes),
+                                          hidden = hidden })
+      ys[d + 1], finals[d + 1] = over_time(x, lengths, how == 'reverse' or d == 1, states, gates * hidden, project,
+                                           step)
     end
     local y = df.stack(ys, { axis = 1 })
     local out = { layout == 1 and df.transpose(y, { 2, 0, 1, 3 }) or y }
@@ -354,7 +376,8 @@ end
 
 ops.RNN = recurrent(1, 1, function(n, d, p)
   local f = functions(n, d, { 'Tanh' })
-  return function(x) return df.matmul(x, p.w) + (p.wb + p.rb) end, function(wx, h) return f[1](df.matmul(h, p.r) + wx) end
+  return function(x) return df.matmul(x, p.w) + (p.wb + p.rb) end,
+  function(wx, h) return f[1](df.matmul(h, p.r) + wx) end
 end)
 
 ops.GRU = recurrent(1, 3, function(n, d, p)

@@ -52,11 +52,12 @@ function ops.QLinearConv(n, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_z
   end
   local sum, scale = df.cast(sums(n, x, x_zero, w, w_zero), 'float64'), by_channel(w_scale)
   if bias then sum = sum + by_channel(bias) end
-  local y = df.rint(sum * scale * df.cast(x_scale, 'float64') / df.cast(y_scale, 'float64')) + df.cast(y_zero, 'float64')
+  local y = df.rint(sum * scale * df.cast(x_scale, 'float64') / df.cast(y_scale, 'float64'))
+    + df.cast(y_zero, 'float64')
   return df.cast(df.cast(df.clip_by_value(y, limit[1], limit[2]), 'int32'), y_zero.dtype)
 end
 
--- ---- text and tables --------------------------------------------------------------------------------------------------
+-- ---- text and tables ------------------------------------------------------------------------------------------------
 --- The parts of s between delimiters, `most` cuts at the most; without a delimiter between runs of spaces.
 local function parts_of(s, delimiter, most)
   local parts, at = {}, 1
@@ -110,7 +111,8 @@ function ops.StringNormalizer(n, x)
     local function plain(v) return exact and v or df.string_lower(v, { encoding = 'utf-8' }) end
     local listed = df.equal(df.expand_dims(plain(words), 1), df.expand_dims(plain(df.constant(stop)), 0))
     words = df.boolean_mask(words, df.logical_not(df.reduce_any(listed, 1)))
-    words = df.concat({ words, df.fill(df.cast(df.equal(df.shape(words), 0), 'int32'), df.constant '') }, 0)     -- one empty word, if none is left
+    -- one empty word, if none is left
+    words = df.concat({ words, df.fill(df.cast(df.equal(df.shape(words), 0), 'int32'), df.constant '') }, 0)
   end
   if change == 'LOWER' then words = df.string_lower(words, { encoding = 'utf-8' }) end
   if change == 'UPPER' then words = df.string_upper(words, { encoding = 'utf-8' }) end
@@ -121,16 +123,20 @@ end
 local function either(n, name, kinds)
   for _, kind in ipairs(kinds) do
     local v = n.attr(name .. kind[1])
-    if v ~= nil then return kind[2] and df.constant(v, kind[2]) or df.constant(read.tensor(v, name .. kind[1] .. ' of ' .. n.name)) end
+    if v ~= nil then
+      return kind[2] and df.constant(v, kind[2]) or df.constant(read.tensor(v, name .. kind[1] .. ' of ' .. n.name))
+    end
   end
 end
 function ops.LabelEncoder(n, x)
   local lists = { { 'tensor' }, { 'strings', 'string' }, { 'int64s', 'int64' }, { 'floats', 'float32' } }
   local keys, values = either(n, 'keys_', lists), either(n, 'values_', lists)
   if not keys or not values then n:refuse 'it has no keys or no values' end
-  local none = either(n, 'default_', { { 'tensor' }, { 'string', 'string' }, { 'int64', 'int64' }, { 'float', 'float32' } })
+  local none = either(n, 'default_',
+                      { { 'tensor' }, { 'string', 'string' }, { 'int64', 'int64' }, { 'float', 'float32' } })
   if not none then
-    none = values.dtype == 'string' and df.constant '_Unused' or values.dtype == 'int64' and df.int64(-1) or df.constant(-0.0, values.dtype)
+    none = values.dtype == 'string' and df.constant '_Unused' or values.dtype == 'int64' and df.int64(-1)
+      or df.constant(-0.0, values.dtype)
   end
   none = df.reshape(none, df.zeros({ 0 }, 'int32'))
   local equal = df.equal(df.expand_dims(x, -1), keys)              -- few keys: each is looked at
@@ -144,7 +150,7 @@ function ops.ArrayFeatureExtractor(n, x, at)
 end
 function ops.Binarizer(n, x) return df.cast(df.greater(x, same(x, n.attr('threshold', 0))), x.dtype) end
 
--- ---- optimizers: of inputs rate, step, then as many values, gradients and states each --------------------------------
+-- ---- optimizers: of inputs rate, step, then as many values, gradients and states each -------------------------------
 local function optimizer(states, step)
   return function(n, rate, t, ...)
     local given, out = { ... }, {}
@@ -180,7 +186,8 @@ end)
 
 -- Operators of the standard's other domains.
 for name, domain in pairs{ LabelEncoder = 'ai.onnx.ml', ArrayFeatureExtractor = 'ai.onnx.ml', Binarizer = 'ai.onnx.ml',
-                           Adagrad = 'ai.onnx.preview.training', Momentum = 'ai.onnx.preview.training', Adam = 'ai.onnx.preview.training' } do
+                           Adagrad = 'ai.onnx.preview.training', Momentum = 'ai.onnx.preview.training',
+                           Adam = 'ai.onnx.preview.training' } do
   ops[domain .. ':' .. name], ops[name] = ops[name], nil
 end
 

@@ -1,7 +1,8 @@
 --- ONNX's operators in dflow's words: arithmetic, shapes and indices. Those of neural networks are in import_nn.lua.
 --
--- An entry is fn(n, …inputs), called while the graph is built; it returns the outputs, or a list of them. n.attr(name, default) is an
--- attribute, n.opset the version of the operators, n.count the number of outputs, n:refuse(why) an error that names the node.
+-- An entry is fn(n, …inputs), called while the graph is built; it returns the outputs, or a list of them. n.attr(name,
+-- default) is an attribute, n.opset the version of the operators, n.count the number of outputs, n:refuse(why) an error
+-- that names the node.
 local df = require 'dflow'
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
@@ -72,26 +73,34 @@ local function from_zero(i, dim)
   return df.select_v2(df.less(i, help.same(i, 0)), i + df.cast(dim, i.dtype), i)
 end
 
---- `base`, one number (or row) for each of `rank` axes, with `values` at those that `axes` names, which are known only when it runs.
+--- `base`, one number (or row) for each of `rank` axes, with `values` at those that `axes` names, which are known only
+-- when it runs.
 function help.spread(base, axes, values, rank)
   axes = from_zero(df.cast(axes, 'int32'), df.int32(rank))
   return df.tensor_scatter_update(base, df.expand_dims(axes, 1), values)
 end
 --- Which of `rank` axes `axes` names: int32[rank] of 1 and 0.
-local function named(axes, rank) return help.spread(df.zeros({ rank }, 'int32'), axes, df.ones_like(df.cast(axes, 'int32')), rank) end
+local function named(axes, rank)
+  return help.spread(df.zeros({ rank }, 'int32'), axes, df.ones_like(df.cast(axes, 'int32')), rank)
+end
 
-local known, rank_of, axis_of, axes_of, vector, same = help.known, help.rank, help.axis, help.axes, help.vector, help.same
-local is_int = { int8 = true, int16 = true, int32 = true, int64 = true, uint8 = true, uint16 = true, uint32 = true, uint64 = true }
+local known, rank_of, axis_of, axes_of, vector, same = help.known, help.rank, help.axis, help.axes, help.vector,
+  help.same
+local is_int = { int8 = true, int16 = true, int32 = true, int64 = true, uint8 = true, uint16 = true, uint32 = true,
+                 uint64 = true }
 
 -- ---- one and two inputs ---------------------------------------------------------------------------------------------
-for onnx, ours in pairs { Abs = 'abs', Acos = 'acos', Acosh = 'acosh', Asin = 'asin', Asinh = 'asinh', Atan = 'atan', Atanh = 'atanh', Ceil = 'ceil',
-                          Cos = 'cos', Cosh = 'cosh', Erf = 'erf', Exp = 'exp', Floor = 'floor', Identity = 'identity', Log = 'log', Neg = 'negative',
-                          Not = 'logical_not', Reciprocal = 'reciprocal', Round = 'rint', Sigmoid = 'sigmoid', Sign = 'sign', Sin = 'sin', Sinh = 'sinh',
+for onnx, ours in pairs { Abs = 'abs', Acos = 'acos', Acosh = 'acosh', Asin = 'asin', Asinh = 'asinh', Atan = 'atan',
+                          Atanh = 'atanh', Ceil = 'ceil', Cos = 'cos', Cosh = 'cosh', Erf = 'erf', Exp = 'exp',
+                          Floor = 'floor', Identity = 'identity', Log = 'log', Neg = 'negative', Not = 'logical_not',
+                          Reciprocal = 'reciprocal', Round = 'rint', Sigmoid = 'sigmoid', Sign = 'sign', Sin = 'sin',
+                            Sinh = 'sinh',
                           Sqrt = 'sqrt', Tan = 'tan', Tanh = 'tanh', IsNaN = 'is_nan', BitwiseNot = 'invert' } do
   ops[onnx] = function(_, x) return df[ours](x) end
 end
-for onnx, ours in pairs { Add = 'add', Sub = 'subtract', Mul = 'multiply', And = 'logical_and', Or = 'logical_or', Xor = 'logical_xor', Equal = 'equal',
-                          Greater = 'greater', Less = 'less', GreaterOrEqual = 'greater_equal', LessOrEqual = 'less_equal', BitwiseAnd = 'bitwise_and',
+for onnx, ours in pairs { Add = 'add', Sub = 'subtract', Mul = 'multiply', And = 'logical_and', Or = 'logical_or',
+                          Xor = 'logical_xor', Equal = 'equal', Greater = 'greater', Less = 'less',
+                          GreaterOrEqual = 'greater_equal', LessOrEqual = 'less_equal', BitwiseAnd = 'bitwise_and',
                           BitwiseOr = 'bitwise_or', BitwiseXor = 'bitwise_xor' } do
   ops[onnx] = function(n, a, b) return df[ours](a, n.align(a, b)) end
 end
@@ -102,7 +111,8 @@ function ops.Pow(_, a, b)
   local wide = is_int[a.dtype] and 'float64' or a.dtype
   return df.cast(df.pow(df.cast(a, wide), df.cast(b, wide)), a.dtype)
 end
---- A shift by no fewer bits than there are, or by a negative number, leaves nothing: 0, or the sign that a right shift draws in.
+--- A shift by no fewer bits than there are, or by a negative number, leaves nothing: 0, or the sign that a right shift
+-- draws in.
 function ops.BitShift(n, a, b)
   local bits = tonumber(a.dtype:match '%d+')
   local over, most = df.logical_or(df.less(b, same(b, 0)), df.greater_equal(b, same(b, bits))), same(b, bits - 1)
@@ -138,11 +148,12 @@ function ops.Clip(n, x, low, high)
 end
 function ops.Where(_, c, a, b) return df.select_v2(c, a, b) end
 
--- ---- values and dtypes --------------------------------------------------------------------------------------------------
+-- ---- values and dtypes ----------------------------------------------------------------------------------------------
 function ops.Constant(n)
   local t = n.attr 'value'
   if t then return df.constant(read.tensor(t, 'the value of ' .. n.name)) end
-  for _, a in ipairs{ { 'value_float', 'float32' }, { 'value_floats', 'float32', true }, { 'value_int', 'int64' }, { 'value_ints', 'int64', true },
+  for _, a in ipairs{ { 'value_float', 'float32' }, { 'value_floats', 'float32', true }, { 'value_int', 'int64' },
+                      { 'value_ints', 'int64', true },
                       { 'value_string', 'string' }, { 'value_strings', 'string', true } } do
     local v = n.attr(a[1])
     if v ~= nil then return a[3] and vector(v, a[2]) or df.constant(v, a[2]) end
@@ -151,7 +162,8 @@ function ops.Constant(n)
 end
 function ops.ConstantOfShape(n, shape)
   local t = n.attr 'value'
-  local value = t and df.constant(read.tensor(t, 'the value of ' .. n.name)):reshape(vector({}, 'int32')) or df.float32(0)
+  local value = t and df.constant(read.tensor(t, 'the value of ' .. n.name)):reshape(vector({}, 'int32'))
+    or df.float32(0)
   return df.fill(df.cast(shape, 'int32'), value)
 end
 --- A number with as few digits as it takes to read it back.
@@ -179,7 +191,7 @@ function ops.Cast(n, x)
 end
 function ops.CastLike(n, x, like) return cast(n, x, narrow.kind(n, like) or proto.dtype[dtypes.number[like.dtype]]) end
 
--- ---- shapes -----------------------------------------------------------------------------------------------------------------
+-- ---- shapes ---------------------------------------------------------------------------------------------------------
 function ops.Shape(n, x)
   local shape, first, last = df.cast(df.shape(x), 'int64'), n.attr('start', 0), n.attr 'end'
   if first == 0 and not last then return shape end
@@ -221,7 +233,8 @@ function ops.Flatten(n, x)
     return df.reshape(x, { known_first, rest >= 0 and rest or -1 })
   end
   local shape = df.shape(x)
-  return df.reshape(x, df.stack{ df.reduce_prod(shape:slice({ 0 }, { axis })), df.reduce_prod(shape:slice({ axis }, { rank - axis })) })
+  return df.reshape(x, df.stack{ df.reduce_prod(shape:slice({ 0 }, { axis })),
+      df.reduce_prod(shape:slice({ axis }, { rank - axis })) })
 end
 function ops.Squeeze(n, x, axes)
   local list = axes and known(axes) or n.attr 'axes'
@@ -240,10 +253,12 @@ function ops.Unsqueeze(n, x, axes)
     local count = axes.shape and axes.shape[1] or -1
     if count < 0 then n:refuse 'the rank of its result is known only when it runs' end
     local new = named(axes, rank_of(n, x) + count)
-    local own = df.gather(df.concat({ vector({ 1 }, 'int32'), df.shape(x), vector({ 1 }, 'int32') }, 0), df.cumsum(1 - new, 0))
+    local own = df.gather(df.concat({ vector({ 1 }, 'int32'), df.shape(x), vector({ 1 }, 'int32') }, 0),
+                          df.cumsum(1 - new, 0))
     return df.reshape(x, df.select_v2(df.equal(new, 1), df.ones_like(new), own))
   end
-  -- Those that count from the end are put in after the others, the last first: so each stands where it says, whatever the rank is.
+  -- Those that count from the end are put in after the others, the last first: so each stands where it says, whatever
+  -- the rank is.
   list = x.shape and axes_of(n, list, #x.shape + #list) or list
   table.sort(list, function(a, b) return (a < 0) == (b < 0) and (a < b) == (a >= 0) or (a >= 0 and b < 0) end)
   for _, a in ipairs(list) do x = df.expand_dims(x, a) end
@@ -297,7 +312,8 @@ function ops.Slice(n, x, starts, ends, axes, steps)
   if axes and not list then
     local function at(v) return df.cast(df.clip_by_value(v, same(v, -2147483648), same(v, 2147483647)), 'int32') end
     local one = df.ones({ rank }, 'int32')
-    return df.strided_slice(x, help.spread(df.zeros({ rank }, 'int32'), axes, at(starts), rank), help.spread(df.shape(x), axes, at(ends), rank),
+    return df.strided_slice(x, help.spread(df.zeros({ rank }, 'int32'), axes, at(starts), rank),
+                            help.spread(df.shape(x), axes, at(ends), rank),
                             steps and help.spread(one, axes, at(steps), rank) or one)
   end
   if not list then
@@ -313,7 +329,8 @@ function ops.Slice(n, x, starts, ends, axes, steps)
     local d = axis_of(n, a, rank) + 1
     untouched[d] = true
     begin[d] = s and clamp(s[i]) or df.cast(starts[i - 1], 'int32')
-    stop[d] = e and clamp(e[i]) or df.cast(df.clip_by_value(ends[i - 1], same(ends, -2147483648), same(ends, 2147483647)), 'int32')
+    stop[d] = e and clamp(e[i])
+      or df.cast(df.clip_by_value(ends[i - 1], same(ends, -2147483648), same(ends, 2147483647)), 'int32')
     stride[d] = t and t[i] or steps and df.cast(steps[i - 1], 'int32') or 1
   end
   for d = 1, rank do if not untouched[d] then mask = mask + 2 ^ (d - 1) end end
@@ -325,7 +342,7 @@ function ops.Slice(n, x, starts, ends, axes, steps)
   return df.strided_slice(x, all(begin), all(stop), all(stride), { begin_mask = mask, end_mask = mask })
 end
 
--- ---- indices ------------------------------------------------------------------------------------------------------------------
+-- ---- indices --------------------------------------------------------------------------------------------------------
 function ops.Gather(n, x, i)
   local axis = help.axis_in(n, x, 0)
   return df.gather(x, from_zero(i, df.dim(x, axis)), { axis = axis })
@@ -346,7 +363,9 @@ local function places(n, x, i, axis)
   end
   return df.stack(parts, { axis = -1 })
 end
-function ops.GatherElements(n, x, i) return df.gather_nd(x, places(n, x, i, axis_of(n, n.attr('axis', 0), rank_of(n, x)))) end
+function ops.GatherElements(n, x, i)
+  return df.gather_nd(x, places(n, x, i, axis_of(n, n.attr('axis', 0), rank_of(n, x))))
+end
 
 local scatters = { none = 'tensor_scatter_update', add = 'tensor_scatter_add' }
 local function scatter(n, x, at, updates)
@@ -356,7 +375,9 @@ local function scatter(n, x, at, updates)
   end
   return df[scatters[how] or n:refuse(('dflow has no scatter with the reduction %s'):format(how))](x, at, updates)
 end
-function ops.ScatterElements(n, x, i, updates) return scatter(n, x, places(n, x, i, axis_of(n, n.attr('axis', 0), rank_of(n, x))), updates) end
+function ops.ScatterElements(n, x, i, updates)
+  return scatter(n, x, places(n, x, i, axis_of(n, n.attr('axis', 0), rank_of(n, x))), updates)
+end
 ops.Scatter = ops.ScatterElements
 
 --- Places with indices from the end, from 0 on.
@@ -420,7 +441,8 @@ function ops.EyeLike(n, x)
   local d = n.attr 'dtype'
   local k, shape = n.attr('k', 0), df.shape(x)
   local rows = df.reshape(df.range(0, shape[0]), { -1, 1 }) + k
-  return df.cast(df.equal(rows, df.reshape(df.range(0, shape[1]), { 1, -1 })), d and dtypes.name[read.dtype[d]] or x.dtype)
+  return df.cast(df.equal(rows, df.reshape(df.range(0, shape[1]), { 1, -1 })), d and dtypes.name[read.dtype[d]]
+                 or x.dtype)
 end
 function ops.Trilu(n, x, k)
   local rank, by = rank_of(n, x), k and df.cast(df.reshape(k, vector({}, 'int32')), 'int32') or df.int32(0)
@@ -430,12 +452,13 @@ function ops.Trilu(n, x, k)
   return df.select_v2(keep, x, df.zeros_like(x))
 end
 
--- ---- along axes -----------------------------------------------------------------------------------------------------------------
+-- ---- along axes -----------------------------------------------------------------------------------------------------
 local function reduction(ours, before, after)
   return function(n, x, axes)
     local list = axes and known(axes) or n.attr 'axes'
     local keep = n.attr('keepdims', 1) == 1
-    if axes and not list then                            -- known when it runs; none of them means all, or nothing at all
+    -- known when it runs; none of them means all, or nothing at all
+    if axes and not list then
       local count = axes.shape and axes.shape[1] or -1
       if count < 0 then n:refuse 'the number of its axes is known only when it runs' end
       if count > 0 then
@@ -504,7 +527,7 @@ function ops.Hardmax(n, x)
   return df.one_hot(df.argmax(x, axis), df.dim(x, axis), { axis = axis, on_value = same(x, 1), off_value = same(x, 0) })
 end
 
--- ---- products ---------------------------------------------------------------------------------------------------------------------
+-- ---- products -------------------------------------------------------------------------------------------------------
 function ops.MatMul(n, a, b)
   -- Of an unknown rank is a matrix, or more of them; a vector then is an error of the run.
   local ra, rb = a.shape and #a.shape or 3, b.shape and #b.shape or 3
@@ -523,7 +546,8 @@ function ops.Gemm(n, a, b, c)
 end
 function ops.Einsum(n, ...) return df.einsum((n.attr 'equation':gsub('%s', '')), { ... }) end
 function ops.Det(_, x) return registry.op('MatrixDeterminant', { x }, {}) end
---- A matrix of bytes as the quantised dtype that has its integers, and the range in which `zero` stands for 0 and each stands for one more.
+--- A matrix of bytes as the quantised dtype that has its integers, and the range in which `zero` stands for 0 and each
+-- stands for one more.
 function help.quantised(v, zero)
   local signed = v.dtype == 'int8'
   local low = df.float32(signed and -128 or 0)
@@ -539,7 +563,8 @@ function ops.MatMulInteger(n, a, b, za, zb)
     local y, low_b, high_b = help.quantised(b, zb)
     local product = df.cast((df.quantized_matmul(x, y, low_a, high_a, low_b, high_b)), 'int32')
     if rank == 2 then return product end
-    return df.reshape(product, df.concat({ df.slice(df.shape(a), { 0 }, { rank - 1 }), df.expand_dims(df.dim(b, 1), 0) }, 0))
+    return df.reshape(product,
+                      df.concat({ df.slice(df.shape(a), { 0 }, { rank - 1 }), df.expand_dims(df.dim(b, 1), 0) }, 0))
   end
   local x, y = df.cast(a, 'int32'), df.cast(b, 'int32')
   if za then x = x - df.cast(#(za.shape or {}) == 1 and df.expand_dims(za, -1) or za, 'int32') end
@@ -547,7 +572,7 @@ function ops.MatMulInteger(n, a, b, za, zb)
   return ops.MatMul(n, x, y)
 end
 
--- ---- text -------------------------------------------------------------------------------------------------------------------------
+-- ---- text -----------------------------------------------------------------------------------------------------------
 function ops.StringConcat(_, a, b)
   local shape = df.broadcast_dynamic_shape(df.shape(a), df.shape(b))
   return df.string_join{ df.broadcast_to(a, shape), df.broadcast_to(b, shape) }

@@ -22,7 +22,8 @@ function ops.Col2Im(n, x, image, block)
   for d = 1, axes do
     local size, k = image[d - 1], block[d - 1]
     local s, dilation, before = strides and strides[d] or 1, dilations and dilations[d] or 1, pads and pads[d] or 0
-    local count = df.floor_div(size + (before + (pads and pads[axes + d] or 0)) - (k - 1) * dilation - 1, df.int32(s)) + 1
+    local count = df.floor_div(size + (before + (pads and pads[axes + d] or 0)) - (k - 1) * dilation - 1, df.int32(s))
+      + 1
     local at = df.expand_dims(df.range(k) * dilation, 1) + df.expand_dims(df.range(count) * s, 0) - before
     local ones = {}                                  -- among the axes [taps…, places…]
     for i = 1, all do ones[i] = i == d and k or i == axes + d and count or df.int32(1) end
@@ -50,7 +51,8 @@ local function between(image, row, y, x, zeros, fn)
     local at, weight, inside = {}, nil, nil
     for i, k in ipairs{ a, b } do
       local place, last = ints(low[i]) + k, sizes[i] - 1
-      local w, within = k == 0 and 1 - part[i] or part[i], df.logical_and(df.greater_equal(place, 0), df.less_equal(place, last))
+      local w, within = k == 0 and 1 - part[i] or part[i],
+        df.logical_and(df.greater_equal(place, 0), df.less_equal(place, last))
       at[i], weight = df.clip_by_value(place, 0, last), weight and weight * w or w
       inside = inside and df.logical_and(inside, within) or within
     end
@@ -65,7 +67,8 @@ end
 function ops.DeformConv(n, x, w, offset, bias, mask)
   if help.rank(n, x) ~= 4 then n:refuse 'it is known for images, [n, c, h, w]' end
   local size, groups, parts = { w.shape[3], w.shape[4] }, n.attr('group', 1), n.attr('offset_group', 1)
-  local strides, dilations, pads = n.attr('strides', { 1, 1 }), n.attr('dilations', { 1, 1 }), n.attr('pads', { 0, 0, 0, 0 })
+  local strides, dilations, pads = n.attr('strides', { 1, 1 }), n.attr('dilations', { 1, 1 }),
+    n.attr('pads', { 0, 0, 0, 0 })
   local channels = x.shape[2]
   if size[1] < 0 or size[2] < 0 or channels < 0 then n:refuse 'the sizes of its kernel are known only when it runs' end
   local image, taps = df.transpose(x, { 0, 2, 3, 1 }), size[1] * size[2]
@@ -97,11 +100,16 @@ end
 --- Each region as a grid of bins, of samples between the pixels: their mean, or the greatest neighbour.
 function ops.RoiAlign(n, x, regions, of)
   local height, width, samples = n.attr('output_height', 1), n.attr('output_width', 1), n.attr('sampling_ratio', 0)
-  local aligned = n.attr('coordinate_transformation_mode', n.opset < 16 and 'output_half_pixel' or 'half_pixel') == 'half_pixel'
+  local aligned = n.attr('coordinate_transformation_mode', n.opset < 16 and 'output_half_pixel'
+                         or 'half_pixel') == 'half_pixel'
   local mode, scale = n.attr('mode', 'avg'), n.attr('spatial_scale', 1)
-  if samples < 1 then n:refuse 'its sampling_ratio is 0: as many samples as each region is large are not taken; a number is expected' end
+  if samples < 1 then
+    n:refuse 'its sampling_ratio is 0: as many samples as each region is large are not taken; a number is expected'
+  end
   if mode ~= 'avg' and mode ~= 'max' then n:refuse(('its mode is %s; avg and max are known'):format(mode)) end
-  local function side(i) return df.reshape(df.slice(regions, { 0, i }, { -1, 1 }), { -1, 1 }) * scale - (aligned and 0.5 or 0) end
+  local function side(i)
+    return df.reshape(df.slice(regions, { 0, i }, { -1, 1 }), { -1, 1 }) * scale - (aligned and 0.5 or 0)
+  end
   --- Where along an axis the samples of all bins lie: [regions, bins * samples].
   local function along(first, last, bins)
     local extent = last - first
@@ -122,7 +130,8 @@ function ops.RoiAlign(n, x, regions, of)
   local out_x, in_x = beyond(at, 2)
   local found = between(image, row, in_y, in_x, false, mode == 'avg' and df.add or df.maximum)
   found = df.select_v2(df.expand_dims(df.logical_or(out_y, out_x), -1), df.zeros_like(found), found)
-  local bins = df.reshape(found, df.stack{ df.dim(regions, 0), df.int32(height), df.int32(samples), df.int32(width), df.int32(samples), df.dim(x, 1) })
+  local bins = df.reshape(found, df.stack{ df.dim(regions, 0), df.int32(height), df.int32(samples), df.int32(width),
+      df.int32(samples), df.dim(x, 1) })
   return df.transpose(df[mode == 'avg' and 'reduce_mean' or 'reduce_max'](bins, { axis = { 2, 4 } }), { 0, 3, 1, 2 })
 end
 
@@ -132,7 +141,9 @@ function ops.TfIdfVectorizer(n, x)
   local rank, starts, indices = help.rank(n, x), n.attr 'ngram_counts', n.attr 'ngram_indexes'
   local pool, dtype = n.attr 'pool_int64s' or n.attr 'pool_strings', n.attr 'pool_int64s' and 'int64' or 'string'
   local mode, skips, weights = n.attr 'mode', n.attr('max_skip_count', 0), n.attr 'weights'
-  if mode ~= 'TF' and mode ~= 'IDF' and mode ~= 'TFIDF' then n:refuse(('its mode is %s; TF, IDF and TFIDF are known'):format(tostring(mode))) end
+  if mode ~= 'TF' and mode ~= 'IDF' and mode ~= 'TFIDF' then
+    n:refuse(('its mode is %s; TF, IDF and TFIDF are known'):format(tostring(mode)))
+  end
   x = df.cast(rank == 1 and df.expand_dims(x, 0) or x, dtype)
   local counts, gram = {}, 0
   for length = 1, #starts do
@@ -150,7 +161,8 @@ function ops.TfIdfVectorizer(n, x)
           columns[j + 1] = df.slice(x, df.stack{ df.int32(0), from }, df.stack{ df.int32(-1), places })
         end
         local seen = df.expand_dims(df.stack(columns, { axis = 2 }), 2)
-        local found = df.reduce_sum(df.cast(df.reduce_all(df.equal(seen, wanted), { axis = { 3 } }), 'float32'), { axis = { 1 } })
+        local found = df.reduce_sum(df.cast(df.reduce_all(df.equal(seen, wanted), { axis = { 3 } }), 'float32'),
+                                    { axis = { 1 } })
         sum = sum and sum + found or found
       end
       counts[#counts + 1] = sum
@@ -186,7 +198,8 @@ function ops.Unique(n, x)
   local count = df.dim(turned, 0)
   local rows = df.reshape(turned, df.stack{ count, df.int32(-1) })
   local differs = df.not_equal(df.expand_dims(rows, 1), df.expand_dims(rows, 0))
-  local first = ints(df.argmax(ints(df.logical_not(df.reduce_any(differs, { axis = { 2 } }))), 1))     -- the first row that is equal
+  -- the first row that is equal
+  local first = ints(df.argmax(ints(df.logical_not(df.reduce_any(differs, { axis = { 2 } }))), 1))
   -- Row i is before row j where it has less at the first column that differs.
   local at = df.expand_dims(ints(df.argmax(ints(differs), 2)), -1)
   local function value(v) return df.squeeze(df.gather(v, at, { axis = 2, batch_dims = 2 }), { axis = { 2 } }) end
@@ -195,10 +208,12 @@ function ops.Unique(n, x)
   local is_first = df.equal(first, df.range(count))
   local kept = flat(df.where(is_first))
   if n.attr('sorted', 1) == 1 then
-    local rank_of = df.reduce_sum(ints(df.logical_and(df.transpose(before), df.expand_dims(is_first, 0))), { axis = { 1 } })
+    local rank_of = df.reduce_sum(ints(df.logical_and(df.transpose(before), df.expand_dims(is_first, 0))),
+                                  { axis = { 1 } })
     kept = df.gather(kept, df.argsort(df.gather(rank_of, kept)))
   end
-  local number = df.tensor_scatter_update(df.zeros(df.reshape(count, { 1 }), 'int64'), df.expand_dims(ints(kept), 1), df.range(df.cast(df.size(kept), 'int64')))
+  local number = df.tensor_scatter_update(df.zeros(df.reshape(count, { 1 }), 'int64'), df.expand_dims(ints(kept), 1),
+                                          df.range(df.cast(df.size(kept), 'int64')))
   local inverse, back = df.gather(number, first), {}
   for i, d in ipairs(perm) do back[d + 1] = i - 1 end
   local counts = df.unsorted_segment_sum(df.ones_like(inverse), inverse, df.size(kept))

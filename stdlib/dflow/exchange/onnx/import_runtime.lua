@@ -17,9 +17,10 @@ local function with(n, attributes, count)
 end
 
 -- What the standard has too, under the same name or another.
-for theirs, standard in pairs{ QuantizeLinear = 'QuantizeLinear', DequantizeLinear = 'DequantizeLinear', Gelu = 'Gelu', Trilu = 'Trilu',
-                               MatMulInteger16 = 'MatMulInteger', Inverse = 'Inverse', Range = 'Range', Unique = 'Unique', GatherND = 'GatherND',
-                               GridSample = 'GridSample', Pad = 'Pad' } do
+for theirs, standard in pairs{ QuantizeLinear = 'QuantizeLinear', DequantizeLinear = 'DequantizeLinear', Gelu = 'Gelu',
+    Trilu = 'Trilu',
+                               MatMulInteger16 = 'MatMulInteger', Inverse = 'Inverse', Range = 'Range',
+                               Unique = 'Unique', GatherND = 'GatherND', GridSample = 'GridSample', Pad = 'Pad' } do
   mine[theirs] = function(n, ...) return (ops[standard] or n:refuse 'dflow has no such operator')(with(n, {}), ...) end
 end
 function mine.Inverse(_, x) return df.matrix_inverse(x) end
@@ -36,9 +37,11 @@ function mine.BiasSplitGelu(n, x, bias)
 end
 
 local activation = { Relu = df.relu, Tanh = df.tanh, Sigmoid = df.sigmoid,
-                     LeakyRelu = function(y, p) return df.select_v2(df.less(y, same(y, 0)), y * same(y, p[1] or 0.01), y) end,
+                     LeakyRelu = function(y, p) return df.select_v2(df.less(y, same(y, 0)), y * same(y, p[1] or 0.01),
+                         y) end,
                      Clip = function(y, p) return df.clip_by_value(y, same(y, p[1]), same(y, p[2])) end,
-                     HardSigmoid = function(y, p) return df.clip_by_value(y * same(y, p[1] or 0.2) + same(y, p[2] or 0.5), same(y, 0), same(y, 1)) end }
+                     HardSigmoid = function(y, p) return df.clip_by_value(y * same(y, p[1] or 0.2)
+                         + same(y, p[2] or 0.5), same(y, 0), same(y, 1)) end }
 local function activated(n, y)
   local name = n.attr('activation', '')
   if name == '' then return y end
@@ -61,7 +64,9 @@ local function transposed(x, on)
   return layout.transpose(x, perm)
 end
 function mine.FusedMatMul(n, a, b)
-  if n.attr('transBatchA', 0) == 1 or n.attr('transBatchB', 0) == 1 then n:refuse 'it transposes axes of the batch (transBatchA, transBatchB)' end
+  if n.attr('transBatchA', 0) == 1 or n.attr('transBatchB', 0) == 1 then
+    n:refuse 'it transposes axes of the batch (transBatchA, transBatchB)'
+  end
   help.rank(n, a)
   help.rank(n, b)
   local y = ops.MatMul(n, transposed(a, n.attr('transA', 0) == 1), transposed(b, n.attr('transB', 0) == 1))
@@ -95,9 +100,11 @@ function ops.SimplifiedLayerNormalization(n, x, scale)
 end
 function mine.EmbedLayerNormalization(n, ids, segments, words, positions, kinds, gamma, beta, mask, places)
   local length = df.dim(ids, 1)
-  local sum = df.gather(words, ids) + (places and df.gather(positions, places) or df.slice(positions, { 0, 0 }, df.stack{ length, df.int32(-1) }))
+  local sum = df.gather(words, ids) + (places and df.gather(positions, places)
+                                       or df.slice(positions, { 0, 0 }, df.stack{ length, df.int32(-1) }))
   if segments and kinds then sum = sum + df.gather(kinds, segments) end
-  local counts = mask and df.reduce_sum(df.cast(mask, 'int32'), { axis = { 1 } }) or df.zeros(df.stack{ df.dim(ids, 0) }, 'int32')
+  local counts = mask and df.reduce_sum(df.cast(mask, 'int32'), { axis = { 1 } })
+    or df.zeros(df.stack{ df.dim(ids, 0) }, 'int32')
   return { (normalised(n, sum, gamma, beta)), counts, sum }
 end
 
@@ -117,9 +124,11 @@ end
 local function masked(n, mask, keys, like)
   local rank = help.rank(n, mask)
   local seen
-  if rank == 1 then seen = df.less(df.reshape(df.range(keys), { 1, 1, 1, -1 }), df.reshape(df.cast(mask, 'int32'), { -1, 1, 1, 1 })) else
+  if rank == 1 then seen = df.less(df.reshape(df.range(keys), { 1, 1, 1, -1 }),
+                                   df.reshape(df.cast(mask, 'int32'), { -1, 1, 1, 1 })) else
     seen = df.not_equal(mask, same(mask, 0))
-    if rank == 2 then seen = df.expand_dims(df.expand_dims(seen, 1), 1) elseif rank == 3 then seen = df.expand_dims(seen, 1) end
+    if rank == 2 then seen = df.expand_dims(df.expand_dims(seen, 1),
+                                            1) elseif rank == 3 then seen = df.expand_dims(seen, 1) end
   end
   return df.select_v2(seen, same(like, 0), same(like, n.attr('mask_filter_value', -10000)))
 end
@@ -133,7 +142,8 @@ local function attended(n, q, k, v, mask, bias)
   if mask then scores = scores + masked(n, mask, keys, scores) end
   if n.attr('unidirectional', 0) == 1 then
     local ahead = df.expand_dims(df.range(queries) + (keys - queries), 1) - df.expand_dims(df.range(keys), 0)
-    scores = scores + df.select_v2(df.greater_equal(ahead, 0), same(scores, 0), same(scores, n.attr('mask_filter_value', -10000)))
+    scores = scores + df.select_v2(df.greater_equal(ahead, 0), same(scores, 0),
+                                   same(scores, n.attr('mask_filter_value', -10000)))
   end
   return joined(df.matmul(df.softmax(scores), v))
 end
@@ -142,7 +152,8 @@ function mine.Attention(n, x, w, bias, mask, past, more)
   local heads, sizes = n.attr 'num_heads', n.attr 'qkv_hidden_sizes'
   local all = ops.MatMul(n, x, w)
   if bias then all = all + bias end
-  local parts = sizes and df.split_v(all, vector(sizes, 'int32'), 2, { num_split = 3 }) or df.split(all, 3, { axis = 2 })
+  local parts = sizes and df.split_v(all, vector(sizes, 'int32'), 2, { num_split = 3 })
+    or df.split(all, 3, { axis = 2 })
   if n.attr('do_rotary', 0) == 1 then n:refuse 'it turns its keys and queries (do_rotary)' end
   local q, k, v = heads_of(parts[1], heads), heads_of(parts[2], heads), heads_of(parts[3], heads)
   if past then k, v = df.concat({ past[0], k }, 2), df.concat({ past[1], v }, 2) end
@@ -152,7 +163,9 @@ end
 function mine.MultiHeadAttention(n, q, k, v, bias, mask, more, past_k, past_v)
   local heads = n.attr 'num_heads'
   if not k then n:refuse 'its queries, keys and values are packed into one input' end
-  if help.rank(n, q) ~= 3 or help.rank(n, k) ~= 3 and help.rank(n, k) ~= 4 then n:refuse 'its keys are packed; [batch, length, size] is expected' end
+  if help.rank(n, q) ~= 3 or help.rank(n, k) ~= 3 and help.rank(n, k) ~= 4 then
+    n:refuse 'its keys are packed; [batch, length, size] is expected'
+  end
   if bias then
     local size = q.shape[3]
     if size < 0 then n:refuse 'the size of its heads is known only when it runs' end
@@ -167,7 +180,9 @@ function mine.MultiHeadAttention(n, q, k, v, bias, mask, more, past_k, past_v)
 end
 
 -- ---- whole numbers for floats --------------------------------------------------------------------------------------
-local function dequantised(n, x, scale, zero, axis) return ops.DequantizeLinear(with(n, { axis = axis or 0 }), x, scale, zero) end
+local function dequantised(n, x, scale, zero, axis)
+  return ops.DequantizeLinear(with(n, { axis = axis or 0 }), x, scale, zero)
+end
 local function quantised(n, y, scale, zero) return ops.QuantizeLinear(with(n, { axis = 0 }), y, scale, zero) end
 --- x as it is behind its quantisation to uint8 by its own least and greatest.
 local function coarse(n, x)
@@ -187,7 +202,9 @@ end
 --- Weights of `bits` bits in blocks along the inner axis, side by side in bytes: b uint8 [columns, blocks, bytes].
 function mine.MatMulNBits(n, a, b, scales, zeros, order, bias)
   local inner, columns, bits, block = n.attr 'K', n.attr 'N', n.attr('bits', 4), n.attr 'block_size'
-  if bits ~= 2 and bits ~= 4 and bits ~= 8 then n:refuse(('its weights have %d bits; 2, 4 and 8 are known'):format(bits)) end
+  if bits ~= 2 and bits ~= 4 and bits ~= 8 then
+    n:refuse(('its weights have %d bits; 2, 4 and 8 are known'):format(bits))
+  end
   if order then n:refuse 'its inner axis is reordered (g_idx)' end
   local each, blocks = 8 / bits, math.ceil(inner / block)
   --- Numbers of so many bits out of bytes [rows, bytes]: [rows, count].
@@ -198,9 +215,11 @@ function mine.MatMulNBits(n, a, b, scales, zeros, order, bias)
     return df.slice(df.reshape(df.stack(parts, { axis = 2 }), { columns, -1 }), { 0, 0 }, { -1, count })
   end
   local function weights(v, s, z)
-    local w = df.cast(df.reshape(unpacked(df.reshape(v, { columns, -1 }), blocks * block), { columns, blocks, block }), a.dtype)
+    local w = df.cast(df.reshape(unpacked(df.reshape(v, { columns, -1 }), blocks * block), { columns, blocks, block }),
+                      a.dtype)
     local zero = df.constant(2 ^ (bits - 1), a.dtype)
-    if z and z.dtype == 'uint8' then zero = df.reshape(df.cast(unpacked(df.reshape(z, { columns, -1 }), blocks), a.dtype), { columns, blocks, 1 })
+    if z and z.dtype == 'uint8' then zero = df.reshape(df.cast(unpacked(df.reshape(z, { columns, -1 }), blocks),
+        a.dtype), { columns, blocks, 1 })
     elseif z then zero = df.reshape(df.cast(z, a.dtype), { columns, blocks, 1 }) end
     w = df.reshape((w - zero) * df.reshape(df.cast(s, a.dtype), { columns, blocks, 1 }), { columns, blocks * block })
     return df.transpose(df.slice(w, { 0, 0 }, { -1, inner }), { 1, 0 })
@@ -231,8 +250,12 @@ local function channels_last(n, x, fn)
   local y = fn(layout.second(n, x, rank))
   return layout.last(n, y, rank)
 end
-mine.QLinearAveragePool = by_floats(1, function(n, x) return channels_last(n, x, function(v) return ops.AveragePool(n, v) end) end)
-mine.QLinearGlobalAveragePool = by_floats(1, function(n, x) return channels_last(n, x, function(v) return ops.GlobalAveragePool(n, v) end) end)
+mine.QLinearAveragePool = by_floats(1,
+                                    function(n, x) return channels_last(n, x,
+                                        function(v) return ops.AveragePool(n, v) end) end)
+mine.QLinearGlobalAveragePool = by_floats(1,
+                                          function(n, x) return channels_last(n, x,
+                                              function(v) return ops.GlobalAveragePool(n, v) end) end)
 function mine.QLinearConcat(n, y_scale, y_zero, ...)
   local given, list = { ... }, {}
   for i = 1, #given / 3 do list[i] = dequantised(n, given[3 * i - 2], given[3 * i - 1], given[3 * i]) end
@@ -240,7 +263,8 @@ function mine.QLinearConcat(n, y_scale, y_zero, ...)
 end
 function mine.QGemm(n, a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero)
   local columns = n.attr('transB', 0) == 1 and 0 or 1
-  local y = ops.Gemm(with(n, { alpha = 1 }), dequantised(n, a, a_scale, a_zero), dequantised(n, b, b_scale, b_zero, columns))
+  local y = ops.Gemm(with(n, { alpha = 1 }), dequantised(n, a, a_scale, a_zero),
+                     dequantised(n, b, b_scale, b_zero, columns))
   y = y * same(y, n.attr('alpha', 1))
   if c then y = y + df.cast(c, 'float32') * (a_scale * b_scale * n.attr('alpha', 1)) end
   return y_scale and quantised(n, y, y_scale, y_zero) or y

@@ -42,16 +42,21 @@ local function complex_of(n, x)
   for i, part in ipairs(parts) do parts[i] = df.squeeze(part, { axis = { rank - 1 } }) end
   return df.complex(parts[1], parts[2] or df.zeros_like(parts[1]))
 end
-local function parts_of(z, real) return real and df.expand_dims(df.real(z), -1) or df.stack({ df.real(z), df.imag(z) }, #z.shape) end
+local function parts_of(z, real)
+  return real and df.expand_dims(df.real(z), -1) or df.stack({ df.real(z), df.imag(z) }, #z.shape)
+end
 
 function ops.DFT(n, x, length, axis)
   local rank = help.rank(n, x)
-  if x.shape[rank] ~= 1 and x.shape[rank] ~= 2 then n:refuse 'the last axis of its input has neither 1 nor 2 elements' end
+  if x.shape[rank] ~= 1 and x.shape[rank] ~= 2 then
+    n:refuse 'the last axis of its input has neither 1 nor 2 elements'
+  end
   local inverse, half = n.attr('inverse', 0) == 1, n.attr('onesided', 0) == 1
   local at = axis and scalar(axis) or df.int32(n.attr('axis', n.opset < 20 and 1 or -2))
   at = df.select_v2(df.less(at, 0), at + rank, at)
   local places = df.range(rank - 1)
-  local perm = df.argsort(df.select_v2(df.equal(places, at), df.ones_like(places) * rank, places))      -- the axis to the end
+  -- the axis to the end
+  local perm = df.argsort(df.select_v2(df.equal(places, at), df.ones_like(places) * rank, places))
   local z = df.transpose(complex_of(n, x), perm)
   local count = df.dim(z, rank - 2)
   length = length and scalar(length) or (inverse and half) and 2 * (count - 1) or count
@@ -78,13 +83,15 @@ function ops.MelWeightMatrix(n, bands, length, rate, low, high)
   bands, length, rate = scalar(bands), scalar(length), number(rate)
   low, high = mel(number(low)), mel(number(high))
   local step = (high - low) / df.cast(bands + 2, 'float64')
-  local edges = df.range(df.constant(0, 'float64'), df.cast(bands + 2, 'float64'), df.constant(1, 'float64')) * step + low
+  local edges = df.range(df.constant(0, 'float64'), df.cast(bands + 2, 'float64'), df.constant(1, 'float64')) * step
+    + low
   edges = df.expm1(edges * (math.log(10) / 2595)) * 700
   local bins = df.floor(df.cast(length + 1, 'float64') * edges / rate)
   local function row(from) return df.expand_dims(df.slice(bins, { from }, df.reshape(bands, { 1 })), 0) end
   local first, middle, last = row(0), row(1), row(2)
   local i = df.expand_dims(df.cast(df.range(df.floor_div(length, 2) + 1), 'float64'), 1)
-  local up = df.select_v2(df.equal(middle, first), df.cast(df.equal(i, middle), 'float64'), (i - first) / (middle - first))
+  local up = df.select_v2(df.equal(middle, first), df.cast(df.equal(i, middle), 'float64'), (i - first)
+                          / (middle - first))
   local down = (last - i) / (last - middle)
   local inside = df.logical_and(df.greater_equal(i, first), df.logical_or(df.less(i, last), df.equal(i, middle)))
   local weight = df.select_v2(df.less_equal(i, middle), up, down)

@@ -13,15 +13,20 @@ local function by_time(x, heads)
   return df.transpose(df.reshape(x, df.stack{ s[0], s[1], df.int32(heads), df.int32(-1) }), { 1, 0, 2, 3 })
 end
 
-local rules = { linear = {}, gated = { decay = true }, delta = { beta = true }, gated_delta = { decay = true, beta = true } }
+local rules = { linear = {}, gated = { decay = true }, delta = { beta = true },
+                gated_delta = { decay = true, beta = true } }
 
 --- A state [batch, heads, keys, values] that each step writes its value into under its key, and reads with its query.
 function ops.LinearAttention(n, q, k, v, state, decay, beta)
   local rule = rules[n.attr('update_rule', 'gated_delta')]
     or n:refuse(('its update_rule is %s; linear, gated, delta and gated_delta are known'):format(n.attr 'update_rule'))
   local heads, groups, dtype = n.attr 'q_num_heads', n.attr 'kv_num_heads', q.dtype
-  if not heads or not groups or heads % groups ~= 0 then n:refuse 'its q_num_heads are no multiple of its kv_num_heads' end
-  if rule.decay and not decay or rule.beta and not beta then n:refuse 'its update_rule takes a decay or beta that is not given' end
+  if not heads or not groups or heads % groups ~= 0 then
+    n:refuse 'its q_num_heads are no multiple of its kv_num_heads'
+  end
+  if rule.decay and not decay or rule.beta and not beta then
+    n:refuse 'its update_rule takes a decay or beta that is not given'
+  end
   local function wide(x) return x and df.cast(x, dtype == 'float64' and dtype or 'float32') end
   local queries, keys, values = by_time(wide(q), heads), by_time(wide(k), groups), by_time(wide(v), groups)
   local rates = rule.beta and by_time(wide(beta), help.of_rank(beta, 3).shape[3] == groups and groups or 1)
@@ -35,7 +40,9 @@ function ops.LinearAttention(n, q, k, v, state, decay, beta)
   local function step(t, s, out)
     local key, value = df.expand_dims(keys[t], 3), df.expand_dims(values[t], 2)
     if gates then s = s * df.expand_dims(gates[t], 3) end
-    if rates then value = (value - df.reduce_sum(s * key, { axis = { 2 }, keep_dims = true })) * df.expand_dims(rates[t], 3) end
+    if rates then
+      value = (value - df.reduce_sum(s * key, { axis = { 2 }, keep_dims = true })) * df.expand_dims(rates[t], 3)
+    end
     s = s + key * value
     local asked = df.reshape(queries[t], df.stack{ shape[1], df.int32(groups), df.int32(heads / groups), size })
     return t + 1, s, out:write(t, df.reshape(df.matmul(asked, s), df.stack{ shape[1], df.int32(-1) }) * scale)
@@ -70,7 +77,9 @@ end
 
 ops['ai.onnx.preview:FlexAttention'] = function(n, q, k, v)
   local heads, groups = help.of_rank(q, 4).shape[2], help.of_rank(k, 4).shape[2]
-  if heads < 0 or groups < 0 or heads % groups ~= 0 then n:refuse 'its heads of queries are no known multiple of those of keys' end
+  if heads < 0 or groups < 0 or heads % groups ~= 0 then
+    n:refuse 'its heads of queries are no known multiple of those of keys'
+  end
   local kind, dtype = n.attr 'softmax_precision', q.dtype
   local wide = kind and (read.dtype_of(kind) or n:refuse(('dflow has not the type %d'):format(kind)))
     or dtype == 'float64' and dtype or 'float32'

@@ -58,9 +58,11 @@ local function windows(n, x, size)
   local strides, dilations, pads = n.attr 'strides', n.attr 'dilations', n.attr 'pads'
   local auto, out = n.attr('auto_pad', 'NOTSET'), { auto = n.attr('auto_pad', 'NOTSET') }
   for d = 1, m do
-    local w = { size = size[d], stride = strides and strides[d] or 1, dilation = dilations and dilations[d] or 1, before = 0, after = 0, extra = 0 }
+    local w = { size = size[d], stride = strides and strides[d] or 1, dilation = dilations and dilations[d] or 1,
+                before = 0, after = 0, extra = 0 }
     if w.stride < 1 or w.dilation < 1 or w.size < 1 then
-      n:refuse(('a window of %d with stride %d and dilation %d: expected 1 or more of each'):format(w.size, w.stride, w.dilation))
+      n:refuse(('a window of %d with stride %d and dilation %d: expected 1 or more of each'):format(w.size, w.stride,
+          w.dilation))
     end
     local reach, dim = (w.size - 1) * w.dilation + 1, dim_of(x, d + 1)
     if auto == 'SAME_UPPER' or auto == 'SAME_LOWER' then
@@ -109,10 +111,12 @@ local function kernel_of(n, w)
 end
 
 --- Which convolution over m axes of places, or which gradient of it; over one axis it is of images.
-local function kind_of(m, suffix) return (m == 3 and 'Conv3D' or 'Conv2D') .. (suffix and suffix .. (m == 3 and 'V2' or '') or '') end
+local function kind_of(m, suffix)
+  return (m == 3 and 'Conv3D' or 'Conv2D') .. (suffix and suffix .. (m == 3 and 'V2' or '') or '')
+end
 
---- A filter [co, ci, …] as [h, w, ci, co] or [d, h, w, ci, co], and where each channel of images is a group (co = groups * k) as
--- [h, w, groups, k].
+--- A filter [co, ci, …] as [h, w, ci, co] or [d, h, w, ci, co], and where each channel of images is a group (co =
+-- groups * k) as [h, w, groups, k].
 local function filter_of(w, m, depthwise)
   local perm = m == 3 and { 2, 3, 4, 1, 0 } or depthwise and { 2, 3, 0, 1 } or { 2, 3, 1, 0 }
   return layout.folded(function(v)
@@ -164,7 +168,8 @@ function help.patches(n, x, size, outside)
   for i = 0, down.size - 1 do
     for k = 0, across.size - 1 do
       taps[#taps + 1] = df.strided_slice(y, ints{ 0, i * down.dilation, k * across.dilation, 0 },
-                                         ints{ 0, stop(down, i), stop(across, k), 0 }, steps, { begin_mask = 9, end_mask = 9 })
+                                         ints{ 0, stop(down, i), stop(across, k), 0 }, steps,
+                                         { begin_mask = 9, end_mask = 9 })
     end
   end
   return #taps == 1 and taps[1] or df.concat(taps, 3)
@@ -174,10 +179,12 @@ end
 -- zeros are added).
 local function transposed_sizes(n, x, size)
   local m, strides, dilations = #size, n.attr 'strides', n.attr 'dilations'
-  local more, pads, wanted, auto = n.attr 'output_padding', n.attr 'pads', n.attr 'output_shape', n.attr('auto_pad', 'NOTSET')
+  local more, pads, wanted, auto = n.attr 'output_padding', n.attr 'pads', n.attr 'output_shape',
+    n.attr('auto_pad', 'NOTSET')
   local ws, cut = { auto = 'VALID' }, {}
   for d = 1, m do
-    local s, k, dim, add = strides and strides[d] or 1, dilations and dilations[d] or 1, dim_of(x, d + 1), more and more[d] or 0
+    local s, k, dim, add = strides and strides[d] or 1, dilations and dilations[d] or 1, dim_of(x, d + 1), more
+      and more[d] or 0
     local full = s * (dim - 1) + (size[d] - 1) * k + 1
     local before, after = pads and pads[d] or 0, pads and pads[m + d] or 0
     local target = wanted and wanted[#wanted - m + d] or auto:find '^SAME' and dim * s
@@ -229,7 +236,9 @@ local MOST_PLACES = 65536
 local function each_place(n, xs, ws, fn)
   local m, places = #ws, 1
   for _, w in ipairs(ws) do places = places * w.size end
-  if places > MOST_PLACES then n:refuse(('its window has %.0f places; up to %d are taken'):format(places, MOST_PLACES)) end
+  if places > MOST_PLACES then
+    n:refuse(('its window has %.0f places; up to %d are taken'):format(places, MOST_PLACES))
+  end
   local at, first = {}, m == 1 and 3 or 2
   for d = 1, m do at[d] = 0 end
   for _ = 1, places do
@@ -259,12 +268,14 @@ end
 
 --- 'max_pool' or 'avg_pool' of x [n, h, w, c] or [n, d, h, w, c].
 local function by_op(name, x, ws)
-  return df[#ws == 3 and name .. '3d' or name](x, { ksize = row(ws, 'size'), strides = row(ws, 'stride'), padding = 'VALID' })
+  return df[#ws == 3 and name .. '3d' or name](x,
+      { ksize = row(ws, 'size'), strides = row(ws, 'stride'), padding = 'VALID' })
 end
 
 local has_kernel = { float32 = true, float64 = true, float16 = true, bfloat16 = true }
 local whole = { int8 = true, uint8 = true, int16 = true, uint16 = true, int32 = true, int64 = true }
-local lowest = { float32 = -math.huge, float64 = -math.huge, float16 = -math.huge, bfloat16 = -math.huge, int8 = -128, uint8 = 0, int16 = -32768,
+local lowest = { float32 = -math.huge, float64 = -math.huge, float16 = -math.huge, bfloat16 = -math.huge, int8 = -128,
+                 uint8 = 0, int16 = -32768,
                  uint16 = 0, int32 = -2147483648 }
 local function has_holes(ws)
   for _, w in ipairs(ws) do if w.dilation > 1 then return true end end
@@ -291,7 +302,8 @@ local function max_with_places(n, x)
   end
   index = layout.last({}, index, rank)
   local best, where
-  each_place(n, { pad(v, pads_of(ws, true), same(x, lowest[x.dtype] or 0)), pad(index, pads_of(ws, true), same(index, 0)) }, ws,
+  each_place(n, { pad(v, pads_of(ws, true), same(x, lowest[x.dtype] or 0)),
+                  pad(index, pads_of(ws, true), same(index, 0)) }, ws,
              function(part, at)
     local more = best and df.greater(part, best)
     best, where = more and df.select_v2(more, part, best) or part, more and df.select_v2(more, at, where) or at
@@ -308,7 +320,8 @@ function ops.MaxUnpool(n, x, places, shape)
   end
   own = ints(own)
   -- The places count through what the kernel alone makes; a larger shape is filled from its beginning of each axis.
-  local flat = df.scatter_nd(df.reshape(places, { -1, 1 }), df.reshape(x, { -1 }), df.cast(df.reshape(df.reduce_prod(own), { 1 }), 'int64'))
+  local flat = df.scatter_nd(df.reshape(places, { -1, 1 }), df.reshape(x, { -1 }),
+                             df.cast(df.reshape(df.reduce_prod(own), { 1 }), 'int64'))
   local y = df.reshape(flat, own)
   if not shape then return y end
   return df.pad(y, df.stack({ df.zeros_like(own), df.cast(shape, 'int32') - own }, { axis = 1 }))
@@ -332,7 +345,9 @@ end
 
 function ops.AveragePool(n, x)
   local v, ws, rank = pooled(n, x)
-  if not has_holes(ws) and has_kernel[x.dtype] and not is_padded(ws, true) then return layout.second(n, by_op('avg_pool', v, ws), rank) end
+  if not has_holes(ws) and has_kernel[x.dtype] and not is_padded(ws, true) then
+    return layout.second(n, by_op('avg_pool', v, ws), rank)
+  end
   -- What counts: the places of one channel of one image.
   local counted, shape = n.attr('count_include_pad', 0) == 1, df.shape(v)
   local axes, list = #v.shape, { df.int32(1) }

@@ -14,7 +14,8 @@ M.kinds = {
   [17] = { name = 'float8e4m3fn', carrier = 'float32', bits = 8, mantissa = 3, bias = 7, most = 448, nan = 'all' },
   [18] = { name = 'float8e4m3fnuz', carrier = 'float32', bits = 8, mantissa = 3, bias = 8, most = 240, nan = 'zero' },
   [19] = { name = 'float8e5m2', carrier = 'float32', bits = 8, mantissa = 2, bias = 15, most = 57344, nan = 'ieee' },
-  [20] = { name = 'float8e5m2fnuz', carrier = 'float32', bits = 8, mantissa = 2, bias = 16, most = 57344, nan = 'zero' },
+  [20] = { name = 'float8e5m2fnuz', carrier = 'float32', bits = 8, mantissa = 2, bias = 16, most = 57344,
+           nan = 'zero' },
   [21] = { name = 'uint4', carrier = 'uint8', bits = 4, least = 0, most = 15 },
   [22] = { name = 'int4', carrier = 'int8', bits = 4, least = -8, most = 7 },
   [23] = { name = 'float4e2m1', carrier = 'float32', bits = 4, mantissa = 1, bias = 1, most = 6 },
@@ -69,7 +70,9 @@ end
 local function powers(x, how, saturate)
   local bits = df.bitcast(df.abs(x), 'int32')
   local exponent, rest = df.right_shift(bits, 23), df.bitwise_and(bits, 0x7fffff)
-  if how ~= 'down' then exponent = exponent + df.cast(df.greater_equal(rest, how == 'up' and 1 or 0x400000), 'int32') end
+  if how ~= 'down' then
+    exponent = exponent + df.cast(df.greater_equal(rest, how == 'up' and 1 or 0x400000), 'int32')
+  end
   local y = df.pow(df.constant(2, 'float64'), df.cast(df.minimum(exponent, 254) - 127, 'float64'))
   local none = df.is_nan(x)
   if not saturate then none = df.logical_or(none, df.greater(exponent, 254)) end

@@ -1,8 +1,9 @@
---- What each op is in ONNX: table[type] = function(x, n), which adds nodes to x and gives the name of the result, or a list of names.
+--- What each op is in ONNX: table[type] = function(x, n), which adds nodes to x and gives the name of the result, or a
+-- list of names.
 --
--- x:op(type, inputs, attributes, count) adds one node and gives its outputs' names; n[i] is the name of input i, n:d(i) its dtype, n:rank(i)
--- and n:shape(i) what is known of its shape, n:numbers(i) its elements where they are known, n.attr(name) an attribute. What cannot be
--- said in ONNX is refused: n:refuse(why).
+-- x:op(type, inputs, attributes, count) adds one node and gives its outputs' names; n[i] is the name of input i, n:d(i)
+-- its dtype, n:rank(i) and n:shape(i) what is known of its shape, n:numbers(i) its elements where they are known,
+-- n.attr(name) an attribute. What cannot be said in ONNX is refused: n:refuse(why).
 local core = require 'dflow.backend'
 local proto = require 'dflow.exchange.onnx.proto'
 local dtypes = require 'dflow.front.dtypes'
@@ -26,7 +27,8 @@ end
 -- ---- elementwise --------------------------------------------------------------------------------------------------
 --- Of these ONNX Runtime, for one, has no float64: they are made of what it has.
 local function expm1(x, v, d)         -- e^x - 1 = tanh(x / 2) (e^x + 1), which loses nothing near 0
-  return x:op('Mul', { x:op('Tanh', { x:op('Mul', { v, x:number(0.5, d) }) }), x:op('Add', { x:op('Exp', { v }), x:number(1, d) }) })
+  return x:op('Mul', { x:op('Tanh', { x:op('Mul', { v, x:number(0.5, d) }) }),
+                       x:op('Add', { x:op('Exp', { v }), x:number(1, d) }) })
 end
 
 --- log(1 + x) = log(u) x / (u - 1) with u = 1 + x as it was rounded, which is Kahan's.
@@ -49,7 +51,8 @@ local double = {
   Sinh = function(x, v, d)                          -- of its size, where expm1(v) + 1 loses nothing
     local e = expm1(x, x:op('Abs', { v }), d)
     local one = x:number(1, d)
-    local part = x:op('Where', { x:op('Less', { e, x:number(1e300, d) }), x:op('Div', { e, x:op('Add', { e, one }) }), one })
+    local part = x:op('Where', { x:op('Less', { e, x:number(1e300, d) }), x:op('Div', { e, x:op('Add', { e, one }) }),
+                                 one })
     return x:op('Mul', { x:op('Mul', { x:op('Sign', { v }), x:number(0.5, d) }), x:op('Add', { e, part }) })
   end,
   Cosh = function(x, v, d)
@@ -76,11 +79,12 @@ local double = {
   Softsign = function(x, v, d) return x:op('Div', { v, x:op('Add', { x:op('Abs', { v }), x:number(1, d) }) }) end,
 }
 
-local unary = { Neg = 'Neg', Abs = 'Abs', Sign = 'Sign', Sqrt = 'Sqrt', Exp = 'Exp', Log = 'Log', Sin = 'Sin', Cos = 'Cos', Tan = 'Tan',
-                          Asin = 'Asin', Acos = 'Acos', Atan = 'Atan', Sinh = 'Sinh', Cosh = 'Cosh', Tanh = 'Tanh', Asinh = 'Asinh',
-                          Acosh = 'Acosh', Atanh = 'Atanh', Erf = 'Erf', Floor = 'Floor', Ceil = 'Ceil', Rint = 'Round', Sigmoid = 'Sigmoid',
-                          Softplus = 'Softplus', Elu = 'Elu', Reciprocal = 'Reciprocal', Inv = 'Reciprocal',
-                          IsNan = 'IsNaN', LogicalNot = 'Not' }
+local unary = { Neg = 'Neg', Abs = 'Abs', Sign = 'Sign', Sqrt = 'Sqrt', Exp = 'Exp', Log = 'Log', Sin = 'Sin',
+                Cos = 'Cos', Tan = 'Tan',
+                          Asin = 'Asin', Acos = 'Acos', Atan = 'Atan', Sinh = 'Sinh', Cosh = 'Cosh', Tanh = 'Tanh',
+                          Asinh = 'Asinh', Acosh = 'Acosh', Atanh = 'Atanh', Erf = 'Erf', Floor = 'Floor',
+                          Ceil = 'Ceil', Rint = 'Round', Sigmoid = 'Sigmoid', Softplus = 'Softplus', Elu = 'Elu',
+                          Reciprocal = 'Reciprocal', Inv = 'Reciprocal', IsNan = 'IsNaN', LogicalNot = 'Not' }
 for op = 0, core.op_count() - 1 do                 -- and what entries say of themselves
   local onnx = core.op_about(op, 'onnx')
   if onnx then unary[core.op_info(op).type] = onnx end
@@ -93,7 +97,8 @@ for type, onnx in pairs(unary) do
   end
 end
 
-for type, onnx in pairs { Add = 'Add', AddV2 = 'Add', Sub = 'Sub', Mul = 'Mul', RealDiv = 'Div', Div = 'Div', TruncateDiv = 'Div', Pow = 'Pow',
+for type, onnx in pairs { Add = 'Add', AddV2 = 'Add', Sub = 'Sub', Mul = 'Mul', RealDiv = 'Div', Div = 'Div',
+                          TruncateDiv = 'Div', Pow = 'Pow',
                           Maximum = 'Max', Minimum = 'Min' } do
   M[type] = function(x, n)
     if n:d(1) == dtypes.STRING then n:refuse('strings are not joined in ONNX') end
@@ -105,7 +110,8 @@ for type, onnx in pairs { Add = 'Add', AddV2 = 'Add', Sub = 'Sub', Mul = 'Mul', 
   end
 end
 
-for type, onnx in pairs { Less = 'Less', LessEqual = 'LessOrEqual', Greater = 'Greater', GreaterEqual = 'GreaterOrEqual', Equal = 'Equal',
+for type, onnx in pairs { Less = 'Less', LessEqual = 'LessOrEqual', Greater = 'Greater',
+                          GreaterEqual = 'GreaterOrEqual', Equal = 'Equal',
                           NotEqual = 'Equal', LogicalAnd = 'And', LogicalOr = 'Or', LogicalXor = 'Xor' } do
   M[type] = function(x, n)
     local a, b = n[1], n[2]
@@ -116,7 +122,8 @@ for type, onnx in pairs { Less = 'Less', LessEqual = 'LessOrEqual', Greater = 'G
 end
 
 local function same(_, n) return n[1] end
-for _, type in ipairs { 'Identity', 'StopGradient', 'PreventGradient', 'Snapshot', 'DeepCopy', 'GuaranteeConst', 'EnsureShape', 'CheckNumerics', 'Print',
+for _, type in ipairs { 'Identity', 'StopGradient', 'PreventGradient', 'Snapshot', 'DeepCopy', 'GuaranteeConst',
+                        'EnsureShape', 'CheckNumerics', 'Print',
                         'PlaceholderWithDefault', 'Conj' } do
   M[type] = same
 end
@@ -131,7 +138,9 @@ function M.Square(x, n) return widened(x, n:d(1), { n[1] }, function(a) return x
 function M.Rsqrt(x, n) return x:op('Reciprocal', { x:op('Sqrt', { n[1] }) }) end
 function M.Relu(x, n)
   local d = n:d(1)
-  if dtypes.is_int(d) then return widened(x, d, { n[1] }, function(a) return x:op('Max', { a[1], x:number(0, small[d] and INT32 or d) }) end) end
+  if dtypes.is_int(d) then
+    return widened(x, d, { n[1] }, function(a) return x:op('Max', { a[1], x:number(0, small[d] and INT32 or d) }) end)
+  end
   return x:op('Relu', { n[1] })
 end
 function M.LeakyRelu(x, n) return x:op('LeakyRelu', { n[1] }, { alpha = F(n.attr 'alpha') }) end
@@ -156,8 +165,9 @@ end
 function M.Expm1(x, n) return expm1(x, n[1], n:d(1)) end
 function M.Log1p(x, n) return log1p(x, n[1], n:d(1)) end
 
---- Where along a new axis the position is the index: bool[..., depth]. A negative index names no place, unlike that of ONNX's OneHot, which
--- ONNX Runtime has for few dtypes besides. `rank` is that of the indices where the axis is not the last.
+--- Where along a new axis the position is the index: bool[..., depth]. A negative index names no place, unlike that of
+-- ONNX's OneHot, which ONNX Runtime has for few dtypes besides. `rank` is that of the indices where the axis is not the
+-- last.
 local function hot_places(x, at, depth, axis, rank)
   local range = x:op('Range', { x:number(0, INT64), depth, x:number(1, INT64) })
   if rank then
@@ -186,13 +196,16 @@ function M.FloorMod(x, n)
   local over = x:op('And', { other, x:op('Not', { x:op('Equal', { r, zero }) }) })
   return x:op('Where', { over, x:op('Add', { r, n[2] }), r })
 end
-function M.TruncateMod(x, n) return widened(x, n:d(1), { n[1], n[2] }, function(a) return x:op('Mod', a, { fmod = I(1) }) end) end
+function M.TruncateMod(x, n)
+  return widened(x, n:d(1), { n[1], n[2] }, function(a) return x:op('Mod', a, { fmod = I(1) }) end)
+end
 M.Mod = M.TruncateMod
 
 function M.FloorDiv(x, n)
   local d = n:d(1)
   if dtypes.is_float(d) then return x:op('Floor', { x:op('Div', { n[1], n[2] }) }) end
-  return widened(x, d, { n[1], n[2] }, function(a) return x:op('Div', { x:op('Sub', { a[1], x:op('Mod', a) }), a[2] }) end)
+  return widened(x, d, { n[1], n[2] },
+                 function(a) return x:op('Div', { x:op('Sub', { a[1], x:op('Mod', a) }), a[2] }) end)
 end
 
 function M.SquaredDifference(x, n)
@@ -212,7 +225,9 @@ end
 function M.Atan2(x, n)
   local d, y, by = n:d(1), n[1], n[2]
   local zero, infinite = x:number(0, d), x:number(math.huge, d)
-  local function negative(v) return x:op('Less', { x:op('Where', { x:op('Equal', { v, zero }), x:op('Div', { x:number(1, d), v }), v }), zero }) end
+  local function negative(v)
+    return x:op('Less', { x:op('Where', { x:op('Equal', { v, zero }), x:op('Div', { x:number(1, d), v }), v }), zero })
+  end
   local function both(test) return x:op('And', { test(y), test(by) }) end
   local function is_zero(v) return x:op('Equal', { v, zero }) end
   local half_turn = x:op('Where', { negative(y), x:number(-math.pi, d), x:number(math.pi, d) })
@@ -224,7 +239,8 @@ function M.Atan2(x, n)
   return x:op('Where', { upright, x:op('Mul', { half_turn, x:number(0.5, d) }), turned })
 end
 
-for type, onnx in pairs { BitwiseAnd = 'BitwiseAnd', BitwiseOr = 'BitwiseOr', BitwiseXor = 'BitwiseXor', Invert = 'BitwiseNot' } do
+for type, onnx in pairs { BitwiseAnd = 'BitwiseAnd', BitwiseOr = 'BitwiseOr', BitwiseXor = 'BitwiseXor',
+                          Invert = 'BitwiseNot' } do
   M[type] = function(x, n)
     if x.opset < 18 then n:refuse('it needs opset 18') end
     return x:op(onnx, { n[1], n[2] })
@@ -233,7 +249,8 @@ end
 
 local function where(x, condition, a, b, d)
   if d == BOOL then return x:cast(x:op('Where', { condition, x:cast(a, UINT8), x:cast(b, UINT8) }), BOOL) end
-  return widened(x, d ~= UINT8 and d or INT32, { a, b }, function(v) return x:op('Where', { condition, v[1], v[2] }) end)
+  return widened(x, d ~= UINT8 and d or INT32, { a, b },
+                 function(v) return x:op('Where', { condition, v[1], v[2] }) end)
 end
 
 function M.SelectV2(x, n) return where(x, n[1], n[2], n[3], n:d(2)) end
@@ -293,7 +310,8 @@ function M.ReluGrad(x, n)
 end
 
 -- ---- along axes ---------------------------------------------------------------------------------------------------
---- A reduction along the axes of input 2; fn(name, axes) where there are any. `attribute`: the axes stand in an attribute before opset 18.
+--- A reduction along the axes of input 2; fn(name, axes) where there are any. `attribute`: the axes stand in an
+-- attribute before opset 18.
 local function reduced(x, n, onnx, v, attribute)
   local axes = n:numbers(2)
   local keep = B(n.attr 'keep_dims')
@@ -303,11 +321,15 @@ local function reduced(x, n, onnx, v, attribute)
     return x:op(onnx, { v }, { axes = L(axes), keepdims = keep })
   end
   if axes then return x:op(onnx, { v, x:ints(axes) }, { keepdims = keep }) end
-  return x:op(onnx, { v, x:cast(n[2], INT64, n:d(2)) }, { keepdims = keep, noop_with_empty_axes = I(1) })      -- there may be none
+  -- there may be none
+  return x:op(onnx, { v, x:cast(n[2], INT64, n:d(2)) }, { keepdims = keep, noop_with_empty_axes = I(1) })
 end
 
-for type, onnx in pairs { Mean = 'ReduceMean', Prod = 'ReduceProd', Max = 'ReduceMax', Min = 'ReduceMin', LogSumExp = 'ReduceLogSumExp' } do
-  M[type] = function(x, n) return widened(x, n:d(1), { n[1] }, function(a) return reduced(x, n, onnx, a[1], true) end) end
+for type, onnx in pairs { Mean = 'ReduceMean', Prod = 'ReduceProd', Max = 'ReduceMax', Min = 'ReduceMin',
+                          LogSumExp = 'ReduceLogSumExp' } do
+  M[type] = function(x, n)
+    return widened(x, n:d(1), { n[1] }, function(a) return reduced(x, n, onnx, a[1], true) end)
+  end
 end
 function M.Sum(x, n) return widened(x, n:d(1), { n[1] }, function(a) return reduced(x, n, 'ReduceSum', a[1]) end) end
 function M.EuclideanNorm(x, n)
@@ -353,7 +375,8 @@ end
 function M.SparseSoftmaxCrossEntropyWithLogits(x, n)
   local log, d = x:op('LogSoftmax', { n[1] }, { axis = I(-1) }), n:d(1)
   local at = x:op('Unsqueeze', { n[2], x:ints { -1 } })
-  local loss = x:op('Neg', { x:op('Squeeze', { x:op('GatherElements', { log, at }, { axis = I(-1) }), x:ints { -1 } }) })
+  local loss = x:op('Neg',
+                    { x:op('Squeeze', { x:op('GatherElements', { log, at }, { axis = I(-1) }), x:ints { -1 } }) })
   local classes = x:op('Gather', { x:op('Shape', { n[1] }), x:number(-1, INT64) })
   local hot = x:cast(hot_places(x, x:cast(n[2], INT64, n:d(2)), classes, -1), d)
   return { loss, x:op('Sub', { x:op('Softmax', { n[1] }, { axis = I(-1) }), hot }) }
@@ -372,7 +395,8 @@ end
 function M.BiasAdd(x, n)
   local bias = n[2]
   if n.attr 'data_format' == 'NCHW' then
-    bias = x:op('Unsqueeze', { bias, x:ints(from_to(1, (n:rank(1) or n:refuse('the rank of its value is not known')) - 2)) })
+    bias = x:op('Unsqueeze',
+                { bias, x:ints(from_to(1, (n:rank(1) or n:refuse('the rank of its value is not known')) - 2)) })
   end
   return x:op('Add', { n[1], bias })
 end
@@ -382,11 +406,13 @@ function M.BiasAddGrad(x, n)
   local rank = n:rank(1) or n:refuse('the rank of its value is not known')
   local axes = n.attr 'data_format' == 'NCHW' and from_to(2, rank - 1) or from_to(0, rank - 2)
   if n.attr 'data_format' == 'NCHW' then table.insert(axes, 1, 0) end
-  return widened(x, n:d(1), { n[1] }, function(a) return x:op('ReduceSum', { a[1], x:ints(axes) }, { keepdims = I(0) }) end)
+  return widened(x, n:d(1), { n[1] },
+                 function(a) return x:op('ReduceSum', { a[1], x:ints(axes) }, { keepdims = I(0) }) end)
 end
 
--- ---- windows: ONNX has the channels before the places -----------------------------------------------------------------
---- What SAME pads {before, …, after, …}, where a stride is beyond its window: auto_pad has a negative number there. nil: auto_pad does.
+-- ---- windows: ONNX has the channels before the places ---------------------------------------------------------------
+--- What SAME pads {before, …, after, …}, where a stride is beyond its window: auto_pad has a negative number there.
+-- nil: auto_pad does.
 local function same_pads(n, sizes, kernel, strides, dilations)
   local before, after, beyond = {}, {}, false
   for i = 1, #strides do
@@ -423,7 +449,8 @@ local function channels_back(x, n, v)
   return is_last(n) and x:op('Transpose', { v }, { perm = L(perm) }) or v
 end
 
---- The operator over the places of its first input. `second`: it gives two values, of which second(names) takes what it wants.
+--- The operator over the places of its first input. `second`: it gives two values, of which second(names) takes what it
+-- wants.
 local function windowed(x, n, inputs, onnx, attrs, second)
   local last = is_last(n)
   local function places(list) return places_of(n, list) end
@@ -433,7 +460,8 @@ local function windowed(x, n, inputs, onnx, attrs, second)
   local padding = n.attr 'padding'
   if padding == 'SAME' then
     local filter = n.attr 'ksize' and places(n.attr 'ksize') or n:shape(2) or {}       -- its sizes come first
-    local pads = same_pads(n, places(n:shape(1) or {}), filter, places(n.attr 'strides'), n.attr 'dilations' and places(n.attr 'dilations'))
+    local pads = same_pads(n, places(n:shape(1) or {}), filter, places(n.attr 'strides'), n.attr 'dilations'
+                           and places(n.attr 'dilations'))
     if pads then attrs.pads = L(pads) else attrs.auto_pad = S 'SAME_UPPER' end
   elseif padding == 'EXPLICIT' then
     local p, at = n.attr 'explicit_paddings', last and 3 or 5
@@ -443,9 +471,13 @@ local function windowed(x, n, inputs, onnx, attrs, second)
   return second and second(y) or not second and channels_back(x, n, y) or nil
 end
 --- [h, w, ci, co] as [co, ci, h, w]; so with a depth.
-local function filter_first(x, v, rank) return x:op('Transpose', { v }, { perm = L { rank - 1, rank - 2, unpack(from_to(0, rank - 3)) } }) end
+local function filter_first(x, v, rank)
+  return x:op('Transpose', { v }, { perm = L { rank - 1, rank - 2, unpack(from_to(0, rank - 3)) } })
+end
 --- How many groups a filter for `of_filter` channels makes of `all`. Not known: 1, which a run checks.
-local function group_of(all, of_filter) return all > 0 and of_filter > 0 and all ~= of_filter and I(all / of_filter) or nil end
+local function group_of(all, of_filter)
+  return all > 0 and of_filter > 0 and all ~= of_filter and I(all / of_filter) or nil
+end
 function M.Conv2D(x, n)
   local rank = #n.attr 'strides'
   local group = group_of((n:shape(1) or {})[is_last(n) and rank or 2] or -1, (n:shape(2) or {})[rank - 1] or -1)
@@ -459,7 +491,9 @@ function M.Conv2DBackpropInput(x, n)
   local made, out = places_of(n, sizes), places_of(n, dy)
   local strides, dilations, pads, more = places_of(n, n.attr 'strides'), places_of(n, n.attr 'dilations'), {}, {}
   for i, size in ipairs(made) do
-    if filter[i] < 0 or out[i] < 0 then n:refuse 'the sizes of its filter and of what it is given are known only when it runs' end
+    if filter[i] < 0 or out[i] < 0 then
+      n:refuse 'the sizes of its filter and of what it is given are known only when it runs'
+    end
     local reach = (out[i] - 1) * strides[i] + (filter[i] - 1) * dilations[i] + 1
     local all = n.attr 'padding' == 'SAME' and math.max(reach - size, 0) or 0
     pads[i], pads[#made + i], more[i] = math.floor(all / 2), math.ceil(all / 2), size - (reach - all)
@@ -489,15 +523,20 @@ end
 function M.MatMul(x, n)
   return x:op('MatMul', { turned(x, n, 1, n.attr 'transpose_a'), turned(x, n, 2, n.attr 'transpose_b') })
 end
-function M.BatchMatMulV2(x, n) return x:op('MatMul', { turned(x, n, 1, n.attr 'adj_x'), turned(x, n, 2, n.attr 'adj_y') }) end
+function M.BatchMatMulV2(x, n)
+  return x:op('MatMul', { turned(x, n, 1, n.attr 'adj_x'), turned(x, n, 2, n.attr 'adj_y') })
+end
 M.BatchMatMul = M.BatchMatMulV2
 
---- Scores of inputs `first` and on, in the dtype d of their sums; the opset's own Attention (23) has not all of it: no sums, and other rows of nothing.
+--- Scores of inputs `first` and on, in the dtype d of their sums; the opset's own Attention (23) has not all of it: no
+-- sums, and other rows of nothing.
 local function scores_of(x, n, first, mask, d)
   local shape, rank = n:shape(first), n:rank(first)
   local scale = n.attr 'scale'
   if scale == 0 then
-    if not shape or shape[#shape] < 0 then n:refuse 'the depth of its query is known only when it runs, and its scale follows from that' end
+    if not shape or shape[#shape] < 0 then
+      n:refuse 'the depth of its query is known only when it runs, and its scale follows from that'
+    end
     scale = shape[#shape] > 0 and shape[#shape] ^ -0.5 or 1
   end
   if not rank then n:refuse 'the rank of its query is known only when it runs' end
@@ -565,7 +604,7 @@ function M.Einsum(x, n)
   return x:op('Einsum', inputs, { equation = S(equation) })
 end
 
--- ---- shapes -----------------------------------------------------------------------------------------------------------
+-- ---- shapes ---------------------------------------------------------------------------------------------------------
 local function shape_as(x, name, d) return d == INT64 and name or x:cast(name, d) end
 function M.Shape(x, n) return shape_as(x, x:op('Shape', { n[1] }), n.attr 'out_type') end
 function M.ShapeN(x, n)
@@ -604,7 +643,9 @@ function M.BroadcastArgs(x, n)
   return shape_as(x, x:op('Shape', { x:op('Expand', { ones, x:index(n, 2) }) }), n:d(1))
 end
 function M.Fill(x, n) return x:op('Expand', { n[2], x:index(n, 1) }) end
-function M.ZerosLike(x, n) return x:op('Expand', { x:number(n:d(1) == dtypes.STRING and '' or 0, n:d(1)), x:op('Shape', { n[1] }) }) end
+function M.ZerosLike(x, n)
+  return x:op('Expand', { x:number(n:d(1) == dtypes.STRING and '' or 0, n:d(1)), x:op('Shape', { n[1] }) })
+end
 function M.OnesLike(x, n) return x:op('Expand', { x:number(1, n:d(1)), x:op('Shape', { n[1] }) }) end
 function M.Range(x, n) return x:op('Range', { n[1], n[2], n[3] }) end
 
@@ -616,7 +657,7 @@ function M.LinSpace(x, n)
   return x:op('Add', { n[1], x:op('Mul', { at, step }) })
 end
 
--- ---- joining and taking apart -----------------------------------------------------------------------------------------
+-- ---- joining and taking apart ---------------------------------------------------------------------------------------
 function M.ConcatV2(x, n)
   local inputs = {}
   for i = 1, n.count - 1 do inputs[i] = n[i] end
@@ -630,7 +671,8 @@ function M.Pack(x, n)
 end
 
 local function split(x, value, sizes, axis, count)
-  local names = x:op('Split', { value, sizes }, { axis = I(axis), num_outputs = not sizes and x.opset >= 18 and I(count) or nil }, count)
+  local names = x:op('Split', { value, sizes },
+                     { axis = I(axis), num_outputs = not sizes and x.opset >= 18 and I(count) or nil }, count)
   return count == 1 and { names } or names
 end
 
@@ -784,16 +826,20 @@ function M.ScatterNd(x, n)
 end
 function M.TensorScatterUpdate(x, n) return x:op('ScatterND', { n[1], x:index(n, 2), n[3] }) end
 function M.TensorScatterAdd(x, n) return x:op('ScatterND', { n[1], x:index(n, 2), n[3] }, { reduction = S 'add' }) end
-function M.TensorScatterSub(x, n) return x:op('ScatterND', { n[1], x:index(n, 2), x:op('Neg', { n[3] }) }, { reduction = S 'add' }) end
+function M.TensorScatterSub(x, n)
+  return x:op('ScatterND', { n[1], x:index(n, 2), x:op('Neg', { n[3] }) }, { reduction = S 'add' })
+end
 
 function M.OneHot(x, n)
   local axis, rank = n.attr 'axis', n:rank(1)
-  local hot = hot_places(x, x:cast(n[1], INT64, n:d(1)), x:cast(n[2], INT64, n:d(2)), axis, axis ~= -1 and axis ~= rank and
+  local hot = hot_places(x, x:cast(n[1], INT64, n:d(1)), x:cast(n[2], INT64, n:d(2)), axis, axis ~= -1 and axis ~= rank
+                         and
                          (rank or n:refuse('the rank of its indices is not known')) or nil)
   return where(x, hot, n[3], n[4], n:d(3))
 end
 
-local help = { where = where, widened = widened, windowed = windowed, small = small, places_of = places_of, channels_second = channels_second,
+local help = { where = where, widened = widened, windowed = windowed, small = small, places_of = places_of,
+               channels_second = channels_second,
                channels_back = channels_back, from_to = from_to }
 require 'dflow.exchange.onnx.forms'(M, help)
 require 'dflow.exchange.onnx.windows_grad'(M, help)

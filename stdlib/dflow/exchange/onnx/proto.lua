@@ -1,7 +1,8 @@
 --- ONNX's messages as bytes: what onnx.proto's fields 1, 2, 3 … are called stands here and nowhere else.
 --
--- A graph that is being written is a table {name, nodes, inputs, outputs, constants}, a node {op, inputs, outputs, attrs, doc}; an
--- attribute's value is {kind, value} as M.int and its fellows make it. Names go through `final` when they are written.
+-- A graph that is being written is a table {name, nodes, inputs, outputs, constants}, a node {op, inputs, outputs,
+-- attrs, doc}; an attribute's value is {kind, value} as M.int and its fellows make it. Names go through `final` when
+-- they are written.
 local core = require 'dflow.backend'
 local wire = require 'dflow.exchange.wire'
 local tensor = require 'dflow.front.tensor'
@@ -10,7 +11,8 @@ local M = {}
 local concat = table.concat
 
 --- dflow's dtype numbers to ONNX's.
-M.dtype = { [1] = 1, [2] = 11, [3] = 6, [4] = 2, [5] = 5, [6] = 3, [7] = 8, [8] = 14, [9] = 7, [10] = 9, [14] = 16, [17] = 4, [18] = 15,
+M.dtype = { [1] = 1, [2] = 11, [3] = 6, [4] = 2, [5] = 5, [6] = 3, [7] = 8, [8] = 14, [9] = 7, [10] = 9, [14] = 16,
+            [17] = 4, [18] = 15,
             [19] = 10, [22] = 12, [23] = 13 }
 
 -- ---- the wire format --------------------------------------------------------------------------------------------

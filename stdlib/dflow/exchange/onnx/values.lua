@@ -1,7 +1,7 @@
 --- Values of ONNX: sequences, and what their types say.
 --
--- { list = Outputs } while its length is known, else { handle = TensorFlow's list of tensors, dtype = theirs }. A value that is optional is a
--- sequence of one or none, `optional` then.
+-- { list = Outputs } while its length is known, else { handle = TensorFlow's list of tensors, dtype = theirs }. A value
+-- that is optional is a sequence of one or none, `optional` then.
 local read = require 'dflow.exchange.onnx.read'
 
 local M = {}
