@@ -1,8 +1,9 @@
---- df.image: pictures [height, width, channels], or [batch, height, width, channels], under the names of TensorFlow 1's tf.image: other sizes, parts,
--- turned and mirrored, other colours, and by how much two differ. The ops of df are here, too: df.image.resize_bilinear is df.resize_bilinear.
+--- df.image: pictures [height, width, channels], or [batch, height, width, channels], under the names of TensorFlow 1's
+-- tf.image: other sizes, parts, turned and mirrored, other colours, and by how much two differ. The ops of df are here,
+-- too: df.image.resize_bilinear is df.resize_bilinear.
 --
--- A picture of integers has the values of its dtype, 0 to 255 for uint8; one of floats those from 0 to 1. What computes with floats
--- converts to them and back.
+-- A picture of integers has the values of its dtype, 0 to 255 for uint8; one of floats those from 0 to 1. What computes
+-- with floats converts to them and back.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -24,14 +25,15 @@ local function def(name, names, more, fn)
   end
 end
 
--- ---- what is given ---------------------------------------------------------------------------------------------------
+-- ---- what is given --------------------------------------------------------------------------------------------------
 
 --- The picture or pictures: an Output of rank 3 or 4, which must be known while building.
 local function pictures(v, what)
   local x = to_output(v, typed(v) or dtypes.FLOAT32, nil, what)
   local rank = graph.rank(x)
   if rank ~= 3 and rank ~= 4 then
-    errors.bad('%s: the picture has %s, [height, width, channels] or [batch, height, width, channels] is expected', what,
+    errors.bad('%s: the picture has %s, [height, width, channels] or [batch, height, width, channels] is expected',
+               what,
                rank and 'rank ' .. rank or 'a rank that is not known while building')
   end
   return x, rank
@@ -45,13 +47,17 @@ end
 --- One number of float32, or of another dtype: of Lua or an Output.
 local function scalar(what, name, v, dtype, g)
   if v == nil then errors.bad('%s: %s is missing', what, name) end
-  if type(v) ~= 'number' and not typed(v) then errors.bad('%s: %s is %s, a number is expected', what, name, errors.describe(v)) end
+  if type(v) ~= 'number' and not typed(v) then
+    errors.bad('%s: %s is %s, a number is expected', what, name, errors.describe(v))
+  end
   return to_output(v, dtype, g, what)
 end
 
 --- The greatest value of a picture of this dtype: 1 for floats.
-local greatest = { uint8 = 255, int8 = 127, uint16 = 65535, int16 = 32767, int32 = 2147483647, uint32 = 4294967295, int64 = 2 ^ 63, uint64 = 2 ^ 64 }
-local lowest = { uint8 = 0, int8 = -128, uint16 = 0, int16 = -32768, int32 = -2147483648, uint32 = 0, int64 = -2 ^ 63, uint64 = 0 }
+local greatest = { uint8 = 255, int8 = 127, uint16 = 65535, int16 = 32767, int32 = 2147483647, uint32 = 4294967295,
+                   int64 = 2 ^ 63, uint64 = 2 ^ 64 }
+local lowest = { uint8 = 0, int8 = -128, uint16 = 0, int16 = -32768, int32 = -2147483648, uint32 = 0, int64 = -2 ^ 63,
+                 uint64 = 0 }
 local is_float = { float16 = true, bfloat16 = true, float32 = true, float64 = true }
 
 local function check_dtype(what, d)
@@ -108,7 +114,7 @@ def('convert_image_dtype', { 'image', 'dtype', 'saturate' }, {}, function(o, wha
   return converted(x, d, o.saturate)
 end)
 
--- ---- mirrored and turned ---------------------------------------------------------------------------------------------
+-- ---- mirrored and turned --------------------------------------------------------------------------------------------
 
 --- The axes of height and width, counted from the end.
 local HEIGHT, WIDTH = -3, -2
@@ -134,7 +140,9 @@ M.transpose_image = M.transpose
 def('rot90', { 'image', 'k' }, {}, function(o, what)
   local x, rank = pictures(o.image, what)
   local k = o.k == nil and 1 or o.k
-  if type(k) ~= 'number' or not dtypes.is_whole(k) then errors.bad('%s: k is %s, a whole number of quarter turns is expected', what, errors.describe(k)) end
+  if type(k) ~= 'number' or not dtypes.is_whole(k) then
+    errors.bad('%s: k is %s, a whole number of quarter turns is expected', what, errors.describe(k))
+  end
   k = k % 4
   if k == 0 then return f.identity(x) end
   if k == 2 then return mirrored(x, HEIGHT, WIDTH) end
@@ -142,7 +150,7 @@ def('rot90', { 'image', 'k' }, {}, function(o, what)
   return mirrored(exchanged(x, rank), WIDTH)
 end)
 
--- ---- parts -----------------------------------------------------------------------------------------------------------
+-- ---- parts ----------------------------------------------------------------------------------------------------------
 
 --- height and width: numbers of Lua where they are known, else Outputs.
 local function size_of(x) return f.dim(x, HEIGHT), f.dim(x, WIDTH) end
@@ -151,8 +159,10 @@ local function size_of(x) return f.dim(x, HEIGHT), f.dim(x, WIDTH) end
 local function crop(x, rank, top, left, height, width, what)
   local h, w = size_of(x)
   local fits = f.assert(f.reduce_all(f.stack{ f.less_equal(0, f.int32(top)), f.less_equal(0, f.int32(left)),
-                                              f.less_equal(f.int32(top) + height, h), f.less_equal(f.int32(left) + width, w) }),
-                        { h, w, top, left, height, width }, { message = what .. ': the part does not lie in the picture' })
+                                              f.less_equal(f.int32(top) + height, h),
+                                              f.less_equal(f.int32(left) + width, w) }),
+                        { h, w, top, left, height, width },
+                        { message = what .. ': the part does not lie in the picture' })
   return graph.control_dependencies({ fits }, function()
     local begin, size = { top, left, 0 }, { height, width, -1 }
     if rank == 4 then begin, size = { 0, top, left, 0 }, { -1, height, width, -1 } end
@@ -163,7 +173,8 @@ end
 local function pad(x, rank, top, left, height, width, what)
   local h, w = size_of(x)
   local below, right = f.int32(height) - top - h, f.int32(width) - left - w
-  local fits = f.assert(f.reduce_all(f.greater_equal(f.stack{ f.int32(top), f.int32(left), below, right }, 0)), { h, w, top, left, height, width },
+  local fits = f.assert(f.reduce_all(f.greater_equal(f.stack{ f.int32(top), f.int32(left), below, right }, 0)),
+                        { h, w, top, left, height, width },
                         { message = what .. ': the picture does not fit' })
   return graph.control_dependencies({ fits }, function()
     local paddings = { { top, below }, { left, right }, { 0, 0 } }
@@ -200,7 +211,9 @@ end
 def('central_crop', { 'image', 'central_fraction' }, {}, function(o, what)
   local x, rank = pictures(o.image, what)
   local part = is_number(what, 'central_fraction', o.central_fraction)
-  if not (part > 0 and part <= 1) then errors.bad('%s: central_fraction is %s, a number above 0 and up to 1 is expected', what, errors.describe(part)) end
+  if not (part > 0 and part <= 1) then
+    errors.bad('%s: central_fraction is %s, a number above 0 and up to 1 is expected', what, errors.describe(part))
+  end
   if part == 1 then return f.identity(x) end
   local begin, size = {}, {}
   for i = 1, 2 do
@@ -230,9 +243,10 @@ def('resize_with_crop_or_pad', { 'image', 'target_height', 'target_width' }, {},
 end)
 M.resize_image_with_crop_or_pad = M.resize_with_crop_or_pad
 
--- ---- other sizes -----------------------------------------------------------------------------------------------------
+-- ---- other sizes ----------------------------------------------------------------------------------------------------
 
-local methods = { bilinear = 'ResizeBilinear', nearest = 'ResizeNearestNeighbor', bicubic = 'ResizeBicubic', area = 'ResizeArea' }
+local methods = { bilinear = 'ResizeBilinear', nearest = 'ResizeNearestNeighbor', bicubic = 'ResizeBicubic',
+                  area = 'ResizeArea' }
 
 --- Do both have this height and width, as far as it is known while building?
 local function has_size(x, size)
@@ -243,7 +257,10 @@ end
 local function resized(x, rank, size, o, what)
   local method = o.method == nil and 'bilinear' or o.method
   local type_name = methods[method]
-  if not type_name then errors.bad("%s: method is %s, 'bilinear', 'nearest', 'bicubic' or 'area' is expected", what, errors.describe(method)) end
+  if not type_name then
+    errors.bad("%s: method is %s, 'bilinear', 'nearest', 'bicubic' or 'area' is expected", what,
+               errors.describe(method))
+  end
   if has_size(x, size) then return f.identity(x) end
   local attrs = { align_corners = o.align_corners, name = rank == 4 and o.name or nil }
   if method ~= 'area' then attrs.half_pixel_centers = o.half_pixel_centers
@@ -262,14 +279,16 @@ local function in_proportion(x, size)
   return f.cast(f.round(f.stack{ scale * fh, scale * fw }), 'int32')
 end
 
-def('resize', { 'images', 'size', 'method', 'align_corners', 'preserve_aspect_ratio' }, { 'half_pixel_centers' }, function(o, what)
+def('resize', { 'images', 'size', 'method', 'align_corners', 'preserve_aspect_ratio' }, { 'half_pixel_centers' },
+    function(o, what)
   required(what, o, 'size')
   local x, rank = pictures(o.images, what)
   return resized(x, rank, o.preserve_aspect_ratio and in_proportion(x, o.size) or o.size, o, what)
 end)
 M.resize_images = M.resize
 
-def('resize_with_pad', { 'image', 'target_height', 'target_width', 'method', 'align_corners' }, { 'half_pixel_centers' }, function(o, what)
+def('resize_with_pad', { 'image', 'target_height', 'target_width', 'method', 'align_corners' },
+    { 'half_pixel_centers' }, function(o, what)
   required(what, o, 'target_height', 'target_width')
   local x, rank = pictures(o.image, what)
   local h, w = size_of(x)
@@ -284,7 +303,7 @@ def('resize_with_pad', { 'image', 'target_height', 'target_width', 'method', 'al
 end)
 M.resize_image_with_pad = M.resize_with_pad
 
--- ---- colours ---------------------------------------------------------------------------------------------------------
+-- ---- colours --------------------------------------------------------------------------------------------------------
 
 local function brighter(x, delta, what)
   return as_floats(x, what, function(v) return v + f.cast(delta, v.dtype) end)
@@ -296,7 +315,8 @@ local function adjusted(type_name)
 end
 local contrast, hue, saturation = adjusted 'AdjustContrastv2', adjusted 'AdjustHue', adjusted 'AdjustSaturation'
 
-for name, how in pairs{ brightness = { 'delta', brighter }, contrast = { 'contrast_factor', contrast }, hue = { 'delta', hue },
+for name, how in pairs{ brightness = { 'delta', brighter }, contrast = { 'contrast_factor', contrast },
+                        hue = { 'delta', hue },
                         saturation = { 'saturation_factor', saturation } } do
   def('adjust_' .. name, { 'image', how[1] }, {}, function(o, what)
     local x = to_output(o.image, typed(o.image) or dtypes.FLOAT32, nil, what)
@@ -313,7 +333,8 @@ for name, how in pairs{ brightness = { brighter, math.huge }, hue = { hue, 0.5 }
     local x = to_output(o.image, typed(o.image) or dtypes.FLOAT32, nil, what)
     local most = is_number(what, 'max_delta', o.max_delta)
     if not (most >= 0 and most <= how[2]) then
-      errors.bad('%s: max_delta is %s, a number from 0 %s is expected', what, errors.describe(most), how[2] == 0.5 and 'to 0.5' or 'up')
+      errors.bad('%s: max_delta is %s, a number from 0 %s is expected', what, errors.describe(most), how[2] == 0.5
+                 and 'to 0.5' or 'up')
     end
     return how[1](x, drawn(o, -most, most), what)
   end)
@@ -322,14 +343,18 @@ for name, fn in pairs{ contrast = contrast, saturation = saturation } do
   def('random_' .. name, { 'image', 'lower', 'upper' }, { 'seed' }, function(o, what)
     local x = to_output(o.image, typed(o.image) or dtypes.FLOAT32, nil, what)
     local low, high = is_number(what, 'lower', o.lower), is_number(what, 'upper', o.upper)
-    if not (low >= 0 and high > low) then errors.bad('%s: lower is %s and upper %s: 0 <= lower < upper is expected', what, tostring(low), tostring(high)) end
+    if not (low >= 0 and high > low) then
+      errors.bad('%s: lower is %s and upper %s: 0 <= lower < upper is expected', what, tostring(low), tostring(high))
+    end
     return fn(x, drawn(o, low, high), what)
   end)
 end
 
 def('adjust_gamma', { 'image', 'gamma', 'gain' }, {}, function(o, what)
   local x = to_output(o.image, typed(o.image) or dtypes.FLOAT32, nil, what)
-  if type(o.gamma) == 'number' and o.gamma < 0 then errors.bad('%s: gamma is %s, a number from 0 up is expected', what, tostring(o.gamma)) end
+  if type(o.gamma) == 'number' and o.gamma < 0 then
+    errors.bad('%s: gamma is %s, a number from 0 up is expected', what, tostring(o.gamma))
+  end
   return as_floats(x, what, function(v)
     local function number(n, name) return scalar(what, name, n == nil and 1 or n, graph.dtype(v), v.graph) end
     return number(o.gain, 'gain') * f.pow(v, number(o.gamma, 'gamma'))
@@ -350,9 +375,11 @@ end)
 
 --- Linear maps of the last axis: each row says what a channel gives to the three of the result.
 local spaces = {
-  rgb_to_yiq = { { 0.299, 0.59590059, 0.2115 }, { 0.587, -0.27455667, -0.52273617 }, { 0.114, -0.32134392, 0.31119955 } },
+  rgb_to_yiq = { { 0.299, 0.59590059, 0.2115 }, { 0.587, -0.27455667, -0.52273617 },
+                 { 0.114, -0.32134392, 0.31119955 } },
   yiq_to_rgb = { { 1, 1, 1 }, { 0.95598634, -0.27201283, -1.10674021 }, { 0.6208248, -0.64720424, 1.70423049 } },
-  rgb_to_yuv = { { 0.299, -0.14714119, 0.61497538 }, { 0.587, -0.28886916, -0.51496512 }, { 0.114, 0.43601035, -0.10001026 } },
+  rgb_to_yuv = { { 0.299, -0.14714119, 0.61497538 }, { 0.587, -0.28886916, -0.51496512 },
+                 { 0.114, 0.43601035, -0.10001026 } },
   yuv_to_rgb = { { 1, 1, 1 }, { 0, -0.394642334, 2.03206185 }, { 1.13988303, -0.58062185, 0 } },
 }
 for name, rows in pairs(spaces) do
@@ -412,7 +439,8 @@ end)
 --- Two pictures as floats from 0 to 1, and the greatest value that one can have.
 local function both(o, what)
   required(what, o, 'a', 'b', 'max_val')
-  local a, b = to_output(o.a, typed(o.a) or dtypes.FLOAT32, nil, what), to_output(o.b, typed(o.b) or dtypes.FLOAT32, nil, what)
+  local a, b = to_output(o.a, typed(o.a) or dtypes.FLOAT32, nil, what),
+    to_output(o.b, typed(o.b) or dtypes.FLOAT32, nil, what)
   if a.dtype ~= b.dtype then errors.bad('%s: the pictures are %s and %s', what, a.dtype, b.dtype) end
   check_dtype(what, a.dtype)
   local most = converted(f.cast(scalar(what, 'max_val', o.max_val, dtypes.FLOAT32, a.graph), a.dtype), 'float32')
@@ -436,7 +464,8 @@ local function blurred(x, size, sigma)
   local function along(v, shape)
     local rows = {}
     for i = 1, size do rows[i] = weights[i] / sum end
-    return f.depthwise_conv2d(v, f.tile(f.reshape(f.constant(rows, 'float32'), shape), { 1, 1, channels, 1 }), { 1, 1, 1, 1 }, 'VALID')
+    return f.depthwise_conv2d(v, f.tile(f.reshape(f.constant(rows, 'float32'), shape), { 1, 1, channels, 1 }),
+                              { 1, 1, 1, 1 }, 'VALID')
   end
   return along(along(x, { size, 1, 1, 1 }), { 1, size, 1, 1 })
 end
@@ -444,14 +473,20 @@ end
 def('ssim', { 'a', 'b', 'max_val' }, { 'filter_size', 'filter_sigma', 'k1', 'k2' }, function(o, what)
   local a, b, most = both(o, what)
   local rank, shape = graph.rank(a), a.shape
-  if rank ~= 3 and rank ~= 4 or shape[rank] < 0 then errors.bad('%s: pictures [height, width, channels] of known channels are expected', what) end
+  if rank ~= 3 and rank ~= 4 or shape[rank] < 0 then
+    errors.bad('%s: pictures [height, width, channels] of known channels are expected', what)
+  end
   if rank == 3 then a, b = f.expand_dims(a, 0), f.expand_dims(b, 0) end
   local size, sigma = o.filter_size or 11, o.filter_sigma or 1.5
   if type(size) ~= 'number' or not dtypes.is_whole(size) or size < 1 then
     errors.bad('%s: filter_size is %s, a whole number from 1 up is expected', what, errors.describe(size))
   end
-  if not (is_number(what, 'filter_sigma', sigma) > 0) then errors.bad('%s: filter_sigma is %s, a number above 0 is expected', what, errors.describe(sigma)) end
-  local function constant(name, default) return f.square(is_number(what, name, o[name] == nil and default or o[name]) * most) end
+  if not (is_number(what, 'filter_sigma', sigma) > 0) then
+    errors.bad('%s: filter_sigma is %s, a number above 0 is expected', what, errors.describe(sigma))
+  end
+  local function constant(name, default)
+    return f.square(is_number(what, name, o[name] == nil and default or o[name]) * most)
+  end
   local c1, c2 = constant('k1', 0.01), constant('k2', 0.03)
   local function smooth(v) return blurred(v, size, sigma) end
   local mean_a, mean_b = smooth(a), smooth(b)

@@ -1,5 +1,5 @@
---- df.nn: layers, attention, losses, samplers and metrics, made of variables and ops; the modules are in nn/. The ops of df are
--- here, too: `df.nn.relu` is `df.relu`.
+--- df.nn: layers, attention, losses, samplers and metrics, made of variables and ops; the modules are in nn/. The ops
+-- of df are here, too: `df.nn.relu` is `df.relu`.
 local errors = require 'dflow.front.errors'
 local ops = require 'dflow.front.ops'
 
@@ -21,6 +21,7 @@ return setmetatable(M, { __index = function(_, name)
   if fn then return fn end
   local names = {}
   for known in pairs(M) do names[#names + 1] = known end
-  table.sort(names, function(a, b) return a > b end)      -- small letters first: of names alike, what was typed is more often a function
+  -- small letters first: of names alike, what was typed is more often a function
+  table.sort(names, function(a, b) return a > b end)
   errors.bad("df.nn has no '%s'%s", tostring(name), errors.hint_of_others(name, names))
 end })

@@ -4,9 +4,11 @@ local errors = require 'dflow.front.errors'
 local M = {}
 for room, names in pairs{
   cells = { 'RNNCell', 'LSTMCell', 'GRUCell' },
-  wrappers = { 'MultiRNNCell', 'DropoutWrapper', 'ResidualWrapper', 'BahdanauAttention', 'LuongAttention', 'AttentionWrapper', 'ACTCell' },
+  wrappers = { 'MultiRNNCell', 'DropoutWrapper', 'ResidualWrapper', 'BahdanauAttention', 'LuongAttention',
+               'AttentionWrapper', 'ACTCell' },
   loops = { 'dynamic_rnn', 'bidirectional_rnn', 'raw_rnn' },
-  decode = { 'TrainingHelper', 'ScheduledEmbeddingTrainingHelper', 'GreedyEmbeddingHelper', 'SampleEmbeddingHelper', 'decode' },
+  decode = { 'TrainingHelper', 'ScheduledEmbeddingTrainingHelper', 'GreedyEmbeddingHelper', 'SampleEmbeddingHelper',
+             'decode' },
   beam = { 'beam_search', 'tile_batch' },
 } do
   local from = require('dflow.rnn.' .. room)

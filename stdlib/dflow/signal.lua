@@ -1,5 +1,6 @@
---- df.signal: signals cut into frames and put together, windows, transforms in time and of cosines, mel scales, under the names of TensorFlow 1's
--- tf.signal. The Fourier transforms of df are here, too: df.signal.rfft is df.rfft. Made of ops, so everything has a gradient.
+--- df.signal: signals cut into frames and put together, windows, transforms in time and of cosines, mel scales, under
+-- the names of TensorFlow 1's tf.signal. The Fourier transforms of df are here, too: df.signal.rfft is df.rfft. Made of
+-- ops, so everything has a gradient.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -41,7 +42,7 @@ local function dtype_of(what, d)
   return name
 end
 
--- ---- windows ---------------------------------------------------------------------------------------------------------
+-- ---- windows --------------------------------------------------------------------------------------------------------
 
 --- The numbers fn(i), i from 0 to n - 1, as a constant.
 local function numbers(n, dtype, fn)
@@ -54,9 +55,12 @@ end
 local function cosine_window(name, a)
   def(name, { 'window_length', 'periodic', 'dtype' }, {}, function(o, what)
     local n = length_of(what, 'window_length', o.window_length)
-    if o.periodic ~= nil and type(o.periodic) ~= 'boolean' then errors.bad('%s: periodic is %s, true or false is expected', what, errors.describe(o.periodic)) end
+    if o.periodic ~= nil and type(o.periodic) ~= 'boolean' then
+      errors.bad('%s: periodic is %s, true or false is expected', what, errors.describe(o.periodic))
+    end
     local span = n - 1 + (o.periodic ~= false and n % 2 == 0 and 1 or 0)
-    return numbers(n, dtype_of(what, o.dtype), function(i) return n == 1 and 1 or a - (1 - a) * math.cos(2 * math.pi * i / span) end)
+    return numbers(n, dtype_of(what, o.dtype),
+                   function(i) return n == 1 and 1 or a - (1 - a) * math.cos(2 * math.pi * i / span) end)
   end)
 end
 cosine_window('hann_window', 0.5)
@@ -64,7 +68,8 @@ cosine_window('hamming_window', 0.54)
 
 def('vorbis_window', { 'window_length', 'dtype' }, {}, function(o, what)
   local n = length_of(what, 'window_length', o.window_length)
-  return numbers(n, dtype_of(what, o.dtype), function(i) return math.sin(math.pi / 2 * math.sin(math.pi / n * (i + 0.5)) ^ 2) end)
+  return numbers(n, dtype_of(what, o.dtype),
+                 function(i) return math.sin(math.pi / 2 * math.sin(math.pi / n * (i + 0.5)) ^ 2) end)
 end)
 
 --- The modified Bessel function of order 0, by its series.
@@ -81,13 +86,15 @@ end
 def('kaiser_window', { 'window_length', 'beta', 'dtype' }, {}, function(o, what)
   local n = length_of(what, 'window_length', o.window_length)
   local beta = o.beta == nil and 12 or o.beta
-  if type(beta) ~= 'number' or not (math.abs(beta) <= 700) then errors.bad('%s: beta is %s, a number up to 700 is expected', what, errors.describe(beta)) end
+  if type(beta) ~= 'number' or not (math.abs(beta) <= 700) then
+    errors.bad('%s: beta is %s, a number up to 700 is expected', what, errors.describe(beta))
+  end
   return numbers(n, dtype_of(what, o.dtype), function(i)
     return n == 1 and 1 or bessel(beta * math.sqrt(math.max(0, 1 - (2 * i / (n - 1) - 1) ^ 2))) / bessel(beta)
   end)
 end)
 
--- ---- frames ----------------------------------------------------------------------------------------------------------
+-- ---- frames ---------------------------------------------------------------------------------------------------------
 
 --- x with its last axis made n long: cut, or filled with `value` behind.
 local function fitted(x, n, value)
@@ -99,7 +106,9 @@ local function fitted(x, n, value)
   size[rank] = f.minimum(f.int32(n), now)
   local cut = f.slice(x, begin, size)
   local rows = {}
-  for i = 1, rank do rows[i] = i < rank and f.constant({ 0, 0 }, 'int32') or f.stack{ f.int32(0), f.maximum(f.int32(n) - now, 0) } end
+  for i = 1, rank do
+    rows[i] = i < rank and f.constant({ 0, 0 }, 'int32') or f.stack{ f.int32(0), f.maximum(f.int32(n) - now, 0) }
+  end
   local out = f.pad_v2(cut, f.stack(rows), value)
   if type(n) == 'number' then
     local shape = x.shape
@@ -131,9 +140,12 @@ def('frame', { 'signal', 'frame_length', 'frame_step', 'pad_end', 'pad_value', '
   if o.pad_value ~= nil and type(o.pad_value) ~= 'number' and not typed(o.pad_value) then
     errors.bad('%s: pad_value is %s, a number is expected', what, errors.describe(o.pad_value))
   end
-  if axis == -1 or type(axis) == 'number' and axis + 1 == rank then return frames_of(x, length, step, o.pad_end, o.pad_value, what) end
+  if axis == -1 or type(axis) == 'number' and axis + 1 == rank then
+    return frames_of(x, length, step, o.pad_end, o.pad_value, what)
+  end
   if not rank or type(axis) ~= 'number' or not dtypes.is_whole(axis) or axis < -rank or axis >= rank then
-    errors.bad('%s: axis is %s, of a signal of rank %s', what, errors.describe(axis), rank and tostring(rank) or 'that is not known')
+    errors.bad('%s: axis is %s, of a signal of rank %s', what, errors.describe(axis), rank and tostring(rank)
+               or 'that is not known')
   end
   if axis < 0 then axis = axis + rank end
   local last, back = {}, {}
@@ -158,16 +170,21 @@ end
 
 def('overlap_and_add', { 'signal', 'frame_step' }, {}, function(o, what)
   local x = signal_of(what, o.signal)
-  if not graph.rank(x) or graph.rank(x) < 2 then errors.bad('%s: frames [..., frames, frame_length] are expected', what) end
+  if not graph.rank(x) or graph.rank(x) < 2 then
+    errors.bad('%s: frames [..., frames, frame_length] are expected', what)
+  end
   return added(x, length_of(what, 'frame_step', o.frame_step))
 end)
 
--- ---- transforms in time ----------------------------------------------------------------------------------------------
+-- ---- transforms in time ---------------------------------------------------------------------------------------------
 
 local function window_of(what, o, length, dtype)
   if o.window_fn == nil then return M.hann_window(length, { dtype = dtype }) end
   if o.window_fn == false then return nil end
-  if type(o.window_fn) ~= 'function' then errors.bad('%s: window_fn is %s, a function(length, {dtype}) or false is expected', what, errors.describe(o.window_fn)) end
+  if type(o.window_fn) ~= 'function' then
+    errors.bad('%s: window_fn is %s, a function(length, {dtype}) or false is expected', what,
+               errors.describe(o.window_fn))
+  end
   return o.window_fn(length, { dtype = dtype })
 end
 
@@ -189,7 +206,8 @@ end)
 def('inverse_stft', { 'stfts', 'frame_length', 'frame_step', 'fft_length', 'window_fn' }, {}, function(o, what)
   local x = to_output(o.stfts, typed(o.stfts), nil, what)
   local length, step = length_of(what, 'frame_length', o.frame_length), length_of(what, 'frame_step', o.frame_step)
-  local frames = fitted(f.irfft(x, { transform_length(what, o, length) }), length, to_output(0, x.dtype == 'complex128' and dtypes.FLOAT64 or dtypes.FLOAT32, x.graph))
+  local frames = fitted(f.irfft(x, { transform_length(what, o, length) }), length,
+                        to_output(0, x.dtype == 'complex128' and dtypes.FLOAT64 or dtypes.FLOAT32, x.graph))
   local window = window_of(what, o, length, frames.dtype)
   return added(window and frames * window or frames, step)
 end)
@@ -217,9 +235,13 @@ for name, forward in pairs{ fftshift = true, ifftshift = false } do
     elseif type(axes) == 'number' then
       axes = { axes }
     end
-    if type(axes) ~= 'table' or typed(axes) then errors.bad('%s: axes is %s, a list of whole numbers is expected', what, errors.describe(axes)) end
+    if type(axes) ~= 'table' or typed(axes) then
+      errors.bad('%s: axes is %s, a list of whole numbers is expected', what, errors.describe(axes))
+    end
     for _, axis in ipairs(axes) do
-      if type(axis) ~= 'number' or not dtypes.is_whole(axis) then errors.bad('%s: one of the axes is %s, a whole number is expected', what, errors.describe(axis)) end
+      if type(axis) ~= 'number' or not dtypes.is_whole(axis) then
+        errors.bad('%s: one of the axes is %s, a whole number is expected', what, errors.describe(axis))
+      end
     end
     local shifts = {}
     for i, axis in ipairs(axes) do
@@ -231,14 +253,20 @@ for name, forward in pairs{ fftshift = true, ifftshift = false } do
   end)
 end
 
--- ---- cosine transforms -----------------------------------------------------------------------------------------------
+-- ---- cosine transforms ----------------------------------------------------------------------------------------------
 
 local function cosine_args(o, what)
   local x = signal_of(what, o.input)
-  if x.dtype ~= 'float32' and x.dtype ~= 'float64' then errors.bad('%s: the input is %s, float32 or float64 is expected', what, x.dtype) end
+  if x.dtype ~= 'float32' and x.dtype ~= 'float64' then
+    errors.bad('%s: the input is %s, float32 or float64 is expected', what, x.dtype)
+  end
   local kind = o.type == nil and 2 or o.type
-  if kind ~= 1 and kind ~= 2 and kind ~= 3 and kind ~= 4 then errors.bad('%s: type is %s, 1, 2, 3 or 4 is expected', what, errors.describe(o.type)) end
-  if o.norm ~= nil and o.norm ~= 'ortho' then errors.bad("%s: norm is %s, 'ortho' or nil is expected", what, errors.describe(o.norm)) end
+  if kind ~= 1 and kind ~= 2 and kind ~= 3 and kind ~= 4 then
+    errors.bad('%s: type is %s, 1, 2, 3 or 4 is expected', what, errors.describe(o.type))
+  end
+  if o.norm ~= nil and o.norm ~= 'ortho' then
+    errors.bad("%s: norm is %s, 'ortho' or nil is expected", what, errors.describe(o.norm))
+  end
   if o.axis ~= nil and o.axis ~= -1 then errors.bad('%s: axis is %s, -1 is expected', what, errors.describe(o.axis)) end
   if kind == 1 and o.norm then errors.bad("%s: type 1 has no norm 'ortho'", what) end
   if o.n ~= nil then x = fitted(x, length_of(what, 'n', o.n), to_output(0, graph.dtype(x), x.graph)) end
@@ -260,7 +288,9 @@ local function some(x, n, by)
 end
 
 --- What makes it orthonormal: the first element has another weight.
-local function weights(n, first, others, dtype) return numbers(n, dtype, function(k) return k == 0 and first or others end) end
+local function weights(n, first, others, dtype)
+  return numbers(n, dtype, function(k) return k == 0 and first or others end)
+end
 
 local function cosines(x, kind, n, ortho)
   if kind == 1 then
@@ -284,18 +314,21 @@ def('idct', { 'input', 'type', 'n', 'axis', 'norm' }, {}, function(o, what)
   return cosines(x, inverse[kind], n, ortho)
 end)
 
--- ---- mel -------------------------------------------------------------------------------------------------------------
+-- ---- mel ------------------------------------------------------------------------------------------------------------
 
 local function mel(hertz) return 1127 * math.log(1 + hertz / 700) end
 
-def('linear_to_mel_weight_matrix', { 'num_mel_bins', 'num_spectrogram_bins', 'sample_rate', 'lower_edge_hertz', 'upper_edge_hertz', 'dtype' }, {}, function(o, what)
-  local bins, spectrum = length_of(what, 'num_mel_bins', o.num_mel_bins), length_of(what, 'num_spectrogram_bins', o.num_spectrogram_bins or 129, 2)
+def('linear_to_mel_weight_matrix', { 'num_mel_bins', 'num_spectrogram_bins', 'sample_rate', 'lower_edge_hertz',
+    'upper_edge_hertz', 'dtype' }, {}, function(o, what)
+  local bins, spectrum = length_of(what, 'num_mel_bins', o.num_mel_bins),
+  length_of(what, 'num_spectrogram_bins', o.num_spectrogram_bins or 129, 2)
   local rate, low, high = o.sample_rate or 8000, o.lower_edge_hertz or 125, o.upper_edge_hertz or 3800
   for name, v in pairs{ sample_rate = rate, lower_edge_hertz = low, upper_edge_hertz = high } do
     if type(v) ~= 'number' then errors.bad('%s: %s is %s, a number is expected', what, name, errors.describe(v)) end
   end
   if not (rate > 0 and low >= 0 and high > low and high <= rate / 2) then
-    errors.bad('%s: 0 <= lower_edge_hertz < upper_edge_hertz <= sample_rate / 2 is expected, not %s, %s and %s', what, tostring(low), tostring(high), tostring(rate))
+    errors.bad('%s: 0 <= lower_edge_hertz < upper_edge_hertz <= sample_rate / 2 is expected, not %s, %s and %s', what,
+               tostring(low), tostring(high), tostring(rate))
   end
   local rows, from, step = {}, mel(low), (mel(high) - mel(low)) / (bins + 1)
   for i = 1, spectrum do

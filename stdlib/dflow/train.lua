@@ -5,7 +5,8 @@
 local errors = require 'dflow.front.errors'
 
 local M, names = {}, {}
-for _, room in ipairs{ 'rules', 'wrapped', 'schedules', 'average', 'saver', 'minimise', 'loop', 'fit', 'synchronous', 'replicate', 'runners' } do
+for _, room in ipairs{ 'rules', 'wrapped', 'schedules', 'average', 'saver', 'minimise', 'loop', 'fit', 'synchronous',
+                       'replicate', 'runners' } do
   for name, v in pairs(require('dflow.train.' .. room)) do
     M[name] = v
     names[#names + 1] = name

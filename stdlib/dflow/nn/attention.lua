@@ -1,4 +1,5 @@
---- Attention: scaled dot products, additive, multi-head with a cache of keys and values that grows, and a transformer's block.
+--- Attention: scaled dot products, additive, multi-head with a cache of keys and values that grows, and a transformer's
+-- block.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
@@ -13,19 +14,22 @@ local normalization = require 'dflow.nn.normalization'
 local M = {}
 local f = ops.functions
 
--- ---- masks ------------------------------------------------------------------------------------------------------------
---- What a score that must not count becomes: so small that its weight is 0, and finite, so that a row of them is no NaN.
+-- ---- masks ----------------------------------------------------------------------------------------------------------
+--- What a score that must not count becomes: so small that its weight is 0, and finite, so that a row of them is no
+-- NaN.
 local function minus(dtype) return dtype == 'float16' and -6e4 or -1e9 end
 
 local function shown(x) return tensor.shape_text(x.dtype, x.shape) end
 
---- The mask as a bool of the scores' rank that fits them: [queries, keys] or [batch, queries, keys] get the axes they lack.
+--- The mask as a bool of the scores' rank that fits them: [queries, keys] or [batch, queries, keys] get the axes they
+-- lack.
 local function fit_mask(mask, scores, what)
   if convert.typed(mask) == nil then mask = convert.to_output(mask, dtypes.BOOL, scores.graph, what) end
   mask = convert.to_output(mask)
   local rank, want = graph.rank(mask), graph.rank(scores)
   if graph.dtype(mask) ~= dtypes.BOOL then
-    errors.bad("%s: the mask is %s, a bool is expected, true where a query may look: as in df.cast(mask, 'bool')", what, shown(mask))
+    errors.bad("%s: the mask is %s, a bool is expected, true where a query may look: as in df.cast(mask, 'bool')", what,
+               shown(mask))
   end
   if not rank or rank < 2 or rank > want then
     errors.bad('%s: the mask is %s; [queries, keys] or [batch, queries, keys]%s is expected', what, shown(mask),
@@ -59,18 +63,24 @@ end
 local function float_input(x, what, name)
   if x == nil then errors.bad('%s: the %s are missing', what, name) end
   x = convert.to_output(x, convert.typed(x) or dtypes.FLOAT32, nil, what)
-  if not dtypes.is_float(graph.dtype(x)) then errors.bad('%s: the %s are %s, a float dtype is expected', what, name, x.dtype) end
-  if (graph.rank(x) or 0) < 2 then errors.bad('%s: the %s are %s, [..., time, size] is expected', what, name, shown(x)) end
+  if not dtypes.is_float(graph.dtype(x)) then
+    errors.bad('%s: the %s are %s, a float dtype is expected', what, name, x.dtype)
+  end
+  if (graph.rank(x) or 0) < 2 then
+    errors.bad('%s: the %s are %s, [..., time, size] is expected', what, name, shown(x))
+  end
   return x
 end
 
 --- df.nn.attention(queries, keys, values, {mask, causal, offset, scale}): softmax(q k' * scale) v, and the weights.
--- queries [..., tq, d], keys [..., tk, d], values [..., tk, dv] -> [..., tq, dv], [..., tq, tk]. scale is d ^ -0.5 unless given.
+-- queries [..., tq, d], keys [..., tk, d], values [..., tk, dv] -> [..., tq, dv], [..., tq, tk]. scale is d ^ -0.5
+-- unless given.
 -- causal with an offset, a number or scalar Output: so many keys are before the first query, as those of a cache are.
 function M.attention(q, k, v, opts)
   opts = errors.options(opts, 'attention', { 'mask', 'causal', 'offset', 'scale' })
   ops.causal_offset(opts, 'attention')
-  q, k, v = float_input(q, 'attention', 'queries'), float_input(k, 'attention', 'keys'), float_input(v, 'attention', 'values')
+  q, k, v = float_input(q, 'attention', 'queries'), float_input(k, 'attention', 'keys'),
+    float_input(v, 'attention', 'values')
   local d = q.shape[#q.shape]
   local scale = opts.scale
   if scale == nil then scale = d >= 0 and d ^ -0.5 or f.rsqrt(f.cast(f.dim(q, -1), q.dtype)) end
@@ -78,9 +88,10 @@ function M.attention(q, k, v, opts)
   return f.matmul(weights, v), weights
 end
 
--- ---- additive -----------------------------------------------------------------------------------------------------------
+-- ---- additive -------------------------------------------------------------------------------------------------------
 local Additive = layer.class{
-  kind = 'AdditiveAttention', made = { 'query_kernel', 'key_kernel', 'scale' }, known = { 'units' }, options = { 'mask', 'causal' }, inputs = 3,
+  kind = 'AdditiveAttention', made = { 'query_kernel', 'key_kernel', 'scale' }, known = { 'units' },
+  options = { 'mask', 'causal' }, inputs = 3,
   text = function(l) return tostring(l.units) end,
   build = function(l, q, k)
     local glorot = initializers.glorot_uniform()
@@ -104,14 +115,16 @@ local Additive = layer.class{
   end,
 }
 
---- df.nn.AdditiveAttention(units, {name}): l(query, keys, values, {mask, causal}) by scores scale · tanh(q W + k U), as Bahdanau's.
--- query [batch, size] or [batch, tq, size], keys and values [batch, tk, size]; gives the mix of values, and the weights.
+--- df.nn.AdditiveAttention(units, {name}): l(query, keys, values, {mask, causal}) by scores scale · tanh(q W + k U), as
+-- Bahdanau's.
+-- query [batch, size] or [batch, tq, size], keys and values [batch, tk, size]; gives the mix of values, and the
+-- weights.
 function M.AdditiveAttention(units, opts)
   opts = errors.options(opts, 'AdditiveAttention', { 'name' })
   return layer.new(Additive, { units = layer.whole(units, 'AdditiveAttention', 'units'), name = opts.name })
 end
 
--- ---- multi-head ------------------------------------------------------------------------------------------------------------
+-- ---- multi-head -----------------------------------------------------------------------------------------------------
 local SEQUENCE = '[batch, time, size]'
 local parts = { 'query', 'key', 'value', 'output' }
 
@@ -146,7 +159,8 @@ local function cached(l, cache)
 end
 
 local MultiHead = layer.class{
-  kind = 'MultiHeadAttention', made = { 'wide' }, known = { 'heads', 'width', 'query', 'key', 'value', 'output', 'drop' },
+  kind = 'MultiHeadAttention', made = { 'wide' },
+  known = { 'heads', 'width', 'query', 'key', 'value', 'output', 'drop' },
   options = { 'causal', 'mask', 'cache', 'training' }, inputs = 3,
   text = function(l) return ('%d, %d'):format(l.heads, l.width) end,
   build = function(l)
@@ -165,7 +179,8 @@ local MultiHead = layer.class{
     end
     l:prepare(query)
     local d = math.floor(l.width / l.heads)
-    local q, k, v = split_heads(l, l.query(query) * d ^ -0.5), split_heads(l, l.key(keys)), split_heads(l, l.value(values))
+    local q, k, v = split_heads(l, l.query(query) * d ^ -0.5), split_heads(l, l.key(keys)),
+    split_heads(l, l.value(values))
     local before = opts.cache ~= nil and cached(l, opts.cache)
     local offset
     if before then
@@ -179,7 +194,8 @@ local MultiHead = layer.class{
     return y
   end,
   methods = {
-    --- l:empty_cache(batch, dtype = 'float32'): keys and values of no time, what a loop over a growing cache begins with.
+    --- l:empty_cache(batch, dtype = 'float32'): keys and values of no time, what a loop over a growing cache begins
+    -- with.
     empty_cache = function(l, batch, dtype)
       local d = math.floor(l.width / l.heads)
       local known = type(batch) == 'number'
@@ -192,14 +208,17 @@ local MultiHead = layer.class{
   },
 }
 
---- df.nn.MultiHeadAttention(heads, size, {use_bias = true, dropout = 0, kernel_initializer, name}): l(query, keys = query, values = keys,
--- {causal = false, mask, cache, training}). size is the width of all heads together; parts .query .key .value .output are Dense.
--- A mask is bool, true where a query may look. With a cache ({} or {keys =, values =}, each [batch, heads, time, size / heads]) the
--- keys and values go behind those it holds, and the longer cache is the second result.
+--- df.nn.MultiHeadAttention(heads, size, {use_bias = true, dropout = 0, kernel_initializer, name}): l(query, keys =
+-- query, values = keys, {causal = false, mask, cache, training}). size is the width of all heads together; parts .query
+-- .key .value .output are Dense.
+-- A mask is bool, true where a query may look. With a cache ({} or {keys =, values =}, each [batch, heads, time, size /
+-- heads]) the keys and values go behind those it holds, and the longer cache is the second result.
 function M.MultiHeadAttention(heads, size, opts)
   opts = errors.options(opts, 'MultiHeadAttention', { 'use_bias', 'dropout', 'kernel_initializer', 'name' })
   heads, size = layer.whole(heads, 'MultiHeadAttention', 'heads'), layer.whole(size, 'MultiHeadAttention', 'size')
-  if size % heads ~= 0 then errors.bad('MultiHeadAttention: the size %d is not a multiple of the %d heads', size, heads) end
+  if size % heads ~= 0 then
+    errors.bad('MultiHeadAttention: the size %d is not a multiple of the %d heads', size, heads)
+  end
   local l = { heads = heads, width = size, inner = {}, name = opts.name }
   for i, name in ipairs(parts) do
     l[name] = basic.Dense(size, { use_bias = opts.use_bias, kernel_initializer = opts.kernel_initializer })
@@ -212,15 +231,18 @@ function M.MultiHeadAttention(heads, size, opts)
   return layer.new(MultiHead, l)
 end
 
--- ---- a transformer's block ---------------------------------------------------------------------------------------------------
+-- ---- a transformer's block ------------------------------------------------------------------------------------------
 local Block = layer.class{
-  kind = 'TransformerBlock', made = { 'width' }, known = { 'heads', 'hidden', 'causal', 'attention', 'norm1', 'norm2', 'dense1', 'dense2', 'drop', 'size' },
+  kind = 'TransformerBlock', made = { 'width' },
+  known = { 'heads', 'hidden', 'causal', 'attention', 'norm1', 'norm2', 'dense1', 'dense2', 'drop', 'size' },
   options = { 'mask', 'cache', 'training' }, inputs = 1,
   text = function(l) return ('%d, %d'):format(l.heads, l.size) end,
   build = function(l, x)
     l.width = l:size_of(x, -1)
     if l.width ~= l.size then l:bad('its input is %s, [batch, time, %d] is expected', shown(x), l.size) end
-    for _, name in ipairs{ 'norm1', 'attention', 'norm2', 'dense1', 'dense2' } do l[name].full_name = l.scope .. '/' .. name end
+    for _, name in ipairs{ 'norm1', 'attention', 'norm2', 'dense1', 'dense2' } do
+      l[name].full_name = l.scope .. '/' .. name
+    end
   end,
   call = function(l, opts, x)
     x = l:input(x, 3, 3, SEQUENCE)
@@ -231,7 +253,8 @@ local Block = layer.class{
       return v
     end
     local normal = l.norm1(x)
-    local seen, cache = l.attention(normal, normal, normal, { causal = l.causal, mask = opts.mask, cache = opts.cache, training = training })
+    local seen, cache = l.attention(normal, normal, normal,
+                                    { causal = l.causal, mask = opts.mask, cache = opts.cache, training = training })
     x = x + drop(seen)
     local y = l:shaped(x, x + drop(l.dense2(l.dense1(l.norm2(x)))))
     if opts.cache ~= nil then return y, cache end
@@ -240,12 +263,14 @@ local Block = layer.class{
   methods = { empty_cache = function(l, ...) return l.attention:empty_cache(...) end },
 }
 
---- df.nn.TransformerBlock(heads, size, {hidden = 4 * size, causal = false, dropout = 0, activation = gelu, name}): attention and two dense
--- layers, each behind a LayerNorm and added to what went in. l(x, {mask, cache, training}); with a cache the second result is it, longer.
+--- df.nn.TransformerBlock(heads, size, {hidden = 4 * size, causal = false, dropout = 0, activation = gelu, name}):
+-- attention and two dense layers, each behind a LayerNorm and added to what went in. l(x, {mask, cache, training});
+-- with a cache the second result is it, longer.
 function M.TransformerBlock(heads, size, opts)
   opts = errors.options(opts, 'TransformerBlock', { 'hidden', 'causal', 'dropout', 'activation', 'name' })
   local attention = M.MultiHeadAttention(heads, size, { dropout = opts.dropout })
-  local l = { heads = heads, size = size, hidden = layer.whole(opts.hidden or 4 * size, 'TransformerBlock', 'hidden'), name = opts.name,
+  local l = { heads = heads, size = size, hidden = layer.whole(opts.hidden or 4 * size, 'TransformerBlock', 'hidden'),
+              name = opts.name,
               causal = layer.flag(opts.causal, 'TransformerBlock', 'causal', false), attention = attention }
   l.norm1, l.norm2 = normalization.LayerNorm(), normalization.LayerNorm()
   l.dense1 = basic.Dense(l.hidden, { activation = opts.activation or f.gelu })

@@ -15,7 +15,8 @@ local glorot, zeros = initializers.glorot_uniform(), initializers.zeros()
 
 -- ---- Dense --------------------------------------------------------------------------------------------------------
 local Dense = layer.class{
-  kind = 'Dense', made = { 'kernel', 'bias' }, known = { 'units', 'activation', 'use_bias', 'kernel_initializer', 'bias_initializer' },
+  kind = 'Dense', made = { 'kernel', 'bias' },
+  known = { 'units', 'activation', 'use_bias', 'kernel_initializer', 'bias_initializer' },
   text = function(l) return tostring(l.units) end,
   build = function(l, x)
     l:weight('kernel', { l:size_of(x, -1), l.units }, l.kernel_initializer)
@@ -36,12 +37,14 @@ local Dense = layer.class{
   end,
 }
 
---- df.nn.Dense(units, {activation, use_bias = true, kernel_initializer, bias_initializer, name}): activation(x kernel + bias).
+--- df.nn.Dense(units, {activation, use_bias = true, kernel_initializer, bias_initializer, name}): activation(x kernel +
+-- bias).
 -- x is float [batch, ..., in]; kernel is [in, units], Glorot's uniform at first; bias [units] of zeros.
 function M.Dense(units, opts)
   opts = errors.options(opts, 'Dense', { 'activation', 'use_bias', 'kernel_initializer', 'bias_initializer', 'name' })
   return layer.new(Dense, {
-    units = layer.whole(units, 'Dense', 'units'), name = opts.name, activation = layer.activation(opts.activation, 'Dense'),
+    units = layer.whole(units, 'Dense', 'units'), name = opts.name,
+    activation = layer.activation(opts.activation, 'Dense'),
     use_bias = layer.flag(opts.use_bias, 'Dense', 'use_bias', true),
     kernel_initializer = initializers.check(opts.kernel_initializer, glorot, 'Dense: kernel_initializer'),
     bias_initializer = initializers.check(opts.bias_initializer, zeros, 'Dense: bias_initializer'),
@@ -72,16 +75,18 @@ local Embedding = layer.class{
 }
 
 --- df.nn.Embedding(n, size, {initializer, name}): the rows of `.table` [n, size] that ids name. Its gradient is sparse.
--- ids are int32 or int64 of any shape; one outside 0 .. n - 1 stops the run. The table is uniform within ±0.05 at first.
+-- ids are int32 or int64 of any shape; one outside 0 .. n - 1 stops the run. The table is uniform within ±0.05 at
+-- first.
 function M.Embedding(n, size, opts)
   opts = errors.options(opts, 'Embedding', { 'initializer', 'name' })
   return layer.new(Embedding, {
-    count = layer.whole(n, 'Embedding', 'the number of rows'), width = layer.whole(size, 'Embedding', 'the size of a row'), name = opts.name,
+    count = layer.whole(n, 'Embedding', 'the number of rows'),
+    width = layer.whole(size, 'Embedding', 'the size of a row'), name = opts.name,
     initializer = initializers.check(opts.initializer, initializers.random_uniform(), 'Embedding: initializer'),
   })
 end
 
--- ---- Dropout ---------------------------------------------------------------------------------------------------------
+-- ---- Dropout --------------------------------------------------------------------------------------------------------
 local Dropout = layer.class{
   kind = 'Dropout', known = { 'rate', 'seed', 'noise_shape' }, options = { 'training' },
   text = function(l) return ('%g'):format(l.rate) end,
@@ -95,8 +100,8 @@ local Dropout = layer.class{
   end,
 }
 
---- df.nn.Dropout(rate, {seed, noise_shape, name}): l(x, {training = false}). In training each element is 0 with probability
--- `rate` and the others are divided by 1 - rate.
+--- df.nn.Dropout(rate, {seed, noise_shape, name}): l(x, {training = false}). In training each element is 0 with
+-- probability `rate` and the others are divided by 1 - rate.
 function M.Dropout(rate, opts)
   opts = errors.options(opts, 'Dropout', { 'seed', 'noise_shape', 'name' })
   if type(rate) ~= 'number' or not (rate >= 0 and rate < 1) then
@@ -106,17 +111,20 @@ function M.Dropout(rate, opts)
   if noise ~= nil and not errors.is_data(noise) and convert.typed(noise) == nil then
     errors.bad('Dropout: noise_shape is a list of dimensions, not %s', errors.describe(noise))
   end
-  return layer.new(Dropout, { rate = rate, seed = layer.seed(opts.seed, 'Dropout'), noise_shape = opts.noise_shape, name = opts.name })
+  return layer.new(Dropout, { rate = rate, seed = layer.seed(opts.seed, 'Dropout'), noise_shape = opts.noise_shape,
+                              name = opts.name })
 end
 
--- ---- Flatten, Sequential -----------------------------------------------------------------------------------------------
+-- ---- Flatten, Sequential --------------------------------------------------------------------------------------------
 local Flatten = layer.class{
   kind = 'Flatten',
   call = function(l, _, x)
     if x == nil then l:bad('its input is missing') end
     x = convert.to_output(x, nil, nil, l:title())
     local shape = x.shape
-    if not shape or #shape < 1 then l:bad('its input is %s, [batch, ...] is expected', tensor.shape_text(x.dtype, shape)) end
+    if not shape or #shape < 1 then
+      l:bad('its input is %s, [batch, ...] is expected', tensor.shape_text(x.dtype, shape))
+    end
     local n = 1
     for i = 2, #shape do n = (n >= 0 and shape[i] >= 0) and n * shape[i] or -1 end
     if n < 0 then
@@ -124,7 +132,8 @@ local Flatten = layer.class{
       return f.reshape(x, { shape[1], -1 })
     end
     -- Beside a 0 a -1 would not be the batch.
-    return l:shaped(x, f.reshape(x, n > 0 and { -1, n } or shape[1] >= 0 and { shape[1], 0 } or f.stack{ f.dim(x, 0), 0 }))
+    return l:shaped(x, f.reshape(x, n > 0 and { -1, n } or shape[1] >= 0 and { shape[1], 0 }
+                                 or f.stack{ f.dim(x, 0), 0 }))
   end,
 }
 
@@ -159,7 +168,8 @@ local Sequential = layer.class{
 function M.Sequential(steps, opts)
   opts = errors.options(opts, 'Sequential', { 'name' })
   if not errors.is_data(steps) or #steps == 0 then
-    errors.bad('Sequential takes a list of layers, not %s', errors.is_data(steps) and 'an empty one' or errors.describe(steps))
+    errors.bad('Sequential takes a list of layers, not %s', errors.is_data(steps) and 'an empty one'
+               or errors.describe(steps))
   end
   local inner = {}
   for i, step in ipairs(steps) do

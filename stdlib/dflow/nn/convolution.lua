@@ -10,10 +10,13 @@ local layer = require 'dflow.nn.layer'
 local M = {}
 local f = ops.functions
 local glorot, zeros = initializers.glorot_uniform(), initializers.zeros()
-local AXES = { '[batch, width, channels]', '[batch, height, width, channels]', '[batch, depth, height, width, channels]' }
+local AXES = { '[batch, width, channels]', '[batch, height, width, channels]',
+               '[batch, depth, height, width, channels]' }
 local or_more = { '', ' or two of them', ' or three of them' }
-local common = { 'strides', 'padding', 'dilation', 'activation', 'use_bias', 'kernel_initializer', 'bias_initializer', 'name' }
-local fields = { 'filters', 'size', 'strides', 'padding', 'dilation', 'activation', 'use_bias', 'kernel_initializer', 'bias_initializer',
+local common = { 'strides', 'padding', 'dilation', 'activation', 'use_bias', 'kernel_initializer', 'bias_initializer',
+                 'name' }
+local fields = { 'filters', 'size', 'strides', 'padding', 'dilation', 'activation', 'use_bias', 'kernel_initializer',
+                 'bias_initializer',
                  'depth_multiplier' }
 
 --- One number for each axis of the window: of a number, or a list.
@@ -34,16 +37,17 @@ end
 local function padding_of(v, kind, causal)
   local text = v == nil and 'VALID' or type(v) == 'string' and v:upper() or v
   if text == 'VALID' or text == 'SAME' or (causal and text == 'CAUSAL') then return text end
-  errors.bad("%s: padding is 'VALID'%s 'SAME'%s, not %s", kind, causal and ',' or ' or', causal and " or 'CAUSAL'" or '', errors.describe(v))
+  errors.bad("%s: padding is 'VALID'%s 'SAME'%s, not %s", kind, causal and ',' or ' or', causal and " or 'CAUSAL'"
+             or '', errors.describe(v))
 end
 
 --- The fields of a convolution of n axes, checked.
 local function convolution(kind, n, filters, size, opts)
   return {
     filters = filters, size = per_axis(size, n, kind, 'the size of the window'), name = opts.name,
-    strides = per_axis(opts.strides or 1, n, kind, 'strides'), dilation = per_axis(opts.dilation or 1, n, kind, 'dilation'),
-    padding = padding_of(opts.padding, kind, n == 1), activation = layer.activation(opts.activation, kind),
-    use_bias = layer.flag(opts.use_bias, kind, 'use_bias', true),
+    strides = per_axis(opts.strides or 1, n, kind, 'strides'),
+    dilation = per_axis(opts.dilation or 1, n, kind, 'dilation'), padding = padding_of(opts.padding, kind, n == 1),
+    activation = layer.activation(opts.activation, kind), use_bias = layer.flag(opts.use_bias, kind, 'use_bias', true),
     kernel_initializer = initializers.check(opts.kernel_initializer, glorot, kind .. ': kernel_initializer'),
     bias_initializer = initializers.check(opts.bias_initializer, zeros, kind .. ': bias_initializer'),
   }
@@ -58,7 +62,8 @@ local function check_channels(l, x, axis)
   local shape, expected = x.shape, l.kernel.shape
   local channels = shape[#shape]
   if channels >= 0 and channels ~= expected[axis] then
-    l:bad('its input %s has %d channels, its kernel is for %d', tensor.shape_text(x.dtype, shape), channels, expected[axis])
+    l:bad('its input %s has %d channels, its kernel is for %d', tensor.shape_text(x.dtype, shape), channels,
+          expected[axis])
   end
 end
 local function finish(l, x, y)
@@ -73,7 +78,8 @@ local function check_reach(l, x)
   for i, size in ipairs(l.size) do
     local have, reach = x.shape[i + 1], (size - 1) * (l.dilation and l.dilation[i] or 1) + 1
     if have >= 0 and reach > have then
-      l:bad("a window that reaches over %d does not fit into the %d of axis %d of its input %s; {padding = 'SAME'} fills up with zeros",
+      l:bad("a window that reaches over %d does not fit into the %d of axis %d of its input %s; {padding = 'SAME'} "
+            .. "fills up with zeros",
             reach, have, i, tensor.shape_text(x.dtype, x.shape))
     end
   end
@@ -81,7 +87,8 @@ end
 
 --- strides, padding and dilations as the nodes have them.
 local function window(l)
-  return { strides = windows.each(l.strides, #l.size), padding = l.padding, dilations = windows.each(l.dilation, #l.size) }
+  return { strides = windows.each(l.strides, #l.size), padding = l.padding,
+           dilations = windows.each(l.dilation, #l.size) }
 end
 
 --- The size of the window, and then these two numbers: the shape of a kernel.
@@ -114,13 +121,14 @@ local function convolves(kind, n, op)
   end
 end
 
---- df.nn.Conv2D(filters, size, {strides = 1, padding = 'VALID', dilation = 1, activation, use_bias = true, kernel_initializer,
--- bias_initializer, name}): size, strides and dilation are a number or {height, width}; kernel is [h, w, in, filters].
+--- df.nn.Conv2D(filters, size, {strides = 1, padding = 'VALID', dilation = 1, activation, use_bias = true,
+-- kernel_initializer, bias_initializer, name}): size, strides and dilation are a number or {height, width}; kernel is
+-- [h, w, in, filters].
 -- df.nn.Conv3D is the same over volumes: {depth, height, width}, kernel [d, h, w, in, filters].
 convolves('Conv2D', 2, 'conv2d')
 convolves('Conv3D', 3, 'conv3d')
 
--- ---- Conv1D: an image of height 1 ----------------------------------------------------------------------------------------
+-- ---- Conv1D: an image of height 1 -----------------------------------------------------------------------------------
 local Conv1D = layer.class{
   kind = 'Conv1D', made = { 'kernel', 'bias' }, known = fields, text = text_of,
   build = function(l, x)
@@ -136,19 +144,20 @@ local Conv1D = layer.class{
     if padding == 'CAUSAL' then
       image, padding = f.pad(image, { { 0, 0 }, { 0, 0 }, { (l.size[1] - 1) * l.dilation[1], 0 }, { 0, 0 } }), 'VALID'
     end
-    local y = f.conv2d(image, f.expand_dims(l.kernel, 0), { strides = { 1, 1, l.strides[1], 1 }, padding = padding, dilations = { 1, 1, l.dilation[1], 1 } })
+    local y = f.conv2d(image, f.expand_dims(l.kernel, 0), { strides = { 1, 1, l.strides[1], 1 }, padding = padding,
+        dilations = { 1, 1, l.dilation[1], 1 } })
     return finish(l, x, f.squeeze(y, 1))
   end,
 }
 
---- df.nn.Conv1D(filters, size, {as Conv2D}): over [batch, width, channels]; kernel is [w, in, filters]. padding = 'CAUSAL' pads in
--- front only, so that no place sees what comes after it.
+--- df.nn.Conv1D(filters, size, {as Conv2D}): over [batch, width, channels]; kernel is [w, in, filters]. padding =
+-- 'CAUSAL' pads in front only, so that no place sees what comes after it.
 function M.Conv1D(filters, size, opts)
   opts = errors.options(opts, 'Conv1D', common)
   return layer.new(Conv1D, convolution('Conv1D', 1, layer.whole(filters, 'Conv1D', 'filters'), size, opts))
 end
 
--- ---- DepthwiseConv2D --------------------------------------------------------------------------------------------------------
+-- ---- DepthwiseConv2D ------------------------------------------------------------------------------------------------
 local DepthwiseConv2D = layer.class{
   kind = 'DepthwiseConv2D', made = { 'kernel', 'bias' }, known = fields, text = text_of,
   build = function(l, x)
@@ -165,8 +174,8 @@ local DepthwiseConv2D = layer.class{
   end,
 }
 
---- df.nn.DepthwiseConv2D(size, {depth_multiplier = 1, and as Conv2D}): each channel by itself, into `depth_multiplier` ones; kernel is
--- [h, w, in, depth_multiplier], the result has in × depth_multiplier channels.
+--- df.nn.DepthwiseConv2D(size, {depth_multiplier = 1, and as Conv2D}): each channel by itself, into `depth_multiplier`
+-- ones; kernel is [h, w, in, depth_multiplier], the result has in × depth_multiplier channels.
 function M.DepthwiseConv2D(size, opts)
   local known = { 'depth_multiplier' }
   for _, name in ipairs(common) do known[#known + 1] = name end
@@ -176,9 +185,9 @@ function M.DepthwiseConv2D(size, opts)
   return layer.new(DepthwiseConv2D, l)
 end
 
--- ---- Conv2DTranspose, Conv3DTranspose ----------------------------------------------------------------------------------------------------------
---- The size of one axis of the result, as TensorFlow's layers choose it: the least that the convolution could have come from, but no
--- smaller than the window. A number, or an Output where `n` is one.
+-- ---- Conv2DTranspose, Conv3DTranspose -------------------------------------------------------------------------------
+--- The size of one axis of the result, as TensorFlow's layers choose it: the least that the convolution could have come
+-- from, but no smaller than the window. A number, or an Output where `n` is one.
 local function grown(l, n, axis)
   local reach, stride = (l.size[axis] - 1) * l.dilation[axis] + 1, l.strides[axis]
   return n * stride + (l.padding == 'VALID' and math.max(reach - stride, 0) or 0)
@@ -221,12 +230,12 @@ local function transposes(kind, n, op)
   end
 end
 
---- df.nn.Conv2DTranspose(filters, size, {as Conv2D}): the transpose of a convolution (its gradient with respect to its input), which makes
--- images larger; kernel is [h, w, filters, in]. df.nn.Conv3DTranspose is the same over volumes.
+--- df.nn.Conv2DTranspose(filters, size, {as Conv2D}): the transpose of a convolution (its gradient with respect to its
+-- input), which makes images larger; kernel is [h, w, filters, in]. df.nn.Conv3DTranspose is the same over volumes.
 transposes('Conv2DTranspose', 2, 'Conv2DBackpropInput')
 transposes('Conv3DTranspose', 3, 'Conv3DBackpropInputV2')
 
--- ---- pooling ---------------------------------------------------------------------------------------------------------------------
+-- ---- pooling --------------------------------------------------------------------------------------------------------
 local function pooling(kind, op, n)
   local class = layer.class{
     kind = kind, known = fields, text = text_of,
@@ -239,10 +248,12 @@ local function pooling(kind, op, n)
   M[kind] = function(size, opts)
     opts = errors.options(opts, kind, { 'strides', 'padding', 'name' })
     local of = per_axis(size, n, kind, 'the size of the window')
-    return layer.new(class, { size = of, strides = per_axis(opts.strides or of, n, kind, 'strides'), padding = padding_of(opts.padding, kind), name = opts.name })
+    return layer.new(class, { size = of, strides = per_axis(opts.strides or of, n, kind, 'strides'),
+                              padding = padding_of(opts.padding, kind), name = opts.name })
   end
 end
---- df.nn.MaxPool2D(size, {strides = size, padding = 'VALID', name}), AvgPool2D, and the same of [batch, width, channels] and of volumes.
+--- df.nn.MaxPool2D(size, {strides = size, padding = 'VALID', name}), AvgPool2D, and the same of [batch, width,
+-- channels] and of volumes.
 for n = 1, 3 do
   pooling(('MaxPool%dD'):format(n), ('max_pool%dd'):format(n), n)
   pooling(('AvgPool%dD'):format(n), ('avg_pool%dd'):format(n), n)

@@ -1,5 +1,5 @@
---- The older functions of df.nn, which build and forget: dense, lstm_cell, gru_cell, dynamic_rnn, glorot_uniform. Programs rest on them;
--- the layers beside this file and df.rnn are what new ones use.
+--- The older functions of df.nn, which build and forget: dense, lstm_cell, gru_cell, dynamic_rnn, glorot_uniform.
+-- Programs rest on them; the layers beside this file and df.rnn are what new ones use.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
@@ -17,7 +17,8 @@ local function known_dim(x, axis, what)
   local shape = x.shape
   local d = shape and shape[axis < 0 and #shape + 1 + axis or axis + 1]
   if not d or d < 0 then
-    errors.bad('%s: axis %d of its input must be known while building: %s', what, axis, tensor.shape_text(x.dtype, shape))
+    errors.bad('%s: axis %d of its input must be known while building: %s', what, axis,
+               tensor.shape_text(x.dtype, shape))
   end
   return d
 end
@@ -25,7 +26,9 @@ end
 --- Weights of [rows, columns] as Glorot and Bengio draw them: uniform within sqrt(6 / (rows + columns)).
 function M.glorot_uniform(rows, columns, dtype, seed)
   for i, n in ipairs{ rows or false, columns or false } do
-    if type(n) ~= 'number' or n < 1 then errors.bad('glorot_uniform: argument %d is a number of units, not %s', i, errors.describe(n or nil)) end
+    if type(n) ~= 'number' or n < 1 then
+      errors.bad('glorot_uniform: argument %d is a number of units, not %s', i, errors.describe(n or nil))
+    end
   end
   local limit = math.sqrt(6 / (rows + columns))
   return f.random_uniform({ rows, columns }, { min = -limit, max = limit, dtype = dtype, seed = seed })
@@ -66,7 +69,8 @@ function M.dense(x, units, opts)
 end
 
 -- ---- recurrent cells --------------------------------------------------------------------------------------------
---- df.nn.lstm_cell(units, {forget_bias = 1, name, seed}): a cell. cell.step(x, state) -> h, state; cell.zero_state(batch, dtype).
+--- df.nn.lstm_cell(units, {forget_bias = 1, name, seed}): a cell. cell.step(x, state) -> h, state;
+-- cell.zero_state(batch, dtype).
 -- Its weights are made at the first step, when the size of x is known. State: {c =, h =}, each [batch, units].
 function M.lstm_cell(units, opts)
   opts = errors.options(opts, 'lstm_cell', { 'forget_bias', 'name', 'seed' })

@@ -1,4 +1,5 @@
---- df.nn.initializers: how the weights of layers begin. Each is made with its options and called with a shape and a dtype:
+--- df.nn.initializers: how the weights of layers begin. Each is made with its options and called with a shape and a
+-- dtype:
 -- `df.nn.initializers.he_normal{seed = 1}({3, 4}, 'float32')` is an Output. Formulas and defaults are TensorFlow's.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -32,12 +33,15 @@ local CUT = 0.87962566103423978
 function M.variance_scaling(opts)
   opts = errors.options(opts, 'variance_scaling', { 'scale', 'mode', 'distribution', 'seed' })
   local scale, mode, distribution = opts.scale or 1, opts.mode or 'fan_in', opts.distribution or 'truncated_normal'
-  if type(scale) ~= 'number' or not (scale > 0) then errors.bad('variance_scaling: scale is a number above 0, not %s', errors.describe(scale)) end
+  if type(scale) ~= 'number' or not (scale > 0) then
+    errors.bad('variance_scaling: scale is a number above 0, not %s', errors.describe(scale))
+  end
   if mode ~= 'fan_in' and mode ~= 'fan_out' and mode ~= 'fan_avg' then
     errors.bad("variance_scaling: mode is 'fan_in', 'fan_out' or 'fan_avg', not %s", errors.describe(mode))
   end
   if distribution ~= 'truncated_normal' and distribution ~= 'untruncated_normal' and distribution ~= 'uniform' then
-    errors.bad("variance_scaling: distribution is 'truncated_normal', 'untruncated_normal' or 'uniform', not %s", errors.describe(distribution))
+    errors.bad("variance_scaling: distribution is 'truncated_normal', 'untruncated_normal' or 'uniform', not %s",
+               errors.describe(distribution))
   end
   return function(shape, dtype)
     local fan_in, fan_out = fans(shape)
@@ -74,7 +78,8 @@ function M.constant(value)
   return function(shape, dtype) return f.fill(shape, f.constant(value, dtype)) end
 end
 
---- random_uniform{min = -0.05, max = 0.05, seed}, random_normal{mean = 0, stddev = 0.05, seed}, truncated_normal{the same}.
+--- random_uniform{min = -0.05, max = 0.05, seed}, random_normal{mean = 0, stddev = 0.05, seed}, truncated_normal{the
+-- same}.
 function M.random_uniform(opts)
   opts = errors.options(opts, 'random_uniform', { 'min', 'max', 'seed' })
   return function(shape, dtype)
@@ -90,8 +95,8 @@ for _, name in ipairs{ 'random_normal', 'truncated_normal' } do
   end
 end
 
---- The columns of a [rows, columns] made orthonormal from left to right, in a while_loop: Gram and Schmidt's way, each column
--- twice, since once is not exact enough in float32. rows >= columns.
+--- The columns of a [rows, columns] made orthonormal from left to right, in a while_loop: Gram and Schmidt's way, each
+-- column twice, since once is not exact enough in float32. rows >= columns.
 local function orthonormal(a, rows, columns)
   local _, q = control.while_loop(function(k) return f.less(k, columns) end, function(k, q)
     local v = f.reshape(f.gather(a, k, { axis = 1 }), { rows, 1 })
@@ -102,7 +107,8 @@ local function orthonormal(a, rows, columns)
   return q
 end
 
---- orthogonal{gain = 1, seed}: rows or columns, whichever are fewer, are orthonormal; axes before the last count as rows.
+--- orthogonal{gain = 1, seed}: rows or columns, whichever are fewer, are orthonormal; axes before the last count as
+-- rows.
 function M.orthogonal(opts)
   opts = errors.options(opts, 'orthogonal', { 'gain', 'seed' })
   return function(shape, dtype)
@@ -127,7 +133,8 @@ function M.identity(opts)
   end
 end
 
-local no_names = { check = true, value = true, constant = true }     -- functions of this module that make no initializer from nothing
+-- functions of this module that make no initializer from nothing
+local no_names = { check = true, value = true, constant = true }
 
 local function names()
   local list = {}
@@ -167,7 +174,8 @@ function M.value(initializer, shape, dtype, what)
   local same = o.shape == nil or #o.shape == #shape
   for i = 1, same and o.shape and #shape or 0 do same = same and (o.shape[i] == shape[i] or o.shape[i] < 0) end
   if not same or graph.dtype(o) ~= d then
-    errors.bad('%s gives %s, %s is expected', what, tensor.shape_text(o.dtype, o.shape), tensor.shape_text(dtype, shape))
+    errors.bad('%s gives %s, %s is expected', what, tensor.shape_text(o.dtype, o.shape),
+               tensor.shape_text(dtype, shape))
   end
   return o
 end

@@ -1,5 +1,6 @@
---- What every layer and cell has. A layer is a table that is called: `l(x, opts)`. Its variables are made at the first call,
--- when the sizes are known, and shared by all later ones; they live at the top level of the graph, wherever the call is.
+--- What every layer and cell has. A layer is a table that is called: `l(x, opts)`. Its variables are made at the first
+-- call, when the sizes are known, and shared by all later ones; they live at the top level of the graph, wherever the
+-- call is.
 --
 -- A class is made once with `layer.class`; `l.own` holds a layer's variables in the order they were made, `l.inner` the
 -- layers inside it.
@@ -51,21 +52,28 @@ Layer.__index = function(l, key)
   local names = { 'parameters', 'variables', 'train', 'eval', 'name' }
   for name in pairs(class.made) do names[#names + 1] = name end
   for name in pairs(class.methods) do names[#names + 1] = name end
-  if type(key) == 'string' then errors.bad("%s has no field or method '%s'%s", l:title(), key, errors.hint_of_others(key, names)) end
+  if type(key) == 'string' then
+    errors.bad("%s has no field or method '%s'%s", l:title(), key, errors.hint_of_others(key, names))
+  end
 end
 
 --- A class of layers.
--- @param spec  {kind = 'Dense', made = {names of the fields that the first call makes}, known = {names of the other fields},
---              options = {names of what a call's options may be}, build = function(l, x, …), call = function(l, opts, x, …),
---              inputs = how many values a call takes, text = function(l) -> what stands in the parentheses, methods = {…},
---              cell = true: a call takes a value and a state, which may be a table with names, and no options}
+-- @param spec  {kind = 'Dense', made = {names of the fields that the first call makes}, known = {names of the other
+--              fields}, options = {names of what a call's options may be}, build = function(l, x, …), call =
+--              function(l, opts, x, …), inputs = how many values a call takes, text = function(l) -> what stands in the
+--              parentheses, methods = {…}, cell = true: a call takes a value and a state, which may be a table with
+--              names, and no options}
 function M.class(spec)
   local class = { kind = spec.kind, build = spec.build, call = spec.call, text = spec.text, inputs = spec.inputs or 1,
-                  options = spec.options or {}, methods = spec.methods or {}, made = {}, known = {}, cell = spec.cell or false }
+                  options = spec.options or {}, methods = spec.methods or {}, made = {}, known = {}, cell = spec.cell
+                  or false }
   errors.with_colons(class.methods, Layer, 'a layer', 'l')
   for _, name in ipairs(spec.made or {}) do class.made[name] = true end
   for _, name in ipairs(spec.known or {}) do class.known[name] = true end
-  for _, name in ipairs{ 'given_name', 'scope', 'graph', 'own', 'inner', 'mode', 'dtype', 'in_shape', 'out_shape', 'full_name' } do class.known[name] = true end
+  for _, name in ipairs{ 'given_name', 'scope', 'graph', 'own', 'inner', 'mode', 'dtype', 'in_shape', 'out_shape',
+                         'full_name' } do
+    class.known[name] = true
+  end
   return class
 end
 
@@ -96,7 +104,8 @@ end
 -- @param trainable    false: a running average or the like, which is no parameter
 function methods.weight(l, field, shape, initializer, trainable)
   local dtype, title = l.dtype, ("%s: the initializer of '%s'"):format(l:title(), field)
-  local v = variable_scope.named(l.graph, l.scope .. '/' .. field, function() return initializers.value(initializer, shape, dtype, title) end,
+  local v = variable_scope.named(l.graph, l.scope .. '/' .. field,
+                                 function() return initializers.value(initializer, shape, dtype, title) end,
                                  shape, dtype, trainable ~= false)
   l.own[#l.own + 1] = v
   rawset(l, field, v)
@@ -132,7 +141,7 @@ function methods.variables(l)
   return listing.of(list)
 end
 
--- ---- modes -----------------------------------------------------------------------------------------------------------
+-- ---- modes ----------------------------------------------------------------------------------------------------------
 local function set_mode(l, training)
   l.mode = training
   for _, inner in ipairs(l.inner) do set_mode(inner, training) end
@@ -152,18 +161,23 @@ function methods.training(l, opts)
     l:bad('training is true, false or a scalar bool, not %s', errors.describe(t))
   end
   t = convert.to_output(t)
-  if (graph.rank(t) or 0) ~= 0 then l:bad('training is %s, a scalar bool is expected', tensor.shape_text(t.dtype, t.shape)) end
+  if (graph.rank(t) or 0) ~= 0 then
+    l:bad('training is %s, a scalar bool is expected', tensor.shape_text(t.dtype, t.shape))
+  end
   return t
 end
 
--- ---- calls -----------------------------------------------------------------------------------------------------------
+-- ---- calls ----------------------------------------------------------------------------------------------------------
 --- x as a float Output of a rank from `low` to `high` (nil: any above), for the layer l.
 -- @param layout  what the message says is expected: `[batch, height, width, channels]`
 function methods.input(l, x, low, high, layout, what)
   what = what or 'its input'
   if x == nil then l:bad('%s is missing', what) end
-  x = convert.to_output(x, convert.typed(x) or rawget(l, 'dtype') and dtypes.of(l.dtype) or dtypes.FLOAT32, nil, l:title())
-  if not dtypes.is_float(graph.dtype(x)) then l:bad("%s is %s, a float dtype is expected: cast it, as in df.cast(x, 'float32')", what, x.dtype) end
+  x = convert.to_output(x, convert.typed(x) or rawget(l, 'dtype') and dtypes.of(l.dtype) or dtypes.FLOAT32, nil,
+                        l:title())
+  if not dtypes.is_float(graph.dtype(x)) then
+    l:bad("%s is %s, a float dtype is expected: cast it, as in df.cast(x, 'float32')", what, x.dtype)
+  end
   local rank = graph.rank(x)
   if not rank then l:bad('the rank of %s must be known while building', what) end
   if rank < low or rank > (high or rank) then
@@ -176,12 +190,16 @@ end
 function methods.size_of(l, x, axis, what)
   local shape = x.shape
   local d = shape[axis < 0 and #shape + 1 + axis or axis + 1]
-  if d < 0 then l:bad('axis %d of %s must be known while building: %s', axis, what or 'its input', tensor.shape_text(x.dtype, shape)) end
+  if d < 0 then
+    l:bad('axis %d of %s must be known while building: %s', axis, what or 'its input',
+          tensor.shape_text(x.dtype, shape))
+  end
   return d
 end
 
---- Before the variables are made: which graph they belong to, of which dtype, and what their names begin with: the variable scope's name
--- and the layer's own, which is found where none is given; of a layer inside another what that one says.
+--- Before the variables are made: which graph they belong to, of which dtype, and what their names begin with: the
+-- variable scope's name and the layer's own, which is found where none is given; of a layer inside another what that
+-- one says.
 function methods.settle(l, x)
   l.graph, l.dtype = x.graph, x.dtype
   l.scope = rawget(l, 'full_name')
@@ -228,10 +246,12 @@ end
 
 Layer.__call = function(l, ...)
   local opts, args, n
-  if l.class.cell then opts, args, n = {}, { ... }, select('#', ...) else opts, args, n = split(l, select('#', ...), ...) end
+  if l.class.cell then opts, args, n = {}, { ... }, select('#', ...) else opts, args,
+      n = split(l, select('#', ...), ...) end
   local inputs = l.class.inputs
   if n > inputs then
-    l:bad('it takes %d value%s%s; value %d is %s', inputs, inputs == 1 and '' or 's', l.class.cell and '' or ' and a table of options', inputs + 1,
+    l:bad('it takes %d value%s%s; value %d is %s', inputs, inputs == 1 and '' or 's', l.class.cell and ''
+          or ' and a table of options', inputs + 1,
           errors.describe(args[inputs + 1]))
   end
   local g = convert.graph_of(args)
@@ -240,7 +260,7 @@ Layer.__call = function(l, ...)
   return graph.with(g, graph.grouped, g, path, l.class.call, l, opts, graph.unpack(args, 1, inputs))
 end
 
--- ---- looks -----------------------------------------------------------------------------------------------------------
+-- ---- looks ----------------------------------------------------------------------------------------------------------
 --- `Dense(64) [3] -> [64], 256 parameters`, and the layers inside on lines of their own.
 local function count(list)
   local n = 0
@@ -280,7 +300,9 @@ end
 
 --- Notes what went in and came out, for tostring; returns y.
 function methods.shaped(l, x, y)
-  if getmetatable(y) ~= graph.Output then l:bad('its activation gives %s, an Output is expected', errors.describe(y)) end
+  if getmetatable(y) ~= graph.Output then
+    l:bad('its activation gives %s, an Output is expected', errors.describe(y))
+  end
   l.in_shape, l.out_shape = x.shape, y.shape
   return y
 end
@@ -305,7 +327,9 @@ end
 
 --- The seed of what draws, or nil.
 function M.seed(v, kind)
-  if v ~= nil and (type(v) ~= 'number' or not dtypes.is_whole(v)) then errors.bad('%s: seed is a whole number, not %s', kind, errors.describe(v)) end
+  if v ~= nil and (type(v) ~= 'number' or not dtypes.is_whole(v)) then
+    errors.bad('%s: seed is a whole number, not %s', kind, errors.describe(v))
+  end
   return v
 end
 
@@ -314,8 +338,8 @@ function M.flag(v, kind, what, default)
   return errors.flag(v, kind, what)
 end
 
---- The weights of values, as losses and metrics take them: one number, one for each example (the axes behind are alike), or of the values'
--- rank, each size theirs or 1.
+--- The weights of values, as losses and metrics take them: one number, one for each example (the axes behind are
+-- alike), or of the values' rank, each size theirs or 1.
 -- @param values  what is weighted; `named` is what messages call it
 function M.weights(v, values, what, named)
   local w = convert.to_output(v, graph.dtype(values), values.graph, what)
@@ -324,7 +348,10 @@ function M.weights(v, values, what, named)
   if not a or not b then return w end
   local fits = #a <= #b
   for i = 1, fits and #a or 0 do fits = fits and (a[i] == 1 or a[i] < 0 or b[i] < 0 or a[i] == b[i]) end
-  if not fits then errors.bad('%s: the weights are %s, the %s %s', what, tensor.shape_text(w.dtype, a), named, tensor.shape_text(values.dtype, b)) end
+  if not fits then
+    errors.bad('%s: the weights are %s, the %s %s', what, tensor.shape_text(w.dtype, a), named,
+               tensor.shape_text(values.dtype, b))
+  end
   for _ = #a > 0 and #a or #b, #b - 1 do w = ops.functions.expand_dims(w, -1) end
   return w
 end

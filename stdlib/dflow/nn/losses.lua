@@ -1,7 +1,9 @@
---- Losses with weights and a reduction, as TensorFlow 1's tf.losses: df.nn.mean_squared_error(labels, predictions, {weights, reduction}).
+--- Losses with weights and a reduction, as TensorFlow 1's tf.losses: df.nn.mean_squared_error(labels, predictions,
+-- {weights, reduction}).
 --
--- weights: a number, one for each example, or of the losses' rank, each size theirs or 1. reduction: 'sum_by_nonzero_weights' (the default: the sum by how many
--- weights are not 0), 'sum', 'mean' (the sum by the sum of weights), 'none'.
+-- weights: a number, one for each example, or of the losses' rank, each size theirs or 1. reduction:
+-- 'sum_by_nonzero_weights' (the default: the sum by how many weights are not 0), 'sum', 'mean' (the sum by the sum of
+-- weights), 'none'.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
@@ -17,7 +19,8 @@ local f = ops.functions
 local function reduced(what, losses, opts)
   local reduction = opts.reduction or 'sum_by_nonzero_weights'
   if reduction ~= 'sum_by_nonzero_weights' and reduction ~= 'sum' and reduction ~= 'mean' and reduction ~= 'none' then
-    errors.bad("%s: reduction is 'sum_by_nonzero_weights', 'sum', 'mean' or 'none', not %s", what, errors.describe(reduction))
+    errors.bad("%s: reduction is 'sum_by_nonzero_weights', 'sum', 'mean' or 'none', not %s", what,
+               errors.describe(reduction))
   end
   local weights = opts.weights
   if weights == nil then
@@ -25,7 +28,8 @@ local function reduced(what, losses, opts)
     if reduction == 'sum' then return f.reduce_sum(losses) end
     local some = losses.shape ~= nil
     for _, n in ipairs(losses.shape or {}) do some = some and n > 0 end
-    return some and f.reduce_mean(losses) or f.div_no_nan(f.reduce_sum(losses), f.cast(f.size(losses), losses.dtype))        -- 0 of none
+    -- 0 of none
+    return some and f.reduce_mean(losses) or f.div_no_nan(f.reduce_sum(losses), f.cast(f.size(losses), losses.dtype))
   end
   weights = layer.weights(weights, losses, what, 'losses')
   local weighted = losses * weights
@@ -39,7 +43,9 @@ end
 
 --- Two tensors of one dtype and shape.
 local function both(what, labels, predictions)
-  if labels == nil or predictions == nil then errors.bad('%s: the %s are missing', what, labels == nil and 'labels' or 'predictions') end
+  if labels == nil or predictions == nil then
+    errors.bad('%s: the %s are missing', what, labels == nil and 'labels' or 'predictions')
+  end
   predictions = convert.to_output(predictions, convert.typed(predictions) or dtypes.FLOAT32, nil, what)
   labels = convert.to_output(labels, convert.typed(labels) or graph.dtype(predictions), predictions.graph, what)
   if labels.dtype ~= predictions.dtype then labels = f.cast(labels, predictions.dtype) end
@@ -47,7 +53,8 @@ local function both(what, labels, predictions)
   local same = not a or not b or #a == #b
   for i = 1, same and a and b and #a or 0 do same = same and (a[i] == b[i] or a[i] < 0 or b[i] < 0) end
   if not same then
-    errors.bad('%s: the labels are %s, the predictions %s', what, tensor.shape_text(labels.dtype, a), tensor.shape_text(predictions.dtype, b))
+    errors.bad('%s: the labels are %s, the predictions %s', what, tensor.shape_text(labels.dtype, a),
+               tensor.shape_text(predictions.dtype, b))
   end
   return labels, predictions
 end
@@ -121,16 +128,20 @@ over_classes('softmax_cross_entropy', { 'label_smoothing' }, function(y, p, opts
   return -f.reduce_sum(f.stop_gradient(y) * f.log_softmax(p), { axis = -1 })
 end)
 
---- df.nn.sparse_softmax_cross_entropy(labels, logits, {weights, reduction}): labels are the numbers of classes; a last axis of one, as
--- columns of a file have it, is none.
+--- df.nn.sparse_softmax_cross_entropy(labels, logits, {weights, reduction}): labels are the numbers of classes; a last
+-- axis of one, as columns of a file have it, is none.
 function M.sparse_softmax_cross_entropy(labels, logits, opts)
   local what = 'sparse_softmax_cross_entropy'
   opts = errors.options(opts, what, { 'weights', 'reduction' })
-  if labels == nil or logits == nil then errors.bad('%s: the %s are missing', what, labels == nil and 'labels' or 'logits') end
+  if labels == nil or logits == nil then
+    errors.bad('%s: the %s are missing', what, labels == nil and 'labels' or 'logits')
+  end
   if convert.typed(labels) and convert.typed(logits) then
     labels, logits = convert.to_output(labels), convert.to_output(logits)
     local rank = graph.rank(labels)
-    if rank and rank > 0 and rank == graph.rank(logits) and labels.shape[rank] == 1 then labels = f.squeeze(labels, { axis = -1 }) end
+    if rank and rank > 0 and rank == graph.rank(logits) and labels.shape[rank] == 1 then
+      labels = f.squeeze(labels, { axis = -1 })
+    end
   end
   return reduced(what, f.sparse_softmax_cross_entropy_with_logits{ labels = labels, logits = logits }, opts)
 end

@@ -32,7 +32,8 @@ local function affine(opts, kind)
     beta_initializer = initializers.check(opts.beta_initializer, zeros, kind .. ': beta_initializer'),
   }
 end
-local known = { 'epsilon', 'center', 'scale', 'gamma_initializer', 'beta_initializer', 'axis', 'momentum', 'groups', 'fused' }
+local known = { 'epsilon', 'center', 'scale', 'gamma_initializer', 'beta_initializer', 'axis', 'momentum', 'groups',
+                'fused' }
 
 local function make_affine(l, n)
   if l.scale then l:weight('gamma', { n }, l.gamma_initializer) end
@@ -52,12 +53,14 @@ end
 
 local function same(v) return v end
 
--- ---- BatchNorm --------------------------------------------------------------------------------------------------------
+-- ---- BatchNorm ------------------------------------------------------------------------------------------------------
 --- The axis as a number from 0, for the layer's input x.
 local function axis_of(l, x)
   local rank = #x.shape
   local at = l.axis < 0 and l.axis + rank or l.axis
-  if at < 0 or at >= rank then l:bad('there is no axis %d in its input %s', l.axis, tensor.shape_text(x.dtype, x.shape)) end
+  if at < 0 or at >= rank then
+    l:bad('there is no axis %d in its input %s', l.axis, tensor.shape_text(x.dtype, x.shape))
+  end
   return at
 end
 
@@ -76,7 +79,8 @@ local function move(l, mean, variance, count, at)
 end
 
 local BatchNorm = layer.class{
-  kind = 'BatchNorm', made = { 'gamma', 'beta', 'moving_mean', 'moving_variance' }, known = known, options = { 'training' },
+  kind = 'BatchNorm', made = { 'gamma', 'beta', 'moving_mean', 'moving_variance' }, known = known,
+  options = { 'training' },
   text = function(l) return l.axis == -1 and '' or 'axis = ' .. l.axis end,
   build = function(l, x, at)
     local n = l:size_of(x, at)
@@ -96,7 +100,8 @@ local BatchNorm = layer.class{
     end
     local n = x.shape[at + 1]
     if n >= 0 and n ~= spread_shape[at + 1] then
-      l:bad('its input %s has %d channels, it was made for %d', tensor.shape_text(x.dtype, x.shape), n, spread_shape[at + 1])
+      l:bad('its input %s has %d channels, it was made for %d', tensor.shape_text(x.dtype, x.shape), n,
+            spread_shape[at + 1])
     end
     local function spread(v) return at == rank - 1 and v or f.reshape(v, spread_shape) end
     local function by_batch()
@@ -122,18 +127,21 @@ local BatchNorm = layer.class{
   end,
 }
 
---- df.nn.BatchNorm{axis = -1, momentum = 0.99, epsilon = 1e-3, center = true, scale = true, name}: l(x, {training = true}).
--- In training x is normalised by its mean and variance over all axes but `axis`, and the moving averages go a part 1 - momentum of
--- the way to them, each time the call runs; otherwise x is normalised by the averages. `training` may be a scalar bool Output.
+--- df.nn.BatchNorm{axis = -1, momentum = 0.99, epsilon = 1e-3, center = true, scale = true, name}: l(x, {training =
+-- true}).
+-- In training x is normalised by its mean and variance over all axes but `axis`, and the moving averages go a part 1 -
+-- momentum of the way to them, each time the call runs; otherwise x is normalised by the averages. `training` may be a
+-- scalar bool Output.
 function M.BatchNorm(opts)
-  opts = errors.options(opts, 'BatchNorm', { 'axis', 'momentum', 'epsilon', 'center', 'scale', 'gamma_initializer', 'beta_initializer', 'name' })
+  opts = errors.options(opts, 'BatchNorm', { 'axis', 'momentum', 'epsilon', 'center', 'scale', 'gamma_initializer',
+      'beta_initializer', 'name' })
   local l = affine(opts, 'BatchNorm')
   l.epsilon, l.momentum = l.epsilon or 1e-3, layer.number(opts.momentum, 'BatchNorm', 'momentum', 0.99)
   l.axis = layer.whole(opts.axis or -1, 'BatchNorm', 'axis', -8)
   return layer.new(BatchNorm, l)
 end
 
--- ---- LayerNorm, RMSNorm ----------------------------------------------------------------------------------------------------
+-- ---- LayerNorm, RMSNorm ---------------------------------------------------------------------------------------------
 local function over_features(kind, made, epsilon, center, call)
   local class = layer.class{
     kind = kind, made = made, known = known,
@@ -159,20 +167,24 @@ local function over_features(kind, made, epsilon, center, call)
   end
 end
 
---- df.nn.LayerNorm{epsilon = 1e-6, center = true, scale = true, name}: each example by mean and variance of its last axis.
+--- df.nn.LayerNorm{epsilon = 1e-6, center = true, scale = true, name}: each example by mean and variance of its last
+-- axis.
 over_features('LayerNorm', { 'gamma', 'beta' }, 1e-6, true, function(l, x)
   local mean, variance = statistics(wide(x), { -1 })
   return normalize(l, x, mean, variance, same)
 end)
 
---- df.nn.layer_norm(x, {gamma, beta, axis = -1, epsilon = 1e-6}): each example by mean and variance over an axis or a list of them, times gamma,
--- plus beta; what LayerNorm does with variables of its own.
+--- df.nn.layer_norm(x, {gamma, beta, axis = -1, epsilon = 1e-6}): each example by mean and variance over an axis or a
+-- list of them, times gamma, plus beta; what LayerNorm does with variables of its own.
 function M.layer_norm(x, opts)
   opts = errors.options(opts, 'layer_norm', { 'gamma', 'beta', 'axis', 'epsilon' })
   x = convert.to_output(x, convert.typed(x) or dtypes.FLOAT32, nil, 'layer_norm')
   if not dtypes.is_float(graph.dtype(x)) then errors.bad('layer_norm: x is %s, a float dtype is expected', x.dtype) end
-  local l = { epsilon = layer.number(opts.epsilon, 'layer_norm', 'epsilon', 1e-6), scale = opts.gamma ~= nil, center = opts.beta ~= nil }
-  for key, given in pairs{ gamma = opts.gamma, beta = opts.beta } do l[key] = convert.to_output(given, graph.dtype(x), x.graph, 'layer_norm') end
+  local l = { epsilon = layer.number(opts.epsilon, 'layer_norm', 'epsilon', 1e-6), scale = opts.gamma ~= nil,
+              center = opts.beta ~= nil }
+  for key, given in pairs{ gamma = opts.gamma, beta = opts.beta } do
+    l[key] = convert.to_output(given, graph.dtype(x), x.graph, 'layer_norm')
+  end
   local mean, variance = statistics(wide(x), opts.axis == nil and { -1 } or opts.axis)
   return normalize(l, x, mean, variance, same)
 end
@@ -185,7 +197,7 @@ over_features('RMSNorm', { 'gamma' }, 1e-6, false, function(l, x)
   return l.scale and y * l.gamma or y
 end)
 
--- ---- GroupNorm ------------------------------------------------------------------------------------------------------------------
+-- ---- GroupNorm ------------------------------------------------------------------------------------------------------
 local GroupNorm = layer.class{
   kind = 'GroupNorm', made = { 'gamma', 'beta' }, known = known,
   text = function(l) return tostring(l.groups) end,
@@ -199,7 +211,8 @@ local GroupNorm = layer.class{
     l:prepare(x)
     local rank, n = #x.shape, l:size_of(x, -1)
     if n % l.groups ~= 0 or (rawget(l, 'gamma') and n ~= l.gamma.shape[1]) then
-      l:bad('its input %s has %d channels, it was made for %d', tensor.shape_text(x.dtype, x.shape), n, l.gamma.shape[1])
+      l:bad('its input %s has %d channels, it was made for %d', tensor.shape_text(x.dtype, x.shape), n,
+            l.gamma.shape[1])
     end
     -- [batch, places, groups, channels of a group], the statistics over places and channels of a group
     local w = wide(x)
@@ -213,10 +226,11 @@ local GroupNorm = layer.class{
   end,
 }
 
---- df.nn.GroupNorm{groups = 32, epsilon = 1e-3, center = true, scale = true, name}: each example by mean and variance of groups of its
--- channels, over all places.
+--- df.nn.GroupNorm{groups = 32, epsilon = 1e-3, center = true, scale = true, name}: each example by mean and variance
+-- of groups of its channels, over all places.
 function M.GroupNorm(opts)
-  opts = errors.options(opts, 'GroupNorm', { 'groups', 'epsilon', 'center', 'scale', 'gamma_initializer', 'beta_initializer', 'name' })
+  opts = errors.options(opts, 'GroupNorm',
+                        { 'groups', 'epsilon', 'center', 'scale', 'gamma_initializer', 'beta_initializer', 'name' })
   local l = affine(opts, 'GroupNorm')
   l.epsilon, l.groups = l.epsilon or 1e-3, layer.whole(opts.groups or 32, 'GroupNorm', 'groups')
   return layer.new(GroupNorm, l)

@@ -1,8 +1,8 @@
 --- Candidate samplers: classes drawn to stand for all others, with how often each was to be expected. As TensorFlow 1's
 -- tf.nn.*_candidate_sampler, in ops and while_loops.
 --
--- Each gives ids int64 [num_sampled], the expected counts of the true classes (shaped as they are) and those of the ids: together
--- what sampled_softmax_loss and nce_loss take as sampled_values.
+-- Each gives ids int64 [num_sampled], the expected counts of the true classes (shaped as they are) and those of the
+-- ids: together what sampled_softmax_loss and nce_loss take as sampled_values.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -21,14 +21,16 @@ function M.classes(classes, num_true, what)
   if classes == nil then errors.bad('%s: the true classes are missing', what) end
   local d = convert.typed(classes)
   if d and d ~= dtypes.INT32 and d ~= dtypes.INT64 then
-    errors.bad("%s: the true classes are %s, int64 is expected: cast them, as in df.cast(x, 'int64')", what, dtypes.name[d])
+    errors.bad("%s: the true classes are %s, int64 is expected: cast them, as in df.cast(x, 'int64')", what,
+               dtypes.name[d])
   end
   classes = convert.to_output(classes, d or dtypes.INT64, nil, what)
   if graph.dtype(classes) ~= dtypes.INT64 then classes = f.cast(classes, 'int64') end
   if graph.rank(classes) == 1 and num_true == 1 then classes = f.expand_dims(classes, 1) end
   local shape = classes.shape
   if shape and (#shape ~= 2 or (shape[2] >= 0 and shape[2] ~= num_true)) then
-    errors.bad('%s: the true classes are %s, [batch, %d] is expected', what, tensor.shape_text(classes.dtype, shape), num_true)
+    errors.bad('%s: the true classes are %s, [batch, %d] is expected', what, tensor.shape_text(classes.dtype, shape),
+               num_true)
   end
   return classes
 end
@@ -39,13 +41,14 @@ local function expected(p, n, tries)
   return f.where(f.equal(f.zeros_like(p) + number, n), p * n, -f.expm1(number * f.log1p(-p)))
 end
 
---- Draws until n different ones are there: ids [n] in the order they came, and how many draws that took. The draws are kept and grow by
--- as many again, so that a range which is nearly used up takes few rounds.
+--- Draws until n different ones are there: ids [n] in the order they came, and how many draws that took. The draws are
+-- kept and grow by as many again, so that a range which is nearly used up takes few rounds.
 local function distinct(draw, n)
   local function done(all) return f.greater_equal(f.size((f.unique(all))), n) end
   local drawn = control.while_loop(function(all) return f.logical_not(done(all)) end, function(all)
     return f.concat({ all, draw(f.size(all)) }, 0)
-  end, { draw(f.int32(2 * n)):set_shape{ -1 } }, { shape_invariants = { { -1 } }, name = 'distinct', back_prop = false })
+  end, { draw(f.int32(2 * n)):set_shape{ -1 } },
+  { shape_invariants = { { -1 } }, name = 'distinct', back_prop = false })
   local ids, index = f.unique(drawn)
   local at = f.unsorted_segment_min(f.range(f.size(drawn)), index, f.size(ids))
   return f.slice(ids, { 0 }, { n }):set_shape{ n }, f.gather(at, n - 1) + 1
@@ -76,12 +79,13 @@ function M.uniform_candidate_sampler(true_classes, num_true, num_sampled, unique
   opts = errors.options(opts, what, { 'seed' })
   local classes, n, range = arguments(what, true_classes, num_true, num_sampled, unique, range_max)
   return sample(classes, n, unique, function(count)
-    return f.random_uniform(f.expand_dims(count, 0), { min = f.int64(0), max = f.int64(range), dtype = 'int64', seed = opts.seed })
+    return f.random_uniform(f.expand_dims(count, 0),
+                            { min = f.int64(0), max = f.int64(range), dtype = 'int64', seed = opts.seed })
   end, function(ids) return f.cast(f.zeros_like(ids), 'float32') + 1 / range end)
 end
 
---- df.nn.log_uniform_candidate_sampler(…): class k with probability log((k + 2) / (k + 1)) / log(range_max + 1), as words are when sorted
--- by how frequent they are.
+--- df.nn.log_uniform_candidate_sampler(…): class k with probability log((k + 2) / (k + 1)) / log(range_max + 1), as
+-- words are when sorted by how frequent they are.
 function M.log_uniform_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, opts)
   local what = 'log_uniform_candidate_sampler'
   opts = errors.options(opts, what, { 'seed' })
@@ -108,8 +112,8 @@ local function by_weights(weights, seed)
   end, function(ids) return f.gather(weights, ids) / total end
 end
 
---- df.nn.fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, {unigrams, distortion = 1, seed}): class k
--- with a probability that goes with unigrams[k] ^ distortion.
+--- df.nn.fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, {unigrams, distortion
+-- = 1, seed}): class k with a probability that goes with unigrams[k] ^ distortion.
 function M.fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, opts)
   local what = 'fixed_unigram_candidate_sampler'
   opts = errors.options(opts, what, { 'unigrams', 'distortion', 'seed' })
@@ -117,7 +121,8 @@ function M.fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, 
   if opts.unigrams == nil then errors.bad('%s: unigrams is missing: how often each class is met', what) end
   local weights = convert.to_output(opts.unigrams, dtypes.FLOAT32, classes.graph, what)
   if graph.rank(weights) ~= 1 or (weights.shape[1] >= 0 and weights.shape[1] ~= range) then
-    errors.bad('%s: unigrams has %s numbers, %d are expected, one for each class', what, tostring((weights.shape or {})[1]), range)
+    errors.bad('%s: unigrams has %s numbers, %d are expected, one for each class', what,
+               tostring((weights.shape or {})[1]), range)
   end
   if weights.dtype ~= 'float32' then weights = f.cast(weights, 'float32') end
   if opts.distortion ~= nil and opts.distortion ~= 1 then weights = f.pow(weights, opts.distortion) end
@@ -125,8 +130,8 @@ function M.fixed_unigram_candidate_sampler(true_classes, num_true, num_sampled, 
   return sample(classes, n, unique, draw, probability)
 end
 
---- df.nn.learned_unigram_candidate_sampler(…): by how often each class was among the true ones so far, all once at first. A run that uses
--- what it gives counts its true classes afterwards, in a variable that is not trainable.
+--- df.nn.learned_unigram_candidate_sampler(…): by how often each class was among the true ones so far, all once at
+-- first. A run that uses what it gives counts its true classes afterwards, in a variable that is not trainable.
 function M.learned_unigram_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, opts)
   local what = 'learned_unigram_candidate_sampler'
   opts = errors.options(opts, what, { 'seed' })

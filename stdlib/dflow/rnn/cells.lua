@@ -1,5 +1,5 @@
---- Recurrent cells: layers that take a value and a state and give a value and the next state. Kernels lie as in TensorFlow 1's
--- tf.nn.rnn_cell: one product of [x, h] with all gates side by side.
+--- Recurrent cells: layers that take a value and a state and give a value and the next state. Kernels lie as in
+-- TensorFlow 1's tf.nn.rnn_cell: one product of [x, h] with all gates side by side.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
@@ -23,7 +23,8 @@ function M.is(v) return layer.is(v) and v.class.cell end
 function M.zeros_of(size, batch, dtype)
   if type(size) == 'table' then
     local out = {}
-    for _, k in ipairs(nest.keys(size)) do out[k] = M.zeros_of(size[k], batch, dtype) end      -- the same graph in every process
+    -- the same graph in every process
+    for _, k in ipairs(nest.keys(size)) do out[k] = M.zeros_of(size[k], batch, dtype) end
     return out
   end
   local shape = size == 0 and { batch } or { batch, size }
@@ -49,7 +50,9 @@ end
 --- One tensor of a state, checked: [batch, size].
 local function part(l, v, size, what, x)
   if v == nil then l:bad('%s is missing', what) end
-  if errors.is_data(v) and nest.has_names(v) then l:bad('%s is a table with names, float [batch, %d] is expected', what, size) end
+  if errors.is_data(v) and nest.has_names(v) then
+    l:bad('%s is a table with names, float [batch, %d] is expected', what, size)
+  end
   v = convert.to_output(v, convert.typed(v) or dtypes.FLOAT32, nil, l:title())
   local s = v.shape
   if s and (#s ~= 2 or (s[2] >= 0 and s[2] ~= size)) then
@@ -57,7 +60,8 @@ local function part(l, v, size, what, x)
   end
   local n = x.shape[1]
   if s and s[1] >= 0 and n >= 0 and s[1] ~= n then
-    l:bad('%s is %s, but its input %s has %d examples', what, tensor.shape_text(v.dtype, s), tensor.shape_text(x.dtype, x.shape), n)
+    l:bad('%s is %s, but its input %s has %d examples', what, tensor.shape_text(v.dtype, s),
+          tensor.shape_text(x.dtype, x.shape), n)
   end
   return v
 end
@@ -85,14 +89,16 @@ end
 local function check_features(l, x, kernel, rest)
   local features = x.shape[2]
   if features >= 0 and features ~= kernel.shape[1] - rest then
-    l:bad('its input %s has %d features, its kernel is for %d', tensor.shape_text(x.dtype, x.shape), features, kernel.shape[1] - rest)
+    l:bad('its input %s has %d features, its kernel is for %d', tensor.shape_text(x.dtype, x.shape), features,
+          kernel.shape[1] - rest)
   end
 end
 
 local function common(kind, units, opts, more)
   local fields = {
-    units = layer.whole(units, kind, 'units'), activation = layer.activation(opts.activation, kind) or f.tanh, name = opts.name,
-    kernel_initializer = initializers.check(opts.kernel_initializer, glorot, kind .. ': kernel_initializer'),
+    units = layer.whole(units, kind, 'units'), activation = layer.activation(opts.activation, kind) or f.tanh,
+    name = opts.name, kernel_initializer = initializers.check(opts.kernel_initializer, glorot, kind
+        .. ': kernel_initializer'),
     bias_initializer = initializers.check(opts.bias_initializer, nil, kind .. ': bias_initializer'),
   }
   fields.output_size, fields.state_size = fields.units, fields.units
@@ -100,7 +106,7 @@ local function common(kind, units, opts, more)
   return fields
 end
 
--- ---- the plain one -----------------------------------------------------------------------------------------------------
+-- ---- the plain one --------------------------------------------------------------------------------------------------
 local RNNCell = M.class{
   kind = 'RNNCell', made = { 'kernel', 'bias' },
   build = function(l, x)
@@ -118,14 +124,15 @@ local RNNCell = M.class{
   end,
 }
 
---- df.rnn.RNNCell(units, {activation = tanh, kernel_initializer, bias_initializer, name}): activation([x, h] kernel + bias).
+--- df.rnn.RNNCell(units, {activation = tanh, kernel_initializer, bias_initializer, name}): activation([x, h] kernel +
+-- bias).
 -- cell(x [batch, in], h [batch, units]) -> y, h; .kernel [in + units, units], .bias [units].
 function M.RNNCell(units, opts)
   opts = errors.options(opts, 'RNNCell', { 'activation', 'kernel_initializer', 'bias_initializer', 'name' })
   return layer.new(RNNCell, common('RNNCell', units, opts))
 end
 
--- ---- LSTM ------------------------------------------------------------------------------------------------------------------
+-- ---- LSTM -----------------------------------------------------------------------------------------------------------
 local norms = { 'input', 'transform', 'forget', 'output', 'state' }
 
 local function clipped(v, limit)
@@ -139,7 +146,9 @@ local LSTMCell = M.class{
     l:weight('kernel', { l:size_of(x, 1) + l.output_size, 4 * l.units }, l.kernel_initializer)
     if not l.norm then l:weight('bias', { 4 * l.units }, l.bias_initializer or zeros) end
     if l.peepholes then
-      for _, name in ipairs{ 'w_i_diag', 'w_f_diag', 'w_o_diag' } do l:weight(name, { l.units }, initializers.variance_scaling{ mode = 'fan_avg', distribution = 'uniform' }) end
+      for _, name in ipairs{ 'w_i_diag', 'w_f_diag', 'w_o_diag' } do
+        l:weight(name, { l.units }, initializers.variance_scaling{ mode = 'fan_avg', distribution = 'uniform' })
+      end
     end
     if l.projection then l:weight('projection_kernel', { l.units, l.projection }, l.kernel_initializer) end
     for _, name in ipairs(l.norm and norms or {}) do l.norm[name].full_name = l.scope .. '/' .. name end
@@ -147,7 +156,8 @@ local LSTMCell = M.class{
   call = function(l, _, x, state)
     x = input(l, x, state)
     if not errors.is_data(state) or state.c == nil or state.h == nil then
-      l:bad('its state is %s, a table {c =, h =} is expected', errors.is_data(state) and 'a table without c and h' or errors.describe(state))
+      l:bad('its state is %s, a table {c =, h =} is expected', errors.is_data(state) and 'a table without c and h'
+            or errors.describe(state))
     end
     local c, h = part(l, state.c, l.units, "its state's c", x), part(l, state.h, l.output_size, "its state's h", x)
     l:prepare(x)
@@ -168,18 +178,23 @@ local LSTMCell = M.class{
   end,
 }
 
---- df.rnn.LSTMCell(units, {forget_bias = 1, peepholes = false, projection, cell_clip, proj_clip, layer_norm = false, activation = tanh,
--- kernel_initializer, bias_initializer, name}): cell(x [batch, in], {c =, h =}) -> h, {c =, h =}.
--- .kernel [in + size of h, 4 units], gates i j f o; .bias [4 units]; with peepholes .w_i_diag .w_f_diag .w_o_diag [units]; with a
--- projection h is [batch, projection], by .projection_kernel. With layer_norm each gate and c are normalised, and there is no bias.
+--- df.rnn.LSTMCell(units, {forget_bias = 1, peepholes = false, projection, cell_clip, proj_clip, layer_norm = false,
+-- activation = tanh, kernel_initializer, bias_initializer, name}): cell(x [batch, in], {c =, h =}) -> h, {c =, h =}.
+-- .kernel [in + size of h, 4 units], gates i j f o; .bias [4 units]; with peepholes .w_i_diag .w_f_diag .w_o_diag
+-- [units]; with a projection h is [batch, projection], by .projection_kernel. With layer_norm each gate and c are
+-- normalised, and there is no bias.
 function M.LSTMCell(units, opts)
-  opts = errors.options(opts, 'LSTMCell', { 'forget_bias', 'peepholes', 'projection', 'cell_clip', 'proj_clip', 'layer_norm', 'activation',
+  opts = errors.options(opts, 'LSTMCell', { 'forget_bias', 'peepholes', 'projection', 'cell_clip', 'proj_clip',
+      'layer_norm', 'activation',
                                             'kernel_initializer', 'bias_initializer', 'name' })
   local fields = common('LSTMCell', units, opts, {
-    forget_bias = layer.number(opts.forget_bias, 'LSTMCell', 'forget_bias', 1), peepholes = layer.flag(opts.peepholes, 'LSTMCell', 'peepholes', false),
-    cell_clip = layer.number(opts.cell_clip, 'LSTMCell', 'cell_clip'), proj_clip = layer.number(opts.proj_clip, 'LSTMCell', 'proj_clip'),
+    forget_bias = layer.number(opts.forget_bias, 'LSTMCell', 'forget_bias', 1),
+    peepholes = layer.flag(opts.peepholes, 'LSTMCell', 'peepholes', false), cell_clip = layer.number(opts.cell_clip,
+        'LSTMCell', 'cell_clip'), proj_clip = layer.number(opts.proj_clip, 'LSTMCell', 'proj_clip'),
   })
-  if opts.layer_norm and opts.bias_initializer ~= nil then errors.bad('LSTMCell: with layer_norm there is no bias, and so no bias_initializer') end
+  if opts.layer_norm and opts.bias_initializer ~= nil then
+    errors.bad('LSTMCell: with layer_norm there is no bias, and so no bias_initializer')
+  end
   if opts.projection ~= nil then fields.projection = layer.whole(opts.projection, 'LSTMCell', 'projection') end
   fields.output_size = fields.projection or fields.units
   fields.state_size = { c = fields.units, h = fields.output_size }
@@ -193,7 +208,7 @@ function M.LSTMCell(units, opts)
   return layer.new(LSTMCell, fields)
 end
 
--- ---- GRU ----------------------------------------------------------------------------------------------------------------------
+-- ---- GRU ------------------------------------------------------------------------------------------------------------
 local GRUCell = M.class{
   kind = 'GRUCell', made = { 'gate_kernel', 'gate_bias', 'candidate_kernel', 'candidate_bias' },
   build = function(l, x)
@@ -208,7 +223,8 @@ local GRUCell = M.class{
     h = part(l, h, l.units, 'its state', x)
     l:prepare(x)
     check_features(l, x, l.gate_kernel, l.units)
-    local r, u = graph.unpack(f.split(f.sigmoid(f.matmul(f.concat({ x, h }, 1), l.gate_kernel) + l.gate_bias), 2, { axis = 1 }))
+    local r, u = graph.unpack(f.split(f.sigmoid(f.matmul(f.concat({ x, h }, 1), l.gate_kernel) + l.gate_bias), 2,
+                                      { axis = 1 }))
     local new = l.activation(f.matmul(f.concat({ x, r * h }, 1), l.candidate_kernel) + l.candidate_bias)
     local y = u * h + (1 - u) * new
     l:shaped(x, y)
@@ -216,8 +232,10 @@ local GRUCell = M.class{
   end,
 }
 
---- df.rnn.GRUCell(units, {activation = tanh, kernel_initializer, bias_initializer, name}): cell(x [batch, in], h) -> y, h.
--- .gate_kernel [in + units, 2 units] (r, u) and .gate_bias, of ones at first; .candidate_kernel [in + units, units], .candidate_bias.
+--- df.rnn.GRUCell(units, {activation = tanh, kernel_initializer, bias_initializer, name}): cell(x [batch, in], h) -> y,
+-- h.
+-- .gate_kernel [in + units, 2 units] (r, u) and .gate_bias, of ones at first; .candidate_kernel [in + units, units],
+-- .candidate_bias.
 function M.GRUCell(units, opts)
   opts = errors.options(opts, 'GRUCell', { 'activation', 'kernel_initializer', 'bias_initializer', 'name' })
   return layer.new(GRUCell, common('GRUCell', units, opts))

@@ -20,19 +20,22 @@ local function is_callable(v)
   return type(mt) == 'table' and type(mt.__call) == 'function' and getmetatable(v) ~= graph.Output
 end
 
---- What is called at each step: of a cell the cell, of the older tables with `step` that, else whatever is called (x, state) -> y, state.
+--- What is called at each step: of a cell the cell, of the older tables with `step` that, else whatever is called (x,
+-- state) -> y, state.
 function M.step_of(cell, what)
   if layer.is(cell) and cell.class.cell then return cell end
   if type(cell) == 'function' then return cell end
   if errors.is_data(cell) and type(cell.step) == 'function' then return cell.step end
   if is_callable(cell) then return cell end
-  errors.bad('%s: the cell is %s; one such as df.rnn.LSTMCell(64), or a function(x, state) is expected', what, errors.describe(cell))
+  errors.bad('%s: the cell is %s; one such as df.rnn.LSTMCell(64), or a function(x, state) is expected', what,
+             errors.describe(cell))
 end
 
 --- The first state, as Outputs: what was given, or the cell's zeros.
 function M.first_state(cell, given, batch, dtype, g, what)
   if given ~= nil then
-    return nest.map(given, function(t) return errors.is_data(t) and (nest.has_names(t) or nest.is_structure(t)) end, function(v)
+    return nest.map(given, function(t) return errors.is_data(t) and (nest.has_names(t) or nest.is_structure(t)) end,
+                    function(v)
       if getmetatable(v) == TensorArray then return v end
       return convert.to_output(v, convert.typed(v) or dtypes.of(dtype), g, what .. ': initial_state')
     end)
@@ -42,15 +45,18 @@ function M.first_state(cell, given, batch, dtype, g, what)
     if cell.step then return cell.zero_state(batch, dtype) end
     return cell:zero_state(batch, dtype)
   end
-  errors.bad('%s: a %s has no zero_state: give initial_state', what, type(cell) == 'function' and 'function' or 'cell of this kind')
+  errors.bad('%s: a %s has no zero_state: give initial_state', what, type(cell) == 'function' and 'function'
+             or 'cell of this kind')
 end
 
--- ---- lengths ----------------------------------------------------------------------------------------------------------------
---- The lengths as int32 [batch], none below 0 or beyond `time`: checked while building where they are known, else when they run.
+-- ---- lengths --------------------------------------------------------------------------------------------------------
+--- The lengths as int32 [batch], none below 0 or beyond `time`: checked while building where they are known, else when
+-- they run.
 function M.lengths(lengths, x, batch, time, what)
   local d = convert.typed(lengths)
   if d and d ~= dtypes.INT32 and d ~= dtypes.INT64 then
-    errors.bad("%s: lengths is %s, int32 or int64 is expected: cast it, as in df.cast(lengths, 'int32')", what, dtypes.name[d])
+    errors.bad("%s: lengths is %s, int32 or int64 is expected: cast it, as in df.cast(lengths, 'int32')", what,
+               dtypes.name[d])
   end
   if errors.is_data(lengths) and not d and type(time) == 'number' then
     for i, n in ipairs(lengths) do
@@ -62,7 +68,8 @@ function M.lengths(lengths, x, batch, time, what)
   lengths = convert.to_output(lengths, d or dtypes.INT32, x.graph, what .. ': lengths')
   local shape = lengths.shape
   if shape and (#shape ~= 1 or (shape[1] >= 0 and type(batch) == 'number' and shape[1] ~= batch)) then
-    errors.bad('%s: lengths is %s, [%s] is expected: one for each example', what, tensor.shape_text(lengths.dtype, shape),
+    errors.bad('%s: lengths is %s, [%s] is expected: one for each example', what,
+               tensor.shape_text(lengths.dtype, shape),
                type(batch) == 'number' and batch or 'batch')
   end
   if graph.dtype(lengths) == dtypes.INT64 then lengths = f.cast(lengths, 'int32') end
@@ -70,14 +77,15 @@ function M.lengths(lengths, x, batch, time, what)
   local message = what .. ': a length is below 0 or beyond the steps that x has'
   local checks = { f.assert(fits, { lengths, convert.to_output(time, dtypes.INT32, x.graph) }, { message = message }) }
   if not shape or shape[1] < 0 or type(batch) ~= 'number' then
-    checks[2] = f.assert(f.equal(f.size(lengths), batch), { f.size(lengths), convert.to_output(batch, dtypes.INT32, x.graph) },
+    checks[2] = f.assert(f.equal(f.size(lengths), batch),
+                         { f.size(lengths), convert.to_output(batch, dtypes.INT32, x.graph) },
                          { message = what .. ': there are not as many lengths as examples' })
   end
   return graph.control_dependencies(checks, function() return f.identity(lengths) end)
 end
 
---- new in the rows that run, old in the others. Of matrices, as states mostly are, by the choice that broadcasts: it is computed in one pass with
--- what is elementwise around it.
+--- new in the rows that run, old in the others. Of matrices, as states mostly are, by the choice that broadcasts: it is
+-- computed in one pass with what is elementwise around it.
 local function rows_of(running, new, old)
   local shape = new.shape
   if not shape or #shape ~= 2 then return f.select(running, new, old) end
@@ -108,13 +116,16 @@ function M.keep(running, new, old, path)
   local same = not a or not b or #a == #b
   for i = 1, same and a and b and #a or 0 do same = same and (a[i] == b[i] or a[i] < 0 or b[i] < 0) end
   if not same then
-    errors.bad('the cell gives state%s as %s, but it began as %s', path, tensor.shape_text(new.dtype, a), tensor.shape_text(old.dtype, b))
+    errors.bad('the cell gives state%s as %s, but it began as %s', path, tensor.shape_text(new.dtype, a),
+               tensor.shape_text(old.dtype, b))
   end
   return rows_of(running, new, old)
 end
 
---- v, an Output or a structure of them, with zeros in the examples that do not run. What lies past an example's end may be anything, NaN too:
--- where it went into a cell it would meet a gradient of 0 there, and 0 * NaN is NaN in the weights that all examples share.
+--- v, an Output or a structure of them, with zeros in the examples that do not run. What lies past an example's end may
+-- be anything, NaN too:
+-- where it went into a cell it would meet a gradient of 0 there, and 0 * NaN is NaN in the weights that all examples
+-- share.
 function M.masked(running, v)
   return nest.map(v, nest.is_structure, function(x)
     x = convert.to_output(x, convert.typed(x) or dtypes.FLOAT32, running.graph)
@@ -148,7 +159,7 @@ local function padded(x, have, time)
   return y:set_shape(shape)
 end
 
--- ---- dynamic_rnn ------------------------------------------------------------------------------------------------------------------
+-- ---- dynamic_rnn ----------------------------------------------------------------------------------------------------
 local loop_names = { 'parallel_iterations', 'save', 'swap_memory', 'name' }
 local rnn_names = { 'lengths', 'initial_state', 'time_major' }
 for _, name in ipairs(loop_names) do rnn_names[#rnn_names + 1] = name end
@@ -159,7 +170,8 @@ local function loop_options(opts, name)
   return out
 end
 
---- df.rnn.dynamic_rnn(cell, x, {lengths, initial_state, time_major = false, parallel_iterations, save, swap_memory, name}).
+--- df.rnn.dynamic_rnn(cell, x, {lengths, initial_state, time_major = false, parallel_iterations, save, swap_memory,
+-- name}).
 -- @param x        [batch, time, ...], or [time, batch, ...] when time_major
 -- @param lengths  [batch]: past them outputs are zeros and the state stays; the loop ends after the longest
 -- @return         the outputs, laid out as x, and the last state
@@ -170,7 +182,8 @@ function M.dynamic_rnn(cell, x, opts)
   if x == nil then errors.bad('%s: x is missing', what) end
   x = convert.to_output(x, convert.typed(x) or dtypes.FLOAT32, nil, what)
   if (graph.rank(x) or 0) < (layer.is(cell) and 3 or 2) then
-    errors.bad('%s: x is %s, %s is expected', what, tensor.shape_text(x.dtype, x.shape), opts.time_major and '[time, batch, inputs]' or '[batch, time, inputs]')
+    errors.bad('%s: x is %s, %s is expected', what, tensor.shape_text(x.dtype, x.shape), opts.time_major
+               and '[time, batch, inputs]' or '[batch, time, inputs]')
   end
   layer.flag(opts.time_major, what, 'time_major')
   return graph.with(x.graph, function()
@@ -178,7 +191,8 @@ function M.dynamic_rnn(cell, x, opts)
     local shape = by_time.shape
     local time = shape[1] >= 0 and shape[1] or f.dim(by_time, 0)
     local batch = shape[2] >= 0 and shape[2] or f.dim(by_time, 1)
-    local state = M.first_state(cell, opts.initial_state, batch, dtypes.is_float(graph.dtype(x)) and x.dtype or 'float32', g, what)
+    local state = M.first_state(cell, opts.initial_state, batch, dtypes.is_float(graph.dtype(x)) and x.dtype
+                                or 'float32', g, what)
     local steps, lengths = time, nil
     if opts.lengths ~= nil then
       lengths = M.lengths(opts.lengths, x, batch, time, what)
@@ -188,7 +202,10 @@ function M.dynamic_rnn(cell, x, opts)
     local rows, like, arrays = tensor_array.new(x.dtype, time):unstack(by_time), nil, nil
     local _, last = control.while_loop(function(t) return f.less(t, steps) end, function(t, s)
       local y, after = step(rows:read(t), s)
-      if y == nil or after == nil then errors.bad('%s: the cell returns %s, an output and a state are expected', what, y == nil and 'nothing' or 'no state') end
+      if y == nil or after == nil then
+        errors.bad('%s: the cell returns %s, an output and a state are expected', what, y == nil and 'nothing'
+                   or 'no state')
+      end
       local running = lengths and f.less(t, lengths)
       if lengths then after = M.keep(running, after, s) end
       like, arrays = y, {}
@@ -217,7 +234,7 @@ function M.dynamic_rnn(cell, x, opts)
   end)
 end
 
--- ---- bidirectional_rnn ----------------------------------------------------------------------------------------------------------------
+-- ---- bidirectional_rnn ----------------------------------------------------------------------------------------------
 local both_names = { 'lengths', 'initial_state_fw', 'initial_state_bw', 'time_major' }
 for _, name in ipairs(loop_names) do both_names[#both_names + 1] = name end
 
@@ -233,8 +250,10 @@ local function two(fw, bw)
   return setmetatable({ fw, bw }, { __index = { fw = fw, bw = bw } })
 end
 
---- df.rnn.bidirectional_rnn(fw, bw, x, {lengths, initial_state_fw, initial_state_bw, time_major, parallel_iterations, save, swap_memory, name}):
--- one cell from the beginning, the other from the end of each example. Gives {fw, bw} outputs and {fw, bw} states, also as .fw and .bw.
+--- df.rnn.bidirectional_rnn(fw, bw, x, {lengths, initial_state_fw, initial_state_bw, time_major, parallel_iterations,
+-- save, swap_memory, name}):
+-- one cell from the beginning, the other from the end of each example. Gives {fw, bw} outputs and {fw, bw} states, also
+-- as .fw and .bw.
 function M.bidirectional_rnn(fw, bw, x, opts)
   local what = 'bidirectional_rnn'
   opts = errors.options(opts, what, both_names)
@@ -251,8 +270,10 @@ function M.bidirectional_rnn(fw, bw, x, opts)
     local time, batch = shape[t] >= 0 and shape[t] or f.dim(x, t - 1), shape[b] >= 0 and shape[b] or f.dim(x, b - 1)
     local lengths = opts.lengths ~= nil and M.lengths(opts.lengths, x, batch, time, what) or nil
     local function run(cell, input, side)
-      return M.dynamic_rnn(cell, input, { lengths = lengths, time_major = opts.time_major, parallel_iterations = opts.parallel_iterations, save = opts.save,
-        swap_memory = opts.swap_memory, initial_state = opts['initial_state_' .. side], name = (opts.name or 'rnn') .. '_' .. side })
+      return M.dynamic_rnn(cell, input, { lengths = lengths, time_major = opts.time_major,
+          parallel_iterations = opts.parallel_iterations, save = opts.save,
+        swap_memory = opts.swap_memory, initial_state = opts['initial_state_' .. side], name = (opts.name or 'rnn')
+        .. '_' .. side })
     end
     local y_fw, s_fw = run(fw, x, 'fw')
     local y_bw, s_bw = run(bw, reversed(x, lengths, opts.time_major), 'bw')
@@ -260,17 +281,21 @@ function M.bidirectional_rnn(fw, bw, x, opts)
   end)
 end
 
--- ---- raw_rnn --------------------------------------------------------------------------------------------------------------------------
---- df.rnn.raw_rnn(cell, loop_fn, {parallel_iterations, save, swap_memory, name}): a loop whose inputs, end and outputs loop_fn decides.
--- loop_fn(time, output, state, loop_state) -> finished [batch], next_input, next_state, emit, next_loop_state. It is first called with time
--- 0 and nothing else, and says then how all begins (emit: nil, or what is emitted where an example has finished, without its batch). While an
--- example is not finished its state goes on and what is emitted is written; afterwards the state stays and zeros are written.
+-- ---- raw_rnn --------------------------------------------------------------------------------------------------------
+--- df.rnn.raw_rnn(cell, loop_fn, {parallel_iterations, save, swap_memory, name}): a loop whose inputs, end and outputs
+-- loop_fn decides.
+-- loop_fn(time, output, state, loop_state) -> finished [batch], next_input, next_state, emit, next_loop_state. It is
+-- first called with time 0 and nothing else, and says then how all begins (emit: nil, or what is emitted where an
+-- example has finished, without its batch). While an example is not finished its state goes on and what is emitted is
+-- written; afterwards the state stays and zeros are written.
 -- @return  a TensorArray (or a structure of them) of what was emitted, the last state, the last loop_state
 function M.raw_rnn(cell, loop_fn, opts)
   local what = 'raw_rnn'
   opts = errors.options(opts, what, loop_names)
   local step = M.step_of(cell, what)
-  if type(loop_fn) ~= 'function' then errors.bad('%s takes a cell and a function, not %s', what, errors.describe(loop_fn)) end
+  if type(loop_fn) ~= 'function' then
+    errors.bad('%s takes a cell and a function, not %s', what, errors.describe(loop_fn))
+  end
   local zero = f.int32(0)
   local finished, input, state, emitted, loop_state = loop_fn(zero, nil, nil, nil)
   if finished == nil or input == nil or state == nil then
@@ -289,7 +314,9 @@ function M.raw_rnn(cell, loop_fn, opts)
     local y, after = step(v.input, v.state)
     local next_time = f.add(v.time, 1)
     local done, next_input, next_state, emit, next_loop = loop_fn(next_time, y, after, v.loop_state)
-    if done == nil or next_input == nil then errors.bad('%s: the function gives no %s', what, done == nil and 'finished' or 'next_input') end
+    if done == nil or next_input == nil then
+      errors.bad('%s: the function gives no %s', what, done == nil and 'finished' or 'next_input')
+    end
     if next_state == nil then next_state = after end
     if emit == nil then emit = y end
     local running = f.logical_not(v.finished)
@@ -302,7 +329,8 @@ function M.raw_rnn(cell, loop_fn, opts)
     end)
     if next_loop == nil then next_loop = v.loop_state end
     done = f.logical_or(v.finished, done)
-    return { time = next_time, finished = done, input = M.masked(f.logical_not(done), next_input), state = M.keep(running, next_state, v.state),
+    return { time = next_time, finished = done, input = M.masked(f.logical_not(done), next_input),
+             state = M.keep(running, next_state, v.state),
              loop_state = has_loop_state and next_loop or nil }
   end, vars, loop_options(opts, 'raw_rnn'))
   local k = 0

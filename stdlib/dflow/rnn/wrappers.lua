@@ -1,4 +1,5 @@
---- Cells around cells: stacked, with dropout, with what goes in added to what comes out, with attention, with adaptive time.
+--- Cells around cells: stacked, with dropout, with what goes in added to what comes out, with attention, with adaptive
+-- time.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -16,19 +17,23 @@ local M = {}
 local f = ops.functions
 
 local function check_cell(v, kind, what)
-  if not cells.is(v) then errors.bad('%s: %s is %s, a cell such as df.rnn.LSTMCell(64) is expected', kind, what or 'the first argument', errors.describe(v)) end
+  if not cells.is(v) then
+    errors.bad('%s: %s is %s, a cell such as df.rnn.LSTMCell(64) is expected', kind, what or 'the first argument',
+               errors.describe(v))
+  end
   return v
 end
 
 local function inner_state(l, batch, dtype) return l.inner[1]:zero_state(batch, dtype) end
 
--- ---- stacked -----------------------------------------------------------------------------------------------------------
+-- ---- stacked --------------------------------------------------------------------------------------------------------
 local Multi = cells.class{
   kind = 'MultiRNNCell',
   text = function(l) return tostring(#l.inner) .. (#l.inner == 1 and ' cell' or ' cells') end,
   call = function(l, _, x, state)
     if not errors.is_data(state) or #state ~= #l.inner then
-      l:bad('its state is %s, a list of %d states is expected', errors.is_data(state) and 'a list of ' .. #state or errors.describe(state), #l.inner)
+      l:bad('its state is %s, a list of %d states is expected', errors.is_data(state) and 'a list of ' .. #state
+            or errors.describe(state), #l.inner)
     end
     x = l:input(x, 2, 2, '[batch, features]')
     local from, after = x, {}
@@ -50,7 +55,8 @@ local Multi = cells.class{
 function M.MultiRNNCell(list, opts)
   opts = errors.options(opts, 'MultiRNNCell', { 'name' })
   if not errors.is_data(list) or #list == 0 then
-    errors.bad('MultiRNNCell takes a list of cells, not %s', errors.is_data(list) and 'an empty one' or errors.describe(list))
+    errors.bad('MultiRNNCell takes a list of cells, not %s', errors.is_data(list) and 'an empty one'
+               or errors.describe(list))
   end
   local inner, sizes = {}, {}
   for i, cell in ipairs(list) do
@@ -59,10 +65,11 @@ function M.MultiRNNCell(list, opts)
       if inner[k] == cell then errors.bad('MultiRNNCell: cells %d and %d are the same: make a cell for each', k, i) end
     end
   end
-  return layer.new(Multi, { inner = inner, state_size = sizes, output_size = inner[#inner].output_size, name = opts.name })
+  return layer.new(Multi, { inner = inner, state_size = sizes, output_size = inner[#inner].output_size,
+                            name = opts.name })
 end
 
--- ---- dropout ----------------------------------------------------------------------------------------------------------------
+-- ---- dropout --------------------------------------------------------------------------------------------------------
 --- Runs fn at the top level of g, whatever is being built.
 local function at_top(g, fn)
   core.push_top(g.handle)
@@ -79,7 +86,10 @@ local function drop(l, v, keep, place)
   local noise = l.noise[place]
   if not noise then
     local size = v.shape[#v.shape]
-    if size < 0 then l:bad('the size of %s must be known while building for a mask that all steps share', tensor.shape_text(v.dtype, v.shape)) end
+    if size < 0 then
+      l:bad('the size of %s must be known while building for a mask that all steps share',
+            tensor.shape_text(v.dtype, v.shape))
+    end
     noise = at_top(v.graph, function()
       local at = f.random_uniform({ 1, size }, { dtype = v.dtype, seed = l.seed and l.seed + place })
       return f.floor(at + keep) / keep
@@ -89,8 +99,8 @@ local function drop(l, v, keep, place)
   return v * noise
 end
 
---- The state with dropout: of an LSTM's only h, since c is what remembers. Each part has a place of its own, be it made of others
---- or not.
+--- The state with dropout: of an LSTM's only h, since c is what remembers. Each part has a place of its own, be it made
+--- of others or not.
 local function drop_state(l, state, place)
   if l.keep.state == nil or l.keep.state == 1 then return state end
   local function part(v, remembers)
@@ -121,25 +131,31 @@ local Dropout = cells.class{
   methods = { zero_state = inner_state },
 }
 
---- df.rnn.DropoutWrapper(cell, {input_keep_prob = 1, output_keep_prob = 1, state_keep_prob = 1, variational = false, seed, name}).
--- A probability is a number above 0 and at most 1, or a scalar float Output. variational: the same mask at all steps of a run.
+--- df.rnn.DropoutWrapper(cell, {input_keep_prob = 1, output_keep_prob = 1, state_keep_prob = 1, variational = false,
+-- seed, name}).
+-- A probability is a number above 0 and at most 1, or a scalar float Output. variational: the same mask at all steps of
+-- a run.
 -- After l:eval() nothing is dropped in later calls.
 function M.DropoutWrapper(cell, opts)
   check_cell(cell, 'DropoutWrapper')
-  opts = errors.options(opts, 'DropoutWrapper', { 'input_keep_prob', 'output_keep_prob', 'state_keep_prob', 'variational', 'seed', 'name' })
+  opts = errors.options(opts, 'DropoutWrapper',
+                        { 'input_keep_prob', 'output_keep_prob', 'state_keep_prob', 'variational', 'seed', 'name' })
   local keep = {}
   for _, name in ipairs{ 'input', 'output', 'state' } do
     local p = opts[name .. '_keep_prob']
     if p ~= nil and convert.typed(p) == nil and not (type(p) == 'number' and p > 0 and p <= 1) then
-      errors.bad('DropoutWrapper: %s_keep_prob is a number above 0 and at most 1, or an Output, not %s', name, errors.describe(p))
+      errors.bad('DropoutWrapper: %s_keep_prob is a number above 0 and at most 1, or an Output, not %s', name,
+                 errors.describe(p))
     end
     keep[name] = p
   end
-  return layer.new(Dropout, { inner = { cell }, keep = keep, noise = {}, variational = layer.flag(opts.variational, 'DropoutWrapper', 'variational', false),
-                              seed = layer.seed(opts.seed, 'DropoutWrapper'), state_size = cell.state_size, output_size = cell.output_size, name = opts.name })
+  return layer.new(Dropout, { inner = { cell }, keep = keep, noise = {},
+                              variational = layer.flag(opts.variational, 'DropoutWrapper', 'variational', false),
+                              seed = layer.seed(opts.seed, 'DropoutWrapper'), state_size = cell.state_size,
+                                output_size = cell.output_size, name = opts.name })
 end
 
--- ---- residual -----------------------------------------------------------------------------------------------------------------
+-- ---- residual -------------------------------------------------------------------------------------------------------
 local Residual = cells.class{
   kind = 'ResidualWrapper', text = function(l) return l.inner[1].class.kind end,
   call = function(l, _, x, state)
@@ -147,7 +163,8 @@ local Residual = cells.class{
     l.graph = x.graph
     local y, after = l.inner[1](x, state)
     if x.shape[2] >= 0 and y.shape[2] >= 0 and x.shape[2] ~= y.shape[2] then
-      l:bad('its input is %s, but the cell gives %s: they are added and must be alike', tensor.shape_text(x.dtype, x.shape), tensor.shape_text(y.dtype, y.shape))
+      l:bad('its input is %s, but the cell gives %s: they are added and must be alike',
+            tensor.shape_text(x.dtype, x.shape), tensor.shape_text(y.dtype, y.shape))
     end
     y = y + x
     l:shaped(x, y)
@@ -160,18 +177,24 @@ local Residual = cells.class{
 function M.ResidualWrapper(cell, opts)
   check_cell(cell, 'ResidualWrapper')
   opts = errors.options(opts, 'ResidualWrapper', { 'name' })
-  return layer.new(Residual, { inner = { cell }, state_size = cell.state_size, output_size = cell.output_size, name = opts.name })
+  return layer.new(Residual, { inner = { cell }, state_size = cell.state_size, output_size = cell.output_size,
+                               name = opts.name })
 end
 
--- ---- attention ----------------------------------------------------------------------------------------------------------------
+-- ---- attention ------------------------------------------------------------------------------------------------------
 local Mechanism = { __name = 'dflow.Attention' }
-Mechanism.__tostring = function(m) return ('%s(%d) of a memory %s'):format(m.kind, m.units, tensor.shape_text(m.memory.dtype, m.memory.shape)) end
+Mechanism.__tostring = function(m)
+  return ('%s(%d) of a memory %s'):format(m.kind, m.units, tensor.shape_text(m.memory.dtype, m.memory.shape))
+end
 
 --- What both mechanisms share: the memory with zeros past its lengths, its keys, and the mask of what counts.
 local function mechanism(kind, units, memory, opts, score)
   if memory == nil then errors.bad('%s: the memory is missing', kind) end
   memory = convert.to_output(memory, dtypes.FLOAT32, nil, kind)
-  if graph.rank(memory) ~= 3 then errors.bad('%s: the memory is %s, [batch, time, size] is expected', kind, tensor.shape_text(memory.dtype, memory.shape)) end
+  if graph.rank(memory) ~= 3 then
+    errors.bad('%s: the memory is %s, [batch, time, size] is expected', kind,
+               tensor.shape_text(memory.dtype, memory.shape))
+  end
   local m = setmetatable({ units = layer.whole(units, kind, 'units'), memory = memory, kind = kind }, Mechanism)
   m.memory_layer = basic.Dense(units, { use_bias = false, name = opts.name and opts.name .. '/memory_layer' })
   if opts.lengths ~= nil then
@@ -186,7 +209,9 @@ local function mechanism(kind, units, memory, opts, score)
       local rows, asked = a.memory.shape[1], query.shape and query.shape[1] or -1
       if rows >= 0 and asked >= 0 and rows ~= asked then
         errors.bad('%s: the memory has %d examples, and %d ask it%s', kind, rows, asked,
-                   asked % rows == 0 and (': for a beam search, cell:beams(%d) makes a cell with a memory for each beam'):format(asked / rows) or '')
+                   asked % rows ~= 0 and ''
+                   or (': for a beam search, cell:beams(%d) makes a cell with a memory for each beam'):format(asked
+                       / rows))
       end
       local s = score(a, query)
       if a.mask then s = f.where(a.mask, s, f.ones_like(s) * (s.dtype == 'float16' and -6e4 or -1e9)) end
@@ -198,13 +223,16 @@ local function mechanism(kind, units, memory, opts, score)
   --- The same, with the same weights, for `n` beams of each example.
   function m.beams(n)
     local b = setmetatable({}, { __index = m, __tostring = Mechanism.__tostring, __name = Mechanism.__name })
-    for key, v in pairs(require('dflow.rnn.beam').tile_batch({ memory = m.memory, keys = m.keys, mask = m.mask }, n)) do b[key] = v end
+    for key, v in pairs(require('dflow.rnn.beam').tile_batch({ memory = m.memory, keys = m.keys, mask = m.mask }, n)) do
+      b[key] = v
+    end
     return attends(b)
   end
   return attends(m)
 end
 
---- df.rnn.BahdanauAttention(units, memory, {lengths, name}): scores v · tanh(query W + memory U) over memory [batch, time, size].
+--- df.rnn.BahdanauAttention(units, memory, {lengths, name}): scores v · tanh(query W + memory U) over memory [batch,
+-- time, size].
 -- What is past an example's length has no weight.
 function M.BahdanauAttention(units, memory, opts)
   opts = errors.options(opts, 'BahdanauAttention', { 'lengths', 'name' })
@@ -223,7 +251,8 @@ function M.LuongAttention(units, memory, opts)
   local m = mechanism('LuongAttention', units, memory, opts, function(m, query)
     local s = query.shape
     if s and s[2] >= 0 and s[2] ~= m.units then
-      errors.bad('LuongAttention: the query is %s, [batch, %d] is expected: its units are those of the cell', tensor.shape_text(query.dtype, s), m.units)
+      errors.bad('LuongAttention: the query is %s, [batch, %d] is expected: its units are those of the cell',
+                 tensor.shape_text(query.dtype, s), m.units)
     end
     return f.squeeze(f.matmul(m.keys, f.expand_dims(query, 2)), 2)
   end)
@@ -262,25 +291,31 @@ Attention = cells.class{
     end,
     beams = function(l, n)
       local fields = { mechanism = l.mechanism.beams(layer.whole(n, 'AttentionWrapper:beams', 'the number of beams')) }
-      for _, key in ipairs{ 'inner', 'attention_size', 'output_attention', 'mixer', 'output_size', 'state_size' } do fields[key] = l[key] end
+      for _, key in ipairs{ 'inner', 'attention_size', 'output_attention', 'mixer', 'output_size', 'state_size' } do
+        fields[key] = l[key]
+      end
       return layer.new(Attention, fields)
     end,
   },
 }
 
---- df.rnn.AttentionWrapper(cell, mechanism, {attention_size, output_attention = true, name}): at each step the cell sees x beside what was
--- attended to last, and its output asks the memory. The state is {cell =, attention =, weights =}. cell:beams(n) is the same cell for the n beams
--- of each example, in df.rnn.beam_search.
+--- df.rnn.AttentionWrapper(cell, mechanism, {attention_size, output_attention = true, name}): at each step the cell
+-- sees x beside what was attended to last, and its output asks the memory. The state is {cell =, attention =, weights
+-- =}. cell:beams(n) is the same cell for the n beams of each example, in df.rnn.beam_search.
 -- @param attention_size  attention is [output, mix] times a matrix of so many columns; without it, the mix itself
 function M.AttentionWrapper(cell, how, opts)
   check_cell(cell, 'AttentionWrapper')
   opts = errors.options(opts, 'AttentionWrapper', { 'attention_size', 'output_attention', 'name' })
   if type(how) ~= 'table' or type(how.attend) ~= 'function' then
-    errors.bad('AttentionWrapper: the second argument is %s, a mechanism such as df.rnn.BahdanauAttention(64, memory) is expected', errors.describe(how))
+    errors.bad('AttentionWrapper: the second argument is %s, a mechanism such as df.rnn.BahdanauAttention(64, memory) '
+               .. 'is expected', errors.describe(how))
   end
   local size = how.memory.shape[3]
   if opts.attention_size ~= nil then size = layer.whole(opts.attention_size, 'AttentionWrapper', 'attention_size') end
-  if size < 0 then errors.bad('AttentionWrapper: the size of the memory must be known while building: %s', tensor.shape_text(how.memory.dtype, how.memory.shape)) end
+  if size < 0 then
+    errors.bad('AttentionWrapper: the size of the memory must be known while building: %s',
+               tensor.shape_text(how.memory.dtype, how.memory.shape))
+  end
   local fields = { inner = { cell }, mechanism = how, attention_size = size, name = opts.name,
                    output_attention = layer.flag(opts.output_attention, 'AttentionWrapper', 'output_attention', true) }
   for _, l in ipairs(how.layers) do fields.inner[#fields.inner + 1] = l end
@@ -293,7 +328,7 @@ function M.AttentionWrapper(cell, how, opts)
   return layer.new(Attention, fields)
 end
 
--- ---- adaptive computation time ---------------------------------------------------------------------------------------------------
+-- ---- adaptive computation time --------------------------------------------------------------------------------------
 --- where(mask [batch], a, b) for all tensors of two like structures.
 local function mix(mask, a, b)
   if errors.is_data(a) then
@@ -330,7 +365,8 @@ local ACT = cells.class{
     local batch = x.shape[1] >= 0 and x.shape[1] or f.dim(x, 0)
     local nothing = cells.zeros_of(0, batch, x.dtype)
     local flag = f.expand_dims(nothing, 1)
-    local first = { inner = state.state, sum = nothing, n = nothing, left = nothing, state = nest.map(state.state, nest.is_structure, f.zeros_like),
+    local first = { inner = state.state, sum = nothing, n = nothing, left = nothing,
+                    state = nest.map(state.state, nest.is_structure, f.zeros_like),
                     y = cells.zeros_of(cell.output_size, batch, x.dtype) }
     local last = control.while_loop(
       function(v) return f.reduce_any(f.less(v.sum, enough)) end,
@@ -339,14 +375,17 @@ local ACT = cells.class{
         local running = f.less(v.sum, enough)
         local on = f.cast(running, x.dtype)
         local h = f.squeeze(l.halting(y), 1)
-        local ends = f.logical_and(running, f.logical_or(f.greater_equal(v.sum + h, enough), f.greater_equal(v.n, l.max_steps - 1)))
+        local ends = f.logical_and(running, f.logical_or(f.greater_equal(v.sum + h, enough),
+            f.greater_equal(v.n, l.max_steps - 1)))
         local rest = 1 - v.sum
         local p = f.where(ends, rest, h) * on
-        return { inner = mix(running, inner, v.inner), n = v.n + on, left = f.where(ends, rest, v.left), sum = f.where(ends, f.ones_like(p), v.sum + p),
+        return { inner = mix(running, inner, v.inner), n = v.n + on, left = f.where(ends, rest, v.left),
+                 sum = f.where(ends, f.ones_like(p), v.sum + p),
                  state = add_part(v.state, p, inner), y = add_part(v.y, p, y) }
       end, first, { name = 'act' })
     l:shaped(x, last.y)
-    return last.y, { state = last.state, ponder = state.ponder + f.stop_gradient(last.n) + last.left, steps = state.steps + f.stop_gradient(last.n) }
+    return last.y, { state = last.state, ponder = state.ponder + f.stop_gradient(last.n) + last.left,
+                     steps = state.steps + f.stop_gradient(last.n) }
   end,
   methods = {
     zero_state = function(l, batch, dtype)
@@ -356,15 +395,20 @@ local ACT = cells.class{
   },
 }
 
---- df.rnn.ACTCell(cell, {epsilon = 0.01, max_steps = 100, name}): Graves' adaptive computation time: at each step the cell runs in a
--- while_loop until a halting unit has said enough, and what it gave is averaged. Beside x it sees whether this is the first time.
--- The state is {state =, ponder =, steps =}: ponder [batch] is the cost so far, to be added to the loss; steps how often the cell ran.
+--- df.rnn.ACTCell(cell, {epsilon = 0.01, max_steps = 100, name}): Graves' adaptive computation time: at each step the
+-- cell runs in a while_loop until a halting unit has said enough, and what it gave is averaged. Beside x it sees
+-- whether this is the first time.
+-- The state is {state =, ponder =, steps =}: ponder [batch] is the cost so far, to be added to the loss; steps how
+-- often the cell ran.
 function M.ACTCell(cell, opts)
   check_cell(cell, 'ACTCell')
   opts = errors.options(opts, 'ACTCell', { 'epsilon', 'max_steps', 'halting_bias', 'name' })
-  local halting = basic.Dense(1, { activation = f.sigmoid, bias_initializer = layer.number(opts.halting_bias, 'ACTCell', 'halting_bias', 1) })
-  return layer.new(ACT, { inner = { cell, halting }, halting = halting, epsilon = layer.number(opts.epsilon, 'ACTCell', 'epsilon', 0.01),
-                          max_steps = layer.whole(opts.max_steps or 100, 'ACTCell', 'max_steps'), output_size = cell.output_size,
+  local halting = basic.Dense(1, { activation = f.sigmoid,
+      bias_initializer = layer.number(opts.halting_bias, 'ACTCell', 'halting_bias', 1) })
+  return layer.new(ACT, { inner = { cell, halting }, halting = halting,
+                          epsilon = layer.number(opts.epsilon, 'ACTCell', 'epsilon', 0.01),
+                          max_steps = layer.whole(opts.max_steps or 100, 'ACTCell', 'max_steps'),
+                          output_size = cell.output_size,
                           state_size = { state = cell.state_size, ponder = 0, steps = 0 }, name = opts.name })
 end
 

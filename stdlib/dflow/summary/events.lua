@@ -1,7 +1,8 @@
---- What event files hold, of one run or of several beside each other: curves, histograms and pictures by tag, read on as the files grow.
+--- What event files hold, of one run or of several beside each other: curves, histograms and pictures by tag, read on
+-- as the files grow.
 --
--- Any program's event files will do, and damaged ones: a record that is none ends its file, and says so. What is kept is bounded: of a curve
--- every n-th point once there are more than POINTS, of a picture the last.
+-- Any program's event files will do, and damaged ones: a record that is none ends its file, and says so. What is kept
+-- is bounded: of a curve every n-th point once there are more than POINTS, of a picture the last.
 local core = require 'dflow.backend'
 local wire = require 'dflow.exchange.wire'
 local records = require 'dflow.data.records'
@@ -32,8 +33,9 @@ local SCHEMAS = {
   tensor = { [1] = { 'dtype', 'int' }, [4] = { 'content', 'bytes' }, [5] = { 'floats', 'float*' } },
 }
 
--- ---- what is kept --------------------------------------------------------------------------------------------------------
---- A value at a step: the series keeps at most `most`, evenly, and the last. A step that was passed already is where a training went on again.
+-- ---- what is kept ---------------------------------------------------------------------------------------------------
+--- A value at a step: the series keeps at most `most`, evenly, and the last. A step that was passed already is where a
+-- training went on again.
 local function note(series, step, v, most)
   while #series > 0 and (series[#series] == series.loose or series[#series].step >= step) do series[#series] = nil end
   series.every, series.seen = series.every or 1, (series.seen or 0) + 1
@@ -81,7 +83,7 @@ local function take_value(run, step, v)
   end
 end
 
--- ---- files -----------------------------------------------------------------------------------------------------------------
+-- ---- files ----------------------------------------------------------------------------------------------------------
 --- The records of a file that are there whole and were not read yet.
 local function read_on(run, path)
   local file = run.files[path] or { at = 0 }
@@ -165,14 +167,17 @@ local function names_of(order)
   return names
 end
 
---- All of it for the page: {runs = {{name, broken}}, scalars = {{tag, run, points}}, histograms = …, images = …}, runs by number from 0.
+--- All of it for the page: {runs = {{name, broken}}, scalars = {{tag, run, points}}, histograms = …, images = …}, runs
+-- by number from 0.
 function Reader:shown()
   local json = require 'dflow.exchange.json'
   local names = names_of(self.order)
   local out = { runs = json.list(), scalars = json.list(), histograms = json.list(), images = json.list() }
   for i, run in ipairs(self.order) do
     local broken
-    for path, file in pairs(run.files) do broken = broken or (file.broken and ('%s: %s'):format(path:match '[^/]*$', file.broken)) end
+    for path, file in pairs(run.files) do
+      broken = broken or (file.broken and ('%s: %s'):format(path:match '[^/]*$', file.broken))
+    end
     out.runs[i] = { name = names[i], broken = broken }
     for _, kind in ipairs{ 'scalars', 'histograms', 'images' } do
       for _, tag in ipairs(nest.keys(run[kind])) do

@@ -16,32 +16,40 @@ local methods = {}
 Average.__index = methods
 Average.__tostring = function(a) return ('%s(%s)'):format(a.name, tostring(a.decay)) end
 
---- df.train.ExponentialMovingAverage(decay, {num_updates =, zero_debias = false, name =}): shadow = decay * shadow + (1 - decay) * value.
+--- df.train.ExponentialMovingAverage(decay, {num_updates =, zero_debias = false, name =}): shadow = decay * shadow + (1
+-- - decay) * value.
 -- @param decay        a number or Output below 1
 -- @param num_updates  a step count: the decay is min(decay, (1 + n) / (10 + n)), so that early averages move fast
--- @param zero_debias  averages of outputs, which begin with zeros, are divided by the weight that is not the zeros': 1 - decay ^ times
+-- @param zero_debias  averages of outputs, which begin with zeros, are divided by the weight that is not the zeros': 1
+--                     - decay ^ times
 function M.ExponentialMovingAverage(...)
   local o = arguments.take('ExponentialMovingAverage', { 'decay', 'num_updates', 'zero_debias' }, {}, ...)
   arguments.required('ExponentialMovingAverage', o, 'decay')
-  if type(o.decay) == 'number' and not (o.decay >= 0 and o.decay < 1) or type(o.decay) ~= 'number' and not convert.typed(o.decay) then
+  if type(o.decay) == 'number' and not (o.decay >= 0 and o.decay < 1) or type(o.decay) ~= 'number'
+    and not convert.typed(o.decay) then
     errors.bad('ExponentialMovingAverage: decay is a number from 0 to below 1, not %s', errors.describe(o.decay))
   end
   if o.num_updates ~= nil and type(o.num_updates) ~= 'number' and not convert.typed(o.num_updates) then
-    errors.bad('ExponentialMovingAverage: num_updates is a number or a scalar Output, not %s', errors.describe(o.num_updates))
+    errors.bad('ExponentialMovingAverage: num_updates is a number or a scalar Output, not %s',
+               errors.describe(o.num_updates))
   end
   return setmetatable({ decay = o.decay, num_updates = o.num_updates, name = o.name or 'ExponentialMovingAverage',
                         zero_debias = layer.flag(o.zero_debias, 'ExponentialMovingAverage', 'zero_debias', false),
-                        shadows = setmetatable({}, { __mode = 'k' }), sums = setmetatable({}, { __mode = 'k' }), list = {} }, Average)
+                        shadows = setmetatable({}, { __mode = 'k' }), sums = setmetatable({}, { __mode = 'k' }),
+                        list = {} }, Average)
 end
 
 local function list_of(vars, what)
   if vars == nil then return optimizer.trainable(graph.current()) end
   local mt = getmetatable(vars)
   if mt == variable.Variable or mt == graph.Output then vars = { vars } end
-  if not errors.is_data(vars) then errors.bad('%s takes a list of Variables or Outputs, not %s', what, errors.describe(vars)) end
+  if not errors.is_data(vars) then
+    errors.bad('%s takes a list of Variables or Outputs, not %s', what, errors.describe(vars))
+  end
   for i, v in ipairs(vars) do
     local d = convert.typed(v)
-    if not d or not dtypes.is_float(d) or (getmetatable(v) ~= variable.Variable and getmetatable(v) ~= graph.Output) then
+    if not d or not dtypes.is_float(d)
+      or (getmetatable(v) ~= variable.Variable and getmetatable(v) ~= graph.Output) then
       errors.bad('%s: element %d is %s, a Variable or Output of floats is expected', what, i, errors.describe(v))
     end
   end
@@ -53,7 +61,9 @@ local function shadow_of(a, v)
   if not a.shadows[v] then
     local name = v.name:gsub(':0$', '') .. '/' .. a.name
     a.shadows[v] = graph.with(v.graph, function()
-      if getmetatable(v) == variable.Variable then return variable.new(function() return v.initial end, { name = name, trainable = false }) end
+      if getmetatable(v) == variable.Variable then
+        return variable.new(function() return v.initial end, { name = name, trainable = false })
+      end
       local shape = v.shape
       for _, d in ipairs(shape or { -1 }) do
         if d < 0 then errors.bad('ExponentialMovingAverage: the shape of %s must be known', v.name) end
@@ -65,12 +75,15 @@ local function shadow_of(a, v)
   return a.shadows[v]
 end
 
---- The operation that moves a shadow which began with zeros: what was summed up, by how much of it is no zeros after so many times.
+--- The operation that moves a shadow which began with zeros: what was summed up, by how much of it is no zeros after so
+-- many times.
 local function move_debiased(a, v, shadow, lost)
   if not a.sums[v] then
     a.sums[v] = {
-      biased = variable.new(function() return f.zeros(v.shape, v.dtype) end, { name = shadow.name .. '/biased', trainable = false }),
-      times = variable.new(function() return f.constant(0, v.dtype) end, { name = shadow.name .. '/local_step', trainable = false }),
+      biased = variable.new(function() return f.zeros(v.shape, v.dtype) end,
+                            { name = shadow.name .. '/biased', trainable = false }),
+      times = variable.new(function() return f.constant(0, v.dtype) end,
+                           { name = shadow.name .. '/local_step', trainable = false }),
     }
   end
   local sums = a.sums[v]
@@ -78,7 +91,8 @@ local function move_debiased(a, v, shadow, lost)
   return shadow:assign(biased / (1 - f.pow(1 - lost, sums.times:assign_add(1))))
 end
 
---- a:apply(vars?): the operation that moves the averages once; they are made when first needed. nil: all trainable variables.
+--- a:apply(vars?): the operation that moves the averages once; they are made when first needed. nil: all trainable
+-- variables.
 function methods.apply(a, vars)
   vars = list_of(vars, 'apply')
   if #vars == 0 then errors.bad('apply: there are no variables') end
@@ -113,8 +127,8 @@ function methods.average_name(a, v)
   return a.shadows[v] and a.shadows[v].name or v.name:gsub(':0$', '') .. '/' .. a.name
 end
 
---- a:variables_to_restore(vars?): {name = Variable}: each average's name with the variable it stands for, as `map` of df.restore: a
---- model that is only evaluated reads the averages into its variables.
+--- a:variables_to_restore(vars?): {name = Variable}: each average's name with the variable it stands for, as `map` of
+--- df.restore: a model that is only evaluated reads the averages into its variables.
 function methods.variables_to_restore(a, vars)
   local map = {}
   for _, v in ipairs(list_of(vars, 'variables_to_restore')) do map[a:average_name(v)] = v end

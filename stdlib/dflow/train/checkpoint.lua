@@ -1,8 +1,9 @@
---- df.save and df.restore: the variables of a session in a safetensors file, and from there (or from .npz) into a session.
+--- df.save and df.restore: the variables of a session in a safetensors file, and from there (or from .npz) into a
+-- session.
 --
--- A file is written whole or not at all. Restoring sets all variables or none: every name, dtype and shape is compared before the
--- first of them is changed. The metadata say where the session's random ops are, so that what goes on from a checkpoint draws what would
--- have been drawn.
+-- A file is written whole or not at all. Restoring sets all variables or none: every name, dtype and shape is compared
+-- before the first of them is changed. The metadata say where the session's random ops are, so that what goes on from a
+-- checkpoint draws what would have been drawn.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
@@ -22,10 +23,13 @@ function M.variables_of(given, g, what)
   local out, names = {}, {}
   local function add(name, v)
     if getmetatable(v) ~= variable.Variable then
-      errors.bad('%s: variables is a list of Variables or {name = Variable}, %s is %s', what, tostring(name), errors.describe(v))
+      errors.bad('%s: variables is a list of Variables or {name = Variable}, %s is %s', what, tostring(name),
+                 errors.describe(v))
     end
     if out[name] then errors.bad("%s: two variables have the name '%s'", what, name) end
-    if g and v.graph ~= g then errors.bad('%s: the variable %s belongs to another graph than the session', what, v.name) end
+    if g and v.graph ~= g then
+      errors.bad('%s: the variable %s belongs to another graph than the session', what, v.name)
+    end
     g = v.graph
     out[name] = v
     names[#names + 1] = name
@@ -35,19 +39,26 @@ function M.variables_of(given, g, what)
     given = g.variables
   end
   if getmetatable(given) == variable.Variable then given = { given } end
-  if not errors.is_data(given) then errors.bad('%s: variables is a list of Variables or {name = Variable}, not %s', what, errors.describe(given)) end
+  if not errors.is_data(given) then
+    errors.bad('%s: variables is a list of Variables or {name = Variable}, not %s', what, errors.describe(given))
+  end
   for key, v in pairs(given) do
     if type(key) == 'string' then add(key, v) end
   end
   for i, v in ipairs(given) do add(getmetatable(v) == variable.Variable and v.name or i, v) end
-  if #names == 0 then errors.bad('%s: there are no variables: layers have some once they have been called, so build the model first', what) end
+  if #names == 0 then
+    errors.bad('%s: there are no variables: layers have some once they have been called, so build the model first',
+               what)
+  end
   table.sort(names)
   return out, names, g
 end
 
 local function session_of(s, g, what)
   if s == nil then return session.default(g) end
-  if getmetatable(s) ~= session.Session then errors.bad('%s: session is %s, a Session is expected', what, errors.describe(s)) end
+  if getmetatable(s) ~= session.Session then
+    errors.bad('%s: session is %s, a Session is expected', what, errors.describe(s))
+  end
   return s
 end
 
@@ -56,7 +67,8 @@ local function values_of(s, vars, names)
   local out, missing = {}, {}
   for _, name in ipairs(names) do
     local ok, t = pcall(core.session_variable, s.handle, vars[name].handle.node, true)
-    if ok then out[name] = t elseif type(t) == 'table' and t.code == 'failed_precondition' then missing[#missing + 1] = name else error(t, 0) end
+    if ok then out[name] = t elseif type(t) == 'table'
+      and t.code == 'failed_precondition' then missing[#missing + 1] = name else error(t, 0) end
   end
   if #missing > 0 then
     local fetch = {}
@@ -81,18 +93,22 @@ local function ranks_of(s, vars, names)
   return rank_of
 end
 
---- df.save(path, {variables =, session =, metadata =, shard_bytes =, by_rank =, queues =}): writes the variables' values in a session.
+--- df.save(path, {variables =, session =, metadata =, shard_bytes =, by_rank =, queues =}): writes the variables'
+-- values in a session.
 -- @param variables    a list, or {name = Variable} to save under other names; nil: all of the default graph
 -- @param metadata     {string = string} that df.restore gives back
 -- @param queues       queues whose elements are written, too
 -- @param shard_bytes  no file is larger than this: several are written, and <path>.index.json, which says what is where
--- @param by_rank      true: the variables of each rank have files of their own, and the same index: any number of ranks restores them
+-- @param by_rank      true: the variables of each rank have files of their own, and the same index: any number of ranks
+--                     restores them
 function M.save(path, opts) return M.save_now_or_later(path, opts, false) end
 
---- The same, written in the background: the values are those of now. Gives a function(wait): whether it is done; raises what went wrong.
+--- The same, written in the background: the values are those of now. Gives a function(wait): whether it is done; raises
+-- what went wrong.
 function M.save_later(path, opts) return M.save_now_or_later(path, opts, true) end
 
---- s:position() as a line for each random op, `times name`, behind one with the times of all others. Files of older versions have a number.
+--- s:position() as a line for each random op, `times name`, behind one with the times of all others. Files of older
+-- versions have a number.
 local function position_text(s)
   local position, lines = s:position(), {}
   for name, times in pairs(position) do
@@ -112,7 +128,9 @@ end
 
 --- The metadata that the options say, beside those there are.
 function M.metadata_of(opts, what, metadata)
-  if opts.metadata ~= nil and not errors.is_data(opts.metadata) then errors.bad('%s: metadata is {name = text}, not %s', what, errors.describe(opts.metadata)) end
+  if opts.metadata ~= nil and not errors.is_data(opts.metadata) then
+    errors.bad('%s: metadata is {name = text}, not %s', what, errors.describe(opts.metadata))
+  end
   for key, v in pairs(opts.metadata or {}) do metadata[key] = v end
   return metadata
 end
@@ -127,9 +145,12 @@ function M.save_now_or_later(path, opts, later)
   local values = values_of(s, vars, names)
   queues.save(queues.check(opts.queues, 'save'), s, values, metadata)
   metadata[POSITION] = position_text(s)
-  if opts.by_rank ~= nil and type(opts.by_rank) ~= 'boolean' then errors.bad('save: by_rank is true or false, not %s', errors.describe(opts.by_rank)) end
+  if opts.by_rank ~= nil and type(opts.by_rank) ~= 'boolean' then
+    errors.bad('save: by_rank is true or false, not %s', errors.describe(opts.by_rank))
+  end
   if opts.shard_bytes ~= nil or opts.by_rank then
-    return shards.write(path, values, metadata, opts.shard_bytes or math.huge, opts.by_rank and ranks_of(s, vars, names) or nil)
+    return shards.write(path, values, metadata, opts.shard_bytes or math.huge, opts.by_rank and ranks_of(s, vars, names)
+                        or nil)
   end
   if not later then return safetensors.write(path, values, metadata) end
   local start, order = safetensors.layout(values, metadata)
@@ -138,8 +159,9 @@ function M.save_now_or_later(path, opts, later)
   return require 'dflow.exchange.file_later' (path, parts)
 end
 
--- ---- restoring -------------------------------------------------------------------------------------------------------
---- What is in a file of either kind: names, a function that gives the dtype and shape of one, one that gives its tensor, metadata.
+-- ---- restoring ------------------------------------------------------------------------------------------------------
+--- What is in a file of either kind: names, a function that gives the dtype and shape of one, one that gives its
+-- tensor, metadata.
 function M.open(path, what)
   core.file_size(files.path(path, what))                      -- a file, and no pipe that would be waited for
   local f = io.open(path, 'rb')
@@ -149,11 +171,13 @@ function M.open(path, what)
     local list, names = require('dflow.exchange.npy').load_npz(path), {}
     for name in pairs(list) do names[#names + 1] = name end
     table.sort(names)
-    return { names = names, about = function(name) return list[name] end, tensor = function(name) return list[name] end, metadata = {} }
+    return { names = names, about = function(name) return list[name] end, tensor = function(name) return list[name] end,
+             metadata = {} }
   end
   if path:find('%.json$') then return shards.open(path) end
   local file = safetensors.open(path)
-  return { names = file.names, about = function(name) return file.entries[name] end, tensor = function(name) return safetensors.tensor(file, name) end,
+  return { names = file.names, about = function(name) return file.entries[name] end,
+           tensor = function(name) return safetensors.tensor(file, name) end,
            metadata = file.metadata }
 end
 
@@ -168,7 +192,8 @@ local function fits(v, found)
   return true
 end
 
---- The variable that each name of the file is for. map: {name in the file = Variable or its name}, or function(name) -> that, or nil.
+--- The variable that each name of the file is for. map: {name in the file = Variable or its name}, or function(name) ->
+-- that, or nil.
 local function target_of(map, vars, by_name, what, sources, path, partial)
   if errors.is_data(map) and not partial then
     local there, names = {}, {}
@@ -179,16 +204,24 @@ local function target_of(map, vars, by_name, what, sources, path, partial)
       end
     end
     for name in pairs(map) do
-      if type(name) ~= 'string' then errors.bad('%s: map is {name in the file = Variable or its name}; a key of it is %s', what, errors.describe(name)) end
+      if type(name) ~= 'string' then
+        errors.bad('%s: map is {name in the file = Variable or its name}; a key of it is %s', what,
+                   errors.describe(name))
+      end
       if not there[name] then
-        errors.raise('not_found', "%s: map names '%s', which %s does not have%s (map goes from names in the file to variables)", what, name, path,
+        errors.raise('not_found',
+                     "%s: map names '%s', which %s does not have%s (map goes from names in the file to variables)",
+                       what, name, path,
                      errors.hint(name, names))
       end
     end
   end
   local function find(name, to)
     if type(to) == 'string' then
-      if not vars[to] then errors.bad("%s: map sends '%s' to '%s', but no variable has that name%s", what, name, to, errors.hint(to, by_name)) end
+      if not vars[to] then
+        errors.bad("%s: map sends '%s' to '%s', but no variable has that name%s", what, name, to,
+                   errors.hint(to, by_name))
+      end
       return vars[to]
     elseif getmetatable(to) == variable.Variable then
       return to
@@ -221,8 +254,12 @@ function M.apply(sources, path, vars, names, s, opts, what)
     for _, name in ipairs(file.names) do
       local v = not queues.is_part(name) and target(name)
       if v then
-        if v.graph ~= s.graph then errors.bad('%s: the variable %s belongs to another graph than the session', what, v.name) end
-        if taken[v] then errors.bad("%s: both '%s' and '%s' of %s are for the variable %s", what, taken[v], name, path, v.name) end
+        if v.graph ~= s.graph then
+          errors.bad('%s: the variable %s belongs to another graph than the session', what, v.name)
+        end
+        if taken[v] then
+          errors.bad("%s: both '%s' and '%s' of %s are for the variable %s", what, taken[v], name, path, v.name)
+        end
         taken[v] = name
         local about = file.about(name)
         local fit = fits(v, about)
@@ -250,12 +287,14 @@ function M.apply(sources, path, vars, names, s, opts, what)
   if #missing > 0 and not opts.partial then said[#said + 1] = ('it has no %s'):format(some(missing)) end
   if #said > 0 then
     if #extra > 0 then said[#said + 1] = ('it has %s, for which there is no variable'):format(some(extra)) end
-    errors.raise((#wrong > 0) and 'invalid_argument' or 'not_found', '%s: %s does not fit: %s%s', what, path, table.concat(said, '; '),
+    errors.raise((#wrong > 0) and 'invalid_argument' or 'not_found', '%s: %s does not fit: %s%s', what, path,
+                 table.concat(said, '; '),
                  #wrong == 0 and '; partial = true restores what is there' or '')
   end
   if #from == 0 then
     errors.raise('not_found', '%s: %s has none of the variables%s; it has %s', what, path,
-                 #wrong > 0 and ' as they are: ' .. table.concat(wrong, '; ', 1, math.min(#wrong, 6)) or '', #extra > 0 and some(extra) or 'no other')
+                 #wrong > 0 and ' as they are: ' .. table.concat(wrong, '; ', 1, math.min(#wrong, 6)) or '', #extra > 0
+                 and some(extra) or 'no other')
   end
   for _, e in ipairs(from) do e.tensor = e.file.tensor(e.name) end        -- everything is read before anything changes
   local position = position_of(sources[1].metadata[POSITION])
@@ -267,10 +306,12 @@ function M.apply(sources, path, vars, names, s, opts, what)
   return restored, sources[1].metadata, skipped
 end
 
---- df.restore(path, {variables =, session =, map =, partial =, queues =}): sets variables to what a file holds, all of them or none.
+--- df.restore(path, {variables =, session =, map =, partial =, queues =}): sets variables to what a file holds, all of
+-- them or none.
 -- @param map      {name in the file = Variable or its name}, or a function of the name; false leaves that tensor out
 -- @param partial  true: what the file does not have, or has with another dtype or shape, keeps its value
--- @param queues   queues that are to hold what they held then, and nothing else, in one step: calls that wait go on with that
+-- @param queues   queues that are to hold what they held then, and nothing else, in one step: calls that wait go on
+--                 with that
 -- @return         the names of the variables that were set, the file's metadata, and what was not taken: {name = why}
 function M.restore(path, opts)
   opts = errors.options(opts, 'restore', { 'variables', 'session', 'map', 'partial', 'queues' })

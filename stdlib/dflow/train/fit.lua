@@ -1,7 +1,7 @@
 --- df.train.fit: a model, data, and nothing else to know: epochs of steps, progress, validation, early stop.
 --
--- It is made of what df has besides: a placeholder for each part of the data, the model called twice (in training and not), an optimizer's
--- step, a pipeline. More than that is made of the pieces.
+-- It is made of what df has besides: a placeholder for each part of the data, the model called twice (in training and
+-- not), an optimizer's step, a pipeline. More than that is made of the pieces.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -27,22 +27,26 @@ local History = { __name = 'dflow.History' }
 local methods = {}
 History.__index = methods
 
--- ---- data ----------------------------------------------------------------------------------------------------------------
+-- ---- data -----------------------------------------------------------------------------------------------------------
 --- {x, y} as Tensors with equally many rows, or what gives batches of (x, y).
 local function check_data(data, what)
   local mt = getmetatable(data)
   if type(data) == 'table' and mt and mt.__name == 'dflow.Pipeline' then return data end
   if not errors.is_data(data) or #data ~= 2 then
-    errors.bad('fit: %s is {x, y}, two Tensors with equally many rows, or a pipeline of batches (x, y), not %s', what, errors.describe(data))
+    errors.bad('fit: %s is {x, y}, two Tensors with equally many rows, or a pipeline of batches (x, y), not %s', what,
+               errors.describe(data))
   end
   local list = {}
   for i = 1, 2 do
     local t = data[i]
     if getmetatable(t) == graph.Output or getmetatable(t) == variable.Variable then
-      errors.bad('fit: %s is an Output, which has no value yet: a Tensor is expected, as df.tensor(list), df.load_npy(path) or df.run(x) gives it', i == 1 and 'x' or 'y')
+      errors.bad('fit: %s is an Output, which has no value yet: a Tensor is expected, as df.tensor(list), '
+                 .. 'df.load_npy(path) or df.run(x) gives it', i == 1 and 'x' or 'y')
     end
     if getmetatable(t) ~= Tensor then t = tensor.from(t, nil, nil, 'fit') end
-    if t.rank < 1 then errors.bad('fit: %s has no rows: %s', i == 1 and 'x' or 'y', tensor.shape_text(t.dtype, t.shape)) end
+    if t.rank < 1 then
+      errors.bad('fit: %s has no rows: %s', i == 1 and 'x' or 'y', tensor.shape_text(t.dtype, t.shape))
+    end
     list[i] = t
   end
   if list[1].shape[1] ~= list[2].shape[1] then
@@ -63,7 +67,8 @@ local function first_batch(data, o)
   if errors.is_data(data) then return data[1], data[2] end
   local x, y = batches(data, o)()
   if getmetatable(x) ~= Tensor or getmetatable(y) ~= Tensor then
-    errors.bad('fit: the pipeline gives %s and %s, batches of x and y are expected: two Tensors', errors.describe(x), errors.describe(y))
+    errors.bad('fit: the pipeline gives %s and %s, batches of x and y are expected: two Tensors', errors.describe(x),
+               errors.describe(y))
   end
   return x, y
 end
@@ -74,7 +79,7 @@ local function placeholder(t, name)
   return f.placeholder(t.dtype, shape, name)
 end
 
--- ---- what is built --------------------------------------------------------------------------------------------------------------
+-- ---- what is built --------------------------------------------------------------------------------------------------
 --- The model as function(x, training).
 local function callable(model)
   if layer.is(model) then
@@ -85,12 +90,14 @@ local function callable(model)
   if type(model) == 'function' then return model end
   local mt = type(model) == 'table' and getmetatable(model)
   if type(mt) == 'table' and mt.__call and getmetatable(model) ~= graph.Output then return model end
-  errors.bad('fit: the model is %s; a layer, such as df.nn.Sequential{…}, or a function(x, training) is expected', errors.describe(model))
+  errors.bad('fit: the model is %s; a layer, such as df.nn.Sequential{…}, or a function(x, training) is expected',
+             errors.describe(model))
 end
 
 --- What Keras and PyTorch call them.
-local elsewhere = { mse = 'mean_squared_error', MSE = 'mean_squared_error', l2 = 'mean_squared_error', mae = 'absolute_difference', l1 = 'absolute_difference',
-                    bce = 'sigmoid_cross_entropy', binary_crossentropy = 'sigmoid_cross_entropy', crossentropy = 'sparse_softmax_cross_entropy',
+local elsewhere = { mse = 'mean_squared_error', MSE = 'mean_squared_error', l2 = 'mean_squared_error',
+                    mae = 'absolute_difference', l1 = 'absolute_difference', bce = 'sigmoid_cross_entropy',
+                    binary_crossentropy = 'sigmoid_cross_entropy', crossentropy = 'sparse_softmax_cross_entropy',
                     cross_entropy = 'sparse_softmax_cross_entropy', categorical_crossentropy = 'softmax_cross_entropy',
                     sparse_categorical_crossentropy = 'sparse_softmax_cross_entropy' }
 
@@ -110,7 +117,10 @@ local function loss_of(given, labels)
     end
     return fn
   end
-  if given ~= nil then errors.bad('fit: loss is a function(labels, predictions) or the name of one of df.nn, not %s', errors.describe(given)) end
+  if given ~= nil then
+    errors.bad('fit: loss is a function(labels, predictions) or the name of one of df.nn, not %s',
+               errors.describe(given))
+  end
   if not dtypes.is_int(graph.dtype(labels)) then return losses.mean_squared_error end
   return function(y, logits) return losses.sparse_softmax_cross_entropy(f.cast(y, 'int32'), logits) end
 end
@@ -128,11 +138,13 @@ end
 --- Losses and metrics of a prediction: {loss =, accuracy = …}.
 local function judged(o, labels, predictions)
   local out = { loss = scalar(o.loss(labels, predictions), 'the loss') }
-  for _, name in ipairs(nest.keys(o.metrics)) do out[name] = scalar(o.metrics[name](labels, predictions), 'the metric ' .. name) end
+  for _, name in ipairs(nest.keys(o.metrics)) do
+    out[name] = scalar(o.metrics[name](labels, predictions), 'the metric ' .. name)
+  end
   return out
 end
 
--- ---- epochs -------------------------------------------------------------------------------------------------------------------------
+-- ---- epochs ---------------------------------------------------------------------------------------------------------
 local function by_name(list)
   local names = {}
   for name in pairs(list) do names[#names + 1] = name end
@@ -148,7 +160,8 @@ local function not_finite(loss)
   return loss ~= loss and 'not a number' or loss == math.huge and 'infinite' or nil
 end
 
---- One pass over data: the means of what `fetch` gives, by how many rows each batch has; nil and why, where the loss was to end it.
+--- One pass over data: the means of what `fetch` gives, by how many rows each batch has; nil and why, where the loss
+-- was to end it.
 -- place, stepped: of a pass that can be gone on with: where it is, and what is called with that after each step
 local function pass(o, data, fetch, step, epoch, place, stepped)
   place = place or { sums = {}, rows = 0, number = 0 }
@@ -177,7 +190,8 @@ local function pass(o, data, fetch, step, epoch, place, stepped)
     if step and o.writer then summaries.step(o, got) end
     local wrong = step and not_finite(got.values.loss)
     if wrong then
-      local why = ('the loss is %s in batch %d of epoch %d; check_numerics = true stops at the op that made the first NaN'):format(wrong, number, epoch)
+      local why = ('the loss is %s in batch %d of epoch %d; check_numerics = true stops at the op that made the first '
+                   .. 'NaN'):format(wrong, number, epoch)
       if o.stop_on == 'nan' then return nil, why end
       errors.raise('invalid_argument', 'fit: %s', why)
     end
@@ -207,11 +221,13 @@ local function told(o, text)
   if type(o.progress) == 'function' then o.progress(text) elseif o.progress then io.write(text, '\n') end
 end
 
-local names = { 'loss', 'optimizer', 'epochs', 'batch_size', 'shuffle', 'seed', 'validation', 'metrics', 'progress', 'patience', 'session', 'check_numerics',
+local names = { 'loss', 'optimizer', 'epochs', 'batch_size', 'shuffle', 'seed', 'validation', 'metrics', 'progress',
+                'patience', 'session', 'check_numerics',
                 'checkpoint', 'checkpoint_steps', 'restarts', 'stop_on', 'summary' }
 
 --- What a history has besides its metrics.
-local taken = { loss = true, validation = true, epochs = true, best = true, options = true, stopped = true, predict = true, evaluate = true }
+local taken = { loss = true, validation = true, epochs = true, best = true, options = true, stopped = true,
+                predict = true, evaluate = true }
 
 local function options(opts)
   local o = {}
@@ -226,10 +242,14 @@ local function options(opts)
   layer.flag(o.shuffle, 'fit', 'shuffle')
   if o.patience ~= nil then layer.whole(o.patience, 'fit', 'patience') end
   if o.checkpoint ~= nil then files.path(o.checkpoint, 'fit') end
-  if o.stop_on ~= nil and o.stop_on ~= 'nan' then errors.bad("fit: stop_on is 'nan' or nothing, not %s", errors.describe(o.stop_on)) end
+  if o.stop_on ~= nil and o.stop_on ~= 'nan' then
+    errors.bad("fit: stop_on is 'nan' or nothing, not %s", errors.describe(o.stop_on))
+  end
   for _, key in ipairs{ 'checkpoint_steps', 'restarts' } do
     if o[key] ~= nil then layer.whole(o[key], 'fit', key, key == 'restarts' and 0 or 1) end
-    if o[key] ~= nil and not o.checkpoint then errors.bad("fit: %s goes with checkpoint = 'path', which says where checkpoints are written", key) end
+    if o[key] ~= nil and not o.checkpoint then
+      errors.bad("fit: %s goes with checkpoint = 'path', which says where checkpoints are written", key)
+    end
   end
   if type(o.progress) ~= 'boolean' and type(o.progress) ~= 'function' then
     errors.bad('fit: progress is true, false or a function(line), not %s', errors.describe(o.progress))
@@ -238,8 +258,13 @@ local function options(opts)
     errors.bad('fit: metrics is {name = function(labels, predictions)}, not %s', errors.describe(o.metrics))
   end
   for name, fn in pairs(o.metrics or {}) do
-    if type(name) ~= 'string' or type(fn) ~= 'function' then errors.bad('fit: metrics is {name = function(labels, predictions)}; %s is %s', tostring(name), errors.describe(fn)) end
-    if taken[name] then errors.bad("fit: a metric cannot be called '%s': that is something else of what fit returns", name) end
+    if type(name) ~= 'string' or type(fn) ~= 'function' then
+      errors.bad('fit: metrics is {name = function(labels, predictions)}; %s is %s', tostring(name),
+                 errors.describe(fn))
+    end
+    if taken[name] then
+      errors.bad("fit: a metric cannot be called '%s': that is something else of what fit returns", name)
+    end
   end
   if o.optimizer ~= nil and (type(o.optimizer) ~= 'table' or type(o.optimizer.minimize) ~= 'function') then
     errors.bad('fit: the optimizer is %s; one such as df.train.Adam(0.001) is expected', errors.describe(o.optimizer))
@@ -247,24 +272,28 @@ local function options(opts)
   return o
 end
 
---- df.train.fit(model, data, {loss, optimizer = Adam(), epochs = 1, batch_size = 32, shuffle = true, seed = 0, validation, metrics, patience,
--- progress = true, session, check_numerics, stop_on, summary, checkpoint, checkpoint_steps, restarts}): trains a model, and tells how it went.
+--- df.train.fit(model, data, {loss, optimizer = Adam(), epochs = 1, batch_size = 32, shuffle = true, seed = 0,
+-- validation, metrics, patience, progress = true, session, check_numerics, stop_on, summary, checkpoint,
+-- checkpoint_steps, restarts}): trains a model, and tells how it went.
 -- @param model       a layer, or function(x, training) -> predictions
--- @param data        {x, y}, Tensors with equally many rows, or a pipeline of batches (x, y), gone through once per epoch
--- @param loss        function(labels, predictions), or a name of df.nn; nil: sparse_softmax_cross_entropy where y is whole numbers, else
---                    mean_squared_error
+-- @param data        {x, y}, Tensors with equally many rows, or a pipeline of batches (x, y), gone through once per
+--                    epoch
+-- @param loss        function(labels, predictions), or a name of df.nn; nil: sparse_softmax_cross_entropy where y is
+--                    whole numbers, else mean_squared_error
 -- @param validation  as data: looked at after each epoch, without a step
 -- @param metrics     {name = function(labels, predictions)}; nil: accuracy where the default loss is one of classes
 -- @param patience    the training ends when the (validation) loss has not fallen for so many epochs
 -- @param progress    true: a line per epoch on standard output; a function gets the line
--- @param stop_on     'nan': a loss that is no finite number ends the training, and h.stopped says where; nil: it is an error
--- @param summary     a folder or a df.summary.FileWriter: of each step the loss and the norm of all gradients, of each epoch metrics and histograms of
---                    the weights; :serve draws them while they come, and TensorBoard reads them
--- @param checkpoint  a path: written when an epoch ends, and after so many steps each (checkpoint_steps); where it is there already, fit goes
---                    on from it, to the bits of a run that was never interrupted
+-- @param stop_on     'nan': a loss that is no finite number ends the training, and h.stopped says where; nil: it is an
+--                    error
+-- @param summary     a folder or a df.summary.FileWriter: of each step the loss and the norm of all gradients, of each
+--                    epoch metrics and histograms of the weights; :serve draws them while they come, and TensorBoard
+--                    reads them
+-- @param checkpoint  a path: written when an epoch ends, and after so many steps each (checkpoint_steps); where it is
+--                    there already, fit goes on from it, to the bits of a run that was never interrupted
 -- @param restarts    so often, when a rank is lost, df.cluster.restart() and on from the checkpoint
--- @return            {loss = {of each epoch}, accuracy = {…}, validation = {loss = {…}, …}, epochs =, best =, stopped =}, with :predict(x) and
---                    :evaluate(data)
+-- @return            {loss = {of each epoch}, accuracy = {…}, validation = {loss = {…}, …}, epochs =, best =, stopped
+--                    =}, with :predict(x) and :evaluate(data)
 function M.fit(model, data, opts)
   local o = options(opts)
   local call = callable(model)
@@ -320,13 +349,16 @@ function M.fit(model, data, opts)
     told(o, line_of(o, epoch, got, checked, core.clock() - began))
     if o.writer then summaries.epoch(o, got, checked) end
     local now = (checked or got).loss
-    if now < state.lowest then state.lowest, state.since, history.best = now, 0, epoch else state.since = state.since + 1 end
+    if now < state.lowest then state.lowest, state.since, history.best = now, 0,
+        epoch else state.since = state.since + 1 end
     state.epoch, state.place = epoch + 1, nil
     if o.checkpoint then resume.save(o, state) end
   end
   local function go_on()
     o.steps = state.done
-    while state.epoch <= o.epochs and not history.stopped and not (o.patience and state.since >= o.patience) do one_epoch() end
+    while state.epoch <= o.epochs and not history.stopped and not (o.patience and state.since >= o.patience) do
+      one_epoch()
+    end
   end
   if not o.checkpoint then
     go_on()
@@ -349,7 +381,9 @@ end
 function methods.predict(h, x, size)
   local o = h.options
   if getmetatable(x) ~= Tensor then x = tensor.from(x, graph.dtype(o.x), nil, 'predict') end
-  if x.rank < 1 or x.shape[1] == 0 then errors.bad('predict: x is %s, rows are expected', tensor.shape_text(x.dtype, x.shape)) end
+  if x.rank < 1 or x.shape[1] == 0 then
+    errors.bad('predict: x is %s, rows are expected', tensor.shape_text(x.dtype, x.shape))
+  end
   if size == nil or size >= x.shape[1] then return o.session:run(o.predictions, { [o.x] = x }, { tensors = true }) end
   local parts = {}
   for part in pipeline.pipeline(x):batch(layer.whole(size, 'predict', 'batch_size')):each() do
@@ -367,7 +401,9 @@ function methods.evaluate(h, data) return pass(h.options, check_data(data, 'data
 History.__tostring = function(h)
   local n = h.epochs
   return ('History of %d epoch%s, loss %.4g%s'):format(n, n == 1 and '' or 's', h.loss[n] or 0 / 0,
-                                                       h.validation and h.validation.loss and (', validation loss %.4g'):format(h.validation.loss[n]) or '')
+                                                       h.validation and h.validation.loss
+                                                       and (', validation loss %.4g'):format(h.validation.loss[n])
+                                                         or '')
 end
 
 return M

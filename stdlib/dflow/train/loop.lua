@@ -11,9 +11,11 @@ local optimizer = require 'dflow.train.optimizer'
 local M = {}
 local f = ops.functions
 
---- df.train.loop(steps, fn, {carry =, stop =, every =, report =, parallel_iterations = 1}): runs a step again and again, in the graph.
+--- df.train.loop(steps, fn, {carry =, stop =, every =, report =, parallel_iterations = 1}): runs a step again and
+-- again, in the graph.
 -- @param steps   a number or scalar int32 Output
--- @param fn      function(i, carry) -> the next carry, or nothing; it builds a step, once: what it assigns is assigned in each iteration
+-- @param fn      function(i, carry) -> the next carry, or nothing; it builds a step, once: what it assigns is assigned
+--                in each iteration
 -- @param carry   a structure that goes from step to step
 -- @param stop    function(i, carry) -> a scalar bool: the loop ends early
 -- @param report  function(i, carry), whose effects (df.print, an enqueue) happen in each `every`-th step
@@ -28,7 +30,9 @@ function M.loop(steps, fn, opts)
     errors.bad('loop: steps is a number or a scalar Output, not %s', errors.describe(steps))
   end
   for _, key in ipairs{ 'stop', 'report' } do
-    if opts[key] ~= nil and type(opts[key]) ~= 'function' then errors.bad('loop: %s is a function, not %s', key, errors.describe(opts[key])) end
+    if opts[key] ~= nil and type(opts[key]) ~= 'function' then
+      errors.bad('loop: %s is a function, not %s', key, errors.describe(opts[key]))
+    end
   end
   if opts.every ~= nil and (type(opts.every) ~= 'number' or opts.every < 1 or not dtypes.is_whole(opts.every)) then
     errors.bad('loop: every is a whole number from 1 up, not %s', errors.describe(opts.every))

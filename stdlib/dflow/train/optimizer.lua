@@ -1,8 +1,8 @@
 --- What all optimizers share: from a loss to gradients, from gradients to one operation that steps.
 --
--- A step waits for the loss and for all gradients before it changes a variable, so what is fetched beside it belongs to the
--- values from before. A subclass says what becomes of a dense gradient and of a sparse one (`dense`, `sparse`), what it needs once
--- per step (`prepare`) and what happens after all variables were changed (`finish`).
+-- A step waits for the loss and for all gradients before it changes a variable, so what is fetched beside it belongs to
+-- the values from before. A subclass says what becomes of a dense gradient and of a sparse one (`dense`, `sparse`),
+-- what it needs once per step (`prepare`) and what happens after all variables were changed (`finish`).
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -19,22 +19,27 @@ local f = ops.functions
 local Optimizer = { __name = 'dflow.Optimizer' }
 Optimizer.__index = Optimizer
 -- What people look for in an optimizer of another library.
-errors.no_other(Optimizer, 'an optimizer', { step = "PyTorch's step is df.run(train), where train = optimizer:minimize(loss) was built once",
-                                             fit = "Keras' fit is a loop of df.run(train, feeds), where train = optimizer:minimize(loss) was built once",
-                                             param_groups = "PyTorch's param_groups is optimizer:minimize(loss, {variables = {w}})",
-                                             apply = 'it is optimizer:minimize(loss), or optimizer:apply_gradients(pairs)' })
+errors.no_other(Optimizer, 'an optimizer',
+                { step = "PyTorch's step is df.run(train), where train = optimizer:minimize(loss) was built once",
+                                             fit = "Keras' fit is a loop of df.run(train, feeds), where train = "
+                                                   .. "optimizer:minimize(loss) was built once",
+                                             param_groups = "PyTorch's param_groups is optimizer:minimize(loss, "
+                                                            .. "{variables = {w}})",
+                                             apply = 'it is optimizer:minimize(loss), or '
+                                                     .. 'optimizer:apply_gradients(pairs)' })
 Optimizer.__tostring = function(o) return o.what end
 M.Optimizer = Optimizer
 
 -- ---- what rules are made of --------------------------------------------------------------------------------------
---- M.looping: nil, or the df.train.loop whose step is being built. M.scheduled: Outputs of schedules that go by a Variable, each with the loop
--- that it was built in (false: none).
+--- M.looping: nil, or the df.train.loop whose step is being built. M.scheduled: Outputs of schedules that go by a
+-- Variable, each with the loop that it was built in (false: none).
 M.looping, M.scheduled = nil, setmetatable({}, { __mode = 'k' })
 
 --- The learning rate and the like as an Output of the variable's dtype.
 function M.hyper(v, x)
   if M.looping and type(x) == 'table' and M.scheduled[x] ~= nil and M.scheduled[x] ~= M.looping then
-    errors.warn(('the schedule %s was built outside of the training loop, where it is computed once: all steps have the same rate; build it in '
+    errors.warn(('the schedule %s was built outside of the training loop, where it is computed once: all steps have '
+                 .. 'the same rate; build it in '
                  .. "the loop's function"):format(x.name))
   end
   local d = convert.typed(x)
@@ -42,7 +47,8 @@ function M.hyper(v, x)
   return convert.to_output(x, v.d, v.graph)
 end
 
---- A variable beside v, on its device, made once per optimizer; it begins with `value` (0) everywhere. Its dtype is v's unless another is given.
+--- A variable beside v, on its device, made once per optimizer; it begins with `value` (0) everywhere. Its dtype is v's
+-- unless another is given.
 function M.slot(optimizer, v, name, value, dtype)
   local slots = optimizer.slots[v]
   if not slots then
@@ -116,11 +122,13 @@ end
 local function with_colon(o, name)
   local mt = getmetatable(o)
   if type(o) ~= 'table' or mt == nil or type(mt.__index) == 'function' or o.compute_gradients == nil then
-    errors.bad('%s is a method of an optimizer: write optimizer:%s(…), with a colon; its first argument is %s', name, name, errors.describe(o))
+    errors.bad('%s is a method of an optimizer: write optimizer:%s(…), with a colon; its first argument is %s', name,
+               name, errors.describe(o))
   end
 end
 
---- o:compute_gradients(loss, vars?): a list of {gradient, variable}; false where the loss does not depend on the variable.
+--- o:compute_gradients(loss, vars?): a list of {gradient, variable}; false where the loss does not depend on the
+-- variable.
 -- @param vars  nil: all trainable variables of the loss's graph
 function Optimizer:compute_gradients(loss, vars)
   with_colon(self, 'compute_gradients')
@@ -167,15 +175,18 @@ function M.clip(pairs_list, norm)
   for i, pair in ipairs(pairs_list) do pair[1] = clipped[i] end
 end
 
---- Is v the step counter, given by place as in TensorFlow's Python? No gradient could change a variable of whole numbers.
+--- Is v the step counter, given by place as in TensorFlow's Python? No gradient could change a variable of whole
+-- numbers.
 local function is_step(v)
   return getmetatable(v) == variable.Variable and not dtypes.is_float(v.d)
 end
 
-local function known_of_apply(opts) return errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' }) end
+local function known_of_apply(opts)
+  return errors.options(opts, 'apply_gradients', { 'global_step', 'name', 'after' })
+end
 
---- The options of apply_gradients. A Variable in their place is the global_step, and behind it stands a name, as in TensorFlow's Python, or what else
--- there is to say.
+--- The options of apply_gradients. A Variable in their place is the global_step, and behind it stands a name, as in
+-- TensorFlow's Python, or what else there is to say.
 function M.apply_options(opts, more, ...)
   if select('#', ...) > 0 then
     errors.bad('apply_gradients takes pairs, a global_step and a name, %d values were given: '
@@ -229,7 +240,8 @@ function Optimizer:apply_gradients(list, opts, ...)
     if opts.global_step then
       graph.control_dependencies(updates, function() updates[#updates + 1] = opts.global_step:assign_add(1) end)
     end
-    return graph.control_dependencies(updates, function() return registry.op('NoOp', {}, { name = opts.name or self.name }) end)
+    return graph.control_dependencies(updates,
+                                      function() return registry.op('NoOp', {}, { name = opts.name or self.name }) end)
   end)
 end
 
@@ -238,15 +250,19 @@ function M.minimize_options(vars)
   if is_step(vars) then return { global_step = vars } end
   if not (nest.is_plain(vars) and nest.has_names(vars)) then return { variables = vars } end
   local opts = errors.options(vars, 'minimize', { 'variables', 'var_list', 'global_step', 'name' })
-  if opts.variables ~= nil and opts.var_list ~= nil then errors.bad('minimize: variables and var_list are one option, which is given twice') end
+  if opts.variables ~= nil and opts.var_list ~= nil then
+    errors.bad('minimize: variables and var_list are one option, which is given twice')
+  end
   return { variables = opts.variables or opts.var_list, global_step = opts.global_step, name = opts.name }
 end
 
---- o:minimize(loss, {variables =, global_step =, name =}): the operation that does one step. A list of variables will do, too.
+--- o:minimize(loss, {variables =, global_step =, name =}): the operation that does one step. A list of variables will
+-- do, too.
 function Optimizer:minimize(loss, vars, ...)
   with_colon(self, 'minimize')
   if select('#', ...) > 0 then
-    errors.bad('minimize takes a loss and its options, 3 values were given: minimize(loss, {variables = {w}, global_step = step})')
+    errors.bad('minimize takes a loss and its options, 3 values were given: minimize(loss, {variables = {w}, '
+               .. 'global_step = step})')
   end
   local opts = M.minimize_options(vars)
   local list = self:compute_gradients(loss, opts.variables)
@@ -255,7 +271,8 @@ function Optimizer:minimize(loss, vars, ...)
   if not any then
     errors.bad('minimize: the loss %s depends on none of the variables', convert.to_output(loss).name)
   end
-  return self:apply_gradients(list, { global_step = opts.global_step, name = opts.name, after = convert.to_output(loss) })
+  return self:apply_gradients(list,
+                              { global_step = opts.global_step, name = opts.name, after = convert.to_output(loss) })
 end
 
 --- For subclasses: what is made once per step, and what happens after all variables were changed.
@@ -302,7 +319,8 @@ local function rule(name, fn, fits)
   return function(o, v, x, before)
     with_colon(o, name)
     if getmetatable(v) ~= variable.Variable or not fits(x) or type(before) ~= 'table' then
-      errors.bad('%s is called by apply_gradients, with a variable, its gradient and what is made once per step: write optimizer:apply_gradients{{gradient, v}}',
+      errors.bad('%s is called by apply_gradients, with a variable, its gradient and what is made once per step: '
+                 .. 'write optimizer:apply_gradients{{gradient, v}}',
                  name)
     end
     return fn(o, v, x, before)
@@ -313,7 +331,8 @@ end
 -- @param parameters  names, in the order they may be given by place
 -- @param more        further options
 -- @param defaults    by name
--- @param methods     dense, sparse, prepare, finish; `check(o)` for what the numbers must be; `long_names` of options: {long = short}
+-- @param methods     dense, sparse, prepare, finish; `check(o)` for what the numbers must be; `long_names` of options:
+--                    {long = short}
 function M.class(name, parameters, more, defaults, methods)
   local check, long_names = methods.check, methods.long_names or {}
   methods.__index, methods.check, methods.long_names = methods, nil, nil
@@ -330,7 +349,8 @@ function M.class(name, parameters, more, defaults, methods)
   return function(...)
     local n = select('#', ...)
     local last = n > 0 and select(n, ...) or nil
-    if n == 1 and last == nil then errors.bad('%s: the learning rate is nil', name) end      -- a misspelt variable, not the default
+    -- a misspelt variable, not the default
+    if n == 1 and last == nil then errors.bad('%s: the learning rate is nil', name) end
     if n == 1 and nest.is_plain(last) and next(last) == nil then n = 0 end      -- no options
     local o = arguments.take(name, parameters, options, graph.unpack({ ... }, 1, n))
     for _, long in ipairs(more) do                                           -- TensorFlow's longer names of options
@@ -340,7 +360,9 @@ function M.class(name, parameters, more, defaults, methods)
         o[short], o[long] = o[long], nil
       end
     end
-    if type(o.clip_norm) == 'number' and not (o.clip_norm > 0) then errors.bad('%s: clip_norm is a number above 0, not %s', name, errors.describe(o.clip_norm)) end
+    if type(o.clip_norm) == 'number' and not (o.clip_norm > 0) then
+      errors.bad('%s: clip_norm is a number above 0, not %s', name, errors.describe(o.clip_norm))
+    end
     for key, v in pairs(defaults) do
       if o[key] == nil then o[key] = v end
     end

@@ -1,8 +1,10 @@
---- Queues in checkpoints: what they hold in a session, a tensor for each component of all elements, or one for each element where shapes differ.
+--- Queues in checkpoints: what they hold in a session, a tensor for each component of all elements, or one for each
+-- element where shapes differ.
 --
--- A queue is looked at by QueuePeek, so nothing is taken out of it. What it is to hold is put together in a queue beside it, and takes its
--- place in one step, as an import replaces what a table holds: what waits for room, or for elements, goes on with what is there then. To look
--- and to fill are runs, after which the session's random ops are where they were.
+-- A queue is looked at by QueuePeek, so nothing is taken out of it. What it is to hold is put together in a queue
+-- beside it, and takes its place in one step, as an import replaces what a table holds: what waits for room, or for
+-- elements, goes on with what is there then. To look and to fill are runs, after which the session's random ops are
+-- where they were.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -23,9 +25,13 @@ function M.check(list, what)
   if list == nil then return {} end
   if getmetatable(list) == queue.Queue then list = { list } end
   if not errors.is_data(list) then errors.bad('%s: queues is a list of queues, not %s', what, errors.describe(list)) end
-  if nest.has_names(list) then errors.bad('%s: queues is a list of queues, not a table with names: queues have names of their own', what) end
+  if nest.has_names(list) then
+    errors.bad('%s: queues is a list of queues, not a table with names: queues have names of their own', what)
+  end
   for i, q in ipairs(list) do
-    if getmetatable(q) ~= queue.Queue then errors.bad('%s: queues is a list of queues, element %d is %s', what, i, errors.describe(q)) end
+    if getmetatable(q) ~= queue.Queue then
+      errors.bad('%s: queues is a list of queues, element %d is %s', what, i, errors.describe(q))
+    end
   end
   return list
 end
@@ -37,7 +43,9 @@ local function nodes_of(q)
       n.index = f.placeholder('int32', {})
       n.values = registry.op('QueuePeek', { q, n.index }, { component_types = q.types })
       n.size, n.closed = q:size(), q:is_closed()
-      local beside = graph.colocate_with(q, function() return queue.FIFOQueue(-1, q.types, { name = q.name .. '/restored' }) end)
+      local beside = graph.colocate_with(q,
+                                         function() return queue.FIFOQueue(-1, q.types,
+                                             { name = q.name .. '/restored' }) end)
       for c, d in ipairs(q.types) do n.given[c] = f.placeholder(dtypes.name[d], q.shapes and q.shapes[c] or nil) end
       n.clear, n.put = registry.op('QueueClear', { beside }), beside:enqueue(unpack(n.given))
       n.replace = registry.op('QueueReplace', { q, beside })
@@ -60,7 +68,9 @@ local function count_of(q) return 'dflow.queue.' .. q.name end
 function M.is_part(name) return name:sub(1, 12) == 'dflow.queue/' end
 
 local function check_graph(q, s, what)
-  if q.graph ~= s.graph then errors.bad("%s: the queue '%s' belongs to another graph than the session", what, q.name) end
+  if q.graph ~= s.graph then
+    errors.bad("%s: the queue '%s' belongs to another graph than the session", what, q.name)
+  end
 end
 
 --- Adds what a queue holds to values and metadata of a checkpoint.
@@ -75,12 +85,15 @@ local function look(q, s, values, metadata)
   for c, list in ipairs(parts) do
     local alike, bytes = count > 0, {}
     for i, t in ipairs(list) do
-      if dtypes.is_boxed(core.tensor_info(t)) then errors.raise('unimplemented', "save: the queue '%s' holds strings, a checkpoint cannot", q.name) end
+      if dtypes.is_boxed(core.tensor_info(t)) then
+        errors.raise('unimplemented', "save: the queue '%s' holds strings, a checkpoint cannot", q.name)
+      end
       alike = alike and shapes.same(core.tensor_shape(t), core.tensor_shape(list[1]))
       bytes[i] = core.tensor_bytes(t)
     end
     if alike then
-      values[key_of(q, c)] = core.tensor_from_bytes(core.tensor_info(list[1]), { count, unpack(core.tensor_shape(list[1])) }, table.concat(bytes))
+      values[key_of(q, c)] = core.tensor_from_bytes(core.tensor_info(list[1]),
+          { count, unpack(core.tensor_shape(list[1])) }, table.concat(bytes))
     else
       for i, t in ipairs(list) do values[key_of(q, c, i)] = t end
     end
@@ -111,18 +124,23 @@ local function elements(q, file, path)
     for i = 1, count do
       local t = together
       if t then
-        if core.tensor_shape(t)[1] ~= count then errors.raise('data_loss', "%s: '%s' has not the %d rows that it should", path, key_of(q, c), count) end
+        if core.tensor_shape(t)[1] ~= count then
+          errors.raise('data_loss', "%s: '%s' has not the %d rows that it should", path, key_of(q, c), count)
+        end
         t = core.tensor_rows(t, { i - 1 }, 1, 1)
         local shape = core.tensor_shape(t)
         table.remove(shape, 1)
         t = t:reshape(shape)
       else
-        if not file.about(key_of(q, c, i)) then errors.raise('data_loss', "%s: '%s' is missing", path, key_of(q, c, i)) end
+        if not file.about(key_of(q, c, i)) then
+          errors.raise('data_loss', "%s: '%s' is missing", path, key_of(q, c, i))
+        end
         t = file.tensor(key_of(q, c, i))
       end
       local want = q.shapes and q.shapes[c]
       if t.dtype ~= name or not queue.fits(want, t.shape) then
-        errors.bad("restore: component %d of the queue '%s' is %s, in %s it is %s", c, q.name, tensor.shape_text(name, want), path,
+        errors.bad("restore: component %d of the queue '%s' is %s, in %s it is %s", c, q.name,
+                   tensor.shape_text(name, want), path,
                    tensor.shape_text(t.dtype, t.shape))
       end
       found[i][c] = t
@@ -150,7 +168,9 @@ function M.restore(list, file, path, s)
     all[i] = elements(q, file, path)
   end
   for i, q in ipairs(list) do
-    if s:run(nodes_of(q).closed) then errors.raise('failed_precondition', "restore: the queue '%s' is closed", q.name) end
+    if s:run(nodes_of(q).closed) then
+      errors.raise('failed_precondition', "restore: the queue '%s' is closed", q.name)
+    end
     lay_beside(nodes_of(q), all[i], s)
   end
   return function()

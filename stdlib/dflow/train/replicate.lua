@@ -21,7 +21,8 @@ local function devices_of(v)
     return list
   end
   if type(v) ~= 'table' or getmetatable(v) ~= nil or #v == 0 then
-    errors.bad("replicate takes a number of ranks or a list of devices such as {'sim:0', '/rank:1/sim:0'}, not %s", errors.describe(v))
+    errors.bad("replicate takes a number of ranks or a list of devices such as {'sim:0', '/rank:1/sim:0'}, not %s",
+               errors.describe(v))
   end
   for k = 1, #v do
     if type(v[k]) ~= 'string' then errors.bad('replicate: device %d is a name, not %s', k, errors.describe(v[k])) end
@@ -34,11 +35,14 @@ local function losses_of(devices, fn)
   local losses, count = {}, nil
   for k, device in ipairs(devices) do
     local loss = graph.device(device, function() return fn(k) end)
-    if convert.typed(loss) == nil then errors.bad('replicate: the function returned %s, a scalar loss is expected', errors.describe(loss)) end
+    if convert.typed(loss) == nil then
+      errors.bad('replicate: the function returned %s, a scalar loss is expected', errors.describe(loss))
+    end
     losses[k] = convert.to_output(loss)
     local now = #optimizers.trainable(losses[k].graph)
     if count and now > count then
-      errors.bad('replicate: fn(%d) made %d more trainable variables; replicas share their weights, so make layers and variables before replicate',
+      errors.bad('replicate: fn(%d) made %d more trainable variables; replicas share their weights, so make layers '
+                 .. 'and variables before replicate',
                  k, now - count)
     end
     count = now
@@ -53,7 +57,9 @@ local function gradients_of(devices, losses, optimizer, vars)
     grads[k] = graph.device(device, function()
       local pairs_list = optimizer:compute_gradients(losses[k], vars)
       for _, pair in ipairs(pairs_list) do
-        if not pair[1] then errors.bad('replicate: the loss of device %d does not depend on the variable %s', k, pair[2].name) end
+        if not pair[1] then
+          errors.bad('replicate: the loss of device %d does not depend on the variable %s', k, pair[2].name)
+        end
         pair[1] = convert.to_output(pair[1])
       end
       return pairs_list
@@ -71,9 +77,9 @@ local function mean_of(grads, i)
   end)
 end
 
---- Loss and step of all devices but the slowest `backup`. All put their gradients into a queue, where the variables are, and the step
--- takes as many as it wants, in the order in which they come. What it is done without belongs to no fetch any more, so the run ends,
--- and what had been put in late bears the count of a step that is over.
+--- Loss and step of all devices but the slowest `backup`. All put their gradients into a queue, where the variables
+-- are, and the step takes as many as it wants, in the order in which they come. What it is done without belongs to no
+-- fetch any more, so the run ends, and what had been put in late bears the count of a step that is over.
 local function without_slowest(losses, grads, backup, optimizer)
   local home, n = grads[1][1][2], #losses - backup
   local vars, types = {}, { 'int64', 'float32' }
@@ -108,19 +114,27 @@ end
 
 --- replicate(n or devices, fn, {optimizer =, backup = 0, mode = 'sync'}): {loss =, losses =, step =}.
 -- @param fn  function(k) -> a scalar loss, called once for each device, there; k is 1 … n
--- @param opts.backup  so many devices may be late: a step takes the mean of the gradients that come first, and the others are dropped
--- @param opts.mode  'sync': step takes the mean of the gradients; 'async': step is a list, a step for each device by its own gradients
+-- @param opts.backup  so many devices may be late: a step takes the mean of the gradients that come first, and the
+--                     others are dropped
+-- @param opts.mode  'sync': step takes the mean of the gradients; 'async': step is a list, a step for each device by
+--                   its own gradients
 function M.replicate(where, fn, opts)
   opts = errors.options(opts, 'replicate', { 'optimizer', 'backup', 'mode' })
   local devices, mode = devices_of(where), opts.mode == nil and 'sync' or opts.mode
-  if type(fn) ~= 'function' then errors.bad('replicate takes a function of the replica second, not %s', errors.describe(fn)) end
+  if type(fn) ~= 'function' then
+    errors.bad('replicate takes a function of the replica second, not %s', errors.describe(fn))
+  end
   if type(opts.optimizer) ~= 'table' or not opts.optimizer.apply_gradients then
     errors.bad('replicate: optimizer is one such as df.train.SGD(0.1), not %s', errors.describe(opts.optimizer))
   end
-  if mode ~= 'sync' and mode ~= 'async' then errors.bad("replicate: mode is 'sync' or 'async', not %s", errors.describe(mode)) end
+  if mode ~= 'sync' and mode ~= 'async' then
+    errors.bad("replicate: mode is 'sync' or 'async', not %s", errors.describe(mode))
+  end
   local backup = layer.whole(opts.backup or 0, 'replicate', 'backup', 0)
   if backup >= #devices then errors.bad('replicate: backup, %d, must be less than the %d devices', backup, #devices) end
-  if backup > 0 and mode == 'async' then errors.bad("replicate: backup is of mode 'sync'; with 'async' no device waits for another") end
+  if backup > 0 and mode == 'async' then
+    errors.bad("replicate: backup is of mode 'sync'; with 'async' no device waits for another")
+  end
   local losses = losses_of(devices, fn)
   local vars = optimizers.trainable(losses[1].graph)
   local grads = gradients_of(devices, losses, opts.optimizer, vars)

@@ -1,5 +1,6 @@
---- Where df.train.fit is, in a checkpoint's metadata: epoch, place in the data, sums of the epoch and what the history has. A run that goes on
--- from there makes the steps that were left, on the batches that were left: no row is lost, none is read twice.
+--- Where df.train.fit is, in a checkpoint's metadata: epoch, place in the data, sums of the epoch and what the history
+-- has. A run that goes on from there makes the steps that were left, on the batches that were left: no row is lost,
+-- none is read twice.
 local errors = require 'dflow.front.errors'
 local checkpoint = require 'dflow.train.checkpoint'
 local nest = require 'dflow.front.nest'
@@ -8,9 +9,12 @@ local M = {}
 local KEY = 'dflow.fit'
 
 --- What of the options decides what comes in which order.
-local function order_of(o) return ('batch_size %d seed %d shuffle %s rows %s'):format(o.batch_size, o.seed, o.shuffle, o.rows or '-') end
+local function order_of(o)
+  return ('batch_size %d seed %d shuffle %s rows %s'):format(o.batch_size, o.seed, o.shuffle, o.rows or '-')
+end
 
---- fit's state as text. state: {history =, epoch =, done =, lowest =, since =, place = {state =, sums =, rows =, number =} or nil}
+--- fit's state as text. state: {history =, epoch =, done =, lowest =, since =, place = {state =, sums =, rows =, number
+-- =} or nil}
 local function text_of(o, state)
   local lines = { order_of(o), ('at %d %d %.17g %d'):format(state.epoch, state.done, state.lowest, state.since) }
   local function add(...) lines[#lines + 1] = (...):format(select(2, ...)) end
@@ -19,7 +23,8 @@ local function text_of(o, state)
   for _, kind in ipairs{ 'training', 'validation' } do
     local of = kind == 'validation' and (h.validation or {}) or h
     for _, name in ipairs(nest.keys(of)) do
-      for i, v in ipairs(kind == 'training' and (name == 'validation' or name == 'options') and {} or type(of[name]) == 'table' and of[name] or {}) do
+      for i, v in ipairs(kind == 'training' and (name == 'validation' or name == 'options') and {}
+                         or type(of[name]) == 'table' and of[name] or {}) do
         add('%s %s %d %.17g', kind, name, i, v)
       end
     end
@@ -54,11 +59,15 @@ end
 function M.restore(o, state)
   local text = checkpoint.open(o.checkpoint, 'fit').metadata[KEY]
   if not text then
-    errors.raise('failed_precondition', 'fit: %s is no checkpoint of fit: take another path, or set the variables by df.restore and leave checkpoint away', o.checkpoint)
+    errors.raise('failed_precondition',
+                 'fit: %s is no checkpoint of fit: take another path, or set the variables by df.restore and leave '
+                 .. 'checkpoint away', o.checkpoint)
   end
   local order = text:match '^[^\n]*'
   if order ~= order_of(o) then
-    errors.raise('failed_precondition', "fit: %s was written with '%s', and this is '%s': what is left of the data would be another; remove the file to begin anew",
+    errors.raise('failed_precondition',
+                 "fit: %s was written with '%s', and this is '%s': what is left of the data would be another; remove "
+                 .. "the file to begin anew",
                  o.checkpoint, order, order_of(o))
   end
   checkpoint.restore(o.checkpoint, { session = o.session })
@@ -75,7 +84,8 @@ function M.restore(o, state)
   for kind, rest in text:gmatch '\n(%S+) ([^\n]*)' do
     if kind == 'at' then
       local epoch, done, lowest, since = rest:match '^(%d+) (%d+) (%S+) (%d+)$'
-      state.epoch, state.done, state.lowest, state.since = tonumber(epoch), tonumber(done), number(lowest), tonumber(since)
+      state.epoch, state.done, state.lowest, state.since = tonumber(epoch), tonumber(done), number(lowest),
+        tonumber(since)
     elseif kind == 'best' then h.best = tonumber(rest)
     elseif kind == 'training' then note(h, rest)
     elseif kind == 'validation' and h.validation then note(h.validation, rest)

@@ -1,8 +1,8 @@
---- The optimizers: what each makes of a gradient. Formulas and defaults are TensorFlow 1's; AdamW's are PyTorch's and Lamb's those of its
--- paper (You et al., 2020).
+--- The optimizers: what each makes of a gradient. Formulas and defaults are TensorFlow 1's; AdamW's are PyTorch's and
+-- Lamb's those of its paper (You et al., 2020).
 --
--- Dense gradients go through one fused op per variable. Sparse ones change only the rows they name, but for those of the family of Adam,
--- whose averages decay everywhere, as TensorFlow's do.
+-- Dense gradients go through one fused op per variable. Sparse ones change only the rows they name, but for those of
+-- the family of Adam, whose averages decay everywhere, as TensorFlow's do.
 local dtypes = require 'dflow.front.dtypes'
 local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
@@ -28,21 +28,25 @@ M.GradientDescentOptimizer = class('GradientDescentOptimizer', { 'learning_rate'
 -- ---- momentum ----------------------------------------------------------------------------------------------------
 local momentum = {
   dense = function(o, v, x)
-    return registry.op('ResourceApplyMomentum', { v, slot(o, v, 'momentum'), hyper(v, o.learning_rate), x, hyper(v, o.momentum) },
+    return registry.op('ResourceApplyMomentum',
+                       { v, slot(o, v, 'momentum'), hyper(v, o.learning_rate), x, hyper(v, o.momentum) },
                        { use_nesterov = o.use_nesterov })
   end,
   sparse = function(o, v, x)
-    return registry.op('ResourceSparseApplyMomentum', { v, slot(o, v, 'momentum'), hyper(v, o.learning_rate), x.values, x.indices,
+    return registry.op('ResourceSparseApplyMomentum',
+                       { v, slot(o, v, 'momentum'), hyper(v, o.learning_rate), x.values, x.indices,
                        hyper(v, o.momentum) }, { use_nesterov = o.use_nesterov })
   end,
 }
 
 
---- df.train.Momentum(learning_rate, momentum = 0.9, {use_nesterov}): a = momentum * a + gradient; v -= learning_rate * a.
+--- df.train.Momentum(learning_rate, momentum = 0.9, {use_nesterov}): a = momentum * a + gradient; v -= learning_rate *
+-- a.
 M.MomentumOptimizer = class('MomentumOptimizer', { 'learning_rate', 'momentum' }, { 'use_nesterov' },
                             { momentum = 0.9, use_nesterov = false }, momentum)
 
---- df.train.Nesterov(learning_rate, {momentum = 0.9}): Momentum that looks ahead: v -= learning_rate * (gradient + momentum * a).
+--- df.train.Nesterov(learning_rate, {momentum = 0.9}): Momentum that looks ahead: v -= learning_rate * (gradient +
+-- momentum * a).
 M.Nesterov = class('Nesterov', { 'learning_rate', 'momentum' }, {}, { momentum = 0.9 }, {
   check = function(o) o.use_nesterov = true end,
   dense = momentum.dense, sparse = momentum.sparse,
@@ -55,23 +59,28 @@ local function positive_accumulator(o, what)
   end
 end
 
---- df.train.Adagrad(learning_rate, {initial_accumulator = 0.1}): a += gradient ^ 2; v -= learning_rate * gradient / sqrt(a).
-M.AdagradOptimizer = class('AdagradOptimizer', { 'learning_rate', 'initial_accumulator' }, { 'initial_accumulator_value' },
+--- df.train.Adagrad(learning_rate, {initial_accumulator = 0.1}): a += gradient ^ 2; v -= learning_rate * gradient /
+-- sqrt(a).
+M.AdagradOptimizer = class('AdagradOptimizer', { 'learning_rate', 'initial_accumulator' },
+                           { 'initial_accumulator_value' },
                            { initial_accumulator = 0.1 }, {
   long_names = { initial_accumulator_value = 'initial_accumulator' },
   check = function(o) positive_accumulator(o, 'AdagradOptimizer') end,
   dense = function(o, v, x)
-    return registry.op('ResourceApplyAdagrad', { v, slot(o, v, 'accumulator', o.initial_accumulator), hyper(v, o.learning_rate), x })
+    return registry.op('ResourceApplyAdagrad',
+                       { v, slot(o, v, 'accumulator', o.initial_accumulator), hyper(v, o.learning_rate), x })
   end,
   sparse = function(o, v, x)
     local values, indices = unique_rows(x)
     return registry.op('ResourceSparseApplyAdagrad',
-                       { v, slot(o, v, 'accumulator', o.initial_accumulator), hyper(v, o.learning_rate), values, indices })
+                       { v, slot(o, v, 'accumulator', o.initial_accumulator), hyper(v, o.learning_rate), values,
+                         indices })
   end,
 })
 
 local function adadelta(o, v)
-  return { v, slot(o, v, 'accum'), slot(o, v, 'accum_update'), hyper(v, o.learning_rate), hyper(v, o.rho), hyper(v, o.epsilon) }
+  return { v, slot(o, v, 'accum'), slot(o, v, 'accum_update'), hyper(v, o.learning_rate), hyper(v, o.rho),
+           hyper(v, o.epsilon) }
 end
 
 --- df.train.Adadelta(learning_rate = 0.001, {rho = 0.95, epsilon = 1e-8})
@@ -92,7 +101,8 @@ M.AdadeltaOptimizer = class('AdadeltaOptimizer', { 'learning_rate', 'rho', 'epsi
 local function rmsprop(o, v)
   local inputs = { v }
   if o.centered then inputs[2] = slot(o, v, 'mg') end
-  for _, x in ipairs{ slot(o, v, 'rms', 1), slot(o, v, 'momentum'), hyper(v, o.learning_rate), hyper(v, o.decay), hyper(v, o.momentum),
+  for _, x in ipairs{ slot(o, v, 'rms', 1), slot(o, v, 'momentum'), hyper(v, o.learning_rate), hyper(v, o.decay),
+                      hyper(v, o.momentum),
                       hyper(v, o.epsilon) } do
     inputs[#inputs + 1] = x
   end
@@ -124,16 +134,21 @@ local function ftrl(o, v, kind, ...)
   return registry.op(kind .. (shrinks and 'V2' or ''), inputs)
 end
 
---- df.train.Ftrl(learning_rate, {learning_rate_power = -0.5, initial_accumulator = 0.1, l1 = 0, l2 = 0, l2_shrinkage = 0})
+--- df.train.Ftrl(learning_rate, {learning_rate_power = -0.5, initial_accumulator = 0.1, l1 = 0, l2 = 0, l2_shrinkage =
+-- 0})
 M.FtrlOptimizer = class('FtrlOptimizer', { 'learning_rate', 'learning_rate_power', 'initial_accumulator', 'l1', 'l2' },
-  { 'l2_shrinkage', 'initial_accumulator_value', 'l1_regularization_strength', 'l2_regularization_strength', 'l2_shrinkage_regularization_strength' },
+  { 'l2_shrinkage', 'initial_accumulator_value', 'l1_regularization_strength', 'l2_regularization_strength',
+    'l2_shrinkage_regularization_strength' },
   { learning_rate_power = -0.5, initial_accumulator = 0.1, l1 = 0.0, l2 = 0.0, l2_shrinkage = 0.0 }, {
-  long_names = { initial_accumulator_value = 'initial_accumulator', l1_regularization_strength = 'l1', l2_regularization_strength = 'l2',
+  long_names = { initial_accumulator_value = 'initial_accumulator', l1_regularization_strength = 'l1',
+                 l2_regularization_strength = 'l2',
                  l2_shrinkage_regularization_strength = 'l2_shrinkage' },
   check = function(o)
     positive_accumulator(o, 'FtrlOptimizer')
     for _, key in ipairs{ 'l1', 'l2', 'l2_shrinkage' } do
-      if type(o[key]) == 'number' and o[key] < 0 then errors.bad('FtrlOptimizer: %s is a number from 0 up, not %s', key, tostring(o[key])) end
+      if type(o[key]) == 'number' and o[key] < 0 then
+        errors.bad('FtrlOptimizer: %s is a number from 0 up, not %s', key, tostring(o[key]))
+      end
     end
     if type(o.learning_rate_power) == 'number' and o.learning_rate_power > 0 then
       errors.bad('FtrlOptimizer: learning_rate_power is a number up to 0, not %s', tostring(o.learning_rate_power))
@@ -154,7 +169,8 @@ local adam = {
     for _, pair in ipairs(list) do
       local d = pair[2].d
       if not powers[d] then
-        local b1, b2 = optimizer.scalar(o, g, d, 'beta1_power', o.beta1), optimizer.scalar(o, g, d, 'beta2_power', o.beta2)
+        local b1, b2 = optimizer.scalar(o, g, d, 'beta1_power', o.beta1),
+        optimizer.scalar(o, g, d, 'beta2_power', o.beta2)
         powers[d] = { b1, b2, b1:value(), b2:value() }
       end
     end
@@ -174,7 +190,8 @@ local adam = {
   --- The inputs of the op but for the gradient.
   inputs = function(o, v, powers, epsilon)
     local p = powers[v.d]
-    return { v, slot(o, v, 'm'), slot(o, v, 'v'), p[3], p[4], hyper(v, o.learning_rate), hyper(v, o.beta1), hyper(v, o.beta2),
+    return { v, slot(o, v, 'm'), slot(o, v, 'v'), p[3], p[4], hyper(v, o.learning_rate), hyper(v, o.beta1),
+             hyper(v, o.beta2),
              epsilon or hyper(v, o.epsilon) }
   end,
 }
@@ -191,7 +208,8 @@ local function adam_sparse(o, v, x, powers, epsilon)
   return registry.op('ResourceSparseApplyAdam', inputs)
 end
 
---- Nesterov's step on rows, as TensorFlow's contrib does it: the averages decay everywhere, the variable changes in the rows named only.
+--- Nesterov's step on rows, as TensorFlow's contrib does it: the averages decay everywhere, the variable changes in the
+-- rows named only.
 local function nadam_sparse(o, v, x, powers)
   local values, indices = unique_rows(x)
   local p, m, s = powers[v.d], slot(o, v, 'm'), slot(o, v, 'v')
@@ -215,7 +233,8 @@ M.AdamOptimizer = class('AdamOptimizer', { 'learning_rate', 'beta1', 'beta2', 'e
   sparse = function(o, ...) return (o.use_nesterov and nadam_sparse or adam_sparse)(o, ...) end,
 })
 
---- df.train.Nadam(learning_rate = 0.001, {beta1, beta2, epsilon}): Adam with Nesterov's momentum, as TensorFlow 1's contrib.
+--- df.train.Nadam(learning_rate = 0.001, {beta1, beta2, epsilon}): Adam with Nesterov's momentum, as TensorFlow 1's
+-- contrib.
 M.Nadam = class('Nadam', { 'learning_rate', 'beta1', 'beta2', 'epsilon' }, {},
                 { learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8 }, {
   check = function(o) o.use_nesterov = true end,
@@ -227,8 +246,8 @@ local function corrected_epsilon(o, v, powers)
   return hyper(v, o.epsilon) * f.sqrt(1 - powers[v.d][4])
 end
 
---- df.train.AdamW(learning_rate = 0.001, {weight_decay = 0.01, beta1, beta2, epsilon}): Adam, and learning_rate * weight_decay * weight is
---- taken off first, as in PyTorch. A sparse gradient's decay is that of its rows.
+--- df.train.AdamW(learning_rate = 0.001, {weight_decay = 0.01, beta1, beta2, epsilon}): Adam, and learning_rate *
+--- weight_decay * weight is taken off first, as in PyTorch. A sparse gradient's decay is that of its rows.
 M.AdamW = class('AdamW', { 'learning_rate' }, { 'weight_decay', 'beta1', 'beta2', 'epsilon' },
                 { learning_rate = 0.001, weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8 }, {
   prepare = adam.prepare, finish = adam.finish,
@@ -247,8 +266,8 @@ M.AdamW = class('AdamW', { 'learning_rate' }, { 'weight_decay', 'beta1', 'beta2'
   end,
 })
 
---- df.train.Lamb(learning_rate, {beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01}): AdamW's step, scaled per variable by
---- the norm of the weights over that of the step.
+--- df.train.Lamb(learning_rate, {beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01}): AdamW's step,
+--- scaled per variable by the norm of the weights over that of the step.
 M.Lamb = class('Lamb', { 'learning_rate' }, { 'beta1', 'beta2', 'epsilon', 'weight_decay' },
                { learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01 }, {
   prepare = adam.prepare, finish = adam.finish,
@@ -257,7 +276,8 @@ M.Lamb = class('Lamb', { 'learning_rate' }, { 'beta1', 'beta2', 'epsilon', 'weig
     local m, s, w = slot(o, v, 'm'), slot(o, v, 'v'), v:value()
     local m_now = m:assign(m:value() * beta1 + x * (1 - beta1))
     local s_now = s:assign(s:value() * beta2 + f.square(x) * (1 - beta2))
-    local step = (m_now / (1 - p[3])) / (f.sqrt(s_now / (1 - p[4])) + hyper(v, o.epsilon)) + w * hyper(v, o.weight_decay)
+    local step = (m_now / (1 - p[3])) / (f.sqrt(s_now / (1 - p[4])) + hyper(v, o.epsilon)) + w
+    * hyper(v, o.weight_decay)
     local of_weights, of_step = f.sqrt(f.reduce_sum(f.square(w))), f.sqrt(f.reduce_sum(f.square(step)))
     local both = f.logical_and(of_weights:gt(0), of_step:gt(0))
     local one = f.constant(1, v.dtype)
@@ -267,7 +287,8 @@ M.Lamb = class('Lamb', { 'learning_rate' }, { 'beta1', 'beta2', 'epsilon', 'weig
   sparse = function(o, v, x, powers) return o:dense(v, gradients.IndexedSlices.as_output(x), powers) end,
 })
 
-M.SGD, M.Momentum, M.Adagrad, M.Adadelta = M.GradientDescentOptimizer, M.MomentumOptimizer, M.AdagradOptimizer, M.AdadeltaOptimizer
+M.SGD, M.Momentum, M.Adagrad, M.Adadelta = M.GradientDescentOptimizer, M.MomentumOptimizer, M.AdagradOptimizer,
+  M.AdadeltaOptimizer
 M.RMSProp, M.Ftrl, M.Adam = M.RMSPropOptimizer, M.FtrlOptimizer, M.AdamOptimizer
 
 return M

@@ -1,8 +1,8 @@
 --- Queue runners and their coordinator: what fills queues while a model trains, in the background.
 --
--- A runner is a while_loop in the graph, started as a run of its own; no Lua is needed to keep it going. When it ends, however it ends, its
--- queue is closed, so that what waits for elements is told; what went wrong in a runner is what a run through the coordinator
--- raises then.
+-- A runner is a while_loop in the graph, started as a run of its own; no Lua is needed to keep it going. When it ends,
+-- however it ends, its queue is closed, so that what waits for elements is told; what went wrong in a runner is what a
+-- run through the coordinator raises then.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -20,19 +20,27 @@ local f = ops.functions
 local Runner, Coordinator = { __name = 'dflow.QueueRunner' }, { __name = 'dflow.Coordinator' }
 local methods = {}
 Coordinator.__index = methods
-Runner.__tostring = function(r) return ('QueueRunner of %s, %d loop%s'):format(r.queue.name, #r.loops, #r.loops == 1 and '' or 's') end
-Coordinator.__tostring = function(c) return ('Coordinator of %d loop%s'):format(#c.running, #c.running == 1 and '' or 's') end
+Runner.__tostring = function(r)
+  return ('QueueRunner of %s, %d loop%s'):format(r.queue.name, #r.loops, #r.loops == 1 and '' or 's')
+end
+Coordinator.__tostring = function(c)
+  return ('Coordinator of %d loop%s'):format(#c.running, #c.running == 1 and '' or 's')
+end
 
--- ---- runners --------------------------------------------------------------------------------------------------------------
---- df.train.QueueRunner(queue, fn, {loops = 1, steps =, name}): what fills a queue: fn builds q:enqueue(…), and a loop runs that again and again.
--- @param fn     function(i) -> the operation that enqueues, or a scalar bool: false ends the loop. i is an int32 Output that counts from 0
+-- ---- runners --------------------------------------------------------------------------------------------------------
+--- df.train.QueueRunner(queue, fn, {loops = 1, steps =, name}): what fills a queue: fn builds q:enqueue(…), and a loop
+-- runs that again and again.
+-- @param fn     function(i) -> the operation that enqueues, or a scalar bool: false ends the loop. i is an int32 Output
+--               that counts from 0
 -- @param loops  so many loops run at once
 -- @param steps  how often each goes round; nil: until the queue is closed, or what fn takes from ends (out_of_range)
 -- When its loops have ended, the queue is closed: what is in it may still be taken.
 function M.QueueRunner(q, fn, opts)
   local what = 'QueueRunner'
   if getmetatable(q) ~= queue.Queue then errors.bad('%s takes a queue first, not %s', what, errors.describe(q)) end
-  if type(fn) ~= 'function' then errors.bad('%s takes a function that builds an enqueue, not %s', what, errors.describe(fn)) end
+  if type(fn) ~= 'function' then
+    errors.bad('%s takes a function that builds an enqueue, not %s', what, errors.describe(fn))
+  end
   opts = errors.options(opts, what, { 'loops', 'steps', 'name' })
   if opts.steps ~= nil and convert.typed(opts.steps) == nil then layer.whole(opts.steps, what, 'steps', 0) end
   local r = setmetatable({ queue = q, loops = {} }, Runner)
@@ -40,16 +48,20 @@ function M.QueueRunner(q, fn, opts)
   graph.with(g, function()
     local most = opts.steps ~= nil and (type(opts.steps) == 'number' and opts.steps or f.cast(opts.steps, 'int32'))
     for k = 1, layer.whole(opts.loops or 1, what, 'loops') do
-      local last = control.while_loop(function(i, more) return most and more:logical_and(i:lt(most)) or more end, function(i)
+      local last = control.while_loop(function(i, more) return most and more:logical_and(i:lt(most)) or more end,
+                                      function(i)
         local more = fn(i)
         if convert.typed(more) ~= nil and getmetatable(more) ~= graph.Operation then
           more = convert.to_output(more, dtypes.BOOL, g, what)
-          if graph.dtype(more) ~= dtypes.BOOL then errors.bad('%s: the function gives %s; an operation or a bool is expected', what, more.dtype) end
+          if graph.dtype(more) ~= dtypes.BOOL then
+            errors.bad('%s: the function gives %s; an operation or a bool is expected', what, more.dtype)
+          end
         else
           more = f.constant(true)
         end
         return i + 1, more
-      end, { f.int32(0), f.constant(true) }, { name = opts.name or 'runner', parallel_iterations = 1, back_prop = false })
+      end, { f.int32(0), f.constant(true) },
+      { name = opts.name or 'runner', parallel_iterations = 1, back_prop = false })
       r.loops[k] = last
     end
     r.left = variable.new(f.int32(#r.loops), { name = q.name .. '/loops_left', trainable = false })
@@ -65,14 +77,15 @@ function M.QueueRunner(q, fn, opts)
   return r
 end
 
--- ---- the coordinator ------------------------------------------------------------------------------------------------------------
+-- ---- the coordinator ------------------------------------------------------------------------------------------------
 --- df.train.Coordinator(): starts queue runners, and sees to it that all end together.
 function M.Coordinator(opts)
   errors.options(opts, 'Coordinator', {})
   return setmetatable({ running = {}, stopping = false }, Coordinator)
 end
 
---- c:start(runners?, {session}): starts the loops of these runners, or of all of the session's graph. Returns how many were started.
+--- c:start(runners?, {session}): starts the loops of these runners, or of all of the session's graph. Returns how many
+-- were started.
 function methods.start(c, list, opts)
   opts = errors.options(opts, 'Coordinator:start', { 'session' })
   if getmetatable(list) == Runner then list = { list } end
@@ -84,7 +97,9 @@ function methods.start(c, list, opts)
   if #list == 0 then errors.bad('start: there are no queue runners') end
   local n = 0
   for i, r in ipairs(list) do
-    if getmetatable(r) ~= Runner then errors.bad('start: element %d is %s, a QueueRunner is expected', i, errors.describe(r)) end
+    if getmetatable(r) ~= Runner then
+      errors.bad('start: element %d is %s, a QueueRunner is expected', i, errors.describe(r))
+    end
     r.left:load(#r.loops, s)
     for _, loop in ipairs(r.loops) do
       c.running[#c.running + 1] = { handle = s:start(loop, nil, { finally = r.ended }), runner = r, session = s }
@@ -131,8 +146,8 @@ function methods.request_stop(c, e)
   end
 end
 
---- c:run(fetches, feeds?, opts?): as the session's run; where that fails because a runner did, the runner's error is raised. `out_of_range` is
---- the end of the data.
+--- c:run(fetches, feeds?, opts?): as the session's run; where that fails because a runner did, the runner's error is
+--- raised. `out_of_range` is the end of the data.
 function methods.run(c, fetches, feeds, opts)
   local s = c.running[1] and c.running[1].session or session.default()
   local ok, e = first_fault(c) == nil, nil
@@ -149,8 +164,9 @@ function methods.run(c, fetches, feeds, opts)
   error(e, 0)
 end
 
---- c:join{timeout = 60}: waits until all loops have ended, after asking for that; raises what went wrong in one of them. Loops that do not end
---- within the timeout, which is that of all together, are cancelled, and that is an error of code deadline_exceeded.
+--- c:join{timeout = 60}: waits until all loops have ended, after asking for that; raises what went wrong in one of
+--- them. Loops that do not end within the timeout, which is that of all together, are cancelled, and that is an error
+-- of code deadline_exceeded.
 function methods.join(c, opts)
   opts = errors.options(opts, 'Coordinator:join', { 'timeout' })
   local timeout = layer.number(opts.timeout, 'join', 'timeout', 60)
@@ -168,12 +184,16 @@ function methods.join(c, opts)
   local fault = first_fault(c)
   c.running = {}
   if fault then error(fault, 0) end
-  if late then errors.raise('deadline_exceeded', 'join: a loop that fills %s did not end within %g seconds', late.runner.queue.name, timeout) end
+  if late then
+    errors.raise('deadline_exceeded', 'join: a loop that fills %s did not end within %g seconds',
+                 late.runner.queue.name, timeout)
+  end
 end
 
 errors.with_colons(methods, Coordinator, 'a coordinator', 'c')
 
---- df.train.start_queue_runners{coordinator =, session =}: a coordinator that has started all runners of the session's graph.
+--- df.train.start_queue_runners{coordinator =, session =}: a coordinator that has started all runners of the session's
+-- graph.
 function M.start_queue_runners(opts)
   opts = errors.options(opts, 'start_queue_runners', { 'coordinator', 'session' })
   if opts.coordinator ~= nil and getmetatable(opts.coordinator) ~= Coordinator then

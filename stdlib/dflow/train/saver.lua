@@ -1,7 +1,7 @@
 --- df.train.Saver: checkpoints of a training run, the last few of them, and the best.
 --
--- A checkpoint is prefix-STEP.safetensors: all variables, those of optimizers included, and where the session's random ops are. It is
--- there whole or not at all, and an older one is removed only when the new one is on the disk.
+-- A checkpoint is prefix-STEP.safetensors: all variables, those of optimizers included, and where the session's random
+-- ops are. It is there whole or not at all, and an older one is removed only when the new one is on the disk.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -16,7 +16,9 @@ local M = {}
 local Saver = { __name = 'dflow.Saver' }
 local methods = {}
 Saver.__index = methods
-Saver.__tostring = function(s) return s.max_to_keep and ('Saver that keeps %d'):format(s.max_to_keep) or 'Saver that keeps all' end
+Saver.__tostring = function(s)
+  return s.max_to_keep and ('Saver that keeps %d'):format(s.max_to_keep) or 'Saver that keeps all'
+end
 local session_of_runs = require('dflow.front.session').Session
 local ENDINGS = { '.safetensors', '.safetensors.index.json' }
 
@@ -25,10 +27,12 @@ local ENDINGS = { '.safetensors', '.safetensors.index.json' }
 -- @param variables    as for df.save; nil: all of the graph, each time
 -- @param queues       queues whose elements are saved and restored, too
 -- @param best         'min' or 'max': the checkpoint with the best `metric` is kept besides
--- @param background   true: save returns at once, and the values that the variables had then are written while training goes on. What goes
---                     wrong is raised by the next call of a method; saver:wait() waits for the disk
+-- @param background   true: save returns at once, and the values that the variables had then are written while training
+--                     goes on. What goes wrong is raised by the next call of a method; saver:wait() waits for the disk
 function M.Saver(opts)
-  if opts ~= nil and not errors.is_data(opts) then errors.bad('Saver takes a table of options, not %s', errors.describe(opts)) end
+  if opts ~= nil and not errors.is_data(opts) then
+    errors.bad('Saver takes a table of options, not %s', errors.describe(opts))
+  end
   if opts and getmetatable(opts[1]) == variable.Variable then opts = { variables = opts } end
   opts = errors.options(opts, 'Saver', { 'max_to_keep', 'variables', 'queues', 'best', 'shard_bytes', 'background' })
   local keep = opts.max_to_keep
@@ -44,9 +48,12 @@ function M.Saver(opts)
   end
   if opts.variables ~= nil then checkpoint.variables_of(opts.variables, nil, 'Saver') end
   if opts.shard_bytes ~= nil then shards.size(opts.shard_bytes, 'Saver') end
-  if opts.background and opts.shard_bytes then errors.bad('Saver: what is written in the background is one file: leave shard_bytes away') end
+  if opts.background and opts.shard_bytes then
+    errors.bad('Saver: what is written in the background is one file: leave shard_bytes away')
+  end
   local held = queues.prepare(queues.check(opts.queues, 'Saver'))
-  return setmetatable({ queues = held, background = opts.background, max_to_keep = keep > 0 and keep or nil, variables = opts.variables,
+  return setmetatable({ queues = held, background = opts.background, max_to_keep = keep > 0 and keep or nil,
+                        variables = opts.variables,
                         direction = opts.best, shard_bytes = opts.shard_bytes, kept = {} }, Saver)
 end
 
@@ -131,11 +138,13 @@ end
 --- Says so where TensorFlow 1's order is written, saver:save(sess, path, step).
 local function as_in_python(prefix, opts, step, what)
   if getmetatable(prefix) == session_of_runs and type(opts) == 'string' then
-    errors.bad("%s: the path stands first: saver:%s('%s', {session = s%s})", what, what:match '%w+$', opts, step ~= nil and ', step = n' or '')
+    errors.bad("%s: the path stands first: saver:%s('%s', {session = s%s})", what, what:match '%w+$', opts, step ~= nil
+               and ', step = n' or '')
   end
 end
 
---- saver:save(prefix, {step =, session =, metric =, metadata =}): writes a checkpoint and removes the oldest beyond max_to_keep; gives its path.
+--- saver:save(prefix, {step =, session =, metric =, metadata =}): writes a checkpoint and removes the oldest beyond
+-- max_to_keep; gives its path.
 -- Its folder is made if it is not there.
 function methods.save(s, prefix, opts, ...)
   as_in_python(prefix, opts, (...), 'Saver:save')
@@ -145,8 +154,11 @@ function methods.save(s, prefix, opts, ...)
   if s.direction and type(opts.metric) ~= 'number' then
     errors.bad("save: this Saver keeps the best checkpoint: metric is a number, not %s", errors.describe(opts.metric))
   end
-  if opts.metric ~= nil and type(opts.metric) ~= 'number' then errors.bad('Saver:save: metric is a number, not %s', errors.describe(opts.metric)) end
-  local vars, _, g = checkpoint.variables_of(s.variables, opts.session and checkpoint.session_of(opts.session, nil, 'Saver:save').graph, 'Saver:save')
+  if opts.metric ~= nil and type(opts.metric) ~= 'number' then
+    errors.bad('Saver:save: metric is a number, not %s', errors.describe(opts.metric))
+  end
+  local vars, _, g = checkpoint.variables_of(s.variables, opts.session and checkpoint.session_of(opts.session, nil,
+      'Saver:save').graph, 'Saver:save')
   local session = checkpoint.session_of(opts.session, g, 'Saver:save')
   local step = step_of(opts.step, session)
   local list = list_of(s, prefix)
@@ -156,9 +168,11 @@ function methods.save(s, prefix, opts, ...)
   local metadata = checkpoint.metadata_of(opts, 'Saver:save', {})
   if step then metadata['dflow.step'] = ('%.0f'):format(step) end
   if opts.metric then metadata['dflow.metric'] = ('%.17g'):format(opts.metric) end
-  local what = { variables = vars, session = session, metadata = metadata, shard_bytes = s.shard_bytes, queues = s.queues }
+  local what = { variables = vars, session = session, metadata = metadata, shard_bytes = s.shard_bytes,
+                 queues = s.queues }
   if s.background then
-    s.writing = { done = checkpoint.save_later(path, what), list = list, path = path, step = step, metric = opts.metric }
+    s.writing = { done = checkpoint.save_later(path, what), list = list, path = path, step = step,
+                  metric = opts.metric }
   else
     written(s, list, checkpoint.save(path, what) or path, step, opts.metric)
   end
@@ -172,7 +186,8 @@ function methods.wait(s)
   if w and w.done(true) then written(s, w.list, w.path, w.step, w.metric) end
 end
 
---- saver:latest(prefix): the path of the checkpoint that was saved last (of those of other programs: the highest step), nil where there is none.
+--- saver:latest(prefix): the path of the checkpoint that was saved last (of those of other programs: the highest step),
+-- nil where there is none.
 function methods.latest(s, prefix)
   s:wait()
   local list = list_of(s, prefix)
@@ -200,7 +215,8 @@ function methods.checkpoints(s, prefix)
   return paths
 end
 
---- saver:restore(path, {session =, map =, partial =}): as df.restore, for this Saver's variables. The ending may be left out.
+--- saver:restore(path, {session =, map =, partial =}): as df.restore, for this Saver's variables. The ending may be
+-- left out.
 function methods.restore(s, path, opts)
   as_in_python(path, opts, nil, 'Saver:restore')
   opts = errors.options(opts, 'Saver:restore', { 'session', 'map', 'partial' })
@@ -208,7 +224,8 @@ function methods.restore(s, path, opts)
   for _, ending in ipairs(ENDINGS) do
     if not pcall(core.file_size, path) and pcall(core.file_size, path .. ending) then path = path .. ending end
   end
-  return checkpoint.restore(path, { variables = s.variables, session = opts.session, map = opts.map, partial = opts.partial, queues = s.queues })
+  return checkpoint.restore(path, { variables = s.variables, session = opts.session, map = opts.map,
+      partial = opts.partial, queues = s.queues })
 end
 
 errors.with_colons(methods, Saver, 'a Saver', 'saver')

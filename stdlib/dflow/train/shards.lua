@@ -1,7 +1,8 @@
---- Checkpoints in several files: safetensors, and an index of them as Hugging Face writes it: {"metadata": {…}, "weight_map": {name = file}}.
+--- Checkpoints in several files: safetensors, and an index of them as Hugging Face writes it: {"metadata": {…},
+-- "weight_map": {name = file}}.
 --
--- The files of a save have names of their own and the index is written last, so that an index never names files of two saves; those that the
--- index before it named are removed after that.
+-- The files of a save have names of their own and the index is written last, so that an index never names files of two
+-- saves; those that the index before it named are removed after that.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
@@ -23,12 +24,14 @@ local function read_index(path)
   local bytes = core.tensor_bytes(core.read_file(path))
   local index, what, where = json.read(bytes, true)
   if type(index) ~= 'table' or type(index.weight_map) ~= 'table' then
-    errors.raise('data_loss', '%s is no index of safetensors: %s', path, what and ('%s at byte %d'):format(what, where) or 'it has no weight_map')
+    errors.raise('data_loss', '%s is no index of safetensors: %s', path, what and ('%s at byte %d'):format(what, where)
+                 or 'it has no weight_map')
   end
   for _, name in ipairs(index.weight_map[0] or {}) do
     local file = index.weight_map[name]
     if type(file) ~= 'string' or file == '' or file:find '/' or file == '..' then
-      errors.raise('data_loss', "%s: '%s' lies in %s, the name of a file beside it is expected", path, name, errors.describe(file))
+      errors.raise('data_loss', "%s: '%s' lies in %s, the name of a file beside it is expected", path, name,
+                   errors.describe(file))
     end
   end
   return index
@@ -54,7 +57,8 @@ function M.remove(path)
   for _, file in ipairs(ok and files_of(index) or {}) do os.remove(folder .. file) end
 end
 
---- Does the index name one of these files? It may though writing it failed: it had its name, but the disk did not say that it keeps that.
+--- Does the index name one of these files? It may though writing it failed: it had its name, but the disk did not say
+-- that it keeps that.
 local function names_any(path, list)
   local ok, index = pcall(read_index, path)
   local named = {}
@@ -67,11 +71,14 @@ end
 
 --- The size that no file may exceed, checked.
 function M.size(bytes, what)
-  if type(bytes) ~= 'number' or not (bytes >= 1) then errors.bad('%s: shard_bytes is a number of bytes, not %s', what, errors.describe(bytes)) end
+  if type(bytes) ~= 'number' or not (bytes >= 1) then
+    errors.bad('%s: shard_bytes is a number of bytes, not %s', what, errors.describe(bytes))
+  end
   return bytes
 end
 
---- Writes {name = Tensor} to files of at most `bytes` each (a larger tensor has one by itself) and path .. '.index.json'.
+--- Writes {name = Tensor} to files of at most `bytes` each (a larger tensor has one by itself) and path ..
+-- '.index.json'.
 -- @param rank_of  {name = rank} where each rank has files of its own; nil: all have the same
 function M.write(path, list, metadata, bytes, rank_of)
   M.size(bytes, 'save')
@@ -106,7 +113,8 @@ function M.write(path, list, metadata, bytes, rank_of)
     end
     local lines = {}
     for i, name in ipairs(names) do lines[i] = ('    %s: %s'):format(json.quote(name), json.quote(map[name])) end
-    files.write(index_path, ('{\n  "metadata": {"total_size": %.0f},\n  "weight_map": {\n'):format(total), table.concat(lines, ',\n'), '\n  }\n}\n')
+    files.write(index_path, ('{\n  "metadata": {"total_size": %.0f},\n  "weight_map": {\n'):format(total),
+                table.concat(lines, ',\n'), '\n  }\n}\n')
   end)
   if not ok then
     if not names_any(index_path, written) then
@@ -127,7 +135,9 @@ function M.open(path)
   for _, file in ipairs(files_of(index)) do opened[file] = safetensors.open(folder .. file) end
   for _, name in ipairs(index.weight_map[0] or {}) do
     local file = opened[index.weight_map[name]]
-    if not file.entries[name] then errors.raise('data_loss', "%s says that '%s' lies in %s, which does not have it", path, name, file.path) end
+    if not file.entries[name] then
+      errors.raise('data_loss', "%s says that '%s' lies in %s, which does not have it", path, name, file.path)
+    end
     names[#names + 1] = name
   end
   local first = opened[files_of(index)[1] or '']

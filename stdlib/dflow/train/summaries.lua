@@ -1,4 +1,5 @@
---- What df.train.fit writes into event files: of each step the loss and the norm of all gradients, of each epoch metrics and weights.
+--- What df.train.fit writes into event files: of each step the loss and the norm of all gradients, of each epoch
+-- metrics and weights.
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
 local nest = require 'dflow.front.nest'
@@ -10,7 +11,9 @@ local M = {}
 
 --- minimize, with the norm of the gradients beside it in o.norm.
 function M.minimize(o, by, loss)
-  if type(by.compute_gradients) ~= 'function' or type(by.apply_gradients) ~= 'function' then return by:minimize(loss) end
+  if type(by.compute_gradients) ~= 'function' or type(by.apply_gradients) ~= 'function' then
+    return by:minimize(loss)
+  end
   local list, gradients = by:compute_gradients(loss), {}
   for _, pair in ipairs(list) do gradients[#gradients + 1] = pair[1] or nil end
   if #gradients == 0 then return by:minimize(loss) end                    -- which says what is wrong
@@ -39,8 +42,12 @@ end
 
 --- After an epoch: what was measured (the loss stands beside that of the steps), and how the weights are spread.
 function M.epoch(o, got, validation)
-  for _, name in ipairs(nest.keys(got)) do o.writer:scalar(name == 'loss' and 'epoch loss' or name, got[name], o.steps) end
-  for _, name in ipairs(nest.keys(validation or {})) do o.writer:scalar('validation ' .. name, validation[name], o.steps) end
+  for _, name in ipairs(nest.keys(got)) do
+    o.writer:scalar(name == 'loss' and 'epoch loss' or name, got[name], o.steps)
+  end
+  for _, name in ipairs(nest.keys(validation or {})) do
+    o.writer:scalar('validation ' .. name, validation[name], o.steps)
+  end
   for name, t in pairs(o.session:run(o.weights, nil, { tensors = true })) do o.writer:histogram(name, t, o.steps) end
 end
 

@@ -1,9 +1,10 @@
---- df.train.synchronous: replicas that compute gradients of the same weights, a chief that waits for enough of them and takes the step, all
--- of it loops and queues of one graph (Abadi et al., OSDI 2016, section 4.4; Chen et al., 2016).
+--- df.train.synchronous: replicas that compute gradients of the same weights, a chief that waits for enough of them and
+-- takes the step, all of it loops and queues of one graph (Abadi et al., OSDI 2016, section 4.4; Chen et al., 2016).
 --
--- Each replica is a while_loop: it waits for a token, reads the step counter, then the weights, and puts its gradients, with that count,
--- into a queue. The chief is a while_loop: it gives out tokens, takes gradients until enough of the present step came, drops those that
--- are late, steps, counts. What a replica read while the chief was stepping bears an old count, and is dropped with the rest.
+-- Each replica is a while_loop: it waits for a token, reads the step counter, then the weights, and puts its gradients,
+-- with that count, into a queue. The chief is a while_loop: it gives out tokens, takes gradients until enough of the
+-- present step came, drops those that are late, steps, counts. What a replica read while the chief was stepping bears
+-- an old count, and is dropped with the rest.
 local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
@@ -19,17 +20,22 @@ local M = {}
 local f = ops.functions
 local what = 'synchronous'
 
---- Puts in {tag, loss, gradients…} of one replica's look at the weights. Returns the variables, found at the first look.
+--- Puts in {tag, loss, gradients…} of one replica's look at the weights. Returns the variables, found at the first
+-- look.
 local function look(o, replica, results)
   local now = o.step:value()
   return graph.control_dependencies({ now }, function()
     local loss = o.fn(replica, now)
-    if convert.typed(loss) == nil then errors.bad('%s: the function returned %s, a scalar loss is expected', what, errors.describe(loss)) end
+    if convert.typed(loss) == nil then
+      errors.bad('%s: the function returned %s, a scalar loss is expected', what, errors.describe(loss))
+    end
     loss = convert.to_output(loss)
     o.variables = o.variables or optimizer.trainable(loss.graph)
     local values = { now, f.cast(loss, 'float32') }
     for i, pair in ipairs(o.optimizer:compute_gradients(loss, o.variables)) do
-      if not pair[1] then errors.bad('%s: the loss of replica %d does not depend on the variable %s', what, replica, pair[2].name) end
+      if not pair[1] then
+        errors.bad('%s: the loss of replica %d does not depend on the variable %s', what, replica, pair[2].name)
+      end
       values[i + 2] = convert.to_output(pair[1])
     end
     return results(values)
@@ -71,24 +77,34 @@ local function chief_loop(o)
       local counted = graph.control_dependencies({ stepped }, function() return o.step:assign_add(1) end)
       return { step = counted, loss = loss / n, late = late }
     end)
-  end, { step = f.int64(0), loss = f.float32(0), late = f.int32(0) }, { name = 'chief', parallel_iterations = 1, back_prop = false })
+  end, { step = f.int64(0), loss = f.float32(0), late = f.int32(0) },
+  { name = 'chief', parallel_iterations = 1, back_prop = false })
 end
 
---- df.train.synchronous(fn, {replicas = 2, backup = 0, steps =, optimizer =, variables =, name}): trains by replicas that step together.
--- @param fn         function(replica, step) -> the loss of that replica (1, 2, …) in that step (int64), built once for each; its data are its
---                   own affair: rows of a tensor, a queue. df.device in it puts replicas on devices
--- @param backup     so many of the replicas may be late in each step: the chief takes the gradients of those that come first, and drops the
---                   others when they come. A replica that still waits after the last step, for whatever never comes, is cancelled. With 0
---                   gradients are added in the order of the replicas, so that each run gives the same
+--- df.train.synchronous(fn, {replicas = 2, backup = 0, steps =, optimizer =, variables =, name}): trains by replicas
+-- that step together.
+-- @param fn         function(replica, step) -> the loss of that replica (1, 2, …) in that step (int64), built once for
+--                   each; its data are its own affair: rows of a tensor, a queue. df.device in it puts replicas on
+--                   devices
+-- @param backup     so many of the replicas may be late in each step: the chief takes the gradients of those that come
+--                   first, and drops the others when they come. A replica that still waits after the last step, for
+--                   whatever never comes, is cancelled. With 0 gradients are added in the order of the replicas, so
+--                   that each run gives the same
 -- @param variables  nil: all trainable variables of the first replica's graph
--- @return           {steps = int64 [] taken, loss = float32 [], the mean of the last step, late = int32 [] gradients that were dropped, looks =
---                   int32 [replicas], how often each had computed gradients when the last step was taken}. Fetch it, all or a part, to train. An error in a replica ends all
+-- @return           {steps = int64 [] taken, loss = float32 [], the mean of the last step, late = int32 [] gradients
+--                   that were dropped, looks = int32 [replicas], how often each had computed gradients when the last
+--                   step was taken}. Fetch it, all or a part, to train. An error in a replica ends all
 function M.synchronous(fn, opts)
-  if type(fn) ~= 'function' then errors.bad('%s takes a function(replica, step) that builds a loss, not %s', what, errors.describe(fn)) end
+  if type(fn) ~= 'function' then
+    errors.bad('%s takes a function(replica, step) that builds a loss, not %s', what, errors.describe(fn))
+  end
   opts = errors.options(opts, what, { 'replicas', 'backup', 'steps', 'optimizer', 'variables', 'name' })
-  local o = { fn = fn, replicas = layer.whole(opts.replicas or 2, what, 'replicas'), backup = layer.whole(opts.backup or 0, what, 'backup', 0),
+  local o = { fn = fn, replicas = layer.whole(opts.replicas or 2, what, 'replicas'),
+              backup = layer.whole(opts.backup or 0, what, 'backup', 0),
               optimizer = opts.optimizer }
-  if o.backup >= o.replicas then errors.bad('%s: backup, %d, must be less than the %d replicas', what, o.backup, o.replicas) end
+  if o.backup >= o.replicas then
+    errors.bad('%s: backup, %d, must be less than the %d replicas', what, o.backup, o.replicas)
+  end
   if opts.steps == nil then errors.bad('%s: steps is missing', what) end
   if type(opts.steps) == 'number' then layer.whole(opts.steps, what, 'steps', 0) end
   if type(o.optimizer) ~= 'table' or type(o.optimizer.apply_gradients) ~= 'function' then
@@ -101,7 +117,9 @@ function M.synchronous(fn, opts)
     local name = opts.name or what
     o.step = variable.new(f.int64(0), { name = name .. '/step', trainable = false })
     o.tokens = {}
-    for r = 1, o.replicas do o.tokens[r] = queue.FIFOQueue(-1, 'int64', { shapes = { {} }, name = ('%s/tokens_%d'):format(name, r) }) end
+    for r = 1, o.replicas do
+      o.tokens[r] = queue.FIFOQueue(-1, 'int64', { shapes = { {} }, name = ('%s/tokens_%d'):format(name, r) })
+    end
     local results = {}
     local function queue_for(r, values)
       local k = o.backup == 0 and r or 1
@@ -135,7 +153,8 @@ function M.synchronous(fn, opts)
       end
       ended[#ended + 1] = looks
       return graph.control_dependencies(ended, function()
-        return { steps = f.identity(last.step), loss = f.identity(last.loss), late = f.identity(last.late), looks = f.identity(looks) }
+        return { steps = f.identity(last.step), loss = f.identity(last.loss), late = f.identity(last.late),
+                 looks = f.identity(looks) }
       end)
     end)
   end)

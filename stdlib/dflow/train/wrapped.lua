@@ -1,6 +1,8 @@
---- Optimizers around an optimizer: gradients of several steps added up before one is taken, and training in half precision.
+--- Optimizers around an optimizer: gradients of several steps added up before one is taken, and training in half
+-- precision.
 --
--- What is done now and then (the step itself) stands in a cond, so its slots, sparse updates and counters are those of the inner optimizer.
+-- What is done now and then (the step itself) stands in a cond, so its slots, sparse updates and counters are those of
+-- the inner optimizer.
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
@@ -62,11 +64,11 @@ local function after(list, name)
   return graph.control_dependencies(list, function() return registry.op('NoOp', {}, { name = name }) end)
 end
 
--- ---- gradients of several steps ---------------------------------------------------------------------------------------------
+-- ---- gradients of several steps -------------------------------------------------------------------------------------
 local Accumulate = class('Accumulate', {})
 
---- df.train.Accumulate(optimizer, steps): an optimizer that adds up the gradients of `steps` runs and takes one step with their mean: batches
---- that are larger than memory allows. global_step counts the steps that are taken.
+--- df.train.Accumulate(optimizer, steps): an optimizer that adds up the gradients of `steps` runs and takes one step
+--- with their mean: batches that are larger than memory allows. global_step counts the steps that are taken.
 -- A sparse gradient is added to a table of zeros, so the step is a dense one.
 function M.Accumulate(inner, steps, opts)
   errors.options(opts, 'Accumulate', {})
@@ -85,14 +87,16 @@ function Accumulate:apply_gradients(list, opts, ...)
   local g = found[1][2].graph
   return graph.with(g, function()
     local waits, sums, updates = values_of(found), {}, {}
-    for i, pair in ipairs(found) do sums[i] = optimizer.slot(self, pair[2], 'gradient_sum', nil, waits[i].dtype) end     -- MixedPrecision's are wider
+    -- MixedPrecision's are wider
+    for i, pair in ipairs(found) do sums[i] = optimizer.slot(self, pair[2], 'gradient_sum', nil, waits[i].dtype) end
     if opts.after then waits[#waits + 1] = opts.after end
     local taken = optimizer.scalar(self, g, dtypes.INT32, 'accumulated', 0)
     local count
     graph.control_dependencies(waits, function()
       for i, pair in ipairs(found) do
         local x = pair[1]
-        updates[i] = is_slices(x) and sums[i]:scatter_add(x.indices, x.values) or sums[i]:assign_add(convert.to_output(x, pair[2].d, g))
+        updates[i] = is_slices(x) and sums[i]:scatter_add(x.indices, x.values)
+        or sums[i]:assign_add(convert.to_output(x, pair[2].d, g))
       end
       count = taken:assign_add(1)
     end)
@@ -113,13 +117,15 @@ function Accumulate:apply_gradients(list, opts, ...)
   end)
 end
 
--- ---- half precision -------------------------------------------------------------------------------------------------------------
+-- ---- half precision -------------------------------------------------------------------------------------------------
 local MixedPrecision = class('MixedPrecision', {})
 
---- df.train.MixedPrecision(optimizer, {loss_scale = 'dynamic', initial_scale = 2 ^ 15, period = 2000, multiplier = 2}): trains variables of float16 or
---- bfloat16 by float32 copies of them, from gradients of the loss times a scale, so that small ones do not vanish in float16.
--- A step whose gradients are not all finite is left out. loss_scale is a number, or 'dynamic': divided by `multiplier` after such a step,
--- and multiplied by it after `period` others in a row (Micikevicius et al., 2018). o:loss_scale() is the scale as an Output.
+--- df.train.MixedPrecision(optimizer, {loss_scale = 'dynamic', initial_scale = 2 ^ 15, period = 2000, multiplier = 2}):
+--- trains variables of float16 or bfloat16 by float32 copies of them, from gradients of the loss times a scale, so that
+-- small ones do not vanish in float16.
+-- A step whose gradients are not all finite is left out. loss_scale is a number, or 'dynamic': divided by `multiplier`
+-- after such a step, and multiplied by it after `period` others in a row (Micikevicius et al., 2018). o:loss_scale() is
+-- the scale as an Output.
 -- compute_gradients gives float32 gradients, the scale taken out, so that clipping means what it says.
 function M.MixedPrecision(inner, opts)
   local what = 'MixedPrecision'
@@ -133,7 +139,8 @@ function M.MixedPrecision(inner, opts)
               initial = dynamic and (opts.initial_scale or 2 ^ 15) or scale }
   for key, least in pairs{ period = 1, multiplier = 1, initial = 0 } do
     if type(o[key]) ~= 'number' or o[key] ~= o[key] or o[key] < least or (key ~= 'period' and o[key] == least) then
-      errors.bad('%s: %s is a number %s %d, not %s', what, key == 'initial' and 'initial_scale' or key, key == 'period' and 'from' or 'above', least,
+      errors.bad('%s: %s is a number %s %d, not %s', what, key == 'initial' and 'initial_scale' or key, key == 'period'
+                 and 'from' or 'above', least,
                  errors.describe(o[key]))
     end
   end
@@ -146,7 +153,9 @@ local function scale_of(o, g) return optimizer.scalar(o, g, dtypes.FLOAT32, 'los
 function MixedPrecision:loss_scale() return scale_of(self, graph.current()):value() end
 
 function MixedPrecision:compute_gradients(loss, vars)
-  if convert.typed(loss) == nil then errors.bad('compute_gradients takes a loss, an Output, not %s', errors.describe(loss)) end
+  if convert.typed(loss) == nil then
+    errors.bad('compute_gradients takes a loss, an Output, not %s', errors.describe(loss))
+  end
   loss = convert.to_output(loss)
   return graph.with(loss.graph, function()
     local scale = scale_of(self, loss.graph):value()
@@ -175,7 +184,8 @@ local function master_of(o, v)
   end
   if not slots.master then
     slots.master = graph.with(v.graph, function()
-      return variable.new(function() return f.cast(v.initial, 'float32') end, { name = v.name .. '/master', trainable = false })
+      return variable.new(function() return f.cast(v.initial, 'float32') end,
+                          { name = v.name .. '/master', trainable = false })
     end)
   end
   return slots.master
@@ -216,7 +226,9 @@ function MixedPrecision:apply_gradients(list, opts, ...)
           local more = scale:value() * self.multiplier
           grows = f.logical_and(grows, f.is_finite(more))
           done[#done + 1] = scale:assign(f.where(grows, more, scale:value()))
-          graph.control_dependencies({ n }, function() done[#done + 1] = good:assign(f.where(n:ge(self.period), f.int32(0), n)) end)
+          graph.control_dependencies({ n },
+                                     function() done[#done + 1] = good:assign(f.where(n:ge(self.period), f.int32(0),
+                                         n)) end)
         end
       end)
       if #done == 0 then done[1] = stepped end
@@ -227,7 +239,9 @@ function MixedPrecision:apply_gradients(list, opts, ...)
       if good then done = { scale:assign(f.maximum(scale:value() / self.multiplier, f.float32(1))), good:assign(0) } end
       return graph.control_dependencies(done, function() return f.constant(false) end)
     end
-    local stepped = graph.control_dependencies(waits, function() return control.cond(finite, step, skip, { name = 'mixed_step' }) end)
+    local stepped = graph.control_dependencies(waits,
+                                               function() return control.cond(finite, step, skip,
+                                                   { name = 'mixed_step' }) end)
     return after({ stepped }, opts.name)
   end)
 end
