@@ -1,9 +1,11 @@
 --- df.check_gradients: is a gradient right?
 --
--- All work is done in copies of the graph (dflow.check.copy), so that the user's graph, sessions and variables stay as they are.
+-- All work is done in copies of the graph (dflow.check.copy), so that the user's graph, sessions and variables stay as
+-- they are.
 --
 --   in float64       the gradient as it is built, through loops and conds; a run of it is recorded
---   unrolled         the same value without loops and conds, as the recorded run went, and its gradient through plain ops
+--   unrolled         the same value without loops and conds, as the recorded run went, and its gradient through plain
+--   ops
 --   differences      of that value (dflow.check.differences)
 --   as it stands     in its own dtypes: with other numbers of parallel iterations, each way of saving, each engine, the
 --                    reference kernels
@@ -44,7 +46,8 @@ local function weights_of(o, shape, seed, alone)
   return convert.constant(o.graph, alone and n == 1 and { 1 } or differences.weights(n, seed), graph.dtype(o), shape), n
 end
 
---- A level is { total = the weighted sum of y or of the gradients of the level before, what = its name in reports, grads = its gradient:
+--- A level is { total = the weighted sum of y or of the gradients of the level before, what = its name in reports,
+-- grads = its gradient:
 -- dense Outputs, one per x, own = { from, to }: ids of the nodes that make the sum, which are not to blame }.
 local function first_level(y, shape, xs, stops)
   local w, n = weights_of(y, shape, 1, true)
@@ -53,7 +56,8 @@ local function first_level(y, shape, xs, stops)
   local to = core.graph_nodes(y.graph.handle)
   local grads = gradients.gradients(y, xs, { grad_ys = w, stop_gradients = stops, unconnected = 'zero' })
   for i, d in ipairs(grads) do grads[i] = convert.to_output(d, nil, y.graph) end
-  return { total = total, grads = grads, what = n == 1 and y.name or ('(weighted sum of %s)'):format(y.name), own = { from, to } }
+  return { total = total, grads = grads, what = n == 1 and y.name or ('(weighted sum of %s)'):format(y.name),
+           own = { from, to } }
 end
 
 --- The same of the weighted sum of the gradients of the level before.
@@ -77,17 +81,18 @@ local function shapes_of(values)
   return list
 end
 
--- ---- differences -------------------------------------------------------------------------------------------------------
+-- ---- differences ----------------------------------------------------------------------------------------------------
 
---- A function that makes x have the value of a Tensor, for runs with these feeds. An Output is fed; so are all reads of a Variable; where
--- others look at it, too, it is assigned to.
+--- A function that makes x have the value of a Tensor, for runs with these feeds. An Output is fed; so are all reads of
+-- a Variable; where others look at it, too, it is assigned to.
 local function mover(c, x, y, feeds)
   if getmetatable(x) ~= Variable then return function(t) feeds[x] = t end, graph.dtype(x) end
   local g, list, handle, assigned = y.graph, {}, x.graph.handle, false
   for _, node in ipairs(core.graph_needs(handle, { y.node, y.index })) do
     for i = 0, core.node_inputs(handle, node) - 1 do
       if core.node_input_of(handle, node, i) == x.handle.node then
-        if registry.about(core.node_type(handle, node), 'reads') then list[#list + 1] = graph.output(g, node, 0) else assigned = true end
+        if registry.about(core.node_type(handle, node),
+                          'reads') then list[#list + 1] = graph.output(g, node, 0) else assigned = true end
       end
     end
   end
@@ -107,7 +112,9 @@ end
 local function held(c, total)
   local feeds, list, g = {}, {}, total.graph
   for _, node in ipairs(core.graph_needs(g.handle, { total.node, total.index })) do
-    if core.node_stops_gradient(g.handle, node) and core.node_context(g.handle, node) == 0 then list[#list + 1] = graph.output(g, node, 0) end
+    if core.node_stops_gradient(g.handle, node) and core.node_context(g.handle, node) == 0 then
+      list[#list + 1] = graph.output(g, node, 0)
+    end
   end
   for _, o in ipairs(c.stops) do list[#list + 1] = o end
   local values = #list > 0 and c.s:run(list, c.feeds) or {}
@@ -155,7 +162,8 @@ local function unlike(c, a, b, tolerance, dtype)
     for i = 1, #b[k] do if abs(b[k][i]) < math.huge then scale = max(scale, abs(b[k][i])) end end
     for i = 1, max(#a[k], #b[k]) do
       local p, q = a[k][i] or 0 / 0, b[k][i] or 0 / 0
-      local same = p == q or (p ~= p and q ~= q) or abs(p - q) <= tolerance * (max(abs(p), abs(q)) + 0.01 * scale) + floor * (1 + scale)
+      local same = p == q or (p ~= p and q ~= q) or abs(p - q) <= tolerance * (max(abs(p), abs(q)) + 0.01 * scale)
+        + floor * (1 + scale)
       if not same and not (worst and abs(p - q) <= worst.size) then
         worst = { x = x, element = i - 1, found = p, expected = q, size = abs(p - q) }
       end
@@ -164,7 +172,7 @@ local function unlike(c, a, b, tolerance, dtype)
   return worst
 end
 
--- ---- reports -----------------------------------------------------------------------------------------------------------
+-- ---- reports --------------------------------------------------------------------------------------------------------
 
 local function element_text(w) return w.element and ('element %d'):format(w.element) or 'along a direction' end
 
@@ -179,7 +187,8 @@ local function node_text(c, o, wrong, node)
   if iteration ~= '' then text = text .. (', in iteration %s'):format(iteration) end
   if o.type == 'CustomGradient' or wrong.input.node == node then return text end
   return text .. ('\n  by its input %s, %s: %.9g instead of %.9g'):format(
-    graph.output(c.g, core.node_origin(c.g.handle, wrong.input.node), wrong.input.index).name, element_text(wrong), wrong.found, wrong.expected)
+    graph.output(c.g, core.node_origin(c.g.handle, wrong.input.node), wrong.input.index).name, element_text(wrong),
+    wrong.found, wrong.expected)
 end
 
 --- Where a loop or cond takes a value of the top level in: { value, primitive } in the order of the values.
@@ -190,7 +199,8 @@ local function entrances(c, total)
     if (kind == 'Enter' or kind == 'Switch') and core.node_context(handle, node) ~= 0 then
       local from, index = core.node_input_of(handle, node, 0)
       local key = from * 64 + index
-      if core.node_context(handle, from) == 0 and not seen[key] and dtypes.is_float(core.output_dtype(handle, from, index)) then
+      if core.node_context(handle, from) == 0 and not seen[key]
+        and dtypes.is_float(core.output_dtype(handle, from, index)) then
         seen[key] = true
         list[#list + 1] = { o = graph.output(c.g, from, index), node = node }
       end
@@ -200,8 +210,8 @@ local function entrances(c, total)
   return list
 end
 
---- The loop or cond next to y whose gradient is wrong: a text, or nil. Compares the derivative by each value that a loop takes in with
--- that of its unrolled copy.
+--- The loop or cond next to y whose gradient is wrong: a text, or nil. Compares the derivative by each value that a
+-- loop takes in with that of its unrolled copy.
 local function wrong_construct(c, total)
   local list, flat = entrances(c, total), { total.node, total.index }
   if #list == 0 then return nil end
@@ -216,8 +226,10 @@ local function wrong_construct(c, total)
     local b = numbers(c.s:run(convert.to_output(expected[i]), c.feeds))
     if #a ~= #b or unlike({ xs = { e.o } }, { a }, { b }, 1e-7, 'float64') then
       local kind = registry.primitive(core.node_type(c.g.handle, e.node)) == 'Enter' and 'while_loop' or 'cond'
-      local name, line = core.node_name_of(c.g.handle, e.node):match('^(.*)/[^/]*$'), core.node_where(c.g.handle, e.node)
-      return ('\n  each node by itself is right: the fault lies in the gradient of the %s%s%s, by what it takes in from %s'):format(
+      local name, line = core.node_name_of(c.g.handle, e.node):match('^(.*)/[^/]*$'),
+        core.node_where(c.g.handle, e.node)
+      return ('\n  each node by itself is right: the fault lies in the gradient of the %s%s%s, by what it takes in '
+              .. 'from %s'):format(
         kind, name and (' `%s`'):format(name) or '', line ~= '' and (' built at %s'):format(line) or '', tostring(e.o))
     end
   end
@@ -231,7 +243,7 @@ local function explain(c, level, u)
   return '\n  each node by itself is right: the fault lies in a loop or cond, or in how gradients are added up'
 end
 
--- ---- one level ------------------------------------------------------------------------------------------------------------
+-- ---- one level ------------------------------------------------------------------------------------------------------
 
 local changes = { '^Assign', '^Resource', '^Scatter' }
 local function has_effects(g, o)
@@ -244,7 +256,8 @@ local function has_effects(g, o)
   return false
 end
 
---- Runs, records, unrolls and compares one level; a report when it is wrong. `c.values` receives what the gradients are.
+--- Runs, records, unrolls and compares one level; a report when it is wrong. `c.values` receives what the gradients
+-- are.
 local function check_level(c, level, order)
   local g = c.g
   core.graph_prepare(g.handle)
@@ -274,7 +287,8 @@ local function check_level(c, level, order)
     local value = c.s:run(u, c.feeds)
     if not (value == results.total or (value ~= value and results.total ~= results.total)
             or abs(value - results.total) <= 1e-9 * (1 + abs(value) + abs(results.total))) then
-      return ('value of order %d: %s is %.17g, the unrolled graph gives %.17g'):format(order, level.what, results.total, value)
+      return ('value of order %d: %s is %.17g, the unrolled graph gives %.17g'):format(order, level.what, results.total,
+          value)
     end
     unrolled = {}
     for k, d in ipairs(gradients.gradients(u, c.xs, { stop_gradients = c.stops, unconnected = 'zero' })) do
@@ -308,8 +322,10 @@ local function check_levels(g, y, xs, opts, wide, values, order)
   return copy.within(g, { wide = wide, values = values }, { y, unpack(xs) }, function()
     local sharp = true
     for _, o in ipairs{ y, unpack(xs) } do sharp = sharp and convert.typed(o) == dtypes.FLOAT64 end
-    local c = { g = g, xs = xs, feeds = copy.feeds(opts.feeds), how = differences.how(sharp, opts), facts = { wide = sharp },
-                most = opts.unrolled == false and 0 or MOST_NODES, stops = opts.stop_gradients or {}, random = any(g, y, is_random) }
+    local c = { g = g, xs = xs, feeds = copy.feeds(opts.feeds), how = differences.how(sharp, opts),
+                facts = { wide = sharp },
+                most = opts.unrolled == false and 0 or MOST_NODES, stops = opts.stop_gradients or {},
+                random = any(g, y, is_random) }
     c.s = session.new{ graph = g }
     local shape = select(2, numbers(c.s:run(y, c.feeds)))
     local level, report = first_level(y, shape, xs, c.stops), nil
@@ -328,7 +344,7 @@ local function check_levels(g, y, xs, opts, wide, values, order)
   end)
 end
 
--- ---- as it stands ------------------------------------------------------------------------------------------------------------
+-- ---- as it stands ---------------------------------------------------------------------------------------------------
 
 local plain = { what = 'as it is' }
 -- rounds: how far it may be off, by dtype; without it each bit must be the same. like: as what; without it, as it is
@@ -345,10 +361,11 @@ local ways = {
   { what = "kernels = 'ref'", session = { kernels = 'ref' }, rounds = { float64 = 1e-8, float32 = 1e-3 } },
 }
 
---- The gradients of all orders in a copy of its own: { y =, [order] = list of lists }; nil where there is no such way: no such engine, or
--- a loop that cannot be run again.
+--- The gradients of all orders in a copy of its own: { y =, [order] = list of lists }; nil where there is no such way:
+-- no such engine, or a loop that cannot be run again.
 local function run_way(g, y, xs, opts, values, order, shapes, way)
-  return copy.within(g, { values = values, parallel_iterations = way.parallel_iterations, save = way.save }, { y }, function()
+  return copy.within(g, { values = values, parallel_iterations = way.parallel_iterations, save = way.save }, { y },
+                     function()
     local o = { graph = g }
     for k, v in pairs(way.session or {}) do o[k] = v end
     local made, s = pcall(session.new, o)
@@ -358,7 +375,8 @@ local function run_way(g, y, xs, opts, values, order, shapes, way)
     local ok, results = pcall(function()
       local level
       for k = 1, order do
-        level = k == 1 and first_level(y, shapes[1], xs, opts.stop_gradients) or next_level(level, shapes[k], xs, k, opts.stop_gradients)
+        level = k == 1 and first_level(y, shapes[1], xs, opts.stop_gradients)
+        or next_level(level, shapes[k], xs, k, opts.stop_gradients)
         fetches[k] = level.grads
       end
       return s:run(fetches, feeds)
@@ -396,14 +414,15 @@ local function check_ways(g, y, xs, opts, values, order, shapes)
         local wrong = unlike(c, got[k], expected[k], tolerance, y.dtype)
         if wrong then
           return ('gradient of order %d: d %s / d %s, %s: %.17g with %s, but %.17g %s'):format(
-            k, y.name, wrong.x.name, element_text(wrong), wrong.found, way.what, wrong.expected, way.like and 'with ' .. way.like or plain.what)
+            k, y.name, wrong.x.name, element_text(wrong), wrong.found, way.what, wrong.expected, way.like and 'with '
+            .. way.like or plain.what)
         end
       end
     end
   end
 end
 
--- ---- the door --------------------------------------------------------------------------------------------------------------------
+-- ---- the door -------------------------------------------------------------------------------------------------------
 
 local options = { 'order', 'feeds', 'tolerance', 'step', 'session', 'unrolled', 'ways', 'stop_gradients' }
 
@@ -424,23 +443,25 @@ function M.check(y, xs, opts)
   return report, facts
 end
 
---- df.check_gradients(y, xs, {order = 1, feeds =, tolerance =, step =, session =, unrolled = true, ways = true}): is the gradient
--- of y by xs right? True, or false and a report that names the first wrong node and its Lua line.
+--- df.check_gradients(y, xs, {order = 1, feeds =, tolerance =, step =, session =, unrolled = true, ways = true}): is
+-- the gradient of y by xs right? True, or false and a report that names the first wrong node and its Lua line.
 --
--- The gradient of a weighted sum of y's elements is compared with finite differences (in a float64 copy of the graph where its ops
--- allow that), with the gradient of the same graph with all loops and conds unrolled as a recorded run went, and, bit by bit, with itself under
--- parallel_iterations 1, 2 and 32, save 'keep' and 'swap' and each engine; within rounding, with itself under save 'recompute' and the
--- reference kernels.
--- For order 2 the gradient's own gradient is checked in the same ways, and so on. Where something differs each node's gradient function is
--- compared with differences of its kernel at the values of the run, backwards from y; where all are right the loop or cond is named.
+-- The gradient of a weighted sum of y's elements is compared with finite differences (in a float64 copy of the graph
+-- where its ops allow that), with the gradient of the same graph with all loops and conds unrolled as a recorded run
+-- went, and, bit by bit, with itself under parallel_iterations 1, 2 and 32, save 'keep' and 'swap' and each engine;
+-- within rounding, with itself under save 'recompute' and the reference kernels.
+-- For order 2 the gradient's own gradient is checked in the same ways, and so on. Where something differs each node's
+-- gradient function is compared with differences of its kernel at the values of the run, backwards from y; where all
+-- are right the loop or cond is named.
 -- The graph, the session and its variables stay as they are. Numbers drawn by random ops are held fast.
 -- @param y     an Output of a float dtype
 -- @param xs    an Output, a Variable, or a list of these
--- @param opts  order: 1 or more; feeds: as for run; stop_gradients: a list, as for gradients; tolerance: relative (1e-5, 0.02 where float64 is not possible); step: of the
---              differences; session: whose variables' values count (the default session); unrolled, ways: false leaves that out
+-- @param opts  order: 1 or more; feeds: as for run; stop_gradients: a list, as for gradients; tolerance: relative
+--              (1e-5, 0.02 where float64 is not possible); step: of the differences; session: whose variables' values
+--              count (the default session); unrolled, ways: false leaves that out
 --
--- What stop_gradient (or a custom gradient) declares constant is held fast for the differences; a custom gradient that is not the derivative
--- is reported as wrong.
+-- What stop_gradient (or a custom gradient) declares constant is held fast for the differences; a custom gradient that
+-- is not the derivative is reported as wrong.
 function M.check_gradients(y, xs, opts)
   opts = errors.options(opts, 'check_gradients', options)
   if xs == nil then errors.bad('check_gradients takes y and xs; xs is missing') end
@@ -452,7 +473,9 @@ function M.check_gradients(y, xs, opts)
   end
   for _, name in ipairs{ 'tolerance', 'step' } do
     local v = opts[name]
-    if v ~= nil and (type(v) ~= 'number' or not (v > 0)) then errors.bad('check_gradients: %s is a number above 0, not %s', name, errors.describe(v)) end
+    if v ~= nil and (type(v) ~= 'number' or not (v > 0)) then
+      errors.bad('check_gradients: %s is a number above 0, not %s', name, errors.describe(v))
+    end
   end
   for _, name in ipairs{ 'unrolled', 'ways' } do errors.flag(opts[name], 'check_gradients', name) end
   if opts.session ~= nil and getmetatable(opts.session) ~= session.Session then

@@ -1,4 +1,5 @@
---- df.cluster: several processes that turn one graph. This one is rank 0, the driver; workers hold sessions like its own.
+--- df.cluster: several processes that turn one graph. This one is rank 0, the driver; workers hold sessions like its
+-- own.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 
@@ -6,8 +7,8 @@ local M = {}
 
 local function whole(v, least) return type(v) == 'number' and v == math.floor(v) and v >= least end
 
---- df.cluster.start(n or {host, …}): ranks 0 … n - 1, where rank 0 is this process and the others are started on this host,
--- or on the hosts of a list, a rank for each, by `ssh host dflow --host`.
+--- df.cluster.start(n or {host, …}): ranks 0 … n - 1, where rank 0 is this process and the others are started on this
+-- host, or on the hosts of a list, a rank for each, by `ssh host dflow --host`.
 -- @param n        how many, this one too
 -- @param program  a dflow program; nil: the one that belongs to this library
 function M.start(n, program)
@@ -22,7 +23,9 @@ function M.start(n, program)
     end
     return core.cluster_hosts(table.concat(n, ','), program)
   end
-  if not whole(n, 1) then errors.bad('cluster.start takes the number of ranks, this process too, not %s', errors.describe(n)) end
+  if not whole(n, 1) then
+    errors.bad('cluster.start takes the number of ranks, this process too, not %s', errors.describe(n))
+  end
   core.cluster_start(n, program)
 end
 
@@ -32,10 +35,11 @@ function M.restart() core.cluster_restart() end
 --- df.cluster.stop(): the workers end; this process goes on alone.
 function M.stop() core.cluster_stop() end
 
---- df.cluster.ranks(): {{rank =, host =, pid =, state =, why =, sent =, received =, latency =, waits =}, …}; {} where there
--- is no cluster.
--- sent and received: messages and bytes from and to this process; latency: seconds that a message takes to it, measured now
--- waits: {rank =, seconds =, what =}: of the values of other ranks that runs wait for there, the one waited for longest
+--- df.cluster.ranks(): {{rank =, host =, pid =, state =, why =, sent =, received =, latency =, waits =}, …}; {} where
+-- there is no cluster.
+-- sent and received: messages and bytes from and to this process; latency: seconds that a message takes to it, measured
+-- now waits: {rank =, seconds =, what =}: of the values of other ranks that runs wait for there, the one waited for
+-- longest
 function M.ranks()
   local list = {}
   for line in core.cluster_report():gmatch '[^\n]+' do
@@ -52,7 +56,8 @@ function M.ranks()
   return list
 end
 
---- df.cluster.jobs{ps = {3}, worker = {0, 1, 2}}: which rank `/job:ps/task:0` is; nil: task k of any job is rank k again.
+--- df.cluster.jobs{ps = {3}, worker = {0, 1, 2}}: which rank `/job:ps/task:0` is; nil: task k of any job is rank k
+-- again.
 function M.jobs(jobs)
   if jobs ~= nil and type(jobs) ~= 'table' then
     errors.bad("cluster.jobs takes a table such as {ps = {3}, worker = {0, 1, 2}}, not %s", errors.describe(jobs))

@@ -90,8 +90,10 @@ M.families = {
     'matrix_solve matrix_triangular_solve matrix_inverse cholesky_solve lstsq matrix_solve_ls tridiagonal_solve',
     'cholesky cholesky_solve qr svd self_adjoint_eig self_adjoint_eigvals',
     'matrix_determinant log_matrix_determinant matrix_inverse', 'tridiagonal_solve tridiagonal_matmul matrix_solve',
-    'fft ifft fft2d ifft2d rfft irfft', 'stateless_random_uniform stateless_random_normal stateless_truncated_normal random_uniform',
-    'stateless_random_gamma stateless_random_poisson stateless_random_binomial stateless_multinomial multinomial random_gamma random_poisson',
+    'fft ifft fft2d ifft2d rfft irfft',
+    'stateless_random_uniform stateless_random_normal stateless_truncated_normal random_uniform',
+    'stateless_random_gamma stateless_random_poisson stateless_random_binomial stateless_multinomial multinomial '
+    .. 'random_gamma random_poisson',
     'sort argsort searchsorted top_k', 'bincount histogram_fixed_width unsorted_segment_sum',
     'lua_func func custom_gradient print assert', 'gradients jacobian hessian jvp hvp check_gradients '
     .. 'custom_gradient checkpoint saved stop_gradient',
@@ -105,9 +107,11 @@ M.families = {
   'scatter_update scatter_add scatter_sub scatter_mul scatter_div scatter_min scatter_max',
     'apply_gradient_descent apply_momentum apply_adam sparse_apply_gradient_descent',
   'sparse_apply_gradient_descent sparse_apply_momentum sparse_apply_adam',
-    'print assert check_numerics string_format', 'quantize_model quantize dequantize quantized_matmul', 'export_onnx export_graph_def '
-    .. 'import_onnx import_hlo import_graph_def tensor_list tensor_list_values load_checkpoint save_checkpoint save_npz',
-  'load_npy save_npy load_npz save_npz data.idx', 'conv2d max_pool avg_pool bias_add', 'conv3d conv3d_transpose max_pool3d avg_pool3d nn.Conv3D',
+    'print assert check_numerics string_format', 'quantize_model quantize dequantize quantized_matmul',
+    'export_onnx export_graph_def import_onnx import_hlo import_graph_def tensor_list tensor_list_values '
+      .. 'load_checkpoint save_checkpoint save_npz',
+  'load_npy save_npy load_npz save_npz data.idx', 'conv2d max_pool avg_pool bias_add',
+  'conv3d conv3d_transpose max_pool3d avg_pool3d nn.Conv3D',
     'bias_add bias_add_grad conv2d', 'depth_to_space space_to_depth batch_to_space_nd '
     .. 'space_to_batch_nd',
   'diag diag_part matrix_diag matrix_diag_part matrix_set_diag matrix_band_part',
@@ -115,17 +119,22 @@ M.families = {
     'sequence_mask boolean_mask one_hot',
   'l2_loss l2_normalize norm global_norm', 'as_string string_to_number string_format '
     .. 'string_join reduce_join', 'string_length string_lower string_upper string_strip '
-    .. 'string_split string_split_v2 substr', 'regex_replace regex_full_match string_split_v2', 'encode_base64 decode_base64 decode_raw',
+    .. 'string_split string_split_v2 substr', 'regex_replace regex_full_match string_split_v2',
+    'encode_base64 decode_base64 decode_raw',
   'decode_raw bitcast string_to_number', 'non_max_suppression top_k',
     'IndexedSlices embedding_lookup gather gradients', 'tensor Tensor type dtypes',
-    'names type unpack _VERSION dtypes', 'newaxis expand_dims strided_slice slice', 'gelu relu elu swish', 'logaddexp reduce_logsumexp softplus',
-  'train train.SGD train.Momentum train.Adam train.exponential_decay', 'train.SGD train.Momentum train.Nesterov train.Adagrad',
+    'names type unpack _VERSION dtypes', 'newaxis expand_dims strided_slice slice', 'gelu relu elu swish',
+    'logaddexp reduce_logsumexp softplus',
+  'train train.SGD train.Momentum train.Adam train.exponential_decay',
+  'train.SGD train.Momentum train.Nesterov train.Adagrad',
   'train.Adagrad train.Adadelta train.RMSProp train.Ftrl', 'train.Adam train.AdamW train.Nadam train.Lamb train.SGD',
-    'train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train.AdagradOptimizer train.AdadeltaOptimizer '
+    'train.GradientDescentOptimizer train.MomentumOptimizer train.AdamOptimizer train.AdagradOptimizer '
+    .. 'train.AdadeltaOptimizer '
     .. 'train.RMSPropOptimizer train.FtrlOptimizer train',
   'train.exponential_decay train.natural_exp_decay train.inverse_time_decay train.polynomial_decay train.cosine_decay '
     .. 'train.piecewise_constant', 'train.cosine_decay train.cosine_decay_restarts train.linear_cosine_decay',
-  'train.ExponentialMovingAverage train.SGD Variable', 'train.lbfgs train.conjugate_gradient train.loop', 'train.loop while_loop',
+  'train.ExponentialMovingAverage train.SGD Variable', 'train.lbfgs train.conjugate_gradient train.loop',
+  'train.loop while_loop',
   'train.Saver save restore', 'summary summary.FileWriter train.loop',
     'save restore load_safetensors save_safetensors '
     .. 'save_npz train.Saver',
@@ -152,27 +161,40 @@ M.families = {
   'nn.BatchNorm nn.LayerNorm nn.layer_norm nn.GroupNorm nn.RMSNorm',
   'nn.attention scaled_dot_product_attention nn.AdditiveAttention nn.MultiHeadAttention nn.TransformerBlock',
     'data data.idx data.batches data.read data.permutation data.pipeline', 'data.csv data.text data.tfrecord data.idx',
-    'data.tfrecord data.write_tfrecord data.example', 'data.image data.images data.pipeline', 'data.pipeline data.batches', 'moments reduce_mean l2_normalize',
+    'data.tfrecord data.write_tfrecord data.example', 'data.image data.images data.pipeline',
+    'data.pipeline data.batches', 'moments reduce_mean l2_normalize',
   'dropout random_uniform nn.dense', 'saved while_loop checkpoint', 'draw saved Graph gradients',
-  'assert assert_equal assert_none_equal assert_near assert_type', 'assert_less assert_less_equal assert_greater assert_greater_equal assert',
-    'assert_positive assert_negative assert_non_negative assert_non_positive assert_less', 'assert_rank assert_rank_at_least assert_scalar '
+  'assert assert_equal assert_none_equal assert_near assert_type',
+  'assert_less assert_less_equal assert_greater assert_greater_equal assert',
+    'assert_positive assert_negative assert_non_negative assert_non_positive assert_less',
+    'assert_rank assert_rank_at_least assert_scalar '
     .. 'assert_type assert_integer ensure_shape', 'verify_tensor_all_finite check_numerics is_finite',
-  'is_non_decreasing is_strictly_increasing searchsorted', 'meshgrid range broadcast_to', 'unravel_index gather_nd argmax',
-    'batch_gather gather gather_nd', 'confusion_matrix bincount scatter_nd', 'histogram_fixed_width_bins histogram_fixed_width',
+  'is_non_decreasing is_strictly_increasing searchsorted', 'meshgrid range broadcast_to',
+  'unravel_index gather_nd argmax',
+    'batch_gather gather gather_nd', 'confusion_matrix bincount scatter_nd',
+    'histogram_fixed_width_bins histogram_fixed_width',
   'unsorted_segment_mean unsorted_segment_sqrt_n unsorted_segment_sum', 'random_crop slice random_uniform',
     'space_to_batch batch_to_space space_to_batch_nd', 'reciprocal_no_nan multiply_no_nan divide_no_nan div_no_nan',
   'polyval pow', 'lbeta lgamma', 'clip_by_average_norm clip_by_norm', 'to_complex64 to_complex128 cast complex',
   'weighted_cross_entropy_with_logits log_poisson_loss sigmoid_cross_entropy_with_logits',
-    'sufficient_statistics normalize_moments weighted_moments moments', 'relu_layer relu matmul', 'lrn l2_normalize nn.BatchNorm',
-    'resize_bilinear resize_nearest_neighbor resize_bicubic resize_area crop_and_resize image.resize', 'rgb_to_hsv hsv_to_rgb image.adjust_hue',
-  'SparseTensor sparse_placeholder sparse_tensor_to_dense sparse_to_dense sparse_tensor_dense_matmul sparse_add sparse_reduce_sum IndexedSlices',
-  'sparse_to_indicator sparse_tensor_to_dense one_hot', 'sparse_reorder sparse_reshape sparse_transpose sparse_slice SparseTensor',
+    'sufficient_statistics normalize_moments weighted_moments moments', 'relu_layer relu matmul',
+    'lrn l2_normalize nn.BatchNorm',
+    'resize_bilinear resize_nearest_neighbor resize_bicubic resize_area crop_and_resize image.resize',
+    'rgb_to_hsv hsv_to_rgb image.adjust_hue',
+  'SparseTensor sparse_placeholder sparse_tensor_to_dense sparse_to_dense sparse_tensor_dense_matmul sparse_add '
+  .. 'sparse_reduce_sum IndexedSlices',
+  'sparse_to_indicator sparse_tensor_to_dense one_hot',
+  'sparse_reorder sparse_reshape sparse_transpose sparse_slice SparseTensor',
   'sparse_split sparse_concat sparse_slice', 'sparse_retain sparse_reset_shape sparse_fill_empty_rows SparseTensor',
   'sparse_dense_cwise_mul sparse_dense_cwise_div sparse_dense_cwise_add sparse_add SparseTensor',
-  'sparse_reduce_max sparse_reduce_sum_sparse sparse_reduce_max_sparse sparse_reduce_sum SparseTensor', 'sparse_softmax softmax SparseTensor',
-  'embedding_lookup_sparse embedding_lookup segment_sum SparseTensor', 'conv2d_transpose depthwise_conv2d separable_conv2d atrous_conv2d conv2d',
-    'conv1d conv1d_transpose convolution conv2d nn.Conv1D', 'conv_transpose atrous_conv2d_transpose conv2d_backprop_input conv2d_backprop_filter '
-    .. 'conv2d_transpose', 'pool max_pool1d avg_pool1d max_pool2d avg_pool2d max_pool', 'batch_normalization batch_norm_with_global_normalization '
+  'sparse_reduce_max sparse_reduce_sum_sparse sparse_reduce_max_sparse sparse_reduce_sum SparseTensor',
+  'sparse_softmax softmax SparseTensor',
+  'embedding_lookup_sparse embedding_lookup segment_sum SparseTensor',
+  'conv2d_transpose depthwise_conv2d separable_conv2d atrous_conv2d conv2d',
+    'conv1d conv1d_transpose convolution conv2d nn.Conv1D',
+    'conv_transpose atrous_conv2d_transpose conv2d_backprop_input conv2d_backprop_filter '
+    .. 'conv2d_transpose', 'pool max_pool1d avg_pool1d max_pool2d avg_pool2d max_pool',
+    'batch_normalization batch_norm_with_global_normalization '
     .. 'fused_batch_norm moments nn.BatchNorm', 'swish silu crelu sigmoid relu', 'xw_plus_b relu_layer',
     'matrix_transpose adjoint trace matvec transpose', 'logdet log_matrix_determinant cholesky',
   'string_to_hash_bucket_fast string_to_hash_bucket_strong string_to_hash_bucket string_length',

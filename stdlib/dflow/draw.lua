@@ -1,4 +1,5 @@
---- df.draw: the graph that leads to an Output, as text, for Graphviz, or as a picture, at the stages that it goes through.
+--- df.draw: the graph that leads to an Output, as text, for Graphviz, or as a picture, at the stages that it goes
+-- through.
 local core = require 'dflow.backend'
 local files = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
@@ -36,7 +37,8 @@ local function model_of_gradient(asked, g)
   return m
 end
 
---- The model, with the gradient of each float output by what it comes from: in a copy, so the user's graph stays as it is.
+--- The model, with the gradient of each float output by what it comes from: in a copy, so the user's graph stays as it
+-- is.
 local function with_gradient(asked, g)
   local flat = {}
   for i, pair in ipairs(asked) do flat[2 * i - 1], flat[2 * i] = pair[1], 0 end
@@ -57,7 +59,9 @@ local function with_gradient(asked, g)
   for _, y in ipairs(ys) do
     for _, x in ipairs(require('dflow.inspect.saved').sources(g, y)) do xs[#xs + 1] = x end
   end
-  if #xs == 0 then errors.bad('draw: %s depends on no float Variable or placeholder, so it has no gradient to show', ys[1].name) end
+  if #xs == 0 then
+    errors.bad('draw: %s depends on no float Variable or placeholder, so it has no gradient to show', ys[1].name)
+  end
   return copy.within(g, {}, ys, function()
     for _, dx in ipairs(gradients.gradients(ys, xs, { unconnected = 'none' })) do
       if dx then
@@ -69,7 +73,8 @@ local function with_gradient(asked, g)
   end)
 end
 
---- By node: where it is in a run of the graph's default session. Nil where there can be no such run: then the picture shows what was asked for.
+--- By node: where it is in a run of the graph's default session. Nil where there can be no such run: then the picture
+-- shows what was asked for.
 local function placed(asked, g)
   local session = require('dflow.front.session').default(g)
   local flat = {}
@@ -114,20 +119,25 @@ local function view_of(opts, form)
     end
     centre = core.node_name_of(centre.graph.handle, centre.node)
   end
-  if opts.within ~= nil and centre == nil then errors.bad('draw: within is how many edges from a node; it goes with around') end
+  if opts.within ~= nil and centre == nil then
+    errors.bad('draw: within is how many edges from a node; it goes with around')
+  end
   local asked = opts.depth or opts.only or centre
   if not asked and form ~= 'svg' then return nil end
-  return { asked = asked and true, depth = opts.depth, only = opts.only, around = centre, steps = opts.within, closes = form == 'svg' }
+  return { asked = asked and true, depth = opts.depth, only = opts.only, around = centre, steps = opts.within,
+           closes = form == 'svg' }
 end
 
---- df.draw(x, {as = 'svg', at = 'built', path = nil, lines = nil, source = true, depth = nil, only = nil, around = nil, within = 2})
+--- df.draw(x, {as = 'svg', at = 'built', path = nil, lines = nil, source = true, depth = nil, only = nil, around = nil,
+-- within = 2})
 -- @param x     an Output, an operation, a Variable, a Graph, or a table of these
--- @param opts  as: 'tree', 'let', 'dot' or 'svg'; without it as path ends (.svg, .dot, .gv), else 'let'. at: 'built' (as typed), 'lowered'
---              (to the primitives, and what a run makes of them), 'gradient' (with the gradient of x, or with what x is the gradient
---              of), 'partitioned' (by device). path: a file to write. lines: so many of a tree or let-form at most. source = false:
---              without the Lua lines. depth: boxes of layers, scopes, loops and conds are open to so many levels; without it an svg
---              of more than 40 nodes closes as many as it takes. only: what has this in its name, and what is next to it. around: a node,
---              by itself or its name, and what is at most `within` edges from it
+-- @param opts  as: 'tree', 'let', 'dot' or 'svg'; without it as path ends (.svg, .dot, .gv), else 'let'. at: 'built'
+--              (as typed), 'lowered' (to the primitives, and what a run makes of them), 'gradient' (with the gradient
+--              of x, or with what x is the gradient of), 'partitioned' (by device). path: a file to write. lines: so
+--              many of a tree or let-form at most. source = false:
+--              without the Lua lines. depth: boxes of layers, scopes, loops and conds are open to so many levels;
+--              without it an svg of more than 40 nodes closes as many as it takes. only: what has this in its name, and
+--              what is next to it. around: a node, by itself or its name, and what is at most `within` edges from it
 -- @return      the text; nothing when it went to a file
 function M.draw(x, opts)
   opts = errors.options(opts, 'draw', { 'as', 'at', 'path', 'lines', 'source', 'depth', 'only', 'around', 'within' })
@@ -136,14 +146,16 @@ function M.draw(x, opts)
   local form = opts.as or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or 'let'
   local write = writers[form]
   if not write then errors.bad("draw: `as` is 'tree', 'let', 'dot' or 'svg', not %s", errors.describe(form)) end
-  if opts.lines ~= nil and (type(opts.lines) ~= 'number' or not (opts.lines >= 1) or opts.lines ~= math.floor(opts.lines)) then
+  if opts.lines ~= nil and (type(opts.lines) ~= 'number' or not (opts.lines >= 1)
+                            or opts.lines ~= math.floor(opts.lines)) then
     errors.bad('draw: lines is a whole number from 1 up, not %s', errors.describe(opts.lines))
   end
   if opts.lines ~= nil and opts.lines < math.huge and form ~= 'tree' and form ~= 'let' then
     errors.bad("draw: lines is of a tree or let-form, and `as` is '%s'", form)
   end
   errors.flag(opts.source, 'draw', 'source')
-  local text = write(M.model(x, opts.at or 'built', view_of(opts, form)), { lines = opts.lines or (opts.path and math.huge or nil), source = opts.source })
+  local text = write(M.model(x, opts.at or 'built', view_of(opts, form)),
+                     { lines = opts.lines or (opts.path and math.huge or nil), source = opts.source })
   if not opts.path then return text end
   files.with(opts.path, function(f) f:write(text, '\n') end, 'draw')
 end

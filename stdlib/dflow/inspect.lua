@@ -1,7 +1,8 @@
 --- Looking into a run in the background: pause, step, break, frames, tokens, values, and why a thing is so or is not.
 --
 -- Frames go by tags. The top level is ''; `while` is the frame of a loop there, `while:17` its iteration 17, and
--- `while:17/inner:2` iteration 2 of a loop inside. A run stops between two tokens, so whatever is seen is one consistent cut.
+-- `while:17/inner:2` iteration 2 of a loop inside. A run stops between two tokens, so whatever is seen is one
+-- consistent cut.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -14,10 +15,12 @@ local NEW, RUNNING, PAUSED = enums.DF_RUN_NEW, enums.DF_RUN_RUNNING, enums.DF_RU
 local states = { [0] = 'running', 'running', 'paused', 'done' }
 local reasons = { [0] = 'asked', 'step', 'break' }
 local token_states = { [0] = 'ready', 'running', 'waiting', 'partial', 'ran' }
-local units = { token = enums.DF_STEP_TOKEN, node = enums.DF_STEP_NODE, iteration = enums.DF_STEP_ITERATION, frame = enums.DF_STEP_FRAME }
+local units = { token = enums.DF_STEP_TOKEN, node = enums.DF_STEP_NODE, iteration = enums.DF_STEP_ITERATION,
+                frame = enums.DF_STEP_FRAME }
 
--- ---- frames by tag ------------------------------------------------------------------------------------------------------
--- A run may have very many frames. The list has a table for each of them, but what is in it is read out of the snapshot when it is first asked for.
+-- ---- frames by tag --------------------------------------------------------------------------------------------------
+-- A run may have very many frames. The list has a table for each of them, but what is in it is read out of the snapshot
+-- when it is first asked for.
 local Frames = { __name = 'dflow.Frames' }
 local lazy = {}
 
@@ -51,8 +54,9 @@ local function all_stacks(list)
     local f = list.by_id[a.frame]
     local stacks = by_id[a.frame] or {}
     by_id[a.frame] = stacks
-    stacks[#stacks + 1] = { name = a.name, saved = a.saved, depth = a.written, size = a.size, bytes = a.bytes, iteration = a.iteration,
-                            dtype = dtypes.name[a.dtype], where = a.where ~= '' and a.where or nil, node = a.node, frame = f and f.tag or '' }
+    stacks[#stacks + 1] = { name = a.name, saved = a.saved, depth = a.written, size = a.size, bytes = a.bytes,
+                            iteration = a.iteration, dtype = dtypes.name[a.dtype], where = a.where ~= '' and a.where
+                            or nil, node = a.node, frame = f and f.tag or '' }
   end
   return by_id
 end
@@ -80,7 +84,8 @@ function lazy.partitions(f, list) return require('dflow.inspect.partitions').of(
 
 function lazy.tag(f)
   local parent = f.parent
-  return not parent and '' or (parent.parent and parent.tag .. ':' .. ('%d/'):format(f.parent_iteration) or '') .. f.name
+  return not parent and '' or (parent.parent and parent.tag .. ':' .. ('%d/'):format(f.parent_iteration) or '')
+    .. f.name
 end
 
 --- What a frame of this list does when it is asked for a field that it has not.
@@ -100,9 +105,10 @@ local function frame_of(list)
   end }
 end
 
---- The tree of a snapshot: a list of frames, parents first, each with its iterations and theirs with child frames. nil: of none.
--- `r` is kept alive with it: the texts of a snapshot are its graph's. Where only so many frames are wanted, they are the first ones,
--- and `total` says how many there are.
+--- The tree of a snapshot: a list of frames, parents first, each with its iterations and theirs with child frames. nil:
+-- of none.
+-- `r` is kept alive with it: the texts of a snapshot are its graph's. Where only so many frames are wanted, they are
+-- the first ones, and `total` says how many there are.
 local function tree(snapshot, r, most)
   local list = { snapshot = snapshot, run = r, total = snapshot and core.snapshot_frames(snapshot) or 0 }
   local Frame = frame_of(list)
@@ -116,8 +122,8 @@ end
 
 local function over(r) return r.over or core.run_done(r.handle) end
 
---- Of a run that is over, the frames that ended before it and that its last tokens speak of. What was around them is not known any more
---- but for loops at the top level.
+--- Of a run that is over, the frames that ended before it and that its last tokens speak of. What was around them is
+--- not known any more but for loops at the top level.
 local function add_ended(list, r)
   local loops, ended = require('dflow.inspect.whereabouts').loops(r.session.graph), {}
   for _, t in ipairs(core.run_history(r.handle, 4096)) do
@@ -125,8 +131,9 @@ local function add_ended(list, r)
     if loop then
       local f = ended[t.frame]
       if not f then
-        f = { id = t.frame, index = 0, name = loop.name, tag = loop.name, where = loop.where, parent = list[1], parent_iteration = 0, around = 1, first = t.iteration,
-              next = t.iteration + 1, limit = 0, live = 0, dead = 0, running = 0, partial = 0, deferred = 0, enters_missing = 0, ninside = 0, inside = 0,
+        f = { id = t.frame, index = 0, name = loop.name, tag = loop.name, where = loop.where, parent = list[1],
+              parent_iteration = 0, around = 1, first = t.iteration, next = t.iteration + 1, limit = 0, live = 0,
+              dead = 0, running = 0, partial = 0, deferred = 0, enters_missing = 0, ninside = 0, inside = 0,
               children = {}, iterations = {}, stacks = {}, ended = true }
         ended[t.frame] = f
         list[#list + 1] = f
@@ -145,15 +152,19 @@ local function outlines(r, frame)
   return over(r) and add_ended(list, r) or list
 end
 
-local function counted(n, one, many) return n > 0 and (', %d %s'):format(n, n == 1 and one or many or one .. 's') or '' end
+local function counted(n, one, many)
+  return n > 0 and (', %d %s'):format(n, n == 1 and one or many or one .. 's') or ''
+end
 
 local function tokens_text(f)
-  return counted(f.live, 'live token') .. counted(f.dead, 'dead token') .. counted(f.running, 'call running', 'calls running')
+  return counted(f.live, 'live token') .. counted(f.dead, 'dead token')
+    .. counted(f.running, 'call running', 'calls running')
     .. counted(f.partial, 'node with some of its inputs', 'nodes with some of their inputs')
     .. counted(f.deferred, 'value held back by the window', 'values held back by the window')
 end
 
---- How many iterations are open, of how many that may be. Owners that are not in the same ones have more open together than each may.
+--- How many iterations are open, of how many that may be. Owners that are not in the same ones have more open together
+-- than each may.
 function M.window_text(f)
   return (f.in_flight > f.limit and '%d; %d at most on each device' or '%d of %d'):format(f.in_flight, f.limit)
 end
@@ -161,16 +172,19 @@ end
 function M.frame_text(f)
   local name = f.parent and f.tag or 'top level'
   local text = name
-  if f.parent and f.enters_missing > 0 then text = ('%s  has not begun: %d of its inputs have not come'):format(name, f.enters_missing)
-  elseif f.parent then text = ('%s  iterations %d-%d in flight (%s)'):format(name, f.first, f.next - 1, M.window_text(f)) end
+  if f.parent and f.enters_missing > 0 then text = ('%s  has not begun: %d of its inputs have not come'):format(name,
+      f.enters_missing)
+  elseif f.parent then
+    text = ('%s  iterations %d-%d in flight (%s)'):format(name, f.first, f.next - 1, M.window_text(f))
+  end
   text = text .. tokens_text(f) .. counted(#f.stacks, 'stack')
   return f.where and text .. '  ' .. f.where or text
 end
 
 local SIBLINGS, LINES = 8, 200
 
---- The tree as lines, at most so many of them (200, unless `most` says otherwise) and so many frames (8) opened by one frame; the others
---- are summed up.
+--- The tree as lines, at most so many of them (200, unless `most` says otherwise) and so many frames (8) opened by one
+--- frame; the others are summed up.
 function M.frame_lines(list, most, siblings)
   most, siblings = most or LINES, siblings or SIBLINGS
   local lines, left_out = {}, 0
@@ -183,13 +197,16 @@ function M.frame_lines(list, most, siblings)
       return
     end
     local inside = sum.frames - n
-    lines[#lines + 1] = ('%s… and %d more%s  %d iterations in flight%s'):format(indent, n, inside > 0 and (' with %d inside them'):format(inside) or '',
+    lines[#lines + 1] = ('%s… and %d more%s  %d iterations in flight%s'):format(indent, n, inside > 0
+        and (' with %d inside them'):format(inside) or '',
       sum.in_flight, tokens_text(sum))
   end
   local function walk(f, indent)
     lines[#lines + 1] = indent .. tostring(f)
     for _, p in ipairs(several and f.partitions or {}) do
-      if #lines < most then lines[#lines + 1] = ('%s    %s'):format(indent, require('dflow.inspect.partitions').text(p)) end
+      if #lines < most then
+        lines[#lines + 1] = ('%s    %s'):format(indent, require('dflow.inspect.partitions').text(p))
+      end
     end
     local shown = f.ninside > siblings + 1 and siblings or f.ninside      -- one more takes no more room than to say so
     for i = 0, shown - 1 do
@@ -210,7 +227,7 @@ function Frames.__tostring(list)
   return list[1] and table.concat(M.frame_lines(list), '\n') or 'no frames: the run is over'
 end
 
--- ---- what the methods share --------------------------------------------------------------------------------------------------
+-- ---- what the methods share -----------------------------------------------------------------------------------------
 --- Is it over, and nothing is left to look at?
 local function gone(r) return over(r) and core.run_remains(r.handle) < 0 end
 
@@ -235,15 +252,19 @@ end
 M.Stop = { __name = 'dflow.Stop' }
 M.Stop.__tostring = function(s)
   if not s.op then return 'paused: no token is ready' end
-  local what = s.reason == 'break' and ('breakpoint %d'):format(s.breakpoint) or s.reason == 'step' and 'stepped' or 'paused'
-  return ('%s %s %s (%s)%s%s%s'):format(what, s.afterwards and 'after' or 'before', s.op.name, s.op.type, s.tag ~= '' and ' in ' .. s.tag or '',
+  local what = s.reason == 'break' and ('breakpoint %d'):format(s.breakpoint) or s.reason == 'step' and 'stepped'
+    or 'paused'
+  return ('%s %s %s (%s)%s%s%s'):format(what, s.afterwards and 'after' or 'before', s.op.name, s.op.type, s.tag ~= ''
+                                        and ' in ' .. s.tag or '',
     s.dead and ', dead' or '', s.op.source and '  ' .. s.op.source or '')
 end
 
 local function must_pause(r, what)
   if gone(r) then errors.raise('failed_precondition', '%s: the run is over', what) end
   local state, s = core.run_settle(r.handle, 0)
-  if state ~= PAUSED and not over(r) then errors.raise('failed_precondition', '%s: the run is not paused; call h:pause() first', what) end
+  if state ~= PAUSED and not over(r) then
+    errors.raise('failed_precondition', '%s: the run is not paused; call h:pause() first', what)
+  end
   return s
 end
 
@@ -252,7 +273,9 @@ local function node_of(r, x, what)
   local g = r.session.graph
   if type(x) == 'string' then x = x:find(':%d+$') and g:output(x) or g:op(x) end
   local mt = getmetatable(x)
-  if (mt ~= Output and mt ~= Operation) or x.graph ~= g then errors.bad('%s: an Output, an operation or a name of this graph is expected, not %s', what, errors.describe(x)) end
+  if (mt ~= Output and mt ~= Operation) or x.graph ~= g then
+    errors.bad('%s: an Output, an operation or a name of this graph is expected, not %s', what, errors.describe(x))
+  end
   return x.node, mt == Output and x.index or 0
 end
 
@@ -270,14 +293,16 @@ local function place(r, tag, s)
   local known = {}
   for _, f in ipairs(frames) do known[#known + 1] = f.tag == '' and "''" or f.tag end
   if over(r) then
-    errors.raise('not_found', "the run is over, and of '%s' nothing is left: values of iterations that ended are kept where the run is told to, "
+    errors.raise('not_found',
+                 "the run is over, and of '%s' nothing is left: values of iterations that ended are kept where the "
+                 .. "run is told to, "
       .. '{values = true}, or :record on at the prompt', tostring(tag))
   end
   errors.raise('not_found', "there is no open frame '%s' (open: %s)", tostring(tag), table.concat(known, ', '))
 end
 M.place, M.node_of, M.must_pause, M.tree, M.outlines = place, node_of, must_pause, tree, outlines
 
--- ---- the methods of a handle ------------------------------------------------------------------------------------------------
+-- ---- the methods of a handle ----------------------------------------------------------------------------------------
 local methods = {}
 M.methods = methods
 
@@ -287,15 +312,15 @@ function methods.state(r)
   return states[(core.run_settle(r.handle, 0))]
 end
 
---- Pauses at the next token boundary: where it stands ({op, frame, iteration, tag, dead, reason}), or nil when the run is over. nil also
---- when Ctrl-C ends a long kernel's wait; the run then pauses when it can.
+--- Pauses at the next token boundary: where it stands ({op, frame, iteration, tag, dead, reason}), or nil when the run
+--- is over. nil also when Ctrl-C ends a long kernel's wait; the run then pauses when it can.
 function methods.pause(r)
   if over(r) then return nil end
   return stop_of(r, core.run_pause(r.handle))
 end
 
---- Calls fn while the run is paused, to look at it. It goes on then, unless it stood before or has come to a breakpoint by
---- itself meanwhile.
+--- Calls fn while the run is paused, to look at it. It goes on then, unless it stood before or has come to a breakpoint
+--- by itself meanwhile.
 function M.standing(r, fn, ...)
   local was = core.run_settle(r.handle, 0)
   local state, stop = core.run_pause(r.handle)
@@ -311,7 +336,8 @@ function methods.resume(r)
   if not over(r) then core.run_resume(r.handle, 0, 1) end
 end
 
---- Waits until the run is paused or over, or Ctrl-C ends that: in many short waits, since it may be pressed just before one begins.
+--- Waits until the run is paused or over, or Ctrl-C ends that: in many short waits, since it may be pressed just before
+--- one begins.
 --- Interpreters other than the program stop their Lua code with a hook, so this is never compiled.
 local function settled(r)
   local program = package.loaded['dflow.program']
@@ -323,7 +349,9 @@ if rawget(_G, 'jit') then _G.jit.off(settled) end
 
 --- Was it Ctrl-C that ended a wait without end?
 local function came_early(state)
-  if state == NEW or state == RUNNING then errors.raise('cancelled', 'waiting for the run was interrupted; the run goes on') end
+  if state == NEW or state == RUNNING then
+    errors.raise('cancelled', 'waiting for the run was interrupted; the run goes on')
+  end
 end
 
 --- Does the run really stop here? A condition is asked about the value that was made.
@@ -346,14 +374,19 @@ function methods.settle(r, seconds)
   end
 end
 
---- h:step(n = 1, unit = 'token'): lets n tokens run (unit 'node': live nodes; 'iteration': until the frame it stands in is n
---- iterations further; 'frame': until a frame opens or this one ends), and says where it stands then; nil when the run is over.
+--- h:step(n = 1, unit = 'token'): lets n tokens run (unit 'node': live nodes; 'iteration': until the frame it stands in
+--- is n iterations further; 'frame': until a frame opens or this one ends), and says where it stands then; nil when the
+-- run is over.
 function methods.step(r, n, unit)
   if type(n) == 'string' then n, unit = 1, n end
   n = n or 1
-  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then errors.bad('step: a whole number from 1 up is expected, not %s', errors.describe(n)) end
+  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then
+    errors.bad('step: a whole number from 1 up is expected, not %s', errors.describe(n))
+  end
   local kind = units[unit or 'token']
-  if not kind then errors.bad("step: the unit is 'token', 'node', 'iteration' or 'frame', not %s", errors.describe(unit)) end
+  if not kind then
+    errors.bad("step: the unit is 'token', 'node', 'iteration' or 'frame', not %s", errors.describe(unit))
+  end
   if over(r) then return nil end
   local state, s = core.run_pause(r.handle)
   if state == PAUSED then
@@ -368,21 +401,29 @@ end
 local function like(name, pattern)
   if name == pattern then return true end
   local fine, found = pcall(string.find, name, '^' .. pattern .. '$')
-  if not fine then errors.bad("break_at: '%s' is no name, and no pattern of names: %s", pattern, (tostring(found):gsub('^.-:%d+: ', ''))) end
+  if not fine then
+    errors.bad("break_at: '%s' is no name, and no pattern of names: %s",
+               pattern, (tostring(found):gsub('^.-:%d+: ', '')))
+  end
   return found ~= nil
 end
 
 --- The nodes of a graph that fit, by their numbers; none is an error.
 local function matching(g, op, name, line)
-  if name ~= nil and type(name) ~= 'string' then errors.bad('break_at: name is a pattern of names, not %s', errors.describe(name)) end
+  if name ~= nil and type(name) ~= 'string' then
+    errors.bad('break_at: name is a pattern of names, not %s', errors.describe(name))
+  end
   if op and type(op) ~= 'string' and getmetatable(op) ~= Output and getmetatable(op) ~= Operation then
-    errors.bad("break_at: op is an op's type, a pattern of names, an Output or an operation, not %s", errors.describe(op))
+    errors.bad("break_at: op is an op's type, a pattern of names, an Output or an operation, not %s",
+               errors.describe(op))
   end
   for _, pattern in ipairs{ type(op) == 'string' and op or '', name or '' } do like('', pattern) end
   local list = {}
   local mt = getmetatable(op)
   if mt == Output or mt == Operation then
-    if name or line then errors.bad('break_at: %s stands beside an op that is one node already', name and 'name' or 'line') end
+    if name or line then
+      errors.bad('break_at: %s stands beside an op that is one node already', name and 'name' or 'line')
+    end
     return { op.node }
   end
   for id = 0, core.graph_nodes(g.handle) - 1 do
@@ -395,23 +436,26 @@ local function matching(g, op, name, line)
     if ok and name then ok = like(o.name, name) end
     if ok and line then
       local where = o.source or ''
-      ok = where == line or where:sub(-#tostring(line) - 1) == ':' .. tostring(line) or (type(line) == 'string' and where:sub(-#line) == line)
+      ok = where == line or where:sub(-#tostring(line) - 1) == ':' .. tostring(line)
+        or (type(line) == 'string' and where:sub(-#line) == line)
     end
     if ok then list[#list + 1] = id end
   end
   if #list == 0 then
     errors.raise('not_found', 'break_at: no node of this graph fits %s',
-                 op and "op '" .. tostring(op) .. "'" or name and "name '" .. name .. "'" or "line '" .. tostring(line) .. "'")
+                 op and "op '" .. tostring(op) .. "'" or name and "name '" .. name .. "'" or "line '" .. tostring(line)
+                 .. "'")
   end
   return list
 end
 
 M.matching = matching
 
---- h:break_at{op=, name=, line=, frame=, iteration=, dead=true, nan=true, inf=true, when=fn}: a number for h:unbreak. The run stops before a
---- token of a node that fits: `op` is an Output, an operation, an op type or a node name (a Lua pattern); `line` a Lua line such as
---- 'train.lua:12' or 12; `frame` a loop's name, or a tag `name:iteration`. nan and inf stop after a live node whose result holds one. `when(v)` is asked
--- with the value of a node that fits, when it has run; the run stops there if it says true.
+--- h:break_at{op=, name=, line=, frame=, iteration=, dead=true, nan=true, inf=true, when=fn}: a number for h:unbreak.
+--- The run stops before a token of a node that fits: `op` is an Output, an operation, an op type or a node name (a Lua
+--- pattern); `line` a Lua line such as 'train.lua:12' or 12; `frame` a loop's name, or a tag `name:iteration`. nan and
+-- inf stop after a live node whose result holds one. `when(v)` is asked with the value of a node that fits, when it has
+-- run; the run stops there if it says true.
 function methods.break_at(r, spec)
   errors.options(spec, 'break_at', { 'op', 'name', 'line', 'frame', 'iteration', 'dead', 'nan', 'inf', 'when' })
   if spec == nil then errors.bad('break_at takes a table: {op=, frame=, iteration=, …}') end
@@ -419,10 +463,14 @@ function methods.break_at(r, spec)
   for _, key in ipairs{ 'dead', 'nan', 'inf' } do errors.flag(spec[key], 'break_at', key) end
   local frame, iteration = spec.frame, spec.iteration
   if frame ~= nil then
-    if type(frame) ~= 'string' then errors.bad('break_at: frame is the name of a loop, not %s', errors.describe(frame)) end
+    if type(frame) ~= 'string' then
+      errors.bad('break_at: frame is the name of a loop, not %s', errors.describe(frame))
+    end
     local name, n = frame:match('^(.-):(%d+)$')
     if name then
-      if iteration ~= nil and iteration ~= tonumber(n) then errors.bad('break_at: frame says iteration %s, and iteration %s', n, tostring(iteration)) end
+      if iteration ~= nil and iteration ~= tonumber(n) then
+        errors.bad('break_at: frame says iteration %s, and iteration %s', n, tostring(iteration))
+      end
       frame, iteration = name, tonumber(n)
     end
   end
@@ -432,7 +480,9 @@ function methods.break_at(r, spec)
   local nodes
   if spec.op or spec.name or spec.line then nodes = matching(r.session.graph, spec.op, spec.name, spec.line) end
   local conditions = (spec.dead and 1 or 0) + (spec.nan and 2 or 0) + (spec.inf and 4 or 0) + (spec.when and 8 or 0)
-  if spec.when ~= nil and type(spec.when) ~= 'function' then errors.bad('break_at: when is a function of the value, not %s', errors.describe(spec.when)) end
+  if spec.when ~= nil and type(spec.when) ~= 'function' then
+    errors.bad('break_at: when is a function of the value, not %s', errors.describe(spec.when))
+  end
   local id = core.run_break(r.handle, nodes, frame, iteration or -1, conditions)
   if spec.nan or spec.inf or spec.when then
     r.afterwards = r.afterwards or {}
@@ -451,8 +501,9 @@ function methods.unbreak(r, id)
   return core.run_unbreak(r.handle, id or 0)
 end
 
---- The frames alive now: a list, parents before children, whose tostring is the tree. Each has name, tag, where, parent, children, first, next,
---- in_flight, limit, live, dead (tokens ready to run), running (calls), waiting (nodes with some inputs), iterations, stacks. Empty when over.
+--- The frames alive now: a list, parents before children, whose tostring is the tree. Each has name, tag, where,
+--- parent, children, first, next, in_flight, limit, live, dead (tokens ready to run), running (calls), waiting (nodes
+-- with some inputs), iterations, stacks. Empty when over.
 function methods.frames(r)
   if gone(r) then return tree(nil, r) end
   local ok, snapshot = pcall(core.run_look, r.handle)
@@ -461,7 +512,8 @@ function methods.frames(r)
   error(snapshot, 0)
 end
 
---- The tokens alive now, of all nodes or of x: {op, tag, state ('ready', 'running', 'waiting', 'partial'), dead, missing}.
+--- The tokens alive now, of all nodes or of x: {op, tag, state ('ready', 'running', 'waiting', 'partial'), dead,
+-- missing}.
 function methods.tokens(r, x)
   local list = {}
   if gone(r) then return list end
@@ -470,15 +522,17 @@ function methods.tokens(r, x)
   local frames = tree(snapshot, r)
   for _, t in ipairs(core.snapshot_tokens(snapshot, node)) do
     local f = frames.by_id[t.frame]
-    list[#list + 1] = { op = graph.operation(r.session.graph, t.node), tag = f.parent and ('%s:%d'):format(f.tag, t.iteration) or '',
+    list[#list + 1] = { op = graph.operation(r.session.graph, t.node), tag = f.parent
+                        and ('%s:%d'):format(f.tag, t.iteration) or '',
                         state = token_states[t.state], dead = t.dead, missing = t.missing }
   end
   return list
 end
 
---- The books of the run at this moment, which are checked node by node of every open iteration before they are given: an error says where
--- they do not balance. Tokens that were sent, and where they are: sent = ran + died + live + dead; inputs that nodes wait for, and what
--- sends them: pending = owed + lost; nodes_run = ran + merged, dead_tokens = died + ended. nil when the run is over.
+--- The books of the run at this moment, which are checked node by node of every open iteration before they are given:
+-- an error says where they do not balance. Tokens that were sent, and where they are: sent = ran + died + live + dead;
+-- inputs that nodes wait for, and what sends them: pending = owed + lost; nodes_run = ran + merged, dead_tokens = died
+-- + ended. nil when the run is over.
 function methods.ledger(r)
   if over(r) then return nil end
   local ok, ledger = pcall(core.run_ledger, r.handle)
@@ -497,24 +551,29 @@ end
 --- The last n tokens that ran, newest first: {op, tag, dead}. The run is paused.
 function methods.history(r, n)
   n = n or 20
-  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then errors.bad('history: a whole number from 1 up is expected, not %s', errors.describe(n)) end
+  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then
+    errors.bad('history: a whole number from 1 up is expected, not %s', errors.describe(n))
+  end
   must_pause(r, 'history')
   local frames = outlines(r)
   local list = core.run_history(r.handle, math.min(n, 2 ^ 31 - 1))
   for i, t in ipairs(list) do
     local f = frames.by_id[t.frame]
     local tag = f and f.tag or ('#%d'):format(t.frame)
-    list[i] = { op = graph.operation(r.session.graph, t.node), tag = t.frame == 0 and '' or ('%s:%d'):format(tag, t.iteration), dead = t.dead,
+    list[i] = { op = graph.operation(r.session.graph, t.node), tag = t.frame == 0 and ''
+                or ('%s:%d'):format(tag, t.iteration), dead = t.dead,
                 frame_id = t.frame, iteration = t.iteration }
   end
   return list
 end
 
---- h:back(n = 1): the token that ran n before, as in h:history, with its `.value` where that is still there; nil when so many are not
---- remembered. Nothing runs again.
+--- h:back(n = 1): the token that ran n before, as in h:history, with its `.value` where that is still there; nil when
+--- so many are not remembered. Nothing runs again.
 function methods.back(r, n)
   n = n or 1
-  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then errors.bad('back: a whole number from 1 up is expected, not %s', errors.describe(n)) end
+  if type(n) ~= 'number' or n < 1 or n % 1 ~= 0 then
+    errors.bad('back: a whole number from 1 up is expected, not %s', errors.describe(n))
+  end
   must_pause(r, 'back')
   local t = methods.history(r, n)[n]
   if not t then return nil end
@@ -530,22 +589,26 @@ local function not_open(r, frame, iteration)
   if f.next and iteration >= f.next then
     return ('iteration %d of %s has not begun; %d to %d are open'):format(iteration, f.tag, f.first, f.next - 1)
   end
-  return ('iteration %d of %s is over, and its values were not kept: {values = true} of the run keeps them (:record on at the prompt)'):format(iteration, f.tag)
+  return ('iteration %d of %s is over, and its values were not kept: {values = true} of the run keeps them (:record '
+          .. 'on at the prompt)'):format(iteration, f.tag)
 end
 
---- h:value(x, tag?): the value that x has there; nil, 'dead' for a dead one. An error when it is not there (yet, or any more).
+--- h:value(x, tag?): the value that x has there; nil, 'dead' for a dead one. An error when it is not there (yet, or any
+-- more).
 function methods.value(r, x, tag)
   local s = must_pause(r, 'value')
   local node, index = node_of(r, x, 'value')
   local frame, iteration = place(r, tag, s)
   if tag == nil and over(r) then          -- it may have ended anywhere: where x is, is meant
     local whereabouts, frames = require 'dflow.inspect.whereabouts', outlines(r)
-    local f, i = whereabouts.find(frames, frames.by_id[frame] or frames[1], iteration, whereabouts.loops(r.session.graph).of(node))
+    local f, i = whereabouts.find(frames, frames.by_id[frame] or frames[1], iteration,
+                                  whereabouts.loops(r.session.graph).of(node))
     if f then frame, iteration = f.id, i end
   end
   local ok, v, dead = pcall(core.run_value, r.handle, node, index, frame, iteration)
   if not ok then
-    local why = errors.is(v) and v.code == 'not_found' and v.message:find('is not open', 1, true) and not_open(r, frame, iteration)
+    local why = errors.is(v) and v.code == 'not_found' and v.message:find('is not open', 1, true)
+      and not_open(r, frame, iteration)
     if why then errors.raise('not_found', 'value: %s', why) end
     error(v, 0)
   end

@@ -1,6 +1,8 @@
---- `dflow learn`: fourteen short lessons in which one predicts, runs, and is told why; two exercises each, which are checked.
+--- `dflow learn`: fourteen short lessons in which one predicts, runs, and is told why; two exercises each, which are
+-- checked.
 --
--- Lines are read by `ask(prompt)` and written by `say(text)`, so that the same lessons run at a terminal, in a pipe and in a spec.
+-- Lines are read by `ask(prompt)` and written by `say(text)`, so that the same lessons run at a terminal, in a pipe and
+-- in a spec.
 local errors = require 'dflow.front.errors'
 local quote = require 'dflow.front.quote'
 local df = require 'dflow'
@@ -21,10 +23,12 @@ quote.read_line = quote.read_line or function(file, line)
   end
 end
 
--- Where a variable waits to be closed a call is no tail call, so what an expression calls knows the line that it was typed at.
+-- Where a variable waits to be closed a call is no tail call, so what an expression calls knows the line that it was
+-- typed at.
 local STAY = load 'local __here <close> = nil' and 'local __here <close> = nil ' or ''
 
---- A chunk that sees the names of a lesson and those of the program, and sets names of its own; and whether it is an expression.
+--- A chunk that sees the names of a lesson and those of the program, and sets names of its own; and whether it is an
+-- expression.
 -- @param what  what lines of it are called in messages and pictures: 'lesson', 'answer'
 local function compile(text, env, what)
   local make = rawget(_G, 'loadstring') or load
@@ -34,7 +38,8 @@ local function compile(text, env, what)
     local chunk, why = make(source, '=' .. what, 't', env)
     if chunk and rawget(_G, 'setfenv') then _G.setfenv(chunk, env) end
     if chunk then return chunk, source ~= text end
-    unfinished = unfinished or (why and why:find "<eof>'?$" and why)         -- of `y +`: more is missing, not that y begins no statement
+    -- of `y +`: more is missing, not that y begins no statement
+    unfinished = unfinished or (why and why:find "<eof>'?$" and why)
     if source == text then return nil, unfinished or why end
   end
 end
@@ -42,14 +47,16 @@ end
 --- The names of a lesson whose code has run in a graph of its own.
 function M.prepare(lesson)
   df.reset()
-  local env = setmetatable({ df = df, cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray, gradients = df.gradients }, { __index = _G })
+  local env = setmetatable({ df = df, cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray,
+                             gradients = df.gradients }, { __index = _G })
   local chunk, why = compile(lesson.code, env, 'lesson')
   if not chunk then error(why, 0) end
   chunk()
   return env
 end
 
---- What a typed expression gives: an Output as its value. true, the value and whether it was an expression, or false and what is wrong.
+--- What a typed expression gives: an Output as its value. true, the value and whether it was an expression, or false
+-- and what is wrong.
 function M.value(text, env)
   local chunk, why = compile(text, env, 'answer')
   if not chunk then return false, errors.explain(why) end
@@ -79,8 +86,10 @@ end
 local function aside(line, lesson, say)
   local word = line:match '^%s*(.-)%s*$'
   if word == 'help' or word == '?' then
-    say('Type Lua, as at the prompt: names of the lesson are there, and you may make others. What you type is checked; a statement or a print '
-        .. 'is not. code shows the lesson again, ?name tells of an op (?matmul), skip shows one way and goes on, q leaves.')
+    say('Type Lua, as at the prompt: names of the lesson are there, and you may make others. What you type is '
+        .. 'checked; a statement or a print '
+        .. 'is not. code shows the lesson again, ?name tells of an op (?matmul), skip shows one way and goes on, q '
+           .. 'leaves.')
   elseif word == 'code' then
     say('    ' .. lesson.code:gsub('\n', '\n    '))
   elseif word:find '^%?%??[%a_][%w_.:]*$' then
@@ -92,7 +101,8 @@ local function aside(line, lesson, say)
   return true
 end
 
---- What an exercise's check says of a value: true, or what is wrong where it knows. A check asks for the parts of what may have none.
+--- What an exercise's check says of a value: true, or what is wrong where it knows. A check asks for the parts of what
+-- may have none.
 local function judged(task, v, env)
   local ok, right = pcall(task[3], v, env)
   return ok and right
@@ -105,14 +115,16 @@ local function not_yet(v, right)
   return 'not yet: ' .. (right:find '^that is' and right or ('that is %s; %s'):format(text, right))
 end
 
---- What is said of names in a wrong answer that were not set: Lua takes them for nil, and drops them at the end of a list.
+--- What is said of names in a wrong answer that were not set: Lua takes them for nil, and drops them at the end of a
+-- list.
 local function unknown(line, env, said)
   local list = {}
   for _, name in ipairs(quote.names_read(line)) do
     if env[name] == nil and not said:find("'" .. name .. "'", 1, true) then list[#list + 1] = "'" .. name .. "'" end
   end
   if #list == 0 then return nil end
-  return ('%s %s nil: nobody set %s'):format(table.concat(list, ', '), #list > 1 and 'are' or 'is', #list > 1 and 'them' or 'it')
+  return ('%s %s nil: nobody set %s'):format(table.concat(list, ', '), #list > 1 and 'are' or 'is', #list > 1 and 'them'
+                                             or 'it')
 end
 
 --- One exercise: true when it is over, false when the learner leaves.
@@ -174,18 +186,23 @@ end
 --- One lesson, from its text to its exercises: true when it is over, false when the learner leaves.
 function M.lesson(number, ask, say)
   local lesson = M.lessons()[number]
-  if not lesson then errors.raise('not_found', 'there is no lesson %s; there are 1 to %d', tostring(number), #M.lessons()) end
+  if not lesson then
+    errors.raise('not_found', 'there is no lesson %s; there are 1 to %d', tostring(number), #M.lessons())
+  end
   local ok, over = pcall(from_text_to_exercises, lesson, number, ask, say)
   if lesson.done then lesson.done() end
   if not ok then error(over, 0) end
   return over
 end
 
--- ---- as notebooks ---------------------------------------------------------------------------------------------------------
---- A lesson as a notebook has it: `guess(x)` tells the answer, and why; `check(n, v)` whether v does exercise n; `show(n)` one way to do it.
+-- ---- as notebooks ---------------------------------------------------------------------------------------------------
+--- A lesson as a notebook has it: `guess(x)` tells the answer, and why; `check(n, v)` whether v does exercise n;
+-- `show(n)` one way to do it.
 function M.open(number)
   local lesson = M.lessons()[number]
-  if not lesson then errors.raise('not_found', 'there is no lesson %s; there are 1 to %d', tostring(number), #M.lessons()) end
+  if not lesson then
+    errors.raise('not_found', 'there is no lesson %s; there are 1 to %d', tostring(number), #M.lessons())
+  end
   df.reset()
   local function task(n)
     return lesson.exercises[n] or errors.raise('not_found', 'there is no exercise %s; there are 1 and 2', tostring(n))
@@ -199,7 +216,10 @@ function M.open(number)
   end
   function open.check(n, v)
     local t = task(n)
-    if v == nil then return print('write what you would type behind the comma: lesson.check(' .. n .. ', …); lesson.show(' .. n .. ') shows one way') end
+    if v == nil then
+      return print('write what you would type behind the comma: lesson.check(' .. n .. ', …); lesson.show(' .. n
+                   .. ') shows one way')
+    end
     if df.type(v) == 'output' or df.type(v) == 'variable' then v = df.run(v) end
     if df.type(v) == 'tensor' and v.size == 1 then v = v:item() end
     local right = judged(t, v, _G)
@@ -218,9 +238,12 @@ function M.notebook(number)
     for line in text:gmatch('[^\n]*\n?') do if line ~= '' then list[#list + 1] = line end end
     return list
   end
-  local function markdown(text) cells[#cells + 1] = { cell_type = 'markdown', id = 'cell-' .. #cells + 1, metadata = {}, source = lines(text) } end
+  local function markdown(text)
+    cells[#cells + 1] = { cell_type = 'markdown', id = 'cell-' .. #cells + 1, metadata = {}, source = lines(text) }
+  end
   local function code(text)
-    cells[#cells + 1] = { cell_type = 'code', id = 'cell-' .. #cells + 1, execution_count = json.null, metadata = {}, outputs = json.list{}, source = lines(text) }
+    cells[#cells + 1] = { cell_type = 'code', id = 'cell-' .. #cells + 1, execution_count = json.null, metadata = {},
+                          outputs = json.list{}, source = lines(text) }
   end
   local function plain(text) return (text:gsub('[*_\\`$<>#|]', '\\%0')) end
   markdown(('# Lesson %d of %d: %s\n\n%s'):format(number, #M.lessons(), lesson.title, plain(lesson.text)))
@@ -231,9 +254,11 @@ function M.notebook(number)
     markdown(('**Exercise %d.** %s'):format(n, plain(task[1])))
     code(('lesson.check(%d, nil)'):format(n))
   end
-  markdown(number < #M.lessons() and ('The next lesson: %s.'):format(plain(M.lessons()[number + 1].title)) or 'That was the last one.')
+  markdown(number < #M.lessons() and ('The next lesson: %s.'):format(plain(M.lessons()[number + 1].title))
+           or 'That was the last one.')
   return json.encode{ cells = cells, nbformat = 4, nbformat_minor = 5, metadata = {
-    kernelspec = { display_name = 'dflow (Lua)', language = 'lua', name = 'dflow' }, language_info = { name = 'lua', file_extension = '.lua' } } } .. '\n'
+    kernelspec = { display_name = 'dflow (Lua)', language = 'lua', name = 'dflow' },
+    language_info = { name = 'lua', file_extension = '.lua' } } } .. '\n'
 end
 
 --- Writes all of them into a folder; the path of the first, and how many.
@@ -247,12 +272,13 @@ function M.write_notebooks(folder)
   return first, #M.lessons()
 end
 
--- ---- at a terminal -----------------------------------------------------------------------------------------------------------
+-- ---- at a terminal --------------------------------------------------------------------------------------------------
 --- The lessons one after the other, from `first` on, or from the one that is asked for.
 function M.run(first, ask, say)
   local lessons = M.lessons()
   if not first then
-    say('Fourteen lessons: you predict, it runs, and you are told why; then two exercises each. help tells what can be typed.')
+    say('Fourteen lessons: you predict, it runs, and you are told why; then two exercises each. help tells what can '
+        .. 'be typed.')
     for i, lesson in ipairs(lessons) do say(('%4d  %s'):format(i, lesson.title)) end
     local line = ask('which (Enter: the first; q leaves)> ')
     if leaves(line) then return end

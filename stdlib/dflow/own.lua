@@ -1,16 +1,19 @@
 --- dflow's own modules load from where dflow is installed, whatever lies in the current folder.
 --
--- Lua's searchers try package.path, in which `./?.lua` stands by default, before they look for a module in C, and for one that was not
--- built (`dflow.pages`, `dflow.sockets`) or that only an installation has (`dflow.docs.places`). A file `dflow/pages.lua` in the folder
--- where the program is called would be run. So a searcher of ours comes first for names that begin with `dflow.`.
-if rawget(_G, 'jit') and jit.version:find('beta', 1, true) then jit.off(true, true) end      -- as backend/interpreted.lua
+-- Lua's searchers try package.path, in which `./?.lua` stands by default, before they look for a module in C, and for
+-- one that was not built (`dflow.pages`, `dflow.sockets`) or that only an installation has (`dflow.docs.places`). A
+-- file `dflow/pages.lua` in the folder where the program is called would be run. So a searcher of ours comes first for
+-- names that begin with `dflow.`.
+-- as backend/interpreted.lua
+if rawget(_G, 'jit') and jit.version:find('beta', 1, true) then jit.off(true, true) end
 local home = debug.getinfo(1, 'S').source:match('^@(.*)dflow/own%.lua$')
 local M = { home = home }
 
--- Not from package.path: in C, or not there in every installation. `dflow.program` is only in the program itself, which has it loaded.
+-- Not from package.path: in C, or not there in every installation. `dflow.program` is only in the program itself, which
+-- has it loaded.
 local ELSEWHERE = {
-  ['dflow.core'] = 'c', ['dflow.pages'] = 'c', ['dflow.sockets'] = 'c', ['dflow.program'] = 'none', ['dflow.docs.places'] = 'lua',
-  ['dflow.libpath'] = 'lua',
+  ['dflow.core'] = 'c', ['dflow.pages'] = 'c', ['dflow.sockets'] = 'c', ['dflow.program'] = 'none',
+  ['dflow.docs.places'] = 'lua', ['dflow.libpath'] = 'lua',
 }
 
 --- The file of module `name`; nil: it is not there.

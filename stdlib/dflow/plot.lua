@@ -1,7 +1,8 @@
 --- df.plot: numbers as pictures, in the terminal and as SVG.
 --
--- df.plot(y) is a line; df.plot.line, scatter, histogram, heatmap and image are the kinds. Numbers come as tables, Tensors or Outputs, which are run. A plot's
--- tostring is the picture in braille; p:text{columns =, rows =}, p:svg{width =, height =} and p:png give it, p:save(path) writes a file by its ending.
+-- df.plot(y) is a line; df.plot.line, scatter, histogram, heatmap and image are the kinds. Numbers come as tables,
+-- Tensors or Outputs, which are run. A plot's tostring is the picture in braille; p:text{columns =, rows =},
+-- p:svg{width =, height =} and p:png give it, p:save(path) writes a file by its ending.
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
 local tensor = require 'dflow.front.tensor'
@@ -30,7 +31,8 @@ local function numbers(v, what, rank)
   end
   check_dtype(t, what)
   if t.rank ~= rank then
-    errors.bad('plot: %s has rank %d (%s), expected rank %d', what, t.rank, tostring(t):match('[%w]+%[[%d,]*%]%s*$') or t.dtype, rank)
+    errors.bad('plot: %s has rank %d (%s), expected rank %d', what, t.rank, tostring(t):match('[%w]+%[[%d,]*%]%s*$')
+               or t.dtype, rank)
   end
   if t.size == 0 then errors.bad('plot: %s is empty', what) end
   if t.dtype == 'bool' then t = t:astype('int32') end
@@ -46,7 +48,9 @@ end
 local function made(kind, fields, opts, known)
   opts = errors.options(opts, kind == 'line' and 'plot' or 'plot.' .. kind, known)
   for _, key in ipairs{ 'title', 'xlabel', 'ylabel' } do
-    if opts[key] ~= nil and type(opts[key]) ~= 'string' and type(opts[key]) ~= 'number' then errors.bad('plot: %s is a text, not %s', key, errors.describe(opts[key])) end
+    if opts[key] ~= nil and type(opts[key]) ~= 'string' and type(opts[key]) ~= 'number' then
+      errors.bad('plot: %s is a text, not %s', key, errors.describe(opts[key]))
+    end
   end
   fields.kind, fields.title, fields.xlabel, fields.ylabel = kind, opts.title, opts.xlabel, opts.ylabel
   fields.log, fields.zero, fields.points = opts.log, opts.zero, opts.points
@@ -54,7 +58,9 @@ local function made(kind, fields, opts, known)
     errors.bad("plot: log is 'x', 'y' or 'xy', not %s", errors.describe(opts.log))
   end
   for _, key in ipairs{ 'zero', 'points' } do
-    if opts[key] ~= nil and type(opts[key]) ~= 'boolean' then errors.bad('plot: %s is a boolean, not %s', key, errors.describe(opts[key])) end
+    if opts[key] ~= nil and type(opts[key]) ~= 'boolean' then
+      errors.bad('plot: %s is a boolean, not %s', key, errors.describe(opts[key]))
+    end
   end
   return setmetatable(fields, Plot)
 end
@@ -85,7 +91,9 @@ end
 --- df.plot.line(y, opts), df.plot.line(x, y, opts): lines. y is numbers, a list of such, or {name = numbers}.
 function M.line(x, y, opts)
   local is_options = errors.is_data(y) and y[1] == nil and next(y) ~= nil
-  for _, v in pairs(is_options and y or {}) do is_options = is_options and (type(v) == 'string' or type(v) == 'boolean') end
+  for _, v in pairs(is_options and y or {}) do
+    is_options = is_options and (type(v) == 'string' or type(v) == 'boolean')
+  end
   if y == nil or is_options then x, y, opts = nil, x, y end
   return made('line', series_of(x, y), opts, AXES)
 end
@@ -117,7 +125,8 @@ end
 --- df.plot.heatmap(m, opts): a cell for each element of a matrix [rows, columns], darker for greater.
 function M.heatmap(m, opts) return made('heatmap', { matrix = numbers(m, 'the matrix', 2) }, opts, { 'title' }) end
 
---- The elements as bytes, 0 to 255: uint8 as they are, floats from 0 to 1 by 255, anything else from the least to the greatest.
+--- The elements as bytes, 0 to 255: uint8 as they are, floats from 0 to 1 by 255, anything else from the least to the
+-- greatest.
 local function as_bytes(t)
   local list, within = t:reshape{ -1 }:totable(), t.dtype:find 'float' ~= nil
   for _, v in ipairs(list) do within = within and not (v < 0 or v > 1) end
@@ -141,7 +150,8 @@ local function on_white(list, channels)
   return out, channels - 1
 end
 
---- df.plot.image(t, opts): a picture [height, width] or [height, width, channels]: 1 grey, 3 red, green and blue, 2 and 4 with alpha besides.
+--- df.plot.image(t, opts): a picture [height, width] or [height, width, channels]: 1 grey, 3 red, green and blue, 2 and
+-- 4 with alpha besides.
 function M.image(t, opts)
   local df = require 'dflow'
   if df.type(t) == 'output' or df.type(t) == 'variable' then t = df.run(t) end
@@ -151,7 +161,10 @@ function M.image(t, opts)
   end
   local shape = t.shape
   if #shape ~= 3 or shape[3] < 1 or shape[3] > 4 then
-    if #shape == 3 then errors.bad('plot.image: the image has %d channels; 1 (grey), 3 (red, green, blue), or these and alpha are expected', shape[3]) end
+    if #shape == 3 then
+      errors.bad('plot.image: the image has %d channels; 1 (grey), 3 (red, green, blue), or these and alpha are '
+                 .. 'expected', shape[3])
+    end
     numbers(t, 'the image', 2)
   end
   check_dtype(t, 'the image')
@@ -176,7 +189,9 @@ function methods:text(opts)
   opts = errors.options(opts, 'Plot:text', { 'columns', 'rows', 'ascii', 'colour' })
   local columns, rows = opts.columns or 60, opts.rows or 15
   for name, n in pairs{ columns = columns, rows = rows } do
-    if type(n) ~= 'number' or not (n >= 2 and n <= 1000) then errors.bad('Plot:text: %s is a number from 2 to 1000, not %s', name, errors.describe(n)) end
+    if type(n) ~= 'number' or not (n >= 2 and n <= 1000) then
+      errors.bad('Plot:text: %s is a number from 2 to 1000, not %s', name, errors.describe(n))
+    end
   end
   local ascii, colour = errors.flag(opts.ascii, 'Plot:text', 'ascii'), errors.flag(opts.colour, 'Plot:text', 'colour')
   return require('dflow.plot.terminal').text(self, math.floor(columns), math.floor(rows), ascii, colour)
@@ -187,7 +202,9 @@ local function size_of(opts, what)
   opts = errors.options(opts, what, { 'width', 'height' })
   local width, height = opts.width or 640, opts.height or 400
   for name, n in pairs{ width = width, height = height } do
-    if type(n) ~= 'number' or not (n >= 1 and n <= 10000) then errors.bad('%s: %s is a number from 1 to 10000, not %s', what, name, errors.describe(n)) end
+    if type(n) ~= 'number' or not (n >= 1 and n <= 10000) then
+      errors.bad('%s: %s is a number from 1 to 10000, not %s', what, name, errors.describe(n))
+    end
   end
   return math.floor(width), math.floor(height)
 end
@@ -197,7 +214,8 @@ function methods:svg(opts)
   return require('dflow.plot.svg').write(self, size_of(opts, 'Plot:svg'))
 end
 
---- p:png{width = 640, height = 400}: the picture as the bytes of a PNG; an image's pixels are squares, as many as go in.
+--- p:png{width = 640, height = 400}: the picture as the bytes of a PNG; an image's pixels are squares, as many as go
+-- in.
 function methods:png(opts)
   return require('dflow.plot.picture').png(self, size_of(opts, 'Plot:png'))
 end
@@ -206,12 +224,15 @@ end
 function methods:save(path)
   if type(path) ~= 'string' then errors.bad('Plot:save takes a path, not %s', errors.describe(path)) end
   local ending = path:match('%.(%a+)$')
-  if ending ~= 'svg' and ending ~= 'txt' and ending ~= 'png' then errors.bad("Plot:save writes .svg, .png and .txt, not '%s'", path) end
+  if ending ~= 'svg' and ending ~= 'txt' and ending ~= 'png' then
+    errors.bad("Plot:save writes .svg, .png and .txt, not '%s'", path)
+  end
   files.write(path, ending == 'svg' and self:svg() or ending == 'png' and self:png() or self:text() .. '\n')
 end
 
 Plot.__tostring = function(p) return p:text() end
 
 return setmetatable(M, { __call = function(_, ...) return M.line(...) end, __index = function(_, name)
-  errors.bad("df.plot has no '%s'%s", tostring(name), errors.hint_or_all(name, { 'line', 'scatter', 'histogram', 'heatmap', 'image' }))
+  errors.bad("df.plot has no '%s'%s", tostring(name),
+             errors.hint_or_all(name, { 'line', 'scatter', 'histogram', 'heatmap', 'image' }))
 end })

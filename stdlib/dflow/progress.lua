@@ -1,6 +1,7 @@
 --- df.progress: a line about a Lua loop that takes its time.
 --
--- It goes to standard error, once a loop has run for half a second, and only where that is a terminal; it is wiped away at the end.
+-- It goes to standard error, once a loop has run for half a second, and only where that is a terminal; it is wiped away
+-- at the end.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 
@@ -14,7 +15,8 @@ local NO_ITERATORS = { output = true, operation = true, variable = true, layer =
 --- Can `for` call it, as it can a pipeline's iterator?
 local function is_callable(v)
   local mt = getmetatable(v)
-  return type(v) == 'function' or type(mt) == 'table' and rawget(mt, '__call') ~= nil and not NO_ITERATORS[require('dflow').type(v)]
+  return type(v) == 'function' or type(mt) == 'table' and rawget(mt, '__call') ~= nil
+    and not NO_ITERATORS[require('dflow').type(v)]
 end
 
 --- Is standard error a terminal that takes a line back?
@@ -37,20 +39,24 @@ function M.line(done, total, seconds, label)
   local part = total > 0 and done / total or 1
   local full = math.floor(part * WIDTH + 0.5)
   local left = rate > 0 and (total - done) / rate or 0
-  return ('%s%d/%d  %s%s %3.0f%%  %.3g/s  %.0f s left'):format(text, done, total, ('#'):rep(full), ('-'):rep(WIDTH - full), 100 * part, rate, left)
+  return ('%s%d/%d  %s%s %3.0f%%  %.3g/s  %.0f s left'):format(text, done,
+      total, ('#'):rep(full), ('-'):rep(WIDTH - full), 100 * part, rate, left)
 end
 
---- for i in df.progress(n), for i, x in df.progress(list), for … in df.progress(iterator): the same loop, with a line about it.
+--- for i in df.progress(n), for i, x in df.progress(list), for … in df.progress(iterator): the same loop, with a line
+-- about it.
 -- @param what  a count: 1 … n; a list: its places and elements; an iterator, such as p:each(): as it is called by `for`
--- @param opts  {total = n of an iterator, label = 'epoch', every = 0.1 seconds, write = function(text) in place of the terminal};
---              a number is the total
+-- @param opts  {total = n of an iterator, label = 'epoch', every = 0.1 seconds, write = function(text) in place of the
+--              terminal}; a number is the total
 function M.progress(what, opts)
   if type(opts) == 'number' then opts = { total = opts } end
   opts = errors.options(opts, 'progress', { 'total', 'label', 'every', 'write' })
   for name, kind in pairs{ total = 'number', label = 'string', every = 'number', write = 'function' } do
     local v = opts[name]
     if v ~= nil and type(v) ~= kind then errors.bad('progress: %s is a %s, not %s', name, kind, errors.describe(v)) end
-    if kind == 'number' and v ~= nil and not (v >= 0) then errors.bad('progress: %s is a number from 0 up, not %s', name, errors.describe(v)) end
+    if kind == 'number' and v ~= nil and not (v >= 0) then
+      errors.bad('progress: %s is a number from 0 up, not %s', name, errors.describe(v))
+    end
   end
   local kind, total, step = type(what), opts.total, nil
   if kind == 'number' then
@@ -95,7 +101,8 @@ function M.progress(what, opts)
     i = i + 1
     return finish(step(i))
   end
-  return round, nil, nil, setmetatable({}, { __close = function() finish(nil) end })      -- a break, or an error, wipes it away too
+  -- a break, or an error, wipes it away too
+  return round, nil, nil, setmetatable({}, { __close = function() finish(nil) end })
 end
 
 return M

@@ -1,7 +1,8 @@
 --- The prompt of the `dflow` program: reads an input, runs it, shows what it gave, again and again.
 --
--- The terminal and its keys are interp/prompt.c's business; what is coloured, completed and hinted at is repl/editor.lua's; how a
--- value looks is repl/values.lua's; the commands are in repl/commands.lua, and `repl.command` adds one.
+-- The terminal and its keys are interp/prompt.c's business; what is coloured, completed and hinted at is
+-- repl/editor.lua's; how a value looks is repl/values.lua's; the commands are in repl/commands.lua, and `repl.command`
+-- adds one.
 local session = require 'dflow.repl.session'
 local values = require 'dflow.repl.values'
 local commands = require 'dflow.repl.commands'
@@ -29,7 +30,8 @@ local editor                 -- what the prompt's keys ask, on a terminal
 --- The message without the part of its traceback that is the prompt's own.
 local function message_of(text)
   text = tostring(text):gsub("\n%s*%[C%]: in function 'dflow%.program%.call'.*", '')
-  text = text:gsub("\n%s*%[C%]: in function 'error'(\n[^\n]*/dflow/repl/)", '%1'):gsub('\n[^\n]*/dflow/repl/[^\n]*: in [^\n]*', '')
+  text = text:gsub("\n%s*%[C%]: in function 'error'(\n[^\n]*/dflow/repl/)",
+                   '%1'):gsub('\n[^\n]*/dflow/repl/[^\n]*: in [^\n]*', '')
   return (text:gsub('\nstack traceback:%s*$', ''))
 end
 
@@ -48,7 +50,8 @@ function M.complain(text)
   io.stderr:flush()
 end
 
---- Calls f: true and what it returns; or false, a message and the error, and nothing that it was building is left half done.
+--- Calls f: true and what it returns; or false, a message and the error, and nothing that it was building is left half
+-- done.
 local function call(f, ...)
   local standing = graph.standing()
   local function finish(ok, ...)
@@ -67,7 +70,8 @@ function M.run(text, quiet)
   local autograph = package.loaded['dflow.autograph']
   local opts = { value_of = session.value_of, autograph = autograph and autograph.whole }
   for _, w in ipairs(require('dflow.check.conditions').find(text, false, opts)) do
-    io.stderr:write(values.paint(('In[%d]:%d: warning: %s'):format(session.next_number(), w.line, w.message), 'e', 'error_color'), '\n')
+    io.stderr:write(values.paint(('In[%d]:%d: warning: %s'):format(session.next_number(), w.line, w.message), 'e',
+                                 'error_color'), '\n')
   end
   local began = program and program.clock()
   local input = session.run(text, call)
@@ -75,7 +79,8 @@ function M.run(text, quiet)
   if program then input.seconds = program.clock() - began end
   if not input.ok then
     local e = input.error
-    if type(e) == 'table' and input.message:find('^%(error object is a table value%)') then     -- a table that was raised is shown
+    -- a table that was raised is shown
+    if type(e) == 'table' and input.message:find('^%(error object is a table value%)') then
       local shown, what = call(values.text, e)
       if shown then input.message = 'error: ' .. what .. input.message:gsub('^[^\n]*', '', 1) end
     end
@@ -133,8 +138,9 @@ end
 function M.prompt() return values.options.numbers and ('dflow %d> '):format(session.next_number()) or 'dflow> ' end
 
 --- Reads and runs until the input ends, `:quit`, or until `opts.leave()` says so after an input.
--- @param opts  {prompt =, more =, leave =, interrupted =, meant =}; also for a prompt within a prompt, such as an inspector's,
---              which `interrupted()` may leave when Ctrl-C comes; `meant(text)` is what an input stands for there
+-- @param opts  {prompt =, more =, leave =, interrupted =, meant =}; also for a prompt within a prompt, such as an
+--              inspector's, which `interrupted()` may leave when Ctrl-C comes; `meant(text)` is what an input stands
+--              for there
 -- @return      'end' when it was the input that ended
 function M.loop(opts)
   local more = opts.more or '  ... '
@@ -162,7 +168,8 @@ function M.loop(opts)
       marks.ended(ok)
       leave = leave or last or (opts.leave and opts.leave())
       if #waiting > 0 and (leave or not ok) then
-        M.complain(('%d more input%s of what was pasted %s left out'):format(#waiting, #waiting > 1 and 's' or '', #waiting > 1 and 'were' or 'was'))
+        M.complain(('%d more input%s of what was pasted %s left out'):format(#waiting, #waiting > 1 and 's' or '',
+            #waiting > 1 and 'were' or 'was'))
         waiting = {}
       end
       if leave then return end                    -- a late Ctrl-C is for what goes on then
@@ -180,7 +187,9 @@ local function declined(inputs, path)
   if total < LONG or not program.terminal().editing then return false end
   print(('%d inputs took %.0f s in all: %s'):format(#inputs, total, path))
   for i, input in ipairs(inputs) do
-    if input.seconds >= LONG / 2 then print(values.brief(('%5d  %.1f s  %s'):format(i, input.seconds, input.text)):sub(2, -2)) end
+    if input.seconds >= LONG / 2 then
+      print(values.brief(('%5d  %.1f s  %s'):format(i, input.seconds, input.text)):sub(2, -2))
+    end
   end
   local answer = program.line('To be as it was, all of it has to run again. Run it? [y/n] ')
   return not (answer and answer:find('^%s*[yY]'))
@@ -190,18 +199,24 @@ end
 local function resume()
   local inputs, path = session.journal.last(program)
   if not inputs then return M.complain('there is no session to resume') end
-  if declined(inputs, path) then return print('nothing was run; :history all shows what was typed, ' .. path .. ' is the session') end
+  if declined(inputs, path) then
+    return print('nothing was run; :history all shows what was typed, ' .. path .. ' is the session')
+  end
   local failed, ran = 0, 0
   for _, old in ipairs(inputs) do
     local input = M.run(old.text, true)
     ran = ran + 1
     if not input.ok then
       failed = failed + 1
-      if tostring(input.message):find('interrupted!', 1, true) or (type(input.error) == 'table' and input.error.code == 'cancelled') then break end
+      if tostring(input.message):find('interrupted!', 1, true)
+        or (type(input.error) == 'table' and input.error.code == 'cancelled') then
+        break
+      end
     end
   end
   local left = #inputs - ran
-  print(('%d inputs of %s were run again%s%s'):format(ran, path, failed > 0 and (', %d of them failed'):format(failed) or '',
+  print(('%d inputs of %s were run again%s%s'):format(ran, path, failed > 0 and (', %d of them failed'):format(failed)
+      or '',
     left > 0 and (', %d were left out'):format(left) or ''))
 end
 
@@ -215,7 +230,9 @@ function M.open()
   quote.read_line = session.source_line
   if program.terminal().editing then quote.columns = function() return values.terminal().columns or 80 end end
   inspector.open(M)
-  if not debug.getregistry().LUA_NOENV and session.remembered(program, 'autograph') then require('dflow.autograph').whole = true end
+  if not debug.getregistry().LUA_NOENV and session.remembered(program, 'autograph') then
+    require('dflow.autograph').whole = true
+  end
   _G.Out, _G.repl = session.Out, M
   if program.terminal().editing then
     editor = require('dflow.repl.editor').new(M)
@@ -234,8 +251,8 @@ local function each_input(list)
   return ok
 end
 
---- `dflow -p`: runs what comes in as one input, and shows what it gives; one by one, as the prompt would take them, where there are
---- commands (`:graph y`, `?matmul`) or several expressions. Was all well?
+--- `dflow -p`: runs what comes in as one input, and shows what it gives; one by one, as the prompt would take them,
+--- where there are commands (`:graph y`, `?matmul`) or several expressions. Was all well?
 function M.print(text)
   local several, commanded = session.pieces(text)
   if commanded then

@@ -1,7 +1,8 @@
---- TensorArrayV3 and TensorList: ops whose gradients show only together with those of an op that writes and one that reads.
+--- TensorArrayV3 and TensorList: ops whose gradients show only together with those of an op that writes and one that
+-- reads.
 --
--- Each type is put into small graphs with different partners. Its gradient function is wrong when all of these graphs have a wrong
--- gradient, and right when one has not: what these ops do is move elements, so any elements will do.
+-- Each type is put into small graphs with different partners. Its gradient function is wrong when all of these graphs
+-- have a wrong gradient, and right when one has not: what these ops do is move elements, so any elements will do.
 local dtypes = require 'dflow.front.dtypes'
 local graph = require 'dflow.front.graph'
 local convert = require 'dflow.front.convert'
@@ -44,11 +45,12 @@ local writers = {
 }
 local readers = {
   Read = function(g, v, h, flow) return op('TensorArrayRead' .. v, { h, int(g, 1), flow }, { dtype = FLOAT64 }) end,
-  Gather = function(g, v, h, flow) return op('TensorArrayGather' .. v, { h, int(g, { 1, 0 }), flow }, { dtype = FLOAT64 }) end,
+  Gather = function(g, v, h, flow) return op('TensorArrayGather' .. v, { h, int(g, { 1, 0 }), flow },
+                                             { dtype = FLOAT64 }) end,
   Concat = function(g, v, h, flow) return (op('TensorArrayConcat' .. v, { h, flow }, { dtype = FLOAT64 })) end,
 }
 
--- ---- TensorList: a list of two elements of one row each ------------------------------------------------------------------
+-- ---- TensorList: a list of two elements of one row each -------------------------------------------------------------
 local row = { 1, 2 }
 local function shape(g) return int(g, row) end
 local function reserved(g) return op('TensorListReserve', { shape(g), int(g, 2) }, { element_dtype = FLOAT64 }) end
@@ -91,20 +93,23 @@ local list_writers = {
 local list_readers = {
   GetItem = function(g, l) return op('TensorListGetItem', { l, int(g, 1), shape(g) }, { element_dtype = FLOAT64 }) end,
   Stack = function(g, l) return op('TensorListStack', { l, shape(g) }, { element_dtype = FLOAT64 }) end,
-  Gather = function(g, l) return op('TensorListGather', { l, int(g, { 1, 0 }), shape(g) }, { element_dtype = FLOAT64 }) end,
-  PopBack = function(g, l) return (select(2, op('TensorListPopBack', { l, shape(g) }, { element_dtype = FLOAT64 }))) end,
+  Gather = function(g, l) return op('TensorListGather', { l, int(g, { 1, 0 }), shape(g) },
+                                    { element_dtype = FLOAT64 }) end,
+  PopBack = function(g, l) return (select(2,
+                                          op('TensorListPopBack', { l, shape(g) }, { element_dtype = FLOAT64 }))) end,
   Concat = function(_, l) return (op('TensorListConcat', { l }, { element_dtype = FLOAT64 })) end,
   ConcatV2 = function(g, l)
     return (op('TensorListConcatV2', { l, shape(g), long(g, {}) }, { element_dtype = FLOAT64 }))
   end,
 }
 
--- ---- partners ---------------------------------------------------------------------------------------------------------------
+-- ---- partners -------------------------------------------------------------------------------------------------------
 --- Two graphs { y, xs } around a type, or nil when it is no such type.
 local function graphs(g, kind)
   local name, v = kind:match('^TensorArray(%a+)(V[23])$')
   if name and (writers[name] or readers[name]) then
-    local with = writers[name] and { { name, 'Read' }, { name, 'Gather' } } or { { 'Write', name }, { 'Scatter', name } }
+    local with = writers[name] and { { name, 'Read' }, { name, 'Gather' } }
+      or { { 'Write', name }, { 'Scatter', name } }
     local list = {}
     for i, pair in ipairs(with) do
       local h, flow = array(g, v)

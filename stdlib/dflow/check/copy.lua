@@ -1,8 +1,8 @@
 --- Work on a copy of a graph, under the names of the graph itself.
 --
--- A copy has the same nodes under the same ids, so the Outputs, Variables and closures that a user holds mean the same in both. While
--- `within` runs its function they mean the copy: what is built, differentiated and run leaves the user's graph and
--- sessions as they were.
+-- A copy has the same nodes under the same ids, so the Outputs, Variables and closures that a user holds mean the same
+-- in both. While `within` runs its function they mean the copy: what is built, differentiated and run leaves the user's
+-- graph and sessions as they were.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local dtypes = require 'dflow.front.dtypes'
@@ -38,7 +38,8 @@ function M.values_of(s)
 end
 
 local function widened(value, d)
-  if getmetatable(value) == tensor.Tensor and dtypes.is_float(core.tensor_info(value)) and core.tensor_info(value) ~= d then
+  if getmetatable(value) == tensor.Tensor and dtypes.is_float(core.tensor_info(value))
+    and core.tensor_info(value) ~= d then
     return core.tensor_cast(value, d)
   end
   return value
@@ -46,7 +47,9 @@ end
 
 --- Feeds for a copy: Tensors of the dtypes that the copy has.
 function M.feeds(feeds)
-  if feeds ~= nil and not errors.is_data(feeds) then errors.bad('feeds is a table {[x] = value}, not %s', errors.describe(feeds)) end
+  if feeds ~= nil and not errors.is_data(feeds) then
+    errors.bad('feeds is a table {[x] = value}, not %s', errors.describe(feeds))
+  end
   local list = {}
   for k, v in pairs(feeds or {}) do list[k] = getmetatable(k) == graph.Output and widened(v, graph.dtype(k)) or v end
   return list
@@ -75,7 +78,8 @@ local function forget_nodes(g, count)
 end
 
 --- Calls fn() while g means a copy of itself, and returns what fn returns.
--- @param opts  wide: floats are float64; values: of variables, as values_of gives them; parallel_iterations, save: of all loops
+-- @param opts  wide: floats are float64; values: of variables, as values_of gives them; parallel_iterations, save: of
+--              all loops
 -- @param need  what must be computable in the copy
 function M.within(g, opts, need, fn)
   local count = core.graph_nodes(g.handle)
@@ -83,7 +87,8 @@ function M.within(g, opts, need, fn)
   core.graph_set_loops(copy, opts.parallel_iterations or 0, opts.save)
   local handle, s, variables, narrow = g.handle, g.session, #g.variables, {}
   g.handle, g.session = copy, nil
-  local period, interned, literals, needs = g.period, g.interned, g.literals, g.needs       -- of nodes of the other graph: front/intern.lua
+  -- of nodes of the other graph: front/intern.lua
+  local period, interned, literals, needs = g.period, g.interned, g.literals, g.needs
   g.period, g.interned, g.literals, g.needs = nil, nil, nil, nil
   forget_dtypes(g)
   for i = 1, variables do

@@ -19,8 +19,8 @@ function M.weights(n, seed)
   return list
 end
 
---- The slope of a function of one number at 0, by central differences of two steps and Richardson's extrapolation. Where the two
--- disagree smaller steps are tried, and the step where they agree best counts.
+--- The slope of a function of one number at 0, by central differences of two steps and Richardson's extrapolation.
+-- Where the two disagree smaller steps are tried, and the step where they agree best counts.
 -- @param f     function(t) -> number
 -- @param step  the first step
 -- @param eps   the precision of what f gives
@@ -32,7 +32,9 @@ function M.slope(f, step, eps)
     local a, b, c, d = f(h), f(-h), f(h / 2), f(-h / 2)
     local wide, narrow = (a - b) / (2 * h), (c - d) / h
     local off, round = abs(wide - narrow) / 3, 32 * eps * max(abs(a), abs(b), abs(c), abs(d)) / h
-    if off + round == off + round and off + round < apart + noise then best, apart, noise = (4 * narrow - wide) / 3, off, round end
+    if off + round == off + round and off + round < apart + noise then
+      best, apart, noise = (4 * narrow - wide) / 3, off, round
+    end
     if apart <= 1e-9 * abs(best) + noise then break end
     h = h / 16
   end
@@ -71,8 +73,8 @@ function M.how(sharp, opts)
            tolerance = opts.tolerance or (sharp and 1e-5 or 2e-2), sharp = sharp }
 end
 
---- Compares a gradient with a function of many numbers: element by element where they are few, else along some random directions
--- and at some elements.
+--- Compares a gradient with a function of many numbers: element by element where they are few, else along some random
+-- directions and at some elements.
 -- @param at     the numbers
 -- @param found  the gradient, as many numbers
 -- @param run    function(numbers) -> number
@@ -84,8 +86,11 @@ function M.compare(at, found, run, how, most)
   end
   if scale == huge then
     for i = 1, n do if found[i] ~= found[i] or abs(found[i]) == huge then
-      local expected = M.slope(function(t) local p = { unpack(at, 1, n) } p[i] = p[i] + t return run(p) end, how.step, how.eps)
-      if expected == expected and abs(expected) < huge then return { element = i - 1, found = found[i], expected = expected } end
+      local expected = M.slope(function(t) local p = { unpack(at, 1, n) } p[i] = p[i] + t return run(p) end, how.step,
+                               how.eps)
+      if expected == expected and abs(expected) < huge then
+        return { element = i - 1, found = found[i], expected = expected }
+      end
     end end
     return nil
   end
@@ -100,7 +105,9 @@ function M.compare(at, found, run, how, most)
     local unit = {}
     for k = 1, n do unit[k] = k == i and 1 or 0 end
     local fine, expected = M.agrees(found[i], along(unit, max(0.1, abs(at[i]))), scale, how)
-    if not fine then return { element = i - 1, found = found[i], expected = expected, size = abs(found[i] - expected) } end
+    if not fine then
+      return { element = i - 1, found = found[i], expected = expected, size = abs(found[i] - expected) }
+    end
   end
   local worst
   local function note(w) if w and (not worst or w.size > worst.size) then worst = w end end

@@ -1,9 +1,9 @@
---- The gradient function of each node by itself: its vector-Jacobian product at the values that a run gave, against differences
--- of its kernel. What it works on is an unrolled graph, or the top level of one that has loops.
+--- The gradient function of each node by itself: its vector-Jacobian product at the values that a run gave, against
+-- differences of its kernel. What it works on is an unrolled graph, or the top level of one that has loops.
 --
--- A node's dense inputs are fed, so nothing else of the graph is computed, and its gradient is asked for with its inputs as x and as stops, so
--- nothing else is differentiated. TensorArrays cannot be fed: where a node writes to one, what it wrote is read again; where it
--- reads from one, it is built once more on an array of its own.
+-- A node's dense inputs are fed, so nothing else of the graph is computed, and its gradient is asked for with its
+-- inputs as x and as stops, so nothing else is differentiated. TensorArrays cannot be fed: where a node writes to one,
+-- what it wrote is read again; where it reads from one, it is built once more on an array of its own.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local tensor = require 'dflow.front.tensor'
@@ -64,7 +64,8 @@ local function weighted_sum(list)
   return sum
 end
 
---- d(sum of dys * ys) / d(xs) by the gradient functions of the nodes between alone: dense Outputs or handles; false where none.
+--- d(sum of dys * ys) / d(xs) by the gradient functions of the nodes between alone: dense Outputs or handles; false
+-- where none.
 local function gradient(ys, dys, xs)
   local list = gradients.gradients(ys, xs, { grad_ys = dys, stop_gradients = xs, unconnected = 'none' })
   for i = 1, #xs do
@@ -188,7 +189,8 @@ local function check_reading(c, o, feeds)
 end
 
 --- A variable's read hands its gradient on as it is, and so do assignments: by which input, and with which sign.
-local hands_on = { ReadVariableOp = { 1, 1 }, ReadVariableSaved = { 1, 1 }, ReadReferenceSaved = { 1, 1 }, AssignVariableOp = { 2, 1 }, AssignAddVariableOp = { 2, 1 },
+local hands_on = { ReadVariableOp = { 1, 1 }, ReadVariableSaved = { 1, 1 }, ReadReferenceSaved = { 1, 1 },
+                   AssignVariableOp = { 2, 1 }, AssignAddVariableOp = { 2, 1 },
                    AssignSubVariableOp = { 2, -1 } }
 local function check_read(c, o, feeds)
   local input, sign = o.inputs[hands_on[o.type][1]], hands_on[o.type][2]
@@ -229,7 +231,8 @@ local function dense_inputs(c, o, feeds)
   local list, seen, n = {}, {}, #o.inputs
   if o.type == 'CustomGradient' then n = n - #o.outputs end
   for i, input in ipairs(o.inputs) do
-    if i <= n and not seen[input] and graph.dtype(input) ~= dtypes.RESOURCE and graph.dtype(input) ~= dtypes.number.variant then
+    if i <= n and not seen[input] and graph.dtype(input) ~= dtypes.RESOURCE
+      and graph.dtype(input) ~= dtypes.number.variant then
       seen[input] = true
       list[#list + 1] = input
     end
@@ -246,7 +249,8 @@ local function check_container(c, o)
   end)
 end
 
---- nil when the gradient function of the node is right (or cannot be looked at), else { input, element, found, expected }.
+--- nil when the gradient function of the node is right (or cannot be looked at), else { input, element, found, expected
+-- }.
 function M.check(c, o)
   if hands_on[o.type] then return check_read(c, o, c.feeds) end
   if o.type == 'ResourceGather' or o.type == 'ResourceGatherNd' then return check_rows(c, o, c.feeds) end
@@ -280,7 +284,8 @@ function M.check(c, o)
 end
 
 -- ---- which nodes --------------------------------------------------------------------------------------------------
---- Is there no gradient of its own to be checked? It is a primitive, makes a handle, stops gradients, or was put there by the check.
+--- Is there no gradient of its own to be checked? It is a primitive, makes a handle, stops gradients, or was put there
+-- by the check.
 local function skipped(g, node)
   local type = core.node_type(g.handle, node)
   local e = registry.need(type)
@@ -307,8 +312,8 @@ function M.between(y, xs)
   return backward
 end
 
---- The first node, in backward order, whose gradient function is wrong: operation, what is wrong, node. Each node that the user built is
--- looked at in its last two iterations first, and in all of them when these are right.
+--- The first node, in backward order, whose gradient function is wrong: operation, what is wrong, node. Each node that
+-- the user built is looked at in its last two iterations first, and in all of them when these are right.
 -- @param c    { s = session, feeds =, how = }
 -- @param own  { from, to }: ids of nodes that are not looked at
 function M.first_wrong(c, y, xs, own)

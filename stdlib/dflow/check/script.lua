@@ -1,7 +1,9 @@
---- `dflow --check-gradients script.lua`: what gradients a script asks for, and, when it has ended, whether they are right.
+--- `dflow --check-gradients script.lua`: what gradients a script asks for, and, when it has ended, whether they are
+-- right.
 --
--- Calls of gradients at the top level are noted, those of optimizers among them, and what each run was fed. A gradient is then checked
--- with the feeds of the last run that fed all the placeholders it needs, and with the values that variables have in that run's session.
+-- Calls of gradients at the top level are noted, those of optimizers among them, and what each run was fed. A gradient
+-- is then checked with the feeds of the last run that fed all the placeholders it needs, and with the values that
+-- variables have in that run's session.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
@@ -80,7 +82,9 @@ end
 local function run_for(y)
   local g, needs = y.graph, {}
   for _, node in ipairs(core.graph_needs(g.handle, { y.node, y.index })) do
-    if registry.primitive(core.node_type(g.handle, node)) == 'Placeholder' then needs[#needs + 1] = graph.output(g, node, 0) end
+    if registry.primitive(core.node_type(g.handle, node)) == 'Placeholder' then
+      needs[#needs + 1] = graph.output(g, node, 0)
+    end
   end
   local list, missing = fed[g] or {}, nil
   for i = #list, 1, -1 do
@@ -109,7 +113,8 @@ local function check_call(call)
   local queue = what_waits(call.y)
   if queue then return 'not checked', ('%s waits for what only that run had'):format(queue) end
   local s = not run.session.closed and run.session or session.default(call.g)
-  local ok, report, facts = pcall(check.check, call.y, call.xs, { feeds = run.feeds, session = s, stop_gradients = call.stops })
+  local ok, report, facts = pcall(check.check, call.y, call.xs,
+                                  { feeds = run.feeds, session = s, stop_gradients = call.stops })
   if not ok then return 'not checked', tostring(report) end
   if report then return 'WRONG', report end
   local how = { facts.narrow and 'differences' or 'float64 differences' }
@@ -131,7 +136,8 @@ function M.finish()
     if #names > 4 then names = { names[1], names[2], names[3], ('and %d more'):format(#names - 3) } end
     local verdict, text = check_call(call)
     count[verdict] = count[verdict] + 1
-    print(('%-11s  %s  d %s by %s: %s'):format(verdict, call.where or '?', name_of(call.y), table.concat(names, ', '), text))
+    print(('%-11s  %s  d %s by %s: %s'):format(verdict, call.where or '?', name_of(call.y), table.concat(names, ', '),
+                                               text))
   end
   print(('%d right, %d wrong, %d not checked'):format(count.ok, count.WRONG, count['not checked']))
   io.stdout:flush()

@@ -1,4 +1,5 @@
---- The pages of functions of arrays: made, counted, sorted, cut and computed element by element. Text for pages.lua, which docs/functions.lua reads.
+--- The pages of functions of arrays: made, counted, sorted, cut and computed element by element. Text for pages.lua,
+-- which docs/functions.lua reads.
 return [==[
 while_loop(pred, body, vars, {…})
   Repeats body while pred holds. Both are called once, with the loop variables, to build the graph

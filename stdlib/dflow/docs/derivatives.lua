@@ -1,7 +1,8 @@
 --- What help says of the gradient of each op, as its entry has it (`derivative` in runtime/op/op.h), by Lua name.
 -- spec/repl/help_gradients_spec.lua computes each formula and compares.
 local M = {
-  formulas = {},        -- by input: Lua in terms of the op's inputs, outputs and options and of dy, what arrives at its first output
+  -- by input: Lua in terms of the op's inputs, outputs and options and of dy, what arrives at its first output
+  formulas = {},
   words = {},           -- where words say it better
   none = {},            -- why there is none
 }

@@ -110,8 +110,10 @@ M.macros = macros
 
 --- By name: a page.
 M.functions = {}
-for _, part in ipairs{ 'flow', 'gradients', 'placement', 'graphs', 'exchange', 'runs', 'arrays', 'linear_algebra', 'random', 'assertions',
-                       'networks', 'queues', 'layers', 'recurrent', 'losses', 'metrics', 'plots', 'images', 'signals', 'windows', 'sparse' } do
+for _, part in ipairs{ 'flow', 'gradients', 'placement', 'graphs', 'exchange', 'runs', 'arrays', 'linear_algebra',
+                       'random', 'assertions',
+                       'networks', 'queues', 'layers', 'recurrent', 'losses', 'metrics', 'plots', 'images', 'signals',
+                       'windows', 'sparse' } do
   for _, page in ipairs(pages.read(require('dflow.docs.' .. part), macros)) do
     M.functions[page[1]:gsub('^df%.', ''):match('^[%w_.]+')] = page
   end

@@ -37,7 +37,9 @@ local function method_of(name)
   local owner, method = name:match('^([%w_]+)[:.]([%w_]+)$')
   if not owner then return nil end
   for type_name, t in pairs(docs.types) do
-    if (owner == type_name or owner == t.kind) and t.methods[method] then return type_name, method, t.methods[method] end
+    if (owner == type_name or owner == t.kind) and t.methods[method] then
+      return type_name, method, t.methods[method]
+    end
   end
 end
 
@@ -52,7 +54,7 @@ local function op_of(name)
   return e and e.lua and e or nil
 end
 
--- ---- signatures and their parts ----------------------------------------------------------------------------------------
+-- ---- signatures and their parts -------------------------------------------------------------------------------------
 local function braces(list)
   local words = {}
   for i, o in ipairs(list) do words[i] = o.name .. (o.default and ' = ' .. o.default or ' =') end
@@ -200,11 +202,12 @@ function M.with_option(option)
   return list
 end
 
--- ---- what else is known -------------------------------------------------------------------------------------------------
+-- ---- what else is known ---------------------------------------------------------------------------------------------
 --- One line of what a name is for; nil when nothing is known.
 function M.about(name)
   local _, _, method = method_of(name)
-  local text = functions[name] and functions[name][2] or method and method[2] or docs.types[name] and docs.types[name][1]
+  local text = functions[name] and functions[name][2] or method and method[2] or docs.types[name]
+    and docs.types[name][1]
   if text then return ((text:match('^.-[^.]%.%s') or text):gsub('%s+$', '')) end
   local e = op_of(name) or registry.entry(name)
   if e and e.doc then          -- what it does, without the shapes in front
@@ -214,7 +217,8 @@ function M.about(name)
   if docs.dtypes[name] then return ('a constant of dtype %s, or x cast to it: %s'):format(name, docs.dtypes[name]) end
 end
 
-local dtype_values = { bool = '{true, false}', string = "'abc'", complex64 = '{re = 1, im = 2}', complex128 = '{re = 1, im = 2}' }
+local dtype_values = { bool = '{true, false}', string = "'abc'", complex64 = '{re = 1, im = 2}',
+                       complex128 = '{re = 1, im = 2}' }
 
 --- An example of a name, which runs as it stands; nil when there is none.
 function M.example(name)
@@ -222,7 +226,8 @@ function M.example(name)
   local e = op_of(name)
   if e then
     local text = e.example:gsub('%s*%-%-.*$', '')
-    return text ~= '' and (text:gsub('df%.' .. e.lua .. '%f[^%w_]', 'df.' .. (alias_of[name] and name or e.lua), 1)) or nil
+    return text ~= '' and (text:gsub('df%.' .. e.lua .. '%f[^%w_]', 'df.' .. (alias_of[name] and name or e.lua), 1))
+      or nil
   end
   local _, _, method = method_of(name)
   if method then return method[3] end
@@ -282,7 +287,7 @@ local function gradient_of(name)
 end
 M.gradient = gradient_of
 
--- ---- pages --------------------------------------------------------------------------------------------------------------
+-- ---- pages ----------------------------------------------------------------------------------------------------------
 local function add(lines, label, list)
   for i, text in ipairs(list or {}) do
     local indent = '            '
@@ -294,7 +299,8 @@ local function option_lines(list)
   local out = {}
   for i, o in ipairs(list) do
     local about = o.about or (o.required and '(needed)')
-    out[i] = ('%s: %s%s%s'):format(o.name, o.type, o.default and ' = ' .. o.default or '', about and '  ' .. about or '')
+    out[i] = ('%s: %s%s%s'):format(o.name, o.type, o.default and ' = ' .. o.default or '', about and '  ' .. about
+                                   or '')
   end
   return out
 end
@@ -336,7 +342,8 @@ local function of_op(e, name)
   for _, t in ipairs(e.type_words) do types[#types + 1] = ('%s: %s'):format(t[1], (t[2]:gsub('|', ', '))) end
   add(lines, 'dtypes', types)
   if e.stateful then
-    add(lines, 'stateful', { 'it draws or keeps something: two of them are never made one, and a run does it once each time' })
+    add(lines, 'stateful', {
+        'it draws or keeps something: two of them are never made one, and a run does it once each time' })
   end
   return add_rest(lines, name)
 end
@@ -434,7 +441,8 @@ local function has_page(area)
   end
 end
 
---- Names whose last part this is: 'LSTMCell' is rnn.LSTMCell's, 'prefetch' Pipeline:prefetch's; case aside where none is spelled so.
+--- Names whose last part this is: 'LSTMCell' is rnn.LSTMCell's, 'prefetch' Pipeline:prefetch's; case aside where none
+-- is spelled so.
 local function ending_in(name)
   local exact, blind = {}, {}
   for _, other in ipairs(M.names()) do
@@ -445,7 +453,8 @@ local function ending_in(name)
   return #exact > 0 and exact or blind
 end
 
---- The name by which help knows what a message calls `LSTMCell` or `metrics.accuracy`; nil when it knows none, or several.
+--- The name by which help knows what a message calls `LSTMCell` or `metrics.accuracy`; nil when it knows none, or
+-- several.
 function M.full_name(name)
   local e = op_of(name)
   if functions[name] or e and (e.lua == name or alias_of[name]) then return name end
@@ -459,7 +468,8 @@ function M.full_name(name)
   return found or e and name
 end
 
---- What a name means that is no name of help by itself: the end of one, the option of a function, or an op under the part's name (nn.relu).
+--- What a name means that is no name of help by itself: the end of one, the option of a function, or an op under the
+-- part's name (nn.relu).
 local function within(name)
   local texts, last = {}, name:match('^nn%.([%w_]+)$')
   if last and op_of(last) then return M.help(last) end
@@ -502,7 +512,8 @@ function M.help(name)
   end
   e = registry.entry(name)
   if e then
-    return ('%s is an op that the runtime and imported graphs use; no function builds it\n%s'):format(e.type, wrap(e.doc or '', '  '))
+    return ('%s is an op that the runtime and imported graphs use; no function builds it\n%s'):format(e.type,
+        wrap(e.doc or '', '  '))
   end
   if docs.lua[name] then return ('%s\n  Lua: %s'):format(docs.lua[name][1], docs.lua[name][2]) end
   if docs.dtypes[name] then
@@ -536,7 +547,9 @@ function M.mentioning(word)
   local list = {}
   word = word:lower()
   for _, name in ipairs(M.names()) do
-    if not name:lower():find(word, 1, true) and (M.about(name) or ''):lower():find(word, 1, true) then list[#list + 1] = name end
+    if not name:lower():find(word, 1, true) and (M.about(name) or ''):lower():find(word, 1, true) then
+      list[#list + 1] = name
+    end
   end
   return list
 end

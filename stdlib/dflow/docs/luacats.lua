@@ -1,8 +1,8 @@
 --- Annotations of everything public for lua-language-server, made from what help knows: `make install` writes them to
 -- share/dflow/luals, and `dflow -e "require('dflow.docs.luacats').write('library/dflow.lua')"` anywhere else.
 --
--- One file that begins with ---@meta, and is never run: classes with fields, operators and methods, functions with parameters,
--- options as tables of named fields, and what they return.
+-- One file that begins with ---@meta, and is never run: classes with fields, operators and methods, functions with
+-- parameters, options as tables of named fields, and what they return.
 local help = require 'dflow.docs.help'
 local docs = require 'dflow.docs'
 local registry = require 'dflow.front.registry'
@@ -12,13 +12,16 @@ local files = require 'dflow.exchange.file'
 local M = {}
 
 local keywords = {}
-for word in ('and break do else elseif end false for function goto if in local nil not or repeat return then true until while'):gmatch('%a+') do
+for word in ('and break do else elseif end false for function goto if in local nil not or repeat return then true '
+             .. 'until while'):gmatch('%a+') do
   keywords[word] = true
 end
 
 -- What help calls a type, in the words of the annotations.
-local types = { int = 'integer', number = 'number', float = 'number', bool = 'boolean', string = 'string', table = 'table', list = 'table', shape = 'integer[]',
-                ['function'] = 'function', value = 'any', dtype = 'dflow.DType', ints = 'integer[]', types = 'dflow.DType[]', shapes = 'table', tensor = 'dflow.Value' }
+local types = { int = 'integer', number = 'number', float = 'number', bool = 'boolean', string = 'string',
+                table = 'table', list = 'table', shape = 'integer[]', ['function'] = 'function', value = 'any',
+                dtype = 'dflow.DType', ints = 'integer[]', types = 'dflow.DType[]', shapes = 'table',
+                  tensor = 'dflow.Value' }
 
 local function type_of(text)
   if not text then return 'any' end
@@ -38,15 +41,23 @@ local function type_of(text)
 end
 
 -- What functions return that are no ops.
-local returns = { tensor_list = 'dflow.Tensor', constant = 'dflow.Output', placeholder = 'dflow.Output', placeholder_with_default = 'dflow.Output', Variable = 'dflow.Variable',
-                  Session = 'dflow.Session', TensorArray = 'dflow.TensorArray', tensor = 'dflow.Tensor', start = 'dflow.Run', Graph = 'dflow.Graph',
-                  default_graph = 'dflow.Graph', default_session = 'dflow.Session', load_npy = 'dflow.Tensor', get_variable = 'dflow.Variable',
-                  import_graph_def = 'dflow.Graph', import_onnx = 'dflow.Graph', import_hlo = 'dflow.Graph', quantize_model = 'dflow.Graph', FIFOQueue = 'dflow.Queue', RandomShuffleQueue = 'dflow.Queue',
-                  PriorityQueue = 'dflow.Queue', PaddingFIFOQueue = 'dflow.Queue', dim = 'dflow.Output', plot = 'dflow.Plot', ['data.pipeline'] = 'dflow.Pipeline',
-                  ['summary.FileWriter'] = 'dflow.FileWriter', ['train.Saver'] = 'dflow.Saver', ['Optimizer:minimize'] = 'dflow.Operation',
-                  ['Optimizer:apply_gradients'] = 'dflow.Operation', ['TensorArray:write'] = 'dflow.TensorArray', ['TensorArray:unstack'] = 'dflow.TensorArray',
-                  ['TensorArray:read'] = 'dflow.Output', ['TensorArray:stack'] = 'dflow.Output', ['TensorArray:concat'] = 'dflow.Output',
-                  ['Session:start'] = 'dflow.Run', ['Variable:assign'] = 'dflow.Output', ['Variable:assign_add'] = 'dflow.Output',
+local returns = { tensor_list = 'dflow.Tensor', constant = 'dflow.Output', placeholder = 'dflow.Output',
+                  placeholder_with_default = 'dflow.Output', Variable = 'dflow.Variable', Session = 'dflow.Session',
+                  TensorArray = 'dflow.TensorArray', tensor = 'dflow.Tensor', start = 'dflow.Run',
+                    Graph = 'dflow.Graph',
+                  default_graph = 'dflow.Graph', default_session = 'dflow.Session', load_npy = 'dflow.Tensor',
+                  get_variable = 'dflow.Variable', import_graph_def = 'dflow.Graph', import_onnx = 'dflow.Graph',
+                  import_hlo = 'dflow.Graph', quantize_model = 'dflow.Graph', FIFOQueue = 'dflow.Queue',
+                    RandomShuffleQueue = 'dflow.Queue',
+                  PriorityQueue = 'dflow.Queue', PaddingFIFOQueue = 'dflow.Queue', dim = 'dflow.Output',
+                  plot = 'dflow.Plot', ['data.pipeline'] = 'dflow.Pipeline',
+                  ['summary.FileWriter'] = 'dflow.FileWriter', ['train.Saver'] = 'dflow.Saver',
+                    ['Optimizer:minimize'] = 'dflow.Operation',
+                  ['Optimizer:apply_gradients'] = 'dflow.Operation', ['TensorArray:write'] = 'dflow.TensorArray',
+                  ['TensorArray:unstack'] = 'dflow.TensorArray', ['TensorArray:read'] = 'dflow.Output',
+                  ['TensorArray:stack'] = 'dflow.Output', ['TensorArray:concat'] = 'dflow.Output',
+                  ['Session:start'] = 'dflow.Run', ['Variable:assign'] = 'dflow.Output',
+                    ['Variable:assign_add'] = 'dflow.Output',
                   ['Variable:assign_sub'] = 'dflow.Output', ['Run:state'] = 'string' }
 
 --- A comment of a text's first sentence and example.
@@ -89,7 +100,8 @@ local function option_type(name)
   return #words > 0 and '{ ' .. table.concat(words, ', ') .. ' }' or 'table'
 end
 
---- The lines of a function or method: `as` is what stands in front of its parentheses, skip: parameters that a colon gives.
+--- The lines of a function or method: `as` is what stands in front of its parentheses, skip: parameters that a colon
+-- gives.
 local function define(name, as, out, skip, result)
   local signature = help.signature(name)
   if not signature or not signature:find('[({]') then return end
@@ -100,7 +112,8 @@ local function define(name, as, out, skip, result)
     local p = list[i]
     words[#words + 1] = p[1]
     local op = registry.entry(name:match('[%w_]+$'))
-    out[#out + 1] = ('---@param %s%s %s'):format(p[1], p[2] and p[1] ~= '...' and '?' or '', op and i <= #op.inputs and 'dflow.Operand' or 'any')
+    out[#out + 1] = ('---@param %s%s %s'):format(p[1], p[2] and p[1] ~= '...' and '?' or '', op and i <= #op.inputs
+        and 'dflow.Operand' or 'any')
   end
   if options or #help.options(name) > 0 then
     if words[#words] == '...' then
@@ -122,10 +135,12 @@ local function class_of(v)
   return word and docs.types[word] and 'dflow.' .. word or nil
 end
 
---- What the call that is the whole example of a function gives, in a graph that is thrown away; nil where there is no such example.
+--- What the call that is the whole example of a function gives, in a graph that is thrown away; nil where there is no
+-- such example.
 local function result_of_example(name)
   local example = help.example(name)
-  local call = example and example:match('^df%.' .. name:gsub('%p', '%%%0') .. '%s*%b()$') or example and example:match('^df%.' .. name:gsub('%p', '%%%0') .. '%s*%b{}$')
+  local call = example and example:match('^df%.' .. name:gsub('%p', '%%%0') .. '%s*%b()$') or example
+    and example:match('^df%.' .. name:gsub('%p', '%%%0') .. '%s*%b{}$')
   local chunk = call and (rawget(_G, 'loadstring') or load)("local df = require 'dflow' return " .. call)
   if not chunk then return nil end
   local ok, v = pcall(graph.with, graph.new_graph(), chunk)
@@ -154,8 +169,9 @@ local function result_of(name)
 end
 
 -- Fields that are the same wherever they are.
-local fields = { dtype = 'dflow.DType', shape = 'integer[]?', name = 'string', op = 'dflow.Operation', index = 'integer', graph = 'dflow.Graph', source = 'string?',
-                 session = 'dflow.Session', rank = 'integer', size = 'integer', path = 'string' }
+local fields = { dtype = 'dflow.DType', shape = 'integer[]?', name = 'string', op = 'dflow.Operation',
+                 index = 'integer', graph = 'dflow.Graph', source = 'string?', session = 'dflow.Session',
+                 rank = 'integer', size = 'integer', path = 'string' }
 
 local OPERATORS = { 'add', 'sub', 'mul', 'div', 'mod', 'pow', 'idiv' }
 
@@ -166,11 +182,14 @@ local function class(name, t, out)
   for _, f in ipairs(t.fields or {}) do
     local word = type(f) == 'table' and f[1] or tostring(f)
     local about = type(f) == 'table' and f[2] or ''
-    if word:find('^[%a_][%w_]*$') then out[#out + 1] = ('---@field %s %s %s'):format(word, fields[word] or 'any', about:gsub('%s+', ' ')) end
+    if word:find('^[%a_][%w_]*$') then
+      out[#out + 1] = ('---@field %s %s %s'):format(word, fields[word] or 'any', about:gsub('%s+', ' '))
+    end
   end
   if name == 'Output' or name == 'Variable' or name == 'Tensor' then
     for _, op in ipairs(OPERATORS) do
-      out[#out + 1] = ('---@operator %s(dflow.Operand): %s'):format(op, name == 'Tensor' and 'dflow.Tensor' or 'dflow.Output')
+      out[#out + 1] = ('---@operator %s(dflow.Operand): %s'):format(op, name == 'Tensor' and 'dflow.Tensor'
+          or 'dflow.Output')
     end
     out[#out + 1] = '---@operator unm: ' .. (name == 'Tensor' and 'dflow.Tensor' or 'dflow.Output')
   end
@@ -180,7 +199,9 @@ local function class(name, t, out)
   local methods = {}
   for method in pairs(t.methods) do methods[#methods + 1] = method end
   table.sort(methods)
-  for _, method in ipairs(methods) do define(name .. ':' .. method, holder .. ':' .. method, out, nil, returns[name .. ':' .. method] or 'any') end
+  for _, method in ipairs(methods) do
+    define(name .. ':' .. method, holder .. ':' .. method, out, nil, returns[name .. ':' .. method] or 'any')
+  end
   return holder
 end
 
@@ -207,7 +228,8 @@ function M.text()
   local all = help.names()
   for _, name in ipairs(all) do
     local e = registry.entry(name)
-    local taken = docs.types.Output.methods[name] or ({ shape = 1, dtype = 1, name = 1, op = 1, index = 1, graph = 1, rank = 1, size = 1 })[name]
+    local taken = docs.types.Output.methods[name]
+      or ({ shape = 1, dtype = 1, name = 1, op = 1, index = 1, graph = 1, rank = 1, size = 1 })[name]
     if e and e.lua == name and #e.inputs > 0 and not e.takes_handle and not taken and not keywords[name] then
       define(name, holders.Output .. ':' .. name, out, 1, result_of(name))
     end
@@ -218,7 +240,8 @@ function M.text()
   out[#out + 1] = ''
   local tables = {}
   for _, name in ipairs(all) do
-    if not name:find(':', 1, true) and (name:find('^[%a_][%w_]*$') or name:find('^[%a_][%w_]*%.[%a_][%w_.]*$')) and not keywords[name] then
+    if not name:find(':', 1, true) and (name:find('^[%a_][%w_]*$') or name:find('^[%a_][%w_]*%.[%a_][%w_.]*$'))
+      and not keywords[name] then
       local parent = name:match('^(.*)%.[^.]*$')
       local path = ''
       for word in (parent or ''):gmatch('[^.]+') do
@@ -228,7 +251,9 @@ function M.text()
           out[#out + 1] = ('df%s = df%s or {}'):format(path, path)
         end
       end
-      if not (docs.types[name] and not docs.functions[name]) then define(name, 'df.' .. name, out, nil, result_of(name)) end
+      if not (docs.types[name] and not docs.functions[name]) then
+        define(name, 'df.' .. name, out, nil, result_of(name))
+      end
     end
   end
   out[#out + 1] = 'return df'
@@ -240,7 +265,8 @@ function M.write(path, config)
   files.write(path, M.text())
   if config then
     files.write(config, '{\n  "name": "dflow",\n  "words": ["require[%(%s]*[\'\\"]dflow[\'\\"]", "%f[%w]df%."],\n'
-      .. '  "settings": {\n    "Lua.diagnostics.globals": ["df", "cond", "while_loop", "TensorArray", "gradients"]\n  }\n}\n')
+      .. '  "settings": {\n    "Lua.diagnostics.globals": ["df", "cond", "while_loop", "TensorArray", "gradients"]\n  '
+         .. '}\n}\n')
   end
 end
 

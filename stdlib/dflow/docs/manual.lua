@@ -1,5 +1,6 @@
---- The manual: a page per area, each of ten minutes. `dflow manual nn` and ?manual.nn show one; spec/program/pages_spec.lua runs the
--- code of every page (the lines that are indented) and compares what it prints with the lines that begin with `-->`.
+--- The manual: a page per area, each of ten minutes. `dflow manual nn` and ?manual.nn show one;
+-- spec/program/pages_spec.lua runs the code of every page (the lines that are indented) and compares what it prints
+-- with the lines that begin with `-->`.
 return {
   { 'nn', 'layers, losses and metrics', [==[
 A layer is made once and called as often as one likes; its variables are made at the first call, when the shape of the input is

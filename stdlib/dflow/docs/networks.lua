@@ -1,4 +1,5 @@
---- The pages of functions that networks are made of: activations, losses, normalisation, clipping. Text for pages.lua, which docs/functions.lua reads.
+--- The pages of functions that networks are made of: activations, losses, normalisation, clipping. Text for pages.lua,
+-- which docs/functions.lua reads.
 return [==[
 df.gelu(x, {…})
   x times the normal distribution's share up to x.

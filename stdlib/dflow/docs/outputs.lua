@@ -240,7 +240,8 @@ return {
   ["div"] = "[0.25 0.50] float32[2]",
   ["divide"] = "[0.25 0.50] float32[2]",
   ["divide_no_nan"] = "[0.5 0.0] float32[2]",
-  ["draw"] = "\"let\\\n  x: float32[] = Placeholder(dtype=float32 shape=[])\\\n  Mul: float32[] = Mul(x, 2.)\\\nin Mul\"",
+  ["draw"] = "\"let\\\n  x: float32[] = Placeholder(dtype=float32 shape=[])\\\n  Mul: float32[] = Mul(x, 2.)\\\nin "
+             .. "Mul\"",
   ["dropout"] = "[0. 2. 2. 2.] float32[4]",
   ["dtypes"] = "\"float32\"",
   ["each"] = "6.0",
@@ -520,7 +521,8 @@ return {
   ["signal.inverse_stft"] = "{64}",
   ["signal.inverse_stft_window_fn"] = "[0. 1. 1. 1.] float32[4]",
   ["signal.kaiser_window"] = "[0.0885 0.6334 1.0000 0.6334 0.0885] float32[5]",
-  ["signal.linear_to_mel_weight_matrix"] = "[[0.0000 0.0000]\n [0.4048 0.5952]\n [0.0000 0.5131]\n [0.0000 0.0000]] float32[4,2]",
+  ["signal.linear_to_mel_weight_matrix"] =
+  "[[0.0000 0.0000]\n [0.4048 0.5952]\n [0.0000 0.5131]\n [0.0000 0.0000]] float32[4,2]",
   ["signal.mfccs_from_log_mel_spectrograms"] = "[[1.2247 0.3536 0.6124]] float32[1,3]",
   ["signal.overlap_and_add"] = "[1. 1. 3. 2. 2.] float32[5]",
   ["signal.stft"] = "{11, 9}",

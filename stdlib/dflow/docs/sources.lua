@@ -5,7 +5,8 @@
 local M = {}
 
 local FOLDERS = {
-  'runtime/graph', 'runtime/op', 'runtime/check', 'runtime/ops', 'runtime/gradient', 'runtime/resource', 'runtime/engine/tokens',
+  'runtime/graph', 'runtime/op', 'runtime/check', 'runtime/ops', 'runtime/gradient', 'runtime/resource',
+  'runtime/engine/tokens',
   'runtime/session',
   'kernels', 'kernels/ref', 'kernels/cpu',
 }
@@ -107,7 +108,8 @@ function M.scan(tree, folder)
       elseif word:find('^cpu_') then kernel('cpu', 'cpu_', word:sub(5))
       elseif word:find('^kernel_') then found.reference = found.reference or functions[word]
       elseif word:find('grad_') then
-        found.gradient = found.gradient or functions[word] or made[' ' .. word] or made[' ' .. word:gsub('^.*grad_', '')]
+        found.gradient = found.gradient or functions[word] or made[' ' .. word]
+          or made[' ' .. word:gsub('^.*grad_', '')]
       elseif word:find('shape_') then
         found.shapes = found.shapes or functions[word]
       end
@@ -155,7 +157,9 @@ function M.write(path, folder)
     end
     lines[i] = ('  %s = { %s },\n'):format(name, table.concat(parts, ', '))
   end
-  require('dflow.exchange.file').write(path, '--- Where the ops of this release are defined in its sources.\nreturn {\n', table.concat(lines), '}\n')
+  require('dflow.exchange.file').write(path,
+                                       '--- Where the ops of this release are defined in its sources.\nreturn {\n',
+                                         table.concat(lines), '}\n')
 end
 
 return M

@@ -411,7 +411,8 @@ df.save_safetensors(path, list, metadata?)
 
 -- The optimizers' longer names.
 local long_names = { SGD = 'GradientDescentOptimizer', Momentum = 'MomentumOptimizer', Adagrad = 'AdagradOptimizer',
-                     Adadelta = 'AdadeltaOptimizer', RMSProp = 'RMSPropOptimizer', Ftrl = 'FtrlOptimizer', Adam = 'AdamOptimizer' }
+                     Adadelta = 'AdadeltaOptimizer', RMSProp = 'RMSPropOptimizer', Ftrl = 'FtrlOptimizer',
+                     Adam = 'AdamOptimizer' }
 
 --- By name without `df.`: a page.
 return function(macros)

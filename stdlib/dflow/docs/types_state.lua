@@ -1,4 +1,5 @@
---- The pages of what sessions and runs keep: variables, arrays, queues. Text for pages.lua, which docs/types.lua reads with its own.
+--- The pages of what sessions and runs keep: variables, arrays, queues. Text for pages.lua, which docs/types.lua reads
+-- with its own.
 return [==[
 Variable (variable, v)
   A value that stays from run to run. Usable wherever an Output is, with the same methods; a bare

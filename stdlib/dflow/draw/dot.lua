@@ -32,7 +32,8 @@ end
 local colours = { '"#0072b2"', '"#d55e00"', '"#009e73"', '"#cc79a7"', '"#b8860b"', '"#56b4e9"' }
 local function colour_of(item, otherwise) return colours[item.colour or 0] or otherwise end
 
-local shapes = { variable = 'shape = box, style = rounded', result = 'shape = box, style = rounded', test = 'shape = hexagon' }
+local shapes = { variable = 'shape = box, style = rounded', result = 'shape = box, style = rounded',
+                 test = 'shape = hexagon' }
 
 local function titled(box)
   local first = title_of(box)
@@ -56,7 +57,8 @@ function M.write(model)
       if item.items then
         clusters = clusters + 1
         say('%ssubgraph cluster_%d {', indent, clusters)
-        say('%s  label = %s; color = %s; style = rounded; tooltip = %s;', indent, quoted(titled(item)), colour_of(item, 'gray60'),
+        say('%s  label = %s; color = %s; style = rounded; tooltip = %s;', indent, quoted(titled(item)),
+            colour_of(item, 'gray60'),
           quoted(item.where or item.title))
         walk(item.items, indent .. '  ')
         say('%s}', indent)

@@ -1,9 +1,10 @@
---- Boxes of a picture's model for what the nodes are parts of: layers, optimizers and name scopes; and boxes that stay closed, so that a
--- picture of a thousand nodes has some forty.
+--- Boxes of a picture's model for what the nodes are parts of: layers, optimizers and name scopes; and boxes that stay
+-- closed, so that a picture of a thousand nodes has some forty.
 --
--- A layer's call and an optimizer's step note which nodes they built (graph.grouped); any other node belongs to the name scope that its name begins
--- with. A closed box is one item of the box around it, with the edges of all that is in it: {kind = 'op', closed = the box, op = its title,
--- count = how many nodes, members = which}. Closed boxes beside each other that are made alike are one, `LSTMCell × 3`.
+-- A layer's call and an optimizer's step note which nodes they built (graph.grouped); any other node belongs to the
+-- name scope that its name begins with. A closed box is one item of the box around it, with the edges of all that is in
+-- it: {kind = 'op', closed = the box, op = its title, count = how many nodes, members = which}. Closed boxes beside
+-- each other that are made alike are one, `LSTMCell × 3`.
 local registry = require 'dflow.front.registry'
 
 local M = {}
@@ -11,7 +12,8 @@ local M = {}
 M.MANY = 40                  -- items of a picture from which on boxes are closed
 local ALIKE = 3              -- boxes made alike, from so many on they are one
 
-local parts = { ['do'] = true, test = true, ['then'] = true, ['else'] = true }       -- of a loop or cond: no level of their own
+-- of a loop or cond: no level of their own
+local parts = { ['do'] = true, test = true, ['then'] = true, ['else'] = true }
 
 local FOR_GRADIENT = 'for the gradient'
 
@@ -77,13 +79,16 @@ local function nest(box, of, around)
   for _, item in ipairs(items) do
     local flow = item.flow and type(item.flow) == 'table' and item.flow
     local group = of[first_node(item)]
-    local stays = parts[item.kind] or item.kind == 'variable' or item.kind == 'result' or item.kind == 'test' or item.kind == 'device'
+    local stays = parts[item.kind] or item.kind == 'variable' or item.kind == 'result' or item.kind == 'test'
+      or item.kind == 'device'
       or item.kind == 'forward' or item.kind == 'gradient'
     local saves = around and around.pass == 0 and (item.pass or 0) > 0           -- what the gradient keeps of this loop
-    local into = saves and scope{ FOR_GRADIENT } or stays and box or scope(path_of(flow and flow.name or item.name or item.title, group, around))
+    local into = saves and scope{ FOR_GRADIENT } or stays and box
+      or scope(path_of(flow and flow.name or item.name or item.title, group, around))
     if item.items then
       item.parent = into
-      nest(item, of, flow and { name = flow.name, group = group, pass = flow.pass } or item.kind == 'frame' and { name = item.title, group = group } or around)
+      nest(item, of, flow and { name = flow.name, group = group, pass = flow.pass } or item.kind == 'frame'
+           and { name = item.title, group = group } or around)
     else item.box = into end
     table.insert(into.items, item)
   end
@@ -181,7 +186,9 @@ local function prune(model, kept)
   walk(model.top)
   local edges = {}
   for _, e in ipairs(model.edges) do
-    if kept[e.from] and kept[e.to] and not (kept[e.from] == 'beside' and kept[e.to] == 'beside') then edges[#edges + 1] = e end
+    if kept[e.from] and kept[e.to] and not (kept[e.from] == 'beside' and kept[e.to] == 'beside') then
+      edges[#edges + 1] = e
+    end
   end
   model.edges = edges
 end
@@ -260,7 +267,8 @@ end
 
 local function base(title) return (title:gsub('_?%d+$', ''):gsub('_%d+/', '/')) end
 
---- Boxes beside each other that are made alike: one of them stands for all, but where box.apart says that each is shown.
+--- Boxes beside each other that are made alike: one of them stands for all, but where box.apart says that each is
+-- shown.
 local function find_alike(box)
   local by = {}
   for _, item in ipairs(box.items) do
@@ -279,8 +287,8 @@ local function find_alike(box)
   for _, item in ipairs(box.items) do if item.items and not item.stands then find_alike(item) end end
 end
 
---- Opens the boxes that lie least deep, small ones first, while there is room for what is in them; those of gradients and optimizers
--- last, and not at all where there is much. A box that is all there is opens.
+--- Opens the boxes that lie least deep, small ones first, while there is room for what is in them; those of gradients
+-- and optimizers last, and not at all where there is much. A box that is all there is opens.
 local function open_while_room(top)
   local much = top.count > 3 * M.MANY
   local visible, waiting = 0, {}
@@ -290,7 +298,8 @@ local function open_while_room(top)
       visible = visible + (alike[item.stands or item] and 0 or 1)
       alike[item.stands or item] = true
       if item.items and not item.stands then
-        waiting[#waiting + 1] = { box = item, depth = parts[item.kind] and depth or depth + 1, late = late or item.late or false }
+        waiting[#waiting + 1] = { box = item, depth = parts[item.kind] and depth or depth + 1, late = late or item.late
+                                  or false }
       end
     end
   end
@@ -342,7 +351,8 @@ local function find_steps(edges)
   for box in pairs(waits) do if not takes[box] and box.kind == 'scope' then box.late = true end end
 end
 
---- What goes from an open box to a closed one of a gradient or an optimizer, as one edge: it comes from all of a layer, as a rule.
+--- What goes from an open box to a closed one of a gradient or an optimizer, as one edge: it comes from all of a layer,
+-- as a rule.
 local function bundled(edges)
   local function around(box, item)
     while item do
@@ -386,8 +396,9 @@ function M.close(model, depth, title_of)
   if not depth then open_while_room(top) end
   local shown, nodes = {}, {}
   local function close(box)                     -- what is drawn in the place of a closed box
-    local item = { kind = 'op', op = title_of(box), title = box.title, name = box.title, where = box.where, closed = box, times = box.times, count = box.count,
-                   outs = {}, args = {}, after = {}, members = {}, attrs = '', notes = box.notes, box = box.parent, id = box.first, saved = box.saved }
+    local item = { kind = 'op', op = title_of(box), title = box.title, name = box.title, where = box.where,
+                   closed = box, times = box.times, count = box.count, outs = {}, args = {}, after = {}, members = {},
+                   attrs = '', notes = box.notes, box = box.parent, id = box.first, saved = box.saved }
     return item
   end
   local function hide(box, item)

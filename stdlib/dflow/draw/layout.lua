@@ -1,11 +1,14 @@
---- Where the nodes of a graph stand in a picture: rows from above to below, boxes within boxes, and ways for the edges between them.
+--- Where the nodes of a graph stand in a picture: rows from above to below, boxes within boxes, and ways for the edges
+-- between them.
 --
 -- Each box is laid out by itself, the inner ones first, and takes its place around it like one large node. In a box
 --   1. an item stands in a row below all that it takes its values from;
---   2. an edge that passes a row gets a place in it, and one that enters or leaves the box a port in its border; edges from one
+--   2. an edge that passes a row gets a place in it, and one that enters or leaves the box a port in its border; edges
+--   from one
 --      value share both;
 --   3. rows are put in order so that few edges cross, then moved so that edges are straight.
--- Edges bend between rows only, so none runs across a node. A loop's way back leaves below, goes up at the box's right side and comes in from above.
+-- Edges bend between rows only, so none runs across a node. A loop's way back leaves below, goes up at the box's right
+-- side and comes in from above.
 local M = {}
 
 local GAP, ROW, PAD, LANE = 16, 26, 14, 9       -- between nodes, between rows, inside a box, between ways back
@@ -14,7 +17,8 @@ local MANY = 2000                               -- cells of a box that is gone o
 local huge, floor, max, min = math.huge, math.floor, math.max, math.min
 
 -- ---- edges in the boxes that they pass ----------------------------------------------------------------------------
---- The box that holds both, the items of it that lead to each, and the boxes inside it on the way to b, outermost first.
+--- The box that holds both, the items of it that lead to each, and the boxes inside it on the way to b, outermost
+-- first.
 local function meet(a, b)
   local item_in = {}
   local item, box = a, a.box
@@ -373,7 +377,8 @@ local function find_heights(box)
   for _, c in ipairs(rows[0]) do c.y, c.h = 0, title end
   box.row_top, box.row_bottom = { [0] = 0 }, { [0] = title }
   for r = 1, last - 1 do
-    local bends = far[r - 1] and max(r == 1 and 14 or ROW, min(52, 16 + far[r - 1] / 12)) or (r == 1 and (title > 0 and 4 or PAD) or ROW)
+    local bends = far[r - 1] and max(r == 1 and 14 or ROW, min(52, 16 + far[r - 1] / 12))
+      or (r == 1 and (title > 0 and 4 or PAD) or ROW)
     y = floor(y + bends + LANE * ((below[r - 1] or 0) + (above[r] or 0)))
     local h, tall = 0, false
     for _, c in ipairs(rows[r]) do h, tall = max(h, c.h), tall or (c.item and c.item.items) end
@@ -465,11 +470,12 @@ function M.way(e)
 end
 
 --- Places all that is in a box.
--- @param top    {items, title_w, title_h}; an item is such a box, with the `parent` around it, or a node {w, h, box}. first: it stays in
---               the first row; last: it goes to the last one; rank: items of a row that have one stand in its order
+-- @param top    {items, title_w, title_h}; an item is such a box, with the `parent` around it, or a node {w, h, box}.
+--               first: it stays in the first row; last: it goes to the last one; rank: items of a row that have one
+--               stand in its order
 -- @param edges  {from, to, kind, slot, slots, side}: nodes; slot of slots is where it comes in
--- @return       the pieces of the edges, each once, also where edges share it: {d = the path, edge, arrives, leaves, back, x, y}; M.way has
---               the whole of one. Nodes and boxes have x, y, w and h then
+-- @return       the pieces of the edges, each once, also where edges share it: {d = the path, edge, arrives, leaves,
+--               back, x, y}; M.way has the whole of one. Nodes and boxes have x, y, w and h then
 function M.place(top, edges)
   local function open(box)
     box.ports, box.tops, box.bottoms, box.pieces, box.known = {}, {}, {}, {}, {}

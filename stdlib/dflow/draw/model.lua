@@ -1,15 +1,17 @@
 --- A picture's model at one of four stages: nested boxes with nodes in them, and edges between nodes.
 --
---   built        what was typed: conds and loops as boxes, loop variables and results as nodes, small constants where they are used
+--   built        what was typed: conds and loops as boxes, loop variables and results as nodes, small constants where
+--   they are used
 --   lowered      the primitives that it became, frames as boxes, control edges, and what a run makes of each node
 --   gradient     as built, together with the gradient, in a box of its own; backward loops know whose gradient they are
 --   partitioned  as lowered, in a box for each device
 --
--- A node: {id, op, name, outs, attrs, where, kind, literal, args, box, ...}. kind is 'op', 'variable', 'result' or 'test' (no node of the
--- graph: what a cond or loop decides by). args are its operands in order: {node =, text =, label =, kind =}, `node` nil for a literal.
+-- A node: {id, op, name, outs, attrs, where, kind, literal, args, box, ...}. kind is 'op', 'variable', 'result' or
+-- 'test' (no node of the graph: what a cond or loop decides by). args are its operands in order: {node =, text =, label
+-- =, kind =}, `node` nil for a literal.
 -- A box: {kind, title, where, items, parent, ...}; its items are nodes and boxes in an order in which they could run.
--- An edge: {from, to, kind, text}: kind is 'data', 'back' (a loop's way back), 'control', 'saved' (from a loop to its gradient) or
--- 'sent' (to another device).
+-- An edge: {from, to, kind, text}: kind is 'data', 'back' (a loop's way back), 'control', 'saved' (from a loop to its
+-- gradient) or 'sent' (to another device).
 local devices = require 'dflow.front.devices'
 local errors = require 'dflow.front.errors'
 local registry = require 'dflow.front.registry'
@@ -23,7 +25,8 @@ M.colours = 6                 -- of devices, then they come again
 local hidden = { enter = true, switch = true, next = true, exit = true, capture = true, loop_cond = true, pivot = true }
 
 local function new_box(parent, kind, title, where)
-  local box = { kind = kind, title = title, where = where ~= '' and where or nil, parent = parent, items = {}, notes = {} }
+  local box = { kind = kind, title = title, where = where ~= '' and where or nil, parent = parent, items = {},
+                notes = {} }
   if parent then table.insert(parent.items, box) end
   return box
 end
@@ -52,7 +55,8 @@ local function note_window(box, n)
 end
 
 -- ---- built ----------------------------------------------------------------------------------------------------------
---- The value that stands behind the nodes that only bring it in: a node of the picture or a literal, and its index and name there.
+--- The value that stands behind the nodes that only bring it in: a node of the picture or a literal, and its index and
+-- name there.
 local function resolve(r, id, index)
   local n, name = r.by_id[id], nil
   while n do
@@ -96,7 +100,8 @@ local function context_boxes(model, r, box_of)
     local box = boxes[key]
     if not box then
       local f = r.flows[kind][number]
-      box = new_box(f.parent > 0 and context_box(f.parent) or box_of(f), kind == 'cond' and 'cond' or 'while', f.name, f.where)
+      box = new_box(f.parent > 0 and context_box(f.parent) or box_of(f), kind == 'cond' and 'cond' or 'while', f.name,
+                    f.where)
       box.flow, box.pass = f, f.pass
       if kind == 'loop' then note_window(box, f.parallel_iterations) end
       if kind == 'loop' and f.save ~= 'keep' then box.notes[#box.notes + 1] = ("save = '%s'"):format(f.save) end
@@ -199,7 +204,10 @@ local function built(model, r, box_of)
   for _, n in ipairs(shown) do
     n.args = args_of(r, n)
     for _, a in ipairs(n.args) do
-      if a.node then edge(model, a.node, n, (a.kind == 'back' or registry.primitive(a.node.op) == 'NextIteration') and 'back' or 'data', a.type) end
+      if a.node then
+        edge(model, a.node, n, (a.kind == 'back' or registry.primitive(a.node.op) == 'NextIteration') and 'back'
+             or 'data', a.type)
+      end
     end
     n.after = {}
     for _, id in ipairs(n.controls) do
@@ -218,7 +226,7 @@ local function built(model, r, box_of)
   end
 end
 
--- ---- lowered ----------------------------------------------------------------------------------------------------------
+-- ---- lowered --------------------------------------------------------------------------------------------------------
 local said = { ['in place'] = 'read in place', passed = 'handed on: no token', scalar = 'on numbers', fed = 'fed',
                merged = 'merged: Enter and NextIteration deliver for it', duplicate = 'as another Switch: no token',
                simplified = 'simplified', unused = 'not run: nothing waits for it' }
@@ -228,14 +236,16 @@ local function lowered(model, r, box_of)
   for _, n in ipairs(r.nodes) do
     n.kind = 'op'
     n.lowering = model.lowered and model.lowered[n.id]
-    n.note = n.lowering == 'duplicate' and n.op ~= 'Switch' and 'simplified: another node gives its value' or said[n.lowering]
+    n.note = n.lowering == 'duplicate' and n.op ~= 'Switch' and 'simplified: another node gives its value'
+      or said[n.lowering]
     put(model, frame_box(frames, model, n.frame, box_of(n)), n)
   end
   for _, n in ipairs(r.nodes) do
     n.args, n.after = {}, {}
     for i, pair in ipairs(n.ins) do
       local from = r.by_id[pair[1]]
-      local name = from.name .. ((#from.outs > 1 and not (registry.primitive(from.op) == 'Merge' and pair[2] == 0)) and ':' .. pair[2] or '')
+      local name = from.name .. ((#from.outs > 1 and not (registry.primitive(from.op) == 'Merge' and pair[2] == 0))
+                                 and ':' .. pair[2] or '')
       local a = { node = from, index = pair[2], text = name, type = from.outs[pair[2] + 1] }
       a.kind = registry.primitive(from.op) == 'NextIteration' and 'back' or nil
       a.side = registry.primitive(from.op) == 'Switch' and (pair[2] == 1 and 'true' or 'false') or nil
@@ -250,7 +260,8 @@ local function lowered(model, r, box_of)
   end
   for i, pair in ipairs(r.asked) do
     local n = r.by_id[pair[1]]
-    model.results[i] = n.name .. (pair[2] >= 0 and #n.outs > 1 and registry.primitive(n.op) ~= 'Merge' and ':' .. pair[2] or '')
+    model.results[i] = n.name .. (pair[2] >= 0 and #n.outs > 1 and registry.primitive(n.op) ~= 'Merge' and ':'
+                                  .. pair[2] or '')
   end
 end
 
@@ -274,7 +285,7 @@ local function lowering_notes(model, r)
   if #parts > 0 then model.notes[#model.notes + 1] = table.concat(parts, ', ') end
 end
 
--- ---- order --------------------------------------------------------------------------------------------------------------
+-- ---- order ----------------------------------------------------------------------------------------------------------
 --- A heap of items by their age.
 local function heap()
   local list = {}
@@ -390,7 +401,7 @@ local function sort_items(model)
   sort(model.top)
 end
 
--- ---- stages ---------------------------------------------------------------------------------------------------------------
+-- ---- stages ---------------------------------------------------------------------------------------------------------
 local function new_model(stage)
   local model = { stage = stage, nodes = {}, edges = {}, tests = {}, flows = {}, results = {}, notes = {} }
   model.top = new_box(nil, 'top', '')
@@ -406,7 +417,8 @@ local function flows_of_contexts(r)
   return of
 end
 
---- What is drawn together: an outermost cond or loop with all that is in it, or a node at the top level. By node: {nodes, pass, id}.
+--- What is drawn together: an outermost cond or loop with all that is in it, or a node at the top level. By node:
+-- {nodes, pass, id}.
 local function find_units(r)
   local of_context, units, of = flows_of_contexts(r), {}, {}
   for _, n in ipairs(r.nodes) do
@@ -441,8 +453,8 @@ local function find_units(r)
   return units
 end
 
---- Whether each node is forward (0), of the k-th gradient (k), or made of that afterwards (k + 0.5): its `group`. What is needed is not
--- later than that, however it was made: what a gradient pass adds to a forward loop is forward.
+--- Whether each node is forward (0), of the k-th gradient (k), or made of that afterwards (k + 0.5): its `group`. What
+-- is needed is not later than that, however it was made: what a gradient pass adds to a forward loop is forward.
 -- @return  the groups that there are, in order
 local function find_groups(r)
   local units, first, last = find_units(r), {}, 0
@@ -488,16 +500,16 @@ local function find_groups(r)
   return groups
 end
 
---- Where a node is placed: where its session says, else on the host's device, the first, which has kernels for all. What was asked for and did not come about is the
--- second result.
+--- Where a node is placed: where its session says, else on the host's device, the first, which has kernels for all.
+-- What was asked for and did not come about is the second result.
 local function device_for(n, host, placed)
   local asked, wanted = n.asked, n.asked:lower():match '%a+:%d+$'
   if placed and placed[n.id] then return placed[n.id], asked ~= '' and wanted ~= placed[n.id] and asked or nil end
   return host, asked ~= '' and wanted ~= host and asked or nil
 end
 
---- Gives each device a number, in the order of their names with the host's 0: node.colour and box.colour. Before a graph is partitioned a node has the
--- device that was asked for.
+--- Gives each device a number, in the order of their names with the host's 0: node.colour and box.colour. Before a
+-- graph is partitioned a node has the device that was asked for.
 local function colour_devices(model, host)
   local number, names = {}, {}
   for _, n in ipairs(model.nodes) do
@@ -532,7 +544,8 @@ local function look(model, view, groups, total)
   if view.only then found = grouping.only(model, view.only) end
   if found and view.around then found = grouping.around(model, view.around, view.steps or 2) end
   if not found then
-    errors.bad('draw: no node, layer, scope or loop of it is called %s', errors.describe(view.only and not view.around and view.only or view.around))
+    errors.bad('draw: no node, layer, scope or loop of it is called %s',
+               errors.describe(view.only and not view.around and view.only or view.around))
   end
   if view.closes or view.depth then grouping.close(model, view.depth, M.title) end
 end
@@ -541,7 +554,8 @@ end
 -- @param asked    pairs of node and index
 -- @param stage    one of M.stages
 -- @param placed   by node: the device that it is on in a run, or nil
--- @param view     {depth =, only =, around =, closes = true: boxes are closed when there is much}, or nil: no boxes but those of conds and loops
+-- @param view     {depth =, only =, around =, closes = true: boxes are closed when there is much}, or nil: no boxes but
+--                 those of conds and loops
 -- @param groups   of the graph: what was built together
 function M.make(g, asked, stage, placed, view, groups)
   local model, host = new_model(stage), devices.names()[1]

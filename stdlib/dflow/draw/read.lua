@@ -1,5 +1,5 @@
---- What a picture is made of, read out of the graph: the nodes that lead to what was asked for, and the conds, loops and frames around
--- them. Plain tables: the graph may go while they stay.
+--- What a picture is made of, read out of the graph: the nodes that lead to what was asked for, and the conds, loops
+-- and frames around them. Plain tables: the graph may go while they stay.
 local core = require 'dflow.backend'
 local registry = require 'dflow.front.registry'
 local errors = require 'dflow.front.errors'
@@ -14,7 +14,8 @@ local SMALL = 4              -- constants of up to this many elements are shown 
 --- dflow.h's DF_ROLE_*.
 local roles = { 'enter', 'variable', 'switch', 'next', 'exit', 'capture', 'loop_cond', 'pivot', 'result', 'done' }
 --- dflow.h's DF_LOWERED_*.
-local lowered = { [0] = 'unneeded', 'fed', 'kernel', 'scalar', 'flow', 'in place', 'passed', 'merged', 'duplicate', 'unused' }
+local lowered = { [0] = 'unneeded', 'fed', 'kernel', 'scalar', 'flow', 'in place', 'passed', 'merged', 'duplicate',
+                  'unused' }
 
 --- The ends of a whole graph: output 0 of what has no readers, or the operation where it has none.
 local function ends(g)
@@ -29,7 +30,8 @@ local function ends(g)
   return list
 end
 
---- The outputs and operations in what was asked for, as pairs node, index (-1: an operation), `whole` of a graph; and their graph.
+--- The outputs and operations in what was asked for, as pairs node, index (-1: an operation), `whole` of a graph; and
+-- their graph.
 function M.roots(what)
   if getmetatable(what) == graph.Graph then
     if what:size() == 0 then errors.bad('there is nothing to draw: the graph is empty') end
@@ -43,7 +45,9 @@ function M.roots(what)
       mt = getmetatable(x)
     end
     if mt == graph.Output or mt == graph.Operation then
-      if g and x.graph ~= g then errors.bad('what is drawn together belongs to one graph; %s belongs to another', x.name) end
+      if g and x.graph ~= g then
+        errors.bad('what is drawn together belongs to one graph; %s belongs to another', x.name)
+      end
       g = x.graph
       list[#list + 1] = { x.node, mt == graph.Output and x.index or -1 }
     elseif nest.is_plain(x) then
@@ -54,7 +58,8 @@ function M.roots(what)
       table.sort(named)
       for _, k in ipairs(named) do add(x[k], depth) end
     else
-      errors.bad('a graph is drawn of an Output, an operation, a Graph or a table of these, not of %s', errors.describe(x))
+      errors.bad('a graph is drawn of an Output, an operation, a Graph or a table of these, not of %s',
+                 errors.describe(x))
     end
   end
   add(what)
@@ -112,21 +117,25 @@ local function needed(g, asked)
   return list
 end
 
---- The frame in which each node runs: {name, where, parent, parallel_iterations}, nil at the top level. An Enter is in the frame that
--- it leads into, an Exit in the one it leaves. Found from the primitives alone, so it holds for any graph.
+--- The frame in which each node runs: {name, where, parent, parallel_iterations}, nil at the top level. An Enter is in
+-- the frame that it leads into, an Exit in the one it leaves. Found from the primitives alone, so it holds for any
+-- graph.
 local function find_frames(g, nodes, by_id)
   local frames, users, waiting, ready, around = {}, {}, {}, {}, {}
   local function child(parent, name, n)
     local key = (parent and parent.key or '') .. '/' .. name
     if not frames[key] then
       frames[key] = { key = key, name = name, parent = parent, where = n.where,
-                      parallel_iterations = registry.primitive(n.op) == 'Enter' and core.node_attr(g, n.id, 'parallel_iterations') or nil }
+                      parallel_iterations = registry.primitive(n.op) == 'Enter'
+                      and core.node_attr(g, n.id, 'parallel_iterations') or nil }
     end
     return frames[key]
   end
   local function arrive(n, frame)
     if around[n] ~= nil then return end
-    if registry.primitive(n.op) == 'Enter' then frame = child(frame or nil, core.node_attr(g, n.id, 'frame_name') or '?', n) end
+    if registry.primitive(n.op) == 'Enter' then
+      frame = child(frame or nil, core.node_attr(g, n.id, 'frame_name') or '?', n)
+    end
     around[n] = frame or false
     ready[#ready + 1] = n
   end
@@ -164,7 +173,8 @@ end
 -- @return {nodes, by_id, asked, flows = {cond = {}, loop = {}} by number, exits[loop][variable] = name, total}
 function M.graph(g, asked)
   local role = core.flow_roles(g)
-  local r = { nodes = {}, by_id = {}, asked = asked, flows = { cond = {}, loop = {} }, exits = {}, total = core.graph_nodes(g) }
+  local r = { nodes = {}, by_id = {}, asked = asked, flows = { cond = {}, loop = {} }, exits = {},
+              total = core.graph_nodes(g) }
   for i, id in ipairs(needed(g, asked)) do
     local n = read_node(g, id, role)
     r.nodes[i], r.by_id[id] = n, n
@@ -187,7 +197,8 @@ function M.graph(g, asked)
   return r
 end
 
---- What a run of these fetches would make of each node: {by id, tokens = how many have tokens}, or nil and why there is no such run.
+--- What a run of these fetches would make of each node: {by id, tokens = how many have tokens}, or nil and why there is
+-- no such run.
 function M.lowered(g, r)
   local flat = {}
   for _, pair in ipairs(r.asked) do

@@ -4,19 +4,23 @@ local registry = require 'dflow.front.registry'
 local title_of = require('dflow.draw.model').title
 
 local M = {}
-local CHAR, LINE = 7.3, 16           -- width and height of the letters that are planned with; the font is 12px monospace
+-- width and height of the letters that are planned with; the font is 12px monospace
+local CHAR, LINE = 7.3, 16
 local SOFT = 6.1                     -- width of the small ones, 10px
 local LONGEST = 34                   -- letters of a line in a node; longer ones are cut in their middle
-local MANY, FEW = 150, 40            -- nodes from which on constants and straight chains are drawn together; where there are closed boxes, too
+-- nodes from which on constants and straight chains are drawn together; where there are closed boxes, too
+local MANY, FEW = 150, 40
 
--- Colours by name, for light paper and for dark. They are written out in every rule: many readers of SVG (rsvg, Inkscape, LaTeX) know no CSS
--- variables and would paint all of it black.
-local light = { bg = '#ffffff', fg = '#1d1f21', soft = '#686d75', line = '#b9bec6', node = '#ffffff', edge = '#7d848e', back = '#1f6feb',
-                saved = '#a03fb5', sent = '#c4561a', frame = '#4673b4', cond = '#b98a1f', grad = '#a03fb5', flow = '#edf2fa', var = '#eef6ec',
-                test = '#fff6df', da = '#0072b2', db = '#d55e00', dc = '#009e73', dd = '#cc79a7', de = '#b8860b', df = '#56b4e9' }
-local dark = { bg = '#16181b', fg = '#e6e6e3', soft = '#9aa0a9', line = '#474c55', node = '#212429', edge = '#848b96', back = '#6ea8fe',
-               saved = '#d58be6', sent = '#f0965e', frame = '#6e9fe6', cond = '#e6c06a', grad = '#d58be6', flow = '#232c3a', var = '#223026',
-               test = '#3a3320', da = '#4aa3d8', db = '#f0894a', dc = '#3cc9a0', dd = '#e3a3c6', de = '#e0b84c', df = '#8ccdf2' }
+-- Colours by name, for light paper and for dark. They are written out in every rule: many readers of SVG (rsvg,
+-- Inkscape, LaTeX) know no CSS variables and would paint all of it black.
+local light = { bg = '#ffffff', fg = '#1d1f21', soft = '#686d75', line = '#b9bec6', node = '#ffffff', edge = '#7d848e',
+                back = '#1f6feb', saved = '#a03fb5', sent = '#c4561a', frame = '#4673b4', cond = '#b98a1f',
+                grad = '#a03fb5', flow = '#edf2fa', var = '#eef6ec', test = '#fff6df', da = '#0072b2', db = '#d55e00',
+                dc = '#009e73', dd = '#cc79a7', de = '#b8860b', df = '#56b4e9' }
+local dark = { bg = '#16181b', fg = '#e6e6e3', soft = '#9aa0a9', line = '#474c55', node = '#212429', edge = '#848b96',
+               back = '#6ea8fe', saved = '#d58be6', sent = '#f0965e', frame = '#6e9fe6', cond = '#e6c06a',
+               grad = '#d58be6', flow = '#232c3a', var = '#223026', test = '#3a3320', da = '#4aa3d8', db = '#f0894a',
+               dc = '#3cc9a0', dd = '#e3a3c6', de = '#e0b84c', df = '#8ccdf2' }
 local rules = [[
 svg { background: @bg; }
 text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: @fg; }
@@ -39,22 +43,28 @@ text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; 
 local closed_rules = [[
 .closed > rect { fill: @flow; stroke: @frame; } .bundle { stroke-width: 2.2; }
 ]]
-local function both(text) return text:gsub('@(%l+)', light) .. '@media (prefers-color-scheme: dark) {\n' .. text:gsub('@(%l+)', dark) .. '}\n' end
+local function both(text)
+  return text:gsub('@(%l+)', light) .. '@media (prefers-color-scheme: dark) {\n' .. text:gsub('@(%l+)', dark) .. '}\n'
+end
 local style, closed_style = both(rules), both(rules .. closed_rules)
 
 --- The class of a device's colour.
-local function device_class(item) return (item.colour or 0) > 0 and ' d' .. ('abcdef'):sub(item.colour, item.colour) or '' end
+local function device_class(item)
+  return (item.colour or 0) > 0 and ' d' .. ('abcdef'):sub(item.colour, item.colour) or ''
+end
 
 -- ---- text -----------------------------------------------------------------------------------------------------------
 local function escaped(s)
-  return (tostring(s):gsub('[%z\1-\8\11\12\14-\31]', '?'):gsub('[&<>"]', { ['&'] = '&amp;', ['<'] = '&lt;', ['>'] = '&gt;', ['"'] = '&quot;' }))
+  return (tostring(s):gsub('[%z\1-\8\11\12\14-\31]', '?'):gsub('[&<>"]',
+      { ['&'] = '&amp;', ['<'] = '&lt;', ['>'] = '&gt;', ['"'] = '&quot;' }))
 end
 
 --- How many columns a text takes: letters of the east take two.
 local function columns(s)
   local n = 0
   for c in s:gmatch '[%z\1-\127\194-\244][\128-\191]*' do
-    local narrow = #c < 3 or (#c == 3 and (c < '\225\132\128' or (c >= '\226\128\128' and c < '\226\186\128') or c >= '\239\191\160'))
+    local narrow = #c < 3 or (#c == 3 and (c < '\225\132\128' or (c >= '\226\128\128' and c < '\226\186\128')
+                                           or c >= '\239\191\160'))
     n = n + (narrow and 1 or 2)
   end
   return n
@@ -95,7 +105,8 @@ local function file_of(where) return where and where:match '([^/\\]*)$' or '' en
 local function told(n)
   if n.closed then return ('%s: %d nodes%s'):format(n.title, n.count, n.where and '  ' .. n.where or '') end
   local name = n.variable or n.name or n.op
-  local line = ('%s%s = %s'):format(n.name or n.op, #n.outs > 0 and ': ' .. table.concat(n.outs, ', ') or '', n.literal or n.op)
+  local line = ('%s%s = %s'):format(n.name or n.op, #n.outs > 0 and ': ' .. table.concat(n.outs, ', ') or '', n.literal
+                                    or n.op)
   if n.variable then line = ('%s (loop variable %s)'):format(line, name) end
   if n.called then line = n.called .. ' is ' .. line end
   if n.attrs and n.attrs ~= '' and not n.literal then line = line .. '  {' .. n.attrs .. '}' end
@@ -129,10 +140,12 @@ local function prepare(n, with_source)
   local function add(text, class) lines[#lines + 1] = { text = cut(text, LONGEST), class = class } end
   local types = table.concat(n.outs, ', ')
   n.class = n.kind
-  n.first, n.last, n.rank = n.kind == 'variable' or registry.primitive(n.op) == 'Enter', n.kind == 'result', n.kind ~= 'op' and n.which or nil
+  n.first, n.last, n.rank = n.kind == 'variable' or registry.primitive(n.op) == 'Enter', n.kind == 'result',
+    n.kind ~= 'op' and n.which or nil
   if n.closed then
     add(n.times and ('%s × %d'):format(n.op, n.times) or n.op, 'op')
-    add(('%d nodes%s%s'):format(n.count, n.times and ' each' or '', #n.notes > 0 and ' · ' .. table.concat(n.notes, ', ') or ''), 'name')
+    add(('%d nodes%s%s'):format(n.count, n.times and ' each' or '', #n.notes > 0 and ' · '
+                                .. table.concat(n.notes, ', ') or ''), 'name')
     n.class = 'op closed'
   elseif n.kind == 'test' then
     add(n.op, 'op')
@@ -147,7 +160,9 @@ local function prepare(n, with_source)
     n.class = 'op chain'
   elseif n.kind == 'variable' then
     add(('%s: %s'):format(short(n.variable), types), 'op')
-    if n.args[1].literal then lines[1].text = cut(('%s: %s = %s'):format(short(n.variable), types, n.args[1].text), LONGEST) end
+    if n.args[1].literal then
+      lines[1].text = cut(('%s: %s = %s'):format(short(n.variable), types, n.args[1].text), LONGEST)
+    end
   elseif n.kind == 'result' then
     local yes, no = n.args[1], n.args[2]
     add(('result: %s'):format(types), 'op')
@@ -155,7 +170,8 @@ local function prepare(n, with_source)
     if yes.literal or no.literal then add(('%s else %s'):format(shown(yes), shown(no)), 'name') end
   elseif n.literal then add(('%s: %s'):format(n.literal, types), 'op')
   else
-    add((flow_ops[n.op] and n.name and n.name:find(n.op, 1, true) and short(n.name) or n.op_shown or n.op) .. written(n), 'op')
+    add((flow_ops[n.op] and n.name and n.name:find(n.op, 1, true) and short(n.name) or n.op_shown or n.op)
+        .. written(n), 'op')
     local name = n.called or short(n.name)
     if name == n.op or name:match '^(.-)_%d+$' == n.op then name = '' end
     add(name .. (name ~= '' and types ~= '' and ': ' or '') .. types, 'name')
@@ -171,7 +187,8 @@ local function prepare(n, with_source)
   for _, l in ipairs(lines) do wide = math.max(wide, columns(l.text)) end
   n.w, n.h = math.ceil(wide * CHAR) + 16, #lines * LINE + 10
   if with_source and n.where and n.where ~= '' and not n.chain and not n.closed and n.kind ~= 'test' then
-    local where = cut(file_of(n.where), 20)              -- beside the first line where there is room, at the cost of a little
+    -- beside the first line where there is room, at the cost of a little
+    local where = cut(file_of(n.where), 20)
     local room = n.w - 22 - columns(lines[1].text) * CHAR
     local need = columns(where) * SOFT
     if room + 44 >= need then
@@ -211,7 +228,9 @@ local function fold(model)
     end
     return found
   end
-  local function plain(n) return n.kind == 'op' and ins[n] and not n.folded and not n.decides and #n.outs == 1 and not flow_ops[n.op] end
+  local function plain(n)
+    return n.kind == 'op' and ins[n] and not n.folded and not n.decides and #n.outs == 1 and not flow_ops[n.op]
+  end
   local taken = {}
   for _, n in ipairs(model.nodes) do
     if plain(n) and not taken[n] then
@@ -227,7 +246,8 @@ local function fold(model)
       local could_begin = not (up and plain(up) and up.box == n.box and only(users[up]) == before)
       if #chain >= 3 and could_begin then
         for _, part in ipairs(chain) do taken[part] = chain end
-        chain.head = { kind = 'op', op = 'chain', chain = chain, outs = chain[#chain].outs, args = {}, box = n.box, place = n.place }
+        chain.head = { kind = 'op', op = 'chain', chain = chain, outs = chain[#chain].outs, args = {}, box = n.box,
+                       place = n.place }
       end
     end
   end
@@ -246,7 +266,8 @@ local function fold(model)
     for _, list in pairs(group) do
       if #list > 3 then
         for _, part in ipairs(list) do taken[part] = list end
-        list.head = { kind = 'op', op = list[1].op, chain = list, alike = true, outs = list[1].outs, args = {}, box = list[1].box }
+        list.head = { kind = 'op', op = list[1].op, chain = list, alike = true, outs = list[1].outs, args = {},
+                      box = list[1].box }
       end
     end
   end
@@ -257,7 +278,8 @@ local function fold(model)
     local again = from.alike and once[from]
     once[from] = true
     if not e.gone and not again and not (from == to and from.chain) then
-      edges[#edges + 1] = { from = from, to = to, kind = e.kind, text = e.text, side = e.side, slot = e.slot, slots = e.slots }
+      edges[#edges + 1] = { from = from, to = to, kind = e.kind, text = e.text, side = e.side, slot = e.slot,
+                            slots = e.slots }
     end
   end
   local function prune(box)
@@ -265,7 +287,9 @@ local function fold(model)
     for _, item in ipairs(box.items) do
       if item.items then prune(item) end
       if taken[item] then
-        if taken[item][taken[item].head.alike and 1 or #taken[item]] == item then items[#items + 1] = taken[item].head end
+        if taken[item][taken[item].head.alike and 1 or #taken[item]] == item then
+          items[#items + 1] = taken[item].head
+        end
       elseif not item.folded then items[#items + 1] = item end
     end
     box.items = items
@@ -285,8 +309,10 @@ local function prepare_box(box, with_source)
   box.title_h = 24
 end
 
-local sides = { test = 0, ['do'] = 1, ['then'] = 0, ['else'] = 1 }      -- the order in which they stand beside each other
-local kinds = { control = 'waits for', back = "a loop's way back", saved = 'saved for the gradient', sent = 'sent to another device' }
+-- the order in which they stand beside each other
+local sides = { test = 0, ['do'] = 1, ['then'] = 0, ['else'] = 1 }
+local kinds = { control = 'waits for', back = "a loop's way back", saved = 'saved for the gradient',
+                sent = 'sent to another device' }
 
 --- @param opts  {source = true: with the Lua lines}
 function M.write(model, opts)
@@ -344,7 +370,8 @@ function M.write(model, opts)
 
   local out = {}
   local function say(form, ...) out[#out + 1] = select('#', ...) > 0 and form:format(...) or form end
-  say('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">', width, height, width, height)
+  say('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">', width, height,
+      width, height)
   say('<title>%s, %s</title>', escaped(head[1]), model.stage)
   say('<style>%s</style>', model.closed and closed_style or style)
   say('<defs>')
@@ -365,7 +392,8 @@ function M.write(model, opts)
   for _, w in ipairs(ways) do
     local kind = w.back and 'back' or w.edge.kind
     local tip = (kind == 'back' or kind == 'saved' or kind == 'sent') and '-' .. kind or ''
-    say('<path class="edge %s" d="%s"%s/>', w.edge.bundle and kind .. ' bundle' or kind, w.d, w.arrives and (' marker-end="url(#tip%s)"'):format(tip) or '')
+    say('<path class="edge %s" d="%s"%s/>', w.edge.bundle and kind .. ' bundle' or kind, w.d, w.arrives
+        and (' marker-end="url(#tip%s)"'):format(tip) or '')
   end
   for _, w in ipairs(ways) do
     if w.leaves and w.edge.side and not w.back then
@@ -387,7 +415,9 @@ function M.write(model, opts)
     else
       local round = (n.kind == 'variable' or n.kind == 'result') and n.h / 2 or 4
       if n.closed then                     -- a pile of sheets
-        for i = n.times and 2 or 1, 1, -1 do say('<rect x="%d" y="%d" width="%d" height="%d" rx="6"/>', n.x + 3 * i, n.y + 3 * i, n.w, n.h) end
+        for i = n.times and 2 or 1, 1, -1 do
+          say('<rect x="%d" y="%d" width="%d" height="%d" rx="6"/>', n.x + 3 * i, n.y + 3 * i, n.w, n.h)
+        end
       end
       say('<rect x="%d" y="%d" width="%d" height="%d" rx="%d"/>', n.x, n.y, n.w, n.h, round)
       if n.chain then say('<path d="M%g %gv%g" fill="none"/>', n.x + 3, n.y + 5, n.h - 10) end
@@ -398,7 +428,8 @@ function M.write(model, opts)
       say('<text x="%g" y="%g"%s class="%s">%s</text>', x, n.y + LINE * i, anchor, l.class, escaped(l.text))
     end
     if n.beside then
-      say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 7, n.y + LINE - 1, escaped(n.beside))
+      say('<text x="%g" y="%g" text-anchor="end" class="soft">%s</text>', n.x + n.w - 7, n.y + LINE - 1,
+          escaped(n.beside))
     end
     say('</g>')
   end

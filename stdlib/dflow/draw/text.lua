@@ -24,7 +24,8 @@ local function call(n)
   if n.literal then parts[1] = n.literal end
   for _, from in ipairs(n.after) do parts[#parts + 1] = '^' .. from.name end
   local inputs = table.concat(parts, ', ')
-  local attrs = n.literal and '' or n.attrs:gsub(" ?frame_name='[^']*'", ''):gsub(' ?parallel_iterations=%d+', ''):gsub('^ ', '')
+  local attrs = n.literal and '' or n.attrs:gsub(" ?frame_name='[^']*'", ''):gsub(' ?parallel_iterations=%d+',
+      ''):gsub('^ ', '')
   return ('%s(%s%s)'):format(n.op, inputs, attrs ~= '' and (inputs ~= '' and '; ' or '') .. attrs or '')
 end
 
@@ -149,7 +150,7 @@ function M.let(model, opts)
   return table.concat(out, '\n')
 end
 
--- ---- the tree ---------------------------------------------------------------------------------------------------------
+-- ---- the tree -------------------------------------------------------------------------------------------------------
 local function tree_line(n)
   if n.closed then return closed(n) end
   if n.kind == 'variable' then

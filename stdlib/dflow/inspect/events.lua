@@ -1,4 +1,5 @@
---- What a run logged: its events, facts about their nodes and frames, its devices and links. Traces, profiles and reports are made of these.
+--- What a run logged: its events, facts about their nodes and frames, its devices and links. Traces, profiles and
+-- reports are made of these.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local naming = require 'dflow.front.naming'
@@ -9,21 +10,24 @@ local TOKEN, DONE = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE
 local FIELDS = 10
 local format = string.format
 
---- Calls fn(at, took, iteration, memory, node, frame, scope, kind, dead, device) for every event of a run that is over, or so far.
+--- Calls fn(at, took, iteration, memory, node, frame, scope, kind, dead, device) for every event of a run that is over,
+-- or so far.
 function M.each(h, fn)
   local first = 0
   while true do
     local list = core.run_events(h.handle, first, 4096)
     for i = 0, #list / FIELDS - 1 do
       local b = i * FIELDS
-      fn(list[b + 1], list[b + 2], list[b + 3], list[b + 4], list[b + 5], list[b + 6], list[b + 7], list[b + 8], list[b + 9] ~= 0, list[b + 10])
+      fn(list[b + 1], list[b + 2], list[b + 3], list[b + 4], list[b + 5], list[b + 6], list[b + 7], list[b + 8],
+         list[b + 9] ~= 0, list[b + 10])
     end
     if #list < 4096 * FIELDS then return end
     first = first + 4096
   end
 end
 
---- Facts about nodes and frames, looked up once: node(id) -> name, type, source, label: what Lua's variables call it; tag(frame, iteration) -> 'while:17'.
+--- Facts about nodes and frames, looked up once: node(id) -> name, type, source, label: what Lua's variables call it;
+-- tag(frame, iteration) -> 'while:17'.
 function M.names(h)
   local g, nodes, frames, scopes = h.session.graph, {}, { [0] = { tag = '' } }, {}
   local named = naming.collect(g, true)
@@ -62,7 +66,8 @@ end
 function M.token(node, frame, iteration, device) return format('%d@%d@%.0f@%d', node, frame, iteration, device) end
 local token = M.token
 
---- Tokens by name: M.token of each, and what was put there, until it is taken. Two messages may have one name: the first that was put is the first taken.
+--- Tokens by name: M.token of each, and what was put there, until it is taken. Two messages may have one name: the
+-- first that was put is the first taken.
 function M.by_name()
   local q = {}
   function q.put(name, device, v)
@@ -78,8 +83,8 @@ function M.by_name()
   return q
 end
 
---- What has to be known before the first line is written, since all lines stand in the order of their times: which nodes ran
---- elsewhere, and with which of its tokens an iteration ends. Both by event number.
+--- What has to be known before the first line is written, since all lines stand in the order of their times: which
+--- nodes ran elsewhere, and with which of its tokens an iteration ends. Both by event number.
 -- @param place  nil, or function(device): an iteration ends on each place by itself
 function M.look_ahead(h, place)
   local away, last, begun, i = {}, {}, M.by_name(), 0
@@ -97,7 +102,8 @@ function M.look_ahead(h, place)
   return away, ends
 end
 
---- The devices of a run and the links between them, in the order in which events number them: names, {from, to}; and how many owners turned it.
+--- The devices of a run and the links between them, in the order in which events number them: names, {from, to}; and
+-- how many owners turned it.
 function M.places_of(h)
   local devices, links, owners = {}, {}, 0
   for line in core.run_report(h.handle):gmatch '[^\n]+' do

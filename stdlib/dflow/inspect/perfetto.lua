@@ -1,8 +1,10 @@
---- What a run logged, as a Perfetto trace: opts.trace = 'run.pftrace'. The format is protobuf, perfetto/trace/trace.proto.
+--- What a run logged, as a Perfetto trace: opts.trace = 'run.pftrace'. The format is protobuf,
+-- perfetto/trace/trace.proto.
 --
--- A track for each frame, below it a lane for each iteration in flight (the lowest that is free, so that iterations that overlap lie
--- side by side), and in a lane the nodes that ran there; kernels that workers have are on tracks of their own, and where several owners
--- turned the run an iteration has a lane for each device. An arrow goes from a node to each that used what it made. Memory is a counter in bytes, times are nanoseconds.
+-- A track for each frame, below it a lane for each iteration in flight (the lowest that is free, so that iterations
+-- that overlap lie side by side), and in a lane the nodes that ran there; kernels that workers have are on tracks of
+-- their own, and where several owners turned the run an iteration has a lane for each device. An arrow goes from a node
+-- to each that used what it made. Memory is a counter in bytes, times are nanoseconds.
 local core = require 'dflow.backend'
 local wire = require 'dflow.exchange.wire'
 local files = require 'dflow.exchange.file'
@@ -17,7 +19,7 @@ local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EV
 local concat = table.concat
 local ARROWS = 200000                     -- tokens of which arrows are drawn
 
--- ---- protobuf --------------------------------------------------------------------------------------------------------
+-- ---- protobuf -------------------------------------------------------------------------------------------------------
 local number, bytes = wire.int, wire.bytes
 local function fixed64(field, n) return wire.fixed64(field, wire.little(n, 8)) end
 
@@ -31,12 +33,14 @@ local function track(uuid, name, parent, more)
   return packet(bytes(60, number(1, uuid) .. bytes(2, name) .. (parent and number(5, parent) or '') .. (more or '')))
 end
 
--- TrackEvent: type 9 (1 begins a slice, 2 ends it, 3 instant, 4 counter), track_uuid 11, categories 22, name 23, counter_value 30,
--- flow_ids 47, debug_annotations 4 {name 10, string_value 6}.
+-- TrackEvent: type 9 (1 begins a slice, 2 ends it, 3 instant, 4 counter), track_uuid 11, categories 22, name 23,
+-- counter_value 30, flow_ids 47, debug_annotations 4 {name 10, string_value 6}.
 local function annotation(name, text) return bytes(4, bytes(10, name) .. bytes(6, text)) end
-local function event(at, type, uuid, more) return packet(number(8, at) .. bytes(11, number(9, type) .. number(11, uuid) .. (more or ''))) end
+local function event(at, type, uuid, more)
+  return packet(number(8, at) .. bytes(11, number(9, type) .. number(11, uuid) .. (more or '')))
+end
 
--- ---- arrows ------------------------------------------------------------------------------------------------------------
+-- ---- arrows ---------------------------------------------------------------------------------------------------------
 
 --- By event number: the numbers of arrows that begin and that end there.
 local function arrows(h)
@@ -50,7 +54,8 @@ local function arrows(h)
     local function add(o, back)
       local op = whereabouts.origin(o).op
       local second = primitive(op.type) == 'Merge' and op.inputs[2]
-      if second and primitive(second.op.type) == 'NextIteration' then      -- a loop's Merge has no token of its own, as a rule
+      -- a loop's Merge has no token of its own, as a rule
+      if second and primitive(second.op.type) == 'NextIteration' then
         list[#list + 1] = { second.op.node, 1 }
         list[#list + 1] = { op.inputs[1].op.node, 'outer' }
         list[#list + 1] = { op.node, 0 }
@@ -88,7 +93,7 @@ local function arrows(h)
   return flows
 end
 
--- ---- the file ------------------------------------------------------------------------------------------------------------
+-- ---- the file -------------------------------------------------------------------------------------------------------
 --- Writes the run's trace to a file.
 function M.write(h, path)
   return files.with(path, function(file) M.write_to(h, file) end, 'trace')
@@ -109,7 +114,9 @@ function M.write_to(h, file)
   local about = {}
 
   --- The device that a token ran on, by name, where each has lanes of its own; else nil.
-  local function place(device) return owners > 1 and (device < 0 and links[-device][1] or devices[device + 1]) or nil end
+  local function place(device)
+    return owners > 1 and (device < 0 and links[-device][1] or devices[device + 1]) or nil
+  end
 
   local away, ends = logged.look_ahead(h, place)
 
@@ -136,7 +143,8 @@ function M.write_to(h, file)
   local function words(id)
     if not about[id] then
       local n = names.node(id)
-      about[id] = { bytes(23, n.name), bytes(23, n.name .. ' (dead)'), annotation('op', n.type) .. annotation('source', n.source) }
+      about[id] = { bytes(23, n.name), bytes(23, n.name .. ' (dead)'), annotation('op', n.type)
+                    .. annotation('source', n.source) }
     end
     return about[id]
   end
@@ -150,7 +158,8 @@ function M.write_to(h, file)
       tracks[frame] = fresh()
       local f = names.frame(frame)
       file:write(track(tracks[frame], f.tag, tracks[node] or PROCESS))
-      file:write(event(at, 1, tracks[frame], bytes(22, 'frame') .. bytes(23, f.tag) .. annotation('source', names.scope(scope).where)))
+      file:write(event(at, 1, tracks[frame], bytes(22, 'frame') .. bytes(23, f.tag)
+                       .. annotation('source', names.scope(scope).where)))
       open[frame] = true
     elseif kind == TOKEN then
       local w, where = words(node), lane(frame, iteration, device)
@@ -170,9 +179,11 @@ function M.write_to(h, file)
         end
         workers[k].busy = true
         worker_of[node .. '@' .. frame .. ':' .. iteration] = workers[k]
-        file:write(event(at, 1, workers[k].uuid, bytes(22, 'node') .. w[1] .. w[3] .. annotation('tag', names.tag(frame, iteration)) .. concat(arrow)))
+        file:write(event(at, 1, workers[k].uuid, bytes(22, 'node') .. w[1] .. w[3]
+                         .. annotation('tag', names.tag(frame, iteration)) .. concat(arrow)))
       else
-        file:write(event(at, 1, where, bytes(22, dead and 'dead' or 'node') .. w[dead and 2 or 1] .. w[3] .. concat(arrow)), event(now, 2, where))
+        file:write(event(at, 1, where, bytes(22, dead and 'dead' or 'node') .. w[dead and 2 or 1] .. w[3]
+                         .. concat(arrow)), event(now, 2, where))
       end
       if ends[i] and frame ~= 0 then
         file:write(event(now, 2, where))
@@ -196,7 +207,9 @@ function M.write_to(h, file)
   end)
   for frame in pairs(open) do file:write(event(now, 2, tracks[frame])) end            -- of a run that failed
   local lost = core.run_events_lost(h.handle)
-  if lost > 0 then file:write(event(now, 3, TOP, bytes(23, ('the log was full: %.0f events are missing'):format(lost)))) end
+  if lost > 0 then
+    file:write(event(now, 3, TOP, bytes(23, ('the log was full: %.0f events are missing'):format(lost))))
+  end
 end
 
 return M

@@ -1,7 +1,7 @@
---- A run as one page that needs no network: opts.report = 'run.html' of df.run and df.start. The graph with its frames as nested boxes,
--- a slider over the tokens (back and forth, iterations in colours, dead ones visibly dead), memory and open iterations over time, and
--- the Lua source beside it. What the page looks like is in report/page.lua, what it does in report/script.lua, where things stand in
--- report/layout.lua.
+--- A run as one page that needs no network: opts.report = 'run.html' of df.run and df.start. The graph with its frames
+-- as nested boxes, a slider over the tokens (back and forth, iterations in colours, dead ones visibly dead), memory and
+-- open iterations over time, and the Lua source beside it. What the page looks like is in report/page.lua, what it does
+-- in report/script.lua, where things stand in report/layout.lua.
 local core = require 'dflow.backend'
 local registry = require 'dflow.front.registry'
 local json = require 'dflow.exchange.json'
@@ -26,7 +26,8 @@ local MOST_LINES = 2000            -- of one file
 local SMALL = 4                    -- elements of a constant that is written out where it is used
 
 --- What a page's numbers need of digits.
-local short = { empty = '[]', number = function(v) return v == math.floor(v) and ('%.0f'):format(v) or ('%.1f'):format(v) end }
+local short = { empty = '[]',
+                number = function(v) return v == math.floor(v) and ('%.0f'):format(v) or ('%.1f'):format(v) end }
 
 --- A column of whole numbers as the steps from one to the next, which are short.
 local function steps(column)
@@ -38,7 +39,7 @@ local function steps(column)
   return list
 end
 
--- ---- the source ------------------------------------------------------------------------------------------------------
+-- ---- the source -----------------------------------------------------------------------------------------------------
 local function lines_of(path)
   local repl = package.loaded['dflow.repl.session']
   local lines = {}
@@ -57,8 +58,8 @@ local function lines_of(path)
   return #lines > 0 and lines or nil
 end
 
---- The files that nodes were built in: {{name, lines}, …}, and for each node {file, line}, both from 1. Nodes whose Lua line cannot be
---- read, or only says that their graph was imported, are lines of a list of their own.
+--- The files that nodes were built in: {{name, lines}, …}, and for each node {file, line}, both from 1. Nodes whose Lua
+--- line cannot be read, or only says that their graph was imported, are lines of a list of their own.
 local function sources(nodes)
   local files, by_path, at, rest = {}, {}, {}, nil
   for i, n in ipairs(nodes) do
@@ -85,7 +86,7 @@ local function sources(nodes)
   return files, at
 end
 
--- ---- the log ---------------------------------------------------------------------------------------------------------
+-- ---- the log --------------------------------------------------------------------------------------------------------
 local function literal(g, o)
   if registry.primitive(o.op.type) ~= 'Const' then return nil end
   local t = core.output_constant(g.handle, o.node, 0)
@@ -105,22 +106,28 @@ local function describe(g, op, name)
   return args, given == 1 and args[1] .. ' · ' .. label or given and label .. ' · ' .. args[2] or label
 end
 
---- What tokens may come to in a run: loop(scope, parent) for its loops, fn(node, scope) for its nodes in the order in which they were built.
+--- What tokens may come to in a run: loop(scope, parent) for its loops, fn(node, scope) for its nodes in the order in
+-- which they were built.
 local function planned(h, loop, fn)
   local g = h.session.graph
   local ok, _, list = pcall(core.plan_describe, g.handle, h.flat, {})
   if not ok then return end
   for i = 1, #list, 2 do
     local node, lowered, scope = (i - 1) / 2, list[i], list[i + 1]
-    if scope > 0 and registry.primitive(core.node_type(g.handle, node)) == 'Merge' then      -- a loop's begins with what an Enter brings from around it
+    -- a loop's begins with what an Enter brings from around it
+    if scope > 0 and registry.primitive(core.node_type(g.handle, node)) == 'Merge' then
       local enter = graph.operation(g, node).inputs[1].op
       if registry.primitive(enter.type) == 'Enter' then loop(scope, list[2 * enter.node + 2]) end
     end
-    if scope >= 0 and (lowered == enums.DF_LOWERED_KERNEL or lowered == enums.DF_LOWERED_SCALAR or lowered == enums.DF_LOWERED_FLOW) then fn(node, scope) end
+    if scope >= 0 and (lowered == enums.DF_LOWERED_KERNEL or lowered == enums.DF_LOWERED_SCALAR
+                       or lowered == enums.DF_LOWERED_FLOW) then
+      fn(node, scope)
+    end
   end
 end
 
---- What the page shows of a run's log: `first` tokens from its beginning, `behind` from its end; all: also nodes that no token has come to.
+--- What the page shows of a run's log: `first` tokens from its beginning, `behind` from its end; all: also nodes that
+-- no token has come to.
 local function gather(h, first, most, all)
   local names, g = logged.names(h), h.session.graph
   local data = { nodes = {}, edges = {}, scopes = {}, total = 0, most = 0 }
@@ -136,7 +143,8 @@ local function gather(h, first, most, all)
     local n, op = names.node(node), graph.operation(g, node)
     local args, label = describe(g, op, n.name)
     local index = #data.nodes + 1
-    data.nodes[index] = { id = node, name = n.name, type = n.type, source = n.source, scope = scope, args = args, label = n.label or label }
+    data.nodes[index] = { id = node, name = n.name, type = n.type, source = n.source, scope = scope, args = args,
+                          label = n.label or label }
     place[node] = index
     return index
   end
@@ -210,7 +218,8 @@ local VALUES = 1500
 local function value_text(v)
   if type(v) == 'number' then return v ~= v and 'nan' or (('%.6g'):format(v)) end
   if type(v) ~= 'table' then return (tostring(v):gsub('%s+', ' '):sub(1, 60)) end
-  local said = v.size <= 12 and text.array(v):gsub('%s+', ' ') .. ' ' .. text.shape(v.dtype, v.shape) or text.summary(v, true)
+  local said = v.size <= 12 and text.array(v):gsub('%s+', ' ') .. ' ' .. text.shape(v.dtype, v.shape)
+    or text.summary(v, true)
   return #said > 90 and said:sub(1, 88) .. '…' or said
 end
 
@@ -259,7 +268,8 @@ end
 
 --- A picture as the page has it: nodes, items and pictures by numbers from 0.
 local function on_page(p)
-  local out = { title = p.title, up = p.up and p.up - 1, w = p.width, h = p.height, large = p.large or nil, items = {}, boxes = {}, lines = {} }
+  local out = { title = p.title, up = p.up and p.up - 1, w = p.width, h = p.height, large = p.large or nil, items = {},
+                boxes = {}, lines = {} }
   local number = {}
   for i, item in ipairs(p.items) do
     number[item] = i - 1
@@ -268,20 +278,22 @@ local function on_page(p)
       members = {}
       for k, member in ipairs(item.members) do members[k] = member.number - 1 end
     end
-    out.items[i] = { x = item.x, y = item.y, w = item.w, h = item.h, node = item.number and item.number - 1, nodes = members, title = item.closed and item.op,
+    out.items[i] = { x = item.x, y = item.y, w = item.w, h = item.h, node = item.number and item.number - 1,
+                     nodes = members, title = item.closed and item.op,
                      where = item.closed and item.where, picture = item.view and item.view - 1 }
   end
   for i = 2, #p.boxes do
     local box = p.boxes[i]
-    out.boxes[i - 1] = { x = box.x, y = box.y, w = box.w, h = box.h, depth = box.depth, name = box.title, where = box.where or '' }
+    out.boxes[i - 1] = { x = box.x, y = box.y, w = box.w, h = box.h, depth = box.depth, name = box.title,
+                         where = box.where or '' }
   end
   for i, e in ipairs(p.lines) do out.lines[i] = { number[e.from], number[e.to], e.way } end
   return out
 end
 
 --- The page of a run, as text.
--- @param live  nil, or of a run that goes on, {said = where it stands, node = what runs next}: all of the graph is there from the
---              beginning, of a long run less of its tokens, and the page begins with the last one
+-- @param live  nil, or of a run that goes on, {said = where it stands, node = what runs next}: all of the graph is
+--              there from the beginning, of a long run less of its tokens, and the page begins with the last one
 function M.text(h, live)
   local first, behind = live and 4000 or M.first, live and 8000 or M.last
   local data = gather(h, first, behind, live)
@@ -294,17 +306,21 @@ function M.text(h, live)
   local stats, ok = h:stats(), h.ok
   if live then ok = ok ~= false end                          -- so far
   local shown = { nodes = {}, edges = data.edges, pictures = {}, scopes = {}, frames = data.frames, files = files,
-                  total = data.total, first = math.min(first, #c.node), missing = data.missing, lost = core.run_events_lost(h.handle),
-                  node = c.node, frame = steps(c.frame), iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
-                  dead = table.concat(c.dead), values = texts, value = of_token, ok = ok,
-                  fail = not ok and failure(h, data) or nil,
-                  live = live and { said = live.said, unlogged = data.total == 0 and stats.nodes_run > 0 } or nil, swap = stats.swap, host = logged.places_of(h)[1],
+                  total = data.total, first = math.min(first, #c.node), missing = data.missing,
+                  lost = core.run_events_lost(h.handle), node = c.node, frame = steps(c.frame),
+                  iteration = steps(c.iteration), at = steps(c.at), took = c.took, memory = steps(c.memory),
+                  dead = table.concat(c.dead), values = texts, value = of_token, ok = ok, fail = not ok
+                  and failure(h, data) or nil, live = live and { said = live.said, unlogged = data.total == 0
+                      and stats.nodes_run > 0 } or nil, swap = stats.swap, host = logged.places_of(h)[1],
                   peak = peak > (h.peak_before or peak) and peak or data.most }
   for i, n in ipairs(data.nodes) do
     if live and n.id == live.node then shown.live.next = i - 1 end
-    shown.nodes[i] = { name = n.name, type = n.type, label = n.label, args = n.args, source = n.source, line = lines[i], scope = n.scope }
+    shown.nodes[i] = { name = n.name, type = n.type, label = n.label, args = n.args, source = n.source, line = lines[i],
+                       scope = n.scope }
   end
-  for i, s in ipairs(data.scopes) do shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent } end
+  for i, s in ipairs(data.scopes) do
+    shown.scopes[i] = { id = s.id, name = s.name, where = s.where, parent = s.parent }
+  end
   for i, p in ipairs(pictures) do shown.pictures[i] = on_page(p) end
   return table.concat{ page.head, 'const run = ', json.encode(shown, short), ';\n', script.text, page.tail }
 end

@@ -12,10 +12,11 @@ local M = {}
 
 -- dflow.h's numbers, in the order in which a report tells them.
 local ways = { 'saved', 'carried', 'computed again', 'counted', 'constant', 'kept', 'not repeated', 'outlined' }
-local order = { kept = 1, saved = 2, ['not repeated'] = 3, outlined = 4, carried = 5, constant = 6, counted = 7, ['computed again'] = 8 }
+local order = { kept = 1, saved = 2, ['not repeated'] = 3, outlined = 4, carried = 5, constant = 6, counted = 7,
+                ['computed again'] = 8 }
 local said = {
-  kept = 'kept now and then', saved = 'saved', ['not repeated'] = 'saved, would vary', outlined = 'saved, its size', carried = 'carried back',
-  constant = 'loop constant', counted = 'counted', ['computed again'] = 'computed again',
+  kept = 'kept now and then', saved = 'saved', ['not repeated'] = 'saved, would vary', outlined = 'saved, its size',
+  carried = 'carried back', constant = 'loop constant', counted = 'counted', ['computed again'] = 'computed again',
 }
 local policies = { [0] = 'keep', 'swap', 'recompute', 'auto' }
 
@@ -38,8 +39,8 @@ local function variable_of(g, flow, switch)
   end
 end
 
---- How many elements the array has whose handle that is, and their dtype, as far as the graph tells: the array's own number, or as many as
--- were unstacked to it. The handle is followed back to where the array was made.
+--- How many elements the array has whose handle that is, and their dtype, as far as the graph tells: the array's own
+-- number, or as many as were unstacked to it. The handle is followed back to where the array was made.
 local function locations(h, node)
   local n
   for _ = 1, 100 do
@@ -63,7 +64,8 @@ local function value_of(g, flow, how, node, index, asks)
   local o = graph.output(g, node, index)
   local dtype, shape = graph.dtype(o), core.output_shape(g.handle, node, index)
   local h, op = g.handle, core.node_type(g.handle, node)
-  local v = { how = how, name = o.name, op = op, line = core.node_where(h, node), dtype = dtypes.name[dtype], shape = shape,
+  local v = { how = how, name = o.name, op = op, line = core.node_where(h, node), dtype = dtypes.name[dtype],
+              shape = shape,
               bytes = how ~= 'constant' and bytes_of(dtype, shape) or nil, array = dtype == dtypes.RESOURCE }
   if v.array and how == 'saved' then
     local n, of = locations(h, node)
@@ -72,7 +74,10 @@ local function value_of(g, flow, how, node, index, asks)
   end
   if registry.primitive(op) == 'Switch' then v.variable = variable_of(g, flow, node) end
   if op == 'Shape' then v.shape_of = graph.output(g, core.node_input_of(h, node, 0)).name end
-  if asks ~= node then v.wanted_by, v.wanted_op, v.wanted_line = core.node_name_of(h, asks), core.node_type(h, asks), core.node_where(h, asks) end
+  if asks ~= node then
+    v.wanted_by, v.wanted_op, v.wanted_line = core.node_name_of(h, asks), core.node_type(h, asks),
+      core.node_where(h, asks)
+  end
   return v
 end
 
@@ -104,11 +109,13 @@ local function head(loop)
   local text = ('%s %s'):format(loop.kind, loop.name)
   if loop.line ~= '' then text = text .. ', ' .. loop.line end
   if loop.kind == 'while_loop' then text = text .. (", save = '%s'"):format(loop.save) end
-  text = text .. ': ' .. (loop.bytes == 0 and 'nothing' or amount(loop.bytes)) .. (loop.kind == 'cond' and '' or ' a trip')
+  text = text .. ': ' .. (loop.bytes == 0 and 'nothing' or amount(loop.bytes))
+    .. (loop.kind == 'cond' and '' or ' a trip')
   if loop.save == 'swap' then
     text = text .. '\n  on a CPU what is saved lies in host memory already, so nothing is moved'
   elseif loop.save == 'recompute' then
-    text = text .. ("\n  and %s in iterations 0, 1, 3, 6, 10, …; those between are run again, in a loop that saves as a loop does"):format(
+    text = text .. ("\n  and %s in iterations 0, 1, 3, 6, 10, …; those between are run again, in a loop that saves as "
+                    .. "a loop does"):format(
       amount(loop.kept_bytes))
   end
   return text
@@ -147,11 +154,13 @@ end
 local function report(g, node)
   local rows, out, at = core.saved(g.handle, node), setmetatable({}, Report), {}
   for i = 1, #rows, 6 do
-    local flow, policy, how, value, index, asks = rows[i], rows[i + 1], rows[i + 2], rows[i + 3], rows[i + 4], rows[i + 5]
+    local flow, policy, how, value, index, asks = rows[i], rows[i + 1], rows[i + 2], rows[i + 3], rows[i + 4],
+      rows[i + 5]
     local loop = at[flow]
     if not loop then
       local kind = registry.primitive(core.node_type(g.handle, flow)) == 'Exit' and 'while_loop' or 'cond'
-      loop = { kind = kind, name = core.flow_name(g.handle, flow), line = core.node_where(g.handle, flow), save = policies[policy] }
+      loop = { kind = kind, name = core.flow_name(g.handle, flow), line = core.node_where(g.handle, flow),
+               save = policies[policy] }
       at[flow] = loop
       out[#out + 1] = loop
     end
@@ -169,11 +178,13 @@ local function report(g, node)
   return out
 end
 
---- What is saved of each loop and cond for the gradients built so far, by its name: {amount = '12 bytes a trip', text = the report on it}.
+--- What is saved of each loop and cond for the gradients built so far, by its name: {amount = '12 bytes a trip', text =
+-- the report on it}.
 function M.by_name(g, node)
   local found = {}
   for _, loop in ipairs(report(g, node)) do
-    found[loop.name] = { amount = loop.bytes ~= 0 and amount(loop.bytes) .. (loop.kind == 'cond' and '' or ' a trip') or nil,
+    found[loop.name] = { amount = loop.bytes ~= 0 and amount(loop.bytes) .. (loop.kind == 'cond' and '' or ' a trip')
+                         or nil,
                          text = tostring(setmetatable({ loop }, Report)) }
   end
   return found
@@ -186,7 +197,8 @@ function M.sources(g, y)
     local n = table.remove(stack)
     local op = core.node_type(h, n)
     local variable = registry.about(op, 'variable')
-    local x = (variable or registry.primitive(op) == 'Placeholder' or op == 'PlaceholderWithDefault') and graph.output(g, n, 0)
+    local x = (variable or registry.primitive(op) == 'Placeholder' or op == 'PlaceholderWithDefault')
+      and graph.output(g, n, 0)
     if x and (variable or dtypes.is_float(graph.dtype(x))) then list[#list + 1] = x end
     for i = 0, core.node_inputs(h, n) - 1 do
       local from = core.node_input_of(h, n, i)
@@ -201,13 +213,13 @@ end
 
 --- df.saved(y, xs?): per loop and cond that y depends on, what the gradients built so far save of each trip.
 -- @param y   an Output: a loss, or a gradient
--- @param xs  builds the gradient of y by these first. Without it, and where no gradient was built yet, that by the Variables and
---            placeholders is
--- @return    a list of {kind, name, line, save, bytes, kept_bytes, …}, each a list of {how, name, op, variable, line, dtype, shape,
---            bytes, shape_of, wanted_by, wanted_op, wanted_line}; tostring makes a page of it. how is 'saved', 'kept' (save =
---            'recompute'), 'not repeated' (saved under it because a second time would give another value), 'carried' (by the
---            backward loop), 'constant' (of the loop), 'counted' (from the iteration's number) or 'computed again'. bytes
---            is nil where a shape is not known while building
+-- @param xs  builds the gradient of y by these first. Without it, and where no gradient was built yet, that by the
+--            Variables and placeholders is
+-- @return    a list of {kind, name, line, save, bytes, kept_bytes, …}, each a list of {how, name, op, variable, line,
+--            dtype, shape, bytes, shape_of, wanted_by, wanted_op, wanted_line}; tostring makes a page of it. how is
+--            'saved', 'kept' (save = 'recompute'), 'not repeated' (saved under it because a second time would give
+--            another value), 'carried' (by the backward loop), 'constant' (of the loop), 'counted' (from the
+--            iteration's number) or 'computed again'. bytes is nil where a shape is not known while building
 function M.saved(y, xs)
   if y == nil then errors.bad('saved takes a loss: an Output') end
   local o = convert.to_output(y, nil, convert.graph_of(y), 'saved')

@@ -1,10 +1,13 @@
---- What a run logged, as a timeline that Perfetto and chrome://tracing open: opts.trace = 'run.json' of df.run and df.start.
+--- What a run logged, as a timeline that Perfetto and chrome://tracing open: opts.trace = 'run.json' of df.run and
+-- df.start.
 --
--- Nodes are slices of the thread that ran them: one after the other on the run's own, overlapping ones on lanes of the workers. A graph that is cut has a track for each
--- device instead, and an arrow for each message from the device that sent it to the one that got it, when it did; by the virtual clock also a track for each device's
--- copies, and for each link, and the times are that clock's. Where several owners turn the run their devices' slices lie beside each other, as they ran.
--- Iterations and frames overlap freely, so they are async spans, an id each. Memory is a counter. Times are microseconds, and the
--- lines of the file are in their order.
+-- Nodes are slices of the thread that ran them: one after the other on the run's own, overlapping ones on lanes of the
+-- workers. A graph that is cut has a track for each device instead, and an arrow for each message from the device that
+-- sent it to the one that got it, when it did; by the virtual clock also a track for each device's copies, and for each
+-- link, and the times are that clock's. Where several owners turn the run their devices' slices lie beside each other,
+-- as they ran.
+-- Iterations and frames overlap freely, so they are async spans, an id each. Memory is a counter. Times are
+-- microseconds, and the lines of the file are in their order.
 local json = require 'dflow.exchange.json'
 local files = require 'dflow.exchange.file'
 local core = require 'dflow.backend'
@@ -35,7 +38,8 @@ function M.write_to(h, file)
       lines = {}
     end
   end
-  local later = {}                                   -- lines whose time is the end of what ran, while others ran beside it: {time, …}
+  -- lines whose time is the end of what ran, while others ran beside it: {time, …}
+  local later = {}
   local function put_at(time, ...)
     local k = #later
     while k > 0 and later[k][1] > time do k = k - 1 end
@@ -49,7 +53,8 @@ function M.write_to(h, file)
     local q = quoted[id]
     if not q then
       local n = names.node(id)
-      q = { name = quote(n.name), gone = quote(n.name .. ' (dead)'), about = format('"op":%s,"source":%s', quote(n.type), quote(n.source)) }
+      q = { name = quote(n.name), gone = quote(n.name .. ' (dead)'),
+            about = format('"op":%s,"source":%s', quote(n.type), quote(n.source)) }
       if n.label then q.about = q.about .. ',"variable":' .. quote(n.label) end
       quoted[id] = q
     end
@@ -78,7 +83,8 @@ function M.write_to(h, file)
     if kind == OPEN then
       names.open(frame, node, iteration, scope)
       open[frame] = true
-      put('{"ph":"b","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s,"args":{"source":%s}}', frame, at / 1000, quote(names.frame(frame).tag),
+      put('{"ph":"b","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s,"args":{"source":%s}}', frame,
+          at / 1000, quote(names.frame(frame).tag),
         quote(names.scope(scope).where))
     elseif kind == TOKEN then
       local q, tag = words(node), quote(names.tag(frame, iteration))
@@ -87,15 +93,21 @@ function M.write_to(h, file)
         iterations[key] = true
         put('{"ph":"b","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}', key, at / 1000, tag)
       end
-      put('{"ph":"X","cat":"%s","pid":1,"tid":%d,"ts":%.3f,"dur":%.3f,"name":%s,"args":{%s,"tag":%s,"dead":%s}}', link and 'message' or dead and 'dead' or 'node', tid, at / 1000,
-        took / 1000, link and quote(('%s to %s'):format(names.node(node).name, link[2])) or dead and q.gone or q.name, q.about, tag, tostring(dead))
+      put('{"ph":"X","cat":"%s","pid":1,"tid":%d,"ts":%.3f,"dur":%.3f,"name":%s,"args":{%s,"tag":%s,"dead":%s}}', link
+          and 'message' or dead and 'dead' or 'node', tid, at / 1000,
+        took / 1000, link and quote(('%s to %s'):format(names.node(node).name, link[2])) or dead and q.gone or q.name,
+        q.about, tag, tostring(dead))
       if link then
         arrows = arrows + 1
         put('{"ph":"s","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', tid, arrows, at / 1000)
         if away[i] then arrow.put(token(node, frame, iteration, device), device, arrows)
-        else put_at(at + took, '{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], arrows, (at + took) / 1000) end
+        else put_at(at + took, '{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}',
+                    thread[link[2]], arrows, (at + took) / 1000) end
       end
-      if ends[i] then put_at(at + took, '{"ph":"e","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}', key, (at + took) / 1000, tag) end
+      if ends[i] then
+        put_at(at + took, '{"ph":"e","cat":"iteration","pid":1,"tid":1,"id":"i%s","ts":%.3f,"name":%s}',
+               key, (at + took) / 1000, tag)
+      end
       if away[i] then
         local lane = first_lane
         while busy[lane] do lane = lane + 1 end
@@ -105,12 +117,16 @@ function M.write_to(h, file)
         end
         busy[lane] = true
         lane_of.put(token(node, frame, iteration, device), device, lane)
-        put('{"ph":"B","cat":"away","pid":1,"tid":%d,"ts":%.3f,"name":%s,"args":{%s,"tag":%s}}', lane, at / 1000, q.name, q.about, tag)
+        put('{"ph":"B","cat":"away","pid":1,"tid":%d,"ts":%.3f,"name":%s,"args":{%s,"tag":%s}}', lane, at / 1000,
+            q.name, q.about, tag)
       end
     elseif kind == DONE then
       local key = token(node, frame, iteration, device)
       local id = arrow.take(key, device)
-      if id then put('{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], id, at / 1000) end
+      if id then
+        put('{"ph":"f","cat":"message","pid":1,"tid":%d,"id":%d,"ts":%.3f,"name":"message"}', thread[link[2]], id,
+            at / 1000)
+      end
       local lane = lane_of.take(key, device)
       if lane then
         busy[lane] = nil
@@ -118,10 +134,12 @@ function M.write_to(h, file)
       end
     else
       open[frame] = nil
-      put('{"ph":"e","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s}', frame, at / 1000, quote(names.frame(frame).tag))
+      put('{"ph":"e","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s}', frame, at / 1000,
+          quote(names.frame(frame).tag))
     end
     if memory ~= last_memory then
-      put_at(at + took, '{"ph":"C","pid":1,"name":"memory","ts":%.3f,"args":{%s:%.0f}}', (at + took) / 1000, host, memory)
+      put_at(at + took, '{"ph":"C","pid":1,"name":"memory","ts":%.3f,"args":{%s:%.0f}}', (at + took) / 1000, host,
+             memory)
       last_memory = memory
     end
   end)
@@ -133,15 +151,24 @@ function M.write_to(h, file)
   local left = {}
   for frame in pairs(open) do left[#left + 1] = frame end
   table.sort(left, function(a, b) return a > b end)
-  for _, frame in ipairs(left) do put('{"ph":"e","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s}', frame, now / 1000, quote(names.frame(frame).tag)) end
+  for _, frame in ipairs(left) do
+    put('{"ph":"e","cat":"frame","pid":1,"tid":1,"id":"f%d","ts":%.3f,"name":%s}', frame, now / 1000,
+        quote(names.frame(frame).tag))
+  end
   local lost = core.run_events_lost(h.handle)
-  if lost > 0 then put('{"ph":"i","s":"g","pid":1,"tid":1,"ts":%.3f,"name":"the log was full: %.0f events are missing"}', now / 1000, lost) end
+  if lost > 0 then
+    put('{"ph":"i","s":"g","pid":1,"tid":1,"ts":%.3f,"name":"the log was full: %.0f events are missing"}', now / 1000,
+        lost)
+  end
   file:write(concat(lines), '\n]}\n')
 end
 
---- Writes the run's timeline to a file, in Perfetto's own format where it is called run.pftrace. Called by h:wait() when opts.trace was given.
+--- Writes the run's timeline to a file, in Perfetto's own format where it is called run.pftrace. Called by h:wait()
+-- when opts.trace was given.
 function M.write(h, path)
-  if path:find('%.pftrace$') or path:find('%.perfetto%-trace$') then return require('dflow.inspect.perfetto').write(h, path) end
+  if path:find('%.pftrace$') or path:find('%.perfetto%-trace$') then
+    return require('dflow.inspect.perfetto').write(h, path)
+  end
   local write = h.recorded and require('dflow.inspect.timeline').write_to or M.write_to
   return files.with(path, function(file) write(h, file) end, 'trace')
 end

@@ -1,7 +1,8 @@
 --- Where a node of a run is: which of the open frames its values are in, and which iteration is meant.
 --
--- A graph says which loops are around a node; a paused run says which frames are open. A question such as `why x` is asked where the run
--- stands, and x may be further in or further out: find() goes from there to the frame of x that is nearest.
+-- A graph says which loops are around a node; a paused run says which frames are open. A question such as `why x` is
+-- asked where the run stands, and x may be further in or further out: find() goes from there to the frame of x that is
+-- nearest.
 local core = require 'dflow.backend'
 local registry = require 'dflow.front.registry'
 
@@ -16,8 +17,8 @@ end
 local EXIT = 5               -- DF_ROLE_EXIT
 
 --- The loops of a graph.
--- @return  {of = function(node) -> the innermost loop whose frame the node's values are in, or nil; exit = function(node) -> the loop it leaves;
---          above = function(loop)}; a loop is an element of core.flows
+-- @return  {of = function(node) -> the innermost loop whose frame the node's values are in, or nil; exit =
+--          function(node) -> the loop it leaves; above = function(loop)}; a loop is an element of core.flows
 function M.loops(g)
   local owner, number, roles = {}, {}, nil
   for _, f in ipairs(core.flows(g.handle)) do
@@ -42,7 +43,9 @@ function M.loops(g)
   function M_.enters(loop)
     local list = {}
     for node = 0, core.graph_nodes(g.handle) - 1 do
-      if registry.primitive(core.node_type(g.handle, node)) == 'Enter' and M_.of(node) == loop then list[#list + 1] = node end
+      if registry.primitive(core.node_type(g.handle, node)) == 'Enter' and M_.of(node) == loop then
+        list[#list + 1] = node
+      end
     end
     return list
   end
@@ -65,7 +68,8 @@ local function path(f, iteration)
   return by_id
 end
 
---- The frame of `loop` that is nearest to iteration `iteration` of frame `f`: it or one around it, else one that is open inside.
+--- The frame of `loop` that is nearest to iteration `iteration` of frame `f`: it or one around it, else one that is
+-- open inside.
 -- @return  frame, iteration; nil when none is open
 function M.find(frames, f, iteration, loop)
   local at, n = f, iteration
@@ -77,7 +81,8 @@ function M.find(frames, f, iteration, loop)
   for _, candidate in ipairs(frames) do
     if is_of(candidate, loop) then
       local common, inner = 0, candidate
-      while inner.parent do             -- the nearer the place they have in common, the better; in the same iteration best of all
+      -- the nearer the place they have in common, the better; in the same iteration best of all
+      while inner.parent do
         if from[inner.parent.id] == inner.parent_iteration then common = 2 break end
         if from[inner.parent.id] then common = 1 break end
         inner = inner.parent
@@ -95,9 +100,12 @@ function M.tag(f, iteration) return f.parent and ('%s:%.0f'):format(f.tag, itera
 function M.closed(f, iteration)
   if not f.parent then return nil end
   if f.enters_missing > 0 then
-    return ('`%s` has not begun: %d of its inputs %s not come'):format(f.tag, f.enters_missing, f.enters_missing == 1 and 'has' or 'have')
+    return ('`%s` has not begun: %d of its inputs %s not come'):format(f.tag, f.enters_missing, f.enters_missing == 1
+        and 'has' or 'have')
   end
-  if iteration >= f.next then return ('iteration %.0f of `%s` has not begun: %s'):format(iteration, f.tag, M.flight(f)) end
+  if iteration >= f.next then
+    return ('iteration %.0f of `%s` has not begun: %s'):format(iteration, f.tag, M.flight(f))
+  end
   if iteration < f.first then return ('iteration %.0f of `%s` is over: %s'):format(iteration, f.tag, M.flight(f)) end
 end
 

@@ -1,19 +1,23 @@
---- Why a value is what it is, why it is dead, and why it has not come: h:why(x, tag) and h:whynot(x, tag) of a paused run.
+--- Why a value is what it is, why it is dead, and why it has not come: h:why(x, tag) and h:whynot(x, tag) of a paused
+-- run.
 --
--- Everything is read out of the run where it stands: values that are still in their slots (or were logged, opts.values), and the
--- graph's own edges. A dead token is followed back to the Switch that sent it the other way, a missing one to what is ready, running, or held up.
+-- Everything is read out of the run where it stands: values that are still in their slots (or were logged,
+-- opts.values), and the graph's own edges. A dead token is followed back to the Switch that sent it the other way, a
+-- missing one to what is ready, running, or held up.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local primitive = require('dflow.front.registry').primitive
 local inspect = require 'dflow.inspect'
 local whereabouts = require 'dflow.inspect.whereabouts'
 
-local OVER = 'the run is over; of iterations that ended it knows the values that it kept, if it was told to: {values = true}, :record on'
+local OVER = 'the run is over; of iterations that ended it knows the values that it kept, if it was told to: {values '
+             .. '= true}, :record on'
 local origin = whereabouts.origin
 
-local signs = { Less = '<', LessEqual = '<=', Greater = '>', GreaterEqual = '>=', Equal = '==', NotEqual = '~=', LogicalAnd = 'and', LogicalOr = 'or' }
+local signs = { Less = '<', LessEqual = '<=', Greater = '>', GreaterEqual = '>=', Equal = '==', NotEqual = '~=',
+                LogicalAnd = 'and', LogicalOr = 'or' }
 
--- ---- reading ----------------------------------------------------------------------------------------------------------
+-- ---- reading --------------------------------------------------------------------------------------------------------
 --- One place in one run: values are asked for by (node, index) in a frame and iteration.
 local Place = {}
 Place.__index = Place
@@ -31,8 +35,8 @@ local function next_of(op)
   return second and primitive(second.op.type) == 'NextIteration' and second or nil
 end
 
---- Has it come to its place, be it taken away since? What brings a value into an iteration has no record of its own, and its slot may hold what an
--- iteration before left there; so those that it comes from are asked.
+--- Has it come to its place, be it taken away since? What brings a value into an iteration has no record of its own,
+-- and its slot may hold what an iteration before left there; so those that it comes from are asked.
 function Place:has_come(o)
   local op, f = o.op, self.frame
   if next_of(op) and f.parent then
@@ -57,7 +61,8 @@ function Place:value(o)
   return v, 'live'
 end
 
---- Of a node that has tokens there: 0 ready, 1 running, 2 held up, 3 partial, 4 ran, and what it misses; nil, a message of others.
+--- Of a node that has tokens there: 0 ready, 1 running, 2 held up, 3 partial, 4 ran, and what it misses; nil, a message
+-- of others.
 function Place:state(o)
   local ok, state, missing = pcall(core.run_waits_for, self.run.handle, o.node, self.frame.id, self.iteration)
   if ok then return state, missing end
@@ -110,7 +115,8 @@ local function because(place, pred)
   if sign and #inputs == 2 then
     local a, b = place:value(inputs[1]), place:value(inputs[2])
     if a ~= nil and b ~= nil then
-      return ('since %s %s %s was %s %s %s'):format(origin(inputs[1]).op.name, sign, origin(inputs[2]).op.name, show(a), sign, show(b))
+      return ('since %s %s %s was %s %s %s'):format(origin(inputs[1]).op.name, sign, origin(inputs[2]).op.name, show(a),
+          sign, show(b))
     end
   end
   return ('since its predicate %s was %s'):format(o.op.name, v == nil and 'the other way' or show(v))
@@ -135,17 +141,21 @@ local function computed(place, op)
   for _, input in ipairs(op.inputs) do
     local value, state = place:value(input)
     local from = origin(input).op
-    if state == 'unknown' and primitive(from.type) == 'Enter' and place:outer() then      -- a constant of the loop that came from another device
+    -- a constant of the loop that came from another device
+    if state == 'unknown' and primitive(from.type) == 'Enter' and place:outer() then
       from = origin(from.inputs[1]).op
       value, state = place:outer():value(from.outputs[1])
     end
-    local crossed = on[from.node] and on[op.node] and on[from.node] ~= on[op.node] and (' (from %s)'):format(on[from.node]) or ''
-    parts[#parts + 1] = ('%s%s = %s'):format(from.name, crossed, state == 'live' and show(value) or state == 'dead' and '(dead)' or '?')
+    local crossed = on[from.node] and on[op.node] and on[from.node] ~= on[op.node]
+      and (' (from %s)'):format(on[from.node]) or ''
+    parts[#parts + 1] = ('%s%s = %s'):format(from.name, crossed, state == 'live' and show(value) or state == 'dead'
+                                             and '(dead)' or '?')
   end
-  return #parts > 0 and ('%s(%s)'):format(op.type, table.concat(parts, ', ')) or op.type, on[op.node] and ' on ' .. on[op.node] or ''
+  return #parts > 0 and ('%s(%s)'):format(op.type, table.concat(parts, ', ')) or op.type, on[op.node] and ' on '
+    .. on[op.node] or ''
 end
 
--- ---- why dead --------------------------------------------------------------------------------------------------------------
+-- ---- why dead -------------------------------------------------------------------------------------------------------
 local function why_dead(place, o, lines, seen, depth)
   local op = o.op
   local key = op.node .. '@' .. place:tag()
@@ -156,7 +166,8 @@ local function why_dead(place, o, lines, seen, depth)
     local v, how = place:value(pred)
     if how == 'live' then
       if v == (o.index == 1) then return false end
-      lines[#lines + 1] = { nil, ('the Switch %s took %s, %s%s'):format(op.name, tostring(v), because(place, pred), line(op)) }
+      lines[#lines + 1] = { nil, ('the Switch %s took %s, %s%s'):format(op.name, tostring(v), because(place, pred),
+          line(op)) }
       return true
     end
   end
@@ -181,7 +192,7 @@ local function why_dead(place, o, lines, seen, depth)
   return false
 end
 
--- ---- loops ------------------------------------------------------------------------------------------------------------------
+-- ---- loops ----------------------------------------------------------------------------------------------------------
 --- Has a value come to where it is needed?
 local function arrived(place, o)
   local at = place:of(o.node)
@@ -195,8 +206,9 @@ local function child_of(place, loop)
   end
 end
 
--- ---- the methods --------------------------------------------------------------------------------------------------------------
---- What is asked about: the place of x (nil when its frame is not open), x, the place asked from, and was its tag given?
+-- ---- the methods ----------------------------------------------------------------------------------------------------
+--- What is asked about: the place of x (nil when its frame is not open), x, the place asked from, and was its tag
+-- given?
 local function prepare(r, x, tag, what)
   local s = inspect.must_pause(r, what)
   local node, index = inspect.node_of(r, x, what)
@@ -212,7 +224,8 @@ end
 --- Of a node whose frame is not open.
 local function no_frame(o, from)
   local loop = from.look.loops.of(o.node)
-  return ('%s: no frame of its loop `%s` is open%s: it has not begun, or is over'):format(o.name, loop and loop.name or '',
+  return ('%s: no frame of its loop `%s` is open%s: it has not begun, or is over'):format(o.name, loop and loop.name
+      or '',
     from.frame.parent and ' in ' .. from:tag() or '')
 end
 
@@ -232,9 +245,12 @@ end
 --- Of the node that an error stopped: what it was given.
 local function failed(r, place, o)
   local e = r.over and not r.ok and r.result
-  if type(e) ~= 'table' or not e.op or e.op:match('^(.-) %(') ~= o.op.name or (e.frame or '') ~= place:tag() then return nil end
+  if type(e) ~= 'table' or not e.op or e.op:match('^(.-) %(') ~= o.op.name or (e.frame or '') ~= place:tag() then
+    return nil
+  end
   local text, device = computed(place, o.op)
-  return ('%s failed, %s: %s%s%s'):format(place:says(o.name), e.message, #o.op.inputs > 0 and text or text .. '()', device, line(o.op))
+  return ('%s failed, %s: %s%s%s'):format(place:says(o.name), e.message, #o.op.inputs > 0 and text or text .. '()',
+                                          device, line(o.op))
 end
 
 --- h:why(x, tag?): a text: the value of x there and of what it was computed from, or why it is dead.
@@ -249,13 +265,17 @@ local function why(r, x, tag)
   if how == 'unknown' then
     local loop = place.look.loops.exit(o.node)
     local open = loop and child_of(place, loop)
-    if open then return ('%s has not come: the loop %s goes on, %s'):format(head, open.tag, whereabouts.flight(open)) end
+    if open then
+      return ('%s has not come: the loop %s goes on, %s'):format(head, open.tag, whereabouts.flight(open))
+    end
     if place.frame.ended then message = OVER end
     return ('%s: %s'):format(head, whereabouts.closed(place.frame, place.iteration) or message)
   end
   if how == 'dead' then
     local lines = {}
-    if not why_dead(place, o, lines, {}, 0) then lines[1] = { nil, 'the Switch that made it so is in an iteration that is over' } end
+    if not why_dead(place, o, lines, {}, 0) then
+      lines[1] = { nil, 'the Switch that made it so is in an iteration that is over' }
+    end
     for i, entry in ipairs(lines) do
       lines[i] = ('dead: %s%s'):format(i > 1 and entry[1] and entry[1].name .. ': ' or '', entry[2])
     end
@@ -266,7 +286,7 @@ local function why(r, x, tag)
   return ('%s is %s = %s%s%s'):format(head, show(v), text, device, line(made.op))
 end
 
--- ---- why not ------------------------------------------------------------------------------------------------------------------
+-- ---- why not --------------------------------------------------------------------------------------------------------
 local DEEP = 24              -- no line is indented further
 local MOVING = 3             -- tokens named of a loop that one waits for
 
@@ -274,7 +294,8 @@ local MOVING = 3             -- tokens named of a loop that one waits for
 local function ways_of(look, op)
   local on, list, seen = devices_of(look), {}, {}
   for id, device in pairs(on) do
-    for _, input in ipairs(device ~= on[op.node] and not seen[device] and graph.operation(look.graph, id).inputs or {}) do
+    for _, input in ipairs(device ~= on[op.node] and not seen[device] and graph.operation(look.graph, id).inputs
+                           or {}) do
       if origin(input).op == op and not seen[device] then
         seen[device] = true
         list[#list + 1] = device
@@ -291,14 +312,16 @@ local function held_up(op, look)
   while queue and #queue.op.inputs > 0 do queue = queue.op.inputs[1] end
   if queue and op.type:find 'Enqueue' then
     local ok, capacity = pcall(core.node_attr, queue.graph.handle, queue.node, 'capacity')
-    return ('waits for room in the queue %s%s'):format(queue.op.name, ok and capacity and capacity >= 0 and (' (%.0f fit in)'):format(capacity) or '')
+    return ('waits for room in the queue %s%s'):format(queue.op.name, ok and capacity and capacity >= 0
+        and (' (%.0f fit in)'):format(capacity) or '')
   end
   if queue and op.type:find 'Dequeue' then return ('waits for an element of the queue %s'):format(queue.op.name) end
   local ways = ways_of(look, op)
   return ways and 'has run; its value is on its way ' .. ways or 'waits for something outside the run'
 end
 
-local TOKEN = { [0] = function() return 'is ready and runs soon' end, function() return 'is being run by a worker' end, held_up }
+local TOKEN = { [0] = function() return 'is ready and runs soon' end, function() return 'is being run by a worker' end,
+                held_up }
 
 --- The tokens that the oldest open iteration of a frame has, inside of it too: what all later ones wait for.
 local function moving(f, look, lines, indent)
@@ -326,7 +349,9 @@ end
 
 --- Where an explanation would come round to itself, one iteration earlier each time.
 local function and_so_on(place, lines, indent)
-  if place.iteration > place.frame.first then lines[#lines + 1] = ('%sand so on, back to iteration %.0f:'):format(indent, place.frame.first) end
+  if place.iteration > place.frame.first then
+    lines[#lines + 1] = ('%sand so on, back to iteration %.0f:'):format(indent, place.frame.first)
+  end
   moving(place.frame, place.look, lines, indent .. '  ')
 end
 
@@ -339,7 +364,8 @@ local function whynot_loop(place, loop, lines, indent, seen)
   if seen[loop.number .. '@' .. place:tag()] then return true end
   seen[loop.number .. '@' .. place:tag()] = true
   if frame and frame.enters_missing == 0 then
-    lines[#lines + 1] = ('%sit waits for the loop %s to end: %s  %s'):format(indent, name, whereabouts.flight(frame), loop.where)
+    lines[#lines + 1] = ('%sit waits for the loop %s to end: %s  %s'):format(indent, name, whereabouts.flight(frame),
+        loop.where)
     moving(frame, place.look, lines, indent .. '  ')
     return true
   end
@@ -393,13 +419,16 @@ local function whynot_inputs(place, o, lines, indent, seen)
   local said = #lines
   for _, input in ipairs(o.op.inputs) do
     local merge = origin(input).op
-    if next_of(merge) and not place:has_come(origin(input)) then return whynot_merge(place, merge, lines, indent, seen) end
+    if next_of(merge) and not place:has_come(origin(input)) then
+      return whynot_merge(place, merge, lines, indent, seen)
+    end
   end
   for _, input in ipairs(o.op.inputs) do
     local at = place:of(input.node)
     if at and not at:arrived(input) and not seen[input.name] and #indent < DEEP then
       seen[input.name] = true
-      lines[#lines + 1] = ('%sit waits for %s%s'):format(indent, at.frame == place.frame and input.op.name or at:says(input.op.name), line(input.op))
+      lines[#lines + 1] = ('%sit waits for %s%s'):format(indent, at.frame == place.frame and input.op.name
+          or at:says(input.op.name), line(input.op))
       whynot_lines(at, input, lines, indent .. '  ', seen)
     end
   end
@@ -407,14 +436,17 @@ local function whynot_inputs(place, o, lines, indent, seen)
   for _, input in ipairs(o.op.inputs) do                   -- all has been made: it is on its way
     local from = origin(input).op
     if on[from.node] and on[o.node] and on[from.node] ~= on[o.node] then
-      lines[#lines + 1] = ('%sit waits for %s, whose value is on its way from %s to %s%s'):format(indent, from.name, on[from.node], on[o.node], line(from))
+      lines[#lines + 1] = ('%sit waits for %s, whose value is on its way from %s to %s%s'):format(indent, from.name,
+          on[from.node], on[o.node], line(from))
     end
   end
   if #lines > said then return end
-  for _, t in ipairs(core.snapshot_tokens(core.run_look(place.look.run.handle))) do      -- a constant of a branch has its token, too
+  -- a constant of a branch has its token, too
+  for _, t in ipairs(core.snapshot_tokens(core.run_look(place.look.run.handle))) do
     for _, input in ipairs(o.op.inputs) do
       if t.node == input.node and t.frame == place.frame.id and t.iteration == place.iteration and TOKEN[t.state] then
-        lines[#lines + 1] = ('%sit waits for %s, which %s%s'):format(indent, input.op.name, TOKEN[t.state](input.op, place.look), line(input.op))
+        lines[#lines + 1] = ('%sit waits for %s, which %s%s'):format(indent, input.op.name,
+            TOKEN[t.state](input.op, place.look), line(input.op))
       end
     end
   end
@@ -443,14 +475,16 @@ function whynot_lines(place, o, lines, indent, seen)
   if not state then
     if #o.op.inputs == 0 and primitive(type) ~= 'Placeholder' then return say 'it is known before the run begins' end
     if place.frame.ended then return say(OVER) end
-    return say(whereabouts.closed(place.frame, place.iteration) or ('`%s` is not part of this run: its fetches do not need it'):format(o.op.name))
+    return say(whereabouts.closed(place.frame, place.iteration)
+               or ('`%s` is not part of this run: its fetches do not need it'):format(o.op.name))
   end
   if #missing == 0 then whynot_inputs(place, o, lines, indent, seen) end
   local told = false
   for i = 1, #missing, 2 do
     local input = graph.output(place.graph, missing[i], math.max(missing[i + 1], 0))
     local key = place:says(input.op.name)
-    if not seen[key] or (not told and i + 1 == #missing) then     -- what was explained above is not said twice, but for want of better
+    -- what was explained above is not said twice, but for want of better
+    if not seen[key] or (not told and i + 1 == #missing) then
       say(('it waits for %s%s%s'):format(missing[i + 1] < 0 and 'the end of ' or '', input.op.name, line(input.op)))
       told = true
       if not seen[key] and #indent < DEEP then

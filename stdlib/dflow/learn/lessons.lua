@@ -1,8 +1,10 @@
 --- The fourteen lessons of `dflow learn`: data only, see learn.lua.
 --
--- A lesson is {title, text, code, ask, answer, why, picture, exercises}. `code` is run, and the names that it sets are there afterwards.
--- `answer(e)` computes what the question is answered by, from the names: it is counted, not written down. An exercise is
--- {task, solution, check}: check(v, e) is given what the typed expression is (an Output as its value) and says true, or what is wrong.
+-- A lesson is {title, text, code, ask, answer, why, picture, exercises}. `code` is run, and the names that it sets are
+-- there afterwards.
+-- `answer(e)` computes what the question is answered by, from the names: it is counted, not written down. An exercise
+-- is {task, solution, check}: check(v, e) is given what the typed expression is (an Output as its value) and says true,
+-- or what is wrong.
 -- `done` is called when the lesson is left. An answer with its picture stays on a screen of 80 by 24.
 local df = require 'dflow'
 
@@ -71,9 +73,11 @@ z = c - 1]],
     picture = function(e) return drawn(e.y) end,
     exercises = {
       { 'Fetch y and z in one run with a = 3, as a list.', 'df.run({y, z}, {[a] = 3})', function(v)
-        return type(v) == 'table' and near(v[1], 78) and near(v[2], 12) or 'df.run takes a list of fetches, and the feeds as a second table'
+        return type(v) == 'table' and near(v[1], 78) and near(v[2], 12)
+        or 'df.run takes a list of fetches, and the feeds as a second table'
       end },
-      { 'Build and run something that gives 78 + 12 from y and z, with a = 3.', 'df.run(y + z, {[a] = 3})', is(90, 'y + z is a node; feed a') },
+      { 'Build and run something that gives 78 + 12 from y and z, with a = 3.', 'df.run(y + z, {[a] = 3})',
+        is(90, 'y + z is a node; feed a') },
     } },
   { title = 'Switch and Merge',
     text = [[A cond becomes Switches and a Merge. A Switch takes a value and a predicate, and sends the value out by one of its two
@@ -86,7 +90,8 @@ y = cond(p:gt(0), function() return p * 10 end, function() return p - 1 end)]],
     picture = function(e) return primitives(e.y) end,
     exercises = {
       { 'Run y with p = -4.', 'df.run(y, {[p] = -4})', is(-5, 'feeds are {[p] = -4}') },
-      { 'Build the absolute value of p with a cond, and run it with p = -4.', 'df.run(cond(p:lt(0), function() return -p end, function() return p end), {[p] = -4})',
+      { 'Build the absolute value of p with a cond, and run it with p = -4.',
+        'df.run(cond(p:lt(0), function() return -p end, function() return p end), {[p] = -4})',
         is(4, 'both branches are functions that return a value') },
     } },
   { title = 'Deadness',
@@ -96,27 +101,35 @@ compute; it sends dead tokens on. So everything behind the wrong side is told th
 y = cond(x:gt(0), function() return x + 1 end, function() return ((x * 2) - 3):exp() end)]],
     ask = 'x is 1. How many nodes of the branch that is not taken get a dead token (Mul, Sub, Exp)?',
     answer = function(e) return fired(e.y, 'Mul', true) + fired(e.y, 'Sub', true) + fired(e.y, 'Exp', true) end,
-    why = 'All three: deadness runs along the branch from node to node, and costs no arithmetic. That is how the Merge knows not to wait.',
+    why = 'All three: deadness runs along the branch from node to node, and costs no arithmetic. That is how the '
+          .. 'Merge knows not to wait.',
     picture = function(e) return primitives(e.y) end,
     exercises = {
-      { 'Start y paused (df.start with {paused = true}), let it go to its end with h:resume() and h:wait(): give its result.',
+      { 'Start y paused (df.start with {paused = true}), let it go to its end with h:resume() and h:wait(): give its '
+        .. 'result.',
         '(function() local h = df.start(y, nil, {paused = true}) h:resume() return h:wait() end)()', is(2) },
-      { 'Is the branch that is not taken computed? Give cond(x:gt(0), f, g) where f gives df.int32(7), and g divides df.int32(1) by df.int32(0).',
-        'cond(x:gt(0), function() return df.int32(7) end, function() return df.floordiv(df.int32(1), df.int32(0)) end)', is(7, 'both branches give an int32') },
+      { 'Is the branch that is not taken computed? Give cond(x:gt(0), f, g) where f gives df.int32(7), and g divides '
+        .. 'df.int32(1) by df.int32(0).',
+        'cond(x:gt(0), function() return df.int32(7) end, function() return df.floordiv(df.int32(1), df.int32(0)) end)',
+        is(7, 'both branches give an int32') },
     } },
   { title = 'Frames and iterations',
     text = [[A while_loop runs in a frame. Enter brings a value in, as iteration 0; NextIteration carries it to the next one; Exit takes
 it out. A token has a tag, while:3 for iteration 3: tokens of different iterations never meet, so a node may fire in several of them at once.]],
-    code = [[i, x = while_loop(function(i, x) return i:lt(4) end, function(i, x) return i + 1, x * 2 end, {df.int32(0), df.float32(1)})]],
+    code = 'i, x = while_loop(function(i, x) return i:lt(4) end, function(i, x) return i + 1, x * 2 end, '
+      .. '{df.int32(0), df.float32(1)})',
     ask = 'The body runs 4 times. How often does the predicate, Less, fire?',
     answer = function(e) return fired(e.x, 'Less') end,
     why = 'Five times: in iteration 4 it says false, and the Switches send the loop variables to the Exits.',
     picture = function(e) return primitives(e.x) end,
     exercises = {
       { 'What is 2^10, by such a loop?',
-        'select(2, while_loop(function(i, x) return i:lt(10) end, function(i, x) return i + 1, x * 2 end, {df.int32(0), df.float32(1)}))', is(1024) },
-      { 'Sum the whole numbers from 1 to 100 in a loop of the graph. df.autograph(fn) makes a while_loop of `for i = 1, n do … end` in fn, for an Output n.',
-        'df.autograph(function(s, n) for i = 1, n do s = s + i end return s end)(df.int32(0), df.int32(100))', is(5050) },
+        'select(2, while_loop(function(i, x) return i:lt(10) end, function(i, x) return i + 1, x * 2 end, '
+        .. '{df.int32(0), df.float32(1)}))', is(1024) },
+      { 'Sum the whole numbers from 1 to 100 in a loop of the graph. df.autograph(fn) makes a while_loop of `for i = '
+        .. '1, n do … end` in fn, for an Output n.',
+        'df.autograph(function(s, n) for i = 1, n do s = s + i end return s end)(df.int32(0), df.int32(100))',
+        is(5050) },
     } },
   { title = 'Windows',
     text = [[parallel_iterations is the window: how many iterations of a loop may be open at once. The counter runs ahead of a slow body as
@@ -132,9 +145,11 @@ s1, s32 = sum(1), sum(32)]],
     why = 'The same: tags keep the iterations apart, however many are open. Only the time may differ.',
     picture = function(e) return drawn(e.s1) end,
     exercises = {
-      { 'Is sum(1) the same as sum(7)? Give an Output that says so.', 'sum(1):eq(sum(7))', function(v) return v == true or 'x:eq(y) compares values' end },
+      { 'Is sum(1) the same as sum(7)? Give an Output that says so.', 'sum(1):eq(sum(7))',
+        function(v) return v == true or 'x:eq(y) compares values' end },
       { 'Start sum(4) paused, step 3 iterations (h:step(3, "iteration")) and give h:frames()[2].limit.',
-        '(function() local h = df.start(sum(4), nil, {paused = true}) h:step(3, "iteration") local n = h:frames()[2].limit h:cancel() return n end)()', is(4) },
+        '(function() local h = df.start(sum(4), nil, {paused = true}) h:step(3, "iteration") local n = '
+        .. 'h:frames()[2].limit h:cancel() return n end)()', is(4) },
     } },
   { title = 'Captured values',
     text = [[A body may use what was built outside: it is captured. A constant Enter brings it into the frame once, for all iterations. A
@@ -146,12 +161,14 @@ n = while_loop(function(i) return i:lt(5) end, function(i) v:assign_add(1.0) ret
 df.run(n)]],
     ask = 'The last loop has run once. What is v now?',
     answer = function(e) return df.run(e.v) end,
-    why = 'An op with an effect in a body runs each time that the body runs, whether or not anything uses what it gives: five times.',
+    why = 'An op with an effect in a body runs each time that the body runs, whether or not anything uses what it '
+          .. 'gives: five times.',
     picture = function(e) return drawn(e.y) end,
     exercises = {
       { 'What is y?', 'y', is(27) },
       { 'Build a loop of 4 trips that starts at 1 and adds w each time; give its result.',
-        'select(2, while_loop(function(i, x) return i:lt(4) end, function(i, x) return i + 1, x + w end, {df.int32(0), df.float32(1)}))', is(13) },
+        'select(2, while_loop(function(i, x) return i:lt(4) end, function(i, x) return i + 1, x + w end, '
+        .. '{df.int32(0), df.float32(1)}))', is(13) },
     } },
   { title = 'TensorArrays',
     text = [[A TensorArray holds a tensor at each index, inside a graph. Each location is written once and read as often as one likes. ta:write
@@ -166,7 +183,8 @@ squares = ta:stack()]],
     exercises = {
       { 'Give the sum of squares.', 'squares:reduce_sum()', is(14) },
       { 'Split df.float32{1, 2, 3} into a TensorArray with unstack, and read the element at index 1.',
-        "TensorArray('float32', 3):unstack(df.float32{1, 2, 3}):read(1)", is(2, 'TensorArray(dtype, size):unstack(t):read(i)') },
+        "TensorArray('float32', 3):unstack(df.float32{1, 2, 3}):read(1)",
+        is(2, 'TensorArray(dtype, size):unstack(t):read(i)') },
     } },
   { title = 'The gradient of a cond',
     text = [[gradients(y, x) builds more graph. Of a cond it is a cond with the same predicate: the gradient flows back through the branch that was
@@ -190,12 +208,15 @@ _, y = while_loop(function(i, y) return i:lt(3) end, function(i, y) return i + 1
 g = gradients(y, x)]],
     ask = 'y is x^3. What is g at x = 2?',
     answer = function(e) return df.run(e.g) end,
-    why = '3x^2 is 12. The backward loop adds one term in each of its three trips: in each, y * x is differentiated by x.',
+    why = '3x^2 is 12. The backward loop adds one term in each of its three trips: in each, y * x is differentiated '
+          .. 'by x.',
     picture = function(e) return df.draw(e.g, { as = 'tree', depth = 2 }) end,
     exercises = {
-      { 'How many iterations does a run of g count, forward and backward? (df.start(g), h:wait(), h:stats().iterations)',
+      { 'How many iterations does a run of g count, forward and backward? '
+        .. '(df.start(g), h:wait(), h:stats().iterations)',
         '(function() local h = df.start(g) h:wait() return h:stats().iterations end)()', is(6) },
-      { 'The derivative of x * sin(x) at x = 1.', '(function() local x = df.float32(1) return gradients(x * x:sin(), x) end)()', is(math.sin(1) + math.cos(1)) },
+      { 'The derivative of x * sin(x) at x = 1.',
+        '(function() local x = df.float32(1) return gradients(x * x:sin(), x) end)()', is(math.sin(1) + math.cos(1)) },
     } },
   { title = 'What is saved',
     text = [[What the backward loop needs is pushed on a stack in each iteration, and popped on the way back. h:stats() counts pushes and pops;
@@ -209,7 +230,8 @@ gp, ga = gradients(p, x), gradients(a, x)]],
     why = 'None: the derivative of y + x by either is 1, whatever they were. y * x needs y in each iteration.',
     picture = function(e) return tostring(df.saved(e.gp)) end,
     exercises = {
-      { 'How many values are pushed in a run of gp?', '(function() local h = df.start(gp) h:wait() return h:stats().stack_pushes end)()', is(5) },
+      { 'How many values are pushed in a run of gp?',
+        '(function() local h = df.start(gp) h:wait() return h:stats().stack_pushes end)()', is(5) },
       { 'And what is gp at x = 2?', 'gp', is(80) },
     } },
   { title = 'Recompute',
@@ -223,7 +245,8 @@ end
 keep, again = power('keep'), power('recompute')]],
     ask = 'Are keep and again equal? Answer 1 for yes, 0 for no.',
     answer = function(e) return df.run(e.keep) == df.run(e.again) and 1 or 0 end,
-    why = 'They are: what is computed again is computed in the same way from the same values. Random numbers come out the same, too.',
+    why = 'They are: what is computed again is computed in the same way from the same values. Random numbers come out '
+          .. 'the same, too.',
     picture = function(e) return tostring(df.saved(e.again)) end,
     exercises = {
       { 'Give the difference of the two, as an Output.', 'keep - again', is(0) },
@@ -256,18 +279,23 @@ branch once, for the lanes that take it; a loop goes on until the last lane has 
   return k
 end
 ks = df.vmap(steps)(df.int32{1, 6, 7, 5})]],
-    ask = 'Alone, 1 takes 0 steps, 6 takes 8, 7 takes 16, and 5 takes 5. How many iterations does the one loop of ks make?',
+    ask = 'Alone, 1 takes 0 steps, 6 takes 8, 7 takes 16, and 5 takes 5. How many iterations does the one loop of ks '
+          .. 'make?',
     answer = function(e) return count(e.ks, 'iterations') end,
-    why = 'As many as its longest lane. Of the others it computes nothing more: a trip takes the lanes that go on, and puts back what they have come to.',
-    picture = function(e) return ('ks = %s\n%s'):format(tostring(df.run(e.ks)), tostring(df.plot{ steps = df.run(e.ks) }:text{ columns = 40, rows = 8 })) end,
+    why = 'As many as its longest lane. Of the others it computes nothing more: a trip takes the lanes that go on, '
+          .. 'and puts back what they have come to.',
+    picture = function(e) return ('ks = %s\n%s'):format(tostring(df.run(e.ks)),
+        tostring(df.plot{ steps = df.run(e.ks) }:text{ columns = 40, rows = 8 })) end,
     exercises = {
       { 'Write the sum of squares of one row, and give it for each row of df.float32{{1, 2}, {3, 4}} by df.vmap.',
         'df.vmap(function(row) return (row * row):reduce_sum() end)(df.float32{{1, 2}, {3, 4}})', function(v)
-        return df.type(v) == 'tensor' and v.size == 2 and v:at(0) == 5 and v:at(1) == 25 or 'df.vmap(fn)(rows): fn gets one row, and gives a scalar'
+        return df.type(v) == 'tensor' and v.size == 2 and v:at(0) == 5 and v:at(1) == 25
+        or 'df.vmap(fn)(rows): fn gets one row, and gives a scalar'
       end },
       { 'Give the derivative of x^3 at 1, 2 and 3: df.vmap of a function that calls gradients.',
         'df.vmap(function(x) return gradients(x ^ 3, x) end)(df.float32{1, 2, 3})', function(v)
-        return df.type(v) == 'tensor' and v.size == 3 and near(v:at(0), 3) and near(v:at(2), 27) or '3x^2 of each: gradients(x ^ 3, x) is built for one lane'
+        return df.type(v) == 'tensor' and v.size == 3 and near(v:at(0), 3) and near(v:at(2), 27)
+        or '3x^2 of each: gradients(x ^ 3, x) is built for one lane'
       end },
     } },
   { title = 'Several machines',
@@ -291,8 +319,10 @@ _, y = while_loop(function(i, y) return i:lt(5) end, function(i, y) return i + 1
       return table.concat(rows, '\n')
     end,
     exercises = {
-      { 'What is the derivative of y by x? Its loop is cut over the ranks, too.', 'gradients(y, x)', is(63, 'gradients(y, x) is built like any other graph') },
-      { "Double 20 on rank 2, '/rank:2', and add 2 here.", "df.device('/rank:2', function() return df.float32(20) * 2 end) + 2",
+      { 'What is the derivative of y by x? Its loop is cut over the ranks, too.', 'gradients(y, x)',
+        is(63, 'gradients(y, x) is built like any other graph') },
+      { "Double 20 on rank 2, '/rank:2', and add 2 here.",
+        "df.device('/rank:2', function() return df.float32(20) * 2 end) + 2",
         is(42, 'df.device(name, fn) gives what fn returns') },
     },
     done = function() df.cluster.stop() end },

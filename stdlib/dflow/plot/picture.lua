@@ -1,6 +1,7 @@
 --- Plots as pixels: PNG, and what terminals with graphics take, kitty's protocol and sixel.
 --
--- An image is its own pixels. Everything else is drawn as SVG, of which rsvg-convert makes a PNG: fonts are its business.
+-- An image is its own pixels. Everything else is drawn as SVG, of which rsvg-convert makes a PNG: fonts are its
+-- business.
 local core = require 'dflow.backend'
 local errors = require 'dflow.front.errors'
 local files = require 'dflow.exchange.file'
@@ -18,7 +19,8 @@ local function drawn(drawing)
     local said = io.popen(("rsvg-convert -o '%s' '%s' 2>&1"):format(to, from)):read '*a'
     local bytes = core.tensor_bytes(core.read_file(to))
     if bytes:sub(1, 4) ~= '\137PNG' then
-      errors.raise('unimplemented', "plot: a PNG is made by rsvg-convert (of Debian's librsvg2-bin), which says: %s; .svg needs nothing",
+      errors.raise('unimplemented',
+                   "plot: a PNG is made by rsvg-convert (of Debian's librsvg2-bin), which says: %s; .svg needs nothing",
                    said:match '^[^\n]*')
     end
     return bytes
@@ -35,13 +37,20 @@ function M.png(plot, width, height)
   return drawn(svg.write(plot, width, height))
 end
 
--- ---- terminals -------------------------------------------------------------------------------------------------------
+-- ---- terminals ------------------------------------------------------------------------------------------------------
 --- What the terminal can show, as far as the environment tells: 'kitty', 'sixel' or 'text'.
 function M.terminal()
   local term, program = os.getenv 'TERM' or '', os.getenv 'TERM_PROGRAM' or ''
-  if os.getenv 'TMUX' or term:find '^screen' or term:find '^tmux' then return 'text' end      -- what it passes on is not known
-  if os.getenv 'KITTY_WINDOW_ID' or term == 'xterm-kitty' or term == 'xterm-ghostty' or program == 'WezTerm' or program == 'ghostty' then return 'kitty' end
-  if term:find '^foot' or term:find '^mlterm' or term:find '^contour' or term:find 'sixel' or program == 'iTerm.app' then return 'sixel' end
+  -- what it passes on is not known
+  if os.getenv 'TMUX' or term:find '^screen' or term:find '^tmux' then return 'text' end
+  if os.getenv 'KITTY_WINDOW_ID' or term == 'xterm-kitty' or term == 'xterm-ghostty' or program == 'WezTerm'
+    or program == 'ghostty' then
+    return 'kitty'
+  end
+  if term:find '^foot' or term:find '^mlterm' or term:find '^contour' or term:find 'sixel'
+    or program == 'iTerm.app' then
+    return 'sixel'
+  end
   return 'text'
 end
 
@@ -55,14 +64,17 @@ local function kitty(bytes)
   return table.concat(out)
 end
 
-local CUBE, GREYS = 216, 40           -- colours of sixel: red, green and blue in six steps each, and what lies between black and white
+-- colours of sixel: red, green and blue in six steps each, and what lies between black and white
+local CUBE, GREYS = 216, 40
 
 --- The number of a pixel's colour.
 local function colour_at(bytes, at, channels)
   local r, g, b = bytes:byte(at, at + 2)
   if channels < 3 then g, b = r, r end
   local low, high = math.min(r, g, b), math.max(r, g, b)
-  if high - low <= 8 and low > 0 and high < 255 then return CUBE + math.floor((low + high) / 2 / 255 * (GREYS - 1) + 0.5) end
+  if high - low <= 8 and low > 0 and high < 255 then
+    return CUBE + math.floor((low + high) / 2 / 255 * (GREYS - 1) + 0.5)
+  end
   return math.floor(r / 51 + 0.5) * 36 + math.floor(g / 51 + 0.5) * 6 + math.floor(b / 51 + 0.5)
 end
 
@@ -98,7 +110,8 @@ local function sixel(height, width, channels, bytes)
       if not defined[c] then
         local grey = math.floor((c - CUBE) / (GREYS - 1) * 100 + 0.5)
         if c >= CUBE then out[#out + 1] = ('#%d;2;%d;%d;%d'):format(c, grey, grey, grey)
-        else out[#out + 1] = ('#%d;2;%d;%d;%d'):format(c, math.floor(c / 36) * 20, math.floor(c / 6) % 6 * 20, c % 6 * 20) end
+        else out[#out + 1] = ('#%d;2;%d;%d;%d'):format(c, math.floor(c / 36) * 20, math.floor(c / 6) % 6 * 20,
+            c % 6 * 20) end
         defined[c] = true
       end
       out[#out + 1] = ('#%d%s$'):format(c, band_text(colours[c], width))
@@ -113,7 +126,8 @@ end
 local function reduced(image, width, height)
   local share = math.min(width / image.width, height / image.height)
   if share >= 1 then return image end
-  local out = { width = math.max(1, math.floor(image.width * share)), height = math.max(1, math.floor(image.height * share)), channels = image.channels }
+  local out = { width = math.max(1, math.floor(image.width * share)),
+                height = math.max(1, math.floor(image.height * share)), channels = image.channels }
   for y = 0, out.height - 1 do
     for x = 0, out.width - 1 do
       local at = (math.floor(y / share) * image.width + math.floor(x / share)) * image.channels

@@ -11,7 +11,8 @@ function M.enlarged(image, k)
     local row = {}
     for x = 0, image.width - 1 do
       local at = y * span + x * image.channels
-      local pixel = image.channels == 1 and string.char(image[at + 1]) or string.char(image[at + 1], image[at + 2], image[at + 3])
+      local pixel = image.channels == 1 and string.char(image[at + 1])
+        or string.char(image[at + 1], image[at + 2], image[at + 3])
       row[x + 1] = pixel:rep(k)
     end
     rows[y + 1] = table.concat(row):rep(k)
@@ -20,7 +21,9 @@ function M.enlarged(image, k)
 end
 
 --- How often a pixel of the image goes into width by height: at least once.
-function M.times(image, width, height) return math.max(1, math.floor(math.min(width / image.width, height / image.height))) end
+function M.times(image, width, height)
+  return math.max(1, math.floor(math.min(width / image.width, height / image.height)))
+end
 
 --- An image as a PNG of at most width by height, or of its own size.
 function M.of_image(image, width, height)

@@ -32,7 +32,8 @@ end
 --- Ticks within the range: {{at, text}, …}, about n of them.
 function M.ticks(low, high, n)
   local step, list = step_of(low, high, n), {}
-  local digits = math.max(0, -math.floor(math.log(step) / math.log(10) + 1e-9)) + 0      -- not -0, which LuaJIT writes so
+  -- not -0, which LuaJIT writes so
+  local digits = math.max(0, -math.floor(math.log(step) / math.log(10) + 1e-9)) + 0
   local largest = math.max(math.abs(low), math.abs(high))
   local form = (largest >= 1e6 or digits > 5) and '%.3g' or ('%%.%df'):format(digits)
   for i = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) do
@@ -41,14 +42,16 @@ function M.ticks(low, high, n)
   return list
 end
 
---- Ticks of a logarithmic range: powers of ten, and between them 2 and 5 times these where the range is short; where it has hardly any of
--- these, those of any range.
+--- Ticks of a logarithmic range: powers of ten, and between them 2 and 5 times these where the range is short; where it
+-- has hardly any of these, those of any range.
 local function log_ticks(low, high, n)
   local list, short = {}, high / low < 200
   for power = math.floor(math.log(low) / math.log(10) - 1e-9), math.ceil(math.log(high) / math.log(10) + 1e-9) do
     for _, digit in ipairs(short and { 1, 2, 5 } or { 1 }) do
       local at = digit * 10 ^ power
-      if at >= low * (1 - 1e-9) and at <= high * (1 + 1e-9) then list[#list + 1] = { at, (at >= 1e4 and at < 1e7 and '%.0f' or '%.4g'):format(at) } end
+      if at >= low * (1 - 1e-9) and at <= high * (1 + 1e-9) then
+        list[#list + 1] = { at, (at >= 1e4 and at < 1e7 and '%.0f' or '%.4g'):format(at) }
+      end
     end
   end
   return #list < 2 and M.ticks(low, high, n) or list
@@ -72,11 +75,13 @@ function M.axis(lists, log, zero)
   local low, high = M.range(kept)
   if zero and not log and high > 0 then high = high + 0.05 * (high - low) end      -- the line does not lie on the frame
   if not log then
-    return { low = low, high = high, share = function(v) return (v - low) / (high - low) end, ticks = function(n) return M.ticks(low, high, n) end }
+    return { low = low, high = high, share = function(v) return (v - low) / (high - low) end,
+             ticks = function(n) return M.ticks(low, high, n) end }
   end
   if low <= 0 then low, high = 1, 10 end
   local wide = math.log(high / low)
-  return { low = low, high = high, share = function(v) return v > 0 and math.log(v / low) / wide or 0 / 0 end, ticks = function(n) return log_ticks(low, high, n) end }
+  return { low = low, high = high, share = function(v) return v > 0 and math.log(v / low) / wide or 0 / 0 end,
+           ticks = function(n) return log_ticks(low, high, n) end }
 end
 
 return M

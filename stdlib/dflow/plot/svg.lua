@@ -43,7 +43,8 @@ local function axes(out, plot, box, across, up)
   end
   if plot.ylabel then
     local y = box.y + box.h / 2
-    out[#out + 1] = ('<text x="14" y="%g" text-anchor="middle" transform="rotate(-90 14 %g)" fill="#222222">%s</text>'):format(y, y, escaped(plot.ylabel))
+    out[#out + 1] = ('<text x="14" y="%g" text-anchor="middle" transform="rotate(-90 14 %g)" fill="#222222">%s</text>')
+      :format(y, y, escaped(plot.ylabel))
   end
 end
 

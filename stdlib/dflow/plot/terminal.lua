@@ -1,4 +1,5 @@
---- Plots as text: points and lines in braille, eight dots a cell; bars and heat maps in blocks. Without UTF-8, in ASCII.
+--- Plots as text: points and lines in braille, eight dots a cell; bars and heat maps in blocks. Without UTF-8, in
+-- ASCII.
 local scale = require 'dflow.plot.scale'
 
 local M = {}
@@ -19,7 +20,8 @@ Canvas.__index = Canvas
 
 --- Cells of two by four dots; of one dot each in ASCII.
 local function canvas(columns, rows, ascii)
-  return setmetatable({ columns = columns, rows = rows, cells = {}, owner = {}, series = 1, ascii = ascii, wide = ascii and 1 or 2, high = ascii and 1 or 4 }, Canvas)
+  return setmetatable({ columns = columns, rows = rows, cells = {}, owner = {}, series = 1, ascii = ascii, wide = ascii
+                        and 1 or 2, high = ascii and 1 or 4 }, Canvas)
 end
 
 --- Dot x, y from the left and top, from 0.
@@ -65,7 +67,8 @@ local function framed(rows, ticks, plot, low_x, high_x, columns, ascii)
   if plot.title then lines[1] = (' '):rep(width + 2) .. plot.title end
   for i, row in ipairs(rows) do
     local text = ticks[i]
-    lines[#lines + 1] = ('%' .. width .. 's%s%s'):format(text or '', text and (ascii and '+' or '┤') or (ascii and '|' or '│'), row):gsub('%s+$', '')
+    lines[#lines + 1] = ('%' .. width .. 's%s%s'):format(text or '', text and (ascii and '+' or '┤')
+        or (ascii and '|' or '│'), row):gsub('%s+$', '')
   end
   lines[#lines + 1] = (' '):rep(width) .. (ascii and '+' or '└') .. (ascii and '-' or '─'):rep(columns)
   if low_x then
@@ -88,7 +91,8 @@ local function points(plot, columns, rows, ascii, colour)
   local c = canvas(columns, rows, ascii)
   local xs, ys = {}, {}
   for i, s in ipairs(plot.series) do xs[i], ys[i] = s.x, s.y end
-  local across, up = scale.axis(xs, plot.log and plot.log:find 'x'), scale.axis(ys, plot.log and plot.log:find 'y', plot.zero)
+  local across, up = scale.axis(xs, plot.log and plot.log:find 'x'),
+    scale.axis(ys, plot.log and plot.log:find 'y', plot.zero)
   local wide, high = columns * c.wide - 1, rows * c.high - 1
   for k, s in ipairs(plot.series) do
     c.series = k
@@ -139,7 +143,9 @@ local function shades(plot, columns, rows, ascii)
     for i = 1, cells_x do
       local sum, n = 0, 0
       for y = math.floor((j - 1) * height / cells_y) + 1, math.floor(j * height / cells_y) do
-        for x = math.floor((i - 1) * width / cells_x) + 1, math.floor(i * width / cells_x) do sum, n = sum + m[y][x], n + 1 end
+        for x = math.floor((i - 1) * width / cells_x) + 1, math.floor(i * width / cells_x) do
+          sum, n = sum + m[y][x], n + 1
+        end
       end
       local share = (sum / n - low) / (high - low)
       parts[i] = set[share == share and math.max(0, math.min(4, math.floor(share * 4 + 0.5))) or 0]:rep(wide)
@@ -166,7 +172,8 @@ local function half_blocks(plot, columns, rows)
   for y = 0, high - 1, 2 do
     local parts = {}
     for x = 0, wide - 1 do
-      parts[x + 1] = ('\27[38;2;%sm%s▀'):format(pixel(x, y), y + 1 < high and ('\27[48;2;%sm'):format(pixel(x, y + 1)) or '\27[49m')
+      parts[x + 1] = ('\27[38;2;%sm%s▀'):format(pixel(x, y), y + 1 < high and ('\27[48;2;%sm'):format(pixel(x, y + 1))
+                                                or '\27[49m')
     end
     lines[#lines + 1] = table.concat(parts) .. '\27[0m'
   end
@@ -183,7 +190,8 @@ function M.text(plot, columns, rows, ascii, colour)
   local names = {}
   for k, s in ipairs(plot.series) do
     local many = s.name and #plot.series > 1
-    names[#names + 1] = many and colour and coloured(s.name, k) or many and ascii and MARKS[(k - 1) % #MARKS + 1] .. ' ' .. s.name or s.name
+    names[#names + 1] = many and colour and coloured(s.name, k) or many and ascii and MARKS[(k - 1) % #MARKS + 1] .. ' '
+      .. s.name or s.name
   end
   return #names > 0 and text .. '\n' .. table.concat(names, ', ') or text
 end

@@ -1,6 +1,7 @@
 --- The prompt's breakpoints: what `:break` is told, those of a paused run and those for every run to come.
 --
--- They are numbered together. A run has numbers of its own for those it knows; `by_run` says which is which, and goes with the run.
+-- They are numbered together. A run has numbers of its own for those it knows; `by_run` says which is which, and goes
+-- with the run.
 local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
 local registry = require 'dflow.front.registry'
@@ -8,13 +9,16 @@ local registry = require 'dflow.front.registry'
 local M = {}
 local unpack = table.unpack or unpack
 local list, serial = {}, 0                                  -- for every run: {number, text, spec, met, limit, spent}
-local by_run = setmetatable({}, { __mode = 'k' })           -- handle -> its number -> entry; `own` where it is of that run alone
+-- handle -> its number -> entry; `own` where it is of that run alone
+local by_run = setmetatable({}, { __mode = 'k' })
 
 --- A condition as a function of the value. `what` is told with a mistake: the command.
 function M.condition(expression, what)
   local chunk, why = load('local v = ... return ' .. expression, '=condition')
   if chunk then return chunk end
-  if tostring(why):find("near '?<eof>'?$") then error(("%s: '%s' is not finished: something is missing behind it"):format(what, expression), 0) end
+  if tostring(why):find("near '?<eof>'?$") then
+    error(("%s: '%s' is not finished: something is missing behind it"):format(what, expression), 0)
+  end
   error(("%s: '%s' is no condition on v: %s"):format(what, expression, tostring(why):gsub('^condition:%d+: ', '')), 0)
 end
 
@@ -23,11 +27,16 @@ local function check(spec, text)
   local op, line = spec.op, spec.line
   if op and op:find('^%d+$') then error((":break: '%s' is no place; did you mean 'line %s'?"):format(op, op), 0) end
   if op == 'line' or op == 'if' or op == 'frame' then
-    error((':break %s'):format(({ line = 'line n: the number of a line is missing', frame = 'frame name: the name of a loop is missing',
+    error((':break %s'):format(({ line = 'line n: the number of a line is missing',
+                                  frame = 'frame name: the name of a loop is missing',
       ['if'] = '… if: a condition on v is missing, such as if v > 20' })[op]), 0)
   end
-  if line == 0 or (type(line) == 'string' and not line:find('%d')) then error((":break line n: n is a number from 1 up, or file:n, not '%s'"):format(tostring(line)), 0) end
-  if op and op:find('@', 1, true) then error((":break: '%s' is no place; a node and an iteration stand apart: Mul while:6"):format(text), 0) end
+  if line == 0 or (type(line) == 'string' and not line:find('%d')) then
+    error((":break line n: n is a number from 1 up, or file:n, not '%s'"):format(tostring(line)), 0)
+  end
+  if op and op:find('@', 1, true) then
+    error((":break: '%s' is no place; a node and an iteration stand apart: Mul while:6"):format(text), 0)
+  end
 end
 
 --- `Mul while:6 if v > 20 limit 3` as what h:break_at takes, and the limit.
@@ -59,9 +68,14 @@ function M.parse(text)
   end
   if #words == 2 and words[2]:find('^%d+$') then                    -- `:break lin 1` was meant as a line
     local near = require 'dflow.front.nearest'(words[1], { 'line', 'frame', 'iteration' })
-    if near then error((":break: '%s %s' is no place; did you mean '%s %s'?"):format(words[1], words[2], near, words[2]), 0) end
+    if near then
+      error((":break: '%s %s' is no place; did you mean '%s %s'?"):format(words[1], words[2], near, words[2]), 0)
+    end
   end
-  if #words > 1 then error((":break: '%s' is no place: an op or a node, then a loop or its iteration, such as Mul while:6"):format(table.concat(words, ' ')), 0) end
+  if #words > 1 then
+    error((":break: '%s' is no place: an op or a node, then a loop or its iteration, such as Mul while:6"):format(
+        table.concat(words, ' ')), 0)
+  end
   spec.op = words[1] or spec.op
   check(spec, text)
   if expression then spec.when = M.condition(expression, ':break … if') end
@@ -110,12 +124,15 @@ local function has_loop(g, name)
   return false
 end
 
---- What of the place of a breakpoint for runs to come is in no graph so far; nil when all of it is there. A loop's name alone is that loop.
+--- What of the place of a breakpoint for runs to come is in no graph so far; nil when all of it is there. A loop's name
+-- alone is that loop.
 local function unknown(spec, g)
   if spec.op or spec.name or spec.line then
     local found, why = pcall(inspect.matching, g, spec.op, spec.name, spec.line)
     if not found and why.code ~= 'not_found' then error(why.message:gsub('^break_at', ':break'), 0) end
-    if not found and not (spec.op and registry.has(spec.op)) then return spec.op or spec.name or ('line %s'):format(tostring(spec.line)) end
+    if not found and not (spec.op and registry.has(spec.op)) then
+      return spec.op or spec.name or ('line %s'):format(tostring(spec.line))
+    end
   end
   local frame = spec.frame and spec.frame:gsub(':%d+$', ''):match('[^/]*$')
   return frame and not has_loop(g, frame) and spec.frame or nil
@@ -132,7 +149,8 @@ function M.add(h, text)
   serial = serial + 1
   local says = ('breakpoint %d%s'):format(entry.number, expression and ': if ' .. expression or '')
   if h then return says end
-  return says .. ', of every run from now on' .. (missing and (';\nso far the graph has nothing that fits `%s`'):format(missing) or '')
+  return says .. ', of every run from now on'
+    .. (missing and (';\nso far the graph has nothing that fits `%s`'):format(missing) or '')
 end
 
 --- A run has stopped: it is counted, and one that has stopped often enough is met no more.
@@ -175,7 +193,8 @@ function M.list(h, say)
   end
   table.sort(known, function(a, b) return a.number < b.number end)
   for _, entry in ipairs(known) do
-    say(('breakpoint %d: %s%s%s'):format(entry.number, entry.text, entry.met > 0 and ('  met %d time%s'):format(entry.met, entry.met == 1 and '' or 's') or '',
+    say(('breakpoint %d: %s%s%s'):format(entry.number, entry.text, entry.met > 0
+                                         and ('  met %d time%s'):format(entry.met, entry.met == 1 and '' or 's') or '',
       entry.spent and ', its limit' or ''))
   end
   if not known[1] then say('no breakpoints; :break WHERE sets one, :break? says how') end

@@ -1,9 +1,9 @@
 --- The text being edited, as tokens: what is coloured how, which bracket belongs to which, which call the cursor is in.
 --
--- Lines and columns count from 0, as the editor's do. A line is a record {text, from, to, n, kinds, firsts, lasts, declares, begins,
--- net, low, commas, last}: `from` and `to` are the lexer's states before and after it, `begins` marks a line that begins an input of
--- its own, the last four (weigh) are made when first needed. Only lines that changed are lexed again, and those behind them while
--- their state differs; styles are made for the lines that are on the screen.
+-- Lines and columns count from 0, as the editor's do. A line is a record {text, from, to, n, kinds, firsts, lasts,
+-- declares, begins, net, low, commas, last}: `from` and `to` are the lexer's states before and after it, `begins` marks
+-- a line that begins an input of its own, the last four (weigh) are made when first needed. Only lines that changed are
+-- lexed again, and those behind them while their state differs; styles are made for the lines that are on the screen.
 local lexer = require 'dflow.front.lexer'
 local opens, closes = require('dflow.repl.locals').opens, require('dflow.repl.locals').closes
 
@@ -51,8 +51,9 @@ local function declared(r)
   return names
 end
 
---- What a line does to the depth of brackets and blocks on the way backwards over it: `net`, what it adds; `low`, the least sum
--- on the way; `commas`, those that stand at the depth of the line's end; `last`, its last token that is no comment.
+--- What a line does to the depth of brackets and blocks on the way backwards over it: `net`, what it adds; `low`, the
+-- least sum on the way; `commas`, those that stand at the depth of the line's end; `last`, its last token that is no
+-- comment.
 local function weigh(r)
   local text, kinds, firsts, lasts = r.text, r.kinds, r.firsts, r.lasts
   local depth, low, commas = 0, 0, 0
@@ -75,7 +76,8 @@ local function weigh(r)
   r.net, r.low, r.commas, r.last = depth, low, commas, last
 end
 
---- @param knows  table of functions: global(name) -> true, false or 'builtin'; field(base, name) -> false when base has no such field
+--- @param knows  table of functions: global(name) -> true, false or 'builtin'; field(base, name) -> false when base has
+--               no such field
 function M.new(knows)
   local lines = {}             -- from 1
   local counts = {}            -- how many lines declare a name
@@ -99,8 +101,8 @@ function M.new(knows)
     return r
   end
 
-  --- Lines first … first + removed - 1 became the lines of text. A line that is edited, split or joined to the one behind it begins an
-  -- input if it did before.
+  --- Lines first … first + removed - 1 became the lines of text. A line that is edited, split or joined to the one
+  -- behind it begins an input if it did before.
   function B.replace(first, removed, text)
     local made, state = {}, lines[first] and lines[first].to
     local begins = lines[first + 1] and lines[first + 1].begins
@@ -198,8 +200,9 @@ function M.new(knows)
   end
   local previous = B.previous
 
-  --- The innermost `(`, `{`, `[` or block that is open before token k of a line: line, token, its word, and how many commas stand
-  -- between at its level; nil when none is open, or none within `limit` lines. A line that cannot hold it is passed in one step.
+  --- The innermost `(`, `{`, `[` or block that is open before token k of a line: line, token, its word, and how many
+  -- commas stand between at its level; nil when none is open, or none within `limit` lines. A line that cannot hold it
+  -- is passed in one step.
   function B.opener(line, k, limit)
     local depth, commas = 0, 0
     local at
@@ -278,7 +281,8 @@ function M.new(knows)
     end
   end
 
-  --- The two brackets to mark when the cursor is behind one or on one: line, column, line, column. Nothing when it has no partner.
+  --- The two brackets to mark when the cursor is behind one or on one: line, column, line, column. Nothing when it has
+  -- no partner.
   function B.brackets(line, column)
     local r = lines[line + 1]
     if not r then return end
@@ -294,7 +298,7 @@ function M.new(knows)
     end
   end
 
-  -- ---- styles --------------------------------------------------------------------------------------------------------
+  -- ---- styles -------------------------------------------------------------------------------------------------------
   local style_of = { keyword = 'k', constant = 't', number = 'd', string = 's', comment = 'c', op = 'o', error = 'e' }
 
   --- Is token k the key of a table constructor or an assignment, or a parameter: a name that is not read?
@@ -305,7 +309,9 @@ function M.new(knows)
     if before == '.' or before == ':' then
       local base = kinds[k - 2] == 'name' and not (kinds[k - 3] == 'op' and text:find('^[.:]', firsts[k - 3]))
         and sub(text, firsts[k - 2], lasts[k - 2])
-      if base and before == '.' and not counts[base] and knows.field(base, name) == false and cursor ~= lasts[k] then return 'w' end
+      if base and before == '.' and not counts[base] and knows.field(base, name) == false and cursor ~= lasts[k] then
+        return 'w'
+      end
       return 'f'
     end
     if counts[name] then return 'n' end

@@ -16,7 +16,9 @@ local function chunk_of(rest, usage)
   if not session.complete(rest) then error(("'%s' is not finished: something is missing behind it"):format(rest), 0) end
   local chunk, why = session.compile(rest)
   if not chunk then error(why, 0) end
-  if rest:find '^[%a_][%w_]*$' and chunk() == nil then error(("'%s' is nil: nothing to look at has that name"):format(rest), 0) end
+  if rest:find '^[%a_][%w_]*$' and chunk() == nil then
+    error(("'%s' is nil: nothing to look at has that name"):format(rest), 0)
+  end
   return chunk
 end
 
@@ -30,11 +32,14 @@ end
 -- ---- help ---------------------------------------------------------------------------------------------------------
 -- The commands by what they are for; one that is not here, as a user's own, is among the others.
 local GROUPS = {
-  { 'names', 'what is there to know', 'help doc where graph plot nodes outputs grad placement saved inputs explain disasm' },
-  { 'runs', 'a run that stands still, or is over', 'frames tokens stacks why whynot value back forward swap runs attach record diff' },
+  { 'names', 'what is there to know',
+    'help doc where graph plot nodes outputs grad placement saved inputs explain disasm' },
+  { 'runs', 'a run that stands still, or is over',
+    'frames tokens stacks why whynot value back forward swap runs attach record diff' },
   { 'steps', 'where a run stops, and how it goes on', 'break unbreak step continue pause cancel' },
   { 'time', 'time and memory', 'time timeit prof src trace whatif top mem stats cluster' },
-  { 'session', 'what was typed here', 'history locals watch unwatch save load run edit set alias sh autograph serve learn quit' },
+  { 'session', 'what was typed here',
+    'history locals watch unwatch save load run edit set alias sh autograph serve learn quit' },
 }
 
 for _, g in ipairs(GROUPS) do commands.groups[g[1]] = true end
@@ -75,13 +80,17 @@ local function describe(names, lines)
 end
 
 local ASKED = {
-  { '?name', 'what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, ?x, ?12' },
+  { '?name', 'what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, '
+             .. '?x, ?12' },
   { '?pattern*', 'the names that match' },
   { '??name', 'where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels' },
 }
-local NOTES = ':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a file. '
-  .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the last two values, '
-  .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Right takes what is grey, Ctrl-R searches, Ctrl-C pauses a run and asks, Ctrl-D leaves.'
+local NOTES = ':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a '
+              .. 'file. '
+  .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the '
+     .. 'last two values, '
+  .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Right takes what is grey, Ctrl-R searches, '
+     .. 'Ctrl-C pauses a run and asks, Ctrl-D leaves.'
 
 command('help', function(rest)
   local help = require 'dflow.docs.help'             -- with all that is told of names: not while the prompt begins
@@ -94,7 +103,9 @@ command('help', function(rest)
     end
   end
   if rest ~= '' and rest ~= 'all' then return require('dflow.repl.where').what(rest) end
-  for _, ask in ipairs(ASKED) do split(('%-12s %s'):format(ask[1], (help.wrap(ask[2], (' '):rep(13)):gsub('^%s+', ''))), lines) end
+  for _, ask in ipairs(ASKED) do
+    split(('%-12s %s'):format(ask[1], (help.wrap(ask[2], (' '):rep(13)):gsub('^%s+', ''))), lines)
+  end
   for _, g in ipairs(groups()) do
     lines[#lines + 1] = ''
     split(help.wrap(('%s: %s'):format(g[1], g[2]), ''), lines)
@@ -105,7 +116,9 @@ command('help', function(rest)
     end
   end
   lines[#lines + 1] = ''
-  if rest ~= 'all' then split(help.wrap(':help all describes them, :help runs those of a group, :why? one of them', ''), lines) end
+  if rest ~= 'all' then
+    split(help.wrap(':help all describes them, :help runs those of a group, :why? one of them', ''), lines)
+  end
   split(help.wrap(NOTES, ''), lines)
   return table.concat(lines, '\n')
 end, 'help [name | group | all] - the commands in groups, or what there is to know about a name')
@@ -136,7 +149,9 @@ command('history', function(rest, say, repl)
   else
     for i, input in ipairs(session.inputs) do list[i] = input.text end
   end
-  if rest ~= '' and rest ~= 'all' and not rest:find('^%d+$') then error('usage: :history [n | all]; :history ~text shows those that mention it', 0) end
+  if rest ~= '' and rest ~= 'all' and not rest:find('^%d+$') then
+    error('usage: :history [n | all]; :history ~text shows those that mention it', 0)
+  end
   local last = tonumber(rest) or #list
   for i = math.max(1, #list - last + 1), #list do
     local number = rest == 'all' and ('%5d'):format(i) or ('%8s'):format(('In[%d]'):format(i))
@@ -147,7 +162,8 @@ end, [[history [n | all] - the inputs of this session, numbered as Out is; the l
 
 command('save', function(rest, say)
   if rest == '' then error('usage: :save file.lua', 0) end
-  files.write(rest, require('dflow.repl.script').of(session.inputs, ('a session of %s'):format(os.date('%Y-%m-%d %H:%M'))))
+  files.write(rest, require('dflow.repl.script').of(
+      session.inputs, ('a session of %s'):format(os.date('%Y-%m-%d %H:%M'))))
   local n = 0
   for _, input in ipairs(session.inputs) do n = n + (input.ok and 1 or 0) end
   say(('%d inputs are in %s; run it with: dflow %s'):format(n, rest, rest))
@@ -222,7 +238,9 @@ command('autograph', function(rest, say, repl)
   if rest ~= '' and rest ~= 'on' and rest ~= 'off' then error('autograph is on or off', 0) end
   if rest ~= '' then
     autograph.whole = rest == 'on'
-    if repl.program and not debug.getregistry().LUA_NOENV then session.remembered(repl.program, 'autograph', autograph.whole) end
+    if repl.program and not debug.getregistry().LUA_NOENV then
+      session.remembered(repl.program, 'autograph', autograph.whole)
+    end
   end
   say(autograph.whole and 'autograph is on: if, while, for and comparisons of Outputs build the graph'
       or 'autograph is off: if, while and for are decided while the graph is built')
@@ -232,17 +250,22 @@ function() return { { 'on', 'what is typed from now on is rewritten' }, { 'off',
 
 -- ---- settings -----------------------------------------------------------------------------------------------------
 local settings = {
-  print = { 'how large tensors are shown: auto, full or summary', function() return values.options.print end, function(v)
+  print = { 'how large tensors are shown: auto, full or summary', function() return values.options.print end,
+            function(v)
     if v ~= 'auto' and v ~= 'full' and v ~= 'summary' then error('print is auto, full or summary', 0) end
     values.options.print = v
   end, { 'auto', 'full', 'summary' } },
-  theme = { 'colours: ' .. table.concat(values.theme_names(), ', '), function() return tostring(values.theme) end, function(v)
+  theme = { 'colours: ' .. table.concat(values.theme_names(), ', '), function() return tostring(values.theme) end,
+            function(v)
     local ok, why = values.set_theme(v)
     if not ok then error(why, 0) end
   end, values.theme_names() },
 }
-settings.images = { 'how plots are shown: auto, text, kitty or sixel', function() return values.options.images end, function(v)
-  if v ~= 'auto' and v ~= 'text' and v ~= 'kitty' and v ~= 'sixel' then error('images is auto, text, kitty or sixel', 0) end
+settings.images = { 'how plots are shown: auto, text, kitty or sixel', function() return values.options.images end,
+                    function(v)
+  if v ~= 'auto' and v ~= 'text' and v ~= 'kitty' and v ~= 'sixel' then
+    error('images is auto, text, kitty or sixel', 0)
+  end
   values.options.images = v
 end, { 'auto', 'text', 'kitty', 'sixel' } }
 --- A setting that is on or off.
@@ -252,11 +275,14 @@ local function switch(name, about, get, set)
     set(v == 'on')
   end, { 'on', 'off' } }
 end
-switch('numbers', "the prompt has the input's number, as In[n] and Out[n] do", function() return values.options.numbers end,
+switch('numbers', "the prompt has the input's number, as In[n] and Out[n] do",
+       function() return values.options.numbers end,
   function(on) values.options.numbers = on end)
-switch('suggest', 'the rest of an input of before stands grey behind what is typed; Right or End takes it', function() return values.options.suggest end,
+switch('suggest', 'the rest of an input of before stands grey behind what is typed; Right or End takes it',
+       function() return values.options.suggest end,
   function(on) values.options.suggest = on end)
-settings.marks = { 'prompts and places of files are marked for the terminal: auto, on or off', function() return marks.setting end, function(v)
+settings.marks = { 'prompts and places of files are marked for the terminal: auto, on or off',
+                   function() return marks.setting end, function(v)
   if v ~= 'auto' and v ~= 'on' and v ~= 'off' then error('marks is auto, on or off', 0) end
   marks.setting = v
 end, { 'auto', 'on', 'off' } }
@@ -269,18 +295,22 @@ end, function(v)
   if not known then error('engine is auto, tokens, native or primitives', 0) end
   require('dflow.front.session').renew(df.default_graph(), { engine = v })
 end, engines }
-settings.primitives = { 'every node fires and can be stopped at: Merge, LoopCond, constants, Identities, too', function()
+settings.primitives = { 'every node fires and can be stopped at: Merge, LoopCond, constants, Identities, too',
+                        function()
   return settings.engine[2]() == 'primitives' and 'on' or 'off'
 end, function(v)
   if v ~= 'on' and v ~= 'off' then error('primitives is on or off', 0) end
   settings.engine[3](v == 'on' and 'primitives' or 'auto')
 end, { 'on', 'off' } }
-switch('record', 'runs keep the values that their nodes made', function() return require('dflow.repl.inspector').record end,
+switch('record', 'runs keep the values that their nodes made',
+       function() return require('dflow.repl.inspector').record end,
   function(on) require('dflow.repl.inspector').record = on or nil end)
 local function number_setting(name, about, holder, least)
   settings[name] = { about, function() return ('%.0f'):format(holder[name]) end, function(v)
     local n = tonumber(v)
-    if not n or n < least or n ~= math.floor(n) then error(('%s is a whole number from %d up'):format(name, least), 0) end
+    if not n or n < least or n ~= math.floor(n) then
+      error(('%s is a whole number from %d up'):format(name, least), 0)
+    end
     holder[name] = n
   end }
 end
@@ -305,7 +335,9 @@ command('set', function(rest, say)
     return
   end
   local s = settings[name]
-  if not s then error(("there is no setting '%s'%s"):format(name, require('dflow.front.errors').hint(name, setting_names())), 0) end
+  if not s then
+    error(("there is no setting '%s'%s"):format(name, require('dflow.front.errors').hint(name, setting_names())), 0)
+  end
   if value == '' and name == 'primitives' then value = 'on' end
   if value == '' then return ('%s %s'):format(name, s[2]()) end
   s[3](value)
@@ -321,7 +353,8 @@ end, 'set [name [value]] - how values are shown, what runs graphs; alone: all se
 end)
 
 -- ---- graphs and runs ----------------------------------------------------------------------------------------------
-local graph_forms = { { 'tree', 'boxes within boxes, a line for each node' }, { 'let', 'typed lines, cond{…} and while{…} nested' },
+local graph_forms = { { 'tree', 'boxes within boxes, a line for each node' },
+                      { 'let', 'typed lines, cond{…} and while{…} nested' },
                       { 'dot', 'for Graphviz' }, { 'svg', 'a picture' } }
 local graph_stages = { { 'built', 'as it was typed' }, { 'lowered', 'the primitives, and what a run makes of them' },
                        { 'gradient', 'with the gradient' }, { 'partitioned', 'by device' } }
@@ -380,7 +413,9 @@ end
 command('graph', function(rest, _, _, path)
   local part, seen = graph_part(rest)
   local expression, form, stage = graph_words(part)
-  local x = value_of(expression, ':graph x [as tree | let | dot | svg] [at built | lowered | gradient | partitioned] [depth n | only name | around node n]')
+  local x = value_of(expression,
+                     ':graph x [as tree | let | dot | svg] [at built | lowered | gradient | partitioned] [depth n | '
+                     .. 'only name | around node n]')
   local ending = path and path:match '%.(%a+)$'
   form = form or ({ svg = 'svg', dot = 'dot', gv = 'dot' })[ending] or next(seen) and 'tree' or 'let'
   local text = not form or form == 'tree' or form == 'let'
@@ -400,7 +435,8 @@ boxes by itself.
   if rest:find '%sat%s+%a*$' then return graph_stages end
 end)
 
-local plot_kinds = { { 'line', 'lines' }, { 'scatter', 'points x, y' }, { 'histogram', 'how many lie where' }, { 'heatmap', 'a matrix in colours' }, { 'image', 'pixels' } }
+local plot_kinds = { { 'line', 'lines' }, { 'scatter', 'points x, y' }, { 'histogram', 'how many lie where' },
+                     { 'heatmap', 'a matrix in colours' }, { 'image', 'pixels' } }
 
 --- `histogram x` or `x as hist`: the kind and the expression; nil where no kind is named.
 local function plot_words(rest)
@@ -430,14 +466,16 @@ command('placement', function(rest, say)
   local list, width, op = df.default_session():placement(x), 4, 2
   for _, p in ipairs(list) do width, op = math.max(width, #p.node), math.max(op, #p.op) end
   for _, p in ipairs(list) do
-    say(('%-' .. math.min(width, 40) .. 's %-' .. math.min(op, 24) .. 's %-8s %s'):format(p.node, p.op, p.device, p.why))
+    say(('%-' .. math.min(width, 40) .. 's %-' .. math.min(op, 24) .. 's %-8s %s'):format(p.node, p.op, p.device,
+        p.why))
   end
   if list.one_owner then say('one owner turns all of it: ' .. list.one_owner) end
   local on = {}
   for device, owner in pairs(list.owners or {}) do on[#on + 1] = ('%s by owner %d'):format(device, owner) end
   table.sort(on)
   if on[1] then say(table.concat(on, ', ')) end
-end, 'placement x - the device of every node that x needs, why it runs there, and which owner turns it, where there are several')
+end, 'placement x - the device of every node that x needs, why it runs there, and which owner turns it, where there '
+     .. 'are several')
 
 command('saved', function(rest)
   return tostring(df.saved(value_of(rest, ':saved loss')))
@@ -483,11 +521,13 @@ command('mem', function(_, say)
   end
   say(('%-10s %s'):format('Lua', bytes(collectgarbage('count') * 1024)))
   for _, v in ipairs(df.global_variables()) do say(('  %s'):format(values.brief(v))) end
-end, 'mem - memory of each device, of the run in progress or of the default session, and of Lua; the variables of the default graph')
+end, 'mem - memory of each device, of the run in progress or of the default session, and of Lua; the variables of the '
+     .. 'default graph')
 
 --- What came and went between this process and a rank.
 local function traffic(r)
-  return ('%s messages, %s out, %s in%s'):format(text.number(r.sent.messages + r.received.messages, 4), bytes(r.sent.bytes),
+  return ('%s messages, %s out, %s in%s'):format(text.number(r.sent.messages + r.received.messages, 4),
+      bytes(r.sent.bytes),
     bytes(r.received.bytes), r.latency and (', %s away'):format(require('dflow.repl.timing').seconds(r.latency)) or '')
 end
 
@@ -504,9 +544,12 @@ command('cluster', function(rest, say)
   for _, r in ipairs(cluster.ranks()) do
     say(('/rank:%d  %-12s pid %-8d %-6s %s'):format(r.rank, r.host, r.pid, r.state,
         r.why or r.rank == 0 and 'this process' or traffic(r)))
-    if r.waits then say(('         waits for `%s` from rank %d, for %.1f s'):format(r.waits.what, r.waits.rank, r.waits.seconds)) end
+    if r.waits then
+      say(('         waits for `%s` from rank %d, for %.1f s'):format(r.waits.what, r.waits.rank, r.waits.seconds))
+    end
   end
-end, 'cluster [n | restart | stop] - the ranks of a cluster: host, process, state, what came and went, how far it is, and what its runs wait for; '
+end, 'cluster [n | restart | stop] - the ranks of a cluster: host, process, state, what came and went, how far it is, '
+     .. 'and what its runs wait for; '
   .. 'starts n, the dead ones anew, or ends them')
 
 command('stats', function(_, say)

@@ -1,8 +1,8 @@
 --- The commands of the prompt: what they have in common. `repl.command(name, fn, doc)` adds one.
 --
--- A command is called as fn(rest, say, repl, path, seen): the rest of its line, a function that prints a line, the file that it goes to,
--- if any, and whether all that it says is shown to a user as it is; what it returns as a string is printed too. `true` leaves the
--- prompt. On every command: `:cmd?` shows its
+-- A command is called as fn(rest, say, repl, path, seen): the rest of its line, a function that prints a line, the file
+-- that it goes to, if any, and whether all that it says is shown to a user as it is; what it returns as a string is
+-- printed too. `true` leaves the prompt. On every command: `:cmd?` shows its
 -- doc, `:cmd … ~pattern` keeps the lines
 -- that match, `:cmd … > file` writes to a file. Any unique beginning of a name will do.
 local errors = require 'dflow.front.errors'
@@ -20,8 +20,12 @@ M.graph = nil
 -- @param complete  nil, or function(rest) -> a list of {word, help} for Tab, or nil where an expression stands
 -- @param whole     true: its line may hold an expression, so `~` and `>` are left in it
 function M.command(name, fn, doc, complete, whole)
-  if type(name) ~= 'string' or not name:find('^%a[%w_]*$') then errors.bad('repl.command: the name is a word, not %s', errors.describe(name)) end
-  if type(fn) ~= 'function' then errors.bad('repl.command: the second argument is a function, not %s', errors.describe(fn)) end
+  if type(name) ~= 'string' or not name:find('^%a[%w_]*$') then
+    errors.bad('repl.command: the name is a word, not %s', errors.describe(name))
+  end
+  if type(fn) ~= 'function' then
+    errors.bad('repl.command: the second argument is a function, not %s', errors.describe(fn))
+  end
   if not commands[name] then
     order[#order + 1] = name
     table.sort(order)
@@ -42,8 +46,9 @@ end
 function M.doc(name) return commands[name] and commands[name].doc end
 
 --- What other debuggers and people call commands that have another name here.
-local meant = { draw = 'graph', picture = 'graph', next = 'step', n = 'step', bt = 'frames', backtrace = 'frames', print = 'value',
-                profile = 'prof', memory = 'mem', delete = 'unbreak', display = 'watch', list = 'src', clear = 'unbreak' }
+local meant = { draw = 'graph', picture = 'graph', next = 'step', n = 'step', bt = 'frames', backtrace = 'frames',
+                print = 'value', profile = 'prof', memory = 'mem', delete = 'unbreak', display = 'watch', list = 'src',
+                clear = 'unbreak' }
 
 --- The command that a word begins; nil and why there is none.
 function M.find(word)
@@ -53,8 +58,12 @@ function M.find(word)
     if name:sub(1, #word) == word then found[#found + 1] = name end
   end
   if #found == 1 then return commands[found[1]] end
-  if #found == 0 and commands[meant[word]] then return nil, ("there is no command ':%s'; it is :%s"):format(word, meant[word]) end
-  if #found == 0 then return nil, ("there is no command ':%s'%s; :help lists them"):format(word, errors.hint(word, order)) end
+  if #found == 0 and commands[meant[word]] then
+    return nil, ("there is no command ':%s'; it is :%s"):format(word, meant[word])
+  end
+  if #found == 0 then
+    return nil, ("there is no command ':%s'%s; :help lists them"):format(word, errors.hint(word, order))
+  end
   return nil, (':%s may be :%s'):format(word, table.concat(found, ' or :'))
 end
 
@@ -63,10 +72,12 @@ local function alone(command, rest)
   local usage = command.doc:match('^([^\n]-) %- ')
   if rest == '' or usage ~= command.name then return end
   local other = M.find(rest)
-  errors.raise('invalid_argument', ":%s stands alone: '%s' means nothing to it%s", command.name, rest, other and ('; :%s is a command of its own'):format(other.name) or '')
+  errors.raise('invalid_argument', ":%s stands alone: '%s' means nothing to it%s", command.name, rest, other
+               and ('; :%s is a command of its own'):format(other.name) or '')
 end
 
---- A command's usage and what it does, as wide as the terminal is. Its lines are one text, but for those that begin with a command.
+--- A command's usage and what it does, as wide as the terminal is. Its lines are one text, but for those that begin
+-- with a command.
 local function print_doc(command, say)
   local help, columns = require 'dflow.docs.help', require('dflow.repl.values').terminal().columns
   local usage, about = M.about(command.name)
@@ -76,7 +87,8 @@ local function print_doc(command, say)
   for line in (about .. '\n' .. more):gmatch('[^\n]+') do say(help.wrap(line, '  ')) end
 end
 
---- Takes `~pattern` and `> file` off the end of a line. A `>` counts where a blank stands on both sides and one word behind.
+--- Takes `~pattern` and `> file` off the end of a line. A `>` counts where a blank stands on both sides and one word
+-- behind.
 local function redirected(rest)
   local before, file = rest:match('^(.-)%s*>%s+(%S+)%s*$')
   if file and (before == '' or rest:find('%s>%s')) then rest = before else file = nil end
@@ -85,7 +97,8 @@ local function redirected(rest)
   return rest, pattern, file
 end
 
---- A `print` that stops when the screen is full: Enter goes on, q shows nothing more. Plain print where no terminal is edited at.
+--- A `print` that stops when the screen is full: Enter goes on, q shows nothing more. Plain print where no terminal is
+-- edited at.
 function M.pager()
   local values, columns_of = require 'dflow.repl.values', require('dflow.front.text').columns
   local terminal = values.terminal()
@@ -93,7 +106,8 @@ function M.pager()
   local shown, over = 0, false
   return function(text)
     for row in (text .. '\n'):gmatch('([^\n]*)\n') do
-      local takes = 1 + math.floor(math.max(0, columns_of((row:gsub('\27%[[%d;]*m', ''))) - 1) / math.max(1, terminal.columns))
+      local takes = 1 + math.floor(math.max(0, columns_of((row:gsub('\27%[[%d;]*m', ''))) - 1)
+                                   / math.max(1, terminal.columns))
       if not over and shown + takes > terminal.rows - 1 then
         local answer = repl.program.line '-- Enter goes on, q leaves -- '
         over, shown = not answer or answer:find '^%s*[qQ]' ~= nil, 0
@@ -107,7 +121,10 @@ end
 
 -- What these say of nodes has the names that Lua's variables give them.
 local of_runs = {}
-for name in ('back forward frames grad history inputs mem node nodes outputs stacks stats step swap tokens value why whynot'):gmatch '%a+' do of_runs[name] = true end
+for name in ('back forward frames grad history inputs mem node nodes outputs stacks stats step swap tokens value why '
+             .. 'whynot'):gmatch '%a+' do
+  of_runs[name] = true
+end
 
 --- A line that begins with ? or :. Returns true when the prompt is to be left.
 function M.run(line)

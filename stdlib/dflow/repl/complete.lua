@@ -1,8 +1,8 @@
---- What may stand at the cursor: names, fields and methods, option keys, dtypes, devices, names of the graph, commands, files; each with
--- a line of help.
+--- What may stand at the cursor: names, fields and methods, option keys, dtypes, devices, names of the graph, commands,
+-- files; each with a line of help.
 --
--- Nothing is called for it: a table is read with rawget and next, and of its metatable only an __index that is a table is
--- followed. What dflow's own types have is known from their modules.
+-- Nothing is called for it: a table is read with rawget and next, and of its metatable only an __index that is a table
+-- is followed. What dflow's own types have is known from their modules.
 local df = require 'dflow'
 local devices = require 'dflow.front.devices'
 local dtypes = require 'dflow.front.dtypes'
@@ -30,7 +30,7 @@ local function collector(prefix)
   return list, add
 end
 
--- ---- fields and methods -----------------------------------------------------------------------------------------------
+-- ---- fields and methods ---------------------------------------------------------------------------------------------
 --- Keys of a plain table and of the tables that its __index leads to. `library` is its name when it is one of Lua's.
 local function add_keys(add, t, method, library)
   for _ = 1, 8 do
@@ -59,7 +59,9 @@ local function add_members(add, kind, method)
   end
   for name, kinds in pairs(docs.methods) do
     local known = kinds[kind] or (kind == 'variable' and kinds.output)
-    if known then add(name, function() return help.signature(known):gsub('{.*}', '{…}') .. '  ' .. help.about(known) end) end
+    if known then
+      add(name, function() return help.signature(known):gsub('{.*}', '{…}') .. '  ' .. help.about(known) end)
+    end
   end
   if kind == 'output' or kind == 'variable' then
     for _, name in ipairs(registry.names()) do add(name, about_op(name)) end
@@ -80,9 +82,12 @@ local function type_by_letter(letter)
 end
 
 -- What calls of these give, by df.type.
-local makers = { ['df.data.pipeline'] = 'pipeline', ['df.train.Saver'] = 'saver', ['df.summary.FileWriter'] = 'file_writer', ['df.Session'] = 'session',
-                 ['df.start'] = 'run', ['df.tensor'] = 'tensor', ['df.TensorArray'] = 'tensor_array', TensorArray = 'tensor_array', ['df.Variable'] = 'variable',
-                 ['df.FIFOQueue'] = 'queue', ['df.train.Adam'] = 'optimizer', ['df.train.SGD'] = 'optimizer', ['df.train.Momentum'] = 'optimizer' }
+local makers = { ['df.data.pipeline'] = 'pipeline', ['df.train.Saver'] = 'saver',
+                 ['df.summary.FileWriter'] = 'file_writer', ['df.Session'] = 'session', ['df.start'] = 'run',
+                 ['df.tensor'] = 'tensor', ['df.TensorArray'] = 'tensor_array', TensorArray = 'tensor_array',
+                   ['df.Variable'] = 'variable',
+                 ['df.FIFOQueue'] = 'queue', ['df.train.Adam'] = 'optimizer', ['df.train.SGD'] = 'optimizer',
+                 ['df.train.Momentum'] = 'optimizer' }
 
 --- The df.type of the call that ends with the bracket at token k; nil where it is not known.
 local function made_by_call(buffer, line, k)
@@ -100,7 +105,8 @@ local function made_by_call(buffer, line, k)
   if not names then return nil end
   if not method then return makers[table.concat(names, '.')] end
   local kinds = docs.methods[names[#names]]
-  return kinds and kinds.pipeline and names[#names] ~= 'each' and 'pipeline' or nil             -- a stage gives a pipeline
+  -- a stage gives a pipeline
+  return kinds and kinds.pipeline and names[#names] ~= 'each' and 'pipeline' or nil
 end
 
 --- After `base.` or `base:`.
@@ -123,7 +129,7 @@ local function members(add, names, method, open, buffer, locals)
   if method then add_members(add, type_by_letter(names[#names]) or 'output', true) end
 end
 
--- ---- in strings -------------------------------------------------------------------------------------------------------
+-- ---- in strings -----------------------------------------------------------------------------------------------------
 local function add_files(add, prefix, folder_of)
   if not folder_of then return end
   local folder = prefix:match('^(.*/)') or ''
@@ -148,12 +154,14 @@ local function add_devices(add)
   for _, name in ipairs(devices.names()) do add(name, 'device') end
 end
 
-local takes_path = { open = true, lines = true, dofile = true, loadfile = true, load_npy = true, save_npy = true, load_npz = true,
-                     save_npz = true, idx = true, import_graph_def = true, export_graph_def = true }
-local takes_dtype = { cast = true, astype = true, placeholder = true, constant = true, TensorArray = true, tensor = true, zeros = true, ones = true,
-                      FIFOQueue = true, PriorityQueue = true, RandomShuffleQueue = true, PaddingFIFOQueue = true }
+local takes_path = { open = true, lines = true, dofile = true, loadfile = true, load_npy = true, save_npy = true,
+                     load_npz = true, save_npz = true, idx = true, import_graph_def = true, export_graph_def = true }
+local takes_dtype = { cast = true, astype = true, placeholder = true, constant = true, TensorArray = true,
+                      tensor = true, zeros = true, ones = true, FIFOQueue = true, PriorityQueue = true,
+                      RandomShuffleQueue = true, PaddingFIFOQueue = true }
 local words_of = {
-  save = { 'keep', 'swap', 'recompute', 'auto' }, unconnected = { 'error', 'zero', 'none' }, mode = { 'constant', 'reflect', 'symmetric' },
+  save = { 'keep', 'swap', 'recompute', 'auto' }, unconnected = { 'error', 'zero', 'none' },
+  mode = { 'constant', 'reflect', 'symmetric' },
   padding = { 'SAME', 'VALID' }, engine = { 'auto', 'tokens', 'native' },
 }
 
@@ -182,7 +190,7 @@ local function in_string(add, prefix, call, folder_of)
   end
 end
 
--- ---- commands ---------------------------------------------------------------------------------------------------------
+-- ---- commands -------------------------------------------------------------------------------------------------------
 local path_commands = { run = true, load = true, save = true, edit = true }
 
 --- Behind `?` and `:`. Returns the column where the word begins, and whether Lua may stand there too.
@@ -190,9 +198,13 @@ local function command_line(add, text, context)
   local marks, asked = text:match('^%s*(%?+)%s*([^%s]*)$')
   if marks then
     for _, name in ipairs(help.names()) do add(name, about_op(name)) end
-    for _, name in ipairs(context.locals and context.locals.names() or {}) do add(name, function() return values.brief(context.locals.get(name)) end) end
+    for _, name in ipairs(context.locals and context.locals.names() or {}) do
+      add(name, function() return values.brief(context.locals.get(name)) end)
+    end
     for name, v in next, _G do
-      if type(name) == 'string' and type(v) == 'table' and df.type(v) then add(name, function() return values.brief(v) end) end
+      if type(name) == 'string' and type(v) == 'table' and df.type(v) then
+        add(name, function() return values.brief(v) end)
+      end
     end
     local object, method = asked:match('^([%w_.]+):([%w_]*)$')
     local found, v = false, nil
@@ -206,7 +218,9 @@ local function command_line(add, text, context)
   end
   local word = text:match('^%s*:([%w_]*)$')
   if word then
-    for _, name in ipairs(commands.names()) do add(name, function() return (':%s  %s'):format(commands.about(name)) end) end
+    for _, name in ipairs(commands.names()) do
+      add(name, function() return (':%s  %s'):format(commands.about(name)) end)
+    end
     return #text - #word
   end
   local name, rest = text:match('^%s*:([%w_]+)%s+(.*)$')
@@ -228,10 +242,11 @@ local function command_line(add, text, context)
   return #text - #last, arguments.lua[command.name]
 end
 
--- ---- the whole ----------------------------------------------------------------------------------------------------------
+-- ---- the whole ------------------------------------------------------------------------------------------------------
 --- Candidates at a place of the buffer.
 -- @param context  {locals = the session's, folder = function(path) -> names}
--- @return         the column where the word begins, a list of {text, about}; about is a string or a function that gives one
+-- @return         the column where the word begins, a list of {text, about}; about is a string or a function that gives
+--                 one
 function M.at(buffer, line, column, context)
   local r = buffer.lines[line + 1]
   if not r then return 0, {} end
@@ -245,7 +260,8 @@ function M.at(buffer, line, column, context)
   end
   local k = buffer.before(line, column)
   local kind = r.kinds[k]
-  if (kind == 'string' or kind == 'error') and column >= r.firsts[k] and (column < r.lasts[k] or not r.text:sub(r.lasts[k], r.lasts[k]):find('["\']')
+  if (kind == 'string' or kind == 'error') and column >= r.firsts[k]
+    and (column < r.lasts[k] or not r.text:sub(r.lasts[k], r.lasts[k]):find('["\']')
       or r.lasts[k] == r.firsts[k]) then
     local from = r.firsts[k]
     local prefix = r.text:sub(from + 1, column)

@@ -7,10 +7,11 @@ local session = require 'dflow.repl.session'
 
 local M = {}
 
--- ---- names that are known ---------------------------------------------------------------------------------------------
+-- ---- names that are known -------------------------------------------------------------------------------------------
 local builtin = {}
 for path in pairs(lua_docs) do builtin[path:match('^[%w_]+')] = true end
-for _, name in ipairs{ '_G', '_VERSION', 'utf8', 'arg', 'warn', 'debug', 'package', 'df', 'cond', 'while_loop', 'TensorArray', 'gradients', 'self' } do
+for _, name in ipairs{ '_G', '_VERSION', 'utf8', 'arg', 'warn', 'debug', 'package', 'df', 'cond', 'while_loop',
+                       'TensorArray', 'gradients', 'self' } do
   builtin[name] = true
 end
 
@@ -39,7 +40,7 @@ function knows.field(base, name)
   if type(lib) == 'table' and package.loaded[base] == lib and base ~= '_G' then return rawget(lib, name) ~= nil end
 end
 
--- ---- pasted text --------------------------------------------------------------------------------------------------------
+-- ---- pasted text ----------------------------------------------------------------------------------------------------
 -- The prompts of this program and of lua(1): those that begin an input, and those of its further lines.
 local PROMPTS = { { '^dflow> ?', '^ +%.%.%. ?' }, { '^> ?', '^>> ?' } }
 local HELD = '^paused> ?'      -- what was typed there made sense to a paused run
@@ -55,8 +56,8 @@ local function prompts_of(text)
   if text:find('\ndflow> ') and not session.compile(text) then return PROMPTS[1], false end
 end
 
---- A pasted text as the inputs of the session that it shows: prompts, with a vi mode's marks and numbers, and answers are left out. One input for any
--- other text.
+--- A pasted text as the inputs of the session that it shows: prompts, with a vi mode's marks and numbers, and answers
+-- are left out. One input for any other text.
 -- @param columns  of the window: a longer line of an input was shown as several rows, which become one again
 -- @return         list of texts
 function M.inputs(text, columns)
@@ -66,7 +67,9 @@ function M.inputs(text, columns)
   local list, input, row, dropped = {}, nil, 0, false
   local function finish()
     -- What Ctrl-C ended was not run.
-    if input and input:find('%S') and not (input:find('%^C$') and not session.compile(input)) then list[#list + 1] = input end
+    if input and input:find('%S') and not (input:find('%^C$') and not session.compile(input)) then
+      list[#list + 1] = input
+    end
     input = nil
   end
   for line in (text .. '\n'):gmatch('([^\n]*)\n') do
@@ -94,7 +97,7 @@ function M.inputs(text, columns)
   return list
 end
 
--- ---- the editor ---------------------------------------------------------------------------------------------------------
+-- ---- the editor -----------------------------------------------------------------------------------------------------
 function M.new(repl)
   local buffer = buffers.new(knows)
   local cursor_line, cursor_column
@@ -129,8 +132,8 @@ function M.new(repl)
     return hint, styles, buffer.brackets(line, column)
   end
 
-  --- Enter: runs what is complete; a line that begins with a closing word moves to its opening one. Of several inputs the first is
-  -- run, and E.waiting are the others: they follow as if they were typed.
+  --- Enter: runs what is complete; a line that begins with a closing word moves to its opening one. Of several inputs
+  -- the first is run, and E.waiting are the others: they follow as if they were typed.
   function E.enter(line, column)
     local inputs = buffer.inputs()
     local text = table.remove(inputs)
@@ -204,7 +207,8 @@ function M.new(repl)
 
   function E.searched() entries, found = nil, nil end
 
-  --- A prompt is there and no key has come yet: what the first keys need is loaded now, and the line of a run in the background is drawn.
+  --- A prompt is there and no key has come yet: what the first keys need is loaded now, and the line of a run in the
+  -- background is drawn.
   function E.idle()
     hints = hints or require 'dflow.repl.hints'
     complete = complete or require 'dflow.repl.complete'

@@ -1,6 +1,8 @@
---- Which call the cursor is in, and the line under the input that shows its signature with the current argument in bold.
+--- Which call the cursor is in, and the line under the input that shows its signature with the current argument in
+-- bold.
 --
--- Nothing here calls a function or an __index of the user's: names are looked up with rawget, and in tables that are known.
+-- Nothing here calls a function or an __index of the user's: names are looked up with rawget, and in tables that are
+-- known.
 local errors = require 'dflow.front.errors'
 local help = require 'dflow.docs.help'
 local df = require 'dflow'
@@ -12,8 +14,8 @@ local M = {}
 local LINES = 1000          -- to look back for the beginning of a call
 local TOKENS = 800          -- to look back for the key that is being given a value
 
---- The chain of names that ends at token k of a line: {'df', 'train', 'SGD'}, whether the last is behind a colon, and whether something
--- other than a name stands in front of them. nil when the token is no name.
+--- The chain of names that ends at token k of a line: {'df', 'train', 'SGD'}, whether the last is behind a colon, and
+-- whether something other than a name stands in front of them. nil when the token is no name.
 function M.chain(buffer, line, k)
   local w, kind = buffer.word(line, k)
   if kind ~= 'name' then return nil end
@@ -44,7 +46,8 @@ end
 
 local function part_of_df(name) return df[name] end
 
---- The value of a chain of names as far as rawget leads, and parts of df that are loaded when they are named: found, value.
+--- The value of a chain of names as far as rawget leads, and parts of df that are loaded when they are named: found,
+-- value.
 function M.value(names, locals, upto)
   local found, v = M.global(names[1], locals)
   if not found then return false end
@@ -71,8 +74,8 @@ local function of_function(name, f)
   return ('%s(%s)'):format(name, table.concat(names, ', '))
 end
 
---- The type whose method `name` is meant: that of the kind, or (of a value not known yet) the only one that has it or the one
--- that docs write with this letter. nil when it may be several, or an op's.
+--- The type whose method `name` is meant: that of the kind, or (of a value not known yet) the only one that has it or
+-- the one that docs write with this letter. nil when it may be several, or an op's.
 function M.owner(name, kind, letter)
   local only, n
   for type_name, t in pairs(docs.types) do
@@ -84,8 +87,8 @@ function M.owner(name, kind, letter)
   return not kind and n == 1 and not registry.entry(name) and only or nil
 end
 
---- The signature of a callee: its text, how many arguments stand before the first that is written in the parentheses, and
--- the name that help knows it by.
+--- The signature of a callee: its text, how many arguments stand before the first that is written in the parentheses,
+-- and the name that help knows it by.
 function M.signature(names, method, open, buffer, locals)
   local last = names[#names]
   if method then
@@ -99,7 +102,9 @@ function M.signature(names, method, open, buffer, locals)
       local text = help.signature(last)
       if text then return (text:gsub('^df%.', 'x:'):gsub('%({?[%w_]+[^%w_,)]*,?%s*', '(', 1)), 0, last end
     end
-    if kind == 'table' and type(rawget(base, last)) == 'function' then return of_function(last, rawget(base, last)), 1 end
+    if kind == 'table' and type(rawget(base, last)) == 'function' then
+      return of_function(last, rawget(base, last)), 1
+    end
     return nil
   end
   if open then return nil end
@@ -116,7 +121,8 @@ function M.signature(names, method, open, buffer, locals)
   if type(v) == 'function' then return of_function(path, v), 0 end
 end
 
---- The call around a place: {names, method, open, argument = number from 0, option = key or true when inside its options' table}.
+--- The call around a place: {names, method, open, argument = number from 0, option = key or true when inside its
+-- options' table}.
 function M.call(buffer, line, column)
   local k = buffer.before(line, column)
   local at, token, w, commas = buffer.opener(line, k + 1, LINES)
@@ -201,7 +207,8 @@ function M.hint(buffer, line, column, columns, locals)
     end
   else
     local a = arguments[math.min(call.argument + 1 + (skipped or 0), #arguments)]
-    if a and (call.argument + (skipped or 0) < #arguments or signature:sub(a[1], a[2]):find('%.%.%.$') or signature:sub(a[1], a[1]) == '{') then
+    if a and (call.argument + (skipped or 0) < #arguments or signature:sub(a[1], a[2]):find('%.%.%.$')
+              or signature:sub(a[1], a[1]) == '{') then
       first, last = a[1], a[2]
     end
   end

@@ -1,7 +1,8 @@
---- Runs as the prompt sees them: Ctrl-C is a question, and while a run is paused its frames, tokens and values can be looked at.
+--- Runs as the prompt sees them: Ctrl-C is a question, and while a run is paused its frames, tokens and values can be
+-- looked at.
 --
--- The prompt's own runs go on in the background while it waits for them, so Ctrl-C can pause one at a token boundary and open a prompt
--- on it. The commands speak of that run, or of the newest one that df.start began.
+-- The prompt's own runs go on in the background while it waits for them, so Ctrl-C can pause one at a token boundary
+-- and open a prompt on it. The commands speak of that run, or of the newest one that df.start began.
 local core = require 'dflow.backend'
 local files = require 'dflow.exchange.file'
 local errors = require 'dflow.front.errors'
@@ -33,7 +34,8 @@ end
 local function current()
   local h = M.in_progress()
   if h then return h end
-  error('no run is in progress: :step x begins one of x and holds it, df.start(x, feeds, {paused = true}) one with feeds;\n'
+  error('no run is in progress: :step x begins one of x and holds it, df.start(x, feeds, {paused = true}) one with '
+        .. 'feeds;\n'
     .. 'Ctrl-C holds up one that runs', 0)
 end
 
@@ -50,13 +52,15 @@ local function show_stop(stop, say, h)
     say(values.paint(tostring(stop), stop.dead and 'D' or 'H'))
     return true
   end
-  local failed = h and M.depth == 0 and not h.cancelled and not pcall(h.wait, h)      -- nothing else waits that would say why
+  -- nothing else waits that would say why
+  local failed = h and M.depth == 0 and not h.cancelled and not pcall(h.wait, h)
   say(failed and 'the run failed: ' .. tostring(h.result) or 'the run is over')
   return false
 end
 
 -- ---- after the end ------------------------------------------------------------------------------------------------
-local KEPT, BYTES = 10, 64 * 2 ^ 20         -- runs that can be looked at when they are over, and what they may hold together
+-- runs that can be looked at when they are over, and what they may hold together
+local KEPT, BYTES = 10, 64 * 2 ^ 20
 local kept = {}                             -- the newest last
 
 --- A run is over: it is kept, and the oldest go.
@@ -104,7 +108,7 @@ end
 --- Tells the page of :serve, which sets `live`, that a run has started, paused or ended.
 local function show_live(h) if M.live then M.live(h) end end
 
--- ---- the prompt on a paused run --------------------------------------------------------------------------------------
+-- ---- the prompt on a paused run -------------------------------------------------------------------------------------
 --- What the run is doing that cannot be stopped in the middle.
 local function busy_with(h)
   local at = core.run_at(h.handle)
@@ -114,7 +118,10 @@ local function busy_with(h)
 end
 
 local WORDS = {}
-for word in ('back break cancel continue forward frames mem stacks stats step tokens unbreak why whynot'):gmatch('%a+') do WORDS[word] = true end
+for word in ('back break cancel continue forward frames mem stacks stats step tokens unbreak why whynot')
+  :gmatch('%a+') do
+  WORDS[word] = true
+end
 
 --- What is typed at a paused run may leave the colon out: `step 2`, `why x`. Lua that means something stays Lua.
 function M.as_command(text)
@@ -140,7 +147,8 @@ local function converse(h)
       return true
     end })
   M.current, M.front, M.depth = outer, behind, M.depth - 1
-  if not ok or why == 'end' then h:cancel() end    -- Ctrl-D; or the input has ended, and there is no user to ask any more
+  -- Ctrl-D; or the input has ended, and there is no user to ask any more
+  if not ok or why == 'end' then h:cancel() end
   if not ok then error(why, 0) end
   core.run_resume(h.handle, 0, 1)                  -- once: a second time would take it past where it stands by then
 end
@@ -156,8 +164,8 @@ local function ask(h)
   converse(h)
 end
 
--- The foreground sees Ctrl-C within POLL, and gives the run PATIENCE to come to the end of a token. Together they are less than
--- the 50 ms after which one asks oneself whether the key was pressed. A cancelled run has GRACE to end.
+-- The foreground sees Ctrl-C within POLL, and gives the run PATIENCE to come to the end of a token. Together they are
+-- less than the 50 ms after which one asks oneself whether the key was pressed. A cancelled run has GRACE to end.
 local POLL, PATIENCE, GRACE = 0.004, 0.015, 0.3
 local leaving = {}              -- cancelled runs that are not waited for: they are not to be collected before they end
 
@@ -204,7 +212,8 @@ local function watch_over(h)
   error(err, 0)
 end
 
---- Calls fn(...) while Ctrl-C only shows in program.interrupted(); one that came too late for what fn did is for the loop around it.
+--- Calls fn(...) while Ctrl-C only shows in program.interrupted(); one that came too late for what fn did is for the
+-- loop around it.
 local function holding(fn, ...)
   local held = program.hold(true)
   local function finish(ok, ...)
@@ -248,8 +257,8 @@ local function is_held_up(h)
   return stop and stop.breakpoint and breaks.is_of_all(h, stop.breakpoint)
 end
 
---- What h:wait() is before it waits. A run that was paused is not waited for; one that met a breakpoint for every run is attended to as
--- in the foreground.
+--- What h:wait() is before it waits. A run that was paused is not waited for; one that met a breakpoint for every run
+-- is attended to as in the foreground.
 local function attend(h)
   local state = core.run_settle(h.handle, 0)
   if state == RUNNING or (state == PAUSED and is_held_up(h)) then holding(watch_over, h) end
@@ -263,11 +272,14 @@ function values.held(o)
   return tostring(ok and text or text.message or text)
 end
 
--- ---- commands: where it stands ---------------------------------------------------------------------------------------
+-- ---- commands: where it stands --------------------------------------------------------------------------------------
 command('frames', function(_, say) local h = seen()
-  if h:state() == 'done' then say(h.ok == false and 'the run failed; this is where it stood' or 'the run is over; this is what it left') end
+  if h:state() == 'done' then
+    say(h.ok == false and 'the run failed; this is where it stood' or 'the run is over; this is what it left')
+  end
   say(tostring(h:frames())) end,
-  'frames - the frames of the run: iterations in flight, live and dead tokens, what waits; of a loop over devices, how far each of them is')
+  'frames - the frames of the run: iterations in flight, live and dead tokens, what waits; of a loop over devices, '
+  .. 'how far each of them is')
 
 command('tokens', function(rest, say)
   local lines = listing.tokens(seen():tokens(rest ~= '' and rest or nil))
@@ -284,9 +296,12 @@ end, 'stacks - saved values and TensorArrays: depth, bytes, frame, Lua line')
 command('swap', function(_, say)
   local s = seen():stats().swap
   local bytes = listing.bytes
-  say(('out %s in %d tensors, in %s in %d tensors, stalled %.3f s, resident %s'):format(bytes(s.bytes_out), s.tensors_out, bytes(s.bytes_in), s.tensors_in,
+  say(('out %s in %d tensors, in %s in %d tensors, stalled %.3f s, resident %s'):format(bytes(s.bytes_out),
+      s.tensors_out, bytes(s.bytes_in), s.tensors_in,
     s.stall_seconds, bytes(s.resident_bytes)))
-  if s.tensors_out == 0 then say('nothing was moved: what the CPU saves is in the host\'s memory already, and devices had room') end
+  if s.tensors_out == 0 then
+    say('nothing was moved: what the CPU saves is in the host\'s memory already, and devices had room')
+  end
 end, 'swap - what was moved between device and host')
 
 local function many(n, what) return ('%.0f %s%s'):format(n, what, n == 1 and '' or 's') end
@@ -299,7 +314,8 @@ command('runs', function(_, say)
       local state = h:state()
       if state == 'done' then state = tostring(h):match '%((%a+)' end       -- or cancelled, or failed
       local s = h:stats()
-      say(('%d  %-9s %s, %s, %s%s'):format(i, state, many(s.nodes_run, 'node'), many(s.iterations, 'iteration'), many(s.frames, 'frame'), h == M.current and '  (current)' or ''))
+      say(('%d  %-9s %s, %s, %s%s'):format(i, state, many(s.nodes_run, 'node'), many(s.iterations, 'iteration'),
+                                           many(s.frames, 'frame'), h == M.current and '  (current)' or ''))
       any = true
     end
   end
@@ -308,7 +324,10 @@ end, 'runs - the runs that df.start began and the one in front; :attach n makes 
 
 command('attach', function(rest)
   local h = M.handles[tonumber(rest) or 0]
-  if not h then error(tonumber(rest) and ('there is no run %s; :runs lists them'):format(rest) or 'usage: :attach n, with a number of :runs', 0) end
+  if not h then
+    error(tonumber(rest) and ('there is no run %s; :runs lists them'):format(rest)
+          or 'usage: :attach n, with a number of :runs', 0)
+  end
   M.current, M.attached = h, h
 end, 'attach n - the commands speak of run n of :runs from now on')
 
@@ -326,7 +345,8 @@ local function is_named(v) return getmetatable(v) == graph.Output or getmetatabl
 --- Can a run fetch it: an Output, an Operation, a Variable, a table with something in it?
 local function is_fetch(v)
   local mt = getmetatable(v)
-  return is_named(v) or (type(mt) == 'table' and rawget(mt, 'as_output') ~= nil) or (errors.is_data(v) and next(v) ~= nil)
+  return is_named(v) or (type(mt) == 'table' and rawget(mt, 'as_output') ~= nil)
+    or (errors.is_data(v) and next(v) ~= nil)
 end
 
 --- `x@while:17`, `x while:17`, `x`; x is a node's name or a Lua expression that gives an Output.
@@ -378,12 +398,14 @@ command('value', function(rest, say)
   if ok and not dead then return values.show(v) end
   if ok then return 'dead; :why ' .. rest .. ' says why' end
   local fine, waits = false, nil
-  if errors.is(v) and (v.code == 'not_found' or v.code == 'failed_precondition') then fine, waits = pcall(h.whynot, h, x, tag) end
+  if errors.is(v) and (v.code == 'not_found' or v.code == 'failed_precondition') then
+    fine, waits = pcall(h.whynot, h, x, tag)
+  end
   if not fine or waits == '' then error(v, 0) end
   say('not yet: ' .. waits)
 end, 'value x[@frame:n] - the value that x has there; of one that has not come, what it waits for')
 
--- ---- commands: going on ------------------------------------------------------------------------------------------------
+-- ---- commands: going on ---------------------------------------------------------------------------------------------
 --- Waits until h stops or is over: true. Ctrl-C gives the prompt back, and the run goes on.
 local function next_event(h)
   local terminal = program.terminal()
@@ -419,12 +441,14 @@ command('pause', function(_, say)
 end, 'pause - holds the run up at the next token')
 
 command('continue', function(_, say) return go_on(current(), say) end,
-  'continue - lets the run go on, to the next breakpoint or its end\nOf a run in the background, Ctrl-C gives the prompt back meanwhile.')
+  'continue - lets the run go on, to the next breakpoint or its end\nOf a run in the background, Ctrl-C gives the '
+  .. 'prompt back meanwhile.')
 
 command('cancel', function()
   local h = current()
   h:cancel()
-  local given_up = program.clock() + 2                     -- it ends by itself then; usually it has at once, and :runs says so
+  -- it ends by itself then; usually it has at once, and :runs says so
+  local given_up = program.clock() + 2
   repeat until core.run_settle(h.handle, POLL) == OVER or program.clock() > given_up or program.interrupted()
   if M.depth > 0 then return true end
 end, 'cancel - stops the run for good; variables are as before or fully assigned')
@@ -448,10 +472,13 @@ command('step', function(rest, say)
   if not n then error('usage: :step [n] [token|node|iteration|frame], or :step x when no run is in progress', 0) end
   cursor[h] = 0
   unit = unit ~= '' and unit or 'token'
-  for _, full in ipairs{ 'token', 'node', 'iteration', 'frame' } do if full:sub(1, #unit) == unit or full .. 's' == unit then unit = full break end end
+  for _, full in ipairs{ 'token', 'node', 'iteration', 'frame' } do
+    if full:sub(1, #unit) == unit or full .. 's' == unit then unit = full break end
+  end
   if not show_stop(h:step(n ~= '' and tonumber(n) or 1, unit), say, h) and M.depth > 0 then return true end
 end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\n'
-  .. ':step x, when no run is in progress, begins one of x that stands still. Other iterations keep their windows: what is computed does not change.')
+  .. ':step x, when no run is in progress, begins one of x that stands still. Other iterations keep their windows: '
+     .. 'what is computed does not change.')
 
 command('break', function(rest, say)
   local h = M.in_progress()
@@ -473,7 +500,7 @@ command('unbreak', function(rest, say)
   say(id and ('there is no breakpoint %s; :break lists them'):format(rest) or 'there are no breakpoints')
 end, 'unbreak [n] - takes a breakpoint away, or all of them')
 
--- ---- commands: walking back ---------------------------------------------------------------------------------------------
+-- ---- commands: walking back -----------------------------------------------------------------------------------------
 local function show_past(h, at, say)
   local list = h:history(at)
   if #list == 0 then
@@ -487,21 +514,25 @@ local function show_past(h, at, say)
   local t = list[at]
   cursor[h] = at
   local ok, v = pcall(h.value, h, t.op.name, t.tag ~= '' and t.tag or nil)
-  local text = ('-%d  %s (%s)%s%s'):format(at, t.op.name, t.op.type, t.tag ~= '' and ' in ' .. t.tag or '', t.dead and ', dead' or '')
+  local text = ('-%d  %s (%s)%s%s'):format(at, t.op.name, t.op.type, t.tag ~= '' and ' in ' .. t.tag or '', t.dead
+                                           and ', dead' or '')
   if ok and v ~= nil then text = text .. ' = ' .. tostring(v):gsub('%s+', ' '):sub(1, 60) end
   say(t.dead and values.paint(text, 'D') or text)
 end
 
 local function how_many(rest, name)
   local n = rest == '' and 1 or tonumber(rest)
-  if not n or n < 1 or n % 1 ~= 0 then error((':%s [n]: n is a whole number from 1 up, not %s'):format(name, rest), 0) end
+  if not n or n < 1 or n % 1 ~= 0 then
+    error((':%s [n]: n is a whole number from 1 up, not %s'):format(name, rest), 0)
+  end
   return n
 end
 
 command('back', function(rest, say)
   local h, n = paused(), how_many(rest, 'back')
   show_past(h, (cursor[h] or 0) + n, say)
-end, 'back [n] - the token that ran n before, without running anything again; values where they are still there (see :record)')
+end, 'back [n] - the token that ran n before, without running anything again; values where they are still there (see '
+     .. ':record)')
 
 command('forward', function(rest, say)
   local h, n = paused(), how_many(rest, 'forward')
@@ -515,16 +546,19 @@ command('forward', function(rest, say)
 end, 'forward [n] - the other way, up to where the run stands')
 
 command('record', function(rest, say)
-  if rest == 'on' then M.record = true elseif rest == 'off' then M.record = nil elseif rest ~= '' then error('usage: :record [on|off]', 0) end
-  say(M.record and 'values of the last few thousand tokens are kept for :back and :why' or 'only tokens are kept; :record on keeps their values too')
+  if rest == 'on' then M.record = true elseif rest == 'off' then M.record = nil elseif rest ~= '' then error(
+      'usage: :record [on|off]', 0) end
+  say(M.record and 'values of the last few thousand tokens are kept for :back and :why'
+      or 'only tokens are kept; :record on keeps their values too')
 end, 'record [on|off] - whether the next runs keep the values that their nodes made')
 
--- ---- commands: the whole picture ------------------------------------------------------------------------------------------
+-- ---- commands: the whole picture ------------------------------------------------------------------------------------
 command('top', function()
   require('dflow.repl.top').show(current(), program)
 end, 'top - the run on the whole screen, ten times a second; any key leaves, p pauses, s sorts, / looks for a name')
 
---- Runs an expression, or the Output that it gives, with a log of each run. The runs; the seconds; did it work, or what it raised.
+--- Runs an expression, or the Output that it gives, with a log of each run. The runs; the seconds; did it work, or what
+-- it raised.
 local function logged_runs(expression)
   local chunk, why = repl.session.compile(expression)
   if not chunk then error(why, 0) end
@@ -553,8 +587,8 @@ command('prof', function(rest, say)
   if #seen > 0 then say(require('dflow.repl.profile').text(seen, wall)) end
   local native = require('dflow.repl.timing').loops().native
   if native > 0 then
-    say(('these are tokens, which a log needs; %d loop%s of this session %s native code, which :timeit measures'):format(native,
-      native == 1 and '' or 's', native == 1 and 'has' or 'have'))
+    say(('these are tokens, which a log needs; %d loop%s of this session %s native code, which :timeit measures')
+      :format(native, native == 1 and '' or 's', native == 1 and 'has' or 'have'))
   end
   if not ok then error(value, 0) end               -- after what can be said of the time until then
 end, [[prof EXPRESSION - runs it and tells where the time went: by op, by Lua line, by frame; of an Output its run
@@ -571,7 +605,8 @@ command('trace', function(rest, say)
     say(('%s was written%s'):format(path, #seen > 1 and (', of the last of %d runs'):format(#seen) or ''))
   end
   if not ok then error(value, 0) end
-end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfetto) or a page (run.html); of an Output its run', nil, true)
+end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfetto) or a page (run.html); of an '
+     .. 'Output its run', nil, true)
 
 --- Called once, when the prompt begins.
 function M.open(owner)

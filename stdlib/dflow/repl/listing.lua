@@ -90,7 +90,8 @@ function M.stacks(list)
   for i, row in ipairs(rows) do
     local s = row.s
     local depth = s.depth == 0 and s.size == 0 and ('%16s'):format 'empty   ' or ('%6d of %-6d'):format(s.depth, s.size)
-    lines[i] = ('%-10s %s %s %10s  %s  %s  %s'):format(s.saved and 'saved' or 'array', pad(s.name, names), depth, bytes(s.bytes),
+    lines[i] = ('%-10s %s %s %10s  %s  %s  %s'):format(s.saved and 'saved' or 'array', pad(s.name, names), depth,
+        bytes(s.bytes),
       pad(s.dtype, dtypes), s.where and pad(row.frame, frames) or row.frame, s.where or '')
   end
   return lines

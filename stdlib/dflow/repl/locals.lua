@@ -1,23 +1,25 @@
 --- Top-level `local`s that live on: how a chunk typed at a prompt keeps them from one input to the next.
 --
--- Each input is a chunk of its own, and a local of a chunk ends with it. So `local x = 1` at the top level of an input is rewritten to
--- an assignment to a table of the session, and inputs run in an environment that looks there first, then at the globals. Without
--- session locals that environment is _G itself. Functions see a later assignment, as with real locals; a name declared anew is the
--- same variable, so that a function that calls another sees its next version too. A `<const>` one takes no assignment but is declared anew like
--- any; what a `<close>` one holds is closed when the session ends, the last first.
+-- Each input is a chunk of its own, and a local of a chunk ends with it. So `local x = 1` at the top level of an input
+-- is rewritten to an assignment to a table of the session, and inputs run in an environment that looks there first,
+-- then at the globals. Without session locals that environment is _G itself. Functions see a later assignment, as with
+-- real locals; a name declared anew is the same variable, so that a function that calls another sees its next version
+-- too. A `<const>` one takes no assignment but is declared anew like any; what a `<close>` one holds is closed when the
+-- session ends, the last first.
 local lexer = require 'dflow.front.lexer'
 
 local M = {}
 
-local opens = { ['function'] = true, ['do'] = true, ['if'] = true, ['repeat'] = true, ['('] = true, ['{'] = true, ['['] = true }
+local opens = { ['function'] = true, ['do'] = true, ['if'] = true, ['repeat'] = true, ['('] = true, ['{'] = true,
+                ['['] = true }
 local closes = { ['end'] = true, ['until'] = true, [')'] = true, ['}'] = true, [']'] = true }
 M.opens, M.closes = opens, closes
 
 -- What the rewritten source calls the tables that take the values: by attribute.
 local HOLDERS = { plain = '__locals', const = '__const', close = '__close' }
 
---- The tokens of a text, a line at a time, and two functions: after(line, k), the next token that is no comment, and word(line, k), the
--- text of a token and its kind. A token is a line and a number in it; nil stands for the end.
+--- The tokens of a text, a line at a time, and two functions: after(line, k), the next token that is no comment, and
+-- word(line, k), the text of a token and its kind. A token is a line and a number in it; nil stands for the end.
 local function scan(text)
   local rows, state, at = {}, nil, 0
   for row in (text .. '\n'):gmatch('([^\n]*)\n') do
@@ -43,8 +45,9 @@ local function scan(text)
 end
 
 --- The declarations of locals at the top level of a source.
--- @return  a list of {first, last = the bytes from `local` to the last name or attribute; names; attributes = {[i] = 'const' | 'close'};
---          head = of a function: what stands between `local` and its name; lines = how many lines that spans; valued = does `=` follow}
+-- @return  a list of {first, last = the bytes from `local` to the last name or attribute; names; attributes = {[i] =
+--          'const' | 'close'}; head = of a function: what stands between `local` and its name; lines = how many lines
+--          that spans; valued = does `=` follow}
 function M.declarations(text)
   local list = {}
   if not text:find('local', 1, true) then return list end
@@ -110,7 +113,8 @@ function M.declarations(text)
   return list
 end
 
---- The source with what `written(declaration)` gives in place of each of its declarations (nil leaves one as it is), line for line.
+--- The source with what `written(declaration)` gives in place of each of its declarations (nil leaves one as it is),
+-- line for line.
 function M.replace(text, declarations, written)
   local out, at = {}, 1
   for _, d in ipairs(declarations) do
@@ -188,7 +192,8 @@ function M.new(base)
   function M_.forget()
     for i, name in ipairs(order) do values[name], declared[name], order[i] = nil, nil, nil end
   end
-  --- The session ends: what `<close>` variables held is closed, the last first. complain(err) is told of one that fails.
+  --- The session ends: what `<close>` variables held is closed, the last first. complain(err) is told of one that
+  -- fails.
   function M_.close(complain)
     for i = #closing, 1, -1 do
       local v = closing[i]

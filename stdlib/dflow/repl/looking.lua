@@ -1,5 +1,5 @@
---- `:src`, `:inputs`, `:watch` and `:diff`: lines with what they did, what a value comes from, expressions that are looked at
---- again and again, and where two runs first differ.
+--- `:src`, `:inputs`, `:watch` and `:diff`: lines with what they did, what a value comes from, expressions that are
+--- looked at again and again, and where two runs first differ.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local quote = require 'dflow.front.quote'
@@ -10,7 +10,7 @@ local values = require 'dflow.repl.values'
 local M = {}
 local command = commands.command
 
--- ---- :inputs ---------------------------------------------------------------------------------------------------------
+-- ---- :inputs --------------------------------------------------------------------------------------------------------
 --- The node that a word or an expression stands for.
 local function node_of(rest, repl, usage)
   if rest == '' then error('usage: ' .. usage, 0) end
@@ -36,7 +36,8 @@ command('inputs', function(rest, say, repl)
     local o = op.outputs[1]
     local shape = o and o.dtype ~= 'resource' and '  ' .. require('dflow.front.text').shape(o.dtype, o.shape) or ''
     local again = seen[op.node] and #op.inputs > 0
-    say(('%s%s (%s)%s%s%s'):format(indent, op.name, op.type, shape, op.source and '  ' .. op.source or '', again and '  …' or ''))
+    say(('%s%s (%s)%s%s%s'):format(indent, op.name, op.type, shape, op.source and '  ' .. op.source or '', again
+                                   and '  …' or ''))
     if again or d == 0 then return end
     seen[op.node] = true
     for _, input in ipairs(op.inputs) do walk(input.op, indent .. '  ', d - 1) end
@@ -45,7 +46,7 @@ command('inputs', function(rest, say, repl)
   if left <= 0 then say('… and more; :inputs x 2 goes less deep') end
 end, 'inputs x [depth] - what x is computed from, as a tree; 4 deep unless told otherwise', nil, true)
 
--- ---- :src ---------------------------------------------------------------------------------------------------------------
+-- ---- :src -----------------------------------------------------------------------------------------------------------
 --- The lines of a run's sources with tokens, dead tokens and milliseconds of each.
 local function annotated(runs, wall)
   local sums = require('dflow.repl.profile').sums(runs, wall)
@@ -73,7 +74,8 @@ local function annotated(runs, wall)
     for n = math.max(1, math.min(first, last - 200)), last do
       local text, row = quote.line(file .. ':' .. n), files[file][n]
       if row or (text and text:find('%S')) then
-        local counts = row and ('%8d %6s %10.3f'):format(row.n, row.dead > 0 and row.dead or '', row.ns / 1e6) or (' '):rep(26)
+        local counts = row and ('%8d %6s %10.3f'):format(row.n, row.dead > 0 and row.dead or '', row.ns / 1e6)
+          or (' '):rep(26)
         out[#out + 1] = ('%s %5d | %s'):format(counts, n, (text or '?'):gsub('%s+$', ''))
       end
     end
@@ -86,9 +88,10 @@ command('src', function(rest, say)
   local seen, wall, ok, value = require('dflow.repl.inspector').logged_runs(rest)
   if #seen > 0 then say(annotated(seen, wall)) end
   if not ok then error(value, 0) end
-end, 'src EXPRESSION - runs it and shows the Lua lines that built what ran: tokens, dead ones, milliseconds; of an Output its run', nil, true)
+end, 'src EXPRESSION - runs it and shows the Lua lines that built what ran: tokens, dead ones, milliseconds; of an '
+     .. 'Output its run', nil, true)
 
--- ---- :watch ---------------------------------------------------------------------------------------------------------------
+-- ---- :watch ---------------------------------------------------------------------------------------------------------
 local watched = {}
 local fetched = {}             -- of Outputs that need feeds: what runs gave last, while something is watched
 
@@ -118,7 +121,9 @@ end
 
 --- What an expression is now, as a line; an error as its message.
 local function line_of(text, repl)
-  if not repl.session.complete(text) then error(("'%s' is not finished: something is missing behind it"):format(text), 0) end
+  if not repl.session.complete(text) then
+    error(("'%s' is not finished: something is missing behind it"):format(text), 0)
+  end
   local chunk, why = repl.session.compile(text)
   if not chunk then error(why, 0) end
   local runs = require 'dflow.front.session'
@@ -167,7 +172,7 @@ command('unwatch', function(rest, say)
   if #watched == 0 then require('dflow.repl.inspector').noticed, fetched = nil, {} end
 end, 'unwatch [n] - forgets one, or all of them')
 
--- ---- :diff -------------------------------------------------------------------------------------------------------------------
+-- ---- :diff ----------------------------------------------------------------------------------------------------------
 --- The last tokens of a run that is over, oldest first, by tag and node: dead or not, and the value where it is there.
 local function trail(h)
   local list = {}
@@ -179,7 +184,8 @@ local function trail(h)
       local ok, value, state = pcall(h.value, h, t.op.outputs[1], t.tag ~= '' and t.tag or nil)
       if ok then v, how = value, state end
     end
-    list[#list + 1] = { key = t.op.name .. (t.tag ~= '' and ' @ ' .. t.tag or ''), name = t.op.name, source = t.op.source,
+    list[#list + 1] = { key = t.op.name .. (t.tag ~= '' and ' @ ' .. t.tag or ''), name = t.op.name,
+                        source = t.op.source,
                         dead = t.dead or how == 'dead', value = v }
   end
   return list
@@ -198,9 +204,12 @@ local function same(a, b)
   return a == b
 end
 
-local function shown(t) return t.dead and 'dead' or t.value == nil and 'live' or (tostring(t.value):gsub('%s+', ' '):sub(1, 50)) end
+local function shown(t)
+  return t.dead and 'dead' or t.value == nil and 'live' or (tostring(t.value):gsub('%s+', ' '):sub(1, 50))
+end
 
---- Where two runs first differ: a token that is dead in one, another value, or one that the other has not. Order does not count.
+--- Where two runs first differ: a token that is dead in one, another value, or one that the other has not. Order does
+-- not count.
 function M.difference(a, b)
   local first, second = trail(a), trail(b)
   local by_key = {}
@@ -213,11 +222,15 @@ function M.difference(a, b)
       return ('%s: %s and %s%s'):format(t.key, shown(t), shown(other), t.source and '  ' .. t.source or '')
     end
   end
-  if only then return ('%s ran in the first one alone%s'):format(only.key, only.source and '  ' .. only.source or '') end
+  if only then
+    return ('%s ran in the first one alone%s'):format(only.key, only.source and '  ' .. only.source or '')
+  end
   local seen = {}
   for _, t in ipairs(first) do seen[t.key] = true end
   for _, t in ipairs(second) do
-    if not seen[t.key] then return ('%s ran in the second one alone%s'):format(t.key, t.source and '  ' .. t.source or '') end
+    if not seen[t.key] then
+      return ('%s ran in the second one alone%s'):format(t.key, t.source and '  ' .. t.source or '')
+    end
   end
   return ('no difference in the last %d tokens, and in what values of them were kept'):format(#first)
 end
@@ -229,12 +242,15 @@ command('diff', function(rest)
     local h = inspector.handles[n]
     return h and h:state() == 'done' and core.run_remains(h.handle) >= 0 and h
   end
-  local function run(n) return there(tonumber(n)) or error(('run %s is not there to be looked at; :runs lists those that are'):format(n), 0) end
+  local function run(n)
+    return there(tonumber(n)) or error(('run %s is not there to be looked at; :runs lists those that are'):format(n), 0)
+  end
   for n = inspector.count, rest == '' and 1 or math.huge, -1 do        -- the last two
     if there(n) and b then a = a or n else b = there(n) and n or b end
   end
   if not a then
-    error(rest == '' and 'there are no two runs to compare' or 'usage: :diff [n m], with numbers of :runs; :record on before them keeps their values too', 0)
+    error(rest == '' and 'there are no two runs to compare'
+          or 'usage: :diff [n m], with numbers of :runs; :record on before them keeps their values too', 0)
   end
   return M.difference(run(a), run(b))
 end, [[diff [n m] - where two runs, the last two or by their numbers in :runs, first differ: a token that died, a value, a node that did not run

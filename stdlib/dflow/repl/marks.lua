@@ -1,10 +1,13 @@
---- What terminals can be told besides text: where a prompt and an answer begin (OSC 133), and what file a place lies in (OSC 8).
+--- What terminals can be told besides text: where a prompt and an answer begin (OSC 133), and what file a place lies in
+-- (OSC 8).
 --
--- A terminal jumps from prompt to prompt by the first, and opens files by the second. Which can is known from the environment variables that
--- they set; what cannot would mostly pass these over, but is not sent any. `:set marks on` sends them anyway.
+-- A terminal jumps from prompt to prompt by the first, and opens files by the second. Which can is known from the
+-- environment variables that they set; what cannot would mostly pass these over, but is not sent any. `:set marks on`
+-- sends them anyway.
 local M = { setting = 'auto' }
 
-local PROGRAMS = { WezTerm = true, ['iTerm.app'] = true, ghostty = true, vscode = true, WarpTerminal = true, rio = true, contour = true }
+local PROGRAMS = { WezTerm = true, ['iTerm.app'] = true, ghostty = true, vscode = true, WarpTerminal = true, rio = true,
+                   contour = true }
 
 --- From which version of VTE on terminals that are made of it know them; others that are named here know both.
 local VTE = { prompts = 7600, links = 5000 }
@@ -13,7 +16,8 @@ local VTE = { prompts = 7600, links = 5000 }
 local function known(what)
   local program, kind = os.getenv 'TERM_PROGRAM' or '', os.getenv 'TERM' or ''
   if os.getenv 'TMUX' or kind:find '^screen' or kind:find '^tmux' then return false end
-  return PROGRAMS[program] or os.getenv 'KITTY_WINDOW_ID' or os.getenv 'WT_SESSION' or os.getenv 'KONSOLE_VERSION' or kind:find '^xterm%-kitty'
+  return PROGRAMS[program] or os.getenv 'KITTY_WINDOW_ID' or os.getenv 'WT_SESSION' or os.getenv 'KONSOLE_VERSION'
+    or kind:find '^xterm%-kitty'
          or kind:find '^xterm%-ghostty' or kind:find '^foot' or (tonumber(os.getenv 'VTE_VERSION') or 0) >= VTE[what]
 end
 

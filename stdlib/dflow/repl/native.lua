@@ -1,4 +1,5 @@
---- `:explain` and `:disasm`: which loops are machine code, why others are not, and what the code is; what a plan leaves out of the graph.
+--- `:explain` and `:disasm`: which loops are machine code, why others are not, and what the code is; what a plan leaves
+-- out of the graph.
 local commands = require 'dflow.repl.commands'
 local session = require 'dflow.repl.session'
 local df = require 'dflow'
@@ -7,7 +8,8 @@ local function told(loop, code)
   local text = df.default_session():native{ loop = loop ~= '' and loop or nil, code = code }
   if text ~= '' then return (text:gsub('\n$', '')) end
   if loop ~= '' then
-    error(code and ('no loop `%s` was compiled; :explain tells why'):format(loop) or ('no loop `%s` has run in this session'):format(loop), 0)
+    error(code and ('no loop `%s` was compiled; :explain tells why'):format(loop)
+          or ('no loop `%s` has run in this session'):format(loop), 0)
   end
   return code and 'no loop was compiled; :explain tells why' or 'no loop has run in this session'
 end
@@ -23,7 +25,9 @@ end
 local function add(lines, list, key, said)
   local at, n = #lines + 1, 0
   for _, p in ipairs(list) do
-    if p[key] then n = n + 1 lines[at + n] = ('%s (%s): %s'):format(p.node, p.op, p.why:match '^([^;]*); nothing asked' or p.why) end
+    if p[key] then
+      n = n + 1 lines[at + n] = ('%s (%s): %s'):format(p.node, p.op, p.why:match '^([^;]*); nothing asked' or p.why)
+    end
   end
   if n > 0 then lines[at] = said:format(#list, n) end
 end

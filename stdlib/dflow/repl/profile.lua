@@ -1,7 +1,7 @@
 --- `:prof`: where the time of runs went, by op, by Lua line and by frame, from their logs.
 --
--- What no kernel took is overhead: Lua, compiling and starting the runs, and waiting. Kernels and overhead together are all of the time,
--- which is the time on the clock unless kernels ran at the same time.
+-- What no kernel took is overhead: Lua, compiling and starting the runs, and waiting. Kernels and overhead together are
+-- all of the time, which is the time on the clock unless kernels ran at the same time.
 local core = require 'dflow.backend'
 local logged = require 'dflow.inspect.events'
 
@@ -9,7 +9,8 @@ local M = {}
 local enums = require 'dflow.backend.enums'
 local TOKEN, DONE, OPEN = enums.DF_EVENT_TOKEN, enums.DF_EVENT_DONE, enums.DF_EVENT_FRAME_OPEN
 
---- The tokens that were computed elsewhere, which came back to the run's owner: a set of nodes, and one of tokens. A message on its way computes nothing.
+--- The tokens that were computed elsewhere, which came back to the run's owner: a set of nodes, and one of tokens. A
+-- message on its way computes nothing.
 local function elsewhere(h)
   local nodes, tokens = {}, {}
   logged.each(h, function(_, _, iteration, _, node, frame, _, kind, _, device)
@@ -20,8 +21,8 @@ local function elsewhere(h)
   return nodes, tokens
 end
 
---- A function count(node, frame, took, dead, device) that adds a token to the sums `all`: to the rows of its op, line and frame, which are
---- looked up once for each node and scope, as a log may have a million tokens.
+--- A function count(node, frame, took, dead, device) that adds a token to the sums `all`: to the rows of its op, line
+--- and frame, which are looked up once for each node and scope, as a log may have a million tokens.
 local function counter(all, names)
   local of_node, of_transfer, of_scope = {}, {}, {}
   local function row(kind, name)
@@ -31,7 +32,8 @@ local function counter(all, names)
   end
   local function rows_of(node, frame, device)
     local n, scope, of = names.node(node), names.frame(frame).scope, device < 0 and of_transfer or of_node
-    of[node] = of[node] or { row('ops', device < 0 and 'Transfer' or n.type), row('lines', n.source ~= '' and n.source or '?') }
+    of[node] = of[node] or { row('ops', device < 0 and 'Transfer' or n.type),
+                             row('lines', n.source ~= '' and n.source or '?') }
     of_scope[scope or 0] = row('frames', scope and names.scope(scope).name or 'top level')
     return of[node]
   end
@@ -79,7 +81,8 @@ local function add_run(all, h)
   return busy
 end
 
---- Sums of runs that are over: {ops = {{name, n, ns, dead}, …}, lines = …, frames = …}, each sorted by time; kernels, overhead: ns in all.
+--- Sums of runs that are over: {ops = {{name, n, ns, dead}, …}, lines = …, frames = …}, each sorted by time; kernels,
+-- overhead: ns in all.
 -- @param wall  seconds that all of it took; left out: what the logs cover
 function M.sums(runs, wall)
   local all = { ops = {}, lines = {}, frames = {}, kernels = 0, tokens = 0, dead = 0, lost = 0, runs = #runs }
@@ -108,7 +111,8 @@ function M.text(runs, wall, most)
   most = most or 12
   local whole = math.max(1, all.kernels + all.overhead)
   local function line(name, n, ns, dead)
-    lines[#lines + 1] = ('%-' .. NAME .. 's %10s %12.3f %6.1f%% %8s'):format(clip(name), n, ns / 1e6, 100 * ns / whole, dead):gsub(' +$', '')
+    lines[#lines + 1] = ('%-' .. NAME .. 's %10s %12.3f %6.1f%% %8s'):format(clip(name), n, ns / 1e6, 100 * ns / whole,
+        dead):gsub(' +$', '')
   end
   for _, kind in ipairs{ 'ops', 'lines', 'frames' } do
     lines[#lines + 1] = ('%-' .. NAME .. 's %10s %12s %7s %8s'):format(titles[kind], 'tokens', 'ms', '%', 'dead')
@@ -121,7 +125,8 @@ function M.text(runs, wall, most)
     line('overhead, outside of kernels', '', all.overhead, '')
     lines[#lines + 1] = ''
   end
-  line(('all, %d run%s'):format(all.runs, all.runs == 1 and '' or 's'), all.tokens, all.kernels + all.overhead, all.dead)
+  line(('all, %d run%s'):format(all.runs, all.runs == 1 and '' or 's'), all.tokens, all.kernels + all.overhead,
+       all.dead)
   if all.lost > 0 then lines[#lines + 1] = ('the log was full: %.0f events are not counted'):format(all.lost) end
   return table.concat(lines, '\n')
 end

@@ -1,7 +1,9 @@
---- A line about a run that takes longer than half a second: rate, open iterations, and a bar where the number of trips is known.
+--- A line about a run that takes longer than half a second: rate, open iterations, and a bar where the number of trips
+-- is known.
 --
--- A loop whose predicate compares a counter with something that stays the same says how many trips it will make, once one has seen where
--- the counter stands in one of its iterations; so it is with a bound that was fed, or computed before the loop, and with gradient loops too.
+-- A loop whose predicate compares a counter with something that stays the same says how many trips it will make, once
+-- one has seen where the counter stands in one of its iterations; so it is with a bound that was fed, or computed
+-- before the loop, and with gradient loops too.
 local core = require 'dflow.backend'
 local registry = require 'dflow.front.registry'
 local graph = require 'dflow.front.graph'
@@ -25,13 +27,14 @@ local function short(n)
   end
 end
 
--- ---- how many trips ----------------------------------------------------------------------------------------------------
+-- ---- how many trips -------------------------------------------------------------------------------------------------
 local function through(o)
   while registry.about(o.op.type, 'passes') or registry.primitive(o.op.type) == 'LoopCond' do o = o.op.inputs[1] end
   return o
 end
 
---- The LoopCond of a frame. An imported loop's frame is called after its context: while/while_context of while/LoopCond.
+--- The LoopCond of a frame. An imported loop's frame is called after its context: while/while_context of
+-- while/LoopCond.
 local function loop_cond(g, frame)
   local own = frame.name .. '/LoopCond'
   local around = frame.name:match('^(.*)/[^/]*$')
@@ -64,7 +67,9 @@ local function step_of(g, merge)
     return registry.primitive(o.op.type) == 'Switch' and o.op.inputs[1].op == merge
   end
   local a, b = sum.inputs[1], sum.inputs[2]
-  if sum.type == 'Add' or sum.type == 'AddV2' then return counter(a) and constant(g, through(b)) or counter(b) and constant(g, through(a)) or nil end
+  if sum.type == 'Add' or sum.type == 'AddV2' then
+    return counter(a) and constant(g, through(b)) or counter(b) and constant(g, through(a)) or nil
+  end
   if sum.type == 'Sub' and counter(a) then
     local by = constant(g, through(b))
     return by and -by
@@ -73,7 +78,8 @@ end
 
 local rising = { Less = true, LessEqual = true, Greater = false, GreaterEqual = false }
 
---- What a predicate says of trips: a list of {counter, step, bound, last = the bound itself is a trip, too}; nil where it says nothing.
+--- What a predicate says of trips: a list of {counter, step, bound, last = the bound itself is a trip, too}; nil where
+-- it says nothing.
 local function bounds(g, pred)
   pred = through(pred).op
   if pred.type == 'LogicalAnd' then
@@ -97,10 +103,13 @@ local function value(h, o, frame, iteration)
   if v then return v end
   local ok, found, dead = pcall(core.run_value, h.handle, o.node, o.index, frame.id, iteration)
   if ok and not dead and type(found) == 'number' then return found end
-  if registry.primitive(o.op.type) == 'Enter' and frame.parent then return value(h, o.op.inputs[1], frame.parent, frame.parent_iteration or 0) end
+  if registry.primitive(o.op.type) == 'Enter' and frame.parent then
+    return value(h, o.op.inputs[1], frame.parent, frame.parent_iteration or 0)
+  end
 end
 
---- How many trips the loop of a frame makes in all: a number; false when its predicate does not say; nil when it cannot be seen just now.
+--- How many trips the loop of a frame makes in all: a number; false when its predicate does not say; nil when it cannot
+-- be seen just now.
 local function trips(h, frame)
   local g = h.session.graph
   local cond = loop_cond(g, frame)
@@ -128,7 +137,7 @@ local function trips(h, frame)
 end
 M.trips = trips
 
--- ---- the line ----------------------------------------------------------------------------------------------------------
+-- ---- the line -------------------------------------------------------------------------------------------------------
 --- The parts that have room, most important first.
 local function fit(parts, columns)
   local text = ''
@@ -156,7 +165,8 @@ function Line:text(seconds, rate, outer, columns)
     return fit(parts, columns)
   end
   parts[3] = ('%s:%d'):format(outer.name, outer.first)
-  parts[4] = (outer.in_flight > outer.limit and '%d iterations open' or '%d of %d iterations open'):format(outer.in_flight, outer.limit)
+  parts[4] = (outer.in_flight > outer.limit and '%d iterations open'
+              or '%d of %d iterations open'):format(outer.in_flight, outer.limit)
   if self.loop ~= outer.name then self.loop, self.total, self.tries = outer.name, nil, 0 end
   if self.total == nil and self.tries < 20 then
     local ok, n = pcall(trips, self.h, outer)
@@ -166,7 +176,8 @@ function Line:text(seconds, rate, outer, columns)
   if self.total and outer.first <= self.total then
     local wide = columns >= 60 and 20 or 10
     local full = math.floor(outer.first / self.total * wide)
-    table.insert(parts, 1, ('[%s%s] %3d %%'):format(('#'):rep(full), ('.'):rep(wide - full), math.floor(100 * outer.first / self.total)))
+    table.insert(parts, 1, ('[%s%s] %3d %%'):format(('#'):rep(full), ('.'):rep(wide - full),
+        math.floor(100 * outer.first / self.total)))
     parts[4] = ('%s:%d of %.0f'):format(outer.name, outer.first, self.total)
   end
   return fit(parts, columns)
@@ -176,7 +187,9 @@ end
 local function outermost(frames)
   local best
   for _, f in ipairs(frames) do
-    if f.parent and not f.parent.parent and (not best or (best.enters_missing > 0 and f.enters_missing == 0)) then best = f end
+    if f.parent and not f.parent.parent and (not best or (best.enters_missing > 0 and f.enters_missing == 0)) then
+      best = f
+    end
   end
   return best
 end

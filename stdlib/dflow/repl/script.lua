@@ -1,8 +1,10 @@
 --- The inputs of a session as a script that runs by itself and prints what they printed.
 --
--- It reads as it was typed, but for what a script cannot do. An expression, and a `return`, is shown by a function, which keeps `_` and `__` too.
--- A session's local is one variable however often it is declared, and functions typed before see it; so what was declared or mentioned
--- before is assigned to, with no second `local`, and so are the locals beyond those that Lua has room for.
+-- It reads as it was typed, but for what a script cannot do. An expression, and a `return`, is shown by a function,
+-- which keeps `_` and `__` too.
+-- A session's local is one variable however often it is declared, and functions typed before see it; so what was
+-- declared or mentioned before is assigned to, with no second `local`, and so are the locals beyond those that Lua has
+-- room for.
 local lexer = require 'dflow.front.lexer'
 local locals = require 'dflow.repl.locals'
 
@@ -52,7 +54,8 @@ local function without_return(text)
   return text
 end
 
---- A statement with the `local`s that a script can have; `known` is {declared = …, mentioned = …, count = …} of the inputs before.
+--- A statement with the `local`s that a script can have; `known` is {declared = …, mentioned = …, count = …} of the
+-- inputs before.
 local function with_locals(text, known)
   return locals.replace(text, locals.declarations(text), function(d)
     local fresh = known.count + #d.names <= ROOM

@@ -1,18 +1,21 @@
---- Ctrl-R: inputs of before by some of their letters, in their order; words in any. What fits best stands first, of equals the latest.
+--- Ctrl-R: inputs of before by some of their letters, in their order; words in any. What fits best stands first, of
+-- equals the latest.
 local M = {}
 
-local STARTS, SHOWN, LONG = 6, 12, 4000      -- places where a match is tried from; rows of the list; letters of an entry that are looked at
+-- places where a match is tried from; rows of the list; letters of an entry that are looked at
+local STARTS, SHOWN, LONG = 6, 12, 4000
 
 local function is_letter(text, at) return text:find('^[%w_]', at) ~= nil end
 
---- Where the letters of a word stand in a text, one after the other, and what that costs: 0 is a whole word, 1 the beginning of one, 2 a
---- part; more where there is something between them. nil: nowhere near each other.
+--- Where the letters of a word stand in a text, one after the other, and what that costs: 0 is a whole word, 1 the
+--- beginning of one, 2 a part; more where there is something between them. nil: nowhere near each other.
 local function place(text, word)
   local best, cost, first = nil, math.huge, 0
   for _ = 1, STARTS do
     first = text:find(word, first + 1, true)
     if not first then break end
-    local inside, goes_on = first > 1 and is_letter(text, first - 1) and is_letter(text, first), is_letter(text, first + #word)
+    local inside, goes_on = first > 1 and is_letter(text, first - 1) and is_letter(text, first),
+      is_letter(text, first + #word)
     local c = inside and 2 or goes_on and 1 or 0
     if c < cost then
       best, cost = {}, c
@@ -38,7 +41,8 @@ local function place(text, word)
   return best, cost
 end
 
---- What of the entries, newest first, fits a pattern: {text, spots = {[place] = true}, last = the place behind the last letter}.
+--- What of the entries, newest first, fits a pattern: {text, spots = {[place] = true}, last = the place behind the last
+-- letter}.
 function M.find(entries, pattern)
   local blind, words, list = not pattern:find('%u'), {}, {}        -- capitals count where there are some
   for word in pattern:gmatch('%S+') do words[#words + 1] = word end
@@ -105,12 +109,15 @@ end
 --- What is shown below the input: text, styles, text, styles, …; `chosen` of the list is marked.
 function M.menu(list, pattern, chosen, columns, rows)
   local said = ("search: %s"):format(pattern)
-  local how = #list == 0 and pattern:find('%S') and '   nothing fits' or '   Ctrl-R next, Enter runs, Tab takes, Esc leaves'
+  local how = #list == 0 and pattern:find('%S') and '   nothing fits'
+    or '   Ctrl-R next, Enter runs, Tab takes, Esc leaves'
   if #said + #how > columns - 1 then how = #list == 0 and ' (none)' or '' end
   local out = { said .. how, ('m'):rep(#said) .. ('h'):rep(#how) }
   local room = math.max(1, math.min(SHOWN, rows - 6))
   local first = math.max(1, chosen - room + 1)
-  for i = first, math.min(#list, first + room - 1) do out[#out + 1], out[#out + 2] = row(list[i], i == chosen, columns) end
+  for i = first, math.min(#list, first + room - 1) do
+    out[#out + 1], out[#out + 2] = row(list[i], i == chosen, columns)
+  end
   if #list > first + room - 1 then
     local more = ('  %d more'):format(#list - first - room + 1)
     out[#out + 1], out[#out + 2] = more, ('h'):rep(#more)

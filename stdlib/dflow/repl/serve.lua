@@ -1,9 +1,11 @@
---- `:serve`: the prompt's run in a browser's page, for a lecturer's second screen. The page is that of opts.report, made anew wherever the
---- run stands; it follows the prompt, step by step. Beside it are the trainings that df.summary's event files tell of (summary/events.lua).
+--- `:serve`: the prompt's run in a browser's page, for a lecturer's second screen. The page is that of opts.report,
+--- made anew wherever the run stands; it follows the prompt, step by step. Beside it are the trainings that
+-- df.summary's event files tell of (summary/events.lua).
 --
--- The server, interp/pages.c, listens on the loopback address alone, and a secret is part of the page's address. What the prompt looks at is
--- told after each input, when a run stops or ends, and while it goes on, some times a second. Of an input that makes many runs, as a training
--- does, the page shows one some times a second; the others keep no log for it.
+-- The server, interp/pages.c, listens on the loopback address alone, and a secret is part of the page's address. What
+-- the prompt looks at is told after each input, when a run stops or ends, and while it goes on, some times a second. Of
+-- an input that makes many runs, as a training does, the page shows one some times a second; the others keep no log for
+-- it.
 local commands = require 'dflow.repl.commands'
 local runs = require 'dflow.front.session'
 
@@ -17,7 +19,7 @@ local pages = 0                       -- that were drawn so far
 local ran, passed_over = 0, nil       -- runs since the input began; the last one, where it was not drawn
 local reader, read_again, trainings   -- of event files; when they are read again; how often they were sent
 
--- ---- what there is to see -------------------------------------------------------------------------------------------------------
+-- ---- what there is to see -------------------------------------------------------------------------------------------
 local function counted(n, one) return ('%.0f %s%s'):format(n, one, n == 1 and '' or 's') end
 
 --- Where a run stands: 'running', 'paused', 'done' or 'failed', words for it, and the node that is next.
@@ -91,7 +93,8 @@ function M.look(h)
   tell(state, said)
 end
 
---- No key comes: shows how a run in the background goes. Seconds until this is to be called again; nil while there is no such run to show.
+--- No key comes: shows how a run in the background goes. Seconds until this is to be called again; nil while there is
+-- no such run to show.
 function M.idle()
   local h = server and inspector.in_progress()
   if not server then return nil end
@@ -101,7 +104,7 @@ function M.idle()
   return math.max(OFTEN, 4 * (clock() - began))          -- keys come first
 end
 
--- ---- the command ------------------------------------------------------------------------------------------------------------------
+-- ---- the command ----------------------------------------------------------------------------------------------------
 local function stop()
   server:close()
   server, inspector.live, runs.shown = nil, nil, nil
@@ -110,7 +113,10 @@ end
 local function begin(port, folder, repl)
   require 'dflow.own'
   local there, module = pcall(require, 'dflow.pages')
-  if not there then error('this dflow was built without libmicrohttpd (Debian: libmicrohttpd-dev); :trace run.html EXPRESSION writes a page instead', 0) end
+  if not there then
+    error('this dflow was built without libmicrohttpd (Debian: libmicrohttpd-dev); :trace run.html EXPRESSION writes '
+          .. 'a page instead', 0)
+  end
   local opened, at_port, secret = module.open(port)
   if not opened then error(':serve: ' .. at_port, 0) end
   inspector, clock = require 'dflow.repl.inspector', repl.program.clock
@@ -124,10 +130,14 @@ end
 --- A word as a port, or as a folder.
 local function port_or_folder(word)
   local port = tonumber(word)
-  if port and (port < 0 or port > 65535 or port ~= math.floor(port)) then error('usage: :serve [port | folder | off]; a port is from 0 to 65535', 0) end
+  if port and (port < 0 or port > 65535 or port ~= math.floor(port)) then
+    error('usage: :serve [port | folder | off]; a port is from 0 to 65535', 0)
+  end
   if port or word == '' then return port or 0 end
   local ok = pcall(require('dflow.backend').folder_list, word)
-  if not ok then error(("usage: :serve [port | folder | off]; there is no folder '%s' of event files"):format(word), 0) end
+  if not ok then
+    error(("usage: :serve [port | folder | off]; there is no folder '%s' of event files"):format(word), 0)
+  end
   return 0, (word:gsub('(.)/+$', '%1'))
 end
 
@@ -144,7 +154,8 @@ commands.command('serve', function(rest, say, repl)
   M.look()
   say(address)
   local n = server:waiting()
-  say(n > 0 and ('%d page%s look%s on'):format(n, n == 1 and '' or 's', n == 1 and 's' or '') or 'open it in a browser on this machine; :serve off ends it')
+  say(n > 0 and ('%d page%s look%s on'):format(n, n == 1 and '' or 's', n == 1 and 's' or '')
+      or 'open it in a browser on this machine; :serve off ends it')
 end, [[serve [port | folder | off] - shows the prompt's runs in a browser's page, step by step, and trainings: losses, histograms, images
 The address is on this machine alone (127.0.0.1) and has a secret in it, a new one each time. Without a port: any that is free. Runs that begin
 meanwhile keep their tokens and values for the page, up to 200000 tokens each; of an input that makes many runs some.

@@ -1,7 +1,8 @@
 --- The page of `:serve`: the run that the prompt looks at, and what trainings have written, beside each other.
 --
--- The run's page is shown in two frames: the next one is loaded behind the one that is seen, which then goes, so that nothing flickers. The
--- trainings are drawn from data alone: what a file holds becomes text or numbers, never markup, and nothing is loaded from elsewhere.
+-- The run's page is shown in two frames: the next one is loaded behind the one that is seen, which then goes, so that
+-- nothing flickers. The trainings are drawn from data alone: what a file holds becomes text or numbers, never markup,
+-- and nothing is loaded from elsewhere.
 local STYLE = [==[
 :root { color-scheme: light dark; --bg: #fbfbf9; --fg: #1d1f21; --line: #c9ccd1; --live: #1a5fcc; --paused: #8a5a00; --done: #1f7a3d; --failed: #b3261e; --gone: #6a6e75; }
 @media (prefers-color-scheme: dark) { :root { --bg: #16181b; --fg: #e6e6e3; --line: #3d4249; } }

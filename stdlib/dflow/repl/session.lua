@@ -1,7 +1,8 @@
---- What was typed so far and what it gave: compiles an input, runs it, keeps `_`, `__`, `Out[n]` and the session's locals.
+--- What was typed so far and what it gave: compiles an input, runs it, keeps `_`, `__`, `Out[n]` and the session's
+-- locals.
 --
--- Each input is a chunk of its own, which is called by its number: `In[12]:3` is the third line of the twelfth input, as :history
--- lists them, so that a node, an error and a function each name one line.
+-- Each input is a chunk of its own, which is called by its number: `In[12]:3` is the third line of the twelfth input,
+-- as :history lists them, so that a node, an error and a function each name one line.
 local locals = require 'dflow.repl.locals'
 
 local M = {}
@@ -17,10 +18,12 @@ function M.value_of(name)
   return rawget(_G, name)
 end
 
---- Does the message say that the text ended too early? A quoted string that its line did not end is a mistake that no further line mends.
+--- Does the message say that the text ended too early? A quoted string that its line did not end is a mistake that no
+-- further line mends.
 local function wants_more(message, text)
   if not message:find("<eof>'?$") then return false end
-  if message:find('function arguments expected', 1, true) and not text:find('\n') then return false end      -- x:shape is a slip, and no beginning
+  -- x:shape is a slip, and no beginning
+  if message:find('function arguments expected', 1, true) and not text:find('\n') then return false end
   return not message:find('unfinished string', 1, true) or text:find('\\z?%s*$') ~= nil
 end
 
@@ -40,12 +43,13 @@ end
 
 local function as_expression(text) return 'return ' .. text:gsub('^%s*=', '', 1) end
 
--- Where a variable waits to be closed a call is no tail call, so what an expression calls knows the line that it was typed at.
+-- Where a variable waits to be closed a call is no tail call, so what an expression calls knows the line that it was
+-- typed at.
 local STAY = 'local __here <close> = nil '
 if not load(STAY) then STAY = '' end
 
---- Statements with a bare expression behind them, as pasted text often ends: the text with a `return` before that; nil when it is
---- nothing of the kind.
+--- Statements with a bare expression behind them, as pasted text often ends: the text with a `return` before that; nil
+--- when it is nothing of the kind.
 local function ending_in_expression(text)
   if not text:find('\n') then return nil end
   local at = #text
@@ -76,7 +80,9 @@ local function load_rewritten(text, name, environment, before)
   local autograph = package.loaded['dflow.autograph']
   if autograph and autograph.whole then
     local made, why, line = autograph.chunk(text)
-    if not made and load(text, name, 't', environment) then return nil, ('%s:%d: autograph: %s'):format(name:sub(2), line, why) end
+    if not made and load(text, name, 't', environment) then
+      return nil, ('%s:%d: autograph: %s'):format(name:sub(2), line, why)
+    end
     text = made or text
   end
   return load((before or '') .. text, name, 't', environment)
@@ -94,7 +100,8 @@ function M.compile(text, number)
     return kept, 'expression'
   end
   local _, why = load(as_expression(text), name, 't', environment)
-  local unfinished = wants_more(why, text) and why           -- of `1 +`: more is missing, not that 1 begins no statement
+  -- of `1 +`: more is missing, not that 1 begins no statement
+  local unfinished = wants_more(why, text) and why
   text = ending_in_expression(text) or text
   chunk, why = load_rewritten(text, name, M.locals.environment({}))
   if not chunk and unfinished and not wants_more(why, text) then return nil, unfinished end
@@ -126,7 +133,8 @@ function M.next_number() return #M.inputs + 1 end
 
 --- Runs an input.
 -- @param call  call(f): true and the results, or false, a message and the error: a pcall that minds Ctrl-C
--- @param cell  nil, or the notebook's cell of which this is a part, {text =, line = lines of it before this}: all parts are one input
+-- @param cell  nil, or the notebook's cell of which this is a part, {text =, line = lines of it before this}: all parts
+--              are one input
 -- @return      the input's record: {ok, kind, muted, n = number of results, results = {…}} or {message, error}
 function M.run(text, call, cell)
   local input = { text = cell and cell.text or text, number = cell and cell.number or #M.inputs + 1 }
@@ -227,7 +235,8 @@ function journal.add(input, program)
     for i = 1, #names - journal.kept do os.remove(at .. names[i]) end
   end
   local written = journal.file:write(MARK:format(input.seconds or 0), '\n', input.text, '\n')
-  if not (written and journal.file:flush()) then journal.closed = true end      -- no room: what comes would stand behind half of it
+  -- no room: what comes would stand behind half of it
+  if not (written and journal.file:flush()) then journal.closed = true end
 end
 
 --- The inputs of a journal's text: a list of {text, seconds}. A line that was not written to its end is none.
@@ -249,7 +258,8 @@ function journal.parse(text)
   return list
 end
 
---- The inputs of the newest journal whose session is over: a list of {text, seconds}, and its path. nil when there is none.
+--- The inputs of the newest journal whose session is over: a list of {text, seconds}, and its path. nil when there is
+-- none.
 function journal.last(program)
   local at = folder(program)
   if not at then return nil end
@@ -265,8 +275,9 @@ function journal.last(program)
 end
 
 M.unpack = unpack
---- The inputs, one by one as the prompt would take them, of a text that came in one piece and is more than one: a notebook's cell, or what is
--- piped in. Nil where it is one, or no Lua and no commands at all; and whether there are commands among them.
+--- The inputs, one by one as the prompt would take them, of a text that came in one piece and is more than one: a
+-- notebook's cell, or what is piped in. Nil where it is one, or no Lua and no commands at all; and whether there are
+-- commands among them.
 function M.pieces(text)
   if not text:find('\n%s*%S') or M.compile(text) then return nil, M.is_command(text) end
   local list, input, commands = {}, nil, false

@@ -17,11 +17,15 @@ command('nodes', function(rest, say)
   for _, op in ipairs(all) do
     if rest == '' or op.name:find(rest, 1, not ok) or op.type:find(rest, 1, not ok) then
       local o = op.outputs[1]
-      say(('%-30s %-18s %-20s %s'):format(op.name, op.type, o and o.dtype ~= 'resource' and text.shape(o.dtype, o.shape) or '', op.source or ''))
+      say(('%-30s %-18s %-20s %s'):format(op.name, op.type, o and o.dtype ~= 'resource' and text.shape(o.dtype, o.shape)
+                                          or '', op.source or ''))
       shown = shown + 1
     end
   end
-  if shown == 0 then say(rest == '' and 'the graph has no nodes yet' or ("none of the graph's %d nodes has '%s' in its name or op"):format(#all, rest)) end
+  if shown == 0 then
+    say(rest == '' and 'the graph has no nodes yet'
+        or ("none of the graph's %d nodes has '%s' in its name or op"):format(#all, rest))
+  end
 end, [[nodes [pattern] - the nodes of the graph, or those whose name or op has that in it: name, op, shape, line
 :nodes MatMul, :nodes lstm; :nodes ~ lstm looks through whole lines]])
 
@@ -42,14 +46,20 @@ command('grad', function(rest, say)
   local chunk = load('return ' .. (of or rest), '=command', 't', session.locals.environment({}))
   if rest == '' or not chunk then error('usage: ' .. usage, 0) end
   local y = chunk()
-  if getmetatable(y) ~= graph.Output then error((':grad: an Output is expected, not %s'):format(errors.describe(y)), 0) end
+  if getmetatable(y) ~= graph.Output then
+    error((':grad: an Output is expected, not %s'):format(errors.describe(y)), 0)
+  end
   local xs
   if by then
-    chunk = load('return {' .. by .. '}', '=command', 't', session.locals.environment({})) or error('usage: ' .. usage, 0)
+    chunk = load('return {' .. by .. '}', '=command', 't', session.locals.environment({}))
+    or error('usage: ' .. usage, 0)
     xs = chunk()
   else
     xs = require('dflow.inspect.saved').sources(y.graph, y)
-    if #xs == 0 then error((':grad: %s depends on no Variable and no float placeholder; :grad %s by x names others'):format(y.name, of or rest), 0) end
+    if #xs == 0 then
+      error((':grad: %s depends on no Variable and no float placeholder; :grad %s by x names others'):format(y.name, of
+          or rest), 0)
+    end
   end
   for i, g in ipairs(df.gradients(y, xs, { unconnected = 'zero' })) do
     say(('by %s: %s'):format(xs[i].name, tostring(g)))
@@ -80,7 +90,9 @@ command('alias', function(rest, say)
     local names = {}
     for known in pairs(aliases) do if rest == '' or rest == known then names[#names + 1] = known end end
     table.sort(names)
-    if #names == 0 and rest ~= '' then error((":alias: there is no alias '%s'; :alias name command … makes one"):format(rest), 0) end
+    if #names == 0 and rest ~= '' then
+      error((":alias: there is no alias '%s'; :alias name command … makes one"):format(rest), 0)
+    end
     if #names == 0 then say ':alias name command … makes one; none was made yet' end
     for _, known in ipairs(names) do say((':%-10s :%s'):format(known, aliases[known])) end
     return
@@ -91,7 +103,8 @@ command('alias', function(rest, say)
   if not target then error(why, 0) end
   if aliases[target.name] then error((':alias: :%s is an alias itself; name the command'):format(target.name), 0) end
   aliases[name] = line
-  command(name, function(more) return commands.run(':' .. line .. (more ~= '' and ' ' .. more or '')) and true or nil end,
+  command(name, function(more) return commands.run(':' .. line .. (more ~= '' and ' ' .. more or '')) and true
+      or nil end,
     ('%s … - :%s …'):format(name, line), nil, true)
 end, [[alias [name command …] - a short name for a command and what stands behind it; alone: all of them
 :alias st stats ~runs, then :st. In ~/.config/dflow/init.lua repl.input ':alias st stats' makes it for every session.]], nil, true)

@@ -23,8 +23,8 @@ local function subject(chunk)
   return chunk, false
 end
 
---- Runs a chunk once, or the Output that it gives. Its results as a list with n, wall and processor seconds, and what the default session did
--- meanwhile.
+--- Runs a chunk once, or the Output that it gives. Its results as a list with n, wall and processor seconds, and what
+-- the default session did meanwhile.
 function M.once(chunk, clock)
   local before, cpu, wall = df.stats(), os.clock(), clock()
   local results = table.pack(chunk())
@@ -36,7 +36,10 @@ function M.once(chunk, clock)
   local after, done = df.stats(), {}
   for _, name in ipairs{ 'runs', 'nodes_run', 'iterations' } do
     local n = after[name] - before[name]
-    if n > 0 then done[#done + 1] = ('%.0f %s'):format(n, n == 1 and name:gsub('_run$', ''):gsub('s$', '') or (name:gsub('_run$', ''))) end
+    if n > 0 then
+      done[#done + 1] = ('%.0f %s'):format(n, n == 1 and name:gsub('_run$', ''):gsub('s$', '')
+                                           or (name:gsub('_run$', '')))
+    end
   end
   return results, wall, cpu, table.concat(done, ', ')
 end
@@ -53,7 +56,8 @@ end
 local ROUNDS, ROUND_SECONDS, MOST_SECONDS = 7, 0.1, 3
 
 --- Repeats a chunk: rounds of as many calls as take a tenth of a second.
--- @return {best, mean, deviation: seconds of a call; calls = in a round, rounds, output = is it an Output's run?, iterations = of loops}
+-- @return {best, mean, deviation: seconds of a call; calls = in a round, rounds, output = is it an Output's run?,
+--         iterations = of loops}
 function M.often(chunk, clock)
   local f, output = subject(chunk)
   local before = df.stats().iterations
@@ -77,7 +81,8 @@ function M.often(chunk, clock)
   for _, t in ipairs(times) do sum, best = sum + t, math.min(best, t) end
   local mean = sum / #times
   for _, t in ipairs(times) do squares = squares + (t - mean) ^ 2 end
-  return { best = best, mean = mean, deviation = math.sqrt(squares / math.max(1, #times - 1)), calls = calls, rounds = #times, output = output,
+  return { best = best, mean = mean, deviation = math.sqrt(squares / math.max(1, #times - 1)), calls = calls,
+           rounds = #times, output = output,
            iterations = df.stats().iterations - before }
 end
 

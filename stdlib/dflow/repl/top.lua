@@ -1,7 +1,8 @@
 --- `:top`: a run on a full screen, ten times a second: rates, memory, the frame tree, and the nodes that run most.
 --
--- A picture may cost a thousandth of a second, so that all of it takes at most one per cent of a core. The frames and tokens of a large run
--- cost more than that; they are then looked at less often, and only as many frames are read as have room.
+-- A picture may cost a thousandth of a second, so that all of it takes at most one per cent of a core. The frames and
+-- tokens of a large run cost more than that; they are then looked at less often, and only as many frames are read as
+-- have room.
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local inspect = require 'dflow.inspect'
@@ -81,10 +82,13 @@ end
 
 --- What nodes are put in order by: how often they ran lately, or what they are called.
 local ORDERS = { 'runs', 'name', 'op', 'line' }
-local KEYS = { name = function(op) return op.name end, op = function(op) return op.type end, line = function(op) return op.source or '' end }
+local KEYS = { name = function(op) return op.name end, op = function(op) return op.type end,
+               line = function(op) return op.source or '' end }
 
 --- Has a line what is looked for? Letters are alike large and small.
-local function passes(state, line) return not state.filter or line:lower():find(state.filter:lower(), 1, true) ~= nil end
+local function passes(state, line)
+  return not state.filter or line:lower():find(state.filter:lower(), 1, true) ~= nil
+end
 
 --- The operations that ran lately and that are looked for, in order.
 local function hottest(h, state)
@@ -128,7 +132,9 @@ local function look_again(h, state, room, now, clock)
       for _, child in ipairs(f.children) do walk(child, indent .. '  ') end
     end
     for _, f in ipairs(frames) do if not f.parent then walk(f, '') end end
-    if not state.filter and frames.total > #state.tree and room > 1 then state.tree[room] = '… ' .. count(frames.total - room + 1, 'more frame') end
+    if not state.filter and frames.total > #state.tree and room > 1 then
+      state.tree[room] = '… ' .. count(frames.total - room + 1, 'more frame')
+    end
   end
   state.next_look = now + math.max(PERIOD / 2, ((clock and clock() or 0) - began) / SHARE)
 end
@@ -166,16 +172,23 @@ function M.lines(h, state, columns, rows, utf8, now, clock)
 
   local name_width = columns >= 60 and 12 or 5
   local width = math.max(4, columns - name_width - 16)
-  local function row(name, value, list) add(('%-' .. name_width .. 's %10s  %s'):format(cut(name, name_width), value, list and spark(list, width, utf8) or '')) end
-  add(('%s  %s, %s, %s, %s'):format(h:state(), count(stats.nodes_run, 'node'), count(stats.iterations, 'iteration'), count(stats.frames, 'frame'),
+  local function row(name, value, list)
+    add(('%-' .. name_width .. 's %10s  %s'):format(cut(name, name_width), value, list and spark(list, width, utf8)
+        or ''))
+  end
+  add(('%s  %s, %s, %s, %s'):format(h:state(), count(stats.nodes_run, 'node'), count(stats.iterations, 'iteration'),
+                                    count(stats.frames, 'frame'),
     count(stats.dead_tokens, 'dead token')))
   if roomy then add('') end
   row(columns >= 60 and 'iterations' or 'iter', short(state.rates[#state.rates] or 0) .. '/s', state.rates)
   row('nodes', short(state.nodes[#state.nodes] or 0) .. '/s', state.nodes)
-  for i = 1, math.min(#devices, rows >= 24 and DEVICES or 1) do row(devices[i], bytes(stats.memory[devices[i]].in_use), state.memory[devices[i]]) end
+  for i = 1, math.min(#devices, rows >= 24 and DEVICES or 1) do
+    row(devices[i], bytes(stats.memory[devices[i]].in_use), state.memory[devices[i]])
+  end
   if rows >= 12 then
     if swap.bytes_out + swap.bytes_in > 0 then row('swapped out', bytes(swap.resident_bytes), state.swap)
-    else add(cut(('%-' .. name_width .. 's %10s  nothing is swapped on this device'):format('swap', '0 B'), columns)) end
+    else add(cut(('%-' .. name_width .. 's %10s  nothing is swapped on this device'):format('swap', '0 B'),
+                 columns)) end
   end
 
   local left = rows - 1 - #lines - (roomy and 4 or 2)       -- for frames and nodes, below their titles
@@ -192,19 +205,26 @@ function M.lines(h, state, columns, rows, utf8, now, clock)
   local types = wide and math.floor((columns - 10) * 0.25) or 0
   for i = 1, math.min(#order, rows - 1 - #lines) do
     local op = order[i]
-    local line = ('%5.1f %%  %s'):format(100 * state.hot[op.node] / math.max(1, state.sampled), padded(tail(op.name, names), names))
-    if wide then line = ('%s %s %s'):format(line, padded(cut(op.type, types), types), tail(op.source or '', columns - 12 - names - types)) end
+    local line = ('%5.1f %%  %s'):format(100 * state.hot[op.node] / math.max(1, state.sampled),
+                                         padded(tail(op.name, names), names))
+    if wide then
+      line = ('%s %s %s'):format(line, padded(cut(op.type, types), types),
+                                 tail(op.source or '', columns - 12 - names - types))
+    end
     add(line)
   end
   return lines
 end
 
-function M.new(now) return { rates = {}, nodes = {}, memory = {}, swap = {}, hot = {}, sampled = 0, began = now, order = 1 } end
+function M.new(now)
+  return { rates = {}, nodes = {}, memory = {}, swap = {}, hot = {}, sampled = 0, began = now, order = 1 }
+end
 
 --- The last line: what keys do, or what is being looked for.
 local function bottom(state)
   if state.typing then return ('look for: %s_   Enter keeps it, Escape shows all'):format(state.filter or '') end
-  return ('any key leaves, p pauses, s sorts (%s), / %s'):format(ORDERS[state.order], state.filter and ("looks for '%s'"):format(state.filter) or 'looks for')
+  return ('any key leaves, p pauses, s sorts (%s), / %s'):format(ORDERS[state.order], state.filter
+      and ("looks for '%s'"):format(state.filter) or 'looks for')
 end
 
 --- A key while a text to look for is typed.
@@ -247,7 +267,8 @@ function M.show(h, program)
         out[1] = '\27[2J'
         fresh = 5
       end
-      -- Lines that did not change are not written again. But a terminal that is being resized may lose some, hence all of them for a while.
+      -- Lines that did not change are not written again. But a terminal that is being resized may lose some, hence all
+      -- of them for a while.
       if fresh > 0 then fresh, shown = fresh - 1, {} end
       for i = 1, rows do
         if shown[i] ~= lines[i] then out[#out + 1] = ('\27[%d;1H%s\27[K'):format(i, lines[i]) end

@@ -1,5 +1,5 @@
---- How the prompt shows a value: tensors as NumPy does, large ones with a line of what they hold; outputs with their value where they
--- need no feed and have no effect; tables with a depth, cycles marked.
+--- How the prompt shows a value: tensors as NumPy does, large ones with a line of what they hold; outputs with their
+-- value where they need no feed and have no effect; tables with a depth, cycles marked.
 local errors = require 'dflow.front.errors'
 local quote = require 'dflow.front.quote'
 local core = require 'dflow.backend'
@@ -12,24 +12,25 @@ local listing = require 'dflow.front.listing'
 
 local M = {}
 
---- What can be set with `:set`: how deep tables are shown, how many entries of each, and how tensors are: `full`, `summary` (one line
--- when they are large), or `auto` (corners and the line).
+--- What can be set with `:set`: how deep tables are shown, how many entries of each, and how tensors are: `full`,
+-- `summary` (one line when they are large), or `auto` (corners and the line).
 M.options = { depth = 4, entries = 20, print = 'auto', images = 'auto', numbers = false, suggest = true }
 
 local terminal = { color = false, error_color = false, utf8 = true, columns = 80, rows = 24 }
 
 -- ---- colours ------------------------------------------------------------------------------------------------------
---- Style characters of the editor and of what is printed, as SGR numbers. k keyword, t constant, d number, s string, c comment, o operator,
--- b builtin, f field, w unknown name, e error, M the marked brackets, p prompt, q its continuation, h hint, H the current argument,
--- m menu, D dim.
+--- Style characters of the editor and of what is printed, as SGR numbers. k keyword, t constant, d number, s string, c
+-- comment, o operator, b builtin, f field, w unknown name, e error, M the marked brackets, p prompt, q its
+-- continuation, h hint, H the current argument, m menu, D dim.
 M.themes = {
-  dark = { k = '1;35', t = '36', d = '33', s = '32', c = '90', b = '34', f = '', w = '4;31', e = '31', M = '1;7', p = '1;36', q = '36',
-           h = '90', H = '1', m = '1', D = '90' },
-  light = { k = '35', t = '36', d = '33', s = '32', c = '37', b = '34', f = '', w = '4;31', e = '31', M = '1;7', p = '34', q = '34',
-            h = '2', H = '1', m = '1', D = '2' },
-  -- Ethan Schoonover's sixteen colours, as a terminal that is set up for them has them: on its dark and on its light ground.
-  solarised = { k = '32', t = '36', d = '35', s = '36', c = '92', b = '34', f = '', w = '4;91', e = '31', M = '1;7', p = '1;34', q = '34',
-                h = '92', H = '1', m = '1', D = '92' },
+  dark = { k = '1;35', t = '36', d = '33', s = '32', c = '90', b = '34', f = '', w = '4;31', e = '31', M = '1;7',
+           p = '1;36', q = '36', h = '90', H = '1', m = '1', D = '90' },
+  light = { k = '35', t = '36', d = '33', s = '32', c = '37', b = '34', f = '', w = '4;31', e = '31', M = '1;7',
+            p = '34', q = '34', h = '2', H = '1', m = '1', D = '2' },
+  -- Ethan Schoonover's sixteen colours, as a terminal that is set up for them has them: on its dark and on its light
+  -- ground.
+  solarised = { k = '32', t = '36', d = '35', s = '36', c = '92', b = '34', f = '', w = '4;91', e = '31', M = '1;7',
+                p = '1;34', q = '34', h = '92', H = '1', m = '1', D = '92' },
   mono = { k = '1', M = '1;7', w = '4', h = '2', H = '1', m = '1', D = '2' },
 }
 
@@ -52,7 +53,8 @@ function M.set_theme(name)
   if name == 'solarized' then name = 'solarised' end
   local wanted = type(name) == 'table' and name or M.themes[name]
   if not wanted then
-    return nil, ("there is no theme '%s' (%s)%s"):format(tostring(name), table.concat(M.theme_names(), ', '), errors.hint(name, M.theme_names()))
+    return nil, ("there is no theme '%s' (%s)%s"):format(tostring(name), table.concat(M.theme_names(), ', '),
+        errors.hint(name, M.theme_names()))
   end
   theme = terminal.color and wanted or PLAIN
   local program = package.loaded['dflow.program']
@@ -75,8 +77,8 @@ function M.resized(t)
   terminal.columns, terminal.rows = t.columns, t.rows
 end
 
---- A line at blanks, where a screen would break it anywhere; what is drawn or painted stays as it is. `columns`: nil, those
--- of the prompt's window.
+--- A line at blanks, where a screen would break it anywhere; what is drawn or painted stays as it is. `columns`: nil,
+-- those of the prompt's window.
 function M.wrapped(line, columns)
   columns = columns or terminal.editing and terminal.columns
   if not columns or #line <= columns or line:find('\27') or line:find('\226[\148-\151\160-\163]') then return line end
@@ -153,7 +155,8 @@ local function is_fixed(op, seen)
   if seen[op.name] then return true end
   local e = registry.entry(op.type)
   seen[op.name], seen[1] = true, (seen[1] or 0) + 1
-  if not e or e.stateful or seen[1] > SMALL_OPS or registry.primitive(op.type) == 'Exit' then return false end     -- loops may be long
+  -- loops may be long
+  if not e or e.stateful or seen[1] > SMALL_OPS or registry.primitive(op.type) == 'Exit' then return false end
   for _, input in ipairs(op.inputs) do
     if not is_fixed(input.op, seen) then return false end
   end
@@ -187,7 +190,8 @@ local function output_text(o)
     if type(value) == 'table' and value.code == 'cancelled' then error(value, 0) end
     return line .. '\n  ' .. tostring(value)
   end
-  if type(value) == 'string' then value = tensor.tensor(value) end              -- in quotes, what a terminal obeys escaped
+  -- in quotes, what a terminal obeys escaped
+  if type(value) == 'string' then value = tensor.tensor(value) end
   if getmetatable(value) == tensor.Tensor then return line .. '\n' .. tensor_text(value) end
   return ('%s\n%s %s'):format(line, text.scalar(value, o.dtype), tensor.shape_text(o.dtype, {}))
 end
@@ -198,7 +202,8 @@ local function variable_text(v)
   local ok, value = pcall(function() return core.session_variable(s.handle, v.handle.node, true) end)
   local later = ''
   if not ok then
-    if getmetatable(o) ~= graph.Output or o.graph ~= df.default_graph() or not core.needs_nothing(o.graph.handle, o.node, o.index)
+    if getmetatable(o) ~= graph.Output or o.graph ~= df.default_graph()
+      or not core.needs_nothing(o.graph.handle, o.node, o.index)
        or not is_small(o) or not is_fixed(o.op, {}) then
       return line
     end
@@ -207,7 +212,8 @@ local function variable_text(v)
   end
   if not ok then return line end
   if value.rank == 0 and value.dtype ~= 'variant' and value.dtype ~= 'string' then
-    return ('%s\n%s %s%s'):format(line, text.scalar(value:item(), value.dtype), tensor.shape_text(value.dtype, {}), later)
+    return ('%s\n%s %s%s'):format(line, text.scalar(value:item(), value.dtype), tensor.shape_text(value.dtype, {}),
+                                  later)
   end
   return line .. '\n' .. tensor_text(value) .. later
 end
@@ -221,7 +227,8 @@ end
 -- ---- everything -----------------------------------------------------------------------------------------------------
 local function has_text(v)
   local mt = getmetatable(v)
-  return mt ~= nil and not listing.is(v) and (type(mt) ~= 'table' or rawget(mt, '__tostring') ~= nil or rawget(mt, '__name') ~= nil)
+  return mt ~= nil and not listing.is(v)
+    and (type(mt) ~= 'table' or rawget(mt, '__tostring') ~= nil or rawget(mt, '__name') ~= nil)
 end
 
 --- A value that has no parts. A function says where it was written; a number that is none, `nan`, whatever its sign.
@@ -229,7 +236,8 @@ local function plain_text(v)
   if v ~= v then return 'nan' end
   if type(v) ~= 'function' then return tostring(v) end
   local about = debug.getinfo(errors.behind(v), 'S')
-  return about.what == 'C' and tostring(v) or ('%s  -- %s:%d'):format(tostring(v), quote.file_of(about), about.linedefined)
+  return about.what == 'C' and tostring(v)
+    or ('%s  -- %s:%d'):format(tostring(v), quote.file_of(about), about.linedefined)
 end
 
 --- What a table with a __tostring of its own says of itself.
@@ -244,14 +252,17 @@ function M.graphics()
   return terminal.editing and require('dflow.plot.picture').terminal() or 'text'
 end
 
---- A plot as the terminal can show it: pixels where it has them, else braille or blocks, in colours where there are some.
+--- A plot as the terminal can show it: pixels where it has them, else braille or blocks, in colours where there are
+-- some.
 function M.plot(p)
   local how = M.graphics()
   if how ~= 'text' then
-    local ok, shown = pcall(require('dflow.plot.picture').shown, p, how, math.min(800, 8 * terminal.columns), math.min(480, 12 * terminal.rows))
+    local ok, shown = pcall(require('dflow.plot.picture').shown, p, how, math.min(800, 8 * terminal.columns),
+                            math.min(480, 12 * terminal.rows))
     if ok then return shown end
   end
-  return p:text{ columns = math.max(20, math.min(100, terminal.columns - 14)), rows = math.max(5, math.min(20, terminal.rows - 8)),
+  return p:text{ columns = math.max(20, math.min(100, terminal.columns - 14)),
+                 rows = math.max(5, math.min(20, terminal.rows - 8)),
                  ascii = not terminal.utf8, colour = terminal.color and M.theme ~= 'mono' }
 end
 
@@ -265,20 +276,23 @@ local function nested_text(v, depth)
   return s
 end
 
---- What a run gives back, tables included: {256.0, name = 3}. Tables with a word of their own say that; a table that is inside of
--- itself is marked.
+--- What a run gives back, tables included: {256.0, name = 3}. Tables with a word of their own say that; a table that is
+-- inside of itself is marked.
 local function text_of(v, depth, open)
   if type(v) == 'string' then return depth > 0 and text.quoted(v) or v end
   if type(v) ~= 'table' then return plain_text(v) end
   local mt = getmetatable(v)
   if mt == tensor.Tensor then return nested_text(v, depth) end
   if mt == graph.Output and depth == 0 then return output_text(v) end
-  if mt == graph.Operation and depth == 0 then return own_line(v) .. (has_effect(v) and '\n' .. paint(EFFECT, 'D') or '') end
+  if mt == graph.Operation and depth == 0 then
+    return own_line(v) .. (has_effect(v) and '\n' .. paint(EFFECT, 'D') or '')
+  end
   if depth == 0 and type(mt) == 'table' and rawget(mt, '__name') == 'dflow.Variable' then return variable_text(v) end
   if mt == graph.Graph and depth == 0 then return graph_text(v) end
   if depth == 0 and type(mt) == 'table' and rawget(mt, '__name') == 'dflow.Plot' then return M.plot(v) end
   if has_text(v) then return own_text(v) end
-  return listing.text(v, depth, open, text_of, { depth = M.options.depth, entries = M.options.entries, columns = terminal.columns })
+  return listing.text(v, depth, open, text_of,
+                      { depth = M.options.depth, entries = M.options.entries, columns = terminal.columns })
 end
 
 --- A value as the prompt shows it.

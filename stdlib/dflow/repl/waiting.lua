@@ -1,7 +1,7 @@
 --- A line about a run that a script waits for, where standard error is a terminal.
 --
--- A run on a thread of its own costs some forty microseconds more than a call, so only what may last is watched: what took long the last
--- time, and in a graph with loops what has not been run before.
+-- A run on a thread of its own costs some forty microseconds more than a call, so only what may last is watched: what
+-- took long the last time, and in a graph with loops what has not been run before.
 local core = require 'dflow.backend'
 local nest = require 'dflow.front.nest'
 local progress = require 'dflow.repl.progress'

@@ -1,13 +1,15 @@
 --- `:whatif`: how long a run would have taken with other windows, devices, links or speeds, as bars below each other.
 --
--- The expression is run once, and written down; the times come from that record (h:whatif). Every combination of what is named is tried.
+-- The expression is run once, and written down; the times come from that record (h:whatif). Every combination of what
+-- is named is tried.
 local commands = require 'dflow.repl.commands'
 local inspector = require 'dflow.repl.inspector'
 local runs = require 'dflow.front.session'
 local values = require 'dflow.repl.values'
 
 local NAMES = { 'parallel_iterations', 'devices', 'bandwidth', 'latency', 'speed', 'replace' }
-local USAGE = ':whatif EXPRESSION that runs a graph [parallel_iterations=1,2,8] [devices=1,2] [bandwidth=1GB/s] [latency=1ms] [speed=2] [replace=false,true]'
+local USAGE = ':whatif EXPRESSION that runs a graph [parallel_iterations=1,2,8] [devices=1,2] [bandwidth=1GB/s] '
+              .. '[latency=1ms] [speed=2] [replace=false,true]'
 local MOST, WIDTH = 40, 40
 
 --- `y devices=1,2` as the expression, and a list of {name, {values}}.
@@ -18,7 +20,9 @@ local function parsed(line)
     if not name then return line, axes end
     local known = false
     for _, n in ipairs(NAMES) do known = known or n == name end
-    if not known then error((":whatif knows no '%s'%s"):format(name, require('dflow.front.errors').hint_or_all(name, NAMES)), 0) end
+    if not known then
+      error((":whatif knows no '%s'%s"):format(name, require('dflow.front.errors').hint_or_all(name, NAMES)), 0)
+    end
     local axis = { name, {} }
     for v in list:gmatch '[^,]+' do
       if name == 'replace' and (v == 'true' or v == 'false') then table.insert(axis[2], v == 'true')
@@ -43,7 +47,9 @@ local function combinations(axes)
     end
     list = longer
   end
-  if #list > MOST then error((':whatif: that makes %d combinations, and at most %d are shown'):format(#list, MOST), 0) end
+  if #list > MOST then
+    error((':whatif: that makes %d combinations, and at most %d are shown'):format(#list, MOST), 0)
+  end
   if #axes > 0 then table.insert(list, 1, { {}, 'as it ran' }) end
   return list
 end
@@ -79,7 +85,10 @@ commands.command('whatif', function(rest, say)
   say 'its critical path, what takes most of it first:'
   local path = list[1].result.critical_path
   table.sort(path, function(a, b) return a.seconds > b.seconds end)
-  for i = 1, math.min(8, #path) do say(('  %10s  %s, iteration %.0f, on %s'):format(timing.seconds(path[i].seconds), path[i].op, path[i].iteration, path[i].device)) end
+  for i = 1, math.min(8, #path) do
+    say(('  %10s  %s, iteration %.0f, on %s'):format(timing.seconds(path[i].seconds), path[i].op, path[i].iteration,
+        path[i].device))
+  end
 end, [[whatif EXPRESSION [name=value,...] ... - how long its run would take with other windows, devices, links or speeds, as bars
 :whatif df.run(y) parallel_iterations=1,2,8 devices=1,2 tries all six. The names: parallel_iterations, devices, bandwidth (1GB/s), latency (1ms),
 speed, replace (true: nodes are placed anew for the other devices). Alone it shows the critical path. It is run once and written down; in a script: df.start(y, nil, {record = true}), h:whatif{devices = 2}.]], nil, true)

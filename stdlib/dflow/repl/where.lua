@@ -1,4 +1,5 @@
---- Where things are defined: a Lua function's file and line with its text, an op's entry in the sources, what a name holds.
+--- Where things are defined: a Lua function's file and line with its text, an op's entry in the sources, what a name
+-- holds.
 local help = require 'dflow.docs.help'
 local df = require 'dflow'
 local ops = require 'dflow.front.ops'
@@ -74,7 +75,8 @@ local function library(name)
   local owner, method = name:match('^(%a+):([%w_]+)$')
   if owner then
     local t = docs.types[owner]
-    for _, module in ipairs{ 'dflow.front.session', 'dflow.front.tensor', 'dflow.front.graph', 'dflow.front.tensor_array', 'dflow.front.variable', 'dflow.front.queue' } do
+    for _, module in ipairs{ 'dflow.front.session', 'dflow.front.tensor', 'dflow.front.graph',
+                             'dflow.front.tensor_array', 'dflow.front.variable', 'dflow.front.queue' } do
       local class = require(module)[owner]
       local index = type(class) == 'table' and rawget(class, '__index')
       local methods = type(index) == 'table' and index
@@ -123,7 +125,8 @@ function M.where(name, repl)
   if type(f) == 'function' then return function_text(short:find(':') and short or 'df.' .. short, f) end
   if found then
     local source = type(value) == 'table' and df.type(value) and value.source
-    return ('%s: %s'):format(name, source and 'built at ' .. source .. ': ' .. values.brief(value) or values.brief(value))
+    return ('%s: %s'):format(name, source and 'built at ' .. source .. ': ' .. values.brief(value)
+                             or values.brief(value))
   end
   return ("nothing is known of '%s'%s"):format(name, errors.hint_of_others(short, help.names()))
 end
@@ -153,7 +156,9 @@ function M.what(name)
     local word = name:match('^%*([%w_]+)%*$')                 -- asked for as a word: what speaks of it is meant, too
     for _, found in ipairs(word and help.mentioning(word) or {}) do list[#list + 1] = found end
     if #list == 0 then return ("no name matches '%s'"):format(name) end
-    for i, found in ipairs(list) do list[i] = ('%-28s %s'):format(found, (help.about(found) or ''):sub(1, help.width - 30)) end
+    for i, found in ipairs(list) do
+      list[i] = ('%-28s %s'):format(found, (help.about(found) or ''):sub(1, help.width - 30))
+    end
     return table.concat(list, '\n')
   end
   local command = commands.doc(name:match('^:(%a%w*)$') or '')

@@ -1,10 +1,12 @@
---- Where the nodes of a large graph stand on the page: rows from above to below, cut where they are wide. draw/layout.lua takes seconds for
--- thousands of nodes; this takes a pass over them, and leaves it to the page to draw an edge from its one end to the other.
+--- Where the nodes of a large graph stand on the page: rows from above to below, cut where they are wide.
+-- draw/layout.lua takes seconds for thousands of nodes; this takes a pass over them, and leaves it to the page to draw
+-- an edge from its one end to the other.
 local M = {}
 local GAP, ROW, PAD, WIDEST = 14, 30, 14, 1500
 
 --- @param top    the box around all
--- @param boxes   all of them: {items = nodes {w, h, box} and boxes {…, title_h, title_w}, each in the order in which it first ran; parent, depth}
+-- @param boxes   all of them: {items = nodes {w, h, box} and boxes {…, title_h, title_w}, each in the order in which it
+--                first ran; parent, depth}
 -- @param edges   {from, to}, nodes
 -- Gives every box and node its x, y, w and h.
 function M.place(top, boxes, edges)

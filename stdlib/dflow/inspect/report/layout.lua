@@ -1,8 +1,9 @@
---- Where the nodes of a run's graph stand on the page, a loop's frame as a box around its nodes: draw/layout.lua, as report.lua has it.
+--- Where the nodes of a run's graph stand on the page, a loop's frame as a box around its nodes: draw/layout.lua, as
+-- report.lua has it.
 --
--- A node stands below all that ran before it and feeds it; an edge to something that ran earlier is the way back of a loop. A graph of many
--- nodes is several pictures: in each, layers, scopes and loops are boxes, some of which are closed (draw/groups.lua) and have a picture of
--- their own. What is still large is laid out more simply, by grid.lua.
+-- A node stands below all that ran before it and feeds it; an edge to something that ran earlier is the way back of a
+-- loop. A graph of many nodes is several pictures: in each, layers, scopes and loops are boxes, some of which are
+-- closed (draw/groups.lua) and have a picture of their own. What is still large is laid out more simply, by grid.lua.
 local grid = require 'dflow.inspect.report.grid'
 local groups = require 'dflow.draw.groups'
 local registry = require 'dflow.front.registry'
@@ -20,7 +21,8 @@ local function label(n) return n.label or n.name:match('([^/]*)$') end
 --- What a box's title says.
 local function title_of(box) return box.title .. (box.times and ' × ' .. box.times or '') end
 
---- The boxes of a run's loops with the nodes in them, as draw/groups.lua has a model. only: by number, which nodes; nil: all.
+--- The boxes of a run's loops with the nodes in them, as draw/groups.lua has a model. only: by number, which nodes;
+-- nil: all.
 local function model_of(data, only)
   local known, top = {}, { items = {}, notes = {} }
   local boxes, nodes, model = { [0] = top }, {}, { top = top, nodes = {}, edges = {} }
@@ -29,15 +31,17 @@ local function model_of(data, only)
     if not boxes[id] then
       local s = known[id] or {}
       local parent = box_of(s.parent or 0)
-      boxes[id] = { kind = 'frame', title = s.name or '', where = s.where or '', id = id, items = {}, notes = {}, parent = parent }
+      boxes[id] = { kind = 'frame', title = s.name or '', where = s.where or '', id = id, items = {}, notes = {},
+                    parent = parent }
       table.insert(parent.items, boxes[id])
     end
     return boxes[id]
   end
   for i, n in ipairs(data.nodes) do
     if not only or only[i] then
-      nodes[i] = { w = width_of(label(n)), h = HEIGHT, box = box_of(n.scope), first = registry.primitive(n.type) == 'Enter', number = i, id = n.id or i,
-                   op = n.type or '', name = n.name, args = {}, outs = {} }
+      nodes[i] = { w = width_of(label(n)), h = HEIGHT, box = box_of(n.scope),
+                   first = registry.primitive(n.type) == 'Enter', number = i, id = n.id or i, op = n.type or '',
+                   name = n.name, args = {}, outs = {} }
       table.insert(nodes[i].box.items, nodes[i])
       table.insert(model.nodes, nodes[i])
     end
@@ -46,7 +50,8 @@ local function model_of(data, only)
     local from, to = nodes[e[1] + 1], nodes[e[2] + 1]
     if from and to then
       local switch = registry.primitive(from.op) == 'Switch'
-      table.insert(model.edges, { from = from, to = to, kind = e[1] >= e[2] and 'back' or 'data', side = switch and (e[3] == 1 and 'true' or 'false') or nil })
+      table.insert(model.edges, { from = from, to = to, kind = e[1] >= e[2] and 'back' or 'data', side = switch
+                                  and (e[3] == 1 and 'true' or 'false') or nil })
     end
   end
   return model
@@ -82,7 +87,8 @@ local function unwrap(top)
 end
 
 --- One picture. only: by number, which nodes; apart: boxes that are made alike are each shown.
--- @return {items, boxes, lines, width, height, large}: items {x, y, w, h, number of the node, or closed and members}, in the order in which they ran first; boxes {x, y,
+-- @return {items, boxes, lines, width, height, large}: items {x, y, w, h, number of the node, or closed and members},
+--         in the order in which they ran first; boxes {x, y,
 --          w, h, depth, title, where, id}; lines {from, to: items, way: '' in a large picture}
 local function picture(data, built, only, apart)
   local model = model_of(data, only)
@@ -113,9 +119,10 @@ local function picture(data, built, only, apart)
   return { items = model.nodes, boxes = boxes, lines = model.edges, width = top.w, height = top.h, large = large }
 end
 
---- The pictures of a run's graph; the first is of all of it. A closed box that can be opened has the number of its picture, item.view, and that has
--- the number of the one around it, up.
--- @param data   {nodes = {{name, scope}, …} in the order in which they first ran, edges = {{from, to, port}, …} from 0, scopes = {{id, parent}, …}}
+--- The pictures of a run's graph; the first is of all of it. A closed box that can be opened has the number of its
+-- picture, item.view, and that has the number of the one around it, up.
+-- @param data   {nodes = {{name, scope}, …} in the order in which they first ran, edges = {{from, to, port}, …} from 0,
+--               scopes = {{id, parent}, …}}
 -- @param built  {groups = what was built together, total = nodes of the graph}; nil: nothing is closed
 function M.pictures(data, built)
   local list = {}

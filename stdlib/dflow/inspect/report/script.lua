@@ -1,5 +1,5 @@
---- What the page of a run does: it is given `run`, made in dflow/inspect/report.lua. The picture of token k is a function of k alone, so walking
--- there and back again changes nothing.
+--- What the page of a run does: it is given `run`, made in dflow/inspect/report.lua. The picture of token k is a
+-- function of k alone, so walking there and back again changes nothing.
 local M = {}
 
 M.text = [==[
