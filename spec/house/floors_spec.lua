@@ -19,7 +19,7 @@ describe('a beta of LuaJIT', function()
   end)
 end)
 
-describe('lines of C', function()
+describe('lines of C and of stdlib/', function()
   it('end within 120 columns', function()
     assert.are.same({}, floors.long_lines())
   end)
