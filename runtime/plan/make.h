@@ -22,6 +22,7 @@ typedef struct mark {
   int32_t  stands;             /* 1 + which output of `duplicate` is its output 0; 0: each output is its namesake */
   int32_t  copy_scope; uint32_t copy_slot;   /* a scalar constant: where it was copied last */
   int32_t  users;              /* places that wait for its tokens */
+  const df_loop *late;         /* it is only what the gradient of this loop begins with; NULL: it is not */
   int32_t  number;             /* pnode, or -1 when it needs none */
   uint32_t slot;               /* of output 0 */
   uint32_t child_scope;        /* Enter */

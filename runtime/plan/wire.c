@@ -3,6 +3,7 @@
  * their numbers, kinds and slots by now (plan.c).
  */
 #include "plan/place.h"
+#include "graph/flow.h"
 
 /* An edge while they are gathered. */
 typedef struct draft { uint32_t from; uint32_t list; dfi_edge edge; } draft;
@@ -131,6 +132,34 @@ static int32_t wire_count(wiring *w) {
   return DF_OK;
 }
 
+/* What nothing but a backward loop at the top level reads, as the first gradient is, would lie there all the while that
+ * the forward loop runs: it waits for what the plan has of that loop's exits, where it waits for nothing else. */
+static void find_late(maker *m) {
+  const flow *f = m->graph->flow;
+  for (int32_t i = 0; f && i < f->nloop; i++) {
+    const df_loop *l = f->loop[i];
+    if (!l->gradient_of || l->gradient_of->parent->kind != DFI_TOP || l->parent->kind != DFI_TOP) continue;
+    for (int32_t k = 0; k < l->n; k++) {
+      const df_node *enter = l->var[k].enter;
+      if (!enter || enter->id >= m->nids || !m->mark[enter->id].needed) continue;
+      mark *first = &m->mark[enter->in[0].node->id];
+      if (first->users == 1 && first->number >= 0) first->late = l->gradient_of;
+    }
+  }
+}
+
+static void wire_late(wiring *w) {
+  maker *m = w->m;
+  const df_loop *l = m->mark[w->n->id].late;
+  if (!l || w->tokens || w->s->id > 0 || w->q->kind == DFI_K_ENTER) return;
+  for (int32_t k = 0; k < l->n; k++) {
+    df_node *exit = l->var[k].exit;
+    if (!exit || exit->id >= m->nids || !m->mark[exit->id].needed || m->mark[exit->id].number < 0) continue;
+    send(w, (df_output){ exit, 0 }, -1, DFI_TO_PLAIN);
+    w->tokens++;
+  }
+}
+
 /* Operands and edges of one node. */
 static int32_t wire(wiring *w, df_node *n) {
   maker *m = w->m;
@@ -159,6 +188,7 @@ static int32_t wire(wiring *w, df_node *n) {
     df_output unused;
     if (!dfi_plan_comes_as_token(m, n, n->in[i], &unused, &gate) && gate) wire_controls(w, gate);
   }
+  wire_late(w);
   while (w->operand_at - q->in < 3)
     p->operand[w->operand_at++] = n->nin ? p->operand[q->in] : DFI_OPERAND(DFI_CONSTANT, 0);
   if (q->kind == DFI_K_CONST) p->operand[q->in] = DFI_OPERAND(DFI_CONSTANT, dfi_plan_constant_place(m, n));
@@ -216,6 +246,7 @@ static void lay_const_users(dfi_plan *p, const const_users *u) {
 int32_t dfi_plan_wire(maker *m) {
   wiring w = { .m = m };
   int32_t status = DF_OK;
+  if (!m->cut && !m->primitives) find_late(m);
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
     if ((status = dfi_plan_look_up(m, i))) break;
