@@ -142,10 +142,11 @@ static void *carry(void *arg) {
   double until = 0;
   prctl(PR_SET_TIMERSLACK, 1000ul);
   for (int32_t idle = 0; !atomic_load(&b->over);) {
+    const bool stops = atomic_load(&b->stop);          /* before it looks: what was written by then is carried */
     bool some = wire_in(b);
     some |= packets_out(b);
     some |= channel_out(b);
-    if (atomic_load(&b->stop)) {
+    if (stops) {
       if (!until) until = dfi_now() + 1;
       if ((!some && !b->nchunk) || dfi_now() > until) break;
     }
