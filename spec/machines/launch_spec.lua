@@ -92,7 +92,7 @@ describe('processes that a launcher started', function()
   it('do not take what a rank starts for a rank', function()
     local r = with_script(("local p = io.popen('%s -e \"print(df.cluster.size)\"') print(p:read 'a') p:close()"):format(dflow),
                           function(path) return launch('openmpi', 2, function() return dflow .. ' ' .. path end) end)
-    assert.equal('1', r.out:match '%S+')
+    assert.equal('1', r.out:match '%S+', r.err)
   end)
 
   it('meet where only this user can: another mode of the folder is refused', function()
