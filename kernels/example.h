@@ -9,4 +9,6 @@ int32_t ref_parse_example_v2(df_kernel *k);
 /* (serialized, dense_defaults...; num_sparse, sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes) -> the first
  * four of these */
 int32_t ref_parse_single_example(df_kernel *k);
+/* (records, record_defaults; OUT_TYPE, field_delim, use_quote_delim, na_value, select_cols) */
+int32_t ref_decode_csv(df_kernel *k);
 #endif

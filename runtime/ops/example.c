@@ -1,7 +1,8 @@
-/* example.c: entries of the ops that parse tensorflow.Example messages. Their kernels are in
- * kernels/ref/parse_example.c. */
+/* example.c: entries of the ops that parse tensorflow.Example messages and lines of comma-separated values. Their
+ * kernels are in kernels/ref/parse_example.c and decode_csv.c. */
 #include "kernels/example.h"
 #include "op/op.h"
+#include <string.h>
 
 /* Outputs: sparse (indices, values, shapes), then dense, then the rest, which are vectors. The attributes num_sparse
  * and
@@ -29,8 +30,28 @@ static int32_t shapes_of(dfi_infer *c, int64_t sparse, const df_attr *dense) {
 static int32_t shape_example(dfi_infer *c) { return shapes_of(c, c->node->attrs[1].i, &c->node->attrs[5]); }
 static int32_t shape_single(dfi_infer *c) { return shapes_of(c, c->node->attrs[0].i, &c->node->attrs[5]); }
 
+static int32_t shape_csv(dfi_infer *c) {
+  char text[160];
+  if (strlen(c->node->attrs[1].s) != 1)
+    return dfi_infer_fail(c, "field_delim is '%s': expected one character", c->node->attrs[1].s);
+  for (int32_t i = 0; i < c->node->nout; i++) {
+    const dfi_shape *given = dfi_in_shape(c, 1 + i);
+    if (given->rank > 1 || (given->rank == 1 && given->dims[0] > 1))
+      return dfi_infer_fail(c, "record_defaults[%d] is %s: expected one value or none", i,
+                            dfi_typed_shape_text(dfi_in_dtype(c, 1 + i), given, text));
+    *dfi_set_shape(c, i) = *dfi_in_shape(c, 0);
+  }
+  return DF_OK;
+}
+
 #define SPARSE "sparse_indices:int64*num_sparse sparse_values:sparse_types* sparse_shapes:int64*num_sparse "
 static const df_op ops[] = {
+  { .type = "DecodeCSV", .in = "records:string record_defaults:OUT_TYPE*", .out = "output:OUT_TYPE*",
+    .attrs = "OUT_TYPE:types=[] field_delim:string=',' use_quote_delim:bool=true na_value:string='' "
+             "select_cols:ints=[]",
+    .doc = "the fields of lines of comma-separated values, by number: each in the dtype of its default, which stands "
+           "for a field that is missing; without a default, as an empty vector, it must be there",
+    .no_grad = true, .shape = shape_csv, .kernel = { [DF_REF] = ref_decode_csv } },
   { .type = "ParseExampleV2",
     .in = "serialized:string names:string sparse_keys:string dense_keys:string ragged_keys:string "
           "dense_defaults:Tdense*",

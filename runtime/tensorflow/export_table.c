@@ -145,6 +145,7 @@ const dfi_export_op dfi_export_table[] = {
   { "Cumsum", "T Tidx", "T", "exclusive:b reverse:b T:d! Tidx:d" },
   { "Dawsn", "T", "T", "T:d!" },
   { "DecodeBase64", "=7", "=7", "" },
+  { "DecodeCSV", "=7 @OUT_TYPE", "@OUT_TYPE", "OUT_TYPE:y! field_delim:s use_quote_delim:b na_value:s select_cols:l" },
   { "DecodeImage", "=7", "dtype", "channels:i dtype:d expand_animations:b" },
   { "DecodeJpeg", "=7", "=4", "channels:i ratio:i fancy_upscaling:b try_recover_truncated:b acceptable_fraction:f "
   "dct_method:s" },
