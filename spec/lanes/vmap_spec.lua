@@ -228,6 +228,49 @@ describe('df.vmap', function()
     assert.same({}, seen)
   end)
 
+  it('keeps an array that is the same in all lanes one', function()
+    local writes = 0
+    df.vmap(function(v)
+      local ta = df.TensorArray('float32', 2, { clear_after_read = false }):write(0, df.float32(1)):write(1, df.float32(2))
+      return ta:read(0) * v + ta:stack():reduce_sum()
+    end)(df.float32{ 1, 2, 3 })
+    for _, op in ipairs(df.default_graph():ops()) do
+      if op.type == 'TensorArrayWrite' then
+        writes = writes + 1
+        assert.same({}, op.inputs[3].shape)
+      end
+    end
+    assert.is_true(writes >= 2)
+  end)
+
+  it('computes no lane on that is done, where that would fail, of few lanes and of many', function()
+    for _, times in ipairs{ 1, 700 } do
+      local ends, expected = {}, {}
+      for k = 1, 6 * times do
+        local n, y = k % 6 + 1, 0
+        for i = 0, n - 1 do y = y + math.floor(60 / (n - i)) end
+        ends[k], expected[k] = n, y
+      end
+      local function one(n)
+        local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, y + df.int32(60) // (n - i) end, { df.int32(0), df.int32(0) })
+        return y
+      end
+      assert.same(expected, df.run(df.vmap(one)(df.int32(ends))):list())
+    end
+  end)
+
+  it('computes what takes batches at once, of one example a lane or several, and of none', function()
+    for count = 0, 2 do
+      df.reset()
+      local w, x = df.fill({ 2, 2, 1, 3 }, 0.5), df.reshape(df.range(0, 3 * count * 9):cast 'float32', { 3, count, 3, 3, 1 })
+      local function one(v) return df.nn.conv2d(v, w, { strides = { 1, 1, 1, 1 }, padding = 'VALID' }) end
+      local y, loops = df.vmap(one)(x), 0
+      for _, op in ipairs(df.default_graph():ops()) do if op.type == 'LoopCond' then loops = loops + 1 end end
+      assert.equal(count == 0 and 1 or 0, loops)
+      support.near(df.run(y), df.run(df.map_fn(one, x)))
+    end
+  end)
+
   it('takes TensorArrays, map_fn, scan and recurrent loops', function()
     agrees(function(x) return df.map_fn(function(v) return v * v end, x), df.scan(function(a, v) return a * 0.5 + v end, x) end, { rows })
     agrees(function(x)
