@@ -252,7 +252,7 @@ describe('df.vmap', function()
         ends[k], expected[k] = n, y
       end
       local function one(n)
-        local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, y + df.int32(60) // (n - i) end, { df.int32(0), df.int32(0) })
+        local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, y + df.floordiv(df.int32(60), n - i) end, { df.int32(0), df.int32(0) })
         return y
       end
       assert.same(expected, df.run(df.vmap(one)(df.int32(ends))):list())
