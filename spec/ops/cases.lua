@@ -98,6 +98,7 @@ for _, dtype in ipairs(numeric) do
   case('Cast', { B{ 77 } }, { DstT = dtype })
   case('Select', { B{ 9 }, any({ 9, 5, 3 }, dtype), any({ 9, 5, 3 }, dtype) })
   case('SelectV2', { B{ 9, 1 }, any({ 9, 65 }, dtype), any({ 65 }, dtype) })
+  case('SelectV2', { B{ 5, 7 }, any({}, dtype), any({ 5, 7 }, dtype) })
   case('AddN', { { any({ 70 }, dtype, 0, 9), any({ 70 }, dtype, 0, 9), any({ 70 }, dtype, 0, 9), any({ 70 }, dtype, 0, 9) } })
 end
 for _, dtype in ipairs(whole) do
@@ -168,7 +169,8 @@ end
 local folded = { { { 37 }, { 0 } }, { { 3, 131 }, { 1 } }, { { 131, 3 }, { 0 } }, { { 5, 7, 11 }, { 1 } }, { { 5, 7, 11 }, { 0, 2 } }, { { 1, 1030 }, { 0 } },
     { { 300, 257 }, { 0 } },
                  { { 257, 300 }, { 1 } }, { { 3, 4, 5, 6 }, { 1, 3 } }, { { 2, 9 }, {} }, { { 0, 3 }, { 0 } }, { { 3, 0 }, { 0 } }, { { 70001 }, { 0 } },
-                 { { 3, 9, 300 }, { 1 } }, { { 5, 131, 517 }, { 1 } }, { { 2, 3, 4, 270 }, { 1, 2 } } }
+                 { { 3, 9, 300 }, { 1 } }, { { 5, 131, 517 }, { 1 } }, { { 2, 3, 4, 270 }, { 1, 2 } }, { { 35000, 2 }, { 0 } },
+                 { { 3, 4000, 6 }, { 1 } }, { { 3, 4000, 6 }, { 0, 2 } } }
 for _, op in ipairs{ 'Sum', 'Mean', 'Max', 'Min', 'Prod', 'LogSumExp', 'EuclideanNorm' } do
   for i, f in ipairs(folded) do
     local near_one = op == 'Prod'
@@ -194,6 +196,22 @@ for _, dtype in ipairs(numeric) do
     end
   end
 end
+-- Each set of axes, of one dtype after the other.
+for at, s in ipairs{ { 17, 33 }, { 2, 3, 4 }, { 2, 3, 1, 5 }, { 300, 5 }, { 3, 300 } } do
+  for set = 1, 2 ^ #s - 1 do
+    local axes, dtype = {}, numeric[(at * 5 + set) % #numeric + 1]
+    for axis = 0, #s - 1 do if math.floor(set / 2 ^ axis) % 2 == 1 then axes[#axes + 1] = axis end end
+    for _, op in ipairs{ 'Sum', 'Mean', 'Max', 'Min', 'Prod' } do case(op, { any(s, dtype, 1, 2), K(axes) }, { keep_dims = set % 2 == 0 }, 5e-2) end
+  end
+end
+for _, dtype in ipairs{ 'int32', 'int64', 'float32', 'float64' } do
+  for _, n in ipairs{ 1, 3, 8, 9, 16, 17, 65, 200 } do
+    for _, op in ipairs{ 'ArgMax', 'ArgMin' } do
+      case(op, { I({ 7, n }, -6, 6, dtype), K(1) })
+      for _, v in ipairs{ -2147483648, 2147483647 } do case(op, { I({ 7, n }, v, v, dtype), K(1) }) end
+    end
+  end
+end
 for _, op in ipairs{ 'All', 'Any' } do
   for _, axis in ipairs{ 0, 1 } do case(op, { B{ 7, 70 }, K{ axis } }) end
   case(op, { B{ 7, 70, 3 }, K{ 0, 1 } }, { keep_dims = true })
@@ -202,6 +220,9 @@ case('Cumsum', { F{ 300, 301 }, K(0) }, nil, 1e-3)
 case('Cumsum', { F{ 2, 33000 }, K(1) }, { reverse = true }, 1e-2)
 case('LinearRecurrence', { F({ 5, 9 }, nil, -1, 1), F({ 5, 9 }, nil, -1, 1), K(0) })
 case('LinearRecurrence', { F({ 5, 9 }, nil, -1, 1), F({ 5, 9 }, nil, -1, 1), K(1) }, { reverse = true })
+local ends = later(function() return df.tensor({ -1 / 0, -1 / 0, -1 / 0, 1 / 0, 0, 1, 0 / 0, 0, 1, -1 / 0, 2, 3 }, 'float32', { 4, 3 }) end)
+case('Softmax', { ends })
+case('LogSoftmax', { ends })
 for _, s in ipairs{ { 5, 7 }, { 3, 16 }, { 3, 17 }, { 2, 1025 }, { 70, 33 }, { 2, 3, 65 }, { 1, 33000 }, { 4, 1 }, { 4099, 3 } } do
   for _, dtype in ipairs{ 'float32', 'float64' } do
     case('Softmax', { F(s, dtype, -5, 5) })
@@ -240,6 +261,19 @@ for _, dtype in ipairs(numeric) do
   case('Where', { any({ 5, 3, 9 }, dtype, 0, 1) })
 end
 case('TopKV2', { F{ 2, 5000 }, K(5) })
+for _, dtype in ipairs{ 'float32', 'float16', 'int64', 'int8' } do
+  local span = dtype == 'int8' and 100 or 30000
+  for _, k in ipairs{ 0, 2, 17, 50 } do case('TopKV2', { any({ 2, 3, 50 }, dtype, 0, 30), K(k) }) end
+  for _, k in ipairs{ 6, 7, 60 } do case('TopKV2', { any({ 4, 60 }, dtype, 0, 5), K(k) }) end
+  for _, k in ipairs{ 1, 300, 2100 } do case('TopKV2', { any({ 3, 2100 }, dtype, 0, span), K(k) }) end
+  case('TopKV2', { any({ 9000 }, dtype, 0, span), K(9000) })
+  case('LowerBound', { any({ 2, 40 }, dtype, -20, 20), any({ 2, 1 }, dtype, -22, 22) })
+  for _, op in ipairs{ 'LowerBound', 'UpperBound' } do case(op, { sorted(any({ 2, 40 }, dtype, -20, 20)), sorted(any({ 2, 60 }, dtype, -22, 22)) }) end
+  case('UpperBound', { any({ 2, 40 }, dtype, -20, 20), any({ 2, 60 }, dtype, -22, 22) })
+end
+for _, s in ipairs{ { 1 }, { 3, 1025 }, { 1025, 3 }, { 2, 3, 4, 1024 }, { 0, 3 }, { 4, 0 } } do
+  for _, ends in ipairs{ { 0, 0 }, { 0, 1 }, { 1, 1 } } do case('Where', { I(s, ends[1], ends[2]) }) end
+end
 case('TopKV2', { F{ 2, 300 }, K(200) })
 case('TopKV2', { F{ 3, 200 }, K(40) }, { sorted = true })
 case('Unique', { I({ 1500 }, 0, 1200) })
@@ -249,7 +283,8 @@ case('Where', { B{ 9, 70, 3 } })
 -- ---- products -------------------------------------------------------------------------------------------------------------
 local sizes = { { 1, 1, 1 }, { 1, 9, 33 }, { 9, 1, 33 }, { 33, 9, 1 }, { 5, 7, 3 }, { 8, 16, 32 }, { 9, 17, 33 }, { 31, 65, 47 }, { 65, 300, 33 },
     { 7, 600, 129 }, { 130, 129, 131 },
-                { 257, 40, 70 }, { 3, 1030, 5 }, { 200, 2, 200 }, { 130, 515, 120 } }
+                { 257, 40, 70 }, { 3, 1030, 5 }, { 200, 2, 200 }, { 130, 515, 120 }, { 520, 40, 530 }, { 5, 7, 54000 }, { 261, 397, 1031 },
+                { 1203, 193, 259 }, { 1, 420, 210 }, { 420, 210, 1 }, { 21, 203, 1030 } }
 for i, s in ipairs(sizes) do
   for t = 0, 3 do
     local ta, tb = t % 2 == 1, t > 1
@@ -261,7 +296,7 @@ for i, s in ipairs(sizes) do
   end
 end
 for _, dtype in ipairs{ 'float16', 'bfloat16', 'int32', 'int64', 'complex64', 'complex128' } do
-  for _, s in ipairs{ { 3, 5, 7 }, { 17, 33, 9 }, { 40, 70, 35 } } do
+  for _, s in ipairs{ { 3, 5, 7 }, { 17, 33, 9 }, { 40, 70, 35 }, { 70, 210, 200 }, { 13, 17, 65 } } do
     for t = 0, 3 do
       local ta, tb = t % 2 == 1, t > 1
       case('MatMul', { any(ta and { s[2], s[1] } or { s[1], s[2] }, dtype, 0, 3), any(tb and { s[3], s[2] } or { s[2], s[3] }, dtype, 0, 3) },
@@ -269,7 +304,16 @@ for _, dtype in ipairs{ 'float16', 'bfloat16', 'int32', 'int64', 'complex64', 'c
     end
   end
 end
-for _, s in ipairs{ { { 3, 5, 7 }, { 3, 7, 9 } }, { { 2, 1, 5, 7 }, { 3, 7, 2 } }, { { 40, 17, 33 }, { 40, 33, 19 } }, { { 5, 7 }, { 4, 7, 3 } },
+for _, dtype in ipairs{ 'int32', 'int64' } do                -- sums that wrap
+  for _, s in ipairs{ { 1, 1, 1 }, { 3, 5, 70 }, { 4, 9, 16 }, { 5, 1, 33 }, { 37, 53, 47 } } do
+    for t = 0, 3 do
+      local ta, tb = t % 2 == 1, t > 1
+      case('MatMul', { I(ta and { s[2], s[1] } or { s[1], s[2] }, -2e9, 2e9, dtype), I(tb and { s[3], s[2] } or { s[2], s[3] }, -2e9, 2e9, dtype) },
+        { transpose_a = ta, transpose_b = tb })
+    end
+  end
+end
+for _, s in ipairs{ { { 3, 4, 5 }, { 5, 6 } }, { { 0, 4, 5 }, { 1, 5, 6 } }, { { 2, 3, 4, 5 }, { 3, 5, 6 } }, { { 3, 5, 7 }, { 3, 7, 9 } }, { { 2, 1, 5, 7 }, { 3, 7, 2 } }, { { 40, 17, 33 }, { 40, 33, 19 } }, { { 5, 7 }, { 4, 7, 3 } },
                     { { 3, 64, 65 }, { 1, 65, 66 } } } do
   for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'complex64', 'bfloat16' } do case('BatchMatMulV2', { any(s[1], dtype), any(s[2], dtype) }, nil, 5e-2) end
   local function turned(t) local u = {} for i, d in ipairs(t) do u[i] = d end u[#u], u[#u - 1] = u[#u - 1], u[#u] return u end
@@ -361,6 +405,12 @@ for _, w in ipairs{ { x = { 2, 5, 4, 6, 3 }, f = { 3, 2, 3, 3, 4 }, s = { 1, 1, 
     end
   end
 end
+do                                                            -- one channel for each
+  local attrs = { strides = { 1, 2, 1, 1 }, padding = 'SAME' }
+  case('DepthwiseConv2dNative', { F{ 2, 7, 9, 5 }, F{ 3, 3, 5, 1 } }, attrs, 1e-5)
+  case('DepthwiseConv2dNativeBackpropInput', { K{ 2, 7, 9, 5 }, F{ 3, 3, 5, 1 }, F{ 2, 4, 9, 5 } }, attrs, 1e-5)
+  case('DepthwiseConv2dNativeBackpropFilter', { F{ 2, 7, 9, 5 }, K{ 3, 3, 5, 1 }, F{ 2, 4, 9, 5 } }, attrs, 1e-5)
+end
 for _, dtype in ipairs{ 'float16', 'bfloat16' } do
   local attrs = { strides = { 1, 1, 1, 1 }, padding = 'SAME' }
   local pool = { ksize = { 1, 2, 2, 1 }, strides = { 1, 2, 2, 1 }, padding = 'SAME' }
@@ -427,6 +477,15 @@ for _, dtype in ipairs{ 'int8', 'int16', 'float32', 'float64', 'complex128', 'bo
   case('Roll', { any({ 5, 9 }, dtype), K{ 2, -4 }, K{ 0, 1 } })
   case('PadV2', { any({ 3, 5, 2 }, dtype), K{ { 1, 2 }, { 0, 3 }, { 1, 0 } }, any({}, dtype) })
   case('MirrorPad', { any({ 5, 6 }, dtype), K{ { 1, 2 }, { 3, 4 } } }, { mode = 'REFLECT' })
+  case('MirrorPad', { any({ 60 }, dtype), K{ { 7, 59 } } }, { mode = 'REFLECT' })
+  case('MirrorPad', { any({ 3, 4, 5 }, dtype), K{ { 2, 1 }, { 0, 3 }, { 4, 2 } } }, { mode = 'SYMMETRIC' })
+  case('ReverseV2', { any({ 3, 77 }, dtype), K{ 0, 1 } })
+  for width = 1, 9 do                                         -- rows of a few elements
+    local x = any({ 3, 5, width }, dtype)
+    case('Transpose', { x, K{ 1, 0, 2 } })
+    case('ConcatV2', { { x, x }, K(2) })
+    case('ReverseV2', { x, K{ 1 } })
+  end
   case('MirrorPad', { any({ 5, 6 }, dtype), K{ { 1, 2 }, { 3, 6 } } }, { mode = 'SYMMETRIC' })
   case('Slice', { any({ 5, 7, 3 }, dtype), K{ 1, 2, 0 }, K{ 3, -1, 2 } })
   case('StridedSlice', { any({ 9, 7, 3 }, dtype), K{ 8, 1, 0 }, K{ -10, 6, 3 }, K{ -2, 3, 1 } })
@@ -492,6 +551,10 @@ case('SegmentMean', { F{ 33, 5 }, sorted(I({ 33 }, 0, 6)) }, nil, 1e-4)
 case('GatherGrad', { K{ 5, 9 }, I({ 6 }, 0, 8), K(1), F{ 5, 6 } }, nil, 1e-4)
 case('PutAlong', { F{ 4, 6 }, I({ 4, 6 }, 0, 8), K(9) }, nil, 1e-4)
 case('ScatterNd', { I({ 4000, 1 }, 0, 2999), F{ 4000, 33 }, K{ 3000, 33 } }, nil, 1e-3)
+for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64', 'float16' } do
+  case('ScatterNd', { I({ 5000, 1 }, 0, 299), any({ 5000 }, dtype), K{ 300 } }, nil, 1e-3)
+  case('ScatterNd', { I({ 9000, 1 }, 0, 6999, 'int64'), any({ 9000, 5 }, dtype), K({ 7000, 5 }, 'int64') }, nil, 1e-3)
+end
 case('UnsortedSegmentSum', { F{ 4000, 65 }, I({ 4000 }, 0, 99), K(100) }, nil, 1e-3)
 for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64' } do case('Bincount', { I({ 300 }, 0, 12), K(10), any({ 300 }, dtype, 1, 2) }, nil, 1e-4) end
 case('Bincount', { I({ 300 }, 0, 12), K(10), later(function() return df.tensor({}, 'int32', { 0 }) end) })
@@ -512,6 +575,17 @@ for _, training in ipairs{ true, false } do
   case('FusedBatchNorm', { F(shape), per(), per(), per(), per() }, { is_training = training }, 1e-3)
 end
 case('FusedBatchNormV3', { F{ 2, 5, 3, 7 }, F({ 5 }, nil, 0.5, 1.5), F{ 5 }, F{ 0 }, F{ 0 } }, { data_format = 'NCHW' }, 1e-3)
+for _, dims in ipairs{ { 3, 4, 4, 70 }, { 300, 3, 3, 33 }, { 1, 1, 1, 3 }, { 70, 16, 16, 3 }, { 0, 2, 2, 3 } } do
+  for _, format in ipairs{ 'NHWC', 'NCHW' } do
+    local function per() return F({ dims[format == 'NHWC' and 4 or 2] }, nil, 0.5, 2) end
+    case('FusedBatchNormV3', { F(dims), per(), per(), per(), per() }, { data_format = format, exponential_avg_factor = 0.25 }, 1e-5)
+  end
+end
+for _, dtype in ipairs{ 'float64', 'float16', 'int32', 'int8' } do
+  case('BiasAdd', { any({ 3, 20, 7 }, dtype), any({ 7 }, dtype) })
+  case('BiasAdd', { any({ 3, 20, 7 }, dtype), any({ 20 }, dtype) }, { data_format = 'NCHW' })
+  case('BiasAddGrad', { any({ 3, 20, 7 }, dtype) }, { data_format = 'NCHW' }, 1e-2)
+end
 case('BiasAdd', { F{ 3, 5, 7 }, F{ 7 } })
 case('BiasAdd', { F{ 3, 5, 7, 2 }, F{ 5 } }, { data_format = 'NCHW' })
 case('BiasAddGrad', { F{ 300, 70 } }, nil, 1e-3)

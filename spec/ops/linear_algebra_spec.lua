@@ -210,29 +210,6 @@ describe('sorting and counting', function()
     assert.are.same({ 0, 2, 3 }, df.run(df.searchsorted({ 1, 3, 5 }, { 0, 3, 6 }, { side = 'right' })):totable())
     assert.are.same({ { 1 }, { 0 } }, df.run(df.searchsorted({ { 1, 3 }, { 5, 7 } }, { { 2 }, { 2 } })):totable())
   end)
-
-  it('finds the same places as the reference, whether rows and values are in order or not', function()
-    for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64', 'int8' } do
-      for _, m in ipairs{ 1, 5, 60 } do
-        local row, few = support.tensor({ 2, 40 }, -20, 20, 'float64', m), support.tensor({ 2, m }, -22, 22, 'float64', m + 1)
-        local function sorted(t)
-          local list = t:totable()
-          for _, r in ipairs(list) do table.sort(r) end
-          return df.tensor(list, 'float64')
-        end
-        for _, a in ipairs{ sorted(row), row } do
-          for _, b in ipairs{ sorted(few), few } do
-            support.cpu_equals_ref(function(x, v)
-              return { df.lower_bound(x, v), df.upper_bound(x, v), df.lower_bound(x, v, { out_type = 'int64' }) }
-            end, { a:astype(dtype), b:astype(dtype) }, { what = dtype .. ' ' .. m, rtol = 0, atol = 0 })
-          end
-        end
-      end
-    end
-    local odd = { { -1 / 0, -0.0, 0.0, 0.0, 1, 2, 2, 1 / 0, 0 / 0, 0 / 0 } }
-    support.cpu_equals_ref(function(x, v) return { df.lower_bound(x, v), df.upper_bound(x, v) } end,
-      { df.tensor(odd, 'float32'), df.tensor(odd, 'float32') }, { rtol = 0, atol = 0 })
-  end)
   it('counts into bins, and by number', function()
     assert.are.same({ 2, 1, 1, 0, 2 }, df.run(df.histogram_fixed_width({ -1.0, 0.0, 1.5, 2.0, 5.0, 15.0 }, { 0.0, 5.0 }, 5)):totable())
     assert.are.equal(100, df.run(df.histogram_fixed_width({ 1.0 }, { 0.0, 5.0 })).size)

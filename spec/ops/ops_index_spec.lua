@@ -57,15 +57,6 @@ describe('gather', function()
 end)
 
 describe('gather_nd and scatter_nd', function()
-  it('add numbers to places that come again, in their order', function()
-    local places = df.run(df.cast(df.random_uniform({ 5000, 1 }, 0, 300, { seed = 3 }), 'int32'))
-    for _, dtype in ipairs{ 'float32', 'float64', 'int32' } do
-      local rows = df.run(df.cast(df.random_uniform({ 5000 }, -9, 9, { seed = 4 }), dtype))
-      support.cpu_equals_ref(function(at, x) return df.scatter_nd(at, x, { 300 }) end, { places, rows }, { rtol = 0, atol = 0, what = dtype })
-      support.cpu_equals_ref(function(at, x) return df.scatter_nd(df.cast(at, 'int64'), x, { 300 }) end, { places, rows }, { rtol = 0, atol = 0, what = dtype })
-    end
-  end)
-
   it('name the first of many indices that is out of range', function()
     for _, dtype in ipairs{ 'int32', 'int64' } do
       local list = {}
@@ -285,20 +276,6 @@ describe('the CPU kernels agree with the reference', function()
       agree('one_hot', function(p, i) return df.one_hot(i, 3, { on_value = p[0][0][0], off_value = p[1][1][1], axis = 0 }) end, rows)
     end)
   end
-  it('on rows that are added where others were', function()
-    for _, dtype in ipairs{ 'float32', 'int64', 'float16' } do
-      local u = support.tensor({ 9000, 5 }, -9, 9, dtype, 3)
-      local ids = df.tensor(support.numbers(9000, 0, 6999.5, 4), 'float64'):astype('int32')
-      support.cpu_equals_ref(function(x, i) return df.scatter_nd(df.expand_dims(i, 1), x, df.int32{ 7000, 5 }) end, { u, ids },
-        { rtol = 0, atol = 0, what = 'scatter_nd' })
-      if dtype == 'float32' then
-        support.cpu_equals_ref(function(x, i)
-          local table = df.fill({ 7000, 5 }, df.float32(1))
-          return df.gradients(df.reduce_sum(df.gather(table, i) * x), table)
-        end, { u, ids }, { rtol = 1e-6, atol = 1e-6, what = 'the gradient of gather' })
-      end
-    end
-  end)
   it('on rows enough to be added by several threads', function()
     local ids = df.range(900000) * 7 % 300000
     local y = df.scatter_nd(df.expand_dims(df.placeholder_with_default(ids), 1), df.fill({ 900000, 9 }, df.float32(0.5)),

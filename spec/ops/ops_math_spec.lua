@@ -615,28 +615,6 @@ describe('the kernels of the CPU', function()
       end
     end
   end)
-  it('agree with the reference on select, clip_by_value, add_n and every cast', function()
-    local all = { 'float32', 'float64', 'float16', 'bfloat16', 'int32', 'int64', 'int8', 'uint8', 'bool' }
-    local c = support.tensor({ 5, 7 }, -1, 2, 'int32'):astype('bool')
-    local row = support.tensor({ 5 }, -1, 2, 'int32', 4):astype('bool')
-    for _, dtype in ipairs(all) do
-      local function t(shape, seed) return support.tensor(shape, -100, 100, 'float64', seed):astype(dtype) end
-      agree('select', { c, t({ 5, 7 }, 1), t({ 5, 7 }, 2) }, dtype)
-      agree('select', { row, t({ 5, 7 }, 1), t({ 5, 7 }, 2) }, dtype)
-      agree('select_v2', { c, t({ 7 }, 1), t({ 5, 1 }, 2) }, dtype)
-      agree('select_v2', { c, t({}, 1), t({ 5, 7 }, 2) }, dtype)
-      agree('select_v2', { row, t({ 3, 5 }, 1), t({}, 2) }, dtype)
-      if dtype ~= 'bool' then
-        agree('clip_by_value', { t({ 5, 7 }, 1), t({}, 2), t({ 7 }, 3) }, dtype)
-        support.cpu_equals_ref(function(x, y, z) return df.add_n{ x, y, z } end, { t({ 90 }, 1), t({ 90 }, 2), t({ 90 }, 3) },
-                               { rtol = digits[dtype] or 0, atol = (digits[dtype] or 0) * 100, what = 'add_n of ' .. dtype })
-      end
-      for _, to in ipairs(all) do
-        support.cpu_equals_ref(function(x) return df.cast(x, to) end, { t({ 70 }, 1) }, { rtol = 0, atol = 0, what = dtype .. ' to ' .. to })
-        support.cpu_equals_ref(function(x) return df.cast(x, to) end, { t({}, 1) }, { rtol = 0, atol = 0, what = dtype .. ' to ' .. to })
-      end
-    end
-  end)
   it('give the same results on one thread and on several', function()
     local x = support.tensor({ 300, 1000 }, -2, 2, 'float32')
     local found = {}
