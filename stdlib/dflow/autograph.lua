@@ -119,8 +119,8 @@ local function find(fn)
     return nil, ('%s has changed since the function was read, at line %d'):format(info.short_src, info.linedefined)
   end
   if others > 1 then
-    return nil, ('line %d of %s has several functions that could be it: give each a line'):format(info.linedefined,
-        info.short_src)
+    return nil, ('line %d of %s has several functions that could be it: give each a line')
+      :format(info.linedefined, info.short_src)
   end
   return found, tree, info
 end

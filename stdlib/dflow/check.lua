@@ -56,8 +56,8 @@ local function first_level(y, shape, xs, stops)
   local to = core.graph_nodes(y.graph.handle)
   local grads = gradients.gradients(y, xs, { grad_ys = w, stop_gradients = stops, unconnected = 'zero' })
   for i, d in ipairs(grads) do grads[i] = convert.to_output(d, nil, y.graph) end
-  return { total = total, grads = grads, what = n == 1 and y.name or ('(weighted sum of %s)'):format(y.name),
-           own = { from, to } }
+  return { total = total, grads = grads, what = n == 1 and y.name or ('(weighted sum of %s)')
+    :format(y.name), own = { from, to } }
 end
 
 --- The same of the weighted sum of the gradients of the level before.
@@ -177,8 +177,8 @@ end
 local function element_text(w) return w.element and ('element %d'):format(w.element) or 'along a direction' end
 
 local function headline(order, what, w, other)
-  return ('gradient of order %d: d %s / d %s, %s: the gradient says %.9g, %s %.9g'):format(
-    order, what, w.x.name, element_text(w), w.found, other, w.expected)
+  return ('gradient of order %d: d %s / d %s, %s: the gradient says %.9g, %s %.9g')
+    :format(order, what, w.x.name, element_text(w), w.found, other, w.expected)
 end
 
 local function node_text(c, o, wrong, node)
@@ -287,8 +287,8 @@ local function check_level(c, level, order)
     local value = c.s:run(u, c.feeds)
     if not (value == results.total or (value ~= value and results.total ~= results.total)
             or abs(value - results.total) <= 1e-9 * (1 + abs(value) + abs(results.total))) then
-      return ('value of order %d: %s is %.17g, the unrolled graph gives %.17g'):format(order, level.what, results.total,
-          value)
+      return ('value of order %d: %s is %.17g, the unrolled graph gives %.17g')
+        :format(order, level.what, results.total, value)
     end
     unrolled = {}
     for k, d in ipairs(gradients.gradients(u, c.xs, { stop_gradients = c.stops, unconnected = 'zero' })) do

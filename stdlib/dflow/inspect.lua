@@ -172,8 +172,8 @@ end
 function M.frame_text(f)
   local name = f.parent and f.tag or 'top level'
   local text = name
-  if f.parent and f.enters_missing > 0 then text = ('%s  has not begun: %d of its inputs have not come'):format(name,
-      f.enters_missing)
+  if f.parent and f.enters_missing > 0 then text = ('%s  has not begun: %d of its inputs have not come')
+    :format(name, f.enters_missing)
   elseif f.parent then
     text = ('%s  iterations %d-%d in flight (%s)'):format(name, f.first, f.next - 1, M.window_text(f))
   end
@@ -252,8 +252,8 @@ end
 M.Stop = { __name = 'dflow.Stop' }
 M.Stop.__tostring = function(s)
   if not s.op then return 'paused: no token is ready' end
-  local what = s.reason == 'break' and ('breakpoint %d'):format(s.breakpoint) or s.reason == 'step' and 'stepped'
-    or 'paused'
+  local what = s.reason == 'break' and ('breakpoint %d')
+    :format(s.breakpoint) or s.reason == 'step' and 'stepped' or 'paused'
   return ('%s %s %s (%s)%s%s%s'):format(what, s.afterwards and 'after' or 'before', s.op.name, s.op.type, s.tag ~= ''
                                         and ' in ' .. s.tag or '',
     s.dead and ', dead' or '', s.op.source and '  ' .. s.op.source or '')

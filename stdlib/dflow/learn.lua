@@ -123,8 +123,8 @@ local function unknown(line, env, said)
     if env[name] == nil and not said:find("'" .. name .. "'", 1, true) then list[#list + 1] = "'" .. name .. "'" end
   end
   if #list == 0 then return nil end
-  return ('%s %s nil: nobody set %s'):format(table.concat(list, ', '), #list > 1 and 'are' or 'is', #list > 1 and 'them'
-                                             or 'it')
+  return ('%s %s nil: nobody set %s')
+    :format(table.concat(list, ', '), #list > 1 and 'are' or 'is', #list > 1 and 'them' or 'it')
 end
 
 --- One exercise: true when it is over, false when the learner leaves.

@@ -39,8 +39,8 @@ function M.line(done, total, seconds, label)
   local part = total > 0 and done / total or 1
   local full = math.floor(part * WIDTH + 0.5)
   local left = rate > 0 and (total - done) / rate or 0
-  return ('%s%d/%d  %s%s %3.0f%%  %.3g/s  %.0f s left'):format(text, done,
-      total, ('#'):rep(full), ('-'):rep(WIDTH - full), 100 * part, rate, left)
+  return ('%s%d/%d  %s%s %3.0f%%  %.3g/s  %.0f s left')
+    :format(text, done, total, ('#'):rep(full), ('-'):rep(WIDTH - full), 100 * part, rate, left)
 end
 
 --- for i in df.progress(n), for i, x in df.progress(list), for … in df.progress(iterator): the same loop, with a line

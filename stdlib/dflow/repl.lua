@@ -70,8 +70,8 @@ function M.run(text, quiet)
   local autograph = package.loaded['dflow.autograph']
   local opts = { value_of = session.value_of, autograph = autograph and autograph.whole }
   for _, w in ipairs(require('dflow.check.conditions').find(text, false, opts)) do
-    io.stderr:write(values.paint(('In[%d]:%d: warning: %s'):format(session.next_number(), w.line, w.message), 'e',
-                                 'error_color'), '\n')
+    io.stderr:write(values.paint(('In[%d]:%d: warning: %s')
+      :format(session.next_number(), w.line, w.message), 'e', 'error_color'), '\n')
   end
   local began = program and program.clock()
   local input = session.run(text, call)
@@ -168,8 +168,8 @@ function M.loop(opts)
       marks.ended(ok)
       leave = leave or last or (opts.leave and opts.leave())
       if #waiting > 0 and (leave or not ok) then
-        M.complain(('%d more input%s of what was pasted %s left out'):format(#waiting, #waiting > 1 and 's' or '',
-            #waiting > 1 and 'were' or 'was'))
+        M.complain(('%d more input%s of what was pasted %s left out')
+          :format(#waiting, #waiting > 1 and 's' or '', #waiting > 1 and 'were' or 'was'))
         waiting = {}
       end
       if leave then return end                    -- a late Ctrl-C is for what goes on then

@@ -45,8 +45,8 @@ end
 --- Opens the next event file of a writer's folder.
 local function open(w)
   opened = opened + 1
-  w.path = ('%s/events.out.tfevents.%010d.%06d.%d'):format(w.folder, os.time(), math.floor(core.clock() * 1e6) % 1e6,
-      opened)
+  w.path = ('%s/events.out.tfevents.%010d.%06d.%d')
+    :format(w.folder, os.time(), math.floor(core.clock() * 1e6) % 1e6, opened)
   local file, why = io.open(w.path, 'wb')
   if not file then errors.raise('permission_denied', 'FileWriter: cannot write %s', why) end
   file:setvbuf 'no'                            -- a record is written at once

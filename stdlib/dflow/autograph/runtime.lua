@@ -285,8 +285,8 @@ local function branches(unit, info, p, A, B, state, need, rest, guard)
       if errors.is(r) then
         r.message = r.message:gsub('^cond: result (%d+)', function(i)
           local k = slots[tonumber(i)]
-          return k and k > 0 and ("the variable '%s'%s of the `if` in line %d"):format(info.names[k],
-              lines_of(info, info.names[k]), info.line)
+          return k and k > 0 and ("the variable '%s'%s of the `if` in line %d")
+            :format(info.names[k], lines_of(info, info.names[k]), info.line)
                  or k and ('result %d of the function at the `if` in line %d'):format(-k, info.line)
         end)
       end
@@ -426,8 +426,8 @@ local function loop_words(info, names, hidden)
       local place = tonumber(e.message:match 'loop variable (%d+)%f[%D]')
       e.message = e.message:gsub('loop variable (%d+)%f[%D]', called, 1):gsub('shape_invariants = {(.-)} would allow',
           function(shape)
-        return ('df.autograph(fn, {shape_invariants = {%s = %s}}) would allow'):format(names[(place or 0) - hidden]
-            or 'name', (shape:gsub('^%[%d+%] = ', '')))
+        return ('df.autograph(fn, {shape_invariants = {%s = %s}}) would allow')
+          :format(names[(place or 0) - hidden] or 'name', (shape:gsub('^%[%d+%] = ', '')))
       end)
     end
     return e

@@ -96,8 +96,8 @@ return function(core, C, own)
         v.kind, v.dtype = SCALAR, dtype
         put[dtype](v, x)
       else
-        fail('invalid_argument', ('the fed value %s cannot be held by dtype %s'):format(tostring(x),
-            str(C.df_dtype_name(dtype))))
+        fail('invalid_argument', ('the fed value %s cannot be held by dtype %s')
+          :format(tostring(x), str(C.df_dtype_name(dtype))))
       end
     end
     return nfetch, nfeed
@@ -157,8 +157,8 @@ return function(core, C, own)
     if feed_node then
       local v = values[0]
       if not holds(dtype, x) then
-        fail('invalid_argument', ('the fed value %s cannot be held by dtype %s'):format(tostring(x),
-            str(C.df_dtype_name(dtype))))
+        fail('invalid_argument', ('the fed value %s cannot be held by dtype %s')
+          :format(tostring(x), str(C.df_dtype_name(dtype))))
       end
       feed_buffer[0], feed_buffer[1], nfeed = feed_node, feed_index, 1
       v.kind, v.dtype = SCALAR, dtype

@@ -136,8 +136,8 @@ function M.finish()
     if #names > 4 then names = { names[1], names[2], names[3], ('and %d more'):format(#names - 3) } end
     local verdict, text = check_call(call)
     count[verdict] = count[verdict] + 1
-    print(('%-11s  %s  d %s by %s: %s'):format(verdict, call.where or '?', name_of(call.y), table.concat(names, ', '),
-                                               text))
+    print(('%-11s  %s  d %s by %s: %s')
+      :format(verdict, call.where or '?', name_of(call.y), table.concat(names, ', '), text))
   end
   print(('%d right, %d wrong, %d not checked'):format(count.ok, count.WRONG, count['not checked']))
   io.stdout:flush()

@@ -297,8 +297,8 @@ function requests.variables(self, a)
     end
   elseif at.stacks then
     for _, s in ipairs(at.stacks) do
-      list[#list + 1] = { name = s.name, value = ('%d of %d, %.0f bytes'):format(s.depth, s.size, s.bytes),
-                          variablesReference = 0 }
+      list[#list + 1] = { name = s.name, value = ('%d of %d, %.0f bytes')
+        :format(s.depth, s.size, s.bytes), variablesReference = 0 }
     end
   elseif at.locals then
     for _, l in ipairs(at.locals) do list[#list + 1] = self:shown(l[1], l[2]) end

@@ -142,8 +142,8 @@ local function frame_texts(g, ops)
     end
   end
   for i, f in ipairs(order) do
-    order[i] = ('%s  %d variables, %d constants%s'):format(f.name, f.variables, f.constants, f.parallel
-        and ', parallel_iterations ' .. f.parallel or '')
+    order[i] = ('%s  %d variables, %d constants%s')
+      :format(f.name, f.variables, f.constants, f.parallel and ', parallel_iterations ' .. f.parallel or '')
   end
   return order
 end
@@ -181,8 +181,8 @@ local function show(g, path, opts)
                             '%d+') do s[#s + 1] = tonumber(d) end return s end)() }
       end
       variable_bytes = variable_bytes + (size or 0)
-      vars[#vars + 1] = ('%s  %s%s'):format(op.name, (dtype or op.outputs[1].dtype) .. (shape or ''), size and ', '
-                                            .. bytes_text(size) or '')
+      vars[#vars + 1] = ('%s  %s%s')
+        :format(op.name, (dtype or op.outputs[1].dtype) .. (shape or ''), size and ', ' .. bytes_text(size) or '')
     elseif registry.primitive(t) == 'Const' then
       constant_bytes = constant_bytes + (size_of(op.outputs[1]) or 0)
     elseif t:match('Queue') and not t:match('^Queue') then
@@ -190,8 +190,8 @@ local function show(g, path, opts)
     end
   end
   local loops, conds = count_structures(g, ops)
-  line(('%s: %d nodes, constants %s%s'):format(path, #ops, bytes_text(constant_bytes), #vars > 0 and ', variables '
-      .. bytes_text(variable_bytes) or ''))
+  line(('%s: %d nodes, constants %s%s')
+    :format(path, #ops, bytes_text(constant_bytes), #vars > 0 and ', variables ' .. bytes_text(variable_bytes) or ''))
   if loops + conds > 0 then
     line(('%d loop%s, %d cond%s'):format(loops, loops == 1 and '' or 's', conds, conds == 1 and '' or 's'))
   end

@@ -58,8 +58,8 @@ function M.main(name, help, fn, words)
   if ok then return true end
   io.stdout:flush()
   if getmetatable(err) == Usage then
-    io.stderr:write(('dflow %s: %s\n'):format(name,
-                                              err.message), ('(dflow %s --help says how it is called)\n'):format(name))
+    io.stderr:write(('dflow %s: %s\n')
+      :format(name, err.message), ('(dflow %s --help says how it is called)\n'):format(name))
   else
     io.stderr:write(('dflow %s: '):format(name), tostring(err):gsub('^[^\n]-%.lua:%d+: ', '', 1), '\n')
   end

@@ -299,8 +299,8 @@ local function option_lines(list)
   local out = {}
   for i, o in ipairs(list) do
     local about = o.about or (o.required and '(needed)')
-    out[i] = ('%s: %s%s%s'):format(o.name, o.type, o.default and ' = ' .. o.default or '', about and '  ' .. about
-                                   or '')
+    out[i] = ('%s: %s%s%s')
+      :format(o.name, o.type, o.default and ' = ' .. o.default or '', about and '  ' .. about or '')
   end
   return out
 end
@@ -512,8 +512,8 @@ function M.help(name)
   end
   e = registry.entry(name)
   if e then
-    return ('%s is an op that the runtime and imported graphs use; no function builds it\n%s'):format(e.type,
-        wrap(e.doc or '', '  '))
+    return ('%s is an op that the runtime and imported graphs use; no function builds it\n%s')
+      :format(e.type, wrap(e.doc or '', '  '))
   end
   if docs.lua[name] then return ('%s\n  Lua: %s'):format(docs.lua[name][1], docs.lua[name][2]) end
   if docs.dtypes[name] then

@@ -105,8 +105,8 @@ local function file_of(where) return where and where:match '([^/\\]*)$' or '' en
 local function told(n)
   if n.closed then return ('%s: %d nodes%s'):format(n.title, n.count, n.where and '  ' .. n.where or '') end
   local name = n.variable or n.name or n.op
-  local line = ('%s%s = %s'):format(n.name or n.op, #n.outs > 0 and ': ' .. table.concat(n.outs, ', ') or '', n.literal
-                                    or n.op)
+  local line = ('%s%s = %s')
+    :format(n.name or n.op, #n.outs > 0 and ': ' .. table.concat(n.outs, ', ') or '', n.literal or n.op)
   if n.variable then line = ('%s (loop variable %s)'):format(line, name) end
   if n.called then line = n.called .. ' is ' .. line end
   if n.attrs and n.attrs ~= '' and not n.literal then line = line .. '  {' .. n.attrs .. '}' end
@@ -144,8 +144,8 @@ local function prepare(n, with_source)
     n.kind ~= 'op' and n.which or nil
   if n.closed then
     add(n.times and ('%s × %d'):format(n.op, n.times) or n.op, 'op')
-    add(('%d nodes%s%s'):format(n.count, n.times and ' each' or '', #n.notes > 0 and ' · '
-                                .. table.concat(n.notes, ', ') or ''), 'name')
+    add(('%d nodes%s%s')
+      :format(n.count, n.times and ' each' or '', #n.notes > 0 and ' · ' .. table.concat(n.notes, ', ') or ''), 'name')
     n.class = 'op closed'
   elseif n.kind == 'test' then
     add(n.op, 'op')

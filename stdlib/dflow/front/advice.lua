@@ -42,8 +42,8 @@ local function not_within(_, number, dtype)
   local signed, bits = not dtype:find('u'), tonumber(dtype:match('%d+'))
   local n = tonumber(number)
   if not n or n ~= n or n ~= math.floor(n) then return "a whole number is expected there; 'float32' takes others" end
-  return bits < 64 and ('%s goes from %.0f to %.0f'):format(dtype, signed and -2 ^ (bits - 1) or 0,
-      2 ^ (signed and bits - 1 or bits) - 1) or nil
+  return bits < 64 and ('%s goes from %.0f to %.0f')
+    :format(dtype, signed and -2 ^ (bits - 1) or 0, 2 ^ (signed and bits - 1 or bits) - 1) or nil
 end
 
 --- Floats where whole numbers are expected: is it the order of the arguments? `text`: the line, which says by what name
@@ -505,8 +505,8 @@ local raw = {
     local made = text and text:match('(df%.[%w_.]*' .. word .. ')%s*[:.]')
     if made then return ('%s is a function, and what it gives has methods: %s(…)'):format(made, made) end
     made = text and text:match('(df%.[%w_.]*' .. word .. ')%s*%[')
-    return made and ('%s is a function, which is called with parentheses or a list: %s(…), %s{…}'):format(made, made,
-        made) or nil
+    return made and ('%s is a function, which is called with parentheses or a list: %s(…), %s{…}')
+      :format(made, made, made) or nil
   end },
   { 'attempt to perform arithmetic on a nil value', function(_, text)
     return text and text:find('tonumber%s*%(')
@@ -543,8 +543,8 @@ local raw = {
   { "attempt to perform arithmetic on a table value %(%w+ '([%w_]+)'%)",
     function(word, text)
       if text and text:find('%f[%w_]' .. word .. '%s*,.-=') then
-        return ("'%s' is the whole list, and the elements are %s[1], %s[2], …: local a, b = df.unpack(list)"):format(
-            word, word, word)
+        return ("'%s' is the whole list, and the elements are %s[1], %s[2], …: local a, b = df.unpack(list)")
+          :format(word, word, word)
       end
       return ("'%s' is a table of Lua: of a list the elements are %s[1], %s[2], …; df.tensor(%s) makes a value of "
               .. "numbers, df.stack(%s) a tensor of Outputs")

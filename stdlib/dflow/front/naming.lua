@@ -178,8 +178,8 @@ function M.explain(e, g)
     return M.label(M.collect(g, true), g:op(name).node, 0)
   end)
   if ok and label then
-    e.message = e.message:gsub('^the placeholder `', ('the placeholder %s (`'):format(label:gsub('%%', '%%%%')),
-                               1):gsub('`,', '`),', 1)
+    e.message = e.message:gsub('^the placeholder `', ('the placeholder %s (`')
+      :format(label:gsub('%%', '%%%%')), 1):gsub('`,', '`),', 1)
   end
   if e.ran and e.source then
     e.message = ('%s; it was built at %s'):format(e.message, e.source)

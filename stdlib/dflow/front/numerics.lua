@@ -39,8 +39,8 @@ function M.settle(r)
   if not is_ours(r, stop) then return end
   local op, tag = stop.op, stop.tag
   r.numerics.found = setmetatable({ code = 'invalid_argument', source = op.source,
-      op = ('%s (%s)'):format(op.name, op.type),
-                                    frame = tag ~= '' and tag or nil,
+      op = ('%s (%s)')
+        :format(op.name, op.type), frame = tag ~= '' and tag or nil,
                                     message = ('%s made %s, the first of this run'):format(op.name,
                                         made[r.numerics.kind]) }, errors.Error)
   core.run_cancel(r.handle)

@@ -151,8 +151,8 @@ def('convolution', { 'input', 'filter', 'padding', 'strides', 'dilation_rate' },
   required('convolution', o, 'input', 'filter')
   local x = floats('convolution', o.input)
   local strides, rate, padding = o.strides or 1, o.dilation_rate or 1, o.padding or 'VALID'
-  return f[('conv%dd'):format(axes('convolution', x))](x, o.filter, strides, padding,
-      { dilations = rate, name = o.name })
+  return f[('conv%dd')
+    :format(axes('convolution', x))](x, o.filter, strides, padding, { dilations = rate, name = o.name })
 end)
 def('conv_transpose', { 'input', 'filters', 'output_shape', 'strides', 'padding' }, { 'dilations' }, function(o)
   required('conv_transpose', o, 'input', 'filters', 'output_shape', 'strides')

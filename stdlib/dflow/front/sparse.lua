@@ -127,8 +127,8 @@ function SparseTensor.__newindex(_, key)
   errors.bad("a SparseTensor's fields are not changed (%s): df.SparseTensor makes another", tostring(key))
 end
 function SparseTensor.__tostring(sp)
-  return ('SparseTensor(indices = %s, values = %s, dense_shape = %s)'):format(sp.indices.name, sp.values.name,
-      sp.dense_shape.name)
+  return ('SparseTensor(indices = %s, values = %s, dense_shape = %s)')
+    :format(sp.indices.name, sp.values.name, sp.dense_shape.name)
 end
 function SparseTensor.dtype_of(sp) return graph.dtype(rawget(sp, 'values')) end
 -- a gradient is that of its values

@@ -27,8 +27,8 @@ Table.__index = function(t, key)
   errors.bad("a table has no field or method '%s'%s", tostring(key), errors.hint(key, names))
 end
 Table.__tostring = function(t)
-  return ('%s: %s of %s to %s'):format(t.name, t.kind, dtypes.name[t.key],
-                                       tensor.shape_text(dtypes.name[t.value], t.shape))
+  return ('%s: %s of %s to %s')
+    :format(t.name, t.kind, dtypes.name[t.key], tensor.shape_text(dtypes.name[t.value], t.shape))
 end
 Table.handle_of = function(t) return t.handle end
 Table.dtype_of = function() return dtypes.RESOURCE end

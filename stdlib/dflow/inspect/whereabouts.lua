@@ -100,8 +100,8 @@ function M.tag(f, iteration) return f.parent and ('%s:%.0f'):format(f.tag, itera
 function M.closed(f, iteration)
   if not f.parent then return nil end
   if f.enters_missing > 0 then
-    return ('`%s` has not begun: %d of its inputs %s not come'):format(f.tag, f.enters_missing, f.enters_missing == 1
-        and 'has' or 'have')
+    return ('`%s` has not begun: %d of its inputs %s not come')
+      :format(f.tag, f.enters_missing, f.enters_missing == 1 and 'has' or 'have')
   end
   if iteration >= f.next then
     return ('iteration %.0f of `%s` has not begun: %s'):format(iteration, f.tag, M.flight(f))

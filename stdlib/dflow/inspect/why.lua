@@ -115,8 +115,8 @@ local function because(place, pred)
   if sign and #inputs == 2 then
     local a, b = place:value(inputs[1]), place:value(inputs[2])
     if a ~= nil and b ~= nil then
-      return ('since %s %s %s was %s %s %s'):format(origin(inputs[1]).op.name, sign, origin(inputs[2]).op.name, show(a),
-          sign, show(b))
+      return ('since %s %s %s was %s %s %s')
+        :format(origin(inputs[1]).op.name, sign, origin(inputs[2]).op.name, show(a), sign, show(b))
     end
   end
   return ('since its predicate %s was %s'):format(o.op.name, v == nil and 'the other way' or show(v))
@@ -148,11 +148,11 @@ local function computed(place, op)
     end
     local crossed = on[from.node] and on[op.node] and on[from.node] ~= on[op.node]
       and (' (from %s)'):format(on[from.node]) or ''
-    parts[#parts + 1] = ('%s%s = %s'):format(from.name, crossed, state == 'live' and show(value) or state == 'dead'
-                                             and '(dead)' or '?')
+    parts[#parts + 1] = ('%s%s = %s')
+      :format(from.name, crossed, state == 'live' and show(value) or state == 'dead' and '(dead)' or '?')
   end
-  return #parts > 0 and ('%s(%s)'):format(op.type, table.concat(parts, ', ')) or op.type, on[op.node] and ' on '
-    .. on[op.node] or ''
+  return #parts > 0 and ('%s(%s)')
+    :format(op.type, table.concat(parts, ', ')) or op.type, on[op.node] and ' on ' .. on[op.node] or ''
 end
 
 -- ---- why dead -------------------------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ local function why_dead(place, o, lines, seen, depth)
     local v, how = place:value(pred)
     if how == 'live' then
       if v == (o.index == 1) then return false end
-      lines[#lines + 1] = { nil, ('the Switch %s took %s, %s%s'):format(op.name, tostring(v), because(place, pred),
-          line(op)) }
+      lines[#lines + 1] = { nil, ('the Switch %s took %s, %s%s')
+        :format(op.name, tostring(v), because(place, pred), line(op)) }
       return true
     end
   end
@@ -249,8 +249,8 @@ local function failed(r, place, o)
     return nil
   end
   local text, device = computed(place, o.op)
-  return ('%s failed, %s: %s%s%s'):format(place:says(o.name), e.message, #o.op.inputs > 0 and text or text .. '()',
-                                          device, line(o.op))
+  return ('%s failed, %s: %s%s%s')
+    :format(place:says(o.name), e.message, #o.op.inputs > 0 and text or text .. '()', device, line(o.op))
 end
 
 --- h:why(x, tag?): a text: the value of x there and of what it was computed from, or why it is dead.
@@ -312,8 +312,8 @@ local function held_up(op, look)
   while queue and #queue.op.inputs > 0 do queue = queue.op.inputs[1] end
   if queue and op.type:find 'Enqueue' then
     local ok, capacity = pcall(core.node_attr, queue.graph.handle, queue.node, 'capacity')
-    return ('waits for room in the queue %s%s'):format(queue.op.name, ok and capacity and capacity >= 0
-        and (' (%.0f fit in)'):format(capacity) or '')
+    return ('waits for room in the queue %s%s')
+      :format(queue.op.name, ok and capacity and capacity >= 0 and (' (%.0f fit in)'):format(capacity) or '')
   end
   if queue and op.type:find 'Dequeue' then return ('waits for an element of the queue %s'):format(queue.op.name) end
   local ways = ways_of(look, op)
@@ -364,8 +364,8 @@ local function whynot_loop(place, loop, lines, indent, seen)
   if seen[loop.number .. '@' .. place:tag()] then return true end
   seen[loop.number .. '@' .. place:tag()] = true
   if frame and frame.enters_missing == 0 then
-    lines[#lines + 1] = ('%sit waits for the loop %s to end: %s  %s'):format(indent, name, whereabouts.flight(frame),
-        loop.where)
+    lines[#lines + 1] = ('%sit waits for the loop %s to end: %s  %s')
+      :format(indent, name, whereabouts.flight(frame), loop.where)
     moving(frame, place.look, lines, indent .. '  ')
     return true
   end
@@ -427,8 +427,8 @@ local function whynot_inputs(place, o, lines, indent, seen)
     local at = place:of(input.node)
     if at and not at:arrived(input) and not seen[input.name] and #indent < DEEP then
       seen[input.name] = true
-      lines[#lines + 1] = ('%sit waits for %s%s'):format(indent, at.frame == place.frame and input.op.name
-          or at:says(input.op.name), line(input.op))
+      lines[#lines + 1] = ('%sit waits for %s%s')
+        :format(indent, at.frame == place.frame and input.op.name or at:says(input.op.name), line(input.op))
       whynot_lines(at, input, lines, indent .. '  ', seen)
     end
   end
@@ -436,8 +436,8 @@ local function whynot_inputs(place, o, lines, indent, seen)
   for _, input in ipairs(o.op.inputs) do                   -- all has been made: it is on its way
     local from = origin(input).op
     if on[from.node] and on[o.node] and on[from.node] ~= on[o.node] then
-      lines[#lines + 1] = ('%sit waits for %s, whose value is on its way from %s to %s%s'):format(indent, from.name,
-          on[from.node], on[o.node], line(from))
+      lines[#lines + 1] = ('%sit waits for %s, whose value is on its way from %s to %s%s')
+        :format(indent, from.name, on[from.node], on[o.node], line(from))
     end
   end
   if #lines > said then return end
@@ -445,8 +445,8 @@ local function whynot_inputs(place, o, lines, indent, seen)
   for _, t in ipairs(core.snapshot_tokens(core.run_look(place.look.run.handle))) do
     for _, input in ipairs(o.op.inputs) do
       if t.node == input.node and t.frame == place.frame.id and t.iteration == place.iteration and TOKEN[t.state] then
-        lines[#lines + 1] = ('%sit waits for %s, which %s%s'):format(indent, input.op.name,
-            TOKEN[t.state](input.op, place.look), line(input.op))
+        lines[#lines + 1] = ('%sit waits for %s, which %s%s')
+          :format(indent, input.op.name, TOKEN[t.state](input.op, place.look), line(input.op))
       end
     end
   end

@@ -284,8 +284,8 @@ ks = df.vmap(steps)(df.int32{1, 6, 7, 5})]],
     answer = function(e) return count(e.ks, 'iterations') end,
     why = 'As many as its longest lane. Of the others it computes nothing more: a trip takes the lanes that go on, '
           .. 'and puts back what they have come to.',
-    picture = function(e) return ('ks = %s\n%s'):format(tostring(df.run(e.ks)),
-        tostring(df.plot{ steps = df.run(e.ks) }:text{ columns = 40, rows = 8 })) end,
+    picture = function(e) return ('ks = %s\n%s')
+      :format(tostring(df.run(e.ks)), tostring(df.plot{ steps = df.run(e.ks) }:text{ columns = 40, rows = 8 })) end,
     exercises = {
       { 'Write the sum of squares of one row, and give it for each row of df.float32{{1, 2}, {3, 4}} by df.vmap.',
         'df.vmap(function(row) return (row * row):reduce_sum() end)(df.float32{{1, 2}, {3, 4}})', function(v)

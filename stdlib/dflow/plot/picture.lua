@@ -110,8 +110,8 @@ local function sixel(height, width, channels, bytes)
       if not defined[c] then
         local grey = math.floor((c - CUBE) / (GREYS - 1) * 100 + 0.5)
         if c >= CUBE then out[#out + 1] = ('#%d;2;%d;%d;%d'):format(c, grey, grey, grey)
-        else out[#out + 1] = ('#%d;2;%d;%d;%d'):format(c, math.floor(c / 36) * 20, math.floor(c / 6) % 6 * 20,
-            c % 6 * 20) end
+        else out[#out + 1] = ('#%d;2;%d;%d;%d')
+          :format(c, math.floor(c / 36) * 20, math.floor(c / 6) % 6 * 20, c % 6 * 20) end
         defined[c] = true
       end
       out[#out + 1] = ('#%d%s$'):format(c, band_text(colours[c], width))

@@ -73,8 +73,8 @@ function M.parse(text)
     end
   end
   if #words > 1 then
-    error((":break: '%s' is no place: an op or a node, then a loop or its iteration, such as Mul while:6"):format(
-        table.concat(words, ' ')), 0)
+    error((":break: '%s' is no place: an op or a node, then a loop or its iteration, such as Mul while:6")
+      :format(table.concat(words, ' ')), 0)
   end
   spec.op = words[1] or spec.op
   check(spec, text)

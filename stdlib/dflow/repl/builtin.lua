@@ -466,8 +466,8 @@ command('placement', function(rest, say)
   local list, width, op = df.default_session():placement(x), 4, 2
   for _, p in ipairs(list) do width, op = math.max(width, #p.node), math.max(op, #p.op) end
   for _, p in ipairs(list) do
-    say(('%-' .. math.min(width, 40) .. 's %-' .. math.min(op, 24) .. 's %-8s %s'):format(p.node, p.op, p.device,
-        p.why))
+    say(('%-' .. math.min(width, 40) .. 's %-' .. math.min(op, 24) .. 's %-8s %s')
+      :format(p.node, p.op, p.device, p.why))
   end
   if list.one_owner then say('one owner turns all of it: ' .. list.one_owner) end
   local on = {}
@@ -516,8 +516,8 @@ command('mem', function(_, say)
   table.sort(names)
   for _, name in ipairs(names) do
     local m = devices[name]
-    say(('%-10s %s in use, %s at the peak%s'):format(name, bytes(m.in_use), bytes(m.peak),
-        m.limit and m.limit > 0 and ', limit ' .. bytes(m.limit) or ''))
+    say(('%-10s %s in use, %s at the peak%s')
+      :format(name, bytes(m.in_use), bytes(m.peak), m.limit and m.limit > 0 and ', limit ' .. bytes(m.limit) or ''))
   end
   say(('%-10s %s'):format('Lua', bytes(collectgarbage('count') * 1024)))
   for _, v in ipairs(df.global_variables()) do say(('  %s'):format(values.brief(v))) end
@@ -542,8 +542,8 @@ command('cluster', function(rest, say)
   end
   if cluster.size == 1 then say 'one rank, this process; :cluster 4 starts three workers beside it' end
   for _, r in ipairs(cluster.ranks()) do
-    say(('/rank:%d  %-12s pid %-8d %-6s %s'):format(r.rank, r.host, r.pid, r.state,
-        r.why or r.rank == 0 and 'this process' or traffic(r)))
+    say(('/rank:%d  %-12s pid %-8d %-6s %s')
+      :format(r.rank, r.host, r.pid, r.state, r.why or r.rank == 0 and 'this process' or traffic(r)))
     if r.waits then
       say(('         waits for `%s` from rank %d, for %.1f s'):format(r.waits.what, r.waits.rank, r.waits.seconds))
     end

@@ -39,8 +39,8 @@ function M.node(g, node, line_of)
   local handle = g.handle
   local op = graph.operation(g, node)
   local e = registry.entry(op.type)
-  local lines = { ('%s is node %d of the graph: %s%s'):format(op.name, node, op.type, e and e.lua and ', df.' .. e.lua
-      or '') }
+  local lines = { ('%s is node %d of the graph: %s%s')
+    :format(op.name, node, op.type, e and e.lua and ', df.' .. e.lua or '') }
   for i = 0, core.node_inputs(handle, node) - 1 do
     local from, index = core.node_input_of(handle, node, i)
     local name = e and e.inputs[math.min(i + 1, #e.inputs)]
@@ -89,8 +89,8 @@ function M.value(name, v, line_of)
   local more = own[name] and '\n' .. help.wrap(own[name], '  ') or ''
   if type(v) == 'function' then return parameters(name, v) .. '  ' .. values.brief(v) .. more end
   if kind == 'output' or kind == 'operation' then
-    return ('%s: an %s\n%s\n  ?%s tells what one can do with it'):format(name, type_name,
-        M.node(v.graph, v.node, line_of), type_name)
+    return ('%s: an %s\n%s\n  ?%s tells what one can do with it')
+      :format(name, type_name, M.node(v.graph, v.node, line_of), type_name)
   end
   local line = ('%s: %s'):format(name, values.brief(v)) .. more
   if type_name then line = line .. ('\n  a %s; ?%s tells what one can do with it'):format(type_name, type_name) end

@@ -514,8 +514,8 @@ local function show_past(h, at, say)
   local t = list[at]
   cursor[h] = at
   local ok, v = pcall(h.value, h, t.op.name, t.tag ~= '' and t.tag or nil)
-  local text = ('-%d  %s (%s)%s%s'):format(at, t.op.name, t.op.type, t.tag ~= '' and ' in ' .. t.tag or '', t.dead
-                                           and ', dead' or '')
+  local text = ('-%d  %s (%s)%s%s')
+    :format(at, t.op.name, t.op.type, t.tag ~= '' and ' in ' .. t.tag or '', t.dead and ', dead' or '')
   if ok and v ~= nil then text = text .. ' = ' .. tostring(v):gsub('%s+', ' '):sub(1, 60) end
   say(t.dead and values.paint(text, 'D') or text)
 end

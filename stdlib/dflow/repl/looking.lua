@@ -36,8 +36,8 @@ command('inputs', function(rest, say, repl)
     local o = op.outputs[1]
     local shape = o and o.dtype ~= 'resource' and '  ' .. require('dflow.front.text').shape(o.dtype, o.shape) or ''
     local again = seen[op.node] and #op.inputs > 0
-    say(('%s%s (%s)%s%s%s'):format(indent, op.name, op.type, shape, op.source and '  ' .. op.source or '', again
-                                   and '  …' or ''))
+    say(('%s%s (%s)%s%s%s')
+      :format(indent, op.name, op.type, shape, op.source and '  ' .. op.source or '', again and '  …' or ''))
     if again or d == 0 then return end
     seen[op.node] = true
     for _, input in ipairs(op.inputs) do walk(input.op, indent .. '  ', d - 1) end

@@ -111,8 +111,8 @@ function M.text(runs, wall, most)
   most = most or 12
   local whole = math.max(1, all.kernels + all.overhead)
   local function line(name, n, ns, dead)
-    lines[#lines + 1] = ('%-' .. NAME .. 's %10s %12.3f %6.1f%% %8s'):format(clip(name), n, ns / 1e6, 100 * ns / whole,
-        dead):gsub(' +$', '')
+    lines[#lines + 1] = ('%-' .. NAME .. 's %10s %12.3f %6.1f%% %8s')
+      :format(clip(name), n, ns / 1e6, 100 * ns / whole, dead):gsub(' +$', '')
   end
   for _, kind in ipairs{ 'ops', 'lines', 'frames' } do
     lines[#lines + 1] = ('%-' .. NAME .. 's %10s %12s %7s %8s'):format(titles[kind], 'tokens', 'ms', '%', 'dead')
@@ -125,8 +125,8 @@ function M.text(runs, wall, most)
     line('overhead, outside of kernels', '', all.overhead, '')
     lines[#lines + 1] = ''
   end
-  line(('all, %d run%s'):format(all.runs, all.runs == 1 and '' or 's'), all.tokens, all.kernels + all.overhead,
-       all.dead)
+  line(('all, %d run%s')
+    :format(all.runs, all.runs == 1 and '' or 's'), all.tokens, all.kernels + all.overhead, all.dead)
   if all.lost > 0 then lines[#lines + 1] = ('the log was full: %.0f events are not counted'):format(all.lost) end
   return table.concat(lines, '\n')
 end

@@ -176,8 +176,8 @@ function Line:text(seconds, rate, outer, columns)
   if self.total and outer.first <= self.total then
     local wide = columns >= 60 and 20 or 10
     local full = math.floor(outer.first / self.total * wide)
-    table.insert(parts, 1, ('[%s%s] %3d %%'):format(('#'):rep(full), ('.'):rep(wide - full),
-        math.floor(100 * outer.first / self.total)))
+    table.insert(parts, 1, ('[%s%s] %3d %%')
+      :format(('#'):rep(full), ('.'):rep(wide - full), math.floor(100 * outer.first / self.total)))
     parts[4] = ('%s:%d of %.0f'):format(outer.name, outer.first, self.total)
   end
   return fit(parts, columns)

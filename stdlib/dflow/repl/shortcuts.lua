@@ -57,8 +57,8 @@ command('grad', function(rest, say)
   else
     xs = require('dflow.inspect.saved').sources(y.graph, y)
     if #xs == 0 then
-      error((':grad: %s depends on no Variable and no float placeholder; :grad %s by x names others'):format(y.name, of
-          or rest), 0)
+      error((':grad: %s depends on no Variable and no float placeholder; :grad %s by x names others')
+        :format(y.name, of or rest), 0)
     end
   end
   for i, g in ipairs(df.gradients(y, xs, { unconnected = 'zero' })) do

@@ -187,8 +187,8 @@ function M.lines(h, state, columns, rows, utf8, now, clock)
   end
   if rows >= 12 then
     if swap.bytes_out + swap.bytes_in > 0 then row('swapped out', bytes(swap.resident_bytes), state.swap)
-    else add(cut(('%-' .. name_width .. 's %10s  nothing is swapped on this device'):format('swap', '0 B'),
-                 columns)) end
+    else add(cut(('%-' .. name_width .. 's %10s  nothing is swapped on this device')
+      :format('swap', '0 B'), columns)) end
   end
 
   local left = rows - 1 - #lines - (roomy and 4 or 2)       -- for frames and nodes, below their titles
@@ -205,11 +205,11 @@ function M.lines(h, state, columns, rows, utf8, now, clock)
   local types = wide and math.floor((columns - 10) * 0.25) or 0
   for i = 1, math.min(#order, rows - 1 - #lines) do
     local op = order[i]
-    local line = ('%5.1f %%  %s'):format(100 * state.hot[op.node] / math.max(1, state.sampled),
-                                         padded(tail(op.name, names), names))
+    local line = ('%5.1f %%  %s')
+      :format(100 * state.hot[op.node] / math.max(1, state.sampled), padded(tail(op.name, names), names))
     if wide then
-      line = ('%s %s %s'):format(line, padded(cut(op.type, types), types),
-                                 tail(op.source or '', columns - 12 - names - types))
+      line = ('%s %s %s')
+        :format(line, padded(cut(op.type, types), types), tail(op.source or '', columns - 12 - names - types))
     end
     add(line)
   end
@@ -223,8 +223,8 @@ end
 --- The last line: what keys do, or what is being looked for.
 local function bottom(state)
   if state.typing then return ('look for: %s_   Enter keeps it, Escape shows all'):format(state.filter or '') end
-  return ('any key leaves, p pauses, s sorts (%s), / %s'):format(ORDERS[state.order], state.filter
-      and ("looks for '%s'"):format(state.filter) or 'looks for')
+  return ('any key leaves, p pauses, s sorts (%s), / %s')
+    :format(ORDERS[state.order], state.filter and ("looks for '%s'"):format(state.filter) or 'looks for')
 end
 
 --- A key while a text to look for is typed.

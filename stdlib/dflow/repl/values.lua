@@ -53,8 +53,8 @@ function M.set_theme(name)
   if name == 'solarized' then name = 'solarised' end
   local wanted = type(name) == 'table' and name or M.themes[name]
   if not wanted then
-    return nil, ("there is no theme '%s' (%s)%s"):format(tostring(name), table.concat(M.theme_names(), ', '),
-        errors.hint(name, M.theme_names()))
+    return nil, ("there is no theme '%s' (%s)%s")
+      :format(tostring(name), table.concat(M.theme_names(), ', '), errors.hint(name, M.theme_names()))
   end
   theme = terminal.color and wanted or PLAIN
   local program = package.loaded['dflow.program']
@@ -212,8 +212,8 @@ local function variable_text(v)
   end
   if not ok then return line end
   if value.rank == 0 and value.dtype ~= 'variant' and value.dtype ~= 'string' then
-    return ('%s\n%s %s%s'):format(line, text.scalar(value:item(), value.dtype), tensor.shape_text(value.dtype, {}),
-                                  later)
+    return ('%s\n%s %s%s')
+      :format(line, text.scalar(value:item(), value.dtype), tensor.shape_text(value.dtype, {}), later)
   end
   return line .. '\n' .. tensor_text(value) .. later
 end

@@ -86,8 +86,8 @@ commands.command('whatif', function(rest, say)
   local path = list[1].result.critical_path
   table.sort(path, function(a, b) return a.seconds > b.seconds end)
   for i = 1, math.min(8, #path) do
-    say(('  %10s  %s, iteration %.0f, on %s'):format(timing.seconds(path[i].seconds), path[i].op, path[i].iteration,
-        path[i].device))
+    say(('  %10s  %s, iteration %.0f, on %s')
+      :format(timing.seconds(path[i].seconds), path[i].op, path[i].iteration, path[i].device))
   end
 end, [[whatif EXPRESSION [name=value,...] ... - how long its run would take with other windows, devices, links or speeds, as bars
 :whatif df.run(y) parallel_iterations=1,2,8 devices=1,2 tries all six. The names: parallel_iterations, devices, bandwidth (1GB/s), latency (1ms),

@@ -111,8 +111,8 @@ function M.where(name, repl)
   if e then
     local places, tree = sources.of(e.type, repl.program and repl.program.folder)
     places = places or {}
-    out[#out + 1] = ('%s: the op %s, %s'):format(short, e.type,
-      places.entry and tree .. places.entry or 'an entry of libdflow ' .. help.version)
+    out[#out + 1] = ('%s: the op %s, %s')
+      :format(short, e.type, places.entry and tree .. places.entry or 'an entry of libdflow ' .. help.version)
     for _, role in ipairs(sources.roles) do
       if places[role] then out[#out + 1] = ('  %-10s %s'):format(role, tree .. places[role]) end
     end

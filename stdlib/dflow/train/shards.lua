@@ -113,8 +113,8 @@ function M.write(path, list, metadata, bytes, rank_of)
     end
     local lines = {}
     for i, name in ipairs(names) do lines[i] = ('    %s: %s'):format(json.quote(name), json.quote(map[name])) end
-    files.write(index_path, ('{\n  "metadata": {"total_size": %.0f},\n  "weight_map": {\n'):format(total),
-                table.concat(lines, ',\n'), '\n  }\n}\n')
+    files.write(index_path, ('{\n  "metadata": {"total_size": %.0f},\n  "weight_map": {\n')
+      :format(total), table.concat(lines, ',\n'), '\n  }\n}\n')
   end)
   if not ok then
     if not names_any(index_path, written) then

@@ -137,8 +137,8 @@ ops.RandomUniformLike, ops.RandomNormalLike = uniform, normal
 function ops.Bernoulli(n, p)
   local d, seed = n.attr 'dtype', n.attr 'seed'
   local yes = df.less(df.random_uniform(df.shape(p), { dtype = p.dtype, seed = seed and math.floor(seed) }), p)
-  return df.cast(yes, d and dtypes.name[read.dtype[d] or n:refuse(('dflow has not the type %s'):format(tostring(d)))]
-                 or p.dtype)
+  return df.cast(yes, d and dtypes.name[read.dtype[d] or n:refuse(('dflow has not the type %s')
+    :format(tostring(d)))] or p.dtype)
 end
 
 return import_ops

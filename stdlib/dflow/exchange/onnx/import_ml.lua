@@ -56,8 +56,8 @@ local function transformed(n, y, how)
     return df.div_no_nan(e, df.reduce_sum(e, { axis = { -1 }, keep_dims = true }))
   end
   if how == 'PROBIT' then return df.erfinv(y * 2 - 1) * math.sqrt(2) end
-  n:refuse(('its post_transform is %s; NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO and PROBIT are known'):format(
-      tostring(how)))
+  n:refuse(('its post_transform is %s; NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO and PROBIT are known')
+    :format(tostring(how)))
 end
 
 --- The labels of a classifier, and how they are found by number.

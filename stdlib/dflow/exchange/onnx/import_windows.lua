@@ -61,8 +61,8 @@ local function windows(n, x, size)
     local w = { size = size[d], stride = strides and strides[d] or 1, dilation = dilations and dilations[d] or 1,
                 before = 0, after = 0, extra = 0 }
     if w.stride < 1 or w.dilation < 1 or w.size < 1 then
-      n:refuse(('a window of %d with stride %d and dilation %d: expected 1 or more of each'):format(w.size, w.stride,
-          w.dilation))
+      n:refuse(('a window of %d with stride %d and dilation %d: expected 1 or more of each')
+        :format(w.size, w.stride, w.dilation))
     end
     local reach, dim = (w.size - 1) * w.dilation + 1, dim_of(x, d + 1)
     if auto == 'SAME_UPPER' or auto == 'SAME_LOWER' then
