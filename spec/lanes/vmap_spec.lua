@@ -271,6 +271,23 @@ describe('df.vmap', function()
     end
   end)
 
+  it('slices each lane at its own place, and sums to shapes that only the run knows, all lanes at once', function()
+    local function loops()
+      local n = 0
+      for _, op in ipairs(df.default_graph():ops()) do if op.type == 'LoopCond' then n = n + 1 end end
+      return n
+    end
+    local x, at = df.float32{ { 1, 2, 3, 4 }, { 5, 6, 7, 8 }, { 9, 10, 11, 12 } }, df.int32{ 2, 0, 1 }
+    local y = df.vmap(function(row, k) return df.slice(row, df.stack{ k }, { 2 }) end)(x, at)
+    local a, b = df.placeholder('float32', { 3, -1 }), df.placeholder('float32', { 3, 2, -1 })
+    local g = df.vmap(function(u, v) return df.gradients(u * v, u) end)(a, b)
+    assert.equal(0, loops())
+    assert.same({ { 3, 4 }, { 5, 6 }, { 10, 11 } }, df.run(y):totable())
+    local rows = { { { 1, 2 }, { 3, 4 } }, { { 5, 6 }, { 7, 8 } }, { { 9, 10 }, { 11, 12 } } }
+    assert.same({ { 10 }, { 26 }, { 42 } }, df.run(g, { [a] = { { 1 }, { 2 }, { 3 } }, [b] = rows }):totable())
+    assert.same({ { 4, 6 }, { 12, 14 }, { 20, 22 } }, df.run(g, { [a] = { { 1, 1 }, { 2, 2 }, { 3, 3 } }, [b] = rows }):totable())
+  end)
+
   it('takes TensorArrays, map_fn, scan and recurrent loops', function()
     agrees(function(x) return df.map_fn(function(v) return v * v end, x), df.scan(function(a, v) return a * 0.5 + v end, x) end, { rows })
     agrees(function(x)
