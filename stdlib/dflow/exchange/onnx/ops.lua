@@ -103,8 +103,12 @@ for type, onnx in pairs { Add = 'Add', AddV2 = 'Add', Sub = 'Sub', Mul = 'Mul', 
   M[type] = function(x, n)
     if n:d(1) == dtypes.STRING then n:refuse('strings are not joined in ONNX') end
     if type == 'TruncateDiv' and dtypes.is_float(n:d(1)) then
-      local q = x:op('Div', { n[1], n[2] })
-      return x:op('Mul', { x:op('Sign', { q }), x:op('Floor', { x:op('Abs', { q }) }) })
+      local d, a, b = n:d(1), n[1], n[2]
+      local half = dtypes.name[d] == 'float16' or dtypes.name[d] == 'bfloat16'      -- their quotients are rounded once
+      if half then a, b = x:cast(a, FLOAT32, d), x:cast(b, FLOAT32, d) end
+      local q = x:op('Div', { a, b })
+      local y = x:op('Mul', { x:op('Sign', { q }), x:op('Floor', { x:op('Abs', { q }) }) })
+      return half and x:cast(y, d) or y
     end
     return widened(x, n:d(1), { n[1], n[2] }, function(a) return x:op(onnx, a) end)
   end
