@@ -22,6 +22,7 @@ typedef struct held_session {
   int64_t id;
   df_session *session;
   held_graph *graph;
+  char *devices;                   /* owned; rank 0's list that the session has: runs read it, and it is read once */
   struct held_session *next;
 } held_session;
 typedef struct held_plan { df_session *session; dfi_plan *plan; } held_plan;         /* plan NULL: none */
@@ -190,7 +191,7 @@ static int32_t read_session(dfi_cursor *c, df_error *err) {
   dfi_free(options);
   if (!s) return err->code;
   held_session *h = dfi_xcalloc(1, sizeof *h);
-  *h = (held_session){ id, s, g, worker.sessions };
+  *h = (held_session){ .id = id, .session = s, .graph = g, .next = worker.sessions };
   worker.sessions = h;
   return DF_OK;
 }
@@ -207,7 +208,7 @@ static void keep_plan(int64_t number, df_session *s, dfi_plan *p) {
 }
 
 static int32_t read_plan(dfi_cursor *c, df_error *err) {
-  const held_session *h = session_by(dfi_get_i64(c), err);
+  held_session *h = session_by(dfi_get_i64(c), err);
   const int64_t number = dfi_get_i64(c);
   const uint64_t digest = (uint64_t)dfi_get_i64(c);
   const int64_t length = dfi_get_i64(c);
@@ -227,7 +228,13 @@ static int32_t read_plan(dfi_cursor *c, df_error *err) {
   memcpy(signature, pairs, sizeof *pairs * 2 * (size_t)(nfetch + nfeed));
   dfi_plan *p = NULL;
   dfi_jobs_set(jobs);
-  int32_t code = dfi_session_devices_are(h->session, devices, err);
+  int32_t code = DF_OK;
+  if (h->devices && !strcmp(h->devices, devices)) dfi_free(devices);
+  else {
+    dfi_free(h->devices);
+    h->devices = devices;
+    if ((code = dfi_session_devices_are(h->session, devices, err))) h->devices[0] = 0;
+  }
   if (!code)
     p = dfi_session_plan(h->session, (int32_t)nfetch, signature, (int32_t)nfeed, signature + 2 * nfetch, stepped,
                          err);
@@ -237,7 +244,6 @@ static int32_t read_plan(dfi_cursor *c, df_error *err) {
                     worker.rank);
     dfi_session_let_go(p);
   } else if (p) keep_plan(number, h->session, p);
-  dfi_free(devices);
   dfi_free(signature);
   return code;
 }
@@ -283,6 +289,7 @@ static void close_session(int64_t id) {
     pthread_mutex_unlock(&worker.lock);
     df_session_release(s->session);
     held_graph *g = s->graph;
+    dfi_free(s->devices);
     dfi_free(s);
     bool used = false;
     for (held_session *o = worker.sessions; o; o = o->next) used |= o->graph == g;

@@ -99,7 +99,7 @@ describe('a graph over ranks', function()
       -- A function, wherever it is called; what its refusal says helps: the variable on the first rank, or no function.
       local near = on(0, function() return df.Variable({ 3.0, 4.0 }) end)
       for _, place in ipairs{ on, function(k, call) return on(k, function()
-        local _, y = df.while_loop(function(i) return i:lt(1) end, function(i, _) return i + 1, call() end, { 0, df.zeros{ 2 } })
+        local _, y = df.while_loop(function(i) return i:lt(1) end, function(i, _) return i + 1, call() end, { df.int32(0), df.zeros{ 2 } })
         return y
       end) end } do
         local function by(v) return function(x) return x * v + v end end
