@@ -263,6 +263,7 @@ static bool is_short(const dfi_shape *s) {
 /* o, of r, in the context of `base` around the conds between them; what the other branches give is `other`, or zeros
    where that is DFI_NONE. */
 static df_output hand_out(pass *p, region *r, const region *base, df_output o, df_output other, const char *where) {
+  if (!o.node) return DFI_NONE;
   const dfi_shape scalar = dfi_shape_scalar(), *shape = is_short(dfi_shape_at(o)) ? dfi_shape_at(o) : &scalar;
   for (region *at = r; at != base && o.node; at = at->parent) {
     df_output side[2];
