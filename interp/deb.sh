@@ -49,6 +49,9 @@ package libdflow0 'libopenblas0, liblapack3, libdnnl2' 'libpng16-16, libjpeg62-t
 package libdflow-dev "libdflow0 $ours" '' 'dynamic dataflow: header and pkg-config file for C' \
   include lib/libdflow.so lib/pkgconfig
 package dflow-jit "libdflow0 $ours" '' 'dynamic dataflow: native code for hot loops' lib/libdflow_jit.so
+package dflow-openmpi "libdflow0 $ours" '' 'dynamic dataflow: ranks on several hosts by Open MPI' \
+  lib/libdflow_mpi_openmpi.so
+package dflow-mpich "libdflow0 $ours" '' 'dynamic dataflow: ranks on several hosts by MPICH' lib/libdflow_mpi_mpich.so
 package dflow-cuda "libdflow0 $ours" '' 'dynamic dataflow: kernels for NVIDIA GPUs' lib/libdflow_cuda.so
 package dflow "libdflow0 $ours" 'dflow-jit, lua5.4 | luajit' 'dynamic dataflow: the prompt, and modules for Lua 5.4 and LuaJIT' \
   bin share lib/lua

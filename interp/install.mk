@@ -46,7 +46,7 @@ install-kernel:         ## tell Jupyter of dflow: a kernel specification under P
 	  '  "display_name": "dflow (Lua)", "language": "lua", "interrupt_mode": "signal" }' > $(DEST)/share/jupyter/kernels/dflow/kernel.json
 
 # A package is for other machines: MODE=package compiles for every x86-64 with AVX2 and leaves build/release as it is.
-deb:                    ## Debian packages, in build/deb: dflow, libdflow0, libdflow-dev, dflow-jit, and dflow-cuda where nvcc is
+deb:                    ## Debian packages, in build/deb: dflow, libdflow0, libdflow-dev, dflow-jit; dflow-cuda, -openmpi, -mpich where these are
 	$(Q)rm -rf build/deb
 	$(Q)$(SUBMAKE) MODE=$(if $(filter file,$(origin MODE)),package,$(MODE)) PREFIX=/usr DESTDIR=$(CURDIR)/build/deb/stage install
 	$(Q)interp/deb.sh build/deb/stage build/deb $(VERSION)
