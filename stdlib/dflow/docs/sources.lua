@@ -34,6 +34,7 @@ local function read_functions(path, tree, functions, made)
     if words then
       local key = path:match('^kernels/(%a+)/') or ''
       made[key .. ' ' .. words] = made[key .. ' ' .. words] or place
+      if line:find '^GRAD%(' or line:find '^SLOPE%(' then made['grad ' .. words] = made['grad ' .. words] or place end
     end
   end
 end
@@ -113,6 +114,9 @@ function M.scan(tree, folder)
       elseif word:find('shape_') then
         found.shapes = found.shapes or functions[word]
       end
+    end
+    for word in text:gmatch '%f[%w]%u[%u%d_]*%("", ([%l%d_]+)' do
+      found.gradient = found.gradient or made['grad ' .. word]
     end
     for macro, word in text:gmatch('%f[%w]([%u_]*)%(([%l%d_]+)%)') do
       if macro:find('KERNEL') or macro == 'REFERENCE' then
