@@ -131,7 +131,7 @@ static void rest(const dfi_bridge *b, int32_t idle) {
   if (idle < LOOKS) { dfi_relax(); return; }
   if (idle < LOOKS + YIELDS) { sched_yield(); return; }
   const int32_t doubled = (idle - LOOKS - YIELDS) / EACH;
-  const int64_t us = doubled < 6 && SHORT_US << doubled < LONG_US ? SHORT_US << doubled : LONG_US;
+  const int64_t us = doubled < 6 ? SHORT_US << doubled : LONG_US;
   struct pollfd fds[] = { { b->nheld ? -1 : b->wire->fd, POLLIN, 0 }, { b->fd, POLLIN, 0 } };
   ppoll(fds, 2, &(struct timespec){ .tv_nsec = 1000 * us }, NULL);
 }

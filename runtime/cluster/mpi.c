@@ -1,5 +1,5 @@
-/* mpi.c: ranks that mpirun or srun started on several hosts. MPI says who is where and carries what bridges send; ranks
- * on rank 0's own host meet as ever (launch.c). MPI is loaded only where there are several hosts.
+/* mpi.c: ranks that mpirun or srun started on several hosts. MPI tells the host of each rank and carries what bridges
+ * send; ranks on rank 0's own host meet as ever (launch.c). MPI is loaded only where there are several hosts.
  */
 #include "cluster/bridge.h"
 #include "cluster/driver.h"

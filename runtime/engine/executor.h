@@ -378,6 +378,8 @@ void dfi_call_returned(dfi_exec *x, dfi_call *c);
 
 /* The counters as others know them: nodes run are tokens taken but the dead ones, and Merges delivered for. */
 df_stats  dfi_exec_stats(const dfi_exec *x);
+enum { DFI_COUNTERS = sizeof(df_stats) / sizeof(int64_t) };        /* all of df_stats are such */
+df_stats  dfi_stats_published(const df_stats *live);     /* what owners have published there so far; any thread */
 /* The fetched value i, retained. */
 int32_t   dfi_exec_fetch(dfi_exec *x, int32_t i, df_value *out, df_error *err);
 /* Fills err's op, frame and source for a node in an iteration. */

@@ -219,13 +219,9 @@ void df_run_cancel(df_run *r) {
   pthread_mutex_unlock(&r->watch->lock);
 }
 void df_run_stats(df_run *r, df_stats *out) {
-  const int64_t *from[] = { &r->stats.runs,       &r->stats.nodes_run,    &r->stats.dead_tokens, &r->stats.frames,
-                            &r->stats.iterations, &r->stats.stack_pushes, &r->stats.stack_pops };
-  int64_t *to[] = { &out->runs,       &out->nodes_run,    &out->dead_tokens, &out->frames,
-                    &out->iterations, &out->stack_pushes, &out->stack_pops };
   pthread_mutex_lock(&r->watch->lock);
   if (r->watch->halt && !atomic_load(&r->done)) dfi_halt_ask_counts(r->watch);
-  for (int32_t i = 0; i < 7; i++) *to[i] = __atomic_load_n(from[i], __ATOMIC_RELAXED);
+  *out = dfi_stats_published(&r->stats);
   if (r->watch->halt && !atomic_load(&r->done)) dfi_halt_count(r->watch->halt, out);
   pthread_mutex_unlock(&r->watch->lock);
 }

@@ -13,7 +13,7 @@ typedef struct outgoing { MPI_Request request; void *bytes; } outgoing;
 static outgoing *sent[RANKS_MOST];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const char *who_is_where(int32_t rank, dfi_mpi_peer *peers) {
+static const char *exchange_peers(int32_t rank, dfi_mpi_peer *peers) {
   MPI_Comm here;
   int first = rank;
   dfi_mpi_peer own = { .pid = getpid() };
@@ -35,7 +35,7 @@ static const char *begin(int32_t rank, int32_t size, dfi_mpi_peer *peers) {
   MPI_Comm_rank(MPI_COMM_WORLD, &mine);
   MPI_Comm_size(MPI_COMM_WORLD, &all);
   if (mine != rank || all != size) return "MPI numbers the ranks otherwise than its launcher does";
-  return who_is_where(rank, peers);
+  return exchange_peers(rank, peers);
 }
 
 /* Has that message left, or is there none? */

@@ -353,15 +353,8 @@ void dfi_halt_count(const dfi_halt *h, df_stats *sum) {
 
 /* What this rank's owners have published. */
 static void say_counts(const dfi_halt *h) {
-  df_stats now = { 0 };
-  const df_stats *live = h->exec->live;
-  if (!live) return;
-  now.nodes_run = __atomic_load_n(&live->nodes_run, __ATOMIC_RELAXED);
-  now.dead_tokens = __atomic_load_n(&live->dead_tokens, __ATOMIC_RELAXED);
-  now.frames = __atomic_load_n(&live->frames, __ATOMIC_RELAXED);
-  now.iterations = __atomic_load_n(&live->iterations, __ATOMIC_RELAXED);
-  now.stack_pushes = __atomic_load_n(&live->stack_pushes, __ATOMIC_RELAXED);
-  now.stack_pops = __atomic_load_n(&live->stack_pops, __ATOMIC_RELAXED);
+  if (!h->exec->live) return;
+  const df_stats now = dfi_stats_published(h->exec->live);
   say(h, 0, COUNTED, -1, &now, sizeof now);
   dfi_team_flush(h->exec);
 }

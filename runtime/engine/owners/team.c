@@ -241,23 +241,15 @@ static void publish_part(dfi_exec *x) {
   df_stats d = dfi_exec_stats(x);
   d.runs = !x->guest;
   d.frames -= x->guest_frames;
-  const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
-  df_stats *t = &x->told, *l = x->live;
-  int64_t *told[] = { &t->runs, &t->nodes_run, &t->dead_tokens, &t->frames, &t->iterations, &t->stack_pushes,
-                      &t->stack_pops };
-  int64_t *to[] = { &l->runs, &l->nodes_run, &l->dead_tokens, &l->frames, &l->iterations, &l->stack_pushes,
-                    &l->stack_pops };
-  for (int32_t i = 0; i < 7; i++) __atomic_fetch_add(to[i], now[i] - *told[i], __ATOMIC_RELAXED);
-  *t = d;
+  const int64_t *now = &d.runs, *told = &x->told.runs;
+  for (int32_t i = 0; i < DFI_COUNTERS; i++) __atomic_fetch_add(&x->live->runs + i, now[i] - told[i], __ATOMIC_RELAXED);
+  x->told = d;
 }
 
 void dfi_exec_publish(dfi_exec *x) {
-  df_stats d = dfi_exec_stats(x);
+  const df_stats d = dfi_exec_stats(x);
   if (x->joint) { publish_part(x); return; }
-  const int64_t now[] = { d.runs, d.nodes_run, d.dead_tokens, d.frames, d.iterations, d.stack_pushes, d.stack_pops };
-  int64_t *to[] = { &x->live->runs, &x->live->nodes_run, &x->live->dead_tokens, &x->live->frames, &x->live->iterations,
-                    &x->live->stack_pushes, &x->live->stack_pops };
-  for (int32_t i = 0; i < 7; i++) __atomic_store_n(to[i], now[i], __ATOMIC_RELAXED);
+  for (int32_t i = 0; i < DFI_COUNTERS; i++) __atomic_store_n(&x->live->runs + i, (&d.runs)[i], __ATOMIC_RELAXED);
 }
 
 /* ---- its end --------------------------------------------------------------------------------------------------- */

@@ -151,6 +151,12 @@ df_stats dfi_exec_stats(const dfi_exec *x) {
   return (df_stats){ 1, taken - c->died + c->merged, c->died + c->ended, c->frames, c->iterations, c->pushes, c->pops };
 }
 
+df_stats dfi_stats_published(const df_stats *live) {
+  df_stats now;
+  for (int32_t i = 0; i < DFI_COUNTERS; i++) (&now.runs)[i] = __atomic_load_n(&live->runs + i, __ATOMIC_RELAXED);
+  return now;
+}
+
 double dfi_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
