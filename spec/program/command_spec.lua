@@ -95,7 +95,7 @@ describe('dflow run', function()
 
   it('says what is wrong, and ends with status 1', function()
     local wrong = {
-      [''] = 'there is nothing to fetch: say %-%-fetch NAME. What nobody uses: while/Exit:0, y:0',
+      [''] = 'there is nothing to fetch: say %-%-fetch NAME. Values that no node reads: while/Exit:0, y:0',
       ['--fetch'] = '%-%-fetch needs a value',
       ['--fetch y --fed x=1'] = "there is no option '%-%-fed'",
       ['--fetch nobody'] = "no operation 'nobody'",

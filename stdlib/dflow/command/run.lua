@@ -199,7 +199,7 @@ local function take_fetches(g, words)
     end
   end
   if #names == 0 then
-    options.wrong('there is nothing to fetch: say --fetch NAME. What nobody uses: %s', outputs_text(g))
+    options.wrong('there is nothing to fetch: say --fetch NAME. Values that no node reads: %s', outputs_text(g))
   end
   return names, fetches
 end

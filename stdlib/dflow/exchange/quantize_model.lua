@@ -17,7 +17,7 @@ local nodes = require 'dflow.exchange.nodes'
 local M = {}
 local source, known = nodes.source, { 'feeds', 'ranges', 'session', 'skip' }
 
--- ---- a graph's nodes: who reads what, what is constant --------------------------------------------------------------
+-- ---- a graph's nodes: the readers of each value, constants ----------------------------------------------------------
 --- The frozen graph of these outputs, taken apart. `values` is the same imported, where constants are known.
 local function take_apart(outputs, session)
   local bytes = export.graph_def_bytes{ outputs = outputs, session = session, frozen = true, clear_devices = true }

@@ -108,10 +108,10 @@ local function derivative(g, x, dense, indices, shape)
   return getmetatable(x) == tensor_array.TensorArray and tensor_array.wrap(dense, x.d, x.name .. '/grad') or dense
 end
 
---- M.watch: nil, or a function that is told of each call at the top level: ys, xs and stops as Outputs or Variables,
+--- M.watch: nil, or a function that each call at the top level calls with ys, xs and stops as Outputs or Variables,
 -- and the Lua line.
 
---- M.noticed: nil, or what df.vmap has be told of each call: it may give other results.
+--- M.noticed: nil, or df.vmap's function that each call calls: it may give other results.
 
 --- gradients(ys, xs, {grad_ys, stop_gradients, unconnected, name}): d(sum of ys) / dx for every x, in the structure of
 -- xs. With a name what is built for them is in a scope of that name.

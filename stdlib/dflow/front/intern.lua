@@ -7,7 +7,7 @@
 -- stands for the k-th before it. What draws random numbers, makes a resource or has no inputs is always built; what has
 -- an effect stands for another only where that one's effect is not asked for besides.
 -- What gradients are asked for again, they are given again. What is none of this (a minimizer, a loop, a cond built for
--- each run) makes the graph larger and its runs slower, and is told of once.
+-- each run) makes the graph larger and its runs slower; a warning says so once.
 local core = require 'dflow.backend'
 local dtypes = require 'dflow.front.dtypes'
 local errors = require 'dflow.front.errors'

@@ -192,7 +192,7 @@ function M.new(base)
   function M_.forget()
     for i, name in ipairs(order) do values[name], declared[name], order[i] = nil, nil, nil end
   end
-  --- The session ends: what `<close>` variables held is closed, the last first. complain(err) is told of one that
+  --- The session ends: what `<close>` variables held is closed, the last first. complain(err) is called when one
   -- fails.
   function M_.close(complain)
     for i = #closing, 1, -1 do
