@@ -278,8 +278,8 @@ struct dfi_exec {
   dfi_call    *away;             /* the list of those that run */
   /* devices: transfer.c, timed.c */
   struct dfi_traffic *traffic;   /* by link of the plan */
-  double      *line;             /* by link: when it has carried what it was given (the real clock) */
-  double      *port;             /* by device: when it has sent what it was given, and has received it: 2 of each */
+  struct dfi_flows *flows;       /* owned: what this owner sends by the real clock; NULL: nothing that takes time */
+  double      *port;             /* by device: when it has received what other owners have sent so far */
   int64_t      flying;           /* bytes of values on their way that have not been copied */
   int64_t      held_at; uint32_t held_tries;  /* tokens that had run when one was held back, and how often since then */
   uint64_t     late;             /* DFLOW_STRESS=late: the generator's state */

@@ -12,7 +12,7 @@ local function devices(n)
 end
 
 --- A run in which each {from, to, bytes} is one message; gives the handle of the run, which is over.
-local function send(n, messages, clock)
+local function send(n, messages, clock, owners)
   local g = df.Graph()
   return g:as_default(function()
     local fetches, values = {}, {}
@@ -21,7 +21,7 @@ local function send(n, messages, clock)
       values[key] = values[key] or df.device('sim:' .. m[1], function() return df.zeros{ math.floor(m[3] / 4) } + df.random_uniform({}) end)
       fetches[i] = df.device('sim:' .. m[2], function() return values[key]:slice({ i }, { 1 }) end)
     end
-    local h = df.Session{ graph = g, devices = devices(n), clock = clock or 'virtual' }:start(fetches, nil, { record = not clock })
+    local h = df.Session{ graph = g, devices = devices(n), clock = clock or 'virtual', owners = owners }:start(fetches, nil, { record = not clock })
     h:wait()
     return h
   end)
@@ -52,17 +52,44 @@ describe('ports of devices by the virtual clock', function()
     end
   end)
 
-  it('divide it in real time, too: n messages take no less than n times as long as one', function()
-    for _, n in ipairs{ 1, 4 } do
-      local out, into = {}, {}
-      for d = 1, n do
-        out[d] = { 0, d, 16 * MB }
-        into[d] = { d, 0, 16 * MB }
+  it('divide it in real time, too, with one owner and with several: n messages take no less than n times as long as one', function()
+    for _, owners in ipairs{ 1, 5 } do
+      for _, n in ipairs{ 1, 4 } do
+        local out, into = {}, {}
+        for d = 1, n do
+          out[d] = { 0, d, 16 * MB }
+          into[d] = { d, 0, 16 * MB }
+        end
+        for _, messages in ipairs{ out, into } do
+          local seconds = send(n + 1, messages, 'real', owners):stats().seconds
+          assert(seconds >= 0.99 * n * 16 * MB / RATE, ('%d messages take %g s with %d owners'):format(n, seconds, owners))
+        end
       end
-      for _, messages in ipairs{ out, into } do
-        local seconds = send(n + 1, messages, 'real'):stats().seconds
-        assert(seconds >= 0.99 * n * 16 * MB / RATE, ('%d messages take %g s'):format(n, seconds))
+    end
+  end)
+
+  it('share it in real time: no value leaves a port before the others that left for the same time', function()
+    -- one device sends a value to each of four, and each sends its own back: served in turn, the first would be on its way back meanwhile
+    local n, bytes, trips = 4, MB, 4
+    for _, owners in ipairs{ 1, n + 1 } do
+      df.reset()
+      local begin = {}
+      for d = 1, n do begin[d] = df.zeros{ bytes / 4 } end
+      local _, ends = df.while_loop(function(i) return df.device('sim:0', function() return i:lt(trips) end) end, function(i, x)
+        local sum, after = df.device('sim:0', function() return df.add_n(x) end), {}
+        for d = 1, n do after[d] = df.device('sim:' .. d, function() return sum * 0.5 end) end
+        return df.device('sim:0', function() return i + 1 end), after
+      end, { df.int32(0), begin })
+      for d = 1, n do ends[d] = df.device('sim:' .. d, function() return ends[d]:reduce_sum() end) end
+      local seconds = {}
+      for _, clock in ipairs{ 'virtual', 'real' } do
+        local list = devices(n + 1)
+        for d = 2, #list do list[d].bandwidth = 2 ^ 26 end
+        local h = df.Session{ devices = list, clock = clock, owners = owners }:start(ends)
+        h:wait()
+        seconds[clock] = h:stats().seconds
       end
+      assert(seconds.real >= 0.98 * seconds.virtual, ('%g s by the virtual clock, %g in real time with %d owners'):format(seconds.virtual, seconds.real, owners))
     end
   end)
 

@@ -15,11 +15,20 @@
 #include "engine/clock/timed.h"
 #include "engine/clock/record.h"
 #include "engine/services.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
 static const dfi_link *link_at(const dfi_exec *x, int32_t i) { return &x->plan->link[i]; }
 static dfi_device *device_at(const dfi_exec *x, int32_t i) { return x->plan->devices->at[i]; }
+
+static double latency_of(const dfi_exec *x, int32_t link) {
+  double busy;
+  return dfi_link_seconds(device_at(x, link_at(x, link)->from), device_at(x, link_at(x, link)->to), 0, &busy);
+}
+
+/* Does p send to another owner? */
+static bool sends_out(const dfi_exec *x, const dfi_pnode *p) { return x->team && dfi_team_part(x, p) == DFI_SENDS; }
 
 static void no_room(dfi_exec *x, dfi_record *r, const dfi_pnode *p, int32_t device, const df_value *v, df_node *node) {
   char what[200], holders[900], message[1400];
@@ -55,6 +64,7 @@ static bool between_ranks(dfi_exec *x, int32_t i, const df_value *v, df_value *s
 void dfi_transfer_begin(dfi_exec *x) {
   dfi_plan *p = x->plan;
   memset(x->traffic, 0, sizeof *x->traffic * (size_t)(p->nlinks + 1));
+  if (x->flows) dfi_flows_clear(x->flows);
   for (int32_t i = 0; i < p->ncrossings && !x->failed; i++) {
     const dfi_crossing *c = &p->crossing[i];
     const dfi_link *l = link_at(x, c->link);
@@ -139,8 +149,19 @@ dfi_flight *dfi_flight_new(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   return f;
 }
 
+/* A message of another owner, which nothing else held up: when its port has served it behind those before it. */
+static double received(const dfi_exec *x, const dfi_pnode *p, const dfi_team_message *l) {
+  const int32_t to = link_at(x, p->child)->to;
+  const double bandwidth = device_at(x, to)->bandwidth, latency = latency_of(x, p->child);
+  const double takes = bandwidth > 0 ? (double)dfi_value_bytes(&l->value) / bandwidth : 0;
+  if (takes <= 0 || isinf(l->due)) return l->due;
+  const double begins = l->due - latency - takes;
+  x->port[to] = (x->port[to] > begins ? x->port[to] : begins) + takes;
+  return x->port[to] + latency;
+}
+
 void dfi_flight_takes(dfi_flight *f, const dfi_team_message *l) {
-  f->due = l->due;
+  f->due = l->due > 0 ? received(f->call.exec, f->call.node, l) : 0;
   f->dead = l->dead;
   f->value = l->value;
   f->came = l->came;
@@ -153,7 +174,7 @@ static bool worth_a_stream(const dfi_exec *x, const dfi_pnode *p, const df_value
 }
 
 /* v: what has not been copied yet, so that it is when the message arrives; a large one is on a stream, meanwhile. */
-static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, double due, df_value v) {
+static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, double due, int32_t message, df_value v) {
   dfi_flight *f = dfi_flight_new(x, r, p);
   f->due = due;
   f->dead = dead;
@@ -161,8 +182,9 @@ static void depart(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead, doub
   x->flying += dfi_value_bytes(&v);
   dfi_call_away(x, &f->call);
   x->waiting--;                            /* it does not wait for anything outside: it comes by itself */
-  if (!isinf(due) && worth_a_stream(x, p, &v) && dfi_stream_take(x, &f->call, true)) return;
-  dfi_flight_list(x, f);
+  if (isinf(due) || sends_out(x, p) || !worth_a_stream(x, p, &v) || !dfi_stream_take(x, &f->call, true))
+    dfi_flight_list(x, f);
+  if (message >= 0) dfi_flows_rename(x->flows, message, (uintptr_t)f);
 }
 
 void dfi_transfer_copy(dfi_call *c) {
@@ -174,9 +196,10 @@ void dfi_transfer_copy(dfi_call *c) {
 
 static void land(dfi_exec *x, dfi_flight *f) {
   dfi_record *r = f->call.record;
-  const dfi_pnode *p = f->call.node;
+  dfi_pnode *p = f->call.node;
   const bool over = x->failed || x->finished;   /* finished: without it, lost.h */
-  if (DFI_UNLIKELY(over) && p->nout) {  /* what was copied when it was sent lies there, and is not counted */
+  const bool sends = sends_out(x, p);
+  if (DFI_UNLIKELY(over) && p->nout && !sends) {  /* what was copied when it was sent lies there, and is not counted */
     df_value *slot = r->base[DFI_ITERATION] + p->out;
     dfi_value_drop(slot);
     slot->kind = DF_EMPTY;
@@ -185,7 +208,11 @@ static void land(dfi_exec *x, dfi_flight *f) {
   dfi_call_back(x, &f->call);
   if (DFI_UNLIKELY(x->logs) && !x->failed) dfi_service.log_done(x, r, p);
   x->flying -= dfi_value_bytes(&f->value);
-  const bool there = over || f->value.kind == DF_EMPTY || take_in(x, r, p, &f->value);
+  if (sends && !over) {
+    dfi_team_send(x, r, p, f->dead, f->due + latency_of(x, p->child), 0, f->value);
+    f->value.kind = DF_EMPTY;
+  }
+  const bool there = !sends && (over || f->value.kind == DF_EMPTY || take_in(x, r, p, &f->value));
   const bool recorded = there && !over && x->timed && f->recv;
   if (DFI_UNLIKELY(recorded)) {
     x->timed->now = r->when[p - r->nodes];
@@ -258,6 +285,26 @@ static bool receive(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
   return false;
 }
 
+/* ---- the real clock: how long a message is on its way ---------------------------------------------------------------
+ * What an owner sends shares links and ports as by the virtual clock (flows.h). The port of a device that receives from
+ * several owners serves what each brings one message after the other. */
+
+/* flight.due of a message that has not left: behind all that have, and before one that never comes. */
+static const double NOT_LEFT = DBL_MAX;
+
+/* The flights that have left by now come when their latency has passed; those to another owner are sent. */
+static void messages_leave(dfi_exec *x, double now) {
+  while (dfi_flows_next(x->flows) <= now) {
+    double at;
+    dfi_flight *f = (dfi_flight *)(uintptr_t)dfi_flows_end(x->flows, &at), **in = &x->flights;
+    while (*in && *in != f) in = &(*in)->next;
+    f->due = at + (sends_out(x, f->call.node) ? 0 : latency_of(x, f->call.node->child));
+    if (!*in) continue;                    /* a stream copies it */
+    *in = f->next;
+    dfi_flight_list(x, f);
+  }
+}
+
 /* DFLOW_STRESS=late: nothing arrives while anything else can move, and then in an odd order. */
 static dfi_flight **odd_flight(dfi_exec *x, double now) {
   if (x->head != x->tail && x->late++ % 8) return NULL;
@@ -273,6 +320,7 @@ static dfi_flight **odd_flight(dfi_exec *x, double now) {
 double dfi_transfer_arrivals(dfi_exec *x) {
   if (!x->flights) return -1;
   const double now = dfi_now();
+  if (x->flows && !x->failed && !x->finished) messages_leave(x, now);
   while (x->flights) {
     const bool late = x->plan->devices->late && !x->failed;
     dfi_flight **at = late ? odd_flight(x, now) : x->flights->due <= now || x->failed ? &x->flights : NULL;
@@ -282,7 +330,9 @@ double dfi_transfer_arrivals(dfi_exec *x) {
     land(x, f);
     if (late) break;
   }
-  return x->flights ? x->flights->due - now : -1;
+  if (!x->flights) return -1;
+  const double leaves = x->flows ? dfi_flows_next(x->flows) : (double)INFINITY;
+  return (x->flights->due < leaves ? x->flights->due : leaves) - now;
 }
 
 int32_t dfi_transfers_held(const dfi_exec *x) {
@@ -291,32 +341,17 @@ int32_t dfi_transfers_held(const dfi_exec *x) {
   return n;
 }
 
-/* What holds a message up is busy with it, behind what it was given before: when it has done all of that. */
-static double occupy(double *until, double now, double seconds) {
-  return *until = (*until > now ? *until : now) + seconds;
-}
-
-static double port_seconds(const dfi_device *d, int64_t bytes) {
-  return d->bandwidth > 0 ? (double)bytes / d->bandwidth : 0;
-}
-
-/* When the message will have come, after those before it on its line and at the ports of both devices, as far as this
-   owner sends them; 0: at once. */
-static inline __attribute__((always_inline)) double due(dfi_exec *x, int32_t link, int64_t bytes) {
+/* When a message that is sent now will have come; 0: at once. NOT_LEFT: its ports say when, as *message. */
+static inline __attribute__((always_inline)) double due(dfi_exec *x, int32_t link, int64_t bytes, int32_t *message) {
   const dfi_link *l = link_at(x, link);
   const dfi_device *from = device_at(x, l->from), *to = device_at(x, l->to);
-  double busy;
-  const double takes = dfi_link_seconds(from, to, bytes, &busy);
-  if (takes <= 0) return 0;
-  const double now = dfi_now(), latency = takes - busy;
-  double left = occupy(&x->line[link], now, busy);
-  if (busy > 0) {
-    const double sent = occupy(&x->port[2 * l->from], now, port_seconds(from, bytes));
-    const double received = occupy(&x->port[2 * l->to + 1], now, port_seconds(to, bytes));
-    if (sent > left) left = sent;
-    if (received > left) left = received;
-  }
-  return left + latency;
+  if (from->bandwidth <= 0 && to->bandwidth <= 0 && from->latency <= 0 && to->latency <= 0) return 0;
+  const double now = dfi_now();
+  if (!x->flows) x->flows = dfi_flows_new(x->plan->nlinks, DFI_DEVICES_MOST);
+  messages_leave(x, now);
+  if (!dfi_flows_begin(x->flows, link, l->from, l->to, from, to, (double)bytes, now, 0, message)) return NOT_LEFT;
+  const double latency = latency_of(x, link);
+  return latency > 0 ? now + latency : 0;
 }
 
 /* A token that says no more than that there is a value: cut.c, signal_new. */
@@ -375,11 +410,13 @@ static __attribute__((noinline)) bool between_owners(dfi_exec *x, dfi_record *r,
   if (DFI_UNLIKELY(v.kind == DF_HANDLE) && !read_reference(x, r, p, &v)) return false;
   const int64_t bytes = dfi_value_bytes(&v);
   t->bytes += bytes;
-  const double when = delivery == DFI_STALLS ? (double)INFINITY : x->timed ? 0 : due(x, p->child, bytes);
+  int32_t message = -1;
+  const double when = delivery == DFI_STALLS ? (double)INFINITY : x->timed ? 0 : due(x, p->child, bytes, &message);
   double came = 0;
   if (DFI_UNLIKELY(x->timed != NULL))      /* a value without readers keeps owners together, for nothing: owners.c */
     came = p->edge[0] == p->edge[1] ? x->timed->now : dfi_timed_message(x, (int32_t)p->child, bytes);
   if (DFI_UNLIKELY(x->logs)) dfi_service.log_flush(x);         /* it is sent before it arrives, by the log too */
+  if (message >= 0) { depart(x, r, p, dead, when, message, v); return true; }
   dfi_team_send(x, r, p, dead, when, came, v);
   return false;
 }
@@ -411,17 +448,18 @@ bool dfi_transfer_run(dfi_exec *x, dfi_record *r, dfi_pnode *p, uint32_t dead) {
   df_value v = { 0 };
   if (!dead && p->nin) v = operand_take(r, in);
   if (!p->nout) drop_value(&v);
-  if (DFI_UNLIKELY(delivery == DFI_STALLS)) { depart(x, r, p, dead, (double)INFINITY, v); return true; }
+  if (DFI_UNLIKELY(delivery == DFI_STALLS)) { depart(x, r, p, dead, (double)INFINITY, -1, v); return true; }
   if (x->timed) {
     if (v.kind && !take_in(x, r, p, &v)) return false;
     x->timed->now = dfi_timed_message(x, link, bytes);
     arrived(x, r, p, dead);
     return false;
   }
-  const double when = due(x, link, bytes);
+  int32_t message = -1;
+  const double when = due(x, link, bytes, &message);
   const bool copied_later = x->plan->devices->late || worth_a_stream(x, p, &v);
   if (!copied_later && v.kind && !take_in(x, r, p, &v)) return false;
-  if (copied_later || when > 0) { depart(x, r, p, dead, when, v); return true; }
+  if (copied_later || when > 0) { depart(x, r, p, dead, when, message, v); return true; }
   arrived(x, r, p, dead);
   return false;
 }

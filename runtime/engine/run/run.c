@@ -169,13 +169,9 @@ dfi_exec *dfi_exec_new(dfi_plan *p) {
   x->plan = p;
   x->given = dfi_xcalloc((size_t)(p->nfeed + p->nvariables + p->ncrossings + 1), sizeof *x->given);
   x->traffic = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *x->traffic);
-  x->line = dfi_xcalloc((size_t)p->nlinks + 1, sizeof *x->line);
   int32_t devices = 0;
-  for (int32_t i = 0; i < p->nlinks; i++) {
-    if (p->link[i].from >= devices) devices = p->link[i].from + 1;
-    if (p->link[i].to >= devices) devices = p->link[i].to + 1;
-  }
-  x->port = dfi_xcalloc((size_t)devices * 2 + 1, sizeof *x->port);
+  for (int32_t i = 0; i < p->nlinks; i++) if (p->link[i].to >= devices) devices = p->link[i].to + 1;
+  x->port = dfi_xcalloc((size_t)devices + 1, sizeof *x->port);
   x->queue = dfi_xcalloc(DFI_HISTORY, sizeof *x->queue);
   x->queue_mask = DFI_HISTORY - 1;
   x->bytes = (int64_t)(sizeof *x + DFI_HISTORY * sizeof *x->queue);
@@ -324,7 +320,7 @@ void dfi_exec_free(dfi_exec *x) {
   dfi_batch_free(x->batch);
   dfi_streams_free(x);
   if (!x->guest) dfi_free(x->setup.faults);      /* of several owners they are the first one's */
-  dfi_free(x->traffic); dfi_free(x->line); dfi_free(x->port); dfi_free(x->rendezvous);
+  dfi_flows_free(x->flows); dfi_free(x->traffic); dfi_free(x->port); dfi_free(x->rendezvous);
   for (dfi_flight *f = x->spare_flights, *next; f; f = next) {
     next = f->next;
     dfi_free(f);
