@@ -4,6 +4,9 @@
  * A worker is told of a graph what has changed since it was last told, of a session its options, of a plan its
  * signature and devices; it makes the plan itself, and says its digest, which must be ours. Then a run is one small
  * message.
+ *
+ * Locks are taken in one order: the session's, the graph's, the mirror's, the driver's. A plan is made under the first
+ * two, so what may tell workers of a graph takes the graph's before the mirror's.
  */
 #include "cluster/driver.h"
 #include "cluster/protocol.h"
@@ -82,22 +85,20 @@ static int32_t send_graph(mirrored_graph *m, feed *f, bool anew, const dfi_bytes
   return code;
 }
 
-static int32_t feed_graph(mirrored_graph *m, feed *f, bool anew, bool locked, df_error *err) {
+static int32_t feed_graph(mirrored_graph *m, feed *f, bool anew, df_error *err) {
   dfi_bytes bytes = { 0 };
   bool changed;
-  if (!locked) pthread_mutex_lock(&m->graph->lock);
   int32_t code = dfi_form_write(&f->form, &bytes, &changed, err);
-  if (!locked) pthread_mutex_unlock(&m->graph->lock);
   if (!code && (changed || anew)) code = send_graph(m, f, anew, &bytes, err);
   dfi_free(bytes.at);
   return code;
 }
 
-/* All of `ranks` have the graph as it is. locked: the caller holds the graph's lock. */
-static int32_t tell_graph(mirrored_graph *m, uint64_t ranks, bool locked, df_error *err) {
+/* All of `ranks` have the graph as it is. Both locks are held. */
+static int32_t tell_graph(mirrored_graph *m, uint64_t ranks, df_error *err) {
   uint64_t fed = 0;
   for (feed *f = m->feeds; f; f = f->next) {
-    if (feed_graph(m, f, false, locked, err)) return err->code;
+    if (feed_graph(m, f, false, err)) return err->code;
     fed |= f->ranks;
   }
   drop_idle_feeds(m);
@@ -106,7 +107,7 @@ static int32_t tell_graph(mirrored_graph *m, uint64_t ranks, bool locked, df_err
   *f = (feed){ .ranks = ranks & ~fed, .next = m->feeds };
   dfi_form_init(&f->form, m->graph, false);
   m->feeds = f;
-  const int32_t code = feed_graph(m, f, true, locked, err);
+  const int32_t code = feed_graph(m, f, true, err);
   drop_idle_feeds(m);
   return code;
 }
@@ -176,57 +177,67 @@ static void number_plan(dfi_plan *p) {
   p->wire_id = (uint64_t)++mirror.nplans;
 }
 
-/* All of `ranks` have the plan, and what it needs. The mirror's lock is held. */
-static int32_t tell(df_session *s, dfi_plan *p, uint64_t ranks, bool locked, df_error *err) {
+/* All of `ranks` have the plan, and what it needs. Both locks are held. */
+static int32_t tell(df_session *s, dfi_plan *p, uint64_t ranks, df_error *err) {
   dfi_driver_patience(s);
   for (int32_t i = 1; i < DFI_RANKS_MOST; i++)
     if (ranks & bit(i) && !dfi_driver_alive(i)) return dfi_driver_unavailable(i, err);
   number_plan(p);
   if (!(ranks & ~bit(0) & ~mirror.plan[p->wire_id - 1])) return DF_OK;
   mirrored_session *m = session_of(s);
-  int32_t code = tell_graph(m->graph, ranks & ~bit(0), locked, err);
+  int32_t code = tell_graph(m->graph, ranks & ~bit(0), err);
   if (!code) code = tell_session(m, ranks, err);
   return code ? code : tell_plan(m, p, ranks, err);
 }
 
+static void lock(const df_session *s) {
+  pthread_mutex_lock(&s->graph->lock);
+  pthread_mutex_lock(&mirror.lock);
+}
+static void unlock(const df_session *s) {
+  pthread_mutex_unlock(&mirror.lock);
+  pthread_mutex_unlock(&s->graph->lock);
+}
+
+/* The graph's lock is held. */
 static int32_t planned(void *user, df_session *s, dfi_plan *p, df_error *err) {
   pthread_mutex_lock(&mirror.lock);
-  const int32_t code = tell(s, p, p->parts->ranks, true, err);
+  const int32_t code = tell(s, p, p->parts->ranks, err);
   pthread_mutex_unlock(&mirror.lock);
   return code;
 }
 
 static int32_t begin(void *user, df_session *s, const dfi_plan *p, uint64_t ranks, const dfi_part_order *o,
                      df_error *err) {
-  pthread_mutex_lock(&mirror.lock);
-  const int32_t code = tell(s, (dfi_plan *)p, ranks, false, err);
+  lock(s);
+  const int32_t code = tell(s, (dfi_plan *)p, ranks, err);
   const dfi_run_order order = { DFI_RUN_ORDER, p->wire_id, *o };
   for (int32_t i = 1; i < DFI_RANKS_MOST && !code; i++)
     if (ranks & bit(i)) dfi_rank_post(mirror.rank, i, &order, sizeof order);
-  pthread_mutex_unlock(&mirror.lock);
+  unlock(s);
   return code;
 }
 
 /* ---- variables that live on workers ------------------------------------------------------------------ */
 
-/* The rank has the session, and so its graph. */
-static mirrored_session *ready(df_session *s, int32_t rank, df_error *err) {
-  mirrored_session *m = session_of(s);
+/* The number of the session on that rank, which has it, and so its graph; 0: err says why not. */
+static int64_t ready(df_session *s, int32_t rank, df_error *err) {
   dfi_driver_patience(s);
-  if (!dfi_driver_alive(rank)) return dfi_driver_unavailable(rank, err), NULL;
-  if (tell_graph(m->graph, bit(rank), false, err) || tell_session(m, bit(rank), err)) return NULL;
-  return m;
+  if (!dfi_driver_alive(rank)) return dfi_driver_unavailable(rank, err), 0;
+  lock(s);
+  mirrored_session *m = session_of(s);
+  if (tell_graph(m->graph, bit(rank), err) || tell_session(m, bit(rank), err)) m = NULL;
+  const int64_t id = m ? m->id : 0;
+  unlock(s);
+  return id;
 }
 
 static int32_t get_variable(void *user, df_session *s, int32_t rank, df_node *handle, df_value *out, df_error *err) {
   uint8_t *answer = NULL;
   size_t n = 0;
   *out = (df_value){ 0 };
-  pthread_mutex_lock(&mirror.lock);
-  const mirrored_session *m = ready(s, rank, err);
-  const int64_t head[] = { m ? m->id : 0, handle->id };
-  pthread_mutex_unlock(&mirror.lock);
-  if (!m) return err->code;
+  const int64_t head[] = { ready(s, rank, err), handle->id };
+  if (!head[0]) return err->code;
   const int32_t code = dfi_driver_call(rank, DFI_W_GET, head, sizeof head, NULL, 0, &answer, &n, err);
   if (code) return code;
   const bool is = dfi_value_unpack(answer, (int64_t)n, out);
@@ -240,12 +251,9 @@ static int32_t set_variable(void *user, df_session *s, int32_t rank, df_node *ha
   int64_t n = 0;
   void *bytes = value ? dfi_value_pack(value, &n, err) : NULL;
   if (value && !bytes) return err->code;
-  pthread_mutex_lock(&mirror.lock);
-  const mirrored_session *m = ready(s, rank, err);
-  const int64_t head[] = { m ? m->id : 0, handle->id, value != NULL };
-  pthread_mutex_unlock(&mirror.lock);
-  const int32_t code =
-      m ? dfi_driver_call(rank, DFI_W_SET, head, sizeof head, bytes, (size_t)n, NULL, NULL, err) : err->code;
+  const int64_t head[] = { ready(s, rank, err), handle->id, value != NULL };
+  const int32_t code = head[0] ? dfi_driver_call(rank, DFI_W_SET, head, sizeof head, bytes, (size_t)n, NULL, NULL, err)
+                               : err->code;
   dfi_free(bytes);
   return code;
 }
