@@ -42,7 +42,7 @@ static struct {
   bool program;                    /* it can run the program, too */
   atomic_int spmd;                 /* 1: it is to, and does */
   atomic_int ended;                /* its program is over */
-} worker = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} worker = { .channel = DFI_CHANNEL_CLOSED, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 int32_t df_cluster_rank(void) { return atomic_load(&worker.ended) ? 0 : worker.rank; }
 int32_t dfi_worker_ranks(void) { return worker.n; }
@@ -53,7 +53,7 @@ static void turn(const dfi_run_order *o) {
   df_error err = { 0 };
   pthread_mutex_lock(&worker.lock);
   const held_plan h = o->plan && (int64_t)o->plan <= worker.nplans ? worker.plan[o->plan - 1] : (held_plan){ 0 };
-  if (h.plan) atomic_fetch_add_explicit(&h.plan->users, 1, memory_order_relaxed);
+  if (h.plan) atomic_fetch_add(&h.session->active, 1);   /* rank 0 may close it as soon as it knows of the end */
   pthread_mutex_unlock(&worker.lock);
   if (!h.plan) {
     dfi_fail(&err, DF_INTERNAL, NULL, "rank %d has no plan %llu", worker.rank, (unsigned long long)o->plan);
@@ -61,7 +61,7 @@ static void turn(const dfi_run_order *o) {
     return;
   }
   dfi_session_part(h.session, h.plan, &o->part, &err);
-  dfi_session_let_go(h.plan);
+  atomic_fetch_sub(&h.session->active, 1);
 }
 
 static void turn_apart(void *arg) {

@@ -353,11 +353,9 @@ int32_t dfi_session_part(df_session *s, dfi_plan *p, const dfi_part_order *o, df
   dfi_watch *watch = dfi_watch_follow((uint32_t)o->watch, o->now);
   df_value *none = dfi_xcalloc((size_t)p->nfetch + 1, sizeof *none);
   _Atomic uint8_t *drew = dfi_xcalloc((size_t)p->nrandom + 1, 1);
-  atomic_fetch_add(&s->active, 1);
   df_stats counted = { 0 };
   status = run_plan(s, p, NULL, o->timeout, (dfi_run_number){ o->number, o->number }, o->run, drew, NULL, watch, none,
                     watch ? &counted : NULL, NULL, err);
-  atomic_fetch_sub(&s->active, 1);
   dfi_watch_free(watch);
   dfi_free(none); dfi_free((void *)drew);
   return status;
