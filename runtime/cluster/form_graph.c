@@ -382,8 +382,12 @@ static void record_function(dfi_form *f, int32_t id) {
 
 static void record_graph(dfi_form *f) {
   df_graph *g = f->graph;
-  dfi_io_i64(f, &g->seed);
-  dfi_io_bool(f, &g->files);
+  int64_t seed = g->seed;
+  bool files = g->files;
+  dfi_io_i64(f, &seed);
+  dfi_io_bool(f, &files);
+  if (seed != g->seed) g->seed = seed;                 /* runs may be reading them */
+  if (files != g->files) g->files = files;
   int32_t *counts[] = { &g->ncontexts, &g->nloops, &g->nconds, &g->ngradients };
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) dfi_io_i32(f, counts[i]);
   io_map(f, &g->variable_init);

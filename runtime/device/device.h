@@ -49,7 +49,7 @@ typedef struct dfi_device {
   double     launch;               /* seconds that a kernel takes to begin, at any speed; 0: as its rates have it */
   dfi_rates  rates;                /* the model's, or what was measured on this machine */
   bool       measured;             /* speed = 'measured': its costs are */
-  dfi_devmem_stats far;            /* of another rank's: as it was when that rank's last part of a run ended */
+  dfi_devmem_stats far;            /* of another rank: as at its last end of a run; guarded by the list's lock */
   dfi_devmem *arena;                /* NULL: the host's memory; and that of other ranks */
   const dfi_remote *remote;         /* a GPU: the host cannot read its memory; NULL: it can */
   /* What goes wrong in each run, for tests of failures; 0: never. */
@@ -83,7 +83,7 @@ typedef struct dfi_devices {
   bool        spread;              /* DFLOW_STRESS=ranks: simulated devices are spread over the ranks, by their names */
   dfi_costs   costs;               /* guarded by the session's lock */
   uint64_t    scatter;             /* DFLOW_STRESS=devices: seed; 0: off */
-  pthread_mutex_t lock;            /* guards n and at[] while a device is added */
+  pthread_mutex_t lock;            /* guards n and at[] while a device is added, and what others' devices have in use */
 } dfi_devices;
 
 /* cpu:0 alone; and what the list owns. */

@@ -116,6 +116,7 @@ static int64_t peak_of(const dfi_tally *t, int32_t i, int64_t in_use) {
 }
 
 void dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit) {
+  pthread_mutex_lock(&d->lock);
   t->device = dfi_xrealloc(t->device, sizeof *t->device * (size_t)d->n);
   t->ndevices = d->n;
   for (int32_t i = 0; i < d->n; i++) {
@@ -126,6 +127,7 @@ void dfi_tally_look(dfi_tally *t, dfi_devices *d, int64_t cpu_limit) {
     if (peak >= 0) t->device[i].peak = peak;
     else if (host || !t->of_session) t->device[i].peak = t->device[i].in_use;      /* no run, or none that was there */
   }
+  pthread_mutex_unlock(&d->lock);
 }
 
 void dfi_tally_peaks_begin(dfi_tally *t, dfi_peaks *p, const dfi_devices *devices) {

@@ -281,10 +281,12 @@ void dfi_across_ended(void *user, int32_t from, const void *bytes, int64_t n) {
       t->traffic[i].bytes += more[2];
     }
     for (int32_t i = 0; i < e->nowners; i++) t->ran[first + i] = *more++;
+    pthread_mutex_lock(&p->devices->lock);
     for (int64_t i = 0; i < e->ndevices; i++, more += 4) {
       dfi_device *v = more[0] >= 0 && more[0] < p->devices->n ? p->devices->at[more[0]] : NULL;
       if (v && v->rank == from) v->far = (dfi_devmem_stats){ .in_use = more[1], .peak = more[2], .limit = more[3] };
     }
+    pthread_mutex_unlock(&p->devices->lock);
     const uint8_t *drew = (const uint8_t *)more;
     _Atomic uint8_t *all = t->member[0]->setup.drew;
     for (int32_t i = 0; i < p->nrandom && all; i++) if (drew[i]) atomic_store(&all[i], 1);
