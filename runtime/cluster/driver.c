@@ -431,7 +431,9 @@ static void end_worker(dfi_worker *w) {
   for (int32_t i = 0; i < 100 && w->state == DFI_RANK_ALIVE && !dfi_process_ended(w, why, sizeof why); i++)
     usleep(1000);
   dfi_hosts_stop(w);
-  dfi_process_kill(w);
+  /* A launcher waits for its ranks, and takes one that was killed for a failure of the job. */
+  if (w->launched && (w->state == DFI_RANK_ALIVE || w->said_end)) dfi_process_forget(w);
+  else dfi_process_kill(w);
   dfi_channel_close(&w->channel);
   dfi_spmd_drop(w);
 }

@@ -146,7 +146,7 @@ int32_t dfi_process_start(dfi_worker *w, const char *program, int memfd, df_erro
   return DF_OK;
 }
 
-static void reaped(dfi_worker *w) {
+void dfi_process_forget(dfi_worker *w) {
   w->running = false;
   if (w->pidfd >= 0) close(w->pidfd);
   w->pidfd = -1;
@@ -162,7 +162,7 @@ static bool launched_lives(const dfi_worker *w) {
 static bool launched_ended(dfi_worker *w, char *why, size_t room) {
   if (launched_lives(w)) return false;
   snprintf(why, room, "has ended");
-  reaped(w);
+  dfi_process_forget(w);
   return true;
 }
 
@@ -175,7 +175,7 @@ bool dfi_process_ended(dfi_worker *w, char *why, size_t room) {
   if (found < 0) snprintf(why, room, "has ended");              /* the program reaps its children itself */
   else if (WIFSIGNALED(status)) snprintf(why, room, "was killed by signal %d", WTERMSIG(status));
   else snprintf(why, room, "has ended with status %d", w->status = WEXITSTATUS(status));
-  reaped(w);
+  dfi_process_forget(w);
   return true;
 }
 
@@ -185,7 +185,7 @@ void dfi_process_kill(dfi_worker *w) {
   if (dfi_process_ended(w, why, sizeof why)) return;
   if (!w->launched || !w->bridge) kill(w->pid, SIGKILL);           /* else the process is another host's */
   while (!w->launched && waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {}
-  reaped(w);
+  dfi_process_forget(w);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------ */

@@ -53,6 +53,14 @@ describe('processes that a launcher started', function()
     assert.same({ '0\t3\t' .. ALONE, '1\t3\t' .. ALONE, '2\t3\t' .. ALONE }, lines(r.out))
   end)
 
+  it('are waited for by their launcher, and not killed, where they end more slowly than rank 0', function()
+    local r = with_script([[
+      local rank = df.cluster.rank
+      keep = setmetatable({}, { __gc = function() os.execute('sleep ' .. 0.4 * rank) io.write(rank, ' is over\n') end })
+    ]], function(path) return launch('openmpi', 2, function() return dflow .. ' --spmd ' .. path end) end)
+    assert.same({ '0 is over', '1 is over' }, lines(r.out))
+  end)
+
   it('end with the status of rank 0, and its error once', function()
     local r = with_script("local y = df.constant(1.0) + 1\nprint(df.run(y))\nerror('enough')",
                           function(path) return launch('openmpi', 2, function() return dflow .. ' ' .. path end) end)
