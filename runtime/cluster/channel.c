@@ -11,17 +11,20 @@
 enum { FIRST_ROOM = 4096 };
 
 void dfi_channel_open(dfi_channel *c, int fd) {
-  *c = (dfi_channel){ .fd = fd };
-  pthread_mutex_init(&c->sending, NULL);
+  pthread_mutex_lock(&c->sending);
+  c->fd = fd;
+  pthread_mutex_unlock(&c->sending);
 }
 
 void dfi_channel_close(dfi_channel *c) {
   if (c->fd < 0) return;
+  pthread_mutex_lock(&c->sending);
   close(c->fd);
   c->fd = -1;
+  pthread_mutex_unlock(&c->sending);
   dfi_free(c->payload);
   c->payload = NULL;
-  pthread_mutex_destroy(&c->sending);
+  c->got = c->cap = 0;
 }
 
 /* Sends the parts that are left; false: the other side is gone, or takes nothing. */

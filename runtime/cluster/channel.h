@@ -15,14 +15,15 @@ typedef enum dfi_word {
 typedef struct dfi_header { uint32_t word, request; uint64_t bytes; } dfi_header;   /* request 0: wants no reply */
 
 typedef struct dfi_channel {
-  int fd;                          /* -1: closed */
-  pthread_mutex_t sending;
+  int fd;                          /* -1: closed; the reading thread changes it, under `sending` */
+  pthread_mutex_t sending;         /* stays as it is while the channel is closed and opened: others may wait for it */
   /* What has come of the next message: the reading thread's alone. */
   dfi_header header; size_t got;   /* bytes of header and payload */
   uint8_t *payload; size_t cap;
 } dfi_channel;
 
-void dfi_channel_open(dfi_channel *c, int fd);       /* fd is consumed */
+#define DFI_CHANNEL_CLOSED { .fd = -1, .sending = PTHREAD_MUTEX_INITIALIZER }
+void dfi_channel_open(dfi_channel *c, int fd);       /* it is closed; fd is consumed */
 void dfi_channel_close(dfi_channel *c);
 /* Sends a message of two parts (either may be empty), waiting for room. False: the other side is gone, or has taken
  * nothing for `patience` seconds. Any thread. */

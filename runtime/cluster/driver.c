@@ -86,16 +86,17 @@ static void wait_for_watcher(const dfi_worker *w) {
 int32_t dfi_driver_unavailable(int32_t rank, df_error *err) {
   pthread_mutex_lock(&D->lock);
   const bool is = rank > 0 && rank < D->n;
-  if (is) wait_for_watcher(&D->worker[rank]);
-  const dfi_worker w = is ? D->worker[rank] : (dfi_worker){ .rank = rank };
+  const dfi_worker *w = is ? &D->worker[rank] : NULL;
+  if (w) {
+    wait_for_watcher(w);
+    dfi_fail(err, DF_UNAVAILABLE, NULL, "rank %d (host %s, pid %lld) %s", rank, w->host, (long long)w->pid,
+             w->why[0] ? w->why : "cannot be reached");
+    if (err) {
+      err->rank = rank + 1;
+      snprintf(err->host, sizeof err->host, "%s", w->host);
+    }
+  } else dfi_fail(err, DF_UNAVAILABLE, NULL, "there is no rank %d", rank);
   pthread_mutex_unlock(&D->lock);
-  if (!is) return dfi_fail(err, DF_UNAVAILABLE, NULL, "there is no rank %d", rank);
-  dfi_fail(err, DF_UNAVAILABLE, NULL, "rank %d (host %s, pid %lld) %s", rank, w.host, (long long)w.pid,
-           w.why[0] ? w.why : "cannot be reached");
-  if (err) {
-    err->rank = rank + 1;
-    snprintf(err->host, sizeof err->host, "%s", w.host);
-  }
   return DF_UNAVAILABLE;
 }
 
@@ -140,7 +141,7 @@ static void worker_failed(dfi_worker *w, dfi_rank_state state, const char *why) 
   pthread_mutex_lock(&D->lock);
   const bool was = w->state == DFI_RANK_ALIVE;
   w->state = state;
-  snprintf(w->why, sizeof w->why, "%s", why);
+  if (why != w->why) snprintf(w->why, sizeof w->why, "%s", why);
   if (state == DFI_RANK_DEAD)
     for (dfi_pending *p = w->pending; p; p = p->next) p->done = true;
   if (state == DFI_RANK_DEAD) w->pending = NULL;
@@ -251,7 +252,14 @@ static bool take_messages(dfi_worker *w) {
 
 /* ---- the watcher ------------------------------------------------------------------------------------- */
 
-static bool is_there(const dfi_worker *w) { return w->channel.fd >= 0 && w->state != DFI_RANK_DEAD; }
+/* What is not there the watcher lets alone. Under the lock. */
+static bool is_there(const dfi_worker *w) { return w->state != DFI_RANK_DEAD && w->channel.fd >= 0; }
+static bool still_there(const dfi_worker *w) {
+  pthread_mutex_lock(&D->lock);
+  const bool is = is_there(w);
+  pthread_mutex_unlock(&D->lock);
+  return is;
+}
 
 /* It has closed its end; whether it has ended, too, is known in a moment. */
 static void closed_end(dfi_worker *w) {
@@ -290,25 +298,43 @@ static void look_after(dfi_worker *w, double now) {
   }
 }
 
+/* What a round of the watcher waits for; that a round begins is told. */
+static nfds_t begin_round(struct pollfd *fds) {
+  nfds_t n = 0;
+  pthread_mutex_lock(&D->lock);
+  D->rounds++;
+  pthread_cond_broadcast(&D->changed);
+  fds[n++] = (struct pollfd){ .fd = D->wake, .events = POLLIN };
+  for (int32_t i = 1; i < D->n; i++) {
+    const dfi_worker *w = &D->worker[i];
+    fds[n++] = (struct pollfd){ .fd = is_there(w) ? w->channel.fd : -1, .events = POLLIN };
+    fds[n++] = (struct pollfd){ .fd = is_there(w) ? w->pidfd : -1, .events = POLLIN };
+  }
+  pthread_mutex_unlock(&D->lock);
+  return n;
+}
+
+/* What died before this call the watcher has let alone. */
+static void wait_for_round(void) {
+  pthread_mutex_lock(&D->lock);
+  const int64_t before = D->rounds;
+  wake_watcher();
+  while (D->watching && D->rounds == before) pthread_cond_wait(&D->changed, &D->lock);
+  pthread_mutex_unlock(&D->lock);
+}
+
 static void *watch(void *arg) {
   struct pollfd fds[1 + 2 * DFI_RANKS_MOST];
   double before = dfi_now();
   while (!D->ending) {
-    nfds_t n = 0;
-    fds[n++] = (struct pollfd){ .fd = D->wake, .events = POLLIN };
-    for (int32_t i = 1; i < D->n; i++) {
-      const dfi_worker *w = &D->worker[i];
-      fds[n++] = (struct pollfd){ .fd = is_there(w) ? w->channel.fd : -1, .events = POLLIN };
-      fds[n++] = (struct pollfd){ .fd = is_there(w) ? w->pidfd : -1, .events = POLLIN };
-    }
-    poll(fds, n, (int)(DFI_HEART_SECONDS * 1000));
+    poll(fds, begin_round(fds), (int)(DFI_HEART_SECONDS * 1000));
     uint64_t woken;
     if (fds[0].revents && read(D->wake, &woken, sizeof woken) < 0) {}
     const double now = dfi_now();
     for (int32_t i = 1; i < D->n && !D->ending; i++) {
       dfi_worker *w = &D->worker[i];
+      if (!still_there(w)) continue;
       if (now - before > 0.5 * dfi_driver_timeout()) w->heard = now;          /* it was this process that was stopped */
-      if (!is_there(w)) continue;
       char why[200];
       const bool open = take_messages(w);             /* first: that its program ends may be its last message */
       if (fds[2 * i].revents && dfi_process_ended(w, why, sizeof why)) worker_failed(w, DFI_RANK_DEAD, why);
@@ -388,15 +414,31 @@ static int32_t wait_started(df_error *err) {
   return missing ? dfi_driver_unavailable(missing, err) : DF_OK;
 }
 
-static int32_t start_worker(int32_t rank, df_error *err) {
-  dfi_worker *w = &D->worker[rank];
-  *w = (dfi_worker){ .rank = rank, .pidfd = -1, .channel = { .fd = -1 }, .heard = dfi_now(), .why = "did not start" };
+static int32_t start_process(dfi_worker *w, df_error *err) {
   if (!D->hosts) return dfi_process_start(w, D->program, D->memfd, err);
   const char *at = D->hosts;
-  for (int32_t i = 1; i < rank; i++) at += strcspn(at, ",") + 1;
+  for (int32_t i = 1; i < w->rank; i++) at += strcspn(at, ",") + 1;
   char host[sizeof w->host];
   snprintf(host, sizeof host, "%.*s", (int)strcspn(at, ","), at);
   return dfi_hosts_start(w, host, D->program, D->memory, D->bytes, D->n, err);
+}
+
+/* The watcher looks at it when it has been started. */
+static int32_t start_worker(dfi_worker *w, df_error *err) {
+  pthread_mutex_lock(&D->lock);
+  w->state = DFI_RANK_DEAD;
+  w->said_end = false;
+  w->status = 0;
+  w->waits = (dfi_rank_wait){ 0 };
+  w->heard = dfi_now();
+  snprintf(w->why, sizeof w->why, "did not start");
+  pthread_mutex_unlock(&D->lock);
+  if (start_process(w, err)) return err->code;
+  pthread_mutex_lock(&D->lock);
+  w->state = DFI_RANK_STARTING;
+  pthread_mutex_unlock(&D->lock);
+  wake_watcher();
+  return DF_OK;
 }
 
 static void end_watcher(void) {
@@ -452,9 +494,11 @@ static void wait_for_programs(void) {
     dfi_worker *w = &D->worker[i];
     while (!ended_well(w) && dfi_driver_alive(i) && dfi_now() < until) usleep(1000);
     if (ended_well(w)) continue;
+    pthread_mutex_lock(&D->lock);
     fprintf(stderr, "dflow: rank %d (host %s, pid %lld) %s\n", i, w->host, (long long)w->pid,
             w->why[0] ? w->why : "was ended: its program went on for long after that of rank 0");
     if (!D->failed) D->failed = 1;
+    pthread_mutex_unlock(&D->lock);
   }
 }
 
@@ -492,7 +536,7 @@ static void in_child(void) {
 
 static int32_t start_workers(int32_t n, const dfi_launch *launch, df_error *err) {
   for (int32_t i = 1; i < n; i++) {
-    if (!launch && start_worker(i, err)) return err->code;
+    if (!launch && start_worker(&D->worker[i], err)) return err->code;
     if (dfi_mpi_is_far(i) && dfi_mpi_reach(&D->worker[i], D->memory, D->bytes, n, err)) return err->code;
   }
   return launch ? dfi_launch_accept(launch, D->worker, D->memfd, err) : DF_OK;
@@ -505,18 +549,20 @@ static int32_t start(int32_t n, const char *program, const dfi_launch *launch, d
                     "no program `dflow` was found to start workers with: neither beside the library nor in PATH%s%s",
                     program && program[0] ? ", nor at " : "", program ? program : "");
   D->worker = dfi_xcalloc((size_t)n, sizeof *D->worker);
-  D->worker[0] = (dfi_worker){ .state = DFI_RANK_ALIVE, .pid = getpid(), .pidfd = -1, .channel = { .fd = -1 } };
+  D->worker[0] = (dfi_worker){ .state = DFI_RANK_ALIVE, .pid = getpid(), .pidfd = -1, .channel = DFI_CHANNEL_CLOSED };
   gethostname(D->worker[0].host, sizeof D->worker[0].host - 1);
-  for (int32_t i = 1; i < n; i++) D->worker[i] = (dfi_worker){ .rank = i, .pidfd = -1, .channel = { .fd = -1 } };
+  for (int32_t i = 1; i < n; i++) D->worker[i] = (dfi_worker){ .rank = i, .pidfd = -1, .channel = DFI_CHANNEL_CLOSED };
   D->n = n;
   D->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (make_memory(n, err)) return err->code;
   D->launched = launch != NULL;
   D->failed = 0;
   if (start_workers(n, launch, err)) return err->code;
-  if (pthread_create(&D->watcher, NULL, watch, NULL))
-    return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started to watch %d ranks", n);
   D->watching = true;
+  if (pthread_create(&D->watcher, NULL, watch, NULL)) {
+    D->watching = false;
+    return dfi_fail(err, DF_RESOURCE_EXHAUSTED, NULL, "no thread could be started to watch %d ranks", n);
+  }
   if (wait_started(err)) return err->code;
   dfi_cluster_set(dfi_mirror_table(D->rank));
   return DF_OK;
@@ -625,15 +671,13 @@ int32_t df_cluster_restart(df_error *err) {
     pthread_mutex_unlock(&D->lock);
     if (alive) continue;
     worker_failed(w, DFI_RANK_DEAD, w->why);
+    wait_for_round();
     dfi_hosts_stop(w);
     dfi_process_kill(w);
     dfi_mirror_forget_rank(i);
     tell_back(i);
-    pthread_mutex_lock(&D->lock);                        /* the watcher lets its channel alone: it is dead */
     dfi_channel_close(&w->channel);
-    pthread_mutex_unlock(&D->lock);
-    code = start_worker(i, err);
-    wake_watcher();
+    code = start_worker(w, err);
   }
   if (!code && D->n) code = wait_started(err);
   pthread_mutex_unlock(&life);

@@ -34,9 +34,9 @@ typedef struct dfi_worker {
   bool launched;                   /* by another process, which reaps it */
   bool said_end;                   /* its program has ended, or is about to, with `status`; guarded by lock */
   int32_t status;
-  int pidfd;                       /* -1: the kernel has none, or it is reaped */
+  atomic_int pidfd;                /* -1: the kernel has none, or it is reaped */
   dfi_channel channel;
-  double heard;                    /* when it last gave a sign */
+  double heard;                    /* when it last gave a sign; the watcher's while it is there */
   dfi_rank_wait waits;             /* what it waited for then; seen 0: nothing. Guarded by lock */
   _Atomic int64_t echoed;          /* when its last echo came by the ring, in ns */
   bool telling;                    /* the others are being told that it has failed */
@@ -54,8 +54,9 @@ typedef struct dfi_driver {
   dfi_worker *worker;              /* n; [0] is this process and has no channel */
   void *memory; int64_t bytes; int memfd;
   dfi_rank *rank;
-  pthread_t watcher; bool watching; int wake;      /* wake: an eventfd that the watcher polls */
-  bool ending;
+  pthread_t watcher; int wake;     /* wake: an eventfd that the watcher polls */
+  atomic_bool watching, ending;
+  int64_t rounds;                  /* that the watcher has begun: what was dead before one it lets alone */
   uint32_t requests;
   _Atomic double timeout;          /* seconds after which a rank that gives no sign is hung */
   _Atomic double asked;            /* the same by the session that last asked for ranks; 0: it leaves it to timeout */
