@@ -87,7 +87,7 @@ run() { # pair file
   export LUA_PATH="$PWD/?.lua;$PWD/stdlib/?.lua;;" LUA_CPATH="$build/lua/?.so;;"
   export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=0:exitcode=99:allocator_may_return_null=1}"
   export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1:exitcode=99}"
-  export TSAN_OPTIONS="${TSAN_OPTIONS:-suppressions=$PWD/spec/tsan.supp:exitcode=99:allocator_may_return_null=1}"
+  export TSAN_OPTIONS="${TSAN_OPTIONS:-ignore_noninstrumented_modules=1:suppressions=$PWD/spec/tsan.supp:exitcode=99:allocator_may_return_null=1}"
   case $2 in
     *.lua) exec timeout -k 10 "${DFLOW_SPEC_SECONDS:-$seconds}" $wrap "$interpreter" "$busted" -f .busted \
              --lpath="./?.lua;$PWD/stdlib/?.lua;$PWD/stdlib/?/init.lua" --cpath="$build/lua/?.so" -o plainTerminal "$2" ;;

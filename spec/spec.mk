@@ -71,8 +71,8 @@ nightly:                ## what takes hours: every allocation fails in turn, an 
 	$(Q)DFLOW_PROGRAMS=1000 SPECS=spec/device/random_placement_spec.lua spec/run.sh lua5.4:release
 	$(Q)DFLOW_DEATHS=200 SPECS=spec/machines/deaths_spec.lua spec/run.sh lua5.4:debug
 	$(Q)DFLOW_ENDINGS=200 SPECS=spec/program/ending_spec.lua spec/run.sh lua5.4:release luajit:release
-	$(Q)$(SUBMAKE) MODE=tsan all
-	$(Q)DFLOW_STORM=1200 SPECS=spec/engine/storm_spec.lua spec/run.sh lua5.4:tsan
+	$(Q)$(SUBMAKE) MODE=tsan all cspec
+	$(Q)DFLOW_STORM=1200 SPECS='spec/engine/storm_spec.lua spec/machines' spec/run.sh lua5.4:tsan
 	$(Q)$(SUBMAKE) bare
 	$(Q)$(SUBMAKE) gpu-strict
 	$(Q)if $(MODELS_PYTHON) -c 'import numpy, onnxruntime' 2>/dev/null; then $(SUBMAKE) models; \

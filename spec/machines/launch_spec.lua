@@ -174,7 +174,9 @@ describe('mpirun on several hosts', function()
                          kind.n, dflow:find '^/' and dflow or shell.output 'pwd':match '%C+' .. '/' .. dflow, words, path))
       end)
     end
-    local it = hosts and has(kind.name:match '%w+$') and it or pending
+    -- A program of MPICH that does nothing but begin and end crashes or hangs under this sanitizer.
+    local judged = not (kind.name == 'mpirun.mpich' and os.getenv 'DFLOW_MODE' == 'tsan')
+    local it = hosts and has(kind.name:match '%w+$') and judged and it or pending
 
     it('runs one loop over ranks of both, and ends well: ' .. kind.name, function()
       local r = run('', [[
