@@ -163,6 +163,9 @@ describe('dflow --dap', function()
     local names, _, ids = c.stack(stop)
     assert.matches('while:2', names[1])                                              -- 2, 6, 14
     assert.is_truthy(c.scope(ids[1], 'Node')['output 1'] == '14.0')
+    c.send('setBreakpoints', { source = { path = c.script }, breakpoints = json.list{ { line = 3, condition = 'value > 10' } } })
+    c.send('continue', { threadId = stop.threadId })
+    assert.matches('condition failed: .-nil.- %(v is the value', c.event 'stopped'.description)    -- it stops there, too, and says why
     c.send 'terminate'
     c.event 'terminated'
     c.send 'disconnect'
@@ -232,6 +235,7 @@ describe('dflow --dap', function()
                                 scopes = { { frameId = 3 }, 'no such stack frame' }, evaluate = { { expression = ')' }, 'unexpected symbol' } } do
       local answer = c.ask(command, case[1])
       assert.is_false(answer.success)
+      assert.equal(answer.message, answer.body.error.format)                         -- as the protocol's schema demands
       assert.is_truthy(answer.message:find(case[2], 1, true), command .. ': ' .. tostring(answer.message))
       assert.is_nil(answer.message:find('stack traceback', 1, true))
     end

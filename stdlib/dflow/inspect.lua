@@ -256,7 +256,8 @@ M.Stop.__tostring = function(s)
     :format(s.breakpoint) or s.reason == 'step' and 'stepped' or 'paused'
   return ('%s %s %s (%s)%s%s%s'):format(what, s.afterwards and 'after' or 'before', s.op.name, s.op.type, s.tag ~= ''
                                         and ' in ' .. s.tag or '',
-    s.dead and ', dead' or '', s.op.source and '  ' .. s.op.source or '')
+    s.dead and ', dead' or '', (s.op.source and '  ' .. s.op.source or '')
+                                        .. (s.failed and '\nits condition failed: ' .. s.failed or ''))
 end
 
 local function must_pause(r, what)
@@ -354,12 +355,16 @@ local function came_early(state)
   end
 end
 
---- Does the run really stop here? A condition is asked about the value that was made.
+--- Does the run really stop here? A condition is asked about the value that was made; one that fails stops it, too, and
+--- `stop.failed` says why.
 local function met(r, stop)
   local condition = stop.reason == 'break' and r.conditions and r.conditions[stop.breakpoint]
   if not condition then return true end
   local ok, v = pcall(core.run_value, r.handle, stop.op.node, 0, stop.frame_id, stop.iteration)
-  return ok and v ~= nil and condition(v)
+  if not ok or v == nil then return false end
+  local asked, holds = pcall(condition, v)
+  if not asked then stop.failed = errors.is(holds) and holds.message or tostring(holds) end
+  return not asked or holds
 end
 
 --- Waits until the run is paused or over, at most `seconds` (for ever without): where it stands, or nil.

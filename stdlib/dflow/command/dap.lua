@@ -36,7 +36,7 @@ function Dap:send(message)
   self.out:flush()
 end
 
---- An event always has a body, which some clients ask for (dap-python) where it says nothing.
+--- An event always has a body, and so has an answer: some clients ask for one where it says nothing (dap-python).
 function Dap:event(name, body) self:send{ type = 'event', event = name, body = body or {} } end
 
 --- What the script has printed goes to the editor.
@@ -75,8 +75,8 @@ function Dap:answer(message)
   local ok, body = pcall(request, self, arguments)
   local why = not ok and (type(body) == 'table' and body.message or tostring(body):gsub('^[^\n]-%.lua:%d+: ', ''))
     or nil
-  self:send{ type = 'response', request_seq = message.seq, command = command, success = ok, body = ok and body or nil,
-             message = why }
+  self:send{ type = 'response', request_seq = message.seq, command = command, success = ok, message = why,
+             body = ok and body or why and { error = { id = 1, format = why } } or {} }
   if command == 'initialize' and ok then self:event('initialized') end
 end
 

@@ -15,7 +15,13 @@ local by_run = setmetatable({}, { __mode = 'k' })
 --- A condition as a function of the value. `what` is told with a mistake: the command.
 function M.condition(expression, what)
   local chunk, why = load('local v = ... return ' .. expression, '=condition')
-  if chunk then return chunk end
+  if chunk then
+    return function(v)
+      local ok, holds = pcall(chunk, v)
+      if ok then return holds end
+      error(('%s (v is the value that was made)'):format(tostring(holds):gsub('^condition:%d+: ', '')), 0)
+    end
+  end
   if tostring(why):find("near '?<eof>'?$") then
     error(("%s: '%s' is not finished: something is missing behind it"):format(what, expression), 0)
   end
