@@ -288,6 +288,35 @@ describe('df.vmap', function()
     assert.same({ { 4, 6 }, { 12, 14 }, { 20, 22 } }, df.run(g, { [a] = { { 1, 1 }, { 2, 2 }, { 3, 3 } }, [b] = rows }):totable())
   end)
 
+  it('joins and splits rows of TensorArrays, of one length or several', function()
+    agrees(function(x)
+      local parts = df.TensorArray('float32', 2):split(x, { 1, 2 })
+      return parts:concat() * 2, parts:read(1), parts:read(0)
+    end, { rows })
+    agrees(function(x)
+      local ta = df.TensorArray('float32', 2, { element_shape = { -1 } })
+      return ta:write(0, x):write(1, x[0]:reshape{ 1 } * x[1]):concat()
+    end, { rows })
+  end)
+
+  it('reads a TensorArray from outside at places of each lane, and lets no lane write to it', function()
+    local ta = df.TensorArray('float32', 3):unstack(df.float32{ { 1, 2 }, { 3, 4 }, { 5, 6 } })
+    agrees(function(at, x)
+      local _, sum = df.while_loop(function(k) return k:lt(at) end, function(k, sum) return k + 1, sum * x + ta:read(at - k) end,
+                                   { df.int32(0), df.zeros{ 2 } })
+      return ta:read(at) * x, ta:gather(df.stack{ at, 0 }), ta:stack() + x, sum
+    end, { { 0, 2, 1 }, { 1, 2, 3 } }, { dtypes = { 'int32', 'float32' }, no_gradient = true })
+    local at, x, own = df.int32{ 0, 1 }, df.float32{ 1, 2 }, df.TensorArray('float32', 2)
+    for _, write in ipairs{ function(_, v) return own:write(0, v):read(0) end, function(i) return own:write(i, 7):read(0) end,
+                            function(_, v) return own:unstack(df.stack{ v, v }):read(0) end,
+                            function(i) return own:scatter(df.stack{ i }, df.ones{ 1 }):read(0) end,
+                            function(_, v) return own:split(df.stack{ v, v }, { 1, 1 }):concat() end } do
+      local ok, e = pcall(df.vmap(write), at, x)
+      assert.is_false(ok)
+      assert.matches('make the array inside', e.message)
+    end
+  end)
+
   it('takes TensorArrays, map_fn, scan and recurrent loops', function()
     agrees(function(x) return df.map_fn(function(v) return v * v end, x), df.scan(function(a, v) return a * 0.5 + v end, x) end, { rows })
     agrees(function(x)
@@ -453,6 +482,7 @@ describe('df.vmap', function()
     fails('returns nothing', function() df.vmap(function() end)(x) end)
     fails('in_axes has 2 entries', function() df.vmap(function(a) return a end, { in_axes = { 0, 0 } })(x) end)
     fails('vmap takes a function', function() df.vmap(3) end)
+    fails('a whole number is expected', function() df.vmap(function(a) return a end, { out_axes = false })(x) end)
     local v = df.Variable(df.float32(0))
     fails('effect', function() df.vmap(function(a) return df.cond(a:reduce_sum():gt(0), function() return v:assign(1) end, function() return v:assign(2) end) end)(x) end)
     fails('effect', function() df.vmap(function(a)

@@ -41,8 +41,8 @@ end
 --- The axis, from 0, of the lanes in x.
 local function axis_of(x, axis, what)
   if type(axis) ~= 'number' or not dtypes.is_whole(axis) then
-    errors.bad('vmap: the axis of %s is %s; a whole number, or false for what all lanes share, is expected', what,
-               errors.describe(axis))
+    errors.bad('vmap: the axis of %s is %s; a whole number%s is expected', what, errors.describe(axis),
+               what:find '^argument' and ', or false for what all lanes share,' or '')
   end
   local shape = x.shape
   if not shape then errors.bad('vmap: the rank of %s is not known, so its axis %d cannot be found', x.name, axis) end

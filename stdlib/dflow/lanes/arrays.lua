@@ -12,6 +12,8 @@ local errors = require 'dflow.front.errors'
 local graph = require 'dflow.front.graph'
 local registry = require 'dflow.front.registry'
 local ops = require 'dflow.front.ops'
+local control = require 'dflow.front.control'
+local tensor_array = require 'dflow.front.tensor_array'
 local batch = require 'dflow.lanes.batch'
 
 local f, rules, ints, lift = ops.functions, batch.rules, batch.ints, batch.lift
@@ -36,8 +38,9 @@ local function mine(o, v, scope)
 end
 
 --- The locations, one behind the other, of these places of the lanes at hand: a place for each lane, or, `many`, a
--- list.
+-- list. Those of an array that all lanes share are the places themselves.
 local function locations(v, places, scope, many)
+  if v.array == 'shared' then return f.reshape(places, ints{ -1 }) end
   local row = f.cast(batch.places(scope.set, v.set) or batch.numbers(v.set), places.dtype)
   local at = f.add(f.multiply(places, f.cast(v.set.size, places.dtype)), many and f.expand_dims(row, 1) or row)
   return many and f.reshape(at, ints{ -1 }) or at
@@ -82,7 +85,7 @@ rules.TensorArray = function(self, node, values, _, scope)
     v.o = self:again(node, { f.multiply(v.size, f.cast(v.set.size, v.size.dtype)) }, { lanes = v.set.n })[1]
   else
     v.array = 'lock'
-    local shape = attrs.element_shape
+    local shape = attrs.element_shape or (about.parts and { -1, unpack(about.parts, 2) })
     v.o = self:again(node, { values[1].o }, { element_shape = shape and { scope.set.n, unpack(shape) } or nil })[1]
   end
   return { v }
@@ -95,8 +98,13 @@ end
 local function again(self, node, inputs)
   return self:again(node, inputs, self:attributes(node).element_shape and { element_shape = false } or nil)[1]
 end
---- The op on an array that all lanes share.
+--- The op on an array that all lanes share: one made outside of the function, or of what does not differ.
 local function shared(self, node, values)
+  if batch.differ(values) then
+    errors.bad('vmap: %s (%s): the array was made outside of the function, so all lanes share it, and what a lane '
+               .. 'writes is its own: make the array inside', core.node_name_of(self.handle, node),
+               core.node_type(self.handle, node))
+  end
   local out = self:plain(node, values)
   if out[1] and graph.dtype(out[1].o) == dtypes.RESOURCE then out[1] = with(values[1], out[1].o) end
   return out
@@ -116,7 +124,7 @@ rules.TensorArrayWrite = function(self, node, values, _, scope)
 end
 rules.TensorArrayRead = function(self, node, values, _, scope)
   local v, place = values[1], values[2]
-  if v.array == 'shared' then return shared(self, node, values) end
+  if v.array == 'shared' and not place.set then return shared(self, node, values) end
   if v.array == 'lock' then return { mine(again(self, node, { v.o, place.o }), v, scope) } end
   return gathered(self, node, v, lift(place, scope.set), scope)
 end
@@ -136,7 +144,7 @@ rules.TensorArrayUnstack = function(self, node, values, _, scope)
 end
 rules.TensorArrayGather = function(self, node, values, _, scope)
   local v, places = values[1], values[2]
-  if v.array == 'shared' then return shared(self, node, values) end
+  if v.array == 'shared' and not places.set then return shared(self, node, values) end
   if v.array == 'lock' then return { mine(turned(again(self, node, { v.o, places.o })), v, scope) } end
   local at = lift(places, scope.set)                                            -- [lanes, k]
   return gathered(self, node, v, at, scope, f.gather(f.shape(at), f.constant(1, 'int32')))
@@ -152,9 +160,51 @@ rules.TensorArraySize = function(self, node, values)
   if v.array == 'apart' then return { { o = size_of(self, node, v) } } end
   return self:plain(node, values)
 end
-for _, name in ipairs{ 'TensorArrayConcat', 'TensorArraySplit', 'TensorArrayTake' } do
-  rules[name] = function(self, node, values)
-    if values[1].array ~= 'shared' then refuse(self, node, 'it has no rule for elements that differ by lane') end
-    return shared(self, node, values)
-  end
+
+-- ---- rows of elements -----------------------------------------------------------------------------------------------
+--- `from`, element by element, with lanes at its axis 1 for axis 0 and the other way round, written to `to`.
+local function turn_elements(from, to, size)
+  local _, out = control.while_loop(function(i) return f.less(i, size) end,
+                                    function(i, out) return f.add(i, 1), out:write(i, turned(from:read(i))) end,
+                                    { f.constant(0, 'int32'), to })
+  return out
+end
+--- An array of `size` rows with lanes at axis 1; one: what an element is of one lane.
+local function of_rows(self, node, v, size, one)
+  if not one then refuse(self, node, 'the rank of its elements is not known') end
+  return tensor_array.new(dtypes.name[v.d], size, { element_shape = { -1, v.set.n, unpack(one, 2) } })
+end
+local function lock_alone(self, node, v)
+  if v.array ~= 'lock' then refuse(self, node, 'it has no rule for lanes that write to places of their own') end
+end
+--- Concat, and with lengths ConcatParts, which is its gradient's.
+rules.TensorArrayConcat = function(self, node, values, _, scope)
+  local v, lengths = values[1], values[2]
+  if v.array == 'shared' then return shared(self, node, values) end
+  lock_alone(self, node, v)
+  if lengths and lengths.set then refuse(self, node, 'its lengths differ by lane') end
+  local size = lengths and f.size(lengths.o) or registry.op('TensorArraySize', { v.o })
+  local rows = of_rows(self, node, v, size, graph.output(self.g, node, 0).shape)
+  rows = turn_elements(tensor_array.wrap(v.o, v.d), rows, size)
+  local inputs = { rows.handle, lengths and lengths.o }
+  local made = { registry.op(core.node_type(self.handle, node), inputs, { dtype = v.d }) }
+  return { mine(turned(made[1]), v, scope), made[2] and { o = made[2] } }
+end
+rules.TensorArrayConcatParts = rules.TensorArrayConcat
+rules.TensorArraySplit = function(self, node, values, _, scope)
+  local v, t, lengths = values[1], values[2], values[3]
+  if v.array == 'shared' then return shared(self, node, values) end
+  lock_alone(self, node, v)
+  if lengths.set then refuse(self, node, 'its lengths differ by lane') end
+  local size = f.size(lengths.o)
+  local rows = of_rows(self, node, v, size, graph.output(self.g, core.node_input_of(self.handle, node, 1)).shape)
+  rows = rows:split(turned(lift(t, scope.set)), lengths.o)
+  return { with(v, turn_elements(rows, tensor_array.wrap(v.o, v.d), size).handle) }
+end
+rules.TensorArrayTake = function(self, node, values, _, scope)
+  local v = values[1]
+  if v.array == 'shared' then return shared(self, node, values) end
+  lock_alone(self, node, v)
+  if values[2].set then refuse(self, node, 'how many it takes differs by lane') end
+  return { mine(turned(again(self, node, { v.o, values[2].o })), v, scope) }
 end
