@@ -213,6 +213,58 @@ describe('an effect in df.vmap', function()
     assert.equal(2, v)
   end)
 
+  it('runs before what waits for it, whatever waits', function()
+    local ways = {
+      function(x) return x * 2 end,
+      function() return df.float32(4) end,
+      function(x) return df.cond(x:gt(1.5), function() return x * 2 end, function() return -x end) end,
+      function(x) return (df.while_loop(function(v) return v:lt(10) end, function(v) return v * 2 end, { x })) end,
+      function(x) return df.gradients(x * x, x) end,
+      function(x) return df.control_dependencies({ df.identity(x) }, function() return x + 1 end) end,
+      function(x) return df.vmap(function(w) return w * x end)(df.float32{ 1, 2 }) end,
+    }
+    local waits = {
+      function(a, fn) return df.control_dependencies({ a }, fn) end,
+      function(a, fn) return df.control_dependencies({ df.group(a) }, fn) end,
+      function(a, fn) return df.control_dependencies({ df.control_dependencies({ a }, function() return df.ones{} end) }, fn) end,
+    }
+    local lanes, most = df.float32{ 1, 2, 3 }, df.placeholder('float32', {})
+    for k, way in ipairs(ways) do
+      for _, wait in ipairs(waits) do
+        local y = df.vmap(function(x) return wait(df.assert(x:lt(most), { x }), function() return way(x) end) end)(lanes)
+        support.near(df.run(y, { [most] = 10 }), df.run(df.vmap(way)(lanes)))
+        local ok, why = pcall(df.run, y, { [most] = 3 })
+        assert.is_true(not ok and tostring(why):find 'assertion failed' ~= nil, ('way %d: %s'):format(k, tostring(why)))
+      end
+    end
+  end)
+
+  it('runs in a loop of which only what all lanes share is asked for', function()
+    local trips = df.vmap(function(x)
+      return (df.while_loop(function(i) return i:lt(3) end, function(i, y)
+        df.assert(y:lt(10), { y })
+        return i + 1, y * x
+      end, { df.int32(0), df.float32(1) }))
+    end)
+    support.near(df.run(trips(df.float32{ 1, 2 })), { 3, 3 })
+    assert.is_false((pcall(df.run, trips(df.float32{ 1, 4 }))))
+  end)
+
+  it('is refused in a loop that ends lane by lane, however its lanes leave', function()
+    local v = df.Variable(0.0)
+    for _, effect in ipairs{ function(y) df.assert(y:lt(3), { y }) end, function() v:assign_add(1) end, function(y) df.print(y) end } do
+      for _, compact in ipairs{ 'auto', true, false } do
+        local ok, why = pcall(df.vmap(function(x)
+          return df.while_loop(function(i) return i:lt(x) end, function(i, y)
+            effect(y)
+            return i + 1, y * 2
+          end, { df.float32(0), df.float32(1) })
+        end, { compact = compact }), df.float32{ 1, 2, 3 })
+        assert.is_true(not ok and why.code == 'invalid_argument' and why.message:find 'predicate that differs by lane' ~= nil, tostring(why))
+      end
+    end
+  end)
+
   it('runs in a cond without results', function()
     local y, v = two_trips(function(i, y, v)
       df.cond((i % 2):eq(0), function() v:assign_add(1) end, function() end)

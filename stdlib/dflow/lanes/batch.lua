@@ -172,6 +172,49 @@ function M.is_effect(type_name)
   return e and e.stateful and #e.outputs == 0 or false
 end
 
+local moves_tokens = { Switch = true, Merge = true, Enter = true, Exit = true, NextIteration = true,
+                       LoopCond = true }
+local OPERATION = 63       -- the index under which a scope has a node itself, for those that wait for it
+
+--- Lists by node what it waits for without taking a value of it; and what acts: effects of the function, and what comes
+-- after them. A flow is known by its number, and waits for what its nodes wait for outside of it.
+local function order(self)
+  local h, acts, await = self.handle, {}, {}
+  self.awaits, self.acts = await, acts
+  local function wait(who, control)
+    await[who] = await[who] or {}
+    await[who][#await[who] + 1] = control
+  end
+  for node = self.first, self.last - 1 do
+    local context, type_name = core.node_context(h, node), core.node_type(h, node)
+    local is_flow = moves_tokens[registry.primitive(type_name)]
+    acts[node] = M.is_effect(type_name)
+    for _, control in ipairs(core.node_controls(h, node)) do
+      local outside = core.node_context(h, control)
+      if control >= self.first and (acts[control] or not self.around[outside]) then
+        if context == outside and not is_flow then wait(node, control) end
+        local flow = self.around[context]
+        while flow and context ~= outside do
+          wait(flow.id, control)
+          context = flow.about.parent
+          flow = self.around[context]
+        end
+        acts[node] = acts[node] or acts[control]
+      end
+    end
+    for i = 0, core.node_inputs(h, node) - 1 do acts[node] = acts[node] or acts[core.node_input_of(h, node, i)] end
+    -- A branch or body waits for its pivot, whose effects are those of the predicate.
+    if is_flow and not self:flow_of(node) then acts[node] = false end
+  end
+end
+
+--- What of that acts: the rest has no lanes to wait for.
+function Batch:awaited(who)
+  local list = {}
+  for _, control in ipairs(self.awaits[who] or {}) do if self.acts[control] then list[#list + 1] = control end end
+  return list
+end
+
 --- Marks the nodes that the outputs of the function, and effects in its flows, need. A loop's variables that only its
 -- gradient reads are none of them: it is asked for again.
 local function need(self, outputs)
@@ -187,6 +230,7 @@ local function need(self, outputs)
     if not needed[node] then
       needed[node] = true
       local special, flow = self.special[key(node, 0)], self:flow_of(node)
+      for _, control in ipairs(self:awaited(flow and flow.id or node)) do push(control) end
       if special then
         for _, o in ipairs(special.needs) do push(o.node) end
       elseif flow then
@@ -231,7 +275,7 @@ local function mark(self)
     if a ~= b and self.arrays[b] then self.arrays[a], self.arrays[b] = self.arrays[b], nil end
   end
   self.family = root
-  local inputs = {}
+  local inputs, effects = {}, {}
   for node = self.first, self.last - 1 do
     local list = {}
     for i = 0, core.node_inputs(h, node) - 1 do
@@ -244,6 +288,7 @@ local function mark(self)
     inputs[node] = list
     local flow = self:flow_of(node)
     if flow then
+      effects[flow.id] = effects[flow.id] or self:effects_in(flow)
       for _, r in ipairs(flow.results) do
         if r.out == node and r.yes and is_handle(node, 0) then join(node, r.yes[1]) join(node, r.no[1]) end
       end
@@ -288,10 +333,11 @@ local function mark(self)
       local flow, capture = self:flow_of(node), core.node_capture(h, node)
       local list = inputs[node]
       for _, from in ipairs(list) do if D[from[1]] then depend(node) end end
+      for _, control in ipairs(self.awaits[flow and flow.id or node] or {}) do if D[control] then depend(node) end end
       if flow then
-        for _, r in ipairs(flow.results) do
-          if D[flow.pred[1]] then depend(r.out) end
-        end
+        local whole = D[flow.pred[1]]
+        for _, effect in ipairs(effects[flow.id]) do whole = whole or D[effect] end
+        for _, r in ipairs(flow.results) do if whole then depend(r.out) end end
       end
       if capture then
         if T[capture] then set(node) end
@@ -312,9 +358,10 @@ local function mark(self)
         if writes then
           if type_name == 'TensorArrayWrite'
             or type_name == 'TensorArrayScatter' then place, held = list[2], list[3] else held = list[2] end
-        elseif list[2] then place = list[2] end
+        elseif type_name == 'TensorArrayRead' or type_name == 'TensorArrayGather' then place = list[2] end
         if is_for_some(node, writes) then a.places = true end
         if held and T[held[1]] then a.varies = true end
+        if type_name == 'TensorArraySplit' then a.parts = graph.output(self.g, list[2][1], list[2][2]).shape end
         if place and T[place[1]] then a.places = true end
         if a.places then a.varies = true end
         if a.varies then set(node) end
@@ -551,6 +598,7 @@ function Batch:evaluate(scope, node, from)
   end
   if top and not self.depends[node] and not (self.apart and self:lies_in(core.node_context(h, node), self.base)) then
     for k = 0, core.node_outputs(h, node) - 1 do scope.env[key(node, k)] = self:as_it_is(node, k) end
+    scope.env[key(node, OPERATION)] = { o = graph.operation(self.g, node) }
     return scope
   end
   local special, flow = self.special[key(node, 0)], self:flow_of(node)
@@ -560,21 +608,39 @@ function Batch:evaluate(scope, node, from)
     end
     scope = from
   end
-  if special then
-    scope.env[key(node, 0)] = special.evaluate(self, scope, special)
-  elseif flow then
-    M.evaluate_flow(self, scope, flow)
-  else
-    local values = {}
-    for i = 0, core.node_inputs(h, node) - 1 do values[i + 1] = self:value(scope, core.node_input_of(h, node, i)) end
-    for k, v in ipairs(self:apply(node, type_name, values, scope)) do scope.env[key(node, k - 1)] = v end
-  end
+  self:after(scope, flow and flow.id or node, function()
+    if special then
+      scope.env[key(node, 0)] = special.evaluate(self, scope, special)
+    elseif flow then
+      M.evaluate_flow(self, scope, flow)
+    else
+      local values = {}
+      for i = 0, core.node_inputs(h, node) - 1 do values[i + 1] = self:value(scope, core.node_input_of(h, node, i)) end
+      local results = self:apply(node, type_name, values, scope)
+      for k, v in ipairs(results) do scope.env[key(node, k - 1)] = v end
+      scope.env[key(node, OPERATION)] = { o = results.operation or results[1].o }
+    end
+  end)
   return scope
+end
+
+--- Calls build(): what it builds waits for what the node, or the flow of that number, waits for.
+function Batch:after(scope, who, build)
+  local list = {}
+  for k, control in ipairs(self:awaited(who)) do
+    list[k] = self:value(scope, control, self:flow_of(control) and 0 or OPERATION).o
+  end
+  if #list == 0 then return build() end
+  return graph.control_dependencies(list, build)
 end
 
 --- What an op is of these values: by its rule, by broadcasting, or one lane after the other.
 function Batch:apply(node, type_name, values, scope)
   -- All is computed for the lanes at hand and no others, which may have good reason not to be here.
+  if scope.parted and M.is_effect(type_name) then
+    errors.bad('vmap: %s (%s) has an effect under a predicate that differs by lane',
+               core.node_name_of(self.handle, node), type_name)
+  end
   local set, array = M.differ(values) and scope.set, false
   for _, v in ipairs(values) do array = array or v.array or v.renewed end
   local random = registry.about(type_name, 'random')
@@ -600,9 +666,10 @@ function Batch:apply(node, type_name, values, scope)
 end
 
 function Batch:plain(node, values)
-  local inputs, out = {}, {}
+  local inputs = {}
   for k, v in ipairs(values) do inputs[k] = v.o end
-  for k, o in ipairs(self:again(node, inputs)) do out[k] = { o = o } end
+  local out = self:again(node, inputs)
+  for k, o in ipairs(out) do out[k] = { o = o } end
   return out
 end
 
@@ -665,6 +732,7 @@ function M.new(g, first, last, base, placeholders, special, outputs)
     for _, inner in ipairs(flow.about.inside) do self.around[inner] = nil end
     context = flow.about.parent
   end
+  order(self)
   need(self, outputs)
   mark(self)
   return self

@@ -49,10 +49,6 @@ function batch.Batch:run_effects(scope, context)
     if core.node_context(self.handle, node) == context then
       local type_name, flow = core.node_type(self.handle, node), self:flow_of(node)
       if batch.is_effect(type_name) then
-        if scope.parted then
-          errors.bad('vmap: %s (%s) has an effect under a predicate that differs by lane',
-                     core.node_name_of(self.handle, node), type_name)
-        end
         self:evaluate(scope, node, scope)
       elseif flow and flow.about.parent == context and not scope.env[flow] then
         for _, inside in ipairs(flow.about.inside) do

@@ -51,7 +51,8 @@ end
 --          lane, reads = by variable: how many ops read it, nested = a loop inside takes as long as the lane that takes
 --          longest }
 function M.look(self, flow, harmless)
-  local found, number, seen, look = { pure = true, nodes = 0, work = 0, reads = {} }, {}, {}, nil
+  local pure = not self:has_effects(flow.about.inside[1]) and not self:has_effects(flow.about.inside[2])
+  local found, number, seen, look = { pure = pure, nodes = 0, work = 0, reads = {} }, {}, {}, nil
   for k, r in ipairs(flow.results) do
     number[r.merge], number[r.switch], found.reads[k] = k, k, 0
     if r.array then found.pure = false end
