@@ -1,6 +1,6 @@
---- tidy.lua: busted reads it before the specs (.busted). It removes the files that os.tmpname made for them when they end, and drops the
--- functions of each spec file once busted has run it: each file has a dflow of its own, and a garbage collection takes longer the more of
--- them there are. A beta of LuaJIT interprets them: it miscompiles a recursion that makes trees in one process of six.
+--- tidy.lua: busted reads it before the specs (.busted). Each test begins with a new default graph. It removes the files that os.tmpname
+-- made when the specs end, and drops the functions of each spec file once busted has run it: each file has a dflow of its own, and a garbage
+-- collection takes longer the more of them there are. A beta of LuaJIT interprets them: it miscompiles a recursion that makes trees in one process of six.
 if rawget(_G, 'jit') and _G.jit.version:find('beta', 1, true) then _G.jit.off() end
 local busted = require 'busted'
 local tmpname, made = os.tmpname, {}
@@ -13,6 +13,12 @@ end)
 
 busted.subscribe({ 'suite', 'end' }, function()
   for _, path in ipairs(made) do os.remove(path) end
+  return nil, true
+end)
+
+busted.subscribe({ 'test', 'end' }, function()
+  local df = package.loaded.dflow
+  if type(df) == 'table' and df.reset then pcall(df.reset) end
   return nil, true
 end)
 

@@ -85,7 +85,6 @@ describe('df.autograph builds the graph of', function()
 end)
 
 describe('df.autograph', function()
-  before_each(function() df.reset() end)
   local function run(fn, ...) return df.run(df.autograph(fn)(...)) end
 
   it('leaves Lua to Lua', function()
@@ -473,7 +472,6 @@ describe('df.autograph', function()
 end)
 
 describe('df.autograph says', function()
-  before_each(function() df.reset() end)
   local function message(fn, ...)
     local ok, e = pcall(df.autograph(fn), ...)
     assert.is_false(ok)
@@ -578,7 +576,6 @@ end)
 
 describe('nodes that df.autograph builds', function()
   it('are told by the lines of the source', function()
-    df.reset()
     local first = debug.getinfo(1, 'l').currentline
     local function fn(x)
       while x < 10 do

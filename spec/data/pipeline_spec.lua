@@ -368,7 +368,6 @@ describe('df.data.pipeline', function()
   end)
 
   it('feeds a step', function()
-    df.reset()
     local rows = df.placeholder('float64', { -1, 2 })
     local total = 0
     for _, b in df.data.pipeline{ x, y }:shuffle(5, 1):batch(2):each() do total = total + df.run(df.reduce_sum(rows), { [rows] = b }) end

@@ -19,8 +19,6 @@ local function fails(fn, ...)
 end
 
 describe('devices', function()
-  before_each(function() df.reset() end)
-
   it('are those of the default session: the host', function()
     local list = df.devices()
     assert.equal('cpu:0', list[1].name)
@@ -214,10 +212,7 @@ end)
 
 describe('what crosses', function()
   local s
-  before_each(function()
-    df.reset()
-    s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1', 'sim:2' } }
-  end)
+  before_each(function() s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1', 'sim:2' } } end)
 
   it('crosses once for each destination, however many read it there', function()
     local x = df.placeholder('float32', { 4 })
@@ -296,8 +291,6 @@ describe('what crosses', function()
 end)
 
 describe('a placement', function()
-  before_each(function() df.reset() end)
-
   local function placed(s, x, op)
     for _, p in ipairs(s:placement(x)) do if p.op == op then return p end end
   end
@@ -417,8 +410,6 @@ describe('a placement', function()
 end)
 
 describe('memory of a device', function()
-  before_each(function() df.reset() end)
-
   it('is counted, and given back', function()
     local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = '1MB' } } }
     local x = on('sim:0', function() return (df.zeros{ 100, 100 } + 1):reduce_sum() end)
@@ -447,8 +438,6 @@ describe('memory of a device', function()
 end)
 
 describe('the virtual clock', function()
-  before_each(function() df.reset() end)
-
   local function chain(devices, n, parallel, options)
     local list = { 'cpu:0' }
     for d = 0, devices - 1 do
@@ -607,7 +596,6 @@ end)
 
 describe('the real clock', function()
   it('makes messages take as long as their link says', function()
-    df.reset()
     local x = df.placeholder('float32', {})
     local y = on('sim:0', function() return x * 2 end)
     local s = df.Session{ devices = { 'cpu:0', { 'sim:0', latency = '20ms' } } }
@@ -643,7 +631,6 @@ describe('swapping', function()
   end
 
   it('counts what comes back, not a constant that was on the host from the start', function()
-    df.reset()
     local w = df.Variable(df.fill({ 64, 64 }, 0.01))
     local _, x = on('sim:0', function()
       return df.while_loop(function(i) return i:lt(5) end, function(i, x) return i + 1, (x:matmul(w)):tanh() end, { df.int32(0), df.ones({ 64, 64 }) })
@@ -792,7 +779,6 @@ describe('what-if', function()
   end)
 
   it('needs a run that was recorded and is over, and knows its options', function()
-    df.reset()
     local h = df.start(df.placeholder_with_default(1.0) * 2)
     h:wait()
     assert.matches('record = true', tostring(fails(h.whatif, h)))
@@ -805,7 +791,6 @@ end)
 
 describe('frames of a run on several devices', function()
   it('are found under one name, with the devices that take part', function()
-    df.reset()
     local s = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' } }
     local i, x = df.while_loop(function(i) return i:lt(5) end, function(i, x)
       return i + 1, df.device('sim:1', function() return df.device('sim:0', function() return x * 2 end) + 1 end)

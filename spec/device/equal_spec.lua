@@ -12,8 +12,6 @@ local function placed(s, x)
 end
 
 describe('nodes that compute the same', function()
-  before_each(function() df.reset() end)
-
   it('are one in a graph that is cut, and it crosses once', function()
     local x = df.placeholder('float32', { 4 })
     local a = on('sim:0', function() return (x * 2):sin() end)
@@ -86,8 +84,6 @@ describe('nodes that compute the same', function()
 end)
 
 describe('what is to be with another node', function()
-  before_each(function() df.reset() end)
-
   ordered_it('is where that one is, wherever the placer put it', function()
     local x = df.placeholder('float32', { 64, 64 })
     local a = on('sim:1', function() return x:matmul(x) end)

@@ -49,7 +49,6 @@ describe('a device that dies at its n-th kernel', function()
   end)
 
   it('is noticed by numbers, too, and by either clock', function()
-    df.reset()
     local i = df.device('sim:0', function() return df.while_loop(function(i) return i:lt(1000) end, function(i) return i + 1 end, { df.int32(0) }) end)
     for _, clock in ipairs{ 'real', 'virtual' } do
       local s = session({ fail_at = 100 }, { clock = clock })
@@ -102,7 +101,6 @@ describe('a link', function()
   end)
 
   it('that holds up what a queue would give says so, and does not wait for the queue', function()
-    df.reset()
     local q = df.FIFOQueue(4, { 'float32' })
     local x = df.placeholder('float32', {})
     local put = q:enqueue(df.device('sim:0', function() return x + 1 end))
@@ -223,7 +221,6 @@ describe('owners', function()
   end)
 
   it('copy large messages beside the run', function()
-    df.reset()
     local x = df.placeholder('float32', { 200, 200 })
     local y = df.device('sim:0', function() return x + 1 end)
     local z = df.device('sim:1', function() return y * 2 end)

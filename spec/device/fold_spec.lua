@@ -33,8 +33,6 @@ end
 local function bits(v) return type(v) == 'number' and v or v:totable() end
 
 describe('what only constants go into', function()
-  before_each(function() df.reset() end)
-
   it('is told of as the node of the graph that it stands for, each of them', function()
     local q = df.placeholder('int32', {}, 'q')
     local parts = on('sim:0', function() return { df.matmul(df.int32{ { 2 } }, { { 0 } }, { name = 'first' }), df.matmul(df.int32{ { 3 } }, { { 0 } }, { name = 'second' }) } end)

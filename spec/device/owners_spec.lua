@@ -69,8 +69,6 @@ local function nested(n)
 end
 
 describe('owners', function()
-  before_each(function() df.reset() end)
-
   ordered_it('turn a loop over their devices, each of them some, with the bits and the counts of one', function()
     local results, stats = by_owners(ring(50))
     alike(results, stats)

@@ -38,8 +38,6 @@ local function left(h)
 end
 
 describe('ports of devices by the virtual clock', function()
-  before_each(function() df.reset() end)
-
   it('divide their bandwidth: n messages out of one, or into one, take n times as long as one', function()
     for _, n in ipairs{ 1, 2, 5, 16 } do
       local out, into = {}, {}
@@ -183,8 +181,6 @@ describe('ports of devices by the virtual clock', function()
 end)
 
 describe('rows by the virtual clock', function()
-  before_each(function() df.reset() end)
-
   --- Seconds of a fetch on sim:0 whose table has so many rows.
   local function seconds(rows, build)
     local g = df.Graph()

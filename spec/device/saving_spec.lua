@@ -118,7 +118,6 @@ describe("a session with save = 'recompute'", function()
   end
 
   it('repeats no side effect, and says what it cannot compute again', function()
-    df.reset()
     local calls = 0
     local x = matrix()
     local _, y = df.while_loop(function(i) return i:lt(10) end, function(i, y)
@@ -137,7 +136,6 @@ describe("a session with save = 'recompute'", function()
   end)
 
   it('leaves loops that say what they want as they are', function()
-    df.reset()
     local x = matrix()
     local _, y = df.while_loop(function(i) return i:lt(10) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x },
       { save = 'keep' })
@@ -148,7 +146,6 @@ describe("a session with save = 'recompute'", function()
   end)
 
   it('has the frames that it had, for breakpoints', function()
-    df.reset()
     local x = matrix()
     local _, y = df.while_loop(function(i) return i:lt(12) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
     local s = df.Session{ save = 'recompute' }
@@ -163,7 +160,6 @@ describe("a session with save = 'recompute'", function()
   end)
 
   it('can be paused, and its books balance, while iterations run a second time', function()
-    df.reset()
     local x = matrix()
     local _, y = df.while_loop(function(i) return i:lt(12) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
     local g = df.gradients(y:reduce_sum(), x)
@@ -242,7 +238,6 @@ describe("a session with save = 'auto'", function()
   end)
 
   it('moves a value once that several arrays hold', function()
-    df.reset()
     local x = df.constant{ { 0.01 } } + df.zeros{ 32, 32 }
     local y = df.device('sim:0', function()
       local _, y, z = df.while_loop(function(i) return i:lt(40) end, function(i, y)
@@ -260,7 +255,6 @@ describe("a session with save = 'auto'", function()
   end)
 
   it('is safe in two runs of one session that swap on one device at the same time', function()
-    df.reset()
     local x = df.placeholder('float32', { 32, 32 })
     local y = df.device('sim:0', function()
       local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
@@ -292,7 +286,6 @@ describe("a session with save = 'auto'", function()
   }
   for name, body in pairs(bodies) do
     timely_it('goes through with a quarter of what keeping takes, whatever runs ahead, in a loop ' .. name, function()
-      df.reset()
       local x = df.constant{ { 0.1 } } + df.zeros{ 64, 64 }
       local y = df.device('sim:0', function()
         local _, y = df.while_loop(function(i) return i:lt(40) end, function(i, y) return i + 1, body(y, x, i) end, { df.int32(0), x + 0.5 })
@@ -368,7 +361,6 @@ describe("a session with save = 'auto'", function()
   end)
 
   host_it('swaps nothing that stays alive anyway, and says so', function()
-    df.reset()
     local v = df.device('sim:0', function() return df.Variable(df.zeros{ 32, 32 } + 0.01) end)
     local y = df.device('sim:0', function()
       local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, y:matmul(v):tanh() end, { df.int32(0), df.ones{ 32, 32 } })
@@ -399,8 +391,6 @@ describe("a session with save = 'auto'", function()
 end)
 
 describe("a device with speed = 'measured'", function()
-  before_each(function() df.reset() end)
-
   local function gradient(device, clock)
     df.reset()
     local x = df.placeholder('float32', { 32, 32 })
@@ -446,7 +436,6 @@ end)
 
 describe('variables that do not fit where they are to lie', function()
   it('are told with the device, how full it is, and how many are to lie there', function()
-    df.reset()
     local y = df.device('sim:0', function()
       local h = df.ones{ 64, 64 }
       for l = 1, 4 do h = h:matmul(df.Variable(df.fill({ 64, 64 }, 0.1), { name = 'w' .. l })) end
@@ -462,7 +451,6 @@ describe('variables that do not fit where they are to lie', function()
   end)
 
   it('counts a stall as time that the run lost: reads that wait side by side lose it once', function()
-    df.reset()
     local grads = df.device('sim:0', function()
       local w = df.random_normal({ 64, 64 }, { seed = 2 }) * 0.1
       local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, df.tanh(y:matmul(w)) end,

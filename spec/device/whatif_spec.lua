@@ -55,7 +55,6 @@ describe('h:whatif{replace = true}', function()
   end)
 
   it('names the device that a node asks for and that would not be there', function()
-    df.reset()
     local y = df.device('sim:1', function() return df.placeholder_with_default(1.0) * 2 end)
     local h = df.Session{ devices = { 'cpu:0', 'sim:0', 'sim:1' }, clock = 'virtual' }:start(y, {}, { record = true })
     h:wait()

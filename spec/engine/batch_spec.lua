@@ -63,8 +63,6 @@ local function tree_network(size, count, most, seed, opts)
 end
 
 describe('ready nodes of different calls, computed as one,', function()
-  before_each(df.reset)
-
   it('multiply rows as one after the other, to the bit, whatever the sizes', function()
     local r = chance(7)
     local sizes = { 1, 2, 3, 5, 8, 17, 64, 70, 130, 300 }

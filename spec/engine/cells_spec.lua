@@ -51,8 +51,6 @@ local function lstm(inputs, units, how)
 end
 
 describe('a recurrent cell', function()
-  before_each(df.reset)
-
   it('has the bits of its ops, whatever its sizes, and so has its gradient', function()
     -- rows, inputs, units
     for _, d in ipairs{ { 5, 3, 16 }, { 8, 16, 32 }, { 32, 128, 128 }, { 33, 20, 40 }, { 70, 7, 33 }, { 6, 150, 70 }, { 128, 28, 128 }, { 100, 1, 9 },

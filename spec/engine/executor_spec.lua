@@ -16,8 +16,6 @@ local function stressed(stress, chunk)
 end
 
 describe('a run', function()
-  before_each(function() df.reset() end)
-
   it('kills what reads only a constant of the body and a captured value when the loop ends', function()
     local w = df.placeholder('float64', {})
     local _, v = df.while_loop(function(i) return i:lt(3) end, function(i, _)

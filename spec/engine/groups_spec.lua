@@ -27,8 +27,6 @@ end
 local host_it = require('spec.support').host_it(it, pending)
 
 describe('elementwise ops that hang together', function()
-  before_each(df.reset)
-
   it('are no group where what one of them waits for waits for another, by a control edge or a branch', function()
     local p = df.placeholder('float32', { 300 })
     local y = df.sin(df.cumsum(df.cumsum(df.cumsum(p))))
@@ -235,8 +233,6 @@ describe('elementwise ops that hang together', function()
 end)
 
 describe('folds, softmax and elementwise ops of one set of rows', function()
-  before_each(df.reset)
-
   --- Largest while a run of `ys` goes on, beside what there was before.
   local function peak(s, ys, options)
     df.reset_peak_memory()
@@ -384,8 +380,6 @@ describe('folds, softmax and elementwise ops of one set of rows', function()
 end)
 
 describe('folds over axes in front, and elementwise ops before them', function()
-  before_each(df.reset)
-
   it('give the bits of the ops one by one, whatever the shapes', function()
     for i, dims in ipairs{ { 1, 300 }, { 2, 128 }, { 127, 32 }, { 128, 33 }, { 129, 100 }, { 255, 1024 }, { 256, 257 }, { 257, 256 },
                            { 700, 33 }, { 3000, 40 }, { 40, 5000 }, { 3, 9, 64 }, { 33, 5, 7, 40 }, { 5, 30, 1, 32 }, { 300, 2500 },
@@ -481,8 +475,6 @@ describe('folds over axes in front, and elementwise ops before them', function()
 end)
 
 describe('a product that is added to something', function()
-  before_each(df.reset)
-
   --- sum over trips of a b, whose a or b may be stored transposed, and which is added to what `start` holds.
   local function summed(m, n, k, how, start, first)
     local seed = m + 3 * n + 7 * k

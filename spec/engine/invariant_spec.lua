@@ -40,7 +40,6 @@ end
 describe('what the iterations of a loop share', function()
   local x, w, feeds
   before_each(function()
-    df.reset()
     x, w = df.placeholder('float32', { 3 }), df.placeholder('float32', { 3, 3 })
     feeds = { [x] = df.tensor({ 0.5, -1.5, 2 }, 'float32'), [w] = df.tensor({ { 1, 2, 3 }, { 0.1, -0.2, 0.3 }, { -1, 0, 0.5 } }, 'float32') }
   end)

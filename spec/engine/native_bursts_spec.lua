@@ -8,8 +8,6 @@ local it = require('spec.support').host_it(it, pending)        -- loops are comp
 local function range(n, scale) local t = {} for i = 1, n do t[i] = math.sin(i * 1.7) * (scale or 1) end return t end
 
 describe('bursts of native code', function()
-  before_each(df.reset)
-
   native_it('map each element, whatever the length', function()
     local x = df.placeholder('float32', { -1 })
     local y = df.map_fn(function(v) return v * v + df.tanh(v) - df.maximum(v, 0.25) end, x)

@@ -5,8 +5,6 @@ local same_under_both = require 'spec.engines'.same_under_both
 local it = require('spec.support').native_it(it, pending)        -- loops are compiled on the host
 
 describe('effects in native code', function()
-  before_each(df.reset)
-
   --- All loops of the graph were compiled.
   local function native(fetches)
     local s = df.Session{ engine = 'native' }

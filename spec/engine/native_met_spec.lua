@@ -42,8 +42,6 @@ local function native(told, text) assert.is_truthy(told:find('native: variables'
 local function tokens(told, text) assert.is_truthy(not told:find('native: variables', 1, true) and told:find(text, 1, true), told) end
 
 describe('a loop of shapes that the graph does not know', function()
-  before_each(function() df.reset() end)
-
   native_it('is native code for each of the first four that come, and tokens for more', function()
     for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64' } do
       local x = df.placeholder(dtype, { -1, 3 })

@@ -26,7 +26,6 @@ local function loop(trips, x, body)
 end
 
 describe('elements that are put elsewhere', function()
-  before_each(function() df.reset() end)
   local function numbers(dtype, dims)
     local n = 1
     for _, d in ipairs(dims) do n = n * d end

@@ -25,8 +25,6 @@ local function ramp(dtype, dims)
 end
 
 describe('rows of a captured tensor in native code', function()
-  before_each(function() df.reset() end)
-
   it('are read in place whatever its size and dtype', function()
     for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64' } do
       for _, dims in ipairs{ { 8, 3 }, { 3000, 2 }, { 700, 16 }, { 70, 256 }, { 5000 } } do
@@ -79,8 +77,6 @@ describe('rows of a captured tensor in native code', function()
 end)
 
 describe('larger tensors in native code', function()
-  before_each(function() df.reset() end)
-
   it('are loop variables and results', function()
     for _, n in ipairs{ 2048, 4096, 6000 } do
       local x = df.placeholder('float32', { n })

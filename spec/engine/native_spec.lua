@@ -9,8 +9,6 @@ local host_it = require('spec.support').host_it(it, pending)
 local native_it = require('spec.support').native_it(it, pending)
 
 describe('native code', function()
-  before_each(df.reset)
-
   it('computes a loop of an int and a float', function()
     local n = df.placeholder('int32', {})
     local i, y = df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, y * 1.01 + 0.5 end, { df.int32(0), df.float32(1) })

@@ -21,8 +21,6 @@ end
 local it = require('spec.support').native_it(it, pending)        -- loops are compiled on the host
 
 describe('small tensors in native code', function()
-  before_each(df.reset)
-
   for _, n in ipairs{ 1, 3, 8, 16, 17, 64, 65, 130, 1000 } do
     it(('are computed as tokens compute them: %d elements'):format(n), function()
       local x0 = df.placeholder('float32', { n })

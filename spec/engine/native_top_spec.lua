@@ -20,8 +20,6 @@ local function native(fetches, feeds)
 end
 
 describe('native code of the top level', function()
-  before_each(df.reset)
-
   it('computes a straight line of numbers', function()
     for _, t in ipairs{ 'float32', 'float64' } do
       df.reset()

@@ -6,8 +6,6 @@ local support = require 'spec.support'
 local same, message_of = support.same, support.message_of
 
 describe('the plans of a session', function()
-  before_each(df.reset)
-
   local function products(n)
     local x, ys = df.placeholder('float32', {}), {}
     for i = 1, n do ys[i] = x * i end

@@ -20,8 +20,6 @@ end
 local host_it = require('spec.support').host_it(it, pending)
 
 describe('the engine that fires every primitive', function()
-  before_each(function() df.reset() end)
-
   local function loop()
     return df.while_loop(function(i) return i:lt(4) end, function(i, x)
       return i + 1, df.cond(i:gt(1), function() return x * 2 end, function() return x + 1 end)

@@ -4,8 +4,6 @@ local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of
 
 describe('run', function()
-  before_each(df.reset)
-
   it('gives the structure of what is fetched', function()
     local x = df.constant({ 1.0, 2.0 })
     local r = df.run{ x, total = x:reduce_sum(), inner = { { x[0] } } }
@@ -106,8 +104,6 @@ describe('run', function()
 end)
 
 describe('a Variable', function()
-  before_each(df.reset)
-
   it('is initialised by itself, and set back by df.init', function()
     local v = df.Variable({ 1.0, 2.0 }, { name = 'v' })
     near(df.run(v), { 1, 2 })
@@ -176,8 +172,6 @@ describe('a Variable', function()
 end)
 
 describe('a Session', function()
-  before_each(df.reset)
-
   it('says which iteration of which loop it was in when its time was up', function()
     local endless = df.while_loop(function() return df.constant(true) end, function(i) return i + 1 end, { df.int32(0) }, { name = 'endless' })
     local ok, err = pcall(df.run, endless, nil, { timeout = 0.02 })
@@ -256,8 +250,6 @@ describe('Ctrl-C', function()
 end)
 
 describe('a Graph', function()
-  before_each(df.reset)
-
   it('is built in while as_default runs, also when that fails', function()
     local g = df.Graph()
     local x = g:as_default(function() return df.constant(4.0, nil, nil) * 2 end)
@@ -326,7 +318,6 @@ describe('a Graph', function()
 end)
 
 describe('the peak of memory', function()
-  before_each(df.reset)
   local MB = 1048576
 
   it('of a session is that of its own runs, of a run that run alone, on the host', function()

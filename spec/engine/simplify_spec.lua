@@ -36,7 +36,6 @@ local function untouched(fetches, feeds)
 end
 
 describe('equal nodes', function()
-  before_each(function() df.reset() end)
   local data = df.tensor({ { 1, 2 }, { 3, 4.5 } }, 'float32')
 
   it('are computed once', function()
@@ -137,8 +136,6 @@ describe('equal nodes', function()
 end)
 
 describe('constants', function()
-  before_each(function() df.reset() end)
-
   it('are computed when the plan is made', function()
     local a = df.constant(0.01, 'float32', { 10, 10 })
     local y = a
@@ -184,7 +181,6 @@ describe('constants', function()
 end)
 
 describe('what changes nothing', function()
-  before_each(function() df.reset() end)
   local odd = { 0 / 0, -0.0, 0.0, math.huge, -math.huge, 1e-42, -1e-42, 1.5, 3e38 }
 
   it('is left out of whole numbers, whatever they are', function()

@@ -94,7 +94,6 @@ local function counted(dims)
 end
 
 describe('a checkpoint of a partitioned variable', function()
-  before_each(df.reset)
   local path = folder .. '/parts'
 
   it('gives the variable whole, however it was cut', function()

@@ -399,7 +399,6 @@ describe('export_graph_def', function()
   end)
 
   it('has a loop as a whole, whichever of its variables is asked for', function()
-    df.reset()
     local x = df.placeholder('float32', {}, 'x')
     local vars = { df.while_loop(function(a) return a:lt(9) end, function(a, b, c) return a + b, b + c, c + 1 end, { x, x + 1, x + 2 }) }
     for number = 1, 3 do
@@ -413,7 +412,6 @@ describe('export_graph_def', function()
   end)
 
   it('writes contexts that make an imported loop differentiable', function()
-    df.reset()
     local x = df.placeholder('float32', {}, 'x')
     local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * x end, { df.int32(0), df.float32(1) })
     local path = folder .. '/contexts.pb'
@@ -428,7 +426,6 @@ describe('export_graph_def', function()
   end)
 
   it('lists in one error what TensorFlow has no words for, with the Lua lines', function()
-    df.reset()
     local x = df.placeholder('float32', nil, 'x')
     local slope = df.gradients(df.cumprod(x), x)
     local ok, err = pcall(df.export_graph_def, folder .. '/no.pb', { outputs = slope })
@@ -439,7 +436,6 @@ describe('export_graph_def', function()
   end)
 
   it('refuses what it numbers the rows of where their number is not known, and writes it for no rows', function()
-    df.reset()
     local x, at = df.placeholder('float32', { -1 }, 'x'), df.placeholder('int32', { -1 }, 'at')
     for _, y in ipairs{ df.dynamic_stitch({ at }, { x }), df.dynamic_stitch({ df.int32{ 0 }, at }, { df.slice(x, { 0 }, { 1 }), x }) } do
       local message = support.message_of(df.export_graph_def, folder .. '/rows.pb', { outputs = df.gradients(df.reduce_sum(y * y), x) })
@@ -482,7 +478,6 @@ describe('export_graph_def', function()
   end)
 
   it('refuses it where one of several arrays that come by different ways is a gradient\'s (program 183785647)', function()
-    df.reset()
     local y, xs = random_program.build(df, random_program.make(183785647, 3))
     local slopes = df.gradients(y, xs, { unconnected = 'zero' })
     local ok, err = pcall(df.export_graph_def, folder .. '/ways.pb', { outputs = df.gradients(df.sin(slopes[1]), xs, { unconnected = 'zero' }) })
@@ -491,7 +486,6 @@ describe('export_graph_def', function()
   end)
 
   it('writes all of a graph when no outputs are named, its gradients and the results of its conds and loops without readers included', function()
-    df.reset()
     local x = df.placeholder('float32', {}, 'x')
     local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * x end, { df.int32(0), df.float32(2) })
     local slope = df.gradients(y, x)
@@ -571,7 +565,6 @@ describe('export_graph_def', function()
   end)
 
   it('writes several handles in one tensor, and the one that is chosen, as TensorFlow does', function()
-    df.reset()
     local function node(name, op, inputs, ...)
       local parts = { ('node { name: "%s" op: "%s"'):format(name, op) }
       for input in inputs:gmatch '%S+' do parts[#parts + 1] = ('input: "%s"'):format(input) end

@@ -209,7 +209,6 @@ end)
 describe('files that belong together', function()
   local folder, path
   before_each(function()
-    df.reset()
     folder = shell('mktemp -d'):match '%S+'
     path = folder .. '/model'
   end)

@@ -14,7 +14,6 @@ local empty = '0a282a2609ffffffffffffef7f11ffffffffffffefff3208ffffffffffffef7f3
 
 describe('A summary of an imported graph', function()
   local function hex(s) return (s:gsub('.', function(c) return ('%02x'):format(c:byte()) end)) end
-  before_each(df.reset)
 
   it('is TensorFlow\'s, byte by byte', function()
     local x = df.placeholder('float32', { -1 })
@@ -62,7 +61,6 @@ describe('A random op of an imported graph', function()
   local four = [[node { name: "n" op: "Const" attr { key: "dtype" value { type: DT_INT32 } } attr { key: "value" value {
     tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 4 } } } }
   ]]
-  before_each(df.reset)
 
   it('draws by both of its seeds, and by itself without any', function()
     local g = df.import_graph_def(four .. node('a', 0, 0) .. node('b', 0, 0) .. node 'c' .. node('d', 5, 1) .. node('e', 5, 2) .. node('f', 5, 1)
@@ -84,7 +82,6 @@ describe('A candidate sampler of an imported graph', function()
   local function sampler(kind, n, range, unique)
     return df.run{ op(kind, { df.constant({ { 1 }, { 2 } }, 'int64') }, { num_true = 1, num_sampled = n, unique = unique, range_max = range }) }
   end
-  before_each(df.reset)
 
   it('draws different classes, and says how often each is expected', function()
     for _, kind in ipairs{ 'UniformCandidateSampler', 'LogUniformCandidateSampler' } do

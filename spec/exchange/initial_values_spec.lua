@@ -6,7 +6,6 @@ local node = require('spec.exchange.graphdef_text').node
 
 describe('an imported variable', function()
   it('begins with the value that it had in the session of which the graph was exported', function()
-    df.reset()
     local w, n = df.Variable(df.constant{ 1.0, 2.0 }, { name = 'w' }), df.Variable(df.int32(3), { name = 'n', trainable = false })
     local y = w * 2 + df.cast(n, 'float32')
     local s = df.Session{}

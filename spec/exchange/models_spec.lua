@@ -246,7 +246,6 @@ describe('FusedBatchNormV3', function()
   for _, format in ipairs{ 'NHWC', 'NCHW' } do
     for _, training in ipairs{ true, false } do
       it(('has the values and gradients of plain ops, %s, %s'):format(format, training and 'in training' or 'with moving averages'), function()
-        df.reset()
         local fused, plain = both(format, training)
         local x = df.constant(support.tensor(format == 'NHWC' and { 2, 3, 3, 2 } or { 2, 2, 3, 3 }, -1, 1, 'float32'))
         local scale, offset = df.float32{ 1.5, 0.5 }, df.float32{ 0.1, 0.2 }

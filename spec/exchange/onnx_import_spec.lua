@@ -43,7 +43,6 @@ describe('import_onnx', function()
   end)
 
   it('takes bytes, and puts a model into a graph behind a prefix', function()
-    df.reset()
     local file = assert(io.open(folder .. 'if.onnx', 'rb'))
     local bytes = file:read '*a'
     file:close()
@@ -71,7 +70,6 @@ describe('import_onnx', function()
   end)
 
   it('reads what export_onnx writes', function()
-    df.reset()
     local x = df.placeholder('float32', { 2 }, 'x')
     local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y)
       return i + 1, df.cond(y:reduce_sum():gt(4), function() return y * 0.5 end, function() return y * 2 + x end)
@@ -118,7 +116,6 @@ describe('import_onnx', function()
   end)
 
   it('reads edges that are asked for one by one as they were written', function()
-    df.reset()
     local x = df.placeholder('float32', { 1, 4, 5, 2 }, 'x')
     local y = df.conv2d(x, df.reshape(df.cast(df.range(24), 'float32') * 0.1, { 2, 3, 2, 2 }),
                         { strides = { 1, 1, 1, 1 }, padding = 'EXPLICIT', explicit_paddings = { 0, 0, 1, 2, 3, 0, 0, 0 } })

@@ -42,7 +42,6 @@ local function check(y, x, opts)
 end
 
 describe('quantize_model', function()
-  before_each(df.reset)
   local window = { strides = { 1, 1, 1, 1 }, padding = 'SAME' }
   local tile = { ksize = { 1, 2, 2, 1 }, strides = { 1, 2, 2, 1 }, padding = 'VALID' }
 

@@ -47,7 +47,6 @@ describe('an imported graph', function()
 end)
 
 describe('a handle', function()
-  before_each(function() df.reset() end)
   local made = {
     queue = function() return op('FIFOQueueV2', {}, { component_types = { 'float32' } }) end,
     barrier = function() return op('Barrier', {}, { component_types = { 'float32' }, shapes = { {} } }) end,
@@ -85,7 +84,6 @@ describe('a handle', function()
 end)
 
 describe('a staging area', function()
-  before_each(function() df.reset() end)
   local about = { shared_name = 'a', dtypes = { 'float32' }, capacity = 1 }
   local function put(x) return df.control_dependencies({}, function() return effect(df.default_graph(), 'Stage', { { x } }, about) end) end
 
@@ -158,7 +156,6 @@ describe('a staging area', function()
 end)
 
 describe('an accumulator', function()
-  before_each(function() df.reset() end)
   local function accumulator(attrs)
     attrs.dtype = attrs.dtype or 'float32'
     local h = op('ConditionalAccumulator', {}, attrs)
@@ -316,7 +313,6 @@ describe('strings in buckets', function()
 end)
 
 describe('normal numbers between bounds', function()
-  before_each(function() df.reset() end)
   local function drawn(shape, ...)
     local inputs = { df.int32(shape), ... }
     for i = 2, 5 do inputs[i] = df.float64(inputs[i]) end
@@ -359,7 +355,6 @@ describe('normal numbers between bounds', function()
 end)
 
 describe('a sampler by weights', function()
-  before_each(function() df.reset() end)
   local function sample(weights, attrs)
     attrs.num_true, attrs.num_sampled, attrs.unigrams = 1, attrs.num_sampled or 2, df.tensor(weights, 'float32')
     attrs.range_max, attrs.unique = attrs.range_max or #weights, attrs.unique or false
@@ -382,7 +377,6 @@ end)
 
 describe('a dense table', function()
   it('is made whole, or not, where memory ends', function()
-    df.reset()
     local core = require 'dflow.backend'
     local x = df.placeholder('int64', {})
     local handle = op('MutableDenseHashTableV2', { x * 1, x * 2 }, { key_dtype = 'int64', value_dtype = 'float32' })
@@ -403,7 +397,6 @@ describe('a dense table', function()
 end)
 
 describe('a sampler that learns', function()
-  before_each(function() df.reset() end)
   for _, name in ipairs{ 'LearnedUnigramCandidateSampler', 'ThreadUnsafeUnigramCandidateSampler' } do
     it('draws by how often a class was true in earlier runs of the session: ' .. name, function()
       local seen = df.placeholder('int64', { -1, 1 })
@@ -459,7 +452,6 @@ describe('a sampler that learns', function()
 end)
 
 describe('a sparse accumulator', function()
-  before_each(function() df.reset() end)
   local function accumulator(reduction, dtype, shape)
     return op('SparseConditionalAccumulator', {}, { dtype = dtype or 'float32', shape = shape, reduction_type = reduction, shared_name = reduction .. (dtype or '') })
   end
@@ -530,7 +522,6 @@ describe('a sparse accumulator', function()
 end)
 
 describe('a barrier', function()
-  before_each(function() df.reset() end)
   local function barrier(name) return op('Barrier', {}, { component_types = { 'float32', 'int32' }, shapes = { { 2 }, {} }, shared_name = name or 'b' }) end
   local function put(b, keys, values, component)
     return effect(df.default_graph(), 'BarrierInsertMany', { b, df.constant(keys, 'string', { #keys }), values }, { component_index = component })
@@ -611,7 +602,6 @@ describe('a barrier', function()
 end)
 
 describe('a mutex', function()
-  before_each(function() df.reset() end)
   local function critical(fn)
     local lock = op('MutexLock', { op('MutexV2', {}, { shared_name = 'm' }) })
     local result = df.control_dependencies({ lock }, fn)
@@ -653,7 +643,6 @@ describe('a mutex', function()
 end)
 
 describe('a summary of pictures or sounds', function()
-  before_each(function() df.reset() end)
   local function pixels(summary)
     local png = summary:sub((assert(summary:find('\137PNG', 1, true))), (select(2, assert(summary:find('IEND....', 1)))))
     local path = os.tmpname()

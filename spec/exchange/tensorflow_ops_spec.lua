@@ -13,8 +13,6 @@ local function op(type, inputs, attrs)
 end
 
 describe('an op of TensorFlow', function()
-  before_each(function() df.reset() end)
-
   it('under an older name computes what the newer one does', function()
     local x, y = df.constant{ { 1.5, -2 }, { 3, 4 } }, df.constant{ { 2.0, 2 }, { -1, 5 } }
     for older, newer in pairs{ AddV2 = 'Add', Mod = 'TruncateMod', Div = 'RealDiv', BatchMatMul = 'BatchMatMulV2' } do
@@ -118,8 +116,6 @@ describe('strings', function()
     assert.equal('invalid_argument', e.code)
     assert.matches("output_stream is 'nowhere' but must be stdout", e.message, 1, true)
   end)
-
-  before_each(function() df.reset() end)
 
   it('are made from numbers as printf makes them', function()
     same(df.run(df.as_string{ 1.5, -2.25 }), { '1.500000', '-2.250000' })

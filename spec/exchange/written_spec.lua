@@ -67,7 +67,6 @@ end
 describe('what is exported of every op', function()
   for _, kind in ipairs(graphs.types()) do
     it('computes the same when it is read again, its gradients, too: ' .. kind, function()
-      df.reset()
       local b = graphs.builder 'fed'
       local y, xs = graphs.build(kind, b)
       local outputs = both(y, df.gradients(df.reduce_sum(y), xs, { unconnected = 'zero' }))
@@ -82,7 +81,6 @@ end)
 describe('what is exported of programs', function()
   for seed = 700, 707 do
     it('computes the same when it is read again, as a GraphDef and as ONNX: random program ' .. seed, function()
-      df.reset()
       local y, xs = random_program.build(df, random_program.make(seed, 2))
       local outputs, feeds = both(y, df.gradients(y, xs, { unconnected = 'zero' })), {}
       for i, x in ipairs(xs) do feeds[x] = ({ 0.7, -0.4, 0.3 })[i] end
@@ -94,7 +92,6 @@ describe('what is exported of programs', function()
 
   for seed = 710, 717 do
     it('has its loops and conds again when it was read without their contexts, so that it has gradients: random program ' .. seed, function()
-      df.reset()
       local y, xs = random_program.build(df, random_program.make(seed, 3))
       local feeds = {}
       for i, x in ipairs(xs) do feeds[x] = ({ 0.7, -0.4, 0.3 })[i] end

@@ -131,8 +131,6 @@ end
 local function text_of(e) return errors.is(e) and e.message or tostring(e) end
 
 describe('a function of the user in', function()
-  before_each(df.reset)
-
   for _, place in ipairs(places) do
     local name, kind, call = place[1], place[2], place[3]
 

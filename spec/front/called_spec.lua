@@ -58,7 +58,6 @@ describe('a public function', function()
   for k, one in ipairs(called.functions()) do
     local name, fn = one[1], one[2]
     it('answers whatever it is given: ' .. name, function()
-      df.reset()
       local calls, p = called.calls()
       for i = 1 + k % STEP, #calls, STEP do
         local bad = wrong(name, { [p] = { { 1, 2 }, { 3, 4 } } }, pcall(fn, unpack(calls[i])))
@@ -68,7 +67,6 @@ describe('a public function', function()
   end
 
   it('refuses an option that it does not know', function()
-    df.reset()
     local taken = {}
     for _, one in ipairs(called.functions()) do
       if not TAKE_NOTHING[one[1]] and pcall(one[2], df.float32{ 1, 2, 3 } * 2, { bogus = 1 }) then taken[#taken + 1] = one[1] end

@@ -18,8 +18,6 @@ local function endless(name)
 end
 
 describe('operators', function()
-  before_each(function() df.reset() end)
-
   it('take no options: a table with names is an error that says so, but for a complex number', function()
     local e = failure(function() return float32(1) + { a = 1 } end)
     assert.matches("a table with the key 'a' was given where an Output is expected", e.message)
@@ -42,8 +40,6 @@ describe('operators', function()
 end)
 
 describe('bare numbers', function()
-  before_each(function() df.reset() end)
-
   it('take the other operand\'s dtype, on either side, for every dtype', function()
     for _, d in ipairs{ 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'uint8', 'int32', 'int64' } do
       local x = df.constant(6, d)
@@ -86,8 +82,6 @@ describe('bare numbers', function()
 end)
 
 describe('structures', function()
-  before_each(function() df.reset() end)
-
   it('of loops hold loops with tables and arrays', function()
     local r = df.while_loop(function(s) return s.i:lt(3) end, function(s)
       local inner = df.while_loop(function(q) return q.j:lt(2) end, function(q)
@@ -120,8 +114,6 @@ describe('structures', function()
 end)
 
 describe('while_loop', function()
-  before_each(function() df.reset() end)
-
   it('ends after maximum_iterations trips, be it a number or an Output', function()
     local m, x = df.placeholder('int32', {}), df.placeholder('float32', {})
     local z = df.while_loop(function(v) return v:lt(100) end, function(v) return v * x end, { float32(1) }, { maximum_iterations = m })
@@ -185,8 +177,6 @@ describe('while_loop', function()
 end)
 
 describe('gradients', function()
-  before_each(function() df.reset() end)
-
   it('by an x that is in stop_gradients are partial ones', function()
     local a = df.placeholder('float32', {})
     local b = a * 2
@@ -245,8 +235,6 @@ describe('gradients', function()
 end)
 
 describe('runs', function()
-  before_each(function() df.reset() end)
-
   it('in the background: wait, done, cancel, a timeout', function()
     local loop, x = endless(), float32(1) + 1
     local h = df.start{ a = x }
@@ -319,8 +307,6 @@ describe('runs', function()
 end)
 
 describe('names', function()
-  before_each(function() df.reset() end)
-
   it('begin with their scopes: of nodes, of variables, of what a body builds', function()
     local v, i = df.name_scope('outer', function()
       return df.Variable(1.0, { name = 'w' }), df.while_loop(function(i) return i:lt(3) end, function(i)
@@ -335,8 +321,6 @@ describe('names', function()
 end)
 
 describe('what is used wrongly', function()
-  before_each(function() df.reset() end)
-
   it('says what to write: ipairs(x), a < b, two dtypes, two graphs', function()
     local x = float32{ { 1, 2 }, { 3, 4 } }
     local rows = 0

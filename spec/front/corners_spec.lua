@@ -3,8 +3,6 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local same, near, message_of = support.same, support.near, support.message_of
 
-before_each(df.reset)
-
 describe('at a corner', function()
   it('the sigmoid cross entropy has its slope and its curvature where the logits are 0', function()
     local x = df.placeholder('float32', { 3 })

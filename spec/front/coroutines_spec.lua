@@ -30,8 +30,6 @@ local function at_rest()
 end
 
 describe('in a coroutine', function()
-  before_each(df.reset)
-
   for _, place in ipairs(places) do
     it('a yield out of ' .. place[1] .. ' is an error that unwinds', function()
       local co = coroutine.create(function() return place[2](coroutine.yield) end)

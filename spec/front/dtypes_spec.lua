@@ -9,8 +9,6 @@ local LIMITS = {
 }
 
 describe('dtypes', function()
-  before_each(function() df.reset() end)
-
   it('hold their smallest and largest number, alone and in arrays, through constants, feeds and fetches', function()
     for dtype, limits in pairs(LIMITS) do
       local t = df.tensor(limits, dtype)

@@ -9,8 +9,6 @@ local function value(v)
 end
 
 describe('arithmetic of Tensors', function()
-  before_each(df.reset)
-
   it('gives the same the first time, the second and ever after, whatever came between', function()
     local a, b = df.tensor({ { 1.5, -2 }, { 3, 4.25 } }, 'float32'), df.tensor({ { 2, 7 }, { -1, 0.5 } }, 'float32')
     local i, s = df.tensor({ 3, -4, 5 }, 'int32'), df.tensor{ 'x', 'yz' }

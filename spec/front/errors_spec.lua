@@ -17,8 +17,6 @@ local function here(offset)
 end
 
 describe('an error', function()
-  before_each(df.reset)
-
   it('while building is a table with a code, a message and the line', function()
     local e = caught(function()
       local sum = df.ones({ 2, 3 }) + df.ones({ 4 })

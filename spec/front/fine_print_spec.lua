@@ -13,8 +13,6 @@ local function failure(fn, ...)
 end
 
 describe('the fine print', function()
-  before_each(function() df.reset() end)
-
   it('of dtypes: indices, axes and sizes are int32 whatever they index', function()
     local x = float32{ { 1, 2, 3 }, { 4, 5, 6 } }
     assert.equal('float32', x:gather(1).dtype)
@@ -358,8 +356,6 @@ describe('the fine print', function()
 end)
 
 describe('the tables of the contract', function()
-  before_each(function() df.reset() end)
-
   it('scopes and names of loops begin the names of what is built in them', function()
     local x = df.name_scope('a', function() return df.name_scope('b', function() return int32(1) + 1 end) end)
     assert.matches('^a/b/Add', x.name)

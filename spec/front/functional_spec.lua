@@ -4,8 +4,6 @@ local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of
 
 describe('map_fn', function()
-  before_each(df.reset)
-
   it('applies a function to each row, and calls it once', function()
     local calls = 0
     local y = df.map_fn(function(row) calls = calls + 1 return row * 2 + 1 end, df.constant({ { 1.0, 2.0 }, { 3.0, 4.0 } }))
@@ -66,10 +64,7 @@ end)
 
 describe('foldl, foldr and scan', function()
   local x
-  before_each(function()
-    df.reset()
-    x = df.constant({ 1.0, 2.0, 3.0 })
-  end)
+  before_each(function() x = df.constant({ 1.0, 2.0, 3.0 }) end)
   local function minus(a, e) return a - e end
 
   it('fold from the left and from the right', function()
@@ -99,8 +94,6 @@ describe('foldl, foldr and scan', function()
 end)
 
 describe('custom_gradient', function()
-  before_each(df.reset)
-
   it('uses the inner function for the gradient', function()
     local clip = df.custom_gradient(function(x) return df.identity(x), function(dy) return df.clip_by_value(dy, -1, 1) end end)
     local x = df.constant({ 1.0, 2.0 })
@@ -138,8 +131,6 @@ describe('custom_gradient', function()
 end)
 
 describe('gradients', function()
-  before_each(df.reset)
-
   it('has the structure of xs', function()
     local x, y = df.constant(2.0), df.constant(3.0)
     near(df.run(df.gradients(x * y, { a = x, b = { y } })), { a = 3, b = { 2 } })
@@ -184,7 +175,6 @@ end)
 describe('derivatives by composition', function()
   local x, y
   before_each(function()
-    df.reset()
     x = df.constant({ 1.0, 2.0 })
     y = x * x * x[0]
   end)
@@ -226,8 +216,6 @@ describe('derivatives by composition', function()
 end)
 
 describe('the dtypes of what map_fn gives', function()
-  before_each(df.reset)
-
   it('have an entry for each thing that the function returns, and for nothing else', function()
     local xs = df.float32{ 1, 2, 3 }
     local function both(x) return { a = x * 2, b = df.cast(x, 'int32') } end
@@ -242,8 +230,6 @@ describe('the dtypes of what map_fn gives', function()
 end)
 
 describe('an accumulator whose shape changes', function()
-  before_each(df.reset)
-
   it('is what shape_invariants says, in foldl, foldr and scan', function()
     local function join(a, x) return df.concat({ a, df.expand_dims(x, 0) }, 0) end
     local xs = df.float32{ 1, 2, 3 }

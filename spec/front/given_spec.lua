@@ -4,8 +4,6 @@ local support = require 'spec.support'
 local message_of = support.message_of
 
 describe('what is given', function()
-  before_each(function() df.reset() end)
-
   it('is the name of what comes out, of functions that are made of several ops, too', function()
     local x, m = df.float32{ 1, 2, 3 } * 1, df.float32{ { 4, 1 }, { 1, 3 } } + 0
     local picture, seed = df.ones{ 3, 4, 3 }, { 1, 2 }

@@ -13,8 +13,6 @@ local function refused(fn, ...)
 end
 
 describe('a name', function()
-  before_each(function() df.reset() end)
-
   it('is made from the type, with a number from the second on', function()
     local a, b = df.constant(1), df.constant(2)
     assert.are.equal('Const:0', a.name)
@@ -60,8 +58,6 @@ describe('a name', function()
 end)
 
 describe('what is known while a graph is built', function()
-  before_each(function() df.reset() end)
-
   it('goes through shape arithmetic', function()
     local x = df.zeros { 4, 6 }
     local n = df.size(x)
@@ -92,8 +88,6 @@ describe('what is known while a graph is built', function()
 end)
 
 describe('a control dependency', function()
-  before_each(function() df.reset() end)
-
   it('makes one thing wait for another', function()
     local v = df.Variable(df.int32(1))
     local set = v:assign(5)
@@ -136,8 +130,6 @@ describe('a control dependency', function()
 end)
 
 describe('building', function()
-  before_each(function() df.reset() end)
-
   it('refuses inputs of two dtypes and names both', function()
     refused(function() return df.add(df.float32(1), df.int32(1)) end, 'float32', 'int32')
   end)

@@ -7,7 +7,6 @@ local near, same = support.near, support.same
 describe('an op that is built again after a run', function()
   local g, v, x
   before_each(function()
-    df.reset()
     g = df.default_graph()
     v, x = df.Variable(0.0), df.placeholder('float32', {})
     df.run(v)

@@ -3,8 +3,6 @@ local df = require 'dflow'
 local unpack = table.unpack or unpack
 
 describe('a table that dflow gives', function()
-  before_each(function() df.reset() end)
-
   local function half(x) return ('%s'):format(tostring(x)) end       -- 0.5 is written alike in both Luas
 
   it('is printed as what it holds', function()

@@ -7,8 +7,6 @@ local near, same, message_of = support.near, support.same, support.message_of
 local has_integers = math.type ~= nil
 
 describe('an Output', function()
-  before_each(df.reset)
-
   it('is the same Lua object at each mention, so it can be a table key', function()
     local x = df.constant({ 1.0, 2.0 }, nil, nil)
     local y = x * 2
@@ -67,8 +65,6 @@ describe('an Output', function()
 end)
 
 describe('a number', function()
-  before_each(df.reset)
-
   it('takes the dtype of the operand beside it', function()
     assert.equal('int64', (df.int64(1) + 1).dtype)
     assert.equal('float64', (2 * df.float64(1)).dtype)
@@ -118,8 +114,6 @@ describe('a number', function()
 end)
 
 describe('operators', function()
-  before_each(df.reset)
-
   it('are elementwise and broadcast', function()
     local x = df.constant({ { 1.0, 2.0 }, { 3.0, 4.0 } })
     local y = df.constant({ 10.0, 20.0 })
@@ -188,8 +182,6 @@ describe('operators', function()
 end)
 
 describe('an op', function()
-  before_each(df.reset)
-
   it('is a function and a method', function()
     local x = df.constant({ { 1.0, 2.0 }, { 3.0, 4.0 } })
     near(df.run(x:matmul(x)), df.run(df.matmul(x, x)))
@@ -242,8 +234,6 @@ describe('an op', function()
 end)
 
 describe('df.dim', function()
-  before_each(df.reset)
-
   it('is a constant where the dimension is known, and an op where it is not', function()
     local x = df.placeholder('float32', { -1, 3 })
     assert.equal('Const', df.dim(x, 1).op.type)
@@ -347,7 +337,6 @@ describe('memory', function()
   end)
 
   it('of temporaries does not grow: the collector knows of tensor bytes', function()
-    df.reset()
     local x = df.zeros({ 256, 1024 }) + df.placeholder_with_default(1.0, {})
     for _ = 1, 20 do df.run(x) end
     collectgarbage()

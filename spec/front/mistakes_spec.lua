@@ -466,10 +466,7 @@ describe('a beginner\'s mistake', function()
     end
   end
 
-  before_each(function()
-    df.reset()
-    quote.read_line = reader
-  end)
+  before_each(function() quote.read_line = reader end)
   after_each(function() quote.read_line = nil end)
 
   it('is never silent, and most errors say what is wrong, where and how it is mended', function()

@@ -9,8 +9,6 @@ local function message_of(fn, ...)
 end
 
 describe('a call that is wrong', function()
-  before_each(df.reset)
-
   it('with a dot for a colon says so', function()
     local x, v = df.placeholder('float32', { 3 }), df.Variable(df.ones { 3 })
     assert.matches('x:eval', message_of(function() return x.eval { [x] = { 1, 2, 3 } } end))
@@ -107,8 +105,6 @@ describe('every function of the module, called with nothing or with the wrong ki
 end)
 
 describe('v:load', function()
-  before_each(df.reset)
-
   it('sets the value, and builds and plans nothing', function()
     local v, w = df.Variable(df.zeros { 2 }), df.Variable(df.int32(1))
     df.run { v, w }

@@ -8,8 +8,6 @@ local message_of = support.message_of
 local upvalue
 
 describe('a name of Lua', function()
-  before_each(df.reset)
-
   it('is that of a local, an upvalue or a field that holds the output', function()
     local first = df.float32(1) + 2
     upvalue = df.float32(1) * 2

@@ -4,8 +4,6 @@ local support = require 'spec.support'
 local message_of = support.message_of
 
 describe('a field or method that is not there', function()
-  before_each(df.reset)
-
   it('is said of everything that has methods, with what is near', function()
     local v = df.Variable(1.0)
     local pipeline = df.data.pipeline(df.tensor{ 1, 2 })
@@ -61,8 +59,6 @@ describe('a field or method that is not there', function()
 end)
 
 describe('a value', function()
-  before_each(df.reset)
-
   it('is asked for where an Output, a Variable or a list of them is given', function()
     local x, v = df.float32{ 1, 2 }, df.Variable(1.0)
     for _, what in ipairs{ x, v, { x, x }, { 1, x }, { { 1, 2 }, x } } do
@@ -109,7 +105,6 @@ describe('two Tensors', function()
 end)
 
 describe('a shape', function()
-  before_each(df.reset)
   local function places()
     return df.zeros{ 2, 3 }, df.tensor{ { 1, 2, 3 }, { 4, 5, 6 } }, df.Variable(df.zeros{ 2, 3 }), df.placeholder('float32', { 2, 3 })
   end

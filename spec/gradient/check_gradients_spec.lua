@@ -5,10 +5,7 @@ local near, message_of = support.near, support.message_of
 
 describe('check_gradients', function()
   local x
-  before_each(function()
-    df.reset()
-    x = df.constant({ 1.0, 2.0 }, 'float64')
-  end)
+  before_each(function() x = df.constant({ 1.0, 2.0 }, 'float64') end)
 
   it('is true where gradients agree with finite differences, for orders 1 and 2', function()
     assert.is_true(df.check_gradients(df.tanh(x) * x:reduce_sum(), x, { order = 2 }))
@@ -159,8 +156,6 @@ describe('check_gradients', function()
 end)
 
 describe('checkpoint', function()
-  before_each(df.reset)
-
   it('gives the values and gradients of the function, also of what it captures', function()
     local x, w = df.constant({ 1.0, 2.0 }, 'float64'), df.Variable({ 0.5, 1.5 }, { dtype = 'float64' })
     local function plain(a) return df.tanh(a * w) * x end

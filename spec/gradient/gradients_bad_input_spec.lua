@@ -11,13 +11,11 @@ local function trips(n, body, x, opts)
 end
 
 describe('a gradient that does not exist', function()
-  before_each(function() df.reset() end)
-
   it('for want of an op\'s gradient names the op, its line and the way', function()
     local x = df.constant({ 2, 1, 2 }, 'float64')
     local v, i = df.unique(x * 2)
-    fails(df.reduce_sum(df.gather(df.sin(v), i)), x, 'op Unique %(`Unique`%) has no gradient', 'spec.lua:18',
-          'from y to x: `Sum` %(.-spec.lua:19%) ← `GatherV2` ← `Sin` ← `Unique` %(.-spec.lua:18%) ← `Mul` ← `Const` %(.-spec.lua:17%)')
+    fails(df.reduce_sum(df.gather(df.sin(v), i)), x, 'op Unique %(`Unique`%) has no gradient', 'spec.lua:16',
+          'from y to x: `Sum` %(.-spec.lua:17%) ← `GatherV2` ← `Sin` ← `Unique` %(.-spec.lua:16%) ← `Mul` ← `Const` %(.-spec.lua:15%)')
   end)
   it('is no silent zero where a scatter to a variable gives its new value', function()
     local w, x = df.Variable(df.float64{ 1, 2, 3 }), df.float64{ 1, 2 }

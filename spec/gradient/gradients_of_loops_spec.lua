@@ -22,8 +22,6 @@ local function slope(f, x, h) h = h or 1e-5 return (f(x + h) - f(x - h)) / (2 * 
 local function curve(f, x, h) h = h or 1e-4 return (f(x + h) - 2 * f(x) + f(x - h)) / (h * h) end
 
 describe('the gradient of a while_loop', function()
-  before_each(function() df.reset() end)
-
   it('leaves what has to run first to the nodes that are made after it', function()
     local v, x = df.Variable(0.0), F(2)
     local loops = { df.while_loop(function(u) return u:lt(100) end, function(u) return u * u end, { x }), (trips(3, function(_, u) return u * u end, x)) }
@@ -229,8 +227,6 @@ describe('the gradient of a while_loop', function()
 end)
 
 describe('gradients called inside a body', function()
-  before_each(function() df.reset() end)
-
   it('make Newton\'s method', function()
     local y = trips(20, function(_, u) local f = u * u - 2 return u - f / grad(f, u) end, F(1))
     near(df.run(y), math.sqrt(2))
@@ -258,8 +254,6 @@ describe('gradients called inside a body', function()
 end)
 
 describe('gradients of loops within loops', function()
-  before_each(function() df.reset() end)
-
   it('are 8 for a doubling in a doubling', function()
     local x = F(1)
     local y = df.while_loop(function(u) return u:lt(2) end, function(u)
@@ -314,8 +308,6 @@ describe('gradients of loops within loops', function()
 end)
 
 describe('gradients of conds', function()
-  before_each(function() df.reset() end)
-
   it('are those of the branch that is taken, to the third order', function()
     local p, x = df.placeholder('bool', {}), F(2)
     local y = df.cond(p, function() return x * x * x end, function() return x * 5 end)
@@ -380,8 +372,6 @@ describe('gradients of conds', function()
 end)
 
 describe('gradients through a TensorArray', function()
-  before_each(function() df.reset() end)
-
   it('of write and read, unstack and stack, gather and scatter, split and concat', function()
     local x = df.constant({ 1, 2, 3 }, 'float64')
     local s = F(2)
@@ -442,8 +432,6 @@ describe('gradients through a TensorArray', function()
 end)
 
 describe('gradients of map_fn, foldl, foldr and scan', function()
-  before_each(function() df.reset() end)
-
   it('of a fold of three matrix products are 243, 486 and 486', function()
     local x = F(1)
     local A = df.ones({ 3, 3 }, { dtype = 'float64' })
@@ -473,8 +461,6 @@ describe('gradients of map_fn, foldl, foldr and scan', function()
 end)
 
 describe('sparse gradients in loops and conds', function()
-  before_each(function() df.reset() end)
-
   it('of rows that a loop doubles ten times are 1024', function()
     local x = df.constant({ 1, 1 }, 'float64')
     local v = trips(10, function(_, u) return u * 2 end, df.gather(x, { 0, 1 }))
@@ -503,7 +489,6 @@ describe('sparse gradients in loops and conds', function()
 end)
 
 describe('custom gradients in loops', function()
-  before_each(function() df.reset() end)
   it('use the values of their own iteration, to the second order', function()
     local f = df.custom_gradient(function(x) local y = df.exp(x) return y * x, function(dy) return dy * (y * x + y) end end)
     local function plain(v) for _ = 1, 3 do v = math.exp(v) * v * 0.5 end return v end

@@ -16,8 +16,6 @@ local function line() return debug.getinfo(2, 'l').currentline end
 local function gradient(...) local g = df.gradients(...) return g end
 
 describe('gradients', function()
-  before_each(function() df.reset() end)
-
   it('of a value by itself is one', function()
     local x = df.float32(3)
     near(df.run(gradient(x, x)), 1)
@@ -164,8 +162,6 @@ describe('gradients', function()
 end)
 
 describe('sparse gradients', function()
-  before_each(function() df.reset() end)
-
   it('of a gather are IndexedSlices, and add up where a row was gathered twice', function()
     local x = df.Variable(df.constant({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, 'float32'))
     local g = gradient(df.reduce_sum(df.gather(x, { 2, 0, 2 }) * 3), x)
@@ -204,8 +200,6 @@ describe('sparse gradients', function()
 end)
 
 describe('a custom gradient', function()
-  before_each(function() df.reset() end)
-
   it('replaces that of what the function computes', function()
     local f = df.custom_gradient(function(x) return x * x, function(dy) return dy * 100 end end)
     local x = df.float32(3)
@@ -230,8 +224,6 @@ describe('a custom gradient', function()
 end)
 
 describe('a gradient that does not exist', function()
-  before_each(function() df.reset() end)
-
   it('because y does not depend on x names x, its line, and says so', function()
     local y, at
     local x = df.float32(1)
@@ -274,7 +266,6 @@ describe('a gradient that does not exist', function()
 end)
 
 describe('a loop with back_prop = false', function()
-  before_each(df.reset)
   local function thrice(x, w, opts)
     local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, y) return i + 1, y * w end, { df.int32(0), x }, opts)
     return y

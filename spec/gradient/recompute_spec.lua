@@ -52,8 +52,6 @@ end
 local host_it = require('spec.support').host_it(it, pending)
 
 describe("a loop with save = 'recompute'", function()
-  before_each(function() df.reset() end)
-
   it('has the gradients of the same loop with save = keep, for any number of trips', function()
     for n = 0, 17 do
       same(function(save)
@@ -279,8 +277,6 @@ describe("a loop with save = 'recompute'", function()
 end)
 
 describe('df.checkpoint', function()
-  before_each(function() df.reset() end)
-
   it('may draw and assign in loops and branches inside it, which happens once', function()
     local x, n = F(1.5), df.Variable(F(0))
     local function noisy(a)
@@ -380,8 +376,6 @@ describe('random programs', function()
 end)
 
 describe('a function called in a loop with save = "recompute"', function()
-  before_each(function() df.reset() end)
-
   local function slope(save, body)
     local f = df.func('f', { 'float64' }, body, { returns = { 'float64' } })
     local x = df.placeholder('float64', {})

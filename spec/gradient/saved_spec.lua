@@ -17,8 +17,6 @@ local function ops(loop, how)
 end
 
 describe('df.saved', function()
-  before_each(function() df.reset() end)
-
   it('lists per loop what each trip saves, its line, its bytes and the op whose gradient wants it', function()
     local x, w = df.placeholder('float32', { 4, 8 }), df.Variable(df.ones { 8, 8 })
     local y = trips('keep', 5, function(_, u) return df.erf(df.matmul(u, w)) end, x)

@@ -30,8 +30,6 @@ local function types_of(o)
 end
 
 describe('a copied graph', function()
-  before_each(df.reset)
-
   it('has the nodes of the first under the same names, and grows alone', function()
     local x = df.constant({ 1.0, 2.0 }, 'float64')
     local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * x end, { df.int32(0), x }, { name = 'grow' })
@@ -70,8 +68,6 @@ describe('a copied graph', function()
 end)
 
 describe('an unrolled graph', function()
-  before_each(df.reset)
-
   it('has the value of the run without loops and conds', function()
     local p, n = df.placeholder('float64', {}), df.placeholder('int32', {})
     local _, y = df.while_loop(function(i) return i:lt(n) end, function(i, v)

@@ -7,7 +7,6 @@ local cond, gradients = df.cond, df.gradients
 describe('cond', function()
   local p, x
   before_each(function()
-    df.reset()
     p = df.placeholder('bool', {}, 'p')
     x = df.constant(3.0)
   end)
@@ -107,8 +106,6 @@ describe('cond', function()
 end)
 
 describe('case', function()
-  before_each(df.reset)
-
   it('runs the function of the first true predicate, or the default', function()
     local i = df.placeholder('int32', {})
     local y = df.case{ { i:lt(0), function() return -1.0 end }, { i:lt(10), function() return df.float32(i) end },
@@ -165,8 +162,6 @@ describe('case', function()
 end)
 
 describe('switch_case', function()
-  before_each(df.reset)
-
   it('runs function number i, the default or the last one for other numbers', function()
     local i = df.placeholder('int32', {})
     local list = {}

@@ -15,8 +15,6 @@ end
 local function line() return debug.getinfo(2, 'l').currentline end
 
 describe('cond', function()
-  before_each(function() df.reset() end)
-
   it('runs the branch that the predicate names', function()
     local p, x = df.placeholder('bool', {}), df.float32(3)
     local y = df.cond(p, function() return x * 2 end, function() return x - 1 end)
@@ -93,7 +91,6 @@ describe('cond', function()
 end)
 
 describe('case and switch_case', function()
-  before_each(function() df.reset() end)
   it('take the first predicate that holds, or the default', function()
     local x = df.placeholder('float32', {})
     local y = df.case { { x:lt(0), function() return df.float32(-1) end }, { x:lt(10), function() return x end },
@@ -108,8 +105,6 @@ describe('case and switch_case', function()
 end)
 
 describe('while_loop', function()
-  before_each(function() df.reset() end)
-
   it('repeats its body while the predicate holds', function()
     local i, s = df.while_loop(function(i) return i:lt(10) end, function(i, s) return i + 1, s + i end, { df.int32(0), df.int32(0) })
     near(df.run({ i, s }), { 10, 45 })
@@ -260,8 +255,6 @@ describe('while_loop', function()
 end)
 
 describe('side effects in a body', function()
-  before_each(function() df.reset() end)
-
   it('happen once a trip, whether or not an output depends on them', function()
     local v = df.Variable(df.int32(0))
     local i = trips(5, function(_, x) v:assign_add(2) return x end, df.int32(0))

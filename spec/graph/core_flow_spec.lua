@@ -7,10 +7,7 @@ local unpack = table.unpack or unpack
 
 describe('the calls that build', function()
   local g
-  before_each(function()
-    df.reset()
-    g = df.default_graph()
-  end)
+  before_each(function() g = df.default_graph() end)
 
   --- The error's code, a space, and its message.
   local function refused(fn, ...)

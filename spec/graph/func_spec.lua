@@ -39,8 +39,6 @@ describe('a function that many graphs have called', function()
 end)
 
 describe('a graph function', function()
-  before_each(df.reset)
-
   it('calls itself', function()
     local fib = fibonacci()
     assert.are.equal(610, df.run(fib(15)))
@@ -243,8 +241,6 @@ describe('a graph function', function()
 end)
 
 describe('the gradient of a graph function', function()
-  before_each(df.reset)
-
   it('goes through a recursion, to arguments and what it uses of the outside', function()
     local w, x = df.Variable(0.5, { dtype = 'float64' }), df.placeholder('float64', {})
     local c = df.placeholder('float64', {})

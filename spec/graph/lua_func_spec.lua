@@ -5,8 +5,6 @@ local near = require('spec.support').near
 local fails = require('spec.support').says
 
 describe('a Lua function as an op', function()
-  before_each(df.reset)
-
   it('gets numbers for scalars and Tensors for others, and gives values', function()
     local seen
     local function fn(a, b, p, s, t)

@@ -57,7 +57,6 @@ describe('names of nodes', function()
   end
 
   it('count the nodes of a type in a scope, from none', function()
-    df.reset()
     local x = df.placeholder('float32', {}, 'x0')
     local names = {}
     for i = 1, 4 do names[i] = df.neg(x).name end
@@ -79,7 +78,6 @@ describe('names of nodes', function()
   end)
 
   it('are found however many there are', function()
-    df.reset()
     local x, nodes = df.placeholder('float32', {}), {}
     for i = 1, 3000 do nodes[i] = df.neg(x, { name = 'n' .. i * 7 % 3001 }) end
     for i = 1, 3000 do

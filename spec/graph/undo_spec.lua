@@ -6,7 +6,6 @@ local same, message_of = support.same, support.message_of
 describe('a construct that fails while it is built', function()
   local x, y, w, i0, p, six
   before_each(function()
-    df.reset()
     x = df.placeholder('float32', { -1 }, 'x')
     w = df.Variable(2.0, { name = 'w' })
     i0, p = df.int32(0), df.constant(true)

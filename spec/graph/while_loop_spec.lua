@@ -11,8 +11,6 @@ local function count(n, opts)
 end
 
 describe('while_loop', function()
-  before_each(df.reset)
-
   it('says how deep it is nested where Lua can call no deeper', function()
     local function nested(d)
       if d == 0 then return df.int32(1) end

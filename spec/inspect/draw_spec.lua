@@ -165,8 +165,6 @@ end
 
 -- ---- the forms --------------------------------------------------------------------------------------------------------
 describe('the let-form of a graph', function()
-  before_each(df.reset)
-
   it('has a typed line for each node, after those it needs', function()
     local x = df.placeholder('float32', { -1, 3 }, 'x')
     local w = df.placeholder('float32', { 3, 2 }, 'w')
@@ -390,8 +388,6 @@ in cond/Merge]], drawn((choice())))
 end)
 
 describe('the picture of a graph on several devices', function()
-  before_each(df.reset)
-
   --- A loop over two devices.
   local function cut_loop()
     local x = df.placeholder('float32', { 2, 2 }, 'x')
@@ -429,8 +425,6 @@ describe('the picture of a graph on several devices', function()
 end)
 
 describe('the tree of a graph', function()
-  before_each(df.reset)
-
   it('has boxes within boxes and a line for each node', function()
     assert.are.equal([[
 cond/Merge
@@ -457,8 +451,6 @@ cond/Merge
 end)
 
 describe('the graph for Graphviz', function()
-  before_each(df.reset)
-
   it('has a node for each op, a cluster for each cond and branch, and an edge for each value', function()
     local dot = drawn(choice(), { as = 'dot' })
     assert.is_truthy(dot:find('^digraph dflow {\n') and dot:find('\n}$'))
@@ -484,8 +476,6 @@ describe('the graph for Graphviz', function()
 end)
 
 describe('the picture of a graph', function()
-  before_each(df.reset)
-
   it('is an SVG without scripts or references that is light or dark as the system is', function()
     local svg = drawn((loop()), { as = 'svg' })
     local list = elements(svg)
@@ -583,7 +573,6 @@ end)
 
 describe('df.draw', function()
   it('says which forms and stages there are', function()
-    df.reset()
     local x = df.float32(1)
     for opts, message in pairs{ [{ as = 'png' }] = "'tree', 'let', 'dot' or 'svg', not the string \"png\"",
                                 [{ at = 'end' }] = "'lowered', 'gradient' or 'partitioned', not the string \"end\"", [{ form = 'svg' }] = 'form' } do
@@ -606,7 +595,6 @@ describe('df.draw', function()
   end)
 
   it('draws what is being built, beside what was given up', function()
-    df.reset()
     local x = df.placeholder('float32', {}, 'x')
     pcall(df.while_loop, function(i) return i:lt(3) end, function() error 'no' end, { df.int32(0) })
     pcall(df.while_loop, function() error 'no' end, function() error 'no' end, { df.int32(0) })
@@ -750,8 +738,6 @@ describe('df.draw', function()
 end)
 
 describe('a picture of much', function()
-  before_each(df.reset)
-
   --- A network of layers with the step that trains it.
   local function network(blocks)
     local ids = df.placeholder('int32', { -1, 8 }, { name = 'ids' })

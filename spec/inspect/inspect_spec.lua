@@ -147,7 +147,6 @@ describe('a run in the background', function()
   end)
 
   it('is stepped by live nodes, by iterations and by frames', function()
-    df.reset()
     local i = df.while_loop(function(i) return i:lt(df.int32(4)) end, function(i)
       local j = df.while_loop(function(j) return j:lt(df.int32(3)) end, function(j) return j + 1 end, { df.int32(0) })
       return i + j - 2
@@ -196,7 +195,6 @@ describe('a run in the background', function()
   end)
 
   it('stops where a NaN is made, even by the last node of all', function()
-    df.reset()
     local x = df.placeholder('float32', {})
     local y = df.log(x) + 1
     local h = df.start(y, { [x] = -1 }, { paused = true })
@@ -214,7 +212,6 @@ describe('a run in the background', function()
   end)
 
   it('stops where a NaN is made, and not where it is brought to another device', function()
-    df.reset()
     local x = df.placeholder('float32', {})
     local y = df.device('cpu:0', function() return df.device('sim:0', function() return df.log(x) end) + 1 end)
     local h = df.Session{ devices = { 'cpu:0', 'sim:0' } }:start(y, { [x] = -1 }, { paused = true })
@@ -298,7 +295,6 @@ describe('a run in the background', function()
   end)
 
   it('stops once at an iteration alone, when it begins', function()
-    df.reset()
     local _, x = df.while_loop(function(i) return i:lt(df.int32(100)) end, function(i, x) return i + 1, x * 1.5 end, { df.int32(0), df.float32(1) })
     for _, spec in ipairs{ { iteration = 3 }, { frame = 'while:3' }, { frame = 'while', iteration = 3 } } do
       local h = df.start(x, nil, { paused = true })
@@ -315,7 +311,6 @@ describe('a run in the background', function()
   end)
 
   it('has no frames, and no ledger, when it ends meanwhile; any other error is raised', function()
-    df.reset()
     local core = require 'dflow.backend'
     local h = df.start(df.float32(1) + 1, nil, { paused = true })
     h:settle()
@@ -338,7 +333,6 @@ describe('a run in the background', function()
   end)
 
   it('steps by whole numbers, and knows which conditions a breakpoint has', function()
-    df.reset()
     local i, x = df.while_loop(function(i) return i:lt(df.int32(9)) end, function(i, x)
       return i + 1, df.cond(i:gt(4), function() return x * 0.5 end, function() return x * 2 end)
     end, { df.int32(0), df.float32(1) })
@@ -370,7 +364,6 @@ describe('a run in the background', function()
   end)
 
   it('knows frames by their numbers alone', function()
-    df.reset()
     local _, x = df.while_loop(function(i) return i:lt(df.int32(9)) end, function(i, x) return i + 1, x * 1.5 end, { df.int32(0), df.float32(1) })
     local h = df.start(x, nil, { paused = true })
     h:break_at{ iteration = 2 }
@@ -386,7 +379,6 @@ describe('a run in the background', function()
   end)
 
   it('lists TensorArrays and saved values with their depth and bytes', function()
-    df.reset()
     local x = df.placeholder('float32', {})
     local _, y = df.while_loop(function(i) return i:lt(df.int32(100)) end, function(i, y) return i + 1, df.sin(y * x) end, { df.int32(0), df.float32(1) })
     local h = df.start(df.gradients(y, x), { [x] = 0.5 }, { paused = true })

@@ -149,7 +149,6 @@ describe('the ledger of a run', function()
   end)
 
   it('is balanced by kernels on workers, queues that wait and functions that call themselves', function()
-    df.reset()
     local w = df.random_normal({ 96, 96 }, { seed = 3 }) * 0.05
     local outs = {}
     for k = 1, 3 do

@@ -26,7 +26,7 @@ local function many_frames(n)
     local j = df.while_loop(function(j) return j:lt(df.int32(1000000)) end, function(j) return j + 1 end, { i })
     return i + 1, a + df.cast(j, 'float32')
   end, { df.int32(0), df.float32(0) }, { parallel_iterations = n, back_prop = false })
-  local h = df.start(a, nil, { paused = true })
+  local h = df.Session():start(a, nil, { paused = true })
   h:settle()
   h:resume()
   while h:stats().frames <= n do h:settle(0.005) end
@@ -121,7 +121,6 @@ describe('a run of a million live iterations', function()
   end
 
   it('is paused without a look at each', function()
-    df.reset()
     local n = 6000000
     local _, x = df.while_loop(function(i) return i:lt(df.int32(n)) end, function(i, x)
       for k = 1, 12 do x = k % 2 == 0 and x * 0.9 or x + 0.1 end      -- slower than counting, so the count runs ahead

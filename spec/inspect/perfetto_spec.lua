@@ -52,8 +52,6 @@ local function loop(n)
 end
 
 describe('run.pftrace', function()
-  before_each(function() df.reset() end)
-
   require('spec.support').ordered_it(it, pending)('has a track for the loop, lanes for its iterations, nested slices and arrows', function()
     local path = os.tmpname() .. '.pftrace'
     local _, x = loop(6)
@@ -99,7 +97,6 @@ end)
 
 describe('the report page', function()
   it('has the values that tokens made', function()
-    df.reset()
     local path = os.tmpname() .. '.html'
     local _, x = loop(5)
     df.run(x + 0.5, nil, { report = path })

@@ -123,7 +123,6 @@ describe('a picture', function()
   end
 
   it('is cut where it is long', function()
-    df.reset()
     for _, lines in ipairs{ 1, 2, 5, 12 } do
       pages.same(('draw/cut.%d.txt'):format(lines), df.draw(graphs.nested(), { lines = lines, source = false }) .. '\n'
         .. df.draw(graphs.nested(), { lines = lines, source = false, as = 'tree' }) .. '\n')

@@ -14,8 +14,6 @@ local function failing()
 end
 
 describe('a run that failed and remains', function()
-  before_each(function() df.reset() end)
-
   local function run(opts)
     local h = df.start(failing(), nil, opts or { remains = true })
     assert.is_false((pcall(h.wait, h)))
@@ -73,8 +71,6 @@ describe('a run that failed and remains', function()
 end)
 
 describe('a run that ended well and remains', function()
-  before_each(function() df.reset() end)
-
   it('has its values at the top level, and those of ended iterations that it was told to keep', function()
     local y = df.float32{ 1, 2 } * 3
     local i, x = df.while_loop(function(i) return i:lt(4) end, function(i, x) return i + 1, x * 2 end, { df.int32(0), df.float32(1) })

@@ -113,7 +113,6 @@ describe('a profile', function()
   end)
 
   host_it('counts a time in which workers had something as covered', function()
-    df.reset()
     local x = df.random_uniform({ 400, 400 }, { seed = 1 })
     local list = {}
     for i = 1, 6 do list[i] = df.matmul(x, x * i):reduce_sum() end
@@ -128,7 +127,6 @@ describe('a profile', function()
   end)
 
   it('cuts a long name at its beginning', function()
-    df.reset()
     local name = ('long_'):rep(20) .. 'end'
     local h = logged(df.while_loop(function(i) return i:lt(df.int32(3)) end, function(i) return i + 1 end, { df.int32(0) }, { name = name }))
     assert.matches('\n<[long_]+_end +%d', profile.text({ h }, 1))
@@ -193,7 +191,6 @@ describe('how many trips a loop makes', function()
   end
 
   it('is known where a counter is compared with what stays the same', function()
-    df.reset()
     local n, list = df.placeholder('int32', {}), df.placeholder('int32', { -1 })
     local captured, computed = df.int32(500), df.reduce_sum(list)
     assert.equal(1000, known(loop(function(i) return i:lt(1000) end)))
@@ -207,7 +204,6 @@ describe('how many trips a loop makes', function()
   end)
 
   it('is known of maximum_iterations, which may be fed, too', function()
-    df.reset()
     local n = df.placeholder('int32', {})
     assert.equal(777, known(loop(function(i) return i:ge(0) end, { maximum_iterations = 777 })))
     assert.equal(400, known(loop(function(i) return i:lt(400) end, { maximum_iterations = 777 })))
@@ -215,14 +211,12 @@ describe('how many trips a loop makes', function()
   end)
 
   it('is that of the outer one of nested loops', function()
-    df.reset()
     assert.equal(100, known((df.while_loop(function(i) return i:lt(100) end, function(i, s)
       return i + 1, s + loop(function(j) return j:lt(50) end)
     end, { df.int32(0), df.int32(0) }))))
   end)
 
   it('is not known where the predicate does not tell', function()
-    df.reset()
     assert.is_false(known(loop(function(i) return i:ge(0) end)))
     assert.is_false(known(loop(function(i) return i:lt(100000) end, nil, function(i) return i * 2 - i + 1 end)))
     assert.is_false(known(loop(function(i) return i:gt(0) end, nil, function(i) return i * 0.999 end, df.float32(1000))))
@@ -233,7 +227,6 @@ describe('how many trips a loop makes', function()
   end)
 
   it('is known of a gradient\'s loop, and of an imported one', function()
-    df.reset()
     local x = df.placeholder('float32', {})
     local _, y = df.while_loop(function(i) return i:lt(60) end, function(i, y) return i + 1, y * x end, { df.int32(0), df.float32(1) }, { name = 'forward' })
     local h = df.start(df.gradients(y, x), { [x] = 1 }, { paused = true })

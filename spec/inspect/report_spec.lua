@@ -57,7 +57,6 @@ describe('a report', function()
   end)
 
   it('that cannot be written is refused before the run', function()
-    df.reset()
     local v = df.Variable(df.float32(1))
     local ok, err = pcall(df.run, v:assign_add(1), nil, { report = '/nowhere/at/all/run.html' })
     assert.is_false(ok)
@@ -217,7 +216,6 @@ describe('a report in a browser', function()
   end)
 
   it('opens the closed boxes of a large model by a click, and Escape leads out again', function()
-    df.reset()
     local x = df.placeholder('float32', { 4, 8 })
     local y, net = x, {}
     for i = 1, 8 do net[i] = df.nn.Dense(8, { activation = 'tanh' }) end
@@ -368,7 +366,6 @@ describe('a report in a browser', function()
   end)
 
   it('says why a run failed, and where: the message, the node, its iteration and its Lua line', function()
-    df.reset()
     local _, x = df.while_loop(function(i) return i:lt(df.int32(10)) end, function(i, x)
       return i + 1, x + df.floor_div(df.int32(60), df.int32(5) - i)      -- HERE
     end, { df.int32(0), df.int32(0) }, { name = 'count' })
@@ -386,7 +383,6 @@ describe('a report in a browser', function()
   end)
 
   it('of a run that was cancelled, or ran out of time, says so', function()
-    df.reset()
     local endless = df.while_loop(function(i) return i:ge(0) end, function(i) return i * 1 end, { df.int32(0) })
     local _, err = open(endless, nil, { timeout = 0.05, log = 5000 })
     assert.equal('deadline_exceeded', err.code)
@@ -395,7 +391,6 @@ describe('a report in a browser', function()
   end)
 
   ordered_it('says what is missing: of a long run the middle, of a full log the end', function()
-    df.reset()
     local i = df.while_loop(function(i) return i:lt(df.int32(400)) end, function(i) return i + 1 end, { df.int32(0) })
     local pages = require 'dflow.inspect.report'
     local first, last = pages.first, pages.last
@@ -418,7 +413,6 @@ describe('a report in a browser', function()
   end)
 
   host_it('shows the memory that was in use, and its peak, as the allocator counts', function()
-    df.reset()
     local x = df.ones{ 1000, 1000 } * df.placeholder_with_default(df.float32(2), {})
     local h = open((x + 1):reduce_sum())
     local most, peak = 0, h:stats().memory['cpu:0'].peak
@@ -445,7 +439,6 @@ describe('a report in a browser', function()
   end)
 
   host_it('of a graph of two thousand nodes opens, too', function()
-    df.reset()
     local xs = {}
     for i = 1, 40 do xs[i] = df.placeholder_with_default(df.float32(i), {}) * 2 end
     for layer = 1, 50 do
@@ -464,7 +457,6 @@ describe('a report in a browser', function()
   end)
 
   it('of a hundred thousand tokens opens within two seconds and has less than 5 MB', function()
-    df.reset()
     local i = df.while_loop(function(i) return i:lt(df.int32(26000)) end, function(i, x) return i + 1, x * 0.5 + 1 end, { df.int32(0), df.float32(1) })
     open(i)
     assert.equal(100000, b:eval 'N')

@@ -117,7 +117,6 @@ end)
 
 describe('an inspector that only looks at a run', function()
   it('does not take it past a breakpoint that it has come to meanwhile', function()
-    df.reset()
     local inspect = require 'dflow.inspect'
     local i = df.while_loop(function(i) return i:lt(9) end, function(i) return i * 2 + 1 end, { df.int32(0) })
     local h = df.start(i, nil, { paused = true })
@@ -137,7 +136,6 @@ describe('an inspector that only looks at a run', function()
   end)
 
   it('lets it go on when that is why it is paused, also after an error', function()
-    df.reset()
     local inspect = require 'dflow.inspect'
     local i = df.while_loop(function() return df.constant(true) end, function(i) return i + 1 end, { df.int32(0) })
     local h = df.start(i)
@@ -152,7 +150,6 @@ end)
 
 describe('the history of a run', function()
   it('is walked by h:back, with the values that are still there', function()
-    df.reset()
     local _, y = df.while_loop(function(i) return i:lt(df.int32(5)) end, function(i, y) return i + 1, y * 2 end, { df.int32(0), df.float32(1) })
     local h = df.start(y, nil, { paused = true, values = true })
     h:step(3, 'iteration')
@@ -180,7 +177,6 @@ describe('the history of a run', function()
   end)
 
   it('says of an iteration that is over that its values were not kept, and how they are', function()
-    df.reset()
     local _, y = df.while_loop(function(i) return i:lt(df.int32(9)) end, function(i, y) return i + 1, y * 2 end, { df.int32(0), df.float32(1) }, { parallel_iterations = 1 })
     local h = df.start(y, nil, { paused = true })
     h:step(6, 'iteration')

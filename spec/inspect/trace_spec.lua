@@ -140,7 +140,6 @@ describe('opts.trace', function()
   end)
 
   it('gives kernels that ran elsewhere a thread of their own each while they overlap', function()
-    df.reset()
     local x = df.random_uniform({ 300, 300 }, { seed = 1 })
     local s = df.Session{ threads = 4 }
     local list = {}
@@ -153,7 +152,6 @@ describe('opts.trace', function()
   end)
 
   it('gives each element that is waited for a lane, the first that is free', function()
-    df.reset()
     local queues, taken = {}, {}
     for i = 1, 4 do
       queues[i] = df.FIFOQueue(3, { 'int32' })
@@ -172,7 +170,6 @@ describe('opts.trace', function()
   end)
 
   host_it('counts the memory as the allocator does', function()
-    df.reset()
     local list, _, _, h = traced((df.ones{ 1000, 1000 } * df.placeholder_with_default(df.float32(2), {}) + 1):reduce_sum())
     local most = 0
     for _, e in ipairs(list) do if e.ph == 'C' then most = math.max(most, e.args['cpu:0']) end end
@@ -181,7 +178,6 @@ describe('opts.trace', function()
   end)
 
   it('is well formed for a run that fails, which fails as it would have', function()
-    df.reset()
     local x = df.placeholder('int32', {})
     local list, _, err = traced(df.floor_div(df.constant(1, 'int32'), x), { [x] = 0 })
     assert.equal('invalid_argument', err.code)
@@ -214,7 +210,6 @@ describe('opts.trace', function()
   end)
 
   it('refuses what is no path, and a file that cannot be written, before anything runs', function()
-    df.reset()
     local v = df.Variable(df.float32(1))
     local function refused(opts, text)
       local ok, err = pcall(df.run, v:assign_add(1), nil, opts)
@@ -230,7 +225,6 @@ describe('opts.trace', function()
   end)
 
   it('leaves no file behind for a run that cannot begin', function()
-    df.reset()
     local path = os.tmpname()
     os.remove(path)
     assert.is_false((pcall(df.run, df.placeholder('int32', {}), nil, { trace = path })))

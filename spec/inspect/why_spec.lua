@@ -142,7 +142,6 @@ describe('why and whynot', function()
   end)
 
   it('name the queue that a loop is stuck at', function()
-    df.reset()
     local q = df.FIFOQueue(2, { 'int32' }, { name = 'letters' })
     local n = while_loop(function(i) return i:lt(5) end, function(i)
       q:enqueue(i)

@@ -62,7 +62,6 @@ local function agrees(fn, inputs, opts)
 end
 
 describe('df.vmap', function()
-  before_each(function() df.reset() end)
   local rows = { { 1, -2, 3 }, { 4, 5, -6 }, { 0.5, 7, 8 } }
 
   it('gives what map_fn gives where no control flow is', function()

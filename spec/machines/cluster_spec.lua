@@ -17,7 +17,6 @@ local function becomes(rank, state)
 end
 
 describe('a cluster', function()
-  before_each(function() df.reset() end)
   teardown(function() df.cluster.stop() end)
 
   it('is one rank, this process, where none was started', function()

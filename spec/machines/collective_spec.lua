@@ -11,8 +11,6 @@ local function spread(n, value)
 end
 
 describe('df.all_reduce', function()
-  before_each(function() df.reset() end)
-
   it('combines small values for every device, whatever their number', function()
     local want = { sum = function(n) return n * (n + 1) / 2 end, max = function(n) return n end, min = function() return 1 end,
                    mean = function(n) return (n + 1) / 2 end, prod = function(n) local p = 1 for k = 2, n do p = p * k end return p end }
@@ -80,8 +78,6 @@ describe('df.all_reduce', function()
 end)
 
 describe('df.all_gather and df.broadcast', function()
-  before_each(function() df.reset() end)
-
   it('give every device all values, and one value', function()
     local all = df.run(df.all_gather(spread(3, function(k) return df.constant{ k + 0.0, k + 0.5 } end)))
     for k = 1, 3 do assert.same({ 1, 1.5, 2, 2.5, 3, 3.5 }, all[k]:totable()) end
@@ -90,8 +86,6 @@ describe('df.all_gather and df.broadcast', function()
 end)
 
 describe('df.train.replicate', function()
-  before_each(function() df.reset() end)
-
   it('takes the step of one device with all the data', function()
     local x, y = df.constant{ 1.0, 2, 3, 4 }, df.constant{ 2.0, 4, 6, 8 }
     local function loss_of(w, from, n)

@@ -37,8 +37,6 @@ local function same(fetches, feeds)
 end
 
 describe('a graph as bytes', function()
-  before_each(function() df.reset() end)
-
   it('is the same graph when it is read: straight lines, constants, strings, shapes and dtypes', function()
     local x = df.placeholder('float32', { -1, 3 }, 'x')
     local y = df.matmul(x, df.constant({ { 1, 2.5 }, { 3, 4 }, { 5, 6 } }))

@@ -19,8 +19,6 @@ local function text_of(h) return tostring(h:frames()) end
 describe('a run over ranks', function()
   setup(function() df.cluster.start(3) end)
   teardown(function() df.cluster.stop() end)
-  before_each(function() df.reset() end)
-
   it('counts what other ranks do while it runs, too', function()
     local n = df.placeholder('int32', {}, 'n')
     local y = df.device('/rank:1/cpu:0', function()

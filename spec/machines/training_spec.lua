@@ -108,10 +108,7 @@ describe('fit with a checkpoint', function()
 end)
 
 describe('replicate over ranks', function()
-  before_each(function()
-    df.reset()
-    df.cluster.start(4)
-  end)
+  before_each(function() df.cluster.start(4) end)
   after_each(function() df.cluster.stop() end)
 
   --- Replica k's loss pulls w to k; that of a slow one takes for ever, or as good as.

@@ -212,8 +212,6 @@ describe("a process in a container's limit", function()
 end)
 
 describe("a session's memory", function()
-  before_each(df.reset)
-
   --- Runs put until it fails; how often it did not, and the error.
   local function fill(put, most)
     collectgarbage()

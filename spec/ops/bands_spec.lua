@@ -12,8 +12,6 @@ end
 local function set(x, w, k, align) return op('MatrixSetDiagV3', { x, w, df.int32(k) }, { align = align }) end
 
 describe('a band of diagonals', function()
-  before_each(function() df.reset() end)
-
   for _, c in ipairs(support.recorded 'spec/ops/bands_values') do
     local k = type(c.k) == 'table' and table.concat(c.k, ' to ') or c.k
     it(('%s of %s, packed %s, is TensorFlow\'s, and so is its gradient'):format(k, table.concat(c.shape, 'x'), c.align), function()

@@ -10,7 +10,6 @@ end
 local function ramp(n, shape, by, from) return df.reshape(df.range(n):cast('float32') * by + (from or 0), shape) end
 
 describe('an assertion on values', function()
-  before_each(function() df.reset() end)
   local pairs_ = { equal = '==', none_equal = '~=', less = '<', less_equal = '<=', greater = '>', greater_equal = '>=' }
   local holds = { equal = { 2, 2 }, none_equal = { 2, 3 }, less = { 1, 2 }, less_equal = { 2, 2 }, greater = { 3, 2 }, greater_equal = { 2, 2 } }
   for name, sign in pairs(pairs_) do
@@ -77,8 +76,6 @@ describe('an assertion on values', function()
 end)
 
 describe('what is made of ops', function()
-  before_each(function() df.reset() end)
-
   it('meshgrid repeats vectors along the others\' dimensions', function()
     values({ { { 1, 2, 3 }, { 1, 2, 3 } }, { { 4, 4, 4 }, { 5, 5, 5 } } }, df.meshgrid({ 1, 2, 3 }, { 4, 5 }))
     local a, b, c = df.meshgrid({ 1, 2, 3 }, { 4, 5 }, { 6, 7 }, { indexing = 'ij' })

@@ -3,8 +3,6 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local same = support.same
 
-before_each(function() df.reset() end)
-
 --- n integers in [low, high), scattered.
 local function scattered(n, low, high, dtype, shape)
   local v, x = {}, 12345

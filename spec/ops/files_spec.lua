@@ -9,7 +9,6 @@ local fails = require('spec.support').error_of
 describe('files in a graph', function()
   local folder
   before_each(function()
-    df.reset()
     folder = os.tmpname()
     os.remove(folder)
     shell.run('mkdir ' .. folder)

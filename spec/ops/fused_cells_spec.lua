@@ -19,8 +19,6 @@ local function outputs(case, dtype)
 end
 
 describe('a fused cell', function()
-  before_each(df.reset)
-
   for n, case in ipairs(cases) do
     it(('computes what TensorFlow computes: %s (%d), by both kinds of kernels'):format(case[1], n), function()
       local out = outputs(case)

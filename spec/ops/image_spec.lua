@@ -57,7 +57,6 @@ end
 
 describe('df.image and df.signal', function()
   it('give a batch of no pictures another size, and what comes back of it', function()
-    df.reset()
     local x = df.placeholder('float32', { -1, 3, 3, 2 })
     for _, method in ipairs{ 'nearest', 'bilinear', 'bicubic', 'area' } do
       local y = df.image.resize(x, { 4, 5 }, { method = method })
@@ -91,8 +90,6 @@ describe('df.image and df.signal', function()
 end)
 
 describe('a picture', function()
-  before_each(function() df.reset() end)
-
   it('is resized by the corners or by the centres of its pixels where that is asked for, under the name given', function()
     local x = df.reshape(df.range(12.0), { 1, 3, 4, 1 })
     for method, by in pairs{ bilinear = 'resize_bilinear', bicubic = 'resize_bicubic', nearest = 'resize_nearest_neighbor' } do
@@ -190,8 +187,6 @@ describe('a picture', function()
 end)
 
 describe('a signal', function()
-  before_each(function() df.reset() end)
-
   it('comes back from its transforms in time', function()
     local x = df.tensor(wave(96, 0.3, 0, 0, 1), 'float32')
     local y = df.signal.inverse_stft(df.signal.stft(x, 16, 4), 16, 4, nil, df.signal.inverse_stft_window_fn(4))
@@ -222,7 +217,6 @@ describe('RandomIndexShuffle', function()
   local function shuffled(index, seed, most, dtype, rounds)
     return registry.op('RandomIndexShuffle', { df.constant(index, dtype), df.constant(seed, 'int64'), df.constant(most, dtype) }, { rounds = rounds })
   end
-  before_each(function() df.reset() end)
 
   it("gives TensorFlow's numbers", function()
     for _, c in ipairs{ { 0, { 1, 2, 3 }, 9, 4, 'int32', 2 }, { 3, { 1, 2, 3 }, 9, 4, 'int32', 4 }, { 9, { 4, 5, 6 }, 9, 6, 'int64', 3 },

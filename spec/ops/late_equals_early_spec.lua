@@ -18,7 +18,6 @@ describe('when an input is known', function()
   end
 
   it('does not matter to axes that are nested, or one number, and to gradients by them', function()
-    df.reset()
     local x, axes = df.placeholder('float32', { 2, 3 }), df.placeholder('int32')
     local function try(fn, value)
       local early, fed = fn(df.int32(value)), fn(axes)

@@ -9,7 +9,6 @@ local function close(found, expected) near(found, expected, { rtol = 1e-5, atol 
 local function t(x) return { transpose_b = x ~= 'a', transpose_a = x == 'a' } end
 
 describe('linear algebra', function()
-  before_each(df.reset)
   local a = { { 4.0, 1.0, 0.5 }, { 1.0, 3.0, -0.2 }, { 0.5, -0.2, 2.0 } }
   local b = { { 1.0, 2.0 }, { 0.0, -1.0 }, { 3.0, 0.5 } }
 

@@ -34,10 +34,7 @@ describe('local response normalization', function()
 end)
 
 describe('df.nn', function()
-  before_each(function()
-    df.reset()
-    df.set_random_seed(1)
-  end)
+  before_each(function() df.set_random_seed(1) end)
 
   it('has dense layers', function()
     local x = df.constant({ { 1.0, 2.0 }, { 3.0, 4.0 } })

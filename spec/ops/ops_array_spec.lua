@@ -4,8 +4,6 @@ local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of
 local inf = math.huge
 
-before_each(function() df.reset() end)
-
 --- The same value, but unknown while the graph is built; `shape` is what is known of its shape.
 local function fed(v, dtype, shape)
   local c = df.constant(v, dtype or 'int32')
@@ -435,7 +433,6 @@ end)
 
 describe('split by sizes', function()
   it('wants a vector of sizes, however they were come by', function()
-    df.reset()
     local places = df.where(df.constant{ { true, false }, { true, true } })      -- int64[3,2], known while building
     local ok, e = pcall(df.split, df.float32{ 1, 2, 3, 4 }, places)
     assert.is_false(ok)

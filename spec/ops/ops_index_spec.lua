@@ -3,8 +3,6 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local near, same = support.near, support.same
 
-before_each(function() df.reset() end)
-
 --- The same value, but unknown while the graph is built.
 local function fed(v, dtype)
   return df.placeholder_with_default(df.constant(v, dtype or 'int32'))

@@ -4,8 +4,6 @@ local df = require 'dflow'
 local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of
 
-before_each(function() df.reset() end)
-
 local function f32(v, shape) return df.constant(v, 'float32', shape) end
 local function i32(v, shape) return df.constant(v, 'int32', shape) end
 local function has(text, part) assert(text:find(part, 1, true), ('%q has no %q'):format(text, part)) end

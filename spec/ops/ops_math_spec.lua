@@ -4,8 +4,6 @@ local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of
 local nan, inf = 0 / 0, math.huge
 
-before_each(function() df.reset() end)
-
 -- What each op of one operand is, and where it is smooth.
 local unary = {
   { 'negative', function(x) return -x end, -2, 2 },

@@ -4,8 +4,6 @@ local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of
 local nan, inf = 0 / 0, math.huge
 
-before_each(function() df.reset() end)
-
 local function f32(v, shape) return df.constant(v, 'float32', shape) end
 local function f64(v, shape) return df.constant(v, 'float64', shape) end
 local function i32(v, shape) return df.constant(v, 'int32', shape) end

@@ -6,8 +6,6 @@ local near, same, message_of = support.near, support.same, support.message_of
 local nan, inf = 0 / 0, math.huge
 local unpack = table.unpack or unpack
 
-before_each(function() df.reset() end)
-
 local function f32(v, shape) return df.constant(v, 'float32', shape) end
 local function f64(v, shape) return df.constant(v, 'float64', shape) end
 local function i32(v, shape) return df.constant(v, 'int32', shape) end
@@ -397,7 +395,6 @@ describe('sums by segment', function()
 end)
 
 describe('counting zeros', function()
-  before_each(df.reset)
   it('says once for a line that {} is a list of no axes, and reduces nothing then', function()
     local r = require('spec.shell').run(require('spec.shell').lua .. ' - ', [[
       local df = require 'dflow'
@@ -450,7 +447,6 @@ end)
 describe('a reduction', function()
   local registry = require 'dflow.front.registry'
   it('whose axes are told late has as many axes as are left', function()
-    df.reset()
     local x = df.placeholder('float32', { 2, 3, 4 })
     local function shape(axes, keep, of) return registry.op('Sum', { of or x, df.placeholder('int32', axes) }, { keep_dims = keep }).shape end
     assert.same({ -1, -1 }, shape{})
@@ -469,7 +465,6 @@ describe('a reduction', function()
   end)
 
   it('is the same with as many threads as share work, and a few more', function()
-    df.reset()
     local x = df.range(0, 300000)
     local y = df.reduce_sum(df.cast(x % 1000, 'float32') * 0.5)
     local want = df.run(y)

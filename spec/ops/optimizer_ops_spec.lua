@@ -30,8 +30,6 @@ local function check(case, dtype, tolerance)
 end
 
 describe("a step of TensorFlow's", function()
-  before_each(df.reset)
-
   for n, case in ipairs(cases) do
     it(('%s makes of the variable and its slots what TensorFlow makes of them (%d)'):format(case[1], n), function()
       check(case, 'float32', 1e-5)

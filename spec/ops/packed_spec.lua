@@ -4,8 +4,6 @@ local df = require 'dflow'
 local function flat(t) return df.run(df.reshape(t, { -1 })):totable() end
 
 describe('a matrix that is multiplied with again and again', function()
-  before_each(df.reset)
-
   for _, case in ipairs{ { 32, 320, 200 }, { 7, 1031, 65 }, { 130, 200, 400 } } do
     local m, n, k = case[1], case[2], case[3]
     it(('gives the bits of a product made once: [%d,%d] times [%d,%d], as it lies and transposed'):format(m, k, k, n), function()

@@ -3,7 +3,6 @@ local df = require 'dflow'
 local support = require 'spec.support'
 
 describe('a large part of a tensor along its first axis', function()
-  before_each(function() df.reset() end)
   local N, M = 6, 16384
 
   local function filled()

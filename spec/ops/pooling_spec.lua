@@ -33,8 +33,6 @@ local function expected(x, dy, h, w, c, k, stride, oh, ow)
 end
 
 describe('the gradient of max_pool', function()
-  before_each(df.reset)
-
   for _, case in ipairs{ { 6, 6, 3, 2, 2 }, { 7, 6, 5, 3, 1 }, { 5, 5, 131, 3, 2 }, { 4, 4, 300, 2, 1 }, { 8, 6, 151, 2, 2 } } do
     local h, w, c, k, stride = case[1], case[2], case[3], case[4], case[5]
     it(('goes to the first of the greatest pixels: %dx%dx%d, window %d, stride %d'):format(h, w, c, k, stride), function()
@@ -53,8 +51,6 @@ describe('the gradient of max_pool', function()
 end)
 
 describe('pooling', function()
-  before_each(df.reset)
-
   --- Channels [from, to) of a pooled image and of its gradient, computed from those channels alone.
   local function of_channels(pool, x, from, to, options)
     local input = x:slice({ 0, 0, 0, from }, { -1, -1, -1, to - from })
@@ -90,7 +86,6 @@ end)
 
 describe('pooling', function()
   it('takes windows of any size, which see what there is of the image', function()
-    df.reset()
     local x = df.placeholder_with_default(df.range(0, 15, 1, { dtype = 'float32' }):reshape{ 1, 1, 1, 15 }, { 1, 1, 1, 15 })
     local ksize = { 1, 714156689, 1722007169, 1 }          -- with 15 channels the product is -1 in 64 bits
     local pooled = df.run{ df.avg_pool(x, ksize, { 1, 1, 1, 1 }, 'SAME'), df.max_pool(x, ksize, { 1, 1, 1, 1 }, 'SAME') }

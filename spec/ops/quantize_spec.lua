@@ -19,8 +19,6 @@ local function bytes(shape, dtype, seed)
 end
 
 describe('quantize and dequantize', function()
-  before_each(df.reset)
-
   it("give TensorFlow's integers, ranges and numbers, mode by mode", function()
     assert.equal(48, #values)
     for _, v in ipairs(values) do
@@ -81,8 +79,6 @@ describe('quantize and dequantize', function()
 end)
 
 describe('quantized_matmul', function()
-  before_each(df.reset)
-
   it("gives TensorFlow's integers and range", function()
     local a, b = df.cast({ { 121, 131, 193 }, { 243, 8, 36 } }, 'quint8'), df.cast({ { 210, 242 }, { 63, 79 }, { 222, 108 } }, 'quint8')
     local y, low, high = df.quantized_matmul(a, b, -1.0, 2.5, -0.3, 4.0)
@@ -130,8 +126,6 @@ describe('quantized_matmul', function()
 end)
 
 describe('a quantized convolution or product', function()
-  before_each(df.reset)
-
   -- TensorFlow's integers are in spec/recordings/ops/quantized and quantized_fused.
   it('gives the same as its reference, with paddings, dilations, signs, ranges of each channel, and more rows than are computed at once', function()
     local function same(type, x, w, kinds, attrs, more)
@@ -194,7 +188,6 @@ describe('a quantized convolution or product', function()
 end)
 
 describe('fake_quant_with_min_max', function()
-  before_each(df.reset)
   -- min, max, bits, narrow, and what TensorFlow gives: values at a few places, and the gradients for min and max
   local rows = {
     { -6, 6, 8, false, { -6.02352953, -2.49411774, -0.988235295, -0.517647088, 0, 0, 0, 0.517647088, 0.988235295, 1.50588238, 2.49411774,

@@ -30,8 +30,6 @@ local ops = {
 }
 
 describe('random numbers', function()
-  before_each(function() df.reset() end)
-
   it('are the same on any number of threads and with the reference kernels', function()
     local x = { df.random_uniform({ 300000 }, { seed = 5 }), df.random_normal({ 300001 }, { seed = 6 }),
                 df.truncated_normal({ 299999 }, { seed = 7 }), df.random_uniform({ 100001 }, { max = 1000, dtype = 'int32', seed = 8 }),

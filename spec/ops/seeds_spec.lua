@@ -18,8 +18,6 @@ local function draws(...)
 end
 
 describe('a seed', function()
-  before_each(df.reset)
-
   it('makes two loops written alike draw alike, and each iteration anew', function()
     local r = draws(loop(7), loop(7), loop(8))
     assert.are.same(r[1], r[2])
@@ -54,8 +52,6 @@ describe('a seed', function()
 end)
 
 describe('a gamma or Poisson number', function()
-  before_each(df.reset)
-
   it('is drawn anew in each run, as its seed says, for each parameter', function()
     local g, p = df.random_gamma({ 3000 }, { 0.5, 4.0 }, { seed = 2 }), df.random_poisson({ 3.0, 30.0 }, { 3000 }, { seed = 2 })
     assert.same({ 3000, 2 }, g.shape)
@@ -87,8 +83,6 @@ describe('a gamma or Poisson number', function()
 end)
 
 describe('a stateless draw', function()
-  before_each(df.reset)
-
   it('is a function of shape and seed: the numbers of TensorFlow 2.15', function()
     near(df.run(df.stateless_random_uniform({ 7 }, { 3, 17 })), { 0.8790513277, 0.8249487877, 0.4704920053, 0.1077059507, 0.5869967937, 0.5131052732, 0.4019982815 })
     near(df.run(df.stateless_random_uniform({ 3 }, { 3, 17 }, { dtype = 'float64' })), { 0.03241104786274729, 0.7639364211032278, 0.6959745725860917 })

@@ -16,8 +16,6 @@ local function serialize(many, s, out) return op(many and 'SerializeManySparse' 
 local function deserialize(x, dtype) return { op('DeserializeSparse', { x }, { dtype = dtype or 'int32' }) } end
 
 describe('a serialized sparse tensor', function()
-  before_each(df.reset)
-
   it('comes back as it was, from strings and from variants', function()
     for _, out in ipairs{ 'string', 'variant' } do
       same(df.run(deserialize(serialize(false, sparse(), out))), { { { 0, 0 }, { 1, 2 } }, { 1, 2 }, { 2, 3 } })
@@ -67,7 +65,6 @@ describe('a serialized sparse tensor', function()
 end)
 
 describe('SparseToDense', function()
-  before_each(df.reset)
   it('puts values at indices, which must be in order', function()
     local function dense(indices, values, opts) return op('SparseToDense', { df.int32(indices), df.int32{ 2, 3 }, values, df.float32(-1) }, opts) end
     same(df.run(dense({ { 0, 1 }, { 1, 2 } }, df.float32{ 5, 6 })), { { -1, 5, -1 }, { -1, -1, 6 } })
@@ -79,7 +76,6 @@ describe('SparseToDense', function()
 end)
 
 describe('a ragged tensor', function()
-  before_each(df.reset)
   local function to(splits, values, batched) return op('RaggedTensorToVariant', { splits, values }, { batched_input = batched }) end
   local function from(x, inner, levels, dtype)
     return { op('RaggedTensorFromVariant', { x }, { input_ragged_rank = inner, output_ragged_rank = levels, Tvalues = dtype or 'int32', Tsplits = 'int64' }) }
@@ -130,7 +126,6 @@ describe('a ragged tensor', function()
 end)
 
 describe('an optional', function()
-  before_each(df.reset)
   it('has values, or none', function()
     local some, none = op('OptionalFromValue', { { df.int32(1), df.constant{ 'a', 'b' } } }), op('OptionalNone', {})
     local function values(x) return op('OptionalGetValue', { x }, { output_types = { 'int32', 'string' } }) end

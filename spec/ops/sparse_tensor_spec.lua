@@ -42,8 +42,6 @@ local function alike(a, b, xs)
 end
 
 describe('a sparse tensor', function()
-  before_each(df.reset)
-
   it('times a matrix is its dense form times it, either of them transposed', function()
     for _, a in ipairs{ false, true } do
       for _, b in ipairs{ false, true } do
@@ -212,7 +210,6 @@ describe('a sparse tensor', function()
 end)
 
 describe('a SparseTensor', function()
-  before_each(df.reset)
   local function parts(t) return { t.indices:totable(), t.values:totable(), t.dense_shape:totable() } end
 
   it('is fetched as a table of Tensors, and fed as one, as a list, or as a run gave it', function()

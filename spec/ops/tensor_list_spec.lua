@@ -27,8 +27,6 @@ local function invalid(x)
 end
 
 describe('a TensorList', function()
-  before_each(df.reset)
-
   it('may stand in an array of lists, which is put together, cut and turned like another', function()
     local function lengths(x, n)
       local found = {}
@@ -146,7 +144,6 @@ describe('a TensorList', function()
 end)
 
 describe('the gradient through a TensorList', function()
-  before_each(df.reset)
   local double = { element_dtype = 'float64' }
   local function from64(x) return op('TensorListFromTensor', { x, ints{} }) end
   local function stack64(l) return op('TensorListStack', { l, ints{} }, double) end

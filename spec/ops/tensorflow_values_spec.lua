@@ -9,8 +9,6 @@ local function value(x, feeds) return df.run(x, feeds, { tensors = true }):totab
 local function text(x) return df.run(x):list() end
 
 describe('TensorFlow\'s value', function()
-  before_each(df.reset)
-
   it('of clip_by_value with bounds that cross is the lower one', function()
     for _, dtype in ipairs{ 'float32', 'float64', 'float16', 'int32', 'int8', 'uint16' } do
       local x, low, high = df.constant({ 1, 9, 5 }, dtype), df.constant({ 6, 6, 6 }, dtype), df.constant({ 2, 2, 2 }, dtype)
@@ -88,8 +86,6 @@ describe('TensorFlow\'s value', function()
 end)
 
 describe('The gradient of reduce_prod', function()
-  before_each(df.reset)
-
   it('is exact where rank and axes are known only when it runs', function()
     local v = { { 1, 2, 0 }, { 3, 0.5, 4 } }
     for _, axis in ipairs{ false, 0, 1, -1 } do
@@ -108,8 +104,6 @@ describe('The gradient of reduce_prod', function()
 end)
 
 describe('max_pool', function()
-  before_each(df.reset)
-
   it('has derivatives of all orders', function()
     local x = df.placeholder('float64', { 1, 4, 4, 1 })
     local v = df.tensor({ 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 }, 'float64', { 1, 4, 4, 1 })
@@ -125,8 +119,6 @@ describe('max_pool', function()
 end)
 
 describe('LSTMBlockCell', function()
-  before_each(df.reset)
-
   --- Its inputs in these shapes, which are known only when it runs.
   local function cell(shapes)
     local inputs = {}

@@ -10,8 +10,6 @@ local function bowl(dtype)
 end
 
 describe('an optimizer', function()
-  before_each(df.reset)
-
   it('descends along the gradient', function()
     local loss, w = bowl()
     local step = df.train.GradientDescentOptimizer(0.1):minimize(loss)
@@ -130,7 +128,6 @@ describe('an optimizer', function()
 end)
 
 describe('clipping', function()
-  before_each(df.reset)
   it('by global norm keeps directions, and leaves out what is not there', function()
     local list, norm = df.clip_by_global_norm({ df.constant({ 3.0 }), false, df.constant({ 4.0 }) }, 1.0)
     near(df.run(norm), 5)

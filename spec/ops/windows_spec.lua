@@ -19,7 +19,6 @@ end
 describe('of tf.nn', function()
   local x, w, y, x1, w1, y1, m, v, off, sc
   before_each(function()
-    df.reset()
     x, w, y = ramp(120, { 2, 5, 6, 2 }, 0.01, -0.5), ramp(54, { 3, 3, 2, 3 }, 0.02, -0.4), ramp(54, { 2, 3, 3, 3 }, 0.01)
     x1, w1, y1 = ramp(28, { 2, 7, 2 }, 0.05, -0.5), ramp(18, { 3, 2, 3 }, 0.1, -0.5), ramp(24, { 2, 4, 3 }, 0.1)
     m, v, off, sc = df.constant{ 0.1, -0.2 }, df.constant{ 0.5, 0.3 }, df.constant{ 0.2, 0.1 }, df.constant{ 1.5, -0.5 }

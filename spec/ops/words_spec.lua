@@ -19,8 +19,6 @@ end
 local function close(a, b) return a == b or (a ~= a and b ~= b) or (type(a) == 'number' and math.abs(a - b) <= 1e-6 + 1e-6 * math.abs(b)) end
 
 describe('TensorFlow finds the same', function()
-  before_each(df.reset)
-
   local ops, by = {}, {}
   for _, c in ipairs(cases) do
     if not by[c[1]] then by[c[1]], ops[#ops + 1] = {}, c[1] end

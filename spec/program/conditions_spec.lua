@@ -10,7 +10,6 @@ local function message_of(fn, ...)
 end
 
 describe('a Lua boolean as a predicate', function()
-  before_each(df.reset)
   local x = function() return df.float32(1) end
 
   it('is an error of cond, while_loop, case, and a predicate function that returns one, and says what to write', function()

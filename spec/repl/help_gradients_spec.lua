@@ -34,7 +34,6 @@ describe('the gradient that help tells', function()
     local e = registry.entry(name)
     if e and graphs.has(e.type) and e.type ~= 'Conj' and name ~= 'print' then
       it('of ' .. name .. ' is the one that gradients builds', function()
-        df.reset()
         local _, xs, feeds = graphs.build(e.type)
         local names, node = names_of(e, xs[1])
         local y = node.outputs[1]

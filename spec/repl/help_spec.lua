@@ -78,8 +78,6 @@ describe('help', function()
     end
   end)
   teardown(function() errors.options = plain end)
-  before_each(df.reset)
-
   it('finds the arguments and the options of a signature, whatever stands in brackets', function()
     local signature = 'df.f(x, list of {a, b}, {axis = {0, 1}, keep = false, shape = ({2}), last = [1, 2]})'
     local arguments, options = help.parts(signature)

@@ -134,7 +134,6 @@ describe('completion', function()
 
   local h
   before_each(function()
-    df.reset()
     local _, y = df.while_loop(function(i) return i:lt(5) end, function(i, y) return i + 1, y * 2 end, { df.int32(0), df.float32(1) })
     h = df.start(y, nil, { paused = true })
     inspector.current = h

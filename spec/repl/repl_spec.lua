@@ -530,7 +530,6 @@ describe('values at the prompt', function()
   end)
 
   it('are outputs with shape, op and line, and their value where nothing forbids it', function()
-    df.reset()
     local shown = values.text(df.float32{ 1, 2 } * 2)
     assert.is_truthy(shown:find('^Mul:0: float32%[2%] = Mul%(Const:0, Const_1:0%)  %-%- .*repl_spec%.lua:%d+\n%[2%. 4%.%] float32%[2%]$'), shown)
     assert.is_nil(values.text(df.placeholder('float32', {})):find('\n'))
@@ -539,7 +538,6 @@ describe('values at the prompt', function()
   end)
 
   it('are operations and effects, of which it says that they have not happened', function()
-    df.reset()
     local v, q = df.Variable(2.0), df.FIFOQueue(3, 'float32')
     for _, effect in ipairs{ v:assign(3), v:assign_add(1), q:enqueue(1), df.train.SGD(0.1):minimize(v * v) } do
       assert.equal('it happens in a run that fetches it: df.run(_)', values.text(effect):match '\n(.*)$')
@@ -549,7 +547,6 @@ describe('values at the prompt', function()
   end)
 
   it('are variables with the value that they have, or will begin with where that is known', function()
-    df.reset()
     local v, w, drawn = df.Variable(2.5), df.Variable(df.zeros{ 2 } + 1), df.Variable(df.random_normal{ 2 })
     assert.matches('^Variable: variable float32%[%]  %-%- [^\n]*\n2.5 float32%[%]  %-%- begins so', values.text(v))
     assert.matches('\n%[1%. 1%.%] float32%[2%]  %-%- begins so', values.text(w))
@@ -562,14 +559,12 @@ describe('values at the prompt', function()
   end)
 
   it('are texts in quotes, so that no terminal obeys them', function()
-    df.reset()
     local o = df.constant 'a\27[31mb'
     assert.matches('\n"a\\27[31mb" string[]', values.text(o), 1, true)
     assert.matches('\n"a\\27[31mb" string[]  -- begins so', values.text(df.Variable(o)), 1, true)
   end)
 
   it('are variables whose first value is not computed for looking at it where that is much', function()
-    df.reset()
     local twice = df.float32{ 1 }
     for _ = 1, 60 do twice = twice + twice end                                 -- as many ways through it as 2^60
     assert.matches('begins so', values.text(df.Variable(twice)), 1, true)

@@ -32,8 +32,6 @@ local function drain(q)
 end
 
 describe('a FIFOQueue', function()
-  before_each(df.reset)
-
   it('gives what was put in, in order, over many runs', function()
     local q = df.FIFOQueue(10, 'float32', { shapes = {} })
     local x = df.placeholder('float32', {})
@@ -155,8 +153,6 @@ describe('a FIFOQueue', function()
 end)
 
 describe('closing a queue', function()
-  before_each(df.reset)
-
   it('leaves what is in it to be taken, and then is out_of_range', function()
     local q = df.FIFOQueue(5, 'int32', { shapes = {} })
     df.run(q:enqueue_many{ 1, 2, 3 })
@@ -234,7 +230,6 @@ end)
 
 describe('a call that waits on a queue', function()
   it('stands in line in the order in which it came', function()
-    df.reset()
     local q, x, takers = df.FIFOQueue(100, 'int32', { shapes = { {} } }), df.placeholder('int32'), {}
     local take, put = q:dequeue(), q:enqueue(x)
     for i = 1, 20 do
@@ -249,8 +244,6 @@ describe('a call that waits on a queue', function()
     for i = 1, 20 do df.run(put, { [x] = i }) end
     for i = 1, 20 do assert.are.equal(i, takers[i]:wait()) end
   end)
-
-  before_each(df.reset)
 
   it('can be cancelled, and gives back what it has taken', function()
     local q = df.FIFOQueue(10, 'int32', { shapes = {} })
@@ -378,8 +371,6 @@ describe('a call that waits on a queue', function()
 end)
 
 describe('a queue in a loop or branch', function()
-  before_each(df.reset)
-
   it('is filled and emptied in program order', function()
     local q = df.FIFOQueue(100, 'int32', { shapes = {} })
     local i = df.while_loop(function(i) return i:lt(10) end, function(i)
@@ -487,8 +478,6 @@ describe('a queue in a loop or branch', function()
 end)
 
 describe('a RandomShuffleQueue', function()
-  before_each(df.reset)
-
   it('gives every element once, in another order', function()
     local q = df.RandomShuffleQueue(100, 'int32', { shapes = {}, seed = 3 })
     df.run(q:enqueue_many(df.range(50)))
@@ -547,8 +536,6 @@ describe('a RandomShuffleQueue', function()
 end)
 
 describe('a PriorityQueue', function()
-  before_each(df.reset)
-
   it('gives the smallest priority first, and equal ones in the order they came', function()
     local q = df.PriorityQueue(100, 'string', { shapes = {} })
     df.run(q:enqueue_many({ 3, 1, 2, 1, 3, 1 }, { 'c1', 'a1', 'b1', 'a2', 'c2', 'a3' }))
@@ -586,8 +573,6 @@ describe('a PriorityQueue', function()
 end)
 
 describe('a PaddingFIFOQueue', function()
-  before_each(df.reset)
-
   it('fills a batch up with zeros where its elements differ', function()
     local q = df.PaddingFIFOQueue(10, { 'float32', 'string', 'int32' }, { shapes = { { -1, 2 }, { -1 }, {} } })
     df.run(q:enqueue({ { 1, 2 } }, { 'a', 'b' }, 1))
@@ -629,8 +614,6 @@ describe('a PaddingFIFOQueue', function()
 end)
 
 describe('what is put into a queue', function()
-  before_each(df.reset)
-
   it('is checked when the line is built', function()
     local q = df.FIFOQueue(10, { 'int32', 'float32' }, { shapes = { {}, { 2 } }, name = 'pairs' })
     local e = select(2, pcall(q.enqueue, q, 1))
@@ -667,8 +650,6 @@ describe('what is put into a queue', function()
 end)
 
 describe('making a queue', function()
-  before_each(df.reset)
-
   it('finds the queue of that shared name, which must be alike', function()
     local a = df.FIFOQueue(10, 'int32', { shapes = {}, shared_name = 'q' })
     local b = df.FIFOQueue(10, 'int32', { shapes = {}, shared_name = 'q' })

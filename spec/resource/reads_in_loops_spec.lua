@@ -33,8 +33,6 @@ local ways = {
 }
 
 describe('a variable read in a loop that does not assign it', function()
-  before_each(function() df.reset() end)
-
   for _, way in ipairs(ways) do
     it('is read in each iteration, by ' .. way[1], function()
       local v = df.Variable(df.float32(-1))
@@ -243,8 +241,6 @@ describe('a variable read in a loop that does not assign it', function()
 end)
 
 describe('the gradient of a loop that reads a variable', function()
-  before_each(function() df.reset() end)
-
   for _, save in ipairs { 'keep', 'swap', 'recompute' } do
     it('uses the values that the iterations read, with save = ' .. save, function()
       local v = df.Variable(df.float32(-1))

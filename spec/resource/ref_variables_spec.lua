@@ -25,8 +25,6 @@ end
 local function open(x) return df.placeholder_with_default(x, { -1 }) end
 
 describe('a reference variable', function()
-  before_each(df.reset)
-
   it('is read where it is used in a loop or a branch', function()
     local v = filled(df.float32{ 1, 2 })
     local _, y = df.while_loop(function(i) return i:lt(3) end, function(i, x) return i + 1, x + v end, { df.int32(0), v })
@@ -220,7 +218,6 @@ describe('a reference variable', function()
 end)
 
 describe('a temporary variable', function()
-  before_each(df.reset)
   local function temporary(name) return op('TemporaryVariable', {}, { dtype = 'float32', shape = { 2 }, var_name = name }) end
   local function destroy(v, name) return op('DestroyTemporaryVariable', { v }, { var_name = name }) end
 
@@ -239,7 +236,6 @@ describe('a temporary variable', function()
 end)
 
 describe('a variable behind a handle', function()
-  before_each(df.reset)
   local function handle(dtype, shape, name) return op('VarHandleOp', {}, { dtype = dtype, shape = shape, shared_name = name }) end
   local function holding(value, name)
     local h = handle(value.dtype, value.shape, name)

@@ -17,8 +17,6 @@ end
 local function after(what, fn) return df.control_dependencies({ what }, fn) end
 
 describe('a stack', function()
-  before_each(df.reset)
-
   it('gives what was pushed last, first', function()
     local s = stack('float32')
     local a = push(s, df.float32{ 1, 2 })

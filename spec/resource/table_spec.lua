@@ -4,8 +4,6 @@ local support = require 'spec.support'
 local near, message_of = support.near, support.message_of
 
 describe('a hash table', function()
-  before_each(df.reset)
-
   it('is filled when it is first looked up, in loops and branches too', function()
     local t = df.HashTable({ 'cat', 'dog', 'owl' }, df.constant({ 1, 2, 3 }, 'int32'), -1)
     near(df.run(t:lookup{ { 'dog', 'bat' }, { 'cat', '' } }), { { 2, -1 }, { 1, -1 } })

@@ -12,8 +12,6 @@ end
 local fails = require('spec.support').fails
 
 describe('TensorArray', function()
-  before_each(function() df.reset() end)
-
   describe('writes and reads', function()
     it('scalars of every number dtype', function()
       for _, dtype in ipairs { 'float32', 'float64', 'float16', 'bfloat16', 'int8', 'uint8', 'int32', 'int64' } do

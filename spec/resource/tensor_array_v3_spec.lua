@@ -28,8 +28,6 @@ end
 local function invalid(x) assert.equal('invalid_argument', code_of(x)) end
 
 describe('a TensorArrayV3', function()
-  before_each(df.reset)
-
   it('gives what was written, once; with clear_after_read = false as often as one likes', function()
     for _, clear in ipairs{ true, false } do
       local h, flow = array(3, { clear_after_read = clear })
@@ -122,8 +120,6 @@ describe('a TensorArrayV3', function()
 end)
 
 describe('the gradient array of a TensorArrayV3', function()
-  before_each(df.reset)
-
   it('adds up, one for each source, and begins as zeros', function()
     local h, flow = array(2)
     flow = write(h, 0, { 1, 2 }, flow)
@@ -153,8 +149,6 @@ describe('the gradient array of a TensorArrayV3', function()
 end)
 
 describe('the gradient through a TensorArrayV3', function()
-  before_each(df.reset)
-
   it('goes through each op', function()
     support.check_gradient(function(x)
       local h, flow = op('TensorArrayV3', { df.int32(3) }, { dtype = 'float64', clear_after_read = false })

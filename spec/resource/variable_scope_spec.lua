@@ -5,8 +5,6 @@ local near = require('spec.support').near
 local fails = require('spec.support').says
 
 describe('the name of a variable', function()
-  before_each(df.reset)
-
   it('includes no loop, however deep it was made', function()
     local names = {}
     df.while_loop(function(i) return i:lt(2) end, function(i)
@@ -42,8 +40,6 @@ describe('the name of a variable', function()
 end)
 
 describe('get_variable', function()
-  before_each(df.reset)
-
   it('names by variable scopes alone', function()
     local v = df.variable_scope('a', function()
       return df.name_scope('ops', function()

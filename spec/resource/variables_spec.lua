@@ -7,8 +7,6 @@ local near = support.near
 local fails = require('spec.support').fails
 
 describe('a variable', function()
-  before_each(function() df.reset() end)
-
   it('initialises itself the first time a run needs it', function()
     local v = df.Variable({ 1.0, 2.0 }, { name = 'v' })
     near(df.run(v * 2), { 2, 4 })
@@ -23,7 +21,6 @@ describe('a variable', function()
     near(df.run(v), 1)
   end)
   it('is initialised once, however many runs need it at once', function()
-    df.reset()
     local q = df.FIFOQueue(-1, 'float32', { shapes = {} })
     local v, runs = df.Variable(q:dequeue(), { name = 'from_queue' }), {}
     for i = 1, 8 do runs[i] = df.start(v + 0) end
@@ -163,7 +160,6 @@ describe('a variable', function()
 end)
 
 describe('a training step', function()
-  before_each(function() df.reset() end)
   local start, grad = { { 1.0, 2.0 }, { 3.0, 4.0 }, { 5.0, 6.0 } }, { { 0.1, 0.2 }, { 0.3, 0.4 }, { 0.5, 0.6 } }
   local function map(f, ...)
     local lists, out = { ... }, {}
@@ -238,7 +234,6 @@ describe('a training step', function()
 end)
 
 describe('print and assert', function()
-  before_each(function() df.reset() end)
   local function printed(code)
     local r = shell.run(shell.dflow .. ' -', "local df = require 'dflow'\n" .. code)
     assert.are.equal('', r.out)

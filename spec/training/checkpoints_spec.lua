@@ -16,7 +16,6 @@ end
 describe('checkpoints', function()
   local folder, path
   before_each(function()
-    df.reset()
     folder = shell('mktemp -d'):match '%S+'
     path = folder .. '/model.safetensors'
   end)
@@ -128,7 +127,6 @@ describe('checkpoints', function()
   end)
 
   it('takes what fits where a part is enough, and tells why the rest was not taken', function()
-    df.reset()
     local path = os.tmpname() .. '.safetensors'
     df.Variable({ 1.0, 2.0, 3.0 }, { name = 'w' })
     df.Variable({ 5.0, 6.0 }, { name = 'u' })
@@ -440,7 +438,6 @@ describe('checkpoints', function()
 end)
 
 describe('v:load', function()
-  before_each(df.reset)
   it('sets a value without building anything', function()
     local v = df.Variable({ 1.0, 2.0 })
     df.run(v)
@@ -460,7 +457,6 @@ describe('v:load', function()
 end)
 
 describe('a run with tensors = true', function()
-  before_each(df.reset)
   it('leaves results of rank 0 Tensors, with their dtype', function()
     local x, i, t = df.constant(1.5, 'float64'), df.int64(7), df.constant('words')
     local got = df.run({ x, { i }, t, df.constant{ 1, 2 } }, nil, { tensors = true })
@@ -489,7 +485,6 @@ end)
 
 describe('a map of names', function()
   it('that speaks of what the file does not have is an error', function()
-    df.reset()
     local path = os.tmpname()
     df.save_safetensors(path, { w = df.tensor{ 1.0, 2.0 } })
     local v = df.Variable({ 0.0, 0.0 }, { name = 'v' })
@@ -506,7 +501,6 @@ end)
 describe('a Saver that writes in the background', function()
   local folder
   before_each(function()
-    df.reset()
     folder = os.tmpname()
     os.remove(folder)
     os.execute('mkdir ' .. folder)

@@ -93,8 +93,6 @@ local function narrow(logits, b, time, classes, width)
 end
 
 describe('ctc_greedy_decoder', function()
-  before_each(df.reset)
-
   it('leaves out blanks, and of labels alike in a row all but the first', function()
     local best = { 0, 0, 3, 0, 1, 1, 3, 3, 2 }
     local d, sum = df.ctc_greedy_decoder(steps(best, 4), { 9 })
@@ -136,8 +134,6 @@ describe('ctc_greedy_decoder', function()
 end)
 
 describe('ctc_beam_search_decoder', function()
-  before_each(df.reset)
-
   it('finds the most probable labels of all ways through the logits, and how probable they are', function()
     for seed = 1, 3 do
       local x, times = df.constant(numbers({ 5, 3, 3 }, seed, 2)), { 5, 2, 4 }
@@ -245,8 +241,6 @@ describe('ctc_beam_search_decoder', function()
 end)
 
 describe('edit_distance', function()
-  before_each(df.reset)
-
   --- Sequences as a sparse tensor of rank 2.
   local function sparse(rows, dtype, longest)
     local indices, values = {}, {}

@@ -6,10 +6,7 @@ local near, message_of = support.near, support.message_of
 local x, y = df.tensor({ { 1 }, { 2 }, { 3 }, { 4 } }, 'float32'), df.tensor({ { 3 }, { 5 }, { 7 }, { 9 } }, 'float32')
 
 describe('fit', function()
-  before_each(function()
-    df.reset()
-    df.set_random_seed(1)
-  end)
+  before_each(function() df.set_random_seed(1) end)
 
   it('trains a layer and tells how', function()
     local l, lines = df.nn.Dense(1), {}
@@ -130,8 +127,6 @@ describe('fit', function()
 end)
 
 describe('a run with check_numerics', function()
-  before_each(df.reset)
-
   it('ends at the first op that makes a NaN, and names it with its iteration', function()
     local v = df.placeholder('float32', { 2 })
     local _, r = df.while_loop(function(i) return i:lt(5) end, function(i, a) return i + 1, df.log(a) + 1 end, { df.int32(0), v })
@@ -200,7 +195,6 @@ end)
 
 describe('the last operation of a run', function()
   it('runs in the foreground, too, however the run ends', function()
-    df.reset()
     local w, v = df.Variable(1.0), df.placeholder('float32')
     local ok = df.assert(v:gt(0), { v }, { message = 'too small' })
     local last = w:assign_add(1)

@@ -13,10 +13,7 @@ local function weighted(y) return df.reduce_sum(y * df.constant(numbers(y.shape,
 local function fed(shape, k) return df.placeholder_with_default(df.constant(numbers(shape, k))) end
 
 describe('a layer', function()
-  before_each(function()
-    df.reset()
-    df.set_random_seed(1)
-  end)
+  before_each(function() df.set_random_seed(1) end)
 
   it('makes its variables at the first call, shares them, and lists them', function()
     local l = df.nn.Dense(3, { activation = df.relu })
@@ -196,8 +193,6 @@ describe('layers', function()
 end)
 
 describe('a convolution', function()
-  before_each(df.reset)
-
   for name, o in pairs{ a = { strides = 2, padding = 'SAME' }, b = { dilation = 2 }, c = { strides = { 2, 1 }, padding = 'valid' } } do
     it('is what TensorFlow makes it: ' .. name, function()
       local opts = { use_bias = false, kernel_initializer = numbers({ 3, 2, 3, 4 }, 2) }
@@ -251,8 +246,6 @@ describe('a convolution', function()
 end)
 
 describe('a normalisation', function()
-  before_each(df.reset)
-
   for name, shape in pairs{ rows = { 6, 4 }, images = { 2, 3, 2, 4 } } do
     it('over the batch is what TensorFlow makes it, and moves its averages: ' .. name, function()
       local l = df.nn.BatchNorm{ gamma_initializer = numbers({ 4 }, 2), beta_initializer = numbers({ 4 }, 3) }
@@ -302,8 +295,6 @@ describe('a normalisation', function()
 end)
 
 describe('attention', function()
-  before_each(df.reset)
-
   --- MultiHeadAttention with the numbers that the script gave its parts.
   local function layer()
     local l = df.nn.MultiHeadAttention(2, 6)

@@ -10,8 +10,6 @@ local function rosenbrock(x)
 end
 
 describe('df.train.lbfgs', function()
-  before_each(df.reset)
-
   it('finds the end of a curved valley', function()
     local x, y, n = df.train.lbfgs(rosenbrock, df.float64{ -1.2, 1.0 }, { tolerance = 1e-8 })
     local got = df.run{ x, y, n }
@@ -61,7 +59,6 @@ describe('df.train.lbfgs', function()
 end)
 
 describe('df.train.conjugate_gradient', function()
-  before_each(df.reset)
   it('finds the least of a bowl in about as many steps as it has axes, and the end of a valley', function()
     local x, _, n = df.train.conjugate_gradient(function(x) return df.reduce_sum((x - 1) ^ 2 * df.float64{ 1, 4, 9 }) end, df.zeros({ 3 }, 'float64'),
                                                 { tolerance = 1e-6 })
@@ -72,8 +69,6 @@ describe('df.train.conjugate_gradient', function()
 end)
 
 describe('df.train.loop', function()
-  before_each(df.reset)
-
   it('runs a step again and again in the graph', function()
     local w, o = df.Variable(5.0), df.train.SGD(0.1)
     local steps = df.train.loop(10, function() return o:minimize(w ^ 2) end)

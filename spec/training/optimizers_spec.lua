@@ -19,8 +19,6 @@ end
 local all = { 'SGD', 'Momentum', 'Nesterov', 'Adagrad', 'Adadelta', 'RMSProp', 'Ftrl', 'Adam', 'AdamW', 'Nadam', 'Lamb' }
 
 describe('df.train', function()
-  before_each(df.reset)
-
   for n, case in ipairs(values) do
     local name, options, kind, who, expected = case[1], case[2], case[3], case[4], case[5]
     it(('%s gives what %s gives after 100 %s steps (%d)'):format(name, who, kind, n), function()
@@ -276,7 +274,6 @@ describe('df.train', function()
 end)
 
 describe('a learning rate', function()
-  before_each(df.reset)
   local function at(name, steps, ...)
     local args, out = { ... }, {}
     for i, step in ipairs(steps) do
@@ -340,8 +337,6 @@ describe('df.train.ExponentialMovingAverage', function()
     assert.matches('decay is a number from 0 to below 1, not the string "x"', message_of(df.train.ExponentialMovingAverage, 'x'))
     assert.matches('zero_debias is', message_of(df.train.ExponentialMovingAverage, 0.5, { zero_debias = 1 }))
   end)
-
-  before_each(df.reset)
 
   it('moves a shadow of each variable towards it', function()
     local v = df.Variable({ 1.0, 2.0 }, { name = 'v' })

@@ -4,7 +4,6 @@ local support = require 'spec.support'
 local near, message_of = support.near, support.message_of
 
 describe('synchronous replicas', function()
-  before_each(df.reset)
   local rows = { { 1.0, 2.0 }, { 3.0, 4.0 }, { 8.0, 6.0 } }
 
   it('step together, as one of all their data would', function()
@@ -109,8 +108,6 @@ local function all(c, x)
 end
 
 describe('queue runners', function()
-  before_each(df.reset)
-
   it('fill a queue in the background and close it at the end', function()
     local q = df.FIFOQueue(3, 'int32', { shapes = { {} } })
     df.train.QueueRunner(q, function(i) return q:enqueue(i * i) end, { steps = 5 })

@@ -5,7 +5,6 @@ local shell = require('spec.shell').output
 
 describe('a training run', function()
   it('goes on from a checkpoint as if nothing had happened: dropout, slots, schedule, pipeline', function()
-    df.reset()
     df.set_random_seed(11)
     local ROWS, TIME, SIZE, IDS = 40, 6, 8, 5
     local folder = shell 'mktemp -d':match '%S+'
@@ -46,7 +45,6 @@ describe('a training run', function()
   end)
 
   it('is the same, bit for bit, whatever is looked at in between, in the run that goes on and after a checkpoint', function()
-    df.reset()
     df.set_random_seed(4)
     local folder = shell 'mktemp -d':match '%S+'
     local x, training = df.placeholder('float32', { -1, 4 }), df.placeholder('bool', {})
@@ -91,8 +89,6 @@ describe('a training run', function()
 end)
 
 describe('a random op', function()
-  before_each(df.reset)
-
   it('counts the runs in which it draws, in the order of their starts, and no others', function()
     local x, on = df.random_uniform({ 2 }, { name = 'x' }), df.placeholder('bool', {})
     local y = df.cond(on, function() return df.random_uniform({ 2 }, { name = 'y' }) end, function() return df.zeros{ 2 } end)

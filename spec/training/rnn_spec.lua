@@ -20,10 +20,7 @@ local function fill(vars)
 end
 
 describe('a recurrent cell', function()
-  before_each(function()
-    df.reset()
-    df.set_random_seed(1)
-  end)
+  before_each(function() df.set_random_seed(1) end)
 
   for name, make in pairs{
     rnn = function() return rnn.RNNCell(4) end, lstm = function() return rnn.LSTMCell(4) end, gru = function() return rnn.GRUCell(4) end,
@@ -256,10 +253,7 @@ describe('a recurrent cell', function()
 end)
 
 describe('dynamic_rnn', function()
-  before_each(function()
-    df.reset()
-    df.set_random_seed(1)
-  end)
+  before_each(function() df.set_random_seed(1) end)
 
   it('gives the same time-major, in any window, and with every way to save', function()
     local cell, x = rnn.GRUCell(3), fed({ 2, 6, 4 }, 1)
@@ -425,7 +419,6 @@ describe('dynamic_rnn', function()
 end)
 
 describe('bidirectional_rnn', function()
-  before_each(df.reset)
   it('is what TensorFlow makes it', function()
     local fw, bw, x = rnn.GRUCell(3), rnn.LSTMCell(3), fed({ 2, 4, 2 }, 1)
     local y, s = rnn.bidirectional_rnn(fw, bw, x, { lengths = { 4, 2 } })
@@ -439,7 +432,6 @@ describe('bidirectional_rnn', function()
 end)
 
 describe('raw_rnn', function()
-  before_each(df.reset)
   it('lets a function say what comes in and when it ends', function()
     local cell, x, lengths = rnn.GRUCell(3), df.constant(numbers({ 2, 4, 2 }, 1)), df.int32{ 2, 4 }
     local rows = df.TensorArray('float32', 4):unstack(df.transpose(x, { 1, 0, 2 }))
@@ -454,10 +446,7 @@ describe('raw_rnn', function()
 end)
 
 describe('decode', function()
-  before_each(function()
-    df.reset()
-    df.set_random_seed(1)
-  end)
+  before_each(function() df.set_random_seed(1) end)
 
   it('forces the target, and is then a dynamic_rnn', function()
     local cell, x, head = rnn.GRUCell(3), df.constant(numbers({ 2, 4, 2 }, 1)), df.nn.Dense(5)
@@ -504,7 +493,6 @@ describe('decode', function()
 end)
 
 describe('beam_search', function()
-  before_each(df.reset)
   local VOCABULARY, STOP = 4, 3
 
   --- log-probabilities that depend on the last id and on how many there were: a table [steps][from][to].

@@ -9,10 +9,7 @@ local host_it = require('spec.support').host_it(it, pending)
 
 describe('an event file', function()
   local folder
-  before_each(function()
-    df.reset()
-    folder = shell('mktemp -d'):match '%S+'
-  end)
+  before_each(function() folder = shell('mktemp -d'):match '%S+' end)
   after_each(function() shell('rm -rf ' .. folder) end)
 
   local function fill()

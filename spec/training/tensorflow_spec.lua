@@ -25,8 +25,6 @@ local function slopes(name, y, wanted)
 end
 
 describe('as in TensorFlow', function()
-  before_each(df.reset)
-
   it('is a dense layer of three axes', function()
     local l, x = df.nn.Dense(4, { activation = 'sigmoid', kernel_initializer = numbers({ 5, 4 }, 2), bias_initializer = numbers({ 4 }, 3) }), fed({ 2, 3, 5 }, 1)
     local y = l(x)

@@ -9,8 +9,6 @@ local function grads(y, xs) return df.gradients(df.reduce_sum(y * fed(df.shape(y
 local function check(name, values) near(df.run(values), expected[name], { atol = 2e-4, what = name }) end
 
 describe('as in PyTorch', function()
-  before_each(df.reset)
-
   it('is a convolution, and a transposed one', function()
     local x, l = fed({ 2, 7, 6, 3 }, 1), df.nn.Conv2D(4, { 3, 2 }, { strides = 2, kernel_initializer = numbers({ 3, 2, 3, 4 }, 2), bias_initializer = numbers({ 4 }, 3) })
     local y = l(x)

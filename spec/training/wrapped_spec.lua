@@ -9,8 +9,6 @@ local function bowl(dtype)
 end
 
 describe('an optimizer that accumulates gradients', function()
-  before_each(df.reset)
-
   it('takes a step of the inner one with the mean of so many gradients', function()
     local x, w = df.placeholder('float32', {}), df.Variable(0.0)
     local at = df.Variable(0, { dtype = 'int64', trainable = false })
@@ -50,8 +48,6 @@ describe('an optimizer that accumulates gradients', function()
 end)
 
 describe('training in half precision', function()
-  before_each(df.reset)
-
   it('keeps float32 copies, so that small steps add up', function()
     local w, loss = bowl('float16')
     local step = df.train.MixedPrecision(df.train.SGD(1e-5)):minimize(loss)
@@ -121,7 +117,6 @@ end)
 
 describe('the step counter', function()
   it('may stand second, as in TensorFlow', function()
-    df.reset()
     local w, loss = bowl()
     local at, o = df.Variable(0, { dtype = 'int64', trainable = false }), df.train.SGD(0.1)
     df.run(o:minimize(loss, at))
@@ -131,7 +126,6 @@ describe('the step counter', function()
   end)
 
   it('may have a name behind it, or more options', function()
-    df.reset()
     local _, loss = bowl()
     local at = df.Variable(0, { dtype = 'int64', trainable = false })
     for _, o in ipairs{ df.train.SGD(0.1), df.train.Accumulate(df.train.SGD(0.1), 1), df.train.MixedPrecision(df.train.SGD(0.1)) } do
