@@ -74,7 +74,7 @@ deps:                   ## install the Debian packages of .ci/debian-packages
 	$(Q).ci/deps build test
 
 clean:                  ## remove what was built
-	$(Q)rm -rf build
+	$(Q)rm -rf build $(OUTPUTS)
 
 help:                   ## this list
 	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' Makefile $(PARTS)

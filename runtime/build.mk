@@ -61,7 +61,8 @@ LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(PROTO).o $(if $(TRACED_$(MODE)),$(BUIL
 BIND_OBJ := $(BIND_SRC:%.c=$(BUILD)/%.o)
 PROG_OBJ := $(PROG_SRC:%.c=$(BUILD)/%.o)
 OBJ      := $(LIB_OBJ) $(BIND_OBJ) $(PROG_OBJ)
-STDLIB   := $(wildcard stdlib/dflow.lua $(foreach d,* */* */*/*,stdlib/dflow/$(d).lua))
+OUTPUTS  := stdlib/dflow/docs/outputs.lua
+STDLIB   := $(filter-out $(OUTPUTS),$(wildcard stdlib/dflow.lua $(foreach d,* */* */*/*,stdlib/dflow/$(d).lua))) $(OUTPUTS)
 
 # The notebook's kernel: a module that `dflow --kernel` loads, where libzmq is.
 ZMQ      := $(shell pkg-config --exists libzmq 2>/dev/null && echo $(BUILD)/lua/dflow/sockets.so)
@@ -86,7 +87,7 @@ MPI      := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m) 2>/dev/
 linked = @printf '  %-34s %s\n' '$@' "$$(du -h '$@' | cut -f1)B"
 
 lib: $(BUILD)/libdflow.so
-core: $(BUILD)/lua/dflow/core.so
+core: $(BUILD)/lua/dflow/core.so $(OUTPUTS)
 program: $(if $(PROG_SRC),$(BUILD)/dflow)
 ifneq ($(LLVM_CONFIG),)
 jit: $(JIT)
@@ -151,6 +152,10 @@ $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 	  -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib' -Wl,-E $(LUA_LIBS) -lreadline -lm -ldl -o $@
 	$(linked)
 
+# What help shows below its examples: they are run once.
+$(OUTPUTS): $(filter-out $(OUTPUTS),$(STDLIB)) | $(BUILD)/dflow
+	$(Q)DFLOW_ENGINE=tokens $(BUILD)/dflow -E -e "require 'dflow.docs.examples'.write '$@.new'"
+	$(Q)mv $@.new $@
 
 -include $(OBJ:.o=.d)
 .PHONY: lib core program jit force

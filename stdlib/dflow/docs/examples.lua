@@ -1,11 +1,11 @@
---- Runs the examples of help and writes down what each gives: stdlib/dflow/docs/outputs.lua is made by `dflow spec/help_examples.lua`.
+--- Runs the examples of help and tells what each gives. The build writes what help shows, docs/outputs.lua, by `write`.
 local df = require 'dflow'
 local help = require 'dflow.docs.help'
 local text = require 'dflow.front.text'
 
 local M = {}
-local builtins = { cond = df.cond, while_loop = df.while_loop, TensorArray = df.TensorArray, gradients = df.gradients, df = df }
-local unpack = table.unpack or unpack
+local builtins = { df = df }
+for _, name in ipairs{ 'cond', 'while_loop', 'TensorArray', 'gradients' } do builtins[name] = df[name] end
 
 --- An example as a function that sees what the program has as globals.
 local function compiled(example)
@@ -71,20 +71,19 @@ function M.run(name)
   return finish(pcall(chunk))
 end
 
-if arg and arg[0] and arg[0]:find('help_examples%.lua$') then
-  local lines, seen, said = {}, {}, {}
-  require('dflow.docs').each_about('output', function(name) said[name] = true end)       -- their entries say it
+--- Writes what the examples give that no op's entry says: docs/outputs.lua, as the build does.
+function M.write(path)
+  local lines, said = {}, {}
+  require 'dflow.docs.about'('output', function(name) said[name] = true end)
   for _, name in ipairs(help.names()) do
-    local example = help.example(name)
     local output, why = nil, nil
-    if example then output, why = M.run(name) end
-    if why then io.stderr:write(name, ': ', example, '\n  ', why, '\n') end
-    if output and output ~= '' and not seen[name] and not said[name] then lines[#lines + 1] = ('  [%q] = %q,'):format(name, output):gsub('\\\n', '\\n') end
+    if help.example(name) and not said[name] then output, why = M.run(name) end
+    if why then error(('the example of %s fails: %s'):format(name, why), 0) end
+    if output and output ~= '' then lines[#lines + 1] = ('  [%q] = %q,'):format(name, output) end
   end
-  print('--- What the examples of help give; made by spec/help_examples.lua, compared by spec/repl/help_spec.lua.\nreturn {')
-  print(table.concat(lines, '\n'))
-  print('}')
+  local file = assert(io.open(path, 'w'))
+  assert(file:write('return {\n', table.concat(lines, '\n'), '\n}\n'))
+  file:close()
 end
 
-M.unpack = unpack
 return M
