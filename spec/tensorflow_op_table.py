@@ -22,14 +22,15 @@ def arg(a):
   return '%s*%s' % (a.number_attr, text) if a.number_attr else text
 
 
-def wrapped(line):
-  """A row in lines of 120 columns, broken between words of its texts."""
-  if len(line) <= 120:
-    return line
-  at = line.rindex(' ', 0, 116)
-  if line[at - 1] == ',':
-    return line[:at] + '\n' + wrapped('  ' + line[at + 1:])
-  return line[:at] + ' "\n' + wrapped('  "' + line[at + 1:])
+def row(fields, names):
+  """A row of a table: its fields, then the names of its ops, in lines of 120 columns that are broken between words."""
+  lines, rest = [], '  { %s, "%s" },' % (fields, ' '.join(names))
+  while len(rest) > 120:
+    at = rest.rindex(' ', 0, 117)
+    inside = rest.count('"', 0, at) % 2                   # the text goes on as another one
+    lines.append(rest[:at] + (' "' if inside else ''))
+    rest = '    ' + ('"' if inside else '') + rest[at + 1:]
+  return '\n'.join(lines + [rest])
 
 
 def main():
@@ -44,7 +45,7 @@ def main():
     end'''
   lines = subprocess.run([sys.argv[1], '-e', code], capture_output=True, text=True, check=True).stdout.splitlines()
   ours = {line.split()[0]: {tuple(word.split('=')) for word in line.split()[1:]} for line in lines}
-  types, narrow = list(ours), []
+  types, rows, narrow = list(ours), {}, {}
   print('''/* export_table.c: the arguments and attributes of TensorFlow's ops, as far as dflow has an entry of that type.
  *
  * Written by spec/tensorflow_op_table.py from TensorFlow %s. An argument is the attribute that holds its type, `=3`
@@ -53,27 +54,28 @@ def main():
  */
 #include "tensorflow/export.h"
 
-const dfi_export_op dfi_export_table[] = {''' % tf.__version__)
-  n = 0
+const dfi_export_row dfi_export_table[] = {''' % tf.__version__)
   for name in sorted(types, key=lambda s: s.encode()):
     op = op_def_registry.get(name)
     if op is None:
       continue
     attrs = ['%s:%s%s' % (a.name, KIND[a.type], '' if a.HasField('default_value') else '!') for a in op.attr]
-    fields = [name, ' '.join(map(arg, op.input_arg)), ' '.join(map(arg, op.output_arg)), ' '.join(attrs)]
-    print(wrapped('  { %s },' % ', '.join('"%s"' % f for f in fields)))
-    n += 1
+    fields = [' '.join(map(arg, op.input_arg)), ' '.join(map(arg, op.output_arg)), ' '.join(attrs)]
+    rows.setdefault('{ %s }' % ', '.join('"%s"' % f for f in fields), []).append(name)
     for a in op.attr:
       theirs = {str(t) for t in a.allowed_values.list.type}
       missing = {t for var, t in ours[name] if var == a.name and int(t) < 32} - theirs
       if theirs and missing:
-        narrow.append('{ "%s", "%s", 0x%xu }' % (name, a.name, sum(1 << int(t) for t in theirs if int(t) < 32)))
+        dtypes = '0x%xu' % sum(1 << int(t) for t in theirs if int(t) < 32)
+        narrow.setdefault('"%s", %s' % (a.name, dtypes), []).append(name)
+  for fields, names in rows.items():
+    print(row(fields, names))
   print('};\nconst int32_t dfi_export_table_size = sizeof dfi_export_table / sizeof *dfi_export_table;')
   print('''
 /* Attributes that take fewer dtypes there than here: those that they take, bit by bit. */
 const dfi_export_narrow dfi_export_narrows[] = {''')
-  for line in narrow:
-    print('  %s,' % line)
+  for fields, names in narrow.items():
+    print(row(fields, names))
   print('};\nconst int32_t dfi_export_narrows_size = sizeof dfi_export_narrows / sizeof *dfi_export_narrows;')
 
 

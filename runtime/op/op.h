@@ -100,7 +100,7 @@ typedef struct dfi_infer dfi_infer;     /* below */
 typedef struct dfi_grad  dfi_grad;      /* grad.h */
 
 /* An op as TensorFlow's registry has it: see tensorflow/export_table.c for the words. */
-typedef struct dfi_tensorflow_op { const char *type, *in, *out, *attrs; } dfi_tensorflow_op;
+typedef struct dfi_tensorflow_op { const char *in, *out, *attrs; } dfi_tensorflow_op;
 
 /* What the CPU's kernel does with elements that lie where the host cannot read them (base/remote_memory.h). */
 typedef enum dfi_remote_use {

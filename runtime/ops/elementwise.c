@@ -11,8 +11,8 @@
 #define FLOAT1  .in = "x:T", .out = "y:T", .types = "T=float", .shape = dfi_shape_same
 #define FLOAT2  .in = "x:T y:T", .out = "z:T", .types = "T=float", .shape = dfi_shape_binary
 /* TensorFlow's op has the same name, inputs of one type and no further attribute. */
-#define AS_IN_TENSORFLOW1(type) .tensorflow = &(const dfi_tensorflow_op){ type, "T", "T", "T:d!" }
-#define AS_IN_TENSORFLOW2(type) .tensorflow = &(const dfi_tensorflow_op){ type, "T T", "T", "T:d!" }
+#define AS_IN_TENSORFLOW1 .tensorflow = &(const dfi_tensorflow_op){ "T", "T", "T:d!" }
+#define AS_IN_TENSORFLOW2 .tensorflow = &(const dfi_tensorflow_op){ "T T", "T", "T:d!" }
 
 /* ---- costs: nanoseconds ---- */
 static double per_element(const df_kernel *k, double ns) {
@@ -75,22 +75,22 @@ static const df_op ops[] = {
     .doc = "T[...] = softsign(features T[...]): x / (1 + |x|)",
     .example = "df.softsign({-1.0, 3.0})", .output = "[-0.50  0.75] float32[2]",
     .see = "softplus relu tanh sigmoid", .derivative = "features = dy / (1 + abs(features))^2", .domain = "0.2 2",
-    .onnx = "Softsign", .grad = grad_softsign, .cost = cheap, KERNELS(softsign), AS_IN_TENSORFLOW1("Softsign") },
+    .onnx = "Softsign", .grad = grad_softsign, .cost = cheap, KERNELS(softsign), AS_IN_TENSORFLOW1 },
   { .type = "SoftsignGrad", .in = "gradients:T features:T", .out = "z:T", .types = "T=float", .shape = dfi_shape_binary,
     .doc = "T[...] = SoftsignGrad: dy / (1 + |x|)^2", .domain = "0.3 2",
-    .grad = grad_softsign_grad, .cost = cheap, KERNELS(softsign_grad), AS_IN_TENSORFLOW2("SoftsignGrad") },
+    .grad = grad_softsign_grad, .cost = cheap, KERNELS(softsign_grad), AS_IN_TENSORFLOW2 },
   { .type = "Erfinv", .lua = "erfinv", FLOAT1,
     .doc = "T[...] = erfinv(x T[...]): the y with erf(y) = x; infinite at -1 and 1, NaN beyond",
     .example = "df.erfinv({-0.5, 0.0, 0.9})", .output = "[-0.4769  0.0000  1.1631] float32[3]",
     .see = "erf erfc random_normal", .derivative = "x = dy * 0.886226925452758 * exp(y^2)", .domain = "-0.8 0.8",
-    .grad = grad_erfinv, .cost = costly, KERNELS(erfinv), AS_IN_TENSORFLOW1("Erfinv") },
+    .grad = grad_erfinv, .cost = costly, KERNELS(erfinv), AS_IN_TENSORFLOW1 },
   { .type = "Ndtri", .lua = "ndtri", FLOAT1,
     .doc = "T[...] = ndtri(x T[...]): the quantile of the standard normal distribution: below it lies the share x; "
     "infinite at 0 and 1, "
            "NaN beyond",
     .example = "df.ndtri({0.025, 0.5, 0.975})", .output = "[-1.96  0.00  1.96] float32[3]",
     .see = "erfinv erf random_normal", .derivative = "x = dy * 2.5066282746310002 * exp(y^2 / 2)", .domain = "0.2 0.8",
-    .grad = grad_ndtri, .cost = costly, KERNELS(ndtri), AS_IN_TENSORFLOW1("Ndtri") },
+    .grad = grad_ndtri, .cost = costly, KERNELS(ndtri), AS_IN_TENSORFLOW1 },
   { .type = "NextAfter", .lua = "next_after", .in = "x1:T x2:T", .out = "output:T", .types = "T=float32|float64",
     .shape = dfi_shape_binary,
     .doc = "T[...] = next_after(x1 T[...], x2 T[...]): the number of that dtype next to x1 in the direction of x2; the "
@@ -98,6 +98,6 @@ static const df_op ops[] = {
            "x1 alone",
     .example = "df.next_after({1.0}, 2.0) - 1", .output = "[1.1921e-07] float32[1]", .see = "round rint floor ceil",
     .derivative = "x1 = dy", .domain = "0.3 1.7",
-    .grad = grad_next_after, .cost = cheap, KERNELS(next_after), AS_IN_TENSORFLOW2("NextAfter") },
+    .grad = grad_next_after, .cost = cheap, KERNELS(next_after), AS_IN_TENSORFLOW2 },
 };
 const dfi_op_table dfi_ops_elementwise = { ops, (int32_t)(sizeof ops / sizeof *ops) };

@@ -190,13 +190,11 @@ const char *dfi_export_number(dfi_export *e, const char *name, uint8_t dtype, do
   return constant(e, name, t);
 }
 
-/* TensorFlow's op of this type, or the one that took its place: the second TensorArrays have gone, the third have the
-   same inputs. */
-static const dfi_export_op *op_of(dfi_export *e, const char *type) {
+/* This type, or the one that took its place: the second TensorArrays have gone, the third have the same inputs. */
+static const char *type_of(dfi_export *e, const char *type) {
   size_t n = strlen(type);
-  if (!strncmp(type, "TensorArray", 11) && !strcmp(type + n - 2, "V2"))
-    type = dfi_lower_text(&e->l, "%.*sV3", (int)n - 2, type);
-  return dfi_export_find(type);
+  if (strncmp(type, "TensorArray", 11) || strcmp(type + n - 2, "V2")) return type;
+  return dfi_lower_text(&e->l, "%.*sV3", (int)n - 2, type);
 }
 
 static bool is_primitive(const df_node *n) {
@@ -209,9 +207,7 @@ static void write_node(dfi_export *e, df_node *n) {
   const char *type = dfi_op_info_at(n->op)->op->type;
   if (dfi_export_array_node(e, n) || dfi_export_frozen_node(e, n) || dfi_export_special(e, n)) return;
   if (e->frozen && !strncmp(type, "Ref", 3) && is_primitive(n)) type += 3;       /* what was a reference is a value */
-  const dfi_export_op *op = op_of(e, type);
-  if (!op) dfi_export_refuse(e, "TensorFlow has no such op, nor has dflow other words for it");
-  else dfi_export_plain(e, op, e->name[n->id]);
+  dfi_export_plain(e, type_of(e, type), e->name[n->id]);
   int32_t side = read_through(n);
   if (side < 0) return;
   Pb__NodeDef *duplicate = dfi_export_node(e, "Identity", dfi_lower_text(&e->l, "%s/body", e->name[n->id]), 1);

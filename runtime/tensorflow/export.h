@@ -9,13 +9,13 @@
 #include "tensorflow/functions.h"
 #include "op/op.h"
 
-/* An op of TensorFlow: see export_table.c. */
-typedef dfi_tensorflow_op dfi_export_op;
-extern const dfi_export_op dfi_export_table[];
+/* Ops of TensorFlow that have the same arguments and attributes, by their names: see export_table.c. */
+typedef struct dfi_export_row { dfi_tensorflow_op op; const char *types; } dfi_export_row;
+extern const dfi_export_row dfi_export_table[];
 extern const int32_t dfi_export_table_size;
 
-/* An attribute of an op that takes fewer dtypes in TensorFlow: bit n is dtype n. Sorted by op. */
-typedef struct dfi_export_narrow { const char *type, *attr; uint32_t dtypes; } dfi_export_narrow;
+/* An attribute that takes fewer dtypes in TensorFlow, in these ops: bit n is dtype n. */
+typedef struct dfi_export_narrow { const char *attr; uint32_t dtypes; const char *types; } dfi_export_narrow;
 extern const dfi_export_narrow dfi_export_narrows[];
 extern const int32_t dfi_export_narrows_size;
 
@@ -78,8 +78,7 @@ void dfi_export_shape(dfi_export *e, Pb__NodeDef *n, const char *key, int32_t ra
 /* Says what shape a Merge has: TensorFlow would have to see the loop's other side to know. */
 void dfi_export_output_shapes(dfi_export *e, Pb__NodeDef *n, const dfi_shape *first);
 /* All attributes, inputs and controls of the current node, as the table has them. */
-void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name);
-const dfi_export_op *dfi_export_find(const char *type);
+void dfi_export_plain(dfi_export *e, const char *type, const char *name);       /* as TensorFlow's op of this type */
 /* Refuses nodes of dtypes that TensorFlow's ops do not take. */
 void dfi_export_check_dtypes(dfi_export *e);
 /* export_device.c: where the nodes, which are all written, were asked to run. */

@@ -1,5 +1,6 @@
 /* export_attr.c: attributes and inputs of a node as TensorFlow's table of ops wants them. */
 #include "tensorflow/export.h"
+#include <pthread.h>
 #include <stdio.h>
 
 
@@ -64,15 +65,45 @@ void dfi_export_output_shapes(dfi_export *e, Pb__NodeDef *n, const dfi_shape *fi
 
 /* ---- the table ------------------------------------------------------------------------------------------- */
 
-const dfi_export_op *dfi_export_find(const char *type) {
-  int32_t low = 0, high = dfi_export_table_size;
-  while (low < high) {
-    int32_t middle = (low + high) / 2, order = strcmp(type, dfi_export_table[middle].type);
-    if (!order) return &dfi_export_table[middle];
-    if (order < 0) high = middle; else low = middle + 1;
+/* The ops of the table, sorted by type. */
+enum { MOST_TYPES = 1024 };
+static struct type { const char *name; size_t length; const dfi_tensorflow_op *op; } types[MOST_TYPES];
+static size_t ntypes;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int by_name(const void *a, const void *b) {
+  const struct type *x = a, *y = b;
+  const int order = memcmp(x->name, y->name, x->length < y->length ? x->length : y->length);
+  return order ? order : (x->length > y->length) - (x->length < y->length);
+}
+
+static void sort_types(void) {
+  for (int32_t i = 0; i < dfi_export_table_size; i++) {
+    size_t length;
+    for (const char *p = dfi_export_table[i].types; *p; p += length + (p[length] == ' ')) {
+      length = strcspn(p, " ");
+      df_assert(ntypes < MOST_TYPES);
+      types[ntypes++] = (struct type){ p, length, &dfi_export_table[i].op };
+    }
   }
+  qsort(types, ntypes, sizeof *types, by_name);
+}
+
+static const dfi_tensorflow_op *find(const char *type) {
+  pthread_once(&once, sort_types);
+  const struct type key = { .name = type, .length = strlen(type) };
+  const struct type *found = bsearch(&key, types, ntypes, sizeof *types, by_name);
+  if (found) return found->op;
   const dfi_op_info *o = dfi_op_find(type);
   return o ? o->op->tensorflow : NULL;
+}
+
+/* Is this one of the words of `list`? */
+static bool lists(const char *list, const char *word) {
+  const size_t n = strlen(word);
+  for (const char *p = list; (p = strstr(p, word)); p++)
+    if ((p == list || p[-1] == ' ') && (!p[n] || p[n] == ' ')) return true;
+  return false;
 }
 
 /* A word of the table, taken apart. */
@@ -298,8 +329,13 @@ static bool lost_reference(const df_node *n, int32_t i) {
          strncmp(dfi_op_info_at(from->op)->op->type, "Ref", 3);
 }
 
-void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) {
+void dfi_export_plain(dfi_export *e, const char *type, const char *name) {
   const df_node *n = e->current;
+  const dfi_tensorflow_op *op = find(type);
+  if (!op) {
+    dfi_export_refuse(e, "TensorFlow has no such op, nor has dflow other words for it");
+    return;
+  }
   for (int32_t i = 0; i < n->nin; i++)
     if (lost_reference(n, i))
       dfi_export_refuse(e, "the reference that it takes comes through a cond or loop as a value");
@@ -311,10 +347,10 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
   }
   const char **input = dfi_export_take(e, sizeof *input * (size_t)(n->nin + 1));
   for (int32_t i = 0, at = 0; i < nargs; at += in[i++].length) {
-    const int32_t type = in[i].fixed ? in[i].fixed : common_index(e, n, in, nargs, in[i].type);
-    for (int32_t k = 0; k < in[i].length; k++) input[at + k] = as_type(e, n->in[at + k], type, at + k);
+    const int32_t dtype = in[i].fixed ? in[i].fixed : common_index(e, n, in, nargs, in[i].type);
+    for (int32_t k = 0; k < in[i].length; k++) input[at + k] = as_type(e, n->in[at + k], dtype, at + k);
   }
-  Pb__NodeDef *def = dfi_export_node(e, op->type, name, n->nout);
+  Pb__NodeDef *def = dfi_export_node(e, type, name, n->nout);
   for (int32_t i = 0; i < n->nin; i++) dfi_lower_input(&e->l, def, input[i]);
   dfi_export_controls(e, def);
   for (const char *p = op->attrs; *p; ) {
@@ -331,7 +367,7 @@ void dfi_export_plain(dfi_export *e, const dfi_export_op *op, const char *name) 
     else if (!from_outputs(e, def, key, n, op->out) && required)
       dfi_export_refuse(e, dfi_lower_text(&e->l, "TensorFlow's op needs the attribute %s", key));
   }
-  if (!strcmp(op->type, "Merge")) dfi_export_output_shapes(e, def, &n->out[0].shape);
+  if (!strcmp(type, "Merge")) dfi_export_output_shapes(e, def, &n->out[0].shape);
 }
 
 /* ---- dtypes ------------------------------------------------------------------------------------------------- */
@@ -342,21 +378,17 @@ static void check_dtype(dfi_export *e, Pb__NodeDef *def, const dfi_export_narrow
     if (strcmp(def->attr[i]->key, row->attr) || v->value_case != PB__ATTR_VALUE__VALUE_TYPE) continue;
     if (v->type >= 32 || row->dtypes >> v->type & 1) return;
     /* what TensorFlow's own `+` is takes all numbers */
-    if (!strcmp(row->type, "Add")) def->op = dfi_lower_text(&e->l, "AddV2");
-    else dfi_export_refuse(e, dfi_lower_text(&e->l, "TensorFlow's %s takes no %s", row->type, df_dtype_name(v->type)));
+    if (!strcmp(def->op, "Add")) def->op = dfi_lower_text(&e->l, "AddV2");
+    else dfi_export_refuse(e, dfi_lower_text(&e->l, "TensorFlow's %s takes no %s", def->op, df_dtype_name(v->type)));
   }
 }
 
 void dfi_export_check_dtypes(dfi_export *e) {
   for (size_t k = 0; k < e->l.n; k++) {
-    int32_t low = 0, high = dfi_export_narrows_size;
-    while (low < high) {
-      int32_t middle = (low + high) / 2;
-      if (strcmp(dfi_export_narrows[middle].type, e->l.node[k]->op) < 0) low = middle + 1; else high = middle;
-    }
     if (!e->place[k].node) continue;
     e->current = e->place[k].node;
-    for (; low < dfi_export_narrows_size && !strcmp(dfi_export_narrows[low].type, e->l.node[k]->op); low++)
-      check_dtype(e, e->l.node[k], &dfi_export_narrows[low]);
+    const char *type = e->l.node[k]->op;
+    for (int32_t i = 0; i < dfi_export_narrows_size; i++)
+      if (lists(dfi_export_narrows[i].types, type)) check_dtype(e, e->l.node[k], &dfi_export_narrows[i]);
   }
 }

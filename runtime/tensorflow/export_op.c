@@ -98,10 +98,9 @@ static const char *gather(dfi_export *e, const char *word, uint8_t t, const char
 /* An assignment has no output in TensorFlow: the new value is a read that waits for it. */
 static void assignment(dfi_export *e) {
   const df_node *n = e->current;
-  const dfi_export_op *op = dfi_export_find(dfi_op_info_at(n->op)->op->type);
   const char *done = dfi_export_name(e, "%s/update", own(e));
   size_t at = e->l.n;
-  dfi_export_plain(e, op, done);
+  dfi_export_plain(e, dfi_op_info_at(n->op)->op->type, done);
   e->place[e->l.n - 1].outputs = 0;
   if (e->l.n == at) return;
   Pb__NodeDef *read = dfi_export_node(e, "ReadVariableOp", own(e), 1);
@@ -705,7 +704,7 @@ static void array_gradient(dfi_export *e) {
   const char *type = dfi_op_info_at(e->current->op)->op->type;
   if (!strncmp(dfi_op_info_at(from->op)->op->type, "TensorArrayGrad", 15))
     dfi_export_refuse(e, "it is the gradient of a gradient's array");
-  else dfi_export_plain(e, dfi_export_find(strcmp(type, "TensorArrayGradV2") ? type : "TensorArrayGradV3"), own(e));
+  else dfi_export_plain(e, strcmp(type, "TensorArrayGradV2") ? type : "TensorArrayGradV3", own(e));
 }
 
 /* ---- attention, in TensorFlow's ops ------------------------------------------------------------------------------ */
