@@ -29,20 +29,6 @@ describe('shape, size and rank', function()
     same(df.run(df.rank(matrix())), 2)
     assert.same({ 2, 3 }, df.zeros(df.shape(matrix())).shape)
   end)
-  it('are found when they run, where they are not', function()
-    local x = df.placeholder('float32')
-    local shape, size, rank = df.shape(x), df.size(x), df.rank(x)
-    local found = df.run({ shape, size, rank }, { [x] = df.tensor(m23, 'float32') })
-    same(found, { { 2, 3 }, 6, 2 })
-    same(df.run({ size, rank }, { [x] = df.tensor(7, 'float32') }), { 1, 0 })
-    assert.same({ 0 }, df.run(shape, { [x] = df.tensor(7, 'float32') }).shape)
-  end)
-  it('come as int64 too', function()
-    local s = df.shape(matrix(), { out_type = 'int64' })
-    assert.equal('int64', s.dtype)
-    same(df.run(s), { 2, 3 })
-    assert.equal('int64', df.size(matrix(), { out_type = 'int64' }).dtype)
-  end)
   it('of several arrays are asked for at once', function()
     local shapes = df.shape_n({ matrix(), df.constant({ 'a' }, 'string') })
     same(df.run(shapes), { { 2, 3 }, { 1 } })
@@ -50,11 +36,6 @@ describe('shape, size and rank', function()
 end)
 
 describe('reshape', function()
-  it('keeps the elements in order', function()
-    same(df.run(df.reshape(matrix(), { 3, 2 })), { { 1, 2 }, { 3, 4 }, { 5, 6 } })
-    same(df.run(df.reshape(df.constant({ 'a', 'b' }, 'string'), { 2, 1 })), { { 'a' }, { 'b' } })
-    same(df.run(df.reshape(df.constant({ 5 }, 'int32'), df.constant({}, 'int32', { 0 }))), 5)
-  end)
   it('fills in one -1, while building as well', function()
     local y = df.reshape(matrix(), { -1, 2 })
     assert.same({ 3, 2 }, y.shape)
@@ -71,15 +52,6 @@ describe('reshape', function()
 end)
 
 describe('expand_dims and squeeze', function()
-  it('put in and take out dimensions of 1', function()
-    assert.same({ 1, 2, 3 }, shape_of(df.expand_dims(matrix(), 0)))
-    assert.same({ 2, 3, 1 }, shape_of(df.expand_dims(matrix(), -1)))
-    same(df.run(df.expand_dims(df.constant(4, 'int32'), 0)), { 4 })
-    local x = df.zeros { 1, 2, 1, 3 }
-    assert.same({ 2, 3 }, shape_of(df.squeeze(x)))
-    assert.same({ 1, 2, 3 }, shape_of(df.squeeze(x, { -2 })))
-    same(df.run(df.squeeze(df.constant({ { 7 } }, 'int32'))), 7)
-  end)
   it('name the axis and the range that would do', function()
     fails('invalid_argument', 'dim 5 is out of range for rank 3: expected one in [-3, 3)', function() return df.expand_dims(matrix(), 5) end)
     fails('invalid_argument', 'dimension 0 of float32[2,3] is to be squeezed, but is 2', function() return df.squeeze(matrix(), 0) end)
@@ -87,13 +59,6 @@ describe('expand_dims and squeeze', function()
 end)
 
 describe('transpose', function()
-  it('moves dimensions', function()
-    same(df.run(df.transpose(matrix(), { 1, 0 })), { { 1, 4 }, { 2, 5 }, { 3, 6 } })
-    same(df.run(df.transpose(matrix())), { { 1, 4 }, { 2, 5 }, { 3, 6 } })
-    same(df.run(df.transpose(df.constant({ { 'a', 'b' } }, 'string'))), { { 'a' }, { 'b' } })
-    same(df.run(df.transpose(df.constant(3, 'int32'))), 3)
-    assert.same({ 4, 0, 2 }, shape_of(df.transpose(df.zeros { 0, 2, 4 }, { 2, 0, 1 })))
-  end)
   it('is told apart from a list that is no permutation', function()
     fails('invalid_argument', 'perm names dimension 0 twice', function() return df.transpose(matrix(), { 0, 0 }) end)
     fails('invalid_argument', 'perm names dimension 1 twice', function() return df.transpose(matrix(), { 1, 1 }) end)
@@ -105,15 +70,6 @@ describe('transpose', function()
 end)
 
 describe('concat, split, stack and unstack', function()
-  it('join along an axis and take apart again', function()
-    local x = matrix()
-    same(df.run(df.concat({ x, x }, 0)), { { 1, 2, 3 }, { 4, 5, 6 }, { 1, 2, 3 }, { 4, 5, 6 } })
-    same(df.run(df.concat({ x, df.zeros { 2, 1 } }, -1)), { { 1, 2, 3, 0 }, { 4, 5, 6, 0 } })
-    same(df.run(df.split(x, 3, { axis = 1 })), { { { 1 }, { 4 } }, { { 2 }, { 5 } }, { { 3 }, { 6 } } })
-    same(df.run(df.split(x, { 1, -1 }, { axis = 1 })), { { { 1 }, { 4 } }, { { 2, 3 }, { 5, 6 } } })
-    same(df.run(df.stack({ x, x }, { axis = 1 })), { { { 1, 2, 3 }, { 1, 2, 3 } }, { { 4, 5, 6 }, { 4, 5, 6 } } })
-    same(df.run(df.unstack(x, { axis = 1 })), { { 1, 4 }, { 2, 5 }, { 3, 6 } })
-  end)
   it('take strings, scalars and empty arrays', function()
     same(df.run(df.stack({ df.constant('a', 'string'), df.constant('b', 'string') })), { 'a', 'b' })
     same(df.run(df.concat({ df.constant({ 'a' }, 'string'), df.constant({ 'b', 'c' }, 'string') }, 0)), { 'a', 'b', 'c' })
@@ -144,27 +100,6 @@ describe('concat, split, stack and unstack', function()
 end)
 
 describe('slice and strided_slice', function()
-  it('cut boxes out', function()
-    same(df.run(df.slice(matrix(), { 0, 1 }, { -1, 2 })), { { 2, 3 }, { 5, 6 } })
-    same(df.run(df.slice(df.constant({ 'a', 'b', 'c' }, 'string'), { 1 }, { 2 })), { 'b', 'c' })
-    assert.same({ 0, 3 }, shape_of(df.slice(matrix(), { 2, 0 }, { 0, 3 })))
-  end)
-  it('step, backwards too, and clip what lies outside', function()
-    local v = df.constant({ 0, 1, 2, 3, 4, 5 }, 'int32')
-    same(df.run(df.strided_slice(v, { 1 }, { 6 }, { 2 })), { 1, 3, 5 })
-    same(df.run(df.strided_slice(v, { -1 }, { -7 }, { -2 })), { 5, 3, 1 })
-    same(df.run(df.strided_slice(v, { 4 }, { 100 }, { 1 })), { 4, 5 })
-    assert.same({ 0 }, shape_of(df.strided_slice(v, { 4 }, { 2 }, { 1 })))
-    same(df.run(df.strided_slice(v, { 3 }, { 0 }, { -1 }, { end_mask = 1 })), { 3, 2, 1, 0 })
-  end)
-  it('drop dimensions, put in new ones and leave out what an ellipsis stands for', function()
-    local x = df.reshape(df.range(24), { 2, 3, 4 })
-    same(df.run(df.strided_slice(x, { 1, 0, 2 }, { 2, 3, 3 }, { 1, 1, 1 }, { shrink_axis_mask = 5 })), { 14, 18, 22 })
-    local y = df.strided_slice(x, { 0, 0, 1 }, { 0, 0, 3 }, { 1, 1, 1 }, { ellipsis_mask = 1, new_axis_mask = 2 })
-    assert.same({ 2, 3, 4, 1 }, df.strided_slice(x, { 0, 0 }, { 0, 0 }, { 1, 1 }, { ellipsis_mask = 1, new_axis_mask = 2 }).shape)
-    assert.same({ 2, 3, 1, 2 }, y.shape)
-    same(df.run(df.reshape(y, { -1 })), { 1, 2, 5, 6, 9, 10, 13, 14, 17, 18, 21, 22 })
-  end)
   it('know their shape when only the indices are unknown', function()
     local i = df.placeholder('int32', {})
     assert.same({ 3 }, df.strided_slice(matrix(), df.stack { i }, df.stack { i + 1 }, { 1 }, { shrink_axis_mask = 1 }).shape)
@@ -184,22 +119,6 @@ describe('slice and strided_slice', function()
 end)
 
 describe('tile, pad, reverse, roll and broadcast_to', function()
-  it('repeat, surround, turn and move', function()
-    local v = df.constant({ 1, 2, 3 }, 'int32')
-    same(df.run(df.tile(matrix(), { 1, 2 })), { { 1, 2, 3, 1, 2, 3 }, { 4, 5, 6, 4, 5, 6 } })
-    assert.same({ 0, 3 }, shape_of(df.tile(matrix(), { 0, 1 })))
-    same(df.run(df.pad(v, { { 1, 2 } })), { 0, 1, 2, 3, 0, 0 })
-    same(df.run(df.pad(v, { { 1, 0 } }, { constant_values = 9 })), { 9, 1, 2, 3 })
-    same(df.run(df.pad(v, { { 2, 1 } }, { mode = 'reflect' })), { 3, 2, 1, 2, 3, 2 })
-    same(df.run(df.pad(v, { { 2, 1 } }, { mode = 'symmetric' })), { 2, 1, 1, 2, 3, 3 })
-    same(df.run(df.pad(df.constant({ 'a' }, 'string'), { { 1, 0 } })), { '', 'a' })
-    same(df.run(df.reverse(matrix(), { 0, -1 })), { { 6, 5, 4 }, { 3, 2, 1 } })
-    same(df.run(df.roll(v, df.constant(1, 'int32'), df.constant(0, 'int32'))), { 3, 1, 2 })
-    same(df.run(df.roll(v, df.constant(-4, 'int32'), df.constant(0, 'int32'))), { 2, 3, 1 })
-    same(df.run(df.broadcast_to(v, { 2, 3 })), { { 1, 2, 3 }, { 1, 2, 3 } })
-    same(df.run(df.broadcast_to(df.constant('s', 'string'), { 2 })), { 's', 's' })
-    same(df.run(df.reverse_sequence(matrix(), df.constant({ 1, 3 }, 'int32'), { seq_dim = 1, batch_dim = 0 })), { { 1, 2, 3 }, { 6, 5, 4 } })
-  end)
   it('say what is wrong with their arguments', function()
     local x = matrix()
     fails('invalid_argument', 'multiples has 1 entries for float32[2,3]: expected 2', function() return df.tile(x, { 2 }) end)
@@ -215,19 +134,6 @@ describe('tile, pad, reverse, roll and broadcast_to', function()
 end)
 
 describe('fill, range and linspace', function()
-  it('make arrays', function()
-    same(df.run(df.fill({ 2, 2 }, df.constant(7, 'int32'))), { { 7, 7 }, { 7, 7 } })
-    same(df.run(df.fill({ 2 }, df.constant('a', 'string'))), { 'a', 'a' })
-    same(df.run(df.range(df.constant(5, 'int32'), df.constant(-1, 'int32'), df.constant(-2, 'int32'))), { 5, 3, 1 })
-    same(df.run(df.range(df.constant(3, 'int32'))), { 0, 1, 2 })
-    assert.same({ 0 }, df.range(df.constant(0, 'int32')).shape)
-    near(df.run(df.range(df.constant(0, 'float32'), df.constant(0.3, 'float32'), df.constant(0.1, 'float32'))), { 0, 0.1, 0.2 })
-    near(df.run(df.linspace(0, 1, 5)), { 0, 0.25, 0.5, 0.75, 1 })
-    near(df.run(df.linspace(2, 9, 1)), { 2 })
-    same(df.run(df.zeros_like(df.constant({ 'a' }, 'string'))), { '' })
-    same(df.run(df.ones_like(df.constant({ false, true }, 'bool'))), { true, true })
-    same(df.run(df.ones_like(df.constant({ 3, 4 }, 'bfloat16'))), { 1, 1 })
-  end)
   it('reach the ends of int64', function()
     local least = df.cast(df.constant(-2 ^ 63, 'float64'), 'int64')
     local last = df.cast(df.constant(2 ^ 63, 'float64'), 'int64')
@@ -243,15 +149,6 @@ describe('fill, range and linspace', function()
     fails('resource_exhausted', 'out of memory for float32[1000000000,1000000000]', function()
       return df.run(df.fill(fed { 1000000000, 1000000000 }, df.constant(1, 'float32')))
     end)
-  end)
-end)
-
-describe('diagonals', function()
-  it('are put in and taken out', function()
-    same(df.run(df.diag(df.constant({ 1, 2 }, 'int32'))), { { 1, 0 }, { 0, 2 } })
-    same(df.run(df.diag_part(df.constant({ { 1, 2 }, { 3, 4 } }, 'int32'))), { 1, 4 })
-    same(df.run(df.matrix_set_diag(matrix('int32'), df.constant({ 8, 9 }, 'int32'))), { { 8, 2, 3 }, { 4, 9, 6 } })
-    fails('invalid_argument', 'has no diagonal', function() return df.diag_part(matrix()) end)
   end)
 end)
 
@@ -372,50 +269,6 @@ describe('where no shape is known while building, the derivative', function()
       for i = 1, #xs do near(df.run(unknown[i] + 0, feeds), df.run(known[i] + 0, feeds)) end
     end)
   end
-end)
-
-describe('the CPU kernels agree with the reference', function()
-  local function sequence(shape, dtype)
-    local n = 1
-    for _, d in ipairs(shape) do n = n * d end
-    local list = {}
-    for i = 1, n do
-      if dtype == 'string' then list[i] = ('x'):rep(i % 4) .. i elseif dtype == 'bool' then list[i] = i % 3 == 0 else list[i] = i % 120 end
-    end
-    return df.tensor(list, dtype, shape)
-  end
-  local cases = {
-    { 'transpose', function(x) return df.transpose(x, { 2, 0, 1 }) end },
-    { 'transpose of the last two', function(x) return df.transpose(x, { 0, 2, 1 }) end },
-    { 'concat', function(x) return df.concat({ x, x, x }, 1) end },
-    { 'split', function(x) return df.split(x, { 2, 0, -1 }, { axis = 1 }) end },
-    { 'stack', function(x) return df.stack({ x, x }, { axis = 2 }) end },
-    { 'unstack', function(x) return df.unstack(x, { axis = 1 }) end },
-    { 'slice', function(x) return df.slice(x, { 1, 0, 2 }, { -1, 3, 2 }) end },
-    { 'strided_slice', function(x) return df.strided_slice(x, { 0, -1, 1 }, { 9, -9, 9 }, { 2, -1, 2 }) end },
-    { 'x[i]', function(x) return x[1] end },
-    { 'tile', function(x) return df.tile(x, { 2, 1, 3 }) end },
-    { 'pad', function(x) return df.pad(x, { { 1, 0 }, { 0, 2 }, { 3, 1 } }) end },
-    { 'reverse', function(x) return df.reverse(x, { 0, 2 }) end },
-    { 'roll', function(x) return df.roll(x, ints { 2, -1 }, ints { 0, 2 }) end },
-    { 'broadcast_to', function(x) return df.broadcast_to(x[0][0], { 3, 4, 7 }) end },
-  }
-  for _, dtype in ipairs { 'float32', 'float64', 'int8', 'float16', 'bool', 'string', 'int64' } do
-    it('on ' .. dtype, function()
-      for _, case in ipairs(cases) do
-        support.cpu_equals_ref(case[2], { sequence({ 3, 4, 7 }, dtype) }, { rtol = 0, atol = 0, what = case[1] })
-      end
-    end)
-  end
-  it('on arrays large enough to be split over threads', function()
-    for _, perm in ipairs { { 1, 0, 2 }, { 2, 1, 0 }, { 0, 2, 1 } } do
-      local found = support.cpu_equals_ref(function(x)
-        local y = df.reshape(df.range(df.size(x)), df.shape(x))
-        return df.reduce_sum(df.cast(df.equal(df.transpose(df.transpose(y, perm), perm), y), 'int32')), df.transpose(y, perm)[3]
-      end, { sequence({ 41, 53, 67 }, 'int32') }, { rtol = 0, atol = 0 })
-      same(found[1], 41 * 53 * 67)
-    end
-  end)
 end)
 
 describe('an op at the edge', function()

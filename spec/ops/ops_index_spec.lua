@@ -13,23 +13,6 @@ local function fails(code, words, fn) return require('spec.support').fails(fn, c
 local function matrix(dtype) return df.constant({ { 1, 2, 3 }, { 4, 5, 6 } }, dtype or 'float32') end
 
 describe('gather', function()
-  it('takes rows', function()
-    same(df.run(df.gather(matrix(), ints { 1, 0, 1 })), { { 4, 5, 6 }, { 1, 2, 3 }, { 4, 5, 6 } })
-    same(df.run(df.gather(matrix(), ints { { 1 }, { 0 } })), { { { 4, 5, 6 } }, { { 1, 2, 3 } } })
-    same(df.run(df.gather(df.constant({ 'a', 'b' }, 'string'), ints { 1, 1 })), { 'b', 'b' })
-    assert.same({ 0, 3 }, shape_of(df.gather(matrix(), df.zeros({ 0 }, 'int32'))))
-  end)
-  it('takes one row or element by a scalar', function()
-    same(df.run(matrix()[fed(1)]), { 4, 5, 6 })
-    same(df.run(df.gather(df.constant({ 7, 8 }, 'int32'), fed(1))), 8)
-    same(df.run(df.gather(df.constant({ 'a', 'b' }, 'string'), fed(0))), 'a')
-    same(df.run(df.gather(matrix(), fed(1, 'int64'))), { 4, 5, 6 })
-  end)
-  it('goes along other axes, and in batches', function()
-    same(df.run(df.gather(matrix(), ints { 2, 0 }, { axis = 1 })), { { 3, 1 }, { 6, 4 } })
-    same(df.run(df.gather(matrix(), ints(1), { axis = -1 })), { 2, 5 })
-    same(df.run(df.gather(matrix(), ints { { 2 }, { 0 } }, { axis = 1, batch_dims = 1 })), { { 3 }, { 4 } })
-  end)
   it('never reads outside', function()
     fails('invalid_argument', 'index 2 is not in [0, 2)', function() return df.run(matrix()[fed(2)]) end)
     fails('invalid_argument', 'index -1 is not in [0, 2)', function() return df.run(matrix()[fed(-1)]) end)
@@ -71,18 +54,6 @@ describe('gather_nd and scatter_nd', function()
     end
   end)
 
-  it('read and write at indices of several numbers', function()
-    same(df.run(df.gather_nd(matrix(), ints { { 0, 2 }, { 1, 0 } })), { 3, 4 })
-    same(df.run(df.gather_nd(matrix(), ints { { 1 } })), { { 4, 5, 6 } })
-    same(df.run(df.gather_nd(matrix(), ints { 1, 1 })), 5)
-    same(df.run(df.gather_nd(df.constant({ 'a', 'b' }, 'string'), ints { { 1 } })), { 'b' })
-    assert.same({ 2, 2, 3 }, shape_of(df.gather_nd(matrix(), df.zeros({ 2, 0 }, 'int32'))))
-    same(df.run(df.scatter_nd(ints { { 1 }, { 3 }, { 1 } }, df.constant({ 5, 6, 7 }, 'int32'), ints { 4 })), { 0, 12, 0, 6 })
-    same(df.run(df.scatter_nd(ints { { 1 } }, df.constant({ { 1, 2 } }, 'float32'), ints { 2, 2 })), { { 0, 0 }, { 1, 2 } })
-    for _, dtype in ipairs{ 'float32', 'int32', 'complex64' } do      -- indices of nothing: all goes to one place
-      same(df.run(df.real(df.cast(df.scatter_nd(df.zeros({ 3, 0 }, 'int32'), df.constant({ 5, 6, 7 }, dtype), df.zeros({ 0 }, 'int32')), 'complex64'))), 18)
-    end
-  end)
   it('name the index and the bound', function()
     fails('invalid_argument', 'indices[1,1] = 3 is not in [0, 3), the range of dimension 1', function()
       return df.run(df.gather_nd(matrix(), fed { { 0, 1 }, { 1, 3 } }))
@@ -98,14 +69,6 @@ describe('gather_nd and scatter_nd', function()
 end)
 
 describe('tensor_scatter_update, add and sub', function()
-  it('change a copy', function()
-    local x, at = df.constant({ 1, 2, 3, 4 }, 'int32'), ints { { 0 }, { 2 }, { 0 } }
-    local u = df.constant({ 10, 20, 30 }, 'int32')
-    same(df.run({ df.tensor_scatter_update(x, at, u), df.tensor_scatter_add(x, at, u), df.tensor_scatter_sub(x, at, u), x }),
-         { { 30, 2, 20, 4 }, { 41, 2, 23, 4 }, { -39, 2, -17, 4 }, { 1, 2, 3, 4 } })
-    same(df.run(df.tensor_scatter_update(df.constant({ 'a', 'b' }, 'string'), ints { { 1 } }, df.constant({ 'new' }, 'string'))), { 'a', 'new' })
-    same(df.run(df.tensor_scatter_add(df.constant({ 1, 1 }, 'float16'), ints { { 1 }, { 1 } }, df.constant({ 2, 3 }, 'float16'))), { 1, 6 })
-  end)
   it('never write outside', function()
     fails('invalid_argument', 'indices[0,0] = -1 is not in [0, 2)', function()
       return df.run(df.tensor_scatter_update(matrix(), fed { { -1 } }, df.constant({ { 1, 2, 3 } }, 'float32')))
@@ -113,25 +76,7 @@ describe('tensor_scatter_update, add and sub', function()
   end)
 end)
 
-describe('one_hot', function()
-  it('puts on_value where the index says', function()
-    same(df.run(df.one_hot(ints { 0, 2, 5, -1 }, 3)), { { 1, 0, 0 }, { 0, 0, 1 }, { 0, 0, 0 }, { 0, 0, 0 } })
-    same(df.run(df.one_hot(ints { 1, 0 }, 2, { on_value = 'x', off_value = '-', axis = 0, dtype = 'string' })), { { '-', 'x' }, { 'x', '-' } })
-    same(df.run(df.one_hot(ints(1), 3)), { 0, 1, 0 })
-    assert.same({ 0, 4 }, shape_of(df.one_hot(df.zeros({ 0 }, 'int32'), 4)))
-    fails('invalid_argument', 'depth is -1: expected 0 or more', function() return df.one_hot(ints { 1 }, -1) end)
-  end)
-end)
-
 describe('dynamic_partition and dynamic_stitch', function()
-  it('deal rows out and put them back', function()
-    local x, parts = df.constant({ 10, 11, 12, 13 }, 'int32'), fed { 1, 0, 1, 3 }
-    same(df.run(df.dynamic_partition(x, parts, 4)), { { 11 }, { 10, 12 }, {}, { 13 } })
-    local at = df.dynamic_partition(df.range(4), parts, 4)
-    same(df.run(df.dynamic_stitch(at, df.dynamic_partition(x, parts, 4))), { 10, 11, 12, 13 })
-    same(df.run(df.dynamic_partition(df.constant({ { 'a', 'b' }, { 'c', 'd' } }, 'string'), fed { 1, 0 }, 2)), { { { 'c', 'd' } }, { { 'a', 'b' } } })
-    same(df.run(df.dynamic_partition(matrix(), fed { { 0, 1, 0 }, { 1, 1, 1 } }, 2)), { { 1, 3 }, { 2, 4, 5, 6 } })
-  end)
   it('let the later row stay, and fill holes with zeros', function()
     same(df.run(df.dynamic_stitch({ ints { 0, 3 }, ints(0) }, { df.constant({ 1, 2 }, 'int32'), df.constant(9, 'int32') })), { 9, 0, 0, 2 })
     assert.same({ 0 }, shape_of(df.dynamic_stitch({ df.zeros({ 0 }, 'int32') }, { df.zeros { 0 } })))
@@ -254,35 +199,3 @@ describe('the gradient of gather', function()
   end
 end)
 
-describe('the CPU kernels agree with the reference', function()
-  for _, dtype in ipairs { 'float32', 'float64', 'int8', 'float16', 'bool', 'int64', 'string' } do
-    it('on ' .. dtype, function()
-      local list = {}
-      for i = 1, 3 * 4 * 2 do
-        if dtype == 'string' then list[i] = 's' .. i elseif dtype == 'bool' then list[i] = i % 3 == 0 else list[i] = i end
-      end
-      local x = df.tensor(list, dtype, { 3, 4, 2 })
-      local function agree(what, fn, at) support.cpu_equals_ref(fn, { x, at }, { rtol = 0, atol = 0, what = what }) end
-      local rows, elements = df.tensor({ 2, 0, 1, 1 }, 'int32'), df.tensor({ { 2, 3, 1 }, { 0, 0, 1 } }, 'int64')
-      for axis = 0, 2 do
-        agree('gather', function(p, i) return df.gather(p, i % (axis == 2 and 2 or 3), { axis = axis }) end, rows)
-      end
-      agree('x[i]', function(p, i) return p[i], p[i][i], p[i][i][0] end, df.tensor(2, 'int32'))
-      agree('gather_nd', function(p, i) return df.gather_nd(p, i) end, elements)
-      agree('gather_nd of slices', function(p, i) return df.gather_nd(p, i) end, df.tensor({ { 2 }, { 1 } }, 'int32'))
-      agree('gather_nd of pairs', function(p, i) return df.gather_nd(p, i) end, df.tensor({ { 2, 1 }, { 1, 0 } }, 'int32'))
-      agree('one_hot', function(p, i) return df.one_hot(i, 3, { on_value = p[0][0][0], off_value = p[1][1][1], axis = 0 }) end, rows)
-    end)
-  end
-  it('on rows enough to be added by several threads', function()
-    local ids = df.range(900000) * 7 % 300000
-    local y = df.scatter_nd(df.expand_dims(df.placeholder_with_default(ids), 1), df.fill({ 900000, 9 }, df.float32(0.5)),
-      df.int32{ 300000, 9 })
-    same(df.Session{ threads = 2 }:run(df.reduce_all(df.equal(y, 1.5))), true)
-  end)
-  it('on rows enough to be split over threads', function()
-    local ids, x = df.range(60000) * 7 % 30000, df.reshape(df.range(90000), { 30000, 3 })
-    local y = df.gather(df.placeholder_with_default(x), df.placeholder_with_default(ids))
-    same(df.run(df.reduce_all(df.equal(y, df.expand_dims(ids, 1) * 3 + df.range(3)))), true)
-  end)
-end)

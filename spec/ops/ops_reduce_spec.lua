@@ -11,36 +11,12 @@ local function f64(v, shape) return df.constant(v, 'float64', shape) end
 local function i32(v, shape) return df.constant(v, 'int32', shape) end
 local function has(text, part) assert(text:find(part, 1, true), ('%q has no %q'):format(text, part)) end
 
-local float_folds = { 'reduce_logsumexp', 'reduce_euclidean_norm' }
-
 describe('a reduction', function()
-  it('folds the given axes', function()
-    local x = i32({ 1, 2, 3, 4, 5, 6 }, { 2, 3 })
-    same(df.run(df.reduce_sum(x, { axis = 0 })), { 5, 7, 9 })
-    same(df.run(df.reduce_sum(x, { axis = 1 })), { 6, 15 })
-    same(df.run(df.reduce_sum(x, { axis = { 0, 1 } })), 21)
-    same(df.run(df.reduce_prod(x, { axis = 1 })), { 6, 120 })
-    same(df.run(df.reduce_max(x, { axis = 0 })), { 4, 5, 6 })
-    same(df.run(df.reduce_min(x, { axis = -1 })), { 1, 4 })
-    near(df.run(df.reduce_mean(f32({ 1, 2, 3, 4 }, { 2, 2 }), { axis = 1 })), { 1.5, 3.5 })
-    near(df.run(df.reduce_euclidean_norm(f32{ 3, 4 })), 5)
-    near(df.run(df.reduce_logsumexp(f64{ 1000, 1000 })), 1000 + math.log(2), { rtol = 1e-14 })
-    same(df.run(df.reduce_all(df.constant({ true, false, true, true }, 'bool', { 2, 2 }), { axis = 0 })), { true, false })
-    same(df.run(df.reduce_any(df.constant({ true, false, false, false }, 'bool', { 2, 2 }), { axis = 1 })), { true, false })
-  end)
-
   it('folds all axes when none is named, and none for an empty list', function()
     local x = i32({ 1, 2, 3, 4 }, { 2, 2 })
     same(df.run(df.reduce_sum(x)), 10)
     same(df.run(df.reduce_sum(x, { axis = i32({}, { 0 }) })), { { 1, 2 }, { 3, 4 } })
     same(df.run(df.reduce_sum(i32(7))), 7)
-  end)
-
-  it('keeps the axes as ones with keep_dims', function()
-    local x = i32({ 1, 2, 3, 4 }, { 2, 2 })
-    same(df.run(df.reduce_sum(x, { axis = 0, keep_dims = true })), { { 4, 6 } })
-    same(df.run(df.reduce_sum(x, { keep_dims = true })), { { 10 } })
-    same(df.reduce_sum(df.placeholder('float32', { -1, 3, 4 }), { axis = { 0, 2 }, keep_dims = true }).shape, { 1, 3, 1 })
   end)
 
   it('knows its shape as far as it can be known', function()
@@ -127,15 +103,6 @@ describe('a reduction', function()
     same(df.run(df.reduce_logsumexp(f32{ nan, 1 })), nan)
   end)
 
-  it('wraps integers, and cuts their mean toward zero', function()
-    same(df.run(df.reduce_sum(i32{ 2147483647, 1 })), -2147483648)
-    same(df.run(df.reduce_sum(df.constant({ 100, 100 }, 'int8'))), -56)
-    same(df.run(df.reduce_prod(df.constant({ 16, 16 }, 'uint8'))), 0)
-    same(df.run(df.reduce_mean(i32{ -3, -4 })), -3)
-    same(df.run(df.reduce_mean(df.constant({ 250, 252 }, 'uint8'))), 251)
-    same(df.run(df.reduce_mean(i32{ 2147483647, 2147483645 })), 2147483646)
-  end)
-
   it('loses few digits in long sums', function()
     local ones = df.fill({ 1000003 }, f32(0.1))
     near(df.run(df.reduce_sum(ones)), 100000.3 + 1000003 * 1.490116e-9, { rtol = 1e-6 })
@@ -156,34 +123,6 @@ describe('a reduction', function()
     end)
   end)
 
-  it('has derivatives of first and second order', function()
-    local x = support.tensor({ 2, 3, 2 }, -1, 1, 'float64', 9)
-    for _, name in ipairs{ 'reduce_sum', 'reduce_mean', 'reduce_prod', 'reduce_max', 'reduce_min', unpack(float_folds) } do
-      for _, axis in ipairs{ 0, 1, -1, { 0, 2 }, { 1, 2 }, { 0, 1, 2 } } do
-        for _, keep in ipairs{ true, false } do
-          support.check_gradient(function(v) return df[name](df.sin(v), { axis = axis, keep_dims = keep }) end, { x }, { order = 2, what = name })
-        end
-      end
-    end
-  end)
-
-  it('has derivatives where shapes are known only when it runs', function()
-    local t = support.tensor({ 2, 3, 2 }, 0.5, 1.5, 'float64', 9)
-    for _, shape in ipairs{ { -1, -1, -1 }, { -1, 3, 2 }, false } do
-      for _, axis in ipairs{ 0, 1, 2, { 0, 2 }, 'fed' } do
-        for _, name in ipairs{ 'reduce_sum', 'reduce_mean', 'reduce_max', 'reduce_logsumexp' } do
-          local x = shape and df.placeholder('float64', shape) or df.placeholder('float64')
-          local fed = df.placeholder('int32')
-          local y = df[name](x * x, { axis = axis == 'fed' and fed or axis })
-          local known = df.constant(t)
-          local z = df[name](known * known, { axis = axis == 'fed' and { -1 } or axis })
-          local feeds = { [x] = t, [fed] = df.tensor({ -1 }, 'int32') }
-          near(df.run(df.gradients(y, x), feeds), df.run(df.gradients(z, known)), { rtol = 1e-14 })
-        end
-      end
-    end
-  end)
-
   it('shares the gradient of max among equals', function()
     local x = f32{ 3, 1, 3 }
     near(df.run(df.gradients(df.reduce_max(x), x)), { 0.5, 0, 0.5 })
@@ -200,30 +139,6 @@ describe('a reduction', function()
 end)
 
 describe('argmax and argmin', function()
-  it('agree with the reference in lines of few elements: ties, infinities, zeros of both signs, NaN', function()
-    local some = { 0, -0.0, 1, 1, -1, inf, -inf, nan, 2, -2 }
-    for _, dtype in ipairs{ 'float32', 'float64', 'float16' } do
-      for n = 1, 18 do
-        local values, seed = {}, n
-        for k = 1, 60 * n do
-          seed = seed * 16807 % 2147483647
-          values[k] = some[seed % (k > 30 * n and 10 or 5) + 1]
-        end
-        support.cpu_equals_ref(function(x) return { df.argmax(x, 1), df.argmin(x, 1), df.argmax(x, 0) } end,
-          { df.tensor(values, dtype, { 60, n }) }, { what = dtype .. ', ' .. n })
-      end
-    end
-  end)
-
-  it('find the first of equals, along any axis', function()
-    local x = i32({ 1, 5, 5, 7, 2, 3 }, { 2, 3 })
-    same(df.run(df.argmax(x, 1)), { 1, 0 })
-    same(df.run(df.argmin(x, 0)), { 0, 1, 1 })
-    same(df.run(df.argmax(x, -2)), { 1, 0, 0 })
-    assert.equal('int64', df.argmax(x, 1).dtype)
-    assert.equal('int32', df.argmax(x, 1, { output_type = 'int32' }).dtype)
-  end)
-
   it('find the first NaN', function()
     for _, place in ipairs{ 1, 7, 20, 33 } do
       local v = {}
@@ -261,50 +176,7 @@ describe('a gradient of what was broadcast', function()
   end)
 end)
 
-describe('cumsum and cumprod', function()
-  it('run forward and backward, with and without the element itself', function()
-    local x = i32{ 2, 3, 4 }
-    same(df.run(df.cumsum(x, 0)), { 2, 5, 9 })
-    same(df.run(df.cumsum(x, 0, { exclusive = true })), { 0, 2, 5 })
-    same(df.run(df.cumsum(x, 0, { reverse = true })), { 9, 7, 4 })
-    same(df.run(df.cumsum(x, 0, { exclusive = true, reverse = true })), { 7, 4, 0 })
-    same(df.run(df.cumprod(x, 0)), { 2, 6, 24 })
-    same(df.run(df.cumprod(x, 0, { exclusive = true })), { 1, 2, 6 })
-    same(df.run(df.cumprod(x, 0, { reverse = true })), { 24, 12, 4 })
-    same(df.run(df.cumsum(i32({ 1, 2, 3, 4 }, { 2, 2 }), 0)), { { 1, 2 }, { 4, 6 } })
-    same(df.run(df.cumsum(i32({ 1, 2, 3, 4 }, { 2, 2 }), -1)), { { 1, 3 }, { 3, 7 } })
-    same(df.run(df.cumsum(f32({}, { 0, 2 }), 0)).shape, { 0, 2 })
-    has(message_of(df.cumsum, x, 1), 'axis 1 is out of range for int32[3]')
-  end)
-
-  it('have derivatives of first and second order, also at zeros', function()
-    for _, exclusive in ipairs{ true, false } do
-      for _, reverse in ipairs{ true, false } do
-        local opts = { exclusive = exclusive, reverse = reverse }
-        support.check_gradient(function(x) return df.cumsum(df.sin(x), 1, opts) end, { support.tensor({ 2, 4, 2 }, -1, 1, 'float64', 5) }, { order = 2 })
-        support.check_gradient(function(x) return df.cumprod(df.sin(x), 1, opts) end, { support.tensor({ 2, 4, 2 }, -1, 1, 'float64', 5) }, { order = 2 })
-        support.check_gradient(function(x) return df.cumprod(x, 0, opts) end, { { 2, 0, 3, 0, 1.5 } }, { order = 2 })
-      end
-    end
-    local x = f64{ 2, 0, 3 }
-    local dx = df.gradients(df.cumprod(x, 0), x)
-    same(df.run(dx), { 1, 8, 0 })
-    local third = df.gradients(df.reduce_sum(df.gradients(df.reduce_sum(dx * dx), x)), x)
-    same(df.run(df.shape(third)), { 3 })
-  end)
-end)
-
 describe('top_k', function()
-  it('gives the greatest first, and the first of equals', function()
-    local values, indices = df.top_k(i32({ 1, 9, 4, 9, 0, 9, 7, 7 }, { 2, 4 }), 3)
-    same(df.run(values), { { 9, 9, 4 }, { 9, 7, 7 } })
-    same(df.run(indices), { { 1, 3, 2 }, { 1, 2, 3 } })
-    values, indices = df.top_k(f32{ 1, nan, inf, -inf }, 4)
-    same(df.run(values), { nan, inf, 1, -inf })
-    same(df.run(indices), { 1, 2, 0, 3 })
-    same(df.run((df.top_k(f32{ 1, 2 }, 0))).shape, { 0 })
-  end)
-
   it('is an error with more than there are', function()
     has(message_of(df.top_k, i32{ 1, 2 }, 3), 'top_k of 3 among the last axis of int32[2]: expected 0 to 2')
     has(message_of(df.top_k, i32{ 1, 2 }, -1), 'k must not be negative')
@@ -330,10 +202,6 @@ describe('top_k', function()
       end
     end
   end)
-
-  it('has derivatives', function()
-    support.check_gradient(function(x) return (df.top_k(df.sin(x), 2)) end, { support.tensor({ 3, 5 }, -1, 1, 'float64', 5) }, { order = 2 })
-  end)
 end)
 
 describe('in_top_k', function()
@@ -346,18 +214,6 @@ describe('in_top_k', function()
 end)
 
 describe('sums by segment', function()
-  it('fold the rows of each segment and drop negative ids', function()
-    local x, ids = i32({ 1, 2, 3, 4, 5, 6, 7, 8 }, { 4, 2 }), i32{ 2, 0, -1, 2 }
-    same(df.run(df.unsorted_segment_sum(x, ids, 3)), { { 3, 4 }, { 0, 0 }, { 8, 10 } })
-    same(df.run(df.unsorted_segment_prod(x, ids, 3)), { { 3, 4 }, { 1, 1 }, { 7, 16 } })
-    same(df.run(df.unsorted_segment_max(x, ids, 3)), { { 3, 4 }, { -2147483648, -2147483648 }, { 7, 8 } })
-    same(df.run(df.unsorted_segment_min(x, ids, 3)), { { 3, 4 }, { 2147483647, 2147483647 }, { 1, 2 } })
-    same(df.run(df.unsorted_segment_sum(i32({ 1, 2, 3, 4 }, { 2, 2 }), i32({ 0, 1, 1, 1 }, { 2, 2 }), 2)), { 1, 9 })
-    same(df.run(df.segment_sum(i32{ 1, 2, 3 }, i32{ 0, 0, 2 })), { 3, 0, 3 })
-    same(df.run(df.segment_sum(f32({}, { 0, 2 }), i32({}, { 0 }))).shape, { 0, 2 })
-    near(df.run(df.unsorted_segment_max(f32{ 1 }, i32{ 1 }, 2)), { -3.4028234663852886e38, 1 })
-  end)
-
   it('are errors with ids that cannot be', function()
     has(message_of(df.run, df.unsorted_segment_sum(i32{ 1, 2 }, i32{ 0, 3 }, 2)), 'segment_ids[1] is 3: expected less than num_segments, 2')
     has(message_of(df.run, df.segment_sum(i32{ 1, 2, 3 }, i32{ 0, 2, 1 })), 'segment_ids must ascend from 0: segment_ids[2] is 1 after 2')
@@ -366,24 +222,6 @@ describe('sums by segment', function()
     local x, id = df.placeholder('float32'), df.placeholder('int32')       -- one axis more than there can be
     local all = df.run(df.ones{ 2, 2, 2, 2, 2, 2, 2, 2 })
     has(message_of(df.run, df.unsorted_segment_sum(x, id, 3), { [x] = all, [id] = 1 }), 'the result has more than 8 axes')
-  end)
-
-  it('have derivatives', function()
-    local x = support.tensor({ 6, 2 }, 0.5, 2, 'float64', 3)
-    for _, name in ipairs{ 'sum', 'prod' } do
-      support.check_gradient(function(v)
-        return df.tanh(df['unsorted_segment_' .. name](v, df.constant({ 0, 2, -1, 0, 2, 2 }, 'int32'), 4) * 0.1)
-      end, { x }, { order = 2 })
-    end
-    support.check_gradient(function(v) return df.square(df.segment_sum(v, df.constant({ 0, 0, 1, 1, 1, 3 }, 'int32'))) end, { x }, { order = 2 })
-    for _, name in ipairs{ 'max', 'min' } do
-      support.check_gradient(function(v)
-        return df.gather(df['unsorted_segment_' .. name](v * v, df.constant({ 0, 2, -1, 0, 2, 2 }, 'int32'), 4), df.constant({ 0, 2 }, 'int32'))
-      end, { x }, { order = 2 })
-    end
-    local v = f64{ 3, 3, 1, 0, 5, 0, 0, 2 }
-    same(df.run(df.gradients(df.reduce_sum(df.unsorted_segment_max(v, i32{ 0, 0, 0, 1, 1, -1, -1, -1 }, 2)), v)), { 0.5, 0.5, 0, 0, 1, 0, 0, 0 })
-    same(df.run(df.gradients(df.reduce_sum(df.unsorted_segment_prod(v, i32{ 0, 0, 0, 1, 1, 2, 2, 2 }, 3)), v)), { 3, 3, 9, 5, 0, 0, 0, 0 })
   end)
 
   it('count with bincount', function()
@@ -431,16 +269,6 @@ describe('the variance and the standard deviation', function()
     same(df.run(df.reduce_variance(f32({}, { 0 }))) ~= df.run(df.reduce_variance(f32({}, { 0 }))), true)      -- NaN
     near(df.run({ df.moments(f32{ 1, 2, 4 }) }), { 7 / 3, 14 / 9 })                                          -- of everything, too
     has(message_of(df.reduce_std, i32{ 1, 2 }), "df.cast(x, 'float32')")
-  end)
-
-  it('have gradients of both orders, as TensorFlow has', function()
-    local x = f32{ 1, 2, 4 }
-    local slope = df.gradients(df.reduce_variance(x), x)
-    near(df.run(slope), { -8 / 9, -2 / 9, 10 / 9 })
-    near(df.run(df.gradients(slope[0], x)), { 4 / 9, -2 / 9, -2 / 9 })
-    local flat = f32{ 2, 2 }
-    local nans = df.run(df.gradients(df.reduce_std(flat), flat))
-    same({ nans:at(0) ~= nans:at(0), nans:at(1) ~= nans:at(1) }, { true, true })
   end)
 end)
 
