@@ -65,12 +65,6 @@ describe('an Output', function()
 end)
 
 describe('a number', function()
-  it('takes the dtype of the operand beside it', function()
-    assert.equal('int64', (df.int64(1) + 1).dtype)
-    assert.equal('float64', (2 * df.float64(1)).dtype)
-    assert.equal('uint8', df.maximum(df.uint8(3), 4).dtype)
-  end)
-
   it('is an error where the dtype cannot hold it, which names the dtype and the cast', function()
     local i = df.int32(1)
     local text = message_of(function() return i + 0.5 end)

@@ -93,16 +93,6 @@ describe('cond', function()
     assert.matches('boom', message_of(cond, p, function() return x end, function() error('boom') end))
     same(both(cond(p, function() return x * 2 end, function() return x end)), { 6, 3 })
   end)
-
-  it('names the Switch of a fetch that ends dead', function()
-    local inside
-    cond(p, function() inside = x * 2 return inside end, function() return x end)
-    local ok, e = pcall(df.run, inside, { [p] = false })
-    assert.is_false(ok)
-    assert.equal('invalid_argument', e.code)
-    assert.matches('Switch', tostring(e))
-    same(df.run(inside, { [p] = true }), 6)
-  end)
 end)
 
 describe('case', function()

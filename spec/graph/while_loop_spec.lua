@@ -1,8 +1,8 @@
---- while_loop as a user writes it: structures, captures, invariants, side effects, gradients.
+--- while_loop as a user writes it: structures, captures, invariants, side effects.
 local df = require 'dflow'
 local support = require 'spec.support'
 local near, same, message_of = support.near, support.same, support.message_of
-local while_loop, gradients = df.while_loop, df.gradients
+local while_loop = df.while_loop
 local has_integers = math.type ~= nil
 
 --- The sum of 0 .. n-1 in a loop, for a while.
@@ -242,30 +242,6 @@ describe('while_loop', function()
       return i + 1, x + v
     end, { df.int32(0), df.zeros({ 2 }) })
     near(df.run{ i, x, v }, { 3, { 15, 15 }, { 5, 5 } })
-  end)
-
-  it('has gradients: powers, squares, zero trips, swaps, pass-through', function()
-    local a, v0 = df.constant(3.0), df.constant(2.0)
-    local function power(n)
-      local _, v = while_loop(function(i) return i:lt(n) end, function(i, v) return i + 1, v * a end, { df.int32(0), v0 })
-      return v
-    end
-    near(df.run(gradients(power(4), { v0, a })), { 81, 216 })
-    near(df.run(gradients(power(0) * a, { v0, a })), { 3, 2 })
-    local v = while_loop(function(x) return x:lt(100) end, function(x) return x * x end, { v0 })
-    near(df.run(gradients(v, v0)), 1024)
-    local x, y = df.constant(2.0), df.constant(5.0)
-    local _, p, q = while_loop(function(i) return i:lt(3) end, function(i, s, t) return i + 1, t, s * 2 end, { df.int32(0), x, y })
-    near(df.run(gradients(p, { x, y }, { unconnected = 'zero' })), { 0, 2 })
-    near(df.run(gradients(q, { x, y }, { unconnected = 'zero' })), { 4, 0 })
-  end)
-
-  it('has gradients of gradients', function()
-    local x = df.constant(1.5)
-    local _, y = while_loop(function(i) return i:lt(3) end, function(i, v) return i + 1, v * x end, { df.int32(0), x })
-    local g1 = gradients(y, x)
-    local g2 = gradients(g1, x)
-    near(df.run{ y, g1, g2 }, { 1.5 ^ 4, 4 * 1.5 ^ 3, 12 * 1.5 ^ 2 })
   end)
 
   it('can be cancelled, and timed out, when it does not end', function()
