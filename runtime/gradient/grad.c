@@ -514,6 +514,14 @@ int32_t dfg_fail(dfi_grad *g, df_node *n, const char *format, ...) {
   return dfi_grad_op_error(g, n, "%s (`%s`): %s", dfi_grad_op_type(n), dfi_node_name(n), text);
 }
 
+int32_t dfg_unknown(dfi_grad *g, df_node *n, int32_t from, int32_t to) {
+  for (int32_t i = from; i < to; i++)
+    if (dfg_wants(g, n, i))
+      return dfg_fail(g, n, "its gradient by input %d (%s) is not known: df.stop_gradient of that input leaves it out",
+                      i, dfi_input_arg(dfi_op_info_at(n->op), n->nin, i)->name);
+  return DF_OK;
+}
+
 /* ---- the whole pass ------------------------------------------------------------------------------ */
 
 df_output dfi_grad_array_start(pass *p, region *r, df_output o) {

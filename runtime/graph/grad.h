@@ -39,4 +39,6 @@ static inline df_output dfg_conj(dfi_grad *g, df_output x) {
 int32_t    dfg_end(dfi_grad *g);  /* DF_OK, or the code of what went wrong while building */
 /* no such gradient */
 int32_t    dfg_fail(dfi_grad *g, df_node *n, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Fails where a gradient by one of the inputs from ... to - 1 is asked for: zero would be wrong. */
+int32_t    dfg_unknown(dfi_grad *g, df_node *n, int32_t from, int32_t to);
 #endif

@@ -63,16 +63,24 @@ static df_output banded(dfi_build *b, const df_node *n, const char *v2, const ch
 
 static df_output zero(dfi_build *b, df_output like) { return dfi_const(b, dfi_dtype(like), 0); }
 
+/* By input i, what is put where there is no element of a diagonal: what of dy goes there, all but `taken`. */
+static df_output padded(dfi_grad *g, df_node *n, int32_t i, df_output dy, df_output taken) {
+  if (!dfg_wants(g, n, i)) return DFI_NONE;
+  return dfi_op(dfg_build(g), "Sub", dfg_unbroadcast(g, n, i, dy), dfg_unbroadcast(g, n, i, taken));
+}
+
 static int32_t grad_matrix(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   const df_output in[5] = { dy[0], dfg_in(g, n, 1), zero(b, dy[0]) };
   dx[0] = banded(b, n, "MatrixDiagPartV2", "MatrixDiagPartV3", in);
+  dx[4] = padded(g, n, 4, dy[0], dx[0]);
   return dfg_end(g);
 }
 static int32_t grad_part(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {
   dfi_build *b = dfg_build(g);
   const df_output in[5] = { dfi_grad_zeros_like(g, n, 0), dy[0], dfg_in(g, n, 1) };
   dx[0] = banded(b, n, "MatrixSetDiagV2", "MatrixSetDiagV3", in);
+  dx[2] = padded(g, n, 2, dy[0], dx[0]);
   return dfg_end(g);
 }
 static int32_t grad_set(dfi_grad *g, df_node *n, const df_output *dy, df_output *dx) {

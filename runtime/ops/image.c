@@ -96,6 +96,7 @@ static int32_t grad_bicubic(dfi_grad *g, df_node *n, const df_output *dy, df_out
   return dfg_end(g);
 }
 static int32_t grad_sampled_of(dfi_grad *g, df_node *n, const char *type, df_output x, df_output y, df_output *dx) {
+  if (dfg_unknown(g, n, 2, 4)) return dfg_end(g);
   dfi_build *b = dfg_build(g);
   const df_output scale = dfg_in(g, n, 2), moved = dfg_in(g, n, 3);
   dfi_attr_string(b, "kernel_type", n->attrs[0].s);

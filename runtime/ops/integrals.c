@@ -62,10 +62,10 @@ static int32_t grad_gamma(dfi_grad *g, df_node *n, const df_output *dy, df_outpu
 GRAD(igamma)  { return grad_gamma(g, n, dy, dx, "Identity"); }
 GRAD(igammac) { return grad_gamma(g, n, dy, dx, "Neg"); }
 
-/* By x alone, as TensorFlow's. */
+/* By x alone, as TensorFlow's, which takes that by a and b for zero. */
 GRAD(betainc) {
   dfi_build *b = dfg_build(g);
-  if (!dfg_wants(g, n, 2)) return dfg_end(g);
+  if (dfg_unknown(g, n, 0, 2)) return dfg_end(g);
   const df_output p = dfg_in(g, n, 0), q = dfg_in(g, n, 1), x = dfg_in(g, n, 2), one = NUMBER(1);
   const df_output powers = ADD(MUL(SUB(q, one), dfi_op(b, "Log1p", dfi_op(b, "Neg", x))), MUL(SUB(p, one), FN("Log")));
   const df_output norm = SUB(ADD(dfi_op(b, "Lgamma", p), dfi_op(b, "Lgamma", q)), dfi_op(b, "Lgamma", ADD(p, q)));
@@ -115,9 +115,9 @@ static const df_op ops[] = {
     .doc = "the derivative of igamma by a", .cost = cost, .kernel = { [DF_REF] = ref_igamma_grad_a } },
   { .type = "Betainc", .lua = "betainc", .in = "a:T b:T x:T", .out = "z:T", .types = "T=float", .shape = shape_betainc,
     .doc = "T[...] = betainc(a T[...], b T[...], x T[...]): the share of the integral of t^(a-1) (1-t)^(b-1) from 0 to "
-           "1 that lies below x; the gradient goes to x alone",
+           "1 that lies below x; the gradient by a and b is not known",
     .example = "df.betainc(2.0, 3.0, {0.25, 0.5})", .output = "[0.2617 0.6875] float32[2]", .see = "igamma lgamma",
-    .derivative = "by x dy times x^(a-1) (1-x)^(b-1) gamma(a+b) / (gamma(a) gamma(b)), by a and b none",
+    .derivative = "by x dy times x^(a-1) (1-x)^(b-1) gamma(a+b) / (gamma(a) gamma(b)), that by a and b is an error",
     .grad = grad_betainc, .cost = cost, .kernel = { [DF_REF] = ref_betainc } },
   OF_X("BesselI0", bessel_i0, "the modified Bessel function of the first kind, of order 0", "0.0, 1.0",
        "[1.0000 1.2661] float32[2]", "bessel_i0e bessel_i1", "dy * bessel_i1(x)", "-2 2"),

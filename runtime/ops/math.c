@@ -268,14 +268,14 @@ static const df_op ops[] = {
   { .type = "Polygamma", .lua = "polygamma", .in = "a:T x:T",
     .out = "z:T", .types = "T=float", .shape = dfi_shape_binary,
     .doc = "T[...] = polygamma(a T, x T[...]): the a-th derivative of digamma at x; a is a whole number, and the "
-           "gradient goes to x alone",
+           "gradient by a is not known",
     .example = "df.polygamma(1.0, {0.5, 2.0})",
     .output = "[4.9348 0.6449] float32[2]",
     .derivative = "x = dy * polygamma(a + 1, x)",
     .grad = dfi_grad_polygamma, .cost = costly, REFERENCE(polygamma) },
   { .type = "Zeta", .lua = "zeta", .in = "x:T q:T", .out = "z:T", .types = "T=float", .shape = dfi_shape_binary,
-    .doc = "T[...] = zeta(x T[...], q T[...]): the sum of (q + n)^-x over n from 0, for x > 1; the gradient goes "
-           "to q alone",
+    .doc = "T[...] = zeta(x T[...], q T[...]): the sum of (q + n)^-x over n from 0, for x > 1; the gradient by "
+           "x is not known",
     .example = "df.zeta(2.0, {1.0, 3.0})",
     .output = "[1.6449 0.3949] float32[2]",
     .derivative = "q = -dy * x * zeta(x + 1, q)",

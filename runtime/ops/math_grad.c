@@ -81,13 +81,15 @@ GRAD(digamma) {
   dx[0] = mul(b, dy[0], dfi_op(b, "Polygamma", number(b, x, 1), x));
   return dfg_end(g);
 }
-GRAD(polygamma) {                                     /* by the order: none */
+GRAD(polygamma) {
+  if (dfg_unknown(g, n, 0, 1)) return dfg_end(g);
   dfi_build *b = dfg_build(g);
   df_output a = IN(0);
   dx[1] = dfg_unbroadcast(g, n, 1, mul(b, dy[0], dfi_op(b, "Polygamma", add(b, a, number(b, a, 1)), IN(1))));
   return dfg_end(g);
 }
 GRAD(zeta) {
+  if (dfg_unknown(g, n, 0, 1)) return dfg_end(g);
   dfi_build *b = dfg_build(g);
   df_output x = IN(0);
   df_output slope = neg(b, mul(b, x, dfi_op(b, "Zeta", add(b, x, number(b, x, 1)), IN(1))));

@@ -40,6 +40,25 @@ describe(('the gradient functions of %d ops'):format(#types), function()
     assert(#missed == 0, table.concat(missed, '\n'))
   end)
 
+  it('are by every operand that is a float, or tell of one by which it is not known', function()
+    local wrong = {}
+    for _, kind in ipairs(types) do
+      df.reset()
+      local y, xs, feeds = graphs.build(kind)
+      local given, node = {}, nil
+      for _, x in ipairs(xs) do given[x] = true end
+      for _, op in ipairs(df.default_graph():ops()) do if op.type == kind then node = op end end
+      for k, x in ipairs(node and kind:find '^TensorArray' == nil and kind ~= 'Cholesky' and node.inputs or {}) do       -- a Cholesky reads half of its operand
+        if x.dtype:find '^float' and not given[x] then
+          local ran, ok, report = pcall(df.check_gradients, y, { x }, { feeds = feeds, ways = false, tolerance = x.dtype == 'float32' and 0.02 or nil })
+          local told = not ran and ok.message:find('its gradient by input ' .. k - 1, 1, true)
+          if not told and not (ran and ok) then wrong[#wrong + 1] = ('%s, input %d: %s'):format(kind, k - 1, tostring(ran and report or ok)) end
+        end
+      end
+    end
+    assert(#wrong == 0, table.concat(wrong, '\n'))
+  end)
+
   it('are all of those that have one', function()
     local missing = {}
     for _, kind in ipairs(registry.types()) do

@@ -251,7 +251,8 @@ end
 
 --- nil when the gradient function of the node is right (or cannot be looked at), else { input, element, found, expected
 -- }.
-function M.check(c, o)
+-- @param depends  by node: does it depend on an x? The gradient by other inputs is of no concern, and may not be known.
+function M.check(c, o, depends)
   if hands_on[o.type] then return check_read(c, o, c.feeds) end
   if o.type == 'ResourceGather' or o.type == 'ResourceGatherNd' then return check_rows(c, o, c.feeds) end
   if containers.knows(o.type) then return check_container(c, o) end
@@ -261,7 +262,7 @@ function M.check(c, o)
   for k, v in pairs(c.feeds) do feeds[k] = v end
   for i, input in ipairs(inputs) do
     feeds[input] = feedable(values[i], graph.dtype(input))
-    if differs(input) then xs[#xs + 1], at[#at + 1] = input, values[i] end
+    if differs(input) and depends[input.node] then xs[#xs + 1], at[#at + 1] = input, values[i] end
   end
   if #xs == 0 then return nil end
   local ys, dys, sums = {}, {}, {}
@@ -293,7 +294,7 @@ local function skipped(g, node)
   return registry.primitive(type) or makes_handle or core.node_stops_gradient(g.handle, node) or type == 'Trace'
 end
 
---- Nodes at the top level between the xs and y, those next to y first.
+--- Nodes at the top level between the xs and y, those next to y first; and, by node, which depend on an x.
 function M.between(y, xs)
   local g, depends, list = y.graph, {}, {}
   for _, x in ipairs(xs) do depends[rawget(getmetatable(x), 'handle_of') and x.handle.node or x.node] = true end
@@ -309,7 +310,7 @@ function M.between(y, xs)
   end
   local backward = {}
   for i = #list, 1, -1 do backward[#backward + 1] = list[i] end
-  return backward
+  return backward, depends
 end
 
 --- The first node, in backward order, whose gradient function is wrong: operation, what is wrong, node. Each node that
@@ -318,12 +319,13 @@ end
 -- @param own  { from, to }: ids of nodes that are not looked at
 function M.first_wrong(c, y, xs, own)
   local g, count, later = y.graph, {}, {}
+  local between, depends = M.between(y, xs)
   local function look(node)
     local o = graph.operation(g, node)
-    local ok, wrong = pcall(M.check, c, o)
+    local ok, wrong = pcall(M.check, c, o, depends)
     if ok and wrong then return graph.operation(g, core.node_origin(g.handle, node)), wrong, node end
   end
-  for _, node in ipairs(M.between(y, xs)) do
+  for _, node in ipairs(between) do
     local origin = core.node_origin(g.handle, node)
     count[origin] = (count[origin] or 0) + 1
     if origin >= own[1] and origin < own[2] then
