@@ -3,7 +3,7 @@
  */
 #ifndef DFLOW_CHANNEL_H
 #define DFLOW_CHANNEL_H
-#include "base/internal.h"
+#include "base/packet.h"
 
 /* What a message is about. The payload of each is in protocol.h. */
 typedef enum dfi_word {
@@ -32,14 +32,4 @@ bool dfi_channel_send(dfi_channel *c, dfi_word word, uint32_t request, const voi
 /* Takes what has come, without waiting. 1: a message is whole, in c->header and c->payload until the next call; 0: not
  * yet; -1: the other side is gone, or sends what is no message. */
 int32_t dfi_channel_read(dfi_channel *c);
-
-/* ---- payloads: fixed parts first, then lists; a reader that runs past the end is `bad` and reads zeros  */
-typedef struct dfi_packet { uint8_t *at; size_t n, cap; } dfi_packet;          /* being written; at: owned */
-void dfi_put(dfi_packet *p, const void *bytes, size_t n);
-void dfi_put_i64(dfi_packet *p, int64_t v);
-void dfi_put_text(dfi_packet *p, const char *s);                               /* length, bytes */
-typedef struct dfi_cursor { const uint8_t *at, *end; bool bad; } dfi_cursor;   /* being read */
-const void *dfi_get(dfi_cursor *c, size_t n);                                  /* borrowed; NULL: bad */
-int64_t dfi_get_i64(dfi_cursor *c);
-void dfi_get_text(dfi_cursor *c, char *to, size_t room);                       /* cut to its room */
 #endif

@@ -55,6 +55,7 @@ typedef struct maker {
   int64_t   interrupts;        /* dfi_calls_interrupted when it began */
   dfi_devices *devices;        /* NULL: the host alone */
   bool      cut;               /* there are nodes elsewhere */
+  bool      calls_are_first;   /* some graph function has to be called by the first owner: owners.c */
   int32_t   extra_cap;
   /* a table; to: id of the extra node, or -2 - place among what crosses */
   struct crossing_place { int32_t node, index, device, to; } *across;

@@ -11,9 +11,10 @@
  * others whether they are.
  *
  * A graph function belongs to its caller, on whatever devices its body is: its frames are that owner's, and messages
- * within are its own. A function of the program is called by the first owner, whose thread is most often that
- * function's: where one is placed, or a graph function is called that might call one, is among its devices. So is
- * where the tape of a call lies, which is handed about.
+ * within are its own. A variable of another rank that it uses stays there, and so does that of an op that has variables
+ * of several ranks: engine/owners/far_kernel.c. A function of the program is called by the first owner, whose thread is
+ * most often that function's: where one is placed, or a graph function is called that might call one, is among its
+ * devices. So is where the tape of a call lies, which is handed about.
  *
  * A graph whose loops are none that while_loop builds is turned by one owner, and so is one where something with two
  * resources would have them of two owners.
@@ -42,7 +43,7 @@ static bool of_loop(const dfi_plan *p, int32_t scope) {
 }
 
 /* Has some graph function to be called by the first owner? It calls a function of the program, or has a tape. */
-static bool functions_are_first(const maker *m) {
+bool dfi_plan_calls_are_first(const maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
     const df_node *n = dfi_plan_node(m, m->needed[i]);
     if (dfi_has_trait(n, DFO_TAPE) || (dfi_has_trait(n, DFO_HOST) && !of_loop(m->plan, m->mark[n->id].scope)))
@@ -51,21 +52,30 @@ static bool functions_are_first(const maker *m) {
   return false;
 }
 
+/* The device that a variable lives on, which is input j of n; -1: it is none. */
+static int32_t home_of_input(const maker *m, const df_node *n, int32_t j) {
+  const df_node *from = dfi_plan_origin(m, n->in[j]).node;
+  return dfi_is_variable(from) ? m->mark[from->id].device : -1;
+}
+
 enum { UNUSED, USED, FIRST };
 
 /* What each device is used for. */
 static uint8_t *find_uses(const maker *m) {
   const int32_t devices = m->devices->n;
-  const bool functions = functions_are_first(m);
   uint8_t *use = dfi_xcalloc((size_t)devices + 1, sizeof *use);
   for (int32_t i = 0; i < m->nneeded; i++) {
     const df_node *node = dfi_plan_node(m, m->needed[i]);
     const mark *k = &m->mark[node->id];
+    for (int32_t j = 0; j < node->nin; j++) {
+      const int32_t home = home_of_input(m, node, j);        /* where others may have kernels run: far_kernel.c */
+      if (home >= 0 && m->devices->at[home]->rank && !use[home]) use[home] = USED;
+    }
     if (k->device < 0 || k->device >= devices) continue;
     const bool inside = !of_loop(m->plan, k->scope);        /* of a function: it is on whatever device it is */
     if (dfi_has_trait(node, DFO_TAPE)) use[k->device] = FIRST;
     else if (inside) continue;
-    else if (dfi_has_trait(node, DFO_HOST) || (functions && flow_of(node) == DF_CALL)) use[k->device] = FIRST;
+    else if (dfi_has_trait(node, DFO_HOST) || (m->calls_are_first && flow_of(node) == DF_CALL)) use[k->device] = FIRST;
     else if (!use[k->device]) use[k->device] = USED;
   }
   use[0] = FIRST;
@@ -104,16 +114,6 @@ static void deal(const maker *m, dfi_parts *a) {
   dfi_free(use);
 }
 
-/* The first variable that n uses which lives on another rank than that; NULL: there is none. */
-static const df_node *variable_elsewhere(const maker *m, const df_node *n, int32_t rank) {
-  for (int32_t j = 0; j < n->nin; j++) {
-    const df_node *from = dfi_dtype(n->in[j]) == DF_RESOURCE ? dfi_plan_origin(m, n->in[j]).node : n;
-    const int32_t at = m->mark[from->id].device;
-    if (dfi_is_variable(from) && at >= 0 && m->devices->at[at]->rank != rank) return from;
-  }
-  return NULL;
-}
-
 /* Is something of it to be on another rank than the first, or a variable that it uses? What functions compute belongs
    to their callers, wherever it is. */
 static bool is_over_ranks(const maker *m) {
@@ -121,7 +121,10 @@ static bool is_over_ranks(const maker *m) {
     const df_node *n = dfi_plan_node(m, m->needed[i]);
     const mark *k = &m->mark[n->id];
     if (k->device > 0 && k->scope >= 0 && of_loop(m->plan, k->scope) && m->devices->at[k->device]->rank) return true;
-    if (variable_elsewhere(m, n, 0)) return true;
+    for (int32_t j = 0; j < n->nin; j++) {
+      const int32_t home = home_of_input(m, n, j);
+      if (home >= 0 && m->devices->at[home]->rank) return true;
+    }
   }
   return false;
 }
@@ -263,27 +266,6 @@ static int32_t must_be_shared(maker *m, const df_node *at, const char *why) {
                   at ? " (`" : "", at ? dfi_node_name((df_node *)(uintptr_t)at) : "", at ? "`)" : "");
 }
 
-static int32_t far_variable(maker *m, const df_node *n, int32_t rank, const df_node *variable) {
-  const int32_t home = m->devices->at[m->mark[variable->id].device]->rank;
-  const char *help = op_of(n)->flow == DF_CALL
-                         ? "all of a df.func runs on the first rank, wherever it is called: let the variable live "
-                           "there, or call the Lua function itself, whose operations are placed one by one"
-                         : "place an operation and all its variables on one rank, with df.device";
-  return dfi_fail(m->err, DF_UNIMPLEMENTED, n->where,
-                  "`%s` (%s) runs on rank %d and uses the variable `%s`, which lives on rank %d: %s",
-                  dfi_node_name((df_node *)(uintptr_t)n), op_of(n)->type, rank,
-                  dfi_node_name((df_node *)(uintptr_t)variable), home, help);
-}
-
-/* All that the ranks would run is on one of them. */
-static int32_t on_one_rank(maker *m, int32_t rank) {
-  for (int32_t i = 0; i < m->nneeded; i++) {
-    const df_node *n = dfi_plan_node(m, m->needed[i]), *variable = variable_elsewhere(m, n, rank);
-    if (variable) return far_variable(m, n, rank, variable);
-  }
-  return DF_OK;
-}
-
 int32_t dfi_plan_deal_owners(maker *m) {
   dfi_plan *p = m->plan;
   const bool over_ranks = m->devices && is_over_ranks(m);
@@ -297,13 +279,10 @@ int32_t dfi_plan_deal_owners(maker *m) {
   for (int32_t s = 1; s < p->nscopes && !p->one_owner; s++)
     if (of_loop(p, s) && !built_by_while_loop(&l[s])) p->one_owner = "it has a loop that while_loop has not built";
   p->parts = a;
-  const int32_t alone_on = a->n == 1 ? a->rank[0] : -1;
   if (!p->one_owner) add_control_loops(m, l, a->owner, a->n);
   else dfi_plan_owners_free(p);
   dfi_free(l);
-  if (!over_ranks || !p->one_owner) return DF_OK;
-  const int32_t code = alone_on >= 0 ? on_one_rank(m, alone_on) : DF_OK;
-  return code ? code : must_be_shared(m, NULL, p->one_owner);
+  return over_ranks && p->one_owner ? must_be_shared(m, NULL, p->one_owner) : DF_OK;
 }
 
 /* ---- pace ----------------------------------------------------------------------------------------------------- */
@@ -414,21 +393,31 @@ static dfi_scope scope_of(const dfi_plan *p, const dfi_scope *all, int32_t owner
   return s;
 }
 
-/* The rank that runs it. Functions are run by the caller's, the first. */
-static int32_t rank_of(const dfi_plan *p, const dfi_pnode *q) {
-  return p->parts->rank[!of_loop(p, (int32_t)q->scope) || q->kind == DFI_K_CALL ? 0 : dfi_owner_of(p, q)];
-}
-
-/* The variable that it takes and that lives on another rank than the one that runs it; NULL: there is none. */
-static df_node *takes_far_variable(const dfi_plan *p, const dfi_pnode *q) {
+/* Does it take a variable that may live on another rank than the owner that runs it? A function's owner, and the
+ * variables that it is given, are known when it runs. */
+static bool may_be_far(const dfi_plan *p, const dfi_pnode *q) {
+  if ((q->kind != DFI_K_KERNEL && q->kind != DFI_K_READ) || (!q->has_handle && !q->reads)) return false;
+  if (!of_loop(p, (int32_t)q->scope)) return true;
+  const int32_t rank = p->parts->rank[dfi_owner_of(p, q)];
   for (uint32_t i = 0; i < q->nin; i++) {
     const dfi_operand o = p->operand[q->in + i];
     const int32_t v = (int32_t)DFI_INDEX(o) - p->nfeed;
     if (DFI_SPACE(o) == DFI_GIVEN && v >= 0 && v < p->nvariables &&
-        p->devices->at[p->variable_device[v]]->rank != rank_of(p, q))
-      return p->variable[v];
+        p->devices->at[p->variable_device[v]]->rank != rank)
+      return true;
   }
-  return NULL;
+  return false;
+}
+
+static void find_far(dfi_plan *p) {
+  for (int32_t i = 0; i < p->nnodes && p->nvariables; i++) {
+    dfi_pnode *q = &p->node[i];
+    if (!may_be_far(p, q)) continue;
+    p->parts->far = true;
+    q->kind = DFI_K_KERNEL;
+    q->waits = DFI_WAITS_FAR;
+    q->offload = 0;
+  }
 }
 
 /* Why it cannot be shared as it has been cut; NULL: it can. */
@@ -449,27 +438,16 @@ static uint16_t counter_of(const dfi_plan *p, const dfi_scope *s) {
   return DFI_COUNTED_EVERYWHERE;
 }
 
-/* No node takes a variable of another rank. */
-static int32_t check_variables(maker *m) {
-  const dfi_plan *p = m->plan;
-  for (int32_t i = 0; i < p->nnodes; i++) {
-    const df_node *variable = takes_far_variable(p, &p->node[i]);
-    if (variable) return far_variable(m, p->node[i].node, rank_of(p, &p->node[i]), variable);
-  }
-  return DF_OK;
-}
-
 int32_t dfi_plan_find_shared(maker *m) {
   dfi_plan *p = m->plan;
   if (!p->parts) return DF_OK;
   for (int32_t s = 0; s < p->nscopes; s++) leave_out_ends(p, &p->scope[s]);
   const df_node *at = NULL;
   const bool over_ranks = dfi_plan_over_ranks(p);
-  int32_t code = over_ranks ? check_variables(m) : DF_OK;
-  if (!code && !(p->one_owner = not_shared(p, &at))) return DF_OK;
+  if (over_ranks) find_far(p);
+  if (!(p->one_owner = not_shared(p, &at))) return DF_OK;
   dfi_plan_owners_free(p);
-  if (!code && over_ranks) code = must_be_shared(m, at, p->one_owner);
-  return code;
+  return over_ranks ? must_be_shared(m, at, p->one_owner) : DF_OK;
 }
 
 void dfi_plan_lay_owners(dfi_plan *p) {

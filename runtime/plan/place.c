@@ -194,10 +194,16 @@ static int32_t asked_device(maker *m, df_node *n, dfi_why *why) {
 
 /* ---- resources --------------------------------------------------------------------------------------------- */
 
-/* The input that carries the resource that n is about; -1: none. A Merge's is its first. */
+/* The input that carries the resource that n is about; -1: none. A Merge's is its first. That of a call is no variable
+   where there is another resource, since a variable can be used from elsewhere. */
 static int32_t handle_input(const maker *m, const df_node *n) {
-  for (int32_t i = 0; i < n->nin; i++) if (is_handle(n->in[i]) && feed_of(m, n->in[i]) < 0) return i;
-  return -1;
+  int32_t variable = -1;
+  for (int32_t i = 0; i < n->nin; i++) {
+    if (!is_handle(n->in[i]) || feed_of(m, n->in[i]) >= 0) continue;
+    if (flow_of(n) != DF_CALL || !dfi_is_variable(dfi_plan_origin(m, n->in[i]).node)) return i;
+    if (variable < 0 && !(m->calls_are_first && m->devices->nranks > 1)) variable = i;
+  }
+  return variable;
 }
 
 /* The node that made the resource that n is about; n itself when it makes one or has none. owner[]: by id, filled as
@@ -667,6 +673,7 @@ int32_t dfi_plan_place_nodes(maker *m) {
     asked[n->id] = asked_device(m, n, &why[n->id]);
     if (asked[n->id] == -2) status = m->err->code;
   }
+  m->calls_are_first = dfi_plan_calls_are_first(m);
   if (!status) status = place_resources(m, asked, why, owner);
   for (int32_t i = 0; i < m->nneeded && !status; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);

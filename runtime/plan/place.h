@@ -56,6 +56,7 @@ df_node *dfi_plan_extra(maker *m, const df_node *like, int32_t nin, int32_t ncon
 /* plan/owners.c: before the cut, says which owner has which device, and gives each the loops that it needs; after the
  * cut, holds them together; after the layout, finds out whether they can share it. plan->parts stays NULL where one
  * owner turns all. */
+bool    dfi_plan_calls_are_first(const maker *m);
 int32_t dfi_plan_deal_owners(maker *m);
 void dfi_plan_pace_owners(maker *m);       /* after the cut */
 int32_t dfi_plan_find_shared(maker *m);

@@ -85,7 +85,10 @@ typedef struct dfi_pnode {
   /* 1 + where among the constants of a frame of `target` its outputs are kept, which that frame's iterations share:
      plan/invariant.c; 0: each iteration has its own */
   uint32_t     invariant;
-  df_scalar_fn scalar;
+  union {
+    df_scalar_fn scalar;         /* SCALAR */
+    df_kernel_fn here;           /* KERNEL that waits for other ranks: its kernel, where its variables are */
+  };
   uint32_t     nin, nout;
   /* ENTER, CALL: which child frame of the iteration; EXIT: which exit of the frame; TRANSFER: which link */
   uint16_t     child;
@@ -100,7 +103,7 @@ typedef struct dfi_pnode {
   /* ENTER, CALL: the child's scope; of an invariant: the loop's; TRANSFER: 1 + the next one of those `with` it, or 0 */
   uint32_t     target;
   uint32_t     scope;        /* the scope its operands lie in */
-  uint8_t      has_handle, offload, iteration_operands, waits;
+  uint8_t      has_handle, offload, iteration_operands, waits;     /* waits: DFI_WAITS_FAR: see owners.c */
   uint32_t     group;            /* 1 + its group's number; 0: it has none */
   df_kernel_fn kernel;
   const df_op *op;
@@ -168,6 +171,7 @@ typedef struct dfi_batch_reached { _Atomic int64_t calls, members; _Atomic uint3
    measured, in ns: one by one, and with nodes that wait for others like them. INFINITY: not measured. */
 typedef struct dfi_batch_costs { _Atomic uint32_t runs; _Atomic float node_ns[2]; } dfi_batch_costs;
 enum { DFI_SWITCH_HAS_OWN = 4 /* edges of the node itself */ };
+enum { DFI_WAITS_FAR = 2 };      /* variables that it takes may be another rank's: engine/owners/far_kernel.c */
 enum { DFI_COUNTS_COPIED = 4 /* at once: see record_new */ };
 enum { DFI_FUNCTION = -2 };
 typedef struct dfi_scope {
@@ -240,6 +244,7 @@ typedef struct dfi_parts {
   uint16_t    *owner;        /* by device */
   uint8_t     *rank;         /* by owner */
   uint16_t    *counter;      /* by scope: the owner that counts its frames and iterations */
+  bool         far;          /* some node may take variables of another rank than its owner's */
   bool        *called;       /* by scope: it is of a graph function, or in one, and all of it belongs to the caller */
   dfi_scope  **scope;        /* by owner: the plan's scopes, with its own roots, Recvs among them, Enters and Exits */
 } dfi_parts;

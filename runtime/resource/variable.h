@@ -31,6 +31,7 @@ typedef struct dfi_variable {
   char           *name;         /* owned */
   char           *key;          /* owned; container and name that others may find it by; NULL: it has none */
   const char     *where;        /* the Lua line that made it; borrowed from the graph, "" when not known */
+  _Atomic int32_t home, node;   /* the rank that it lives on, and a node that makes its handle: as a plan has them */
   bool            told;         /* it lives on another rank, where it has been given its first value */
 } dfi_variable;
 

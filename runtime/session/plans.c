@@ -2,6 +2,7 @@
 #include "session/session.h"
 #include "engine/engine.h"
 #include "engine/memory/remat.h"
+#include "engine/owners/far_kernel.h"
 #include "engine/owners/fault.h"
 #include "engine/run/run.h"
 #include "graph/build.h"
@@ -108,6 +109,7 @@ static dfi_plan *new_plan(df_session *s, uint64_t hash, int32_t nfetch, const in
   *grown = grows(s);
   if (p) {
     p->stepped = stepped;
+    dfi_far_attach(p);
     dfi_remat_attach(p);
     dfi_plan_lay_owners(p);
   }

@@ -367,7 +367,7 @@ void df_run_resume(df_run *r, int32_t step, int64_t n) {
     w->step_frame = w->stop_serial;
     w->step_ended = false;
     w->step_number = step != DF_STEP_FRAME ? w->stop.iteration : dfi_watch_together(w) ? w->opened : x->count.frames;
-    w->stays = false;
+    w->stays = w->want_pause = false;       /* one that waited for the pause may have asked again meanwhile */
     dfi_watch_go_on(w);
   } else if (w->state == DF_RUN_RUNNING || w->state == DF_RUN_NEW) {
     w->want_pause = w->stays = false;       /* it was asked to pause, and has not yet */

@@ -110,9 +110,12 @@ static dfi_exec *exec_take(df_session *s, dfi_plan *p) {
   x->setup.shared = &s->shared;
   x->setup.pool = s->pool;
   x->setup.closing = &s->closing;
-  for (int32_t i = 0; i < p->nvariables; i++)      /* borrowed: the session keeps its variables to its end */
-    x->given[p->nfeed + i] =
-        (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = dfi_session_variable_of(s, p->variable[i]) };
+  for (int32_t i = 0; i < p->nvariables; i++) {    /* borrowed: the session keeps its variables to its end */
+    dfi_variable *v = dfi_session_variable_of(s, p->variable[i]);
+    if (p->cut) atomic_store(&v->home, p->devices->at[p->variable_device[i]]->rank);
+    atomic_store(&v->node, p->variable[i]->id);
+    x->given[p->nfeed + i] = (df_value){ .kind = DF_HANDLE, .dtype = DF_RESOURCE, .as.handle = v };
+  }
   return x;
 }
 

@@ -57,6 +57,28 @@ describe('a run over ranks', function()
     assert.same(want, h:wait())
   end)
 
+  it('pauses and steps a function whose variables are on other ranks, and says what waits there', function()
+    local function on(rank, value) return df.device(('/rank:%d/cpu:0'):format(rank), function() return df.Variable(value) end) end
+    local v, w, n = on(1, { 1.0, 2.0 }), on(2, { 0.5, 0.25 }), df.placeholder('int32', {})
+    local q = df.FIFOQueue(1, 'float32', { shapes = { { 2 } } })
+    local f = df.func('f', { 'float32' }, function(x)
+      return df.control_dependencies({ df.assign_add(v, x * w:value()) }, function() return w * x end)
+    end)
+    local function loop(body) return select(2, df.while_loop(function(i) return i:lt(n) end, function(i, y) return i + 1, body(y) end, { df.int32(0), df.ones{ 2 } })) end
+    local y, stuck = loop(function(y) return f(y) + y - f(y) end), loop(function(y) return f(y) + q:dequeue() end)
+    local h = df.start(y, { [n] = 1000 })
+    for _ = 1, 10 do
+      h:pause()
+      if h:state() ~= 'paused' then break end
+      h:step()
+      assert.matches('paused', h:state())
+      h:resume()
+    end
+    assert.same({ 1, 1 }, h:wait():totable())
+    assert.same({ 1001, 502 }, df.run(v):totable())
+    assert.matches('nothing can move', error_of(function() df.run(stuck, { [n] = 2 }) end).message)
+  end)
+
   it('starts with nothing done on any rank', function()
     local n, fetches = round_trip()
     local h = df.start(fetches, { [n] = 3 }, { paused = true })

@@ -105,7 +105,7 @@ static void say_takes(const dfi_halt *h) {
 }
 
 static void say_picture(const dfi_halt *h, int64_t round) {
-  dfi_bytes_out all = { 0 };
+  dfi_packet all = { 0 };
   for (int32_t i = 0; i < dfi_team_size(h->exec); i++) dfi_picture_write(dfi_team_at(h->exec, i), &all);
   say(h, 0, PICTURE, round, all.at, all.n);
   dfi_free(all.at);
@@ -181,29 +181,23 @@ bool dfi_halt_complete(dfi_watch *w) {
 /* Breakpoints as bytes: of each what is fixed, its frame's name, and a byte for each of the plan's nodes. */
 typedef struct fixed { int32_t id, conditions, once, frame_bytes, has_match; int64_t iteration; } fixed;
 
-static void put(dfi_bytes_out *o, const void *bytes, size_t n) {
-  if (o->n + n > o->room) o->at = dfi_xrealloc(o->at, o->room = 2 * (o->n + n));
-  if (n) memcpy(o->at + o->n, bytes, n);
-  o->n += n;
-}
-
 void dfi_halt_go_on(dfi_watch *w) {
   dfi_halt *h = w->halt;
   if (!drives(h)) { h->ordered = h->said = h->takes = h->wanted = false; return; }
-  dfi_bytes_out o = { 0 };
+  dfi_packet o = { 0 };
   const int32_t stopper = h->exec->plan->parts->rank[w->stopper];
   h->turn = dfi_team_others(h->exec) >> stopper & 1 ? stopper : h->me;
   h->turn_left = w->left;
   const step s = { w->step, w->left, w->step_number, w->stopper, w->step_frame, w->nbreaks, h->turn };
   const size_t nnodes = (size_t)h->exec->plan->nnodes;
-  put(&o, &s, sizeof s);
+  dfi_put(&o, &s, sizeof s);
   for (int32_t i = 0; i < w->nbreaks; i++) {
     const dfi_break *b = &w->breaks[i];
     const fixed f = { b->id, b->conditions, b->once, b->frame ? (int32_t)strlen(b->frame) + 1 : 0, b->match != NULL,
                       b->iteration };
-    put(&o, &f, sizeof f);
-    put(&o, b->frame, (size_t)f.frame_bytes);
-    if (b->match) put(&o, b->match, nnodes);
+    dfi_put(&o, &f, sizeof f);
+    dfi_put(&o, b->frame, (size_t)f.frame_bytes);
+    if (b->match) dfi_put(&o, b->match, nnodes);
   }
   say_to_all(h, GO, o.at, o.n);
   dfi_free(o.at);

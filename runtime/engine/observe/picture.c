@@ -97,42 +97,35 @@ static void drop_seen(df_value *v) {
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
-static void put(dfi_bytes_out *o, const void *bytes, size_t n) {
-  if (o->n + n > o->room) o->at = dfi_xrealloc(o->at, o->room = 2 * (o->n + n) + 256);
-  if (n) memcpy(o->at + o->n, bytes, n);
-  o->n += n;
-}
-static void put_i64(dfi_bytes_out *o, int64_t v) { put(o, &v, sizeof v); }
-
 /* Its elements are in the picture, too. */
 static bool is_small(const df_tensor *t) {
   return dfk_plain(t->dtype) && t->dtype != DF_RESOURCE && t->size * dfi_dtype_size[t->dtype] <= INLINE_BYTES;
 }
 
-static void put_value(dfi_bytes_out *o, const df_value *v) {
-  put(o, v, sizeof *v);                    /* a number is read when its readers are done with it, too: a predicate */
+static void put_value(dfi_packet *o, const df_value *v) {
+  dfi_put(o, v, sizeof *v);                /* a number is read when its readers are done with it, too: a predicate */
   if (v->kind == DF_TENSOR) {
     const df_tensor *t = v->as.tensor;
     df_value here = { 0 };
     const bool small = is_small(t) && dfi_value_on_host(v, &here) && here.kind == DF_TENSOR;
-    put_i64(o, t->rank);
-    put(o, t->dims, 8 * (size_t)t->rank);
-    put_i64(o, small);
-    if (small) put(o, here.as.tensor->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
+    dfi_put_i64(o, t->rank);
+    dfi_put(o, t->dims, 8 * (size_t)t->rank);
+    dfi_put_i64(o, small);
+    if (small) dfi_put(o, here.as.tensor->data, (size_t)(t->size * dfi_dtype_size[t->dtype]));
     dfi_value_drop(&here);
   }
   if (v->kind == DF_HANDLE) {
     const dfi_handle *h = v->as.handle;
-    put_i64(o, h->type);
+    dfi_put_i64(o, h->type);
     if (h->type != DFI_TENSOR_ARRAY) return;
     df_array_info info;
     dfi_tensor_array_info((const dfi_tensor_array *)h, &info);
     info.where = NULL;                       /* the reader knows by its node */
-    put(o, &info, sizeof info);
+    dfi_put(o, &info, sizeof info);
   }
 }
 
-static void put_values(dfi_bytes_out *o, const df_value *v, int64_t n) {
+static void put_values(dfi_packet *o, const df_value *v, int64_t n) {
   for (int64_t i = 0; i < n; i++) put_value(o, &v[i]);
 }
 
@@ -143,52 +136,52 @@ static size_t flags_of(const dfi_plan *p, const dfi_scope *s) {
   return p->scope[s->id].nenters + p->scope[s->id].nexits;
 }
 
-static void put_frame(dfi_bytes_out *o, const dfi_exec *x, const walk *k, int32_t i) {
+static void put_frame(dfi_packet *o, const dfi_exec *x, const walk *k, int32_t i) {
   const dfi_frame *f = k->frame[i];
   const dfi_scope *s = f->scope;
   const int64_t head[] = { s->id, k->origin[i].record, k->origin[i].child, f->serial, f->logged_as, f->first, f->next,
                            f->window, f->enters_missing, f->some_dead, f->counts, f->ndeferred,
                            number_of(x, f->call) };
-  put(o, head, sizeof head);
+  dfi_put(o, head, sizeof head);
   put_values(o, f->constants, s->nconsts);
-  put(o, f->enter_dead, flags_of(x->plan, s));
+  dfi_put(o, f->enter_dead, flags_of(x->plan, s));
   for (int64_t n = f->first; n < f->next; n++) {
     const dfi_record *r = f->ring[n & (f->capacity - 1)];
-    put_i64(o, r->outstanding);
-    put_i64(o, r->stamp);
-    put(o, r->counts, sizeof *r->counts * s->n);
+    dfi_put_i64(o, r->outstanding);
+    dfi_put_i64(o, r->stamp);
+    dfi_put(o, r->counts, sizeof *r->counts * s->n);
     put_values(o, r->base[DFI_ITERATION], s->nslots);
   }
 }
 
 /* The record that a token was of, if it is open; and its scope's number. */
-static void put_token(dfi_bytes_out *o, const walk *k, const dfi_token *t) {
+static void put_token(dfi_packet *o, const walk *k, const dfi_token *t) {
   const dfi_record *r = t->record;
   const bool open = r->seen >= 0 && r->seen < k->nrecords && k->record[r->seen] == r;
   const int64_t token[] = { open ? r->seen : -1, r->frame->scope->id, t->node, t->mark };
-  put(o, token, sizeof token);
+  dfi_put(o, token, sizeof token);
 }
 
-static void put_tokens(dfi_bytes_out *o, const dfi_exec *x, const walk *k) {
+static void put_tokens(dfi_packet *o, const dfi_exec *x, const walk *k) {
   uint32_t past = x->queue_mask + 1 - (x->tail - x->head);
   if (past > x->head - x->begun) past = x->head - x->begun;
   if (past > PAST) past = PAST;
   const int64_t head[] = { past, x->tail - x->head };
-  put(o, head, sizeof head);
+  dfi_put(o, head, sizeof head);
   for (uint32_t i = x->head - past; i != x->tail; i++) put_token(o, k, &x->queue[i & x->queue_mask]);
 }
 
-static void put_history(dfi_bytes_out *o, const dfi_exec *x) {
+static void put_history(dfi_packet *o, const dfi_exec *x) {
   int64_t n = 0;
   for (uint32_t i = 0; x->history && i < 1u << DFI_STAMP_SERIAL_BITS; i++) n += x->history[i].serial || !i;
-  put_i64(o, n);
+  dfi_put_i64(o, n);
   for (uint32_t i = 0; n && i < 1u << DFI_STAMP_SERIAL_BITS; i++)
-    if (x->history[i].serial || !i) put(o, &x->history[i], sizeof *x->history);
+    if (x->history[i].serial || !i) dfi_put(o, &x->history[i], sizeof *x->history);
 }
 
-static void put_made(dfi_bytes_out *o, const dfi_exec *x, const walk *k) {
+static void put_made(dfi_packet *o, const dfi_exec *x, const walk *k) {
   const uint32_t n = !x->made ? 0 : x->nmade < PAST ? x->nmade : PAST;
-  put_i64(o, n);
+  dfi_put_i64(o, n);
   for (uint32_t back = n; back >= 1; back--) {
     const dfi_made *m = &x->made[(x->nmade - back) & (DFI_MADE - 1)];
     static const df_value none;
@@ -198,39 +191,39 @@ static void put_made(dfi_bytes_out *o, const dfi_exec *x, const walk *k) {
   }
 }
 
-static void put_calls(dfi_bytes_out *o, dfi_exec *x) {
+static void put_calls(dfi_packet *o, dfi_exec *x) {
   int64_t n = 0;
   for (const dfi_call *c = x->away; c; c = c->away_next) n++;
-  put_i64(o, n);
+  dfi_put_i64(o, n);
   for (dfi_call *c = x->away; c; c = c->away_next) {
     const int64_t call[] = { c->record->seen, number_of(x, c->node), dfi_team_awaits(c) ? 2 : c->stop != NULL };
-    put(o, call, sizeof call);
+    dfi_put(o, call, sizeof call);
   }
 }
 
 static void put_message(void *to, const dfi_team_message *l) {
   const int64_t head[] = { l->edge, l->depth, l->dead };
-  put(to, head, sizeof head);
-  put(to, l->number, 8 * (size_t)l->depth);
+  dfi_put(to, head, sizeof head);
+  dfi_put(to, l->number, 8 * (size_t)l->depth);
 }
 
 static void count_message(void *to, const dfi_team_message *l) { (void)l; ++*(int64_t *)to; }
 
-void dfi_picture_write(dfi_exec *x, dfi_bytes_out *o) {
+void dfi_picture_write(dfi_exec *x, dfi_packet *o) {
   walk k = walk_all(x);
   int64_t messages = 0;
   dfi_team_messages(x, count_message, &messages);
   const int64_t head[] = { x->place, x->head - x->counted, x->guest_frames, x->sent, x->received, x->running,
                            x->waiting, k.nframes, x->made != NULL };
-  put(o, head, sizeof head);
-  put(o, &x->count, sizeof x->count);
+  dfi_put(o, head, sizeof head);
+  dfi_put(o, &x->count, sizeof x->count);
   put_values(o, x->given, given_of(x->plan));
   for (int32_t i = 0; i < k.nframes; i++) put_frame(o, x, &k, i);
   put_history(o, x);
   put_tokens(o, x, &k);
   put_made(o, x, &k);
   put_calls(o, x);
-  put_i64(o, messages);
+  dfi_put_i64(o, messages);
   dfi_team_messages(x, put_message, o);
   walk_end(&k);
 }

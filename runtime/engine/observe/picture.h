@@ -6,16 +6,15 @@
  */
 #ifndef DFLOW_PICTURE_H
 #define DFLOW_PICTURE_H
+#include "base/packet.h"
 #include "engine/executor.h"
-
-typedef struct dfi_bytes_out { unsigned char *at; size_t n, room; } dfi_bytes_out;       /* at: owned */
 
 /* Where a far value lies: an owner of the plan, and there a place among its iterations (-1: its frame's constants; and
  * with frame -1: what is given). */
 typedef struct dfi_far_place { int32_t owner, frame, record, slot; } dfi_far_place;
 
 /* Adds x's picture. x is paused. */
-void dfi_picture_write(dfi_exec *x, dfi_bytes_out *to);
+void dfi_picture_write(dfi_exec *x, dfi_packet *to);
 /* The owner whose picture it is; x is another one of the run, which lends what all have alike. Owned; NULL: these bytes
  * are none. *n: how many of them it took. */
 dfi_exec *dfi_picture_read(const dfi_exec *x, const void *bytes, size_t *n);

@@ -310,6 +310,7 @@ void dfi_across_join(struct dfi_team *t) {
     atomic_store(&t->sent_to[i], 0);
     atomic_store(&t->come_from[i], 0);
   }
+  dfi_far_begin(t);
   dfi_stall_begin(t);
   dfi_rank_begin(x->rank, t->run, &t->part);
 }
@@ -395,6 +396,7 @@ void dfi_across_leave(dfi_exec *x) {
   struct dfi_team *t = x->team;
   if (!dfi_rank_me(x->rank)) wait_for_ranks(x);
   dfi_rank_over(x->rank, t->run, t->left_behind || atomic_load(&t->failed) != 0);
+  dfi_far_end(t);
   for (dfi_team_message *l = t->crossed, *next; l; l = next) { next = l->next; drop(l); }
   t->crossed = NULL;
   for (dfi_told *s; (s = dfi_team_told(x)) != NULL;) dfi_free(s);

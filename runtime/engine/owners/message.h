@@ -15,6 +15,7 @@ typedef enum dfi_message_kind {
   DFI_MESSAGE_FAIL,              /* the run has failed there; the payload is the df_error */
   DFI_MESSAGE_STALL,             /* whether anything can move: stall.c */
   DFI_MESSAGE_WATCH,             /* how the run is looked at: observe/halt.c */
+  DFI_MESSAGE_KERNEL,            /* a kernel that runs where its variables are: far_kernel.c */
   DFI_MESSAGE_CLUSTER            /* none of a run's */
 } dfi_message_kind;
 

@@ -304,6 +304,12 @@ static void loss_of(const dfi_rank *r, int32_t i, df_error *err) {
   snprintf(err->host, sizeof err->host, "%s", p->host);
 }
 
+typedef void (*listens)(void *user, int32_t from, const void *bytes, int64_t n);
+
+static listens listener(const dfi_part *part, int32_t kind) {
+  return kind == DFI_MESSAGE_END ? part->ended : kind == DFI_MESSAGE_WATCH ? part->told : part->kernel;
+}
+
 void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
   pthread_mutex_lock(&r->runs);
   run *f = run_of(r, id);
@@ -314,8 +320,7 @@ void dfi_rank_begin(dfi_rank *r, uint64_t id, const dfi_part *part) {
     next = early->next;
     part->message(part->user, early);
   }
-  for (const struct said *e = f->said; e; e = e->next)
-    (e->kind == DFI_MESSAGE_END ? part->ended : part->told)(part->user, e->from, e->bytes, e->n);
+  for (const struct said *e = f->said; e; e = e->next) listener(part, e->kind)(part->user, e->from, e->bytes, e->n);
   drop_said(f);
   if (f->failed) part->failed(part->user, f->from, &f->error);
   for (int32_t i = 0; i < r->n && !f->failed; i++)
@@ -414,11 +419,11 @@ static void deliver(dfi_rank *r, int32_t from, dfi_incoming *in) {
     const df_error err = h->bytes == sizeof err ? error_of(r, in->packed) : (df_error){ 0 };
     if (err.code) fail_run(r, f, from, false, &err);
   } else if (h->kind == DFI_MESSAGE_STALL) f->part->stall(f->part->user, from, in->packed, h->bytes);
-  else if (h->kind == DFI_MESSAGE_END || h->kind == DFI_MESSAGE_WATCH) {
+  else if (h->kind == DFI_MESSAGE_END || h->kind == DFI_MESSAGE_WATCH || h->kind == DFI_MESSAGE_KERNEL) {
     const bool end = h->kind == DFI_MESSAGE_END;
     if (end) forget_kept(r, from, h->run);
-    if (end && h->bytes < (int64_t)sizeof(dfi_end)) { }
-    else if (f->part) (end ? f->part->ended : f->part->told)(f->part->user, from, in->packed, h->bytes);
+    if ((end && h->bytes < (int64_t)sizeof(dfi_end)) || (h->kind == DFI_MESSAGE_KERNEL && f->failed)) { }
+    else if (f->part) listener(f->part, h->kind)(f->part->user, from, in->packed, h->bytes);
     else {                                 /* a short part may be over before this one begins */
       struct said *e = dfi_xmalloc(sizeof *e);
       *e = (struct said){ NULL, h->kind, from, in->packed, h->bytes };

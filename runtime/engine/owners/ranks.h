@@ -26,6 +26,8 @@ typedef struct dfi_part {
   void (*stall)(void *user, int32_t from, const void *bytes, int64_t n);
   /* It says something about looking at the run. */
   void (*told)(void *user, int32_t from, const void *bytes, int64_t n);
+  /* It asks for a kernel, or answers. */
+  void (*kernel)(void *user, int32_t from, const void *bytes, int64_t n);
 } dfi_part;
 
 /* What a rank tells rank 0 when its part is over. What became of values that it saved follows, their nodes by number;

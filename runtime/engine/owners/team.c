@@ -107,10 +107,11 @@ static struct dfi_team *team_new(dfi_exec *x) {
   t->n = n;
   t->first = first;
   t->part = (dfi_part){ a->ranks, t, dfi_across_message, dfi_across_failed, dfi_across_ended,
-                        dfi_stall_told, dfi_across_told };
+                        dfi_stall_told, dfi_across_told, dfi_far_message };
   t->traffic = dfi_xcalloc((size_t)x->plan->nlinks + 1, sizeof *t->traffic);
   t->ran = dfi_xcalloc((size_t)a->n + 1, sizeof *t->ran);
   pthread_mutex_init(&t->lock, NULL);
+  pthread_mutex_init(&t->far.lock, NULL);
   dfi_cond_init(&t->bell);
   for (int32_t i = 0; i < n; i++) {
     dfi_exec *m = t->member[i] = i ? dfi_service.exec_new(x->plan) : x;
@@ -315,6 +316,7 @@ void dfi_team_free(dfi_exec *x) {
   }
   if (t->serial) dfi_serial_free(t);
   pthread_mutex_destroy(&t->lock);
+  pthread_mutex_destroy(&t->far.lock);
   pthread_cond_destroy(&t->bell);
   dfi_free(t->traffic); dfi_free(t->ran); dfi_free(t->saved.policies.at);
   dfi_free(t);

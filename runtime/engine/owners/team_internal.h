@@ -3,6 +3,7 @@
 #ifndef DFLOW_TEAM_INTERNAL_H
 #define DFLOW_TEAM_INTERNAL_H
 #include "engine/owners/ranks.h"
+#include "engine/owners/far_kernel.h"
 #include "engine/owners/team.h"
 #include "engine/owners/transfer.h"
 #include "engine/owners/lost.h"
@@ -29,6 +30,7 @@ struct dfi_team {
   dfi_traffic *traffic;      /* owned; by link */
   int64_t     *ran;          /* owned; by owner: nodes that it ran */
   dfi_saved    saved;        /* of these parts; policies.at is owned */
+  dfi_far      far;          /* kernels that run where their variables are */
   dfi_team_message  *crossed; /* what came that crosses when the run begins */
   dfi_shared  own, *session; /* what its members share in a run over ranks; and what runs of the session do */
   dfi_told    *told, **told_last;    /* owned: what was said about looking at the run; in order */

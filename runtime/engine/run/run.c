@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/tokens/audit.h"
 #include "engine/tokens/frame.h"
+#include "engine/owners/far_kernel.h"
 #include "engine/owners/fault.h"
 #include "engine/tokens/batch.h"
 #include "engine/tokens/borrowed_read.h"
@@ -211,6 +212,16 @@ static bool by_another_engine(dfi_exec *x, dfi_record *r) {
   return x->finished;
 }
 
+/* It has no tokens any more, and other ranks may still have kernels run here. */
+static void stay_for_others(dfi_exec *x) {
+  dfi_far_owner_done(x);
+  while (!x->failed && dfi_far_is_needed(x)) {
+    look_up(x);
+    dfi_calls_idle(x);
+    if (!x->failed && dfi_far_is_needed(x)) dfi_inbox_wait(x, 0.01);
+  }
+}
+
 /* From the first token to the last one, of what this thread owns. */
 static void turn(dfi_exec *x) {
   dfi_record *r = x->root->ring[0];
@@ -223,7 +234,10 @@ static void turn(dfi_exec *x) {
   else x->finished = true;
   if (x->finished && !x->failed) dfi_books_balance(x);
   if (DFI_UNLIKELY(dfi_short)) dfi_exec_no_memory(x, NULL, "the run");
-  if (DFI_UNLIKELY(x->rank != NULL) && !x->failed) dfi_team_flush(x);
+  if (DFI_UNLIKELY(x->rank != NULL) && !x->failed) {
+    dfi_team_flush(x);
+    stay_for_others(x);
+  }
   if (x->team && x->failed) dfi_team_fail(x);
   if (x->running || x->stuck) {
     dfi_calls_stop(x);

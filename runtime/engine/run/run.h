@@ -31,6 +31,8 @@ const dfi_call *dfi_calls_first(const dfi_exec *x);
 size_t dfi_calls_text(const dfi_exec *x, char *text, size_t bytes);
 /* All calls in progress are waiting and no run of the session can move: fails the run with what waits for what. */
 bool dfi_calls_stuck(dfi_exec *x);
+/* x has none, and is only there for others: it is among the runs that cannot move, as one whose calls wait. */
+void dfi_calls_idle(dfi_exec *x);
 /* There are flights. Is nothing else on its way than what never comes? Then the run has failed. */
 bool dfi_flights_stuck(dfi_exec *x);
 /* After an error: waiters are told to stop, and all calls are seen to their end. */

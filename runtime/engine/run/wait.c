@@ -138,22 +138,38 @@ static bool gives_up(dfi_exec *x) {
   return dfi_team_stalled(x);
 }
 
+/* Under inbox_lock. */
+static bool become_stuck(dfi_exec *x) {
+  atomic_fetch_add(&x->setup.shared->moves, 1);
+  atomic_fetch_add(&x->setup.shared->stuck, 1);
+  return x->stuck = true;
+}
+
+/* No owner of this rank can run a token of a step. */
+static void hand_on_turn(dfi_exec *x) {
+  const dfi_shared *s = x->setup.shared;
+  if (DFI_UNLIKELY(x->setup.rank_run && x->watch) && atomic_load(&s->stuck) == atomic_load(&s->in_progress))
+    dfi_watch_pass_turn(x->watch);
+}
+
+void dfi_calls_idle(dfi_exec *x) {
+  pthread_mutex_lock(&x->inbox_lock);
+  if (!dfi_inbox_filled(x) && !x->stuck) become_stuck(x);
+  if (x->stuck) dfi_team_look_stalled(x);
+  pthread_mutex_unlock(&x->inbox_lock);
+  hand_on_turn(x);
+}
+
 bool dfi_calls_stuck(dfi_exec *x) {
   if (dfi_host_asked() && dfi_host_serve() > 0) return false;      /* another run waits for this thread */
   if (x->waiting + dfi_transfers_held(x) < x->running) return false;
   if (DFI_UNLIKELY(x->rank != NULL) && (dfi_rank_poll(x->rank) || !dfi_rank_flush(x->rank))) return false;
-  dfi_shared *s = x->setup.shared;
   bool newly = false;
   pthread_mutex_lock(&x->inbox_lock);
-  if (!dfi_inbox_filled(x) && !x->stuck) {
-    x->stuck = newly = true;
-    atomic_fetch_add(&s->moves, 1);
-    atomic_fetch_add(&s->stuck, 1);
-  }
+  if (!dfi_inbox_filled(x) && !x->stuck) newly = become_stuck(x);
   const bool stuck = x->stuck, all = stuck && gives_up(x);
   pthread_mutex_unlock(&x->inbox_lock);
-  if (DFI_UNLIKELY(x->setup.rank_run && x->watch) && stuck && atomic_load(&s->stuck) == atomic_load(&s->in_progress))
-    dfi_watch_pass_turn(x->watch);
+  if (stuck) hand_on_turn(x);
   /* for the second time: most waits are short */
   if (stuck && (x->lost || ((all || !newly) && dfi_calls_lost(x)))) {
     x->finished = x->lost = true;

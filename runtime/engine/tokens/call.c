@@ -26,7 +26,7 @@ typedef struct call_space {
 static const df_value *read_reference(dfi_call *c, const dfi_exec *x, const dfi_pnode *p, const df_value *v,
                                       df_value *out) {
   dfi_handle *h = v->as.handle;
-  if (h->type != DFI_VARIABLE) return v;
+  if (h->type != DFI_VARIABLE || p->waits == DFI_WAITS_FAR) return v;
   int32_t code = dfi_variable_read((dfi_variable *)h, out, &c->error);
   if (code) c->status = code;
   const bool hidden = !code && out->kind == DF_TENSOR && !dfi_readable(out->as.tensor);
