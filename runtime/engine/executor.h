@@ -75,6 +75,7 @@ struct dfi_frame {
   uint32_t     nexits;       /* of the loop, of all owners */
   int32_t      enters_missing;
   bool         some_dead;    /* some Enter was dead */
+  bool         left;         /* an Exit has fired: no iteration will open, and the last one's body is dead */
   uint8_t      counts;       /* 1: its iterations are this owner's to count; 0: another one's */
   bool         prepares;     /* a new iteration is more than its counts: some_dead, groups, the virtual clock */
   bool         returned;     /* of a call: its results are in the caller's slots */

@@ -118,6 +118,8 @@ void dfi_plan_prune_tokens(maker *m);
 void dfi_plan_find_merged(maker *m);
 /* Has it no effect and no state, and are its inputs and outputs values? plan/equal.c */
 bool dfi_plan_is_pure(const df_node *n);
+/* plan/spent.c: loop constants that are read no more when a value has left the loop. After the layout. */
+void dfi_plan_find_spent(dfi_plan *p);
 /* plan/invariant.c: what the iterations of a loop share. After the layout. */
 void dfi_plan_find_invariants(maker *m);
 /* plan/liveness.c: which Transfers are dead together. After the layout, of a plan that is cut. */

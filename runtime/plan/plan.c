@@ -268,6 +268,7 @@ static int32_t lay_out(maker *m) {
   }
   p->operand = dfi_xmalloc(sizeof *p->operand * (operands + 1));
   if (!status) status = dfi_plan_wire(m);
+  if (!status) dfi_plan_find_spent(p);
   if (!status) dfi_plan_find_invariants(m);
   if (!status && m->cut) dfi_plan_find_dead_together(p);
   return status;
@@ -561,6 +562,7 @@ void dfi_plan_free(dfi_plan *p) {
     dfi_free(s->groups);
     dfi_free(s->const_users);
     dfi_free(s->const_first);
+    dfi_free(s->spent);
   }
   for (int32_t i = 0; i < p->nconstants; i++) dfi_value_drop(&p->constant[i]);
   dfi_plan_groups_free(p);

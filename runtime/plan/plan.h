@@ -193,6 +193,7 @@ typedef struct dfi_scope {
   dfi_pnode  **exits;        /* nexits */
   /* readers of loop constant c: const_users[const_first[c] … const_first[c+1]) */
   uint32_t    *const_users, *const_first;
+  uint32_t    *spent, nspent;    /* loop constants that the iteration which leaves it does not read: plan/spent.c */
   size_t       record_bytes; /* of the engine that runs it: dfi_exec_lay_out */
   const struct dfi_engine_ops *engine_ops; /* another engine that may run its iterations: engine/engine.h; NULL: none */
   bool         remat;        /* what its iterations save may be computed a second time: engine/memory/remat.h */

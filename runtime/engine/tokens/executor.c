@@ -70,7 +70,7 @@ ALWAYS uint32_t hot_send(dfi_exec *x, uint32_t tail, dfi_record *r, uint32_t fro
 ALWAYS bool iteration_passed(dfi_exec *x, dfi_record *r) {
   dfi_frame *f = r->frame;
   int64_t second = f->first + 1;
-  if (r->number != f->first || second >= f->next || (f->ndeferred | r->held | x->failed)) return false;
+  if (r->number != f->first || second >= f->next || (f->ndeferred | r->held | x->failed | f->left)) return false;
   if (!f->ring[second & (f->capacity - 1)]->outstanding) return false;
   df_assert(!f->enters_missing);           /* or its second iteration would not be there */
   dfi_audit_iteration(x, r);

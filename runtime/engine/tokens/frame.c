@@ -114,7 +114,7 @@ dfi_frame *dfi_frame_open_at(dfi_exec *x, const dfi_scope *s, dfi_record *origin
   x->guest_frames += !f->counts;
   f->tokens_only = false;
   f->enters_missing = (int32_t)s->nenters;
-  f->some_dead = false;
+  f->some_dead = f->left = false;
   f->prepares = x->timed || s->ngroups;
   f->ends = 0;
   memset(f->exit_fired, 0, f->nexits);
@@ -297,6 +297,15 @@ __attribute__((noinline, cold)) void dfi_frame_widen(dfi_exec *x, dfi_frame *f) 
   if (x->timed && x->timed->recorder) dfi_record_speak(x, speaks);
 }
 
+void dfi_frame_left(dfi_frame *f) {
+  const dfi_scope *s = f->scope;
+  f->left = true;
+  for (uint32_t i = 0; i < s->nspent && f->first + 1 == f->next; i++) {
+    dfi_value_drop(&f->constants[s->spent[i]]);
+    f->constants[s->spent[i]].kind = DF_EMPTY;
+  }
+}
+
 /* r has nothing outstanding: iterations, frames and in the end the run may be done. */
 void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
   if (DFI_UNLIKELY(x->failed)) return;         /* what failed stays open, to be looked at: see dfi_exec_reset */
@@ -311,6 +320,7 @@ void dfi_exec_iteration_done(dfi_exec *x, dfi_record *r) {
     f->first++;
     if (DFI_UNLIKELY(x->timed != NULL)) dfi_timed_iteration_done(x, f, r);
     record_free(r);
+    if (DFI_UNLIKELY(f->left)) dfi_frame_left(f);
     if (f->ndeferred && f->next - f->first < f->window) {      /* the window has moved */
       if (DFI_UNLIKELY(f->scope->engine_ops != NULL) && !x->timed && f->first == f->next && boundary(x, f)) {
         if (x->failed) return;

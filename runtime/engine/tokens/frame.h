@@ -18,6 +18,8 @@ void dfi_iteration_prepare(dfi_exec *x, dfi_record *r);
 void dfi_ring_widen(dfi_exec *x, dfi_frame *f, const dfi_record *r);
 /* All Enters have come: iteration 0 gets its tokens. */
 void dfi_frame_start(dfi_exec *x, dfi_frame *f);
+/* A value has left f by an Exit: what only its earlier iterations read is let go when these are over. */
+void dfi_frame_left(dfi_frame *f);
 /* One more iteration of f may be open; if values wait for it, it is now. */
 void dfi_frame_widen(dfi_exec *x, dfi_frame *f);
 /* Lets a frame of a failed run go, with all that is open inside. */

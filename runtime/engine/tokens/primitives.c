@@ -56,6 +56,7 @@ void dfi_do_exit(dfi_exec *x, dfi_record *r, const dfi_pnode *p) {
   /* it has left in an earlier iteration: the Exit reads nothing but constants of a frame that was imported */
   if (DFI_UNLIKELY(r->frame->exit_fired[p->child])) { operand_used(r, x->plan->operand[p->in]); return; }
   r->frame->exit_fired[p->child] = 1;
+  dfi_frame_left(r->frame);
   df_value *slot = origin->base[DFI_ITERATION] + p->out;
   *slot = operand_take(r, x->plan->operand[p->in]);
   slot_filled(origin, slot, origin->frame->scope->uses[p->out]);
