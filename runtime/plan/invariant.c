@@ -59,6 +59,12 @@ static int32_t loop_within(const dfi_plan *p, int32_t in, int32_t outer, const b
   return loop;
 }
 
+/* Is it to be made when something else has come, as a gradient's zeros are? Then it is to go when it has been read. */
+static bool waits(const df_node *n) {
+  for (int32_t i = 0; i < n->ncontrol; i++) if (n->control[i] != n->context->pivot) return true;
+  return false;
+}
+
 static bool is_worth_it(const df_node *n) {
   for (int32_t i = 0; i < n->nin; i++) if (dfi_shape_at(n->in[i])->rank != 0) return true;
   for (int32_t i = 0; i < n->nout; i++) if (n->out[i].shape.rank != 0) return true;
@@ -86,7 +92,8 @@ void dfi_plan_find_invariants(maker *m) {
     if (k->scope < 0) continue;
     k->varies = varies_in(m, n);
     const int32_t loop = loop_within(p, k->scope, k->varies, once);
-    if (!loop || k->number < 0 || k->fed || flow_of(n) != DF_PLAIN || n->contradiction || !is_worth_it(n)) continue;
+    if (!loop || k->number < 0 || k->fed || flow_of(n) != DF_PLAIN || n->contradiction || waits(n) ||
+        !is_worth_it(n)) continue;
     dfi_pnode *q = &p->node[k->number];
     if (q->kind != DFI_K_KERNEL && q->kind != DFI_K_SCALAR) continue;
     dfi_scope *s = &p->scope[loop];
