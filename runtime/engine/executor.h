@@ -68,6 +68,7 @@ struct dfi_frame {
   int64_t      window;       /* how many may be open: the scope's parallel_iterations, or fewer */
   int64_t      paced;        /* the last iteration with which swap.c widened the window; -1: none */
   int64_t      told;         /* the iteration whose end the other owners are told of, where they want to know; -1 */
+  uint32_t     round;        /* and the next round of these messages */
   bool         tokens_only;  /* another engine could not run it */
   df_value    *constants;    /* nconsts, then ninvariants, which are EMPTY until one is computed */
   uint8_t     *enter_dead;   /* nenters: the Enter brought a dead token */

@@ -316,22 +316,25 @@ static void keep_pace(maker *m) {
   dfi_free(sends); dfi_free(choice);
 }
 
-/* Iterations that begin one after the other (parallel_iterations = 1) do so on all devices: when an owner has nothing
- * more to do in one it tells each of the others, and its own ends when all of them have told it. These messages wait
- * for nothing and are no roots (ends_only): the engine sends and awaits them at the iteration's end. */
+/* Iterations that begin one after the other (parallel_iterations = 1) do so on all devices: an owner that has nothing
+ * more to do in one tells another, and waits for a third, in rounds: of n owners number i tells number i + 2^k in round
+ * k, once it has been told in all rounds before. So after log2 n rounds each knows of all, and ends its own. These
+ * messages wait for nothing and are no roots (ends_only): the engine sends and awaits them at the iteration's end. */
 static void meet_at_ends(maker *m) {
   dfi_plan *p = m->plan;
   const int32_t n = p->parts->n;
   int16_t *at = who_takes_part(m, p->parts->owner, n);
+  int16_t *device = dfi_xcalloc((size_t)n + 1, sizeof *device);
   loop *l = find_loops(m);
   for (int32_t s = 1; s < p->nscopes; s++) {
     if (!of_loop(p, s) || p->scope[s].parallel_iterations != 1) continue;
-    for (int32_t a = 0; a < n; a++)
-      for (int32_t b = 0; b < n; b++)
-        if (a != b && at[s * n + a] >= 0 && at[s * n + b] >= 0)
-          dfi_plan_cut_end(m, l[s].choice, s, at[s * n + a], at[s * n + b]);
+    int32_t owners = 0;
+    for (int32_t o = 0; o < n; o++) if (at[s * n + o] >= 0) device[owners++] = at[s * n + o];
+    for (int32_t far = 1; far < owners; far *= 2)
+      for (int32_t i = 0; i < owners; i++)
+        dfi_plan_cut_end(m, l[s].choice, s, device[i], device[(i + far) % owners]);
   }
-  dfi_free(at); dfi_free(l);
+  dfi_free(at); dfi_free(device); dfi_free(l);
 }
 
 void dfi_plan_pace_owners(maker *m) {
@@ -369,6 +372,21 @@ static void leave_out_ends(const dfi_plan *p, dfi_scope *s) {
   s->nroots = n;
 }
 
+/* The round of a message at the end of an iteration: see meet_at_ends. Each owner that takes part sends some. */
+static uint32_t round_of(const dfi_plan *p, const dfi_scope *s, const dfi_pnode *end) {
+  uint8_t *takes_part = dfi_xcalloc((size_t)p->parts->n + 1, 1);
+  for (uint32_t i = 0; i < s->n; i++)
+    if (ends_only(s, p->node + s->first + i, i)) takes_part[dfi_owner_of(p, p->node + s->first + i)] = 1;
+  int32_t n = 0, from = 0, to = 0;
+  for (int32_t o = 0; o < p->parts->n; o++) {
+    if (o == dfi_owner_of(p, end)) from = n;
+    if (o == dfi_receiver_of(p, end)) to = n;
+    n += takes_part[o];
+  }
+  dfi_free(takes_part);
+  return (uint32_t)__builtin_ctz((uint32_t)((to - from + n) % n));
+}
+
 static dfi_scope scope_of(const dfi_plan *p, const dfi_scope *all, int32_t owner, uint32_t *nrecvs) {
   dfi_scope s = *all;
   s.nroots = s.nenters = s.nexits = s.nends = 0;
@@ -380,8 +398,11 @@ static dfi_scope scope_of(const dfi_plan *p, const dfi_scope *all, int32_t owner
   for (uint32_t i = 0; i < all->n && shared; i++) {
     const dfi_pnode *q = p->node + all->first + i;
     const bool sends = dfi_owner_of(p, q) == owner, receives = dfi_receiver_of(p, q) == owner;
-    if (ends_only(all, q, i)) { if ((sends || receives) && !is_copy(p, all->id)) s.ends[s.nends++] = i; }
-    else if (receives && !sends) s.roots[s.nroots++] = i;
+    if (ends_only(all, q, i)) {
+      if (!(sends || receives) || is_copy(p, all->id)) continue;
+      s.ends[s.nends].node = i;
+      s.ends[s.nends++].round = round_of(p, all, q);
+    } else if (receives && !sends) s.roots[s.nroots++] = i;
   }
   if (s.nroots + s.nends > *nrecvs) *nrecvs = s.nroots + s.nends;
   for (uint32_t i = 0; i < all->nroots; i++)

@@ -187,7 +187,8 @@ typedef struct dfi_scope {
   uint32_t    *uses;         /* nslots: readers of each slot */
   struct { uint32_t slot, constant; } *copies; uint32_t ncopies;   /* scalar constants that every record holds */
   uint32_t    *roots, nroots;/* nodes that wait for nothing: they start with the iteration */
-  uint32_t    *ends, nends;  /* of an owner: messages to and from the others at the end of each iteration: owners.c */
+  /* of an owner: messages to and from others at the end of each iteration, in rounds: owners.c */
+  struct { uint32_t node, round; } *ends; uint32_t nends;
   uint32_t    *groups, ngroups;  /* numbers of its groups */
   dfi_pnode  **enters;       /* nenters */
   dfi_pnode  **exits;        /* nexits */

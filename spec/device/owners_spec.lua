@@ -972,6 +972,30 @@ describe('owners', function()
     end
   end)
 
+  one_process_it('end iterations that follow each other with n log n messages', function()
+    local devices = {}
+    for i = 0, 7 do devices[i + 1] = 'sim:' .. i end
+    local function messages(n, trips, window)
+      df.reset()
+      local values = { df.int32(0) }
+      for i = 1, n do values[i + 1] = df.device(devices[i], function() return df.ones{ 3 } * 1 end) end
+      local out = { df.while_loop(function(i) return i:lt(trips) end, function(i, ...)
+        local next = { i + 1 }
+        for k, v in ipairs{ ... } do next[k + 1] = df.device(devices[k], function() return df.cos(v) + v end) end
+        return next
+      end, values, { parallel_iterations = window }) }
+      local s, sent = df.Session{ devices = devices, owners = 9 }, 0
+      s:run(out)
+      for _, t in pairs(s:stats().transfers) do sent = sent + t.messages end
+      s:close()
+      return sent
+    end
+    for n, rounds in pairs{ [2] = 1, [3] = 2, [7] = 3, [8] = 3 } do
+      local a, b = messages(n, 10, 1) - messages(n, 10, 2), messages(n, 30, 1) - messages(n, 30, 2)
+      assert.equal(20 * rounds * n, b - a, ('%d devices'):format(n))
+    end
+  end)
+
   it('wait for what is elsewhere, whatever it is and wherever it is waited for', function()
     local function on(d, fn) return df.device(d, fn) end
     local function twice(fn, ...)

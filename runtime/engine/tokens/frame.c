@@ -264,15 +264,21 @@ static bool boundary(dfi_exec *x, dfi_frame *f) {
   return true;
 }
 
-/* r has nothing outstanding but what the owners tell each other at its end: that gets its tokens. False: it has had
-   them. */
+/* r has nothing outstanding but what the owners tell each other at its end, in rounds: the next one gets its tokens.
+   False: all have had theirs. */
 static __attribute__((noinline, cold)) bool tells_end(dfi_exec *x, dfi_record *r) {
   dfi_frame *f = r->frame;
   const dfi_scope *s = f->scope;
-  if (f->told == r->number) return false;
+  bool some = false;
+  if (f->told != r->number) f->round = 0;
   f->told = r->number;
-  for (uint32_t i = 0; i < s->nends; i++) root_push(x, r, s->ends[i], 0);
-  return true;
+  for (uint32_t i = 0; i < s->nends; i++)
+    if (s->ends[i].round == f->round) {
+      root_push(x, r, s->ends[i].node, 0);
+      some = true;
+    }
+  f->round += some;
+  return some;
 }
 
 /* An iteration opens with the values that waited for the window to move. */
