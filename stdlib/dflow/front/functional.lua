@@ -138,8 +138,8 @@ end
 local function as_told(v, wanted, at, g)
   local o = convert.to_output(v, wanted and not convert.typed(v) and wanted[at] or nil, g, 'map_fn')
   if wanted and graph.dtype(o) ~= wanted[at] then
-    errors.bad("map_fn: the function returns %s, and dtype says %s: cast it, as in df.cast(x, '%s')", o.dtype,
-               dtypes.name[wanted[at]], dtypes.name[wanted[at]])
+    errors.bad("map_fn: the function returns %s, and dtype says %s: cast it, as in %s", o.dtype,
+               dtypes.name[wanted[at]], dtypes.conversion(o.dtype, wanted[at]))
   end
   return o
 end
@@ -241,8 +241,9 @@ local function position(i, n, reverse)
   return i
 end
 
---- What fn(acc, row...) returned as the accumulator's structure: several results are a list.
-local function as_acc(acc, results, n)
+--- What fn(acc, row...) returned as an accumulator: several results are a list.
+local function as_acc(results, n, what)
+  if n == 0 then errors.bad('%s: the function returns nothing: is `return` missing?', what) end
   if n == 1 then return results[1] end
   return results
 end
@@ -314,7 +315,7 @@ local function fold(what, reverse)
         local rows = arguments(read_all(arrays, position(i, n, reverse)))
         local results = call_user(fn, a, unpack(rows, 1, #rows))
         results.n = nil
-        return f.add(i, 1), as_acc(a, results, #results)
+        return f.add(i, 1), as_acc(results, #results, what)
       end, { f.int32(start), acc }, opts)
       return last
     end)
@@ -362,7 +363,7 @@ function M.scan(fn, elems, init, opts)
       local rows = arguments(read_all(arrays, at))
       local results = call_user(fn, a, unpack(rows, 1, #rows))
       results.n = nil
-      local value = as_acc(a, results, #results)
+      local value = as_acc(results, #results, 'scan')
       local leaves, k = {}, 0
       local function collect(like, v, path)
         if nest.is_structure(like) and nest.is_plain(like) then

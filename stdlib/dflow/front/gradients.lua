@@ -208,7 +208,12 @@ end
 function M.custom_derivatives(g, id, dys)
   local c, out = g.custom[id], {}
   local dx = call_user(c.fn, unpack(dys, 1, c.ny))
-  if dx.n == 1 and c.nx > 1 and nest.is_plain(dx[1]) then dx = dx[1] end
+  if dx.n == 0 then errors.bad('custom_gradient: the function of dy returns nothing: is `return` missing?') end
+  if dx.n == 1 and c.nx > 1 and nest.is_plain(dx[1]) then dx = dx[1]
+  elseif dx.n ~= c.nx then
+    errors.bad('custom_gradient: the function of dy returns %d value%s, but there %s: one for each, nil where there is '
+               .. 'none', dx.n, dx.n == 1 and '' or 's', c.nx == 1 and 'is 1 input' or ('are %d inputs'):format(c.nx))
+  end
   for i = 1, c.nx do
     out[i] = dx[i] ~= nil and dx[i] ~= false and convert.to_output(dx[i], c.dtypes[i], g, 'custom_gradient')
   end
