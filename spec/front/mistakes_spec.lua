@@ -344,6 +344,26 @@ local mistakes = {
   { 'df.while_loop(function(i) return i:lt(3) end, function(i) local w = df.Variable(i) return i + 1 end, {df.int32(0)})', 'the variable lives outside',
     'give a function that builds it' },
 
+  -- values of dtypes between which there is no cast, or none without a loss
+  { "local x = df.float32(1) + df.string 'a'", 'different dtypes', 'df.string_to_number(x' },
+  { "local x = df.log(df.string '1')", 'is string', 'df.string_to_number(x)' },
+  { "local v = df.Variable 'a' v:assign(df.int32(1))", 'the value is int32', 'as in df.as_string(x)' },
+  { "local v = df.Variable(1.5) v:assign(df.string 'a')", 'the value is string', "as in df.string_to_number(x, 'float32')" },
+  { 'local x = df.float32(1) + df.complex(df.float32(1), df.float32(2))', 'different dtypes', "df.cast(x, 'complex64')" },
+  { 'local v = df.Variable(1.5) v:assign(df.complex(df.float32(1), df.float32(2)))', 'the value is complex64', 'as in df.real(x)' },
+  { 'local x = df.abs(df.complex(df.float32(1), df.float32(2)))', 'is complex64', 'df.complex_abs(x)' },
+  { 'local x = df.uint8(256)', 'cannot be held', 'uint8 goes from 0 to 255' },
+  { 'local x = df.int32(2 ^ 40)', 'cannot be held', 'int32 goes from -2147483648 to 2147483647' },
+  -- functions that return too little
+  { 'local y = df.foldl(function(a, x) a = a + x end, df.ones{3})', 'the function returns nothing', '`return` missing' },
+  { 'local y = df.foldr(function(a, x) a = a + x end, df.ones{3}, df.float32(0))', 'the function returns nothing', '`return` missing' },
+  { 'local y = df.scan(function(a, x) a = a + x end, df.ones{3})', 'the function returns nothing', '`return` missing' },
+  { 'local x = df.ones{3} df.gradients(df.custom_gradient(function(a) return a, function(dy) dy = dy * 2 end end)(x), x)', 'the function of dy returns nothing',
+    '`return` missing' },
+  { 'local a, b = df.ones{}, df.ones{} df.gradients(df.custom_gradient(function(a, b) return a * b, function(dy) return dy * b end end)(a, b), {a, b})',
+    'returns 1 value, but there are 2 inputs', 'one for each' },
+  { 'local function each(f) f() end each(function() local y local z = df.float32(1) + y end)', 'is missing', "; the variable 'y' is nil" },
+
   -- thirty more, of calls that are almost right
   { 'local x = df:ones{2, 3}', 'df itself', 'df.ones(…)' },
   { 'local x = df.ones{2} df:run(x)', 'cannot be fetched', 'called with a point: df.run(…)' },

@@ -187,9 +187,8 @@ local function check_sides(info, what, lines, x, y)
   local a, b = convert.typed(x), convert.typed(y)
   local plain = not nest.is_structure(x) and not nest.is_structure(y)
   if plain and a and b and a ~= b then
-    errors.bad("%s%s is %s when the condition in line %d is true and %s when it is false: cast one, as in df.cast(x, "
-               .. "'%s')", what, lines, values.describe(x), info.line,
-               values.describe(y), dtypes.name[a] or '?')
+    errors.bad("%s%s is %s when the condition in line %d is true and %s when it is false: cast one, as in %s", what,
+               lines, values.describe(x), info.line, values.describe(y), dtypes.conversion(b, a))
   end
 end
 

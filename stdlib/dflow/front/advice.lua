@@ -46,6 +46,22 @@ local function not_within(_, number, dtype)
     :format(dtype, signed and -2 ^ (bits - 1) or 0, 2 ^ (signed and bits - 1 or bits) - 1) or nil
 end
 
+--- The same of a whole number alone: one that is none has another advice.
+local function too_large(_, number, dtype)
+  local n = tonumber(number)
+  return n and n == math.floor(n) and not_within(_, number, dtype) or nil
+end
+
+--- What makes of values of the dtype `found` some that an op takes.
+local function converted(_, found, wanted)
+  if found == 'string' then return 'df.string_to_number(x) reads numbers' end
+  if wanted == 'string' then return 'df.as_string(x) writes numbers' end
+  if found:find '^complex' and not wanted:find '^complex' then
+    return 'df.complex_abs(x), df.real(x) and df.imag(x) make real numbers of complex ones'
+  end
+  return ("df.cast(x, '%s') converts it"):format(wanted)
+end
+
 --- Floats where whole numbers are expected: is it the order of the arguments? `text`: the line, which says by what name
 -- the op was called.
 local function whole_numbers(text, type)
@@ -131,8 +147,8 @@ local entries = {
   { 'the number (.-) cannot be an element of dtype (u?q?u?int%d+)', not_within },
   { '^%u%w+: the attribute [%w_]+ is %w+ but must be one of', nil },
   { '^(%u%w+): input %d+ %([%w_]+%) is %a*float%d+ but must be one of int32, int64$', whole_numbers },
-  { 'is (%w+) but must be one of (%w+)',
-    function(_, _, wanted) return ("df.cast(x, '%s') converts it"):format(wanted) end },
+  { 'is (%w+) but must be one of (%w+)', converted },
+  { 'is (%w+) but must be (string)$', converted },
   { 'feed: the number .- for .- cannot be held', "feed a whole number, or make it df.placeholder('float32', shape)" },
   { "a dtype is a string such as 'float32', not", function(text)
     if not text then return nil end
@@ -225,6 +241,7 @@ local entries = {
     'the accumulator comes first, then the element: function(a, e); with a table of elems, e[1] and e[2]' },
   { '^dense: units is a whole number',
     function() return 'the call is df.nn.dense(x, units); a layer that keeps its weights is df.nn.Dense(units)' end },
+  { 'the number (%S+) cannot be held by dtype (u?int%d+)$', too_large },
   { 'the number .- cannot be held by dtype u?int%d+$',
     "a whole number is expected there: math.floor(v) makes one in Lua, df.cast(x, 'int32') in the graph" },
   { 'a shape is a list of dimensions, not the number', function(text)

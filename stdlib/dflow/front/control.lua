@@ -255,9 +255,9 @@ local function conform(like, ret, path, leaves, flat, g)
     local given = convert.typed(ret)
     if given and given ~= leaf.d then
       local source = mt == Output and ret.source
-      errors.bad("loop variable %s enters as %s but the body returns %s%s: cast it, as in df.cast(x, '%s')", path,
-                 dtypes.name[leaf.d],
-                 dtypes.name[given], source and ' (' .. source .. ')' or '', dtypes.name[leaf.d])
+      errors.bad("loop variable %s enters as %s but the body returns %s%s: cast it, as in %s", path,
+                 dtypes.name[leaf.d], dtypes.name[given], source and ' (' .. source .. ')' or '',
+                 dtypes.conversion(given, leaf.d))
     end
     o = convert.to_output(ret, leaf.d, g, 'loop variable ' .. path)
   end

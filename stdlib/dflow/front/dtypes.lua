@@ -45,6 +45,25 @@ function M.is_complex_value(v)
   return errors.is_data(v) and type(rawget(v, 're')) == 'number' and type(rawget(v, 'im')) == 'number' and #v == 0
 end
 
+--- How a value of the first dtype becomes one of the second, as it is written.
+function M.conversion(from, to)
+  from, to = M.name[from] or from, M.name[to] or to
+  if from == 'string' then return ("df.string_to_number(x, '%s')"):format(to) end
+  if to == 'string' then return 'df.as_string(x)' end
+  if complex[M.number[from]] and not complex[M.number[to]] then return 'df.real(x)' end
+  return ("df.cast(x, '%s')"):format(to)
+end
+--- The same of a Tensor, as the end of a message; of strings there is none.
+function M.advised(from, to)
+  if from == M.number.string or to == M.number.string then return '' end
+  return (": write t:astype('%s')"):format(M.name[to])
+end
+--- Of two dtypes the one that holds the other's values, or the first; and the other.
+function M.wider(a, b)
+  if complex[b] and not complex[a] or float[b] and not (float[a] or complex[a]) then return b, a end
+  return a, b
+end
+
 -- What other libraries call them.
 local elsewhere = { float = 'float32', double = 'float64', half = 'float16', int = 'int32', long = 'int64',
                     short = 'int16', byte = 'uint8', boolean = 'bool', number = 'float32', str = 'string',

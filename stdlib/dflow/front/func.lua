@@ -232,8 +232,8 @@ Function.__call = function(f, ...)
       local what = ('argument %d of the function %s'):format(i, f.name)
       local given = convert.typed(args[i])
       if given and given ~= f.args[i] then
-        errors.bad("%s is %s, %s is expected: write df.cast(x, '%s')", what, dtypes.name[given], dtypes.name[f.args[i]],
-                   dtypes.name[f.args[i]])
+        errors.bad("%s is %s, %s is expected: write %s", what, dtypes.name[given], dtypes.name[f.args[i]],
+                   dtypes.conversion(given, f.args[i]))
       end
       local o = convert.to_output(args[i], f.args[i], g, what)
       if o.graph ~= g then errors.bad('%s belongs to another graph', what) end

@@ -70,9 +70,9 @@ def('truediv', { 'x', 'y' }, {}, function(o)
   local x, y = o.x, o.y
   local dx, dy = typed(x), typed(y)
   if dx and dy and dx ~= dy then
-    errors.bad("/: the operands have different dtypes, %s and %s: cast one of them, as in df.cast(x, '%s')",
-               dtypes.name[dx],
-               dtypes.name[dy], dtypes.name[dx])
+    local to, from = dtypes.wider(dx, dy)
+    errors.bad("/: the operands have different dtypes, %s and %s: cast one of them, as in %s",
+               dtypes.name[dx], dtypes.name[dy], dtypes.conversion(from, to))
   end
   local d = dx or dy
   if not d then

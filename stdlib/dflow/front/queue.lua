@@ -185,9 +185,8 @@ local function values_of(q, what, many, n, given)
     if given[i] == nil then errors.bad('%s: value %d is missing', what, i) end
     local own = convert.typed(given[i])
     if own and own ~= d then
-      errors.bad("%s: component %d of %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", what, i, q.name,
-                 dtypes.name[d],
-                 dtypes.name[own], dtypes.name[d])
+      errors.bad("%s: component %d of %s is %s, the value is %s: cast it, as in %s", what, i, q.name,
+                 dtypes.name[d], dtypes.name[own], dtypes.conversion(own, d))
     end
     local o = convert.to_output(given[i], d, q.graph, what)
     local want, found = q.shapes and q.shapes[i], o.shape

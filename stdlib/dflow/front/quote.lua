@@ -354,6 +354,20 @@ local function may_be_nil(code, name)
     or code:find('[%a_][%w_]*%s*=%s*' .. word .. '%s*[,;}]') or code:find(word .. '%s*[=~]=')
 end
 
+--- Where in the code of its line the function begins, told by its parameters: what stands before is of the function
+-- around it, whose locals are not here. 1 where it begins on another line.
+local function beginning(code, info)
+  if info.linedefined ~= info.currentline then return 1 end
+  local own = {}
+  for i = 1, 250 do own[i] = debug.getlocal(info.func, i) or nil end
+  for at, list in code:gmatch '()%f[%w_]function%f[^%w_]%s*[%w_.:]*%s*(%b())' do
+    local names = {}
+    for name in list:gmatch '[%a_][%w_]*' do names[#names + 1] = name end
+    if table.concat(names, ' ') == table.concat(own, ' ') then return at end
+  end
+  return 1
+end
+
 --- Names on the user's line that are nil there, and all that were known: for an error that says that something is
 -- missing. The message tells which argument is meant; where it does not, names that may be nil do not count.
 function M.nil_names(message)
@@ -365,6 +379,8 @@ function M.nil_names(message)
       local text = M.line(M.file_of(info) .. ':' .. info.currentline)
       if not text then return {} end
       local list, known, code = {}, {}, M.masked(text)
+      local from = beginning(code, info)
+      text, code = text:sub(from), code:sub(from)
       local meant = message and missing_argument(code, message)
       if meant and not meant:find('^[%a_][%w_]*$') then return meant:find('^[%a_][%w_.]*$') and { meant } or {}, {} end
       for _, name in ipairs(M.names_read(text)) do

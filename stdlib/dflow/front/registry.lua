@@ -182,9 +182,9 @@ local function bare_dtype(v, set, what)
 end
 
 local function mismatch(e, a, first, da, db)
-  local to = dtypes.is_float(db) and not dtypes.is_float(da) and db or da       -- the one that holds the other's values
-  errors.bad("%s: the operands have different dtypes, %s (%s) and %s (%s): cast one of them, as in df.cast(x, '%s')",
-             e.lua or e.type, dtypes.name[da], first, dtypes.name[db], a.name, dtypes.name[to])
+  local to, from = dtypes.wider(da, db)
+  errors.bad('%s: the operands have different dtypes, %s (%s) and %s (%s): cast one of them, as in %s',
+             e.lua or e.type, dtypes.name[da], first, dtypes.name[db], a.name, dtypes.conversion(from, to))
 end
 
 -- ---- attributes ------------------------------------------------------------------------------------------------
@@ -431,8 +431,8 @@ local function finish(e, args, attrs, g, bound, first)
         local own = graph.dtype(o)
         if d and own ~= d then
           if a.dtype then
-            errors.bad("%s: %s is %s, %s is expected: write df.cast(x, '%s')", what, a.name, dtypes.name[own],
-                       dtypes.name[d], dtypes.name[d])
+            errors.bad("%s: %s is %s, %s is expected: write %s", what, a.name, dtypes.name[own],
+                       dtypes.name[d], dtypes.conversion(own, d))
           end
           mismatch(e, a, first and first[a.var] or 'the others', d, own)
         end

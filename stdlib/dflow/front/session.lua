@@ -105,8 +105,8 @@ local function feed_value(o, v)
   if mt == Tensor then
     local own = core.tensor_info(v)
     if own ~= d then
-      errors.bad("feed: a Tensor of %s was fed for %s, which is %s: write t:astype('%s')", dtypes.name[own], o.name,
-                 dtypes.name[d], dtypes.name[d])
+      errors.bad("feed: a Tensor of %s was fed for %s, which is %s%s", dtypes.name[own], o.name,
+                 dtypes.name[d], dtypes.advised(own, d))
     end
     return v
   end

@@ -57,8 +57,8 @@ local function operand(t, v, d, what)
   if v == nil then errors.bad('%s is missing', what) end
   local own = convert.typed(v)
   if own and own ~= d then
-    errors.bad("%s: %s is expected, this is %s: cast it, as in df.cast(x, '%s')", what, dtypes.name[d],
-               dtypes.name[own], dtypes.name[d])
+    errors.bad("%s: %s is expected, this is %s: cast it, as in %s", what, dtypes.name[d],
+               dtypes.name[own], dtypes.conversion(own, d))
   end
   return convert.to_output(v, d, t.graph, what)
 end

@@ -242,8 +242,8 @@ function M.from(v, dtype, shape, what)
   if getmetatable(v) == Tensor then
     local own = core.tensor_info(v)
     if dtype and own ~= dtype then
-      errors.bad("a Tensor of %s was given%s, %s is expected: write t:astype('%s')", dtypes.name[own],
-                 what and ' for ' .. what or '', dtypes.name[dtype], dtypes.name[dtype])
+      errors.bad("a Tensor of %s was given%s, %s is expected%s", dtypes.name[own],
+                 what and ' for ' .. what or '', dtypes.name[dtype], dtypes.advised(own, dtype))
     end
     return shape and v:reshape(shape) or v
   end

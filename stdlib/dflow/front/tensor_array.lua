@@ -88,8 +88,8 @@ local function value_of(ta, v, what)
   if v == nil then errors.bad('%s: the value is missing', what) end
   local d = convert.typed(v)
   if d and d ~= ta.d and d ~= dtypes.RESOURCE then
-    errors.bad("%s: the array '%s' holds %s, the value is %s: cast it, as in df.cast(x, '%s')", what, ta.name, ta.dtype,
-               dtypes.name[d], ta.dtype)
+    errors.bad("%s: the array '%s' holds %s, the value is %s: cast it, as in %s", what, ta.name, ta.dtype,
+               dtypes.name[d], dtypes.conversion(d, ta.dtype))
   end
   return convert.to_output(v, ta.d, ta.graph, what)
 end

@@ -112,8 +112,8 @@ for name, type_name in pairs { assign = 'AssignVariableOp', assign_add = 'Assign
     opts = errors.options(opts, name, { 'name' })
     local given = convert.typed(x)
     if given and given ~= v.d then
-      errors.bad("%s: the variable %s is %s, the value is %s: cast it, as in df.cast(x, '%s')", name, v.name, v.dtype,
-                 dtypes.name[given], v.dtype)
+      errors.bad("%s: the variable %s is %s, the value is %s: cast it, as in %s", name, v.name, v.dtype,
+                 dtypes.name[given], dtypes.conversion(given, v.dtype))
     end
     if v.reference then
       return registry.op(by_reference, { v.handle, convert.to_output(x, v.d, v.graph, name) }, opts)
@@ -165,8 +165,8 @@ function methods.load(v, x, session)
   if mt == tensor.Tensor then
     local own = core.tensor_info(x)
     if own ~= v.d then
-      errors.bad("load: the variable %s is %s, the Tensor is %s: write t:astype('%s')", v.name, v.dtype,
-                 dtypes.name[own], v.dtype)
+      errors.bad("load: the variable %s is %s, the Tensor is %s%s", v.name, v.dtype,
+                 dtypes.name[own], dtypes.advised(own, v.d))
     end
   else
     x = tensor.from(x, v.d, nil, v.name)

@@ -214,7 +214,8 @@ function methods.prepare(l, x, ...)
   if rawget(l, 'graph') then
     if l.graph ~= x.graph then l:bad('its variables belong to another graph: make a new layer for this one') end
     if #l.own > 0 and l.dtype ~= x.dtype then
-      l:bad("its variables are %s, its input is %s: cast it, as in df.cast(x, '%s')", l.dtype, x.dtype, l.dtype)
+      l:bad("its variables are %s, its input is %s: cast it, as in %s", l.dtype, x.dtype,
+            dtypes.conversion(x.dtype, l.dtype))
     end
     return
   end
