@@ -34,7 +34,8 @@ static void find_flags(search *s) {
       if (s->use[u].job < 0 || is_outside(s, &s->use[u])) continue;
       job *to = &s->job[s->use[u].job];
       const job *from = &s->job[s->value[s->use[u].value].job];
-      if (to->kind == JOB_KERNEL && !to->conditional && (from->conditional || from->kind == JOB_SWITCH))
+      const bool carries = to->kind == JOB_VARIABLE || to->kind == JOB_SWITCH;
+      if (!carries && !to->conditional && (from->conditional || from->kind == JOB_SWITCH))
         more = to->conditional = true;
       if (to->once && !from->once) { more = true; to->once = false; }
     }
@@ -56,13 +57,17 @@ void dfi_place_prepare(search *s) {
 
 /* ---- one run --------------------------------------------------------------------------------------------------- */
 
-/* An input of an instance has come. */
-static void give(search *s, int32_t j, int32_t iteration, double at) {
+/* An input of an instance has come. A Merge waits for the first one that is alive. */
+static void give(search *s, int32_t j, int32_t iteration, double at, bool dead) {
   if (iteration >= s->job[j].times) return;
   const int32_t i = s->job[j].first + iteration;
   instance *to = &s->instance[i];
+  const bool merge = s->job[j].kind == JOB_MERGE, last = --to->missing <= 0;
+  if (to->opened) return;
   to->ready = fmax(to->ready, at);
-  if (--to->missing > 0) return;
+  if (!last && (!merge || dead)) { to->dead |= dead && !merge; return; }
+  to->dead = merge ? dead && !s->job[j].given : to->dead || dead;
+  to->opened = true;
   to->serial = s->serial++;
   s->open[s->nopen++] = i;
 }
@@ -88,20 +93,21 @@ static double rest_of_loop(const search *s, const job *j) {
 }
 
 /* One of a loop's enters has come; with the last of them it begins. */
-static void enter(search *s, int32_t l, double at) {
+static void enter(search *s, int32_t l, double at, bool dead) {
   s->opens[l] = fmax(s->opens[l], at);
+  s->dead[l] |= dead;
   if (--s->awaits[l]) return;
   for (int32_t j = 0; j < s->njobs; j++)
-    if (s->job[j].loop == l && s->job[j].kind == JOB_VARIABLE) give(s, j, 0, s->opens[l]);
+    if (s->job[j].loop == l && s->job[j].kind == JOB_VARIABLE) give(s, j, 0, s->opens[l], s->dead[l]);
   for (int32_t u = 0; u < s->nuses; u++) {
     const int32_t j = s->use[u].job;
     if (!enters(s, &s->use[u]) || s->job[j].loop != l || s->use[u].when == WHEN_FIRST) continue;
-    for (int32_t k = 0; k < s->job[j].times; k++) give(s, j, k, s->opens[l]);
+    for (int32_t k = 0; k < s->job[j].times; k++) give(s, j, k, s->opens[l], s->dead[l]);
   }
 }
 
 /* The value is there, on a device; it crosses once to each other one that has a use for it. */
-static void deliver(search *s, const int32_t *place, int32_t v, int32_t from, int32_t iteration, double at) {
+static void deliver(search *s, const int32_t *place, int32_t v, int32_t from, int32_t iteration, double at, bool dead) {
   double came[DEVICES_MOST];
   const job *by = s->value[v].job < 0 ? NULL : &s->job[s->value[v].job];
   for (int32_t d = 0; d < s->ndevices; d++) came[d] = d == from ? at : -1;
@@ -111,13 +117,13 @@ static void deliver(search *s, const int32_t *place, int32_t v, int32_t from, in
     const int32_t when = s->use[u].when == WHEN_NEXT ? iteration + 1 : iteration;
     if (leaves ? iteration < by->times - 1 : to >= 0 && when >= s->job[to].times) continue;
     const int32_t d = to == ON_HOST ? 0 : dfi_place_of(s, place, to);
-    if (came[d] < 0) came[d] = carry(s, from, d, s->value[v].bytes, at);
+    if (came[d] < 0) came[d] = carry(s, from, d, dead ? 0 : s->value[v].bytes, at);
     const double comes = came[d] + (leaves && by->times > s->loop[by->loop].played ? rest_of_loop(s, by) : 0);
     s->last = fmax(s->last, comes);
     if (to == ON_HOST) continue;
-    if (enters(s, &s->use[u])) enter(s, of, comes);
-    else if (by && by->loop == of) give(s, to, when, comes);
-    else for (int32_t k = 0; k < s->job[to].times; k++) give(s, to, k, comes);
+    if (enters(s, &s->use[u])) enter(s, of, comes, dead);
+    else if (by && by->loop == of) give(s, to, when, comes, dead);
+    else for (int32_t k = 0; k < s->job[to].times; k++) give(s, to, k, comes, dead);
   }
 }
 
@@ -127,7 +133,7 @@ static void end_iteration(search *s, int32_t l, int32_t k) {
   if (k + s->loop[l].window > s->loop[l].played) return;
   for (int32_t j = 0; j < s->njobs; j++)
     if (s->job[j].kind == JOB_VARIABLE && s->job[j].loop == l)
-      give(s, j, k + (int32_t)s->loop[l].window, s->ended[l][k]);
+      give(s, j, k + (int32_t)s->loop[l].window, s->ended[l][k], false);
 }
 
 static void run(search *s, const int32_t *place, int32_t i) {
@@ -135,11 +141,15 @@ static void run(search *s, const int32_t *place, int32_t i) {
   const job *a = &s->job[j];
   const int32_t d = dfi_place_of(s, place, j);
   double ends = s->instance[i].ready;
-  const double takes = a->kind != JOB_KERNEL || (a->once && iteration) ? 0 : a->seconds[d];
+  const bool dead = s->instance[i].dead;
+  const double takes = a->kind != JOB_KERNEL || dead || (a->once && iteration) ? 0 : a->seconds[d];
   if (takes > 0) ends = s->computes[d] = fmax(ends, s->computes[d]) + takes;
   s->instance[i].ready = ends;
   s->last = fmax(s->last, ends);
-  for (int32_t v = a->values; v; v = s->value[v - 1].next) deliver(s, place, v - 1, d, iteration, ends);
+  for (int32_t v = a->values; v; v = s->value[v - 1].next) {
+    const bool other_side = a->kind == JOB_BRANCH && s->value[v - 1].from.index != s->side;
+    deliver(s, place, v - 1, d, iteration, ends, dead || other_side);
+  }
   if (!a->loop || iteration == s->loop[a->loop].played) return;
   double *ended = &s->ended[a->loop][iteration];
   *ended = fmax(*ended, ends);
@@ -153,6 +163,7 @@ static void begin(search *s) {
   memset(s->ended, 0, sizeof s->ended);
   memset(s->left, 0, sizeof s->left);
   memset(s->opens, 0, sizeof s->opens);
+  memset(s->dead, 0, sizeof s->dead);
   for (int32_t l = 0; l < s->nloops; l++) s->awaits[l] = s->loop[l].enters;
   for (int32_t d = 0; d < s->ndevices; d++) s->computes[d] = s->sends[d] = s->receives[d] = 0;
   for (int32_t j = 0; j < s->njobs; j++) {
@@ -161,9 +172,10 @@ static void begin(search *s) {
       const loop *l = &s->loop[a->loop];
       const bool held = a->kind == JOB_VARIABLE && (k ? k >= l->window : l->enters > 0);
       instance *i = &s->instance[a->first + k];
-      *i = (instance){ 0, (k ? a->missing_later : a->missing_first) + held, j, s->serial };
+      *i = (instance){ 0, (k ? a->missing_later : a->missing_first) + held, j, s->serial, false, false };
       s->left[a->loop][k]++;
-      if (!i->missing) { s->serial++; s->open[s->nopen++] = a->first + k; }
+      i->opened = !i->missing;
+      if (i->opened) { s->serial++; s->open[s->nopen++] = a->first + k; }
     }
   }
 }
@@ -179,12 +191,18 @@ static int32_t next_open(search *s) {
   return i;
 }
 
-double dfi_place_estimate(search *s, int32_t *place) {
+static double play(search *s, const int32_t *place, int32_t side) {
   begin(s);
-  for (int32_t v = 0; v < s->nvalues; v++) if (s->value[v].job < 0) deliver(s, place, v, 0, 0, 0);
+  s->side = side;
+  for (int32_t v = 0; v < s->nvalues; v++) if (s->value[v].job < 0) deliver(s, place, v, 0, 0, 0, false);
   while (s->nopen) {
     s->work += s->nopen + 1;
     run(s, place, next_open(s));
   }
   return s->last;
+}
+
+double dfi_place_estimate(search *s, int32_t *place) {
+  const double seconds = play(s, place, 0);
+  return s->branches ? (seconds + play(s, place, 1)) / 2 : seconds;
 }

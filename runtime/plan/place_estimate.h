@@ -1,7 +1,8 @@
 /* place_estimate.h: a plan as jobs and what they pass on, and how long its run takes by the virtual clock.
  *
- * Jobs are the plan's kernels, and what holds a loop's values: a loop variable (its Merge) and its Switch, which take
- * no time and are where the kernel is that makes the value. place_search.c finds the jobs and moves them;
+ * Jobs are the plan's kernels, and what holds values: a loop variable (its Merge) and its Switch, a cond's Switch (a
+ * branch) and its Merge, which take no time and are where the kernel is that makes the value. A run in which all conds
+ * take one side is played, and one in which all take the other. place_search.c finds the jobs and moves them;
  * place_estimate.c plays their run: each device computes one kernel after the other, each port carries one message
  * after the other, a value crosses once to each device, a loop begins when all that it takes has come, an iteration
  * when the window lets it. Of a loop the first ITERATIONS_MOST iterations are played, and the rest are taken to follow
@@ -16,19 +17,20 @@ enum {
   INSTANCES_MOST = JOBS_MOST * (ITERATIONS_MOST + 1),
   ON_HOST = -1, NO_JOB = -1
 };
-typedef enum job_kind { JOB_KERNEL, JOB_VARIABLE, JOB_SWITCH } job_kind;
+typedef enum job_kind { JOB_KERNEL, JOB_VARIABLE, JOB_SWITCH, JOB_BRANCH, JOB_MERGE } job_kind;
 
 typedef struct job {
   df_node *node;
   job_kind kind;
   int32_t  loop;               /* 0: the top level */
-  int32_t  follows;            /* of a variable or a Switch: the job that it is with; NO_JOB: the host */
+  int32_t  follows;            /* of what is no kernel: the job that it is with; NO_JOB: the host */
   int32_t  values;             /* 1 + the first of its values; 0: none */
   int32_t  missing_first, missing_later;   /* inputs in iteration 0 (of a variable none), and in each later one */
   int32_t  first, times;       /* its instances: one for each iteration in which it runs */
   bool     free;               /* may be moved */
   bool     conditional;        /* of a loop: not part of its predicate, so the last time round it does not run */
   bool     once;               /* an invariant: computed in iteration 0 */
+  bool     given;              /* of a Merge: one of its inputs has no job, and is alive where the others are dead */
   double   seconds[DEVICES_MOST];          /* INFINITY: no kernel there */
 } job;
 /* What a job makes, or (job NO_JOB) what is fed: lies on the host when the run begins. */
@@ -46,7 +48,7 @@ typedef struct loop {
   int64_t window;
 } loop;
 /* One job in one iteration, as far as the run has been played. */
-typedef struct instance { double ready; int32_t missing, job; uint32_t serial; } instance;
+typedef struct instance { double ready; int32_t missing, job; uint32_t serial; bool dead, opened; } instance;
 
 typedef struct search {
   maker   *m;
@@ -56,22 +58,25 @@ typedef struct search {
   use     *use;
   loop     loop[LOOPS_MOST];   /* loop[0]: the top level, one iteration */
   int32_t *job_of;             /* by node id: 1 + its job; 0: none */
+  bool     branches;           /* there are conds */
   int64_t  work;               /* instances looked at in all estimates */
   /* of the estimate that is being made */
   instance *instance;
   int32_t  *open, nopen;       /* instances that have all their inputs */
   uint32_t  serial;
   double    computes[DEVICES_MOST], sends[DEVICES_MOST], receives[DEVICES_MOST], last;
+  int32_t   side;              /* which output of a branch is alive */
   double    opens[LOOPS_MOST];             /* when the last of its enters has come */
+  bool      dead[LOOPS_MOST];              /* one of its enters is */
   int32_t   awaits[LOOPS_MOST];            /* enters that have not come */
   double    ended[LOOPS_MOST][ITERATIONS_MOST + 1];
   int32_t   left[LOOPS_MOST][ITERATIONS_MOST + 1];     /* instances of an iteration that have not run */
 } search;
 
-/* Where a job is: a variable or a Switch is with what it follows. */
+/* Where a job is: what is no kernel is with what it follows. */
 int32_t dfi_place_of(const search *s, const int32_t *place, int32_t j);
 /* Gives each job its instances; once, when all jobs and uses are known. */
 void dfi_place_prepare(search *s);
-/* Seconds of the run with job j on device place[j]. */
+/* Seconds of the run with job j on device place[j]; with conds, the mean of both sides. */
 double dfi_place_estimate(search *s, int32_t *place);
 #endif

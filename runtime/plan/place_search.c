@@ -1,4 +1,4 @@
-/* place_search.c: places for the nodes of a small plan, with loops but without conds, with which its run ends early.
+/* place_search.c: places for the nodes of a small plan, without loops in loops, with which its run ends early.
  *
  * place.c weighs one node at a time: it never leaves a device that each node alone would lose by leaving, and knows of
  * no two devices that compute at once (4.4 times the time of the best places, on a graph of four products; 9 times, of
@@ -86,14 +86,21 @@ static bool has_no_job(const maker *m, const df_node *n) {
   }
 }
 
-/* False: there are conds or calls, or too much. */
+static job_kind kind_of(const df_node *n) {
+  if (flow_of(n) == DF_MERGE) return dfi_plan_is_loop_merge(n) ? JOB_VARIABLE : JOB_MERGE;
+  if (flow_of(n) == DF_SWITCH) return is_loop_switch(n) ? JOB_SWITCH : JOB_BRANCH;
+  return JOB_KERNEL;
+}
+
+/* False: there are calls, or too much. */
 static bool add_job(search *s, df_node *n) {
-  const bool variable = dfi_plan_is_loop_merge(n), holds = variable || is_loop_switch(n);
+  const job_kind kind = kind_of(n);
+  const bool holds = kind != JOB_KERNEL;
   const int32_t loop = loop_of(s, n);
   if ((flow_of(n) != DF_PLAIN && !holds) || s->njobs == JOBS_MOST || loop < 0) return false;
   job *j = &s->job[s->njobs++];
-  *j = (job){ .node = n, .kind = variable ? JOB_VARIABLE : holds ? JOB_SWITCH : JOB_KERNEL, .loop = loop,
-              .follows = NO_JOB, .free = !holds && may_move(s->m, n) };
+  *j = (job){ .node = n, .kind = kind, .loop = loop, .follows = NO_JOB, .free = !holds && may_move(s->m, n) };
+  s->branches |= kind == JOB_BRANCH;
   s->job_of[n->id] = s->njobs;
   for (int32_t d = 0; d < s->ndevices && !holds; d++) {
     const dfi_device *at = s->m->devices->at[d];
@@ -102,12 +109,15 @@ static bool add_job(search *s, df_node *n) {
   return true;
 }
 
-/* A variable is with what the body makes of it, or where it comes from if the body leaves it as it is. */
+/* A variable is with what the body makes of it, or where it comes from if the body leaves it as it is; a Switch and a
+   cond's Merge are with the first value that they take. */
 static void follow(search *s, job *j) {
   df_output o = source(s->m, j->node->in[j->kind == JOB_VARIABLE ? 1 : 0]);
   const bool kept = j->kind == JOB_VARIABLE && flow_of(o.node) == DF_SWITCH &&
                     source(s->m, o.node->in[0]).node == j->node;
   if (kept) o = source(s->m, j->node->in[0]);
+  for (int32_t i = 1; j->kind == JOB_MERGE && !s->job_of[o.node->id] && i < j->node->nin; i++)
+    o = source(s->m, j->node->in[i]);
   if (!is_fed(s->m, o)) j->follows = s->job_of[o.node->id] - 1;
 }
 
@@ -115,7 +125,11 @@ static void add_uses(search *s, int32_t j) {
   const df_node *n = s->job[j].node;
   const bool variable = s->job[j].kind == JOB_VARIABLE;
   if (s->job[j].kind != JOB_KERNEL) follow(s, &s->job[j]);
-  for (int32_t i = 0; i < n->nin; i++) add_use(s, n->in[i], j, !variable ? WHEN_SAME : i ? WHEN_NEXT : WHEN_FIRST);
+  for (int32_t i = 0; i < n->nin; i++) {
+    add_use(s, n->in[i], j, !variable ? WHEN_SAME : i ? WHEN_NEXT : WHEN_FIRST);
+    const df_output from = source(s->m, n->in[i]);
+    if (s->job[j].kind == JOB_MERGE && !s->job_of[from.node->id]) s->job[j].given = true;
+  }
   for (int32_t i = 0; i < n->ncontrol; i++) add_use(s, (df_output){ n->control[i], -1 }, j, WHEN_SAME);
   const mark *k = &s->m->mark[n->id];                  /* what another is to be with stays for its sake */
   if (k->why == DFI_WHY_COLOCATED && k->why_node >= 0 && s->job_of[k->why_node])
@@ -174,7 +188,7 @@ static int32_t trips_of(const search *s, const df_node *swtch) {
   return trips ? trips : 1;
 }
 
-/* False: there are conds, calls or loops in loops, or too much. */
+/* False: there are calls or loops in loops, or too much. */
 static bool find_jobs(search *s) {
   maker *m = s->m;
   s->loop[s->nloops++] = (loop){ .trips = 1, .played = 1, .window = 1 };
@@ -269,7 +283,7 @@ static void find_places(search *s) {
     k->why = (uint8_t)dfi_plan_why_cheapest(m, s->job[j].node);
     k->why_node = neighbour(s, best, j);
   }
-  if (s->nloops > 1) dfi_plan_place_flow_again(m);
+  if (s->nloops > 1 || s->branches) dfi_plan_place_flow_again(m);
 }
 
 void dfi_plan_search_places(maker *m) {

@@ -1,4 +1,4 @@
---- Automatic placement beside all placements: of small random graphs, with loops and without, by the virtual clock, every way to place their nodes is run.
+--- Automatic placement beside all placements: of small random graphs, with a loop, with a cond and with neither, by the virtual clock, every way to place their nodes is run.
 local df = require 'dflow'
 local support = require 'spec.support'
 local ordered_it = support.ordered_it(it, pending)
@@ -15,12 +15,13 @@ end
 
 local function any(next_of, list) return list[next_of(#list)] end
 
---- n nodes that read earlier ones (0: what is fed), no two of them equal, and the devices of a session. With a loop, nodes 2 … n - 1 are its body, and
--- what its first and last of them make are its variables.
-local function random_case(seed, n, loop)
+--- n nodes that read earlier ones (0: what is fed), no two of them equal, and the devices of a session. Of a kind: in a loop, nodes 2 … n - 1 are its body,
+-- and what its first and last of them make are its variables; in a cond they are its branches; of both, a loop's body has a cond.
+local function random_case(seed, n, kind)
   local next_of, seen = numbers(seed), {}
-  local case = { size = any(next_of, loop and { 16, 64 } or { 16, 64, 256 }), nodes = {}, devices = { NAMES[1] } }
-  if loop then case.trips, case.window = any(next_of, { 2, 6, 30 }), any(next_of, { 1, 32 }) end
+  local case = { size = any(next_of, (kind == 'loop' or kind == 'both') and { 16, 64 } or { 16, 64, 256 }), nodes = {}, devices = { NAMES[1] } }
+  case.cond = kind == 'cond' or kind == 'both'
+  if kind == 'loop' or kind == 'both' then case.trips, case.window = any(next_of, { 2, 6, 30 }), any(next_of, { 1, 32 }) end
   for d = 2, #NAMES do
     case.devices[d] = { NAMES[d], speed = any(next_of, { 1, 2, 4, 16 }), bandwidth = any(next_of, { 1e8, 1e9, 1e10 }),
       latency = any(next_of, { '1us', '10us', '100us' }) }
@@ -35,45 +36,68 @@ local function random_case(seed, n, loop)
 end
 
 --- The nodes of a case, by make(i, a, b) of node i and what it reads: what is to be fetched.
-local function build(case, x, make)
-  local values, read, fetches = { [0] = x }, {}, {}
+local function build(case, x, side, make)
+  local values, read, fetches, last = { [0] = x }, {}, {}, #case.nodes
   local function node(i, values)
     local a, b = case.nodes[i][1], case.nodes[i][2]
     read[a], read[b] = true, true
     values[i] = make(i, values[a], values[b])
   end
-  local last = #case.nodes
-  if not case.trips then for i = 1, last do node(i, values) end
-  else
+  --- Nodes from … to, of which the first half is in one branch and the rest in the other: what `side` takes.
+  local function cond(values, first, most)
+    local half = math.floor((first + most) / 2)
+    local function branch(from, to)
+      return function()
+        local inside = {}
+        for k = 0, last do inside[k] = values[k] or values[first - 1] end
+        for k = from, to do node(k, inside) end
+        return inside[to]
+      end
+    end
+    return df.cond(side, branch(first, half), branch(half + 1, most))
+  end
+  --- Nodes 2 … last - 1 were made where the last one cannot read them: it reads y.
+  local function finish(y)
+    values, read = { [0] = x }, { [last - 1] = true }
+    for k = 1, last - 1 do values[k] = y end
+    node(last, values)
+  end
+  if case.trips then
     node(1, values)
     local _, u, v = df.while_loop(function(i) return i:lt(case.trips) end, function(i, u, v)
       local inside = { [0] = u, [1] = v }
-      for k = 2, last - 1 do node(k, inside) end
-      return i + 1, inside[2] * 0.1, inside[last - 1]
+      for k = 2, case.cond and 2 or last - 1 do node(k, inside) end
+      return i + 1, inside[2] * 0.1, case.cond and cond(inside, 3, last - 1) or inside[last - 1]
     end, { df.int32(0), x, values[1] }, { parallel_iterations = case.window })
-    values, read = { [0] = u }, { [last - 1] = true }
-    for k = 1, last - 1 do values[k] = v end
-    node(last, values)
     fetches[1] = u:reduce_sum()
+    finish(v)
+  elseif case.cond then
+    node(1, values)
+    finish(cond(values, 2, last - 1))
+  else
+    for i = 1, last do node(i, values) end
   end
-  for i = case.trips and last or 1, last do
+  for i = (case.trips or case.cond) and last or 1, last do
     if not read[i] then fetches[#fetches + 1] = values[i]:reduce_sum() end
   end
   return fetches
 end
 
---- Seconds of a run; places[i]: of node i, an index of NAMES; nil: nothing is asked for. The values, too.
+--- Seconds of a run (of a cond, the mean of both sides); places[i]: of node i, an index of NAMES; nil: nothing is asked for. The values, too.
 local function run(case, places)
   local g = df.Graph()
   return g:as_default(function()
-    local x = df.placeholder('float32', { case.size, case.size })
-    local fetches = build(case, x, function(i, a, b)
+    local x, side = df.placeholder('float32', { case.size, case.size }), df.placeholder('bool', {})
+    local fetches = build(case, x, side, function(i, a, b)
       local function make() return case.nodes[i].product and a:matmul(b):tanh() or a + b end
       return places and df.device(NAMES[places[i]], make) or make()
     end)
     local s = df.Session{ graph = g, devices = case.devices, clock = 'virtual' }
-    local h = s:start(fetches, { [x] = df.run(df.fill({ case.size, case.size }, 0.01)) })
-    local got, seconds = h:wait(), h:stats().seconds
+    local got, seconds, sides = {}, 0, case.cond and { true, false } or { true }
+    for k, taken in ipairs(sides) do
+      local h = s:start(fetches, { [x] = df.run(df.fill({ case.size, case.size }, 0.01)), [side] = taken })
+      got[k], seconds = h:wait(), seconds + h:stats().seconds / #sides
+    end
     s:close()
     return seconds, got
   end)
@@ -93,10 +117,10 @@ local function best(case)
 end
 
 describe('nodes that nothing was asked of', function()
-  for _, loop in ipairs{ false, true } do
-    ordered_it(('are placed so that a run%s takes at most 1.1 times what the best of all placements takes'):format(loop and ' of a loop' or ''), function()
+  for _, kind in ipairs{ 'nodes', 'loop', 'cond', 'both' } do
+    ordered_it(('are placed so that a run (%s) takes at most 1.1 times what the best of all placements takes'):format(kind), function()
       for seed = 1, 12 do
-        local case = random_case(seed, 4, loop)
+        local case = random_case(seed, (kind == 'cond' or kind == 'both') and 5 or 4, kind)
         local seconds, least = run(case), best(case)
         assert(seconds <= 1.1 * least, ('seed %d: %g s, and the best of all takes %g s'):format(seed, seconds, least))
       end
@@ -105,7 +129,7 @@ describe('nodes that nothing was asked of', function()
 
   it('give the values that they give where they are asked to be', function()
     for seed = 1, 12 do
-      local case = random_case(seed, seed <= 6 and 40 or 12, seed > 6)
+      local case = random_case(seed, seed % 4 == 0 and 40 or 12, ({ [0] = 'nodes', 'loop', 'cond', 'both' })[seed % 4])
       local _, placed = run(case)
       local _, here = run(case, setmetatable({}, { __index = function() return 1 end }))
       assert.same(here, placed)
