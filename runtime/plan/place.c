@@ -373,26 +373,6 @@ static bool place_variable(maker *m, df_node *merge) {
   return true;
 }
 
-/* True: n is settled now. */
-static bool place_flow(maker *m, df_node *n) {
-  switch (flow_of(n)) {
-  case DF_SWITCH: case DF_EXIT: return follow(m, n, n->in[0]);
-  case DF_ENTER: return dfi_plan_is_loop_constant(n) ? follow(m, n, n->in[0]) : false;
-  case DF_MERGE:
-    if (dfi_plan_is_loop_merge(n)) return place_variable(m, n);
-    for (int32_t i = 0; i < n->nin; i++) if (follow(m, n, n->in[i])) return true;
-    return false;
-  default: return false;
-  }
-}
-
-static bool is_flow(const df_node *n) {
-  const df_flow f = flow_of(n);
-  return f == DF_SWITCH || f == DF_EXIT || f == DF_ENTER || f == DF_MERGE || f == DF_NEXT_ITERATION;
-}
-
-/* ---- the rest: where it takes the least time --------------------------------------------------------------------- */
-
 typedef struct users { int32_t *first, *at; uint8_t *fetched; } users;
 
 static users find_users(maker *m) {
@@ -422,6 +402,45 @@ static users find_users(maker *m) {
   }
   return u;
 }
+
+/* Where one that reads n is. */
+static bool place_beside_reader(maker *m, const users *u, const df_node *n) {
+  for (int32_t i = u->first[n->id]; i < u->first[n->id + 1]; i++)
+    if (m->mark[u->at[i]].device != NOWHERE) {
+      settle(m, n, m->mark[u->at[i]].device, DFI_WHY_FLOW, u->at[i]);
+      return true;
+    }
+  return false;
+}
+
+bool dfi_plan_goes_with_reader(const maker *m, const df_node *n) {
+  if (flow_of(n) != DF_SWITCH || m->mark[n->id].scope <= 0) return false;
+  const df_output from = dfi_plan_origin(m, n->in[0]);
+  return dfi_plan_is_loop_constant(from.node) || feed_of(m, from) >= 0 || flow_of(from.node) == DF_CONSTANT;
+}
+
+/* True: n is settled now. */
+static bool place_flow(maker *m, const users *u, df_node *n, bool last) {
+  switch (flow_of(n)) {
+  case DF_SWITCH:
+    if (!dfi_plan_goes_with_reader(m, n)) return follow(m, n, n->in[0]);
+    return place_beside_reader(m, u, n) || (last && follow(m, n, n->in[0]));
+  case DF_EXIT: return follow(m, n, n->in[0]);
+  case DF_ENTER: return dfi_plan_is_loop_constant(n) ? follow(m, n, n->in[0]) : false;
+  case DF_MERGE:
+    if (dfi_plan_is_loop_merge(n)) return place_variable(m, n);
+    for (int32_t i = 0; i < n->nin; i++) if (follow(m, n, n->in[i])) return true;
+    return false;
+  default: return false;
+  }
+}
+
+static bool is_flow(const df_node *n) {
+  const df_flow f = flow_of(n);
+  return f == DF_SWITCH || f == DF_EXIT || f == DF_ENTER || f == DF_MERGE || f == DF_NEXT_ITERATION;
+}
+
+/* ---- the rest: where it takes the least time --------------------------------------------------------------------- */
 
 double dfi_plan_output_bytes(df_output o) {
   const dfi_shape *s = dfi_shape_at(o);
@@ -594,13 +613,15 @@ static bool place_beside(maker *m, const df_node *n, bool last) {
   return true;
 }
 
-static void place_flows(maker *m) {
+static void place_flows(maker *m, const users *u) {
   for (int32_t pass = 0; pass < 8; pass++)
     for (int32_t i = 0; i < m->nneeded; i++) {
       df_node *n = dfi_plan_node(m, m->needed[i]);
-      if (m->mark[n->id].device == NOWHERE && is_flow(n)) place_flow(m, n);
+      if (m->mark[n->id].device == NOWHERE && is_flow(n)) place_flow(m, u, n, pass > 0);
     }
 }
+
+static void free_users(users u) { dfi_free(u.first); dfi_free(u.at); dfi_free(u.fetched); }
 
 void dfi_plan_place_flow_again(maker *m) {
   for (int32_t i = 0; i < m->nneeded; i++) {
@@ -608,7 +629,9 @@ void dfi_plan_place_flow_again(maker *m) {
     mark *k = &m->mark[n->id];
     if (is_flow(n) && (k->why == DFI_WHY_FLOW || k->why == DFI_WHY_DEFAULT)) k->device = NOWHERE;
   }
-  place_flows(m);
+  const users u = find_users(m);
+  place_flows(m, &u);
+  free_users(u);
 }
 
 static void place_rest(maker *m) {
@@ -618,7 +641,7 @@ static void place_rest(maker *m) {
       df_node *n = dfi_plan_node(m, m->needed[i]);
       if (m->mark[n->id].device != NOWHERE) continue;
       if (is_flow(n)) {
-        if (!place_flow(m, n) && pass == 1 && dfi_plan_is_loop_merge(n)) settle_variable(m, n);
+        if (!place_flow(m, &u, n, pass > 1) && pass == 1 && dfi_plan_is_loop_merge(n)) settle_variable(m, n);
       } else if (place_beside(m, n, pass == 3)) continue;
       else if (!m->devices->fallback_asked && (pass > 0 || takes_something_placed(m, n))) place_cheapest(m, &u, n);
     }
@@ -628,8 +651,8 @@ static void place_rest(maker *m) {
     const bool can = dfi_plan_has_kernel(m->devices->at[m->devices->fallback], n);
     settle(m, n, can ? m->devices->fallback : 0, can ? DFI_WHY_DEFAULT : DFI_WHY_HOST, -1);
   }
-  place_flows(m);
-  dfi_free(u.first); dfi_free(u.at); dfi_free(u.fetched);
+  place_flows(m, &u);
+  free_users(u);
 }
 
 /* The Enter, Merge and NextIteration of a loop variable that is delivered for must be together, whatever was found for

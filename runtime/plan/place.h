@@ -26,6 +26,8 @@ dfi_why dfi_plan_why_cheapest(const maker *m, const df_node *n);
 bool dfi_plan_has_kernel(const dfi_device *d, const df_node *n);
 /* place_search.c: moves nodes that nothing was asked of, by the virtual clock, to where the run ends earlier. */
 void dfi_plan_search_places(maker *m);
+/* Is n the Switch of a cond in a loop, of what the loop does not change? It is where it is read: that crosses once. */
+bool dfi_plan_goes_with_reader(const maker *m, const df_node *n);
 /* Places control flow once more, when what it goes with has been moved. */
 void dfi_plan_place_flow_again(maker *m);
 /* Does n begin the iterations of a loop variable? */

@@ -14,7 +14,8 @@
 
 enum {
   JOBS_MOST = 96, DEVICES_MOST = 16, LOOPS_MOST = 8, ITERATIONS_MOST = 8,
-  INSTANCES_MOST = JOBS_MOST * (ITERATIONS_MOST + 1),
+  ROUNDS_MOST = ITERATIONS_MOST + 1,       /* an iteration for each trip, and the one that ends the loop */
+  INSTANCES_MOST = JOBS_MOST * ROUNDS_MOST * ROUNDS_MOST,
   ON_HOST = -1, NO_JOB = -1
 };
 typedef enum job_kind { JOB_KERNEL, JOB_VARIABLE, JOB_SWITCH, JOB_BRANCH, JOB_MERGE } job_kind;
@@ -26,7 +27,8 @@ typedef struct job {
   int32_t  follows;            /* of what is no kernel: the job that it is with; NO_JOB: the host */
   int32_t  values;             /* 1 + the first of its values; 0: none */
   int32_t  missing_first, missing_later;   /* inputs in iteration 0 (of a variable none), and in each later one */
-  int32_t  first, times;       /* its instances: one for each iteration in which it runs */
+  int32_t  first, times;       /* its instances: one for each iteration in which it runs, of each round of its loop's
+                                  parent */
   bool     free;               /* may be moved */
   bool     conditional;        /* of a loop: not part of its predicate, so the last time round it does not run */
   bool     once;               /* an invariant: computed in iteration 0 */
@@ -44,7 +46,7 @@ typedef struct value {
 typedef enum when { WHEN_SAME, WHEN_FIRST, WHEN_NEXT } when;
 typedef struct use { int32_t value, job /* ON_HOST: fetched */; when when; } use;
 typedef struct loop {
-  int32_t scope, trips, played, enters;    /* enters: uses that it waits for before it begins */
+  int32_t scope, parent, trips, played, enters;        /* enters: uses that it waits for before it begins */
   int64_t window;
 } loop;
 /* One job in one iteration, as far as the run has been played. */
@@ -56,7 +58,7 @@ typedef struct search {
   job     *job;
   value   *value;
   use     *use;
-  loop     loop[LOOPS_MOST];   /* loop[0]: the top level, one iteration */
+  loop     loop[LOOPS_MOST];   /* loop[0]: the top level, one iteration; a loop comes behind its parent */
   int32_t *job_of;             /* by node id: 1 + its job; 0: none */
   bool     branches;           /* there are conds */
   int64_t  work;               /* instances looked at in all estimates */
@@ -66,11 +68,13 @@ typedef struct search {
   uint32_t  serial;
   double    computes[DEVICES_MOST], sends[DEVICES_MOST], receives[DEVICES_MOST], last;
   int32_t   side;              /* which output of a branch is alive */
-  double    opens[LOOPS_MOST];             /* when the last of its enters has come */
-  bool      dead[LOOPS_MOST];              /* one of its enters is */
-  int32_t   awaits[LOOPS_MOST];            /* enters that have not come */
-  double    ended[LOOPS_MOST][ITERATIONS_MOST + 1];
-  int32_t   left[LOOPS_MOST][ITERATIONS_MOST + 1];     /* instances of an iteration that have not run */
+  /* by loop and round of its parent: when the last of its enters has come; one of them is dead; those to come */
+  double    opens[LOOPS_MOST][ROUNDS_MOST];
+  bool      dead[LOOPS_MOST][ROUNDS_MOST];
+  int32_t   awaits[LOOPS_MOST][ROUNDS_MOST];
+  /* the same, and by iteration: when it has ended; its instances that have not run */
+  double    ended[LOOPS_MOST][ROUNDS_MOST][ROUNDS_MOST];
+  int32_t   left[LOOPS_MOST][ROUNDS_MOST][ROUNDS_MOST];
 } search;
 
 /* Where a job is: what is no kernel is with what it follows. */

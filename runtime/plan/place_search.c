@@ -1,4 +1,4 @@
-/* place_search.c: places for the nodes of a small plan, without loops in loops, with which its run ends early.
+/* place_search.c: places for the nodes of a small plan, with which its run ends early.
  *
  * place.c weighs one node at a time: it never leaves a device that each node alone would lose by leaving, and knows of
  * no two devices that compute at once (4.4 times the time of the best places, on a graph of four products; 9 times, of
@@ -64,13 +64,14 @@ static int by_value(const void *a, const void *b) {
   return x->value != y->value ? x->value - y->value : x->job - y->job;
 }
 
-/* The loop of a node; -1: there are too many, or one is inside another. */
-static int32_t loop_of(search *s, const df_node *n) {
-  const int32_t scope = s->m->mark[n->id].scope;
+/* The loop of a scope; -1: there are too many, or it is inside more than one other. */
+static int32_t loop_of(search *s, int32_t scope) {
   for (int32_t l = 0; l < s->nloops; l++) if (s->loop[l].scope == scope) return l;
-  if (scope < 0 || s->nloops == LOOPS_MOST || s->m->plan->scope[scope].parent != 0) return -1;
-  s->loop[s->nloops] = (loop){ .scope = scope, .trips = TRIPS_GUESSED,
-                                 .window = s->m->plan->scope[scope].parallel_iterations };
+  if (scope < 0) return -1;
+  const int32_t parent = loop_of(s, s->m->plan->scope[scope].parent);
+  if (parent < 0 || s->nloops == LOOPS_MOST || (parent && s->loop[parent].parent)) return -1;
+  s->loop[s->nloops] = (loop){ .scope = scope, .parent = parent, .trips = TRIPS_GUESSED,
+                               .window = s->m->plan->scope[scope].parallel_iterations };
   return s->nloops++;
 }
 
@@ -78,11 +79,22 @@ static bool is_loop_switch(const df_node *n) {
   return flow_of(n) == DF_SWITCH && flow_of(n->in[1].node) == DF_LOOP_COND;
 }
 
-/* What has no job: it is given, or hands on what comes to it. */
-static bool has_no_job(const maker *m, const df_node *n) {
+/* What has no job: it is given, or hands on what comes to it. What an iteration gives a loop inside it is a token, even
+ * of a constant. */
+static bool has_no_job(const search *s, const df_node *n) {
   switch (flow_of(n)) {
-  case DF_CONSTANT: case DF_FEED: case DF_ENTER: case DF_EXIT: case DF_NEXT_ITERATION: case DF_LOOP_COND: return true;
-  default: return dfi_plan_passes_on(n) || m->mark[n->id].duplicate >= 0;
+  case DF_CONSTANT: return !s->job_of[n->id];
+  case DF_FEED: case DF_ENTER: case DF_EXIT: case DF_NEXT_ITERATION: case DF_LOOP_COND: return true;
+  default: return dfi_plan_passes_on(n) || s->m->mark[n->id].duplicate >= 0;
+  }
+}
+
+static void find_tokens(search *s) {
+  for (int32_t i = 0; i < s->m->nneeded; i++) {
+    const df_node *n = dfi_plan_node(s->m, s->m->needed[i]);
+    if (flow_of(n) != DF_ENTER) continue;
+    const df_node *from = dfi_plan_origin(s->m, n->in[0]).node;
+    if (flow_of(from) == DF_CONSTANT && from->ncontrol > 0) s->job_of[from->id] = 1;
   }
 }
 
@@ -96,15 +108,18 @@ static job_kind kind_of(const df_node *n) {
 static bool add_job(search *s, df_node *n) {
   const job_kind kind = kind_of(n);
   const bool holds = kind != JOB_KERNEL;
-  const int32_t loop = loop_of(s, n);
-  if ((flow_of(n) != DF_PLAIN && !holds) || s->njobs == JOBS_MOST || loop < 0) return false;
+  const int32_t loop = loop_of(s, s->m->mark[n->id].scope);
+  const bool known = holds || flow_of(n) == DF_PLAIN || flow_of(n) == DF_CONSTANT;
+  if (!known || s->njobs == JOBS_MOST || loop < 0) return false;
   job *j = &s->job[s->njobs++];
   *j = (job){ .node = n, .kind = kind, .loop = loop, .follows = NO_JOB, .free = !holds && may_move(s->m, n) };
   s->branches |= kind == JOB_BRANCH;
   s->job_of[n->id] = s->njobs;
   for (int32_t d = 0; d < s->ndevices && !holds; d++) {
     const dfi_device *at = s->m->devices->at[d];
-    j->seconds[d] = dfi_plan_has_kernel(at, n) ? dfi_plan_own_seconds(s->m, n, at) : INFINITY;
+    j->seconds[d] = flow_of(n) == DF_CONSTANT    ? 0
+                    : dfi_plan_has_kernel(at, n) ? dfi_plan_own_seconds(s->m, n, at)
+                                                 : INFINITY;
   }
   return true;
 }
@@ -112,6 +127,7 @@ static bool add_job(search *s, df_node *n) {
 /* A variable is with what the body makes of it, or where it comes from if the body leaves it as it is; a Switch and a
    cond's Merge are with the first value that they take. */
 static void follow(search *s, job *j) {
+  if (dfi_plan_goes_with_reader(s->m, j->node)) return;
   df_output o = source(s->m, j->node->in[j->kind == JOB_VARIABLE ? 1 : 0]);
   const bool kept = j->kind == JOB_VARIABLE && flow_of(o.node) == DF_SWITCH &&
                     source(s->m, o.node->in[0]).node == j->node;
@@ -119,6 +135,11 @@ static void follow(search *s, job *j) {
   for (int32_t i = 1; j->kind == JOB_MERGE && !s->job_of[o.node->id] && i < j->node->nin; i++)
     o = source(s->m, j->node->in[i]);
   if (!is_fed(s->m, o)) j->follows = s->job_of[o.node->id] - 1;
+}
+
+static void follow_reader(search *s, int32_t j) {
+  for (int32_t v = s->job[j].values; v && s->job[j].follows == NO_JOB; v = s->value[v - 1].next)
+    if (s->value[v - 1].first < s->nuses) s->job[j].follows = s->use[s->value[v - 1].first].job;
 }
 
 static void add_uses(search *s, int32_t j) {
@@ -188,13 +209,14 @@ static int32_t trips_of(const search *s, const df_node *swtch) {
   return trips ? trips : 1;
 }
 
-/* False: there are calls or loops in loops, or too much. */
+/* False: there are calls or loops three deep, or too much. */
 static bool find_jobs(search *s) {
   maker *m = s->m;
   s->loop[s->nloops++] = (loop){ .trips = 1, .played = 1, .window = 1 };
+  find_tokens(s);
   for (int32_t i = 0; i < m->nneeded; i++) {
     df_node *n = dfi_plan_node(m, m->needed[i]);
-    if (!has_no_job(m, n) && !add_job(s, n)) return false;
+    if (!has_no_job(s, n) && !add_job(s, n)) return false;
   }
   for (int32_t j = 0; j < s->njobs; j++) {
     add_uses(s, j);
@@ -208,6 +230,7 @@ static bool find_jobs(search *s) {
   }
   if (s->nuses) qsort(s->use, (size_t)s->nuses, sizeof *s->use, by_value);
   for (int32_t u = s->nuses; u-- > 0;) s->value[s->use[u].value].first = u;
+  for (int32_t j = 0; j < s->njobs; j++) if (dfi_plan_goes_with_reader(m, s->job[j].node)) follow_reader(s, j);
   dfi_place_prepare(s);
   return true;
 }
