@@ -1,7 +1,7 @@
 --- The Lua surface word by word: small promises that the folders' own specs do not name.
 local df = require 'dflow'
 local support = require 'spec.support'
-local same, near = support.same, support.near
+local same = support.same
 local int32, float32 = df.int32, df.float32
 local has_integers = math.type ~= nil
 
