@@ -250,6 +250,33 @@ function M.check_gradient(fn, tensors, opts)
   end)
 end
 
+--- Tests of the first and second derivatives of functions, {name, fn, shapes of its arguments} each; and that the first is the same
+-- where no shape is known while building.
+function M.derivatives(it, cases)
+  for _, case in ipairs(cases) do
+    local name, fn, values = case[1], case[2], {}
+    for i, shape in ipairs(case[3]) do values[i] = M.tensor(shape, -1, 1, 'float64', i) end
+    it('the first and second derivative of ' .. name .. ' are the limits of differences', function()
+      M.check_gradient(fn, values, { order = 2 })
+    end)
+    it('the derivative of ' .. name .. ' is the same where no shape is known while building', function()
+      local xs, feeds = inputs_of(values)
+      local blind = {}
+      for i, x in ipairs(xs) do
+        blind[i] = df.reshape(x, df.placeholder_with_default(df.constant(values[i].shape, 'int32'), { -1 }))
+        assert(blind[i].shape == nil)
+      end
+      local function loss(list)
+        local total = df.constant(0, 'float64')
+        for i, y in ipairs(list_of(fn(unpack(list)))) do total = total + df.reduce_sum(df.sin(y * (i + 0.5))) end
+        return total
+      end
+      local known, unknown = df.gradients(loss(xs), xs), df.gradients(loss(blind), xs)
+      for i = 1, #xs do M.near(df.run(unknown[i] + 0, feeds), df.run(known[i] + 0, feeds)) end
+    end)
+  end
+end
+
 -- ---- kernels ---------------------------------------------------------------------------------------------------------
 --- Runs fn with the CPU's kernels and with the reference's and compares all its outputs.
 --   fn       function(x, ...) -> an Output, or several, or a list; called once, in a graph of its own

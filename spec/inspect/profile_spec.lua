@@ -159,12 +159,6 @@ describe('the prompt', function()
     for _, name in ipairs{ path, path .. '.json', path .. '.html' } do os.remove(name) end
   end)
 
-  it('times the run of an Output, and says what ran', function()
-    local out = session('x = df.float32(3) * 2', ':time x', ':time df.run({x, x + 1})')
-    assert.matches('dflow> 6%.0\nwall [%d.]+ [num]?s, processor [%d.]+ [num]?s, 1 run', out)
-    assert.matches('dflow> {6%.0, 7%.0}\nwall', out)
-  end)
-
   require('spec.support').native_it(it, pending)('says which engine it times, and that a log is of tokens', function()
     local out = session('i, y = while_loop(function(i) return i:lt(20000) end, function(i, v) return i + 1, df.sin(v) end, {0, 1.0})',
       ':timeit y', ':prof y', ':timeit 1 + 1')

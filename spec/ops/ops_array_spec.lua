@@ -1,7 +1,7 @@
 --- Array ops: shapes, joining, cutting, repeating, filling: values, empty arrays, rank 0, strings, errors, derivatives, kernels.
 local df = require 'dflow'
 local support = require 'spec.support'
-local near, same, message_of = support.near, support.same, support.message_of
+local same, message_of = support.same, support.message_of
 local inf = math.huge
 
 --- The same value, but unknown while the graph is built; `shape` is what is known of its shape.
@@ -231,45 +231,7 @@ local derivatives = {
   { 'matrix_set_diag', function(x, d) return df.matrix_set_diag(x, d) end, { { 2, 2, 3 }, { 2, 2 } } },
   { 'check_numerics', function(x) return df.check_numerics(x, { message = 'm' }) end, { { 2, 3 } } },
 }
-local function arguments(shapes)
-  local list = {}
-  for i, shape in ipairs(shapes) do list[i] = support.tensor(shape, -1, 1, 'float64', i) end
-  return list
-end
-
-describe('the first and second derivative', function()
-  for _, case in ipairs(derivatives) do
-    it('of ' .. case[1], function()
-      support.check_gradient(function(...)
-        local y = case[2](...)
-        return y
-      end, arguments(case[3]), { order = 2 })
-    end)
-  end
-end)
-
-describe('where no shape is known while building, the derivative', function()
-  for _, case in ipairs(derivatives) do
-    it('of ' .. case[1] .. ' is the same', function()
-      local values, xs, blind, feeds = arguments(case[3]), {}, {}, {}
-      for i, v in ipairs(values) do
-        xs[i] = df.placeholder('float64', v.shape)
-        feeds[xs[i]] = v
-        blind[i] = df.reshape(xs[i], fed(v.shape, 'int32', { -1 }))
-        assert.is_nil(blind[i].shape)
-      end
-      local function loss(list)
-        local ys = case[2](df.unpack(list))
-        if df.type(ys) then ys = { ys } end
-        local total = df.constant(0, 'float64')
-        for i, y in ipairs(ys) do total = total + df.reduce_sum(df.sin(y * (i + 0.5))) end
-        return total
-      end
-      local known, unknown = df.gradients(loss(xs), xs), df.gradients(loss(blind), xs)
-      for i = 1, #xs do near(df.run(unknown[i] + 0, feeds), df.run(known[i] + 0, feeds)) end
-    end)
-  end
-end)
+support.derivatives(it, derivatives)
 
 describe('an op at the edge', function()
   it('refuses more than eight dimensions', function()

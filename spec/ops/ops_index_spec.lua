@@ -112,45 +112,7 @@ local derivatives = {
   { 'dynamic_stitch with an index twice', function(x, y) return df.dynamic_stitch({ ints { 0, 3 }, ints { 1, 0 } }, { x, y }) end, { { 2, 2 }, { 2, 2 } } },
   { 'dynamic_stitch of rows and a row', function(x, y) return df.dynamic_stitch({ fed { { 0, 3 } }, fed(5) }, { x, y }) end, { { 1, 2, 2 }, { 2 } } },
 }
-local function arguments(shapes)
-  local list = {}
-  for i, shape in ipairs(shapes) do list[i] = support.tensor(shape, -1, 1, 'float64', i) end
-  return list
-end
-
-describe('the first and second derivative', function()
-  for _, case in ipairs(derivatives) do
-    it('of ' .. case[1], function()
-      support.check_gradient(function(...)
-        local y = case[2](...)
-        return y
-      end, arguments(case[3]), { order = 2 })
-    end)
-  end
-end)
-
-describe('where no shape is known while building, the derivative', function()
-  for _, case in ipairs(derivatives) do
-    it('of ' .. case[1] .. ' is the same', function()
-      local values, xs, blind, feeds = arguments(case[3]), {}, {}, {}
-      for i, v in ipairs(values) do
-        xs[i] = df.placeholder('float64', v.shape)
-        feeds[xs[i]] = v
-        blind[i] = df.reshape(xs[i], df.placeholder_with_default(df.constant(v.shape, 'int32'), { -1 }))
-        assert.is_nil(blind[i].shape)
-      end
-      local function loss(list)
-        local ys = case[2](df.unpack(list))
-        if df.type(ys) then ys = { ys } end
-        local total = df.constant(0, 'float64')
-        for i, y in ipairs(ys) do total = total + df.reduce_sum(df.sin(y * (i + 0.5))) end
-        return total
-      end
-      local known, unknown = df.gradients(loss(xs), xs), df.gradients(loss(blind), xs)
-      for i = 1, #xs do near(df.run(unknown[i] + 0, feeds), df.run(known[i] + 0, feeds)) end
-    end)
-  end
-end)
+support.derivatives(it, derivatives)
 
 describe('the gradient of gather', function()
   it('stays sparse along axis 0', function()
