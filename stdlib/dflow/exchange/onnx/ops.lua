@@ -79,12 +79,15 @@ local double = {
   Softsign = function(x, v, d) return x:op('Div', { v, x:op('Add', { x:op('Abs', { v }), x:number(1, d) }) }) end,
 }
 
-local unary = { Neg = 'Neg', Abs = 'Abs', Sign = 'Sign', Sqrt = 'Sqrt', Exp = 'Exp', Log = 'Log', Sin = 'Sin',
-                Cos = 'Cos', Tan = 'Tan',
-                          Asin = 'Asin', Acos = 'Acos', Atan = 'Atan', Sinh = 'Sinh', Cosh = 'Cosh', Tanh = 'Tanh',
-                          Asinh = 'Asinh', Acosh = 'Acosh', Atanh = 'Atanh', Erf = 'Erf', Floor = 'Floor',
-                          Ceil = 'Ceil', Rint = 'Round', Sigmoid = 'Sigmoid', Softplus = 'Softplus', Elu = 'Elu',
-                          Reciprocal = 'Reciprocal', Inv = 'Reciprocal', IsNan = 'IsNaN', LogicalNot = 'Not' }
+--- {type = type} of these words, besides `others`.
+local function alike(words, others)
+  for word in words:gmatch '%S+' do others[word] = word end
+  return others
+end
+
+local unary = alike('Neg Abs Sign Sqrt Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Erf Floor '
+                    .. 'Ceil Sigmoid Softplus Elu Reciprocal',
+                    { Inv = 'Reciprocal', Rint = 'Round', IsNan = 'IsNaN', LogicalNot = 'Not' })
 for op = 0, core.op_count() - 1 do                 -- and what entries say of themselves
   local onnx = core.op_about(op, 'onnx')
   if onnx then unary[core.op_info(op).type] = onnx end
@@ -97,9 +100,8 @@ for type, onnx in pairs(unary) do
   end
 end
 
-for type, onnx in pairs { Add = 'Add', AddV2 = 'Add', Sub = 'Sub', Mul = 'Mul', RealDiv = 'Div', Div = 'Div',
-                          TruncateDiv = 'Div', Pow = 'Pow',
-                          Maximum = 'Max', Minimum = 'Min' } do
+for type, onnx in pairs(alike('Add Sub Mul Div Pow', { AddV2 = 'Add', RealDiv = 'Div', TruncateDiv = 'Div',
+                                                       Maximum = 'Max', Minimum = 'Min' })) do
   M[type] = function(x, n)
     if n:d(1) == dtypes.STRING then n:refuse('strings are not joined in ONNX') end
     if type == 'TruncateDiv' and dtypes.is_float(n:d(1)) then
@@ -114,9 +116,10 @@ for type, onnx in pairs { Add = 'Add', AddV2 = 'Add', Sub = 'Sub', Mul = 'Mul', 
   end
 end
 
-for type, onnx in pairs { Less = 'Less', LessEqual = 'LessOrEqual', Greater = 'Greater',
-                          GreaterEqual = 'GreaterOrEqual', Equal = 'Equal',
-                          NotEqual = 'Equal', LogicalAnd = 'And', LogicalOr = 'Or', LogicalXor = 'Xor' } do
+for type, onnx in pairs(alike('Less Greater Equal', {
+  LessEqual = 'LessOrEqual', GreaterEqual = 'GreaterOrEqual', NotEqual = 'Equal',
+  LogicalAnd = 'And', LogicalOr = 'Or', LogicalXor = 'Xor',
+})) do
   M[type] = function(x, n)
     local a, b = n[1], n[2]
     if small[n:d(1)] then a, b = x:cast(a, INT32), x:cast(b, INT32) end
@@ -126,9 +129,8 @@ for type, onnx in pairs { Less = 'Less', LessEqual = 'LessOrEqual', Greater = 'G
 end
 
 local function same(_, n) return n[1] end
-for _, type in ipairs { 'Identity', 'StopGradient', 'PreventGradient', 'Snapshot', 'DeepCopy', 'GuaranteeConst',
-                        'EnsureShape', 'CheckNumerics', 'Print',
-                        'PlaceholderWithDefault', 'Conj' } do
+for type in ('Identity StopGradient PreventGradient Snapshot DeepCopy GuaranteeConst EnsureShape CheckNumerics Print '
+             .. 'PlaceholderWithDefault Conj'):gmatch '%S+' do
   M[type] = same
 end
 
@@ -243,8 +245,7 @@ function M.Atan2(x, n)
   return x:op('Where', { upright, x:op('Mul', { half_turn, x:number(0.5, d) }), turned })
 end
 
-for type, onnx in pairs { BitwiseAnd = 'BitwiseAnd', BitwiseOr = 'BitwiseOr', BitwiseXor = 'BitwiseXor',
-                          Invert = 'BitwiseNot' } do
+for type, onnx in pairs(alike('BitwiseAnd BitwiseOr BitwiseXor', { Invert = 'BitwiseNot' })) do
   M[type] = function(x, n)
     if x.opset < 18 then n:refuse('it needs opset 18') end
     return x:op(onnx, { n[1], n[2] })
@@ -345,11 +346,11 @@ function M.All(x, n)
   return x:op('Equal', { reduced(x, n, 'ReduceSum', x:cast(x:op('Not', { n[1] }), INT32)), x:number(0, INT32) })
 end
 
-for type, onnx in pairs { ArgMax = 'ArgMax', ArgMin = 'ArgMin' } do
+for _, type in ipairs { 'ArgMax', 'ArgMin' } do
   M[type] = function(x, n)
     local v = n[1]
     if n:d(1) == BOOL or small[n:d(1)] then v = x:cast(v, INT32) end
-    local i = x:op(onnx, { v }, { axis = I(n:whole(2, 'axis')), keepdims = I(0) })
+    local i = x:op(type, { v }, { axis = I(n:whole(2, 'axis')), keepdims = I(0) })
     return n.attr 'output_type' == INT64 and i or x:cast(i, INT32)
   end
 end
@@ -379,8 +380,8 @@ end
 function M.SparseSoftmaxCrossEntropyWithLogits(x, n)
   local log, d = x:op('LogSoftmax', { n[1] }, { axis = I(-1) }), n:d(1)
   local at = x:op('Unsqueeze', { n[2], x:ints { -1 } })
-  local loss = x:op('Neg',
-                    { x:op('Squeeze', { x:op('GatherElements', { log, at }, { axis = I(-1) }), x:ints { -1 } }) })
+  local taken = x:op('GatherElements', { log, at }, { axis = I(-1) })
+  local loss = x:op('Neg', { x:op('Squeeze', { taken, x:ints { -1 } }) })
   local classes = x:op('Gather', { x:op('Shape', { n[1] }), x:number(-1, INT64) })
   local hot = x:cast(hot_places(x, x:cast(n[2], INT64, n:d(2)), classes, -1), d)
   return { loss, x:op('Sub', { x:op('Softmax', { n[1] }, { axis = I(-1) }), hot }) }
@@ -399,8 +400,8 @@ end
 function M.BiasAdd(x, n)
   local bias = n[2]
   if n.attr 'data_format' == 'NCHW' then
-    bias = x:op('Unsqueeze',
-                { bias, x:ints(from_to(1, (n:rank(1) or n:refuse('the rank of its value is not known')) - 2)) })
+    local rank = n:rank(1) or n:refuse('the rank of its value is not known')
+    bias = x:op('Unsqueeze', { bias, x:ints(from_to(1, rank - 2)) })
   end
   return x:op('Add', { n[1], bias })
 end
@@ -464,8 +465,8 @@ local function windowed(x, n, inputs, onnx, attrs, second)
   local padding = n.attr 'padding'
   if padding == 'SAME' then
     local filter = n.attr 'ksize' and places(n.attr 'ksize') or n:shape(2) or {}       -- its sizes come first
-    local pads = same_pads(n, places(n:shape(1) or {}), filter, places(n.attr 'strides'), n.attr 'dilations'
-                           and places(n.attr 'dilations'))
+    local dilations = n.attr 'dilations' and places(n.attr 'dilations')
+    local pads = same_pads(n, places(n:shape(1) or {}), filter, places(n.attr 'strides'), dilations)
     if pads then attrs.pads = L(pads) else attrs.auto_pad = S 'SAME_UPPER' end
   elseif padding == 'EXPLICIT' then
     local p, at = n.attr 'explicit_paddings', last and 3 or 5
@@ -836,15 +837,13 @@ end
 
 function M.OneHot(x, n)
   local axis, rank = n.attr 'axis', n:rank(1)
-  local hot = hot_places(x, x:cast(n[1], INT64, n:d(1)), x:cast(n[2], INT64, n:d(2)), axis, axis ~= -1 and axis ~= rank
-                         and
-                         (rank or n:refuse('the rank of its indices is not known')) or nil)
+  local known = axis ~= -1 and axis ~= rank and (rank or n:refuse('the rank of its indices is not known')) or nil
+  local hot = hot_places(x, x:cast(n[1], INT64, n:d(1)), x:cast(n[2], INT64, n:d(2)), axis, known)
   return where(x, hot, n[3], n[4], n:d(3))
 end
 
 local help = { where = where, widened = widened, windowed = windowed, small = small, places_of = places_of,
-               channels_second = channels_second,
-               channels_back = channels_back, from_to = from_to }
+               channels_second = channels_second, channels_back = channels_back, from_to = from_to }
 require 'dflow.exchange.onnx.forms'(M, help)
 require 'dflow.exchange.onnx.windows_grad'(M, help)
 
