@@ -33,10 +33,15 @@ void dfb_charge(lua_State *L, int64_t bytes) {
 static bool push_where_from(lua_State *L, int *level);
 static bool push_callers(lua_State *L, int level);
 
-static void set_text(lua_State *L, const char *key, const char *text) {
-  if (!*text) return;
-  lua_pushstring(L, text);
+void dfb_set_int(lua_State *L, const char *key, int64_t v)   { lua_pushinteger(L, v); lua_setfield(L, -2, key); }
+void dfb_set_number(lua_State *L, const char *key, double v) { lua_pushnumber(L, v);  lua_setfield(L, -2, key); }
+void dfb_set_bool(lua_State *L, const char *key, bool v)     { lua_pushboolean(L, v); lua_setfield(L, -2, key); }
+void dfb_set_text(lua_State *L, const char *key, const char *v) {
+  lua_pushstring(L, v ? v : "");
   lua_setfield(L, -2, key);
+}
+static void set_told(lua_State *L, const char *key, const char *text) {
+  if (*text) dfb_set_text(L, key, text);
 }
 
 /* The error's line, where it has none; what called it, where that is a line of now, or the line that ran it: fields of
@@ -57,16 +62,16 @@ static void set_traceback(lua_State *L, const df_error *err) {
 
 int dfb_raise(lua_State *L, const df_error *err) {
   lua_createtable(L, 0, 5);
-  set_text(L, "code", df_code_name(err->code));
+  set_told(L, "code", df_code_name(err->code));
   lua_pushstring(L, err->message);
   lua_setfield(L, -2, "message");
-  set_text(L, "op", err->op);
-  set_text(L, "frame", err->frame);
-  set_text(L, "source", err->source);
+  set_told(L, "op", err->op);
+  set_told(L, "frame", err->frame);
+  set_told(L, "source", err->source);
   if (err->code == DF_UNAVAILABLE && err->rank > 0) {
     lua_pushinteger(L, err->rank - 1);
     lua_setfield(L, -2, "rank");
-    set_text(L, "host", err->host);
+    set_told(L, "host", err->host);
   }
   set_traceback(L, err);
   lua_pushvalue(L, lua_upvalueindex(DFB_UP_ERROR));
@@ -385,14 +390,14 @@ static int core_op_info(lua_State *L) {
   lua_createtable(L, 0, 12);
   lua_pushinteger(L, op);
   lua_setfield(L, -2, "id");
-  set_text(L, "type", df_op_type(op));
-  set_text(L, "lua", df_op_lua(op));
-  set_text(L, "doc", df_op_doc(op));
-  set_text(L, "inputs", df_op_inputs(op));
-  set_text(L, "outputs", df_op_outputs(op));
-  set_text(L, "types", df_op_types(op));
-  set_text(L, "attrs", df_op_attrs(op));
-  set_text(L, "example", df_op_example(op));
+  set_told(L, "type", df_op_type(op));
+  set_told(L, "lua", df_op_lua(op));
+  set_told(L, "doc", df_op_doc(op));
+  set_told(L, "inputs", df_op_inputs(op));
+  set_told(L, "outputs", df_op_outputs(op));
+  set_told(L, "types", df_op_types(op));
+  set_told(L, "attrs", df_op_attrs(op));
+  set_told(L, "example", df_op_example(op));
   lua_pushboolean(L, df_op_has_gradient(op));
   lua_setfield(L, -2, "gradient");
   lua_pushboolean(L, df_op_is_stateful(op));

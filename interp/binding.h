@@ -56,6 +56,11 @@ int32_t   *dfb_ints_arg(lua_State *L, int arg, int32_t *n, int32_t *buffer, int3
 /* Dims into dims[DF_MAX_RANK]; the rank, -1 for nil. */
 int32_t    dfb_dims_arg(lua_State *L, int arg, int64_t *dims);
 void       dfb_push_ints(lua_State *L, int32_t n, const int32_t *v);
+/* A field of the table on top. */
+void       dfb_set_int(lua_State *L, const char *key, int64_t v);
+void       dfb_set_number(lua_State *L, const char *key, double v);
+void       dfb_set_bool(lua_State *L, const char *key, bool v);
+void       dfb_set_text(lua_State *L, const char *key, const char *v);      /* NULL: "" */
 /* A Lua number or boolean as an unboxed scalar of that dtype: false when the dtype cannot hold it. Not for strings,
  * float16, bfloat16, complex numbers and variants. */
 bool       dfb_to_scalar(lua_State *L, int arg, int32_t dtype, df_value *out);

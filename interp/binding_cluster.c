@@ -60,12 +60,24 @@ static int core_cluster_jobs(lua_State *L) {
   return 0;
 }
 
-/* cluster_report() -> text of lines */
-static int core_cluster_report(lua_State *L) {
-  const int32_t room = df_cluster_report(0, NULL) + 256;
-  char *text = lua_newuserdatauv(L, (size_t)room, 0);
-  const int32_t n = df_cluster_report(room, text);
-  lua_pushlstring(L, text, (size_t)(n < room ? n : room - 1));
+/* cluster_ranks() -> list of tables, with the fields of df_rank_info */
+static int core_cluster_ranks(lua_State *L) {
+  const int32_t room = df_cluster_size();
+  df_rank_info *info = lua_newuserdatauv(L, sizeof *info * (size_t)room, 0);
+  const int32_t known = df_cluster_ranks(room, info), n = known < room ? known : room;
+  lua_createtable(L, n, 0);
+  for (int32_t i = 0; i < n; i++) {
+    const df_rank_info *r = &info[i];
+    lua_createtable(L, 0, 13);
+    dfb_set_int(L, "rank", r->rank);                  dfb_set_int(L, "state", r->state);
+    dfb_set_int(L, "pid", r->pid);                    dfb_set_number(L, "latency", r->latency);
+    dfb_set_int(L, "messages_out", r->messages_out);  dfb_set_int(L, "bytes_out", r->bytes_out);
+    dfb_set_int(L, "messages_in", r->messages_in);    dfb_set_int(L, "bytes_in", r->bytes_in);
+    dfb_set_int(L, "waits_for", r->waits_for);        dfb_set_number(L, "waits_seconds", r->waits_seconds);
+    dfb_set_text(L, "waits_what", r->waits_what);     dfb_set_text(L, "host", r->host);
+    dfb_set_text(L, "why", r->why);
+    lua_rawseti(L, -2, i + 1);
+  }
   return 1;
 }
 
@@ -75,5 +87,5 @@ const luaL_Reg dfb_cluster_functions[] = {
   { "cluster_rank", core_cluster_rank },     { "cluster_timeout", core_cluster_timeout },
   { "cluster_spmd", core_cluster_spmd },     { "cluster_is_spmd", core_cluster_is_spmd },
   { "cluster_jobs", core_cluster_jobs },     { "cluster_hosts", core_cluster_hosts },
-  { "cluster_report", core_cluster_report }, { NULL, NULL }
+  { "cluster_ranks", core_cluster_ranks },   { NULL, NULL }
 };

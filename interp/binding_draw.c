@@ -5,16 +5,6 @@
 
 static df_graph *graph_arg(lua_State *L) { return dfb_arg(L, 1, DFB_GRAPH); }
 
-static void set_int(lua_State *L, const char *key, int64_t v) {
-  lua_pushinteger(L, v);
-  lua_setfield(L, -2, key);
-}
-
-static void set_text(lua_State *L, const char *key, const char *s) {
-  lua_pushstring(L, s ? s : "");
-  lua_setfield(L, -2, key);
-}
-
 /* flows(g) -> list of tables with the fields of df_flow_info; `inside` as inside_0 and inside_1 */
 static int core_flows(lua_State *L) {
   df_graph *g = graph_arg(L);
@@ -24,20 +14,20 @@ static int core_flows(lua_State *L) {
   lua_createtable(L, n, 0);
   for (int32_t i = 0; i < n; i++) {
     lua_createtable(L, 0, 14);
-    set_int(L, "kind", f[i].kind);
-    set_int(L, "number", f[i].number);
-    set_int(L, "parent", f[i].parent);
-    set_int(L, "inside_0", f[i].inside[0]);
-    set_int(L, "inside_1", f[i].inside[1]);
-    set_int(L, "pred_node", f[i].pred_node);
-    set_int(L, "pred_index", f[i].pred_index);
-    set_int(L, "gradient_of", f[i].gradient_of);
-    set_int(L, "repeats", f[i].repeats);
-    set_int(L, "pass", f[i].pass);
-    set_int(L, "parallel_iterations", f[i].parallel_iterations);
-    set_text(L, "name", f[i].name);
-    set_text(L, "where", f[i].where);
-    set_text(L, "save", f[i].save);
+    dfb_set_int(L, "kind", f[i].kind);
+    dfb_set_int(L, "number", f[i].number);
+    dfb_set_int(L, "parent", f[i].parent);
+    dfb_set_int(L, "inside_0", f[i].inside[0]);
+    dfb_set_int(L, "inside_1", f[i].inside[1]);
+    dfb_set_int(L, "pred_node", f[i].pred_node);
+    dfb_set_int(L, "pred_index", f[i].pred_index);
+    dfb_set_int(L, "gradient_of", f[i].gradient_of);
+    dfb_set_int(L, "repeats", f[i].repeats);
+    dfb_set_int(L, "pass", f[i].pass);
+    dfb_set_int(L, "parallel_iterations", f[i].parallel_iterations);
+    dfb_set_text(L, "name", f[i].name);
+    dfb_set_text(L, "where", f[i].where);
+    dfb_set_text(L, "save", f[i].save);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;

@@ -3,23 +3,16 @@
 
 static df_run *run_arg(lua_State *L) { return dfb_arg(L, 1, DFB_RUN); }
 
-static void set_int(lua_State *L, const char *key, int64_t v) { lua_pushinteger(L, v); lua_setfield(L, -2, key); }
-static void set_bool(lua_State *L, const char *key, bool v)   { lua_pushboolean(L, v); lua_setfield(L, -2, key); }
-static void set_text(lua_State *L, const char *key, const char *v) {
-  lua_pushstring(L, v ? v : "");
-  lua_setfield(L, -2, key);
-}
-
 /* state, {reason, breakpoint, node, frame, iteration, dead} */
 static int push_stop(lua_State *L, int32_t state, const df_stop *s) {
   lua_pushinteger(L, state);
   lua_createtable(L, 0, 6);
-  set_int(L, "reason", s->reason);
-  set_int(L, "breakpoint", s->breakpoint);
-  set_int(L, "node", s->node);
-  set_int(L, "frame", s->frame);
-  set_int(L, "iteration", s->iteration);
-  set_bool(L, "dead", s->dead);
+  dfb_set_int(L, "reason", s->reason);
+  dfb_set_int(L, "breakpoint", s->breakpoint);
+  dfb_set_int(L, "node", s->node);
+  dfb_set_int(L, "frame", s->frame);
+  dfb_set_int(L, "iteration", s->iteration);
+  dfb_set_bool(L, "dead", s->dead);
   return 2;
 }
 
@@ -112,8 +105,8 @@ static int core_snapshot_frames(lua_State *L) {
 }
 
 static void set_tokens(lua_State *L, const df_frame_info *f) {
-  set_int(L, "live", f->live);   set_int(L, "dead", f->dead);   set_int(L, "running", f->running);
-  set_int(L, "partial", f->partial);                            set_int(L, "deferred", f->deferred);
+  dfb_set_int(L, "live", f->live);   dfb_set_int(L, "dead", f->dead);   dfb_set_int(L, "running", f->running);
+  dfb_set_int(L, "partial", f->partial);                            dfb_set_int(L, "deferred", f->deferred);
 }
 
 static const df_frame_info *frame_arg(lua_State *L, const df_snapshot *s) {
@@ -128,12 +121,12 @@ static int core_snapshot_frame(lua_State *L) {
   const df_frame_info *f = frame_arg(L, snapshot_arg(L));
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 3);
-  set_int(L, "id", f->id);       set_int(L, "parent_iteration", f->parent_iteration);
-  set_int(L, "first", f->first); set_int(L, "next", f->next);      set_int(L, "limit", f->limit);
-  set_int(L, "around", f->around + 1);                             set_int(L, "enters_missing", f->enters_missing);
-  set_int(L, "inside", f->inside + 1);                             set_int(L, "ninside", f->ninside);
+  dfb_set_int(L, "id", f->id);       dfb_set_int(L, "parent_iteration", f->parent_iteration);
+  dfb_set_int(L, "first", f->first); dfb_set_int(L, "next", f->next);      dfb_set_int(L, "limit", f->limit);
+  dfb_set_int(L, "around", f->around + 1);          dfb_set_int(L, "enters_missing", f->enters_missing);
+  dfb_set_int(L, "inside", f->inside + 1);          dfb_set_int(L, "ninside", f->ninside);
   set_tokens(L, f);
-  set_text(L, "name", f->name);  set_text(L, "where", f->where);
+  dfb_set_text(L, "name", f->name);  dfb_set_text(L, "where", f->where);
   return 0;
 }
 
@@ -152,8 +145,8 @@ static int core_snapshot_sum(lua_State *L) {
   int32_t frames =
       df_snapshot_sum(snapshot_arg(L), (int32_t)luaL_checkinteger(L, 2) - 1, (int32_t)luaL_checkinteger(L, 3), &sum);
   lua_createtable(L, 0, 8);
-  set_int(L, "frames", frames);
-  set_int(L, "in_flight", sum.next);
+  dfb_set_int(L, "frames", frames);
+  dfb_set_int(L, "in_flight", sum.next);
   set_tokens(L, &sum);
   return 1;
 }
@@ -168,9 +161,9 @@ static int core_snapshot_iterations(lua_State *L) {
   for (int32_t k = f->iterations; k < end; k++) {
     const df_iteration_info *t = &s->iteration[k];
     lua_createtable(L, 0, 8);
-    set_int(L, "number", t->number);   set_int(L, "ready", t->ready);
-    set_int(L, "dead", t->dead);       set_int(L, "running", t->running); set_int(L, "partial", t->partial);
-    set_int(L, "outstanding", t->outstanding);
+    dfb_set_int(L, "number", t->number);   dfb_set_int(L, "ready", t->ready);
+    dfb_set_int(L, "dead", t->dead);       dfb_set_int(L, "running", t->running); dfb_set_int(L, "partial", t->partial);
+    dfb_set_int(L, "outstanding", t->outstanding);
     lua_rawseti(L, -2, k - f->iterations + 1);
   }
   return 1;
@@ -178,8 +171,8 @@ static int core_snapshot_iterations(lua_State *L) {
 
 static void push_token(lua_State *L, const df_token_info *t) {
   lua_createtable(L, 0, 6);
-  set_int(L, "node", t->node);   set_int(L, "frame", t->frame);     set_int(L, "iteration", t->iteration);
-  set_int(L, "state", t->state); set_int(L, "missing", t->missing); set_bool(L, "dead", t->dead);
+  dfb_set_int(L, "node", t->node);   dfb_set_int(L, "frame", t->frame);     dfb_set_int(L, "iteration", t->iteration);
+  dfb_set_int(L, "state", t->state); dfb_set_int(L, "missing", t->missing); dfb_set_bool(L, "dead", t->dead);
 }
 
 /* snapshot_tokens(s, node): all, or those of a node */
@@ -199,10 +192,10 @@ static int core_snapshot_arrays(lua_State *L) {
   for (int32_t i = 0; i < s->narrays; i++) {
     const df_array_info *a = &s->array[i];
     lua_createtable(L, 0, 10);
-    set_int(L, "node", a->node);   set_int(L, "frame", a->frame);     set_int(L, "iteration", a->iteration);
-    set_int(L, "size", a->size);   set_int(L, "written", a->written); set_int(L, "bytes", a->bytes);
-    set_int(L, "dtype", a->dtype); set_bool(L, "saved", a->saved);
-    set_text(L, "name", a->name);  set_text(L, "where", a->where);
+    dfb_set_int(L, "node", a->node);   dfb_set_int(L, "frame", a->frame);     dfb_set_int(L, "iteration", a->iteration);
+    dfb_set_int(L, "size", a->size);   dfb_set_int(L, "written", a->written); dfb_set_int(L, "bytes", a->bytes);
+    dfb_set_int(L, "dtype", a->dtype); dfb_set_bool(L, "saved", a->saved);
+    dfb_set_text(L, "name", a->name);  dfb_set_text(L, "where", a->where);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -214,17 +207,17 @@ static int core_run_ledger(lua_State *L) {
   df_ledger d;
   if (df_run_ledger(run_arg(L), &d, &err)) return dfb_raise(L, &err);
   lua_createtable(L, 0, 16);
-  set_int(L, "sent", d.sent);
-  set_int(L, "ran", d.ran);
-  set_int(L, "died", d.died);
-  set_int(L, "live", d.live);
-  set_int(L, "dead", d.dead);
-  set_int(L, "running", d.running);
-  set_int(L, "merged", d.merged);
-  set_int(L, "ended", d.ended);
-  set_int(L, "pending", d.pending); set_int(L, "owed", d.owed);       set_int(L, "lost", d.lost);
-  set_int(L, "frames", d.open_frames);                                set_int(L, "iterations", d.open_iterations);
-  set_int(L, "nodes_run", d.nodes_run);                               set_int(L, "dead_tokens", d.dead_tokens);
+  dfb_set_int(L, "sent", d.sent);
+  dfb_set_int(L, "ran", d.ran);
+  dfb_set_int(L, "died", d.died);
+  dfb_set_int(L, "live", d.live);
+  dfb_set_int(L, "dead", d.dead);
+  dfb_set_int(L, "running", d.running);
+  dfb_set_int(L, "merged", d.merged);
+  dfb_set_int(L, "ended", d.ended);
+  dfb_set_int(L, "pending", d.pending); dfb_set_int(L, "owed", d.owed);       dfb_set_int(L, "lost", d.lost);
+  dfb_set_int(L, "frames", d.open_frames);    dfb_set_int(L, "iterations", d.open_iterations);
+  dfb_set_int(L, "nodes_run", d.nodes_run);   dfb_set_int(L, "dead_tokens", d.dead_tokens);
   return 1;
 }
 

@@ -604,10 +604,20 @@ int32_t df_cluster_rank(void);                       /* of this process */
 int32_t df_cluster_jobs(const char *text, df_error *err);
 /* A rank that gives no sign for so many seconds is hung; 2 at first. */
 void    df_cluster_timeout(double seconds);
-/* Lines of `rank host pid state messages_out bytes_out messages_in bytes_in latency waits_for waits_seconds waits_what
- * why`, by tabs; as df_session_report. latency < 0, waits_for -1: not known, nothing. Where capacity > 0 each rank is
- * asked for an echo, which takes a moment. */
-int32_t df_cluster_report(int32_t capacity, char *out);
+typedef enum df_rank_state { DF_RANK_STARTING = 0, DF_RANK_ALIVE, DF_RANK_HUNG, DF_RANK_DEAD } df_rank_state;
+typedef struct df_rank_info {
+  int32_t rank, state;             /* df_rank_state */
+  int64_t pid;                     /* on `host` */
+  int64_t messages_out, bytes_out; /* from this process to that rank, */
+  int64_t messages_in, bytes_in;   /* and from it */
+  double  latency;                 /* seconds that a message takes to it; 0 or less: not known */
+  int32_t waits_for;               /* the rank whose value a run waits for there, longest of all; -1: none does */
+  double  waits_seconds;
+  char    waits_what[200], host[64], why[200];     /* "": nothing; why: what ended it */
+} df_rank_info;
+/* Fills out with what is known of ranks 0 … capacity - 1, as far as there are these. Gives how many ranks there are;
+ * 0: no cluster. Where capacity > 0 each rank is asked for an echo, which takes a moment. Any thread. */
+int32_t df_cluster_ranks(int32_t capacity, df_rank_info *out);
 /* What `dflow --worker` is: returns its exit status when it could not begin, or -1: the program is to run here, too.
  * program: it could, as its words follow. */
 int32_t df_cluster_worker(bool program);

@@ -79,7 +79,7 @@ static struct timespec after(double seconds) {
 static void wait_for_watcher(const dfi_worker *w) {
   const struct timespec until = after(0.1);
   wake_watcher();
-  while (D->watching && w->state == DFI_RANK_ALIVE)
+  while (D->watching && w->state == DF_RANK_ALIVE)
     if (pthread_cond_timedwait(&D->changed, &D->lock, &until)) break;
 }
 
@@ -102,7 +102,7 @@ int32_t dfi_driver_unavailable(int32_t rank, df_error *err) {
 
 bool dfi_driver_alive(int32_t rank) {
   pthread_mutex_lock(&D->lock);
-  const bool is = rank >= 0 && rank < D->n && (!rank || D->worker[rank].state == DFI_RANK_ALIVE);
+  const bool is = rank >= 0 && rank < D->n && (!rank || D->worker[rank].state == DF_RANK_ALIVE);
   pthread_mutex_unlock(&D->lock);
   return is;
 }
@@ -137,14 +137,14 @@ static bool ended_well(dfi_worker *w) {
 }
 
 /* The watcher: a worker is hung or dead from now on. Calls that wait for its replies wait no more. */
-static void worker_failed(dfi_worker *w, dfi_rank_state state, const char *why) {
+static void worker_failed(dfi_worker *w, df_rank_state state, const char *why) {
   pthread_mutex_lock(&D->lock);
-  const bool was = w->state == DFI_RANK_ALIVE;
+  const bool was = w->state == DF_RANK_ALIVE;
   w->state = state;
   if (why != w->why) snprintf(w->why, sizeof w->why, "%s", why);
-  if (state == DFI_RANK_DEAD)
+  if (state == DF_RANK_DEAD)
     for (dfi_pending *p = w->pending; p; p = p->next) p->done = true;
-  if (state == DFI_RANK_DEAD) w->pending = NULL;
+  if (state == DF_RANK_DEAD) w->pending = NULL;
   w->telling |= was && !D->ending;
   pthread_cond_broadcast(&D->changed);
   pthread_mutex_unlock(&D->lock);
@@ -160,7 +160,7 @@ static void worker_failed(dfi_worker *w, dfi_rank_state state, const char *why) 
 
 static void worker_back(dfi_worker *w) {
   pthread_mutex_lock(&D->lock);
-  w->state = DFI_RANK_ALIVE;
+  w->state = DF_RANK_ALIVE;
   w->why[0] = 0;
   pthread_cond_broadcast(&D->changed);
   pthread_mutex_unlock(&D->lock);
@@ -175,7 +175,7 @@ static void hello(dfi_worker *w, dfi_cursor *c) {
   const uint64_t digest = (uint64_t)dfi_get_i64(c);
   dfi_get_text(c, host, sizeof host);
   if (c->bad || strcmp(protocol, DFI_PROTOCOL) || digest != dfi_build_digest()) {
-    worker_failed(w, DFI_RANK_DEAD, "is another version of dflow than the driver");
+    worker_failed(w, DF_RANK_DEAD, "is another version of dflow than the driver");
     dfi_process_kill(w);
     return;
   }
@@ -193,7 +193,7 @@ static void replied(dfi_worker *w, const dfi_header *h, const uint8_t *payload) 
     df_error err;
     dfi_cursor c = { payload, payload + h->bytes, false };
     if (!dfi_reply_get(&c, &err)) worker_back(w);
-    else worker_failed(w, DFI_RANK_DEAD, err.message);
+    else worker_failed(w, DF_RANK_DEAD, err.message);
     return;
   }
   pthread_mutex_lock(&D->lock);
@@ -253,7 +253,7 @@ static bool take_messages(dfi_worker *w) {
 /* ---- the watcher ------------------------------------------------------------------------------------- */
 
 /* What is not there the watcher lets alone. Under the lock. */
-static bool is_there(const dfi_worker *w) { return w->state != DFI_RANK_DEAD && w->channel.fd >= 0; }
+static bool is_there(const dfi_worker *w) { return w->state != DF_RANK_DEAD && w->channel.fd >= 0; }
 static bool still_there(const dfi_worker *w) {
   pthread_mutex_lock(&D->lock);
   const bool is = is_there(w);
@@ -266,35 +266,35 @@ static void closed_end(dfi_worker *w) {
   char why[200] = "has closed its connection";
   for (int32_t i = 0; i < 50 && !dfi_process_ended(w, why, sizeof why); i++) usleep(1000);
   dfi_process_kill(w);
-  worker_failed(w, DFI_RANK_DEAD, why);
+  worker_failed(w, DF_RANK_DEAD, why);
 }
 
 /* What a run waits for on rank i; false: nothing. Under the lock. */
 static bool waits_there(int32_t i, dfi_rank_wait *out) {
   if (!i) return dfi_rank_waiting(D->rank, out);
   *out = D->worker[i].waits;
-  return D->worker[i].state == DFI_RANK_ALIVE && out->seen > 0;
+  return D->worker[i].state == DF_RANK_ALIVE && out->seen > 0;
 }
 
 /* The rank that waits for longest for something of that rank, as the end of a sentence. */
 static void tell_waiter(int32_t rank, char *text, size_t room) {
   dfi_rank_wait w, longest = { .since = INFINITY };
-  int32_t who = -1;
+  int32_t waiter = -1;
   pthread_mutex_lock(&D->lock);
   for (int32_t i = 0; i < D->n; i++)
-    if (i != rank && waits_there(i, &w) && w.from == rank && w.since < longest.since) { longest = w; who = i; }
+    if (i != rank && waits_there(i, &w) && w.from == rank && w.since < longest.since) { longest = w; waiter = i; }
   pthread_mutex_unlock(&D->lock);
-  if (who >= 0)
-    snprintf(text, room, "; rank %d has waited for its %s for %.1f s", who, longest.what, dfi_now() - longest.since);
+  if (waiter >= 0)
+    snprintf(text, room, "; rank %d has waited for its %s for %.1f s", waiter, longest.what, dfi_now() - longest.since);
 }
 
 /* A hung one stays so until it is replaced, also where it speaks again: messages to it were dropped. */
 static void look_after(dfi_worker *w, double now) {
-  if (w->state == DFI_RANK_ALIVE && now - w->heard > dfi_driver_timeout()) {
+  if (w->state == DF_RANK_ALIVE && now - w->heard > dfi_driver_timeout()) {
     char why[sizeof w->why];
     const int32_t n = snprintf(why, sizeof why, "is hung: it has given no sign for %.1f s", now - w->heard);
     tell_waiter(w->rank, why + n, sizeof why - (size_t)n);
-    worker_failed(w, DFI_RANK_HUNG, why);
+    worker_failed(w, DF_RANK_HUNG, why);
   }
 }
 
@@ -337,7 +337,7 @@ static void *watch(void *arg) {
       if (now - before > 0.5 * dfi_driver_timeout()) w->heard = now;          /* it was this process that was stopped */
       char why[200];
       const bool open = take_messages(w);             /* first: that its program ends may be its last message */
-      if (fds[2 * i].revents && dfi_process_ended(w, why, sizeof why)) worker_failed(w, DFI_RANK_DEAD, why);
+      if (fds[2 * i].revents && dfi_process_ended(w, why, sizeof why)) worker_failed(w, DF_RANK_DEAD, why);
       else if (!open) closed_end(w);
       else look_after(w, now);
     }
@@ -361,7 +361,7 @@ int32_t dfi_driver_call(int32_t rank, dfi_word word, const void *a, size_t na, c
   pthread_mutex_unlock(&D->lock);
   const bool sent = dfi_channel_send(&w->channel, word, wait.request, a, na, b, nb, SEND_SECONDS);
   pthread_mutex_lock(&D->lock);
-  while (sent && !wait.done && w->state == DFI_RANK_ALIVE) pthread_cond_wait(&D->changed, &D->lock);
+  while (sent && !wait.done && w->state == DF_RANK_ALIVE) pthread_cond_wait(&D->changed, &D->lock);
   for (dfi_pending **at = &w->pending; *at; at = &(*at)->next)
     if (*at == &wait) { *at = wait.next; break; }
   pthread_mutex_unlock(&D->lock);
@@ -404,8 +404,8 @@ static int32_t wait_started(df_error *err) {
     bool starting = false;
     missing = 0;
     for (int32_t i = D->n - 1; i > 0; i--) {
-      starting |= D->worker[i].state == DFI_RANK_STARTING;
-      if (D->worker[i].state != DFI_RANK_ALIVE) missing = i;
+      starting |= D->worker[i].state == DF_RANK_STARTING;
+      if (D->worker[i].state != DF_RANK_ALIVE) missing = i;
     }
     if (!starting || late) break;
     late = pthread_cond_timedwait(&D->changed, &D->lock, &until) == ETIMEDOUT;
@@ -426,7 +426,7 @@ static int32_t start_process(dfi_worker *w, df_error *err) {
 /* The watcher looks at it when it has been started. */
 static int32_t start_worker(dfi_worker *w, df_error *err) {
   pthread_mutex_lock(&D->lock);
-  w->state = DFI_RANK_DEAD;
+  w->state = DF_RANK_DEAD;
   w->said_end = false;
   w->status = 0;
   w->waits = (dfi_rank_wait){ 0 };
@@ -435,7 +435,7 @@ static int32_t start_worker(dfi_worker *w, df_error *err) {
   pthread_mutex_unlock(&D->lock);
   if (start_process(w, err)) return err->code;
   pthread_mutex_lock(&D->lock);
-  w->state = DFI_RANK_STARTING;
+  w->state = DF_RANK_STARTING;
   pthread_mutex_unlock(&D->lock);
   wake_watcher();
   return DF_OK;
@@ -455,7 +455,7 @@ static void dismiss(void) {
   bool all_well = true;
   for (int32_t i = 1; i < D->n; i++) {
     dfi_worker *w = &D->worker[i];
-    all_well &= w->state == DFI_RANK_ALIVE || ended_well(w);
+    all_well &= w->state == DF_RANK_ALIVE || ended_well(w);
     if (w->channel.fd >= 0 && !D->spmd)
       dfi_channel_send(&w->channel, DFI_W_STOP, 0, NULL, 0, NULL, 0, DFI_HEART_SECONDS);
     if (D->launched) dfi_hosts_stop(w);
@@ -470,11 +470,11 @@ void dfi_driver_exit(void) {
 
 static void end_worker(dfi_worker *w) {
   char why[64];
-  for (int32_t i = 0; i < 100 && w->state == DFI_RANK_ALIVE && !dfi_process_ended(w, why, sizeof why); i++)
+  for (int32_t i = 0; i < 100 && w->state == DF_RANK_ALIVE && !dfi_process_ended(w, why, sizeof why); i++)
     usleep(1000);
   dfi_hosts_stop(w);
   /* A launcher waits for its ranks, and takes one that was killed for a failure of the job. */
-  if (w->launched && (w->state == DFI_RANK_ALIVE || w->said_end)) dfi_process_forget(w);
+  if (w->launched && (w->state == DF_RANK_ALIVE || w->said_end)) dfi_process_forget(w);
   else dfi_process_kill(w);
   dfi_channel_close(&w->channel);
   dfi_spmd_drop(w);
@@ -549,7 +549,7 @@ static int32_t start(int32_t n, const char *program, const dfi_launch *launch, d
                     "no program `dflow` was found to start workers with: neither beside the library nor in PATH%s%s",
                     program && program[0] ? ", nor at " : "", program ? program : "");
   D->worker = dfi_xcalloc((size_t)n, sizeof *D->worker);
-  D->worker[0] = (dfi_worker){ .state = DFI_RANK_ALIVE, .pid = getpid(), .pidfd = -1, .channel = DFI_CHANNEL_CLOSED };
+  D->worker[0] = (dfi_worker){ .state = DF_RANK_ALIVE, .pid = getpid(), .pidfd = -1, .channel = DFI_CHANNEL_CLOSED };
   gethostname(D->worker[0].host, sizeof D->worker[0].host - 1);
   for (int32_t i = 1; i < n; i++) D->worker[i] = (dfi_worker){ .rank = i, .pidfd = -1, .channel = DFI_CHANNEL_CLOSED };
   D->n = n;
@@ -639,17 +639,17 @@ int32_t df_cluster_spmd(df_error *err) {
 
 bool df_cluster_is_spmd(void) { return D->spmd || df_cluster_rank() > 0; }
 
-/* All that live have done with the process that was that rank, before another one is: after they know that it failed.
- */
+/* Every live rank drops what it had with the process that was that rank, so that another one can be it. Each has been
+ * told first that it failed. */
 static void tell_back(int32_t rank) {
   pthread_mutex_lock(&D->lock);
   while (D->worker[rank].telling) pthread_cond_wait(&D->changed, &D->lock);
   pthread_mutex_unlock(&D->lock);
-  const int64_t who = rank;
+  const int64_t number = rank;
   df_error ignored;
   for (int32_t i = 1; i < D->n; i++)
     if (i != rank && dfi_driver_alive(i))
-      dfi_driver_call(i, DFI_W_BACK, &who, sizeof who, NULL, 0, NULL, NULL, &ignored);
+      dfi_driver_call(i, DFI_W_BACK, &number, sizeof number, NULL, 0, NULL, NULL, &ignored);
   dfi_rank_peer_back(D->rank, rank);
 }
 
@@ -667,10 +667,10 @@ int32_t df_cluster_restart(df_error *err) {
     struct pollfd ended = { .fd = w->pidfd, .events = POLLIN };
     pthread_mutex_lock(&D->lock);
     if (poll(&ended, 1, 0) > 0) wait_for_watcher(w);
-    const bool alive = w->state == DFI_RANK_ALIVE;
+    const bool alive = w->state == DF_RANK_ALIVE;
     pthread_mutex_unlock(&D->lock);
     if (alive) continue;
-    worker_failed(w, DFI_RANK_DEAD, w->why);
+    worker_failed(w, DF_RANK_DEAD, w->why);
     wait_for_round();
     dfi_hosts_stop(w);
     dfi_process_kill(w);
@@ -728,27 +728,30 @@ static double latency_of(int32_t rank) {
   return best < INT64_MAX ? 0.5e-9 * (double)best : -1;
 }
 
-int32_t df_cluster_report(int32_t capacity, char *out) {
-  static const char *const states[] = { "starting", "alive", "hung", "dead" };
-  size_t n = 0, most = capacity > 0 ? (size_t)capacity : 0;
-  if (df_cluster_rank()) return dfi_follow_report(capacity, out);
-  double latency[DFI_RANKS_MOST] = { 0 };
-  for (int32_t i = 1; i < D->n && capacity > 0; i++) latency[i] = latency_of(i);
+int32_t df_cluster_ranks(int32_t capacity, df_rank_info *out) {
+  if (df_cluster_rank()) return dfi_follow_ranks(capacity, out);
+  const int32_t n = D->n < capacity ? D->n : capacity;
+  for (int32_t i = 0; i < n; i++)
+    out[i] = (df_rank_info){ .rank = i, .latency = i ? latency_of(i) : 0, .waits_for = -1 };
   pthread_mutex_lock(&D->lock);
-  for (int32_t i = 0; i < D->n; i++) {
+  for (int32_t i = 0; i < n; i++) {
     const dfi_worker *w = &D->worker[i];
+    df_rank_info *info = &out[i];
     dfi_rank_traffic t = { 0 };
     dfi_rank_wait waits;
     if (i) dfi_rank_traffic_of(D->rank, i, &t);
-    if (!waits_there(i, &waits)) waits = (dfi_rank_wait){ .from = -1, .since = dfi_now() };
-    const int32_t k = snprintf(n < most ? out + n : NULL, n < most ? most - n : 0,
-                               "%d\t%s\t%lld\t%s\t%lld\t%lld\t%lld\t%lld\t%.9f\t%d\t%.3f\t%s\t%s\n", i, w->host,
-                               (long long)w->pid, states[w->state], (long long)t.messages_out, (long long)t.bytes_out,
-                               (long long)t.messages_in, (long long)t.bytes_in, latency[i], waits.from,
-                               dfi_now() - waits.since, waits.what, w->why);
-    n += k > 0 ? (size_t)k : 0;
-    if (!capacity) n += sizeof waits.what;               /* it may begin to wait before it is asked again */
+    info->state = w->state;
+    info->pid = w->pid;
+    info->messages_out = t.messages_out, info->bytes_out = t.bytes_out;
+    info->messages_in = t.messages_in, info->bytes_in = t.bytes_in;
+    if (waits_there(i, &waits)) {
+      info->waits_for = waits.from;
+      info->waits_seconds = dfi_now() - waits.since;
+      snprintf(info->waits_what, sizeof info->waits_what, "%s", waits.what);
+    }
+    snprintf(info->host, sizeof info->host, "%s", w->host);
+    snprintf(info->why, sizeof info->why, "%s", w->why);
   }
   pthread_mutex_unlock(&D->lock);
-  return (int32_t)n;
+  return D->n;
 }

@@ -11,8 +11,6 @@
 enum { DFI_FD_SOCKET = 3, DFI_FD_MEMORY = 4 };     /* what a worker is started with */
 #define DFI_HEART_SECONDS 0.1
 
-typedef enum dfi_rank_state { DFI_RANK_STARTING = 0, DFI_RANK_ALIVE, DFI_RANK_HUNG, DFI_RANK_DEAD } dfi_rank_state;
-
 /* A call that waits for its reply: on the stack of the thread that waits. */
 typedef struct dfi_pending {
   uint32_t request; bool done;
@@ -29,7 +27,7 @@ typedef struct dfi_launch {
 
 typedef struct dfi_worker {
   int32_t rank;
-  dfi_rank_state state;
+  df_rank_state state;
   pid_t pid; bool running;         /* running: started and not reaped */
   bool launched;                   /* by another process, which reaps it */
   bool said_end;                   /* its program has ended, or is about to, with `status`; guarded by lock */

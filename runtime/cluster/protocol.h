@@ -18,7 +18,7 @@
  *   SPMD     nothing: the program is to run on the worker, too
  *   ARRIVE   worker → driver: a run that its program asks for (spmd.h)
  *   ENDED    worker → driver: its program has ended
- *   ASK      worker → driver: session, node: the value of a variable; or nothing: df_cluster_report
+ *   ASK      worker → driver: session, node: the value of a variable; or nothing: df_cluster_ranks
  *   ANSWER   to ARRIVE and ASK: the error, or 0, and values, each a length (-1: none) and its bytes; or a text
  *   OFFER    session: what its program has built there, as a graph's form; replied to with it
  *

@@ -48,5 +48,5 @@ const dfi_spmd *dfi_spmd_follower(dfi_channel *channel);
 void    dfi_follow_answered(uint32_t request, const uint8_t *payload, size_t n);
 void    dfi_follow_lost(int32_t code, const char *why);
 int32_t dfi_follow_offer(dfi_cursor *c, void **bytes, int64_t *n, df_error *err);
-int32_t dfi_follow_report(int32_t room, char *out);
+int32_t dfi_follow_ranks(int32_t capacity, df_rank_info *out);
 #endif

@@ -38,13 +38,13 @@ static void answer_question(void *arg) {
   df_error err = { 0 };
   df_value v = { 0 };
   dfi_packet p = { 0 };
-  char *text = NULL;
   int32_t code = DF_OK;
   if (q->session < 0) {
-    const int32_t n = df_cluster_report(0, NULL) + 256;
-    text = dfi_xmalloc((size_t)n);
-    df_cluster_report(n, text);
-    dfi_put_text(&p, text);
+    const int32_t n = df_cluster_size();
+    df_rank_info *info = dfi_xcalloc((size_t)n, sizeof *info);
+    df_cluster_ranks(n, info);
+    dfi_put(&p, info, sizeof *info * (size_t)n);
+    dfi_free(info);
   } else {
     const dfi_program *of = dfi_program_hold(q->session);
     const int32_t id = (int32_t)q->node;
@@ -55,7 +55,6 @@ static void answer_question(void *arg) {
   }
   answer(q->rank, q->request, code ? &err : NULL, p.at, p.n);
   df_value_release(&v);
-  dfi_free(text);
   dfi_free(p.at);
   dfi_free(q);
 }
@@ -113,11 +112,11 @@ static void wait_a_moment(void) {
 static dfi_arrival *next_of(dfi_worker *w, double until, int64_t interrupts, double seconds, df_error *err) {
   dfi_arrival *a;
   pthread_mutex_lock(&D->lock);
-  while (!(a = w->arrived) && w->state == DFI_RANK_ALIVE && dfi_now() < until &&
+  while (!(a = w->arrived) && w->state == DF_RANK_ALIVE && dfi_now() < until &&
          atomic_load(&dfi_interrupts) == interrupts)
     wait_a_moment();
   if (a) w->arrived = a->next;
-  const bool alive = w->state == DFI_RANK_ALIVE;
+  const bool alive = w->state == DF_RANK_ALIVE;
   pthread_mutex_unlock(&D->lock);
   if (a) return a;
   if (!alive) dfi_driver_unavailable(w->rank, err);

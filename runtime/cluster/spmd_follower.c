@@ -117,7 +117,7 @@ static int32_t get(df_session *s, const df_node *handle, df_value *out, df_error
   return is ? DF_OK : dfi_fail(err, DF_DATA_LOSS, handle->where, "rank 0 sent no value of a variable");
 }
 
-int32_t dfi_follow_report(int32_t room, char *out) {
+int32_t dfi_follow_ranks(int32_t capacity, df_rank_info *out) {
   dfi_packet p = { 0 };
   dfi_cursor at;
   uint8_t *bytes;
@@ -126,11 +126,10 @@ int32_t dfi_follow_report(int32_t room, char *out) {
   const uint32_t request = ask(DFI_W_ASK, &p, &err);
   dfi_free(p.at);
   if (!request || take(request, &at, &bytes, &err)) return 0;
-  const int64_t n = dfi_get_i64(&at);
-  const char *text = n >= 0 ? dfi_get(&at, (size_t)n) : NULL;
-  if (text && room > 0) snprintf(out, (size_t)room, "%.*s", (int)n, text);
+  const int32_t n = (int32_t)((size_t)(at.end - at.at) / sizeof *out);
+  for (int32_t i = 0; i < n && i < capacity; i++) memcpy(&out[i], dfi_get(&at, sizeof *out), sizeof *out);
   dfi_free(bytes);
-  return text ? (int32_t)n : 0;
+  return n;
 }
 
 int32_t dfi_follow_offer(dfi_cursor *c, void **bytes, int64_t *n, df_error *err) {

@@ -35,6 +35,8 @@ function M.restart() core.cluster_restart() end
 --- df.cluster.stop(): the workers end; this process goes on alone.
 function M.stop() core.cluster_stop() end
 
+local STATES = { 'starting', 'alive', 'hung', 'dead' }           -- df_rank_state
+
 --- df.cluster.ranks(): {{rank =, host =, pid =, state =, why =, sent =, received =, latency =, waits =}, …}; {} where
 -- there is no cluster.
 -- sent and received: messages and bytes from and to this process; latency: seconds that a message takes to it, measured
@@ -42,15 +44,13 @@ function M.stop() core.cluster_stop() end
 -- longest
 function M.ranks()
   local list = {}
-  for line in core.cluster_report():gmatch '[^\n]+' do
-    local rank, host, pid, state, out, out_bytes, into, in_bytes, latency, from, seconds, what, why =
-      line:match(('([^\t]*)\t'):rep(12) .. '(.*)')
-    list[#list + 1] = {
-      rank = tonumber(rank), host = host, pid = tonumber(pid), state = state, why = why ~= '' and why or nil,
-      sent = { messages = tonumber(out), bytes = tonumber(out_bytes) },
-      received = { messages = tonumber(into), bytes = tonumber(in_bytes) },
-      latency = tonumber(latency) > 0 and tonumber(latency) or nil,
-      waits = what ~= '' and { rank = tonumber(from), seconds = tonumber(seconds), what = what } or nil,
+  for i, r in ipairs(core.cluster_ranks()) do
+    list[i] = {
+      rank = r.rank, host = r.host, pid = r.pid, state = STATES[r.state + 1], why = r.why ~= '' and r.why or nil,
+      sent = { messages = r.messages_out, bytes = r.bytes_out },
+      received = { messages = r.messages_in, bytes = r.bytes_in },
+      latency = r.latency > 0 and r.latency or nil,
+      waits = r.waits_what ~= '' and { rank = r.waits_for, seconds = r.waits_seconds, what = r.waits_what } or nil,
     }
   end
   return list

@@ -1,7 +1,9 @@
 --- The functions of interp/binding_cluster.c once more, over FFI: see dflow.ffi.
+local ffi = require 'ffi'
+local new, str = ffi.new, ffi.string
 
 --- Adds them to the core table.
--- @param own  what dflow.ffi keeps to itself: raise, err, text_of
+-- @param own  what dflow.ffi keeps to itself: raise, err
 return function(core, C, own)
   local raise, err = own.raise, own.err
 
@@ -30,5 +32,18 @@ return function(core, C, own)
   function core.cluster_size() return C.df_cluster_size() end
   function core.cluster_rank() return C.df_cluster_rank() end
   function core.cluster_timeout(seconds) C.df_cluster_timeout(seconds) end
-  function core.cluster_report() return own.text_of(function(room, out) return C.df_cluster_report(room, out) end) end
+  function core.cluster_ranks()
+    local room, list = C.df_cluster_size(), {}
+    local info = new('df_rank_info[?]', room)
+    for i = 0, math.min(C.df_cluster_ranks(room, info), room) - 1 do
+      local r = info[i]
+      list[i + 1] = {
+        rank = r.rank, state = r.state, pid = tonumber(r.pid), host = str(r.host), why = str(r.why),
+        latency = r.latency, messages_out = tonumber(r.messages_out), bytes_out = tonumber(r.bytes_out),
+        messages_in = tonumber(r.messages_in), bytes_in = tonumber(r.bytes_in),
+        waits_for = r.waits_for, waits_seconds = r.waits_seconds, waits_what = str(r.waits_what),
+      }
+    end
+    return list
+  end
 end
