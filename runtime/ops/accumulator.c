@@ -117,11 +117,11 @@ static dfi_taker *leave(accumulator *a, const df_kernel *k) {
 
 /* What the first taker whose run goes on takes, and that taker, out of the line; the accumulator begins anew.
  * Nothing: there is not enough yet, or no taker. */
-static haul taken(accumulator *a, dfi_taker **who) {
-  *who = a->first;
-  while (*who && dfk_stopping((*who)->kernel)) *who = (*who)->next;
-  if (!*who || a->count < (*who)->required) return (haul){ 0 };
-  leave(a, (*who)->kernel);
+static haul taken(accumulator *a, dfi_taker **taker) {
+  *taker = a->first;
+  while (*taker && dfk_stopping((*taker)->kernel)) *taker = (*taker)->next;
+  if (!*taker || a->count < (*taker)->required) return (haul){ 0 };
+  leave(a, (*taker)->kernel);
   const haul h = { a->sum, a->indices };
   if (a->mean && a->sparse) dfi_sparse_divide(a);
   else if (a->mean) dfi_accumulator_divide(a->dtype, h.sum->data, h.sum->size, a->count);
@@ -150,10 +150,10 @@ static void stop(df_kernel *k, void *user) {
   accumulator *a = user;
   pthread_mutex_lock(&a->lock);
   dfi_taker *t = leave(a, k);
-  dfi_taker *who = NULL;
-  const haul next = t ? taken(a, &who) : (haul){ 0 };
+  dfi_taker *taker = NULL;
+  const haul next = t ? taken(a, &taker) : (haul){ 0 };
   pthread_mutex_unlock(&a->lock);
-  if (next.sum) hand(a, who, next);
+  if (next.sum) hand(a, taker, next);
   if (!t) return;                                          /* it is being completed */
   dfi_free(t);
   dfk_complete(k, dfk_fail(k, DF_CANCELLED, "the call to accumulator '%s' was cancelled", a->name));
@@ -184,8 +184,8 @@ static int32_t take(df_kernel *k, accumulator *a, uint8_t dtype) {
   pthread_mutex_lock(&a->lock);
   *a->last = t;
   a->last = &t->next;
-  dfi_taker *who;
-  const haul mine = a->first == t ? taken(a, &who) : (haul){ 0 };
+  dfi_taker *taker;
+  const haul mine = a->first == t ? taken(a, &taker) : (haul){ 0 };
   if (!mine.sum) dfk_on_stop(k, stop, describe, a);
   pthread_mutex_unlock(&a->lock);
   if (!mine.sum) return DFK_PENDING;
@@ -229,10 +229,10 @@ static int32_t apply(df_kernel *k, accumulator *a) {
   if (!a || !dfk_integer(k, 1, "local_step", &step)) return k->error->code;
   pthread_mutex_lock(&a->lock);
   const int32_t code = step < a->step ? DF_OK : a->sparse ? dfi_sparse_put(a, k) : put(a, k);
-  dfi_taker *who = NULL;
-  const haul theirs = code ? (haul){ 0 } : taken(a, &who);
+  dfi_taker *taker = NULL;
+  const haul theirs = code ? (haul){ 0 } : taken(a, &taker);
   pthread_mutex_unlock(&a->lock);
-  if (theirs.sum) hand(a, who, theirs);
+  if (theirs.sum) hand(a, taker, theirs);
   return code;
 }
 static int32_t kernel_apply(df_kernel *k) { return apply(k, accumulator_in(k, false)); }

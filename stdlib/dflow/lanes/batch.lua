@@ -181,9 +181,9 @@ local OPERATION = 63       -- the index under which a scope has a node itself, f
 local function order(self)
   local h, acts, await = self.handle, {}, {}
   self.awaits, self.acts = await, acts
-  local function wait(who, control)
-    await[who] = await[who] or {}
-    await[who][#await[who] + 1] = control
+  local function wait(waiter, control)
+    await[waiter] = await[waiter] or {}
+    await[waiter][#await[waiter] + 1] = control
   end
   for node = self.first, self.last - 1 do
     local context, type_name = core.node_context(h, node), core.node_type(h, node)
@@ -209,9 +209,9 @@ local function order(self)
 end
 
 --- What of that acts: the rest has no lanes to wait for.
-function Batch:awaited(who)
+function Batch:awaited(waiter)
   local list = {}
-  for _, control in ipairs(self.awaits[who] or {}) do if self.acts[control] then list[#list + 1] = control end end
+  for _, control in ipairs(self.awaits[waiter] or {}) do if self.acts[control] then list[#list + 1] = control end end
   return list
 end
 
@@ -625,9 +625,9 @@ function Batch:evaluate(scope, node, from)
 end
 
 --- Calls build(): what it builds waits for what the node, or the flow of that number, waits for.
-function Batch:after(scope, who, build)
+function Batch:after(scope, waiter, build)
   local list = {}
-  for k, control in ipairs(self:awaited(who)) do
+  for k, control in ipairs(self:awaited(waiter)) do
     list[k] = self:value(scope, control, self:flow_of(control) and 0 or OPERATION).o
   end
   if #list == 0 then return build() end
