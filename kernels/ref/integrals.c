@@ -35,6 +35,36 @@ static double above(double a, double x) {
   }
   return gamma_front(a, x, 0) * h;
 }
+/* From here on a has Temme's uniform expansion: one term is more exact than the series, whose number of terms grows. */
+#define LARGE 1e6
+/* Half the square of eta, eta, and the term's factor c0(eta) with its derivative; |mu| <= 0.1, mu = x / a - 1. */
+typedef struct temme { double half, eta, factor, slope; } temme;
+static temme temme_of(double mu) {
+  temme t = { 0 };
+  double power = mu * mu;                              /* mu - log1p(mu) without cancellation */
+  for (double n = 2; fabs(power) > t.half * 0x1p-54; n++, power *= -mu) t.half += power / n;
+  t.eta = copysign(sqrt(2 * t.half), mu);
+  t.factor = -1.0 / 3 + t.eta * (1.0 / 12 - t.eta * (2.0 / 135 - t.eta / 864));
+  t.slope = 1.0 / 12 - t.eta * (4.0 / 135 - t.eta / 288);
+  return t;
+}
+/* How much of gamma(a) lies above x, for a large a; at |mu| > 0.1 it differs from 0 or 1 by less than any number. */
+static double above_large(double a, double x) {
+  const double mu = (x - a) / a;
+  if (fabs(mu) > 0.1) return mu < 0;
+  const temme t = temme_of(mu);
+  return 0.5 * erfc(t.eta * sqrt(a / 2)) + exp(-a * t.half) / sqrt(2 * M_PI * a) * t.factor;
+}
+/* The derivative by a of the share below. */
+static double below_large_grad(double a, double x) {
+  const double mu = (x - a) / a;
+  if (fabs(mu) > 0.1) return 0;
+  const temme t = temme_of(mu);
+  const double ratio = mu == 0 ? 1 : mu / t.eta, z = t.eta * sqrt(a / 2), moved = (t.eta / 2 - ratio) / sqrt(2 * a);
+  const double bell = exp(-a * t.half);
+  return bell * moved / sqrt(M_PI) -
+         bell / sqrt(2 * M_PI * a) * (-2 * z * moved * t.factor - t.factor / (2 * a) - t.slope * ratio / a);
+}
 /* Values that need no summation; true: *y is it. */
 static bool gamma_edge(double a, double x, bool is_above, double *y) {
   if (isnan(a) || isnan(x) || (is_above && a <= 0)) *y = NAN;
@@ -47,11 +77,15 @@ static bool gamma_edge(double a, double x, bool is_above, double *y) {
 }
 static double igamma(double a, double x) {
   double y;
-  return gamma_edge(a, x, false, &y) ? y : x > 1 && x > a ? 1 - above(a, x) : below(a, x);
+  if (gamma_edge(a, x, false, &y)) return y;
+  if (a > LARGE) return 1 - above_large(a, x);
+  return x > 1 && x > a ? 1 - above(a, x) : below(a, x);
 }
 static double igammac(double a, double x) {
   double y;
-  return gamma_edge(a, x, true, &y) ? y : x < 1 || x < a ? 1 - below(a, x) : above(a, x);
+  if (gamma_edge(a, x, true, &y)) return y;
+  if (a > LARGE) return above_large(a, x);
+  return x < 1 || x < a ? 1 - below(a, x) : above(a, x);
 }
 
 static double psi(double x) {                          /* the derivative of lgamma, x > 0 */
@@ -65,14 +99,16 @@ static double psi(double x) {                          /* the derivative of lgam
 static double igamma_grad_a(double a, double x) {
   double y;
   if (gamma_edge(a, x, false, &y)) return isnan(y) ? y : 0;
+  if (a > LARGE) return below_large_grad(a, x);
+  const double front = gamma_front(a, x, 1);
+  if (front == 0) return 0;
   double term = 1, slope = log(x) - psi(a + 1), sum = slope;
   for (double n = 1; term * (1 + fabs(slope)) > 0x1p-60 * (1 + fabs(sum)) || n < x; n++) {
     term *= x / (a + n);
     slope -= 1 / (a + n);
     sum += term * slope;
   }
-  const double front = gamma_front(a, x, 1);
-  return front == 0 ? 0 : front * sum;
+  return front * sum;
 }
 
 /* ---- the incomplete beta function -------------------------------------------------------------------------------- */

@@ -242,6 +242,26 @@ describe('cast', function()
 end)
 
 describe('the derivative', function()
+  it('of incomplete gamma functions ends at every size, and is exact at large ones', function()
+    local as, xs = {}, {}
+    for _, a in ipairs{ 0.5, 3, 1e5, 1e6, 1000001, 1e8, 1e16, 1e30, 1e300 } do
+      for _, at in ipairs{ 1, 0, 1e-3, 0.5, 1 - 2 / math.sqrt(a), 1 + 2 / math.sqrt(a), 2, 1e7 } do
+        as[#as + 1], xs[#xs + 1] = a, math.max(a * at, 0)
+      end
+    end
+    local a, x = df.placeholder('float64', { -1 }), df.placeholder('float64', { -1 })
+    local p = df.igamma(a, x)
+    local r = df.run({ p, df.igammac(a, x), df.gradients(p, a) }, { [a] = as, [x] = xs })
+    for k = 1, #as do
+      local below, above, slope = r[1]:at(k - 1), r[2]:at(k - 1), r[3]:at(k - 1)
+      near(below + above, 1, { atol = 1e-12 })
+      assert.is_true(below >= 0 and below <= 1 and slope <= 0 and slope > -2, ('%g, %g: %g, %g'):format(as[k], xs[k], below, slope))
+      if xs[k] == as[k] and as[k] > 1e4 then
+        near(below, 0.5 + 1 / (3 * math.sqrt(2 * math.pi * as[k])), { atol = 1e-9 })
+        near(slope * math.sqrt(2 * math.pi * as[k]), -1, { atol = 1e-2 })
+      end
+    end
+  end)
   it('of a power with a constant exponent is a polynomial to the end', function()
     local x = df.placeholder('float64', { 3 })
     local y, found = x ^ 3, {}
