@@ -51,7 +51,9 @@ local mistakes = {
   { 'local x = df.ones{2}:reshape(2, 1)', 'at most 2 arguments', 'x:reshape{2, 1}' },
   { 'local x = df.ones{4}:reshape{3, 2}', 'has 4 elements', 'may be -1' },
   { 'local x = df.ones{2,3} * df.ones{2}', 'cannot be broadcast', 'df.expand_dims(y, 1)' },
+  { 'local x = df.ones{2} * df.ones{2,3}', 'cannot be broadcast', 'df.expand_dims(x, 1)' },
   { 'local x = df.ones{2,3} + df.ones{4}', 'cannot be broadcast', 'aligned at the last one' },
+  { 'local x = df.ones{4} + df.ones{2,3}', 'cannot be broadcast', 'aligned at the last one' },
   { 'local x = df.matmul(df.ones{2,3}, df.ones{2,3})', 'the inner dimensions differ', 'transpose_b = true' },
   { 'local x = df.matmul(df.ones{2,3}, df.ones{4,2})', 'the inner dimensions differ', 'df.matmul(b, a)' },
   { 'local x = df.ones{2,3} @ df.ones{3,2}', "near '@'", 'df.matmul(a, b)' },
@@ -574,6 +576,29 @@ describe('a beginner\'s mistake', function()
     assert.matches('1 | local x = df.ones{2} * wieght\n      |                        ^^^^^^', after('local x = df.ones{2} * wieght'), 1, true)
     assert.matches('| ' .. (' '):rep(33) .. '^^^^', after('local y = df.ones{2}:reduce_sum{ axes = 0 }'), 1, true)
     assert.matches('| ' .. (' '):rep(25) .. '^^^^^^^', after("local y = df.ones({ 2 }, 'float')"), 1, true)
+  end)
+
+  it('is pointed at from its first character to its last, wherever it stands and whatever spaces are around it', function()
+    local function at(line, message)
+      local first, last = quote.place(line, message)
+      return first and line:sub(first, last)
+    end
+    for _, wrong in ipairs{ '-12', '7', 'x * 2', '{ 2, 3 }', "f('a, b', c)" } do
+      for _, line in ipairs{ 'y = df.reshape(%s)', 'y = df.reshape(  %s )', 'y = df.reshape(x ,%s)', 'y = df.reshape(x,  %s  , nil)' } do
+        local which = line:find 'x ?,' and 2 or 1
+        assert.equal(wrong, at(line:format(wrong), ('reshape: it is wrong (number %d)'):format(which)))
+      end
+      if tonumber(wrong) then assert.equal(wrong, at('y = df.gather(x,  ' .. wrong .. ' )', 'index ' .. wrong .. ' is out of range')) end
+    end
+  end)
+
+  it('is said by every function that is called with nothing: what is missing, or what it takes', function()
+    for name, fn in pairs(require('dflow.front.ops').functions) do
+      local ok, e = pcall(fn)
+      local text = tostring(type(e) == 'table' and e.message or e)
+      assert.is_true(ok and (name == 'group' or name == 'no_op') or text:find ' missing' ~= nil or text:find ' takes ' ~= nil,
+                     name .. ': ' .. text)
+    end
   end)
 
   it('has no caret where it could stand at two places, nor in a string', function()

@@ -162,6 +162,13 @@ describe('gradients', function()
 end)
 
 describe('sparse gradients', function()
+  it('have a shape that is an Output, however it was given', function()
+    for _, shape in ipairs{ { 4, 3 }, df.int32{ 4, 3 } } do
+      local slices = df.IndexedSlices(df.ones{ 2, 3 }, { 0, 1 }, shape)
+      support.same(df.run(slices.dense_shape), { 4, 3 })
+      assert.equal(slices.values.graph, slices.dense_shape.graph)
+    end
+  end)
   it('of a gather are IndexedSlices, and add up where a row was gathered twice', function()
     local x = df.Variable(df.constant({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, 'float32'))
     local g = gradient(df.reduce_sum(df.gather(x, { 2, 0, 2 }) * 3), x)

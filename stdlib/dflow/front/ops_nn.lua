@@ -258,6 +258,7 @@ end)
 
 --- log_sigmoid(x): log(sigmoid(x)) without underflow.
 function f.log_sigmoid(x, o)
+  required('log_sigmoid', { x = x }, 'x')
   return f.neg(f.softplus(-to_output(x, typed(x) or dtypes.FLOAT32, nil, 'log_sigmoid')), o)
 end
 
