@@ -1,5 +1,6 @@
 --- Devices that die, links that lose or hold up a message, and which threads work for a run's devices.
 local df = require 'dflow'
+local support = require 'spec.support'
 local over_ranks = (os.getenv 'DFLOW_STRESS' or ''):find 'ranks:'
 
 local rows = {}
@@ -20,8 +21,7 @@ local function program()
 end
 
 local function ends(s, fetches, feeds)
-  local ok, err = pcall(s.run, s, fetches, feeds)
-  assert.is_false(ok)
+  local err = support.error_of(s.run, s, fetches, feeds)
   assert.equal('unavailable', err.code)
   for name, m in pairs(s:stats().memory) do if name ~= 'cpu:0' then assert.equal(0, m.in_use) end end
   return err
@@ -106,8 +106,7 @@ describe('a link', function()
     local put = q:enqueue(df.device('sim:0', function() return x + 1 end))
     for owners = 1, 3 do
       local s = session({ link_stall_at = 2 }, { owners = owners })
-      local ok, err = pcall(s.run, s, { put, df.device('sim:1', function() return q:dequeue() * 2 end) }, { [x] = 1 })
-      assert.is_false(ok)
+      local err = support.error_of(s.run, s, { put, df.device('sim:1', function() return q:dequeue() * 2 end) }, { [x] = 1 })
       assert.equal('unavailable', err.code)
       assert.matches(over_ranks and 'the link sim:0 %-> cpu:0 has stalled' or 'the link sim:0 %-> sim:1 has stalled', err.message)  -- where the queue is
       s:close()
@@ -142,8 +141,7 @@ describe('a link', function()
     local function fails(device, owners, code)
       local s = df.Session{ devices = { 'cpu:0', device, 'sim:1' }, owners = owners }
       for _ = 1, 20 do
-        local ok, err = pcall(s.run, s, y, { [x] = xs })
-        assert.is_false(ok)
+        local err = support.error_of(s.run, s, y, { [x] = xs })
         assert.equal(code, err.code)
       end
       s:close()
@@ -183,8 +181,7 @@ describe('a link', function()
 
   it('is told what fails by whole numbers', function()
     for key, v in pairs{ fail_at = 0, link_fail_at = 1.5, link_stall_at = 'soon' } do
-      local ok, err = pcall(df.Session, { devices = { 'cpu:0', { 'sim:0', [key] = v } } })
-      assert.is_false(ok)
+      local err = support.error_of(df.Session, { devices = { 'cpu:0', { 'sim:0', [key] = v } } })
       assert.matches(key .. ' of sim:0 is a whole number from 1 up', tostring(err))
     end
   end)

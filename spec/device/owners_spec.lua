@@ -1,6 +1,7 @@
 --- Several owners turn the partitions of one run: what they compute, how they end, how far apart they are.
 local df = require 'dflow'
-local ordered_it = require('spec.support').ordered_it(it, pending)
+local support = require 'spec.support'
+local ordered_it = support.ordered_it(it, pending)
 
 local over_ranks = (os.getenv 'DFLOW_STRESS' or ''):find 'ranks:' ~= nil
 -- A test of the owners of one process: how they are dealt out, or what one of them turns where ranks are refused.
@@ -237,8 +238,7 @@ describe('owners', function()
     for owners = 1, 3 do
       local s = df.Session{ devices = TWO, owners = owners }
       for _ = 1, 20 do
-        local ok, err = pcall(s.run, s, y, { [x] = { 1, 2, 3 } })
-        assert.is_false(ok)
+        local err = support.error_of(s.run, s, y, { [x] = { 1, 2, 3 } })
         assert.equal('Reshape', tostring(err.op):match '%((.-)%)')
         assert.matches(':0$', err.frame)
         assert.equal(33, s:run(y, { [x] = { 4, 3, 2, 1 } }):at(1))
@@ -252,8 +252,7 @@ describe('owners', function()
     local forever = ring(2 ^ 30)
     for owners = 1, 3 do
       local s = df.Session{ devices = TWO, owners = owners }
-      local ok, err = pcall(s.run, s, forever, nil, { timeout = 0.05 })
-      assert.is_false(ok)
+      local err = support.error_of(s.run, s, forever, nil, { timeout = 0.05 })
       assert.equal('deadline_exceeded', err.code)
       s:close()
     end
@@ -265,8 +264,7 @@ describe('owners', function()
     local y = df.device('sim:1', function() return q:dequeue() + 1 end) + df.device('sim:0', function() return x * 2 end)
     for owners = 1, 3 do
       local s = df.Session{ devices = TWO, owners = owners }
-      local ok, err = pcall(s.run, s, y, { [x] = 1 })
-      assert.is_false(ok)
+      local err = support.error_of(s.run, s, y, { [x] = 1 })
       assert.matches('nothing can move', tostring(err))
       s:close()
     end
@@ -277,8 +275,7 @@ describe('owners', function()
     local taken = df.device('sim:1', function() return df.group(q:dequeue()) end)
     for owners = 1, 3 do
       local s = df.Session{ devices = TWO, owners = owners }
-      local ok, err = pcall(s.run, s, taken)
-      assert.is_false(ok)
+      local err = support.error_of(s.run, s, taken)
       assert.matches('nothing can move.*waits for 1 element', tostring(err))
       assert.equal('QueueDequeueV2', tostring(err.op):match '%((.-)%)')
       s:run(q:enqueue(1.0))
@@ -810,8 +807,7 @@ describe('owners', function()
     end, { df.int32(0), df.int32(0) })
     for owners = 1, 3 do
       local s = df.Session{ devices = TWO, owners = owners }
-      local ok, e = pcall(s.run, s, { i, y })
-      assert.is_false(ok)
+      local e = support.error_of(s.run, s, { i, y })
       assert.equal('while:3', e.frame)
       assert.matches('nothing can move: `while/[^;]* waits for room', e.message)
       s:close()
@@ -850,8 +846,7 @@ describe('owners', function()
       local s = df.Session{ devices = TWO, owners = owners }
       local timeout, told = 0.05
       repeat                                    -- until all have begun to wait before it is over
-        local ok, e = pcall(s.run, s, fetches, { [x] = 2 }, { timeout = timeout })
-        assert.is_false(ok)
+        local e = support.error_of(s.run, s, fetches, { [x] = 2 }, { timeout = timeout })
         assert.equal('deadline_exceeded', e.code)
         timeout, told = 2 * timeout, e.message
       until told:find 'waits for 1 element' or timeout > 10

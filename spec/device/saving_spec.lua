@@ -1,5 +1,6 @@
 --- save = 'recompute' and 'auto' of a session: the same bits, with less memory.
 local df = require 'dflow'
+local support = require 'spec.support'
 local sampling = require 'spec.sampling'
 
 local function alike(a, b)
@@ -95,7 +96,7 @@ local programs = {
   end,
 }
 
-local host_it = require('spec.support').host_it(it, pending)
+local host_it = support.host_it(it, pending)
 -- how little memory is enough is a matter of the order of tokens, which owners side by side have as it comes, and of copies that do not wait until
 -- all else has
 local stress = os.getenv 'DFLOW_STRESS' or ''
@@ -150,8 +151,7 @@ describe("a session with save = 'recompute'", function()
     local _, y = df.while_loop(function(i) return i:lt(12) end, function(i, y) return i + 1, (y:matmul(x)):tanh() end, { df.int32(0), x })
     local s = df.Session{ save = 'recompute' }
     local h = s:start(df.gradients(y:reduce_sum(), x), nil, { paused = true })
-    local ok, err = pcall(h.break_at, h, { frame = 'nowhere' })
-    assert.is_false(ok)
+    local err = support.error_of(h.break_at, h, { frame = 'nowhere' })
     local _, names = tostring(err):gsub('while', '')
     assert.equal(2, names)
     h:resume()
@@ -384,8 +384,7 @@ describe("a session with save = 'auto'", function()
   end)
 
   it('is one of four policies', function()
-    local ok, err = pcall(df.Session, { save = 'forget' })
-    assert.is_false(ok)
+    local err = support.error_of(df.Session, { save = 'forget' })
     assert.matches("'keep', 'swap', 'recompute' or 'auto'", tostring(err))
   end)
 end)
@@ -428,8 +427,7 @@ describe("a device with speed = 'measured'", function()
   end)
 
   it('is refused where it is another word', function()
-    local ok, e = pcall(df.Session, { devices = { { 'sim:0', speed = 'fast' } } })
-    assert.is_false(ok)
+    local e = support.error_of(df.Session, { devices = { { 'sim:0', speed = 'fast' } } })
     assert.matches("speed of sim:0 is a positive number, 1 for the built%-in cost model, or 'measured', not the string \"fast\"", tostring(e))
   end)
 end)
@@ -442,8 +440,7 @@ describe('variables that do not fit where they are to lie', function()
       return h:reduce_sum()
     end)
     local s = df.Session{ devices = { 'cpu:0', { 'sim:0', memory = '40KB' } } }
-    local ok, err = pcall(s.run, s, y)
-    assert.is_false(ok)
+    local err = support.error_of(s.run, s, y)
     assert.equal('resource_exhausted', err.code)
     assert.matches("variable 'w%d', float32%[64,64%], on sim:0 %(%d+ KB of 40 KB in use%), where 4 variables of this run lie", tostring(err))
     assert.matches('saving_spec.lua:%d+', err.source)

@@ -1,8 +1,9 @@
 --- Native code changes variables and holds assertions: what is done, in which order, and what an iteration that fails has done.
 local df = require 'dflow'
+local support = require 'spec.support'
 local shell = require 'spec.shell'
 local same_under_both = require 'spec.engines'.same_under_both
-local it = require('spec.support').native_it(it, pending)        -- loops are compiled on the host
+local it = support.native_it(it, pending)        -- loops are compiled on the host
 
 describe('effects in native code', function()
   --- All loops of the graph were compiled.
@@ -76,8 +77,7 @@ describe('effects in native code', function()
     local found = {}
     for _, engine in ipairs{ 'tokens', 'native' } do
       local s = df.Session{ engine = engine }
-      local ok, err = pcall(s.run, s, y)
-      assert.is_false(ok)
+      local err = support.error_of(s.run, s, y)
       assert.equal('divides:19', err.frame)
       found[engine] = { s:run(v), s:run(w, nil, { tensors = true }):list() }
       s:close()
@@ -120,8 +120,7 @@ describe('effects in native code', function()
       if engine == 'native' then assert.is_nil(s:native():match '[^\n]*tokens:[^\n]*') end
       assert.equal(500, s:run(g:output 'now'))
       s:run(g:op 'begin')
-      local ok, err = pcall(s.run, s, g:output 'w/Exit', { ['none:0'] = 0 })
-      assert.is_false(ok)
+      local err = support.error_of(s.run, s, g:output 'w/Exit', { ['none:0'] = 0 })
       assert.matches('w/frame:499', err.frame)
       assert.equal(500, s:run(g:output 'now'))
       s:close()

@@ -1,6 +1,7 @@
 --- Conds and loops as dflow.core, and the header, have them: one call after another. A call out of its turn, or of what is not there, is an error,
 -- after which the next one may be the right one.
 local df = require 'dflow'
+local support = require 'spec.support'
 local core = require 'dflow.backend'
 local graph = require 'dflow.front.graph'
 local unpack = table.unpack or unpack
@@ -11,8 +12,7 @@ describe('the calls that build', function()
 
   --- The error's code, a space, and its message.
   local function refused(fn, ...)
-    local ok, e = pcall(fn, ...)
-    assert.is_false(ok)
+    local e = support.error_of(fn, ...)
     return e.code .. ' ' .. e.message
   end
 
@@ -109,8 +109,7 @@ describe('the calls that build', function()
     local function first(...) return (registry.op('Merge', { { ... } })) end
     local function queue() return df.FIFOQueue(1, 'float32', { shapes = { {} } }) end
     local function stuck(fetches)
-      local ok, e = pcall(df.run, fetches)
-      assert.is_false(ok)
+      local e = support.error_of(df.run, fetches)
       assert.matches('nothing can move', e.message)
     end
 

@@ -1,9 +1,10 @@
 -- What the prompt offers besides Lua: the way in and out, :inputs, :src, :watch, :diff, pasted expressions, -p, df.progress.
 -- run: first
 local df = require 'dflow'
+local support = require 'spec.support'
 local shell = require 'spec.shell'
-local ordered_it = require('spec.support').ordered_it(it, pending)
-local host_it = require('spec.support').host_it(it, pending)       -- elsewhere messages are tokens, too
+local ordered_it = support.ordered_it(it, pending)
+local host_it = support.host_it(it, pending)       -- elsewhere messages are tokens, too
 
 local function prompt(text) return shell.run(shell.dflow .. ' -E -i 2>&1', text).out end
 local LOOP = [[
@@ -232,8 +233,7 @@ describe('df.progress', function()
     assert.is_false(ok)
     assert.matches('a number of rounds, a list or an iterator', e.message)
     for name, wrong in pairs{ Output = df.ones{ 3 }, Variable = df.Variable(1.0), Layer = df.nn.Dense(3) } do      -- some can be called
-      ok, e = pcall(df.progress, wrong)
-      assert.is_false(ok)
+      e = support.error_of(df.progress, wrong)
       assert.matches('an iterator, not ' .. name, e.message, 1, true)
     end
     local left, seen = 3, {}
@@ -241,8 +241,7 @@ describe('df.progress', function()
     for n in df.progress(countdown) do seen[#seen + 1] = n end
     assert.same({ 2, 1 }, seen)
     for name, wrong in pairs{ total = '3', label = 3, every = '1', write = true } do
-      ok, e = pcall(df.progress, 3, { [name] = wrong })
-      assert.is_false(ok)
+      e = support.error_of(df.progress, 3, { [name] = wrong })
       assert.matches('^progress: ' .. name .. ' is a %a+, not the', e.message)
     end
   end)
