@@ -4,10 +4,7 @@ local parser = require 'dflow.autograph.parser'
 local loads = rawget(_G, 'loadstring') or load
 
 local function read(path)
-  local file = assert(io.open(path, 'rb'))
-  local text = file:read '*a'
-  file:close()
-  return text
+  return require('spec.shell').read(path)
 end
 
 local FILES = {}

@@ -121,9 +121,7 @@ describe('what is to be with another node', function()
     local d = on('/job:worker/task:0/device:GPU:1', function() return x:tan{ name = 'd' } end)
     local function written(opts)
       df.export_graph_def(path, opts)
-      local f = assert(io.open(path))
-      local text = f:read '*a'
-      f:close()
+      local text = require('spec.shell').read(path)
       local of = {}
       for node in ('\n' .. text):gmatch '\nnode (%b{})' do of[node:match 'name: "([^"]*)"'] = node end
       return of

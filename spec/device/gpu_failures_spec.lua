@@ -9,9 +9,7 @@ local gpu_it = here and it or pending
 --- Runs Lua code in the program with such a fault; gives what it wrote.
 local function program(fault, code)
   local path = os.tmpname()
-  local f = assert(io.open(path, 'w'))
-  f:write(code)
-  f:close()
+  require('spec.shell').write(path, code)
   local p = assert(io.popen(
     ('env -u DFLOW_DEFAULT_DEVICE DFLOW_CUDA_DRIVER=strict DFLOW_STRICT_QUIET=1 DFLOW_STRICT_FAULT=%s timeout 60 %s/dflow %s 2>&1'):format(fault, build, path)))
   local out = p:read('*a')

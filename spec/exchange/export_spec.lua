@@ -2,6 +2,7 @@
 -- With PYTHON naming a Python that has TensorFlow, it is asked; otherwise what TensorFlow 2.15.1 gave is compared
 -- (spec/tensorflow/export.lua.gz, written by spec/export_check.py from the folder that DFLOW_EXPORT_FOLDER keeps).
 local df = require 'dflow'
+local shell = require 'spec.shell'
 local support = require 'spec.support'
 local registry = require 'dflow.front.registry'
 local random_program = require 'spec.random_program'
@@ -405,7 +406,7 @@ describe('export_graph_def', function()
       local path = os.tmpname() .. '.pbtxt'
       df.export_graph_def(path, { outputs = { vars[number] } })
       local count = {}
-      for op in assert(require('spec.shell').read(path)):gmatch 'op: "(%w+)"' do count[op] = (count[op] or 0) + 1 end
+      for op in assert(shell.read(path)):gmatch 'op: "(%w+)"' do count[op] = (count[op] or 0) + 1 end
       os.remove(path)
       assert.same({ 3, 3, 3, 3, 3 }, { count.Enter, count.Merge, count.Switch, count.NextIteration, count.Exit })
     end
@@ -549,9 +550,7 @@ describe('export_graph_def', function()
   it('writes the collections by which TensorFlow finds the variables', function()
     local _, session = trained()
     df.export_graph_def(folder .. '/trained.meta', { session = session })
-    local file = assert(io.open(folder .. '/trained.meta', 'rb'))
-    local bytes = file:read '*a'
-    file:close()
+    local bytes = shell.read(folder .. '/trained.meta')
     for _, word in ipairs{ '\9variables', '\19trainable_variables', 'w/Read/ReadVariableOp:0', 'w/Assign', 'b/Assign' } do
       assert.is_truthy(bytes:find(word, 1, true), word)
     end

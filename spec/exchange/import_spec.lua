@@ -5,10 +5,7 @@ local support = require 'spec.support'
 local graphs = 'spec/graphs/'
 
 local function read(path)
-  local f = assert(io.open(graphs .. path, 'rb'))
-  local bytes = f:read('*a')
-  f:close()
-  return bytes
+  return require('spec.shell').read(graphs .. path)
 end
 
 --- A node in text form: node('x', 'Placeholder', {'input', ...}, 'key { ... }', ...), where an attribute is `name`, then its value.

@@ -1,6 +1,7 @@
 --- Models as TensorFlow's users save them, recorded by spec/models/record.py: a Saver's MetaGraph with its checkpoint, SavedModels of
 -- TensorFlow 1, TensorFlow 2 and Keras.
 local df = require 'dflow'
+local shell = require 'spec.shell'
 local support = require 'spec.support'
 local values = dofile 'spec/models/values.lua'
 
@@ -196,7 +197,7 @@ describe('a SavedModel', function()
     end)
 
     it('says what its initializer lacks, and may read no file but its own', function()
-      local bytes = require('spec.shell').read('spec/models/words/saved_model.pb')
+      local bytes = shell.read('spec/models/words/saved_model.pb')
       local function run(model)
         local g = df.import_graph_def(model)
         return df.Session{ graph = g }:run(g.outputs.ids, { [g.inputs.text] = texts })
@@ -275,13 +276,10 @@ describe('a checkpoint', function()
 
   it('that is damaged anywhere is an error', function()
     local function bytes_of(path)
-      local f = assert(io.open(path, 'rb'))
-      local bytes = f:read '*a'
-      f:close()
-      return bytes
+      return shell.read(path)
     end
     local index, data = bytes_of 'spec/models/saver.index', bytes_of 'spec/models/saver.data-00000-of-00001'
-    local write = require('spec.shell').write
+    local write = shell.write
     for i = 1, #index - 8, 3 do
       write(folder .. '/bad.index', index:sub(1, i - 1) .. string.char((index:byte(i) + 1) % 256) .. index:sub(i + 1))
       write(folder .. '/bad.data-00000-of-00001', data)

@@ -1,5 +1,6 @@
 --- NumPy's files. The bytes below are what NumPy 1.26 writes.
 local df = require 'dflow'
+local shell = require 'spec.shell'
 local support = require 'spec.support'
 local same = support.same
 
@@ -7,9 +8,7 @@ describe('npy and npz', function()
   local path = os.tmpname()
   teardown(function() os.remove(path) end)
   local function write(bytes)
-    local f = assert(io.open(path, 'wb'))
-    f:write(bytes)
-    f:close()
+    shell.write(path, bytes)
   end
   --- A version 1 header of NumPy's for this description.
   local function npy(description, body)
@@ -104,9 +103,7 @@ describe('npy and npz', function()
     assert.equal('unimplemented', code_of(df.load_npy, path))
     assert.equal('not_found', code_of(df.load_npy, path .. '.missing'))
     df.save_npz(path, { x = df.tensor({ 1, 2, 3 }, 'float64') })
-    local f = assert(io.open(path, 'rb'))
-    local bytes = f:read('*a')
-    f:close()
+    local bytes = shell.read(path)
     write((bytes:gsub('\0\0\240\63', '\0\0\241\63')))
     assert.equal('data_loss', code_of(df.load_npz, path))
     assert.equal('not_found', code_of(df.save_npy, '/nowhere/x.npy', df.tensor({ 1 })))

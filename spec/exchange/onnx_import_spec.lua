@@ -1,6 +1,7 @@
 --- ONNX models as graphs. spec/models/record_onnx.py recorded the small ones with ONNX Runtime's values; with ONNX_NODES naming the folder
 -- onnx/backend/test/data/node of the `onnx` package (or what spec/onnx_nodes.py wrote) the standard's own tests of operators are asked, too (spec/onnx_nodes.lua).
 local df = require 'dflow'
+local shell = require 'spec.shell'
 local support = require 'spec.support'
 local folder = 'spec/models/onnx/'
 
@@ -43,9 +44,7 @@ describe('import_onnx', function()
   end)
 
   it('takes bytes, and puts a model into a graph behind a prefix', function()
-    local file = assert(io.open(folder .. 'if.onnx', 'rb'))
-    local bytes = file:read '*a'
-    file:close()
+    local bytes = shell.read(folder .. 'if.onnx')
     local g = df.import_onnx(bytes, { into = df.default_graph(), prefix = 'm' })
     assert.equal(df.default_graph(), g)
     assert.same({ 2, 4 }, df.run(g:output 'm/y', { [g:output 'm/x'] = { 1, 2 } }):totable())
@@ -133,9 +132,7 @@ describe('import_onnx', function()
     assert.equal('not_found', refused('/nowhere.onnx').code)
     assert.equal('data_loss', refused('\8\1\18').code)
     assert.equal('data_loss', refused('\1\2\3\4').code)
-    local file = assert(io.open(folder .. 'if.onnx', 'rb'))
-    local bytes = file:read '*a'
-    file:close()
+    local bytes = shell.read(folder .. 'if.onnx')
     local err = refused((bytes:gsub('Greater', 'Frobnic')))
     assert.equal('unimplemented', err.code)
     assert.matches('Frobnic', err.message)
@@ -148,9 +145,7 @@ describe('import_onnx', function()
   end)
 
   it('says so when an attribute is missing that the format asks for', function()
-    local file = assert(io.open(folder .. 'scan.onnx', 'rb'))
-    local bytes = file:read '*a'
-    file:close()
+    local bytes = shell.read(folder .. 'scan.onnx')
     local damaged, n = bytes:gsub('num_scan_inputs', 'num_scan_inputz')
     assert.is_true(n > 0)
     local ok, e = pcall(df.import_onnx, damaged)
@@ -192,7 +187,7 @@ describe('import_onnx', function()
   local nodes = os.getenv 'ONNX_NODES'
   it('passes the tests of the standard itself', function()
     if not nodes then return pending 'ONNX_NODES names no folder' end
-    local pipe = assert(io.popen(("%s spec/onnx_nodes.lua '%s' 2>&1"):format(require('spec.shell').dflow, nodes)))
+    local pipe = assert(io.popen(("%s spec/onnx_nodes.lua '%s' 2>&1"):format(shell.dflow, nodes)))
     local told = pipe:read '*a'
     pipe:close()
     local right, wrong = told:match '(%d+) right, (%d+) wrong'

@@ -3,10 +3,7 @@
 local shell = require 'spec.shell'
 
 local function contents(path)
-  local file = assert(io.open(path))
-  local text = file:read '*a'
-  file:close()
-  return text
+  return shell.read(path)
 end
 
 local function exists(path)

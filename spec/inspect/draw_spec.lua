@@ -97,9 +97,7 @@ local has_dot = succeeded(os.execute 'command -v dot >/dev/null 2>&1')
 local function check_with_graphviz(text)
   if not has_dot then return end
   local path = os.tmpname()
-  local file = io.open(path, 'w')
-  file:write(text)
-  file:close()
+  require('spec.shell').write(path, text)
   assert.is_true(succeeded(os.execute('dot -Tplain ' .. path .. ' >/dev/null 2>&1')), text)
   os.remove(path)
 end

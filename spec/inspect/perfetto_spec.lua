@@ -2,9 +2,7 @@
 local df = require 'dflow'
 
 local function read(path)
-  local f = assert(io.open(path, 'rb'))
-  local text = f:read('*a')
-  f:close()
+  local text = require('spec.shell').read(path)
   os.remove(path)
   return text
 end

@@ -27,10 +27,7 @@ local function report(fetches, feeds, opts)
 end
 
 local function read(path)
-  local file = assert(io.open(path))
-  local text = file:read('*a')
-  file:close()
-  return text
+  return require('spec.shell').read(path)
 end
 
 --- The tokens of a run's log, in order: {name, tag, dead}.

@@ -20,9 +20,7 @@ local function endless()
 end
 
 local function read(path)
-  local file = assert(io.open(path))
-  local text = file:read('*a')
-  file:close()
+  local text = require('spec.shell').read(path)
   os.remove(path)
   return text
 end

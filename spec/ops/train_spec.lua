@@ -82,9 +82,7 @@ describe('df.data', function()
   local path = os.tmpname()
   teardown(function() os.remove(path) end)
   local function write(bytes)
-    local f = assert(io.open(path, 'wb'))
-    f:write(bytes)
-    f:close()
+    require('spec.shell').write(path, bytes)
   end
 
   it('reads IDX files, plain and gzip', function()

@@ -4,10 +4,7 @@ local help = require 'dflow.docs.help'
 local shell = require 'spec.shell'
 
 local function read(path)
-  local f = assert(io.open(path))
-  local text = f:read('*a')
-  f:close()
-  return text
+  return shell.read(path)
 end
 
 describe('the annotations', function()

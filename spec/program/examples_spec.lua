@@ -24,10 +24,7 @@ describe('the example', function()
     local path = os.tmpname()
     example('picture', path)
     local function read(name)
-      local file = assert(io.open(name))
-      local text = file:read('*a')
-      file:close()
-      return text
+      return shell.read(name)
     end
     assert.are.equal(read('examples/loop.svg'), read(path))
     os.remove(path)

@@ -71,10 +71,7 @@ end
 for _, a in ipairs(words) do add('words', a, stdin, "LUA_PATH='FOLDER/?.lua;;'") end
 
 local function contents(path)
-  local f = assert(io.open(path, 'rb'))
-  local text = f:read('*a')
-  f:close()
-  return text
+  return shell.read(path)
 end
 
 --- Runs all cases with one program: a list of {out, err, status}, with what names the program or its version the same for both.

@@ -3,10 +3,7 @@
 local shell = require 'spec.shell'
 
 local function contents(path)
-  local f = assert(io.open(path))
-  local text = f:read('*a')
-  f:close()
-  return text
+  return shell.read(path)
 end
 
 --- The words of a macro's line: blanks part them unless they are quoted.

@@ -2,10 +2,7 @@
 local shell = require 'spec.shell'
 
 local function readme(path)
-  local f = assert(io.open(path or 'README.md'))
-  local text = f:read('*a')
-  f:close()
-  return text
+  return shell.read(path or 'README.md')
 end
 
 local host_it = require('spec.support').host_it(it, pending)       -- elsewhere its screens name devices

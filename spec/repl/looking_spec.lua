@@ -207,9 +207,7 @@ describe('df.progress', function()
     for x, y in df.progress(p:map(function(x) return x, x * x end):each(), 3) do seen[#seen + 1] = x + y end
     assert.same({ 2, 6, 12 }, seen)
     local path = os.tmpname()
-    local f = assert(io.open(path, 'w'))
-    f:write('one\ntwo\n')
-    f:close()
+    shell.write(path, 'one\ntwo\n')
     for line in df.progress(df.data.text(path), { total = 2 }) do lines[#lines + 1] = line end
     os.remove(path)
     assert.same({ 'one', 'two' }, lines)

@@ -1,5 +1,6 @@
 -- What the prompt knows of Lua: its lexer, colours, completion, hints, and locals that live on. No terminal is needed for these.
 local df = require 'dflow'
+local shell = require 'spec.shell'
 local lexer = require 'dflow.front.lexer'
 local support = require 'spec.support'
 local locals = require 'dflow.repl.locals'
@@ -48,9 +49,7 @@ describe('the lexer', function()
 
   it('gives the same tokens whole and line by line, for all of the library', function()
     for _, path in ipairs{ 'stdlib/dflow/front/registry.lua', 'stdlib/dflow/front/lexer.lua', 'examples/tour.lua' } do
-      local file = assert(io.open(path))
-      local source = file:read('*a')
-      file:close()
+      local source = shell.read(path)
       for _, t in ipairs(lexer.tokens(source)) do assert.are_not.equal('error', t.kind, path .. ':' .. t.line .. ': ' .. t.text) end
     end
   end)
@@ -66,9 +65,7 @@ describe('the lexer', function()
   end)
 
   it('lexes a line in a thousand instructions of Lua', function()
-    local file = assert(io.open('stdlib/dflow/front/registry.lua'))
-    local source = file:read('*a')
-    file:close()
+    local source = shell.read('stdlib/dflow/front/registry.lua')
     local lines = select(2, source:gsub('\n', ''))
     local effort = support.effort(function() lexer.tokens(source) end)
     assert.is_true(effort > 10 and effort / lines < 1.2, effort / lines)

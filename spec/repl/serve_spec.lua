@@ -19,10 +19,7 @@ local function prompt()
   local path = os.tmpname()
   local p = { to = io.popen(('%s -E -i >%s 2>&1'):format(shell.dflow, path), 'w'), path = path, said = 0 }
   local function read()
-    local f = assert(io.open(path))
-    local text = f:read('*a')
-    f:close()
-    return text
+    return shell.read(path)
   end
   --- Says so much, and gives what was answered up to the end of it.
   function p.say(text)
