@@ -174,3 +174,21 @@ describe('what an error says', function()
     assert.is_truthy(tostring(select(2, pcall(error, setmetatable({ message = 'grün\tund\nblau' }, getmetatable(e))))):find 'grün\tund\nblau')
   end)
 end)
+
+describe('the line of a text that ends too early', function()
+  it('is the one whose word is not closed, or the last that has something in it', function()
+    local path = os.tmpname()
+    for _, case in ipairs{
+      { 'local x = 3 +\n\n\n', 1, '             ^' }, { 'local a = 1\nif a then\n  a = 2\n\n', 2, '^^' }, { 'print(\n', 1, '      ^' },
+      { 'local function f(a)\n  return a\n', 1, '      ^^^^^^^^' }, { '\nlocal s = [[abc\n', 2, '               ^' },
+    } do
+      local text, number, marks = case[1], case[2], case[3]
+      require('spec.shell').write(path, text)
+      local _, message = loadfile(path)
+      local shown = require('dflow.front.quote').text(message:match '^(.-:%d+):', message)
+      assert.matches(('\n%5d | '):format(number), shown, 1, true)
+      assert.equal(marks, shown:match '\n      | (.*)$')
+    end
+    os.remove(path)
+  end)
+end)

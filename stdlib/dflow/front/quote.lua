@@ -234,11 +234,35 @@ function M.place(text, message, op)
   if call then return call[1], call[2] end
 end
 
+--- Of a text that ends too early: the line whose word is not closed, or the last one that has something in it, its
+-- number, whether it was typed, and the place of the word, or behind the last.
+local function unfinished(source, message)
+  local file, number = tostring(source):match('^(.*):(%d+)$')
+  local word, opened = message:match("%(to close '(.-)' at line (%d+)%)")
+  number = tonumber(opened or number) or 0
+  local text, at, typed
+  while number > 0 and not (text and text:find '%S') do
+    text, at, typed = M.line(file .. ':' .. number)
+    number = number - 1
+  end
+  if not text then return nil end
+  local first, last
+  if word then first, last = text:find(word, 1, true) end
+  if not first then
+    first = #text:gsub('%s+$', '') + 1
+    last = first
+  end
+  return text, at, typed, first, last
+end
+
 --- Lines that quote `file:line`, with a caret; '' where it cannot be read.
 function M.text(source, message, op)
-  local text, number, typed = M.line(source)
+  local text, number, typed, first, last = M.line(source)
+  if message and message:find "near '?<eof>" then
+    text, number, typed, first, last = unfinished(source, message)
+  end
   if not text or not text:find('%S') then return '' end
-  local first, last = M.place(text, message, op)
+  if not first then first, last = M.place(text, message, op) end
   if typed and not first then return '' end                  -- it stands a line above
   local indent = #text:match('^%s*')
   text = text:sub(indent + 1):gsub('%s+$', '')
