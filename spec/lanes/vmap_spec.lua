@@ -296,6 +296,13 @@ describe('df.vmap', function()
       local ta = df.TensorArray('float32', 2, { element_shape = { -1 } })
       return ta:write(0, x):write(1, x[0]:reshape{ 1 } * x[1]):concat()
     end, { rows })
+    -- In a branch that some lanes take: the gradient's arrays are made around it.
+    agrees(function(x)
+      local ta = df.TensorArray('float32', 2):split(x, { 1, 2 })
+      return df.cond(x[0]:gt(2), function() return (ta:concat() * x):reduce_sum() end, function()
+        return (df.TensorArray('float32', 2, { element_shape = { -1 } }):write(0, x):write(1, x[2]:reshape{ 1 }):concat() * 3):square():reduce_sum()
+      end)
+    end, { rows })
   end)
 
   it('reads a TensorArray from outside at places of each lane, and lets no lane write to it', function()

@@ -80,12 +80,13 @@ rules.TensorArray = function(self, node, values, _, scope)
   if type(d) ~= 'number' then d = dtypes.of(d) end
   if values[1].set then refuse(self, node, 'its size differs by lane') end
   local v = { set = scope.set, d = d, size = values[1].o, grows = attrs.dynamic_size }
+  local shape = attrs.element_shape or (about.parts and { -1, unpack(about.parts, 2) })
   if about.places then
     v.array = 'apart'
-    v.o = self:again(node, { f.multiply(v.size, f.cast(v.set.size, v.size.dtype)) }, { lanes = v.set.n })[1]
+    local all = f.multiply(v.size, f.cast(v.set.size, v.size.dtype))
+    v.o = self:again(node, { all }, { lanes = v.set.n, element_shape = shape })[1]
   else
     v.array = 'lock'
-    local shape = attrs.element_shape or (about.parts and { -1, unpack(about.parts, 2) })
     v.o = self:again(node, { values[1].o }, { element_shape = shape and { scope.set.n, unpack(shape) } or nil })[1]
   end
   return { v }
@@ -162,49 +163,59 @@ rules.TensorArraySize = function(self, node, values)
 end
 
 -- ---- rows of elements -----------------------------------------------------------------------------------------------
---- `from`, element by element, with lanes at its axis 1 for axis 0 and the other way round, written to `to`.
-local function turn_elements(from, to, size)
+--- An array of `size` rows with lanes at axis 1; one: what an element is of one lane.
+local function of_rows(self, node, v, scope, size, one)
+  if not one then refuse(self, node, 'the rank of its elements is not known') end
+  local set = v.array == 'lock' and v.set or scope.set
+  return tensor_array.new(dtypes.name[v.d], size, { element_shape = { -1, set.n, unpack(one, 2) } })
+end
+--- Calls step(i, array) for i = 0 … size - 1: the array that comes of it.
+local function each(size, array, step)
   local _, out = control.while_loop(function(i) return f.less(i, size) end,
-                                    function(i, out) return f.add(i, 1), out:write(i, turned(from:read(i))) end,
-                                    { f.constant(0, 'int32'), to })
+                                    function(i, now) return f.add(i, 1), step(i, now) end,
+                                    { f.constant(0, 'int32'), array })
   return out
 end
---- An array of `size` rows with lanes at axis 1; one: what an element is of one lane.
-local function of_rows(self, node, v, size, one)
-  if not one then refuse(self, node, 'the rank of its elements is not known') end
-  return tensor_array.new(dtypes.name[v.d], size, { element_shape = { -1, v.set.n, unpack(one, 2) } })
-end
-local function lock_alone(self, node, v)
-  if v.array ~= 'lock' then refuse(self, node, 'it has no rule for lanes that write to places of their own') end
-end
+--- Where element i of each lane at hand lies.
+local function of_all(v, i, scope) return locations(v, f.fill(f.reshape(scope.set.size, ints{ 1 }), i), scope) end
+
 --- Concat, and with lengths ConcatParts, which is its gradient's.
 rules.TensorArrayConcat = function(self, node, values, _, scope)
   local v, lengths = values[1], values[2]
   if v.array == 'shared' then return shared(self, node, values) end
-  lock_alone(self, node, v)
   if lengths and lengths.set then refuse(self, node, 'its lengths differ by lane') end
-  local size = lengths and f.size(lengths.o) or registry.op('TensorArraySize', { v.o })
-  local rows = of_rows(self, node, v, size, graph.output(self.g, node, 0).shape)
-  rows = turn_elements(tensor_array.wrap(v.o, v.d), rows, size)
+  local size, lock = registry.op('TensorArraySize', { v.o }), v.array == 'lock'
+  if lengths then size = f.size(lengths.o) elseif not lock then size = f.floordiv(size, v.set.size) end
+  local rows = of_rows(self, node, v, scope, size, graph.output(self.g, node, 0).shape)
+  rows = each(size, rows, function(i, now)
+    local o = lock and registry.op('TensorArrayRead', { v.o, i }, { dtype = v.d })
+      or registry.op('TensorArrayGather', { v.o, of_all(v, i, scope) }, { dtype = v.d })
+    return now:write(i, turned(o))
+  end)
   local inputs = { rows.handle, lengths and lengths.o }
   local made = { registry.op(core.node_type(self.handle, node), inputs, { dtype = v.d }) }
-  return { mine(turned(made[1]), v, scope), made[2] and { o = made[2] } }
+  local joined = turned(made[1])
+  return { lock and mine(joined, v, scope) or { o = joined, set = scope.set }, made[2] and { o = made[2] } }
 end
 rules.TensorArrayConcatParts = rules.TensorArrayConcat
 rules.TensorArraySplit = function(self, node, values, _, scope)
   local v, t, lengths = values[1], values[2], values[3]
   if v.array == 'shared' then return shared(self, node, values) end
-  lock_alone(self, node, v)
   if lengths.set then refuse(self, node, 'its lengths differ by lane') end
   local size = f.size(lengths.o)
-  local rows = of_rows(self, node, v, size, graph.output(self.g, core.node_input_of(self.handle, node, 1)).shape)
-  rows = rows:split(turned(lift(t, scope.set)), lengths.o)
-  return { with(v, turn_elements(rows, tensor_array.wrap(v.o, v.d), size).handle) }
+  local one = graph.output(self.g, core.node_input_of(self.handle, node, 1)).shape
+  local rows = of_rows(self, node, v, scope, size, one):split(turned(lift(t, scope.set)), lengths.o)
+  local filled = each(size, tensor_array.wrap(v.o, v.d), function(i, now)
+    local row = turned(rows:read(i))
+    if v.array == 'lock' then return now:write(i, row) end
+    return tensor_array.wrap(registry.op('TensorArrayScatter', { now.handle, of_all(v, i, scope), row }), v.d)
+  end)
+  return { with(v, filled.handle) }
 end
 rules.TensorArrayTake = function(self, node, values, _, scope)
-  local v = values[1]
+  local v, count = values[1], values[2]
   if v.array == 'shared' then return shared(self, node, values) end
-  lock_alone(self, node, v)
-  if values[2].set then refuse(self, node, 'how many it takes differs by lane') end
-  return { mine(turned(again(self, node, { v.o, values[2].o })), v, scope) }
+  if count.set then refuse(self, node, 'how many it takes differs by lane') end
+  if v.array == 'apart' then return gathered(self, node, v, every(count.o), scope, f.cast(count.o, 'int32')) end
+  return { mine(turned(again(self, node, { v.o, count.o })), v, scope) }
 end
