@@ -39,6 +39,7 @@ describe('h:whatif{replace = true}', function()
           local anew = h:whatif{ speed = speed, bandwidth = bandwidth, replace = true }
           assert.equal('kept', kept.places)
           assert.equal('anew', anew.places)
+          assert.is_nil(kept.timeline)         -- it was not asked for
           assert.is_true(math.abs(anew.seconds / real - 1) < 0.1, ('%g -> %g, %s: %g of it'):format(from, speed, bandwidth, anew.seconds / real))
           differs = differs or kept.seconds / real > 5
         end
