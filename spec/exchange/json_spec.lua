@@ -6,6 +6,7 @@ describe('JSON', function()
   it('is read as it was written', function()
     local v = { a = json.list{ 1, -2.5, true, json.null, 'q"\\\n<\127\195\164' }, b = json.list{}, c = { d = {} } }
     assert.equal(json.encode(v), json.encode(json.decode(json.encode(v))))
+    assert.equal('{"a":[1,2.5,"x\\n\\u0001",null],"b":{}}', json.encode{ a = json.list{ 1, 2.5, 'x\n\1', json.null }, b = {} })
     assert.same({ 'é😀' }, { json.read '"\\u00e9\\ud83d\\ude00"' })
   end)
 

@@ -40,15 +40,6 @@ describe('cond', function()
     assert.same({ 2, 3 }, cond(p, function() return a end, function() return a * 2 end).shape)
   end)
 
-  it('runs side effects of the taken branch only', function()
-    local v = df.Variable(df.int32(0))
-    local op = cond(p, function() v:assign_add(1) end, function() v:assign_add(100) end)
-    for _ = 1, 3 do assert.is_true(df.run(op, { [p] = true })) end
-    same(df.run(v), 3)
-    df.run(op, { [p] = false })
-    same(df.run(v), 103)
-  end)
-
   it('does not compute what the other branch would fail at', function()
     local bad = cond(p, function() return df.int32(1) end, function() return df.floordiv(df.int32(1), df.int32(0) * df.cast(x, 'int32')) end)
     same(df.run(bad, { [p] = true }), 1)

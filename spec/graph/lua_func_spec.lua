@@ -123,15 +123,6 @@ describe('a Lua function as an op', function()
     assert.matches('returns 2 values, 0 are expected', e.message, 1, true)
   end)
 
-  it('cannot be left by a yield', function()
-    local y = df.lua_func(function() coroutine.yield(1) return 1 end, {}, 'float32')
-    local co = coroutine.create(function() return pcall(df.run, y) end)
-    local _, ok, e = coroutine.resume(co)
-    assert.is_false(ok)
-    assert(tostring(e):find('yield', 1, true), tostring(e))
-    assert.are.equal('dead', coroutine.status(co))
-  end)
-
   it('may run other things', function()
     local x = df.placeholder('float32', {})
     local square = x * x
