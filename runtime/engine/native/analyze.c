@@ -4,7 +4,8 @@
  * data on under `pred` and under `not pred`, a node is alive under the deepest condition that its tokens came with, and
  * a Merge whose inputs came under the two sides of one Switch is alive where that Switch is. What does not fit this (an
  * imported graph may have anything) is left to the tokens. Every array that a handle may stand for is known: a loop
- * gives the array back that it got.
+ * gives the array back that it got. A function is gone through once, when its first call is met, as a loop of one
+ * iteration would be; it may have no effects, so that tokens can do a call over.
  */
 #include "engine/native/analyze.h"
 #include <stdarg.h>
@@ -107,7 +108,8 @@ static bool stays(const dfi_look *l, int32_t i, dfi_operand o) {
 }
 
 bool dfi_carries(const dfi_look *l, int32_t loop, const dfi_pnode *p) {
-  return p->kind == DFI_K_ENTER || p->kind == DFI_K_SWITCH || p->kind == DFI_K_MERGE || p->kind == DFI_K_EXIT ||
+  return p->kind == DFI_K_ENTER || p->kind == DFI_K_ARG || p->kind == DFI_K_SWITCH || p->kind == DFI_K_MERGE ||
+         p->kind == DFI_K_EXIT ||
          (p->kind == DFI_K_KERNEL && (dfi_is_alias(p) || dfi_scatter_known(l, loop, p)));
 }
 
@@ -205,10 +207,22 @@ static bool check_operands(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   return true;
 }
 
-/* The handle of the variable that is p's input k, which conds and loops may have passed on. False: it is not known. */
+static df_flow flow_at(const df_node *n) { return dfi_op_info_at(n->op)->op->flow; }
+
+/* What all calls give a function as this argument; ~0: it is not known. */
+static dfi_operand variable_given(const dfi_look *l, const df_node *arg) {
+  for (int32_t i = 0; i < l->nloops; i++)
+    for (uint32_t n = 0; l->loop[i].variable && n < l->loop[i].scope->n; n++)
+      if (l->loop[i].nodes[n].node == arg) return l->loop[i].variable[l->loop[i].nodes[n].enter];
+  return ~0u;
+}
+
+/* The handle of the variable that is p's input k, which conds, loops and calls may have passed on. False: it is not
+   known. */
 static bool variable_of(const dfi_look *l, const dfi_pnode *p, uint32_t k, dfi_operand *o) {
   const df_node *n = p->node->in[k].node;
-  while (dfi_op_info_at(n->op)->op->flow == DF_SWITCH || dfi_op_info_at(n->op)->op->flow == DF_ENTER) n = n->in[0].node;
+  while (flow_at(n) == DF_SWITCH || flow_at(n) == DF_ENTER) n = n->in[0].node;
+  if (flow_at(n) == DF_FUNCTION_ARG) return (*o = variable_given(l, n)) != ~0u;
   for (int32_t i = 0; i < l->plan->nvariables && !p->reads; i++) {
     *o = DFI_OPERAND(DFI_GIVEN, (uint32_t)(l->plan->nfeed + i));
     if (l->plan->variable[i] == n) return true;
@@ -329,6 +343,77 @@ static bool look_call(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   return true;
 }
 
+/* ---- functions ------------------------------------------------------------------------------------------ */
+
+static bool look_argument(dfi_look *l, int32_t at, const dfi_pnode *p) {
+  if (!set_slot(l, at, p, 0, p->out, -1)) return false;
+  l->loop[at].slot_far[p->out] = l->loop[at].slot_shape[p->out] != NULL;
+  return true;
+}
+
+/* A call can be done over only if nothing that it did can be seen. */
+static bool look_effect(dfi_look *l, int32_t loop, const dfi_pnode *p) {
+  const bool effect = dfi_is_change(p) || p->op->traits & DFO_RANDOM;
+  return !effect || !l->loop[loop].home ||
+         dfi_unit_refuse(l->unit, p, "a function that is called changes a variable, or draws random numbers");
+}
+
+/* Calls between functions that are being looked at, of which `to` is one, come back to it. */
+static void mark_recursive(dfi_look *l, int32_t to) {
+  for (int32_t i = to; i < l->nloops; i++) l->loop[i].recursive |= l->loop[i].active;
+}
+
+static bool look_function(dfi_look *l, const dfi_pnode *call);
+
+/* The handles that call p gives function f are those of any call. */
+static bool check_variables(dfi_look *l, int32_t f, const dfi_pnode *p) {
+  for (uint32_t i = 0; i < p->nin; i++) {
+    dfi_operand o = ~0u;
+    if (dfi_dtype(p->node->in[i]) != DF_RESOURCE) continue;
+    if (!variable_of(l, p, i, &o) || o != l->loop[f].variable[i])
+      return dfi_unit_refuse(l->unit, p, "a function is given a handle, and it is not one variable's in all calls");
+  }
+  return true;
+}
+
+static bool look_function_call(dfi_look *l, int32_t at, const dfi_pnode *p) {
+  const dfi_scope *s = &l->plan->scope[p->target];
+  if (s->batch) return dfi_unit_refuse(l->unit, p, "calls of the function are computed together");
+  if (!check_operands(l, at, p)) return false;
+  l->loop[at].calls++;
+  for (uint32_t i = 0; i < p->nout; i++) {
+    if (p->out_dtypes[i] == DF_RESOURCE && l->loop[at].scope->uses[p->out + i])
+      return dfi_unit_refuse(l->unit, p, "what the call keeps for its gradient, or another handle of it, is read");
+    if (!set_slot(l, at, p, (int32_t)i, p->out + i, -1)) return false;
+  }
+  const int32_t known = dfi_loop_of(l, p->target);
+  if (known >= 0 && l->loop[known].active) mark_recursive(l, known);
+  if (known < 0 && !look_function(l, p)) return false;
+  if (!check_variables(l, dfi_loop_of(l, p->target), p)) return false;
+  for (uint32_t i = 0; i < s->n; i++) {
+    const dfi_pnode *q = l->plan->node + s->first + i;
+    if (q->kind == DFI_K_ARG && !check_same(l, at, q, 0, l->plan->operand[p->in + q->enter])) return false;
+  }
+  return true;
+}
+
+/* What the function returns is of the kinds that its calls were said to give. */
+static bool check_results(dfi_look *l, const dfi_pnode *p) {
+  const int32_t f = dfi_loop_of(l, p->target);
+  const dfi_operand *given = l->plan->operand + l->loop[f].result->in;
+  for (uint32_t i = 0; i < p->nout; i++)
+    if (p->out_dtypes[i] != DF_RESOURCE && !check_same(l, f, p, (int32_t)i, given[i])) return false;
+  return true;
+}
+
+/* Of all calls, when all functions are known. */
+static bool look_results(dfi_look *l) {
+  for (int32_t i = 0; i < l->nloops; i++)
+    for (uint32_t n = 0; n < l->loop[i].scope->n; n++)
+      if (l->loop[i].nodes[n].kind == DFI_K_CALL && !check_results(l, &l->loop[i].nodes[n])) return false;
+  return true;
+}
+
 static bool look_op(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   if (dfi_row_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].row = true;
   if (dfi_move_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].moves = true;
@@ -351,6 +436,27 @@ static bool look_change(dfi_look *l, int32_t loop, const dfi_pnode *p) {
     dfi_analyze_given(l, o);
   }
   return look_call(l, loop, p);
+}
+
+/* A node that computes, reads or writes something. */
+static bool look_computed(walk *w, const dfi_pnode *p, int32_t g) {
+  dfi_look *l = w->look;
+  const dfi_operand *in = l->plan->operand + p->in;
+  if (p->kind == DFI_K_KERNEL && (dfi_is_read(p) || dfi_is_write(p)))
+    return check_operands(l, w->at, p) && look_array(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
+  if (dfi_is_tape(p)) return arrive_all(w, p->edge[0], p->edge[1], g);
+  if (dfi_is_demand(p)) return check_operand(l, w->at, p, in[0]) && arrive_all(w, p->edge[0], p->edge[1], g);
+  if (p->op->stateful && !(p->op->traits & DFO_RANDOM) && !dfi_is_change(p))
+    return dfi_unit_refuse(l->unit, p, "it has effects, or reads what others change");
+  if (!look_effect(l, w->at, p)) return false;
+  if (dfi_is_alias(p) && p->nout == 1 && is_far(l, w->at, in[0]))
+    return check_operands(l, w->at, p) && set_far(l, w->at, p, 0, p->out, in[0]) &&
+           arrive_all(w, p->edge[0], p->edge[1], g);
+  for (uint32_t i = 0; i < p->nout; i++) if (!check_output(l, w->at, p, (int32_t)i)) return false;
+  if (dfi_is_change(p) ? !look_change(l, w->at, p) : !look_op(l, w->at, p) || !check_operands(l, w->at, p))
+    return false;
+  for (uint32_t i = 0; i < p->nout; i++) if (!set_slot(l, w->at, p, (int32_t)i, p->out + i, -1)) return false;
+  return arrive_all(w, p->edge[0], p->edge[1], g);
 }
 
 static bool look_node(walk *w, uint32_t number) {
@@ -395,21 +501,14 @@ static bool look_node(walk *w, uint32_t number) {
       return check_operand(l, w->at, p, in[0]) && check_same(l, w->at, p, 0, in[0]) &&
              set_slot(l, w->at, p, 0, p->out, -1) && arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_NOOP: return arrive_all(w, p->edge[0], p->edge[1], g);
+    case DFI_K_ARG: return look_argument(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
+    case DFI_K_CALL: return look_function_call(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
+    case DFI_K_RETURN:
+      c->result = p;
+      if (g) return dfi_unit_refuse(l->unit, p, "what it returns may be dead");
+      return check_operands(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
     case DFI_K_READ: return look_variable(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
-    case DFI_K_SCALAR: case DFI_K_KERNEL:
-      if (p->kind == DFI_K_KERNEL && (dfi_is_read(p) || dfi_is_write(p)))
-        return check_operands(l, w->at, p) && look_array(l, w->at, p) && arrive_all(w, p->edge[0], p->edge[1], g);
-      if (dfi_is_demand(p)) return check_operand(l, w->at, p, in[0]) && arrive_all(w, p->edge[0], p->edge[1], g);
-      if (p->op->stateful && !(p->op->traits & DFO_RANDOM) && !dfi_is_change(p))
-        return dfi_unit_refuse(l->unit, p, "it has effects, or reads what others change");
-      if (dfi_is_alias(p) && p->nout == 1 && is_far(l, w->at, in[0]))
-        return check_operands(l, w->at, p) && set_far(l, w->at, p, 0, p->out, in[0]) &&
-               arrive_all(w, p->edge[0], p->edge[1], g);
-      for (uint32_t i = 0; i < p->nout; i++) if (!check_output(l, w->at, p, (int32_t)i)) return false;
-      if (dfi_is_change(p) ? !look_change(l, w->at, p) : !look_op(l, w->at, p) || !check_operands(l, w->at, p))
-        return false;
-      for (uint32_t i = 0; i < p->nout; i++) if (!set_slot(l, w->at, p, (int32_t)i, p->out + i, -1)) return false;
-      return arrive_all(w, p->edge[0], p->edge[1], g);
+    case DFI_K_SCALAR: case DFI_K_KERNEL: return look_computed(w, p, g);
     default: return dfi_unit_refuse(l->unit, p, "it has no native code");
   }
 }
@@ -418,7 +517,8 @@ static int32_t loop_new(dfi_look *l, int32_t parent, int32_t guard, const dfi_sc
   l->loop = dfi_xrealloc(l->loop, sizeof *l->loop * (size_t)(l->nloops + 1));
   dfi_analyze_loop *c = &l->loop[l->nloops];
   *c = (dfi_analyze_loop){
-    .scope = s, .nodes = l->plan->node + s->first, .parent = parent, .guard_in_parent = guard, .go_on = -1
+    .scope = s, .nodes = l->plan->node + s->first, .parent = parent, .guard_in_parent = guard, .go_on = -1,
+    .home = s->parent == DFI_FUNCTION ? l->nloops : parent >= 0 ? l->loop[parent].home : 0
   };
   c->node = dfi_xcalloc(s->n + 1, sizeof *c->node);
   for (uint32_t i = 0; i < s->n; i++) c->node[i].guard = c->node[i].input[0] = c->node[i].input[1] = -1;
@@ -446,19 +546,24 @@ static int32_t loop_new(dfi_look *l, int32_t parent, int32_t guard, const dfi_sc
   return l->nloops++;
 }
 
+static dfi_nloop *unit_loop(dfi_look *l, int32_t at) {
+  dfi_unit *u = l->unit;
+  if (u->nloops < l->nloops) {
+    u->loop = dfi_xrealloc(u->loop, sizeof *u->loop * (size_t)l->nloops);
+    memset(u->loop + u->nloops, 0, sizeof *u->loop * (size_t)(l->nloops - u->nloops));
+    u->nloops = l->nloops;
+  }
+  u->loop[at] = (dfi_nloop){ .scope = l->loop[at].scope, .parent = l->loop[at].parent };
+  return &u->loop[at];
+}
+
 /* Each variable comes from an Enter and a NextIteration that share a slot; a loop goes on under one condition and ends
    under its opposite. */
 static bool look_ends(dfi_look *l, int32_t at) {
   dfi_analyze_loop *c = &l->loop[at];
   dfi_unit *u = l->unit;
   const dfi_scope *s = c->scope;
-  if (u->nloops < l->nloops) {
-    u->loop = dfi_xrealloc(u->loop, sizeof *u->loop * (size_t)l->nloops);
-    memset(u->loop + u->nloops, 0, sizeof *u->loop * (size_t)(l->nloops - u->nloops));
-    u->nloops = l->nloops;
-  }
-  dfi_nloop *v = &u->loop[at];
-  *v = (dfi_nloop){ .scope = s, .parent = c->parent };
+  dfi_nloop *v = unit_loop(l, at);
   v->var = dfi_xcalloc(s->nenters + 1, sizeof *v->var);
   v->exit_root = dfi_xcalloc(s->nexits + 1, sizeof *v->exit_root);
   v->exit_var = dfi_xmalloc(sizeof *v->exit_var * (s->nexits + 1));
@@ -533,9 +638,9 @@ static bool look_top(dfi_look *l) {
   return true;
 }
 
-static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scope *s) {
-  const int32_t at = loop_new(l, parent, guard, s);
-  if (l->nloops > 64) return dfi_unit_refuse(l->unit, NULL, "it has more than 64 loops inside each other");
+/* All nodes of a loop, a function, or the plan's top level. */
+static bool look_nodes(dfi_look *l, int32_t at) {
+  const dfi_scope *s = l->loop[at].scope;
   walk w = { .look = l, .at = at };
   w.ready = dfi_xmalloc(sizeof *w.ready * (s->n + 1));
   bool ok = true;
@@ -546,7 +651,28 @@ static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scop
   while (w.nready && ok) ok = look_node(&w, w.ready[--w.nready]);
   dfi_free(w.ready);
   if (ok && w.ndone < s->n) ok = dfi_unit_refuse(l->unit, NULL, "some of its nodes wait for what never comes");
-  return ok && (s->id ? look_ends(l, at) : look_top(l));
+  return ok;
+}
+
+static bool look_loop(dfi_look *l, int32_t parent, int32_t guard, const dfi_scope *s) {
+  const int32_t at = loop_new(l, parent, guard, s);
+  if (l->nloops > 64) return dfi_unit_refuse(l->unit, NULL, "it has more than 64 loops and functions");
+  return look_nodes(l, at) && (s->id ? look_ends(l, at) : look_top(l));
+}
+
+static bool look_function(dfi_look *l, const dfi_pnode *call) {
+  const dfi_scope *s = &l->plan->scope[call->target];
+  const int32_t at = loop_new(l, -1, 0, s);
+  l->loop[at].variable = dfi_xmalloc(sizeof *l->loop->variable * (call->nin + 1));
+  for (uint32_t i = 0; i < call->nin; i++)
+    if (dfi_dtype(call->node->in[i]) != DF_RESOURCE || !variable_of(l, call, i, &l->loop[at].variable[i]))
+      l->loop[at].variable[i] = ~0u;
+  if (l->nloops > 64) return dfi_unit_refuse(l->unit, NULL, "it has more than 64 loops and functions");
+  l->loop[at].active = true;
+  const bool ok = look_nodes(l, at);
+  l->loop[at].active = false;
+  unit_loop(l, at);
+  return ok && (l->loop[at].result || dfi_unit_refuse(l->unit, NULL, "`%s` does not return", s->name));
 }
 
 /* The plan's constants that are tensors, and lie on the host. */
@@ -564,7 +690,7 @@ static void look_constants(dfi_look *l) {
 bool dfi_analyze_at(dfi_look *l) {
   l->plan = l->unit->plan;
   look_constants(l);
-  if (!look_loop(l, -1, 0, l->unit->scope)) return false;
+  if (!look_loop(l, -1, 0, l->unit->scope) || !look_results(l)) return false;
   if (!dfi_analyze_variables(l)) return false;
   for (int32_t i = 0; i < l->nloops; i++)
     for (uint32_t k = 0; k < l->loop[i].scope->n; k++) l->loop[i].node[k].written = false;
@@ -587,6 +713,7 @@ void dfi_analyze_free(dfi_look *l) {
     dfi_free(c->const_shape);
     dfi_free(c->const_dtype);
     dfi_free(c->const_root);
+    dfi_free(c->variable);
   }
   for (int32_t i = 0; l->constant_shape && i < l->plan->nconstants; i++) dfi_free(l->constant_shape[i]);
   dfi_free(l->loop); dfi_free(l->given); dfi_free(l->constant_shape);

@@ -23,11 +23,15 @@ typedef struct dfi_analyze_node {
 typedef struct dfi_analyze_loop {
   const dfi_scope *scope;
   const dfi_pnode *nodes;        /* the scope's */
-  int32_t  parent;               /* -1: the outermost */
+  int32_t  parent;               /* -1: the outermost, or a function */
+  int32_t  home;                 /* the function that it is in, or is; 0: none */
+  bool     active, recursive;    /* of a function: it is being looked at; it may call itself, through others perhaps */
+  const dfi_pnode *result;       /* of a function: its Return */
+  dfi_operand *variable;         /* of a function: by argument, the variable's handle that all calls give it, or ~0 */
   int32_t  guard_in_parent;      /* the condition under which it runs */
   int32_t  enters_missing;
   bool     written;
-  int32_t  calls;                /* of kernels */
+  int32_t  calls;                /* of kernels and functions */
   dfi_analyze_node *node;        /* scope->n */
   dfi_guard *guard; int32_t nguards;
   int32_t  go_on;  /* the condition under which there is another iteration; the one before it: it is the last */
@@ -35,7 +39,8 @@ typedef struct dfi_analyze_loop {
   int32_t *slot_root;            /* nslots; of a handle: the array, or -1 */
   int32_t *slot_copy;            /* nslots; the plan's constant that lies there, or -1 */
   const dfi_shape **slot_shape;  /* nslots; of a tensor; NULL: it is a number or a handle */
-  uint8_t *slot_far;             /* nslots; it is a captured tensor, of any size, which stays where it is */
+  /* nslots; it is a captured tensor, or a function's argument, of any size, which stays where it is */
+  uint8_t *slot_far;
   uint8_t *slot_bare;            /* nslots; it has no room: it is another name, or lies in a tensor of the frame's */
   uint8_t *const_dtype; int32_t *const_root;     /* nconsts */
   const dfi_shape **const_shape;
@@ -112,6 +117,8 @@ bool dfi_is_alias(const dfi_pnode *p);
 static inline bool dfi_is_read(const dfi_pnode *p)  { return p->op->traits & DFO_ARRAY_READS; }
 static inline bool dfi_is_write(const dfi_pnode *p) { return dfi_writes_array(p->op); }
 static inline bool dfi_is_change(const dfi_pnode *p) { return p->op->traits & DFO_CHANGES; }
+/* Where a call would keep what its gradient needs: nothing, where its calls' tapes are not read. */
+static inline bool dfi_is_tape(const dfi_pnode *p) { return p->op->traits & DFO_TAPE && !p->nin && p->nout; }
 static inline bool dfi_is_demand(const dfi_pnode *p) { return p->op->traits & DFO_DEMANDS; }
 /* Is it computed under a condition within an iteration, that of a cond? */
 static inline bool dfi_in_branch(const dfi_analyze_loop *l, const dfi_pnode *p) {

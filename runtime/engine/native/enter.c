@@ -91,6 +91,12 @@ static bool is_level(const dfi_replay_level *l, const dfi_record *r) {
   return l->found && l->serial == r->frame->serial && l->number == r->number;
 }
 
+/* The shape of a node's output k, if it is a tensor. */
+static const dfi_shape *tensor_of(const dfi_unit *u, const dfi_pnode *p, int32_t k) {
+  const dfi_shape *s = dfi_known_shape(u, (df_output){ p->node, k });
+  return p->out_dtypes[k] != DF_RESOURCE && s->rank > 0 ? s : NULL;
+}
+
 static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, const dfi_record *r,
                      const dfi_native_frame *c) {
   dfi_replay *p = dfi_xcalloc(1, sizeof *p);
@@ -125,11 +131,11 @@ static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, 
     uint32_t cell = d->cell;
     for (int32_t k = 0; k < to->nvalues; k++) {
       const dfi_pnode *n = l ? l->scope->exits[k] : d->node;
-      const dfi_shape *tensor = l ? l->exit_shape[k] : d->shape;
-      if (n->out_dtypes[0] != DF_RESOURCE)
-        to->value[k] = dfi_native_value(x, r, n, n->out_dtypes[0], tensor, c->out + cell);
-      cell += dfi_cells(n->out_dtypes[0], tensor);
-      if (n->out_dtypes[0] != DF_RESOURCE) continue;
+      const dfi_shape *tensor = l ? l->exit_shape[k] : tensor_of(u, n, k);
+      const uint8_t dtype = n->out_dtypes[l ? 0 : k];
+      if (dtype != DF_RESOURCE) to->value[k] = dfi_native_value(x, r, n, dtype, tensor, c->out + cell);
+      cell += dfi_cells(dtype, tensor);
+      if (dtype != DF_RESOURCE) continue;
       if (l && l->exit_root[k] >= 0) to->value[k] = array_of(c->in[u->root[l->exit_root[k]].cell]);
     }
   }
@@ -139,10 +145,13 @@ static void remember(dfi_exec *x, dfi_unit *u, const dfi_site *s, dfi_frame *f, 
 
 static void give_again(dfi_exec *x, dfi_record *r, dfi_pnode *p, dfi_replay_done *d) {
   df_value *out = r->base[DFI_ITERATION] + p->out;
-  *out = p->out_dtypes[0] == DF_RESOURCE ? dfi_value_copy(operand(r, x->plan->operand[p->in])) : d->value[0];
-  d->value[0] = (df_value){ 0 };
+  for (uint32_t k = 0; k < p->nout; k++) {
+    const bool array = p->out_dtypes[k] == DF_RESOURCE && p->kind != DFI_K_CALL;
+    out[k] = array ? dfi_value_copy(operand(r, x->plan->operand[p->in])) : d->value[k];
+    d->value[k] = (df_value){ 0 };
+  }
   if (x->made) dfi_watch_keep_all(x, r, p);
-  slot_filled(r, out, r->frame->scope->uses[p->out]);
+  for (uint32_t k = 0; k < p->nout; k++) slot_filled(r, out + k, r->frame->scope->uses[p->out + k]);
 }
 
 static bool replays(dfi_exec *x, dfi_record *r, dfi_pnode *p) {

@@ -102,7 +102,8 @@ const void *dfi_native_hold(dfi_native_frame *c, int64_t peek) {
   if (!dfi_variable_peek(&handle, &v)) return NULL;
   const dfi_shape found = v.kind == DF_TENSOR ? dfi_shape_of(v.as.tensor->rank, v.as.tensor->dims) : dfi_shape_scalar();
   if (v.kind == DF_TENSOR && v.dtype == p->out_dtypes[0] && dfi_shape_equal(&found, &p->node->out[0].shape) &&
-      dfi_readable(v.as.tensor)) {
+      dfi_readable(v.as.tensor) &&
+      !(c->unit->peek[peek].recursive && c->held[peek].kind == DF_TENSOR && c->held[peek].as.tensor != v.as.tensor)) {
     dfi_value_drop(&c->held[peek]);
     c->held[peek] = v;
     return v.as.tensor->data;

@@ -1,9 +1,9 @@
 /* native.h: hot loops as machine code: what the engine asks, and what the files of this folder share.
  *
- * A unit is one loop of a plan with all the loops inside it. analyze.c finds out whether it can be compiled, and under
- * which conditions each of its nodes is alive, analyze_variables.c where its variables lie; write.c writes it down in
- * LLVM's assembly language; compile.c has the plug-in compile that in the background, once per plan; enter.c runs it
- * for a frame and comes back.
+ * A unit is one loop of a plan with all the loops inside it, and the functions that are called there. analyze.c finds
+ * out whether it can be compiled, and under which conditions each of its nodes is alive, analyze_variables.c where its
+ * variables lie; write.c writes it down in LLVM's assembly language; compile.c has the plug-in compile that in the
+ * background, once per plan; enter.c runs it for a frame and comes back.
  *
  * The state of a loop between two iterations is its variables, its constants and the iteration's number, so native code
  * is entered there, and left there: when the run is to stop, be looked at, or give way, and when something is about to
@@ -36,13 +36,12 @@ static inline uint32_t dfi_cells(uint8_t dtype, const dfi_shape *tensor) {
 
 /* number: the cell with the iteration's; its variables follow */
 typedef struct dfi_level { int32_t loop; uint32_t number; } dfi_level;
-/* loop -1: a node, its value; else all of the loop's exits */
+/* loop -1: a node, its values; else all of the loop's exits */
 typedef struct dfi_done {
   int32_t level;
   const dfi_pnode *node;
   int32_t loop;
   uint32_t cell;
-  const dfi_shape *shape;        /* of the node's value, where that is a tensor */
 } dfi_done;
 /* A place where the unit is left: which iterations it is in, outermost first, and what effects these have had so far.
    */
@@ -85,7 +84,7 @@ typedef struct dfi_result {
 
 /* A kernel that the unit calls. dtype: of its operands; shape: of operands and results, owned; rank 0: a number. cell:
    of an operand that is a variable's handle. */
-enum { DFI_CALL_INPUTS = 12, DFI_CALL_OUTPUTS = 4 };
+enum { DFI_CALL_INPUTS = 12, DFI_CALL_OUTPUTS = 8 };
 typedef struct dfi_kernel_call {
   const dfi_pnode *node;
   int32_t   loop;
@@ -138,7 +137,8 @@ typedef struct dfi_unit {
      in_place: what is read may lie anywhere */
   struct { int32_t root; const dfi_pnode *node; const dfi_shape *shape; int64_t step; bool in_place; } *access;
   dfi_kernel_call *call; uint32_t ncalls;
-  struct { const dfi_pnode *node; uint32_t cell; } *peek; uint32_t npeeks;      /* reads of variables; of the handle */
+  /* reads of variables; of the handle; recursive: of a call whose callers may still read what they were given */
+  struct { const dfi_pnode *node; uint32_t cell; bool recursive; } *peek; uint32_t npeeks;
   struct dfi_unit *next;         /* in the compiler's queue */
   /* met.c: of a loop with shapes that are not known, what is open; its units, one for the shapes met each, and that of
      the frame that came last */

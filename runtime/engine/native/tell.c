@@ -61,6 +61,13 @@ static void tell_top(const dfi_unit *u, dfi_text *t) {
   }
 }
 
+/* How many loops, or functions, are part of it. */
+static void tell_inside(const dfi_unit *u, const char *what, dfi_text *t) {
+  int32_t n = 0;
+  for (int32_t k = 1; k < u->nloops; k++) n += (u->loop[k].scope->parent == DFI_FUNCTION) == (*what == 'f');
+  if (n) dfi_text_add(t, "; %d %s%s inside", n, what, n > 1 ? "s" : "");
+}
+
 static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
   const dfi_scope *s = u->scope;
   const dfi_unit *outer = around(all, u->plan, s);
@@ -69,7 +76,8 @@ static void tell_unit(const dfi_unit *all, const dfi_unit *u, dfi_text *t) {
     case DFI_UNIT_READY:
       dfi_text_add(t, "native: variables ");
       tell_types(u, t);
-      if (u->nloops > 1) dfi_text_add(t, "; %d loop%s inside", u->nloops - 1, u->nloops > 2 ? "s" : "");
+      tell_inside(u, "loop", t);
+      tell_inside(u, "function", t);
       if (bursts(u)) dfi_text_add(t, "; many iterations at once");
       dfi_unit_tell_met(u, t);
       tell_time(u, t);

@@ -36,51 +36,58 @@ static void write_variable(dfi_writer *w, dfi_cell *c, uint32_t k) {
   DECL(w, "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n  %%variable%u = load ptr, ptr %%in%u.at\n", k, k, k, k);
 }
 
-/* The cells that are read when it is entered. */
-static void write_cells(dfi_writer *w) {
+/* A tensor's cell says where it lies; a variable's first value is copied to its place. */
+static void write_tensor_cell(dfi_writer *w, const dfi_cell *c, uint32_t k, const char *to, bool copied) {
+  const char *at = copied ? "%inp" : to;
+  DECL(w, "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n", k, k);
+  if (copied) DECL(w, "  %s%u = load ptr, ptr %%in%u.at\n", at, k, k);
+  else DECL(w, "  %s = load ptr, ptr %%in%u.at\n", at, k);
+  if (copied) enter_tensor(w, c->dtype, c->shape, to, k);
+}
+
+static void write_cell(dfi_writer *w, uint32_t k) {
   dfi_unit *u = w->unit;
   const dfi_analyze_loop *l = &w->look->loop[0];
   const dfi_scope *s = l->scope;
-  for (uint32_t k = 0; k < u->ncells; k++) {
-    char to[48];
-    dfi_cell *c = &u->cell[k];
-    if (k < s->nenters) {
-      if (s->enters[k]->constant) continue;
-      *c = (dfi_cell){ 1, s->enters[k]->node->out[0].dtype == DF_RESOURCE, s->enters[k]->node->out[0].dtype,
-                       l->slot_shape[s->enters[k]->out] };
-      snprintf(to, sizeof to, "%%v0_%u", s->enters[k]->out);
-    } else if (k < s->nenters + s->nconsts) {
-      const uint32_t at = k - s->nenters;
-      c->dtype = l->const_dtype[at];
-      c->handle = c->dtype == DF_RESOURCE;
-      c->shape = l->const_shape[at];
-      if (!c->used || c->handle) continue;
-      snprintf(to, sizeof to, "%%c0_%u", at);
-    } else {
-      const dfi_operand o = w->look->given[k - s->nenters - s->nconsts];
-      if (DFI_INDEX(o) >= (uint32_t)w->look->plan->nfeed) {
-        if (is_used(u, k)) write_variable(w, c, k);
-        continue;
-      }
-      *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]), dfi_analyze_shape(w->look, 0, o) };
-      snprintf(to, sizeof to, "%%g%u", k - s->nenters - s->nconsts);
-      if (!c->shape) DECL(w, "  %s = alloca %s\n", to, dfi_type(c->dtype));
+  char to[48];
+  dfi_cell *c = &u->cell[k];
+  if (k < s->nenters) {
+    if (s->enters[k]->constant) return;
+    *c = (dfi_cell){ 1, s->enters[k]->node->out[0].dtype == DF_RESOURCE, s->enters[k]->node->out[0].dtype,
+                     l->slot_shape[s->enters[k]->out] };
+    snprintf(to, sizeof to, "%%v0_%u", s->enters[k]->out);
+  } else if (k < s->nenters + s->nconsts) {
+    const uint32_t at = k - s->nenters;
+    c->dtype = l->const_dtype[at];
+    c->handle = c->dtype == DF_RESOURCE;
+    c->shape = l->const_shape[at];
+    if (!c->used || c->handle) return;
+    snprintf(to, sizeof to, "%%c0_%u", at);
+  } else {
+    const dfi_operand o = w->look->given[k - s->nenters - s->nconsts];
+    if (DFI_INDEX(o) >= (uint32_t)w->look->plan->nfeed) {
+      if (is_used(u, k)) write_variable(w, c, k);
+      return;
     }
-    if (c->handle) continue;
-    if (c->shape) {
-      const bool copied = k < s->nenters && !l->slot_bare[s->enters[k]->out];       /* a variable's first value */
-      const char *at = copied ? "%inp" : to;
-      DECL(w, "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n", k, k);
-      if (copied) DECL(w, "  %s%u = load ptr, ptr %%in%u.at\n", at, k, k);
-      else DECL(w, "  %s = load ptr, ptr %%in%u.at\n", at, k);
-      if (copied) enter_tensor(w, c->dtype, c->shape, to, k);
-      continue;
-    }
-    DECL(w,
-         "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n  %%in%u = load %s, ptr %%in%u.at\n  store %s %%in%u, ptr "
-         "%s\n",
-         k, k, k, dfi_type(c->dtype), k, dfi_type(c->dtype), k, to);
+    *c = (dfi_cell){ 1, 0, dfi_dtype(w->look->plan->feed[DFI_INDEX(o)]), dfi_analyze_shape(w->look, 0, o) };
+    snprintf(to, sizeof to, "%%g%u", k - s->nenters - s->nconsts);
+    if (!c->shape) DECL(w, "  %s = alloca %s\n", to, dfi_type(c->dtype));
   }
+  if (c->handle) return;
+  if (c->shape) {
+    write_tensor_cell(w, c, k, to, k < s->nenters && !l->slot_bare[s->enters[k]->out]);
+    return;
+  }
+  DECL(w,
+       "  %%in%u.at = getelementptr i64, ptr %%in, i64 %u\n  %%in%u = load %s, ptr %%in%u.at\n  store %s %%in%u, ptr "
+       "%s\n",
+       k, k, k, dfi_type(c->dtype), k, dfi_type(c->dtype), k, to);
+}
+
+/* The cells that are read when it is entered; in a function those alone that are not the outermost loop's. */
+static void write_cells(dfi_writer *w) {
+  const dfi_scope *s = w->unit->scope;
+  for (uint32_t k = w->function ? s->nenters + s->nconsts : 0; k < w->unit->ncells; k++) write_cell(w, k);
 }
 
 static void write_field(dfi_writer *w, const char *name, int32_t at, const char *type) {
@@ -107,12 +114,78 @@ static void write_functions(dfi_writer *head, const dfi_writer *w) {
            function[k].name, k, function[k].name, function[k].name);
 }
 
+/* What the unit, and each function, begins with. */
+static void write_head(dfi_writer *w, dfi_text *t) {
+  dfi_writer head = { .look = w->look, .unit = w->unit };
+  write_field(&head, "in", DFI_AT_IN, "ptr");
+  write_field(&head, "out", DFI_AT_OUT, "ptr");
+  if (!w->function) write_field(&head, "count", DFI_AT_COUNT, "ptr");
+  if (!w->function) write_field(&head, "budget0", DFI_AT_BUDGET, "i64");
+  write_field(&head, "access", DFI_AT_ACCESS, "ptr");
+  write_field(&head, "first", DFI_AT_NUMBER, "i64");
+  write_field(&head, "least", DFI_AT_LEAST, "i64");
+  write_field(&head, "address", DFI_AT_ADDRESS, "ptr");
+  if (w->unit->arena) write_field(&head, "arena", DFI_AT_ARENA, "ptr");
+  write_functions(&head, w);
+  dfi_text_add(t, "%.*s%.*s", (int)head.decl.n, head.decl.at, (int)w->first.n, w->first.at ? w->first.at : "");
+  dfi_free(head.decl.at);
+  dfi_text_add(t, "  %%value = getelementptr i8, ptr %%c, i64 %d\n", DFI_AT_VALUE);
+  if (w->function) dfi_text_add(t, "  %%budget = getelementptr i8, ptr %%c, i64 %d\n", DFI_AT_BUDGET);
+  else dfi_text_add(t, "  %%budget = alloca i64\n  store i64 %%budget0, ptr %%budget\n");
+  dfi_text_add(
+      t, "  %%pushes = alloca i64\n  store i64 0, ptr %%pushes\n  %%pops = alloca i64\n  store i64 0, ptr %%pops\n");
+  for (int32_t k = 0; k < 4; k++)
+    dfi_text_add(t, "  %%x%d = alloca [16 x i8], align 16\n  %%x%d.as = getelementptr i8, ptr %%x%d, i64 8\n", k, k, k);
+  dfi_text_add(t, "%.*s", (int)w->decl.n, w->decl.at ? w->decl.at : "");
+}
+
+static void declare_loops(dfi_writer *w) {
+  for (int32_t i = 0; i < w->look->nloops; i++)
+    if (w->look->loop[i].home == w->function) { dfi_write_declare(w, i); dfi_write_flags(w, i); }
+}
+
+static void free_texts(dfi_writer *w) {
+  dfi_free(w->decl.at); dfi_free(w->body.at); dfi_free(w->tail.at); dfi_free(w->first.at); dfi_free(w->done);
+}
+
+/* The functions that it calls: their bodies. What they declare is the unit's. */
+static dfi_writer *write_bodies(dfi_writer *w) {
+  dfi_writer *all = dfi_xcalloc((size_t)w->look->nloops + 1, sizeof *all);
+  for (int32_t i = 1; i < w->look->nloops && !w->unit->reason; i++) {
+    if (w->look->loop[i].home != i) continue;
+    dfi_writer *f = &all[i];
+    *f = (dfi_writer){ .look = w->look, .unit = w->unit, .function = i, .outside = w->outside, .scopes = w->scopes };
+    declare_loops(f);
+    dfi_write_function(f);
+    w->outside = f->outside;
+    w->scopes = f->scopes;
+    w->wide |= f->wide;
+  }
+  return all;
+}
+
+static void write_function_texts(dfi_writer *w, dfi_writer *all) {
+  dfi_text *t = &w->unit->text;
+  for (int32_t i = 1; i < w->look->nloops; i++) {
+    dfi_writer *f = &all[i];
+    if (f->function && !w->unit->reason) {
+      write_cells(f);
+      dfi_write_signature(f, t);
+      write_head(f, t);
+      dfi_text_add(t, "%.*s%.*s}\n", (int)f->body.n, f->body.at, (int)f->tail.n, f->tail.at ? f->tail.at : "");
+    }
+    free_texts(f);
+  }
+  dfi_free(all);
+}
+
 static void write_unit(dfi_writer *w) {
   dfi_unit *u = w->unit;
   const dfi_scope *s = u->scope;
-  for (int32_t i = 0; i < w->look->nloops; i++) { dfi_write_declare(w, i); dfi_write_flags(w, i); }
+  declare_loops(w);
   if (s->id) dfi_write_loop(w, 0);
   else dfi_write_top(w);
+  dfi_writer *functions = write_bodies(w);
   u->ncells = s->nenters + s->nconsts + w->look->ngiven;
   u->cell = dfi_xrealloc(u->cell, sizeof *u->cell * (u->ncells + 1));
   memset(u->cell + s->nenters + s->nconsts, 0, sizeof *u->cell * (w->look->ngiven + 1));
@@ -123,30 +196,10 @@ static void write_unit(dfi_writer *w) {
   for (size_t c = 0; c < t->n; c++) if ((unsigned char)t->at[c] < ' ') t->at[c] = ' ';      /* a name may have lines */
   dfi_text_add(t, ", %u nodes in its body, %d loops\n", s->n, u->nloops);
   dfi_text_add(t, "define i32 @" DFI_SYMBOL "(ptr %%c) #0 {\nentry:\n");
-  dfi_writer head = { .look = w->look, .unit = u };
-  write_field(&head, "in", DFI_AT_IN, "ptr");
-  write_field(&head, "out", DFI_AT_OUT, "ptr");
-  write_field(&head, "count", DFI_AT_COUNT, "ptr");
-  write_field(&head, "access", DFI_AT_ACCESS, "ptr");
-  write_field(&head, "budget0", DFI_AT_BUDGET, "i64");
-  write_field(&head, "first", DFI_AT_NUMBER, "i64");
-  write_field(&head, "least", DFI_AT_LEAST, "i64");
-  write_field(&head, "address", DFI_AT_ADDRESS, "ptr");
-  if (u->arena) write_field(&head, "arena", DFI_AT_ARENA, "ptr");
-  write_functions(&head, w);
-  dfi_text_add(t, "%.*s%.*s", (int)head.decl.n, head.decl.at, (int)w->first.n, w->first.at ? w->first.at : "");
-  dfi_free(head.decl.at);
-  dfi_text_add(
-      t,
-      "  %%value = getelementptr i8, ptr %%c, i64 %d\n  %%budget = alloca i64\n  store i64 %%budget0, ptr %%budget\n",
-      DFI_AT_VALUE);
-  dfi_text_add(
-      t, "  %%pushes = alloca i64\n  store i64 0, ptr %%pushes\n  %%pops = alloca i64\n  store i64 0, ptr %%pops\n");
-  for (int32_t k = 0; k < 4; k++)
-    dfi_text_add(t, "  %%x%d = alloca [16 x i8], align 16\n  %%x%d.as = getelementptr i8, ptr %%x%d, i64 8\n", k, k, k);
-  dfi_text_add(t, "%.*s  store i64 %%first, ptr %%number0\n  store i64 %%first, ptr %%since0\n", (int)w->decl.n,
-               w->decl.at ? w->decl.at : "");
+  write_head(w, t);
+  dfi_text_add(t, "  store i64 %%first, ptr %%number0\n  store i64 %%first, ptr %%since0\n");
   dfi_text_add(t, "%.*s%.*s}\n", (int)w->body.n, w->body.at, (int)w->tail.n, w->tail.at ? w->tail.at : "");
+  write_function_texts(w, functions);
   if (w->outside.at) dfi_text_add(t, "%s", w->outside.at);
   dfi_text_add(t, "attributes #0 = { nounwind \"denormal-fp-math\"=\"preserve-sign,preserve-sign\" "
                   "\"min-legal-vector-width\"=\"512\" \"prefer-vector-width\"=\"512\" }\n!0 = "
@@ -183,9 +236,8 @@ bool dfi_unit_write(dfi_unit *u) {
     if (w.nout > u->nout) u->nout = w.nout;
     u->given = look.given; u->ngiven = look.ngiven;
     look.given = NULL;
-    dfi_free(w.decl.at); dfi_free(w.body.at); dfi_free(w.tail.at); dfi_free(w.outside.at); dfi_free(w.scopes.at);
-    dfi_free(w.first.at);
-    dfi_free(w.done);
+    free_texts(&w);
+    dfi_free(w.outside.at); dfi_free(w.scopes.at);
   }
   dfi_analyze_free(&look);
   return !u->reason;

@@ -17,6 +17,8 @@ typedef struct dfi_writer {
   uint32_t  nout;
   int32_t   lanes;                  /* write_op.c writes of so many elements at once; 0: of a number */
   bool      dry;                    /* nothing is kept of what is written: can it be? */
+  int32_t   function;               /* the function that it writes; 0: the unit itself */
+  int64_t   stack;                  /* bytes of its tensors there */
   bool      calls;                  /* it met an op that is called by its address */
   bool      burst;                  /* it writes many iterations at once: write_burst.c */
   bool      spoils;                 /* something in the burst may fail */
@@ -31,8 +33,10 @@ typedef struct dfi_writer {
 #define TAIL(w, ...) dfi_text_add(&(w)->tail, __VA_ARGS__)
 
 /* ---- write_value.c ---- */
-/* Room for n elements under this name: on the stack, or, of many, in the unit's arena. */
+/* Room for n elements under this name: on the stack, or, of many, in the unit's arena, which all calls of a function
+   share. */
 void dfi_write_room(dfi_writer *w, const char *name, uint8_t dtype, int64_t n);
+void dfi_write_shared_room(dfi_writer *w, const char *name, uint8_t dtype, int64_t n);
 /* How a number of this dtype lies in memory. */
 const char *dfi_type(uint8_t dtype);
 dfi_name dfi_temp(dfi_writer *w);
@@ -111,6 +115,15 @@ void dfi_write_peek(dfi_writer *w, int32_t i, const dfi_pnode *p);
 /* A TensorArrayRead or a TensorArrayWrite. */
 void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p);
 
+/* ---- write_function.c ---- */
+/* A FunctionCall; a function's argument. */
+void dfi_write_function_call(dfi_writer *w, int32_t i, const dfi_pnode *p);
+void dfi_write_argument(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* The body of a function, with w its own. */
+void dfi_write_function(dfi_writer *w);
+/* Its first line, with its parameters. */
+void dfi_write_signature(dfi_writer *w, dfi_text *t);
+
 /* ---- write_leave.c ---- */
 /* Of the nodes under condition g and those inside it: tokens that die when it does not hold, and Exits of loops that
    die with them. */
@@ -122,8 +135,11 @@ void dfi_write_add(dfi_writer *w, const char *cell, int32_t i, int64_t n);
 bool dfi_tokens_vary(const dfi_writer *w, int32_t i);
 /* Adds to t: what loop i has done since it was last said, and the last iteration where it is over. */
 void dfi_write_counts(dfi_writer *w, dfi_text *t, int32_t i, bool last);
-/* The same of a top level, at its end. */
+/* The same of a top level, at its end; of a function, at its end. */
 void dfi_write_top_counts(dfi_writer *w);
+void dfi_write_function_counts(dfi_writer *w);
+/* Were all nodes of the loop, function or top level written? */
+void dfi_check_written(dfi_writer *w, int32_t i);
 /* A block (label site<k>) that leaves the unit from inside loop i, whose counts have been told unless something fails.
    Returns k. */
 int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing);

@@ -99,10 +99,13 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       v[0] = dfi_write_name(w, i, in[0], dtype);
       dfi_write_alias(w, p->out_dtypes[0], v[0], i, p->out);
       break;
-    case DFI_K_NOOP: break;
+    case DFI_K_NOOP: case DFI_K_RETURN: break;
+    case DFI_K_ARG: dfi_write_argument(w, i, p); break;
+    case DFI_K_CALL: dfi_write_function_call(w, i, p); break;
     case DFI_K_READ: if (!w->burst) dfi_write_peek(w, i, p); break;      /* of a burst: once, before it */
     default:
       if (dfi_is_read(p) || dfi_is_write(p)) { dfi_write_array(w, i, p); break; }
+      if (dfi_is_tape(p)) break;
       if (dfi_is_demand(p)) { write_demand(w, i, p); break; }
       if (l->node[number].row) { dfi_write_row(w, i, p); break; }
       if (l->node[number].moves) { dfi_write_move(w, i, p); break; }

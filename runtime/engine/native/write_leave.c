@@ -102,6 +102,19 @@ void dfi_write_top_counts(dfi_writer *w) {
   if (dfi_tokens_vary(w, 0)) count(w, &w->body, DFI_COUNT_DIED, NULL, 0, 0, "%now.died0");
 }
 
+void dfi_write_function_counts(dfi_writer *w) {
+  const int32_t i = w->function;
+  const bool vary = dfi_tokens_vary(w, i);
+  static const char *const kind[] = { "died", "merged", "ended" };
+  char cell[3][32];
+  for (int32_t k = 0; k < 3; k++) snprintf(cell[k], sizeof cell[k], "%%now.%s%d", kind[k], i);
+  count(w, &w->body, DFI_COUNT_TAKEN, NULL, 0, w->look->loop[i].scope->n, NULL);
+  count(w, &w->body, DFI_COUNT_DIED, NULL, 0, 0, vary ? cell[0] : NULL);
+  count(w, &w->body, DFI_COUNT_MERGED, NULL, 0, 0, vary ? cell[1] : NULL);
+  count(w, &w->body, DFI_COUNT_ENDED, NULL, 0, 0, vary ? cell[2] : NULL);
+  count(w, &w->body, DFI_COUNT_FRAMES, NULL, 0, 1 + children_of(w, i), NULL);
+}
+
 static void save(dfi_writer *w, const char *type, const char *value, uint32_t cell) {
   const dfi_name n = dfi_temp(w);
   TAIL(w, "  %s = getelementptr i64, ptr %%out, i64 %u\n  store %s %s, ptr %s\n", n.s, cell, type, value, n.s);
@@ -125,7 +138,7 @@ int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing) {
   u->site = dfi_xrealloc(u->site, sizeof *u->site * (size_t)(u->nsites + 1));
   dfi_site *s = &u->site[u->nsites];
   *s = (dfi_site){ .failing = failing };
-  if (!u->scope->id) {                   /* of a top level nothing is told: it is begun again */
+  if (!u->scope->id || w->function) {    /* of a top level, or a call, nothing is told: it is begun again */
     TAIL(w, "site%d:\n  ret i32 1\n", u->nsites);
     return u->nsites++;
   }
@@ -158,11 +171,10 @@ int32_t dfi_write_site(dfi_writer *w, int32_t i, bool failing) {
     const int32_t parent = s->level[e->level].loop;
     const uint32_t n = e->loop < 0 ? e->node->nout : u->loop[e->loop].scope->nexits;
     for (uint32_t k = 0; k < n; k++) {
-      const dfi_pnode *p = e->loop < 0 ? e->node : u->loop[e->loop].scope->exits[k];
-      const uint8_t dtype = w->look->loop[parent].slot_dtype[p->out];
-      const dfi_shape *tensor = w->look->loop[parent].slot_shape[p->out];
-      if (dtype != DF_RESOURCE) save_cell(w, dtype, tensor, dfi_write_where(w, parent, p->out).s, at);
-      if (e->loop < 0) e->shape = tensor;
+      const uint32_t slot = e->loop < 0 ? e->node->out + k : u->loop[e->loop].scope->exits[k]->out;
+      const uint8_t dtype = w->look->loop[parent].slot_dtype[slot];
+      const dfi_shape *tensor = w->look->loop[parent].slot_shape[slot];
+      if (dtype != DF_RESOURCE) save_cell(w, dtype, tensor, dfi_write_where(w, parent, slot).s, at);
       at += dfi_cells(dtype, tensor);
     }
   }

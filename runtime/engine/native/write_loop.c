@@ -3,11 +3,20 @@
 
 static const char *const kind[] = { "died", "merged", "ended" };
 
+/* Is it a variable's tensor, which is read where it lies? Nothing is put to the slot's own place then. */
+static bool is_looked_at(const dfi_analyze_loop *l, uint32_t slot) {
+  if (dfi_shape_size(l->slot_shape[slot]) <= DFI_DIRECT) return false;
+  for (uint32_t n = 0; n < l->scope->n; n++)
+    if (l->nodes[n].kind == DFI_K_READ && l->nodes[n].out == slot) return true;
+  return false;
+}
+
 void dfi_write_declare(dfi_writer *w, int32_t i) {
   const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t s = 0; s < l->scope->nslots; s++)
     if (l->slot_shape[s] && !l->slot_far[s] && !l->slot_bare[s])
-      dfi_write_room(w, dfi_write_place(i, s).s, l->slot_dtype[s], dfi_shape_size(l->slot_shape[s]));
+      (is_looked_at(l, s) ? dfi_write_shared_room : dfi_write_room)
+          (w, dfi_write_place(i, s).s, l->slot_dtype[s], dfi_shape_size(l->slot_shape[s]));
     else if (l->slot_shape[s]) continue;
     else if (l->slot_dtype[s] && l->slot_dtype[s] != DF_RESOURCE && l->slot_copy[s] < 0)
       DECL(w, "  %%v%d_%u = alloca %s\n", i, s, dfi_type(l->slot_dtype[s]));
@@ -119,7 +128,7 @@ static void write_exits(dfi_writer *w, int32_t i) {
 }
 
 /* Were all nodes of the loop written, and is what its ends wait for there? */
-static void check_written(dfi_writer *w, int32_t i) {
+void dfi_check_written(dfi_writer *w, int32_t i) {
   const dfi_analyze_loop *l = &w->look->loop[i];
   for (uint32_t n = 0; n < l->scope->n; n++)
     if (l->nodes[n].kind == DFI_K_NEXT || l->nodes[n].kind == DFI_K_EXIT ? l->node[n].missing != 0
@@ -210,7 +219,7 @@ void dfi_write_loop(dfi_writer *w, int32_t i) {
   write_exits(w, i);
   dfi_write_commit(w, i);
   dfi_write_counts(w, &w->body, i, true);
-  check_written(w, i);
+  dfi_check_written(w, i);
   w->ndone = mark;
   if (bursts) { dfi_write_burst(w, i, narrays, cost); w->ndone = mark; }
   if (i == 0) {
@@ -231,7 +240,7 @@ void dfi_write_top(dfi_writer *w) {
   const dfi_unit *u = w->unit;
   dfi_write_begin(w, 0);
   dfi_write_block(w, 0, 0);
-  check_written(w, 0);
+  dfi_check_written(w, 0);
   for (uint32_t k = 0; k < u->nresults; k++) {
     const dfi_result *r = &u->result[k];
     uint8_t dtype;

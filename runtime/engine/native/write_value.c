@@ -20,15 +20,24 @@ dfi_name dfi_temp(dfi_writer *w) {
   return n;
 }
 
+void dfi_write_shared_room(dfi_writer *w, const char *name, uint8_t dtype, int64_t n) {
+  DECL(w, "  %s = getelementptr i8, ptr %%arena, i64 %lld\n", name, (long long)w->unit->arena);
+  w->unit->arena += (n * dfi_dtype_size[dtype] + 63) & ~63;
+}
+
 void dfi_write_room(dfi_writer *w, const char *name, uint8_t dtype, int64_t n) {
   enum { ON_STACK = 8192 };
   const int64_t bytes = n * dfi_dtype_size[dtype];
-  if (bytes <= ON_STACK) {
-    DECL(w, "  %s = alloca [%lld x %s], align 64\n", name, (long long)n, dfi_type(dtype));
+  const dfi_analyze_loop *l = &w->look->loop[w->function];
+  if (bytes > ON_STACK && !l->recursive) {
+    dfi_write_shared_room(w, name, dtype, n);
     return;
   }
-  DECL(w, "  %s = getelementptr i8, ptr %%arena, i64 %lld\n", name, (long long)w->unit->arena);
-  w->unit->arena += (bytes + 63) & ~63;
+  if (bytes > ON_STACK)
+    dfi_unit_refuse(w->unit, NULL, "`%s` calls itself, and has a tensor of %lld bytes in each call, more than %d",
+                    l->scope->name, (long long)bytes, ON_STACK);
+  w->stack += (bytes + 63) & ~63;
+  DECL(w, "  %s = alloca [%lld x %s], align 64\n", name, (long long)n, dfi_type(dtype));
 }
 
 const char *dfi_lanes(dfi_writer *w, uint8_t dtype) {
@@ -44,9 +53,13 @@ dfi_name dfi_write_address(dfi_writer *w, const void *at) {
   uint32_t k = 0;
   while (k < u->naddresses && u->address[k] != at) k++;
   snprintf(n.s, sizeof n.s, "%%address%u", k);
-  if (k < u->naddresses) return n;
-  u->address = dfi_xrealloc(u->address, sizeof *u->address * (k + 1));
-  u->address[u->naddresses++] = at;
+  if (k == u->naddresses) {
+    u->address = dfi_xrealloc(u->address, sizeof *u->address * (k + 1));
+    u->address[u->naddresses++] = at;
+  }
+  char line[80];
+  snprintf(line, sizeof line, "  %s.at =", n.s);
+  if (w->first.at && strstr(w->first.at, line)) return n;
   dfi_text_add(&w->first, "  %s.at = getelementptr ptr, ptr %%address, i64 %u\n  %s = load ptr, ptr %s.at\n", n.s, k,
                n.s, n.s);
   return n;

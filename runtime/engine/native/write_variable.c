@@ -57,6 +57,7 @@ void dfi_write_peek(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   u->peek = dfi_xrealloc(u->peek, sizeof *u->peek * u->npeeks);
   u->peek[which].node = p;
   u->peek[which].cell = dfi_analyze_variable_cell(w->look, p, 0);
+  u->peek[which].recursive = w->look->loop[w->function].recursive;
   if (tensor) {
     write_held(w, i, which, p);
   } else {

@@ -4,6 +4,7 @@
 #include "engine/tokens/batch.h"
 #include "engine/tokens/frame.h"
 #include "engine/clock/record.h"
+#include "engine/engine.h"
 #include "engine/services.h"
 #include "engine/tokens/turn.h"
 
@@ -77,6 +78,7 @@ void dfi_do_call(dfi_exec *x, dfi_record *r, dfi_pnode *p) {
     dfi_exec_fail(x, r, p, DF_RESOURCE_EXHAUSTED, "functions call each other more than 20000 deep");
     return;
   }
+  if (DFI_UNLIKELY(x->replay != NULL) && x->plan->engine_ops->replay(x, r, p)) return;
   dfi_frame *f = r->children[p->child] = dfi_frame_open_at(x, &x->scope[p->target], r, p, 0);
   f->returned = false;
   r->outstanding++;
