@@ -231,7 +231,7 @@ static void hostile_peer(void) {
   int32_t lost = 0, named = 0;
   dfi_rank_handle(p.rank[1], hears_cluster, &all);
   for (int32_t round = 0; round < ROUNDS; round++) {
-    const dfi_part part = { 3, &all, hears_value, hears_failure, hears_bytes, hears_bytes, hears_bytes };
+    const dfi_part part = { 3, &all, hears_value, hears_failure, hears_bytes, hears_bytes, hears_bytes, hears_bytes };
     dfi_rank_begin(p.rank[1], (uint64_t)round + 1, &part);
     for (int32_t k = 0; k < 3; k++) {
       unsigned char packet[2000];
@@ -262,7 +262,7 @@ static void hostile_channel(void) {
   for (int32_t round = 0; round < ROUNDS; round++) {
     int fd[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd)) { good = false; break; }
-    dfi_channel c;
+    dfi_channel c = DFI_CHANNEL_CLOSED;
     dfi_channel_open(&c, fd[0]);
     const dfi_header h = { draw(30), draw(4), (uint64_t)any_size() };
     unsigned char bytes[600];
