@@ -154,8 +154,8 @@ $(BUILD)/dflow: $(PROG_OBJ) $(BIND_OBJ) $(BUILD)/libdflow.so
 
 # What help shows below its examples: they are run once.
 $(OUTPUTS): $(filter-out $(OUTPUTS),$(STDLIB)) | $(BUILD)/dflow
-	$(Q)DFLOW_ENGINE=tokens $(BUILD)/dflow -E -e "require 'dflow.docs.examples'.write '$@.new'"
-	$(Q)mv $@.new $@
+	$(Q)DFLOW_ENGINE=tokens $(BUILD)/dflow -E -e "require 'dflow.docs.examples'.write '$(BUILD)/outputs.lua'"
+	$(Q)mv $(BUILD)/outputs.lua $@
 
 -include $(OBJ:.o=.d)
 .PHONY: lib core program jit force
