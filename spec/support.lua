@@ -403,4 +403,13 @@ function M.bits(v)
   return type(v) == 'number' and ('%a'):format(v) or v
 end
 
+--- A function that calls itself twice.
+function M.fibonacci()
+  local fib
+  fib = df.func('fib', { 'int32' }, function(n)
+    return df.cond(n:lt(2), function() return n end, function() return fib(n - 1) + fib(n - 2) end)
+  end, { returns = { 'int32' } })
+  return fib
+end
+
 return M

@@ -2,7 +2,8 @@
 local df = require 'dflow'
 local shell = require 'spec.shell'
 local same_under_both = require 'spec.engines'.same_under_both
-local it = require('spec.support').native_it(it, pending)        -- loops are compiled on the host
+local support = require 'spec.support'
+local it, fibonacci = support.native_it(it, pending), support.fibonacci        -- loops are compiled on the host
 
 --- What became of the loop that was compiled, or was not.
 local function told(fetches, feeds)
@@ -25,13 +26,6 @@ end
 --- The sum over i of fn(i, what was before).
 local function loop(trips, x, fn)
   return (select(2, df.while_loop(function(i) return i:lt(trips) end, function(i, y) return i + 1, fn(i, y) end, { df.int32(0), x })))
-end
-local function fibonacci()
-  local fib
-  fib = df.func('fib', { 'int32' }, function(n)
-    return df.cond(n:lt(2), function() return n end, function() return fib(n - 1) + fib(n - 2) end)
-  end, { returns = { 'int32' } })
-  return fib
 end
 
 describe('functions in native loops', function()

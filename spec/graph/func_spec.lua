@@ -2,16 +2,9 @@
 local df = require 'dflow'
 local ordered_it = require('spec.support').ordered_it(it, pending)
 local near = require('spec.support').near
+local fibonacci = require('spec.support').fibonacci
 
 local fails = require('spec.support').says
-
-local function fibonacci()
-  local fib
-  fib = df.func('fib', { 'int32' }, function(n)
-    return df.cond(n:lt(2), function() return n end, function() return fib(n - 1) + fib(n - 2) end)
-  end, { returns = { 'int32' } })
-  return fib
-end
 
 --- d y / d x by central differences, for a scalar x.
 local function slope(y, x, at, feeds)
