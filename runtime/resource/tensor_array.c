@@ -758,6 +758,16 @@ static bool pack_rows(dfi_tensor_array *a, const dfi_shape *shape, int64_t bytes
   return fits;
 }
 
+/* Is a tensor of these bytes to lie beside the others, on the host, so that they are stacked where they are? From the
+   first or the last location on, where all of them are not too much to ask for at once. */
+static bool goes_side_by_side(const dfi_tensor_array *a, int64_t i, int64_t bytes) {
+  enum { MOST_BYTES = 64 << 20 };
+  const int64_t n = a->size, size = bytes / dfi_dtype_size[a->dtype];
+  if (a->dynamic || a->accumulates || a->saved || a->clear_after_read || a->swap || a->remat) return false;
+  if (i < 0 || i >= n || bytes <= DFI_ROW_BYTES || bytes % FLAT_ALIGN || n > MOST_BYTES / bytes) return false;
+  return a->flat ? in_flat(a, i, size) : (i == 0 || i == n - 1) && has_plenty(a, n, size);
+}
+
 int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_shape *shape, const void *data, bool pack,
                                    df_error *err) {
   const int64_t bytes = dfi_shape_size(shape) * dfi_dtype_size[a->dtype];
@@ -775,7 +785,9 @@ int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_sha
     }
   }
   if (a->store == DFI_STORE_ROWS && dfi_shape_equal(shape, &a->row)) return dfi_tensor_array_write(a, i, &v, err);
-  if (!(v.as.tensor = dfi_tensor_make(a->dtype, shape->rank, shape->dims))) return dfi_array_no_memory(a, err);
+  v.as.tensor = goes_side_by_side(a, i, bytes) ? dfi_tensor_array_place(a, i, shape)
+                                               : dfi_tensor_make(a->dtype, shape->rank, shape->dims);
+  if (!v.as.tensor) return dfi_array_no_memory(a, err);
   memcpy(v.as.tensor->data, data, (size_t)bytes);
   const int32_t code = dfi_tensor_array_write(a, i, &v, err);
   df_tensor_release(v.as.tensor);

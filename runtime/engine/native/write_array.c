@@ -168,8 +168,9 @@ static void write_far(dfi_writer *w, const cell *c) {
   char far[32];
   snprintf(far, sizeof far, "%%a%u.far", c->k);
   SAY(w, "far%d:\n", c->label);
-  if (c->tensor && !c->reads) dfi_write_copy(w, c->dtype, c->size, far, c->value.s);
-  if (c->tensor) SAY(w, "  store ptr %s, ptr %%value\n", far);
+  const bool where_it_lies = c->tensor && !c->reads && c->size > DFI_DIRECT;
+  if (c->tensor && !c->reads && !where_it_lies) dfi_write_copy(w, c->dtype, c->size, far, c->value.s);
+  if (c->tensor) SAY(w, "  store ptr %s, ptr %%value\n", where_it_lies ? c->value.s : far);
   else if (!c->reads) SAY(w, "  store %s %s, ptr %%value\n", c->type, c->value.s);
   write_slow(w, c->i, c->k, c->index, c->type, c->reads);
   if (c->in_place) SAY(w, "  store ptr %s, ptr %%a%u.row\n", load_pointer(w, "%value").s, c->k);
