@@ -92,6 +92,42 @@ describe('elements that are put elsewhere', function()
     end
   end)
 
+  it('are cut, turned, padded, rolled, mirrored and split as shapes and constants say', function()
+    local I = df.int32
+    local ops = {
+      function(v) return v:slice({ 1, 0, 2 }, { 2, 2, 3 }) end, function(v) return v[2] end, function(v) return v[1][0][3] end,
+      function(v) return v:strided_slice({ 2, 0, 4 }, { 0, 2, 0 }, { -1, 1, -2 }) end, function(v) return v[{ 0, 1 }] end,
+      function(v) return df.strided_slice(v, { 0, 1 }, { 0, 0 }, { 1, 1 }, { begin_mask = 1, end_mask = 1, shrink_axis_mask = 2 }) end,
+      function(v) return df.transpose(v) end, function(v) return df.transpose(v, { 1, 2, 0 }) end, function(v) return df.tile(v, { 2, 1, 3 }) end,
+      function(v) return df.pad(v, { { 1, 0 }, { 0, 2 }, { 3, 1 } }) end, function(v) return df.mirror_pad(v, { { 1, 1 }, { 0, 1 }, { 2, 2 } }) end,
+      function(v) return df.mirror_pad(v, { { 1, 1 }, { 1, 0 }, { 2, 2 } }, { mode = 'SYMMETRIC' }) end,
+      function(v) return df.pad_v2(v, { { 0, 0 }, { 1, 1 }, { 0, 0 } }, v[0][0][1]) end, function(v) return df.reverse(v, { 0, 2 }) end,
+      function(v) return df.roll(v, { 1, -2 }, { 0, 2 }) end, function(v) return df.roll(v, I(1), I(1)) end,
+      function(v) return df.unpack(df.split(v, 3, { axis = 0 })) end, function(v) return select(2, df.unpack(df.split(v, { 1, 4 }, { axis = 2 }))) end,
+      function(v) return select(2, df.unpack(df.unstack(v, { axis = 1 }))) end, function(v) return (df.unpack(df.unstack(v[0][1]))) end,
+      function(v, i) return v:slice(df.stack{ i % 2, 0, i % 3 }, { 2, 1, 3 }) end, function(v, i) return v:slice(df.stack{ i, 0, 0 }, { 1, 2, 1 }) end,
+    }
+    for _, dtype in ipairs{ 'float64', 'int32', 'bool' } do
+      local x = dtype == 'bool' and df.constant(numbers('float32', { 3, 2, 5 })):gt(0) or df.constant(numbers(dtype, { 3, 2, 5 }))
+      for at, op in ipairs(ops) do
+        local function sum(w)
+          local n = 1
+          for _, d in ipairs(w.shape) do n = n * d end
+          return df.reduce_sum(df.reshape(df.cast(w, 'float64'), { -1 }) * df.cast(df.range(n) % 7 + 1, 'float64'))
+        end
+        local _, _, far, seen = df.while_loop(function(i) return i:lt(6) end, function(i, v, s, seen)
+          local w = op(v, i)
+          local turned = dtype == 'bool' and df.logical_not(v) or v + df.cast(i, dtype)
+          return i + 1, turned, s + sum(op(x, i)), seen + sum(w)
+        end, { I(0), x, df.float64(0), df.float64(0) })
+        if dtype:find 'float' then
+          local g = df.gradients(seen, x)
+          same({ far, seen, g }, nil, ('%s, op %d'):format(dtype, at))
+        else same({ far, seen }, nil, ('%s, op %d'):format(dtype, at)) end
+      end
+    end
+  end)
+
   it('come again and again', function()
     for _, dtype in ipairs{ 'float32', 'float64', 'int32', 'int64', 'bool', 'uint8' } do
       local function made(dims)

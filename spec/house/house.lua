@@ -123,6 +123,7 @@ local CONSTANT = 'constants of the graph, which lie on the host'
 local NATIVE = 'native code: enters only with what dfi_readable says the host can read'
 local FILE = 'bytes and strings of files, made on the host'
 M.elements = {
+  ['runtime/engine/native/write_box.c'] = 'places of elements, made on the host',
   ['runtime/engine/native/straight.c'] = 'an arena of the host that compiled code writes to',
   ['runtime/plan/simplify.c'] = 'constants, which are of the host',
   ['runtime/ops/array_shape.c'] = 'limits of a range: .host_in, and constants while the graph is built',

@@ -417,6 +417,7 @@ static bool look_results(dfi_look *l) {
 static bool look_op(dfi_look *l, int32_t loop, const dfi_pnode *p) {
   if (dfi_row_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].row = true;
   if (dfi_move_known(l, loop, p)) return l->loop[loop].node[p - l->loop[loop].nodes].moves = true;
+  if ((l->loop[loop].node[p - l->loop[loop].nodes].boxes = dfi_boxes_of(l, loop, p))) return true;
   bool tensors = p->nout && dfi_small(p->node->out[0].dtype, dfi_out_shape(l, p, 0));
   for (uint32_t i = 0; i < p->nin; i++) tensors |= dfi_analyze_shape(l, loop, l->plan->operand[p->in + i]) != NULL;
   if (tensors ? dfi_tensor_op_known(l, loop, p) : dfi_op_known(p)) return true;
@@ -700,6 +701,7 @@ bool dfi_analyze_at(dfi_look *l) {
 void dfi_analyze_free(dfi_look *l) {
   for (int32_t i = 0; i < l->nloops; i++) {
     dfi_analyze_loop *c = &l->loop[i];
+    for (uint32_t n = 0; c->node && n < c->scope->n; n++) dfi_free(c->node[n].boxes);
     dfi_free(c->node);
     dfi_free(c->guard);
     dfi_free(c->slot_dtype);

@@ -16,6 +16,7 @@ typedef struct dfi_analyze_node {
   bool    called;                /* its kernel is called */
   bool    row;                   /* it is a row of a tensor: write_row.c */
   bool    moves;                 /* it only puts elements elsewhere: write_move.c */
+  struct dfi_boxes *boxes;       /* owned: it does so by a rule that no value changes: write_box.c; NULL: it does not */
   bool    over;                  /* its rows are written where a variable lies, when the iteration is over */
   uint8_t sides;                 /* of a Merge: the inputs that were written, as bits */
 } dfi_analyze_node;
@@ -110,6 +111,10 @@ bool dfi_move_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 bool dfi_scatter_known(const dfi_look *l, int32_t i, const dfi_pnode *p);
 /* The node that makes o in an iteration of loop c; NULL: o is one of the loop's variables, or comes from outside. */
 const dfi_pnode *dfi_maker_of(const dfi_analyze_loop *c, dfi_operand o);
+/* write_box.c: by which rule p puts elements elsewhere, whatever they are; owned. NULL: there is none. */
+struct dfi_boxes *dfi_boxes_of(const dfi_look *l, int32_t i, const dfi_pnode *p);
+/* The value that operand o of loop i always has, borrowed; NULL: it is not known. */
+const df_value *dfi_constant_of(const dfi_look *l, int32_t i, dfi_operand o);
 /* The integer that operand o of loop i always is; false: it is not known. */
 bool dfi_whole_constant(const dfi_look *l, int32_t i, dfi_operand o, int64_t *c);
 /* Its output is its first input, perhaps with another shape. */

@@ -81,6 +81,8 @@ void dfi_write_flags(dfi_writer *w, int32_t i);
 void dfi_write_forget_shared(dfi_writer *w, int32_t loop);
 /* write_move.c: a node that only puts elements elsewhere. */
 void dfi_write_move(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* write_box.c: the same, by a rule that no value changes. */
+void dfi_write_boxes(dfi_writer *w, int32_t i, const dfi_pnode *p, const struct dfi_boxes *b);
 /* The iteration is over: rows go to `to`, where the variable lies of which `next` is the next value. */
 void dfi_write_over(dfi_writer *w, int32_t i, dfi_operand next, const char *to);
 /* Room for what loop i keeps of such rows until then. */

@@ -109,6 +109,7 @@ static void write_node(dfi_writer *w, int32_t i, uint32_t number) {
       if (dfi_is_demand(p)) { write_demand(w, i, p); break; }
       if (l->node[number].row) { dfi_write_row(w, i, p); break; }
       if (l->node[number].moves) { dfi_write_move(w, i, p); break; }
+      if (l->node[number].boxes) { dfi_write_boxes(w, i, p, l->node[number].boxes); break; }
       if (l->node[number].called) { dfi_write_call(w, i, p); break; }
       if (works_on_tensors(w, i, p)) {
         if (dfi_is_alias(p)) dfi_write_alias(w, p->out_dtypes[0], dfi_write_name(w, i, in[0], dtype), i, p->out);

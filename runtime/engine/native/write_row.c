@@ -7,12 +7,16 @@
 #include "engine/native/write.h"
 #include "kernels/index.h"
 
-bool dfi_whole_constant(const dfi_look *l, int32_t i, dfi_operand o, int64_t *c) {
+const df_value *dfi_constant_of(const dfi_look *l, int32_t i, dfi_operand o) {
   uint32_t at = DFI_INDEX(o);
   if (DFI_SPACE(o) == DFI_ITERATION && l->loop[i].slot_copy[at] >= 0) at = (uint32_t)l->loop[i].slot_copy[at];
-  else if (DFI_SPACE(o) != DFI_CONSTANT) return false;
-  const df_value *v = &l->plan->constant[at];
-  if (v->kind != DF_SCALAR || (v->dtype != DF_INT32 && v->dtype != DF_INT64)) return false;
+  else if (DFI_SPACE(o) != DFI_CONSTANT) return NULL;
+  return &l->plan->constant[at];
+}
+
+bool dfi_whole_constant(const dfi_look *l, int32_t i, dfi_operand o, int64_t *c) {
+  const df_value *v = dfi_constant_of(l, i, o);
+  if (!v || v->kind != DF_SCALAR || (v->dtype != DF_INT32 && v->dtype != DF_INT64)) return false;
   *c = v->dtype == DF_INT32 ? v->as.i32 : v->as.i64;
   return true;
 }
