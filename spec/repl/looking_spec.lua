@@ -14,7 +14,7 @@ i, y = while_loop(function(i, y) return i:lt(6) end, step, {0, 1.0})
 
 describe('the prompt', function()
   it('knows help, exit and quit, unless they mean something here', function()
-    assert.matches('steps: where a run stops', prompt('help\n'), 1, true)
+    assert.matches('steps: stop and resume a run', prompt('help\n'), 1, true)
     assert.is_falsy(prompt('exit\n=1 + 41\n'):find('42', 1, true))
     assert.is_falsy(prompt('quit()\n=1 + 41\n'):find('42', 1, true))
     assert.matches('dflow> 7\n', prompt('exit = 7\nexit\n'), 1, true)
@@ -24,8 +24,18 @@ describe('the prompt', function()
   it('has its commands in groups, and describes those of one or all', function()
     local out = prompt(':help\n:help steps\n')
     assert.matches(':break :unbreak :step :continue :pause :cancel', out, 1, true)
-    assert.matches(':continue +lets the run go on', out)
+    assert.matches(':continue +resumes the run', out)
     for _, name in ipairs{ 'frames', 'time', 'history' } do assert.matches(':' .. name, prompt(':help all\n'), 1, true) end
+  end)
+
+  it('explains an output: the loops among its nodes, inner ones and those of gradients too, and no others', function()
+    local out = prompt("v = df.float32(2)\nloop = function(to) return while_loop(function(i) return i:lt(to) end, function(i) return i * v end, {v}) end\n"
+      .. "other, y = loop(9), df.map_fn(loop, df.float32{3, 4})\n=df.run{other, y}\n:explain gradients(df.reduce_sum(y), v)\n")
+    local told = out:match 'of %d+ nodes[^\n]*\n.*' or out:match 'as it is written: .*'
+    for _, loop in ipairs{ 'map_fn', 'map_fn/while', 'gradients/map_fn', 'gradients/map_fn/while' } do
+      assert.matches('\n' .. loop .. '  ', told, 1, true)
+    end
+    assert.is_nil(told:find('\nwhile  ', 1, true))
   end)
 
   it('tells the memory of the run in progress, whichever session it is of', function()
@@ -37,7 +47,7 @@ describe('the prompt', function()
 
   it('tells of a command that an op or a method is called like, too, and where the other is told of', function()
     local out = prompt(':help graph\n?graph\n:help matmul\n')
-    assert.matches('dflow> :graph x %[as form%] %[at stage%][^\n]*\n.-%?graph tells of what else is called so\ndflow> w:graph%(g%).-dflow> df%.matmul%(a, b', out)
+    assert.matches('dflow> :graph x %[as form%] %[at stage%][^\n]*\n.-%?graph shows another thing of that name\ndflow> w:graph%(g%).-dflow> df%.matmul%(a, b', out)
   end)
 
   it('says of what is printed or asserted in the graph that a run has to fetch it', function()
@@ -95,7 +105,7 @@ df.run({step, loss}, {[x] = {1, 2}});
 
   it('says what is wrong with the words behind a command', function()
     local out = prompt(":mem top\n:graph 1 as html\n:graph x at night\n:timeit 1+\n:prof 1 +\n:graph nosuch\n:plot nosuch\n:stats ~runs\n")
-    assert.matches(":mem stands alone: 'top' means nothing to it; :top is a command of its own", out, 1, true)
+    assert.matches(":mem takes no argument, but 'top' was given; :top is a command of its own", out, 1, true)
     assert.matches(":graph: 'as html' is none of tree, let, dot, svg; :trace run.html EXPRESSION writes a page of a run", out, 1, true)
     assert.matches(":graph: 'at night' is none of built, lowered, gradient, partitioned", out, 1, true)
     assert.matches("'1+' is not finished: something is missing behind it", out, 1, true)

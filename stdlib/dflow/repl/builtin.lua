@@ -32,13 +32,13 @@ end
 -- ---- help ---------------------------------------------------------------------------------------------------------
 -- The commands by what they are for; one that is not here, as a user's own, is among the others.
 local GROUPS = {
-  { 'names', 'what is there to know',
+  { 'names', 'help, and what the graph is',
     'help doc where graph plot nodes outputs grad placement saved inputs explain disasm' },
-  { 'runs', 'a run that stands still, or is over',
+  { 'runs', 'look into a paused or finished run',
     'frames tokens stacks why whynot value back forward swap runs attach record diff' },
-  { 'steps', 'where a run stops, and how it goes on', 'break unbreak step continue pause cancel' },
-  { 'time', 'time and memory', 'time timeit prof src trace whatif top mem stats cluster' },
-  { 'session', 'what was typed here',
+  { 'steps', 'stop and resume a run', 'break unbreak step continue pause cancel' },
+  { 'time', 'time, memory and machines', 'time timeit prof src trace whatif top mem stats cluster' },
+  { 'session', 'inputs, files and settings',
     'history locals watch unwatch save load run edit set alias sh autograph serve learn quit' },
 }
 
@@ -80,20 +80,17 @@ local function describe(names, lines)
 end
 
 local ASKED = {
-  { '?name', 'what there is to know about an op, a function, an option, a value or a node: ?matmul, ?Run, ?h:step, '
-             .. '?x, ?12' },
-  { '?pattern*', 'the names that match' },
-  { '??name', 'where it is defined: the Lua lines, the C file and line of its entry, gradient and kernels' },
+  { '?name', 'shows the help of an op, function, option, value or node: ?matmul, ?Run, ?h:step, ?x, ?12' },
+  { '?pattern*', 'lists the names that match' },
+  { '??name', 'shows where it is defined: Lua lines, or C file and line of its entry, gradient and kernels' },
 }
-local NOTES = ':cmd? tells more of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes them to a '
-              .. 'file. '
-  .. 'Any unique beginning of a command will do. An expression prints its value, unless a ; ends it; _ and __ are the '
-     .. 'last two values, '
-  .. 'Out[n] those of input n. Alt-Enter begins a new line, Tab completes, Right takes what is grey, Ctrl-R searches, '
-     .. 'Ctrl-C pauses a run and asks, Ctrl-D leaves.'
+local NOTES = [[:cmd? shows the help of a command; :cmd … ~pattern keeps lines that match; :cmd … > file writes
+them to a file. A command may be shortened while it stays unique. An expression prints its value, unless a ; ends it; _
+and __ are the last two values, Out[n] is that of input n. Alt-Enter begins a new line, Tab completes, Right takes the
+grey suggestion, Ctrl-R searches, Ctrl-C pauses a run, Ctrl-D leaves.]]
 
 command('help', function(rest)
-  local help = require 'dflow.docs.help'             -- with all that is told of names: not while the prompt begins
+  local help = require 'dflow.docs.help'             -- the help of all names: loaded when asked for
   help.width = math.max(30, math.min(110, values.terminal().columns))
   local lines = {}
   for _, g in ipairs(groups()) do
@@ -117,11 +114,11 @@ command('help', function(rest)
   end
   lines[#lines + 1] = ''
   if rest ~= 'all' then
-    split(help.wrap(':help all describes them, :help runs those of a group, :why? one of them', ''), lines)
+    split(help.wrap(':help all describes all commands, :help runs a group, :why? one command', ''), lines)
   end
   split(help.wrap(NOTES, ''), lines)
   return table.concat(lines, '\n')
-end, 'help [name | group | all] - the commands in groups, or what there is to know about a name')
+end, 'help [name | group | all] - lists the commands by group, or shows the help of a name')
 
 command('doc', function(rest, say)
   if rest ~= '' then return require('dflow.repl.where').what(rest) end
@@ -134,12 +131,12 @@ command('doc', function(rest, say)
     line = line .. name .. '  '
   end
   say(line)
-end, 'doc [name] - what there is to know about a name; alone: all names')
+end, 'doc [name] - shows the help of a name; without one lists all names')
 
 command('where', function(rest, _, repl)
   if rest == '' then error('usage: :where name', 0) end
   return require('dflow.repl.where').where(rest, repl)
-end, 'where name - where it is defined: the Lua function or the entry of the op; ??name is short for it')
+end, [[where name - shows where a name is defined: its Lua function or its op's entry; short: ??name]])
 
 -- ---- the session --------------------------------------------------------------------------------------------------
 command('history', function(rest, say, repl)
@@ -157,8 +154,8 @@ command('history', function(rest, say, repl)
     local number = rest == 'all' and ('%5d'):format(i) or ('%8s'):format(('In[%d]'):format(i))
     say(number .. '  ' .. (list[i]:gsub('\n', '\n' .. (' '):rep(#number + 2))))
   end
-end, [[history [n | all] - the inputs of this session, numbered as Out is; the last n; all: of earlier sessions too
-:history ~map_fn shows those that mention map_fn, :history > notes.txt writes them to a file]])
+end, [[history [n | all] - lists the inputs of this session, or the last n; all: those of earlier sessions, too
+:history ~map_fn shows the inputs that contain map_fn, :history > notes.txt writes them to a file]])
 
 command('save', function(rest, say)
   if rest == '' then error('usage: :save file.lua', 0) end
@@ -167,8 +164,9 @@ command('save', function(rest, say)
   local n = 0
   for _, input in ipairs(session.inputs) do n = n + (input.ok and 1 or 0) end
   say(('%d inputs are in %s; run it with: dflow %s'):format(n, rest, rest))
-end, [[save file.lua - writes the inputs that succeeded as a script that runs by itself
-An expression is printed by the script, as it was here. What failed, and what only asked for help, is left out.]])
+end, [[save file.lua - writes the inputs that succeeded as a script
+The script prints the expressions that were printed here. Inputs that failed or only asked for help are
+left out.]])
 
 local function read_file(path)
   local file, why = io.open(path)
@@ -181,7 +179,7 @@ end
 command('load', function(rest, _, repl)
   if rest == '' then error('usage: :load file.lua', 0) end
   repl.run(read_file(rest))
-end, 'load file.lua - runs a file as if it were typed here: its top-level locals stay')
+end, 'load file.lua - runs a file as if it were typed here; its top-level locals remain')
 
 command('run', function(rest)
   local words = {}
@@ -194,7 +192,7 @@ command('run', function(rest)
   local ok, err = pcall(chunk, unpack(words, 2))
   _G.arg = before
   if not ok then error(err, 0) end
-end, 'run file.lua [arguments] - runs a script with its arguments, as the program itself would')
+end, 'run file.lua [arguments] - runs a script with arguments, as `dflow file.lua` would')
 
 command('edit', function(rest, _, repl)
   if not values.terminal().editing then error(':edit opens an editor, which needs a terminal', 0) end
@@ -223,15 +221,15 @@ command('edit', function(rest, _, repl)
   repl.program.remember(edited)
   print(values.paint(edited, 'D'))
   repl.run(edited)
-end, [[edit [n | file] - opens the last input, input n or a file in $VISUAL or $EDITOR, and runs what comes back]])
+end, 'edit [n | file] - opens the last input, input n or a file in $VISUAL or $EDITOR, and runs the result')
 
 command('locals', function(_, say)
   local names = { unpack(session.locals.names()) }
   table.sort(names)
   if #names == 0 then say('no local variables; a top-level `local x = 1` makes one') end
   for _, name in ipairs(names) do say(('%-16s %s'):format(name, values.brief(session.locals.get(name)))) end
-end, [[locals - the local variables of this session
-A top-level `local x = 1` lives on from input to input.]])
+end, [[locals - lists the local variables of this session
+A top-level `local x = 1` can be used in later inputs.]])
 
 command('autograph', function(rest, say, repl)
   local autograph = require 'dflow.autograph'
@@ -245,7 +243,8 @@ command('autograph', function(rest, say, repl)
   say(autograph.whole and 'autograph is on: if, while, for and comparisons of Outputs build the graph'
       or 'autograph is off: if, while and for are decided while the graph is built')
 end, [[autograph [on | off] - statements on Outputs build the graph: while x < 100 do x = x * x end
-It is remembered by the sessions that come. df.autograph(fn) does it for one function, dflow --autograph for a script; :explain f shows what became of f.]],
+Later sessions keep this setting. df.autograph(fn) does it for one function, dflow --autograph for a
+script; :explain f shows the graph code.]],
 function() return { { 'on', 'what is typed from now on is rewritten' }, { 'off', 'it is taken as it is' } } end)
 
 -- ---- settings -----------------------------------------------------------------------------------------------------
@@ -341,7 +340,7 @@ command('set', function(rest, say)
   if value == '' and name == 'primitives' then value = 'on' end
   if value == '' then return ('%s %s'):format(name, s[2]()) end
   s[3](value)
-end, 'set [name [value]] - how values are shown, what runs graphs; alone: all settings', function(rest)
+end, 'set [name [value]] - shows or changes a setting; alone: lists all settings', function(rest)
   local list = {}
   local name = rest:match('^(%S+)%s')
   if name then
@@ -422,14 +421,16 @@ command('graph', function(rest, _, _, path)
   seen.as, seen.at, seen.lines = form, stage, path and text and math.huge or nil
   local drawn = df.draw(x, seen)
   return (form == 'tree' or form == 'let') and not path and values.plain(drawn) or drawn
-end, [[graph x [as form] [at stage] [depth n | only name | around node n] - the graph that leads to x
-x is an Output, an operation, a Graph, or a table of them. as let: typed lines, cond{…} and while{…} nested; as tree: boxes within boxes,
-a line for each node; as dot: for Graphviz; as svg: a picture. Without it as the file's name ends, else let.
-at built, without it: as it was typed; lowered: Enter, Merge, Switch, NextIteration and Exit, and what a run makes of each node; gradient: with the
-gradient of x by its variables and placeholders, or what x is the gradient of; partitioned: by device.
-depth 2: boxes of layers, scopes, loops and conds are open to two levels; only lstm: what has that in its name, and what is next to it; around
-while/Mul 2: a node and what is at most 2 edges from it. Each shows a tree where no form is named. A picture of more than 40 nodes closes
-boxes by itself.
+end, [[graph x [as form] [at stage] [depth n | only name | around node n] - shows or draws the graph of x
+x is an Output, an operation, a Graph, or a table of them. The form is let (typed lines with nested
+cond{…} and while{…}), tree (nested boxes, one line per node), dot (for Graphviz) or svg (a picture);
+the default follows the file's name, else let. The stage is built (as typed, the default), lowered
+(Enter, Merge, Switch, NextIteration, Exit, and what a run makes of each node), gradient (with the
+gradient of x by its variables and placeholders, or what x is the gradient of) or partitioned (by
+device). depth 2 opens boxes of layers, scopes, loops and conds to two levels; only lstm keeps nodes
+with that in their name, and their neighbours; around while/Mul 2 keeps nodes at most 2 edges from a
+node. Each of these shows a tree unless a form is named. A picture closes boxes when it has more than 40
+nodes.
 :graph loss at gradient > loss.svg; in a script: df.draw(loss, {at = 'gradient', path = 'loss.svg'})]], function(rest)
   if rest:find '%sas%s+%a*$' then return graph_forms end
   if rest:find '%sat%s+%a*$' then return graph_stages end
@@ -456,9 +457,10 @@ command('plot', function(rest, _, _, path)
   local p = df.type(v) == 'plot' and v or kind == 'scatter' and plot.scatter(v[1], v[2]) or plot[kind](v)
   if path then return path:match '%.svg$' and p:svg() or path:match '%.png$' and p:png() or p:text() end
   return values.plot(p)
-end, [[plot [kind] x, :plot x as kind - numbers as a picture
-x is numbers, a table of them by name, a Tensor, an Output or what df.plot gives; kind is line, histogram, heatmap or image, or scatter of x, y.
-A terminal that has kitty's graphics or sixel is shown pixels; :set images text, kitty or sixel says which to use.
+end, [[plot [kind] x, :plot x as kind - draws numbers as a picture
+x is a table of numbers, such tables by name, a Tensor, an Output, or a result of df.plot. kind is line,
+histogram, heatmap, image, or scatter of x, y. Terminals with kitty's graphics or sixel get pixels; :set
+images text, kitty or sixel chooses.
 :plot x > x.svg writes an SVG, > x.png a PNG; in a script: df.plot(x):save 'x.svg']])
 
 command('placement', function(rest, say)
@@ -474,13 +476,12 @@ command('placement', function(rest, say)
   for device, owner in pairs(list.owners or {}) do on[#on + 1] = ('%s by owner %d'):format(device, owner) end
   table.sort(on)
   if on[1] then say(table.concat(on, ', ')) end
-end, 'placement x - the device of every node that x needs, why it runs there, and which owner turns it, where there '
-     .. 'are several')
+end, 'placement x - shows the device and owner of each node that x needs, and why it is there')
 
 command('saved', function(rest)
   return tostring(df.saved(value_of(rest, ':saved loss')))
-end, [[saved loss - what gradients save of each loop and cond that leads to loss, why, and what they compute again
-the gradients built so far; where there are none, those by the variables and placeholders]])
+end, [[saved loss - shows what the gradient of loss saves or recomputes in each loop and cond, and why
+It describes the gradients built so far, or else those by all variables and placeholders.]])
 
 command('time', function(rest, say, repl)
   local timing = require 'dflow.repl.timing'
@@ -488,7 +489,7 @@ command('time', function(rest, say, repl)
   local results, wall, cpu, done = timing.once(chunk, repl.program.clock)
   if results.n > 0 then values.show(unpack(results, 1, results.n)) end
   say(('wall %s, processor %s%s'):format(timing.seconds(wall), timing.seconds(cpu), done ~= '' and ', ' .. done or ''))
-end, 'time expression - runs it once, shows its value, how long it took and what ran; of an Output its run is timed')
+end, [[time expression - runs it once and shows value, time and counters; an Output's run is timed]])
 
 command('timeit', function(rest, say, repl)
   local timing = require 'dflow.repl.timing'
@@ -500,7 +501,7 @@ command('timeit', function(rest, say, repl)
   if t.iterations > 0 and loops.native + loops.tokens > 0 then
     say(('loops of this session: %d native, %d by tokens; :explain names them'):format(loops.native, loops.tokens))
   end
-end, 'timeit expression - runs it as often as it needs: mean, deviation, best; of an Output its run is timed')
+end, [[timeit expression - runs it many times and shows mean, deviation and best; an Output's run is timed]])
 
 local function bytes(n)
   for _, unit in ipairs{ { 2 ^ 30, 'GiB' }, { 2 ^ 20, 'MiB' }, { 2 ^ 10, 'KiB' } } do
@@ -521,8 +522,7 @@ command('mem', function(_, say)
   end
   say(('%-10s %s'):format('Lua', bytes(collectgarbage('count') * 1024)))
   for _, v in ipairs(df.global_variables()) do say(('  %s'):format(values.brief(v))) end
-end, 'mem - memory of each device, of the run in progress or of the default session, and of Lua; the variables of the '
-     .. 'default graph')
+end, 'mem - shows memory of each device and of Lua, and the variables of the default graph')
 
 --- What came and went between this process and a rank.
 local function traffic(r)
@@ -548,9 +548,7 @@ command('cluster', function(rest, say)
       say(('         waits for `%s` from rank %d, for %.1f s'):format(r.waits.what, r.waits.rank, r.waits.seconds))
     end
   end
-end, 'cluster [n | restart | stop] - the ranks of a cluster: host, process, state, what came and went, how far it is, '
-     .. 'and what its runs wait for; '
-  .. 'starts n, the dead ones anew, or ends them')
+end, 'cluster [n | restart | stop] - shows ranks, links and waits; starts n ranks, restarts dead ones, stops all')
 
 command('stats', function(_, say)
   local h = require('dflow.repl.inspector').in_progress()
@@ -563,11 +561,11 @@ command('stats', function(_, say)
     if not h then say(('%-16s ' .. form):format(name, stats[name]))
     elseif name ~= 'runs' then say(('%-16s ' .. form .. ' ' .. form):format(name, own[name] or 0, stats[name])) end
   end
-end, 'stats - counters of the default session, and of the run in progress')
+end, 'stats - shows counters of the default session and of the run in progress')
 
 command('learn', function(rest, _, repl)
   require('dflow.command.learn')(rest ~= '' and rest or nil)
   if repl.program then repl.program.interrupted() end
-end, 'learn [n] - fourteen lessons, with exercises that are checked; the default graph begins anew in each')
+end, 'learn [n] - starts one of fourteen lessons with exercises; each begins with an empty default graph')
 
-command('quit', function() return true end, 'quit - leaves, as Ctrl-D does')
+command('quit', function() return true end, 'quit - ends the program, as Ctrl-D does')

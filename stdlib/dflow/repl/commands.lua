@@ -67,24 +67,26 @@ function M.find(word)
   return nil, (':%s may be :%s'):format(word, table.concat(found, ' or :'))
 end
 
---- Some commands stand alone. What stands behind one of these all the same is not passed over.
+--- Raises where a command without arguments is given one.
 local function alone(command, rest)
   local usage = command.doc:match('^([^\n]-) %- ')
   if rest == '' or usage ~= command.name then return end
   local other = M.find(rest)
-  errors.raise('invalid_argument', ":%s stands alone: '%s' means nothing to it%s", command.name, rest, other
+  errors.raise('invalid_argument', ":%s takes no argument, but '%s' was given%s", command.name, rest, other
                and ('; :%s is a command of its own'):format(other.name) or '')
 end
 
---- A command's usage and what it does, as wide as the terminal is. Its lines are one text, but for those that begin
--- with a command.
-local function print_doc(command, say)
-  local help, columns = require 'dflow.docs.help', require('dflow.repl.values').terminal().columns
-  local usage, about = M.about(command.name)
+--- A command's usage and help, as wide as the terminal; nil where there is no such command. A line of the help that
+-- begins with a command begins a paragraph.
+function M.page(name)
+  local command, help = commands[name], require 'dflow.docs.help'
+  if not command then return nil end
+  local usage, about = M.about(name)
   local more = command.doc:match('^[^\n]*\n?(.*)$'):gsub('\n([^:])', ' %1')
-  help.width = math.max(30, math.min(110, columns))
-  say(':' .. usage)
-  for line in (about .. '\n' .. more):gmatch('[^\n]+') do say(help.wrap(line, '  ')) end
+  help.width = math.max(30, math.min(110, require('dflow.repl.values').terminal().columns))
+  local lines = { ':' .. usage }
+  for paragraph in (about .. '\n' .. more):gmatch('[^\n]+') do lines[#lines + 1] = help.wrap(paragraph, '  ') end
+  return table.concat(lines, '\n')
 end
 
 --- Takes `~pattern` and `> file` off the end of a line. A `>` counts where a blank stands on both sides and one word
@@ -140,7 +142,7 @@ function M.run(line)
   local command, why = M.find(word)
   if not command then error(why, 0) end
   if rest == '?' and line:sub(1, 1) == ':' then
-    print_doc(command, M.pager())
+    M.pager()(M.page(command.name))
     return false
   end
   local pattern, path, file
@@ -164,9 +166,9 @@ function M.run(line)
   end
   local ok, result
   if command.name == 'help' and line:sub(1, 1) == ':' and commands[rest] and not M.groups[rest] then
-    print_doc(commands[rest], say)
+    say(M.page(rest))
     ok = true
-    if require('dflow.docs.help').help(rest) then say(('?%s tells of what else is called so'):format(rest)) end
+    if require('dflow.docs.help').help(rest) then say(('?%s shows another thing of that name'):format(rest)) end
   else
     ok, result = pcall(command.fn, rest, say, repl, path, not (path or pattern))
   end

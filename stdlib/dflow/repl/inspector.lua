@@ -278,20 +278,19 @@ command('frames', function(_, say) local h = seen()
     say(h.ok == false and 'the run failed; this is where it stood' or 'the run is over; this is what it left')
   end
   say(tostring(h:frames())) end,
-  'frames - the frames of the run: iterations in flight, live and dead tokens, what waits; of a loop over devices, '
-  .. 'how far each of them is')
+  'frames - shows the frames of the run: iterations in flight, live and dead tokens, waiting nodes, devices')
 
 command('tokens', function(rest, say)
   local lines = listing.tokens(seen():tokens(rest ~= '' and rest or nil))
   if #lines == 0 then say('no tokens') end
   for _, l in ipairs(lines) do say(l.dead and values.paint(l[1], 'D') or l[1]) end
-end, 'tokens [name] - the tokens that are alive: ready, running, waiting, or with some of their inputs')
+end, 'tokens [name] - lists live tokens: ready, running, waiting, or with some inputs missing')
 
 command('stacks', function(_, say)
   local lines = listing.stacks(seen():stacks())
   if #lines == 0 then say('no TensorArrays and no saved values are alive') end
   for _, l in ipairs(lines) do say(l) end
-end, 'stacks - saved values and TensorArrays: depth, bytes, frame, Lua line')
+end, 'stacks - lists saved values and TensorArrays: depth, bytes, frame, Lua line')
 
 command('swap', function(_, say)
   local s = seen():stats().swap
@@ -302,7 +301,7 @@ command('swap', function(_, say)
   if s.tensors_out == 0 then
     say('nothing was moved: what the CPU saves is in the host\'s memory already, and devices had room')
   end
-end, 'swap - what was moved between device and host')
+end, 'swap - shows what the run moved between device and host memory')
 
 local function many(n, what) return ('%.0f %s%s'):format(n, what, n == 1 and '' or 's') end
 
@@ -320,7 +319,7 @@ command('runs', function(_, say)
     end
   end
   if not any then say('no run was started') end
-end, 'runs - the runs that df.start began and the one in front; :attach n makes one current')
+end, 'runs - lists the runs of df.start, and the current one')
 
 command('attach', function(rest)
   local h = M.handles[tonumber(rest) or 0]
@@ -329,7 +328,7 @@ command('attach', function(rest)
           or 'usage: :attach n, with a number of :runs', 0)
   end
   M.current, M.attached = h, h
-end, 'attach n - the commands speak of run n of :runs from now on')
+end, 'attach n - makes run n of :runs the current one')
 
 -- ---- commands: why --------------------------------------------------------------------------------------------------
 --- What an expression gives; nil and the error when it raised one.
@@ -382,14 +381,15 @@ command('why', function(rest, say)
     return say(h:why(e.op:match('^(.-) %('), e.frame))
   end
   say(h:why(asked(h, rest, ':why x@frame:iteration')))
-end, [[why x[@frame:n] - the value of x there and what it was computed from; of a dead one: the Switch that killed it
-The run is paused for it. x is a node's name or an expression; the frame as :frames shows it. When the run is over it is the one that ended
-last, as it was at its end or error; :why alone tells what the node was given that failed.]])
+end, [[why x[@frame:n] - shows the value of x and its inputs; of a dead x, the Switch that made it dead
+The command pauses the run. x is a node's name or an expression; the frame is named as :frames shows it.
+Without a run in progress it reads the last run, as it was at its end or error. :why alone shows the
+inputs of the node that failed.]])
 
 command('whynot', function(rest, say)
   local h = paused()
   say(h:whynot(asked(h, rest, ':whynot x@frame:iteration')))
-end, 'whynot x[@frame:n] - what x still waits for there, and what that waits for')
+end, 'whynot x[@frame:n] - shows what x waits for in an iteration, and what that waits for')
 
 command('value', function(rest, say)
   local h = paused()
@@ -403,7 +403,7 @@ command('value', function(rest, say)
   end
   if not fine or waits == '' then error(v, 0) end
   say('not yet: ' .. waits)
-end, 'value x[@frame:n] - the value that x has there; of one that has not come, what it waits for')
+end, 'value x[@frame:n] - shows the value of x in an iteration; of a missing value, what it waits for')
 
 -- ---- commands: going on ---------------------------------------------------------------------------------------------
 --- Waits until h stops or is over: true. Ctrl-C gives the prompt back, and the run goes on.
@@ -438,11 +438,11 @@ command('pause', function(_, say)
   local h = current()
   show_stop(h:pause(), say, h)
   cursor[h] = 0
-end, 'pause - holds the run up at the next token')
+end, 'pause - pauses the run before its next token')
 
 command('continue', function(_, say) return go_on(current(), say) end,
-  'continue - lets the run go on, to the next breakpoint or its end\nOf a run in the background, Ctrl-C gives the '
-  .. 'prompt back meanwhile.')
+  [[continue - resumes the run, to the next breakpoint or its end
+Ctrl-C returns to the prompt; a run in the background goes on.]])
 
 command('cancel', function()
   local h = current()
@@ -451,7 +451,7 @@ command('cancel', function()
   local given_up = program.clock() + 2
   repeat until core.run_settle(h.handle, POLL) == OVER or program.clock() > given_up or program.interrupted()
   if M.depth > 0 then return true end
-end, 'cancel - stops the run for good; variables are as before or fully assigned')
+end, 'cancel - cancels the run; each variable is unchanged or fully assigned')
 
 --- A run of x that is paused before its first token, and is what the commands speak of.
 local function begin_held(x, say)
@@ -476,29 +476,32 @@ command('step', function(rest, say)
     if full:sub(1, #unit) == unit or full .. 's' == unit then unit = full break end
   end
   if not show_stop(h:step(n ~= '' and tonumber(n) or 1, unit), say, h) and M.depth > 0 then return true end
-end, 'step [n] [token|node|iteration|frame] - lets so much of the run happen, and says where it stands\n'
-  .. ':step x, when no run is in progress, begins one of x that stands still. Other iterations keep their windows: '
-     .. 'what is computed does not change.')
+end, [[step [n] [token|node|iteration|frame] - runs n tokens, nodes, iterations or frames, then pauses again
+:step x, when no run is in progress, starts a paused run of x. Other iterations keep their windows, so
+stepping changes no value.]])
 
 command('break', function(rest, say)
   local h = M.in_progress()
   if rest == '' then return breaks.list(h, say) end
   if h and h:state() == 'running' then h:pause() end
   say(breaks.add(h, rest))
-end, [[break WHERE - the run stops there: an op type or node name (a pattern), `line n`, a loop `frame name` or its iteration `name:n`,
-`iteration n` of any loop, `dead`, `nan`, `inf`, or several of these; `limit n` lets it stop n times. Without WHERE: the breakpoints, and how often each was met.
-:break Mul while:6      before Mul runs in iteration 6       :break nan       after any node that makes a NaN
-:break Mul if v > 20    where the value of Mul is above 20   :break line 12   what line 12 of an input or a file built
-:break op=Mul frame=while iteration=6   the same in h:break_at's words
-Said while a run stands still it is that run's alone; said before one it is for every run from then on, as far as it fits, also for one of
-df.start, which stops in the background: :frames shows it, :continue lets it go on.]], nil, true)
+end, [[break [WHERE] - stops runs at an op, node, line, iteration, dead token or NaN; alone: lists breakpoints
+WHERE is an op type or a node's name (a pattern), `line n`, a loop's name or its iteration `name:n`,
+`iteration n` of any loop, `dead`, `nan`, `inf`, or several of these. `limit n` lets it stop n times.
+While a run is paused, a new breakpoint belongs to that run. Otherwise it belongs to every later run,
+also those of df.start, which stop in the background: :frames shows where, :continue resumes.
+:break Mul while:6 stops before Mul runs in iteration 6
+:break Mul if v > 20 where the value of Mul is above 20
+:break nan after any node that makes a NaN
+:break line 12 at what line 12 of an input or a file built
+:break op=Mul frame=while iteration=6 uses the names of h:break_at]], nil, true)
 
 command('unbreak', function(rest, say)
   local id = tonumber(rest)
   if rest ~= '' and not id then error('usage: :unbreak [n], with a number that :break says', 0) end
   if breaks.remove(M.in_progress(), id) then return end
   say(id and ('there is no breakpoint %s; :break lists them'):format(rest) or 'there are no breakpoints')
-end, 'unbreak [n] - takes a breakpoint away, or all of them')
+end, 'unbreak [n] - removes breakpoint n, or all of them')
 
 -- ---- commands: walking back -----------------------------------------------------------------------------------------
 local function show_past(h, at, say)
@@ -531,8 +534,7 @@ end
 command('back', function(rest, say)
   local h, n = paused(), how_many(rest, 'back')
   show_past(h, (cursor[h] or 0) + n, say)
-end, 'back [n] - the token that ran n before, without running anything again; values where they are still there (see '
-     .. ':record)')
+end, 'back [n] - shows the token that ran n tokens earlier, and its values where they are kept (:record)')
 
 command('forward', function(rest, say)
   local h, n = paused(), how_many(rest, 'forward')
@@ -543,19 +545,19 @@ command('forward', function(rest, say)
     return
   end
   show_past(h, at, say)
-end, 'forward [n] - the other way, up to where the run stands')
+end, 'forward [n] - shows the token that ran n tokens later, up to where the run is paused')
 
 command('record', function(rest, say)
   if rest == 'on' then M.record = true elseif rest == 'off' then M.record = nil elseif rest ~= '' then error(
       'usage: :record [on|off]', 0) end
   say(M.record and 'values of the last few thousand tokens are kept for :back and :why'
       or 'only tokens are kept; :record on keeps their values too')
-end, 'record [on|off] - whether the next runs keep the values that their nodes made')
+end, 'record [on|off] - keeps the values of all nodes in the next runs, for :back, :why and :diff')
 
 -- ---- commands: the whole picture ------------------------------------------------------------------------------------
 command('top', function()
   require('dflow.repl.top').show(current(), program)
-end, 'top - the run on the whole screen, ten times a second; any key leaves, p pauses, s sorts, / looks for a name')
+end, 'top - shows the run on the whole screen, ten times a second; p pauses, s sorts, / filters, other keys leave')
 
 --- Runs an expression, or the Output that it gives, with a log of each run. The runs; the seconds; did it work, or what
 -- it raised.
@@ -591,9 +593,9 @@ command('prof', function(rest, say)
       :format(native, native == 1 and '' or 's', native == 1 and 'has' or 'have'))
   end
   if not ok then error(value, 0) end               -- after what can be said of the time until then
-end, [[prof EXPRESSION - runs it and tells where the time went: by op, by Lua line, by frame; of an Output its run
-Several runs are added up. Where kernels ran at the same time their times add up to more than the clock's.
-A run that is logged is the tokens': of a loop that is native code otherwise it says so.]], nil, true)
+end, [[prof EXPRESSION - runs it and shows the time of each op, Lua line and frame; an Output is run
+Several runs are summed. Kernels that run at the same time sum to more than the clock's time. Profiling
+runs tokens; where a loop would be native code, the profile says so.]], nil, true)
 
 command('trace', function(rest, say)
   local path, expression = rest:match('^(%S+)%s+(.+)$')
@@ -605,8 +607,7 @@ command('trace', function(rest, say)
     say(('%s was written%s'):format(path, #seen > 1 and (', of the last of %d runs'):format(#seen) or ''))
   end
   if not ok then error(value, 0) end
-end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfetto) or a page (run.html); of an '
-     .. 'Output its run', nil, true)
+end, 'trace FILE EXPRESSION - runs it and writes a timeline (run.json, for Perfetto) or a page (run.html)', nil, true)
 
 --- Called once, when the prompt begins.
 function M.open(owner)

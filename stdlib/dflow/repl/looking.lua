@@ -44,7 +44,7 @@ command('inputs', function(rest, say, repl)
   end
   walk(top, '', tonumber(depth) or 4)
   if left <= 0 then say('… and more; :inputs x 2 goes less deep') end
-end, 'inputs x [depth] - what x is computed from, as a tree; 4 deep unless told otherwise', nil, true)
+end, 'inputs x [depth] - shows what x is computed from, as a tree, 4 levels deep by default', nil, true)
 
 -- ---- :src -----------------------------------------------------------------------------------------------------------
 --- The lines of a run's sources with tokens, dead tokens and milliseconds of each.
@@ -88,8 +88,7 @@ command('src', function(rest, say)
   local seen, wall, ok, value = require('dflow.repl.inspector').logged_runs(rest)
   if #seen > 0 then say(annotated(seen, wall)) end
   if not ok then error(value, 0) end
-end, 'src EXPRESSION - runs it and shows the Lua lines that built what ran: tokens, dead ones, milliseconds; of an '
-     .. 'Output its run', nil, true)
+end, 'src EXPRESSION - runs it and shows tokens, dead tokens and milliseconds beside each Lua line', nil, true)
 
 -- ---- :watch ---------------------------------------------------------------------------------------------------------
 local watched = {}
@@ -160,8 +159,8 @@ command('watch', function(rest, say, repl)
   watched[#watched + 1] = { text = rest, last = now }
   require('dflow.repl.inspector').noticed = note
   say(('%s = %s'):format(rest, now))
-end, [[watch [EXPRESSION] - shows it after each input that changes it; alone: what is watched
-A loss that needs feeds is what runs gave for it last: df.run({step, loss}, feeds).]], nil, true)
+end, [[watch [EXPRESSION] - shows its value after each input that changes it; alone: lists what is watched
+A loss that needs feeds shows the value of its last run: df.run({step, loss}, feeds).]], nil, true)
 
 command('unwatch', function(rest, say)
   local i = tonumber(rest)
@@ -170,7 +169,7 @@ command('unwatch', function(rest, say)
   if i and not watched[i] then return say('there is no such expression; :watch lists them') end
   if i then table.remove(watched, i) else for k = #watched, 1, -1 do watched[k] = nil end end
   if #watched == 0 then require('dflow.repl.inspector').noticed, fetched = nil, {} end
-end, 'unwatch [n] - forgets one, or all of them')
+end, 'unwatch [n] - removes watch n, or all of them')
 
 -- ---- :diff ----------------------------------------------------------------------------------------------------------
 --- The last tokens of a run that is over, oldest first, by tag and node: dead or not, and the value where it is there.
@@ -253,7 +252,8 @@ command('diff', function(rest)
           or 'usage: :diff [n m], with numbers of :runs; :record on before them keeps their values too', 0)
   end
   return M.difference(run(a), run(b))
-end, [[diff [n m] - where two runs, the last two or by their numbers in :runs, first differ: a token that died, a value, a node that did not run
-Compared are the tokens that are remembered of each, and the values that were kept: say :record on before the runs.]])
+end, [[diff [n m] - shows the first difference of two runs: a dead token, a value, a node that did not run
+n and m are numbers of :runs; without them the last two. The tokens and values that were kept are
+compared: use :record on before the runs.]])
 
 return M

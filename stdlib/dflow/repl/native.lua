@@ -1,6 +1,8 @@
 --- `:explain` and `:disasm`: which loops are machine code, why others are not, and what the code is; what a plan leaves
 -- out of the graph.
 local commands = require 'dflow.repl.commands'
+local core = require 'dflow.backend'
+local registry = require 'dflow.front.registry'
 local session = require 'dflow.repl.session'
 local df = require 'dflow'
 
@@ -32,27 +34,43 @@ local function add(lines, list, key, said)
   if n > 0 then lines[at] = said:format(#list, n) end
 end
 
---- What a run of the fetches does not compute, or not in each iteration, and what gives its value: lines.
-local function simplified(fetches)
-  local list, lines = df.default_session():placement(fetches), {}
+--- How the loops among the nodes ran: a line or more for each, in the order in which they were built.
+local function loops(g, list, lines)
+  local seen = {}
+  for _, p in ipairs(list) do
+    local loop = registry.primitive(p.op) == 'Enter' and core.node_attr(g.handle, p.id, 'frame_name')
+    if loop and not seen[loop] then
+      local ran = df.default_session():native{ loop = loop }
+      seen[loop], lines[#lines + 1] = true, ran ~= '' and ran:gsub('\n$', '') or loop .. '  has not run in this session'
+    end
+  end
+end
+
+--- What a run of x does not compute, or not in each iteration, and what gives its value; then x's loops: lines.
+local function of_output(x)
+  local list, lines = df.default_session():placement(x), {}
   add(lines, list, 'left_out', 'of %d nodes that it needs a run leaves out %d')
   add(lines, list, 'once', 'of %d nodes that it needs iterations share %d')
-  return lines[1] and table.concat(lines, '\n') or ('a run computes it as it is written: %d nodes'):format(#list)
+  lines[1] = lines[1] or ('a run computes it as it is written: %d nodes'):format(#list)
+  loops(x.graph, list, lines)
+  return table.concat(lines, '\n')
 end
 
 commands.command('explain', function(rest)
   local v = value_of(rest)
-  if type(v) == 'table' and (getmetatable(v) or {}).__name == 'dflow.Output' then return simplified(v) end
+  if type(v) == 'table' and (getmetatable(v) or {}).__name == 'dflow.Output' then return of_output(v) end
   if type(v) ~= 'function' then return told(rest) end
   local text, why = require('dflow.autograph').text(v)
   return text or ('autograph cannot rewrite %s: %s'):format(rest, why)
 end,
-  [[explain [loop | f | x] - which loops ran as machine code or as graphs of a GPU, and why others ran as tokens; what autograph makes of a function
-:explain x names the nodes that a run of x does not compute, because another node computes the same, or only constants go into them, or they
-change nothing; and those that one iteration of a loop computes for all, because nothing that they read changes.
-A loop is named as :frames names it: while_1. It is compiled once it is hot; df.Session{engine = 'native'} compiles all that can be before
-their first trip. `top level` is what df.run computes of numbers and small tensors without effects, from 16 nodes on, once it has been run
-again and again.]])
+  [[explain [loop | f | x] - shows which loops ran as native code, and why others did not
+:explain x names the loops that x needs, and the nodes that a run of x does not compute: they equal
+another node, are constant, or change nothing. It also names the nodes that a loop computes once for all
+iterations, because their inputs do not change. A loop has the name that :frames shows, such as while_1.
+A hot loop is compiled; df.Session{engine = 'native'} compiles each loop before its first iteration.
+`top level` is the code that df.run uses for small tensors without effects, from 16 nodes on, once it is
+hot.
+:explain f shows the Lua text that autograph makes of a function.]])
 
 commands.command('disasm', function(rest) return told(rest, 'machine') end,
-  'disasm [loop] - the assembly of the loops that were compiled; :disasm > loop.s writes it to a file')
+  'disasm [loop] - shows the machine code of compiled loops; :disasm > loop.s writes it to a file')

@@ -156,10 +156,11 @@ commands.command('serve', function(rest, say, repl)
   local n = server:waiting()
   say(n > 0 and ('%d page%s look%s on'):format(n, n == 1 and '' or 's', n == 1 and 's' or '')
       or 'open it in a browser on this machine; :serve off ends it')
-end, [[serve [port | folder | off] - shows the prompt's runs in a browser's page, step by step, and trainings: losses, histograms, images
-The address is on this machine alone (127.0.0.1) and has a secret in it, a new one each time. Without a port: any that is free. Runs that begin
-meanwhile keep their tokens and values for the page, up to 200000 tokens each; of an input that makes many runs some.
-Trainings are what df.summary writes, here (df.train.fit{summary = 'runs/a'} does) and, with :serve runs, anywhere in that folder, by any program:
-each folder of event files is a run, and runs are drawn beside each other.]])
+end, [[serve [port | folder | off] - shows runs and trainings of this prompt in a browser
+The page steps through runs and shows losses, histograms and images. Its address is on this machine
+(127.0.0.1) and contains a new secret each time. Without a port any free one is used. While the page is
+open, runs keep their tokens and values for it, up to 200000 tokens each; of an input with many runs,
+some. Trainings are written by df.summary (df.train.fit{summary = 'runs/a'}); :serve runs shows all
+event files in that folder, each folder of them as a run beside the others.]])
 
 return M

@@ -26,8 +26,8 @@ command('nodes', function(rest, say)
     say(rest == '' and 'the graph has no nodes yet'
         or ("none of the graph's %d nodes has '%s' in its name or op"):format(#all, rest))
   end
-end, [[nodes [pattern] - the nodes of the graph, or those whose name or op has that in it: name, op, shape, line
-:nodes MatMul, :nodes lstm; :nodes ~ lstm looks through whole lines]])
+end, [[nodes [pattern] - lists nodes of the graph whose name or op contains the pattern: name, op, shape, Lua line
+:nodes MatMul, :nodes lstm; :nodes ~ lstm filters whole lines]])
 
 --- Names are Lua's, too: commands.lua puts them in.
 command('outputs', function(_, say)
@@ -38,7 +38,7 @@ command('outputs', function(_, say)
     say(('%-30s %-24s %s'):format(o.name, text.shape(o.dtype, o.shape), o.source or ''))
   end
   if #names == 0 then say 'the graph has no output that nothing takes' end
-end, 'outputs - what the graph computes and no node of it takes: name, dtype and shape, line')
+end, 'outputs - lists the outputs of the graph that no node reads: name, dtype, shape, Lua line')
 
 command('grad', function(rest, say)
   local usage = ':grad x, or :grad x by w, b'
@@ -66,8 +66,9 @@ command('grad', function(rest, say)
     local ok, v = pcall(df.run, g, nil, { tensors = true })
     if ok then say('  ' .. values.text(v):gsub('\n', '\n  ')) end
   end
-end, [[grad x [by a, b] - builds the gradient of x and shows it
-by its Variables and float placeholders, or by what is named. What needs feeds is built and not run; :graph x at gradient draws it.]], nil, true)
+end, [[grad x [by a, b] - builds and shows the gradient of x
+Without `by` it is by x's variables and float placeholders. A gradient that needs feeds is built and not
+run; :graph x at gradient draws it.]], nil, true)
 
 command('sh', function(rest, say, _, _, seen)
   if rest == '' then error('usage: :sh command', 0) end
@@ -80,7 +81,7 @@ command('sh', function(rest, say, _, _, seen)
   local pipe = assert(io.popen(rest, 'r'))
   for line in pipe:lines() do say(line) end
   pipe:close()
-end, 'sh command - runs a command of the shell', nil, true)
+end, 'sh command - runs a shell command', nil, true)
 
 local aliases = {}
 
@@ -106,5 +107,6 @@ command('alias', function(rest, say)
   command(name, function(more) return commands.run(':' .. line .. (more ~= '' and ' ' .. more or '')) and true
       or nil end,
     ('%s … - :%s …'):format(name, line), nil, true)
-end, [[alias [name command …] - a short name for a command and what stands behind it; alone: all of them
-:alias st stats ~runs, then :st. In ~/.config/dflow/init.lua repl.input ':alias st stats' makes it for every session.]], nil, true)
+end, [[alias [name command …] - defines a short name for a command with arguments; alone: lists them
+:alias st stats ~runs defines :st. In ~/.config/dflow/init.lua, repl.input ':alias st stats' defines it
+for every session.]], nil, true)

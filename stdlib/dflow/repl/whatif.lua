@@ -89,6 +89,8 @@ commands.command('whatif', function(rest, say)
     say(('  %10s  %s, iteration %.0f, on %s')
       :format(timing.seconds(path[i].seconds), path[i].op, path[i].iteration, path[i].device))
   end
-end, [[whatif EXPRESSION [name=value,...] ... - how long its run would take with other windows, devices, links or speeds, as bars
-:whatif df.run(y) parallel_iterations=1,2,8 devices=1,2 tries all six. The names: parallel_iterations, devices, bandwidth (1GB/s), latency (1ms),
-speed, replace (true: nodes are placed anew for the other devices). Alone it shows the critical path. It is run once and written down; in a script: df.start(y, nil, {record = true}), h:whatif{devices = 2}.]], nil, true)
+end, [[whatif EXPRESSION [name=value,...] ... - predicts its time with other windows, devices, links or speeds, as bars
+:whatif df.run(y) parallel_iterations=1,2,8 devices=1,2 tries all six. The names are
+parallel_iterations, devices, bandwidth (1GB/s), latency (1ms), speed, and replace (true: nodes are
+placed again for these devices). Without names it shows the critical path. The expression is run once
+and recorded; in a script: df.start(y, nil, {record = true}), h:whatif{devices = 2}.]], nil, true)

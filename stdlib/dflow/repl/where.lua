@@ -161,8 +161,8 @@ function M.what(name)
     end
     return table.concat(list, '\n')
   end
-  local command = commands.doc(name:match('^:(%a%w*)$') or '')
-  if command then return ':' .. command:gsub('\n', '\n  ') end
+  local page = commands.page(name:match('^:(%a%w*)$') or '')
+  if page then return page end
   local found, value = value_of(name)
   local text, why = help.help(method_name(name) or name)
   local own = found and describe.value(name, value, line_of)
@@ -176,7 +176,8 @@ function M.what(name)
   if tonumber(name) then
     return g:size() == 0 and 'the graph has no nodes' or ('the graph has nodes 0 to %d'):format(g:size() - 1)
   end
-  if commands.doc(name) then return (':%s is a command\n  :%s'):format(name, commands.doc(name):gsub('\n', '\n  ')) end
+  page = commands.page(name)
+  if page then return ('%s is a command of the prompt\n%s'):format(name, page) end
   local near = #name > 2 and help.matching('*' .. name:lower() .. '*') or {}
   if #near == 0 or why:find('did you mean', 1, true) then return why end
   return ('%s; there is %s'):format(why:gsub('; there %l+ .*$', ''), table.concat(near, ', ', 1, math.min(#near, 8)))
