@@ -74,6 +74,7 @@ function M.run(text, quiet)
       :format(session.next_number(), w.line, w.message), 'e', 'error_color'), '\n')
   end
   local began = program and program.clock()
+  local staging = not quiet and autograph and autograph.whole and df.default_graph():size()
   local input = session.run(text, call)
   if not input.kind then input.message = errors.explain(input.message) end
   if program then input.seconds = program.clock() - began end
@@ -90,6 +91,9 @@ function M.run(text, quiet)
   if input.n > 0 and not input.muted and not quiet then
     local shown, why = call(values.show, unpack(input.results, 1, input.n))
     if not shown then M.complain(why) end
+  elseif staging then
+    local shown, lines = call(require('dflow.repl.staged').lines, text, staging)
+    if not shown then M.complain(lines) else for _, l in ipairs(lines) do print(l) end end
   end
   if program then session.journal.add(input, program) end
   return input

@@ -23,6 +23,17 @@ local function subject(chunk)
   return chunk, false
 end
 
+--- What a session did between two tables of stats(): `1 run, 25 nodes, 4 iterations`.
+function M.did(before, after)
+  local done = {}
+  for _, name in ipairs{ 'runs', 'nodes_run', 'iterations' } do
+    local n = after[name] - before[name]
+    local what = name:gsub('_run$', '')
+    if n > 0 then done[#done + 1] = ('%.0f %s'):format(n, n == 1 and what:gsub('s$', '') or what) end
+  end
+  return table.concat(done, ', ')
+end
+
 --- Runs a chunk once, or the Output that it gives. Its results as a list with n, wall and processor seconds, and what
 -- the default session did meanwhile.
 function M.once(chunk, clock)
@@ -33,15 +44,7 @@ function M.once(chunk, clock)
     results = table.pack(df.run(results[1]))
   end
   wall, cpu = clock() - wall, os.clock() - cpu
-  local after, done = df.stats(), {}
-  for _, name in ipairs{ 'runs', 'nodes_run', 'iterations' } do
-    local n = after[name] - before[name]
-    if n > 0 then
-      done[#done + 1] = ('%.0f %s'):format(n, n == 1 and name:gsub('_run$', ''):gsub('s$', '')
-                                           or (name:gsub('_run$', '')))
-    end
-  end
-  return results, wall, cpu, table.concat(done, ', ')
+  return results, wall, cpu, M.did(before, df.stats())
 end
 
 --- How many of the loops that have run in the default session are native code, and how many the tokens'.
