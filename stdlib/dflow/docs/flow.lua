@@ -1,74 +1,75 @@
 --- The pages of control flow: branches, loops, functions, order. Text for pages.lua, which docs/functions.lua reads.
 return [==[
 cond(pred, then_fn, else_fn, {…})
-  Runs one of two branches. Both return the same number of values, of the same dtypes and
-  structure; outer outputs may be used inside. pred is a scalar bool. Only the branch that is
-  taken runs.
+  Runs one of two branches. pred is a scalar bool. Both branches return the same number of values, of
+  the same dtypes and structure, and may use outputs of the outside. Only the branch that is taken
+  runs.
 @name
   gradient  a cond on the same pred: the branch that ran is differentiated, the other gives zeros
   example   local x = df.float32(-3)
             return cond(x:gt(0), function() return x end, function() return -x end)
 
 df.case({{p1, f1}, {p2, f2}, default = f}, {…})
-  Runs the function of the first predicate that holds. Without a default one of them must hold,
-  else the run stops.
+  Runs the function of the first predicate that is true. Without a default, a run in which none is
+  true is an error.
 @name
   gradient  that of the conds it is made of
   example   local x = df.float32(3)
             return df.case{{x:lt(0), function() return -x end}, default = function() return x end}
 
 df.switch_case(i, {f0, f1, …}, default?)
-  Runs function number i, from 0; for other numbers default, or the last one.
+  Runs function i, counted from 0. Any other i runs default, or the last function.
   gradient  that of the conds it is made of
   example   df.switch_case(df.int32(1), {function() return df.float32(10) end,
                                          function() return df.float32(20) end})
 
 df.map_fn(fn, elems, {…})
-  fn of each row of elems along axis 0, stacked; of several lists of rows fn(a, b). fn is called
-  once; rows run in parallel.
+  Applies fn to each row of elems along axis 0 and stacks the results. Several elems are passed as
+  fn(a, b). fn is called once, to build the graph; rows run in parallel.
 @loop
-  option    dtype: string = nil  TensorFlow asks for it; here that of what fn returns
-  option    batch: bool = false  rows are computed together, as df.vmap does; fn has no effects then.
-              What has no rule by lanes is a function whose calls are batched, as df.func's
+  option    dtype: string = nil  the result's dtype, as TensorFlow requires; by default that of what fn returns
+  option    batch: bool = false  true: computes all rows together, as df.vmap does; fn may have no side
+              effects. An op without a rule for vmap becomes a function with batched calls, as df.func
 @name
   gradient  that of the while_loop it is made of
   example   df.map_fn(function(x) return x * x end, df.float32{1, 2, 3})
 
 df.foldl(fn, elems, init?, {…})
-  fn(acc, row) from the first row to the last; without init the first row is where it starts.
-  option    shape_invariants: shape = nil  what stays of the accumulator's shape, -1 for what changes
+  Computes acc = fn(acc, row) from the first row to the last. acc begins as init, or as the first row.
+  option    shape_invariants: shape = nil  the accumulator's shape, with -1 for dimensions that change
 @loop
 @name
   gradient  that of the while_loop it is made of
   example   df.foldl(function(a, x) return a + x end, df.float32{1, 2, 3})
 
 df.foldr(fn, elems, init?, {…})
-  fn(acc, row) from the last row to the first.
-  option    shape_invariants: shape = nil  what stays of the accumulator's shape, -1 for what changes
+  Computes acc = fn(acc, row) from the last row to the first. acc begins as init, or as the last row.
+  option    shape_invariants: shape = nil  the accumulator's shape, with -1 for dimensions that change
 @loop
 @name
   gradient  that of the while_loop it is made of
   example   df.foldr(function(a, x) return a - x end, df.float32{1, 2, 3})
 
 df.scan(fn, elems, init?, {…})
-  As foldl, but gives every intermediate value, stacked along axis 0.
+  The same as foldl, but returns every value of acc, stacked along axis 0.
   option    reverse: bool = false  from the last row to the first
-  option    shape_invariants: shape = nil  what stays of the accumulator's shape, -1 for what changes
+  option    shape_invariants: shape = nil  the accumulator's shape, with -1 for dimensions that change
 @loop
 @name
   gradient  that of the while_loop it is made of
   example   df.scan(function(a, x) return a + x end, df.float32{1, 2, 3})
 
 df.autograph(fn, {…})
-  A function like fn whose statements build the graph where an Output decides: if, while, repeat,
-  for i = a, b, for v in df.each(x), break, return and goto in them, and or not, == ~= < <= > >=.
-  Where Lua's values decide they are Lua's. fn is read where it was written; Lua functions that it
-  calls are read, too, and one that calls itself becomes a df.func. A variable that such a
-  statement sets and that is read later has a value before it, or in each branch, of one dtype;
-  tables are not changed in it: a TensorArray is ta = ta:write(i, v). At the prompt :autograph on,
-  of a script dflow --autograph; :explain f shows what became of f.
+  Returns a function like fn whose statements build the graph where they depend on an Output: if, while,
+  repeat, for i = a, b, for v in df.each(x), break, return and goto in them, and or not, == ~= < <= >
+  >=. Statements that depend on Lua values run as Lua. The source of fn is read from its file or the
+  prompt, and so are the Lua functions that it calls; a function that calls itself becomes a df.func.
+  A variable that a staged statement assigns and that is read later needs a value before it or in each
+  branch, of one dtype. A staged statement may not change a table; write ta = ta:write(i, v) for a
+  TensorArray. :autograph on does this at the prompt, dflow --autograph for a script; :explain f shows
+  the rewritten text.
 @loop
-  option    maximum_iterations: int = nil  a loop ends after so many
+  option    maximum_iterations: int = nil  the most iterations of a loop
   option    shape_invariants: table = nil  shapes of variables of loops by name, {x = {-1}}
 @name
   gradient  that of the conds and while_loops it is made of
@@ -76,8 +77,8 @@ df.autograph(fn, {…})
             return f(df.float32(3))
 
 df.each(x, …)
-  What `for v in df.each(x)` goes over: the rows of x along axis 0, of several x side by side. In a
-  function that df.autograph read it is a loop of the graph; elsewhere the rows have to be known.
+  Iterates over the rows of x along axis 0, or of several x side by side: for v in df.each(x). In a
+  function of df.autograph it is a loop of the graph; elsewhere the number of rows must be known.
   example   local f = df.autograph(function(xs)
               local sum = df.float32(0)
               for x in df.each(xs) do sum = sum + x end
@@ -86,19 +87,19 @@ df.each(x, …)
             return f(df.float32{1, 2, 3})
 
 df.vmap(fn, {…})
-  A function that computes fn for each lane of its arguments, all lanes together. fn sees values
-  without the lane axis and is called once. A cond runs each branch for the lanes that take it; a
-  while_loop ends for each lane by itself; random ops draw for each lane apart. Gradients inside
-  fn are of one lane. A side effect under a predicate that differs by lane is an error.
+  Returns a function that computes fn for each lane of its arguments, all lanes together. fn is called
+  once, with values without the lane axis. A cond runs each branch for the lanes that take it. A
+  while_loop ends for each lane separately. Random ops draw separate numbers for each lane. Gradients
+  inside fn are of one lane. A side effect under a predicate that differs by lane is an error.
   option    in_axes: int, bool or list = 0  the axis of the lanes in each argument; false: all
               lanes share it
   option    out_axes: int or list = 0  the axis of the lanes in each result
-  option    size: int = nil  how many lanes, where no argument has them
-  option    compact: string or bool = 'auto'  when lanes that are done leave a while_loop; no value
-              depends on it. true: each at once; false: none, where no op of the loop draws or has an
-              effect, nor an array a place; 'auto': none where all lanes together are little work,
-              without a loop that ends by lane inside, so that the loop is native code; else each at
-              once, or, where the body is small and cannot fail, together when half are done
+  option    size: int = nil  the number of lanes, where no argument has a lane axis
+  option    compact: string or bool = 'auto'  when finished lanes leave a while_loop; no value depends
+              on it. true: each lane at once. false: no lane before the last one ends, where the loop
+              draws no random numbers, has no effects and uses no TensorArray. 'auto' keeps all lanes where the
+              body is cheap and has no inner loop that ends by lane, so that the loop is native code; else
+              it removes each lane at once, or half of them together where the body is small and cannot fail
   gradient  that of what it builds
   example   local function newton(a)
               return (while_loop(function(x) return (x * x - a):abs():gt(1e-3) end,
@@ -107,19 +108,18 @@ df.vmap(fn, {…})
             return df.vmap(newton)(df.float32{1, 4, 9})
 
 df.associative_scan(fn, elems, {…})
-  fn(a, b), associative, of elements 0 to i for each i, in a graph of logarithmic depth. fn gets
-  many elements at once. elems may be a structure; so are a, b and what fn returns then.
-  option    axis: int = 0  along which
-  option    reverse: bool = false  from the last element on
+  Combines elements 0 to i by fn(a, b) for each i, in a graph of logarithmic depth. fn is associative
+  and gets many elements at once. elems may be a structure; a, b and fn's result then have it, too.
+  option    axis: int = 0  the axis of the elements
+  option    reverse: bool = false  true: combines elements i to the last
   gradient  that of the slices and concats it is made of
   example   df.associative_scan(function(a, b) return a * b end, df.float32{1, 2, 3, 4})
 
 df.func(name, {dtypes}, fn, {returns, shapes, result_shapes, batch})
-  A graph function: called like a Lua function, with values or Outputs, and may call itself and others; each call is a frame. fn is called when the
-  function is first called in a graph, and again where later calls have arguments of other shapes, or, where it calls itself, for the shapes of
-  its results. `returns` lists the dtypes of its results and is needed where it calls itself. What it uses of the outside is passed along; gradients go through the recursion.
-  With batch = true, ready nodes of different calls whose inputs have equal shapes are one kernel call, with the same bits; a matrix's gradient is one
-  product over all calls.
+  Returns a graph function. It is called like a Lua function, with values or Outputs, and may call itself and other graph functions; each call is a
+  frame. fn builds the body at the first call, and again for calls with arguments of other shapes. A function that calls itself lists the dtypes of its
+  results in `returns`. Outputs of the outside that fn uses become further arguments. Gradients go through the recursion. With batch = true, one kernel
+  call computes the ready nodes of different calls whose inputs have equal shapes, with the same bits; a matrix's gradient is one product over all calls.
   example   local fib
             fib = df.func('fib', {'int32'}, function(n)
               return df.cond(n:lt(2), function() return n end, function() return fib(n - 1) + fib(n - 2) end)
@@ -127,19 +127,19 @@ df.func(name, {dtypes}, fn, {returns, shapes, result_shapes, batch})
             return fib(10)
 
 df.lua_func(fn, inputs, out_dtypes, {gradient, stateful = true, shapes, name})
-  A Lua function as an op: fn is called each time it runs, with numbers for inputs of rank 0 and Tensors for others, on the thread of this Lua state; it
-  returns as many values as out_dtypes lists. gradient(x..., y..., dy...) gets and returns Outputs. An error in fn ends the run.
+  Makes a Lua function an op. Each time the op runs it calls fn, on the thread of this Lua state, with numbers for inputs of rank 0 and Tensors for
+  others. fn returns as many values as out_dtypes lists. gradient(x..., y..., dy...) gets and returns Outputs. An error in fn ends the run.
   example   local seen = {}
             local y = df.lua_func(function(x, t) seen[#seen + 1] = x return x * t:at(1) end, {df.float32(2), df.float32{3, 4}}, {'float32'})
             return df.run(y), seen
 
 df.control_dependencies(list, fn)
-  What fn builds runs after all of list; with nil, after none of those that stand around. Returns what fn returns.
+  Makes the nodes that fn builds run after all of list. With nil, they do not wait for enclosing control dependencies, either. Returns what fn returns.
   example   local v = df.Variable(1.0)
             return df.control_dependencies({v:assign_add(1)}, function() return v:value() end):eval()
 
 df.group(a, b, …, {…})
-  An operation that has run when all of these have; a list of them will do, too.
+  Returns an operation that runs after all of these. They may be given as a list.
 @name
   example   local v, w = df.Variable(1.0), df.Variable(2.0)
             df.run(df.group(v:assign(3), w:assign(4)))
