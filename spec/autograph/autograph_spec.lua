@@ -403,6 +403,30 @@ describe('df.autograph says', function()
     end, f32(1)))
   end)
 
+  it('which is a number of Lua\'s alone takes the dtype of what the loop joins it with', function()
+    if rawget(_G, 'jit') then return end                    -- refused: LuaJIT cannot tell 0 from 0.0
+    local list = { 1, 5, -3 }
+    for _, dtype in ipairs{ 'float32', 'float64', 'int64' } do
+      local x = df.tensor(list, dtype)
+      local function gives(want, fn, ...)
+        local y = df.autograph(fn)(...)
+        assert.are.same({ dtype, want }, { y.dtype, df.run(y) })
+      end
+      gives(3, function(v) local s = 0 for e in df.each(v) do s = s + e end return s end, df.constant(x))
+      gives(5, function(v) local m = -100 for e in df.each(v) do if e > m then m = e end end return m end, df.constant(x))
+      gives(30, function(v)                                 -- a counter, which indexes, and two sums, one of the other
+        local i, s, t = 0, 0, 0
+        while i < df.dim(v, 0) do
+          for e in df.each(v) do s = s + e * v[i] end
+          i, t = i + 1, t + s
+        end
+        return t
+      end, df.constant(x))
+      gives(0, function(v) while v < 100 do v = v + 1 if v > 50 then return 0 end end return v end, df.constant(1, dtype))
+    end
+    assert.matches('different dtypes', message(function(x, y) local s = 0 while x < 9 do s, x = s + x + y, x + 1 end return s end, f32(1), df.int64(2)))
+  end)
+
   it('which table is changed where it cannot be', function()
     assert.matches("the local 't', is changed in a statement that an Output decides.*TensorArray", message(function(x)
       local t = {}  -- luacheck: ignore

@@ -485,6 +485,34 @@ local function carried(g, v, before)
   end)
 end
 
+--- build(init), where a number of Lua's among init takes the dtype that the loop joins it with. It is built with the
+-- dtype that the number has alone; where that is an error that names another dtype, with that one instead: of one
+-- variable, else of two, and so on. LuaJIT's numbers, which say nothing of themselves, are refused.
+-- @param first  variables from there on are the source's
+local function with_dtypes(init, first, g, build)
+  local ok, r = pcall(build, init)
+  local failed, queue, at, tries = r, { { init = init, from = first, error = r } }, 0, 0
+  while not ok and dtypes.has_integers and queue[at + 1] do
+    at = at + 1
+    local q = queue[at]
+    for name in errors.is(q.error) and q.error.message:gmatch '%f[%w]%l+%d+%f[%W]' or function() end do
+      local d = dtypes.number[name]
+      for i = q.from, d and tries < 64 and #init or 0 do
+        local made, c
+        if type(init[i]) == 'number' and not ok then made, c = pcall(convert.constant, g, init[i], d) end
+        if made and not (is_graph(q.init[i]) and q.init[i].dtype == name) then
+          local other = { unpack(q.init, 1, #init) }
+          other[i], tries = c, tries + 1
+          ok, r = pcall(build, other)
+          queue[#queue + 1] = { init = other, from = i, error = r }
+        end
+      end
+    end
+  end
+  if not ok then error(failed, 0) end
+  return r
+end
+
 --- Builds a while_loop.
 -- @param sig    what iterations before it gave
 -- @param extra  hidden variables: what they begin with
@@ -505,8 +533,7 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
   for i, k in ipairs(places) do names[i], init[hidden + i] = info.names[k], before[k] end
   local g = convert.graph_of(init) or graph.current()
   if #init == 0 then init[1] = convert.constant(g, 0, dtypes.INT32) end
-  local changed, happens = {}, {}
-  for why in pairs(sig and sig.flags or {}) do happens[why] = true end
+  local changed, happens = {}, nil
   for _, k in ipairs(places) do changed[k] = true end
 
   local function enter(...)
@@ -558,8 +585,10 @@ local function loop(unit, info, state, sig, extra, pred, simple, step)
     return unpack(out, 1, math.max(#init, 1))
   end
   local exits = staged(unit, info, function()
-    local ok, r = pcall(function()
-      return pack(control.while_of(predicate, body, init, options_of(unit, info, names, hidden),
+    local ok, r = pcall(with_dtypes, init, hidden + 1, g, function(from)
+      happens, result = {}, nil
+      for why in pairs(sig and sig.flags or {}) do happens[why] = true end
+      return pack(control.while_of(predicate, body, from, options_of(unit, info, names, hidden),
                                    loop_words(info, names, hidden)))
     end)
     if not ok then
