@@ -768,6 +768,15 @@ static bool goes_side_by_side(const dfi_tensor_array *a, int64_t i, int64_t byte
   return a->flat ? in_flat(a, i, size) : (i == 0 || i == n - 1) && has_plenty(a, n, size);
 }
 
+void *dfi_tensor_array_spot(dfi_tensor_array *a, int64_t i, const dfi_shape *shape) {
+  if (!goes_side_by_side(a, i, dfi_shape_size(shape) * dfi_dtype_size[a->dtype])) return NULL;
+  if (dfi_tensor_array_state(a, i) != DFI_SLOT_EMPTY) return NULL;
+  df_tensor *t = dfi_tensor_array_place(a, i, shape);
+  void *at = t ? t->data : NULL;
+  df_tensor_release(t);
+  return at;
+}
+
 int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_shape *shape, const void *data, bool pack,
                                    df_error *err) {
   const int64_t bytes = dfi_shape_size(shape) * dfi_dtype_size[a->dtype];
@@ -788,7 +797,7 @@ int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_sha
   v.as.tensor = goes_side_by_side(a, i, bytes) ? dfi_tensor_array_place(a, i, shape)
                                                : dfi_tensor_make(a->dtype, shape->rank, shape->dims);
   if (!v.as.tensor) return dfi_array_no_memory(a, err);
-  memcpy(v.as.tensor->data, data, (size_t)bytes);
+  if (v.as.tensor->data != data) memcpy(v.as.tensor->data, data, (size_t)bytes);
   const int32_t code = dfi_tensor_array_write(a, i, &v, err);
   df_tensor_release(v.as.tensor);
   return code;

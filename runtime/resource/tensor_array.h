@@ -92,6 +92,9 @@ int32_t dfi_tensor_array_write(dfi_tensor_array *a, int64_t i, const df_value *v
  * its tensors from then on, where all are of this shape. */
 int32_t dfi_tensor_array_write_row(dfi_tensor_array *a, int64_t i, const dfi_shape *shape, const void *data, bool pack,
                                    df_error *err);
+/* Where dfi_tensor_array_write_row will put element i, which was never written, so that it can be computed there; NULL:
+   that is not known ahead. */
+void *dfi_tensor_array_spot(dfi_tensor_array *a, int64_t i, const dfi_shape *shape);
 /* out owned. */
 int32_t dfi_tensor_array_read(dfi_tensor_array *a, int64_t i, df_value *out, df_error *err);
 

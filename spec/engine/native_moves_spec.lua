@@ -346,3 +346,45 @@ describe('elements that are put elsewhere', function()
     same({ y, df.gradients(y:reduce_sum(), x) }, { [x] = df.tensor({ 0.5, -1, 2, 0.25 }, 'float32') })
   end)
 end)
+
+describe('rows of arrays that are more than a few numbers', function()
+  local n, width = 24, 2048                                     -- 8 KB each
+  local function rows() return df.constant(0.5, 'float32', { n, width }) * df.expand_dims(df.cast(df.range(n), 'float32') - 5, 1) end
+  local function filled(order, row, more)
+    local xs, ta = rows(), df.TensorArray('float32', n)
+    local _, out, seen = df.while_loop(function(i) return i:lt(n) end, function(i, out, seen)
+      local r = row(xs[i], i)
+      out = out:write(order(i), r)
+      if more then out, seen = more(out, seen, r, i) end
+      return i + 1, out, seen
+    end, { df.int32(0), ta, df.float32(0) })
+    return { out:stack(), seen }
+  end
+  local function same_number(i) return i end
+
+  it('are made where they are stacked, up or down, read meanwhile, or of a kernel', function()
+    local product = df.constant(0.25, 'float32', { width, width }) * df.cast(df.range(width), 'float32')
+    same(filled(same_number, function(r, i) return r * df.cast(i, 'float32') + 1 end))
+    same(filled(function(i) return n - 1 - i end, function(r) return df.tanh(r) end))
+    same(filled(same_number, function(r) return df.reshape(df.matmul(df.expand_dims(r, 0), product), { width }) end))
+    same(filled(same_number, function(r) return r * 2 end, function(out, seen, r, i) return out, seen + df.reduce_sum(r) + out:read(i // 2)[3] end))
+    same(filled(function(i) return (i * 7) % n end, function(r) return r - 3 end, function(out, seen) return out, seen + 1 end))
+  end)
+
+  it('have the errors of tokens where one is written twice, outside, or after something failed', function()
+    local function failed(...) return assert.truthy(same(filled(...)).error) end
+    failed(function(i) return i % 20 end, function(r) return r * 3 end)
+    failed(function(i) return i + 1 end, function(r) return r * 3 end)
+    failed(same_number, function(r) return r * 3 end, function(out, seen, r, i) return out, seen + df.cast(7 // (15 - i), 'float32') end)
+  end)
+
+  it('are not copied to be stacked', function()
+    local s = df.Session{ engine = 'native' }
+    local stacked = df.reduce_sum(df.map_fn(function(r) return r * 2 + 1 end, rows()), 0)
+    for _ = 1, 3 do s:run(stacked) end
+    local before = s:stats().memory['cpu:0'].in_use
+    s:run(stacked)
+    assert.is_true(s:stats().memory['cpu:0'].peak - before < 2.6 * n * width * 4)
+    s:close()
+  end)
+end)

@@ -335,6 +335,14 @@ int32_t dfi_native_write(dfi_native_frame *c, int64_t access, int64_t i) {
   return 1;
 }
 
+void *dfi_native_spot(dfi_native_frame *c, int64_t access, int64_t i, void *otherwise) {
+  dfi_tensor_array *t = c->access[access].array;
+  const dfi_pnode *p = c->unit->access[access].node;
+  if (dfi_dtype(p->node->in[2]) != t->dtype || !plain_array(t) || p->node->attrs[0].i) return otherwise;
+  void *at = dfi_tensor_array_spot(t, i, c->unit->access[access].shape);
+  return at ? at : otherwise;
+}
+
 int32_t dfi_native_write_held(dfi_native_frame *c, int64_t access, int64_t i, int64_t peek) {
   const dfi_pnode *p = c->unit->access[access].node;
   const df_value *v = &c->held[peek];

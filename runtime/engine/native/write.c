@@ -100,7 +100,7 @@ static const struct { const char *name; const void *at; } function[] = {
   { "do.write", (const void *)dfi_native_write }, { "do.call", (const void *)dfi_native_call },
   { "do.peek", (const void *)dfi_native_peek },   { "do.burst", (const void *)dfi_native_burst },
   { "do.burst.done", (const void *)dfi_native_burst_done }, { "do.hold", (const void *)dfi_native_hold },
-  { "do.write.held", (const void *)dfi_native_write_held },
+  { "do.write.held", (const void *)dfi_native_write_held }, { "do.spot", (const void *)dfi_native_spot },
 };
 enum { FUNCTIONS = sizeof function / sizeof *function };
 

@@ -114,6 +114,11 @@ void dfi_write_deliver(dfi_writer *w, int32_t i, uint32_t from, uint32_t to);
 dfi_name dfi_write_truth(dfi_writer *w, int32_t i, dfi_operand pred);
 /* A ReadVariableOp. */
 void dfi_write_peek(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* Where p's one result is to be made, of more than a few elements: where an array will have it that it is only written
+   to, so that it need not be copied; else its place. */
+dfi_name dfi_write_destination(dfi_writer *w, int32_t i, const dfi_pnode *p);
+/* The unit's access to an array that p is; as many as it has: p has not been written. */
+uint32_t dfi_access_of(const dfi_writer *w, const dfi_pnode *p);
 /* A TensorArrayRead or a TensorArrayWrite. */
 void dfi_write_array(dfi_writer *w, int32_t i, const dfi_pnode *p);
 

@@ -2,6 +2,7 @@
  * by the runtime's own functions elsewhere.
  */
 #include "engine/native/write.h"
+#include "resource/tensor_array.h"
 #include <stdio.h>
 
 static const struct { const char *name, *type; int32_t at; } window[] = {
@@ -10,11 +11,19 @@ static const struct { const char *name, *type; int32_t at; } window[] = {
 };
 enum { WINDOW = sizeof window / sizeof *window };
 
+uint32_t dfi_access_of(const dfi_writer *w, const dfi_pnode *p) {
+  uint32_t k = 0;
+  while (k < w->unit->narrays && w->unit->access[k].node != p) k++;
+  return k;
+}
+
 /* LLVM takes some 4 s for 200 places, 27 s for 400. */
-static uint32_t access_new(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+static uint32_t access_made(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   enum { MOST = 200 };
   dfi_unit *u = w->unit;
-  const uint32_t k = u->narrays++;
+  const uint32_t k = dfi_access_of(w, p);
+  if (k < u->narrays) return k;
+  u->narrays++;
   if (u->narrays > MOST) dfi_unit_refuse(u, p, "its loop reads and writes arrays in more than %d places", MOST);
   u->access = dfi_xrealloc(u->access, sizeof *u->access * u->narrays);
   u->access[k].root = dfi_analyze_root(w->look, i, w->look->plan->operand[p->in]);
@@ -86,6 +95,38 @@ static dfi_name load_pointer(dfi_writer *w, const char *from) {
   return p;
 }
 
+/* ---- where it will lie ------------------------------------------------------------------------------------------ */
+
+/* The write that alone reads what p makes, in the same iteration in any case, at an index that is known before; NULL:
+   there is none. */
+static const dfi_pnode *write_of(const dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  const dfi_analyze_loop *l = &w->look->loop[i];
+  if (w->burst || p->invariant || p->nout != 1 || p->edge[1] != p->edge[0] + 1 || dfi_in_branch(l, p)) return NULL;
+  const dfi_pnode *q = &l->nodes[w->look->plan->edge[p->edge[0]].node];
+  if (!dfi_is_write(q) || q->nin < 3 || l->node[q - l->nodes].guard != l->node[p - l->nodes].guard) return NULL;
+  const dfi_operand *in = w->look->plan->operand + q->in;
+  if (DFI_SPACE(in[2]) != DFI_ITERATION || DFI_INDEX(in[2]) != p->out) return NULL;
+  const dfi_pnode *index = dfi_maker_of(l, in[1]);
+  return !index || l->node[index - l->nodes].written ? q : NULL;
+}
+
+dfi_name dfi_write_destination(dfi_writer *w, int32_t i, const dfi_pnode *p) {
+  const dfi_name place = dfi_write_place(i, p->out);
+  *w->look->loop[i].slot_alias[p->out].s = 0;
+  const dfi_shape *s = w->look->loop[i].slot_shape[p->out];
+  const dfi_pnode *q = dfi_shape_size(s) * dfi_dtype_size[p->out_dtypes[0]] > DFI_ROW_BYTES ? write_of(w, i, p) : NULL;
+  if (!q) return place;
+  const uint32_t k = access_made(w, i, q);
+  uint8_t dtype;
+  dfi_name index = dfi_write_operand(w, i, w->look->plan->operand[q->in + 1], &dtype);
+  index = dfi_write_wide(w, index, dtype);
+  w->unit->access[k].shape = dfi_input_shape(w->look, q, 2);
+  const dfi_name at = dfi_temp(w);
+  SAY(w, "  %s = call ptr %%do.spot(ptr %%c, i64 %u, i64 %s, ptr %s)\n", at.s, k, index.s, place.s);
+  w->look->loop[i].slot_alias[p->out] = at;
+  return at;
+}
+
 /* An access while it is written. */
 typedef struct cell {
   int32_t i;                   /* of its loop */
@@ -108,7 +149,7 @@ static bool reads_in_place(const dfi_writer *w, const cell *c) {
 
 static cell cell_of(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const dfi_operand *in = w->look->plan->operand + p->in;
-  cell c = { .i = i, .p = p, .k = access_new(w, i, p), .label = w->nlabel++, .reads = dfi_is_read(p) };
+  cell c = { .i = i, .p = p, .k = access_made(w, i, p), .label = w->nlabel++, .reads = dfi_is_read(p) };
   uint8_t index_dtype;
   c.index = dfi_write_operand(w, i, in[1], &index_dtype);
   if (index_dtype == DF_INT32) {

@@ -201,13 +201,6 @@ static dfi_name write_trips(dfi_writer *w, int32_t i) {
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t access_of(const dfi_writer *w, const dfi_pnode *p) {
-  uint32_t k = w->unit->narrays;
-  while (w->unit->access[--k].node != p)
-    ;
-  return k;
-}
-
 /* Where the first location of each lies. */
 static void write_places(dfi_writer *w, int32_t i, uint32_t first) {
   for (uint32_t k = first; k < w->unit->narrays; k++) {
@@ -249,7 +242,7 @@ static void write_scopes(dfi_writer *w, uint32_t first) {
 
 void dfi_write_burst_array(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const bool reads = dfi_is_read(p);
-  const uint32_t k = access_of(w, p);
+  const uint32_t k = dfi_access_of(w, p);
   const dfi_operand *in = w->look->plan->operand + p->in;
   const dfi_shape *tensor = w->unit->access[k].shape;
   const dfi_name j = dfi_temp(w), by = dfi_temp(w), at = dfi_temp(w);

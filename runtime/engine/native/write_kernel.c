@@ -84,7 +84,8 @@ static dfi_name write_from(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_
 /* Where result k is made, and how it comes from there. */
 static dfi_name write_to(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k, const dfi_shape *s) {
   const int64_t n = dfi_shape_size(s);
-  return n > DFI_DIRECT ? dfi_write_place(i, p->out + k) : place_new(w, p->out_dtypes[k], n);
+  if (n <= DFI_DIRECT) return place_new(w, p->out_dtypes[k], n);
+  return p->nout == 1 ? dfi_write_destination(w, i, p) : dfi_write_place(i, p->out + k);
 }
 static void write_made(dfi_writer *w, int32_t i, const dfi_pnode *p, uint32_t k, const dfi_shape *s, dfi_name at) {
   const uint8_t dtype = p->out_dtypes[k];

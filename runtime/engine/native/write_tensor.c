@@ -167,6 +167,7 @@ typedef struct pass {
   const int32_t *first, *made;
   const source *from;
   dfi_name *value;               /* n: of these lanes */
+  dfi_name *to;                  /* n: of those that are wanted, where they are made */
 } pass;
 
 static void write_piece(dfi_writer *w, int32_t i, const pass *a, const char *index, int32_t lanes) {
@@ -181,7 +182,7 @@ static void write_piece(dfi_writer *w, int32_t i, const pass *a, const char *ind
       dtype[k] = made >= 0 ? a->node[made]->out_dtypes[0] : a->from[at].dtype;
     }
     a->value[m] = write_lanes(w, i, p, v, dtype);
-    if (a->wanted[m]) store_lanes(w, p, a->value[m], dfi_write_place(i, p->out).s, index);
+    if (a->wanted[m]) store_lanes(w, p, a->value[m], a->to[m].s, index);
     dfi_free(v);
     dfi_free(dtype);
   }
@@ -190,6 +191,8 @@ static void write_piece(dfi_writer *w, int32_t i, const pass *a, const char *ind
 
 static void write_pieces(dfi_writer *w, int32_t i, const pass *a, int64_t n) {
   int64_t at = 0;
+  for (int32_t m = 0; m < a->n; m++)
+    if (a->wanted[m]) a->to[m] = (n > DFI_DIRECT ? dfi_write_destination(w, i, a->node[m]) : dfi_write_place(i, a->node[m]->out));
   if (n > LANES * PIECES) {
     const int32_t b = w->nlabel++;
     const dfi_name k = dfi_temp(w), e = dfi_temp(w), next = dfi_temp(w), more = dfi_temp(w);
@@ -238,7 +241,7 @@ static bool folds(members g, int32_t m) { return g.step && g.step[g.at[m].step].
 static void write_group(dfi_writer *w, int32_t i, members g) {
   const dfi_analyze_loop *l = &w->look->loop[i];
   const dfi_pnode *node[DFI_GROUP_MEMBERS];
-  dfi_name value[DFI_GROUP_MEMBERS];
+  dfi_name value[DFI_GROUP_MEMBERS], to[DFI_GROUP_MEMBERS];
   int32_t first[DFI_GROUP_MEMBERS], place[DFI_GROUP_MEMBERS], n = 0, all = 0;
   bool wanted[DFI_GROUP_MEMBERS];
   for (int32_t m = 0; m < g.n; m++) {
@@ -261,7 +264,7 @@ static void write_group(dfi_writer *w, int32_t i, members g) {
       made[first[m] + (int32_t)k] = by < 0 ? by : place[by];
       if (by < 0) from[first[m] + (int32_t)k] = source_of(w, i, node[m], k);
     }
-  const pass a = { n, node, wanted, first, made, from, value };
+  const pass a = { n, node, wanted, first, made, from, value, to };
   write_pieces(w, i, &a, dfi_shape_size(l->slot_shape[node[0]->out]));
   dfi_free(from);
   dfi_free(made);
@@ -326,8 +329,8 @@ void dfi_write_tensor_op(dfi_writer *w, int32_t i, const dfi_pnode *p) {
   const int64_t n = dfi_shape_size(w->look->loop[i].slot_shape[p->out]);
   source *in = dfi_xmalloc(sizeof *in * p->nin);
   int32_t *made = dfi_xmalloc(sizeof *made * p->nin);
-  dfi_name value;
-  const pass one = { 1, &p, (bool[]){ true }, (int32_t[]){ 0 }, made, in, &value };
+  dfi_name value, to;
+  const pass one = { 1, &p, (bool[]){ true }, (int32_t[]){ 0 }, made, in, &value, &to };
   for (uint32_t k = 0; k < p->nin; k++) {
     in[k] = source_of(w, i, p, k);
     made[k] = -1;
