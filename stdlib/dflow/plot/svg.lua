@@ -67,7 +67,8 @@ local function width_of_names(plot)
   return 15 + most
 end
 
---- Where the fewest places are taken: in a corner, or at an edge between two; of alike ones the first of the list.
+--- Where no places are taken, or the fewest: in a corner, or at an edge between two; of alike ones the first of the list.
+-- The third result is how many are.
 local function emptiest(box, w, h, taken, zero)
   local left, right, top, bottom = box.x + 6, box.x + box.w - w - 4, box.y + 4, box.y + box.h - h - 4
   local across, up = (left + right) / 2, (top + bottom) / 2
@@ -78,19 +79,22 @@ local function emptiest(box, w, h, taken, zero)
   for _, c in ipairs(places) do
     local n = 0
     for _, p in ipairs(taken) do
-      if p[1] > c[1] - 4 and p[1] < c[1] + w + 4 and p[2] > c[2] - 4 and p[2] < c[2] + h + 4 then n = n + 1 end
+      if p[1] > c[1] - 6 and p[1] < c[1] + w + 6 and p[2] > c[2] - 6 and p[2] < c[2] + h + 6 then n = n + 1 end
     end
     if not fewest or n < fewest then best, fewest = c, n end
   end
-  return best[1], best[2]
+  return best[1], best[2], fewest
 end
 
-local function legend(out, plot, box, taken)
+--- @param beside  it has a place right of the box
+-- @return        whether it lies on nothing
+local function legend(out, plot, box, taken, beside)
   local n = 0
   for _, s in ipairs(plot.series) do n = n + (s.name and 1 or 0) end
-  if n == 0 then return end
+  if n == 0 then return true end
   local w, h = width_of_names(plot), 14 * #plot.series
-  local x, y = emptiest(box, w, h, taken, plot.zero)
+  local x, y, on = box.x + box.w + 10, box.y, 0
+  if not beside then x, y, on = emptiest(box, w, h, taken, plot.zero) end
   out[#out + 1] = ('<rect x="%g" y="%g" width="%g" height="%g" fill="#ffffff" fill-opacity="0.8"/>')
     :format(x - 3, y, w + 3, h)
   for k, s in ipairs(plot.series) do
@@ -100,6 +104,7 @@ local function legend(out, plot, box, taken)
       out[#out + 1] = ('<text x="%g" y="%g" fill="#222222">%s</text>'):format(x + 15, y + 14 * k - 3, escaped(s.name))
     end
   end
+  return on == 0
 end
 
 --- Notes where a line goes from the place before, every few units.
@@ -118,7 +123,8 @@ local function is_alone(s, i)
   return #s.y > 1 and is_gap(i - 1) and is_gap(i + 1)
 end
 
-local function points(out, plot, box)
+local function points(all, plot, box, beside)
+  local out = {}
   local xs, ys = {}, {}
   for i, s in ipairs(plot.series) do xs[i], ys[i] = s.x, s.y end
   local across, up = scale.axis(xs, plot.log and plot.log:find 'x'),
@@ -146,7 +152,11 @@ local function points(out, plot, box)
         :format(table.concat(way, ' '), colour)
     end
   end
-  legend(out, plot, box, taken)
+  if not legend(out, plot, box, taken, beside) and box.w > 3 * width_of_names(plot) then
+    box.w = box.w - width_of_names(plot) - 10
+    return points(all, plot, box, true)
+  end
+  for _, line in ipairs(out) do all[#all + 1] = line end
 end
 
 local function bars(out, plot, box)
