@@ -46,6 +46,10 @@ describe('the annotations', function()
     assert.matches('---@param b dflow.Operand\n---@param opts? { transpose_a?: boolean, transpose_b?: boolean, name?: string }\n---@return dflow.Output\n'
       .. 'function dflow_Output:matmul(b, opts) end', text, 1, true)
     assert.matches('---@operator add(dflow.Operand): dflow.Output', text, 1, true)
+    assert.matches('---@field [integer] dflow.Output\n', text, 1, true)
+    assert.matches('\n---@param units integer\n[^\n]*\n[^\n]*\nfunction df.nn.Dense%(', text)
+    local any, all = select(2, text:gsub('@param %S+ any\n', '')), select(2, text:gsub('@param ', ''))
+    assert.is_true(any < all / 3, ('%d of %d'):format(any, all))
   end)
 end)
 

@@ -40,6 +40,12 @@ local function type_of(text)
   return #unique > 0 and table.concat(unique, '|') or 'any'
 end
 
+-- What parameters of these names are, wherever they stand; inputs of ops are operands.
+local parameter_types = { units = 'integer', filters = 'integer', keep_dims = 'boolean', name = 'string',
+                          path = 'string', prefix = 'string', dtype = 'dflow.DType', axis = 'integer|integer[]',
+                          fn = 'function|dflow.Layer', cell = 'dflow.Layer', learning_rate = 'dflow.Operand',
+                          labels = 'dflow.Operand', predictions = 'dflow.Operand', logits = 'dflow.Operand' }
+
 -- What functions return that are no ops.
 local returns = { tensor_list = 'dflow.Tensor', constant = 'dflow.Output', placeholder = 'dflow.Output',
                   placeholder_with_default = 'dflow.Output', Variable = 'dflow.Variable', Session = 'dflow.Session',
@@ -113,7 +119,7 @@ local function define(name, as, out, skip, result)
     words[#words + 1] = p[1]
     local op = registry.entry(name:match('[%w_]+$'))
     out[#out + 1] = ('---@param %s%s %s'):format(p[1], p[2] and p[1] ~= '...' and '?' or '', op and i <= #op.inputs
-        and 'dflow.Operand' or 'any')
+        and 'dflow.Operand' or parameter_types[p[1]] or 'any')
   end
   if options or #help.options(name) > 0 then
     if words[#words] == '...' then
@@ -169,7 +175,7 @@ local function result_of(name)
 end
 
 -- Fields that are the same wherever they are.
-local fields = { dtype = 'dflow.DType', shape = 'integer[]?', name = 'string', op = 'dflow.Operation',
+local fields = { dtype = 'dflow.DType', shape = 'integer[]', name = 'string', op = 'dflow.Operation',
                  index = 'integer', graph = 'dflow.Graph', source = 'string?', session = 'dflow.Session',
                  rank = 'integer', size = 'integer', path = 'string' }
 
@@ -184,6 +190,11 @@ local function class(name, t, out)
     local about = type(f) == 'table' and f[2] or ''
     if word:find('^[%a_][%w_]*$') then
       out[#out + 1] = ('---@field %s %s %s'):format(word, fields[word] or 'any', about:gsub('%s+', ' '))
+    end
+  end
+  if name == 'Output' or name == 'Variable' then
+    for _, index in ipairs{ 'integer', 'dflow.Output', 'table' } do
+      out[#out + 1] = ('---@field [%s] dflow.Output'):format(index)
     end
   end
   if name == 'Output' or name == 'Variable' or name == 'Tensor' then
