@@ -128,7 +128,7 @@ local function methods_of(o)
   local function take(t)
     if type(t) ~= 'table' or seen[t] then return end
     seen[t] = true
-    for k, v in pairs(t) do if type(k) == 'string' and type(v) == 'function' and k:sub(1, 1) ~= '_' and not parts[k] then names[#names + 1] = k end end
+    for k, v in next, t do if type(k) == 'string' and type(v) == 'function' and k:sub(1, 1) ~= '_' and not parts[k] then names[#names + 1] = k end end
     local m = getmetatable(t)
     if m then take(rawget(m, '__index')) end
   end

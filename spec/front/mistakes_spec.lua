@@ -276,6 +276,17 @@ local mistakes = {
   { "local x = df.constant({true, false}, 'float32')", 'an element of dtype float32', "df.cast(p, 'float32')" },
   { 'local x = df.ones{2}.range(3)', "no field or method 'range'", 'df.range(…)' },
 
+  { 'local x = df.constant{1, 2, 3} for i, v in pairs(x) do end', 'nothing to go over', 'df.unstack(x)', lua54 = true },
+  { 'local v = df.Variable{1.0, 2} for i, v in pairs(v) do end', 'nothing to go over', 'df.unstack(x)', lua54 = true },
+  { 'local t = df.tensor{1, 2} for i, v in pairs(t) do end', 'gone over as a table', 't:totable()', lua54 = true },
+  { 'local y = df.tahn(df.ones{2})', "df has no 'tahn'", "did you mean 'tanh'?" },
+  { 'df.stat()', "df has no 'stat'", "did you mean 'stats'?" },
+  { 'local m = {} function m.loss(x) x = x * x end df.run(m.loss(df.ones{2}))', 'nothing to fetch', 'm.loss(…) gives nothing' },
+  { 'local y = df.scan(function(a, x) return a + x end, df.float32(0), df.ones{2})', 'is a scalar', 'what it begins with third' },
+  { 'local l = df.nn.softmax_cross_entropy(df.ones{1, 2}, df.ones{1})', 'the labels are float32[1,2]', 'the labels stand first' },
+  { 'local n = 10 local i = df.while_loop(function(i) return i:lt(n) end, function(i) n = n - 1 return i + 1 end, {df.int32(0)})', '`n` is counted once', 'a loop variable' },
+  { 'local n = 0 local y = df.cond(df.float32(1):gt(0), function() n = n + 1 return 1.0 end, function() return 2.0 end)', '`n` is counted once', 'a df.Variable' },
+
   -- what five users met in an afternoon
   { 'local l = df.sigmoid_cross_entropy_with_logits(df.ones{2, 1}, df.ones{2})', 'of one shape, these are float32[2] and float32[2,1]', 'df.expand_dims(labels, 1)' },
   { 'local m = df.nn.Sequential{df.nn.Conv2D(4, 3), df.nn.Dense(10)} df.sparse_softmax_cross_entropy_with_logits(m(df.ones{2, 8, 8, 1}), df.int32{1, 2})',

@@ -57,6 +57,17 @@ describe('== on an Output', function()
     assert.matches(':4: warning', r.err)
   end)
 
+  it('is not all that is warned of: a learning rate below zero is, by its line', function()
+    local r = run [[
+      for _, name in ipairs { 'SGD', 'Adam', 'RMSProp' } do
+        df.train[name](0.1)
+        df.train[name](-0.1)
+      end
+    ]]
+    assert.equal(3, select(2, r.err:gsub(':3: warning: [^\n]* go uphill', '')), r.err)
+    assert.equal(3, select(2, r.err:gsub('warning', '')), r.err)
+  end)
+
   it('is an error under DFLOW_STRICT=1 and under --strict', function()
     local path = os.tmpname()
     shell.write(path, text)

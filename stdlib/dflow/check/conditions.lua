@@ -8,7 +8,7 @@
 -- values that earlier inputs gave their names count, too. In whole scripts also steps that are built and never run:
 -- `v:assign(3)` as a statement outside of functions, `df.print(x)`, `q:enqueue(v)`; and names that nothing sets.
 -- Everywhere a list taken for several values, a function of df that is called with a colon, a list of layers that is
--- called. It is a search in the syntax tree, not a proof: it says nothing where it is not sure.
+-- called, a number that a body counts on. It is a search in the syntax tree, not a proof: it says nothing where it is not sure.
 local parser = require 'dflow.autograph.parser'
 local flow = require 'dflow.autograph.flow'
 
@@ -226,6 +226,30 @@ local function find_in_bodies(tree, named, warn)
     for _, argument in ipairs(maker.args) do each_in(argument, look, true) end
   end)
   return inside
+end
+
+--- Numbers of Lua that a body or branch counts on, `n = n - 1`: it is called once, to build the graph.
+local function find_counters(tree, warn)
+  local number = {}
+  each_set(tree, function(var, value) if value and value.kind == 'number' then number[var] = true end end)
+  local function look(fn)
+    local own = {}
+    for _, var in ipairs(fn.params) do own[var] = true end
+    each_statement(fn.body, function(s)
+      for _, var in ipairs(s.kind == 'local' and s.vars or {}) do own[var] = true end
+      for i, t in ipairs(s.kind == 'assign' and s.targets or {}) do
+        local v = t.kind == 'name' and number[t.var] and not own[t.var] and s.values[i]
+        if v and v.kind == 'binary' and v.left.kind == 'name' and v.left.var == t.var and v.right.kind == 'number' then
+          warn(t.line, '`%s` is counted once, while the graph is built: what changes in a run is a loop variable or a '
+                       .. 'df.Variable', t.name)
+        end
+      end
+    end)
+  end
+  everywhere(tree, function(e)
+    if (e.kind ~= 'call' and e.kind ~= 'method') or not makers[called(e)] then return end
+    for _, a in ipairs(e.args) do if a.kind == 'function' then look(a) end end
+  end)
 end
 
 --- Comparisons of what is an Output for sure, and choices by a predicate; anywhere but `inside`. `earlier`: names that
@@ -447,6 +471,7 @@ function M.find(text, whole, opts)
     find_sure(tree, find_in_bodies(tree, named, warn), named, sure, warn)
   end
   if whole then find_dropped(tree, warn) end
+  find_counters(tree, warn)
   find_lists(tree, warn)
   find_unset(tree, warn, opts.value_of, whole)
   table.sort(found, function(a, b) if a.line ~= b.line then return a.line < b.line end return a.message < b.message end)

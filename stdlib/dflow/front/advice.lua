@@ -356,9 +356,18 @@ local entries = {
     return text and text:find('run%s*%(?%s*' .. quoted)
     and ('a string names a node of the graph; what the variable %s holds is df.run(%s)'):format(name, name) or nil
   end },
+  { '^([%w_]+): elems .- is a scalar', function(_, name)
+    return name ~= 'map_fn' and ('what it goes over stands second, what it begins with third: df.%s(fn, elems, init)')
+      :format(name) or nil
+  end },
+  { '^([%w_]+): the labels are .-, the predictions', 'the labels stand first: df.nn.%s(labels, predictions)' },
   { 'there is nothing to fetch', function(text)
     local name = text and text:match('[.:]run%s*%(%s*([%a_][%w_]*)%s*[,)]')
     if name and name ~= 'init' and name ~= 'nil' then return ("the variable '%s' is nil"):format(name) end
+    local fn = text and text:match('[.:]run%s*%(%s*([%a_][%w_.:]*)%s*%b()')
+    if fn and fn ~= 'df.init' then
+      return ('%s(…) gives nothing: is `return` missing in it, or is what it returns nil?'):format(fn)
+    end
     return text and text:find('%f[%w_]init%f[^%w]')
     and 'variables are initialised when a run first needs them, and nothing has to be run for it'
       or text and text:find('df%.run') and 'as in df.run(y) or df.run({y, z})' or 'as in s:run(y) or s:run({y, z})'

@@ -144,7 +144,7 @@ function M.undo(g, mark)
 end
 
 --- fn(...), whose nodes are drawn together: path() says under which name, when they are built, as a name scope's
--- `encoder/attention`.
+-- `encoder/attention`; its second result is true where that is the name in what they are built in.
 function M.grouped(g, path, fn, ...)
   local first = core.graph_nodes(g.handle)
   local group = { first = first }
@@ -153,7 +153,8 @@ function M.grouped(g, path, fn, ...)
   local at = #groups + 1
   groups[at] = group
   local function finish(ok, ...)
-    group.last, group.path = core.graph_nodes(g.handle) - 1, ok and path() or ''
+    group.last, group.path = core.graph_nodes(g.handle) - 1, ''
+    if ok then group.path, group.unnamed = path() end
     if not ok or group.last < first then table.remove(groups, at) end
     if not ok then error((...), 0) end
     return ...
@@ -431,6 +432,9 @@ Output.__lt, Output.__le = no_order, no_order
 Output.__len = function()
   errors.bad('# of an Output is not known while building: write df.dim(x, 0) for its first dimension, #x.shape for '
              .. 'its rank')
+end
+Output.__pairs = function()                    -- LuaJIT does not ask for it
+  errors.bad('pairs of an Output has nothing to go over while building: its rows are ipairs(df.unstack(x))')
 end
 Output.__concat = function(a, b)
   if getmetatable(a) == Output or getmetatable(b) == Output then

@@ -195,7 +195,7 @@ end
 function M.settle(flat, feeds)
   local own = false
   if type(feeds) == 'table' then
-    for fed in pairs(feeds) do own = own or getmetatable(fed) ~= Output or not is_input(fed) end
+    for fed in next, feeds do own = own or getmetatable(fed) ~= Output or not is_input(fed) end
   end
   for k = 1, #flat, 2 do                           -- those with a node first: what they need is not to be shared
     local x = flat[k]

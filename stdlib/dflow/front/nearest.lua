@@ -18,12 +18,14 @@ local function distance(a, b)
   return previous[#b]
 end
 
---- The name of the list that is most like `word`, or nil when none is.
+--- The name of the list that is most like `word`, or nil when none is. Of names that are as near, the one that begins
+-- with the word, or is as long, is likelier.
 return function(word, names)
-  local best, best_distance
+  local best, best_distance, nearest
   for _, name in ipairs(names) do
     local d = distance(word:lower(), name:lower())
-    if not best or d < best_distance then best, best_distance = name, d end
+    local unlikely = (#name ~= #word and 0.25 or 0) + (name:sub(1, #word):lower() ~= word:lower() and 0.5 or 0)
+    if not best or d + unlikely < nearest then best, best_distance, nearest = name, d, d + unlikely end
   end
   if best and best_distance <= math.max(1, math.floor(#word / 3)) then return best end
 end

@@ -54,6 +54,8 @@ Tensor.__newindex = function()
   errors.bad('a Tensor never changes; make another with df.tensor')
 end
 
+Tensor.__pairs = function() errors.bad('a Tensor is gone over as a table: ipairs(t:totable())') end
+
 --- #t: the first dimension.
 Tensor.__len = function(t)
   return core.tensor_shape(t)[1] or 0

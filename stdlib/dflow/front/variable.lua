@@ -94,8 +94,7 @@ Variable.__tostring = function(v)
                                       or '')
 end
 
-Variable.__lt, Variable.__le, Variable.__len, Variable.__concat = graph.Output.__lt, graph.Output.__le,
-  graph.Output.__len, graph.Output.__concat
+for _, event in ipairs{ '__lt', '__le', '__len', '__pairs', '__concat' } do Variable[event] = graph.Output[event] end
 Variable.__eq = graph.Output.__eq
 ops.operators(Variable)
 

@@ -367,6 +367,10 @@ function M.class(name, parameters, more, defaults, methods)
       if o[key] == nil then o[key] = v end
     end
     if o.learning_rate == nil then errors.bad('%s: the learning rate is missing', name) end
+    if type(o.learning_rate) == 'number' and o.learning_rate < 0 then
+      errors.warn(('%s: with the learning rate %s steps go uphill: what is to grow is minimize(-x)')
+        :format(name, o.learning_rate))
+    end
     for _, key in ipairs(all) do
       local v, wanted = o[key], type(defaults[key]) == 'boolean' and 'boolean' or 'number'
       if v ~= nil and (v ~= v or type(v) ~= wanted) and not (wanted == 'number' and convert.typed(v)) then
