@@ -67,6 +67,11 @@ static int core_node_pass(lua_State *L) {
   return 1;
 }
 
+static int core_node_gradient_of(lua_State *L) {
+  lua_pushinteger(L, df_node_gradient_of(graph_arg(L), (int32_t)luaL_checkinteger(L, 2)));
+  return 1;
+}
+
 /* plan_describe(g, fetches, feeds) -> nodes with tokens, flat list of two numbers a node */
 static int core_plan_describe(lua_State *L) {
   df_graph *g = graph_arg(L);
@@ -84,6 +89,6 @@ const luaL_Reg dfb_draw_functions[] = {
   { "flows", core_flows },                 { "flow_roles", core_flow_roles },
   { "loop_variable", core_loop_variable }, { "node_controls", core_node_controls },
   { "node_device", core_node_device },     { "node_pass", core_node_pass },
-  { "plan_describe", core_plan_describe },
+  { "node_gradient_of", core_node_gradient_of }, { "plan_describe", core_plan_describe },
   { NULL, NULL }
 };

@@ -321,6 +321,7 @@ const char *df_loop_variable(df_graph *g, int32_t loop, int32_t variable);
 int32_t     df_node_controls(df_graph *g, int32_t node, int32_t capacity, int32_t *out);
 const char *df_node_device(df_graph *g, int32_t node);    /* the device asked for; "" for none */
 int32_t     df_node_pass(df_graph *g, int32_t node);      /* which call of df_gradients made it, from 1; 0: none did */
+int32_t     df_node_gradient_of(df_graph *g, int32_t node);  /* the node of whose gradient it is a part; -1: of none */
 /* What a run of these fetches and feeds makes of each node: two numbers a node, `out` holds all: DF_LOWERED_* and its
  * frame as the plan counts them (0 the top level, -1 none). Returns how many nodes have tokens; -1: there is no
  * such run, and err says why. */

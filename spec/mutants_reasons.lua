@@ -3,8 +3,6 @@ return {
   { file = 'runtime/engine/tokens/frame.c', before = 'x->bytes += (int64_t)(sizeof *f + 8 * 4 + sizeof *f->constants * (s->nconsts + s->ninvariants) + 64);',
     after = 'x->bytes += (int64_t)(sizeof *f + 8 * 5 + sizeof *f->constants * (s->nconsts + s->ninvariants) + 64);',
     reason = 'an estimate of what a frame costs: eight bytes more are as good' },
-  { file = 'stdlib/dflow/inspect/report/grid.lua', before = 'local x, h, line = PAD, 0, {}', after = 'local x, h, line = PAD, 1, {}',
-    reason = 'the same: the height of a row is that of its highest item, and none is that low' },
   { file = 'kernels/window.c', before = 'if (!dfk_slide_of(s, a->padding->s, given ? a->pads->ints[2 * d] : 0, given ? a->pads->ints[2 * d + 1] : 0, why,',
     after = 'if (!dfk_slide_of(s, a->padding->s, given ? a->pads->ints[2 * d] : 0, given ? a->pads->ints[2 * d + 1] : 1, why,',
     reason = 'the same: the paddings are looked at where they are given' },

@@ -106,7 +106,7 @@ static bool join_array(pass *p, region *r, df_cond *k, region b[2], used *u) {
 static bool join(pass *p, region *r, df_cond *k, region b[2], used *u) {
   bool array = false, done = false;
   df_output side[2], out;
-  p->b.where = u->outer.node->where;
+  dfi_part_of(p, u->outer.node, u->outer.node->where);
   for (int32_t s = 0; s < 2; s++) {
     gather *a = u->inner[s].node ? dfi_gather_find(p, u->inner[s]) : NULL;
     array |= a && a->chain;
@@ -150,7 +150,7 @@ static used *find_used(pass *p, df_cond *c, int32_t *n) {
 
 static bool build(pass *p, region *r, df_cond *c, region b[2], int32_t n, const int32_t *index, const df_output *dy) {
   df_graph *g = p->graph;
-  p->b.where = c->where;
+  dfi_part_of(p, c->branch[1]->pivot, c->where);
   df_output pred = dfi_grad_value(p, r, c->pred);
   const char *slash = strrchr(c->name, '/');
   if (dfi_pass_failed(p)) return false;

@@ -417,7 +417,7 @@ static bool grad_node(pass *p, region *r, df_node *n) {
     any |= !dfi_gather_empty(dfi_gather_find(p, o)) && !dfi_is_stop(p, o);
   }
   if (!any) return true;
-  p->b.where = n->where;
+  dfi_part_of(p, n, n->where);
   double fault = gradient_fault(n->op);
   if (n->unstructured) return dfi_no_gradient(p, n);
   if (n->contradiction) {
@@ -602,7 +602,7 @@ static bool check_float(pass *p, df_output o, const char *what) {
 
 static bool seed(pass *p, region *root, int32_t i, df_output y, const int32_t *grad_ys) {
   df_graph *g = p->graph;
-  p->b.where = y.node->where;
+  dfi_part_of(p, y.node, y.node->where);
   df_output d;
   if (dfi_is_stop(p, y) && !(mark_of(p, y.node) & TARGET)) return true;  /* a constant, for this call */
   if (grad_ys && grad_ys[2 * i] >= 0) {
@@ -626,7 +626,7 @@ static bool give(pass *p, region *root, int32_t ny, const df_output *ys, df_outp
   df_output values, indices;
   gather *a = dfi_gather_find(p, x);
   for (int32_t k = 0; k < 6; k++) out[k] = k % 2 ? 0 : -1;
-  p->b.where = x.node->where;
+  dfi_part_of(p, x.node, x.node->where);
   if (dfi_gather_empty(a)) {
     if (unconnected == 2) return true;
     if (unconnected == 1) {
@@ -710,12 +710,15 @@ int32_t df_gradients(df_graph *g, int32_t ny, const int32_t *ys, const int32_t *
   dfi_build_init(&p.b, g, p.where, p.err);
   const int32_t mark = df_graph_mark(g);
   df_context *current = g->current;
+  const int32_t outer_of = g->gradient_of;
   df_push_scope(g, "gradients");
   if (!p.outer) g->ngradients++;
   g->gradient = &p;
+  g->gradient_of = 0;
   g->foreign = forward_value;
   bool ok = run_pass(&p, ny, ys, grad_ys, nx, xs, nstop, stops, unconnected, out);
   g->gradient = p.outer;
+  g->gradient_of = outer_of;
   dfi_pass_end(&p);
   ok = ok && !dfi_check_memory(DF_OK, p.err, where, "gradients");
   if (ok) {

@@ -101,6 +101,11 @@ df_output dfi_gather_join(pass *p, df_output base, gather *a); /* base (may be n
 /* Gathers the gradients of all that r's seeds are made of, which have theirs; false: p->err says why. */
 bool      dfi_backprop(pass *p, region *r, int32_t nseeds, const df_output *seeds);
 df_node  *dfi_loop_capture(const df_loop *l, df_output o); /* o's node when that is a constant Enter of l; or NULL */
+/* What is built from here on is part of n's gradient, and `where` is the line that errors of it name. */
+static inline void dfi_part_of(pass *p, const df_node *n, const char *where) {
+  p->b.where = where;
+  p->graph->gradient_of = n ? n->id + 1 : 0;
+}
 bool      dfi_pass_failed(pass *p);                        /* there is an error, or an op was not made */
 df_context *dfi_grad_enter(pass *p, df_context *c);        /* makes c current; returns what was */
 /* The pass fails at n, whose line is told; DF_INVALID_ARGUMENT. NULL: at the call of df_gradients. */

@@ -90,7 +90,7 @@ static bool sum_constant(pass *p, region *r, region *b, df_node *enter) {
   gather *a = dfi_gather_find(p, inner);
   df_output threaded = b->arrays ? dfi_map_get(b->arrays, inner) : DFI_NONE;
   if (dfi_gather_empty(a) && !threaded.node) return true;
-  p->b.where = enter->in[0].node->where;
+  dfi_part_of(p, enter->in[0].node, enter->in[0].node->where);
   bool array = threaded.node || a->chain;
   for (term *t = a ? a->first : NULL; t; t = t->next) array |= t->kind == TERM_ARRAY;
   if (array) {
@@ -136,7 +136,7 @@ static bool undo_body(pass *p, region *b, int32_t n, carried *c) {
   p->graph->current = b->backward;
   for (int32_t i = 0; i < n; i++) {
     df_output in = { b->loop->var[c[i].index].swtch, 1 };
-    p->b.where = in.node->where;
+    dfi_part_of(p, in.node, in.node->where);
     df_output d = dfi_gather_sum(p, b, in);
     c[i].next = d.node || dfi_pass_failed(p) ? d : dfi_grad_zeros(p, b, in);
     if (dfi_pass_failed(p)) return false;
@@ -177,7 +177,7 @@ bool dfi_backward_begin(pass *p, region *r, region *b, int32_t n, carried *c, co
     return false;
   b->back = dfi_flow_top(g)->loop;
   b->back->gradient_of = l;
-  p->b.where = l->where;
+  dfi_part_of(p, l->loop_cond, l->where);
   df_output n0 = { g->node[vars[0]], vars[1] };
   df_output more =
       how->up ? dfi_op(&p->b, "Less", n0, how->trips) : dfi_op(&p->b, "Greater", n0, dfi_const_int(&p->b, 0));
@@ -210,7 +210,7 @@ static bool build(pass *p, region *r, region *b, int32_t n, carried *c) {
   df_graph *g = p->graph;
   df_loop *l = b->loop;
   backward how = { .up = l->down.node != NULL, .parallel_iterations = l->parallel_iterations, .save = l->save };
-  p->b.where = l->where;
+  dfi_part_of(p, l->loop_cond, l->where);
   if (how.up) how.trips = l->var[0].enter->in[0];
   else {
     void *controls = dfi_controls_suspend(g);

@@ -207,6 +207,9 @@ const char *df_node_device(df_graph *g, int32_t node) {
   return node >= 0 && node < g->n && g->node[node]->device ? g->node[node]->device : "";
 }
 int32_t df_node_pass(df_graph *g, int32_t node) { return node >= 0 && node < g->n ? g->node[node]->pass : 0; }
+int32_t df_node_gradient_of(df_graph *g, int32_t node) {
+  return node >= 0 && node < g->n ? g->node[node]->gradient_of - 1 : -1;
+}
 
 /* ---- attributes -------------------------------------------------------------------------------- */
 

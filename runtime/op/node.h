@@ -33,6 +33,7 @@ struct df_node {
   const char  *device;      /* interned; "" for no request */
   df_graph    *graph;
   int32_t      pass;        /* which call of df_gradients made it, from 1; 0: none */
+  int32_t      gradient_of; /* 1 + the node of whose gradient it is a part; 0: of none */
   int32_t      callers;     /* df_node_set_callers; 0: none */
   const char  *contradiction; /* interned; of an imported graph: what shape inference says against its inputs, with
                                 which it fails when it runs; NULL: nothing */
@@ -165,6 +166,7 @@ struct df_graph {
   int32_t kept;                        /* nodes before this one may be known outside of the graph: undo.c leaves them */
   struct dfi_map *variable_init;       /* handle output -> initial value */
   void        *gradient;               /* grad.c's own: the pass that is building, or NULL */
+  int32_t      gradient_of;            /* the same: 1 + the node whose gradient it builds; 0: none */
   /* Where an output that is out of sight is looked for besides: set by folders that know of further copies of values.
      */
   df_output  (*foreign)(df_graph *g, df_output o);     /* the gradient pass that builds: a forward value */

@@ -793,7 +793,7 @@ describe('a picture of much', function()
   it('shows what has a name, or what is near a node', function()
     local what = network(2)
     local m = seen(what, { only = 'norm2', asked = true })
-    for _, n in ipairs(m.nodes) do assert(n.beside or n.name) end
+    for _, n in ipairs(m.nodes) do assert(n.neighbour or n.name) end
     local text = df.draw(what, { only = 'norm2', as = 'tree' })
     assert.matches('norm2/gamma', text)
     assert.is_nil(text:find('embedding/table', 1, true))
@@ -808,6 +808,78 @@ describe('a picture of much', function()
       local e = support.error_of(df.draw, y, opts)
       assert.matches(said, e.message)
     end
+  end)
+
+  --- Titles of the boxes around each node of a model, `gradients/dense`, by its id.
+  local function boxes_of(m)
+    local of = {}
+    local function walk(box, path)
+      for _, item in ipairs(box.items) do
+        if item.items then walk(item, path .. item.title .. '/') elseif item.id then of[item.id] = path end
+      end
+    end
+    walk(m.top, '')
+    return of
+  end
+
+  it('has the gradient of each layer in a box of that name within the gradients, those of loops and conds too', function()
+    local x = df.placeholder('float32', { -1, 4, 3 }, 'x')
+    local dense, norm = df.nn.Dense(3), df.nn.LayerNorm()
+    local h = df.rnn.dynamic_rnn(df.rnn.GRUCell(5), dense(x))
+    h = df.cond(df.reduce_sum(h):gt(0), function() return norm(h) end, function() return h end)
+    h = df.nn.TransformerBlock(1, 5, { dropout = 0.1 })(h, { training = true })
+    local loss = df.reduce_mean(df.square(h))
+    local g = loss.graph
+    local from = g:size()
+    local gradient = df.gradients(loss, { x, dense.kernel, dense.bias, norm.gamma })
+    local of, parts = boxes_of(draw.model({ gradient, loss }, 'built', { depth = math.huge, asked = true })), {}
+    for id, path in pairs(of) do
+      local layers = id >= from and path:match 'gradients/(.*)$'
+      for layer in (layers or ''):gmatch '[^/]+' do parts[layer] = (parts[layer] or 0) + 1 end
+    end
+    for _, layer in ipairs{ 'dense', 'gru_cell', 'layer_norm', 'transformer_block', 'attention', 'dropout' } do
+      assert(parts[layer], layer .. ' has no box in the gradients')
+    end
+    for id, path in pairs(of) do                -- a layer without variables is within the one that calls it
+      if path:find('dropout', 1, true) then assert.matches('transformer_block/', path, 1, true) end
+      -- and what was not built by gradients is in none of their boxes
+      if id < from then assert.is_nil(path:find '^gradients/', path) end
+    end
+  end)
+
+  it('has some forty items of an imported graph too, however much has no scope, and nodes are with their scopes', function()
+    local x = df.placeholder('float32', { -1, 8, 8 }, 'x')
+    local h = x
+    for k = 1, 6 do
+      h = df.name_scope('block_' .. k, function() return (df.nn.TransformerBlock(2, 8)(h)) end)
+    end
+    local loss = df.name_scope('loss', function() return df.reduce_mean(df.square(h)) end)
+    local what = { loss, df.train.Adam(0.01):minimize(loss) }
+    local path = os.tmpname()
+    df.export_graph_def(path, { outputs = what })
+    local g = df.import_graph_def(path)
+    os.remove(path)
+    local m, items = seen(g, { closes = true })
+    assert.is_true(g:size() > 2000 and items <= 45, items)
+    local count = 0
+    for _, n in ipairs(m.nodes) do count = count + (n.count or 1) * (n.times or 1) end
+    assert.is_true(count > g:size() / 2)
+    -- as TensorFlow names what a layer's call gives: Conv1D beside Conv1D/Squeeze
+    local inner = df.name_scope('Conv1D', function() return df.sin(df.float32(1)) end)
+    local both = df.cos(inner, { name = 'Conv1D' })
+    local named = both.graph:op(both.op.name)
+    local of = boxes_of(draw.model(df.tanh(both, { name = 'y' }), 'built', { depth = math.huge, asked = true }))
+    assert.equal(named.name == 'Conv1D' and of[inner.node] or '', of[both.node])
+  end)
+
+  it('opens what was asked for, gradients too, and says of neighbours what it says of others', function()
+    local what = network(3)
+    local m = seen(what, { only = 'gradients', closes = true, asked = true })
+    local open = false
+    for _, box in ipairs(m.top.items) do open = open or box.items and box.title == 'gradients' end
+    assert.is_true(open)
+    local svg = drawn(what, { as = 'svg', only = 'AdamOptimizer' })
+    assert.is_nil(svg:find('>true<', 1, true))
   end)
 
   it('forgets what a failed body built of layers', function()

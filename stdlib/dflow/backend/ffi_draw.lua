@@ -40,6 +40,7 @@ return function(core, C, own)
 
   function core.node_device(g, node) return str(C.df_node_device(g, node)) end
   function core.node_pass(g, node) return C.df_node_pass(g, node) end
+  function core.node_gradient_of(g, node) return C.df_node_gradient_of(g, node) end
 
   function core.plan_describe(g, fetches, feeds)
     local p, n = pairs_of(fetches)

@@ -1,13 +1,14 @@
 --- Boxes of a picture's model for what the nodes are parts of: layers, optimizers and name scopes; and boxes that stay
 -- closed, so that a picture of a thousand nodes has some forty.
 --
--- A layer's call and an optimizer's step note which nodes they built (graph.grouped); any other node belongs to the
--- name scope that its name begins with. A closed box is one item of the box around it, with the edges of all that is in
+-- A layer's call and an optimizer's step note which nodes they built (graph.grouped), and in the box of the gradients
+-- each layer has a box for its own; any other node belongs to the name scope that its name begins with. A closed box is one item of the box around it, with the edges of all that is in
 -- it: {kind = 'op', closed = the box, op = its title, count = how many nodes, members = which}. Closed boxes beside
 -- each other that are made alike are one, `LSTMCell × 3`.
 local registry = require 'dflow.front.registry'
 
 local M = {}
+local unpack = table.unpack or unpack
 
 M.MANY = 40                  -- items of a picture from which on boxes are closed
 local ALIKE = 3              -- boxes made alike, from so many on they are one
@@ -24,26 +25,39 @@ local function split(path)
 end
 
 -- ---- scopes -------------------------------------------------------------------------------------------------------
---- By node: the innermost group that it was built in. Groups come in the order in which they were begun.
-local function groups_by_node(groups, total)
-  local of = {}
+--- By node: the innermost group that it was built in; of what is part of a node's gradient, the gradient of that node's
+-- group. Groups come in the order in which they were begun.
+-- @param gradient_of  of a node: the node before it of whose gradient it is a part; -1: it is part of none
+local function groups_by_node(groups, total, gradient_of)
+  local of, gradients = {}, {}
   for _, group in ipairs(groups or {}) do
+    local around = group.unnamed and of[group.first]
+    if around then group = { first = group.first, last = group.last, path = around.path .. '/' .. group.path } end
     for id = group.first, math.min(group.last, total - 1) do of[id] = group end
+  end
+  for id = 0, next(of) and total - 1 or -1 do
+    local forward = of[gradient_of(id)]
+    if forward then
+      gradients[forward] = gradients[forward] or { path = 'gradients/' .. forward.path, gradient = true }
+      of[id] = gradients[forward]
+    end
   end
   return of
 end
 
 --- Where an item stands below a loop or cond of this name (nil: the top), as a list of names.
-local function path_of(name, group, around)
+-- @param own_scope  others' names begin with its name: it is in the box of that, with them
+local function path_of(name, group, around, own_scope)
   if group and group ~= (around and around.group) then
     local list, from = {}, 1
-    local own, outer = split(group.path), around and around.group and split(around.group.path) or {}
+    local own = split(group.path)
+    local outer = around and around.group and split(around.group.path) or group.gradient and around and { own[1] } or {}
     while outer[from] and outer[from] == own[from] do from = from + 1 end
     for i = from, #own do list[#list + 1] = own[i] end
     return list
   end
   local list = split(name)
-  list[#list] = nil
+  if not own_scope then list[#list] = nil end
   for i, part in ipairs(around and split(around.name) or {}) do
     if list[1] ~= part then return i == 1 and list or {} end
     table.remove(list, 1)
@@ -60,8 +74,9 @@ end
 
 --- Puts the items of a box, and of the boxes in it, into boxes by what they are parts of.
 -- @param of      by node: its group
--- @param around  the loop or cond that the box is in: {name, group}; nil at the top
-local function nest(box, of, around)
+-- @param around  the loop or cond that the box is in: {name, group, pass}; nil at the top. What a gradient built in it,
+--                where it is none itself, is what that keeps of it
+local function nest(box, of, around, scopes)
   local items, made = box.items, {}
   box.items = {}
   local function scope(path)
@@ -82,13 +97,14 @@ local function nest(box, of, around)
     local stays = parts[item.kind] or item.kind == 'variable' or item.kind == 'result' or item.kind == 'test'
       or item.kind == 'device'
       or item.kind == 'forward' or item.kind == 'gradient'
-    local saves = around and around.pass == 0 and (item.pass or 0) > 0           -- what the gradient keeps of this loop
+    local saves = around and around.pass == 0 and (item.pass or 0) > 0 or item.kept
+    local own_scope = not item.items and scopes[item.name]
     local into = saves and scope{ FOR_GRADIENT } or stays and box
-      or scope(path_of(flow and flow.name or item.name or item.title, group, around))
+      or scope(path_of(flow and flow.name or item.name or item.title, group, around, own_scope))
     if item.items then
       item.parent = into
       nest(item, of, flow and { name = flow.name, group = group, pass = flow.pass } or item.kind == 'frame'
-           and { name = item.title, group = group } or around)
+           and { name = item.title, group = group } or around, scopes)
     else item.box = into end
     table.insert(into.items, item)
   end
@@ -143,10 +159,30 @@ local function join_reads(model)
   model.nodes, model.edges = kept, edges
 end
 
+--- item.kept of what a gradient built for a loop that is no gradient's, to keep values of it.
+local function find_kept(edges)
+  local function loop_of(item)
+    local box = item.box
+    while box and type(box.flow) ~= 'table' do box = box.parent end
+    return box
+  end
+  for _, e in ipairs(edges) do
+    local loop = (e.from.pass or 0) > 0 and loop_of(e.to)
+    if loop and loop.flow.pass == 0 and loop_of(e.from) ~= loop then e.from.kept = true end
+  end
+end
+
 --- @param groups  of the graph: {first, last, path} each
-function M.nest(model, groups, total)
+-- @param gradient_of  of a node: core.node_gradient_of
+function M.nest(model, groups, total, gradient_of)
   join_reads(model)
-  nest(model.top, groups_by_node(groups, total), nil)
+  find_kept(model.edges)
+  local scopes = {}
+  for _, n in ipairs(model.nodes) do
+    local name = n.name or ''
+    for at in name:gmatch '()/' do scopes[name:sub(1, at - 1)] = true end
+  end
+  nest(model.top, groups_by_node(groups, total, gradient_of), nil, scopes)
   unwrap(model.top)
 end
 
@@ -177,13 +213,14 @@ local function prune(model, kept)
         walk(item)
         if #item.items > 0 then items[#items + 1] = item end
       elseif kept[item] then
-        item.beside = kept[item] == 'beside' or nil
+        item.neighbour = kept[item] == 'beside' or nil
         items[#items + 1] = item
       end
     end
     box.items = items
   end
   walk(model.top)
+  model.asked = true
   local edges = {}
   for _, e in ipairs(model.edges) do
     if kept[e.from] and kept[e.to] and not (kept[e.from] == 'beside' and kept[e.to] == 'beside') then
@@ -288,9 +325,9 @@ local function find_alike(box)
 end
 
 --- Opens the boxes that lie least deep, small ones first, while there is room for what is in them; those of gradients
--- and optimizers last, and not at all where there is much. A box that is all there is opens.
-local function open_while_room(top)
-  local much = top.count > 3 * M.MANY
+-- and optimizers last, and not at all where there is much that was not asked for. A box that is all there is opens.
+local function open_while_room(top, asked)
+  local much = not asked and top.count > 3 * M.MANY
   local visible, waiting = 0, {}
   local function add(box, depth, late)
     local alike = {}
@@ -380,6 +417,105 @@ local function bundled(edges)
   return out
 end
 
+--- Draws `shown[n]` for n: what edges there are between those.
+local function joined(edges, shown)
+  local list, known = {}, {}
+  for _, e in ipairs(edges) do
+    local from, to = shown[e.from] or e.from, shown[e.to] or e.to
+    local changed = from ~= e.from or to ~= e.to
+    if from ~= to then
+      known[from] = known[from] or {}
+      local key = tostring(to) .. e.kind
+      local same = changed and known[from][key]
+      if not same then
+        known[from][key] = changed and e or nil
+        e.from, e.to = from, to
+        if changed then e.side = nil end
+        list[#list + 1] = e
+      end
+    end
+  end
+  return list
+end
+
+--- Puts one closed box in the place of each list of nodes that are in one box: {title =, nodes =}.
+local function stand_for(model, lists)
+  local shown = {}
+  for _, list in ipairs(lists) do
+    local nodes = list.nodes
+    local one = { kind = 'op', op = list.title, title = list.title, name = list.title, outs = {}, args = {}, after = {},
+                  closed = { kind = 'scope', title = list.title, items = nodes, notes = {} }, count = 0, members = {},
+                  attrs = '', notes = {}, box = nodes[1].box, id = nodes[1].id }
+    for _, n in ipairs(nodes) do
+      shown[n], one.count = one, one.count + (n.count or 1)
+      for _, member in ipairs(n.members or { n }) do table.insert(one.members, member) end
+    end
+  end
+  local function replace(items)
+    local kept, standing = {}, {}
+    for _, item in ipairs(items) do
+      local one = shown[item] or item
+      if item.items then item.items = replace(item.items) end
+      if not standing[one] then kept[#kept + 1] = one end
+      standing[one] = true
+    end
+    return kept
+  end
+  model.top.items, model.nodes, model.edges = replace(model.top.items), replace(model.nodes), joined(model.edges, shown)
+end
+
+local function in_order(nodes)
+  local list = {}
+  for i, n in ipairs(nodes) do list[i] = n end
+  table.sort(list, function(a, b) return (a.id or 0) < (b.id or 0) end)
+  return list
+end
+
+--- Of nodes in one box that have one op and are as many edges from what comes first, one stands for all: variables'
+-- first values, an optimizer's updates.
+function M.fold_alike(model)
+  local far, into, by, lists = {}, {}, {}, {}
+  for _, e in ipairs(model.edges) do
+    into[e.to] = into[e.to] or {}
+    if e.kind ~= 'back' then table.insert(into[e.to], e.from) end
+  end
+  for _, n in ipairs(in_order(model.nodes)) do
+    far[n] = 0
+    for _, from in ipairs(into[n] or {}) do far[n] = math.max(far[n], (far[from] or -1) + 1) end
+    if n.id and not n.closed and (n.kind or 'op') == 'op' then
+      local key = tostring(n.box) .. n.op .. '|' .. far[n]
+      by[key] = by[key] or {}
+      table.insert(by[key], n)
+      if #by[key] == ALIKE then lists[#lists + 1] = { nodes = by[key] } end
+    end
+  end
+  for i = #lists, 1, -1 do
+    local nodes = lists[i].nodes
+    lists[i].title = ('%s × %d'):format(nodes[1].op, #nodes)
+    if #nodes == #model.nodes then table.remove(lists, i) end
+  end
+  stand_for(model, lists)
+end
+
+--- Cuts what a box holds of more than `most` nodes into parts, in the order in which they were built.
+function M.cut(model, most)
+  local of, lists = {}, {}
+  for _, n in ipairs(in_order(model.nodes)) do
+    of[n.box or 0] = of[n.box or 0] or {}
+    table.insert(of[n.box or 0], n)
+  end
+  for _, nodes in pairs(of) do
+    local size = math.max(M.MANY, math.ceil(#nodes / M.MANY))
+    for first = 1, #nodes > most and #nodes or 0, size do
+      local part = { unpack(nodes, first, math.min(first + size - 1, #nodes)) }
+      local last = part[#part]
+      lists[#lists + 1] = { nodes = part, title = ('%s … %s'):format(part[1].name or part[1].op, last.name or last.op) }
+    end
+  end
+  table.sort(lists, function(a, b) return (a.nodes[1].id or 0) < (b.nodes[1].id or 0) end)
+  stand_for(model, lists)
+end
+
 --- Closes boxes: those at `depth` and below, or, without it, as many as it takes.
 function M.close(model, depth, title_of)
   local top = model.top
@@ -393,7 +529,7 @@ function M.close(model, depth, title_of)
   end)
   find_steps(model.edges)
   find_alike(top)
-  if not depth then open_while_room(top) end
+  if not depth then open_while_room(top, model.asked) end
   local shown, nodes = {}, {}
   local function close(box)                     -- what is drawn in the place of a closed box
     local item = { kind = 'op', op = title_of(box), title = box.title, name = box.title, where = box.where,
@@ -428,23 +564,9 @@ function M.close(model, depth, title_of)
     box.items = items
   end
   walk(top)
-  local edges, known = {}, {}
-  for _, e in ipairs(model.edges) do
-    local from, to = shown[e.from] or e.from, shown[e.to] or e.to
-    local changed = from ~= e.from or to ~= e.to
-    if from ~= to then
-      known[from] = known[from] or {}
-      local key = tostring(to) .. e.kind
-      local same = changed and known[from][key]
-      if not same then
-        known[from][key] = changed and e or nil
-        e.from, e.to = from, to
-        if changed then e.side = nil end
-        edges[#edges + 1] = e
-      end
-    end
-  end
-  model.edges, model.nodes, model.closed = bundled(edges), nodes, true
+  model.edges, model.nodes, model.closed = joined(model.edges, shown), nodes, true
+  if #nodes > M.MANY and next(standing) then M.fold_alike(model) end
+  model.edges = bundled(model.edges)
 end
 
 return M

@@ -538,8 +538,8 @@ local function colour_devices(model, host)
 end
 
 --- Boxes for layers and scopes, the part that was asked for, and what of it is open.
-local function look(model, view, groups, total)
-  grouping.nest(model, groups, total)
+local function look(model, view, groups, r)
+  grouping.nest(model, groups, r.total, r.gradient_of)
   local found = true
   if view.only then found = grouping.only(model, view.only) end
   if found and view.around then found = grouping.around(model, view.around, view.steps or 2) end
@@ -609,7 +609,7 @@ function M.make(g, asked, stage, placed, view, groups)
   end
   colour_devices(model, host)
   if asked.whole then model.results = { ('a graph of %d operations'):format(r.total) } end
-  if view and (view.asked or #model.nodes > grouping.MANY) then look(model, view, groups, r.total) end
+  if view and (view.asked or #model.nodes > grouping.MANY) then look(model, view, groups, r) end
   sort_items(model)
   return model
 end

@@ -170,11 +170,12 @@ local function find_frames(g, nodes, by_id)
 end
 
 --- The nodes that lead to what was asked for.
--- @return {nodes, by_id, asked, flows = {cond = {}, loop = {}} by number, exits[loop][variable] = name, total}
+-- @return {nodes, by_id, asked, flows = {cond = {}, loop = {}} by number, exits[loop][variable] = name, total,
+--         gradient_of(id): the node of whose gradient a node is a part, -1: of none}
 function M.graph(g, asked)
   local role = core.flow_roles(g)
   local r = { nodes = {}, by_id = {}, asked = asked, flows = { cond = {}, loop = {} }, exits = {},
-              total = core.graph_nodes(g) }
+              total = core.graph_nodes(g), gradient_of = function(id) return core.node_gradient_of(g, id) end }
   for i, id in ipairs(needed(g, asked)) do
     local n = read_node(g, id, role)
     r.nodes[i], r.by_id[id] = n, n

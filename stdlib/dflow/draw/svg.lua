@@ -182,7 +182,7 @@ local function prepare(n, with_source)
   end
   if n.decides then n.class = n.class .. ' decides' end
   if n.centre then n.class = n.class .. ' decides' end
-  if free[n.lowering] or n.beside then n.class = n.class .. ' free' end
+  if free[n.lowering] or n.neighbour then n.class = n.class .. ' free' end
   local wide = 4
   for _, l in ipairs(lines) do wide = math.max(wide, columns(l.text)) end
   n.w, n.h = math.ceil(wide * CHAR) + 16, #lines * LINE + 10
@@ -357,7 +357,7 @@ function M.write(model, opts)
   local lift = 20 + 14 * #head
   local seen, legend = {}, {}
   for _, w in ipairs(ways) do
-    local kind = w.back and 'back' or w.edge.kind
+    local kind = w.edge.kind
     if kinds[kind] and not seen[kind] then
       seen[kind] = true
       legend[#legend + 1] = kind
@@ -390,7 +390,7 @@ function M.write(model, opts)
     say('<rect x="%d" y="%d" width="%d" height="%d" rx="8"/></g>', b.x, b.y, b.w, b.h)
   end
   for _, w in ipairs(ways) do
-    local kind = w.back and 'back' or w.edge.kind
+    local kind = w.edge.kind
     local tip = (kind == 'back' or kind == 'saved' or kind == 'sent') and '-' .. kind or ''
     say('<path class="edge %s" d="%s"%s/>', w.edge.bundle and kind .. ' bundle' or kind, w.d, w.arrives
         and (' marker-end="url(#tip%s)"'):format(tip) or '')

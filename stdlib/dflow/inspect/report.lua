@@ -268,7 +268,7 @@ end
 
 --- A picture as the page has it: nodes, items and pictures by numbers from 0.
 local function on_page(p)
-  local out = { title = p.title, up = p.up and p.up - 1, w = p.width, h = p.height, large = p.large or nil, items = {},
+  local out = { title = p.title, up = p.up and p.up - 1, w = p.width, h = p.height, items = {},
                 boxes = {}, lines = {} }
   local number = {}
   for i, item in ipairs(p.items) do
@@ -298,7 +298,9 @@ function M.text(h, live)
   local first, behind = live and 4000 or M.first, live and 8000 or M.last
   local data = gather(h, first, behind, live)
   local g = h.session.graph
-  local pictures = layout.pictures(data, { groups = g.groups, total = core.graph_nodes(g.handle) })
+  local pictures = layout.pictures(data, {
+    groups = g.groups, total = core.graph_nodes(g.handle),
+    gradient_of = function(id) return core.node_gradient_of(g.handle, id) end })
   local files, lines = sources(data.nodes)
   local c = data.columns
   local texts, of_token = values(h, data)

@@ -257,7 +257,10 @@ Layer.__call = function(l, ...)
   end
   local g = convert.graph_of(args)
   g = g or graph.current()
-  local function path() return rawget(l, 'scope') or snake(l.class.kind) end
+  local function path()
+    local scope = rawget(l, 'scope')
+    return scope or snake(l.class.kind), not scope
+  end
   return graph.with(g, graph.grouped, g, path, l.class.call, l, opts, graph.unpack(args, 1, inputs))
 end
 

@@ -3,15 +3,15 @@
 --
 -- A node stands below all that ran before it and feeds it; an edge to something that ran earlier is the way back of a
 -- loop. A graph of many nodes is several pictures: in each, layers, scopes and loops are boxes, some of which are
--- closed (draw/groups.lua) and have a picture of their own. What is still large is laid out more simply, by grid.lua.
-local grid = require 'dflow.inspect.report.grid'
+-- closed (draw/groups.lua) and have a picture of their own. Where that is not enough for a page that answers at once,
+-- what is alike is closed, and then parts.
 local groups = require 'dflow.draw.groups'
 local registry = require 'dflow.front.registry'
 local draw = require 'dflow.draw.layout'
 
 local M = {}
 local HEIGHT, TITLE = 26, 24
-M.many = 500            -- nodes of a large picture
+M.MOST = 300            -- nodes of a picture
 
 local function width_of(text) return math.max(60, 7 * #text:gsub('[\128-\191]', '') + 16) end
 
@@ -87,16 +87,17 @@ local function unwrap(top)
 end
 
 --- One picture. only: by number, which nodes; apart: boxes that are made alike are each shown.
--- @return {items, boxes, lines, width, height, large}: items {x, y, w, h, number of the node, or closed and members},
---         in the order in which they ran first; boxes {x, y,
---          w, h, depth, title, where, id}; lines {from, to: items, way: '' in a large picture}
+-- @return {items, boxes, lines, width, height}: items {x, y, w, h, number of the node, or closed and members}, in the
+--         order in which they ran first; boxes {x, y, w, h, depth, title, where, id}; lines {from, to: items, way}
 local function picture(data, built, only, apart)
   local model = model_of(data, only)
   if built then
-    groups.nest(model, built.groups, built.total)
+    groups.nest(model, built.groups, built.total, built.gradient_of)
     if only then unwrap(model.top) end
     model.top.apart = apart
     groups.close(model, nil, title_of)
+    if #model.nodes > M.MOST then groups.fold_alike(model) end
+    if #model.nodes > M.MOST then groups.cut(model, M.MOST) end
   end
   local taken = {}                                       -- how many come into each node
   for _, item in ipairs(model.nodes) do
@@ -107,16 +108,11 @@ local function picture(data, built, only, apart)
     e.slot = taken[e.to]
   end
   for _, e in ipairs(model.edges) do e.slots = taken[e.to] end
-  local top, large = model.top, #model.nodes > M.many
+  local top = model.top
   local boxes = open_boxes(top)
-  if large then
-    for _, box in ipairs(boxes) do box.box = box.parent end
-    grid.place(top, boxes, model.edges)
-  else
-    draw.place(top, model.edges)
-  end
-  for _, e in ipairs(model.edges) do e.way = large and '' or draw.way(e) end
-  return { items = model.nodes, boxes = boxes, lines = model.edges, width = top.w, height = top.h, large = large }
+  draw.place(top, model.edges)
+  for _, e in ipairs(model.edges) do e.way = draw.way(e) end
+  return { items = model.nodes, boxes = boxes, lines = model.edges, width = top.w, height = top.h }
 end
 
 --- The pictures of a run's graph; the first is of all of it. A closed box that can be opened has the number of its

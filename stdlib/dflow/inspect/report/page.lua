@@ -65,7 +65,6 @@ button { font: inherit; color: inherit; background: var(--box); border: 1px soli
 .frame rect { fill: var(--frame); stroke: var(--line); } .frame.odd rect { fill: var(--inner); }
 .frame text { font: 12px system-ui, sans-serif; fill: var(--soft); } .frame text tspan { fill: var(--fg); font-weight: 600; }
 text.side { font-size: 10px; fill: var(--soft); } path.edge { fill: none; stroke: var(--edge); stroke-width: 1.1; marker-end: url(#tip); } path.back { stroke-dasharray: 5 4; }
-[data-large] path.edge { opacity: .45; } [data-large] path.edge.fed { opacity: 1; }
 path.edge.fed { stroke: var(--live); stroke-width: 2.2; marker-end: url(#lit); }
 #tip path { fill: var(--edge); } #lit path { fill: var(--live); }
 .chip { font: 10px ui-monospace, monospace; fill: #fff; text-anchor: middle; pointer-events: none; } .chips rect { pointer-events: none; }

@@ -103,13 +103,9 @@ const deadOn = (w, n) => {
 const world = $('world'), pictures = run.pictures;
 let picture = null, boxes = [], lines = [], chips = null;
 const itemOf = new Int32Array(run.nodes.length);             // of the picture: what shows a node; -1: nothing does
-const curve = (p, q) => {                                    // in a large graph, from one end to the other
-  const x1 = p.x + p.w / 2, y1 = p.y + p.h, x2 = q.x + q.w / 2, y2 = q.y - 1, bend = Math.max(14, Math.min(120, Math.abs(y2 - y1) / 2));
-  return `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
-};
 const roomOn = l => {                                        // how many chips have room on a line
   l.length = l.length || l.path.getTotalLength();
-  return picture.large ? 1 : Math.max(1, Math.min(5, Math.floor((l.length - 4) / 20)));
+  return Math.max(1, Math.min(5, Math.floor((l.length - 4) / 20)));
 };
 const spot = (l, n) => {                                     // where the n-th chip lies
   l.spots = l.spots || [];
@@ -134,8 +130,8 @@ function drawLines() {
     const own = from.nodes || to.nodes ? all : all.splice(0, 1);             // between two nodes each wire has a line
     const l = { wires: own, plain: to.y < from.y + from.h ? 'edge back' : 'edge' };
     l.shown = l.plain;
-    l.path = make('path', { class: l.plain, d: way || curve(from, to) }, world);
-    if (from.nodes || picture.large || !own.length || !/Switch$/.test(run.nodes[own[0].a].type)) return l;
+    l.path = make('path', { class: l.plain, d: way }, world);
+    if (from.nodes || !own.length || !/Switch$/.test(run.nodes[own[0].a].type)) return l;
     const p = l.path.getPointAtLength(0), ports = new Set(own.map(w => w.port));
     if (ports.size === 1) make('text', { class: 'side', x: p.x + 4, y: p.y + 11 }, world, own[0].port === 1 ? 'T' : 'F');   // by which side a Switch lets it out
     return l;
@@ -144,7 +140,7 @@ function drawLines() {
 function drawItem(n) {
   const nodes = n.nodes || [n.node], own = run.nodes[n.node], name = own ? own.name : n.title;
   const g = make('g', { class: 'node', 'data-name': name, 'data-runs': 0, 'data-tag': '', 'data-dead': 0, role: 'button', 'aria-label': name }, world);
-  if (picture.items.length <= 300) g.setAttribute('tabindex', 0);
+  g.setAttribute('tabindex', 0);
   const rect = make('rect', { x: n.x, y: n.y, width: n.w, height: n.h, rx: 5, style: '' }, g);
   make('text', { x: n.x + n.w / 2, y: n.y + n.h / 2 + 4 }, g, own ? own.label : `${n.title} · ${nodes.length} nodes`);
   const about = own ? `${name} = ${own.type}(${own.args.join(', ')})\n${own.source}` : `${name}: ${nodes.length} nodes; a click opens it\n${n.where || ''}`;
@@ -160,7 +156,6 @@ function enter(p) {
   itemOf.fill(-1);
   picture.items.forEach((n, i) => (n.nodes || [n.node]).forEach(k => { itemOf[k] = i; }));
   world.replaceChildren();
-  world.toggleAttribute('data-large', !!picture.large);
   picture.boxes.forEach(drawFrame);
   drawLines();
   boxes = picture.items.map(drawItem);
