@@ -1,40 +1,40 @@
 --- The functions that are no ops, from the pages beside this file, one for each subject: signature, what they do,
 -- options, gradient, and an example that runs as it stands. `{…}` in a signature stands for the options. What
--- several pages say alike is a macro here.
+-- several pages share is a macro here.
 local pages = require 'dflow.docs.pages'
 
 local M = {}
 
 local macros = {
   name = [[
-  option    name: string = nil  what the node is called; one is found without it]],
+  option    name: string = nil  the node's name; by default the op's]],
   loop = [[
   option    parallel_iterations: int = 32  the most iterations that may be in flight
-  option    save: string = 'keep'  what becomes of values that the gradient needs: 'keep',
+  option    save: string = 'keep'  the policy for values that the gradient needs: 'keep',
               'swap' to the host, 'recompute', or 'auto': kept until memory is short, then the cheaper
               of the two
-  option    swap_memory: bool = false  true is save = 'swap'
-  option    back_prop: bool = true  false: to gradients its results are constants, as of df.stop_gradient, and nothing is saved]],
+  option    swap_memory: bool = false  true: the same as save = 'swap'
+  option    back_prop: bool = true  false: its results are constants to gradients, and nothing is saved]],
   reduction = [[
-  option    reduction_axes: int or list = nil  axis under its older name
-  option    keep_dims: bool = false  keepdims under its older name
-  option    name: string = nil  what the node is called; one is found without it]],
+  option    reduction_axes: int or list = nil  the older name of axis
+  option    keep_dims: bool = false  the older name of keepdims
+  option    name: string = nil  the node's name; by default the op's]],
   weights = [[
-  option    weights: number = nil  of each value, or broadcast to them; 0 leaves one out]],
+  option    weights: number = nil  the weight of each value, broadcast; 0 ignores it]],
   seed = [[
-  option    seed: int = nil  the same one draws the same numbers]],
+  option    seed: int = nil  equal seeds draw equal numbers]],
   normal = [[
-  option    mean: number = 0  in the middle
-  option    stddev: number = 0.05  their deviation]],
+  option    mean: number = 0  the mean
+  option    stddev: number = 0.05  the standard deviation]],
   run = [[
   option    timeout: number = nil  seconds, then the run ends with deadline_exceeded
-  option    trace: string = nil  the path of a timeline that is written, such as 'run.json';
+  option    trace: string = nil  writes a timeline to this path, such as 'run.json';
               Perfetto opens it
-  option    report: string = nil  the path of a page that is written, such as 'run.html', with
+  option    report: string = nil  writes a page to this path, such as 'run.html', with
               graph, tokens and source
-  option    tensors: bool = false  results of rank 0 are Tensors, too
-  option    paused: bool = false  stops before the first token, to be stepped
-  option    record: bool = false  the run is written down, for h:whatif
+  option    tensors: bool = false  true: results of rank 0 are Tensors, too
+  option    paused: bool = false  true: pauses before the first token, for stepping
+  option    record: bool = false  true: records the run, for h:whatif
   option    check_numerics: bool or string = false  ends at the first op that makes a NaN, and says
             which; 'inf': or an infinity
   option    finally: Operation = nil  what runs when the run has ended, however it did
@@ -46,27 +46,27 @@ local macros = {
               h:why and :back
   option    log: bool = false  keeps every token with its time, for a trace written afterwards]],
   convolution = [[
-  option    strides: int or list = 1  how far the window moves
+  option    strides: int or list = 1  the step of the window
   option    padding: string = 'VALID'  or 'SAME'
-  option    dilation: int or list = 1  how far its taps are apart
-  option    activation: function = nil  such as df.relu
-  option    use_bias: bool = true  whether there is a bias
+  option    dilation: int or list = 1  the distance between kernel elements
+  option    activation: function = nil  applied to the result, such as df.relu
+  option    use_bias: bool = true  false: no bias
   option    kernel_initializer: any = nil  as of df.nn.Dense
   option    bias_initializer: any = nil  zeros otherwise
-  option    name: string = nil  what the layer is called; one is found without it]],
+  option    name: string = nil  the layer's name; by default its type's]],
   pooling = [[
-  option    strides: int or list = nil  as far as the window is long otherwise
+  option    strides: int or list = nil  the step of the window; by default its size
   option    padding: string = 'VALID'  or 'SAME'
-  option    name: string = nil  what the layer is called; one is found without it]],
+  option    name: string = nil  the layer's name; by default its type's]],
   cell = [[
   option    kernel_initializer: any = nil  as of df.nn.Dense
   option    bias_initializer: any = nil  as of df.nn.Dense; TensorFlow's otherwise
-  option    name: string = nil  what the cell is called; one is found without it]],
+  option    name: string = nil  the cell's name; by default its type's]],
   over = [[
   option    parallel_iterations: int = 32  as for while_loop
   option    save: string = 'keep'  as for while_loop
   option    swap_memory: bool = false  as for while_loop
-  option    name: string = nil  what the loop is called]],
+  option    name: string = nil  the loop's name]],
   rnn = [[
   option    lengths: int = nil  [batch]: past them outputs are zeros and the state stays; the loop
               ends after the longest
@@ -75,35 +75,35 @@ local macros = {
   option    parallel_iterations: int = 32  as for while_loop
   option    save: string = 'keep'  as for while_loop
   option    swap_memory: bool = false  as for while_loop
-  option    name: string = 'rnn'  what the loop is called]],
+  option    name: string = 'rnn'  the loop's name]],
   loss = [[
-  option    weights: number = nil  of each loss, or each example
+  option    weights: number = nil  the weight of each loss, or each example
   option    reduction: string = 'sum_by_nonzero_weights'  or 'mean' by the sum of weights, 'sum',
               'none']],
   sampler = [[
-  option    seed: int = nil  of what is drawn]],
+  option    seed: int = nil  the seed of the drawn numbers]],
   sampled = [[
-  option    num_true: int = 1  true classes of an example
+  option    num_true: int = 1  the number of true classes of each example
   option    sampled_values: list = nil  {ids, expected counts of true, of sampled}; drawn by the
               log-uniform sampler otherwise
   option    partition_strategy: string = 'mod'  as of df.embedding_lookup
-  option    seed: int = nil  of what is drawn]],
+  option    seed: int = nil  the seed of the drawn numbers]],
   affine = [[
-  option    center: bool = true  whether there is a beta
-  option    scale: bool = true  whether there is a gamma
+  option    center: bool = true  false: no beta
+  option    scale: bool = true  false: no gamma
   option    gamma_initializer: any = nil  ones otherwise
   option    beta_initializer: any = nil  zeros otherwise
-  option    name: string = nil  what the layer is called; one is found without it]],
+  option    name: string = nil  the layer's name; by default its type's]],
   told = [[
-  option    message: string = nil  what stands before the error
-  option    data: list = nil  what the error tells: x and y otherwise
-  option    summarize: int = 3  elements of each, at most
-  option    name: string = nil  what the operation is called; one is found without it]],
+  option    message: string = nil  a text before the error
+  option    data: list = nil  the values that the error shows; x and y otherwise
+  option    summarize: int = 3  the most elements of each value
+  option    name: string = nil  the operation's name; by default its type's]],
   queue = [[
   option    shapes: list = nil  a shape for each component; without them elements come out one
               by one only
-  option    name: string = nil  what the queue is called
-  option    shared_name: string = nil  queues of one shared_name are one queue in a session]],
+  option    name: string = nil  the queue's name
+  option    shared_name: string = nil  queues with the same shared_name are one queue in a session]],
 }
 
 M.macros = macros
