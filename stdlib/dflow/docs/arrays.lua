@@ -2,30 +2,31 @@
 -- which docs/functions.lua reads.
 return [==[
 while_loop(pred, body, vars, {…})
-  Repeats body while pred holds. Both are called once, with the loop variables, to build the graph
-  of an iteration; the body returns the next values. Gives the last ones. Loop variables are
-  outputs, values, TensorArrays, and tables of these; each keeps its dtype and shape.
+  Repeats body while pred is true. Both functions are called once, with the loop variables, to build the
+  graph of an iteration. The body returns the next values of the loop variables; while_loop returns the
+  last ones. Loop variables are outputs, values, TensorArrays, and tables of these; each keeps its dtype
+  and shape.
 @loop
-  option    maximum_iterations: int = nil  the loop ends after so many, whatever pred says
-  option    shape_invariants: table = nil  like vars, the shapes that may change: -1 for a
+  option    maximum_iterations: int = nil  the most iterations, whatever pred returns
+  option    shape_invariants: table = nil  shapes that may change, in the structure of vars: -1 for a
               dimension, false for all of it
 @name
-  gradient  a loop that goes backwards through as many iterations, reading what the forward loop
+  gradient  a loop that runs backwards over the iterations and reads the values that the forward loop
             saved
   example   local i, x = while_loop(function(i, x) return i:lt(10) end,
                                     function(i, x) return i + 1, x * 2 end, {df.int32(0), df.float32(1)})
             return x
 
 TensorArray(dtype, size, {…})
-  An array of tensors for loops. What changes it returns the next array: ta = ta:write(i, v). Each
-  place is written once and read as often as one likes. ?TensorArray:write and so on tell its
-  methods.
-  option    dynamic_size: bool = false  it grows when a place behind its end is written
-  option    element_shape: shape = nil  that of the first write otherwise; -1 where elements
+  Makes an array of tensors, for loops. A method that changes the array returns the changed array: ta =
+  ta:write(i, v). Each element is written once and may be read many times. ?TensorArray:write and others
+  describe its methods.
+  option    dynamic_size: bool = false  true: the array grows when an element past its end is written
+  option    element_shape: shape = nil  the shape of an element, the first write's otherwise; -1 where elements
               differ
-  option    clear_after_read: bool = false  a place that was read is empty
+  option    clear_after_read: bool = false  true: frees an element when it is read
 @name
-  gradient  an array of gradients beside it: what was read is written there, what was written is
+  gradient  an array of gradients: the gradient of a read writes to it, the gradient of a write
             read
   example   TensorArray('float32', 3):write(0, 1):write(1, 2):write(2, 3):stack()
 
@@ -47,24 +48,24 @@ df.sort(values, axis = -1, direction = 'ASCENDING')
   example   df.sort{3, 1, 2}
 
 df.argsort(values, axis = -1, direction = 'ASCENDING', stable = false)
-  Where the values of the sorted axis stand; equal ones keep their order.
+  Returns the indices that sort the axis; equal values keep their order.
   example   df.argsort{3, 1, 2}
 
 df.searchsorted(sorted_sequence, values, side = 'left', out_type = 'int32')
-  Where each value would go so that the sequence stays sorted, row by row along the last axis; of one
-  sequence also a scalar.
+  Returns the index at which each value would be inserted to keep the sequence sorted, row by row along
+  the last axis. With one sequence a value may be a scalar.
   example   df.searchsorted({1, 3, 5}, {0, 3, 6})
 
 df.histogram_fixed_width(values, value_range, nbins = 100, dtype = 'int32')
-  How many values fall into each of nbins parts of value_range; what lies outside counts for the first or the last.
+  Counts the values in each of nbins equal parts of value_range. Values outside count for the first or the last part.
   example   df.histogram_fixed_width({-1.0, 0.0, 1.5, 2.0, 5.0, 15.0}, {0.0, 5.0}, 5)
 
 df.bincount(arr, weights, {minlength, maxlength, dtype = 'int32'})
-  How often each number from 0 up is in arr, or the sum of its weights.
+  Counts how often each number from 0 up is in arr, or sums its weights.
   example   df.bincount{1, 2, 1}
 
 df.boolean_mask(x, mask, {axis = 0})
-  The elements of x along its axes from `axis` on where mask is true, one after the other; mask has their dimensions.
+  Returns the elements of x where mask is true, along one axis. mask covers the axes of x from `axis` on.
   gradient  x: dy back in the places that were taken
   example   df.boolean_mask(df.float32{1, 2, 3}, {true, false, true})
 
@@ -122,8 +123,7 @@ df.sequence_mask(lengths, maxlen?, {…})
   example   df.sequence_mask({1, 3}, 3)
 
 df.reduce_variance(x, axis?, keep_dims?)
-  The mean square of what lies between the elements and their mean along the axes, all of them by default: of all that there is, not of
-  a sample.
+  Computes the variance along the axes, all of them by default: of the population, not of a sample.
 @name
   gradient  that of the means it is made of
   example   df.reduce_variance{1.0, 2.0, 6.0}
@@ -135,12 +135,12 @@ df.reduce_std(x, axis?, keep_dims?)
   example   df.reduce_std({{1.0, 2.0}, {3.0, 7.0}}, 1)
 
 df.count_nonzero(x, axis?, keep_dims?, {dtype = 'int64'})
-  How many elements along the axes, all of them by default, are not zero, true, or no empty strings.
+  Counts the elements along the axes, all of them by default, that are not zero, false or empty strings.
   gradient  none: integers have no derivative
   example   df.count_nonzero({{0, 3, 0}, {1, 2, 0}}, 1)
 
 df.zero_fraction(x)
-  Which part of the elements is zero, as a float32; NaN of nothing.
+  Computes the fraction of elements that are zero, as a float32; NaN of an empty x.
   gradient  none: bools have no derivative
   example   df.zero_fraction({0.0, 2.0, 0.0, 0.0})
 
@@ -152,7 +152,7 @@ df.meshgrid(x, y, …, {…})
   example   df.meshgrid({1, 2, 3}, {4, 5})
 
 df.unravel_index(indices, dims)
-  [rank, …]: where elements that are counted row by row lie in an array of these dimensions.
+  Converts row-major element numbers to indices [rank, …] into an array of these dimensions.
   gradient  none: indices have no derivative
   example   df.unravel_index({22, 41, 37}, {7, 6})
 
@@ -162,8 +162,8 @@ df.batch_gather(params, indices)
   example   df.batch_gather({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}}, {{2, 0}, {1, 1}})
 
 df.confusion_matrix(labels, predictions, num_classes?, {…})
-  [classes, classes]: how often each label, a row, was taken for each prediction, a column. The
-  classes are counted unless their number is given; a label beyond it stops the run.
+  Returns [classes, classes]: the number of examples of each label, a row, and each prediction, a column.
+  The number of classes is inferred unless it is given; a label beyond it is an error of the run.
   option    dtype: string = 'int32'  of the counts
   option    weights: number = nil  of each label
 @name
@@ -171,8 +171,8 @@ df.confusion_matrix(labels, predictions, num_classes?, {…})
   example   df.confusion_matrix({1, 2, 2}, {2, 2, 1}, 3)
 
 df.histogram_fixed_width_bins(values, value_range, nbins?, {…})
-  In which of nbins (100) equal parts of the range {low, high} each value falls; those beyond it in
-  the first or the last.
+  Returns the number of the part, of nbins (100) equal parts of {low, high}, that holds each value.
+  Values outside are in the first or the last part.
   option    dtype: string = 'int32'  of the numbers
 @name
   gradient  none: indices have no derivative

@@ -3,25 +3,25 @@ return [==[
 -- ---- over images -------------------------------------------------------------------------------
 
 df.conv2d_transpose(value, filter, output_shape, strides, padding?, {…})
-  What df.conv2d does to its input's gradient: [batch, h, w, in] becomes output_shape. filter is [h,
+  Computes the transpose of df.conv2d: [batch, h, w, in] becomes output_shape. filter is [h,
   w, out, in].
   option    data_format: string = 'NHWC'  or 'NCHW'
-  option    dilations: int or list = 1  how far its taps are apart
+  option    dilations: int or list = 1  the distance between filter elements
 @name
   gradient  that of the convolution
   example   df.shape(df.conv2d_transpose(df.ones{1, 2, 2, 1}, df.ones{2, 2, 3, 1}, {1, 4, 4, 3}, {1, 2, 2, 1}))
 
 df.conv3d_transpose(value, filter, output_shape, strides, padding?, {…})
-  What df.conv3d does to its input's gradient: [batch, d, h, w, in] becomes output_shape. filter is
+  Computes the transpose of df.conv3d: [batch, d, h, w, in] becomes output_shape. filter is
   [d, h, w, out, in].
   option    data_format: string = 'NDHWC'  or 'NCDHW'
-  option    dilations: int or list = 1  how far its taps are apart
+  option    dilations: int or list = 1  the distance between filter elements
 @name
   gradient  that of the convolution
   example   df.shape(df.conv3d_transpose(df.ones{1, 2, 2, 2, 1}, df.ones{2, 2, 2, 3, 1}, {1, 4, 4, 4, 3}, 2))
 
 df.depthwise_conv2d(input, filter, strides, padding, rate?)
-  df.depthwise_conv2d_native whose taps are `rate` apart in either direction.
+  df.depthwise_conv2d_native with filter elements `rate` apart in either direction.
   gradient  that of the convolution
   example   df.shape(df.depthwise_conv2d(df.ones{1, 5, 5, 2}, df.ones{2, 2, 2, 1}, {1, 1, 1, 1}, 'VALID', {2, 2}))
 
@@ -31,36 +31,36 @@ df.separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding,
   example   df.shape(df.separable_conv2d(df.ones{1, 3, 3, 2}, df.ones{2, 2, 2, 1}, df.ones{1, 1, 2, 3}, {1, 1, 1, 1}, 'VALID'))
 
 df.atrous_conv2d(value, filters, rate, padding)
-  df.conv2d whose taps are `rate` apart.
+  df.conv2d with filter elements `rate` apart.
   gradient  that of the convolution
   example   df.shape(df.atrous_conv2d(df.ones{1, 5, 5, 1}, df.ones{2, 2, 1, 1}, 2, 'VALID'))
 
 df.atrous_conv2d_transpose(value, filters, output_shape, rate, padding)
-  What df.atrous_conv2d does to its input's gradient. filters is [h, w, out, in].
+  Computes the transpose of df.atrous_conv2d. filters is [h, w, out, in].
   gradient  that of the convolution
   example   df.shape(df.atrous_conv2d_transpose(df.ones{1, 3, 3, 1}, df.ones{2, 2, 1, 1}, {1, 5, 5, 1}, 2, 'VALID'))
 
 df.conv2d_backprop_input(input_sizes, filter, out_backprop, strides, padding, {…})
   The gradient of df.conv2d to its input, which is of the shape input_sizes.
-  option    dilations: int or list = 1  how far the filter's taps are apart
+  option    dilations: int or list = 1  the distance between filter elements
 @name
   gradient  that of the convolution
   example   df.shape(df.conv2d_backprop_input({1, 4, 4, 3}, df.ones{2, 2, 3, 1}, df.ones{1, 2, 2, 1}, 2, 'SAME'))
 
 df.conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding, {…})
   The gradient of df.conv2d to its filter, which is of the shape filter_sizes.
-  option    dilations: int or list = 1  how far the filter's taps are apart
+  option    dilations: int or list = 1  the distance between filter elements
 @name
   gradient  that of the convolution
   example   df.shape(df.conv2d_backprop_filter(df.ones{1, 4, 4, 3}, {2, 2, 3, 1}, df.ones{1, 2, 2, 1}, 2, 'SAME'))
 
 df.max_pool2d(input, ksize, strides, padding)
-  df.max_pool whose window and strides are given in their places.
+  df.max_pool with positional window and strides.
   gradient  that of df.max_pool
   example   df.shape(df.max_pool2d(df.ones{1, 4, 4, 1}, 2, 2, 'VALID'))
 
 df.avg_pool2d(input, ksize, strides, padding)
-  df.avg_pool whose window and strides are given in their places.
+  df.avg_pool with positional window and strides.
   gradient  that of df.avg_pool
   example   df.avg_pool2d({{{{1.0}, {2.0}}, {{3.0}, {6.0}}}}, 2, 2, 'VALID')
 
@@ -68,15 +68,15 @@ df.avg_pool2d(input, ksize, strides, padding)
 
 df.conv1d(value, filters, stride, padding, {…})
   value is [batch, width, in], filters [w, in, out]: a df.conv2d over images of height one.
-  option    dilations: int = 1  how far the filter's taps are apart
+  option    dilations: int = 1  the distance between filter elements
 @name
   gradient  that of the convolution
   example   df.conv1d({{{1.0}, {2.0}, {4.0}}}, {{{1.0}}, {{10.0}}}, 1, 'VALID')
 
 df.conv1d_transpose(input, filters, output_shape, strides, padding?, {…})
-  What df.conv1d does to its input's gradient: [batch, w, in] becomes output_shape. filters is
+  Computes the transpose of df.conv1d: [batch, w, in] becomes output_shape. filters is
   [w, out, in].
-  option    dilations: int = 1  how far the filter's taps are apart
+  option    dilations: int = 1  the distance between filter elements
 @name
   gradient  that of the convolution
   example   df.shape(df.conv1d_transpose(df.ones{1, 2, 1}, df.ones{2, 3, 1}, {1, 4, 3}, 2))
@@ -101,7 +101,7 @@ df.convolution(input, filter, padding?, strides?, dilation_rate?)
 
 df.conv_transpose(input, filters, output_shape, strides, padding?, {…})
   df.conv1d_transpose, df.conv2d_transpose or df.conv3d_transpose, by the rank of input.
-  option    dilations: int or list = 1  how far the filter's taps are apart
+  option    dilations: int or list = 1  the distance between filter elements
 @name
   gradient  that of the convolution
   example   df.shape(df.conv_transpose(df.ones{1, 2, 1}, df.ones{2, 3, 1}, {1, 4, 3}, 2))
@@ -117,12 +117,12 @@ df.pool(input, window_shape, pooling_type, padding?, strides?)
 df.batch_normalization(x, mean, variance, offset, scale, variance_epsilon)
   scale * (x - mean) / sqrt(variance + variance_epsilon) + offset; all but x are broadcast to it, and
   offset or scale may be false. df.nn.BatchNorm is the layer, with averages for afterwards.
-  gradient  of what it is made of
+  gradient  that of the ops it is made of
   example   df.batch_normalization({1.0, 3.0}, 2.0, 1.0, 10.0, 2.0, 0)
 
 df.batch_norm_with_global_normalization(t, m, v, beta, gamma, variance_epsilon, scale_after_normalization?)
   df.batch_normalization under an older name; gamma counts if scale_after_normalization is true.
-  gradient  of what it is made of
+  gradient  that of the ops it is made of
   example   df.batch_norm_with_global_normalization({1.0, 3.0}, 2.0, 1.0, 10.0, 2.0, 0, true)
 
 df.fused_batch_norm(x, scale, offset, {…})
@@ -141,23 +141,23 @@ df.fused_batch_norm(x, scale, offset, {…})
 
 df.swish(features, beta?)
   features * sigmoid(beta * features), beta being 1 unless it is given.
-  gradient  of what it is made of
+  gradient  that of the ops it is made of
   example   df.swish{-1.0, 0.0, 1.0}
 
 df.silu(features, beta?)
   df.swish under another name.
-  gradient  of what it is made of
+  gradient  that of the ops it is made of
   example   df.silu{-1.0, 0.0, 1.0}
 
 df.crelu(features, axis?)
   relu of features and of what is below zero in them, side by side along axis, the last one unless
   it is given.
-  gradient  of what it is made of
+  gradient  that of the ops it is made of
   example   df.crelu{-1.0, 2.0}
 
 df.xw_plus_b(x, weights, biases)
   df.bias_add(df.matmul(x, weights), biases).
-  gradient  of what it is made of
+  gradient  that of the ops it is made of
   example   df.xw_plus_b({{1.0, 2.0}}, {{1.0}, {10.0}}, {0.5})
 
 ]==]
