@@ -6,6 +6,9 @@
  * ragged_value_types, ragged_split_types, dense_shapes) -> sparse_indices, sparse_values, sparse_shapes, dense_values,
  * ragged_values, ragged_row_splits */
 int32_t ref_parse_example_v2(df_kernel *k);
+/* (serialized, names, sparse_keys..., dense_keys..., dense_defaults...; Nsparse, Ndense, sparse_types, Tdense,
+ * dense_shapes) -> the first four of these */
+int32_t ref_parse_example(df_kernel *k);
 /* (serialized, dense_defaults...; num_sparse, sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes) -> the first
  * four of these */
 int32_t ref_parse_single_example(df_kernel *k);

@@ -32,4 +32,10 @@ int32_t ref_regex_replace(df_kernel *k);           /* (input, pattern, rewrite; 
 int32_t ref_static_regex_replace(df_kernel *k);    /* (input; pattern, rewrite, replace_global) */
 /* ref/string_hash.c: (input; num_buckets) -> int64, and (input; num_buckets, key) */
 int32_t ref_hash_bucket_fast(df_kernel *k), ref_hash_bucket(df_kernel *k), ref_hash_bucket_strong(df_kernel *k);
+uint64_t dfk_fingerprint(const char *bytes, int64_t n);   /* FarmHash's of 64 bits */
+/* ref/cross.c: (indices..., values..., shapes..., dense_inputs...; N, hashed_output, num_buckets, hash_key,
+ * sparse_types, dense_types); (..., sep; N, sparse_types, dense_types); (ragged_values..., ragged_row_splits...,
+ * sparse_indices..., sparse_values..., sparse_shape..., dense_inputs...; Nsparse, input_order, hashed_output,
+ * num_buckets, hash_key, ragged_values_types, ragged_splits_types, sparse_values_types, dense_types) */
+int32_t ref_sparse_cross(df_kernel *k), ref_sparse_cross_v2(df_kernel *k), ref_ragged_cross(df_kernel *k);
 #endif

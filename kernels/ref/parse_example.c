@@ -110,7 +110,8 @@ static bool write_values(df_kernel *k, const feature *f, df_tensor *t, int64_t a
 enum { SPARSE, DENSE, RAGGED, KINDS };
 
 typedef struct asked {
-  const df_tensor *serialized, *keys[KINDS];
+  const df_tensor *serialized, *keys[KINDS];     /* keys: a vector, or */
+  const df_tensor *const *scalars[KINDS];        /* n[kind] scalars */
   const df_attr   *types[KINDS], *splits, *shapes;
   int32_t          n[KINDS], all, first_default;
   int64_t          batch;
@@ -120,6 +121,7 @@ typedef struct asked {
 static const df_str *key_at(const asked *a, int32_t i) {
   int32_t kind = 0;
   while (i >= a->n[kind]) i -= a->n[kind++];
+  if (a->scalars[kind]) return (const df_str *)a->scalars[kind][i]->data;
   return (const df_str *)a->keys[kind]->data + i;
 }
 static uint8_t type_at(const asked *a, int32_t i) {
@@ -131,10 +133,13 @@ static uint8_t type_at(const asked *a, int32_t i) {
 static bool check_asked(df_kernel *k, asked *a) {
   static const char *const name[] = { "sparse", "dense", "ragged" };
   for (int32_t kind = 0; kind < KINDS; kind++) {
-    const int64_t n = a->keys[kind] ? a->keys[kind]->size : 0;
+    const int64_t n = a->keys[kind] ? a->keys[kind]->size : a->n[kind];
     if (n != a->types[kind]->i)
       return FAIL(k, "%lld %s keys for %lld features", (long long)n, name[kind], (long long)a->types[kind]->i);
-    if (n && a->keys[kind]->dtype != DF_STRING) return FAIL(k, "the %s keys are no strings", name[kind]);
+    if (n && a->keys[kind] && a->keys[kind]->dtype != DF_STRING)
+      return FAIL(k, "the %s keys are no strings", name[kind]);
+    for (int64_t i = 0; a->scalars[kind] && i < n; i++)
+      if (a->scalars[kind][i]->size != 1) return FAIL(k, "%s key %lld is no single string", name[kind], (long long)i);
     a->n[kind] = (int32_t)n;
     a->all += a->n[kind];
     for (int64_t i = 0; i < n; i++) {
@@ -330,16 +335,40 @@ static int32_t parse(df_kernel *k, asked *a) {
   return good ? DF_OK : k->error->code;
 }
 
+static int32_t parse_named(df_kernel *k, asked *a) {
+  if (k->in[1]->size && k->in[1]->size != k->in[0]->size)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%lld names for %lld Examples", (long long)k->in[1]->size,
+                    (long long)k->in[0]->size);
+  return parse(k, a);
+}
+
 /* serialized, names, sparse_keys, dense_keys, ragged_keys, dense_defaults…; Tdense, num_sparse, sparse_types,
  * ragged_value_types, ragged_split_types, dense_shapes */
 int32_t ref_parse_example_v2(df_kernel *k) {
   const df_attr *t = k->attrs;
   asked a = { .serialized = k->in[0], .keys = { k->in[2], k->in[3], k->in[4] }, .types = { t + 2, t, t + 3 },
               .splits = t + 4, .shapes = t + 5, .first_default = 5 };
-  if (k->in[1]->size && k->in[1]->size != k->in[0]->size)
-    return dfk_fail(k, DF_INVALID_ARGUMENT, "%lld names for %lld Examples", (long long)k->in[1]->size,
-                    (long long)k->in[0]->size);
-  return parse(k, &a);
+  return parse_named(k, &a);
+}
+
+/* serialized, names, sparse_keys…, dense_keys…, dense_defaults…; Nsparse, Ndense, sparse_types, Tdense, dense_shapes */
+int32_t ref_parse_example(df_kernel *k) {
+  static const df_attr none = { 0 };
+  const df_attr *t = k->attrs;
+  const int32_t sparse = (int32_t)t[0].i, dense = (int32_t)t[1].i;
+  if (sparse + dense > k->nin || k->nin - 2 - sparse - dense != t[3].i)
+    return dfk_fail(k, DF_INVALID_ARGUMENT, "%d inputs for %d sparse and %d dense keys and %lld defaults", k->nin,
+                    sparse, dense, (long long)t[3].i);
+  for (int32_t i = 2; i < k->nin; i++) {
+    const int32_t d = i - 2 - sparse - dense, expected = d < 0 ? DF_STRING : (int32_t)t[3].ints[d];
+    if (k->in[i]->dtype != expected)
+      return dfk_fail(k, DF_INVALID_ARGUMENT, "input %d is %s: expected %s", i, df_dtype_name(k->in[i]->dtype),
+                      df_dtype_name(expected));
+  }
+  asked a = { .serialized = k->in[0], .scalars = { k->in + 2, k->in + 2 + sparse }, .n = { sparse, dense },
+              .types = { t + 2, t + 3, &none }, .splits = &none, .shapes = t + 4,
+              .first_default = 2 + sparse + dense };
+  return parse_named(k, &a);
 }
 
 /* serialized, dense_defaults…; num_sparse, sparse_keys, dense_keys, sparse_types, Tdense, dense_shapes */

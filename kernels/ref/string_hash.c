@@ -100,6 +100,10 @@ static uint64_t farm_hash(const uint8_t *s, uint64_t n, const uint64_t key[2]) {
   return join(join(f.v.a, f.w.a, by) + fold(f.y) * K0 + f.z, join(f.v.b, f.w.b, by) + f.x, by);
 }
 
+uint64_t dfk_fingerprint(const char *bytes, int64_t n) {
+  return farm_hash((const uint8_t *)bytes, (uint64_t)n, NULL);
+}
+
 /* ---- SipHash ----------------------------------------------------------------------------------------------------- */
 static void sip_round(uint64_t v[4]) {
   for (int i = 0; i < 4; i += 2) {

@@ -197,7 +197,7 @@ typedef struct dfi_op_info {
   dfi_arg  in[18], out[12];
   dfi_attr_def attr[16];
   struct {
-    char name[16];
+    char name[24];
     uint64_t allowed;                  /* bit per dtype number */
     int8_t attr;
     const char *said; int32_t nsaid;   /* in the entry's words; NULL: it is named as an attribute alone */

@@ -28,6 +28,7 @@ static int32_t shapes_of(dfi_infer *c, int64_t sparse, const df_attr *dense) {
   return DF_OK;
 }
 static int32_t shape_example(dfi_infer *c) { return shapes_of(c, c->node->attrs[1].i, &c->node->attrs[5]); }
+static int32_t shape_first(dfi_infer *c) { return shapes_of(c, c->node->attrs[0].i, &c->node->attrs[4]); }
 static int32_t shape_single(dfi_infer *c) { return shapes_of(c, c->node->attrs[0].i, &c->node->attrs[5]); }
 
 static int32_t shape_csv(dfi_infer *c) {
@@ -44,7 +45,8 @@ static int32_t shape_csv(dfi_infer *c) {
   return DF_OK;
 }
 
-#define SPARSE "sparse_indices:int64*num_sparse sparse_values:sparse_types* sparse_shapes:int64*num_sparse "
+#define SPARSE_OF(n) "sparse_indices:int64*" n " sparse_values:sparse_types* sparse_shapes:int64*" n " "
+#define SPARSE SPARSE_OF("num_sparse")
 static const df_op ops[] = {
   { .type = "DecodeCSV", .in = "records:string record_defaults:OUT_TYPE*", .out = "output:OUT_TYPE*",
     .attrs = "OUT_TYPE:types=[] field_delim:string=',' use_quote_delim:bool=true na_value:string='' "
@@ -52,6 +54,12 @@ static const df_op ops[] = {
     .doc = "the fields of lines of comma-separated values, by number: each in the dtype of its default, which stands "
            "for a field that is missing; without a default, as an empty vector, it must be there",
     .no_grad = true, .shape = shape_csv, .kernel = { [DF_REF] = ref_decode_csv } },
+  { .type = "ParseExample",
+    .in = "serialized:string names:string keys_and_defaults:any*",
+    .out = SPARSE_OF("Nsparse") "dense_values:Tdense*",
+    .attrs = "Nsparse:int[0..] Ndense:int[0..] sparse_types:types=[] Tdense:types=[] dense_shapes:shapes=[]",
+    .doc = "features of tensorflow.Example messages, as sparse and dense tensors; each key is an input of its own",
+    .expensive = true, .no_grad = true, .shape = shape_first, .kernel = { [DF_REF] = ref_parse_example } },
   { .type = "ParseExampleV2",
     .in = "serialized:string names:string sparse_keys:string dense_keys:string ragged_keys:string "
           "dense_defaults:Tdense*",

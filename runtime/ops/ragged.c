@@ -1,6 +1,8 @@
-/* ragged.c: ragged tensors (row splits, outermost first, and values) put into variants and taken out again. */
+/* ragged.c: ragged tensors (row splits, outermost first, and values) put into variants and taken out again, and
+ * crosses of their columns and of sparse ones. */
 #include "resource/box.h"
 #include "kernels/ragged.h"
+#include "kernels/string.h"
 #include "op/op.h"
 #include "resource/tensor_array.h"
 #include "resource/values.h"
@@ -340,6 +342,17 @@ static int32_t shape_to_sparse(dfi_infer *c) {
   return DF_OK;
 }
 
+static int32_t shape_vectors(dfi_infer *c) {
+  for (int32_t i = 0; i < c->node->nout; i++) *dfi_set_shape(c, i) = dfi_shape_vector(-1);
+  return DF_OK;
+}
+static int32_t shape_cross(dfi_infer *c) {
+  *dfi_set_shape(c, 0) = dfi_shape_of(2, (int64_t[]){ -1, 2 });
+  *dfi_set_shape(c, 1) = dfi_shape_vector(-1);
+  *dfi_set_shape(c, 2) = dfi_shape_vector(2);
+  return DF_OK;
+}
+
 static const df_op ops[] = {
   { .type = "RaggedTensorToTensor",
     .in = "shape:Tshape values:T default_value:T row_partition_tensors:Tindex*", .out = "result:T",
@@ -372,5 +385,26 @@ static const df_op ops[] = {
     .types = "T=float32|float64|int32|int64 Tsplits=int32|int64", .attrs = "Tsplits:dtype=int64",
     .doc = "a ragged tensor with a row from start to limit in steps of delta for each; scalars are for all rows",
     .no_grad = true, .shape = shape_range, .kernel = { [DF_REF] = kernel_range } },
+  { .type = "RaggedCross",
+    .in = "columns:any*",
+    .out = "output_values:out_values_type output_row_splits:out_row_splits_type",
+    .types = "out_values_type=int64|string out_row_splits_type=int32|int64",
+    .attrs = "Nsparse:int[0..] input_order:string hashed_output:bool num_buckets:int[0..] hash_key:int "
+    "ragged_values_types:types=[] ragged_splits_types:types=[] sparse_values_types:types=[] dense_types:types=[] "
+    "out_values_type:dtype out_row_splits_type:dtype",
+    .doc = "the crosses of columns of features, as a ragged tensor: of each row every choice of one value from each "
+    "column, joined by _X_ or hashed",
+    .no_grad = true, .shape = shape_vectors, .kernel = { [DF_REF] = ref_ragged_cross } },
+  { .type = "SparseCross", .in = "columns:any*",
+    .out = "output_indices:int64 output_values:out_type output_shape:int64", .types = "out_type=int64|string",
+    .attrs = "N:int[0..] hashed_output:bool num_buckets:int[0..] hash_key:int sparse_types:types=[] "
+    "dense_types:types=[] out_type:dtype internal_type:dtype",
+    .doc = "the crosses of columns of features, as a sparse tensor: joined by _X_ or hashed",
+    .no_grad = true, .shape = shape_cross, .kernel = { [DF_REF] = ref_sparse_cross } },
+  { .type = "SparseCrossV2", .in = "columns:any* sep:string",
+    .out = "output_indices:int64 output_values:string output_shape:int64",
+    .attrs = "N:int[0..] sparse_types:types=[] dense_types:types=[]",
+    .doc = "the crosses of columns of features, as a sparse tensor of strings: joined by sep",
+    .no_grad = true, .shape = shape_cross, .kernel = { [DF_REF] = ref_sparse_cross_v2 } },
 };
 const dfi_op_table dfi_ops_ragged = { ops, (int32_t)(sizeof ops / sizeof *ops) };

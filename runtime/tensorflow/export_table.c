@@ -261,6 +261,8 @@ const dfi_export_row dfi_export_table[] = {
   { { "T Tpaddings", "T", "T:d! Tpaddings:d" }, "Pad" },
   { { "T Tpaddings T", "T", "T:d! Tpaddings:d" }, "PadV2" },
   { { "T dtype dtype dtype dtype", "dtype", "seed:i seed2:i dtype:d! T:d!" }, "ParameterizedTruncatedNormal" },
+  { { "=7 =7 Nsparse*=7 Ndense*=7 @Tdense", "Nsparse*=9 @sparse_types Nsparse*=9 @Tdense", "Nsparse:i! Ndense:i! "
+    "sparse_types:y! Tdense:y! dense_shapes:p!" }, "ParseExample" },
   { { "=7 =7 =7 =7 =7 @Tdense", "num_sparse*=9 @sparse_types num_sparse*=9 @Tdense @ragged_value_types "
     "@ragged_split_types", "Tdense:y! num_sparse:i! sparse_types:y! ragged_value_types:y! ragged_split_types:y! "
     "dense_shapes:p!" }, "ParseExampleV2" },
@@ -311,6 +313,10 @@ const dfi_export_row dfi_export_table[] = {
   { { "=20", "=3", "" }, "QueueSizeV2 ResourceAccumulatorNumAccumulated" },
   { { "Treal =3", "Tcomplex", "Treal:d Tcomplex:d" }, "RFFT" },
   { { "=9 Tidx Tidx T", "T", "Tidx:d! T:d! binary_output:b" }, "RaggedBincount" },
+  { { "@ragged_values_types @ragged_splits_types Nsparse*=9 @sparse_values_types Nsparse*=9 @dense_types",
+    "out_values_type out_row_splits_type", "Nsparse:i! input_order:s! hashed_output:b! num_buckets:i! hash_key:i! "
+    "ragged_values_types:y! ragged_splits_types:y! sparse_values_types:y! dense_types:y! out_values_type:d! "
+    "out_row_splits_type:d!" }, "RaggedCross" },
   { { "PARAMS_RAGGED_RANK*Tsplits Tvalues Tindices", "OUTPUT_RAGGED_RANK*Tsplits Tvalues", "Tvalues:d! Tindices:d! "
     "Tsplits:d PARAMS_RAGGED_RANK:i! OUTPUT_RAGGED_RANK:i!" }, "RaggedGather" },
   { { "T T T", "Tsplits T", "T:d Tsplits:d" }, "RaggedRange" },
@@ -431,6 +437,9 @@ const dfi_export_row dfi_export_table[] = {
   { { "T T T T T T T T Tindices", "T", "T:d! Tindices:d! use_locking:b" }, "SparseApplyRMSProp" },
   { { "=9 Tidx =9 Tidx T", "T", "Tidx:d! T:d! binary_output:b" }, "SparseBincount" },
   { { "N*=9 N*T N*=9", "=9 T =9", "concat_dim:i! N:i! T:d!" }, "SparseConcat" },
+  { { "N*=9 @sparse_types N*=9 @dense_types", "=9 out_type =9", "N:i! hashed_output:b! num_buckets:i! hash_key:i! "
+    "sparse_types:y! dense_types:y! out_type:d! internal_type:d!" }, "SparseCross" },
+  { { "N*=9 @sparse_types N*=9 @dense_types =7", "=9 =7 =9", "N:i! sparse_types:y! dense_types:y!" }, "SparseCrossV2" },
   { { "=9 T =9 T", "T", "T:d!" }, "SparseDenseCwiseAdd SparseDenseCwiseDiv SparseDenseCwiseMul" },
   { { "=9 T =9 T", "=9 T =10 =9", "T:d!" }, "SparseFillEmptyRows" },
   { { "=9 T", "T T", "T:d!" }, "SparseFillEmptyRowsGrad" },

@@ -2,10 +2,10 @@
 --- the host under soft placement. spec/device/gpu_ops_spec.lua reads the list: each op without a kernel is here, and none that has one.
 local M = {
   { why = 'works on strings, files or the terminal', [[
-    AsString AudioSummary AudioSummaryV2 DecodeBase64 DecodeCSV DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse EncodeBase64 HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints ParseExampleV2 ParseSingleExample PrintV2 ReadFile ReduceJoin
+    AsString AudioSummary AudioSummaryV2 DecodeBase64 DecodeCSV DecodeImage DecodeJpeg DecodePng DecodeRaw DeserializeManySparse DeserializeSparse EncodeBase64 HistogramSummary ImageSummary MergeSummary MatchingFiles MergeV2Checkpoints ParseExample ParseExampleV2 ParseSingleExample PrintV2 ReadFile ReduceJoin
     RestoreV2 SaveV2 ScalarSummary SerializeManySparse SerializeSparse ShardedFilename RegexFullMatch RegexReplace StaticRegexFullMatch StaticRegexReplace StringFormat StringJoin
     StringLength StringLower StringNGrams StringSplit StringSplitV2 StringStrip StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber
-    StringUpper Substr TensorSummaryV2 UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode WriteFile WriteWholeFile ]] },
+    RaggedCross SparseCross SparseCrossV2 StringUpper Substr TensorSummaryV2 UnicodeDecode UnicodeDecodeWithOffsets UnicodeEncode WriteFile WriteWholeFile ]] },
   { why = 'calls Lua, notes values for Lua, or is unknown', 'HostCall HostCallStateless Trace Unknown' },
   { why = 'a queue, a stack, a hash table, an accumulator, a staging area or an optional: the host holds it and callers wait there', [[
     AccumulatorApplyGradient AccumulatorNumAccumulated AccumulatorSetGlobalStep AccumulatorTakeGradient Barrier BarrierClose

@@ -117,3 +117,64 @@ describe('A candidate sampler of an imported graph', function()
     for _, w in ipairs(df.run(weights):totable()) do assert.is_true(w < -3.4e38) end
   end)
 end)
+
+--- The values of that op's outputs, as tables.
+local function run(...)
+  local found = df.run({ op(...) }, nil, { tensors = true })
+  for i, t in ipairs(found) do found[i] = t:totable() end
+  return found
+end
+
+describe('Crosses of feature columns', function()
+  local a, b, c = df.tensor{ 'a', 'b', 'c' }, df.tensor({ 7, 8, -9, 1 }, 'int64'), df.tensor{ { 'd' }, { 'e' }, { 'f' } }
+  local function long(list) return df.tensor(list, 'int64') end
+  local key = 0xDECAFCAFFE                                          -- TensorFlow's
+  local joined = { 'a_X_7_X_d', 'b_X_8_X_e', 'b_X_-9_X_e', 'c_X_8_X_e', 'c_X_-9_X_e' }
+  local buckets, places = { 662, 72, 484, 228, 602 }, { { 0, 0 }, { 1, 0 }, { 1, 1 }, { 1, 2 }, { 1, 3 } }
+
+  it('of ragged tensors are TensorFlow\'s, joined and hashed', function()
+    local function ragged(hashed, order)
+      return run('RaggedCross', { { a, b, long{ 0, 1, 3, 3 }, long{ 0, 1, 3, 4 }, c } }, {
+        Nsparse = 0, input_order = order or 'RRD', hashed_output = hashed, num_buckets = 1000, hash_key = key,
+        ragged_values_types = { 'string', 'int64' }, ragged_splits_types = { 'int64', 'int64' }, dense_types = { 'string' },
+        out_values_type = hashed and 'int64' or 'string', out_row_splits_type = 'int64' })
+    end
+    assert.same({ joined, { 0, 1, 5, 5 } }, ragged(false))
+    assert.same({ buckets, { 0, 1, 5, 5 } }, ragged(true))
+    assert.equal('d_X_a_X_7', ragged(false, 'DRR')[1][1])
+    assert.matches("input_order 'RDD' does not name 2 ragged", select(2, pcall(ragged, false, 'RDD')).message)
+  end)
+
+  it('of sparse tensors are, too', function()
+    local shape = long{ 3, 2 }
+    local function sparse(type, first, attrs, ...)
+      attrs.N, attrs.sparse_types, attrs.dense_types = 2, { 'string', 'int64' }, { 'string' }
+      return run(type, { { first, long{ { 0, 0 }, { 1, 0 }, { 1, 1 }, { 2, 0 } }, a, b, shape, shape, c }, ... }, attrs)
+    end
+    local first = long{ { 0, 0 }, { 1, 0 }, { 1, 1 } }
+    local hashed = { hashed_output = true, num_buckets = 1000, hash_key = key, out_type = 'int64', internal_type = 'string' }
+    assert.same({ places, buckets, { 3, 4 } }, sparse('SparseCross', first, hashed))
+    assert.same({ places, joined, { 3, 4 } }, sparse('SparseCrossV2', first, {}, df.tensor '_X_'))
+    assert.matches('value 1 is in row 0 behind row 1',
+                   select(2, pcall(sparse, 'SparseCrossV2', long{ { 1, 0 }, { 0, 0 }, { 1, 1 } }, {}, df.tensor '')).message)
+  end)
+end)
+
+describe('ParseExample', function()
+  it('gives what ParseExampleV2 does, each key an input of its own', function()
+    local wire = require 'dflow.exchange.wire'
+    local function feature(name, list) return wire.bytes(1, wire.bytes(1, name) .. wire.bytes(2, list)) end
+    local function numbers(k) return wire.bytes(3, wire.int(1, k) .. wire.int(1, k + 1)) end
+    local function example(k) return wire.bytes(1, feature('b', numbers(k)) .. feature('c', wire.bytes(1, wire.bytes(1, 'x' .. k)))) end
+    local serialized, names, default = df.constant{ example(3), example(5) }, df.constant({}, 'string', { 0 }), df.constant ''
+    local b, c = df.constant 'b', df.constant 'c'
+    local attrs = { sparse_types = { 'int64' }, Tdense = { 'string' }, dense_shapes = { {} } }
+    attrs.num_sparse = 1
+    local wanted = run('ParseExampleV2', { serialized, names, df.stack{ b }, df.stack{ c }, names, { default } }, attrs)
+    attrs.num_sparse, attrs.Nsparse, attrs.Ndense = nil, 1, 1
+    assert.same(wanted, run('ParseExample', { serialized, names, { b, c, default } }, attrs))
+    assert.same({ 3, 4, 5, 6 }, wanted[2])
+    assert.matches('input 2 is int64: expected string',
+                   select(2, pcall(run, 'ParseExample', { serialized, names, { df.constant(1, 'int64'), c, default } }, attrs)).message)
+  end)
+end)
