@@ -224,6 +224,13 @@ static df_tensor *read_pnm(const source *s) {
   return t;
 }
 
+/* Pictures that are known and not read, by the bytes they have from `at` on. */
+static const struct { const char *name, *has; int64_t at, size; } others[] = {
+  { "GIF", "GIF8", 0, 4 }, { "BMP", "BM", 0, 2 }, { "WebP", "WEBP", 8, 4 }, { "TIFF", "II*\0", 0, 4 },
+  { "TIFF", "MM\0*", 0, 4 }, { "JPEG 2000", "jP  ", 4, 4 }, { "JPEG 2000", "\xff\x4f\xff\x51", 0, 4 },
+  { "AVIF or HEIF", "ftyp", 4, 4 },
+};
+
 df_tensor *dfi_decode_image(const char *bytes, int64_t n, int32_t channels, dfi_jpeg_options jpeg, df_error *err) {
   const source s = { bytes, n, channels, jpeg, err };
   if (channels < 0 || channels > 4) {
@@ -233,6 +240,13 @@ df_tensor *dfi_decode_image(const char *bytes, int64_t n, int32_t channels, dfi_
   if (n >= 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8)) return read_png(&s);
   if (n >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3)) return read_jpeg(&s);
   if (n >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6') return read_pnm(&s);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    if (n < others[i].at + others[i].size
+        || memcmp(bytes + others[i].at, others[i].has, (size_t)others[i].size)) continue;
+    dfi_fail(err, DF_UNIMPLEMENTED, NULL, "these %lld bytes are a %s picture: PNG, JPEG and PNM are read", (long long)n,
+             others[i].name);
+    return NULL;
+  }
   dfi_fail(err, DF_DATA_LOSS, NULL, "these %lld bytes are no PNG, JPEG or PNM picture", (long long)n);
   return NULL;
 }
