@@ -16,7 +16,7 @@ end
 
 local record = os.getenv 'RECORD' and assert(io.popen(("gzip -9n >'%s'"):format(os.getenv 'RECORD'), 'w'))
 
---- Adds the files of a case to the record, or its model and what it is refused with: a line "path size" before the bytes of each.
+--- Adds the files of a case to the record, or its model, inputs and what it is refused with: a line "path size" before the bytes of each.
 local function keep(name, refused)
   if not record then return end
   local parts, size = {}, 0
@@ -26,7 +26,7 @@ local function keep(name, refused)
   end
   put 'model.onnx'
   if refused then put('refused', refused) end
-  for _, kind in ipairs(refused and {} or { 'input', 'output' }) do
+  for _, kind in ipairs(refused and { 'input' } or { 'input', 'output' }) do
     for i = 0, 31 do put(('test_data_set_0/%s_%d.pb'):format(kind, i)) end
   end
   if size <= SMALL then record:write(table.concat(parts)) end

@@ -393,9 +393,8 @@ local function from_front(n, x, axis)
   return df.transpose(x, perm)
 end
 
-function ops.Scan(n, ...)
+local function scan(n, ...)
   local given, body, scanned = { ... }, n.attr 'body', n.attr 'num_scan_inputs'
-  if n.opset < 9 then n:refuse 'it is of an opset before 9' end
   local states = #given - scanned
   local in_axes, out_axes = n.attr('scan_input_axes', {}), n.attr('scan_output_axes', {})
   local in_ways, out_ways = n.attr('scan_input_directions', {}), n.attr('scan_output_directions', {})
@@ -438,6 +437,15 @@ function ops.Scan(n, ...)
     outs[states + i] = from_front(n, y, out_axes[i] or 0)
   end
   return outs
+end
+--- Before opset 9 the first axis is one of examples, and each is scanned; the first input is their lengths.
+function ops.Scan(n, lengths, ...)
+  if n.opset >= 9 then return scan(n, lengths, ...) end
+  if lengths then n:refuse 'its examples have lengths of their own, which operators from opset 9 on have not' end
+  local one = setmetatable({}, { __index = n })
+  function one.attr(name, default) return n.attr((name:gsub('^scan_input_', '')), default) end
+  local results = df.map_fn(function(...) return unpack(scan(one, ...)) end, { ... })
+  return df.type(results) == 'output' and { results } or results
 end
 
 return ops

@@ -1,5 +1,5 @@
 --- ONNX's operators of pictures in dflow's words: Resize, Upsample, GridSample, AffineGrid, CenterCropPad,
--- NonMaxSuppression.
+-- NonMaxSuppression, ImageDecoder.
 --
 -- Resizing takes each axis apart: an output is a sum of a few neighbours along the axis, with weights that only sizes
 -- and attributes say.
@@ -340,6 +340,17 @@ function ops.NonMaxSuppression(n, boxes, scores, most, overlap, least)
     end
   end
   return df.concat(rows, 0)
+end
+
+-- ---- ImageDecoder ---------------------------------------------------------------------------------------------------
+function ops.ImageDecoder(n, encoded)
+  local format, bytes = n.attr('pixel_format', 'RGB'), {}
+  for code = 0, 255 do bytes[code + 1] = string.char(code) end
+  local contents = df.reduce_join(df.gather(df.constant(bytes), df.cast(encoded, 'int32')), 0)
+  local y = df.decode_jpeg(contents, { channels = 3, dct_method = 'INTEGER_ACCURATE' })
+  if format ~= 'Grayscale' then return format == 'BGR' and df.reverse(y, { 2 }) or y end
+  local weighted = df.cast(y, 'int32') * df.constant({ 19595, 38470, 7471 }, 'int32')                -- of 65536
+  return df.cast(df.right_shift(df.reduce_sum(weighted, { axis = { 2 }, keep_dims = true }) + 32768, 16), 'uint8')
 end
 
 return import_nn

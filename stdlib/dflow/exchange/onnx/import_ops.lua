@@ -216,10 +216,9 @@ function ops.Reshape(n, x, shape)
     if all then return df.reshape(x, vector(dims, 'int32')) end
   end
   local count = shape.shape and shape.shape[1] or -1
-  if count < 0 then n:refuse 'the rank of its result is known only when it runs' end
   local own = df.cast(df.shape(x), 'int64')
   local padded = df.concat({ own, vector{ 0 } }, 0)
-  own = df.gather(padded, df.minimum(df.range(0, count), df.size(own)))
+  own = df.gather(padded, df.minimum(df.range(0, count < 0 and df.size(shape) or count), df.size(own)))
   return df.reshape(x, df.select_v2(df.equal(shape, same(shape, 0)), own, shape))
 end
 function ops.Flatten(n, x)
